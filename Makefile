@@ -1,0 +1,372 @@
+# Tributary: one Makefile, out of tree, quiet.  `make help` lists the targets.
+#
+#   O=dir      where everything built goes (default: build)
+#   V=1        show the commands
+#   CC=clang   another compiler;  CFLAGS and LDFLAGS are appended to ours, never replace them
+#   SAN=address,undefined | thread    build with sanitizers (use another O=)
+#   FAULTS=1   build in the fault injection of src/base/sys.h (use another O=)
+#   WERROR=1   warnings are errors (the default in every check target)
+
+VERSION := 0.1.0
+
+# What a fresh Debian or Ubuntu lacks.  package=what to look for: a command, or a header.  `make deps` reads this list.
+DEPS := gcc=gcc make=make libc6-dev=header:stdio.h linux-libc-dev=header:linux/ethtool.h binutils=nm \
+	libcmocka-dev=header:cmocka.h iproute2=ip iproute2=tc ethtool=ethtool util-linux=unshare python3=python3
+# Only for `make lint`, `make format` and `make fuzz`.
+DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-format=clang-format cppcheck=cppcheck
+# Only for `make bench`: the floor is compared with iperf3.
+DEPS_BENCH := iperf3=iperf3
+
+O ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+AR ?= ar
+PYTHON ?= python3
+V ?= 0
+SAN ?=
+FAULTS ?= 0
+ifneq ($(filter check% lint,$(MAKECMDGOALS)),)
+WERROR ?= 1
+else
+WERROR ?= 0
+endif
+
+ifeq ($(V),1)
+Q :=
+say = @:
+else
+Q := @
+say = @printf '  %-7s %s\n'
+MAKEFLAGS += --no-print-directory
+endif
+
+# ---------------------------------------------------------------------------------------------------------------- flags
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wconversion \
+	-Wpointer-arith -Wundef -Wwrite-strings
+STD := -std=c11 -D_GNU_SOURCE
+INCLUDES := -Isrc -Iinclude
+ALL_CFLAGS := $(STD) -O2 -g -fPIC -fvisibility=hidden -pthread $(WARNINGS) -DTRIBUTARY_VERSION='"$(VERSION)"'
+ALL_LDFLAGS := -pthread -Wl,--as-needed
+LIBS := -lm -ldl
+
+comma := ,
+ifneq ($(SAN),)
+# Frame pointers and no optimised-away calls: the report must name the function at fault.
+ALL_CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-optimize-sibling-calls
+ifneq ($(findstring undefined,$(SAN)),)
+# Without this UBSan prints and goes on, and a test that trips over it passes.
+ALL_CFLAGS += -fno-sanitize-recover=undefined
+endif
+# libFuzzer's own main comes in only where a fuzzer is linked, see below.
+ALL_LDFLAGS += -fsanitize=$(filter-out fuzzer-no-link%,$(SAN:fuzzer-no-link$(comma)%=%))
+endif
+ifeq ($(FAULTS),1)
+ALL_CFLAGS += -DTRIBUTARY_FAULTS
+endif
+ALL_CFLAGS += $(CFLAGS)
+ALL_LDFLAGS += $(LDFLAGS)
+
+# The service thread still runs our code when NCCL closes the plugin, and a thread cannot be made to leave a library that
+# is being unmapped.  nodelete keeps the code mapped: dlclose then costs a few hundred kilobytes instead of a crash.
+PLUGIN_LDFLAGS := -shared -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now -Wl,-soname,libnccl-net-tributary.so
+ifeq ($(SAN),)
+# Every symbol must be found in what we link with.  (A sanitizer's run-time is found only when the program starts.)
+PLUGIN_LDFLAGS += -Wl,-z,defs
+endif
+PLUGIN_MAP := $(wildcard src/plugin/plugin.map)
+ifneq ($(PLUGIN_MAP),)
+PLUGIN_LDFLAGS += -Wl,--version-script=$(PLUGIN_MAP)
+endif
+
+# -------------------------------------------------------------------------------------------------------------- sources
+
+csources = $(sort $(shell find $(wildcard $(1)) -name '*.c' 2>/dev/null))
+objects = $(patsubst %.c,$(O)/obj/%.o,$(1))
+find_c = $(if $(wildcard $(1)),$(call csources,$(1)))
+
+# What the plugin is made of.  measure, simulate and discover belong to the command alone.
+PLUGIN_DIRS := $(addprefix src/,base gpu topology reduce plan ncclxml profile transport aggregate plugin)
+COMMAND_DIRS := $(addprefix src/,measure simulate discover)
+PLUGIN_SRC := $(call find_c,$(PLUGIN_DIRS))
+LIB_SRC := $(PLUGIN_SRC) $(call find_c,$(COMMAND_DIRS))
+COMMAND_SRC := $(call find_c,src/command)
+DAEMON_SRC := $(call find_c,src/daemon)
+PERF_COMMON_SRC := $(call find_c,perf/common)
+PERF_SRC := $(wildcard perf/*.c)
+UNIT_ALL := $(call find_c,tests/unit tests/support)
+UNIT_SRC := $(filter %_test.c,$(UNIT_ALL))
+UNIT_HELPER_SRC := $(filter-out %_test.c,$(UNIT_ALL))
+CONF_ALL := $(call find_c,tests/conformance tests/faults tests/support)
+CONF_SRC := $(filter %_test.c,$(CONF_ALL))
+CONF_HELPER_SRC := $(filter-out %_test.c,$(CONF_ALL))
+FUZZ_SRC := $(wildcard tests/fuzz/*_fuzz.c)
+FUZZ_NAMES := $(patsubst tests/fuzz/%_fuzz.c,%,$(FUZZ_SRC))
+FUZZ_REPLAY_SRC := $(wildcard tests/fuzz/replay.c)
+
+LIB := $(O)/libtributary.a
+COMMAND_LIB := $(O)/libcommand.a
+PLUGIN := $(if $(PLUGIN_SRC),$(O)/libnccl-net-tributary.so)
+COMMAND := $(if $(COMMAND_SRC),$(O)/tributary)
+DAEMON := $(if $(DAEMON_SRC),$(O)/tributaryd)
+PERF := $(patsubst perf/%.c,$(O)/perf/%,$(PERF_SRC))
+UNIT := $(patsubst %.c,$(O)/%,$(UNIT_SRC))
+CONF := $(patsubst %.c,$(O)/%,$(CONF_SRC))
+FUZZ_REPLAY := $(if $(FUZZ_REPLAY_SRC),$(patsubst %,$(O)/tests/fuzz/%_replay,$(FUZZ_NAMES)))
+FUZZERS := $(patsubst %,$(O)/tests/fuzz/%_fuzzer,$(FUZZ_NAMES))
+
+PLUGIN_PATH := $(abspath $(O))/libnccl-net-tributary.so
+
+.DEFAULT_GOAL := all
+.PHONY: all programs perf tests help clean FORCE
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+all: $(PLUGIN) $(COMMAND) $(DAEMON) $(PERF) ## the plugin, the command and the benchmarks
+
+tests: $(UNIT) $(CONF) $(FUZZ_REPLAY)
+
+# ---------------------------------------------------------------------------------------------------------------- rules
+
+# Objects are rebuilt when the compiler or its flags change.  -Werror is not part of this: it changes no object.
+FLAGS_NOW := $(shell $(CC) --version 2>/dev/null | head -n 1) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS)
+$(O)/flags: FORCE
+	@mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || \
+		printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $@
+
+$(O)/obj/tests/%.o: INCLUDES += -Itests -Iperf
+$(O)/obj/perf/%.o: INCLUDES += -Iperf
+$(O)/obj/%.o: %.c $(O)/flags
+	$(say) CC $<
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(if $(filter 1,$(WERROR)),-Werror) $(INCLUDES) -MMD -MP -c -o $@ $<
+
+# The archives are made anew: an object whose source is gone must not stay in them.
+$(LIB): $(call objects,$(LIB_SRC))
+$(COMMAND_LIB): $(call objects,$(filter-out src/command/main.c,$(COMMAND_SRC)))
+$(O)/libtesthelp.a: $(call objects,$(UNIT_HELPER_SRC))
+$(O)/libperf.a: $(call objects,$(PERF_COMMON_SRC))
+$(LIB) $(COMMAND_LIB) $(O)/libtesthelp.a $(O)/libperf.a: $(O)/flags
+	$(say) AR $@
+	@mkdir -p $(@D); rm -f $@
+	$(Q)$(AR) rcs $@ $(filter %.o,$^)
+
+$(O)/libnccl-net-tributary.so: $(call objects,$(PLUGIN_SRC)) $(PLUGIN_MAP) $(O)/flags
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) $(PLUGIN_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
+
+link = $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(1) $(LIBS)
+
+$(O)/tributary: $(call objects,$(filter src/command/main.c,$(COMMAND_SRC))) $(COMMAND_LIB) $(LIB)
+	$(say) LD $@
+	$(Q)$(call link)
+
+$(O)/tributaryd: $(call objects,$(DAEMON_SRC)) $(LIB)
+	$(say) LD $@
+	$(Q)$(call link)
+
+# The benchmarks drive any NCCL net plugin, so they hold nothing of ours.
+$(PERF): $(O)/perf/%: $(O)/obj/perf/%.o $(O)/libperf.a
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(call link)
+
+$(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(LIB)
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(call link,-lcmocka)
+
+$(CONF): $(O)/%: $(O)/obj/%.o $(call objects,$(CONF_HELPER_SRC)) $(O)/libtesthelp.a $(O)/libperf.a $(LIB)
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(call link,-lcmocka)
+
+$(FUZZ_REPLAY): $(O)/tests/fuzz/%_replay: $(O)/obj/tests/fuzz/%_fuzz.o $(O)/obj/tests/fuzz/replay.o $(LIB)
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(call link)
+
+$(FUZZERS): $(O)/tests/fuzz/%_fuzzer: $(O)/obj/tests/fuzz/%_fuzz.o $(LIB)
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(call link,-fsanitize=fuzzer)
+
+-include $(patsubst %.c,$(O)/obj/%.d,$(LIB_SRC) $(COMMAND_SRC) $(DAEMON_SRC) $(PERF_COMMON_SRC) $(PERF_SRC) \
+	$(UNIT_ALL) $(CONF_ALL) $(FUZZ_SRC) $(FUZZ_REPLAY_SRC))
+
+.PHONY: print-flags
+print-flags: # for tests/gates/check-gates
+	@echo '$(ALL_CFLAGS) $(ALL_LDFLAGS)'
+
+clean: ## remove everything built under O=
+	$(Q)rm -rf $(O)
+
+# -------------------------------------------------------------------------------------------------------------- demo
+
+.PHONY: deps demo
+deps: ## find missing packages, show them, install them with apt
+	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS)
+
+deps-lint: deps
+	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_LINT)
+
+deps-bench: deps
+	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_BENCH)
+
+# What is built only after `deps` has had its say, whatever the order of the goals.
+after_deps = $(MAKE) O='$(O)' CC='$(CC)' SAN='$(SAN)' FAULTS='$(FAULTS)' WERROR='$(WERROR)' V='$(V)'
+
+demo: deps ## an AllReduce over eight emulated hosts, through the built plugin
+	+$(Q)$(after_deps) all
+	@O='$(O)' PYTHON='$(PYTHON)' tests/gates/demo
+
+# ------------------------------------------------------------------------------------------------------------- checks
+
+# TIMEOUT: seconds for one test program.  T: run only the tests whose name contains this.
+TIMEOUT ?= 120
+T ?=
+RUN := tests/gates/run-tests
+GATES := check-abi check-guest check-layers check-size check-docs check-gates
+# In a sanitized or fault build the plugin imports other things, and the texts are the same: no gates.
+ifneq ($(SAN)$(filter 1,$(FAULTS)),)
+GATES :=
+endif
+TESTBED_CHECK := $(wildcard tests/testbed/check)
+
+export TRIBUTARY_PLUGIN := $(PLUGIN_PATH)
+export TRIBUTARY_BUILD := $(abspath $(O))
+export TRIBUTARY_SOURCE := $(CURDIR)
+
+.PHONY: check run-check check-asan check-tsan check-faults check-long check-clang check-gpu $(GATES)
+
+check: deps ## unit tests, conformance, fuzz corpora, test-bed and gates (T=name: only those)
+	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
+	+$(Q)$(MAKE) O='$(O)' CC='$(CC)' SAN='$(SAN)' FAULTS='$(FAULTS)' V='$(V)' TIMEOUT='$(TIMEOUT)' T='$(T)' run-check
+
+test_args = $(foreach t,$(UNIT) $(CONF),'$(t:$(O)/tests/%_test=%)=$(t)') \
+	$(foreach f,$(if $(FUZZ_REPLAY),$(FUZZ_NAMES)),'fuzz/$(f)=$(O)/tests/fuzz/$(f)_replay $(wildcard tests/fuzz/corpus/$(f))')
+gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
+	$(if $(TESTBED_CHECK)$(filter-out 0,$(words $(GATES))),$(if $(GATES),$(if $(TESTBED_CHECK),'testbed=$(TESTBED_CHECK)')))
+
+# Not for the command line: it expects everything to be built.
+run-check:
+	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --only '$(T)' $(test_args) $(gate_args)
+
+# halt_on_error: a report must fail the test that caused it.
+SAN_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:halt_on_error=1:abort_on_error=0 \
+	UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+
+check-asan: ## the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	+$(Q)$(SAN_ENV) $(MAKE) O='$(O)/asan' SAN=address,undefined TIMEOUT=$$(($(TIMEOUT) * 3)) check
+
+check-tsan: ## the same tests under ThreadSanitizer
+	+$(Q)$(SAN_ENV) $(MAKE) O='$(O)/tsan' SAN=thread TIMEOUT=$$(($(TIMEOUT) * 3)) check
+
+check-clang: ## the same tests, built with clang
+	+$(Q)$(MAKE) O='$(O)/clang' CC=clang check
+
+check-faults: ## the tests with injected faults: the Nth malloc, read, write, connect fails
+	+$(Q)$(SAN_ENV) $(MAKE) O='$(O)/faults' SAN=address,undefined FAULTS=1 TIMEOUT=$$(($(TIMEOUT) * 5)) check
+
+# TRIBUTARY_TEST_LONG=1: the tests take the variants that need minutes or gigabytes, and more random kills and schedules.
+check-long: ## what takes longer: fault injection, the long variants of the tests, 60 seconds of each fuzzer
+	+$(Q)$(MAKE) check-faults
+	+$(Q)TRIBUTARY_TEST_LONG=1 $(MAKE) TIMEOUT=1200 check
+	+$(Q)$(MAKE) S=60 fuzz
+
+check-gpu: ## needs a GPU and PyTorch: several ranks share it and talk through the plugin
+	+$(Q)$(after_deps) all
+	@if [ -x tests/gpu/check ]; then tests/gpu/check; else echo 'skipped: tests/gpu/check is not there'; fi
+
+# -------------------------------------------------------------------------------------------------------------- gates
+
+# Each takes what it examines from a variable, so that check-gates can hand it a violation.
+ABI_LIST ?= src/plugin/exports.txt
+GATE_PLUGIN ?= $(O)/libnccl-net-tributary.so
+GATE_ROOT ?= .
+
+check-abi: $(if $(filter $(O)/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)) ## the plugin exports what src/plugin/exports.txt lists, and needs libc alone
+	@tests/gates/abi '$(GATE_PLUGIN)' '$(ABI_LIST)'
+
+check-guest: $(if $(filter $(O)/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)) ## the plugin imports nothing that a guest may not use
+	@tests/gates/guest '$(GATE_PLUGIN)'
+
+check-layers: ## includes point only downwards (layers.txt)
+	@cd '$(GATE_ROOT)' && awk -f '$(CURDIR)/tests/gates/layers.awk' '$(CURDIR)/layers.txt' $$(find src -name '*.[ch]' | sort)
+
+check-size: ## no function over 120 lines, no file over 700
+	@cd '$(GATE_ROOT)' && awk -f '$(CURDIR)/tests/gates/size.awk' $$(find src include perf tests -name '*.[ch]' 2>/dev/null | sort)
+
+check-docs: ## every warning is in docs/troubleshooting.md, every relative link of the docs leads somewhere
+	@$(PYTHON) tests/gates/docs.py '$(GATE_ROOT)'
+
+check-gates: ## every gate above fails when it should
+	@O='$(O)' CC='$(CC)' tests/gates/check-gates
+
+# ---------------------------------------------------------------------------------------------------- lint and format
+
+.PHONY: lint format check-format
+ALL_C := $(sort $(wildcard $(LIB_SRC) $(COMMAND_SRC) $(DAEMON_SRC) $(PERF_COMMON_SRC) $(PERF_SRC) $(UNIT_ALL) $(CONF_ALL) \
+	$(FUZZ_SRC) $(FUZZ_REPLAY_SRC)))
+ALL_CH := $(sort $(shell find src include perf tests -name '*.[ch]' 2>/dev/null))
+LINT_FLAGS := -DTRIBUTARY_VERSION='""' -Isrc -Iinclude -Itests -Iperf
+
+lint: deps-lint ## gcc and clang with -Werror, clang-tidy, cppcheck
+	@set -e; for cc in gcc clang; do \
+		printf '  %-7s %s\n' $$cc '-Werror'; \
+		for f in $(ALL_C); do $$cc $(STD) -O2 $(WARNINGS) -Werror $(LINT_FLAGS) -c -o /dev/null $$f; done; \
+	done
+	$(say) TIDY .clang-tidy
+	@clang-tidy --quiet $(filter src/% perf/%,$(ALL_C)) -- $(STD) $(LINT_FLAGS)
+	$(say) CPPCHECK
+	@cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
+		--suppress=missingIncludeSystem --suppress=unknownMacro -D_GNU_SOURCE $(LINT_FLAGS) $(filter src/% perf/%,$(ALL_C))
+
+format: deps-lint ## clang-format every C file in place
+	$(Q)clang-format -i $(ALL_CH)
+
+check-format: ## clang-format would change nothing
+	@clang-format --dry-run --Werror $(ALL_CH)
+
+# ---------------------------------------------------------------------------------------------------------- fuzz, bench
+
+.PHONY: fuzz run-fuzz bench
+S ?= 60
+FUZZ_RUN = $(if $(T),$(filter $(T),$(FUZZ_NAMES)),$(FUZZ_NAMES))
+
+fuzz: deps-lint ## libFuzzer, S seconds each (T=name: only that one)
+	+$(Q)$(MAKE) O='$(O)/fuzz' CC=clang SAN=fuzzer-no-link,address,undefined T='$(T)' S='$(S)' run-fuzz
+
+run-fuzz: $(FUZZERS)
+	@tests/gates/run-fuzz --out '$(O)' --seconds '$(S)' $(FUZZ_RUN)
+
+bench: deps-bench ## the benchmarks of perf/, never part of check
+	+$(Q)$(after_deps) all
+	+$(Q)$(MAKE) O='$(O)' run-bench
+
+-include perf/perf.mk
+
+# ------------------------------------------------------------------------------------------------------------- install
+
+.PHONY: install uninstall
+MAN1 := $(wildcard docs/*.1)
+install: all ## into PREFIX (default /usr/local), under DESTDIR
+	$(Q)install -d '$(DESTDIR)$(PREFIX)/lib' '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/share/man/man1'
+	$(Q)install -m 755 $(PLUGIN) '$(DESTDIR)$(PREFIX)/lib/'
+	$(Q)$(if $(COMMAND)$(DAEMON),install -m 755 $(COMMAND) $(DAEMON) '$(DESTDIR)$(PREFIX)/bin/')
+	$(Q)$(if $(MAN1),install -m 644 $(MAN1) '$(DESTDIR)$(PREFIX)/share/man/man1/')
+
+uninstall: ## take out what install put in
+	$(Q)rm -f '$(DESTDIR)$(PREFIX)/lib/libnccl-net-tributary.so' '$(DESTDIR)$(PREFIX)/bin/tributary' \
+		'$(DESTDIR)$(PREFIX)/bin/tributaryd' $(patsubst docs/%,'$(DESTDIR)$(PREFIX)/share/man/man1/%',$(MAN1))
+
+help: ## this list
+	@echo 'Targets:'
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@echo 'Variables:'
+	@sed -n '2,/^$$/s/^#   /  /p' Makefile

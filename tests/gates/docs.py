@@ -1,0 +1,108 @@
+"""docs.py ROOT: the documents say what the code says.
+
+- Every warning of src/ is in docs/troubleshooting.md, so that whoever sees it in a log finds its remedy: the longest
+  piece of its text between two conversions stands there literally.
+- Every TRIBUTARY_* variable that README.md or docs/ names is a parameter (src/base/params.c) or one of the tests' own.
+- Every relative link of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/ leads to a file.
+"""
+
+import pathlib
+import re
+import sys
+
+# Calls whose text reaches the user as a warning: log_warn itself, log_write at its level, where parameters complain, and
+# the reasons that end up in a warning about a failed connection.
+WARNERS = re.compile(
+    r"\b(?:log_warn\s*\(|log_write\s*\(\s*LOG_LEVEL_WARN\b|say\s*\(\s*to\s*,|tcp_connection_fail\s*\(|snprintf\s*\(\s*reason\s*,)"
+)
+LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+CONVERSION = re.compile(r"%(?:%|[-+ #0']*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|j|z|t|L)?[a-zA-Z])")
+VARIABLE = re.compile(r"\bTRIBUTARY_[A-Z][A-Z_]*\b")
+OWN = ("TRIBUTARY_TEST_", "TRIBUTARY_PLUGIN", "TRIBUTARY_BUILD", "TRIBUTARY_SOURCE")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def call_text(source, start):
+    """The text of one call from its opening parenthesis to the matching one, strings respected."""
+    depth = 0
+    at = source.index("(", start)
+    first = at
+    while at < len(source):
+        if source[at] == '"':
+            at = LITERAL.match(source, at).end()
+            continue
+        depth += {"(": 1, ")": -1}.get(source[at], 0)
+        at += 1
+        if depth == 0:
+            return source[first:at]
+    return source[first:]
+
+
+def format_of(call):
+    """The first string of the call, adjacent literals joined; conversions and PRI macros become a NUL."""
+    match = LITERAL.search(call)
+    if not match:
+        return ""
+    text = ""
+    at = match.start()
+    while True:
+        match = LITERAL.match(call, at)
+        if match:
+            text += match.group(1)
+            at = match.end()
+            continue
+        gap = re.compile(r"\s+|PRI[a-zA-Z0-9]+\s*").match(call, at)
+        if not gap:
+            break
+        if "PRI" in gap.group(0):
+            text += "d"
+        at = gap.end()
+    return CONVERSION.sub("\0", text).replace('\\"', '"').replace("\\n", " ")
+
+
+def plain(text):
+    return re.sub(r"\s+", " ", text.replace("`", "")).strip()
+
+
+def missing_warnings(root, known):
+    for path in sorted((root / "src").rglob("*.[ch]")):
+        source = path.read_text()
+        for match in WARNERS.finditer(source):
+            line_start = source.rfind("\n", 0, match.start()) + 1
+            if source[line_start : match.start()].lstrip().startswith(("#define", "*", "/*", "//", "static")):
+                continue
+            pieces = [plain(p) for p in format_of(call_text(source, match.start())).split("\0")]
+            piece = max(pieces, key=len, default="").strip(" :;,.()=")
+            line = source.count("\n", 0, match.start()) + 1
+            if len(piece) >= 6 and piece not in known:
+                yield f"{path.relative_to(root)}:{line}: docs/troubleshooting.md does not have the warning \"{piece}\""
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    troubleshooting = root / "docs" / "troubleshooting.md"
+    parameters = root / "src" / "base" / "params.c"
+    complaints = []
+    if not troubleshooting.is_file() or not parameters.is_file():
+        print("check-docs: docs/troubleshooting.md or src/base/params.c is missing")
+        return 2
+    complaints.extend(missing_warnings(root, plain(troubleshooting.read_text())))
+    names = set(VARIABLE.findall(parameters.read_text()))
+    documents = [root / n for n in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((root / "docs").glob("*"))
+    for document in documents:
+        if not document.is_file():
+            continue
+        text = document.read_text()
+        # The example of a misspelt name is meant.
+        for name in sorted(set(VARIABLE.findall(re.sub(r"TRIBUTARY_[A-Z_]+ is not a variable", "", text)))):
+            if name not in names and not name.startswith(OWN):
+                complaints.append(f"{document.relative_to(root)}: {name} is not a parameter")
+        for target in LINK.findall(text):
+            if "://" not in target and not (document.parent / target).exists():
+                complaints.append(f"{document.relative_to(root)}: the link {target} leads nowhere")
+    for complaint in complaints:
+        print(f"check-docs: {complaint}")
+    return 1 if complaints else 0
+
+
+sys.exit(main())
