@@ -1,0 +1,3 @@
+#include "base/copy.h"
+
+struct copy_counts copy_counts;

@@ -1,0 +1,414 @@
+#include "base/params.h"
+
+#include "base/clock.h"
+#include "base/parse.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KIB UINT64_C(1024)
+#define MIB (1024 * KIB)
+#define GIB (1024 * MIB)
+
+enum param_kind { KIND_CHOICE, KIND_BOOL, KIND_TEXT, KIND_PORTS, KIND_NUMBER, KIND_SECONDS, KIND_SIZE, KIND_COUNT };
+
+struct param_row {
+	struct param_info info;
+	enum param_kind kind;
+	size_t offset;              /* of the field in struct params; for KIND_PORTS the two are neighbours */
+	uint64_t min, max;          /* nanoseconds for KIND_SECONDS */
+	bool zero_too;              /* 0 is valid although it is below min */
+	const char *const *choices; /* by the field's enum value, ends with NULL */
+	const char *instead;        /* the variable of NCCL that counts when this one is unset, or NULL */
+	const char *const *instead_choices;
+};
+
+static const char *const net_names[] = {
+	[NET_CHOICE_AUTO] = "auto", [NET_CHOICE_TCP] = "tcp",  [NET_CHOICE_VERBS] = "verbs",
+	[NET_CHOICE_OFF] = "off",   [NET_CHOICE_COUNT] = NULL,
+};
+static const char *const family_names[] = {
+	[FAMILY_AUTO] = "auto",
+	[FAMILY_IPV4] = "ipv4",
+	[FAMILY_IPV6] = "ipv6",
+	[FAMILY_COUNT] = NULL,
+};
+/* NCCL's words for the same; it has none for auto but being unset. */
+static const char *const nccl_family_names[] = {
+	[FAMILY_AUTO] = "",
+	[FAMILY_IPV4] = "AF_INET",
+	[FAMILY_IPV6] = "AF_INET6",
+	[FAMILY_COUNT] = NULL,
+};
+
+#define FIELD(name) .offset = offsetof(struct params, name)
+
+/* The defaults are in default_text alone and are parsed like anything else. */
+static const struct param_row rows[] = {
+	{ { "TRIBUTARY_NET", "choice", "", "auto, tcp, verbs, off", "auto",
+	    "Transport that carries NCCL's traffic. auto: TCP where there is no active RDMA port, else NCCL's own "
+	    "transport. off: leave the network to NCCL." },
+	  KIND_CHOICE,
+	  FIELD(net),
+	  .choices = net_names },
+	{ { "TRIBUTARY_DISABLE", "boolean", "", "0, 1", "0", "1: switch off everything that the plugin does." },
+	  KIND_BOOL,
+	  FIELD(disable) },
+	{ { "TRIBUTARY_IF", "text", "", "list of interfaces, at most 255 characters", "",
+	    "Interfaces for TCP, in the syntax of NCCL_SOCKET_IFNAME: eth (names that begin so), =eth0 (this name), "
+	    "^docker (all but these), several with commas. Unset: NCCL_SOCKET_IFNAME, or else every suitable one." },
+	  KIND_TEXT,
+	  FIELD(interfaces),
+	  .instead = "NCCL_SOCKET_IFNAME" },
+	{ { "TRIBUTARY_FAMILY", "choice", "", "auto, ipv4, ipv6", "auto",
+	    "Family of the addresses used. Unset: NCCL_SOCKET_FAMILY, or else whichever an interface has, IPv4 "
+	    "first." },
+	  KIND_CHOICE,
+	  FIELD(family),
+	  .choices = family_names,
+	  .instead = "NCCL_SOCKET_FAMILY",
+	  .instead_choices = nccl_family_names },
+	{ { "TRIBUTARY_PORTS", "range", "", "low-high within 1024-65535, or any", "any",
+	    "TCP ports to listen on, for hosts behind a firewall." },
+	  KIND_PORTS,
+	  FIELD(port_low),
+	  .min = 1024,
+	  .max = 65535 },
+	{ { "TRIBUTARY_STREAMS", "number", "", "0 to 16", "0", "TCP streams of a connection on each rail. 0: choose." },
+	  KIND_NUMBER,
+	  FIELD(streams),
+	  .max = 16 },
+	{ { "TRIBUTARY_THREADS", "number", "", "0 to 8", "0",
+	    "Threads that move data. 0: the thread that calls the plugin does." },
+	  KIND_NUMBER,
+	  FIELD(threads),
+	  .max = 8 },
+	{ { "TRIBUTARY_TIMEOUT", "seconds", "s", "0.1 to 3600", "10",
+	    "How long a peer may show no sign of life before its connections fail." },
+	  KIND_SECONDS,
+	  FIELD(timeout_ns),
+	  .min = NS_PER_S / 10,
+	  .max = 3600 * NS_PER_S },
+	{ { "TRIBUTARY_REPORT_AFTER", "seconds", "s", "1 to 86400", "30",
+	    "After this wait one line of the log says who waits for whom." },
+	  KIND_SECONDS,
+	  FIELD(report_after_ns),
+	  .min = NS_PER_S,
+	  .max = 86400 * NS_PER_S },
+	{ { "TRIBUTARY_EAGER_BYTES", "size", "bytes", "0 to 64K", "16K",
+	    "The longest message that is sent before its receiver has asked for it." },
+	  KIND_SIZE,
+	  FIELD(eager_bytes),
+	  .max = 64 * KIB },
+	{ { "TRIBUTARY_SEGMENT_BYTES", "size", "bytes", "4K to 16M", "128K",
+	    "The longest piece of a message that travels as one frame on one stream." },
+	  KIND_SIZE,
+	  FIELD(segment_bytes),
+	  .min = 4 * KIB,
+	  .max = 16 * MIB },
+	{ { "TRIBUTARY_PACE", "boolean", "", "0, 1", "1",
+	    "1: a receiving host grants no more bytes at a time than its network card takes in." },
+	  KIND_BOOL,
+	  FIELD(pace) },
+	{ { "TRIBUTARY_PACE_BUDGET", "size", "bytes", "0, or 4K to 1G", "0",
+	    "Bytes granted and not yet received, for each network card of the host. 0: measured." },
+	  KIND_SIZE,
+	  FIELD(pace_budget_bytes),
+	  .min = 4 * KIB,
+	  .max = GIB,
+	  .zero_too = true },
+	{ { "TRIBUTARY_DUMP_DIR", "text", "", "folder, at most 255 characters", "",
+	    "Folder for a file with the whole state of the plugin when something waits too long. Unset: none." },
+	  KIND_TEXT,
+	  FIELD(dump_dir) },
+};
+
+enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
+
+/* Each writes the row's field on success only; 0 or -errno as parse.h has them. */
+
+static int parse_choice_row(const struct param_row *row, const char *text, void *field)
+{
+	size_t index;
+	int r = parse_choice(text, row->choices, &index);
+
+	/* Both enums begin at 0 and have the size of an unsigned. */
+	if (!r)
+		*(unsigned *)field = (unsigned)index;
+	return r;
+}
+
+static int parse_bool_row(const struct param_row *row, const char *text, void *field)
+{
+	(void)row;
+	return parse_bool(text, field);
+}
+
+static int parse_text_row(const struct param_row *row, const char *text, void *field)
+{
+	size_t bytes = strlen(text);
+
+	(void)row;
+	if (bytes >= PARAMS_STRING_BYTES)
+		return -ERANGE;
+	memcpy(field, text, bytes + 1);
+	return 0;
+}
+
+static int parse_ports_row(const struct param_row *row, const char *text, void *field)
+{
+	uint64_t low = 0, high = 0;
+	uint16_t *ports = field;
+	int r = strcmp(text, "any") ? parse_range(text, row->min, row->max, &low, &high) : 0;
+
+	if (r < 0)
+		return r;
+	ports[0] = (uint16_t)low;
+	ports[1] = (uint16_t)high;
+	return 0;
+}
+
+static int parse_number_row(const struct param_row *row, const char *text, void *field)
+{
+	uint64_t value;
+	int r = parse_u64(text, row->min, row->max, &value);
+
+	if (!r)
+		*(unsigned *)field = (unsigned)value;
+	return r;
+}
+
+static int parse_seconds_row(const struct param_row *row, const char *text, void *field)
+{
+	return parse_seconds(text, row->min, row->max, field);
+}
+
+static int parse_size_row(const struct param_row *row, const char *text, void *field)
+{
+	uint64_t value;
+	int r = parse_size(text, row->zero_too ? 0 : row->min, row->max, &value);
+
+	if (r < 0)
+		return r;
+	if (value < row->min && value)
+		return -ERANGE;
+	*(size_t *)field = (size_t)value;
+	return 0;
+}
+
+/* Each returns what snprintf does. */
+
+static int format_choice_row(const struct param_row *row, const void *field, char *text, size_t bytes)
+{
+	return snprintf(text, bytes, "%s", row->choices[*(const unsigned *)field]);
+}
+
+static int format_bool_row(const struct param_row *row, const void *field, char *text, size_t bytes)
+{
+	(void)row;
+	return snprintf(text, bytes, "%d", *(const bool *)field ? 1 : 0);
+}
+
+static int format_text_row(const struct param_row *row, const void *field, char *text, size_t bytes)
+{
+	(void)row;
+	return snprintf(text, bytes, "%s", (const char *)field);
+}
+
+static int format_ports_row(const struct param_row *row, const void *field, char *text, size_t bytes)
+{
+	const uint16_t *ports = field;
+
+	(void)row;
+	if (!ports[0])
+		return snprintf(text, bytes, "any");
+	return snprintf(text, bytes, "%u-%u", (unsigned)ports[0], (unsigned)ports[1]);
+}
+
+static int format_number_row(const struct param_row *row, const void *field, char *text, size_t bytes)
+{
+	(void)row;
+	return snprintf(text, bytes, "%u", *(const unsigned *)field);
+}
+
+static int format_seconds_row(const struct param_row *row, const void *field, char *text, size_t bytes)
+{
+	uint64_t value_ns = *(const uint64_t *)field, fraction_ns = value_ns % NS_PER_S;
+	int digits = 9;
+
+	(void)row;
+	if (!fraction_ns)
+		return snprintf(text, bytes, "%" PRIu64, value_ns / NS_PER_S);
+	for (; fraction_ns % 10 == 0; digits--)
+		fraction_ns /= 10;
+	return snprintf(text, bytes, "%" PRIu64 ".%0*" PRIu64, value_ns / NS_PER_S, digits, fraction_ns);
+}
+
+static int format_size_row(const struct param_row *row, const void *field, char *text, size_t bytes)
+{
+	static const char units[][2] = { "", "K", "M", "G" };
+	size_t value = *(const size_t *)field, unit = 0;
+
+	(void)row;
+	for (; value && value % KIB == 0 && unit < 3; unit++)
+		value /= KIB;
+	return snprintf(text, bytes, "%zu%s", value, units[unit]);
+}
+
+static const struct {
+	int (*parse)(const struct param_row *row, const char *text, void *field);
+	int (*format)(const struct param_row *row, const void *field, char *text, size_t bytes);
+} kinds[KIND_COUNT] = {
+	[KIND_CHOICE] = { parse_choice_row, format_choice_row },
+	[KIND_BOOL] = { parse_bool_row, format_bool_row },
+	[KIND_TEXT] = { parse_text_row, format_text_row },
+	[KIND_PORTS] = { parse_ports_row, format_ports_row },
+	[KIND_NUMBER] = { parse_number_row, format_number_row },
+	[KIND_SECONDS] = { parse_seconds_row, format_seconds_row },
+	[KIND_SIZE] = { parse_size_row, format_size_row },
+};
+
+_Static_assert(sizeof(enum net_choice) == sizeof(unsigned), "choices are written as unsigned");
+_Static_assert(sizeof(enum family_choice) == sizeof(unsigned), "choices are written as unsigned");
+_Static_assert(offsetof(struct params, port_high) == offsetof(struct params, port_low) + sizeof(uint16_t),
+	       "the two ports are written as an array");
+
+struct complaint {
+	void (*complain)(void *arg, const char *sentence);
+	void *arg;
+};
+
+static void say(const struct complaint *to, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(const struct complaint *to, const char *fmt, ...)
+{
+	char sentence[1024];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(sentence, sizeof(sentence), fmt, args);
+	va_end(args);
+	if (to->complain)
+		to->complain(to->arg, sentence);
+}
+
+/* A text of the environment as a log may show it: cut, and with no control characters. */
+static const char *shown(const char *text, size_t text_bytes, char out[static 80])
+{
+	size_t bytes = text_bytes < 72 ? text_bytes : 72;
+
+	for (size_t i = 0; i < bytes; i++)
+		out[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
+	memcpy(out + bytes, text_bytes > bytes ? "..." : "", text_bytes > bytes ? 4 : 1);
+	return out;
+}
+
+static void load_row(const struct param_row *row, const struct params_source *source, const struct complaint *to,
+		     struct params *params)
+{
+	const char *name = row->info.name, *value = source->get(name), *const *choices = row->choices;
+	struct param_row as = *row;
+	char text[80];
+
+	if ((!value || !*value) && row->instead) {
+		name = row->instead;
+		value = source->get(name);
+		if (row->instead_choices)
+			choices = row->instead_choices;
+	}
+	if (!value || !*value) /* NAME= is how a job script unsets a variable */
+		return;
+	as.choices = choices;
+	if (!kinds[row->kind].parse(&as, value, (char *)params + row->offset))
+		return;
+	shown(value, strlen(value), text);
+	if (choices != row->choices)
+		say(to, "%s=%s is not valid: expected AF_INET or AF_INET6; the default of %s, %s, is used.", name, text,
+		    row->info.name, row->info.default_text);
+	else
+		say(to, "%s=%s is not valid: expected %s; the default, %s, is used.", name, text, row->info.range,
+		    *row->info.default_text ? row->info.default_text : "unset");
+}
+
+static void check_name(const char *entry, const struct complaint *to)
+{
+	enum { FAR = 4 };
+	const char *end = strchr(entry, '='), *nearest = NULL;
+	size_t bytes = end ? (size_t)(end - entry) : strlen(entry);
+	unsigned best = FAR;
+	char name[80];
+
+	if (strncmp(entry, "TRIBUTARY_", strlen("TRIBUTARY_")))
+		return;
+	shown(entry, bytes, name);
+	for (size_t i = 0; i < ROW_COUNT; i++) {
+		unsigned distance = parse_distance(name, rows[i].info.name, FAR - 1);
+
+		if (!distance)
+			return;
+		if (distance < best) {
+			best = distance;
+			nearest = rows[i].info.name;
+		}
+	}
+	if (nearest)
+		say(to, "%s is not a variable of Tributary and is ignored; did you mean %s?", name, nearest);
+	else
+		say(to, "%s is not a variable of Tributary and is ignored; `tributary params` lists them.", name);
+}
+
+void params_load(const struct params_source *source, void (*complain)(void *arg, const char *sentence), void *arg,
+		 struct params *ret)
+{
+	const struct complaint to = { complain, arg };
+	struct params params;
+
+	params_defaults(&params);
+	for (size_t i = 0; i < ROW_COUNT; i++)
+		load_row(&rows[i], source, &to, &params);
+	for (char *const *entry = source->environ_list; entry && *entry; entry++)
+		check_name(*entry, &to);
+	*ret = params;
+}
+
+static const char *environment_get(const char *name)
+{
+	return getenv(name);
+}
+
+struct params_source params_from_environment(void)
+{
+	return (struct params_source){ .get = environment_get, .environ_list = environ };
+}
+
+void params_defaults(struct params *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; i < ROW_COUNT; i++) /* cannot fail: a test walks every default */
+		kinds[rows[i].kind].parse(&rows[i], rows[i].info.default_text, (char *)ret + rows[i].offset);
+}
+
+size_t params_count(void)
+{
+	return ROW_COUNT;
+}
+
+void params_info(size_t index, struct param_info *ret)
+{
+	*ret = rows[index].info;
+}
+
+int params_format(const struct params *params, size_t index, char *text, size_t text_bytes)
+{
+	const struct param_row *row = &rows[index];
+	char whole[PARAMS_STRING_BYTES];
+	int bytes = kinds[row->kind].format(row, (const char *)params + row->offset, whole, sizeof(whole));
+
+	if (bytes < 0 || (size_t)bytes >= text_bytes || (size_t)bytes >= sizeof(whole))
+		return -ENOSPC;
+	memcpy(text, whole, (size_t)bytes + 1);
+	return 0;
+}

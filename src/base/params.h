@@ -1,0 +1,64 @@
+/*
+ * Every TRIBUTARY_* environment variable, in one table. The table parses, prints `tributary params` and generates the
+ * section of the man page. The environment is read once, by params_load(); nothing else in the library calls getenv.
+ */
+#ifndef TRIBUTARY_BASE_PARAMS_H
+#define TRIBUTARY_BASE_PARAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum net_choice { NET_CHOICE_AUTO, NET_CHOICE_TCP, NET_CHOICE_VERBS, NET_CHOICE_OFF, NET_CHOICE_COUNT };
+enum family_choice { FAMILY_AUTO, FAMILY_IPV4, FAMILY_IPV6, FAMILY_COUNT };
+
+#define PARAMS_STRING_BYTES 256 /* longest value of a text variable, with its NUL; longer is invalid */
+
+struct params {
+	enum net_choice net;                  /* TRIBUTARY_NET */
+	bool disable;                         /* TRIBUTARY_DISABLE */
+	char interfaces[PARAMS_STRING_BYTES]; /* TRIBUTARY_IF, else NCCL_SOCKET_IFNAME, else "" (choose) */
+	enum family_choice family;            /* TRIBUTARY_FAMILY, else NCCL_SOCKET_FAMILY (AF_INET, AF_INET6) */
+	uint16_t port_low, port_high;         /* TRIBUTARY_PORTS=low-high; 0, 0: any */
+	unsigned streams;                     /* TRIBUTARY_STREAMS: active streams a rail; 0: choose */
+	unsigned threads;                     /* TRIBUTARY_THREADS: engine threads; 0: the caller moves the data */
+	uint64_t timeout_ns;                  /* TRIBUTARY_TIMEOUT, given in seconds */
+	uint64_t report_after_ns;             /* TRIBUTARY_REPORT_AFTER, given in seconds: say who waits for whom */
+	size_t eager_bytes;                   /* TRIBUTARY_EAGER_BYTES: the longest message sent without a grant */
+	size_t segment_bytes;                 /* TRIBUTARY_SEGMENT_BYTES: the longest frame of an announced message */
+	bool pace;                            /* TRIBUTARY_PACE */
+	size_t pace_budget_bytes;             /* TRIBUTARY_PACE_BUDGET: 0: measured */
+	char dump_dir[PARAMS_STRING_BYTES];   /* TRIBUTARY_DUMP_DIR, "" for none */
+};
+
+/* getenv-like: value or NULL; and the whole environment, to find misspelt names. Both must be given. */
+struct params_source {
+	const char *(*get)(const char *name);
+	char *const *environ_list; /* "NAME=value" strings, NULL-terminated */
+};
+
+/*
+ * Reads *source into *ret. Never fails: each invalid value and each TRIBUTARY_* name that is no row of the table is
+ * reported by one call of `complain` (a whole sentence: name, value, what was expected, the default now used; for a
+ * misspelt name the nearest real one), and the default is used.
+ */
+void params_load(const struct params_source *source, void (*complain)(void *arg, const char *sentence), void *arg,
+		 struct params *ret);
+
+/* The process environment as a source. */
+struct params_source params_from_environment(void);
+
+/* All defaults. */
+void params_defaults(struct params *ret);
+
+/* The table, for `tributary params` and the man page. */
+struct param_info {
+	const char *name, *type, *unit, *range, *default_text, *meaning;
+};
+size_t params_count(void);
+void params_info(size_t index, struct param_info *ret);
+/* The present value of row `index` as text, NUL-terminated; -ENOSPC when it does not fit. */
+int params_format(const struct params *params, size_t index, char *text, size_t text_bytes);
+
+#endif

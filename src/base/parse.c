@@ -1,0 +1,256 @@
+#include "base/parse.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* isdigit() and strcasecmp() ask the locale, which belongs to the application. */
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool same_word(const char *a, const char *b)
+{
+	while (*a && lower(*a) == lower(*b)) {
+		a++;
+		b++;
+	}
+	return lower(*a) == lower(*b);
+}
+
+static int digits(const char **text, uint64_t *ret)
+{
+	const char *at = *text;
+	uint64_t value = 0;
+
+	if (!is_digit(*at))
+		return -EINVAL;
+	for (; is_digit(*at); at++) {
+		if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
+		    __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
+			return -ERANGE;
+	}
+	*text = at;
+	*ret = value;
+	return 0;
+}
+
+static int bounded(uint64_t value, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	if (value < min || value > max)
+		return -ERANGE;
+	*ret = value;
+	return 0;
+}
+
+int parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	uint64_t value;
+	int r = digits(&text, &value);
+
+	if (r < 0)
+		return r;
+	return *text ? -EINVAL : bounded(value, min, max, ret);
+}
+
+int parse_i64(const char *text, int64_t min, int64_t max, int64_t *ret)
+{
+	bool negative = *text == '-';
+	uint64_t magnitude;
+	int64_t value;
+	int r = parse_u64(text + negative, 0, (uint64_t)INT64_MAX + negative, &magnitude);
+
+	if (r < 0)
+		return r;
+	value = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+	if (value < min || value > max)
+		return -ERANGE;
+	*ret = value;
+	return 0;
+}
+
+int parse_hex64(const char *text, uint64_t *ret)
+{
+	static const char hex[] = "0123456789abcdef";
+	uint64_t value = 0;
+	size_t count;
+
+	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
+		text += 2;
+	for (count = 0; text[count]; count++) {
+		const char *at = strchr(hex, lower(text[count]));
+
+		if (!at)
+			return -EINVAL;
+		if (count == 16)
+			return -ERANGE;
+		value = value << 4 | (uint64_t)(at - hex);
+	}
+	if (!count)
+		return -EINVAL;
+	*ret = value;
+	return 0;
+}
+
+int parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	uint64_t value;
+	unsigned shift = 0;
+	int r = digits(&text, &value);
+
+	if (r < 0)
+		return r;
+	switch (*text) {
+	case 'k':
+	case 'K':
+		shift = 10;
+		break;
+	case 'm':
+	case 'M':
+		shift = 20;
+		break;
+	case 'g':
+	case 'G':
+		shift = 30;
+		break;
+	}
+	if (shift)
+		text++;
+	if (*text)
+		return -EINVAL;
+	if (value > UINT64_MAX >> shift)
+		return -ERANGE;
+	return bounded(value << shift, min, max, ret);
+}
+
+int parse_seconds(const char *text, uint64_t min_ns, uint64_t max_ns, uint64_t *ret_ns)
+{
+	uint64_t value, fraction_ns = 0, unit_ns = 1000000000;
+	int r = digits(&text, &value);
+
+	if (r < 0)
+		return r;
+	if (*text == '.') {
+		if (!is_digit(*++text))
+			return -EINVAL;
+		for (; is_digit(*text); text++) {
+			if (unit_ns == 1)
+				return -EINVAL; /* a tenth decimal */
+			unit_ns /= 10;
+			fraction_ns += (uint64_t)(*text - '0') * unit_ns;
+		}
+	}
+	if (*text)
+		return -EINVAL;
+	if (__builtin_mul_overflow(value, (uint64_t)1000000000, &value) ||
+	    __builtin_add_overflow(value, fraction_ns, &value))
+		return -ERANGE;
+	return bounded(value, min_ns, max_ns, ret_ns);
+}
+
+int parse_range(const char *text, uint64_t min, uint64_t max, uint64_t *ret_low, uint64_t *ret_high)
+{
+	uint64_t low, high;
+	int r = digits(&text, &low);
+
+	if (r < 0)
+		return r;
+	if (*text++ != '-')
+		return -EINVAL;
+	r = parse_u64(text, min, max, &high);
+	if (r < 0)
+		return r;
+	if (low > high)
+		return -EINVAL;
+	if (low < min)
+		return -ERANGE;
+	*ret_low = low;
+	*ret_high = high;
+	return 0;
+}
+
+int parse_choice(const char *text, const char *const *names, size_t *ret_index)
+{
+	for (size_t i = 0; names[i]; i++) {
+		if (same_word(text, names[i])) {
+			*ret_index = i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+int parse_bool(const char *text, bool *ret)
+{
+	static const char *const words[] = { "0", "1", "no", "yes", "false", "true", "off", "on", NULL };
+	size_t index;
+	int r = parse_choice(text, words, &index);
+
+	if (r < 0)
+		return r;
+	*ret = index & 1;
+	return 0;
+}
+
+bool parse_list_next(const char **rest, char separator, const char **ret_item, size_t *ret_bytes)
+{
+	const char *start = *rest, *end;
+
+	while (*start && *start == separator)
+		start++;
+	if (!*start) {
+		*rest = start;
+		return false;
+	}
+	end = strchr(start, separator);
+	if (!end)
+		end = start + strlen(start);
+	*ret_item = start;
+	*ret_bytes = (size_t)(end - start);
+	*rest = end;
+	return true;
+}
+
+void parse_trim(char *text)
+{
+	size_t bytes = strlen(text);
+
+	while (bytes && strchr(" \t\r\n", text[bytes - 1]))
+		text[--bytes] = '\0';
+}
+
+enum { DISTANCE_NAME_BYTES = 64 };
+
+static unsigned least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+unsigned parse_distance(const char *a, const char *b, unsigned limit)
+{
+	/* rows[i % 3][j]: distance of the first i characters of a and the first j of b */
+	unsigned rows[3][DISTANCE_NAME_BYTES + 1];
+	size_t a_bytes = strlen(a), b_bytes = strlen(b);
+	size_t difference = a_bytes > b_bytes ? a_bytes - b_bytes : b_bytes - a_bytes;
+
+	if (difference > limit || b_bytes > DISTANCE_NAME_BYTES)
+		return limit + 1;
+	for (size_t j = 0; j <= b_bytes; j++)
+		rows[0][j] = (unsigned)j;
+	for (size_t i = 1; i <= a_bytes; i++) {
+		unsigned *row = rows[i % 3], *above = rows[(i - 1) % 3];
+
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= b_bytes; j++) {
+			row[j] = least(above[j - 1] + (a[i - 1] != b[j - 1]), least(above[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				row[j] = least(row[j], rows[(i - 2) % 3][j - 2] + 1);
+		}
+	}
+	return least(rows[a_bytes % 3][b_bytes], limit + 1);
+}

@@ -1,0 +1,42 @@
+/*
+ * Text to values, checked: the whole text must be the value, and the value must lie in the range asked for. Pure, any
+ * thread, no locale. All return 0, -EINVAL (not such a value) or -ERANGE (outside min..max, or past 64 bits); outputs
+ * are written on success only.
+ */
+#ifndef TRIBUTARY_BASE_PARSE_H
+#define TRIBUTARY_BASE_PARSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decimal digits only: no sign, no space. */
+int parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
+/* The same with an optional '-'. */
+int parse_i64(const char *text, int64_t min, int64_t max, int64_t *ret);
+/* 1 to 16 hexadecimal digits, with or without "0x". */
+int parse_hex64(const char *text, uint64_t *ret);
+/* A number of bytes with an optional K, M or G (powers of 1024, either case). */
+int parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
+/* Seconds, with up to nine decimals: "10", "0.5". min and max are nanoseconds. */
+int parse_seconds(const char *text, uint64_t min_ns, uint64_t max_ns, uint64_t *ret_ns);
+/* "low-high", low not above high. */
+int parse_range(const char *text, uint64_t min, uint64_t max, uint64_t *ret_low, uint64_t *ret_high);
+/* 0/1, no/yes, false/true, off/on, in any case. */
+int parse_bool(const char *text, bool *ret);
+/* Index of text in names (any case), which ends with NULL. */
+int parse_choice(const char *text, const char *const *names, size_t *ret_index);
+
+/*
+ * The next item of a list, its bounds inside the list's own text; empty items are passed over. *rest starts at the
+ * list and is moved on. False: no more.
+ */
+bool parse_list_next(const char **rest, char separator, const char **ret_item, size_t *ret_bytes);
+
+/* Without the spaces, tabs and newlines at its end, as files of sysfs have them. Writes NULs over them. */
+void parse_trim(char *text);
+
+/* Edit distance of two names (insert, delete, replace, swap of neighbours: 1 each), or limit + 1 if it is above limit. */
+unsigned parse_distance(const char *a, const char *b, unsigned limit);
+
+#endif

@@ -1,0 +1,212 @@
+#include "base/sys.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef TRIBUTARY_FAULTS
+#include <stdatomic.h>
+
+static struct {
+	_Atomic uint64_t calls, nth;
+	_Atomic int error;
+} faults[SYS_FAULT_KIND_COUNT];
+
+void sys_fault_set(enum sys_fault_kind kind, uint64_t nth, int error)
+{
+	atomic_store(&faults[kind].nth, 0);
+	atomic_store(&faults[kind].calls, 0);
+	atomic_store(&faults[kind].error, error);
+	atomic_store(&faults[kind].nth, nth);
+}
+
+uint64_t sys_fault_calls(enum sys_fault_kind kind)
+{
+	return atomic_load(&faults[kind].calls);
+}
+
+/* The error that this call must fail with, or 0. */
+static int fault_of(enum sys_fault_kind kind)
+{
+	uint64_t call = atomic_fetch_add(&faults[kind].calls, 1) + 1;
+
+	return call == atomic_load(&faults[kind].nth) ? atomic_load(&faults[kind].error) : 0;
+}
+#define FAULT_OF(kind) fault_of(kind)
+#else
+#define FAULT_OF(kind) 0
+#endif
+
+/* errno belongs to the process that we are a guest in: it is put back, and our callers get it as a result. */
+static ssize_t result_of(ssize_t result, int saved_errno)
+{
+	if (result < 0) {
+		result = -errno;
+		errno = saved_errno;
+	}
+	return result;
+}
+
+void *sys_zalloc(size_t bytes)
+{
+	int saved_errno = errno;
+	void *memory;
+
+	if (FAULT_OF(SYS_FAULT_MEMORY))
+		return NULL;
+	memory = calloc(1, bytes ? bytes : 1);
+	errno = saved_errno;
+	return memory;
+}
+
+void *sys_zalloc_aligned(size_t align, size_t bytes)
+{
+	void *memory = NULL;
+
+	if (FAULT_OF(SYS_FAULT_MEMORY))
+		return NULL;
+	if (align < sizeof(void *))
+		align = sizeof(void *);
+	if (!bytes)
+		bytes = 1;
+	if (posix_memalign(&memory, align, bytes))
+		return NULL;
+	memset(memory, 0, bytes);
+	return memory;
+}
+
+void sys_free(void *memory)
+{
+	free(memory); /* glibc keeps errno since 2.33; below that munmap of a valid block does not fail */
+}
+
+int sys_socket(int family, int type, int protocol)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_SOCKET);
+
+	if (error)
+		return -error;
+	return (int)result_of(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol), saved_errno);
+}
+
+int sys_bind(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_BIND);
+
+	if (error)
+		return -error;
+	return (int)result_of(bind(fd, address, bytes), saved_errno);
+}
+
+int sys_listen(int fd, int backlog)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_BIND);
+
+	if (error)
+		return -error;
+	return (int)result_of(listen(fd, backlog), saved_errno);
+}
+
+int sys_connect(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_CONNECT);
+
+	if (error)
+		return -error;
+	return (int)result_of(connect(fd, address, bytes), saved_errno);
+}
+
+int sys_accept(int fd, struct sockaddr_storage *ret_address, socklen_t *ret_bytes)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_ACCEPT);
+	struct sockaddr_storage address = { 0 };
+	socklen_t bytes = sizeof(address);
+	int accepted;
+
+	if (error)
+		return -error;
+	accepted = accept4(fd, (struct sockaddr *)&address, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (accepted < 0)
+		return (int)result_of(accepted, saved_errno);
+	if (ret_address)
+		*ret_address = address;
+	if (ret_bytes)
+		*ret_bytes = bytes;
+	return accepted;
+}
+
+ssize_t sys_recv(int fd, void *buffer, size_t bytes, int flags)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_READ);
+
+	if (error)
+		return -error;
+	return result_of(recv(fd, buffer, bytes, flags), saved_errno);
+}
+
+ssize_t sys_readv(int fd, const struct iovec *parts, int count)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_READ);
+
+	if (error)
+		return -error;
+	return result_of(readv(fd, parts, count), saved_errno);
+}
+
+ssize_t sys_send(int fd, const void *buffer, size_t bytes)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_WRITE);
+
+	if (error)
+		return -error;
+	return result_of(send(fd, buffer, bytes, MSG_NOSIGNAL | MSG_DONTWAIT), saved_errno);
+}
+
+ssize_t sys_sendmsg(int fd, const struct iovec *parts, size_t count)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_WRITE);
+	/* sendmsg only reads the parts; struct msghdr has no const. */
+	struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = count };
+
+	if (error)
+		return -error;
+	return result_of(sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT), saved_errno);
+}
+
+int sys_thread_start(void *(*run)(void *), void *arg, const char *name, void *ret_pthread)
+{
+	char short_name[16]; /* the kernel's limit; longer names are refused, not cut */
+	sigset_t all, before;
+	pthread_t thread;
+	int error = FAULT_OF(SYS_FAULT_THREAD);
+
+	if (error)
+		return -error;
+	/* The thread inherits the mask: at no moment can it be handed one of the application's signals. */
+	sigfillset(&all);
+	error = pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (error)
+		return -error;
+	error = pthread_create(&thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error)
+		return -error;
+	snprintf(short_name, sizeof(short_name), "%.15s", name);
+	pthread_setname_np(thread, short_name);
+	*(pthread_t *)ret_pthread = thread;
+	return 0;
+}
+
+void sys_close(int *fd)
+{
+	int saved_errno = errno;
+
+	if (*fd >= 0)
+		close(*fd); /* on Linux the descriptor is gone whatever close returns */
+	*fd = -1;
+	errno = saved_errno;
+}

@@ -1,0 +1,49 @@
+/*
+ * The one place where the library asks the system for something that can fail: memory and socket calls. They behave as
+ * their namesakes but return -errno instead of setting errno, and every descriptor is CLOEXEC. A build with
+ * -DTRIBUTARY_FAULTS makes the Nth call of a chosen kind fail (sys_fault_*), which is how error paths are tested.
+ */
+#ifndef TRIBUTARY_BASE_SYS_H
+#define TRIBUTARY_BASE_SYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+void *sys_zalloc(size_t bytes);                       /* zeroed; NULL: no memory. Freed by sys_free (NULL is fine) */
+void *sys_zalloc_aligned(size_t align, size_t bytes); /* align: a power of two */
+void sys_free(void *memory);
+
+int sys_socket(int family, int type, int protocol); /* adds SOCK_CLOEXEC | SOCK_NONBLOCK */
+int sys_bind(int fd, const struct sockaddr *address, socklen_t bytes);
+int sys_listen(int fd, int backlog);
+int sys_connect(int fd, const struct sockaddr *address, socklen_t bytes);
+int sys_accept(int fd, struct sockaddr_storage *ret_address, socklen_t *ret_bytes); /* CLOEXEC, non-blocking */
+ssize_t sys_recv(int fd, void *buffer, size_t bytes, int flags);
+ssize_t sys_readv(int fd, const struct iovec *parts, int count);
+ssize_t sys_send(int fd, const void *buffer, size_t bytes);           /* adds MSG_NOSIGNAL | MSG_DONTWAIT */
+ssize_t sys_sendmsg(int fd, const struct iovec *parts, size_t count); /* adds MSG_NOSIGNAL | MSG_DONTWAIT */
+int sys_thread_start(void *(*run)(void *), void *arg, const char *name, void *ret_pthread); /* all signals blocked */
+void sys_close(int *fd); /* closes unless negative, sets it to -1, keeps errno */
+
+#ifdef TRIBUTARY_FAULTS
+enum sys_fault_kind {
+	SYS_FAULT_MEMORY,
+	SYS_FAULT_SOCKET,
+	SYS_FAULT_BIND,
+	SYS_FAULT_CONNECT,
+	SYS_FAULT_ACCEPT,
+	SYS_FAULT_READ,
+	SYS_FAULT_WRITE,
+	SYS_FAULT_THREAD,
+	SYS_FAULT_KIND_COUNT
+};
+/* The `nth` call from now (1 = the next) of that kind fails with -error (a memory call: NULL). nth 0: none. */
+void sys_fault_set(enum sys_fault_kind kind, uint64_t nth, int error);
+/* Calls of that kind since the last sys_fault_set. */
+uint64_t sys_fault_calls(enum sys_fault_kind kind);
+#endif
+
+#endif

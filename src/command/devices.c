@@ -1,0 +1,79 @@
+/* `tributary devices`: the interfaces that the TCP transport would use, and why. */
+#include "command/command.h"
+
+#include "base/log.h"
+#include "base/params.h"
+#include "transport/tcp/interface.h"
+
+#include <netdb.h>
+#include <string.h>
+
+enum { ADDRESS_BYTES = 64, SPEED_BYTES = 48, SPEED_COLUMNS = 19 };
+
+static void format_address(const struct tcp_interface *interface, char text[static ADDRESS_BYTES])
+{
+	/* getnameinfo alone writes an IPv6 scope; it looks nothing up with NI_NUMERICHOST. */
+	if (getnameinfo((const struct sockaddr *)&interface->address, interface->address_bytes, text, ADDRESS_BYTES,
+			NULL, 0, NI_NUMERICHOST))
+		snprintf(text, ADDRESS_BYTES, "?");
+}
+
+static void format_speed(const struct tcp_interface *interface, char text[static SPEED_BYTES])
+{
+	unsigned long long mbps = interface->speed_Bps / 125000;
+	bool whole = mbps % 1000 == 0;
+
+	snprintf(text, SPEED_BYTES, "%llu %s%s", whole ? mbps / 1000 : mbps, whole ? "Gbit/s" : "Mbit/s",
+		 interface->speed_assumed ? " (assumed)" : "");
+}
+
+static void print_devices(const struct tcp_interface *at, size_t count, FILE *out)
+{
+	const char *prefix = "/sys/devices/";
+	char address[ADDRESS_BYTES], speed[SPEED_BYTES], rail[12];
+	int address_columns = (int)strlen("ADDRESS"), why_columns = (int)strlen("WHY");
+
+	for (size_t i = 0; i < count; i++) {
+		format_address(&at[i], address);
+		if ((int)strlen(address) > address_columns)
+			address_columns = (int)strlen(address);
+		if ((int)strlen(at[i].why) > why_columns)
+			why_columns = (int)strlen(at[i].why);
+	}
+	fprintf(out, "%-15s  %-*s  %-*s  %-4s  %-5s  %-5s  %-*s  %s\n", "NAME", address_columns, "ADDRESS",
+		SPEED_COLUMNS, "SPEED", "RAIL", "LINKS", "MTU", why_columns, "WHY", "PCI");
+	for (size_t i = 0; i < count; i++) {
+		const char *pci = at[i].pci_path;
+
+		format_address(&at[i], address);
+		format_speed(&at[i], speed);
+		snprintf(rail, sizeof(rail), "%d", at[i].rail);
+		if (!strncmp(pci, prefix, strlen(prefix)))
+			pci += strlen(prefix);
+		fprintf(out, "%-15s  %-*s  %-*s  %-4s  %-5u  %-5u  %-*s  %s\n", at[i].name, address_columns, address,
+			SPEED_COLUMNS, speed, at[i].rail < 0 ? "-" : rail, at[i].path_count, at[i].mtu_bytes,
+			why_columns, at[i].why, *pci ? pci : "-");
+	}
+}
+
+int command_devices(int argc, char **argv, FILE *out)
+{
+	struct tcp_interface at[TCP_INTERFACE_MAX];
+	struct params params;
+	struct diag diag;
+	size_t count = 0;
+	int r;
+
+	if (command_no_arguments(argc, argv) != COMMAND_OK)
+		return COMMAND_USAGE;
+	command_load_params(&params);
+	r = tcp_interfaces_find(&params, at, TCP_INTERFACE_MAX, &count, &diag);
+	if (diag.text[0])
+		fprintf(stderr, "tributary: %s\n", diag.text);
+	else if (r < 0)
+		fprintf(stderr, "tributary: the interfaces cannot be listed: %s\n", strerror(-r));
+	if (r < 0 || !count)
+		return COMMAND_FAILED;
+	print_devices(at, count, out);
+	return COMMAND_OK;
+}

@@ -1,0 +1,211 @@
+#include "base/log.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+	int calls, level, line;
+	unsigned long flags;
+	char file[64], fmt[16], text[2048];
+} seen;
+
+static void record(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	va_list args;
+
+	seen.calls++;
+	seen.level = level;
+	seen.flags = flags;
+	seen.line = line;
+	snprintf(seen.file, sizeof(seen.file), "%s", file);
+	snprintf(seen.fmt, sizeof(seen.fmt), "%s", fmt);
+	va_start(args, fmt);
+	snprintf(seen.text, sizeof(seen.text), "%s", va_arg(args, const char *));
+	va_end(args);
+	errno = EXDEV; /* a sink may do anything to it */
+}
+
+static int with_sink(void **state)
+{
+	(void)state;
+	memset(&seen, 0, sizeof(seen));
+	log_set_sink(record);
+	return 0;
+}
+
+static int without_sink(void **state)
+{
+	(void)state;
+	log_set_sink(NULL);
+	return 0;
+}
+
+static void sink_gets_one_finished_string(void **state)
+{
+	(void)state;
+	log_write(LOG_LEVEL_INFO, LOG_INIT, "src/some/where.c", 42, "rank %d of %s", 3, "five%d");
+	assert_int_equal(seen.calls, 1);
+	assert_int_equal(seen.level, LOG_LEVEL_INFO);
+	assert_int_equal(seen.flags, LOG_INIT);
+	assert_int_equal(seen.line, 42);
+	assert_string_equal(seen.file, "where.c");
+	assert_string_equal(seen.fmt, "%s");
+	assert_string_equal(seen.text, "rank 3 of five%d");
+}
+
+static void macros_say_where_and_what_about(void **state)
+{
+	(void)state;
+	log_warn("a");
+	assert_int_equal(seen.level, LOG_LEVEL_WARN);
+	assert_int_equal(seen.flags, LOG_NET);
+	assert_string_equal(seen.file, "log_test.c");
+	log_info(LOG_GRAPH, "b");
+	assert_int_equal(seen.level, LOG_LEVEL_INFO);
+	assert_int_equal(seen.flags, LOG_GRAPH);
+	log_trace("c");
+	assert_int_equal(seen.level, LOG_LEVEL_TRACE);
+	assert_int_equal(seen.calls, 3);
+}
+
+static void errno_is_kept(void **state)
+{
+	struct diag diag;
+
+	(void)state;
+	errno = ENOTTY;
+	log_warn("x");
+	assert_int_equal(seen.calls, 1);
+	assert_int_equal(errno, ENOTTY);
+	diag_set(&diag, 1, 2, "%s", "y");
+	assert_int_equal(errno, ENOTTY);
+}
+
+static void long_line_is_cut_not_overrun(void **state)
+{
+	static char text[5000];
+
+	(void)state;
+	memset(text, 'x', sizeof(text) - 1);
+	log_warn("%s", text);
+	assert_int_equal(seen.calls, 1);
+	assert_in_range(strlen(seen.text), 500, 1023);
+}
+
+/* What `write` prints to stderr. */
+static size_t stderr_of(void (*write_it)(void), char *text, size_t text_bytes)
+{
+	int ends[2], saved = dup(STDERR_FILENO);
+	ssize_t bytes;
+
+	assert_return_code(saved, errno);
+	assert_return_code(pipe(ends), errno);
+	assert_return_code(dup2(ends[1], STDERR_FILENO), errno);
+	write_it();
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(ends[1]);
+	bytes = read(ends[0], text, text_bytes - 1);
+	close(ends[0]);
+	assert_true(bytes >= 0);
+	text[bytes] = '\0';
+	return (size_t)bytes;
+}
+
+static void write_all_levels(void)
+{
+	log_info(LOG_NET, "quiet");
+	log_trace("quieter");
+	log_warn("loud %d", 1);
+}
+
+static void without_a_sink_only_warnings_reach_stderr(void **state)
+{
+	char text[256];
+
+	(void)state;
+	stderr_of(write_all_levels, text, sizeof(text));
+	assert_string_equal(text, "tributary: loud 1\n");
+}
+
+static void write_long(void)
+{
+	static char text[5000];
+
+	memset(text, 'x', sizeof(text) - 1);
+	log_warn("%s", text);
+}
+
+static void long_warning_still_ends_its_line(void **state)
+{
+	char text[4096];
+	size_t bytes;
+
+	(void)state;
+	bytes = stderr_of(write_long, text, sizeof(text));
+	assert_in_range(bytes, 500, 1100);
+	assert_int_equal(text[bytes - 1], '\n');
+}
+
+static atomic_flag said = ATOMIC_FLAG_INIT;
+static atomic_int said_count;
+
+static void *say_once(void *arg)
+{
+	for (int i = 0; i < 1000; i++) {
+		if (log_once(&said))
+			atomic_fetch_add(&said_count, 1);
+	}
+	return arg;
+}
+
+static void log_once_is_once_over_all_threads(void **state)
+{
+	pthread_t threads[4];
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, say_once, NULL), 0);
+	for (size_t i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(atomic_load(&said_count), 1);
+}
+
+static void diag_is_cut_to_its_size(void **state)
+{
+	struct diag diag;
+	char text[1000];
+
+	(void)state;
+	memset(text, 'y', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	diag_set(&diag, 7, 9, "%s", text);
+	assert_int_equal(diag.line, 7);
+	assert_int_equal(diag.column, 9);
+	assert_int_equal(strlen(diag.text), sizeof(diag.text) - 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(sink_gets_one_finished_string, with_sink, without_sink),
+		cmocka_unit_test_setup_teardown(macros_say_where_and_what_about, with_sink, without_sink),
+		cmocka_unit_test_setup_teardown(errno_is_kept, with_sink, without_sink),
+		cmocka_unit_test_setup_teardown(long_line_is_cut_not_overrun, with_sink, without_sink),
+		cmocka_unit_test(without_a_sink_only_warnings_reach_stderr),
+		cmocka_unit_test(long_warning_still_ends_its_line),
+		cmocka_unit_test(log_once_is_once_over_all_threads),
+		cmocka_unit_test(diag_is_cut_to_its_size),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,330 @@
+#include "base/params.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static char *const *now_environment;
+
+static const char *fake_get(const char *name)
+{
+	for (char *const *at = now_environment; *at; at++) {
+		size_t bytes = strlen(name);
+
+		if (!strncmp(*at, name, bytes) && (*at)[bytes] == '=')
+			return *at + bytes + 1;
+	}
+	return NULL;
+}
+
+static struct {
+	size_t count;
+	char text[16][1200];
+} complaints;
+
+static void record(void *arg, const char *sentence)
+{
+	assert_ptr_equal(arg, &complaints);
+	assert_true(complaints.count < COUNT(complaints.text));
+	snprintf(complaints.text[complaints.count++], sizeof(complaints.text[0]), "%s", sentence);
+}
+
+static struct params load(char *const *environment)
+{
+	struct params_source source = { fake_get, environment };
+	struct params params;
+
+	memset(&params, 0xee, sizeof(params));
+	complaints.count = 0;
+	now_environment = environment;
+	params_load(&source, record, &complaints, &params);
+	return params;
+}
+
+/* One variable, "NAME=value". */
+static struct params load_one(const char *entry)
+{
+	char text[600], *environment[] = { text, NULL };
+
+	assert_true(strlen(entry) < sizeof(text));
+	memcpy(text, entry, strlen(entry) + 1);
+	return load(environment);
+}
+
+static void defaults_are_what_the_table_says(void **state)
+{
+	char *nothing[] = { NULL }, text[PARAMS_STRING_BYTES];
+	struct params loaded = load(nothing), defaults;
+	struct param_info info;
+
+	(void)state;
+	params_defaults(&defaults);
+	assert_memory_equal(&loaded, &defaults, sizeof(defaults));
+	assert_int_equal(complaints.count, 0);
+	for (size_t i = 0; i < params_count(); i++) {
+		params_info(i, &info);
+		assert_int_equal(params_format(&defaults, i, text, sizeof(text)), 0);
+		assert_string_equal(text, info.default_text);
+	}
+	assert_int_equal(defaults.net, NET_CHOICE_AUTO);
+	assert_false(defaults.disable);
+	assert_string_equal(defaults.interfaces, "");
+	assert_int_equal(defaults.family, FAMILY_AUTO);
+	assert_int_equal(defaults.port_low, 0);
+	assert_int_equal(defaults.streams, 0);
+	assert_int_equal(defaults.threads, 0);
+	assert_int_equal(defaults.timeout_ns, UINT64_C(10000000000));
+	assert_int_equal(defaults.report_after_ns, UINT64_C(30000000000));
+	assert_int_equal(defaults.eager_bytes, 16384);
+	assert_int_equal(defaults.segment_bytes, 131072);
+	assert_true(defaults.pace);
+	assert_int_equal(defaults.pace_budget_bytes, 0);
+	assert_string_equal(defaults.dump_dir, "");
+}
+
+static void every_row_is_described_and_named_once(void **state)
+{
+	struct param_info info, other;
+
+	(void)state;
+	assert_int_equal(params_count(), 14);
+	for (size_t i = 0; i < params_count(); i++) {
+		params_info(i, &info);
+		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
+		assert_true(info.type[0] && info.range[0] && info.meaning[0] && info.unit && info.default_text);
+		assert_int_equal(info.meaning[strlen(info.meaning) - 1], '.');
+		for (size_t j = 0; j < i; j++) {
+			params_info(j, &other);
+			assert_string_not_equal(info.name, other.name);
+		}
+	}
+}
+
+/* Each row: values it takes, with the text that params_format gives back, and values it refuses. */
+static void every_row_takes_its_range_and_refuses_the_rest(void **state)
+{
+	static const struct {
+		const char *name;
+		struct {
+			const char *given, *formatted;
+		} good[4];
+		const char *bad[6];
+	} cases[] = {
+		{ "TRIBUTARY_NET",
+		  { { "auto", "auto" }, { "TCP", "tcp" }, { "verbs", "verbs" }, { "off", "off" } },
+		  { "udp", "tc", "1" } },
+		{ "TRIBUTARY_DISABLE",
+		  { { "1", "1" }, { "0", "0" }, { "yes", "1" }, { "off", "0" } },
+		  { "2", "-1", "maybe" } },
+		{ "TRIBUTARY_IF", { { "=eth0,eth1", "=eth0,eth1" }, { "^docker,lo", "^docker,lo" } }, { NULL } },
+		{ "TRIBUTARY_FAMILY",
+		  { { "ipv4", "ipv4" }, { "IPv6", "ipv6" }, { "auto", "auto" } },
+		  { "4", "AF_INET", "inet" } },
+		{ "TRIBUTARY_PORTS",
+		  { { "1024-65535", "1024-65535" }, { "5000-5000", "5000-5000" }, { "any", "any" } },
+		  { "1023-2000", "2000-65536", "3000-2000", "3000", "0", "0-0" } },
+		{ "TRIBUTARY_STREAMS", { { "0", "0" }, { "16", "16" } }, { "17", "-1", "two", "1.5" } },
+		{ "TRIBUTARY_THREADS", { { "0", "0" }, { "8", "8" } }, { "9", "-1", "4294967296" } },
+		{ "TRIBUTARY_TIMEOUT",
+		  { { "0.1", "0.1" }, { "3600", "3600" }, { "2.50", "2.5" } },
+		  { "0", "0.099999999", "3600.1", "10s", "-1" } },
+		{ "TRIBUTARY_REPORT_AFTER", { { "1", "1" }, { "86400", "86400" } }, { "0.9", "86401", "never" } },
+		{ "TRIBUTARY_EAGER_BYTES",
+		  { { "0", "0" }, { "65536", "64K" }, { "1000", "1000" } },
+		  { "65537", "65K", "-1", "K" } },
+		{ "TRIBUTARY_SEGMENT_BYTES",
+		  { { "4096", "4K" }, { "16M", "16M" } },
+		  { "4095", "16777217", "0", "1G" } },
+		{ "TRIBUTARY_PACE", { { "0", "0" }, { "on", "1" } }, { "3", "x" } },
+		{ "TRIBUTARY_PACE_BUDGET",
+		  { { "0", "0" }, { "4K", "4K" }, { "1G", "1G" } },
+		  { "1", "4095", "1025M", "-0" } },
+		{ "TRIBUTARY_DUMP_DIR", { { "/tmp/a b", "/tmp/a b" } }, { NULL } },
+	};
+	char entry[128], text[PARAMS_STRING_BYTES];
+	struct param_info info;
+	struct params params;
+
+	(void)state;
+	assert_int_equal(COUNT(cases), params_count());
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		params_info(i, &info);
+		assert_string_equal(info.name, cases[i].name);
+		for (size_t j = 0; j < COUNT(cases[i].good) && cases[i].good[j].given; j++) {
+			snprintf(entry, sizeof(entry), "%s=%s", info.name, cases[i].good[j].given);
+			params = load_one(entry);
+			assert_int_equal(complaints.count, 0);
+			assert_int_equal(params_format(&params, i, text, sizeof(text)), 0);
+			assert_string_equal(text, cases[i].good[j].formatted);
+		}
+		for (size_t j = 0; j < COUNT(cases[i].bad) && cases[i].bad[j]; j++) {
+			snprintf(entry, sizeof(entry), "%s=%s", info.name, cases[i].bad[j]);
+			params = load_one(entry);
+			assert_int_equal(complaints.count, 1);
+			assert_non_null(strstr(complaints.text[0], entry));
+			assert_non_null(strstr(complaints.text[0], info.range));
+			assert_int_equal(params_format(&params, i, text, sizeof(text)), 0);
+			assert_string_equal(text, info.default_text);
+		}
+	}
+}
+
+static void one_bad_value_leaves_the_others(void **state)
+{
+	char a[] = "TRIBUTARY_STREAMS=99", b[] = "TRIBUTARY_THREADS=3", *environment[] = { a, b, NULL };
+	struct params params = load(environment);
+
+	(void)state;
+	assert_int_equal(params.streams, 0);
+	assert_int_equal(params.threads, 3);
+	assert_int_equal(complaints.count, 1);
+	assert_string_equal(complaints.text[0],
+			    "TRIBUTARY_STREAMS=99 is not valid: expected 0 to 16; the default, 0, is used.");
+}
+
+static void empty_value_counts_as_unset(void **state)
+{
+	char a[] = "TRIBUTARY_TIMEOUT=", b[] = "TRIBUTARY_IF=", c[] = "NCCL_SOCKET_IFNAME=eth",
+	     *environment[] = { a, b, c, NULL };
+	struct params params = load(environment);
+
+	(void)state;
+	assert_int_equal(complaints.count, 0);
+	assert_int_equal(params.timeout_ns, UINT64_C(10000000000));
+	assert_string_equal(params.interfaces, "eth");
+}
+
+static void nccl_variables_count_when_ours_are_unset(void **state)
+{
+	char a[] = "NCCL_SOCKET_IFNAME=^=lo,docker0", b[] = "NCCL_SOCKET_FAMILY=AF_INET6", c[] = "TRIBUTARY_IF=ib",
+	     d[] = "TRIBUTARY_FAMILY=ipv4";
+	char *theirs[] = { a, b, NULL }, *both[] = { a, b, c, d, NULL };
+	struct params params = load(theirs);
+
+	(void)state;
+	assert_int_equal(complaints.count, 0);
+	assert_string_equal(params.interfaces, "^=lo,docker0");
+	assert_int_equal(params.family, FAMILY_IPV6);
+	params = load(both);
+	assert_int_equal(complaints.count, 0);
+	assert_string_equal(params.interfaces, "ib");
+	assert_int_equal(params.family, FAMILY_IPV4);
+	params = load_one("NCCL_SOCKET_FAMILY=AF_INET");
+	assert_int_equal(params.family, FAMILY_IPV4);
+	params = load_one("NCCL_SOCKET_FAMILY=ipv6");
+	assert_int_equal(params.family, FAMILY_AUTO);
+	assert_int_equal(complaints.count, 1);
+	assert_non_null(strstr(complaints.text[0], "NCCL_SOCKET_FAMILY=ipv6"));
+	assert_non_null(strstr(complaints.text[0], "AF_INET6"));
+}
+
+static void text_is_kept_whole_or_refused(void **state)
+{
+	char entry[600] = "TRIBUTARY_DUMP_DIR=";
+	size_t name_bytes = strlen(entry);
+	struct params params;
+
+	(void)state;
+	memset(entry + name_bytes, 'd', PARAMS_STRING_BYTES - 1);
+	params = load_one(entry);
+	assert_int_equal(complaints.count, 0);
+	assert_int_equal(strlen(params.dump_dir), PARAMS_STRING_BYTES - 1);
+	entry[name_bytes + PARAMS_STRING_BYTES - 1] = 'd';
+	params = load_one(entry);
+	assert_int_equal(complaints.count, 1);
+	assert_string_equal(params.dump_dir, "");
+}
+
+static void misspelt_name_is_told_the_nearest_real_one(void **state)
+{
+	(void)state;
+	load_one("TRIBUTARY_STREAM=4");
+	assert_int_equal(complaints.count, 1);
+	assert_string_equal(complaints.text[0], "TRIBUTARY_STREAM is not a variable of Tributary and is ignored; "
+						"did you mean TRIBUTARY_STREAMS?");
+	load_one("TRIBUTARY_TIEMOUT=4");
+	assert_non_null(strstr(complaints.text[0], "did you mean TRIBUTARY_TIMEOUT?"));
+	load_one("TRIBUTARY_NOTHING_LIKE_IT=4");
+	assert_int_equal(complaints.count, 1);
+	assert_null(strstr(complaints.text[0], "did you mean"));
+	load_one("tributary_streams=4");
+	assert_int_equal(complaints.count, 0);
+	load_one("TRIBUTARYX=4");
+	assert_int_equal(complaints.count, 0);
+}
+
+static void complaints_show_no_control_characters(void **state)
+{
+	char entry[500] = "TRIBUTARY_STREAMS=\033[31m\n";
+
+	(void)state;
+	load_one(entry);
+	assert_int_equal(complaints.count, 1);
+	assert_null(strchr(complaints.text[0], '\033'));
+	assert_null(strchr(complaints.text[0], '\n'));
+	memset(entry + strlen("TRIBUTARY_STREAMS="), '7', 400);
+	load_one(entry);
+	assert_int_equal(complaints.count, 1);
+	assert_true(strlen(complaints.text[0]) < 250);
+	assert_non_null(strstr(complaints.text[0], "..."));
+}
+
+static void format_refuses_a_short_buffer(void **state)
+{
+	struct params params;
+	char text[8] = "before";
+
+	(void)state;
+	params_defaults(&params);
+	snprintf(params.interfaces, sizeof(params.interfaces), "12345678");
+	assert_int_equal(params_format(&params, 2, text, sizeof(text)), -ENOSPC);
+	assert_string_equal(text, "before");
+	params.interfaces[7] = '\0';
+	assert_int_equal(params_format(&params, 2, text, sizeof(text)), 0);
+	assert_string_equal(text, "1234567");
+}
+
+static void environment_is_the_process_s(void **state)
+{
+	struct params_source source;
+	struct params params;
+	bool listed = false;
+
+	(void)state;
+	assert_int_equal(setenv("TRIBUTARY_STREAMS", "5", 1), 0);
+	source = params_from_environment();
+	assert_string_equal(source.get("TRIBUTARY_STREAMS"), "5");
+	for (char *const *at = source.environ_list; *at; at++)
+		listed = listed || !strcmp(*at, "TRIBUTARY_STREAMS=5");
+	assert_true(listed);
+	params_load(&source, NULL, NULL, &params);
+	assert_int_equal(params.streams, 5);
+	unsetenv("TRIBUTARY_STREAMS");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults_are_what_the_table_says),
+		cmocka_unit_test(every_row_is_described_and_named_once),
+		cmocka_unit_test(every_row_takes_its_range_and_refuses_the_rest),
+		cmocka_unit_test(one_bad_value_leaves_the_others),
+		cmocka_unit_test(empty_value_counts_as_unset),
+		cmocka_unit_test(nccl_variables_count_when_ours_are_unset),
+		cmocka_unit_test(text_is_kept_whole_or_refused),
+		cmocka_unit_test(misspelt_name_is_told_the_nearest_real_one),
+		cmocka_unit_test(complaints_show_no_control_characters),
+		cmocka_unit_test(format_refuses_a_short_buffer),
+		cmocka_unit_test(environment_is_the_process_s),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

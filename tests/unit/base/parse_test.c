@@ -1,0 +1,259 @@
+#include "base/parse.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define UNTOUCHED    UINT64_C(0x5a5a5a5a5a5a5a5a)
+
+struct number_case {
+	const char *text;
+	int result;
+	uint64_t value;
+};
+
+static void u64_takes_whole_numbers_in_range(void **state)
+{
+	static const struct number_case cases[] = {
+		{ "0", 0, 0 },
+		{ "007", 0, 7 },
+		{ "18446744073709551615", 0, UINT64_MAX },
+		{ "18446744073709551616", -ERANGE, 0 },
+		{ "99999999999999999999999", -ERANGE, 0 },
+		{ "", -EINVAL, 0 },
+		{ " 1", -EINVAL, 0 },
+		{ "1 ", -EINVAL, 0 },
+		{ "+1", -EINVAL, 0 },
+		{ "-1", -EINVAL, 0 },
+		{ "1x", -EINVAL, 0 },
+		{ "0x1", -EINVAL, 0 },
+	};
+	uint64_t value;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		value = UNTOUCHED;
+		assert_int_equal(parse_u64(cases[i].text, 0, UINT64_MAX, &value), cases[i].result);
+		assert_int_equal(value, cases[i].result ? UNTOUCHED : cases[i].value);
+	}
+	assert_int_equal(parse_u64("9", 10, 20, &value), -ERANGE);
+	assert_int_equal(parse_u64("10", 10, 20, &value), 0);
+	assert_int_equal(parse_u64("20", 10, 20, &value), 0);
+	assert_int_equal(parse_u64("21", 10, 20, &value), -ERANGE);
+}
+
+static void i64_takes_both_ends_of_its_range(void **state)
+{
+	int64_t value = 1;
+
+	(void)state;
+	assert_int_equal(parse_i64("-9223372036854775808", INT64_MIN, INT64_MAX, &value), 0);
+	assert_true(value == INT64_MIN);
+	assert_int_equal(parse_i64("9223372036854775807", INT64_MIN, INT64_MAX, &value), 0);
+	assert_true(value == INT64_MAX);
+	assert_int_equal(parse_i64("9223372036854775808", INT64_MIN, INT64_MAX, &value), -ERANGE);
+	assert_int_equal(parse_i64("-9223372036854775809", INT64_MIN, INT64_MAX, &value), -ERANGE);
+	assert_int_equal(parse_i64("-3", -2, 2, &value), -ERANGE);
+	assert_int_equal(parse_i64("-2", -2, 2, &value), 0);
+	assert_int_equal(parse_i64("-", -2, 2, &value), -EINVAL);
+	assert_int_equal(parse_i64("--1", -2, 2, &value), -EINVAL);
+	assert_int_equal(value, -2);
+}
+
+static void hex_takes_up_to_sixteen_digits(void **state)
+{
+	uint64_t value = UNTOUCHED;
+
+	(void)state;
+	assert_int_equal(parse_hex64("0xDeadBeef", &value), 0);
+	assert_int_equal(value, 0xdeadbeef);
+	assert_int_equal(parse_hex64("ffffffffffffffff", &value), 0);
+	assert_int_equal(value, UINT64_MAX);
+	assert_int_equal(parse_hex64("10000000000000000", &value), -ERANGE);
+	assert_int_equal(parse_hex64("", &value), -EINVAL);
+	assert_int_equal(parse_hex64("0x", &value), -EINVAL);
+	assert_int_equal(parse_hex64("12g", &value), -EINVAL);
+	assert_int_equal(value, UINT64_MAX);
+}
+
+static void size_takes_a_unit(void **state)
+{
+	static const struct number_case cases[] = {
+		{ "0", 0, 0 },
+		{ "1", 0, 1 },
+		{ "4K", 0, 4096 },
+		{ "4k", 0, 4096 },
+		{ "16M", 0, 16 << 20 },
+		{ "3g", 0, UINT64_C(3) << 30 },
+		{ "17179869183G", 0, UINT64_C(17179869183) << 30 },
+		{ "17179869184G", -ERANGE, 0 },
+		{ "18446744073709551616", -ERANGE, 0 },
+		{ "K", -EINVAL, 0 },
+		{ "4KB", -EINVAL, 0 },
+		{ "4 K", -EINVAL, 0 },
+		{ "4T", -EINVAL, 0 },
+		{ "1.5K", -EINVAL, 0 },
+		{ "", -EINVAL, 0 },
+	};
+	uint64_t value;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		value = UNTOUCHED;
+		assert_int_equal(parse_size(cases[i].text, 0, UINT64_MAX, &value), cases[i].result);
+		assert_int_equal(value, cases[i].result ? UNTOUCHED : cases[i].value);
+	}
+	assert_int_equal(parse_size("4K", 4097, 8192, &value), -ERANGE);
+	assert_int_equal(parse_size("9K", 4096, 8192, &value), -ERANGE);
+}
+
+static void seconds_take_nine_decimals(void **state)
+{
+	static const struct number_case cases[] = {
+		{ "10", 0, UINT64_C(10000000000) },
+		{ "0.1", 0, 100000000 },
+		{ "0.100000000", 0, 100000000 },
+		{ "1.000000001", 0, 1000000001 },
+		{ "1.0000000001", -EINVAL, 0 },
+		{ "1.", -EINVAL, 0 },
+		{ ".5", -EINVAL, 0 },
+		{ "1.5s", -EINVAL, 0 },
+		{ "1,5", -EINVAL, 0 },
+		{ "1e3", -EINVAL, 0 },
+		{ "-1", -EINVAL, 0 },
+		{ "", -EINVAL, 0 },
+		{ "18446744073.709551615", 0, UINT64_MAX },
+		{ "18446744073.709551616", -ERANGE, 0 },
+		{ "18446744074", -ERANGE, 0 },
+		{ "99999999999999999999", -ERANGE, 0 },
+	};
+	uint64_t value;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		value = UNTOUCHED;
+		assert_int_equal(parse_seconds(cases[i].text, 0, UINT64_MAX, &value), cases[i].result);
+		assert_int_equal(value, cases[i].result ? UNTOUCHED : cases[i].value);
+	}
+	assert_int_equal(parse_seconds("1", 1, 999999999, &value), -ERANGE);
+}
+
+static void range_is_low_to_high(void **state)
+{
+	uint64_t low = UNTOUCHED, high = UNTOUCHED;
+	static const struct number_case bad[] = {
+		{ "5", -EINVAL, 0 },   { "5-", -EINVAL, 0 },   { "-5", -EINVAL, 0 },    { "7-6", -EINVAL, 0 },
+		{ "0-5", -ERANGE, 0 }, { "5-11", -ERANGE, 0 }, { "5-6-7", -EINVAL, 0 }, { "5 - 6", -EINVAL, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(bad); i++)
+		assert_int_equal(parse_range(bad[i].text, 1, 10, &low, &high), bad[i].result);
+	assert_int_equal(low, UNTOUCHED);
+	assert_int_equal(high, UNTOUCHED);
+	assert_int_equal(parse_range("1-10", 1, 10, &low, &high), 0);
+	assert_int_equal(low, 1);
+	assert_int_equal(high, 10);
+	assert_int_equal(parse_range("4-4", 1, 10, &low, &high), 0);
+	assert_int_equal(low, 4);
+	assert_int_equal(high, 4);
+}
+
+static void bool_has_four_pairs_of_words(void **state)
+{
+	static const char *const no[] = { "0", "no", "false", "off", "OFF", "False" };
+	static const char *const yes[] = { "1", "yes", "true", "on", "ON", "True" };
+	static const char *const bad[] = { "", "2", "y", "offf", "o", " 1", "1 " };
+	bool value;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(no); i++) {
+		value = true;
+		assert_int_equal(parse_bool(no[i], &value), 0);
+		assert_false(value);
+	}
+	for (size_t i = 0; i < COUNT(yes); i++) {
+		value = false;
+		assert_int_equal(parse_bool(yes[i], &value), 0);
+		assert_true(value);
+	}
+	for (size_t i = 0; i < COUNT(bad); i++)
+		assert_int_equal(parse_bool(bad[i], &value), -EINVAL);
+}
+
+static void list_gives_items_and_passes_over_empty_ones(void **state)
+{
+	const char *rest = ",,eth0,,ib,x,", *item;
+	static const char *const expected[] = { "eth0", "ib", "x" };
+	size_t bytes;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(expected); i++) {
+		assert_true(parse_list_next(&rest, ',', &item, &bytes));
+		assert_int_equal(bytes, strlen(expected[i]));
+		assert_memory_equal(item, expected[i], bytes);
+	}
+	assert_false(parse_list_next(&rest, ',', &item, &bytes));
+	assert_false(parse_list_next(&rest, ',', &item, &bytes));
+	rest = "";
+	assert_false(parse_list_next(&rest, ',', &item, &bytes));
+}
+
+static void trim_takes_white_space_off_the_end(void **state)
+{
+	char text[] = " up \t\r\n", blank[] = " \n\n", empty[] = "";
+
+	(void)state;
+	parse_trim(text);
+	assert_string_equal(text, " up");
+	parse_trim(blank);
+	assert_string_equal(blank, "");
+	parse_trim(empty);
+	assert_string_equal(empty, "");
+}
+
+static void distance_counts_edits_up_to_its_limit(void **state)
+{
+	char long_name[200];
+
+	(void)state;
+	assert_int_equal(parse_distance("", "", 3), 0);
+	assert_int_equal(parse_distance("STREAMS", "STREAMS", 3), 0);
+	assert_int_equal(parse_distance("STREAM", "STREAMS", 3), 1);
+	assert_int_equal(parse_distance("STREAMSS", "STREAMS", 3), 1);
+	assert_int_equal(parse_distance("STREEMS", "STREAMS", 3), 1);
+	assert_int_equal(parse_distance("STERAMS", "STREAMS", 3), 1);
+	assert_int_equal(parse_distance("SRTEAMSX", "STREAMS", 3), 2);
+	assert_int_equal(parse_distance("abcd", "wxyz", 3), 4);
+	assert_int_equal(parse_distance("", "abcd", 3), 4);
+	assert_int_equal(parse_distance("abc", "", 3), 3);
+	memset(long_name, 'x', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = '\0';
+	assert_int_equal(parse_distance("abc", long_name, 3), 4);
+	assert_int_equal(parse_distance(long_name, "abc", 3), 4);
+	assert_int_equal(parse_distance(long_name, long_name, 3), 4); /* longer than it compares */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(u64_takes_whole_numbers_in_range),
+		cmocka_unit_test(i64_takes_both_ends_of_its_range),
+		cmocka_unit_test(hex_takes_up_to_sixteen_digits),
+		cmocka_unit_test(size_takes_a_unit),
+		cmocka_unit_test(seconds_take_nine_decimals),
+		cmocka_unit_test(range_is_low_to_high),
+		cmocka_unit_test(bool_has_four_pairs_of_words),
+		cmocka_unit_test(list_gives_items_and_passes_over_empty_ones),
+		cmocka_unit_test(trim_takes_white_space_off_the_end),
+		cmocka_unit_test(distance_counts_edits_up_to_its_limit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
