@@ -1,0 +1,122 @@
+/*
+ * NCCL's net and collnet interfaces, version 7: known to NCCL from 2.19.1 on.
+ * Adds the device handle of offloaded receives to connect and accept, getDeviceMr and irecvConsumed.
+ * The layout is checked member by member below each struct; types.h says what holds for all versions.
+ */
+#ifndef TRIBUTARY_NCCL_V7_H
+#define TRIBUTARY_NCCL_V7_H
+
+#include "nccl/types.h"
+
+struct nccl_net_properties_v7 {
+	const char *name;
+	const char *pciPath; /* in /sys, or NULL */
+	uint64_t guid;       /* same for two devices only if they are one card */
+	int ptrSupport;      /* set of enum nccl_pointer */
+	int speed;           /* Mbit/s */
+	int port;            /* from 1 */
+	float latency;       /* microseconds */
+	int maxComms;
+	int maxRecvs; /* receives in one group */
+	enum nccl_net_device_type netDeviceType;
+	int netDeviceVersion;
+};
+NCCL_ABI_SIZE(struct nccl_net_properties_v7, 56);
+NCCL_ABI_AT(struct nccl_net_properties_v7, name, 0);
+NCCL_ABI_AT(struct nccl_net_properties_v7, pciPath, 8);
+NCCL_ABI_AT(struct nccl_net_properties_v7, guid, 16);
+NCCL_ABI_AT(struct nccl_net_properties_v7, ptrSupport, 24);
+NCCL_ABI_AT(struct nccl_net_properties_v7, speed, 28);
+NCCL_ABI_AT(struct nccl_net_properties_v7, port, 32);
+NCCL_ABI_AT(struct nccl_net_properties_v7, latency, 36);
+NCCL_ABI_AT(struct nccl_net_properties_v7, maxComms, 40);
+NCCL_ABI_AT(struct nccl_net_properties_v7, maxRecvs, 44);
+NCCL_ABI_AT(struct nccl_net_properties_v7, netDeviceType, 48);
+NCCL_ABI_AT(struct nccl_net_properties_v7, netDeviceVersion, 52);
+
+/* Looked up as ncclNetPlugin_v7. */
+struct nccl_net_v7 {
+	const char *name;
+	enum nccl_result (*init)(nccl_debug_logger *logger);
+	enum nccl_result (*devices)(int *ret_count);
+	enum nccl_result (*getProperties)(int device, struct nccl_net_properties_v7 *ret_properties);
+	enum nccl_result (*listen)(int device, void *handle, void **ret_listen_comm);
+	enum nccl_result (*connect)(int device, void *handle, void **ret_send_comm,
+				    struct nccl_net_device_handle **ret_device_handle);
+	enum nccl_result (*accept)(void *listen_comm, void **ret_recv_comm,
+				   struct nccl_net_device_handle **ret_device_handle);
+	enum nccl_result (*regMr)(void *comm, void *data, int size, int type, void **ret_mhandle);
+	enum nccl_result (*regMrDmaBuf)(void *comm, void *data, size_t size, int type, uint64_t offset, int fd,
+					void **ret_mhandle);
+	enum nccl_result (*deregMr)(void *comm, void *mhandle);
+	enum nccl_result (*isend)(void *send_comm, void *data, int size, int tag, void *mhandle, void **ret_request);
+	enum nccl_result (*irecv)(void *recv_comm, int n, void **data, int *sizes, int *tags, void **mhandles,
+				  void **ret_request);
+	enum nccl_result (*iflush)(void *recv_comm, int n, void **data, int *sizes, void **mhandles,
+				   void **ret_request);
+	enum nccl_result (*test)(void *request, int *ret_done, int *ret_sizes);
+	enum nccl_result (*closeSend)(void *send_comm);
+	enum nccl_result (*closeRecv)(void *recv_comm);
+	enum nccl_result (*closeListen)(void *listen_comm);
+	enum nccl_result (*getDeviceMr)(void *comm, void *mhandle, void **ret_device_mhandle);
+	enum nccl_result (*irecvConsumed)(void *recv_comm, int n, void *request);
+};
+NCCL_ABI_SIZE(struct nccl_net_v7, 152);
+NCCL_ABI_AT(struct nccl_net_v7, name, 0);
+NCCL_ABI_AT(struct nccl_net_v7, init, 8);
+NCCL_ABI_AT(struct nccl_net_v7, devices, 16);
+NCCL_ABI_AT(struct nccl_net_v7, getProperties, 24);
+NCCL_ABI_AT(struct nccl_net_v7, listen, 32);
+NCCL_ABI_AT(struct nccl_net_v7, connect, 40);
+NCCL_ABI_AT(struct nccl_net_v7, accept, 48);
+NCCL_ABI_AT(struct nccl_net_v7, regMr, 56);
+NCCL_ABI_AT(struct nccl_net_v7, regMrDmaBuf, 64);
+NCCL_ABI_AT(struct nccl_net_v7, deregMr, 72);
+NCCL_ABI_AT(struct nccl_net_v7, isend, 80);
+NCCL_ABI_AT(struct nccl_net_v7, irecv, 88);
+NCCL_ABI_AT(struct nccl_net_v7, iflush, 96);
+NCCL_ABI_AT(struct nccl_net_v7, test, 104);
+NCCL_ABI_AT(struct nccl_net_v7, closeSend, 112);
+NCCL_ABI_AT(struct nccl_net_v7, closeRecv, 120);
+NCCL_ABI_AT(struct nccl_net_v7, closeListen, 128);
+NCCL_ABI_AT(struct nccl_net_v7, getDeviceMr, 136);
+NCCL_ABI_AT(struct nccl_net_v7, irecvConsumed, 144);
+
+/* Looked up as ncclCollNetPlugin_v7; only beside a usable net table of the same library. */
+struct nccl_collnet_v7 {
+	const char *name;
+	enum nccl_result (*init)(nccl_debug_logger *logger);
+	enum nccl_result (*devices)(int *ret_count);
+	enum nccl_result (*getProperties)(int device, struct nccl_net_properties_v7 *ret_properties);
+	enum nccl_result (*listen)(int device, void *handle, void **ret_listen_comm);
+	enum nccl_result (*connect)(void **handles, int nranks, int rank, void *listen_comm, void **ret_coll_comm);
+	enum nccl_result (*reduceSupport)(enum nccl_datatype type, enum nccl_redop op, int *ret_supported);
+	enum nccl_result (*regMr)(void *comm, void *data, int size, int type, void **ret_mhandle);
+	enum nccl_result (*regMrDmaBuf)(void *comm, void *data, size_t size, int type, uint64_t offset, int fd,
+					void **ret_mhandle);
+	enum nccl_result (*deregMr)(void *comm, void *mhandle);
+	enum nccl_result (*iallreduce)(void *coll_comm, void *send, void *recv, int count, enum nccl_datatype type,
+				       enum nccl_redop op, void *send_mhandle, void *recv_mhandle, void **ret_request);
+	enum nccl_result (*iflush)(void *coll_comm, void *data, int size, void *mhandle, void **ret_request);
+	enum nccl_result (*test)(void *request, int *ret_done, int *ret_sizes);
+	enum nccl_result (*closeColl)(void *coll_comm);
+	enum nccl_result (*closeListen)(void *listen_comm);
+};
+NCCL_ABI_SIZE(struct nccl_collnet_v7, 120);
+NCCL_ABI_AT(struct nccl_collnet_v7, name, 0);
+NCCL_ABI_AT(struct nccl_collnet_v7, init, 8);
+NCCL_ABI_AT(struct nccl_collnet_v7, devices, 16);
+NCCL_ABI_AT(struct nccl_collnet_v7, getProperties, 24);
+NCCL_ABI_AT(struct nccl_collnet_v7, listen, 32);
+NCCL_ABI_AT(struct nccl_collnet_v7, connect, 40);
+NCCL_ABI_AT(struct nccl_collnet_v7, reduceSupport, 48);
+NCCL_ABI_AT(struct nccl_collnet_v7, regMr, 56);
+NCCL_ABI_AT(struct nccl_collnet_v7, regMrDmaBuf, 64);
+NCCL_ABI_AT(struct nccl_collnet_v7, deregMr, 72);
+NCCL_ABI_AT(struct nccl_collnet_v7, iallreduce, 80);
+NCCL_ABI_AT(struct nccl_collnet_v7, iflush, 88);
+NCCL_ABI_AT(struct nccl_collnet_v7, test, 96);
+NCCL_ABI_AT(struct nccl_collnet_v7, closeColl, 104);
+NCCL_ABI_AT(struct nccl_collnet_v7, closeListen, 112);
+
+#endif
