@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""PyTorch collectives through the plugin and through NCCL's own sockets, in turn, on one GPU; nccl-tests' columns.
+
+Two groups of ranks live side by side, one for each network, and only one of them works at a time. A pair of timings is
+taken one right after the other, the first of the two alternating; the ratio is that of the pair. With several processes
+on one GPU the times hold the GPU's time slices as well as the network, for both alike.
+Exit 0, 77 where there is no GPU or no PyTorch, 1 when a result is wrong or --gate is not met.
+"""
+import argparse
+import json
+import os
+import random
+import re
+import statistics
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "tests", "gpu"))
+
+import operations  # noqa: E402
+import ranks  # noqa: E402
+
+NETS = ("plugin", "sockets")
+HEADER = ("size", "count", "type", "redop", "net", "time", "algbw", "busbw", "wrong")
+UNITS = ("(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "")
+WIDTHS = (12, 12, 9, 6, 8, 11, 8, 8, 6)
+
+
+def size_bytes(text):
+    m = re.fullmatch(r"(\d+)([KMG]?)", text)
+    if not m:
+        raise argparse.ArgumentTypeError("'%s' is not a size such as 8, 64K, 4M" % text)
+    return int(m.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[m.group(2)]
+
+
+def sizes(low, high, factor):
+    found = []
+    while low <= high:
+        found.append(low)
+        low *= factor
+    return found
+
+
+def bootstrap(values, seed=1, rounds=2000):
+    """(low, median, high): the 95 % interval of the median. Seeded, so that the same data give the same interval."""
+    rng = random.Random(seed)
+    medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(rounds))
+    return medians[round(0.025 * (rounds - 1))], statistics.median(values), medians[round(0.975 * (rounds - 1))]
+
+
+def iterations(us, budget_us, limit):
+    """How many calls fill the time one measurement may take."""
+    return int(min(max(budget_us / max(us, 1.0), 3), limit))
+
+
+def row(op, type_name, count, world, net, us, wrong):
+    size = count * operations.TYPES[type_name]
+    if op in ("all_gather", "reduce_scatter", "all_to_all"):
+        size *= world
+    algbw = size / us / 1e3
+    cells = ("%d" % size, "%d" % count, type_name, "sum" if op in ("all_reduce", "reduce_scatter") else "none", net,
+             "%.2f" % us, "%.3f" % algbw, "%.3f" % (algbw * operations.bus_factor(op, world)), "%d" % wrong)
+    return line(cells)
+
+
+def line(cells):
+    return " ".join(cell.rjust(width) for cell, width in zip(cells, WIDTHS))
+
+
+def compare(groups, question, pairs, budget_us, timeout_s):
+    """Interleaved timings of one case: ({net: [us]}, {net: wrong})."""
+    times, wrong = {net: [] for net in NETS}, dict.fromkeys(NETS, 0)
+
+    def once(net, warmup, count):
+        answers = groups[net].ask({**question, "warmup": warmup, "iterations": count}, timeout_s)
+        wrong[net] += sum(a["wrong"] for a in answers)
+        return max(a["us"] for a in answers)  # a collective takes as long as its slowest rank
+
+    first = max(once(net, 2, 3) for net in NETS)
+    count = iterations(first, budget_us, 1000)
+    for i in range(pairs):
+        for net in NETS if i % 2 == 0 else NETS[::-1]:
+            times[net].append(once(net, 1, count))
+    return times, wrong
+
+
+def bench(world, options, folder):
+    """All cases for one number of ranks; returns the results as they go into the JSON."""
+    results = []
+    with ranks.Group("plugin", world, folder) as plugin, ranks.Group("sockets", world, folder) as sockets:
+        groups = {"plugin": plugin, "sockets": sockets}
+        for op in options.operations:
+            print("# %s, %d ranks on one GPU, %d pairs" % (op, world, options.pairs))
+            print(line(HEADER) + "\n" + line(UNITS), flush=True)
+            for size in sizes(options.min, options.max, options.factor):
+                count = operations.count_of(op, size, options.type, world)
+                question = {"op": op, "type": options.type, "count": count}
+                times, wrong = compare(groups, question, options.pairs, options.budget * 1e6, options.timeout)
+                ratio = bootstrap([s / p for p, s in zip(times["plugin"], times["sockets"])])
+                for net in NETS:
+                    print(row(op, options.type, count, world, net, statistics.median(times[net]), wrong[net]))
+                print("    sockets/plugin %.3f [%.3f, %.3f]" % (ratio[1], ratio[0], ratio[2]), flush=True)
+                results.append({**question, "ranks": world, "size": size, "us": times, "wrong": wrong,
+                                "ratio": {"low": ratio[0], "median": ratio[1], "high": ratio[2]}})
+        plugin.used()
+        sockets.used()
+        print("# NCCL %s" % ranks.nccl_version(plugin.log()))
+    return results
+
+
+def slower(results, tolerance):
+    """The cases in which the plugin is slower than sockets, beyond the tolerance, on the interval's worse end."""
+    return [r for r in results if r["ratio"]["low"] < 1 - tolerance]
+
+
+def arguments(words=None):
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--ranks", type=lambda s: [int(n) for n in s.split(",")], default=[2, 4])
+    p.add_argument("--operations", type=lambda s: s.split(","), default=list(operations.OPERATIONS))
+    p.add_argument("--type", choices=list(operations.TYPES), default="float32")
+    p.add_argument("--min", type=size_bytes, default=1024)
+    p.add_argument("--max", type=size_bytes, default=64 << 20)
+    p.add_argument("--factor", type=int, default=4)
+    p.add_argument("--pairs", type=int, default=11, help="pairs of timings a case (11)")
+    p.add_argument("--budget", type=float, default=0.1, help="seconds one timing may take (0.1)")
+    p.add_argument("--timeout", type=float, default=120, help="seconds without an answer that count as a hang (120)")
+    p.add_argument("--gate", action="store_true", help="fail unless the plugin is never slower")
+    p.add_argument("--tolerance", type=float, default=0.02, help="how much of a slowdown --gate lets pass (0.02)")
+    p.add_argument("--json", metavar="OUT")
+    options = p.parse_args(words)
+    unknown = [op for op in options.operations if op not in operations.OPERATIONS]
+    if unknown or options.factor < 2 or options.pairs < 1 or options.min < 1 or min(options.ranks) < 2:
+        p.error("no such operation: %s" % ", ".join(unknown) if unknown else "a number is out of its range")
+    return options
+
+
+def main():
+    options = arguments()
+    reason = ranks.missing()
+    if reason:
+        print("skipped: " + reason)
+        return 77
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for world in options.ranks:
+                results += bench(world, options, folder)
+        except ranks.Failed as e:
+            print("failed: %s" % e)
+            return 1
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as f:
+            json.dump(results, f, indent=1)
+            f.write("\n")
+    wrong = sum(sum(r["wrong"].values()) for r in results)
+    worse = slower(results, options.tolerance)
+    print("# %d cases, %d wrong elements, %d slower than NCCL's sockets" % (len(results), wrong, len(worse)))
+    return 1 if wrong or (options.gate and worse) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

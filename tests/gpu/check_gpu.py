@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Collectives of PyTorch and NCCL through the plugin, with 2 and 4 processes on one GPU, against known values.
+
+Exit 0, 1, or 77 with the reason where there is no GPU or no PyTorch.
+"""
+import argparse
+import sys
+import tempfile
+
+import operations
+import ranks
+
+FLOATS = ("float32", "float16", "bfloat16", "float64")
+SIZES = (1, 4, 1000, 4096, 65536 + 8, 1 << 20, (16 << 20) + 24)   # bytes; odd ones do not divide by ranks or packets
+
+WRONG_SHOWN = 1000   # elements; after that many the cases are only counted
+
+
+def cases(world, sizes=SIZES):
+    """Every question, in an order that mixes sizes."""
+    for size in sizes:
+        for kind in operations.TYPES:
+            for redop in operations.REDUCTIONS:
+                if redop != "avg" or kind in FLOATS:
+                    yield {"op": "all_reduce", "type": kind, "redop": redop,
+                           "count": operations.count_of("all_reduce", size, kind, world)}
+            for op in operations.MOVES:
+                for root in range(world if op == "broadcast" else 1):
+                    yield {"op": op, "type": kind, "root": root, "count": operations.count_of(op, size, kind, world)}
+
+
+def check(world, folder, timeout_s, sizes):
+    """Runs all cases on one group; returns (cases, wrong elements, NCCL's version)."""
+    done = wrong = 0
+    with ranks.Group("plugin", world, folder) as group:
+        for question in cases(world, sizes):
+            bad = [a["wrong"] for a in group.ask(question, timeout_s)]
+            done += 1
+            wrong += sum(bad)
+            if any(bad) and wrong <= WRONG_SHOWN:
+                print("wrong: %d ranks, %s: %s elements" % (world, question, bad), flush=True)
+        group.used()
+        return done, wrong, ranks.nccl_version(group.log())
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--ranks", default="2,4", help="group sizes (2,4)")
+    p.add_argument("--max-size", type=int, default=SIZES[-1], help="largest buffer, bytes")
+    p.add_argument("--timeout", type=float, default=120, help="seconds a single collective may take (120)")
+    options = p.parse_args()
+    reason = ranks.missing()
+    if reason:
+        print("skipped: " + reason)
+        return 77
+    status = 0
+    for world in map(int, options.ranks.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                sizes = [s for s in SIZES if s <= options.max_size]
+                done, wrong, version = check(world, folder, options.timeout, sizes)
+            except ranks.Failed as e:
+                print("failed: %s" % e, flush=True)
+                status = 1
+                continue
+        print("%d ranks, NCCL %s, via NET/%s: %d cases, %d wrong elements"
+              % (world, version, ranks.PLUGIN_NAME, done, wrong), flush=True)
+        status = 1 if wrong else status
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

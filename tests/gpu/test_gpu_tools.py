@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""What of the GPU tests needs no GPU: expected values, environments, log reading, statistics."""
+import contextlib
+import io
+import itertools
+import os
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "perf")]
+
+import check_gpu  # noqa: E402
+import operations  # noqa: E402
+import ranks  # noqa: E402
+import torch_bench  # noqa: E402
+
+PLUGIN_LOG = """host:1:2 [0] NCCL INFO Using network Tributary
+host:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/Tributary/0
+host:1:2 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[0] [send] via NET/Tributary/1(0)/GDRDMA
+"""
+
+FAKE_WORKER = """
+import json, os, sys
+rank = int(os.environ["RANK"])
+with open(os.environ["NCCL_DEBUG_FILE"], "w") as f:
+    f.write("0[0] -> 1[0] [send] via NET/%s/0\\n" % os.environ.get("FAKE_NET", "Tributary"))
+for line in sys.stdin:
+    question = json.loads(line)
+    if question.get("die") == rank:
+        sys.exit(3)
+    if question.get("hang") == rank:
+        continue
+    wrong = {"error": "no"} if question.get("error") == rank else {"wrong": rank, "us": 10.0 + rank}
+    print(json.dumps(wrong), flush=True)
+"""
+
+
+class Operations(unittest.TestCase):
+    def test_values_are_exact_in_every_type(self):
+        for i in range(1000):
+            values = [operations.summand(r, i) for r in range(4)]
+            self.assertLessEqual(set(values), {1, 2, 3})
+            self.assertLessEqual(operations.reduced(values, "prod"), 81)   # int8's and bfloat16's limits
+            self.assertIn(operations.label(i % 16, i), range(1, 98))
+
+    def test_reductions(self):
+        values = [3, 1, 2, 2]
+        self.assertEqual([operations.reduced(values, op) for op in operations.REDUCTIONS], [8, 12, 3, 1, 2.0])
+
+    def test_labels_tell_ranks_and_pairs_apart(self):
+        for world in (2, 4):
+            for i in (0, 1, 96, 97, 5000):
+                pairs = [operations.label(operations.pair(a, b, world), i)
+                         for a, b in itertools.product(range(world), repeat=2)]
+                self.assertEqual(len(set(pairs)), world * world)
+
+    def test_counts_and_bus_factors(self):
+        self.assertEqual(operations.count_of("all_reduce", 1024, "float16", 4), 512)
+        self.assertEqual(operations.count_of("all_gather", 1024, "float32", 4), 64)
+        self.assertEqual(operations.count_of("all_to_all", 1, "float64", 4), 1)
+        factors = [operations.bus_factor(op, 4) for op in ("all_reduce", "all_gather", "broadcast")]
+        self.assertEqual(factors, [1.5, 0.75, 1])
+
+
+class Ranks(unittest.TestCase):
+    def test_each_rank_is_a_host_of_its_own(self):
+        envs = [ranks.environment({"NCCL_NET": "IB", "PATH": "/bin"}, "plugin", r, 4, 1234, "log") for r in range(4)]
+        self.assertEqual(len({e["NCCL_HOSTID"] for e in envs}), 4)
+        self.assertNotIn("NCCL_NET", envs[0])
+        self.assertEqual((envs[2]["RANK"], envs[2]["WORLD_SIZE"], envs[2]["PATH"]), ("2", "4", "/bin"))
+        self.assertEqual(envs[0]["NCCL_NET_PLUGIN"], "tributary")
+
+    def test_both_nets_differ_in_the_net_alone(self):
+        a, b = (ranks.environment({"LD_LIBRARY_PATH": "/x"}, net, 0, 2, 1, "log") for net in ("plugin", "sockets"))
+        self.assertEqual({k for k in a.keys() | b.keys() if a.get(k) != b.get(k)},
+                         {"NCCL_NET_PLUGIN", "NCCL_NET", "LD_LIBRARY_PATH"})
+        self.assertTrue(a["LD_LIBRARY_PATH"].endswith(":/x"))
+
+    def test_transports_from_the_log(self):
+        self.assertEqual(ranks.transports(PLUGIN_LOG), {"NET/Tributary"})
+        text = "x 0[0] -> 1[1] via P2P/CUMEM\ny 1[1] -> 0[0] via SHM/direct\n"
+        self.assertEqual(ranks.transports(text), {"P2P", "SHM"})
+        self.assertEqual(ranks.transports("went home via Rome"), set())
+        self.assertEqual(ranks.nccl_version("NCCL version 2.28.9+cuda12.9\n"), "2.28.9+cuda12.9")
+
+
+class Groups(unittest.TestCase):
+    """The parent's side, against a worker that answers what the test wants."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        with open(os.path.join(self.folder.name, "worker.py"), "w", encoding="utf-8") as f:
+            f.write(FAKE_WORKER)
+        real, ranks.HERE = ranks.HERE, self.folder.name
+        self.addCleanup(setattr, ranks, "HERE", real)
+
+    def group(self, net="plugin", **extra):
+        return ranks.Group(net, 2, self.folder.name, extra)
+
+    def test_answers_come_in_rank_order(self):
+        with self.group() as group:
+            self.assertEqual([a["wrong"] for a in group.ask({}, 20)], [0, 1])
+            self.assertEqual(group.used(), {"NET/Tributary"})
+
+    def test_another_transport_is_a_failure(self):
+        with self.group(FAKE_NET="Socket") as group:
+            group.ask({}, 20)
+            self.assertRaisesRegex(ranks.Failed, "via NET/Socket, not via NET/Tributary", group.used)
+
+    def test_death_hang_and_error_are_failures(self):
+        for key, timeout_s, words in (("die", 20, "it died"), ("error", 20, "rank 1 of 2: no"),
+                                      ("hang", 0.2, "no answer")):
+            with self.group() as group:
+                self.assertRaisesRegex(ranks.Failed, words, group.ask, {key: 1}, timeout_s)
+
+    def test_check_counts_wrong_elements(self):
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            done, wrong, _ = check_gpu.check(2, self.folder.name, 20, [4])
+        self.assertEqual(len(said.getvalue().splitlines()), done)
+        self.assertEqual(done, len(list(check_gpu.cases(2, [4]))))
+        self.assertEqual(wrong, done)  # rank 1 says 1 each time
+
+    def test_compare_alternates_and_takes_the_slowest_rank(self):
+        with self.group() as plugin, self.group("sockets") as sockets:
+            times, wrong = torch_bench.compare({"plugin": plugin, "sockets": sockets}, {}, 3, 1e4, 20)
+        self.assertEqual(times, {"plugin": [11.0] * 3, "sockets": [11.0] * 3})
+        self.assertEqual(wrong, {"plugin": 4, "sockets": 4})
+
+
+class Bench(unittest.TestCase):
+    def test_cases_cover_every_operation_type_and_root(self):
+        found = list(check_gpu.cases(4))
+        self.assertEqual({c["op"] for c in found}, set(operations.OPERATIONS))
+        self.assertEqual({c["type"] for c in found}, set(operations.TYPES))
+        self.assertEqual({c["root"] for c in found if c["op"] == "broadcast"}, {0, 1, 2, 3})
+        self.assertFalse([c for c in found if c.get("redop") == "avg" and c["type"].startswith(("int", "uint"))])
+
+    def test_bootstrap_holds_the_median_and_repeats(self):
+        values = [1.0, 1.1, 0.9, 1.05, 0.95, 1.2, 0.8, 1.0, 1.02, 0.98, 1.01]
+        low, median, high = torch_bench.bootstrap(values)
+        self.assertEqual((low, median, high), torch_bench.bootstrap(values))
+        self.assertTrue(0.8 <= low < median == 1.0 < high <= 1.2)
+        self.assertEqual(torch_bench.bootstrap([2.0] * 11), (2.0, 2.0, 2.0))
+
+    def test_gate_takes_the_worse_end(self):
+        def result(low):
+            return {"ratio": {"low": low, "median": 1.1, "high": 1.2}}
+        self.assertEqual(torch_bench.slower([result(0.985), result(1.0)], 0.02), [])
+        self.assertEqual(torch_bench.slower([result(0.97)], 0.02), [result(0.97)])
+
+    def test_columns(self):
+        words = torch_bench.row("all_reduce", "float32", 262144, 4, "plugin", 1000.0, 0).split()
+        self.assertEqual(words, ["1048576", "262144", "float32", "sum", "plugin", "1000.00", "1.049", "1.573", "0"])
+        words = torch_bench.row("all_gather", "float32", 65536, 4, "sockets", 1000.0, 0).split()
+        self.assertEqual(words[0], "1048576")
+
+    def test_sizes_and_arguments(self):
+        self.assertEqual(torch_bench.sizes(1024, 70000, 4), [1024, 4096, 16384, 65536])
+        options = torch_bench.arguments(["--max", "4M", "--ranks", "2", "--operations", "broadcast"])
+        self.assertEqual((options.max, options.ranks, options.operations), (4 << 20, [2], ["broadcast"]))
+        self.assertEqual(torch_bench.iterations(10, 1e5, 1000), 1000)
+        self.assertEqual(torch_bench.iterations(1e6, 1e5, 1000), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

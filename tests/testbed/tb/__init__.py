@@ -1,0 +1,1 @@
+"""A cluster on one machine: hosts are network namespaces, leaf switches are bridges, links are shaped veth pairs."""

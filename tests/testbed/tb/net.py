@@ -1,0 +1,208 @@
+"""From a Bed to namespaces, bridges and shaped links.
+
+Addresses, neighbours and the bridges' tables are static, and IPv6 is off unless asked for: nothing but the command's
+own traffic crosses a link, so the counters are exact and a run starts without ARP.
+"""
+import os
+import uuid
+
+from . import spaces
+
+ETHERNET_HEADER = 14
+
+
+class Net:
+    """A built test-bed: .switch is the Space of the bridges, .hosts the Space of each host by name."""
+
+    def __init__(self, bed):
+        self.bed = bed
+        self.switch = spaces.Space()
+        self.hosts = {}
+        self.warnings = []
+        self.congestion = {}
+        self.clsact, self.blocked = set(), set()  # switch ports with a clsact qdisc; those a partition filters
+
+    def warn(self, text):
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def egresses(self):
+        """(from, to, rail, Space, device, Shape) of each direction of each link; the device is the sender's."""
+        for link in self.bed.links():
+            yield link.host.name, link.leaf, link.rail, self.hosts[link.host.name], link.nic, link.out
+            yield link.leaf, link.host.name, link.rail, self.switch, link.port, link.in_
+        for up in self.bed.uplinks:
+            (a, port_a, ab), (b, port_b, ba) = up.ends()
+            yield a, b, None, self.switch, port_a, ab
+            yield b, a, None, self.switch, port_b, ba
+
+    def close(self):
+        for space in self.hosts.values():
+            space.close()
+
+
+def htb(shape, bed):
+    """The words of an HTB class. Without a quantum HTB derives an absurd one from high rates and complains."""
+    packet = bed.mtu + ETHERNET_HEADER
+    burst = max(int(shape.rate_bps / 8 * bed.burst_s), 2 * packet)
+    return "htb rate %dbit ceil %dbit burst %d cburst %d quantum %d" % (
+        shape.rate_bps, shape.rate_bps, burst, burst, max(packet, 1600))
+
+
+def shape_lines(dev, shape, bed):
+    """tc commands that shape a device's egress; none for an unshaped one."""
+    if shape.rate_bps is None:
+        return []
+    queue = "pfifo limit 1000" if shape.queue_bytes is None else "bfifo limit %d" % shape.queue_bytes
+    return ["qdisc add dev %s root handle 1: htb default 1" % dev,
+            "class add dev %s parent 1: classid 1:1 %s" % (dev, htb(shape, bed)),
+            "qdisc add dev %s parent 1:1 handle 10: %s" % (dev, queue)]
+
+
+def next_hops(bed):
+    """{(switch, leaf): the switch's port towards that leaf}, over the tree of uplinks."""
+    hops = {}
+    for leaf in bed.leaves:
+        seen, edge = {leaf}, [leaf]
+        while edge:
+            here = edge.pop()
+            for up in bed.uplinks:
+                for (far, port, _), (near, _, _) in (up.ends(), up.ends()[::-1]):
+                    if near == here and far not in seen:
+                        hops[far, leaf] = port
+                        seen.add(far)
+                        edge.append(far)
+    return hops
+
+
+def table_lines(bed):
+    """bridge commands: where every switch sends every address."""
+    hops, lines = next_hops(bed), []
+    for link in bed.links():
+        for switch in bed.switches():
+            port = link.port if switch == link.leaf else hops.get((switch, link.leaf))
+            if port:
+                lines.append("fdb add %s dev %s master static" % (link.mac, port))
+    return lines
+
+
+def switch_lines(bed, host_fds):
+    """ip commands for the bridges, the uplinks and both ends of the host links."""
+    lines = ["link set lo up"]
+    for switch in bed.switches():
+        lines += ["link add name %s type bridge stp_state 0 mcast_snooping 0" % switch, "link set dev %s up" % switch]
+    for up in bed.uplinks:
+        (a, port_a, _), (b, port_b, _) = up.ends()
+        lines.append("link add name %s mtu %d type veth peer name %s mtu %d" % (port_a, bed.mtu, port_b, bed.mtu))
+        lines += ["link set dev %s master %s up" % end for end in ((port_a, a), (port_b, b))]
+    for link in bed.links():
+        lines.append("link add name %s mtu %d type veth peer name %s address %s mtu %d netns /proc/self/fd/%d"
+                     % (link.port, bed.mtu, link.nic, link.mac, bed.mtu, host_fds[link.host.name]))
+        lines.append("link set dev %s master %s up" % (link.port, link.leaf))
+    return lines
+
+
+def host_lines(host, bed):
+    """ip commands inside a host."""
+    lines = ["link set lo up"]
+    for link in host.links:
+        segments = " gso_max_segs %d" % bed.segments if bed.segments else ""
+        lines += ["link set dev %s%s up" % (link.nic, segments), "addr add %s/16 dev %s" % (link.addr, link.nic)]
+        peers = [h.links[link.rail] for h in bed.hosts if h is not host]
+        if bed.ipv6:
+            lines.append("addr add %s/64 dev %s nodad" % (link.addr6, link.nic))
+            lines += ["neigh add %s lladdr %s nud permanent dev %s" % (p.addr6, p.mac, link.nic) for p in peers]
+        lines += ["neigh add %s lladdr %s nud permanent dev %s" % (p.addr, p.mac, link.nic) for p in peers]
+    return lines
+
+
+def route_lines(host, metrics):
+    lines = []
+    for link in host.links:
+        net = link.addr.split(".")
+        lines.append("route change %s.%s.0.0/16 dev %s scope link src %s %s"
+                     % (net[0], net[1], link.nic, link.addr, metrics))
+    return lines
+
+
+def set_sysctl(key, value):
+    with open("/proc/sys/" + key.replace(".", "/"), "w", encoding="ascii") as f:
+        f.write(value)
+
+
+def get_sysctl(key):
+    with open("/proc/sys/" + key.replace(".", "/"), encoding="ascii") as f:
+        return [f.read().strip()]
+
+
+def build(bed):
+    """Builds the test-bed in the namespaces we are in. Raises spaces.ToolError."""
+    net = Net(bed)
+    for host in bed.hosts:
+        space = spaces.new(host, bed.shm == "private", str(uuid.uuid4()))
+        net.hosts[host.name] = space
+        for text in space.warnings:
+            net.warn(text)
+        if not bed.ipv6:
+            _quiet_ipv6(space)
+    _quiet_ipv6(net.switch)
+    fds = {name: space.fds[0] for name, space in net.hosts.items()}
+    net.switch.batch("ip", switch_lines(bed, fds), tuple(fds.values()))
+    ports = [link.port for link in bed.links()] + [end[1] for up in bed.uplinks for end in up.ends()]
+    net.switch.batch("bridge", ["link set dev %s learning off flood off mcast_flood off bcast_flood off" % port
+                                for port in ports])
+    net.switch.batch("bridge", table_lines(bed))
+    _offload(net.switch, ports, bed)
+    for host in bed.hosts:
+        space = net.hosts[host.name]
+        space.batch("ip", host_lines(host, bed))
+        _offload(space, [link.nic for link in host.links], bed)
+        _tcp(net, host, space)
+    for space in [net.switch] + list(net.hosts.values()):
+        space.batch("tc", [line for _, _, _, where, dev, shape in net.egresses() if where is space
+                           for line in shape_lines(dev, shape, bed)])
+    return net
+
+
+def _quiet_ipv6(space):
+    """No neighbour discovery on devices yet to come; the loopback keeps ::1."""
+    try:
+        space.call(set_sysctl, "net.ipv6.conf.default.disable_ipv6", "1")
+    except spaces.ToolError:
+        if os.path.exists("/proc/sys/net/ipv6"):
+            raise
+
+
+def _offload(space, devices, bed):
+    if bed.offload:
+        words = [word for what, state in sorted(bed.offload.items()) for word in (what, state)]
+        for dev in devices:
+            space.tool(["ethtool", "-K", dev] + words)
+
+
+def _tcp(net, host, space):
+    """Sysctls, congestion control, least retransmission timeout. A route may carry what a sysctl is refused."""
+    metrics = []
+    for key, value in host.sysctls.items():
+        try:
+            space.call(set_sysctl, key, value)
+        except spaces.ToolError as e:
+            net.warn("sysctl %s was refused (%s)" % (key, e))
+    if host.congestion:
+        try:
+            space.call(set_sysctl, "net.ipv4.tcp_congestion_control", host.congestion)
+        except spaces.ToolError:
+            metrics.append("congctl " + host.congestion)
+    if host.rto_min_us:
+        try:
+            space.call(set_sysctl, "net.ipv4.tcp_rto_min_us", str(host.rto_min_us))
+        except spaces.ToolError:
+            metrics.append("rto_min %gms" % (host.rto_min_us / 1000))
+    in_force = space.call(get_sysctl, "net.ipv4.tcp_congestion_control")[0]
+    if metrics:
+        try:
+            space.batch("ip", route_lines(host, " ".join(metrics)))
+            in_force = host.congestion or in_force
+        except spaces.ToolError:
+            net.warn("%s was refused; TCP runs with %s" % (" and ".join(metrics), in_force))
+    net.congestion[host.name] = in_force

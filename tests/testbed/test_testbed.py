@@ -1,0 +1,457 @@
+#!/usr/bin/python3
+"""The test-bed's own tests. Exit 0, 1, or 77 when the kernel refused a part (which is named)."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, HERE)
+
+from tb import bed, count, faults, net, show, units  # noqa: E402
+
+TESTBED = os.path.join(HERE, "testbed")
+PAIR = "hosts 2\nrate 100Mbit\nbuffer 1MB\noffload off\n"
+
+SENDER = """
+import os, socket, time
+size, peers = %d, os.environ["TB_PEERS"].split(",")
+if os.environ["RANK"] == "0":
+    got, began = 0, None
+    with socket.create_server(("", 5000)) as listener:
+        with listener.accept()[0] as c:
+            while True:
+                data = c.recv(1 << 20)
+                began = began or time.monotonic()
+                got += len(data)
+                if not data:
+                    break
+            print("%%d %%.6f" %% (got, time.monotonic() - began))
+else:
+    while True:
+        try:
+            c = socket.create_connection((peers[0], 5000))
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.01)
+    c.sendall(bytes(size))
+    c.close()
+"""
+
+DATAGRAMS = """
+import os, socket, time
+peers = os.environ["TB_PEERS"].split(",")
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+if os.environ["RANK"] == "1":
+    for i in range(%d):
+        s.sendto(bytes(1000), (peers[0], 9))
+"""
+
+
+def column(text):
+    """Where the parser points: (line, column, message)."""
+    try:
+        bed.parse("x.bed", text)
+    except bed.BedError as e:
+        m = re.fullmatch(r"x\.bed:(\d+):(\d+): (.*)", str(e))
+        return int(m.group(1)), int(m.group(2)), m.group(3)
+    return None
+
+
+class Parsing(unittest.TestCase):
+    def test_errors_name_line_and_column(self):
+        for text, line, col, words in (
+                ("hosts 2\nrait 1Gbit\n", 2, 1, "'rait' is not a fact"),
+                ("hosts 2\nrate 10Gb\n", 2, 6, "'10Gb' is not a rate"),
+                ("hosts 2\nrate\n", 2, 5, "expected a rate"),
+                ("hosts 2\n\n  rate 1Gbit h0 h7 # no such\n", 3, 17, "there is no host 'h7'"),
+                ("hosts 2\nrate 1Gbit h0 rail 1\n", 2, 20, "not a number from 0 to 0"),
+                ("hosts 2\nmtu 1500 9000\n", 2, 10, "one word too many"),
+                ("hosts 2\nbuffer 0B\n", 2, 8, "outside 1B to 2GiB"),
+                ("hosts 0\n", 1, 7, "not a number from 1 to 250"),
+                ("host a a\n", 1, 8, "already taken"),
+                ("host eth0\n", 1, 6, "uses itself"),
+                ("host averylongname\n", 1, 6, "longer than 12"),
+                ("hosts 2\norder h0\n", 2, 7, "every host once"),
+                ("hosts 2\nleaf a h0\nleaf b h0\n", 3, 8, "already on leaf a"),
+                ("hosts 2\nleaf a h0\n", 1, 1, "h1 is on no leaf"),
+                ("hosts 2\nleaf a h0\nleaf b h1\n", 1, 1, "an uplink is missing"),
+                ("hosts 1\nleaf a h0\nspine s\nuplink a s\nuplink s a\n", 1, 1, "closes a loop"),
+                ("hosts 1\nleaf a h0\nuplink a z\n", 3, 10, "no leaf or spine 'z'"),
+                ("hosts 2\nat 1s rate 1Gbit\n", 2, 12, "has none to change"),
+                ("hosts 2\nat 1s partition h0 from h0\n", 2, 25, "two groups"),
+                ("hosts 2\nat soon heal\n", 2, 4, "not a time"),
+                ("hosts 2\nsysctl kernel.pid_max 1\n", 2, 8, "not a sysctl of net"),
+                ("# nothing\n", 1, 1, "there are no hosts")):
+            with self.subTest(text=text):
+                found = column(text)
+                self.assertIsNotNone(found, "parsed without complaint")
+                self.assertEqual(found[:2], (line, col), found[2])
+                self.assertIn(words, found[2])
+
+    def test_facts_replace_earlier_ones_in_order(self):
+        b = bed.parse("x.bed", "hosts 3\nrails 2\nrate 1Gbit\nrate 400Mbit h1-h2 rail 1\nrate 10Mbit h2 rail 1 out\n"
+                               "buffer 100KB h0\nrto_min 4ms h0\nsysctl h1 net.ipv4.tcp_rmem 1 2 3\n")
+        rates = [[(k.out.rate_bps, k.in_.rate_bps) for k in h.links] for h in b.hosts]
+        self.assertEqual(rates, [[(10**9, 10**9)] * 2, [(10**9, 10**9), (4 * 10**8, 4 * 10**8)],
+                                 [(10**9, 10**9), (10**7, 4 * 10**8)]])
+        self.assertEqual([h.links[0].in_.queue_bytes for h in b.hosts], [100_000, 1_000_000, 1_000_000])
+        self.assertEqual([h.rto_min_us for h in b.hosts], [4000, None, None])
+        self.assertEqual([h.sysctls for h in b.hosts], [{}, {"net.ipv4.tcp_rmem": "1 2 3"}, {}])
+
+    def test_uplink_is_one_however_often_it_is_spoken_of(self):
+        b = bed.parse("x.bed", "hosts 2\nleaf a h0\nleaf b h1\nuplink a b rate 1Gbit 10Mbit\nuplink a b buffer 64KiB\n")
+        self.assertEqual([(u.ab.rate_bps, u.ba.rate_bps, u.ab.queue_bytes) for u in b.uplinks], [(10**9, 10**7, 65536)])
+
+    def test_names_addresses_and_ports_are_distinct(self):
+        b = bed.parse("x.bed", "hosts 250\nrails 16\nhost far-away\n")
+        for part in ("addr", "addr6", "mac", "port"):
+            self.assertEqual(len({getattr(k, part) for k in b.links()}), 251 * 16)
+        self.assertTrue(all(len(k.port) <= bed.IF_NAME_MAX for k in b.links()))
+
+    def test_order_and_faults_sorted_by_time(self):
+        b = bed.parse("x.bed", "hosts 2\norder h1 h0\nat 3s heal\nat 500ms kill rank 1\n")
+        self.assertEqual(b.order, ["h1", "h0"])
+        self.assertEqual([(f.at_s, f.kind) for f in b.faults], [(0.5, "signal"), (3.0, "heal")])
+
+    def test_frames_find_their_way_over_the_spine(self):
+        b = bed.parse("x.bed", "hosts 2\nleaf l0 h0\nleaf l1 h1\nspine s\nuplink l0 s\nuplink l1 s\n")
+        self.assertEqual(net.next_hops(b), {("s", "l0"): "up0b", ("l1", "l0"): "up1a",
+                                            ("s", "l1"): "up1b", ("l0", "l1"): "up0a"})
+        self.assertEqual(len(net.table_lines(b)), 2 * 3)
+
+    def test_units(self):
+        self.assertEqual(units.rate_bps("1.5Gbit"), 1_500_000_000)
+        self.assertEqual((units.size_bytes("100KB"), units.size_bytes("64KiB")), (100_000, 65536))
+        self.assertEqual((units.time_s("4ms"), units.time_s("2")), (0.004, 2.0))
+        self.assertEqual(units.show_rate(1_500_000_000), "1500Mbit")
+        for bad in ("", "-1", "1e3", "nan", "1 s", "1S"):
+            self.assertRaises(ValueError, units.time_s, bad)
+
+    def test_partition_program_drops_exactly_the_named(self):
+        macs = [k.mac for k in bed.parse("x.bed", "hosts 3").links()]
+        words = faults.block_program(macs[:2]).split(",")
+        self.assertEqual(int(words[0]), len(words) - 1)
+        for mac, verdict in zip(macs, (2, 2, 0xffffffff)):
+            self.assertEqual(self.bpf(words[1:], bytes.fromhex(mac.replace(":", ""))), verdict)
+
+    @staticmethod
+    def bpf(program, packet):
+        pc, a = 0, 0
+        while True:
+            code, jt, jf, k = map(int, program[pc].split())
+            pc += 1
+            if code == 0x20:
+                a = int.from_bytes(packet[k:k + 4], "big")
+            elif code == 0x15:
+                pc += jt if a == k else jf
+            elif code == 0x06:
+                return k
+
+    def test_examples_parse_and_have_a_picture(self):
+        examples = [f for f in os.listdir(HERE) if f.endswith(".bed")]
+        self.assertGreaterEqual(len(examples), 8)
+        for name in examples:
+            b = bed.load(os.path.join(HERE, name))
+            text = "\n".join(show.picture(b))
+            for host in b.hosts:
+                self.assertIn(host.name, text)
+
+    def test_delta_and_table(self):
+        row = ("h0", "leaf", 0, 10**9)
+        links = count.delta([row + ([10, 1, 0], 0)], [row + ([110, 3, 2], 1)])
+        self.assertEqual(links[0], {"from": "h0", "to": "leaf", "rail": 0, "rate_bps": 10**9, "bytes": 100,
+                                    "packets": 2, "drops": 2, "filtered": 1})
+        self.assertEqual(len(count.table(links)), 2)
+
+
+class Running(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        done = subprocess.run([TESTBED, "check"], stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode == 77:
+            raise unittest.SkipTest(done.stdout.strip().removeprefix("skipped: "))
+        assert done.returncode == 0, "testbed check: exit %d" % done.returncode
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.file = os.path.join(self.folder.name, "x.bed")
+        self.json = os.path.join(self.folder.name, "x.json")
+
+    def command(self, text, command, *options):
+        with open(self.file, "w", encoding="utf-8") as f:
+            f.write(text)
+        return [TESTBED, "run", self.file, "--json", self.json, *options, "--", *command]
+
+    def run_bed(self, text, command, *options):
+        """(exit status, stdout, stderr, report)."""
+        done = subprocess.run(self.command(text, command, *options), text=True, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        report = None
+        if os.path.exists(self.json):
+            with open(self.json, encoding="utf-8") as f:
+                report = json.load(f)
+        return done.returncode, done.stdout, done.stderr, report
+
+    def link(self, report, sender, receiver):
+        return next(k for k in report["links"] if (k["from"], k["to"]) == (sender, receiver))
+
+    def test_rate_holds_and_bytes_are_exact(self):
+        size = 6_000_000
+        status, out, err, report = self.run_bed(PAIR, [sys.executable, "-c", SENDER % size], "--timeout", "60")
+        self.assertEqual(status, 0, err)
+        got, seconds = out.removeprefix("[h0] ").split()
+        self.assertEqual(int(got), size)
+        rate = size * 8 / float(seconds)
+        self.assertTrue(0.85 * 95.7e6 < rate < 1.15 * 100e6, "%.1f Mbit/s" % (rate / 1e6))
+        a, b = self.link(report, "h1", "leaf"), self.link(report, "leaf", "h0")
+        self.assertEqual((a["drops"], b["drops"]), (0, 0))
+        self.assertEqual((a["bytes"], a["packets"]), (b["bytes"], b["packets"]))
+        self.assertGreater(a["bytes"], size)
+
+    def test_a_datagram_is_counted_to_the_byte(self):
+        status, _, err, report = self.run_bed(PAIR, [sys.executable, "-c", DATAGRAMS % 7])
+        self.assertEqual(status, 0, err)
+        for ends in (("h1", "leaf"), ("leaf", "h0")):
+            link = self.link(report, *ends)
+            self.assertEqual((link["packets"], link["bytes"]), (7, 7 * (1000 + 8 + 20 + 14)))
+
+    def test_overflow_is_counted(self):
+        text = PAIR + "rate 10Mbit h0 in\nbuffer 20KB h0\n"
+        status, _, err, report = self.run_bed(text, [sys.executable, "-c", DATAGRAMS % 400])
+        self.assertEqual(status, 0, err)
+        sent, kept = self.link(report, "h1", "leaf"), self.link(report, "leaf", "h0")
+        self.assertEqual(sent["packets"], 400)
+        self.assertGreater(kept["drops"], 0)
+        self.assertLessEqual(kept["packets"] + kept["drops"], 400)
+
+    def test_environment_of_every_rank(self):
+        script = ("echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $TB_ADDRS $X $(hostname) "
+                  "$(ls /sys/class/net)")
+        status, out, err, _ = self.run_bed(PAIR + "rails 2\norder h1 h0\n", ["sh", "-c", script], "--per-host", "2",
+                                           "--env", "X=y z")
+        self.assertEqual(status, 0, err)
+        rest = "10.80.0.2 10.80.0.%d,10.81.0.%d y z h%d eth0 eth1 lo"
+        self.assertEqual(sorted(out.splitlines()), sorted(
+            "[h%d:%d] %d 4 %d 2 " % (h, k, 2 * (1 - h) + k, k) + rest % (h + 1, h + 1, h)
+            for h in (0, 1) for k in (0, 1)))
+
+    def test_hosts_have_their_own_boot_id(self):
+        _, out, _, report = self.run_bed(PAIR, ["cat", "/proc/sys/kernel/random/boot_id"], "--no-prefix")
+        if "the hosts share one boot id" in report["warnings"]:
+            self.skipTest("the kernel refuses a boot id of one's own")
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
+            self.assertEqual(len(set(out.split()) | {f.read().strip()}), 3)
+
+    def test_more_processes_on_one_host(self):
+        script = ["sh", "-c", "echo $RANK $WORLD_SIZE $LOCAL_WORLD_SIZE"]
+        _, out, err, _ = self.run_bed(PAIR, script, "--per-host", "h0=3")
+        self.assertEqual(sorted(out.splitlines()),
+                         ["[h0:0] 0 4 3", "[h0:1] 1 4 3", "[h0:2] 2 4 3", "[h1] 3 4 1"], err)
+
+    def test_first_failure_is_the_status(self):
+        status, _, _, report = self.run_bed(PAIR, ["sh", "-c", "[ $RANK = 1 ] && exit 5; sleep 0.3; exit 6"])
+        self.assertEqual(status, 5)
+        self.assertEqual([r["exit"] for r in report["ranks"]], [6, 5])
+
+    def test_command_not_found(self):
+        status, _, err, _ = self.run_bed(PAIR, ["/no/such/command"])
+        self.assertEqual(status, 127)
+        self.assertIn("No such file", err)
+
+    def test_timeout_returns_124(self):
+        began = time.monotonic()
+        script = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
+        status, _, _, report = self.run_bed(PAIR, script, "--timeout", "0.2")
+        self.assertEqual((status, report["timed_out"]), (124, True))
+        self.assertLess(time.monotonic() - began, 30)
+
+    def test_killed_rank_does_not_count(self):
+        status, out, _, report = self.run_bed(PAIR + "at 100ms kill rank 1\n", ["sh", "-c", "sleep 0.5; echo end"])
+        self.assertEqual((status, out), (0, "[h0] end\n"))
+        self.assertEqual([(r["exit"], r["killed_by_fault"]) for r in report["ranks"]], [(0, False), (137, True)])
+        self.assertEqual(len(report["faults"]), 1)
+
+    def test_stop_and_cont(self):
+        text = PAIR + "at 50ms stop rank 0\nat 600ms cont rank 0\n"
+        status, _, _, report = self.run_bed(text, ["sh", "-c", "sleep 0.2; true"])
+        self.assertEqual(status, 0)
+        self.assertGreaterEqual(report["ranks"][0]["seconds"], 0.6)
+        self.assertLess(report["ranks"][1]["seconds"], report["ranks"][0]["seconds"])
+
+    def test_stopped_for_good_does_not_hang(self):
+        status, _, _, report = self.run_bed(PAIR + "at 50ms stop host h0\n", ["sleep", "0.3"], "--timeout", "60")
+        self.assertEqual((status, report["ranks"][0]["killed_by_fault"]), (0, True))
+
+    def test_link_down_and_up(self):
+        script = "sleep 0.3; cat /sys/class/net/eth0/carrier; sleep 0.5; cat /sys/class/net/eth0/carrier"
+        text = PAIR + "at 100ms link h0 down\nat 500ms link h0 up\n"
+        _, out, err, _ = self.run_bed(text, ["sh", "-c", script])
+        lines = out.splitlines()
+        self.assertEqual([x for x in lines if "h0" in x], ["[h0] 0", "[h0] 1"], err)
+        self.assertEqual([x for x in lines if "h1" in x], ["[h1] 1", "[h1] 1"])
+
+    def test_partition_filters_and_heals(self):
+        script = ["sh", "-c", "sleep 0.3; exec %s -c '%s'" % (sys.executable, DATAGRAMS % 5)]
+        status, _, err, report = self.run_bed(PAIR + "at 50ms partition h0 from h1\n", script)
+        self.assertEqual(status, 0, err)
+        self.assertEqual(self.filtered_and_arrived(report), (5, 0))
+        _, _, _, report = self.run_bed(PAIR + "at 50ms partition h0 from h1\nat 100ms heal\n", script)
+        self.assertEqual(self.filtered_and_arrived(report), (0, 5))
+
+    def filtered_and_arrived(self, report):
+        return self.link(report, "h1", "leaf")["filtered"], self.link(report, "leaf", "h0")["packets"]
+
+    def test_rate_change(self):
+        text = PAIR + "at 1ms rate 20Mbit h0 in\n"
+        script = ["sh", "-c", "sleep 0.2; exec \"$0\" -c \"$1\"", sys.executable, SENDER % 2_000_000]
+        _, out, err, _ = self.run_bed(text, script)
+        self.assertTrue(out, err)
+        rate = 16e6 / float(out.split()[2])
+        self.assertTrue(0.7 * 20e6 < rate < 1.3 * 20e6, "%.1f Mbit/s" % (rate / 1e6))
+
+    def test_uplink_carries_only_what_crosses(self):
+        text = "hosts 4\nleaf a h0,h2\nleaf b h1,h3\nspine s\nuplink a s rate 50Mbit\nuplink b s\noffload off\n"
+        status, _, err, report = self.run_bed(text, [sys.executable, "-c", DATAGRAMS % 3])
+        self.assertEqual(status, 0, err)
+        packets = {(k["from"], k["to"]): k["packets"] for k in report["links"]}
+        for ends in (("h1", "b"), ("b", "s"), ("s", "a"), ("a", "h0")):
+            self.assertEqual(packets[ends], 3, ends)
+        for host, leaf in (("h2", "a"), ("h3", "b")):
+            self.assertEqual((packets[host, leaf], packets[leaf, host]), (0, 0), host)
+
+    def test_hosts_share_no_memory_unless_asked(self):
+        script = "touch /dev/shm/%s.$RANK; sleep 0.3; ls /dev/shm | grep -c %s"
+        name = "testbed-%d" % os.getpid()
+        script = ["sh", "-c", script % (name, name)]
+        _, out, _, report = self.run_bed(PAIR, script, "--no-prefix")
+        if "the hosts share /dev/shm" in report["warnings"]:
+            self.skipTest("the kernel refuses a /dev/shm of one's own")
+        self.assertEqual(out.split(), ["1", "1"])
+        try:
+            _, out, _, _ = self.run_bed(PAIR + "shm shared\n", script, "--no-prefix")
+            self.assertEqual(out.split(), ["2", "2"])
+        finally:
+            for rank in (0, 1):
+                os.unlink("/dev/shm/%s.%d" % (name, rank))
+
+    def test_ipv6(self):
+        if not os.path.exists("/proc/sys/net/ipv6"):
+            self.skipTest("the kernel has no IPv6")
+        script = SENDER.replace("TB_PEERS", "TB_PEERS6").replace('create_server((""', 'create_server(("::"')
+        script = script.replace(", 5000)) as", ", 5000), family=socket.AF_INET6) as") % 100_000
+        status, out, err, _ = self.run_bed(PAIR + "ipv6 on\n", [sys.executable, "-c", script], "--timeout", "20")
+        self.assertEqual(status, 0, err)
+        self.assertEqual(out.split()[1], "100000")
+
+    def marked(self, mark):
+        """Processes of ours that carry a mark on their command line, and network namespaces that any process is in."""
+        found, spaces = set(), set()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/cmdline" % pid, "rb") as f:
+                    if mark.encode() in f.read():
+                        found.add(int(pid))
+                        spaces.add(os.stat("/proc/%s/ns/net" % pid).st_ino)
+            except OSError:
+                continue
+        return found, spaces
+
+    def test_sigkill_leaves_nothing(self):
+        mark = "mark-%d-%d" % (os.getpid(), time.monotonic_ns())
+        script = "trap '' TERM HUP INT; (sleep 1000; : %s) & while :; do sleep 1000; done; : %s" % (mark, mark)
+        interfaces = os.listdir("/sys/class/net")
+        for delay_s in (0.02, 0.1, None):  # while it builds, and while it runs
+            process = subprocess.Popen(self.command(PAIR, ["sh", "-c", script]), stderr=subprocess.DEVNULL)
+            end = time.monotonic() + (20 if delay_s is None else delay_s)
+            while time.monotonic() < end and len(self.marked(mark)[0]) < 6:
+                time.sleep(0.01)
+            if delay_s is None:  # two of the test-bed, two shells, two children
+                found, spaces = self.marked(mark)
+                self.assertGreaterEqual(len(found), 6)
+                self.assertGreaterEqual(len(spaces - {os.stat("/proc/self/ns/net").st_ino}), 2)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            end = time.monotonic() + 10
+            while self.marked(mark)[0] and time.monotonic() < end:
+                time.sleep(0.01)
+            self.assertEqual(self.marked(mark), (set(), set()))
+        self.assertEqual(os.listdir("/sys/class/net"), interfaces)
+        done = subprocess.run([TESTBED, "cleanup"], stdout=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "0 left by dead runs, 0 ended\n"))
+
+    def test_sigterm_ends_the_run_in_order(self):
+        process = subprocess.Popen(self.command(PAIR, ["sh", "-c", "echo up; exec sleep 1000"]), text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.assertEqual(sorted(process.stdout.readline() for _ in range(2)), ["[h0] up\n", "[h1] up\n"])
+        process.terminate()
+        self.assertEqual(process.wait(), 143)
+        process.stdout.close()
+        with open(self.json, encoding="utf-8") as f:
+            self.assertEqual([r["exit"] for r in json.load(f)["ranks"]], [143, 143])
+
+    def test_two_runs_side_by_side(self):
+        runs = [subprocess.Popen(self.command(PAIR, ["sh", "-c", "sleep 0.3; hostname"]), stdout=subprocess.PIPE,
+                                 stderr=subprocess.DEVNULL, text=True) for _ in range(2)]
+        for process in runs:
+            self.assertEqual(sorted(process.communicate()[0].split()), ["[h0]", "[h1]", "h0", "h1"])
+            self.assertEqual(process.returncode, 0)
+
+    def test_unprivileged_user(self):
+        if os.geteuid() != 0:
+            self.skipTest("the whole run is unprivileged already")
+        nobody = 65534
+
+        def demote():
+            os.setgroups([])
+            os.setgid(nobody)
+            os.setuid(nobody)
+        os.chmod(self.folder.name, 0o777)
+        command = self.command(PAIR, ["sh", "-c", "hostname; ls /sys/class/net"])
+        if subprocess.run(["test", "-x", TESTBED], preexec_fn=demote, check=False).returncode != 0:
+            self.skipTest("an ordinary user cannot read this folder")
+        done = subprocess.run(command, preexec_fn=demote, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              check=False)
+        if done.returncode == 77:
+            self.skipTest(done.stdout.strip().removeprefix("skipped: "))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         sorted("[h%d] %s" % (h, x) for h in (0, 1) for x in ("h%d" % h, "eth0", "lo")))
+
+    def test_shell(self):
+        with open(self.file, "w", encoding="utf-8") as f:
+            f.write(PAIR)
+        done = subprocess.run([TESTBED, "shell", self.file, "h1", "--", "sh", "-c", "hostname; exit 3"],
+                              stdout=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (3, "h1\n"))
+
+
+class Result(unittest.TextTestResult):
+    def startTest(self, test):
+        self.began = time.monotonic()
+        super().startTest(test)
+
+    def addSuccess(self, test):
+        if self.showAll:
+            self.stream.write("%.2f s " % (time.monotonic() - self.began))
+        super().addSuccess(test)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.stream.writeln("skipped: %s: %s" % (test, reason))
+
+
+class Runner(unittest.TextTestRunner):
+    resultclass = Result
+
+
+if __name__ == "__main__":
+    outcome = unittest.main(exit=False, testRunner=Runner).result
+    sys.exit(1 if not outcome.wasSuccessful() else 77 if outcome.skipped else 0)
