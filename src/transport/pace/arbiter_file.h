@@ -1,0 +1,68 @@
+/*
+ * The arbiter's file: its layout, and how it is found, checked, mapped, locked and removed. Init and close only; any
+ * thread. Nothing but arbiter.c includes this.
+ *
+ * The file's lock (flock) is held while a process joins or leaves, so that the last one to leave can remove the file
+ * while nobody is about to join it. An unlinked file that was opened just before is seen by its link count.
+ */
+#ifndef TRIBUTARY_TRANSPORT_PACE_ARBITER_FILE_H
+#define TRIBUTARY_TRANSPORT_PACE_ARBITER_FILE_H
+
+#include "transport/pace/arbiter.h"
+
+#include <stdatomic.h>
+
+enum { PACE_ARBITER_NAME_BYTES = 128, PACE_ARBITER_SLOT_BYTES = 128 };
+
+/* A free slot has owner 0. All fields but the owner's word are written by the owner alone, or by who frees the slot. */
+struct pace_arbiter_slot {
+	_Alignas(PACE_ARBITER_SLOT_BYTES) _Atomic uint64_t owner; /* a random number of the owner's */
+	_Atomic uint64_t outstanding_bytes;
+	_Atomic uint64_t delivered_bytes; /* never reset, also not by the next owner: others take differences */
+	_Atomic uint64_t beat;
+	_Atomic uint64_t pid_namespace, start_ticks; /* start time of the process, against reuse of its pid */
+	_Atomic uint32_t pid;                        /* 0: not known yet; written last */
+	_Atomic uint32_t wants_more;
+};
+
+struct pace_arbiter_shared {
+	_Atomic uint64_t magic;
+	_Atomic uint32_t generation; /* changes when a slot is taken or freed */
+	_Atomic uint32_t high;       /* slots that were ever used: the others need no look */
+	struct pace_arbiter_slot slots[PACE_ARBITER_SLOTS];
+};
+_Static_assert(sizeof(struct pace_arbiter_slot) == PACE_ARBITER_SLOT_BYTES, "a slot has its own cache lines");
+_Static_assert(sizeof(struct pace_arbiter_shared) == PACE_ARBITER_SLOT_BYTES * (PACE_ARBITER_SLOTS + 1), "layout");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics work between processes");
+
+struct pace_arbiter_file {
+	int directory_fd, fd; /* -1: none. fd stays open for the lock; the mapping does not need it */
+	struct pace_arbiter_shared *shared;
+	char name[PACE_ARBITER_NAME_BYTES];
+};
+
+/* This process, as others can look it up. */
+struct pace_arbiter_identity {
+	uint64_t pid_namespace, start_ticks;
+	uint32_t pid; /* 0 where /proc is not there: then only the lease counts */
+};
+void pace_arbiter_identity(struct pace_arbiter_identity *ret);
+
+/* Opens or creates; returns with the lock held. */
+int pace_arbiter_file_open(struct pace_arbiter_file *file, const char *directory, const char *device_name,
+			   struct diag *diag);
+/* Removes what crashed processes of this user left behind for other devices and namespaces. */
+void pace_arbiter_file_sweep(const struct pace_arbiter_file *file, const struct pace_arbiter_identity *self);
+int pace_arbiter_file_lock(const struct pace_arbiter_file *file);
+void pace_arbiter_file_unlock(const struct pace_arbiter_file *file);
+/* With the lock held and no slot taken. */
+void pace_arbiter_file_remove(const struct pace_arbiter_file *file);
+/* Unmaps and closes. A file that was never opened must have both descriptors at -1. */
+void pace_arbiter_file_close(struct pace_arbiter_file *file);
+
+/* True when the owner's process is certainly gone. False also means: cannot tell. */
+bool pace_arbiter_slot_is_dead(const struct pace_arbiter_slot *slot, const struct pace_arbiter_identity *self);
+/* True when every slot is free or its owner certainly gone. */
+bool pace_arbiter_is_deserted(const struct pace_arbiter_shared *shared, const struct pace_arbiter_identity *self);
+
+#endif

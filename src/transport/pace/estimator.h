@@ -1,0 +1,58 @@
+/*
+ * How many granted, undelivered bytes keep a link busy. Pure: values in, values out; docs/pace.md has the formulae.
+ *
+ * Two kinds of measurement come in. A loop sample is the time from telling a grant to the arrival of its first byte
+ * while nothing else was on its way (round trip and wake-ups, without the queue that the budget itself makes). A window
+ * is some milliseconds of the link: bytes delivered, time, and whether the budget was what held the senders back; only
+ * then its rate says what this budget brings. What the formula gives is a floor; above it the budget climbs while more
+ * of it brings more, and goes down while less of it brings the same. A low rate alone never lowers it.
+ */
+#ifndef TRIBUTARY_TRANSPORT_PACE_ESTIMATOR_H
+#define TRIBUTARY_TRANSPORT_PACE_ESTIMATOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	PACE_LOOP_SAMPLES = 64,
+	PACE_LOOP_LEAST = 8,      /* samples, before the formula is used */
+	PACE_PEAK_WINDOWS = 64,   /* limited windows a peak is kept for, once more at most */
+	PACE_HOLD_WINDOWS = 8,    /* between two probes, at least */
+	PACE_HOLD_WINDOWS_MAX = 64,
+	PACE_PROBE_WINDOWS = 4,
+};
+#define PACE_BUDGET_MAX_BYTES (8ULL << 20)
+#define PACE_NOMINAL_LOOP_NS 200000ULL /* assumed before anything is measured */
+#define PACE_WAKE_MAX_NS 500000ULL     /* more delay than this on top of the usual is not worth a longer queue */
+
+enum pace_phase { PACE_PHASE_HOLD, PACE_PHASE_UP, PACE_PHASE_DOWN, PACE_PHASE_COUNT };
+
+struct pace_estimator {
+	uint64_t budget_bytes; /* the answer */
+	uint64_t quantum_bytes, nominal_Bps;
+	/* Private. */
+	uint64_t base_bytes;                      /* the budget between probes */
+	uint64_t base_rate_Bps;                   /* what it brought */
+	uint64_t peak_Bps[2];                     /* of this and the previous PACE_PEAK_WINDOWS */
+	uint64_t phase_bytes, phase_ns;
+	uint64_t loop_ns[PACE_LOOP_SAMPLES];      /* a ring */
+	uint64_t path_ns, wake_ns;                /* least loop; how far the median is above it */
+	uint64_t usual_ns;                        /* first quartile */
+	size_t loop_count, loop_next;
+	unsigned phase_windows, hold_windows, peak_windows;
+	enum pace_phase phase;
+	bool measured, loop_changed, down_next, starting;
+};
+
+/* nominal_Bps 0: not known. */
+void pace_estimator_init(struct pace_estimator *estimator, uint64_t nominal_Bps, uint64_t quantum_bytes);
+void pace_estimator_loop(struct pace_estimator *estimator, uint64_t loop_ns);
+/* limited: flows waited for the budget during most of the window. Windows of 0 ns are ignored. */
+void pace_estimator_window(struct pace_estimator *estimator, uint64_t bytes, uint64_t window_ns, bool limited);
+/* The highest rate seen lately; the nominal one before anything was measured. */
+uint64_t pace_estimator_rate(const struct pace_estimator *estimator);
+/* Path and wake-up together; the assumption before enough samples. */
+uint64_t pace_estimator_round_trip(const struct pace_estimator *estimator);
+
+#endif

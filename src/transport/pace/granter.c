@@ -1,0 +1,257 @@
+#include "transport/pace/granter.h"
+
+/* Keeps the order of age. Threads that took the time before the lock come a little out of order, hence the walk. */
+static void list_insert(struct pace_flow_list *list, struct pace_flow *flow)
+{
+	struct pace_flow *before = list->newest;
+
+	while (before && before->age_ns > flow->age_ns)
+		before = before->prev;
+	flow->prev = before;
+	flow->next = before ? before->next : list->oldest;
+	if (flow->next)
+		flow->next->prev = flow;
+	else
+		list->newest = flow;
+	if (before)
+		before->next = flow;
+	else
+		list->oldest = flow;
+}
+
+static void list_remove(struct pace_flow_list *list, struct pace_flow *flow)
+{
+	if (flow->prev)
+		flow->prev->next = flow->next;
+	else
+		list->oldest = flow->next;
+	if (flow->next)
+		flow->next->prev = flow->prev;
+	else
+		list->newest = flow->prev;
+	flow->prev = NULL;
+	flow->next = NULL;
+}
+
+static void flow_wait(struct pace_granter *granter, struct pace_flow *flow)
+{
+	flow->waits = true;
+	flow->passed_over = 0;
+	list_insert(&granter->waiting, flow);
+	granter->waiting_count++;
+	granter->needs_bytes = 0;
+}
+
+static void flow_hold(struct pace_granter *granter, struct pace_flow *flow)
+{
+	list_remove(&granter->waiting, flow);
+	granter->waiting_count--;
+	granter->needs_bytes = 0;
+	flow->waits = false;
+	list_insert(&granter->holding, flow);
+}
+
+static uint64_t flow_held(const struct pace_flow *flow)
+{
+	return flow->granted_bytes - flow->delivered_bytes;
+}
+
+static uint64_t flow_left(const struct pace_flow *flow)
+{
+	return flow->total_bytes - flow->granted_bytes;
+}
+
+void pace_granter_init(struct pace_granter *granter, uint64_t budget_bytes, uint64_t quantum_bytes, uint64_t stall_ns)
+{
+	*granter = (struct pace_granter){
+		.budget_bytes = budget_bytes,
+		.quantum_bytes = quantum_bytes ? quantum_bytes : 1,
+		.grant_bytes = quantum_bytes ? quantum_bytes : 1,
+		.stall_ns = stall_ns,
+	};
+}
+
+void pace_granter_resize(struct pace_granter *granter, uint64_t budget_bytes, uint64_t grant_bytes)
+{
+	if (grant_bytes < granter->quantum_bytes)
+		grant_bytes = granter->quantum_bytes;
+	if (budget_bytes == granter->budget_bytes && grant_bytes == granter->grant_bytes)
+		return;
+	granter->budget_bytes = budget_bytes;
+	granter->grant_bytes = grant_bytes;
+	granter->needs_bytes = 0;
+}
+
+void pace_granter_add(struct pace_granter *granter, struct pace_flow *flow, uint64_t total_bytes, uint64_t now_ns)
+{
+	*flow = (struct pace_flow){ .total_bytes = total_bytes, .age_ns = now_ns, .progress_ns = now_ns, .listed = true };
+	flow_wait(granter, flow);
+}
+
+void pace_granter_delivered(struct pace_granter *granter, struct pace_flow *flow, uint64_t bytes, uint64_t now_ns)
+{
+	uint64_t held, beyond;
+
+	if (!flow->listed || !bytes)
+		return;
+	held = flow_held(flow);
+	if (bytes > flow->total_bytes - flow->delivered_bytes)
+		bytes = flow->total_bytes - flow->delivered_bytes;
+	/* A sender that sent more than it was granted has taken a grant: it never had those bytes in the pool. */
+	beyond = bytes > held ? bytes - held : 0;
+	flow->granted_bytes += beyond;
+	flow->delivered_bytes += bytes;
+	flow->progress_ns = now_ns;
+	if (flow->forgiven) {
+		flow->forgiven = false;
+		granter->outstanding_bytes += flow_held(flow);
+		if (flow_left(flow)) {
+			list_remove(&granter->holding, flow);
+			flow_wait(granter, flow);
+		}
+		return;
+	}
+	granter->outstanding_bytes -= bytes - beyond;
+	if (flow->waits && !flow_left(flow))
+		flow_hold(granter, flow);
+}
+
+void pace_granter_remove(struct pace_granter *granter, struct pace_flow *flow)
+{
+	if (!flow->listed)
+		return;
+	if (!flow->forgiven)
+		granter->outstanding_bytes -= flow_held(flow);
+	if (flow->waits)
+		flow_hold(granter, flow);
+	list_remove(&granter->holding, flow);
+	flow->listed = false;
+}
+
+static uint64_t grant_wanted(const struct pace_granter *granter, const struct pace_flow *flow)
+{
+	uint64_t left = flow_left(flow);
+
+	/* Up to half a grant more is better than a small one after it. */
+	return left < granter->grant_bytes + granter->grant_bytes / 2 ? left : granter->grant_bytes;
+}
+
+/* The next flow in turn, and whether smallest-first chose it. There is one waiting. */
+static struct pace_flow *choose(const struct pace_granter *granter, bool *ret_smallest_first)
+{
+	struct pace_flow *oldest = granter->waiting.oldest, *smallest = oldest, *longest = oldest;
+
+	for (struct pace_flow *flow = oldest->next; flow; flow = flow->next) {
+		if (flow_left(flow) < flow_left(smallest))
+			smallest = flow;
+		if (flow->passed_over > longest->passed_over)
+			longest = flow;
+	}
+	*ret_smallest_first = false;
+	if (longest->passed_over >= PACE_PASSED_OVER_FACTOR * granter->waiting_count)
+		return longest;
+	if (!granter->smallest_turn || smallest == oldest)
+		return oldest;
+	if (grant_wanted(granter, smallest) > granter->credit_bytes)
+		return oldest;
+	*ret_smallest_first = true;
+	return smallest;
+}
+
+static void give(struct pace_granter *granter, struct pace_flow *flow, uint64_t bytes, bool smallest_first,
+		 uint64_t now_ns)
+{
+	uint64_t credit_most = granter->grant_bytes + granter->grant_bytes / 2;
+
+	for (struct pace_flow *other = granter->waiting.oldest; other; other = other->next)
+		other->passed_over++;
+	flow->passed_over = 0;
+	if (smallest_first) {
+		granter->credit_bytes -= bytes;
+	} else {
+		/* No more than one grant's worth is saved up: long ago is no reason for a burst of small ones now. */
+		granter->credit_bytes += bytes;
+		if (granter->credit_bytes > credit_most)
+			granter->credit_bytes = credit_most;
+	}
+	granter->smallest_turn = !granter->smallest_turn;
+	if (!flow_held(flow))
+		flow->progress_ns = now_ns; /* nothing could arrive before: the stall time starts here */
+	flow->granted_bytes += bytes;
+	granter->outstanding_bytes += bytes;
+	granter->needs_bytes = 0;
+	if (!flow_left(flow))
+		flow_hold(granter, flow);
+}
+
+static uint64_t budget_room(const struct pace_granter *granter)
+{
+	return granter->budget_bytes > granter->outstanding_bytes ? granter->budget_bytes - granter->outstanding_bytes : 0;
+}
+
+bool pace_granter_may_give(const struct pace_granter *granter)
+{
+	if (!granter->waiting.oldest)
+		return false;
+	if (!granter->outstanding_bytes)
+		return true;
+	return budget_room(granter) && budget_room(granter) >= granter->needs_bytes;
+}
+
+struct pace_flow *pace_granter_next(struct pace_granter *granter, uint64_t allowance_bytes, uint64_t now_ns)
+{
+	uint64_t room = budget_room(granter), wanted, least;
+	struct pace_flow *flow;
+	bool smallest_first;
+
+	if (!pace_granter_may_give(granter))
+		return NULL;
+	if (room > allowance_bytes)
+		room = allowance_bytes;
+	if (!granter->outstanding_bytes && room < granter->quantum_bytes)
+		room = granter->quantum_bytes;
+	if (granter->outstanding_bytes && room < granter->needs_bytes)
+		return NULL;
+	flow = choose(granter, &smallest_first);
+	wanted = grant_wanted(granter, flow);
+	least = wanted < granter->grant_bytes ? wanted : granter->grant_bytes;
+	if (room >= wanted) {
+		give(granter, flow, wanted, smallest_first, now_ns);
+		return flow;
+	}
+	/*
+	 * The flow in turn waits for its room. To serve a smaller one instead would let small ones starve it. Only an
+	 * empty pool, where nothing would ever make room, gives less.
+	 */
+	if (room >= least || !granter->outstanding_bytes) {
+		give(granter, flow, room < least ? room : least, smallest_first, now_ns);
+		return flow;
+	}
+	granter->needs_bytes = least;
+	return NULL;
+}
+
+bool pace_granter_forgive(struct pace_granter *granter, uint64_t now_ns)
+{
+	struct pace_flow_list *lists[] = { &granter->waiting, &granter->holding };
+	bool found = false;
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		struct pace_flow *next;
+
+		for (struct pace_flow *flow = lists[i]->oldest; flow; flow = next) {
+			next = flow->next;
+			if (flow->forgiven || !flow_held(flow) || now_ns < flow->progress_ns ||
+			    now_ns - flow->progress_ns < granter->stall_ns)
+				continue;
+			flow->forgiven = true;
+			granter->outstanding_bytes -= flow_held(flow);
+			if (flow->waits)
+				flow_hold(granter, flow);
+			found = true;
+		}
+	}
+	if (found)
+		granter->needs_bytes = 0;
+	return found;
+}

@@ -1,0 +1,315 @@
+#include "transport/pace/pace.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "transport/pace/arbiter.h"
+#include "transport/pace/estimator.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+enum {
+	DEFAULT_QUANTUM_BYTES = 32 << 10,
+	GRANTS_IN_BUDGET = 4,      /* for each waiting flow: enough to share it, few enough to keep messages rare */
+	LOOPS_IN_WINDOW = 8,       /* a window's ends, where bytes of the neighbours count, stay small beside it */
+	LOOPS_IN_STALL = 8,
+};
+#define WINDOW_LEAST_NS (2 * NS_PER_MS)
+#define STALL_LEAST_NS (20 * NS_PER_MS) /* above a busy machine's time slices, far below TCP's retransmission time-out */
+#define POLL_NS (2 * NS_PER_MS)
+#define NEVER UINT64_MAX
+
+/* Time of the pool since the window began; see docs/pace.md, "Windows". */
+struct window {
+	uint64_t start_ns, busy_ns, limited_ns, bytes, host_bytes;
+	bool shared;
+};
+
+struct pace {
+	pthread_mutex_t lock;
+	bool enabled;
+	uint64_t fixed_budget_bytes;
+	struct pace_granter granter;
+	struct pace_estimator estimator;
+	struct pace_arbiter *arbiter; /* NULL: none */
+	struct window window;
+	uint64_t event_ns;            /* the last time the pool was looked at */
+	_Atomic uint64_t poll_due_ns; /* read without the lock */
+};
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static unsigned processes(const struct pace *pace)
+{
+	return pace->arbiter ? pace_arbiter_processes(pace->arbiter) : 1;
+}
+
+static uint64_t budget(const struct pace *pace)
+{
+	return pace->fixed_budget_bytes ? pace->fixed_budget_bytes : pace->estimator.budget_bytes;
+}
+
+static void window_start(struct pace *pace, uint64_t now_ns)
+{
+	pace->window = (struct window){ .start_ns = now_ns, .shared = processes(pace) > 1 };
+	if (pace->window.shared)
+		pace->window.host_bytes = pace_arbiter_delivered(pace->arbiter);
+}
+
+static void window_end(struct pace *pace, uint64_t now_ns)
+{
+	const struct window *window = &pace->window;
+	uint64_t bytes = window->bytes, time_ns = window->busy_ns, host_bytes;
+	bool limited = window->limited_ns >= window->busy_ns / 2;
+
+	if (window->shared || processes(pace) > 1) {
+		uint64_t passed_ns = now_ns - window->start_ns;
+
+		/*
+		 * The budget is the host's, so the rate must be. It is known only where we were busy all the while;
+		 * otherwise our own part says no more than that the link can do at least this.
+		 */
+		host_bytes = window->shared && pace->arbiter ? pace_arbiter_delivered(pace->arbiter) : 0;
+		if (host_bytes > window->host_bytes && window->busy_ns >= passed_ns - passed_ns / 4) {
+			bytes = host_bytes - window->host_bytes;
+			time_ns = passed_ns;
+		} else {
+			limited = false;
+		}
+	}
+	pace_estimator_window(&pace->estimator, bytes, time_ns, limited);
+	pace->granter.stall_ns =
+		larger(STALL_LEAST_NS, LOOPS_IN_STALL * pace_estimator_round_trip(&pace->estimator));
+	window_start(pace, now_ns);
+}
+
+/* Books the time since the last look at the pool under what the pool was then. Every entry calls it first. */
+static void account(struct pace *pace, uint64_t now_ns)
+{
+	struct window *window = &pace->window;
+	uint64_t passed_ns;
+
+	/* Threads took their time before the lock: it may go back a little. */
+	passed_ns = now_ns > pace->event_ns ? now_ns - pace->event_ns : 0;
+	pace->event_ns = larger(now_ns, pace->event_ns);
+	if (!pace->granter.outstanding_bytes) {
+		if (!window->busy_ns)
+			window->start_ns = pace->event_ns; /* nothing yet: it begins with the first grant */
+		return;
+	}
+	window->busy_ns += passed_ns;
+	if (pace->granter.waiting_count)
+		window->limited_ns += passed_ns;
+}
+
+static void window_look(struct pace *pace)
+{
+	uint64_t round_trip_ns = pace_estimator_round_trip(&pace->estimator);
+
+	if (pace->window.busy_ns >= larger(WINDOW_LEAST_NS, LOOPS_IN_WINDOW * round_trip_ns))
+		window_end(pace, pace->event_ns);
+}
+
+static void give(struct pace *pace, uint64_t allowance_bytes)
+{
+	struct pace_granter *granter = &pace->granter;
+
+	for (;;) {
+		uint64_t before_bytes = granter->outstanding_bytes, given_bytes;
+		struct pace_flow *flow = pace_granter_next(granter, allowance_bytes, pace->event_ns);
+
+		if (!flow)
+			return;
+		given_bytes = granter->outstanding_bytes - before_bytes;
+		allowance_bytes -= given_bytes < allowance_bytes ? given_bytes : allowance_bytes;
+		atomic_store_explicit(&((struct pace_message *)flow)->granted_bytes, flow->granted_bytes,
+				      memory_order_release);
+	}
+}
+
+/* Grants all that can be granted now. */
+static void run(struct pace *pace)
+{
+	struct pace_granter *granter = &pace->granter;
+	uint64_t room, budget_bytes = budget(pace);
+
+	if (granter->waiting_count)
+		pace_granter_resize(granter, budget_bytes,
+				    budget_bytes / processes(pace) / GRANTS_IN_BUDGET / granter->waiting_count);
+	if (pace_granter_may_give(granter)) {
+		if (pace->arbiter) {
+			room = budget_bytes > granter->outstanding_bytes ? budget_bytes - granter->outstanding_bytes : 0;
+			if (!granter->outstanding_bytes)
+				room = larger(room, granter->quantum_bytes);
+			give(pace, pace_arbiter_reserve(pace->arbiter, granter->outstanding_bytes, room, budget_bytes,
+							granter->quantum_bytes));
+		} else {
+			give(pace, UINT64_MAX);
+		}
+	}
+	if (pace->arbiter)
+		pace_arbiter_publish(pace->arbiter, granter->outstanding_bytes, granter->waiting_count > 0);
+	if (!granter->waiting_count)
+		atomic_store_explicit(&pace->poll_due_ns, NEVER, memory_order_relaxed);
+	else if (atomic_load_explicit(&pace->poll_due_ns, memory_order_relaxed) == NEVER)
+		atomic_store_explicit(&pace->poll_due_ns, pace->event_ns + POLL_NS, memory_order_relaxed);
+}
+
+static void open_arbiter(struct pace *pace, const struct pace_options *options)
+{
+	const char *directory = options->arbiter_directory ? options->arbiter_directory : "/dev/shm";
+	struct diag diag = { 0 };
+
+	if (pace_arbiter_open(directory, options->device_name, &pace->arbiter, &diag) == 0)
+		return;
+	pace->arbiter = NULL;
+	log_info(LOG_NET,
+		 "pace: %s: the arbiter in %s cannot be had (%s): this process paces by itself, for an equal share",
+		 options->device_name, directory, diag.text);
+}
+
+int pace_new(const struct pace_options *options, struct pace **ret)
+{
+	uint64_t quantum_bytes = options->quantum_bytes ? options->quantum_bytes : DEFAULT_QUANTUM_BYTES;
+	uint64_t share_of = 1;
+	struct pace *pace = sys_zalloc(sizeof(*pace));
+
+	if (!pace)
+		return -ENOMEM;
+	pthread_mutex_init(&pace->lock, NULL); /* a plain mutex: glibc's cannot fail */
+	pace->enabled = options->enabled;
+	atomic_init(&pace->poll_due_ns, NEVER);
+	if (options->enabled && options->share_host && options->device_name)
+		open_arbiter(pace, options);
+	if (!pace->arbiter && options->share_host && options->local_processes)
+		share_of = options->local_processes;
+	if (options->fixed_budget_bytes)
+		pace->fixed_budget_bytes = larger(options->fixed_budget_bytes / share_of, 1);
+	pace_estimator_init(&pace->estimator, options->speed_Bps / share_of, quantum_bytes);
+	pace_granter_init(&pace->granter, budget(pace), quantum_bytes, STALL_LEAST_NS);
+	*ret = pace;
+	return 0;
+}
+
+void pace_free(struct pace *pace)
+{
+	if (!pace)
+		return;
+	pace_arbiter_close(pace->arbiter);
+	pthread_mutex_destroy(&pace->lock);
+	sys_free(pace);
+}
+
+void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_bytes, uint64_t now_ns)
+{
+	if (!pace->enabled) {
+		atomic_store_explicit(&message->granted_bytes, total_bytes, memory_order_release);
+		return;
+	}
+	if (!total_bytes)
+		return;
+	pthread_mutex_lock(&pace->lock);
+	account(pace, now_ns);
+	pace_granter_add(&pace->granter, &message->flow, total_bytes, now_ns);
+	run(pace);
+	pthread_mutex_unlock(&pace->lock);
+}
+
+void pace_delivered(struct pace *pace, struct pace_message *message, uint64_t bytes, uint64_t now_ns)
+{
+	if (!pace->enabled)
+		return;
+	pthread_mutex_lock(&pace->lock);
+	account(pace, now_ns);
+	pace_granter_delivered(&pace->granter, &message->flow, bytes, now_ns);
+	pace->window.bytes += bytes;
+	if (pace->arbiter)
+		pace_arbiter_count_delivered(pace->arbiter, bytes);
+	if (message->grant_sent_ns && message->flow.delivered_bytes > message->sample_offset_bytes) {
+		if (now_ns > message->grant_sent_ns)
+			pace_estimator_loop(&pace->estimator, now_ns - message->grant_sent_ns);
+		message->grant_sent_ns = 0;
+	}
+	window_look(pace);
+	run(pace);
+	pthread_mutex_unlock(&pace->lock);
+}
+
+void pace_remove(struct pace *pace, struct pace_message *message)
+{
+	if (!pace->enabled)
+		return;
+	pthread_mutex_lock(&pace->lock);
+	if (message->flow.listed) {
+		account(pace, pace->event_ns);
+		pace_granter_remove(&pace->granter, &message->flow);
+		message->grant_sent_ns = 0;
+		run(pace);
+	}
+	pthread_mutex_unlock(&pace->lock);
+}
+
+void pace_grant_sent(struct pace *pace, struct pace_message *message, uint64_t granted_bytes, uint64_t now_ns)
+{
+	if (!pace->enabled || pace->fixed_budget_bytes)
+		return;
+	pthread_mutex_lock(&pace->lock);
+	if (message->flow.listed && granted_bytes > message->told_bytes) {
+		uint64_t new_bytes = granted_bytes - message->told_bytes;
+
+		/* Only with nothing else on its way: behind other bytes the time would be that of our own queue. */
+		if (!message->grant_sent_ns && pace->granter.outstanding_bytes <= new_bytes) {
+			message->grant_sent_ns = now_ns;
+			message->sample_offset_bytes = message->told_bytes;
+		}
+		message->told_bytes = granted_bytes;
+	}
+	pthread_mutex_unlock(&pace->lock);
+}
+
+static void look_again(struct pace *pace, uint64_t now_ns)
+{
+	account(pace, now_ns);
+	pace_granter_forgive(&pace->granter, now_ns);
+	atomic_store_explicit(&pace->poll_due_ns, NEVER, memory_order_relaxed); /* run sets the next time */
+	run(pace);
+}
+
+void pace_poll(struct pace *pace, uint64_t now_ns)
+{
+	if (now_ns < atomic_load_explicit(&pace->poll_due_ns, memory_order_relaxed))
+		return;
+	if (pthread_mutex_trylock(&pace->lock) != 0)
+		return; /* someone is at it */
+	look_again(pace, now_ns);
+	pthread_mutex_unlock(&pace->lock);
+}
+
+void pace_tick(struct pace *pace, uint64_t now_ns)
+{
+	if (!pace->enabled)
+		return;
+	pthread_mutex_lock(&pace->lock);
+	if (pace->arbiter)
+		pace_arbiter_tick(pace->arbiter, now_ns);
+	look_again(pace, now_ns);
+	pthread_mutex_unlock(&pace->lock);
+}
+
+void pace_state(struct pace *pace, struct pace_state *ret)
+{
+	pthread_mutex_lock(&pace->lock);
+	*ret = (struct pace_state){
+		.budget_bytes = budget(pace),
+		.outstanding_bytes = pace->granter.outstanding_bytes,
+		.rate_Bps = pace_estimator_rate(&pace->estimator),
+		.round_trip_ns = pace_estimator_round_trip(&pace->estimator),
+		.waiting_count = pace->granter.waiting_count,
+		.sharing_processes = processes(pace),
+	};
+	pthread_mutex_unlock(&pace->lock);
+}

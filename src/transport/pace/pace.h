@@ -1,0 +1,73 @@
+/*
+ * The pace of one device in this process: a granter, an estimate of the budget (measured rate × (round trip + wake-up),
+ * at least two bursts), and this process's place in the host's arbiter (arbiter.h). Any thread; one mutex inside, held
+ * for some hundred nanoseconds.
+ *
+ * The receiver of a connection embeds a struct pace_message in each incoming message, tells what arrives, and from time
+ * to time asks what it may grant. Grants given to a message of another connection are found there by its own next call
+ * of pace_granted(): nothing is ever sent from here.
+ */
+#ifndef TRIBUTARY_TRANSPORT_PACE_PACE_H
+#define TRIBUTARY_TRANSPORT_PACE_PACE_H
+
+#include "transport/pace/granter.h"
+
+#include <stdatomic.h>
+
+struct pace;
+
+struct pace_message {
+	struct pace_flow flow;          /* under the pace's mutex; first, so that a flow is its message */
+	_Atomic uint64_t granted_bytes; /* copy of flow.granted_bytes, read without the mutex */
+	uint64_t told_bytes;            /* of them the sender knows */
+	uint64_t grant_sent_ns;         /* of the round-trip sample under way; 0: none */
+	uint64_t sample_offset_bytes;   /* the sample ends when more than this has arrived */
+};
+
+struct pace_options {
+	uint64_t speed_Bps;            /* nominal, the first estimate of the rate; 0: not known */
+	uint64_t fixed_budget_bytes;   /* 0: measured; otherwise taken as it is, also below two bursts */
+	uint64_t quantum_bytes;        /* a burst; a measured budget is at least two; 0: 32 KiB */
+	bool enabled;                  /* false: everything is granted at once */
+	bool share_host;               /* use the arbiter in shared memory */
+	const char *device_name;       /* of the arbiter; network namespaces and users never share one */
+	const char *arbiter_directory; /* NULL: /dev/shm */
+	unsigned local_processes;      /* that share the device, for when the arbiter cannot be had; 0: not known */
+};
+
+/*
+ * -ENOMEM. An arbiter that cannot be had is one INFO line, not an error: the nominal speed and a fixed budget are then
+ * divided by local_processes; a measured budget is a fair part by itself, because it follows what this process receives.
+ */
+int pace_new(const struct pace_options *options, struct pace **ret);
+void pace_free(struct pace *pace);
+
+/* Both sides have posted this message (zeroed before): grants what is possible, to it or to older ones. */
+void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_bytes, uint64_t now_ns);
+/* Bytes of it landed in their final buffer. Runs the granter. */
+void pace_delivered(struct pace *pace, struct pace_message *message, uint64_t bytes, uint64_t now_ns);
+/* Complete, failed or closed. A message that was never added (all zero), or was removed: nothing happens. */
+void pace_remove(struct pace *pace, struct pace_message *message);
+/* Highest byte that may be sent, cumulative. Cheap, no lock. */
+static inline uint64_t pace_granted(struct pace_message *message)
+{
+	return atomic_load_explicit(&message->granted_bytes, memory_order_acquire);
+}
+/* The caller has just told the sender about a grant up to granted_bytes: starts a round-trip sample if none runs. */
+void pace_grant_sent(struct pace *pace, struct pace_message *message, uint64_t granted_bytes, uint64_t now_ns);
+/*
+ * For a receiver that has messages waiting for grants and found nothing to read: forgives stalled senders and takes what
+ * other processes gave back, without waiting for the next tick. Cheap, no lock, unless something is due.
+ */
+void pace_poll(struct pace *pace, uint64_t now_ns);
+/* A few times a second, from the service thread: forgives stalled senders, reclaims crashed processes, runs the granter. */
+void pace_tick(struct pace *pace, uint64_t now_ns);
+/* For dumps and tests. */
+struct pace_state {
+	uint64_t budget_bytes, outstanding_bytes, rate_Bps, round_trip_ns;
+	size_t waiting_count;
+	unsigned sharing_processes;
+};
+void pace_state(struct pace *pace, struct pace_state *ret);
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * What a transport is: it moves messages from one process to another over connections that carry data one way, from
+ * the side that connects to the side that accepts, in the image of NCCL's net interface. The plugin and the aggregation
+ * engine use transports through this table alone, and every transport passes tests/conformance.
+ *
+ * Threads: a transport object may be used from any thread. One connection (or listener) is used by one thread at a
+ * time; different ones by different threads at once. No call blocks.
+ *
+ * Errors are negative errno values:
+ *   -EAGAIN        never returned: "not yet" is success with a NULL result, and the caller comes again
+ *   -EREMOTEIO     the peer is gone or broke the protocol; every later call on the connection returns it too
+ *   -EPROTO        the peer speaks another protocol or disagrees on a setting
+ *   -EINVAL        the caller's argument (no such device, a handle that is none, a size out of range)
+ *   -EMSGSIZE      a message was longer than the receive that it matched; the connection is then dead
+ *   -ENOMEM, -EMFILE, … as the system said
+ */
+#ifndef TRIBUTARY_TRANSPORT_TRANSPORT_H
+#define TRIBUTARY_TRANSPORT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct params;
+
+enum {
+	TRANSPORT_HANDLE_BYTES = 128,
+	TRANSPORT_MAX_REQUESTS = 32, /* outstanding on one connection; one more is "come again" */
+	TRANSPORT_MAX_RECVS = 8,     /* receives in one group */
+	TRANSPORT_MAX_MEMBERS = 8,   /* physical devices in a virtual one */
+};
+#define TRANSPORT_MAX_MESSAGE_BYTES (1ULL << 40) /* 1 TiB, NCCL's own limit */
+
+enum transport_memory { TRANSPORT_MEMORY_HOST = 0x1, TRANSPORT_MEMORY_CUDA = 0x2, TRANSPORT_MEMORY_DMABUF = 0x4 };
+
+/* A device as NCCL wants to know it. Text belongs to the transport and lives as long as it does. */
+struct transport_properties {
+	const char *name;
+	const char *pci_path;       /* /sys/devices/... of the PCI function, NULL when there is none */
+	uint64_t guid;              /* the same for two devices only if they are one card */
+	unsigned memory;            /* enum transport_memory, a set */
+	bool registration_is_global;
+	bool force_flush;
+	uint64_t speed_Bps;         /* one direction */
+	uint64_t latency_ns;        /* 0: unknown */
+	int port;                   /* port number on the card, from 1 */
+	int max_connections;
+	int max_recvs;              /* in one group, 1 to TRANSPORT_MAX_RECVS */
+	size_t max_message_bytes;
+	int rail, plane;            /* -1: undefined */
+	int member_count;           /* 1 for a physical device, which is its own member */
+	int members[TRANSPORT_MAX_MEMBERS];
+};
+
+struct transport;            /* one per process and kind; reference counted by its users above */
+struct transport_listener;
+struct transport_connection; /* one end: a sender or a receiver */
+struct transport_request;
+
+struct transport_ops {
+	const char *name; /* "tcp" */
+
+	/* Finds the devices. *params must stay valid until close. No device found is success with a count of 0. */
+	int (*open)(const struct params *params, struct transport **ret);
+	/* Every connection and listener must be closed before. */
+	void (*close)(struct transport *transport);
+
+	int (*device_count)(struct transport *transport);
+	int (*device_properties)(struct transport *transport, int device, struct transport_properties *ret);
+	/* Joins `count` physical devices into a new one, whose index is returned. The same set again: the same index. */
+	int (*device_join)(struct transport *transport, int count, const int *members, int *ret_device);
+
+	/* The handle travels to the peer out of band; all its bytes are defined. */
+	int (*listen)(struct transport *transport, int device, uint8_t handle[static TRANSPORT_HANDLE_BYTES],
+		      struct transport_listener **ret);
+	/*
+	 * One step towards a connection. *ret is NULL until it stands; call again with the same handle bytes at the
+	 * same address, in which the transport keeps its place. A connect that is never finished is freed by the
+	 * time-out or by close. traffic_class: IP TOS / RoCE traffic class, -1 for none.
+	 */
+	int (*connect)(struct transport *transport, int device, int traffic_class,
+		       uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct transport_connection **ret);
+	/* One step; *ret is NULL until a peer that proved the secret is here. */
+	int (*accept)(struct transport_listener *listener, struct transport_connection **ret);
+
+	/* memory: one bit of enum transport_memory; anything the device does not do is -EOPNOTSUPP. */
+	int (*memory_register)(struct transport_connection *connection, void *data, size_t bytes, unsigned memory,
+			       void **ret_registration);
+	int (*memory_register_dmabuf)(struct transport_connection *connection, void *data, size_t bytes,
+				      unsigned memory, uint64_t offset, int fd, void **ret_registration);
+	int (*memory_deregister)(struct transport_connection *connection, void *registration);
+
+	/* *ret NULL: no room now, come again. The data stays untouched by the caller until test says done. */
+	int (*send)(struct transport_connection *connection, void *data, size_t bytes, int tag, void *registration,
+		    struct transport_request **ret);
+	/* A group of `count` receives, each completed by the message with its tag, in whatever order they come. */
+	int (*receive)(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
+		       const int *tags, void *const *registrations, struct transport_request **ret);
+	/* Makes received data visible to a GPU; *ret NULL with success: nothing to do. */
+	int (*flush)(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
+		     void *const *registrations, struct transport_request **ret);
+	/*
+	 * Also moves data. When *ret_done becomes true the request is gone and sizes (NULL allowed) holds, for a
+	 * receive, the received bytes of each in the group, for a send the bytes sent.
+	 */
+	int (*test)(struct transport_request *request, bool *ret_done, size_t *sizes);
+
+	/* Never blocks, whatever is outstanding; requests of the connection are gone with it. NULL is fine. */
+	void (*close_connection)(struct transport_connection *connection);
+	void (*close_listener)(struct transport_listener *listener);
+};
+
+extern const struct transport_ops transport_tcp;
+
+#endif
