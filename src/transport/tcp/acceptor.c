@@ -1,0 +1,306 @@
+/*
+ * The accepting side: one listening socket an interface, shared by all listeners of the process. What connects has to
+ * say hello with a listener's or a connection's secret before it costs more than a small slot; when the slots are full
+ * the one that has said nothing for the longest makes room, so strangers cannot keep the real peer out.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STRANGER_SAY_NS (60 * NS_PER_S)
+#define OUT_OF_DESCRIPTORS_NS (50 * NS_PER_MS)
+enum { ACCEPTS_AT_ONCE = 256, HALF_JOINED_MAX = 64 };
+
+int tcp_acceptor_get(struct tcp_transport *transport, int interface, struct tcp_acceptor **ret)
+{
+	struct tcp_acceptor *acceptor = transport->acceptors[interface];
+	int r;
+
+	if (!acceptor) {
+		acceptor = sys_zalloc(sizeof(*acceptor));
+		if (!acceptor)
+			return -ENOMEM;
+		r = tcp_socket_listen(&transport->interfaces[interface], transport->params->port_low,
+				      transport->params->port_high, &acceptor->port, &acceptor->fd);
+		if (r < 0) {
+			log_warn("cannot listen on interface %s, ports %u to %u (TRIBUTARY_PORTS; 0: any): %s",
+				 transport->interfaces[interface].name, transport->params->port_low,
+				 transport->params->port_high, strerror(-r));
+			sys_free(acceptor);
+			return r;
+		}
+		transport->acceptors[interface] = acceptor;
+	}
+	*ret = acceptor;
+	return 0;
+}
+
+void tcp_acceptor_free(struct tcp_acceptor *acceptor)
+{
+	if (!acceptor)
+		return;
+	for (unsigned i = 0; i < acceptor->pending_count; i++)
+		sys_close(&acceptor->pending[i].fd);
+	sys_close(&acceptor->fd);
+	sys_free(acceptor);
+}
+
+static void pending_drop(struct tcp_acceptor *acceptor, unsigned index)
+{
+	sys_close(&acceptor->pending[index].fd);
+	acceptor->pending_count--;
+	memmove(&acceptor->pending[index], &acceptor->pending[index + 1],
+		(acceptor->pending_count - index) * sizeof(acceptor->pending[0]));
+}
+
+static void stranger(struct tcp_transport *transport, const struct sockaddr_storage *peer, const char *what,
+		     uint64_t now_ns)
+{
+	char text[TCP_ADDRESS_TEXT];
+
+	transport->strangers++;
+	if (transport->stranger_said_ns && clock_elapsed_ns(transport->stranger_said_ns, now_ns) < STRANGER_SAY_NS)
+		return;
+	transport->stranger_said_ns = now_ns;
+	log_warn("closed a connection from %s to host %s that %s (%llu so far; said once a minute)",
+		 tcp_socket_text(peer, text), transport->host, what, (unsigned long long)transport->strangers);
+}
+
+static bool answer(struct tcp_transport *transport, int fd, int device, enum tcp_welcome status, uint64_t connection_id)
+{
+	struct tcp_wire_welcome welcome = { .status = (uint8_t)status, .version = TCP_WIRE_VERSION,
+					    .connection_id = connection_id, .eager_window_bytes = TCP_EAGER_WINDOW };
+	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
+
+	memcpy(welcome.host, transport->host, TCP_WIRE_HOST_BYTES);
+	for (unsigned i = 0; device >= 0 && i < transport->devices[device].rail_count; i++) {
+		int interface = transport->devices[device].interfaces[i];
+		struct tcp_acceptor *acceptor;
+
+		if (tcp_acceptor_get(transport, interface, &acceptor) < 0)
+			return false;
+		tcp_socket_wire_address(&transport->interfaces[interface].address, acceptor->port,
+					&welcome.rails[welcome.rail_count++]);
+	}
+	tcp_wire_put_welcome(&welcome, bytes);
+	/* The first bytes into an empty socket: it takes all of them or is broken. */
+	return sys_send(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes);
+}
+
+static struct tcp_connection *find_connection(struct tcp_transport *transport, const struct tcp_wire_hello *hello)
+{
+	for (struct tcp_connection *connection = transport->connections; connection; connection = connection->next)
+		if (connection->role == TCP_RECEIVER && connection->id == hello->connection_id &&
+		    connection->listener_id == hello->listener_id &&
+		    tcp_bytes_equal(connection->secret, hello->secret, TCP_WIRE_SECRET_BYTES))
+			return connection;
+	return NULL;
+}
+
+static struct tcp_listener *find_listener(struct tcp_transport *transport, const struct tcp_wire_hello *hello)
+{
+	for (struct tcp_listener *listener = transport->listeners; listener; listener = listener->next)
+		if (listener->id == hello->listener_id &&
+		    tcp_bytes_equal(listener->secret, hello->secret, TCP_WIRE_SECRET_BYTES))
+			return listener;
+	return NULL;
+}
+
+static int connection_begin(struct tcp_transport *transport, struct tcp_listener *listener,
+			    const struct tcp_wire_hello *hello, struct tcp_connection **ret)
+{
+	struct tcp_connection *connection;
+	unsigned half_joined = 0;
+	int r;
+
+	for (connection = transport->connections; connection; connection = connection->next)
+		half_joined += connection->listener == listener;
+	if (half_joined >= HALF_JOINED_MAX)
+		return -EBUSY;
+	r = tcp_connection_new(transport, TCP_RECEIVER, listener->device, hello->stream_count, hello->active_count,
+			       &connection);
+	if (r < 0)
+		return r;
+	connection->id = hello->connection_id;
+	connection->listener_id = listener->id;
+	connection->listener = listener;
+	memcpy(connection->secret, listener->secret, TCP_WIRE_SECRET_BYTES);
+	memcpy(connection->peer_host, hello->host, TCP_WIRE_HOST_BYTES);
+	tcp_connection_link(connection);
+	*ret = connection;
+	return 0;
+}
+
+static void make_ready(struct tcp_connection *connection)
+{
+	struct tcp_listener *listener = connection->listener;
+
+	connection->ready_next = NULL;
+	if (listener->ready_last)
+		listener->ready_last->ready_next = connection;
+	else
+		listener->ready_first = connection;
+	listener->ready_last = connection;
+}
+
+/* A stream of a connection whose streams are still coming in. Takes fd, unless an error is returned. */
+static int join(struct tcp_transport *transport, struct tcp_connection *connection, const struct tcp_wire_hello *hello,
+		int fd, const struct sockaddr_storage *peer, uint64_t now_ns)
+{
+	struct tcp_stream *stream;
+
+	if (hello->stream >= connection->stream_count)
+		return -EINVAL;
+	stream = &connection->streams[hello->stream];
+	if (stream->live) { /* the connecting side tries again after it saw no answer */
+		sys_close(&stream->fd);
+		stream->live = false;
+		connection->joined_count--;
+		connection->live_count--;
+	}
+	if (!answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id))
+		return -ECONNRESET;
+	tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
+	tcp_stream_attach(stream, fd, 0, now_ns);
+	stream->peer = *peer;
+	connection->live_count++;
+	connection->last_rx_ns = now_ns;
+	if (++connection->joined_count == connection->stream_count)
+		make_ready(connection);
+	return 0;
+}
+
+static int rejoin(struct tcp_transport *transport, struct tcp_connection *connection,
+		  const struct tcp_wire_hello *hello, int fd, const struct sockaddr_storage *peer, uint64_t now_ns)
+{
+	int r;
+
+	pthread_mutex_lock(&connection->lock);
+	if (hello->stream >= connection->stream_count || connection->error ||
+	    hello->epoch <= connection->streams[hello->stream].epoch)
+		r = -EINVAL;
+	else
+		r = answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id) ? 0 : -ECONNRESET;
+	if (r == 0) {
+		tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
+		r = tcp_failover_rejoin(connection, hello->stream, hello->epoch, fd, peer, now_ns);
+	}
+	pthread_mutex_unlock(&connection->lock);
+	return r;
+}
+
+/* A whole hello is here. True: the socket has found its connection. */
+static bool hello_arrived(struct tcp_transport *transport, struct tcp_pending *pending, uint64_t now_ns)
+{
+	struct tcp_wire_hello hello;
+	struct tcp_connection *connection;
+	struct tcp_listener *listener;
+	char text[TCP_ADDRESS_TEXT];
+	int r = tcp_wire_get_hello(pending->bytes, &hello);
+
+	if (r == -EPROTO) {
+		log_warn("a peer at %s speaks another version of Tributary's protocol than this host (%s), which speaks "
+			 "%u: install the same release on both",
+			 tcp_socket_text(&pending->peer, text), transport->host, TCP_WIRE_VERSION);
+		answer(transport, pending->fd, -1, TCP_WELCOME_VERSION, 0);
+		return false;
+	}
+	if (r < 0) {
+		stranger(transport, &pending->peer, "did not speak Tributary's protocol", now_ns);
+		return false;
+	}
+	connection = find_connection(transport, &hello);
+	if (connection && connection->joined_count == connection->stream_count)
+		return rejoin(transport, connection, &hello, pending->fd, &pending->peer, now_ns) == 0;
+	listener = find_listener(transport, &hello);
+	if (!listener) {
+		stranger(transport, &pending->peer, "did not prove the secret of a listener", now_ns);
+		answer(transport, pending->fd, -1, TCP_WELCOME_SECRET, hello.connection_id);
+		return false;
+	}
+	if (!connection) {
+		r = connection_begin(transport, listener, &hello, &connection);
+		if (r < 0) {
+			answer(transport, pending->fd, -1, TCP_WELCOME_FULL, hello.connection_id);
+			return false;
+		}
+	}
+	return join(transport, connection, &hello, pending->fd, &pending->peer, now_ns) == 0;
+}
+
+/* True: its slot is free again. */
+static bool pending_step(struct tcp_transport *transport, struct tcp_acceptor *acceptor, unsigned index, uint64_t now_ns)
+{
+	struct tcp_pending *pending = &acceptor->pending[index];
+	ssize_t got = sys_recv(pending->fd, pending->bytes + pending->count, sizeof(pending->bytes) - pending->count, 0);
+
+	if (got == -EAGAIN || got == -EINTR) {
+		if (clock_elapsed_ns(pending->since_ns, now_ns) < transport->timeout_ns)
+			return false;
+		stranger(transport, &pending->peer, "said nothing", now_ns);
+	} else if (got > 0) {
+		pending->count += (size_t)got;
+		if (pending->count < sizeof(pending->bytes))
+			return false;
+		if (hello_arrived(transport, pending, now_ns))
+			pending->fd = -1; /* it belongs to a stream now */
+	} else {
+		stranger(transport, &pending->peer, "left without a greeting", now_ns);
+	}
+	pending_drop(acceptor, index);
+	return true;
+}
+
+void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor *acceptor, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < ACCEPTS_AT_ONCE && now_ns >= acceptor->paused_until_ns; i++) {
+		struct tcp_pending *pending;
+		struct sockaddr_storage peer;
+		socklen_t bytes = sizeof(peer);
+		int fd = sys_accept(acceptor->fd, &peer, &bytes);
+
+		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
+			static atomic_flag said = ATOMIC_FLAG_INIT;
+
+			if (log_once(&said))
+				log_warn("cannot accept a connection: %s. Raise the limit (ulimit -n)", strerror(-fd));
+			acceptor->paused_until_ns = now_ns + OUT_OF_DESCRIPTORS_NS;
+			break;
+		}
+		if (fd == -EAGAIN)
+			break;
+		if (fd < 0)
+			continue; /* that one was gone again before we got it */
+		if (acceptor->pending_count == TCP_PENDING_MAX)
+			pending_drop(acceptor, 0);
+		pending = &acceptor->pending[acceptor->pending_count++];
+		memset(pending, 0, sizeof(*pending));
+		pending->fd = fd;
+		pending->peer = peer;
+		pending->since_ns = now_ns;
+		pending_step(transport, acceptor, acceptor->pending_count - 1, now_ns);
+	}
+	for (unsigned i = 0; i < acceptor->pending_count;)
+		if (!pending_step(transport, acceptor, i, now_ns))
+			i++;
+}
+
+void tcp_acceptor_abandon(struct tcp_transport *transport, uint64_t now_ns)
+{
+	struct tcp_connection *connection = transport->connections;
+
+	while (connection) {
+		struct tcp_connection *next = connection->next;
+
+		if (connection->listener && connection->joined_count < connection->stream_count &&
+		    clock_elapsed_ns(connection->created_ns, now_ns) > 2 * transport->timeout_ns) {
+			tcp_connection_unlink(connection);
+			tcp_connection_free(connection);
+		}
+		connection = next;
+	}
+}

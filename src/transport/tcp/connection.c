@@ -1,0 +1,268 @@
+/* What both roles share: making and unmaking a connection, moving its data, requests, the end. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum {
+	READS_AT_ONCE = 16,  /* of one stream, before the others and the caller have their turn */
+	POLL_ALL_EVERY = 16, /* streams on which nothing came lately are looked at this seldom */
+};
+
+int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int device, unsigned stream_count,
+		       unsigned active_count, struct tcp_connection **ret)
+{
+	struct tcp_connection *connection = sys_zalloc(sizeof(*connection));
+	int r;
+
+	if (!connection)
+		return -ENOMEM;
+	pthread_mutex_init(&connection->lock, NULL);
+	connection->transport = transport;
+	connection->role = role;
+	connection->device = device;
+	connection->stream_count = stream_count;
+	connection->active_count = active_count;
+	connection->created_ns = connection->last_rx_ns = connection->last_tick_ns = clock_now_ns();
+	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
+		connection->requests[i].connection = connection;
+	r = -ENOMEM;
+	connection->streams = sys_zalloc(stream_count * sizeof(*connection->streams));
+	if (!connection->streams)
+		goto fail;
+	for (unsigned i = 0; i < stream_count; i++)
+		connection->streams[i].fd = -1;
+	for (unsigned i = 0; i < stream_count; i++) {
+		r = tcp_stream_init(&connection->streams[i], i, role);
+		if (r < 0)
+			goto fail;
+	}
+	r = role == TCP_SENDER ? tcp_sender_init(connection) : tcp_receiver_init(connection);
+	if (r < 0)
+		goto fail;
+	if (role == TCP_RECEIVER)
+		connection->r.pace = transport->devices[device].pace;
+	*ret = connection;
+	return 0;
+fail:
+	tcp_connection_free(connection);
+	return r;
+}
+
+void tcp_connection_free(struct tcp_connection *connection)
+{
+	if (!connection)
+		return;
+	for (unsigned i = 0; connection->streams && i < connection->stream_count; i++)
+		tcp_stream_fini(&connection->streams[i]);
+	sys_free(connection->streams);
+	tcp_receiver_fini(connection);
+	sys_free(connection->s.window);
+	sys_free(connection->s.again);
+	pthread_mutex_destroy(&connection->lock);
+	sys_free(connection);
+}
+
+void tcp_connection_link(struct tcp_connection *connection)
+{
+	struct tcp_transport *transport = connection->transport;
+
+	connection->prev = NULL;
+	connection->next = transport->connections;
+	if (connection->next)
+		connection->next->prev = connection;
+	transport->connections = connection;
+}
+
+void tcp_connection_unlink(struct tcp_connection *connection)
+{
+	if (connection->prev)
+		connection->prev->next = connection->next;
+	else
+		connection->transport->connections = connection->next;
+	if (connection->next)
+		connection->next->prev = connection->prev;
+}
+
+void tcp_connection_fail(struct tcp_connection *connection, int error, const char *why)
+{
+	if (connection->error)
+		return;
+	connection->error = error;
+	/* The end of a peer that nobody waits for is no news: it is how every job ends. */
+	if (!connection->closing && (connection->open_first || !connection->peer_closed))
+		log_warn("connection %s host %s is lost: %s", connection->role == TCP_SENDER ? "to" : "from",
+			 connection->peer_host, why);
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		sys_close(&connection->streams[i].fd);
+		connection->streams[i].live = connection->streams[i].awaits_dead = false;
+	}
+	connection->live_count = 0;
+	if (connection->role == TCP_RECEIVER)
+		for (unsigned i = 0; i < TCP_MESSAGES; i++) {
+			struct tcp_message *message = &connection->r.messages[i];
+
+			if (message->state == TCP_MESSAGE_COMES && !message->eager)
+				pace_remove(connection->r.pace, &message->pace);
+			if (message->state == TCP_MESSAGE_COMES)
+				message->state = TCP_MESSAGE_FREE;
+		}
+}
+
+static void read_stream(struct tcp_connection *connection, struct tcp_stream *stream)
+{
+	bool more = true;
+
+	for (unsigned i = 0; i < READS_AT_ONCE && more && stream->live && !connection->error; i++) {
+		size_t most = connection->role == TCP_RECEIVER && connection->r.expected_bytes ?
+				      TCP_STAGING_BETWEEN_DATA :
+				      stream->staging_bytes;
+		uint64_t heard_ns = stream->last_rx_ns;
+		int r = tcp_stream_read(connection, stream, most, &more);
+
+		if (r == -EPROTO)
+			tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
+		else if (r < 0)
+			tcp_failover_lost(connection, stream, strerror(-r), connection->now_ns);
+		else if (stream->last_rx_ns != heard_ns) {
+			connection->hot = stream->index;
+			connection->stirred = true;
+		}
+	}
+}
+
+void tcp_connection_progress(struct tcp_connection *connection)
+{
+	bool all = connection->poll_count++ % POLL_ALL_EVERY == 0;
+	bool spread = connection->active_count > 1 &&
+		      (connection->role == TCP_SENDER ? connection->open_first != NULL :
+							connection->r.expected_bytes != 0);
+
+	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		if (stream->live && (all || i == connection->hot || (spread && i < connection->active_count)))
+			read_stream(connection, stream);
+	}
+	if (connection->error)
+		return;
+	if (all)
+		connection->now_ns = clock_now_ns();
+	if (connection->role == TCP_SENDER) {
+		if (connection->stirred || all)
+			connection->stirred = tcp_sender_pump(connection, connection->now_ns);
+	} else if (connection->r.control_pending || connection->r.open_messages || connection->active_count > 1) {
+		tcp_receiver_flush(connection, connection->now_ns);
+	}
+}
+
+void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
+{
+	connection->last_tick_ns = now_ns;
+	connection->stirred = true;
+	if (!connection->error)
+		tcp_connection_progress(connection);
+	tcp_failover_watch(connection, now_ns);
+	if (connection->role == TCP_SENDER && !connection->closing)
+		tcp_connector_redial(connection, now_ns);
+	if (connection->open_first && !connection->reported &&
+	    clock_elapsed_ns(connection->open_first->posted_ns, now_ns) > connection->transport->params->report_after_ns)
+		tcp_report_waiting(connection, now_ns);
+}
+
+struct tcp_request *tcp_request_get(struct tcp_connection *connection, enum tcp_request_kind kind, uint64_t now_ns)
+{
+	if (connection->request_count == TRANSPORT_MAX_REQUESTS)
+		return NULL;
+	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++) {
+		struct tcp_request *request = &connection->requests[i];
+
+		if (request->used)
+			continue;
+		request->used = true;
+		request->done = false;
+		request->kind = kind;
+		request->posted_ns = now_ns;
+		connection->request_count++;
+		return request;
+	}
+	return NULL;
+}
+
+static void request_put(struct tcp_request *request, size_t *sizes)
+{
+	if (sizes && request->kind == TCP_REQUEST_SEND)
+		sizes[0] = request->size;
+	for (unsigned i = 0; sizes && request->kind == TCP_REQUEST_RECEIVE && i < request->count; i++)
+		sizes[i] = request->slots[i].received;
+	request->used = false;
+	request->connection->request_count--;
+}
+
+int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *sizes)
+{
+	struct tcp_connection *connection = request->connection;
+	int r = 0;
+
+	*ret_done = false;
+	pthread_mutex_lock(&connection->lock);
+	if (!request->done && !connection->error) {
+		tcp_connection_progress(connection);
+		if (clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > connection->transport->beat_ns)
+			tcp_connection_tick(connection, connection->now_ns);
+	}
+	if (request->done) {
+		request_put(request, sizes);
+		*ret_done = true;
+	} else {
+		r = connection->error;
+	}
+	pthread_mutex_unlock(&connection->lock);
+	return r;
+}
+
+/* Sends of the user's own buffers are still open: those bytes are not ours any more, so the sockets end hard. */
+static bool must_end_now(const struct tcp_connection *connection)
+{
+	return connection->error || connection->role == TCP_RECEIVER || connection->open_first;
+}
+
+static void say_bye(struct tcp_connection *connection, uint64_t now_ns)
+{
+	struct tcp_stream *lead = &connection->streams[connection->s.lead];
+	struct tcp_frame frame = { .type = TCP_FRAME_BYE };
+
+	if (connection->role == TCP_RECEIVER)
+		lead = tcp_failover_lead(connection);
+	if (!lead || !lead->live || !tcp_stream_has_room(lead))
+		return;
+	tcp_stream_queue(lead, &frame, NULL);
+	tcp_stream_flush(lead, connection->role == TCP_SENDER, now_ns);
+}
+
+void tcp_connection_close(struct tcp_connection *connection)
+{
+	struct tcp_transport *transport = connection->transport;
+	uint64_t now_ns = clock_now_ns();
+	bool now;
+
+	pthread_mutex_lock(&transport->lock);
+	pthread_mutex_lock(&connection->lock);
+	now = must_end_now(connection);
+	connection->closing = true;
+	connection->closing_since_ns = now_ns;
+	if (!connection->error && (!now || connection->role == TCP_RECEIVER))
+		say_bye(connection, now_ns);
+	if (now)
+		tcp_connection_unlink(connection);
+	pthread_mutex_unlock(&connection->lock);
+	pthread_mutex_unlock(&transport->lock);
+	if (now)
+		tcp_connection_free(connection);
+	else
+		tcp_service_wake(transport);
+}

@@ -1,0 +1,442 @@
+/*
+ * The connecting side. Each stream is dialled by a small state table; a connection stands when all of them do. One step
+ * a call, nothing blocks.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DIAL_RETRY_NS (50 * NS_PER_MS)
+#define REDIAL_LIMIT_NS (2 * NS_PER_S)
+enum { DIAL_REFUSED_MAX = 20 }; /* a second of refusals: nobody listens there any more, or a firewall says so */
+
+void tcp_dial_free(struct tcp_dial *dial)
+{
+	sys_close(&dial->fd);
+}
+
+/* Puts the socket off and tries again a little later. Some refusals are only a full backlog. */
+static int dial_again(struct tcp_dial *dial, int error, uint64_t now_ns)
+{
+	sys_close(&dial->fd);
+	dial->state = TCP_DIAL_START;
+	dial->retry_at_ns = now_ns + DIAL_RETRY_NS;
+	dial->last_error = error;
+	if (error == -ECONNREFUSED && ++dial->refused >= DIAL_REFUSED_MAX)
+		return error;
+	return 0;
+}
+
+static int dial_start(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
+{
+	int r;
+
+	if (now_ns < dial->retry_at_ns)
+		return 0;
+	dial->fd = sys_socket(dial->peer.ss_family, SOCK_STREAM, 0);
+	if (dial->fd < 0)
+		return dial->fd;
+	tcp_socket_tune(dial->fd, dial->peer.ss_family, transport->timeout_ns, dial->traffic_class);
+	if (dial->interface >= 0) {
+		const struct tcp_interface *interface = &transport->interfaces[dial->interface];
+
+		/* The route alone would send every rail through one interface when they share a subnet. */
+		if (setsockopt(dial->fd, SOL_SOCKET, SO_BINDTODEVICE, interface->name,
+			       (socklen_t)strlen(interface->name)) < 0)
+			sys_bind(dial->fd, (const struct sockaddr *)&interface->address, interface->address_bytes);
+	}
+	r = sys_connect(dial->fd, (const struct sockaddr *)&dial->peer, dial->peer_bytes);
+	if (r < 0 && r != -EINPROGRESS)
+		return dial_again(dial, r, now_ns);
+	dial->state = TCP_DIAL_CONNECT;
+	return 0;
+}
+
+static int dial_connect(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
+{
+	int r;
+
+	(void)transport;
+	r = sys_connect(dial->fd, (const struct sockaddr *)&dial->peer, dial->peer_bytes);
+	if (r == -EALREADY || r == -EINPROGRESS)
+		return 0;
+	if (r < 0 && r != -EISCONN)
+		return dial_again(dial, r, now_ns);
+	tcp_wire_put_hello(&dial->hello, dial->bytes);
+	dial->count = 0;
+	dial->state = TCP_DIAL_HELLO;
+	return 0;
+}
+
+static int dial_hello(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
+{
+	ssize_t r = sys_send(dial->fd, dial->bytes + dial->count, TCP_WIRE_HELLO_BYTES - dial->count);
+
+	(void)transport;
+	if (r == -EAGAIN || r == -EINTR)
+		return 0;
+	if (r < 0)
+		return dial_again(dial, (int)r, now_ns);
+	dial->count += (size_t)r;
+	if (dial->count < TCP_WIRE_HELLO_BYTES)
+		return 0;
+	dial->count = 0;
+	dial->state = TCP_DIAL_WELCOME;
+	return 0;
+}
+
+static int refusal(struct tcp_transport *transport, const struct tcp_dial *dial, uint16_t version)
+{
+	char text[TCP_ADDRESS_TEXT];
+
+	switch (dial->welcome.status) {
+	case TCP_WELCOME_VERSION:
+		log_warn("host %s (%s) speaks version %u of Tributary's protocol, this host (%s) speaks %u: install the "
+			 "same release on both",
+			 dial->welcome.host, tcp_socket_text(&dial->peer, text), version, transport->host,
+			 TCP_WIRE_VERSION);
+		return -EPROTO;
+	case TCP_WELCOME_SECRET:
+		return -ECONNREFUSED; /* its listener is gone */
+	default:
+		return -EBUSY;
+	}
+}
+
+static int dial_welcome(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
+{
+	ssize_t got = sys_recv(dial->fd, dial->bytes + dial->count, TCP_WIRE_WELCOME_BYTES - dial->count, 0);
+	uint16_t version = 0;
+	int r;
+
+	if (got == -EAGAIN || got == -EINTR)
+		return 0;
+	if (got <= 0) /* pushed out of a crowded accept queue, most likely */
+		return dial_again(dial, got ? (int)got : -ECONNRESET, now_ns);
+	dial->count += (size_t)got;
+	if (dial->count < TCP_WIRE_WELCOME_BYTES)
+		return 0;
+	r = tcp_wire_get_welcome(dial->bytes, &dial->welcome, &version);
+	if (r == -EPROTO) {
+		dial->welcome.status = TCP_WELCOME_VERSION;
+		snprintf(dial->welcome.host, sizeof(dial->welcome.host), "?");
+		return refusal(transport, dial, version);
+	}
+	if (r < 0)
+		return -EPROTO;
+	if (dial->welcome.status != TCP_WELCOME_OK)
+		return refusal(transport, dial, version);
+	if (dial->welcome.connection_id != dial->hello.connection_id || !dial->welcome.rail_count)
+		return -EPROTO;
+	dial->state = TCP_DIAL_READY;
+	return 0;
+}
+
+static int dial_ready(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
+{
+	(void)transport, (void)dial, (void)now_ns;
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*step)(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns);
+} dial_states[TCP_DIAL_STATE_COUNT] = {
+	[TCP_DIAL_START] = { "to be dialled", dial_start },
+	[TCP_DIAL_CONNECT] = { "no answer to the TCP connection", dial_connect },
+	[TCP_DIAL_HELLO] = { "connected, greeting not sent", dial_hello },
+	[TCP_DIAL_WELCOME] = { "connected, greeting not answered", dial_welcome },
+	[TCP_DIAL_READY] = { "ready", dial_ready },
+};
+
+int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
+{
+	enum tcp_dial_state before;
+	int r;
+
+	do { /* on to the first state that has to wait */
+		before = dial->state;
+		r = dial_states[dial->state].step(transport, dial, now_ns);
+	} while (r == 0 && dial->state > before);
+	if (r == 0 && dial->state != TCP_DIAL_READY && now_ns > dial->deadline_ns)
+		r = -ETIMEDOUT;
+	return r;
+}
+
+static void connector_free(struct tcp_transport *transport, struct tcp_connector *connector)
+{
+	if (connector->prev)
+		connector->prev->next = connector->next;
+	else
+		transport->connectors = connector->next;
+	if (connector->next)
+		connector->next->prev = connector->prev;
+	for (unsigned i = 0; i < connector->dial_count; i++)
+		tcp_dial_free(&connector->dials[i]);
+	sys_free(connector);
+}
+
+void tcp_connector_expire(struct tcp_transport *transport, uint64_t now_ns, bool all)
+{
+	struct tcp_connector *connector = transport->connectors;
+
+	while (connector) {
+		struct tcp_connector *next = connector->next;
+
+		/* Twice the time: as long as somebody calls, the error is reported there. */
+		if (all || now_ns > connector->deadline_ns + transport->timeout_ns)
+			connector_free(transport, connector);
+		connector = next;
+	}
+}
+
+static unsigned streams_a_rail(const struct tcp_transport *transport, const struct tcp_device *device)
+{
+	const struct tcp_interface *interface = &transport->interfaces[device->interfaces[0]];
+
+	if (transport->params->streams)
+		return transport->params->streams;
+	if (interface->path_count > 1) /* enough that a bond's hash finds every link */
+		return 2 * interface->path_count;
+	return 1;
+}
+
+static void set_up_dial(struct tcp_transport *transport, struct tcp_connector *connector, unsigned index,
+			const struct tcp_wire_address *address, uint64_t now_ns)
+{
+	const struct tcp_device *device = &transport->devices[connector->device];
+	struct tcp_dial *dial = &connector->dials[index];
+	int interface = device->interfaces[index % device->rail_count];
+	const struct sockaddr_storage *own = &transport->interfaces[interface].address;
+	unsigned scope = own->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)own)->sin6_scope_id : 0;
+
+	memset(dial, 0, sizeof(*dial));
+	dial->fd = -1;
+	dial->peer_bytes = tcp_socket_address(address, scope, &dial->peer);
+	dial->interface = connector->handle.host_id == transport->host_id || transport->physical_count < 2 ? -1 :
+														interface;
+	dial->traffic_class = connector->traffic_class;
+	dial->deadline_ns = now_ns + transport->timeout_ns;
+	dial->hello = (struct tcp_wire_hello){
+		.stream = (uint8_t)index,
+		.stream_count = (uint8_t)connector->dial_count,
+		.active_count = (uint8_t)connector->active_count,
+		.listener_id = connector->handle.listener_id,
+		.process_id = (uint32_t)getpid(),
+		.connection_id = connector->connection_id,
+		.eager_window_bytes = TCP_EAGER_WINDOW,
+		.timeout_ms = (uint32_t)(transport->timeout_ns / NS_PER_MS),
+	};
+	memcpy(dial->hello.secret, connector->handle.secret, TCP_WIRE_SECRET_BYTES);
+	memcpy(dial->hello.host, transport->host, TCP_WIRE_HOST_BYTES);
+}
+
+static int connector_new(struct tcp_transport *transport, int device, int traffic_class,
+			 const struct tcp_wire_handle *handle, struct tcp_connector **ret)
+{
+	struct tcp_connector *connector = sys_zalloc(sizeof(*connector));
+	unsigned rails = transport->devices[device].rail_count;
+	uint64_t now_ns = clock_now_ns();
+	int r;
+
+	if (!connector)
+		return -ENOMEM;
+	r = tcp_socket_random(&connector->connection_id, sizeof(connector->connection_id));
+	if (r < 0) {
+		sys_free(connector);
+		return r;
+	}
+	if (handle->rail_count > rails)
+		rails = handle->rail_count;
+	connector->handle = *handle;
+	connector->device = device;
+	connector->traffic_class = traffic_class;
+	connector->active_count = rails * streams_a_rail(transport, &transport->devices[device]);
+	if (connector->active_count > TCP_STREAMS_MAX)
+		connector->active_count = TCP_STREAMS_MAX;
+	/* One stream alone would have nothing to fail over to. */
+	connector->dial_count = connector->active_count == 1 ? 2 : connector->active_count;
+	connector->deadline_ns = now_ns + transport->timeout_ns;
+	for (unsigned i = 0; i < connector->dial_count; i++)
+		set_up_dial(transport, connector, i, &handle->address, now_ns);
+	connector->id = ++transport->next_connector_id;
+	connector->next = transport->connectors;
+	if (connector->next)
+		connector->next->prev = connector;
+	transport->connectors = connector;
+	*ret = connector;
+	return 0;
+}
+
+/* 0: not yet; 1: all streams stand. The first stream's answer says where the others may go. */
+static int step_dials(struct tcp_transport *transport, struct tcp_connector *connector, unsigned *ret_failed)
+{
+	uint64_t now_ns = clock_now_ns();
+	bool first_was_ready = connector->dials[0].state == TCP_DIAL_READY;
+	unsigned ready = 0;
+
+	for (unsigned i = 0; i < connector->dial_count; i++) {
+		int r;
+
+		*ret_failed = i;
+		r = tcp_dial_step(transport, &connector->dials[i], now_ns);
+		if (r < 0)
+			return r;
+		if (connector->dials[0].state != TCP_DIAL_READY)
+			return 0;
+		if (i == 0 && !first_was_ready)
+			for (unsigned k = 1; k < connector->dial_count; k++) {
+				const struct tcp_wire_welcome *welcome = &connector->dials[0].welcome;
+
+				set_up_dial(transport, connector, k, &welcome->rails[k % welcome->rail_count], now_ns);
+			}
+		if (connector->dials[i].state == TCP_DIAL_READY)
+			ready++;
+	}
+	return ready == connector->dial_count;
+}
+
+static int connection_from(struct tcp_transport *transport, struct tcp_connector *connector,
+			   struct tcp_connection **ret)
+{
+	struct tcp_connection *connection;
+	uint64_t now_ns = clock_now_ns();
+	int r = tcp_connection_new(transport, TCP_SENDER, connector->device, connector->dial_count,
+				   connector->active_count, &connection);
+
+	if (r < 0)
+		return r;
+	connection->id = connector->connection_id;
+	connection->listener_id = connector->handle.listener_id;
+	memcpy(connection->secret, connector->handle.secret, TCP_WIRE_SECRET_BYTES);
+	memcpy(connection->peer_host, connector->dials[0].welcome.host, TCP_WIRE_HOST_BYTES);
+	for (unsigned i = 0; i < connector->dial_count; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		tcp_stream_attach(stream, connector->dials[i].fd, 0, now_ns);
+		stream->peer = connector->dials[i].peer;
+		connector->dials[i].fd = -1;
+		/* For dialling it again: the same words to the same place. */
+		stream->dial = sys_zalloc(sizeof(*stream->dial));
+		if (stream->dial) {
+			*stream->dial = connector->dials[i];
+			stream->dial->state = TCP_DIAL_START;
+		}
+		connection->live_count++;
+	}
+	tcp_connection_link(connection);
+	*ret = connection;
+	return 0;
+}
+
+static void say_failed(const struct tcp_transport *transport, const struct tcp_connector *connector, unsigned index,
+		       int error)
+{
+	const struct tcp_dial *dial = &connector->dials[index];
+	char text[TCP_ADDRESS_TEXT];
+
+	if (error == -EPROTO)
+		return; /* said where it was found */
+	log_warn("cannot connect from host %s to host %s at %s (stream %u): %s (%s). Is the port blocked by a firewall? "
+		 "TRIBUTARY_PORTS=low-high names the ports to open, TRIBUTARY_IF the interfaces to use",
+		 transport->host, connector->handle.host, tcp_socket_text(&dial->peer, text), index,
+		 strerror(dial->last_error ? -dial->last_error : -error), dial_states[dial->state].name);
+}
+
+static int begin(struct tcp_transport *transport, int device, int traffic_class,
+		 uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], struct tcp_connector **ret)
+{
+	struct tcp_wire_handle handle;
+	char host[TCP_WIRE_HOST_BYTES];
+	uint16_t version;
+	int r = tcp_wire_get_handle(bytes, &handle);
+
+	if (r < 0) {
+		tcp_wire_peek_host(bytes, host, &version);
+		if (version)
+			log_warn("host %s speaks version %u of Tributary's protocol, this host (%s) speaks %u: install "
+				 "the same release on both",
+				 host, version, transport->host, TCP_WIRE_VERSION);
+		else
+			log_warn("a peer of host %s sent a handle that is not Tributary's: is the plugin loaded on every "
+				 "host, with the same TRIBUTARY_NET?",
+				 transport->host);
+		return -EPROTO;
+	}
+	return connector_new(transport, device, traffic_class, &handle, ret);
+}
+
+int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_class,
+		       uint8_t handle[static TCP_WIRE_HANDLE_BYTES], struct tcp_connection **ret)
+{
+	uint64_t cookie = tcp_wire_get_cookie(handle);
+	struct tcp_connector *connector = NULL;
+	unsigned failed = 0;
+	int r = 0;
+
+	*ret = NULL;
+	pthread_mutex_lock(&transport->lock);
+	for (connector = transport->connectors; connector && connector->id != cookie;)
+		connector = connector->next;
+	if (!connector) {
+		r = cookie ? -EINVAL : begin(transport, device, traffic_class, handle, &connector);
+		if (r < 0)
+			goto out;
+		tcp_wire_put_cookie(handle, connector->id);
+		r = tcp_service_start(transport);
+		if (r < 0)
+			goto end;
+	}
+	r = step_dials(transport, connector, &failed);
+	if (r < 0)
+		say_failed(transport, connector, failed, r);
+	else if (r > 0)
+		r = connection_from(transport, connector, ret);
+	else
+		goto out;
+end:
+	tcp_wire_put_cookie(handle, 0);
+	connector_free(transport, connector);
+out:
+	pthread_mutex_unlock(&transport->lock);
+	if (r == -ETIMEDOUT || r == -ECONNREFUSED || r == -EBUSY)
+		r = -EREMOTEIO;
+	return r;
+}
+
+void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+		struct tcp_dial *dial = stream->dial;
+
+		if (stream->live || stream->awaits_dead || !dial || now_ns < stream->redial_at_ns)
+			continue;
+		if (dial->state == TCP_DIAL_START && dial->fd < 0 && !dial->retry_at_ns)
+			dial->deadline_ns = now_ns + connection->transport->timeout_ns;
+		dial->hello.epoch = stream->epoch + 1;
+		if (tcp_dial_step(connection->transport, dial, now_ns) < 0) {
+			tcp_dial_free(dial);
+			dial->state = TCP_DIAL_START;
+			dial->refused = 0;
+			dial->retry_at_ns = 0;
+			stream->redial_at_ns = now_ns + stream->redial_wait_ns;
+			if (stream->redial_wait_ns < REDIAL_LIMIT_NS)
+				stream->redial_wait_ns *= 2;
+		} else if (dial->state == TCP_DIAL_READY) {
+			tcp_stream_attach(stream, dial->fd, stream->epoch + 1, now_ns);
+			dial->fd = -1;
+			dial->state = TCP_DIAL_START;
+			dial->retry_at_ns = 0;
+			connection->live_count++;
+			log_info(LOG_NET, "stream %u with host %s is back", i, connection->peer_host);
+		}
+	}
+}

@@ -1,0 +1,463 @@
+#include "transport/tcp/interface.h"
+
+#include "base/log.h"
+#include "base/params.h"
+#include "base/parse.h"
+#include "base/sys.h"
+#include "transport/tcp/interface_facts.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <linux/if_packet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPEED_UNKNOWN_BPS UINT64_C(1250000000) /* 10 Gbit/s, which is what NCCL assumes too */
+
+enum { MTU_UNKNOWN_BYTES = 1500, ITEMS_MAX = 32 };
+
+/* What a choice without a positive list goes by: only the best kind present is used. */
+enum kind { KIND_ORDINARY, KIND_LINK_LOCAL, KIND_CONTAINER, KIND_LOOPBACK, KIND_UNUSABLE, KIND_COUNT };
+
+static const char *const kind_reasons[KIND_COUNT] = {
+	[KIND_ORDINARY] = "up, with an address",
+	[KIND_LINK_LOCAL] = "link-local address; there is no other",
+	[KIND_CONTAINER] = "container bridge or tunnel; there is no other",
+	[KIND_LOOPBACK] = "loopback; there is no other",
+	[KIND_UNUSABLE] = "",
+};
+
+struct candidate {
+	struct tcp_interface interface;
+	struct tcp_interface_identity identity;
+	unsigned flags;
+	unsigned address_rank; /* of interface.address: lower is better; ADDRESS_NONE: has none of the family wanted */
+	size_t order;          /* the first thing to sort by: the list's item, or the kind */
+	bool container;
+};
+
+enum { ADDRESS_GLOBAL_4, ADDRESS_GLOBAL_6, ADDRESS_LOCAL_4, ADDRESS_LOCAL_6, ADDRESS_NONE };
+
+struct candidates {
+	struct candidate *at;
+	size_t count;
+};
+
+/* The list as it was written: [^][=]item,item. */
+struct wish {
+	const char *text;
+	bool exclude, exact;
+	size_t item_count;
+	struct {
+		const char *text;
+		size_t bytes;
+		bool exact, matched;
+	} items[ITEMS_MAX];
+};
+
+static void parse_wish(const char *text, struct wish *ret)
+{
+	const char *rest = text, *item, *colon;
+	size_t bytes;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->text = text;
+	if (*rest == '^') {
+		ret->exclude = true;
+		rest++;
+	}
+	if (*rest == '=') {
+		ret->exact = true;
+		rest++;
+	}
+	while (ret->item_count < ITEMS_MAX && parse_list_next(&rest, ',', &item, &bytes)) {
+		bool exact = ret->exact;
+
+		if (*item == '=') { /* NCCL knows it at the list's beginning only; here it is no name either way */
+			exact = true;
+			item++;
+			bytes--;
+		}
+		colon = memchr(item, ':', bytes); /* NCCL allows a port after the name, and does not use it here */
+		if (colon)
+			bytes = (size_t)(colon - item);
+		if (!bytes)
+			continue;
+		ret->items[ret->item_count].text = item;
+		ret->items[ret->item_count].bytes = bytes;
+		ret->items[ret->item_count++].exact = exact;
+	}
+	if (!ret->item_count)
+		ret->exclude = false;
+}
+
+/* Index of the first item that the name matches, or item_count. */
+static size_t match(const struct wish *wish, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < wish->item_count; i++) {
+		size_t bytes = wish->items[i].bytes;
+
+		if (!strncmp(name, wish->items[i].text, bytes) && (!wish->items[i].exact || !name[bytes]))
+			break;
+	}
+	return i;
+}
+
+/* -------- from the address list to candidates -------- */
+
+static unsigned rank_address(const struct sockaddr *address, enum family_choice family, size_t *ret_bytes)
+{
+	if (address->sa_family == AF_INET && family != FAMILY_IPV6) {
+		const struct sockaddr_in *v4 = (const void *)address;
+		bool local = ntohl(v4->sin_addr.s_addr) >> 16 ==
+			     0xa9fe; /* 169.254/16: often a BMC, the same on each host */
+
+		*ret_bytes = sizeof(*v4);
+		return local ? ADDRESS_LOCAL_4 : ADDRESS_GLOBAL_4;
+	}
+	if (address->sa_family == AF_INET6 && family != FAMILY_IPV4) {
+		const struct sockaddr_in6 *v6 = (const void *)address;
+
+		*ret_bytes = sizeof(*v6);
+		return IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) ? ADDRESS_LOCAL_6 : ADDRESS_GLOBAL_6;
+	}
+	return ADDRESS_NONE;
+}
+
+static void clear_port(struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET)
+		((struct sockaddr_in *)(void *)address)->sin_port = 0;
+	else
+		((struct sockaddr_in6 *)(void *)address)->sin6_port = 0;
+}
+
+static void add_address(struct candidate *candidate, const struct sockaddr *address, enum family_choice family)
+{
+	unsigned rank;
+	size_t bytes = 0;
+
+	if (address->sa_family == AF_PACKET) {
+		const struct sockaddr_ll *link = (const void *)address;
+		struct tcp_interface_identity *identity = &candidate->identity;
+
+		identity->index = link->sll_ifindex;
+		identity->mac_bytes = link->sll_halen <= TCP_INTERFACE_MAC_BYTES ? link->sll_halen : 0;
+		/* libc gives more room than sll_addr's 8 bytes where the address (InfiniBand's) is longer. */
+		memcpy(identity->mac, (const char *)address + offsetof(struct sockaddr_ll, sll_addr),
+		       identity->mac_bytes);
+		for (size_t i = 0; i < identity->mac_bytes; i++) {
+			if (identity->mac[i])
+				return;
+		}
+		identity->mac_bytes = 0;
+		return;
+	}
+	rank = rank_address(address, family, &bytes);
+	if (rank >= candidate->address_rank) /* the first of equal rank is the interface's primary address */
+		return;
+	candidate->address_rank = rank;
+	memset(&candidate->interface.address, 0, sizeof(candidate->interface.address));
+	memcpy(&candidate->interface.address, address, bytes);
+	clear_port(&candidate->interface.address);
+	candidate->interface.address_bytes = (socklen_t)bytes;
+}
+
+static struct candidate *candidate_named(struct candidates *candidates, const char *label)
+{
+	size_t bytes = strcspn(label, ":"); /* "eth0:1" is a second address of eth0 */
+	struct candidate *new;
+
+	if (!bytes || bytes >= IFNAMSIZ)
+		return NULL;
+	for (size_t i = 0; i < candidates->count; i++) {
+		const char *name = candidates->at[i].interface.name;
+
+		if (!strncmp(name, label, bytes) && !name[bytes])
+			return &candidates->at[i];
+	}
+	new = &candidates->at[candidates->count++];
+	memcpy(new->interface.name, label, bytes);
+	new->address_rank = ADDRESS_NONE;
+	return new;
+}
+
+static int collect(const struct ifaddrs *addresses, enum family_choice family, struct candidates *ret)
+{
+	size_t most = 0;
+
+	for (const struct ifaddrs *at = addresses; at; at = at->ifa_next)
+		most++;
+	ret->count = 0;
+	ret->at = sys_zalloc(most * sizeof(*ret->at));
+	if (!ret->at)
+		return -ENOMEM;
+	for (const struct ifaddrs *at = addresses; at; at = at->ifa_next) {
+		struct candidate *candidate = at->ifa_name ? candidate_named(ret, at->ifa_name) : NULL;
+
+		if (!candidate)
+			continue;
+		candidate->flags |= at->ifa_flags;
+		if (at->ifa_addr)
+			add_address(candidate, at->ifa_addr, family);
+	}
+	return 0;
+}
+
+/* -------- choosing -------- */
+
+/* Names that container software gives to its bridges; such a bridge may well have no member now. */
+static bool is_container_name(const char *name)
+{
+	static const char *const prefixes[] = { "docker", "virbr", "cni", "podman", "flannel" };
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	}
+	/* Docker's own networks: br- and twelve hexadecimal digits. */
+	return !strncmp(name, "br-", 3) && strlen(name) == 15 && strspn(name + 3, "0123456789abcdef") == 12;
+}
+
+/* socket_fd: asked about what sysfs does not show; negative: not asked. */
+static void learn(struct candidate *candidate, int sysfs_fd, int socket_fd)
+{
+	struct tcp_interface *interface = &candidate->interface;
+	struct tcp_interface_facts facts;
+
+	if (tcp_interface_facts_read(sysfs_fd, interface->name, &candidate->identity, &facts) < 0) {
+		tcp_interface_facts_none(interface->name, &candidate->identity, &facts);
+		if (socket_fd >= 0)
+			tcp_interface_facts_ask(socket_fd, sysfs_fd, interface->name, &facts);
+	}
+	memcpy(interface->pci_path, facts.pci_path, sizeof(interface->pci_path));
+	interface->speed_Bps = facts.speed_Bps ? facts.speed_Bps : SPEED_UNKNOWN_BPS;
+	interface->speed_assumed = !facts.speed_Bps;
+	interface->mtu_bytes = facts.mtu_bytes ? facts.mtu_bytes : MTU_UNKNOWN_BYTES;
+	interface->guid = facts.guid;
+	interface->port = facts.port;
+	interface->path_count = facts.path_count;
+	interface->rail = -1;
+	candidate->container = facts.container_bridge || facts.tunnel || (candidate->flags & IFF_POINTOPOINT) ||
+			       is_container_name(interface->name);
+}
+
+static enum kind kind_of(const struct candidate *candidate)
+{
+	if (!(candidate->flags & IFF_UP) || !(candidate->flags & IFF_RUNNING) ||
+	    candidate->address_rank == ADDRESS_NONE)
+		return KIND_UNUSABLE;
+	if (candidate->flags & IFF_LOOPBACK)
+		return KIND_LOOPBACK;
+	if (candidate->container)
+		return KIND_CONTAINER;
+	return candidate->address_rank >= ADDRESS_LOCAL_4 ? KIND_LINK_LOCAL : KIND_ORDINARY;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct candidate *left = a, *right = b;
+
+	if (left->order != right->order)
+		return left->order < right->order ? -1 : 1;
+	if (left->interface.speed_Bps != right->interface.speed_Bps)
+		return left->interface.speed_Bps > right->interface.speed_Bps ? -1 : 1;
+	return strverscmp(left->interface.name, right->interface.name); /* eth2 before eth10 */
+}
+
+/* Takes out what `order` SIZE_MAX marks and sorts the rest. */
+static void keep_marked(struct candidates *candidates)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < candidates->count; i++) {
+		if (candidates->at[i].order != SIZE_MAX)
+			candidates->at[kept++] = candidates->at[i];
+	}
+	candidates->count = kept;
+	if (kept)
+		qsort(candidates->at, kept, sizeof(*candidates->at), compare);
+}
+
+static void choose_listed(struct wish *wish, struct candidates *candidates)
+{
+	for (size_t i = 0; i < candidates->count; i++) {
+		struct candidate *candidate = &candidates->at[i];
+		size_t item = match(wish, candidate->interface.name);
+
+		candidate->order = SIZE_MAX;
+		if (item == wish->item_count || !(candidate->flags & IFF_UP) || candidate->address_rank == ADDRESS_NONE)
+			continue;
+		candidate->order = item;
+		candidate->interface.why = wish->items[item].exact ? "named in TRIBUTARY_IF or NCCL_SOCKET_IFNAME"
+								   : "matches TRIBUTARY_IF or NCCL_SOCKET_IFNAME";
+	}
+	/* "eth,=eth0": the second is not left without a match because the first came before it. */
+	for (size_t i = 0; i < wish->item_count; i++) {
+		struct wish one = { .item_count = 1 };
+
+		one.items[0] = wish->items[i];
+		for (size_t j = 0; j < candidates->count; j++) {
+			if (candidates->at[j].order != SIZE_MAX && !match(&one, candidates->at[j].interface.name))
+				wish->items[i].matched = true;
+		}
+	}
+	keep_marked(candidates);
+}
+
+static void choose_freely(const struct wish *wish, struct candidates *candidates)
+{
+	enum kind best = KIND_UNUSABLE;
+
+	for (size_t i = 0; i < candidates->count; i++) {
+		struct candidate *candidate = &candidates->at[i];
+		enum kind kind = kind_of(candidate);
+
+		if (wish->exclude && match(wish, candidate->interface.name) < wish->item_count)
+			kind = KIND_UNUSABLE;
+		candidate->order = (size_t)kind;
+		candidate->interface.why = kind_reasons[kind];
+		if (kind < best)
+			best = kind;
+	}
+	for (size_t i = 0; i < candidates->count; i++) {
+		if (candidates->at[i].order != (size_t)best || best == KIND_UNUSABLE)
+			candidates->at[i].order = SIZE_MAX;
+	}
+	keep_marked(candidates);
+}
+
+/* -------- saying what was not found -------- */
+
+static const char *family_text(enum family_choice family)
+{
+	return family == FAMILY_IPV4 ? "IPv4 address" : family == FAMILY_IPV6 ? "IPv6 address" : "address";
+}
+
+/* "lo, eth0 (down), eth1 (no IPv4 address)": every interface there is, before any is taken out. */
+static void describe_all(const struct candidates *candidates, enum family_choice family, char *text, size_t text_bytes)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < candidates->count && used < text_bytes; i++) {
+		const struct candidate *candidate = &candidates->at[i];
+		bool up = candidate->flags & IFF_UP, linked = candidate->flags & IFF_RUNNING;
+		bool addressed = candidate->address_rank != ADDRESS_NONE;
+		int bytes = snprintf(text + used, text_bytes - used, "%s%s%s%s%s", i ? ", " : "",
+				     candidate->interface.name,
+				     !up          ? " (down)"
+				     : !addressed ? " (no "
+						  : "",
+				     up && !addressed ? family_text(family) : "",
+				     !up          ? ""
+				     : !addressed ? ")"
+				     : !linked    ? " (no link)"
+						  : "");
+
+		if (bytes < 0)
+			return;
+		used += (size_t)bytes;
+	}
+	if (!candidates->count)
+		snprintf(text, text_bytes, "none at all");
+}
+
+static void report(const struct wish *wish, const struct candidates *chosen, const char *all, enum family_choice family,
+		   struct diag *diag)
+{
+	if (!wish->item_count || wish->exclude) {
+		if (!chosen->count)
+			diag_set(diag, 0, 0, "no interface is up with an %s%s%s; there are: %s", family_text(family),
+				 wish->exclude ? " and allowed by " : "", wish->exclude ? wish->text : "", all);
+		return;
+	}
+	for (size_t i = 0; i < wish->item_count; i++) {
+		if (wish->items[i].matched)
+			continue;
+		diag_set(diag, 0, (int)(wish->items[i].text - wish->text) + 1,
+			 "no usable interface matches \"%.*s\" of TRIBUTARY_IF or NCCL_SOCKET_IFNAME; there are: %s",
+			 (int)wish->items[i].bytes, wish->items[i].text, all);
+		return;
+	}
+}
+
+/* -------- the whole -------- */
+
+static int choose(const struct params *params, const struct tcp_interface_source *source, int socket_fd,
+		  struct tcp_interface *ret, size_t max, size_t *ret_count, struct diag *diag)
+{
+	struct candidates candidates;
+	struct wish wish;
+	char all[160];
+	int r;
+
+	diag_set(diag, 0, 0, "%s", "");
+	r = collect(source->addresses, params->family, &candidates);
+	if (r < 0)
+		return r;
+	describe_all(&candidates, params->family, all, sizeof(all));
+	parse_wish(params->interfaces, &wish);
+	for (size_t i = 0; i < candidates.count; i++) {
+		if (candidates.at[i].address_rank != ADDRESS_NONE)
+			learn(&candidates.at[i], source->sysfs_fd, socket_fd);
+	}
+	if (wish.item_count && !wish.exclude)
+		choose_listed(&wish, &candidates);
+	else
+		choose_freely(&wish, &candidates);
+	report(&wish, &candidates, all, params->family, diag);
+	if (wish.item_count && !wish.exclude && !candidates.count)
+		r = -ENODEV;
+	if (candidates.count > max)
+		candidates.count = max;
+	for (size_t i = 0; i < candidates.count; i++) {
+		ret[i] = candidates.at[i].interface;
+		ret[i].rail = candidates.count > 1 ? (int)i : -1;
+	}
+	if (!r)
+		*ret_count = candidates.count;
+	sys_free(candidates.at);
+	return r;
+}
+
+int tcp_interfaces_choose(const struct params *params, const struct tcp_interface_source *source,
+			  struct tcp_interface *ret, size_t max, size_t *ret_count, struct diag *diag)
+{
+	int saved_errno = errno, r = choose(params, source, -1, ret, max, ret_count, diag);
+
+	errno = saved_errno;
+	return r;
+}
+
+int tcp_interfaces_find(const struct params *params, struct tcp_interface *ret, size_t max, size_t *ret_count,
+			struct diag *diag)
+{
+	int saved_errno = errno, socket_fd, sysfs_fd, r;
+	struct ifaddrs *addresses;
+
+	diag_set(diag, 0, 0, "%s", "");
+	if (getifaddrs(&addresses) < 0) {
+		r = -errno;
+		diag_set(diag, 0, 0, "the interfaces of this host cannot be listed: %s", strerror(-r));
+		errno = saved_errno;
+		return r;
+	}
+	/* Both may be missing in a tight container: then fewer facts are known, which is no error. */
+	sysfs_fd = open("/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	socket_fd = sys_socket(AF_INET, SOCK_DGRAM, 0);
+	if (socket_fd < 0)
+		socket_fd = sys_socket(AF_INET6, SOCK_DGRAM, 0);
+	r = choose(params, &(struct tcp_interface_source){ sysfs_fd, addresses }, socket_fd, ret, max, ret_count, diag);
+	sys_close(&socket_fd);
+	sys_close(&sysfs_fd);
+	freeifaddrs(addresses);
+	errno = saved_errno;
+	return r;
+}

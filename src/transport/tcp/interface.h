@@ -1,0 +1,56 @@
+/*
+ * The network interfaces that TCP may use, best first, from getifaddrs and sysfs.
+ *
+ * Choice: TRIBUTARY_IF, in NCCL_SOCKET_IFNAME's syntax ("eth" prefix, "=eth0" exact, "^docker" exclusion, comma list;
+ * the order of a positive list is kept, and what it names is used whatever it is). Without it, or with an exclusion,
+ * every interface that is up, has a link and an address of the wanted family, fastest first. Of these kinds the first
+ * that there is one of: ordinary ones; those with a link-local address only; container bridges and tunnels; loopback.
+ */
+#ifndef TRIBUTARY_TRANSPORT_TCP_INTERFACE_H
+#define TRIBUTARY_TRANSPORT_TCP_INTERFACE_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct diag;
+struct ifaddrs;
+struct params;
+
+enum { TCP_INTERFACE_MAX = 32, TCP_INTERFACE_PATH_BYTES = 256 };
+
+struct tcp_interface {
+	char name[IFNAMSIZ];
+	char pci_path[TCP_INTERFACE_PATH_BYTES]; /* real path of the PCI function, "" when there is none */
+	struct sockaddr_storage address;         /* port 0 */
+	socklen_t address_bytes;
+	uint64_t speed_Bps;  /* sum of a bond's live members; a VLAN's or bridge's from below; 10 Gbit/s if unknown */
+	bool speed_assumed;  /* it was unknown */
+	uint64_t guid;       /* from the permanent MAC address of the card's first port; never 0 */
+	int port;            /* of the card, from 1; interfaces with the same guid and port share a wire */
+	int rail;            /* position among the interfaces chosen; -1 if there is one only */
+	unsigned path_count; /* links that a hash may spread streams over: live bond members, else 1 */
+	unsigned mtu_bytes;
+	const char *why; /* why it was chosen, for people; static text */
+};
+
+/* Where to look: the real system, or a test's. sysfs_fd is a descriptor of "/sys"; addresses is a getifaddrs list. */
+struct tcp_interface_source {
+	int sysfs_fd;
+	const struct ifaddrs *addresses;
+};
+
+/*
+ * At most `max` interfaces into ret. 0 with *ret_count 0: none fits, and *diag says what was asked for and what there
+ * is. A positive TRIBUTARY_IF entry that matches nothing is reported in *diag although others matched (-ENODEV only if
+ * none did). Other errors as the system gave.
+ */
+int tcp_interfaces_choose(const struct params *params, const struct tcp_interface_source *source,
+			  struct tcp_interface *ret, size_t max, size_t *ret_count, struct diag *diag);
+/* The same with the real system. */
+int tcp_interfaces_find(const struct params *params, struct tcp_interface *ret, size_t max, size_t *ret_count,
+			struct diag *diag);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * The one background thread of the process. It accepts, keeps the heartbeat of every connection going whatever NCCL and
+ * Python do, finds silent peers, dials lost streams anew, lets closed connections empty themselves, and says who waits
+ * for whom. Data is moved by the callers' threads; here only for those that have not called for a while.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { POLL_MAX = TCP_INTERFACE_MAX * (TCP_PENDING_MAX + 1) + 1 };
+
+void tcp_service_wake(struct tcp_transport *transport)
+{
+	uint64_t one = 1;
+
+	if (transport->wake_fd >= 0 && write(transport->wake_fd, &one, sizeof(one)) < 0)
+		return; /* full: it is awake anyway */
+}
+
+/* True: it is through and freed. */
+static bool closing_step(struct tcp_connection *connection, uint64_t now_ns)
+{
+	bool through = connection->error || tcp_sender_is_empty(connection) ||
+		       clock_elapsed_ns(connection->closing_since_ns, now_ns) > connection->transport->timeout_ns;
+
+	if (!through)
+		return false;
+	pthread_mutex_unlock(&connection->lock);
+	tcp_connection_unlink(connection);
+	tcp_connection_free(connection);
+	return true;
+}
+
+static void connection_look(struct tcp_connection *connection)
+{
+	uint64_t now_ns;
+
+	if (pthread_mutex_trylock(&connection->lock) != 0)
+		return; /* its caller is at work on it, and sees to the tick */
+	now_ns = clock_now_ns(); /* under the lock: no earlier than any time noted in it */
+	tcp_connection_tick(connection, now_ns);
+	if (connection->closing && closing_step(connection, now_ns))
+		return;
+	pthread_mutex_unlock(&connection->lock);
+}
+
+/* True when something wants to be looked at again soon. */
+static bool tick(struct tcp_transport *transport, uint64_t now_ns)
+{
+	struct tcp_connection *connection = transport->connections;
+	bool soon = false;
+
+	while (connection) {
+		struct tcp_connection *next = connection->next;
+
+		if (connection->role == TCP_SENDER || connection->joined_count == connection->stream_count) {
+			soon |= connection->closing || connection->live_count < connection->stream_count;
+			connection_look(connection);
+		}
+		connection = next;
+	}
+	for (int i = 0; i < transport->device_count; i++)
+		if (transport->devices[i].pace)
+			pace_tick(transport->devices[i].pace, now_ns);
+	tcp_connector_expire(transport, now_ns, false);
+	tcp_acceptor_abandon(transport, now_ns);
+	return soon;
+}
+
+static nfds_t gather(struct tcp_transport *transport, struct pollfd *fds)
+{
+	nfds_t count = 0;
+
+	fds[count++] = (struct pollfd){ .fd = transport->wake_fd, .events = POLLIN };
+	for (size_t i = 0; i < transport->interface_count; i++) {
+		struct tcp_acceptor *acceptor = transport->acceptors[i];
+
+		if (!acceptor)
+			continue;
+		if (clock_now_ns() >= acceptor->paused_until_ns)
+			fds[count++] = (struct pollfd){ .fd = acceptor->fd, .events = POLLIN };
+		for (unsigned k = 0; k < acceptor->pending_count; k++)
+			fds[count++] = (struct pollfd){ .fd = acceptor->pending[k].fd, .events = POLLIN };
+	}
+	return count;
+}
+
+static void lock_before_callers(struct tcp_transport *transport)
+{
+	atomic_store(&transport->service_waits, true);
+	pthread_mutex_lock(&transport->lock);
+	atomic_store(&transport->service_waits, false);
+}
+
+static void *run(void *arg)
+{
+	struct tcp_transport *transport = arg;
+	struct pollfd *fds = sys_zalloc(POLL_MAX * sizeof(*fds));
+	uint64_t next_tick_ns = 0, drained;
+	bool soon = false;
+
+	lock_before_callers(transport);
+	while (fds && !transport->service_stop) {
+		uint64_t now_ns = clock_now_ns();
+		int wait_ms;
+		nfds_t count;
+
+		for (size_t i = 0; i < transport->interface_count; i++)
+			if (transport->acceptors[i])
+				tcp_acceptor_progress(transport, transport->acceptors[i], now_ns);
+		if (now_ns >= next_tick_ns || soon) {
+			soon = tick(transport, now_ns);
+			next_tick_ns = now_ns + transport->beat_ns;
+		}
+		count = gather(transport, fds);
+		wait_ms = soon ? 5 : (int)(transport->beat_ns / NS_PER_MS);
+		pthread_mutex_unlock(&transport->lock);
+		if (poll(fds, count, wait_ms) > 0 && fds[0].revents) {
+			if (read(transport->wake_fd, &drained, sizeof(drained)) > 0)
+				soon = true; /* somebody closed a connection */
+		}
+		lock_before_callers(transport);
+	}
+	pthread_mutex_unlock(&transport->lock);
+	sys_free(fds);
+	return NULL;
+}
+
+int tcp_service_start(struct tcp_transport *transport)
+{
+	int r;
+
+	if (transport->service_runs)
+		return 0;
+	transport->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (transport->wake_fd < 0)
+		return -errno;
+	transport->service_stop = false;
+	r = sys_thread_start(run, transport, "tributary", &transport->service);
+	if (r < 0) {
+		log_warn("cannot start the service thread: %s", strerror(-r));
+		sys_close(&transport->wake_fd);
+		return r;
+	}
+	transport->service_runs = true;
+	return 0;
+}
+
+void tcp_service_stop(struct tcp_transport *transport)
+{
+	bool runs;
+
+	pthread_mutex_lock(&transport->lock);
+	runs = transport->service_runs;
+	transport->service_stop = true;
+	pthread_mutex_unlock(&transport->lock);
+	if (!runs)
+		return;
+	tcp_service_wake(transport);
+	pthread_join(transport->service, NULL);
+	transport->service_runs = false;
+	sys_close(&transport->wake_fd);
+}

@@ -1,0 +1,170 @@
+#include "base/sys.h"
+#include "transport/tcp/tcp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+int tcp_socket_random(void *bytes, size_t count)
+{
+	return getrandom(bytes, count, 0) == (ssize_t)count ? 0 : -EIO;
+}
+
+bool tcp_bytes_equal(const uint8_t *a, const uint8_t *b, size_t count)
+{
+	uint8_t difference = 0;
+
+	for (size_t i = 0; i < count; i++)
+		difference |= (uint8_t)(a[i] ^ b[i]);
+	return difference == 0;
+}
+
+/* Options are improvements: a kernel that refuses one still moves the data. */
+void tcp_socket_tune(int fd, int family, uint64_t timeout_ns, int traffic_class)
+{
+	int on = 1;
+	unsigned timeout_ms = (unsigned)(timeout_ns / 1000000);
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	/* Bytes that the peer's kernel does not acknowledge end the socket by themselves. */
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+	if (traffic_class < 0)
+		return;
+	if (family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &traffic_class, sizeof(traffic_class));
+	else
+		setsockopt(fd, IPPROTO_IP, IP_TOS, &traffic_class, sizeof(traffic_class));
+}
+
+static void set_port(struct sockaddr_storage *address, uint16_t port)
+{
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+static uint16_t get_port(const struct sockaddr_storage *address)
+{
+	return ntohs(address->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)address)->sin6_port :
+						      ((const struct sockaddr_in *)address)->sin_port);
+}
+
+static int bind_in_range(int fd, const struct tcp_interface *interface, uint16_t low, uint16_t high)
+{
+	struct sockaddr_storage address = interface->address;
+	int r = -EADDRINUSE;
+
+	for (unsigned port = low; port <= high && r == -EADDRINUSE; port++) {
+		set_port(&address, (uint16_t)port);
+		r = sys_bind(fd, (struct sockaddr *)&address, interface->address_bytes);
+	}
+	return r;
+}
+
+int tcp_socket_listen(const struct tcp_interface *interface, uint16_t port_low, uint16_t port_high, uint16_t *ret_port,
+		      int *ret_fd)
+{
+	struct sockaddr_storage address;
+	socklen_t bytes = sizeof(address);
+	int fd, r;
+
+	fd = sys_socket(interface->address.ss_family, SOCK_STREAM, 0);
+	if (fd < 0)
+		return fd;
+	r = bind_in_range(fd, interface, port_low, port_high);
+	if (r < 0)
+		goto fail;
+	r = sys_listen(fd, SOMAXCONN);
+	if (r < 0)
+		goto fail;
+	if (getsockname(fd, (struct sockaddr *)&address, &bytes) < 0) {
+		r = -errno;
+		goto fail;
+	}
+	*ret_port = get_port(&address);
+	*ret_fd = fd;
+	return 0;
+fail:
+	sys_close(&fd);
+	return r;
+}
+
+socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	if (wire->family == 6) {
+		struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
+
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons(wire->port);
+		memcpy(&in6->sin6_addr, wire->bytes, 16);
+		/* A link-local address means something only together with the own interface it is reached by. */
+		if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
+			in6->sin6_scope_id = scope_id;
+		return sizeof(*in6);
+	}
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+
+	in->sin_family = AF_INET;
+	in->sin_port = htons(wire->port);
+	memcpy(&in->sin_addr, wire->bytes, 4);
+	return sizeof(*in);
+}
+
+void tcp_socket_wire_address(const struct sockaddr_storage *address, uint16_t port, struct tcp_wire_address *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->port = port;
+	if (address->ss_family == AF_INET6) {
+		ret->family = 6;
+		memcpy(ret->bytes, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
+	} else {
+		ret->family = 4;
+		memcpy(ret->bytes, &((const struct sockaddr_in *)address)->sin_addr, 4);
+	}
+}
+
+static bool same_address(const struct sockaddr *a, const struct sockaddr_storage *b)
+{
+	if (a->sa_family != b->ss_family)
+		return false;
+	if (a->sa_family == AF_INET6)
+		return !memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
+			       &((const struct sockaddr_in6 *)b)->sin6_addr, 16);
+	return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr ==
+	       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+}
+
+bool tcp_socket_is_local(const struct sockaddr_storage *address)
+{
+	struct ifaddrs *list;
+	bool found = false;
+
+	if (getifaddrs(&list) < 0)
+		return false;
+	for (const struct ifaddrs *i = list; i && !found; i = i->ifa_next)
+		found = i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6) &&
+			same_address(i->ifa_addr, address);
+	freeifaddrs(list);
+	return found;
+}
+
+const char *tcp_socket_text(const struct sockaddr_storage *address, char text[static TCP_ADDRESS_TEXT])
+{
+	char host[INET6_ADDRSTRLEN] = "?";
+
+	if (address->ss_family == AF_INET6)
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, host, sizeof(host));
+	else if (address->ss_family == AF_INET)
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, host, sizeof(host));
+	snprintf(text, TCP_ADDRESS_TEXT, address->ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
+		 get_port(address));
+	return text;
+}

@@ -1,0 +1,261 @@
+/* One socket of a connection: frames out of a ring, bytes in through a small staging buffer or straight to their place. */
+#include "base/clock.h"
+#include "base/copy.h"
+#include "base/sys.h"
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+
+enum { STREAM_IOVEC = 32, QUIET_POLLS = 8 };
+
+int tcp_stream_init(struct tcp_stream *stream, unsigned index, enum tcp_role role)
+{
+	stream->fd = -1;
+	stream->index = (uint8_t)index;
+	stream->staging_bytes = role == TCP_SENDER ? TCP_STAGING_SENDER : TCP_STAGING_RECEIVER;
+	stream->staging = sys_zalloc(stream->staging_bytes);
+	stream->frames = sys_zalloc(TCP_TX_FRAMES * sizeof(*stream->frames));
+	return stream->staging && stream->frames ? 0 : -ENOMEM;
+}
+
+void tcp_stream_fini(struct tcp_stream *stream)
+{
+	sys_close(&stream->fd);
+	sys_free(stream->staging);
+	sys_free(stream->frames);
+	if (stream->dial)
+		tcp_dial_free(stream->dial);
+	sys_free(stream->dial);
+	stream->dial = NULL;
+	stream->staging = NULL;
+	stream->frames = NULL;
+}
+
+void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64_t now_ns)
+{
+	stream->fd = fd;
+	stream->live = true;
+	stream->awaits_dead = false;
+	stream->epoch = epoch;
+	stream->rx_position = stream->rx_told = stream->rx_left = 0;
+	stream->staged_begin = stream->staged_end = stream->peeked = 0;
+	stream->quiet_polls = 0;
+	stream->tx_head = stream->tx_next = stream->tx_tail = 0;
+	stream->tx_queued = stream->tx_written = stream->tx_acknowledged = 0;
+	stream->tx_full = false;
+	stream->last_rx_ns = stream->last_tx_ns = stream->last_ack_ns = now_ns;
+	stream->rate_Bps = stream->rate_from_position = 0;
+	stream->rate_since_ns = now_ns;
+}
+
+void tcp_stream_queue(struct tcp_stream *stream, const struct tcp_frame *frame, const void *payload)
+{
+	struct tcp_tx_frame *out = &stream->frames[stream->tx_tail % TCP_TX_FRAMES];
+
+	tcp_wire_put_frame(frame, out->header);
+	out->payload = payload;
+	out->payload_bytes = payload ? frame->payload_bytes : 0;
+	out->message = frame->message;
+	out->value = frame->value;
+	out->type = frame->type;
+	out->joined = false;
+	stream->tx_queued += TCP_WIRE_FRAME_BYTES + out->payload_bytes;
+	out->end = stream->tx_queued;
+	stream->tx_tail++;
+}
+
+/* The unwritten parts of the queued frames, from the middle of one on. */
+static size_t gather(const struct tcp_stream *stream, struct iovec *parts, size_t *ret_bytes)
+{
+	size_t count = 0, bytes = 0;
+
+	for (uint32_t i = stream->tx_next; i != stream->tx_tail && count + 2 <= STREAM_IOVEC; i++) {
+		const struct tcp_tx_frame *out = &stream->frames[i % TCP_TX_FRAMES];
+		uint64_t begin = out->end - out->payload_bytes - TCP_WIRE_FRAME_BYTES;
+		uint64_t skip = stream->tx_written > begin ? stream->tx_written - begin : 0;
+
+		if (out->joined) {
+			parts[count++] = (struct iovec){ (void *)(uintptr_t)(out->payload - TCP_WIRE_FRAME_BYTES + skip),
+							 TCP_WIRE_FRAME_BYTES + out->payload_bytes - skip };
+			bytes += parts[count - 1].iov_len;
+			continue;
+		}
+		if (skip < TCP_WIRE_FRAME_BYTES) {
+			parts[count++] = (struct iovec){ (void *)(uintptr_t)(out->header + skip),
+							 TCP_WIRE_FRAME_BYTES - skip };
+			bytes += TCP_WIRE_FRAME_BYTES - skip;
+			skip = 0;
+		} else {
+			skip -= TCP_WIRE_FRAME_BYTES;
+		}
+		if (out->payload_bytes > skip) {
+			parts[count++] = (struct iovec){ (void *)(uintptr_t)(out->payload + skip),
+							 out->payload_bytes - skip };
+			bytes += out->payload_bytes - skip;
+		}
+	}
+	*ret_bytes = bytes;
+	return count;
+}
+
+int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns)
+{
+	struct iovec parts[STREAM_IOVEC];
+
+	while (stream->tx_next != stream->tx_tail) {
+		size_t bytes, count = gather(stream, parts, &bytes);
+		ssize_t r = count == 1 ? sys_send(stream->fd, parts[0].iov_base, parts[0].iov_len) :
+					 sys_sendmsg(stream->fd, parts, count);
+
+		if (r == -EAGAIN || r == -EINTR || r == -ENOBUFS) {
+			stream->tx_full = true;
+			return 0;
+		}
+		if (r < 0)
+			return (int)r;
+		if (stream->tx_written == stream->tx_acknowledged) /* the clock of silence starts now */
+			stream->last_ack_ns = now_ns;
+		stream->tx_written += (uint64_t)r;
+		stream->last_tx_ns = now_ns;
+		while (stream->tx_next != stream->tx_tail &&
+		       stream->frames[stream->tx_next % TCP_TX_FRAMES].end <= stream->tx_written)
+			stream->tx_next++;
+		if (!keep) {
+			stream->tx_head = stream->tx_next;
+			stream->tx_acknowledged = stream->tx_written;
+		}
+		stream->tx_full = (size_t)r < bytes;
+		if (stream->tx_full)
+			return 0;
+	}
+	stream->tx_full = false;
+	return 0;
+}
+
+static int frame_arrived(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
+			 uint64_t now_ns)
+{
+	if (connection->role == TCP_SENDER) {
+		stream->rx_position += TCP_WIRE_FRAME_BYTES;
+		return tcp_sender_frame(connection, stream, frame, now_ns);
+	}
+	return tcp_receiver_frame(connection, stream, frame, now_ns);
+}
+
+/* Works through what was staged. Stops when the stream was taken away under it (a failure that frames brought). */
+static int consume(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns)
+{
+	while (stream->live && !connection->error) {
+		size_t staged = stream->staged_end - stream->staged_begin;
+		uint8_t *at = stream->staging + stream->staged_begin;
+		int r;
+
+		if (stream->rx_left) {
+			size_t count = staged < stream->rx_left ? staged : (size_t)stream->rx_left;
+
+			if (!count)
+				break;
+			copy_bytes(stream->rx_target, at, count);
+			stream->rx_target += count;
+			stream->rx_left -= count;
+			stream->staged_begin += count;
+			r = tcp_receiver_payload(connection, stream, count, now_ns);
+		} else {
+			struct tcp_frame frame;
+
+			if (staged < TCP_WIRE_FRAME_BYTES)
+				break;
+			r = tcp_wire_get_frame(at, &frame);
+			if (r < 0)
+				return -EPROTO;
+			stream->staged_begin += TCP_WIRE_FRAME_BYTES;
+			r = frame_arrived(connection, stream, &frame, now_ns);
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/*
+ * A message that ends a quiet spell is the one whose latency counts. Reading it would make the kernel send an
+ * acknowledgement before the call returns, about a microsecond; peeking does not, and the bytes are taken off the socket by
+ * the next read, when nobody waits for it.
+ */
+static ssize_t peek(struct tcp_stream *stream)
+{
+	ssize_t got = sys_recv(stream->fd, stream->staging, stream->staging_bytes, MSG_PEEK);
+
+	if (got > 0)
+		stream->peeked = (size_t)got;
+	return got;
+}
+
+static int drop_peeked(struct tcp_stream *stream)
+{
+	uint8_t *unused = stream->staging + stream->staged_end;
+	size_t room = stream->staging_bytes - stream->staged_end;
+
+	while (stream->peeked) {
+		ssize_t got = sys_recv(stream->fd, unused, stream->peeked < room ? stream->peeked : room, 0);
+
+		if (got <= 0)
+			return got == 0 ? -ECONNRESET : got == -EINTR ? -EAGAIN : (int)got;
+		stream->peeked -= (size_t)got;
+	}
+	return 0;
+}
+
+int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, bool *ret_more)
+{
+	uint64_t now_ns;
+	struct iovec parts[2];
+	int count = 0, r;
+	size_t staged = stream->staged_end - stream->staged_begin, wanted = 0, direct;
+	ssize_t got;
+
+	*ret_more = false;
+	if (stream->staged_begin) { /* less than a header is left, or nothing */
+		memmove(stream->staging, stream->staging + stream->staged_begin, staged);
+		stream->staged_begin = 0;
+		stream->staged_end = staged;
+	}
+	r = drop_peeked(stream);
+	if (r < 0)
+		return r == -EAGAIN ? 0 : r;
+	if (stream->rx_left) {
+		parts[count++] = (struct iovec){ stream->rx_target, (size_t)stream->rx_left };
+		wanted = (size_t)stream->rx_left;
+	}
+	if (most > stream->staging_bytes)
+		most = stream->staging_bytes;
+	if (most > staged) {
+		parts[count++] = (struct iovec){ stream->staging + staged, most - staged };
+		wanted += most - staged;
+	}
+	if (stream->quiet_polls > QUIET_POLLS && !staged && !stream->rx_left && most == stream->staging_bytes)
+		got = peek(stream);
+	else
+		got = count == 1 ? sys_recv(stream->fd, parts[0].iov_base, parts[0].iov_len, 0) :
+				   sys_readv(stream->fd, parts, count);
+	if (got == -EAGAIN || got == -EINTR) {
+		stream->quiet_polls++;
+		return 0;
+	}
+	stream->quiet_polls = 0;
+	if (got <= 0)
+		return got ? (int)got : -ECONNRESET; /* the end without BYE is as good as a reset */
+	now_ns = clock_now_ns(); /* only now: most polls find nothing, and the clock costs as much as the rest of them */
+	stream->last_rx_ns = connection->last_rx_ns = connection->now_ns = now_ns;
+	*ret_more = (size_t)got == wanted;
+	direct = (size_t)got < stream->rx_left ? (size_t)got : (size_t)stream->rx_left;
+	stream->staged_end += (size_t)got - direct;
+	if (direct) {
+		stream->rx_target += direct;
+		stream->rx_left -= direct;
+		r = tcp_receiver_payload(connection, stream, direct, now_ns);
+		if (r < 0)
+			return r;
+	}
+	return consume(connection, stream, now_ns);
+}

@@ -1,0 +1,409 @@
+/*
+ * The TCP transport's own structures, shared by the files of this folder and by nobody else.
+ *
+ * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
+ * tcp_connection. sender.c and receiver.c hold what the two roles do with frames, stream.c moves bytes of one socket,
+ * failover.c is what happens when a socket dies, service.c is the one background thread.
+ *
+ * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
+ * a connection), the pace's own. No lock is held across anything that blocks.
+ */
+#ifndef TRIBUTARY_TRANSPORT_TCP_TCP_H
+#define TRIBUTARY_TRANSPORT_TCP_TCP_H
+
+#include "base/params.h"
+#include "transport/pace/pace.h"
+#include "transport/tcp/interface.h"
+#include "transport/tcp/wire.h"
+#include "transport/transport.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+	TCP_DEVICES_MAX = 2 * TCP_INTERFACE_MAX,
+	TCP_STREAMS_MAX = TCP_WIRE_STREAMS_MAX,
+	TCP_TX_FRAMES = 128,         /* written but not acknowledged, of one stream */
+	TCP_MESSAGES = 256,          /* span of sequence numbers between the oldest open message and the newest */
+	TCP_STAGING_RECEIVER = 32 << 10,
+	TCP_STAGING_SENDER = 4 << 10, /* control frames only */
+	/* While announced data may come, a read takes at most this much beyond it: three headers and the bit of payload
+	 * that COPY_UNCOUNTED_BYTES lets us copy. */
+	TCP_STAGING_BETWEEN_DATA = TCP_WIRE_FRAME_BYTES + 64,
+	TCP_EAGER_WINDOW = 64 << 10,
+	TCP_PENDING_MAX = 64,        /* accepted sockets that have not said who they are */
+};
+
+/* One frame on its way out of a stream, and, at a sender, until the receiver acknowledged it. */
+struct tcp_tx_frame {
+	uint8_t header[TCP_WIRE_FRAME_BYTES];
+	const uint8_t *payload;
+	uint32_t payload_bytes;
+	uint32_t message;
+	uint64_t value; /* offset or window place, as in the header */
+	uint64_t end;   /* position in the stream after its last byte */
+	uint8_t type;
+	bool joined;    /* a copy of the header stands right before the payload: one piece to write */
+};
+
+struct tcp_stream {
+	int fd;
+	uint8_t index;
+	bool live;
+	bool awaits_dead;  /* sender: closed here, the receiver has not said yet how far it got */
+	uint32_t epoch;
+	struct sockaddr_storage peer; /* where it was dialled or came from */
+
+	/* In. Positions count bytes of this stream since its epoch began. */
+	uint64_t rx_position;      /* consumed: whole frames, and of a DATA frame what has arrived */
+	uint64_t rx_told;          /* receiver: last position acknowledged */
+	struct tcp_frame rx_frame; /* whose payload is being read */
+	uint8_t *rx_target;        /* where the rest of its payload goes */
+	uint64_t rx_left;
+	uint8_t *staging;
+	size_t staging_bytes, staged_begin, staged_end;
+	size_t peeked;             /* bytes at the head of the socket that are here already */
+	unsigned quiet_polls;      /* reads in a row that found nothing */
+	uint64_t last_rx_ns;
+	uint64_t dead_position;    /* receiver: what DEAD says, kept to be said again */
+
+	/* Out: frames[head..next) are written, frames[next..tail) are not, all modulo TCP_TX_FRAMES. */
+	struct tcp_tx_frame *frames;
+	uint32_t tx_head, tx_next, tx_tail;
+	uint64_t tx_queued, tx_written, tx_acknowledged; /* positions */
+	bool tx_full;               /* the socket took no more last time */
+	uint64_t last_tx_ns, last_ack_ns;
+	uint64_t rate_Bps;          /* acknowledged bytes, smoothed; for striping */
+	uint64_t rate_since_ns, rate_from_position;
+	/* Sender, between death and return. */
+	uint64_t redial_at_ns, redial_wait_ns;
+	struct tcp_dial *dial;
+};
+
+struct tcp_receive_slot {
+	uint8_t *data;
+	size_t bytes;
+	uint64_t received;
+	int tag;
+	bool matched, done;
+};
+
+enum tcp_request_kind { TCP_REQUEST_SEND, TCP_REQUEST_RECEIVE, TCP_REQUEST_KIND_COUNT };
+
+struct tcp_request {
+	struct tcp_connection *connection;
+	struct tcp_request *next; /* in order of posting, of the connection's open ones */
+	enum tcp_request_kind kind;
+	bool used, done;
+	uint64_t posted_ns;
+	/* A send. */
+	uint32_t sequence;
+	int tag;
+	const uint8_t *data;
+	uint64_t size, granted, next_offset;
+	/* A group of receives. */
+	unsigned count, open_count;
+	struct tcp_receive_slot slots[TRANSPORT_MAX_RECVS];
+};
+
+enum tcp_message_state {
+	TCP_MESSAGE_FREE,
+	TCP_MESSAGE_WAITS,  /* announced, or stored in the eager window; no receive matches yet */
+	TCP_MESSAGE_COMES,  /* matched, bytes are on their way */
+	TCP_MESSAGE_DONE,
+	TCP_MESSAGE_STATE_COUNT
+};
+
+/* At the receiver: one message between its first frame and the end of everything the sender must be told. */
+struct tcp_message {
+	uint32_t sequence;
+	enum tcp_message_state state;
+	bool eager;
+	int tag;
+	uint64_t size, received;
+	uint64_t eager_begin, eager_end; /* place in the window */
+	struct tcp_request *request;
+	unsigned slot;
+	uint64_t grant_told;
+	bool done_told, tell_again;
+	struct pace_message pace;
+};
+
+/* An eager message that the sender must be able to send again. */
+struct tcp_eager_kept {
+	uint32_t sequence;
+	uint64_t end;
+};
+
+struct tcp_sender {
+	uint32_t next_sequence;
+	uint8_t lead;                     /* announcements and eager messages go here, in order */
+	uint8_t request_of[TCP_MESSAGES]; /* sequence → index in requests, 0xff: none */
+	uint8_t *window;                  /* eager messages until the receiver is through with them */
+	uint64_t window_bytes, window_begin, window_end;
+	struct tcp_eager_kept kept[TCP_EAGER_WINDOW / TCP_WIRE_EAGER_UNIT];
+	uint32_t kept_head, kept_tail;
+	/* Frames of dead streams that must go out again, in order. */
+	struct tcp_tx_frame *again;
+	uint32_t again_head, again_tail, again_capacity;
+};
+
+struct tcp_receiver {
+	struct tcp_message *messages;     /* TCP_MESSAGES, by sequence */
+	uint32_t next_sequence;           /* that the next announcement or eager message must have */
+	uint32_t floor_sequence;          /* every announced message before it is done */
+	uint32_t floor_told;
+	uint32_t waiting_from;            /* no message before it waits for a receive */
+	uint32_t eager_walk;              /* sequence up to which window_free was worked out */
+	uint8_t *window;
+	uint64_t window_bytes, window_free, window_told;
+	uint64_t expected_bytes;          /* told the sender to send, not here yet */
+	uint32_t open_messages;           /* announced and not done */
+	uint32_t untold_done;             /* completed since the last flush */
+	bool control_pending;
+	struct pace *pace;
+};
+
+enum tcp_role { TCP_SENDER, TCP_RECEIVER };
+
+struct tcp_connection {
+	struct tcp_transport *transport;
+	struct tcp_connection *prev, *next; /* in the transport's list, under its lock */
+	enum tcp_role role;
+	pthread_mutex_t lock;
+	int error;           /* 0, or what every call returns from now on */
+	bool peer_closed;    /* it said BYE */
+	bool closing;        /* closed by its user; the service thread lets the last bytes out */
+	uint64_t closing_since_ns;
+	uint64_t id;
+	uint8_t secret[TCP_WIRE_SECRET_BYTES];
+	uint32_t listener_id;
+	char peer_host[TCP_WIRE_HOST_BYTES];
+	int device;
+	unsigned stream_count, active_count, live_count, poll_count;
+	unsigned hot; /* stream on which something came last: polled every time, idle ones now and then */
+	struct tcp_stream *streams; /* stream_count of them */
+	uint64_t last_rx_ns, last_tick_ns;
+	uint64_t now_ns; /* the last reading of the clock under the lock */
+	bool stirred;    /* something came or was posted since the last progress: worth more than a look */
+	struct tcp_request requests[TRANSPORT_MAX_REQUESTS];
+	struct tcp_request *open_first, *open_last;
+	unsigned request_count;
+	bool reported;       /* "waits since" was said for the present oldest request */
+	struct tcp_sender s;
+	struct tcp_receiver r;
+	/* Receiver, while its streams are still coming in. */
+	struct tcp_listener *listener;
+	struct tcp_connection *ready_next;
+	unsigned joined_count;
+	uint64_t created_ns;
+};
+
+struct tcp_device {
+	char name[TCP_INTERFACE_MAX * 2 + 160];
+	unsigned rail_count;
+	int interfaces[TRANSPORT_MAX_MEMBERS]; /* indices into transport->interfaces */
+	struct pace *pace;
+	struct transport_properties properties;
+};
+
+struct tcp_listener {
+	struct tcp_transport *transport;
+	struct tcp_listener *prev, *next;
+	uint32_t id;
+	int device;
+	uint8_t secret[TCP_WIRE_SECRET_BYTES];
+	struct tcp_connection *ready_first, *ready_last; /* chained by ready_next */
+};
+
+/* A listening socket of one interface, shared by all listeners, and what came to it and has not said hello. */
+struct tcp_pending {
+	int fd;
+	uint64_t since_ns;
+	struct sockaddr_storage peer;
+	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
+	size_t count;
+};
+struct tcp_acceptor {
+	int fd;
+	uint16_t port;
+	struct tcp_pending pending[TCP_PENDING_MAX];
+	unsigned pending_count;
+	uint64_t paused_until_ns; /* out of descriptors: not polled meanwhile */
+};
+
+/* A stream being dialled: connector.c. */
+enum tcp_dial_state { TCP_DIAL_START, TCP_DIAL_CONNECT, TCP_DIAL_HELLO, TCP_DIAL_WELCOME, TCP_DIAL_READY,
+		      TCP_DIAL_STATE_COUNT };
+struct tcp_dial {
+	enum tcp_dial_state state;
+	int fd;
+	struct sockaddr_storage peer;
+	socklen_t peer_bytes;
+	int interface; /* to go out of; -1: any */
+	int traffic_class;
+	uint64_t retry_at_ns, deadline_ns;
+	unsigned refused;
+	int last_error;
+	struct tcp_wire_hello hello;
+	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
+	size_t count;
+	struct tcp_wire_welcome welcome;
+};
+
+/* A connect() that has not ended. The handle's cookie is its id. */
+struct tcp_connector {
+	struct tcp_connector *prev, *next;
+	uint64_t id;
+	int device, traffic_class;
+	struct tcp_wire_handle handle;
+	struct tcp_dial dials[TCP_STREAMS_MAX];
+	unsigned dial_count, active_count;
+	uint64_t deadline_ns, connection_id;
+};
+
+struct tcp_transport {
+	const struct params *params;
+	pthread_mutex_t lock;
+	struct tcp_interface interfaces[TCP_INTERFACE_MAX];
+	size_t interface_count;
+	struct tcp_acceptor *acceptors[TCP_INTERFACE_MAX]; /* made at the first listen */
+	struct tcp_device devices[TCP_DEVICES_MAX];
+	int device_count, physical_count;
+	char host[TCP_WIRE_HOST_BYTES];
+	uint64_t host_id, timeout_ns, beat_ns, stream_timeout_ns;
+	struct tcp_listener *listeners;
+	struct tcp_connector *connectors;
+	struct tcp_connection *connections; /* live ones, half-joined ones, and closed ones that still empty */
+	uint32_t next_listener_id;
+	uint64_t next_connector_id;
+	/* The service thread. */
+	pthread_t service;
+	bool service_runs, service_stop;
+	/* It waits for the lock. Callers poll connect and accept without end and would take the lock again before it
+	 * wakes; while this is set they answer "not yet" instead. */
+	_Atomic bool service_waits;
+	int wake_fd;
+	uint64_t stranger_said_ns;
+	uint64_t strangers;
+};
+
+/* socket.c */
+int tcp_socket_random(void *bytes, size_t count);
+void tcp_socket_tune(int fd, int family, uint64_t timeout_ns, int traffic_class);
+int tcp_socket_listen(const struct tcp_interface *interface, uint16_t port_low, uint16_t port_high, uint16_t *ret_port,
+		      int *ret_fd);
+socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret);
+void tcp_socket_wire_address(const struct sockaddr_storage *address, uint16_t port, struct tcp_wire_address *ret);
+bool tcp_socket_is_local(const struct sockaddr_storage *address);
+enum { TCP_ADDRESS_TEXT = 80 };
+/* "10.0.0.1:4711" or "[fe80::1]:4711"; returns text. */
+const char *tcp_socket_text(const struct sockaddr_storage *address, char text[static TCP_ADDRESS_TEXT]);
+bool tcp_bytes_equal(const uint8_t *a, const uint8_t *b, size_t count); /* in constant time */
+
+/* stream.c. All under the connection's lock. */
+int tcp_stream_init(struct tcp_stream *stream, unsigned index, enum tcp_role role);
+void tcp_stream_fini(struct tcp_stream *stream);
+/* A new socket for it: positions start at 0. */
+void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64_t now_ns);
+static inline bool tcp_stream_has_room(const struct tcp_stream *stream)
+{
+	return stream->tx_tail - stream->tx_head < TCP_TX_FRAMES;
+}
+static inline bool tcp_stream_has_unsent(const struct tcp_stream *stream)
+{
+	return stream->tx_next != stream->tx_tail;
+}
+/* Queues a frame; the caller checked tcp_stream_has_room. */
+void tcp_stream_queue(struct tcp_stream *stream, const struct tcp_frame *frame, const void *payload);
+/* Writes what is queued. Socket errors are returned, a full socket is not one. keep: frames wait to be acknowledged. */
+int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns);
+/*
+ * Reads once and hands on what came. `most` bounds what is read beyond the payload that is on its way. *ret_more: the
+ * read was filled, so there may be more.
+ */
+int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, bool *ret_more);
+
+/* sender.c */
+int tcp_sender_init(struct tcp_connection *connection);
+int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes, int tag, uint64_t now_ns,
+		    struct tcp_request **ret);
+int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
+		     uint64_t now_ns);
+/* True: bytes wait for a socket to take them. */
+bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns);
+void tcp_sender_acknowledged(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t position,
+			     uint64_t now_ns);
+/* Nothing that the peer still needs is left here. */
+bool tcp_sender_is_empty(const struct tcp_connection *connection);
+
+/* receiver.c */
+int tcp_receiver_init(struct tcp_connection *connection);
+int tcp_receiver_receive(struct tcp_connection *connection, int count, void *const *data, const size_t *bytes,
+			 const int *tags, uint64_t now_ns, struct tcp_request **ret);
+int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
+		       uint64_t now_ns);
+/* `bytes` of the payload under way are in place. */
+int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t bytes, uint64_t now_ns);
+/* An eager frame whose stream died half-way: as if it had never begun. */
+void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_stream *stream);
+void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns);
+/* Everything ever told is told again: the stream that carried it is gone. */
+void tcp_receiver_retell(struct tcp_connection *connection);
+void tcp_receiver_fini(struct tcp_connection *connection);
+
+/* failover.c */
+struct tcp_stream *tcp_failover_lead(struct tcp_connection *connection);
+/* This socket is done for. Moves on to the others, or fails the connection. */
+void tcp_failover_lost(struct tcp_connection *connection, struct tcp_stream *stream, const char *why, uint64_t now_ns);
+/* Sender: the receiver said how far it got. */
+void tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns);
+/* Receiver: the sender asks to stop a stream. */
+void tcp_failover_suspect(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns);
+/* Either side, from time to time: silent streams, heartbeats, a silent peer. */
+void tcp_failover_watch(struct tcp_connection *connection, uint64_t now_ns);
+/* Receiver: the sender has dialled a dead stream anew. Takes fd, unless an error is returned. */
+int tcp_failover_rejoin(struct tcp_connection *connection, unsigned index, uint32_t epoch, int fd,
+			const struct sockaddr_storage *peer, uint64_t now_ns);
+void tcp_failover_send_dead(struct tcp_connection *connection, const struct tcp_stream *stream);
+
+/* connection.c */
+int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int device, unsigned stream_count,
+		       unsigned active_count, struct tcp_connection **ret);
+void tcp_connection_free(struct tcp_connection *connection);
+void tcp_connection_link(struct tcp_connection *connection);   /* transport lock held */
+void tcp_connection_unlink(struct tcp_connection *connection); /* transport lock held */
+/* Sets the error, once, says so, and drops every socket. */
+void tcp_connection_fail(struct tcp_connection *connection, int error, const char *why);
+void tcp_connection_progress(struct tcp_connection *connection);
+/* What has to be done every beat, by the service thread or by a caller that holds the lock all the time. */
+void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns);
+struct tcp_request *tcp_request_get(struct tcp_connection *connection, enum tcp_request_kind kind, uint64_t now_ns);
+int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *sizes);
+void tcp_connection_close(struct tcp_connection *connection);
+
+/* connector.c */
+int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_class,
+		       uint8_t handle[static TCP_WIRE_HANDLE_BYTES], struct tcp_connection **ret);
+void tcp_connector_expire(struct tcp_transport *transport, uint64_t now_ns, bool all); /* transport lock held */
+void tcp_dial_free(struct tcp_dial *dial);
+/* One step of one stream; -errno when it has failed for good. */
+int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns);
+/* A sender's dead streams: dial, attach. Connection lock held. */
+void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns);
+
+/* acceptor.c; transport lock held in all of them. */
+int tcp_acceptor_get(struct tcp_transport *transport, int interface, struct tcp_acceptor **ret);
+void tcp_acceptor_free(struct tcp_acceptor *acceptor);
+void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor *acceptor, uint64_t now_ns);
+void tcp_acceptor_abandon(struct tcp_transport *transport, uint64_t now_ns); /* half-joined for too long */
+
+/* service.c */
+int tcp_service_start(struct tcp_transport *transport); /* transport lock held; running already: fine */
+void tcp_service_wake(struct tcp_transport *transport);
+void tcp_service_stop(struct tcp_transport *transport); /* no lock held */
+
+/* report.c; connection lock held. */
+void tcp_report_waiting(struct tcp_connection *connection, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,484 @@
+/* Devices, listeners, and the table of operations that the layers above use. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BEAT_MOST_NS (500 * NS_PER_MS)
+#define BEAT_LEAST_NS (20 * NS_PER_MS)
+#define EMPTYING_NS NS_PER_S /* what close waits at most for the last bytes of closed connections */
+enum { PACE_QUANTUM = 32 << 10 };
+
+/* Equal for processes that share kernel and network namespace, and hardly for others. */
+static uint64_t find_host_id(void)
+{
+	uint64_t hash = 1469598103934665603u;
+	char boot[64] = "";
+	struct stat st;
+	ssize_t got;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+	got = fd < 0 ? 0 : read(fd, boot, sizeof(boot));
+	if (fd >= 0)
+		close(fd);
+	for (ssize_t i = 0; i < got; i++)
+		hash = (hash ^ (uint8_t)boot[i]) * 1099511628211u;
+	if (stat("/proc/self/ns/net", &st) == 0)
+		hash = (hash ^ (uint64_t)st.st_ino) * 1099511628211u;
+	return hash;
+}
+
+static void describe(struct tcp_transport *transport, int index)
+{
+	struct tcp_device *device = &transport->devices[index];
+	const struct tcp_interface *first = &transport->interfaces[device->interfaces[0]];
+	struct transport_properties *p = &device->properties;
+
+	*p = (struct transport_properties){
+		.name = device->name,
+		.pci_path = first->pci_path[0] ? first->pci_path : NULL,
+		.guid = first->guid,
+		.memory = TRANSPORT_MEMORY_HOST,
+		.registration_is_global = true,
+		.port = first->port,
+		.max_connections = 65536,
+		.max_recvs = TRANSPORT_MAX_RECVS,
+		.max_message_bytes = TRANSPORT_MAX_MESSAGE_BYTES,
+		.rail = device->rail_count == 1 ? first->rail : -1,
+		.plane = -1,
+		.member_count = (int)device->rail_count,
+	};
+	for (unsigned i = 0; i < device->rail_count; i++) {
+		p->speed_Bps += transport->interfaces[device->interfaces[i]].speed_Bps;
+		p->members[i] = device->interfaces[i];
+	}
+}
+
+static void tcp_close(struct transport *opaque)
+{
+	struct tcp_transport *transport = (struct tcp_transport *)opaque;
+	uint64_t end_ns = clock_now_ns() + EMPTYING_NS;
+	bool empty = false;
+
+	if (!transport)
+		return;
+	while (!empty && transport->service_runs && clock_now_ns() < end_ns) {
+		pthread_mutex_lock(&transport->lock);
+		empty = transport->connections == NULL;
+		pthread_mutex_unlock(&transport->lock);
+		if (!empty) {
+			tcp_service_wake(transport);
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		}
+	}
+	tcp_service_stop(transport);
+	while (transport->connections) {
+		struct tcp_connection *connection = transport->connections;
+
+		tcp_connection_unlink(connection);
+		tcp_connection_free(connection);
+	}
+	tcp_connector_expire(transport, 0, true);
+	for (size_t i = 0; i < TCP_INTERFACE_MAX; i++)
+		tcp_acceptor_free(transport->acceptors[i]);
+	for (int i = 0; i < transport->device_count; i++)
+		pace_free(transport->devices[i].pace);
+	pthread_mutex_destroy(&transport->lock);
+	sys_free(transport);
+}
+
+static void set_times(struct tcp_transport *transport)
+{
+	transport->timeout_ns = transport->params->timeout_ns;
+	transport->beat_ns = transport->timeout_ns / 10;
+	if (transport->beat_ns > BEAT_MOST_NS)
+		transport->beat_ns = BEAT_MOST_NS;
+	if (transport->beat_ns < BEAT_LEAST_NS)
+		transport->beat_ns = BEAT_LEAST_NS;
+	transport->stream_timeout_ns = transport->timeout_ns * 2 / 5;
+}
+
+static int tcp_open(const struct params *params, struct transport **ret)
+{
+	struct tcp_transport *transport = sys_zalloc(sizeof(*transport));
+	struct diag diag = { 0 };
+	int r;
+
+	if (!transport)
+		return -ENOMEM;
+	transport->params = params;
+	transport->wake_fd = -1;
+	pthread_mutex_init(&transport->lock, NULL);
+	set_times(transport);
+	if (gethostname(transport->host, sizeof(transport->host)) < 0)
+		snprintf(transport->host, sizeof(transport->host), "?");
+	transport->host[sizeof(transport->host) - 1] = '\0';
+	transport->host_id = find_host_id();
+	r = tcp_interfaces_find(params, transport->interfaces, TCP_INTERFACE_MAX, &transport->interface_count, &diag);
+	if (diag.text[0])
+		log_warn("%s", diag.text);
+	if (r == -ENODEV) /* nothing to use: said above, and the layers above go on without */
+		r = 0;
+	if (r < 0)
+		goto fail;
+	for (size_t i = 0; i < transport->interface_count; i++) {
+		struct tcp_device *device = &transport->devices[i];
+
+		snprintf(device->name, sizeof(device->name), "%s", transport->interfaces[i].name);
+		device->rail_count = 1;
+		device->interfaces[0] = (int)i;
+		describe(transport, (int)i);
+	}
+	transport->device_count = transport->physical_count = (int)transport->interface_count;
+	*ret = (struct transport *)transport;
+	return 0;
+fail:
+	tcp_close((struct transport *)transport);
+	return r;
+}
+
+static int tcp_device_count(struct transport *opaque)
+{
+	struct tcp_transport *transport = (struct tcp_transport *)opaque;
+	int count;
+
+	pthread_mutex_lock(&transport->lock);
+	count = transport->device_count;
+	pthread_mutex_unlock(&transport->lock);
+	return count;
+}
+
+static int tcp_device_properties(struct transport *opaque, int device, struct transport_properties *ret)
+{
+	struct tcp_transport *transport = (struct tcp_transport *)opaque;
+
+	if (device < 0 || device >= tcp_device_count(opaque))
+		return -EINVAL;
+	*ret = transport->devices[device].properties;
+	return 0;
+}
+
+static bool same_members(const struct tcp_device *device, int count, const int *members)
+{
+	if (device->rail_count != (unsigned)count)
+		return false;
+	for (int i = 0; i < count; i++)
+		if (device->interfaces[i] != members[i])
+			return false;
+	return true;
+}
+
+static int join_locked(struct tcp_transport *transport, int count, const int *members, int *ret_device)
+{
+	struct tcp_device *device;
+	size_t used = 0;
+
+	for (int i = 0; i < count; i++) {
+		if (members[i] < 0 || members[i] >= transport->physical_count)
+			return -EINVAL;
+		for (int k = 0; k < i; k++)
+			if (members[k] == members[i])
+				return -EINVAL;
+	}
+	for (int i = 0; i < transport->device_count; i++)
+		if (same_members(&transport->devices[i], count, members)) {
+			*ret_device = i;
+			return 0;
+		}
+	if (transport->device_count == TCP_DEVICES_MAX)
+		return -ENOSPC;
+	device = &transport->devices[transport->device_count];
+	memset(device, 0, sizeof(*device));
+	device->rail_count = (unsigned)count;
+	for (int i = 0; i < count; i++) {
+		const char *name = transport->interfaces[members[i]].name;
+		size_t bytes = strlen(name), plus = i > 0;
+
+		if (used + plus + bytes >= sizeof(device->name))
+			return -EINVAL;
+		device->interfaces[i] = members[i];
+		memcpy(device->name + used, "+", plus);
+		memcpy(device->name + used + plus, name, bytes + 1);
+		used += plus + bytes;
+	}
+	describe(transport, transport->device_count);
+	*ret_device = transport->device_count++;
+	return 0;
+}
+
+static int tcp_device_join(struct transport *opaque, int count, const int *members, int *ret_device)
+{
+	struct tcp_transport *transport = (struct tcp_transport *)opaque;
+	int r;
+
+	if (count < 1 || count > TRANSPORT_MAX_MEMBERS)
+		return -EINVAL;
+	pthread_mutex_lock(&transport->lock);
+	r = join_locked(transport, count, members, ret_device);
+	pthread_mutex_unlock(&transport->lock);
+	return r;
+}
+
+static int device_pace(struct tcp_transport *transport, struct tcp_device *device)
+{
+	const struct params *params = transport->params;
+	struct pace_options options = {
+		.speed_Bps = device->properties.speed_Bps,
+		.fixed_budget_bytes = params->pace_budget_bytes,
+		.quantum_bytes = PACE_QUANTUM,
+		.enabled = params->pace,
+		.share_host = true,
+		.device_name = device->name,
+	};
+
+	return device->pace ? 0 : pace_new(&options, &device->pace);
+}
+
+static int listen_locked(struct tcp_transport *transport, int index, struct tcp_wire_handle *handle,
+			 struct tcp_listener **ret)
+{
+	struct tcp_device *device = &transport->devices[index];
+	struct tcp_listener *listener;
+	struct tcp_acceptor *acceptor;
+	int r = device_pace(transport, device);
+
+	if (r == 0)
+		r = tcp_acceptor_get(transport, device->interfaces[0], &acceptor);
+	if (r == 0)
+		r = tcp_service_start(transport);
+	if (r < 0)
+		return r;
+	listener = sys_zalloc(sizeof(*listener));
+	if (!listener)
+		return -ENOMEM;
+	r = tcp_socket_random(listener->secret, sizeof(listener->secret));
+	if (r < 0) {
+		sys_free(listener);
+		return r;
+	}
+	listener->transport = transport;
+	listener->id = ++transport->next_listener_id;
+	listener->device = index;
+	listener->next = transport->listeners;
+	if (listener->next)
+		listener->next->prev = listener;
+	transport->listeners = listener;
+	handle->rail_count = (uint8_t)device->rail_count;
+	handle->listener_id = listener->id;
+	memcpy(handle->secret, listener->secret, sizeof(handle->secret));
+	tcp_socket_wire_address(&transport->interfaces[device->interfaces[0]].address, acceptor->port,
+				&handle->address);
+	*ret = listener;
+	return 0;
+}
+
+static int tcp_listen(struct transport *opaque, int device, uint8_t bytes[static TRANSPORT_HANDLE_BYTES],
+		      struct transport_listener **ret)
+{
+	struct tcp_transport *transport = (struct tcp_transport *)opaque;
+	struct tcp_wire_handle handle = { .process_id = (uint32_t)getpid(), .host_id = transport->host_id };
+	struct tcp_listener *listener;
+	int r;
+
+	if (device < 0 || device >= tcp_device_count(opaque))
+		return -EINVAL;
+	memcpy(handle.host, transport->host, sizeof(handle.host));
+	pthread_mutex_lock(&transport->lock);
+	r = listen_locked(transport, device, &handle, &listener);
+	pthread_mutex_unlock(&transport->lock);
+	if (r < 0)
+		return r;
+	tcp_service_wake(transport); /* it polls the sockets it knew */
+	tcp_wire_put_handle(&handle, bytes);
+	*ret = (struct transport_listener *)listener;
+	return 0;
+}
+
+static int tcp_connect(struct transport *opaque, int device, int traffic_class,
+		       uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct transport_connection **ret)
+{
+	struct tcp_transport *transport = (struct tcp_transport *)opaque;
+	struct tcp_connection *connection;
+	int r;
+
+	*ret = NULL;
+	if (atomic_load(&transport->service_waits))
+		return 0;
+	if (device < 0 || device >= tcp_device_count(opaque))
+		return -EINVAL;
+	r = tcp_connector_step(transport, device, traffic_class, handle, &connection);
+	if (r == 0)
+		*ret = (struct transport_connection *)connection;
+	return r < 0 ? r : 0;
+}
+
+static int tcp_accept(struct transport_listener *opaque, struct transport_connection **ret)
+{
+	struct tcp_listener *listener = (struct tcp_listener *)opaque;
+	struct tcp_transport *transport = listener->transport;
+	struct tcp_connection *connection;
+
+	*ret = NULL;
+	if (atomic_load(&transport->service_waits))
+		return 0;
+	pthread_mutex_lock(&transport->lock);
+	connection = listener->ready_first;
+	if (connection) {
+		listener->ready_first = connection->ready_next;
+		if (!listener->ready_first)
+			listener->ready_last = NULL;
+		connection->listener = NULL;
+	}
+	pthread_mutex_unlock(&transport->lock);
+	*ret = (struct transport_connection *)connection;
+	return 0;
+}
+
+static void tcp_close_listener(struct transport_listener *opaque)
+{
+	struct tcp_listener *listener = (struct tcp_listener *)opaque;
+	struct tcp_transport *transport;
+	struct tcp_connection *connection, *next;
+
+	if (!listener)
+		return;
+	transport = listener->transport;
+	pthread_mutex_lock(&transport->lock);
+	for (connection = transport->connections; connection; connection = next) {
+		next = connection->next;
+		if (connection->listener != listener)
+			continue;
+		tcp_connection_unlink(connection);
+		tcp_connection_free(connection);
+	}
+	if (listener->prev)
+		listener->prev->next = listener->next;
+	else
+		transport->listeners = listener->next;
+	if (listener->next)
+		listener->next->prev = listener->prev;
+	pthread_mutex_unlock(&transport->lock);
+	sys_free(listener);
+}
+
+static int tcp_memory_register(struct transport_connection *connection, void *data, size_t bytes, unsigned memory,
+			       void **ret_registration)
+{
+	(void)data, (void)bytes;
+	if (memory != TRANSPORT_MEMORY_HOST)
+		return -EOPNOTSUPP;
+	*ret_registration = connection; /* TCP needs none; never NULL, which callers may take for "not registered" */
+	return 0;
+}
+
+static int tcp_memory_register_dmabuf(struct transport_connection *connection, void *data, size_t bytes,
+				      unsigned memory, uint64_t offset, int fd, void **ret_registration)
+{
+	(void)connection, (void)data, (void)bytes, (void)memory, (void)offset, (void)fd, (void)ret_registration;
+	return -EOPNOTSUPP;
+}
+
+static int tcp_memory_deregister(struct transport_connection *connection, void *registration)
+{
+	(void)connection, (void)registration;
+	return 0;
+}
+
+static int tcp_send(struct transport_connection *opaque, void *data, size_t bytes, int tag, void *registration,
+		    struct transport_request **ret)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+	struct tcp_request *request = NULL;
+	uint64_t now_ns;
+	int r;
+
+	(void)registration;
+	*ret = NULL;
+	if (connection->role != TCP_SENDER || bytes > TRANSPORT_MAX_MESSAGE_BYTES)
+		return -EINVAL;
+	pthread_mutex_lock(&connection->lock);
+	now_ns = connection->now_ns = clock_now_ns();
+	connection->stirred = true;
+	r = connection->error;
+	if (r == 0)
+		r = tcp_sender_send(connection, data, bytes, tag, now_ns, &request);
+	if (r == 0 && !request) { /* what makes room comes from the peer */
+		connection->stirred = true;
+		tcp_connection_progress(connection);
+		r = connection->error;
+	}
+	pthread_mutex_unlock(&connection->lock);
+	*ret = (struct transport_request *)request;
+	return r;
+}
+
+static int tcp_receive(struct transport_connection *opaque, int count, void *const *data, const size_t *bytes,
+		       const int *tags, void *const *registrations, struct transport_request **ret)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+	struct tcp_request *request = NULL;
+	int r;
+
+	(void)registrations;
+	*ret = NULL;
+	if (connection->role != TCP_RECEIVER || count < 1 || count > TRANSPORT_MAX_RECVS)
+		return -EINVAL;
+	pthread_mutex_lock(&connection->lock);
+	/* After the peer's end, what it had sent before is still here to be received. */
+	connection->stirred = true;
+	connection->now_ns = clock_now_ns();
+	r = connection->error && connection->r.waiting_from == connection->r.next_sequence ? connection->error : 0;
+	if (r == 0)
+		r = tcp_receiver_receive(connection, count, data, bytes, tags, connection->now_ns, &request);
+	pthread_mutex_unlock(&connection->lock);
+	*ret = (struct transport_request *)request;
+	return r;
+}
+
+static int tcp_flush(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
+		     void *const *registrations, struct transport_request **ret)
+{
+	(void)connection, (void)count, (void)data, (void)bytes, (void)registrations;
+	*ret = NULL; /* host memory: what recv wrote is there */
+	return 0;
+}
+
+static int tcp_test(struct transport_request *request, bool *ret_done, size_t *sizes)
+{
+	return tcp_connection_test((struct tcp_request *)request, ret_done, sizes);
+}
+
+static void tcp_close_connection(struct transport_connection *connection)
+{
+	if (connection)
+		tcp_connection_close((struct tcp_connection *)connection);
+}
+
+const struct transport_ops transport_tcp = {
+	.name = "tcp",
+	.open = tcp_open,
+	.close = tcp_close,
+	.device_count = tcp_device_count,
+	.device_properties = tcp_device_properties,
+	.device_join = tcp_device_join,
+	.listen = tcp_listen,
+	.connect = tcp_connect,
+	.accept = tcp_accept,
+	.memory_register = tcp_memory_register,
+	.memory_register_dmabuf = tcp_memory_register_dmabuf,
+	.memory_deregister = tcp_memory_deregister,
+	.send = tcp_send,
+	.receive = tcp_receive,
+	.flush = tcp_flush,
+	.test = tcp_test,
+	.close_connection = tcp_close_connection,
+	.close_listener = tcp_close_listener,
+};

@@ -1,0 +1,130 @@
+/*
+ * The bytes that travel (docs/wire.md): the handle, the two halves of the handshake, and frames. Little-endian, encoded
+ * byte by byte; this file and wire.c are the only place that knows an offset. Pure.
+ *
+ * Decoders check everything that can be checked without a connection: magic, version, checksum, ranges. They return
+ * -EPROTO for another protocol version, -EBADMSG for anything else, and write *ret only on success.
+ */
+#ifndef TRIBUTARY_TRANSPORT_TCP_WIRE_H
+#define TRIBUTARY_TRANSPORT_TCP_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	TCP_WIRE_VERSION = 1,
+	TCP_WIRE_HANDLE_BYTES = 128,
+	TCP_WIRE_HELLO_BYTES = 128,
+	TCP_WIRE_WELCOME_BYTES = 256,
+	TCP_WIRE_FRAME_BYTES = 24,
+	TCP_WIRE_SECRET_BYTES = 16,
+	TCP_WIRE_HOST_BYTES = 40, /* with its NUL */
+	TCP_WIRE_RAILS_MAX = 8,
+	TCP_WIRE_STREAMS_MAX = 16,
+	TCP_WIRE_EAGER_UNIT = 512, /* the least that an eager message takes of its window: bounds their number */
+};
+
+struct tcp_wire_address {
+	uint8_t family; /* 4 or 6; 0: none */
+	uint16_t port;
+	uint8_t bytes[16]; /* the first four for IPv4 */
+};
+
+/* What NCCL carries from the listening to the connecting side. */
+struct tcp_wire_handle {
+	struct tcp_wire_address address; /* of the first rail */
+	uint8_t rail_count;              /* 1 to TCP_WIRE_RAILS_MAX */
+	uint32_t listener_id;
+	uint32_t process_id;
+	uint64_t host_id; /* equal for processes that share boot and network namespace */
+	uint8_t secret[TCP_WIRE_SECRET_BYTES];
+	char host[TCP_WIRE_HOST_BYTES];
+};
+
+/* First bytes on every stream, connecting to accepting side. */
+struct tcp_wire_hello {
+	uint8_t stream, stream_count;   /* index below count; count from 1 to TCP_WIRE_STREAMS_MAX */
+	uint8_t active_count;           /* the first so many carry data, the rest stand by */
+	uint32_t listener_id, epoch, process_id;
+	uint8_t secret[TCP_WIRE_SECRET_BYTES];
+	uint64_t connection_id;
+	uint32_t eager_window_bytes;    /* of the sender; the smaller of both counts */
+	uint32_t timeout_ms;
+	char host[TCP_WIRE_HOST_BYTES];
+};
+
+/* The answer. Anything but TCP_WELCOME_OK closes the stream. */
+enum tcp_welcome { TCP_WELCOME_OK, TCP_WELCOME_VERSION, TCP_WELCOME_SECRET, TCP_WELCOME_FULL, TCP_WELCOME_COUNT };
+struct tcp_wire_welcome {
+	uint8_t status; /* enum tcp_welcome */
+	uint8_t rail_count;
+	uint16_t version; /* of the side that answers: named in the other's error */
+	uint64_t connection_id;
+	uint32_t eager_window_bytes;
+	char host[TCP_WIRE_HOST_BYTES];
+	struct tcp_wire_address rails[TCP_WIRE_RAILS_MAX]; /* where the other streams may go */
+};
+
+enum tcp_frame_type {
+	TCP_FRAME_NONE, /* never sent: all-zero bytes are no frame */
+	/* sender to receiver */
+	TCP_FRAME_EAGER,     /* message, tag, value: place in the eager window, payload: the whole message */
+	TCP_FRAME_ANNOUNCE,  /* message, tag, value: its size */
+	TCP_FRAME_DATA,      /* message, value: offset, payload */
+	TCP_FRAME_SUSPECT,   /* stream, epoch: stop it for good and answer DEAD */
+	/* receiver to sender; each also acknowledges: stream, epoch, position */
+	TCP_FRAME_GRANT,     /* message, value: it may send up to this byte */
+	TCP_FRAME_DONE,      /* message: every byte is in place. value: every message before this one is done, too */
+	TCP_FRAME_EAGER_DONE,/* value: the eager window is free up to here */
+	TCP_FRAME_ACK,       /* the acknowledgement alone */
+	TCP_FRAME_DEAD,      /* that stream was stopped for good at that position */
+	TCP_FRAME_TRUNCATED, /* message was longer than the receive it matched (value): the connection is over */
+	/* both ways */
+	TCP_FRAME_HEARTBEAT,
+	TCP_FRAME_BYE,       /* the sender of it closes in good order */
+	TCP_FRAME_TYPE_COUNT
+};
+
+struct tcp_frame {
+	uint8_t type;            /* enum tcp_frame_type */
+	uint8_t stream;          /* SUSPECT and receiver's frames */
+	uint16_t epoch;          /* low half of that stream's epoch */
+	uint32_t message;        /* sequence number, wraps */
+	uint64_t value;
+	uint64_t position;       /* receiver's frames: bytes consumed of `stream` */
+	uint32_t payload_bytes;  /* EAGER, DATA */
+	int32_t tag;             /* EAGER, ANNOUNCE */
+};
+
+void tcp_wire_put_handle(const struct tcp_wire_handle *handle, uint8_t bytes[static TCP_WIRE_HANDLE_BYTES]);
+int tcp_wire_get_handle(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], struct tcp_wire_handle *ret);
+/* Whose handle it is, for an error about a handle of another version; "?" if it is no handle of ours at all. */
+void tcp_wire_peek_host(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], char host[static TCP_WIRE_HOST_BYTES],
+			uint16_t *ret_version);
+/* The last eight bytes of a handle are not part of it: there the connecting side keeps its place. */
+void tcp_wire_put_cookie(uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], uint64_t cookie);
+uint64_t tcp_wire_get_cookie(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES]);
+
+void tcp_wire_put_hello(const struct tcp_wire_hello *hello, uint8_t bytes[static TCP_WIRE_HELLO_BYTES]);
+int tcp_wire_get_hello(const uint8_t bytes[static TCP_WIRE_HELLO_BYTES], struct tcp_wire_hello *ret);
+
+void tcp_wire_put_welcome(const struct tcp_wire_welcome *welcome, uint8_t bytes[static TCP_WIRE_WELCOME_BYTES]);
+/* *ret_version is written whenever the magic fits, so that an error can name the peer's version. */
+int tcp_wire_get_welcome(const uint8_t bytes[static TCP_WIRE_WELCOME_BYTES], struct tcp_wire_welcome *ret,
+			 uint16_t *ret_version);
+
+void tcp_wire_put_frame(const struct tcp_frame *frame, uint8_t bytes[static TCP_WIRE_FRAME_BYTES]);
+/* Payload is bounded by the connection, not here. */
+int tcp_wire_get_frame(const uint8_t bytes[static TCP_WIRE_FRAME_BYTES], struct tcp_frame *ret);
+
+/* What an eager message takes of its window at both ends: itself, its header, rounded up. */
+static inline uint64_t tcp_wire_eager_place_bytes(uint64_t payload_bytes)
+{
+	uint64_t bytes = (payload_bytes + TCP_WIRE_FRAME_BYTES + 63) & ~63ULL;
+
+	return bytes > TCP_WIRE_EAGER_UNIT ? bytes : TCP_WIRE_EAGER_UNIT;
+}
+
+const char *tcp_frame_type_str(enum tcp_frame_type type);
+
+#endif

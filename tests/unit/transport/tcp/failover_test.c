@@ -1,0 +1,347 @@
+/*
+ * Two ends of a connection over socket pairs, with the test in the middle of each: it decides how many bytes pass before a
+ * stream dies, so that every byte of the conversation is once the last one. Whatever dies where, every message arrives
+ * once, in order and whole; and when all is gone, every request fails.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { STREAMS = 2, MESSAGES = 6, STEPS_MAX = 20000, WHOLE = 1 << 30 };
+
+/* Both kinds, shorter and longer than a segment, an empty one. */
+static const size_t sizes[MESSAGES] = { 100, 3000, 0, 256, 5000, 700 };
+
+enum death { DEATH_CLOSED, DEATH_SILENT };
+
+struct middle {
+	int sender, receiver; /* our ends; -1 when cut */
+	size_t left;          /* bytes of the sender's that still pass */
+	size_t passed;
+	enum death death;
+};
+
+struct bed {
+	struct params params;
+	struct tcp_transport transport;
+	struct tcp_connection *sender, *receiver;
+	struct middle middles[STREAMS];
+	uint64_t now_ns;
+	uint8_t out[MESSAGES][8192], in[MESSAGES][8192];
+	struct tcp_request *sends[MESSAGES], *receives[MESSAGES];
+	unsigned sent, received, posted;
+	bool rejoin;
+	unsigned rejoins;
+};
+
+static void attach(struct bed *bed, unsigned index, int fds[2])
+{
+	int a[2], b[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, a), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, b), 0);
+	bed->middles[index].sender = a[1];
+	bed->middles[index].receiver = b[1];
+	fds[0] = a[0];
+	fds[1] = b[0];
+}
+
+static void bed_open(struct bed *bed)
+{
+	struct pace_options options = { .enabled = false, .speed_Bps = 1000000000, .quantum_bytes = 1024,
+					.device_name = "none" };
+
+	memset(bed, 0, sizeof(*bed));
+	bed->now_ns = NS_PER_S;
+	clock_set_fake(&bed->now_ns);
+	params_defaults(&bed->params);
+	bed->params.eager_bytes = 256;
+	bed->params.segment_bytes = 1024;
+	bed->transport.params = &bed->params;
+	bed->transport.wake_fd = -1;
+	bed->transport.timeout_ns = 10 * NS_PER_S;
+	bed->transport.beat_ns = NS_PER_S / 2;
+	bed->transport.stream_timeout_ns = 4 * NS_PER_S;
+	bed->transport.host[0] = 'h';
+	assert_int_equal(pace_new(&options, &bed->transport.devices[0].pace), 0);
+	assert_int_equal(tcp_connection_new(&bed->transport, TCP_SENDER, 0, STREAMS, STREAMS, &bed->sender), 0);
+	assert_int_equal(tcp_connection_new(&bed->transport, TCP_RECEIVER, 0, STREAMS, STREAMS, &bed->receiver), 0);
+	for (unsigned i = 0; i < STREAMS; i++) {
+		int fds[2];
+
+		attach(bed, i, fds);
+		bed->middles[i].left = WHOLE;
+		tcp_stream_attach(&bed->sender->streams[i], fds[0], 0, bed->now_ns);
+		tcp_stream_attach(&bed->receiver->streams[i], fds[1], 0, bed->now_ns);
+		bed->sender->live_count++;
+		bed->receiver->live_count++;
+	}
+	for (unsigned m = 0; m < MESSAGES; m++)
+		for (size_t i = 0; i < sizeof(bed->out[m]); i++)
+			bed->out[m][i] = (uint8_t)(i * 31 + m * 7 + (i >> 8));
+}
+
+static void middle_close(struct middle *middle)
+{
+	if (middle->sender >= 0)
+		close(middle->sender);
+	if (middle->receiver >= 0)
+		close(middle->receiver);
+	middle->sender = middle->receiver = -1;
+}
+
+static void bed_close(struct bed *bed)
+{
+	for (unsigned i = 0; i < STREAMS; i++)
+		middle_close(&bed->middles[i]);
+	tcp_connection_free(bed->sender);
+	tcp_connection_free(bed->receiver);
+	pace_free(bed->transport.devices[0].pace);
+	clock_set_fake(NULL);
+}
+
+static void pass(struct middle *middle)
+{
+	uint8_t bytes[4096];
+	ssize_t got;
+	size_t most = middle->left < sizeof(bytes) ? middle->left : sizeof(bytes);
+
+	if (middle->sender < 0)
+		return;
+	got = most ? recv(middle->sender, bytes, most, 0) : -1;
+	if (got > 0) {
+		assert_int_equal(send(middle->receiver, bytes, (size_t)got, MSG_NOSIGNAL), got);
+		middle->left -= (size_t)got;
+		middle->passed += (size_t)got;
+	}
+	if (!middle->left) {
+		if (middle->death == DEATH_CLOSED)
+			middle_close(middle);
+		return; /* silent: nothing passes either way any more */
+	}
+	got = recv(middle->receiver, bytes, sizeof(bytes), 0);
+	if (got > 0)
+		assert_int_equal(send(middle->sender, bytes, (size_t)got, MSG_NOSIGNAL), got);
+}
+
+/* What the service thread and a new dial would do: a fresh pair of sockets under the next epoch. */
+static void rejoin(struct bed *bed)
+{
+	for (unsigned i = 0; i < STREAMS; i++) {
+		struct tcp_stream *stream = &bed->sender->streams[i];
+		struct sockaddr_storage peer = { 0 };
+		int fds[2];
+
+		if (stream->live || stream->awaits_dead || bed->sender->error)
+			continue;
+		middle_close(&bed->middles[i]);
+		attach(bed, i, fds);
+		bed->middles[i].left = WHOLE;
+		assert_int_equal(tcp_failover_rejoin(bed->receiver, i, stream->epoch + 1, fds[1], &peer, bed->now_ns),
+				 0);
+		tcp_stream_attach(stream, fds[0], stream->epoch + 1, bed->now_ns);
+		bed->sender->live_count++;
+		bed->rejoins++;
+	}
+}
+
+static void post(struct bed *bed)
+{
+	if (bed->posted < MESSAGES && !bed->receiver->error) {
+		void *data = bed->in[bed->posted];
+		size_t bytes = sizeof(bed->in[0]);
+		int tag = 5;
+
+		tcp_receiver_receive(bed->receiver, 1, &data, &bytes, &tag, bed->now_ns, &bed->receives[bed->posted]);
+		bed->posted += bed->receives[bed->posted] != NULL;
+	}
+	if (bed->sent < MESSAGES && !bed->sender->error) {
+		tcp_sender_send(bed->sender, bed->out[bed->sent], sizes[bed->sent], 5, bed->now_ns,
+				&bed->sends[bed->sent]);
+		bed->sent += bed->sends[bed->sent] != NULL;
+	}
+}
+
+static bool all_done(const struct bed *bed)
+{
+	for (unsigned m = 0; m < MESSAGES; m++)
+		if (!bed->sends[m] || !bed->sends[m]->done || !bed->receives[m] || !bed->receives[m]->done)
+			return false;
+	return true;
+}
+
+/* True: everything arrived. False: the connection failed at both ends. Anything else fails the test. */
+static bool run(struct bed *bed)
+{
+	for (unsigned step = 0; step < STEPS_MAX; step++) {
+		post(bed);
+		bed->sender->stirred = bed->receiver->stirred = true;
+		if (!bed->sender->error)
+			tcp_connection_progress(bed->sender);
+		if (!bed->receiver->error)
+			tcp_connection_progress(bed->receiver);
+		for (unsigned i = 0; i < STREAMS; i++)
+			pass(&bed->middles[i]);
+		if (bed->rejoin)
+			rejoin(bed);
+		if (all_done(bed))
+			return true;
+		if (bed->sender->error && bed->receiver->error)
+			return false;
+		bed->now_ns += 10 * NS_PER_MS; /* a second in a hundred rounds: silence has to show in time */
+		if (step % 50 == 49) {
+			tcp_failover_watch(bed->sender, bed->now_ns);
+			tcp_failover_watch(bed->receiver, bed->now_ns);
+		}
+	}
+	fail_msg("it hangs");
+	return false;
+}
+
+static void check_data(const struct bed *bed)
+{
+	for (unsigned m = 0; m < MESSAGES; m++) {
+		assert_int_equal(bed->receives[m]->slots[0].received, sizes[m]);
+		assert_memory_equal(bed->in[m], bed->out[m], sizes[m]);
+		for (size_t i = sizes[m]; i < sizeof(bed->in[m]); i++)
+			assert_int_equal(bed->in[m][i], 0); /* nothing beyond the message */
+	}
+}
+
+static size_t bytes_of(unsigned index)
+{
+	struct bed *bed = calloc(1, sizeof(*bed));
+	size_t bytes;
+
+	assert_non_null(bed);
+	bed_open(bed);
+	assert_true(run(bed));
+	check_data(bed);
+	bytes = bed->middles[index].passed;
+	bed_close(bed);
+	free(bed);
+	return bytes;
+}
+
+static void cut_everywhere(enum death death, bool with_rejoin, size_t stride)
+{
+	struct bed *bed = calloc(1, sizeof(*bed));
+	unsigned rejoins = 0, runs = 0;
+
+	assert_non_null(bed);
+	for (unsigned index = 0; index < STREAMS; index++) {
+		size_t bytes = bytes_of(index);
+
+		for (size_t cut = 0; cut <= bytes; cut += stride, runs++) {
+			bed_open(bed);
+			bed->rejoin = with_rejoin;
+			bed->middles[index].left = cut;
+			bed->middles[index].death = death;
+			if (!run(bed))
+				fail_msg("stream %u cut after %zu bytes: the connection failed", index, cut);
+			check_data(bed);
+			rejoins += bed->rejoins;
+			bed_close(bed);
+		}
+	}
+	free(bed);
+	assert_true(runs > 100);
+	if (with_rejoin)
+		assert_true(rejoins > runs / 4);
+}
+
+static void a_stream_closed_after_any_byte_loses_nothing(void **state)
+{
+	(void)state;
+	cut_everywhere(DEATH_CLOSED, false, 1);
+}
+
+static void a_stream_silent_after_any_byte_loses_nothing(void **state)
+{
+	(void)state;
+	cut_everywhere(DEATH_SILENT, false, 7);
+}
+
+static void a_stream_that_comes_back_is_used_again(void **state)
+{
+	(void)state;
+	cut_everywhere(DEATH_CLOSED, true, 3);
+}
+
+/* First one, then, after the first came back under a new epoch, the other. */
+static void the_lead_may_move_back_and_forth(void **state)
+{
+	struct bed *bed = calloc(1, sizeof(*bed));
+
+	(void)state;
+	assert_non_null(bed);
+	for (size_t first = 0; first < 4000; first += 97)
+		for (size_t second = 0; second < 6000; second += 89) {
+			bed_open(bed);
+			bed->rejoin = true;
+			bed->middles[0].left = first;
+			bed->middles[1].left = second;
+			if (run(bed)) /* both at once may be the end of it; if not, all must be right */
+				check_data(bed);
+			bed_close(bed);
+		}
+	free(bed);
+}
+
+static void all_streams_gone_fails_both_ends(void **state)
+{
+	struct bed *bed = calloc(1, sizeof(*bed));
+
+	(void)state;
+	assert_non_null(bed);
+	for (unsigned death = DEATH_CLOSED; death <= DEATH_SILENT; death++)
+		for (size_t cut = 0; cut < 3000; cut += 101) {
+			struct tcp_request *request = NULL;
+			uint64_t begin_ns;
+
+			bed_open(bed);
+			for (unsigned i = 0; i < STREAMS; i++) {
+				bed->middles[i].left = cut;
+				bed->middles[i].death = (enum death)death;
+			}
+			begin_ns = bed->now_ns;
+			assert_false(run(bed));
+			assert_int_equal(bed->sender->error, -EREMOTEIO);
+			assert_int_equal(bed->receiver->error, -EREMOTEIO);
+			assert_true(bed->now_ns - begin_ns < bed->transport.timeout_ns * 3 / 2);
+			for (unsigned m = 0; m < MESSAGES; m++) {
+				bool done = false;
+				int r = bed->sends[m] ? tcp_connection_test(bed->sends[m], &done, NULL) : 0;
+
+				assert_true(!bed->sends[m] || done || r == -EREMOTEIO);
+			}
+			(void)request;
+			bed_close(bed);
+		}
+	free(bed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_stream_closed_after_any_byte_loses_nothing),
+		cmocka_unit_test(a_stream_silent_after_any_byte_loses_nothing),
+		cmocka_unit_test(a_stream_that_comes_back_is_used_again),
+		cmocka_unit_test(the_lead_may_move_back_and_forth),
+		cmocka_unit_test(all_streams_gone_fails_both_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

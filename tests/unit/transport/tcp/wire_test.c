@@ -1,0 +1,203 @@
+/* Every structure survives the wire, and a decoder takes nothing that an encoder does not make. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "transport/tcp/wire.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+static struct tcp_wire_handle some_handle(void)
+{
+	struct tcp_wire_handle handle = { .address = { .family = 4, .port = 4711, .bytes = { 10, 1, 2, 3 } },
+					  .rail_count = 2, .listener_id = 77, .process_id = 4242,
+					  .host_id = 0x0123456789abcdefULL, .host = "node-a" };
+
+	memset(handle.secret, 0xa5, sizeof(handle.secret));
+	return handle;
+}
+
+static void a_handle_survives(void **state)
+{
+	struct tcp_wire_handle in = some_handle(), out;
+	uint8_t bytes[TCP_WIRE_HANDLE_BYTES];
+
+	(void)state;
+	memset(bytes, 0xff, sizeof(bytes));
+	tcp_wire_put_handle(&in, bytes);
+	assert_int_equal(tcp_wire_get_cookie(bytes), 0);
+	assert_int_equal(tcp_wire_get_handle(bytes, &out), 0);
+	assert_memory_equal(&in.address, &out.address, sizeof(in.address));
+	assert_int_equal(out.rail_count, 2);
+	assert_int_equal(out.listener_id, 77);
+	assert_int_equal(out.process_id, 4242);
+	assert_true(out.host_id == in.host_id);
+	assert_memory_equal(in.secret, out.secret, sizeof(in.secret));
+	assert_string_equal(out.host, "node-a");
+	tcp_wire_put_cookie(bytes, 0x1122334455667788ULL);
+	assert_true(tcp_wire_get_cookie(bytes) == 0x1122334455667788ULL);
+	assert_int_equal(tcp_wire_get_handle(bytes, &out), 0); /* the cookie is no part of it */
+}
+
+static void every_flipped_bit_of_a_handle_is_refused(void **state)
+{
+	struct tcp_wire_handle in = some_handle(), out;
+	uint8_t bytes[TCP_WIRE_HANDLE_BYTES];
+
+	(void)state;
+	for (size_t bit = 0; bit < 120 * 8; bit++) {
+		tcp_wire_put_handle(&in, bytes);
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_true(tcp_wire_get_handle(bytes, &out) < 0);
+	}
+}
+
+static void another_version_is_told_from_garbage_and_names_its_host(void **state)
+{
+	struct tcp_wire_handle in = some_handle(), out;
+	uint8_t bytes[TCP_WIRE_HANDLE_BYTES];
+	char host[TCP_WIRE_HOST_BYTES];
+	uint16_t version;
+
+	(void)state;
+	tcp_wire_put_handle(&in, bytes);
+	bytes[4] = TCP_WIRE_VERSION + 1;
+	assert_int_equal(tcp_wire_get_handle(bytes, &out), -EPROTO);
+	tcp_wire_peek_host(bytes, host, &version);
+	assert_int_equal(version, TCP_WIRE_VERSION + 1);
+	assert_string_equal(host, "node-a");
+	memset(bytes, 2, sizeof(bytes));
+	assert_int_equal(tcp_wire_get_handle(bytes, &out), -EBADMSG);
+	tcp_wire_peek_host(bytes, host, &version);
+	assert_int_equal(version, 0);
+	assert_string_equal(host, "?");
+}
+
+static void a_host_name_from_the_wire_is_fit_for_a_log(void **state)
+{
+	struct tcp_wire_handle in = some_handle(), out;
+	uint8_t bytes[TCP_WIRE_HANDLE_BYTES];
+
+	(void)state;
+	memset(in.host, 'x', sizeof(in.host));
+	in.host[0] = '\n';
+	in.host[1] = 27;
+	tcp_wire_put_handle(&in, bytes);
+	assert_int_equal(tcp_wire_get_handle(bytes, &out), 0);
+	assert_int_equal(strlen(out.host), TCP_WIRE_HOST_BYTES - 1);
+	assert_memory_equal(out.host, "??xx", 4);
+}
+
+static void a_hello_survives_and_its_counts_are_bounded(void **state)
+{
+	struct tcp_wire_hello in = { .stream = 1, .stream_count = 3, .active_count = 2, .listener_id = 9, .epoch = 4,
+				     .process_id = 1, .connection_id = 99, .eager_window_bytes = 65536,
+				     .timeout_ms = 10000, .host = "node-b" },
+			      out;
+	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
+
+	(void)state;
+	tcp_wire_put_hello(&in, bytes);
+	assert_int_equal(tcp_wire_get_hello(bytes, &out), 0);
+	assert_memory_equal(&in, &out, sizeof(in));
+	for (unsigned count = 0; count < 256; count++)
+		for (unsigned stream = 0; stream < 20; stream++) {
+			in.stream_count = (uint8_t)count;
+			in.stream = (uint8_t)stream;
+			in.active_count = 1;
+			tcp_wire_put_hello(&in, bytes);
+			assert_int_equal(tcp_wire_get_hello(bytes, &out) == 0,
+					 count >= 1 && count <= TCP_WIRE_STREAMS_MAX && stream < count);
+		}
+}
+
+static void a_welcome_survives_and_its_rails_are_bounded(void **state)
+{
+	struct tcp_wire_welcome in = { .status = TCP_WELCOME_OK, .rail_count = TCP_WIRE_RAILS_MAX,
+				       .version = TCP_WIRE_VERSION, .connection_id = 5, .eager_window_bytes = 65536,
+				       .host = "node-c" },
+				out;
+	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
+	uint16_t version = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < TCP_WIRE_RAILS_MAX; i++)
+		in.rails[i] = (struct tcp_wire_address){ .family = 6, .port = (uint16_t)(1000 + i),
+							 .bytes = { 0xfd, [15] = (uint8_t)i } };
+	tcp_wire_put_welcome(&in, bytes);
+	assert_int_equal(tcp_wire_get_welcome(bytes, &out, &version), 0);
+	assert_memory_equal(&in, &out, sizeof(in));
+	in.status = TCP_WELCOME_COUNT;
+	tcp_wire_put_welcome(&in, bytes);
+	assert_int_equal(tcp_wire_get_welcome(bytes, &out, &version), -EBADMSG);
+	in.status = TCP_WELCOME_OK;
+	in.version = 9;
+	tcp_wire_put_welcome(&in, bytes);
+	assert_int_equal(tcp_wire_get_welcome(bytes, &out, &version), -EPROTO);
+	assert_int_equal(version, 9);
+}
+
+static void every_frame_survives(void **state)
+{
+	(void)state;
+	for (unsigned type = 0; type < 256; type++) {
+		bool from_receiver = type >= TCP_FRAME_GRANT && type <= TCP_FRAME_TRUNCATED;
+		struct tcp_frame in = { .type = (uint8_t)type, .stream = 3, .epoch = 0xfffe, .message = 0xfffffff0,
+					.value = 1ULL << 40 }, out;
+		uint8_t bytes[TCP_WIRE_FRAME_BYTES];
+
+		if (from_receiver)
+			in.position = UINT64_MAX - 1;
+		else
+			in.tag = -7;
+		if (type == TCP_FRAME_DATA || type == TCP_FRAME_EAGER)
+			in.payload_bytes = 1 << 30;
+		tcp_wire_put_frame(&in, bytes);
+		if (type == TCP_FRAME_NONE || type >= TCP_FRAME_TYPE_COUNT) {
+			assert_int_equal(tcp_wire_get_frame(bytes, &out), -EBADMSG);
+			assert_string_equal(tcp_frame_type_str((enum tcp_frame_type)type),
+					    type ? "unknown" : "none");
+			continue;
+		}
+		assert_int_equal(tcp_wire_get_frame(bytes, &out), 0);
+		assert_memory_equal(&in, &out, sizeof(in));
+		assert_string_not_equal(tcp_frame_type_str((enum tcp_frame_type)type), "unknown");
+	}
+}
+
+static void payload_belongs_to_eager_and_data_alone(void **state)
+{
+	struct tcp_frame frame = { .type = TCP_FRAME_ANNOUNCE, .payload_bytes = 1 }, out;
+	uint8_t bytes[TCP_WIRE_FRAME_BYTES];
+
+	(void)state;
+	tcp_wire_put_frame(&frame, bytes);
+	assert_int_equal(tcp_wire_get_frame(bytes, &out), -EBADMSG);
+	frame = (struct tcp_frame){ .type = TCP_FRAME_DATA };
+	tcp_wire_put_frame(&frame, bytes);
+	assert_int_equal(tcp_wire_get_frame(bytes, &out), -EBADMSG);
+	frame = (struct tcp_frame){ .type = TCP_FRAME_ACK, .stream = TCP_WIRE_STREAMS_MAX };
+	tcp_wire_put_frame(&frame, bytes);
+	assert_int_equal(tcp_wire_get_frame(bytes, &out), -EBADMSG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_handle_survives),
+		cmocka_unit_test(every_flipped_bit_of_a_handle_is_refused),
+		cmocka_unit_test(another_version_is_told_from_garbage_and_names_its_host),
+		cmocka_unit_test(a_host_name_from_the_wire_is_fit_for_a_log),
+		cmocka_unit_test(a_hello_survives_and_its_counts_are_bounded),
+		cmocka_unit_test(a_welcome_survives_and_its_rails_are_bounded),
+		cmocka_unit_test(every_frame_survives),
+		cmocka_unit_test(payload_belongs_to_eager_and_data_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
