@@ -1,0 +1,335 @@
+#include "plugin/net.h"
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "nccl/types.h"
+#include "plugin/guest.h"
+#include "plugin/report.h"
+#include "plugin/state.h"
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <limits.h>
+
+/* NCCL's bits are handed to the transport as they are. */
+_Static_assert((int)NCCL_POINTER_HOST == (int)TRANSPORT_MEMORY_HOST, "host memory");
+_Static_assert((int)NCCL_POINTER_CUDA == (int)TRANSPORT_MEMORY_CUDA, "CUDA memory");
+_Static_assert((int)NCCL_POINTER_DMABUF == (int)TRANSPORT_MEMORY_DMABUF, "DMA-BUF memory");
+_Static_assert((int)NCCL_HANDLE_BYTES == (int)TRANSPORT_HANDLE_BYTES, "size of a handle");
+_Static_assert((int)NCCL_MAX_REQUESTS == (int)TRANSPORT_MAX_REQUESTS, "requests of a connection");
+_Static_assert(NCCL_MAX_MESSAGE_BYTES == TRANSPORT_MAX_MESSAGE_BYTES, "the longest message");
+
+/* Devices in the line are the ones that NCCL is shown; a process has few. */
+static void say_what_is_used(void)
+{
+	struct plugin_net_properties devices[PLUGIN_MAX_DEVICES];
+	char text[PLUGIN_REPORT_BYTES];
+	int count = 0, known = 0;
+
+	if (plugin_state_device_count(&count) < 0)
+		return;
+	for (int i = 0; i < count && known < PLUGIN_MAX_DEVICES; i++) {
+		if (plugin_state_device(i, &devices[known]) == 0)
+			known++;
+	}
+	plugin_report_line(plugin_state_ops()->name, plugin_state_params(), known, devices, text);
+	log_info(LOG_INIT, "%s", text);
+}
+
+static void say_it_is_left(void)
+{
+	char text[PLUGIN_REPORT_BYTES];
+
+	plugin_report_left(plugin_state_choice(), text);
+	log_info(LOG_INIT, "%s", text);
+}
+
+int plugin_net_init_process(log_sink *logger)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	log_set_sink(logger);
+	r = plugin_state_get_for_good();
+	if (r == 0)
+		say_what_is_used();
+	if (r == -ENODEV && !plugin_state_choice()->ours) {
+		say_it_is_left();
+		r = 0; /* a failed init would make NCCL warn; no devices is its way to be told */
+	}
+	errno = saved_errno;
+	return r;
+}
+
+static int traffic_class_check(int traffic_class, int *ret)
+{
+	if (traffic_class > PLUGIN_NET_GREATEST_TRAFFIC_CLASS) {
+		log_warn("Traffic class %d is above %d", traffic_class, PLUGIN_NET_GREATEST_TRAFFIC_CLASS);
+		return -EINVAL;
+	}
+	*ret = traffic_class < 0 ? PLUGIN_NET_NO_TRAFFIC_CLASS : traffic_class;
+	return 0;
+}
+
+int plugin_net_init(uint64_t comm_id, int traffic_class, log_sink *logger, struct plugin_net_context **ret)
+{
+	int saved_errno = errno, r;
+	struct plugin_net_context *context;
+	struct transport *transport;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	log_set_sink(logger);
+	plugin_state_load();
+	context = sys_zalloc(sizeof(*context));
+	if (!context) {
+		errno = saved_errno;
+		return -ENOMEM;
+	}
+	context->comm_id = comm_id;
+	r = traffic_class_check(traffic_class, &context->traffic_class);
+	if (r < 0)
+		goto fail;
+	if (plugin_state_choice()->ours) {
+		r = plugin_state_get(&transport);
+		if (r < 0)
+			goto fail;
+		context->holds_transport = true;
+		say_what_is_used();
+	} else {
+		say_it_is_left();
+	}
+	*ret = context;
+	errno = saved_errno;
+	return 0;
+fail:
+	plugin_net_finalize(context);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_finalize(struct plugin_net_context *context)
+{
+	int saved_errno = errno;
+
+	if (plugin_guest_forked() || !context)
+		return 0;
+	if (context->holds_transport)
+		plugin_state_put();
+	sys_free(context);
+	errno = saved_errno;
+	return 0;
+}
+
+int plugin_net_check(void)
+{
+	return plugin_guest_forked() ? -ECHILD : 0;
+}
+
+int plugin_net_devices(int *ret_count)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = plugin_state_device_count(ret_count);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_properties(int device, struct plugin_net_properties *ret)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = plugin_state_device(device, ret);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_join(int count, const int *members, int *ret_device)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = plugin_state_join(count, members, ret_device);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_listen(int device, void *handle, struct transport_listener **ret)
+{
+	int saved_errno = errno, r;
+	struct transport *transport;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = plugin_state_get(&transport);
+	if (r == 0) {
+		r = plugin_state_ops()->listen(transport, device, handle, ret);
+		if (r < 0)
+			plugin_state_put();
+	}
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_connect(int device, int traffic_class, void *handle, struct transport_connection **ret)
+{
+	int saved_errno = errno, r;
+	struct transport_connection *connection = NULL;
+	struct transport *transport;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = traffic_class_check(traffic_class, &traffic_class);
+	if (r < 0)
+		return r;
+	r = plugin_state_get(&transport);
+	if (r == 0) {
+		r = plugin_state_ops()->connect(transport, device, traffic_class, handle, &connection);
+		if (r < 0 || !connection)
+			plugin_state_put(); /* a connection holds the transport, a way to it does not */
+	}
+	if (r == 0)
+		*ret = connection;
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_accept(struct transport_listener *listener, struct transport_connection **ret)
+{
+	int saved_errno = errno, r;
+	struct transport_connection *connection = NULL;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = plugin_state_ops()->accept(listener, &connection);
+	if (r == 0) {
+		if (connection)
+			plugin_state_hold(); /* the listener holds it too */
+		*ret = connection;
+	}
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_register(struct transport_connection *connection, void *data, size_t bytes, int memory, void **ret)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = plugin_state_ops()->memory_register(connection, data, bytes, (unsigned)memory, ret);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_register_dmabuf(struct transport_connection *connection, void *data, size_t bytes, int memory,
+			       uint64_t offset, int fd, void **ret)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = plugin_state_ops()->memory_register_dmabuf(connection, data, bytes, (unsigned)memory, offset, fd, ret);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_deregister(struct transport_connection *connection, void *registration)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = plugin_state_ops()->memory_deregister(connection, registration);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_send(struct transport_connection *connection, void *data, size_t bytes, int tag, void *registration,
+		    struct transport_request **ret)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = plugin_state_ops()->send(connection, data, bytes, tag, registration, ret);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_receive(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
+		       const int *tags, void *const *registrations, struct transport_request **ret)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	if (count < 1 || count > TRANSPORT_MAX_RECVS)
+		return -EINVAL;
+	r = plugin_state_ops()->receive(connection, count, data, bytes, tags, registrations, ret);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_flush(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
+		     void *const *registrations, struct transport_request **ret)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = plugin_state_ops()->flush(connection, count, data, bytes, registrations, ret);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_test(struct transport_request *request, int *ret_done, int *ret_sizes)
+{
+	size_t sizes[TRANSPORT_MAX_RECVS];
+	int saved_errno = errno, r;
+	bool is_done = false;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	/* How many sizes there are only the transport knows: the ones it does not write keep this mark. */
+	for (int i = 0; i < TRANSPORT_MAX_RECVS; i++)
+		sizes[i] = SIZE_MAX;
+	r = plugin_state_ops()->test(request, &is_done, sizes);
+	if (r == 0) {
+		*ret_done = is_done;
+		for (int i = 0; is_done && ret_sizes && i < TRANSPORT_MAX_RECVS && sizes[i] != SIZE_MAX; i++)
+			ret_sizes[i] = sizes[i] > INT_MAX ? INT_MAX : (int)sizes[i];
+	}
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_net_close_connection(struct transport_connection *connection)
+{
+	int saved_errno = errno;
+
+	if (plugin_guest_forked() || !connection)
+		return 0;
+	plugin_state_ops()->close_connection(connection);
+	plugin_state_put();
+	errno = saved_errno;
+	return 0;
+}
+
+int plugin_net_close_listener(struct transport_listener *listener)
+{
+	int saved_errno = errno;
+
+	if (plugin_guest_forked() || !listener)
+		return 0;
+	plugin_state_ops()->close_listener(listener);
+	plugin_state_put();
+	errno = saved_errno;
+	return 0;
+}

@@ -1,0 +1,90 @@
+#include "plugin/report.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SETTING_BYTES = PARAMS_STRING_BYTES };
+
+struct line {
+	char *text;
+	size_t used; /* PLUGIN_REPORT_BYTES: full, and ended with dots */
+};
+
+static const char cut_mark[] = "...";
+
+__attribute__((format(printf, 2, 3))) static void append(struct line *line, const char *fmt, ...)
+{
+	size_t room = PLUGIN_REPORT_BYTES - line->used;
+	va_list args;
+	int bytes;
+
+	if (room == 0)
+		return;
+	va_start(args, fmt);
+	bytes = vsnprintf(line->text + line->used, room, fmt, args);
+	va_end(args);
+	if (bytes >= 0 && (size_t)bytes < room) {
+		line->used += (size_t)bytes;
+		return;
+	}
+	memcpy(line->text + PLUGIN_REPORT_BYTES - sizeof(cut_mark), cut_mark, sizeof(cut_mark));
+	line->used = PLUGIN_REPORT_BYTES;
+}
+
+static void append_speed(struct line *line, uint64_t speed_Bps)
+{
+	double bps = (double)speed_Bps * 8;
+
+	if (speed_Bps == 0)
+		return;
+	if (bps >= 1e9)
+		append(line, " %.4g Gbit/s", bps / 1e9);
+	else
+		append(line, " %.4g Mbit/s", bps / 1e6);
+}
+
+static void append_settings(struct line *line, const struct params *params)
+{
+	struct params defaults;
+	const char *before = "; ";
+
+	params_defaults(&defaults);
+	for (size_t i = 0; i < params_count(); i++) {
+		char now[SETTING_BYTES], normal[SETTING_BYTES];
+		struct param_info info;
+
+		if (params_format(params, i, now, sizeof(now)) < 0 ||
+		    params_format(&defaults, i, normal, sizeof(normal)) < 0 || strcmp(now, normal) == 0)
+			continue;
+		params_info(i, &info);
+		append(line, "%s%s=%s", before, info.name, now);
+		before = ", ";
+	}
+}
+
+void plugin_report_line(const char *transport, const struct params *params, int device_count,
+			const struct plugin_net_properties *devices, char text[static PLUGIN_REPORT_BYTES])
+{
+	struct line line = { .text = text };
+	bool is_first = true;
+
+	append(&line, "Tributary %s: net %s", TRIBUTARY_VERSION, transport);
+	for (int i = 0; i < device_count; i++) {
+		if (devices[i].member_count > 1)
+			continue; /* its members are in the line */
+		append(&line, "%s%s", is_first ? " over " : ", ", devices[i].name);
+		append_speed(&line, devices[i].speed_Bps);
+		is_first = false;
+	}
+	if (is_first)
+		append(&line, " finds no usable interface, so the network is left to NCCL");
+	append_settings(&line, params);
+}
+
+void plugin_report_left(const struct plugin_choice *choice, char text[static PLUGIN_REPORT_BYTES])
+{
+	struct line line = { .text = text };
+
+	append(&line, "Tributary %s: %s", TRIBUTARY_VERSION, choice->reason);
+}

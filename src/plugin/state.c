@@ -1,0 +1,249 @@
+#include "plugin/state.h"
+
+#include "base/log.h"
+#include "plugin/guest.h"
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+struct plugin_guest plugin_guest = PLUGIN_GUEST_UNARMED;
+
+static struct {
+	pthread_mutex_t lock; /* guards all that is not atomic; loaded parameters are not written again */
+	const struct transport_ops *ops;
+	const char *rdma_root;
+	atomic_bool loaded; /* params and choice may be read */
+	struct params params;
+	struct plugin_choice choice;
+	/*
+	 * Who holds the transport. 0 to 1 and 1 to 0 happen under the lock alone, after the transport was opened and
+	 * before it is closed; everything else needs no lock.
+	 */
+	_Atomic unsigned holders;
+	bool held_for_good;
+	struct transport *transport;
+	struct plugin_devices devices;
+} state = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.ops = &transport_tcp,
+	.rdma_root = PLUGIN_RDMA_ROOT,
+};
+
+static void complain(void *arg, const char *sentence)
+{
+	(void)arg;
+	log_warn("%s", sentence);
+}
+
+void plugin_state_load(void)
+{
+	struct params_source source;
+
+	if (atomic_load_explicit(&state.loaded, memory_order_acquire))
+		return;
+	pthread_mutex_lock(&state.lock);
+	if (!atomic_load_explicit(&state.loaded, memory_order_relaxed)) {
+		plugin_guest_arm(&plugin_guest);
+		source = params_from_environment();
+		params_load(&source, complain, NULL, &state.params);
+		plugin_choose(&state.params, state.rdma_root, &state.choice);
+		if (state.choice.no_verbs)
+			log_warn("TRIBUTARY_NET=verbs: this version has no RDMA transport, TCP is used");
+		atomic_store_explicit(&state.loaded, true, memory_order_release);
+	}
+	pthread_mutex_unlock(&state.lock);
+}
+
+const struct params *plugin_state_params(void)
+{
+	return &state.params;
+}
+
+const struct plugin_choice *plugin_state_choice(void)
+{
+	return &state.choice;
+}
+
+const struct transport_ops *plugin_state_ops(void)
+{
+	return state.ops;
+}
+
+/* holders + 1, unless it is 0. Acquire: the transport was set before the first holder was counted. */
+static bool hold_if_held(void)
+{
+	unsigned holders = atomic_load_explicit(&state.holders, memory_order_relaxed);
+
+	while (holders > 0) {
+		if (atomic_compare_exchange_weak_explicit(&state.holders, &holders, holders + 1, memory_order_acquire,
+							  memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+/* holders - 1, unless it is the last. */
+static bool put_if_not_last(void)
+{
+	unsigned holders = atomic_load_explicit(&state.holders, memory_order_relaxed);
+
+	while (holders > 1) {
+		if (atomic_compare_exchange_weak_explicit(&state.holders, &holders, holders - 1, memory_order_release,
+							  memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+static int get_locked(void)
+{
+	struct transport *transport;
+	int r;
+
+	if (!state.choice.ours)
+		return -ENODEV;
+	if (hold_if_held())
+		return 0;
+	r = state.ops->open(&state.params, &transport);
+	if (r < 0)
+		return r;
+	r = plugin_devices_refresh(&state.devices, state.ops, transport);
+	if (r < 0) {
+		state.ops->close(transport);
+		return r;
+	}
+	state.transport = transport;
+	atomic_store_explicit(&state.holders, 1, memory_order_release);
+	return 0;
+}
+
+static void put_locked(void)
+{
+	/* Others may still take or leave holds without the lock, but nobody can while the count is 0. */
+	if (atomic_fetch_sub_explicit(&state.holders, 1, memory_order_acq_rel) != 1)
+		return;
+	state.ops->close(state.transport);
+	state.transport = NULL;
+}
+
+int plugin_state_get(struct transport **ret)
+{
+	int r = 0;
+
+	plugin_state_load();
+	if (!hold_if_held()) {
+		pthread_mutex_lock(&state.lock);
+		r = get_locked();
+		pthread_mutex_unlock(&state.lock);
+	}
+	if (r == 0)
+		*ret = state.transport;
+	return r;
+}
+
+void plugin_state_hold(void)
+{
+	atomic_fetch_add_explicit(&state.holders, 1, memory_order_relaxed);
+}
+
+void plugin_state_put(void)
+{
+	if (put_if_not_last())
+		return;
+	pthread_mutex_lock(&state.lock);
+	put_locked();
+	pthread_mutex_unlock(&state.lock);
+}
+
+int plugin_state_get_for_good(void)
+{
+	int r = 0;
+
+	plugin_state_load();
+	pthread_mutex_lock(&state.lock);
+	if (!state.held_for_good) {
+		r = get_locked();
+		state.held_for_good = r == 0;
+	}
+	pthread_mutex_unlock(&state.lock);
+	return r;
+}
+
+/* Opens the transport for a moment if the devices are not known yet. */
+static int know_devices_locked(void)
+{
+	int r;
+
+	if (state.devices.known)
+		return 0;
+	r = get_locked();
+	if (r == 0)
+		put_locked();
+	return r;
+}
+
+int plugin_state_device_count(int *ret)
+{
+	int r;
+
+	plugin_state_load();
+	pthread_mutex_lock(&state.lock);
+	r = know_devices_locked();
+	if (r == -ENODEV && !state.choice.ours)
+		r = 0;
+	if (r == 0)
+		*ret = state.devices.count;
+	pthread_mutex_unlock(&state.lock);
+	return r;
+}
+
+int plugin_state_device(int device, struct plugin_net_properties *ret)
+{
+	int r;
+
+	plugin_state_load();
+	pthread_mutex_lock(&state.lock);
+	r = know_devices_locked();
+	if (r == 0)
+		r = plugin_devices_get(&state.devices, device, ret);
+	pthread_mutex_unlock(&state.lock);
+	return r;
+}
+
+int plugin_state_join(int count, const int *members, int *ret_device)
+{
+	int r;
+
+	plugin_state_load();
+	pthread_mutex_lock(&state.lock);
+	r = get_locked();
+	if (r == 0) {
+		r = plugin_devices_join(&state.devices, state.ops, state.transport, count, members, ret_device);
+		put_locked();
+	}
+	pthread_mutex_unlock(&state.lock);
+	return r;
+}
+
+void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root)
+{
+	pthread_mutex_lock(&state.lock);
+	if (state.held_for_good) {
+		state.held_for_good = false;
+		put_locked();
+	}
+	plugin_devices_fini(&state.devices);
+	plugin_guest_disarm(&plugin_guest);
+	state.ops = ops ? ops : &transport_tcp;
+	state.rdma_root = rdma_root ? rdma_root : PLUGIN_RDMA_ROOT;
+	atomic_store_explicit(&state.loaded, false, memory_order_relaxed);
+	pthread_mutex_unlock(&state.lock);
+}
+
+unsigned plugin_state_holders(void)
+{
+	return atomic_load_explicit(&state.holders, memory_order_relaxed);
+}

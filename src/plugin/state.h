@@ -1,0 +1,51 @@
+/*
+ * The one instance that a process has: parameters, choice of network, the transport, its devices. All mutable variables
+ * of src/plugin are in state.c.
+ *
+ * The transport is open while anybody holds it: every communicator (for good, up to version 10 of NCCL's interface),
+ * every listener and every connection. It is closed by the last one to let go, and opened again by the next.
+ *
+ * Threads: any. The lock is taken only to open, to close, and for what NCCL asks about devices.
+ */
+#ifndef TRIBUTARY_PLUGIN_STATE_H
+#define TRIBUTARY_PLUGIN_STATE_H
+
+#include "base/params.h"
+#include "plugin/choose.h"
+#include "plugin/devices.h"
+
+#include <stdbool.h>
+
+/*
+ * Reads the parameters and makes the choice, the first time; says in warnings what was wrong with them. From then on
+ * forked children are recognised.
+ */
+void plugin_state_load(void);
+
+/* After plugin_state_load(): fixed from then on. */
+const struct params *plugin_state_params(void);
+const struct plugin_choice *plugin_state_choice(void);
+const struct transport_ops *plugin_state_ops(void);
+
+/* Takes hold of the transport, opening it if need be. -ENODEV: the network is left to NCCL. */
+int plugin_state_get(struct transport **ret);
+/* One more hold of a transport that the caller knows to be held. */
+void plugin_state_hold(void);
+void plugin_state_put(void);
+/* Takes a hold that is never given back, once however often it is called. */
+int plugin_state_get_for_good(void);
+
+/* What NCCL asks. The transport is opened for it if it is not open. When the network is left to NCCL: a count of 0. */
+int plugin_state_device_count(int *ret);
+int plugin_state_device(int device, struct plugin_net_properties *ret);
+int plugin_state_join(int count, const int *members, int *ret_device);
+
+/*
+ * Only for tests, before the first use or with nothing held: another transport (NULL: TCP), another folder of RDMA
+ * devices (NULL: the real one, kept by reference); everything is forgotten, the parameters too.
+ */
+void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root);
+/* Only for tests: how many hold the transport. */
+unsigned plugin_state_holders(void);
+
+#endif

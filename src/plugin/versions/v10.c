@@ -1,0 +1,66 @@
+/* Version 10 of NCCL's interface. connect gets a traffic class; the profiler's callback and handles are not used. */
+
+#include "nccl/v10.h"
+
+#include "plugin/net.h"
+#include "plugin/result.h"
+#include "plugin/versions/properties.h"
+#include "plugin/versions/slots.h"
+
+static enum nccl_result properties_v10(int device, struct nccl_net_properties_v10 *ret_properties)
+{
+	struct nccl_net_properties_v10 to = { .name = NULL };
+	struct plugin_properties from;
+	int r;
+
+	r = plugin_properties_get(device, NCCL_VDEVICE_MEMBERS_V9, &from);
+	if (r < 0)
+		return plugin_result(r);
+	PLUGIN_PROPERTIES_SET_V10(&to, &from);
+	*ret_properties = to;
+	return NCCL_SUCCESS;
+}
+
+static enum nccl_result init_v10(nccl_debug_logger *logger, nccl_profiler_callback *profiler)
+{
+	(void)profiler;
+	return plugin_result(plugin_net_init_process(logger));
+}
+
+static enum nccl_result connect_v10(int device, struct nccl_net_comm_config *config, void *handle, void **ret_send_comm,
+				    struct nccl_net_device_handle **ret_device_handle)
+{
+	int traffic_class = config ? config->trafficClass : PLUGIN_NET_NO_TRAFFIC_CLASS;
+	struct transport_connection *connection;
+	int r;
+
+	(void)ret_device_handle;
+	r = plugin_net_connect(device, traffic_class, handle, &connection);
+	if (r == 0)
+		*ret_send_comm = connection;
+	return plugin_result(r);
+}
+
+extern PLUGIN_EXPORT const struct nccl_net_v10 ncclNetPlugin_v10;
+const struct nccl_net_v10 ncclNetPlugin_v10 = {
+	.name = PLUGIN_NET_NAME,
+	.init = init_v10,
+	.devices = plugin_slot_devices,
+	.getProperties = properties_v10,
+	.listen = plugin_slot_listen_6_10,
+	.connect = connect_v10,
+	.accept = plugin_slot_accept_7,
+	.regMr = plugin_slot_register_8,
+	.regMrDmaBuf = plugin_slot_register_dmabuf,
+	.deregMr = plugin_slot_deregister,
+	.isend = plugin_slot_send_10,
+	.irecv = plugin_slot_receive_10,
+	.iflush = plugin_slot_flush,
+	.test = plugin_slot_test,
+	.closeSend = plugin_slot_close_connection,
+	.closeRecv = plugin_slot_close_connection,
+	.closeListen = plugin_slot_close_listener,
+	.getDeviceMr = plugin_slot_device_mr_7,
+	.irecvConsumed = plugin_slot_consumed_7,
+	.makeVDevice = plugin_slot_join_9_11,
+};

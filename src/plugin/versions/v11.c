@@ -1,0 +1,48 @@
+/* Version 11 of NCCL's interface. One init, and one context, for each communicator. */
+
+#include "nccl/v11.h"
+
+#include "plugin/net.h"
+#include "plugin/result.h"
+#include "plugin/versions/properties.h"
+#include "plugin/versions/slots.h"
+
+static enum nccl_result properties_v11(int device, struct nccl_net_properties_v11 *ret_properties)
+{
+	struct nccl_net_properties_v11 to = { .name = NULL };
+	struct plugin_properties from;
+	int r;
+
+	r = plugin_properties_get(device, NCCL_VDEVICE_MEMBERS_V9, &from);
+	if (r < 0)
+		return plugin_result(r);
+	PLUGIN_PROPERTIES_SET_V11(&to, &from);
+	*ret_properties = to;
+	return NCCL_SUCCESS;
+}
+
+extern PLUGIN_EXPORT const struct nccl_net_v11 ncclNetPlugin_v11;
+const struct nccl_net_v11 ncclNetPlugin_v11 = {
+	.name = PLUGIN_NET_NAME,
+	.init = plugin_slot_init_11,
+	.devices = plugin_slot_devices,
+	.getProperties = properties_v11,
+	.listen = plugin_slot_listen_11,
+	.connect = plugin_slot_connect_11,
+	.accept = plugin_slot_accept_7,
+	.regMr = plugin_slot_register_8,
+	.regMrDmaBuf = plugin_slot_register_dmabuf,
+	.deregMr = plugin_slot_deregister,
+	.isend = plugin_slot_send_10,
+	.irecv = plugin_slot_receive_10,
+	.iflush = plugin_slot_flush,
+	.test = plugin_slot_test,
+	.closeSend = plugin_slot_close_connection,
+	.closeRecv = plugin_slot_close_connection,
+	.closeListen = plugin_slot_close_listener,
+	.getDeviceMr = plugin_slot_device_mr_7,
+	.irecvConsumed = plugin_slot_consumed_7,
+	.makeVDevice = plugin_slot_join_9_11,
+	.finalize = plugin_slot_finalize_11,
+	.setNetAttr = plugin_slot_set_attr_11,
+};

@@ -1,0 +1,57 @@
+/* Version 12 of NCCL's interface. Joined devices of up to 8 members; rails and planes. */
+
+#include "nccl/v12.h"
+
+#include "plugin/net.h"
+#include "plugin/result.h"
+#include "plugin/versions/properties.h"
+#include "plugin/versions/slots.h"
+
+#include <errno.h>
+
+static enum nccl_result properties_v12(int device, struct nccl_net_properties_v12 *ret_properties)
+{
+	struct nccl_net_properties_v12 to = { .name = NULL };
+	struct plugin_properties from;
+	int r;
+
+	r = plugin_properties_get(device, NCCL_VDEVICE_MEMBERS_V12, &from);
+	if (r < 0)
+		return plugin_result(r);
+	PLUGIN_PROPERTIES_SET_V12(&to, &from);
+	*ret_properties = to;
+	return NCCL_SUCCESS;
+}
+
+static enum nccl_result join_v12(int *ret_device, struct nccl_net_vdevice_v12 *members)
+{
+	if (members->ndevs > NCCL_VDEVICE_MEMBERS_V12) /* more than the struct can hold: do not read past it */
+		return plugin_result(-EINVAL);
+	return plugin_result(plugin_net_join(members->ndevs, members->devs, ret_device));
+}
+
+extern PLUGIN_EXPORT const struct nccl_net_v12 ncclNetPlugin_v12;
+const struct nccl_net_v12 ncclNetPlugin_v12 = {
+	.name = PLUGIN_NET_NAME,
+	.init = plugin_slot_init_11,
+	.devices = plugin_slot_devices,
+	.getProperties = properties_v12,
+	.listen = plugin_slot_listen_11,
+	.connect = plugin_slot_connect_11,
+	.accept = plugin_slot_accept_7,
+	.regMr = plugin_slot_register_8,
+	.regMrDmaBuf = plugin_slot_register_dmabuf,
+	.deregMr = plugin_slot_deregister,
+	.isend = plugin_slot_send_10,
+	.irecv = plugin_slot_receive_10,
+	.iflush = plugin_slot_flush,
+	.test = plugin_slot_test,
+	.closeSend = plugin_slot_close_connection,
+	.closeRecv = plugin_slot_close_connection,
+	.closeListen = plugin_slot_close_listener,
+	.getDeviceMr = plugin_slot_device_mr_7,
+	.irecvConsumed = plugin_slot_consumed_7,
+	.makeVDevice = join_v12,
+	.finalize = plugin_slot_finalize_11,
+	.setNetAttr = plugin_slot_set_attr_11,
+};

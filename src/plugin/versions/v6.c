@@ -1,0 +1,65 @@
+/* Version 6 of NCCL's interface. Sizes are int, and there are no device handles. */
+
+#include "nccl/v6.h"
+
+#include "plugin/net.h"
+#include "plugin/result.h"
+#include "plugin/versions/properties.h"
+#include "plugin/versions/slots.h"
+
+static enum nccl_result properties_v6(int device, struct nccl_net_properties_v6 *ret_properties)
+{
+	struct nccl_net_properties_v6 to = { .name = NULL };
+	struct plugin_properties from;
+	int r;
+
+	r = plugin_properties_get(device, 0, &from);
+	if (r < 0)
+		return plugin_result(r);
+	PLUGIN_PROPERTIES_SET_V6(&to, &from);
+	*ret_properties = to;
+	return NCCL_SUCCESS;
+}
+
+static enum nccl_result connect_v6(int device, void *handle, void **ret_send_comm)
+{
+	struct transport_connection *connection;
+	int r;
+
+	r = plugin_net_connect(device, PLUGIN_NET_NO_TRAFFIC_CLASS, handle, &connection);
+	if (r == 0)
+		*ret_send_comm = connection;
+	return plugin_result(r);
+}
+
+static enum nccl_result accept_v6(void *listen_comm, void **ret_recv_comm)
+{
+	struct transport_connection *connection;
+	int r;
+
+	r = plugin_net_accept(listen_comm, &connection);
+	if (r == 0)
+		*ret_recv_comm = connection;
+	return plugin_result(r);
+}
+
+extern PLUGIN_EXPORT const struct nccl_net_v6 ncclNetPlugin_v6;
+const struct nccl_net_v6 ncclNetPlugin_v6 = {
+	.name = PLUGIN_NET_NAME,
+	.init = plugin_slot_init_6_9,
+	.devices = plugin_slot_devices,
+	.getProperties = properties_v6,
+	.listen = plugin_slot_listen_6_10,
+	.connect = connect_v6,
+	.accept = accept_v6,
+	.regMr = plugin_slot_register_6_7,
+	.regMrDmaBuf = plugin_slot_register_dmabuf,
+	.deregMr = plugin_slot_deregister,
+	.isend = plugin_slot_send_6_8,
+	.irecv = plugin_slot_receive_6_8,
+	.iflush = plugin_slot_flush,
+	.test = plugin_slot_test,
+	.closeSend = plugin_slot_close_connection,
+	.closeRecv = plugin_slot_close_connection,
+	.closeListen = plugin_slot_close_listener,
+};

@@ -1,0 +1,45 @@
+/* Version 7 of NCCL's interface. Adds device handles to connect and accept. */
+
+#include "nccl/v7.h"
+
+#include "plugin/net.h"
+#include "plugin/result.h"
+#include "plugin/versions/properties.h"
+#include "plugin/versions/slots.h"
+
+static enum nccl_result properties_v7(int device, struct nccl_net_properties_v7 *ret_properties)
+{
+	struct nccl_net_properties_v7 to = { .name = NULL };
+	struct plugin_properties from;
+	int r;
+
+	r = plugin_properties_get(device, 0, &from);
+	if (r < 0)
+		return plugin_result(r);
+	PLUGIN_PROPERTIES_SET_V7(&to, &from);
+	*ret_properties = to;
+	return NCCL_SUCCESS;
+}
+
+extern PLUGIN_EXPORT const struct nccl_net_v7 ncclNetPlugin_v7;
+const struct nccl_net_v7 ncclNetPlugin_v7 = {
+	.name = PLUGIN_NET_NAME,
+	.init = plugin_slot_init_6_9,
+	.devices = plugin_slot_devices,
+	.getProperties = properties_v7,
+	.listen = plugin_slot_listen_6_10,
+	.connect = plugin_slot_connect_7_9,
+	.accept = plugin_slot_accept_7,
+	.regMr = plugin_slot_register_6_7,
+	.regMrDmaBuf = plugin_slot_register_dmabuf,
+	.deregMr = plugin_slot_deregister,
+	.isend = plugin_slot_send_6_8,
+	.irecv = plugin_slot_receive_6_8,
+	.iflush = plugin_slot_flush,
+	.test = plugin_slot_test,
+	.closeSend = plugin_slot_close_connection,
+	.closeRecv = plugin_slot_close_connection,
+	.closeListen = plugin_slot_close_listener,
+	.getDeviceMr = plugin_slot_device_mr_7,
+	.irecvConsumed = plugin_slot_consumed_7,
+};

@@ -1,0 +1,69 @@
+/* Version 9 of NCCL's interface. Message sizes are size_t too; devices can be joined. */
+
+#include "nccl/v9.h"
+
+#include "plugin/net.h"
+#include "plugin/result.h"
+#include "plugin/versions/properties.h"
+#include "plugin/versions/slots.h"
+
+static enum nccl_result properties_v9(int device, struct nccl_net_properties_v9 *ret_properties)
+{
+	struct nccl_net_properties_v9 to = { .name = NULL };
+	struct plugin_properties from;
+	int r;
+
+	r = plugin_properties_get(device, NCCL_VDEVICE_MEMBERS_V9, &from);
+	if (r < 0)
+		return plugin_result(r);
+	PLUGIN_PROPERTIES_SET_V9(&to, &from);
+	*ret_properties = to;
+	return NCCL_SUCCESS;
+}
+
+static enum nccl_result send_v9(void *send_comm, void *data, size_t size, int tag, void *mhandle, void **ret_request)
+{
+	struct transport_request *request;
+	int r;
+
+	r = plugin_net_send(send_comm, data, size, tag, mhandle, &request);
+	if (r == 0)
+		*ret_request = request;
+	return plugin_result(r);
+}
+
+static enum nccl_result receive_v9(void *recv_comm, int n, void **data, size_t *sizes, int *tags, void **mhandles,
+				   void **ret_request)
+{
+	struct transport_request *request;
+	int r;
+
+	r = plugin_net_receive(recv_comm, n, data, sizes, tags, mhandles, &request);
+	if (r == 0)
+		*ret_request = request;
+	return plugin_result(r);
+}
+
+extern PLUGIN_EXPORT const struct nccl_net_v9 ncclNetPlugin_v9;
+const struct nccl_net_v9 ncclNetPlugin_v9 = {
+	.name = PLUGIN_NET_NAME,
+	.init = plugin_slot_init_6_9,
+	.devices = plugin_slot_devices,
+	.getProperties = properties_v9,
+	.listen = plugin_slot_listen_6_10,
+	.connect = plugin_slot_connect_7_9,
+	.accept = plugin_slot_accept_7,
+	.regMr = plugin_slot_register_8,
+	.regMrDmaBuf = plugin_slot_register_dmabuf,
+	.deregMr = plugin_slot_deregister,
+	.isend = send_v9,
+	.irecv = receive_v9,
+	.iflush = plugin_slot_flush,
+	.test = plugin_slot_test,
+	.closeSend = plugin_slot_close_connection,
+	.closeRecv = plugin_slot_close_connection,
+	.closeListen = plugin_slot_close_listener,
+	.getDeviceMr = plugin_slot_device_mr_7,
+	.irecvConsumed = plugin_slot_consumed_7,
+	.makeVDevice = plugin_slot_join_9_11,
+};

@@ -1,0 +1,98 @@
+#include "plugin/guest.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int disarm(void **state)
+{
+	(void)state;
+	plugin_guest_disarm(&plugin_guest);
+	return 0;
+}
+
+/* What plugin_guest_check() says in a child of a child of this process. */
+static bool grandchild_is_forked(const struct plugin_guest *guest)
+{
+	pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		pid_t grandchild = fork();
+
+		if (grandchild == 0)
+			_exit(plugin_guest_check(guest));
+		if (grandchild < 0 || waitpid(grandchild, &status, 0) != grandchild || !WIFEXITED(status))
+			_exit(2);
+		_exit(WEXITSTATUS(status) == (int)plugin_guest_check(guest) ? WEXITSTATUS(status) : 3);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_in_range(WEXITSTATUS(status), 0, 1);
+	return WEXITSTATUS(status);
+}
+
+static void before_arming_no_process_is_a_child(void **state)
+{
+	(void)state;
+	assert_false(plugin_guest_forked());
+	assert_false(grandchild_is_forked(&plugin_guest));
+}
+
+static void children_are_found_by_the_wiped_page(void **state)
+{
+	(void)state;
+	plugin_guest_arm(&plugin_guest);
+	if (!plugin_guest.page) {
+		print_message("skipped: this kernel has no MADV_WIPEONFORK\n");
+		skip();
+	}
+	plugin_guest.owner = getpid(); /* as if the child had the parent's id in a pid namespace of its own */
+	assert_false(plugin_guest_forked());
+	assert_true(grandchild_is_forked(&plugin_guest));
+	assert_false(plugin_guest_forked());
+}
+
+static void children_are_found_by_process_id(void **state)
+{
+	struct plugin_guest guest = PLUGIN_GUEST_UNARMED;
+
+	(void)state;
+	plugin_guest_arm_by_pid(&guest);
+	assert_null(guest.page);
+	assert_false(plugin_guest_check(&guest));
+	assert_true(grandchild_is_forked(&guest));
+}
+
+static void arming_again_changes_nothing_and_keeps_errno(void **state)
+{
+	void *page;
+
+	(void)state;
+	errno = EXDEV;
+	plugin_guest_arm(&plugin_guest);
+	page = plugin_guest.page;
+	plugin_guest_arm(&plugin_guest);
+	plugin_guest_arm_by_pid(&plugin_guest);
+	assert_ptr_equal(plugin_guest.page, page);
+	assert_int_equal(errno, EXDEV);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(before_arming_no_process_is_a_child, disarm),
+		cmocka_unit_test_teardown(children_are_found_by_the_wiped_page, disarm),
+		cmocka_unit_test_teardown(children_are_found_by_process_id, disarm),
+		cmocka_unit_test_teardown(arming_again_changes_nothing_and_keeps_errno, disarm),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
