@@ -1,0 +1,42 @@
+/*
+ * The command line of a benchmark: a table of options. `--name VALUE` and `--name=VALUE`; a flag takes no value.
+ * args_parse() prints help or one line about what is wrong and says so. Main thread only.
+ */
+#ifndef TRIBUTARY_PERF_ARGS_H
+#define TRIBUTARY_PERF_ARGS_H
+
+#include <stddef.h>
+
+enum { ARGS_LIST_MAX = 32 };
+
+struct args_list {
+	int count;
+	size_t values[ARGS_LIST_MAX];
+};
+
+enum args_kind {
+	ARGS_FLAG,   /* bool */
+	ARGS_INT,    /* int, 0 or more */
+	ARGS_NUMBER, /* double, 0 or more */
+	ARGS_TEXT,   /* const char *, into argv */
+	ARGS_SIZE,   /* size_t, with K M G (1024) */
+	ARGS_RATE,   /* double, bits/s, with k M G (1000) and an optional "bit" */
+	ARGS_SIZES,  /* struct args_list, comma between; "none" for an empty one */
+};
+
+struct args_option {
+	const char *name; /* without dashes; the table ends with NULL */
+	enum args_kind kind;
+	void *target;
+	const char *help;
+};
+
+/* 0: go on; 1: help was printed; -EINVAL: said what is wrong. */
+int args_parse(int argc, char **argv, const char *summary, const struct args_option *options);
+
+/* 0 or -EINVAL; the whole text must be used up. */
+int args_size(const char *text, size_t *ret_size);
+int args_rate(const char *text, double *ret_bps);
+int args_int(const char *text, int *ret_value);
+
+#endif

@@ -1,0 +1,41 @@
+#include "reduce.h"
+
+void reduce_add(float *to, const float *a, const float *b, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		to[i] = a[i] + b[i];
+}
+
+/* 0 to 1023, by place. */
+static uint32_t base(size_t at)
+{
+	uint32_t x = (uint32_t)at * 2654435761u;
+
+	return x >> 22;
+}
+
+static uint32_t weight(size_t at)
+{
+	return 1 + (uint32_t)(at % 5);
+}
+
+void reduce_fill(float *to, size_t count, int rank)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		to[i] = (float)(base(i) + weight(i) * (uint32_t)rank);
+}
+
+uint64_t reduce_wrong(const float *data, size_t count, int size)
+{
+	uint32_t ranks = (uint32_t)size, all = ranks * (ranks - 1) / 2;
+	uint64_t wrong = 0;
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		wrong += data[i] != (float)(base(i) * ranks + weight(i) * all);
+	return wrong;
+}
