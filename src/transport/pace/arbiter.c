@@ -168,6 +168,7 @@ uint64_t pace_arbiter_reserve(struct pace_arbiter *arbiter, uint64_t outstanding
 	uint64_t share, most, more;
 	struct demand demand;
 
+	wanted_bytes = smaller(wanted_bytes, less(larger(budget_bytes, quantum_bytes), outstanding_bytes));
 	if (!slot)
 		return wanted_bytes;
 	if (atomic_load(&arbiter->file.shared->generation) != arbiter->generation)

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* "tribpac" and the version of the layout; the version is in the name too, so that two versions do not meet. */
-#define MAGIC 0x7472696270616301ULL
+#define MAGIC       0x7472696270616301ULL
 #define NAME_PREFIX "tributary-pace1-"
 
 enum {

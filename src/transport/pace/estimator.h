@@ -16,15 +16,15 @@
 
 enum {
 	PACE_LOOP_SAMPLES = 64,
-	PACE_LOOP_LEAST = 8,      /* samples, before the formula is used */
-	PACE_PEAK_WINDOWS = 64,   /* limited windows a peak is kept for, once more at most */
-	PACE_HOLD_WINDOWS = 8,    /* between two probes, at least */
+	PACE_LOOP_LEAST = 8,    /* samples, before the formula is used */
+	PACE_PEAK_WINDOWS = 64, /* limited windows a peak is kept for, once more at most */
+	PACE_HOLD_WINDOWS = 8,  /* between two probes, at least */
 	PACE_HOLD_WINDOWS_MAX = 64,
 	PACE_PROBE_WINDOWS = 4,
 };
 #define PACE_BUDGET_MAX_BYTES (8ULL << 20)
-#define PACE_NOMINAL_LOOP_NS 200000ULL /* assumed before anything is measured */
-#define PACE_WAKE_MAX_NS 500000ULL     /* more delay than this on top of the usual is not worth a longer queue */
+#define PACE_NOMINAL_LOOP_NS  200000ULL /* assumed before anything is measured */
+#define PACE_WAKE_MAX_NS      500000ULL /* more delay than this on top of the usual is not worth a longer queue */
 
 enum pace_phase { PACE_PHASE_HOLD, PACE_PHASE_UP, PACE_PHASE_DOWN, PACE_PHASE_COUNT };
 
@@ -32,13 +32,13 @@ struct pace_estimator {
 	uint64_t budget_bytes; /* the answer */
 	uint64_t quantum_bytes, nominal_Bps;
 	/* Private. */
-	uint64_t base_bytes;                      /* the budget between probes */
-	uint64_t base_rate_Bps;                   /* what it brought */
-	uint64_t peak_Bps[2];                     /* of this and the previous PACE_PEAK_WINDOWS */
+	uint64_t base_bytes;    /* the budget between probes */
+	uint64_t base_rate_Bps; /* what it brought */
+	uint64_t peak_Bps[2];   /* of this and the previous PACE_PEAK_WINDOWS */
 	uint64_t phase_bytes, phase_ns;
-	uint64_t loop_ns[PACE_LOOP_SAMPLES];      /* a ring */
-	uint64_t path_ns, wake_ns;                /* least loop; how far the median is above it */
-	uint64_t usual_ns;                        /* first quartile */
+	uint64_t loop_ns[PACE_LOOP_SAMPLES]; /* a ring */
+	uint64_t path_ns, wake_ns;           /* least loop; how far the median is above it */
+	uint64_t usual_ns;                   /* first quartile */
 	size_t loop_count, loop_next;
 	unsigned phase_windows, hold_windows, peak_windows;
 	enum pace_phase phase;

@@ -84,7 +84,9 @@ void pace_granter_resize(struct pace_granter *granter, uint64_t budget_bytes, ui
 
 void pace_granter_add(struct pace_granter *granter, struct pace_flow *flow, uint64_t total_bytes, uint64_t now_ns)
 {
-	*flow = (struct pace_flow){ .total_bytes = total_bytes, .age_ns = now_ns, .progress_ns = now_ns, .listed = true };
+	*flow = (struct pace_flow){
+		.total_bytes = total_bytes, .age_ns = now_ns, .progress_ns = now_ns, .listed = true
+	};
 	flow_wait(granter, flow);
 }
 
@@ -186,7 +188,8 @@ static void give(struct pace_granter *granter, struct pace_flow *flow, uint64_t 
 
 static uint64_t budget_room(const struct pace_granter *granter)
 {
-	return granter->budget_bytes > granter->outstanding_bytes ? granter->budget_bytes - granter->outstanding_bytes : 0;
+	return granter->budget_bytes > granter->outstanding_bytes ? granter->budget_bytes - granter->outstanding_bytes
+								  : 0;
 }
 
 bool pace_granter_may_give(const struct pace_granter *granter)

@@ -11,13 +11,15 @@
 
 enum {
 	DEFAULT_QUANTUM_BYTES = 32 << 10,
-	GRANTS_IN_BUDGET = 4,      /* for each waiting flow: enough to share it, few enough to keep messages rare */
-	LOOPS_IN_WINDOW = 8,       /* a window's ends, where bytes of the neighbours count, stay small beside it */
+	GRANTS_IN_BUDGET = 4, /* for each waiting flow: enough to share it, few enough to keep messages rare */
+	LOOPS_IN_WINDOW = 8,  /* a window's ends, where bytes of the neighbours count, stay small beside it */
 	LOOPS_IN_STALL = 8,
 };
 #define WINDOW_LEAST_NS (2 * NS_PER_MS)
-#define STALL_LEAST_NS (20 * NS_PER_MS) /* above a busy machine's time slices, far below TCP's retransmission time-out */
+#define STALL_LEAST_NS \
+	(20 * NS_PER_MS) /* above a busy machine's time slices, far below TCP's retransmission time-out */
 #define POLL_NS (2 * NS_PER_MS)
+#define ALONE_AFTER_NS (100 * NS_PER_MS)
 #define NEVER UINT64_MAX
 
 /* Time of the pool since the window began; see docs/pace.md, "Windows". */
@@ -35,6 +37,7 @@ struct pace {
 	struct pace_arbiter *arbiter; /* NULL: none */
 	struct window window;
 	uint64_t event_ns;            /* the last time the pool was looked at */
+	uint64_t source, mixed_ns;    /* whose the last message was; when it was last another's than the one before */
 	_Atomic uint64_t poll_due_ns; /* read without the lock */
 };
 
@@ -48,9 +51,20 @@ static unsigned processes(const struct pace *pace)
 	return pace->arbiter ? pace_arbiter_processes(pace->arbiter) : 1;
 }
 
+/*
+ * One host alone cannot overflow the port behind which we sit by more than its own TCP connection would: nothing is gained
+ * by holding it back, and on a busy machine, where wake-ups take milliseconds, much is lost.
+ */
+static bool one_sender_alone(const struct pace *pace)
+{
+	return pace->source && pace->event_ns > pace->mixed_ns + ALONE_AFTER_NS && processes(pace) == 1;
+}
+
 static uint64_t budget(const struct pace *pace)
 {
-	return pace->fixed_budget_bytes ? pace->fixed_budget_bytes : pace->estimator.budget_bytes;
+	if (pace->fixed_budget_bytes)
+		return pace->fixed_budget_bytes;
+	return one_sender_alone(pace) ? PACE_BUDGET_MAX_BYTES : pace->estimator.budget_bytes;
 }
 
 static void window_start(struct pace *pace, uint64_t now_ns)
@@ -82,8 +96,7 @@ static void window_end(struct pace *pace, uint64_t now_ns)
 		}
 	}
 	pace_estimator_window(&pace->estimator, bytes, time_ns, limited);
-	pace->granter.stall_ns =
-		larger(STALL_LEAST_NS, LOOPS_IN_STALL * pace_estimator_round_trip(&pace->estimator));
+	pace->granter.stall_ns = larger(STALL_LEAST_NS, LOOPS_IN_STALL * pace_estimator_round_trip(&pace->estimator));
 	window_start(pace, now_ns);
 }
 
@@ -142,7 +155,8 @@ static void run(struct pace *pace)
 				    budget_bytes / processes(pace) / GRANTS_IN_BUDGET / granter->waiting_count);
 	if (pace_granter_may_give(granter)) {
 		if (pace->arbiter) {
-			room = budget_bytes > granter->outstanding_bytes ? budget_bytes - granter->outstanding_bytes : 0;
+			room = budget_bytes > granter->outstanding_bytes ? budget_bytes - granter->outstanding_bytes
+									 : 0;
 			if (!granter->outstanding_bytes)
 				room = larger(room, granter->quantum_bytes);
 			give(pace, pace_arbiter_reserve(pace->arbiter, granter->outstanding_bytes, room, budget_bytes,
@@ -214,6 +228,10 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		return;
 	pthread_mutex_lock(&pace->lock);
 	account(pace, now_ns);
+	if (!message->source || message->source != pace->source) {
+		pace->source = message->source;
+		pace->mixed_ns = pace->event_ns;
+	}
 	pace_granter_add(&pace->granter, &message->flow, total_bytes, now_ns);
 	run(pace);
 	pthread_mutex_unlock(&pace->lock);

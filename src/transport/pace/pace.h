@@ -19,6 +19,7 @@ struct pace;
 struct pace_message {
 	struct pace_flow flow;          /* under the pace's mutex; first, so that a flow is its message */
 	_Atomic uint64_t granted_bytes; /* copy of flow.granted_bytes, read without the mutex */
+	uint64_t source;                /* set by the caller: the host it comes from; 0: not known */
 	uint64_t told_bytes;            /* of them the sender knows */
 	uint64_t grant_sent_ns;         /* of the round-trip sample under way; 0: none */
 	uint64_t sample_offset_bytes;   /* the sample ends when more than this has arrived */
@@ -42,7 +43,7 @@ struct pace_options {
 int pace_new(const struct pace_options *options, struct pace **ret);
 void pace_free(struct pace *pace);
 
-/* Both sides have posted this message (zeroed before): grants what is possible, to it or to older ones. */
+/* Both sides have posted this message (zeroed before, but for its source): grants what is possible, to it or to older ones. */
 void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_bytes, uint64_t now_ns);
 /* Bytes of it landed in their final buffer. Runs the granter. */
 void pace_delivered(struct pace *pace, struct pace_message *message, uint64_t bytes, uint64_t now_ns);

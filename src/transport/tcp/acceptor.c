@@ -130,6 +130,7 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	connection->listener = listener;
 	memcpy(connection->secret, listener->secret, TCP_WIRE_SECRET_BYTES);
 	memcpy(connection->peer_host, hello->host, TCP_WIRE_HOST_BYTES);
+	connection->peer_id = hello->host_id;
 	tcp_connection_link(connection);
 	*ret = connection;
 	return 0;

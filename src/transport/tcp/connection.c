@@ -94,9 +94,12 @@ void tcp_connection_fail(struct tcp_connection *connection, int error, const cha
 		return;
 	connection->error = error;
 	/* The end of a peer that nobody waits for is no news: it is how every job ends. */
-	if (!connection->closing && (connection->open_first || !connection->peer_closed))
+	if (!connection->closing && connection->open_first)
 		log_warn("connection %s host %s is lost: %s", connection->role == TCP_SENDER ? "to" : "from",
 			 connection->peer_host, why);
+	else if (!connection->closing && !connection->peer_closed)
+		log_info(LOG_NET, "idle connection %s host %s is lost: %s",
+			 connection->role == TCP_SENDER ? "to" : "from", connection->peer_host, why);
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		sys_close(&connection->streams[i].fd);
 		connection->streams[i].live = connection->streams[i].awaits_dead = false;

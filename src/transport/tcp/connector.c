@@ -231,6 +231,7 @@ static void set_up_dial(struct tcp_transport *transport, struct tcp_connector *c
 		.listener_id = connector->handle.listener_id,
 		.process_id = (uint32_t)getpid(),
 		.connection_id = connector->connection_id,
+		.host_id = transport->host_id,
 		.eager_window_bytes = TCP_EAGER_WINDOW,
 		.timeout_ms = (uint32_t)(transport->timeout_ns / NS_PER_MS),
 	};

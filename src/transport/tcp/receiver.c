@@ -155,6 +155,7 @@ static int match(struct tcp_connection *connection, struct tcp_message *message,
 	if (message->eager)
 		return 0;
 	memset(&message->pace, 0, sizeof(message->pace));
+	message->pace.source = connection->peer_id;
 	message->grant_told = 0;
 	message->tell_again = false;
 	pace_add(connection->r.pace, &message->pace, message->size, now_ns);
@@ -479,6 +480,7 @@ void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
 
 	if (!lead)
 		return;
+	pace_poll(r->pace, now_ns);
 	all = tell_messages(connection, lead, now_ns);
 	if (all && r->floor_told != r->floor_sequence) {
 		struct tcp_frame frame = { .type = TCP_FRAME_DONE, .message = r->floor_sequence - 1,

@@ -179,6 +179,7 @@ struct tcp_connection {
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
 	uint32_t listener_id;
 	char peer_host[TCP_WIRE_HOST_BYTES];
+	uint64_t peer_id; /* of that host, for the pace; never 0 */
 	int device;
 	unsigned stream_count, active_count, live_count, poll_count;
 	unsigned hot; /* stream on which something came last: polled every time, idle ones now and then */

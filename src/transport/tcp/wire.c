@@ -143,7 +143,7 @@ uint64_t tcp_wire_get_cookie(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES])
 
 /*
  * Hello: 0 magic, 4 version, 6 stream, 7 count, 8 listener, 12 epoch, 16 secret[16], 32 connection, 40 eager window,
- * 44 timeout, 48 pid, 52 active, 64 host[40], 124 sum.
+ * 44 timeout, 48 pid, 52 active, 56 host id, 64 host[40], 124 sum.
  */
 enum { HELLO_SUM_AT = 124 };
 
@@ -162,6 +162,7 @@ void tcp_wire_put_hello(const struct tcp_wire_hello *hello, uint8_t bytes[static
 	put32(bytes + 44, hello->timeout_ms);
 	put32(bytes + 48, hello->process_id);
 	bytes[52] = hello->active_count;
+	put64(bytes + 56, hello->host_id);
 	memcpy(bytes + 64, hello->host, TCP_WIRE_HOST_BYTES);
 	put32(bytes + HELLO_SUM_AT, checksum(bytes, HELLO_SUM_AT));
 }
@@ -187,6 +188,7 @@ int tcp_wire_get_hello(const uint8_t bytes[static TCP_WIRE_HELLO_BYTES], struct 
 	hello.timeout_ms = get32(bytes + 44);
 	hello.process_id = get32(bytes + 48);
 	hello.active_count = bytes[52];
+	hello.host_id = get64(bytes + 56);
 	get_host(bytes + 64, hello.host);
 	if (!hello.stream_count || hello.stream_count > TCP_WIRE_STREAMS_MAX || hello.stream >= hello.stream_count ||
 	    !hello.active_count || hello.active_count > hello.stream_count)

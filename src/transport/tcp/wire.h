@@ -48,6 +48,7 @@ struct tcp_wire_hello {
 	uint32_t listener_id, epoch, process_id;
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
 	uint64_t connection_id;
+	uint64_t host_id;               /* as in the handle */
 	uint32_t eager_window_bytes;    /* of the sender; the smaller of both counts */
 	uint32_t timeout_ms;
 	char host[TCP_WIRE_HOST_BYTES];

@@ -11,7 +11,7 @@
 
 enum { QUANTUM = 32 << 10 };
 #define GIGABIT_BPS 125000000ULL
-#define LEAST (2ULL * QUANTUM)
+#define LEAST       (2ULL * QUANTUM)
 
 /* A link of a capacity, with senders that can do so much: what one window of it delivers under the present budget. */
 struct link {

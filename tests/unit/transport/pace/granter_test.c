@@ -290,9 +290,9 @@ static void check_conservation(const struct model *model)
 		waiting += !flow->forgiven && flow->granted_bytes < flow->total_bytes;
 	}
 	if (held != model->granter.outstanding_bytes || waiting != model->granter.waiting_count)
-		fail_msg("seed %llu: %llu bytes held, %llu booked; %zu wait, %zu booked", (unsigned long long)model->seed,
-			 (unsigned long long)held, (unsigned long long)model->granter.outstanding_bytes, waiting,
-			 model->granter.waiting_count);
+		fail_msg("seed %llu: %llu bytes held, %llu booked; %zu wait, %zu booked",
+			 (unsigned long long)model->seed, (unsigned long long)held,
+			 (unsigned long long)model->granter.outstanding_bytes, waiting, model->granter.waiting_count);
 }
 
 static void check_grant(struct model *model, const struct pace_flow *to, uint64_t before_bytes, uint64_t room_bytes)
@@ -347,9 +347,9 @@ static void grant_all(struct model *model)
 		if (!flow)
 			return;
 		check_grant(model, flow, before, room);
-		allowance -= allowance < model->granter.outstanding_bytes - before ?
-				     allowance :
-				     model->granter.outstanding_bytes - before;
+		allowance -= allowance < model->granter.outstanding_bytes - before
+				     ? allowance
+				     : model->granter.outstanding_bytes - before;
 		model->grants++;
 	}
 }
@@ -395,9 +395,10 @@ static void step(struct model *model)
 			model->stalled[i] = false;
 		} else if (held && !model->stalled[i]) {
 			model->returns += flow->forgiven;
-			pace_granter_delivered(&model->granter, flow,
-					       1 + random_below(&model->random, random_below(&model->random, 2) ? held : 1),
-					       model->now_ns);
+			pace_granter_delivered(
+				&model->granter, flow,
+				1 + random_below(&model->random, random_below(&model->random, 2) ? held : 1),
+				model->now_ns);
 			if (flow->delivered_bytes == flow->total_bytes)
 				pace_granter_remove(&model->granter, flow);
 		}
@@ -496,7 +497,8 @@ static void run_ring(uint64_t budget_bytes, bool concurrent)
 		while (pace_granter_next(&granter, UINT64_MAX, now_ns))
 			;
 		assert_true(granter.outstanding_bytes <= (budget_bytes > QUANTUM ? budget_bytes : QUANTUM));
-		pace_granter_delivered(&granter, &flows[at], flows[at].granted_bytes - flows[at].delivered_bytes, now_ns);
+		pace_granter_delivered(&granter, &flows[at], flows[at].granted_bytes - flows[at].delivered_bytes,
+				       now_ns);
 		if (flows[at].listed && flows[at].delivered_bytes == flows[at].total_bytes) {
 			pace_granter_remove(&granter, &flows[at]);
 			done[at]++;

@@ -1,0 +1,403 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "random.h"
+#include "transport/pace/pace.h"
+
+enum { QUANTUM = 32 << 10 };
+
+static const struct pace_options plain = {
+	.speed_Bps = 1250000000, .quantum_bytes = QUANTUM, .enabled = true, .fixed_budget_bytes = 2 * QUANTUM
+};
+
+static struct pace_state state_of(struct pace *pace)
+{
+	struct pace_state state;
+
+	pace_state(pace, &state);
+	return state;
+}
+
+static void disabled_pace_grants_everything_at_once(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_message message = { 0 };
+	struct pace *pace;
+
+	(void)state;
+	options.enabled = false;
+	options.share_host = true;
+	options.device_name = "eth0";
+	options.arbiter_directory = "/nonexistent";
+	assert_int_equal(pace_new(&options, &pace), 0);
+	pace_add(pace, &message, 1ULL << 40, 1);
+	assert_true(pace_granted(&message) == 1ULL << 40);
+	pace_grant_sent(pace, &message, 1ULL << 40, 1);
+	pace_delivered(pace, &message, 100, 2);
+	pace_poll(pace, 3);
+	pace_tick(pace, 3);
+	pace_remove(pace, &message);
+	assert_int_equal(state_of(pace).outstanding_bytes, 0);
+	pace_free(pace);
+	pace_free(NULL);
+}
+
+static void deliveries_of_one_message_let_another_go_on(void **state)
+{
+	struct pace_message first = { 0 }, second = { 0 };
+	struct pace *pace;
+
+	(void)state;
+	assert_int_equal(pace_new(&plain, &pace), 0);
+	pace_add(pace, &first, 2 * QUANTUM, 1);
+	assert_int_equal(pace_granted(&first), 2 * QUANTUM);
+	pace_add(pace, &second, 4 * QUANTUM, 2);
+	assert_int_equal(pace_granted(&second), 0);
+	assert_int_equal(state_of(pace).waiting_count, 1);
+	pace_delivered(pace, &first, QUANTUM, 3);
+	assert_int_equal(pace_granted(&second), QUANTUM);
+	pace_remove(pace, &first);
+	assert_int_equal(pace_granted(&second), 2 * QUANTUM);
+	assert_int_equal(state_of(pace).outstanding_bytes, 2 * QUANTUM);
+	pace_remove(pace, &second);
+	pace_remove(pace, &second);
+	assert_int_equal(state_of(pace).outstanding_bytes, 0);
+	pace_free(pace);
+}
+
+static void a_message_that_was_never_added_may_be_removed(void **state)
+{
+	struct pace_message never = { 0 }, empty = { 0 };
+	struct pace *pace;
+
+	(void)state;
+	assert_int_equal(pace_new(&plain, &pace), 0);
+	pace_remove(pace, &never);
+	pace_add(pace, &empty, 0, 1);
+	assert_int_equal(state_of(pace).waiting_count, 0);
+	pace_remove(pace, &empty);
+	pace_free(pace);
+}
+
+static void polls_and_ticks_forgive_a_stalled_sender(void **state)
+{
+	for (unsigned by_tick = 0; by_tick < 2; by_tick++) {
+		struct pace_message dead = { 0 }, alive = { 0 };
+		struct pace *pace;
+
+		(void)state;
+		assert_int_equal(pace_new(&plain, &pace), 0);
+		pace_add(pace, &dead, 10 * QUANTUM, NS_PER_MS);
+		pace_add(pace, &alive, 10 * QUANTUM, NS_PER_MS);
+		assert_int_equal(pace_granted(&dead), 2 * QUANTUM);
+		for (uint64_t now_ms = 2; now_ms <= 20; now_ms++) {
+			(by_tick ? pace_tick : pace_poll)(pace, now_ms * NS_PER_MS);
+			assert_int_equal(pace_granted(&alive), 0);
+		}
+		for (uint64_t now_ms = 21; now_ms <= 23; now_ms++)
+			(by_tick ? pace_tick : pace_poll)(pace, now_ms * NS_PER_MS);
+		assert_int_equal(pace_granted(&dead), 2 * QUANTUM);
+		assert_int_equal(pace_granted(&alive), 2 * QUANTUM);
+		pace_remove(pace, &dead);
+		pace_remove(pace, &alive);
+		assert_int_equal(state_of(pace).outstanding_bytes, 0);
+		pace_free(pace);
+	}
+}
+
+/* One receiver and senders behind a link: bytes arrive in the order of the grants, at the rate, a loop after them. */
+struct sender {
+	struct pace_message message;
+	uint64_t total_bytes, taken_bytes; /* grants taken from it so far */
+};
+
+static void simulate(struct pace *pace, struct sender *senders, size_t count, uint64_t rate_Bps, uint64_t loop_ns,
+		     uint64_t *now_ns, uint64_t until_ns)
+{
+	enum { PIPE = 4096 };
+	static struct {
+		struct sender *sender;
+		uint64_t bytes, ready_ns;
+	} pipe_of[PIPE];
+	size_t head = 0, tail = 0;
+	uint64_t free_ns = *now_ns;
+
+	while (*now_ns < until_ns) {
+		for (size_t i = 0; i < count; i++) {
+			struct sender *sender = &senders[i];
+			uint64_t granted;
+
+			if (!sender->message.flow.listed) {
+				memset(&sender->message, 0, sizeof(sender->message));
+				sender->taken_bytes = 0;
+				pace_add(pace, &sender->message, sender->total_bytes, *now_ns);
+			}
+			granted = pace_granted(&sender->message);
+			if (granted == sender->taken_bytes)
+				continue;
+			pace_grant_sent(pace, &sender->message, granted, *now_ns);
+			/* In packets, as they come. */
+			while (sender->taken_bytes < granted) {
+				uint64_t bytes = granted - sender->taken_bytes < 9000 ? granted - sender->taken_bytes
+										      : 9000;
+				uint64_t start_ns = *now_ns + loop_ns > free_ns ? *now_ns + loop_ns : free_ns;
+
+				assert_true(tail - head < PIPE);
+				free_ns = start_ns + bytes * NS_PER_S / rate_Bps;
+				pipe_of[tail % PIPE].sender = sender;
+				pipe_of[tail % PIPE].bytes = bytes;
+				pipe_of[tail++ % PIPE].ready_ns = free_ns;
+				sender->taken_bytes += bytes;
+			}
+		}
+		assert_true(head < tail);
+		*now_ns = pipe_of[head % PIPE].ready_ns;
+		pace_delivered(pace, &pipe_of[head % PIPE].sender->message, pipe_of[head % PIPE].bytes, *now_ns);
+		if (pipe_of[head % PIPE].sender->message.flow.delivered_bytes ==
+		    pipe_of[head % PIPE].sender->total_bytes)
+			pace_remove(pace, &pipe_of[head % PIPE].sender->message);
+		head++;
+	}
+	for (size_t i = 0; i < count; i++) {
+		pace_remove(pace, &senders[i].message);
+		memset(&senders[i].message, 0, sizeof(senders[i].message));
+	}
+}
+
+static void measured_budget_fits_the_link(void **state)
+{
+	static const struct {
+		uint64_t nominal_Bps, rate_Bps, loop_ns, low_bytes, high_bytes;
+	} links[] = {
+		{ 1250000000, 119600000, 80000, 2 * QUANTUM,
+		  100000 }, /* a shaped port that says it is ten times as fast */
+		{ 125000000, 119600000, 80000, 2 * QUANTUM, 100000 },
+		{ 1250000000, 1190000000, 100000, 119000, 900000 },
+		{ 1250000000, 12000000000, 60000, 720000, 8 << 20 }, /* faster than it says */
+		{ 0, 3000000000, 300000, 900000, 4000000 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+		struct pace_options options = plain;
+		struct sender senders[7];
+		struct pace *pace;
+		struct pace_state end;
+		uint64_t now_ns = NS_PER_S;
+
+		memset(senders, 0, sizeof(senders));
+		for (size_t k = 0; k < 7; k++)
+			senders[k].total_bytes = 512 << 10;
+		options.speed_Bps = links[i].nominal_Bps;
+		options.fixed_budget_bytes = 0;
+		assert_int_equal(pace_new(&options, &pace), 0);
+		/* Bursts with rests between, in which the pool is empty and loops can be measured; then without end. */
+		for (unsigned burst = 0; burst < 40; burst++)
+			simulate(pace, senders, 7, links[i].rate_Bps, links[i].loop_ns, &now_ns,
+				 now_ns + 10 * NS_PER_MS);
+		simulate(pace, senders, 7, links[i].rate_Bps, links[i].loop_ns, &now_ns, now_ns + NS_PER_S);
+		end = state_of(pace);
+		assert_in_range(end.budget_bytes, links[i].low_bytes, links[i].high_bytes);
+		assert_in_range(end.rate_Bps, links[i].rate_Bps / 10 * 9, links[i].rate_Bps / 10 * 13);
+		assert_in_range(end.round_trip_ns, links[i].loop_ns, links[i].loop_ns + 150000);
+		pace_free(pace);
+	}
+}
+
+static void larger_budgets_are_granted_in_larger_pieces(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_message message = { 0 };
+	struct pace *pace;
+
+	(void)state;
+	options.fixed_budget_bytes = 4 << 20;
+	assert_int_equal(pace_new(&options, &pace), 0);
+	pace_add(pace, &message, 100 << 20, 1);
+	assert_int_equal(pace_granted(&message), 4 << 20);
+	pace_delivered(pace, &message, (1 << 20) - 1, 2);
+	assert_int_equal(pace_granted(&message), 4 << 20);
+	pace_delivered(pace, &message, 1, 2);
+	assert_int_equal(pace_granted(&message), 5 << 20);
+	pace_remove(pace, &message);
+	pace_free(pace);
+}
+
+/* ----------------------------------------------------------------------------------------------------- with others */
+
+static char directory[64];
+static unsigned infos;
+
+static void count_info(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	(void)flags;
+	(void)file;
+	(void)line;
+	(void)fmt;
+	infos += level == LOG_LEVEL_INFO;
+	assert_int_not_equal(level, LOG_LEVEL_WARN);
+}
+
+static int directory_make(void **state)
+{
+	(void)state;
+	snprintf(directory, sizeof(directory), "/tmp/tributary-pace-test.XXXXXX");
+	return mkdtemp(directory) ? 0 : -1;
+}
+
+/* Fails when anything was left in it: the last pace to go removes the file. */
+static int directory_gone(void **state)
+{
+	(void)state;
+	return rmdir(directory);
+}
+
+static void without_an_arbiter_there_is_one_line_and_an_equal_share(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_message message = { 0 };
+	struct pace *pace;
+
+	(void)state;
+	options.share_host = true;
+	options.device_name = "eth0";
+	options.arbiter_directory = "/nonexistent";
+	options.local_processes = 4;
+	options.fixed_budget_bytes = 16 * QUANTUM;
+	infos = 0;
+	log_set_sink(count_info);
+	assert_int_equal(pace_new(&options, &pace), 0);
+	log_set_sink(NULL);
+	assert_int_equal(infos, 1);
+	pace_add(pace, &message, 100 * QUANTUM, 1);
+	assert_int_equal(pace_granted(&message), 4 * QUANTUM);
+	pace_remove(pace, &message);
+	pace_free(pace);
+}
+
+static void two_paces_of_one_device_share_its_budget(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_message first = { 0 }, second = { 0 };
+	struct pace *a, *b;
+
+	(void)state;
+	options.share_host = true;
+	options.device_name = "eth0";
+	options.arbiter_directory = directory;
+	options.fixed_budget_bytes = 8 * QUANTUM;
+	assert_int_equal(pace_new(&options, &a), 0);
+	assert_int_equal(pace_new(&options, &b), 0);
+	assert_int_equal(state_of(b).sharing_processes, 2);
+	pace_add(a, &first, 100 * QUANTUM, 1);
+	assert_int_equal(pace_granted(&first), 8 * QUANTUM);
+	pace_add(b, &second, 100 * QUANTUM, 2);
+	assert_int_equal(pace_granted(&second), QUANTUM); /* nobody is left with nothing */
+	pace_delivered(a, &first, 2 * QUANTUM, 3);
+	assert_int_equal(pace_granted(&first), 8 * QUANTUM); /* has more than half */
+	pace_poll(b, 3 + 3 * NS_PER_MS);
+	assert_int_equal(pace_granted(&second), 2 * QUANTUM);
+	pace_delivered(a, &first, 4 * QUANTUM, 4);
+	pace_delivered(b, &second, QUANTUM, 5);
+	assert_int_equal(state_of(a).outstanding_bytes + state_of(b).outstanding_bytes, 8 * QUANTUM);
+	assert_int_equal(state_of(b).outstanding_bytes, 4 * QUANTUM);
+	pace_remove(a, &first);
+	pace_poll(b, 4 + 6 * NS_PER_MS);
+	assert_int_equal(state_of(b).outstanding_bytes, 8 * QUANTUM);
+	pace_remove(b, &second);
+	pace_free(a);
+	pace_free(b);
+}
+
+/* --------------------------------------------------------------------------------------------------------- threads */
+
+enum { THREADS = 4, MESSAGES = 2000 };
+
+static struct pace *shared_pace;
+
+static void *work(void *arg)
+{
+	struct pace *pace = shared_pace;
+	uint64_t random = *(const uint64_t *)arg, now_ns = 1;
+
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		struct pace_message message = { 0 };
+		uint64_t total = 1 + random_below(&random, 5 * QUANTUM), got = 0;
+
+		pace_add(pace, &message, total, now_ns);
+		while (got < total) {
+			uint64_t granted = pace_granted(&message);
+
+			now_ns += NS_PER_US;
+			if (granted == got) {
+				pace_poll(pace, now_ns);
+				sched_yield();
+				continue;
+			}
+			pace_grant_sent(pace, &message, granted, now_ns);
+			pace_delivered(pace, &message, granted - got, now_ns);
+			got = granted;
+			if (random_below(&random, 50) == 0)
+				break; /* failed midway */
+		}
+		pace_remove(pace, &message);
+		if (i % 100 == 0)
+			pace_tick(pace, now_ns);
+	}
+	return NULL;
+}
+
+static void threads_share_a_pace(void **state)
+{
+	struct pace_options options = plain;
+	uint64_t seeds[THREADS];
+	pthread_t threads[THREADS];
+	struct pace *pace;
+
+	(void)state;
+	options.share_host = true;
+	options.device_name = "eth1";
+	options.arbiter_directory = directory;
+	assert_int_equal(pace_new(&options, &pace), 0);
+	shared_pace = pace;
+	for (size_t i = 0; i < THREADS; i++) {
+		seeds[i] = i;
+		assert_int_equal(pthread_create(&threads[i], NULL, work, &seeds[i]), 0);
+	}
+	for (size_t i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(state_of(pace).outstanding_bytes, 0);
+	assert_int_equal(state_of(pace).waiting_count, 0);
+	pace_free(pace);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(disabled_pace_grants_everything_at_once),
+		cmocka_unit_test(deliveries_of_one_message_let_another_go_on),
+		cmocka_unit_test(a_message_that_was_never_added_may_be_removed),
+		cmocka_unit_test(polls_and_ticks_forgive_a_stalled_sender),
+		cmocka_unit_test(measured_budget_fits_the_link),
+		cmocka_unit_test(larger_budgets_are_granted_in_larger_pieces),
+		cmocka_unit_test(without_an_arbiter_there_is_one_line_and_an_equal_share),
+		cmocka_unit_test_setup_teardown(two_paces_of_one_device_share_its_budget, directory_make,
+						directory_gone),
+		cmocka_unit_test_setup_teardown(threads_share_a_pace, directory_make, directory_gone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
