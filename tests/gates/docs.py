@@ -18,7 +18,7 @@ WARNERS = re.compile(
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CONVERSION = re.compile(r"%(?:%|[-+ #0']*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|j|z|t|L)?[a-zA-Z])")
 VARIABLE = re.compile(r"\bTRIBUTARY_[A-Z][A-Z_]*\b")
-OWN = ("TRIBUTARY_TEST_", "TRIBUTARY_PLUGIN", "TRIBUTARY_BUILD", "TRIBUTARY_SOURCE")
+OWN = ("TRIBUTARY_TEST_", "TRIBUTARY_PLUGIN")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 

@@ -39,6 +39,7 @@ struct pace {
 	uint64_t event_ns;            /* the last time the pool was looked at */
 	uint64_t source, mixed_ns;    /* whose the last message was; when it was last another's than the one before */
 	_Atomic uint64_t poll_due_ns; /* read without the lock */
+	_Atomic bool may_promise;     /* the same */
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -197,6 +198,7 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	pthread_mutex_init(&pace->lock, NULL); /* a plain mutex: glibc's cannot fail */
 	pace->enabled = options->enabled;
 	atomic_init(&pace->poll_due_ns, NEVER);
+	atomic_init(&pace->may_promise, !options->enabled);
 	if (options->enabled && options->share_host && options->device_name)
 		open_arbiter(pace, options);
 	if (!pace->arbiter && options->share_host && options->local_processes)
@@ -232,6 +234,7 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		pace->source = message->source;
 		pace->mixed_ns = pace->event_ns;
 	}
+	atomic_store_explicit(&pace->may_promise, one_sender_alone(pace), memory_order_relaxed);
 	pace_granter_add(&pace->granter, &message->flow, total_bytes, now_ns);
 	run(pace);
 	pthread_mutex_unlock(&pace->lock);
@@ -287,6 +290,11 @@ void pace_grant_sent(struct pace *pace, struct pace_message *message, uint64_t g
 		message->told_bytes = granted_bytes;
 	}
 	pthread_mutex_unlock(&pace->lock);
+}
+
+bool pace_may_promise(struct pace *pace)
+{
+	return atomic_load_explicit(&pace->may_promise, memory_order_relaxed);
 }
 
 static void look_again(struct pace *pace, uint64_t now_ns)

@@ -54,6 +54,11 @@ static inline uint64_t pace_granted(struct pace_message *message)
 {
 	return atomic_load_explicit(&message->granted_bytes, memory_order_acquire);
 }
+/*
+ * Nobody competes for this device: the sender may be told of posted receives before it announces messages for them, and
+ * send at once. Such a promise holds no budget. Cheap, no lock.
+ */
+bool pace_may_promise(struct pace *pace);
 /* The caller has just told the sender about a grant up to granted_bytes: starts a round-trip sample if none runs. */
 void pace_grant_sent(struct pace *pace, struct pace_message *message, uint64_t granted_bytes, uint64_t now_ns);
 /*

@@ -121,7 +121,7 @@ static void read_stream(struct tcp_connection *connection, struct tcp_stream *st
 	bool more = true;
 
 	for (unsigned i = 0; i < READS_AT_ONCE && more && stream->live && !connection->error; i++) {
-		size_t most = connection->role == TCP_RECEIVER && connection->r.expected_bytes ?
+		size_t most = connection->role == TCP_RECEIVER && tcp_receiver_expects_data(connection) ?
 				      TCP_STAGING_BETWEEN_DATA :
 				      stream->staging_bytes;
 		uint64_t heard_ns = stream->last_rx_ns;
@@ -158,7 +158,7 @@ void tcp_connection_progress(struct tcp_connection *connection)
 	if (connection->role == TCP_SENDER) {
 		if (connection->stirred || all)
 			connection->stirred = tcp_sender_pump(connection, connection->now_ns);
-	} else if (connection->r.control_pending || connection->r.open_messages || connection->active_count > 1) {
+	} else if (tcp_receiver_has_to_tell(connection)) {
 		tcp_receiver_flush(connection, connection->now_ns);
 	}
 }
@@ -166,6 +166,7 @@ void tcp_connection_progress(struct tcp_connection *connection)
 void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 {
 	connection->last_tick_ns = now_ns;
+	connection->poll_count = 0; /* every stream: silence is judged by what was read */
 	connection->stirred = true;
 	if (!connection->error)
 		tcp_connection_progress(connection);

@@ -197,6 +197,31 @@ static struct tcp_message *find_waiting(struct tcp_receiver *r, int tag)
 	return NULL;
 }
 
+static void note_posted(struct tcp_connection *connection, int count, int tag, size_t bytes)
+{
+	struct tcp_receiver *r = &connection->r;
+
+	r->posts_differ |= count != 1 || (r->posted_sequence && tag != r->posted_tag);
+	r->posted_tag = tag;
+	r->posted_sequence++;
+	if (bytes <= connection->transport->params->eager_bytes)
+		r->long_messages = false; /* this one will not be announced */
+}
+
+/* How many messages the sender may send without asking, beyond those it has announced: told before they run out. */
+static bool should_promise(const struct tcp_connection *connection)
+{
+	const struct tcp_receiver *r = &connection->r;
+	int32_t left = (int32_t)(r->ready_told - r->next_sequence);
+	int32_t posted = (int32_t)(r->posted_sequence - r->next_sequence);
+
+	if (r->ready_again)
+		return true;
+	if (connection->active_count > 1 || r->posts_differ || !r->long_messages || !pace_may_promise(r->pace))
+		return false;
+	return posted > 0 && (left <= 0 || 2 * left <= posted);
+}
+
 int tcp_receiver_receive(struct tcp_connection *connection, int count, void *const *data, const size_t *bytes,
 			 const int *tags, uint64_t now_ns, struct tcp_request **ret)
 {
@@ -206,6 +231,7 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 	if (!request)
 		return 0;
 	request->count = request->open_count = (unsigned)count;
+	note_posted(connection, count, tags[0], bytes[0]);
 	for (int i = 0; i < count; i++)
 		request->slots[i] = (struct tcp_receive_slot){ .data = data[i], .bytes = bytes[i], .tag = tags[i] };
 	request->next = NULL;
@@ -247,7 +273,7 @@ static struct tcp_message *message_begin(struct tcp_connection *connection, cons
 		return NULL;
 	message->sequence = frame->message;
 	message->tag = frame->tag;
-	message->received = 0;
+	message->received = message->accepted = 0;
 	message->request = NULL;
 	message->state = TCP_MESSAGE_WAITS;
 	return message;
@@ -270,6 +296,7 @@ static int eager_arrived(struct tcp_connection *connection, struct tcp_stream *s
 	if (!message)
 		return -EPROTO;
 	message->eager = true;
+	r->long_messages = false;
 	message->size = frame->payload_bytes;
 	message->eager_begin = frame->value;
 	message->eager_end = frame->value + used;
@@ -290,6 +317,7 @@ static int announce_arrived(struct tcp_connection *connection, const struct tcp_
 	struct tcp_message *message;
 	struct tcp_request *request;
 	unsigned index;
+	int error;
 
 	if (!frame->value || frame->value > TRANSPORT_MAX_MESSAGE_BYTES)
 		return -EPROTO;
@@ -302,8 +330,16 @@ static int announce_arrived(struct tcp_connection *connection, const struct tcp_
 	message->size = frame->value;
 	message->grant_told = 0;
 	message->done_told = false;
+	connection->r.long_messages = true;
 	find_slot(connection, frame->tag, &request, &index);
-	return request ? match(connection, message, request, index, now_ns) : 0;
+	if (!request)
+		return 0;
+	error = match(connection, message, request, index, now_ns);
+	if (error < 0 || (int32_t)(message->sequence - connection->r.ready_told) >= 0)
+		return error;
+	message->grant_told = message->size; /* promised: its data is on the way behind this frame */
+	connection->r.expected_bytes += message->size;
+	return 0;
 }
 
 static int data_arrived(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame)
@@ -312,8 +348,9 @@ static int data_arrived(struct tcp_connection *connection, struct tcp_stream *st
 
 	if (message->sequence != frame->message || message->state != TCP_MESSAGE_COMES || message->eager ||
 	    frame->value >= message->grant_told || frame->payload_bytes > message->grant_told - frame->value ||
-	    frame->payload_bytes > message->size - message->received)
+	    frame->payload_bytes > message->size - message->accepted)
 		return -EPROTO;
+	message->accepted += frame->payload_bytes;
 	stream->rx_position += TCP_WIRE_FRAME_BYTES;
 	stream->rx_frame = *frame;
 	stream->rx_left = frame->payload_bytes;
@@ -348,6 +385,8 @@ void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_s
 {
 	struct tcp_message *message = message_of(&connection->r, stream->rx_frame.message);
 
+	if (stream->rx_left && stream->rx_frame.type == TCP_FRAME_DATA)
+		message->accepted -= stream->rx_left; /* these come again */
 	if (!stream->rx_left || stream->rx_frame.type != TCP_FRAME_EAGER)
 		return;
 	if (message->request)
@@ -459,6 +498,17 @@ static bool tell_positions(struct tcp_connection *connection, struct tcp_stream 
 			return false;
 		r->window_told = r->window_free;
 	}
+	if (should_promise(connection)) {
+		struct tcp_frame ready = { .type = TCP_FRAME_READY, .message = r->posted_sequence,
+					   .value = (uint32_t)r->posted_tag };
+
+		if (r->ready_again && (r->posts_differ || !pace_may_promise(r->pace)))
+			ready.message = r->ready_told; /* no more than what it knew */
+		if (!tell(connection, lead, ready))
+			return false;
+		r->ready_told = ready.message;
+		r->ready_again = false;
+	}
 	frame.type = TCP_FRAME_ACK;
 	frame.value = 0;
 	for (unsigned i = 0; connection->active_count > 1 && i < connection->stream_count; i++) {
@@ -514,8 +564,23 @@ void tcp_receiver_retell(struct tcp_connection *connection)
 	}
 	r->floor_told = r->floor_sequence - 1;
 	r->window_told = 0;
+	r->ready_again = r->ready_told != 0;
 	r->control_pending = true;
 	for (unsigned i = 0; i < connection->stream_count; i++)
 		if (!connection->streams[i].live)
 			tcp_failover_send_dead(connection, &connection->streams[i]);
+}
+
+bool tcp_receiver_expects_data(const struct tcp_connection *connection)
+{
+	const struct tcp_receiver *r = &connection->r;
+
+	return r->expected_bytes || (int32_t)(r->ready_told - r->next_sequence) > 0;
+}
+
+bool tcp_receiver_has_to_tell(const struct tcp_connection *connection)
+{
+	const struct tcp_receiver *r = &connection->r;
+
+	return r->control_pending || r->open_messages || connection->active_count > 1 || should_promise(connection);
 }

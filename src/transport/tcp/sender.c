@@ -141,6 +141,9 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	request->tag = tag;
 	request->sequence = s->next_sequence;
 	request->granted = request->next_offset = 0;
+	s->tags_differ |= s->next_sequence && tag != s->ready_tag;
+	if (!s->next_sequence)
+		s->ready_tag = tag;
 	if (bytes <= connection->transport->params->eager_bytes) {
 		if (!queue_eager(connection, lead, request)) {
 			request->used = false;
@@ -158,7 +161,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 		s->request_of[request->sequence % TCP_MESSAGES] = (uint8_t)(request - connection->requests);
 		open_append(connection, request);
 		/* With others under way the caller is about to test one of them; this goes out with their bytes then. */
-		if (!others)
+		if (!others || (int32_t)(request->sequence - s->ready_sequence) < 0)
 			tcp_sender_pump(connection, now_ns);
 	}
 	s->next_sequence++;
@@ -185,8 +188,13 @@ static struct tcp_stream *pick_stream(struct tcp_connection *connection)
 	const uint64_t segment = connection->transport->params->segment_bytes;
 	unsigned first = any_active_live(connection) ? 0 : connection->active_count;
 	unsigned end = first ? connection->stream_count : connection->active_count;
-	struct tcp_stream *best = NULL;
+	struct tcp_stream *best = &connection->streams[connection->s.lead];
 	uint64_t best_ns = UINT64_MAX;
+
+	/* Nothing to balance; and promised messages have to stay behind their announcements. */
+	if (connection->active_count == 1)
+		return best->live && tcp_stream_has_room(best) && !best->tx_full ? best : NULL;
+	best = NULL;
 
 	for (unsigned i = first; i < end; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
@@ -206,6 +214,21 @@ static struct tcp_stream *pick_stream(struct tcp_connection *connection)
 	return best;
 }
 
+/*
+ * Up to which byte. A promised message may go at once, but only behind its announcement on the same stream, or its data
+ * could come first.
+ */
+static uint64_t may_send(const struct tcp_connection *connection, const struct tcp_stream *stream,
+			 const struct tcp_request *request)
+{
+	const struct tcp_sender *s = &connection->s;
+
+	if ((int32_t)(request->sequence - s->ready_sequence) >= 0 || s->tags_differ || stream->index != s->lead ||
+	    order_is_held(connection))
+		return request->granted;
+	return request->size;
+}
+
 /* Queues the next granted piece of the oldest message that has one. 0: there is none. */
 static size_t cut_frame(struct tcp_connection *connection, struct tcp_stream *stream)
 {
@@ -215,10 +238,11 @@ static size_t cut_frame(struct tcp_connection *connection, struct tcp_stream *st
 	for (struct tcp_request *request = connection->open_first; request; request = request->next) {
 		struct tcp_frame frame = { .type = TCP_FRAME_DATA, .message = request->sequence,
 					   .value = request->next_offset };
-		uint64_t bytes = request->granted - request->next_offset;
+		uint64_t limit = may_send(connection, stream, request), bytes;
 
-		if (!bytes)
+		if (limit <= request->next_offset) /* below it, too: a promise may rest while the lead changes */
 			continue;
+		bytes = limit - request->next_offset;
 		if (bytes > longest)
 			bytes = longest;
 		frame.payload_bytes = (uint32_t)bytes;
@@ -419,6 +443,11 @@ int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *from,
 		return granted(connection, frame);
 	case TCP_FRAME_DONE:
 		return done_arrived(connection, frame);
+	case TCP_FRAME_READY:
+		if (connection->active_count == 1 && (int32_t)frame->value == connection->s.ready_tag &&
+		    (int32_t)(frame->message - connection->s.ready_sequence) > 0)
+			connection->s.ready_sequence = frame->message;
+		return 0;
 	case TCP_FRAME_EAGER_DONE:
 		return window_freed(&connection->s, frame->value);
 	default:

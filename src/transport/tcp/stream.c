@@ -182,9 +182,9 @@ static int consume(struct tcp_connection *connection, struct tcp_stream *stream,
  * acknowledgement before the call returns, about a microsecond; peeking does not, and the bytes are taken off the socket by
  * the next read, when nobody waits for it.
  */
-static ssize_t peek(struct tcp_stream *stream)
+static ssize_t peek(struct tcp_stream *stream, size_t most)
 {
-	ssize_t got = sys_recv(stream->fd, stream->staging, stream->staging_bytes, MSG_PEEK);
+	ssize_t got = sys_recv(stream->fd, stream->staging, most, MSG_PEEK);
 
 	if (got > 0)
 		stream->peeked = (size_t)got;
@@ -233,8 +233,8 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 		parts[count++] = (struct iovec){ stream->staging + staged, most - staged };
 		wanted += most - staged;
 	}
-	if (stream->quiet_polls > QUIET_POLLS && !staged && !stream->rx_left && most == stream->staging_bytes)
-		got = peek(stream);
+	if (stream->quiet_polls > QUIET_POLLS && !staged && !stream->rx_left)
+		got = peek(stream, most);
 	else
 		got = count == 1 ? sys_recv(stream->fd, parts[0].iov_base, parts[0].iov_len, 0) :
 				   sys_readv(stream->fd, parts, count);

@@ -121,6 +121,7 @@ struct tcp_message {
 	bool eager;
 	int tag;
 	uint64_t size, received;
+	uint64_t accepted; /* received and begun, on any stream: a late byte for a finished message cannot be */
 	uint64_t eager_begin, eager_end; /* place in the window */
 	struct tcp_request *request;
 	unsigned slot;
@@ -137,6 +138,10 @@ struct tcp_eager_kept {
 
 struct tcp_sender {
 	uint32_t next_sequence;
+	/* What READY said: receives wait for the messages before this one, if all of them have this tag. */
+	uint32_t ready_sequence;
+	int ready_tag;
+	bool tags_differ;
 	uint8_t lead;                     /* announcements and eager messages go here, in order */
 	uint8_t request_of[TCP_MESSAGES]; /* sequence → index in requests, 0xff: none */
 	uint8_t *window;                  /* eager messages until the receiver is through with them */
@@ -157,6 +162,16 @@ struct tcp_receiver {
 	uint32_t eager_walk;              /* sequence up to which window_free was worked out */
 	uint8_t *window;
 	uint64_t window_bytes, window_free, window_told;
+	/*
+	 * Receives posted one by one, all with one tag, meet the messages in their order: message n has receive n. Then
+	 * the sender can be told of receives before it has messages for them, if the pace allows it.
+	 */
+	uint32_t posted_sequence;         /* receives posted so far */
+	uint32_t ready_told;              /* the sender may send messages before this one without a grant */
+	int posted_tag;
+	bool posts_differ;                /* groups, or several tags: no promises on this connection */
+	bool ready_again;                 /* to be told again */
+	bool long_messages;               /* the last message was an announced one: worth a promise */
 	uint64_t expected_bytes;          /* told the sender to send, not here yet */
 	uint32_t open_messages;           /* announced and not done */
 	uint32_t untold_done;             /* completed since the last flush */
@@ -349,6 +364,9 @@ int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *s
 /* An eager frame whose stream died half-way: as if it had never begun. */
 void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_stream *stream);
 void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns);
+/* Announced data may come: what is read beyond a payload must stay within the uncounted copy. */
+bool tcp_receiver_expects_data(const struct tcp_connection *connection);
+bool tcp_receiver_has_to_tell(const struct tcp_connection *connection);
 /* Everything ever told is told again: the stream that carried it is gone. */
 void tcp_receiver_retell(struct tcp_connection *connection);
 void tcp_receiver_fini(struct tcp_connection *connection);

@@ -303,6 +303,7 @@ const char *tcp_frame_type_str(enum tcp_frame_type type)
 		[TCP_FRAME_ANNOUNCE] = "announce",   [TCP_FRAME_DATA] = "data",
 		[TCP_FRAME_SUSPECT] = "suspect",     [TCP_FRAME_GRANT] = "grant",
 		[TCP_FRAME_DONE] = "done",           [TCP_FRAME_EAGER_DONE] = "eager done",
+		[TCP_FRAME_READY] = "ready",
 		[TCP_FRAME_ACK] = "acknowledgement", [TCP_FRAME_DEAD] = "dead",
 		[TCP_FRAME_TRUNCATED] = "truncated", [TCP_FRAME_HEARTBEAT] = "heartbeat",
 		[TCP_FRAME_BYE] = "bye",

@@ -77,6 +77,7 @@ enum tcp_frame_type {
 	TCP_FRAME_GRANT,     /* message, value: it may send up to this byte */
 	TCP_FRAME_DONE,      /* message: every byte is in place. value: every message before this one is done, too */
 	TCP_FRAME_EAGER_DONE,/* value: the eager window is free up to here */
+	TCP_FRAME_READY,     /* message: receives are posted for every message before it, all with the tag in value */
 	TCP_FRAME_ACK,       /* the acknowledgement alone */
 	TCP_FRAME_DEAD,      /* that stream was stopped for good at that position */
 	TCP_FRAME_TRUNCATED, /* message was longer than the receive it matched (value): the connection is over */
