@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -92,22 +91,24 @@ static int dial_hello(struct tcp_transport *transport, struct tcp_dial *dial, ui
 	return 0;
 }
 
-static int refusal(struct tcp_transport *transport, const struct tcp_dial *dial, uint16_t version)
+static int other_version(const struct tcp_transport *transport, const struct tcp_dial *dial, uint16_t version)
 {
 	char text[TCP_ADDRESS_TEXT];
 
-	switch (dial->welcome.status) {
-	case TCP_WELCOME_VERSION:
-		log_warn("host %s (%s) speaks version %u of Tributary's protocol, this host (%s) speaks %u: install the "
-			 "same release on both",
-			 dial->welcome.host, tcp_socket_text(&dial->peer, text), version, transport->host,
-			 TCP_WIRE_VERSION);
-		return -EPROTO;
-	case TCP_WELCOME_SECRET:
-		return -ECONNREFUSED; /* its listener is gone */
-	default:
-		return -EBUSY;
-	}
+	log_warn("host %s (%s) speaks version %u of Tributary's protocol, this host (%s) speaks %u: install the same "
+		 "release on both",
+		 dial->host, tcp_socket_text(&dial->peer, text), version, transport->host, TCP_WIRE_VERSION);
+	return -EPROTO;
+}
+
+static int no_plugin(const struct tcp_transport *transport, const struct tcp_dial *dial)
+{
+	char text[TCP_ADDRESS_TEXT];
+
+	log_warn("what answers at %s of host %s does not speak Tributary's protocol, host %s got nonsense from it: is a "
+		 "proxy between them, or another service on that port? TRIBUTARY_PORTS chooses others",
+		 tcp_socket_text(&dial->peer, text), dial->host, transport->host);
+	return -EPROTO;
 }
 
 static int dial_welcome(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
@@ -124,17 +125,16 @@ static int dial_welcome(struct tcp_transport *transport, struct tcp_dial *dial, 
 	if (dial->count < TCP_WIRE_WELCOME_BYTES)
 		return 0;
 	r = tcp_wire_get_welcome(dial->bytes, &dial->welcome, &version);
-	if (r == -EPROTO) {
-		dial->welcome.status = TCP_WELCOME_VERSION;
-		snprintf(dial->welcome.host, sizeof(dial->welcome.host), "?");
-		return refusal(transport, dial, version);
-	}
+	if (r == -EPROTO || (r == 0 && dial->welcome.status == TCP_WELCOME_VERSION))
+		return other_version(transport, dial, version);
 	if (r < 0)
-		return -EPROTO;
+		return no_plugin(transport, dial);
+	if (dial->welcome.status == TCP_WELCOME_SECRET)
+		return -ECONNREFUSED; /* its listener is gone */
 	if (dial->welcome.status != TCP_WELCOME_OK)
-		return refusal(transport, dial, version);
+		return -EBUSY;
 	if (dial->welcome.connection_id != dial->hello.connection_id || !dial->welcome.rail_count)
-		return -EPROTO;
+		return no_plugin(transport, dial);
 	dial->state = TCP_DIAL_READY;
 	return 0;
 }
@@ -237,6 +237,7 @@ static void set_up_dial(struct tcp_transport *transport, struct tcp_connector *c
 	};
 	memcpy(dial->hello.secret, connector->handle.secret, TCP_WIRE_SECRET_BYTES);
 	memcpy(dial->hello.host, transport->host, TCP_WIRE_HOST_BYTES);
+	memcpy(dial->host, connector->handle.host, TCP_WIRE_HOST_BYTES);
 }
 
 static int connector_new(struct tcp_transport *transport, int device, int traffic_class,

@@ -177,6 +177,30 @@ static void find_slot(struct tcp_connection *connection, int tag, struct tcp_req
 	*ret_index = 0;
 }
 
+/* An eager message that is whole and lies in the window goes to its receive. */
+static int take_kept(struct tcp_connection *connection, struct tcp_message *message, struct tcp_request *request,
+		     unsigned index, uint64_t now_ns)
+{
+	struct tcp_receiver *r = &connection->r;
+	int error = match(connection, message, request, index, now_ns);
+
+	if (error < 0)
+		return error;
+	copy_bytes(request->slots[index].data, r->window + message->eager_begin % r->window_bytes,
+		   (size_t)message->size);
+	eager_complete(connection, message);
+	return 0;
+}
+
+static int match_kept(struct tcp_connection *connection, struct tcp_message *message, uint64_t now_ns)
+{
+	struct tcp_request *request;
+	unsigned index;
+
+	find_slot(connection, message->tag, &request, &index);
+	return request ? take_kept(connection, message, request, index, now_ns) : 0;
+}
+
 /* The oldest message that waits for a receive with this tag. */
 static struct tcp_message *find_waiting(struct tcp_receiver *r, int tag)
 {
@@ -246,15 +270,10 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 
 		if (!message)
 			continue;
-		r = match(connection, message, request, i, now_ns);
+		r = message->eager ? take_kept(connection, message, request, i, now_ns) :
+				     match(connection, message, request, i, now_ns);
 		if (r < 0)
 			return r;
-		if (message->eager) {
-			copy_bytes(request->slots[i].data,
-				   connection->r.window + message->eager_begin % connection->r.window_bytes,
-				   (size_t)message->size);
-			eager_complete(connection, message);
-		}
 	}
 	*ret = request;
 	return 0;
@@ -370,6 +389,8 @@ int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *s
 		r->next_sequence++;
 		if (message->state == TCP_MESSAGE_COMES)
 			eager_complete(connection, message);
+		else
+			return match_kept(connection, message, now_ns); /* a receive may have come while it did */
 		return 0;
 	}
 	stream->rx_position += bytes;

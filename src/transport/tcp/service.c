@@ -38,20 +38,23 @@ static bool closing_step(struct tcp_connection *connection, uint64_t now_ns)
 	return true;
 }
 
-static void connection_look(struct tcp_connection *connection)
+/* True when it wants to be looked at again soon. */
+static bool connection_look(struct tcp_connection *connection)
 {
 	uint64_t now_ns;
+	bool soon;
 
 	if (pthread_mutex_trylock(&connection->lock) != 0)
-		return; /* its caller is at work on it, and sees to the tick */
+		return false; /* its caller is at work on it, and sees to the tick */
 	now_ns = clock_now_ns(); /* under the lock: no earlier than any time noted in it */
 	tcp_connection_tick(connection, now_ns);
 	if (connection->closing && closing_step(connection, now_ns))
-		return;
+		return false;
+	soon = connection->closing || (!connection->error && connection->live_count < connection->stream_count);
 	pthread_mutex_unlock(&connection->lock);
+	return soon;
 }
 
-/* True when something wants to be looked at again soon. */
 static bool tick(struct tcp_transport *transport, uint64_t now_ns)
 {
 	struct tcp_connection *connection = transport->connections;
@@ -60,10 +63,9 @@ static bool tick(struct tcp_transport *transport, uint64_t now_ns)
 	while (connection) {
 		struct tcp_connection *next = connection->next;
 
-		if (connection->role == TCP_SENDER || connection->joined_count == connection->stream_count) {
-			soon |= connection->closing || connection->live_count < connection->stream_count;
-			connection_look(connection);
-		}
+		/* The streams of a connection still join under the transport's lock. */
+		if (connection->role == TCP_SENDER || connection->joined_count == connection->stream_count)
+			soon |= connection_look(connection);
 		connection = next;
 	}
 	for (int i = 0; i < transport->device_count; i++)

@@ -258,6 +258,7 @@ struct tcp_dial {
 	socklen_t peer_bytes;
 	int interface; /* to go out of; -1: any */
 	int traffic_class;
+	char host[TCP_WIRE_HOST_BYTES]; /* whose handle it was */
 	uint64_t retry_at_ns, deadline_ns;
 	unsigned refused;
 	int last_error;

@@ -1,0 +1,139 @@
+/*
+ * The TCP transport linked in, without the plugin around it: the same suite, and how often payload was copied. An
+ * announced message lands in its final buffer; only a small one may be copied, into the eager window and out of it.
+ */
+#include "base/copy.h"
+#include "base/params.h"
+#include "support/link.h"
+#include "support/runtime.h"
+#include "support/traffic.h"
+#include "support/transport_suite.h"
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MIB ((size_t)1024 * 1024)
+
+static struct params params;
+
+static void params_complain(void *arg, const char *sentence)
+{
+	(void)arg;
+	runtime_complain(EINVAL, "%s", sentence);
+}
+
+static void params_read(void)
+{
+	struct params_source source = params_from_environment();
+
+	params_load(&source, params_complain, NULL, &params);
+}
+
+static struct transport *opened(void)
+{
+	struct transport *transport;
+
+	assert_int_equal(transport_tcp.open(&params, &transport), 0);
+	return transport;
+}
+
+static void counts_reset(void)
+{
+	atomic_store(&copy_counts.calls, 0);
+	atomic_store(&copy_counts.bytes, 0);
+}
+
+/* Posts the receive first, as NCCL's receiver mostly does; then as many messages as asked for. */
+static void transfer(struct transport *transport, size_t bytes, unsigned messages, unsigned window, bool receiver_late)
+{
+	struct traffic_shape shape = { .name = "copies",
+				       .messages = messages,
+				       .min_bytes = bytes,
+				       .window = window,
+				       .receiver_late = receiver_late ? 50 : 0,
+				       .sender_late = receiver_late ? 0 : 50 };
+	struct link link;
+
+	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+	counts_reset();
+	assert_int_equal(traffic_between(&shape, runtime_seed(), 1, &transport_tcp, link.sender, link.receiver), 0);
+	link_close(&link);
+}
+
+static void announced_messages_are_not_copied(void **state)
+{
+	static const size_t sizes[] = { MIB, 8 * MIB + 1, 100001 };
+	struct transport *transport = opened();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		assert_true(sizes[i] > params.eager_bytes);
+		transfer(transport, sizes[i], 24, 8, false);
+		assert_int_equal(atomic_load(&copy_counts.calls), 0);
+		assert_int_equal(atomic_load(&copy_counts.bytes), 0);
+	}
+	transport_tcp.close(transport);
+}
+
+/* Announced before anybody receives it: it waits at the sender, and is not copied either. */
+static void an_announced_message_waits_at_its_sender(void **state)
+{
+	struct transport *transport = opened();
+
+	(void)state;
+	transfer(transport, MIB, 24, 8, true);
+	assert_int_equal(atomic_load(&copy_counts.calls), 0);
+	transport_tcp.close(transport);
+}
+
+static void the_smallest_announced_message_is_not_copied(void **state)
+{
+	struct transport *transport = opened();
+
+	(void)state;
+	transfer(transport, params.eager_bytes + 1, 100, 8, false);
+	assert_int_equal(atomic_load(&copy_counts.calls), 0);
+	transport_tcp.close(transport);
+}
+
+/* Shows that the count counts: an eager message is copied into its sender's window. */
+static void an_eager_message_is_copied_and_counted(void **state)
+{
+	struct transport *transport = opened();
+
+	(void)state;
+	assert_true(params.eager_bytes > COPY_UNCOUNTED_BYTES);
+	transfer(transport, params.eager_bytes, 50, 8, true);
+	assert_true(atomic_load(&copy_counts.calls) >= 50);
+	assert_true(atomic_load(&copy_counts.bytes) >= 50 * params.eager_bytes);
+	/* Into the window of the sender, out of the socket into that of the receiver, and out of it. */
+	assert_true(atomic_load(&copy_counts.bytes) <= 3 * 50 * params.eager_bytes);
+	transport_tcp.close(transport);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(announced_messages_are_not_copied),
+		cmocka_unit_test(an_announced_message_waits_at_its_sender),
+		cmocka_unit_test(the_smallest_announced_message_is_not_copied),
+		cmocka_unit_test(an_eager_message_is_copied_and_counted),
+	};
+	const char *filter;
+	int failed;
+
+	runtime_start("copies_test", 100);
+	params_read();
+	filter = runtime_setting("TEST_FILTER");
+	if (filter)
+		cmocka_set_test_filter(filter);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	return failed + transport_suite_run(&transport_tcp, &params, "tcp", TRANSPORT_SUITE_ROUNDS / 5);
+}

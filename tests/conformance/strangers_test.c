@@ -1,0 +1,352 @@
+/*
+ * Strangers at a listener's port: the real peer is served, what the process holds stays bounded, few lines are logged.
+ */
+#include "plugin_ops.h"
+#include "raw_peer.h"
+#include "support/link.h"
+#include "support/peer.h"
+#include "support/runtime.h"
+#include "transport/tcp/wire.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define STRANGERS        50
+#define FLOOD            10000
+#define FLOOD_AT_ONCE    200
+#define MAX_FDS          160 /* of the listening process, whoever connects */
+#define MAX_GROWTH_BYTES (32 << 20)
+#define MAX_WARNINGS     5
+
+/* ---- what a stranger does after it connected ---- */
+
+static void says_nothing(int fd, const struct tcp_wire_handle *handle, struct random *random)
+{
+	(void)fd, (void)handle, (void)random;
+}
+
+static void says_anything(int fd, const struct tcp_wire_handle *handle, struct random *random)
+{
+	uint8_t bytes[4096];
+	size_t count = 1 + random_below(random, sizeof(bytes));
+
+	(void)handle;
+	for (size_t i = 0; i < count; i++)
+		bytes[i] = (uint8_t)random_next(random);
+	raw_put(fd, bytes, count);
+}
+
+static void says_http(int fd, const struct tcp_wire_handle *handle, struct random *random)
+{
+	static const char text[] = "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: scanner\r\nAccept: */*\r\n"
+				   "Connection: keep-alive\r\nCache-Control: no-cache\r\nPragma: no-cache\r\n\r\n";
+
+	(void)handle, (void)random;
+	raw_put(fd, text, sizeof(text) - 1);
+}
+
+static void has_the_wrong_secret(int fd, const struct tcp_wire_handle *handle, struct random *random)
+{
+	struct tcp_wire_hello hello = raw_hello(handle, random);
+
+	hello.secret[random_below(random, sizeof(hello.secret))] ^= (uint8_t)(1 + random_below(random, 255));
+	raw_put_hello(fd, &hello, TCP_WIRE_HELLO_BYTES);
+}
+
+static void wants_another_listener(int fd, const struct tcp_wire_handle *handle, struct random *random)
+{
+	struct tcp_wire_hello hello = raw_hello(handle, random);
+
+	hello.listener_id += 1 + (uint32_t)random_below(random, 1000);
+	raw_put_hello(fd, &hello, TCP_WIRE_HELLO_BYTES);
+}
+
+static void stops_in_its_greeting(int fd, const struct tcp_wire_handle *handle, struct random *random)
+{
+	struct tcp_wire_hello hello = raw_hello(handle, random);
+
+	raw_put_hello(fd, &hello, random_below(random, TCP_WIRE_HELLO_BYTES));
+}
+
+/* It knows the secret; of its two streams only one ever comes. */
+static void stops_after_one_stream(int fd, const struct tcp_wire_handle *handle, struct random *random)
+{
+	struct tcp_wire_hello hello = raw_hello(handle, random);
+
+	raw_put_hello(fd, &hello, TCP_WIRE_HELLO_BYTES);
+}
+
+struct stranger_kind {
+	const char *name;
+	void (*acts)(int fd, const struct tcp_wire_handle *handle, struct random *random);
+	bool stays; /* with its socket open */
+};
+
+static const struct stranger_kind kinds[] = {
+	{ "port scan", says_nothing, false },
+	{ "half-open", says_nothing, true },
+	{ "random bytes", says_anything, false },
+	{ "random bytes, stays", says_anything, true },
+	{ "http", says_http, true },
+	{ "wrong secret", has_the_wrong_secret, true },
+	{ "another listener", wants_another_listener, true },
+	{ "stops in its greeting", stops_in_its_greeting, true },
+	{ "leaves in its greeting", stops_in_its_greeting, false },
+	{ "stops after one stream", stops_after_one_stream, true },
+};
+
+static void strangers_do_not_keep_the_peer_out(void **state)
+{
+	const struct stranger_kind *kind = *state;
+	struct transport *transport = raw_opened();
+	struct link link = { .ops = &plugin_ops };
+	struct plugin_ops_log log;
+	struct tcp_wire_handle handle;
+	struct sockaddr_in address;
+	struct random random;
+	int fds[STRANGERS];
+
+	random_init(&random, runtime_seed());
+	assert_int_equal(plugin_ops.listen(transport, 0, link.handle, &link.listener), 0);
+	address = raw_address(link.handle, &handle);
+	for (unsigned i = 0; i < STRANGERS; i++) {
+		fds[i] = raw_connect(&address, true);
+		assert_true(fds[i] >= 0);
+		kind->acts(fds[i], &handle, &random);
+		if (!kind->stays) {
+			close(fds[i]);
+			fds[i] = -1;
+		}
+		assert_int_equal(plugin_ops.accept(link.listener, &link.receiver), 0);
+		assert_null(link.receiver);
+	}
+	raw_real_peer_is_served(transport, &link);
+	for (unsigned i = 0; i < STRANGERS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	link_close(&link);
+	plugin_ops_log_take(&log);
+	assert_in_range(log.warnings, 0, MAX_WARNINGS);
+	plugin_ops.close(transport);
+}
+
+/* ---- ten thousand ---- */
+
+static int flood_role(int control, const char *argument)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int fds[FLOOD_AT_ONCE];
+	struct random random;
+	char token = 'd';
+	unsigned made = 0;
+
+	random_init(&random, 1);
+	address.sin_port = htons((uint16_t)strtoul(argument, NULL, 10));
+	for (unsigned i = 0; i < FLOOD_AT_ONCE; i++)
+		fds[i] = -1;
+	while (made < FLOOD) {
+		unsigned at = made % FLOOD_AT_ONCE;
+
+		if (fds[at] >= 0)
+			close(fds[at]);
+		fds[at] = raw_connect(&address, false);
+		if (fds[at] < 0) {
+			usleep(100);
+			continue;
+		}
+		if (made % 3 == 0)
+			says_anything(fds[at], NULL, &random);
+		made++;
+	}
+	return peer_write(control, &token, 1) < 0;
+}
+
+static int real_role(int control, const char *argument)
+{
+	struct transport *transport = raw_opened();
+	struct transport_connection *sender;
+	uint8_t handle[TRANSPORT_HANDLE_BYTES], data[1000];
+
+	(void)argument;
+	assert_int_equal(peer_read(control, handle, sizeof(handle)), 0);
+	assert_int_equal(link_connect(&plugin_ops, transport, 0, handle, &sender), 0);
+	pattern_fill(data, sizeof(data), 8);
+	assert_int_equal(link_send(&plugin_ops, sender, data, sizeof(data), 0), 0);
+	assert_int_equal(peer_read(control, handle, 1), 0);
+	plugin_ops.close_connection(sender);
+	plugin_ops.close(transport);
+	return 0;
+}
+
+/* The flood runs while real peers come, one after the other. */
+static void peers_during_the_flood(struct transport *transport, struct link *link, struct peer *flood,
+				   size_t resident_bytes)
+{
+	unsigned served = 0, most_fds = 0;
+	uint8_t data[1000];
+	size_t bytes;
+
+	(void)transport;
+	while (!peer_readable(flood->control) || served < 3) {
+		struct transport_connection *receiver;
+		struct peer real;
+
+		assert_int_equal(peer_start("real", "", &real), 0);
+		assert_int_equal(peer_write(real.control, link->handle, sizeof(link->handle)), 0);
+		assert_int_equal(link_accept(&plugin_ops, link->listener, &receiver), 0);
+		assert_int_equal(link_receive(&plugin_ops, receiver, data, sizeof(data), 0, &bytes), 0);
+		assert_int_equal(bytes, sizeof(data));
+		assert_true(pattern_wrong_at(data, bytes, 8) == SIZE_MAX);
+		most_fds = runtime_fd_count() > most_fds ? runtime_fd_count() : most_fds;
+		assert_int_equal(peer_write(real.control, "x", 1), 0);
+		assert_int_equal(peer_wait(&real, 20000), 0);
+		plugin_ops.close_connection(receiver);
+		served++;
+	}
+	print_message("%u peers served during the flood, at most %u descriptors\n", served, most_fds);
+	assert_in_range(most_fds, 0, MAX_FDS);
+	if (!runtime_sanitized())
+		assert_in_range(runtime_resident_bytes(), 0, resident_bytes + MAX_GROWTH_BYTES);
+}
+
+static void ten_thousand_strangers(void **state)
+{
+	struct transport *transport = raw_opened();
+	struct link link = { .ops = &plugin_ops };
+	size_t resident_bytes = runtime_resident_bytes();
+	struct tcp_wire_handle handle;
+	struct plugin_ops_log log;
+	struct peer flood;
+	char port[16];
+
+	(void)state;
+	assert_int_equal(plugin_ops.listen(transport, 0, link.handle, &link.listener), 0);
+	snprintf(port, sizeof(port), "%u", ntohs(raw_address(link.handle, &handle).sin_port));
+	assert_int_equal(peer_start("flood", port, &flood), 0);
+	peers_during_the_flood(transport, &link, &flood, resident_bytes);
+	assert_int_equal(peer_wait(&flood, 30000), 0);
+	plugin_ops_log_take(&log);
+	assert_in_range(log.warnings, 0, MAX_WARNINGS);
+	link_close(&link);
+	plugin_ops.close(transport);
+}
+
+/* ---- peers that know the secret and then talk nonsense ---- */
+
+/* A frame that decodes, with fields near and beyond every limit. */
+static void random_frame(struct random *random, uint8_t *bytes)
+{
+	static const uint64_t values[] = {
+		0,          1,         511, 512, 4096, 65535, 65536, 1 << 20, 1ULL << 32, 1ULL << 40, (1ULL << 40) + 1,
+		1ULL << 63, UINT64_MAX
+	};
+	struct tcp_frame frame = {
+		.type = (uint8_t)random_below(random, TCP_FRAME_TYPE_COUNT + 1),
+		.stream = (uint8_t)random_below(random, 4),
+		.epoch = (uint16_t)random_below(random, 3),
+		.message = random_below(random, 4) ? (uint32_t)random_below(random, 4) : (uint32_t)random_next(random),
+		.value = values[random_below(random, sizeof(values) / sizeof(values[0]))],
+		.position = values[random_below(random, sizeof(values) / sizeof(values[0]))],
+		.payload_bytes = (uint32_t)values[random_below(random, 9)],
+		.tag = (int32_t)random_below(random, 3),
+	};
+
+	tcp_wire_put_frame(&frame, bytes);
+}
+
+/* Whatever it says, the process lives, the receive ends or waits, and its neighbours are not disturbed. */
+static void nonsense_harms_nobody_else(void **state)
+{
+	struct transport *transport = raw_opened();
+	struct link link = { .ops = &plugin_ops };
+	struct tcp_wire_handle handle;
+	struct sockaddr_in address;
+	struct random random;
+	uint8_t *buffer = malloc(1 << 20);
+
+	(void)state;
+	random_init(&random, runtime_seed());
+	assert_int_equal(link_open(&plugin_ops, transport, 0, &link), 0);
+	address = raw_address(link.handle, &handle);
+	for (unsigned round = 0; round < 200; round++) {
+		struct tcp_wire_hello hello = raw_hello(&handle, &random);
+		struct transport_connection *receiver;
+		struct transport_request *request = NULL;
+		uint8_t frame[TCP_WIRE_FRAME_BYTES];
+		void *data = buffer, *registration = NULL;
+		size_t bytes = 1 + random_below(&random, 1 << 20);
+		int fds[2], tag = 0, r = 0;
+
+		for (unsigned i = 0; i < 2; i++) {
+			hello.stream = (uint8_t)i;
+			fds[i] = raw_stream(&address, &hello);
+		}
+		assert_int_equal(link_accept(&plugin_ops, link.listener, &receiver), 0);
+		r = plugin_ops.receive(receiver, 1, &data, &bytes, &tag, &registration, &request);
+		for (uint64_t i = 1 + random_below(&random, 12); i > 0; i--) {
+			random_frame(&random, frame);
+			raw_put(fds[random_below(&random, 2)], frame, sizeof(frame));
+			for (unsigned k = 0; k < 3 && r == 0 && request; k++) {
+				bool done = false;
+
+				r = plugin_ops.test(request, &done, NULL);
+				request = done ? NULL : request;
+			}
+		}
+		assert_true(r == 0 || r == -EREMOTEIO || r == -ENOTRECOVERABLE || r == -EIO || r == -EINVAL);
+		close(fds[0]);
+		close(fds[1]);
+		plugin_ops.close_connection(receiver);
+		if (round % 20 == 0)
+			assert_int_equal(link_exchange(&link, 100000, round), 0);
+	}
+	assert_int_equal(link_exchange(&link, 1000000, 7), 0);
+	link_close(&link);
+	plugin_ops.close(transport);
+	free(buffer);
+}
+
+int main(int argc, char **argv)
+{
+	enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+	static const struct peer_role roles[] = {
+		{ "flood", flood_role },
+		{ "real", real_role },
+		{ NULL, NULL },
+	};
+	const struct CMUnitTest others[] = {
+		cmocka_unit_test(ten_thousand_strangers),
+		cmocka_unit_test(nonsense_harms_nobody_else),
+	};
+	static struct stranger_kind states[KINDS];
+	struct CMUnitTest tests[KINDS];
+	const char *filter;
+	int failed;
+
+	peer_main(argc, argv, roles, 60);
+	runtime_start("strangers_test", 110);
+	filter = runtime_setting("TEST_FILTER");
+	if (filter)
+		cmocka_set_test_filter(filter);
+	for (unsigned i = 0; i < KINDS; i++) {
+		states[i] = kinds[i];
+		tests[i] = (struct CMUnitTest){ .name = kinds[i].name,
+						.test_func = strangers_do_not_keep_the_peer_out,
+						.initial_state = &states[i] };
+	}
+	failed = _cmocka_run_group_tests("strangers", tests, KINDS, NULL, NULL);
+	return failed + cmocka_run_group_tests(others, NULL, NULL);
+}

@@ -1,0 +1,501 @@
+/*
+ * Peers that vanish, in every state, in every way: killed, stopped, gone without closing, killed while a child holds
+ * their sockets. The survivor has its error within TRIBUTARY_TIMEOUT. Each state is met at least ROUNDS times in each
+ * way, at moments taken from the seed. And peers that are only slow: they are left alone.
+ */
+#include "plugin_ops.h"
+#include "support/link.h"
+#include "support/peer.h"
+#include "support/runtime.h"
+#include "support/traffic.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define ROUNDS     20
+#define AT_ONCE    40
+#define TIMEOUT_MS 2000 /* as runtime_start sets it */
+#define SLACK_MS   700  /* scheduling, with dozens of processes on few cores */
+
+enum vanish_state {
+	VANISH_LISTENING,  /* it never accepts */
+	VANISH_CONNECTING, /* after some steps of connect */
+	VANISH_IDLE,
+	VANISH_SENDING,   /* sends outstanding, nobody receives */
+	VANISH_RECEIVING, /* receives outstanding, nobody sends */
+	VANISH_TRANSFERRING,
+	VANISH_CLOSING, /* it has just closed, with sends outstanding */
+	VANISH_STATE_COUNT
+};
+
+enum vanish_way { VANISH_KILL, VANISH_STOP, VANISH_EXIT, VANISH_HELD, VANISH_WAY_COUNT };
+
+static const char *const state_names[VANISH_STATE_COUNT] = {
+	"listening", "connecting", "idle", "sending", "receiving", "transferring", "closing",
+};
+
+static const struct traffic_shape shape = {
+	.name = "until it vanishes",
+	.messages = 96,
+	.max_bytes = 1 << 20,
+	.window = 8,
+	.group_max = 2,
+};
+
+/* What both processes of a case know. */
+struct script {
+	unsigned state, way, victim_sends;
+	uint64_t seed;
+};
+
+static void script_write(const struct script *script, char *text, size_t bytes)
+{
+	snprintf(text, bytes, "%u %u %u %" PRIx64, script->state, script->way, script->victim_sends, script->seed);
+}
+
+/* ---- the victim ---- */
+
+/* Holds what its parent held, like a data loader, until the test kills it. */
+static pid_t holder_start(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		alarm(60);
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
+static int victim_connection(const struct script *script, struct transport *transport, int control,
+			     struct transport_connection **ret)
+{
+	uint8_t handle[TRANSPORT_HANDLE_BYTES];
+	struct transport_listener *listener;
+	struct random random;
+	int r;
+
+	random_init(&random, script->seed);
+	if (script->victim_sends) {
+		r = peer_read(control, handle, sizeof(handle));
+		if (r == 0 && script->state != VANISH_CONNECTING)
+			return link_connect(&plugin_ops, transport, 0, handle, ret);
+		for (uint64_t i = random_below(&random, 40); i > 0 && r == 0 && !*ret; i--)
+			r = plugin_ops.connect(transport, 0, -1, handle, ret);
+		return r;
+	}
+	r = plugin_ops.listen(transport, 0, handle, &listener);
+	if (r == 0)
+		r = peer_write(control, handle, sizeof(handle));
+	return r < 0 || script->state == VANISH_LISTENING ? r : link_accept(&plugin_ops, listener, ret);
+}
+
+/* In the state; says so; then goes on until it is struck. */
+static int victim_lives(const struct script *script, int control, struct traffic_end *end)
+{
+	bool traffic = script->state == VANISH_TRANSFERRING;
+	pid_t holder = script->way == VANISH_HELD ? holder_start() : 0;
+	char order;
+	int r = 0;
+
+	if (script->state >= VANISH_SENDING)
+		r = traffic_step(end);
+	if (script->state == VANISH_CLOSING)
+		plugin_ops.close_connection(end->connection);
+	if (r >= 0)
+		r = peer_write(control, &holder, sizeof(holder));
+	while (r >= 0 && !peer_readable(control)) {
+		if (traffic && end->completed < end->total)
+			r = traffic_step(end);
+		else
+			usleep(1000);
+	}
+	if (r >= 0)
+		r = peer_read(control, &order, 1);
+	_exit(r < 0); /* without closing anything */
+}
+
+static int victim_role(int control, const char *argument)
+{
+	struct transport_connection *connection = NULL;
+	struct traffic_end *end = calloc(1, sizeof(*end));
+	struct transport *transport;
+	struct traffic_plan plan;
+	struct script script;
+	int r;
+
+	if (!end ||
+	    sscanf(argument, "%u %u %u %" SCNx64, &script.state, &script.way, &script.victim_sends, &script.seed) != 4)
+		return 2;
+	plugin_ops_choose(0);
+	r = plugin_ops.open(NULL, &transport);
+	if (r == 0)
+		r = victim_connection(&script, transport, control, &connection);
+	if (r == 0)
+		r = traffic_plan_init(&shape, script.seed, TRANSPORT_MAX_RECVS, &plan);
+	if (r < 0)
+		return runtime_complain(1, "%s: the victim cannot start: %d", state_names[script.state], r);
+	traffic_end_init(end, &plugin_ops, connection, &plan, script.victim_sends);
+	return victim_lives(&script, control, end);
+}
+
+/* ---- the survivor ---- */
+
+struct survivor {
+	struct script script;
+	struct peer peer;
+	pid_t holder;
+	struct link link; /* only one end of it is here */
+	struct traffic_plan plan;
+	struct traffic_end end;
+	uint64_t steps, struck_ns, over_ns;
+	bool connecting;
+};
+
+static void survivor_start(struct survivor *survivor, struct transport *transport)
+{
+	struct script *script = &survivor->script;
+	char text[64];
+
+	if (script->state == VANISH_LISTENING || script->state == VANISH_RECEIVING)
+		script->victim_sends = 0;
+	else if (script->state == VANISH_CONNECTING || script->state == VANISH_SENDING ||
+		 script->state == VANISH_CLOSING)
+		script->victim_sends = 1;
+	else
+		script->victim_sends = script->seed & 1;
+	survivor->link.ops = &plugin_ops;
+	script_write(script, text, sizeof(text));
+	assert_int_equal(peer_start("victim", text, &survivor->peer), 0);
+	if (script->victim_sends) {
+		assert_int_equal(plugin_ops.listen(transport, 0, survivor->link.handle, &survivor->link.listener), 0);
+		assert_int_equal(peer_write(survivor->peer.control, survivor->link.handle, TRANSPORT_HANDLE_BYTES), 0);
+	}
+}
+
+/* Until the victim says that it is in its state. */
+static void survivor_meet(struct survivor *survivor, struct transport *transport)
+{
+	const struct script *script = &survivor->script;
+	struct transport_connection *connection = NULL;
+
+	if (!script->victim_sends)
+		assert_int_equal(peer_read(survivor->peer.control, survivor->link.handle, TRANSPORT_HANDLE_BYTES), 0);
+	survivor->connecting = script->state == VANISH_LISTENING || script->state == VANISH_CONNECTING;
+	if (!survivor->connecting) {
+		if (script->victim_sends)
+			assert_int_equal(link_accept(&plugin_ops, survivor->link.listener, &connection), 0);
+		else
+			assert_int_equal(link_connect(&plugin_ops, transport, 0, survivor->link.handle, &connection),
+					 0);
+	}
+	if (script->victim_sends)
+		survivor->link.receiver = connection;
+	else
+		survivor->link.sender = connection;
+	assert_int_equal(traffic_plan_init(&shape, script->seed, TRANSPORT_MAX_RECVS, &survivor->plan), 0);
+	traffic_end_init(&survivor->end, &plugin_ops, connection, &survivor->plan, !script->victim_sends);
+	assert_int_equal(peer_read(survivor->peer.control, &survivor->holder, sizeof(survivor->holder)), 0);
+}
+
+static void survivor_strike(struct survivor *survivor)
+{
+	char order = 'x';
+
+	switch (survivor->script.way) {
+	case VANISH_STOP:
+		kill(survivor->peer.pid, SIGSTOP);
+		break;
+	case VANISH_EXIT:
+		assert_int_equal(peer_write(survivor->peer.control, &order, 1), 0);
+		break;
+	default:
+		kill(survivor->peer.pid, SIGKILL);
+	}
+	survivor->struck_ns = runtime_now_ns();
+}
+
+/* One end of the connection that is being made; a victim that connects may never get as far as that. */
+static int survivor_connects(struct survivor *survivor, struct transport *transport)
+{
+	bool slow = survivor->script.way == VANISH_STOP || survivor->script.way == VANISH_HELD;
+	uint64_t wait_ns = (slow ? TIMEOUT_MS : TIMEOUT_MS / 10) * 1000000ULL;
+	struct transport_connection **connection;
+	int r;
+
+	if (survivor->script.victim_sends) {
+		connection = &survivor->link.receiver;
+		r = plugin_ops.accept(survivor->link.listener, connection);
+		/* Nothing tells that a peer will never come. */
+		if (r == 0 && !*connection && survivor->struck_ns && runtime_now_ns() > survivor->struck_ns + wait_ns) {
+			survivor->struck_ns = runtime_now_ns();
+			r = -EREMOTEIO;
+		}
+	} else {
+		connection = &survivor->link.sender;
+		r = plugin_ops.connect(transport, 0, -1, survivor->link.handle, connection);
+	}
+	if (r == 0 && *connection) {
+		survivor->end.connection = *connection;
+		survivor->connecting = false;
+	}
+	return r;
+}
+
+static void survivor_step(struct survivor *survivor, struct transport *transport)
+{
+	unsigned state = survivor->script.state;
+	bool waits = state == VANISH_IDLE || state == VANISH_SENDING || state == VANISH_RECEIVING;
+	int r;
+
+	if (survivor->connecting)
+		r = survivor_connects(survivor, transport);
+	else if (waits && !survivor->struck_ns)
+		r = 0;
+	else
+		r = traffic_step_until_error(&survivor->end);
+	if (survivor->struck_ns && r == -EREMOTEIO) {
+		survivor->over_ns = runtime_now_ns();
+		return;
+	}
+	/* It closed in good order before it was struck. */
+	if (state == VANISH_CLOSING && r == -EREMOTEIO) {
+		survivor_strike(survivor);
+		survivor->over_ns = survivor->struck_ns;
+		return;
+	}
+	if (r < 0)
+		fail_msg("%s: %d before it was due", state_names[state], r);
+	if (!survivor->struck_ns && survivor->steps-- == 0)
+		survivor_strike(survivor);
+}
+
+/* The listener that a vanished peer came to serves the next one. */
+static void survivor_listener_serves(struct survivor *survivor, struct transport *transport)
+{
+	struct link next = { .ops = &plugin_ops };
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+
+	memcpy(next.handle, survivor->link.handle, sizeof(next.handle));
+	while (!next.sender || !next.receiver) {
+		if (!next.sender)
+			assert_int_equal(plugin_ops.connect(transport, 0, -1, next.handle, &next.sender), 0);
+		if (!next.receiver)
+			assert_int_equal(plugin_ops.accept(survivor->link.listener, &next.receiver), 0);
+		assert_false(runtime_past(deadline_ns));
+	}
+	assert_int_equal(link_exchange(&next, 100000, 1), 0);
+	link_close(&next);
+}
+
+static void survivor_end(struct survivor *survivor, struct transport *transport)
+{
+	/* A stopped one is killed before its listener is asked: its half-made connection would be served first. */
+	peer_stop(&survivor->peer);
+	if (survivor->holder > 0)
+		kill(survivor->holder, SIGKILL);
+	if (survivor->script.state == VANISH_CONNECTING && !survivor->link.receiver)
+		survivor_listener_serves(survivor, transport);
+	link_close(&survivor->link);
+	traffic_end_fini(&survivor->end);
+	traffic_plan_fini(&survivor->plan);
+}
+
+/* Up to AT_ONCE cases at once; what the slowest of them took goes to *worst_ms. */
+static void batch(struct transport *transport, struct survivor *survivors, unsigned count, uint64_t *worst_ms)
+{
+	unsigned open = count;
+
+	for (unsigned i = 0; i < count; i++)
+		survivor_start(&survivors[i], transport);
+	for (unsigned i = 0; i < count; i++)
+		survivor_meet(&survivors[i], transport);
+	while (open) {
+		open = 0;
+		for (unsigned i = 0; i < count; i++) {
+			struct survivor *survivor = &survivors[i];
+
+			if (!survivor->over_ns)
+				survivor_step(survivor, transport);
+			open += !survivor->over_ns;
+			if (!survivor->over_ns && survivor->struck_ns &&
+			    runtime_now_ns() > survivor->struck_ns + 3 * TIMEOUT_MS * 1000000ULL)
+				fail_msg("%s: no error after %u ms", state_names[survivor->script.state],
+					 3 * TIMEOUT_MS);
+		}
+		runtime_nap();
+	}
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t took_ms = (survivors[i].over_ns - survivors[i].struck_ns) / 1000000;
+
+		if (took_ms > *worst_ms)
+			*worst_ms = took_ms;
+		survivor_end(&survivors[i], transport);
+	}
+}
+
+static void a_peer_that_vanishes_is_found(void **state)
+{
+	enum vanish_way way = *(const enum vanish_way *)*state;
+	struct survivor *survivors = calloc(AT_ONCE, sizeof(*survivors));
+	unsigned hits[VANISH_STATE_COUNT] = { 0 }, rounds = runtime_sanitized() ? 3 : ROUNDS;
+	unsigned total = rounds * VANISH_STATE_COUNT, count;
+	struct transport *transport;
+	struct random random;
+	uint64_t worst_ms = 0;
+
+	assert_non_null(survivors);
+	random_init(&random, runtime_seed() + way);
+	plugin_ops_choose(0);
+	assert_int_equal(plugin_ops.open(NULL, &transport), 0);
+	for (unsigned first = 0; first < total; first += count) {
+		count = total - first < AT_ONCE ? total - first : AT_ONCE;
+		memset(survivors, 0, AT_ONCE * sizeof(*survivors));
+		for (unsigned i = 0; i < count; i++) {
+			struct script *script = &survivors[i].script;
+
+			script->state = (first + i) % VANISH_STATE_COUNT;
+			script->way = way;
+			script->seed = random_next(&random) >> 16;
+			survivors[i].steps = random_below(&random, 300);
+			hits[script->state]++;
+		}
+		batch(transport, survivors, count, &worst_ms);
+	}
+	plugin_ops.close(transport);
+	free(survivors);
+	for (unsigned i = 0; i < VANISH_STATE_COUNT; i++)
+		assert_true(hits[i] >= rounds);
+	print_message("%u peers vanished; the slowest was found after %" PRIu64 " ms\n", total, worst_ms);
+	assert_true(worst_ms <= (TIMEOUT_MS + SLACK_MS) * (runtime_sanitized() ? 2 : 1));
+}
+
+/* ---- peers that are only slow ---- */
+
+/* Connects, and calls nothing for much longer than the time-out; then sends. */
+static int silent_role(int control, const char *argument)
+{
+	uint8_t handle[TRANSPORT_HANDLE_BYTES], *data = malloc(1000000);
+	struct transport_connection *connection;
+	struct transport *transport;
+	char token = 0;
+
+	(void)argument;
+	plugin_ops_choose(0);
+	assert_int_equal(plugin_ops.open(NULL, &transport), 0);
+	assert_int_equal(peer_read(control, handle, sizeof(handle)), 0);
+	assert_int_equal(link_connect(&plugin_ops, transport, 0, handle, &connection), 0);
+	usleep(5 * TIMEOUT_MS / 2 * 1000);
+	pattern_fill(data, 1000000, 4);
+	assert_int_equal(link_send(&plugin_ops, connection, data, 1000000, 0), 0);
+	assert_int_equal(peer_read(control, &token, 1), 0);
+	plugin_ops.close_connection(connection);
+	plugin_ops.close(transport);
+	free(data);
+	return 0;
+}
+
+static void a_live_peer_may_be_silent(void **state)
+{
+	struct transport_connection *connection;
+	struct transport_listener *listener;
+	uint8_t handle[TRANSPORT_HANDLE_BYTES], *data = malloc(1000000);
+	struct transport *transport;
+	struct peer peer;
+	size_t bytes = 0;
+	char token = 'x';
+
+	(void)state;
+	plugin_ops_choose(0);
+	assert_int_equal(plugin_ops.open(NULL, &transport), 0);
+	assert_int_equal(peer_start("silent", "", &peer), 0);
+	assert_int_equal(plugin_ops.listen(transport, 0, handle, &listener), 0);
+	assert_int_equal(peer_write(peer.control, handle, sizeof(handle)), 0);
+	assert_int_equal(link_accept(&plugin_ops, listener, &connection), 0);
+	/* This side polls all the while. */
+	assert_int_equal(link_receive(&plugin_ops, connection, data, 1000000, 0, &bytes), 0);
+	assert_int_equal(bytes, 1000000);
+	assert_true(pattern_wrong_at(data, bytes, 4) == SIZE_MAX);
+	/* And now neither calls anything. */
+	usleep(3 * TIMEOUT_MS / 2 * 1000);
+	assert_int_equal(peer_write(peer.control, &token, 1), 0);
+	assert_int_equal(peer_wait(&peer, 10000), 0);
+	plugin_ops.close_connection(connection);
+	plugin_ops.close_listener(listener);
+	plugin_ops.close(transport);
+	free(data);
+}
+
+/* Stopped for less than the time-out, in mid-transfer, several times: nothing is lost. */
+static void a_peer_stopped_for_a_while_goes_on(void **state)
+{
+	struct survivor *survivor = calloc(1, sizeof(*survivor));
+	struct transport *transport;
+	struct random random;
+	int r = 0;
+
+	(void)state;
+	assert_non_null(survivor);
+	random_init(&random, runtime_seed());
+	plugin_ops_choose(0);
+	assert_int_equal(plugin_ops.open(NULL, &transport), 0);
+	for (unsigned round = 0; round < 4; round++, r = 0) {
+		memset(survivor, 0, sizeof(*survivor));
+		survivor->script = (struct script){ .state = VANISH_TRANSFERRING,
+						    .way = VANISH_KILL,
+						    .seed = random_next(&random) >> 16 };
+		survivor_start(survivor, transport);
+		survivor_meet(survivor, transport);
+		for (uint64_t i = random_below(&random, 40); i > 0 && r == 0; i--)
+			r = traffic_step(&survivor->end);
+		kill(survivor->peer.pid, SIGSTOP);
+		/* Not runtime_deadline_ns: a sanitizer makes patience longer, but not the time-out. */
+		for (uint64_t end_ns = runtime_now_ns() + TIMEOUT_MS / 3 * 1000000ULL; r == 0 && !runtime_past(end_ns);)
+			r = traffic_step(&survivor->end);
+		kill(survivor->peer.pid, SIGCONT);
+		if (r == 0)
+			r = traffic_run(&survivor->end, 20000);
+		assert_true(r >= 0);
+		survivor_end(survivor, transport);
+	}
+	plugin_ops.close(transport);
+	free(survivor);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct peer_role roles[] = {
+		{ "victim", victim_role },
+		{ "silent", silent_role },
+		{ NULL, NULL },
+	};
+	static enum vanish_way ways[] = { VANISH_KILL, VANISH_STOP, VANISH_EXIT, VANISH_HELD };
+	const struct CMUnitTest tests[] = {
+		{ "killed", a_peer_that_vanishes_is_found, NULL, NULL, &ways[VANISH_KILL] },
+		{ "stopped", a_peer_that_vanishes_is_found, NULL, NULL, &ways[VANISH_STOP] },
+		{ "gone without closing", a_peer_that_vanishes_is_found, NULL, NULL, &ways[VANISH_EXIT] },
+		{ "killed while a child holds its sockets", a_peer_that_vanishes_is_found, NULL, NULL,
+		  &ways[VANISH_HELD] },
+		cmocka_unit_test(a_live_peer_may_be_silent),
+		cmocka_unit_test(a_peer_stopped_for_a_while_goes_on),
+	};
+	const char *filter;
+
+	peer_main(argc, argv, roles, 100);
+	runtime_start("vanish_test", 115);
+	filter = runtime_setting("TEST_FILTER");
+	if (filter)
+		cmocka_set_test_filter(filter);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

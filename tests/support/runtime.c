@@ -1,0 +1,275 @@
+#include "support/runtime.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *program_name = "test";
+static uint64_t program_seed;
+
+static void watchdog_rings(int signal_number)
+{
+	static const char text[] = "watchdog: the program hangs; ended\n";
+	ssize_t ignored;
+
+	(void)signal_number;
+	ignored = write(STDERR_FILENO, text, sizeof(text) - 1);
+	(void)ignored;
+	_exit(124);
+}
+
+void runtime_watchdog(unsigned watchdog_s)
+{
+	struct sigaction action;
+
+	memset(&action, 0, sizeof(action));
+	action.sa_handler = watchdog_rings;
+	sigaction(SIGALRM, &action, NULL);
+	alarm(runtime_sanitized() ? watchdog_s * 4 : watchdog_s);
+}
+
+#define HIDDEN "TESTS_"
+
+/* What the tests and the Makefile know and the plugin does not. */
+static void settings_hide(void)
+{
+	static const char *const names[] = { "PLUGIN",     "BUILD",        "SOURCE",      "TEST_SEED",
+					     "TEST_SEEDS", "TEST_VERSION", "TEST_FILTER", "TEST_LONG" };
+	char name[64], hidden[64];
+	const char *value;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(name, sizeof(name), "TRIBUTARY_%s", names[i]);
+		snprintf(hidden, sizeof(hidden), HIDDEN "%s", names[i]);
+		value = getenv(name);
+		if (value)
+			setenv(hidden, value, 1);
+		unsetenv(name);
+	}
+}
+
+const char *runtime_setting(const char *name)
+{
+	char hidden[64];
+	const char *value;
+
+	snprintf(hidden, sizeof(hidden), HIDDEN "%s", name);
+	value = getenv(hidden);
+	return value && *value ? value : NULL;
+}
+
+static uint64_t seed_choose(void)
+{
+	const char *text = runtime_setting("TEST_SEED");
+	uint64_t seed;
+	char *end;
+
+	if (!text)
+		return (runtime_now_ns() ^ ((uint64_t)getpid() << 32)) & 0xffffffffffULL;
+	errno = 0;
+	seed = strtoull(text, &end, 0);
+	if (errno || *end) {
+		fprintf(stderr, "%s: TRIBUTARY_TEST_SEED=%s is not a number\n", program_name, text);
+		exit(2);
+	}
+	return seed;
+}
+
+void runtime_start(const char *program, unsigned watchdog_s)
+{
+	program_name = program;
+	settings_hide();
+	program_seed = seed_choose();
+	fprintf(stderr, "%s: replay with TRIBUTARY_TEST_SEED=%#" PRIx64 "\n", program_name, program_seed);
+	setenv("TRIBUTARY_NET", "tcp", 0);
+	setenv("TRIBUTARY_IF", "lo", 0);
+	setenv("TRIBUTARY_TIMEOUT", "2", 0);
+	runtime_watchdog(watchdog_s);
+}
+
+uint64_t runtime_seed(void)
+{
+	return program_seed;
+}
+
+bool runtime_long(void)
+{
+	return runtime_setting("TEST_LONG") != NULL;
+}
+
+bool runtime_sanitized(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+	return true;
+#else
+	return false;
+#endif
+#else
+	return false;
+#endif
+}
+
+uint64_t runtime_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
+uint64_t runtime_deadline_ns(unsigned milliseconds)
+{
+	return runtime_now_ns() + milliseconds * 1000000ULL * (runtime_sanitized() ? 4 : 1);
+}
+
+bool runtime_past(uint64_t deadline_ns)
+{
+	return runtime_now_ns() >= deadline_ns;
+}
+
+void runtime_nap(void)
+{
+	sched_yield();
+}
+
+unsigned runtime_fd_count(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	unsigned count = 0;
+
+	if (!directory)
+		return 0;
+	while ((entry = readdir(directory)))
+		count += entry->d_name[0] != '.';
+	closedir(directory);
+	return count - 1; /* the directory's own */
+}
+
+/* The number after `name` in /proc/self/status, 0 when it is not there. */
+static unsigned long status_number(const char *name)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	size_t name_bytes = strlen(name);
+	unsigned long value = 0;
+	char line[256];
+
+	if (!file)
+		return 0;
+	while (fgets(line, sizeof(line), file)) {
+		if (!strncmp(line, name, name_bytes)) {
+			value = strtoul(line + name_bytes, NULL, 10);
+			break;
+		}
+	}
+	fclose(file);
+	return value;
+}
+
+unsigned runtime_thread_count(void)
+{
+	return (unsigned)status_number("Threads:");
+}
+
+size_t runtime_resident_bytes(void)
+{
+	return status_number("VmRSS:") * 1024;
+}
+
+uint64_t runtime_cpu_ns(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000ULL +
+	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000ULL;
+}
+
+int runtime_complain(int error, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	fprintf(stderr, "%s[%d]: %s\n", program_name, (int)getpid(), text);
+	return -error;
+}
+
+void random_init(struct random *random, uint64_t seed)
+{
+	random->state = seed;
+}
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= 0xbf58476d1ce4e5b9ULL;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebULL;
+	return x ^ (x >> 31);
+}
+
+uint64_t random_next(struct random *random)
+{
+	random->state += 0x9e3779b97f4a7c15ULL;
+	return mix(random->state);
+}
+
+uint64_t random_below(struct random *random, uint64_t bound)
+{
+	return random_next(random) % bound;
+}
+
+static uint64_t pattern_word(uint64_t seed, uint64_t index)
+{
+	uint64_t x = (seed + index) * 0x9e3779b97f4a7c15ULL;
+
+	return x ^ (x >> 29);
+}
+
+void pattern_fill(void *data, size_t bytes, uint64_t seed)
+{
+	uint8_t *at = data;
+	uint64_t word, index = 0, start = mix(seed);
+
+	for (; bytes >= sizeof(word); bytes -= sizeof(word), at += sizeof(word)) {
+		word = pattern_word(start, index++);
+		memcpy(at, &word, sizeof(word));
+	}
+	word = pattern_word(start, index);
+	memcpy(at, &word, bytes);
+}
+
+size_t pattern_wrong_at(const void *data, size_t bytes, uint64_t seed)
+{
+	const uint8_t *at = data;
+	uint64_t word, found, start = mix(seed);
+	size_t done, piece, i;
+
+	for (done = 0; done < bytes; done += piece) {
+		piece = bytes - done < sizeof(word) ? bytes - done : sizeof(word);
+		word = pattern_word(start, done / sizeof(word));
+		found = word;
+		memcpy(&found, at + done, piece);
+		if (found == word)
+			continue;
+		for (i = 0; i < piece; i++)
+			if (at[done + i] != ((const uint8_t *)&word)[i])
+				return done + i;
+	}
+	return SIZE_MAX;
+}

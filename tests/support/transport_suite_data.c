@@ -1,0 +1,356 @@
+#include "support/link.h"
+#include "support/runtime.h"
+#include "support/traffic.h"
+#include "support/transport_suite.h"
+#include "support/transport_suite_internal.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MIB ((size_t)1024 * 1024)
+
+static void open_link(const struct transport_suite *suite, struct link *link)
+{
+	assert_int_equal(link_open(suite->ops, suite->transport, suite->device, link), 0);
+}
+
+/* ---- traffic of every shape ---- */
+
+static void every_shape_of_traffic_arrives(void **state)
+{
+	const struct transport_suite *suite = *state;
+	const struct traffic_shape *shape;
+	struct link link;
+
+	open_link(suite, &link);
+	for (shape = traffic_shapes; shape->name; shape++)
+		assert_int_equal(
+			traffic_between(shape, suite->seed, suite->max_recvs, suite->ops, link.sender, link.receiver),
+			0);
+	link_close(&link);
+}
+
+static void big_and_odd_sizes_arrive(void **state)
+{
+	static const size_t sizes[] = {
+		0,
+		1,
+		2,
+		3,
+		7,
+		8,
+		9,
+		63,
+		64,
+		65,
+		127,
+		128,
+		129,
+		255,
+		511,
+		512,
+		513,
+		1000,
+		1448,
+		4095,
+		4096,
+		4097,
+		8191,
+		8192,
+		8193,
+		16383,
+		16384,
+		16385,
+		32767,
+		32768,
+		32769,
+		65535,
+		65536,
+		65537,
+		131071,
+		131073,
+		262143,
+		262145,
+		524287,
+		524289,
+		MIB - 1,
+		MIB,
+		MIB + 1,
+		3 * MIB + 17,
+		16 * MIB - 3,
+		64 * MIB + 1,
+	};
+	const struct transport_suite *suite = *state;
+	size_t count = sizeof(sizes) / sizeof(sizes[0]);
+	struct link link;
+
+	open_link(suite, &link);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(link_exchange(&link, sizes[i], suite->seed + i), 0);
+	link_close(&link);
+}
+
+#define BOTH_WAYS 2
+
+/* Two hosts send to each other at the same time, from one thread. */
+static void traffic_goes_both_ways_at_once(void **state)
+{
+	static const struct traffic_shape shape = {
+		.name = "both ways",
+		.messages = 60,
+		.max_bytes = 1 << 20,
+		.window = 8,
+		.group_max = 3,
+	};
+	const struct transport_suite *suite = *state;
+	struct traffic_end *ends = calloc(2 * BOTH_WAYS, sizeof(*ends));
+	uint64_t deadline_ns = runtime_deadline_ns(30000);
+	struct traffic_plan plans[BOTH_WAYS];
+	struct link links[BOTH_WAYS];
+	unsigned done = 0;
+
+	assert_non_null(ends);
+	for (unsigned i = 0; i < BOTH_WAYS; i++) {
+		open_link(suite, &links[i]);
+		assert_int_equal(traffic_plan_init(&shape, suite->seed + i, suite->max_recvs, &plans[i]), 0);
+		traffic_end_init(&ends[2 * i], suite->ops, links[i].sender, &plans[i], true);
+		traffic_end_init(&ends[2 * i + 1], suite->ops, links[i].receiver, &plans[i], false);
+	}
+	while (done != (1u << 2 * BOTH_WAYS) - 1) {
+		for (unsigned i = 0; i < 2 * BOTH_WAYS; i++) {
+			int r = done & 1u << i ? 0 : traffic_step(&ends[i]);
+
+			assert_true(r >= 0);
+			done |= (unsigned)r << i;
+		}
+		assert_false(runtime_past(deadline_ns));
+	}
+	for (unsigned i = 0; i < BOTH_WAYS; i++) {
+		traffic_plan_fini(&plans[i]);
+		link_close(&links[i]);
+	}
+	free(ends);
+}
+
+/* ---- limits ---- */
+
+struct flood {
+	struct transport_request *sends[TRANSPORT_MAX_REQUESTS], *receives[TRANSPORT_MAX_REQUESTS];
+	uint8_t from[TRANSPORT_MAX_REQUESTS][600], to[TRANSPORT_MAX_REQUESTS][600];
+	unsigned sent, received;
+};
+
+static struct transport_request *flood_receive(struct link *link, void *to, size_t bytes)
+{
+	struct transport_request *request = NULL;
+	void *registration = NULL;
+	int tag = 3;
+
+	assert_int_equal(link->ops->receive(link->receiver, 1, &to, &bytes, &tag, &registration, &request), 0);
+	return request;
+}
+
+static struct transport_request *flood_send(struct link *link, void *from, size_t bytes)
+{
+	struct transport_request *request = NULL;
+
+	assert_int_equal(link->ops->send(link->sender, from, bytes, 3, NULL, &request), 0);
+	return request;
+}
+
+static void flood_finish(struct link *link, struct flood *flood, size_t bytes)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	unsigned i = 0, j = 0;
+	bool done;
+
+	while (i < flood->sent || j < flood->received) {
+		done = false;
+		if (i < flood->sent)
+			assert_int_equal(link->ops->test(flood->sends[i], &done, NULL), 0);
+		i += done;
+		done = false;
+		if (j < flood->received)
+			assert_int_equal(link->ops->test(flood->receives[j], &done, NULL), 0);
+		j += done;
+		assert_false(runtime_past(deadline_ns));
+	}
+	for (j = 0; j < flood->received; j++)
+		assert_memory_equal(flood->to[j], flood->from[j], bytes);
+}
+
+/* 32 of each are taken without a single test; one more is "come again"; after one is done there is room. */
+static void the_33rd_request_must_come_again(void **state)
+{
+	static const size_t sizes[] = { 0, 1, 600 };
+	const struct transport_suite *suite = *state;
+	struct flood *flood = calloc(1, sizeof(*flood));
+	uint8_t more_from[600] = { 1 }, more_to[600];
+	struct link link;
+
+	assert_non_null(flood);
+	open_link(suite, &link);
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+		uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+
+		memset(flood, 0, sizeof(*flood));
+		while (flood->received < TRANSPORT_MAX_REQUESTS || flood->sent < TRANSPORT_MAX_REQUESTS) {
+			if (flood->received < TRANSPORT_MAX_REQUESTS) {
+				flood->receives[flood->received] = flood_receive(&link, flood->to[flood->received],
+										 600);
+				flood->received += flood->receives[flood->received] != NULL;
+			}
+			if (flood->sent < TRANSPORT_MAX_REQUESTS) {
+				pattern_fill(flood->from[flood->sent], 600, flood->sent);
+				flood->sends[flood->sent] = flood_send(&link, flood->from[flood->sent], sizes[s]);
+				flood->sent += flood->sends[flood->sent] != NULL;
+			}
+			assert_false(runtime_past(deadline_ns));
+		}
+		assert_null(flood_receive(&link, more_to, sizeof(more_to)));
+		assert_null(flood_send(&link, more_from, sizes[s]));
+		flood_finish(&link, flood, sizes[s]);
+		assert_int_equal(link_exchange(&link, 100, 5), 0);
+	}
+	link_close(&link);
+	free(flood);
+}
+
+/* Nobody receives: sends are refused at some point, never an error, and all arrive when somebody does. */
+static void sending_to_nobody_waits(void **state)
+{
+	static const size_t sizes[] = { 1, 600 };
+	const struct transport_suite *suite = *state;
+	struct flood *flood = calloc(1, sizeof(*flood));
+	struct link link;
+
+	assert_non_null(flood);
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+		uint64_t stop_ns = runtime_deadline_ns(100), deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+
+		open_link(suite, &link);
+		memset(flood, 0, sizeof(*flood));
+		while (flood->sent < TRANSPORT_MAX_REQUESTS && !runtime_past(stop_ns)) {
+			pattern_fill(flood->from[flood->sent], 600, flood->sent + 99);
+			flood->sends[flood->sent] = flood_send(&link, flood->from[flood->sent], sizes[s]);
+			flood->sent += flood->sends[flood->sent] != NULL;
+		}
+		assert_true(flood->sent > 0);
+		while (flood->received < flood->sent) {
+			flood->receives[flood->received] = flood_receive(&link, flood->to[flood->received], 600);
+			flood->received += flood->receives[flood->received] != NULL;
+			assert_false(runtime_past(deadline_ns));
+		}
+		flood_finish(&link, flood, sizes[s]);
+		link_close(&link);
+	}
+	free(flood);
+}
+
+static void wrong_arguments_are_errors(void **state)
+{
+	const struct transport_suite *suite = *state;
+	struct transport_request *request = NULL;
+	size_t bytes[TRANSPORT_MAX_RECVS + 1] = { 0 };
+	void *data[TRANSPORT_MAX_RECVS + 1] = { NULL }, *registrations[TRANSPORT_MAX_RECVS + 1] = { NULL };
+	int tags[TRANSPORT_MAX_RECVS + 1] = { 0 };
+	void *registration = NULL;
+	struct link link;
+
+	open_link(suite, &link);
+	assert_true(suite->ops->receive(link.receiver, 0, data, bytes, tags, registrations, &request) < 0);
+	assert_true(suite->ops->receive(link.receiver, (int)suite->max_recvs + 1, data, bytes, tags, registrations,
+					&request) < 0);
+	assert_true(suite->ops->memory_register(link.sender, &bytes, sizeof(bytes), TRANSPORT_MEMORY_CUDA,
+						&registration) < 0);
+	assert_true(suite->ops->memory_register(link.sender, &bytes, sizeof(bytes), 0x40, &registration) < 0);
+	assert_null(request);
+	/* They do no harm. */
+	assert_int_equal(link_exchange(&link, 70000, 1), 0);
+	link_close(&link);
+}
+
+static void flush_has_nothing_to_do_for_host_memory(void **state)
+{
+	const struct transport_suite *suite = *state;
+	struct transport_request *request = NULL;
+	uint8_t bytes[100];
+	void *data = bytes, *registration = NULL;
+	size_t size = sizeof(bytes);
+	struct link link;
+
+	open_link(suite, &link);
+	assert_int_equal(suite->ops->memory_register(link.receiver, data, size, TRANSPORT_MEMORY_HOST, &registration),
+			 0);
+	assert_int_equal(suite->ops->flush(link.receiver, 1, &data, &size, &registration, &request), 0);
+	if (request)
+		assert_int_equal(link_finish(suite->ops, request, NULL), 0);
+	assert_int_equal(suite->ops->memory_deregister(link.receiver, registration), 0);
+	link_close(&link);
+}
+
+/* Longer than the receive it matches: an error at both ends, soon, and at every later call. */
+static void a_message_too_long_for_its_receive_is_an_error(void **state)
+{
+	static const size_t sizes[] = { 100, 3000000 };
+	const struct transport_suite *suite = *state;
+	uint8_t *from = calloc(1, 3000000), *to = calloc(1, 3000000);
+
+	assert_non_null(from);
+	assert_non_null(to);
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+		uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+		struct transport_request *send, *receive;
+		int sender_is = 0, receiver_is = 0;
+		bool sent = false, received = false;
+		struct link link;
+
+		open_link(suite, &link);
+		receive = flood_receive(&link, to, sizes[s] - 1);
+		send = flood_send(&link, from, sizes[s]);
+		assert_non_null(receive);
+		assert_non_null(send);
+		to[sizes[s] - 1] = 0x77;
+		while (receiver_is == 0) {
+			receiver_is = suite->ops->test(receive, &received, NULL);
+			assert_false(receiver_is == 0 && received);
+			if (sender_is == 0 && !sent)
+				sender_is = suite->ops->test(send, &sent, NULL);
+			assert_false(runtime_past(deadline_ns));
+		}
+		assert_int_equal(to[sizes[s] - 1], 0x77);
+		/* An eager send may have been taken before; then the next one fails. */
+		while (sender_is == 0) {
+			send = NULL;
+			sender_is = suite->ops->send(link.sender, from, 10, 3, NULL, &send);
+			while (sender_is == 0 && send && !runtime_past(deadline_ns)) {
+				sent = false;
+				sender_is = suite->ops->test(send, &sent, NULL);
+				if (sent)
+					break;
+			}
+			assert_false(sender_is == 0 && runtime_past(deadline_ns));
+		}
+		link_close(&link);
+	}
+	free(from);
+	free(to);
+}
+
+const struct transport_suite_case transport_suite_data_cases[] = {
+	{ "every shape of traffic arrives", every_shape_of_traffic_arrives },
+	{ "big and odd sizes arrive", big_and_odd_sizes_arrive },
+	{ "traffic goes both ways at once", traffic_goes_both_ways_at_once },
+	{ "the 33rd request must come again", the_33rd_request_must_come_again },
+	{ "sending to nobody waits", sending_to_nobody_waits },
+	{ "wrong arguments are errors", wrong_arguments_are_errors },
+	{ "flush has nothing to do for host memory", flush_has_nothing_to_do_for_host_memory },
+	{ "a message too long for its receive is an error", a_message_too_long_for_its_receive_is_an_error },
+	{ NULL, NULL },
+};
