@@ -166,7 +166,7 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 	if (!answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id))
 		return -ECONNRESET;
 	tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
-	tcp_stream_attach(stream, fd, 0, now_ns);
+	tcp_stream_attach(stream, fd, hello->epoch, now_ns);
 	stream->peer = *peer;
 	connection->live_count++;
 	connection->last_rx_ns = now_ns;

@@ -28,6 +28,7 @@ static int dial_again(struct tcp_dial *dial, int error, uint64_t now_ns)
 	dial->state = TCP_DIAL_START;
 	dial->retry_at_ns = now_ns + DIAL_RETRY_NS;
 	dial->last_error = error;
+	dial->hello.epoch++; /* the other side may have taken the last one: only its answer was lost */
 	if (error == -ECONNREFUSED && ++dial->refused >= DIAL_REFUSED_MAX)
 		return error;
 	return 0;
@@ -322,7 +323,7 @@ static int connection_from(struct tcp_transport *transport, struct tcp_connector
 	for (unsigned i = 0; i < connector->dial_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
-		tcp_stream_attach(stream, connector->dials[i].fd, 0, now_ns);
+		tcp_stream_attach(stream, connector->dials[i].fd, connector->dials[i].hello.epoch, now_ns);
 		stream->peer = connector->dials[i].peer;
 		connector->dials[i].fd = -1;
 		/* For dialling it again: the same words to the same place. */
@@ -423,7 +424,8 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 			continue;
 		if (dial->state == TCP_DIAL_START && dial->fd < 0 && !dial->retry_at_ns)
 			dial->deadline_ns = now_ns + connection->transport->timeout_ns;
-		dial->hello.epoch = stream->epoch + 1;
+		if (dial->hello.epoch <= stream->epoch)
+			dial->hello.epoch = stream->epoch + 1;
 		if (tcp_dial_step(connection->transport, dial, now_ns) < 0) {
 			tcp_dial_free(dial);
 			dial->state = TCP_DIAL_START;
@@ -433,7 +435,7 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 			if (stream->redial_wait_ns < REDIAL_LIMIT_NS)
 				stream->redial_wait_ns *= 2;
 		} else if (dial->state == TCP_DIAL_READY) {
-			tcp_stream_attach(stream, dial->fd, stream->epoch + 1, now_ns);
+			tcp_stream_attach(stream, dial->fd, dial->hello.epoch, now_ns);
 			dial->fd = -1;
 			dial->state = TCP_DIAL_START;
 			dial->retry_at_ns = 0;

@@ -433,8 +433,9 @@ int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *str
 		return 0;
 	case TCP_FRAME_HEARTBEAT:
 		return 0;
-	case TCP_FRAME_BYE:
+	case TCP_FRAME_BYE: /* the last frame of an orderly end: nothing that is not here is still to come */
 		connection->peer_closed = true;
+		tcp_connection_fail(connection, -EREMOTEIO, "the sender closed it");
 		return 0;
 	default:
 		return -EPROTO;
@@ -506,6 +507,20 @@ static bool tell_messages(struct tcp_connection *connection, struct tcp_stream *
 	return true;
 }
 
+/* A promise covers the messages that were announced before it, too. */
+static void grant_what_comes(struct tcp_receiver *r)
+{
+	for (uint32_t sequence = r->floor_sequence; sequence != r->next_sequence; sequence++) {
+		struct tcp_message *message = message_of(r, sequence);
+
+		if (message->sequence != sequence || message->eager || message->state != TCP_MESSAGE_COMES ||
+		    (int32_t)(sequence - r->ready_told) >= 0)
+			continue;
+		r->expected_bytes += message->size - message->grant_told;
+		message->grant_told = message->size;
+	}
+}
+
 static bool tell_positions(struct tcp_connection *connection, struct tcp_stream *lead)
 {
 	struct tcp_receiver *r = &connection->r;
@@ -529,6 +544,7 @@ static bool tell_positions(struct tcp_connection *connection, struct tcp_stream 
 			return false;
 		r->ready_told = ready.message;
 		r->ready_again = false;
+		grant_what_comes(r);
 	}
 	frame.type = TCP_FRAME_ACK;
 	frame.value = 0;

@@ -45,6 +45,7 @@ struct bed {
 	bool rejoin;
 	unsigned rejoins;
 	unsigned active_count;
+	uint64_t step_ns;
 };
 
 static void attach(struct bed *bed, unsigned index, int fds[2])
@@ -59,13 +60,16 @@ static void attach(struct bed *bed, unsigned index, int fds[2])
 	fds[1] = b[0];
 }
 
+static bool paced; /* small grants at first, promises once the sender was alone for a while */
+
 static void bed_open(struct bed *bed, unsigned active_count)
 {
-	struct pace_options options = { .enabled = false, .speed_Bps = 1000000000, .quantum_bytes = 1024,
+	struct pace_options options = { .enabled = paced, .speed_Bps = 1000000, .quantum_bytes = 512,
 					.device_name = "none" };
 
 	memset(bed, 0, sizeof(*bed));
 	bed->active_count = active_count;
+	bed->step_ns = 10 * NS_PER_MS;
 	bed->now_ns = NS_PER_S;
 	clock_set_fake(&bed->now_ns);
 	params_defaults(&bed->params);
@@ -80,6 +84,7 @@ static void bed_open(struct bed *bed, unsigned active_count)
 	assert_int_equal(pace_new(&options, &bed->transport.devices[0].pace), 0);
 	assert_int_equal(tcp_connection_new(&bed->transport, TCP_SENDER, 0, STREAMS, active_count, &bed->sender), 0);
 	assert_int_equal(tcp_connection_new(&bed->transport, TCP_RECEIVER, 0, STREAMS, active_count, &bed->receiver), 0);
+	bed->receiver->peer_id = 7;
 	for (unsigned i = 0; i < STREAMS; i++) {
 		int fds[2];
 
@@ -205,7 +210,7 @@ static bool run(struct bed *bed)
 			return true;
 		if (bed->sender->error && bed->receiver->error)
 			return false;
-		bed->now_ns += 10 * NS_PER_MS; /* a second in a hundred rounds: silence has to show in time */
+		bed->now_ns += bed->step_ns; /* a second in a hundred rounds: silence has to show in time */
 		if (step % 50 == 49) {
 			tcp_failover_watch(bed->sender, bed->now_ns);
 			tcp_failover_watch(bed->receiver, bed->now_ns);
@@ -341,6 +346,63 @@ static void all_streams_gone_fails_both_ends(void **state)
 	free(bed);
 }
 
+enum { LONG_MESSAGES = 6, LONG_BYTES = 4 << 20 }; /* together beyond the budget of a sender that is alone */
+
+static void exchange_long_messages(struct bed *bed, uint8_t *out, uint8_t *in)
+{
+	struct tcp_request *sends[LONG_MESSAGES] = { NULL }, *receives[LONG_MESSAGES] = { NULL };
+	unsigned done = 0;
+
+	for (unsigned m = 0; m < LONG_MESSAGES; m++) {
+		void *data = in + (size_t)m * LONG_BYTES;
+		size_t bytes = LONG_BYTES;
+		int tag = 5;
+
+		tcp_receiver_receive(bed->receiver, 1, &data, &bytes, &tag, bed->now_ns, &receives[m]);
+	}
+	for (unsigned step = 0; step < STEPS_MAX && done < LONG_MESSAGES; step++) {
+		/* Half are announced, and granted in part; after a while alone, the others bring the promise. */
+		if (step == LONG_MESSAGES / 2)
+			bed->now_ns += NS_PER_S;
+		if (step < LONG_MESSAGES)
+			tcp_sender_send(bed->sender, out + (size_t)step * LONG_BYTES, LONG_BYTES, 5, bed->now_ns,
+					&sends[step]);
+		bed->sender->stirred = bed->receiver->stirred = true;
+		tcp_connection_progress(bed->sender);
+		tcp_connection_progress(bed->receiver);
+		assert_int_equal(bed->receiver->error, 0);
+		for (unsigned i = 0; i < STREAMS; i++)
+			for (unsigned k = 0; k < 16; k++)
+				pass(&bed->middles[i]);
+		for (done = 0; done < LONG_MESSAGES && receives[done]->done && sends[done] && sends[done]->done;)
+			done++;
+	}
+	assert_int_equal(done, LONG_MESSAGES);
+	assert_memory_equal(in, out, (size_t)LONG_MESSAGES * LONG_BYTES);
+}
+
+/* Part of a message was granted, then the receiver promised to take it whole: both ends must mean the same by it. */
+static void a_promise_may_overtake_grants(void **state)
+{
+	struct bed *bed = calloc(1, sizeof(*bed));
+	uint8_t *out = malloc((size_t)LONG_MESSAGES * LONG_BYTES), *in = calloc(LONG_MESSAGES, LONG_BYTES);
+
+	(void)state;
+	assert_true(bed && out && in);
+	for (size_t i = 0; i < (size_t)LONG_MESSAGES * LONG_BYTES; i++)
+		out[i] = (uint8_t)(i * 13 + (i >> 12));
+	paced = true;
+	bed_open(bed, 1);
+	exchange_long_messages(bed, out, in);
+	assert_true(bed->sender->s.ready_sequence > 0);
+	bed_close(bed);
+	cut_everywhere(1, DEATH_CLOSED, true, 5);
+	paced = false;
+	free(bed);
+	free(out);
+	free(in);
+}
+
 /* The service thread alone looks at an idle connection: every stream's signs of life must be read in time. */
 static void an_idle_connection_keeps_its_streams(void **state)
 {
@@ -368,6 +430,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_idle_connection_keeps_its_streams),
+		cmocka_unit_test(a_promise_may_overtake_grants),
 		cmocka_unit_test(a_stream_closed_after_any_byte_loses_nothing),
 		cmocka_unit_test(a_stream_silent_after_any_byte_loses_nothing),
 		cmocka_unit_test(a_stream_that_comes_back_is_used_again),
