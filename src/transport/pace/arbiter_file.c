@@ -77,7 +77,7 @@ void pace_arbiter_identity(struct pace_arbiter_identity *ret)
 {
 	uint32_t pid = (uint32_t)getpid();
 	int saved_errno = errno;
-	uint64_t start_ticks;
+	uint64_t start_ticks = 0;
 	char link[16], own[16];
 	ssize_t bytes = readlink("/proc/self", link, sizeof(link) - 1);
 
@@ -95,7 +95,7 @@ void pace_arbiter_identity(struct pace_arbiter_identity *ret)
 bool pace_arbiter_slot_is_dead(const struct pace_arbiter_slot *slot, const struct pace_arbiter_identity *self)
 {
 	uint32_t pid = atomic_load(&slot->pid);
-	uint64_t start_ticks;
+	uint64_t start_ticks = 0;
 	int saved_errno = errno, r;
 
 	if (!pid || !self->pid || atomic_load(&slot->pid_namespace) != self->pid_namespace)

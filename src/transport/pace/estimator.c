@@ -71,7 +71,7 @@ void pace_estimator_loop(struct pace_estimator *estimator, uint64_t loop_ns)
 /* Insertion sort: 64 values, once in some milliseconds. */
 static void loop_update(struct pace_estimator *estimator)
 {
-	uint64_t sorted[PACE_LOOP_SAMPLES];
+	uint64_t sorted[PACE_LOOP_SAMPLES] = { 0 };
 
 	if (!estimator->loop_changed || estimator->loop_count < PACE_LOOP_LEAST)
 		return;

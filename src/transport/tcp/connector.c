@@ -214,7 +214,7 @@ static void set_up_dial(struct tcp_transport *transport, struct tcp_connector *c
 {
 	const struct tcp_device *device = &transport->devices[connector->device];
 	struct tcp_dial *dial = &connector->dials[index];
-	int interface = device->interfaces[index % device->rail_count];
+	int interface = device->rail_count ? device->interfaces[index % device->rail_count] : 0;
 	const struct sockaddr_storage *own = &transport->interfaces[interface].address;
 	unsigned scope = own->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)own)->sin6_scope_id : 0;
 

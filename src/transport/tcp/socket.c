@@ -52,8 +52,13 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
 
 static uint16_t get_port(const struct sockaddr_storage *address)
 {
-	return ntohs(address->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)address)->sin6_port :
-						      ((const struct sockaddr_in *)address)->sin_port);
+	in_port_t port = 0;
+
+	if (address->ss_family == AF_INET6)
+		port = ((const struct sockaddr_in6 *)address)->sin6_port;
+	else if (address->ss_family == AF_INET)
+		port = ((const struct sockaddr_in *)address)->sin_port;
+	return ntohs(port);
 }
 
 static int bind_in_range(int fd, const struct tcp_interface *interface, uint16_t low, uint16_t high)
@@ -71,7 +76,7 @@ static int bind_in_range(int fd, const struct tcp_interface *interface, uint16_t
 int tcp_socket_listen(const struct tcp_interface *interface, uint16_t port_low, uint16_t port_high, uint16_t *ret_port,
 		      int *ret_fd)
 {
-	struct sockaddr_storage address;
+	struct sockaddr_storage address = { 0 };
 	socklen_t bytes = sizeof(address);
 	int fd, r;
 

@@ -247,14 +247,14 @@ static int listen_locked(struct tcp_transport *transport, int index, struct tcp_
 {
 	struct tcp_device *device = &transport->devices[index];
 	struct tcp_listener *listener;
-	struct tcp_acceptor *acceptor;
+	struct tcp_acceptor *acceptor = NULL;
 	int r = device_pace(transport, device);
 
 	if (r == 0)
 		r = tcp_acceptor_get(transport, device->interfaces[0], &acceptor);
 	if (r == 0)
 		r = tcp_service_start(transport);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	listener = sys_zalloc(sizeof(*listener));
 	if (!listener)
@@ -285,7 +285,7 @@ static int tcp_listen(struct transport *opaque, int device, uint8_t bytes[static
 {
 	struct tcp_transport *transport = (struct tcp_transport *)opaque;
 	struct tcp_wire_handle handle = { .process_id = (uint32_t)getpid(), .host_id = transport->host_id };
-	struct tcp_listener *listener;
+	struct tcp_listener *listener = NULL;
 	int r;
 
 	if (device < 0 || device >= tcp_device_count(opaque))
@@ -306,7 +306,7 @@ static int tcp_connect(struct transport *opaque, int device, int traffic_class,
 		       uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct transport_connection **ret)
 {
 	struct tcp_transport *transport = (struct tcp_transport *)opaque;
-	struct tcp_connection *connection;
+	struct tcp_connection *connection = NULL;
 	int r;
 
 	*ret = NULL;
