@@ -83,7 +83,7 @@ static const struct param_row rows[] = {
 	  FIELD(streams),
 	  .max = 16 },
 	{ { "TRIBUTARY_THREADS", "number", "", "0 to 8", "0",
-	    "Threads that move data. 0: the thread that calls the plugin does." },
+	    "Has no effect yet: the thread that calls the plugin moves the data." },
 	  KIND_NUMBER,
 	  FIELD(threads),
 	  .max = 8 },
