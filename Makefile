@@ -243,9 +243,13 @@ check: deps ## unit tests, conformance, fuzz corpora, test-bed and gates (T=name
 	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
 	+$(Q)$(MAKE) O='$(O)' CC='$(CC)' SAN='$(SAN)' FAULTS='$(FAULTS)' V='$(V)' TIMEOUT='$(TIMEOUT)' T='$(T)' run-check
 
-# The variable is for the conformance programs alone: the plugin under a unit test would warn of a name it does not know.
-test_args = $(foreach t,$(UNIT),'$(t:$(O)/tests/%_test=%)=$(t)') \
+# Each variable is for those alone that take it away again: the plugin warns of a TRIBUTARY_ name that it does not know.
+unit_env = $(if $(findstring /unit/command/,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
+# Once more with engine threads in place of the callers'.
+ENGINE_TESTS := $(filter %/contract_test %/copies_test %/lifecycle_test %/many_test %/vanish_test,$(CONF))
+test_args = $(foreach t,$(UNIT),'$(t:$(O)/tests/%_test=%)=$(call unit_env,$(t)) $(t)') \
 	$(foreach t,$(CONF),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
+	$(foreach t,$(ENGINE_TESTS),'$(t:$(O)/tests/%_test=%, engine threads)=TRIBUTARY_THREADS=2 TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach f,$(if $(FUZZ_REPLAY),$(FUZZ_NAMES)),'fuzz/$(f)=$(O)/tests/fuzz/$(f)_replay $(wildcard tests/fuzz/corpus/$(f))')
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
 	$(if $(TESTBED_CHECK)$(filter-out 0,$(words $(GATES))),$(if $(GATES),$(if $(TESTBED_CHECK),'testbed=$(TESTBED_CHECK)')))

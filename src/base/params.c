@@ -83,7 +83,7 @@ static const struct param_row rows[] = {
 	  FIELD(streams),
 	  .max = 16 },
 	{ { "TRIBUTARY_THREADS", "number", "", "0 to 8", "0",
-	    "Has no effect yet: the thread that calls the plugin moves the data." },
+	    "Engine threads that move the data. 0: the threads that call the plugin do it." },
 	  KIND_NUMBER,
 	  FIELD(threads),
 	  .max = 8 },

@@ -170,8 +170,11 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 	stream->peer = *peer;
 	connection->live_count++;
 	connection->last_rx_ns = now_ns;
-	if (++connection->joined_count == connection->stream_count)
-		make_ready(connection);
+	if (++connection->joined_count < connection->stream_count)
+		return 0;
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		tcp_engine_watch(connection, &connection->streams[i]);
+	make_ready(connection);
 	return 0;
 }
 
@@ -189,6 +192,8 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 	if (r == 0) {
 		tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
 		r = tcp_failover_rejoin(connection, hello->stream, hello->epoch, fd, peer, now_ns);
+		if (r == 0)
+			tcp_engine_watch(connection, &connection->streams[hello->stream]);
 	}
 	pthread_mutex_unlock(&connection->lock);
 	return r;

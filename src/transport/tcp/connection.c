@@ -27,6 +27,7 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	connection->device = device;
 	connection->stream_count = stream_count;
 	connection->active_count = active_count;
+	connection->driven = transport->engine_count > 0;
 	connection->created_ns = connection->last_rx_ns = connection->last_tick_ns = clock_now_ns();
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
 		connection->requests[i].connection = connection;
@@ -71,6 +72,7 @@ void tcp_connection_link(struct tcp_connection *connection)
 {
 	struct tcp_transport *transport = connection->transport;
 
+	connection->serial = ++transport->next_serial;
 	connection->prev = NULL;
 	connection->next = transport->connections;
 	if (connection->next)
@@ -136,6 +138,7 @@ static void read_stream(struct tcp_connection *connection, struct tcp_stream *st
 			connection->stirred = true;
 		}
 	}
+	connection->unread |= more && stream->live;
 }
 
 void tcp_connection_progress(struct tcp_connection *connection)
@@ -213,8 +216,13 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 	int r = 0;
 
 	*ret_done = false;
-	pthread_mutex_lock(&connection->lock);
-	if (!request->done && !connection->error) {
+	if (connection->transport->engine_count) {
+		if (pthread_mutex_trylock(&connection->lock) != 0)
+			return 0; /* its engine is at work on it */
+	} else {
+		pthread_mutex_lock(&connection->lock);
+	}
+	if (!request->done && !connection->error && !connection->driven) {
 		tcp_connection_progress(connection);
 		if (clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > connection->transport->beat_ns)
 			tcp_connection_tick(connection, connection->now_ns);

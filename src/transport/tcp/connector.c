@@ -335,6 +335,8 @@ static int connection_from(struct tcp_transport *transport, struct tcp_connector
 		connection->live_count++;
 	}
 	tcp_connection_link(connection);
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		tcp_engine_watch(connection, &connection->streams[i]);
 	*ret = connection;
 	return 0;
 }
@@ -440,6 +442,7 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 			dial->state = TCP_DIAL_START;
 			dial->retry_at_ns = 0;
 			connection->live_count++;
+			tcp_engine_watch(connection, stream);
 			log_info(LOG_NET, "stream %u with host %s is back", i, connection->peer_host);
 		}
 	}

@@ -152,6 +152,7 @@ int tcp_service_start(struct tcp_transport *transport)
 		return r;
 	}
 	transport->service_runs = true;
+	tcp_engines_start(transport);
 	return 0;
 }
 

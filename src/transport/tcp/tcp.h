@@ -3,7 +3,8 @@
  *
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
  * tcp_connection. sender.c and receiver.c hold what the two roles do with frames, stream.c moves bytes of one socket,
- * failover.c is what happens when a socket dies, service.c is the one background thread.
+ * failover.c is what happens when a socket dies, service.c is the one background thread; engine.c holds the threads that
+ * move data for callers who asked for some.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
  * a connection), the pace's own. No lock is held across anything that blocks.
@@ -31,6 +32,7 @@ enum {
 	 * that COPY_UNCOUNTED_BYTES lets us copy. */
 	TCP_STAGING_BETWEEN_DATA = TCP_WIRE_FRAME_BYTES + 64,
 	TCP_EAGER_WINDOW = 64 << 10,
+	TCP_ENGINES_MAX = 8,
 	TCP_PENDING_MAX = 64,        /* accepted sockets that have not said who they are */
 };
 
@@ -190,6 +192,9 @@ struct tcp_connection {
 	bool peer_closed;    /* it said BYE */
 	bool closing;        /* closed by its user; the service thread lets the last bytes out */
 	uint64_t closing_since_ns;
+	uint64_t serial;     /* of all of the transport's, never 0: what the engine threads know it by */
+	bool driven;         /* an engine thread moves its data, not its caller */
+	bool unread;         /* a turn ended before its sockets were empty */
 	uint64_t id;
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
 	uint32_t listener_id;
@@ -293,7 +298,7 @@ struct tcp_transport {
 	struct tcp_connector *connectors;
 	struct tcp_connection *connections; /* live ones, half-joined ones, and closed ones that still empty */
 	uint32_t next_listener_id;
-	uint64_t next_connector_id;
+	uint64_t next_connector_id, next_serial;
 	/* The service thread. */
 	pthread_t service;
 	bool service_runs, service_stop;
@@ -301,6 +306,12 @@ struct tcp_transport {
 	 * wakes; while this is set they answer "not yet" instead. */
 	_Atomic bool service_waits;
 	int wake_fd;
+	/* The engine threads; counted under the lock, before there are connections. */
+	struct tcp_engine *engines[TCP_ENGINES_MAX];
+	unsigned engine_count;
+	bool engines_tried;
+	_Atomic bool engines_stop;
+	int engines_stop_fd;
 	uint64_t stranger_said_ns;
 	uint64_t strangers;
 };
@@ -422,6 +433,12 @@ void tcp_acceptor_abandon(struct tcp_transport *transport, uint64_t now_ns); /* 
 int tcp_service_start(struct tcp_transport *transport); /* transport lock held; running already: fine */
 void tcp_service_wake(struct tcp_transport *transport);
 void tcp_service_stop(struct tcp_transport *transport); /* no lock held */
+
+/* engine.c */
+void tcp_engines_start(struct tcp_transport *transport); /* transport lock held; as many as TRIBUTARY_THREADS asks for */
+void tcp_engines_stop(struct tcp_transport *transport);  /* no lock held */
+/* A new socket of a connection that is linked. The lock that its joining needs is held. */
+void tcp_engine_watch(struct tcp_connection *connection, struct tcp_stream *stream);
 
 /* report.c; connection lock held. */
 void tcp_report_waiting(struct tcp_connection *connection, uint64_t now_ns);

@@ -80,6 +80,7 @@ static void tcp_close(struct transport *opaque)
 		}
 	}
 	tcp_service_stop(transport);
+	tcp_engines_stop(transport);
 	while (transport->connections) {
 		struct tcp_connection *connection = transport->connections;
 
@@ -115,7 +116,7 @@ static int tcp_open(const struct params *params, struct transport **ret)
 	if (!transport)
 		return -ENOMEM;
 	transport->params = params;
-	transport->wake_fd = -1;
+	transport->wake_fd = transport->engines_stop_fd = -1;
 	pthread_mutex_init(&transport->lock, NULL);
 	set_times(transport);
 	if (gethostname(transport->host, sizeof(transport->host)) < 0)
@@ -357,6 +358,8 @@ static void tcp_close_listener(struct transport_listener *opaque)
 		if (connection->listener != listener)
 			continue;
 		tcp_connection_unlink(connection);
+		pthread_mutex_lock(&connection->lock); /* an engine may be about to let go of it */
+		pthread_mutex_unlock(&connection->lock);
 		tcp_connection_free(connection);
 	}
 	if (listener->prev)
@@ -438,6 +441,8 @@ static int tcp_receive(struct transport_connection *opaque, int count, void *con
 	r = connection->error && connection->r.waiting_from == connection->r.next_sequence ? connection->error : 0;
 	if (r == 0)
 		r = tcp_receiver_receive(connection, count, data, bytes, tags, connection->now_ns, &request);
+	if (r == 0 && connection->driven && !connection->error && tcp_receiver_has_to_tell(connection))
+		tcp_receiver_flush(connection, connection->now_ns); /* nobody tests it into being told */
 	pthread_mutex_unlock(&connection->lock);
 	*ret = (struct transport_request *)request;
 	return r;

@@ -351,6 +351,8 @@ enum { LONG_MESSAGES = 6, LONG_BYTES = 4 << 20 }; /* together beyond the budget 
 static void exchange_long_messages(struct bed *bed, uint8_t *out, uint8_t *in)
 {
 	struct tcp_request *sends[LONG_MESSAGES] = { NULL }, *receives[LONG_MESSAGES] = { NULL };
+	struct pace *pace = bed->receiver->r.pace;
+	struct pace_message another = { .source = 9 };
 	unsigned done = 0;
 
 	for (unsigned m = 0; m < LONG_MESSAGES; m++) {
@@ -371,12 +373,17 @@ static void exchange_long_messages(struct bed *bed, uint8_t *out, uint8_t *in)
 		tcp_connection_progress(bed->sender);
 		tcp_connection_progress(bed->receiver);
 		assert_int_equal(bed->receiver->error, 0);
+		/* Right after it another host wants the link, too: no more grants now, but the promise stands. */
+		if (bed->receiver->r.ready_told && !another.flow.listed)
+			pace_add(pace, &another, LONG_BYTES, bed->now_ns);
 		for (unsigned i = 0; i < STREAMS; i++)
 			for (unsigned k = 0; k < 16; k++)
 				pass(&bed->middles[i]);
 		for (done = 0; done < LONG_MESSAGES && receives[done]->done && sends[done] && sends[done]->done;)
 			done++;
 	}
+	assert_true(another.flow.listed);
+	pace_remove(pace, &another);
 	assert_int_equal(done, LONG_MESSAGES);
 	assert_memory_equal(in, out, (size_t)LONG_MESSAGES * LONG_BYTES);
 }
