@@ -10,6 +10,7 @@
 
 enum {
 	READS_AT_ONCE = 16,  /* of one stream, before the others and the caller have their turn */
+	POLL_BUSY_EVERY = 4, /* a sender with a full socket looks for words from its receiver this seldom */
 	POLL_ALL_EVERY = 16, /* streams on which nothing came lately are looked at this seldom */
 };
 
@@ -141,6 +142,16 @@ static void read_stream(struct tcp_connection *connection, struct tcp_stream *st
 	connection->unread |= more && stream->live;
 }
 
+/* In the midst of a long message most looks at a socket would find little or nothing: not now, then. */
+static bool may_skip(const struct tcp_connection *connection, const struct tcp_stream *stream)
+{
+	if (connection->role == TCP_RECEIVER)
+		return stream->rx_due_ns && clock_now_ns() < stream->rx_due_ns;
+	/* As long as it has more to send than the socket takes, no word from the receiver is urgent. */
+	return connection->active_count == 1 && !connection->driven && stream->tx_full &&
+	       tcp_stream_has_unsent(stream) && connection->poll_count % POLL_BUSY_EVERY != 0;
+}
+
 void tcp_connection_progress(struct tcp_connection *connection)
 {
 	bool all = connection->poll_count++ % POLL_ALL_EVERY == 0;
@@ -151,7 +162,8 @@ void tcp_connection_progress(struct tcp_connection *connection)
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
-		if (stream->live && (all || i == connection->hot || (spread && i < connection->active_count)))
+		if (stream->live && (all || i == connection->hot || (spread && i < connection->active_count)) &&
+		    (all || !may_skip(connection, stream)))
 			read_stream(connection, stream);
 	}
 	if (connection->error)

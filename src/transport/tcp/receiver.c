@@ -615,6 +615,11 @@ bool tcp_receiver_expects_data(const struct tcp_connection *connection)
 	return r->expected_bytes || (int32_t)(r->ready_told - r->next_sequence) > 0;
 }
 
+bool tcp_receiver_may_rest(const struct tcp_connection *connection)
+{
+	return connection->active_count == 1 && !connection->driven && pace_may_promise(connection->r.pace);
+}
+
 bool tcp_receiver_has_to_tell(const struct tcp_connection *connection)
 {
 	const struct tcp_receiver *r = &connection->r;

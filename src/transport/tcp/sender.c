@@ -292,7 +292,9 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
-		if (stream->live && stream->tx_full && tcp_stream_has_unsent(stream))
+		if (!stream->live || !stream->tx_full || !tcp_stream_has_unsent(stream))
+			continue;
+		if (connection->driven || !stream->tx_due_ns || clock_now_ns() >= stream->tx_due_ns)
 			flush(connection, stream, now_ns);
 	}
 	while (!connection->error) {

@@ -66,6 +66,7 @@ struct tcp_stream {
 	size_t staging_bytes, staged_begin, staged_end;
 	size_t peeked;             /* bytes at the head of the socket that are here already */
 	unsigned quiet_polls;      /* reads in a row that found nothing */
+	uint64_t rx_due_ns;        /* nothing worth a system call is expected before; 0: at any time */
 	uint64_t last_rx_ns;
 	uint64_t dead_position;    /* receiver: what DEAD says, kept to be said again */
 
@@ -74,6 +75,7 @@ struct tcp_stream {
 	uint32_t tx_head, tx_next, tx_tail;
 	uint64_t tx_queued, tx_written, tx_acknowledged; /* positions */
 	bool tx_full;               /* the socket took no more last time */
+	uint64_t tx_due_ns;         /* full: it is not worth asking again before */
 	uint64_t last_tx_ns, last_ack_ns;
 	uint64_t rate_Bps;          /* acknowledged bytes, smoothed; for striping */
 	uint64_t rate_since_ns, rate_from_position;
@@ -378,6 +380,8 @@ void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_s
 void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns);
 /* Announced data may come: what is read beyond a payload must stay within the uncounted copy. */
 bool tcp_receiver_expects_data(const struct tcp_connection *connection);
+/* Nobody's budget waits for what has arrived: it may lie in the socket for a moment. */
+bool tcp_receiver_may_rest(const struct tcp_connection *connection);
 bool tcp_receiver_has_to_tell(const struct tcp_connection *connection);
 /* Everything ever told is told again: the stream that carried it is gone. */
 void tcp_receiver_retell(struct tcp_connection *connection);
