@@ -14,9 +14,9 @@
 enum {
 	NO_REQUEST = 0xff,
 	/* With one stream to fill there is nothing to balance: fewer, longer frames. */
-	SENDER_LONG_FRAME = 1 << 20,
+	SENDER_LONG_FRAME = 4 << 20,
 	/* Queued for one system call. */
-	SENDER_BURST = 256 << 10,
+	SENDER_BURST = 4 << 20,
 	STRIPE_AHEAD_NS = 4 * 1000 * 1000, /* what a stream may have in flight, in time at its own rate */
 	RATE_WINDOW_NS = 5 * 1000 * 1000,
 };

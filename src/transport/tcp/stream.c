@@ -8,8 +8,8 @@
 
 enum {
 	STREAM_IOVEC = 32,
-	QUIET_POLLS = 8,
-	WORTH_BYTES = 32 << 10, /* in the midst of a long frame: what a system call should move at least */
+	QUIET_POLLS = 1,
+	WORTH_BYTES = 32 << 10, /* what a system call should move at least: after less, in a long frame, it can wait */
 	TAIL_BYTES = 64 << 10,  /* what ends a frame is waited for, so it is read as it comes */
 	WAIT_LEAST_NS = 20000,  /* on a fast link the next poll is no sooner anyway */
 	WAIT_MOST_NS = 200000,
@@ -206,10 +206,17 @@ static int consume(struct tcp_connection *connection, struct tcp_stream *stream,
 }
 
 /*
- * A message that ends a quiet spell is the one whose latency counts. Reading it would make the kernel send an
- * acknowledgement before the call returns, about a microsecond; peeking does not, and the bytes are taken off the socket by
- * the next read, when nobody waits for it.
+ * A message that ends a quiet spell in which this process has sent something is most likely an answer, and somebody waits
+ * for the next. Reading it would make the kernel send an acknowledgement before the call returns, about a microsecond;
+ * peeking does not, and the bytes are taken off the socket by the next read, when nobody waits for it. In a stream of
+ * small messages one way the second call would only cost.
  */
+static bool is_awaited(const struct tcp_connection *connection, const struct tcp_stream *stream)
+{
+	return stream->quiet_polls > QUIET_POLLS &&
+	       atomic_load_explicit(&connection->transport->sends, memory_order_relaxed) != stream->rx_after_sends;
+}
+
 static ssize_t peek(struct tcp_stream *stream, size_t most)
 {
 	ssize_t got = sys_recv(stream->fd, stream->staging, most, MSG_PEEK);
@@ -262,7 +269,7 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 		parts[count++] = (struct iovec){ stream->staging + staged, most - staged };
 		wanted += most - staged;
 	}
-	if (stream->quiet_polls > QUIET_POLLS && !staged && !stream->rx_left)
+	if (!staged && !stream->rx_left && is_awaited(connection, stream))
 		got = peek(stream, most);
 	else
 		got = count == 1 ? sys_recv(stream->fd, parts[0].iov_base, parts[0].iov_len, 0) :
@@ -272,6 +279,7 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 		return 0;
 	}
 	stream->quiet_polls = 0;
+	stream->rx_after_sends = atomic_load_explicit(&connection->transport->sends, memory_order_relaxed);
 	if (got <= 0)
 		return got ? (int)got : -ECONNRESET; /* the end without BYE is as good as a reset */
 	now_ns = clock_now_ns(); /* only now: most polls find nothing, and the clock costs as much as the rest of them */
@@ -279,7 +287,7 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 				    worth_from((uint64_t)got, stream->last_rx_ns, now_ns) :
 				    0;
 	stream->last_rx_ns = connection->last_rx_ns = connection->now_ns = now_ns;
-	*ret_more = (size_t)got == wanted;
+	*ret_more = (size_t)got == wanted || got >= WORTH_BYTES;
 	direct = (size_t)got < stream->rx_left ? (size_t)got : (size_t)stream->rx_left;
 	stream->staged_end += (size_t)got - direct;
 	if (direct) {

@@ -66,6 +66,7 @@ struct tcp_stream {
 	size_t staging_bytes, staged_begin, staged_end;
 	size_t peeked;             /* bytes at the head of the socket that are here already */
 	unsigned quiet_polls;      /* reads in a row that found nothing */
+	uint64_t rx_after_sends;   /* the transport's count of sends when something came last */
 	uint64_t rx_due_ns;        /* nothing worth a system call is expected before; 0: at any time */
 	uint64_t last_rx_ns;
 	uint64_t dead_position;    /* receiver: what DEAD says, kept to be said again */
@@ -307,6 +308,7 @@ struct tcp_transport {
 	/* It waits for the lock. Callers poll connect and accept without end and would take the lock again before it
 	 * wakes; while this is set they answer "not yet" instead. */
 	_Atomic bool service_waits;
+	_Atomic uint64_t sends; /* posted so far, on all connections */
 	int wake_fd;
 	/* The engine threads; counted under the lock, before there are connections. */
 	struct tcp_engine *engines[TCP_ENGINES_MAX];

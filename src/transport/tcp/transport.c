@@ -410,6 +410,7 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 	pthread_mutex_lock(&connection->lock);
 	now_ns = connection->now_ns = clock_now_ns();
 	connection->stirred = true;
+	atomic_fetch_add_explicit(&connection->transport->sends, 1, memory_order_relaxed);
 	r = connection->error;
 	if (r == 0)
 		r = tcp_sender_send(connection, data, bytes, tag, now_ns, &request);
