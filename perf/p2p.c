@@ -345,7 +345,7 @@ static int measure_list(struct p2p *p, enum measure measure, const struct args_l
 /* The floor against iperf3: its worth as a floor. Messages of 128 KiB, as iperf3 writes them. */
 static int measure_iperf(struct p2p *p)
 {
-	struct figures f = { .pairs = p->set.pairs < 5 ? p->set.pairs : 5 };
+	struct figures f = { .pairs = p->set.pairs < 11 ? p->set.pairs : 11 };
 	int floor = p->contender_count - 1, r = 0, i;
 	double ratios[MAX_PAIRS], iperf[MAX_PAIRS];
 	struct stats_interval ratio;

@@ -13,6 +13,9 @@ enum {
 	TAIL_BYTES = 64 << 10,  /* what ends a frame is waited for, so it is read as it comes */
 	WAIT_LEAST_NS = 20000,  /* on a fast link the next poll is no sooner anyway */
 	WAIT_MOST_NS = 200000,
+	SMALL_BYTES = 4 << 10,     /* a read that brought no more */
+	SMALL_GAP_NS = 20000,      /* and came so soon after the one before */
+	SMALL_WAIT_NS = 10000,
 };
 
 int tcp_stream_init(struct tcp_stream *stream, unsigned index, enum tcp_role role)
@@ -217,6 +220,17 @@ static bool is_awaited(const struct tcp_connection *connection, const struct tcp
 	       atomic_load_explicit(&connection->transport->sends, memory_order_relaxed) != stream->rx_after_sends;
 }
 
+/*
+ * A stream of small messages one way: looking less often finds several at once, and each look that finds one makes the
+ * kernel send an acknowledgement, which costs the sender. At 1 KiB the rate is a fifth higher for it.
+ */
+static bool is_dense(const struct tcp_connection *connection, const struct tcp_stream *stream, size_t got, uint64_t now_ns)
+{
+	return got <= SMALL_BYTES && connection->role == TCP_RECEIVER && !connection->driven &&
+	       !tcp_receiver_expects_data(connection) && clock_elapsed_ns(stream->last_rx_ns, now_ns) < SMALL_GAP_NS &&
+	       atomic_load_explicit(&connection->transport->sends, memory_order_relaxed) == stream->rx_after_sends;
+}
+
 static ssize_t peek(struct tcp_stream *stream, size_t most)
 {
 	ssize_t got = sys_recv(stream->fd, stream->staging, most, MSG_PEEK);
@@ -279,13 +293,15 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 		return 0;
 	}
 	stream->quiet_polls = 0;
-	stream->rx_after_sends = atomic_load_explicit(&connection->transport->sends, memory_order_relaxed);
 	if (got <= 0)
 		return got ? (int)got : -ECONNRESET; /* the end without BYE is as good as a reset */
 	now_ns = clock_now_ns(); /* only now: most polls find nothing, and the clock costs as much as the rest of them */
-	stream->rx_due_ns = amid && stream->rx_left > (size_t)got + TAIL_BYTES && tcp_receiver_may_rest(connection) ?
-				    worth_from((uint64_t)got, stream->last_rx_ns, now_ns) :
-				    0;
+	stream->rx_due_ns = 0;
+	if (amid && stream->rx_left > (size_t)got + TAIL_BYTES && tcp_receiver_may_rest(connection))
+		stream->rx_due_ns = worth_from((uint64_t)got, stream->last_rx_ns, now_ns);
+	else if (!amid && is_dense(connection, stream, (size_t)got, now_ns))
+		stream->rx_due_ns = now_ns + SMALL_WAIT_NS;
+	stream->rx_after_sends = atomic_load_explicit(&connection->transport->sends, memory_order_relaxed);
 	stream->last_rx_ns = connection->last_rx_ns = connection->now_ns = now_ns;
 	*ret_more = (size_t)got == wanted || got >= WORTH_BYTES;
 	direct = (size_t)got < stream->rx_left ? (size_t)got : (size_t)stream->rx_left;
