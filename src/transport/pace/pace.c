@@ -19,6 +19,8 @@ enum {
 #define STALL_LEAST_NS \
 	(20 * NS_PER_MS) /* above a busy machine's time slices, far below TCP's retransmission time-out */
 #define POLL_NS (2 * NS_PER_MS)
+/* How late a host with more threads than cores may be with what it was granted; docs/pace.md, "Late hosts". */
+#define LATE_NS (8 * NS_PER_MS)
 #define ALONE_AFTER_NS (100 * NS_PER_MS)
 #define NEVER UINT64_MAX
 
@@ -63,9 +65,15 @@ static bool one_sender_alone(const struct pace *pace)
 
 static uint64_t budget(const struct pace *pace)
 {
+	uint64_t late_bytes = 0;
+
 	if (pace->fixed_budget_bytes)
 		return pace->fixed_budget_bytes;
-	return one_sender_alone(pace) ? PACE_BUDGET_MAX_BYTES : pace->estimator.budget_bytes;
+	if (pace->estimator.measured) /* the nominal speed may be ten times the truth */
+		late_bytes = (uint64_t)((double)pace_estimator_rate(&pace->estimator) * LATE_NS * 1e-9);
+	if (one_sender_alone(pace) || late_bytes + pace->estimator.budget_bytes > PACE_BUDGET_MAX_BYTES)
+		return PACE_BUDGET_MAX_BYTES;
+	return pace->estimator.budget_bytes + late_bytes;
 }
 
 static void window_start(struct pace *pace, uint64_t now_ns)

@@ -182,12 +182,12 @@ static void measured_budget_fits_the_link(void **state)
 	static const struct {
 		uint64_t nominal_Bps, rate_Bps, loop_ns, low_bytes, high_bytes;
 	} links[] = {
-		{ 1250000000, 119600000, 80000, 2 * QUANTUM,
-		  100000 }, /* a shaped port that says it is ten times as fast */
-		{ 125000000, 119600000, 80000, 2 * QUANTUM, 100000 },
-		{ 1250000000, 1190000000, 100000, 119000, 900000 },
-		{ 1250000000, 12000000000, 60000, 720000, 8 << 20 }, /* faster than it says */
-		{ 0, 3000000000, 300000, 900000, 4000000 },
+		/* Two bursts or what the loop needs, and 8 ms of the rate on top. */
+		{ 1250000000, 119600000, 80000, 950000, 1200000 }, /* a shaped port that says it is ten times as fast */
+		{ 125000000, 119600000, 80000, 950000, 1200000 },
+		{ 1250000000, 1190000000, 100000, 8 << 20, 8 << 20 },
+		{ 1250000000, 12000000000, 60000, 8 << 20, 8 << 20 }, /* faster than it says */
+		{ 0, 60000000, 300000, 480000, 700000 },
 	};
 
 	(void)state;
