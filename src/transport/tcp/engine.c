@@ -27,7 +27,6 @@ struct tcp_engine {
 	struct tcp_transport *transport;
 	pthread_t thread;
 	int epoll_fd;
-	unsigned index;
 };
 
 static struct tcp_engine *engine_of(const struct tcp_connection *connection)
@@ -89,29 +88,55 @@ static bool serve(struct tcp_engine *engine, uint64_t key)
 	return more;
 }
 
+static bool has_open_messages(const struct tcp_connection *connection)
+{
+	return !connection->error && connection->role == TCP_RECEIVER &&
+	       (connection->r.open_messages || connection->r.control_pending);
+}
+
+/* True: it should have another soon. */
+static bool turn(struct tcp_connection *connection)
+{
+	bool waits = connection->unread && move(connection);
+
+	if (!has_open_messages(connection))
+		return waits;
+	tcp_receiver_flush(connection, clock_now_ns());
+	return waits || has_open_messages(connection);
+}
+
 /* Those that had more to read than one turn allows, and those whose grants depend on what others received. */
 static bool look_around(struct tcp_engine *engine)
 {
 	struct tcp_transport *transport = engine->transport;
+	uint64_t serials[EVENTS_AT_ONCE];
+	unsigned count = 0;
 	bool waits = false;
 
 	lock(transport);
-	for (struct tcp_connection *connection = transport->connections; connection; connection = connection->next) {
-		if (!connection->driven || engine_of(connection) != engine)
+	for (struct tcp_connection *connection = transport->connections; connection && count < EVENTS_AT_ONCE;
+	     connection = connection->next) {
+		/* The streams of a connection still join under the transport's lock. */
+		if (engine_of(connection) != engine ||
+		    (connection->role == TCP_RECEIVER && connection->joined_count < connection->stream_count))
 			continue;
 		if (pthread_mutex_trylock(&connection->lock) != 0) {
 			waits = true;
 			continue;
 		}
-		if (connection->unread)
-			waits |= move(connection);
-		if (!connection->error && connection->role == TCP_RECEIVER && tcp_receiver_has_to_tell(connection)) {
-			tcp_receiver_flush(connection, clock_now_ns());
-			waits |= tcp_receiver_has_to_tell(connection);
-		}
+		if (connection->driven && (connection->unread || has_open_messages(connection)))
+			serials[count++] = connection->serial;
 		pthread_mutex_unlock(&connection->lock);
 	}
 	pthread_mutex_unlock(&transport->lock);
+	for (unsigned i = 0; i < count; i++) {
+		struct tcp_connection *connection = take(transport, serials[i]);
+
+		if (!connection)
+			continue;
+		waits |= turn(connection);
+		pthread_mutex_unlock(&connection->lock);
+	}
 	return waits;
 }
 
@@ -152,7 +177,6 @@ static int engine_start(struct tcp_transport *transport, unsigned index)
 	if (!engine)
 		return -ENOMEM;
 	engine->transport = transport;
-	engine->index = index;
 	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	r = engine->epoll_fd < 0 || epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, transport->engines_stop_fd, &stop) < 0 ?
 		    -errno :

@@ -232,7 +232,7 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t now_ns)
 
 	if (connection->error)
 		return;
-	if (clock_elapsed_ns(connection->last_rx_ns, now_ns) > connection->transport->timeout_ns) {
+	if (clock_elapsed_ns(connection->last_rx_ns, now_ns) > connection->transport->silence_ns) {
 		snprintf(reason, sizeof(reason), "nothing was heard of it for %.1f s (TRIBUTARY_TIMEOUT)",
 			 (double)(clock_elapsed_ns(connection->last_rx_ns, now_ns)) / NS_PER_S);
 		tcp_connection_fail(connection, -EREMOTEIO, reason);

@@ -296,7 +296,8 @@ struct tcp_transport {
 	struct tcp_device devices[TCP_DEVICES_MAX];
 	int device_count, physical_count;
 	char host[TCP_WIRE_HOST_BYTES];
-	uint64_t host_id, timeout_ns, beat_ns, stream_timeout_ns;
+	/* A word is read up to a beat after it came, and its absence seen up to a beat late: silence_ns leaves them room. */
+	uint64_t host_id, timeout_ns, silence_ns, beat_ns, stream_timeout_ns;
 	struct tcp_listener *listeners;
 	struct tcp_connector *connectors;
 	struct tcp_connection *connections; /* live ones, half-joined ones, and closed ones that still empty */

@@ -104,6 +104,7 @@ static void set_times(struct tcp_transport *transport)
 		transport->beat_ns = BEAT_MOST_NS;
 	if (transport->beat_ns < BEAT_LEAST_NS)
 		transport->beat_ns = BEAT_LEAST_NS;
+	transport->silence_ns = transport->timeout_ns - 2 * transport->beat_ns;
 	transport->stream_timeout_ns = transport->timeout_ns * 2 / 5;
 }
 

@@ -78,6 +78,7 @@ static void bed_open(struct bed *bed, unsigned active_count)
 	bed->transport.params = &bed->params;
 	bed->transport.wake_fd = -1;
 	bed->transport.timeout_ns = 10 * NS_PER_S;
+	bed->transport.silence_ns = 9 * NS_PER_S;
 	bed->transport.beat_ns = NS_PER_S / 2;
 	bed->transport.stream_timeout_ns = 4 * NS_PER_S;
 	bed->transport.host[0] = 'h';
