@@ -8,13 +8,13 @@
 
 enum {
 	STREAM_IOVEC = 32,
-	QUIET_POLLS = 1,
+	QUIET_POLLS = 1,        /* a round trip has more, a stream seldom */
 	WORTH_BYTES = 32 << 10, /* what a system call should move at least: after less, in a long frame, it can wait */
 	TAIL_BYTES = 64 << 10,  /* what ends a frame is waited for, so it is read as it comes */
 	WAIT_LEAST_NS = 20000,  /* on a fast link the next poll is no sooner anyway */
 	WAIT_MOST_NS = 200000,
-	SMALL_BYTES = 4 << 10,     /* a read that brought no more */
-	SMALL_GAP_NS = 20000,      /* and came so soon after the one before */
+	SMALL_BYTES = 4 << 10,  /* a read that brought no more */
+	SMALL_GAP_NS = 20000,   /* and came so soon after the one before */
 	SMALL_WAIT_NS = 10000,
 };
 
