@@ -222,7 +222,7 @@ static bool is_awaited(const struct tcp_connection *connection, const struct tcp
 
 /*
  * A stream of small messages one way: looking less often finds several at once, and each look that finds one makes the
- * kernel send an acknowledgement, which costs the sender. At 1 KiB the rate is a fifth higher for it.
+ * kernel send an acknowledgement, which costs the sender.
  */
 static bool is_dense(const struct tcp_connection *connection, const struct tcp_stream *stream, size_t got, uint64_t now_ns)
 {
