@@ -1,7 +1,7 @@
 /*
  * The pace of one device in this process: a granter, an estimate of the budget (measured rate × (round trip + wake-up),
- * at least two bursts, and 8 ms of the rate for late hosts), and this process's place in the host's arbiter (arbiter.h). Any thread; one mutex inside, held
- * for some hundred nanoseconds.
+ * at least two bursts, and 8 ms of the rate for late hosts), and this process's place in the host's arbiter (arbiter.h).
+ * Any thread; one mutex inside, held for some hundred nanoseconds.
  *
  * The receiver of a connection embeds a struct pace_message in each incoming message, tells what arrives, and from time
  * to time asks what it may grant. Grants given to a message of another connection are found there by its own next call
