@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NO_SLOT = PACE_ARBITER_SLOTS, OWNER_IS_BEING_FREED = 1 };
+enum { NO_SLOT = PACE_ARBITER_SLOTS, OWNER_IS_BEING_FREED = 1, SENDERS_MAX = 1024 };
 
 /* What this process has seen of a slot. */
 struct observed {
@@ -90,6 +90,7 @@ static void slot_free(struct pace_arbiter *arbiter, size_t index, uint64_t owner
 	atomic_store(&slot->pid, 0);
 	atomic_store(&slot->outstanding_bytes, 0);
 	atomic_store(&slot->wants_more, 0);
+	atomic_store(&slot->senders, 0);
 	atomic_store(&slot->owner, 0);
 	atomic_fetch_add(&arbiter->file.shared->generation, 1);
 }
@@ -201,7 +202,7 @@ uint64_t pace_arbiter_reserve(struct pace_arbiter *arbiter, uint64_t outstanding
 	return more;
 }
 
-void pace_arbiter_publish(struct pace_arbiter *arbiter, uint64_t outstanding_bytes, bool wants_more)
+void pace_arbiter_publish(struct pace_arbiter *arbiter, uint64_t outstanding_bytes, bool wants_more, unsigned senders)
 {
 	struct pace_arbiter_slot *slot = own_slot(arbiter);
 
@@ -210,7 +211,21 @@ void pace_arbiter_publish(struct pace_arbiter *arbiter, uint64_t outstanding_byt
 	/* Never more than was reserved, but for a forgiven flow that came back: no order with others' words is needed. */
 	atomic_store_explicit(&slot->outstanding_bytes, outstanding_bytes, memory_order_release);
 	atomic_store_explicit(&slot->wants_more, wants_more, memory_order_relaxed);
+	atomic_store_explicit(&slot->senders, senders, memory_order_relaxed);
 	add_own(&slot->beat, 1);
+}
+
+unsigned pace_arbiter_senders(const struct pace_arbiter *arbiter)
+{
+	unsigned senders = 0;
+
+	for (unsigned i = 0; i < arbiter->other_count; i++) {
+		const struct pace_arbiter_slot *slot = &arbiter->file.shared->slots[arbiter->others[i]];
+		uint32_t theirs = atomic_load_explicit(&slot->senders, memory_order_relaxed);
+
+		senders += theirs < SENDERS_MAX ? theirs : SENDERS_MAX; /* the file may hold anything */
+	}
+	return senders;
 }
 
 void pace_arbiter_count_delivered(struct pace_arbiter *arbiter, uint64_t bytes)

@@ -44,8 +44,13 @@ void pace_arbiter_close(struct pace_arbiter *arbiter);
  */
 uint64_t pace_arbiter_reserve(struct pace_arbiter *arbiter, uint64_t outstanding_bytes, uint64_t wanted_bytes,
 			      uint64_t budget_bytes, uint64_t quantum_bytes);
-/* Cheap: stores to memory that the others seldom read. wants_more: flows wait for more than they got. */
-void pace_arbiter_publish(struct pace_arbiter *arbiter, uint64_t outstanding_bytes, bool wants_more);
+/*
+ * Cheap: stores to memory that the others seldom read. wants_more: flows wait for more than they got. senders: that
+ * have messages coming to this process.
+ */
+void pace_arbiter_publish(struct pace_arbiter *arbiter, uint64_t outstanding_bytes, bool wants_more, unsigned senders);
+/* The senders of all other processes together. */
+unsigned pace_arbiter_senders(const struct pace_arbiter *arbiter);
 /* Adds to what this process has received; the sum over all processes, for the host's rate. */
 void pace_arbiter_count_delivered(struct pace_arbiter *arbiter, uint64_t bytes);
 uint64_t pace_arbiter_delivered(const struct pace_arbiter *arbiter);

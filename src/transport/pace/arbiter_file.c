@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 /* "tribpac" and the version of the layout; the version is in the name too, so that two versions do not meet. */
-#define MAGIC       0x7472696270616301ULL
-#define NAME_PREFIX "tributary-pace1-"
+#define MAGIC       0x7472696270616302ULL
+#define NAME_PREFIX "tributary-pace2-"
 
 enum {
 	LOCK_TRIES = 50, /* of 1 ms */

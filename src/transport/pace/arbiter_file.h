@@ -23,6 +23,7 @@ struct pace_arbiter_slot {
 	_Atomic uint64_t pid_namespace, start_ticks; /* start time of the process, against reuse of its pid */
 	_Atomic uint32_t pid;                        /* 0: not known yet; written last */
 	_Atomic uint32_t wants_more;
+	_Atomic uint32_t senders; /* that have messages coming to the owner */
 };
 
 struct pace_arbiter_shared {

@@ -54,6 +54,11 @@ uint64_t pace_estimator_rate(const struct pace_estimator *estimator)
 	return peak ? peak : estimator->nominal_Bps;
 }
 
+uint64_t pace_estimator_path(const struct pace_estimator *estimator)
+{
+	return estimator->path_ns;
+}
+
 uint64_t pace_estimator_round_trip(const struct pace_estimator *estimator)
 {
 	return estimator->path_ns + estimator->wake_ns;

@@ -52,6 +52,8 @@ void pace_estimator_loop(struct pace_estimator *estimator, uint64_t loop_ns);
 void pace_estimator_window(struct pace_estimator *estimator, uint64_t bytes, uint64_t window_ns, bool limited);
 /* The highest rate seen lately; the nominal one before anything was measured. */
 uint64_t pace_estimator_rate(const struct pace_estimator *estimator);
+/* The least time that a grant and its first byte took; the assumption before enough samples. */
+uint64_t pace_estimator_path(const struct pace_estimator *estimator);
 /* Path and wake-up together; the assumption before enough samples. */
 uint64_t pace_estimator_round_trip(const struct pace_estimator *estimator);
 

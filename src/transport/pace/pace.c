@@ -5,6 +5,7 @@
 #include "base/sys.h"
 #include "transport/pace/arbiter.h"
 #include "transport/pace/estimator.h"
+#include "transport/pace/flight.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -40,8 +41,11 @@ struct pace {
 	struct window window;
 	uint64_t event_ns;            /* the last time the pool was looked at */
 	uint64_t source, mixed_ns;    /* whose the last message was; when it was last another's than the one before */
+	unsigned senders;             /* that have messages coming */
+	struct pace_flight flight;
 	_Atomic uint64_t poll_due_ns; /* read without the lock */
-	_Atomic bool may_promise;     /* the same */
+	_Atomic uint64_t flight_bytes; /* the same */
+	_Atomic bool may_promise;      /* the same */
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -153,12 +157,28 @@ static void give(struct pace *pace, uint64_t allowance_bytes)
 	}
 }
 
+/* Who competes is known whenever a message begins or ends, here or in another process. */
+static void flight_look(struct pace *pace)
+{
+	unsigned senders = pace->senders;
+	uint64_t bytes = 0;
+
+	if (pace->arbiter)
+		senders += pace_arbiter_senders(pace->arbiter);
+	pace_flight_note(&pace->flight, senders, pace->event_ns);
+	if (!one_sender_alone(pace))
+		bytes = pace_flight_bytes(&pace->flight, pace_estimator_rate(&pace->estimator),
+					  pace_estimator_path(&pace->estimator));
+	atomic_store_explicit(&pace->flight_bytes, bytes, memory_order_relaxed);
+}
+
 /* Grants all that can be granted now. */
 static void run(struct pace *pace)
 {
 	struct pace_granter *granter = &pace->granter;
 	uint64_t room, budget_bytes = budget(pace);
 
+	flight_look(pace);
 	if (granter->waiting_count)
 		pace_granter_resize(granter, budget_bytes,
 				    budget_bytes / processes(pace) / GRANTS_IN_BUDGET / granter->waiting_count);
@@ -175,7 +195,8 @@ static void run(struct pace *pace)
 		}
 	}
 	if (pace->arbiter)
-		pace_arbiter_publish(pace->arbiter, granter->outstanding_bytes, granter->waiting_count > 0);
+		pace_arbiter_publish(pace->arbiter, granter->outstanding_bytes, granter->waiting_count > 0,
+				     pace->senders);
 	if (!granter->waiting_count)
 		atomic_store_explicit(&pace->poll_due_ns, NEVER, memory_order_relaxed);
 	else if (atomic_load_explicit(&pace->poll_due_ns, memory_order_relaxed) == NEVER)
@@ -206,6 +227,7 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	pthread_mutex_init(&pace->lock, NULL); /* a plain mutex: glibc's cannot fail */
 	pace->enabled = options->enabled;
 	atomic_init(&pace->poll_due_ns, NEVER);
+	atomic_init(&pace->flight_bytes, 0);
 	atomic_init(&pace->may_promise, !options->enabled);
 	if (options->enabled && options->share_host && options->device_name)
 		open_arbiter(pace, options);
@@ -230,6 +252,9 @@ void pace_free(struct pace *pace)
 
 void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_bytes, uint64_t now_ns)
 {
+	struct pace_sender *sender = message->sender;
+	uint64_t source = sender ? sender->host : 0;
+
 	if (!pace->enabled) {
 		atomic_store_explicit(&message->granted_bytes, total_bytes, memory_order_release);
 		return;
@@ -238,12 +263,14 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		return;
 	pthread_mutex_lock(&pace->lock);
 	account(pace, now_ns);
-	if (!message->source || message->source != pace->source) {
-		pace->source = message->source;
+	if (!source || source != pace->source) {
+		pace->source = source;
 		pace->mixed_ns = pace->event_ns;
 	}
 	atomic_store_explicit(&pace->may_promise, one_sender_alone(pace), memory_order_relaxed);
 	pace_granter_add(&pace->granter, &message->flow, total_bytes, now_ns);
+	if (sender && sender->coming_count++ == 0)
+		pace->senders++;
 	run(pace);
 	pthread_mutex_unlock(&pace->lock);
 }
@@ -276,6 +303,8 @@ void pace_remove(struct pace *pace, struct pace_message *message)
 	if (message->flow.listed) {
 		account(pace, pace->event_ns);
 		pace_granter_remove(&pace->granter, &message->flow);
+		if (message->sender && --message->sender->coming_count == 0)
+			pace->senders--;
 		message->grant_sent_ns = 0;
 		run(pace);
 	}
@@ -298,6 +327,11 @@ void pace_grant_sent(struct pace *pace, struct pace_message *message, uint64_t g
 		message->told_bytes = granted_bytes;
 	}
 	pthread_mutex_unlock(&pace->lock);
+}
+
+uint64_t pace_flight(struct pace *pace)
+{
+	return atomic_load_explicit(&pace->flight_bytes, memory_order_relaxed);
 }
 
 bool pace_may_promise(struct pace *pace)

@@ -16,10 +16,16 @@
 
 struct pace;
 
+/* One sender: a connection's other end. Zeroed but for its host; it outlives its messages. */
+struct pace_sender {
+	uint64_t host;         /* set by the caller; 0: not known */
+	unsigned coming_count; /* private: its messages that were added and not removed */
+};
+
 struct pace_message {
 	struct pace_flow flow;          /* under the pace's mutex; first, so that a flow is its message */
 	_Atomic uint64_t granted_bytes; /* copy of flow.granted_bytes, read without the mutex */
-	uint64_t source;                /* set by the caller: the host it comes from; 0: not known */
+	struct pace_sender *sender;     /* set by the caller; NULL: not known */
 	uint64_t told_bytes;            /* of them the sender knows */
 	uint64_t grant_sent_ns;         /* of the round-trip sample under way; 0: none */
 	uint64_t sample_offset_bytes;   /* the sample ends when more than this has arrived */
@@ -43,7 +49,7 @@ struct pace_options {
 int pace_new(const struct pace_options *options, struct pace **ret);
 void pace_free(struct pace *pace);
 
-/* Both sides have posted this message (zeroed before, but for its source): grants what is possible, to it or to older ones. */
+/* Both sides have posted this message (zeroed before, but for its sender): grants what is possible, to it or to older ones. */
 void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_bytes, uint64_t now_ns);
 /* Bytes of it landed in their final buffer. Runs the granter. */
 void pace_delivered(struct pace *pace, struct pace_message *message, uint64_t bytes, uint64_t now_ns);
@@ -59,6 +65,11 @@ static inline uint64_t pace_granted(struct pace_message *message)
  * send at once. Such a promise holds no budget. Cheap, no lock.
  */
 bool pace_may_promise(struct pace *pace);
+/*
+ * What each sender's kernel may have on its way at a time, because several compete for this device; 0: as much as it
+ * likes. The caller tells its own kernel, which advertises no more. Cheap, no lock.
+ */
+uint64_t pace_flight(struct pace *pace);
 /* The caller has just told the sender about a grant up to granted_bytes: starts a round-trip sample if none runs. */
 void pace_grant_sent(struct pace *pace, struct pace_message *message, uint64_t granted_bytes, uint64_t now_ns);
 /*

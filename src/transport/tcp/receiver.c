@@ -140,6 +140,26 @@ static int truncated(struct tcp_connection *connection, const struct tcp_message
 	return -EMSGSIZE;
 }
 
+/*
+ * The kernel's own tuning of the receive buffer lifts the bound now and then, so it is set again whenever a window of
+ * bytes has come.
+ */
+static void bound_flight(struct tcp_connection *connection)
+{
+	uint64_t bytes = pace_flight(connection->r.pace) / connection->active_count;
+
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		if (!stream->live || (bytes == stream->flight_bytes &&
+				      (!bytes || stream->rx_position - stream->flight_position < bytes)))
+			continue;
+		tcp_socket_window(stream->fd, bytes);
+		stream->flight_bytes = bytes;
+		stream->flight_position = stream->rx_position;
+	}
+}
+
 /* Gives the message its receive. The caller has found that the tags agree. */
 static int match(struct tcp_connection *connection, struct tcp_message *message, struct tcp_request *request,
 		 unsigned index, uint64_t now_ns)
@@ -155,10 +175,12 @@ static int match(struct tcp_connection *connection, struct tcp_message *message,
 	if (message->eager)
 		return 0;
 	memset(&message->pace, 0, sizeof(message->pace));
-	message->pace.source = connection->peer_id;
+	connection->r.sender.host = connection->peer_id;
+	message->pace.sender = &connection->r.sender;
 	message->grant_told = 0;
 	message->tell_again = false;
 	pace_add(connection->r.pace, &message->pace, message->size, now_ns);
+	bound_flight(connection);
 	connection->r.control_pending = true;
 	return 0;
 }
@@ -397,6 +419,7 @@ int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *s
 	message->received += bytes;
 	r->expected_bytes -= bytes;
 	pace_delivered(r->pace, &message->pace, bytes, now_ns);
+	bound_flight(connection);
 	if (message->received == message->size)
 		announced_complete(connection, message);
 	return 0;

@@ -42,6 +42,20 @@ void tcp_socket_tune(int fd, int family, uint64_t timeout_ns, int traffic_class)
 		setsockopt(fd, IPPROTO_IP, IP_TOS, &traffic_class, sizeof(traffic_class));
 }
 
+void tcp_socket_window(int fd, uint64_t bytes)
+{
+	int segment_bytes = 0, clamp_bytes = bytes < TCP_WINDOW_NO_BOUND ? (int)bytes : TCP_WINDOW_NO_BOUND;
+	socklen_t length = sizeof(segment_bytes);
+
+	/* Below two segments every one would wait for a delayed acknowledgement. */
+	if (bytes && !getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, &length) &&
+	    clamp_bytes < 2 * segment_bytes)
+		clamp_bytes = 2 * segment_bytes;
+	if (!bytes)
+		clamp_bytes = TCP_WINDOW_NO_BOUND;
+	setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp_bytes, sizeof(clamp_bytes));
+}
+
 static void set_port(struct sockaddr_storage *address, uint16_t port)
 {
 	if (address->ss_family == AF_INET6)

@@ -70,6 +70,8 @@ struct tcp_stream {
 	uint64_t rx_due_ns;        /* nothing worth a system call is expected before; 0: at any time */
 	uint64_t last_rx_ns;
 	uint64_t dead_position;    /* receiver: what DEAD says, kept to be said again */
+	uint64_t flight_bytes;     /* receiver: the bound that its kernel was told; 0: none */
+	uint64_t flight_position;  /* of what had been consumed then */
 
 	/* Out: frames[head..next) are written, frames[next..tail) are not, all modulo TCP_TX_FRAMES. */
 	struct tcp_tx_frame *frames;
@@ -182,6 +184,7 @@ struct tcp_receiver {
 	uint32_t untold_done;             /* completed since the last flush */
 	bool control_pending;
 	struct pace *pace;
+	struct pace_sender sender;
 };
 
 enum tcp_role { TCP_SENDER, TCP_RECEIVER };
@@ -326,6 +329,9 @@ int tcp_socket_random(void *bytes, size_t count);
 void tcp_socket_tune(int fd, int family, uint64_t timeout_ns, int traffic_class);
 int tcp_socket_listen(const struct tcp_interface *interface, uint16_t port_low, uint16_t port_high, uint16_t *ret_port,
 		      int *ret_fd);
+/* What the peer may have on its way in one socket: kernels since 5.15 follow at once. 0: as much as it likes. */
+enum { TCP_WINDOW_NO_BOUND = 1 << 30 };
+void tcp_socket_window(int fd, uint64_t bytes);
 socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret);
 void tcp_socket_wire_address(const struct sockaddr_storage *address, uint16_t port, struct tcp_wire_address *ret);
 bool tcp_socket_is_local(const struct sockaddr_storage *address);

@@ -217,6 +217,37 @@ static void measured_budget_fits_the_link(void **state)
 	}
 }
 
+static void senders_that_compete_are_bounded_in_flight(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_sender senders[4] = { { .host = 1 }, { .host = 2 }, { .host = 3 }, { .host = 4 } };
+	struct pace_message messages[4] = { 0 }, more = { .sender = &senders[0] };
+	uint64_t now_ns = NS_PER_S;
+	struct pace *pace;
+
+	(void)state;
+	options.speed_Bps = 125000000;
+	assert_int_equal(pace_new(&options, &pace), 0);
+	assert_int_equal(pace_flight(pace), 0);
+	for (size_t i = 0; i < 4; i++) {
+		messages[i].sender = &senders[i];
+		pace_add(pace, &messages[i], QUANTUM, ++now_ns);
+	}
+	assert_int_equal(pace_flight(pace), (80 << 10) / 4);
+	pace_add(pace, &more, QUANTUM, ++now_ns); /* a second message of one sender: still four */
+	assert_int_equal(pace_flight(pace), (80 << 10) / 4);
+	for (size_t i = 0; i < 4; i++)
+		pace_remove(pace, &messages[i]);
+	/* What is left comes from one host, which is alone when that has lasted. */
+	now_ns += NS_PER_S;
+	pace_delivered(pace, &more, 1, now_ns);
+	assert_int_equal(pace_flight(pace), 0);
+	pace_remove(pace, &more);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(senders[i].coming_count, 0);
+	pace_free(pace);
+}
+
 static void larger_budgets_are_granted_in_larger_pieces(void **state)
 {
 	struct pace_options options = plain;
@@ -286,6 +317,33 @@ static void without_an_arbiter_there_is_one_line_and_an_equal_share(void **state
 	assert_int_equal(pace_granted(&message), 4 * QUANTUM);
 	pace_remove(pace, &message);
 	pace_free(pace);
+}
+
+static void senders_to_other_processes_compete_too(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_sender senders[2] = { { .host = 1 }, { .host = 2 } };
+	struct pace_message first = { .sender = &senders[0] }, second = { .sender = &senders[1] };
+	struct pace *a, *b;
+
+	(void)state;
+	options.speed_Bps = 125000000;
+	options.share_host = true;
+	options.device_name = "eth0";
+	options.arbiter_directory = directory;
+	assert_int_equal(pace_new(&options, &a), 0);
+	assert_int_equal(pace_new(&options, &b), 0);
+	pace_tick(a, NS_PER_S); /* finds the other */
+	pace_add(a, &first, QUANTUM, NS_PER_S);
+	assert_int_equal(pace_flight(a), 0);
+	pace_add(b, &second, QUANTUM, NS_PER_S);
+	assert_int_equal(pace_flight(b), (80 << 10) / 2);
+	pace_delivered(a, &first, 1, NS_PER_S + 1);
+	assert_int_equal(pace_flight(a), (80 << 10) / 2);
+	pace_remove(a, &first);
+	pace_remove(b, &second);
+	pace_free(a);
+	pace_free(b);
 }
 
 static void two_paces_of_one_device_share_its_budget(void **state)
@@ -392,8 +450,10 @@ int main(void)
 		cmocka_unit_test(a_message_that_was_never_added_may_be_removed),
 		cmocka_unit_test(polls_and_ticks_forgive_a_stalled_sender),
 		cmocka_unit_test(measured_budget_fits_the_link),
+		cmocka_unit_test(senders_that_compete_are_bounded_in_flight),
 		cmocka_unit_test(larger_budgets_are_granted_in_larger_pieces),
 		cmocka_unit_test(without_an_arbiter_there_is_one_line_and_an_equal_share),
+		cmocka_unit_test_setup_teardown(senders_to_other_processes_compete_too, directory_make, directory_gone),
 		cmocka_unit_test_setup_teardown(two_paces_of_one_device_share_its_budget, directory_make,
 						directory_gone),
 		cmocka_unit_test_setup_teardown(threads_share_a_pace, directory_make, directory_gone),

@@ -353,7 +353,8 @@ static void exchange_long_messages(struct bed *bed, uint8_t *out, uint8_t *in)
 {
 	struct tcp_request *sends[LONG_MESSAGES] = { NULL }, *receives[LONG_MESSAGES] = { NULL };
 	struct pace *pace = bed->receiver->r.pace;
-	struct pace_message another = { .source = 9 };
+	struct pace_sender other_host = { .host = 9 };
+	struct pace_message another = { .sender = &other_host };
 	unsigned done = 0;
 
 	for (unsigned m = 0; m < LONG_MESSAGES; m++) {

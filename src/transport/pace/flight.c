@@ -1,0 +1,29 @@
+#include "transport/pace/flight.h"
+
+static unsigned most_of(unsigned a, unsigned b)
+{
+	return a > b ? a : b;
+}
+
+void pace_flight_note(struct pace_flight *flight, unsigned senders, uint64_t now_ns)
+{
+	if (now_ns >= flight->epoch_ns + PACE_FLIGHT_EPOCH_NS) {
+		/* After a longer rest the epoch before this one saw nothing. */
+		flight->most_before = now_ns < flight->epoch_ns + 2 * PACE_FLIGHT_EPOCH_NS ? flight->most : 0;
+		flight->most = 0;
+		flight->epoch_ns = now_ns;
+	}
+	flight->most = most_of(flight->most, senders);
+}
+
+uint64_t pace_flight_bytes(const struct pace_flight *flight, uint64_t rate_Bps, uint64_t path_ns)
+{
+	unsigned senders = most_of(flight->most, flight->most_before);
+	double bytes = 2.0 * (double)rate_Bps * (double)path_ns * 1e-9; /* a full path, and as much again in queues */
+
+	if (senders < 2)
+		return 0;
+	if (bytes < (double)PACE_FLIGHT_LEAST_BYTES)
+		bytes = (double)PACE_FLIGHT_LEAST_BYTES;
+	return (uint64_t)(bytes / senders);
+}

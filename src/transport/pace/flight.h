@@ -1,0 +1,28 @@
+/*
+ * How much of the network one of several competing senders may fill at a time. The budget bounds what hosts may send
+ * within milliseconds, because hosts are late; the queue of a switch overflows in microseconds, and only the kernels
+ * answer as fast. So the receiver's kernel is told to advertise no more than a part of what the path and a small buffer
+ * hold: docs/pace.md, "In flight". Pure: values in, values out; one thread at a time.
+ */
+#ifndef TRIBUTARY_TRANSPORT_PACE_FLIGHT_H
+#define TRIBUTARY_TRANSPORT_PACE_FLIGHT_H
+
+#include <stdint.h>
+
+/* Of all senders together: below this no switch loses anything, and less makes segments too small. */
+#define PACE_FLIGHT_LEAST_BYTES (80ULL << 10)
+/* The most senders of the present and the last such time count: a round's stragglers do not open the window again. */
+#define PACE_FLIGHT_EPOCH_NS 100000000ULL
+
+struct pace_flight {
+	/* Private; all zero to begin with. */
+	unsigned most, most_before;
+	uint64_t epoch_ns; /* when the present epoch began */
+};
+
+/* `senders` have messages coming now. Times may go back a little. */
+void pace_flight_note(struct pace_flight *flight, unsigned senders, uint64_t now_ns);
+/* The bytes that each of the senders noted lately may have on its way; 0: no bound, there was at most one. */
+uint64_t pace_flight_bytes(const struct pace_flight *flight, uint64_t rate_Bps, uint64_t path_ns);
+
+#endif

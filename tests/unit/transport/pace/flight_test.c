@@ -1,0 +1,80 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "transport/pace/flight.h"
+
+#define LEAST PACE_FLIGHT_LEAST_BYTES
+#define EPOCH PACE_FLIGHT_EPOCH_NS
+
+enum { RATE_BPS = 125000000, PATH_NS = 100000 };
+
+static uint64_t bytes_of(const struct pace_flight *flight)
+{
+	return pace_flight_bytes(flight, RATE_BPS, PATH_NS);
+}
+
+static void nobody_and_one_sender_have_no_bound(void **state)
+{
+	struct pace_flight flight = { 0 };
+
+	(void)state;
+	assert_int_equal(bytes_of(&flight), 0);
+	pace_flight_note(&flight, 1, 5);
+	assert_int_equal(bytes_of(&flight), 0);
+}
+
+static void several_share_what_the_path_and_a_small_buffer_hold(void **state)
+{
+	struct pace_flight flight = { 0 };
+
+	(void)state;
+	pace_flight_note(&flight, 4, 1);
+	assert_int_equal(bytes_of(&flight), LEAST / 4);
+	/* 12.5 GB/s × 50 us × 2 */
+	assert_int_equal(pace_flight_bytes(&flight, 12500000000, 50000), 1250000 / 4);
+	pace_flight_note(&flight, 8, 2);
+	assert_int_equal(bytes_of(&flight), LEAST / 8);
+}
+
+static void stragglers_do_not_open_the_window(void **state)
+{
+	struct pace_flight flight = { 0 };
+
+	(void)state;
+	pace_flight_note(&flight, 4, EPOCH);
+	pace_flight_note(&flight, 1, EPOCH + 1);
+	assert_int_equal(bytes_of(&flight), LEAST / 4);
+	pace_flight_note(&flight, 1, 2 * EPOCH);
+	assert_int_equal(bytes_of(&flight), LEAST / 4);
+	pace_flight_note(&flight, 2, 3 * EPOCH - 1);
+	pace_flight_note(&flight, 1, 3 * EPOCH);
+	assert_int_equal(bytes_of(&flight), LEAST / 2);
+	pace_flight_note(&flight, 1, 4 * EPOCH);
+	assert_int_equal(bytes_of(&flight), 0);
+}
+
+static void a_rest_forgets_who_was_there(void **state)
+{
+	struct pace_flight flight = { 0 };
+
+	(void)state;
+	pace_flight_note(&flight, 4, EPOCH);
+	pace_flight_note(&flight, 1, 100 * EPOCH);
+	assert_int_equal(bytes_of(&flight), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nobody_and_one_sender_have_no_bound),
+		cmocka_unit_test(several_share_what_the_path_and_a_small_buffer_hold),
+		cmocka_unit_test(stragglers_do_not_open_the_window),
+		cmocka_unit_test(a_rest_forgets_who_was_there),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
