@@ -11,7 +11,10 @@ VERSION := 0.1.0
 
 # What a fresh Debian or Ubuntu lacks.  package=what to look for: a command, or a header.  `make deps` reads this list.
 DEPS := gcc=gcc make=make libc6-dev=header:stdio.h linux-libc-dev=header:linux/ethtool.h binutils=nm \
-	libcmocka-dev=header:cmocka.h iproute2=ip iproute2=tc ethtool=ethtool util-linux=unshare python3=python3
+	libcmocka-dev=header:cmocka.h libhwloc-dev=header:hwloc.h libexpat1-dev=header:expat.h \
+	libjansson-dev=header:jansson.h libarchive-dev=header:archive.h libhwloc-plugins=@hwloc-pci iproute2=ip iproute2=tc ethtool=ethtool util-linux=unshare python3=python3
+# Only for `make check`: the page of `tributary show --html` is opened in a real browser.
+DEPS_CHECK := chromium=chromium chromium-driver=chromedriver python3-selenium=python:selenium
 # Only for `make lint`, `make format` and `make fuzz`.
 DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-format=clang-format cppcheck=cppcheck
 # Only for `make bench`: the floor is compared with iperf3.
@@ -52,6 +55,9 @@ INCLUDES := -Isrc -Iinclude
 ALL_CFLAGS := $(STD) -O2 -g -fPIC -fvisibility=hidden -pthread $(WARNINGS) -DTRIBUTARY_VERSION='"$(VERSION)"'
 ALL_LDFLAGS := -pthread -Wl,--as-needed
 LIBS := -lm -ldl
+# Of the command and the tests; the plugin takes libc alone.  Last after our own archives, so that --as-needed drops what is
+# not used.
+COMMAND_LIBS := -lhwloc -lexpat -ljansson -larchive
 
 comma := ,
 ifneq ($(SAN),)
@@ -88,11 +94,11 @@ csources = $(sort $(shell find $(wildcard $(1)) -name '*.c' 2>/dev/null))
 objects = $(patsubst %.c,$(O)/obj/%.o,$(1))
 find_c = $(if $(wildcard $(1)),$(call csources,$(1)))
 
-# What the plugin is made of.  measure, simulate and discover belong to the command alone.
+# What the plugin is made of.  measure, simulate, discover and the XML reader belong to the command alone.
 PLUGIN_DIRS := $(addprefix src/,base gpu topology reduce plan ncclxml profile transport aggregate plugin)
 COMMAND_DIRS := $(addprefix src/,measure simulate discover)
-PLUGIN_SRC := $(call find_c,$(PLUGIN_DIRS))
-LIB_SRC := $(PLUGIN_SRC) $(call find_c,$(COMMAND_DIRS))
+PLUGIN_SRC := $(filter-out src/ncclxml/read/%,$(call find_c,$(PLUGIN_DIRS)))
+LIB_SRC := $(sort $(PLUGIN_SRC) $(call find_c,src/ncclxml/read $(COMMAND_DIRS)))
 COMMAND_SRC := $(call find_c,src/command)
 DAEMON_SRC := $(call find_c,src/daemon)
 PERF_COMMON_SRC := $(call find_c,perf/common)
@@ -121,11 +127,13 @@ FUZZERS := $(patsubst %,$(O)/tests/fuzz/%_fuzzer,$(FUZZ_NAMES))
 PLUGIN_PATH := $(abspath $(O))/libnccl-net-tributary.so
 
 .DEFAULT_GOAL := all
-.PHONY: all programs perf tests help clean FORCE
+.PHONY: all plugin perf tests help clean FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
 all: $(PLUGIN) $(COMMAND) $(DAEMON) $(PERF) ## the plugin, the command and the benchmarks
+
+plugin: $(PLUGIN) ## the plugin alone, which needs no library
 
 tests: $(UNIT) $(CONF) $(FUZZ_REPLAY)
 
@@ -163,7 +171,7 @@ link = $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(1) $(LIBS)
 
 $(O)/tributary: $(call objects,$(filter src/command/main.c,$(COMMAND_SRC))) $(COMMAND_LIB) $(LIB)
 	$(say) LD $@
-	$(Q)$(call link)
+	$(Q)$(call link,$(COMMAND_LIBS))
 
 $(O)/tributaryd: $(call objects,$(DAEMON_SRC)) $(LIB)
 	$(say) LD $@
@@ -178,22 +186,22 @@ $(PERF): $(O)/perf/%: $(O)/obj/perf/%.o $(O)/libperf.a
 $(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(call link,-lcmocka)
+	$(Q)$(call link,-lcmocka $(COMMAND_LIBS))
 
 $(CONF): $(O)/%: $(O)/obj/%.o $(call objects,$(CONF_HELPER_SRC)) $(O)/libtesthelp.a $(O)/libperf.a $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(call link,-lcmocka)
+	$(Q)$(call link,-lcmocka $(COMMAND_LIBS))
 
 $(FUZZ_REPLAY): $(O)/tests/fuzz/%_replay: $(O)/obj/tests/fuzz/%_fuzz.o $(O)/obj/tests/fuzz/replay.o $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(call link)
+	$(Q)$(call link,$(COMMAND_LIBS))
 
 $(FUZZERS): $(O)/tests/fuzz/%_fuzzer: $(O)/obj/tests/fuzz/%_fuzz.o $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(call link,-fsanitize=fuzzer)
+	$(Q)$(call link,-fsanitize=fuzzer $(COMMAND_LIBS))
 
 -include $(patsubst %.c,$(O)/obj/%.d,$(LIB_SRC) $(COMMAND_SRC) $(DAEMON_SRC) $(PERF_COMMON_SRC) $(PERF_SRC) \
 	$(UNIT_ALL) $(CONF_ALL) $(FUZZ_SRC) $(FUZZ_REPLAY_SRC))
@@ -210,6 +218,9 @@ clean: ## remove everything built under O=
 .PHONY: deps demo
 deps: ## find missing packages, show them, install them with apt
 	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS)
+
+deps-check: deps
+	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_CHECK)
 
 deps-lint: deps
 	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_LINT)
@@ -239,7 +250,7 @@ TESTBED_CHECK := $(wildcard tests/testbed/check)
 
 .PHONY: check run-check check-asan check-tsan check-faults check-long check-clang check-gpu $(GATES)
 
-check: deps ## unit tests, conformance, fuzz corpora, test-bed and gates (T=name: only those)
+check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (T=name: only those)
 	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
 	+$(Q)$(MAKE) O='$(O)' CC='$(CC)' SAN='$(SAN)' FAULTS='$(FAULTS)' V='$(V)' TIMEOUT='$(TIMEOUT)' T='$(T)' run-check
 

@@ -1,0 +1,69 @@
+/*
+ * What can move bytes and say how fast: a set of flows that run at once goes in, their rates come out. Copies by the CUDA
+ * driver, memory copies between NUMA domains, TCP between hosts, RDMA through a NIC, and a simulated machine are all
+ * probes. One thread.
+ */
+#ifndef TRIBUTARY_MEASURE_PROBE_H
+#define TRIBUTARY_MEASURE_PROBE_H
+
+#include "base/log.h"
+#include "tributary/topology.h"
+
+/* Who moves the bytes of a flow. */
+enum probe_engine {
+	PROBE_ENGINE_DEFAULT, /* the probe's usual one: a GPU's copy engine, a NIC's DMA, a core */
+	PROBE_ENGINE_KERNEL,  /* a GPU's cores, loading from and storing to the other end */
+	PROBE_ENGINE_COUNT
+};
+
+/* Reads and writes differ on PCIe: a write is posted, a read waits for its completion. */
+enum probe_side {
+	PROBE_SIDE_DEFAULT, /* the device writes to where it is sent to; a GPU reads from a host memory */
+	PROBE_SIDE_FROM,    /* the device at `from` writes */
+	PROBE_SIDE_TO,      /* the device at `to` reads */
+	PROBE_SIDE_COUNT
+};
+
+struct probe_flow {
+	struct topology_flow flow; /* between GPUs, memories, NICs, networks */
+	enum probe_engine engine;
+	enum probe_side side;
+};
+
+/* One repetition. Rates are those of the time in which all flows ran. */
+struct probe_rates {
+	double *rate_Bps; /* a place for each flow, the caller's */
+	uint64_t time_ns;
+};
+
+struct probe;
+
+struct probe_ops {
+	const char *name; /* "cuda", "memory", "tcp", "rdma", "simulated" */
+	/* True: it can move this flow on this machine. */
+	bool (*can)(struct probe *probe, const struct probe_flow *flow);
+	/*
+	 * Runs all flows at once for about duration_ns after a warm-up of its own. -ENOTSUP: cannot move one of them; -EIO:
+	 * a device failed; -EINTR: `stop` was set. The reason is in *diag.
+	 */
+	int (*run)(struct probe *probe, const struct probe_flow *flows, size_t count, uint64_t duration_ns,
+		   struct probe_rates *ret, struct diag *diag);
+	/* Latency of a small transfer, without load; 0 and *ret 0 where it has no meaning. */
+	int (*latency)(struct probe *probe, const struct probe_flow *flow, uint64_t *ret_ns, struct diag *diag);
+	/* Frees the probe. */
+	void (*close)(struct probe *probe);
+};
+
+/* Embedded, first, in each probe's own struct. */
+struct probe {
+	const struct probe_ops *ops;
+	const struct topology *topology; /* not owned; the vertices that flows name */
+	const volatile bool *stop;       /* not owned; set by a signal handler; NULL: never */
+};
+
+static inline bool probe_stopped(const struct probe *probe)
+{
+	return probe->stop && *probe->stop;
+}
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * NCCL's topology files (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE): text in, a machine graph out, and back. Pure. The writer is
+ * in the plugin; the reader needs a library for XML and is in the command alone.
+ *
+ * NCCL's limits and rules are in limits.h, each with its source.
+ */
+#ifndef TRIBUTARY_NCCLXML_TOPOLOGY_XML_H
+#define TRIBUTARY_NCCLXML_TOPOLOGY_XML_H
+
+#include "base/log.h"
+#include "tributary/topology.h"
+
+/* -EINVAL: not such a file, or a fact in it is impossible; line and reason in *diag; *ret is empty then. */
+int topology_xml_read(const char *text, size_t bytes, struct topology *ret, struct diag *diag);
+
+enum topology_xml_sockets {
+	TOPOLOGY_XML_SOCKETS_AUTO,  /* as switches when the measured rate is far from NCCL's constant, see docs */
+	TOPOLOGY_XML_SOCKETS_CPUS,  /* as NCCL has them: <cpu>s, whose link NCCL's constant describes */
+	TOPOLOGY_XML_SOCKETS_SWITCHES, /* as PCI switches under one <cpu>, with their measured rate */
+	TOPOLOGY_XML_SOCKETS_COUNT
+};
+
+/* What the writer decided, for those who tell the user. */
+struct topology_xml_report {
+	bool sockets_as_switches;
+	char changed_classes[232]; /* which path classes that changes: "gpu0-gpu4 SYS->PHB, ..."; "" none */
+	double worst_error_Bps;    /* of a link's value, as NCCL will compute it, against the graph's */
+	size_t node_count;
+};
+
+/*
+ * Each link's width × speed is the nearest that NCCL can express to its capacity (measured, else nominal). -E2BIG: more
+ * than NCCL reads. *ret is malloc'ed and NUL-terminated; the caller frees it. ret_report may be NULL.
+ */
+int topology_xml_write(const struct topology *topology, enum topology_xml_sockets sockets, char **ret, size_t *ret_bytes,
+		       struct topology_xml_report *ret_report, struct diag *diag);
+
+#endif
