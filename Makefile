@@ -258,9 +258,13 @@ check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (
 unit_env = $(if $(findstring /unit/command/,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
 # Once more with engine threads in place of the callers'.
 ENGINE_TESTS := $(filter %/contract_test %/copies_test %/lifecycle_test %/many_test %/vanish_test,$(CONF))
+# And in a host of its own with two interfaces, which can be joined.
+RAILS_TESTS := $(filter %/contract_test %/copies_test,$(CONF))
+RAILS_RUN = tests/testbed/testbed run tests/testbed/two-rails.bed --only h0 --quiet --no-prefix --env TRIBUTARY_IF=^lo
 test_args = $(foreach t,$(UNIT),'$(t:$(O)/tests/%_test=%)=$(call unit_env,$(t)) $(t)') \
 	$(foreach t,$(CONF),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(ENGINE_TESTS),'$(t:$(O)/tests/%_test=%, engine threads)=TRIBUTARY_THREADS=2 TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
+	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
 	$(foreach f,$(if $(FUZZ_REPLAY),$(FUZZ_NAMES)),'fuzz/$(f)=$(O)/tests/fuzz/$(f)_replay $(wildcard tests/fuzz/corpus/$(f))')
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
 	$(if $(TESTBED_CHECK)$(filter-out 0,$(words $(GATES))),$(if $(GATES),$(if $(TESTBED_CHECK),'testbed=$(TESTBED_CHECK)')))

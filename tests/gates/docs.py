@@ -3,6 +3,7 @@
 - Every warning of src/ is in docs/troubleshooting.md, so that whoever sees it in a log finds its remedy: the longest
   piece of its text between two conversions stands there literally.
 - Every TRIBUTARY_* variable that README.md or docs/ names is a parameter (src/base/params.c) or one of the tests' own.
+- The results in perf/results name no path of the machine that they were taken on: the command in them is for everyone.
 - Every relative link of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/ leads to a file.
 """
 
@@ -19,6 +20,7 @@ LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CONVERSION = re.compile(r"%(?:%|[-+ #0']*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|j|z|t|L)?[a-zA-Z])")
 VARIABLE = re.compile(r"\bTRIBUTARY_[A-Z][A-Z_]*\b")
 OWN = ("TRIBUTARY_TEST_", "TRIBUTARY_PLUGIN")
+PLACE = re.compile(r"(?<![\w./-])/(?:tmp|home|root|opt|work|mnt|srv|usr/local|var/tmp)/[\w.-]+")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -100,6 +102,9 @@ def main():
         for target in LINK.findall(text):
             if "://" not in target and not (document.parent / target).exists():
                 complaints.append(f"{document.relative_to(root)}: the link {target} leads nowhere")
+    for result in sorted((root / "perf" / "results").glob("*")):
+        for match in PLACE.finditer(result.read_text(errors="replace")):
+            complaints.append(f"{result.relative_to(root)}: {match.group(0)} is a place on one machine")
     for complaint in complaints:
         print(f"check-docs: {complaint}")
     return 1 if complaints else 0

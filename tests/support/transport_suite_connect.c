@@ -270,7 +270,8 @@ static void a_virtual_device_works_like_any(void **state)
 		print_message("skipped: no virtual devices here\n");
 		skip();
 	}
-	assert_true(joined >= count);
+	/* A new one, or that of an earlier run of this test through another table: devices outlive a finalize. */
+	assert_true(joined >= 2 && joined < suite->ops->device_count(suite->transport));
 	assert_int_equal(suite->ops->device_properties(suite->transport, joined, &properties), 0);
 	assert_int_equal(properties.member_count, 2);
 	assert_int_equal(suite->ops->device_join(suite->transport, 2, members, &again), 0);
