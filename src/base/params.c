@@ -128,6 +128,7 @@ static const struct param_row rows[] = {
 };
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
+_Static_assert(ROW_COUNT <= 64, "struct params has a bit for each");
 
 /* Each writes the row's field on success only; 0 or -errno as parse.h has them. */
 
@@ -322,8 +323,11 @@ static void load_row(const struct param_row *row, const struct params_source *so
 	if (!value || !*value) /* NAME= is how a job script unsets a variable */
 		return;
 	as.choices = choices;
-	if (!kinds[row->kind].parse(&as, value, (char *)params + row->offset))
+	if (!kinds[row->kind].parse(&as, value, (char *)params + row->offset)) {
+		if (name != row->info.name)
+			params->from_nccl |= UINT64_C(1) << (row - rows);
 		return;
+	}
 	shown(value, strlen(value), text);
 	if (choices != row->choices)
 		say(to, "%s=%s is not valid: expected AF_INET or AF_INET6; the default of %s, %s, is used.", name, text,
@@ -399,6 +403,11 @@ size_t params_count(void)
 void params_info(size_t index, struct param_info *ret)
 {
 	*ret = rows[index].info;
+}
+
+const char *params_origin(const struct params *params, size_t index)
+{
+	return params->from_nccl >> index & 1 ? rows[index].instead : rows[index].info.name;
 }
 
 int params_format(const struct params *params, size_t index, char *text, size_t text_bytes)

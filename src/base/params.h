@@ -30,6 +30,7 @@ struct params {
 	bool pace;                            /* TRIBUTARY_PACE */
 	size_t pace_budget_bytes;             /* TRIBUTARY_PACE_BUDGET: 0: measured */
 	char dump_dir[PARAMS_STRING_BYTES];   /* TRIBUTARY_DUMP_DIR, "" for none */
+	uint64_t from_nccl;                   /* bit i: the value of row i is that of NCCL's own variable */
 };
 
 /* getenv-like: value or NULL; and the whole environment, to find misspelt names. Both must be given. */
@@ -58,6 +59,8 @@ struct param_info {
 };
 size_t params_count(void);
 void params_info(size_t index, struct param_info *ret);
+/* The variable that the value of row `index` came from: its own, or NCCL's in its place. */
+const char *params_origin(const struct params *params, size_t index);
 /* The present value of row `index` as text, NUL-terminated; -ENOSPC when it does not fit. */
 int params_format(const struct params *params, size_t index, char *text, size_t text_bytes);
 

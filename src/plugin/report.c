@@ -52,13 +52,11 @@ static void append_settings(struct line *line, const struct params *params)
 	params_defaults(&defaults);
 	for (size_t i = 0; i < params_count(); i++) {
 		char now[SETTING_BYTES], normal[SETTING_BYTES];
-		struct param_info info;
 
 		if (params_format(params, i, now, sizeof(now)) < 0 ||
 		    params_format(&defaults, i, normal, sizeof(normal)) < 0 || strcmp(now, normal) == 0)
 			continue;
-		params_info(i, &info);
-		append(line, "%s%s=%s", before, info.name, now);
+		append(line, "%s%s=%s", before, params_origin(params, i), now);
 		before = ", ";
 	}
 }

@@ -202,6 +202,15 @@ static void empty_value_counts_as_unset(void **state)
 	assert_string_equal(params.interfaces, "eth");
 }
 
+/* True: some value is said to come from that variable. */
+static bool says(const struct params *params, const char *name)
+{
+	for (size_t i = 0; i < params_count(); i++)
+		if (!strcmp(params_origin(params, i), name))
+			return true;
+	return false;
+}
+
 static void nccl_variables_count_when_ours_are_unset(void **state)
 {
 	char a[] = "NCCL_SOCKET_IFNAME=^=lo,docker0", b[] = "NCCL_SOCKET_FAMILY=AF_INET6", c[] = "TRIBUTARY_IF=ib",
@@ -213,9 +222,12 @@ static void nccl_variables_count_when_ours_are_unset(void **state)
 	assert_int_equal(complaints.count, 0);
 	assert_string_equal(params.interfaces, "^=lo,docker0");
 	assert_int_equal(params.family, FAMILY_IPV6);
+	assert_true(says(&params, "NCCL_SOCKET_IFNAME") && says(&params, "NCCL_SOCKET_FAMILY"));
+	assert_false(says(&params, "TRIBUTARY_IF"));
 	params = load(both);
 	assert_int_equal(complaints.count, 0);
 	assert_string_equal(params.interfaces, "ib");
+	assert_true(says(&params, "TRIBUTARY_IF") && !says(&params, "NCCL_SOCKET_IFNAME"));
 	assert_int_equal(params.family, FAMILY_IPV4);
 	params = load_one("NCCL_SOCKET_FAMILY=AF_INET");
 	assert_int_equal(params.family, FAMILY_IPV4);
