@@ -210,7 +210,7 @@ static unsigned streams_a_rail(const struct tcp_transport *transport, const stru
 }
 
 static void set_up_dial(struct tcp_transport *transport, struct tcp_connector *connector, unsigned index,
-			const struct tcp_wire_address *address, uint64_t now_ns)
+			const struct tcp_wire_address *address)
 {
 	const struct tcp_device *device = &transport->devices[connector->device];
 	struct tcp_dial *dial = &connector->dials[index];
@@ -224,7 +224,7 @@ static void set_up_dial(struct tcp_transport *transport, struct tcp_connector *c
 	dial->interface = connector->handle.host_id == transport->host_id || transport->physical_count < 2 ? -1 :
 														interface;
 	dial->traffic_class = connector->traffic_class;
-	dial->deadline_ns = now_ns + transport->timeout_ns;
+	dial->deadline_ns = connector->deadline_ns; /* of the first stream and of those after it together */
 	dial->hello = (struct tcp_wire_hello){
 		.stream = (uint8_t)index,
 		.stream_count = (uint8_t)connector->dial_count,
@@ -246,7 +246,6 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 {
 	struct tcp_connector *connector = sys_zalloc(sizeof(*connector));
 	unsigned rails = transport->devices[device].rail_count;
-	uint64_t now_ns = clock_now_ns();
 	int r;
 
 	if (!connector)
@@ -266,9 +265,9 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 		connector->active_count = TCP_STREAMS_MAX;
 	/* One stream alone would have nothing to fail over to. */
 	connector->dial_count = connector->active_count == 1 ? 2 : connector->active_count;
-	connector->deadline_ns = now_ns + transport->timeout_ns;
+	connector->deadline_ns = clock_now_ns() + transport->timeout_ns;
 	for (unsigned i = 0; i < connector->dial_count; i++)
-		set_up_dial(transport, connector, i, &handle->address, now_ns);
+		set_up_dial(transport, connector, i, &handle->address);
 	connector->id = ++transport->next_connector_id;
 	connector->next = transport->connectors;
 	if (connector->next)
@@ -298,7 +297,7 @@ static int step_dials(struct tcp_transport *transport, struct tcp_connector *con
 			for (unsigned k = 1; k < connector->dial_count; k++) {
 				const struct tcp_wire_welcome *welcome = &connector->dials[0].welcome;
 
-				set_up_dial(transport, connector, k, &welcome->rails[k % welcome->rail_count], now_ns);
+				set_up_dial(transport, connector, k, &welcome->rails[k % welcome->rail_count]);
 			}
 		if (connector->dials[i].state == TCP_DIAL_READY)
 			ready++;
