@@ -180,8 +180,10 @@ void topology_fini(struct topology *topology);
 int topology_copy(const struct topology *from, struct topology *ret);
 
 /*
- * Adds a copy; *ret is its index, which stays valid. -EEXIST: a vertex or limit of that name, a pair of those vertices;
- * -EINVAL: a link's end or a limit's member does not exist, a name is empty or has a space.
+ * Adds a copy; *ret (NULL: not wanted) is its index, which stays valid. -EEXIST: a vertex or limit of that name, a pair
+ * of those vertices; -EINVAL: a link's end or a limit's member does not exist, both ends are one vertex, a count is 0, a
+ * name is empty or has a space, a quote, a backslash or (of a vertex) any of > # and comma; -E2BIG: more vertices, links,
+ * limits or pairs than the text form holds (4096, and 16384 of each).
  */
 int topology_add_vertex(struct topology *topology, const struct topology_vertex *vertex, uint32_t *ret);
 int topology_add_link(struct topology *topology, const struct topology_link *link, uint32_t *ret);
@@ -264,7 +266,7 @@ struct topology_route {
  * -E2BIG: longer than TOPOLOGY_ROUTE_MAX.
  */
 int topology_route(const struct topology *topology, const struct topology_flow *flow, struct topology_route *ret);
-/* The class NCCL would give the way from a to b: that of the direct route. */
+/* The class NCCL would give the way from a to b: that of the direct route, whether or not the driver allows P2P. */
 enum topology_class topology_class_of(const struct topology *topology, uint32_t a, uint32_t b);
 
 /*
