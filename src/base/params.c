@@ -125,6 +125,16 @@ static const struct param_row rows[] = {
 	    "Folder for a file with the whole state of the plugin when something waits too long. Unset: none." },
 	  KIND_TEXT,
 	  FIELD(dump_dir) },
+	{ { "TRIBUTARY_PROFILE", "text", "", "file, at most 255 characters", "",
+	    "The profile of this machine, as `tributary measure` wrote it. Unset: the one in the state directory that "
+	    "fits the machine." },
+	  KIND_TEXT,
+	  FIELD(profile) },
+	{ { "TRIBUTARY_STATE_DIR", "text", "", "folder, at most 255 characters", "",
+	    "Folder of the profiles. Unset: /var/lib/tributary for root; for others tributary in XDG_STATE_HOME, or in "
+	    ".local/state of the home folder." },
+	  KIND_TEXT,
+	  FIELD(state_dir) },
 };
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
@@ -364,6 +374,25 @@ static void check_name(const char *entry, const struct complaint *to)
 		say(to, "%s is not a variable of Tributary and is ignored; `tributary params` lists them.", name);
 }
 
+/* As the XDG base directory specification has it: a relative path is as good as none. */
+static void load_state_home(const struct params_source *source, struct params *params)
+{
+	static const struct {
+		const char *name, *below;
+	} places[] = { { "XDG_STATE_HOME", "" }, { "HOME", "/.local/state" } };
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		const char *value = source->get(places[i].name);
+		size_t bytes = value && *value == '/' ? strlen(value) : 0;
+
+		if (!bytes || bytes + strlen(places[i].below) >= sizeof(params->state_home))
+			continue;
+		memcpy(params->state_home, value, bytes);
+		memcpy(params->state_home + bytes, places[i].below, strlen(places[i].below) + 1);
+		return;
+	}
+}
+
 void params_load(const struct params_source *source, void (*complain)(void *arg, const char *sentence), void *arg,
 		 struct params *ret)
 {
@@ -373,6 +402,7 @@ void params_load(const struct params_source *source, void (*complain)(void *arg,
 	params_defaults(&params);
 	for (size_t i = 0; i < ROW_COUNT; i++)
 		load_row(&rows[i], source, &to, &params);
+	load_state_home(source, &params);
 	for (char *const *entry = source->environ_list; entry && *entry; entry++)
 		check_name(*entry, &to);
 	*ret = params;

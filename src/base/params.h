@@ -31,6 +31,10 @@ struct params {
 	size_t pace_budget_bytes;             /* TRIBUTARY_PACE_BUDGET: 0: measured */
 	char dump_dir[PARAMS_STRING_BYTES];   /* TRIBUTARY_DUMP_DIR, "" for none */
 	uint64_t from_nccl;                   /* bit i: the value of row i is that of NCCL's own variable */
+	char profile[PARAMS_STRING_BYTES];    /* TRIBUTARY_PROFILE: a file; "": look in the state directory */
+	char state_dir[PARAMS_STRING_BYTES];  /* TRIBUTARY_STATE_DIR, "": choose */
+	/* No row: XDG_STATE_HOME, else .local/state below HOME; "" when neither is an absolute path of that length. */
+	char state_home[PARAMS_STRING_BYTES];
 };
 
 /* getenv-like: value or NULL; and the whole environment, to find misspelt names. Both must be given. */

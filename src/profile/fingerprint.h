@@ -18,19 +18,24 @@ struct fingerprint {
 	char id[FINGERPRINT_ID_BYTES];
 };
 
-/* root: "" for this machine, or a folder that has sys/ and proc/. */
+/*
+ * root: "" for this machine, or a folder that has sys/ and proc/. What is not there is not in the text; what is read is
+ * listed in docs/profile-format.md. -E2BIG: more cards than any machine has; otherwise as the system said.
+ */
 int fingerprint_take(const char *root, struct fingerprint *ret);
+/* -EINVAL: not such lines, or not in order. */
 int fingerprint_of_text(const char *text, size_t bytes, struct fingerprint *ret);
 void fingerprint_fini(struct fingerprint *fingerprint);
 
 enum fingerprint_verdict {
 	FINGERPRINT_SAME,
-	FINGERPRINT_CARD_MOVED,     /* the same card in another slot */
+	FINGERPRINT_CARD_MOVED, /* the same card in another slot */
 	FINGERPRINT_CARD_GONE,
 	FINGERPRINT_CARD_NEW,
 	FINGERPRINT_LINK_RETRAINED, /* another width, or another speed of a link whose speed does not idle */
 	FINGERPRINT_DRIVER_CHANGED,
-	FINGERPRINT_FOREIGN,        /* another machine: hardly anything in common */
+	FINGERPRINT_CPU_CHANGED, /* the processor, or how many NUMA domains it is divided into */
+	FINGERPRINT_FOREIGN,     /* another machine: hardly anything in common */
 	FINGERPRINT_VERDICT_COUNT
 };
 /* The gravest difference; the reason, with both values, in *why (untouched for FINGERPRINT_SAME). */

@@ -13,9 +13,9 @@
 enum { PROFILE_VERSION = 1 };
 
 struct profile {
-	struct topology topology;       /* with capacities, limits and pairs */
-	struct fingerprint fingerprint; /* of the machine that it was measured on */
-	int64_t date_s;                 /* of the measurement */
+	struct topology topology;              /* with capacities, limits and pairs */
+	struct fingerprint fingerprint;        /* of the machine that it was measured on */
+	int64_t date_s;                        /* of the measurement */
 	char measured_by[TOPOLOGY_NAME_BYTES]; /* "tributary 0.1.0" */
 };
 

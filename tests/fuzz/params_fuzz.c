@@ -44,6 +44,10 @@ static void check(const struct params *params)
 	must(params->net < NET_CHOICE_COUNT && params->family < FAMILY_COUNT);
 	must(memchr(params->interfaces, '\0', sizeof(params->interfaces)) != NULL);
 	must(memchr(params->dump_dir, '\0', sizeof(params->dump_dir)) != NULL);
+	must(memchr(params->profile, '\0', sizeof(params->profile)) != NULL);
+	must(memchr(params->state_dir, '\0', sizeof(params->state_dir)) != NULL);
+	must(memchr(params->state_home, '\0', sizeof(params->state_home)) != NULL);
+	must(!params->state_home[0] || params->state_home[0] == '/');
 	must(params->port_low <= params->port_high && (!params->port_high || params->port_low));
 	must(params->timeout_ns > 0 && params->segment_bytes > 0);
 	must(params->streams <= 16);

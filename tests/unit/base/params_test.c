@@ -88,6 +88,9 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_true(defaults.pace);
 	assert_int_equal(defaults.pace_budget_bytes, 0);
 	assert_string_equal(defaults.dump_dir, "");
+	assert_string_equal(defaults.profile, "");
+	assert_string_equal(defaults.state_dir, "");
+	assert_string_equal(defaults.state_home, "");
 }
 
 static void every_row_is_described_and_named_once(void **state)
@@ -95,7 +98,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 14);
+	assert_int_equal(params_count(), 16);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -148,6 +151,8 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		  { { "0", "0" }, { "4K", "4K" }, { "1G", "1G" } },
 		  { "1", "4095", "1025M", "-0" } },
 		{ "TRIBUTARY_DUMP_DIR", { { "/tmp/a b", "/tmp/a b" } }, { NULL } },
+		{ "TRIBUTARY_PROFILE", { { "/etc/my.profile", "/etc/my.profile" } }, { NULL } },
+		{ "TRIBUTARY_STATE_DIR", { { "/var/tmp", "/var/tmp" }, { "here", "here" } }, { NULL } },
 	};
 	char entry[128], text[PARAMS_STRING_BYTES];
 	struct param_info info;
@@ -236,6 +241,26 @@ static void nccl_variables_count_when_ours_are_unset(void **state)
 	assert_int_equal(complaints.count, 1);
 	assert_non_null(strstr(complaints.text[0], "NCCL_SOCKET_FAMILY=ipv6"));
 	assert_non_null(strstr(complaints.text[0], "AF_INET6"));
+}
+
+static void state_home_is_an_absolute_path_of_the_environment(void **state)
+{
+	char home[] = "HOME=/home/ada", xdg[] = "XDG_STATE_HOME=/data/state", relative[] = "XDG_STATE_HOME=state",
+	     nowhere[] = "HOME=ada", long_home[PARAMS_STRING_BYTES + 16] = "HOME=/";
+	char *at_home[] = { home, NULL }, *elsewhere[] = { home, xdg, NULL }, *ignored[] = { relative, home, NULL },
+	     *none[] = { nowhere, relative, NULL }, *too_long[] = { long_home, NULL };
+
+	(void)state;
+	assert_string_equal(load(at_home).state_home, "/home/ada/.local/state");
+	assert_string_equal(load(elsewhere).state_home, "/data/state");
+	assert_string_equal(load(ignored).state_home, "/home/ada/.local/state");
+	assert_string_equal(load(none).state_home, "");
+	/* With what comes behind it the longest that fits, and one more. */
+	memset(long_home + 6, 'h', PARAMS_STRING_BYTES - 2 - strlen("/.local/state"));
+	assert_int_equal(strlen(load(too_long).state_home), PARAMS_STRING_BYTES - 1);
+	long_home[strlen(long_home)] = 'h';
+	assert_string_equal(load(too_long).state_home, "");
+	assert_int_equal(complaints.count, 0);
 }
 
 static void text_is_kept_whole_or_refused(void **state)
@@ -331,6 +356,7 @@ int main(void)
 		cmocka_unit_test(one_bad_value_leaves_the_others),
 		cmocka_unit_test(empty_value_counts_as_unset),
 		cmocka_unit_test(nccl_variables_count_when_ours_are_unset),
+		cmocka_unit_test(state_home_is_an_absolute_path_of_the_environment),
 		cmocka_unit_test(text_is_kept_whole_or_refused),
 		cmocka_unit_test(misspelt_name_is_told_the_nearest_real_one),
 		cmocka_unit_test(complaints_show_no_control_characters),

@@ -1,0 +1,354 @@
+/* Finding a profile, and reading it. */
+#include "profile/store_places.h"
+
+#include "base/params.h"
+#include "base/sys.h"
+#include "profile/fingerprint_lines.h"
+#include "profile/profile_text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SYSTEM_DIRECTORY "/var/lib/tributary"
+#define SUFFIX           ".profile"
+
+/* The end of a path, where there is not room for all of it in a sentence. */
+enum { SHOWN_BYTES = 80 };
+
+static const char *lead(const char *path)
+{
+	return strlen(path) > SHOWN_BYTES ? "..." : "";
+}
+
+static const char *shown(const char *path)
+{
+	return strlen(path) > SHOWN_BYTES ? path + strlen(path) - SHOWN_BYTES : path;
+}
+
+static int too_long(const char *path, struct diag *why)
+{
+	diag_set(why, 0, 0, "the path %s%s is too long", lead(path), shown(path));
+	return -ENAMETOOLONG;
+}
+
+/* -------- places -------- */
+
+static int copy_path(const char *path, char *ret, size_t ret_bytes)
+{
+	size_t bytes = strlen(path) + 1;
+
+	if (bytes > ret_bytes)
+		return -ENAMETOOLONG;
+	memcpy(ret, path, bytes);
+	return 0;
+}
+
+int store_directory_of(const struct params *params, bool root, char *ret, size_t ret_bytes)
+{
+	char path[STORE_PATH_BYTES];
+
+	if (params->state_dir[0])
+		return copy_path(params->state_dir, ret, ret_bytes);
+	if (root)
+		return copy_path(SYSTEM_DIRECTORY, ret, ret_bytes);
+	if (!params->state_home[0])
+		return -ENOENT;
+	snprintf(path, sizeof(path), "%s/tributary", params->state_home);
+	return copy_path(path, ret, ret_bytes);
+}
+
+int store_directory(const struct params *params, char *ret, size_t ret_bytes)
+{
+	return store_directory_of(params, geteuid() == 0, ret, ret_bytes);
+}
+
+size_t store_directories(const struct params *params, bool root, char ret[][STORE_PATH_BYTES])
+{
+	size_t count = store_directory_of(params, root, ret[0], STORE_PATH_BYTES) ? 0 : 1;
+
+	if (!params->state_dir[0] && !root)
+		copy_path(SYSTEM_DIRECTORY, ret[count++], STORE_PATH_BYTES);
+	return count;
+}
+
+/* -------- reading -------- */
+
+/* A pipe or device would keep us waiting, so nothing but a regular file is read. */
+static int open_regular(const char *path, struct diag *why)
+{
+	struct stat st = { 0 };
+	int r = 0, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		r = -errno;
+		if (r == -ENOENT)
+			diag_set(why, 0, 0, "%s%s is not there", lead(path), shown(path));
+		else
+			diag_set(why, 0, 0, "%s%s cannot be read: %s", lead(path), shown(path), strerror(-r));
+	} else if (!S_ISREG(st.st_mode)) {
+		r = -EINVAL;
+		diag_set(why, 0, 0, "%s%s is not a regular file", lead(path), shown(path));
+	} else if (st.st_size > PROFILE_MOST_BYTES) {
+		r = -EFBIG;
+		diag_set(why, 0, 0, "%s%s is longer than %d MiB, which no profile is", lead(path), shown(path),
+			 PROFILE_MOST_BYTES >> 20);
+	}
+	if (r < 0)
+		sys_close(&fd);
+	return r < 0 ? r : fd;
+}
+
+/* At most `most` bytes of the beginning. What has grown since it was opened fails its checksum. */
+static int read_file(const char *path, size_t most, char **ret, size_t *ret_bytes, struct diag *why)
+{
+	int r = 0, fd = open_regular(path, why);
+	struct stat st = { 0 };
+	size_t got = 0, room;
+	ssize_t bytes = 1;
+	char *text;
+
+	if (fd < 0)
+		return fd;
+	room = !fstat(fd, &st) && (size_t)st.st_size < most ? (size_t)st.st_size : most;
+	text = sys_zalloc(room + 1);
+	if (!text)
+		r = -ENOMEM;
+	while (r >= 0 && bytes > 0 && got < room) {
+		bytes = read(fd, text + got, room - got);
+		if (bytes < 0 && errno != EINTR)
+			r = -errno;
+		got += bytes > 0 ? (size_t)bytes : 0;
+		bytes = bytes < 0 ? 1 : bytes;
+	}
+	sys_close(&fd);
+	if (r < 0) {
+		diag_set(why, 0, 0, "%s%s cannot be read: %s", lead(path), shown(path), strerror(-r));
+		sys_free(text);
+		return r;
+	}
+	*ret = text;
+	*ret_bytes = got;
+	return 0;
+}
+
+static int error_of(enum fingerprint_verdict verdict)
+{
+	return verdict == FINGERPRINT_SAME ? 0 : verdict == FINGERPRINT_FOREIGN ? -EXDEV : -ESTALE;
+}
+
+/* A profile that is whole and fits. */
+static int load(const char *path, const struct fingerprint *now, struct profile *ret, struct diag *why)
+{
+	struct diag reason = { 0 };
+	struct profile profile;
+	size_t bytes = 0;
+	char *text = NULL;
+	int r = read_file(path, PROFILE_MOST_BYTES, &text, &bytes, why);
+
+	if (r < 0)
+		return r;
+	r = profile_read(text, bytes, &profile, &reason);
+	sys_free(text);
+	if (r < 0) {
+		if (!reason.text[0])
+			diag_set(&reason, 0, 0, "%s", strerror(-r));
+		if (reason.line > 1)
+			diag_set(why, reason.line, reason.column, "%s%s cannot be used: line %d: %s", lead(path),
+				 shown(path), reason.line, reason.text);
+		else
+			diag_set(why, reason.line, reason.column, "%s%s cannot be used: %s", lead(path), shown(path),
+				 reason.text);
+		return r;
+	}
+	r = error_of(fingerprint_compare(&profile.fingerprint, now, &reason));
+	if (r < 0) {
+		diag_set(why, 0, 0, "%s%s %s: %s", lead(path), shown(path),
+			 r == -ESTALE ? "is out of date" : "does not belong here", reason.text);
+		profile_fini(&profile);
+		return r;
+	}
+	*ret = profile;
+	return 0;
+}
+
+/* -------- choosing -------- */
+
+struct candidate {
+	char path[STORE_PATH_BYTES];
+	bool found;
+	int error;     /* what it would be refused with: 0, -ESTALE, -EXDEV */
+	size_t common; /* lines */
+	int64_t date_s;
+};
+
+static bool better(const struct candidate *a, const struct candidate *b)
+{
+	static const int order[] = { 0, -ESTALE, -EXDEV };
+
+	if (!b->found)
+		return true;
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]) && a->error != b->error; i++) {
+		if (a->error == order[i])
+			return true;
+		if (b->error == order[i])
+			return false;
+	}
+	return a->common != b->common ? a->common > b->common : a->date_s > b->date_s;
+}
+
+/* A file whose beginning is no profile's is passed over: only the one named by the fingerprint is known to be meant. */
+static int look_at(const char *path, const struct fingerprint *now, struct candidate *best, struct diag *why)
+{
+	struct candidate one = { .found = true };
+	struct fingerprint then = { 0 };
+	size_t bytes = 0;
+	char *text = NULL;
+	int r = read_file(path, PROFILE_HEAD_BYTES, &text, &bytes, why);
+
+	if (r < 0)
+		return r;
+	r = profile_read_head(text, bytes, &then, &one.date_s);
+	sys_free(text);
+	if (r < 0)
+		return 0;
+	one.error = error_of(fingerprint_compare(&then, now, NULL));
+	one.common = fingerprint_common(&then, now);
+	if (better(&one, best) && !copy_path(path, one.path, sizeof(one.path)))
+		*best = one;
+	fingerprint_fini(&then);
+	return 0;
+}
+
+static bool is_profile_name(const char *name)
+{
+	size_t bytes = strlen(name), suffix = strlen(SUFFIX);
+
+	return name[0] != '.' && bytes > suffix && !strcmp(name + bytes - suffix, SUFFIX);
+}
+
+static void none_in(const char *directory, struct diag *why)
+{
+	diag_set(why, 0, 0, "there is no profile in %s%s", lead(directory), shown(directory));
+}
+
+/* -ENOENT: no profile at all; another error: what the first unreadable file said, if none could be read. */
+static int scan(const char *directory, const struct fingerprint *now, struct candidate *best, struct diag *why)
+{
+	char path[STORE_PATH_BYTES];
+	const struct dirent *entry;
+	struct diag reason = { 0 };
+	unsigned looked_at = 0;
+	int first = 0, r;
+	DIR *listing = opendir(directory);
+
+	if (!listing) {
+		r = -errno;
+		if (r == -ENOENT)
+			none_in(directory, why);
+		else
+			diag_set(why, 0, 0, "%s%s cannot be read: %s", lead(directory), shown(directory), strerror(-r));
+		return r;
+	}
+	while (looked_at < STORE_FILES_MAX && (entry = readdir(listing))) {
+		int bytes;
+
+		if (!is_profile_name(entry->d_name))
+			continue;
+		looked_at++;
+		bytes = snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
+		if (bytes < 0 || (size_t)bytes >= sizeof(path))
+			continue;
+		r = look_at(path, now, best, &reason);
+		if (r < 0 && !first) {
+			first = r;
+			if (why)
+				*why = reason;
+		}
+	}
+	closedir(listing);
+	if (best->found)
+		return 0;
+	if (!first)
+		none_in(directory, why);
+	return first ? first : -ENOENT;
+}
+
+static int find_in(const char *directory, const struct fingerprint *now, struct profile *ret, char *ret_path,
+		   size_t ret_path_bytes, struct diag *why)
+{
+	struct candidate best = { 0 };
+	int bytes = snprintf(best.path, sizeof(best.path), "%s/%s" SUFFIX, directory, now->id), r;
+
+	if (bytes < 0 || (size_t)bytes >= sizeof(best.path))
+		return too_long(directory, why);
+	r = load(best.path, now, ret, why);
+	if (r == -ENOENT || r == -ESTALE || r == -EXDEV) {
+		r = scan(directory, now, &best, why);
+		if (!r)
+			r = load(best.path, now, ret, why);
+	}
+	if (r < 0)
+		return r;
+	r = copy_path(best.path, ret_path, ret_path_bytes);
+	if (r < 0) {
+		profile_fini(ret);
+		too_long(best.path, why);
+	}
+	return r;
+}
+
+/* How much an error says: that this machine's profile is bad, or only another's is there, or none. */
+static int weight(int error)
+{
+	return error == -ENOENT ? 0 : error == -EXDEV ? 1 : 2;
+}
+
+int store_find_in(char directories[][STORE_PATH_BYTES], size_t count, const struct fingerprint *now,
+		  struct profile *ret, char *ret_path, size_t ret_path_bytes, struct diag *why)
+{
+	struct diag reason = { 0 }, most_telling = { 0 };
+	int most = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int r = find_in(directories[i], now, ret, ret_path, ret_path_bytes, &reason);
+
+		if (r >= 0)
+			return 0;
+		if (most && weight(r) <= weight(most))
+			continue;
+		most = r;
+		most_telling = reason;
+	}
+	if (!most) {
+		most = -ENOENT;
+		diag_set(&most_telling, 0, 0,
+			 "there is no home folder to look for a profile in; TRIBUTARY_STATE_DIR can name one");
+	}
+	if (why)
+		*why = most_telling;
+	return most;
+}
+
+int store_find(const struct params *params, const struct fingerprint *now, struct profile *ret, char *ret_path,
+	       size_t ret_path_bytes, struct diag *why)
+{
+	char directories[STORE_DIRECTORIES_MAX][STORE_PATH_BYTES];
+	int saved_errno = errno, r;
+
+	if (params->profile[0]) {
+		r = strlen(params->profile) < ret_path_bytes ? load(params->profile, now, ret, why)
+							     : too_long(params->profile, why);
+		if (!r)
+			copy_path(params->profile, ret_path, ret_path_bytes);
+	} else {
+		r = store_find_in(directories, store_directories(params, geteuid() == 0, directories), now, ret,
+				  ret_path, ret_path_bytes, why);
+	}
+	errno = saved_errno;
+	return r;
+}

@@ -1,0 +1,193 @@
+#include "unit/profile/fake_machine.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char fake_machine_filled[] = "card 0000:19:00.0 kind=gpu id=10de:20b5 subsystem=10de:1533 class=030200 "
+				   "path=0000:16:02.0/0000:17:00.0/0000:18:00.0\n"
+				   "card 0000:1a:00.0 kind=gpu id=10de:20b5 subsystem=10de:1533 class=030200 "
+				   "path=0000:16:02.0/0000:17:00.0/0000:18:01.0\n"
+				   "card 0000:1b:00.0 kind=nic id=15b3:101d subsystem=15b3:0040 class=020700 "
+				   "path=0000:16:02.0/0000:17:00.0/0000:18:02.0\n"
+				   "card 0000:1b:00.1 kind=nic id=15b3:101d subsystem=15b3:0040 class=020700 "
+				   "path=0000:16:02.0/0000:17:00.0/0000:18:02.0\n"
+				   "cpu vendor=GenuineIntel family=6 model=106 domains=2\n"
+				   "driver nvidia version=550.54.15\n"
+				   "link 0000:16:02.0 lanes=16 generation=4\n"
+				   "link 0000:17:00.0 lanes=16 generation=4\n"
+				   "link 0000:18:00.0 lanes=16\n"
+				   "link 0000:18:01.0 lanes=16\n"
+				   "link 0000:18:02.0 lanes=16 generation=4\n"
+				   "link 0000:19:00.0 lanes=16 most_generation=4\n"
+				   "link 0000:1a:00.0 lanes=16 most_generation=4\n"
+				   "link 0000:1b:00.0 lanes=16 generation=4\n"
+				   "link 0000:1b:00.1 lanes=16 generation=4\n"
+				   "port 0000:16:02.0 id=8086:347a class=060400\n"
+				   "port 0000:17:00.0 id=1000:c010 class=060400\n"
+				   "port 0000:18:00.0 id=1000:c010 class=060400\n"
+				   "port 0000:18:01.0 id=1000:c010 class=060400\n"
+				   "port 0000:18:02.0 id=1000:c010 class=060400\n";
+
+int fake_machine_new(void **state)
+{
+	struct fake_machine *machine = calloc(1, sizeof(*machine));
+
+	assert_non_null(machine);
+	snprintf(machine->root, sizeof(machine->root), "/tmp/tributary-machine-XXXXXX");
+	assert_non_null(mkdtemp(machine->root));
+	machine->fd = open(machine->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(machine->fd >= 0);
+	*state = machine;
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+	(void)stat;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+int fake_machine_free(void **state)
+{
+	struct fake_machine *machine = *state;
+
+	nftw(machine->root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	close(machine->fd);
+	free(machine);
+	return 0;
+}
+
+static void make_parents(struct fake_machine *machine, const char *path)
+{
+	char part[512];
+
+	assert_true(strlen(path) < sizeof(part));
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
+		if (mkdirat(machine->fd, part, 0755))
+			assert_int_equal(errno, EEXIST);
+	}
+}
+
+void fake_machine_text(struct fake_machine *machine, const char *path, const char *text)
+{
+	int fd;
+
+	make_parents(machine, path);
+	fd = openat(machine->fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+void fake_machine_attribute(struct fake_machine *machine, const char *bus, const char *file, const char *text)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s/%s", bus, file);
+	fake_machine_text(machine, path, text);
+}
+
+static const char *last_part(const char *place)
+{
+	return strrchr(place, '/') + 1;
+}
+
+static void id_files(struct fake_machine *machine, const char *bus, const char *id, const char *vendor,
+		     const char *device)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "0x%.4s\n", id);
+	fake_machine_attribute(machine, bus, vendor, text);
+	snprintf(text, sizeof(text), "0x%.4s\n", id + 5);
+	fake_machine_attribute(machine, bus, device, text);
+}
+
+void fake_machine_device(struct fake_machine *machine, const char *place, const struct fake_device *device)
+{
+	const char *bus = last_part(place);
+	char path[512], target[600];
+
+	snprintf(path, sizeof(path), "sys/devices/%s/", place);
+	make_parents(machine, path);
+	make_parents(machine, "sys/bus/pci/devices/");
+	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", bus);
+	snprintf(target, sizeof(target), "../../../devices/%s", place);
+	assert_int_equal(symlinkat(target, machine->fd, path), 0);
+	id_files(machine, bus, device->id, "vendor", "device");
+	if (device->subsystem)
+		id_files(machine, bus, device->subsystem, "subsystem_vendor", "subsystem_device");
+	fake_machine_attribute(machine, bus, "class", device->class_code);
+	if (device->lanes)
+		fake_machine_attribute(machine, bus, "current_link_width", device->lanes);
+	if (device->speed)
+		fake_machine_attribute(machine, bus, "current_link_speed", device->speed);
+	if (device->max_speed)
+		fake_machine_attribute(machine, bus, "max_link_speed", device->max_speed);
+}
+
+void fake_machine_unplug(struct fake_machine *machine, const char *place)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", last_part(place));
+	assert_int_equal(unlinkat(machine->fd, path, 0), 0);
+	snprintf(path, sizeof(path), "%s/sys/devices/%s", machine->root, place);
+	assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+void fake_machine_fill(struct fake_machine *machine)
+{
+#define SWITCH "pci0000:16/0000:16:02.0/0000:17:00.0/"
+	static const struct fake_device
+		root_port = { "8086:347a", NULL, "0x060400\n", "16\n", "16.0 GT/s PCIe\n", "16.0 GT/s PCIe\n" },
+		port = { "1000:c010", NULL, "0x060400\n", "16\n", "16.0 GT/s PCIe\n", "16.0 GT/s PCIe\n" },
+		idle_port = { "1000:c010", NULL, "0x060400\n", "16\n", "2.5 GT/s PCIe\n", "16.0 GT/s PCIe\n" },
+		gpu = { "10de:20b5", "10de:1533", "0x030200\n", "16\n", "2.5 GT/s PCIe\n", "16.0 GT/s PCIe\n" },
+		nic = { "15b3:101d", "15b3:0040", "0x020700\n", "16\n", "16.0 GT/s PCIe\n", "16.0 GT/s PCIe\n" },
+		board = { "1a03:2000", "1a03:2000", "0x030000\n", "1\n", "2.5 GT/s PCIe\n", "2.5 GT/s PCIe\n" };
+
+	fake_machine_device(machine, "pci0000:16/0000:16:02.0", &root_port);
+	fake_machine_device(machine, "pci0000:16/0000:16:02.0/0000:17:00.0", &port);
+	fake_machine_device(machine, SWITCH "0000:18:00.0", &idle_port);
+	fake_machine_device(machine, SWITCH "0000:18:01.0", &idle_port);
+	fake_machine_device(machine, SWITCH "0000:18:02.0", &port);
+	fake_machine_device(machine, SWITCH "0000:18:00.0/0000:19:00.0", &gpu);
+	fake_machine_device(machine, SWITCH "0000:18:01.0/0000:1a:00.0", &gpu);
+	fake_machine_device(machine, SWITCH "0000:18:02.0/0000:1b:00.0", &nic);
+	fake_machine_device(machine, SWITCH "0000:18:02.0/0000:1b:00.1", &nic);
+	fake_machine_device(machine, "pci0000:00/0000:00:1c.0/0000:03:00.0", &board);
+	fake_machine_text(machine, "proc/cpuinfo",
+			  "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\n"
+			  "model name\t: Xeon\nstepping\t: 6\n\nprocessor\t: 1\nmodel\t\t: 9\n");
+	fake_machine_text(machine, "sys/devices/system/node/has_cpu", "0-1\n");
+	fake_machine_text(machine, "sys/devices/system/node/online", "0-3\n");
+	fake_machine_text(machine, "sys/module/nvidia/version", "550.54.15\n");
+#undef SWITCH
+}
+
+struct fingerprint fake_machine_take(const struct fake_machine *machine)
+{
+	struct fingerprint fingerprint = { 0 };
+
+	errno = ENOTTY;
+	assert_int_equal(fingerprint_take(machine->root, &fingerprint), 0);
+	assert_int_equal(errno, ENOTTY);
+	assert_non_null(fingerprint.text);
+	return fingerprint;
+}

@@ -1,0 +1,44 @@
+/*
+ * A machine in a temporary folder: sys/ and proc/ as fingerprint_take reads them. Every function fails the running test
+ * when it cannot do its work. One thread.
+ */
+#ifndef TRIBUTARY_TESTS_UNIT_PROFILE_FAKE_MACHINE_H
+#define TRIBUTARY_TESTS_UNIT_PROFILE_FAKE_MACHINE_H
+
+#include "profile/fingerprint.h"
+
+struct fake_machine {
+	char root[64];
+	int fd;
+};
+
+/* What sysfs says of a PCI device; NULL: no such file. */
+struct fake_device {
+	const char *id;        /* "10de:20b5" */
+	const char *subsystem; /* "10de:1533" */
+	const char *class_code, *lanes, *speed, *max_speed;
+};
+
+/* cmocka setup and teardown: *state is the machine, which is empty. */
+int fake_machine_new(void **state);
+int fake_machine_free(void **state);
+
+/* place: below sys/devices, "pci0000:16/0000:16:02.0/0000:17:00.0"; its last part is the device. */
+void fake_machine_device(struct fake_machine *machine, const char *place, const struct fake_device *device);
+/* Removes a device again. */
+void fake_machine_unplug(struct fake_machine *machine, const char *place);
+/* A file, path relative to the root, made anew with its folders. */
+void fake_machine_text(struct fake_machine *machine, const char *path, const char *text);
+/* One file of a device. */
+void fake_machine_attribute(struct fake_machine *machine, const char *bus, const char *file, const char *text);
+
+/*
+ * Two GPUs (0000:19:00.0, 0000:1a:00.0) and a NIC of two ports (0000:1b:00.0 and .1) behind a switch at 0000:16:02.0, a
+ * controller that is no GPU, two sockets, a driver.
+ */
+void fake_machine_fill(struct fake_machine *machine);
+/* The fingerprint of it. */
+extern const char fake_machine_filled[];
+struct fingerprint fake_machine_take(const struct fake_machine *machine);
+
+#endif
