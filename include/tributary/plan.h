@@ -1,0 +1,96 @@
+/*
+ * Channels for NCCL, planned from link capacities. Pure and deterministic: the same graph and request give the same plan
+ * in every process. Any thread; nothing is kept between calls.
+ *
+ * Model. A plan has `channel_count` channels with equal shares; each moves `rate_Bps`. Every hop of a channel charges
+ * every directed link it crosses once for each crossing, by the way its data goes: P2P over the links between the GPUs;
+ * through the host into a memory and out of it again; a NIC straight to a GPU with GPUDirect RDMA, else by a memory. The
+ * plan's rate is the largest for which no link, limit or pair is over its capacity:
+ *
+ *     rate = min over constraints c of capacity(c) / load(c),   load(c) = crossings of c by all channels
+ *     total = channel_count × rate
+ *
+ * Sought, in this order: the largest total; the fewest crossings of switches and sockets; the shortest ways; the fewest
+ * channels. docs/planner.md has the formulae, the search and the bound.
+ */
+#ifndef TRIBUTARY_PLAN_H
+#define TRIBUTARY_PLAN_H
+
+#include "tributary/topology.h"
+
+enum {
+	PLAN_GPUS_MAX = 16,
+	PLAN_NICS_MAX = 16,
+	PLAN_CHANNELS_MAX = 16, /* NCCL doubles them (nccl: MAXCHANNELS 64) */
+};
+
+enum plan_pattern {
+	PLAN_RING,  /* on one host a cycle; on several a way from the NIC it comes in by to the NIC it goes out by */
+	PLAN_TREE,  /* a chain inside the host; parent and children of other hosts at its first GPU(s) */
+	PLAN_CHAIN, /* for collnet: a chain whose first GPU talks to the network */
+	PLAN_PATTERN_COUNT
+};
+
+struct plan_request {
+	uint32_t gpus[PLAN_GPUS_MAX]; /* vertices */
+	size_t gpu_count;             /* 1 to PLAN_GPUS_MAX */
+	uint32_t nics[PLAN_NICS_MAX]; /* vertices, in the order of NCCL's net devices */
+	size_t nic_count;             /* 0 is fine for one host */
+	unsigned hosts;               /* that all look like this one; 1: no network */
+	unsigned channels_max;        /* 0: PLAN_CHANNELS_MAX */
+	bool crossnic;                /* a ring may leave by another NIC than it came in by */
+	enum topology_class p2p_farthest; /* NCCL uses P2P up to here (default PXB), the host beyond */
+	uint64_t work_limit;          /* steps of the search; 0: what 10 ms allow for 8 GPUs, 100 ms for 16 */
+};
+/* All GPUs and NICs of the graph, in order of index and name; one host; NCCL's defaults. */
+int plan_request_all(const struct topology *topology, struct plan_request *ret);
+
+/* The way NCCL would take between two GPUs of the request: P2P where the class allows and the driver works, else host. */
+enum topology_way plan_way(const struct topology *topology, const struct plan_request *request, uint32_t from,
+			   uint32_t to);
+
+struct plan_channel {
+	uint8_t order[PLAN_GPUS_MAX]; /* indices into request.gpus */
+	uint8_t nic_in, nic_out;      /* indices into request.nics; with one host both 0 */
+};
+
+struct plan {
+	enum plan_pattern pattern;
+	size_t gpu_count, channel_count;
+	struct plan_channel channels[PLAN_CHANNELS_MAX];
+	uint64_t rate_Bps;       /* of each channel */
+	uint64_t bound_Bps;      /* no plan's total is above */
+	bool exact;              /* no plan of at most channels_max channels has a larger total: the search was complete */
+	bool crossnic;
+	enum topology_class intra_class, inter_class; /* the farthest GPU to GPU, and GPU to NIC, in NCCL's sense */
+	uint64_t work;           /* steps taken */
+};
+static inline uint64_t plan_total_Bps(const struct plan *plan)
+{
+	return plan->rate_Bps * plan->channel_count;
+}
+
+/*
+ * -EINVAL: no GPU, too many, a vertex of another kind, several hosts without a NIC; -ENOENT: two GPUs that no data can
+ * pass between; -ENOMEM.
+ */
+int plan_make(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
+	      struct plan *ret);
+
+/* An upper bound of any plan's total from cuts of the machine (each GPU alone, sets below a link, sockets, the NICs). */
+int plan_bound_cuts(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
+		    uint64_t *ret_Bps);
+
+struct diag;
+/*
+ * The judge, which shares no code with the planner: every GPU once in every channel, closed rings, every hop a way that
+ * exists, NIC rules, and no constraint over its capacity at the plan's rate (to one byte/s a channel). 0, or -EINVAL with
+ * the reason in *diag.
+ */
+int plan_verify(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		struct diag *diag);
+/* The largest rate that the channels allow, by the judge's own arithmetic; for plans of others (NCCL's). */
+int plan_judge_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		    uint64_t *ret_rate_Bps, struct diag *diag);
+
+#endif
