@@ -23,8 +23,9 @@
 
 enum {
 	TOPOLOGY_NAME_BYTES = 64,
-	TOPOLOGY_BUS_ID_BYTES = 16, /* "0000:17:00.0"; a domain may have up to eight digits */
+	TOPOLOGY_BUS_ID_BYTES = 24, /* "0000:17:00.0"; a domain may have up to eight digits */
 	TOPOLOGY_TEXT_BYTES = 96,
+	TOPOLOGY_AFFINITY_BYTES = 256, /* what NCCL can read: 900 CPUs */
 	TOPOLOGY_ROUTE_MAX = 32, /* directed links on one way */
 };
 #define TOPOLOGY_NONE UINT32_MAX /* no such vertex, link, limit or pair */
@@ -100,7 +101,7 @@ struct topology_cpu {
 	int numa; /* the kernel's number of the domain */
 	char architecture[16], vendor[24]; /* "x86_64", "GenuineIntel" */
 	int family, model;                 /* -1: not known */
-	char affinity[TOPOLOGY_TEXT_BYTES]; /* hexadecimal mask, as NCCL writes it: "ffff0000,0000ffff"; "" not known */
+	char affinity[TOPOLOGY_AFFINITY_BYTES]; /* hexadecimal mask, as NCCL writes it: "ffff0000,0000ffff"; "" not known */
 };
 
 struct topology_vertex {

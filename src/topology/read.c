@@ -16,7 +16,7 @@
 
 enum {
 	TEXT_BYTES_MAX = 64 << 20,
-	WORD_BYTES = 192, /* any word: a directed name is the longest */
+	WORD_BYTES = TOPOLOGY_AFFINITY_BYTES, /* any word: a CPU mask is the longest */
 	SHOWN_BYTES = 40, /* of a wrong word in a message */
 };
 

@@ -107,7 +107,7 @@ static const struct mistake mistakes[] = {
 	{ FIRST "vertex gpu gpu0 gdr=yes\n", 2, 21, "gdr= with 0 or 1, found yes" },
 	{ FIRST "vertex gpu gpu0 vendor=0x10000\n", 2, 24, "from 0x1 to 0xffff" },
 	{ FIRST "vertex gpu gpu0 vendor=nvidia\n", 2, 24, "a hexadecimal number" },
-	{ FIRST "vertex gpu gpu0 bus=0000:00:00.0:0000\n", 2, 21, "a text of at most 15 bytes" },
+	{ FIRST "vertex gpu gpu0 bus=00000000:00:00.0:000000000\n", 2, 21, "a text of at most 23 bytes" },
 	{ TWO "vertex gpu cpu0\n", 4, 12, "a line above has said this already" },
 	{ TWO "link gpu0 cpu0\n", 4, 6, "pci, nvlink" },
 	{ TWO "link pci gpu0\n", 4, 14, "the link's upper vertex" },

@@ -1,0 +1,400 @@
+/*
+ * A graph as NCCL would see the file, by its rules (limits.h): nominal rates are those that NCCL computes, also from
+ * widths that no slot has and from strings that it takes for generation 3. What NCCL would ask the machine for, because
+ * the file leaves it out, is unknown here: a link without link_speed or link_width has no rate, a device without a
+ * class is a switch.
+ *
+ * Several <net> of one <nic> are NICs with one link each, which together carry what the slot carries (limits "<bus
+ * id>.slot.up" and ".down"); so the class of a way to each stays what NCCL makes of it. NICs with the same guid and
+ * port share a wire: one network vertex, limits "<its name>.up" and ".down". NCCL knows one NVSwitch, whatever the
+ * targets say; so does the graph. Links from a GPU to itself or to a GPU that is not in the file are left out, as are
+ * <pcilink>s, which NCCL makes anew on every machine.
+ */
+#include "ncclxml/topology_xml.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ncclxml/limits.h"
+#include "ncclxml/read/reader.h"
+#include "ncclxml/read/xml.h"
+
+/* Far more than NCCL reads; enough for what it writes when it joins the machines of a large NVLink domain. */
+enum { ELEMENT_MAX = 4096 };
+
+int ncclxml_reader_fail(struct ncclxml_reader *reader, const struct ncclxml_element *element, const char *fmt, ...)
+{
+	char text[sizeof(reader->diag->text)];
+	va_list args;
+
+	va_start(args, fmt);
+	if (vsnprintf(text, sizeof(text), fmt, args) < 0)
+		text[0] = '\0';
+	va_end(args);
+	diag_set(reader->diag, element->line, 0, "%s", text);
+	return -EINVAL;
+}
+
+int ncclxml_reader_vertex(struct ncclxml_reader *reader, const struct ncclxml_element *element,
+			  const struct topology_vertex *vertex, uint32_t *ret)
+{
+	int r = topology_add_vertex(&reader->topology, vertex, ret);
+
+	if (r == -EEXIST)
+		return ncclxml_reader_fail(reader, element, "%s is there twice", vertex->name);
+	if (r == -EINVAL)
+		return ncclxml_reader_fail(reader, element, "\"%s\" is no name", vertex->name);
+	if (r == -E2BIG)
+		return ncclxml_reader_fail(reader, element, "more than a graph can hold");
+	return r;
+}
+
+int ncclxml_reader_link(struct ncclxml_reader *reader, const struct topology_link *link)
+{
+	uint32_t index;
+	int r = topology_add_link(&reader->topology, link, &index);
+
+	if (r == -E2BIG) {
+		diag_set(reader->diag, 0, 0, "more links than a graph can hold");
+		return -EINVAL;
+	}
+	return r;
+}
+
+void ncclxml_reader_nominal(struct topology_link *link, uint64_t rate_Bps)
+{
+	link->nominal_Bps = rate_Bps;
+	for (unsigned i = 0; i < 2 && rate_Bps; i++) {
+		link->capacity[i].rate_Bps = rate_Bps;
+		link->capacity[i].provenance = TOPOLOGY_NOMINAL;
+	}
+}
+
+/* 0 where the file has no such attribute. */
+static int number_or_0(const struct ncclxml_element *element, const char *name)
+{
+	const char *value = ncclxml_attribute(element, name);
+
+	return value ? ncclxml_number(value) : 0;
+}
+
+/* What does not fit is not known: a part of it would be wrong. */
+static void text_or_nothing(const struct ncclxml_element *element, const char *name, char *text, size_t text_bytes)
+{
+	const char *value = ncclxml_attribute(element, name);
+
+	if (value && strlen(value) < text_bytes)
+		memcpy(text, value, strlen(value) + 1);
+}
+
+static bool all_hex(const char *text, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!isxdigit((unsigned char)text[i]))
+			return false;
+	return true;
+}
+
+bool ncclxml_reader_bus_id(const char *text, char bus_id[TOPOLOGY_BUS_ID_BYTES])
+{
+	const char *colon = strchr(text, ':');
+	size_t domain = colon ? (size_t)(colon - text) : 0, i;
+
+	if (domain < 4 || domain > 8 || !all_hex(text, domain) || strlen(colon) != 8 || !all_hex(colon + 1, 2) ||
+	    colon[3] != ':' || !all_hex(colon + 4, 2) || colon[6] != '.' || !all_hex(colon + 7, 1))
+		return false;
+	/* NVML writes eight digits where sysfs has four. */
+	for (; domain > 4 && *text == '0'; domain--)
+		text++;
+	if (strlen(text) >= TOPOLOGY_BUS_ID_BYTES)
+		return false;
+	for (i = 0; text[i]; i++)
+		bus_id[i] = (char)tolower((unsigned char)text[i]);
+	bus_id[i] = '\0';
+	return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- CPUs */
+
+static int read_cpu(struct ncclxml_reader *reader, struct ncclxml_element *element)
+{
+	const char *numa = ncclxml_attribute(element, "numaid");
+	struct topology_vertex vertex;
+	struct topology_link link;
+	char name[TOPOLOGY_NAME_BYTES];
+	uint32_t memory;
+	int r;
+
+	if (!numa)
+		return ncclxml_reader_fail(reader, element, "a <cpu> without numaid");
+	snprintf(name, sizeof(name), "cpu%d", ncclxml_number(numa));
+	vertex = topology_vertex_of(TOPOLOGY_CPU, name);
+	vertex.cpu.numa = ncclxml_number(numa);
+	text_or_nothing(element, "arch", vertex.cpu.architecture, sizeof(vertex.cpu.architecture));
+	text_or_nothing(element, "vendor", vertex.cpu.vendor, sizeof(vertex.cpu.vendor));
+	text_or_nothing(element, "affinity", vertex.cpu.affinity, sizeof(vertex.cpu.affinity));
+	if (ncclxml_attribute(element, "familyid") && ncclxml_attribute(element, "modelid")) {
+		vertex.cpu.family = number_or_0(element, "familyid");
+		vertex.cpu.model = number_or_0(element, "modelid");
+	}
+	r = ncclxml_reader_vertex(reader, element, &vertex, &element->user);
+	if (r < 0)
+		return r;
+	snprintf(name, sizeof(name), "memory%d", vertex.cpu.numa);
+	vertex = topology_vertex_of(TOPOLOGY_MEMORY, name);
+	vertex.cpu.numa = ncclxml_number(numa);
+	r = ncclxml_reader_vertex(reader, element, &vertex, &memory);
+	if (r < 0)
+		return r;
+	link = topology_link_of(TOPOLOGY_LINK_MEMORY, memory, element->user);
+	return ncclxml_reader_link(reader, &link);
+}
+
+/* NCCL takes the constant of the CPU that sends. */
+static int join_cpus(struct ncclxml_reader *reader, const struct ncclxml_element *system)
+{
+	for (const struct ncclxml_element *a = system->first; a; a = a->next) {
+		for (const struct ncclxml_element *b = a->next; b; b = b->next) {
+			struct topology_link link;
+			int r;
+
+			if (strcmp(a->name, "cpu") || strcmp(b->name, "cpu"))
+				continue;
+			link = topology_link_of(TOPOLOGY_LINK_SOCKET, a->user, b->user);
+			for (unsigned i = 0; i < 2; i++) {
+				uint32_t sender = i == TOPOLOGY_UP ? a->user : b->user;
+				uint64_t rate_Bps = ncclxml_socket_Bps(&reader->topology.vertices[sender].cpu);
+
+				link.capacity[i].rate_Bps = rate_Bps;
+				link.capacity[i].provenance = rate_Bps ? TOPOLOGY_ASSUMED : TOPOLOGY_UNKNOWN;
+			}
+			r = ncclxml_reader_link(reader, &link);
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+/*
+ * ----------------------------------------------------------------------------------------------------------- devices
+ */
+
+static uint16_t id_of(const struct ncclxml_element *element, const char *name)
+{
+	return (uint16_t)number_or_0(element, name);
+}
+
+/* NCCL compares the beginnings of these strings, and shortens them itself: "0x03" is any class that begins so. */
+static uint32_t class_of(const struct ncclxml_element *element)
+{
+	const char *text = ncclxml_attribute(element, "class");
+	uint32_t code = 0;
+	unsigned digits = 0;
+
+	if (!text || strncmp(text, "0x", 2) != 0)
+		return 0;
+	for (text += 2; digits < 6 && isxdigit((unsigned char)*text); digits++, text++)
+		code = code << 4 | (uint32_t)(isdigit((unsigned char)*text) ? *text - '0'
+									    : tolower((unsigned char)*text) - 'a' + 10);
+	return code << 4 * (6 - digits);
+}
+
+static void read_pci_facts(const struct ncclxml_element *element, struct topology_pci *pci)
+{
+	pci->class_code = class_of(element);
+	pci->vendor = id_of(element, "vendor");
+	pci->device = id_of(element, "device");
+	pci->subsystem_vendor = id_of(element, "subsystem_vendor");
+	pci->subsystem_device = id_of(element, "subsystem_device");
+}
+
+/* How a generation was understood goes into the link only if NCCL knew the string; the rate is what it makes of it. */
+static struct topology_link pci_link_of(const struct ncclxml_element *element, uint32_t lower, uint32_t upper)
+{
+	const char *speed = ncclxml_attribute(element, "link_speed"), *width = ncclxml_attribute(element, "link_width");
+	struct topology_link link = topology_link_of(TOPOLOGY_LINK_PCI, lower, upper);
+	unsigned generation;
+	bool known = false;
+	int lanes;
+
+	if (!speed || !width)
+		return link;
+	generation = ncclxml_generation(speed, &known);
+	lanes = ncclxml_number(width);
+	link.pci.generation = known ? generation : 0;
+	link.pci.lanes = lanes >= 1 && lanes <= 32 ? (unsigned)lanes : 0;
+	ncclxml_reader_nominal(&link, ncclxml_pci_Bps(speed, lanes));
+	return link;
+}
+
+static int read_gpu(struct ncclxml_reader *reader, const struct ncclxml_element *pci, struct ncclxml_element *gpu,
+		    const struct topology_vertex *facts, uint32_t parent)
+{
+	struct topology_vertex vertex;
+	char name[TOPOLOGY_NAME_BYTES];
+	struct topology_link link;
+	uint32_t index;
+	int dev, r;
+
+	dev = gpu && ncclxml_attribute(gpu, "dev") ? number_or_0(gpu, "dev") : -1;
+	if (dev >= 0)
+		snprintf(name, sizeof(name), "gpu%d", dev);
+	else
+		snprintf(name, sizeof(name), "gpu:%s", facts->bus_id);
+	vertex = topology_vertex_of(TOPOLOGY_GPU, name);
+	memcpy(vertex.bus_id, facts->bus_id, sizeof(vertex.bus_id));
+	vertex.pci = facts->pci;
+	vertex.gpu.index = dev >= 0 ? dev : -1;
+	if (gpu) {
+		vertex.gpu.sm = number_or_0(gpu, "sm");
+		vertex.gpu.gdr = number_or_0(gpu, "gdr") > 0;
+	}
+	r = ncclxml_reader_vertex(reader, gpu ? gpu : pci, &vertex, &index);
+	if (r < 0)
+		return r;
+	if (gpu)
+		gpu->user = index;
+	link = pci_link_of(pci, index, parent);
+	return ncclxml_reader_link(reader, &link);
+}
+
+static struct ncclxml_element *child_named(const struct ncclxml_element *element, const char *name)
+{
+	struct ncclxml_element *child = element->first;
+
+	while (child && strcmp(child->name, name))
+		child = child->next;
+	return child;
+}
+
+static bool begins(const char *text, const char *start)
+{
+	return text && !strncmp(text, start, strlen(start));
+}
+
+static int read_pci(struct ncclxml_reader *reader, struct ncclxml_element *element, uint32_t parent)
+{
+	const char *bus_id = ncclxml_attribute(element, "busid"), *class_text = ncclxml_attribute(element, "class");
+	struct ncclxml_element *gpu = child_named(element, "gpu"), *nic = child_named(element, "nic");
+	struct topology_vertex vertex;
+	char name[TOPOLOGY_NAME_BYTES];
+	struct topology_link link;
+	int r = 0;
+
+	vertex = topology_vertex_of(TOPOLOGY_SWITCH, "switch");
+	if (!bus_id || !ncclxml_reader_bus_id(bus_id, vertex.bus_id))
+		return ncclxml_reader_fail(reader, element, "busid \"%.40s\" is not like 0000:17:00.0",
+					   bus_id ? bus_id : "");
+	if (topology_find_bus_id(&reader->topology, vertex.bus_id) != TOPOLOGY_NONE)
+		return ncclxml_reader_fail(reader, element, "busid %s is there twice", vertex.bus_id);
+	read_pci_facts(element, &vertex.pci);
+	if (gpu)
+		return read_gpu(reader, element, gpu, &vertex, parent);
+	link = pci_link_of(element, TOPOLOGY_NONE, parent);
+	if (nic)
+		return ncclxml_reader_nics(reader, nic, &vertex, &link);
+	if (begins(class_text, NCCLXML_CLASS_GPU))
+		return read_gpu(reader, element, NULL, &vertex, parent);
+	if (begins(class_text, NCCLXML_CLASS_NIC))
+		return ncclxml_reader_nics(reader, element, &vertex, &link);
+	/* An NVSwitch's own PCI function carries nothing that NCCL looks at. */
+	if (begins(class_text, NCCLXML_CLASS_NVSWITCH))
+		return 0;
+	snprintf(name, sizeof(name), "switch:%s", vertex.bus_id);
+	memcpy(vertex.name, name, sizeof(vertex.name));
+	r = ncclxml_reader_vertex(reader, element, &vertex, &element->user);
+	if (r < 0)
+		return r;
+	link.lower = element->user;
+	r = ncclxml_reader_link(reader, &link);
+	for (struct ncclxml_element *child = element->first; child && r == 0; child = child->next)
+		if (!strcmp(child->name, "pci"))
+			r = read_pci(reader, child, element->user);
+	return r;
+}
+
+/*
+ * ------------------------------------------------------------------------------------------------------------- whole
+ */
+
+static int check_root(struct ncclxml_reader *reader, const struct ncclxml_document *document)
+{
+	const struct ncclxml_element *root = document->root;
+	const char *version = ncclxml_attribute(root, "version");
+
+	if (!strcmp(root->name, "graphs"))
+		return ncclxml_reader_fail(reader, root, "this is an NCCL graph file, not a topology");
+	if (!strcmp(root->name, "topology"))
+		return ncclxml_reader_fail(reader, root, "this is hwloc's own format, not an NCCL topology");
+	if (strcmp(root->name, "system"))
+		return ncclxml_reader_fail(reader, root, "<%.40s> is no NCCL topology, which begins with <system>",
+					   root->name);
+	if (!version || ncclxml_number(version) != NCCLXML_VERSION)
+		return ncclxml_reader_fail(reader, root, "version \"%.40s\" of the format, NCCL and we know version %d",
+					   version ? version : "", NCCLXML_VERSION);
+	if (document->element_count > ELEMENT_MAX)
+		return ncclxml_reader_fail(reader, root, "%zu elements, NCCL reads %d", document->element_count,
+					   NCCLXML_NODE_MAX);
+	return 0;
+}
+
+static int read_system(struct ncclxml_reader *reader, const struct ncclxml_element *system)
+{
+	unsigned cpus = 0;
+	int r = 0;
+
+	text_or_nothing(system, "name", reader->topology.name, sizeof(reader->topology.name));
+	if (strpbrk(reader->topology.name, " \t\r\n"))
+		reader->topology.name[0] = '\0';
+	for (struct ncclxml_element *cpu = system->first; cpu && r == 0; cpu = cpu->next) {
+		if (strcmp(cpu->name, "cpu") != 0)
+			continue;
+		/* Each is joined with each. */
+		if (++cpus > NCCLXML_NODE_MAX)
+			return ncclxml_reader_fail(reader, cpu, "more than %d CPUs", NCCLXML_NODE_MAX);
+		r = read_cpu(reader, cpu);
+	}
+	if (r == 0)
+		r = join_cpus(reader, system);
+	for (const struct ncclxml_element *cpu = system->first; cpu && r == 0; cpu = cpu->next) {
+		if (strcmp(cpu->name, "cpu"))
+			continue;
+		for (struct ncclxml_element *child = cpu->first; child && r == 0; child = child->next) {
+			if (!strcmp(child->name, "pci"))
+				r = read_pci(reader, child, cpu->user);
+			else if (!strcmp(child->name, "nic"))
+				r = ncclxml_reader_virtual_nics(reader, child, cpu->user);
+		}
+	}
+	if (r == 0)
+		r = ncclxml_reader_wires(reader);
+	return r == 0 ? ncclxml_reader_gpu_links(reader, system) : r;
+}
+
+int topology_xml_read(const char *text, size_t bytes, struct topology *ret, struct diag *diag)
+{
+	struct ncclxml_reader reader = { .diag = diag };
+	struct ncclxml_document document;
+	int r;
+
+	topology_init(ret);
+	r = ncclxml_document_read(text, bytes, &document, diag);
+	if (r < 0)
+		return r;
+	topology_init(&reader.topology);
+	r = check_root(&reader, &document);
+	if (r == 0)
+		r = read_system(&reader, document.root);
+	ncclxml_document_fini(&document);
+	if (r < 0)
+		topology_fini(&reader.topology);
+	else
+		*ret = reader.topology;
+	return r;
+}

@@ -1,0 +1,43 @@
+/* What the parts of the writer share: topology_write.c (the tree), write_device.c (GPUs and NICs), bridge.c. Pure. */
+#ifndef TRIBUTARY_NCCLXML_WRITER_H
+#define TRIBUTARY_NCCLXML_WRITER_H
+
+#include "ncclxml/link_value.h"
+#include "ncclxml/sockets.h"
+#include "ncclxml/text.h"
+#include "ncclxml/tree.h"
+#include "tributary/topology.h"
+
+struct ncclxml_writer {
+	const struct topology *topology;
+	struct ncclxml_tree tree;
+	struct ncclxml_sockets sockets;
+	struct ncclxml_text text;
+	uint64_t cap_Bps; /* of the bridge above the next element, 0: none */
+	const char *cap_name;
+	unsigned made_up; /* bus ids handed out so far */
+	unsigned depth;   /* bridges have no element, so their depth is counted here */
+	size_t gpus_written;
+	double worst_error_Bps;
+};
+
+/* `at`: the first branch of `count` that share one bus id, and so one element. */
+void ncclxml_write_gpu(struct ncclxml_writer *writer, const struct ncclxml_branch *at, size_t count);
+void ncclxml_write_nic(struct ncclxml_writer *writer, const struct ncclxml_branch *at, size_t count);
+/* One <nic> with the NICs that are no PCI devices, of one CPU; TOPOLOGY_NONE: of all. */
+void ncclxml_write_virtual_nics(struct ncclxml_writer *writer, uint32_t cpu);
+/* Opens <pci> with the vertex's facts and that value; `name` is for the comment. */
+void ncclxml_write_pci(struct ncclxml_writer *writer, const struct topology_vertex *vertex, const char *bus_id,
+		       const char *name, const struct ncclxml_link_value *value);
+/* The value of a link, not above the bridge above it. */
+struct ncclxml_link_value ncclxml_write_value(struct ncclxml_writer *writer, const struct topology_link *link);
+void ncclxml_write_error(struct ncclxml_writer *writer, uint64_t wanted_Bps, uint64_t value_Bps);
+
+/*
+ * Whether a host bridge may be written as a PCI switch, which makes P2P and GPUDirect RDMA through it what NCCL does by
+ * default: only if P2P works between all GPUs that it joins, and no GPU and NIC under different ports both have
+ * GPUDirect.
+ */
+bool ncclxml_bridge_allows(const struct ncclxml_tree *tree, uint32_t bridge);
+
+#endif

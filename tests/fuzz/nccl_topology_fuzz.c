@@ -1,0 +1,108 @@
+/*
+ * A file as anybody might hand it to `tributary lint` or `--from`. Whatever is in it, it is refused with a reason, or
+ * it becomes a graph that can be written; what was written is a file that NCCL's parser reads, and says the same when
+ * it is read and written once more.
+ */
+#include "ncclxml/limits.h"
+#include "ncclxml/lint.h"
+#include "ncclxml/read/scan.h"
+#include "ncclxml/topology_xml.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void must(bool truth)
+{
+	if (!truth)
+		abort();
+}
+
+static void no_escape(void *arg, int line)
+{
+	(void)arg, (void)line;
+	abort();
+}
+
+static void lint(const char *text, size_t bytes, const struct topology *measured)
+{
+	struct lint_findings findings;
+	struct diag diag = { .text = "" };
+	int r;
+
+	r = lint_topology_xml(text, bytes, measured, &findings, &diag);
+	if (r < 0) {
+		must(r == -EINVAL && diag.text[0]);
+		return;
+	}
+	for (size_t i = 0; i < findings.count; i++) {
+		const struct lint_finding *finding = &findings.at[i];
+
+		must(finding->line >= 1 && finding->severity < LINT_SEVERITY_COUNT && finding->check[0]);
+		must(memchr(finding->text, '\0', sizeof(finding->text)) && finding->text[0] && finding->remedy[0]);
+		must(!i || findings.at[i - 1].line <= finding->line);
+	}
+	lint_findings_fini(&findings);
+}
+
+static char *write_one(const struct topology *topology, enum topology_xml_sockets sockets, size_t *ret_bytes)
+{
+	struct topology_xml_report report;
+	struct diag diag = { .text = "" };
+	const char *reason;
+	char *text;
+	int r;
+
+	r = topology_xml_write(topology, sockets, &text, ret_bytes, &report, &diag);
+	if (r < 0) {
+		must((r == -EINVAL || r == -E2BIG) && diag.text[0]);
+		return NULL;
+	}
+	must(strlen(text) == *ret_bytes && report.node_count <= NCCLXML_NODE_MAX && report.worst_error_Bps >= 0);
+	must(ncclxml_scan(text, *ret_bytes, no_escape, NULL, &reason) == 0);
+	return text;
+}
+
+/* Only the GPUs' NVLinks may add up to more than the reader takes for one pair. */
+static void again(const char *text, size_t bytes)
+{
+	struct diag diag = { .text = "" };
+	struct topology topology;
+	size_t second_bytes;
+	char *second;
+
+	if (topology_xml_read(text, bytes, &topology, &diag) != 0) {
+		must(strstr(diag.text, "count \"") != NULL);
+		return;
+	}
+	second = write_one(&topology, TOPOLOGY_XML_SOCKETS_CPUS, &second_bytes);
+	must(second && second_bytes == bytes && !memcmp(second, text, bytes));
+	free(second);
+	topology_fini(&topology);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct diag diag = { .text = "" };
+	struct topology topology;
+	size_t text_bytes;
+	char *text;
+	int r;
+
+	lint((const char *)data, bytes, NULL);
+	r = topology_xml_read((const char *)data, bytes, &topology, &diag);
+	if (r < 0) {
+		must(r == -EINVAL && diag.text[0] && !topology.vertex_count);
+		return 0;
+	}
+	lint((const char *)data, bytes, &topology);
+	text = write_one(&topology, TOPOLOGY_XML_SOCKETS_CPUS, &text_bytes);
+	if (text)
+		again(text, text_bytes);
+	free(text);
+	free(write_one(&topology, TOPOLOGY_XML_SOCKETS_SWITCHES, &text_bytes));
+	topology_fini(&topology);
+	return 0;
+}
