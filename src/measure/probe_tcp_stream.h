@@ -1,0 +1,39 @@
+/*
+ * One connection of probe_tcp.h, at either end: it waits with a limit, and looks at a flag that ends it. Inner header.
+ */
+#ifndef TRIBUTARY_MEASURE_PROBE_TCP_STREAM_H
+#define TRIBUTARY_MEASURE_PROBE_TCP_STREAM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "measure/probe_tcp_wire.h"
+
+struct probe_tcp_stream {
+	int fd; /* -1: none */
+	atomic_bool *stop;
+	const volatile bool *interrupt; /* of the user; NULL: none */
+	_Atomic uint64_t received_bytes;
+};
+
+/*
+ * Moves bytes in one direction until `stop`, with the flow's own buffer of PROBE_TCP_CHUNK_BYTES. 0: stopped; -ECONNRESET:
+ * the other end closed; -ETIMEDOUT: it was silent; otherwise as the system says.
+ */
+int probe_tcp_stream_take(struct probe_tcp_stream *stream, uint8_t *buffer);
+int probe_tcp_stream_give(struct probe_tcp_stream *stream, const uint8_t *buffer);
+int probe_tcp_stream_echo(struct probe_tcp_stream *stream, uint8_t *buffer);
+
+/* Exactly so many bytes. Results as above, but -ECANCELED: stopped. */
+int probe_tcp_stream_send(struct probe_tcp_stream *stream, const uint8_t *bytes, size_t count);
+int probe_tcp_stream_receive(struct probe_tcp_stream *stream, uint8_t *bytes, size_t count);
+
+/* Bytes that the other end's kernel has acknowledged. */
+uint64_t probe_tcp_stream_acknowledged(const struct probe_tcp_stream *stream);
+
+/* Waits until the descriptor is ready for `events` of poll: 0, -ECANCELED (stopped) or -ETIMEDOUT. */
+int probe_tcp_stream_wait(const struct probe_tcp_stream *stream, short events);
+
+#endif
