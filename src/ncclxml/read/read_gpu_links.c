@@ -48,10 +48,10 @@ static int find_peer(struct ncclxml_reader *reader, const struct ncclxml_element
 		*ret = topology_cpu_of(topology, gpu);
 		return 0;
 	}
-	*ret = topology_find(topology, "nvswitch");
+	*ret = topology_find(topology, "nvswitch0");
 	if (*ret != TOPOLOGY_NONE)
 		return 0;
-	nvswitch = topology_vertex_of(TOPOLOGY_NVSWITCH, "nvswitch");
+	nvswitch = topology_vertex_of(TOPOLOGY_NVSWITCH, "nvswitch0");
 	if (peer == TOPOLOGY_NONE)
 		memcpy(nvswitch.bus_id, bus_id, sizeof(nvswitch.bus_id));
 	return ncclxml_reader_vertex(reader, nvlink, &nvswitch, ret);

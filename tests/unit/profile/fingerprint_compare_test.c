@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "unit/profile/fake_machine.h"
+#include "unit/profile/fake_host.h"
 
 #define SWITCH "pci0000:16/0000:16:02.0/0000:17:00.0/"
 #define GPU0   SWITCH "0000:18:00.0/0000:19:00.0"
@@ -30,12 +30,12 @@ static void assert_verdict(const struct fingerprint *then, const struct fingerpr
 	assert_string_equal(diag.text, why);
 }
 
-/* Compares the machine as it was fake_machine_filled with what it is now. */
-static void assert_now(struct fake_machine *machine, enum fingerprint_verdict verdict, const char *why)
+/* Compares the machine as it was fake_host_filled with what it is now. */
+static void assert_now(struct fake_host *machine, enum fingerprint_verdict verdict, const char *why)
 {
-	struct fingerprint then, now = fake_machine_take(machine);
+	struct fingerprint then, now = fake_host_take(machine);
 
-	assert_int_equal(fingerprint_of_text(fake_machine_filled, strlen(fake_machine_filled), &then), 0);
+	assert_int_equal(fingerprint_of_text(fake_host_filled, strlen(fake_host_filled), &then), 0);
 	assert_verdict(&then, &now, verdict, why);
 	fingerprint_fini(&then);
 	fingerprint_fini(&now);
@@ -43,17 +43,17 @@ static void assert_now(struct fake_machine *machine, enum fingerprint_verdict ve
 
 static void same_machine_is_the_same(void **state)
 {
-	fake_machine_fill(*state);
+	fake_host_fill(*state);
 	assert_now(*state, FINGERPRINT_SAME, "untouched");
 }
 
 static void card_in_another_slot_has_moved(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
-	fake_machine_fill(machine);
-	fake_machine_unplug(machine, GPU1);
-	fake_machine_device(machine, SWITCH "0000:18:02.0/0000:1c:00.0", &gpu);
+	fake_host_fill(machine);
+	fake_host_unplug(machine, GPU1);
+	fake_host_device(machine, SWITCH "0000:18:02.0/0000:1c:00.0", &gpu);
 	assert_now(machine, FINGERPRINT_CARD_MOVED,
 		   "the GPU 10de:20b5 was at 0000:1a:00.0 and is at 0000:1c:00.0 now (and 1 more)");
 }
@@ -61,12 +61,12 @@ static void card_in_another_slot_has_moved(void **state)
 /* One more device in front shifts the numbers of all buses behind it. */
 static void renumbered_buses_are_not_another_machine(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	struct fingerprint then, now;
 	char *shifted;
 
-	fake_machine_fill(machine);
-	then = fake_machine_take(machine);
+	fake_host_fill(machine);
+	then = fake_host_take(machine);
 	shifted = strdup(then.text);
 	assert_non_null(shifted);
 	for (char *at = strstr(shifted, "0000:1"); at; at = strstr(at + 1, "0000:1"))
@@ -81,11 +81,11 @@ static void renumbered_buses_are_not_another_machine(void **state)
 
 static void card_behind_another_port_has_moved(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
-	fake_machine_fill(machine);
-	fake_machine_unplug(machine, GPU1);
-	fake_machine_device(machine, SWITCH "0000:18:02.0/0000:1a:00.0", &gpu);
+	fake_host_fill(machine);
+	fake_host_unplug(machine, GPU1);
+	fake_host_device(machine, SWITCH "0000:18:02.0/0000:1a:00.0", &gpu);
 	assert_now(machine, FINGERPRINT_CARD_MOVED,
 		   "the GPU 10de:20b5 at 0000:1a:00.0 was behind port 0000:18:01.0 and is "
 		   "behind port 0000:18:02.0 now (and 1 more)");
@@ -93,10 +93,10 @@ static void card_behind_another_port_has_moved(void **state)
 
 static void missing_card_is_gone(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
-	fake_machine_fill(machine);
-	fake_machine_unplug(machine, GPU0);
+	fake_host_fill(machine);
+	fake_host_unplug(machine, GPU0);
 	assert_now(machine, FINGERPRINT_CARD_GONE, "the GPU 10de:20b5 at 0000:19:00.0 is gone (and 1 more)");
 }
 
@@ -104,11 +104,11 @@ static void card_of_another_model_takes_a_place(void **state)
 {
 	static const struct fake_device other = { "10de:2330", "10de:16c1", "0x030200\n",
 						  "16\n",      NULL,        "32.0 GT/s PCIe\n" };
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
-	fake_machine_fill(machine);
-	fake_machine_unplug(machine, GPU0);
-	fake_machine_device(machine, GPU0, &other);
+	fake_host_fill(machine);
+	fake_host_unplug(machine, GPU0);
+	fake_host_device(machine, GPU0, &other);
 	assert_now(machine, FINGERPRINT_CARD_GONE,
 		   "the GPU 10de:20b5 at 0000:19:00.0 is gone; a GPU 10de:2330 is in its place (and 2 more)");
 }
@@ -118,72 +118,72 @@ static void additional_card_is_new(void **state)
 	static const struct fake_device nic = {
 		"14e4:16d7", "14e4:0001", "0x020000\n", "8\n", "8.0 GT/s PCIe\n", NULL
 	};
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
-	fake_machine_fill(machine);
-	fake_machine_device(machine, "pci0000:00/0000:00:1d.0", &nic);
+	fake_host_fill(machine);
+	fake_host_device(machine, "pci0000:00/0000:00:1d.0", &nic);
 	assert_now(machine, FINGERPRINT_CARD_NEW, "there is a new network card, 14e4:16d7, at 0000:00:1d.0");
 }
 
 static void narrower_link_is_retrained(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
-	fake_machine_fill(machine);
-	fake_machine_attribute(machine, "0000:19:00.0", "current_link_width", "8\n");
+	fake_host_fill(machine);
+	fake_host_attribute(machine, "0000:19:00.0", "current_link_width", "8\n");
 	assert_now(machine, FINGERPRINT_LINK_RETRAINED, "the PCIe link of 0000:19:00.0 had 16 lanes and has 8 now");
-	fake_machine_attribute(machine, "0000:18:00.0", "current_link_width", "8\n");
+	fake_host_attribute(machine, "0000:18:00.0", "current_link_width", "8\n");
 	assert_now(machine, FINGERPRINT_LINK_RETRAINED,
 		   "the PCIe link of 0000:18:00.0 had 16 lanes and has 8 now (and 1 more)");
 }
 
 static void slower_link_is_retrained(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
-	fake_machine_fill(machine);
-	fake_machine_attribute(machine, "0000:1b:00.0", "current_link_speed", "8.0 GT/s PCIe\n");
+	fake_host_fill(machine);
+	fake_host_attribute(machine, "0000:1b:00.0", "current_link_speed", "8.0 GT/s PCIe\n");
 	assert_now(machine, FINGERPRINT_LINK_RETRAINED,
 		   "the PCIe link of 0000:1b:00.0 was of generation 4 and is of 3 now");
-	fake_machine_attribute(machine, "0000:1b:00.0", "current_link_speed", "16.0 GT/s PCIe\n");
-	fake_machine_attribute(machine, "0000:1a:00.0", "max_link_speed", "8.0 GT/s PCIe\n");
+	fake_host_attribute(machine, "0000:1b:00.0", "current_link_speed", "16.0 GT/s PCIe\n");
+	fake_host_attribute(machine, "0000:1a:00.0", "max_link_speed", "8.0 GT/s PCIe\n");
 	assert_now(machine, FINGERPRINT_LINK_RETRAINED,
 		   "the PCIe link of 0000:1a:00.0 could be of generation 4 and can be of 3 now");
 }
 
 static void unknown_width_is_no_difference(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
-	fake_machine_fill(machine);
-	fake_machine_attribute(machine, "0000:19:00.0", "current_link_width", "63\n");
-	fake_machine_attribute(machine, "0000:1b:00.0", "current_link_speed", "Unknown\n");
+	fake_host_fill(machine);
+	fake_host_attribute(machine, "0000:19:00.0", "current_link_width", "63\n");
+	fake_host_attribute(machine, "0000:1b:00.0", "current_link_speed", "Unknown\n");
 	assert_now(machine, FINGERPRINT_SAME, "untouched");
 }
 
 static void other_driver_has_changed(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
-	fake_machine_fill(machine);
-	fake_machine_text(machine, "sys/module/nvidia/version", "560.35.03\n");
+	fake_host_fill(machine);
+	fake_host_text(machine, "sys/module/nvidia/version", "560.35.03\n");
 	assert_now(machine, FINGERPRINT_DRIVER_CHANGED, "the driver nvidia was 550.54.15 and is 560.35.03 now");
 	assert_int_equal(unlinkat(machine->fd, "sys/module/nvidia/version", 0), 0);
 	assert_now(machine, FINGERPRINT_DRIVER_CHANGED, "the driver nvidia 550.54.15 is not loaded now");
-	fake_machine_text(machine, "sys/module/nvidia/version", "550.54.15\n");
-	fake_machine_text(machine, "sys/module/amdgpu/version", "6.3.6\n");
+	fake_host_text(machine, "sys/module/nvidia/version", "550.54.15\n");
+	fake_host_text(machine, "sys/module/amdgpu/version", "6.3.6\n");
 	assert_now(machine, FINGERPRINT_DRIVER_CHANGED, "the driver amdgpu 6.3.6 is loaded now and was not");
 }
 
 static void other_processor_or_division_is_named(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
-	fake_machine_fill(machine);
-	fake_machine_text(machine, "sys/devices/system/node/has_cpu", "0-7\n");
+	fake_host_fill(machine);
+	fake_host_text(machine, "sys/devices/system/node/has_cpu", "0-7\n");
 	assert_now(machine, FINGERPRINT_CPU_CHANGED,
 		   "the processors were divided into 2 NUMA domains and are into 8 now");
-	fake_machine_text(machine, "proc/cpuinfo", "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n");
+	fake_host_text(machine, "proc/cpuinfo", "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n");
 	assert_now(machine, FINGERPRINT_CPU_CHANGED,
 		   "the processor was \"cpu vendor=GenuineIntel family=6 model=106 domains=2\" and is "
 		   "\"cpu vendor=GenuineIntel family=6 model=143 domains=8\" now");
@@ -191,27 +191,27 @@ static void other_processor_or_division_is_named(void **state)
 
 static void gravest_difference_gives_the_verdict(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
-	fake_machine_fill(machine);
-	fake_machine_text(machine, "sys/module/nvidia/version", "560.35.03\n");
-	fake_machine_attribute(machine, "0000:19:00.0", "current_link_width", "8\n");
+	fake_host_fill(machine);
+	fake_host_text(machine, "sys/module/nvidia/version", "560.35.03\n");
+	fake_host_attribute(machine, "0000:19:00.0", "current_link_width", "8\n");
 	assert_now(machine, FINGERPRINT_LINK_RETRAINED,
 		   "the PCIe link of 0000:19:00.0 had 16 lanes and has 8 now (and 1 more)");
-	fake_machine_unplug(machine, GPU1);
+	fake_host_unplug(machine, GPU1);
 	assert_now(machine, FINGERPRINT_CARD_GONE, "the GPU 10de:20b5 at 0000:1a:00.0 is gone (and 3 more)");
 }
 
 static void hardly_anything_in_common_is_foreign(void **state)
 {
 	static const struct fake_device nic = { "8086:1572", NULL, "0x020000\n", "8\n", "8.0 GT/s PCIe\n", NULL };
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	struct fingerprint nothing = { 0 }, then;
 
-	fake_machine_device(machine, "pci0000:00/0000:00:05.0", &nic);
-	fake_machine_text(machine, "proc/cpuinfo", "vendor_id\t: AuthenticAMD\n");
+	fake_host_device(machine, "pci0000:00/0000:00:05.0", &nic);
+	fake_host_text(machine, "proc/cpuinfo", "vendor_id\t: AuthenticAMD\n");
 	assert_now(machine, FINGERPRINT_FOREIGN, "it is of another machine");
-	assert_int_equal(fingerprint_of_text(fake_machine_filled, strlen(fake_machine_filled), &then), 0);
+	assert_int_equal(fingerprint_of_text(fake_host_filled, strlen(fake_host_filled), &then), 0);
 	assert_verdict(&then, &nothing, FINGERPRINT_FOREIGN, "it is of another machine");
 	assert_verdict(&nothing, &then, FINGERPRINT_FOREIGN, "it is of another machine");
 	assert_verdict(&nothing, &nothing, FINGERPRINT_SAME, "untouched");
@@ -222,7 +222,7 @@ static void hardly_anything_in_common_is_foreign(void **state)
 static void same_cards_around_another_processor_are_foreign(void **state)
 {
 	struct fingerprint then, now;
-	char *text = strdup(fake_machine_filled), *model;
+	char *text = strdup(fake_host_filled), *model;
 
 	(void)state;
 	assert_non_null(text);
@@ -231,7 +231,7 @@ static void same_cards_around_another_processor_are_foreign(void **state)
 	model = strstr(text, "model=106");
 	assert_non_null(model);
 	memcpy(model, "model=143", 9);
-	assert_int_equal(fingerprint_of_text(fake_machine_filled, strlen(fake_machine_filled), &then), 0);
+	assert_int_equal(fingerprint_of_text(fake_host_filled, strlen(fake_host_filled), &then), 0);
 	assert_int_equal(fingerprint_of_text(text, strlen(text), &now), 0);
 	assert_verdict(&then, &now, FINGERPRINT_FOREIGN, "it is of another machine");
 	free(text);
@@ -239,7 +239,7 @@ static void same_cards_around_another_processor_are_foreign(void **state)
 	fingerprint_fini(&now);
 }
 
-#define MACHINE_TEST(name) cmocka_unit_test_setup_teardown(name, fake_machine_new, fake_machine_free)
+#define MACHINE_TEST(name) cmocka_unit_test_setup_teardown(name, fake_host_new, fake_host_free)
 
 int main(void)
 {

@@ -12,20 +12,20 @@
 #include <string.h>
 
 #include "base/sys.h"
-#include "unit/profile/fake_machine.h"
+#include "unit/profile/fake_host.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define SWITCH       "pci0000:16/0000:16:02.0/0000:17:00.0/"
 
 static void cards_links_driver_and_processor_are_taken(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	struct fingerprint taken;
 
-	fake_machine_fill(machine);
-	taken = fake_machine_take(machine);
-	assert_string_equal(taken.text, fake_machine_filled);
-	assert_int_equal(taken.bytes, strlen(fake_machine_filled));
+	fake_host_fill(machine);
+	taken = fake_host_take(machine);
+	assert_string_equal(taken.text, fake_host_filled);
+	assert_int_equal(taken.bytes, strlen(fake_host_filled));
 	assert_int_equal(strspn(taken.id, "0123456789abcdef"), FINGERPRINT_ID_BYTES - 1);
 	fingerprint_fini(&taken);
 	assert_null(taken.text);
@@ -33,17 +33,17 @@ static void cards_links_driver_and_processor_are_taken(void **state)
 
 static void nothing_that_names_one_machine_is_taken(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	struct fingerprint before, after;
 
-	fake_machine_fill(machine);
-	before = fake_machine_take(machine);
-	fake_machine_text(machine, "sys/class/net/eth0/address", "02:11:22:33:44:55\n");
-	fake_machine_text(machine, "proc/sys/kernel/hostname", "ada\n");
-	fake_machine_text(machine, "etc/machine-id", "0123456789abcdef0123456789abcdef\n");
-	fake_machine_attribute(machine, "0000:19:00.0", "vpd", "SN1234567");
-	fake_machine_attribute(machine, "0000:1b:00.0", "net/eth0/address", "02:11:22:33:44:55\n");
-	after = fake_machine_take(machine);
+	fake_host_fill(machine);
+	before = fake_host_take(machine);
+	fake_host_text(machine, "sys/class/net/eth0/address", "02:11:22:33:44:55\n");
+	fake_host_text(machine, "proc/sys/kernel/hostname", "ada\n");
+	fake_host_text(machine, "etc/machine-id", "0123456789abcdef0123456789abcdef\n");
+	fake_host_attribute(machine, "0000:19:00.0", "vpd", "SN1234567");
+	fake_host_attribute(machine, "0000:1b:00.0", "net/eth0/address", "02:11:22:33:44:55\n");
+	after = fake_host_take(machine);
 	assert_string_equal(after.text, before.text);
 	assert_string_equal(after.id, before.id);
 	fingerprint_fini(&before);
@@ -52,14 +52,14 @@ static void nothing_that_names_one_machine_is_taken(void **state)
 
 static void speed_of_an_idle_gpu_is_not_taken(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	struct fingerprint idle, busy;
 
-	fake_machine_fill(machine);
-	idle = fake_machine_take(machine);
-	fake_machine_attribute(machine, "0000:19:00.0", "current_link_speed", "16.0 GT/s PCIe\n");
-	fake_machine_attribute(machine, "0000:18:00.0", "current_link_speed", "16.0 GT/s PCIe\n");
-	busy = fake_machine_take(machine);
+	fake_host_fill(machine);
+	idle = fake_host_take(machine);
+	fake_host_attribute(machine, "0000:19:00.0", "current_link_speed", "16.0 GT/s PCIe\n");
+	fake_host_attribute(machine, "0000:18:00.0", "current_link_speed", "16.0 GT/s PCIe\n");
+	busy = fake_host_take(machine);
 	assert_string_equal(busy.text, idle.text);
 	fingerprint_fini(&idle);
 	fingerprint_fini(&busy);
@@ -72,14 +72,14 @@ static void speed_of_the_ports_on_a_gpu_card_is_not_taken(void **state)
 		root_port = { "1022:1483", NULL, "0x060400\n", "16\n", "2.5 GT/s PCIe\n", NULL },
 		port = { "1002:1478", NULL, "0x060400\n", "16\n", "2.5 GT/s PCIe\n", NULL },
 		card = { "1002:7408", "1002:0b0c", "0x038000\n", "16\n", "16.0 GT/s PCIe\n", "16.0 GT/s PCIe\n" };
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	struct fingerprint taken;
 
-	fake_machine_device(machine, "pci0000:40/0000:40:01.1", &root_port);
-	fake_machine_device(machine, "pci0000:40/0000:40:01.1/0000:41:00.0", &port);
-	fake_machine_device(machine, "pci0000:40/0000:40:01.1/0000:41:00.0/0000:42:00.0", &port);
-	fake_machine_device(machine, "pci0000:40/0000:40:01.1/0000:41:00.0/0000:42:00.0/0000:43:00.0", &card);
-	taken = fake_machine_take(machine);
+	fake_host_device(machine, "pci0000:40/0000:40:01.1", &root_port);
+	fake_host_device(machine, "pci0000:40/0000:40:01.1/0000:41:00.0", &port);
+	fake_host_device(machine, "pci0000:40/0000:40:01.1/0000:41:00.0/0000:42:00.0", &port);
+	fake_host_device(machine, "pci0000:40/0000:40:01.1/0000:41:00.0/0000:42:00.0/0000:43:00.0", &card);
+	taken = fake_host_take(machine);
 	assert_string_equal(taken.text, "card 0000:43:00.0 kind=gpu id=1002:7408 subsystem=1002:0b0c class=038000 "
 					"path=0000:40:01.1/0000:41:00.0/0000:42:00.0\n"
 					"link 0000:40:01.1 lanes=16\nlink 0000:41:00.0 lanes=16\n"
@@ -105,15 +105,15 @@ static void only_what_nccl_uses_is_a_card(void **state)
 		{ "0x060400\n", "10b5:8796", NULL },       { "", "10de:20b5", NULL },
 		{ "nonsense\n", "10de:20b5", NULL },       { "0x1ffffffff\n", "10de:20b5", NULL },
 	};
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	char expected[64];
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct fake_device device = { cases[i].id, NULL, cases[i].class_code, NULL, NULL, NULL };
 		struct fingerprint taken;
 
-		fake_machine_device(machine, "pci0000:00/0000:00:05.0", &device);
-		taken = fake_machine_take(machine);
+		fake_host_device(machine, "pci0000:00/0000:00:05.0", &device);
+		taken = fake_host_take(machine);
 		snprintf(expected, sizeof(expected), "card 0000:00:05.0 kind=%s id=%s ",
 			 cases[i].kind ? cases[i].kind : "", cases[i].id);
 		if (cases[i].kind)
@@ -121,21 +121,21 @@ static void only_what_nccl_uses_is_a_card(void **state)
 		else
 			assert_string_equal(taken.text, "");
 		fingerprint_fini(&taken);
-		fake_machine_unplug(machine, "pci0000:00/0000:00:05.0");
+		fake_host_unplug(machine, "pci0000:00/0000:00:05.0");
 	}
 }
 
 static void virtual_functions_come_and_go_unseen(void **state)
 {
 	static const struct fake_device function = { "15b3:101e", "15b3:0040", "0x020000\n", "16\n", NULL, NULL };
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	struct fingerprint taken;
 
-	fake_machine_fill(machine);
-	fake_machine_device(machine, SWITCH "0000:18:02.0/0000:1b:00.2", &function);
-	fake_machine_attribute(machine, "0000:1b:00.2", "physfn", "");
-	taken = fake_machine_take(machine);
-	assert_string_equal(taken.text, fake_machine_filled);
+	fake_host_fill(machine);
+	fake_host_device(machine, SWITCH "0000:18:02.0/0000:1b:00.2", &function);
+	fake_host_attribute(machine, "0000:1b:00.2", "physfn", "");
+	taken = fake_host_take(machine);
+	assert_string_equal(taken.text, fake_host_filled);
 	fingerprint_fini(&taken);
 }
 
@@ -159,19 +159,19 @@ static void every_kernel_s_way_to_write_a_speed_is_understood(void **state)
 		{ "3.0 GT/s\n", "" },
 		{ "", "" },
 	};
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	char expected[96];
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct fake_device nic = { "15b3:1017", "15b3:0001", "0x020000\n", "8\n", cases[i].speed, NULL };
 		struct fingerprint taken;
 
-		fake_machine_device(machine, "pci0000:00/0000:00:05.0", &nic);
-		taken = fake_machine_take(machine);
+		fake_host_device(machine, "pci0000:00/0000:00:05.0", &nic);
+		taken = fake_host_take(machine);
 		snprintf(expected, sizeof(expected), "\nlink 0000:00:05.0 lanes=8%s\n", cases[i].generation);
 		assert_non_null(strstr(taken.text, expected));
 		fingerprint_fini(&taken);
-		fake_machine_unplug(machine, "pci0000:00/0000:00:05.0");
+		fake_host_unplug(machine, "pci0000:00/0000:00:05.0");
 	}
 }
 
@@ -179,18 +179,18 @@ static void every_kernel_s_way_to_write_a_speed_is_understood(void **state)
 static void link_without_a_width_is_no_link(void **state)
 {
 	static const char *const widths[] = { "0\n", "63\n", "Unknown\n", "255\n", NULL };
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
 	for (size_t i = 0; i < COUNT(widths); i++) {
 		struct fake_device card = { "10de:20b5", NULL, "0x030200\n", widths[i], "2.5 GT/s\n", "16 GT/s\n" };
 		struct fingerprint taken;
 
-		fake_machine_device(machine, "pci0000:00/0000:00:05.0", &card);
-		taken = fake_machine_take(machine);
+		fake_host_device(machine, "pci0000:00/0000:00:05.0", &card);
+		taken = fake_host_take(machine);
 		assert_string_equal(taken.text,
 				    "card 0000:00:05.0 kind=gpu id=10de:20b5 subsystem=0000:0000 class=030200\n");
 		fingerprint_fini(&taken);
-		fake_machine_unplug(machine, "pci0000:00/0000:00:05.0");
+		fake_host_unplug(machine, "pci0000:00/0000:00:05.0");
 	}
 }
 
@@ -199,14 +199,14 @@ static void unusual_places_are_understood(void **state)
 {
 	static const struct fake_device nic = { "15b3:1018", NULL, "0x020700\n", NULL, NULL, NULL },
 					port = { "8086:2030", NULL, "0x060400\n", NULL, NULL, NULL };
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	struct fingerprint taken;
 
-	fake_machine_device(machine,
+	fake_host_device(machine,
 			    "LNXSYSTM:00/VMBUS:01/47505500-0001-0000-3130-444532304235/pci6ab3:00/6ab3:00:02.0", &nic);
-	fake_machine_device(machine, "pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0", &port);
-	fake_machine_device(machine, "pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0/10000:e1:00.0", &nic);
-	taken = fake_machine_take(machine);
+	fake_host_device(machine, "pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0", &port);
+	fake_host_device(machine, "pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0/10000:e1:00.0", &nic);
+	taken = fake_host_take(machine);
 	assert_string_equal(taken.text, "card 10000:e1:00.0 kind=nic id=15b3:1018 subsystem=0000:0000 class=020700 "
 					"path=0000:00:0e.0/10000:e0:06.0\n"
 					"card 6ab3:00:02.0 kind=nic id=15b3:1018 subsystem=0000:0000 class=020700\n"
@@ -228,45 +228,45 @@ static void driver_s_version_is_found_in_either_place(void **state)
 		{ "NVRM version: none\n", "" },
 		{ "", "" },
 	};
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	struct fingerprint taken;
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		fake_machine_text(machine, "proc/driver/nvidia/version", cases[i].text);
-		taken = fake_machine_take(machine);
+		fake_host_text(machine, "proc/driver/nvidia/version", cases[i].text);
+		taken = fake_host_take(machine);
 		assert_string_equal(taken.text, cases[i].line);
 		fingerprint_fini(&taken);
 	}
-	fake_machine_text(machine, "sys/module/nvidia/version", "560.35.03\n");
-	fake_machine_text(machine, "sys/module/amdgpu/version", "6.3.6 beta\n");
-	taken = fake_machine_take(machine);
+	fake_host_text(machine, "sys/module/nvidia/version", "560.35.03\n");
+	fake_host_text(machine, "sys/module/amdgpu/version", "6.3.6 beta\n");
+	taken = fake_host_take(machine);
 	assert_string_equal(taken.text, "driver amdgpu version=6.3.6_beta\ndriver nvidia version=560.35.03\n");
 	fingerprint_fini(&taken);
 }
 
 static void processors_of_both_kinds_are_described(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	struct fingerprint taken;
 
-	fake_machine_text(machine, "proc/cpuinfo",
+	fake_host_text(machine, "proc/cpuinfo",
 			  "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU architecture: 8\n"
 			  "CPU variant\t: 0x0\nCPU part\t: 0xd4f\nCPU revision\t: 0\n");
-	fake_machine_text(machine, "sys/devices/system/node/online", "0,2-3\n");
-	taken = fake_machine_take(machine);
+	fake_host_text(machine, "sys/devices/system/node/online", "0,2-3\n");
+	taken = fake_host_take(machine);
 	assert_string_equal(taken.text, "cpu vendor=0x41 family=8 model=0xd4f domains=3\n");
 	fingerprint_fini(&taken);
-	fake_machine_text(machine, "proc/cpuinfo", "vendor_id : A\tB \033\n");
-	fake_machine_text(machine, "sys/devices/system/node/online", "0-\n");
-	taken = fake_machine_take(machine);
+	fake_host_text(machine, "proc/cpuinfo", "vendor_id : A\tB \033\n");
+	fake_host_text(machine, "sys/devices/system/node/online", "0-\n");
+	taken = fake_host_take(machine);
 	assert_string_equal(taken.text, "cpu vendor=A_B__\n");
 	fingerprint_fini(&taken);
 }
 
 static void machine_of_nothing_has_no_lines(void **state)
 {
-	struct fake_machine *machine = *state;
-	struct fingerprint taken = fake_machine_take(machine), kept = { .bytes = 5 };
+	struct fake_host *machine = *state;
+	struct fingerprint taken = fake_host_take(machine), kept = { .bytes = 5 };
 
 	assert_int_equal(taken.bytes, 0);
 	assert_string_equal(taken.text, "");
@@ -278,13 +278,13 @@ static void machine_of_nothing_has_no_lines(void **state)
 static void more_cards_than_any_machine_has_is_an_error(void **state)
 {
 	static const struct fake_device nic = { "15b3:1018", NULL, "0x020700\n", NULL, NULL, NULL };
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	struct fingerprint taken;
 	char place[64];
 
 	for (unsigned i = 0; i < 1025; i++) {
 		snprintf(place, sizeof(place), "pci0000:00/0000:%02x:%02x.%u", i >> 8, i >> 3 & 31, i & 7);
-		fake_machine_device(machine, place, &nic);
+		fake_host_device(machine, place, &nic);
 	}
 	assert_int_equal(fingerprint_take(machine->root, &taken), -E2BIG);
 }
@@ -304,11 +304,11 @@ static void this_machine_can_be_taken(void **state)
 #ifdef TRIBUTARY_FAULTS
 static void no_memory_is_an_error_and_leaves_nothing(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 	struct fingerprint taken = { 0 };
 	int r = -ENOMEM;
 
-	fake_machine_fill(machine);
+	fake_host_fill(machine);
 	for (unsigned nth = 1; r; nth++) {
 		assert_true(nth < 100);
 		sys_fault_set(SYS_FAULT_MEMORY, nth, ENOMEM);
@@ -321,7 +321,7 @@ static void no_memory_is_an_error_and_leaves_nothing(void **state)
 }
 #endif
 
-#define MACHINE_TEST(name) cmocka_unit_test_setup_teardown(name, fake_machine_new, fake_machine_free)
+#define MACHINE_TEST(name) cmocka_unit_test_setup_teardown(name, fake_host_new, fake_host_free)
 
 int main(void)
 {

@@ -11,21 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/profile/fake_machine.h"
+#include "unit/profile/fake_host.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static void text_gives_the_same_id_and_any_other_text_another(void **state)
 {
 	struct fingerprint first, second;
-	char *other = strdup(fake_machine_filled);
+	char *other = strdup(fake_host_filled);
 
 	(void)state;
 	assert_non_null(other);
-	assert_int_equal(fingerprint_of_text(fake_machine_filled, strlen(fake_machine_filled), &first), 0);
-	assert_string_equal(first.text, fake_machine_filled);
-	for (size_t i = 0; i < strlen(fake_machine_filled); i++) {
-		if (fake_machine_filled[i] < '0' || fake_machine_filled[i] > '8')
+	assert_int_equal(fingerprint_of_text(fake_host_filled, strlen(fake_host_filled), &first), 0);
+	assert_string_equal(first.text, fake_host_filled);
+	for (size_t i = 0; i < strlen(fake_host_filled); i++) {
+		if (fake_host_filled[i] < '0' || fake_host_filled[i] > '8')
 			continue;
 		other[i]++;
 		if (!fingerprint_of_text(other, strlen(other), &second)) {

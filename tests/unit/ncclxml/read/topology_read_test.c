@@ -198,10 +198,10 @@ static void nvlinks_join_gpus_the_switch_and_the_cpu(void **state)
 	assert_int_equal(link->count, 4);
 	assert_int_equal(link->capacity[TOPOLOGY_UP].rate_Bps, GBPS(82.4));
 	assert_int_equal(link->capacity[TOPOLOGY_DOWN].rate_Bps, GBPS(82.4));
-	link = link_between(&topology, "gpu0", "nvswitch");
+	link = link_between(&topology, "gpu0", "nvswitch0");
 	assert_int_equal(link->count, 8);
 	assert_int_equal(link->nominal_Bps, GBPS(164.8));
-	assert_string_equal(topology.vertices[topology_find(&topology, "nvswitch")].bus_id, "0000:f1:00.0");
+	assert_string_equal(topology.vertices[topology_find(&topology, "nvswitch0")].bus_id, "0000:f1:00.0");
 	for (uint32_t i = 0; i < topology.link_count; i++)
 		if (topology.links[i].kind == TOPOLOGY_LINK_C2C)
 			c2c = i;

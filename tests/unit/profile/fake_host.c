@@ -1,4 +1,4 @@
-#include "unit/profile/fake_machine.h"
+#include "unit/profile/fake_host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char fake_machine_filled[] = "card 0000:19:00.0 kind=gpu id=10de:20b5 subsystem=10de:1533 class=030200 "
+const char fake_host_filled[] = "card 0000:19:00.0 kind=gpu id=10de:20b5 subsystem=10de:1533 class=030200 "
 				   "path=0000:16:02.0/0000:17:00.0/0000:18:00.0\n"
 				   "card 0000:1a:00.0 kind=gpu id=10de:20b5 subsystem=10de:1533 class=030200 "
 				   "path=0000:16:02.0/0000:17:00.0/0000:18:01.0\n"
@@ -40,9 +40,9 @@ const char fake_machine_filled[] = "card 0000:19:00.0 kind=gpu id=10de:20b5 subs
 				   "port 0000:18:01.0 id=1000:c010 class=060400\n"
 				   "port 0000:18:02.0 id=1000:c010 class=060400\n";
 
-int fake_machine_new(void **state)
+int fake_host_new(void **state)
 {
-	struct fake_machine *machine = calloc(1, sizeof(*machine));
+	struct fake_host *machine = calloc(1, sizeof(*machine));
 
 	assert_non_null(machine);
 	snprintf(machine->root, sizeof(machine->root), "/tmp/tributary-machine-XXXXXX");
@@ -61,9 +61,9 @@ static int remove_one(const char *path, const struct stat *stat, int type, struc
 	return remove(path);
 }
 
-int fake_machine_free(void **state)
+int fake_host_free(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct fake_host *machine = *state;
 
 	nftw(machine->root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	close(machine->fd);
@@ -71,7 +71,7 @@ int fake_machine_free(void **state)
 	return 0;
 }
 
-static void make_parents(struct fake_machine *machine, const char *path)
+static void make_parents(struct fake_host *machine, const char *path)
 {
 	char part[512];
 
@@ -83,7 +83,7 @@ static void make_parents(struct fake_machine *machine, const char *path)
 	}
 }
 
-void fake_machine_text(struct fake_machine *machine, const char *path, const char *text)
+void fake_host_text(struct fake_host *machine, const char *path, const char *text)
 {
 	int fd;
 
@@ -94,12 +94,12 @@ void fake_machine_text(struct fake_machine *machine, const char *path, const cha
 	close(fd);
 }
 
-void fake_machine_attribute(struct fake_machine *machine, const char *bus, const char *file, const char *text)
+void fake_host_attribute(struct fake_host *machine, const char *bus, const char *file, const char *text)
 {
 	char path[256];
 
 	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s/%s", bus, file);
-	fake_machine_text(machine, path, text);
+	fake_host_text(machine, path, text);
 }
 
 static const char *last_part(const char *place)
@@ -107,18 +107,18 @@ static const char *last_part(const char *place)
 	return strrchr(place, '/') + 1;
 }
 
-static void id_files(struct fake_machine *machine, const char *bus, const char *id, const char *vendor,
+static void id_files(struct fake_host *machine, const char *bus, const char *id, const char *vendor,
 		     const char *device)
 {
 	char text[16];
 
 	snprintf(text, sizeof(text), "0x%.4s\n", id);
-	fake_machine_attribute(machine, bus, vendor, text);
+	fake_host_attribute(machine, bus, vendor, text);
 	snprintf(text, sizeof(text), "0x%.4s\n", id + 5);
-	fake_machine_attribute(machine, bus, device, text);
+	fake_host_attribute(machine, bus, device, text);
 }
 
-void fake_machine_device(struct fake_machine *machine, const char *place, const struct fake_device *device)
+void fake_host_device(struct fake_host *machine, const char *place, const struct fake_device *device)
 {
 	const char *bus = last_part(place);
 	char path[512], target[600];
@@ -132,16 +132,16 @@ void fake_machine_device(struct fake_machine *machine, const char *place, const 
 	id_files(machine, bus, device->id, "vendor", "device");
 	if (device->subsystem)
 		id_files(machine, bus, device->subsystem, "subsystem_vendor", "subsystem_device");
-	fake_machine_attribute(machine, bus, "class", device->class_code);
+	fake_host_attribute(machine, bus, "class", device->class_code);
 	if (device->lanes)
-		fake_machine_attribute(machine, bus, "current_link_width", device->lanes);
+		fake_host_attribute(machine, bus, "current_link_width", device->lanes);
 	if (device->speed)
-		fake_machine_attribute(machine, bus, "current_link_speed", device->speed);
+		fake_host_attribute(machine, bus, "current_link_speed", device->speed);
 	if (device->max_speed)
-		fake_machine_attribute(machine, bus, "max_link_speed", device->max_speed);
+		fake_host_attribute(machine, bus, "max_link_speed", device->max_speed);
 }
 
-void fake_machine_unplug(struct fake_machine *machine, const char *place)
+void fake_host_unplug(struct fake_host *machine, const char *place)
 {
 	char path[512];
 
@@ -151,7 +151,7 @@ void fake_machine_unplug(struct fake_machine *machine, const char *place)
 	assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-void fake_machine_fill(struct fake_machine *machine)
+void fake_host_fill(struct fake_host *machine)
 {
 #define SWITCH "pci0000:16/0000:16:02.0/0000:17:00.0/"
 	static const struct fake_device
@@ -162,26 +162,26 @@ void fake_machine_fill(struct fake_machine *machine)
 		nic = { "15b3:101d", "15b3:0040", "0x020700\n", "16\n", "16.0 GT/s PCIe\n", "16.0 GT/s PCIe\n" },
 		board = { "1a03:2000", "1a03:2000", "0x030000\n", "1\n", "2.5 GT/s PCIe\n", "2.5 GT/s PCIe\n" };
 
-	fake_machine_device(machine, "pci0000:16/0000:16:02.0", &root_port);
-	fake_machine_device(machine, "pci0000:16/0000:16:02.0/0000:17:00.0", &port);
-	fake_machine_device(machine, SWITCH "0000:18:00.0", &idle_port);
-	fake_machine_device(machine, SWITCH "0000:18:01.0", &idle_port);
-	fake_machine_device(machine, SWITCH "0000:18:02.0", &port);
-	fake_machine_device(machine, SWITCH "0000:18:00.0/0000:19:00.0", &gpu);
-	fake_machine_device(machine, SWITCH "0000:18:01.0/0000:1a:00.0", &gpu);
-	fake_machine_device(machine, SWITCH "0000:18:02.0/0000:1b:00.0", &nic);
-	fake_machine_device(machine, SWITCH "0000:18:02.0/0000:1b:00.1", &nic);
-	fake_machine_device(machine, "pci0000:00/0000:00:1c.0/0000:03:00.0", &board);
-	fake_machine_text(machine, "proc/cpuinfo",
+	fake_host_device(machine, "pci0000:16/0000:16:02.0", &root_port);
+	fake_host_device(machine, "pci0000:16/0000:16:02.0/0000:17:00.0", &port);
+	fake_host_device(machine, SWITCH "0000:18:00.0", &idle_port);
+	fake_host_device(machine, SWITCH "0000:18:01.0", &idle_port);
+	fake_host_device(machine, SWITCH "0000:18:02.0", &port);
+	fake_host_device(machine, SWITCH "0000:18:00.0/0000:19:00.0", &gpu);
+	fake_host_device(machine, SWITCH "0000:18:01.0/0000:1a:00.0", &gpu);
+	fake_host_device(machine, SWITCH "0000:18:02.0/0000:1b:00.0", &nic);
+	fake_host_device(machine, SWITCH "0000:18:02.0/0000:1b:00.1", &nic);
+	fake_host_device(machine, "pci0000:00/0000:00:1c.0/0000:03:00.0", &board);
+	fake_host_text(machine, "proc/cpuinfo",
 			  "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\n"
 			  "model name\t: Xeon\nstepping\t: 6\n\nprocessor\t: 1\nmodel\t\t: 9\n");
-	fake_machine_text(machine, "sys/devices/system/node/has_cpu", "0-1\n");
-	fake_machine_text(machine, "sys/devices/system/node/online", "0-3\n");
-	fake_machine_text(machine, "sys/module/nvidia/version", "550.54.15\n");
+	fake_host_text(machine, "sys/devices/system/node/has_cpu", "0-1\n");
+	fake_host_text(machine, "sys/devices/system/node/online", "0-3\n");
+	fake_host_text(machine, "sys/module/nvidia/version", "550.54.15\n");
 #undef SWITCH
 }
 
-struct fingerprint fake_machine_take(const struct fake_machine *machine)
+struct fingerprint fake_host_take(const struct fake_host *machine)
 {
 	struct fingerprint fingerprint = { 0 };
 

@@ -2,12 +2,12 @@
  * A machine in a temporary folder: sys/ and proc/ as fingerprint_take reads them. Every function fails the running test
  * when it cannot do its work. One thread.
  */
-#ifndef TRIBUTARY_TESTS_UNIT_PROFILE_FAKE_MACHINE_H
-#define TRIBUTARY_TESTS_UNIT_PROFILE_FAKE_MACHINE_H
+#ifndef TRIBUTARY_TESTS_UNIT_PROFILE_FAKE_HOST_H
+#define TRIBUTARY_TESTS_UNIT_PROFILE_FAKE_HOST_H
 
 #include "profile/fingerprint.h"
 
-struct fake_machine {
+struct fake_host {
 	char root[64];
 	int fd;
 };
@@ -20,25 +20,25 @@ struct fake_device {
 };
 
 /* cmocka setup and teardown: *state is the machine, which is empty. */
-int fake_machine_new(void **state);
-int fake_machine_free(void **state);
+int fake_host_new(void **state);
+int fake_host_free(void **state);
 
 /* place: below sys/devices, "pci0000:16/0000:16:02.0/0000:17:00.0"; its last part is the device. */
-void fake_machine_device(struct fake_machine *machine, const char *place, const struct fake_device *device);
+void fake_host_device(struct fake_host *machine, const char *place, const struct fake_device *device);
 /* Removes a device again. */
-void fake_machine_unplug(struct fake_machine *machine, const char *place);
+void fake_host_unplug(struct fake_host *machine, const char *place);
 /* A file, path relative to the root, made anew with its folders. */
-void fake_machine_text(struct fake_machine *machine, const char *path, const char *text);
+void fake_host_text(struct fake_host *machine, const char *path, const char *text);
 /* One file of a device. */
-void fake_machine_attribute(struct fake_machine *machine, const char *bus, const char *file, const char *text);
+void fake_host_attribute(struct fake_host *machine, const char *bus, const char *file, const char *text);
 
 /*
  * Two GPUs (0000:19:00.0, 0000:1a:00.0) and a NIC of two ports (0000:1b:00.0 and .1) behind a switch at 0000:16:02.0, a
  * controller that is no GPU, two sockets, a driver.
  */
-void fake_machine_fill(struct fake_machine *machine);
+void fake_host_fill(struct fake_host *machine);
 /* The fingerprint of it. */
-extern const char fake_machine_filled[];
-struct fingerprint fake_machine_take(const struct fake_machine *machine);
+extern const char fake_host_filled[];
+struct fingerprint fake_host_take(const struct fake_host *machine);
 
 #endif

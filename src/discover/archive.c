@@ -1,0 +1,290 @@
+#include "discover/archive.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TAR_MAGIC = 257, MODE = 0644, PACKED_MOST = 8 << 20 };
+
+#define FIRST      "tributary-capture"
+#define FIRST_TEXT "version 1\n"
+
+bool discover_archive_is(const void *start, size_t bytes)
+{
+	const unsigned char *at = start;
+
+	if (bytes >= 2 && at[0] == 0x1f && at[1] == 0x8b)
+		return true;
+	return bytes >= TAR_MAGIC + 5 && !memcmp(at + TAR_MAGIC, "ustar", 5);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- read */
+
+/* Of a reader whose input claims anything: the bytes that came, never the size that was said. */
+static int read_data(struct archive *archive, size_t left, char **ret, size_t *ret_bytes, struct diag *diag)
+{
+	size_t used = 0, room = 0;
+	char *data = NULL;
+	int r = 0;
+
+	for (;;) {
+		ssize_t got;
+
+		if (used == room) {
+			size_t more = room ? 2 * room : 4096;
+			char *grown = realloc(data, more);
+
+			if (!grown) {
+				r = -ENOMEM;
+				break;
+			}
+			data = grown;
+			room = more;
+		}
+		got = archive_read_data(archive, data + used, room - used);
+		if (got < 0) {
+			diag_set(diag, 0, 0, "the capture is damaged: %.150s", archive_error_string(archive));
+			r = -EINVAL;
+			break;
+		}
+		if (!got)
+			break;
+		used += (size_t)got;
+		if (used > left) {
+			diag_set(diag, 0, 0, "the capture is larger than %d MiB unpacked", DISCOVER_CAPTURE_MOST >> 20);
+			r = -EINVAL;
+			break;
+		}
+	}
+	if (r < 0) {
+		free(data);
+		return r;
+	}
+	*ret = data;
+	*ret_bytes = used;
+	return 0;
+}
+
+/* tar writes a folder with a slash at its end, and some put "./" before all. */
+static const char *clean(const char *path, char *room)
+{
+	size_t bytes;
+
+	if (!path || strlen(path) >= DISCOVER_PATH_BYTES)
+		return NULL;
+	while (!strncmp(path, "./", 2))
+		path += 2;
+	bytes = strlen(path);
+	if (bytes && path[bytes - 1] == '/')
+		bytes--;
+	memcpy(room, path, bytes);
+	room[bytes] = '\0';
+	return room;
+}
+
+static int put(struct discover_root *root, const char *path, enum discover_entry_kind kind, const void *data,
+	       size_t bytes, struct diag *diag)
+{
+	int r = discover_root_put(root, path, kind, data, bytes);
+
+	if (r == -EINVAL)
+		diag_set(diag, 0, 0, "the capture has an entry outside of it: %.150s", path);
+	else if (r == -E2BIG)
+		diag_set(diag, 0, 0, "the capture has more than %d entries or %d MiB", DISCOVER_ENTRIES_MOST,
+			 DISCOVER_CAPTURE_MOST >> 20);
+	return r == -E2BIG ? -EINVAL : r;
+}
+
+static int read_entry(struct archive *archive, struct archive_entry *entry, struct discover_root *root, size_t *left,
+		      struct diag *diag)
+{
+	char room[DISCOVER_PATH_BYTES];
+	const char *path = clean(archive_entry_pathname(entry), room), *target = archive_entry_symlink(entry);
+	char *data = NULL;
+	size_t bytes = 0;
+	int r;
+
+	if (!path) {
+		diag_set(diag, 0, 0, "the capture has an entry without a name, or with one that is too long");
+		return -EINVAL;
+	}
+	if (!*path || !strcmp(path, "."))
+		return 0; /* the folder itself */
+	if (archive_entry_filetype(entry) != AE_IFREG && archive_entry_size(entry) > 0) {
+		diag_set(diag, 0, 0, "the capture is damaged: %.150s has bytes, and is no file", path);
+		return -EINVAL;
+	}
+	if (archive_entry_filetype(entry) == AE_IFDIR)
+		return put(root, path, DISCOVER_FOLDER, NULL, 0, diag);
+	if (archive_entry_filetype(entry) == AE_IFLNK && target) {
+		if (strlen(target) >= DISCOVER_PATH_BYTES) {
+			diag_set(diag, 0, 0, "the capture has a link that is too long: %.150s", path);
+			return -EINVAL;
+		}
+		return put(root, path, DISCOVER_LINK, target, strlen(target), diag);
+	}
+	if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry)) {
+		diag_set(diag, 0, 0, "the capture has an entry that is no file, folder or symbolic link: %.150s", path);
+		return -EINVAL;
+	}
+	r = read_data(archive, *left, &data, &bytes, diag);
+	if (!r)
+		r = put(root, path, DISCOVER_FILE, data, bytes, diag);
+	free(data);
+	*left -= bytes;
+	return r;
+}
+
+static int read_entries(struct archive *archive, struct discover_root *root, struct diag *diag)
+{
+	size_t left = DISCOVER_CAPTURE_MOST;
+	int r = 0;
+
+	for (size_t count = 0; !r; count++) {
+		struct archive_entry *entry;
+		int status = archive_read_next_header(archive, &entry);
+
+		if (status == ARCHIVE_EOF)
+			return 0;
+		if (status != ARCHIVE_OK && status != ARCHIVE_WARN) {
+			diag_set(diag, 0, 0, "the capture is damaged: %.150s", archive_error_string(archive));
+			return -EINVAL;
+		}
+		if (count == DISCOVER_ENTRIES_MOST) {
+			diag_set(diag, 0, 0, "the capture has more than %d entries", DISCOVER_ENTRIES_MOST);
+			return -EINVAL;
+		}
+		r = read_entry(archive, entry, root, &left, diag);
+	}
+	return r;
+}
+
+int discover_archive_read(const void *data, size_t bytes, struct discover_root **ret, struct diag *diag)
+{
+	struct archive *archive = archive_read_new();
+	struct discover_root *root = NULL;
+	char *first = NULL;
+	size_t first_bytes;
+	int r = archive ? discover_root_empty(&root) : -ENOMEM;
+
+	if (!r && bytes > PACKED_MOST) {
+		diag_set(diag, 0, 0, "the capture is larger than %d MiB", PACKED_MOST >> 20);
+		r = -EINVAL;
+	}
+	if (!r && (archive_read_support_filter_gzip(archive) != ARCHIVE_OK ||
+		   archive_read_support_format_tar(archive) != ARCHIVE_OK))
+		r = -ENOMEM;
+	if (!r && archive_read_open_memory(archive, data, bytes) != ARCHIVE_OK) {
+		diag_set(diag, 0, 0, "it is no tar, packed or not: %.150s", archive_error_string(archive));
+		r = -EINVAL;
+	}
+	if (!r)
+		r = read_entries(archive, root, diag);
+	if (!r && discover_root_answer(root, FIRST, NULL, NULL, &first, &first_bytes) < 0) {
+		diag_set(diag, 0, 0, "it is an archive, but none that `tributary capture` made: " FIRST " is missing");
+		r = -EINVAL;
+	}
+	if (!r && strcmp(first, FIRST_TEXT) != 0) {
+		diag_set(diag, 0, 0, "the capture is of another version than this program knows");
+		r = -EINVAL;
+	}
+	free(first);
+	if (archive)
+		archive_read_free(archive);
+	if (r < 0) {
+		discover_root_close(root);
+		return r;
+	}
+	*ret = root;
+	return 0;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- write */
+
+static int write_entry(struct archive *archive, const struct discover_entry *from)
+{
+	struct archive_entry *entry = archive_entry_new();
+	char path[DISCOVER_PATH_BYTES + 1];
+	int r = 0;
+
+	if (!entry)
+		return -ENOMEM;
+	snprintf(path, sizeof(path), "%s%s", from->path, from->kind == DISCOVER_FOLDER ? "/" : "");
+	archive_entry_set_pathname(entry, path);
+	archive_entry_set_mtime(entry, 0, 0);
+	archive_entry_set_perm(entry, from->kind == DISCOVER_FOLDER ? 0755 : MODE);
+	archive_entry_set_filetype(entry, from->kind == DISCOVER_FOLDER ? AE_IFDIR
+					  : from->kind == DISCOVER_LINK ? AE_IFLNK
+									: AE_IFREG);
+	if (from->kind == DISCOVER_LINK)
+		archive_entry_set_symlink(entry, from->data);
+	archive_entry_set_size(entry, from->kind == DISCOVER_FILE ? (int64_t)from->bytes : 0);
+	if (archive_write_header(archive, entry) != ARCHIVE_OK ||
+	    (from->kind == DISCOVER_FILE && archive_write_data(archive, from->data, from->bytes) < 0))
+		r = -EIO;
+	archive_entry_free(entry);
+	return r;
+}
+
+static int write_all(struct archive *archive, int fd, struct discover_root *root)
+{
+	struct discover_entry first = { .path = (char *)(uintptr_t)FIRST,
+					.kind = DISCOVER_FILE,
+					.data = (char *)(uintptr_t)FIRST_TEXT,
+					.bytes = strlen(FIRST_TEXT) };
+	const struct discover_entry *entries;
+	size_t count;
+	int r;
+
+	/* No time in the packed file's head: the same machine gives the same bytes. */
+	if (archive_write_add_filter_gzip(archive) != ARCHIVE_OK ||
+	    archive_write_set_format_pax_restricted(archive) != ARCHIVE_OK ||
+	    archive_write_set_options(archive, "gzip:!timestamp") != ARCHIVE_OK ||
+	    archive_write_open_fd(archive, fd) != ARCHIVE_OK)
+		return -EIO;
+	r = write_entry(archive, &first);
+	entries = discover_root_entries(root, &count);
+	for (size_t i = 0; i < count && !r; i++)
+		if (strcmp(entries[i].path, FIRST) != 0)
+			r = write_entry(archive, &entries[i]);
+	if (!r && archive_write_close(archive) != ARCHIVE_OK)
+		r = -EIO;
+	return r;
+}
+
+int discover_archive_write(const char *path, struct discover_root *root, struct diag *diag)
+{
+	struct archive *archive = archive_write_new();
+	char beside[PATH_MAX];
+	int fd = -1, r = archive ? 0 : -ENOMEM;
+
+	if (!r && snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= (int)sizeof(beside))
+		r = -ENAMETOOLONG;
+	if (!r) {
+		fd = mkostemp(beside, O_CLOEXEC);
+		r = fd < 0 ? -errno : 0;
+	}
+	if (!r) {
+		r = write_all(archive, fd, root);
+		if (r == -EIO && archive_errno(archive) > 0)
+			r = -archive_errno(archive);
+		if (!r && (fchmod(fd, MODE) || fsync(fd) || rename(beside, path)))
+			r = -errno;
+		if (r < 0)
+			unlink(beside);
+	}
+	if (r < 0)
+		diag_set(diag, 0, 0, "the capture %.120s cannot be written: %s", path, strerror(-r));
+	if (archive)
+		archive_write_free(archive);
+	if (fd >= 0)
+		close(fd);
+	return r;
+}

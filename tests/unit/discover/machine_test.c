@@ -1,0 +1,283 @@
+/*
+ * A whole machine, live and from its capture. TRIBUTARY_TEST_WRITE_FIXTURES=1 writes the expected graph and the recorded
+ * capture anew, from the machine that fake_machine.c makes; what has changed in them is then to be looked at.
+ */
+#include "discover/machine.h"
+
+#include "discover/archive.h"
+#include "unit/discover/fake_machine.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIXTURES "tests/fixtures/discover/"
+
+static char *slurp(const char *path, size_t *ret_bytes)
+{
+	FILE *file = fopen(path, "rbe");
+	char *data = calloc(1, (1 << 20) + 1);
+
+	assert_non_null(data);
+	if (!file)
+		fail_msg("%s cannot be read: run this from the repository's root", path);
+	*ret_bytes = fread(data, 1, 1 << 20, file);
+	fclose(file);
+	return data;
+}
+
+/* Graph and facts as one text. */
+static char *text_of(const struct topology *topology, const struct discover_facts *facts)
+{
+	size_t bytes;
+	char *text, *both;
+
+	assert_int_equal(topology_write(topology, &text, &bytes), 0);
+	both = malloc(bytes + facts->bytes + 16);
+	assert_non_null(both);
+	memcpy(both, text, bytes);
+	snprintf(both + bytes, facts->bytes + 16, "facts\n%s", facts->text ? facts->text : "");
+	free(text);
+	return both;
+}
+
+static char *look_at(struct discover_root *root)
+{
+	struct discover_facts facts = { 0 };
+	struct topology topology;
+	struct diag diag = { 0 };
+	char *text;
+	int r = discover_machine(root, &topology, &facts, &diag);
+
+	if (r < 0)
+		fail_msg("%d: %s", r, diag.text);
+	text = text_of(&topology, &facts);
+	topology_fini(&topology);
+	discover_facts_fini(&facts);
+	return text;
+}
+
+static char *look_at_file(const char *path)
+{
+	struct discover_facts facts = { 0 };
+	enum discover_source source;
+	struct topology topology;
+	struct diag diag = { 0 };
+	char *text;
+	int r = discover(path, &topology, &facts, &source, &diag);
+
+	if (r < 0)
+		fail_msg("%d: %s", r, diag.text);
+	assert_int_equal(source, DISCOVER_CAPTURE);
+	text = text_of(&topology, &facts);
+	topology_fini(&topology);
+	discover_facts_fini(&facts);
+	return text;
+}
+
+static struct discover_root *open_fake(const struct fake_machine *machine)
+{
+	struct discover_root *root;
+
+	assert_int_equal(discover_root_open(machine->root, true, &root), 0);
+	return root;
+}
+
+static void the_graph_of_a_two_node_machine_is_as_expected(void **state)
+{
+	struct discover_root *root = open_fake(*state);
+	char *text = look_at(root), *expected;
+	size_t bytes;
+
+	if (getenv("TRIBUTARY_TEST_WRITE_FIXTURES")) {
+		struct diag diag;
+		FILE *file = fopen(FIXTURES "two-node.txt", "we");
+
+		assert_non_null(file);
+		fputs(text, file);
+		fclose(file);
+		assert_int_equal(discover_archive_write(FIXTURES "two-node.tar.gz", root, &diag), 0);
+	}
+	expected = slurp(FIXTURES "two-node.txt", &bytes);
+	assert_string_equal(text, expected);
+	free(expected);
+	free(text);
+	discover_root_close(root);
+}
+
+static void the_recorded_capture_gives_the_same(void **state)
+{
+	size_t bytes;
+	char *expected = slurp(FIXTURES "two-node.txt", &bytes);
+	char *text = look_at_file(FIXTURES "two-node.tar.gz");
+
+	(void)state;
+	assert_string_equal(text, expected);
+	free(expected);
+	free(text);
+}
+
+static void a_capture_gives_what_the_folder_gave(void **state)
+{
+	struct discover_root *root = open_fake(*state);
+	char path[128], *first = look_at(root), *second;
+	struct diag diag;
+
+	snprintf(path, sizeof(path), "%s/capture.tar.gz", ((struct fake_machine *)*state)->root);
+	assert_int_equal(discover_archive_write(path, root, &diag), 0);
+	second = look_at_file(path);
+	assert_string_equal(first, second);
+	free(first);
+	free(second);
+	discover_root_close(root);
+}
+
+static void a_capture_of_a_capture_is_the_same_capture(void **state)
+{
+	struct discover_root *root = open_fake(*state), *again;
+	const struct discover_entry *first, *second;
+	size_t first_count, second_count, bytes;
+	char *text = look_at(root), *data, path[128];
+	struct diag diag;
+
+	snprintf(path, sizeof(path), "%s/capture.tar.gz", ((struct fake_machine *)*state)->root);
+	assert_int_equal(discover_archive_write(path, root, &diag), 0);
+	data = slurp(path, &bytes);
+	assert_int_equal(discover_archive_read(data, bytes, &again, &diag), 0);
+	first = discover_root_entries(root, &first_count);
+	second = discover_root_entries(again, &second_count);
+	assert_int_equal(first_count + 1, second_count); /* and its version */
+	for (size_t i = 0, j = 0; i < first_count; i++, j++) {
+		if (!strcmp(second[j].path, "tributary-capture"))
+			j++;
+		assert_string_equal(first[i].path, second[j].path);
+		assert_int_equal(first[i].kind, second[j].kind);
+		assert_int_equal(first[i].bytes, second[j].bytes);
+		if (first[i].bytes)
+			assert_memory_equal(first[i].data, second[j].data, first[i].bytes);
+	}
+	free(text);
+	free(data);
+	discover_root_close(root);
+	discover_root_close(again);
+}
+
+static bool holds(const char *data, size_t bytes, const char *word)
+{
+	return memmem(data, bytes, word, strlen(word)) != NULL;
+}
+
+static void no_entry_holds_a_secret(void **state)
+{
+	static const char serial[] = "\x0a\x1b\x2c\x3d\x4e\x5f", address[] = "\xde\xc0\xed\xfe";
+	struct discover_root *root = open_fake(*state);
+	const struct discover_entry *entries;
+	char *text = look_at(root);
+	size_t count;
+
+	entries = discover_root_entries(root, &count);
+	assert_true(count > 100);
+	for (size_t i = 0; i < count; i++) {
+		for (size_t j = 0; fake_machine_secrets[j]; j++) {
+			if (holds(entries[i].path, strlen(entries[i].path), fake_machine_secrets[j]) ||
+			    (entries[i].data && holds(entries[i].data, entries[i].bytes, fake_machine_secrets[j])))
+				fail_msg("%s holds %s", entries[i].path, fake_machine_secrets[j]);
+			assert_false(holds(text, strlen(text), fake_machine_secrets[j]));
+		}
+		if (entries[i].data && (holds(entries[i].data, entries[i].bytes, serial) ||
+					holds(entries[i].data, entries[i].bytes, address)))
+			fail_msg("%s holds a serial number or an address", entries[i].path);
+		/* Files that are nothing but secrets. */
+		assert_null(strstr(entries[i].path, "/address"));
+		assert_null(strstr(entries[i].path, "/vpd"));
+		assert_null(strstr(entries[i].path, "/gids"));
+		assert_null(strstr(entries[i].path, "dmi"));
+		assert_null(strstr(entries[i].path, "hostname"));
+	}
+	free(text);
+	discover_root_close(root);
+}
+
+static void this_machine_and_its_capture_give_the_same(void **state)
+{
+	char path[128], *first, *second;
+	struct discover_root *root;
+	struct diag diag;
+
+	assert_int_equal(discover_root_open("", true, &root), 0);
+	first = look_at(root);
+	snprintf(path, sizeof(path), "%s/here.tar.gz", ((struct fake_machine *)*state)->root);
+	assert_int_equal(discover_archive_write(path, root, &diag), 0);
+	second = look_at_file(path);
+	assert_string_equal(first, second);
+	free(first);
+	free(second);
+	discover_root_close(root);
+}
+
+/* The text of a small file of this machine, "" if there is none. */
+static void secret_of(const char *path, char *text, size_t room)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, text, room - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	text[strcspn(text, " \n")] = '\0';
+}
+
+static void this_machines_capture_holds_none_of_its_addresses(void **state)
+{
+	struct discover_root *root;
+	const struct discover_entry *entries;
+	struct discover_names names;
+	char path[300], secret[128], *text;
+	size_t count;
+
+	(void)state;
+	assert_int_equal(discover_root_open("", true, &root), 0);
+	text = look_at(root);
+	entries = discover_root_entries(root, &count);
+	for (size_t i = 0; i < count; i++) {
+		if (strncmp(entries[i].path, "sys/class/net/", 14) != 0 || strchr(entries[i].path + 14, '/'))
+			continue;
+		snprintf(path, sizeof(path), "/%.200s/address", entries[i].path);
+		secret_of(path, secret, sizeof(secret));
+		for (size_t j = 0; j < count && strlen(secret) == 17; j++)
+			assert_false(entries[j].data && holds(entries[j].data, entries[j].bytes, secret));
+	}
+	secret_of("/etc/machine-id", secret, sizeof(secret));
+	for (size_t j = 0; j < count && strlen(secret) == 32; j++)
+		assert_false(entries[j].data && holds(entries[j].data, entries[j].bytes, secret));
+	free(text);
+	discover_root_list(root, &names, "sys/class/net");
+	discover_names_fini(&names);
+	discover_root_close(root);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_machine_new, fake_machine_free)
+	const struct CMUnitTest tests[] = {
+		TEST(the_graph_of_a_two_node_machine_is_as_expected),
+		TEST(the_recorded_capture_gives_the_same),
+		TEST(a_capture_gives_what_the_folder_gave),
+		TEST(a_capture_of_a_capture_is_the_same_capture),
+		TEST(no_entry_holds_a_secret),
+		TEST(this_machine_and_its_capture_give_the_same),
+		TEST(this_machines_capture_holds_none_of_its_addresses),
+	};
+#undef TEST
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

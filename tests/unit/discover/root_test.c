@@ -1,0 +1,269 @@
+#include "discover/root.h"
+
+#include "unit/discover/fake_machine.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int empty_folder(void **state)
+{
+	struct fake_machine *folder = calloc(1, sizeof(*folder));
+
+	assert_non_null(folder);
+	snprintf(folder->root, sizeof(folder->root), "/tmp/tributary-root-XXXXXX");
+	assert_non_null(mkdtemp(folder->root));
+	folder->fd = open(folder->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(folder->fd >= 0);
+	*state = folder;
+	return 0;
+}
+
+static struct discover_root *recording(const struct fake_machine *folder)
+{
+	struct discover_root *root;
+
+	assert_int_equal(discover_root_open(folder->root, true, &root), 0);
+	return root;
+}
+
+/* A root in memory with what another one recorded. */
+static struct discover_root *replay(struct discover_root *from)
+{
+	const struct discover_entry *entries;
+	struct discover_root *root;
+	size_t count;
+
+	assert_int_equal(discover_root_empty(&root), 0);
+	entries = discover_root_entries(from, &count);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(
+			discover_root_put(root, entries[i].path, entries[i].kind, entries[i].data, entries[i].bytes),
+			0);
+	return root;
+}
+
+static void only_what_was_read_is_recorded(void **state)
+{
+	struct discover_root *root;
+	const struct discover_entry *entries;
+	char text[64];
+	size_t count;
+
+	fake_machine_file(*state, "sys/wanted", "42\n");
+	fake_machine_file(*state, "sys/unwanted", "secret\n");
+	root = recording(*state);
+	assert_int_equal(discover_root_read(root, text, sizeof(text), "sys/%s", "wanted"), 0);
+	assert_string_equal(text, "42");
+	assert_true(discover_root_read(root, text, sizeof(text), "sys/absent") < 0);
+	entries = discover_root_entries(root, &count);
+	assert_int_equal(count, 1);
+	assert_string_equal(entries[0].path, "sys/wanted");
+	assert_string_equal(entries[0].data, "42\n");
+	discover_root_close(root);
+}
+
+static void what_was_recorded_reads_the_same(void **state)
+{
+	struct discover_root *root, *again;
+	struct discover_names names;
+	char text[64];
+	int64_t number;
+
+	fake_machine_file(*state, "sys/a/number", "-7\n");
+	fake_machine_file(*state, "sys/a/hex", "0x030200\n");
+	fake_machine_file(*state, "sys/b/other", "x");
+	fake_machine_link(*state, "sys/a/driver", "../../bus/drivers/mlx5_core");
+	root = recording(*state);
+	assert_int_equal(discover_root_list(root, &names, "sys"), 0);
+	discover_names_fini(&names);
+	assert_int_equal(discover_root_number(root, &number, "sys/a/number"), 0);
+	assert_int_equal(discover_root_number(root, &number, "sys/a/hex"), 0);
+	assert_int_equal(discover_root_link(root, text, sizeof(text), "sys/a/driver"), 0);
+	assert_false(discover_root_exists(root, "sys/c"));
+	assert_true(discover_root_exists(root, "sys/b"));
+	again = replay(root);
+	assert_int_equal(discover_root_list(again, &names, "sys"), 0);
+	assert_int_equal(names.count, 2);
+	assert_string_equal(names.at[0], "a");
+	assert_string_equal(names.at[1], "b");
+	discover_names_fini(&names);
+	assert_int_equal(discover_root_number(again, &number, "sys/a/number"), 0);
+	assert_int_equal(number, -7);
+	assert_int_equal(discover_root_number(again, &number, "sys/a/hex"), 0);
+	assert_int_equal(number, 0x030200);
+	assert_int_equal(discover_root_link(again, text, sizeof(text), "sys/a/driver"), 0);
+	assert_string_equal(text, "mlx5_core");
+	assert_false(discover_root_exists(again, "sys/c"));
+	assert_true(discover_root_exists(again, "sys/b"));
+	assert_int_equal(discover_root_list(again, &names, "sys/c"), -ENOENT);
+	discover_root_close(root);
+	discover_root_close(again);
+}
+
+static void an_address_in_a_name_is_replaced_everywhere(void **state)
+{
+	struct discover_root *root, *again;
+	const struct discover_entry *entries;
+	struct discover_names names;
+	char text[64];
+	size_t count;
+
+	fake_machine_file(*state, "sys/class/net/enx0011223344ff/mtu", "9000\n");
+	fake_machine_file(*state, "sys/class/net/eth0/mtu", "1500\n");
+	fake_machine_link(*state, "sys/up", "../net/enx0011223344ff");
+	root = recording(*state);
+	assert_int_equal(discover_root_list(root, &names, "sys/class/net"), 0);
+	assert_int_equal(names.count, 2);
+	assert_string_equal(names.at[0], "enxmac1");
+	discover_names_fini(&names);
+	assert_int_equal(discover_root_read(root, text, sizeof(text), "sys/class/net/enxmac1/mtu"), 0);
+	assert_string_equal(text, "9000");
+	assert_int_equal(discover_root_link(root, text, sizeof(text), "sys/up"), 0);
+	assert_string_equal(text, "enxmac1");
+	assert_string_equal(discover_root_alias(root, "enx0011223344ff"), "enxmac1");
+	assert_string_equal(discover_root_alias(root, "enx0011223344fe"), "enxmac2");
+	assert_string_equal(discover_root_alias(root, "enp23s0f0np0"), "enp23s0f0np0");
+	entries = discover_root_entries(root, &count);
+	for (size_t i = 0; i < count; i++)
+		assert_null(strstr(entries[i].path, "0011223344ff"));
+	again = replay(root);
+	assert_int_equal(discover_root_read(again, text, sizeof(text), "sys/class/net/enxmac1/mtu"), 0);
+	assert_string_equal(text, "9000");
+	discover_root_close(root);
+	discover_root_close(again);
+}
+
+static void an_identity_becomes_a_number_that_tells_the_same_from_others(void **state)
+{
+	struct discover_root *root, *again;
+	const struct discover_entry *entries;
+	unsigned a, b, c;
+	size_t count;
+
+	fake_machine_file(*state, "a", "0a1b:2c3d\n");
+	fake_machine_file(*state, "b", "ffff:0000\n");
+	fake_machine_file(*state, "c", "0a1b:2c3d\n");
+	root = recording(*state);
+	assert_int_equal(discover_root_identity(root, &a, "a"), 0);
+	assert_int_equal(discover_root_identity(root, &b, "b"), 0);
+	assert_int_equal(discover_root_identity(root, &c, "c"), 0);
+	assert_int_equal(a, 1);
+	assert_int_equal(b, 2);
+	assert_int_equal(c, 1);
+	entries = discover_root_entries(root, &count);
+	assert_string_equal(entries[2].data, "1\n");
+	again = replay(root);
+	assert_int_equal(discover_root_identity(again, &b, "b"), 0);
+	assert_int_equal(discover_root_identity(again, &c, "c"), 0);
+	assert_int_not_equal(b, c);
+	discover_root_close(root);
+	discover_root_close(again);
+}
+
+static void paths_that_lead_out_are_refused(void **state)
+{
+	static const char *const bad[] = { "", "/sys/a", "../a", "a/../b", "a/..", "a//b", "a/", ".", "a/./b" };
+	struct discover_root *root;
+	char text[16], longest[DISCOVER_PATH_BYTES + 1];
+
+	assert_int_equal(discover_root_empty(&root), 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(discover_root_put(root, bad[i], DISCOVER_FILE, "x", 1), -EINVAL);
+		assert_true(discover_root_read(root, text, sizeof(text), "%s", bad[i]) < 0);
+	}
+	memset(longest, 'a', sizeof(longest));
+	longest[sizeof(longest) - 1] = '\0';
+	assert_int_equal(discover_root_put(root, longest, DISCOVER_FILE, "x", 1), -EINVAL);
+	longest[sizeof(longest) - 2] = '\0';
+	assert_int_equal(discover_root_put(root, longest, DISCOVER_FILE, "x", 1), 0);
+	discover_root_close(root);
+	(void)state;
+}
+
+static void entries_and_bytes_have_an_end(void **state)
+{
+	struct discover_root *root;
+	char path[32], *block = calloc(1, DISCOVER_CAPTURE_MOST);
+
+	(void)state;
+	assert_non_null(block);
+	assert_int_equal(discover_root_empty(&root), 0);
+	for (int i = DISCOVER_ENTRIES_MOST; i--;) {
+		snprintf(path, sizeof(path), "%d", i);
+		assert_int_equal(discover_root_put(root, path, DISCOVER_FILE, "x", 1), 0);
+	}
+	assert_int_equal(discover_root_put(root, "more", DISCOVER_FILE, "x", 1), -E2BIG);
+	discover_root_close(root);
+	assert_int_equal(discover_root_empty(&root), 0);
+	assert_int_equal(discover_root_put(root, "a", DISCOVER_FILE, block, DISCOVER_CAPTURE_MOST), 0);
+	assert_int_equal(discover_root_put(root, "b", DISCOVER_FILE, block, 1), -E2BIG);
+	discover_root_close(root);
+	free(block);
+}
+
+static void the_later_of_two_entries_stays_but_no_folder_hides_a_file(void **state)
+{
+	const struct discover_entry *entries;
+	struct discover_root *root;
+	size_t count;
+
+	(void)state;
+	assert_int_equal(discover_root_empty(&root), 0);
+	assert_int_equal(discover_root_put(root, "b", DISCOVER_FILE, "1", 1), 0);
+	assert_int_equal(discover_root_put(root, "a", DISCOVER_FOLDER, NULL, 0), 0);
+	assert_int_equal(discover_root_put(root, "b", DISCOVER_FILE, "22", 2), 0);
+	assert_int_equal(discover_root_put(root, "b", DISCOVER_FOLDER, NULL, 0), 0);
+	entries = discover_root_entries(root, &count);
+	assert_int_equal(count, 2);
+	assert_string_equal(entries[1].data, "22");
+	discover_root_close(root);
+}
+
+static void a_file_that_is_too_long_or_no_text_is_not_known(void **state)
+{
+	struct discover_root *root;
+	char text[8] = "before", *longest = malloc(DISCOVER_TEXT_BYTES + 1);
+
+	assert_non_null(longest);
+	memset(longest, 'x', DISCOVER_TEXT_BYTES);
+	longest[DISCOVER_TEXT_BYTES] = '\0';
+	fake_machine_file(*state, "longest", longest);
+	fake_machine_file(*state, "long", "12345678");
+	fake_machine_bytes(*state, "binary", "a\0b", 3);
+	root = recording(*state);
+	assert_int_equal(discover_root_read(root, text, sizeof(text), "longest"), -EFBIG);
+	assert_int_equal(discover_root_read(root, text, sizeof(text), "long"), -EFBIG);
+	assert_int_equal(discover_root_read(root, text, sizeof(text), "binary"), -EINVAL);
+	assert_string_equal(text, "before");
+	discover_root_close(root);
+	free(longest);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, empty_folder, fake_machine_free)
+	const struct CMUnitTest tests[] = {
+		TEST(only_what_was_read_is_recorded),
+		TEST(what_was_recorded_reads_the_same),
+		TEST(an_address_in_a_name_is_replaced_everywhere),
+		TEST(an_identity_becomes_a_number_that_tells_the_same_from_others),
+		TEST(paths_that_lead_out_are_refused),
+		TEST(entries_and_bytes_have_an_end),
+		TEST(the_later_of_two_entries_stays_but_no_folder_hides_a_file),
+		TEST(a_file_that_is_too_long_or_no_text_is_not_known),
+	};
+#undef TEST
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
