@@ -196,6 +196,7 @@ static enum discover_source source_of(const char *data, size_t bytes, const char
 int discover_bytes(const char *data, size_t bytes, struct topology *ret, struct discover_facts *ret_facts,
 		   enum discover_source *ret_source, struct diag *diag)
 {
+	static const char profile_begins[] = "tributary-profile ";
 	struct discover_facts none = { 0 };
 	enum discover_source source;
 	char element[64];
@@ -205,6 +206,10 @@ int discover_bytes(const char *data, size_t bytes, struct topology *ret, struct 
 	source = source_of(data, bytes, element);
 	if (!strcmp(element, "graphs")) {
 		diag_set(diag, 0, 0, "it is an NCCL graph file (the channels that NCCL chose), not a topology");
+		return -EINVAL;
+	}
+	if (bytes > strlen(profile_begins) && !memcmp(data, profile_begins, strlen(profile_begins))) {
+		diag_set(diag, 0, 0, "it is a profile: give it with --profile");
 		return -EINVAL;
 	}
 	switch (source) {

@@ -56,6 +56,7 @@ static void what_is_no_topology_is_refused_by_name(void **state)
 		const char *text, *reason;
 	} cases[] = {
 		{ "<graphs version=\"1\"></graphs>", "graph file" },
+		{ "tributary-profile 1\n", "--profile" },
 		{ "<?xml version=\"1.0\"?><html><body/></html>", "<html>" },
 		{ "nonsense\n", "" },
 		{ "", "" },
