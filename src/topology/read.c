@@ -86,7 +86,7 @@ static int fail_name(const struct reader *reader, size_t at, const char *what, c
 {
 	char text[sizeof(reader->diag->text)];
 
-	snprintf(text, sizeof(text), "%s %s", what, name);
+	snprintf(text, sizeof(text), "%.40s %.180s", what, name);
 	return fail_at(reader, at, text);
 }
 
