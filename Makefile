@@ -13,8 +13,9 @@ VERSION := 0.1.0
 DEPS := gcc=gcc make=make libc6-dev=header:stdio.h linux-libc-dev=header:linux/ethtool.h binutils=nm \
 	libcmocka-dev=header:cmocka.h libhwloc-dev=header:hwloc.h libexpat1-dev=header:expat.h \
 	libjansson-dev=header:jansson.h libarchive-dev=header:archive.h libhwloc-plugins=@hwloc-pci iproute2=ip iproute2=tc ethtool=ethtool util-linux=unshare python3=python3
-# Only for `make check`: the page of `tributary show --html` is opened in a real browser.
-DEPS_CHECK := chromium=chromium chromium-driver=chromedriver python3-selenium=python:selenium
+# Only for `make check`: the page of `tributary show --html` is opened in a real browser; plans are compared with a solver's.
+DEPS_CHECK := chromium=chromium chromium-driver=chromedriver python3-selenium=python:selenium \
+	libglpk-dev=header:glpk.h
 # Only for `make lint`, `make format` and `make fuzz`.
 DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-format=clang-format cppcheck=cppcheck
 # Only for `make bench`: the floor is compared with iperf3.
@@ -188,6 +189,9 @@ $(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(Q)$(call link,-lcmocka $(COMMAND_LIBS))
 
+# A solver of integer programs, which nothing but this test needs: it says what no plan can beat.
+$(O)/tests/unit/plan/optimum_test: LIBS += -lglpk
+
 $(CONF): $(O)/%: $(O)/obj/%.o $(call objects,$(CONF_HELPER_SRC)) $(O)/libtesthelp.a $(O)/libperf.a $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
@@ -202,6 +206,9 @@ $(FUZZERS): $(O)/tests/fuzz/%_fuzzer: $(O)/obj/tests/fuzz/%_fuzz.o $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(call link,-fsanitize=fuzzer $(COMMAND_LIBS))
+
+# The page of `tributary show --html` is taken in whole by the assembler.
+$(O)/obj/src/command/show/html.o: src/command/show/page.css src/command/show/page.js
 
 -include $(patsubst %.c,$(O)/obj/%.d,$(LIB_SRC) $(COMMAND_SRC) $(DAEMON_SRC) $(PERF_COMMON_SRC) $(PERF_SRC) \
 	$(UNIT_ALL) $(CONF_ALL) $(FUZZ_SRC) $(FUZZ_REPLAY_SRC))
@@ -255,7 +262,7 @@ check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (
 	+$(Q)$(MAKE) O='$(O)' CC='$(CC)' SAN='$(SAN)' FAULTS='$(FAULTS)' V='$(V)' TIMEOUT='$(TIMEOUT)' T='$(T)' run-check
 
 # Each variable is for those alone that take it away again: the plugin warns of a TRIBUTARY_ name that it does not know.
-unit_env = $(if $(findstring /unit/command/,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
+unit_env = $(if $(findstring /unit/command/,$(1))$(findstring /unit/measure/,$(1))$(findstring /unit/plan/machines,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
 # Once more with engine threads in place of the callers'.
 ENGINE_TESTS := $(filter %/contract_test %/copies_test %/lifecycle_test %/many_test %/vanish_test,$(CONF))
 # And in a host of its own with two interfaces, which can be joined.
@@ -269,9 +276,12 @@ test_args = $(foreach t,$(UNIT),'$(t:$(O)/tests/%_test=%)=$(call unit_env,$(t)) 
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
 	$(if $(TESTBED_CHECK)$(filter-out 0,$(words $(GATES))),$(if $(GATES),$(if $(TESTBED_CHECK),'testbed=$(TESTBED_CHECK)')))
 
+# The page in a real browser. Not in a sanitized build: it is the browser that is tested.
+browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
+
 # Not for the command line: it expects everything to be built.
 run-check:
-	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --only '$(T)' $(test_args) $(gate_args)
+	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --only '$(T)' $(test_args) $(gate_args) $(browser_args)
 
 # halt_on_error: a report must fail the test that caused it.
 SAN_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:halt_on_error=1:abort_on_error=0 \
@@ -372,15 +382,24 @@ bench: deps-bench ## the benchmarks of perf/, never part of check
 
 .PHONY: install uninstall
 MAN1 := $(wildcard docs/*.1)
+COMPLETION := share/bash-completion/completions/tributary
 install: all ## into PREFIX (default /usr/local), under DESTDIR
 	$(Q)install -d '$(DESTDIR)$(PREFIX)/lib' '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/share/man/man1'
 	$(Q)install -m 755 $(PLUGIN) '$(DESTDIR)$(PREFIX)/lib/'
 	$(Q)$(if $(COMMAND)$(DAEMON),install -m 755 $(COMMAND) $(DAEMON) '$(DESTDIR)$(PREFIX)/bin/')
 	$(Q)$(if $(MAN1),install -m 644 $(MAN1) '$(DESTDIR)$(PREFIX)/share/man/man1/')
+	$(Q)install -D -m 644 docs/tributary.bash '$(DESTDIR)$(PREFIX)/$(COMPLETION)'
 
 uninstall: ## take out what install put in
 	$(Q)rm -f '$(DESTDIR)$(PREFIX)/lib/libnccl-net-tributary.so' '$(DESTDIR)$(PREFIX)/bin/tributary' \
-		'$(DESTDIR)$(PREFIX)/bin/tributaryd' $(patsubst docs/%,'$(DESTDIR)$(PREFIX)/share/man/man1/%',$(MAN1))
+		'$(DESTDIR)$(PREFIX)/bin/tributaryd' $(patsubst docs/%,'$(DESTDIR)$(PREFIX)/share/man/man1/%',$(MAN1)) \
+		'$(DESTDIR)$(PREFIX)/$(COMPLETION)'
+
+# A test compares both with what the program prints.
+.PHONY: generated
+generated: $(COMMAND) ## write the man page and the completion anew, from the command's tables
+	$(Q)$(COMMAND) help --man > $(O)/tributary.1 && cp $(O)/tributary.1 docs/tributary.1
+	$(Q)$(COMMAND) completion bash > $(O)/tributary.bash && cp $(O)/tributary.bash docs/tributary.bash
 
 help: ## this list
 	@echo 'Targets:'

@@ -1,0 +1,651 @@
+#include "measure/experiments.h"
+
+#include "base/sys.h"
+#include "measure/experiments_sets.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAN_PEERS = 4, CPUS_FEW = 4, EVERYTHING_MOST = 32, EVERYTHING_OF_DEVICE = 12 };
+
+/* ---------------------------------------------------------------------------------------------------------- helpers */
+
+bool measure_experiments_is_device(const struct topology *topology, uint32_t vertex)
+{
+	enum topology_kind kind = topology->vertices[vertex].kind;
+
+	return kind == TOPOLOGY_GPU || kind == TOPOLOGY_NIC || kind == TOPOLOGY_HOST || kind == TOPOLOGY_NETWORK;
+}
+
+bool measure_experiments_same_flow(const struct probe_flow *a, const struct probe_flow *b)
+{
+	return a->flow.from == b->flow.from && a->flow.to == b->flow.to && a->flow.way == b->flow.way &&
+	       a->flow.via == b->flow.via && a->engine == b->engine && a->side == b->side;
+}
+
+int measure_experiments_route(const struct topology *topology, const struct topology_flow *flow,
+			      struct topology_route *ret)
+{
+	uint32_t link;
+
+	if (flow->from != flow->to)
+		return topology_route(topology, flow, ret);
+	if (flow->from >= topology->vertex_count || topology->vertices[flow->from].kind != TOPOLOGY_MEMORY)
+		return -ENOENT;
+	link = topology_uplink(topology, flow->from);
+	if (link == TOPOLOGY_NONE)
+		return -ENOENT;
+	*ret = (struct topology_route){ .count = 2 };
+	ret->links[0] = topology_directed(link, TOPOLOGY_UP);
+	ret->links[1] = topology_directed(link, TOPOLOGY_DOWN);
+	return 0;
+}
+
+static bool is_device(const struct measure_planner *planner, uint32_t vertex)
+{
+	return measure_experiments_is_device(planner->topology, vertex);
+}
+
+/* Where a device is plugged in; what is alike there is measured once. Other vertices stand for themselves. */
+static uint32_t place_of(const struct measure_planner *planner, uint32_t vertex)
+{
+	uint32_t link = is_device(planner, vertex) ? topology_uplink(planner->topology, vertex) : TOPOLOGY_NONE;
+
+	return link == TOPOLOGY_NONE ? vertex : planner->topology->links[link].upper;
+}
+
+static bool is_core_flow(const struct measure_candidate *candidate)
+{
+	bool source = candidate->source == TOPOLOGY_MEMORY || candidate->source == TOPOLOGY_CPU;
+	bool sink = candidate->sink == TOPOLOGY_MEMORY || candidate->sink == TOPOLOGY_CPU;
+
+	return source && sink;
+}
+
+static bool is_near(const struct measure_planner *planner, const struct measure_candidate *candidate)
+{
+	return topology_cpu_of(planner->topology, candidate->flow.flow.from) ==
+	       topology_cpu_of(planner->topology, candidate->flow.flow.to);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- plan */
+
+void measure_experiments_fini(struct measure_plan *plan)
+{
+	for (size_t i = 0; i < plan->count; i++)
+		sys_free(plan->items[i].flows);
+	free(plan->items);
+	*plan = (struct measure_plan){ 0 };
+}
+
+/* The same set from another probe says nothing new either. */
+static struct measure_experiment *planned(const struct measure_planner *planner, const struct probe_flow *flows,
+					  size_t count)
+{
+	for (size_t i = 0; i < planner->plan->count; i++) {
+		struct measure_experiment *other = &planner->plan->items[i];
+		size_t same = 0;
+
+		if (other->count != count)
+			continue;
+		while (same < count && measure_experiments_same_flow(&other->flows[same], &flows[same]))
+			same++;
+		if (same == count)
+			return other;
+	}
+	return NULL;
+}
+
+/* Takes `flows`. */
+static int plan_add(struct measure_planner *planner, struct probe_flow *flows, size_t count, unsigned priority,
+		    const char *what)
+{
+	struct measure_plan *plan = planner->plan;
+	struct measure_experiment *items, *same;
+	const struct topology_vertex *vertices = planner->topology->vertices;
+
+	if (!flows)
+		return -ENOMEM;
+	same = planned(planner, flows, count);
+	if (same || !count) {
+		if (same && priority < same->priority)
+			same->priority = priority;
+		sys_free(flows);
+		return 0;
+	}
+	if (plan->count == plan->room) {
+		size_t room = plan->room ? 2 * plan->room : 64;
+
+		items = realloc(plan->items, room * sizeof(*items));
+		if (!items) {
+			sys_free(flows);
+			return -ENOMEM;
+		}
+		plan->items = items;
+		plan->room = room;
+	}
+	plan->items[plan->count] = (struct measure_experiment){
+		.probe = planner->probe,
+		.flows = flows,
+		.count = count,
+		.priority = priority,
+		.pair = count == 1 && vertices[flows->flow.from].kind == TOPOLOGY_GPU &&
+			vertices[flows->flow.to].kind == TOPOLOGY_GPU,
+	};
+	snprintf(plan->items[plan->count].what, sizeof(plan->items->what), "%s", what);
+	plan->count++;
+	return 0;
+}
+
+static int add_single(struct measure_planner *planner, const struct probe_flow *flow, unsigned priority)
+{
+	const struct topology_vertex *vertices = planner->topology->vertices;
+	struct probe_flow *copy = sys_zalloc(sizeof(*copy));
+	char what[160];
+
+	if (copy)
+		*copy = *flow;
+	snprintf(what, sizeof(what), "%s>%s%s%s", vertices[flow->flow.from].name, vertices[flow->flow.to].name,
+		 flow->flow.way == TOPOLOGY_WAY_HOST ? " through the host" : "",
+		 flow->engine == PROBE_ENGINE_KERNEL ? " by a kernel" : "");
+	return plan_add(planner, copy, 1, priority, what);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- sets */
+
+static int compare_indices(const void *a, const void *b)
+{
+	uint32_t first = *(const uint32_t *)a, second = *(const uint32_t *)b;
+
+	return first < second ? -1 : first > second;
+}
+
+/* A set of one is a single flow, which has its place already. */
+static int add_set(struct measure_planner *planner, struct measure_set *set, unsigned priority, const char *what)
+{
+	struct probe_flow *flows;
+
+	if (set->count < 2)
+		return 0;
+	qsort(set->members, set->count, sizeof(*set->members), compare_indices);
+	flows = sys_zalloc(set->count * sizeof(*flows));
+	for (size_t i = 0; flows && i < set->count; i++)
+		flows[i] = planner->candidates[set->members[i]].flow;
+	return plan_add(planner, flows, set->count, priority, what);
+}
+
+/* What one directed link is loaded with. */
+struct loads {
+	struct measure_set memories, spread, peers, cores, fan, everything; /* spread: each device with two memories */
+};
+
+static void loads_fini(struct loads *loads)
+{
+	measure_set_fini(&loads->memories);
+	measure_set_fini(&loads->spread);
+	measure_set_fini(&loads->peers);
+	measure_set_fini(&loads->cores);
+	measure_set_fini(&loads->fan);
+	measure_set_fini(&loads->everything);
+}
+
+/* One device's flows over its own link: with a memory, and with the nearest peers or else with another memory. */
+static void fan_fill(struct measure_set *fan, uint32_t directed)
+{
+	const struct measure_planner *planner = fan->planner;
+	const struct topology_link *link = &planner->topology->links[directed / 2];
+	uint32_t device = measure_sets_device_end(planner, directed / 2), memory, other;
+	bool sends = (directed % 2 == TOPOLOGY_UP) == (device == link->lower);
+
+	if (device == TOPOLOGY_NONE)
+		return;
+	memory = measure_sets_to_memory(planner, directed, device, sends, TOPOLOGY_NONE);
+	if (memory != TOPOLOGY_NONE)
+		measure_set_add(fan, memory);
+	measure_sets_fan(fan, directed, FAN_PEERS);
+	if (fan->count > 1 || memory == TOPOLOGY_NONE)
+		return;
+	other = measure_sets_to_memory(planner, directed, device, sends, memory);
+	if (other != TOPOLOGY_NONE)
+		measure_set_add(fan, other);
+}
+
+static int loads_init(struct loads *loads, const struct measure_planner *planner, uint32_t directed)
+{
+	int r;
+
+	*loads = (struct loads){ 0 };
+	r = measure_set_init(&loads->memories, planner);
+	if (r == 0)
+		r = measure_set_init(&loads->spread, planner);
+	if (r == 0)
+		r = measure_set_init(&loads->peers, planner);
+	if (r == 0)
+		r = measure_set_init(&loads->cores, planner);
+	if (r == 0)
+		r = measure_set_init(&loads->fan, planner);
+	if (r == 0)
+		r = measure_set_init(&loads->everything, planner);
+	if (r < 0)
+		return r;
+	measure_sets_memories(&loads->memories, directed, true, true, false);
+	measure_sets_memories(&loads->spread, directed, true, true, true);
+	r = measure_sets_peers(&loads->peers, directed);
+	if (r == 0)
+		r = measure_sets_cores(&loads->cores, directed);
+	fan_fill(&loads->fan, directed);
+	measure_sets_everything(&loads->everything, directed,
+				loads->fan.count ? EVERYTHING_OF_DEVICE : EVERYTHING_MOST);
+	return r;
+}
+
+/* Adds the union of up to four sets. */
+static int add_union(struct measure_planner *planner, const struct measure_set *const sets[static 4], unsigned priority,
+		     const char *what)
+{
+	struct measure_set all;
+	int r = measure_set_init(&all, planner);
+
+	for (size_t i = 0; r == 0 && i < 4; i++)
+		if (sets[i])
+			measure_set_join(&all, sets[i]);
+	if (r == 0)
+		r = add_set(planner, &all, priority, what);
+	measure_set_fini(&all);
+	return r;
+}
+
+static int add_half(struct measure_planner *planner, const struct measure_set *set, unsigned priority, const char *what)
+{
+	struct measure_set half;
+	int r;
+
+	if (set->count < 4)
+		return 0;
+	r = measure_set_init(&half, planner);
+	for (size_t i = 0; r == 0 && i < set->count; i += 2)
+		measure_set_add(&half, set->members[i]);
+	if (r == 0)
+		r = add_set(planner, &half, priority, what);
+	measure_set_fini(&half);
+	return r;
+}
+
+static int add_loads(struct measure_planner *planner, const struct loads *loads, uint32_t directed)
+{
+	const struct measure_set *const sides[][4] = {
+		{ &loads->memories },
+		{ &loads->peers },
+		{ &loads->cores },
+		{ &loads->fan },
+		{ &loads->memories, &loads->peers },
+		{ &loads->memories, &loads->cores },
+		{ &loads->spread },
+		{ &loads->everything },
+	};
+	const char *const words[] = {
+		"memories",         "peers",     "cores", "one device", "memories and peers", "memories and cores",
+		"several memories", "everything"
+	};
+	const unsigned priorities[] = { 0, 1, 1, 1, 2, 2, 2, 2 };
+	bool device = measure_sets_device_end(planner, directed / 2) != TOPOLOGY_NONE;
+	char name[2 * TOPOLOGY_NAME_BYTES], what[2 * TOPOLOGY_NAME_BYTES + 64];
+	int r = topology_directed_name(planner->topology, directed, name, sizeof(name));
+
+	for (size_t i = 0; r == 0 && i < sizeof(sides) / sizeof(sides[0]); i++) {
+		if ((i == 4 || i == 6) && device)
+			continue; /* `fan` is that, with fewer peers */
+		snprintf(what, sizeof(what), "%s: %s", name, words[i]);
+		r = add_union(planner, sides[i], priorities[i], what);
+	}
+	snprintf(what, sizeof(what), "%s: half", name);
+	return r == 0 ? add_half(planner, &loads->memories, 1, what) : r;
+}
+
+static int add_both(struct measure_planner *planner, const struct loads *up, const struct loads *down, uint32_t link)
+{
+	const struct measure_set *const sides[][4] = {
+		{ &up->memories, &down->memories },
+		{ &up->peers, &down->peers },
+		{ &up->cores, &down->cores },
+		{ &up->fan, &down->fan },
+		{ &up->memories, &down->memories, &up->peers, &down->peers },
+		{ &up->memories, &down->memories, &up->cores, &down->cores },
+	};
+	const unsigned priorities[] = { 0, 1, 1, 1, 2, 2 };
+	const struct topology_vertex *vertices = planner->topology->vertices;
+	char what[2 * TOPOLOGY_NAME_BYTES + 64];
+	int r = 0;
+
+	snprintf(what, sizeof(what), "%s, %s: both directions", vertices[planner->topology->links[link].lower].name,
+		 vertices[planner->topology->links[link].upper].name);
+	for (size_t i = 0; r == 0 && i < sizeof(sides) / sizeof(sides[0]); i++) {
+		if (i == 4 && measure_sets_device_end(planner, link) != TOPOLOGY_NONE)
+			continue; /* the fans are that */
+		r = add_union(planner, sides[i], priorities[i], what);
+	}
+	return r;
+}
+
+/* GPUs' copy engines and their cores together may bring more through a slot than either. */
+static int add_engines(struct measure_planner *planner, const struct measure_set *fan, uint32_t directed)
+{
+	char name[2 * TOPOLOGY_NAME_BYTES], what[2 * TOPOLOGY_NAME_BYTES + 64];
+	struct probe_flow *flows = sys_zalloc((2 * fan->count + 1) * sizeof(*flows));
+	size_t count = 0;
+	int r = flows ? topology_directed_name(planner->topology, directed, name, sizeof(name)) : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < fan->count; i++)
+		flows[count++] = planner->candidates[fan->members[i]].flow;
+	for (size_t i = 0; r == 0 && i < fan->count; i++) {
+		flows[count] = flows[i];
+		flows[count].engine = PROBE_ENGINE_KERNEL;
+		count += planner->probe->ops->can(planner->probe, &flows[count]);
+	}
+	if (r < 0) {
+		sys_free(flows);
+		return r;
+	}
+	snprintf(what, sizeof(what), "%s: engines and kernels", name);
+	return plan_add(planner, flows, count > fan->count ? count : 0, 2, what);
+}
+
+static int plan_link(struct measure_planner *planner, uint32_t link)
+{
+	struct loads up, down = { 0 };
+	int r = loads_init(&up, planner, topology_directed(link, TOPOLOGY_UP));
+
+	if (r == 0)
+		r = loads_init(&down, planner, topology_directed(link, TOPOLOGY_DOWN));
+	if (r == 0)
+		r = add_loads(planner, &up, topology_directed(link, TOPOLOGY_UP));
+	if (r == 0)
+		r = add_loads(planner, &down, topology_directed(link, TOPOLOGY_DOWN));
+	if (r == 0)
+		r = add_both(planner, &up, &down, link);
+	if (r == 0)
+		r = add_engines(planner, &up.fan, topology_directed(link, TOPOLOGY_UP));
+	if (r == 0)
+		r = add_engines(planner, &down.fan, topology_directed(link, TOPOLOGY_DOWN));
+	loads_fini(&up);
+	loads_fini(&down);
+	return r;
+}
+
+/* A device with several links (NVLink beside PCIe): all of them at once, out, in, and both. */
+static int plan_device(struct measure_planner *planner, uint32_t device)
+{
+	const struct topology *topology = planner->topology;
+	struct measure_set out = { 0 }, in = { 0 };
+	const struct measure_set *const sides[3][4] = { { &out }, { &in }, { &out, &in } };
+	char what[TOPOLOGY_NAME_BYTES + 32];
+	size_t links = 0;
+	int r = measure_set_init(&out, planner);
+
+	if (r == 0)
+		r = measure_set_init(&in, planner);
+	for (uint32_t i = 0; r == 0 && i < 2 * topology->link_count; i++) {
+		const struct topology_link *link = &topology->links[i / 2];
+		bool leaves = (i % 2 == TOPOLOGY_UP ? link->lower : link->upper) == device;
+		uint32_t memory;
+
+		if (link->lower != device && link->upper != device)
+			continue;
+		links += leaves;
+		memory = measure_sets_to_memory(planner, i, device, leaves, TOPOLOGY_NONE);
+		if (memory != TOPOLOGY_NONE)
+			measure_set_add(leaves ? &out : &in, memory);
+		else
+			measure_sets_fan(leaves ? &out : &in, i, 1);
+	}
+	snprintf(what, sizeof(what), "%s: all its links", topology->vertices[device].name);
+	for (size_t i = 0; r == 0 && links > 1 && i < 3; i++)
+		r = add_union(planner, sides[i], 2, what);
+	measure_set_fini(&out);
+	measure_set_fini(&in);
+	return r;
+}
+
+/* Everything between devices and their own memories at once. */
+static int plan_all(struct measure_planner *planner)
+{
+	int r = 0;
+
+	for (unsigned i = 1; r == 0 && i <= 3; i++) {
+		struct measure_set set;
+
+		r = measure_set_init(&set, planner);
+		if (r < 0)
+			return r;
+		measure_sets_memories(&set, TOPOLOGY_NONE, i & 1, i & 2, false);
+		r = add_set(planner, &set, 1, "all devices");
+		measure_set_fini(&set);
+	}
+	return r;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- singles */
+
+/* Whether a flow of the same kinds and places was seen before: `index` then needs no experiment of its own. */
+static bool has_representative(const struct measure_planner *planner, size_t index)
+{
+	const struct measure_candidate *candidate = &planner->candidates[index];
+	uint32_t from = place_of(planner, candidate->flow.flow.from), to = place_of(planner, candidate->flow.flow.to);
+
+	for (size_t i = 0; i < index; i++) {
+		const struct measure_candidate *other = &planner->candidates[i];
+
+		if (other->source == candidate->source && other->sink == candidate->sink &&
+		    place_of(planner, other->flow.flow.from) == from && place_of(planner, other->flow.flow.to) == to)
+			return true;
+	}
+	return false;
+}
+
+/* Negative: none. */
+static int single_priority(const struct measure_planner *planner, size_t index)
+{
+	const struct measure_candidate *candidate = &planner->candidates[index];
+	bool first = !has_representative(planner, index);
+
+	if (is_core_flow(candidate))
+		return is_near(planner, candidate) ? 0 : planner->cpu_count <= CPUS_FEW ? 1 : 2;
+	if (candidate->source == TOPOLOGY_MEMORY || candidate->sink == TOPOLOGY_MEMORY)
+		return is_near(planner, candidate) ? 0 : first ? 2 : planner->cpu_count <= CPUS_FEW ? 3 : -1;
+	if (candidate->source == candidate->sink)
+		return first || !planner->quick ? 1 : -1;
+	return first ? (is_near(planner, candidate) ? 1 : 2) : -1;
+}
+
+static int plan_kernels(struct measure_planner *planner, const struct measure_candidate *candidate, bool first)
+{
+	struct probe_flow flow = candidate->flow;
+
+	flow.engine = PROBE_ENGINE_KERNEL;
+	if ((candidate->source != TOPOLOGY_GPU && candidate->sink != TOPOLOGY_GPU) ||
+	    !planner->probe->ops->can(planner->probe, &flow))
+		return 0;
+	return add_single(planner, &flow, first ? 2 : 3);
+}
+
+static int plan_singles(struct measure_planner *planner)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < planner->candidate_count; i++) {
+		int priority = single_priority(planner, i);
+
+		if (priority < 0)
+			continue;
+		r = add_single(planner, &planner->candidates[i].flow, (unsigned)priority);
+		if (r == 0 && priority < 2)
+			r = plan_kernels(planner, &planner->candidates[i], !has_representative(planner, i));
+	}
+	return r;
+}
+
+/* Through the host: every pair has one, but the first of each two places counts most. */
+static int plan_host_pairs(struct measure_planner *planner)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < planner->gpu_count * planner->gpu_count; i++) {
+		uint32_t from = planner->gpus[i / planner->gpu_count], to = planner->gpus[i % planner->gpu_count];
+		struct probe_flow flow = { .flow = { from, to, TOPOLOGY_WAY_HOST, TOPOLOGY_NONE } };
+		bool first = true;
+
+		for (size_t j = 0; j < i && first; j++) {
+			uint32_t a = planner->gpus[j / planner->gpu_count], b = planner->gpus[j % planner->gpu_count];
+
+			first = a == b || place_of(planner, a) != place_of(planner, from) ||
+				place_of(planner, b) != place_of(planner, to);
+		}
+		if (from != to && planner->probe->ops->can(planner->probe, &flow))
+			r = add_single(planner, &flow, first ? 1 : 3);
+	}
+	return r;
+}
+
+/* Each GPU to the next, as collectives do, all at once. */
+static int plan_ring(struct measure_planner *planner, enum topology_way way, const char *what)
+{
+	struct probe_flow *flows;
+	size_t count = 0;
+
+	if (planner->gpu_count < 3)
+		return 0;
+	flows = sys_zalloc(planner->gpu_count * sizeof(*flows));
+	for (size_t i = 0; flows && i < planner->gpu_count; i++) {
+		uint32_t next = planner->gpus[(i + 1) % planner->gpu_count];
+		struct probe_flow flow = { .flow = { planner->gpus[i], next, way, TOPOLOGY_NONE } };
+
+		if (planner->probe->ops->can(planner->probe, &flow))
+			flows[count++] = flow;
+	}
+	return plan_add(planner, flows, count > 1 ? count : 0, 2, what);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ whole */
+
+static int candidate_add(struct measure_planner *planner, uint32_t from, uint32_t to, size_t *room)
+{
+	struct measure_candidate candidate = {
+		.flow = { .flow = { from, to, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE } },
+		.source = planner->topology->vertices[from].kind,
+		.sink = planner->topology->vertices[to].kind,
+	};
+
+	if ((from == to && candidate.source != TOPOLOGY_MEMORY) ||
+	    !planner->probe->ops->can(planner->probe, &candidate.flow) ||
+	    measure_experiments_route(planner->topology, &candidate.flow.flow, &candidate.route) < 0)
+		return 0;
+	if (planner->candidate_count == *room) {
+		size_t more = *room ? 2 * *room : 128;
+		struct measure_candidate *candidates = realloc(planner->candidates, more * sizeof(*candidates));
+
+		if (!candidates)
+			return -ENOMEM;
+		planner->candidates = candidates;
+		*room = more;
+	}
+	planner->candidates[planner->candidate_count++] = candidate;
+	return 0;
+}
+
+/* In the order of names, so that what a plan is does not depend on how the graph was built. */
+static int find_candidates(struct measure_planner *planner)
+{
+	static const enum topology_kind kinds[] = { TOPOLOGY_GPU, TOPOLOGY_NIC,  TOPOLOGY_MEMORY,
+						    TOPOLOGY_CPU, TOPOLOGY_HOST, TOPOLOGY_NETWORK };
+	uint32_t *ends = sys_zalloc((planner->topology->vertex_count + 1) * sizeof(*ends));
+	size_t count = 0, room = 0;
+	int r = ends ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		uint32_t *list;
+		size_t list_count;
+
+		r = topology_list(planner->topology, kinds[i], &list, &list_count);
+		if (r < 0)
+			break;
+		if (list_count)
+			memcpy(&ends[count], list, list_count * sizeof(*ends));
+		count += list_count;
+		if (kinds[i] == TOPOLOGY_CPU)
+			planner->cpu_count = list_count;
+		free(list);
+	}
+	for (size_t i = 0; r == 0 && i < count; i++)
+		for (size_t j = 0; r == 0 && j < count; j++)
+			r = candidate_add(planner, ends[i], ends[j], &room);
+	sys_free(ends);
+	return r;
+}
+
+static int plan_probe(struct measure_planner *planner)
+{
+	int r = find_candidates(planner);
+
+	if (r == 0)
+		r = plan_singles(planner);
+	for (uint32_t i = 0; r == 0 && i < planner->topology->link_count; i++)
+		r = plan_link(planner, i);
+	for (uint32_t i = 0; r == 0 && i < planner->topology->vertex_count; i++)
+		if (is_device(planner, i))
+			r = plan_device(planner, i);
+	if (r == 0)
+		r = plan_all(planner);
+	if (r == 0)
+		r = plan_host_pairs(planner);
+	if (r == 0)
+		r = plan_ring(planner, TOPOLOGY_WAY_DIRECT, "ring of all GPUs");
+	if (r == 0)
+		r = plan_ring(planner, TOPOLOGY_WAY_HOST, "ring of all GPUs through the host");
+	return r;
+}
+
+/* By priority, otherwise as they were added; what a quick plan does not have is left out. */
+static int plan_sort(struct measure_plan *plan, bool quick)
+{
+	struct measure_experiment *sorted = malloc((plan->count + 1) * sizeof(*sorted));
+	size_t count = 0;
+
+	if (!sorted)
+		return -ENOMEM;
+	for (unsigned priority = 0; priority < MEASURE_PRIORITY_COUNT; priority++)
+		for (size_t i = 0; i < plan->count; i++)
+			if (plan->items[i].priority == priority && !(quick && priority > 1))
+				sorted[count++] = plan->items[i];
+			else if (plan->items[i].priority == priority)
+				sys_free(plan->items[i].flows);
+	free(plan->items);
+	*plan = (struct measure_plan){ .items = sorted, .count = count, .room = count };
+	return 0;
+}
+
+int measure_experiments_plan(const struct topology *topology, struct probe *const *probes, size_t probe_count,
+			     bool quick, struct measure_plan *ret)
+{
+	struct measure_plan plan = { 0 };
+	struct measure_planner planner = { .topology = topology, .quick = quick, .plan = &plan };
+	int r = topology_list(topology, TOPOLOGY_GPU, &planner.gpus, &planner.gpu_count);
+
+	for (size_t i = 0; r == 0 && i < probe_count; i++) {
+		planner.probe = probes[i];
+		planner.candidate_count = 0;
+		planner.candidates = NULL;
+		r = plan_probe(&planner);
+		free(planner.candidates);
+	}
+	if (r == 0)
+		r = plan_sort(&plan, quick);
+	free(planner.gpus);
+	if (r < 0) {
+		measure_experiments_fini(&plan);
+		return r;
+	}
+	*ret = plan;
+	return 0;
+}

@@ -1,0 +1,59 @@
+/* What the files that plan experiments share: flows that a probe can move, and sets of them that load a link. */
+#ifndef TRIBUTARY_MEASURE_EXPERIMENTS_SETS_H
+#define TRIBUTARY_MEASURE_EXPERIMENTS_SETS_H
+
+#include "measure/experiments.h"
+
+/* A flow that a probe can move. */
+struct measure_candidate {
+	struct probe_flow flow;
+	struct topology_route route;
+	enum topology_kind source, sink;
+};
+
+struct measure_planner {
+	const struct topology *topology;
+	struct probe *probe;
+	bool quick;
+	struct measure_candidate *candidates;
+	size_t candidate_count, cpu_count;
+	uint32_t *gpus;
+	size_t gpu_count;
+	struct measure_plan *plan;
+};
+
+/* Candidates, by index, each once. */
+struct measure_set {
+	uint32_t *members;
+	size_t count;
+	const struct measure_planner *planner;
+};
+
+bool measure_sets_crosses(const struct measure_candidate *candidate, uint32_t directed);
+/* The end of a link that is a device; TOPOLOGY_NONE: neither, or both (NVLink). */
+uint32_t measure_sets_device_end(const struct measure_planner *planner, uint32_t link);
+
+/* -ENOMEM. measure_set_fini accepts a zeroed set. */
+int measure_set_init(struct measure_set *set, const struct measure_planner *planner);
+void measure_set_fini(struct measure_set *set);
+void measure_set_add(struct measure_set *set, uint32_t member);
+void measure_set_join(struct measure_set *set, const struct measure_set *other);
+
+/*
+ * Of the candidates over a link (TOPOLOGY_NONE: any) those between a device and memories: the shortest but `beside`;
+ * TOPOLOGY_NONE: there is none.
+ */
+uint32_t measure_sets_to_memory(const struct measure_planner *planner, uint32_t directed, uint32_t device, bool sends,
+				uint32_t beside);
+/* Every device's way to a memory and back, or to two, as far as it crosses the link; TOPOLOGY_NONE: any way. */
+void measure_sets_memories(struct measure_set *set, uint32_t directed, bool up, bool down, bool two);
+/* Devices in pairs across the link, each sending once and receiving once. -ENOMEM. */
+int measure_sets_peers(struct measure_set *set, uint32_t directed);
+/* One device with others over its link, by ways that have as little else in common as can be. */
+void measure_sets_fan(struct measure_set *set, uint32_t directed, size_t most);
+/* All that devices can send over the link, or so many of it, evenly chosen. */
+void measure_sets_everything(struct measure_set *set, uint32_t directed, size_t most);
+/* Cores that read or write memories over the link, those of each CPU once. -ENOMEM. */
+int measure_sets_cores(struct measure_set *set, uint32_t directed);
+
+#endif

@@ -1,0 +1,335 @@
+#include "measure/resources.h"
+
+#include "base/sys.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A part that carries less than this of the whole does not make it more than one link. */
+#define ACTIVE_PART 0.1
+
+static size_t both_of(const struct measure_resources *resources, uint32_t link)
+{
+	return 2 * resources->topology->link_count + link;
+}
+
+static size_t links_of(const struct topology *topology, uint32_t vertex)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < topology->link_count; i++)
+		count += topology->links[i].lower == vertex || topology->links[i].upper == vertex;
+	return count;
+}
+
+static void add(struct measure_resources *resources, enum measure_resource_kind kind, uint32_t subject)
+{
+	resources->items[resources->count++] = (struct measure_resource){ kind, subject };
+}
+
+static void list_resources(struct measure_resources *resources)
+{
+	const struct topology *topology = resources->topology;
+
+	for (uint32_t i = 0; i < 2 * topology->link_count; i++)
+		add(resources, MEASURE_RESOURCE_LINK, i);
+	for (uint32_t i = 0; i < topology->link_count; i++)
+		add(resources, MEASURE_RESOURCE_BOTH, i);
+	for (uint32_t i = 0; i < topology->vertex_count; i++) {
+		resources->device[i] = resources->cores[i] = TOPOLOGY_NONE;
+		if (topology->vertices[i].kind == TOPOLOGY_CPU) {
+			resources->cores[i] = (uint32_t)resources->count;
+			add(resources, MEASURE_RESOURCE_CORES, i);
+		} else if (topology->vertices[i].kind == TOPOLOGY_GPU && links_of(topology, i) > 1) {
+			resources->device[i] = (uint32_t)resources->count;
+			add(resources, MEASURE_RESOURCE_DEVICE, i);
+			add(resources, MEASURE_RESOURCE_OUT, i);
+			add(resources, MEASURE_RESOURCE_IN, i);
+		}
+	}
+	for (uint32_t i = 0; i < 2 * topology->link_count; i++) {
+		const struct topology_link *link = &topology->links[i / 2];
+
+		resources->engine[i] = TOPOLOGY_NONE;
+		if (!measure_experiments_is_device(topology, link->lower) &&
+		    !measure_experiments_is_device(topology, link->upper))
+			continue;
+		resources->engine[i] = (uint32_t)resources->count;
+		add(resources, MEASURE_RESOURCE_ENGINE, i);
+		add(resources, MEASURE_RESOURCE_KERNEL, i);
+	}
+}
+
+/* The CPU whose cores move a flow between memories: probe_memory.h says which. */
+static uint32_t home_of(const struct topology *topology, const struct probe_flow *flow)
+{
+	enum topology_kind source = topology->vertices[flow->flow.from].kind;
+	enum topology_kind sink = topology->vertices[flow->flow.to].kind;
+
+	if ((source != TOPOLOGY_MEMORY && source != TOPOLOGY_CPU) || (sink != TOPOLOGY_MEMORY && sink != TOPOLOGY_CPU))
+		return TOPOLOGY_NONE;
+	if (sink == TOPOLOGY_CPU || flow->side == PROBE_SIDE_TO)
+		return topology_cpu_of(topology, flow->flow.to);
+	return topology_cpu_of(topology, flow->flow.from);
+}
+
+static uint32_t engine_at(const struct measure_resources *resources, const struct probe_flow *flow, uint32_t directed)
+{
+	uint32_t engine = resources->engine[directed];
+
+	return engine == TOPOLOGY_NONE ? engine : engine + (flow->engine == PROBE_ENGINE_KERNEL);
+}
+
+/*
+ * The engines that move a flow, as probe.h has it: a sending GPU writes, unless the receiver is told to read; a NIC
+ * reads and writes what others hold; a memory moves nothing. Through the host both GPUs do. Returns how many.
+ */
+static size_t engines_of(const struct measure_resources *resources, size_t result, size_t flow, uint32_t ret[static 2])
+{
+	const struct probe_flow *of = &resources->results[result].experiment->flows[flow];
+	const struct topology_route *route = &resources->routes[result][flow];
+	const struct topology *topology = resources->topology;
+	enum topology_kind source = topology->vertices[of->flow.from].kind, sink = topology->vertices[of->flow.to].kind;
+	bool from = measure_experiments_is_device(topology, of->flow.from);
+	bool to = measure_experiments_is_device(topology, of->flow.to);
+	size_t count = 0;
+
+	if (from && to && of->flow.way == TOPOLOGY_WAY_DIRECT) {
+		from = source != sink ? source == TOPOLOGY_NIC : of->side != PROBE_SIDE_TO;
+		to = !from;
+	}
+	if (from && route->count)
+		ret[count++] = engine_at(resources, of, route->links[0]);
+	if (to && route->count)
+		ret[count++] = engine_at(resources, of, route->links[route->count - 1]);
+	return count;
+}
+
+static size_t use(uint32_t *list, size_t count, size_t resource)
+{
+	for (size_t i = 0; i < count; i++)
+		if (list[i] == resource)
+			return count;
+	if (count < MEASURE_USES_MAX)
+		list[count++] = (uint32_t)resource;
+	return count;
+}
+
+size_t measure_resources_of_flow(const struct measure_resources *resources, size_t result, size_t flow, uint32_t *ret)
+{
+	const struct topology_route *route = &resources->routes[result][flow];
+	const struct probe_flow *of = &resources->results[result].experiment->flows[flow];
+	uint32_t home = home_of(resources->topology, of), engines[2];
+	size_t count = 0, engine_count = engines_of(resources, result, flow, engines);
+
+	for (size_t i = 0; i < route->count; i++) {
+		count = use(ret, count, route->links[i]);
+		count = use(ret, count, both_of(resources, route->links[i] / 2));
+	}
+	if (resources->device[of->flow.from] != TOPOLOGY_NONE) {
+		count = use(ret, count, resources->device[of->flow.from]);
+		count = use(ret, count, resources->device[of->flow.from] + 1);
+	}
+	if (resources->device[of->flow.to] != TOPOLOGY_NONE) {
+		count = use(ret, count, resources->device[of->flow.to]);
+		count = use(ret, count, resources->device[of->flow.to] + 2);
+	}
+	if (home != TOPOLOGY_NONE && resources->cores[home] != TOPOLOGY_NONE)
+		count = use(ret, count, resources->cores[home]);
+	for (size_t i = 0; i < engine_count; i++)
+		if (engines[i] != TOPOLOGY_NONE)
+			count = use(ret, count, engines[i]);
+	return count;
+}
+
+size_t measure_resources_members(const struct measure_resources *resources, size_t resource, uint32_t *ret)
+{
+	const struct measure_resource *item = &resources->items[resource];
+	const struct topology *topology = resources->topology;
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < 2 * topology->link_count; i++) {
+		const struct topology_link *link = &topology->links[i / 2];
+		bool leaves = (i % 2 == TOPOLOGY_UP ? link->lower : link->upper) == item->subject;
+		bool enters = (i % 2 == TOPOLOGY_UP ? link->upper : link->lower) == item->subject;
+		bool member = false;
+
+		switch (item->kind) {
+		case MEASURE_RESOURCE_LINK:
+			member = i == item->subject;
+			break;
+		case MEASURE_RESOURCE_BOTH:
+			member = i / 2 == item->subject;
+			break;
+		case MEASURE_RESOURCE_DEVICE:
+			member = leaves || enters;
+			break;
+		case MEASURE_RESOURCE_OUT:
+			member = leaves;
+			break;
+		case MEASURE_RESOURCE_IN:
+			member = enters;
+			break;
+		default:
+			break;
+		}
+		if (member)
+			ret[count++] = i;
+	}
+	return count;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ loads */
+
+/* Adds what a flow brings: every crossing of a link counts. */
+static void charge(const struct measure_resources *resources, size_t result, size_t flow, double rate, double *sums)
+{
+	const struct topology_route *route = &resources->routes[result][flow];
+	const struct probe_flow *of = &resources->results[result].experiment->flows[flow];
+	uint32_t from = resources->device[of->flow.from], to = resources->device[of->flow.to];
+	uint32_t home = home_of(resources->topology, of), engines[2];
+	size_t engine_count = engines_of(resources, result, flow, engines);
+
+	for (size_t i = 0; i < route->count; i++) {
+		sums[route->links[i]] += rate;
+		sums[both_of(resources, route->links[i] / 2)] += rate;
+	}
+	if (from != TOPOLOGY_NONE) {
+		sums[from] += rate;
+		sums[from + 1] += rate;
+	}
+	if (to != TOPOLOGY_NONE) {
+		sums[to] += rate;
+		sums[to + 2] += rate;
+	}
+	if (home != TOPOLOGY_NONE && resources->cores[home] != TOPOLOGY_NONE)
+		sums[resources->cores[home]] += rate;
+	for (size_t i = 0; i < engine_count; i++)
+		if (engines[i] != TOPOLOGY_NONE)
+			sums[engines[i]] += rate;
+}
+
+static void find_loads(struct measure_resources *resources, size_t result, double *sums)
+{
+	const struct measure_series *series = resources->results[result].series;
+	size_t flows = series->flow_count, kept = 0;
+	uint32_t uses[MEASURE_USES_MAX];
+
+	for (size_t i = 0; i < series->count; i++) {
+		if (series->fates[i] != MEASURE_REPEAT_KEPT)
+			continue;
+		kept++;
+		memset(sums, 0, resources->count * sizeof(*sums));
+		for (size_t j = 0; j < flows; j++)
+			charge(resources, result, j, series->rates[i * flows + j], sums);
+		for (size_t j = 0; j < resources->count; j++) {
+			struct measure_load *load = measure_resources_load(resources, result, j);
+
+			load->rate_Bps += sums[j];
+			load->error_Bps += sums[j] * sums[j];
+		}
+	}
+	for (size_t i = 0; i < flows; i++) {
+		size_t count = measure_resources_of_flow(resources, result, i, uses);
+
+		for (size_t j = 0; j < count; j++)
+			measure_resources_load(resources, result, uses[j])->users++;
+	}
+	for (size_t j = 0; kept && j < resources->count; j++) {
+		struct measure_load *load = measure_resources_load(resources, result, j);
+		double least = series->flow_error_least / sqrt(load->users ? (double)load->users : 1);
+		double n = (double)kept, mean = load->rate_Bps / n, squares = load->error_Bps - n * mean * mean;
+
+		load->rate_Bps = mean;
+		load->error_Bps = kept > 1 ? sqrt(fmax(squares, 0) / (n - 1) / n) : mean;
+		load->error_Bps = fmax(load->error_Bps, fmax(series->error_least, least) * mean);
+	}
+}
+
+static void find_active(struct measure_resources *resources, size_t result, uint32_t *members)
+{
+	for (size_t i = 0; i < resources->count; i++) {
+		struct measure_load *load = measure_resources_load(resources, result, i);
+		enum measure_resource_kind kind = resources->items[i].kind;
+		size_t parts = 0, count;
+
+		load->active = load->rate_Bps > 0;
+		if (kind == MEASURE_RESOURCE_LINK || kind >= MEASURE_RESOURCE_CORES || !load->active)
+			continue;
+		count = measure_resources_members(resources, i, members);
+		for (size_t j = 0; j < count; j++)
+			parts += measure_resources_load(resources, result, members[j])->rate_Bps >
+				 ACTIVE_PART * load->rate_Bps;
+		load->active = parts > 1;
+	}
+}
+
+static int find_routes(struct measure_resources *resources, size_t result)
+{
+	const struct measure_experiment *experiment = resources->results[result].experiment;
+
+	resources->routes[result] = sys_zalloc((experiment->count + 1) * sizeof(**resources->routes));
+	if (!resources->routes[result])
+		return -ENOMEM;
+	for (size_t i = 0; i < experiment->count; i++) {
+		int r = measure_experiments_route(resources->topology, &experiment->flows[i].flow,
+						  &resources->routes[result][i]);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void measure_resources_fini(struct measure_resources *resources)
+{
+	for (size_t i = 0; resources->routes && i < resources->result_count; i++)
+		sys_free(resources->routes[i]);
+	sys_free(resources->routes);
+	sys_free(resources->items);
+	sys_free(resources->device);
+	sys_free(resources->cores);
+	sys_free(resources->engine);
+	sys_free(resources->loads);
+	memset(resources, 0, sizeof(*resources));
+}
+
+int measure_resources_init(struct measure_resources *resources, const struct topology *topology,
+			   const struct measure_result *results, size_t result_count)
+{
+	size_t most = 7 * topology->link_count + 3 * topology->vertex_count + 1;
+	double *sums = sys_zalloc(most * sizeof(*sums));
+	uint32_t *members = sys_zalloc((2 * topology->link_count + 1) * sizeof(*members));
+	int r = -ENOMEM;
+
+	*resources =
+		(struct measure_resources){ .topology = topology, .results = results, .result_count = result_count };
+	resources->items = sys_zalloc(most * sizeof(*resources->items));
+	resources->device = sys_zalloc((topology->vertex_count + 1) * sizeof(*resources->device));
+	resources->cores = sys_zalloc((topology->vertex_count + 1) * sizeof(*resources->cores));
+	resources->engine = sys_zalloc((2 * topology->link_count + 1) * sizeof(*resources->engine));
+	resources->routes = sys_zalloc((result_count + 1) * sizeof(*resources->routes));
+	if (!sums || !members || !resources->items || !resources->device || !resources->cores || !resources->engine ||
+	    !resources->routes)
+		goto out;
+	list_resources(resources);
+	resources->loads = sys_zalloc((result_count * resources->count + 1) * sizeof(*resources->loads));
+	if (!resources->loads)
+		goto out;
+	r = 0;
+	for (size_t i = 0; r == 0 && i < result_count; i++) {
+		r = find_routes(resources, i);
+		if (r == 0 && results[i].usable) {
+			find_loads(resources, i, sums);
+			find_active(resources, i, members);
+		}
+	}
+out:
+	sys_free(sums);
+	sys_free(members);
+	if (r < 0)
+		measure_resources_fini(resources);
+	return r;
+}

@@ -1,0 +1,30 @@
+/* What the files of the simulated machine share: its parts, the constraints of a set of flows, and their solution. */
+#ifndef TRIBUTARY_MEASURE_SIMULATE_MACHINE_H
+#define TRIBUTARY_MEASURE_SIMULATE_MACHINE_H
+
+#include "measure/simulate_probe.h"
+
+struct simulate_machine {
+	struct topology truth;
+	struct probe_rules rules;
+	uint32_t *own;                 /* of each vertex, its PCIe or C2C link upwards; TOPOLOGY_NONE */
+	uint32_t *neighbour;           /* of each rule of that kind, the directed link */
+	uint32_t *pair_from, *pair_to; /* of each rule of that kind, the vertices */
+};
+
+int simulate_machine_init(struct simulate_machine *machine, const struct topology *truth,
+			  const struct probe_rules *rules);
+void simulate_machine_fini(struct simulate_machine *machine);
+
+bool simulate_machine_can(const struct simulate_machine *machine, const struct probe_flow *flow);
+/* The links of a flow. A copy within one memory reads it and writes it. */
+int simulate_machine_route(const struct simulate_machine *machine, const struct probe_flow *flow,
+			   struct topology_route *ret);
+
+/* neighbours: a bit for each rule of that kind that holds now. */
+int simulate_rows_of(const struct simulate_machine *machine, const struct probe_flow *flows, size_t count,
+		     unsigned neighbours, struct probe_simulated_rows *ret);
+/* The rates of the flows of `rows`. -ENOMEM; -EINVAL: nothing bounds a flow. */
+int simulate_solve(const struct probe_simulated_rows *rows, double *ret_Bps);
+
+#endif

@@ -1,0 +1,405 @@
+#include "measure/simulate_probe.h"
+
+#include "base/sys.h"
+#include "measure/simulate_machine.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUCKETS = 1024, FILE_BYTES_MAX = 4 << 20, PATH_BYTES = 4096 };
+
+/* A set of flows that was solved already: an experiment is repeated many times. */
+struct solved {
+	struct solved *next;
+	struct probe_flow *flows;
+	double *rates;
+	size_t count;
+	unsigned neighbours;
+};
+
+struct simulated {
+	struct probe probe; /* first */
+	struct simulate_machine machine;
+	uint64_t random;
+	uint64_t now_ns;
+	struct solved *buckets[BUCKETS];
+};
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+static uint64_t random_next(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9e3779b97f4a7c15ULL);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+	return z ^ (z >> 31);
+}
+
+/* In (0, 1). */
+static double random_part(uint64_t *state)
+{
+	return ((double)(random_next(state) >> 11) + 0.5) / 9007199254740992.0;
+}
+
+/* Box and Muller 1958. */
+static double random_normal(uint64_t *state)
+{
+	double radius = sqrt(-2 * log(random_part(state)));
+
+	return radius * cos(2 * 3.14159265358979323846 * random_part(state));
+}
+
+/* ------------------------------------------------------------------------------------------------------------ rates */
+
+static bool same_flow(const struct probe_flow *a, const struct probe_flow *b)
+{
+	return a->flow.from == b->flow.from && a->flow.to == b->flow.to && a->flow.way == b->flow.way &&
+	       a->flow.via == b->flow.via && a->engine == b->engine && a->side == b->side;
+}
+
+static bool same_flows(const struct solved *solved, const struct probe_flow *flows, size_t count, unsigned neighbours)
+{
+	if (solved->count != count || solved->neighbours != neighbours)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (!same_flow(&solved->flows[i], &flows[i]))
+			return false;
+	return true;
+}
+
+static size_t bucket_of(const struct probe_flow *flows, size_t count, unsigned neighbours)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL ^ neighbours; /* FNV-1a */
+
+	for (size_t i = 0; i < count; i++) {
+		const uint32_t parts[] = { flows[i].flow.from, flows[i].flow.to, (uint32_t)flows[i].flow.way,
+					   (uint32_t)flows[i].engine, (uint32_t)flows[i].side };
+
+		for (size_t j = 0; j < sizeof(parts) / sizeof(parts[0]); j++)
+			hash = (hash ^ parts[j]) * 0x100000001b3ULL;
+	}
+	return (hash ^ hash >> 32) % BUCKETS;
+}
+
+static void solved_free(struct solved *solved)
+{
+	if (!solved)
+		return;
+	sys_free(solved->flows);
+	sys_free(solved->rates);
+	sys_free(solved);
+}
+
+static int solve_anew(struct simulated *simulated, const struct probe_flow *flows, size_t count, unsigned neighbours,
+		      struct solved **ret)
+{
+	struct probe_simulated_rows rows = { 0 };
+	struct solved *solved = sys_zalloc(sizeof(*solved));
+	int r = -ENOMEM;
+
+	if (!solved)
+		return r;
+	*solved = (struct solved){ .count = count, .neighbours = neighbours };
+	solved->flows = sys_zalloc((count + 1) * sizeof(*flows));
+	solved->rates = sys_zalloc((count + 1) * sizeof(double));
+	if (!solved->flows || !solved->rates)
+		goto fail;
+	memcpy(solved->flows, flows, count * sizeof(*flows));
+	r = simulate_rows_of(&simulated->machine, flows, count, neighbours, &rows);
+	if (r == 0)
+		r = simulate_solve(&rows, solved->rates);
+	probe_simulated_rows_fini(&rows);
+	if (r < 0)
+		goto fail;
+	*ret = solved;
+	return 0;
+fail:
+	solved_free(solved);
+	return r;
+}
+
+static int solve(struct simulated *simulated, const struct probe_flow *flows, size_t count, unsigned neighbours,
+		 const double **ret)
+{
+	struct solved **bucket = &simulated->buckets[bucket_of(flows, count, neighbours)], *solved = *bucket;
+	int r;
+
+	while (solved && !same_flows(solved, flows, count, neighbours))
+		solved = solved->next;
+	if (!solved) {
+		r = solve_anew(simulated, flows, count, neighbours, &solved);
+		if (r < 0)
+			return r;
+		solved->next = *bucket;
+		*bucket = solved;
+	}
+	*ret = solved->rates;
+	return 0;
+}
+
+/* Which neighbours are there at a time, and when that changes next. */
+static unsigned neighbours_at(const struct probe_rules *rules, uint64_t now_ns, uint64_t *ret_until_ns)
+{
+	unsigned neighbours = 0;
+
+	*ret_until_ns = UINT64_MAX;
+	for (size_t i = 0; i < rules->neighbour_count; i++) {
+		const struct probe_rules_neighbour *neighbour = &rules->neighbours[i];
+
+		if (now_ns >= neighbour->from_ns && now_ns < neighbour->to_ns)
+			neighbours |= 1u << i;
+		if (neighbour->from_ns > now_ns && neighbour->from_ns < *ret_until_ns)
+			*ret_until_ns = neighbour->from_ns;
+		if (neighbour->to_ns > now_ns && neighbour->to_ns < *ret_until_ns)
+			*ret_until_ns = neighbour->to_ns;
+	}
+	return neighbours;
+}
+
+/* The rates over a time, weighted by how long each set of neighbours was there. */
+static int average(struct simulated *simulated, const struct probe_flow *flows, size_t count, uint64_t duration_ns,
+		   double *ret_Bps)
+{
+	uint64_t at_ns = simulated->now_ns, end_ns = at_ns + duration_ns;
+
+	for (size_t i = 0; i < count; i++)
+		ret_Bps[i] = 0;
+	while (at_ns < end_ns) {
+		uint64_t until_ns;
+		unsigned neighbours = neighbours_at(&simulated->machine.rules, at_ns, &until_ns);
+		const double *rates;
+		int r = solve(simulated, flows, count, neighbours, &rates);
+
+		if (r < 0)
+			return r;
+		if (until_ns > end_ns)
+			until_ns = end_ns;
+		for (size_t i = 0; i < count; i++)
+			ret_Bps[i] += rates[i] * (double)(until_ns - at_ns) / (double)duration_ns;
+		at_ns = until_ns;
+	}
+	return 0;
+}
+
+/* Rates rise as 1 - exp(-t / ramp), so a short run reads low. */
+static double ramp(const struct probe_rules *rules, uint64_t duration_ns)
+{
+	double part = (double)rules->ramp_ns / (double)duration_ns;
+
+	return part > 0 ? 1 - part * (1 - exp(-1 / part)) : 1;
+}
+
+static double outlier(struct simulated *simulated)
+{
+	if (random_part(&simulated->random) >= simulated->machine.rules.outliers)
+		return 1;
+	return random_part(&simulated->random) < 0.1 ? 1.1 + 0.2 * random_part(&simulated->random)
+						     : 0.5 + 0.4 * random_part(&simulated->random);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ probe */
+
+static struct simulated *simulated_of(struct probe *probe)
+{
+	return (struct simulated *)probe;
+}
+
+static bool simulated_can(struct probe *probe, const struct probe_flow *flow)
+{
+	return simulate_machine_can(&simulated_of(probe)->machine, flow);
+}
+
+static int simulated_run(struct probe *probe, const struct probe_flow *flows, size_t count, uint64_t duration_ns,
+			 struct probe_rates *ret, struct diag *diag)
+{
+	struct simulated *simulated = simulated_of(probe);
+	const struct probe_rules *rules = &simulated->machine.rules;
+	double factor;
+	int r;
+
+	if (probe_stopped(probe)) {
+		diag_set(diag, 0, 0, "stopped");
+		return -EINTR;
+	}
+	if (!duration_ns)
+		duration_ns = 1;
+	simulated->now_ns += rules->overhead_ns;
+	r = average(simulated, flows, count, duration_ns, ret->rate_Bps);
+	if (r < 0) {
+		simulated->now_ns -= rules->overhead_ns;
+		diag_set(diag, 0, 0, "the simulated machine cannot move one of these flows");
+		return r;
+	}
+	factor = ramp(rules, duration_ns) * outlier(simulated) *
+		 (1 + 0.5 * rules->noise * random_normal(&simulated->random));
+	for (size_t i = 0; i < count; i++)
+		ret->rate_Bps[i] *= factor * (1 + sqrt(0.75) * rules->noise * random_normal(&simulated->random));
+	simulated->now_ns += duration_ns;
+	ret->time_ns = rules->overhead_ns + duration_ns;
+	return 0;
+}
+
+static int simulated_latency(struct probe *probe, const struct probe_flow *flow, uint64_t *ret_ns, struct diag *diag)
+{
+	struct simulated *simulated = simulated_of(probe);
+	struct topology_route route;
+
+	if (!simulate_machine_can(&simulated->machine, flow) ||
+	    simulate_machine_route(&simulated->machine, flow, &route) < 0) {
+		diag_set(diag, 0, 0, "the simulated machine cannot move this flow");
+		return -ENOTSUP;
+	}
+	/* A way through the host is two copies. */
+	*ret_ns = route.latency_ns +
+		  simulated->machine.rules.latency_ns * (flow->flow.way == TOPOLOGY_WAY_HOST ? 2 : 1);
+	return 0;
+}
+
+static void simulated_close(struct probe *probe)
+{
+	struct simulated *simulated = simulated_of(probe);
+
+	for (size_t i = 0; i < BUCKETS; i++)
+		while (simulated->buckets[i]) {
+			struct solved *next = simulated->buckets[i]->next;
+
+			solved_free(simulated->buckets[i]);
+			simulated->buckets[i] = next;
+		}
+	simulate_machine_fini(&simulated->machine);
+	sys_free(simulated);
+}
+
+static const struct probe_ops simulated_ops = {
+	.name = "simulated",
+	.can = simulated_can,
+	.run = simulated_run,
+	.latency = simulated_latency,
+	.close = simulated_close,
+};
+
+int probe_simulated_open(const struct topology *truth, const struct probe_rules *rules, uint64_t seed,
+			 struct probe **ret)
+{
+	struct simulated *simulated = sys_zalloc(sizeof(*simulated));
+	int r;
+
+	if (!simulated)
+		return -ENOMEM;
+	r = simulate_machine_init(&simulated->machine, truth, rules);
+	if (r < 0) {
+		sys_free(simulated);
+		return r;
+	}
+	simulated->probe = (struct probe){ .ops = &simulated_ops, .topology = &simulated->machine.truth };
+	simulated->random = seed;
+	*ret = &simulated->probe;
+	return 0;
+}
+
+int probe_simulated_solve(struct probe *probe, const struct probe_flow *flows, size_t count, double *ret_Bps)
+{
+	const double *rates;
+	int r = solve(simulated_of(probe), flows, count, 0, &rates);
+
+	if (r == 0)
+		memcpy(ret_Bps, rates, count * sizeof(*rates));
+	return r;
+}
+
+int probe_simulated_constraints(struct probe *probe, const struct probe_flow *flows, size_t count,
+				struct probe_simulated_rows *ret)
+{
+	return simulate_rows_of(&simulated_of(probe)->machine, flows, count, 0, ret);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ files */
+
+int probe_simulated_hide(const struct topology *truth, struct topology *ret)
+{
+	struct topology hidden;
+	uint32_t index;
+	int r = 0;
+
+	topology_init(&hidden);
+	memcpy(hidden.name, truth->name, sizeof(hidden.name));
+	memcpy(hidden.driver, truth->driver, sizeof(hidden.driver));
+	for (size_t i = 0; r == 0 && i < truth->vertex_count; i++)
+		r = topology_add_vertex(&hidden, &truth->vertices[i], &index);
+	for (size_t i = 0; r == 0 && i < truth->link_count; i++) {
+		struct topology_link link = truth->links[i];
+
+		for (size_t j = 0; j < 2; j++)
+			link.capacity[j] = (struct topology_capacity){
+				.rate_Bps = link.nominal_Bps,
+				.latency_ns = truth->links[i].capacity[j].latency_ns,
+				.provenance = link.nominal_Bps ? TOPOLOGY_NOMINAL : TOPOLOGY_UNKNOWN,
+			};
+		r = topology_add_link(&hidden, &link, &index);
+	}
+	if (r < 0) {
+		topology_fini(&hidden);
+		return r;
+	}
+	*ret = hidden;
+	return 0;
+}
+
+/* *ret is malloc'ed. */
+static int read_file(const char *folder, const char *name, char **ret, size_t *ret_bytes, struct diag *diag)
+{
+	char path[PATH_BYTES], *text;
+	int length = snprintf(path, sizeof(path), "%s/%s", folder, name), r = 0;
+	FILE *file;
+
+	if (length < 0 || (size_t)length >= sizeof(path))
+		return -ENAMETOOLONG;
+	file = fopen(path, "re");
+	if (!file) {
+		r = -errno;
+		diag_set(diag, 0, 0, "%.160s: %s", path, strerror(-r));
+		return r;
+	}
+	text = malloc(FILE_BYTES_MAX);
+	*ret_bytes = text ? fread(text, 1, FILE_BYTES_MAX, file) : 0;
+	if (!text)
+		r = -ENOMEM;
+	else if (ferror(file))
+		r = -EIO;
+	else if (*ret_bytes == FILE_BYTES_MAX)
+		r = -EFBIG;
+	fclose(file);
+	if (r < 0) {
+		diag_set(diag, 0, 0, "%.160s: %s", path, strerror(-r));
+		free(text);
+		return r;
+	}
+	*ret = text;
+	return 0;
+}
+
+int probe_simulated_read(const char *folder, struct topology *ret_truth, struct probe_rules *ret_rules,
+			 struct diag *diag)
+{
+	struct probe_rules rules;
+	char *text;
+	size_t bytes;
+	int r = read_file(folder, "rules", &text, &bytes, diag);
+
+	if (r < 0)
+		return r;
+	r = probe_rules_read(text, bytes, &rules, diag);
+	free(text);
+	if (r == 0)
+		r = read_file(folder, "machine.topology", &text, &bytes, diag);
+	if (r < 0)
+		return r;
+	r = topology_read(text, bytes, ret_truth, diag);
+	free(text);
+	if (r == 0)
+		*ret_rules = rules;
+	return r;
+}
