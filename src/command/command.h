@@ -1,32 +1,115 @@
 /*
- * The subcommands of `tributary`. Each is one function in one file; main.c holds the table of them. One thread.
+ * The subcommands of `tributary`. Each is one constant in one file: its name, its operands, its options, what it does.
+ * From these, and from nothing else, come the parser, --help, the man page and the completion for bash. One thread.
  */
 #ifndef TRIBUTARY_COMMAND_COMMAND_H
 #define TRIBUTARY_COMMAND_COMMAND_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 struct params;
+struct diag;
 
 /* Exit statuses. */
-enum { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_USAGE = 2 };
-
-struct command {
-	const char *name, *arguments, *help; /* help: one line */
-	/* argv[0] is the subcommand's name. Results go to out, complaints to stderr. Returns the exit status. */
-	int (*run)(int argc, char **argv, FILE *out);
+enum {
+	COMMAND_OK = 0,
+	COMMAND_FAILED = 1, /* or interrupted */
+	COMMAND_USAGE = 2,
+	COMMAND_WARNINGS = 3, /* doctor, lint: the worst finding is a warning */
+	COMMAND_ERRORS = 4,   /* doctor, lint: the worst finding is an error */
 };
 
-int command_devices(int argc, char **argv, FILE *out);
-int command_params(int argc, char **argv, FILE *out);
-int command_version(int argc, char **argv, FILE *out);
+struct command_option {
+	const char *name; /* without "--" */
+	/*
+	 * What follows: "FILE", "FOLDER", "SECONDS", or the words that are allowed: "auto|cpus|switches". NULL:
+	 * nothing.
+	 */
+	const char *argument;
+	const char *help;     /* a clause, without a full stop */
+	const char *standard; /* the value when it is not given; NULL: none */
+};
+
+enum { COMMAND_OPTIONS_MAX = 12, COMMAND_OPERANDS_MAX = 2 };
+
+struct command_call;
+
+struct command {
+	const char *name;
+	const char *operands; /* "", "FILE", "[COMMAND]", "bash": a word in lower case is the only one allowed */
+	const char *help;     /* one line, a clause */
+	const char *about;    /* sentences for --help and the man page; paragraphs end with a newline; NULL: none */
+	struct command_option options[COMMAND_OPTIONS_MAX]; /* ends with an empty one, or full */
+	/* Results go to out, complaints to stderr. Returns the exit status. */
+	int (*run)(const struct command_call *call, FILE *out);
+};
+
+/* A command line that fits its command's tables. The texts are those of argv. */
+struct command_call {
+	const struct command *command;
+	const char *values[COMMAND_OPTIONS_MAX]; /* "" for an option without argument; NULL: not given */
+	const char *operands[COMMAND_OPERANDS_MAX];
+	size_t operand_count;
+};
+
+extern const struct command command_capture, command_completion, command_devices, command_discover, command_doctor,
+	command_export, command_help, command_lint, command_measure, command_params, command_show, command_version;
+
+/* All of them, in the order in which help lists them; ends with NULL. */
+extern const struct command *const command_table[];
+const struct command *command_find(const char *name);
+
+/* argv[0] is the program. What goes wrong is said on stderr. Returns the exit status. */
+int command_main(int argc, char **argv, FILE *out);
+
+/* options.c. argv[0] is the subcommand. COMMAND_OK, or COMMAND_USAGE after saying why. */
+int command_parse(const struct command *command, int argc, char **argv, struct command_call *ret);
+/* The value of an option of the command's own table: given, standard, or NULL. */
+const char *command_value(const struct command_call *call, const char *name);
+bool command_given(const struct command_call *call, const char *name);
+size_t command_option_count(const struct command *command);
+
+/* help.c, man.c, completion.c */
+void command_print_help(const struct command *command, FILE *out);
+void command_print_man(FILE *out);
+void command_print_completion(FILE *out);
+/* params.c: the section ENVIRONMENT. */
+void command_print_params_man(FILE *out);
+/* Text that troff must not take for its own. */
+void command_print_roff(FILE *out, const char *text);
+/* Words of text, in lines of at most `columns`, each after `indent` spaces. */
+void command_print_wrapped(FILE *out, const char *text, size_t indent, size_t columns);
 
 /* Says on stderr what is wrong with the command line, in one sentence; returns COMMAND_USAGE. */
 int command_usage_error(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* COMMAND_OK, or says that argv[1] is too much. For commands that take no arguments. */
-int command_no_arguments(int argc, char **argv);
+/* Says on stderr "tributary: ...", with diag's place and reason where there is one; returns COMMAND_FAILED. */
+int command_failed(const struct diag *diag, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* The environment's parameters; what is wrong with them is said on stderr. */
 void command_load_params(struct params *ret);
+
+/* The option that every command with a machine-readable form has, and that of colours. */
+#define COMMAND_OPTION_JSON                                                      \
+	{                                                                        \
+		"json", NULL, "print JSON; docs/command.md lists the keys", NULL \
+	}
+#define COMMAND_OPTION_COLOR                                                                                 \
+	{                                                                                                    \
+		"color", "auto|always|never", "colours; auto: on a terminal, unless NO_COLOR is set", "auto" \
+	}
+#define COMMAND_OPTION_FROM                                                                                        \
+	{                                                                                                          \
+		"from", "FILE",                                                                                    \
+			"a capture, a hwloc XML file, an NCCL topology file or a machine's text form; without it " \
+			"this machine",                                                                            \
+			NULL                                                                                       \
+	}
+#define COMMAND_OPTION_PROFILE                                                                                    \
+	{                                                                                                         \
+		"profile", "FILE",                                                                                \
+			"measured rates; without it the profile of this machine, if there is one that fits", NULL \
+	}
 
 #endif

@@ -1,8 +1,10 @@
 #include "command/command.h"
 
+#include "base/log.h"
 #include "base/params.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 int command_usage_error(const char *name, const char *fmt, ...)
 {
@@ -16,12 +18,25 @@ int command_usage_error(const char *name, const char *fmt, ...)
 	return COMMAND_USAGE;
 }
 
-int command_no_arguments(int argc, char **argv)
+int command_failed(const struct diag *diag, int error, const char *fmt, ...)
 {
-	if (argc < 2)
-		return COMMAND_OK;
-	return command_usage_error(argv[0], argv[1][0] == '-' ? "unknown option \"%s\"" : "unexpected argument \"%s\"",
-				   argv[1]);
+	va_list args;
+
+	fputs("tributary: ", stderr);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	if (diag && diag->text[0]) {
+		if (diag->line)
+			fprintf(stderr, ", line %d", diag->line);
+		if (diag->line && diag->column)
+			fprintf(stderr, ", column %d", diag->column);
+		fprintf(stderr, ": %s", diag->text);
+	} else if (error) {
+		fprintf(stderr, ": %s", strerror(error < 0 ? -error : error));
+	}
+	fputc('\n', stderr);
+	return COMMAND_FAILED;
 }
 
 static void complain(void *arg, const char *sentence)

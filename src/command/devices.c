@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/params.h"
+#include "command/json.h"
 #include "transport/tcp/interface.h"
 
 #include <netdb.h>
@@ -56,7 +57,24 @@ static void print_devices(const struct tcp_interface *at, size_t count, FILE *ou
 	}
 }
 
-int command_devices(int argc, char **argv, FILE *out)
+static int print_json(const struct tcp_interface *at, size_t count, FILE *out)
+{
+	json_t *list = json_array();
+	char address[ADDRESS_BYTES];
+
+	for (size_t i = 0; i < count; i++) {
+		format_address(&at[i], address);
+		json_array_append_new(list,
+				      json_pack("{so so sI sb si si si so so}", "name", json_text(at[i].name),
+						"address", json_text(address), "speed_Bps", (json_int_t)at[i].speed_Bps,
+						"speed_assumed", at[i].speed_assumed, "rail", at[i].rail, "links",
+						(int)at[i].path_count, "mtu_bytes", (int)at[i].mtu_bytes, "why",
+						json_text(at[i].why), "pci_path", json_text(at[i].pci_path)));
+	}
+	return json_print(json_pack("{so}", "devices", list), out);
+}
+
+static int run(const struct command_call *call, FILE *out)
 {
 	struct tcp_interface at[TCP_INTERFACE_MAX];
 	struct params params;
@@ -64,8 +82,6 @@ int command_devices(int argc, char **argv, FILE *out)
 	size_t count = 0;
 	int r;
 
-	if (command_no_arguments(argc, argv) != COMMAND_OK)
-		return COMMAND_USAGE;
 	command_load_params(&params);
 	r = tcp_interfaces_find(&params, at, TCP_INTERFACE_MAX, &count, &diag);
 	if (diag.text[0])
@@ -74,6 +90,21 @@ int command_devices(int argc, char **argv, FILE *out)
 		fprintf(stderr, "tributary: the interfaces cannot be listed: %s\n", strerror(-r));
 	if (r < 0 || !count)
 		return COMMAND_FAILED;
+	if (command_given(call, "json"))
+		return print_json(at, count, out);
 	print_devices(at, count, out);
 	return COMMAND_OK;
 }
+
+const struct command command_devices = {
+	.name = "devices",
+	.operands = "",
+	.help = "the interfaces that the TCP transport would use, and why",
+	.about = "Best first: name, address, speed in one direction, rail (the position among several), links (members "
+		 "of a "
+		 "bond that share the traffic), MTU, why it was chosen, and its place on PCI. A speed that the system "
+		 "does "
+		 "not tell is assumed to be 10 Gbit/s.",
+	.options = { COMMAND_OPTION_JSON },
+	.run = run,
+};

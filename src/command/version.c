@@ -1,14 +1,25 @@
 #include "command/command.h"
 
+#include <jansson.h>
+
+#include "command/json.h"
+
 #ifndef TRIBUTARY_VERSION
 #define TRIBUTARY_VERSION "unknown"
 #endif
 
-int command_version(int argc, char **argv, FILE *out)
+static int run(const struct command_call *call, FILE *out)
 {
-	int status = command_no_arguments(argc, argv);
-
-	if (status == COMMAND_OK)
-		fprintf(out, "tributary %s\n", TRIBUTARY_VERSION);
-	return status;
+	if (command_given(call, "json"))
+		return json_print(json_pack("{ss}", "version", TRIBUTARY_VERSION), out);
+	fprintf(out, "tributary %s\n", TRIBUTARY_VERSION);
+	return COMMAND_OK;
 }
+
+const struct command command_version = {
+	.name = "version",
+	.operands = "",
+	.help = "the version of this program",
+	.options = { COMMAND_OPTION_JSON },
+	.run = run,
+};

@@ -1,5 +1,7 @@
-/* Runs the built program: $TRIBUTARY_BUILD/tributary. */
+/* The built program: calls, exit statuses, stdout and stderr. */
 #include "command/command.h"
+
+#include "program.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,72 +9,27 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-static char program[512];
-
-static int find_program(void **state)
-{
-	const char *build = getenv("TRIBUTARY_BUILD");
-
-	(void)state;
-	if (build)
-		snprintf(program, sizeof(program), "%s/tributary", build);
-	if (!build || access(program, X_OK))
-		program[0] = '\0';
-	/* These are the test run's own; the program would rightly call them unknown. */
-	unsetenv("TRIBUTARY_BUILD");
-	unsetenv("TRIBUTARY_SOURCE");
-	unsetenv("TRIBUTARY_PLUGIN");
-	return 0;
-}
-
-/* stdout and stderr apart; stdout of the program is lost when `what` redirects it. Returns the exit status. */
-static int run(const char *arguments, const char *what, char *text, size_t text_bytes)
-{
-	char line[1024];
-	size_t bytes;
-	FILE *pipe;
-	int status;
-
-	if (!program[0]) {
-		print_message("skipped: no program in TRIBUTARY_BUILD\n");
-		skip();
-	}
-	snprintf(line, sizeof(line), "'%s' %s %s", program, arguments, what);
-	pipe = popen(line, "re");
-	assert_non_null(pipe);
-	bytes = fread(text, 1, text_bytes - 1, pipe);
-	text[bytes] = '\0';
-	status = pclose(pipe);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-#define STDOUT "2>/dev/null"
-#define STDERR "2>&1 >/dev/null"
 
 static void help_lists_every_command(void **state)
 {
-	static const char *const ways[] = { "help", "--help", "-h" };
-	static const char *const names[] = { "devices", "params", "version", "help" };
-	char text[4096], one[4096], call[64];
+	static const char *const ways[] = { "help", "--help", "-h", "help help", "help --help" };
+	char text[8192], one[8192], call[64];
 
 	(void)state;
-	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(run(ways[i], STDOUT, text, sizeof(text)), COMMAND_OK);
-		for (size_t j = 0; j < 4; j++)
-			assert_non_null(strstr(text, names[j]));
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		assert_int_equal(program_run(ways[i], PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+		for (const struct command *const *at = command_table; *at; at++)
+			assert_non_null(strstr(text, (*at)->name));
 	}
-	for (size_t j = 0; j < 4; j++) {
-		snprintf(call, sizeof(call), "help %s", names[j]);
-		assert_int_equal(run(call, STDOUT, text, sizeof(text)), COMMAND_OK);
-		assert_non_null(strstr(text, names[j]));
-		snprintf(call, sizeof(call), "%s --help", names[j]);
-		assert_int_equal(run(call, STDOUT, one, sizeof(one)), COMMAND_OK);
+	for (const struct command *const *at = command_table; *at; at++) {
+		snprintf(call, sizeof(call), "help %s", (*at)->name);
+		assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+		assert_non_null(strstr(text, (*at)->name));
+		snprintf(call, sizeof(call), "%s --help", (*at)->name);
+		assert_int_equal(program_run(call, PROGRAM_STDOUT, one, sizeof(one)), COMMAND_OK);
 		assert_string_equal(one, text);
 	}
 }
@@ -82,28 +39,68 @@ static void version_is_one_line(void **state)
 	char text[256], again[256];
 
 	(void)state;
-	assert_int_equal(run("version", STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_int_equal(program_run("version", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 	assert_int_equal(strncmp(text, "tributary ", 10), 0);
 	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
-	assert_int_equal(run("--version", STDOUT, again, sizeof(again)), COMMAND_OK);
+	assert_int_equal(program_run("--version", PROGRAM_STDOUT, again, sizeof(again)), COMMAND_OK);
 	assert_string_equal(text, again);
 }
 
 static void wrong_calls_get_one_line_and_status_2(void **state)
 {
 	static const char *const calls[] = {
-		"",          "nothing",     "--nothing",  "help nothing", "help help help",
-		"version x", "devices --x", "params --x", "params x",     "params --man x",
+		"",
+		"nothing",
+		"--nothing",
+		"help nothing",
+		"help help help",
+		"version x",
+		"devices --x",
+		"params --x",
+		"params x",
+		"params --man x",
+		"params --man --man",
+		"show --color sometimes",
+		"show --svg",
+		"show --svg=",
+		"show --json=yes",
+		"show -v",
+		"export --sockets none",
+		"export --json",
+		"discover --json --facts",
+		"measure --seconds 0",
+		"measure --seconds soon",
+		"capture",
+		"capture a b",
+		"lint",
+		"completion",
+		"completion fish",
+		"help --man show",
 	};
 	char text[1024];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		assert_int_equal(run(calls[i], STDERR, text, sizeof(text)), COMMAND_USAGE);
+		assert_int_equal(program_run(calls[i], PROGRAM_STDERR, text, sizeof(text)), COMMAND_USAGE);
 		assert_int_equal(strncmp(text, "tributary", 9), 0);
 		assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
-		assert_int_equal(run(calls[i], STDOUT, text, sizeof(text)), COMMAND_USAGE);
+		assert_int_equal(program_run(calls[i], PROGRAM_STDOUT, text, sizeof(text)), COMMAND_USAGE);
 		assert_string_equal(text, "");
+	}
+}
+
+static void file_that_is_not_there_is_named(void **state)
+{
+	static const char *const calls[] = { "show --from", "discover --from", "doctor --from",     "export --from",
+					     "lint",        "show --profile",  "measure --simulate" };
+	char call[128], text[1024];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		snprintf(call, sizeof(call), "%s /nonexistent/machine", calls[i]);
+		assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_FAILED);
+		assert_non_null(strstr(text, "/nonexistent/machine"));
+		assert_non_null(strstr(text, "No such file"));
 	}
 }
 
@@ -112,7 +109,7 @@ static void output_that_cannot_be_written_is_an_error(void **state)
 	char text[256];
 
 	(void)state;
-	assert_int_equal(run("params", "2>&1 >/dev/full", text, sizeof(text)), COMMAND_FAILED);
+	assert_int_equal(program_run("params", "2>&1 >/dev/full", text, sizeof(text)), COMMAND_FAILED);
 	assert_string_equal(text, "tributary: the output cannot be written\n");
 }
 
@@ -122,7 +119,7 @@ static void devices_reports_a_name_that_matches_nothing(void **state)
 
 	(void)state;
 	assert_int_equal(setenv("TRIBUTARY_IF", "=nosuchif0", 1), 0);
-	assert_int_equal(run("devices", STDERR, text, sizeof(text)), COMMAND_FAILED);
+	assert_int_equal(program_run("devices", PROGRAM_STDERR, text, sizeof(text)), COMMAND_FAILED);
 	assert_non_null(strstr(text, "\"nosuchif0\""));
 	unsetenv("TRIBUTARY_IF");
 }
@@ -133,9 +130,47 @@ static void misspelt_variable_is_named_on_stderr(void **state)
 
 	(void)state;
 	assert_int_equal(setenv("TRIBUTARY_STREEMS", "1", 1), 0);
-	assert_int_equal(run("params", STDERR, text, sizeof(text)), COMMAND_OK);
+	assert_int_equal(program_run("params", PROGRAM_STDERR, text, sizeof(text)), COMMAND_OK);
 	assert_non_null(strstr(text, "did you mean TRIBUTARY_STREAMS?"));
 	unsetenv("TRIBUTARY_STREEMS");
+}
+
+/* Whatever the machine that runs the tests: the document is JSON, and has its first key. */
+static void json_is_json(void **state)
+{
+	static const struct {
+		const char *call, *key;
+	} calls[] = {
+		{ "version --json", "version" }, { "params --json", "params" },   { "discover --json", "vertices" },
+		{ "show --json", "links" },      { "doctor --json", "findings" },
+	};
+	static char text[1 << 20];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		json_error_t error;
+		json_t *value;
+
+		(void)program_run(calls[i].call, PROGRAM_STDOUT, text, sizeof(text));
+		value = json_loads(text, 0, &error);
+		if (!value)
+			fail_msg("%s: line %d: %s", calls[i].call, error.line, error.text);
+		assert_non_null(json_object_get(value, calls[i].key));
+		json_decref(value);
+	}
+}
+
+static void colours_are_for_terminals_or_when_asked_for(void **state)
+{
+	char text[8192], call[1024];
+
+	(void)state;
+	snprintf(call, sizeof(call), "show --from '%s/tests/browser/machine.topology'", program_source());
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_null(strchr(text, '\033'));
+	strcat(call, " --color=always");
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strchr(text, '\033'));
 }
 
 int main(void)
@@ -144,10 +179,13 @@ int main(void)
 		cmocka_unit_test(help_lists_every_command),
 		cmocka_unit_test(version_is_one_line),
 		cmocka_unit_test(wrong_calls_get_one_line_and_status_2),
+		cmocka_unit_test(file_that_is_not_there_is_named),
 		cmocka_unit_test(output_that_cannot_be_written_is_an_error),
 		cmocka_unit_test(devices_reports_a_name_that_matches_nothing),
 		cmocka_unit_test(misspelt_variable_is_named_on_stderr),
+		cmocka_unit_test(json_is_json),
+		cmocka_unit_test(colours_are_for_terminals_or_when_asked_for),
 	};
 
-	return cmocka_run_group_tests(tests, find_program, NULL);
+	return cmocka_run_group_tests(tests, program_find, NULL);
 }

@@ -1,0 +1,118 @@
+/*
+ * What is wrong with a machine: a table of checks over the graph, its measurements and the facts that discovery found
+ * beside it (docs/discover.md). Pure. docs/doctor.md lists every check with its remedy.
+ */
+#ifndef TRIBUTARY_COMMAND_DOCTOR_DOCTOR_H
+#define TRIBUTARY_COMMAND_DOCTOR_DOCTOR_H
+
+#include "discover/discover.h"
+#include "tributary/topology.h"
+
+/* In order of severity. */
+enum doctor_verdict {
+	DOCTOR_GOOD,
+	DOCTOR_UNKNOWN, /* what it needs to know was not to be had */
+	DOCTOR_NOTE,
+	DOCTOR_WARNING,
+	DOCTOR_ERROR,
+	DOCTOR_VERDICT_COUNT
+};
+const char *doctor_verdict_word(enum doctor_verdict verdict);
+
+struct doctor;
+
+struct doctor_check {
+	const char *word;          /* stable: "link-width" */
+	const char *title;         /* a clause: "PCIe links have all their lanes" */
+	const char *cost, *remedy; /* whole sentences */
+	void (*run)(struct doctor *doctor);
+};
+extern const struct doctor_check doctor_checks[]; /* ends with word NULL */
+
+struct doctor_finding {
+	const struct doctor_check *check;
+	enum doctor_verdict verdict;
+	char subject[2 * TOPOLOGY_NAME_BYTES]; /* a vertex, a link, an interface, "machine"; no spaces */
+	char evidence[256];
+};
+
+struct doctor_report {
+	struct doctor_finding *at; /* malloc'ed; in the order of the checks */
+	size_t count;
+};
+
+/* At least one finding for each check. -ENOMEM at worst. */
+int doctor_examine(const struct topology *topology, const struct discover_facts *facts, struct doctor_report *ret);
+void doctor_report_fini(struct doctor_report *report);
+enum doctor_verdict doctor_worst(const struct doctor_report *report);
+
+/* ------------------------------------------------------------------------------------------------- for the checks */
+
+struct doctor {
+	const struct topology *topology;
+	const struct discover_facts *facts;
+	const struct doctor_check *check; /* that runs now */
+	struct doctor_report report;
+	size_t room;
+	int result;
+};
+
+/* A check that adds nothing has found nothing: it is good. */
+void doctor_add(struct doctor *doctor, enum doctor_verdict verdict, const char *subject, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* One line of facts, "what subject key=value ...". */
+struct doctor_fact {
+	char line[640];
+};
+/* The next line whose first word is `what`, from *at on, which begins at NULL. */
+bool doctor_next_fact(const struct doctor *doctor, const char *what, const char **at, struct doctor_fact *ret);
+/* The second word. */
+void doctor_fact_subject(const struct doctor_fact *fact, char *ret, size_t ret_bytes);
+/* A key's value; false, and "", when it is not there or "unknown". */
+bool doctor_fact_value(const struct doctor_fact *fact, const char *key, char *ret, size_t ret_bytes);
+bool doctor_fact_number(const struct doctor_fact *fact, const char *key, uint64_t *ret);
+/* The value of a sysctl's line; false when it is not known. */
+bool doctor_sysctl(const struct doctor *doctor, const char *name, char *ret, size_t ret_bytes);
+
+/* How many vertices there are of a kind. */
+size_t doctor_count(const struct topology *topology, enum topology_kind kind);
+/* Whether `above` is on the way from vertex to its CPU, or is it. */
+bool doctor_is_above(const struct topology *topology, uint32_t above, uint32_t vertex);
+/* The vertex one nearer to the CPU; TOPOLOGY_NONE. */
+uint32_t doctor_above(const struct topology *topology, uint32_t vertex);
+/* The NICs that carry traffic between hosts: RDMA, or at least 10 Gbit/s; where there are none, all of them. */
+bool doctor_is_fast_nic(const struct topology *topology, uint32_t vertex);
+/* GB/s with one decimal. */
+double doctor_GBps(uint64_t rate_Bps);
+/* Best known rate of a directed link, nominal where nothing better is known. */
+uint64_t doctor_rate(const struct topology *topology, uint32_t link, enum topology_direction direction);
+
+/* links.c */
+void doctor_link_width(struct doctor *doctor);
+void doctor_link_speed(struct doctor *doctor);
+void doctor_measured_low(struct doctor *doctor);
+/* placement.c */
+void doctor_gpu_nic(struct doctor *doctor);
+void doctor_shared_uplink(struct doctor *doctor);
+void doctor_oversubscribed(struct doctor *doctor);
+void doctor_asymmetric(struct doctor *doctor);
+/* peers.c */
+void doctor_acs(struct doctor *doctor);
+void doctor_iommu(struct doctor *doctor);
+void doctor_p2p_refused(struct doctor *doctor);
+void doctor_p2p_slow(struct doctor *doctor);
+void doctor_bar1(struct doctor *doctor);
+void doctor_hidden_gpu(struct doctor *doctor);
+/* network.c */
+void doctor_mtu(struct doctor *doctor);
+void doctor_nic_speed(struct doctor *doctor);
+void doctor_tcp_buffers(struct doctor *doctor);
+void doctor_rto_min(struct doctor *doctor);
+void doctor_roce(struct doctor *doctor);
+/* system.c */
+void doctor_memlock(struct doctor *doctor);
+void doctor_numa_balancing(struct doctor *doctor);
+void doctor_governor(struct doctor *doctor);
+
+#endif

@@ -1,0 +1,205 @@
+/* What stands between two GPUs, or a GPU and a NIC. */
+#include "command/doctor/doctor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* P2P must be slower by more than what two measurements differ. */
+static const double SLOWER = 1.05;
+
+/* The switch that a port belongs to; TOPOLOGY_NONE for a root port. */
+static uint32_t switch_of_port(const struct topology *topology, const char *port)
+{
+	for (size_t i = 0; i < topology->link_count; i++) {
+		const struct topology_link *link = &topology->links[i];
+
+		if (link->kind == TOPOLOGY_LINK_PCI && !strcmp(link->pci.port, port) &&
+		    topology->vertices[link->upper].kind == TOPOLOGY_SWITCH)
+			return link->upper;
+	}
+	return TOPOLOGY_NONE;
+}
+
+void doctor_acs(struct doctor *doctor)
+{
+	char port[64], state[16], request[8], completion[8];
+	struct doctor_fact fact;
+	const char *at = NULL;
+	size_t unknown = 0;
+
+	while (doctor_next_fact(doctor, "acs", &at, &fact)) {
+		uint32_t above;
+
+		doctor_fact_subject(&fact, port, sizeof(port));
+		above = switch_of_port(doctor->topology, port);
+		if (above == TOPOLOGY_NONE) /* at a root port everything passes the root in any case */
+			continue;
+		unknown += !doctor_fact_value(&fact, "state", state, sizeof(state));
+		(void)doctor_fact_value(&fact, "ReqRedir", request, sizeof(request));
+		(void)doctor_fact_value(&fact, "CmpltRedir", completion, sizeof(completion));
+		if (!strcmp(request, "1") || !strcmp(completion, "1"))
+			doctor_add(doctor, DOCTOR_WARNING, port, "a port of %s redirects%s%s to the root",
+				   doctor->topology->vertices[above].name, !strcmp(request, "1") ? " requests" : "",
+				   !strcmp(completion, "1") ? " completions" : "");
+	}
+	if (unknown)
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "ACS of %zu switch ports cannot be read; root can",
+			   unknown);
+	else if (!at && doctor_count(doctor->topology, TOPOLOGY_SWITCH))
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "nothing is known of the switches' ports");
+}
+
+void doctor_iommu(struct doctor *doctor)
+{
+	struct doctor_fact fact;
+	const char *at = NULL;
+	uint64_t translated = 0;
+	char state[32];
+
+	if (!doctor_next_fact(doctor, "iommu", &at, &fact) ||
+	    !doctor_fact_value(&fact, "state", state, sizeof(state))) {
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the state of the IOMMU is not known");
+		return;
+	}
+	(void)doctor_fact_number(&fact, "translated", &translated);
+	if (!strcmp(state, "translated") || !strcmp(state, "mixed"))
+		doctor_add(doctor, DOCTOR_WARNING, "machine", "the IOMMU translates for %llu devices",
+			   (unsigned long long)translated);
+}
+
+/* What the driver said of a pair; "" when nothing. */
+static void p2p_status(struct doctor *doctor, const char *from, const char *to, char *ret, size_t ret_bytes)
+{
+	char begin[2 * TOPOLOGY_NAME_BYTES + 8];
+	struct doctor_fact fact;
+	const char *at = NULL;
+	size_t bytes = (size_t)snprintf(begin, sizeof(begin), "p2p %s %s ", from, to);
+
+	ret[0] = '\0';
+	while (doctor_next_fact(doctor, "p2p", &at, &fact)) {
+		if (bytes < sizeof(begin) && !strncmp(fact.line, begin, bytes) &&
+		    doctor_fact_value(&fact, "status", ret, ret_bytes))
+			return;
+	}
+}
+
+static const char *reason_of(const char *status)
+{
+	static const struct {
+		const char *word, *reason;
+	} reasons[] = {
+		{ "chipset", "the chipset does not support it" },
+		{ "gpu", "the GPU does not support it" },
+		{ "bridges", "the host bridges do not support it" },
+		{ "setting", "a setting of the driver forbids it" },
+		{ "unsupported", "it is not supported" },
+	};
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		if (!strcmp(reasons[i].word, status))
+			return reasons[i].reason;
+	}
+	return "the driver refuses it";
+}
+
+struct refusal {
+	size_t count;
+	char first[2 * TOPOLOGY_NAME_BYTES + 8], status[32];
+};
+
+/* One finding for all pairs of a class: with eight GPUs there are 56 of them. */
+void doctor_p2p_refused(struct doctor *doctor)
+{
+	const struct topology *topology = doctor->topology;
+	struct refusal refused[TOPOLOGY_CLASS_COUNT] = { 0 };
+	size_t total = 0;
+
+	for (size_t i = 0; i < topology->pair_count; i++) {
+		const struct topology_pair *pair = &topology->pairs[i];
+		const char *from = topology->vertices[pair->from].name, *to = topology->vertices[pair->to].name;
+		struct refusal *at = &refused[topology_class_of(topology, pair->from, pair->to)];
+
+		total++;
+		if (pair->p2p_works || at->count++)
+			continue;
+		snprintf(at->first, sizeof(at->first), "%s>%s", from, to);
+		p2p_status(doctor, from, to, at->status, sizeof(at->status));
+	}
+	for (int c = 0; c < TOPOLOGY_CLASS_COUNT; c++) {
+		/* Across host bridges it often is by design; below one switch it is a loss. */
+		enum doctor_verdict verdict = c < TOPOLOGY_CLASS_PHB ? DOCTOR_WARNING : DOCTOR_NOTE;
+
+		if (refused[c].count)
+			doctor_add(doctor, verdict, refused[c].first, "P2P is refused in %zu pairs of class %s: %s",
+				   refused[c].count, topology_class_word((enum topology_class)c),
+				   reason_of(refused[c].status));
+	}
+	if (!total && doctor_count(topology, TOPOLOGY_GPU) > 1)
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the driver was not asked, or nothing was measured");
+}
+
+void doctor_p2p_slow(struct doctor *doctor)
+{
+	const struct topology *topology = doctor->topology;
+	size_t measured = 0, count = 0, worst = 0;
+	double worst_ratio = 0;
+
+	for (size_t i = 0; i < topology->pair_count; i++) {
+		const struct topology_pair *pair = &topology->pairs[i];
+		double ratio;
+
+		if (!pair->p2p_works || !pair->p2p.rate_Bps || !pair->host.rate_Bps)
+			continue;
+		measured++;
+		ratio = (double)pair->host.rate_Bps / (double)pair->p2p.rate_Bps;
+		count += ratio > SLOWER;
+		if (ratio > worst_ratio) {
+			worst_ratio = ratio;
+			worst = i;
+		}
+	}
+	if (count) {
+		const struct topology_pair *pair = &topology->pairs[worst];
+		char name[2 * TOPOLOGY_NAME_BYTES];
+
+		snprintf(name, sizeof(name), "%s>%s", topology->vertices[pair->from].name,
+			 topology->vertices[pair->to].name);
+		doctor_add(doctor, DOCTOR_WARNING, name,
+			   "P2P %.1f GB/s, through host memory %.1f GB/s; so in %zu of %zu pairs",
+			   doctor_GBps(pair->p2p.rate_Bps), doctor_GBps(pair->host.rate_Bps), count, measured);
+	} else if (!measured && doctor_count(topology, TOPOLOGY_GPU) > 1) {
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "no pair of GPUs was measured both ways");
+	}
+}
+
+void doctor_bar1(struct doctor *doctor)
+{
+	const struct topology *topology = doctor->topology;
+	size_t known = 0;
+
+	for (size_t i = 0; i < topology->vertex_count; i++) {
+		const struct topology_vertex *gpu = &topology->vertices[i];
+
+		if (gpu->kind != TOPOLOGY_GPU || !gpu->gpu.bar1_bytes || !gpu->memory_bytes)
+			continue;
+		known++;
+		if (gpu->gpu.bar1_bytes < gpu->memory_bytes / 2)
+			doctor_add(doctor, DOCTOR_WARNING, gpu->name, "BAR1 is %llu MiB for %llu MiB of memory",
+				   (unsigned long long)(gpu->gpu.bar1_bytes >> 20),
+				   (unsigned long long)(gpu->memory_bytes >> 20));
+	}
+	if (!known && doctor_count(topology, TOPOLOGY_GPU))
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the driver did not say how large BAR1 is");
+}
+
+void doctor_hidden_gpu(struct doctor *doctor)
+{
+	struct doctor_fact fact;
+	const char *at = NULL;
+	char bus_id[64];
+
+	while (doctor_next_fact(doctor, "hidden-gpu", &at, &fact)) {
+		doctor_fact_subject(&fact, bus_id, sizeof(bus_id));
+		doctor_add(doctor, DOCTOR_WARNING, bus_id, "on the bus, but the driver does not show it");
+	}
+}

@@ -1,0 +1,115 @@
+/* `tributary export`: the machine as an NCCL topology file. */
+#include "command/command.h"
+
+#include "command/file.h"
+#include "command/json.h"
+#include "command/source.h"
+#include "ncclxml/topology_xml.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum topology_xml_sockets sockets_of(const struct command_call *call)
+{
+	const char *word = command_value(call, "sockets");
+
+	if (!strcmp(word, "cpus"))
+		return TOPOLOGY_XML_SOCKETS_CPUS;
+	return strcmp(word, "switches") != 0 ? TOPOLOGY_XML_SOCKETS_AUTO : TOPOLOGY_XML_SOCKETS_SWITCHES;
+}
+
+static size_t count_links(const struct topology *topology, enum topology_provenance least)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < topology->link_count; i++)
+		count += topology->links[i].capacity[TOPOLOGY_UP].provenance >= least ||
+			 topology->links[i].capacity[TOPOLOGY_DOWN].provenance >= least;
+	return count;
+}
+
+static void print_summary(const struct source *source, const struct topology_xml_report *report)
+{
+	size_t measured = count_links(&source->topology, TOPOLOGY_AT_LEAST);
+
+	fprintf(stderr, "tributary: %zu of NCCL's 256 nodes; %zu of %zu links measured", report->node_count, measured,
+		source->topology.link_count);
+	if (source->profiled)
+		fprintf(stderr, " (%s)", source->profile_path);
+	fprintf(stderr, "; NCCL will be off by at most %.3f GB/s\n", report->worst_error_Bps / 1e9);
+	if (source->no_profile.text[0])
+		fprintf(stderr, "tributary: rates are nominal: %s\n", source->no_profile.text);
+	if (!report->sockets_as_switches)
+		return;
+	fprintf(stderr,
+		"tributary: sockets are written as PCI switches under one CPU, to give NCCL their measured rate\n");
+	if (report->changed_classes[0])
+		fprintf(stderr, "tributary: this changes path classes: %s\n", report->changed_classes);
+}
+
+static json_t *summary(const struct source *source, const struct topology_xml_report *report, const char *output)
+{
+	return json_pack("{so sI sI sI so sb ss sf}", "file", output ? json_text(output) : json_null(), "nodes",
+			 (json_int_t)report->node_count, "links", (json_int_t)source->topology.link_count,
+			 "measured_links", (json_int_t)count_links(&source->topology, TOPOLOGY_AT_LEAST), "profile",
+			 source->profiled ? json_text(source->profile_path) : json_null(), "sockets_as_switches",
+			 report->sockets_as_switches, "changed_classes", report->changed_classes, "worst_error_Bps",
+			 report->worst_error_Bps);
+}
+
+static int write_xml(const struct command_call *call, const struct source *source, FILE *out)
+{
+	const char *output = command_value(call, "output");
+	struct topology_xml_report report = { 0 };
+	struct diag diag = { 0 };
+	int status, r;
+	size_t bytes;
+	char *text;
+
+	r = topology_xml_write(&source->topology, sockets_of(call), &text, &bytes, &report, &diag);
+	if (r < 0)
+		return command_failed(&diag, r, "the machine cannot be written as an NCCL topology file");
+	status = file_put(output, text, bytes, out);
+	free(text);
+	if (status != COMMAND_OK)
+		return status;
+	if (command_given(call, "json"))
+		return json_print(summary(source, &report, output), out);
+	print_summary(source, &report);
+	return COMMAND_OK;
+}
+
+static int run(const struct command_call *call, FILE *out)
+{
+	const char *output = command_value(call, "output");
+	struct source source;
+	int status;
+
+	if (command_given(call, "json") && (!output || !strcmp(output, "-")))
+		return command_usage_error("export", "--json needs --output FILE: both would go to standard output");
+	status = source_load(call, SOURCE_PROFILE_ALONE, &source);
+	if (status != COMMAND_OK)
+		return status;
+	status = write_xml(call, &source, out);
+	source_fini(&source);
+	return status;
+}
+
+const struct command command_export = {
+	.name = "export",
+	.operands = "",
+	.help = "write a topology file that an unmodified NCCL takes (NCCL_TOPO_FILE)",
+	.about = "Every link gets the width and speed by which NCCL computes the rate nearest to its measurement. A "
+		 "summary goes "
+		 "to standard error.\n"
+		 "NCCL has a constant for the link between sockets. Where the measured rate is far from it, sockets "
+		 "can be "
+		 "written as PCI switches under one CPU, which gives NCCL the rate but changes classes of paths.",
+	.options = { COMMAND_OPTION_FROM,
+		     COMMAND_OPTION_PROFILE,
+		     { "output", "FILE", "where to write it; without it, or with -, to standard output", NULL },
+		     { "sockets", "auto|cpus|switches",
+		       "auto: as switches when that matters and the classes that change are acceptable", "auto" },
+		     { "json", NULL, "print the summary as JSON on standard output; needs --output", NULL } },
+	.run = run,
+};

@@ -1,0 +1,135 @@
+#include "command/file.h"
+
+#include "command/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FIRST_BYTES = 1 << 16 };
+
+static int read_all(int fd, size_t most, char **ret, size_t *ret_bytes)
+{
+	size_t room = FIRST_BYTES, bytes = 0;
+	char *text = malloc(room + 1), *more;
+	ssize_t n;
+
+	while (text) {
+		n = read(fd, text + bytes, room - bytes);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		bytes += (size_t)n;
+		if (bytes > most) {
+			free(text);
+			return -EFBIG;
+		}
+		if (bytes < room)
+			continue;
+		room *= 2;
+		more = realloc(text, room + 1);
+		if (!more)
+			free(text);
+		text = more;
+	}
+	if (!text)
+		return -ENOMEM;
+	if (n < 0) {
+		n = -errno;
+		free(text);
+		return (int)n;
+	}
+	text[bytes] = '\0';
+	*ret = text;
+	*ret_bytes = bytes;
+	return 0;
+}
+
+int file_read(const char *path, size_t most, char **ret, size_t *ret_bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), r;
+
+	if (fd < 0)
+		return -errno;
+	r = read_all(fd, most, ret, ret_bytes);
+	close(fd);
+	return r;
+}
+
+static int write_all(int fd, const char *text, size_t bytes)
+{
+	while (bytes) {
+		ssize_t n = write(fd, text, bytes);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		text += n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+static int write_directly(const char *path, const char *text, size_t bytes)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), r;
+
+	if (fd < 0)
+		return -errno;
+	r = write_all(fd, text, bytes);
+	if (close(fd) < 0 && !r)
+		r = -errno;
+	return r;
+}
+
+/* What open() would give a new file: mkstemp makes files that nobody else may read. */
+static mode_t usual_mode(void)
+{
+	mode_t mask = umask(0);
+
+	umask(mask);
+	return 0666 & ~mask;
+}
+
+int file_write(const char *path, const char *text, size_t bytes)
+{
+	char beside[PATH_MAX];
+	struct stat status;
+	int fd, r;
+
+	if (!stat(path, &status) && !S_ISREG(status.st_mode))
+		return write_directly(path, text, bytes);
+	if ((size_t)snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= sizeof(beside))
+		return -ENAMETOOLONG;
+	fd = mkostemp(beside, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = write_all(fd, text, bytes);
+	if (!r && (fchmod(fd, usual_mode()) < 0 || fsync(fd) < 0))
+		r = -errno;
+	if (close(fd) < 0 && !r)
+		r = -errno;
+	if (!r && rename(beside, path) < 0)
+		r = -errno;
+	if (r < 0)
+		unlink(beside);
+	return r;
+}
+
+int file_put(const char *path, const char *text, size_t bytes, FILE *out)
+{
+	int r;
+
+	if (!path || !strcmp(path, "-")) {
+		fwrite(text, 1, bytes, out);
+		return COMMAND_OK;
+	}
+	r = file_write(path, text, bytes);
+	return r < 0 ? command_failed(NULL, r, "\"%s\" cannot be written", path) : COMMAND_OK;
+}

@@ -1,0 +1,19 @@
+/* What several commands print as JSON. Keys are documented in docs/command.md and do not change their meaning. */
+#ifndef TRIBUTARY_COMMAND_JSON_H
+#define TRIBUTARY_COMMAND_JSON_H
+
+#include "tributary/topology.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+/* Prints and frees value; NULL: no memory. Returns an exit status. */
+int json_print(json_t *value, FILE *out);
+/* Text from outside, which need not be UTF-8: what is not becomes '?'. */
+json_t *json_text(const char *text);
+/* A count, or null where 0 means "not known". */
+json_t *json_known(uint64_t value);
+json_t *json_capacity(const struct topology_capacity *capacity);
+json_t *json_topology(const struct topology *topology);
+
+#endif

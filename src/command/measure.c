@@ -1,0 +1,264 @@
+/* `tributary measure`: what each link carries under contention, into the profile of this machine. */
+#include "command/command.h"
+
+#include "base/params.h"
+#include "base/parse.h"
+#include "base/clock.h"
+#include "command/file.h"
+#include "command/json.h"
+#include "command/measure_text.h"
+#include "command/source.h"
+#include "measure/measure.h"
+#include "measure/probe_cuda.h"
+#include "measure/probe_memory.h"
+#include "measure/simulate_probe.h"
+#include "profile/profile.h"
+#include "profile/store.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef TRIBUTARY_VERSION
+#define TRIBUTARY_VERSION "unknown"
+#endif
+
+enum { PROBES_MAX = 4, SECONDS_MAX = 3600, SEED = 1 };
+
+struct session {
+	struct topology topology;
+	struct probe *probes[PROBES_MAX];
+	size_t probe_count;
+	struct measure_report report;
+	struct diag no_gpu; /* why there is no GPU to measure; "" when there is */
+	bool simulated;
+	char path[PATH_MAX]; /* where the profile went; "" nowhere */
+};
+
+/* A signal handler reaches nothing else. */
+static volatile bool stop;
+
+static void on_signal(int number)
+{
+	(void)number;
+	stop = true;
+}
+
+/* The second Ctrl-C ends the program as usual. */
+static void catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+
+	stop = false;
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+static void release_signals(void)
+{
+	struct sigaction action = { .sa_handler = SIG_DFL };
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+static void session_fini(struct session *session)
+{
+	for (size_t i = 0; i < session->probe_count; i++)
+		session->probes[i]->ops->close(session->probes[i]);
+	measure_report_fini(&session->report);
+	topology_fini(&session->topology);
+}
+
+/* ----------------------------------------------------------------------------------------------------- what to ask */
+
+static int open_simulated(struct session *session, const char *folder)
+{
+	struct topology truth;
+	struct probe_rules rules;
+	struct diag diag = { 0 };
+	int status = COMMAND_OK, r;
+
+	session->simulated = true;
+	r = probe_simulated_read(folder, &truth, &rules, &diag);
+	if (r < 0)
+		return command_failed(&diag, r, "\"%s\" is no simulated machine", folder);
+	r = probe_simulated_hide(&truth, &session->topology);
+	if (!r)
+		r = probe_simulated_open(&truth, &rules, SEED, &session->probes[0]);
+	if (r < 0) {
+		status = command_failed(NULL, r, "\"%s\" cannot be simulated", folder);
+	} else {
+		session->probes[0]->stop = &stop;
+		session->probe_count = 1;
+	}
+	topology_fini(&truth);
+	return status;
+}
+
+static int open_here(struct session *session)
+{
+	struct diag diag = { 0 };
+	int r;
+
+	r = discover(NULL, &session->topology, NULL, &(enum discover_source){ DISCOVER_HERE }, &diag);
+	if (r < 0)
+		return command_failed(&diag, r, "this machine cannot be looked at");
+	r = probe_cuda_open(&session->topology, &stop, &session->probes[session->probe_count], &session->no_gpu);
+	if (!r)
+		session->probe_count++;
+	else if (!session->no_gpu.text[0])
+		diag_set(&session->no_gpu, 0, 0, "%s", strerror(-r));
+	r = probe_memory_open(&session->topology, &stop, &session->probes[session->probe_count], &diag);
+	if (r < 0)
+		return command_failed(&diag, r, "memory cannot be measured");
+	session->probe_count++;
+	return COMMAND_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ keep */
+
+/* What is known of this machine from before, where this time there is nothing better. */
+static void add_known(const struct params *params, const struct fingerprint *now, struct topology *topology)
+{
+	struct profile before;
+	struct diag why = { 0 };
+	char path[PATH_MAX];
+
+	profile_init(&before);
+	if (!store_find(params, now, &before, path, sizeof(path), &why)) {
+		struct topology fresh = *topology;
+
+		source_merge(&fresh, &before.topology);
+		*topology = before.topology;
+		before.topology = fresh;
+	}
+	profile_fini(&before);
+}
+
+/* A simulated machine has no fingerprint but what it says it is. */
+static int take_fingerprint(const struct session *session, struct fingerprint *ret)
+{
+	static const char text[] = "cpu simulated=1\n";
+
+	return session->simulated ? fingerprint_of_text(text, sizeof(text) - 1, ret) : fingerprint_take("", ret);
+}
+
+static int save(const struct command_call *call, struct session *session, int64_t date_s)
+{
+	const char *output = command_value(call, "output");
+	struct profile profile;
+	struct diag why = { 0 };
+	struct params params;
+	int r;
+
+	/* Nothing was measured, or nothing that is. */
+	if ((session->report.stopped && !session->report.run_count) || (session->simulated && !output))
+		return COMMAND_OK;
+	command_load_params(&params);
+	profile_init(&profile);
+	r = take_fingerprint(session, &profile.fingerprint);
+	if (r < 0) {
+		profile_fini(&profile);
+		return command_failed(NULL, r, "the machine's fingerprint cannot be taken");
+	}
+	if (session->report.stopped && !session->simulated)
+		add_known(&params, &profile.fingerprint, &session->topology);
+	profile.date_s = date_s;
+	snprintf(profile.measured_by, sizeof(profile.measured_by), "tributary %s", TRIBUTARY_VERSION);
+	/* Lent: taken back below. */
+	profile.topology = session->topology;
+	r = store_save(&params, &profile, output, session->path, sizeof(session->path), &why);
+	topology_init(&profile.topology);
+	profile_fini(&profile);
+	return r < 0 ? command_failed(&why, r, "the profile cannot be written") : COMMAND_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- run */
+
+static int get_budget(const struct command_call *call, uint64_t *ret_ns)
+{
+	const char *text = command_value(call, "seconds");
+
+	*ret_ns = 0;
+	if (!text)
+		return COMMAND_OK;
+	if (parse_seconds(text, NS_PER_S, SECONDS_MAX * NS_PER_S, ret_ns) < 0)
+		return command_usage_error("measure", "--seconds is \"%s\", expected 1 to %d", text, SECONDS_MAX);
+	return COMMAND_OK;
+}
+
+static int measure(const struct command_call *call, struct session *session, uint64_t budget_ns, FILE *out)
+{
+	struct measure_text progress = { .out = stderr, .shown = isatty(STDERR_FILENO) != 0 };
+	struct measure_options options = {
+		.budget_ns = budget_ns,
+		.quick = command_given(call, "quick"),
+		.progress = measure_text_progress,
+		.progress_arg = &progress,
+		.stop = &stop,
+		.date_s = (int64_t)time(NULL),
+	};
+	int status, r;
+
+	if (session->no_gpu.text[0] && !command_given(call, "json"))
+		fprintf(out, "no GPU found: %s\n", session->no_gpu.text);
+	catch_signals();
+	r = measure_run(&session->topology, session->probes, session->probe_count, &options, &session->report);
+	release_signals();
+	measure_text_end(&progress);
+	if (r < 0)
+		return command_failed(NULL, r, "the measurement failed");
+	status = save(call, session, options.date_s);
+	if (command_given(call, "json"))
+		r = measure_print_json(&session->topology, &session->report, session->path,
+				       session->no_gpu.text[0] ? session->no_gpu.text : NULL, out);
+	else
+		r = measure_print(call, &session->topology, &session->report, session->path, out);
+	if (status == COMMAND_OK && session->report.stopped) {
+		fprintf(stderr, "tributary: interrupted: %s\n",
+			session->path[0] ? "what was known by then is kept" : "nothing is kept");
+		status = COMMAND_FAILED;
+	}
+	return status != COMMAND_OK ? status : r;
+}
+
+static int run(const struct command_call *call, FILE *out)
+{
+	const char *folder = command_value(call, "simulate");
+	struct session session = { 0 };
+	uint64_t budget_ns;
+	int status = get_budget(call, &budget_ns);
+
+	if (status != COMMAND_OK)
+		return status;
+	topology_init(&session.topology);
+	status = folder ? open_simulated(&session, folder) : open_here(&session);
+	if (status == COMMAND_OK)
+		status = measure(call, &session, budget_ns, out);
+	session_fini(&session);
+	return status;
+}
+
+const struct command command_measure = {
+	.name = "measure",
+	.operands = "",
+	.help = "measure what each link carries under contention, and keep it as this machine's profile",
+	.about = "Takes less than a minute. Do not use the machine meanwhile: rates that a neighbour disturbs are "
+		 "measured again, "
+		 "and named when that does not help. Ctrl-C ends it and keeps what is known.\n"
+		 "Without a GPU it measures the memory.",
+	.options = { { "quick", NULL, "10 seconds, and only what matters most", NULL },
+		     { "seconds", "SECONDS", "time for the whole; without it 60, or 10 with --quick", NULL },
+		     { "output", "FILE", "write the profile there; without it into the state directory", NULL },
+		     { "simulate", "FOLDER", "measure a simulated machine: FOLDER/machine.topology and FOLDER/rules",
+		       NULL },
+		     COMMAND_OPTION_JSON,
+		     COMMAND_OPTION_COLOR },
+	.run = run,
+};

@@ -1,0 +1,178 @@
+#include "command/measure_text.h"
+
+#include "command/command.h"
+#include "command/json.h"
+#include "command/show/view.h"
+#include "command/term.h"
+
+#include <string.h>
+
+enum { BAR_CELLS = 30, WHAT_COLUMNS = 40 };
+
+static const char *const finding_words[MEASURE_FINDING_KIND_COUNT] = {
+	[MEASURE_DISTURBED] = "disturbed",
+	[MEASURE_CONTRADICTION] = "contradiction",
+	[MEASURE_NOT_MEASURABLE] = "not-measurable",
+};
+
+void measure_text_progress(void *arg, size_t done, size_t total, const char *what)
+{
+	struct measure_text *text = arg;
+	size_t cells = total ? done * BAR_CELLS / total : 0;
+
+	if (!text->shown)
+		return;
+	/* How many repetitions it takes is an estimate. */
+	if (cells > BAR_CELLS)
+		cells = BAR_CELLS;
+	fputs("\r[", text->out);
+	for (size_t i = 0; i < BAR_CELLS; i++)
+		fputc(i < cells ? '#' : '.', text->out);
+	fprintf(text->out, "] %3zu of %zu  %-*.*s", done, total, WHAT_COLUMNS, WHAT_COLUMNS, what ? what : "");
+	fflush(text->out);
+	text->drawn = true;
+}
+
+void measure_text_end(struct measure_text *text)
+{
+	if (text->drawn)
+		fprintf(text->out, "\r%*s\r", BAR_CELLS + WHAT_COLUMNS + 20, "");
+	fflush(text->out);
+	text->drawn = false;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- table */
+
+/* The measured limit that a directed link is one of the members of; NULL. */
+static const struct topology_limit *limit_of(const struct topology *topology, uint32_t directed)
+{
+	for (size_t i = 0; i < topology->limit_count; i++) {
+		const struct topology_limit *limit = &topology->limits[i];
+
+		for (size_t j = 0; j < limit->member_count && limit->capacity.provenance == TOPOLOGY_MEASURED; j++) {
+			if (limit->members[j] == directed)
+				return limit;
+		}
+	}
+	return NULL;
+}
+
+static void limited_by(const struct topology *topology, uint32_t directed, char *text, size_t text_bytes)
+{
+	enum topology_provenance provenance = topology->links[directed / 2].capacity[directed % 2].provenance;
+	const struct topology_limit *limit = limit_of(topology, directed);
+
+	if (provenance == TOPOLOGY_MEASURED)
+		snprintf(text, text_bytes, "itself");
+	else if (provenance < TOPOLOGY_AT_LEAST)
+		snprintf(text, text_bytes, "not measured");
+	else if (limit)
+		snprintf(text, text_bytes, "at least: %s was the limit", limit->name);
+	else
+		snprintf(text, text_bytes, "at least: something else was the limit");
+}
+
+static void print_row(const struct topology *topology, uint32_t directed, size_t columns, const struct term *term,
+		      FILE *out)
+{
+	const struct topology_link *link = &topology->links[directed / 2];
+	const struct topology_capacity *capacity = &link->capacity[directed % 2];
+	char name[2 * TOPOLOGY_NAME_BYTES + 16] = "", clean[2 * TOPOLOGY_NAME_BYTES + 16], rate[24], nominal[24],
+					    share[16] = "", by[TOPOLOGY_NAME_BYTES + 40];
+	bool measured = capacity->provenance >= TOPOLOGY_AT_LEAST;
+
+	(void)topology_directed_name(topology, directed, name, sizeof(name));
+	term_clean(name, clean, sizeof(clean));
+	limited_by(topology, directed, name, sizeof(name));
+	term_clean(name, by, sizeof(by));
+	view_rate(link->nominal_Bps, nominal, sizeof(nominal));
+	view_rate_of(capacity, term->utf8, rate, sizeof(rate));
+	if (link->nominal_Bps && measured)
+		snprintf(share, sizeof(share), "%.0f %%", 100 * (double)capacity->rate_Bps / (double)link->nominal_Bps);
+	/* printf counts bytes: the sign of a lower bound is one column of several. */
+	fprintf(out, "%-*s  %7s  %*s  %6s  %s\n", (int)columns, clean, link->nominal_Bps ? nominal : "-",
+		(int)(8 + strlen(rate) - term_width(rate)), measured ? rate : "-", share, by);
+}
+
+static void print_links(const struct topology *topology, const struct term *term, FILE *out)
+{
+	char name[2 * TOPOLOGY_NAME_BYTES + 16];
+	size_t columns = strlen("link");
+
+	for (uint32_t i = 0; i < 2 * topology->link_count; i++) {
+		if (!topology_directed_name(topology, i, name, sizeof(name)) && strlen(name) > columns)
+			columns = strlen(name);
+	}
+	fprintf(out, "%s%-*s  %7s  %8s  %6s  %s%s\n", term_on(term, TERM_BOLD), (int)columns, "link, GB/s", "nominal",
+		"measured", "share", "limited by", term_off(term));
+	for (uint32_t i = 0; i < 2 * topology->link_count; i++) {
+		/* A host bridge's way to its CPU has no rate of its own to speak of, unless one was found. */
+		if (topology->links[i / 2].kind != TOPOLOGY_LINK_INTERNAL ||
+		    topology->links[i / 2].capacity[i % 2].rate_Bps)
+			print_row(topology, i, columns, term, out);
+	}
+}
+
+static void print_limits(const struct topology *topology, FILE *out)
+{
+	char rate[24], name[TOPOLOGY_NAME_BYTES];
+	bool any = false;
+
+	for (size_t i = 0; i < topology->limit_count; i++) {
+		const struct topology_limit *limit = &topology->limits[i];
+
+		if (limit->capacity.provenance < TOPOLOGY_AT_LEAST)
+			continue;
+		view_rate_of(&limit->capacity, false, rate, sizeof(rate));
+		term_clean(limit->name, name, sizeof(name));
+		fprintf(out, "%s%s  %s GB/s together\n", any ? "" : "\n", name, rate);
+		any = true;
+	}
+}
+
+static void print_findings(const struct measure_report *report, FILE *out)
+{
+	for (size_t i = 0; i < report->finding_count; i++)
+		fprintf(out, "%s%s: %s: %s\n", i ? "" : "\n", finding_words[report->findings[i].kind],
+			report->findings[i].subject, report->findings[i].text);
+}
+
+int measure_print(const struct command_call *call, const struct topology *topology, const struct measure_report *report,
+		  const char *path, FILE *out)
+{
+	struct term term = term_of(call, out);
+
+	print_links(topology, &term, out);
+	print_limits(topology, out);
+	print_findings(report, out);
+	fprintf(out, "\n%zu experiments, %zu runs, %zu repeated, %.1f s%s\n", report->experiment_count,
+		report->run_count, report->repeat_count, (double)report->time_ns / 1e9,
+		report->stopped       ? "; interrupted"
+		: report->out_of_time ? "; out of time, the rest is not measured"
+				      : "");
+	if (*path)
+		fprintf(out, "profile: %s\n", path);
+	return COMMAND_OK;
+}
+
+int measure_print_json(const struct topology *topology, const struct measure_report *report, const char *path,
+		       const char *no_gpu, FILE *out)
+{
+	json_t *value = json_topology(topology), *findings = json_array();
+
+	for (size_t i = 0; i < report->finding_count; i++) {
+		const struct measure_finding *at = &report->findings[i];
+
+		json_array_append_new(findings, json_pack("{ss so so}", "kind", finding_words[at->kind], "subject",
+							  json_text(at->subject), "text", json_text(at->text)));
+	}
+	json_object_set_new(value, "measurement",
+			    json_pack("{sI sI sI sf sb sb so}", "experiments", (json_int_t)report->experiment_count,
+				      "runs", (json_int_t)report->run_count, "repeats",
+				      (json_int_t)report->repeat_count, "seconds", (double)report->time_ns / 1e9,
+				      "stopped", report->stopped, "out_of_time", report->out_of_time, "findings",
+				      findings));
+	json_object_set_new(value, "profile", *path ? json_text(path) : json_null());
+	json_object_set_new(value, "no_gpu", no_gpu ? json_text(no_gpu) : json_null());
+	return json_print(value, out);
+}

@@ -1,0 +1,27 @@
+/* What `tributary measure` says: a bar while it runs, a table at the end. */
+#ifndef TRIBUTARY_COMMAND_MEASURE_TEXT_H
+#define TRIBUTARY_COMMAND_MEASURE_TEXT_H
+
+#include "measure/measure.h"
+
+#include <stdio.h>
+
+struct command_call;
+
+struct measure_text {
+	FILE *out;
+	bool shown; /* out is a terminal */
+	bool drawn;
+};
+
+/* For struct measure_options; arg is a struct measure_text. */
+void measure_text_progress(void *arg, size_t done, size_t total, const char *what);
+void measure_text_end(struct measure_text *text);
+
+/* Both return an exit status. path "": no profile was written. */
+int measure_print(const struct command_call *call, const struct topology *topology, const struct measure_report *report,
+		  const char *path, FILE *out);
+int measure_print_json(const struct topology *topology, const struct measure_report *report, const char *path,
+		       const char *no_gpu, FILE *out);
+
+#endif

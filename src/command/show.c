@@ -1,0 +1,130 @@
+/* `tributary show`: pictures of a machine. */
+#include "command/command.h"
+
+#include "command/file.h"
+#include "command/json.h"
+#include "command/show/pictures.h"
+#include "command/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum picture { PICTURE_SVG, PICTURE_DOT, PICTURE_HTML, PICTURE_COUNT };
+static const char *const picture_options[PICTURE_COUNT] = { "svg", "dot", "html" };
+
+static int draw(const struct view *view, enum picture picture, const char *path, FILE *out)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *memory = open_memstream(&text, &bytes);
+	int status, r = 0;
+
+	if (!memory)
+		return command_failed(NULL, 0, "there is no memory for the picture");
+	if (picture == PICTURE_SVG)
+		r = svg_print(view, false, memory);
+	else if (picture == PICTURE_HTML)
+		r = html_print(view, memory);
+	else
+		dot_print(view, memory);
+	if (fclose(memory) || r < 0)
+		status = command_failed(NULL, r, "the picture cannot be drawn");
+	else
+		status = file_put(path, text, bytes, out);
+	free(text);
+	return status;
+}
+
+static json_t *lane_of(const struct view_lane *lane)
+{
+	return json_pack("{so sb}", "share_of_nominal", lane->share >= 0 ? json_real(lane->share) : json_null(),
+			 "bottleneck", lane->bottleneck);
+}
+
+static int print_json(const struct view *view, const struct source *source, FILE *out)
+{
+	json_t *value = json_topology(view->topology), *links = json_object_get(value, "links");
+	char text[512];
+
+	for (size_t i = 0; i < view->topology->link_count; i++) {
+		json_t *link = json_array_get(links, i);
+
+		json_object_update_new(json_object_get(link, "up"), lane_of(&view->lanes[2 * i]));
+		json_object_update_new(json_object_get(link, "down"), lane_of(&view->lanes[2 * i + 1]));
+	}
+	view_bottleneck(view, true, text, sizeof(text));
+	json_object_set_new(value, "bottleneck", *text ? json_text(text) : json_null());
+	json_object_set_new(value, "bottleneck_pair_Bps", json_known(view->bottleneck_pair_Bps));
+	json_object_set_new(value, "profile", source->profiled ? json_text(source->profile_path) : json_null());
+	return json_print(value, out);
+}
+
+static int show(const struct command_call *call, const struct source *source, FILE *out)
+{
+	struct term term = term_of(call, out);
+	int status = COMMAND_OK, r;
+	bool drawn = false;
+	struct view view;
+
+	r = view_make(&source->topology, &view);
+	if (r < 0)
+		return command_failed(NULL, r, "the picture cannot be drawn");
+	for (int i = 0; i < PICTURE_COUNT && status == COMMAND_OK; i++) {
+		const char *path = command_value(call, picture_options[i]);
+
+		if (path)
+			status = draw(&view, (enum picture)i, path, out);
+		drawn |= path != NULL;
+	}
+	if (status == COMMAND_OK && command_given(call, "json"))
+		status = print_json(&view, source, out);
+	else if (status == COMMAND_OK && !drawn)
+		status = tree_print(&view, &term, out) < 0 ? COMMAND_FAILED : COMMAND_OK;
+	view_free(&view);
+	if (status == COMMAND_OK && source->no_profile.text[0])
+		fprintf(stderr, "tributary: rates are nominal: %s\n", source->no_profile.text);
+	return status;
+}
+
+/* A title: the graph's own name, or that of the file it is from. */
+static void name_machine(const char *path, struct topology *topology)
+{
+	const char *slash;
+
+	if (!path || topology->name[0])
+		return;
+	slash = strrchr(path, '/');
+	snprintf(topology->name, sizeof(topology->name), "%s", slash ? slash + 1 : path);
+}
+
+static int run(const struct command_call *call, FILE *out)
+{
+	struct source source;
+	int status = source_load(call, SOURCE_PROFILE_ALONE, &source);
+
+	if (status != COMMAND_OK)
+		return status;
+	name_machine(command_value(call, "from"), &source.topology);
+	status = show(call, &source, out);
+	source_fini(&source);
+	return status;
+}
+
+const struct command command_show = {
+	.name = "show",
+	.operands = "",
+	.help = "draw the machine: what each link carries, and where the bottleneck is",
+	.about = "Without --svg, --dot or --html: a tree of text with a bar of measured over nominal rate at each "
+		 "link. With a "
+		 "profile and no --from: the machine that the profile describes.\n"
+		 "The bottleneck is the link that leaves each pair of GPUs least when all exchange data with all "
+		 "others.",
+	.options = { COMMAND_OPTION_FROM,
+		     COMMAND_OPTION_PROFILE,
+		     { "svg", "FILE", "a picture: thickness is capacity, colour is measured over nominal", NULL },
+		     { "dot", "FILE", "for graphviz", NULL },
+		     { "html", "FILE", "one page that needs no network: zoom, numbers on hover, a table", NULL },
+		     COMMAND_OPTION_JSON,
+		     COMMAND_OPTION_COLOR },
+	.run = run,
+};

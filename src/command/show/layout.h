@@ -1,0 +1,42 @@
+/*
+ * Where everything stands in a drawn machine. CPUs are bars at the top with their memory above them; below, nested
+ * bars of host bridges and switches, each as wide as what hangs below it, so that every link of the tree is straight;
+ * devices in one row; NVSwitches and networks below them. Pure. Lengths in pixels.
+ */
+#ifndef TRIBUTARY_COMMAND_SHOW_LAYOUT_H
+#define TRIBUTARY_COMMAND_SHOW_LAYOUT_H
+
+#include "command/show/view.h"
+
+struct layout_box {
+	double x, y, width, height;
+};
+
+/* The way of a link: straight from (x0, y0) to (x1, y1), or bent by the two control points. */
+struct layout_line {
+	double x0, y0, x1, y1;
+	double cx0, cy0, cx1, cy1; /* control points of the curve */
+	bool curved;
+	bool horizontal; /* between sockets: lanes lie above each other */
+	bool reversed;   /* `lower` is at the right, or above */
+	bool labelled;   /* there is room for words beside it */
+	double label_x, label_y;
+	bool label_centred;
+};
+
+struct layout {
+	struct layout_box *boxes;  /* by vertex */
+	struct layout_box *panels; /* by vertex: around a root and all below it; width 0: none */
+	struct layout_line *lines; /* by link */
+	struct layout_box drawing; /* all of them */
+};
+
+int layout_make(const struct view *view, double top, struct layout *ret);
+void layout_free(struct layout *layout);
+
+/* Thickness of a lane of this rate in a machine whose fastest link has that one: that of a round pipe. */
+double layout_thickness(uint64_t rate_Bps, uint64_t fastest_Bps);
+
+enum { LAYOUT_LANE_MAX = 24, LAYOUT_LANE_GAP = 3, LAYOUT_MARGIN = 36 };
+
+#endif

@@ -1,0 +1,335 @@
+/* The machine as a tree of text. */
+#include "command/show/pictures.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BAR_CELLS = 10, KIND_COLUMNS = 9, RATE_COLUMNS = 7, LINE_BYTES = 512, PREFIX_BYTES = 256, PAIRS_MAX = 16 };
+
+struct tree {
+	const struct view *view;
+	const struct term *term;
+	FILE *out;
+	size_t left_columns; /* of names, lines of the tree included */
+};
+
+static const enum term_colour colours[VIEW_BAND_COUNT] = {
+	[VIEW_FULL] = TERM_BLUE,   [VIEW_GOOD] = TERM_CYAN, [VIEW_FAIR] = TERM_YELLOW,
+	[VIEW_POOR] = TERM_ORANGE, [VIEW_BAD] = TERM_RED,   [VIEW_UNMEASURED] = TERM_DIM,
+};
+
+static void pad(FILE *out, const char *text, size_t columns, bool right)
+{
+	size_t width = term_width(text);
+	int spaces = width < columns ? (int)(columns - width) : 0;
+
+	fprintf(out, "%*s%s%*s", right ? spaces : 0, "", text, right ? 0 : spaces, "");
+}
+
+/* Cells in eighths; what is left of the nominal rate is shaded. */
+static void print_bar(const struct tree *tree, double share, enum view_band band, bool bound)
+{
+	static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
+	const struct term *term = tree->term;
+	size_t units, cells;
+	char percent[16];
+
+	if (share < 0) {
+		fprintf(tree->out, "%*s", BAR_CELLS + 7, "");
+		return;
+	}
+	units = share >= 1 ? 8 * BAR_CELLS : (size_t)(share * 8 * BAR_CELLS + 0.5);
+	if (!term->utf8)
+		units = (units + 4) / 8 * 8;
+	fputs(term_on(term, colours[band]), tree->out);
+	for (cells = 0; cells < units / 8; cells++)
+		fputs(term->utf8 ? "█" : "#", tree->out);
+	if (units % 8) {
+		fputs(eighths[units % 8], tree->out);
+		cells++;
+	}
+	fputs(term_off(term), tree->out);
+	fputs(term_on(term, TERM_DIM), tree->out);
+	for (; cells < BAR_CELLS; cells++)
+		fputs(term->utf8 ? "░" : ".", tree->out);
+	fputs(term_off(term), tree->out);
+	snprintf(percent, sizeof(percent), "%s%.0f", !bound ? "" : term->utf8 ? "≥" : ">=", share * 100);
+	fputc(' ', tree->out);
+	pad(tree->out, percent, 4, true);
+	fputs(" %", tree->out);
+}
+
+static void print_link(const struct tree *tree, uint32_t index)
+{
+	const struct view *view = tree->view;
+	const struct topology_link *link = &view->topology->links[index];
+	char words[32], up[24], down[24], degraded[80];
+	const struct term *term = tree->term;
+	enum topology_direction worse = view_worse(view, index);
+	const struct view_lane *lane = &view->lanes[topology_directed(index, worse)];
+
+	view_link_words(view->topology, link, words, sizeof(words));
+	view_rate_of(&link->capacity[TOPOLOGY_UP], term->utf8, up, sizeof(up));
+	view_rate_of(&link->capacity[TOPOLOGY_DOWN], term->utf8, down, sizeof(down));
+	view_degraded(view->topology, link, degraded, sizeof(degraded));
+	pad(tree->out, words, KIND_COLUMNS, false);
+	fputs("  ", tree->out);
+	pad(tree->out, up, RATE_COLUMNS, true);
+	fputs("  ", tree->out);
+	pad(tree->out, down, RATE_COLUMNS, true);
+	fputs("  ", tree->out);
+	print_bar(tree, lane->share, lane->band, link->capacity[worse].provenance == TOPOLOGY_AT_LEAST);
+	if (degraded[0])
+		fprintf(tree->out, "  %s%s%s", term_on(term, TERM_RED), degraded, term_off(term));
+	if (view->lanes[2 * index].bottleneck || view->lanes[2 * index + 1].bottleneck)
+		fprintf(tree->out, "  %s%s bottleneck%s", term_on(term, TERM_BOLD), term->utf8 ? "◀" : "<",
+			term_off(term));
+}
+
+/* Lines of a terminal end without spaces: they are built whole first. */
+static void end_line(FILE *out, char *line, size_t bytes)
+{
+	while (bytes && line[bytes - 1] == ' ')
+		bytes--;
+	fwrite(line, 1, bytes, out);
+	fputc('\n', out);
+}
+
+static void vertex_text(const struct tree *tree, uint32_t vertex, const char *prefix, char *text, size_t text_bytes)
+{
+	const struct topology_vertex *at = &tree->view->topology->vertices[vertex];
+	char name[TOPOLOGY_NAME_BYTES], words[TOPOLOGY_TEXT_BYTES + 80], clean[TOPOLOGY_TEXT_BYTES + 80];
+
+	term_clean(at->name, name, sizeof(name));
+	view_vertex_words(at, words, sizeof(words));
+	term_clean(words, clean, sizeof(clean));
+	snprintf(text, text_bytes, "%s%s%s%s", prefix, name, *clean ? "  " : "", clean);
+}
+
+static int print_vertex(const struct tree *tree, uint32_t vertex, const char *prefix)
+{
+	uint32_t link = tree->view->parent[vertex] == TOPOLOGY_NONE ? TOPOLOGY_NONE : view_link_up(tree->view, vertex);
+	char text[LINE_BYTES], *line = NULL;
+	struct tree inner = *tree;
+	size_t bytes = 0;
+
+	vertex_text(tree, vertex, prefix, text, sizeof(text));
+	inner.out = open_memstream(&line, &bytes);
+	if (!inner.out)
+		return -ENOMEM;
+	if (link == TOPOLOGY_NONE) {
+		fprintf(inner.out, "%s%s%s", term_on(tree->term, TERM_BOLD), text, term_off(tree->term));
+	} else {
+		pad(inner.out, text, tree->left_columns + 2, false);
+		print_link(&inner, link);
+	}
+	fclose(inner.out);
+	end_line(tree->out, line, bytes);
+	free(line);
+	return 0;
+}
+
+/* The lines before a child's name, and before the names of its own children. */
+static void grow_prefix(const struct term *term, const char *prefix, bool last, bool below, char *ret, size_t ret_bytes)
+{
+	const char *utf8 = below ? last ? "   " : "│  " : last ? "└─ " : "├─ ";
+	const char *plain = below ? last ? "   " : "|  " : last ? "`- " : "|- ";
+
+	snprintf(ret, ret_bytes, "%s%s", prefix, term->utf8 ? utf8 : plain);
+}
+
+/* Measures with out NULL, prints otherwise. Depth is bounded by the prefix. */
+static int walk(struct tree *tree, uint32_t vertex, const char *own, const char *below)
+{
+	char child_own[PREFIX_BYTES], child_below[PREFIX_BYTES], text[LINE_BYTES];
+	const struct view *view = tree->view;
+	int r = 0;
+
+	if (tree->out) {
+		r = print_vertex(tree, vertex, own);
+	} else {
+		vertex_text(tree, vertex, own, text, sizeof(text));
+		if (view->parent[vertex] != TOPOLOGY_NONE && term_width(text) > tree->left_columns)
+			tree->left_columns = term_width(text);
+	}
+	for (uint32_t child = view->first_child[vertex]; child != TOPOLOGY_NONE && r >= 0;
+	     child = view->next_sibling[child]) {
+		bool last = view->next_sibling[child] == TOPOLOGY_NONE;
+
+		grow_prefix(tree->term, below, last, false, child_own, sizeof(child_own));
+		grow_prefix(tree->term, below, last, true, child_below, sizeof(child_below));
+		r = walk(tree, child, child_own, child_below);
+	}
+	return r;
+}
+
+static int print_other_links(const struct tree *tree)
+{
+	const struct topology *topology = tree->view->topology;
+	bool any = false;
+
+	for (uint32_t i = 0; i < topology->link_count; i++) {
+		const char *lower = topology->vertices[topology->links[i].lower].name;
+		const char *upper = topology->vertices[topology->links[i].upper].name;
+		char name[2 * TOPOLOGY_NAME_BYTES + 16], clean[2 * TOPOLOGY_NAME_BYTES + 16], *line = NULL;
+		struct tree inner = *tree;
+		size_t bytes = 0;
+
+		if (view_is_tree_link(tree->view, i))
+			continue;
+		snprintf(name, sizeof(name), "%s %s %s", lower, tree->term->utf8 ? "↔" : "--", upper);
+		term_clean(name, clean, sizeof(clean));
+		inner.out = open_memstream(&line, &bytes);
+		if (!inner.out)
+			return -ENOMEM;
+		pad(inner.out, clean, tree->left_columns + 2, false);
+		print_link(&inner, i);
+		fclose(inner.out);
+		if (!any)
+			fputc('\n', tree->out);
+		any = true;
+		end_line(tree->out, line, bytes);
+		free(line);
+	}
+	return 0;
+}
+
+/* What cannot be had all at once, as far as it was measured. */
+static void print_limits(const struct tree *tree)
+{
+	const struct topology *topology = tree->view->topology;
+	char name[2 * TOPOLOGY_NAME_BYTES + 16], clean[2 * TOPOLOGY_NAME_BYTES + 16], rate[24];
+	bool any = false;
+
+	for (size_t i = 0; i < topology->limit_count; i++) {
+		const struct topology_limit *limit = &topology->limits[i];
+
+		if (limit->capacity.provenance < TOPOLOGY_AT_LEAST)
+			continue;
+		view_rate_of(&limit->capacity, tree->term->utf8, rate, sizeof(rate));
+		term_clean(limit->name, clean, sizeof(clean));
+		fprintf(tree->out, "%s%s: %s GB/s together:", any ? "" : "\n", clean, rate);
+		any = true;
+		for (size_t j = 0; j < limit->member_count; j++) {
+			if (topology_directed_name(topology, limit->members[j], name, sizeof(name)))
+				continue;
+			term_clean(name, clean, sizeof(clean));
+			fprintf(tree->out, " %s", clean);
+		}
+		fputc('\n', tree->out);
+	}
+}
+
+/* What a pair of GPUs gets, the better of its two ways; the class alone where nothing was measured. */
+static void pair_text(const struct topology *topology, uint32_t from, uint32_t to, char *text, size_t text_bytes)
+{
+	const char *word = topology_class_word(topology_class_of(topology, from, to));
+	uint32_t index = topology_find_pair(topology, from, to);
+	const struct topology_pair *pair = index != TOPOLOGY_NONE ? &topology->pairs[index] : NULL;
+	bool host = pair && (!pair->p2p_works || pair->host.rate_Bps > pair->p2p.rate_Bps);
+	char rate[24];
+
+	if (from == to) {
+		snprintf(text, text_bytes, "-");
+	} else if (pair && (pair->p2p.rate_Bps || pair->host.rate_Bps)) {
+		view_rate(host ? pair->host.rate_Bps : pair->p2p.rate_Bps, rate, sizeof(rate));
+		snprintf(text, text_bytes, "%s%s %s", word, host ? "*" : "", rate);
+	} else {
+		snprintf(text, text_bytes, "%s%s", word, pair && !pair->p2p_works ? "*" : "");
+	}
+}
+
+static int print_pairs(const struct tree *tree)
+{
+	const struct topology *topology = tree->view->topology;
+	char text[40], clean[TOPOLOGY_NAME_BYTES];
+	bool host = false;
+	uint32_t *gpus;
+	size_t count;
+	int r = topology_list(topology, TOPOLOGY_GPU, &gpus, &count);
+
+	if (r < 0)
+		return r;
+	if (count > 1 && count <= PAIRS_MAX) {
+		fputs("\nfrom \\ to", tree->out);
+		for (size_t i = 0; i < count; i++) {
+			term_clean(topology->vertices[gpus[i]].name, clean, sizeof(clean));
+			fprintf(tree->out, "  %10s", clean);
+		}
+		for (size_t i = 0; i < count; i++) {
+			term_clean(topology->vertices[gpus[i]].name, clean, sizeof(clean));
+			fprintf(tree->out, "\n%-9s", clean);
+			for (size_t j = 0; j < count; j++) {
+				pair_text(topology, gpus[i], gpus[j], text, sizeof(text));
+				host |= strchr(text, '*') != NULL;
+				fprintf(tree->out, "  %10s", text);
+			}
+		}
+		fprintf(tree->out, "\n%s", host ? "* through host memory\n" : "");
+	}
+	free(gpus);
+	return 0;
+}
+
+static void print_head(const struct tree *tree)
+{
+	const struct topology *topology = tree->view->topology;
+	char census[160], date[24], name[TOPOLOGY_NAME_BYTES];
+
+	view_census(topology, census, sizeof(census));
+	view_date(tree->view->date_s, date, sizeof(date));
+	term_clean(topology->name[0] ? topology->name : "this machine", name, sizeof(name));
+	fprintf(tree->out, "%s%s%s: %s", term_on(tree->term, TERM_BOLD), name, term_off(tree->term), census);
+	if (tree->view->measured_links)
+		fprintf(tree->out, "; %zu of %zu links measured%s%s", tree->view->measured_links, topology->link_count,
+			*date ? ", " : "", date);
+	else
+		fputs("; nothing measured, rates are nominal", tree->out);
+	fputs("\n\n", tree->out);
+	pad(tree->out, "", tree->left_columns + 2, false);
+	fprintf(tree->out, "%-*s  %*s  %*s  %s\n", KIND_COLUMNS, "link", RATE_COLUMNS, "up", RATE_COLUMNS, "down GB/s",
+		"of nominal");
+}
+
+static void print_foot(const struct tree *tree)
+{
+	char text[512], clean[512];
+
+	view_bottleneck(tree->view, tree->term->utf8, text, sizeof(text));
+	term_clean(text, clean, sizeof(clean));
+	if (*clean)
+		fprintf(tree->out, "\n%s%s%s.\n", term_on(tree->term, TERM_BOLD), clean, term_off(tree->term));
+	fprintf(tree->out,
+		"\n%sup: towards the CPU. (12.0): nominal. ~12.0: assumed. %s12.0: at least, something else was the "
+		"limit.%s\n",
+		term_on(tree->term, TERM_DIM), tree->term->utf8 ? "≥" : ">=", term_off(tree->term));
+}
+
+int tree_print(const struct view *view, const struct term *term, FILE *out)
+{
+	struct tree tree = { .view = view, .term = term };
+	int r = 0;
+
+	for (uint32_t root = view->first_root; root != TOPOLOGY_NONE; root = view->next_sibling[root])
+		(void)walk(&tree, root, "", "");
+	for (uint32_t i = 0; i < view->topology->link_count; i++) {
+		const struct topology_link *link = &view->topology->links[i];
+		size_t width = strlen(view->topology->vertices[link->lower].name) +
+			       strlen(view->topology->vertices[link->upper].name) + 4;
+
+		if (!view_is_tree_link(view, i) && width > tree.left_columns)
+			tree.left_columns = width;
+	}
+	tree.out = out;
+	print_head(&tree);
+	for (uint32_t root = view->first_root; root != TOPOLOGY_NONE && r >= 0; root = view->next_sibling[root])
+		r = walk(&tree, root, "", "");
+	if (r >= 0)
+		r = print_other_links(&tree);
+	print_limits(&tree);
+	if (r >= 0)
+		r = print_pairs(&tree);
+	print_foot(&tree);
+	return r;
+}

@@ -1,0 +1,63 @@
+/* The table of subcommands, and the one place that calls them. */
+#include "command/command.h"
+
+#include <string.h>
+
+const struct command *const command_table[] = {
+	&command_discover,
+	&command_measure,
+	&command_show,
+	&command_doctor,
+	&command_export,
+	&command_lint,
+	&command_capture,
+	&command_devices,
+	&command_params,
+	&command_completion,
+	&command_version,
+	&command_help,
+	NULL,
+};
+
+const struct command *command_find(const char *name)
+{
+	for (const struct command *const *at = command_table; *at; at++) {
+		if (!strcmp((*at)->name, name))
+			return *at;
+	}
+	return NULL;
+}
+
+/* `--help` anywhere before `--`: whoever asks for help wants nothing else. */
+static bool asks_for_help(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return true;
+	}
+	return false;
+}
+
+int command_main(int argc, char **argv, FILE *out)
+{
+	const struct command *command;
+	struct command_call call;
+	int status;
+
+	if (argc < 2)
+		return command_usage_error("", "a command is missing");
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+		command = &command_help;
+	else if (!strcmp(argv[1], "--version"))
+		command = &command_version;
+	else
+		command = command_find(argv[1]);
+	if (!command)
+		return command_usage_error("", "unknown %s \"%s\"", argv[1][0] == '-' ? "option" : "command", argv[1]);
+	if (asks_for_help(argc - 1, argv + 1)) {
+		command_print_help(command, out);
+		return COMMAND_OK;
+	}
+	status = command_parse(command, argc - 1, argv + 1, &call);
+	return status == COMMAND_OK ? command->run(&call, out) : status;
+}

@@ -1,0 +1,82 @@
+#include "command/term.h"
+
+#include "command/command.h"
+
+#include <langinfo.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static bool wants_colour(const char *when, FILE *out)
+{
+	const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
+
+	if (strcmp(when, "auto") != 0)
+		return !strcmp(when, "always");
+	return isatty(fileno(out)) && !(no_color && *no_color) && !(terminal && !strcmp(terminal, "dumb"));
+}
+
+/* The locale of characters alone: numbers are always written with a dot. */
+static bool locale_is_utf8(void)
+{
+	bool utf8 = false;
+
+	if (setlocale(LC_CTYPE, "")) {
+		utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
+		setlocale(LC_CTYPE, "C");
+	}
+	return utf8;
+}
+
+struct term term_of(const struct command_call *call, FILE *out)
+{
+	struct term term = { .colour = wants_colour(command_value(call, "color"), out), .utf8 = locale_is_utf8() };
+	struct winsize size;
+
+	if (isatty(fileno(out)) && !ioctl(fileno(out), TIOCGWINSZ, &size))
+		term.columns = size.ws_col;
+	return term;
+}
+
+/* Of the 256 colours, those that are told apart with every common kind of colour blindness. */
+const char *term_on(const struct term *term, enum term_colour colour)
+{
+	static const char *const on[TERM_COLOUR_COUNT] = {
+		[TERM_PLAIN] = "",
+		[TERM_BOLD] = "\033[1m",
+		[TERM_DIM] = "\033[2m",
+		[TERM_BLUE] = "\033[38;5;32m",
+		[TERM_CYAN] = "\033[38;5;74m",
+		[TERM_YELLOW] = "\033[38;5;178m",
+		[TERM_ORANGE] = "\033[38;5;208m",
+		[TERM_RED] = "\033[38;5;166m",
+		[TERM_GREEN] = "\033[38;5;36m",
+	};
+
+	return term->colour ? on[colour] : "";
+}
+
+const char *term_off(const struct term *term)
+{
+	return term->colour ? "\033[0m" : "";
+}
+
+size_t term_width(const char *text)
+{
+	size_t columns = 0;
+
+	for (; *text; text++)
+		columns += ((unsigned char)*text & 0xC0) != 0x80;
+	return columns;
+}
+
+void term_clean(const char *text, char *ret, size_t ret_bytes)
+{
+	size_t at = 0;
+
+	for (; *text && at + 1 < ret_bytes; text++)
+		ret[at++] = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;
+	ret[at] = '\0';
+}

@@ -1,0 +1,39 @@
+/* What the reader of the output can show: colours, UTF-8, so many columns. */
+#ifndef TRIBUTARY_COMMAND_TERM_H
+#define TRIBUTARY_COMMAND_TERM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct command_call;
+
+enum term_colour {
+	TERM_PLAIN,
+	TERM_BOLD,
+	TERM_DIM,
+	TERM_BLUE,
+	TERM_CYAN,
+	TERM_YELLOW,
+	TERM_ORANGE,
+	TERM_RED,
+	TERM_GREEN,
+	TERM_COLOUR_COUNT
+};
+
+struct term {
+	bool colour, utf8;
+	size_t columns; /* 0: not a terminal */
+};
+
+/* By --color of the call's own table, NO_COLOR, the locale, and what out is. */
+struct term term_of(const struct command_call *call, FILE *out);
+/* The sequence that begins a colour, and the one that ends it; "" where there are no colours. */
+const char *term_on(const struct term *term, enum term_colour colour);
+const char *term_off(const struct term *term);
+/* Columns of a UTF-8 text whose characters are all one column wide. */
+size_t term_width(const char *text);
+/* A copy without control characters, which must not reach a terminal; text from outside goes through this. */
+void term_clean(const char *text, char *ret, size_t ret_bytes);
+
+#endif

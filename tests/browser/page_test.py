@@ -1,0 +1,213 @@
+"""page_test.py BUILD: what a reader of `tributary show --html` sees and can do, in a real browser.
+
+The page is opened from a file. Screenshots of every step are left in BUILD/browser/.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.chrome.service import Service
+
+HERE = pathlib.Path(__file__).parent
+BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
+PICTURES = BUILD / "browser"
+PAGE = PICTURES / "machine.html"
+
+
+def start_browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1500,1000", "--no-first-run"):
+        options.add_argument(argument)
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            [BUILD / "tributary", "show", "--from", HERE / "machine.topology", "--html", PAGE], check=True, timeout=30
+        )
+        cls.browser = start_browser()
+        cls.browser.set_page_load_timeout(60)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.quit()
+
+    def setUp(self):
+        self.browser.get(PAGE.as_uri())
+
+    def find(self, selector):
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def click(self, selector):
+        self.find(selector).click()
+
+    def view_box(self):
+        return [float(n) for n in self.find("#machine").get_dom_attribute("viewBox").split()]
+
+    def link_between(self, lower, upper):
+        data = json.loads(self.find("#data").get_attribute("textContent"))
+        names = [vertex["name"] for vertex in data["vertices"]]
+        for index, link in enumerate(data["links"]):
+            if [names[end] for end in link["ends"]] == [lower, upper]:
+                return index, link
+        self.fail(f"there is no link from {lower} to {upper}")
+
+    def hover(self, element):
+        ActionChains(self.browser).move_to_element(element).perform()
+
+    def picture(self, name):
+        self.browser.save_screenshot(str(PICTURES / f"{name}.png"))
+
+    def test_everything_of_the_machine_is_drawn(self):
+        names = [node.get_attribute("aria-label").split(":")[0] for node in self.all(".vertex")]
+        for name in ("cpu0", "cpu1", "memory0", "gpu0", "gpu7"):
+            self.assertIn(name, names)
+        self.assertEqual(len(self.all(".link")), len(self.all("#links tbody tr")))
+        self.assertIn("8 GPUs", self.find(".census").text)
+        self.picture("page")
+
+    def test_bottleneck_stands_out(self):
+        index, link = self.link_between("switch:0000:81:00.0", "bridge:0000:80")
+        self.assertTrue(link["bottleneck"])
+        self.assertTrue(self.find(f"#link-{index} .halo").is_displayed())
+        self.assertEqual(len(self.all(".halo")), 1)
+        self.assertIn("bottleneck", self.find("#machine .labels").text)
+        self.assertIn("switch:0000:81:00.0", self.find(".headline").text)
+
+    def test_hovering_a_link_shows_its_numbers(self):
+        index, _ = self.link_between("gpu5", "switch:0000:81:00.0")
+        card = self.find("#card")
+        self.assertFalse(card.is_displayed())
+        self.hover(self.find(f"#link-{index} .hit"))
+        self.assertTrue(card.is_displayed())
+        for text in ("gpu5", "12.4 GB/s", "9.00 GB/s", "24.0 GB/s", "38 % of nominal", "measured", "2026-11-20"):
+            self.assertIn(text, card.text)
+        self.assertIn("on", self.find(f"#link-{index}").get_attribute("class").split())
+        self.picture("hover")
+        self.hover(self.find("h1"))
+        self.assertFalse(card.is_displayed())
+
+    def test_hovering_a_device_shows_what_it_is(self):
+        self.hover(self.find(".nic .box"))
+        card = self.find("#card")
+        self.assertTrue(card.is_displayed())
+        self.assertIn("ConnectX-6 Dx", card.text)
+        self.assertIn("100 Gbit/s", card.text)
+
+    def test_keyboard_reaches_a_link(self):
+        index, link = self.link_between("gpu5", "switch:0000:81:00.0")
+        self.browser.execute_script("arguments[0].focus()", self.find(f"#link-{index}"))
+        self.assertIn(link["up"], self.find("#card").text)
+        self.find("body").send_keys(Keys.ESCAPE)
+        self.assertFalse(self.find("#card").is_displayed())
+
+    def test_zoom_and_pan_move_the_picture_and_fit_brings_it_back(self):
+        whole = self.view_box()
+        self.click("#closer")
+        closer = self.view_box()
+        self.assertAlmostEqual(closer[2], whole[2] / 1.4, delta=1)
+        self.assertEqual(self.find("#level").text, "140 %")
+        self.browser.execute_script(
+            "arguments[0].dispatchEvent(new WheelEvent('wheel', {deltaY: -400, clientX: 300, clientY: 500, cancelable: true}))",
+            self.find("#stage"),
+        )
+        self.assertLess(self.view_box()[2], closer[2])
+        before = self.view_box()
+        self.picture("zoom")
+        ActionChains(self.browser).move_to_element(self.find("#stage")).click_and_hold().move_by_offset(120, 40).release().perform()
+        after = self.view_box()
+        self.assertLess(after[0], before[0] - 20)
+        self.assertLess(after[1], before[1] - 5)
+        self.assertAlmostEqual(after[2], before[2], delta=0.1)
+        self.click("#fit")
+        self.assertEqual(self.view_box(), whole)
+
+    def test_the_table_has_the_numbers_and_sorts(self):
+        self.assertFalse(self.find("#tables").is_displayed())
+        self.click("#as-table")
+        self.assertTrue(self.find("#tables").is_displayed())
+        self.assertFalse(self.find("#machine").is_displayed())
+        rows = {row.find_elements(By.TAG_NAME, "td")[0].text: row.text for row in self.all("#links tbody tr")}
+        self.assertIn("12.4 9.00 24.0", rows["gpu5"])
+        self.assertIn("x8 of x16", rows["switch:0000:81:00.0"])
+        self.assertEqual(len(self.all("#pairs tbody tr")), 56)
+        self.picture("table")
+        heads = self.all("#links th")
+        heads[3].click()
+        rates = [int(cell.get_attribute("data-value")) for cell in self.all("#links tbody td:nth-child(4)")]
+        self.assertEqual(rates, sorted(rates))
+        heads[3].click()
+        rates = [int(cell.get_attribute("data-value")) for cell in self.all("#links tbody td:nth-child(4)")]
+        self.assertEqual(rates, sorted(rates, reverse=True))
+        self.click("#links tbody tr")
+        self.assertTrue(self.find("#machine").is_displayed())
+        self.assertTrue(self.find("#card").is_displayed())
+
+    def test_dark_is_dark_and_light_is_light(self):
+        def brightness():
+            colour = self.browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+            return sum(int(n) for n in colour[4:-1].split(","))
+
+        self.assertGreater(brightness(), 600)
+        self.click("#theme")
+        self.assertLess(brightness(), 150)
+        self.picture("dark")
+        self.click("#theme")
+        self.assertGreater(brightness(), 600)
+
+    def test_it_asks_for_nothing_and_complains_of_nothing(self):
+        self.click("#as-table")
+        self.click("#as-picture")
+        errors = [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+        self.assertEqual(errors, [])
+        requests = []
+        for entry in self.browser.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                requests.append(message["params"]["request"]["url"])
+        self.assertEqual([url for url in requests if not url.startswith(("file:", "data:"))], [])
+
+    def test_a_narrow_window_still_shows_it(self):
+        self.browser.set_window_size(600, 900)
+        try:
+            self.assertTrue(self.find("#machine").is_displayed())
+            self.assertLessEqual(self.browser.execute_script("return document.documentElement.scrollWidth"), 600)
+            self.picture("narrow")
+        finally:
+            self.browser.set_window_size(1500, 1000)
+
+
+def main():
+    for program in ("chromedriver", "chromium"):
+        if not shutil.which(program):
+            print(f"skipped: {program} is not installed")
+            return 77
+    try:
+        start_browser().quit()
+    except Exception as error:  # whatever keeps a browser from starting here is no fault of the page
+        print(f"skipped: the browser does not start: {str(error).splitlines()[0]}")
+        return 77
+    result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
+    return 0 if result.wasSuccessful() else 1
+
+
+sys.exit(main())

@@ -1,0 +1,81 @@
+#include "command/file.h"
+
+#include "program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static size_t count_files(const char *folder)
+{
+	DIR *names = opendir(folder);
+	size_t count = 0;
+
+	assert_non_null(names);
+	while (readdir(names))
+		count++;
+	closedir(names);
+	return count;
+}
+
+static void file_is_replaced_whole_and_nothing_is_left_beside_it(void **state)
+{
+	char path[256], *text;
+	struct stat status;
+	size_t bytes, files;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/whole", program_folder());
+	assert_int_equal(file_write(path, "first", 5), 0);
+	files = count_files(program_folder());
+	assert_int_equal(file_write(path, "second text", 11), 0);
+	assert_int_equal(count_files(program_folder()), files);
+	assert_int_equal(file_read(path, 100, &text, &bytes), 0);
+	assert_int_equal(bytes, 11);
+	assert_string_equal(text, "second text");
+	free(text);
+	assert_int_equal(stat(path, &status), 0);
+	/* As any new file: others may read it, unless the umask says otherwise. */
+	assert_int_equal(status.st_mode & 0600, 0600);
+}
+
+static void failed_write_leaves_the_old_file(void **state)
+{
+	char path[256], folder[256], *text;
+	size_t bytes;
+
+	(void)state;
+	snprintf(folder, sizeof(folder), "%s/folder", program_folder());
+	assert_int_equal(mkdir(folder, 0700), 0);
+	assert_true(file_write(folder, "x", 1) < 0);
+	snprintf(path, sizeof(path), "%s/none/file", program_folder());
+	assert_int_equal(file_write(path, "x", 1), -ENOENT);
+	assert_int_equal(file_write("/dev/full", "x", 1), -ENOSPC);
+	assert_int_equal(file_read("/dev/zero", 1 << 20, &text, &bytes), -EFBIG);
+	assert_int_equal(file_read(path, 10, &text, &bytes), -ENOENT);
+}
+
+static void devices_and_pipes_are_written_directly(void **state)
+{
+	(void)state;
+	assert_int_equal(file_write("/dev/null", "x", 1), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(file_is_replaced_whole_and_nothing_is_left_beside_it),
+		cmocka_unit_test(failed_write_leaves_the_old_file),
+		cmocka_unit_test(devices_and_pipes_are_written_directly),
+	};
+
+	return cmocka_run_group_tests(tests, program_find, NULL);
+}

@@ -1,0 +1,202 @@
+/* The built program's `measure`, on a simulated machine and on this one's memory. */
+#include "command/command.h"
+
+#include "program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char text[1 << 20];
+
+/* A folder with a machine whose first GPU's link is a quarter slower than it ought to be. */
+static void make_machine(char *folder, size_t folder_bytes)
+{
+	static const char machine[] =
+		"tributary-topology 1\n"
+		"vertex cpu cpu0 numa=0\n"
+		"vertex memory memory0 numa=0\n"
+		"vertex gpu gpu0 bus=0000:02:00.0 index=0\n"
+		"vertex gpu gpu1 bus=0000:03:00.0 index=1\n"
+		"vertex switch switch:0000:01:00.0 bus=0000:01:00.0\n"
+		"link memory memory0 cpu0\n"
+		"link pci gpu0 switch:0000:01:00.0 nominal_Bps=24000000000\n"
+		"link pci gpu1 switch:0000:01:00.0 nominal_Bps=24000000000\n"
+		"link pci switch:0000:01:00.0 cpu0 nominal_Bps=48000000000\n"
+		"rate memory0>cpu0 150000000000 measured\nrate cpu0>memory0 120000000000 measured\n"
+		"rate gpu0>switch:0000:01:00.0 18000000000 measured\n"
+		"rate switch:0000:01:00.0>gpu0 18500000000 measured\n"
+		"rate gpu1>switch:0000:01:00.0 22000000000 measured\n"
+		"rate switch:0000:01:00.0>gpu1 22500000000 measured\n"
+		"rate switch:0000:01:00.0>cpu0 44000000000 measured\n"
+		"rate cpu0>switch:0000:01:00.0 45000000000 measured\n";
+	char path[256];
+	FILE *file;
+
+	snprintf(folder, folder_bytes, "%s", program_folder());
+	snprintf(path, sizeof(path), "%s/machine.topology", folder);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	fputs(machine, file);
+	assert_int_equal(fclose(file), 0);
+	snprintf(path, sizeof(path), "%s/rules", folder);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	fputs("noise 0.01\n", file);
+	assert_int_equal(fclose(file), 0);
+}
+
+static double rate_of(json_t *value, const char *lower, const char *direction)
+{
+	size_t index;
+	json_t *link;
+
+	json_array_foreach(json_object_get(value, "links"), index, link)
+	{
+		json_t *capacity = json_object_get(link, direction);
+
+		if (strcmp(json_string_value(json_object_get(link, "lower")), lower) != 0)
+			continue;
+		assert_string_equal(json_string_value(json_object_get(capacity, "provenance")), "measured");
+		return json_number_value(json_object_get(capacity, "rate_Bps"));
+	}
+	fail_msg("no link of %s", lower);
+	return 0;
+}
+
+static void simulated_machine_is_measured_and_its_profile_can_be_shown(void **state)
+{
+	char folder[64], call[512];
+	json_t *value;
+
+	(void)state;
+	make_machine(folder, sizeof(folder));
+	snprintf(call, sizeof(call), "measure --simulate %s --output %s/profile --json", folder, folder);
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	value = json_loads(text, 0, NULL);
+	assert_non_null(value);
+	assert_true(rate_of(value, "gpu0", "up") > 17.4e9 && rate_of(value, "gpu0", "up") < 18.6e9);
+	assert_true(rate_of(value, "gpu1", "down") > 21.8e9 && rate_of(value, "gpu1", "down") < 23.2e9);
+	assert_true(json_is_null(json_object_get(value, "no_gpu")));
+	json_decref(value);
+	snprintf(call, sizeof(call), "show --profile %s/profile", folder);
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, "links measured"));
+	snprintf(call, sizeof(call), "export --profile %s/profile --output %s/topology.xml", folder, folder);
+	assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, "NCCL will be off by at most"));
+	snprintf(call, sizeof(call), "lint %s/topology.xml --profile %s/profile", folder, folder);
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+}
+
+static void table_says_what_limits_each_link(void **state)
+{
+	char folder[64], call[256], *line;
+
+	(void)state;
+	make_machine(folder, sizeof(folder));
+	snprintf(call, sizeof(call), "measure --quick --simulate %s", folder);
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	line = strstr(text, "\ngpu0>switch:0000:01:00.0 ");
+	assert_non_null(line);
+	line[1 + strcspn(line + 1, "\n")] = '\0';
+	assert_non_null(strstr(line, "24.0"));
+	assert_non_null(strstr(line, "75 %"));
+	assert_non_null(strstr(line, "itself"));
+	/* A simulated machine is nobody's profile. */
+	assert_null(strstr(text, "profile:"));
+}
+
+static int open_terminal(char *name, size_t name_bytes)
+{
+	int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0 || grantpt(fd) || unlockpt(fd) || ptsname_r(fd, name, name_bytes)) {
+		print_message("skipped: there is no pseudo-terminal to be had\n");
+		skip();
+	}
+	return fd;
+}
+
+static pid_t start(const char *path, const char *terminal)
+{
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (!child) {
+		int fd = open(terminal, O_WRONLY | O_NOCTTY | O_CLOEXEC), null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+		if (fd < 0 || null < 0 || dup2(fd, 2) < 0 || dup2(null, 1) < 0)
+			_exit(120);
+		execl(program_path(), "tributary", "measure", "--seconds", "60", "--output", path, (char *)NULL);
+		_exit(121);
+	}
+	return child;
+}
+
+/* Reads what the program writes to its terminal until `wanted` is there; false at the end. */
+static bool read_until(int fd, const char *wanted)
+{
+	size_t bytes = strlen(text);
+	ssize_t n;
+
+	while (!strstr(text, wanted)) {
+		n = read(fd, text + bytes, sizeof(text) - 1 - bytes);
+		if (n <= 0)
+			return false;
+		bytes += (size_t)n;
+		text[bytes] = '\0';
+	}
+	return true;
+}
+
+static void interrupted_measurement_keeps_what_is_known(void **state)
+{
+	char terminal[64], path[256], call[512];
+	int fd, status, again;
+	pid_t child;
+
+	(void)state;
+	if (!program_path()[0]) {
+		print_message("skipped: no program in TRIBUTARY_BUILD\n");
+		skip();
+	}
+	snprintf(path, sizeof(path), "%s/interrupted", program_folder());
+	fd = open_terminal(terminal, sizeof(terminal));
+	again = open(terminal,
+		     O_RDWR | O_NOCTTY | O_CLOEXEC); /* or reading would fail before the child has opened it */
+	assert_true(again >= 0);
+	text[0] = '\0';
+	child = start(path, terminal);
+	assert_true(read_until(fd, "]   8 of ")); /* the bar, when eight runs are done */
+	close(again);                             /* from here on the end of the child is the end of what it writes */
+	assert_int_equal(kill(child, SIGINT), 0);
+	assert_true(read_until(fd, "interrupted: what was known by then is kept"));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), COMMAND_FAILED);
+	close(fd);
+	snprintf(call, sizeof(call), "show --profile %s", path);
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(simulated_machine_is_measured_and_its_profile_can_be_shown),
+		cmocka_unit_test(table_says_what_limits_each_link),
+		cmocka_unit_test(interrupted_measurement_keeps_what_is_known),
+	};
+
+	return cmocka_run_group_tests(tests, program_find, NULL);
+}
