@@ -24,6 +24,9 @@ enum {
 	PLAN_CHANNELS_MAX = 16, /* NCCL doubles them (nccl: MAXCHANNELS 64) */
 };
 
+/* The rate of channels that cross nothing of known capacity; times PLAN_CHANNELS_MAX it does not overflow. */
+#define PLAN_UNBOUNDED_BPS (UINT64_MAX / PLAN_CHANNELS_MAX)
+
 enum plan_pattern {
 	PLAN_RING,  /* on one host a cycle; on several a way from the NIC it comes in by to the NIC it goes out by */
 	PLAN_TREE,  /* a chain inside the host; parent and children of other hosts at its first GPU(s) */

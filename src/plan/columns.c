@@ -1,0 +1,195 @@
+#include "plan/columns.h"
+
+#include "base/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	ROOM = 4096,
+	ENUMERATE_MOST = 6000,    /* channels */
+	ENUMERATE_COLUMNS = 1500, /* with different loads: more than these cost more than they help */
+	REACH_STRIDE = PLAN_GPUS_MAX,
+};
+
+int plan_columns_init(struct plan_columns *columns, const struct plan_model *model)
+{
+	memset(columns, 0, sizeof(*columns));
+	columns->model = model;
+	columns->room = ROOM;
+	columns->slot_mask = 4 * ROOM - 1;
+	columns->channels = sys_zalloc(ROOM * sizeof(*columns->channels));
+	columns->loads = sys_zalloc((ROOM + 1) * (model->rows + 1) * sizeof(*columns->loads));
+	columns->detours = sys_zalloc(ROOM * sizeof(*columns->detours));
+	columns->slots = sys_zalloc((columns->slot_mask + 1) * sizeof(*columns->slots));
+	columns->reach = sys_zalloc(((size_t)1 << model->gpus) * REACH_STRIDE * sizeof(*columns->reach));
+	if (!columns->channels || !columns->loads || !columns->detours || !columns->slots || !columns->reach) {
+		plan_columns_fini(columns);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void plan_columns_fini(struct plan_columns *columns)
+{
+	sys_free(columns->channels);
+	sys_free(columns->loads);
+	sys_free(columns->detours);
+	sys_free(columns->slots);
+	sys_free(columns->reach);
+	memset(columns, 0, sizeof(*columns));
+}
+
+static void add_hop(const struct plan_model *model, size_t hop, uint16_t *loads, uint32_t *detour)
+{
+	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++)
+		loads[model->crossings[i].row] = (uint16_t)(loads[model->crossings[i].row] + model->crossings[i].count);
+	*detour += model->detour[hop];
+}
+
+static uint32_t load_channel(const struct plan_model *model, const struct plan_channel *channel, uint16_t *loads)
+{
+	const uint8_t *order = channel->order;
+	size_t last = model->gpus - 1;
+	uint32_t detour = 0;
+
+	memset(loads, 0, model->rows * sizeof(*loads));
+	for (size_t i = 0; i < last; i++)
+		add_hop(model, plan_hop(model, order[i], order[i + 1]), loads, &detour);
+	if (model->closed) {
+		if (last)
+			add_hop(model, plan_hop(model, order[last], order[0]), loads, &detour);
+		return detour;
+	}
+	add_hop(model, plan_hop_in(model, channel->nic_in, order[0]), loads, &detour);
+	add_hop(model, plan_hop_out(model, channel->nic_out, order[last]), loads, &detour);
+	return detour;
+}
+
+static size_t hash_of(const uint16_t *loads, size_t rows)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (size_t i = 0; i < rows; i++)
+		hash = (hash ^ loads[i]) * 0x100000001b3;
+	return (size_t)(hash ^ (hash >> 29));
+}
+
+int plan_columns_add(struct plan_columns *columns, const struct plan_channel *channel, uint32_t *ret_column)
+{
+	size_t rows = columns->model->rows, bytes = rows * sizeof(*columns->loads), slot;
+	uint16_t *loads = &columns->loads[columns->count * rows]; /* there is always room for one more */
+	uint32_t detour = load_channel(columns->model, channel, loads);
+
+	columns->work += 4 * rows + 16;
+	for (slot = hash_of(loads, rows) & columns->slot_mask; columns->slots[slot];
+	     slot = (slot + 1) & columns->slot_mask) {
+		uint32_t column = columns->slots[slot] - 1;
+
+		if (memcmp(plan_column_loads(columns, column), loads, bytes) != 0)
+			continue;
+		if (detour < columns->detours[column]) {
+			columns->detours[column] = detour;
+			columns->channels[column] = *channel;
+		}
+		*ret_column = column;
+		return 0;
+	}
+	if (columns->count == columns->room)
+		return -ENOSPC;
+	columns->channels[columns->count] = *channel;
+	columns->detours[columns->count] = detour;
+	columns->slots[slot] = (uint32_t)columns->count + 1;
+	*ret_column = (uint32_t)columns->count++;
+	return 0;
+}
+
+/* The next permutation in order; false: that was the last one. */
+static bool next_order(uint8_t *order, size_t count)
+{
+	size_t i = count - 1, j = count - 1;
+	uint8_t kept;
+
+	if (count < 2)
+		return false;
+	while (i && order[i - 1] > order[i])
+		i--;
+	if (!i)
+		return false;
+	while (order[j] < order[i - 1])
+		j--;
+	kept = order[i - 1];
+	order[i - 1] = order[j];
+	order[j] = kept;
+	for (j = count - 1; i < j; i++, j--) {
+		kept = order[i];
+		order[i] = order[j];
+		order[j] = kept;
+	}
+	return true;
+}
+
+static size_t count_channels(const struct plan_model *model)
+{
+	size_t count = model->nics * (model->crossnic ? model->nics : 1);
+
+	for (size_t i = 2; i < model->gpus + !model->closed && count <= ENUMERATE_MOST; i++)
+		count *= i;
+	return count;
+}
+
+static bool add_nics(struct plan_columns *columns, struct plan_channel *channel)
+{
+	const struct plan_model *model = columns->model;
+	uint32_t column;
+
+	if (columns->count >= ENUMERATE_COLUMNS)
+		return false;
+	for (size_t in = 0; in < model->nics; in++) {
+		for (size_t out = model->crossnic ? 0 : in; out < (model->crossnic ? model->nics : in + 1); out++) {
+			channel->nic_in = (uint8_t)in;
+			channel->nic_out = (uint8_t)out;
+			if (plan_columns_add(columns, channel, &column) < 0)
+				return false;
+		}
+	}
+	return true;
+}
+
+static void forget_from(struct plan_columns *columns, size_t count)
+{
+	const struct plan_model *model = columns->model;
+
+	memset(columns->slots, 0, (columns->slot_mask + 1) * sizeof(*columns->slots));
+	columns->count = count;
+	for (uint32_t column = 0; column < count; column++) {
+		size_t slot = hash_of(plan_column_loads(columns, column), model->rows) & columns->slot_mask;
+
+		while (columns->slots[slot])
+			slot = (slot + 1) & columns->slot_mask;
+		columns->slots[slot] = column + 1;
+	}
+}
+
+void plan_columns_enumerate(struct plan_columns *columns)
+{
+	const struct plan_model *model = columns->model;
+	struct plan_channel channel = { 0 };
+	size_t fixed = model->closed ? 1 : 0; /* a ring may as well begin at the first */
+	size_t before = columns->count;
+	bool reversible = model->mirrored && !model->network;
+
+	if (count_channels(model) > ENUMERATE_MOST)
+		return;
+	for (size_t i = 0; i < model->gpus; i++)
+		channel.order[i] = (uint8_t)i;
+	do {
+		if (reversible && channel.order[0] > channel.order[model->gpus - 1])
+			continue;
+		if (!add_nics(columns, &channel)) {
+			forget_from(columns, before);
+			return;
+		}
+	} while (next_order(channel.order + fixed, model->gpus - fixed));
+	columns->complete = true;
+}

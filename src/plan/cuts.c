@@ -1,0 +1,287 @@
+/*
+ * An upper bound without a linear program. A channel goes round through all GPUs (and the network, where there is one), so
+ * it leaves every set of them at least once and enters it at least once. Two bounds follow, T being a plan's total:
+ *
+ *     sets:  rows that all hops out of a set S cross:  T <= sum of capacity(row) / least crossings   over such a cover
+ *     rows:  take the hops that do not cross a row. A set that they do not lead out of is left by crossing the row, and
+ *            such sets are disjoint if each is as small as can be:  T <= capacity(row) / sum of least crossings
+ *
+ * A chain on one host ends: it leaves all such sets but one.
+ */
+#include "plan/model.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { NODES_MAX = PLAN_GPUS_MAX + 1, SETS_MAX = 1024, CUT_HOPS_MAX = PLAN_HOPS_MAX };
+
+struct cuts {
+	const struct plan_model *model;
+	size_t nodes; /* the GPUs, and the network */
+	uint32_t all;
+	uint32_t sets[SETS_MAX];
+	size_t set_count;
+	uint64_t bound_Bps;
+};
+
+static bool ends_open(const struct plan_model *model)
+{
+	return !model->closed && !model->network;
+}
+
+static unsigned crossings_of(const struct plan_model *model, size_t hop, size_t row)
+{
+	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++)
+		if (model->crossings[i].row == row)
+			return model->crossings[i].count;
+	return 0;
+}
+
+static void take_bound(struct cuts *cuts, uint64_t bound_Bps)
+{
+	if (bound_Bps < cuts->bound_Bps)
+		cuts->bound_Bps = bound_Bps;
+}
+
+static void remember_set(struct cuts *cuts, uint32_t set)
+{
+	for (size_t i = 0; i < cuts->set_count; i++)
+		if (cuts->sets[i] == set || cuts->sets[i] == (cuts->all & ~set))
+			return;
+	if (set && set != cuts->all && cuts->set_count < SETS_MAX)
+		cuts->sets[cuts->set_count++] = set;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- rows */
+
+/* Fewest crossings of a row from one node to another, by whichever NIC. */
+static void fewest_crossings(const struct cuts *cuts, size_t row, unsigned ret[NODES_MAX][NODES_MAX])
+{
+	const struct plan_model *model = cuts->model;
+
+	for (size_t a = 0; a < model->gpus; a++)
+		for (size_t b = 0; b < model->gpus; b++)
+			ret[a][b] = a == b ? 0 : crossings_of(model, plan_hop(model, a, b), row);
+	if (!model->network)
+		return;
+	for (size_t gpu = 0; gpu < model->gpus; gpu++) {
+		unsigned in = UINT32_MAX, out = UINT32_MAX;
+
+		for (size_t nic = 0; nic < model->nics; nic++) {
+			unsigned count = crossings_of(model, plan_hop_in(model, nic, gpu), row);
+
+			in = count < in ? count : in;
+			count = crossings_of(model, plan_hop_out(model, nic, gpu), row);
+			out = count < out ? count : out;
+		}
+		ret[model->gpus][gpu] = in;
+		ret[gpu][model->gpus] = out;
+	}
+	ret[model->gpus][model->gpus] = 0;
+}
+
+/* Which nodes each node reaches without crossing the row (forward), or is reached from. */
+static void close_reach(size_t nodes, unsigned counts[NODES_MAX][NODES_MAX], bool forward, uint32_t *ret)
+{
+	for (size_t a = 0; a < nodes; a++) {
+		ret[a] = (uint32_t)1 << a;
+		for (size_t b = 0; b < nodes; b++)
+			if (a != b && !(forward ? counts[a][b] : counts[b][a]))
+				ret[a] |= (uint32_t)1 << b;
+	}
+	for (size_t middle = 0; middle < nodes; middle++)
+		for (size_t a = 0; a < nodes; a++)
+			if (ret[a] & ((uint32_t)1 << middle))
+				ret[a] |= ret[middle];
+}
+
+static unsigned least_crossings(size_t nodes, unsigned counts[NODES_MAX][NODES_MAX], bool forward, uint32_t set)
+{
+	unsigned least = UINT32_MAX;
+
+	for (size_t a = 0; a < nodes; a++)
+		for (size_t b = 0; b < nodes; b++)
+			if ((set & ((uint32_t)1 << a)) && !(set & ((uint32_t)1 << b))) {
+				unsigned count = forward ? counts[a][b] : counts[b][a];
+
+				least = count < least ? count : least;
+			}
+	return least;
+}
+
+/* At least so many crossings by every channel: of the sets that are left (forward) or entered by the row alone. */
+static uint64_t row_crossings(struct cuts *cuts, unsigned counts[NODES_MAX][NODES_MAX], bool forward)
+{
+	uint32_t reach[NODES_MAX], done = 0;
+	uint64_t sum = 0, most = 0;
+
+	close_reach(cuts->nodes, counts, forward, reach);
+	for (size_t a = 0; a < cuts->nodes; a++) {
+		uint32_t set = reach[a];
+		bool smallest = set != cuts->all && !(set & done);
+		unsigned least;
+
+		for (size_t b = 0; b < cuts->nodes; b++)
+			if ((set & ((uint32_t)1 << b)) && reach[b] != set)
+				smallest = false;
+		if (!smallest)
+			continue;
+		done |= set;
+		remember_set(cuts, set);
+		least = least_crossings(cuts->nodes, counts, forward, set);
+		sum += least;
+		most = least > most ? least : most;
+	}
+	return ends_open(cuts->model) ? sum - most : sum;
+}
+
+/* Every node is left once, by at least its cheapest hop. */
+static uint64_t node_crossings(const struct cuts *cuts, unsigned counts[NODES_MAX][NODES_MAX], bool forward)
+{
+	uint64_t sum = 0, most = 0;
+
+	if (cuts->nodes < 2)
+		return 0;
+	for (size_t a = 0; a < cuts->nodes; a++) {
+		unsigned least = least_crossings(cuts->nodes, counts, forward, (uint32_t)1 << a);
+
+		sum += least;
+		most = least > most ? least : most;
+	}
+	return ends_open(cuts->model) ? sum - most : sum;
+}
+
+static void bound_row(struct cuts *cuts, size_t row)
+{
+	unsigned counts[NODES_MAX][NODES_MAX];
+	uint64_t crossings = 0;
+
+	fewest_crossings(cuts, row, counts);
+	for (int forward = 0; forward < 2; forward++) {
+		uint64_t by_sets = row_crossings(cuts, counts, forward);
+		uint64_t by_nodes = node_crossings(cuts, counts, forward);
+
+		crossings = by_sets > crossings ? by_sets : crossings;
+		crossings = by_nodes > crossings ? by_nodes : crossings;
+	}
+	if (crossings)
+		take_bound(cuts, cuts->model->capacity_Bps[row] / crossings);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- sets */
+
+static bool in_set(uint32_t set, size_t node)
+{
+	return set & ((uint32_t)1 << node);
+}
+
+/* The hops that lead out of a set. */
+static size_t hops_out(const struct cuts *cuts, uint32_t set, uint32_t *ret)
+{
+	const struct plan_model *model = cuts->model;
+	bool network_in = model->network && in_set(set, model->gpus);
+	size_t count = 0;
+
+	for (size_t a = 0; a < model->gpus; a++)
+		for (size_t b = 0; b < model->gpus; b++)
+			if (in_set(set, a) && !in_set(set, b))
+				ret[count++] = (uint32_t)plan_hop(model, a, b);
+	for (size_t nic = 0; model->network && nic < model->nics; nic++) {
+		for (size_t gpu = 0; gpu < model->gpus; gpu++) {
+			if (network_in && !in_set(set, gpu))
+				ret[count++] = (uint32_t)plan_hop_in(model, nic, gpu);
+			else if (!network_in && in_set(set, gpu))
+				ret[count++] = (uint32_t)plan_hop_out(model, nic, gpu);
+		}
+	}
+	return count;
+}
+
+/* The row that covers hops at the least capacity for each; *ret_least: its fewest crossings among them. */
+static size_t best_row(const struct plan_model *model, const uint32_t *hops, size_t count, unsigned *ret_least)
+{
+	size_t best = model->rows;
+	double best_value = 0;
+
+	for (size_t row = 0; row < model->rows; row++) {
+		unsigned least = UINT32_MAX;
+		size_t covered = 0;
+		double value;
+
+		for (size_t i = 0; i < count; i++) {
+			unsigned crossings = crossings_of(model, hops[i], row);
+
+			covered += crossings > 0;
+			if (crossings)
+				least = crossings < least ? crossings : least;
+		}
+		if (!covered)
+			continue;
+		value = (double)covered * least / (double)model->capacity_Bps[row];
+		if (value > best_value) {
+			best_value = value;
+			best = row;
+			*ret_least = least;
+		}
+	}
+	return best;
+}
+
+static void bound_set(struct cuts *cuts, uint32_t set)
+{
+	const struct plan_model *model = cuts->model;
+	uint32_t hops[CUT_HOPS_MAX];
+	size_t count = hops_out(cuts, set, hops);
+	uint64_t bound_Bps = 0;
+
+	if (!count)
+		return;
+	while (count) {
+		unsigned least = 1;
+		size_t row = best_row(model, hops, count, &least), left = 0;
+
+		if (row == model->rows)
+			return; /* some hop crosses nothing that is known */
+		/* Rounded up: a sum of parts rounded down could be below the bound. */
+		bound_Bps += model->capacity_Bps[row] / least + (model->capacity_Bps[row] % least > 0);
+		if (bound_Bps >= cuts->bound_Bps)
+			return;
+		for (size_t i = 0; i < count; i++)
+			if (!crossings_of(model, hops[i], row))
+				hops[left++] = hops[i];
+		count = left;
+	}
+	take_bound(cuts, bound_Bps);
+}
+
+uint64_t plan_cuts_bound(const struct plan_model *model)
+{
+	struct cuts cuts = { .model = model, .bound_Bps = UINT64_MAX };
+
+	cuts.nodes = model->gpus + model->network;
+	cuts.all = ((uint32_t)1 << cuts.nodes) - 1;
+	for (size_t node = 0; node < cuts.nodes; node++)
+		remember_set(&cuts, (uint32_t)1 << node);
+	for (size_t row = 0; row < model->rows; row++)
+		bound_row(&cuts, row);
+	for (size_t i = 0; i < cuts.set_count; i++) {
+		bound_set(&cuts, cuts.sets[i]);
+		bound_set(&cuts, cuts.all & ~cuts.sets[i]);
+	}
+	return cuts.bound_Bps;
+}
+
+int plan_bound_cuts(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
+		    uint64_t *ret_Bps)
+{
+	struct plan_model model;
+	uint64_t bound_Bps;
+	int r = plan_model_init(&model, topology, request, pattern);
+
+	if (r < 0)
+		return r;
+	bound_Bps = plan_cuts_bound(&model);
+	plan_model_fini(&model);
+	*ret_Bps = bound_Bps < PLAN_UNBOUNDED_BPS ? bound_Bps : PLAN_UNBOUNDED_BPS;
+	return 0;
+}

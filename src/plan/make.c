@@ -1,0 +1,129 @@
+#include "plan/search.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Steps that take about a nanosecond: see docs/planner.md for what they were measured to take. */
+static uint64_t default_work(const struct plan_model *model)
+{
+	const uint64_t most_8 = 3000000, most_16 = 32000000;
+
+	if (model->gpus <= 8)
+		return most_8;
+	return most_8 + (most_16 - most_8) * (model->gpus - 8) / (PLAN_GPUS_MAX - 8);
+}
+
+static int compare_channels(const struct plan_channel *a, const struct plan_channel *b, size_t gpus)
+{
+	if (a->nic_in != b->nic_in)
+		return a->nic_in < b->nic_in ? -1 : 1;
+	if (a->nic_out != b->nic_out)
+		return a->nic_out < b->nic_out ? -1 : 1;
+	return memcmp(a->order, b->order, gpus);
+}
+
+/* A ring on one host begins at its first GPU. */
+static struct plan_channel turned(const struct plan_model *model, const struct plan_channel *channel)
+{
+	struct plan_channel turned = *channel;
+	size_t first = 0;
+
+	if (!model->closed)
+		return turned;
+	while (channel->order[first])
+		first++;
+	for (size_t i = 0; i < model->gpus; i++)
+		turned.order[i] = channel->order[(first + i) % model->gpus];
+	return turned;
+}
+
+static void store_channels(const struct plan_search *search, struct plan *plan)
+{
+	const struct plan_model *model = search->model;
+
+	for (size_t i = 0; i < search->best.count; i++) {
+		struct plan_channel channel = turned(model, &search->columns.channels[search->best.columns[i]]);
+		size_t place = plan->channel_count++;
+
+		plan->crossnic = plan->crossnic || channel.nic_in != channel.nic_out;
+		for (; place && compare_channels(&channel, &plan->channels[place - 1], model->gpus) < 0; place--)
+			plan->channels[place] = plan->channels[place - 1];
+		plan->channels[place] = channel;
+	}
+}
+
+static void store_classes(const struct plan_model *model, struct plan *plan)
+{
+	for (size_t i = 0; i < plan->channel_count; i++) {
+		const struct plan_channel *channel = &plan->channels[i];
+		size_t last = model->gpus - 1;
+
+		for (size_t j = 0; j < model->gpus; j++) {
+			size_t hop = plan_hop(model, channel->order[j], channel->order[(j + 1) % model->gpus]);
+
+			if ((j < last || model->closed) && model->path_class[hop] > plan->intra_class)
+				plan->intra_class = model->path_class[hop];
+		}
+		if (model->path_class[plan_hop_in(model, channel->nic_in, channel->order[0])] > plan->inter_class)
+			plan->inter_class = model->path_class[plan_hop_in(model, channel->nic_in, channel->order[0])];
+		if (model->path_class[plan_hop_out(model, channel->nic_out, channel->order[last])] > plan->inter_class)
+			plan->inter_class =
+				model->path_class[plan_hop_out(model, channel->nic_out, channel->order[last])];
+	}
+}
+
+static int search_all(struct plan_search *search, uint64_t cuts_Bps)
+{
+	int r = 0;
+
+	search->bound_Bps = cuts_Bps == UINT64_MAX ? (double)PLAN_UNBOUNDED_BPS : (double)cuts_Bps;
+	if (plan_search_seed(search)) {
+		search->exact = true;
+		return 0;
+	}
+	plan_search_pack(search);
+	if (!plan_search_done(search))
+		plan_search_relax(search);
+	r = plan_search_equal(search);
+	if (r == 0)
+		plan_search_polish(search);
+	return r;
+}
+
+static uint64_t least_bound(const struct plan_search *search, uint64_t cuts_Bps)
+{
+	/* Up to the next whole byte/s: the arithmetic is in doubles. */
+	double relaxed = search->bound_Bps * (1 + 1e-12) + 1;
+	uint64_t bound_Bps = cuts_Bps < PLAN_UNBOUNDED_BPS ? cuts_Bps : PLAN_UNBOUNDED_BPS;
+
+	return relaxed < (double)bound_Bps ? (uint64_t)relaxed : bound_Bps;
+}
+
+int plan_make(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
+	      struct plan *ret)
+{
+	struct plan plan = { .pattern = pattern, .gpu_count = request->gpu_count };
+	struct plan_search search = { 0 };
+	struct plan_model model;
+	uint64_t cuts_Bps;
+	int r = plan_model_init(&model, topology, request, pattern);
+
+	if (r < 0)
+		return r;
+	cuts_Bps = plan_cuts_bound(&model);
+	r = plan_search_init(&search, &model, request->work_limit ? request->work_limit : default_work(&model));
+	if (r == 0)
+		r = search_all(&search, cuts_Bps);
+	if (r == 0) {
+		store_channels(&search, &plan);
+		store_classes(&model, &plan);
+		plan.rate_Bps = search.best.capacity_Bps / search.best.load;
+		plan.bound_Bps = least_bound(&search, cuts_Bps);
+		plan.exact = search.exact;
+		plan.work = search.columns.work;
+		*ret = plan;
+	}
+	plan_search_fini(&search);
+	plan_model_fini(&model);
+	return r;
+}

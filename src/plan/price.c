@@ -1,0 +1,393 @@
+/*
+ * The cheapest channel for given prices. Exactly by dynamic programming over subsets of the GPUs (Held and Karp, 1962):
+ *
+ *     reach(S, g) = min over h in S without g of reach(S without g, h) + cost(h, g)
+ *
+ * which is 2^n × n²/2 steps; or by exchanges (moving up to three GPUs elsewhere, turning a stretch round, swapping two)
+ * from nearest-neighbour starts and the cheapest columns at hand.
+ */
+#include "plan/columns.h"
+
+#include <string.h>
+
+#define NEVER 1e300
+
+enum { STRIDE = PLAN_GPUS_MAX, STARTS = 3, SUBSETS_NICS_MOST = 4096 };
+
+struct costs {
+	size_t gpus;
+	double to[PLAN_GPUS_MAX][STRIDE]; /* [to][from] */
+	double start[PLAN_GPUS_MAX], end[PLAN_GPUS_MAX];
+};
+
+static double hop_cost(const struct plan_model *model, size_t hop, const double *prices, double detour_price)
+{
+	double cost = detour_price * model->detour[hop];
+
+	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++)
+		cost += prices[model->crossings[i].row] * model->crossings[i].count;
+	return cost;
+}
+
+static void cost_hops(const struct plan_model *model, const double *prices, double detour_price, struct costs *ret)
+{
+	ret->gpus = model->gpus;
+	for (size_t to = 0; to < model->gpus; to++)
+		for (size_t from = 0; from < STRIDE; from++)
+			ret->to[to][from] = from < model->gpus && from != to
+						    ? hop_cost(model, plan_hop(model, from, to), prices, detour_price)
+						    : NEVER;
+}
+
+struct ends {
+	double in[PLAN_NICS_MAX][PLAN_GPUS_MAX], out[PLAN_NICS_MAX][PLAN_GPUS_MAX];
+};
+
+static void cost_ends(const struct plan_model *model, const double *prices, double detour_price, struct ends *ret)
+{
+	for (size_t nic = 0; nic < model->nics; nic++) {
+		for (size_t gpu = 0; gpu < model->gpus; gpu++) {
+			ret->in[nic][gpu] = hop_cost(model, plan_hop_in(model, nic, gpu), prices, detour_price);
+			ret->out[nic][gpu] = hop_cost(model, plan_hop_out(model, nic, gpu), prices, detour_price);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------------------------------------------------ exact */
+
+static double least_of(const double *row, const double *to)
+{
+	double least[4] = { NEVER, NEVER, NEVER, NEVER };
+
+	for (size_t i = 0; i < STRIDE; i += 4) {
+		for (size_t j = 0; j < 4; j++) {
+			double cost = row[i + j] + to[i + j];
+
+			least[j] = cost < least[j] ? cost : least[j];
+		}
+	}
+	least[0] = least[0] < least[1] ? least[0] : least[1];
+	least[2] = least[2] < least[3] ? least[2] : least[3];
+	return least[0] < least[2] ? least[0] : least[2];
+}
+
+/* A closed channel begins at GPU 0, and costs->end is the way back to it. */
+static void fill_reach(const struct costs *costs, bool closed, double *reach)
+{
+	size_t subsets = (size_t)1 << costs->gpus;
+
+	for (size_t subset = 1; subset < subsets; subset++) {
+		double *row = &reach[subset * STRIDE];
+
+		for (size_t i = 0; i < STRIDE; i++)
+			row[i] = NEVER;
+		if (closed && !(subset & 1))
+			continue;
+		for (size_t i = 0; i < costs->gpus; i++) {
+			size_t rest = subset & ~((size_t)1 << i);
+
+			if (rest == subset)
+				continue;
+			if (!rest)
+				row[i] = costs->start[i];
+			else
+				row[i] = least_of(&reach[rest * STRIDE], costs->to[i]);
+		}
+	}
+}
+
+/* Back from one end. */
+static void read_back(const struct costs *costs, const double *reach, size_t at, uint8_t *ret_order)
+{
+	size_t subset = ((size_t)1 << costs->gpus) - 1;
+
+	for (size_t place = costs->gpus; place-- > 0;) {
+		const double *row;
+		double best = NEVER;
+		size_t next = at;
+
+		ret_order[place] = (uint8_t)at;
+		subset &= ~((size_t)1 << at);
+		row = &reach[subset * STRIDE];
+		for (size_t i = 0; place && i < costs->gpus; i++) {
+			if ((subset & ((size_t)1 << i)) && row[i] + costs->to[at][i] < best) {
+				best = row[i] + costs->to[at][i];
+				next = i;
+			}
+		}
+		at = next;
+	}
+}
+
+static void insert(struct plan_priced *priced, const struct plan_channel *channel, double cost)
+{
+	size_t place = priced->count;
+
+	if (cost >= NEVER)
+		return;
+	if (place == PLAN_PRICED_MAX) {
+		if (cost >= priced->costs[place - 1])
+			return;
+		place--;
+	} else {
+		priced->count++;
+	}
+	for (; place && cost < priced->costs[place - 1]; place--) {
+		priced->costs[place] = priced->costs[place - 1];
+		priced->channels[place] = priced->channels[place - 1];
+	}
+	priced->costs[place] = cost;
+	priced->channels[place] = *channel;
+}
+
+/* The cheapest way to each end. *channel has the NICs. The least cost of all. */
+static double read_reach(const struct costs *costs, const double *reach, struct plan_channel *channel,
+			 struct plan_priced *priced)
+{
+	const double *row = &reach[(((size_t)1 << costs->gpus) - 1) * STRIDE];
+	double least = NEVER;
+
+	for (size_t at = 0; at < costs->gpus; at++) {
+		double cost = row[at] + costs->end[at];
+
+		if (cost >= NEVER)
+			continue;
+		least = cost < least ? cost : least;
+		read_back(costs, reach, at, channel->order);
+		insert(priced, channel, cost);
+	}
+	return least;
+}
+
+/* The NIC that a ring comes in by is the one it leaves by: one run for each, where that is not too much. */
+static bool each_nic(const struct plan_model *model)
+{
+	return !model->mirrored && !model->crossnic && model->nics > 1 &&
+	       model->nics << model->gpus <= SUBSETS_NICS_MOST;
+}
+
+uint64_t plan_price_work(const struct plan_model *model)
+{
+	uint64_t once = ((uint64_t)1 << model->gpus) * model->gpus * STRIDE / 2;
+
+	return once / (model->closed ? 2 : 1) * (each_nic(model) ? model->nics : 1) + 64;
+}
+
+static void cheapest_nics(const struct plan_model *model, const struct ends *ends, struct plan_channel *channel,
+			  double *ret_cost)
+{
+	size_t first = channel->order[0], last = channel->order[model->gpus - 1], in = 0, out = 0;
+
+	for (size_t nic = 1; nic < model->nics; nic++) {
+		if (model->crossnic) {
+			in = ends->in[nic][first] < ends->in[in][first] ? nic : in;
+			out = ends->out[nic][last] < ends->out[out][last] ? nic : out;
+		} else if (ends->in[nic][first] + ends->out[nic][last] < ends->in[in][first] + ends->out[in][last]) {
+			in = out = nic;
+		}
+	}
+	channel->nic_in = (uint8_t)in;
+	channel->nic_out = (uint8_t)out;
+	*ret_cost = ends->in[in][first] + ends->out[out][last];
+}
+
+/* Each end by whichever NIC is cheapest: what costs least if the NICs may differ, and a bound if they may not. */
+static void loose_ends(const struct plan_model *model, const struct ends *ends, struct costs *costs)
+{
+	for (size_t gpu = 0; gpu < model->gpus; gpu++) {
+		costs->start[gpu] = costs->end[gpu] = NEVER;
+		for (size_t nic = 0; nic < model->nics; nic++) {
+			if (ends->in[nic][gpu] < costs->start[gpu])
+				costs->start[gpu] = ends->in[nic][gpu];
+			if (ends->out[nic][gpu] < costs->end[gpu])
+				costs->end[gpu] = ends->out[nic][gpu];
+		}
+	}
+}
+
+static double inner_cost(const struct costs *costs, const uint8_t *order)
+{
+	double cost = 0;
+
+	for (size_t i = 1; i < costs->gpus; i++)
+		cost += costs->to[order[i]][order[i - 1]];
+	return cost;
+}
+
+static void price_open(struct plan_columns *columns, struct costs *costs, const struct ends *ends,
+		       struct plan_priced *ret)
+{
+	const struct plan_model *model = columns->model;
+	struct plan_channel channel = { 0 };
+	struct plan_priced loose = { 0 };
+
+	if (!each_nic(model)) {
+		loose_ends(model, ends, costs);
+		fill_reach(costs, false, columns->reach);
+		ret->least = read_reach(costs, columns->reach, &channel, &loose);
+		for (size_t i = 0; i < loose.count; i++) {
+			double nics_cost;
+
+			cheapest_nics(model, ends, &loose.channels[i], &nics_cost);
+			insert(ret, &loose.channels[i], inner_cost(costs, loose.channels[i].order) + nics_cost);
+		}
+		return;
+	}
+	ret->least = NEVER;
+	for (size_t nic = 0; nic < model->nics; nic++) {
+		double least;
+
+		channel.nic_in = channel.nic_out = (uint8_t)nic;
+		memcpy(costs->start, ends->in[nic], sizeof(costs->start));
+		memcpy(costs->end, ends->out[nic], sizeof(costs->end));
+		fill_reach(costs, false, columns->reach);
+		least = read_reach(costs, columns->reach, &channel, ret);
+		ret->least = least < ret->least ? least : ret->least;
+	}
+}
+
+/* -------------------------------------------------------------------------------------------------------- exchanges */
+
+/* Cost of an order with the NICs that suit it best; closed: with the way back. */
+static double full_cost(const struct plan_model *model, const struct costs *costs, const struct ends *ends,
+			struct plan_channel *channel)
+{
+	double cost = inner_cost(costs, channel->order), nics_cost;
+
+	if (model->closed)
+		return cost + (costs->gpus > 1 ? costs->to[channel->order[0]][channel->order[costs->gpus - 1]] : 0);
+	cheapest_nics(model, ends, channel, &nics_cost);
+	return cost + nics_cost;
+}
+
+static void move_stretch(const uint8_t *order, size_t count, size_t from, size_t length, size_t to, uint8_t *ret)
+{
+	uint8_t rest[PLAN_GPUS_MAX] = { 0 };
+	size_t place = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (i < from || i >= from + length)
+			rest[place++] = order[i];
+	memcpy(ret, rest, to);
+	memcpy(ret + to, order + from, length);
+	memcpy(ret + to + length, rest + to, place - to);
+}
+
+static void turn_stretch(const uint8_t *order, size_t count, size_t from, size_t to, uint8_t *ret)
+{
+	memcpy(ret, order, count);
+	for (size_t i = from; i <= to; i++)
+		ret[i] = order[from + to - i];
+}
+
+static bool take_if_cheaper(struct plan_columns *columns, const struct costs *costs, const struct ends *ends,
+			    const struct plan_channel *tried, struct plan_channel *best, double *cost)
+{
+	struct plan_channel channel = *tried;
+	double tried_cost = full_cost(columns->model, costs, ends, &channel);
+
+	columns->work += 2 * costs->gpus + columns->model->nics;
+	if (tried_cost >= *cost * (1 - 1e-12))
+		return false;
+	*best = channel;
+	*cost = tried_cost;
+	return true;
+}
+
+/* One round of exchanges; false: none helps. */
+static bool improve_once(struct plan_columns *columns, const struct costs *costs, const struct ends *ends,
+			 struct plan_channel *best, double *cost)
+{
+	size_t count = costs->gpus;
+	struct plan_channel tried = *best;
+	bool better = false;
+
+	for (size_t length = 1; length <= 3 && length < count; length++) {
+		for (size_t from = 0; from + length <= count; from++) {
+			for (size_t to = 0; to + length <= count; to++) {
+				if (to == from)
+					continue;
+				move_stretch(best->order, count, from, length, to, tried.order);
+				better |= take_if_cheaper(columns, costs, ends, &tried, best, cost);
+			}
+		}
+	}
+	for (size_t from = 0; from < count; from++) {
+		for (size_t to = from + 1; to < count; to++) {
+			turn_stretch(best->order, count, from, to, tried.order);
+			better |= take_if_cheaper(columns, costs, ends, &tried, best, cost);
+			memcpy(tried.order, best->order, count);
+			tried.order[from] = best->order[to];
+			tried.order[to] = best->order[from];
+			better |= take_if_cheaper(columns, costs, ends, &tried, best, cost);
+		}
+	}
+	return better;
+}
+
+static void nearest_neighbours(const struct costs *costs, size_t start, uint8_t *ret_order)
+{
+	uint32_t left = ((uint32_t)1 << costs->gpus) - 1;
+	size_t at = start;
+
+	for (size_t place = 0; place < costs->gpus; place++) {
+		double least = NEVER;
+		size_t next = at;
+
+		ret_order[place] = (uint8_t)at;
+		left &= ~((uint32_t)1 << at);
+		for (size_t i = 0; i < costs->gpus; i++) {
+			if ((left & ((uint32_t)1 << i)) && costs->to[i][at] < least) {
+				least = costs->to[i][at];
+				next = i;
+			}
+		}
+		at = next;
+	}
+}
+
+static void price_roughly(struct plan_columns *columns, const struct costs *costs, const struct ends *ends,
+			  struct plan_priced *ret)
+{
+	for (size_t start = 0; start < STARTS && start < costs->gpus; start++) {
+		struct plan_channel channel = { 0 };
+		double cost;
+
+		nearest_neighbours(costs, start * costs->gpus / STARTS, channel.order);
+		cost = full_cost(columns->model, costs, ends, &channel);
+		while (improve_once(columns, costs, ends, &channel, &cost))
+			;
+		insert(ret, &channel, cost);
+	}
+}
+
+void plan_price(struct plan_columns *columns, const double *prices, double detour_price, bool exact,
+		struct plan_priced *ret)
+{
+	const struct plan_model *model = columns->model;
+	struct plan_channel channel = { 0 };
+	struct costs costs;
+	struct ends ends;
+
+	cost_hops(model, prices, detour_price, &costs);
+	cost_ends(model, prices, detour_price, &ends);
+	memset(ret, 0, sizeof(*ret));
+	columns->work += 4 * model->first[model->hops];
+	if (!exact) {
+		price_roughly(columns, &costs, &ends, ret);
+		return;
+	}
+	columns->work += plan_price_work(model);
+	if (!model->closed) {
+		price_open(columns, &costs, &ends, ret);
+		return;
+	}
+	for (size_t gpu = 0; gpu < model->gpus; gpu++) {
+		costs.start[gpu] = gpu ? NEVER : 0;
+		costs.end[gpu] = gpu ? costs.to[0][gpu] : NEVER;
+	}
+	if (model->gpus == 1)
+		costs.end[0] = 0;
+	fill_reach(&costs, true, columns->reach);
+	ret->least = read_reach(&costs, columns->reach, &channel, ret);
+}

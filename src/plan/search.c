@@ -1,0 +1,399 @@
+#include "plan/search.h"
+
+#include "base/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Two totals that differ by less, relative, are equal: what the linear program's arithmetic leaves open. */
+#define CLOSE 2e-9
+
+enum {
+	CHEAP_PRICING = 100000, /* steps: up to here pricing is always exact */
+	REPAIR_ROUNDS = 12,
+};
+
+int plan_search_init(struct plan_search *search, const struct plan_model *model, uint64_t work_limit)
+{
+	size_t rows = model->rows;
+	int r = plan_columns_init(&search->columns, model);
+
+	search->model = model;
+	search->work_limit = work_limit;
+	search->loads = sys_zalloc((rows + 1) * sizeof(*search->loads));
+	search->limits = sys_zalloc((rows + 1) * sizeof(*search->limits));
+	search->duals = sys_zalloc((rows + 1) * sizeof(double));
+	search->prices = sys_zalloc((rows + 1) * sizeof(double));
+	search->weights = sys_zalloc((rows + 1) * sizeof(double));
+	search->capacities = sys_zalloc((rows + 1) * sizeof(double));
+	if (r == 0)
+		search->shares = sys_zalloc((search->columns.room + 1) * sizeof(double));
+	if (!search->loads || !search->limits || !search->duals || !search->prices || !search->weights ||
+	    !search->capacities || !search->shares)
+		r = -ENOMEM;
+	if (r == 0) {
+		for (size_t i = 0; i < rows; i++)
+			search->capacities[i] = (double)model->capacity_Bps[i];
+		r = plan_simplex_init(&search->simplex, rows, search->capacities);
+	}
+	if (r < 0)
+		plan_search_fini(search);
+	return r;
+}
+
+void plan_search_fini(struct plan_search *search)
+{
+	plan_columns_fini(&search->columns);
+	plan_simplex_fini(&search->simplex);
+	sys_free(search->loads);
+	sys_free(search->limits);
+	sys_free(search->duals);
+	sys_free(search->prices);
+	sys_free(search->weights);
+	sys_free(search->capacities);
+	sys_free(search->shares);
+	memset(search, 0, sizeof(*search));
+}
+
+/* ---------------------------------------------------------------------------------------------------------- values */
+
+void plan_selection_value(struct plan_search *search, struct plan_selection *selection)
+{
+	const struct plan_model *model = search->model;
+
+	memset(search->loads, 0, model->rows * sizeof(*search->loads));
+	for (size_t i = 0; i < selection->count; i++) {
+		const uint16_t *loads = plan_column_loads(&search->columns, selection->columns[i]);
+
+		for (size_t row = 0; row < model->rows; row++)
+			search->loads[row] += loads[row];
+	}
+	selection->load = 0;
+	selection->capacity_Bps = PLAN_UNBOUNDED_BPS;
+	for (size_t row = 0; row < model->rows; row++) {
+		if (!search->loads[row])
+			continue;
+		if (!selection->load || (unsigned __int128)model->capacity_Bps[row] * selection->load <
+						(unsigned __int128)selection->capacity_Bps * search->loads[row]) {
+			selection->capacity_Bps = model->capacity_Bps[row];
+			selection->load = search->loads[row];
+		}
+	}
+	if (!selection->load)
+		selection->load = 1;
+	search->columns.work += model->rows * (selection->count + 2);
+}
+
+int plan_selection_compare(const struct plan_selection *a, const struct plan_selection *b)
+{
+	unsigned __int128 first = (unsigned __int128)a->count * a->capacity_Bps * b->load;
+	unsigned __int128 second = (unsigned __int128)b->count * b->capacity_Bps * a->load;
+
+	return (first > second) - (first < second);
+}
+
+static double total_Bps(const struct plan_selection *selection)
+{
+	return (double)selection->count * (double)selection->capacity_Bps / (double)selection->load;
+}
+
+bool plan_search_done(const struct plan_search *search)
+{
+	return search->best.count && total_Bps(&search->best) >= search->bound_Bps * (1 - CLOSE);
+}
+
+static bool take_if_better(struct plan_search *search, struct plan_selection *selection)
+{
+	plan_selection_value(search, selection);
+	if (search->best.count && plan_selection_compare(selection, &search->best) <= 0)
+		return false;
+	search->best = *selection;
+	return true;
+}
+
+void plan_search_limits(struct plan_search *search, size_t count, bool above)
+{
+	const struct plan_model *model = search->model;
+	unsigned __int128 per = (unsigned __int128)search->best.count * search->best.capacity_Bps;
+
+	if (!per) {
+		/* Any plan is better than none. */
+		for (size_t row = 0; row < model->rows; row++)
+			search->limits[row] = UINT16_MAX;
+		return;
+	}
+	/* count × capacity / load > (>=) best, for each row. */
+	for (size_t row = 0; row < model->rows; row++) {
+		unsigned __int128 most = (unsigned __int128)count * model->capacity_Bps[row] * search->best.load;
+
+		most = (most - (above ? 1 : 0)) / per;
+		search->limits[row] = most > UINT16_MAX ? UINT16_MAX : (uint32_t)most;
+	}
+}
+
+bool plan_search_may_fit(const struct plan_search *search, size_t count)
+{
+	double sum = 0;
+
+	if (!search->bound_closed)
+		return true;
+	for (size_t row = 0; row < search->model->rows; row++)
+		sum += search->duals[row] * search->limits[row];
+	return sum >= (double)count * (1 - 1e-9);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- seeds */
+
+size_t plan_search_add(struct plan_search *search, const struct plan_priced *priced, size_t most)
+{
+	size_t before = search->columns.count;
+	uint32_t column;
+
+	for (size_t i = 0; i < priced->count && i < most; i++)
+		if (plan_columns_add(&search->columns, &priced->channels[i], &column) < 0)
+			break;
+	return search->columns.count - before;
+}
+
+static void seed_prices(struct plan_search *search, double price, double detour_price)
+{
+	bool exact = plan_price_work(search->model) <= CHEAP_PRICING;
+	struct plan_priced priced;
+
+	for (size_t row = 0; row < search->model->rows; row++)
+		search->prices[row] = price / search->capacities[row];
+	plan_price(&search->columns, search->prices, detour_price, exact, &priced);
+	(void)plan_search_add(search, &priced, 1);
+}
+
+bool plan_search_seed(struct plan_search *search)
+{
+	double unit = search->simplex.unit;
+
+	seed_prices(search, 0, 1);
+	seed_prices(search, unit, 1e-9);
+	seed_prices(search, unit * 1e6, 1);
+	plan_columns_enumerate(&search->columns);
+	for (uint32_t column = 0; column < search->columns.count; column++) {
+		struct plan_selection one = { .count = 1, .columns = { column } };
+
+		(void)take_if_better(search, &one);
+		if (one.capacity_Bps == PLAN_UNBOUNDED_BPS)
+			return true;
+	}
+	return false;
+}
+
+/* The fuller a row is beside the fullest one, the dearer. */
+static void price_loads(struct plan_search *search)
+{
+	const struct plan_model *model = search->model;
+	double unit = search->simplex.unit, most = 0;
+
+	for (size_t row = 0; row < model->rows; row++) {
+		double used = search->loads[row] / search->capacities[row];
+
+		most = used > most ? used : most;
+	}
+	for (size_t row = 0; row < model->rows; row++) {
+		double used = most > 0 ? search->loads[row] / search->capacities[row] / most : 0;
+
+		used *= used;
+		used *= used;
+		search->prices[row] = (used + 0.01) * unit / search->capacities[row];
+	}
+}
+
+void plan_search_pack(struct plan_search *search)
+{
+	struct plan_columns *columns = &search->columns;
+	bool exact = plan_price_work(search->model) <= CHEAP_PRICING;
+	struct plan_selection selection = { 0 };
+	uint64_t stop = search->work_limit / 4;
+
+	memset(search->loads, 0, search->model->rows * sizeof(*search->loads));
+	while (selection.count < search->model->channels_max && columns->work < stop && !plan_search_done(search)) {
+		struct plan_priced priced;
+		uint32_t column;
+
+		price_loads(search);
+		plan_price(columns, search->prices, 1e-9, exact, &priced);
+		if (!priced.count || plan_columns_add(columns, &priced.channels[0], &column) < 0)
+			break;
+		selection.columns[selection.count++] = column;
+		(void)take_if_better(search, &selection);
+		search->packed[selection.count] = selection;
+	}
+}
+
+/* ------------------------------------------------------------------------------------------------------ relaxation */
+
+/* Any prices that are not negative give a bound: no channel costs less than `least`, and all capacity costs `sum`. */
+static void take_duals(struct plan_search *search, double sum, double least)
+{
+	double bound = search->simplex.unit * sum / least;
+
+	if (bound >= search->bound_Bps * (1 - 1e-12) && search->bound_closed)
+		return;
+	for (size_t row = 0; row < search->model->rows; row++)
+		search->duals[row] = search->prices[row] / least;
+	search->bound_closed = true;
+	if (bound < search->bound_Bps)
+		search->bound_Bps = bound;
+}
+
+static double price_rows(struct plan_search *search)
+{
+	const struct plan_simplex *simplex = &search->simplex;
+	double sum = 0;
+
+	for (size_t row = 0; row < simplex->rows; row++) {
+		double price = simplex->prices[row] > 0 ? simplex->prices[row] : 0;
+
+		sum += price;
+		search->prices[row] = price * simplex->scale[row];
+	}
+	return sum;
+}
+
+static double least_column(const struct plan_search *search)
+{
+	double least = 1;
+
+	for (uint32_t column = 0; column < search->columns.count; column++) {
+		const uint16_t *loads = plan_column_loads(&search->columns, column);
+		double cost = 0;
+
+		for (size_t row = 0; row < search->model->rows; row++)
+			cost += search->prices[row] * loads[row];
+		least = cost < least ? cost : least;
+	}
+	return least;
+}
+
+/* More channels for the prices of now; false: there is none that helps, or no work is left. */
+static bool price_more(struct plan_search *search, double sum)
+{
+	struct plan_columns *columns = &search->columns;
+	bool exact = plan_price_work(search->model) <= CHEAP_PRICING;
+
+	for (;; exact = true) {
+		struct plan_priced priced;
+		size_t helpful = 0;
+
+		if (exact && columns->work + plan_price_work(search->model) > search->work_limit)
+			return false;
+		plan_price(columns, search->prices, 0, exact, &priced);
+		if (exact && priced.least > 0)
+			take_duals(search, sum, priced.least);
+		while (helpful < priced.count && priced.costs[helpful] < 1 - CLOSE / 4)
+			helpful++;
+		if (helpful)
+			return plan_search_add(search, &priced, helpful) > 0;
+		if (exact)
+			return false;
+	}
+}
+
+void plan_search_relax(struct plan_search *search)
+{
+	uint64_t most = search->work_limit / 2;
+
+	do {
+		double sum;
+
+		if (!plan_simplex_run(&search->simplex, &search->columns, most))
+			return;
+		sum = price_rows(search);
+		if (search->columns.complete) {
+			take_duals(search, sum, least_column(search));
+			return;
+		}
+		if (!price_more(search, sum))
+			return;
+	} while (search->columns.work < most && !plan_search_done(search));
+}
+
+/* ---------------------------------------------------------------------------------------------------- equal shares */
+
+/* `count` channels in the proportions of the linear program. */
+static void round_shares(struct plan_search *search, size_t count, struct plan_selection *ret)
+{
+	size_t columns = search->columns.count;
+	double total = 0;
+
+	memset(ret, 0, sizeof(*ret));
+	plan_simplex_shares(&search->simplex, columns, search->shares);
+	for (size_t i = 0; i < columns; i++)
+		total += search->shares[i];
+	while (ret->count < count) {
+		size_t most = 0;
+
+		for (size_t i = 1; i < columns; i++)
+			if (search->shares[i] > search->shares[most])
+				most = i;
+		ret->columns[ret->count++] = (uint32_t)most;
+		search->shares[most] -= total / (double)count;
+	}
+	search->columns.work += columns * (count + 1);
+}
+
+static bool beat_from(struct plan_search *search, const struct plan_selection *start, uint64_t work_limit)
+{
+	struct plan_selection selection = *start;
+
+	if (!selection.count)
+		return false;
+	if (take_if_better(search, &selection))
+		return true;
+	plan_search_limits(search, selection.count, true);
+	return plan_search_repair(search, &selection, REPAIR_ROUNDS, work_limit) && take_if_better(search, &selection);
+}
+
+/* All that beats the best so far with `count` channels. 0: nothing more does, and that is proved; -EAGAIN: nobody knows. */
+static int beat_with(struct plan_search *search, size_t count, uint64_t work_limit)
+{
+	for (;;) {
+		struct plan_selection selection;
+		int r;
+
+		plan_search_limits(search, count, true);
+		if (!plan_search_may_fit(search, count))
+			return 0;
+		if (search->columns.work >= work_limit)
+			return -EAGAIN;
+		round_shares(search, count, &selection);
+		if (beat_from(search, &selection, work_limit) || beat_from(search, &search->packed[count], work_limit))
+			continue;
+		if (!search->columns.complete)
+			return -EAGAIN;
+		plan_search_limits(search, count, true);
+		r = plan_search_prove(search, count, work_limit, &selection);
+		if (r != 1)
+			return r;
+		if (!take_if_better(search, &selection))
+			return -EAGAIN;
+	}
+}
+
+int plan_search_equal(struct plan_search *search)
+{
+	size_t most = search->model->channels_max;
+	bool proved = true;
+
+	/* Each number of channels may take twice its part of the work that is left. */
+	for (size_t count = 1; count <= most && !plan_search_done(search); count++) {
+		uint64_t left = search->work_limit - search->columns.work;
+		int r;
+
+		if (search->columns.work >= search->work_limit)
+			left = 0;
+		r = beat_with(search, count, search->columns.work + 2 * left / (most - count + 2));
+		if (r == -ENOMEM)
+			return r;
+		proved = proved && r == 0;
+	}
+	/* A better total found later makes what was proved before no weaker. */
+	search->exact = proved || plan_search_done(search);
+	return 0;
+}

@@ -1,0 +1,65 @@
+/* From columns to a plan of equal shares: the bound by linear programming, then a search over numbers of channels. */
+#ifndef TRIBUTARY_PLAN_SEARCH_H
+#define TRIBUTARY_PLAN_SEARCH_H
+
+#include "plan/columns.h"
+#include "plan/simplex.h"
+
+/* Channels of equal shares. Their total is count × capacity / load, as a fraction, so that no rounding decides. */
+struct plan_selection {
+	size_t count;
+	uint32_t columns[PLAN_CHANNELS_MAX];
+	uint64_t capacity_Bps, load; /* of the row that is full first */
+};
+
+struct plan_search {
+	const struct plan_model *model;
+	struct plan_columns columns;
+	struct plan_simplex simplex;
+	uint64_t work_limit;
+	double bound_Bps;  /* no plan's total is above */
+	bool bound_closed; /* the linear program is solved: no channel that is not yet a column can help it */
+	double *duals;     /* of a row: every channel costs at least 1 by them */
+	struct plan_selection best;
+	struct plan_selection packed[PLAN_CHANNELS_MAX + 1]; /* by their number */
+	bool exact;
+	/* Scratch, one for each row. */
+	uint32_t *loads, *limits;
+	double *prices, *weights, *capacities;
+	double *shares; /* of columns */
+};
+
+/* -ENOMEM. plan_search_fini accepts a zeroed struct. */
+int plan_search_init(struct plan_search *search, const struct plan_model *model, uint64_t work_limit);
+void plan_search_fini(struct plan_search *search);
+
+/* Columns to begin with, and the best of them alone. True: it crosses nothing that is known. */
+bool plan_search_seed(struct plan_search *search);
+/* One channel after the other, each by what is least loaded. */
+void plan_search_pack(struct plan_search *search);
+/* The linear program, by adding columns until no channel is missing; lowers bound_Bps. */
+void plan_search_relax(struct plan_search *search);
+/* The largest total of equal shares. Sets `exact`. */
+int plan_search_equal(struct plan_search *search);
+/* Of plans with that total the one with the least detours for each channel, then the fewest channels. */
+void plan_search_polish(struct plan_search *search);
+
+/* True: the best plan so far is as good as the bound. */
+bool plan_search_done(const struct plan_search *search);
+
+/* Shared by the files of the search. */
+void plan_selection_value(struct plan_search *search, struct plan_selection *selection);
+int plan_selection_compare(const struct plan_selection *a, const struct plan_selection *b);
+/* The most crossings of each row for `count` channels to have more than the best total (above), or at least as much. */
+void plan_search_limits(struct plan_search *search, size_t count, bool above);
+/* Whether so many channels may fit the limits, by the duals. */
+bool plan_search_may_fit(const struct plan_search *search, size_t count);
+/* Exchanges channels until all rows are within their limits; false: not found. */
+bool plan_search_repair(struct plan_search *search, struct plan_selection *selection, unsigned rounds,
+			uint64_t work_limit);
+/* Adds the first `most` of what pricing found; how many are new. */
+size_t plan_search_add(struct plan_search *search, const struct plan_priced *priced, size_t most);
+/* Of complete columns: whether `count` of them fit the limits. 1: yes, *ret has them; 0: no; -EAGAIN: too much work. */
+int plan_search_prove(struct plan_search *search, size_t count, uint64_t work_limit, struct plan_selection *ret);
+
+#endif

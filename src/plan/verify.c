@@ -1,0 +1,441 @@
+/*
+ * The judge. It walks a plan's hops on the graph itself and adds up what each constraint carries, and has nothing of the
+ * planner: no rows, no columns, and its own view of which way data goes.
+ */
+#include "tributary/plan.h"
+
+#include "base/log.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+struct judge {
+	const struct topology *topology;
+	const struct plan_request *request;
+	const struct plan *plan;
+	struct diag *diag;
+	uint64_t *links;         /* crossings of each directed link */
+	uint64_t *direct, *host; /* of each pair */
+	uint64_t wire_in[PLAN_NICS_MAX], wire_out[PLAN_NICS_MAX];
+};
+
+static int judge_init(struct judge *judge)
+{
+	const struct topology *topology = judge->topology;
+
+	judge->links = sys_zalloc((2 * topology->link_count + 1) * sizeof(*judge->links));
+	judge->direct = sys_zalloc((topology->pair_count + 1) * sizeof(*judge->direct));
+	judge->host = sys_zalloc((topology->pair_count + 1) * sizeof(*judge->host));
+	return judge->links && judge->direct && judge->host ? 0 : -ENOMEM;
+}
+
+static void judge_fini(struct judge *judge)
+{
+	sys_free(judge->links);
+	sys_free(judge->direct);
+	sys_free(judge->host);
+}
+
+static const char *name_of(const struct judge *judge, uint32_t vertex)
+{
+	return vertex < judge->topology->vertex_count ? judge->topology->vertices[vertex].name : "?";
+}
+
+/* ------------------------------------------------------------------------------------------------------------ shape */
+
+static int check_vertices(const struct judge *judge, const uint32_t *list, size_t count, enum topology_kind kind)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (list[i] >= judge->topology->vertex_count || judge->topology->vertices[list[i]].kind != kind) {
+			diag_set(judge->diag, 0, 0, "the request's %s %zu is none", topology_kind_word(kind), i);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+static int check_request(const struct judge *judge)
+{
+	const struct plan_request *request = judge->request;
+	const struct plan *plan = judge->plan;
+
+	if (!request->gpu_count || request->gpu_count > PLAN_GPUS_MAX || request->nic_count > PLAN_NICS_MAX ||
+	    (request->hosts > 1 && !request->nic_count)) {
+		diag_set(judge->diag, 0, 0, "the request has %zu GPUs and %zu NICs", request->gpu_count,
+			 request->nic_count);
+		return -EINVAL;
+	}
+	if (check_vertices(judge, request->gpus, request->gpu_count, TOPOLOGY_GPU) < 0 ||
+	    check_vertices(judge, request->nics, request->nic_count, TOPOLOGY_NIC) < 0)
+		return -EINVAL;
+	if ((unsigned)plan->pattern >= PLAN_PATTERN_COUNT || plan->gpu_count != request->gpu_count) {
+		diag_set(judge->diag, 0, 0, "a plan for %zu GPUs, asked for %zu", plan->gpu_count, request->gpu_count);
+		return -EINVAL;
+	}
+	if (!plan->channel_count || plan->channel_count > PLAN_CHANNELS_MAX ||
+	    (request->channels_max && plan->channel_count > request->channels_max)) {
+		diag_set(judge->diag, 0, 0, "%zu channels", plan->channel_count);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int check_order(const struct judge *judge, size_t channel)
+{
+	const uint8_t *order = judge->plan->channels[channel].order;
+	uint32_t seen = 0;
+
+	for (size_t i = 0; i < judge->plan->gpu_count; i++) {
+		if (order[i] >= judge->plan->gpu_count) {
+			diag_set(judge->diag, 0, 0, "channel %zu: there is no GPU %u", channel, order[i]);
+			return -EINVAL;
+		}
+		if (seen & ((uint32_t)1 << order[i])) {
+			diag_set(judge->diag, 0, 0, "channel %zu: %s is in it twice, and another GPU not at all",
+				 channel, name_of(judge, judge->request->gpus[order[i]]));
+			return -EINVAL;
+		}
+		seen |= (uint32_t)1 << order[i];
+	}
+	return 0;
+}
+
+static int check_nics(const struct judge *judge, size_t channel)
+{
+	const struct plan_channel *one = &judge->plan->channels[channel];
+
+	if (judge->request->hosts <= 1) {
+		if (!one->nic_in && !one->nic_out)
+			return 0;
+		diag_set(judge->diag, 0, 0, "channel %zu: a NIC, with one host", channel);
+		return -EINVAL;
+	}
+	if (one->nic_in >= judge->request->nic_count || one->nic_out >= judge->request->nic_count) {
+		diag_set(judge->diag, 0, 0, "channel %zu: there is no NIC %u", channel,
+			 one->nic_in >= judge->request->nic_count ? one->nic_in : one->nic_out);
+		return -EINVAL;
+	}
+	if (one->nic_in != one->nic_out && (judge->plan->pattern != PLAN_RING || !judge->request->crossnic)) {
+		diag_set(judge->diag, 0, 0, "channel %zu: in by one NIC and out by another", channel);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ loads */
+
+static int walk(struct judge *judge, size_t channel, const struct topology_flow *flow, enum topology_class *ret_class)
+{
+	struct topology_route route;
+	int r = topology_route(judge->topology, flow, &route);
+
+	if (r < 0) {
+		diag_set(judge->diag, 0, 0, "channel %zu: no way from %s to %s", channel, name_of(judge, flow->from),
+			 name_of(judge, flow->to));
+		return r == -ENOMEM ? r : -EINVAL;
+	}
+	for (size_t i = 0; i < route.count; i++)
+		judge->links[route.links[i]]++;
+	*ret_class = route.path_class;
+	return 0;
+}
+
+/* By a buffer at a GPU's CPU: its memory, or the CPU itself where the graph has no memory for it. */
+static int walk_by_host(struct judge *judge, size_t channel, uint32_t from, uint32_t to, uint32_t buffer_at)
+{
+	uint32_t memory = topology_memory_of(judge->topology, buffer_at);
+	uint32_t cpu = topology_cpu_of(judge->topology, buffer_at);
+	enum topology_class path_class;
+	int r;
+
+	if (memory != TOPOLOGY_NONE) {
+		struct topology_flow flow = { from, to, TOPOLOGY_WAY_HOST, memory };
+
+		return walk(judge, channel, &flow, &path_class);
+	}
+	if (cpu == TOPOLOGY_NONE) {
+		diag_set(judge->diag, 0, 0, "channel %zu: no host memory between %s and %s", channel,
+			 name_of(judge, from), name_of(judge, to));
+		return -EINVAL;
+	}
+	r = walk(judge, channel, &(struct topology_flow){ from, cpu, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE }, &path_class);
+	if (r < 0)
+		return r;
+	return walk(judge, channel, &(struct topology_flow){ cpu, to, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE },
+		    &path_class);
+}
+
+static int walk_gpus(struct judge *judge, size_t channel, uint8_t from_place, uint8_t to_place)
+{
+	uint32_t from = judge->request->gpus[from_place], to = judge->request->gpus[to_place];
+	uint32_t pair = topology_find_pair(judge->topology, from, to);
+	struct topology_flow flow = { from, to, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE };
+	struct topology_route route;
+
+	/* P2P if the driver lets them and NCCL thinks it worth while. */
+	if (topology_route(judge->topology, &flow, &route) == 0 && route.path_class <= judge->request->p2p_farthest) {
+		enum topology_class path_class;
+
+		if (pair != TOPOLOGY_NONE)
+			judge->direct[pair]++;
+		return walk(judge, channel, &flow, &path_class);
+	}
+	if (pair != TOPOLOGY_NONE)
+		judge->host[pair]++;
+	return walk_by_host(judge, channel, from, to, to);
+}
+
+static uint32_t wire_of(const struct judge *judge, uint32_t nic)
+{
+	for (size_t i = 0; i < judge->topology->link_count; i++) {
+		const struct topology_link *link = &judge->topology->links[i];
+
+		if (link->kind == TOPOLOGY_LINK_NETWORK && (link->lower == nic || link->upper == nic))
+			return (uint32_t)i;
+	}
+	return TOPOLOGY_NONE;
+}
+
+/* Between a NIC and the GPU that it reads or writes, or whose CPU's memory it does. */
+static int walk_to_nic(struct judge *judge, size_t channel, uint32_t nic, uint32_t gpu, bool out)
+{
+	const struct topology_vertex *vertices = judge->topology->vertices;
+	struct topology_flow flow = { out ? gpu : nic, out ? nic : gpu, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE };
+	enum topology_class path_class;
+
+	if (vertices[nic].nic.gdr && vertices[gpu].gpu.gdr &&
+	    topology_class_of(judge->topology, nic, gpu) <= TOPOLOGY_CLASS_PXB)
+		return walk(judge, channel, &flow, &path_class);
+	return walk_by_host(judge, channel, flow.from, flow.to, gpu);
+}
+
+/* NCCL's PXN: what is sent by a far NIC goes over NVLink to a GPU that is near it, and from there. */
+static uint8_t sender_of(const struct judge *judge, uint8_t nic_place, uint8_t gpu_place)
+{
+	const struct plan_request *request = judge->request;
+	uint32_t nic = request->nics[nic_place], gpu = request->gpus[gpu_place];
+	enum topology_class nearest = TOPOLOGY_CLASS_PXB;
+	uint8_t sender = gpu_place;
+
+	if (topology_class_of(judge->topology, gpu, nic) <= TOPOLOGY_CLASS_PXB)
+		return gpu_place;
+	for (uint8_t i = 0; i < request->gpu_count; i++) {
+		enum topology_class path_class = topology_class_of(judge->topology, request->gpus[i], nic);
+
+		if (i == gpu_place || path_class > nearest || (sender != gpu_place && path_class == nearest) ||
+		    topology_class_of(judge->topology, gpu, request->gpus[i]) != TOPOLOGY_CLASS_NVL ||
+		    request->p2p_farthest < TOPOLOGY_CLASS_NVL)
+			continue;
+		nearest = path_class;
+		sender = i;
+	}
+	return sender;
+}
+
+static int walk_nic(struct judge *judge, size_t channel, uint8_t nic_place, uint8_t gpu_place, bool out)
+{
+	uint32_t nic = judge->request->nics[nic_place], wire = wire_of(judge, nic);
+	uint8_t near = out ? sender_of(judge, nic_place, gpu_place) : gpu_place;
+
+	if (wire != TOPOLOGY_NONE) {
+		bool up = out == (judge->topology->links[wire].lower == nic);
+
+		judge->links[topology_directed(wire, up ? TOPOLOGY_UP : TOPOLOGY_DOWN)]++;
+	}
+	if (out)
+		judge->wire_out[nic_place]++;
+	else
+		judge->wire_in[nic_place]++;
+	if (near != gpu_place) {
+		int r = walk_gpus(judge, channel, gpu_place, near);
+
+		if (r < 0)
+			return r;
+	}
+	return walk_to_nic(judge, channel, nic, judge->request->gpus[near], out);
+}
+
+/* A ring: from GPU to GPU and back to the first, or in by a NIC and out by one. */
+static int walk_ring(struct judge *judge, size_t channel)
+{
+	const struct plan_channel *one = &judge->plan->channels[channel];
+	size_t last = judge->plan->gpu_count - 1;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < last; i++)
+		r = walk_gpus(judge, channel, one->order[i], one->order[i + 1]);
+	if (r < 0)
+		return r;
+	if (judge->request->hosts <= 1)
+		return last ? walk_gpus(judge, channel, one->order[last], one->order[0]) : 0;
+	r = walk_nic(judge, channel, one->nic_in, one->order[0], false);
+	return r < 0 ? r : walk_nic(judge, channel, one->nic_out, one->order[last], true);
+}
+
+/* A chain: up to the first GPU and down again, and as much over its NIC, or twice that in a tree of many hosts. */
+static int walk_chain(struct judge *judge, size_t channel)
+{
+	const struct plan_channel *one = &judge->plan->channels[channel];
+	unsigned times = judge->plan->pattern == PLAN_TREE && judge->request->hosts > 2 ? 2 : 1;
+	int r = 0;
+
+	for (size_t i = 1; r == 0 && i < judge->plan->gpu_count; i++) {
+		r = walk_gpus(judge, channel, one->order[i], one->order[i - 1]);
+		if (r == 0)
+			r = walk_gpus(judge, channel, one->order[i - 1], one->order[i]);
+	}
+	for (unsigned i = 0; r == 0 && judge->request->hosts > 1 && i < times; i++) {
+		r = walk_nic(judge, channel, one->nic_in, one->order[0], false);
+		if (r == 0)
+			r = walk_nic(judge, channel, one->nic_in, one->order[0], true);
+	}
+	return r;
+}
+
+static int walk_plan(struct judge *judge)
+{
+	int r = check_request(judge);
+
+	for (size_t i = 0; r == 0 && i < judge->plan->channel_count; i++) {
+		r = check_order(judge, i);
+		if (r == 0)
+			r = check_nics(judge, i);
+		if (r == 0)
+			r = judge->plan->pattern == PLAN_RING ? walk_ring(judge, i) : walk_chain(judge, i);
+	}
+	return r;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ rates */
+
+struct tightest {
+	uint64_t rate_Bps;
+	char name[2 * TOPOLOGY_NAME_BYTES + 8];
+	uint64_t capacity_Bps, crossings;
+};
+
+/* False: it bounds nothing. The name is the caller's to fill in. */
+static bool tighter(struct tightest *tightest, uint64_t capacity_Bps, uint64_t crossings)
+{
+	if (!capacity_Bps || !crossings || capacity_Bps / crossings >= tightest->rate_Bps)
+		return false;
+	tightest->rate_Bps = capacity_Bps / crossings;
+	tightest->capacity_Bps = capacity_Bps;
+	tightest->crossings = crossings;
+	return true;
+}
+
+static uint64_t bytes_per_s(const struct topology_capacity *capacity)
+{
+	return capacity->provenance != TOPOLOGY_UNKNOWN ? capacity->rate_Bps : 0;
+}
+
+static void name_pair(const struct judge *judge, const struct topology_pair *pair, const char *way,
+		      struct tightest *tightest)
+{
+	struct diag text;
+
+	diag_set(&text, 0, 0, "%s to %s %s", name_of(judge, pair->from), name_of(judge, pair->to), way);
+	memcpy(tightest->name, text.text, sizeof(tightest->name) - 1);
+}
+
+static void weigh_links(const struct judge *judge, struct tightest *tightest)
+{
+	const struct topology *topology = judge->topology;
+
+	for (uint32_t i = 0; i < 2 * topology->link_count; i++)
+		if (tighter(tightest, bytes_per_s(&topology->links[i / 2].capacity[i % 2]), judge->links[i]))
+			(void)topology_directed_name(topology, i, tightest->name, sizeof(tightest->name));
+	for (size_t i = 0; i < topology->limit_count; i++) {
+		const struct topology_limit *limit = &topology->limits[i];
+		uint64_t crossings = 0;
+
+		for (size_t j = 0; j < limit->member_count; j++)
+			crossings += judge->links[limit->members[j]];
+		if (tighter(tightest, bytes_per_s(&limit->capacity), crossings))
+			memcpy(tightest->name, limit->name, sizeof(limit->name));
+	}
+}
+
+static void weigh_all(const struct judge *judge, struct tightest *tightest)
+{
+	const struct topology *topology = judge->topology;
+
+	weigh_links(judge, tightest);
+	for (size_t i = 0; i < topology->pair_count; i++) {
+		const struct topology_pair *pair = &topology->pairs[i];
+
+		if (tighter(tightest, bytes_per_s(&pair->p2p), judge->direct[i]))
+			name_pair(judge, pair, "by P2P", tightest);
+		if (tighter(tightest, bytes_per_s(&pair->host), judge->host[i]))
+			name_pair(judge, pair, "by the host", tightest);
+	}
+	for (size_t i = 0; i < judge->request->nic_count; i++) {
+		uint32_t nic = judge->request->nics[i], wire = wire_of(judge, nic);
+		uint64_t speed_Bps = topology->vertices[nic].nic.speed_Bps;
+
+		for (int out = 0; out < 2; out++) {
+			/* The link to the network knows better, if it knows. */
+			if (wire != TOPOLOGY_NONE) {
+				const struct topology_link *link = &topology->links[wire];
+
+				if (bytes_per_s(
+					    &link->capacity[out == (link->lower == nic) ? TOPOLOGY_UP : TOPOLOGY_DOWN]))
+					continue;
+			}
+			if (tighter(tightest, speed_Bps, out ? judge->wire_out[i] : judge->wire_in[i]))
+				memcpy(tightest->name, name_of(judge, nic), TOPOLOGY_NAME_BYTES);
+		}
+	}
+}
+
+static int judge_plan(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		      struct diag *diag, struct tightest *ret)
+{
+	struct judge judge = { .topology = topology, .request = request, .plan = plan, .diag = diag };
+	int r = judge_init(&judge);
+
+	*ret = (struct tightest){ .rate_Bps = PLAN_UNBOUNDED_BPS };
+	if (r == 0)
+		r = walk_plan(&judge);
+	if (r == 0)
+		weigh_all(&judge, ret);
+	judge_fini(&judge);
+	return r;
+}
+
+int plan_judge_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		    uint64_t *ret_rate_Bps, struct diag *diag)
+{
+	struct tightest tightest;
+	int r = judge_plan(topology, request, plan, diag, &tightest);
+
+	if (r == 0)
+		*ret_rate_Bps = tightest.rate_Bps;
+	return r;
+}
+
+int plan_verify(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		struct diag *diag)
+{
+	struct tightest tightest;
+	int r = judge_plan(topology, request, plan, diag, &tightest);
+
+	if (r < 0)
+		return r;
+	if (plan->rate_Bps > PLAN_UNBOUNDED_BPS || plan->rate_Bps > tightest.rate_Bps + 1) {
+		diag_set(diag, 0, 0,
+			 "%s is over its capacity: %" PRIu64 " channels cross it at %" PRIu64
+			 " bytes/s each, it carries %" PRIu64,
+			 tightest.name, tightest.crossings, plan->rate_Bps, tightest.capacity_Bps);
+		return -EINVAL;
+	}
+	if (plan_total_Bps(plan) > plan->bound_Bps) {
+		diag_set(diag, 0, 0, "a total of %" PRIu64 " bytes/s, its bound is %" PRIu64, plan_total_Bps(plan),
+			 plan->bound_Bps);
+		return -EINVAL;
+	}
+	return 0;
+}

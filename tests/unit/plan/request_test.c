@@ -1,0 +1,118 @@
+#include "box.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct box_spec spec = { .name = "two switches",
+				      .gpus = 12,
+				      .nics = 2,
+				      .sockets = 2,
+				      .switches = 2,
+				      .p2p = BOX_P2P_SOCKET,
+				      .gpu_rate = 240,
+				      .uplink_rate = 240,
+				      .socket_rate = 300 };
+static struct topology topology;
+static struct plan_request request;
+
+static int build(void **state)
+{
+	(void)state;
+	box_build(&spec, 1, &topology);
+	return plan_request_all(&topology, &request);
+}
+
+static int take_down(void **state)
+{
+	(void)state;
+	topology_fini(&topology);
+	return 0;
+}
+
+static void all_gpus_come_in_order_of_their_index_and_nics_of_their_name(void **state)
+{
+	(void)state;
+	assert_int_equal(request.gpu_count, 12);
+	for (int i = 0; i < 12; i++)
+		assert_int_equal(topology.vertices[request.gpus[i]].gpu.index, i);
+	assert_int_equal(request.nic_count, 2);
+	assert_string_equal(topology.vertices[request.nics[1]].name, "nic1");
+	assert_int_equal(request.hosts, 1);
+	assert_int_equal(request.p2p_farthest, TOPOLOGY_CLASS_PXB);
+}
+
+static void gpus_without_an_index_come_last(void **state)
+{
+	(void)state;
+	topology.vertices[request.gpus[0]].gpu.index = -1;
+	assert_int_equal(plan_request_all(&topology, &request), 0);
+	assert_string_equal(topology.vertices[request.gpus[0]].name, "gpu1");
+	assert_string_equal(topology.vertices[request.gpus[11]].name, "gpu0");
+}
+
+static void more_gpus_than_a_plan_holds_are_refused(void **state)
+{
+	char name[] = "more0";
+
+	(void)state;
+	for (; name[4] < '5'; name[4]++) {
+		struct topology_vertex vertex = topology_vertex_of(TOPOLOGY_GPU, name);
+
+		assert_int_equal(topology_add_vertex(&topology, &vertex, NULL), 0);
+	}
+	assert_int_equal(plan_request_all(&topology, &request), -EINVAL);
+}
+
+static enum topology_way way(unsigned from, unsigned to)
+{
+	return plan_way(&topology, &request, request.gpus[from], request.gpus[to]);
+}
+
+static void p2p_is_taken_only_as_far_as_nccl_takes_it(void **state)
+{
+	(void)state;
+	assert_int_equal(way(0, 1), TOPOLOGY_WAY_DIRECT); /* PIX */
+	request.p2p_farthest = TOPOLOGY_CLASS_LOC;
+	assert_int_equal(way(0, 1), TOPOLOGY_WAY_HOST);
+}
+
+static void p2p_that_the_driver_refuses_is_not_taken(void **state)
+{
+	(void)state;
+	request.p2p_farthest = TOPOLOGY_CLASS_SYS;
+	assert_int_equal(way(0, 11), TOPOLOGY_WAY_HOST);
+	assert_int_equal(way(0, 5), TOPOLOGY_WAY_DIRECT);
+}
+
+static void a_gpu_that_is_joined_to_nothing_has_no_way(void **state)
+{
+	struct topology_vertex vertex = topology_vertex_of(TOPOLOGY_GPU, "lone");
+	uint32_t lone;
+
+	(void)state;
+	assert_int_equal(topology_add_vertex(&topology, &vertex, &lone), 0);
+	assert_int_equal(plan_way(&topology, &request, lone, request.gpus[0]), TOPOLOGY_WAY_NONE);
+	assert_int_equal(plan_way(&topology, &request, request.gpus[0], lone), TOPOLOGY_WAY_NONE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, build, take_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(all_gpus_come_in_order_of_their_index_and_nics_of_their_name),
+		TEST(gpus_without_an_index_come_last),
+		TEST(more_gpus_than_a_plan_holds_are_refused),
+		TEST(p2p_is_taken_only_as_far_as_nccl_takes_it),
+		TEST(p2p_that_the_driver_refuses_is_not_taken),
+		TEST(a_gpu_that_is_joined_to_nothing_has_no_way),
+	};
+
+	return cmocka_run_group_tests_name("plan/request", tests, NULL, NULL);
+}
