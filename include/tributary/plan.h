@@ -35,15 +35,15 @@ enum plan_pattern {
 };
 
 struct plan_request {
-	uint32_t gpus[PLAN_GPUS_MAX]; /* vertices */
-	size_t gpu_count;             /* 1 to PLAN_GPUS_MAX */
-	uint32_t nics[PLAN_NICS_MAX]; /* vertices, in the order of NCCL's net devices */
-	size_t nic_count;             /* 0 is fine for one host */
-	unsigned hosts;               /* that all look like this one; 1: no network */
-	unsigned channels_max;        /* 0: PLAN_CHANNELS_MAX */
-	bool crossnic;                /* a ring may leave by another NIC than it came in by */
+	uint32_t gpus[PLAN_GPUS_MAX];     /* vertices */
+	size_t gpu_count;                 /* 1 to PLAN_GPUS_MAX */
+	uint32_t nics[PLAN_NICS_MAX];     /* vertices, in the order of NCCL's net devices */
+	size_t nic_count;                 /* 0 is fine for one host */
+	unsigned hosts;                   /* that all look like this one; 1: no network */
+	unsigned channels_max;            /* 0: PLAN_CHANNELS_MAX */
+	bool crossnic;                    /* a ring may leave by another NIC than it came in by */
 	enum topology_class p2p_farthest; /* NCCL uses P2P up to here (default PXB), the host beyond */
-	uint64_t work_limit;          /* steps of the search; 0: what 10 ms allow for 8 GPUs, 100 ms for 16 */
+	uint64_t work_limit;              /* steps of the search; 0: what 10 ms allow for 8 GPUs, 100 ms for 16 */
 };
 /* All GPUs and NICs of the graph, in order of index and name; one host; NCCL's defaults. */
 int plan_request_all(const struct topology *topology, struct plan_request *ret);
@@ -61,12 +61,12 @@ struct plan {
 	enum plan_pattern pattern;
 	size_t gpu_count, channel_count;
 	struct plan_channel channels[PLAN_CHANNELS_MAX];
-	uint64_t rate_Bps;       /* of each channel */
-	uint64_t bound_Bps;      /* no plan's total is above */
-	bool exact;              /* no plan of at most channels_max channels has a larger total: the search was complete */
+	uint64_t rate_Bps;  /* of each channel */
+	uint64_t bound_Bps; /* no plan's total is above */
+	bool exact;         /* no plan of at most channels_max channels has a larger total: the search was complete */
 	bool crossnic;
 	enum topology_class intra_class, inter_class; /* the farthest GPU to GPU, and GPU to NIC, in NCCL's sense */
-	uint64_t work;           /* steps taken */
+	uint64_t work;                                /* steps taken */
 };
 static inline uint64_t plan_total_Bps(const struct plan *plan)
 {

@@ -26,20 +26,20 @@ enum {
 	TOPOLOGY_BUS_ID_BYTES = 24, /* "0000:17:00.0"; a domain may have up to eight digits */
 	TOPOLOGY_TEXT_BYTES = 96,
 	TOPOLOGY_AFFINITY_BYTES = 256, /* what NCCL can read: 900 CPUs */
-	TOPOLOGY_ROUTE_MAX = 32, /* directed links on one way */
+	TOPOLOGY_ROUTE_MAX = 32,       /* directed links on one way */
 };
 #define TOPOLOGY_NONE UINT32_MAX /* no such vertex, link, limit or pair */
 
 enum topology_kind {
 	TOPOLOGY_GPU,
 	TOPOLOGY_NIC,
-	TOPOLOGY_SWITCH,   /* a PCIe switch, by its upstream port */
-	TOPOLOGY_BRIDGE,   /* a host bridge: PCIe root ports that share a way to the CPU */
-	TOPOLOGY_CPU,      /* a NUMA domain: where its bridges, its memory and other domains meet */
-	TOPOLOGY_MEMORY,   /* of one NUMA domain */
+	TOPOLOGY_SWITCH, /* a PCIe switch, by its upstream port */
+	TOPOLOGY_BRIDGE, /* a host bridge: PCIe root ports that share a way to the CPU */
+	TOPOLOGY_CPU,    /* a NUMA domain: where its bridges, its memory and other domains meet */
+	TOPOLOGY_MEMORY, /* of one NUMA domain */
 	TOPOLOGY_NVSWITCH,
-	TOPOLOGY_NETWORK,  /* a leaf or spine switch, or "whatever is at the other end of the wire" */
-	TOPOLOGY_HOST,     /* in a cluster: a whole machine */
+	TOPOLOGY_NETWORK, /* a leaf or spine switch, or "whatever is at the other end of the wire" */
+	TOPOLOGY_HOST,    /* in a cluster: a whole machine */
 	TOPOLOGY_KIND_COUNT
 };
 
@@ -74,16 +74,16 @@ struct topology_capacity {
 	enum topology_provenance provenance;
 };
 
-struct topology_pci { /* of devices and switches; zero: not known */
+struct topology_pci {        /* of devices and switches; zero: not known */
 	uint32_t class_code; /* as sysfs has it: 0x030200 */
 	uint16_t vendor, device, subsystem_vendor, subsystem_device;
 };
 
 struct topology_gpu {
-	int index; /* NVML's, which NCCL calls dev; -1: not known */
-	int sm;    /* compute capability × 10: 86; 0: not known */
-	bool gdr;  /* NICs may read and write its memory */
-	int mig;   /* slice of a GPU in MIG mode; -1: a whole GPU. Slices share one link and have no P2P */
+	int index;           /* NVML's, which NCCL calls dev; -1: not known */
+	int sm;              /* compute capability × 10: 86; 0: not known */
+	bool gdr;            /* NICs may read and write its memory */
+	int mig;             /* slice of a GPU in MIG mode; -1: a whole GPU. Slices share one link and have no P2P */
 	uint64_t bar1_bytes; /* 0: not known */
 };
 
@@ -98,15 +98,16 @@ struct topology_nic {
 };
 
 struct topology_cpu {
-	int numa; /* the kernel's number of the domain */
+	int numa;                          /* the kernel's number of the domain */
 	char architecture[16], vendor[24]; /* "x86_64", "GenuineIntel" */
 	int family, model;                 /* -1: not known */
-	char affinity[TOPOLOGY_AFFINITY_BYTES]; /* hexadecimal mask, as NCCL writes it: "ffff0000,0000ffff"; "" not known */
+	char affinity
+		[TOPOLOGY_AFFINITY_BYTES]; /* hexadecimal mask, as NCCL writes it: "ffff0000,0000ffff"; "" not known */
 };
 
 struct topology_vertex {
 	enum topology_kind kind;
-	char name[TOPOLOGY_NAME_BYTES]; /* unique in the graph: topology_name_*; no spaces */
+	char name[TOPOLOGY_NAME_BYTES];     /* unique in the graph: topology_name_*; no spaces */
 	char bus_id[TOPOLOGY_BUS_ID_BYTES]; /* PCI devices, switches, bridges ("0000:16"); "" otherwise */
 	char model[TOPOLOGY_TEXT_BYTES];    /* what it says it is; "" not known */
 	struct topology_pci pci;
@@ -118,17 +119,17 @@ struct topology_vertex {
 
 /* How a PCIe link was trained. Generation 1 to 7, lanes 1 to 32; 0: not known. */
 struct topology_pci_link {
-	unsigned generation, lanes;         /* now */
+	unsigned generation, lanes;           /* now */
 	unsigned most_generation, most_lanes; /* what both ends could */
-	char port[TOPOLOGY_BUS_ID_BYTES];   /* the root port or downstream port at its upper end; "" not known */
+	char port[TOPOLOGY_BUS_ID_BYTES];     /* the root port or downstream port at its upper end; "" not known */
 };
 
 struct topology_link {
 	enum topology_link_kind kind;
-	uint32_t lower, upper;     /* vertices */
-	unsigned count;            /* parallel links that it stands for (NVLinks of a pair), at least 1 */
+	uint32_t lower, upper; /* vertices */
+	unsigned count;        /* parallel links that it stands for (NVLinks of a pair), at least 1 */
 	struct topology_pci_link pci;
-	uint64_t nominal_Bps;      /* all of `count`, each direction; 0: not known */
+	uint64_t nominal_Bps;                 /* all of `count`, each direction; 0: not known */
 	struct topology_capacity capacity[2]; /* by enum topology_direction */
 };
 
@@ -148,9 +149,9 @@ struct topology_limit {
 
 /* The way of data between two GPUs, or from a memory to a GPU and back. */
 enum topology_way {
-	TOPOLOGY_WAY_NONE,   /* not possible */
+	TOPOLOGY_WAY_NONE, /* not possible */
 	TOPOLOGY_WAY_DIRECT, /* by the links between them: P2P over PCIe or NVLink, DMA from or to a memory, GPUDirect RDMA */
-	TOPOLOGY_WAY_HOST,   /* written to a host memory and read from there */
+	TOPOLOGY_WAY_HOST, /* written to a host memory and read from there */
 	TOPOLOGY_WAY_COUNT
 };
 
@@ -162,7 +163,7 @@ struct topology_pair {
 };
 
 struct topology {
-	char name[TOPOLOGY_NAME_BYTES]; /* of the machine or file; "" none */
+	char name[TOPOLOGY_NAME_BYTES];   /* of the machine or file; "" none */
 	char driver[TOPOLOGY_TEXT_BYTES]; /* of the GPUs: "nvidia 550.54.15"; "" none */
 	struct topology_vertex *vertices;
 	struct topology_link *links;

@@ -15,8 +15,14 @@ struct discover_facts {
 };
 void discover_facts_fini(struct discover_facts *facts);
 
-enum discover_source { DISCOVER_HERE, DISCOVER_CAPTURE, DISCOVER_HWLOC_XML, DISCOVER_NCCL_XML, DISCOVER_TEXT,
-		       DISCOVER_SOURCE_COUNT };
+enum discover_source {
+	DISCOVER_HERE,
+	DISCOVER_CAPTURE,
+	DISCOVER_HWLOC_XML,
+	DISCOVER_NCCL_XML,
+	DISCOVER_TEXT,
+	DISCOVER_SOURCE_COUNT
+};
 
 /*
  * path NULL: this machine; otherwise a capture (.tar, .tar.gz), a hwloc XML, an NCCL topology XML, or our own text form,

@@ -19,7 +19,7 @@ enum {
 #define SIGMA_GUESS  0.02 /* where too few repetitions tell */
 #define FAR_SIGMAS   4.0  /* from the level: an outlier, or disturbed */
 #define FAR_LEAST    0.03
-#define USUAL_PART   0.7 /* of most series' noise: none is believed to have less, for how often to repeat it */
+#define USUAL_PART   0.7   /* of most series' noise: none is believed to have less, for how often to repeat it */
 #define CLUSTER_PART 0.2   /* of the repetitions, in the highest level that is believed */
 #define DRIFT        0.025 /* between what is before and what is after, over the rate */
 #define FLOW_DRIFT   0.04

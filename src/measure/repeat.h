@@ -13,7 +13,7 @@
 enum { MEASURE_REPEAT_KEPT_LEAST = 5 }; /* repetitions that must be left for a series to be of use */
 
 enum measure_repeat_state {
-	MEASURE_REPEAT_MORE, /* not precise enough yet */
+	MEASURE_REPEAT_MORE,      /* not precise enough yet */
 	MEASURE_REPEAT_DISTURBED, /* the repetitions contradict each other: of no use, unless more of them settle it */
 	MEASURE_REPEAT_DONE,
 	MEASURE_REPEAT_STATE_COUNT

@@ -49,8 +49,7 @@ struct measure_resources {
 	size_t count;
 	uint32_t *device; /* of each vertex, its first of three resources (all, out, in); TOPOLOGY_NONE: none */
 	uint32_t *cores;  /* of each vertex */
-	uint32_t *
-		engine; /* of each directed link, its first of two (engine, kernel); TOPOLOGY_NONE: no device's */
+	uint32_t *engine; /* of each directed link, its first of two (engine, kernel); TOPOLOGY_NONE: no device's */
 	struct topology_route **routes; /* of each result, one for each flow */
 	struct measure_load *loads;     /* of each result, one for each resource */
 };

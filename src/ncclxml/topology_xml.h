@@ -14,8 +14,8 @@
 int topology_xml_read(const char *text, size_t bytes, struct topology *ret, struct diag *diag);
 
 enum topology_xml_sockets {
-	TOPOLOGY_XML_SOCKETS_AUTO,  /* as switches when the measured rate is far from NCCL's constant, see docs */
-	TOPOLOGY_XML_SOCKETS_CPUS,  /* as NCCL has them: <cpu>s, whose link NCCL's constant describes */
+	TOPOLOGY_XML_SOCKETS_AUTO,     /* as switches when the measured rate is far from NCCL's constant, see docs */
+	TOPOLOGY_XML_SOCKETS_CPUS,     /* as NCCL has them: <cpu>s, whose link NCCL's constant describes */
 	TOPOLOGY_XML_SOCKETS_SWITCHES, /* as PCI switches under one <cpu>, with their measured rate */
 	TOPOLOGY_XML_SOCKETS_COUNT
 };
@@ -32,7 +32,7 @@ struct topology_xml_report {
  * Each link's width × speed is the nearest that NCCL can express to its capacity (measured, else nominal). -E2BIG: more
  * than NCCL reads. *ret is malloc'ed and NUL-terminated; the caller frees it. ret_report may be NULL.
  */
-int topology_xml_write(const struct topology *topology, enum topology_xml_sockets sockets, char **ret, size_t *ret_bytes,
-		       struct topology_xml_report *ret_report, struct diag *diag);
+int topology_xml_write(const struct topology *topology, enum topology_xml_sockets sockets, char **ret,
+		       size_t *ret_bytes, struct topology_xml_report *ret_report, struct diag *diag);
 
 #endif

@@ -17,7 +17,7 @@
 enum {
 	TEXT_BYTES_MAX = 64 << 20,
 	WORD_BYTES = TOPOLOGY_AFFINITY_BYTES, /* any word: a CPU mask is the longest */
-	SHOWN_BYTES = 40, /* of a wrong word in a message */
+	SHOWN_BYTES = 40,                     /* of a wrong word in a message */
 };
 
 struct reader {

@@ -36,23 +36,23 @@ enum transport_memory { TRANSPORT_MEMORY_HOST = 0x1, TRANSPORT_MEMORY_CUDA = 0x2
 /* A device as NCCL wants to know it. Text belongs to the transport and lives as long as it does. */
 struct transport_properties {
 	const char *name;
-	const char *pci_path;       /* /sys/devices/... of the PCI function, NULL when there is none */
-	uint64_t guid;              /* the same for two devices only if they are one card */
-	unsigned memory;            /* enum transport_memory, a set */
+	const char *pci_path; /* /sys/devices/... of the PCI function, NULL when there is none */
+	uint64_t guid;        /* the same for two devices only if they are one card */
+	unsigned memory;      /* enum transport_memory, a set */
 	bool registration_is_global;
 	bool force_flush;
-	uint64_t speed_Bps;         /* one direction */
-	uint64_t latency_ns;        /* 0: unknown */
-	int port;                   /* port number on the card, from 1 */
+	uint64_t speed_Bps;  /* one direction */
+	uint64_t latency_ns; /* 0: unknown */
+	int port;            /* port number on the card, from 1 */
 	int max_connections;
-	int max_recvs;              /* in one group, 1 to TRANSPORT_MAX_RECVS */
+	int max_recvs; /* in one group, 1 to TRANSPORT_MAX_RECVS */
 	size_t max_message_bytes;
-	int rail, plane;            /* -1: undefined */
-	int member_count;           /* 1 for a physical device, which is its own member */
+	int rail, plane;  /* -1: undefined */
+	int member_count; /* 1 for a physical device, which is its own member */
 	int members[TRANSPORT_MAX_MEMBERS];
 };
 
-struct transport;            /* one per process and kind; reference counted by its users above */
+struct transport; /* one per process and kind; reference counted by its users above */
 struct transport_listener;
 struct transport_connection; /* one end: a sender or a receiver */
 struct transport_request;

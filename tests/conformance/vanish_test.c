@@ -25,9 +25,9 @@
 #define ROUNDS     20 /* with TRIBUTARY_TEST_LONG; else a few */
 #define ROUNDS_FEW 4
 #define AT_ONCE    14 /* more, on two cores, and a victim now and then gets no time slice for longer than the time-out */
-#define TIMEOUT_S  "4"  /* TRIBUTARY_TIMEOUT: a busy machine may keep a live peer silent for two seconds */
+#define TIMEOUT_S  "4" /* TRIBUTARY_TIMEOUT: a busy machine may keep a live peer silent for two seconds */
 #define TIMEOUT_MS 4000
-#define SLACK_MS   700  /* scheduling, with dozens of processes on few cores */
+#define SLACK_MS   700 /* scheduling, with dozens of processes on few cores */
 
 enum vanish_state {
 	VANISH_LISTENING,  /* it never accepts */

@@ -12,7 +12,7 @@
 /* Of all senders together: below this no switch loses anything, and less makes segments too small. */
 #define PACE_FLIGHT_LEAST_BYTES (80ULL << 10)
 /* The most senders of the present and the last such time count: a round's stragglers do not open the window again. */
-#define PACE_FLIGHT_EPOCH_NS 100000000ULL
+#define PACE_FLIGHT_EPOCH_NS    100000000ULL
 
 struct pace_flight {
 	/* Private; all zero to begin with. */

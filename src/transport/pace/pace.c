@@ -19,11 +19,11 @@ enum {
 #define WINDOW_LEAST_NS (2 * NS_PER_MS)
 #define STALL_LEAST_NS \
 	(20 * NS_PER_MS) /* above a busy machine's time slices, far below TCP's retransmission time-out */
-#define POLL_NS (2 * NS_PER_MS)
+#define POLL_NS        (2 * NS_PER_MS)
 /* How late a host with more threads than cores may be with what it was granted; docs/pace.md, "Late hosts". */
-#define LATE_NS (8 * NS_PER_MS)
+#define LATE_NS        (8 * NS_PER_MS)
 #define ALONE_AFTER_NS (100 * NS_PER_MS)
-#define NEVER UINT64_MAX
+#define NEVER          UINT64_MAX
 
 /* Time of the pool since the window began; see docs/pace.md, "Windows". */
 struct window {
@@ -39,11 +39,11 @@ struct pace {
 	struct pace_estimator estimator;
 	struct pace_arbiter *arbiter; /* NULL: none */
 	struct window window;
-	uint64_t event_ns;            /* the last time the pool was looked at */
-	uint64_t source, mixed_ns;    /* whose the last message was; when it was last another's than the one before */
-	unsigned senders;             /* that have messages coming */
+	uint64_t event_ns;         /* the last time the pool was looked at */
+	uint64_t source, mixed_ns; /* whose the last message was; when it was last another's than the one before */
+	unsigned senders;          /* that have messages coming */
 	struct pace_flight flight;
-	_Atomic uint64_t poll_due_ns; /* read without the lock */
+	_Atomic uint64_t poll_due_ns;  /* read without the lock */
 	_Atomic uint64_t flight_bytes; /* the same */
 	_Atomic bool may_promise;      /* the same */
 };

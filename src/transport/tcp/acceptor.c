@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define STRANGER_SAY_NS (60 * NS_PER_S)
+#define STRANGER_SAY_NS       (60 * NS_PER_S)
 #define OUT_OF_DESCRIPTORS_NS (50 * NS_PER_MS)
 enum { ACCEPTS_AT_ONCE = 256, HALF_JOINED_MAX = 64 };
 
@@ -72,8 +72,10 @@ static void stranger(struct tcp_transport *transport, const struct sockaddr_stor
 
 static bool answer(struct tcp_transport *transport, int fd, int device, enum tcp_welcome status, uint64_t connection_id)
 {
-	struct tcp_wire_welcome welcome = { .status = (uint8_t)status, .version = TCP_WIRE_VERSION,
-					    .connection_id = connection_id, .eager_window_bytes = TCP_EAGER_WINDOW };
+	struct tcp_wire_welcome welcome = { .status = (uint8_t)status,
+					    .version = TCP_WIRE_VERSION,
+					    .connection_id = connection_id,
+					    .eager_window_bytes = TCP_EAGER_WINDOW };
 	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
 
 	memcpy(welcome.host, transport->host, TCP_WIRE_HOST_BYTES);
@@ -209,9 +211,10 @@ static bool hello_arrived(struct tcp_transport *transport, struct tcp_pending *p
 	int r = tcp_wire_get_hello(pending->bytes, &hello);
 
 	if (r == -EPROTO) {
-		log_warn("a peer at %s speaks another version of Tributary's protocol than this host (%s), which speaks "
-			 "%u: install the same release on both",
-			 tcp_socket_text(&pending->peer, text), transport->host, TCP_WIRE_VERSION);
+		log_warn(
+			"a peer at %s speaks another version of Tributary's protocol than this host (%s), which speaks "
+			"%u: install the same release on both",
+			tcp_socket_text(&pending->peer, text), transport->host, TCP_WIRE_VERSION);
 		answer(transport, pending->fd, -1, TCP_WELCOME_VERSION, 0);
 		return false;
 	}
@@ -239,10 +242,12 @@ static bool hello_arrived(struct tcp_transport *transport, struct tcp_pending *p
 }
 
 /* True: its slot is free again. */
-static bool pending_step(struct tcp_transport *transport, struct tcp_acceptor *acceptor, unsigned index, uint64_t now_ns)
+static bool pending_step(struct tcp_transport *transport, struct tcp_acceptor *acceptor, unsigned index,
+			 uint64_t now_ns)
 {
 	struct tcp_pending *pending = &acceptor->pending[index];
-	ssize_t got = sys_recv(pending->fd, pending->bytes + pending->count, sizeof(pending->bytes) - pending->count, 0);
+	ssize_t got = sys_recv(pending->fd, pending->bytes + pending->count, sizeof(pending->bytes) - pending->count,
+			       0);
 
 	if (got == -EAGAIN || got == -EINTR) {
 		if (clock_elapsed_ns(pending->since_ns, now_ns) < transport->timeout_ns)

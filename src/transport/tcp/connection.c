@@ -124,9 +124,9 @@ static void read_stream(struct tcp_connection *connection, struct tcp_stream *st
 	bool more = true;
 
 	for (unsigned i = 0; i < READS_AT_ONCE && more && stream->live && !connection->error; i++) {
-		size_t most = connection->role == TCP_RECEIVER && tcp_receiver_expects_data(connection) ?
-				      TCP_STAGING_BETWEEN_DATA :
-				      stream->staging_bytes;
+		size_t most = connection->role == TCP_RECEIVER && tcp_receiver_expects_data(connection)
+				      ? TCP_STAGING_BETWEEN_DATA
+				      : stream->staging_bytes;
 		uint64_t heard_ns = stream->last_rx_ns;
 		int r = tcp_stream_read(connection, stream, most, &more);
 
@@ -156,8 +156,8 @@ void tcp_connection_progress(struct tcp_connection *connection)
 {
 	bool all = connection->poll_count++ % POLL_ALL_EVERY == 0;
 	bool spread = connection->active_count > 1 &&
-		      (connection->role == TCP_SENDER ? connection->open_first != NULL :
-							connection->r.expected_bytes != 0);
+		      (connection->role == TCP_SENDER ? connection->open_first != NULL
+						      : connection->r.expected_bytes != 0);
 
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
@@ -189,7 +189,8 @@ void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 	if (connection->role == TCP_SENDER && !connection->closing)
 		tcp_connector_redial(connection, now_ns);
 	if (connection->open_first && !connection->reported &&
-	    clock_elapsed_ns(connection->open_first->posted_ns, now_ns) > connection->transport->params->report_after_ns)
+	    clock_elapsed_ns(connection->open_first->posted_ns, now_ns) >
+		    connection->transport->params->report_after_ns)
 		tcp_report_waiting(connection, now_ns);
 }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DIAL_RETRY_NS (50 * NS_PER_MS)
+#define DIAL_RETRY_NS   (50 * NS_PER_MS)
 #define REDIAL_LIMIT_NS (2 * NS_PER_S)
 enum { DIAL_REFUSED_MAX = 20 }; /* a second of refusals: nobody listens there any more, or a firewall says so */
 
@@ -106,9 +106,10 @@ static int no_plugin(const struct tcp_transport *transport, const struct tcp_dia
 {
 	char text[TCP_ADDRESS_TEXT];
 
-	log_warn("what answers at %s of host %s does not speak Tributary's protocol, host %s got nonsense from it: is a "
-		 "proxy between them, or another service on that port? TRIBUTARY_PORTS chooses others",
-		 tcp_socket_text(&dial->peer, text), dial->host, transport->host);
+	log_warn(
+		"what answers at %s of host %s does not speak Tributary's protocol, host %s got nonsense from it: is a "
+		"proxy between them, or another service on that port? TRIBUTARY_PORTS chooses others",
+		tcp_socket_text(&dial->peer, text), dial->host, transport->host);
 	return -EPROTO;
 }
 
@@ -221,8 +222,8 @@ static void set_up_dial(struct tcp_transport *transport, struct tcp_connector *c
 	memset(dial, 0, sizeof(*dial));
 	dial->fd = -1;
 	dial->peer_bytes = tcp_socket_address(address, scope, &dial->peer);
-	dial->interface = connector->handle.host_id == transport->host_id || transport->physical_count < 2 ? -1 :
-														interface;
+	dial->interface = connector->handle.host_id == transport->host_id || transport->physical_count < 2 ? -1
+													   : interface;
 	dial->traffic_class = connector->traffic_class;
 	dial->deadline_ns = connector->deadline_ns; /* of the first stream and of those after it together */
 	dial->hello = (struct tcp_wire_hello){
@@ -348,10 +349,11 @@ static void say_failed(const struct tcp_transport *transport, const struct tcp_c
 
 	if (error == -EPROTO)
 		return; /* said where it was found */
-	log_warn("cannot connect from host %s to host %s at %s (stream %u): %s (%s). Is the port blocked by a firewall? "
-		 "TRIBUTARY_PORTS=low-high names the ports to open, TRIBUTARY_IF the interfaces to use",
-		 transport->host, connector->handle.host, tcp_socket_text(&dial->peer, text), index,
-		 strerror(dial->last_error ? -dial->last_error : -error), dial_states[dial->state].name);
+	log_warn(
+		"cannot connect from host %s to host %s at %s (stream %u): %s (%s). Is the port blocked by a firewall? "
+		"TRIBUTARY_PORTS=low-high names the ports to open, TRIBUTARY_IF the interfaces to use",
+		transport->host, connector->handle.host, tcp_socket_text(&dial->peer, text), index,
+		strerror(dial->last_error ? -dial->last_error : -error), dial_states[dial->state].name);
 }
 
 static int begin(struct tcp_transport *transport, int device, int traffic_class,
@@ -369,7 +371,8 @@ static int begin(struct tcp_transport *transport, int device, int traffic_class,
 				 "the same release on both",
 				 host, version, transport->host, TCP_WIRE_VERSION);
 		else
-			log_warn("a peer of host %s sent a handle that is not Tributary's: is the plugin loaded on every "
+			log_warn("a peer of host %s sent a handle that is not Tributary's: is the plugin loaded on "
+				 "every "
 				 "host, with the same TRIBUTARY_NET?",
 				 transport->host);
 		return -EPROTO;

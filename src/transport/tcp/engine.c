@@ -150,7 +150,9 @@ static void *run(void *arg)
 
 	while (!atomic_load(&transport->engines_stop)) {
 		int count = epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE,
-				       more ? 0 : waits ? WAITS_FOR_PACE_MS : beat_ms);
+				       more    ? 0
+				       : waits ? WAITS_FOR_PACE_MS
+					       : beat_ms);
 
 		more = false;
 		for (int i = 0; i < count; i++)
@@ -178,9 +180,9 @@ static int engine_start(struct tcp_transport *transport, unsigned index)
 		return -ENOMEM;
 	engine->transport = transport;
 	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	r = engine->epoll_fd < 0 || epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, transport->engines_stop_fd, &stop) < 0 ?
-		    -errno :
-		    sys_thread_start(run, engine, "tributary-move", &engine->thread);
+	r = engine->epoll_fd < 0 || epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, transport->engines_stop_fd, &stop) < 0
+		    ? -errno
+		    : sys_thread_start(run, engine, "tributary-move", &engine->thread);
 	if (r < 0) {
 		engine_free(engine);
 		return r;

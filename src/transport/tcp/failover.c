@@ -51,7 +51,8 @@ static void drop(struct tcp_connection *connection, struct tcp_stream *stream)
 static void send_suspect(struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
 {
 	struct tcp_stream *lead = &connection->streams[connection->s.lead];
-	struct tcp_frame frame = { .type = TCP_FRAME_SUSPECT, .stream = stream->index,
+	struct tcp_frame frame = { .type = TCP_FRAME_SUSPECT,
+				   .stream = stream->index,
 				   .epoch = (uint16_t)stream->epoch };
 
 	if (!lead->live || !tcp_stream_has_room(lead))
@@ -64,7 +65,9 @@ static void send_suspect(struct tcp_connection *connection, const struct tcp_str
 void tcp_failover_send_dead(struct tcp_connection *connection, const struct tcp_stream *stream)
 {
 	struct tcp_stream *lead = tcp_failover_lead(connection);
-	struct tcp_frame frame = { .type = TCP_FRAME_DEAD, .stream = stream->index, .epoch = (uint16_t)stream->epoch,
+	struct tcp_frame frame = { .type = TCP_FRAME_DEAD,
+				   .stream = stream->index,
+				   .epoch = (uint16_t)stream->epoch,
 				   .position = stream->dead_position };
 
 	if (!lead || !tcp_stream_has_room(lead))
@@ -120,8 +123,7 @@ static void keep_rest(struct tcp_tx_frame *out, uint64_t delivered)
 static bool needed_again(const struct tcp_connection *connection, const struct tcp_tx_frame *out)
 {
 	return out->type == TCP_FRAME_EAGER || out->type == TCP_FRAME_ANNOUNCE || out->type == TCP_FRAME_BYE ||
-	       (out->type == TCP_FRAME_DATA &&
-		connection->s.request_of[out->message % TCP_MESSAGES] != 0xff);
+	       (out->type == TCP_FRAME_DATA && connection->s.request_of[out->message % TCP_MESSAGES] != 0xff);
 }
 
 void tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
@@ -201,8 +203,10 @@ static void beat(struct tcp_connection *connection, struct tcp_stream *stream, u
 	int r;
 
 	if (connection->role == TCP_RECEIVER) /* its sign of life acknowledges the sender's, which would pile up */
-		frame = (struct tcp_frame){ .type = TCP_FRAME_ACK, .stream = stream->index,
-					    .epoch = (uint16_t)stream->epoch, .position = stream->rx_position };
+		frame = (struct tcp_frame){ .type = TCP_FRAME_ACK,
+					    .stream = stream->index,
+					    .epoch = (uint16_t)stream->epoch,
+					    .position = stream->rx_position };
 	if (tcp_stream_has_unsent(stream) || !tcp_stream_has_room(stream) ||
 	    clock_elapsed_ns(stream->last_tx_ns, now_ns) < connection->transport->beat_ns)
 		return;
@@ -223,7 +227,8 @@ static bool is_silent(const struct tcp_connection *connection, const struct tcp_
 	if (clock_elapsed_ns(stream->last_rx_ns, now_ns) > limit_ns)
 		return true;
 	return connection->role == TCP_SENDER && stream->tx_written != stream->tx_acknowledged &&
-	       clock_elapsed_ns(stream->last_ack_ns, now_ns) > limit_ns / 2 && connection->last_rx_ns > stream->last_ack_ns;
+	       clock_elapsed_ns(stream->last_ack_ns, now_ns) > limit_ns / 2 &&
+	       connection->last_rx_ns > stream->last_ack_ns;
 }
 
 void tcp_failover_watch(struct tcp_connection *connection, uint64_t now_ns)

@@ -292,8 +292,8 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 
 		if (!message)
 			continue;
-		r = message->eager ? take_kept(connection, message, request, i, now_ns) :
-				     match(connection, message, request, i, now_ns);
+		r = message->eager ? take_kept(connection, message, request, i, now_ns)
+				   : match(connection, message, request, i, now_ns);
 		if (r < 0)
 			return r;
 	}
@@ -505,7 +505,8 @@ static bool tell_messages(struct tcp_connection *connection, struct tcp_stream *
 
 		if (message->sequence != sequence || message->eager)
 			continue;
-		if (message->state == TCP_MESSAGE_COMES && (message->grant_told < message->size || message->tell_again)) {
+		if (message->state == TCP_MESSAGE_COMES &&
+		    (message->grant_told < message->size || message->tell_again)) {
 			uint64_t granted = pace_granted(&message->pace);
 
 			if (granted <= message->grant_told && !message->tell_again)
@@ -558,7 +559,8 @@ static bool tell_positions(struct tcp_connection *connection, struct tcp_stream 
 		r->window_told = r->window_free;
 	}
 	if (should_promise(connection)) {
-		struct tcp_frame ready = { .type = TCP_FRAME_READY, .message = r->posted_sequence,
+		struct tcp_frame ready = { .type = TCP_FRAME_READY,
+					   .message = r->posted_sequence,
 					   .value = (uint32_t)r->posted_tag };
 
 		if (r->ready_again && (r->posts_differ || !pace_may_promise(r->pace)))
@@ -593,7 +595,8 @@ void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
 	pace_poll(r->pace, now_ns);
 	all = tell_messages(connection, lead, now_ns);
 	if (all && r->floor_told != r->floor_sequence) {
-		struct tcp_frame frame = { .type = TCP_FRAME_DONE, .message = r->floor_sequence - 1,
+		struct tcp_frame frame = { .type = TCP_FRAME_DONE,
+					   .message = r->floor_sequence - 1,
 					   .value = r->floor_sequence };
 
 		all = tell(connection, lead, frame);

@@ -17,9 +17,13 @@ static void dump_stream(FILE *file, const struct tcp_stream *stream, uint64_t no
 	fprintf(file,
 		"  stream %u %s epoch %" PRIu32 " peer %s sent %" PRIu64 " of %" PRIu64 " acknowledged %" PRIu64
 		" consumed %" PRIu64 " last heard %.3f s ago%s\n",
-		stream->index, stream->live ? "live" : stream->awaits_dead ? "awaits dead" : "dead", stream->epoch,
-		tcp_socket_text(&stream->peer, text), stream->tx_written, stream->tx_queued, stream->tx_acknowledged,
-		stream->rx_position, (double)(clock_elapsed_ns(stream->last_rx_ns, now_ns)) / NS_PER_S,
+		stream->index,
+		stream->live          ? "live"
+		: stream->awaits_dead ? "awaits dead"
+				      : "dead",
+		stream->epoch, tcp_socket_text(&stream->peer, text), stream->tx_written, stream->tx_queued,
+		stream->tx_acknowledged, stream->rx_position,
+		(double)(clock_elapsed_ns(stream->last_rx_ns, now_ns)) / NS_PER_S,
 		stream->tx_full ? ", socket full" : "");
 }
 
@@ -28,17 +32,18 @@ static void dump_request(FILE *file, const struct tcp_request *request, uint64_t
 	double age_s = (double)(clock_elapsed_ns(request->posted_ns, now_ns)) / NS_PER_S;
 
 	if (request->kind == TCP_REQUEST_SEND) {
-		fprintf(file, "  send %" PRIu32 " tag %d: %" PRIu64 " of %" PRIu64 " bytes out, %" PRIu64
-			      " granted, %.3f s old\n",
+		fprintf(file,
+			"  send %" PRIu32 " tag %d: %" PRIu64 " of %" PRIu64 " bytes out, %" PRIu64
+			" granted, %.3f s old\n",
 			request->sequence, request->tag, request->next_offset, request->size, request->granted, age_s);
 		return;
 	}
 	for (unsigned i = 0; i < request->count; i++)
 		fprintf(file, "  receive tag %d: room for %zu bytes, %s, %.3f s old\n", request->slots[i].tag,
 			request->slots[i].bytes,
-			request->slots[i].done    ? "done" :
-			request->slots[i].matched ? "on its way" :
-						    "no message yet",
+			request->slots[i].done      ? "done"
+			: request->slots[i].matched ? "on its way"
+						    : "no message yet",
 			age_s);
 }
 
@@ -71,8 +76,9 @@ static void dump(const struct tcp_connection *connection, uint64_t now_ns)
 		struct pace_state pace;
 
 		pace_state(r->pace, &pace);
-		fprintf(file, "  next message %" PRIu32 ", all done before %" PRIu32 ", %" PRIu64
-			      " bytes expected, eager window free to %" PRIu64 "\n",
+		fprintf(file,
+			"  next message %" PRIu32 ", all done before %" PRIu32 ", %" PRIu64
+			" bytes expected, eager window free to %" PRIu64 "\n",
 			r->next_sequence, r->floor_sequence, r->expected_bytes, r->window_free);
 		fprintf(file, "  pace: budget %" PRIu64 ", outstanding %" PRIu64 " bytes, %zu waiting\n",
 			pace.budget_bytes, pace.outstanding_bytes, pace.waiting_count);
@@ -89,9 +95,10 @@ void tcp_report_waiting(struct tcp_connection *connection, uint64_t now_ns)
 
 	connection->reported = true;
 	if (request->kind == TCP_REQUEST_SEND)
-		log_warn("host %s has waited %.0f s to send %llu bytes to host %s, which %s (last heard %.1f s ago)", host,
-			 age_s, (unsigned long long)request->size, connection->peer_host,
-			 request->granted ? "has taken a part of them" : "has not posted or granted the receive", heard_s);
+		log_warn("host %s has waited %.0f s to send %llu bytes to host %s, which %s (last heard %.1f s ago)",
+			 host, age_s, (unsigned long long)request->size, connection->peer_host,
+			 request->granted ? "has taken a part of them" : "has not posted or granted the receive",
+			 heard_s);
 	else
 		log_warn("host %s has waited %.0f s to receive from host %s, which %s (last heard %.1f s ago)", host,
 			 age_s, connection->peer_host,

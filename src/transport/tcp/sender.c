@@ -153,8 +153,9 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 		request->done = true;
 		tcp_sender_pump(connection, now_ns);
 	} else {
-		struct tcp_frame frame = { .type = TCP_FRAME_ANNOUNCE, .message = request->sequence, .tag = tag,
-					   .value = bytes };
+		struct tcp_frame frame = {
+			.type = TCP_FRAME_ANNOUNCE, .message = request->sequence, .tag = tag, .value = bytes
+		};
 		bool others = connection->open_first != NULL;
 
 		tcp_stream_queue(lead, &frame, NULL);
@@ -232,11 +233,12 @@ static uint64_t may_send(const struct tcp_connection *connection, const struct t
 /* Queues the next granted piece of the oldest message that has one. 0: there is none. */
 static size_t cut_frame(struct tcp_connection *connection, struct tcp_stream *stream)
 {
-	const size_t longest = connection->active_count > 1 ? connection->transport->params->segment_bytes :
-							      SENDER_LONG_FRAME;
+	const size_t longest = connection->active_count > 1 ? connection->transport->params->segment_bytes
+							    : SENDER_LONG_FRAME;
 
 	for (struct tcp_request *request = connection->open_first; request; request = request->next) {
-		struct tcp_frame frame = { .type = TCP_FRAME_DATA, .message = request->sequence,
+		struct tcp_frame frame = { .type = TCP_FRAME_DATA,
+					   .message = request->sequence,
 					   .value = request->next_offset };
 		uint64_t limit = may_send(connection, stream, request), bytes;
 

@@ -45,7 +45,7 @@ static bool connection_look(struct tcp_connection *connection)
 	bool soon;
 
 	if (pthread_mutex_trylock(&connection->lock) != 0)
-		return false; /* its caller is at work on it, and sees to the tick */
+		return false;    /* its caller is at work on it, and sees to the tick */
 	now_ns = clock_now_ns(); /* under the lock: no earlier than any time noted in it */
 	tcp_connection_tick(connection, now_ns);
 	if (connection->closing && closing_step(connection, now_ns))

@@ -183,7 +183,6 @@ const char *tcp_socket_text(const struct sockaddr_storage *address, char text[st
 		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, host, sizeof(host));
 	else if (address->ss_family == AF_INET)
 		inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, host, sizeof(host));
-	snprintf(text, TCP_ADDRESS_TEXT, address->ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
-		 get_port(address));
+	snprintf(text, TCP_ADDRESS_TEXT, address->ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host, get_port(address));
 	return text;
 }

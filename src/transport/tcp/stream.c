@@ -13,8 +13,8 @@ enum {
 	TAIL_BYTES = 64 << 10,  /* what ends a frame is waited for, so it is read as it comes */
 	WAIT_LEAST_NS = 20000,  /* on a fast link the next poll is no sooner anyway */
 	WAIT_MOST_NS = 200000,
-	SMALL_BYTES = 4 << 10,  /* a read that brought no more */
-	SMALL_GAP_NS = 20000,   /* and came so soon after the one before */
+	SMALL_BYTES = 4 << 10, /* a read that brought no more */
+	SMALL_GAP_NS = 20000,  /* and came so soon after the one before */
 	SMALL_WAIT_NS = 10000,
 };
 
@@ -87,8 +87,9 @@ static size_t gather(const struct tcp_stream *stream, struct iovec *parts, size_
 		uint64_t skip = stream->tx_written > begin ? stream->tx_written - begin : 0;
 
 		if (out->joined) {
-			parts[count++] = (struct iovec){ (void *)(uintptr_t)(out->payload - TCP_WIRE_FRAME_BYTES + skip),
-							 TCP_WIRE_FRAME_BYTES + out->payload_bytes - skip };
+			parts[count++] =
+				(struct iovec){ (void *)(uintptr_t)(out->payload - TCP_WIRE_FRAME_BYTES + skip),
+						TCP_WIRE_FRAME_BYTES + out->payload_bytes - skip };
 			bytes += parts[count - 1].iov_len;
 			continue;
 		}
@@ -134,8 +135,8 @@ int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns)
 	stream->tx_due_ns = 0;
 	while (stream->tx_next != stream->tx_tail) {
 		size_t bytes, count = gather(stream, parts, &bytes);
-		ssize_t r = count == 1 ? sys_send(stream->fd, parts[0].iov_base, parts[0].iov_len) :
-					 sys_sendmsg(stream->fd, parts, count);
+		ssize_t r = count == 1 ? sys_send(stream->fd, parts[0].iov_base, parts[0].iov_len)
+				       : sys_sendmsg(stream->fd, parts, count);
 
 		if (r == -EAGAIN || r == -EINTR || r == -ENOBUFS) {
 			stream->tx_full = true;
@@ -225,7 +226,8 @@ static bool is_awaited(const struct tcp_connection *connection, const struct tcp
  * A stream of small messages one way: looking less often finds several at once, and each look that finds one makes the
  * kernel send an acknowledgement, which costs the sender.
  */
-static bool is_dense(const struct tcp_connection *connection, const struct tcp_stream *stream, size_t got, uint64_t now_ns)
+static bool is_dense(const struct tcp_connection *connection, const struct tcp_stream *stream, size_t got,
+		     uint64_t now_ns)
 {
 	return got <= SMALL_BYTES && connection->role == TCP_RECEIVER && !connection->driven &&
 	       !tcp_receiver_expects_data(connection) && clock_elapsed_ns(stream->last_rx_ns, now_ns) < SMALL_GAP_NS &&
@@ -287,8 +289,8 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 	if (!staged && !stream->rx_left && is_awaited(connection, stream))
 		got = peek(stream, most);
 	else
-		got = count == 1 ? sys_recv(stream->fd, parts[0].iov_base, parts[0].iov_len, 0) :
-				   sys_readv(stream->fd, parts, count);
+		got = count == 1 ? sys_recv(stream->fd, parts[0].iov_base, parts[0].iov_len, 0)
+				 : sys_readv(stream->fd, parts, count);
 	if (got == -EAGAIN || got == -EINTR) {
 		stream->quiet_polls++;
 		return 0;
@@ -296,7 +298,8 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 	stream->quiet_polls = 0;
 	if (got <= 0)
 		return got ? (int)got : -ECONNRESET; /* the end without BYE is as good as a reset */
-	now_ns = clock_now_ns(); /* only now: most polls find nothing, and the clock costs as much as the rest of them */
+	now_ns =
+		clock_now_ns(); /* only now: most polls find nothing, and the clock costs as much as the rest of them */
 	stream->rx_due_ns = 0;
 	if (amid && stream->rx_left > (size_t)got + TAIL_BYTES && tcp_receiver_may_rest(connection))
 		stream->rx_due_ns = worth_from((uint64_t)got, stream->last_rx_ns, now_ns);

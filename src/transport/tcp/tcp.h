@@ -24,8 +24,8 @@
 enum {
 	TCP_DEVICES_MAX = 2 * TCP_INTERFACE_MAX,
 	TCP_STREAMS_MAX = TCP_WIRE_STREAMS_MAX,
-	TCP_TX_FRAMES = 128,         /* written but not acknowledged, of one stream */
-	TCP_MESSAGES = 256,          /* span of sequence numbers between the oldest open message and the newest */
+	TCP_TX_FRAMES = 128, /* written but not acknowledged, of one stream */
+	TCP_MESSAGES = 256,  /* span of sequence numbers between the oldest open message and the newest */
 	TCP_STAGING_RECEIVER = 32 << 10,
 	TCP_STAGING_SENDER = 4 << 10, /* control frames only */
 	/* While announced data may come, a read takes at most this much beyond it: three headers and the bit of payload
@@ -33,7 +33,7 @@ enum {
 	TCP_STAGING_BETWEEN_DATA = TCP_WIRE_FRAME_BYTES + 64,
 	TCP_EAGER_WINDOW = 64 << 10,
 	TCP_ENGINES_MAX = 8,
-	TCP_PENDING_MAX = 64,        /* accepted sockets that have not said who they are */
+	TCP_PENDING_MAX = 64, /* accepted sockets that have not said who they are */
 };
 
 /* One frame on its way out of a stream, and, at a sender, until the receiver acknowledged it. */
@@ -45,14 +45,14 @@ struct tcp_tx_frame {
 	uint64_t value; /* offset or window place, as in the header */
 	uint64_t end;   /* position in the stream after its last byte */
 	uint8_t type;
-	bool joined;    /* a copy of the header stands right before the payload: one piece to write */
+	bool joined; /* a copy of the header stands right before the payload: one piece to write */
 };
 
 struct tcp_stream {
 	int fd;
 	uint8_t index;
 	bool live;
-	bool awaits_dead;  /* sender: closed here, the receiver has not said yet how far it got */
+	bool awaits_dead; /* sender: closed here, the receiver has not said yet how far it got */
 	uint32_t epoch;
 	struct sockaddr_storage peer; /* where it was dialled or came from */
 
@@ -64,23 +64,23 @@ struct tcp_stream {
 	uint64_t rx_left;
 	uint8_t *staging;
 	size_t staging_bytes, staged_begin, staged_end;
-	size_t peeked;             /* bytes at the head of the socket that are here already */
-	unsigned quiet_polls;      /* reads in a row that found nothing */
-	uint64_t rx_after_sends;   /* the transport's count of sends when something came last */
-	uint64_t rx_due_ns;        /* nothing worth a system call is expected before; 0: at any time */
+	size_t peeked;           /* bytes at the head of the socket that are here already */
+	unsigned quiet_polls;    /* reads in a row that found nothing */
+	uint64_t rx_after_sends; /* the transport's count of sends when something came last */
+	uint64_t rx_due_ns;      /* nothing worth a system call is expected before; 0: at any time */
 	uint64_t last_rx_ns;
-	uint64_t dead_position;    /* receiver: what DEAD says, kept to be said again */
-	uint64_t flight_bytes;     /* receiver: the bound that its kernel was told; 0: none */
-	uint64_t flight_position;  /* of what had been consumed then */
+	uint64_t dead_position;   /* receiver: what DEAD says, kept to be said again */
+	uint64_t flight_bytes;    /* receiver: the bound that its kernel was told; 0: none */
+	uint64_t flight_position; /* of what had been consumed then */
 
 	/* Out: frames[head..next) are written, frames[next..tail) are not, all modulo TCP_TX_FRAMES. */
 	struct tcp_tx_frame *frames;
 	uint32_t tx_head, tx_next, tx_tail;
 	uint64_t tx_queued, tx_written, tx_acknowledged; /* positions */
-	bool tx_full;               /* the socket took no more last time */
-	uint64_t tx_due_ns;         /* full: it is not worth asking again before */
+	bool tx_full;                                    /* the socket took no more last time */
+	uint64_t tx_due_ns;                              /* full: it is not worth asking again before */
 	uint64_t last_tx_ns, last_ack_ns;
-	uint64_t rate_Bps;          /* acknowledged bytes, smoothed; for striping */
+	uint64_t rate_Bps; /* acknowledged bytes, smoothed; for striping */
 	uint64_t rate_since_ns, rate_from_position;
 	/* Sender, between death and return. */
 	uint64_t redial_at_ns, redial_wait_ns;
@@ -115,8 +115,8 @@ struct tcp_request {
 
 enum tcp_message_state {
 	TCP_MESSAGE_FREE,
-	TCP_MESSAGE_WAITS,  /* announced, or stored in the eager window; no receive matches yet */
-	TCP_MESSAGE_COMES,  /* matched, bytes are on their way */
+	TCP_MESSAGE_WAITS, /* announced, or stored in the eager window; no receive matches yet */
+	TCP_MESSAGE_COMES, /* matched, bytes are on their way */
 	TCP_MESSAGE_DONE,
 	TCP_MESSAGE_STATE_COUNT
 };
@@ -161,27 +161,27 @@ struct tcp_sender {
 };
 
 struct tcp_receiver {
-	struct tcp_message *messages;     /* TCP_MESSAGES, by sequence */
-	uint32_t next_sequence;           /* that the next announcement or eager message must have */
-	uint32_t floor_sequence;          /* every announced message before it is done */
+	struct tcp_message *messages; /* TCP_MESSAGES, by sequence */
+	uint32_t next_sequence;       /* that the next announcement or eager message must have */
+	uint32_t floor_sequence;      /* every announced message before it is done */
 	uint32_t floor_told;
-	uint32_t waiting_from;            /* no message before it waits for a receive */
-	uint32_t eager_walk;              /* sequence up to which window_free was worked out */
+	uint32_t waiting_from; /* no message before it waits for a receive */
+	uint32_t eager_walk;   /* sequence up to which window_free was worked out */
 	uint8_t *window;
 	uint64_t window_bytes, window_free, window_told;
 	/*
 	 * Receives posted one by one, all with one tag, meet the messages in their order: message n has receive n. Then
 	 * the sender can be told of receives before it has messages for them, if the pace allows it.
 	 */
-	uint32_t posted_sequence;         /* receives posted so far */
-	uint32_t ready_told;              /* the sender may send messages before this one without a grant */
+	uint32_t posted_sequence; /* receives posted so far */
+	uint32_t ready_told;      /* the sender may send messages before this one without a grant */
 	int posted_tag;
-	bool posts_differ;                /* groups, or several tags: no promises on this connection */
-	bool ready_again;                 /* to be told again */
-	bool long_messages;               /* the last message was an announced one: worth a promise */
-	uint64_t expected_bytes;          /* told the sender to send, not here yet */
-	uint32_t open_messages;           /* announced and not done */
-	uint32_t untold_done;             /* completed since the last flush */
+	bool posts_differ;       /* groups, or several tags: no promises on this connection */
+	bool ready_again;        /* to be told again */
+	bool long_messages;      /* the last message was an announced one: worth a promise */
+	uint64_t expected_bytes; /* told the sender to send, not here yet */
+	uint32_t open_messages;  /* announced and not done */
+	uint32_t untold_done;    /* completed since the last flush */
 	bool control_pending;
 	struct pace *pace;
 	struct pace_sender sender;
@@ -194,13 +194,13 @@ struct tcp_connection {
 	struct tcp_connection *prev, *next; /* in the transport's list, under its lock */
 	enum tcp_role role;
 	pthread_mutex_t lock;
-	int error;           /* 0, or what every call returns from now on */
-	bool peer_closed;    /* it said BYE */
-	bool closing;        /* closed by its user; the service thread lets the last bytes out */
+	int error;        /* 0, or what every call returns from now on */
+	bool peer_closed; /* it said BYE */
+	bool closing;     /* closed by its user; the service thread lets the last bytes out */
 	uint64_t closing_since_ns;
-	uint64_t serial;     /* of all of the transport's, never 0: what the engine threads know it by */
-	bool driven;         /* an engine thread moves its data, not its caller */
-	bool unread;         /* a turn ended before its sockets were empty */
+	uint64_t serial; /* of all of the transport's, never 0: what the engine threads know it by */
+	bool driven;     /* an engine thread moves its data, not its caller */
+	bool unread;     /* a turn ended before its sockets were empty */
 	uint64_t id;
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
 	uint32_t listener_id;
@@ -208,7 +208,7 @@ struct tcp_connection {
 	uint64_t peer_id; /* of that host, for the pace; never 0 */
 	int device;
 	unsigned stream_count, active_count, live_count, poll_count;
-	unsigned hot; /* stream on which something came last: polled every time, idle ones now and then */
+	unsigned hot;               /* stream on which something came last: polled every time, idle ones now and then */
 	struct tcp_stream *streams; /* stream_count of them */
 	uint64_t last_rx_ns, last_tick_ns;
 	uint64_t now_ns; /* the last reading of the clock under the lock */
@@ -216,7 +216,7 @@ struct tcp_connection {
 	struct tcp_request requests[TRANSPORT_MAX_REQUESTS];
 	struct tcp_request *open_first, *open_last;
 	unsigned request_count;
-	bool reported;       /* "waits since" was said for the present oldest request */
+	bool reported; /* "waits since" was said for the present oldest request */
 	struct tcp_sender s;
 	struct tcp_receiver r;
 	/* Receiver, while its streams are still coming in. */
@@ -260,8 +260,14 @@ struct tcp_acceptor {
 };
 
 /* A stream being dialled: connector.c. */
-enum tcp_dial_state { TCP_DIAL_START, TCP_DIAL_CONNECT, TCP_DIAL_HELLO, TCP_DIAL_WELCOME, TCP_DIAL_READY,
-		      TCP_DIAL_STATE_COUNT };
+enum tcp_dial_state {
+	TCP_DIAL_START,
+	TCP_DIAL_CONNECT,
+	TCP_DIAL_HELLO,
+	TCP_DIAL_WELCOME,
+	TCP_DIAL_READY,
+	TCP_DIAL_STATE_COUNT
+};
 struct tcp_dial {
 	enum tcp_dial_state state;
 	int fd;
@@ -448,8 +454,9 @@ void tcp_service_wake(struct tcp_transport *transport);
 void tcp_service_stop(struct tcp_transport *transport); /* no lock held */
 
 /* engine.c */
-void tcp_engines_start(struct tcp_transport *transport); /* transport lock held; as many as TRIBUTARY_THREADS asks for */
-void tcp_engines_stop(struct tcp_transport *transport);  /* no lock held */
+void tcp_engines_start(
+	struct tcp_transport *transport);               /* transport lock held; as many as TRIBUTARY_THREADS asks for */
+void tcp_engines_stop(struct tcp_transport *transport); /* no lock held */
 /* A new socket of a connection that is linked. The lock that its joining needs is held. */
 void tcp_engine_watch(struct tcp_connection *connection, struct tcp_stream *stream);
 

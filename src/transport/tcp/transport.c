@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BEAT_MOST_NS (500 * NS_PER_MS)
+#define BEAT_MOST_NS  (500 * NS_PER_MS)
 #define BEAT_LEAST_NS (20 * NS_PER_MS)
-#define EMPTYING_NS NS_PER_S /* what close waits at most for the last bytes of closed connections */
+#define EMPTYING_NS   NS_PER_S /* what close waits at most for the last bytes of closed connections */
 enum { PACE_QUANTUM = 32 << 10 };
 
 /* Equal for processes that share kernel and network namespace, and hardly for others. */

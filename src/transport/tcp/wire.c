@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define MAGIC_HANDLE 0x31425254u  /* "TRB1" */
-#define MAGIC_HELLO 0x48425254u   /* "TRBH" */
+#define MAGIC_HANDLE  0x31425254u /* "TRB1" */
+#define MAGIC_HELLO   0x48425254u /* "TRBH" */
 #define MAGIC_WELCOME 0x57425254u /* "TRBW" */
 
 static void put16(uint8_t *to, uint16_t value)
@@ -303,10 +303,9 @@ const char *tcp_frame_type_str(enum tcp_frame_type type)
 		[TCP_FRAME_ANNOUNCE] = "announce",   [TCP_FRAME_DATA] = "data",
 		[TCP_FRAME_SUSPECT] = "suspect",     [TCP_FRAME_GRANT] = "grant",
 		[TCP_FRAME_DONE] = "done",           [TCP_FRAME_EAGER_DONE] = "eager done",
-		[TCP_FRAME_READY] = "ready",
-		[TCP_FRAME_ACK] = "acknowledgement", [TCP_FRAME_DEAD] = "dead",
-		[TCP_FRAME_TRUNCATED] = "truncated", [TCP_FRAME_HEARTBEAT] = "heartbeat",
-		[TCP_FRAME_BYE] = "bye",
+		[TCP_FRAME_READY] = "ready",         [TCP_FRAME_ACK] = "acknowledgement",
+		[TCP_FRAME_DEAD] = "dead",           [TCP_FRAME_TRUNCATED] = "truncated",
+		[TCP_FRAME_HEARTBEAT] = "heartbeat", [TCP_FRAME_BYE] = "bye",
 	};
 
 	return type < TCP_FRAME_TYPE_COUNT ? names[type] : "unknown";

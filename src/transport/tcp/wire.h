@@ -43,13 +43,13 @@ struct tcp_wire_handle {
 
 /* First bytes on every stream, connecting to accepting side. */
 struct tcp_wire_hello {
-	uint8_t stream, stream_count;   /* index below count; count from 1 to TCP_WIRE_STREAMS_MAX */
-	uint8_t active_count;           /* the first so many carry data, the rest stand by */
+	uint8_t stream, stream_count; /* index below count; count from 1 to TCP_WIRE_STREAMS_MAX */
+	uint8_t active_count;         /* the first so many carry data, the rest stand by */
 	uint32_t listener_id, epoch, process_id;
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
 	uint64_t connection_id;
-	uint64_t host_id;               /* as in the handle */
-	uint32_t eager_window_bytes;    /* of the sender; the smaller of both counts */
+	uint64_t host_id;            /* as in the handle */
+	uint32_t eager_window_bytes; /* of the sender; the smaller of both counts */
 	uint32_t timeout_ms;
 	char host[TCP_WIRE_HOST_BYTES];
 };
@@ -69,33 +69,33 @@ struct tcp_wire_welcome {
 enum tcp_frame_type {
 	TCP_FRAME_NONE, /* never sent: all-zero bytes are no frame */
 	/* sender to receiver */
-	TCP_FRAME_EAGER,     /* message, tag, value: place in the eager window, payload: the whole message */
-	TCP_FRAME_ANNOUNCE,  /* message, tag, value: its size */
-	TCP_FRAME_DATA,      /* message, value: offset, payload */
-	TCP_FRAME_SUSPECT,   /* stream, epoch: stop it for good and answer DEAD */
+	TCP_FRAME_EAGER,    /* message, tag, value: place in the eager window, payload: the whole message */
+	TCP_FRAME_ANNOUNCE, /* message, tag, value: its size */
+	TCP_FRAME_DATA,     /* message, value: offset, payload */
+	TCP_FRAME_SUSPECT,  /* stream, epoch: stop it for good and answer DEAD */
 	/* receiver to sender; each also acknowledges: stream, epoch, position */
-	TCP_FRAME_GRANT,     /* message, value: it may send up to this byte */
-	TCP_FRAME_DONE,      /* message: every byte is in place. value: every message before this one is done, too */
-	TCP_FRAME_EAGER_DONE,/* value: the eager window is free up to here */
-	TCP_FRAME_READY,     /* message: receives are posted for every message before it, all with the tag in value */
-	TCP_FRAME_ACK,       /* the acknowledgement alone */
-	TCP_FRAME_DEAD,      /* that stream was stopped for good at that position */
-	TCP_FRAME_TRUNCATED, /* message was longer than the receive it matched (value): the connection is over */
+	TCP_FRAME_GRANT,      /* message, value: it may send up to this byte */
+	TCP_FRAME_DONE,       /* message: every byte is in place. value: every message before this one is done, too */
+	TCP_FRAME_EAGER_DONE, /* value: the eager window is free up to here */
+	TCP_FRAME_READY,      /* message: receives are posted for every message before it, all with the tag in value */
+	TCP_FRAME_ACK,        /* the acknowledgement alone */
+	TCP_FRAME_DEAD,       /* that stream was stopped for good at that position */
+	TCP_FRAME_TRUNCATED,  /* message was longer than the receive it matched (value): the connection is over */
 	/* both ways */
 	TCP_FRAME_HEARTBEAT,
-	TCP_FRAME_BYE,       /* the sender of it closes in good order */
+	TCP_FRAME_BYE, /* the sender of it closes in good order */
 	TCP_FRAME_TYPE_COUNT
 };
 
 struct tcp_frame {
-	uint8_t type;            /* enum tcp_frame_type */
-	uint8_t stream;          /* SUSPECT and receiver's frames */
-	uint16_t epoch;          /* low half of that stream's epoch */
-	uint32_t message;        /* sequence number, wraps */
+	uint8_t type;     /* enum tcp_frame_type */
+	uint8_t stream;   /* SUSPECT and receiver's frames */
+	uint16_t epoch;   /* low half of that stream's epoch */
+	uint32_t message; /* sequence number, wraps */
 	uint64_t value;
-	uint64_t position;       /* receiver's frames: bytes consumed of `stream` */
-	uint32_t payload_bytes;  /* EAGER, DATA */
-	int32_t tag;             /* EAGER, ANNOUNCE */
+	uint64_t position;      /* receiver's frames: bytes consumed of `stream` */
+	uint32_t payload_bytes; /* EAGER, DATA */
+	int32_t tag;            /* EAGER, ANNOUNCE */
 };
 
 void tcp_wire_put_handle(const struct tcp_wire_handle *handle, uint8_t bytes[static TCP_WIRE_HANDLE_BYTES]);

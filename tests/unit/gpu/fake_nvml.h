@@ -34,7 +34,7 @@ struct fake_nvml {
 	struct gpu_nvml_device devices[FAKE_NVML_DEVICES_MAX];
 	int p2p[FAKE_NVML_DEVICES_MAX][FAKE_NVML_DEVICES_MAX][2]; /* read, write */
 	int init_result, count_result;
-	int opened; /* init less shutdown */
+	int opened;              /* init less shutdown */
 	uint64_t calls, fail_at; /* this call, from 1, fails with 999; 0: none */
 };
 

@@ -31,12 +31,11 @@ static void build(struct topology *topology, unsigned width)
 		truth_link(topology, TOPOLOGY_LINK_PCI, vertex, bridge, 24, 21, 21);
 		for (unsigned j = 0; j < width; j++) {
 			snprintf(name, sizeof(name), "gpu%u", gpu++);
-			truth_link(topology, TOPOLOGY_LINK_PCI, truth_vertex(topology, TOPOLOGY_GPU, name), vertex,
-				     24, 21, 21);
+			truth_link(topology, TOPOLOGY_LINK_PCI, truth_vertex(topology, TOPOLOGY_GPU, name), vertex, 24,
+				   21, 21);
 		}
 		snprintf(name, sizeof(name), "nic%u", i);
-		truth_link(topology, TOPOLOGY_LINK_PCI, truth_vertex(topology, TOPOLOGY_NIC, name), vertex, 24, 21,
-			     21);
+		truth_link(topology, TOPOLOGY_LINK_PCI, truth_vertex(topology, TOPOLOGY_NIC, name), vertex, 24, 21, 21);
 	}
 	truth_link(topology, TOPOLOGY_LINK_SOCKET, cpus[0], cpus[1], 0, 40, 40);
 }

@@ -392,8 +392,9 @@ static void whichever_call_fails_nothing_is_left_behind(void **state)
 		diag.text[0] = '\0';
 		r = scenario(&diag);
 		if (fake_cuda_alive() || fake_cuda.misuses)
-			fprintf(stderr, "call %lu of %lu, %s: %d alive, misuse: %s\n", (unsigned long)n, (unsigned long)calls,
-				fake_cuda.failed, fake_cuda_alive(), fake_cuda.misuses ? fake_cuda.misuse : "none");
+			fprintf(stderr, "call %lu of %lu, %s: %d alive, misuse: %s\n", (unsigned long)n,
+				(unsigned long)calls, fake_cuda.failed, fake_cuda_alive(),
+				fake_cuda.misuses ? fake_cuda.misuse : "none");
 		assert_int_equal(fake_cuda_alive(), 0);
 		assert_int_equal(fake_cuda.misuses, 0);
 		assert_true(r == 0 || r == -EIO || r == -ENODEV || r == -ENOTSUP);

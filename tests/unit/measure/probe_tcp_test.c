@@ -105,8 +105,8 @@ static void a_message_there_and_back_takes_time(void **state)
 static void flows_of_other_hosts_are_not_supported(void **state)
 {
 	struct pair *pair = *state;
-	struct probe_flow flows[] = { flow_of(HERE, OTHER), flow_of(OTHER, PEER), flow_of(HERE, HERE), flow_of(HERE, PEER),
-				      flow_of(HERE, PEER) };
+	struct probe_flow flows[] = { flow_of(HERE, OTHER), flow_of(OTHER, PEER), flow_of(HERE, HERE),
+				      flow_of(HERE, PEER), flow_of(HERE, PEER) };
 
 	flows[3].engine = PROBE_ENGINE_KERNEL;
 	flows[4].flow.way = TOPOLOGY_WAY_HOST;
@@ -117,7 +117,8 @@ static void flows_of_other_hosts_are_not_supported(void **state)
 		uint64_t ns = 7;
 
 		assert_false(pair->probe->ops->can(pair->probe, &flows[i]));
-		assert_int_equal(pair->probe->ops->run(pair->probe, &flows[i], 1, DURATION_NS, &rates, &diag), -ENOTSUP);
+		assert_int_equal(pair->probe->ops->run(pair->probe, &flows[i], 1, DURATION_NS, &rates, &diag),
+				 -ENOTSUP);
 		assert_int_equal(pair->probe->ops->latency(pair->probe, &flows[i], &ns, &diag), -ENOTSUP);
 		assert_true(diag.text[0]);
 		assert_true(rate_Bps < 0);
@@ -245,9 +246,11 @@ static void only_our_hello_is_understood(void **state)
 
 static void addresses_are_read_and_checked(void **state)
 {
-	static const char *const wrong[] = { "",           "10.0.0.1",    "10.0.0.1:",      "10.0.0.1:0", "10.0.0.1:65536",
-					     "::1:7000",   "[::1]",       "[::1:7000",      "host:7000",  "[10.0.0.1]:70",
-					     "10.0.0.1:7x", ":7000",      "[]:7000",        "]:7000",     "[:7000" };
+	static const char *const wrong[] = {
+		"",        "10.0.0.1",  "10.0.0.1:", "10.0.0.1:0",    "10.0.0.1:65536", "::1:7000",
+		"[::1]",   "[::1:7000", "host:7000", "[10.0.0.1]:70", "10.0.0.1:7x",    ":7000",
+		"[]:7000", "]:7000",    "[:7000"
+	};
 	struct sockaddr_storage address;
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
@@ -290,7 +293,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_message_there_and_back_takes_time, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(flows_of_other_hosts_are_not_supported, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(a_stop_that_is_set_ends_a_run_at_once, open_pair, close_pair),
-		cmocka_unit_test_setup_teardown(the_server_closes_a_stranger_and_serves_the_next, open_pair, close_pair),
+		cmocka_unit_test_setup_teardown(the_server_closes_a_stranger_and_serves_the_next, open_pair,
+						close_pair),
 		cmocka_unit_test_setup_teardown(the_server_takes_so_many_guests_and_no_more, open_pair, close_pair),
 		cmocka_unit_test(a_peer_that_is_gone_is_an_error_with_a_reason),
 		cmocka_unit_test(only_our_hello_is_understood),

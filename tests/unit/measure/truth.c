@@ -24,7 +24,7 @@ uint32_t truth_vertex(struct topology *topology, enum topology_kind kind, const 
 }
 
 uint32_t truth_link(struct topology *topology, enum topology_link_kind kind, uint32_t lower, uint32_t upper,
-		      double nominal_GBps, double up_GBps, double down_GBps)
+		    double nominal_GBps, double up_GBps, double down_GBps)
 {
 	struct topology_link link = topology_link_of(kind, lower, upper);
 	uint32_t index;
@@ -75,8 +75,8 @@ static double plug(struct maker *maker, uint32_t lower, uint32_t upper, double n
 	if (chance(maker, 0.1))
 		nominal /= 2;
 	truth_link(maker->topology, TOPOLOGY_LINK_PCI, lower, upper, nominal,
-		     nominal * random_between(&maker->random, 0.82, 0.95),
-		     nominal * random_between(&maker->random, 0.82, 0.95));
+		   nominal * random_between(&maker->random, 0.82, 0.95),
+		   nominal * random_between(&maker->random, 0.82, 0.95));
 	return nominal;
 }
 
@@ -128,7 +128,7 @@ static void add_bridge(struct maker *maker, uint32_t cpu)
 	}
 	rate = widest * random_between(&maker->random, 1.1, 2.2);
 	truth_link(maker->topology, TOPOLOGY_LINK_INTERNAL, bridge, cpu, 0, rate,
-		     rate * random_between(&maker->random, 0.95, 1.05));
+		   rate * random_between(&maker->random, 0.95, 1.05));
 }
 
 static void add_nvlinks(struct maker *maker)
@@ -141,9 +141,9 @@ static void add_nvlinks(struct maker *maker)
 		snprintf(first, sizeof(first), "gpu%u", i);
 		snprintf(second, sizeof(second), "gpu%u", i + 1);
 		truth_link(maker->topology, TOPOLOGY_LINK_NVLINK, topology_find(maker->topology, first),
-			     topology_find(maker->topology, second), nominal,
-			     nominal * random_between(&maker->random, 0.8, 0.95),
-			     nominal * random_between(&maker->random, 0.8, 0.95));
+			   topology_find(maker->topology, second), nominal,
+			   nominal * random_between(&maker->random, 0.8, 0.95),
+			   nominal * random_between(&maker->random, 0.8, 0.95));
 	}
 }
 
@@ -208,7 +208,7 @@ void truth_random(uint64_t seed, struct topology *ret_truth, struct probe_rules 
 			double rate = random_between(&maker.random, 15, 60);
 
 			truth_link(ret_truth, TOPOLOGY_LINK_SOCKET, cpus[i], cpus[j], 0, rate,
-				     rate * random_between(&maker.random, 0.8, 1.2));
+				   rate * random_between(&maker.random, 0.8, 1.2));
 		}
 	while (maker.gpus < maker.gpus_max || maker.gpus < 2)
 		add_bridge(&maker, cpus[random_below(&maker.random, cpu_count)]);

@@ -7,7 +7,7 @@
 /* Adds a vertex, and a PCIe (or other) link upwards with these true rates; GB/s. They assert that it worked. */
 uint32_t truth_vertex(struct topology *topology, enum topology_kind kind, const char *name);
 uint32_t truth_link(struct topology *topology, enum topology_link_kind kind, uint32_t lower, uint32_t upper,
-		      double nominal_GBps, double up_GBps, double down_GBps);
+		    double nominal_GBps, double up_GBps, double down_GBps);
 /* A CPU and its memory. */
 uint32_t truth_cpu(struct topology *topology, int numa, double memory_GBps);
 

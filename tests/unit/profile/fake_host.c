@@ -16,29 +16,29 @@
 #include <unistd.h>
 
 const char fake_host_filled[] = "card 0000:19:00.0 kind=gpu id=10de:20b5 subsystem=10de:1533 class=030200 "
-				   "path=0000:16:02.0/0000:17:00.0/0000:18:00.0\n"
-				   "card 0000:1a:00.0 kind=gpu id=10de:20b5 subsystem=10de:1533 class=030200 "
-				   "path=0000:16:02.0/0000:17:00.0/0000:18:01.0\n"
-				   "card 0000:1b:00.0 kind=nic id=15b3:101d subsystem=15b3:0040 class=020700 "
-				   "path=0000:16:02.0/0000:17:00.0/0000:18:02.0\n"
-				   "card 0000:1b:00.1 kind=nic id=15b3:101d subsystem=15b3:0040 class=020700 "
-				   "path=0000:16:02.0/0000:17:00.0/0000:18:02.0\n"
-				   "cpu vendor=GenuineIntel family=6 model=106 domains=2\n"
-				   "driver nvidia version=550.54.15\n"
-				   "link 0000:16:02.0 lanes=16 generation=4\n"
-				   "link 0000:17:00.0 lanes=16 generation=4\n"
-				   "link 0000:18:00.0 lanes=16\n"
-				   "link 0000:18:01.0 lanes=16\n"
-				   "link 0000:18:02.0 lanes=16 generation=4\n"
-				   "link 0000:19:00.0 lanes=16 most_generation=4\n"
-				   "link 0000:1a:00.0 lanes=16 most_generation=4\n"
-				   "link 0000:1b:00.0 lanes=16 generation=4\n"
-				   "link 0000:1b:00.1 lanes=16 generation=4\n"
-				   "port 0000:16:02.0 id=8086:347a class=060400\n"
-				   "port 0000:17:00.0 id=1000:c010 class=060400\n"
-				   "port 0000:18:00.0 id=1000:c010 class=060400\n"
-				   "port 0000:18:01.0 id=1000:c010 class=060400\n"
-				   "port 0000:18:02.0 id=1000:c010 class=060400\n";
+				"path=0000:16:02.0/0000:17:00.0/0000:18:00.0\n"
+				"card 0000:1a:00.0 kind=gpu id=10de:20b5 subsystem=10de:1533 class=030200 "
+				"path=0000:16:02.0/0000:17:00.0/0000:18:01.0\n"
+				"card 0000:1b:00.0 kind=nic id=15b3:101d subsystem=15b3:0040 class=020700 "
+				"path=0000:16:02.0/0000:17:00.0/0000:18:02.0\n"
+				"card 0000:1b:00.1 kind=nic id=15b3:101d subsystem=15b3:0040 class=020700 "
+				"path=0000:16:02.0/0000:17:00.0/0000:18:02.0\n"
+				"cpu vendor=GenuineIntel family=6 model=106 domains=2\n"
+				"driver nvidia version=550.54.15\n"
+				"link 0000:16:02.0 lanes=16 generation=4\n"
+				"link 0000:17:00.0 lanes=16 generation=4\n"
+				"link 0000:18:00.0 lanes=16\n"
+				"link 0000:18:01.0 lanes=16\n"
+				"link 0000:18:02.0 lanes=16 generation=4\n"
+				"link 0000:19:00.0 lanes=16 most_generation=4\n"
+				"link 0000:1a:00.0 lanes=16 most_generation=4\n"
+				"link 0000:1b:00.0 lanes=16 generation=4\n"
+				"link 0000:1b:00.1 lanes=16 generation=4\n"
+				"port 0000:16:02.0 id=8086:347a class=060400\n"
+				"port 0000:17:00.0 id=1000:c010 class=060400\n"
+				"port 0000:18:00.0 id=1000:c010 class=060400\n"
+				"port 0000:18:01.0 id=1000:c010 class=060400\n"
+				"port 0000:18:02.0 id=1000:c010 class=060400\n";
 
 int fake_host_new(void **state)
 {
@@ -107,8 +107,7 @@ static const char *last_part(const char *place)
 	return strrchr(place, '/') + 1;
 }
 
-static void id_files(struct fake_host *machine, const char *bus, const char *id, const char *vendor,
-		     const char *device)
+static void id_files(struct fake_host *machine, const char *bus, const char *id, const char *vendor, const char *device)
 {
 	char text[16];
 
@@ -173,8 +172,8 @@ void fake_host_fill(struct fake_host *machine)
 	fake_host_device(machine, SWITCH "0000:18:02.0/0000:1b:00.1", &nic);
 	fake_host_device(machine, "pci0000:00/0000:00:1c.0/0000:03:00.0", &board);
 	fake_host_text(machine, "proc/cpuinfo",
-			  "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\n"
-			  "model name\t: Xeon\nstepping\t: 6\n\nprocessor\t: 1\nmodel\t\t: 9\n");
+		       "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\n"
+		       "model name\t: Xeon\nstepping\t: 6\n\nprocessor\t: 1\nmodel\t\t: 9\n");
 	fake_host_text(machine, "sys/devices/system/node/has_cpu", "0-1\n");
 	fake_host_text(machine, "sys/devices/system/node/online", "0-3\n");
 	fake_host_text(machine, "sys/module/nvidia/version", "550.54.15\n");

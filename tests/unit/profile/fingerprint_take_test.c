@@ -202,8 +202,8 @@ static void unusual_places_are_understood(void **state)
 	struct fake_host *machine = *state;
 	struct fingerprint taken;
 
-	fake_host_device(machine,
-			    "LNXSYSTM:00/VMBUS:01/47505500-0001-0000-3130-444532304235/pci6ab3:00/6ab3:00:02.0", &nic);
+	fake_host_device(machine, "LNXSYSTM:00/VMBUS:01/47505500-0001-0000-3130-444532304235/pci6ab3:00/6ab3:00:02.0",
+			 &nic);
 	fake_host_device(machine, "pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0", &port);
 	fake_host_device(machine, "pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0/10000:e1:00.0", &nic);
 	taken = fake_host_take(machine);
@@ -250,8 +250,8 @@ static void processors_of_both_kinds_are_described(void **state)
 	struct fingerprint taken;
 
 	fake_host_text(machine, "proc/cpuinfo",
-			  "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU architecture: 8\n"
-			  "CPU variant\t: 0x0\nCPU part\t: 0xd4f\nCPU revision\t: 0\n");
+		       "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU architecture: 8\n"
+		       "CPU variant\t: 0x0\nCPU part\t: 0xd4f\nCPU revision\t: 0\n");
 	fake_host_text(machine, "sys/devices/system/node/online", "0,2-3\n");
 	taken = fake_host_take(machine);
 	assert_string_equal(taken.text, "cpu vendor=0x41 family=8 model=0xd4f domains=3\n");

@@ -64,8 +64,9 @@ static bool paced; /* small grants at first, promises once the sender was alone 
 
 static void bed_open(struct bed *bed, unsigned active_count)
 {
-	struct pace_options options = { .enabled = paced, .speed_Bps = 1000000, .quantum_bytes = 512,
-					.device_name = "none" };
+	struct pace_options options = {
+		.enabled = paced, .speed_Bps = 1000000, .quantum_bytes = 512, .device_name = "none"
+	};
 
 	memset(bed, 0, sizeof(*bed));
 	bed->active_count = active_count;
@@ -84,7 +85,8 @@ static void bed_open(struct bed *bed, unsigned active_count)
 	bed->transport.host[0] = 'h';
 	assert_int_equal(pace_new(&options, &bed->transport.devices[0].pace), 0);
 	assert_int_equal(tcp_connection_new(&bed->transport, TCP_SENDER, 0, STREAMS, active_count, &bed->sender), 0);
-	assert_int_equal(tcp_connection_new(&bed->transport, TCP_RECEIVER, 0, STREAMS, active_count, &bed->receiver), 0);
+	assert_int_equal(tcp_connection_new(&bed->transport, TCP_RECEIVER, 0, STREAMS, active_count, &bed->receiver),
+			 0);
 	bed->receiver->peer_id = 7;
 	for (unsigned i = 0; i < STREAMS; i++) {
 		int fds[2];

@@ -15,8 +15,11 @@
 static struct tcp_wire_handle some_handle(void)
 {
 	struct tcp_wire_handle handle = { .address = { .family = 4, .port = 4711, .bytes = { 10, 1, 2, 3 } },
-					  .rail_count = 2, .listener_id = 77, .process_id = 4242,
-					  .host_id = 0x0123456789abcdefULL, .host = "node-a" };
+					  .rail_count = 2,
+					  .listener_id = 77,
+					  .process_id = 4242,
+					  .host_id = 0x0123456789abcdefULL,
+					  .host = "node-a" };
 
 	memset(handle.secret, 0xa5, sizeof(handle.secret));
 	return handle;
@@ -95,9 +98,16 @@ static void a_host_name_from_the_wire_is_fit_for_a_log(void **state)
 
 static void a_hello_survives_and_its_counts_are_bounded(void **state)
 {
-	struct tcp_wire_hello in = { .stream = 1, .stream_count = 3, .active_count = 2, .listener_id = 9, .epoch = 4,
-				     .process_id = 1, .connection_id = 99, .eager_window_bytes = 65536,
-				     .timeout_ms = 10000, .host = "node-b" },
+	struct tcp_wire_hello in = { .stream = 1,
+				     .stream_count = 3,
+				     .active_count = 2,
+				     .listener_id = 9,
+				     .epoch = 4,
+				     .process_id = 1,
+				     .connection_id = 99,
+				     .eager_window_bytes = 65536,
+				     .timeout_ms = 10000,
+				     .host = "node-b" },
 			      out;
 	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
 
@@ -118,8 +128,11 @@ static void a_hello_survives_and_its_counts_are_bounded(void **state)
 
 static void a_welcome_survives_and_its_rails_are_bounded(void **state)
 {
-	struct tcp_wire_welcome in = { .status = TCP_WELCOME_OK, .rail_count = TCP_WIRE_RAILS_MAX,
-				       .version = TCP_WIRE_VERSION, .connection_id = 5, .eager_window_bytes = 65536,
+	struct tcp_wire_welcome in = { .status = TCP_WELCOME_OK,
+				       .rail_count = TCP_WIRE_RAILS_MAX,
+				       .version = TCP_WIRE_VERSION,
+				       .connection_id = 5,
+				       .eager_window_bytes = 65536,
 				       .host = "node-c" },
 				out;
 	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
@@ -127,7 +140,8 @@ static void a_welcome_survives_and_its_rails_are_bounded(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < TCP_WIRE_RAILS_MAX; i++)
-		in.rails[i] = (struct tcp_wire_address){ .family = 6, .port = (uint16_t)(1000 + i),
+		in.rails[i] = (struct tcp_wire_address){ .family = 6,
+							 .port = (uint16_t)(1000 + i),
 							 .bytes = { 0xfd, [15] = (uint8_t)i } };
 	tcp_wire_put_welcome(&in, bytes);
 	assert_int_equal(tcp_wire_get_welcome(bytes, &out, &version), 0);
@@ -147,8 +161,12 @@ static void every_frame_survives(void **state)
 	(void)state;
 	for (unsigned type = 0; type < 256; type++) {
 		bool from_receiver = type >= TCP_FRAME_GRANT && type <= TCP_FRAME_TRUNCATED;
-		struct tcp_frame in = { .type = (uint8_t)type, .stream = 3, .epoch = 0xfffe, .message = 0xfffffff0,
-					.value = 1ULL << 40 }, out;
+		struct tcp_frame in = { .type = (uint8_t)type,
+					.stream = 3,
+					.epoch = 0xfffe,
+					.message = 0xfffffff0,
+					.value = 1ULL << 40 },
+				 out;
 		uint8_t bytes[TCP_WIRE_FRAME_BYTES];
 
 		if (from_receiver)
@@ -160,8 +178,7 @@ static void every_frame_survives(void **state)
 		tcp_wire_put_frame(&in, bytes);
 		if (type == TCP_FRAME_NONE || type >= TCP_FRAME_TYPE_COUNT) {
 			assert_int_equal(tcp_wire_get_frame(bytes, &out), -EBADMSG);
-			assert_string_equal(tcp_frame_type_str((enum tcp_frame_type)type),
-					    type ? "unknown" : "none");
+			assert_string_equal(tcp_frame_type_str((enum tcp_frame_type)type), type ? "unknown" : "none");
 			continue;
 		}
 		assert_int_equal(tcp_wire_get_frame(bytes, &out), 0);
