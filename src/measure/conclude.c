@@ -172,9 +172,10 @@ static int find_pair(struct topology *topology, const struct measure_experiment 
 
 		r = topology_add_pair(topology, &pair, &index);
 	}
-	if (r == 0)
-		*ret = &topology->pairs[index];
-	return r;
+	if (r < 0)
+		return r;
+	*ret = &topology->pairs[index];
+	return 0;
 }
 
 static void write_rate(struct topology_capacity *capacity, const struct measure_result *result, int64_t date_s)
@@ -198,7 +199,7 @@ static int write_pair(struct topology *topology, const struct measure_resources 
 	const struct measure_result *result = &resources->results[index];
 	const struct probe_flow *of = result->experiment->flows;
 	const struct topology_flow *flow = &of->flow;
-	struct topology_pair *pair;
+	struct topology_pair *pair = NULL;
 	int r;
 
 	if (result->experiment->count != 1)

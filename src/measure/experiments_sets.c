@@ -119,11 +119,12 @@ int measure_sets_peers(struct measure_set *set, uint32_t directed)
 {
 	const struct measure_planner *planner = set->planner;
 	uint8_t *sends = sys_zalloc(2 * planner->topology->vertex_count + 1);
-	uint8_t *receives = sends + planner->topology->vertex_count;
+	uint8_t *receives;
 	uint32_t next;
 
 	if (!sends)
 		return -ENOMEM;
+	receives = sends + planner->topology->vertex_count;
 	while ((next = next_peers(planner, directed, sends, receives)) != TOPOLOGY_NONE) {
 		measure_set_add(set, next);
 		sends[planner->candidates[next].flow.flow.from] = 1;

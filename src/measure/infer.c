@@ -486,7 +486,7 @@ int measure_infer(const struct measure_resources *resources, struct measure_figu
 	inference.limiting = sys_zalloc((resources->count + 1) * sizeof(*inference.limiting));
 	inference.suspected = sys_zalloc((resources->count + 1) * sizeof(*inference.suspected));
 	inference.evidence = sys_zalloc(resources->count * resources->result_count + 1);
-	inference.alone = sys_zalloc((resources->result_count + 1) * sizeof(*inference.alone));
+	inference.alone = sys_zalloc((resources->result_count + 1) * sizeof(uint32_t *));
 	if (!inference.most || !inference.limiting || !inference.suspected || !inference.evidence || !inference.alone)
 		goto out;
 	r = find_alone(&inference);

@@ -310,7 +310,7 @@ int measure_resources_init(struct measure_resources *resources, const struct top
 	resources->device = sys_zalloc((topology->vertex_count + 1) * sizeof(*resources->device));
 	resources->cores = sys_zalloc((topology->vertex_count + 1) * sizeof(*resources->cores));
 	resources->engine = sys_zalloc((2 * topology->link_count + 1) * sizeof(*resources->engine));
-	resources->routes = sys_zalloc((result_count + 1) * sizeof(*resources->routes));
+	resources->routes = sys_zalloc((result_count + 1) * sizeof(struct topology_route *));
 	if (!sums || !members || !resources->items || !resources->device || !resources->cores || !resources->engine ||
 	    !resources->routes)
 		goto out;

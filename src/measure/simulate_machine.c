@@ -186,7 +186,8 @@ static struct layout layout_of(const struct simulate_machine *machine, size_t fl
 
 static double rate_of(const struct simulate_machine *machine, uint32_t directed, unsigned neighbours)
 {
-	double rate = (double)machine->truth.links[directed / 2].capacity[directed % 2].rate_Bps;
+	const struct topology_link *link = &machine->truth.links[directed / 2];
+	double rate = (double)link->capacity[directed % 2].rate_Bps;
 
 	for (size_t i = 0; i < machine->rules.neighbour_count; i++)
 		if (neighbours >> i & 1 && machine->neighbour[i] == directed)

@@ -384,22 +384,20 @@ static int read_file(const char *folder, const char *name, char **ret, size_t *r
 int probe_simulated_read(const char *folder, struct topology *ret_truth, struct probe_rules *ret_rules,
 			 struct diag *diag)
 {
+	char *rules_text = NULL, *machine_text = NULL;
+	size_t rules_bytes = 0, machine_bytes = 0;
 	struct probe_rules rules;
-	char *text;
-	size_t bytes;
-	int r = read_file(folder, "rules", &text, &bytes, diag);
+	int r = read_file(folder, "rules", &rules_text, &rules_bytes, diag);
 
-	if (r < 0)
-		return r;
-	r = probe_rules_read(text, bytes, &rules, diag);
-	free(text);
 	if (r == 0)
-		r = read_file(folder, "machine.topology", &text, &bytes, diag);
-	if (r < 0)
-		return r;
-	r = topology_read(text, bytes, ret_truth, diag);
-	free(text);
+		r = probe_rules_read(rules_text, rules_bytes, &rules, diag);
+	if (r == 0)
+		r = read_file(folder, "machine.topology", &machine_text, &machine_bytes, diag);
+	if (r == 0)
+		r = topology_read(machine_text, machine_bytes, ret_truth, diag);
 	if (r == 0)
 		*ret_rules = rules;
+	free(rules_text);
+	free(machine_text);
 	return r;
 }

@@ -144,7 +144,7 @@ static int read_kind_rule(struct probe_rules *rules, const struct words *words)
 {
 	static const char *const names[] = { "both", "engine-out", "engine-in", "device", NULL };
 	double *const tables[] = { rules->both, rules->engine_out, rules->engine_in, rules->device };
-	size_t table, kind;
+	size_t table = 0, kind = 0;
 	double part = 0;
 
 	if (parse_choice(words->word[0], names, &table) < 0)
@@ -222,7 +222,7 @@ int probe_rules_read(const char *text, size_t bytes, struct probe_rules *ret, st
 	for (int line = 1; text < end; line++) {
 		const char *newline = memchr(text, '\n', (size_t)(end - text));
 		size_t line_bytes = (size_t)((newline ? newline : end) - text);
-		struct words words;
+		struct words words = { .count = 0 };
 
 		if (split(text, line_bytes, &words) < 0 || read_line(&rules, &words) < 0) {
 			diag_set(diag, line, 0, "not a rule of a simulated machine, or a value out of its range");
