@@ -254,7 +254,7 @@ void ncclxml_sockets_changes(const struct topology *topology, char *text, size_t
 			size_t bytes;
 
 			if (!is_device(&topology->vertices[b]) ||
-			    (topology->vertices[b].kind == TOPOLOGY_GPU && b <= a) ||
+			    (b <= a && topology->vertices[b].kind == TOPOLOGY_GPU) ||
 			    topology_class_of(topology, a, b) != TOPOLOGY_CLASS_SYS)
 				continue;
 			snprintf(change, sizeof(change), "%s%s-%s SYS->PHB", used ? ", " : "",

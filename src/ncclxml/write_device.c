@@ -128,7 +128,7 @@ static int by_peer(const void *left, const void *right)
 static void write_gpu_links(struct ncclxml_writer *writer, uint32_t gpu)
 {
 	const struct topology *topology = writer->topology;
-	struct gpu_link links[NCCLXML_CHILD_MAX + 1]; /* one more than can be written */
+	struct gpu_link links[NCCLXML_CHILD_MAX + 1] = { 0 }; /* one more than can be written */
 	size_t count = 0;
 
 	for (size_t i = 0; i < topology->link_count && count <= NCCLXML_CHILD_MAX; i++) {
