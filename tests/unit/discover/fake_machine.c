@@ -1,4 +1,5 @@
 #include "unit/discover/fake_machine.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +9,6 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,45 +23,19 @@ const char *const fake_machine_secrets[] = {
 
 static const char identity[] = "0a1b:2c3d:4e5f:feed";
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
-{
-	(void)stat;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
 int fake_machine_free(void **state)
 {
 	struct fake_machine *machine = *state;
 
-	nftw(machine->root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	tree_remove(machine->root);
 	close(machine->fd);
 	free(machine);
 	return 0;
 }
 
-static void make_parents(struct fake_machine *machine, const char *path)
-{
-	char part[512];
-
-	assert_true(strlen(path) < sizeof(part));
-	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-		snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
-		if (mkdirat(machine->fd, part, 0755))
-			assert_int_equal(errno, EEXIST);
-	}
-}
-
 void fake_machine_bytes(struct fake_machine *machine, const char *path, const void *data, size_t bytes)
 {
-	int fd;
-
-	make_parents(machine, path);
-	fd = openat(machine->fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, data, bytes), bytes);
-	close(fd);
+	tree_write(machine->fd, path, data, bytes);
 }
 
 void fake_machine_file(struct fake_machine *machine, const char *path, const char *text)
@@ -71,7 +45,7 @@ void fake_machine_file(struct fake_machine *machine, const char *path, const cha
 
 void fake_machine_link(struct fake_machine *machine, const char *path, const char *target)
 {
-	make_parents(machine, path);
+	tree_parents(machine->fd, path);
 	assert_int_equal(symlinkat(target, machine->fd, path), 0);
 }
 

@@ -1,4 +1,5 @@
 #include "unit/profile/fake_host.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +9,6 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,45 +53,19 @@ int fake_host_new(void **state)
 	return 0;
 }
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
-{
-	(void)stat;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
 int fake_host_free(void **state)
 {
 	struct fake_host *machine = *state;
 
-	nftw(machine->root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	tree_remove(machine->root);
 	close(machine->fd);
 	free(machine);
 	return 0;
 }
 
-static void make_parents(struct fake_host *machine, const char *path)
-{
-	char part[512];
-
-	assert_true(strlen(path) < sizeof(part));
-	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-		snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
-		if (mkdirat(machine->fd, part, 0755))
-			assert_int_equal(errno, EEXIST);
-	}
-}
-
 void fake_host_text(struct fake_host *machine, const char *path, const char *text)
 {
-	int fd;
-
-	make_parents(machine, path);
-	fd = openat(machine->fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	close(fd);
+	tree_write(machine->fd, path, text, strlen(text));
 }
 
 void fake_host_attribute(struct fake_host *machine, const char *bus, const char *file, const char *text)
@@ -123,8 +97,8 @@ void fake_host_device(struct fake_host *machine, const char *place, const struct
 	char path[512], target[600];
 
 	snprintf(path, sizeof(path), "sys/devices/%s/", place);
-	make_parents(machine, path);
-	make_parents(machine, "sys/bus/pci/devices/");
+	tree_parents(machine->fd, path);
+	tree_parents(machine->fd, "sys/bus/pci/devices/");
 	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", bus);
 	snprintf(target, sizeof(target), "../../../devices/%s", place);
 	assert_int_equal(symlinkat(target, machine->fd, path), 0);
@@ -147,7 +121,7 @@ void fake_host_unplug(struct fake_host *machine, const char *place)
 	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", last_part(place));
 	assert_int_equal(unlinkat(machine->fd, path, 0), 0);
 	snprintf(path, sizeof(path), "%s/sys/devices/%s", machine->root, place);
-	assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+	tree_remove(path);
 }
 
 void fake_host_fill(struct fake_host *machine)

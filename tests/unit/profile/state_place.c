@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "unit/profile/sample.h"
+#include "support/tree.h"
 
 enum { NOBODY = 65534 };
 
@@ -39,19 +39,11 @@ int state_place_new(void **state)
 	return 0;
 }
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
-{
-	(void)stat;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
 int state_place_free(void **state)
 {
 	struct state_place *place = *state;
 
-	nftw(place->root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	tree_remove(place->root);
 	fingerprint_fini(&place->now);
 	free(place);
 	return 0;

@@ -1,4 +1,5 @@
 #include "unit/transport/tcp/fake_sysfs.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +10,6 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <linux/if_packet.h>
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -34,50 +34,24 @@ int fake_sysfs_new(void **state)
 	return 0;
 }
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
-{
-	(void)stat;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
 int fake_sysfs_free(void **state)
 {
 	struct fake_sysfs *fake = *state;
 
-	nftw(fake->root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	tree_remove(fake->root);
 	close(fake->fd);
 	free(fake);
 	return 0;
 }
 
-static void make_parents(struct fake_sysfs *fake, const char *path)
-{
-	char part[512];
-
-	assert_true(strlen(path) < sizeof(part));
-	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-		snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
-		if (mkdirat(fake->fd, part, 0755))
-			assert_int_equal(errno, EEXIST);
-	}
-}
-
 void fake_file(struct fake_sysfs *fake, const char *path, const char *text)
 {
-	int fd;
-
-	make_parents(fake, path);
-	fd = openat(fake->fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	close(fd);
+	tree_write(fake->fd, path, text, strlen(text));
 }
 
 void fake_link(struct fake_sysfs *fake, const char *path, const char *target)
 {
-	make_parents(fake, path);
+	tree_parents(fake->fd, path);
 	if (symlinkat(target, fake->fd, path))
 		assert_int_equal(errno, EEXIST);
 }
