@@ -32,8 +32,8 @@ static int print_json(const struct doctor_report *report, FILE *out)
 static void print_finding(const struct doctor_finding *at, bool explained, const struct term *term, FILE *out)
 {
 	static const enum term_colour colours[DOCTOR_VERDICT_COUNT] = {
-		[DOCTOR_GOOD] = TERM_GREEN,     [DOCTOR_UNKNOWN] = TERM_DIM, [DOCTOR_NOTE] = TERM_BLUE,
-		[DOCTOR_WARNING] = TERM_YELLOW, [DOCTOR_ERROR] = TERM_RED,
+		[DOCTOR_SKIPPED] = TERM_DIM, [DOCTOR_GOOD] = TERM_GREEN,     [DOCTOR_UNKNOWN] = TERM_DIM,
+		[DOCTOR_NOTE] = TERM_BLUE,   [DOCTOR_WARNING] = TERM_YELLOW, [DOCTOR_ERROR] = TERM_RED,
 	};
 
 	fprintf(out, "%s %s%s%s %s %s\n", at->check->word, term_on(term, colours[at->verdict]),
@@ -57,9 +57,9 @@ static void print_text(const struct doctor_report *report, const struct term *te
 		print_finding(at, more, term, out);
 		counts[at->verdict]++;
 	}
-	fprintf(out, "summary %s machine %zu errors, %zu warnings, %zu notes, %zu unknown, %zu good\n",
+	fprintf(out, "summary %s machine %zu errors, %zu warnings, %zu notes, %zu unknown, %zu good, %zu skipped\n",
 		doctor_verdict_word(doctor_worst(report)), counts[DOCTOR_ERROR], counts[DOCTOR_WARNING],
-		counts[DOCTOR_NOTE], counts[DOCTOR_UNKNOWN], counts[DOCTOR_GOOD]);
+		counts[DOCTOR_NOTE], counts[DOCTOR_UNKNOWN], counts[DOCTOR_GOOD], counts[DOCTOR_SKIPPED]);
 }
 
 static int run(const struct command_call *call, FILE *out)
@@ -92,7 +92,8 @@ const struct command command_doctor = {
 	.help = "what is wrong with the machine, what it costs, what helps",
 	.about = "One line for each finding: check, verdict, subject, evidence, with one space between; lines that "
 		 "begin with "
-		 "spaces explain. Verdicts: good, unknown, note, warning, error. docs/doctor.md lists the checks.\n"
+		 "spaces explain. Verdicts: skipped, good, unknown, note, warning, error. docs/doctor.md lists the "
+		 "checks.\n"
 		 "Exit status 3: the worst finding is a warning; 4: it is an error.",
 	.options = { COMMAND_OPTION_FROM, COMMAND_OPTION_PROFILE, COMMAND_OPTION_JSON, COMMAND_OPTION_COLOR },
 	.run = run,

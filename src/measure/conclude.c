@@ -324,6 +324,9 @@ static int check_results(const struct topology *topology, const struct measure_r
 int measure_conclude_check(const struct topology *topology, const struct measure_resources *resources,
 			   const struct measure_figure *figures, struct measure_report *report)
 {
+	const char *why = report->stopped || report->out_of_time
+				  ? "nothing moved bytes over this link before the measurement ended"
+				  : "no probe can move bytes over this link";
 	int r = check_results(topology, resources, report);
 
 	for (uint32_t i = 0; r == 0 && i < topology->link_count; i++) {
@@ -333,8 +336,7 @@ int measure_conclude_check(const struct topology *topology, const struct measure
 			continue;
 		r = topology_directed_name(topology, 2 * i, name, sizeof(name));
 		if (r == 0)
-			r = measure_conclude_find(report, MEASURE_NOT_MEASURABLE, name,
-						  "no probe can move bytes over this link");
+			r = measure_conclude_find(report, MEASURE_NOT_MEASURABLE, name, "%s", why);
 	}
 	return r;
 }

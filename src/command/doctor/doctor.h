@@ -10,6 +10,7 @@
 
 /* In order of severity. */
 enum doctor_verdict {
+	DOCTOR_SKIPPED, /* the machine has nothing of the kind */
 	DOCTOR_GOOD,
 	DOCTOR_UNKNOWN, /* what it needs to know was not to be had */
 	DOCTOR_NOTE,
@@ -26,6 +27,9 @@ struct doctor_check {
 	const char *title;         /* a clause: "PCIe links have all their lanes" */
 	const char *cost, *remedy; /* whole sentences */
 	void (*run)(struct doctor *doctor);
+	struct doctor_needs {
+		unsigned gpus, nics, switches;
+	} needs; /* what the machine must have for the check to say anything */
 };
 extern const struct doctor_check doctor_checks[]; /* ends with word NULL */
 

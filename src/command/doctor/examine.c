@@ -11,8 +11,8 @@
 const char *doctor_verdict_word(enum doctor_verdict verdict)
 {
 	static const char *const words[DOCTOR_VERDICT_COUNT] = {
-		[DOCTOR_GOOD] = "good",       [DOCTOR_UNKNOWN] = "unknown", [DOCTOR_NOTE] = "note",
-		[DOCTOR_WARNING] = "warning", [DOCTOR_ERROR] = "error",
+		[DOCTOR_SKIPPED] = "skipped", [DOCTOR_GOOD] = "good",       [DOCTOR_UNKNOWN] = "unknown",
+		[DOCTOR_NOTE] = "note",       [DOCTOR_WARNING] = "warning", [DOCTOR_ERROR] = "error",
 	};
 
 	return words[verdict];
@@ -58,6 +58,32 @@ void doctor_add(struct doctor *doctor, enum doctor_verdict verdict, const char *
 	clean(finding->evidence, true);
 }
 
+/* Says so where the machine lacks what the check is about. */
+static bool applies(struct doctor *doctor)
+{
+	const struct doctor_check *check = doctor->check;
+	const struct {
+		unsigned needed;
+		enum topology_kind kind;
+		const char *word;
+	} needs[] = {
+		{ check->needs.gpus, TOPOLOGY_GPU, "GPU" },
+		{ check->needs.nics, TOPOLOGY_NIC, "NIC" },
+		{ check->needs.switches, TOPOLOGY_SWITCH, "PCIe switch" },
+	};
+
+	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
+		size_t count = doctor_count(doctor->topology, needs[i].kind);
+
+		if (count >= needs[i].needed)
+			continue;
+		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is %s %s", count ? "only one" : "no",
+			   needs[i].word);
+		return false;
+	}
+	return true;
+}
+
 int doctor_examine(const struct topology *topology, const struct discover_facts *facts, struct doctor_report *ret)
 {
 	struct doctor doctor = { .topology = topology, .facts = facts };
@@ -65,7 +91,8 @@ int doctor_examine(const struct topology *topology, const struct discover_facts 
 	for (doctor.check = doctor_checks; doctor.check->word && doctor.result >= 0; doctor.check++) {
 		size_t before = doctor.report.count;
 
-		doctor.check->run(&doctor);
+		if (applies(&doctor))
+			doctor.check->run(&doctor);
 		if (doctor.report.count == before)
 			doctor_add(&doctor, DOCTOR_GOOD, "machine", "%s", doctor.check->title);
 	}
@@ -85,7 +112,7 @@ void doctor_report_fini(struct doctor_report *report)
 
 enum doctor_verdict doctor_worst(const struct doctor_report *report)
 {
-	enum doctor_verdict worst = DOCTOR_GOOD;
+	enum doctor_verdict worst = DOCTOR_SKIPPED;
 
 	for (size_t i = 0; i < report->count; i++) {
 		if (report->at[i].verdict > worst)

@@ -30,14 +30,6 @@ static bool next_interface(const struct doctor *doctor, const char **at, struct 
 	return false;
 }
 
-static bool has_nics(struct doctor *doctor)
-{
-	if (doctor_count(doctor->topology, TOPOLOGY_NIC))
-		return true;
-	doctor_add(doctor, DOCTOR_GOOD, "machine", "there is no NIC");
-	return false;
-}
-
 void doctor_nic_speed(struct doctor *doctor)
 {
 	char name[TOPOLOGY_NAME_BYTES], state[32];
@@ -46,8 +38,6 @@ void doctor_nic_speed(struct doctor *doctor)
 	const char *at = NULL;
 	size_t known = 0;
 
-	if (!has_nics(doctor))
-		return;
 	while (next_interface(doctor, &at, &fact, name, sizeof(name))) {
 		bool down = doctor_fact_value(&fact, "state", state, sizeof(state)) && !strcmp(state, "down");
 
@@ -73,8 +63,6 @@ void doctor_mtu(struct doctor *doctor)
 	const char *at = NULL;
 	size_t known = 0;
 
-	if (!has_nics(doctor))
-		return;
 	while (next_interface(doctor, &at, &fact, name, sizeof(name))) {
 		if (!doctor_fact_number(&fact, "mtu", &mtu) || !doctor_fact_number(&fact, "speed_Mbps", &speed))
 			continue;
@@ -111,8 +99,6 @@ void doctor_tcp_buffers(struct doctor *doctor)
 	uint64_t fastest_Bps = 0, needed, bytes;
 	size_t known = 0;
 
-	if (!has_nics(doctor))
-		return;
 	for (size_t i = 0; i < topology->vertex_count; i++) {
 		if (topology->vertices[i].kind == TOPOLOGY_NIC && topology->vertices[i].nic.speed_Bps > fastest_Bps)
 			fastest_Bps = topology->vertices[i].nic.speed_Bps;
@@ -137,8 +123,6 @@ void doctor_rto_min(struct doctor *doctor)
 {
 	uint64_t rto_us = USUAL_RTO_US;
 
-	if (!has_nics(doctor))
-		return;
 	if (!doctor->facts || !doctor->facts->bytes) {
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "nothing is known of the kernel's settings");
 		return;
@@ -217,5 +201,5 @@ void doctor_roce(struct doctor *doctor)
 		examine_roce(doctor, nic);
 	}
 	if (!count)
-		doctor_add(doctor, DOCTOR_GOOD, "machine", "there is no RoCE port");
+		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is no RoCE port");
 }

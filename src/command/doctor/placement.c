@@ -14,10 +14,6 @@ void doctor_gpu_nic(struct doctor *doctor)
 {
 	const struct topology *topology = doctor->topology;
 
-	if (!doctor_count(topology, TOPOLOGY_NIC) || !doctor_count(topology, TOPOLOGY_GPU)) {
-		doctor_add(doctor, DOCTOR_GOOD, "machine", "there is no GPU or no NIC");
-		return;
-	}
 	for (uint32_t gpu = 0; gpu < topology->vertex_count; gpu++) {
 		enum topology_class best = TOPOLOGY_CLASS_DIS;
 		uint32_t nearest = TOPOLOGY_NONE;

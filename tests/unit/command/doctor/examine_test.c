@@ -398,7 +398,7 @@ static const struct doctor_finding *find(const struct doctor_report *report, con
 static void print(const struct doctor_report *report)
 {
 	for (size_t i = 0; i < report->count; i++) {
-		if (report->at[i].verdict != DOCTOR_GOOD)
+		if (report->at[i].verdict > DOCTOR_GOOD)
 			print_message("%s %s %s %s\n", report->at[i].check->word,
 				      doctor_verdict_word(report->at[i].verdict), report->at[i].subject,
 				      report->at[i].evidence);
@@ -439,7 +439,7 @@ static void each_fault_is_found_by_its_check_and_by_no_other(void **state)
 			bool meant = !strcmp(word, fixture->check) ||
 				     (fixture->also && (!strcmp(fixture->also, "*") || !strcmp(word, fixture->also)));
 
-			if (report.at[j].verdict != DOCTOR_GOOD && !meant)
+			if (report.at[j].verdict > DOCTOR_GOOD && !meant)
 				fail_msg("fixture %zu, of %s: %s says %s", i, fixture->check, word,
 					 report.at[j].evidence);
 		}
@@ -483,6 +483,29 @@ static void empty_machine_without_facts_crashes_nothing(void **state)
 	(void)state;
 	examine("tributary-topology 1\n", "", &report);
 	assert_in_range(doctor_worst(&report), DOCTOR_GOOD, DOCTOR_UNKNOWN);
+	doctor_report_fini(&report);
+}
+
+static void check_of_what_is_not_there_is_skipped_and_not_good(void **state)
+{
+	static const char *const about_gpus[] = {
+		"gpu-nic-distance", "acs", "iommu", "p2p-refused", "p2p-slow", "bar1"
+	};
+	struct doctor_report report;
+	size_t found = 0;
+
+	(void)state;
+	examine("tributary-topology 1\nvertex nic eth0\n", "", &report);
+	for (size_t i = 0; i < report.count; i++) {
+		for (size_t j = 0; j < sizeof(about_gpus) / sizeof(about_gpus[0]); j++) {
+			if (strcmp(report.at[i].check->word, about_gpus[j]) != 0)
+				continue;
+			assert_int_equal(report.at[i].verdict, DOCTOR_SKIPPED);
+			assert_string_equal(report.at[i].evidence, "there is no GPU");
+			found++;
+		}
+	}
+	assert_int_equal(found, sizeof(about_gpus) / sizeof(about_gpus[0]));
 	doctor_report_fini(&report);
 }
 
@@ -553,6 +576,7 @@ int main(void)
 		cmocka_unit_test(every_check_has_a_fault_that_it_finds),
 		cmocka_unit_test(idle_gpu_link_is_no_fault_once_it_was_measured),
 		cmocka_unit_test(empty_machine_without_facts_crashes_nothing),
+		cmocka_unit_test(check_of_what_is_not_there_is_skipped_and_not_good),
 		cmocka_unit_test(facts_with_control_characters_do_not_reach_the_terminal),
 		cmocka_unit_test(every_check_is_documented_with_its_remedy),
 	};
