@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "machine.h"
@@ -89,10 +90,13 @@ static uint64_t smaller(const struct topology_link *link)
 
 static void nccl_computes_every_measured_link_within_half_a_step(void **state)
 {
+	unsigned rounds = getenv("TRIBUTARY_TEST_LONG") ? 1000 : 50;
+	double worst_Bps = 0;
 	uint64_t random = 11;
+	size_t links = 0;
 
 	(void)state;
-	for (unsigned round = 0; round < 50; round++) {
+	for (unsigned round = 0; round < rounds; round++) {
 		struct topology_xml_report report;
 		struct topology first, second;
 		char *text;
@@ -122,12 +126,17 @@ static void nccl_computes_every_measured_link_within_half_a_step(void **state)
 				topology_find(&first, second.vertices[link->upper].name))];
 			off_Bps = (double)link->nominal_Bps - (double)smaller(wanted);
 			assert_true(off_Bps <= HALF_STEP_BPS && off_Bps >= -HALF_STEP_BPS);
+			worst_Bps = fmax(worst_Bps, fabs(off_Bps));
+			links++;
 		}
 		assert_true(report.worst_error_Bps > 0 && report.worst_error_Bps <= HALF_STEP_BPS);
 		topology_fini(&first);
 		topology_fini(&second);
 		free(text);
 	}
+	if (getenv("TRIBUTARY_TEST_TABLE"))
+		print_message("%u files, %zu links: NCCL's value is off by %.4f GB/s at most\n", rounds, links,
+			      worst_Bps / 1e9);
 }
 
 static void encoded_widths_say_so_in_a_comment_before_them(void **state)
