@@ -37,6 +37,12 @@ static const char *const family_names[] = {
 	[FAMILY_IPV6] = "ipv6",
 	[FAMILY_COUNT] = NULL,
 };
+static const char *const join_names[] = {
+	[JOIN_AUTO] = "auto",
+	[JOIN_ALWAYS] = "always",
+	[JOIN_NEVER] = "never",
+	[JOIN_CHOICE_COUNT] = NULL,
+};
 /* NCCL's words for the same; it has none for auto but being unset. */
 static const char *const nccl_family_names[] = {
 	[FAMILY_AUTO] = "",
@@ -72,6 +78,13 @@ static const struct param_row rows[] = {
 	  .choices = family_names,
 	  .instead = "NCCL_SOCKET_FAMILY",
 	  .instead_choices = nccl_family_names },
+	{ { "TRIBUTARY_JOIN", "choice", "", "auto, always, never", "auto",
+	    "Which interfaces NCCL may join in one device. auto: those with a PCI path; virtual ones stay apart, "
+	    "because "
+	    "NCCL finds no way from a GPU to them once they are joined." },
+	  KIND_CHOICE,
+	  FIELD(join),
+	  .choices = join_names },
 	{ { "TRIBUTARY_PORTS", "range", "", "low-high within 1024-65535, or any", "any",
 	    "TCP ports to listen on, for hosts behind a firewall." },
 	  KIND_PORTS,

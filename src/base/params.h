@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 enum net_choice { NET_CHOICE_AUTO, NET_CHOICE_TCP, NET_CHOICE_VERBS, NET_CHOICE_OFF, NET_CHOICE_COUNT };
+enum join_choice { JOIN_AUTO, JOIN_ALWAYS, JOIN_NEVER, JOIN_CHOICE_COUNT };
 enum family_choice { FAMILY_AUTO, FAMILY_IPV4, FAMILY_IPV6, FAMILY_COUNT };
 
 #define PARAMS_STRING_BYTES 256 /* longest value of a text variable, with its NUL; longer is invalid */
@@ -20,6 +21,7 @@ struct params {
 	bool disable;                         /* TRIBUTARY_DISABLE */
 	char interfaces[PARAMS_STRING_BYTES]; /* TRIBUTARY_IF, else NCCL_SOCKET_IFNAME, else "" (choose) */
 	enum family_choice family;            /* TRIBUTARY_FAMILY, else NCCL_SOCKET_FAMILY (AF_INET, AF_INET6) */
+	enum join_choice join;                /* TRIBUTARY_JOIN */
 	uint16_t port_low, port_high;         /* TRIBUTARY_PORTS=low-high; 0, 0: any */
 	unsigned streams;                     /* TRIBUTARY_STREAMS: active streams a rail; 0: choose */
 	unsigned threads;                     /* TRIBUTARY_THREADS: engine threads; 0: the caller moves the data */

@@ -213,6 +213,26 @@ int plugin_state_device(int device, struct plugin_net_properties *ret)
 	return r;
 }
 
+/*
+ * NCCL joins devices without a PCI path (in containers) by itself, and then finds no way from a GPU to what came of it.
+ * Refused, they stay single, as they are with NCCL's own sockets.
+ */
+static bool may_join_locked(int count, const int *members)
+{
+	struct plugin_net_properties properties;
+
+	if (state.params.join != JOIN_AUTO)
+		return state.params.join == JOIN_ALWAYS;
+	for (int i = 0; i < count; i++) {
+		if (plugin_devices_get(&state.devices, members[i], &properties) == 0 && !properties.pci_path) {
+			log_info(LOG_NET, "%s has no PCI path and is joined with no other device (TRIBUTARY_JOIN)",
+				 properties.name);
+			return false;
+		}
+	}
+	return true;
+}
+
 int plugin_state_join(int count, const int *members, int *ret_device)
 {
 	int r;
@@ -221,7 +241,9 @@ int plugin_state_join(int count, const int *members, int *ret_device)
 	pthread_mutex_lock(&state.lock);
 	r = get_locked();
 	if (r == 0) {
-		r = plugin_devices_join(&state.devices, state.ops, state.transport, count, members, ret_device);
+		r = -EOPNOTSUPP;
+		if (may_join_locked(count, members))
+			r = plugin_devices_join(&state.devices, state.ops, state.transport, count, members, ret_device);
 		put_locked();
 	}
 	pthread_mutex_unlock(&state.lock);

@@ -38,6 +38,7 @@ int plugin_state_get_for_good(void);
 /* What NCCL asks. The transport is opened for it if it is not open. When the network is left to NCCL: a count of 0. */
 int plugin_state_device_count(int *ret);
 int plugin_state_device(int device, struct plugin_net_properties *ret);
+/* -EOPNOTSUPP: they stay apart (TRIBUTARY_JOIN). */
 int plugin_state_join(int count, const int *members, int *ret_device);
 
 /*

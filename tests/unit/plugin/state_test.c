@@ -83,6 +83,7 @@ static void devices_can_be_asked_for_at_any_time(void **state)
 	int count, members[] = { 0, 1 }, joined;
 
 	(void)state;
+	fake_transport.devices[1].pci_path = "/sys/devices/pci0000:00/0000:00:02.0";
 	assert_int_equal(plugin_state_device(1, &properties), 0);
 	assert_string_equal(properties.name, "fake1");
 	assert_int_equal(plugin_state_join(2, members, &joined), 0);
@@ -92,6 +93,26 @@ static void devices_can_be_asked_for_at_any_time(void **state)
 	assert_int_equal(count, 3);
 	assert_int_equal(plugin_state_device(joined, &properties), 0);
 	assert_int_equal(properties.member_count, 2);
+}
+
+/* fake1 has no PCI path. */
+static void virtual_devices_are_joined_only_when_that_is_asked_for(void **state)
+{
+	static const struct {
+		const char *setting;
+		int both, first;
+	} cases[] = { { NULL, -EOPNOTSUPP, 0 }, { "always", 0, 0 }, { "never", -EOPNOTSUPP, -EOPNOTSUPP } };
+	int members[] = { 0, 1 }, joined;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		plugin_state_reset(&fake_transport_ops, NULL);
+		if (cases[i].setting)
+			setenv("TRIBUTARY_JOIN", cases[i].setting, 1);
+		assert_int_equal(plugin_state_join(2, members, &joined), cases[i].both);
+		assert_int_equal(plugin_state_join(1, members, &joined), cases[i].first);
+	}
+	unsetenv("TRIBUTARY_JOIN");
 }
 
 static void off_has_no_devices_and_no_transport(void **state)
@@ -187,6 +208,7 @@ int main(void)
 		TEST(failed_opening_leaves_nothing_and_can_be_tried_again),
 		TEST(changed_devices_fail_the_reopening),
 		TEST(devices_can_be_asked_for_at_any_time),
+		TEST(virtual_devices_are_joined_only_when_that_is_asked_for),
 		TEST(off_has_no_devices_and_no_transport),
 		TEST(wrong_settings_are_named_once),
 		TEST(verbs_is_answered_with_a_warning_and_tcp),

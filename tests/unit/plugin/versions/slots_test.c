@@ -199,6 +199,7 @@ static void version_9_moves_a_message(void **state)
 	VARIABLES;
 
 	(void)state;
+	fake_transport.devices[1].pci_path = "/sys/devices/pci0000:00/0000:00:02.0";
 	OK(net->init(fake_log_sink));
 	OK(net->devices(&count));
 	OK(net->makeVDevice(&joined, &members));
@@ -291,6 +292,7 @@ static void version_12_moves_a_message(void **state)
 	VARIABLES;
 
 	(void)state;
+	fake_transport.devices[1].pci_path = "/sys/devices/pci0000:00/0000:00:02.0";
 	OK(net->init(&context, 0x1234, NULL, fake_log_sink, NULL));
 	OK(net->devices(&count));
 	OK(net->makeVDevice(&joined, &members));
