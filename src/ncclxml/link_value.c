@@ -45,9 +45,10 @@ struct ncclxml_link_value ncclxml_link_value_of(uint64_t rate_Bps, unsigned most
 
 	if (!most_generation || most_generation > NCCLXML_GENERATION_MAX)
 		most_generation = NCCLXML_GENERATION_MAX;
-	lanes = lanes < 1 ? 1 : lanes > NCCLXML_LANES_MAX ? NCCLXML_LANES_MAX : lanes;
+	lanes = lanes < 1 ? 1 : lanes;
 	for (; lanes % 2 == 0 && value.generation < most_generation; lanes /= 2)
 		value.generation++;
+	lanes = lanes > NCCLXML_LANES_MAX ? NCCLXML_LANES_MAX : lanes;
 	value.lanes = lanes;
 	value.value_Bps = lanes * ncclxml_lane_Bps(value.generation);
 	return value;

@@ -48,6 +48,17 @@ static void every_rate_is_within_half_a_step(void **state)
 	}
 }
 
+/* 1,250,000 lanes of generation 3: more lanes of generation 1 than NCCL can multiply. */
+static void a_rate_that_no_slot_has_is_written_as_it_was_read(void **state)
+{
+	uint64_t rate_Bps = ncclxml_pci_Bps("8.0 GT/s PCIe", 1250000);
+
+	(void)state;
+	assert_true(ncclxml_link_value_of(rate_Bps, 0).value_Bps == rate_Bps);
+	assert_true(ncclxml_link_value_of(rate_Bps, 3).value_Bps == rate_Bps);
+	assert_true(ncclxml_link_value_of(UINT64_MAX, 1).lanes == NCCLXML_LANES_MAX);
+}
+
 static void a_rate_of_almost_nothing_is_never_width_0(void **state)
 {
 	(void)state;
@@ -124,6 +135,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_rate_is_within_half_a_step),
+		cmocka_unit_test(a_rate_that_no_slot_has_is_written_as_it_was_read),
 		cmocka_unit_test(a_rate_of_almost_nothing_is_never_width_0),
 		cmocka_unit_test(a_link_that_was_not_measured_is_written_as_it_is),
 		cmocka_unit_test(the_slower_direction_counts),
