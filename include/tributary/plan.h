@@ -96,4 +96,67 @@ int plan_verify(const struct topology *topology, const struct plan_request *requ
 int plan_judge_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
 		    uint64_t *ret_rate_Bps, struct diag *diag);
 
+/* What channels charge, and how much of it: one directed link, one limit, one pair by one way, one NIC one way. */
+enum plan_load_kind {
+	PLAN_LOAD_LINK,    /* index: a directed link */
+	PLAN_LOAD_LIMIT,   /* a limit */
+	PLAN_LOAD_P2P,     /* a pair, by P2P */
+	PLAN_LOAD_HOST,    /* a pair, by the host */
+	PLAN_LOAD_NIC_IN,  /* a NIC's vertex; where the rate of its wire is not known, its own speed */
+	PLAN_LOAD_NIC_OUT, /* the same */
+	PLAN_LOAD_KIND_COUNT
+};
+struct plan_load {
+	enum plan_load_kind kind;
+	uint32_t index;
+	uint64_t crossings;    /* by all channels together; of a limit, of all its members */
+	uint64_t capacity_Bps; /* 0: not known, and it bounds nothing */
+};
+/*
+ * All that the channels cross, by the judge's own arithmetic: what they fill first comes first, what has no known
+ * capacity last. *ret is malloc'ed; the caller frees it. Errors: those of plan_judge_rate.
+ */
+int plan_judge_loads(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		     struct plan_load **ret, size_t *ret_count, struct diag *diag);
+
+/*
+ * The plans of one communicator as NCCL takes them: rings, trees and chains with the same number of channels, the
+ * smallest with which the ring moves 98 % of what the best ring does and the tree 95 % of what the best tree does. At
+ * least two, and copies where a channel would have to move more than PLAN_CHANNEL_MOST_BPS. Channels are in an order in
+ * which the first few of them use the links evenly too.
+ */
+#define PLAN_CHANNEL_MOST_BPS 25000000000 /* nccl: graph/search.cc doubles channels that are to move as much */
+
+enum plan_where {
+	PLAN_ONE_HOST,
+	PLAN_SEVERAL_HOSTS,
+	PLAN_EITHER, /* nobody can tell: channels that are good rings inside one host and good ways between several */
+	PLAN_WHERE_COUNT
+};
+struct plan_set {
+	enum plan_where where;
+	size_t channel_count;
+	bool has[PLAN_PATTERN_COUNT];           /* rings and trees always; chains where there may be several hosts */
+	struct plan plans[PLAN_PATTERN_COUNT];  /* where has[]; rate_Bps is that of intra_Bps or, if less, inter_Bps */
+	uint64_t intra_Bps[PLAN_PATTERN_COUNT]; /* of each channel when the communicator has one host; 0: not judged */
+	uint64_t inter_Bps[PLAN_PATTERN_COUNT]; /* when it has several; 0: not judged */
+	uint64_t many_Bps[PLAN_PATTERN_COUNT];  /* when it has three or more; 0: not judged */
+	uint64_t one_way_Bps; /* of each tree channel inside a host if its hops were crossed one way alone */
+	bool tree_balanced;   /* trees move no less if the second GPU has one of the children (NCCL's balanced trees) */
+};
+/*
+ * request.hosts says how many there are where there are several (2 if it says less); request.channels_max, if not 0, is
+ * the most channels. Errors: those of plan_make; -ENODATA: PLAN_EITHER, and no channels are within a tenth of the best
+ * for both.
+ */
+int plan_make_set(const struct topology *topology, const struct plan_request *request, enum plan_where where,
+		  struct plan_set *ret);
+
+/*
+ * What each channel of a tree or chain could carry inside a host if its hops were crossed one way alone, whichever is
+ * worse: what NCCL means by a tree's speed. Errors: those of plan_make.
+ */
+int plan_one_way_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		      uint64_t *ret_rate_Bps);
+
 #endif

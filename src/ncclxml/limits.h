@@ -17,7 +17,8 @@ enum {
 	 * only closing tags follow (graph/xml.cc, xmlLoadSub): 255 can be read.
 	 */
 	NCCLXML_NODE_MAX = 255,
-	NCCLXML_ATTRIBUTE_MAX = 16, /* graph/xml.h, MAX_ATTR_COUNT; further ones are lost */
+	NCCLXML_GRAPH_NODE_MAX = 4095, /* graph/topo.h, NCCL_GRAPH_XML_MAX_NODES, is 4096 (65536 since 2.29) */
+	NCCLXML_ATTRIBUTE_MAX = 16,    /* graph/xml.h, MAX_ATTR_COUNT; further ones are lost */
 	/* graph/xml.h, MAX_STR_LEN, is 255, but the closing quote must come before the 255th place (xmlGetValue). */
 	NCCLXML_VALUE_MAX = 253,
 	NCCLXML_CHILD_MAX = 128,             /* graph/xml.h, MAX_SUBS, since 2.21; 640 since 2.29 */

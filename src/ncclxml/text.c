@@ -70,7 +70,7 @@ void ncclxml_text_open(struct ncclxml_text *text, const char *name)
 {
 	if (text->error)
 		return;
-	if (text->element_count == NCCLXML_NODE_MAX) {
+	if (text->element_count == (text->element_max ? text->element_max : NCCLXML_NODE_MAX)) {
 		fail(text, -E2BIG, "more elements than NCCL reads");
 		return;
 	}

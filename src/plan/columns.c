@@ -20,10 +20,13 @@ int plan_columns_init(struct plan_columns *columns, const struct plan_model *mod
 	columns->slot_mask = 4 * ROOM - 1;
 	columns->channels = sys_zalloc(ROOM * sizeof(*columns->channels));
 	columns->loads = sys_zalloc((ROOM + 1) * (model->rows + 1) * sizeof(*columns->loads));
+	columns->touched = sys_zalloc((ROOM + 1) * (model->rows + 1) * sizeof(*columns->touched));
+	columns->touched_counts = sys_zalloc(ROOM * sizeof(*columns->touched_counts));
 	columns->detours = sys_zalloc(ROOM * sizeof(*columns->detours));
 	columns->slots = sys_zalloc((columns->slot_mask + 1) * sizeof(*columns->slots));
 	columns->reach = sys_zalloc(((size_t)1 << model->gpus) * REACH_STRIDE * sizeof(*columns->reach));
-	if (!columns->channels || !columns->loads || !columns->detours || !columns->slots || !columns->reach) {
+	if (!columns->channels || !columns->loads || !columns->touched || !columns->touched_counts ||
+	    !columns->detours || !columns->slots || !columns->reach) {
 		plan_columns_fini(columns);
 		return -ENOMEM;
 	}
@@ -34,6 +37,8 @@ void plan_columns_fini(struct plan_columns *columns)
 {
 	sys_free(columns->channels);
 	sys_free(columns->loads);
+	sys_free(columns->touched);
+	sys_free(columns->touched_counts);
 	sys_free(columns->detours);
 	sys_free(columns->slots);
 	sys_free(columns->reach);
@@ -47,7 +52,7 @@ static void add_hop(const struct plan_model *model, size_t hop, uint16_t *loads,
 	*detour += model->detour[hop];
 }
 
-static uint32_t load_channel(const struct plan_model *model, const struct plan_channel *channel, uint16_t *loads)
+uint32_t plan_channel_loads(const struct plan_model *model, const struct plan_channel *channel, uint16_t *loads)
 {
 	const uint8_t *order = channel->order;
 	size_t last = model->gpus - 1;
@@ -63,6 +68,8 @@ static uint32_t load_channel(const struct plan_model *model, const struct plan_c
 	}
 	add_hop(model, plan_hop_in(model, channel->nic_in, order[0]), loads, &detour);
 	add_hop(model, plan_hop_out(model, channel->nic_out, order[last]), loads, &detour);
+	if (model->returns && last)
+		add_hop(model, plan_hop_back(model, order[last], order[0]), loads, &detour);
 	return detour;
 }
 
@@ -75,13 +82,18 @@ static size_t hash_of(const uint16_t *loads, size_t rows)
 	return (size_t)(hash ^ (hash >> 29));
 }
 
+static uint64_t add_work(const struct plan_model *model)
+{
+	return 4 * model->rows + 16;
+}
+
 int plan_columns_add(struct plan_columns *columns, const struct plan_channel *channel, uint32_t *ret_column)
 {
 	size_t rows = columns->model->rows, bytes = rows * sizeof(*columns->loads), slot;
 	uint16_t *loads = &columns->loads[columns->count * rows]; /* there is always room for one more */
-	uint32_t detour = load_channel(columns->model, channel, loads);
+	uint32_t detour = plan_channel_loads(columns->model, channel, loads);
 
-	columns->work += 4 * rows + 16;
+	columns->work += add_work(columns->model);
 	for (slot = hash_of(loads, rows) & columns->slot_mask; columns->slots[slot];
 	     slot = (slot + 1) & columns->slot_mask) {
 		uint32_t column = columns->slots[slot] - 1;
@@ -97,6 +109,10 @@ int plan_columns_add(struct plan_columns *columns, const struct plan_channel *ch
 	}
 	if (columns->count == columns->room)
 		return -ENOSPC;
+	for (size_t row = 0; row < rows; row++)
+		if (loads[row])
+			columns->touched[columns->count * rows + columns->touched_counts[columns->count]++] =
+				(uint16_t)row;
 	columns->channels[columns->count] = *channel;
 	columns->detours[columns->count] = detour;
 	columns->slots[slot] = (uint32_t)columns->count + 1;
@@ -161,6 +177,7 @@ static void forget_from(struct plan_columns *columns, size_t count)
 	const struct plan_model *model = columns->model;
 
 	memset(columns->slots, 0, (columns->slot_mask + 1) * sizeof(*columns->slots));
+	memset(&columns->touched_counts[count], 0, (columns->count - count) * sizeof(*columns->touched_counts));
 	columns->count = count;
 	for (uint32_t column = 0; column < count; column++) {
 		size_t slot = hash_of(plan_column_loads(columns, column), model->rows) & columns->slot_mask;
@@ -171,7 +188,7 @@ static void forget_from(struct plan_columns *columns, size_t count)
 	}
 }
 
-void plan_columns_enumerate(struct plan_columns *columns)
+void plan_columns_enumerate(struct plan_columns *columns, uint64_t work_limit)
 {
 	const struct plan_model *model = columns->model;
 	struct plan_channel channel = { 0 };
@@ -179,7 +196,7 @@ void plan_columns_enumerate(struct plan_columns *columns)
 	size_t before = columns->count;
 	bool reversible = model->mirrored && !model->network;
 
-	if (count_channels(model) > ENUMERATE_MOST)
+	if (count_channels(model) > ENUMERATE_MOST || count_channels(model) * add_work(model) > work_limit)
 		return;
 	for (size_t i = 0; i < model->gpus; i++)
 		channel.order[i] = (uint8_t)i;

@@ -8,7 +8,10 @@ struct plan_columns {
 	const struct plan_model *model;
 	size_t count, room;
 	struct plan_channel *channels;
-	uint16_t *loads;   /* of column c on row e: [c × rows + e] */
+	uint16_t *loads; /* of column c on row e: [c × rows + e] */
+	uint16_t *
+		touched; /* the rows that a column crosses, in order: as many as touched_counts[c], at the same places */
+	uint16_t *touched_counts;
 	uint32_t *detours; /* the columns' own */
 	uint32_t *slots;   /* hash of loads and detour → column and 1 */
 	size_t slot_mask;
@@ -22,6 +25,9 @@ struct plan_columns {
 int plan_columns_init(struct plan_columns *columns, const struct plan_model *model);
 void plan_columns_fini(struct plan_columns *columns);
 
+/* A channel's crossings of each row; returns its detour. */
+uint32_t plan_channel_loads(const struct plan_model *model, const struct plan_channel *channel, uint16_t *loads);
+
 /* *ret_column: the new one, or an old one with the same loads (which takes the channel over if its detour is less).
  * -ENOSPC: there is no more room. */
 int plan_columns_add(struct plan_columns *columns, const struct plan_channel *channel, uint32_t *ret_column);
@@ -31,8 +37,13 @@ static inline const uint16_t *plan_column_loads(const struct plan_columns *colum
 	return &columns->loads[column * columns->model->rows];
 }
 
-/* All channels, if they are few; sets `complete` if so. */
-void plan_columns_enumerate(struct plan_columns *columns);
+static inline const uint16_t *plan_column_touched(const struct plan_columns *columns, uint32_t column)
+{
+	return &columns->touched[column * columns->model->rows];
+}
+
+/* All channels, if they are few and that takes no more work; sets `complete` if so. */
+void plan_columns_enumerate(struct plan_columns *columns, uint64_t work_limit);
 
 /* What pricing found: the cheapest channel first, then some others that are cheap. */
 enum { PLAN_PRICED_MAX = PLAN_GPUS_MAX };

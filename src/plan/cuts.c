@@ -10,6 +10,8 @@
  */
 #include "plan/model.h"
 
+#include "base/sys.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -254,9 +256,119 @@ static void bound_set(struct cuts *cuts, uint32_t set)
 	take_bound(cuts, bound_Bps);
 }
 
-uint64_t plan_cuts_bound(const struct plan_model *model)
+/* -------------------------------------------------------------------------------------------------------------- all */
+
+/* Of a hop between GPUs, where all that a row carries costs its weight. */
+static double price_of(const struct plan_model *model, const double *weights, size_t hop)
+{
+	double price = 0;
+
+	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++) {
+		const struct plan_crossing *crossing = &model->crossings[i];
+
+		price += weights[crossing->row] * crossing->count / (double)model->capacity_Bps[crossing->row];
+	}
+	return price;
+}
+
+/* The cheapest hop out of each GPU (or into it) but the dearest one of these, which may be an end. */
+static double least_price(const struct plan_model *model, const double *weights, bool forward)
+{
+	double sum = 0, most = 0;
+
+	for (size_t a = 0; a < model->gpus; a++) {
+		double least = 1e300;
+
+		for (size_t b = 0; b < model->gpus; b++) {
+			size_t hop = forward ? plan_hop(model, a, b) : plan_hop(model, b, a);
+			double price = a != b ? price_of(model, weights, hop) : least;
+
+			least = price < least ? price : least;
+		}
+		sum += least;
+		most = least > most ? least : most;
+	}
+	return model->closed ? sum : sum - most;
+}
+
+/* Of a hop's rows the one that is full first. */
+static double least_capacity(const struct plan_model *model, size_t hop)
+{
+	double least = 1e300;
+
+	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++) {
+		const struct plan_crossing *crossing = &model->crossings[i];
+		double capacity = (double)model->capacity_Bps[crossing->row] / crossing->count;
+
+		least = capacity < least ? capacity : least;
+	}
+	return least;
+}
+
+/* Rows that hops cross (narrow: of each hop's those that are full first). Those that go together share a weight of 1. */
+static double weigh_rows(const struct plan_model *model, bool narrow, double *weights)
+{
+	double sum = 0;
+
+	memset(weights, 0, model->rows * sizeof(*weights));
+	for (size_t hop = 0; hop < model->gpus * model->gpus; hop++) {
+		double least = narrow ? least_capacity(model, hop) * (1 + 1e-9) : 1e300;
+		double together = 0;
+
+		for (int pass = 0; pass < 2; pass++) {
+			for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++) {
+				const struct plan_crossing *crossing = &model->crossings[i];
+
+				if ((double)model->capacity_Bps[crossing->row] / crossing->count > least)
+					continue;
+				if (!pass)
+					together++;
+				else if (together > weights[crossing->row])
+					weights[crossing->row] = together;
+			}
+		}
+	}
+	for (size_t row = 0; row < model->rows; row++) {
+		weights[row] = weights[row] > 0 ? 1 / weights[row] : 0;
+		sum += weights[row];
+	}
+	return sum;
+}
+
+/*
+ * All rows that hops between GPUs cross, at once:  T <= sum of weights / least price of a channel.  It is what bounds
+ * machines whose GPUs are joined each to each.
+ */
+static int bound_all(struct cuts *cuts)
+{
+	const struct plan_model *model = cuts->model;
+	double *weights;
+
+	if (model->gpus < 2)
+		return 0;
+	weights = sys_zalloc((model->rows + 1) * sizeof(*weights));
+	if (!weights)
+		return -ENOMEM;
+	for (int narrow = 0; narrow < 2; narrow++) {
+		double sum = weigh_rows(model, narrow, weights), forward = least_price(model, weights, true);
+		double backward = least_price(model, weights, false);
+		double bound = forward > backward ? forward : backward;
+
+		if (bound <= 0)
+			continue;
+		/* Up, past what the arithmetic in doubles can be wrong by. */
+		bound = sum / bound * (1 + 1e-12) + 1;
+		if (bound < (double)PLAN_UNBOUNDED_BPS)
+			take_bound(cuts, (uint64_t)bound);
+	}
+	sys_free(weights);
+	return 0;
+}
+
+int plan_cuts_bound(const struct plan_model *model, uint64_t *ret_Bps)
 {
 	struct cuts cuts = { .model = model, .bound_Bps = UINT64_MAX };
+	int r;
 
 	cuts.nodes = model->gpus + model->network;
 	cuts.all = ((uint32_t)1 << cuts.nodes) - 1;
@@ -268,7 +380,10 @@ uint64_t plan_cuts_bound(const struct plan_model *model)
 		bound_set(&cuts, cuts.sets[i]);
 		bound_set(&cuts, cuts.all & ~cuts.sets[i]);
 	}
-	return cuts.bound_Bps;
+	r = bound_all(&cuts);
+	if (r == 0)
+		*ret_Bps = cuts.bound_Bps;
+	return r;
 }
 
 int plan_bound_cuts(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
@@ -280,8 +395,9 @@ int plan_bound_cuts(const struct topology *topology, const struct plan_request *
 
 	if (r < 0)
 		return r;
-	bound_Bps = plan_cuts_bound(&model);
+	r = plan_cuts_bound(&model, &bound_Bps);
 	plan_model_fini(&model);
-	*ret_Bps = bound_Bps < PLAN_UNBOUNDED_BPS ? bound_Bps : PLAN_UNBOUNDED_BPS;
-	return 0;
+	if (r == 0)
+		*ret_Bps = bound_Bps < PLAN_UNBOUNDED_BPS ? bound_Bps : PLAN_UNBOUNDED_BPS;
+	return r;
 }

@@ -3,17 +3,18 @@
 #include <errno.h>
 #include <string.h>
 
-/* Steps that take about a nanosecond: see docs/planner.md for what they were measured to take. */
-static uint64_t default_work(const struct plan_model *model)
+uint64_t plan_work_limit(const struct plan_request *request)
 {
 	const uint64_t most_8 = 3000000, most_16 = 32000000;
 
-	if (model->gpus <= 8)
+	if (request->work_limit)
+		return request->work_limit;
+	if (request->gpu_count <= 8)
 		return most_8;
-	return most_8 + (most_16 - most_8) * (model->gpus - 8) / (PLAN_GPUS_MAX - 8);
+	return most_8 + (most_16 - most_8) * (request->gpu_count - 8) / (PLAN_GPUS_MAX - 8);
 }
 
-static int compare_channels(const struct plan_channel *a, const struct plan_channel *b, size_t gpus)
+int plan_channel_compare(const struct plan_channel *a, const struct plan_channel *b, size_t gpus)
 {
 	if (a->nic_in != b->nic_in)
 		return a->nic_in < b->nic_in ? -1 : 1;
@@ -22,8 +23,7 @@ static int compare_channels(const struct plan_channel *a, const struct plan_chan
 	return memcmp(a->order, b->order, gpus);
 }
 
-/* A ring on one host begins at its first GPU. */
-static struct plan_channel turned(const struct plan_model *model, const struct plan_channel *channel)
+struct plan_channel plan_channel_turned(const struct plan_model *model, const struct plan_channel *channel)
 {
 	struct plan_channel turned = *channel;
 	size_t first = 0;
@@ -42,21 +42,25 @@ static void store_channels(const struct plan_search *search, struct plan *plan)
 	const struct plan_model *model = search->model;
 
 	for (size_t i = 0; i < search->best.count; i++) {
-		struct plan_channel channel = turned(model, &search->columns.channels[search->best.columns[i]]);
+		struct plan_channel channel = plan_channel_turned(model,
+								  &search->columns.channels[search->best.columns[i]]);
 		size_t place = plan->channel_count++;
 
 		plan->crossnic = plan->crossnic || channel.nic_in != channel.nic_out;
-		for (; place && compare_channels(&channel, &plan->channels[place - 1], model->gpus) < 0; place--)
+		for (; place && plan_channel_compare(&channel, &plan->channels[place - 1], model->gpus) < 0; place--)
 			plan->channels[place] = plan->channels[place - 1];
 		plan->channels[place] = channel;
 	}
 }
 
-static void store_classes(const struct plan_model *model, struct plan *plan)
+void plan_store_classes(const struct plan_model *model, struct plan *plan)
 {
 	for (size_t i = 0; i < plan->channel_count; i++) {
 		const struct plan_channel *channel = &plan->channels[i];
-		size_t last = model->gpus - 1;
+		size_t last = model->gpus - 1, back = plan_hop_back(model, channel->order[last], channel->order[0]);
+
+		if (model->returns && last && model->path_class[back] > plan->intra_class)
+			plan->intra_class = model->path_class[back];
 
 		for (size_t j = 0; j < model->gpus; j++) {
 			size_t hop = plan_hop(model, channel->order[j], channel->order[(j + 1) % model->gpus]);
@@ -72,11 +76,9 @@ static void store_classes(const struct plan_model *model, struct plan *plan)
 	}
 }
 
-static int search_all(struct plan_search *search, uint64_t cuts_Bps)
+int plan_search_run(struct plan_search *search, uint64_t bound_Bps)
 {
-	int r = 0;
-
-	search->bound_Bps = cuts_Bps == UINT64_MAX ? (double)PLAN_UNBOUNDED_BPS : (double)cuts_Bps;
+	search->bound_Bps = bound_Bps >= PLAN_UNBOUNDED_BPS ? (double)PLAN_UNBOUNDED_BPS : (double)bound_Bps;
 	if (plan_search_seed(search)) {
 		search->exact = true;
 		return 0;
@@ -84,13 +86,10 @@ static int search_all(struct plan_search *search, uint64_t cuts_Bps)
 	plan_search_pack(search);
 	if (!plan_search_done(search))
 		plan_search_relax(search);
-	r = plan_search_equal(search);
-	if (r == 0)
-		plan_search_polish(search);
-	return r;
+	return plan_search_equal(search);
 }
 
-static uint64_t least_bound(const struct plan_search *search, uint64_t cuts_Bps)
+uint64_t plan_search_bound(const struct plan_search *search, uint64_t cuts_Bps)
 {
 	/* Up to the next whole byte/s: the arithmetic is in doubles. */
 	double relaxed = search->bound_Bps * (1 + 1e-12) + 1;
@@ -110,15 +109,17 @@ int plan_make(const struct topology *topology, const struct plan_request *reques
 
 	if (r < 0)
 		return r;
-	cuts_Bps = plan_cuts_bound(&model);
-	r = plan_search_init(&search, &model, request->work_limit ? request->work_limit : default_work(&model));
+	r = plan_cuts_bound(&model, &cuts_Bps);
 	if (r == 0)
-		r = search_all(&search, cuts_Bps);
+		r = plan_search_init(&search, &model, plan_work_limit(request));
+	if (r == 0)
+		r = plan_search_run(&search, cuts_Bps);
 	if (r == 0) {
+		plan_search_polish(&search, 1, model.channels_max);
 		store_channels(&search, &plan);
-		store_classes(&model, &plan);
+		plan_store_classes(&model, &plan);
 		plan.rate_Bps = search.best.capacity_Bps / search.best.load;
-		plan.bound_Bps = least_bound(&search, cuts_Bps);
+		plan.bound_Bps = plan_search_bound(&search, cuts_Bps);
 		plan.exact = search.exact;
 		plan.work = search.columns.work;
 		*ret = plan;

@@ -25,8 +25,10 @@ struct builder {
 	size_t charge_count, charge_room;
 	enum topology_class nic_class[PLAN_NICS_MAX][PLAN_GPUS_MAX];
 	/* Numbered by when they are first met; later sorted. */
-	uint32_t *row_of; /* of each constraint, and 1 */
-	uint16_t *dense;  /* rows × hops */
+	uint32_t *row_of;      /* of each constraint, and 1 */
+	uint16_t *dense;       /* rows × hops */
+	size_t *support_first; /* of each row in `supports` */
+	uint16_t *supports;    /* hops */
 	uint64_t *capacity_Bps;
 	size_t rows;
 };
@@ -38,6 +40,8 @@ static void builder_fini(struct builder *builder)
 	sys_free(builder->charges);
 	sys_free(builder->row_of);
 	sys_free(builder->dense);
+	sys_free(builder->support_first);
+	sys_free(builder->supports);
 	sys_free(builder->capacity_Bps);
 }
 
@@ -398,16 +402,40 @@ static int compare_rows(const struct builder *builder, size_t a, size_t b)
 	return 0;
 }
 
+/* The hops that cross each row: covers() looks at nothing else. */
+static int list_supports(struct builder *builder)
+{
+	size_t hops = builder->model->hops, count = 0;
+
+	for (size_t i = 0; i < builder->rows * hops; i++)
+		count += builder->dense[i] > 0;
+	builder->support_first = sys_zalloc((builder->rows + 1) * sizeof(*builder->support_first));
+	builder->supports = sys_zalloc((count + 1) * sizeof(*builder->supports));
+	if (!builder->support_first || !builder->supports)
+		return -ENOMEM;
+	count = 0;
+	for (size_t row = 0; row < builder->rows; row++) {
+		for (size_t hop = 0; hop < hops; hop++)
+			if (builder->dense[row * hops + hop])
+				builder->supports[count++] = (uint16_t)hop;
+		builder->support_first[row + 1] = count;
+	}
+	return 0;
+}
+
 /* Whether row b can never be full before row a is. */
 static bool covers(const struct builder *builder, size_t a, size_t b)
 {
-	size_t hops = builder->model->hops;
+	size_t hops = builder->model->hops, end = builder->support_first[b + 1];
 	const uint16_t *first = &builder->dense[a * hops], *second = &builder->dense[b * hops];
 
-	for (size_t i = 0; i < hops; i++)
-		if (second[i] && (unsigned __int128)second[i] * builder->capacity_Bps[a] >
-					 (unsigned __int128)first[i] * builder->capacity_Bps[b])
+	for (size_t i = builder->support_first[b]; i < end; i++) {
+		size_t hop = builder->supports[i];
+
+		if (!first[hop] || (unsigned __int128)second[hop] * builder->capacity_Bps[a] >
+					   (unsigned __int128)first[hop] * builder->capacity_Bps[b])
 			return false;
+	}
 	return true;
 }
 
@@ -471,6 +499,8 @@ static int reduce_rows(struct builder *builder)
 	size_t count;
 	int r = fill_dense(builder);
 
+	if (r == 0)
+		r = list_supports(builder);
 	if (r < 0)
 		return r;
 	order = sys_zalloc((builder->rows + 1) * sizeof(*order));

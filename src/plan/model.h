@@ -2,14 +2,15 @@
  * A request in numbers: hops, and the constraints (rows) that each hop charges. The rest of the planner sees no graph.
  *
  * Three patterns are two shapes. A ring on one host is closed. All else is open: a start at the first GPU, hops, an end at
- * the last. For trees and chains (mirrored) a hop charges both directions, and the start all that passes the NIC.
+ * the last. For trees and chains (mirrored) a hop charges both directions, and the start all that passes the NIC. Two
+ * models of one pattern, on one host and on several, can be joined; a ring then is open, and has a way back as well.
  */
 #ifndef TRIBUTARY_PLAN_MODEL_H
 #define TRIBUTARY_PLAN_MODEL_H
 
 #include "tributary/plan.h"
 
-enum { PLAN_HOPS_MAX = PLAN_GPUS_MAX * PLAN_GPUS_MAX + 2 * PLAN_NICS_MAX * PLAN_GPUS_MAX };
+enum { PLAN_HOPS_MAX = 2 * PLAN_GPUS_MAX * PLAN_GPUS_MAX + 2 * PLAN_NICS_MAX * PLAN_GPUS_MAX };
 
 struct plan_crossing {
 	uint32_t row, count;
@@ -19,6 +20,7 @@ struct plan_model {
 	size_t gpus, nics; /* nics: ways in and out; 1 that charges nothing where there is no network */
 	size_t channels_max;
 	bool closed, mirrored, crossnic, network;
+	bool returns; /* joined rings: open, and plan_hop_back from the last GPU to the first */
 	size_t rows;
 	uint64_t *capacity_Bps;            /* of each row */
 	size_t hops;                       /* plan_hop, plan_hop_in, plan_hop_out */
@@ -46,10 +48,24 @@ static inline size_t plan_hop_out(const struct plan_model *model, size_t nic, si
 	return (model->gpus + model->nics + nic) * model->gpus + gpu;
 }
 
+static inline size_t plan_hop_back(const struct plan_model *model, size_t last, size_t first)
+{
+	return (model->gpus + 2 * model->nics + last) * model->gpus + first;
+}
+
 /* Errors: those of plan_make. plan_model_fini accepts a zeroed struct. */
 int plan_model_init(struct plan_model *model, const struct topology *topology, const struct plan_request *request,
 		    enum plan_pattern pattern);
 void plan_model_fini(struct plan_model *model);
+
+/*
+ * Both of one request's models of one pattern, on one host and on several. Capacities are in parts of PLAN_JOINED_WHOLE
+ * of what the best plan of either moves in all, so that a plan's total is the lesser of its two shares of the best. What
+ * has no bound (PLAN_UNBOUNDED_BPS) is not compared. -ENOMEM.
+ */
+#define PLAN_JOINED_WHOLE 1000000000000
+int plan_model_join(struct plan_model *model, const struct plan_model *alone, uint64_t alone_best_Bps,
+		    const struct plan_model *network, uint64_t network_best_Bps);
 
 /* Kinds and numbers of a request; -EINVAL. */
 int plan_request_check(const struct topology *topology, const struct plan_request *request);
@@ -58,7 +74,7 @@ int plan_request_check(const struct topology *topology, const struct plan_reques
 int plan_find_way(const struct topology *topology, const struct plan_request *request, uint32_t from, uint32_t to,
 		  enum topology_way *ret);
 
-/* An upper bound from cuts, in bytes/s; UINT64_MAX: nothing bounds. */
-uint64_t plan_cuts_bound(const struct plan_model *model);
+/* An upper bound from cuts, in bytes/s; UINT64_MAX: nothing bounds. -ENOMEM. */
+int plan_cuts_bound(const struct plan_model *model, uint64_t *ret_Bps);
 
 #endif

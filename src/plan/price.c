@@ -18,6 +18,7 @@ struct costs {
 	size_t gpus;
 	double to[PLAN_GPUS_MAX][STRIDE]; /* [to][from] */
 	double start[PLAN_GPUS_MAX], end[PLAN_GPUS_MAX];
+	double back[PLAN_GPUS_MAX][PLAN_GPUS_MAX]; /* [last][first], of rings that also return */
 };
 
 static double hop_cost(const struct plan_model *model, size_t hop, const double *prices, double detour_price)
@@ -37,6 +38,10 @@ static void cost_hops(const struct plan_model *model, const double *prices, doub
 			ret->to[to][from] = from < model->gpus && from != to
 						    ? hop_cost(model, plan_hop(model, from, to), prices, detour_price)
 						    : NEVER;
+	for (size_t last = 0; model->returns && last < model->gpus; last++)
+		for (size_t first = 0; first < model->gpus; first++)
+			ret->back[last][first] = hop_cost(model, plan_hop_back(model, last, first), prices,
+							  detour_price);
 }
 
 struct ends {
@@ -71,8 +76,10 @@ static double least_of(const double *row, const double *to)
 	return least[0] < least[2] ? least[0] : least[2];
 }
 
-/* A closed channel begins at GPU 0, and costs->end is the way back to it. */
-static void fill_reach(const struct costs *costs, bool closed, double *reach)
+/* Ways that begin anywhere, or at one GPU alone. */
+enum { ANYWHERE = PLAN_GPUS_MAX };
+
+static void fill_reach(const struct costs *costs, size_t start, double *reach)
 {
 	size_t subsets = (size_t)1 << costs->gpus;
 
@@ -81,7 +88,7 @@ static void fill_reach(const struct costs *costs, bool closed, double *reach)
 
 		for (size_t i = 0; i < STRIDE; i++)
 			row[i] = NEVER;
-		if (closed && !(subset & 1))
+		if (start != ANYWHERE && !(subset & ((size_t)1 << start)))
 			continue;
 		for (size_t i = 0; i < costs->gpus; i++) {
 			size_t rest = subset & ~((size_t)1 << i);
@@ -170,6 +177,8 @@ uint64_t plan_price_work(const struct plan_model *model)
 {
 	uint64_t once = ((uint64_t)1 << model->gpus) * model->gpus * STRIDE / 2;
 
+	if (model->returns)
+		return once / 2 * model->gpus + 64;
 	return once / (model->closed ? 2 : 1) * (each_nic(model) ? model->nics : 1) + 64;
 }
 
@@ -223,7 +232,7 @@ static void price_open(struct plan_columns *columns, struct costs *costs, const 
 
 	if (!each_nic(model)) {
 		loose_ends(model, ends, costs);
-		fill_reach(costs, false, columns->reach);
+		fill_reach(costs, ANYWHERE, columns->reach);
 		ret->least = read_reach(costs, columns->reach, &channel, &loose);
 		for (size_t i = 0; i < loose.count; i++) {
 			double nics_cost;
@@ -240,9 +249,40 @@ static void price_open(struct plan_columns *columns, struct costs *costs, const 
 		channel.nic_in = channel.nic_out = (uint8_t)nic;
 		memcpy(costs->start, ends->in[nic], sizeof(costs->start));
 		memcpy(costs->end, ends->out[nic], sizeof(costs->end));
-		fill_reach(costs, false, columns->reach);
+		fill_reach(costs, ANYWHERE, columns->reach);
 		least = read_reach(costs, columns->reach, &channel, ret);
 		ret->least = least < ret->least ? least : ret->least;
+	}
+}
+
+/* What the way back costs depends on both ends: one run for each first GPU, after which any NICs can be looked at. */
+static void price_returning(struct plan_columns *columns, struct costs *costs, const struct ends *ends,
+			    struct plan_priced *ret)
+{
+	const struct plan_model *model = columns->model;
+	const double *row = &columns->reach[(((size_t)1 << costs->gpus) - 1) * STRIDE];
+
+	ret->least = NEVER;
+	for (size_t first = 0; first < costs->gpus; first++) {
+		for (size_t i = 0; i < costs->gpus; i++)
+			costs->start[i] = i == first ? 0 : NEVER;
+		fill_reach(costs, first, columns->reach);
+		for (size_t last = 0; last < costs->gpus; last++) {
+			struct plan_channel channel = { 0 };
+			double cost;
+
+			if (row[last] >= NEVER)
+				continue;
+			channel.order[0] = (uint8_t)first;
+			channel.order[costs->gpus - 1] = (uint8_t)last;
+			cheapest_nics(model, ends, &channel, &cost);
+			cost += row[last] + (costs->gpus > 1 ? costs->back[last][first] : 0);
+			ret->least = cost < ret->least ? cost : ret->least;
+			if (ret->count == PLAN_PRICED_MAX && cost >= ret->costs[PLAN_PRICED_MAX - 1])
+				continue;
+			read_back(costs, columns->reach, last, channel.order);
+			insert(ret, &channel, cost);
+		}
 	}
 }
 
@@ -257,6 +297,8 @@ static double full_cost(const struct plan_model *model, const struct costs *cost
 	if (model->closed)
 		return cost + (costs->gpus > 1 ? costs->to[channel->order[0]][channel->order[costs->gpus - 1]] : 0);
 	cheapest_nics(model, ends, channel, &nics_cost);
+	if (model->returns && costs->gpus > 1)
+		cost += costs->back[channel->order[costs->gpus - 1]][channel->order[0]];
 	return cost + nics_cost;
 }
 
@@ -280,46 +322,127 @@ static void turn_stretch(const uint8_t *order, size_t count, size_t from, size_t
 		ret[i] = order[from + to - i];
 }
 
-static bool take_if_cheaper(struct plan_columns *columns, const struct costs *costs, const struct ends *ends,
-			    const struct plan_channel *tried, struct plan_channel *best, double *cost)
+/* An order that is being exchanged, and what its stretches cost as they are and the other way round. */
+struct exchange {
+	struct plan_columns *columns;
+	const struct costs *costs;
+	const struct ends *ends;
+	struct plan_channel *best;
+	double cost;
+	double forwards[PLAN_GPUS_MAX], backwards[PLAN_GPUS_MAX]; /* of the hops up to each place */
+};
+
+static void sum_stretches(struct exchange *exchange)
+{
+	const uint8_t *order = exchange->best->order;
+
+	for (size_t i = 1; i < exchange->costs->gpus; i++) {
+		exchange->forwards[i] = exchange->forwards[i - 1] + exchange->costs->to[order[i]][order[i - 1]];
+		exchange->backwards[i] = exchange->backwards[i - 1] + exchange->costs->to[order[i - 1]][order[i]];
+	}
+	exchange->columns->work += 2 * exchange->costs->gpus;
+}
+
+static bool take_if_cheaper(struct exchange *exchange, const struct plan_channel *tried)
 {
 	struct plan_channel channel = *tried;
-	double tried_cost = full_cost(columns->model, costs, ends, &channel);
+	double tried_cost = full_cost(exchange->columns->model, exchange->costs, exchange->ends, &channel);
 
-	columns->work += 2 * costs->gpus + columns->model->nics;
-	if (tried_cost >= *cost * (1 - 1e-12))
+	exchange->columns->work += 2 * exchange->costs->gpus + exchange->columns->model->nics;
+	if (tried_cost >= exchange->cost * (1 - 1e-12))
 		return false;
-	*best = channel;
-	*cost = tried_cost;
+	*exchange->best = channel;
+	exchange->cost = tried_cost;
+	sum_stretches(exchange);
 	return true;
 }
 
-/* One round of exchanges; false: none helps. */
-static bool improve_once(struct plan_columns *columns, const struct costs *costs, const struct ends *ends,
-			 struct plan_channel *best, double *cost)
+/* Whether what an exchange changes, of inner hops alone, can make the channel cheaper. */
+static bool worth_trying(struct exchange *exchange, double change)
 {
-	size_t count = costs->gpus;
-	struct plan_channel tried = *best;
+	exchange->columns->work += 6;
+	return change < exchange->cost * -1e-11;
+}
+
+static double hop_between(const struct exchange *exchange, size_t from_place, size_t to_place)
+{
+	const uint8_t *order = exchange->best->order;
+
+	return exchange->costs->to[order[to_place]][order[from_place]];
+}
+
+/* A stretch goes elsewhere; `to` is its place once it is out. The ends are looked at in full. */
+static bool try_move(struct exchange *exchange, size_t from, size_t length, size_t to)
+{
+	size_t count = exchange->costs->gpus, end = from + length - 1;
+	size_t before = to < from ? to - 1 : to + length - 1; /* the place that it then follows */
+	struct plan_channel tried = *exchange->best;
+
+	if (from && end + 1 < count && to && to + length < count) {
+		double change = hop_between(exchange, from - 1, end + 1) + hop_between(exchange, before, from) +
+				hop_between(exchange, end, before + 1) - hop_between(exchange, from - 1, from) -
+				hop_between(exchange, end, end + 1) - hop_between(exchange, before, before + 1);
+
+		if (!worth_trying(exchange, change))
+			return false;
+	}
+	move_stretch(exchange->best->order, count, from, length, to, tried.order);
+	return take_if_cheaper(exchange, &tried);
+}
+
+static bool try_turn(struct exchange *exchange, size_t from, size_t to)
+{
+	size_t count = exchange->costs->gpus;
+	struct plan_channel tried = *exchange->best;
+
+	if (from && to + 1 < count) {
+		double change = hop_between(exchange, from - 1, to) + hop_between(exchange, from, to + 1) -
+				hop_between(exchange, from - 1, from) - hop_between(exchange, to, to + 1) +
+				exchange->backwards[to] - exchange->backwards[from] - exchange->forwards[to] +
+				exchange->forwards[from];
+
+		if (!worth_trying(exchange, change))
+			return false;
+	}
+	turn_stretch(exchange->best->order, count, from, to, tried.order);
+	return take_if_cheaper(exchange, &tried);
+}
+
+static bool try_swap(struct exchange *exchange, size_t first, size_t second)
+{
+	size_t count = exchange->costs->gpus;
+	struct plan_channel tried = *exchange->best;
+
+	/* Neighbours are turned round by the other exchange. */
+	if (first && second + 1 < count && second > first + 1) {
+		double change = hop_between(exchange, first - 1, second) + hop_between(exchange, second, first + 1) +
+				hop_between(exchange, second - 1, first) + hop_between(exchange, first, second + 1) -
+				hop_between(exchange, first - 1, first) - hop_between(exchange, first, first + 1) -
+				hop_between(exchange, second - 1, second) - hop_between(exchange, second, second + 1);
+
+		if (!worth_trying(exchange, change))
+			return false;
+	}
+	tried.order[first] = exchange->best->order[second];
+	tried.order[second] = exchange->best->order[first];
+	return take_if_cheaper(exchange, &tried);
+}
+
+/* One round of exchanges; false: none helps. */
+static bool improve_once(struct exchange *exchange)
+{
+	size_t count = exchange->costs->gpus;
 	bool better = false;
 
-	for (size_t length = 1; length <= 3 && length < count; length++) {
-		for (size_t from = 0; from + length <= count; from++) {
-			for (size_t to = 0; to + length <= count; to++) {
-				if (to == from)
-					continue;
-				move_stretch(best->order, count, from, length, to, tried.order);
-				better |= take_if_cheaper(columns, costs, ends, &tried, best, cost);
-			}
-		}
-	}
+	for (size_t length = 1; length <= 3 && length < count; length++)
+		for (size_t from = 0; from + length <= count; from++)
+			for (size_t to = 0; to + length <= count; to++)
+				if (to != from)
+					better |= try_move(exchange, from, length, to);
 	for (size_t from = 0; from < count; from++) {
 		for (size_t to = from + 1; to < count; to++) {
-			turn_stretch(best->order, count, from, to, tried.order);
-			better |= take_if_cheaper(columns, costs, ends, &tried, best, cost);
-			memcpy(tried.order, best->order, count);
-			tried.order[from] = best->order[to];
-			tried.order[to] = best->order[from];
-			better |= take_if_cheaper(columns, costs, ends, &tried, best, cost);
+			better |= try_turn(exchange, from, to);
+			better |= try_swap(exchange, from, to);
 		}
 	}
 	return better;
@@ -351,13 +474,14 @@ static void price_roughly(struct plan_columns *columns, const struct costs *cost
 {
 	for (size_t start = 0; start < STARTS && start < costs->gpus; start++) {
 		struct plan_channel channel = { 0 };
-		double cost;
+		struct exchange exchange = { .columns = columns, .costs = costs, .ends = ends, .best = &channel };
 
 		nearest_neighbours(costs, start * costs->gpus / STARTS, channel.order);
-		cost = full_cost(columns->model, costs, ends, &channel);
-		while (improve_once(columns, costs, ends, &channel, &cost))
+		exchange.cost = full_cost(columns->model, costs, ends, &channel);
+		sum_stretches(&exchange);
+		while (improve_once(&exchange))
 			;
-		insert(ret, &channel, cost);
+		insert(ret, &channel, exchange.cost);
 	}
 }
 
@@ -378,6 +502,10 @@ void plan_price(struct plan_columns *columns, const double *prices, double detou
 		return;
 	}
 	columns->work += plan_price_work(model);
+	if (model->returns) {
+		price_returning(columns, &costs, &ends, ret);
+		return;
+	}
 	if (!model->closed) {
 		price_open(columns, &costs, &ends, ret);
 		return;
@@ -388,6 +516,6 @@ void plan_price(struct plan_columns *columns, const double *prices, double detou
 	}
 	if (model->gpus == 1)
 		costs.end[0] = 0;
-	fill_reach(&costs, true, columns->reach);
+	fill_reach(&costs, 0, columns->reach);
 	ret->least = read_reach(&costs, columns->reach, &channel, ret);
 }

@@ -32,15 +32,16 @@ static uint64_t excess(const struct plan_search *search)
 static double excess_cost(const struct plan_search *search, uint32_t column, double most)
 {
 	const uint16_t *loads = plan_column_loads(&search->columns, column);
+	const uint16_t *touched = plan_column_touched(&search->columns, column);
+	size_t count = search->columns.touched_counts[column];
 	double cost = 0;
 
-	for (size_t row = 0; row < search->model->rows && cost < most; row++) {
-		uint32_t load = search->loads[row] + loads[row];
+	for (size_t i = 0; i < count && cost < most; i++) {
+		size_t row = touched[i];
+		uint32_t now = search->loads[row], load = now + loads[row], limit = search->limits[row];
 
-		if (loads[row] && load > search->limits[row])
-			cost += search->weights[row] *
-				(load -
-				 (search->loads[row] > search->limits[row] ? search->loads[row] : search->limits[row]));
+		if (load > limit)
+			cost += search->weights[row] * (load - (now > limit ? now : limit));
 	}
 	return cost;
 }
@@ -80,10 +81,10 @@ static void price_column(struct plan_search *search)
 
 static bool touches_excess(const struct plan_search *search, uint32_t column)
 {
-	const uint16_t *loads = plan_column_loads(&search->columns, column);
+	const uint16_t *touched = plan_column_touched(&search->columns, column);
 
-	for (size_t row = 0; row < search->model->rows; row++)
-		if (loads[row] && search->loads[row] > search->limits[row])
+	for (size_t i = 0; i < search->columns.touched_counts[column]; i++)
+		if (search->loads[touched[i]] > search->limits[touched[i]])
 			return true;
 	return false;
 }
@@ -165,18 +166,20 @@ static void shorten(struct plan_search *search, struct plan_selection *selection
 	}
 }
 
-void plan_search_polish(struct plan_search *search)
+void plan_search_polish(struct plan_search *search, size_t least, size_t most)
 {
 	struct plan_selection chosen = search->best;
 	uint32_t shortest = 0;
 	/* Some work is kept for this. */
 	uint64_t limit = search->columns.work + search->work_limit / 4;
 
+	if (search->best.capacity_Bps == PLAN_UNBOUNDED_BPS)
+		return;
 	search->work_limit = limit;
 	for (uint32_t column = 1; column < search->columns.count; column++)
 		if (search->columns.detours[column] < search->columns.detours[shortest])
 			shortest = column;
-	for (size_t count = 1; count <= search->model->channels_max; count++) {
+	for (size_t count = least; count <= most; count++) {
 		struct plan_selection selection = { .count = count };
 		uint64_t first, second;
 

@@ -11,6 +11,7 @@
 enum {
 	CHEAP_PRICING = 100000, /* steps: up to here pricing is always exact */
 	REPAIR_ROUNDS = 12,
+	SEEDS = 3,
 };
 
 int plan_search_init(struct plan_search *search, const struct plan_model *model, uint64_t work_limit)
@@ -111,10 +112,11 @@ static bool take_if_better(struct plan_search *search, struct plan_selection *se
 	return true;
 }
 
-void plan_search_limits(struct plan_search *search, size_t count, bool above)
+/* count × capacity / load >= (>) best × permille / 1000, for each row. */
+static void find_limits(struct plan_search *search, size_t count, unsigned permille, bool above)
 {
 	const struct plan_model *model = search->model;
-	unsigned __int128 per = (unsigned __int128)search->best.count * search->best.capacity_Bps;
+	unsigned __int128 per = (unsigned __int128)search->best.count * search->best.capacity_Bps * permille;
 
 	if (!per) {
 		/* Any plan is better than none. */
@@ -122,13 +124,32 @@ void plan_search_limits(struct plan_search *search, size_t count, bool above)
 			search->limits[row] = UINT16_MAX;
 		return;
 	}
-	/* count × capacity / load > (>=) best, for each row. */
 	for (size_t row = 0; row < model->rows; row++) {
-		unsigned __int128 most = (unsigned __int128)count * model->capacity_Bps[row] * search->best.load;
+		unsigned __int128 most = (unsigned __int128)count * model->capacity_Bps[row] * search->best.load * 1000;
 
 		most = (most - (above ? 1 : 0)) / per;
 		search->limits[row] = most > UINT16_MAX ? UINT16_MAX : (uint32_t)most;
 	}
+}
+
+void plan_search_offer(struct plan_search *search, const struct plan_selection *selection)
+{
+	struct plan_selection offered = *selection;
+
+	if (!offered.count)
+		return;
+	(void)take_if_better(search, &offered);
+	search->packed[offered.count] = offered;
+}
+
+void plan_search_limits(struct plan_search *search, size_t count, bool above)
+{
+	find_limits(search, count, 1000, above);
+}
+
+void plan_search_limits_part(struct plan_search *search, size_t count, unsigned permille)
+{
+	find_limits(search, count, permille, false);
 }
 
 bool plan_search_may_fit(const struct plan_search *search, size_t count)
@@ -166,6 +187,67 @@ static void seed_prices(struct plan_search *search, double price, double detour_
 	(void)plan_search_add(search, &priced, 1);
 }
 
+static double price_of_hop(const struct plan_search *search, size_t hop)
+{
+	const struct plan_model *model = search->model;
+	double price = 1e-9 * model->detour[hop];
+
+	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++)
+		price += search->prices[model->crossings[i].row] * model->crossings[i].count;
+	return price;
+}
+
+static struct plan_channel turned_to(const struct plan_model *model, const struct plan_channel *seed, size_t turn,
+				     size_t nic, bool backwards)
+{
+	struct plan_channel channel = { .nic_in = (uint8_t)nic, .nic_out = (uint8_t)nic };
+
+	for (size_t i = 0; i < model->gpus; i++)
+		channel.order[i] = seed->order[(turn + (backwards ? model->gpus - i : i)) % model->gpus];
+	return channel;
+}
+
+/* The turns of a channel, or of it the other way round, that are cheapest to begin and end at a NIC. */
+static void seed_nic(struct plan_search *search, const struct plan_channel *seed, size_t nic, bool backwards)
+{
+	const struct plan_model *model = search->model;
+	size_t gpus = model->gpus;
+	double prices[PLAN_GPUS_MAX], least = 0;
+
+	for (size_t turn = 0; turn < gpus; turn++) {
+		struct plan_channel channel = turned_to(model, seed, turn, nic, backwards);
+
+		prices[turn] = price_of_hop(search, plan_hop_in(model, nic, channel.order[0])) +
+			       price_of_hop(search, plan_hop_out(model, nic, channel.order[gpus - 1]));
+		least = turn && prices[turn] >= least ? least : prices[turn];
+	}
+	for (size_t turn = 0; turn < gpus; turn++) {
+		struct plan_channel channel = turned_to(model, seed, turn, nic, backwards);
+		uint32_t column;
+
+		if (prices[turn] <= least * (1 + 1e-9))
+			(void)plan_columns_add(&search->columns, &channel, &column);
+	}
+}
+
+/*
+ * Of many NICs each wants a channel that begins and ends near it; inside, the first columns are as good as any. A chain
+ * on one host has ends that carry less, which should not be the same GPUs always.
+ */
+static void seed_turns(struct plan_search *search)
+{
+	size_t seeds = search->columns.count < SEEDS ? search->columns.count : SEEDS;
+
+	if (search->model->closed || search->columns.complete)
+		return;
+	for (size_t i = 0; i < seeds; i++) {
+		struct plan_channel seed = search->columns.channels[i];
+
+		for (size_t j = 0; j < 2 * search->model->nics; j++)
+			seed_nic(search, &seed, j / 2, j % 2);
+	}
+}
+
 bool plan_search_seed(struct plan_search *search)
 {
 	double unit = search->simplex.unit;
@@ -173,7 +255,10 @@ bool plan_search_seed(struct plan_search *search)
 	seed_prices(search, 0, 1);
 	seed_prices(search, unit, 1e-9);
 	seed_prices(search, unit * 1e6, 1);
-	plan_columns_enumerate(&search->columns);
+	plan_columns_enumerate(&search->columns, search->work_limit / 2);
+	seed_turns(search);
+	if (!search->columns.complete)
+		plan_search_seed_mesh(search);
 	for (uint32_t column = 0; column < search->columns.count; column++) {
 		struct plan_selection one = { .count = 1, .columns = { column } };
 
@@ -204,13 +289,63 @@ static void price_loads(struct plan_search *search)
 	}
 }
 
+static void keep_packed(struct plan_search *search, const struct plan_selection *selection)
+{
+	struct plan_selection *packed = &search->packed[selection->count];
+
+	if (!packed->count || plan_selection_compare(selection, packed) >= 0)
+		*packed = *selection;
+}
+
+static uint32_t cheapest_known(struct plan_search *search)
+{
+	uint32_t best = 0;
+	double least = 0;
+
+	for (uint32_t column = 0; column < search->columns.count; column++) {
+		const uint16_t *loads = plan_column_loads(&search->columns, column);
+		double cost = 1e-9 * search->columns.detours[column];
+
+		for (size_t row = 0; row < search->model->rows; row++)
+			cost += search->prices[row] * loads[row];
+		if (column && cost >= least)
+			continue;
+		best = column;
+		least = cost;
+	}
+	search->columns.work += search->columns.count * search->model->rows;
+	return best;
+}
+
+/* The same out of the columns there are, which is cheap. */
+static void pack_known(struct plan_search *search)
+{
+	struct plan_selection selection = { 0 };
+	uint64_t stop = search->columns.work + search->work_limit / 8;
+
+	memset(search->loads, 0, search->model->rows * sizeof(*search->loads));
+	while (selection.count < search->model->channels_max && search->columns.work < stop &&
+	       !plan_search_done(search)) {
+		price_loads(search);
+		selection.columns[selection.count++] = cheapest_known(search);
+		(void)take_if_better(search, &selection);
+		keep_packed(search, &selection);
+	}
+}
+
 void plan_search_pack(struct plan_search *search)
 {
 	struct plan_columns *columns = &search->columns;
 	bool exact = plan_price_work(search->model) <= CHEAP_PRICING;
 	struct plan_selection selection = { 0 };
-	uint64_t stop = search->work_limit / 4;
+	uint64_t stop;
 
+	if (search->columns.count > SEEDS)
+		pack_known(search);
+	/* What the linear program and exchanges begin with is good enough. */
+	if (total_Bps(&search->best) >= 0.9 * search->bound_Bps)
+		return;
+	stop = search->columns.work + search->work_limit / 4;
 	memset(search->loads, 0, search->model->rows * sizeof(*search->loads));
 	while (selection.count < search->model->channels_max && columns->work < stop && !plan_search_done(search)) {
 		struct plan_priced priced;
@@ -222,7 +357,7 @@ void plan_search_pack(struct plan_search *search)
 			break;
 		selection.columns[selection.count++] = column;
 		(void)take_if_better(search, &selection);
-		search->packed[selection.count] = selection;
+		keep_packed(search, &selection);
 	}
 }
 
@@ -297,7 +432,8 @@ static bool price_more(struct plan_search *search, double sum)
 
 void plan_search_relax(struct plan_search *search)
 {
-	uint64_t most = search->work_limit / 2;
+	uint64_t work = search->columns.work, left = search->work_limit > work ? search->work_limit - work : 0;
+	uint64_t most = work + left / 2;
 
 	do {
 		double sum;
@@ -350,8 +486,7 @@ static bool beat_from(struct plan_search *search, const struct plan_selection *s
 	return plan_search_repair(search, &selection, REPAIR_ROUNDS, work_limit) && take_if_better(search, &selection);
 }
 
-/* All that beats the best so far with `count` channels. 0: nothing more does, and that is proved; -EAGAIN: nobody knows. */
-static int beat_with(struct plan_search *search, size_t count, uint64_t work_limit)
+int plan_search_beat(struct plan_search *search, size_t count, uint64_t work_limit)
 {
 	for (;;) {
 		struct plan_selection selection;
@@ -388,7 +523,7 @@ int plan_search_equal(struct plan_search *search)
 
 		if (search->columns.work >= search->work_limit)
 			left = 0;
-		r = beat_with(search, count, search->columns.work + 2 * left / (most - count + 2));
+		r = plan_search_beat(search, count, search->columns.work + 2 * left / (most - count + 2));
 		if (r == -ENOMEM)
 			return r;
 		proved = proved && r == 0;
@@ -396,4 +531,61 @@ int plan_search_equal(struct plan_search *search)
 	/* A better total found later makes what was proved before no weaker. */
 	search->exact = proved || plan_search_done(search);
 	return 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------- few channels */
+
+static void take_larger(struct plan_search *search, const struct plan_selection *selection, struct plan_selection *best)
+{
+	struct plan_selection valued = *selection;
+
+	if (!valued.count)
+		return;
+	plan_selection_value(search, &valued);
+	if (!best->count || plan_selection_compare(&valued, best) > 0)
+		*best = valued;
+}
+
+/* Of a selection with another number: all of its channels again and again. */
+static struct plan_selection repeated(const struct plan_selection *from, size_t count)
+{
+	struct plan_selection selection = { .count = from->count ? count : 0 };
+
+	for (size_t i = 0; i < selection.count; i++)
+		selection.columns[i] = from->columns[i % from->count];
+	return selection;
+}
+
+static bool enough(const struct plan_search *search, const struct plan_selection *selection, unsigned permille)
+{
+	return total_Bps(selection) >= total_Bps(&search->best) * permille / 1000 * (1 - CLOSE);
+}
+
+bool plan_search_few(struct plan_search *search, size_t count, unsigned permille, uint64_t work_limit,
+		     struct plan_selection *ret)
+{
+	struct plan_selection starts[4] = { repeated(&search->best, count), search->packed[count] };
+	size_t start_count = sizeof(starts) / sizeof(starts[0]);
+
+	round_shares(search, count, &starts[2]);
+	for (size_t i = 1; i < count; i++)
+		if (count % i == 0 && search->packed[i].count)
+			starts[3] = repeated(&search->packed[i], count);
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; i < start_count; i++)
+		take_larger(search, &starts[i], ret);
+	if (enough(search, ret, permille))
+		return true;
+	for (size_t i = 0; i < start_count && search->columns.work < work_limit; i++) {
+		plan_search_limits_part(search, count, permille);
+		if (!plan_search_may_fit(search, count))
+			return false;
+		if (!starts[i].count)
+			continue;
+		(void)plan_search_repair(search, &starts[i], REPAIR_ROUNDS, work_limit);
+		take_larger(search, &starts[i], ret);
+		if (enough(search, ret, permille))
+			return true;
+	}
+	return false;
 }

@@ -33,25 +33,49 @@ struct plan_search {
 int plan_search_init(struct plan_search *search, const struct plan_model *model, uint64_t work_limit);
 void plan_search_fini(struct plan_search *search);
 
+/* Channels that somebody else found: the best so far, if they are. Before plan_search_run. */
+void plan_search_offer(struct plan_search *search, const struct plan_selection *selection);
+/* All of what follows but polishing. No plan's total is above bound_Bps. */
+int plan_search_run(struct plan_search *search, uint64_t bound_Bps);
 /* Columns to begin with, and the best of them alone. True: it crosses nothing that is known. */
 bool plan_search_seed(struct plan_search *search);
+/* Of GPUs that are joined each to each: channels that share no link. */
+void plan_search_seed_mesh(struct plan_search *search);
 /* One channel after the other, each by what is least loaded. */
 void plan_search_pack(struct plan_search *search);
 /* The linear program, by adding columns until no channel is missing; lowers bound_Bps. */
 void plan_search_relax(struct plan_search *search);
 /* The largest total of equal shares. Sets `exact`. */
 int plan_search_equal(struct plan_search *search);
-/* Of plans with that total the one with the least detours for each channel, then the fewest channels. */
-void plan_search_polish(struct plan_search *search);
+/* Of plans of so many channels with that total the one with the least detours for each, then the fewest channels. */
+void plan_search_polish(struct plan_search *search, size_t least, size_t most);
+/*
+ * After all that: `count` channels with at least so many thousandths of the best total, or false. *ret: the best that was
+ * found, in both cases.
+ */
+bool plan_search_few(struct plan_search *search, size_t count, unsigned permille, uint64_t work_limit,
+		     struct plan_selection *ret);
+/* All that beats the best so far with `count` channels. 0: no more does, and that is proved; -EAGAIN: nobody knows. */
+int plan_search_beat(struct plan_search *search, size_t count, uint64_t work_limit);
 
 /* True: the best plan so far is as good as the bound. */
 bool plan_search_done(const struct plan_search *search);
 
 /* Shared by the files of the search. */
+/* Steps that take about a nanosecond: see docs/planner.md for what they were measured to take. */
+uint64_t plan_work_limit(const struct plan_request *request);
+/* In whole bytes/s, of a model that is not joined. */
+uint64_t plan_search_bound(const struct plan_search *search, uint64_t cuts_Bps);
+int plan_channel_compare(const struct plan_channel *a, const struct plan_channel *b, size_t gpus);
+/* A ring on one host begins at its first GPU. */
+struct plan_channel plan_channel_turned(const struct plan_model *model, const struct plan_channel *channel);
+void plan_store_classes(const struct plan_model *model, struct plan *plan);
 void plan_selection_value(struct plan_search *search, struct plan_selection *selection);
 int plan_selection_compare(const struct plan_selection *a, const struct plan_selection *b);
 /* The most crossings of each row for `count` channels to have more than the best total (above), or at least as much. */
 void plan_search_limits(struct plan_search *search, size_t count, bool above);
+/* The most for so many thousandths of the best total. */
+void plan_search_limits_part(struct plan_search *search, size_t count, unsigned permille);
 /* Whether so many channels may fit the limits, by the duals. */
 bool plan_search_may_fit(const struct plan_search *search, size_t count);
 /* Exchanges channels until all rows are within their limits; false: not found. */

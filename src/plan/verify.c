@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct judge {
@@ -359,6 +360,15 @@ static void weigh_links(const struct judge *judge, struct tightest *tightest)
 	}
 }
 
+/* The link to the network knows better than the NIC's speed, if it knows. */
+static bool knows_wire(const struct judge *judge, uint32_t nic, bool out)
+{
+	uint32_t wire = wire_of(judge, nic);
+	const struct topology_link *link = wire != TOPOLOGY_NONE ? &judge->topology->links[wire] : NULL;
+
+	return link && bytes_per_s(&link->capacity[out == (link->lower == nic) ? TOPOLOGY_UP : TOPOLOGY_DOWN]);
+}
+
 static void weigh_all(const struct judge *judge, struct tightest *tightest)
 {
 	const struct topology *topology = judge->topology;
@@ -373,18 +383,12 @@ static void weigh_all(const struct judge *judge, struct tightest *tightest)
 			name_pair(judge, pair, "by the host", tightest);
 	}
 	for (size_t i = 0; i < judge->request->nic_count; i++) {
-		uint32_t nic = judge->request->nics[i], wire = wire_of(judge, nic);
+		uint32_t nic = judge->request->nics[i];
 		uint64_t speed_Bps = topology->vertices[nic].nic.speed_Bps;
 
 		for (int out = 0; out < 2; out++) {
-			/* The link to the network knows better, if it knows. */
-			if (wire != TOPOLOGY_NONE) {
-				const struct topology_link *link = &topology->links[wire];
-
-				if (bytes_per_s(
-					    &link->capacity[out == (link->lower == nic) ? TOPOLOGY_UP : TOPOLOGY_DOWN]))
-					continue;
-			}
+			if (knows_wire(judge, nic, out))
+				continue;
 			if (tighter(tightest, speed_Bps, out ? judge->wire_out[i] : judge->wire_in[i]))
 				memcpy(tightest->name, name_of(judge, nic), TOPOLOGY_NAME_BYTES);
 		}
@@ -438,4 +442,81 @@ int plan_verify(const struct topology *topology, const struct plan_request *requ
 		return -EINVAL;
 	}
 	return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------- what is charged */
+
+static void add_load(struct plan_load *loads, size_t *count, enum plan_load_kind kind, uint32_t index,
+		     uint64_t crossings, uint64_t capacity_Bps)
+{
+	if (crossings)
+		loads[(*count)++] = (struct plan_load){ kind, index, crossings, capacity_Bps };
+}
+
+static size_t list_loads(const struct judge *judge, struct plan_load *loads)
+{
+	const struct topology *topology = judge->topology;
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < 2 * topology->link_count; i++)
+		add_load(loads, &count, PLAN_LOAD_LINK, i, judge->links[i],
+			 bytes_per_s(&topology->links[i / 2].capacity[i % 2]));
+	for (uint32_t i = 0; i < topology->limit_count; i++) {
+		uint64_t crossings = 0;
+
+		for (size_t j = 0; j < topology->limits[i].member_count; j++)
+			crossings += judge->links[topology->limits[i].members[j]];
+		add_load(loads, &count, PLAN_LOAD_LIMIT, i, crossings, bytes_per_s(&topology->limits[i].capacity));
+	}
+	for (uint32_t i = 0; i < topology->pair_count; i++) {
+		add_load(loads, &count, PLAN_LOAD_P2P, i, judge->direct[i], bytes_per_s(&topology->pairs[i].p2p));
+		add_load(loads, &count, PLAN_LOAD_HOST, i, judge->host[i], bytes_per_s(&topology->pairs[i].host));
+	}
+	for (size_t i = 0; i < judge->request->nic_count; i++) {
+		uint32_t nic = judge->request->nics[i];
+
+		for (int out = 0; out < 2; out++)
+			if (!knows_wire(judge, nic, out))
+				add_load(loads, &count, out ? PLAN_LOAD_NIC_OUT : PLAN_LOAD_NIC_IN, nic,
+					 out ? judge->wire_out[i] : judge->wire_in[i],
+					 topology->vertices[nic].nic.speed_Bps);
+	}
+	return count;
+}
+
+/* By capacity over crossings; what has no capacity last; else as they were listed. */
+static int compare_loads(const void *a, const void *b)
+{
+	const struct plan_load *first = a, *second = b;
+	uint64_t first_Bps = first->capacity_Bps ? first->capacity_Bps / first->crossings : UINT64_MAX;
+	uint64_t second_Bps = second->capacity_Bps ? second->capacity_Bps / second->crossings : UINT64_MAX;
+
+	if (first_Bps != second_Bps)
+		return first_Bps < second_Bps ? -1 : 1;
+	if (first->kind != second->kind)
+		return first->kind < second->kind ? -1 : 1;
+	return (first->index > second->index) - (first->index < second->index);
+}
+
+int plan_judge_loads(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		     struct plan_load **ret, size_t *ret_count, struct diag *diag)
+{
+	struct judge judge = { .topology = topology, .request = request, .plan = plan, .diag = diag };
+	size_t most = 2 * topology->link_count + topology->limit_count + 2 * topology->pair_count + 2 * PLAN_NICS_MAX;
+	struct plan_load *loads = sys_zalloc((most + 1) * sizeof(*loads));
+	int r = judge_init(&judge);
+
+	if (r == 0 && !loads)
+		r = -ENOMEM;
+	if (r == 0)
+		r = walk_plan(&judge);
+	if (r == 0) {
+		*ret_count = list_loads(&judge, loads);
+		qsort(loads, *ret_count, sizeof(*loads), compare_loads);
+		*ret = loads;
+		loads = NULL;
+	}
+	sys_free(loads);
+	judge_fini(&judge);
+	return r;
 }

@@ -349,8 +349,8 @@ static void cuts_find_what_limits_a_machine(void **state)
 	} cases[] = {
 		/* one GPU's link */
 		{ { .gpus = 4, .sockets = 1, .gpu_rate = 100, .memory_rate = 9000 }, PLAN_RING, 1, 10000000000 },
-		/* a chain's inner GPU sends up and down; its ends do not, and there are two of them */
-		{ { .gpus = 4, .sockets = 1, .gpu_rate = 100, .memory_rate = 9000 }, PLAN_TREE, 1, 10000000000 },
+		/* a chain has three hops up and three down, and there are four GPUs' links */
+		{ { .gpus = 4, .sockets = 1, .gpu_rate = 100, .memory_rate = 9000 }, PLAN_TREE, 1, 6666666667 },
 		/* four hops, all written to and read from one memory */
 		{ { .gpus = 4, .sockets = 1, .gpu_rate = 900, .memory_rate = 100 }, PLAN_RING, 1, 2500000000 },
 		/* the way between sockets */

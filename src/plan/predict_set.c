@@ -1,0 +1,124 @@
+#include "tributary/predict.h"
+
+#include <string.h>
+
+/* 0: the set says nothing of that many. */
+static uint64_t rate_among(const struct plan_set *set, enum plan_pattern pattern, size_t node_count)
+{
+	if (node_count < 2)
+		return set->intra_Bps[pattern];
+	return node_count > 2 ? set->many_Bps[pattern] : set->inter_Bps[pattern];
+}
+
+/*
+ * Our rate of a tree or chain is what the collective gets: every hop is charged up and down. NCCL's is what a hop gets one
+ * way, and its model then takes half.
+ */
+static double as_nccl_counts(const struct plan_set *set, enum plan_pattern pattern, size_t node_count)
+{
+	uint64_t rate_Bps = rate_among(set, pattern, node_count);
+
+	if (pattern != PLAN_RING)
+		rate_Bps = 2 * rate_Bps < set->one_way_Bps ? 2 * rate_Bps : set->one_way_Bps;
+	return (double)rate_Bps / 1e9;
+}
+
+void predict_speeds_of_set(const struct plan_set *set, enum plan_pattern pattern, struct predict_speeds *ret)
+{
+	bool one = set->where == PLAN_ONE_HOST;
+
+	ret->intra_GBps = as_nccl_counts(set, pattern, one ? 1 : 2);
+	ret->inter_GBps = as_nccl_counts(set, pattern, one ? 1 : 3);
+}
+
+static bool all_the_same(const struct plan *plan, bool nics_too)
+{
+	const struct plan_channel *first = &plan->channels[0];
+
+	for (size_t i = 1; i < plan->channel_count; i++) {
+		const struct plan_channel *channel = &plan->channels[i];
+
+		if (memcmp(channel->order, first->order, plan->gpu_count) != 0 ||
+		    (nics_too && (channel->nic_in != first->nic_in || channel->nic_out != first->nic_out)))
+			return false;
+	}
+	return true;
+}
+
+static void graph_of_plan(const struct plan_set *set, enum plan_pattern pattern, const struct predict_speeds *speeds,
+			  struct predict_graph *ret)
+{
+	const struct plan *plan = &set->plans[pattern];
+
+	*ret = (struct predict_graph){
+		.usable = speeds->intra_GBps > 0,
+		.channel_count = plan->channel_count,
+		.intra_GBps = speeds->intra_GBps,
+		.inter_GBps = speeds->inter_GBps,
+		.intra_class = plan->intra_class,
+		.inter_class = plan->inter_class,
+		.same_channels = all_the_same(plan, set->where != PLAN_ONE_HOST),
+		.at_first_gpu = pattern == PLAN_TREE && !set->tree_balanced,
+	};
+}
+
+static void communicator_of(const struct plan_set *set, size_t node_count, bool as_file,
+			    struct predict_communicator *ret)
+{
+	struct predict_graph graphs[PLAN_PATTERN_COUNT] = { 0 };
+	size_t gpu_count = 0;
+
+	for (int p = 0; p < PLAN_PATTERN_COUNT; p++) {
+		enum plan_pattern pattern = (enum plan_pattern)p;
+		struct predict_speeds speeds;
+
+		if (!set->has[p])
+			continue;
+		speeds.intra_GBps = as_nccl_counts(set, pattern, node_count);
+		speeds.inter_GBps = speeds.intra_GBps;
+		if (as_file)
+			predict_speeds_of_set(set, pattern, &speeds);
+		graph_of_plan(set, pattern, &speeds, &graphs[p]);
+		gpu_count = set->plans[p].gpu_count;
+	}
+	*ret = (struct predict_communicator){
+		.rank_count = gpu_count * node_count,
+		.node_count = node_count,
+		.ring = graphs[PLAN_RING],
+		.tree = graphs[PLAN_TREE],
+		.chain = graphs[PLAN_CHAIN],
+		.constants = predict_constants_default,
+	};
+}
+
+void predict_of_set(const struct plan_set *set, size_t node_count, struct predict_communicator *ret)
+{
+	communicator_of(set, node_count, false, ret);
+}
+
+void predict_of_file(const struct plan_set *set, size_t node_count, struct predict_communicator *ret)
+{
+	communicator_of(set, node_count, true, ret);
+}
+
+void predict_of_machine(const struct topology *topology, const struct plan_request *request,
+			struct predict_communicator *ret)
+{
+	uint32_t cpu;
+
+	ret->sm = 0;
+	ret->cpu = PREDICT_CPU_OTHER;
+	for (size_t i = 0; i < request->gpu_count; i++) {
+		int sm = topology->vertices[request->gpus[i]].gpu.sm;
+
+		if (i == 0 || sm < ret->sm)
+			ret->sm = sm;
+	}
+	cpu = request->gpu_count ? topology_cpu_of(topology, request->gpus[0]) : TOPOLOGY_NONE;
+	if (cpu == TOPOLOGY_NONE)
+		return;
+	if (strcmp(topology->vertices[cpu].cpu.vendor, "AuthenticAMD") == 0)
+		ret->cpu = PREDICT_CPU_AMD;
+	else if (strcmp(topology->vertices[cpu].cpu.vendor, "GenuineIntel") == 0)
+		ret->cpu = PREDICT_CPU_INTEL;
+}

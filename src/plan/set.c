@@ -1,0 +1,575 @@
+#include "plan/search.h"
+
+#include "base/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	RING_PERMILLE = 980,
+	TREE_PERMILLE = 950,
+	EITHER_PERMILLE = 900, /* of the best on one host, and of the best on several */
+	CHANNELS_LEAST = 2, /* NCCL doubles them to four, which is what it gives itself where two links leave a GPU */
+};
+
+/* One host or several: the model, what the best plan moves, and a bound of that. */
+struct side {
+	bool used;
+	struct plan_model model;
+	uint64_t best_Bps, bound_Bps;
+	bool exact;
+};
+
+/* One pattern. */
+struct part {
+	enum plan_pattern pattern;
+	unsigned permille;         /* of the best total */
+	uint64_t work_limit, work; /* of all searches for the best channels, and what they took */
+	struct side alone, network;
+	struct plan_model joined;
+	struct plan_search search; /* on whichever of the three it is */
+	struct plan_selection selection;
+};
+
+static void part_fini(struct part *part)
+{
+	plan_search_fini(&part->search);
+	plan_model_fini(&part->alone.model);
+	plan_model_fini(&part->network.model);
+	plan_model_fini(&part->joined);
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t left_of(uint64_t limit, uint64_t work)
+{
+	return limit - lesser(limit, work);
+}
+
+static uint64_t selection_Bps(const struct plan_selection *selection)
+{
+	unsigned __int128 total = (unsigned __int128)selection->count * selection->capacity_Bps;
+
+	total /= selection->load ? selection->load : 1;
+	return total > PLAN_UNBOUNDED_BPS ? PLAN_UNBOUNDED_BPS : (uint64_t)total;
+}
+
+/* ------------------------------------------------------------------------------------------------------- best plans */
+
+/* The best on one side alone. The search stays open for whoever asks for fewer channels. */
+static int search_side(struct part *part, struct side *side, struct plan_search *search, uint64_t work_limit)
+{
+	uint64_t cuts_Bps;
+	int r = plan_cuts_bound(&side->model, &cuts_Bps);
+
+	if (r == 0)
+		r = plan_search_init(search, &side->model, work_limit);
+	if (r == 0)
+		r = plan_search_run(search, cuts_Bps);
+	if (r < 0)
+		return r;
+	part->work += search->columns.work;
+	side->best_Bps = selection_Bps(&search->best);
+	side->bound_Bps = plan_search_bound(search, cuts_Bps);
+	side->exact = search->exact;
+	return 0;
+}
+
+static int make_side(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
+		     unsigned hosts, struct side *side)
+{
+	struct plan_request here = *request;
+	int r;
+
+	here.hosts = hosts;
+	r = plan_model_init(&side->model, topology, &here, pattern);
+	side->used = r == 0;
+	return r;
+}
+
+/* The best channels of the network's side, which may be good rings as well. */
+static void offer_ways(struct plan_search *search, const struct plan_search *from)
+{
+	struct plan_selection ways = { 0 };
+
+	for (size_t i = 0; i < from->best.count; i++)
+		if (plan_columns_add(&search->columns, &from->columns.channels[from->best.columns[i]],
+				     &ways.columns[ways.count]) == 0)
+			ways.count++;
+	plan_search_offer(search, &ways);
+}
+
+/* Those of one host, with every first GPU that a ring may have, and every NIC; NICs in turn, if they are offered so. */
+static void offer_rings(struct plan_search *search, const struct plan_search *from)
+{
+	size_t gpus = from->model->gpus, nics = search->model->nics, turns = from->model->closed ? gpus : 1;
+
+	for (size_t turn = 0; turn < turns; turn++) {
+		struct plan_selection rings = { 0 };
+
+		for (size_t i = 0; i < from->best.count * nics; i++) {
+			struct plan_channel seed = from->columns.channels[from->best.columns[i / nics]], turned = seed;
+			uint32_t column;
+
+			for (size_t j = 0; j < gpus; j++)
+				turned.order[j] = seed.order[(turn + j) % gpus];
+			turned.nic_in = turned.nic_out = (uint8_t)(i % nics);
+			if (plan_columns_add(&search->columns, &turned, &column) < 0)
+				return;
+			if (i % nics == i / nics % nics)
+				rings.columns[rings.count++] = column;
+		}
+		plan_search_offer(search, &rings);
+	}
+}
+
+/* One host is soon done, as a rule; several take most of what is left, and their channels often suit both. */
+static int search_joined(struct part *part)
+{
+	struct plan_search alone = { 0 }, network = { 0 };
+	int r = search_side(part, &part->alone, &alone, part->work_limit / 2);
+
+	if (r == 0)
+		r = search_side(part, &part->network, &network, left_of(part->work_limit, part->work) * 3 / 4);
+	if (r == 0)
+		r = plan_model_join(&part->joined, &part->alone.model, part->alone.best_Bps, &part->network.model,
+				    part->network.best_Bps);
+	if (r == 0)
+		r = plan_search_init(&part->search, &part->joined, left_of(part->work_limit, part->work));
+	if (r == 0) {
+		offer_ways(&part->search, &network);
+		offer_rings(&part->search, &alone);
+		r = plan_search_run(&part->search, PLAN_JOINED_WHOLE);
+		part->work += part->search.columns.work;
+	}
+	plan_search_fini(&alone);
+	plan_search_fini(&network);
+	return r;
+}
+
+static int search_part(const struct topology *topology, const struct plan_request *request, enum plan_where where,
+		       uint64_t work_limit, struct part *part)
+{
+	unsigned hosts = request->hosts > 2 ? request->hosts : 2;
+	int r = 0;
+
+	part->work_limit = work_limit;
+	if (where != PLAN_SEVERAL_HOSTS)
+		r = make_side(topology, request, part->pattern, 1, &part->alone);
+	if (r == 0 && where != PLAN_ONE_HOST)
+		r = make_side(topology, request, part->pattern, hosts, &part->network);
+	if (r < 0)
+		return r;
+	if (where == PLAN_EITHER)
+		return search_joined(part);
+	return search_side(part, where == PLAN_ONE_HOST ? &part->alone : &part->network, &part->search, work_limit);
+}
+
+/* ----------------------------------------------------------------------------------------------- number of channels */
+
+static bool part_few(struct part *part, size_t count)
+{
+	return plan_search_few(&part->search, count, part->permille, part->search.work_limit, &part->selection);
+}
+
+/* What is to be moved, in bytes/s. */
+static uint64_t part_total(const struct part *part)
+{
+	const struct side *side = part->alone.used ? &part->alone : &part->network;
+
+	return side->best_Bps < PLAN_UNBOUNDED_BPS ? side->best_Bps : 0;
+}
+
+static size_t least_count(const struct part *ring, const struct part *tree, size_t most)
+{
+	uint64_t ring_Bps = part_total(ring), tree_Bps = part_total(tree);
+	uint64_t count = (ring_Bps > tree_Bps ? ring_Bps : tree_Bps) / PLAN_CHANNEL_MOST_BPS + 1;
+
+	if (count < CHANNELS_LEAST)
+		count = CHANNELS_LEAST;
+	return count < most ? (size_t)count : most;
+}
+
+/* The smallest number that is enough for both; else, of those that are enough for the ring, the one with the best tree. */
+static size_t choose_count(struct part *ring, struct part *tree, size_t most, uint64_t work_limit)
+{
+	struct plan_selection best_ring = { 0 }, best_tree = { 0 };
+	bool found = false; /* enough for the ring */
+
+	ring->search.work_limit = ring->search.columns.work + work_limit / 2;
+	tree->search.work_limit = tree->search.columns.work + work_limit / 2;
+	for (size_t count = least_count(ring, tree, most); count <= most; count++) {
+		bool enough = part_few(ring, count);
+
+		if (found && !enough)
+			continue;
+		if (part_few(tree, count) && enough)
+			return count;
+		if (best_ring.count && enough == found &&
+		    (enough ? plan_selection_compare(&tree->selection, &best_tree)
+			    : plan_selection_compare(&ring->selection, &best_ring)) <= 0)
+			continue;
+		best_ring = ring->selection;
+		best_tree = tree->selection;
+		found = enough;
+	}
+	ring->selection = best_ring;
+	tree->selection = best_tree;
+	return best_ring.count;
+}
+
+/* The most that so many channels move, and then with the fewest detours. */
+static int improve(struct part *part, size_t count, uint64_t work_limit)
+{
+	struct plan_search *search = &part->search;
+	struct plan_selection reference = search->best;
+	int r = 0;
+
+	search->best = part->selection;
+	search->work_limit = search->columns.work + work_limit;
+	if (plan_selection_compare(&search->best, &reference) < 0)
+		r = plan_search_beat(search, count, search->work_limit);
+	if (r == -ENOMEM)
+		return r;
+	plan_search_polish(search, count, count);
+	part->selection = search->best;
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ plans */
+
+/* The rate of the first `count` channels, by one model. */
+static int rate_of(const struct plan_model *model, const struct plan_channel *channels, size_t count,
+		   uint64_t *ret_rate_Bps)
+{
+	uint64_t rate_Bps = PLAN_UNBOUNDED_BPS;
+	uint32_t *sums = sys_zalloc((model->rows + 1) * sizeof(*sums));
+	uint16_t *loads = sys_zalloc((model->rows + 1) * sizeof(*loads));
+
+	for (size_t i = 0; sums && loads && i < count; i++) {
+		(void)plan_channel_loads(model, &channels[i], loads);
+		for (size_t row = 0; row < model->rows; row++)
+			sums[row] += loads[row];
+	}
+	for (size_t row = 0; sums && loads && row < model->rows; row++)
+		if (sums[row] && model->capacity_Bps[row] / sums[row] < rate_Bps)
+			rate_Bps = model->capacity_Bps[row] / sums[row];
+	*ret_rate_Bps = rate_Bps;
+	sys_free(loads);
+	sys_free(sums);
+	return sums && loads ? 0 : -ENOMEM;
+}
+
+/* How full the fullest row is with one more column. */
+static double fullness(const struct plan_search *search, uint32_t column)
+{
+	const uint16_t *loads = plan_column_loads(&search->columns, column);
+	double most = 0;
+
+	for (size_t row = 0; row < search->model->rows; row++) {
+		double full = (search->loads[row] + loads[row]) / search->capacities[row];
+
+		most = loads[row] && full > most ? full : most;
+	}
+	return most;
+}
+
+/*
+ * One after the other, each the one that goes best with those before it: NCCL takes only the first channels where another
+ * host has fewer or the user asks for fewer.
+ */
+static void order_channels(struct part *part, struct plan *plan)
+{
+	struct plan_search *search = &part->search;
+	struct plan_selection left = part->selection;
+
+	memset(search->loads, 0, search->model->rows * sizeof(*search->loads));
+	while (left.count) {
+		struct plan_channel best_channel = { 0 };
+		double least = 0;
+		size_t best = left.count;
+
+		for (size_t i = 0; i < left.count; i++) {
+			struct plan_channel channel = plan_channel_turned(search->model,
+									  &search->columns.channels[left.columns[i]]);
+			double full = fullness(search, left.columns[i]);
+
+			if (best < left.count &&
+			    (full > least || (full >= least &&
+					      plan_channel_compare(&channel, &best_channel, search->model->gpus) >= 0)))
+				continue;
+			best = i;
+			least = full;
+			best_channel = channel;
+		}
+		for (size_t row = 0; row < search->model->rows; row++)
+			search->loads[row] += plan_column_loads(&search->columns, left.columns[best])[row];
+		plan->crossnic = plan->crossnic || best_channel.nic_in != best_channel.nic_out;
+		plan->channels[plan->channel_count++] = best_channel;
+		left.columns[best] = left.columns[--left.count];
+	}
+}
+
+static bool short_of_best(const struct side *side, uint64_t rate_Bps, size_t count)
+{
+	uint64_t likely_Bps = side->bound_Bps / 10 * 9, best_Bps = side->best_Bps;
+
+	if (!side->used || side->best_Bps >= PLAN_UNBOUNDED_BPS)
+		return false;
+	/* A search that ran out of work says little of what is possible; the bound is rarely far from that. */
+	if (!side->exact && likely_Bps > best_Bps)
+		best_Bps = likely_Bps;
+	/* Each channel's rate was rounded down. */
+	return (unsigned __int128)(rate_Bps + 1) * count * 1000 < (unsigned __int128)best_Bps * EITHER_PERMILLE;
+}
+
+static int store_part(struct part *part, enum plan_where where, struct plan_set *set)
+{
+	struct plan *plan = &set->plans[part->pattern];
+	uint64_t intra_Bps = PLAN_UNBOUNDED_BPS, inter_Bps = PLAN_UNBOUNDED_BPS;
+	int r = 0;
+
+	*plan = (struct plan){ .pattern = part->pattern, .gpu_count = part->search.model->gpus };
+	order_channels(part, plan);
+	plan_store_classes(part->search.model, plan);
+	if (part->alone.used)
+		r = rate_of(&part->alone.model, plan->channels, plan->channel_count, &intra_Bps);
+	if (r == 0 && part->network.used)
+		r = rate_of(&part->network.model, plan->channels, plan->channel_count, &inter_Bps);
+	if (r < 0)
+		return r;
+	plan->rate_Bps = lesser(intra_Bps, inter_Bps);
+	plan->bound_Bps = lesser(part->alone.used ? part->alone.bound_Bps : PLAN_UNBOUNDED_BPS,
+				 part->network.used ? part->network.bound_Bps : PLAN_UNBOUNDED_BPS);
+	if (plan->bound_Bps == PLAN_UNBOUNDED_BPS)
+		plan->bound_Bps *= plan->channel_count; /* of channels, and copies of them */
+	plan->exact = plan_total_Bps(plan) + PLAN_CHANNELS_MAX >= plan->bound_Bps;
+	plan->work = part->search.columns.work;
+	set->has[part->pattern] = true;
+	set->intra_Bps[part->pattern] = part->alone.used ? intra_Bps : 0;
+	set->inter_Bps[part->pattern] = part->network.used ? inter_Bps : 0;
+	if (where == PLAN_EITHER && (short_of_best(&part->alone, intra_Bps, plan->channel_count) ||
+				     short_of_best(&part->network, inter_Bps, plan->channel_count)))
+		return -ENODATA;
+	return 0;
+}
+
+/*
+ * Chains have the trees' channels. With two hosts their load is the same; with more a chain's NIC carries half, and the
+ * same way through the machine is as good for both.
+ */
+static int store_chain(const struct topology *topology, const struct plan_request *request, const struct part *tree,
+		       struct plan_set *set)
+{
+	struct plan *plan = &set->plans[PLAN_CHAIN];
+	struct side side = { 0 };
+	uint64_t rate_Bps, bound_Bps;
+	int r;
+
+	*plan = set->plans[PLAN_TREE];
+	plan->pattern = PLAN_CHAIN;
+	set->has[PLAN_CHAIN] = true;
+	set->intra_Bps[PLAN_CHAIN] = set->intra_Bps[PLAN_TREE];
+	set->inter_Bps[PLAN_CHAIN] = set->inter_Bps[PLAN_TREE];
+	if (request->hosts <= 2)
+		return 0;
+	r = make_side(topology, request, PLAN_CHAIN, request->hosts, &side);
+	if (r == 0)
+		r = rate_of(&side.model, plan->channels, plan->channel_count, &rate_Bps);
+	if (r == 0)
+		r = plan_cuts_bound(&side.model, &bound_Bps);
+	if (r == 0) {
+		if (tree->alone.used)
+			bound_Bps = lesser(bound_Bps, tree->alone.bound_Bps);
+		set->inter_Bps[PLAN_CHAIN] = rate_Bps;
+		plan->rate_Bps = set->intra_Bps[PLAN_CHAIN] ? lesser(set->intra_Bps[PLAN_CHAIN], rate_Bps) : rate_Bps;
+		plan->bound_Bps = lesser(bound_Bps, PLAN_UNBOUNDED_BPS);
+		plan->exact = false;
+	}
+	plan_model_fini(&side.model);
+	return r;
+}
+
+struct weighed {
+	const struct plan_model *model;
+	const struct plan *plan;
+	uint32_t *sums; /* of each row */
+};
+
+static void weigh_hop(struct weighed *weighed, size_t hop, uint32_t times)
+{
+	const struct plan_model *model = weighed->model;
+
+	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++)
+		weighed->sums[model->crossings[i].row] += times * model->crossings[i].count;
+}
+
+/* By halves of an edge to another host, at each channel's first and second GPU. */
+static uint64_t tree_rate(struct weighed *weighed, uint32_t first_halves, uint32_t second_halves)
+{
+	const struct plan_model *model = weighed->model;
+	uint64_t rate_Bps = PLAN_UNBOUNDED_BPS;
+
+	memset(weighed->sums, 0, model->rows * sizeof(*weighed->sums));
+	for (size_t i = 0; i < weighed->plan->channel_count; i++) {
+		const struct plan_channel *channel = &weighed->plan->channels[i];
+
+		for (size_t j = 1; j < model->gpus; j++)
+			weigh_hop(weighed, plan_hop(model, channel->order[j - 1], channel->order[j]), 2);
+		weigh_hop(weighed, plan_hop_in(model, channel->nic_in, channel->order[0]), first_halves);
+		weigh_hop(weighed, plan_hop_in(model, channel->nic_in, channel->order[1]), second_halves);
+	}
+	for (size_t row = 0; row < model->rows; row++)
+		if (weighed->sums[row] && 2 * model->capacity_Bps[row] / weighed->sums[row] < rate_Bps)
+			rate_Bps = 2 * model->capacity_Bps[row] / weighed->sums[row];
+	return rate_Bps;
+}
+
+/*
+ * Whether NCCL's balanced trees carry as much as those whose first GPU has all edges to other hosts. Of two hosts there
+ * is one edge, at the first GPU in both. A host of many has up to three in one of NCCL's two trees and one in the other,
+ * each with half of the rate; if balanced, one of the three is the second GPU's.
+ */
+static int judge_balance(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
+{
+	struct weighed weighed = { .plan = &set->plans[PLAN_TREE] };
+	struct side side = { 0 };
+	int r;
+
+	set->tree_balanced = weighed.plan->gpu_count > 1;
+	if (!set->tree_balanced || set->where == PLAN_ONE_HOST)
+		return 0;
+	r = make_side(topology, request, PLAN_TREE, 2, &side);
+	if (r == 0) {
+		weighed.model = &side.model;
+		weighed.sums = sys_zalloc((side.model.rows + 1) * sizeof(*weighed.sums));
+		r = weighed.sums ? 0 : -ENOMEM;
+	}
+	if (r == 0)
+		set->tree_balanced = tree_rate(&weighed, 3, 1) >= tree_rate(&weighed, 4, 0);
+	sys_free(weighed.sums);
+	plan_model_fini(&side.model);
+	return r;
+}
+
+static uint64_t one_way_rate(struct weighed *weighed, unsigned back)
+{
+	const struct plan_model *model = weighed->model;
+	uint64_t rate_Bps = PLAN_UNBOUNDED_BPS;
+
+	memset(weighed->sums, 0, model->rows * sizeof(*weighed->sums));
+	for (size_t i = 0; i < weighed->plan->channel_count; i++) {
+		const uint8_t *order = weighed->plan->channels[i].order;
+
+		for (size_t j = 1; j < model->gpus; j++)
+			weigh_hop(weighed, plan_hop(model, order[j - !back], order[j - back]), 1);
+	}
+	for (size_t row = 0; row < model->rows; row++)
+		if (weighed->sums[row])
+			rate_Bps = lesser(rate_Bps, model->capacity_Bps[row] / weighed->sums[row]);
+	return rate_Bps;
+}
+
+int plan_one_way_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		      uint64_t *ret_rate_Bps)
+{
+	struct weighed weighed = { .plan = plan };
+	uint64_t rate_Bps = PLAN_UNBOUNDED_BPS;
+	struct side side = { 0 };
+	int r = make_side(topology, request, PLAN_RING, 1, &side);
+
+	if (r < 0)
+		return r;
+	weighed.model = &side.model;
+	weighed.sums = sys_zalloc((side.model.rows + 1) * sizeof(*weighed.sums));
+	r = weighed.sums ? 0 : -ENOMEM;
+	for (unsigned back = 0; r == 0 && back < 2; back++)
+		rate_Bps = lesser(rate_Bps, one_way_rate(&weighed, back));
+	if (r == 0)
+		*ret_rate_Bps = rate_Bps;
+	sys_free(weighed.sums);
+	plan_model_fini(&side.model);
+	return r;
+}
+
+/* A tree's NIC carries the rate once between two hosts and twice among more; the others' does not change. */
+static int judge_many(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
+{
+	const struct plan *plan = &set->plans[PLAN_TREE];
+	struct side side = { 0 };
+	int r;
+
+	memcpy(set->many_Bps, set->inter_Bps, sizeof(set->many_Bps));
+	if (set->where == PLAN_ONE_HOST || request->hosts > 2)
+		return 0;
+	r = make_side(topology, request, PLAN_TREE, 3, &side);
+	if (r == 0)
+		r = rate_of(&side.model, plan->channels, plan->channel_count, &set->many_Bps[PLAN_TREE]);
+	plan_model_fini(&side.model);
+	return r;
+}
+
+static int store_set(const struct topology *topology, const struct plan_request *request, struct part *ring,
+		     struct part *tree, struct plan_set *set)
+{
+	int r = store_part(ring, set->where, set);
+
+	if (r == 0)
+		r = store_part(tree, set->where, set);
+	if (r == 0)
+		set->channel_count = set->plans[PLAN_RING].channel_count;
+	if (r == 0 && set->where != PLAN_ONE_HOST)
+		r = store_chain(topology, request, tree, set);
+	if (r == 0)
+		r = judge_many(topology, request, set);
+	if (r == 0)
+		r = plan_one_way_rate(topology, request, &set->plans[PLAN_TREE], &set->one_way_Bps);
+	return r == 0 ? judge_balance(topology, request, set) : r;
+}
+
+/* All searches together, in the time that one plan may take; PLAN_EITHER has six of them, and more models to make. */
+static uint64_t set_work(const struct plan_request *request, enum plan_where where)
+{
+	uint64_t work_limit = plan_work_limit(request);
+
+	if (request->work_limit)
+		return work_limit;
+	if (request->gpu_count > 8)
+		return work_limit * 5 / 8;
+	return where == PLAN_EITHER ? work_limit * 7 / 8 : work_limit * 9 / 8;
+}
+
+int plan_make_set(const struct topology *topology, const struct plan_request *request, enum plan_where where,
+		  struct plan_set *ret)
+{
+	struct part ring = { .pattern = PLAN_RING, .permille = RING_PERMILLE };
+	struct part tree = { .pattern = PLAN_TREE, .permille = TREE_PERMILLE };
+	struct plan_set set = { .where = where };
+	uint64_t left = set_work(request, where);
+	int r;
+
+	if ((unsigned)where >= PLAN_WHERE_COUNT)
+		return -EINVAL;
+	r = search_part(topology, request, where, left * 5 / 8, &ring);
+	left = left_of(left, ring.work);
+	if (r == 0)
+		r = search_part(topology, request, where, left * 5 / 8, &tree);
+	left = left_of(left, tree.work);
+	if (r == 0) {
+		size_t count = choose_count(&ring, &tree, ring.search.model->channels_max, left / 2);
+
+		r = improve(&ring, count, left / 4);
+		if (r == 0)
+			r = improve(&tree, count, left / 4);
+	}
+	if (r == 0)
+		r = store_set(topology, request, &ring, &tree, &set);
+	if (r == 0)
+		*ret = set;
+	part_fini(&ring);
+	part_fini(&tree);
+	return r;
+}

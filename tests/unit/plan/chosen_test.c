@@ -1,0 +1,412 @@
+/*
+ * Against NCCL itself: real machines, and the channels that NCCL 2.28.9 chose for them. TRIBUTARY_TEST_TOPOLOGIES names a
+ * folder with NCCL topology files, and in it nccl-chose/ with what NCCL dumped. Both are judged by the judge's arithmetic
+ * on the same capacities: nominal, and with links that are not what NCCL takes them for. The table is the record.
+ */
+#include "tributary/plan.h"
+
+#include "base/log.h"
+#include "ncclxml/graph_xml.h"
+#include "ncclxml/topology_xml.h"
+#include "unit/transport/pace/random.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PATH_BYTES = 1024, TEXT_BYTES = 1 << 20, SEEDS = 3 };
+
+static const struct {
+	const char *graph, *machine;
+	bool nvswitch; /* the file has none, and NCCL was told of it (A100, 12 × 20 GB/s), and of 200 Gb/s NICs with GDR */
+} chosen[] = {
+	{ "azure-ncv4-1n", "ncv4-topo", false },
+	{ "azure-ncv4-2n", "ncv4-topo", false },
+	{ "azure-ncv4-graph-1n", "ncv4-topo", false },
+	{ "azure-ndv4-1n", "ndv4-topo", true },
+	{ "azure-ndv4-2n", "ndv4-topo", true },
+	{ "oci-h100-2n", "oci-h100-topo", false },
+	{ "rccl-3p_pcie-1n", "rccl-3p_pcie", false },
+	{ "rccl-3p_pcie-2n", "rccl-3p_pcie", false },
+	{ "rccl-4p2h_2nic-1n", "rccl-4p2h_2nic", false },
+	{ "rccl-4p2h_2nic-2n", "rccl-4p2h_2nic", false },
+	{ "rccl-8p_pcie-1n", "rccl-8p_pcie", false },
+	{ "rccl-8p_pcie-2n", "rccl-8p_pcie", false },
+	{ "rccl-8p_pcie_2nic-1n", "rccl-8p_pcie_2nic", false },
+	{ "rccl-8p_pcie_2nic-2n", "rccl-8p_pcie_2nic", false },
+	{ "rccl-8p_rome-1n", "rccl-8p_rome", false },
+	{ "rccl-8p_rome-2n", "rccl-8p_rome", false },
+	{ "rccl-8p_rome_pcie-1n", "rccl-8p_rome_pcie", false },
+	{ "rccl-8p_rome_pcie-2n", "rccl-8p_rome_pcie", false },
+};
+
+enum deviation { NOMINAL, UPLINK_HALF, SOCKET_MORE, SLOT_X8, ALL_THREE, DEVIATION_COUNT };
+static const char *const deviation_words[] = { "nominal", "uplink x0.5", "sockets x1.5", "a slot at x8", "all three" };
+
+struct comparison {
+	struct topology topology;
+	struct plan_request request;
+	struct graph_xml_numbers numbers;
+	struct graph_xml graphs; /* NCCL's */
+};
+
+struct outcome {
+	struct plan nccls, best;
+	struct plan_set set, either;
+	bool has_either;
+};
+
+/* What of the possible gain is reached, of all cases of one kind of plan of ours. */
+struct gains {
+	const char *name;
+	unsigned cases, worse, possible, none;
+	double least_ratio, least_share, least_of_best[2];
+};
+
+/* False: there is no such file. *ret is malloc'ed. */
+static bool read_text(const char *folder, const char *name, const char *suffix, char **ret, size_t *ret_bytes)
+{
+	char path[PATH_BYTES];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s%s", folder, name, suffix);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	*ret = calloc(1, TEXT_BYTES);
+	assert_non_null(*ret);
+	*ret_bytes = fread(*ret, 1, TEXT_BYTES - 1, file);
+	fclose(file);
+	return true;
+}
+
+/* The value of an attribute in [at, end), or NULL. */
+static const char *attribute(const char *at, const char *end, const char *name)
+{
+	size_t bytes = strlen(name);
+
+	for (; at + bytes + 2 < end; at++)
+		if (at[0] == ' ' && !strncmp(at + 1, name, bytes) && at[1 + bytes] == '=' && at[2 + bytes] == '"')
+			return at + bytes + 3;
+	return NULL;
+}
+
+/* Which NIC is which of NCCL's devices: by its `dev`, else in the order of the file. */
+static void find_nets(struct comparison *comparison, const char *text)
+{
+	unsigned long next = 0;
+
+	for (size_t i = 0; i < PLAN_NICS_MAX; i++)
+		comparison->numbers.net_devices[i] = -1;
+	for (const char *at = strstr(text, "<net "); at; at = strstr(at + 1, "<net ")) {
+		const char *end = strchr(at, '>'), *name = attribute(at, end, "name"), *dev = attribute(at, end, "dev");
+		unsigned long device = dev ? strtoul(dev, NULL, 10) : next;
+		char copy[TOPOLOGY_NAME_BYTES];
+		uint32_t nic;
+
+		next = device + 1;
+		if (!name)
+			continue;
+		snprintf(copy, sizeof(copy), "nic:%.*s", (int)strcspn(name, "\""), name);
+		nic = topology_find(&comparison->topology, copy);
+		for (size_t i = 0; i < comparison->request.nic_count; i++)
+			if (comparison->request.nics[i] == nic)
+				comparison->numbers.net_devices[i] = (int)device;
+	}
+}
+
+static void add_nvswitch(struct topology *topology)
+{
+	struct topology_vertex vertex = topology_vertex_of(TOPOLOGY_NVSWITCH, "nvswitch0");
+	size_t count = topology->vertex_count;
+	uint32_t nvswitch;
+
+	assert_int_equal(topology_add_vertex(topology, &vertex, &nvswitch), 0);
+	for (uint32_t i = 0; i < count; i++) {
+		struct topology_link link = topology_link_of(TOPOLOGY_LINK_NVLINK, i, nvswitch);
+
+		if (topology->vertices[i].kind != TOPOLOGY_GPU)
+			continue;
+		link.count = 12;
+		link.capacity[0] = link.capacity[1] = (struct topology_capacity){ .rate_Bps = 240000000000,
+										  .provenance = TOPOLOGY_NOMINAL };
+		assert_int_equal(topology_add_link(topology, &link, NULL), 0);
+	}
+}
+
+/* How many of a list of vertices have a lesser bus id: in that order NCCL numbers what the file does not. */
+static int bus_place(const struct topology *topology, const uint32_t *list, size_t count, uint32_t vertex)
+{
+	int place = 0;
+
+	for (size_t i = 0; i < count; i++)
+		place += strcmp(topology->vertices[list[i]].bus_id, topology->vertices[vertex].bus_id) < 0;
+	return place;
+}
+
+/* The file has their slots alone. */
+static void add_nets(struct comparison *comparison)
+{
+	struct plan_request *request = &comparison->request;
+
+	for (size_t i = 0; i < request->nic_count; i++) {
+		struct topology_nic *nic = &comparison->topology.vertices[request->nics[i]].nic;
+
+		nic->speed_Bps = 25000000000;
+		nic->gdr = true;
+		comparison->numbers.net_devices[i] = bus_place(&comparison->topology, request->nics, request->nic_count,
+							       request->nics[i]);
+	}
+	for (size_t i = 0; i < request->gpu_count; i++)
+		comparison->topology.vertices[request->gpus[i]].gpu.gdr = true;
+}
+
+static bool load(const char *folder, size_t which, struct comparison *ret)
+{
+	char name[128];
+	struct diag diag;
+	size_t bytes;
+	char *text;
+
+	if (!read_text(folder, chosen[which].machine, ".xml", &text, &bytes))
+		return false;
+	if (topology_xml_read(text, bytes, &ret->topology, &diag) < 0)
+		fail_msg("%s:%d: %s", chosen[which].machine, diag.line, diag.text);
+	if (chosen[which].nvswitch)
+		add_nvswitch(&ret->topology);
+	assert_int_equal(plan_request_all(&ret->topology, &ret->request), 0);
+	ret->request.hosts = strstr(chosen[which].graph, "-2n") ? 2 : 1;
+	find_nets(ret, text);
+	free(text);
+	if (chosen[which].nvswitch)
+		add_nets(ret);
+	for (size_t i = 0; i < ret->request.gpu_count; i++) {
+		struct topology_gpu *gpu = &ret->topology.vertices[ret->request.gpus[i]].gpu;
+
+		if (gpu->index < 0)
+			gpu->index = bus_place(&ret->topology, ret->request.gpus, ret->request.gpu_count,
+					       ret->request.gpus[i]);
+	}
+	snprintf(name, sizeof(name), "nccl-chose/%s.graph", chosen[which].graph);
+	if (!read_text(folder, name, ".xml", &text, &bytes)) {
+		topology_fini(&ret->topology);
+		return false;
+	}
+	if (graph_xml_read(text, bytes, &ret->graphs, &diag) < 0)
+		fail_msg("%s:%d: %s", name, diag.line, diag.text);
+	free(text);
+	return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------- deviations */
+
+static void scale(struct topology_link *link, double factor)
+{
+	for (int i = 0; i < 2; i++) {
+		link->capacity[i].rate_Bps = (uint64_t)((double)link->capacity[i].rate_Bps * factor);
+		link->capacity[i].provenance = TOPOLOGY_MEASURED;
+	}
+}
+
+/* One link of those that a test accepts, if there is any. */
+static void scale_one(struct topology *topology, uint64_t *seed, double factor,
+		      bool (*accepts)(const struct topology *, const struct topology_link *))
+{
+	size_t count = 0, wanted;
+
+	for (size_t i = 0; i < topology->link_count; i++)
+		count += accepts(topology, &topology->links[i]);
+	wanted = count ? random_below(seed, count) : 0;
+	for (size_t i = 0; i < topology->link_count; i++)
+		if (accepts(topology, &topology->links[i]) && !wanted--)
+			scale(&topology->links[i], factor);
+}
+
+static bool is_uplink(const struct topology *topology, const struct topology_link *link)
+{
+	return link->kind == TOPOLOGY_LINK_PCI && topology->vertices[link->lower].kind == TOPOLOGY_SWITCH;
+}
+
+static bool is_socket_link(const struct topology *topology, const struct topology_link *link)
+{
+	(void)topology;
+	return link->kind == TOPOLOGY_LINK_SOCKET;
+}
+
+static bool is_slot(const struct topology *topology, const struct topology_link *link)
+{
+	return link->kind == TOPOLOGY_LINK_PCI && topology->vertices[link->lower].kind == TOPOLOGY_GPU;
+}
+
+static void deviate(struct topology *topology, enum deviation deviation, uint64_t seed)
+{
+	if (deviation == UPLINK_HALF || deviation == ALL_THREE)
+		scale_one(topology, &seed, 0.5, is_uplink);
+	if (deviation == SOCKET_MORE || deviation == ALL_THREE)
+		scale_one(topology, &seed, 1.5, is_socket_link);
+	if (deviation == SLOT_X8 || deviation == ALL_THREE)
+		scale_one(topology, &seed, 0.5, is_slot);
+}
+
+/* ------------------------------------------------------------------------------------------------------- comparison */
+
+static const struct graph_xml_graph *graph_of(const struct comparison *comparison, enum plan_pattern pattern)
+{
+	enum graph_xml_id id = pattern == PLAN_RING ? GRAPH_XML_RING : GRAPH_XML_TREE;
+
+	for (size_t i = 0; i < comparison->graphs.graph_count; i++)
+		if (comparison->graphs.graphs[i].id == id && comparison->graphs.graphs[i].channel_count)
+			return &comparison->graphs.graphs[i];
+	return NULL;
+}
+
+static void count_case(struct gains *gains, const struct outcome *outcome, uint64_t ours_Bps)
+{
+	uint64_t nccls_Bps = plan_total_Bps(&outcome->nccls), bound_Bps = outcome->best.bound_Bps;
+	double of_best = (double)ours_Bps / (double)plan_total_Bps(&outcome->best);
+	double *least_of_best = &gains->least_of_best[outcome->best.pattern];
+	double ratio = (double)ours_Bps / (double)nccls_Bps, share;
+
+	gains->cases++;
+	*least_of_best = of_best < *least_of_best ? of_best : *least_of_best;
+	/* A rate is rounded down to whole bytes/s, for each channel. */
+	gains->worse += ours_Bps + PLAN_CHANNELS_MAX < nccls_Bps;
+	gains->least_ratio = ratio < gains->least_ratio ? ratio : gains->least_ratio;
+	if ((double)bound_Bps < 1.1 * (double)nccls_Bps)
+		return;
+	share = ((double)ours_Bps - (double)nccls_Bps) / (double)(bound_Bps - nccls_Bps);
+	gains->possible++;
+	gains->least_share = share < gains->least_share ? share : gains->least_share;
+}
+
+/* Of a set's plan what it moves on the hosts of this case. */
+static uint64_t set_total(const struct comparison *comparison, const struct plan_set *set, enum plan_pattern pattern)
+{
+	return set->channel_count * (comparison->request.hosts > 1 ? set->inter_Bps[pattern] : set->intra_Bps[pattern]);
+}
+
+static void plan_all(struct comparison *comparison, const char *name, enum plan_pattern pattern, struct outcome *ret)
+{
+	struct plan_request *request = &comparison->request;
+	struct diag diag = { .text = "" };
+	int r;
+
+	request->crossnic = ret->nccls.crossnic;
+	if (plan_judge_rate(&comparison->topology, request, &ret->nccls, &ret->nccls.rate_Bps, &diag) < 0)
+		fail_msg("%s: %s", name, diag.text);
+	assert_int_equal(plan_make(&comparison->topology, request, pattern, &ret->best), 0);
+	if (plan_verify(&comparison->topology, request, &ret->best, &diag) < 0)
+		fail_msg("%s: %s", name, diag.text);
+	assert_int_equal(plan_make_set(&comparison->topology, request,
+				       request->hosts > 1 ? PLAN_SEVERAL_HOSTS : PLAN_ONE_HOST, &ret->set),
+			 0);
+	if (plan_verify(&comparison->topology, request, &ret->set.plans[pattern], &diag) < 0)
+		fail_msg("%s: %s", name, diag.text);
+	r = request->nic_count ? plan_make_set(&comparison->topology, request, PLAN_EITHER, &ret->either) : -ENODATA;
+	assert_true(r == 0 || r == -ENODATA);
+	ret->has_either = r == 0;
+}
+
+static void print_case(const struct comparison *comparison, const char *name, enum plan_pattern pattern,
+		       enum deviation deviation, unsigned seed, const struct outcome *outcome)
+{
+	char either[32] = "none";
+
+	if (outcome->has_either)
+		snprintf(either, sizeof(either), "%2zu %8.3f", outcome->either.channel_count,
+			 (double)set_total(comparison, &outcome->either, pattern) / 1e9);
+	print_message("%-20s %s %-12s %u | %2zu %8.3f | %2zu %8.3f | %2zu %8.3f | %-11s | %8.3f\n", name,
+		      pattern == PLAN_RING ? "ring" : "tree", deviation_words[deviation], seed,
+		      outcome->nccls.channel_count, (double)plan_total_Bps(&outcome->nccls) / 1e9,
+		      outcome->best.channel_count, (double)plan_total_Bps(&outcome->best) / 1e9,
+		      outcome->set.channel_count, (double)set_total(comparison, &outcome->set, pattern) / 1e9, either,
+		      (double)outcome->best.bound_Bps / 1e9);
+}
+
+static void compare(struct comparison *comparison, const char *name, enum plan_pattern pattern,
+		    enum deviation deviation, unsigned seed, struct gains gains[3])
+{
+	const struct graph_xml_graph *graph = graph_of(comparison, pattern);
+	struct diag diag = { .text = "" };
+	struct outcome outcome;
+
+	if (!graph || graph_xml_to_plan(&comparison->topology, &comparison->request, &comparison->numbers, graph,
+					&outcome.nccls, &diag) < 0) {
+		fail_msg("%s %s: %s", name, pattern == PLAN_RING ? "rings" : "trees", diag.text);
+		return;
+	}
+	plan_all(comparison, name, pattern, &outcome);
+	print_case(comparison, name, pattern, deviation, seed, &outcome);
+	count_case(&gains[0], &outcome, plan_total_Bps(&outcome.best));
+	count_case(&gains[1], &outcome, set_total(comparison, &outcome.set, pattern));
+	if (outcome.has_either)
+		count_case(&gains[2], &outcome, set_total(comparison, &outcome.either, pattern));
+	gains[2].none += !outcome.has_either;
+}
+
+static void compare_machine(const char *folder, size_t which, struct gains gains[3])
+{
+	for (int deviation = 0; deviation < DEVIATION_COUNT; deviation++) {
+		for (unsigned seed = 0; seed < (deviation == NOMINAL ? 1 : SEEDS); seed++) {
+			for (int pattern = PLAN_RING; pattern <= PLAN_TREE; pattern++) {
+				struct comparison comparison;
+
+				if (!load(folder, which, &comparison))
+					return;
+				deviate(&comparison.topology, (enum deviation)deviation, 101 + which + 1000 * seed);
+				compare(&comparison, chosen[which].graph, (enum plan_pattern)pattern,
+					(enum deviation)deviation, seed, gains);
+				topology_fini(&comparison.topology);
+			}
+		}
+	}
+}
+
+static void never_worse_than_what_nccl_chose(void **state)
+{
+	const char *folder = getenv("TRIBUTARY_TEST_TOPOLOGIES");
+	struct gains gains[3] = { { .name = "plan" }, { .name = "set" }, { .name = "either" } };
+
+	(void)state;
+	if (!folder) {
+		print_message("skipped: TRIBUTARY_TEST_TOPOLOGIES names no folder\n");
+		skip();
+	}
+	print_message("channels and GB/s of all together\n%-20s %s %-12s   | %-11s | %-11s | %-11s | %-11s | %8s\n",
+		      "machine, hosts", "    ", "deviation", "NCCL", "best plan", "set", "set, either", "bound");
+	for (int i = 0; i < 3; i++)
+		gains[i] = (struct gains){ gains[i].name, .least_ratio = 9, .least_share = 9,
+					   .least_of_best = { 9, 9 } };
+	for (size_t i = 0; i < sizeof(chosen) / sizeof(chosen[0]); i++)
+		compare_machine(folder, i, gains);
+	for (int i = 0; i < 3; i++)
+		print_message(
+			"%-6s: %u cases, %u without; %u below NCCL's, least %.4f of it; in %u more than 10 %% could "
+			"be gained, of which at least %.1f %% were\n",
+			gains[i].name, gains[i].cases, gains[i].none, gains[i].worse, gains[i].least_ratio,
+			gains[i].possible, 100 * gains[i].least_share);
+	assert_true(gains[0].cases > 0);
+	assert_int_equal(gains[0].worse, 0);
+	assert_true(gains[0].least_share >= 0.9);
+	/* Few channels may cost a set 2 % of the best ring and 5 % of the best tree, but nothing that NCCL has. */
+	assert_int_equal(gains[1].worse, 0);
+	assert_true(gains[1].least_of_best[PLAN_RING] >= 0.93 && gains[1].least_of_best[PLAN_TREE] >= 0.93);
+	/* Channels for either number of hosts: within a tenth of what was found for each in the same time. */
+	assert_true(gains[2].least_of_best[PLAN_RING] >= 0.89 && gains[2].least_of_best[PLAN_TREE] >= 0.89);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(never_worse_than_what_nccl_chose),
+	};
+
+	return cmocka_run_group_tests_name("plan/chosen", tests, NULL, NULL);
+}

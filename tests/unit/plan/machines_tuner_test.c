@@ -1,0 +1,238 @@
+/*
+ * What the tuner makes NCCL choose, on all machines of topo/ (TRIBUTARY_SOURCE) and all subsets of their GPUs, on one host
+ * and on several, 8 bytes to 1 GiB, by the model with the rates that are true for so many hosts: against the best that is
+ * allowed, and against what NCCL would choose from our graph file without the tuner.
+ */
+#include "base/log.h"
+#include "box.h"
+#include "predict_costs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PATH_BYTES = 1024, SIZES = 28 /* 2^3 to 2^30 */, LARGE_STEP = 6007 };
+
+/* A sanitized build takes ten times as long and looks for other mistakes. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SUBSET_STEP = 23 };
+#else
+enum { SUBSET_STEP = 1 };
+#endif
+
+static const char *const where_words[] = { "one host", "several hosts", "either" };
+
+struct tally {
+	unsigned cases, edited, better;
+	double worst;      /* chosen cost over the best allowed one */
+	double worst_nccl; /* the same without the tuner */
+	double worse;      /* chosen cost over NCCL's choice; above 1: the tuner did harm */
+};
+
+struct chance {
+	const char *machine;
+	const struct plan_set *set;
+	struct predict_communicator truth, file;
+	enum predict_collective collective;
+	uint64_t bytes;
+	unsigned banned; /* a bit for each of tree and ring, LL to Simple */
+};
+
+static void ban(struct predict_costs *costs, unsigned banned)
+{
+	for (unsigned i = 0; i < 6; i++)
+		if (banned & 1U << i)
+			costs->us[i / 3][i % 3] = -1;
+}
+
+/* The true cost of what a table makes NCCL choose. */
+static double chosen_us(const struct predict_costs *costs, const struct predict_costs *truth)
+{
+	enum predict_algorithm algorithm;
+	enum predict_protocol protocol;
+
+	assert_true(predict_costs_choose(costs, &algorithm, &protocol));
+	return (double)truth->us[algorithm][protocol];
+}
+
+static void take_chance(const struct chance *chance, const struct predict_tuner *tuner, struct tally *tally)
+{
+	struct predict_costs truth = predict_costs_of(&chance->truth, chance->collective, chance->bytes, 1);
+	struct predict_costs costs = predict_costs_of(&chance->file, chance->collective, chance->bytes, 1);
+	struct predict_table table = { &costs.us[0][0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT };
+	enum predict_algorithm algorithm;
+	enum predict_protocol protocol;
+	double best_us, nccl_us, ours_us;
+
+	ban(&truth, chance->banned);
+	ban(&costs, chance->banned);
+	if (!predict_costs_choose(&costs, &algorithm, &protocol))
+		return;
+	best_us = chosen_us(&truth, &truth);
+	nccl_us = chosen_us(&costs, &truth);
+	tally->edited += predict_tuner_edit(tuner, (int)chance->collective, chance->bytes, 1, &table);
+	ours_us = chosen_us(&costs, &truth);
+	tally->cases++;
+	tally->better += ours_us < nccl_us;
+	if (ours_us / best_us > tally->worst)
+		tally->worst = ours_us / best_us;
+	if (nccl_us / best_us > tally->worst_nccl)
+		tally->worst_nccl = nccl_us / best_us;
+	if (ours_us / nccl_us > tally->worse)
+		tally->worse = ours_us / nccl_us;
+	if (ours_us > 1.02 * best_us || ours_us > nccl_us * (1 + 1e-6))
+		fail_msg("%s, %zu GPUs on each of %zu hosts, %s, %llu bytes: %.2f us, at best %.2f, NCCL alone %.2f",
+			 chance->machine, chance->set->plans[PLAN_RING].gpu_count, chance->truth.node_count,
+			 predict_collective_word(chance->collective), (unsigned long long)chance->bytes, ours_us,
+			 best_us, nccl_us);
+}
+
+static void try_set(const char *machine, const struct topology *topology, const struct plan_request *request,
+		    const struct plan_set *set, size_t nodes, struct tally *tally)
+{
+	struct chance chance = { .machine = machine, .set = set };
+	struct predict_tuner tuner;
+
+	predict_of_set(set, nodes, &chance.truth);
+	predict_of_file(set, nodes, &chance.file);
+	predict_of_machine(topology, request, &chance.truth);
+	predict_of_machine(topology, request, &chance.file);
+	if (chance.truth.rank_count < 2 || !chance.truth.ring.usable)
+		return;
+	predict_tuner_make(set, chance.truth.rank_count, nodes, chance.truth.sm, NULL, &tuner);
+	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++) {
+		for (int i = 0; i < SIZES; i++) {
+			chance.collective = (enum predict_collective)c;
+			chance.bytes = UINT64_C(8) << i;
+			chance.banned = 0;
+			take_chance(&chance, &tuner, tally);
+			chance.banned = ((unsigned)i * 29 + (unsigned)c * 11) % 64; /* a user's NCCL_ALGO, NCCL_PROTO */
+			take_chance(&chance, &tuner, tally);
+		}
+	}
+}
+
+static void try_subset(const char *machine, const struct topology *topology, const struct plan_request *request,
+		       struct tally tallies[PLAN_WHERE_COUNT][2])
+{
+	struct plan_set set;
+
+	for (int where = 0; where < (request->nic_count ? PLAN_WHERE_COUNT : 1); where++) {
+		int r = plan_make_set(topology, request, (enum plan_where)where, &set);
+
+		if (r == -ENODATA)
+			continue;
+		assert_int_equal(r, 0);
+		if (where != PLAN_SEVERAL_HOSTS)
+			try_set(machine, topology, request, &set, 1, &tallies[where][0]);
+		for (size_t nodes = 2; where != PLAN_ONE_HOST && nodes <= 8; nodes += nodes > 2 ? 5 : 1)
+			try_set(machine, topology, request, &set, nodes, &tallies[where][1]);
+	}
+}
+
+static void try_machine(const char *name, const struct topology *topology, struct tally tallies[PLAN_WHERE_COUNT][2])
+{
+	struct plan_request all;
+	unsigned last, step;
+
+	assert_int_equal(plan_request_all(topology, &all), 0);
+	last = (1U << all.gpu_count) - 1;
+	step = all.gpu_count > 8 ? LARGE_STEP : SUBSET_STEP;
+	for (unsigned mask = 1; mask <= last; mask = mask < last && mask + step > last ? last : mask + step) {
+		struct plan_request request = box_subset(&all, mask, 2);
+
+		try_subset(name, topology, &request, tallies);
+	}
+}
+
+static char *read_machine(const char *source, const char *name, size_t *ret_bytes)
+{
+	char path[PATH_BYTES];
+	size_t room = 1 << 20;
+	char *text;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/topo/%s/machine.topology", source, name);
+	file = name[0] != '.' ? fopen(path, "re") : NULL;
+	if (!file)
+		return NULL;
+	text = calloc(1, room);
+	assert_non_null(text);
+	*ret_bytes = fread(text, 1, room - 1, file);
+	fclose(file);
+	return text;
+}
+
+static void print_tallies(struct tally tallies[PLAN_WHERE_COUNT][2])
+{
+	for (int where = 0; where < PLAN_WHERE_COUNT; where++) {
+		for (int several = 0; several < 2; several++) {
+			const struct tally *tally = &tallies[where][several];
+
+			if (tally->cases)
+				print_message("planned for %-13s run on %-13s %8u choices, %u edited, %u better than "
+					      "NCCL's; worst over the best allowed %.4f (NCCL alone %.4f), over "
+					      "NCCL's %.4f\n",
+					      where_words[where], several ? "2, 3 and 8:" : "one:", tally->cases,
+					      tally->edited, tally->better, tally->worst, tally->worst_nccl,
+					      tally->worse);
+		}
+	}
+}
+
+static void never_worse_than_nccl_and_near_the_best(void **state)
+{
+	struct tally tallies[PLAN_WHERE_COUNT][2] = { 0 };
+	const char *source = getenv("TRIBUTARY_SOURCE");
+	char path[PATH_BYTES];
+	unsigned machines = 0;
+	struct dirent *entry;
+	DIR *folder;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/topo", source ? source : ".");
+	folder = opendir(path);
+	if (!folder) {
+		print_message("skipped: there is no %s\n", path);
+		skip();
+	}
+	while ((entry = readdir(folder))) {
+		struct topology topology;
+		struct diag diag;
+		size_t bytes;
+		char *text = read_machine(source ? source : ".", entry->d_name, &bytes);
+
+		if (!text)
+			continue;
+		if (topology_read(text, bytes, &topology, &diag) < 0)
+			fail_msg("%s: %s", entry->d_name, diag.text);
+		try_machine(entry->d_name, &topology, tallies);
+		topology_fini(&topology);
+		free(text);
+		machines++;
+	}
+	closedir(folder);
+	print_message("%u machines\n", machines);
+	print_tallies(tallies);
+	assert_true(machines > 0);
+	/* The tuner has something to do. */
+	assert_true(tallies[PLAN_EITHER][0].edited > 0);
+	assert_true(tallies[PLAN_EITHER][0].better > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(never_worse_than_nccl_and_near_the_best),
+	};
+
+	return cmocka_run_group_tests_name("plan/machines_tuner", tests, NULL, NULL);
+}

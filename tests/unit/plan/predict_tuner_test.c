@@ -1,0 +1,242 @@
+#include "predict_costs.h"
+#include "box.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ALGORITHMS = PREDICT_ALGORITHM_COUNT, PROTOCOLS = PREDICT_PROTOCOL_COUNT };
+
+static const uint64_t sizes[] = { 8, 1024, 65536, 1 << 20, 1 << 24, 1 << 30 };
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+
+/*
+ * Two sockets with two GPUs each on a switch, and a slow card: what several hosts move is a fraction of what one does, but
+ * the same channels do for both.
+ */
+static const struct box_spec slow_card = {
+	.name = "slow card",
+	.gpus = 4,
+	.nics = 1,
+	.sockets = 1,
+	.switches = 2,
+	.p2p = BOX_P2P_ALL,
+	.gdr = true,
+	.gpu_rate = 240,
+	.uplink_rate = 240,
+	.memory_rate = 1000,
+	.nic_rate = 160,
+	.wire_rate = 25,
+};
+
+enum { SM = 86, GPUS = 4 };
+
+static struct plan_set set_of(enum plan_where where)
+{
+	struct plan_request request;
+	struct topology topology;
+	struct plan_set set;
+
+	box_build(&slow_card, 1, &topology);
+	assert_int_equal(plan_request_all(&topology, &request), 0);
+	assert_int_equal(request.gpu_count, GPUS);
+	assert_int_equal(plan_make_set(&topology, &request, where, &set), 0);
+	topology_fini(&topology);
+	return set;
+}
+
+static struct predict_tuner tuner_on_one_host(void)
+{
+	struct plan_set set = set_of(PLAN_EITHER);
+	struct predict_tuner tuner;
+
+	predict_tuner_make(&set, GPUS, 1, SM, NULL, &tuner);
+	assert_true(tuner.edits);
+	return tuner;
+}
+
+static bool edit(const struct predict_tuner *tuner, enum predict_collective collective, uint64_t bytes, int operations,
+		 struct predict_costs *costs)
+{
+	struct predict_table table = { &costs->us[0][0], ALGORITHMS, PROTOCOLS };
+
+	return predict_tuner_edit(tuner, (int)collective, bytes, operations, &table);
+}
+
+static void one_host_gets_the_costs_of_one_host(void **state)
+{
+	struct predict_tuner tuner = tuner_on_one_host();
+
+	(void)state;
+	/* The case is worth something: the file says a fraction of the truth. */
+	assert_true(tuner.truth.ring.intra_GBps > 2 * tuner.file.ring.intra_GBps);
+	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++) {
+		for (size_t i = 0; i < SIZES * 2; i++) {
+			enum predict_collective collective = (enum predict_collective)c;
+			int operations = i % 2 ? 30 : 1;
+			struct predict_costs costs = predict_costs_of(&tuner.file, collective, sizes[i / 2],
+								      (unsigned)operations);
+			struct predict_costs want = predict_costs_of(&tuner.truth, collective, sizes[i / 2],
+								     (unsigned)operations);
+
+			assert_true(edit(&tuner, collective, sizes[i / 2], operations, &costs));
+			for (int a = 0; a < ALGORITHMS; a++)
+				for (int p = 0; p < PROTOCOLS; p++)
+					assert_true(fabsf(costs.us[a][p] - want.us[a][p]) <=
+						    1e-5f * fabsf(want.us[a][p]));
+		}
+	}
+}
+
+static void what_is_not_allowed_stays_so(void **state)
+{
+	struct predict_tuner tuner = tuner_on_one_host();
+
+	(void)state;
+	for (unsigned mask = 0; mask < 1U << 6; mask++) {
+		struct predict_costs costs = predict_costs_of(&tuner.file, PREDICT_ALLREDUCE, 1 << 20, 1), before;
+
+		for (unsigned i = 0; i < 6; i++)
+			if (mask & 1U << i)
+				costs.us[i / 3][i % 3] = -1;
+		before = costs;
+		(void)edit(&tuner, PREDICT_ALLREDUCE, 1 << 20, 1, &costs);
+		for (int a = 0; a < ALGORITHMS; a++)
+			for (int p = 0; p < PROTOCOLS; p++)
+				if (before.us[a][p] < 0)
+					assert_memory_equal(&costs.us[a][p], &before.us[a][p], sizeof(float));
+	}
+}
+
+/* Of other algorithms NCCL knows more than we do. */
+static void other_algorithms_keep_their_costs(void **state)
+{
+	struct predict_tuner tuner = tuner_on_one_host();
+	struct predict_costs costs = predict_costs_of(&tuner.file, PREDICT_ALLREDUCE, 1 << 20, 1), before;
+
+	(void)state;
+	for (int a = PREDICT_RING + 1; a < ALGORITHMS; a++)
+		costs.us[a][PREDICT_SIMPLE] = 12.5f * (float)a;
+	before = costs;
+	assert_true(edit(&tuner, PREDICT_ALLREDUCE, 1 << 20, 1, &costs));
+	for (int a = PREDICT_RING + 1; a < ALGORITHMS; a++)
+		assert_memory_equal(costs.us[a], before.us[a], sizeof(before.us[a]));
+}
+
+static void assert_left_alone(const struct predict_tuner *tuner, int collective, size_t bytes, int operations,
+			      struct predict_table table, size_t floats)
+{
+	float before[ALGORITHMS * PROTOCOLS];
+
+	memcpy(before, table.costs, floats * sizeof(float));
+	assert_false(predict_tuner_edit(tuner, collective, bytes, operations, &table));
+	assert_memory_equal(table.costs, before, floats * sizeof(float));
+}
+
+/* Another version of NCCL's model, a user's setting, a file that NCCL did not take: one entry that is off is enough. */
+static void a_table_of_another_model_is_left_alone(void **state)
+{
+	struct predict_tuner tuner = tuner_on_one_host();
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		struct predict_costs costs = predict_costs_of(&tuner.file, PREDICT_ALLREDUCE, 1 << 20, 1);
+		float *cost = &costs.us[i / 3][i % 3];
+
+		*cost = *cost < 0 ? 100 : *cost * 1.03f;
+		assert_left_alone(&tuner, PREDICT_ALLREDUCE, 1 << 20, 1,
+				  (struct predict_table){ &costs.us[0][0], ALGORITHMS, PROTOCOLS }, 21);
+	}
+	for (size_t i = 0; i < 4; i++) {
+		static const float odd[] = { NAN, INFINITY, 0, 1e30f };
+		struct predict_costs costs = predict_costs_of(&tuner.file, PREDICT_ALLREDUCE, 1 << 20, 1);
+
+		costs.us[PREDICT_RING][PREDICT_SIMPLE] = odd[i];
+		assert_left_alone(&tuner, PREDICT_ALLREDUCE, 1 << 20, 1,
+				  (struct predict_table){ &costs.us[0][0], ALGORITHMS, PROTOCOLS }, 21);
+	}
+}
+
+static void odd_shapes_and_unknown_collectives_are_left_alone(void **state)
+{
+	struct predict_tuner tuner = tuner_on_one_host();
+	struct predict_costs costs = predict_costs_of(&tuner.file, PREDICT_ALLREDUCE, 1 << 20, 1);
+	struct predict_table table = { &costs.us[0][0], ALGORITHMS, PROTOCOLS };
+	static const int shapes[][2] = { { 0, 3 }, { -1, 3 }, { 1, 3 },       { 7, 2 },        { 7, 4 },
+					 { 7, 0 }, { 3, 7 },  { 1 << 30, 3 }, { 1 << 20, -3 }, { 65, 3 } };
+	static const int collectives[] = { -1, 5, 6, 7, 8, 1000 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+		assert_left_alone(&tuner, PREDICT_ALLREDUCE, 1 << 20, 1,
+				  (struct predict_table){ &costs.us[0][0], shapes[i][0], shapes[i][1] }, 21);
+	for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++)
+		assert_left_alone(&tuner, collectives[i], 1 << 20, 1, table, 21);
+	assert_left_alone(&tuner, PREDICT_ALLREDUCE, 1 << 20, 0, table, 21);
+	assert_left_alone(&tuner, PREDICT_ALLREDUCE, 1 << 20, -5, table, 21);
+	assert_false(predict_tuner_edit(&tuner, PREDICT_ALLREDUCE, 1 << 20, 1,
+					&(struct predict_table){ NULL, ALGORITHMS, PROTOCOLS }));
+	/* An older NCCL, without PAT: rings and trees have the same numbers. */
+	assert_true(predict_tuner_edit(&tuner, PREDICT_ALLREDUCE, 1 << 20, 1,
+				       &(struct predict_table){ &costs.us[0][0], 6, PROTOCOLS }));
+}
+
+static void only_what_is_on_one_host_is_edited(void **state)
+{
+	struct plan_set either = set_of(PLAN_EITHER), one = set_of(PLAN_ONE_HOST), several = set_of(PLAN_SEVERAL_HOSTS);
+	struct predict_tuner tuner;
+
+	(void)state;
+	predict_tuner_make(&several, GPUS, 1, SM, NULL, &tuner); /* of one host it says nothing */
+	assert_false(tuner.edits);
+	predict_tuner_make(&one, GPUS, 1, SM, NULL, &tuner); /* the file is right */
+	assert_false(tuner.edits);
+	for (size_t nodes = 2; nodes <= 8; nodes++) {
+		predict_tuner_make(&either, GPUS * nodes, nodes, SM, NULL, &tuner);
+		assert_false(tuner.edits);
+		predict_tuner_make(&either, GPUS, nodes, SM, NULL, &tuner); /* NCCL split the host */
+		assert_false(tuner.edits);
+	}
+	for (size_t ranks = 0; ranks <= 2 * GPUS; ranks++) {
+		predict_tuner_make(&either, ranks, 1, SM, NULL, &tuner);
+		assert_int_equal(tuner.edits, ranks == GPUS);
+	}
+}
+
+static void the_constants_are_those_that_nccl_uses(void **state)
+{
+	struct plan_set set = set_of(PLAN_EITHER);
+	struct predict_constants constants = predict_constants_default;
+	struct predict_tuner theirs, ours;
+	struct predict_costs costs;
+
+	(void)state;
+	constants.base_latency_us[PREDICT_RING][PREDICT_LL] += 10;
+	predict_tuner_make(&set, GPUS, 1, SM, &constants, &theirs);
+	predict_tuner_make(&set, GPUS, 1, SM, NULL, &ours);
+	costs = predict_costs_of(&theirs.file, PREDICT_ALLREDUCE, 1024, 1);
+	assert_false(edit(&ours, PREDICT_ALLREDUCE, 1024, 1, &costs));
+	assert_true(edit(&theirs, PREDICT_ALLREDUCE, 1024, 1, &costs));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_host_gets_the_costs_of_one_host),
+		cmocka_unit_test(what_is_not_allowed_stays_so),
+		cmocka_unit_test(other_algorithms_keep_their_costs),
+		cmocka_unit_test(a_table_of_another_model_is_left_alone),
+		cmocka_unit_test(odd_shapes_and_unknown_collectives_are_left_alone),
+		cmocka_unit_test(only_what_is_on_one_host_is_edited),
+		cmocka_unit_test(the_constants_are_those_that_nccl_uses),
+	};
+
+	return cmocka_run_group_tests_name("plan/predict_tuner", tests, NULL, NULL);
+}
