@@ -1,0 +1,309 @@
+#include "simulate/internal.h"
+
+#include "ncclxml/limits.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------------------ rooms */
+
+/* NCCL's constant between CPUs, by the sending one. */
+static uint64_t socket_Bps(const struct topology *topology, const struct topology_link *link, unsigned direction)
+{
+	uint32_t from = direction == TOPOLOGY_UP ? link->lower : link->upper;
+	uint64_t constant_Bps = ncclxml_socket_Bps(&topology->vertices[from].cpu);
+
+	return constant_Bps ? constant_Bps : link->capacity[direction].rate_Bps;
+}
+
+static double room_of(const struct topology *topology, const struct topology_link *link, unsigned direction)
+{
+	uint64_t rate_Bps = link->nominal_Bps;
+
+	if (link->kind == TOPOLOGY_LINK_INTERNAL || link->kind == TOPOLOGY_LINK_MEMORY)
+		return INFINITY;
+	if (link->kind == TOPOLOGY_LINK_SOCKET)
+		rate_Bps = socket_Bps(topology, link, direction);
+	else if (!rate_Bps && link->kind == TOPOLOGY_LINK_NETWORK &&
+		 topology->vertices[link->lower].kind == TOPOLOGY_NIC)
+		rate_Bps = topology->vertices[link->lower].nic.speed_Bps;
+	else if (!rate_Bps && link->capacity[direction].provenance != TOPOLOGY_UNKNOWN)
+		rate_Bps = link->capacity[direction].rate_Bps;
+	return rate_Bps ? (double)rate_Bps / 1e9 : INFINITY;
+}
+
+static int make_rooms(struct simulate_sight *sight)
+{
+	const struct topology *topology = sight->topology;
+
+	sight->room_GBps = calloc(2 * (topology->link_count + PLAN_NICS_MAX), sizeof(*sight->room_GBps));
+	if (!sight->room_GBps)
+		return -ENOMEM;
+	for (size_t i = 0; i < 2 * topology->link_count; i++)
+		sight->room_GBps[i] = room_of(topology, &topology->links[i / 2], i % 2);
+	for (size_t i = 0; i < 2 * sight->request->nic_count; i++) {
+		uint64_t speed_Bps = topology->vertices[sight->request->nics[i / 2]].nic.speed_Bps;
+
+		sight->room_GBps[2 * topology->link_count + i] = speed_Bps ? (double)speed_Bps / 1e9 : INFINITY;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- hops */
+
+static int append(const struct simulate_sight *sight, uint32_t from, uint32_t to, struct simulate_hop *hop)
+{
+	struct topology_flow flow = { from, to, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE };
+	struct topology_route route;
+	int r = topology_route(sight->topology, &flow, &route);
+
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0 || hop->count + route.count > SIMULATE_ROWS_MAX) {
+		hop->path_class = TOPOLOGY_CLASS_DIS;
+		return 0;
+	}
+	for (size_t i = 0; i < route.count; i++)
+		hop->rows[hop->count++] = route.links[i];
+	if (route.path_class > hop->path_class)
+		hop->path_class = route.path_class;
+	return 0;
+}
+
+static bool is_intel(const struct topology *topology, uint32_t cpu)
+{
+	return cpu != TOPOLOGY_NONE && !strcmp(topology->vertices[cpu].cpu.architecture, "x86_64") &&
+	       !strcmp(topology->vertices[cpu].cpu.vendor, "GenuineIntel");
+}
+
+static void finish_hop(const struct simulate_sight *sight, uint32_t from, struct simulate_hop *hop)
+{
+	hop->rate_GBps = INFINITY;
+	for (size_t i = 0; i < hop->count; i++)
+		hop->rate_GBps = fmin(hop->rate_GBps, sight->room_GBps[hop->rows[i]]);
+	hop->intel = hop->path_class == TOPOLOGY_CLASS_PHB && sight->topology->vertices[from].kind == TOPOLOGY_GPU &&
+		     is_intel(sight->topology, topology_cpu_of(sight->topology, from));
+}
+
+/* NCCL's own ways end at CPUs, not at memories. */
+static int by_cpu(const struct simulate_sight *sight, uint32_t from, uint32_t to, uint32_t near,
+		  struct simulate_hop *hop)
+{
+	uint32_t cpu = topology_cpu_of(sight->topology, near);
+	int r;
+
+	hop->count = 0;
+	hop->path_class = TOPOLOGY_CLASS_PHB;
+	if (cpu == TOPOLOGY_NONE) {
+		hop->path_class = TOPOLOGY_CLASS_DIS;
+		return 0;
+	}
+	r = append(sight, from, cpu, hop);
+	return r < 0 ? r : append(sight, cpu, to, hop);
+}
+
+static int make_between(struct simulate_sight *sight, size_t a, size_t b)
+{
+	uint32_t from = sight->request->gpus[a], to = sight->request->gpus[b];
+	enum topology_way way = plan_way(sight->topology, sight->request, from, to);
+	struct simulate_hop *hop = &sight->between[a][b];
+	int r = 0;
+
+	if (way == TOPOLOGY_WAY_DIRECT)
+		r = append(sight, from, to, hop);
+	else if (way == TOPOLOGY_WAY_HOST)
+		r = by_cpu(sight, from, to, to, hop);
+	else
+		return -ENOENT;
+	finish_hop(sight, from, hop);
+	return r;
+}
+
+static uint32_t wire_of(const struct topology *topology, uint32_t nic)
+{
+	for (uint32_t i = 0; i < topology->link_count; i++)
+		if (topology->links[i].kind == TOPOLOGY_LINK_NETWORK &&
+		    (topology->links[i].lower == nic || topology->links[i].upper == nic))
+			return i;
+	return TOPOLOGY_NONE;
+}
+
+static int make_to_nic(struct simulate_sight *sight, size_t gpu, size_t nic, bool out)
+{
+	const struct topology *topology = sight->topology;
+	uint32_t a = sight->request->gpus[gpu], b = sight->request->nics[nic], wire = wire_of(topology, b);
+	struct simulate_hop *hop = out ? &sight->out[gpu][nic] : &sight->in[nic][gpu];
+	bool direct = topology->vertices[a].gpu.gdr && topology->vertices[b].nic.gdr &&
+		      topology_class_of(topology, a, b) <= TOPOLOGY_CLASS_PXB;
+	int r = direct ? append(sight, out ? a : b, out ? b : a, hop) : by_cpu(sight, out ? a : b, out ? b : a, a, hop);
+
+	if (hop->count < SIMULATE_ROWS_MAX)
+		hop->rows[hop->count++] = wire == TOPOLOGY_NONE
+						  ? (uint32_t)(2 * (topology->link_count + nic) + out)
+						  : topology_directed(wire, out == (topology->links[wire].lower == b)
+										    ? TOPOLOGY_UP
+										    : TOPOLOGY_DOWN);
+	finish_hop(sight, out ? a : b, hop);
+	return r;
+}
+
+/* What is sent by a far NIC may go over NVLink to a GPU that is near it (PXN). */
+static void shorten_by_nvlink(struct simulate_sight *sight, size_t gpu, size_t nic)
+{
+	struct simulate_hop *hop = &sight->out[gpu][nic];
+
+	if (hop->path_class <= TOPOLOGY_CLASS_PXB)
+		return;
+	for (size_t i = 0; i < sight->request->gpu_count; i++) {
+		const struct simulate_hop *first = &sight->between[gpu][i], *second = &sight->out[i][nic];
+
+		if (i == gpu || first->path_class != TOPOLOGY_CLASS_NVL || second->path_class > TOPOLOGY_CLASS_PXB ||
+		    first->count + second->count > SIMULATE_ROWS_MAX)
+			continue;
+		*hop = *first;
+		memcpy(hop->rows + first->count, second->rows, second->count * sizeof(second->rows[0]));
+		hop->count += second->count;
+		hop->path_class = TOPOLOGY_CLASS_PXN;
+		finish_hop(sight, sight->request->gpus[gpu], hop);
+		return;
+	}
+}
+
+/* -------------------------------------------------------------------------------------------------------- the order */
+
+/* Faster ways first, then shorter ones, then who comes next in order, round and round. */
+static bool before(const struct simulate_sight *sight, size_t gpu, size_t a, size_t b)
+{
+	const struct simulate_hop *first = &sight->between[gpu][a], *second = &sight->between[gpu][b];
+	size_t count = sight->request->gpu_count;
+
+	if (floor(first->rate_GBps) != floor(second->rate_GBps))
+		return floor(first->rate_GBps) > floor(second->rate_GBps);
+	if (first->count != second->count)
+		return first->count < second->count;
+	return (a + count - gpu) % count < (b + count - gpu) % count;
+}
+
+static void order_next(struct simulate_sight *sight, size_t gpu)
+{
+	size_t gpus = sight->request->gpu_count, count = 0;
+
+	if (sight->next_count < gpus - 1) {
+		sight->next[gpu][0] = (uint8_t)((gpu + 1) % gpus);
+		sight->next[gpu][1] = (uint8_t)((gpu + gpus - 1) % gpus);
+		return;
+	}
+	for (size_t i = 0; i < gpus; i++) {
+		size_t at = count;
+
+		if (i == gpu)
+			continue;
+		for (; at && before(sight, gpu, i, sight->next[gpu][at - 1]); at--)
+			sight->next[gpu][at] = sight->next[gpu][at - 1];
+		sight->next[gpu][at] = (uint8_t)i;
+		count++;
+	}
+}
+
+static bool has_nvswitch(const struct topology *topology)
+{
+	for (size_t i = 0; i < topology->vertex_count; i++)
+		if (topology->vertices[i].kind == TOPOLOGY_NVSWITCH)
+			return true;
+	return false;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ whole */
+
+static int make_hops(struct simulate_sight *sight)
+{
+	const struct plan_request *request = sight->request;
+	int r = 0;
+
+	for (size_t i = 0; i < request->gpu_count; i++) {
+		for (size_t j = 0; j < request->gpu_count && r == 0; j++)
+			if (i != j)
+				r = make_between(sight, i, j);
+		for (size_t j = 0; j < request->nic_count && request->hosts > 1 && r == 0; j++) {
+			r = make_to_nic(sight, i, j, true);
+			if (r == 0)
+				r = make_to_nic(sight, i, j, false);
+		}
+	}
+	for (size_t i = 0; i < request->gpu_count && r == 0 && request->hosts > 1; i++)
+		for (size_t j = 0; j < request->nic_count; j++)
+			shorten_by_nvlink(sight, i, j);
+	sight->next_count = request->gpu_count - 1;
+	if (has_nvswitch(sight->topology) && sight->next_count > 2)
+		sight->next_count = 2;
+	for (size_t i = 0; i < request->gpu_count && r == 0; i++)
+		order_next(sight, i);
+	return r;
+}
+
+/* Slots at most, or all NVLinks together. */
+static double gpus_own_GBps(const struct simulate_sight *sight, uint32_t gpu)
+{
+	double nvlink = 0, pci = 0;
+
+	for (size_t i = 0; i < sight->topology->link_count; i++) {
+		const struct topology_link *link = &sight->topology->links[i];
+
+		if (link->lower != gpu && link->upper != gpu)
+			continue;
+		if (link->kind == TOPOLOGY_LINK_NVLINK)
+			nvlink += sight->room_GBps[2 * i];
+		else if (link->kind == TOPOLOGY_LINK_PCI)
+			pci = sight->room_GBps[2 * i];
+	}
+	return fmax(nvlink, pci);
+}
+
+static void sum_up(struct simulate_sight *sight)
+{
+	const struct plan_request *request = sight->request;
+	uint32_t cpu = topology_cpu_of(sight->topology, request->gpus[0]);
+
+	sight->farthest = request->hosts > 1 ? TOPOLOGY_CLASS_LOC : TOPOLOGY_CLASS_SYS;
+	sight->sm = sight->topology->vertices[request->gpus[0]].gpu.sm;
+	sight->amd = cpu != TOPOLOGY_NONE && !strcmp(sight->topology->vertices[cpu].cpu.vendor, "AuthenticAMD");
+	for (size_t i = 0; i < request->gpu_count; i++) {
+		int sm = sight->topology->vertices[request->gpus[i]].gpu.sm;
+
+		sight->sm = sm < sight->sm ? sm : sight->sm;
+		sight->gpu_GBps = fmax(sight->gpu_GBps, gpus_own_GBps(sight, request->gpus[i]));
+		for (size_t j = 0; j < request->gpu_count && request->hosts <= 1; j++)
+			if (i != j)
+				sight->most_GBps = fmax(sight->most_GBps, sight->between[i][j].rate_GBps);
+		for (size_t j = 0; j < request->nic_count && request->hosts > 1; j++) {
+			sight->most_GBps = fmax(sight->most_GBps, sight->out[i][j].rate_GBps);
+			if (sight->out[i][j].path_class > sight->farthest)
+				sight->farthest = sight->out[i][j].path_class;
+		}
+	}
+}
+
+int simulate_sight_init(const struct topology *topology, const struct plan_request *request, struct simulate_sight *ret)
+{
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->topology = topology;
+	ret->request = request;
+	r = make_rooms(ret);
+	if (r == 0)
+		r = make_hops(ret);
+	if (r == 0)
+		sum_up(ret);
+	else
+		simulate_sight_fini(ret);
+	return r;
+}
+
+void simulate_sight_fini(struct simulate_sight *sight)
+{
+	free(sight->room_GBps);
+	sight->room_GBps = NULL;
+}

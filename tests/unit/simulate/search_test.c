@@ -1,0 +1,339 @@
+/*
+ * The estimate of NCCL's search: on small machines where its rules say what must come out, and beside what NCCL 2.28.9
+ * really chose (TRIBUTARY_TEST_TOPOLOGIES names a folder with NCCL topology files and nccl-chose/).
+ */
+#include "simulate/search.h"
+
+#include "base/log.h"
+#include "ncclxml/topology_xml.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char *read_text(const char *path, size_t *ret_bytes)
+{
+	FILE *file = fopen(path, "re");
+	size_t room = 1 << 20;
+	char *text = calloc(1, room);
+
+	assert_non_null(text);
+	if (!file) {
+		free(text);
+		return NULL;
+	}
+	*ret_bytes = fread(text, 1, room - 1, file);
+	fclose(file);
+	return text;
+}
+
+/* ------------------------------------------------------------------------------------------------- what NCCL chose */
+
+static const struct {
+	const char *graph, *machine;
+	bool told; /* the file has no NVLinks and no NICs; NCCL was told of A100, 12 × 20 GB/s, and 8 × 200 Gbit/s */
+} chosen[] = {
+	{ "azure-ncv4-1n", "ncv4-topo", false },
+	{ "azure-ncv4-2n", "ncv4-topo", false },
+	{ "azure-ndv4-1n", "ndv4-topo", true },
+	{ "azure-ndv4-2n", "ndv4-topo", true },
+	{ "oci-h100-2n", "oci-h100-topo", false },
+	{ "rccl-3p_pcie-1n", "rccl-3p_pcie", false },
+	{ "rccl-3p_pcie-2n", "rccl-3p_pcie", false },
+	{ "rccl-4p2h_2nic-1n", "rccl-4p2h_2nic", false },
+	{ "rccl-4p2h_2nic-2n", "rccl-4p2h_2nic", false },
+	{ "rccl-8p_pcie-1n", "rccl-8p_pcie", false },
+	{ "rccl-8p_pcie-2n", "rccl-8p_pcie", false },
+	{ "rccl-8p_pcie_2nic-1n", "rccl-8p_pcie_2nic", false },
+	{ "rccl-8p_pcie_2nic-2n", "rccl-8p_pcie_2nic", false },
+	{ "rccl-8p_rome-1n", "rccl-8p_rome", false },
+	{ "rccl-8p_rome-2n", "rccl-8p_rome", false },
+	{ "rccl-8p_rome_pcie-1n", "rccl-8p_rome_pcie", false },
+	{ "rccl-8p_rome_pcie-2n", "rccl-8p_rome_pcie", false },
+};
+
+static void tell(struct topology *topology)
+{
+	struct topology_vertex vertex = topology_vertex_of(TOPOLOGY_NVSWITCH, "nvswitch0");
+	size_t count = topology->vertex_count;
+	uint32_t nvswitch;
+
+	assert_int_equal(topology_add_vertex(topology, &vertex, &nvswitch), 0);
+	for (uint32_t i = 0; i < count; i++) {
+		struct topology_link link = topology_link_of(TOPOLOGY_LINK_NVLINK, i, nvswitch);
+
+		topology->vertices[i].gpu.gdr = topology->vertices[i].nic.gdr = true;
+		topology->vertices[i].gpu.sm = 80;
+		if (topology->vertices[i].kind == TOPOLOGY_NIC)
+			topology->vertices[i].nic.speed_Bps = 25000000000;
+		if (topology->vertices[i].kind != TOPOLOGY_GPU)
+			continue;
+		link.count = 12;
+		link.nominal_Bps = 240000000000;
+		link.capacity[0] = link.capacity[1] = (struct topology_capacity){ .rate_Bps = 240000000000,
+										  .provenance = TOPOLOGY_NOMINAL };
+		assert_int_equal(topology_add_link(topology, &link, NULL), 0);
+	}
+}
+
+static double number_in(const char *text, const char *end, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	assert_true(at && at < end);
+	return strtod(at + strlen(name), NULL);
+}
+
+struct near {
+	unsigned cases, same_total, same_both, below_half;
+};
+
+static void compare_graph(const char *name, const char *text, enum plan_pattern pattern,
+			  const struct simulate_graph *mine, struct near *near)
+{
+	const char *at = strstr(text, pattern == PLAN_RING ? "<graph id=\"0\"" : "<graph id=\"1\"");
+	double channels, GBps, my_channels = (double)(mine->plan.channel_count * mine->copies), ratio;
+
+	assert_non_null(at);
+	channels = number_in(at, strchr(at, '>'), "nchannels=\"");
+	GBps = number_in(at, strchr(at, '>'), "speedintra=\"");
+	ratio = my_channels * mine->intra_GBps / (channels * GBps);
+	print_message("%-21s %s: NCCL %2.0f × %5.2f GB/s; estimate %2.0f × %5.2f%s\n", name,
+		      pattern == PLAN_RING ? "ring" : "tree", channels, GBps, my_channels, mine->intra_GBps,
+		      fabs(ratio - 1) < 0.01 ? "" : "   <-");
+	near->cases++;
+	near->same_total += fabs(ratio - 1) < 0.01;
+	near->same_both += fabs(ratio - 1) < 0.01 && fabs(my_channels - channels) < 0.5;
+	near->below_half += ratio < 0.5 || ratio > 2;
+}
+
+static void estimate_is_near_to_what_nccl_chose(void **state)
+{
+	const char *folder = getenv("TRIBUTARY_TEST_TOPOLOGIES");
+	struct near near = { 0 };
+	char path[1024];
+	size_t bytes;
+
+	(void)state;
+	if (!folder) {
+		print_message("skipped: TRIBUTARY_TEST_TOPOLOGIES names no folder\n");
+		skip();
+	}
+	for (size_t i = 0; i < sizeof(chosen) / sizeof(chosen[0]); i++) {
+		struct simulate_choice choice;
+		struct plan_request request;
+		struct topology topology;
+		struct diag diag;
+		char *text;
+
+		snprintf(path, sizeof(path), "%s/%s.xml", folder, chosen[i].machine);
+		text = read_text(path, &bytes);
+		assert_non_null(text);
+		if (topology_xml_read(text, bytes, &topology, &diag) < 0)
+			fail_msg("%s:%d: %s", path, diag.line, diag.text);
+		free(text);
+		if (chosen[i].told)
+			tell(&topology);
+		assert_int_equal(plan_request_all(&topology, &request), 0);
+		request.hosts = strstr(chosen[i].graph, "-2n") ? 2 : 1;
+		assert_int_equal(simulate_choose(&topology, &request, &choice), 0);
+		snprintf(path, sizeof(path), "%s/nccl-chose/%s.graph.xml", folder, chosen[i].graph);
+		text = read_text(path, &bytes);
+		assert_non_null(text);
+		compare_graph(chosen[i].graph, text, PLAN_RING, &choice.ring, &near);
+		compare_graph(chosen[i].graph, text, PLAN_TREE, &choice.tree, &near);
+		free(text);
+		topology_fini(&topology);
+	}
+	print_message(
+		"%u graphs: %u with NCCL's total rate, %u of them with as many channels; %u off by more than a factor "
+		"of two\n",
+		near.cases, near.same_total, near.same_both, near.below_half);
+	assert_true(near.same_total * 10 >= near.cases * 9);
+	assert_int_equal(near.below_half, 0);
+}
+
+/* -------------------------------------------------------------------------------------------------- small machines */
+
+/* `switches` PCIe switches with `gpus` GPUs each, all of one generation, on as many CPUs; a NIC at each if wanted. */
+struct small {
+	unsigned switches, gpus, generation, sm;
+	const char *vendor;
+	bool nics;
+};
+
+static uint32_t add_vertex(struct topology *topology, enum topology_kind kind, const char *word, unsigned number)
+{
+	char name[TOPOLOGY_NAME_BYTES];
+	struct topology_vertex vertex;
+	uint32_t index;
+
+	snprintf(name, sizeof(name), "%s%u", word, number);
+	vertex = topology_vertex_of(kind, name);
+	vertex.gpu.index = kind == TOPOLOGY_GPU ? (int)number : -1;
+	vertex.gpu.gdr = vertex.nic.gdr = true;
+	vertex.nic.speed_Bps = kind == TOPOLOGY_NIC ? 12500000000 : 0;
+	assert_int_equal(topology_add_vertex(topology, &vertex, &index), 0);
+	return index;
+}
+
+static void add_link(struct topology *topology, enum topology_link_kind kind, uint32_t lower, uint32_t upper,
+		     uint64_t nominal_Bps)
+{
+	struct topology_link link = topology_link_of(kind, lower, upper);
+
+	link.nominal_Bps = nominal_Bps;
+	assert_int_equal(topology_add_link(topology, &link, NULL), 0);
+}
+
+static void build_small(const struct small *small, struct topology *topology)
+{
+	uint32_t cpus[8];
+
+	topology_init(topology);
+	for (unsigned i = 0; i < small->switches; i++) {
+		uint32_t bridge = add_vertex(topology, TOPOLOGY_SWITCH, "switch", i);
+
+		cpus[i] = add_vertex(topology, TOPOLOGY_CPU, "cpu", i);
+		snprintf(topology->vertices[cpus[i]].cpu.architecture, sizeof(topology->vertices[0].cpu.architecture),
+			 "x86_64");
+		snprintf(topology->vertices[cpus[i]].cpu.vendor, sizeof(topology->vertices[0].cpu.vendor), "%s",
+			 small->vendor);
+		topology->vertices[cpus[i]].cpu.family = 6;
+		topology->vertices[cpus[i]].cpu.model = 0x55;
+		add_link(topology, TOPOLOGY_LINK_PCI, bridge, cpus[i], topology_pci_Bps(small->generation, 16));
+		for (unsigned k = 0; k < small->gpus; k++) {
+			uint32_t gpu = add_vertex(topology, TOPOLOGY_GPU, "gpu", i * small->gpus + k);
+
+			topology->vertices[gpu].gpu.sm = (int)small->sm;
+			add_link(topology, TOPOLOGY_LINK_PCI, gpu, bridge, topology_pci_Bps(small->generation, 16));
+		}
+		if (small->nics)
+			add_link(topology, TOPOLOGY_LINK_PCI, add_vertex(topology, TOPOLOGY_NIC, "eth", i), bridge,
+				 topology_pci_Bps(small->generation, 16));
+		for (unsigned k = 0; k < i; k++)
+			add_link(topology, TOPOLOGY_LINK_SOCKET, cpus[k], cpus[i], 0);
+	}
+}
+
+static struct simulate_choice choose(const struct small *small, unsigned hosts)
+{
+	struct simulate_choice choice;
+	struct plan_request request;
+	struct topology topology;
+
+	build_small(small, &topology);
+	assert_int_equal(plan_request_all(&topology, &request), 0);
+	request.hosts = hosts;
+	assert_int_equal(simulate_choose(&topology, &request, &choice), 0);
+	topology_fini(&topology);
+	return choice;
+}
+
+static void assert_graph(const struct simulate_graph *graph, size_t channels, double GBps)
+{
+	assert_int_equal(graph->plan.channel_count * graph->copies, channels);
+	assert_true(fabs(graph->intra_GBps - GBps) < 1e-9);
+}
+
+/* 24 GB/s is on no list: 2 channels of 12 are more than one of 20. */
+static void speeds_come_from_a_list(void **state)
+{
+	struct simulate_choice choice = choose(&(struct small){ 1, 4, 4, 80, "GenuineIntel", false }, 1);
+
+	(void)state;
+	assert_graph(&choice.ring, 2, 12);
+	assert_graph(&choice.tree, 2, 12);
+	assert_int_equal(choice.ring.plan.intra_class, TOPOLOGY_CLASS_PIX);
+	/* On the list of Hopper there is. */
+	choice = choose(&(struct small){ 1, 4, 4, 90, "GenuineIntel", false }, 1);
+	assert_graph(&choice.ring, 1, 24);
+}
+
+static void link_between_sockets_is_a_constant(void **state)
+{
+	struct simulate_choice choice = choose(&(struct small){ 2, 2, 4, 80, "AuthenticAMD", false }, 1);
+
+	(void)state;
+	assert_graph(&choice.ring, 1, 15); /* of 16 */
+	assert_int_equal(choice.ring.plan.intra_class, TOPOLOGY_CLASS_SYS);
+	choice = choose(&(struct small){ 2, 2, 4, 80, "GenuineIntel", false }, 1);
+	assert_graph(&choice.ring, 1, 10); /* Skylake: 10 */
+}
+
+/* Blackwell's list ends at 18 GB/s inside a host; between hosts it goes on. */
+static void blackwell_across_sockets_falls_back(void **state)
+{
+	struct simulate_choice choice = choose(&(struct small){ 2, 4, 5, 120, "AuthenticAMD", true }, 1);
+
+	(void)state;
+	assert_true(choice.ring.fallback && choice.tree.fallback);
+	assert_graph(&choice.ring, 1, 0.1);
+	for (size_t i = 0; i < 8; i++)
+		assert_int_equal(choice.ring.plan.channels[0].order[i], i);
+	choice = choose(&(struct small){ 2, 4, 5, 120, "AuthenticAMD", true }, 2);
+	assert_false(choice.ring.fallback);
+	assert_graph(&choice.ring, 1, 12);
+}
+
+static void channels_leave_by_the_nic_that_is_near(void **state)
+{
+	struct simulate_choice choice = choose(&(struct small){ 2, 2, 4, 80, "GenuineIntel", true }, 2);
+	const struct plan_channel *ring = &choice.ring.plan.channels[0];
+
+	(void)state;
+	assert_graph(&choice.ring, 1, 10);
+	assert_int_equal(ring->nic_in, ring->nic_out);
+	assert_int_equal(ring->order[0] / 2, ring->nic_in);
+}
+
+static void one_gpu_has_channels_too(void **state)
+{
+	struct simulate_choice choice = choose(&(struct small){ 1, 1, 4, 80, "GenuineIntel", true }, 2);
+
+	(void)state;
+	assert_true(choice.channel_count >= 1);
+	assert_true(choice.ring.intra_GBps >= 12);
+}
+
+static void what_cannot_be_asked_is_refused(void **state)
+{
+	struct simulate_choice choice;
+	struct plan_request request;
+	struct topology topology;
+
+	(void)state;
+	build_small(&(struct small){ 2, 2, 4, 80, "GenuineIntel", false }, &topology);
+	assert_int_equal(plan_request_all(&topology, &request), 0);
+	request.hosts = 2;
+	assert_int_equal(simulate_choose(&topology, &request, &choice), -EINVAL); /* and no NIC */
+	request.hosts = 1;
+	request.gpu_count = 0;
+	assert_int_equal(simulate_choose(&topology, &request, &choice), -EINVAL);
+	request.gpu_count = PLAN_GPUS_MAX + 1;
+	assert_int_equal(simulate_choose(&topology, &request, &choice), -EINVAL);
+	topology_fini(&topology);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(speeds_come_from_a_list),
+		cmocka_unit_test(link_between_sockets_is_a_constant),
+		cmocka_unit_test(blackwell_across_sockets_falls_back),
+		cmocka_unit_test(channels_leave_by_the_nic_that_is_near),
+		cmocka_unit_test(one_gpu_has_channels_too),
+		cmocka_unit_test(what_cannot_be_asked_is_refused),
+		cmocka_unit_test(estimate_is_near_to_what_nccl_chose),
+	};
+
+	return cmocka_run_group_tests_name("simulate/search", tests, NULL, NULL);
+}
