@@ -2,7 +2,7 @@
 _tributary()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-	local commands='discover measure show doctor export lint capture devices params completion version help'
+	local commands='discover measure show doctor plan explain tune export lint capture devices params completion version help'
 	local command=${COMP_WORDS[1]} options= words= kind=
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
@@ -29,6 +29,33 @@ _tributary()
 	doctor\ --from) kind=file ;;
 	doctor\ --profile) kind=file ;;
 	doctor\ --color) words='auto always never' ;;
+	plan\ --from) kind=file ;;
+	plan\ --profile) kind=file ;;
+	plan\ --gpus) kind=none ;;
+	plan\ --nets) kind=none ;;
+	plan\ --hosts) kind=none ;;
+	plan\ --compare) kind=file ;;
+	plan\ --pattern) words='ring tree chain' ;;
+	plan\ --svg) kind=file ;;
+	plan\ --dot) kind=file ;;
+	plan\ --html) kind=file ;;
+	plan\ --output) kind=file ;;
+	plan\ --color) words='auto always never' ;;
+	explain\ --from) kind=file ;;
+	explain\ --profile) kind=file ;;
+	explain\ --gpus) kind=none ;;
+	explain\ --nets) kind=none ;;
+	explain\ --hosts) kind=none ;;
+	explain\ --compare) kind=file ;;
+	explain\ --collective) words='broadcast reduce allgather reducescatter allreduce' ;;
+	explain\ --color) words='auto always never' ;;
+	tune\ --from) kind=file ;;
+	tune\ --profile) kind=file ;;
+	tune\ --gpus) kind=none ;;
+	tune\ --nets) kind=none ;;
+	tune\ --hosts) kind=none ;;
+	tune\ --nodes) kind=none ;;
+	tune\ --color) words='auto always never' ;;
 	export\ --from) kind=file ;;
 	export\ --profile) kind=file ;;
 	export\ --output) kind=file ;;
@@ -41,6 +68,9 @@ _tributary()
 		measure) options='--quick --seconds --output --simulate --json --color --help' ;;
 		show) options='--from --profile --svg --dot --html --json --color --help' ;;
 		doctor) options='--from --profile --json --color --help' ;;
+		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --dot --html --nccl-graph --output --json --color --help' ;;
+		explain) options='--from --profile --gpus --nets --hosts --compare --collective --json --color --help' ;;
+		tune) options='--from --profile --gpus --nets --hosts --nodes --table --json --color --help' ;;
 		export) options='--from --profile --output --sockets --json --help' ;;
 		lint) options='--profile --json --color --help' kind=file ;;
 		capture) options='--json --help' kind=file ;;

@@ -31,6 +31,12 @@ static const char *const net_names[] = {
 	[NET_CHOICE_AUTO] = "auto", [NET_CHOICE_TCP] = "tcp",  [NET_CHOICE_VERBS] = "verbs",
 	[NET_CHOICE_OFF] = "off",   [NET_CHOICE_COUNT] = NULL,
 };
+static const char *const steer_names[] = {
+	[STEER_OFF] = "off",
+	[STEER_TOPOLOGY] = "topology",
+	[STEER_FULL] = "full",
+	[STEER_COUNT] = NULL,
+};
 static const char *const family_names[] = {
 	[FAMILY_AUTO] = "auto",
 	[FAMILY_IPV4] = "ipv4",
@@ -134,10 +140,32 @@ static const struct param_row rows[] = {
 	  .min = 4 * KIB,
 	  .max = GIB,
 	  .zero_too = true },
+	{ { "TRIBUTARY_STEER", "choice", "", "off, topology, full", "full",
+	    "What NCCL is told of the measured machine. topology: what its links carry. full: also the channels of "
+	    "each "
+	    "communicator. Nothing without a profile, and never against NCCL_TOPO_FILE or NCCL_GRAPH_FILE." },
+	  KIND_CHOICE,
+	  FIELD(steer),
+	  .choices = steer_names },
+	{ { "TRIBUTARY_LOCAL_PROCESSES", "number", "", "0 to 1024", "0",
+	    "How many processes the job has on this host, all of them with this plugin. 0: as the launcher says." },
+	  KIND_NUMBER,
+	  FIELD(local_processes),
+	  .max = 1024 },
+	{ { "TRIBUTARY_SHARED_DIR", "text", "", "folder, at most 255 characters", "/dev/shm",
+	    "Folder in memory where the processes of a job on one host meet. All of them must see the same one." },
+	  KIND_TEXT,
+	  FIELD(shared_dir) },
 	{ { "TRIBUTARY_DUMP_DIR", "text", "", "folder, at most 255 characters", "",
-	    "Folder for a file with the whole state of the plugin when something waits too long. Unset: none." },
+	    "Folder for what NCCL was given for each communicator, and for a file with the whole state of the plugin "
+	    "when something waits too long. Unset: none." },
 	  KIND_TEXT,
 	  FIELD(dump_dir) },
+	{ { "TRIBUTARY_TUNER", "boolean", "", "0, 1", "1",
+	    "1: on communicators of one host that run planned channels, tell NCCL what those cost. 0 (or off): leave "
+	    "NCCL's costs alone. The same on all ranks." },
+	  KIND_BOOL,
+	  FIELD(tuner) },
 	{ { "TRIBUTARY_PROFILE", "text", "", "file, at most 255 characters", "",
 	    "The profile of this machine, as `tributary measure` wrote it. Unset: the one in the state directory that "
 	    "fits the machine." },
@@ -297,6 +325,7 @@ static const struct {
 };
 
 _Static_assert(sizeof(enum net_choice) == sizeof(unsigned), "choices are written as unsigned");
+_Static_assert(sizeof(enum steer_choice) == sizeof(unsigned), "choices are written as unsigned");
 _Static_assert(sizeof(enum family_choice) == sizeof(unsigned), "choices are written as unsigned");
 _Static_assert(offsetof(struct params, port_high) == offsetof(struct params, port_low) + sizeof(uint16_t),
 	       "the two ports are written as an array");

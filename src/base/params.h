@@ -12,6 +12,7 @@
 
 enum net_choice { NET_CHOICE_AUTO, NET_CHOICE_TCP, NET_CHOICE_VERBS, NET_CHOICE_OFF, NET_CHOICE_COUNT };
 enum join_choice { JOIN_AUTO, JOIN_ALWAYS, JOIN_NEVER, JOIN_CHOICE_COUNT };
+enum steer_choice { STEER_OFF, STEER_TOPOLOGY, STEER_FULL, STEER_COUNT };
 enum family_choice { FAMILY_AUTO, FAMILY_IPV4, FAMILY_IPV6, FAMILY_COUNT };
 
 #define PARAMS_STRING_BYTES 256 /* longest value of a text variable, with its NUL; longer is invalid */
@@ -31,8 +32,12 @@ struct params {
 	size_t segment_bytes;                 /* TRIBUTARY_SEGMENT_BYTES: the longest frame of an announced message */
 	bool pace;                            /* TRIBUTARY_PACE */
 	size_t pace_budget_bytes;             /* TRIBUTARY_PACE_BUDGET: 0: measured */
+	enum steer_choice steer;              /* TRIBUTARY_STEER */
+	unsigned local_processes; /* TRIBUTARY_LOCAL_PROCESSES: of the job on this host; 0: ask the launcher */
+	char shared_dir[PARAMS_STRING_BYTES]; /* TRIBUTARY_SHARED_DIR: where the processes of a host meet */
 	char dump_dir[PARAMS_STRING_BYTES];   /* TRIBUTARY_DUMP_DIR, "" for none */
 	uint64_t from_nccl;                   /* bit i: the value of row i is that of NCCL's own variable */
+	bool tuner;                           /* TRIBUTARY_TUNER */
 	char profile[PARAMS_STRING_BYTES];    /* TRIBUTARY_PROFILE: a file; "": look in the state directory */
 	char state_dir[PARAMS_STRING_BYTES];  /* TRIBUTARY_STATE_DIR, "": choose */
 	/* No row: XDG_STATE_HOME, else .local/state below HOME; "" when neither is an absolute path of that length. */

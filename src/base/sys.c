@@ -1,11 +1,14 @@
 #include "base/sys.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifdef TRIBUTARY_FAULTS
@@ -175,6 +178,87 @@ ssize_t sys_sendmsg(int fd, const struct iovec *parts, size_t count)
 	if (error)
 		return -error;
 	return result_of(sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT), saved_errno);
+}
+
+int sys_openat(int directory, const char *name, int flags, unsigned mode)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_FILE);
+
+	if (error)
+		return -error;
+	return (int)result_of(openat(directory, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK, mode),
+			      saved_errno);
+}
+
+int sys_mkdirat(int directory, const char *name, unsigned mode)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_FILE);
+
+	if (error)
+		return -error;
+	return (int)result_of(mkdirat(directory, name, mode), saved_errno);
+}
+
+int sys_pread_whole(int fd, void *data, size_t bytes, uint64_t offset)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_FILE_DATA);
+
+	if (error)
+		return -error;
+	for (size_t done = 0; done < bytes;) {
+		ssize_t got = pread(fd, (char *)data + done, bytes - done, (off_t)(offset + done));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return (int)result_of(got, saved_errno);
+		if (!got)
+			return -ENODATA;
+		done += (size_t)got;
+	}
+	errno = saved_errno;
+	return 0;
+}
+
+int sys_pwrite_whole(int fd, const void *data, size_t bytes, uint64_t offset)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_FILE_DATA);
+
+	if (error)
+		return -error;
+	for (size_t done = 0; done < bytes;) {
+		ssize_t put = pwrite(fd, (const char *)data + done, bytes - done, (off_t)(offset + done));
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put < 0)
+			return (int)result_of(put, saved_errno);
+		done += (size_t)put;
+	}
+	errno = saved_errno;
+	return 0;
+}
+
+int sys_reserve(int fd, size_t bytes)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_FILE), r;
+
+	if (error)
+		return -error;
+	do
+		r = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes);
+	while (r < 0 && errno == EINTR);
+	return (int)result_of(r, saved_errno);
+}
+
+int sys_renameat(int directory, const char *from, const char *to, unsigned flags)
+{
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_FILE);
+
+	if (error)
+		return -error;
+	/* By number: glibc has the function only since 2.28. */
+	return (int)result_of(syscall(SYS_renameat2, directory, from, directory, to, flags), saved_errno);
 }
 
 int sys_thread_start(void *(*run)(void *), void *arg, const char *name, void *ret_pthread)

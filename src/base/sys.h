@@ -28,6 +28,20 @@ ssize_t sys_sendmsg(int fd, const struct iovec *parts, size_t count); /* adds MS
 int sys_thread_start(void *(*run)(void *), void *arg, const char *name, void *ret_pthread); /* all signals blocked */
 void sys_close(int *fd); /* closes unless negative, sets it to -1, keeps errno */
 
+/*
+ * Files, relative to a directory's descriptor. Whole: all bytes or an error (-ENODATA: the file is shorter). Opened ones
+ * are CLOEXEC and never a link that is followed.
+ */
+int sys_openat(int directory, const char *name, int flags, unsigned mode);
+int sys_mkdirat(int directory, const char *name, unsigned mode);
+int sys_pread_whole(int fd, void *data, size_t bytes, uint64_t offset);
+int sys_pwrite_whole(int fd, const void *data, size_t bytes, uint64_t offset);
+/* Room for so many bytes, which later writes cannot lack; the file is no longer than before. */
+int sys_reserve(int fd, size_t bytes);
+/* flags: SYS_RENAME_*; 0: what has the new name is replaced. -EEXIST, -EINVAL: the file system cannot. */
+enum { SYS_RENAME_NO_REPLACE = 1, SYS_RENAME_EXCHANGE = 2 };
+int sys_renameat(int directory, const char *from, const char *to, unsigned flags);
+
 #ifdef TRIBUTARY_FAULTS
 enum sys_fault_kind {
 	SYS_FAULT_MEMORY,
@@ -38,6 +52,8 @@ enum sys_fault_kind {
 	SYS_FAULT_READ,
 	SYS_FAULT_WRITE,
 	SYS_FAULT_THREAD,
+	SYS_FAULT_FILE, /* open, make a directory, reserve, rename */
+	SYS_FAULT_FILE_DATA,
 	SYS_FAULT_KIND_COUNT
 };
 /* The `nth` call from now (1 = the next) of that kind fails with -error (a memory call: NULL). nth 0: none. */

@@ -5,6 +5,7 @@
 #include "nccl/types.h"
 #include "plugin/guest.h"
 #include "plugin/report.h"
+#include "plugin/session.h"
 #include "plugin/state.h"
 #include "transport/transport.h"
 
@@ -52,12 +53,14 @@ int plugin_net_init_process(log_sink *logger)
 		return -ECHILD;
 	log_set_sink(logger);
 	r = plugin_state_get_for_good();
-	if (r == 0)
-		say_what_is_used();
-	if (r == -ENODEV && !plugin_state_choice()->ours) {
-		say_it_is_left();
+	if (r == -ENODEV && !plugin_state_choice()->ours)
 		r = 0; /* a failed init would make NCCL warn; no devices is its way to be told */
-	}
+	if (r == 0)
+		session_begin_process();
+	if (r == 0 && plugin_state_choice()->ours)
+		say_what_is_used();
+	else if (r == 0)
+		say_it_is_left();
 	errno = saved_errno;
 	return r;
 }
@@ -96,14 +99,17 @@ int plugin_net_init(uint64_t comm_id, int traffic_class, log_sink *logger, struc
 		if (r < 0)
 			goto fail;
 		context->holds_transport = true;
-		say_what_is_used();
-	} else {
-		say_it_is_left();
 	}
+	session_begin(comm_id);
+	if (plugin_state_choice()->ours)
+		say_what_is_used();
+	else
+		say_it_is_left();
 	*ret = context;
 	errno = saved_errno;
 	return 0;
 fail:
+	session_begin(comm_id); /* the other ranks must not count on this one: finalize takes it back */
 	plugin_net_finalize(context);
 	errno = saved_errno;
 	return r;
@@ -115,6 +121,7 @@ int plugin_net_finalize(struct plugin_net_context *context)
 
 	if (plugin_guest_forked() || !context)
 		return 0;
+	session_end(context->comm_id);
 	if (context->holds_transport)
 		plugin_state_put();
 	sys_free(context);
@@ -134,6 +141,8 @@ int plugin_net_devices(int *ret_count)
 	if (plugin_guest_forked())
 		return -ECHILD;
 	r = plugin_state_device_count(ret_count);
+	if (r == 0)
+		r = session_devices();
 	errno = saved_errno;
 	return r;
 }
@@ -145,6 +154,8 @@ int plugin_net_properties(int device, struct plugin_net_properties *ret)
 	if (plugin_guest_forked())
 		return -ECHILD;
 	r = plugin_state_device(device, ret);
+	if (r == 0)
+		r = session_properties(device);
 	errno = saved_errno;
 	return r;
 }
@@ -156,7 +167,7 @@ int plugin_net_join(int count, const int *members, int *ret_device)
 	if (plugin_guest_forked())
 		return -ECHILD;
 	r = plugin_state_join(count, members, ret_device);
-	errno = saved_errno;
+	errno = saved_errno; /* NCCL asks for the devices when it has joined all */
 	return r;
 }
 

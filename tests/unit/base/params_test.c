@@ -88,6 +88,10 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_true(defaults.pace);
 	assert_int_equal(defaults.pace_budget_bytes, 0);
 	assert_string_equal(defaults.dump_dir, "");
+	assert_true(defaults.tuner);
+	assert_int_equal(defaults.steer, STEER_FULL);
+	assert_int_equal(defaults.local_processes, 0);
+	assert_string_equal(defaults.shared_dir, "/dev/shm");
 	assert_string_equal(defaults.profile, "");
 	assert_string_equal(defaults.state_dir, "");
 	assert_string_equal(defaults.state_home, "");
@@ -98,7 +102,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 16);
+	assert_int_equal(params_count(), 21);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -131,6 +135,9 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_FAMILY",
 		  { { "ipv4", "ipv4" }, { "IPv6", "ipv6" }, { "auto", "auto" } },
 		  { "4", "AF_INET", "inet" } },
+		{ "TRIBUTARY_JOIN",
+		  { { "auto", "auto" }, { "Always", "always" }, { "never", "never" } },
+		  { "1", "eth0" } },
 		{ "TRIBUTARY_PORTS",
 		  { { "1024-65535", "1024-65535" }, { "5000-5000", "5000-5000" }, { "any", "any" } },
 		  { "1023-2000", "2000-65536", "3000-2000", "3000", "0", "0-0" } },
@@ -150,7 +157,15 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_PACE_BUDGET",
 		  { { "0", "0" }, { "4K", "4K" }, { "1G", "1G" } },
 		  { "1", "4095", "1025M", "-0" } },
+		{ "TRIBUTARY_STEER",
+		  { { "off", "off" }, { "topology", "topology" }, { "FULL", "full" } },
+		  { "on", "1", "topo" } },
+		{ "TRIBUTARY_LOCAL_PROCESSES",
+		  { { "0", "0" }, { "8", "8" }, { "1024", "1024" } },
+		  { "1025", "-1", "all" } },
+		{ "TRIBUTARY_SHARED_DIR", { { "/run/shm", "/run/shm" } }, { NULL } },
 		{ "TRIBUTARY_DUMP_DIR", { { "/tmp/a b", "/tmp/a b" } }, { NULL } },
+		{ "TRIBUTARY_TUNER", { { "off", "0" }, { "1", "1" }, { "on", "1" } }, { "2", "auto" } },
 		{ "TRIBUTARY_PROFILE", { { "/etc/my.profile", "/etc/my.profile" } }, { NULL } },
 		{ "TRIBUTARY_STATE_DIR", { { "/var/tmp", "/var/tmp" }, { "here", "here" } }, { NULL } },
 	};

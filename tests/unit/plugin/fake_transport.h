@@ -33,7 +33,7 @@ extern const struct transport_ops fake_transport_ops;
 /* Two devices, fake0 of 10 Gbit/s and fake1 of 2.5 Gbit/s; no errors; nothing happened yet. */
 void fake_transport_reset(void);
 
-/* cmocka setup and teardown: resets this and the plugin's state on it; TRIBUTARY_NET is tcp. */
+/* cmocka setup and teardown: resets this and the plugin's state on it; TRIBUTARY_NET is tcp, TRIBUTARY_STEER off. */
 int fake_transport_setup(void **state);
 int fake_transport_teardown(void **state);
 

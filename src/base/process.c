@@ -1,0 +1,186 @@
+#include "base/process.h"
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HASH_PRIME UINT64_C(0x00000100000001b3)
+
+enum {
+	STAT_START_FIELD = 22, /* of /proc/PID/stat, counted from 1; see proc(5) */
+	STAT_FIRST_AFTER_NAME = 3,
+};
+
+uint64_t process_hash(uint64_t so_far, const void *data, uint64_t bytes)
+{
+	const unsigned char *at = data;
+
+	for (; bytes; bytes--, at++)
+		so_far = (so_far ^ *at) * HASH_PRIME;
+	return so_far;
+}
+
+/* The beginning of a file of /proc, NUL-terminated. */
+static int read_text(const char *path, char *text, size_t room)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), r = 0;
+	ssize_t bytes;
+
+	if (fd < 0)
+		return -errno;
+	bytes = read(fd, text, room - 1);
+	if (bytes < 0)
+		r = -errno;
+	else
+		text[bytes] = '\0';
+	sys_close(&fd);
+	return r;
+}
+
+/* The name in /proc/PID/stat is in parentheses and may hold any character, so the fields count from the last ')'. */
+static int start_in_stat(char *text, uint64_t *ret)
+{
+	char *at = strrchr(text, ')');
+
+	if (!at)
+		return -EINVAL;
+	for (unsigned field = STAT_FIRST_AFTER_NAME; *at && field <= STAT_START_FIELD; field++) {
+		at = strchr(at + 1, ' ');
+		if (!at)
+			return -EINVAL;
+	}
+	at++;
+	at[strcspn(at, " \n")] = '\0';
+	return parse_u64(at, 0, UINT64_MAX, ret);
+}
+
+/* -ENOENT: no such process. */
+static int start_of(uint32_t pid, uint64_t *ret)
+{
+	char path[32], text[1024];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	r = read_text(path, text, sizeof(text));
+	if (r == -ESRCH)
+		return -ENOENT; /* it went between open and read */
+	return r < 0 ? r : start_in_stat(text, ret);
+}
+
+uint32_t process_last_thread(void)
+{
+	int saved_errno = errno;
+	uint64_t last = 0;
+	char text[128], *at;
+
+	if (read_text("/proc/loadavg", text, sizeof(text)) == 0) {
+		parse_trim(text);
+		at = strrchr(text, ' '); /* the fifth field; see proc(5) */
+		if (!at || parse_u64(at + 1, 1, INT32_MAX, &last))
+			last = 0;
+	}
+	errno = saved_errno;
+	return (uint32_t)last;
+}
+
+uint64_t process_thread_age_ns(void)
+{
+	uint64_t start_ticks = 0, ticks_a_second = (uint64_t)sysconf(_SC_CLK_TCK), start_ns, now_ns;
+	int saved_errno = errno, r;
+	struct timespec now;
+	char text[1024];
+
+	r = read_text("/proc/thread-self/stat", text, sizeof(text));
+	if (r == 0)
+		r = start_in_stat(text, &start_ticks);
+	errno = saved_errno;
+	if (r < 0 || !ticks_a_second || clock_gettime(CLOCK_BOOTTIME, &now) < 0)
+		return UINT64_MAX;
+	start_ns = start_ticks * (NS_PER_S / ticks_a_second);
+	now_ns = (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+	return clock_elapsed_ns(start_ns, now_ns);
+}
+
+static uint64_t boot_of(void)
+{
+	char text[64];
+
+	if (read_text("/proc/sys/kernel/random/boot_id", text, sizeof(text)) < 0)
+		return 0;
+	parse_trim(text);
+	return process_hash(PROCESS_HASH_START, text, strlen(text));
+}
+
+static int identify(struct process_identity *ret)
+{
+	struct process_identity self = { .boot = boot_of(), .pid = (uint32_t)getpid() };
+	char link[16], own[16];
+	ssize_t bytes = readlink("/proc/self", link, sizeof(link) - 1);
+	struct stat st;
+
+	link[bytes > 0 ? bytes : 0] = '\0';
+	snprintf(own, sizeof(own), "%u", self.pid);
+	/* A /proc of another PID namespace tells about other processes: it must know us by our own number. */
+	if (!self.boot || strcmp(link, own) != 0 || stat("/proc/self/ns/pid", &st) < 0 ||
+	    start_of(self.pid, &self.start_ticks) < 0)
+		return -ENOENT;
+	self.pid_namespace = (uint64_t)st.st_ino;
+	*ret = self;
+	return 0;
+}
+
+int process_identity(struct process_identity *ret)
+{
+	int saved_errno = errno, r = identify(ret);
+
+	errno = saved_errno;
+	return r;
+}
+
+bool process_identity_same(const struct process_identity *a, const struct process_identity *b)
+{
+	return a->boot == b->boot && a->pid_namespace == b->pid_namespace && a->start_ticks == b->start_ticks &&
+	       a->pid == b->pid;
+}
+
+enum process_state process_state(const struct process_identity *of, const struct process_identity *self)
+{
+	int saved_errno = errno, r;
+	uint64_t start_ticks = 0;
+
+	if (of->boot != self->boot)
+		return PROCESS_GONE;
+	if (of->pid_namespace != self->pid_namespace)
+		return PROCESS_UNKNOWN;
+	r = start_of(of->pid, &start_ticks);
+	errno = saved_errno;
+	if (r == -ENOENT || (r == 0 && start_ticks != of->start_ticks))
+		return PROCESS_GONE;
+	return r == 0 ? PROCESS_ALIVE : PROCESS_UNKNOWN;
+}
+
+uint32_t process_thread(void)
+{
+	return (uint32_t)syscall(SYS_gettid); /* glibc has gettid only since 2.30 */
+}
+
+bool process_thread_lives(uint32_t thread)
+{
+	int saved_errno = errno;
+	char path[48];
+	bool lives;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%u", thread);
+	lives = access(path, F_OK) == 0 || errno != ENOENT;
+	errno = saved_errno;
+	return lives;
+}

@@ -1,0 +1,41 @@
+/*
+ * Who this process is, so that others of the host can tell whether it is still there; and whether another one is. Reads
+ * /proc. Any thread; errno is kept.
+ */
+#ifndef TRIBUTARY_BASE_PROCESS_H
+#define TRIBUTARY_BASE_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct process_identity {
+	uint64_t boot;          /* of this start of the kernel */
+	uint64_t pid_namespace; /* a process id means something only within it */
+	uint64_t start_ticks;   /* when the process started: process ids are used again */
+	uint32_t pid;
+};
+
+/* -ENOENT: /proc is not there, or tells about another process id namespace. */
+int process_identity(struct process_identity *ret);
+bool process_identity_same(const struct process_identity *a, const struct process_identity *b);
+
+enum process_state {
+	PROCESS_ALIVE,
+	PROCESS_GONE,    /* certainly */
+	PROCESS_UNKNOWN, /* of another namespace, or /proc does not say */
+};
+enum process_state process_state(const struct process_identity *of, const struct process_identity *self);
+
+/* This thread, as the kernel numbers it, and whether a thread of that number is in this process. */
+uint32_t process_thread(void);
+bool process_thread_lives(uint32_t thread);
+/* The last number that the kernel gave to a thread or process; 0: not known. They go up, and begin again some time. */
+uint32_t process_last_thread(void);
+/* How long this thread has been there, to a hundredth of a second; UINT64_MAX: not known. */
+uint64_t process_thread_age_ns(void);
+
+/* A number that is another one for another text. FNV-1a, 64 bits; `so_far`: PROCESS_HASH_START, or of what came before. */
+#define PROCESS_HASH_START UINT64_C(0xcbf29ce484222325)
+uint64_t process_hash(uint64_t so_far, const void *data, uint64_t bytes);
+
+#endif

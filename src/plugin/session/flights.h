@@ -1,0 +1,90 @@
+/*
+ * The communicators that this process initialises, from init until NCCL has certainly read its graph file. At most one
+ * is published, because the file is the process's. And the threads that ask for properties though they initialise
+ * nothing that we know of: one that connects, or one that makes a communicator which shares its parent's resources.
+ *
+ * Threads: under the lock of session.c.
+ */
+#ifndef TRIBUTARY_PLUGIN_SESSION_FLIGHTS_H
+#define TRIBUTARY_PLUGIN_SESSION_FLIGHTS_H
+
+#include "gpu/current.h"
+#include "plugin/session/registry.h"
+#include "plugin/session/setup.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum session_flight_state {
+	SESSION_FLIGHT_NONE,
+	SESSION_FLIGHT_BEGUN,     /* init has returned */
+	SESSION_FLIGHT_CHECKED,   /* NCCL has looked at device 0, right after init: not all ranks need have come */
+	SESSION_FLIGHT_RESTING,   /* its topology phase has begun, and NCCL searches by itself */
+	SESSION_FLIGHT_PUBLISHED, /* its topology phase has begun, and the graph file has its plan */
+	SESSION_FLIGHT_OVER,
+};
+
+struct session_flight {
+	enum session_flight_state state;
+	uint64_t comm_id, serial;
+	uint32_t thread;
+	enum session_veto veto;
+	char bus_id[GPU_CURRENT_BUS_ID_BYTES];
+	unsigned zeros;     /* getProperties of device 0 in this phase: each begins to go through all devices */
+	bool joined_before; /* NCCL had made its virtual devices before */
+	bool settled;       /* that it rests is decided, for all ranks */
+	bool is_author;     /* of the decision */
+	bool is_lost;       /* it kept others waiting too long; it must not get a plan any more */
+	uint64_t begun_ns, published_ns;
+	uint32_t last_thread;              /* that the kernel had made when it was published */
+	uint64_t read_ns;                  /* when the file was first seen to have been read; 0: not yet */
+	struct session_decision *decision; /* NULL: none yet */
+	int devices[PLAN_NICS_MAX];        /* that the published file names */
+};
+
+enum { SESSION_STRANGERS = 16, SESSION_STRANGER_MS = 1000 /* how long one may be about to read the file */ };
+
+struct session_stranger {
+	uint32_t thread; /* 0: none */
+	uint64_t since_ns;
+};
+
+struct session_flights {
+	struct session_setup *setup;
+	struct session_flight at[SESSION_RECORDS];
+	uint64_t serials;
+	struct session_stranger strangers[SESSION_STRANGERS];
+};
+
+bool session_flight_is_live(const struct session_flight *flight);
+/* NULL: it initialises nothing. */
+struct session_flight *session_flights_of_thread(struct session_flights *flights, uint32_t thread);
+struct session_flight *session_flights_published(struct session_flights *flights);
+size_t session_flights_live(const struct session_flights *flights);
+/* The last one of that communicator on that thread, else on any; comm_id 0: of that thread. Also one that is over. */
+struct session_flight *session_flights_last(struct session_flights *flights, uint64_t comm_id, uint32_t thread);
+
+/* A cleared place for one more; NULL: all are in flight. */
+struct session_flight *session_flight_new(struct session_flights *flights);
+/* Tells the other processes. */
+int session_flight_record(struct session_flights *flights, const struct session_flight *flight);
+/*
+ * Another communicator is about to be initialised in this process: this one is decided to rest, unless it is decided
+ * already.
+ */
+void session_flight_settle(struct session_flights *flights, struct session_flight *flight);
+/* The graph file is at rest then. */
+void session_flight_end(struct session_flights *flights, struct session_flight *flight);
+/* The same when all ranks of the host have read their files: nobody needs the decision any more. */
+void session_flight_end_for_all(struct session_flights *flights, struct session_flight *flight);
+/* Ends those that nothing else tells of: NCCL has read the file, or the thread is no more. */
+void session_flights_refresh(struct session_flights *flights);
+void session_flights_forget(struct session_flights *flights);
+
+void session_stranger_note(struct session_flights *flights, uint32_t thread);
+void session_stranger_forget(struct session_flights *flights, uint32_t thread);
+/* Whether a thread other than this may be about to read the graph file. */
+bool session_strangers_pending(struct session_flights *flights, uint32_t thread);
+
+#endif

@@ -1,0 +1,169 @@
+/*
+ * Where the processes of one user on one host meet, so that each knows which GPUs of the host a communicator has: a
+ * folder, tributary-UID, in /dev/shm. No locks, no shared mappings: a process writes its own files alone, and what
+ * must happen once is a rename that fails when the name is taken. Whatever happens to a process, at whatever moment,
+ * the others see whole facts or none. docs/session.md describes the files.
+ *
+ *     p-ID          who it is, of which job, and the communicators that it has begun
+ *     d-COMM-HOST   what was decided for a communicator on this host: by whoever came first, for all
+ *     s-ID          room for this process's next decision, so that it cannot fail for want of memory
+ *     g-ID, o-ID    the graph file and its other state; t-ID, the topology file (files.h)
+ *
+ * The folder must belong to the user and be open to nobody else; everything read from it is checked, because an older
+ * or newer plugin may have written it. What processes that have gone left behind is removed by whoever comes next.
+ *
+ * Threads: under the lock of session.c. Errors: -errno, the reason in *diag.
+ */
+#ifndef TRIBUTARY_PLUGIN_SESSION_REGISTRY_H
+#define TRIBUTARY_PLUGIN_SESSION_REGISTRY_H
+
+#include "base/log.h"
+#include "base/process.h"
+#include "plugin/session/environment.h"
+#include "tributary/plan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	SESSION_RECORDS = 64, /* communicators that a process has begun last */
+	SESSION_BUS_ID_BYTES = 24,
+	SESSION_ID_BYTES = 64,
+	SESSION_REASON_BYTES = 128,
+	SESSION_PROCESSES_MAX = 512, /* in one registry */
+	SESSION_MEMBERS_MAX = 32,    /* more than a plan has: then there is none */
+};
+
+/* Why a rank's communicator gets no plan; the words are in session_veto_text. In files: only added to. */
+enum session_veto {
+	SESSION_WILLING,
+	SESSION_VETO_NO_GPU,     /* which GPU is current is not known, or the profile has not got it */
+	SESSION_VETO_SLICE,      /* of a GPU in MIG mode */
+	SESSION_VETO_CONCURRENT, /* another communicator is being initialised in the same process */
+	SESSION_VETO_BOOTSTRAP,  /* NCCL_OOB_NET_ENABLE */
+	SESSION_VETO_NO_SHM,     /* NCCL_SHM_DISABLE */
+	SESSION_VETO_OLD_DRIVER, /* NCCL probes GPUDirect RDMA with it through the plugin */
+	SESSION_VETO_NO_ROOM,    /* in the registry */
+	SESSION_VETO_ENDED,      /* its initialisation was given up */
+	SESSION_VETO_EMPTIED,    /* the registry was, since it began */
+	SESSION_VETO_COUNT
+};
+const char *session_veto_text(enum session_veto veto);
+
+/* One rank of a communicator. */
+struct session_record {
+	uint64_t comm_id;
+	uint64_t host;     /* struct session_environment */
+	uint64_t machine;  /* of everything that a plan depends on: equal for all, or none */
+	uint64_t begun_ns; /* on the monotonic clock, which all processes of the host share */
+	uint32_t veto;     /* enum session_veto */
+	uint32_t thread;
+	char bus_id[SESSION_BUS_ID_BYTES];
+	uint32_t used;
+	uint32_t checksum;
+};
+
+struct session_process {
+	struct process_identity identity;
+	uint64_t job_key, host;
+	uint32_t local_size, local_rank, world_size;
+	uint32_t overflowed; /* it could not say of which communicators it is a rank */
+};
+
+/* A process's file, as it lies there. */
+struct session_process_file {
+	uint64_t magic;
+	uint32_t bytes;    /* of all of it */
+	uint32_t checksum; /* of magic, bytes and process */
+	struct session_process process;
+	struct session_record records[SESSION_RECORDS];
+};
+
+enum session_verdict { SESSION_REST, SESSION_PLAN };
+
+/* A decision's file, as it lies there. */
+struct session_decision {
+	uint64_t magic;
+	uint32_t bytes, checksum; /* the checksum is of everything else */
+	struct process_identity author;
+	uint64_t comm_id, host, machine;
+	uint32_t verdict; /* enum session_verdict */
+	uint32_t member_count;
+	char bus_ids[PLAN_GPUS_MAX][SESSION_BUS_ID_BYTES]; /* of a plan: of request.gpus */
+	char reason[SESSION_REASON_BYTES];                 /* of a rest, a clause */
+	struct plan_request request;
+	struct plan_set set;
+};
+
+/* Before they are written. */
+void session_process_seal(struct session_process_file *file);
+void session_record_seal(struct session_record *record);
+void session_decision_seal(struct session_decision *decision);
+/* -EINVAL: not a whole one. records[].used is 0 for those that are not whole. */
+int session_process_read(const void *data, size_t bytes, struct session_process_file *ret);
+int session_decision_read(const void *data, size_t bytes, struct session_decision *ret);
+
+struct session_registry {
+	int directory, process_fd;
+	struct process_identity self;
+	char id[SESSION_ID_BYTES];
+	char path[PARAMS_STRING_BYTES + 32]; /* of the folder */
+	struct session_process_file *own;    /* what is in the file */
+	bool has_spare;
+};
+
+/*
+ * Also sweeps. process: identity is filled in; NULL: only the folder is wanted, and nobody is told of this process.
+ */
+int session_registry_open(const char *shared_folder, const struct session_process *process,
+			  struct session_registry *ret, struct diag *diag);
+/* False: somebody has removed this process's file. */
+bool session_registry_is_there(const struct session_registry *registry);
+/* Nobody is told of this process any more; the folder stays open. */
+void session_registry_withdraw(struct session_registry *registry);
+/* A registry that was never opened must have both descriptors at -1. The files go. */
+void session_registry_close(struct session_registry *registry);
+
+/* In one of the process's places. Cannot fail for want of room. */
+int session_registry_write(struct session_registry *registry, unsigned slot, const struct session_record *record);
+/* From now on no communicator of this process gets a plan. */
+int session_registry_overflow(struct session_registry *registry);
+
+struct session_member {
+	struct session_process process;
+	struct session_record record;
+	enum process_state state;
+};
+struct session_census {
+	struct session_process processes[SESSION_PROCESSES_MAX]; /* that are there, or may be */
+	enum process_state states[SESSION_PROCESSES_MAX];
+	size_t process_count;
+	uint64_t now_ns; /* when it was taken */
+	struct session_member
+		members[SESSION_MEMBERS_MAX]; /* ranks of the communicator, on this host as NCCL sees it */
+	size_t member_count;                  /* may be above SESSION_MEMBERS_MAX: not all are there */
+};
+/* Who is there. */
+int session_registry_look(struct session_registry *registry, uint64_t comm_id, uint64_t host,
+			  struct session_census *ret, struct diag *diag);
+
+/* Makes sure that this process has room for a decision. */
+int session_registry_spare(struct session_registry *registry);
+/*
+ * Makes *decision (sealed here) what is decided, or takes over into it what somebody else has decided before.
+ * -ENOSPC: this process has no room for one, and nobody else has decided.
+ */
+int session_registry_decide(struct session_registry *registry, struct session_decision *decision, struct diag *diag);
+/* -ENOENT: nothing is decided yet. */
+int session_registry_decision(struct session_registry *registry, uint64_t comm_id, uint64_t host,
+			      struct session_decision *ret, struct diag *diag);
+/* Once all ranks must have read it. */
+void session_registry_forget(struct session_registry *registry, uint64_t comm_id, uint64_t host);
+
+/* Whether all processes that the launchers of these members started on this host are there. The reason in *diag. */
+bool session_census_complete(const struct session_census *census, struct diag *diag);
+/* Whether the whole job runs on this host, as NCCL sees it. */
+bool session_census_is_whole_job(const struct session_census *census);
+
+#endif

@@ -1,0 +1,24 @@
+/* What the session says and keeps of what NCCL was given: a line of the log, and files in TRIBUTARY_DUMP_DIR. */
+#ifndef TRIBUTARY_PLUGIN_SESSION_REPORT_H
+#define TRIBUTARY_PLUGIN_SESSION_REPORT_H
+
+#include "plugin/session/registry.h"
+#include "plugin/session/setup.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SESSION_REPORT_BYTES = 400 };
+
+/*
+ * "GPUs 0,1,4,5: 2 channels; ring 22.6 GB/s, tree 11.3 GB/s in all, at least 98 % of what its links allow"; or "NCCL
+ * searches its channels itself: " and why. Pure.
+ */
+void session_report_line(const struct topology *topology, const struct session_decision *decision,
+			 char text[static SESSION_REPORT_BYTES]);
+void session_report_say(const struct session_setup *setup, uint64_t comm_id, const struct session_decision *decision,
+			uint64_t took_ns);
+/* folder "": nothing. name: "session-COMM-GPU.xml". What cannot be written is said once. */
+void session_report_dump(const char *folder, const char *name, const char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,89 @@
+#include "plugin/tuner.h"
+
+#include "base/sys.h"
+#include "nccl/types.h"
+#include "plugin/guest.h"
+#include "plugin/state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+_Static_assert((int)NCCL_FUNC_ALLREDUCE == (int)PREDICT_ALLREDUCE, "NCCL's numbers of collectives");
+_Static_assert((int)NCCL_FUNC_BROADCAST == (int)PREDICT_BROADCAST, "NCCL's numbers of collectives");
+
+void plugin_tuner_look(const struct session_facts *facts, size_t rank_count, size_t node_count,
+		       const struct predict_constants *constants, struct predict_tuner *ret)
+{
+	ret->edits = false;
+	if (facts && facts->published && rank_count == facts->local_gpu_count)
+		predict_tuner_make(&facts->set, rank_count, node_count, facts->sm, constants, ret);
+}
+
+static void say_what_is_done(uint64_t comm_id, const struct predict_tuner *tuner)
+{
+	const struct predict_graph *file = &tuner->file.ring, *truth = &tuner->truth.ring;
+
+	log_info(LOG_TUNING,
+		 "Tributary: communicator %016" PRIx64 ": costs for %zu ranks on one host: rings at %.1f GB/s, "
+		 "trees at %.1f (the graph file says %.1f and %.1f, for several hosts)",
+		 comm_id, tuner->truth.rank_count, (double)truth->channel_count * truth->intra_GBps,
+		 (double)tuner->truth.tree.channel_count * tuner->truth.tree.intra_GBps,
+		 (double)file->channel_count * file->intra_GBps,
+		 (double)tuner->file.tree.channel_count * tuner->file.tree.intra_GBps);
+}
+
+static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const struct predict_constants *constants,
+		struct predict_tuner **ret)
+{
+	const struct params *params;
+	struct session_facts facts;
+	struct predict_tuner look, *tuner;
+
+	*ret = NULL;
+	plugin_state_load();
+	params = plugin_state_params();
+	/* Asked in any case: that it comes ends the communicator's topology phase. */
+	if (session_tuner(comm_id, &facts) < 0 || params->disable || !params->tuner)
+		return 0;
+	plugin_tuner_look(&facts, rank_count, node_count, constants, &look);
+	if (!look.edits)
+		return 0;
+	tuner = sys_zalloc(sizeof(*tuner));
+	if (!tuner)
+		return -ENOMEM;
+	*tuner = look;
+	say_what_is_done(comm_id, tuner);
+	*ret = tuner;
+	return 0;
+}
+
+int plugin_tuner_init(uint64_t comm_id, size_t rank_count, size_t node_count, const struct predict_constants *constants,
+		      log_sink *logger, struct predict_tuner **ret)
+{
+	int saved_errno = errno, r;
+
+	*ret = NULL;
+	if (plugin_guest_forked())
+		return 0;
+	if (logger)
+		log_set_sink(logger);
+	r = init(comm_id, rank_count, node_count, constants, ret);
+	errno = saved_errno;
+	return r;
+}
+
+void plugin_tuner_fini(struct predict_tuner *tuner)
+{
+	int saved_errno = errno;
+
+	if (!plugin_guest_forked())
+		sys_free(tuner);
+	errno = saved_errno;
+}
+
+void plugin_tuner_edit(const struct predict_tuner *tuner, int collective, size_t bytes, int operations,
+		       const struct predict_table *table)
+{
+	if (tuner && !plugin_guest_forked())
+		(void)predict_tuner_edit(tuner, collective, bytes, operations, table);
+}

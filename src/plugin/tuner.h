@@ -1,0 +1,44 @@
+/*
+ * The tuner without NCCL's versions: what each tuner_v*.c in versions/ converts to and from. It joins what the session
+ * knows of a communicator with what the model says of it (struct predict_tuner).
+ *
+ * NCCL picks the algorithm and protocol of a collective on each rank by itself, from a table of costs that is the same on
+ * all of them because NCCL has gathered what it is made of. A rank that picks differently hangs the job. So:
+ *
+ *   - Communicators over several nodes: nothing is changed. Profiles and plans differ from host to host; what they say has
+ *     reached NCCL's table by way of the graph files, whose speeds NCCL reduces to the least of all hosts.
+ *   - One node, and the session has published a plan there: all ranks have the same one.
+ *   - The number of channels, the chunk size and the model's constants are left to NCCL: nothing that was measured says
+ *     better.
+ *
+ * Threads: init and fini from any thread; plugin_tuner_edit from several at once. No call blocks; errno is kept.
+ */
+#ifndef TRIBUTARY_PLUGIN_TUNER_H
+#define TRIBUTARY_PLUGIN_TUNER_H
+
+#include "base/log.h"
+#include "plugin/session.h"
+#include "tributary/predict.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * For each communicator. comm_id 0: NCCL does not say (versions 2 to 4), the last one that this thread initialised.
+ * constants NULL: NCCL does not say. *ret may be NULL, which leaves everything to NCCL. -ENOMEM: other ranks may edit and
+ * this one could not.
+ */
+int plugin_tuner_init(uint64_t comm_id, size_t rank_count, size_t node_count, const struct predict_constants *constants,
+		      log_sink *logger, struct predict_tuner **ret);
+/* NULL is fine. */
+void plugin_tuner_fini(struct predict_tuner *tuner);
+
+/* The part of init that only looks: what the session says (NULL: nothing) of such a communicator. */
+void plugin_tuner_look(const struct session_facts *facts, size_t rank_count, size_t node_count,
+		       const struct predict_constants *constants, struct predict_tuner *ret);
+
+/* tuner NULL: the table stays as it is, as it does in a forked child. */
+void plugin_tuner_edit(const struct predict_tuner *tuner, int collective, size_t bytes, int operations,
+		       const struct predict_table *table);
+
+#endif

@@ -1,0 +1,29 @@
+/* Version 6 of NCCL's tuner interface: the size of chunks. */
+
+#include "nccl/tuner_v6.h"
+
+#include "plugin/versions/slots.h"
+#include "plugin/versions/tuner_slots.h"
+
+/* Comes with NCCL's own choice, which stays: nothing that was measured says better. */
+static enum nccl_result chunk_size_v6(void *context, enum nccl_func func, size_t bytes, int algorithm, int protocol,
+				      int nchannels, size_t *ret_chunk_bytes)
+{
+	(void)context;
+	(void)func;
+	(void)bytes;
+	(void)algorithm;
+	(void)protocol;
+	(void)nchannels;
+	(void)ret_chunk_bytes;
+	return NCCL_SUCCESS;
+}
+
+extern PLUGIN_EXPORT const struct nccl_tuner_v6 ncclTunerPlugin_v6;
+const struct nccl_tuner_v6 ncclTunerPlugin_v6 = {
+	.name = PLUGIN_TUNER_NAME,
+	.init = plugin_tuner_slot_init_5_6,
+	.getCollInfo = plugin_tuner_slot_costs_4_6,
+	.finalize = plugin_tuner_slot_finalize,
+	.getChunkSize = chunk_size_v6,
+};

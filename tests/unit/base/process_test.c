@@ -1,0 +1,115 @@
+#include "base/process.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static void a_process_is_known_by_more_than_its_number(void **state)
+{
+	struct process_identity self, again, other;
+
+	(void)state;
+	errno = EXDEV;
+	assert_int_equal(process_identity(&self), 0);
+	assert_int_equal(process_identity(&again), 0);
+	assert_true(process_identity_same(&self, &again));
+	assert_int_equal(self.pid, getpid());
+	assert_int_equal(process_state(&self, &self), PROCESS_ALIVE);
+	other = self;
+	other.start_ticks++;
+	assert_false(process_identity_same(&self, &other));
+	assert_int_equal(process_state(&other, &self), PROCESS_GONE);
+	other = self;
+	other.boot++;
+	assert_int_equal(process_state(&other, &self), PROCESS_GONE);
+	other = self;
+	other.pid_namespace++;
+	assert_int_equal(process_state(&other, &self), PROCESS_UNKNOWN);
+	assert_int_equal(errno, EXDEV);
+}
+
+static void a_process_that_has_ended_is_gone(void **state)
+{
+	struct process_identity self, child;
+	int ready[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(process_identity(&self), 0);
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		process_identity(&child);
+		if (write(ready[1], &child, sizeof(child)) != (ssize_t)sizeof(child))
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &child, sizeof(child)), sizeof(child));
+	assert_int_equal(child.pid, pid);
+	assert_int_equal(process_state(&child, &self), PROCESS_ALIVE);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(process_state(&child, &self), PROCESS_GONE);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void *thread_of_test(void *arg)
+{
+	uint32_t *thread = arg;
+
+	*thread = process_thread();
+	/* Younger than this program, to a hundredth of a second and what the test took so far. */
+	return process_thread_lives(*thread) && process_thread_age_ns() < 3600 * NS_PER_S ? arg : NULL;
+}
+
+static void threads_are_told_apart(void **state)
+{
+	uint32_t own = process_thread(), other = 0, last = process_last_thread();
+	pthread_t thread;
+	void *ret;
+
+	(void)state;
+	assert_true(process_thread_lives(own));
+	assert_int_equal(pthread_create(&thread, NULL, thread_of_test, &other), 0);
+	assert_int_equal(pthread_join(thread, &ret), 0);
+	assert_ptr_equal(ret, &other);
+	assert_true(other && other != own);
+	assert_true(last != 0);
+	assert_false(process_thread_lives(INT32_MAX));
+}
+
+static void hashes_differ(void **state)
+{
+	uint64_t a = process_hash(PROCESS_HASH_START, "ab", 2), b = process_hash(PROCESS_HASH_START, "ba", 2);
+
+	(void)state;
+	assert_true(a != b);
+	assert_true(process_hash(process_hash(PROCESS_HASH_START, "a", 1), "b", 1) == a);
+	assert_true(process_hash(PROCESS_HASH_START, "a", 1) ==
+		    UINT64_C(0xaf63dc4c8601ec8c)); /* FNV-1a's own example */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_process_is_known_by_more_than_its_number),
+		cmocka_unit_test(a_process_that_has_ended_is_gone),
+		cmocka_unit_test(threads_are_told_apart),
+		cmocka_unit_test(hashes_differ),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,249 @@
+#include "plugin/session/machine.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin/session/decide.h"
+#include "plugin/session/report.h"
+#include "unit/plugin/session/hall.h"
+
+static const struct session_environment plain = { .crossnic = true, .p2p_level = SESSION_P2P_DEFAULT };
+
+static struct session_nets two_nets(void)
+{
+	struct session_nets nets = { .ours = true, .count = 2 };
+
+	snprintf(nets.at[0].name, sizeof(nets.at[0].name), "fake0");
+	snprintf(nets.at[1].name, sizeof(nets.at[1].name), "fake1");
+	return nets;
+}
+
+static struct plan_request request_of_gpus(const struct session_machine *machine, const struct session_environment *of,
+					   unsigned gpus)
+{
+	char bus_ids[PLAN_GPUS_MAX][SESSION_BUS_ID_BYTES];
+	struct session_nets nets = two_nets();
+	struct plan_request request;
+	size_t count = 0;
+
+	for (unsigned i = PLAN_GPUS_MAX; i-- > 0;) /* in any order */
+		if (gpus & 1u << i)
+			snprintf(bus_ids[count++], SESSION_BUS_ID_BYTES, "0000:%02x:00.0", 0x10 + i);
+	assert_int_equal(session_machine_request(machine, &nets, of, (const char(*)[SESSION_BUS_ID_BYTES])bus_ids,
+						 count, &request),
+			 0);
+	return request;
+}
+
+static void a_request_has_gpus_in_order_and_nics_as_the_plugin_has_them(void **state)
+{
+	struct session_machine machine = { .loaded = true };
+	struct session_nets nets = two_nets();
+	char nobody[1][SESSION_BUS_ID_BYTES] = { "0000:99:00.0" };
+	struct session_environment level = plain;
+	struct plan_request request;
+
+	(void)state;
+	hall_machine(&hall_box, &machine.topology);
+	request = request_of_gpus(&machine, &plain, 0x91);
+	assert_int_equal(request.gpu_count, 3);
+	assert_int_equal(machine.topology.vertices[request.gpus[0]].gpu.index, 0);
+	assert_int_equal(machine.topology.vertices[request.gpus[2]].gpu.index, 7);
+	assert_int_equal(request.nic_count, 2);
+	assert_int_equal(request.p2p_farthest, TOPOLOGY_CLASS_PXB);
+	assert_int_equal(request_of_gpus(&machine, &plain, 0x11).p2p_farthest, TOPOLOGY_CLASS_SYS); /* two on AMD */
+	level.p2p_level = TOPOLOGY_CLASS_LOC;
+	assert_int_equal(request_of_gpus(&machine, &level, 0x11).p2p_farthest, TOPOLOGY_CLASS_LOC);
+	assert_int_equal(session_machine_request(&machine, &nets, &plain, (const char(*)[SESSION_BUS_ID_BYTES])nobody,
+						 1, &request),
+			 -ENOENT);
+	/* A device that only its place is known of, and one that the machine has not got. */
+	snprintf(nets.at[0].name, sizeof(nets.at[0].name), "eth9");
+	snprintf(nets.at[0].bus_id, sizeof(nets.at[0].bus_id), "0000:41:00.0");
+	snprintf(nets.at[1].name, sizeof(nets.at[1].name), "docker0");
+	assert_int_equal(session_machine_nic(&machine, &nets, 0), topology_find(&machine.topology, "nic1"));
+	assert_int_equal(session_machine_nic(&machine, &nets, 1), TOPOLOGY_NONE);
+	topology_fini(&machine.topology);
+}
+
+static bool splits(const struct box_spec *spec, unsigned gpus, uint64_t speed_Bps)
+{
+	struct session_machine machine = { .loaded = true };
+	struct session_nets nets = two_nets();
+	struct diag diag = { .text = "" };
+	struct plan_request request;
+	bool ret;
+
+	nets.at[0].speed_Bps = nets.at[1].speed_Bps = speed_Bps;
+	hall_machine(spec, &machine.topology);
+	request = request_of_gpus(&machine, &plain, gpus);
+	ret = session_machine_splits(&machine, &nets, &request, &diag);
+	assert_true(ret == (diag.text[0] != '\0'));
+	topology_fini(&machine.topology);
+	return ret;
+}
+
+/* nccl: graph/paths.cc, ncclTopoCheckNet */
+static void a_network_that_is_faster_than_what_is_between_gpus_splits_the_host(void **state)
+{
+	struct box_spec spec = hall_box;
+
+	(void)state;
+	assert_false(splits(&spec, 0xff, 0)); /* 6 GB/s of wire against 16 between sockets */
+	spec.nic_rate = spec.wire_rate = 230;
+	assert_true(splits(&spec, 0x11, 0));
+	assert_false(splits(&spec, 0x0f, 0)); /* one switch: 24 */
+	assert_true(splits(&spec, 0x1f, 0));
+	spec.wire_rate = 0; /* then the plugin's word counts, and without one it may be anything */
+	assert_true(splits(&spec, 0x11, 0));
+	assert_true(splits(&spec, 0x11, 23000000000));
+	assert_false(splits(&spec, 0x11, 12500000000));
+	spec.wire_rate = 230;
+	spec.switches = 0; /* each device on a root port of its own: no NIC is near */
+	assert_false(splits(&spec, 0x11, 0));
+	spec = hall_box;
+	spec.gpu_rate = 0; /* not known: nothing is taken for faster than it is */
+	assert_true(splits(&spec, 0x11, 0));
+}
+
+/* Graphs that were read from NCCL's own files have no host bridges. */
+static void what_meets_at_a_cpu_alone_is_not_near(void **state)
+{
+	struct session_machine machine = { .loaded = true };
+	struct session_nets nets = two_nets();
+	struct topology *topology = &machine.topology;
+	struct topology_vertex vertex;
+	struct topology_link link;
+	struct plan_request request;
+	uint32_t cpu, at;
+	struct diag diag;
+
+	(void)state;
+	topology_init(topology);
+	vertex = topology_vertex_of(TOPOLOGY_CPU, "cpu0");
+	assert_int_equal(topology_add_vertex(topology, &vertex, &cpu), 0);
+	for (int i = 0; i < 4; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), i < 2 ? "gpu%d" : "nic%d", i % 2);
+		vertex = topology_vertex_of(i < 2 ? TOPOLOGY_GPU : TOPOLOGY_NIC, name);
+		snprintf(vertex.bus_id, sizeof(vertex.bus_id), "0000:%02x:00.0", 0x10 + i);
+		if (i < 2)
+			vertex.gpu.index = i;
+		else
+			snprintf(vertex.nic.interface, sizeof(vertex.nic.interface), "fake%d", i % 2);
+		vertex.nic.speed_Bps = i < 2 ? 0 : 50000000000;
+		assert_int_equal(topology_add_vertex(topology, &vertex, &at), 0);
+		link = topology_link_of(TOPOLOGY_LINK_PCI, at, cpu);
+		link.pci = (struct topology_pci_link){ 4, 16, 4, 16, "" };
+		link.nominal_Bps = topology_pci_Bps(4, i < 2 ? 8 : 16);
+		assert_int_equal(topology_add_link(topology, &link, NULL), 0);
+	}
+	request = request_of_gpus(&machine, &plain, 3);
+	assert_int_equal(request.nic_count, 2);
+	assert_false(session_machine_splits(&machine, &nets, &request, &diag));
+	topology_fini(topology);
+}
+
+static void eight_gpus_are_decided_for_and_told(void **state)
+{
+	struct session_census *census = calloc(1, sizeof(*census));
+	struct session_decision *decision = calloc(1, sizeof(*decision));
+	struct session_machine machine = { .loaded = true, .hash = 9 };
+	struct session_nets nets = two_nets();
+	const struct session_planner planner = { .machine = &machine, .nets = &nets, .environment = &plain };
+	char text[SESSION_REPORT_BYTES];
+	struct diag diag;
+
+	(void)state;
+	assert_true(census && decision);
+	hall_machine(&hall_box, &machine.topology);
+	census->now_ns = SESSION_LATE_NS * 2;
+	for (uint32_t i = 0; i < 8; i++) {
+		struct session_member *member = &census->members[i];
+
+		member->process =
+			(struct session_process){ .job_key = 1, .local_size = 8, .world_size = 8, .local_rank = i };
+		member->process.identity.pid = i + 1;
+		member->record = (struct session_record){ .machine = 9, .begun_ns = 1 };
+		snprintf(member->record.bus_id, sizeof(member->record.bus_id), "0000:%02x:00.0", 0x17 - i);
+		memcpy(&census->processes[i], &member->process, sizeof(member->process));
+	}
+	census->process_count = census->member_count = 8;
+	session_decide(&planner, census, decision);
+	assert_int_equal(decision->verdict, SESSION_PLAN);
+	assert_int_equal(decision->set.where, PLAN_ONE_HOST);
+	assert_string_equal(decision->bus_ids[7], "0000:17:00.0");
+	assert_int_equal(session_decision_check(&planner, census, decision, &diag), 0);
+	session_report_line(&machine.topology, decision, text);
+	assert_non_null(strstr(text, "GPUs 0,1,2,3,4,5,6,7: "));
+	census->member_count = 7;
+	assert_int_equal(session_decision_check(&planner, census, decision, &diag), -EINVAL);
+	census->member_count = 8;
+	snprintf(census->members[7].record.bus_id, sizeof(census->members[7].record.bus_id), "0000:11:00.0");
+	assert_int_equal(session_decision_check(&planner, census, decision, &diag), -EINVAL);
+	session_decide(&planner, census, decision);
+	assert_int_equal(decision->verdict, SESSION_REST);
+	assert_string_equal(decision->reason, "two ranks share a GPU");
+	session_report_line(&machine.topology, decision, text);
+	assert_string_equal(text, "NCCL searches its channels itself: two ranks share a GPU");
+	topology_fini(&machine.topology);
+	free(decision);
+	free(census);
+}
+
+static void a_phase_that_comes_late_rests_but_in_the_first_communicator(void **state)
+{
+	struct session_census *census = calloc(1, sizeof(*census));
+	struct session_decision *decision = calloc(1, sizeof(*decision));
+	struct session_machine machine = { .loaded = true };
+	struct session_nets nets = two_nets();
+	struct session_planner planner = { .machine = &machine, .nets = &nets, .environment = &plain };
+
+	(void)state;
+	assert_true(census && decision);
+	hall_machine(&hall_box, &machine.topology);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct session_member *member = &census->members[i];
+
+		member->process = (struct session_process){ .local_size = 2, .world_size = 2, .local_rank = i };
+		member->process.identity.pid = i + 1;
+		member->record = (struct session_record){ .begun_ns = NS_PER_S * (i + 1) };
+		snprintf(member->record.bus_id, sizeof(member->record.bus_id), "0000:1%u:00.0", i);
+		memcpy(&census->processes[i], &member->process, sizeof(member->process));
+	}
+	census->process_count = census->member_count = 2;
+	census->now_ns = 2 * NS_PER_S + SESSION_LATE_NS;
+	session_decide(&planner, census, decision);
+	assert_int_equal(decision->verdict, SESSION_PLAN);
+	planner.has_older = true;
+	session_decide(&planner, census, decision);
+	assert_int_equal(decision->verdict, SESSION_REST);
+	census->now_ns--;
+	session_decide(&planner, census, decision);
+	assert_int_equal(decision->verdict, SESSION_PLAN);
+	topology_fini(&machine.topology);
+	free(decision);
+	free(census);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_request_has_gpus_in_order_and_nics_as_the_plugin_has_them),
+		cmocka_unit_test(a_network_that_is_faster_than_what_is_between_gpus_splits_the_host),
+		cmocka_unit_test(what_meets_at_a_cpu_alone_is_not_near),
+		cmocka_unit_test(eight_gpus_are_decided_for_and_told),
+		cmocka_unit_test(a_phase_that_comes_late_rests_but_in_the_first_communicator),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

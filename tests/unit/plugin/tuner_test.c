@@ -1,0 +1,124 @@
+#include "plugin/tuner.h"
+
+#include "plugin/state.h"
+#include "unit/plan/box.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* What several hosts move is a fraction of what one does, but the same channels do for both. */
+static const struct box_spec slow_card = {
+	.name = "slow card",
+	.gpus = 4,
+	.nics = 1,
+	.sockets = 1,
+	.switches = 2,
+	.p2p = BOX_P2P_ALL,
+	.gdr = true,
+	.gpu_rate = 240,
+	.uplink_rate = 240,
+	.memory_rate = 1000,
+	.nic_rate = 160,
+	.wire_rate = 25,
+};
+
+static struct session_facts facts_of(enum plan_where where)
+{
+	struct session_facts facts = { .published = true, .sm = 86 };
+	struct plan_request request;
+	struct topology topology;
+
+	box_build(&slow_card, 1, &topology);
+	assert_int_equal(plan_request_all(&topology, &request), 0);
+	assert_int_equal(plan_make_set(&topology, &request, where, &facts.set), 0);
+	facts.local_gpu_count = request.gpu_count;
+	topology_fini(&topology);
+	return facts;
+}
+
+static void only_a_published_plan_of_all_ranks_is_used(void **state)
+{
+	struct session_facts facts = facts_of(PLAN_EITHER), rests = facts, others = facts;
+	struct predict_tuner tuner;
+
+	(void)state;
+	plugin_tuner_look(&facts, 4, 1, NULL, &tuner);
+	assert_true(tuner.edits);
+	assert_int_equal(tuner.truth.sm, 86);
+	plugin_tuner_look(&facts, 8, 2, NULL, &tuner);
+	assert_false(tuner.edits);
+	plugin_tuner_look(&facts, 4, 2, NULL, &tuner);
+	assert_false(tuner.edits);
+	plugin_tuner_look(NULL, 4, 1, NULL, &tuner);
+	assert_false(tuner.edits);
+	rests.published = false;
+	plugin_tuner_look(&rests, 4, 1, NULL, &tuner);
+	assert_false(tuner.edits);
+	others.local_gpu_count = 3; /* a plan for other GPUs than the ranks' */
+	plugin_tuner_look(&others, 4, 1, NULL, &tuner);
+	assert_false(tuner.edits);
+}
+
+/* Whoever computes it: another rank of this host has the same facts and must get the same costs, to the bit. */
+static void the_same_facts_give_the_same_costs(void **state)
+{
+	struct session_facts facts = facts_of(PLAN_EITHER);
+	struct predict_tuner a, b;
+
+	(void)state;
+	memset(&a, 0x55, sizeof(a));
+	memset(&b, 0xaa, sizeof(b));
+	plugin_tuner_look(&facts, 4, 1, NULL, &a);
+	plugin_tuner_look(&facts, 4, 1, NULL, &b);
+	for (uint64_t bytes = 8; bytes <= UINT64_C(1) << 30; bytes *= 2) {
+		float costs[2][PREDICT_ALGORITHM_COUNT * PREDICT_PROTOCOL_COUNT], before[2];
+
+		for (int i = 0; i < PREDICT_ALGORITHM_COUNT * PREDICT_PROTOCOL_COUNT; i++)
+			costs[0][i] = (float)predict_time_us(
+				&a.file, PREDICT_ALLREDUCE, (enum predict_algorithm)(i / PREDICT_PROTOCOL_COUNT),
+				(enum predict_protocol)(i % PREDICT_PROTOCOL_COUNT), bytes);
+		memcpy(costs[1], costs[0], sizeof(costs[0]));
+		memcpy(before, costs[0], sizeof(before));
+		plugin_tuner_edit(&a, PREDICT_ALLREDUCE, bytes, 1,
+				  &(struct predict_table){ costs[0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT });
+		plugin_tuner_edit(&b, PREDICT_ALLREDUCE, bytes, 1,
+				  &(struct predict_table){ costs[1], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT });
+		assert_memory_equal(costs[0], costs[1], sizeof(costs[0]));
+		assert_memory_not_equal(costs[0], before, sizeof(before));
+	}
+}
+
+/* With no session that knows the communicator. */
+static void init_without_facts_leaves_everything_to_nccl(void **state)
+{
+	struct predict_tuner *tuner = (void *)1;
+	float costs[21] = { 1, 2, 3, 4, 5, 6 }, before[21];
+
+	(void)state;
+	plugin_state_reset(NULL, NULL);
+	errno = 77;
+	assert_int_equal(plugin_tuner_init(0x1234, 4, 1, NULL, NULL, &tuner), 0);
+	assert_null(tuner);
+	memcpy(before, costs, sizeof(before));
+	plugin_tuner_edit(tuner, PREDICT_ALLREDUCE, 1024, 1, &(struct predict_table){ costs, 7, 3 });
+	assert_memory_equal(costs, before, sizeof(before));
+	plugin_tuner_fini(tuner);
+	assert_int_equal(errno, 77);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_a_published_plan_of_all_ranks_is_used),
+		cmocka_unit_test(the_same_facts_give_the_same_costs),
+		cmocka_unit_test(init_without_facts_leaves_everything_to_nccl),
+	};
+
+	return cmocka_run_group_tests_name("plugin/tuner", tests, NULL, NULL);
+}
