@@ -107,9 +107,16 @@ PERF_SRC := $(wildcard perf/*.c)
 UNIT_ALL := $(call find_c,tests/unit tests/support)
 UNIT_SRC := $(filter %_test.c,$(UNIT_ALL))
 UNIT_HELPER_SRC := $(filter-out %_test.c,$(UNIT_ALL))
+# Libraries that the stand-in for NCCL's init loads: a driver, and plugins that are wrong.
+STANDIN_LIB_SRC := $(call find_c,tests/standin/libs)
+STANDIN_ALL := $(filter-out $(STANDIN_LIB_SRC),$(call find_c,tests/standin))
+STANDIN_SRC := $(filter %_test.c,$(STANDIN_ALL))
+STANDIN_HELPER_SRC := $(filter-out %_test.c,$(STANDIN_ALL))
 CONF_ALL := $(call find_c,tests/conformance tests/faults tests/support)
 CONF_SRC := $(filter %_test.c,$(CONF_ALL))
 CONF_HELPER_SRC := $(filter-out %_test.c,$(CONF_ALL))
+STANDIN := $(patsubst %.c,$(O)/%,$(STANDIN_SRC))
+STANDIN_LIBS := $(O)/tests/standin/libcuda.so.1 $(O)/tests/standin/libmutant.so
 FUZZ_SRC := $(wildcard tests/fuzz/*_fuzz.c)
 FUZZ_NAMES := $(patsubst tests/fuzz/%_fuzz.c,%,$(FUZZ_SRC))
 FUZZ_REPLAY_SRC := $(wildcard tests/fuzz/replay.c)
@@ -136,7 +143,7 @@ all: $(PLUGIN) $(COMMAND) $(DAEMON) $(PERF) ## the plugin, the command and the b
 
 plugin: $(PLUGIN) ## the plugin alone, which needs no library
 
-tests: $(UNIT) $(CONF) $(FUZZ_REPLAY)
+tests: $(UNIT) $(CONF) $(STANDIN) $(STANDIN_LIBS) $(FUZZ_REPLAY)
 
 # ---------------------------------------------------------------------------------------------------------------- rules
 
@@ -197,6 +204,19 @@ $(CONF): $(O)/%: $(O)/obj/%.o $(call objects,$(CONF_HELPER_SRC)) $(O)/libtesthel
 	@mkdir -p $(@D)
 	$(Q)$(call link,-lcmocka $(COMMAND_LIBS))
 
+# The plugin that the stand-in loads takes its clock from it.
+$(STANDIN): $(O)/%: $(O)/obj/%.o $(call objects,$(STANDIN_HELPER_SRC)) $(O)/libtesthelp.a $(O)/libperf.a $(LIB)
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(call link,-Wl$(comma)--export-dynamic-symbol=clock_gettime -lcmocka $(COMMAND_LIBS))
+
+$(O)/tests/standin/libcuda.so.1: $(call objects,$(wildcard tests/standin/libs/driver*.c))
+$(O)/tests/standin/libmutant.so: $(call objects,tests/standin/libs/mutant.c)
+$(STANDIN_LIBS):
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) -ldl
+
 $(FUZZ_REPLAY): $(O)/tests/fuzz/%_replay: $(O)/obj/tests/fuzz/%_fuzz.o $(O)/obj/tests/fuzz/replay.o $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
@@ -211,7 +231,7 @@ $(FUZZERS): $(O)/tests/fuzz/%_fuzzer: $(O)/obj/tests/fuzz/%_fuzz.o $(LIB)
 $(O)/obj/src/command/show/html.o: src/command/show/page.css src/command/show/page.js
 
 -include $(patsubst %.c,$(O)/obj/%.d,$(LIB_SRC) $(COMMAND_SRC) $(DAEMON_SRC) $(PERF_COMMON_SRC) $(PERF_SRC) \
-	$(UNIT_ALL) $(CONF_ALL) $(FUZZ_SRC) $(FUZZ_REPLAY_SRC))
+	$(UNIT_ALL) $(CONF_ALL) $(STANDIN_ALL) $(STANDIN_LIB_SRC) $(FUZZ_SRC) $(FUZZ_REPLAY_SRC))
 
 .PHONY: print-flags
 print-flags: # for tests/gates/check-gates
@@ -270,6 +290,7 @@ RAILS_TESTS := $(filter %/contract_test %/copies_test,$(CONF))
 RAILS_RUN = tests/testbed/testbed run tests/testbed/two-rails.bed --only h0 --quiet --no-prefix --env TRIBUTARY_IF=^lo --env TRIBUTARY_JOIN=always
 test_args = $(foreach t,$(UNIT),'$(t:$(O)/tests/%_test=%)=$(call unit_env,$(t)) $(t)') \
 	$(foreach t,$(CONF),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
+	$(foreach t,$(STANDIN),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(ENGINE_TESTS),'$(t:$(O)/tests/%_test=%, engine threads)=TRIBUTARY_THREADS=2 TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
 	$(foreach f,$(if $(FUZZ_REPLAY),$(FUZZ_NAMES)),'fuzz/$(f)=$(O)/tests/fuzz/$(f)_replay $(wildcard tests/fuzz/corpus/$(f))')
@@ -321,7 +342,7 @@ check-abi: $(if $(filter $(O)/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)
 	@tests/gates/abi '$(GATE_PLUGIN)' '$(ABI_LIST)'
 
 check-guest: $(if $(filter $(O)/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)) ## the plugin imports nothing that a guest may not use
-	@tests/gates/guest '$(GATE_PLUGIN)'
+	@tests/gates/guest '$(GATE_PLUGIN)' '$(GATE_ROOT)'
 
 check-layers: ## includes point only downwards (layers.txt)
 	@cd '$(GATE_ROOT)' && awk -f '$(CURDIR)/tests/gates/layers.awk' '$(CURDIR)/layers.txt' $$(find src -name '*.[ch]' | sort)
@@ -339,6 +360,7 @@ check-gates: ## every gate above fails when it should
 
 .PHONY: lint format check-format
 ALL_C := $(sort $(wildcard $(LIB_SRC) $(COMMAND_SRC) $(DAEMON_SRC) $(PERF_COMMON_SRC) $(PERF_SRC) $(UNIT_ALL) $(CONF_ALL) \
+	$(STANDIN_ALL) $(STANDIN_LIB_SRC) \
 	$(FUZZ_SRC) $(FUZZ_REPLAY_SRC)))
 ALL_CH := $(sort $(shell find src include perf tests -name '*.[ch]' 2>/dev/null))
 LINT_FLAGS := -DTRIBUTARY_VERSION='""' -Isrc -Iinclude -Itests -Iperf

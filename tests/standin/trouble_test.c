@@ -1,0 +1,343 @@
+/*
+ * The built library where something is in the way: registries that are not shared, full or somebody else's, processes
+ * that die, fork, or never come. NCCL gets a file that fits, or none.
+ */
+#include "scene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- registries ---- */
+
+static void containers_with_a_shm_each_rest(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		struct play_launch launch = scene_begin(&scene.eight, round);
+		unsigned first;
+
+		/* One job, told that eight processes are on this host, in two containers. */
+		launch.world_size = launch.local_size = 8;
+		first = play_processes(&scene.play, launch, 4, 0);
+		launch.place = CONTAINER;
+		play_processes(&scene.play, launch, 4, 4);
+		scene_expect(scene_run(first, scene_all, 8), PLAY_REST);
+		scene_expect(scene_run(first, scene_all, 4), PLAY_REST);
+	}
+}
+
+/*
+ * Two containers on one host that share its name (a host's network in Kubernetes): to NCCL they are one host, and each of
+ * them is told that it has all four local processes.
+ */
+static void containers_that_think_to_be_hosts_do_not_fail(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		struct play_launch launch = scene_begin(&scene.eight, round);
+		unsigned first;
+
+		launch.world_size = 8;
+		launch.extra[0] = "GROUP_RANK=0";
+		first = play_processes(&scene.play, launch, 4, 0);
+		launch.extra[0] = "GROUP_RANK=1";
+		launch.place = CONTAINER;
+		play_processes(&scene.play, launch, 4, 4);
+		scene_run(first, scene_all, 8);
+		scene_nobody_failed();
+	}
+}
+
+static void processes_of_other_pid_namespaces_do_not_disturb(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		struct play_launch launch = scene_begin(&scene.four, round);
+		unsigned first = play_processes(&scene.play, launch, 2, 0);
+
+		for (unsigned i = 2; i < 4; i++) {
+			launch.place = OTHER_PIDS;
+			launch.rank = launch.local_rank = (int)i;
+			play_process(&scene.play, &launch);
+		}
+		scene_run(first, scene_all, 4);
+		scene_run(first, scene_all, 2);
+		scene_run(first, scene_all, 4);
+		scene_nobody_failed();
+	}
+}
+
+static void users_do_not_see_each_other(void **state)
+{
+	(void)state;
+	if (getuid() != 0) {
+		printf("skipped: needs to be root to be somebody else\n");
+		skip();
+	}
+	for (unsigned round = 0; round < 2; round++) {
+		struct play_launch launch = scene_begin(&scene.eight, round);
+		unsigned first, comm, mixed;
+
+		first = play_processes(&scene.play, launch, 4, 0);
+		launch.job = 1;
+		launch.user = 65534;
+		play_processes(&scene.play, launch, 4, 0);
+		comm = play_comm_of(&scene.play, first, scene_all, 4);
+		mixed = play_comm_of(&scene.play, first + 4, scene_all, 4);
+		play_run(&scene.play);
+		scene_expect(comm, PLAY_PLAN);
+		scene_expect(mixed, PLAY_PLAN);
+		/* One job of two users is told that there are eight: neither of them counts so many. */
+		launch = scene_begin(&scene.eight, round);
+		launch.world_size = launch.local_size = 8;
+		first = play_processes(&scene.play, launch, 4, 0);
+		launch.user = 65534;
+		play_processes(&scene.play, launch, 4, 4);
+		scene_expect(scene_run(first, scene_all, 8), PLAY_REST);
+	}
+}
+
+static void jobs_at_once_get_their_own(void **state)
+{
+	static const int low[] = { 0, 1, 2, 3 }, high[] = { 4, 5, 6, 7 };
+
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		struct play_launch launch = scene_begin(&scene.eight, round);
+		unsigned first = play_processes(&scene.play, launch, 4, 0), a, b;
+
+		launch.job = 1;
+		play_processes(&scene.play, launch, 4, 0);
+		a = play_comm_of(&scene.play, first, low, 4);
+		b = play_comm_of(&scene.play, first, high, 4);
+		play_run(&scene.play);
+		scene_expect(a, PLAY_PLAN);
+		scene_expect(b, PLAY_PLAN);
+	}
+}
+
+static void a_full_shm_stops_nobody(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 8; round++) {
+		struct play_launch launch = scene_begin(&scene.four, round);
+		unsigned first;
+
+		launch.place = SMALL;
+		scene.play.board->places[SMALL].seed = 0;
+		/* From nothing at all to a few pages: somewhere between what works and what does not. */
+		play_place_order(&scene.play, SMALL, BOARD_PLACE_FILL, round * 4096);
+		first = play_processes(&scene.play, launch, 4, 0);
+		scene_run(first, scene_all, 4);
+		scene_nobody_failed();
+		scene_run(first, scene_all, 3);
+		scene_nobody_failed();
+	}
+}
+
+static void what_others_leave_in_the_registry_is_not_believed(void **state)
+{
+	(void)state;
+	for (unsigned which = 0; which < 7; which++)
+		for (unsigned round = 0; round < 2; round++) {
+			struct play_launch launch = scene_begin(&scene.four, round);
+			unsigned first;
+
+			/* Before anything is there; and what an earlier job left, which nobody uses any more. */
+			play_place_order(&scene.play, PLAIN, BOARD_PLACE_HOSTILE, which);
+			for (unsigned job = 0; job < 2; job++) {
+				launch.job = (int)job;
+				first = play_processes(&scene.play, launch, 4, 0);
+				scene_run(first, scene_all, 4);
+				scene_nobody_failed();
+				if (which == 3) /* more files do not disturb a job that runs */
+					play_place_order(&scene.play, PLAIN, BOARD_PLACE_HOSTILE, which);
+				scene_run(first, scene_all, 3);
+				scene_nobody_failed();
+				for (unsigned p = 0; p < 4; p++)
+					play_kill(&scene.play, first + p);
+				play_place_order(&scene.play, PLAIN, BOARD_PLACE_HOSTILE, which);
+			}
+		}
+}
+
+/* ---- what does not go as planned ---- */
+
+static void ranks_that_never_come_leave_nothing_behind(void **state)
+{
+	static const int rest[] = { 0, 1, 2 };
+
+	(void)state;
+	for (unsigned round = 0; round < 3; round++) {
+		struct play_launch launch = scene_begin(&scene.four, round);
+		unsigned first = play_processes(&scene.play, launch, 4, 0), parent, comm;
+
+		parent = scene_run(first, scene_all, 4);
+		scene_expect(parent, PLAY_PLAN);
+		comm = play_comm_of(&scene.play, first, scene_all, 4);
+		scene.play.comms[comm].members[3].state = PLAY_ABSENT;
+		scene.play.comms[comm].given_up_quietly = round != 1;
+		play_run(&scene.play);
+		play_pass_time(&scene.play, 5000); /* the user's patience */
+		play_give_up(&scene.play, comm);
+		play_run(&scene.play);
+		scene_expect(comm, PLAY_GIVEN_UP);
+		scene_expect(scene_run_shared(parent, first, rest, 1 + round), PLAY_REST);
+		scene_expect(scene_run(first, rest, 3), PLAY_PLAN);
+		scene_expect(scene_run(first, scene_all, 4), PLAY_PLAN);
+	}
+}
+
+static void an_init_that_fails_late_leaves_nothing_behind(void **state)
+{
+	static const int half[] = { 2, 1 };
+
+	(void)state;
+	for (unsigned round = 0; round < 8; round++) {
+		struct play_launch launch = scene_begin(&scene.four, round);
+		unsigned first, parent, comm;
+
+		launch.tuner_version = round < 4 ? launch.tuner_version : -1;
+		first = play_processes(&scene.play, launch, 4, 0);
+		parent = scene_run(first, scene_all, 4);
+		scene_expect(parent, PLAY_PLAN);
+		comm = play_comm_of(&scene.play, first, half, 2);
+		scene.play.comms[comm].give_up_late = true;
+		scene.play.comms[comm].given_up_quietly = round % 4 >= 2;
+		play_run(&scene.play);
+		scene_expect(comm, PLAY_GIVEN_UP);
+		scene_expect(scene_run_shared(parent, first, scene_all, 4), PLAY_REST);
+		scene_expect(scene_run(first, scene_all, 3), PLAY_PLAN);
+	}
+}
+
+static void crashes_leave_nothing_that_disturbs(void **state)
+{
+	unsigned steps = runtime_long() || !runtime_sanitized() ? 1 : 5;
+
+	(void)state;
+	for (unsigned after = 1; after < 60; after += steps) {
+		struct play_launch launch = scene_begin(&scene.four, after);
+		unsigned first = play_processes(&scene.play, launch, 4, 0);
+
+		scene.play.kill_after_steps = after;
+		scene.play.kill_inside = after % 3 == 0;
+		scene.play.kill_process = first + after % 4;
+		scene_run(first, scene_all, 4);
+		scene_run(first, scene_all, 3);
+		scene_nobody_failed();
+		for (unsigned p = 0; p < 4; p++)
+			play_kill(&scene.play, first + p);
+		/* The job is started anew on the same host. */
+		first = play_processes(&scene.play, launch, 4, 0);
+		scene_expect(scene_run(first, scene_all, 4), PLAY_PLAN);
+		assert_true(play_place_order(&scene.play, PLAIN, BOARD_PLACE_COUNT_FILES, 0) < 60);
+	}
+}
+
+static void data_loaders_do_nothing(void **state)
+{
+	static const struct board_order fork_child = { .op = BOARD_FORK_CHILD };
+
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		struct play_launch launch = scene_begin(&scene.four, round);
+		unsigned first = play_processes(&scene.play, launch, 4, 0), comm;
+
+		scene_expect(scene_run(first, scene_all, 4), PLAY_PLAN);
+		for (unsigned p = 0; p < 4; p++)
+			assert_int_equal(play_order(&scene.play, first + p, 0, &fork_child)->value, 0);
+		/* And while another one is under way. */
+		comm = play_comm_of(&scene.play, first, scene_all, 4);
+		scene.play.comms[comm].members[3].state = PLAY_ABSENT;
+		play_run(&scene.play);
+		assert_int_equal(play_order(&scene.play, first + 1, 0, &fork_child)->value, 0);
+		scene.play.comms[comm].members[3].state = PLAY_RUNS;
+		play_run(&scene.play);
+		scene_expect(comm, PLAY_PLAN);
+	}
+}
+
+/* A process that is started by one of ours, with its environment. */
+static void inherited_variables_are_recognised(void **state)
+{
+	static const struct board_order environment = { .op = BOARD_ENVIRONMENT };
+	static char text[PLAY_EXTRA_MAX][BOARD_VALUE_BYTES];
+
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		struct play_launch launch = scene_begin(&scene.four, round);
+		unsigned first = play_processes(&scene.play, launch, 4, 0), count = 0;
+		const struct board_answer *answer;
+
+		scene_expect(scene_run(first, scene_all, 4), PLAY_PLAN);
+		answer = play_order(&scene.play, first, 0, &environment);
+		for (size_t at = 0; at < answer->text_bytes && count < PLAY_EXTRA_MAX;
+		     at += strlen(answer->text + at) + 1)
+			if (!strstr(answer->text + at, "TRIBUTARY_PROFILE=") &&
+			    !strstr(answer->text + at, "TRIBUTARY_IF=") &&
+			    !strstr(answer->text + at, "TRIBUTARY_NET=") &&
+			    !strstr(answer->text + at, "TRIBUTARY_TIMEOUT=")) {
+				snprintf(text[count], BOARD_VALUE_BYTES, "%.199s", answer->text + at);
+				launch.extra[count] = text[count];
+				count++;
+			}
+		assert_true(count >= 2);
+		launch.job = 1;
+		first = play_processes(&scene.play, launch, 4, 0);
+		scene_expect(scene_run(first, scene_all, 4), PLAY_PLAN);
+		/* Their parents end, and take their files with them. */
+		for (unsigned p = 0; p < 4; p++)
+			play_kill(&scene.play, p);
+		scene_expect(scene_run(first, scene_all, 3), PLAY_PLAN);
+	}
+}
+
+static void gpus_that_nobody_knows_rest(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 6; round++) {
+		struct play_launch launch = scene_begin(&scene.four, round);
+		unsigned first, comm;
+
+		launch.no_driver = round / 2 == 0;
+		first = play_processes(&scene.play, launch, 4, 0);
+		comm = play_comm(&scene.play, -1, false);
+		for (unsigned i = 0; i < 4; i++) /* none is current in one of them; or two have slices of one */
+			play_join(&scene.play, comm, first + i, 0,
+				  round / 2 == 1 && i == 2   ? -1
+				  : round / 2 == 2 && i == 3 ? 2
+							     : (int)i);
+		play_run(&scene.play);
+		scene_expect(comm, PLAY_REST);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(containers_with_a_shm_each_rest),
+		cmocka_unit_test(containers_that_think_to_be_hosts_do_not_fail),
+		cmocka_unit_test(processes_of_other_pid_namespaces_do_not_disturb),
+		cmocka_unit_test(users_do_not_see_each_other),
+		cmocka_unit_test(jobs_at_once_get_their_own),
+		cmocka_unit_test(a_full_shm_stops_nobody),
+		cmocka_unit_test(what_others_leave_in_the_registry_is_not_believed),
+		cmocka_unit_test(ranks_that_never_come_leave_nothing_behind),
+		cmocka_unit_test(an_init_that_fails_late_leaves_nothing_behind),
+		cmocka_unit_test(crashes_leave_nothing_that_disturbs),
+		cmocka_unit_test(data_loaders_do_nothing),
+		cmocka_unit_test(inherited_variables_are_recognised),
+		cmocka_unit_test(gpus_that_nobody_knows_rest),
+	};
+
+	runtime_start("standin/trouble_test", 110);
+	cmocka_set_test_filter(runtime_setting("TEST_FILTER"));
+	return cmocka_run_group_tests(tests, scene_setup, scene_teardown);
+}
