@@ -32,7 +32,7 @@ struct command_option {
 	const char *standard; /* the value when it is not given; NULL: none */
 };
 
-enum { COMMAND_OPTIONS_MAX = 12, COMMAND_OPERANDS_MAX = 2 };
+enum { COMMAND_OPTIONS_MAX = 16, COMMAND_OPERANDS_MAX = 2 };
 
 struct command_call;
 
@@ -55,7 +55,8 @@ struct command_call {
 };
 
 extern const struct command command_capture, command_completion, command_devices, command_discover, command_doctor,
-	command_export, command_help, command_lint, command_measure, command_params, command_show, command_version;
+	command_explain, command_export, command_help, command_lint, command_measure, command_params, command_plan,
+	command_show, command_tune, command_version;
 
 /* All of them, in the order in which help lists them; ends with NULL. */
 extern const struct command *const command_table[];
@@ -110,6 +111,22 @@ void command_load_params(struct params *ret);
 	{                                                                                                         \
 		"profile", "FILE",                                                                                \
 			"measured rates; without it the profile of this machine, if there is one that fits", NULL \
+	}
+#define COMMAND_OPTION_GPUS                                                                         \
+	{                                                                                           \
+		"gpus", "LIST", "by number, name or PCI place, 0-3,6; all of them without it", NULL \
+	}
+#define COMMAND_OPTION_NETS                                                                                \
+	{                                                                                                  \
+		"nets", "LIST", "NICs in the order of NCCL's net devices; without it by their names", NULL \
+	}
+#define COMMAND_OPTION_HOSTS                                                                               \
+	{                                                                                                  \
+		"hosts", "N", "hosts like this one; either: one or several, as where nobody can tell", "1" \
+	}
+#define COMMAND_OPTION_COMPARE                                                                             \
+	{                                                                                                  \
+		"compare", "FILE", "the graph that NCCL dumped for these GPUs, NCCL_GRAPH_DUMP_FILE", NULL \
 	}
 
 #endif

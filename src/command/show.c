@@ -86,17 +86,6 @@ static int show(const struct command_call *call, const struct source *source, FI
 	return status;
 }
 
-/* A title: the graph's own name, or that of the file it is from. */
-static void name_machine(const char *path, struct topology *topology)
-{
-	const char *slash;
-
-	if (!path || topology->name[0])
-		return;
-	slash = strrchr(path, '/');
-	snprintf(topology->name, sizeof(topology->name), "%s", slash ? slash + 1 : path);
-}
-
 static int run(const struct command_call *call, FILE *out)
 {
 	struct source source;
@@ -104,7 +93,7 @@ static int run(const struct command_call *call, FILE *out)
 
 	if (status != COMMAND_OK)
 		return status;
-	name_machine(command_value(call, "from"), &source.topology);
+	source_name(command_value(call, "from"), &source.topology);
 	status = show(call, &source, out);
 	source_fini(&source);
 	return status;

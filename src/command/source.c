@@ -217,3 +217,13 @@ int source_load(const struct command_call *call, enum source_alone alone, struct
 		source_fini(ret);
 	return status;
 }
+
+void source_name(const char *path, struct topology *topology)
+{
+	const char *slash;
+
+	if (!path || topology->name[0])
+		return;
+	slash = strrchr(path, '/');
+	snprintf(topology->name, sizeof(topology->name), "%s", slash ? slash + 1 : path);
+}

@@ -32,6 +32,9 @@ int source_load(const struct command_call *call, enum source_alone alone, struct
 int source_profile(const char *path, struct source *ret);
 void source_fini(struct source *source);
 
+/* A title: the graph's own name, or that of the file it is from. path: NULL none. */
+void source_name(const char *path, struct topology *topology);
+
 /* Rates, limits and pairs of one graph for the same places of another. Returns how many directed links got a rate. */
 size_t source_merge(const struct topology *measured, struct topology *topology);
 

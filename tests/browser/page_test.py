@@ -1,6 +1,6 @@
-"""page_test.py BUILD: what a reader of `tributary show --html` sees and can do, in a real browser.
+"""page_test.py BUILD: what a reader of `tributary show --html` and `plan --html` sees and can do, in a real browser.
 
-The page is opened from a file. Screenshots of every step are left in BUILD/browser/.
+The pages are opened from files. Screenshots of every step are left in BUILD/browser/.
 """
 
 import json
@@ -20,7 +20,6 @@ from selenium.webdriver.chrome.service import Service
 HERE = pathlib.Path(__file__).parent
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
 PICTURES = BUILD / "browser"
-PAGE = PICTURES / "machine.html"
 
 
 def start_browser():
@@ -34,12 +33,19 @@ def start_browser():
     return webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
 
 
-class Page(unittest.TestCase):
+class InBrowser(unittest.TestCase):
+    command = []  # that makes the page
+
     @classmethod
     def setUpClass(cls):
+        if not cls.command:
+            raise unittest.SkipTest("what the pages have in common")
         PICTURES.mkdir(parents=True, exist_ok=True)
+        cls.page = PICTURES / f"{cls.command[0]}.html"
         subprocess.run(
-            [BUILD / "tributary", "show", "--from", HERE / "machine.topology", "--html", PAGE], check=True, timeout=30
+            [BUILD / "tributary", *cls.command, "--from", HERE / "machine.topology", "--html", cls.page],
+            check=True,
+            timeout=30,
         )
         cls.browser = start_browser()
         cls.browser.set_page_load_timeout(60)
@@ -49,7 +55,7 @@ class Page(unittest.TestCase):
         cls.browser.quit()
 
     def setUp(self):
-        self.browser.get(PAGE.as_uri())
+        self.browser.get(self.page.as_uri())
 
     def find(self, selector):
         return self.browser.find_element(By.CSS_SELECTOR, selector)
@@ -59,6 +65,28 @@ class Page(unittest.TestCase):
 
     def click(self, selector):
         self.find(selector).click()
+
+    def hover(self, element):
+        ActionChains(self.browser).move_to_element(element).perform()
+
+    def picture(self, name):
+        self.browser.save_screenshot(str(PICTURES / f"{name}.png"))
+
+    def assert_it_asks_for_nothing_and_complains_of_nothing(self):
+        self.click("#as-table")
+        self.click("#as-picture")
+        errors = [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+        self.assertEqual(errors, [])
+        requests = []
+        for entry in self.browser.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                requests.append(message["params"]["request"]["url"])
+        self.assertEqual([url for url in requests if not url.startswith(("file:", "data:"))], [])
+
+
+class Machine(InBrowser):
+    command = ["show"]
 
     def view_box(self):
         return [float(n) for n in self.find("#machine").get_dom_attribute("viewBox").split()]
@@ -70,12 +98,6 @@ class Page(unittest.TestCase):
             if [names[end] for end in link["ends"]] == [lower, upper]:
                 return index, link
         self.fail(f"there is no link from {lower} to {upper}")
-
-    def hover(self, element):
-        ActionChains(self.browser).move_to_element(element).perform()
-
-    def picture(self, name):
-        self.browser.save_screenshot(str(PICTURES / f"{name}.png"))
 
     def test_everything_of_the_machine_is_drawn(self):
         names = [node.get_attribute("aria-label").split(":")[0] for node in self.all(".vertex")]
@@ -175,16 +197,7 @@ class Page(unittest.TestCase):
         self.assertGreater(brightness(), 600)
 
     def test_it_asks_for_nothing_and_complains_of_nothing(self):
-        self.click("#as-table")
-        self.click("#as-picture")
-        errors = [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
-        self.assertEqual(errors, [])
-        requests = []
-        for entry in self.browser.get_log("performance"):
-            message = json.loads(entry["message"])["message"]
-            if message["method"] == "Network.requestWillBeSent":
-                requests.append(message["params"]["request"]["url"])
-        self.assertEqual([url for url in requests if not url.startswith(("file:", "data:"))], [])
+        self.assert_it_asks_for_nothing_and_complains_of_nothing()
 
     def test_a_narrow_window_still_shows_it(self):
         self.browser.set_window_size(600, 900)
@@ -194,6 +207,78 @@ class Page(unittest.TestCase):
             self.picture("narrow")
         finally:
             self.browser.set_window_size(1500, 1000)
+
+
+class Channels(InBrowser):
+    command = ["plan", "--hosts", "2"]
+
+    def shown(self, selector):
+        return [node for node in self.all(selector) if node.is_displayed()]
+
+    def show(self, name):
+        next(button for button in self.all("#views button") if button.text == name).click()
+
+    def test_each_pattern_has_its_view(self):
+        for name in ("ring", "tree", "chain"):
+            self.show(name)
+            self.assertIn(name.capitalize(), self.shown(".headline")[0].text)
+            self.assertEqual(len(self.shown(".headline")), 1)
+            self.assertEqual(len(self.shown(".view .link")), len(self.all(".view .link")) // 3)
+            self.assertGreater(len(self.shown("button.channel")), 0)
+            self.picture(f"plan-{name}")
+
+    def test_what_is_full_stands_out_and_says_so(self):
+        halos = self.shown(".halo")
+        self.assertGreaterEqual(len(halos), 1)
+        self.assertIn("full", " ".join(label.text for label in self.shown(".view .labels")))
+        self.assertIn("Full: ", self.shown("header [data-view]")[0].text)
+
+    def test_hovering_a_link_shows_what_goes_over_it(self):
+        data = json.loads(self.find("#data").get_attribute("textContent"))
+        names = [vertex["name"] for vertex in data["vertices"]]
+        index = next(i for i, link in enumerate(data["links"]) if names[link["ends"][0]] == "gpu5")
+        self.hover(self.find(f"#link-0-{index} .hit"))
+        card = self.find("#card")
+        self.assertTrue(card.is_displayed())
+        for text in ("gpu5", "GB/s", "channel 0", "× up"):
+            self.assertIn(text, card.text)
+        self.show("tree")
+        self.hover(self.find(f"#link-1-{index} .hit"))
+        self.assertTrue(card.is_displayed())
+        self.assertIn("gpu5", card.text)
+        self.picture("plan-hover")
+
+    def test_hovering_a_channel_shows_it_alone(self):
+        self.show("tree")
+        channel = self.shown("button.channel")[0]
+        self.hover(channel)
+        self.assertTrue(self.find("#card").is_displayed())
+        self.assertIn("Channel 0", self.find("#card").text)
+        self.assertIn("one-flow", self.find("#machine").get_attribute("class").split())
+        on = self.all("#machine .flow.on")
+        self.assertGreater(len(on), 0)
+        self.assertTrue(all("flow-0" in node.get_attribute("class").split() for node in on))
+        self.picture("plan-channel")
+        self.hover(self.find("h1"))
+        self.assertFalse(self.find("#card").is_displayed())
+        self.assertEqual(len(self.all("#machine .on")), 0)
+
+    def test_the_tables_are_those_of_the_view(self):
+        self.click("#as-table")
+        ring = self.shown("table.loads")
+        self.assertEqual(len(ring), 1)
+        self.assertIn("100", ring[0].find_element(By.CSS_SELECTOR, "tbody tr").text)
+        self.picture("plan-table")
+        self.show("tree")
+        self.assertEqual(len(self.shown("table.loads")), 1)
+        self.assertNotEqual(self.shown("table.loads")[0], ring[0])
+        self.shown("table.loads tbody tr[data-row]")[0].click()
+        self.assertTrue(self.find("#machine").is_displayed())
+        self.assertTrue(self.find("#card").is_displayed())
+
+    def test_it_asks_for_nothing_and_complains_of_nothing(self):
+        self.show("chain")
+        self.assert_it_asks_for_nothing_and_complains_of_nothing()
 
 
 def main():

@@ -1,10 +1,11 @@
 /* The machine for graphviz: dot -Tsvg. */
+#include "command/show/dot.h"
 #include "command/show/pictures.h"
 
 #include <math.h>
 #include <string.h>
 
-static void print_quoted(const char *text, FILE *out)
+void dot_quoted(const char *text, FILE *out)
 {
 	fputc('"', out);
 	for (; *text; text++) {
@@ -27,9 +28,9 @@ static void print_vertex(const struct topology_vertex *vertex, FILE *out)
 	view_vertex_words(vertex, words, sizeof(words));
 	snprintf(label, sizeof(label), "%s%s%s", vertex->name, *words ? "; " : "", words);
 	fputs("  ", out);
-	print_quoted(vertex->name, out);
+	dot_quoted(vertex->name, out);
 	fputs(" [label=", out);
-	print_quoted(label, out);
+	dot_quoted(label, out);
 	fprintf(out, ", fillcolor=\"%s\"];\n", fills[vertex->kind]);
 }
 
@@ -46,29 +47,32 @@ static void print_link(const struct view *view, uint32_t index, FILE *out)
 	if (other->share >= 0 && (lane->share < 0 || other->share < lane->share))
 		lane = other;
 	fputs("  ", out);
-	print_quoted(view->topology->vertices[link->upper].name, out);
+	dot_quoted(view->topology->vertices[link->upper].name, out);
 	fputs(" -> ", out);
-	print_quoted(view->topology->vertices[link->lower].name, out);
+	dot_quoted(view->topology->vertices[link->lower].name, out);
 	fputs(" [label=", out);
-	print_quoted(label, out);
+	dot_quoted(label, out);
 	fprintf(out, ", color=\"%s\", penwidth=%.1f%s%s];\n", view_band_colour(lane->band),
 		1 + sqrt((double)lane->rate_Bps / 1e9), lane->bottleneck ? ", fontname=\"Helvetica-Bold\"" : "",
 		view_is_tree_link(view, index) ? "" : ", constraint=false");
 }
 
-void dot_print(const struct view *view, FILE *out)
+void dot_begin(const struct topology *topology, FILE *out)
 {
-	const struct topology *topology = view->topology;
-
 	fputs("digraph ", out);
-	print_quoted(topology->name[0] ? topology->name : "machine", out);
+	dot_quoted(topology->name[0] ? topology->name : "machine", out);
 	fputs(" {\n  graph [rankdir=TB, nodesep=0.4, ranksep=0.8, fontname=\"Helvetica\"];\n"
 	      "  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=11];\n"
 	      "  edge [dir=none, fontname=\"Helvetica\", fontsize=9];\n",
 	      out);
 	for (size_t i = 0; i < topology->vertex_count; i++)
 		print_vertex(&topology->vertices[i], out);
-	for (uint32_t i = 0; i < topology->link_count; i++)
+}
+
+void dot_print(const struct view *view, FILE *out)
+{
+	dot_begin(view->topology, out);
+	for (uint32_t i = 0; i < view->topology->link_count; i++)
 		print_link(view, i, out);
 	fputs("}\n", out);
 }

@@ -1,5 +1,6 @@
 /* One page that shows the machine and needs nothing else: no network, no other file. */
 #include "command/json.h"
+#include "command/show/page.h"
 #include "command/show/pictures.h"
 
 #include <errno.h>
@@ -21,18 +22,21 @@ __asm__(".pushsection .rodata\n"
 	".byte 0\n"
 	".size html_page_js, . - html_page_js\n"
 	".popsection\n");
-extern const char html_page_css[], html_page_js[];
-
 struct html {
 	const struct view *view;
 	FILE *out;
 };
 
+void html_cell(const char *text, bool number, FILE *out)
+{
+	fputs(number ? "<td class=\"number\">" : "<td>", out);
+	xml_escape(text, out);
+	fputs("</td>", out);
+}
+
 static void put_cell(const struct html *html, const char *text, bool number)
 {
-	fputs(number ? "<td class=\"number\">" : "<td>", html->out);
-	xml_escape(text, html->out);
-	fputs("</td>", html->out);
+	html_cell(text, number, html->out);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ data */
@@ -109,7 +113,7 @@ static json_t *link_data(const struct html *html, uint32_t index)
 			 (int)link->lower, (int)link->upper);
 }
 
-static json_t *vertex_data(const struct topology_vertex *vertex)
+json_t *html_vertex(const struct topology_vertex *vertex)
 {
 	char words[TOPOLOGY_TEXT_BYTES + 80];
 
@@ -120,32 +124,16 @@ static json_t *vertex_data(const struct topology_vertex *vertex)
 			 json_text(strcmp(words, vertex->model) != 0 ? vertex->model : ""));
 }
 
-/* In a page's script element "</script" would end it, wherever it stands. */
-static int put_data(const struct html *html)
+static json_t *page_data(const struct html *html)
 {
 	const struct topology *topology = html->view->topology;
-	json_t *links = json_array(), *vertices = json_array(), *value;
-	char *text;
+	json_t *links = json_array(), *vertices = json_array();
 
 	for (uint32_t i = 0; i < topology->link_count; i++)
 		json_array_append_new(links, link_data(html, i));
 	for (size_t i = 0; i < topology->vertex_count; i++)
-		json_array_append_new(vertices, vertex_data(&topology->vertices[i]));
-	value = json_pack("{so so}", "links", links, "vertices", vertices);
-	text = value ? json_dumps(value, JSON_COMPACT) : NULL;
-	json_decref(value);
-	if (!text)
-		return -ENOMEM;
-	fputs("<script type=\"application/json\" id=\"data\">", html->out);
-	for (const char *at = text; *at; at++) {
-		if (*at == '<')
-			fputs("\\u003c", html->out);
-		else
-			fputc(*at, html->out);
-	}
-	fputs("</script>\n", html->out);
-	free(text);
-	return 0;
+		json_array_append_new(vertices, html_vertex(&topology->vertices[i]));
+	return json_pack("{so so}", "links", links, "vertices", vertices);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- tables */
@@ -272,20 +260,57 @@ static void put_tables(const struct html *html)
 
 /* ------------------------------------------------------------------------------------------------------------ page */
 
-static void put_head(const struct html *html)
+void html_begin(const char *title, FILE *out)
 {
-	const struct topology *topology = html->view->topology;
-	char census[160], date[24], text[600];
-
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 	      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
 	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
 	      "script-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
-	      html->out);
-	xml_escape(topology->name[0] ? topology->name : "Machine", html->out);
-	fprintf(html->out, " – Tributary</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n<div>\n<h1>",
-		html_page_css);
-	xml_escape(topology->name[0] ? topology->name : "Machine", html->out);
+	      out);
+	xml_escape(title, out);
+	fprintf(out, " – Tributary</title>\n<style>\n%s</style>\n</head>\n<body>\n", html_page_css);
+}
+
+/* In a page's script element "</script" would end it, wherever it stands. */
+int html_end(json_t *data, FILE *out)
+{
+	char *text = data ? json_dumps(data, JSON_COMPACT) : NULL;
+
+	json_decref(data);
+	if (!text)
+		return -ENOMEM;
+	fputs("<script type=\"application/json\" id=\"data\">", out);
+	for (const char *at = text; *at; at++) {
+		if (*at == '<')
+			fputs("\\u003c", out);
+		else
+			fputc(*at, out);
+	}
+	free(text);
+	fprintf(out, "</script>\n<script>\n%s</script>\n</body>\n</html>\n", html_page_js);
+	return 0;
+}
+
+void html_buttons(FILE *out)
+{
+	fputs("<div class=\"group\" id=\"zoom\"><button id=\"farther\" title=\"farther (-)\">−</button>"
+	      "<button id=\"fit\" title=\"all of it (0)\"><span id=\"level\">100 %</span></button>"
+	      "<button id=\"closer\" title=\"closer (+)\">+</button></div>\n"
+	      "<div class=\"group\"><button id=\"as-picture\" aria-pressed=\"true\">Picture</button>"
+	      "<button id=\"as-table\" aria-pressed=\"false\">Table</button></div>\n"
+	      "<button id=\"theme\" aria-pressed=\"false\" title=\"light or dark\">Dark</button>\n",
+	      out);
+}
+
+static void put_head(const struct html *html)
+{
+	const struct topology *topology = html->view->topology;
+	const char *title = topology->name[0] ? topology->name : "Machine";
+	char census[160], date[24], text[600];
+
+	html_begin(title, html->out);
+	fputs("<header>\n<div>\n<h1>", html->out);
+	xml_escape(title, html->out);
 	view_census(topology, census, sizeof(census));
 	view_date(html->view->date_s, date, sizeof(date));
 	fprintf(html->out, "</h1>\n<div class=\"census\">%s · ", census);
@@ -297,15 +322,9 @@ static void put_head(const struct html *html)
 	view_bottleneck(html->view, true, text, sizeof(text));
 	fputs("<div class=\"headline\">", html->out);
 	xml_escape(text, html->out);
-	fputs("</div>\n</div>\n<nav>\n"
-	      "<div class=\"group\" id=\"zoom\"><button id=\"farther\" title=\"farther (-)\">−</button>"
-	      "<button id=\"fit\" title=\"all of it (0)\"><span id=\"level\">100 %</span></button>"
-	      "<button id=\"closer\" title=\"closer (+)\">+</button></div>\n"
-	      "<div class=\"group\"><button id=\"as-picture\" aria-pressed=\"true\">Picture</button>"
-	      "<button id=\"as-table\" aria-pressed=\"false\">Table</button></div>\n"
-	      "<button id=\"theme\" aria-pressed=\"false\" title=\"light or "
-	      "dark\">Dark</button>\n</nav>\n</header>\n<main>\n",
-	      html->out);
+	fputs("</div>\n</div>\n<nav>\n", html->out);
+	html_buttons(html->out);
+	fputs("</nav>\n</header>\n<main>\n", html->out);
 }
 
 static void put_legend(const struct html *html)
@@ -335,9 +354,5 @@ int html_print(const struct view *view, FILE *out)
 	fputs("</section>\n", out);
 	put_tables(&html);
 	fputs("</main>\n<div id=\"card\" role=\"status\" hidden></div>\n", out);
-	r = put_data(&html);
-	if (r < 0)
-		return r;
-	fprintf(out, "<script>\n%s</script>\n</body>\n</html>\n", html_page_js);
-	return 0;
+	return html_end(page_data(&html), out);
 }

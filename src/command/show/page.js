@@ -6,6 +6,8 @@
 	const whole = svg.viewBox.baseVal;
 	const full = { x: whole.x, y: whole.y, width: whole.width, height: whole.height };
 	let view = { ...full };
+	/* A page of channels has several views of one machine; each has its own lanes and numbers. */
+	let shown = 0;
 
 	/* ---- zoom and pan: the view box is the state ---- */
 
@@ -116,18 +118,22 @@
 		card.hidden = true;
 		light([]);
 	};
-	const linkNode = (i) => byId("link-" + i), vertexNode = (i) => byId("vertex-" + i);
+	const linkNode = (i) => byId("link-" + i) ?? byId(`link-${shown}-${i}`), vertexNode = (i) => byId("vertex-" + i);
 	const showLink = (i) => {
 		const link = data.links[i];
-		fillCard(link.name, link.words, [["up", link.up], ["down", link.down], ["nominal", link.nominal], ["share", link.share],
-			["known by", link.provenance], ["spread", link.spread], ["date", link.date], ["slot", link.port]],
-			[link.degraded && "trained at " + link.degraded, link.bottleneck && "bottleneck of all-to-all traffic"]);
+		const flow = data.views?.[shown].links[i];
+		const rows = flow?.rows ?? [["up", link.up], ["down", link.down], ["nominal", link.nominal], ["share", link.share],
+			["known by", link.provenance], ["spread", link.spread], ["date", link.date], ["slot", link.port]];
+		const warnings = flow ? [flow.warning] :
+			[link.degraded && "trained at " + link.degraded, link.bottleneck && "bottleneck of all-to-all traffic"];
+		fillCard(link.name, link.words, rows, warnings);
 		light([linkNode(i), vertexNode(link.ends[0]), vertexNode(link.ends[1])]);
 	};
 	const showVertex = (i) => {
 		const vertex = data.vertices[i], mine = data.links.map((link, at) => [link, at]).filter(([link]) => link.ends.includes(i));
 		fillCard(vertex.name, vertex.words, [["PCI", vertex.bus_id], ["interface", vertex.interface], ["model", vertex.model],
-			...mine.slice(0, 8).map(([link]) => [link.words, "↑ " + link.up + "   ↓ " + link.down])], []);
+			...mine.slice(0, 8).map(([link, at]) => [link.words, data.views?.[shown].links[at].brief ??
+				"↑ " + link.up + "   ↓ " + link.down])], []);
 		light([vertexNode(i), ...mine.map(([, at]) => linkNode(at)),
 			...mine.flatMap(([link]) => link.ends.map(vertexNode))]);
 	};
@@ -157,6 +163,46 @@
 	for (const node of svg.querySelectorAll("[data-vertex]"))
 		attach(node, () => showVertex(Number(node.dataset.vertex)));
 
+	/* ---- channels: which view, and one flow of it alone ---- */
+
+	const showFlow = (i) => {
+		const flow = data.views[shown].flows[i];
+		fillCard(flow.name, flow.words, flow.rows, []);
+		for (const node of document.querySelectorAll(`[data-view="${shown}"] .flow-${i}`))
+			node.classList.add("on");
+		svg.classList.add("one-flow");
+	};
+	const hideFlow = () => {
+		hide();
+		svg.classList.remove("one-flow");
+	};
+	for (const node of document.querySelectorAll("button.channel")) {
+		const show = () => {
+			const box = node.getBoundingClientRect();
+			showFlow(Number(node.dataset.flow));
+			place(box.left, box.top - card.getBoundingClientRect().height - 30);
+		};
+		node.addEventListener("pointerenter", show);
+		node.addEventListener("focus", show);
+		node.addEventListener("pointerleave", hideFlow);
+		node.addEventListener("blur", hideFlow);
+	}
+	const showView = (i) => {
+		hideFlow();
+		shown = i;
+		for (const node of document.querySelectorAll("[data-view]")) {
+			const on = Number(node.dataset.view) === i;
+			if (node instanceof SVGElement)
+				on ? node.removeAttribute("display") : node.setAttribute("display", "none");
+			else
+				node.hidden = !on;
+		}
+		for (const button of document.querySelectorAll("[data-show]"))
+			button.setAttribute("aria-pressed", String(Number(button.dataset.show) === i));
+	};
+	for (const button of document.querySelectorAll("[data-show]"))
+		button.addEventListener("click", () => showView(Number(button.dataset.show)));
+
 	/* ---- picture or table ---- */
 
 	const choose = (table) => {
@@ -169,7 +215,7 @@
 	};
 	byId("as-picture").addEventListener("click", () => choose(false));
 	byId("as-table").addEventListener("click", () => choose(true));
-	for (const row of document.querySelectorAll("#links tbody tr"))
+	for (const row of document.querySelectorAll("#tables tr[data-row]"))
 		row.addEventListener("click", () => {
 			choose(false);
 			linkNode(Number(row.dataset.row)).focus();

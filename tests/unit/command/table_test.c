@@ -36,6 +36,15 @@ static void man_page_is_what_the_tables_give(void **state)
 	free(page);
 }
 
+/* A hyphen of the command line, not of a word. */
+static void option_line(const char *name, char *line, size_t line_bytes)
+{
+	size_t at = (size_t)snprintf(line, line_bytes, "\n.BR \\-\\-");
+
+	for (; *name && at < line_bytes; name++)
+		at += (size_t)snprintf(line + at, line_bytes - at, *name == '-' ? "\\%c" : "%c", *name);
+}
+
 static void man_page_has_every_command_option_and_variable(void **state)
 {
 	char *page = printed(command_print_man), *variables = printed(command_print_params_man), line[128];
@@ -47,7 +56,7 @@ static void man_page_has_every_command_option_and_variable(void **state)
 		assert_true(strlen((*at)->help) < 100);
 		for (size_t i = 0; i < command_option_count(*at); i++) {
 			assert_non_null((*at)->options[i].help);
-			snprintf(line, sizeof(line), "\n.BR \\-\\-%s", (*at)->options[i].name);
+			option_line((*at)->options[i].name, line, sizeof(line));
 			assert_non_null(strstr(page, line));
 		}
 	}

@@ -1,0 +1,14 @@
+/* Between the files of this folder. */
+#ifndef TRIBUTARY_COMMAND_CHANNELS_INTERNAL_H
+#define TRIBUTARY_COMMAND_CHANNELS_INTERNAL_H
+
+#include "command/channels/channels.h"
+
+void channels_begin(const struct topology *topology, const struct plan_request *request, enum plan_where where,
+		    const char *maker, struct channels *ret);
+/* What NCCL believes of each channel, as it counts. */
+void channels_believe(struct channels *channels, enum plan_pattern pattern, double intra_GBps, double inter_GBps);
+/* Judges channels that are not ours; has[] is set. -errno with the reason in *diag. */
+int channels_judge_other(struct channels *channels, enum plan_pattern pattern, struct diag *diag);
+
+#endif

@@ -1,0 +1,317 @@
+/* `tributary explain`: what NCCL by itself would make of the machine, beside what Tributary makes of it. */
+#include "command/command.h"
+
+#include "command/channels/channels.h"
+#include "command/json.h"
+#include "command/show/view.h"
+#include "command/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LABEL_COLUMNS = 22, VALUE_COLUMNS = 20, LOADS_SHOWN = 3, COLUMNS = 100, SIZES = 10 };
+
+static const uint64_t sizes[SIZES] = { 8,       1 << 10, 8 << 10,  64 << 10,  256 << 10,
+				       1 << 20, 4 << 20, 16 << 20, 128 << 20, 1 << 30 };
+static const char collectives[] = "broadcast|reduce|allgather|reducescatter|allreduce"; /* as enum predict_collective */
+
+/* One size: what is chosen, and how long it really takes. */
+struct chosen {
+	bool known;
+	struct predict_choice choice;
+};
+
+struct explained {
+	struct channels ours, nccl;
+	bool exact; /* nccl is a dump */
+	enum predict_collective collective;
+	struct chosen by_size[SIZES][2]; /* NCCL, Tributary */
+};
+
+/* ---------------------------------------------------------------------------------------------------------- predict */
+
+/* NCCL chooses by what it believes; what it has chosen takes as long as the links make it. */
+static struct chosen choose(const struct predict_communicator *believed, const struct predict_communicator *real,
+			    enum predict_collective collective, uint64_t bytes)
+{
+	struct chosen chosen = { .known = predict_best(believed, collective, bytes, &chosen.choice) == 0 };
+	struct predict_choice *choice = &chosen.choice;
+
+	if (!chosen.known)
+		return chosen;
+	choice->time_us = predict_time_us(real, collective, choice->algorithm, choice->protocol, bytes);
+	chosen.known = choice->time_us > 0;
+	choice->algbw_GBps = chosen.known ? (double)bytes / choice->time_us / 1e3 : 0;
+	choice->busbw_GBps = choice->algbw_GBps * predict_bus_factor(collective, real->rank_count);
+	return chosen;
+}
+
+static void predict(struct explained *explained)
+{
+	struct predict_communicator ours, believed, real;
+
+	channels_predict_ours(&explained->ours, &ours);
+	channels_predict(&explained->nccl, true, &believed);
+	channels_predict(&explained->nccl, false, &real);
+	for (size_t i = 0; i < SIZES; i++) {
+		explained->by_size[i][0] = choose(&believed, &real, explained->collective, sizes[i]);
+		explained->by_size[i][1] = choose(&ours, &ours, explained->collective, sizes[i]);
+	}
+}
+
+/* ------------------------------------------------------------------------------------------------------------- text */
+
+static void size_words(uint64_t bytes, char *text, size_t text_bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB" };
+	size_t unit = 0;
+
+	for (; bytes >= 1024 && unit < 3; unit++)
+		bytes /= 1024;
+	snprintf(text, text_bytes, "%u %s", (unsigned)bytes, units[unit]);
+}
+
+static void print_row(FILE *out, const char *label, const char *nccl, const char *ours, const char *more)
+{
+	fprintf(out, "  %-*s%*s%*s%s%s\n", LABEL_COLUMNS, label, VALUE_COLUMNS, nccl, VALUE_COLUMNS, ours,
+		*more ? "   " : "", more);
+}
+
+/* By more than is shown. */
+static bool differs(double gain)
+{
+	return gain < 0.995 || gain >= 1.005;
+}
+
+static void total_words(const struct channels_graph *graph, uint64_t each_Bps, char *text, size_t text_bytes)
+{
+	if (each_Bps >= PLAN_UNBOUNDED_BPS)
+		snprintf(text, text_bytes, "unlimited");
+	else
+		view_rate(each_Bps * channels_count(graph), text, text_bytes);
+}
+
+static void print_rates(const struct explained *explained, enum plan_pattern pattern, FILE *out)
+{
+	const struct channels_graph *nccl = &explained->nccl.graphs[pattern], *ours = &explained->ours.graphs[pattern];
+	double gain = (double)channels_total_Bps(ours) / (double)channels_total_Bps(nccl);
+	double bound = (double)ours->plan.bound_Bps;
+	char left[40], right[40], label[48], more[64] = "";
+
+	snprintf(left, sizeof(left), "%zu", channels_count(nccl));
+	snprintf(right, sizeof(right), "%zu", channels_count(ours));
+	print_row(out, "channels", left, right, "");
+	total_words(nccl, nccl->plan.rate_Bps, left, sizeof(left));
+	total_words(ours, ours->plan.rate_Bps, right, sizeof(right));
+	print_row(out, "believed, GB/s", left, right, nccl->fallback ? "NCCL finds no channels: GPUs in order" : "");
+	total_words(nccl, nccl->rate_Bps, left, sizeof(left));
+	total_words(ours, ours->rate_Bps, right, sizeof(right));
+	if (ours->rate_Bps < PLAN_UNBOUNDED_BPS && differs(gain))
+		snprintf(more, sizeof(more), "%.2f times as much", gain);
+	print_row(out, "really, GB/s", left, right, more);
+	if (ours->rate_Bps >= PLAN_UNBOUNDED_BPS || bound <= 0)
+		return;
+	snprintf(left, sizeof(left), "%.1f %%", 100 * (double)channels_total_Bps(nccl) / bound);
+	snprintf(right, sizeof(right), "%.1f %%",
+		 channels_is_optimal(ours) ? 100 : 100 * (double)channels_total_Bps(ours) / bound);
+	view_rate(ours->plan.bound_Bps, more, sizeof(more));
+	snprintf(label, sizeof(label), "of the bound, %s", more);
+	print_row(out, label, left, right, "");
+}
+
+static void print_full(const char *whose, const struct channels *channels, enum plan_pattern pattern, bool utf8,
+		       FILE *out)
+{
+	const struct channels_graph *graph = &channels->graphs[pattern];
+	char text[LOADS_SHOWN * 4 * TOPOLOGY_NAME_BYTES];
+	size_t at;
+
+	if (graph->rate_Bps >= PLAN_UNBOUNDED_BPS)
+		return;
+	at = (size_t)snprintf(text, sizeof(text), "%s busiest:", whose);
+	for (size_t i = 0; i < graph->load_count && i < LOADS_SHOWN && graph->loads[i].capacity_Bps; i++) {
+		char name[3 * TOPOLOGY_NAME_BYTES], clean[3 * TOPOLOGY_NAME_BYTES], load[64];
+
+		channels_load_name(channels->topology, &graph->loads[i], name, sizeof(name));
+		term_clean(name, clean, sizeof(clean));
+		channels_load_words(channels, graph, &graph->loads[i], utf8, load, sizeof(load));
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s %s %s", i ? "," : "", clean, load);
+		if (at >= sizeof(text))
+			break;
+	}
+	command_print_wrapped(out, text, 2, COLUMNS);
+}
+
+static void chosen_words(const struct chosen *chosen, char *text, size_t text_bytes)
+{
+	char name[32];
+
+	if (!chosen->known) {
+		snprintf(text, text_bytes, "%-14s %9s %7s", "none", "", "");
+		return;
+	}
+	snprintf(name, sizeof(name), "%s/%s", predict_algorithm_word(chosen->choice.algorithm),
+		 predict_protocol_word(chosen->choice.protocol));
+	snprintf(text, text_bytes, "%-14s %9.1f %7.2f", name, chosen->choice.time_us, chosen->choice.busbw_GBps);
+}
+
+static void print_sizes(const struct explained *explained, const struct term *term, FILE *out)
+{
+	fprintf(out, "\n%s%s%s, by NCCL's cost model at the real rates\n", term_on(term, TERM_BOLD),
+		predict_collective_word(explained->collective), term_off(term));
+	fprintf(out, "  %9s   %-14s %9s %7s   %-14s %9s %7s\n", "size", "NCCL takes", "us", "busbw", "Tributary", "us",
+		"busbw");
+	for (size_t i = 0; i < SIZES; i++) {
+		const struct chosen *nccl = &explained->by_size[i][0], *ours = &explained->by_size[i][1];
+		char size[24], left[64], right[64], gain[32] = "";
+
+		size_words(sizes[i], size, sizeof(size));
+		chosen_words(nccl, left, sizeof(left));
+		chosen_words(ours, right, sizeof(right));
+		if (nccl->known && ours->known && differs(nccl->choice.time_us / ours->choice.time_us))
+			snprintf(gain, sizeof(gain), "   %.2f times as fast",
+				 nccl->choice.time_us / ours->choice.time_us);
+		fprintf(out, "  %9s   %s   %s%s\n", size, left, right, gain);
+	}
+}
+
+static void print_text(const struct explained *explained, const struct term *term, FILE *out)
+{
+	char words[160], name[TOPOLOGY_NAME_BYTES];
+
+	term_clean(explained->ours.topology->name[0] ? explained->ours.topology->name : "this machine", name,
+		   sizeof(name));
+	channels_request_words(&explained->ours, words, sizeof(words));
+	fprintf(out, "%s%s%s: %s\n", term_on(term, TERM_BOLD), name, term_off(term), words);
+	for (int i = 0; i < PLAN_PATTERN_COUNT; i++) {
+		enum plan_pattern pattern = (enum plan_pattern)i;
+
+		if (!explained->ours.has[i] || !explained->nccl.has[i])
+			continue;
+		fprintf(out, "\n%s%-*s%s%*s%*s\n", term_on(term, TERM_BOLD), LABEL_COLUMNS + 2,
+			channels_pattern_word(pattern), term_off(term), VALUE_COLUMNS,
+			explained->exact ? "NCCL (dump)" : "NCCL (estimate)", VALUE_COLUMNS, "Tributary");
+		print_rates(explained, pattern, out);
+		print_full("NCCL's", &explained->nccl, pattern, term->utf8, out);
+		print_full("Tributary's", &explained->ours, pattern, term->utf8, out);
+	}
+	print_sizes(explained, term, out);
+	fprintf(out, "\n%s", term_on(term, TERM_DIM));
+	command_print_wrapped(
+		out,
+		explained->exact ? "NCCL's side is what it dumped, on these capacities. Times are a model's, not "
+				   "measured."
+				 : "NCCL's side is an estimate of its search over nominal rates; --compare with what "
+				   "it dumps (NCCL_GRAPH_DUMP_FILE) is exact. Times are a model's, not measured.",
+		0, COLUMNS);
+	fputs(term_off(term), out);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- JSON */
+
+static json_t *chosen_json(const struct chosen *chosen)
+{
+	if (!chosen->known)
+		return json_null();
+	return json_pack("{ss ss sf sI sI}", "algorithm", predict_algorithm_word(chosen->choice.algorithm), "protocol",
+			 predict_protocol_word(chosen->choice.protocol), "time_us", chosen->choice.time_us, "algbw_Bps",
+			 (json_int_t)(chosen->choice.algbw_GBps * 1e9), "busbw_Bps",
+			 (json_int_t)(chosen->choice.busbw_GBps * 1e9));
+}
+
+static int print_json(const struct explained *explained, const struct source *source, FILE *out)
+{
+	const char *name = explained->ours.topology->name;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < SIZES; i++)
+		json_array_append_new(list, json_pack("{sI so so}", "bytes", (json_int_t)sizes[i], "nccl",
+						      chosen_json(&explained->by_size[i][0]), "tributary",
+						      chosen_json(&explained->by_size[i][1])));
+	return json_print(json_pack("{so so sb so so ss so}", "name", *name ? json_text(name) : json_null(), "profile",
+				    source->profiled ? json_text(source->profile_path) : json_null(), "exact",
+				    explained->exact, "nccl", channels_json(&explained->nccl), "tributary",
+				    channels_json(&explained->ours), "collective",
+				    predict_collective_word(explained->collective), "sizes", list),
+			  out);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ whole */
+
+static enum predict_collective collective_of(const struct command_call *call)
+{
+	const char *word = command_value(call, "collective"), *at = collectives;
+	int index = 0;
+
+	for (; strncmp(at, word, strlen(word)) != 0 || (at[strlen(word)] && at[strlen(word)] != '|'); index++)
+		at += strcspn(at, "|") + 1;
+	return (enum predict_collective)index;
+}
+
+static int explain(const struct command_call *call, struct source *source, FILE *out)
+{
+	struct explained explained = { .collective = collective_of(call) };
+	const char *dump = command_value(call, "compare");
+	struct term term = term_of(call, out);
+	struct plan_request request;
+	enum plan_where where;
+	int status = channels_request(call, &source->topology, &request, &where);
+
+	if (status == COMMAND_OK)
+		status = channels_plan(&source->topology, &request, where, &explained.ours);
+	if (status != COMMAND_OK)
+		return status;
+	explained.exact = dump != NULL;
+	if (dump)
+		status = channels_read(&source->topology, &explained.ours.request, dump, &explained.nccl);
+	else
+		status = channels_estimate(&source->topology, &explained.ours.request, &explained.nccl);
+	if (status == COMMAND_OK) {
+		predict(&explained);
+		if (command_given(call, "json"))
+			status = print_json(&explained, source, out);
+		else
+			print_text(&explained, &term, out);
+		channels_fini(&explained.nccl);
+	}
+	channels_fini(&explained.ours);
+	if (status == COMMAND_OK && source->no_profile.text[0])
+		fprintf(stderr, "tributary: rates are nominal: %s\n", source->no_profile.text);
+	return status;
+}
+
+static int run(const struct command_call *call, FILE *out)
+{
+	struct source source;
+	int status = source_load(call, SOURCE_PROFILE_ALONE, &source);
+
+	if (status != COMMAND_OK)
+		return status;
+	source_name(command_value(call, "from"), &source.topology);
+	status = explain(call, &source, out);
+	source_fini(&source);
+	return status;
+}
+
+const struct command command_explain = {
+	.name = "explain",
+	.operands = "",
+	.help = "what NCCL by itself makes of the machine, and what Tributary makes of it",
+	.about = "Both are judged on the same capacities: channels, what each believes they move and what they really "
+		 "do, the "
+		 "links that they fill, and how long a collective takes by NCCL's cost model.\n"
+		 "NCCL's channels are an estimate of its search, which knows nominal rates alone. --compare takes "
+		 "those that it "
+		 "dumped instead (NCCL_GRAPH_DUMP_FILE).",
+	.options = { COMMAND_OPTION_FROM,
+		     COMMAND_OPTION_PROFILE,
+		     COMMAND_OPTION_GPUS,
+		     COMMAND_OPTION_NETS,
+		     COMMAND_OPTION_HOSTS,
+		     COMMAND_OPTION_COMPARE,
+		     { "collective", "broadcast|reduce|allgather|reducescatter|allreduce", "what is timed",
+		       "allreduce" },
+		     COMMAND_OPTION_JSON,
+		     COMMAND_OPTION_COLOR },
+	.run = run,
+};

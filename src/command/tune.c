@@ -1,0 +1,393 @@
+/* `tributary tune`: which algorithm and protocol NCCL takes for each collective and size on our channels, and why. */
+#include "command/command.h"
+
+#include "base/parse.h"
+#include "command/channels/channels.h"
+#include "command/json.h"
+#include "command/source.h"
+#include "command/term.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	SIZES = 28, /* 8 bytes to 1 GiB */
+	SMALLEST = 8,
+	NODES_MAX = 1 << 20,
+	WORD_BYTES = 32,
+	ENTRY_COLUMNS = 13,
+};
+
+struct costs {
+	float us[PREDICT_ALGORITHM_COUNT][PREDICT_PROTOCOL_COUNT]; /* below 0: NCCL would not run it */
+};
+struct taken {
+	int algorithm, protocol; /* -1: none */
+};
+
+/* One size of one collective. */
+struct line {
+	uint64_t bytes;
+	struct costs truth;
+	struct taken tuned, alone; /* with the tuner, and by NCCL from the graph file */
+	double tuned_us, alone_us, best_us;
+};
+
+struct tuned {
+	struct channels channels;
+	struct predict_tuner tuner;
+	size_t node_count;
+};
+
+/* ---------------------------------------------------------------------------------------------------------- compute */
+
+static struct costs costs_of(const struct predict_communicator *communicator, enum predict_collective collective,
+			     uint64_t bytes)
+{
+	struct costs costs;
+
+	for (int a = 0; a < PREDICT_ALGORITHM_COUNT; a++)
+		for (int p = 0; p < PREDICT_PROTOCOL_COUNT; p++)
+			costs.us[a][p] = (float)predict_time_us(communicator, collective, (enum predict_algorithm)a,
+								(enum predict_protocol)p, bytes);
+	return costs;
+}
+
+/* As NCCL does: the first of the cheapest. */
+static struct taken take(const struct costs *costs)
+{
+	struct taken taken = { -1, -1 };
+	float least = -1;
+
+	for (int a = 0; a < PREDICT_ALGORITHM_COUNT; a++) {
+		for (int p = 0; p < PREDICT_PROTOCOL_COUNT; p++) {
+			if (costs->us[a][p] < 0 || (least >= 0 && costs->us[a][p] >= least))
+				continue;
+			least = costs->us[a][p];
+			taken = (struct taken){ a, p };
+		}
+	}
+	return taken;
+}
+
+static double cost_of(const struct costs *costs, const struct taken *taken)
+{
+	return taken->algorithm < 0 ? -1 : (double)costs->us[taken->algorithm][taken->protocol];
+}
+
+static void compute(const struct tuned *tuned, enum predict_collective collective, struct line lines[SIZES])
+{
+	for (size_t i = 0; i < SIZES; i++) {
+		struct line *line = &lines[i];
+		struct costs costs;
+		struct taken best;
+
+		line->bytes = (uint64_t)SMALLEST << i;
+		line->truth = costs_of(&tuned->tuner.truth, collective, line->bytes);
+		costs = costs_of(&tuned->tuner.file, collective, line->bytes);
+		line->alone = take(&costs);
+		(void)predict_tuner_edit(
+			&tuned->tuner, (int)collective, line->bytes, 1,
+			&(struct predict_table){ &costs.us[0][0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT });
+		line->tuned = take(&costs);
+		best = take(&line->truth);
+		line->tuned_us = cost_of(&line->truth, &line->tuned);
+		line->alone_us = cost_of(&line->truth, &line->alone);
+		line->best_us = cost_of(&line->truth, &best);
+	}
+}
+
+/* ------------------------------------------------------------------------------------------------------------- text */
+
+static void size_words(uint64_t bytes, char *text, size_t text_bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB" };
+	size_t unit = 0;
+
+	for (; bytes >= 1024 && unit < 3; unit++)
+		bytes /= 1024;
+	snprintf(text, text_bytes, "%u %s", (unsigned)bytes, units[unit]);
+}
+
+static void taken_words(const struct taken *taken, char text[WORD_BYTES])
+{
+	if (taken->algorithm < 0)
+		snprintf(text, WORD_BYTES, "none");
+	else
+		snprintf(text, WORD_BYTES, "%s/%s", predict_algorithm_word((enum predict_algorithm)taken->algorithm),
+			 predict_protocol_word((enum predict_protocol)taken->protocol));
+}
+
+static bool same(const struct taken *a, const struct taken *b)
+{
+	return a->algorithm == b->algorithm && a->protocol == b->protocol;
+}
+
+/* "Ring/LL to 128 KiB, Ring/Simple". */
+static void print_ranges(const char *label, const struct line *lines, bool alone, FILE *out)
+{
+	fprintf(out, "    %-12s", label);
+	for (size_t i = 0; i < SIZES; i++) {
+		const struct taken *taken = alone ? &lines[i].alone : &lines[i].tuned;
+		const struct taken *next = i + 1 < SIZES ? (alone ? &lines[i + 1].alone : &lines[i + 1].tuned) : NULL;
+		char words[WORD_BYTES], size[24];
+
+		if (next && same(taken, next))
+			continue;
+		taken_words(taken, words);
+		size_words(lines[i].bytes, size, sizeof(size));
+		if (next)
+			fprintf(out, "%s to %s, ", words, size);
+		else
+			fprintf(out, "%s\n", words);
+	}
+}
+
+static void print_summary(const struct line lines[SIZES], FILE *out)
+{
+	double most = 1;
+	uint64_t where = 0;
+	char size[24];
+
+	print_ranges("takes", lines, false, out);
+	for (size_t i = 0; i < SIZES; i++) {
+		if (lines[i].tuned_us > 0 && lines[i].alone_us / lines[i].tuned_us > most) {
+			most = lines[i].alone_us / lines[i].tuned_us;
+			where = lines[i].bytes;
+		}
+	}
+	if (!where)
+		return;
+	print_ranges("not tuned", lines, true, out);
+	size_words(where, size, sizeof(size));
+	fprintf(out, "    %-12sat most %.2f times as long, at %s\n", "", most, size);
+}
+
+/* What NCCL may choose from, at any size. */
+static size_t list_entries(const struct line lines[SIZES],
+			   struct taken ret[PREDICT_ALGORITHM_COUNT * PREDICT_PROTOCOL_COUNT])
+{
+	size_t count = 0;
+
+	for (int a = 0; a < PREDICT_ALGORITHM_COUNT; a++)
+		for (int p = 0; p < PREDICT_PROTOCOL_COUNT; p++)
+			if (lines[0].truth.us[a][p] >= 0)
+				ret[count++] = (struct taken){ a, p };
+	return count;
+}
+
+static void print_table(const struct tuned *tuned, enum predict_collective collective, const struct line lines[SIZES],
+			FILE *out)
+{
+	struct taken entries[PREDICT_ALGORITHM_COUNT * PREDICT_PROTOCOL_COUNT];
+	size_t count = list_entries(lines, entries);
+	double factor = predict_bus_factor(collective, tuned->tuner.truth.rank_count);
+	char words[WORD_BYTES], size[24];
+
+	fprintf(out, "  %9s  %-13s %8s %9s  %-13s", "size", "takes", "busbw", "over best", "not tuned");
+	for (size_t i = 0; i < count; i++) {
+		taken_words(&entries[i], words);
+		fprintf(out, " %*s", ENTRY_COLUMNS, words);
+	}
+	fputc('\n', out);
+	for (size_t i = 0; i < SIZES; i++) {
+		const struct line *line = &lines[i];
+
+		size_words(line->bytes, size, sizeof(size));
+		taken_words(&line->tuned, words);
+		fprintf(out, "  %9s  %-13s %8.3f %9.3f", size, words,
+			line->tuned_us > 0 ? (double)line->bytes / line->tuned_us / 1000 * factor : 0,
+			line->tuned_us / line->best_us);
+		taken_words(&line->alone, words);
+		fprintf(out, "  %-13s", same(&line->alone, &line->tuned) ? "the same" : words);
+		for (size_t j = 0; j < count; j++)
+			fprintf(out, " %*.1f", ENTRY_COLUMNS, cost_of(&line->truth, &entries[j]));
+		fputc('\n', out);
+	}
+}
+
+static void print_rates(const struct tuned *tuned, FILE *out)
+{
+	const struct predict_communicator *file = &tuned->tuner.file, *truth = &tuned->tuner.truth;
+	double count = (double)truth->ring.channel_count;
+
+	fprintf(out, "%s: rings %.1f GB/s, trees %.1f, as NCCL counts",
+		tuned->node_count > 1 ? "on several hosts" : "on one host", count * truth->ring.intra_GBps,
+		(double)truth->tree.channel_count * truth->tree.intra_GBps);
+	if (tuned->tuner.edits)
+		fprintf(out,
+			"; the graph file says %.1f and %.1f, because there may be several hosts: the tuner corrects "
+			"it\n",
+			count * file->ring.intra_GBps, (double)file->tree.channel_count * file->tree.intra_GBps);
+	else
+		fputs("; the graph file says so, and the tuner leaves NCCL's costs alone\n", out);
+}
+
+static void print_text(const struct tuned *tuned, bool table, const struct term *term, FILE *out)
+{
+	char words[160], name[TOPOLOGY_NAME_BYTES];
+	struct line lines[SIZES];
+
+	term_clean(tuned->channels.topology->name[0] ? tuned->channels.topology->name : "this machine", name,
+		   sizeof(name));
+	channels_request_words(&tuned->channels, words, sizeof(words));
+	fprintf(out, "%s%s%s: %s\n", term_on(term, TERM_BOLD), name, term_off(term), words);
+	print_rates(tuned, out);
+	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++) {
+		compute(tuned, (enum predict_collective)c, lines);
+		fprintf(out, "\n%s%s%s%s\n", term_on(term, TERM_BOLD),
+			predict_collective_word((enum predict_collective)c), term_off(term),
+			table ? ", microseconds and GB/s" : "");
+		if (table)
+			print_table(tuned, (enum predict_collective)c, lines, out);
+		else
+			print_summary(lines, out);
+	}
+	fprintf(out,
+		"\n%sTimes are a model's, not measured; \"not tuned\" is NCCL with these channels and no tuner.%s\n",
+		term_on(term, TERM_DIM), term_off(term));
+}
+
+/* ------------------------------------------------------------------------------------------------------------- JSON */
+
+static json_t *taken_json(const struct taken *taken, double time_us)
+{
+	if (taken->algorithm < 0)
+		return json_null();
+	return json_pack("{ss ss sf}", "algorithm", predict_algorithm_word((enum predict_algorithm)taken->algorithm),
+			 "protocol", predict_protocol_word((enum predict_protocol)taken->protocol), "time_us", time_us);
+}
+
+static json_t *line_json(const struct line *line)
+{
+	json_t *entries = json_array();
+
+	for (int a = 0; a < PREDICT_ALGORITHM_COUNT; a++) {
+		for (int p = 0; p < PREDICT_PROTOCOL_COUNT; p++) {
+			struct taken entry = { a, p };
+
+			if (line->truth.us[a][p] >= 0)
+				json_array_append_new(entries, taken_json(&entry, (double)line->truth.us[a][p]));
+		}
+	}
+	return json_pack("{sI so so so}", "bytes", (json_int_t)line->bytes, "tuned",
+			 taken_json(&line->tuned, line->tuned_us), "not_tuned",
+			 taken_json(&line->alone, line->alone_us), "allowed", entries);
+}
+
+static int print_json(const struct tuned *tuned, const struct source *source, FILE *out)
+{
+	const char *name = tuned->channels.topology->name;
+	json_t *collectives = json_array();
+	struct line lines[SIZES];
+
+	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++) {
+		json_t *sizes = json_array();
+
+		compute(tuned, (enum predict_collective)c, lines);
+		for (size_t i = 0; i < SIZES; i++)
+			json_array_append_new(sizes, line_json(&lines[i]));
+		json_array_append_new(collectives,
+				      json_pack("{ss so}", "collective",
+						predict_collective_word((enum predict_collective)c), "sizes", sizes));
+	}
+	return json_print(json_pack("{so so sI sI sb so}", "name", *name ? json_text(name) : json_null(), "profile",
+				    source->profiled ? json_text(source->profile_path) : json_null(), "ranks",
+				    (json_int_t)tuned->tuner.truth.rank_count, "nodes", (json_int_t)tuned->node_count,
+				    "tuned", tuned->tuner.edits, "collectives", collectives),
+			  out);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ whole */
+
+/* Of the communicator: all that the channels are for, or, where that may be either, as many as the call says. */
+static int count_nodes(const struct command_call *call, enum plan_where where, unsigned hosts, size_t *ret)
+{
+	const char *word = command_value(call, "nodes");
+	uint64_t count = where == PLAN_EITHER ? 1 : hosts;
+
+	if (word && parse_u64(word, 1, NODES_MAX, &count))
+		return command_usage_error("tune", "--nodes is \"%s\", expected 1 to %d", word, NODES_MAX);
+	if (word && where != PLAN_EITHER && (count > 1) != (where == PLAN_SEVERAL_HOSTS))
+		return command_usage_error("tune", "--nodes is %s, and the channels are for %s: --hosts either", word,
+					   where == PLAN_ONE_HOST ? "one host" : "several");
+	*ret = (size_t)count;
+	return COMMAND_OK;
+}
+
+static void make_tuner(struct tuned *tuned)
+{
+	const struct channels *channels = &tuned->channels;
+	struct predict_communicator machine;
+
+	predict_of_machine(channels->topology, &channels->request, &machine);
+	predict_tuner_make(&channels->set, channels->request.gpu_count * tuned->node_count, tuned->node_count,
+			   machine.sm, NULL, &tuned->tuner);
+	tuned->tuner.file.cpu = machine.cpu;
+	tuned->tuner.truth.cpu = machine.cpu;
+	/* Chains are for collnet, which has to be there first. */
+	tuned->tuner.file.chain.usable = false;
+	tuned->tuner.truth.chain.usable = false;
+}
+
+static int tune(const struct command_call *call, struct source *source, FILE *out)
+{
+	struct term term = term_of(call, out);
+	struct plan_request request;
+	enum plan_where where;
+	struct tuned tuned = { .node_count = 1 };
+	int status = channels_request(call, &source->topology, &request, &where);
+
+	if (status == COMMAND_OK)
+		status = count_nodes(call, where, request.hosts, &tuned.node_count);
+	if (status == COMMAND_OK && request.gpu_count * tuned.node_count < 2)
+		status = command_usage_error("tune", "a communicator of one GPU exchanges nothing");
+	if (status == COMMAND_OK)
+		status = channels_plan(&source->topology, &request, where, &tuned.channels);
+	if (status != COMMAND_OK)
+		return status;
+	make_tuner(&tuned);
+	if (command_given(call, "json"))
+		status = print_json(&tuned, source, out);
+	else
+		print_text(&tuned, command_given(call, "table"), &term, out);
+	channels_fini(&tuned.channels);
+	if (status == COMMAND_OK && source->no_profile.text[0])
+		fprintf(stderr, "tributary: rates are nominal: %s\n", source->no_profile.text);
+	return status;
+}
+
+static int run(const struct command_call *call, FILE *out)
+{
+	struct source source;
+	int status = source_load(call, SOURCE_PROFILE_ALONE, &source);
+
+	if (status != COMMAND_OK)
+		return status;
+	source_name(command_value(call, "from"), &source.topology);
+	status = tune(call, &source, out);
+	source_fini(&source);
+	return status;
+}
+
+const struct command command_tune = {
+	.name = "tune",
+	.operands = "",
+	.help = "which algorithm and protocol NCCL takes for each size on these channels, and why",
+	.about = "For each collective and size, by NCCL's cost model at the rates of the planned channels: what the "
+		 "tuner "
+		 "makes NCCL take, and what NCCL would take without it. --table prints each size with the time of "
+		 "everything that NCCL may choose.\n"
+		 "Where a job has several hosts, channels are planned for communicators on one of them and on several "
+		 "alike (--hosts either); --nodes says how many the communicator at hand is on.",
+	.options = { COMMAND_OPTION_FROM,
+		     COMMAND_OPTION_PROFILE,
+		     COMMAND_OPTION_GPUS,
+		     COMMAND_OPTION_NETS,
+		     COMMAND_OPTION_HOSTS,
+		     { "nodes", "N", "hosts of the communicator; without it those of --hosts, one for either", NULL },
+		     { "table", NULL, "each size, and the time of each alternative", NULL },
+		     COMMAND_OPTION_JSON,
+		     COMMAND_OPTION_COLOR },
+	.run = run,
+};

@@ -1,0 +1,177 @@
+/* The built program: `tributary tune`. */
+#include "command/command.h"
+
+#include "program.h"
+#include "tributary/predict.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 1 << 18 };
+
+static int tune(const char *machine, const char *options, const char *what, char *text)
+{
+	char call[1024];
+
+	snprintf(call, sizeof(call), "tune --from '%s/topo/%s/machine.topology' %s", program_source(), machine,
+		 options);
+	return program_run(call, what, text, TEXT_BYTES);
+}
+
+static json_t *tune_json(const char *machine, const char *options)
+{
+	char call[256], *text = malloc(TEXT_BYTES);
+	json_t *value;
+
+	assert_non_null(text);
+	snprintf(call, sizeof(call), "%s --json", options);
+	assert_int_equal(tune(machine, call, PROGRAM_STDOUT, text), COMMAND_OK);
+	value = json_loads(text, 0, NULL);
+	free(text);
+	assert_non_null(value);
+	return value;
+}
+
+static double time_of(const json_t *line, const char *key)
+{
+	const json_t *value = json_object_get(json_object_get(line, key), "time_us");
+
+	assert_non_null(value);
+	return json_number_value(value);
+}
+
+/* Returns in how many lines the tuner makes a difference. */
+static unsigned check_line(const json_t *line, double *worst_us)
+{
+	double tuned_us = time_of(line, "tuned"), best_us = tuned_us, alone_us = time_of(line, "not_tuned");
+	const json_t *allowed = json_object_get(line, "allowed"), *entry;
+	size_t at;
+
+	json_array_foreach(allowed, at, entry)
+	{
+		double time_us = json_number_value(json_object_get(entry, "time_us"));
+
+		assert_true(time_us > 0);
+		best_us = time_us < best_us ? time_us : best_us;
+	}
+	assert_true(tuned_us <= 1.02 * best_us);
+	assert_true(tuned_us <= alone_us);
+	/* More bytes take longer. */
+	assert_true(best_us >= *worst_us);
+	*worst_us = best_us;
+	return tuned_us < alone_us;
+}
+
+static unsigned check_all(const json_t *value)
+{
+	const json_t *collectives = json_object_get(value, "collectives"), *collective, *line;
+	unsigned differences = 0;
+	size_t i, j;
+
+	assert_int_equal(json_array_size(collectives), PREDICT_COLLECTIVE_COUNT);
+	json_array_foreach(collectives, i, collective)
+	{
+		const json_t *sizes = json_object_get(collective, "sizes");
+		double worst_us = 0;
+
+		assert_string_equal(json_string_value(json_object_get(collective, "collective")),
+				    predict_collective_word((enum predict_collective)i));
+		assert_int_equal(json_array_size(sizes), 28);
+		assert_int_equal(json_integer_value(json_object_get(json_array_get(sizes, 0), "bytes")), 8);
+		assert_int_equal(json_integer_value(json_object_get(json_array_get(sizes, 27), "bytes")), 1 << 30);
+		json_array_foreach(sizes, j, line) differences += check_line(line, &worst_us);
+	}
+	return differences;
+}
+
+static void the_tuner_matters_on_one_host_of_a_job_of_several(void **state)
+{
+	json_t *one = tune_json("nvlink-pairs-4gpu", ""), *either = tune_json("nvlink-pairs-4gpu", "--hosts either"),
+	       *two = tune_json("nvlink-pairs-4gpu", "--hosts either --nodes 2");
+
+	(void)state;
+	assert_true(json_is_false(json_object_get(one, "tuned")));
+	assert_true(json_is_true(json_object_get(either, "tuned")));
+	assert_true(json_is_false(json_object_get(two, "tuned")));
+	assert_int_equal(json_integer_value(json_object_get(either, "ranks")), 4);
+	assert_int_equal(json_integer_value(json_object_get(two, "ranks")), 8);
+	assert_int_equal(check_all(one), 0);
+	assert_true(check_all(either) > 0);
+	assert_int_equal(check_all(two), 0);
+	json_decref(one);
+	json_decref(either);
+	json_decref(two);
+}
+
+static unsigned count(const char *text, const char *word)
+{
+	unsigned times = 0;
+
+	for (const char *at = strstr(text, word); at; at = strstr(at + 1, word))
+		times++;
+	return times;
+}
+
+static void text_names_each_collective_and_every_size(void **state)
+{
+	char *text = malloc(TEXT_BYTES);
+
+	(void)state;
+	assert_non_null(text);
+	assert_int_equal(tune("two-switch-8gpu-sm120", "", PROGRAM_STDOUT, text), COMMAND_OK);
+	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++)
+		assert_non_null(strstr(text, predict_collective_word((enum predict_collective)c)));
+	assert_int_equal(count(text, "\n    takes "), PREDICT_COLLECTIVE_COUNT);
+	assert_int_equal(tune("two-switch-8gpu-sm120", "--table", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_int_equal(count(text, "\n        8 B  "), PREDICT_COLLECTIVE_COUNT);
+	assert_int_equal(count(text, "\n      1 GiB  "), PREDICT_COLLECTIVE_COUNT);
+	/* Without NVLink NCCL does not run LL128, and the table does not offer it. */
+	assert_null(strstr(text, "LL128"));
+	assert_int_equal(tune("nvlink-pairs-4gpu", "--gpus 0,1 --table", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_non_null(strstr(text, "Ring/LL128"));
+	free(text);
+}
+
+static void wrong_calls_say_what_is_wrong(void **state)
+{
+	static const struct {
+		const char *options, *words;
+	} calls[] = {
+		{ "--gpus 0", "one GPU" },
+		{ "--gpus 77", "77" },
+		{ "--hosts 0", "--hosts" },
+		{ "--hosts either --nodes 0", "--nodes" },
+		{ "--nodes x", "--nodes" },
+		{ "--nodes 2", "--hosts either" },
+		{ "--hosts 3 --nodes 1", "--hosts either" },
+	};
+	char *text = malloc(TEXT_BYTES);
+
+	(void)state;
+	assert_non_null(text);
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		assert_int_not_equal(tune("nvlink-pairs-4gpu", calls[i].options, PROGRAM_STDERR, text), COMMAND_OK);
+		if (!strstr(text, calls[i].words) || count(text, "\n") != 1)
+			fail_msg("tune %s: \"%s\"", calls[i].options, text);
+	}
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_tuner_matters_on_one_host_of_a_job_of_several),
+		cmocka_unit_test(text_names_each_collective_and_every_size),
+		cmocka_unit_test(wrong_calls_say_what_is_wrong),
+	};
+
+	return cmocka_run_group_tests_name("command/tune", tests, program_find, NULL);
+}
