@@ -149,7 +149,8 @@ static struct {
 	struct plugin_net_context *context;
 } contexts[COMMS];
 
-static void lane_sink(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+static void __attribute__((format(printf, 5, 6)))
+lane_sink(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
 {
 	size_t used = strlen(lane_info);
 	va_list args;
