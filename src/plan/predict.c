@@ -178,7 +178,8 @@ static struct steps steps_of(const struct predict_communicator *communicator, en
 			     enum predict_algorithm algorithm)
 {
 	double ranks = (double)communicator->rank_count, nodes = (double)communicator->node_count;
-	double inside = (double)(communicator->rank_count / communicator->node_count) - 1;
+	size_t local = communicator->rank_count / communicator->node_count;
+	double inside = (double)local - 1;
 	double rounds = collective == PREDICT_ALLREDUCE ? 2 : 1;
 
 	switch (algorithm) {

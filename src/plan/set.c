@@ -105,8 +105,12 @@ static void offer_ways(struct plan_search *search, const struct plan_search *fro
 /* Those of one host, with every first GPU that a ring may have, and every NIC; NICs in turn, if they are offered so. */
 static void offer_rings(struct plan_search *search, const struct plan_search *from)
 {
-	size_t gpus = from->model->gpus, nics = search->model->nics, turns = from->model->closed ? gpus : 1;
+	size_t gpus, nics = search->model->nics, turns;
 
+	if (!from->model)
+		return;
+	gpus = from->model->gpus;
+	turns = from->model->closed ? gpus : 1;
 	for (size_t turn = 0; turn < turns; turn++) {
 		struct plan_selection rings = { 0 };
 

@@ -241,6 +241,16 @@ static int call_kind(enum sys_fault_kind kind, struct link *link)
 		if (!r)
 			pthread_join(thread, NULL);
 		return r;
+	case SYS_FAULT_FILE:
+		fd = sys_openat(AT_FDCWD, "/dev/null", O_RDONLY, 0);
+		r = fd < 0 ? fd : 0;
+		sys_close(&fd);
+		return r;
+	case SYS_FAULT_FILE_DATA:
+		fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+		r = sys_pread_whole(fd, &byte, 1, 0);
+		sys_close(&fd);
+		return r;
 	default:
 		return -EINVAL;
 	}
