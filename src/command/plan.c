@@ -181,8 +181,6 @@ static int show(const struct command_call *call, const struct source *source, co
 		status = write_graph(call, &planned->ours, out);
 	if (status == COMMAND_OK)
 		status = print(call, source, planned, drawn || command_given(call, "nccl-graph"), out);
-	if (status == COMMAND_OK && source->no_profile.text[0])
-		fprintf(stderr, "tributary: rates are nominal: %s\n", source->no_profile.text);
 	return status;
 }
 
@@ -229,21 +227,12 @@ static bool collides(const struct command_call *call)
 
 static int run(const struct command_call *call, FILE *out)
 {
-	struct source source;
-	int status;
-
 	if (collides(call))
 		return command_usage_error("plan",
 					   "only one of JSON, graph file and pictures can go to standard output");
 	if (command_given(call, "output") && !command_given(call, "nccl-graph"))
 		return command_usage_error("plan", "--output is where --nccl-graph goes");
-	status = source_load(call, SOURCE_PROFILE_ALONE, &source);
-	if (status != COMMAND_OK)
-		return status;
-	source_name(command_value(call, "from"), &source.topology);
-	status = plan(call, &source, out);
-	source_fini(&source);
-	return status;
+	return source_run(call, out, plan);
 }
 
 const struct command command_plan = {

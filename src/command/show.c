@@ -59,7 +59,7 @@ static int print_json(const struct view *view, const struct source *source, FILE
 	return json_print(value, out);
 }
 
-static int show(const struct command_call *call, const struct source *source, FILE *out)
+static int show(const struct command_call *call, struct source *source, FILE *out)
 {
 	struct term term = term_of(call, out);
 	int status = COMMAND_OK, r;
@@ -81,22 +81,12 @@ static int show(const struct command_call *call, const struct source *source, FI
 	else if (status == COMMAND_OK && !drawn)
 		status = tree_print(&view, &term, out) < 0 ? COMMAND_FAILED : COMMAND_OK;
 	view_free(&view);
-	if (status == COMMAND_OK && source->no_profile.text[0])
-		fprintf(stderr, "tributary: rates are nominal: %s\n", source->no_profile.text);
 	return status;
 }
 
 static int run(const struct command_call *call, FILE *out)
 {
-	struct source source;
-	int status = source_load(call, SOURCE_PROFILE_ALONE, &source);
-
-	if (status != COMMAND_OK)
-		return status;
-	source_name(command_value(call, "from"), &source.topology);
-	status = show(call, &source, out);
-	source_fini(&source);
-	return status;
+	return source_run(call, out, show);
 }
 
 const struct command command_show = {

@@ -227,3 +227,19 @@ void source_name(const char *path, struct topology *topology)
 	slash = strrchr(path, '/');
 	snprintf(topology->name, sizeof(topology->name), "%s", slash ? slash + 1 : path);
 }
+
+int source_run(const struct command_call *call, FILE *out,
+	       int (*run)(const struct command_call *call, struct source *source, FILE *out))
+{
+	struct source source;
+	int status = source_load(call, SOURCE_PROFILE_ALONE, &source);
+
+	if (status != COMMAND_OK)
+		return status;
+	source_name(command_value(call, "from"), &source.topology);
+	status = run(call, &source, out);
+	if (status == COMMAND_OK && source.no_profile.text[0])
+		fprintf(stderr, "tributary: rates are nominal: %s\n", source.no_profile.text);
+	source_fini(&source);
+	return status;
+}

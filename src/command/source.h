@@ -7,6 +7,7 @@
 #include "tributary/topology.h"
 
 #include <limits.h>
+#include <stdio.h>
 
 struct command_call;
 
@@ -31,6 +32,12 @@ int source_load(const struct command_call *call, enum source_alone alone, struct
 /* The machine that a profile describes, and nothing else. */
 int source_profile(const char *path, struct source *ret);
 void source_fini(struct source *source);
+/*
+ * A whole command about one machine: loads it (SOURCE_PROFILE_ALONE), names it, calls `run`, and says at the end if its
+ * rates are nominal for want of a profile.
+ */
+int source_run(const struct command_call *call, FILE *out,
+	       int (*run)(const struct command_call *call, struct source *source, FILE *out));
 
 /* A title: the graph's own name, or that of the file it is from. path: NULL none. */
 void source_name(const char *path, struct topology *topology);

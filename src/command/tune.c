@@ -352,22 +352,12 @@ static int tune(const struct command_call *call, struct source *source, FILE *ou
 	else
 		print_text(&tuned, command_given(call, "table"), &term, out);
 	channels_fini(&tuned.channels);
-	if (status == COMMAND_OK && source->no_profile.text[0])
-		fprintf(stderr, "tributary: rates are nominal: %s\n", source->no_profile.text);
 	return status;
 }
 
 static int run(const struct command_call *call, FILE *out)
 {
-	struct source source;
-	int status = source_load(call, SOURCE_PROFILE_ALONE, &source);
-
-	if (status != COMMAND_OK)
-		return status;
-	source_name(command_value(call, "from"), &source.topology);
-	status = tune(call, &source, out);
-	source_fini(&source);
-	return status;
+	return source_run(call, out, tune);
 }
 
 const struct command command_tune = {

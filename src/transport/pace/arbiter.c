@@ -19,7 +19,7 @@ struct observed {
 
 struct pace_arbiter {
 	struct pace_arbiter_file file;
-	struct pace_arbiter_identity self;
+	struct process_identity self; /* all 0 where /proc is not there: then only the lease counts */
 	pid_t opened_by;
 	uint64_t token;
 	size_t slot; /* NO_SLOT: lost, and none was free since */
@@ -41,7 +41,7 @@ static void add_own(_Atomic uint64_t *value, uint64_t more)
 	atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
-static uint64_t token_make(const struct pace_arbiter_identity *self)
+static uint64_t token_make(const struct process_identity *self)
 {
 	uint64_t token = 0;
 
@@ -301,7 +301,7 @@ int pace_arbiter_open(const char *directory, const char *device_name, struct pac
 	r = pace_arbiter_file_open(&arbiter->file, directory, device_name, diag);
 	if (r < 0)
 		goto fail;
-	pace_arbiter_identity(&arbiter->self);
+	(void)process_identity(&arbiter->self);
 	arbiter->token = token_make(&arbiter->self);
 	arbiter->opened_by = getpid();
 	for (size_t i = 0; i < slots_in_use(arbiter); i++) {

@@ -1,7 +1,6 @@
 #include "transport/pace/arbiter_file.h"
 
 #include "base/clock.h"
-#include "base/parse.h"
 #include "base/sys.h"
 
 #include <dirent.h>
@@ -23,8 +22,6 @@ enum {
 	LOCK_TRIES = 50, /* of 1 ms */
 	OPEN_TRIES = 20,
 	SWEEP_MAX = 256,
-	STAT_START_FIELD = 22, /* of /proc/PID/stat, counted from 1; see proc(5) */
-	STAT_FIRST_AFTER_NAME = 3,
 };
 
 static uint64_t namespace_of(const char *path)
@@ -34,78 +31,18 @@ static uint64_t namespace_of(const char *path)
 	return stat(path, &st) < 0 ? 0 : (uint64_t)st.st_ino;
 }
 
-/* The name in /proc/PID/stat is in parentheses and may hold any character, so the fields count from the last ')'. */
-static int start_in_stat(char *text, uint64_t *ret)
+bool pace_arbiter_slot_is_dead(const struct pace_arbiter_slot *slot, const struct process_identity *self)
 {
-	char *at = strrchr(text, ')');
+	/* The file lies in memory: whoever has a slot lives since this start of the kernel. */
+	struct process_identity owner = { .boot = self->boot,
+					  .pid_namespace = atomic_load(&slot->pid_namespace),
+					  .start_ticks = atomic_load(&slot->start_ticks),
+					  .pid = atomic_load(&slot->pid) };
 
-	if (!at)
-		return -EINVAL;
-	for (unsigned field = STAT_FIRST_AFTER_NAME; *at && field <= STAT_START_FIELD; field++) {
-		at = strchr(at + 1, ' ');
-		if (!at)
-			return -EINVAL;
-	}
-	at++;
-	at[strcspn(at, " \n")] = '\0';
-	return parse_u64(at, 0, UINT64_MAX, ret);
+	return owner.pid && self->pid && process_state(&owner, self) == PROCESS_GONE;
 }
 
-/* -ENOENT: no such process. */
-static int start_of(uint32_t pid, uint64_t *ret)
-{
-	char path[32], text[1024];
-	ssize_t bytes;
-	int fd, r;
-
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	bytes = read(fd, text, sizeof(text) - 1);
-	r = bytes < 0 ? -errno : 0;
-	sys_close(&fd);
-	if (r == -ESRCH)
-		return -ENOENT; /* it went between open and read */
-	if (r < 0)
-		return r;
-	text[bytes] = '\0';
-	return start_in_stat(text, ret);
-}
-
-void pace_arbiter_identity(struct pace_arbiter_identity *ret)
-{
-	uint32_t pid = (uint32_t)getpid();
-	int saved_errno = errno;
-	uint64_t start_ticks = 0;
-	char link[16], own[16];
-	ssize_t bytes = readlink("/proc/self", link, sizeof(link) - 1);
-
-	*ret = (struct pace_arbiter_identity){ .pid_namespace = namespace_of("/proc/self/ns/pid") };
-	link[bytes > 0 ? bytes : 0] = '\0';
-	snprintf(own, sizeof(own), "%u", pid);
-	/* A /proc of another PID namespace tells about other processes: it must know us by our own number. */
-	if (ret->pid_namespace && strcmp(link, own) == 0 && start_of(pid, &start_ticks) == 0) {
-		ret->pid = pid;
-		ret->start_ticks = start_ticks;
-	}
-	errno = saved_errno;
-}
-
-bool pace_arbiter_slot_is_dead(const struct pace_arbiter_slot *slot, const struct pace_arbiter_identity *self)
-{
-	uint32_t pid = atomic_load(&slot->pid);
-	uint64_t start_ticks = 0;
-	int saved_errno = errno, r;
-
-	if (!pid || !self->pid || atomic_load(&slot->pid_namespace) != self->pid_namespace)
-		return false;
-	r = start_of(pid, &start_ticks);
-	errno = saved_errno;
-	return r == -ENOENT || (r == 0 && start_ticks != atomic_load(&slot->start_ticks));
-}
-
-bool pace_arbiter_is_deserted(const struct pace_arbiter_shared *shared, const struct pace_arbiter_identity *self)
+bool pace_arbiter_is_deserted(const struct pace_arbiter_shared *shared, const struct process_identity *self)
 {
 	for (size_t i = 0; i < PACE_ARBITER_SLOTS; i++)
 		if (atomic_load(&shared->slots[i].owner) && !pace_arbiter_slot_is_dead(&shared->slots[i], self))
@@ -270,7 +207,7 @@ int pace_arbiter_file_open(struct pace_arbiter_file *file, const char *directory
 	return r;
 }
 
-static void sweep_one(int directory_fd, const char *name, const struct pace_arbiter_identity *self)
+static void sweep_one(int directory_fd, const char *name, const struct process_identity *self)
 {
 	struct pace_arbiter_file file = { .directory_fd = -1, .fd = -1 };
 	struct diag diag;
@@ -290,7 +227,7 @@ out:
 	pace_arbiter_file_close(&file);
 }
 
-void pace_arbiter_file_sweep(const struct pace_arbiter_file *file, const struct pace_arbiter_identity *self)
+void pace_arbiter_file_sweep(const struct pace_arbiter_file *file, const struct process_identity *self)
 {
 	int saved_errno = errno;
 	char prefix[PACE_ARBITER_NAME_BYTES];

@@ -8,6 +8,7 @@
 #ifndef TRIBUTARY_TRANSPORT_PACE_ARBITER_FILE_H
 #define TRIBUTARY_TRANSPORT_PACE_ARBITER_FILE_H
 
+#include "base/process.h"
 #include "transport/pace/arbiter.h"
 
 #include <stdatomic.h>
@@ -42,18 +43,11 @@ struct pace_arbiter_file {
 	char name[PACE_ARBITER_NAME_BYTES];
 };
 
-/* This process, as others can look it up. */
-struct pace_arbiter_identity {
-	uint64_t pid_namespace, start_ticks;
-	uint32_t pid; /* 0 where /proc is not there: then only the lease counts */
-};
-void pace_arbiter_identity(struct pace_arbiter_identity *ret);
-
 /* Opens or creates; returns with the lock held. */
 int pace_arbiter_file_open(struct pace_arbiter_file *file, const char *directory, const char *device_name,
 			   struct diag *diag);
 /* Removes what crashed processes of this user left behind for other devices and namespaces. */
-void pace_arbiter_file_sweep(const struct pace_arbiter_file *file, const struct pace_arbiter_identity *self);
+void pace_arbiter_file_sweep(const struct pace_arbiter_file *file, const struct process_identity *self);
 int pace_arbiter_file_lock(const struct pace_arbiter_file *file);
 void pace_arbiter_file_unlock(const struct pace_arbiter_file *file);
 /* With the lock held and no slot taken. */
@@ -62,8 +56,8 @@ void pace_arbiter_file_remove(const struct pace_arbiter_file *file);
 void pace_arbiter_file_close(struct pace_arbiter_file *file);
 
 /* True when the owner's process is certainly gone. False also means: cannot tell. */
-bool pace_arbiter_slot_is_dead(const struct pace_arbiter_slot *slot, const struct pace_arbiter_identity *self);
+bool pace_arbiter_slot_is_dead(const struct pace_arbiter_slot *slot, const struct process_identity *self);
 /* True when every slot is free or its owner certainly gone. */
-bool pace_arbiter_is_deserted(const struct pace_arbiter_shared *shared, const struct pace_arbiter_identity *self);
+bool pace_arbiter_is_deserted(const struct pace_arbiter_shared *shared, const struct process_identity *self);
 
 #endif
