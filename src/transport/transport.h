@@ -105,6 +105,14 @@ struct transport_ops {
 	 */
 	int (*test)(struct transport_request *request, bool *ret_done, size_t *sizes);
 
+	/*
+	 * For callers that sleep: the connection's descriptors, present and future, join the caller's epoll set (edge-
+	 * triggered, `key` as data.u64) until it is closed. When one reports, a call on the connection may get further; what
+	 * depends on other connections (a grant of the shared pace) may be due at any time, so an owner with requests
+	 * outstanding sleeps a millisecond at most.
+	 */
+	int (*watch)(struct transport_connection *connection, int epoll_fd, uint64_t key);
+
 	/* Never blocks, whatever is outstanding; requests of the connection are gone with it. NULL is fine. */
 	void (*close_connection)(struct transport_connection *connection);
 	void (*close_listener)(struct transport_listener *listener);
