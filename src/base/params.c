@@ -166,6 +166,12 @@ static const struct param_row rows[] = {
 	    "NCCL's costs alone. The same on all ranks." },
 	  KIND_BOOL,
 	  FIELD(tuner) },
+	{ { "TRIBUTARY_COLLNET", "boolean", "", "0, 1", "1",
+	    "1: offer NCCL collnet, by which AllReduce is aggregated in the hosts where NCCL_COLLNET_ENABLE=1 asks for "
+	    "it. "
+	    "0: as if the plugin had none. The same on all ranks." },
+	  KIND_BOOL,
+	  FIELD(collnet) },
 	{ { "TRIBUTARY_PROFILE", "text", "", "file, at most 255 characters", "",
 	    "The profile of this machine, as `tributary measure` wrote it. Unset: the one in the state directory that "
 	    "fits the machine." },
