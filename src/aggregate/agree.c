@@ -233,6 +233,21 @@ static int coordinator_tell_members(struct meeting *meeting)
 	return verdict_read_members(meeting);
 }
 
+/* True: this member has still to be told. */
+static bool coordinator_end_with(struct meeting *meeting, struct meeting_peer *peer, uint8_t *bytes)
+{
+	struct mail *mail = &peer->verdict_out;
+
+	if (!peer->out || peer->hello.state != MAIL_DONE || peer->lost)
+		return false;
+	if (!peer->ended && (mail->state == MAIL_NONE || mail->state == MAIL_DONE)) {
+		mail_send(mail, peer->out, bytes, AGGREGATE_WIRE_VERDICT_BYTES);
+		peer->ended = true;
+	}
+	peer->lost = mail_step(meeting, mail) < 0; /* after a "go" its next operation finds it gone */
+	return !peer->lost && !(peer->ended && mail->state == MAIL_DONE);
+}
+
 /* Best effort, a little while: whoever is reached has the same reason; for the others it is a time-out. */
 static int coordinator_end(struct meeting *meeting, int error)
 {
@@ -244,27 +259,10 @@ static int coordinator_end(struct meeting *meeting, int error)
 	memcpy(verdict.reason, meeting->reason, sizeof(verdict.reason));
 	aggregate_wire_put_verdict(&verdict, bytes);
 	meeting->deadline_ns = clock_now_ns() + meeting->timeout_ns / 10;
-	for (size_t i = 1; i < meeting->count; i++) {
-		struct meeting_peer *peer = &meeting->peers[i];
-
-		if (peer->hello.state == MAIL_DONE && peer->out &&
-		    (peer->verdict_out.state == MAIL_NONE || peer->verdict_out.state == MAIL_DONE))
-			mail_send(&peer->verdict_out, peer->out, bytes, sizeof(bytes));
-		else
-			peer->verdict_out.state = MAIL_NONE;
-	}
 	while (left) {
 		left = 0;
-		for (size_t i = 1; i < meeting->count; i++) {
-			struct mail *mail = &meeting->peers[i].verdict_out;
-
-			if (mail->state == MAIL_NONE || mail->state == MAIL_DONE)
-				continue;
-			if (mail_step(meeting, mail) < 0)
-				mail->state = MAIL_NONE; /* its next operation finds it gone */
-			else
-				left += mail->state != MAIL_DONE;
-		}
+		for (size_t i = 1; i < meeting->count; i++)
+			left += coordinator_end_with(meeting, &meeting->peers[i], bytes);
 		if (left && meeting_pause(meeting) < 0)
 			break;
 	}
@@ -320,6 +318,10 @@ static int verdict_read_members(struct meeting *meeting)
 	}
 	if (r < 0 || found != 1)
 		return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol", meeting_host(meeting, 0));
+	r = engine_start(meeting->engine);
+	if (r < 0)
+		return meeting_fail(meeting, -r, "host %s cannot start a thread: %s", meeting->engine->host_name,
+				    strerror(-r));
 	return group_settle(group) < 0 ? out_of_memory(meeting) : 0;
 }
 

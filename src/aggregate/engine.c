@@ -262,21 +262,25 @@ static bool watch_lanes(struct aggregate_engine *engine, struct group *group)
 	return true;
 }
 
-int engine_adopt(struct aggregate_engine *engine, struct group *group)
+int engine_start(struct aggregate_engine *engine)
 {
 	int r;
 
 	pthread_mutex_lock(&engine->lock);
 	r = thread_start(engine);
-	if (r == 0) {
-		group->serial = ++engine->serial;
-		group->watched = watch_lanes(engine, group);
-		group->users = 1;
-		group->next = engine->groups;
-		engine->groups = group;
-	}
 	pthread_mutex_unlock(&engine->lock);
 	return r;
+}
+
+void engine_adopt(struct aggregate_engine *engine, struct group *group)
+{
+	pthread_mutex_lock(&engine->lock);
+	group->serial = ++engine->serial;
+	group->watched = watch_lanes(engine, group);
+	group->users = 1;
+	group->next = engine->groups;
+	engine->groups = group;
+	pthread_mutex_unlock(&engine->lock);
 }
 
 void engine_forget(struct aggregate_engine *engine, struct group *group)

@@ -34,6 +34,7 @@ struct meeting_peer {
 	uint8_t report_bytes[AGGREGATE_WIRE_REPORT_BYTES];
 	struct aggregate_wire_facts facts;
 	bool reported, ready;
+	bool ended, lost; /* it was told the end; it cannot be */
 	bool known; /* its facts are in the coordinator's list */
 };
 
