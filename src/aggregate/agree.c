@@ -208,7 +208,8 @@ static int coordinator_tell_members(struct meeting *meeting)
 	r = group_new(meeting->engine, meeting->listener->device, meeting->count, &group);
 	if (r < 0)
 		return out_of_memory(meeting);
-	*verdict = (struct aggregate_wire_verdict){ .kind = AGGREGATE_VERDICT_MEMBERS, .count = (uint16_t)meeting->count };
+	*verdict = (struct aggregate_wire_verdict){ .kind = AGGREGATE_VERDICT_MEMBERS,
+						    .count = (uint16_t)meeting->count };
 	verdict->settings.direct_bytes = choose_direct_bytes(meeting);
 	for (size_t i = 0; i < meeting->count; i++) {
 		const struct aggregate_wire_facts *facts = &meeting->peers[i].facts;
@@ -223,9 +224,9 @@ static int coordinator_tell_members(struct meeting *meeting)
 	qsort(group->members, meeting->count, sizeof(*group->members), compare_members);
 	aggregate_wire_put_verdict(verdict, meeting->verdict_bytes);
 	for (size_t i = 0; i < meeting->count; i++)
-		aggregate_wire_put_facts(&group->members[i].facts,
-					 meeting->verdict_bytes + AGGREGATE_WIRE_VERDICT_BYTES +
-						 i * AGGREGATE_WIRE_FACTS_BYTES);
+		aggregate_wire_put_facts(&group->members[i].facts, meeting->verdict_bytes +
+									   AGGREGATE_WIRE_VERDICT_BYTES +
+									   i * AGGREGATE_WIRE_FACTS_BYTES);
 	group_free(group);
 	for (size_t i = 1; i < meeting->count; i++)
 		mail_send(&meeting->peers[i].verdict_out, meeting->peers[i].out, meeting->verdict_bytes,
@@ -294,7 +295,8 @@ static int verdict_read_members(struct meeting *meeting)
 	int r;
 
 	if (meeting->verdict.count != meeting->count)
-		return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol", meeting_host(meeting, 0));
+		return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol",
+				    meeting_host(meeting, 0));
 	r = group_new(meeting->engine, meeting->listener->device, meeting->count, &group);
 	if (r < 0)
 		return out_of_memory(meeting);
@@ -317,7 +319,8 @@ static int verdict_read_members(struct meeting *meeting)
 		}
 	}
 	if (r < 0 || found != 1)
-		return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol", meeting_host(meeting, 0));
+		return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol",
+				    meeting_host(meeting, 0));
 	r = engine_start(meeting->engine);
 	if (r < 0)
 		return meeting_fail(meeting, -r, "host %s cannot start a thread: %s", meeting->engine->host_name,
@@ -345,7 +348,8 @@ static int member_hear(struct meeting *meeting)
 	if (r == 0 && meeting->verdict.kind == AGGREGATE_VERDICT_MEMBERS && mail->received != meeting->verdict_size)
 		r = -EBADMSG;
 	if (r < 0)
-		return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol", meeting_host(meeting, 0));
+		return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol",
+				    meeting_host(meeting, 0));
 	if (meeting->verdict.kind == AGGREGATE_VERDICT_NO) {
 		meeting->said_no = true;
 		meeting->reason[0] = '\0'; /* all have the coordinator's */

@@ -84,8 +84,8 @@ static int visitor_known(struct meeting *meeting, struct meeting_visitor *visito
 				    "a member speaks another version of Tributary's aggregation protocol than host %s: "
 				    "install the same release on all hosts",
 				    meeting->engine->host_name);
-	if (r < 0 || hello.group != meeting->group_hash || hello.count != meeting->count || hello.from == meeting->self ||
-	    meeting->peers[hello.from].in) {
+	if (r < 0 || hello.group != meeting->group_hash || hello.count != meeting->count ||
+	    hello.from == meeting->self || meeting->peers[hello.from].in) {
 		meeting->ops->close_connection(visitor->connection); /* of another group, or nonsense */
 	} else {
 		peer = &meeting->peers[hello.from];

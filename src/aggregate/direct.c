@@ -22,7 +22,7 @@ static size_t place_bytes(size_t message_bytes)
 
 static size_t payload_bytes(const struct operation *operation)
 {
-	return operation->kind == OPERATION_REDUCE ? operation->bytes : 0;
+	return operation->direct && operation->kind == OPERATION_REDUCE ? operation->bytes : 0;
 }
 
 static struct aggregate_wire_operation word_of(const struct operation *operation)
@@ -55,15 +55,15 @@ static bool agree(struct group *group, const struct operation *operation, const 
 	    theirs.operation == ours.operation && theirs.bytes == ours.bytes && theirs.offset == ours.offset &&
 	    theirs.bytes_per_member == ours.bytes_per_member && theirs.direct == ours.direct)
 		return true;
-	group_break(group, -EREMOTEIO,
-		    "hosts posted different operations: number %llu is a %s (%s of %s) of %llu bytes at host %s, a %s (%s "
-		    "of %s) of %llu bytes here",
-		    (unsigned long long)theirs.number, kinds[theirs.kind % 3],
-		    theirs.operation < REDUCE_OPERATION_COUNT ? reduce_operation_word(theirs.operation) : "?",
-		    theirs.type < REDUCE_TYPE_COUNT ? reduce_type_word(theirs.type) : "?",
-		    (unsigned long long)theirs.bytes, group_host(group, from), kinds[ours.kind],
-		    reduce_operation_word(operation->operation), reduce_type_word(operation->type),
-		    (unsigned long long)ours.bytes);
+	group_break(
+		group, -EREMOTEIO,
+		"hosts posted different operations: number %llu is a %s (%s of %s) of %llu bytes at host %s, a %s (%s "
+		"of %s) of %llu bytes here",
+		(unsigned long long)theirs.number, kinds[theirs.kind % 3],
+		theirs.operation < REDUCE_OPERATION_COUNT ? reduce_operation_word(theirs.operation) : "?",
+		theirs.type < REDUCE_TYPE_COUNT ? reduce_type_word(theirs.type) : "?", (unsigned long long)theirs.bytes,
+		group_host(group, from), kinds[ours.kind], reduce_operation_word(operation->operation),
+		reduce_type_word(operation->type), (unsigned long long)ours.bytes);
 	return false;
 }
 
@@ -121,9 +121,8 @@ static void exchange_begin(struct group *group, struct operation *operation)
 	for (size_t i = 1; i < group->count; i++) { /* member r begins with r + 1: not all with the same */
 		size_t to = (group->self + i) % group->count, from = (group->self + group->count - i) % group->count;
 
-		add(&group->in[from], &exchange->receives[from], operation,
-		    exchange->in + from * group->exchange_bytes, group->exchange_bytes, AGGREGATE_TAG_OPERATION,
-		    exchanged);
+		add(&group->in[from], &exchange->receives[from], operation, exchange->in + from * group->exchange_bytes,
+		    group->exchange_bytes, AGGREGATE_TAG_OPERATION, exchanged);
 		add(&group->out[to], &exchange->sends[to], operation, exchange->out,
 		    AGGREGATE_WIRE_OPERATION_BYTES + payload, AGGREGATE_TAG_OPERATION, sent);
 	}
@@ -158,7 +157,8 @@ static void check_received(struct group *group, struct transfer *transfer)
 {
 	struct operation *operation = transfer->owner;
 
-	if (agree(group, operation, transfer->data, transfer->received, (group->self + group->count - 1) % group->count))
+	if (agree(group, operation, transfer->data, transfer->received,
+		  (group->self + group->count - 1) % group->count))
 		sent(group, transfer);
 }
 

@@ -8,23 +8,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
 	EVENTS_AT_ONCE = 64,
 	IDLE_MS = 1000,
-	/* A grant of the transport's pace shows on no descriptor. */
-	WATCHED_MS = 1,
+	BUSY_MS = 100, /* everything is looked at then, whatever was reported */
+	SOON_MS = 1,
 	LANE_BITS = 16, /* of an event's key: which of the group's lanes; the rest: which group */
 };
-#define UNWATCHED_NS (50 * NS_PER_US)
 _Static_assert(2 * SCHEDULE_MEMBERS_MAX <= 1 << LANE_BITS, "a lane's number in an event");
 
 /* Equal for processes that share kernel and network namespace and call their host the same. */
@@ -54,7 +51,7 @@ int aggregate_open(const struct aggregate_setup *setup, struct aggregate_engine 
 	pthread_mutex_init(&engine->lock, NULL);
 	engine->setup = *setup;
 	engine->epoll_fd = engine->wake_fd = -1;
-	engine->level = reduce_level_best();
+	reduce_level_choose(setup->params->simd, &engine->level);
 	if (!setup->host_name && gethostname(name, sizeof(name) - 1) < 0)
 		snprintf(name, sizeof(name), "?");
 	snprintf(engine->host_name, sizeof(engine->host_name), "%s", setup->host_name ? setup->host_name : name);
@@ -134,8 +131,8 @@ static void stir_by_events(struct group *group, const struct epoll_event *events
 struct look {
 	const struct epoll_event *events;
 	int event_count;
-	bool everything; /* not only where something was reported */
-	bool progressed, busy;
+	bool soon, all; /* which lanes are worth it, besides those of the events */
+	bool progressed, busy, wants_soon, wants_now;
 };
 
 static void turn(struct group *group, struct look *look)
@@ -144,11 +141,13 @@ static void turn(struct group *group, struct look *look)
 		return; /* it would lose every race for the lock */
 	pthread_mutex_lock(&group->lock);
 	if (!group->closed && !group->error) {
-		if (look->everything || !group->watched)
-			group_stir(group);
+		if (look->soon || look->all || !group->watched)
+			group_stir(group, look->all || !group->watched);
 		stir_by_events(group, look->events, look->event_count);
 		look->progressed |= group_turn(group);
 		look->busy |= !group->error && !group_is_idle(group);
+		look->wants_soon |= group->soon || !group->watched;
+		look->wants_now |= group->now;
 	}
 	pthread_mutex_unlock(&group->lock);
 }
@@ -179,22 +178,16 @@ static void turns(struct aggregate_engine *engine, struct look *look)
 /* Returns the number of events. */
 static int rest(struct aggregate_engine *engine, const struct look *look, uint64_t posts, struct epoll_event *events)
 {
-	struct pollfd descriptor = { .fd = engine->epoll_fd, .events = POLLIN };
-	struct timespec nap = { .tv_nsec = UNWATCHED_NS };
-	bool watched = engine->setup.ops->watch != NULL;
 	int count = 0;
 
-	if (look->progressed)
+	if (look->progressed || look->wants_now)
 		return epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE, 0);
 	atomic_store(&engine->sleeps, true);
-	if (atomic_load(&engine->posts) == posts) {
-		if (look->busy && !watched)
-			ppoll(&descriptor, 1, &nap, NULL);
+	if (atomic_load(&engine->posts) == posts)
 		count = epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE,
-				   !look->busy ? IDLE_MS
-				   : watched   ? WATCHED_MS
-					       : 0);
-	}
+				   !look->busy        ? IDLE_MS
+				   : look->wants_soon ? SOON_MS
+						      : BUSY_MS);
 	atomic_store(&engine->sleeps, false);
 	return count;
 }
@@ -203,22 +196,25 @@ static void *run(void *arg)
 {
 	struct aggregate_engine *engine = arg;
 	struct epoll_event events[EVENTS_AT_ONCE];
-	struct look look = { .events = events, .everything = true };
-	uint64_t drained;
+	struct look look = { .events = events };
+	uint64_t drained, all_ns = 0;
 
 	while (!atomic_load(&engine->stop)) {
-		uint64_t posts = atomic_load(&engine->posts);
+		uint64_t posts = atomic_load(&engine->posts), now_ns;
 		int count;
 
-		look.progressed = look.busy = false;
+		look.progressed = look.busy = look.wants_soon = look.wants_now = false;
 		turns(engine, &look);
 		count = rest(engine, &look, posts, events);
 		look.event_count = count > 0 ? count : 0;
-		/* What has moved may let others move, and some of it is reported by nothing. */
-		look.everything = look.progressed || count <= 0;
+		look.soon = look.progressed || count <= 0; /* what has moved may let others move */
+		now_ns = clock_now_ns();
+		look.all = clock_elapsed_ns(all_ns, now_ns) >= BUSY_MS * NS_PER_MS;
+		if (look.all)
+			all_ns = now_ns;
 		for (int i = 0; i < look.event_count; i++)
 			if (!events[i].data.u64 && read(engine->wake_fd, &drained, sizeof(drained)) < 0)
-				events[i].data.u64 = 0; /* somebody else's wake-up: none the worse */
+				continue; /* somebody else's wake-up: none the worse */
 	}
 	return NULL;
 }
@@ -252,12 +248,10 @@ static bool watch_lanes(struct aggregate_engine *engine, struct group *group)
 	const struct transport_ops *ops = engine->setup.ops;
 	uint64_t key = group->serial << LANE_BITS;
 
-	if (!ops->watch)
-		return false;
 	for (size_t i = 0; i < group->count; i++)
-		if (i != group->self && (ops->watch(group->out[i].connection, engine->epoll_fd, key | i) < 0 ||
-					 ops->watch(group->in[i].connection, engine->epoll_fd,
-						    key | (group->count + i)) < 0))
+		if (i != group->self &&
+		    (ops->watch(group->out[i].connection, engine->epoll_fd, key | i) < 0 ||
+		     ops->watch(group->in[i].connection, engine->epoll_fd, key | (group->count + i)) < 0))
 			return false;
 	return true;
 }

@@ -280,7 +280,7 @@ bool group_turn(struct group *group)
 {
 	uint64_t posted = atomic_load_explicit(&group->posted, memory_order_acquire);
 
-	group->progressed = false;
+	group->progressed = group->soon = group->now = false;
 	while (group->taken != posted)
 		take(group, &group->operations[group->ring[group->taken++ % AGGREGATE_MAX_REQUESTS]]);
 	if (!group->under_way)
@@ -298,11 +298,11 @@ bool group_turn(struct group *group)
 	return group->progressed;
 }
 
-void group_stir(struct group *group)
+void group_stir(struct group *group, bool all)
 {
 	for (size_t i = 0; i < group->count; i++) {
-		group->in[i].stirred = !lane_is_empty(&group->in[i]);
-		group->out[i].stirred = !lane_is_empty(&group->out[i]);
+		group->in[i].stirred |= group->in[i].soon || (all && !lane_is_empty(&group->in[i]));
+		group->out[i].stirred |= group->out[i].soon || (all && !lane_is_empty(&group->out[i]));
 	}
 }
 

@@ -18,9 +18,9 @@
 #include <stdatomic.h>
 
 enum {
-	GROUP_SEGMENTS = 64,         /* between the oldest unfinished and the newest */
-	GROUP_DIRECT_OPERATIONS = 8, /* under way at a time */
-	GROUP_EAGER_BYTES = 33280,   /* of them, in one connection's window: docs/aggregation.md, Small operations */
+	GROUP_SEGMENTS = 64,           /* between the oldest unfinished and the newest */
+	GROUP_DIRECT_OPERATIONS = 8,   /* under way at a time */
+	GROUP_EAGER_BYTES = 33280,     /* of them, in one connection's window: docs/aggregation.md, Small operations */
 	GROUP_BUFFER_BYTES = 64 << 20, /* of slots, at most, if one segment's need is not more than that */
 	GROUP_SEGMENTS_OF_SLOTS = 8,   /* that one node may aggregate at a time, if that fits in it */
 	/* Requests of one connection, 32 in all: those of large operations, and so many more for the oldest segment. */
@@ -63,7 +63,7 @@ struct lane {
 	const struct transport_ops *ops;
 	struct transport_connection *connection; /* NULL: to oneself */
 	bool sends;
-	bool stirred;                                /* worth a look */
+	bool stirred, soon;                          /* worth a look now; within a millisecond */
 	struct transfer *small_first, **small_end;   /* not posted yet, in order of adding */
 	struct transfer *urgent_first, **urgent_end; /* the same */
 	struct transfer *staged_first;               /* the same, in order of numbers */
@@ -156,8 +156,8 @@ struct group {
 	struct aggregate_engine *engine;
 	/* Under the engine's lock. */
 	struct group *next;
-	unsigned users; /* the list, the engine's thread */
-	bool forgotten; /* not in the list any more */
+	unsigned users;  /* the list, the engine's thread */
+	bool forgotten;  /* not in the list any more */
 	uint64_t serial; /* never 0 */
 	bool watched;    /* its connections' descriptors wake the engine */
 	pthread_mutex_t lock;
@@ -183,7 +183,7 @@ struct group {
 	unsigned ring[AGGREGATE_MAX_REQUESTS]; /* operations in order of posting */
 	_Atomic uint64_t posted;
 	uint64_t taken;
-	unsigned under_way; /* taken, not done */
+	unsigned under_way;                           /* taken, not done */
 	struct operation *small_first, **small_end;   /* whose first word has not gone out, all kinds */
 	struct operation *staged_first, **staged_end; /* not wholly cut */
 	struct exchange *exchanges, *exchanges_free;  /* all of them, [GROUP_DIRECT_OPERATIONS]; a list */
@@ -194,7 +194,7 @@ struct group {
 	uint64_t segment_oldest, segment_next; /* numbers */
 	bool segment_drawn;                    /* the next one is cut, and waits for slots */
 	struct pool pool;
-	bool progressed;
+	bool progressed, soon, now; /* something moved; a lane wants to be looked at */
 
 	_Atomic uint64_t operations_done, segments_done, direct_done, bytes_sent, bytes_received, bytes_copied,
 		messages_sent;
@@ -232,8 +232,8 @@ void group_free(struct group *group);
 void group_break(struct group *group, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* One turn. True: something moved. */
 bool group_turn(struct group *group);
-/* Every connection with something under way is worth a look. */
-void group_stir(struct group *group);
+/* Connections with something under way are worth a look: those that asked for one soon, or all. */
+void group_stir(struct group *group, bool all);
 bool group_is_idle(const struct group *group);
 /* Something that the operation waited for is done: it may be through. */
 void operation_step(struct operation *operation);

@@ -138,27 +138,48 @@ static int look(struct group *group, struct lane *lane, struct transfer **link)
 	return 1;
 }
 
-void lane_progress(struct group *group, struct lane *lane)
+static int look_at_posted(struct group *group, struct lane *lane)
 {
 	struct transfer **link = &lane->posted_first;
-	size_t position = lane->sends ? (size_t)(lane - group->out) : (size_t)(lane - group->in);
-	int r;
 
-	lane->stirred = false;
-	r = post_waiting(group, lane);
-	while (r == 0 && !group->error && *link) {
-		r = look(group, lane, link);
+	while (!group->error && *link) {
+		int r = look(group, lane, link);
+
+		if (r < 0)
+			return r;
 		if (r == 0)
 			link = &(*link)->next;
-		else if (r == 1)
-			r = 0;
 	}
-	if (r == 0 && !group->error)
-		r = post_waiting(group, lane); /* there is room for more */
-	if (r < 0 && !group->error)
+	return 0;
+}
+
+void lane_progress(struct group *group, struct lane *lane)
+{
+	size_t position = lane->sends ? (size_t)(lane - group->out) : (size_t)(lane - group->in);
+	enum transport_next next = TRANSPORT_NEXT_EVENT;
+	int r, error;
+
+	lane->stirred = lane->soon = false;
+	r = post_waiting(group, lane);
+	if (r == 0) {
+		error = lane->ops->progress(lane->connection, &next);
+		r = look_at_posted(group, lane); /* what was complete before an error still says so */
+		r = r == 0 && error < 0 && lane->posted_first ? error : r;
+	}
+	if (group->error)
+		return;
+	if (r == 0 && (lane->small_first || lane->urgent_first || lane->staged_first)) {
+		r = post_waiting(group, lane); /* there may be room for more */
+		lane->stirred |= group->progressed;
+	}
+	if (r < 0)
 		group_break(group, r == -EMSGSIZE ? -EREMOTEIO : r,
 			    r == -EMSGSIZE ? "host %s posted an operation of another size" : "host %s is gone",
 			    group_host(group, position));
+	lane->soon = next == TRANSPORT_NEXT_SOON && !lane_is_empty(lane);
+	lane->stirred |= next == TRANSPORT_NEXT_NOW && !lane_is_empty(lane);
+	group->soon |= lane->soon;
+	group->now |= lane->stirred;
 }
 
 bool lane_is_empty(const struct lane *lane)

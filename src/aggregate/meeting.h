@@ -35,7 +35,7 @@ struct meeting_peer {
 	struct aggregate_wire_facts facts;
 	bool reported, ready;
 	bool ended, lost; /* it was told the end; it cannot be */
-	bool known; /* its facts are in the coordinator's list */
+	bool known;       /* its facts are in the coordinator's list */
 };
 
 /* A connection that came and has not said from whom. */

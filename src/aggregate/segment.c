@@ -94,7 +94,8 @@ static bool came_whole(struct group *group, const struct transfer *transfer, siz
 {
 	if (transfer->received == transfer->bytes)
 		return true;
-	group_break(group, -EREMOTEIO, "host %s sent %zu bytes where %zu were due: its operations are not the same ones",
+	group_break(group, -EREMOTEIO,
+		    "host %s sent %zu bytes where %zu were due: its operations are not the same ones",
 		    group_host(group, position), transfer->received, transfer->bytes);
 	return false;
 }
@@ -234,6 +235,17 @@ static void station_add(struct group *group, struct segment *segment, enum stati
 		station_through(group, segment, station);
 }
 
+static void oldest_advance(struct group *group)
+{
+	while (group->segment_oldest != group->segment_next &&
+	       group->segments[group->segment_oldest % GROUP_SEGMENTS].done)
+		group->segment_oldest++;
+	for (size_t i = 0; i < group->count; i++) { /* the oldest may use requests that others may not */
+		group->out[i].stirred |= group->out[i].staged_first != NULL;
+		group->in[i].stirred |= group->in[i].staged_first != NULL;
+	}
+}
+
 static void segment_step(struct group *group, struct segment *segment)
 {
 	struct operation *operation = segment->operation;
@@ -245,15 +257,9 @@ static void segment_step(struct group *group, struct segment *segment)
 	group->progressed = true;
 	group_add(&group->segments_done, 1);
 	operation->segments_done++;
-	if (segment->number != group->segment_oldest)
-		return;
-	while (group->segment_oldest != group->segment_next &&
-	       group->segments[group->segment_oldest % GROUP_SEGMENTS].done)
-		group->segment_oldest++;
-	for (size_t i = 0; i < group->count; i++) { /* the oldest may use requests that others may not */
-		group->out[i].stirred |= group->out[i].staged_first != NULL;
-		group->in[i].stirred |= group->in[i].staged_first != NULL;
-	}
+	if (segment->number == group->segment_oldest)
+		oldest_advance(group);
+	operation_step(operation);
 }
 
 /* ------------------------------------------------------------------------------------------------------ beginning */
@@ -287,9 +293,8 @@ static size_t station_set(const struct group *group, struct segment *segment, en
 	at->mine = self == (station == STATION_HOST   ? segment->host_node
 			    : station == STATION_LEAF ? segment->leaf_node
 						      : segment->root_node);
-	at->count = at->missing = station == STATION_HOST
-					  ? (size_t)group->host_begin[own_host(group) + 1] -
-						    group->host_begin[own_host(group)]
+	at->count = at->missing = station == STATION_HOST ? (size_t)group->host_begin[own_host(group) + 1] -
+								    group->host_begin[own_host(group)]
 				  : station == STATION_LEAF ? hosts_in_leaf(group, own_leaf(group))
 							    : group->leaf_count;
 	at->own = at->count;

@@ -79,7 +79,8 @@ int aggregate_wire_get_hello(const uint8_t bytes[static AGGREGATE_WIRE_HELLO_BYT
 	return 0;
 }
 
-void aggregate_wire_put_facts(const struct aggregate_wire_facts *facts, uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYTES])
+void aggregate_wire_put_facts(const struct aggregate_wire_facts *facts,
+			      uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYTES])
 {
 	put_head(bytes, AGGREGATE_WIRE_FACTS_BYTES);
 	put(bytes + 6, 2, facts->index);

@@ -179,7 +179,8 @@ static const struct param_row rows[] = {
 	  .max = 64 * KIB,
 	  .zero_too = true },
 	{ { "TRIBUTARY_AGGREGATE_SEGMENT", "size", "bytes", "0, or 1K to 512K", "0",
-	    "Aggregation: the least piece of an operation for which one host does the sum, unless the operation is shorter. "
+	    "Aggregation: the least piece of an operation for which one host does the sum, unless the operation is "
+	    "shorter. "
 	    "The largest value of the hosts counts. 0: chosen." },
 	  KIND_SIZE,
 	  FIELD(aggregate_segment_bytes),
@@ -187,7 +188,8 @@ static const struct param_row rows[] = {
 	  .max = 512 * KIB,
 	  .zero_too = true },
 	{ { "TRIBUTARY_VERIFY", "boolean", "", "0, 1", "0",
-	    "1: hosts that reduce together compare a checksum of every result, and fail where they differ. If one host asks "
+	    "1: hosts that reduce together compare a checksum of every result, and fail where they differ. If one host "
+	    "asks "
 	    "for it, all do." },
 	  KIND_BOOL,
 	  FIELD(verify) },
