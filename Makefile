@@ -295,7 +295,8 @@ check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (
 	+$(Q)$(MAKE) O='$(O)' CC='$(CC)' SAN='$(SAN)' FAULTS='$(FAULTS)' V='$(V)' TIMEOUT='$(TIMEOUT)' T='$(T)' run-check
 
 # Each variable is for those alone that take it away again: the plugin warns of a TRIBUTARY_ name that it does not know.
-unit_env = $(if $(findstring /unit/command/,$(1))$(findstring /unit/measure/,$(1))$(findstring /unit/plan/machines,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
+LONG_UNITS := /unit/measure/ /unit/ncclxml/ /unit/plan/
+unit_env = $(if $(strip $(foreach l,$(LONG_UNITS),$(findstring $(l),$(1)))),,env -u TRIBUTARY_TEST_LONG -u TRIBUTARY_TEST_SEEDS )$(if $(findstring /unit/command/,$(1))$(findstring /unit/measure/,$(1))$(findstring /unit/plan/machines,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
 # Once more with engine threads in place of the callers'.
 ENGINE_TESTS := $(filter %/contract_test %/copies_test %/lifecycle_test %/many_test %/vanish_test,$(CONF))
 # And in a host of its own with two interfaces, which can be joined.
