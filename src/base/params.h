@@ -39,6 +39,7 @@ struct params {
 	uint64_t from_nccl;                   /* bit i: the value of row i is that of NCCL's own variable */
 	bool tuner;                           /* TRIBUTARY_TUNER */
 	char profile[PARAMS_STRING_BYTES];    /* TRIBUTARY_PROFILE: a file; "": look in the state directory */
+	char cluster[PARAMS_STRING_BYTES];    /* TRIBUTARY_CLUSTER: a file; "": the profile's, or none */
 	char state_dir[PARAMS_STRING_BYTES];  /* TRIBUTARY_STATE_DIR, "": choose */
 	/* No row: XDG_STATE_HOME, else .local/state below HOME; "" when neither is an absolute path of that length. */
 	char state_home[PARAMS_STRING_BYTES];
