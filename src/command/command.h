@@ -38,7 +38,7 @@ struct command_call;
 
 struct command {
 	const char *name;
-	const char *operands; /* "", "FILE", "[COMMAND]", "bash": a word in lower case is the only one allowed */
+	const char *operands; /* "", "FILE", "[COMMAND]", "show FILE": a word in lower case is the only one allowed */
 	const char *help;     /* one line, a clause */
 	const char *about;    /* sentences for --help and the man page; paragraphs end with a newline; NULL: none */
 	struct command_option options[COMMAND_OPTIONS_MAX]; /* ends with an empty one, or full */
@@ -54,9 +54,9 @@ struct command_call {
 	size_t operand_count;
 };
 
-extern const struct command command_capture, command_completion, command_devices, command_discover, command_doctor,
-	command_explain, command_export, command_help, command_lint, command_measure, command_params, command_plan,
-	command_show, command_tune, command_version;
+extern const struct command command_capture, command_cluster, command_completion, command_devices, command_discover,
+	command_doctor, command_explain, command_export, command_help, command_lint, command_measure, command_params,
+	command_plan, command_show, command_tune, command_version;
 
 /* All of them, in the order in which help lists them; ends with NULL. */
 extern const struct command *const command_table[];
