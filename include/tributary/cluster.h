@@ -49,7 +49,10 @@ int cluster_read(const char *text, size_t bytes, struct cluster **ret, struct di
 int cluster_write(const struct cluster *cluster, FILE *out);
 void cluster_free(struct cluster *cluster);
 
-/* By the name as it is, else by the part before the first dot. NULL: in no leaf. */
+/*
+ * By the name as it is, else by the part before the first dot, on either side; a short name that fits several of the file's
+ * fits none. NULL: in no leaf.
+ */
 const struct cluster_host *cluster_find(const struct cluster *cluster, const char *host);
 
 #endif
