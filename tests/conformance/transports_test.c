@@ -2,6 +2,7 @@
 #include "base/params.h"
 #include "support/runtime.h"
 #include "support/transport_suite.h"
+#include "transport/shm/shm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,5 +26,10 @@ int main(void)
 	params.threads = 0;
 	params.streams = 3;
 	failed += transport_suite_run(&transport_tcp, &params, "tcp, three streams", TRANSPORT_SUITE_ROUNDS / 4);
+	params_defaults(&params);
+	params.timeout_ns = 2000000000;
+	failed += transport_suite_run(&transport_shm, &params, "shm", TRANSPORT_SUITE_ROUNDS);
+	shm_set_pull(false);
+	failed += transport_suite_run(&transport_shm, &params, "shm, two copies", TRANSPORT_SUITE_ROUNDS);
 	return failed != 0;
 }
