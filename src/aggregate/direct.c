@@ -10,6 +10,7 @@
 #include <string.h>
 
 /* What an eager message takes of a connection's window, at most: its own bytes, a header, and no less than this. */
+enum { PIECE_BYTES_LEAST = 4 << 10 };
 enum { EAGER_PLACE_LEAST = 512, EAGER_PLACE_MORE = 24, EAGER_PLACE_ROUND = 64 };
 
 static size_t place_bytes(size_t message_bytes)
@@ -129,7 +130,7 @@ static void exchange_begin(struct group *group, struct operation *operation)
 	group->progressed = true;
 }
 
-static void exchange_end(struct group *group, struct operation *operation)
+void direct_release(struct group *group, struct operation *operation)
 {
 	group->eager_bytes -= operation->eager_bytes;
 	operation->exchange->next = group->exchanges_free;
@@ -147,7 +148,7 @@ void direct_end(struct group *group, struct operation *operation)
 			    AGGREGATE_WIRE_OPERATION_BYTES;
 	if (operation->count)
 		combine_all(group, operation, operation->recv, inputs, operation->count);
-	exchange_end(group, operation);
+	direct_release(group, operation);
 	group_add(&group->direct_done, 1);
 }
 
@@ -233,6 +234,9 @@ int direct_init(struct group *group)
 {
 	size_t payload = (size_t)group->settings.direct_bytes;
 
+	if (payload < PIECE_BYTES_LEAST)
+		payload = PIECE_BYTES_LEAST;
+
 	group->exchange_bytes = AGGREGATE_WIRE_OPERATION_BYTES + (payload + 63) / 64 * 64;
 	group->exchanges = sys_zalloc(GROUP_DIRECT_OPERATIONS * sizeof(*group->exchanges));
 	if (!group->exchanges)
@@ -244,8 +248,12 @@ int direct_init(struct group *group)
 		exchange->in = sys_zalloc(group->count * group->exchange_bytes);
 		exchange->sends = sys_zalloc(group->count * sizeof(*exchange->sends));
 		exchange->receives = sys_zalloc(group->count * sizeof(*exchange->receives));
-		if (!exchange->out || !exchange->in || !exchange->sends || !exchange->receives)
+		exchange->ranks = sys_zalloc(group->count * sizeof(*exchange->ranks));
+		exchange->sent = sys_zalloc(2 * group->count * sizeof(*exchange->sent));
+		if (!exchange->out || !exchange->in || !exchange->ranks || !exchange->sent || !exchange->sends ||
+		    !exchange->receives)
 			return -ENOMEM;
+		exchange->here = exchange->sent + group->count;
 		exchange->next = group->exchanges_free;
 		group->exchanges_free = exchange;
 	}
@@ -261,6 +269,8 @@ void direct_fini(struct group *group)
 		sys_free(exchange->in);
 		sys_free(exchange->sends);
 		sys_free(exchange->receives);
+		sys_free(exchange->ranks);
+		sys_free(exchange->sent);
 	}
 	sys_free(group->exchanges);
 }

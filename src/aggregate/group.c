@@ -50,6 +50,8 @@ void group_free(struct group *group)
 	if (!group)
 		return;
 	lanes_close(group);
+	for (size_t i = 0; i < AGGREGATE_MAX_REQUESTS; i++)
+		sys_free(group->operations[i].parts);
 	segment_fini(group);
 	direct_fini(group);
 	schedule_free(group->schedule);
@@ -58,6 +60,7 @@ void group_free(struct group *group)
 	sys_free(group->leaf_hosts);
 	sys_free(group->leaf_begin);
 	sys_free(group->members);
+	sys_free(group->piece_out);
 	sys_free(group->out);
 	sys_free(group->in);
 	pthread_mutex_destroy(&group->lock);
@@ -190,6 +193,8 @@ int group_settle(struct group *group)
 	if (r == 0)
 		r = direct_init(group);
 	if (r == 0)
+		r = pieces_init(group);
+	if (r == 0)
 		find_facts(group);
 	return r;
 }
@@ -213,7 +218,7 @@ void group_break(struct group *group, int error, const char *fmt, ...)
 	atomic_store_explicit(&group->error, error, memory_order_release);
 }
 
-static void operation_finish(struct operation *operation)
+void operation_finish(struct operation *operation)
 {
 	struct group *group = operation->group;
 
@@ -231,6 +236,11 @@ void operation_step(struct operation *operation)
 		return;
 	if (!operation->direct && operation->segments_done < operation->segment_count)
 		return;
+	if (operation->kind != OPERATION_REDUCE) {
+		operation->introduced = true;
+		pieces_begin(group);
+		return;
+	}
 	if (operation->direct && !operation->summed) {
 		operation->summed = true;
 		direct_end(group, operation);
@@ -246,6 +256,10 @@ void operation_step(struct operation *operation)
 /* Alone in the group: its input is the result. */
 static void take_alone(struct group *group, struct operation *operation)
 {
+	if (operation->kind != OPERATION_REDUCE) {
+		pieces_alone(group, operation);
+		return;
+	}
 	if (operation->recv != operation->send) {
 		memmove(operation->recv, operation->send, operation->bytes);
 		group_add(&group->bytes_copied, operation->bytes);
@@ -258,14 +272,16 @@ static void take(struct group *group, struct operation *operation)
 	group->under_way++;
 	group->progressed = true;
 	operation->waits = 0;
-	operation->summed = operation->verified = false;
+	operation->introduced = operation->summed = operation->verified = false;
 	operation->next_segment = operation->segments_done = operation->segment_count = 0;
 	operation->next_small = operation->next_staged = NULL;
 	if (group->count == 1) {
 		take_alone(group, operation);
 		return;
 	}
-	operation->direct = operation->bytes <= group->settings.direct_bytes;
+	operation->direct = operation->kind != OPERATION_REDUCE || operation->bytes <= group->settings.direct_bytes;
+	if (operation->kind != OPERATION_REDUCE)
+		pieces_add(group, operation);
 	*group->small_end = operation;
 	group->small_end = &operation->next_small;
 	if (operation->direct)
@@ -318,7 +334,7 @@ static struct group *group_of(struct aggregate_group *group)
 	return (struct group *)group;
 }
 
-static struct operation *operation_get(struct group *group)
+struct operation *operation_get(struct group *group)
 {
 	for (unsigned i = 0; i < AGGREGATE_MAX_REQUESTS; i++) {
 		struct operation *operation = &group->operations[i];
@@ -329,7 +345,7 @@ static struct operation *operation_get(struct group *group)
 	return NULL;
 }
 
-static void operation_post(struct group *group, struct operation *operation)
+void operation_post(struct group *group, struct operation *operation)
 {
 	uint64_t posted = atomic_load_explicit(&group->posted, memory_order_relaxed);
 

@@ -93,7 +93,7 @@ struct operation {
 	size_t segment_count, next_segment, segments_done;
 	/* What others must still say about it, and what must still go out. */
 	unsigned waits;
-	bool summed, verified;
+	bool introduced, summed, verified;
 	uint8_t check_out[AGGREGATE_WIRE_OPERATION_BYTES], check_in[AGGREGATE_WIRE_OPERATION_BYTES];
 	uint8_t verify_out[AGGREGATE_WIRE_VERIFY_BYTES], verify_in[AGGREGATE_WIRE_VERIFY_BYTES];
 	struct transfer send_check, receive_check, send_verify, receive_verify;
@@ -106,6 +106,10 @@ struct exchange {
 	struct exchange *next;
 	uint8_t *out, *in;                 /* header and payload; [member] the same */
 	struct transfer *sends, *receives; /* [member] */
+	/* Gather and reduce-scatter: [member] its rank; pieces that went to it, and that came. */
+	uint16_t *ranks;
+	size_t *sent, *here;
+	size_t summed; /* pieces */
 };
 
 /* One level of a segment at a node that aggregates there. */
@@ -187,6 +191,8 @@ struct group {
 	struct operation *small_first, **small_end;   /* whose first word has not gone out, all kinds */
 	struct operation *staged_first, **staged_end; /* not wholly cut */
 	struct exchange *exchanges, *exchanges_free;  /* all of them, [GROUP_DIRECT_OPERATIONS]; a list */
+	struct operation *pieces_first;               /* gathers and reduce-scatters, chained by next_staged */
+	uint8_t *piece_out;                           /* [member] a piece that lies in several parts */
 	size_t exchange_bytes;                        /* of one message */
 	size_t eager_bytes;                           /* of those that are under way */
 
@@ -237,6 +243,10 @@ void group_stir(struct group *group, bool all);
 bool group_is_idle(const struct group *group);
 /* Something that the operation waited for is done: it may be through. */
 void operation_step(struct operation *operation);
+/* Callers: a free operation, or NULL; and its way to the engine. */
+struct operation *operation_get(struct group *group);
+void operation_post(struct group *group, struct operation *operation);
+void operation_finish(struct operation *operation);
 const char *group_host(const struct group *group, size_t position);
 static inline void group_add(_Atomic uint64_t *counter, uint64_t by)
 {
@@ -275,8 +285,17 @@ void direct_fini(struct group *group);
 void direct_begin(struct group *group);
 /* All messages of a small operation are here and gone: the result. */
 void direct_end(struct group *group, struct operation *operation);
+void direct_release(struct group *group, struct operation *operation);
 /* A checksum of the result, to the next member and from the one before. */
 void direct_verify(struct group *group, struct operation *operation);
+
+/* pieces.c */
+int pieces_init(struct group *group);
+void pieces_add(struct group *group, struct operation *operation);
+/* The oldest one goes on, if everybody has said what it is about. */
+void pieces_begin(struct group *group);
+void pieces_end(struct group *group, struct operation *operation);
+void pieces_alone(struct group *group, struct operation *operation);
 
 /* engine.c */
 /* From connect: the engine's thread takes it over. */
