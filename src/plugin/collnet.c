@@ -180,13 +180,20 @@ out:
 static void say_what_is_there(const struct plugin_collnet_listener *listener, const struct aggregate_group *group)
 {
 	struct aggregate_facts facts;
+	char shares[96];
 
 	aggregate_facts(group, &facts);
+	snprintf(shares, sizeof(shares), "one host");
+	if (facts.hosts > 1)
+		snprintf(shares, sizeof(shares), "for each byte %.2f a network card", facts.host_share);
+	if (facts.leaves > 1)
+		snprintf(shares + strlen(shares), sizeof(shares) - strlen(shares), ", %.2f a leaf's uplink",
+			 facts.uplink_share);
 	log_info(LOG_INIT,
 		 "Tributary, communicator %016llx: AllReduce is aggregated over %zu nodes on %zu hosts in %zu leaves, "
-		 "with %zu aggregators: %.2f bytes a NIC and %.2f a leaf's uplink for each byte",
+		 "with %zu aggregators: %s",
 		 (unsigned long long)listener->comm_id, facts.members, facts.hosts, facts.leaves, facts.servers,
-		 facts.host_share, facts.uplink_share);
+		 shares);
 	if (facts.unknown_host)
 		log_info(LOG_INIT, "Tributary: the cluster file has no host %s, which counts as a leaf of its own",
 			 facts.unknown_host);
