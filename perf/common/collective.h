@@ -15,7 +15,7 @@
 
 struct oob;
 
-enum { COLLECTIVE_MAX_CHANNELS = 4 };
+enum { COLLECTIVE_MAX_CHANNELS = 8 };
 enum collective_algo { COLLECTIVE_RING, COLLECTIVE_TREE };
 
 struct ring {
