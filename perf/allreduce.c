@@ -25,7 +25,7 @@ struct settings {
 	int version, device, nap_us, iters, warmup, spawn, batch, channels;
 	struct args_list bytes;
 	double line_bps, timeout_s;
-	bool floor, spin, whole, links;
+	bool floor, spin, whole, links, answer;
 };
 
 /* What was measured of one side at one size. */
@@ -356,6 +356,32 @@ static int measure_all(struct allreduce *a)
 	return r;
 }
 
+/* As the program of another allreduce (common/peer.h): its barriers are the other's. */
+static int answer(struct allreduce *a)
+{
+	struct poller poller;
+	struct side_work work = { .input = a->input, .output = a->output_data, .poller = &poller };
+	struct side_outcome outcome;
+	uint64_t wrong;
+	int r;
+
+	printf("ready %s\n", side_str(a->sides[0].kind));
+	fflush(stdout);
+	while (scanf(" run %zu %d", &work.count, &work.batch) == 2) {
+		if (work.count * sizeof(float) > a->most_bytes || work.batch < 1)
+			return -EINVAL;
+		side_prepare(&a->sides[0], &work);
+		poller_init(&poller, (uint64_t)a->set.nap_us * 1000, a->set.spin, (uint64_t)(a->set.timeout_s * 1e9));
+		r = side_run(&a->sides[0], &work, &outcome, &wrong);
+		if (r < 0)
+			return r;
+		printf("done %.9f %.6f %llu\n", outcome.seconds, outcome.cpu_s,
+		       (unsigned long long)reduce_wrong(a->output_data, work.count, a->oob->size));
+		fflush(stdout);
+	}
+	return 0;
+}
+
 /* ---- set-up ---- */
 
 static struct side *new_side(struct allreduce *a, enum side_kind kind, const char *what)
@@ -490,7 +516,7 @@ static bool is_sound(const struct settings *set)
 
 	return (set->plugin || (set->floor && !collnet)) && set->iters >= 1 && set->iters <= MAX_ITERS &&
 	       set->line_bps > 0 && set->channels >= 1 && set->channels <= COLLECTIVE_MAX_CHANNELS &&
-	       is_algo_list(set->algo);
+	       is_algo_list(set->algo) && !(set->answer && set->peer);
 }
 
 static int parse(int argc, char **argv, struct settings *set)
@@ -502,6 +528,8 @@ static int parse(int argc, char **argv, struct settings *set)
 		{ "algo", ARGS_TEXT, &set->algo, "ring (default), tree, collnet, or several: ring,tree,collnet" },
 		{ "whole", ARGS_FLAG, &set->whole, "collnet also with whole operations, as from registered buffers" },
 		{ "peer", ARGS_TEXT, &set->peer, "another program as one more side (common/peer.h says what it says)" },
+		{ "answer", ARGS_FLAG, &set->answer,
+		  "be such a program for another allreduce: the first side runs when told" },
 		{ "links", ARGS_FLAG, &set->links, "bytes on every link of the test-bed, for each side" },
 		{ "channels", ARGS_INT, &set->channels,
 		  "rings side by side, chunks in a collnet call (2, as NCCL has at least; the trees are two)" },
@@ -536,12 +564,12 @@ static int parse(int argc, char **argv, struct settings *set)
 
 static int run_all(struct allreduce *a)
 {
-	int r = output_open(&a->output, a->oob->rank == 0 ? a->set.json : NULL), i;
+	int r = output_open(&a->output, a->oob->rank == 0 && !a->set.answer ? a->set.json : NULL), i;
 
 	if (r == 0)
 		r = open_all(a);
 	if (r == 0)
-		r = measure_all(a);
+		r = a->set.answer ? answer(a) : measure_all(a);
 	if (r < 0)
 		fprintf(stderr, "allreduce: rank %d: %s\n", a->oob->rank, strerror(-r));
 	for (i = 0; i < a->count; i++)
