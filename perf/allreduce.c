@@ -31,7 +31,8 @@ struct settings {
 /* What was measured of one side at one size. */
 struct figures {
 	double seconds[MAX_ITERS], cpu_s[MAX_ITERS];
-	double messages; /* of all ranks, in one run */
+	double began_s[MAX_ITERS]; /* on the machine's monotonic clock, at this rank */
+	double messages;           /* of all ranks, in one run */
 	uint64_t wrong;
 	struct links links; /* sums */
 };
@@ -95,6 +96,8 @@ static int iterate(struct allreduce *a, int which, size_t count, int batch, int 
 	side_prepare(side, &work);
 	poller_init(&poller, (uint64_t)a->set.nap_us * 1000, a->set.spin, (uint64_t)(a->set.timeout_s * 1e9));
 	r = oob_barrier(a->oob);
+	if (i >= 0)
+		f->began_s[i] = (double)perf_now_ns() * 1e-9;
 	if (r == 0)
 		r = side_run(side, &work, &mine.run, &mine.wrong);
 	if (r == 0 && side->kind != SIDE_PEER)
@@ -209,6 +212,11 @@ static void print_links(struct allreduce *a, size_t bytes, int runs)
 		print_links_json(a, k, bytes, runs);
 }
 
+static int batch_of(const struct allreduce *a, size_t bytes)
+{
+	return a->set.batch ? a->set.batch : bytes <= SMALL_BYTES ? 20 : 1;
+}
+
 static void print_side_json(struct allreduce *a, int which, size_t bytes, double bound_s, struct stats_interval ratio,
 			    const char *key)
 {
@@ -225,6 +233,7 @@ static void print_side_json(struct allreduce *a, int which, size_t bytes, double
 	output_json_text(o, "algo", side_str(side->kind));
 	output_json_number(o, "ranks", ranks);
 	output_json_number(o, "bytes", (double)bytes);
+	output_json_number(o, "batch", batch_of(a, bytes));
 	output_json_number(o, "median_s", t.median);
 	output_json_number(o, "low_s", t.low);
 	output_json_number(o, "high_s", t.high);
@@ -248,6 +257,7 @@ static void print_side_json(struct allreduce *a, int which, size_t bytes, double
 		output_json_number(o, name, ratio.high);
 	}
 	output_json_numbers(o, "times_s", f->seconds, n);
+	output_json_numbers(o, "began_s", f->began_s, n);
 	output_json_end(o);
 }
 
@@ -322,7 +332,7 @@ static void print_head(struct allreduce *a)
 static int measure(struct allreduce *a, size_t bytes)
 {
 	size_t count = bytes / sizeof(float);
-	int batch = a->set.batch ? a->set.batch : bytes <= SMALL_BYTES ? 20 : 1, i, k, r = 0;
+	int batch = batch_of(a, bytes), i, k, r = 0;
 
 	memset(a->figures, 0, sizeof(a->figures));
 	for (i = -a->set.warmup; i < a->set.iters && r == 0; i++) {

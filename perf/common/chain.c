@@ -11,8 +11,8 @@
 /* ---- shape ---- */
 
 /*
- * What NCCL 2.28.9 and 2.30.7 do for CollNetChain with one GPU a node, two channels and buffers of 4 MiB, seen at 40 sizes
- * from 8 bytes to 64 MiB: a channel for every 32 KiB, and chunks halved from 256 KiB on while a channel has fewer than 64,
+ * What NCCL 2.28.9 and 2.30.7 do for CollNetChain with one GPU a node, two channels and buffers of 4 MiB, seen at 33 sizes
+ * from 8 bytes to 64 MiB (tests/conformance/chain_test.c): a channel for every 32 KiB, and chunks halved from 256 KiB on while a channel has fewer than 64,
  * then 8, then 5 of them.
  */
 void chain_shape(size_t bytes, int channels, struct chain_shape *ret_shape)
