@@ -134,15 +134,15 @@ class Parsing(unittest.TestCase):
         two = ("hosts 4\nleaf a h0,h2\nleaf b h1,h3\nuplink a b rate 100Mbit 50Mbit\nrate 400Mbit\nrate none h1\n"
                "aggregator h3 4791\nrate 1.5Gbit h3\n")
         self.assertEqual(cluster.text(bed.parse("two.bed", two)).splitlines()[1:], [
-            "switch top", "switch a parent top up 100Mbit/s down 50Mbit/s", "switch b parent top up 50Mbit/s down 100Mbit/s",
-            "host h0 leaf a rate 400Mbit/s", "host h1 leaf b", "host h2 leaf a rate 400Mbit/s",
-            "aggregator 10.80.0.4:4791 leaf b rate 1500Mbit/s"])
-        tree = "hosts 2\nleaf l0 h0\nleaf l1 h1\nspine s\nspine t\nuplink l0 t\nuplink s t rate 10Mbit\nuplink l1 s\n"
-        self.assertEqual(cluster.text(bed.parse("tree.bed", tree)).splitlines()[1:], [
-            "switch s", "switch t parent s up 10Mbit/s down 10Mbit/s", "switch l0 parent t", "switch l1 parent s",
-            "host h0 leaf l0", "host h1 leaf l1"])
-        self.assertEqual(cluster.text(bed.parse("one.bed", "hosts 1\n")).splitlines()[1:],
-                         ["switch leaf", "host h0 leaf leaf"])
+            "tributary-cluster 1", "switch top", "switch a parent=top up=100Mbit/s down=50Mbit/s",
+            "switch b parent=top up=50Mbit/s down=100Mbit/s", "host h0 leaf=a rate=400Mbit/s", "host h1 leaf=b",
+            "host h2 leaf=a rate=400Mbit/s", "aggregator 10.80.0.4:4791 leaf=b rate=1500Mbit/s"])
+        tree = "hosts 2\nleaf l0 h0\nleaf l1 h1\nspine t\nspine s\nuplink l0 s\nuplink s t rate 10Mbit\nuplink l1 t\n"
+        self.assertEqual(cluster.text(bed.parse("tree.bed", tree)).splitlines()[2:], [
+            "switch t", "switch s parent=t rate=10Mbit/s", "switch l0 parent=s", "switch l1 parent=t",
+            "host h0 leaf=l0", "host h1 leaf=l1"])
+        self.assertEqual(cluster.text(bed.parse("one.bed", "hosts 1\n")).splitlines()[2:],
+                         ["switch leaf", "host h0 leaf=leaf"])
 
     def test_frames_find_their_way_over_the_spine(self):
         b = bed.parse("x.bed", "hosts 2\nleaf l0 h0\nleaf l1 h1\nspine s\nuplink l0 s\nuplink l1 s\n")
@@ -392,9 +392,9 @@ class Running(unittest.TestCase):
 
     def test_cluster_file_reaches_every_host(self):
         _, out, err, _ = self.run_bed(PAIR + "cluster on\n", ["sh", "-c", "grep ^host $TRIBUTARY_CLUSTER"], "--no-prefix")
-        self.assertEqual(sorted(out.splitlines()), sorted(2 * ["host h%d leaf leaf rate 100Mbit/s" % h for h in (0, 1)]), err)
+        self.assertEqual(sorted(out.splitlines()), sorted(2 * ["host h%d leaf=leaf rate=100Mbit/s" % h for h in (0, 1)]), err)
         _, out, _, _ = self.run_bed(PAIR, ["sh", "-c", "echo ${TRIBUTARY_CLUSTER:-none} $(wc -l < $TB_CLUSTER)"], "--no-prefix")
-        self.assertEqual(out, 2 * "none 4\n")
+        self.assertEqual(out, 2 * "none 5\n")
 
     def test_counters_answer_the_first_rank(self):
         ask = ("import os, socket\n"

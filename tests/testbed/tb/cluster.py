@@ -1,8 +1,12 @@
 """What a cluster file would say of a test-bed: leaves, hosts, rates, aggregators (docs/cluster-file.md)."""
 
 
-def rate(bps):
-    return "" if bps is None else " rate %gMbit/s" % (bps / 1e6)
+def rates(**shapes):
+    """Words for the rates of shaped links; one word where all are the same."""
+    known = {key: "%gMbit/s" % (shape.rate_bps / 1e6) for key, shape in shapes.items() if shape.rate_bps is not None}
+    if len(known) == len(shapes) and len(set(known.values())) == 1:
+        known = {"rate": next(iter(known.values()))}
+    return "".join(" %s=%s" % item for item in known.items())
 
 
 def parents(bed):
@@ -30,20 +34,23 @@ def parents(bed):
 def text(bed):
     """The file. Rail 0 is the rail that counts."""
     above = parents(bed)
-    lines = ["# The test-bed %s." % bed.name]
-    for name in sorted({a for a, _, _ in above.values()} - set(bed.leaves) - set(above)):
-        lines.append("switch %s" % name)
-    for switch in [s for s in bed.spines + bed.leaves if s in above or s in bed.leaves]:
+    lines, waiting = ["# The test-bed %s." % bed.name, "tributary-cluster 1"], bed.spines + bed.leaves
+    if above and not set(waiting) >= {name for name, _, _ in above.values()}:
+        waiting = ["top"] + waiting
+    said = set()
+    while waiting:  # a switch after the one above it
+        switch = next(s for s in waiting if s not in above or above[s][0] in said)
+        waiting.remove(switch)
+        said.add(switch)
         line = "switch %s" % switch
         if switch in above:
             name, up, down = above[switch]
-            line += " parent %s%s%s" % (name, rate(up.rate_bps).replace("rate", "up"), rate(down.rate_bps).replace("rate", "down"))
+            line += " parent=%s%s" % (name, rates(up=up, down=down))
         lines.append(line)
-    lone = {name for name, _ in bed.aggregators} | {name for name, _ in bed.services}
-    for host in bed.hosts:
-        if host.name not in lone:
-            lines.append("host %s leaf %s%s" % (host.name, host.links[0].leaf, rate(host.links[0].out.rate_bps)))
+    for name in bed.rank_hosts():
+        link = bed.host(name).links[0]
+        lines.append("host %s leaf=%s%s" % (name, link.leaf, rates(rate=link.out)))
     for name, port in bed.aggregators:
         link = bed.host(name).links[0]
-        lines.append("aggregator %s:%d leaf %s%s" % (link.addr, port, link.leaf, rate(link.out.rate_bps)))
+        lines.append("aggregator %s:%d leaf=%s%s" % (link.addr, port, link.leaf, rates(rate=link.out)))
     return "\n".join(lines) + "\n"
