@@ -13,13 +13,14 @@ VERSION := 0.1.0
 DEPS := gcc=gcc make=make libc6-dev=header:stdio.h linux-libc-dev=header:linux/ethtool.h binutils=nm \
 	libcmocka-dev=header:cmocka.h libhwloc-dev=header:hwloc.h libexpat1-dev=header:expat.h \
 	libjansson-dev=header:jansson.h libarchive-dev=header:archive.h libhwloc-plugins=@hwloc-pci iproute2=ip iproute2=tc ethtool=ethtool util-linux=unshare python3=python3
-# Only for `make check`: the page of `tributary show --html` is opened in a real browser; plans are compared with a solver's.
+# Only for `make check`: the page of `tributary show --html` is opened in a real browser; plans are compared with a solver's,
+# sums with MPI's.
 DEPS_CHECK := chromium=chromium chromium-driver=chromedriver python3-selenium=python:selenium \
-	libglpk-dev=header:glpk.h
+	libglpk-dev=header:glpk.h openmpi-bin=mpirun libopenmpi-dev=mpicc
 # Only for `make lint`, `make format` and `make fuzz`.
 DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-format=clang-format cppcheck=cppcheck
-# Only for `make bench`: the floor is compared with iperf3.
-DEPS_BENCH := iperf3=iperf3
+# Only for `make bench`: the floor is compared with iperf3, aggregation with PyTorch's Gloo.
+DEPS_BENCH := iperf3=iperf3 python3-torch=python:torch
 
 O ?= build
 PREFIX ?= /usr/local
@@ -317,9 +318,12 @@ gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(
 # The page in a real browser. Not in a sanitized build: it is the browser that is tested.
 browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
 
+# Sums beside MPI's. It builds its own program, as nothing else needs MPI.
+mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)')
+
 # Not for the command line: it expects everything to be built.
 run-check:
-	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --only '$(T)' $(test_args) $(gate_args) $(browser_args)
+	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --only '$(T)' $(test_args) $(gate_args) $(browser_args) $(mpi_args)
 
 # halt_on_error: a report must fail the test that caused it.
 SAN_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:halt_on_error=1:abort_on_error=0 \
