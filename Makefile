@@ -227,6 +227,17 @@ $(FUZZERS): $(O)/tests/fuzz/%_fuzzer: $(O)/obj/tests/fuzz/%_fuzz.o $(LIB)
 	@mkdir -p $(@D)
 	$(Q)$(call link,-fsanitize=fuzzer $(COMMAND_LIBS))
 
+# One object for each instruction set beyond what the architecture has at least; no other object is built with these.
+# Contracted to a fused multiply-add, or with -ffast-math, the sets would give different bits.
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
+ifneq ($(filter x86_64-%,$(MACHINE)),)
+ISA_avx2 := -mavx2 -mf16c
+ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl
+endif
+$(O)/obj/src/reduce/%.o: ALL_CFLAGS += -ffp-contract=off
+$(O)/obj/src/reduce/avx2.o: ALL_CFLAGS += $(ISA_avx2)
+$(O)/obj/src/reduce/avx512.o: ALL_CFLAGS += $(ISA_avx512)
+
 # The page of `tributary show --html` is taken in whole by the assembler.
 $(O)/obj/src/command/show/html.o: src/command/show/page.css src/command/show/page.js
 

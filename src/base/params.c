@@ -49,6 +49,10 @@ static const char *const join_names[] = {
 	[JOIN_NEVER] = "never",
 	[JOIN_CHOICE_COUNT] = NULL,
 };
+static const char *const simd_names[] = {
+	[SIMD_AUTO] = "auto",     [SIMD_SCALAR] = "scalar", [SIMD_AVX2] = "avx2",
+	[SIMD_AVX512] = "avx512", [SIMD_NEON] = "neon",     [SIMD_COUNT] = NULL,
+};
 /* NCCL's words for the same; it has none for auto but being unset. */
 static const char *const nccl_family_names[] = {
 	[FAMILY_AUTO] = "",
@@ -176,6 +180,11 @@ static const struct param_row rows[] = {
 	    ".local/state of the home folder." },
 	  KIND_TEXT,
 	  FIELD(state_dir) },
+	{ { "TRIBUTARY_SIMD", "choice", "", "auto, scalar, avx2, avx512, neon", "auto",
+	    "Instructions that sum in host memory. auto: the best that this CPU has. All give the same bits." },
+	  KIND_CHOICE,
+	  FIELD(simd),
+	  .choices = simd_names },
 };
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
@@ -326,6 +335,7 @@ static const struct {
 
 _Static_assert(sizeof(enum net_choice) == sizeof(unsigned), "choices are written as unsigned");
 _Static_assert(sizeof(enum steer_choice) == sizeof(unsigned), "choices are written as unsigned");
+_Static_assert(sizeof(enum simd_choice) == sizeof(unsigned), "choices are written as unsigned");
 _Static_assert(sizeof(enum family_choice) == sizeof(unsigned), "choices are written as unsigned");
 _Static_assert(offsetof(struct params, port_high) == offsetof(struct params, port_low) + sizeof(uint16_t),
 	       "the two ports are written as an array");

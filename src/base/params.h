@@ -14,6 +14,7 @@ enum net_choice { NET_CHOICE_AUTO, NET_CHOICE_TCP, NET_CHOICE_VERBS, NET_CHOICE_
 enum join_choice { JOIN_AUTO, JOIN_ALWAYS, JOIN_NEVER, JOIN_CHOICE_COUNT };
 enum steer_choice { STEER_OFF, STEER_TOPOLOGY, STEER_FULL, STEER_COUNT };
 enum family_choice { FAMILY_AUTO, FAMILY_IPV4, FAMILY_IPV6, FAMILY_COUNT };
+enum simd_choice { SIMD_AUTO, SIMD_SCALAR, SIMD_AVX2, SIMD_AVX512, SIMD_NEON, SIMD_COUNT };
 
 #define PARAMS_STRING_BYTES 256 /* longest value of a text variable, with its NUL; longer is invalid */
 
@@ -40,6 +41,7 @@ struct params {
 	bool tuner;                           /* TRIBUTARY_TUNER */
 	char profile[PARAMS_STRING_BYTES];    /* TRIBUTARY_PROFILE: a file; "": look in the state directory */
 	char state_dir[PARAMS_STRING_BYTES];  /* TRIBUTARY_STATE_DIR, "": choose */
+	enum simd_choice simd;                /* TRIBUTARY_SIMD */
 	/* No row: XDG_STATE_HOME, else .local/state below HOME; "" when neither is an absolute path of that length. */
 	char state_home[PARAMS_STRING_BYTES];
 };

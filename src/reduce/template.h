@@ -1,0 +1,420 @@
+/*
+ * The kernels, for whichever instruction set the including file is compiled for. That file defines VECTOR_BYTES and may
+ * define, where the hardware has them:
+ *
+ *   HARDWARE_HALF    and static inline void widen_half(vector, vector[2]), vector narrow_half(vector, vector):
+ *                    16-bit IEEE floats to and from two vectors of float, in any order that is the same both ways
+ *   HARDWARE_STREAM  and static inline void store_past_caches(void *, vector), void end_stream(void): 64-byte aligned blocks
+ *
+ * after including vector.h. It gets one static table named `kernels`. Everything here is static: an inline function that
+ * the linker shared between objects could bring instructions that the CPU lacks into the scalar path.
+ *
+ * Vectors are the compiler's own (vector_size), which gcc and clang map to the instruction set, or to plain instructions
+ * where there is none. So the arithmetic is written once, and only conversions and stores differ.
+ *
+ * The same bits at every level need: no contraction to fused multiply-add and no -ffast-math (Makefile; checked below),
+ * the default floating-point environment of the calling thread (round to nearest, denormals as they are), and one NaN: which
+ * of two NaN operands an addition passes on, and with what sign inf - inf comes, depends on the CPU and on the order in
+ * which a compiler puts operands. So a result that is NaN is made QUIET_NAN, all bits set but the sign. It is also what
+ * NVIDIA's GPUs give for float and the 16-bit types (CUDA Programming Guide: "the bit pattern 0x7fffffff"), so a NaN that
+ * passed through a host looks as if it had not.
+ *
+ * Minimum and maximum are those of NCCL's kernels, that is of CUDA's fminf, fmin and __hmin (CUDA Math API): if one operand is
+ * NaN the other is the result; if both are, NaN; -0 is less than +0. (IEEE 754-2019: minimumNumber, maximumNumber.)
+ *
+ * The bf16 conversion instruction of AVX-512 takes denormals for zero, whatever the thread's environment says, and so is not
+ * used: rounding with integers costs seven instructions for each output, which memory hides (perf/run reduce).
+ */
+#include "reduce/kernels.h"
+
+#include <float.h>
+
+#ifdef __FAST_MATH__
+#error "The kernels need IEEE arithmetic: build src/reduce without -ffast-math."
+#endif
+_Static_assert(FLT_EVAL_METHOD == 0, "float must be computed as float");
+
+enum {
+	BLOCK_VECTORS = 4, /* accumulators: 4 for plain types, 8 for widened ones, which 16 registers hold */
+	BLOCK_BYTES = BLOCK_VECTORS * VECTOR_BYTES,
+	LINE_BYTES = 64,
+};
+
+/* Of inputs and result together, from which on the result goes past the caches. */
+#define STREAM_BYTES ((size_t)32 << 20)
+
+#define QUIET_NAN_32 0x7fffffffU
+#define QUIET_NAN_64 UINT64_C(0x7fffffffffffffff)
+
+/* ---- one vector ------------------------------------------------------------------------------------------------- */
+
+INLINE vector choose(vector mask, vector yes, vector no)
+{
+	return (mask & yes) | (~mask & no);
+}
+
+/* Sums and products of signed integers are those of unsigned ones, which wrap: only the order differs. */
+#define INTEGER(name, type_of_order, type_of_sum)                                           \
+	INLINE vector combine_##name(enum reduce_operation operation, vector a, vector b)   \
+	{                                                                                   \
+		switch (operation) {                                                        \
+		case REDUCE_SUM:                                                            \
+			return (vector)((type_of_sum)a + (type_of_sum)b);                   \
+		case REDUCE_PROD:                                                           \
+			return (vector)((type_of_sum)a * (type_of_sum)b);                   \
+		case REDUCE_MIN:                                                            \
+			return choose((vector)((type_of_order)a < (type_of_order)b), a, b); \
+		default:                                                                    \
+			return choose((vector)((type_of_order)a > (type_of_order)b), a, b); \
+		}                                                                           \
+	}
+INTEGER(int8, vector_int8, vector_uint8)
+INTEGER(uint8, vector_uint8, vector_uint8)
+INTEGER(int32, vector_int32, vector)
+INTEGER(uint32, vector, vector)
+INTEGER(int64, vector_int64, vector_uint64)
+INTEGER(uint64, vector_uint64, vector_uint64)
+
+/* Equal operands have equal bits but for zeros, of which min takes the sign that either has and max the one both have. */
+#define FLOATING(name, type)                                                                   \
+	INLINE vector combine_##name(enum reduce_operation operation, vector a, vector b)      \
+	{                                                                                      \
+		type x = (type)a, y = (type)b;                                                 \
+		vector equal = (vector)(x == y), y_is_nan = (vector)(y != y);                  \
+                                                                                               \
+		switch (operation) {                                                           \
+		case REDUCE_SUM:                                                               \
+			return (vector)(x + y);                                                \
+		case REDUCE_PROD:                                                              \
+			return (vector)(x * y);                                                \
+		case REDUCE_MIN:                                                               \
+			return choose(equal, a | b, choose((vector)(x < y) | y_is_nan, a, b)); \
+		default:                                                                       \
+			return choose(equal, a & b, choose((vector)(x > y) | y_is_nan, a, b)); \
+		}                                                                              \
+	}
+FLOATING(float, vector_float)
+FLOATING(double, vector_double)
+
+INLINE vector one_nan_float(vector bits)
+{
+	vector_float x = (vector_float)bits;
+
+	return choose((vector)(x != x), bits - bits + QUIET_NAN_32, bits);
+}
+
+INLINE vector one_nan_double(vector bits)
+{
+	vector_double x = (vector_double)bits;
+	vector_uint64 zero = { 0 };
+
+	return choose((vector)(x != x), (vector)(zero + QUIET_NAN_64), bits);
+}
+
+/* ---- 16-bit floats ---------------------------------------------------------------------------------------------- */
+
+/* Even and odd elements apart: the two halves of each 32-bit word, so nothing is moved across lanes. */
+
+INLINE void widen_bfloat(vector raw, vector to[2])
+{
+	to[0] = raw << 16;
+	to[1] = raw & 0xffff0000U;
+}
+
+/* The upper half is the result: to nearest, ties to even; what overflows carries into the exponent and becomes infinite. */
+INLINE vector round_bfloat(vector bits)
+{
+	vector_float x = (vector_float)bits;
+
+	return choose((vector)(x != x), bits - bits + QUIET_NAN_32, bits + 0x7fffU + ((bits >> 16) & 1U));
+}
+
+INLINE vector narrow_bfloat(vector even, vector odd)
+{
+	return round_bfloat(even) >> 16 | (round_bfloat(odd) & 0xffff0000U);
+}
+
+#ifndef HARDWARE_HALF
+/* A half has 5 bits of exponent with bias 15 and 10 of fraction; a float 8 with bias 127, and 23. */
+#define HALF_SHIFT           13
+#define HALF_INFINITE        0x7c00U
+#define HALF_SMALLEST_NORMAL 0x400U
+#define HALF_NAN             0x7fffU
+#define BIAS_CHANGE          (112U << 23)
+
+INLINE vector half_to_float(vector half)
+{
+	vector magnitude = half & 0x7fffU, sign = (half & 0x8000U) << 16, zero = half - half;
+	vector normal = (magnitude << HALF_SHIFT) + BIAS_CHANGE;
+	/* As the fraction of a number that begins with 2^-14, which is then taken away: both are exact. */
+	vector_float smallest = (vector_float)(zero + (BIAS_CHANGE + (1U << 23)));
+	vector denormal = (vector)((vector_float)(normal + (1U << 23)) - smallest);
+	vector wide = choose((vector)(magnitude < HALF_SMALLEST_NORMAL), denormal, normal);
+
+	/* The exponent of infinity and NaN is all ones again. */
+	return sign | (wide + ((vector)(magnitude >= HALF_INFINITE) & BIAS_CHANGE));
+}
+
+INLINE vector float_to_half(vector bits)
+{
+	vector magnitude = bits & 0x7fffffffU, sign = (bits & 0x80000000U) >> 16, zero = bits - bits;
+	vector even = (magnitude >> HALF_SHIFT) & 1U;
+	vector normal = (magnitude + (0xfffU - BIAS_CHANGE) + even) >> HALF_SHIFT;
+	/* Added to 0.5, whose last bit is worth 2^-24 as that of a denormal half: the addition rounds. */
+	vector_float half_of_one = (vector_float)(zero + 0x3f000000U);
+	vector denormal = (vector)((vector_float)magnitude + half_of_one) - 0x3f000000U;
+	vector finite = choose((vector)(magnitude < 0x38800000U), denormal, normal);
+
+	/* 65520 lies between the largest half and what would be the next one, and goes to even. */
+	finite = sign | choose((vector)(magnitude >= 0x477ff000U), zero + HALF_INFINITE, finite);
+	return choose((vector)(magnitude > 0x7f800000U), zero + HALF_NAN, finite);
+}
+
+INLINE void widen_half(vector raw, vector to[2])
+{
+	to[0] = half_to_float(raw & 0xffffU);
+	to[1] = half_to_float(raw >> 16);
+}
+
+INLINE vector narrow_half(vector even, vector odd)
+{
+	return float_to_half(even) | float_to_half(odd) << 16;
+}
+#endif
+
+/* ---- what is accumulated: a vector of the type, or two of float for the 16-bit types ------------------------------ */
+
+struct sum {
+	vector part[2];
+};
+
+INLINE struct sum take(enum reduce_type type, vector raw)
+{
+	struct sum sum = { { raw, raw } };
+
+	if (type == REDUCE_FLOAT16)
+		widen_half(raw, sum.part);
+	else if (type == REDUCE_BFLOAT16)
+		widen_bfloat(raw, sum.part);
+	return sum;
+}
+
+INLINE struct sum combine(enum reduce_type type, enum reduce_operation operation, struct sum a, vector raw)
+{
+	struct sum b = take(type, raw);
+
+	switch (type) {
+	case REDUCE_INT8:
+		return (struct sum){ { combine_int8(operation, a.part[0], raw), raw } };
+	case REDUCE_UINT8:
+		return (struct sum){ { combine_uint8(operation, a.part[0], raw), raw } };
+	case REDUCE_INT32:
+		return (struct sum){ { combine_int32(operation, a.part[0], raw), raw } };
+	case REDUCE_UINT32:
+		return (struct sum){ { combine_uint32(operation, a.part[0], raw), raw } };
+	case REDUCE_INT64:
+		return (struct sum){ { combine_int64(operation, a.part[0], raw), raw } };
+	case REDUCE_UINT64:
+		return (struct sum){ { combine_uint64(operation, a.part[0], raw), raw } };
+	case REDUCE_FLOAT64:
+		return (struct sum){ { combine_double(operation, a.part[0], raw), raw } };
+	case REDUCE_FLOAT32:
+		return (struct sum){ { combine_float(operation, a.part[0], raw), raw } };
+	default:
+		return (struct sum){ { combine_float(operation, a.part[0], b.part[0]),
+				       combine_float(operation, a.part[1], b.part[1]) } };
+	}
+}
+
+INLINE vector result(enum reduce_type type, struct sum sum)
+{
+	switch (type) {
+	case REDUCE_FLOAT16:
+		return narrow_half(one_nan_float(sum.part[0]), one_nan_float(sum.part[1]));
+	case REDUCE_BFLOAT16:
+		return narrow_bfloat(sum.part[0], sum.part[1]);
+	case REDUCE_FLOAT32:
+		return one_nan_float(sum.part[0]);
+	case REDUCE_FLOAT64:
+		return one_nan_double(sum.part[0]);
+	default:
+		return sum.part[0];
+	}
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------------------------- */
+
+struct job {
+	unsigned char *to;
+	unsigned input_count;
+	const void *const *inputs;
+};
+
+INLINE vector load(const struct job *job, unsigned input, size_t offset)
+{
+	return *(const vector_anywhere *)((const unsigned char *)job->inputs[input] + offset);
+}
+
+INLINE void store(unsigned char *to, vector value, bool stream)
+{
+#ifdef HARDWARE_STREAM
+	if (stream) {
+		store_past_caches(to, value);
+		return;
+	}
+#endif
+	(void)stream;
+	*(vector_anywhere *)to = value;
+}
+
+/* Four vectors with each input's name looked up once; written out, as not every compiler unrolls at -O2. */
+INLINE void reduce_block(enum reduce_type type, enum reduce_operation operation, const struct job *job, size_t offset,
+			 bool stream)
+{
+	struct sum a = take(type, load(job, 0, offset)), b = take(type, load(job, 0, offset + VECTOR_BYTES)),
+		   c = take(type, load(job, 0, offset + 2 * VECTOR_BYTES)),
+		   d = take(type, load(job, 0, offset + 3 * VECTOR_BYTES));
+	unsigned char *to = job->to + offset;
+
+	for (unsigned i = 1; i < job->input_count; i++) {
+		a = combine(type, operation, a, load(job, i, offset));
+		b = combine(type, operation, b, load(job, i, offset + VECTOR_BYTES));
+		c = combine(type, operation, c, load(job, i, offset + 2 * VECTOR_BYTES));
+		d = combine(type, operation, d, load(job, i, offset + 3 * VECTOR_BYTES));
+	}
+	store(to, result(type, a), stream);
+	store(to + VECTOR_BYTES, result(type, b), stream);
+	store(to + 2 * VECTOR_BYTES, result(type, c), stream);
+	store(to + 3 * VECTOR_BYTES, result(type, d), stream);
+}
+
+/* Fewer bytes than a vector has; nothing beyond them is read or written. */
+INLINE void reduce_part(enum reduce_type type, enum reduce_operation operation, const struct job *job, size_t offset,
+			size_t bytes)
+{
+	vector raw = { 0 };
+	struct sum sum;
+
+	memcpy(&raw, (const unsigned char *)job->inputs[0] + offset, bytes);
+	sum = take(type, raw);
+	for (unsigned i = 1; i < job->input_count; i++) {
+		memcpy(&raw, (const unsigned char *)job->inputs[i] + offset, bytes);
+		sum = combine(type, operation, sum, raw);
+	}
+	raw = result(type, sum);
+	memcpy(job->to + offset, &raw, bytes);
+}
+
+INLINE void reduce_few(enum reduce_type type, enum reduce_operation operation, const struct job *job, size_t offset,
+		       size_t bytes)
+{
+	for (; bytes >= VECTOR_BYTES; offset += VECTOR_BYTES, bytes -= VECTOR_BYTES) {
+		struct sum sum = take(type, load(job, 0, offset));
+
+		for (unsigned i = 1; i < job->input_count; i++)
+			sum = combine(type, operation, sum, load(job, i, offset));
+		store(job->to + offset, result(type, sum), false);
+	}
+	if (bytes)
+		reduce_part(type, operation, job, offset, bytes);
+}
+
+/* Results that nobody reads soon: they would only push other things out, and a line to be overwritten would be read first. */
+INLINE bool past_caches(const struct job *job, size_t offset, size_t bytes)
+{
+#ifdef HARDWARE_STREAM
+	if (bytes / LINE_BYTES < STREAM_BYTES / LINE_BYTES / (job->input_count + 1) ||
+	    ((uintptr_t)job->to + offset) % LINE_BYTES)
+		return false;
+	for (unsigned i = 0; i < job->input_count; i++)
+		if (job->inputs[i] == job->to) /* its lines are being read as it is */
+			return false;
+	return true;
+#else
+	(void)job;
+	(void)offset;
+	(void)bytes;
+	return false;
+#endif
+}
+
+INLINE void reduce(enum reduce_type type, enum reduce_operation operation, const struct job *job, size_t element_bytes,
+		   size_t count)
+{
+	size_t bytes = count * element_bytes, offset = 0;
+	/* To where the result's first whole cache line begins, if an element begins there. */
+	size_t head = -(uintptr_t)job->to % LINE_BYTES;
+	bool stream;
+
+	if (!bytes)
+		return;
+	if (job->input_count == 1) {
+		if (job->to != job->inputs[0])
+			memcpy(job->to, job->inputs[0], bytes);
+		return;
+	}
+	if (head && head % element_bytes == 0 && head < bytes) {
+		reduce_few(type, operation, job, 0, head);
+		offset = head;
+	}
+	stream = past_caches(job, offset, bytes - offset);
+	for (; bytes - offset >= BLOCK_BYTES; offset += BLOCK_BYTES)
+		reduce_block(type, operation, job, offset, stream);
+#ifdef HARDWARE_STREAM
+	if (stream)
+		end_stream();
+#endif
+	reduce_few(type, operation, job, offset, bytes - offset);
+}
+
+#define KERNEL(word, type, element, suffix, operation)                                                       \
+	static void word##_##suffix(void *to, unsigned input_count, const void *const *inputs, size_t count) \
+	{                                                                                                    \
+		struct job job = { to, input_count, inputs };                                                \
+                                                                                                             \
+		reduce(type, operation, &job, sizeof(element), count);                                       \
+	}
+#define KERNELS_THAT_ADD(word, type, element)        \
+	KERNEL(word, type, element, sum, REDUCE_SUM) \
+	KERNEL(word, type, element, prod, REDUCE_PROD)
+#define KERNELS_THAT_COMPARE(word, type, element)    \
+	KERNEL(word, type, element, min, REDUCE_MIN) \
+	KERNEL(word, type, element, max, REDUCE_MAX)
+#define ROW(type, adds, compares)              \
+	[type] = {                             \
+		[REDUCE_SUM] = adds##_sum,     \
+		[REDUCE_PROD] = adds##_prod,   \
+		[REDUCE_MIN] = compares##_min, \
+		[REDUCE_MAX] = compares##_max, \
+	}
+
+KERNELS_THAT_ADD(uint8, REDUCE_UINT8, uint8_t)
+KERNELS_THAT_ADD(uint32, REDUCE_UINT32, uint32_t)
+KERNELS_THAT_ADD(uint64, REDUCE_UINT64, uint64_t)
+KERNELS_THAT_ADD(float16, REDUCE_FLOAT16, uint16_t)
+KERNELS_THAT_ADD(float32, REDUCE_FLOAT32, float)
+KERNELS_THAT_ADD(float64, REDUCE_FLOAT64, double)
+KERNELS_THAT_ADD(bfloat16, REDUCE_BFLOAT16, uint16_t)
+KERNELS_THAT_COMPARE(int8, REDUCE_INT8, int8_t)
+KERNELS_THAT_COMPARE(uint8, REDUCE_UINT8, uint8_t)
+KERNELS_THAT_COMPARE(int32, REDUCE_INT32, int32_t)
+KERNELS_THAT_COMPARE(uint32, REDUCE_UINT32, uint32_t)
+KERNELS_THAT_COMPARE(int64, REDUCE_INT64, int64_t)
+KERNELS_THAT_COMPARE(uint64, REDUCE_UINT64, uint64_t)
+KERNELS_THAT_COMPARE(float16, REDUCE_FLOAT16, uint16_t)
+KERNELS_THAT_COMPARE(float32, REDUCE_FLOAT32, float)
+KERNELS_THAT_COMPARE(float64, REDUCE_FLOAT64, double)
+KERNELS_THAT_COMPARE(bfloat16, REDUCE_BFLOAT16, uint16_t)
+
+static const struct reduce_kernels kernels = { {
+	ROW(REDUCE_INT8, uint8, int8),
+	ROW(REDUCE_UINT8, uint8, uint8),
+	ROW(REDUCE_INT32, uint32, int32),
+	ROW(REDUCE_UINT32, uint32, uint32),
+	ROW(REDUCE_INT64, uint64, int64),
+	ROW(REDUCE_UINT64, uint64, uint64),
+	ROW(REDUCE_FLOAT16, float16, float16),
+	ROW(REDUCE_FLOAT32, float32, float32),
+	ROW(REDUCE_FLOAT64, float64, float64),
+	ROW(REDUCE_BFLOAT16, bfloat16, bfloat16),
+} };
