@@ -44,16 +44,24 @@ int aggregate_server_open(const struct aggregate_server_setup *setup, struct agg
 void aggregate_server_close(struct aggregate_server *server);
 
 struct aggregate_server_request {
+	uint8_t id[16]; /* of the group, in the first message of each of its connections */
 	int device;
 	uint64_t timeout_ns; /* for the members' connections to stand, after aggregate_server_go */
 	size_t member_count;
 	const uint8_t *handles; /* member_count × TRANSPORT_HANDLE_BYTES, copied */
 };
-/* A group that listens at *handle. -ENOSPC: as many as there may be; -EINVAL: its numbers; -ENOMEM. */
+/*
+ * A group that listens at *handle. -ENOSPC: as many as there may be; -EDQUOT: its part of the memory is too small for so many
+ * members; -EINVAL: its numbers; -ENOMEM.
+ */
 int aggregate_server_begin(struct aggregate_server *server, const struct aggregate_server_request *request,
 			   uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct aggregate_server_group **ret);
-/* The members know the handle: connects to them and waits for them. position: which of the group's servers it is. */
-int aggregate_server_go(struct aggregate_server_group *group, unsigned position);
+/*
+ * The members know the handle: connects to them and to the other servers of the group, and waits for them. position: which
+ * of the servers it is; handles: of all of them, TRANSPORT_HANDLE_BYTES each, copied. -EINVAL.
+ */
+int aggregate_server_go(struct aggregate_server_group *group, unsigned position, size_t server_count,
+			const uint8_t *handles);
 
 enum aggregate_server_state {
 	AGGREGATE_SERVER_OFFERED,

@@ -69,8 +69,12 @@ static bool head_makes_sense(const struct server_wire_head *head)
 	element = reduce_type_bytes((enum reduce_type)head->type);
 	if (!head->bytes || head->bytes > SERVER_WIRE_SEGMENT_BYTES_MAX || head->bytes % element)
 		return false;
-	if (head->leaf_inputs > SERVER_WIRE_INPUTS_MAX || head->root_inputs > SERVER_WIRE_INPUTS_MAX ||
-	    !head->leaf_inputs)
+	if (head->leaf_inputs > SERVER_WIRE_INPUTS_MAX || head->root_inputs > SERVER_WIRE_INPUTS_MAX)
+		return false;
+	if (!head->leaf_inputs) /* of a server */
+		return head->station == SERVER_STATION_ROOT && head->index < SERVER_WIRE_INPUTS_MAX &&
+		       !head->root_inputs && !head->own_index && head->previous == SERVER_WIRE_NONE;
+	if (head->own_index >= SERVER_WIRE_INPUTS_MAX)
 		return false;
 	if (head->previous != SERVER_WIRE_NONE && head->previous >= head->number)
 		return false;

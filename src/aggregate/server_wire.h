@@ -34,8 +34,9 @@ enum server_station { SERVER_STATION_LEAF, SERVER_STATION_ROOT, SERVER_STATION_C
 #define SERVER_WIRE_NONE UINT64_MAX
 
 /*
- * Goes to a server before each input, in the order of segments on each connection. From the first one that comes the
- * server knows all about the segment but the data.
+ * Goes to a server before each input, in the order of segments on each connection. From the first one of a member the
+ * server knows all about the segment but the data. A server says less to another, which is the root: it knows no
+ * schedule, so leaf_inputs and root_inputs are 0 and previous is SERVER_WIRE_NONE.
  */
 struct server_wire_head {
 	uint64_t number;
@@ -44,9 +45,9 @@ struct server_wire_head {
 	uint8_t type, operation;     /* enum reduce_type, reduce_operation */
 	enum server_station station; /* this input's */
 	uint16_t index;              /* its place among the inputs of that station */
-	uint16_t leaf_inputs;        /* hosts of the leaf for which the server aggregates; 0: it is a root of no leaf */
+	uint16_t leaf_inputs;        /* hosts of the leaf for which the server aggregates */
 	uint16_t root_inputs;        /* leaves, where the server is the root; else 0 */
-	uint16_t own_index;          /* root: the place of its own leaf's sum among them */
+	uint16_t own_index;          /* the place of that leaf's sum among the root's inputs */
 	uint16_t root;               /* the node that is */
 };
 void server_wire_put_head(const struct server_wire_head *head, uint8_t bytes[static SERVER_WIRE_HEAD_BYTES]);

@@ -41,6 +41,7 @@ struct params {
 	bool tuner;                           /* TRIBUTARY_TUNER */
 	char profile[PARAMS_STRING_BYTES];    /* TRIBUTARY_PROFILE: a file; "": look in the state directory */
 	char state_dir[PARAMS_STRING_BYTES];  /* TRIBUTARY_STATE_DIR, "": choose */
+	char secret[PARAMS_STRING_BYTES];     /* TRIBUTARY_SECRET: a file, "": none */
 	enum simd_choice simd;                /* TRIBUTARY_SIMD */
 	/* No row: XDG_STATE_HOME, else .local/state below HOME; "" when neither is an absolute path of that length. */
 	char state_home[PARAMS_STRING_BYTES];

@@ -54,8 +54,8 @@ static int add_network(const char *item, struct daemon_allow *allow, struct diag
 	if (slash)
 		*slash++ = '\0';
 	if (!text_to_bytes(text, network.address, &bits) || (slash && parse_u64(slash, 0, bits, &prefix) < 0)) {
-		diag_set(diag, 0, 0, "\"%s\" is no network: expected an address and a prefix, as 10.0.0.0/8 or fd00::/8",
-			 item);
+		diag_set(diag, 0, 0,
+			 "\"%s\" is no network: expected an address and a prefix, as 10.0.0.0/8 or fd00::/8", item);
 		return -EINVAL;
 	}
 	network.prefix_bits = (slash ? (unsigned)prefix : bits) + 128 - bits;

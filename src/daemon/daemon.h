@@ -121,8 +121,8 @@ bool daemon_session_waits_for_group(const struct daemon_session *session);
 /* groups.c */
 /* Lets a group in and fills the offer, or fills the sentence that says why not. */
 int daemon_group_begin(struct daemon *daemon, const struct daemon_session *session,
-		       const struct control_request *request, struct daemon_group **ret, struct control_offer *ret_offer,
-		       char sentence[static CONTROL_SENTENCE_BYTES]);
+		       const struct control_request *request, struct daemon_group **ret,
+		       struct control_offer *ret_offer, char sentence[static CONTROL_SENTENCE_BYTES]);
 void daemon_group_end(struct daemon *daemon, struct daemon_group *group);
 
 /* state.c */

@@ -87,8 +87,8 @@ static int judge(const struct daemon *daemon, const struct daemon_session *sessi
 }
 
 int daemon_group_begin(struct daemon *daemon, const struct daemon_session *session,
-		       const struct control_request *request, struct daemon_group **ret, struct control_offer *ret_offer,
-		       char sentence[static CONTROL_SENTENCE_BYTES])
+		       const struct control_request *request, struct daemon_group **ret,
+		       struct control_offer *ret_offer, char sentence[static CONTROL_SENTENCE_BYTES])
 {
 	struct aggregate_server_request wanted = { .device = device_for(daemon, session),
 						   .timeout_ns = request->timeout_ms * NS_PER_MS,
@@ -104,12 +104,21 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_session *sessi
 	/* A timeout that makes no sense is not worth a refusal: its own counts then. */
 	if (wanted.timeout_ns < NS_PER_S / 10 || wanted.timeout_ns > 3600 * NS_PER_S)
 		wanted.timeout_ns = daemon->params->timeout_ns;
+	memcpy(wanted.id, request->id, sizeof(wanted.id));
 	group = sys_zalloc(sizeof(*group));
 	r = group ? aggregate_server_begin(daemon->server, &wanted, ret_offer->handle, &group->server_group) : -ENOMEM;
 	if (!r)
 		r = daemon->ops->device_properties(daemon->transport, wanted.device, &properties);
 	if (r < 0) {
-		snprintf(sentence, CONTROL_SENTENCE_BYTES, "it cannot take the group: %s", strerror(-r));
+		if (r == -EDQUOT)
+			snprintf(sentence, CONTROL_SENTENCE_BYTES,
+				 "a group's part of its memory is too small for %u members: raise --memory-max (it is "
+				 "%llu "
+				 "MiB) or lower --groups-max (%u)",
+				 request->member_count, (unsigned long long)(daemon->options->memory_max_bytes >> 20),
+				 daemon->options->groups_max);
+		else
+			snprintf(sentence, CONTROL_SENTENCE_BYTES, "it cannot take the group: %s", strerror(-r));
 		if (group)
 			aggregate_server_end(group->server_group);
 		sys_free(group);

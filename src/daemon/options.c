@@ -130,11 +130,13 @@ static int take_metrics(const char *value, struct daemon_options *options, struc
 
 static const struct option_row rows[] = {
 	{ "listen", "ADDRESS:PORT,...", NULL,
-	  "where coordinators of groups connect: addresses of this host, as 10.0.0.9:29431 or [fd00::9]:29431. The data "
+	  "where coordinators of groups connect: addresses of this host, as 10.0.0.9:29431 or [fd00::9]:29431. The "
+	  "data "
 	  "goes over other ports, see TRIBUTARY_IF and TRIBUTARY_PORTS",
 	  take_listen },
 	{ "secret", "FILE", NULL,
-	  "the secret that members of groups must prove to have, and that is proved to them: 16 to 1024 bytes, in a file "
+	  "the secret that members of groups must prove to have, and that is proved to them: 16 to 1024 bytes, in a "
+	  "file "
 	  "that its owner alone can read",
 	  take_secret },
 	{ "allow", "NETWORKS", "private",
@@ -148,13 +150,15 @@ static const struct option_row rows[] = {
 	  take_memory_max },
 	{ "threads", "N", "1", "threads that move and reduce; groups are spread over them", take_threads },
 	{ "user", "NAME", NULL,
-	  "become this user once the ports are open and the secret is read; only root can. No privilege can be had again",
+	  "become this user once the ports are open and the secret is read; only root can. No privilege can be had "
+	  "again",
 	  take_user },
 	{ "metrics", "ADDRESS:PORT", NULL,
 	  "answer GET /metrics there with counters in Prometheus' text form; on the loopback interface only",
 	  take_metrics },
 	{ "drain", "SECONDS", "10",
-	  "after SIGTERM or SIGINT: how long groups have to finish what is running and to go on without this aggregator. "
+	  "after SIGTERM or SIGINT: how long groups have to finish what is running and to go on without this "
+	  "aggregator. "
 	  "A second signal ends at once",
 	  take_drain },
 	{ "help", NULL, NULL, "print this", NULL },
@@ -164,7 +168,8 @@ static const struct option_row rows[] = {
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
 
 static const char about[] =
-	"lends this host's cores and network card to jobs on other hosts. Named in their cluster file, it sums parts of "
+	"lends this host's cores and network card to jobs on other hosts. Named in their cluster file, it sums parts "
+	"of "
 	"their AllReduce: every member sends each byte once and receives the result once, half of what a ring moves.";
 
 /* ------------------------------------------------------------------------------------------------------------- texts */
@@ -172,21 +177,23 @@ static const char about[] =
 /* Words of text in lines, each after `indent` spaces but for the first, which begins at column `at`. */
 static void print_words(FILE *out, const char *text, size_t indent, size_t at)
 {
+	bool first = true;
+
 	while (*text) {
 		size_t word = strcspn(text, " ");
 
-		if (at + word > HELP_COLUMNS && at > indent) {
+		if (!first && at + 1 + word > HELP_COLUMNS) {
 			fprintf(out, "\n%*s", (int)indent, "");
 			at = indent;
+		} else if (!first) {
+			fputc(' ', out);
+			at++;
 		}
 		fprintf(out, "%.*s", (int)word, text);
 		at += word;
 		text += word;
-		if (*text == ' ' && at < HELP_COLUMNS) {
-			fputc(' ', out);
-			at++;
-		}
 		text += strspn(text, " ");
+		first = false;
 	}
 	fputc('\n', out);
 }
@@ -194,8 +201,8 @@ static void print_words(FILE *out, const char *text, size_t indent, size_t at)
 static void print_help(FILE *out)
 {
 	fputs("usage: tributaryd --listen ADDRESS:PORT --secret FILE [OPTIONS]\n\n", out);
-	print_words(out, "tributaryd " TRIBUTARY_VERSION ": ", 0, 0);
-	print_words(out, about, 0, 0);
+	fputs("tributaryd ", out);
+	print_words(out, about, 0, strlen("tributaryd "));
 	fputc('\n', out);
 	for (size_t i = 0; i < ROW_COUNT; i++) {
 		char left[64], help[512];
@@ -211,7 +218,7 @@ static void print_help(FILE *out)
 			fprintf(out, "%*s", HELP_INDENT - used, "");
 		print_words(out, help, HELP_INDENT, HELP_INDENT);
 	}
-	fputs("\nThe transport is set by the TRIBUTARY_* variables; `tributary params` lists them.\n", out);
+	fputs("\nTRIBUTARY_* variables set the transport; `tributary params` lists them.\n", out);
 }
 
 /* troff takes a dash for a hyphen, and a dot or a quote at the start of a line for itself. */
@@ -234,7 +241,8 @@ static void print_man(FILE *out)
 	      ".SH DESCRIPTION\n.B tributaryd\n",
 	      out);
 	print_roff(out, about);
-	fputs("\n.PP\nMembers find it by the cluster file that TRIBUTARY_CLUSTER names, and prove the secret of the file "
+	fputs("\n.PP\nMembers find it by the cluster file that TRIBUTARY_CLUSTER names, and prove the secret of the "
+	      "file "
 	      "that TRIBUTARY_SECRET names. It runs in the foreground and logs to stderr; systemd is told when it is "
 	      "ready.\n.SH OPTIONS\n",
 	      out);
@@ -252,7 +260,8 @@ static void print_man(FILE *out)
 	fputs(".SH ENVIRONMENT\nThe variables of the TCP transport, see\n.BR tributary (1):\n"
 	      "TRIBUTARY_IF, TRIBUTARY_FAMILY, TRIBUTARY_PORTS, TRIBUTARY_STREAMS, TRIBUTARY_TIMEOUT, TRIBUTARY_PACE "
 	      "and others.\n"
-	      ".SH SIGNALS\n.TP\nSIGTERM, SIGINT\ntakes no more groups, tells those that are there to go on without it, "
+	      ".SH SIGNALS\n.TP\nSIGTERM, SIGINT\ntakes no more groups, tells those that are there to go on without "
+	      "it, "
 	      "and ends when they have, at the latest after \\-\\-drain.\n"
 	      ".SH EXIT STATUS\n0: ended by a signal. 1: it could not start or go on. 2: the command line is wrong.\n"
 	      ".SH SEE ALSO\n.BR tributary (1)\n",

@@ -36,8 +36,8 @@ static int become(const char *user, struct diag *diag)
 	if (uid == geteuid() && uid == getuid())
 		return 0;
 	if (geteuid() != 0) {
-		diag_set(diag, 0, 0, "--user %.60s: only root can become another user; start it as root, or as that user",
-			 user);
+		diag_set(diag, 0, 0,
+			 "--user %.60s: only root can become another user; start it as root, or as that user", user);
 		return -EPERM;
 	}
 	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0) {

@@ -74,7 +74,8 @@ static int read_request(struct daemon_scrape *scrape)
 {
 	for (;;) {
 		size_t room = sizeof(scrape->request) - 1 - scrape->bytes;
-		ssize_t got = room ? sys_recv(scrape->fd, scrape->request + scrape->bytes, room, MSG_DONTWAIT) : -EMSGSIZE;
+		ssize_t got = room ? sys_recv(scrape->fd, scrape->request + scrape->bytes, room, MSG_DONTWAIT)
+				   : -EMSGSIZE;
 
 		if (got == -EAGAIN)
 			return 0;

@@ -198,10 +198,10 @@ static int answer_go(struct daemon_session *session, const uint8_t *payload, siz
 		return r;
 	if (!session->group || session->group->told != AGGREGATE_SERVER_OFFERED)
 		return -EPROTO;
-	r = aggregate_server_go(session->group->server_group, go.position);
-	session->group->told = AGGREGATE_SERVER_CONNECTING;
-	/* What went wrong is found when the group is looked at next. */
-	return r == -ENOMEM ? r : 0;
+	r = aggregate_server_go(session->group->server_group, go.position, go.server_count, go.handles);
+	if (!r)
+		session->group->told = AGGREGATE_SERVER_CONNECTING;
+	return r;
 }
 
 static int answer_ask(struct daemon *daemon, struct daemon_session *session, uint64_t now_ns)
@@ -323,14 +323,14 @@ bool daemon_session_step(struct daemon *daemon, struct daemon_session *session, 
 		return true;
 	if (!session->proved)
 		stranger(daemon, &session->peer,
-			 r == -ETIMEDOUT	      ? "it did not prove the secret in time"
+			 r == -ETIMEDOUT           ? "it did not prove the secret in time"
 			 : session->channel.why[0] ? session->channel.why
 						   : "it is gone",
 			 now_ns);
 	else if (session->group && r != -ESHUTDOWN)
 		log_warn("the coordinator of group %s at %s is gone: %s", session->group->name,
 			 daemon_address_text(&session->peer, text),
-			 r == -ETIMEDOUT	      ? "no sign of life"
+			 r == -ETIMEDOUT           ? "no sign of life"
 			 : session->channel.why[0] ? session->channel.why
 						   : strerror(-r));
 	daemon_session_close(daemon, session);

@@ -130,8 +130,8 @@ static void add_groups(struct text *text, const struct control_state *state, con
 
 			label(&groups[i], name);
 			memcpy(&value, (const char *)&groups[i] + metric->offset, sizeof(value));
-			add(text, "tributaryd_%s{group=\"%s\",id=\"%02x%02x%02x%02x\"} %" PRIu64 "\n", metric->name, name,
-			    groups[i].id[0], groups[i].id[1], groups[i].id[2], groups[i].id[3], value);
+			add(text, "tributaryd_%s{group=\"%s\",id=\"%02x%02x%02x%02x\"} %" PRIu64 "\n", metric->name,
+			    name, groups[i].id[0], groups[i].id[1], groups[i].id[2], groups[i].id[3], value);
 		}
 	}
 }
@@ -154,8 +154,7 @@ size_t daemon_metrics_text(const struct control_state *state, const struct contr
 		{ "memory_limit_bytes", "gauge", "Memory that there is for it.", state->memory_max_bytes },
 		{ "nic_bytes_per_second", "gauge", "Speed of the network card in one direction.", state->nic_Bps },
 		{ "threads", "gauge", "Threads that move and reduce.", state->thread_count },
-		{ "turned_away_total", "counter", "Connections closed because they proved nothing.",
-		  state->strangers },
+		{ "turned_away_total", "counter", "Connections closed because they proved nothing.", state->strangers },
 		{ "draining", "gauge", "1: it ends soon and takes no groups.", state->draining },
 	};
 

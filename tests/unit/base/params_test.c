@@ -94,6 +94,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_string_equal(defaults.shared_dir, "/dev/shm");
 	assert_string_equal(defaults.profile, "");
 	assert_string_equal(defaults.state_dir, "");
+	assert_string_equal(defaults.secret, "");
 	assert_string_equal(defaults.state_home, "");
 	assert_int_equal(defaults.simd, SIMD_AUTO);
 }
@@ -103,7 +104,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 22);
+	assert_int_equal(params_count(), 23);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -169,6 +170,7 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_TUNER", { { "off", "0" }, { "1", "1" }, { "on", "1" } }, { "2", "auto" } },
 		{ "TRIBUTARY_PROFILE", { { "/etc/my.profile", "/etc/my.profile" } }, { NULL } },
 		{ "TRIBUTARY_STATE_DIR", { { "/var/tmp", "/var/tmp" }, { "here", "here" } }, { NULL } },
+		{ "TRIBUTARY_SECRET", { { "/etc/tributary/secret", "/etc/tributary/secret" }, { "s", "s" } }, { NULL } },
 		{ "TRIBUTARY_SIMD",
 		  { { "auto", "auto" }, { "AVX2", "avx2" }, { "scalar", "scalar" }, { "neon", "neon" } },
 		  { "sse", "1", "avx" } },
