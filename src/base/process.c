@@ -76,6 +76,18 @@ static int start_of(uint32_t pid, uint64_t *ret)
 	return r < 0 ? r : start_in_stat(text, ret);
 }
 
+bool process_is_stopped(uint32_t pid)
+{
+	int saved_errno = errno;
+	char path[32], text[1024], *at = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	if (read_text(path, text, sizeof(text)) == 0)
+		at = strrchr(text, ')'); /* the state is the next word: T or t */
+	errno = saved_errno;
+	return at && at[1] == ' ' && (at[2] == 'T' || at[2] == 't');
+}
+
 uint32_t process_last_thread(void)
 {
 	int saved_errno = errno;

@@ -104,6 +104,14 @@ static int take_operand(const struct command *command, const char *text, struct 
 	return COMMAND_OK;
 }
 
+/* "COMMAND...": what follows the first operand has options of its own. */
+static bool takes_rest(const struct command *command)
+{
+	size_t bytes = strlen(command->operands);
+
+	return bytes > 3 && !strcmp(command->operands + bytes - 3, "...");
+}
+
 int command_parse(const struct command *command, int argc, char **argv, struct command_call *ret)
 {
 	struct command_call call = { .command = command };
@@ -124,9 +132,13 @@ int command_parse(const struct command *command, int argc, char **argv, struct c
 			status = take_operand(command, argv[i], &call);
 		if (status != COMMAND_OK)
 			return status;
+		if (call.operand_count && takes_rest(command)) {
+			call.rest = argv + i;
+			break;
+		}
 	}
 	if (operand_of(command, call.operand_count, missing, sizeof(missing)) && *missing != '[')
-		return command_usage_error(command->name, "%s is missing", missing);
+		return command_usage_error(command->name, "%.*s is missing", (int)strcspn(missing, "."), missing);
 	*ret = call;
 	return COMMAND_OK;
 }

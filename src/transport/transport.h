@@ -52,6 +52,13 @@ struct transport_properties {
 	int members[TRANSPORT_MAX_MEMBERS];
 };
 
+/* When a watched connection wants its next progress(). */
+enum transport_next {
+	TRANSPORT_NEXT_EVENT, /* when its key comes out of the epoll set */
+	TRANSPORT_NEXT_SOON,  /* within a millisecond: it waits for what other connections hold (a grant of the pace) */
+	TRANSPORT_NEXT_NOW,   /* at once, after the others: its turn ended before all was moved */
+};
+
 struct transport; /* one per process and kind; reference counted by its users above */
 struct transport_listener;
 struct transport_connection; /* one end: a sender or a receiver */
@@ -107,11 +114,27 @@ struct transport_ops {
 
 	/*
 	 * For callers that sleep: the connection's descriptors, present and future, join the caller's epoll set (edge-
-	 * triggered, `key` as data.u64) until it is closed. When one reports, a call on the connection may get further; what
-	 * depends on other connections (a grant of the shared pace) may be due at any time, so an owner with requests
-	 * outstanding sleeps a millisecond at most.
+	 * triggered, `key` as data.u64) until close_connection, which takes them out; the set must live until then. Once
+	 * for a connection; right after connect or accept, and with requests outstanding, are both fine. -EBUSY: it is
+	 * watched already. A connection that has failed meanwhile is watched all the same, and reports at once.
+	 *
+	 * From now on progress() alone moves its data: send and receive post, test only looks, and both are cheap. Send
+	 * and receive complete no other request than the one they return; that one may be done at once. So the owner:
+	 *
+	 *   posts, and tests what it posted;
+	 *   epoll_wait(): at most a millisecond if a connection said SOON, not at all if one said NOW;
+	 *   progress() for each key that came, for those that said NOW, and, after a wait that was cut short by SOON or
+	 *   whenever it likes, for those that said SOON; then tests the requests of each, also after an error.
+	 *
+	 * Events may come for nothing, and those that were fetched before a close name a connection that is gone.
 	 */
 	int (*watch)(struct transport_connection *connection, int epoll_fd, uint64_t key);
+	/*
+	 * Moves what can be moved, of any connection, watched or not; no request is needed. Returns the connection's error
+	 * when there is one: requests that were complete before it still say so, and receives posted later still get the
+	 * messages that had come.
+	 */
+	int (*progress)(struct transport_connection *connection, enum transport_next *ret_next);
 
 	/* Never blocks, whatever is outstanding; requests of the connection are gone with it. NULL is fine. */
 	void (*close_connection)(struct transport_connection *connection);
@@ -119,5 +142,14 @@ struct transport_ops {
 };
 
 extern const struct transport_ops transport_tcp;
+
+/*
+ * Between processes of one host, of one user: shared memory (docs/shm.md). Its one device is never NCCL's. It has no
+ * thread: whoever has requests outstanding calls progress() or test() once a second at least, or a peer that was stopped
+ * stays unnoticed. A connect stands before it was accepted; what is sent before then waits for that.
+ */
+extern const struct transport_ops transport_shm;
+/* True when this handle of its listen() was made on this host: the same start of the kernel and network namespace. */
+bool transport_shm_reaches(const uint8_t handle[static TRANSPORT_HANDLE_BYTES]);
 
 #endif
