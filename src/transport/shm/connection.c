@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define LOOK_EVERY_NS (5 * NS_PER_MS) /* at the peer's process, by callers who poll */
-enum { LOOK_POLLS = 64, LAST_LOOKS = 3 };
+enum { LOOK_POLLS = 4, LAST_LOOKS = 3 };
 
 int shm_connection_new(struct shm_transport *transport, enum shm_role role, struct shm_connection **ret)
 {

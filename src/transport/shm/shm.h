@@ -222,7 +222,8 @@ uint64_t shm_host_id(void);
 int shm_peer_open(int socket_fd, struct shm_peer *ret);
 void shm_peer_close(struct shm_peer *peer);
 bool shm_peer_is_gone(const struct shm_peer *peer);
-/* It was stopped (SIGSTOP, a debugger) for the whole of the time-out. Looks a few times in that time. */
+/* It was stopped (SIGSTOP, a debugger) for the whole of the time-out. Looks at most ten times in that time;
+ * asked less than four times in it, it cannot tell, and says no. */
 bool shm_peer_is_stopped(struct shm_peer *peer, uint64_t timeout_ns, uint64_t now_ns);
 /*
  * Reads from the sender's memory; the nonce comes along in the same call, so what was read is of the process that said
