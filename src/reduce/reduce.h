@@ -4,12 +4,17 @@
  *
  * Order. The result is ((i0 ∘ i1) ∘ i2) ∘ … in the order given. 16-bit floats are widened to float, combined in float,
  * and rounded to nearest even once, at the end; float and double are combined as they are; integers wrap around.
- * Minimum and maximum of floats with NaN, and of zeros of both signs: as in NCCL's kernels (reduce.c says how).
+ * Minimum and maximum: an operand that is NaN counts only if both are, and -0 is less than +0, as in NCCL's kernels. A
+ * result that is NaN has all bits set but the sign, whatever NaNs went in. docs/reduce.md says why.
  *
- * Threads: any; all functions are pure. Nothing here fails: what cannot be is excluded by the types.
+ * Threads: any; all functions are pure. The same bits at every level need the calling thread to round to nearest and to
+ * keep denormals, as every thread does that nobody told otherwise (a new one inherits that of its maker); none of this is
+ * changed here. Nothing here fails: what cannot be is excluded by the types.
  */
 #ifndef TRIBUTARY_REDUCE_REDUCE_H
 #define TRIBUTARY_REDUCE_REDUCE_H
+
+#include "base/params.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,10 +49,20 @@ const char *reduce_type_word(enum reduce_type type);
 const char *reduce_operation_word(enum reduce_operation operation);
 const char *reduce_level_word(enum reduce_level level);
 
-/* What this CPU (and the system: saved registers) can do. REDUCE_SCALAR: always. */
+/*
+ * What this CPU (and the system: saved registers) can do. REDUCE_SCALAR: always. To be asked once, not for every
+ * operation: in a virtual machine the instruction that tells costs tens of microseconds.
+ */
 bool reduce_level_here(enum reduce_level level);
-reduce_function *reduce_at(enum reduce_level level, enum reduce_type type, enum reduce_operation operation);
 /* The best level here. */
 enum reduce_level reduce_level_best(void);
+/*
+ * For TRIBUTARY_SIMD. True: *ret is the level asked for, the best one for SIMD_AUTO. False: it is not here, *ret is the
+ * best one, and a warning is due.
+ */
+bool reduce_level_choose(enum simd_choice wanted, enum reduce_level *ret);
+
+/* NULL for a level of another architecture. May only be called where reduce_level_here says so. */
+reduce_function *reduce_at(enum reduce_level level, enum reduce_type type, enum reduce_operation operation);
 
 #endif

@@ -14,6 +14,7 @@ enum {
 	DEFAULT_QUANTUM_BYTES = 32 << 10,
 	GRANTS_IN_BUDGET = 4, /* for each waiting flow: enough to share it, few enough to keep messages rare */
 	LOOPS_IN_WINDOW = 8,  /* a window's ends, where bytes of the neighbours count, stay small beside it */
+	BACKLOGS_IN_WINDOW = 8,
 	LOOPS_IN_STALL = 8,
 };
 #define WINDOW_LEAST_NS (2 * NS_PER_MS)
@@ -28,6 +29,7 @@ enum {
 /* Time of the pool since the window began; see docs/pace.md, "Windows". */
 struct window {
 	uint64_t start_ns, busy_ns, limited_ns, bytes, host_bytes;
+	uint64_t backlog_bytes; /* at most so much was here already when it began, unread */
 	bool shared;
 };
 
@@ -82,7 +84,11 @@ static uint64_t budget(const struct pace *pace)
 
 static void window_start(struct pace *pace, uint64_t now_ns)
 {
-	pace->window = (struct window){ .start_ns = now_ns, .shared = processes(pace) > 1 };
+	pace->window = (struct window){
+		.start_ns = now_ns,
+		.backlog_bytes = pace->granter.outstanding_bytes,
+		.shared = processes(pace) > 1,
+	};
 	if (pace->window.shared)
 		pace->window.host_bytes = pace_arbiter_delivered(pace->arbiter);
 }
@@ -136,7 +142,9 @@ static void window_look(struct pace *pace)
 {
 	uint64_t round_trip_ns = pace_estimator_round_trip(&pace->estimator);
 
-	if (pace->window.busy_ns >= larger(WINDOW_LEAST_NS, LOOPS_IN_WINDOW * round_trip_ns))
+	/* A late reader finds a backlog, which no link brought within the window in which it is read. */
+	if (pace->window.busy_ns >= larger(WINDOW_LEAST_NS, LOOPS_IN_WINDOW * round_trip_ns) &&
+	    pace->window.bytes >= BACKLOGS_IN_WINDOW * pace->window.backlog_bytes)
 		window_end(pace, pace->event_ns);
 }
 

@@ -118,7 +118,19 @@ static void polls_and_ticks_forgive_a_stalled_sender(void **state)
 	}
 }
 
-/* One receiver and senders behind a link: bytes arrive in the order of the grants, at the rate, a loop after them. */
+/*
+ * One receiver and senders behind a link: bytes arrive in the order of the grants, at the rate, a loop after them. The
+ * receiver may be late: of every 20 ms it sleeps so many, and then reads what has come.
+ */
+static uint64_t simulated_sleep_ns;
+
+static uint64_t read_at(uint64_t now_ns, uint64_t ready_ns)
+{
+	now_ns = ready_ns > now_ns ? ready_ns : now_ns + 1000; /* it was waiting: as fast as memory */
+	return now_ns % (20 * NS_PER_MS) < simulated_sleep_ns ? now_ns - now_ns % (20 * NS_PER_MS) + simulated_sleep_ns
+							      : now_ns;
+}
+
 struct sender {
 	struct pace_message message;
 	uint64_t total_bytes, taken_bytes; /* grants taken from it so far */
@@ -164,7 +176,7 @@ static void simulate(struct pace *pace, struct sender *senders, size_t count, ui
 			}
 		}
 		assert_true(head < tail);
-		*now_ns = pipe_of[head % PIPE].ready_ns;
+		*now_ns = read_at(*now_ns, pipe_of[head % PIPE].ready_ns);
 		pace_delivered(pace, &pipe_of[head % PIPE].sender->message, pipe_of[head % PIPE].bytes, *now_ns);
 		if (pipe_of[head % PIPE].sender->message.flow.delivered_bytes ==
 		    pipe_of[head % PIPE].sender->total_bytes)
@@ -215,6 +227,27 @@ static void measured_budget_fits_the_link(void **state)
 		assert_in_range(end.round_trip_ns, links[i].loop_ns, links[i].loop_ns + 150000);
 		pace_free(pace);
 	}
+}
+
+static void a_late_reader_does_not_take_its_backlog_for_the_rate(void **state)
+{
+	struct pace_options options = plain;
+	struct sender senders[4];
+	uint64_t now_ns = NS_PER_S;
+	struct pace *pace;
+
+	(void)state;
+	memset(senders, 0, sizeof(senders));
+	for (size_t k = 0; k < 4; k++)
+		senders[k].total_bytes = 512 << 10;
+	options.speed_Bps = 1250000000;
+	options.fixed_budget_bytes = 0;
+	assert_int_equal(pace_new(&options, &pace), 0);
+	simulated_sleep_ns = 12 * NS_PER_MS;
+	simulate(pace, senders, 4, 119600000, 100000, &now_ns, now_ns + 2 * NS_PER_S);
+	simulated_sleep_ns = 0;
+	assert_in_range(state_of(pace).rate_Bps, 60000000, 145000000);
+	pace_free(pace);
 }
 
 static void senders_that_compete_are_bounded_in_flight(void **state)
@@ -450,6 +483,7 @@ int main(void)
 		cmocka_unit_test(a_message_that_was_never_added_may_be_removed),
 		cmocka_unit_test(polls_and_ticks_forgive_a_stalled_sender),
 		cmocka_unit_test(measured_budget_fits_the_link),
+		cmocka_unit_test(a_late_reader_does_not_take_its_backlog_for_the_rate),
 		cmocka_unit_test(senders_that_compete_are_bounded_in_flight),
 		cmocka_unit_test(larger_budgets_are_granted_in_larger_pieces),
 		cmocka_unit_test(without_an_arbiter_there_is_one_line_and_an_equal_share),
