@@ -97,6 +97,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_int_equal(defaults.local_processes, 0);
 	assert_string_equal(defaults.shared_dir, "/dev/shm");
 	assert_string_equal(defaults.profile, "");
+	assert_string_equal(defaults.cluster, "");
 	assert_string_equal(defaults.state_dir, "");
 	assert_string_equal(defaults.state_home, "");
 	assert_int_equal(defaults.simd, SIMD_AUTO);
@@ -107,7 +108,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 26);
+	assert_int_equal(params_count(), 27);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -178,6 +179,7 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		  { "1023", "1M" } },
 		{ "TRIBUTARY_VERIFY", { { "1", "1" }, { "no", "0" } }, { "2", "all" } },
 		{ "TRIBUTARY_PROFILE", { { "/etc/my.profile", "/etc/my.profile" } }, { NULL } },
+		{ "TRIBUTARY_CLUSTER", { { "/etc/slurm/topology.conf", "/etc/slurm/topology.conf" } }, { NULL } },
 		{ "TRIBUTARY_STATE_DIR", { { "/var/tmp", "/var/tmp" }, { "here", "here" } }, { NULL } },
 		{ "TRIBUTARY_SIMD",
 		  { { "auto", "auto" }, { "AVX2", "avx2" }, { "scalar", "scalar" }, { "neon", "neon" } },
