@@ -39,8 +39,8 @@ struct command_call;
 struct command {
 	const char *name;
 	/*
-	 * "", "FILE", "[COMMAND]", "bash": a word in lower case is the only one allowed. "COMMAND...": it and all that
-	 * follows are nobody's business here.
+	 * "", "FILE", "[COMMAND]", "show FILE": a word in lower case is the only one allowed. "COMMAND...": it and all
+	 * that follows are nobody's business here.
 	 */
 	const char *operands;
 	const char *help;  /* one line, a clause */
@@ -59,9 +59,9 @@ struct command_call {
 	char **rest; /* of "COMMAND...": it and what follows, up to a NULL */
 };
 
-extern const struct command command_capture, command_completion, command_devices, command_discover, command_doctor,
-	command_env, command_explain, command_export, command_help, command_lint, command_measure, command_params,
-	command_plan, command_run, command_show, command_tune, command_version;
+extern const struct command command_capture, command_cluster, command_completion, command_devices, command_discover,
+	command_doctor, command_env, command_explain, command_export, command_help, command_lint, command_measure,
+	command_params, command_plan, command_run, command_show, command_tune, command_version;
 
 /* All of them, in the order in which help lists them; ends with NULL. */
 extern const struct command *const command_table[];
