@@ -193,6 +193,9 @@ $(PERF): $(O)/perf/%: $(O)/obj/perf/%.o $(O)/libperf.a
 	@mkdir -p $(@D)
 	$(Q)$(call link)
 
+# But for one, which measures our own kernels.
+$(O)/perf/reduce: $(LIB)
+
 $(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
