@@ -6,9 +6,9 @@
 #include "base/process.h"
 #include "base/sys.h"
 #include "gpu/current.h"
+#include "plugin/session/collnet.h"
 #include "plugin/session/decide.h"
 #include "plugin/session/flights.h"
-#include "plugin/session/gain.h"
 #include "plugin/session/report.h"
 #include "plugin/session/setup.h"
 #include "plugin/state.h"
@@ -16,13 +16,11 @@
 #include "transport/transport.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
 	TICK_MS = 10, /* of the kernel's times of threads */
@@ -90,6 +88,7 @@ static void setup_once(enum session_level most)
 	session_setup(plugin_state_params(), session.source ? session.source : &environment, session.root, &nets, most,
 		      &session.setup);
 	session.ready = true;
+	session_collnet_advise(&session.setup);
 }
 
 static int publish(struct session_flight *flight);
@@ -339,21 +338,6 @@ static int publish(struct session_flight *flight)
 	return r;
 }
 
-/* Of aggregation, should this job use it. */
-static unsigned job_gain(void)
-{
-	const struct session_job *job = &session.setup.environment.job;
-	char host[HOST_NAME_MAX + 1] = "";
-	struct session_gain_job of = { .host_name = host };
-
-	(void)gethostname(host, sizeof(host) - 1);
-	if (job->local_size && job->world_size)
-		of.host_count = (job->world_size + job->local_size - 1) / job->local_size;
-	for (size_t i = 0; i < session.setup.nets.count; i++)
-		of.rate_Bps += session.setup.nets.at[i].speed_Bps;
-	return session_gain(plugin_state_cluster(), &of);
-}
-
 /* What all ranks of this host do. -EIO: it cannot be known, and the others may have a plan. */
 static int decision_get(struct session_flight *flight, struct session_decision *decision, struct session_census *census)
 {
@@ -362,7 +346,7 @@ static int decision_get(struct session_flight *flight, struct session_decision *
 		.machine = &setup->machine,
 		.nets = &setup->nets,
 		.environment = &setup->environment,
-		.chain_gain_permille = job_gain(),
+		.chain_gain_permille = session_collnet_gain(setup),
 		.has_older = flight->serial > 1,
 	};
 	struct diag diag = { .text = "" };
