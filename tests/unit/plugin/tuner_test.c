@@ -119,7 +119,7 @@ static void several_nodes_change_collnet_alone(void **state)
 	static const struct {
 		const char *variable;
 		bool edits;
-	} cases[] = { { "TRIBUTARY_NOTHING", true }, { "TRIBUTARY_TUNER", false }, { "TRIBUTARY_COLLNET", false } };
+	} cases[] = { { "TRIBUTARY_PACE", true }, { "TRIBUTARY_TUNER", false }, { "TRIBUTARY_COLLNET", false } };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
