@@ -2,7 +2,7 @@
 _tributary()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-	local commands='discover measure show doctor plan explain tune export cluster env run lint capture devices params completion version help'
+	local commands='discover measure show doctor plan explain tune export env run cluster lint capture devices params completion version help'
 	local command=${COMP_WORDS[1]} options= words= kind=
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
@@ -75,9 +75,9 @@ _tributary()
 		explain) options='--from --profile --gpus --nets --hosts --compare --collective --json --color --help' ;;
 		tune) options='--from --profile --gpus --nets --hosts --nodes --table --json --color --help' ;;
 		export) options='--from --profile --output --sockets --json --help' ;;
-		cluster) options='--text --json --help' words=show; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		env) options='--collnet --json --help' ;;
 		run) options='--collnet --help' words=COMMAND... ;;
+		cluster) options='--text --json --help' words=show; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		lint) options='--profile --json --color --help' kind=file ;;
 		capture) options='--json --help' kind=file ;;
 		devices) options='--json --help' ;;

@@ -28,7 +28,7 @@ struct settings {
 struct bench {
 	struct settings set;
 	void *arrays[INPUTS_MAX + 1]; /* the last one used is the result */
-	double floor_s[PAIRS_MAX], level_s[REDUCE_LEVEL_COUNT][PAIRS_MAX];
+	double floor_s[REDUCE_LEVEL_COUNT][PAIRS_MAX], level_s[REDUCE_LEVEL_COUNT][PAIRS_MAX];
 	struct output output;
 };
 
@@ -99,13 +99,13 @@ static void report(struct bench *b, enum reduce_type type, unsigned inputs, enum
 {
 	size_t n = (size_t)b->set.pairs;
 	double ratios[PAIRS_MAX], bytes = (double)b->set.bytes * (inputs + 1);
-	double floor_GBps = bytes / stats_median(b->floor_s, n) * 1e-9;
+	double floor_GBps = bytes / stats_median(b->floor_s[level], n) * 1e-9;
 	double level_GBps = bytes / stats_median(b->level_s[level], n) * 1e-9;
 	struct stats_interval ratio;
 	struct output *o = &b->output;
 
 	for (size_t i = 0; i < n; i++)
-		ratios[i] = b->floor_s[i] / b->level_s[level][i];
+		ratios[i] = b->floor_s[level][i] / b->level_s[level][i];
 	ratio = stats_bootstrap(ratios, n);
 	output_text(o, -9, reduce_type_word(type));
 	output_cell(o, 7, "%u", inputs);
@@ -130,8 +130,21 @@ static void report(struct bench *b, enum reduce_type type, unsigned inputs, enum
 	output_json_number(o, "ratio_low", ratio.low);
 	output_json_number(o, "ratio_high", ratio.high);
 	output_json_numbers(o, "seconds", b->level_s[level], n);
-	output_json_numbers(o, "floor_seconds", b->floor_s, n);
+	output_json_numbers(o, "floor_seconds", b->floor_s[level], n);
 	output_json_end(o);
+}
+
+/* The floor right beside each level, before and after it by turns: the machine's other guests come and go. */
+static void measure_pair(struct bench *b, const struct work *plain, enum reduce_level level, int pair)
+{
+	struct work work = *plain;
+
+	work.sum = reduce_at(level, work.type, REDUCE_SUM);
+	if (pair % 2 == 0)
+		b->floor_s[level][pair] = seconds_of(b, plain);
+	b->level_s[level][pair] = seconds_of(b, &work);
+	if (pair % 2)
+		b->floor_s[level][pair] = seconds_of(b, plain);
 }
 
 static void measure(struct bench *b, enum reduce_type type, unsigned inputs)
@@ -145,17 +158,8 @@ static void measure(struct bench *b, enum reduce_type type, unsigned inputs)
 			levels[count++] = level;
 	for (int pair = 0; pair < b->set.pairs; pair++) {
 		output_progress(reduce_type_word(type), (size_t)pair, (size_t)b->set.pairs);
-		/* The floor before the levels and after them by turns, the levels up and down. */
-		if (pair % 2 == 0)
-			b->floor_s[pair] = seconds_of(b, &plain);
-		for (int i = 0; i < count; i++) {
-			enum reduce_level level = levels[pair % 2 ? count - 1 - i : i];
-			struct work work = { reduce_at(level, type, REDUCE_SUM), plain.way, type, inputs };
-
-			b->level_s[level][pair] = seconds_of(b, &work);
-		}
-		if (pair % 2)
-			b->floor_s[pair] = seconds_of(b, &plain);
+		for (int i = 0; i < count; i++)
+			measure_pair(b, &plain, levels[i], pair);
 	}
 	output_progress_clear();
 	for (int i = 0; i < count; i++)

@@ -9,7 +9,7 @@
 #define TARGET
 #endif
 
-enum { PAGE_BYTES = 4096, LINES = 4 };
+enum { PAGE_BYTES = 4096, AHEAD_BYTES = 4096, WORDS = 4 };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -20,10 +20,9 @@ enum { PAGE_WORDS = PAGE_BYTES / sizeof(words) };
 const char *streams_word(enum streams_way way)
 {
 	static const char *const texts[STREAMS_COUNT] = {
-		[STREAMS_TOGETHER] = "together",
-		[STREAMS_TOGETHER_PAST_CACHES] = "together, past caches",
-		[STREAMS_BY_PAGE] = "by page",
-		[STREAMS_BY_PAGE_PAST_CACHES] = "by page, past caches",
+		[STREAMS_TOGETHER] = "together", [STREAMS_TOGETHER_PAST_CACHES] = "together, past caches",
+		[STREAMS_AHEAD] = "ahead",       [STREAMS_AHEAD_PAST_CACHES] = "ahead, past caches",
+		[STREAMS_BY_PAGE] = "by page",   [STREAMS_BY_PAGE_PAST_CACHES] = "by page, past caches",
 	};
 
 	return texts[way];
@@ -35,7 +34,7 @@ bool streams_here(enum streams_way way)
 	(void)way;
 	return __builtin_cpu_supports("avx2");
 #else
-	return way == STREAMS_TOGETHER || way == STREAMS_BY_PAGE;
+	return way == STREAMS_TOGETHER || way == STREAMS_AHEAD || way == STREAMS_BY_PAGE;
 #endif
 }
 
@@ -51,14 +50,26 @@ TARGET INLINE void put(words *to, const words *value, bool past_caches)
 	*to = *value;
 }
 
-TARGET INLINE void together(words *to, unsigned input_count, const void *const *inputs, size_t count, bool past_caches)
+/* The two lines that WORDS of them are. */
+INLINE void ask_for(const words *from)
 {
-	for (size_t i = 0; i < count; i += LINES) {
+	__builtin_prefetch((const char *)from + AHEAD_BYTES);
+	__builtin_prefetch((const char *)from + AHEAD_BYTES + 64);
+}
+
+TARGET INLINE void together(words *to, unsigned input_count, const void *const *inputs, size_t count, bool ahead,
+			    bool past_caches)
+{
+	for (size_t i = 0; i < count; i += WORDS) {
 		const words *from = inputs[0];
+		if (ahead)
+			ask_for(from + i);
 		words a = from[i], b = from[i + 1], c = from[i + 2], d = from[i + 3];
 
 		for (unsigned k = 1; k < input_count; k++) {
 			from = inputs[k];
+			if (ahead)
+				ask_for(from + i);
 			a ^= from[i];
 			b ^= from[i + 1];
 			c ^= from[i + 2];
@@ -96,10 +107,16 @@ TARGET void streams_run(enum streams_way way, void *to, unsigned input_count, co
 
 	switch (way) {
 	case STREAMS_TOGETHER:
-		together(to, input_count, inputs, count, false);
+		together(to, input_count, inputs, count, false, false);
 		break;
 	case STREAMS_TOGETHER_PAST_CACHES:
-		together(to, input_count, inputs, count, true);
+		together(to, input_count, inputs, count, false, true);
+		break;
+	case STREAMS_AHEAD:
+		together(to, input_count, inputs, count, true, false);
+		break;
+	case STREAMS_AHEAD_PAST_CACHES:
+		together(to, input_count, inputs, count, true, true);
 		break;
 	case STREAMS_BY_PAGE:
 		by_page(to, input_count, inputs, count, false);

@@ -11,7 +11,9 @@
 enum streams_way {
 	STREAMS_TOGETHER,             /* a few lines of each array in turn */
 	STREAMS_TOGETHER_PAST_CACHES, /* the same, written with non-temporal stores */
-	STREAMS_BY_PAGE,              /* 4 KiB of each array in turn, gathered in a cache */
+	STREAMS_AHEAD,                /* together, with prefetches */
+	STREAMS_AHEAD_PAST_CACHES,
+	STREAMS_BY_PAGE, /* 4 KiB of each array in turn, gathered in a cache */
 	STREAMS_BY_PAGE_PAST_CACHES,
 	STREAMS_COUNT
 };

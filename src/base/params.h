@@ -46,6 +46,7 @@ struct params {
 	char profile[PARAMS_STRING_BYTES];    /* TRIBUTARY_PROFILE: a file; "": look in the state directory */
 	char cluster[PARAMS_STRING_BYTES];    /* TRIBUTARY_CLUSTER: a file; "": the profile's, or none */
 	char state_dir[PARAMS_STRING_BYTES];  /* TRIBUTARY_STATE_DIR, "": choose */
+	char secret[PARAMS_STRING_BYTES];     /* TRIBUTARY_SECRET: a file, "": none */
 	enum simd_choice simd;                /* TRIBUTARY_SIMD */
 	/* No row: XDG_STATE_HOME, else .local/state below HOME; "" when neither is an absolute path of that length. */
 	char state_home[PARAMS_STRING_BYTES];

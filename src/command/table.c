@@ -12,6 +12,8 @@ const struct command *const command_table[] = {
 	&command_explain,
 	&command_tune,
 	&command_export,
+	&command_env,
+	&command_run,
 	&command_cluster,
 	&command_env,
 	&command_run,

@@ -4,6 +4,7 @@
  *
  *   HARDWARE_HALF    with widen_half(vector, vector[2]) and vector narrow_half(vector, vector): 16-bit IEEE floats to and
  *                    from two vectors of float, in any order that is the same both ways
+ *   HARDWARE_NAN     with bool any_nan_float(const vector[4]) and any_nan_double
  *   HARDWARE_STREAM  with store_past_caches(unsigned char *, vector), for aligned addresses, and end_stream(void)
  *
  * It gets one table, `kernels`. Everything here is static: an inline function that the linker shared between objects
@@ -53,8 +54,10 @@ enum {
  */
 #define STREAM_BYTES ((size_t)16 << 20)
 
-#define QUIET_NAN_32 0x7fffffffU
-#define QUIET_NAN_64 UINT64_C(0x7fffffffffffffff)
+#define NAN_OF_FLOAT  0x7fffffffU
+#define NAN_OF_DOUBLE UINT64_C(0x7fffffffffffffff)
+/* As a float, that of bfloat16; rounding adds less than one in its last place, and so leaves it as it is. */
+#define NAN_OF_BFLOAT 0x7fff0000U
 
 /* ---- one vector ------------------------------------------------------------------------------------------------- */
 
@@ -106,11 +109,11 @@ INTEGER(uint64, vector_uint64, vector_uint64)
 FLOATING(float, vector_float)
 FLOATING(double, vector_double)
 
-INLINE vector one_nan_float(vector bits)
+INLINE vector one_nan_float(vector bits, uint32_t nan)
 {
 	vector_float x = (vector_float)bits;
 
-	return choose((vector)(x != x), bits - bits + QUIET_NAN_32, bits);
+	return choose((vector)(x != x), bits - bits + nan, bits);
 }
 
 INLINE vector one_nan_double(vector bits)
@@ -118,8 +121,35 @@ INLINE vector one_nan_double(vector bits)
 	vector_double x = (vector_double)bits;
 	vector_uint64 zero = { 0 };
 
-	return choose((vector)(x != x), (vector)(zero + QUIET_NAN_64), bits);
+	return choose((vector)(x != x), (vector)(zero + NAN_OF_DOUBLE), bits);
 }
+
+#ifndef HARDWARE_NAN
+INLINE bool any(vector mask)
+{
+	vector_uint64 words = (vector_uint64)mask;
+	uint64_t found = 0;
+
+	for (size_t i = 0; i < VECTOR_BYTES / sizeof(words[0]); i++)
+		found |= words[i];
+	return found;
+}
+
+INLINE bool any_nan_float(const vector of[4])
+{
+	vector_float a = (vector_float)of[0], b = (vector_float)of[1], c = (vector_float)of[2], d = (vector_float)of[3];
+
+	return any((vector)((a != a) | (b != b) | (c != c) | (d != d)));
+}
+
+INLINE bool any_nan_double(const vector of[4])
+{
+	vector_double a = (vector_double)of[0], b = (vector_double)of[1], c = (vector_double)of[2],
+		      d = (vector_double)of[3];
+
+	return any((vector)((a != a) | (b != b) | (c != c) | (d != d)));
+}
+#endif
 
 /* ---- 16-bit floats ---------------------------------------------------------------------------------------------- */
 
@@ -131,12 +161,10 @@ INLINE void widen_bfloat(vector raw, vector to[2])
 	to[1] = raw & 0xffff0000U;
 }
 
-/* The upper half is the result: to nearest, ties to even; an overflow carries into the exponent and becomes infinite. */
+/* Its upper half is the result: to nearest, ties to even; an overflow carries into the exponent and becomes infinite. */
 INLINE vector round_bfloat(vector bits)
 {
-	vector_float x = (vector_float)bits;
-
-	return choose((vector)(x != x), bits - bits + QUIET_NAN_32, bits + 0x7fffU + ((bits >> 16) & 1U));
+	return bits + 0x7fffU + ((bits >> 16) & 1U);
 }
 
 INLINE vector narrow_bfloat(vector even, vector odd)
@@ -236,17 +264,49 @@ INLINE struct sum combine(enum reduce_type type, enum reduce_operation operation
 	}
 }
 
+INLINE struct sum one_nan(enum reduce_type type, struct sum sum)
+{
+	switch (type) {
+	case REDUCE_FLOAT16:
+	case REDUCE_FLOAT32:
+		return (struct sum){ { one_nan_float(sum.part[0], NAN_OF_FLOAT),
+				       one_nan_float(sum.part[1], NAN_OF_FLOAT) } };
+	case REDUCE_BFLOAT16:
+		return (struct sum){ { one_nan_float(sum.part[0], NAN_OF_BFLOAT),
+				       one_nan_float(sum.part[1], NAN_OF_BFLOAT) } };
+	case REDUCE_FLOAT64:
+		return (struct sum){ { one_nan_double(sum.part[0]), sum.part[1] } };
+	default:
+		return sum;
+	}
+}
+
+INLINE bool has_nan(enum reduce_type type, const struct sum of[4])
+{
+	vector first[4] = { of[0].part[0], of[1].part[0], of[2].part[0], of[3].part[0] };
+	vector second[4] = { of[0].part[1], of[1].part[1], of[2].part[1], of[3].part[1] };
+
+	switch (type) {
+	case REDUCE_FLOAT16:
+	case REDUCE_BFLOAT16:
+		return any_nan_float(first) | any_nan_float(second);
+	case REDUCE_FLOAT32:
+		return any_nan_float(first);
+	case REDUCE_FLOAT64:
+		return any_nan_double(first);
+	default:
+		return false;
+	}
+}
+
+/* What is NaN must be the one NaN. */
 INLINE vector result(enum reduce_type type, struct sum sum)
 {
 	switch (type) {
 	case REDUCE_FLOAT16:
-		return narrow_half(one_nan_float(sum.part[0]), one_nan_float(sum.part[1]));
+		return narrow_half(sum.part[0], sum.part[1]);
 	case REDUCE_BFLOAT16:
 		return narrow_bfloat(sum.part[0], sum.part[1]);
-	case REDUCE_FLOAT32:
-		return one_nan_float(sum.part[0]);
-	case REDUCE_FLOAT64:
-		return one_nan_double(sum.part[0]);
 	default:
 		return sum.part[0];
 	}
@@ -277,38 +337,6 @@ INLINE void store(unsigned char *to, vector value, bool stream)
 	*(vector_anywhere *)to = value;
 }
 
-INLINE void ahead(const struct job *job, unsigned input, size_t offset)
-{
-	uintptr_t line = (uintptr_t)job->inputs[input] + offset + AHEAD_BYTES;
-
-	/* No harm beyond the array: what cannot be read is not. */
-	for (size_t i = 0; i < BLOCK_BYTES; i += LINE_BYTES)
-		__builtin_prefetch((const void *)(line + i));
-}
-
-/* Four vectors with each input's name looked up once; written out, as not every compiler unrolls at -O2. */
-INLINE void reduce_block(enum reduce_type type, enum reduce_operation operation, const struct job *job, size_t offset,
-			 bool stream)
-{
-	struct sum a = take(type, load(job, 0, offset)), b = take(type, load(job, 0, offset + VECTOR_BYTES)),
-		   c = take(type, load(job, 0, offset + 2 * VECTOR_BYTES)),
-		   d = take(type, load(job, 0, offset + 3 * VECTOR_BYTES));
-	unsigned char *to = job->to + offset;
-
-	ahead(job, 0, offset);
-	for (unsigned i = 1; i < job->input_count; i++) {
-		ahead(job, i, offset);
-		a = combine(type, operation, a, load(job, i, offset));
-		b = combine(type, operation, b, load(job, i, offset + VECTOR_BYTES));
-		c = combine(type, operation, c, load(job, i, offset + 2 * VECTOR_BYTES));
-		d = combine(type, operation, d, load(job, i, offset + 3 * VECTOR_BYTES));
-	}
-	store(to, result(type, a), stream);
-	store(to + VECTOR_BYTES, result(type, b), stream);
-	store(to + 2 * VECTOR_BYTES, result(type, c), stream);
-	store(to + 3 * VECTOR_BYTES, result(type, d), stream);
-}
-
 /* Fewer bytes than a vector has; nothing beyond them is read or written. */
 INLINE void reduce_part(enum reduce_type type, enum reduce_operation operation, const struct job *job, size_t offset,
 			size_t bytes)
@@ -322,7 +350,7 @@ INLINE void reduce_part(enum reduce_type type, enum reduce_operation operation, 
 		memcpy(&raw, (const unsigned char *)job->inputs[i] + offset, bytes);
 		sum = combine(type, operation, sum, raw);
 	}
-	raw = result(type, sum);
+	raw = result(type, one_nan(type, sum));
 	memcpy(job->to + offset, &raw, bytes);
 }
 
@@ -334,10 +362,49 @@ INLINE void reduce_few(enum reduce_type type, enum reduce_operation operation, c
 
 		for (unsigned i = 1; i < job->input_count; i++)
 			sum = combine(type, operation, sum, load(job, i, offset));
-		store(job->to + offset, result(type, sum), false);
+		store(job->to + offset, result(type, one_nan(type, sum)), false);
 	}
 	if (bytes)
 		reduce_part(type, operation, job, offset, bytes);
+}
+
+INLINE void ahead(const struct job *job, unsigned input, size_t offset)
+{
+	uintptr_t line = (uintptr_t)job->inputs[input] + offset + AHEAD_BYTES;
+
+	/* No harm beyond the array: what cannot be read is not. */
+	for (size_t i = 0; i < BLOCK_BYTES; i += LINE_BYTES)
+		__builtin_prefetch((const void *)(line + i));
+}
+
+/*
+ * BLOCK_BYTES with each input's address looked up once; written out, as not every compiler unrolls at -O2. False, and
+ * nothing is stored, where a result is NaN: looking once costs less than making every result the one NaN.
+ */
+INLINE bool reduce_block(enum reduce_type type, enum reduce_operation operation, const struct job *job, size_t offset,
+			 bool stream)
+{
+	struct sum sum[BLOCK_VECTORS] = { take(type, load(job, 0, offset)),
+					  take(type, load(job, 0, offset + VECTOR_BYTES)),
+					  take(type, load(job, 0, offset + 2 * VECTOR_BYTES)),
+					  take(type, load(job, 0, offset + 3 * VECTOR_BYTES)) };
+	unsigned char *to = job->to + offset;
+
+	ahead(job, 0, offset);
+	for (unsigned i = 1; i < job->input_count; i++) {
+		ahead(job, i, offset);
+		sum[0] = combine(type, operation, sum[0], load(job, i, offset));
+		sum[1] = combine(type, operation, sum[1], load(job, i, offset + VECTOR_BYTES));
+		sum[2] = combine(type, operation, sum[2], load(job, i, offset + 2 * VECTOR_BYTES));
+		sum[3] = combine(type, operation, sum[3], load(job, i, offset + 3 * VECTOR_BYTES));
+	}
+	if (has_nan(type, sum))
+		return false;
+	store(to, result(type, sum[0]), stream);
+	store(to + VECTOR_BYTES, result(type, sum[1]), stream);
+	store(to + 2 * VECTOR_BYTES, result(type, sum[2]), stream);
+	store(to + 3 * VECTOR_BYTES, result(type, sum[3]), stream);
+	return true;
 }
 
 /* Results that nobody reads soon: they would only push other things out, and a line to be overwritten would be read first. */
@@ -359,8 +426,10 @@ INLINE bool past_caches(const struct job *job, size_t offset, size_t bytes)
 #endif
 }
 
-INLINE void reduce(enum reduce_type type, enum reduce_operation operation, const struct job *job, size_t element_bytes,
-		   size_t count)
+typedef void reduce_some(const struct job *job, size_t offset, size_t bytes);
+
+INLINE void reduce(enum reduce_type type, enum reduce_operation operation, reduce_some *few, const struct job *job,
+		   size_t element_bytes, size_t count)
 {
 	size_t bytes = count * element_bytes, offset = 0;
 	/* To where the result's first whole cache line begins, if an element begins there. */
@@ -375,25 +444,31 @@ INLINE void reduce(enum reduce_type type, enum reduce_operation operation, const
 		return;
 	}
 	if (head && head % element_bytes == 0 && head < bytes) {
-		reduce_few(type, operation, job, 0, head);
+		few(job, 0, head);
 		offset = head;
 	}
 	stream = past_caches(job, offset, bytes - offset);
 	for (; bytes - offset >= BLOCK_BYTES; offset += BLOCK_BYTES)
-		reduce_block(type, operation, job, offset, stream);
+		if (!reduce_block(type, operation, job, offset, stream))
+			few(job, offset, BLOCK_BYTES);
 #ifdef HARDWARE_STREAM
 	if (stream)
 		end_stream();
 #endif
-	reduce_few(type, operation, job, offset, bytes - offset);
+	few(job, offset, bytes - offset);
 }
 
 #define KERNEL(word, type, element, suffix, operation)                                                       \
+	static __attribute__((noinline)) void few_##word##_##suffix(const struct job *job, size_t offset,    \
+								    size_t bytes)                            \
+	{                                                                                                    \
+		reduce_few(type, operation, job, offset, bytes);                                             \
+	}                                                                                                    \
 	static void word##_##suffix(void *to, unsigned input_count, const void *const *inputs, size_t count) \
 	{                                                                                                    \
 		struct job job = { to, input_count, inputs };                                                \
                                                                                                              \
-		reduce(type, operation, &job, sizeof(element), count);                                       \
+		reduce(type, operation, few_##word##_##suffix, &job, sizeof(element), count);                \
 	}
 #define KERNELS_THAT_ADD(word, type, element)        \
 	KERNEL(word, type, element, sum, REDUCE_SUM) \

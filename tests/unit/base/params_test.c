@@ -99,6 +99,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_string_equal(defaults.profile, "");
 	assert_string_equal(defaults.cluster, "");
 	assert_string_equal(defaults.state_dir, "");
+	assert_string_equal(defaults.secret, "");
 	assert_string_equal(defaults.state_home, "");
 	assert_int_equal(defaults.simd, SIMD_AUTO);
 }
@@ -108,7 +109,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 27);
+	assert_int_equal(params_count(), 28);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -181,6 +182,7 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_PROFILE", { { "/etc/my.profile", "/etc/my.profile" } }, { NULL } },
 		{ "TRIBUTARY_CLUSTER", { { "/etc/slurm/topology.conf", "/etc/slurm/topology.conf" } }, { NULL } },
 		{ "TRIBUTARY_STATE_DIR", { { "/var/tmp", "/var/tmp" }, { "here", "here" } }, { NULL } },
+		{ "TRIBUTARY_SECRET", { { "/etc/tributary/secret", "/etc/tributary/secret" }, { "s", "s" } }, { NULL } },
 		{ "TRIBUTARY_SIMD",
 		  { { "auto", "auto" }, { "AVX2", "avx2" }, { "scalar", "scalar" }, { "neon", "neon" } },
 		  { "sse", "1", "avx" } },
