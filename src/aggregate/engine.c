@@ -1,5 +1,6 @@
 /* The engine and its thread, which gives every group its turns and sleeps when none has anything to do. */
 #include "aggregate/group.h"
+#include "aggregate/pin.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"
@@ -197,8 +198,11 @@ static void *run(void *arg)
 	struct aggregate_engine *engine = arg;
 	struct epoll_event events[EVENTS_AT_ONCE];
 	struct look look = { .events = events };
+	struct transport_properties properties;
 	uint64_t drained, all_ns = 0;
 
+	if (engine->setup.ops->device_properties(engine->setup.transport, engine->device, &properties) == 0)
+		pin_near(properties.pci_path);
 	while (!atomic_load(&engine->stop)) {
 		uint64_t posts = atomic_load(&engine->posts), now_ns;
 		int count;
@@ -256,11 +260,13 @@ static bool watch_lanes(struct aggregate_engine *engine, struct group *group)
 	return true;
 }
 
-int engine_start(struct aggregate_engine *engine)
+int engine_start(struct aggregate_engine *engine, int device)
 {
 	int r;
 
 	pthread_mutex_lock(&engine->lock);
+	if (!engine->runs)
+		engine->device = device;
 	r = thread_start(engine);
 	pthread_mutex_unlock(&engine->lock);
 	return r;

@@ -215,6 +215,7 @@ struct aggregate_engine {
 	struct group *groups;
 	pthread_t thread;
 	bool runs;
+	int device; /* of the first group */
 	_Atomic bool stop, sleeps;
 	_Atomic uint64_t posts; /* so far, and other reasons to look */
 	uint64_t serial;        /* of the newest group */
@@ -299,7 +300,8 @@ void pieces_alone(struct group *group, struct operation *operation);
 
 /* engine.c */
 /* From connect: the engine's thread takes it over. */
-int engine_start(struct aggregate_engine *engine);
+/* device: near which the thread runs, if it does not run yet. */
+int engine_start(struct aggregate_engine *engine, int device);
 void engine_adopt(struct aggregate_engine *engine, struct group *group);
 /* Out of the list; freed when the thread is done with it. */
 void engine_forget(struct aggregate_engine *engine, struct group *group);
