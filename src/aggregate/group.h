@@ -200,7 +200,8 @@ struct group {
 	uint64_t segment_oldest, segment_next; /* numbers */
 	bool segment_drawn;                    /* the next one is cut, and waits for slots */
 	struct pool pool;
-	bool progressed, soon, now; /* something moved; a lane wants to be looked at */
+	bool progressed, received; /* something moved; was received whole */
+	bool soon, now;            /* a lane wants to be looked at */
 
 	_Atomic uint64_t operations_done, segments_done, direct_done, bytes_sent, bytes_received, bytes_copied,
 		messages_sent;
