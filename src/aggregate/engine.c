@@ -1,5 +1,6 @@
 /* The engine and its thread, which gives every group its turns and sleeps when none has anything to do. */
 #include "aggregate/group.h"
+#include "aggregate/pin.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"
@@ -132,7 +133,7 @@ struct look {
 	const struct epoll_event *events;
 	int event_count;
 	bool soon, all; /* which lanes are worth it, besides those of the events */
-	bool progressed, busy, wants_soon, wants_now;
+	bool progressed, received, busy, wants_soon, wants_now;
 };
 
 static void turn(struct group *group, struct look *look)
@@ -145,6 +146,7 @@ static void turn(struct group *group, struct look *look)
 			group_stir(group, look->all || !group->watched);
 		stir_by_events(group, look->events, look->event_count);
 		look->progressed |= group_turn(group);
+		look->received |= group->received;
 		look->busy |= !group->error && !group_is_idle(group);
 		look->wants_soon |= group->soon || !group->watched;
 		look->wants_now |= group->now;
@@ -197,18 +199,24 @@ static void *run(void *arg)
 	struct aggregate_engine *engine = arg;
 	struct epoll_event events[EVENTS_AT_ONCE];
 	struct look look = { .events = events };
-	uint64_t drained, all_ns = 0;
+	struct transport_properties properties;
+	uint64_t drained, all_ns = 0, soon_ns = 0;
 
+	if (engine->setup.ops->device_properties(engine->setup.transport, engine->device, &properties) == 0)
+		pin_near(properties.pci_path);
 	while (!atomic_load(&engine->stop)) {
 		uint64_t posts = atomic_load(&engine->posts), now_ns;
 		int count;
 
-		look.progressed = look.busy = look.wants_soon = look.wants_now = false;
+		look.progressed = look.received = look.busy = look.wants_soon = look.wants_now = false;
 		turns(engine, &look);
 		count = rest(engine, &look, posts, events);
 		look.event_count = count > 0 ? count : 0;
-		look.soon = look.progressed || count <= 0; /* what has moved may let others move */
 		now_ns = clock_now_ns();
+		/* What came whole has left room for what waits. */
+		look.soon = look.received || clock_elapsed_ns(soon_ns, now_ns) >= SOON_MS * NS_PER_MS;
+		if (look.soon)
+			soon_ns = now_ns;
 		look.all = clock_elapsed_ns(all_ns, now_ns) >= BUSY_MS * NS_PER_MS;
 		if (look.all)
 			all_ns = now_ns;
@@ -256,11 +264,13 @@ static bool watch_lanes(struct aggregate_engine *engine, struct group *group)
 	return true;
 }
 
-int engine_start(struct aggregate_engine *engine)
+int engine_start(struct aggregate_engine *engine, int device)
 {
 	int r;
 
 	pthread_mutex_lock(&engine->lock);
+	if (!engine->runs)
+		engine->device = device;
 	r = thread_start(engine);
 	pthread_mutex_unlock(&engine->lock);
 	return r;
