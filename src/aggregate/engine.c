@@ -52,7 +52,7 @@ int aggregate_open(const struct aggregate_setup *setup, struct aggregate_engine 
 	pthread_mutex_init(&engine->lock, NULL);
 	engine->setup = *setup;
 	engine->epoll_fd = engine->wake_fd = -1;
-	reduce_level_choose(setup->params->simd, &engine->level);
+	engine->level = reduce_level_start(setup->params->simd);
 	if (!setup->host_name && gethostname(name, sizeof(name) - 1) < 0)
 		snprintf(name, sizeof(name), "?");
 	snprintf(engine->host_name, sizeof(engine->host_name), "%s", setup->host_name ? setup->host_name : name);
