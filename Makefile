@@ -156,6 +156,8 @@ $(O)/flags: FORCE
 
 $(O)/obj/tests/%.o: INCLUDES += -Itests -Iperf
 $(O)/obj/perf/%.o: INCLUDES += -Iperf
+# Members on different machines must work out the same schedule: no multiply-add in one rounding where the CPU has it.
+$(O)/obj/src/aggregate/schedule%.o: ALL_CFLAGS += -ffp-contract=off
 $(O)/obj/%.o: %.c $(O)/flags
 	$(say) CC $<
 	@mkdir -p $(@D)
@@ -198,8 +200,8 @@ $(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(DAEMON_LIB) $(
 	@mkdir -p $(@D)
 	$(Q)$(call link,-lcmocka $(COMMAND_LIBS))
 
-# A solver of integer programs, which nothing but this test needs: it says what no plan can beat.
-$(O)/tests/unit/plan/optimum_test: LIBS += -lglpk
+# A solver of linear and integer programs, which nothing but these tests needs: it says what no plan and no share can beat.
+$(O)/tests/unit/plan/optimum_test $(O)/tests/unit/aggregate/schedule_shares_test: LIBS += -lglpk
 
 $(CONF): $(O)/%: $(O)/obj/%.o $(call objects,$(CONF_HELPER_SRC)) $(O)/libtesthelp.a $(O)/libperf.a $(LIB)
 	$(say) LD $@

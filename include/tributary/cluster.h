@@ -15,6 +15,7 @@
 struct diag;
 
 enum { CLUSTER_HOSTS_MAX = 4096, CLUSTER_SWITCHES_MAX = 1024, CLUSTER_AGGREGATORS_MAX = 64, CLUSTER_NONE = -1 };
+enum { CLUSTER_TEXT_BYTES_MAX = 4 << 20 }; /* of a file */
 
 /* A switch. One with hosts is a leaf. */
 struct cluster_switch {
@@ -47,9 +48,14 @@ struct cluster {
 int cluster_read(const char *text, size_t bytes, struct cluster **ret, struct diag *diag);
 /* In our own form; reading it again gives an equal cluster. */
 int cluster_write(const struct cluster *cluster, FILE *out);
+/* The same as text; *ret is malloc'ed, NUL-terminated; the caller frees it. -ENOMEM. */
+int cluster_format(const struct cluster *cluster, char **ret, size_t *ret_bytes);
 void cluster_free(struct cluster *cluster);
 
-/* By the name as it is, else by the part before the first dot. NULL: in no leaf. */
+/*
+ * By the name as it is, else by the part before the first dot, on either side; a short name that fits several of the file's
+ * fits none. NULL: in no leaf.
+ */
 const struct cluster_host *cluster_find(const struct cluster *cluster, const char *host);
 
 #endif

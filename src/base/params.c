@@ -175,6 +175,12 @@ static const struct param_row rows[] = {
 	    "fits the machine." },
 	  KIND_TEXT,
 	  FIELD(profile) },
+	{ { "TRIBUTARY_CLUSTER", "text", "", "file, at most 255 characters", "",
+	    "Which host is on which leaf switch: a cluster file, or Slurm's topology.conf. The same on all ranks. "
+	    "Unset: "
+	    "as the profile says, or all hosts on one switch." },
+	  KIND_TEXT,
+	  FIELD(cluster) },
 	{ { "TRIBUTARY_STATE_DIR", "text", "", "folder, at most 255 characters", "",
 	    "Folder of the profiles. Unset: /var/lib/tributary for root; for others tributary in XDG_STATE_HOME, or in "
 	    ".local/state of the home folder." },

@@ -40,6 +40,7 @@ struct params {
 	uint64_t from_nccl;                   /* bit i: the value of row i is that of NCCL's own variable */
 	bool tuner;                           /* TRIBUTARY_TUNER */
 	char profile[PARAMS_STRING_BYTES];    /* TRIBUTARY_PROFILE: a file; "": look in the state directory */
+	char cluster[PARAMS_STRING_BYTES];    /* TRIBUTARY_CLUSTER: a file; "": the profile's, or none */
 	char state_dir[PARAMS_STRING_BYTES];  /* TRIBUTARY_STATE_DIR, "": choose */
 	char secret[PARAMS_STRING_BYTES];     /* TRIBUTARY_SECRET: a file, "": none */
 	enum simd_choice simd;                /* TRIBUTARY_SIMD */

@@ -93,6 +93,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_int_equal(defaults.local_processes, 0);
 	assert_string_equal(defaults.shared_dir, "/dev/shm");
 	assert_string_equal(defaults.profile, "");
+	assert_string_equal(defaults.cluster, "");
 	assert_string_equal(defaults.state_dir, "");
 	assert_string_equal(defaults.secret, "");
 	assert_string_equal(defaults.state_home, "");
@@ -104,7 +105,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 23);
+	assert_int_equal(params_count(), 24);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -169,6 +170,7 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_DUMP_DIR", { { "/tmp/a b", "/tmp/a b" } }, { NULL } },
 		{ "TRIBUTARY_TUNER", { { "off", "0" }, { "1", "1" }, { "on", "1" } }, { "2", "auto" } },
 		{ "TRIBUTARY_PROFILE", { { "/etc/my.profile", "/etc/my.profile" } }, { NULL } },
+		{ "TRIBUTARY_CLUSTER", { { "/etc/slurm/topology.conf", "/etc/slurm/topology.conf" } }, { NULL } },
 		{ "TRIBUTARY_STATE_DIR", { { "/var/tmp", "/var/tmp" }, { "here", "here" } }, { NULL } },
 		{ "TRIBUTARY_SECRET", { { "/etc/tributary/secret", "/etc/tributary/secret" }, { "s", "s" } }, { NULL } },
 		{ "TRIBUTARY_SIMD",
