@@ -170,6 +170,29 @@ static const struct param_row rows[] = {
 	    "NCCL's costs alone. The same on all ranks." },
 	  KIND_BOOL,
 	  FIELD(tuner) },
+	{ { "TRIBUTARY_AGGREGATE_DIRECT", "size", "bytes", "0, or 1K to 64K", "0",
+	    "Aggregation: the longest operation for which all hosts send to all. At least TRIBUTARY_EAGER_BYTES; the "
+	    "largest value of the hosts counts. 0: chosen by the rate of the network cards." },
+	  KIND_SIZE,
+	  FIELD(aggregate_direct_bytes),
+	  .min = KIB,
+	  .max = 64 * KIB,
+	  .zero_too = true },
+	{ { "TRIBUTARY_AGGREGATE_SEGMENT", "size", "bytes", "0, or 1K to 512K", "0",
+	    "Aggregation: the least piece of an operation for which one host does the sum, unless the operation is "
+	    "shorter. "
+	    "The largest value of the hosts counts. 0: chosen." },
+	  KIND_SIZE,
+	  FIELD(aggregate_segment_bytes),
+	  .min = KIB,
+	  .max = 512 * KIB,
+	  .zero_too = true },
+	{ { "TRIBUTARY_VERIFY", "boolean", "", "0, 1", "0",
+	    "1: hosts that reduce together compare a checksum of every result, and fail where they differ. If one host "
+	    "asks "
+	    "for it, all do." },
+	  KIND_BOOL,
+	  FIELD(verify) },
 	{ { "TRIBUTARY_PROFILE", "text", "", "file, at most 255 characters", "",
 	    "The profile of this machine, as `tributary measure` wrote it. Unset: the one in the state directory that "
 	    "fits the machine." },

@@ -235,6 +235,8 @@ ssize_t sys_receive_descriptors(int fd, void *data, size_t bytes, int *descripto
 				close(one); /* more than were asked for */
 		}
 	}
+	if (got >= 0 && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+		return -EMSGSIZE;
 	return result_of(got, saved_errno);
 }
 

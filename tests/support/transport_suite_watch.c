@@ -1,10 +1,7 @@
-/*
- * Callers that sleep in epoll and never poll (transport.h, watch): every message arrives, whatever holds it back. A wait
- * that finds nothing for a tenth of a second, with work left, is looked at closely: when progress() then moves something
- * that no event told of, an event was lost.
- */
+/* Callers that sleep in epoll and never poll (transport.h, watch): every message arrives, whatever holds it back. */
 #include "support/link.h"
 #include "support/runtime.h"
+#include "support/sleeper.h"
 #include "support/traffic.h"
 #include "support/transport_suite.h"
 #include "support/transport_suite_internal.h"
@@ -23,13 +20,7 @@
 
 #include <cmocka.h>
 
-enum {
-	SLEEPER_ENDS = 8,
-	SILENT_MS = 100,
-	SILENCES_MAX = 3, /* a dropped packet of the loop device is sent again after 200 ms */
-	RUN_MS = 40000,
-	NEWS_MS = 6000, /* until a sleeper learns of the other end's end */
-};
+enum { NEWS_MS = 6000 }; /* until a sleeper learns of the other end's end */
 
 static const struct traffic_shape mixed = {
 	.name = "asleep, mixed",
@@ -48,145 +39,6 @@ static const struct traffic_shape big = {
 static const struct traffic_shape pressed = {
 	.name = "asleep, pressed", .messages = 900, .max_bytes = 9000, .window = 32, .receiver_late = 3000
 };
-
-struct sleeper {
-	const struct transport_ops *ops;
-	struct traffic_end *ends[SLEEPER_ENDS];
-	enum transport_next next[SLEEPER_ENDS];
-	bool done[SLEEPER_ENDS];
-	unsigned count, silences;
-	bool alone; /* nobody else moves anything: silence means something */
-	int epoll_fd;
-};
-
-static void sleeper_open(struct sleeper *sleeper, const struct transport_ops *ops)
-{
-	memset(sleeper, 0, sizeof(*sleeper));
-	sleeper->ops = ops;
-	sleeper->alone = true;
-	sleeper->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	assert_true(sleeper->epoll_fd >= 0);
-}
-
-static void sleeper_add(struct sleeper *sleeper, struct traffic_end *end)
-{
-	unsigned at = sleeper->count++;
-
-	assert_true(at < SLEEPER_ENDS);
-	sleeper->ends[at] = end;
-	assert_int_equal(sleeper->ops->watch(end->connection, sleeper->epoll_fd, 1000 + at), 0);
-}
-
-static bool is_late(const struct traffic_end *end)
-{
-	const struct traffic_shape *shape = end->plan->shape;
-
-	return end->steps <= (end->sends ? shape->sender_late : shape->receiver_late);
-}
-
-/* Posts and tests until neither gets further. 1: something changed. */
-static int settle(struct sleeper *sleeper, unsigned at)
-{
-	struct traffic_end *end = sleeper->ends[at];
-	unsigned posted, completed;
-	bool changed = false;
-	int r;
-
-	do {
-		if (sleeper->done[at])
-			return changed;
-		posted = end->posted;
-		completed = end->completed;
-		r = traffic_step(end);
-		if (r < 0)
-			return r;
-		sleeper->done[at] = r == 1;
-		changed |= posted != end->posted || completed != end->completed;
-	} while (posted != end->posted || completed != end->completed);
-	return changed;
-}
-
-static int progress(struct sleeper *sleeper, unsigned at)
-{
-	return sleeper->ops->progress(sleeper->ends[at]->connection, &sleeper->next[at]);
-}
-
-/* What was slept through: nobody told, and yet there was something to move. */
-static int examine_silence(struct sleeper *sleeper)
-{
-	struct epoll_event events[SLEEPER_ENDS];
-	int r = 0;
-
-	for (unsigned i = 0; i < sleeper->count && r == 0; i++) {
-		r = progress(sleeper, i);
-		if (r == 0)
-			r = settle(sleeper, i);
-		if (r == 1 && epoll_wait(sleeper->epoll_fd, events, SLEEPER_ENDS, 0) == 0)
-			return runtime_complain(ENOMSG, "%s: the %s slept through something: %u of %u done",
-						sleeper->ends[i]->plan->shape->name,
-						sleeper->ends[i]->sends ? "sender" : "receiver",
-						sleeper->ends[i]->completed, sleeper->ends[i]->total);
-		if (r > 0)
-			return 0;
-	}
-	if (r == 0 && ++sleeper->silences > SILENCES_MAX)
-		return runtime_complain(ENOMSG, "%s: %u times nothing for %d ms", sleeper->ends[0]->plan->shape->name,
-					sleeper->silences, SILENT_MS);
-	return r;
-}
-
-static int serve(struct sleeper *sleeper, int timeout_ms, enum transport_next least)
-{
-	struct epoll_event events[SLEEPER_ENDS];
-	int r = 0, count = epoll_wait(sleeper->epoll_fd, events, SLEEPER_ENDS, timeout_ms);
-
-	for (unsigned i = 0; i < sleeper->count && r == 0; i++)
-		if (sleeper->next[i] == TRANSPORT_NEXT_NOW || (count == 0 && sleeper->next[i] == least))
-			r = progress(sleeper, i);
-	for (int i = 0; i < count && r == 0; i++) {
-		if (events[i].data.u64 < 1000 || events[i].data.u64 >= 1000 + sleeper->count)
-			return runtime_complain(EBADMSG, "an event with a key that was never given");
-		r = progress(sleeper, (unsigned)(events[i].data.u64 - 1000));
-	}
-	if (r == 0 && count == 0 && timeout_ms == SILENT_MS && sleeper->alone)
-		r = examine_silence(sleeper);
-	return r;
-}
-
-/* 0 when all its ends are through, or the first error. */
-static int sleeper_run(struct sleeper *sleeper)
-{
-	uint64_t deadline_ns = runtime_deadline_ns(RUN_MS);
-	bool all = false;
-	int r = 0;
-
-	while (r >= 0) {
-		enum transport_next least = TRANSPORT_NEXT_EVENT;
-		bool busy = false;
-
-		all = true;
-		for (unsigned i = 0; i < sleeper->count; i++) {
-			r = settle(sleeper, i);
-			if (r < 0)
-				return r;
-			all &= sleeper->done[i];
-			busy |= !sleeper->done[i] && is_late(sleeper->ends[i]);
-			if (sleeper->next[i] > least)
-				least = sleeper->next[i];
-		}
-		if (all)
-			return 0;
-		if (runtime_past(deadline_ns))
-			return runtime_complain(ETIMEDOUT, "%s: %u of %u", sleeper->ends[0]->plan->shape->name,
-						sleeper->ends[0]->completed, sleeper->ends[0]->total);
-		r = serve(sleeper,
-			  busy || least == TRANSPORT_NEXT_NOW ? 0
-			  : least == TRANSPORT_NEXT_SOON      ? 1
-							      : SILENT_MS,
-			  TRANSPORT_NEXT_SOON);
-	}
-	return r;
-}
 
 struct asleep {
 	struct link links[SLEEPER_ENDS / 2];
@@ -231,13 +83,13 @@ static void sleepers_get_every_shape(void **state)
 		struct asleep asleep = { .count = 0 };
 		struct sleeper sleeper;
 
-		sleeper_open(&sleeper, suite->ops);
+		assert_int_equal(sleeper_open(&sleeper, suite->ops), 0);
 		asleep_add(&asleep, suite, shape);
-		sleeper_add(&sleeper, &asleep.ends[0]);
-		sleeper_add(&sleeper, &asleep.ends[1]);
+		assert_int_equal(sleeper_add(&sleeper, &asleep.ends[0]), 0);
+		assert_int_equal(sleeper_add(&sleeper, &asleep.ends[1]), 0);
 		assert_int_equal(sleeper_run(&sleeper), 0);
 		asleep_close(&asleep);
-		close(sleeper.epoll_fd);
+		sleeper_close(&sleeper);
 	}
 }
 
@@ -249,15 +101,15 @@ static void a_sleeper_serves_many_connections(void **state)
 	struct asleep asleep = { .count = 0 };
 	struct sleeper sleeper;
 
-	sleeper_open(&sleeper, suite->ops);
+	assert_int_equal(sleeper_open(&sleeper, suite->ops), 0);
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		asleep_add(&asleep, suite, shapes[i]);
-		sleeper_add(&sleeper, &asleep.ends[2 * i]);
-		sleeper_add(&sleeper, &asleep.ends[2 * i + 1]);
+		assert_int_equal(sleeper_add(&sleeper, &asleep.ends[2 * i]), 0);
+		assert_int_equal(sleeper_add(&sleeper, &asleep.ends[2 * i + 1]), 0);
 	}
 	assert_int_equal(sleeper_run(&sleeper), 0);
 	asleep_close(&asleep);
-	close(sleeper.epoll_fd);
+	sleeper_close(&sleeper);
 }
 
 static void *run_sleeper(void *arg)
@@ -275,13 +127,13 @@ static void sleepers_of_two_threads_meet(void **state)
 	pthread_t threads[2];
 	void *results[2];
 
-	sleeper_open(&sleepers[0], suite->ops);
-	sleeper_open(&sleepers[1], suite->ops);
+	assert_int_equal(sleeper_open(&sleepers[0], suite->ops), 0);
+	assert_int_equal(sleeper_open(&sleepers[1], suite->ops), 0);
 	sleepers[0].alone = sleepers[1].alone = false;
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		asleep_add(&asleep, suite, shapes[i]);
-		sleeper_add(&sleepers[0], &asleep.ends[2 * i]);
-		sleeper_add(&sleepers[1], &asleep.ends[2 * i + 1]);
+		assert_int_equal(sleeper_add(&sleepers[0], &asleep.ends[2 * i]), 0);
+		assert_int_equal(sleeper_add(&sleepers[1], &asleep.ends[2 * i + 1]), 0);
 	}
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, run_sleeper, &sleepers[i]), 0);
@@ -290,8 +142,8 @@ static void sleepers_of_two_threads_meet(void **state)
 	assert_int_equal((intptr_t)results[0], 0);
 	assert_int_equal((intptr_t)results[1], 0);
 	asleep_close(&asleep);
-	close(sleepers[0].epoll_fd);
-	close(sleepers[1].epoll_fd);
+	sleeper_close(&sleepers[0]);
+	sleeper_close(&sleepers[1]);
 }
 
 /* In the midst of traffic, with requests outstanding and bytes on the way, both go to sleep. */
@@ -306,7 +158,7 @@ static void falling_asleep_late_loses_nothing(void **state)
 		struct asleep asleep = { .count = 0 };
 		struct sleeper sleeper;
 
-		sleeper_open(&sleeper, suite->ops);
+		assert_int_equal(sleeper_open(&sleeper, suite->ops), 0);
 		asleep_add(&asleep, suite, &mixed);
 		for (unsigned i = 0; i < turns; i++) {
 			unsigned at = (unsigned)random_below(&random, 2);
@@ -314,12 +166,12 @@ static void falling_asleep_late_loses_nothing(void **state)
 			if (asleep.ends[at].completed < asleep.ends[at].total)
 				assert_true(traffic_step(&asleep.ends[at]) >= 0);
 		}
-		sleeper_add(&sleeper, &asleep.ends[0]);
-		sleeper_add(&sleeper, &asleep.ends[1]);
+		assert_int_equal(sleeper_add(&sleeper, &asleep.ends[0]), 0);
+		assert_int_equal(sleeper_add(&sleeper, &asleep.ends[1]), 0);
 		assert_int_equal(suite->ops->watch(asleep.ends[0].connection, sleeper.epoll_fd, 5), -EBUSY);
 		assert_int_equal(sleeper_run(&sleeper), 0);
 		asleep_close(&asleep);
-		close(sleeper.epoll_fd);
+		sleeper_close(&sleeper);
 	}
 }
 

@@ -165,7 +165,8 @@ static const char *look_at_peer(struct shm_connection *connection)
 	connection->peer.looked_ns = now_ns;
 	if (shm_peer_is_gone(&connection->peer))
 		return "its process is gone";
-	if (connection->open_first && shm_peer_is_stopped(&connection->peer, connection->transport->timeout_ns, now_ns))
+	if ((connection->open_first || connection->refused) &&
+	    shm_peer_is_stopped(&connection->peer, connection->transport->timeout_ns, now_ns))
 		return "its process was stopped for the time of TRIBUTARY_TIMEOUT";
 	return NULL;
 }
@@ -181,6 +182,8 @@ static int move(struct shm_connection *connection, bool *ret_more)
 	*ret_more = false;
 	if (r < 0)
 		return r;
+	if (r > 0)
+		connection->peer.stopped_since_ns = 0;
 	if (closed || gone)
 		return shm_connection_fail(connection, -EREMOTEIO,
 					   shm_peer_closed(connection) ? "the peer closed it" : gone);

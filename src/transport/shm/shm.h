@@ -167,6 +167,7 @@ struct shm_connection {
 	int bell_fd, peer_bell_fd;
 	uint32_t put, taken; /* entries of the ring that we fill, and of the other one */
 	bool watched;        /* by an owner with an epoll set, watch_fd */
+	bool refused;        /* the last send found no room: somebody waits, although no request is open */
 	int watch_fd;
 	struct shm_request requests[TRANSPORT_MAX_REQUESTS];
 	struct shm_request *open_first, *open_last;

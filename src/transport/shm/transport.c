@@ -438,6 +438,7 @@ static int shm_send(struct transport_connection *opaque, void *data, size_t byte
 		return -EINVAL;
 	if (r == 0)
 		r = shm_sender_send(connection, data, bytes, tag, &request);
+	connection->refused = !request;
 	if (r == 0 && !request && !connection->watched) /* what makes room comes from the peer */
 		r = shm_connection_progress(connection, &next);
 	*ret = (struct transport_request *)request;
