@@ -75,8 +75,11 @@ static int head_came(struct server_group *group, uint16_t node, const uint8_t *b
 	struct server_wire_head head;
 	int r = server_wire_get_head(bytes, &head);
 
-	if (r == 0 &&
-	    (head.root >= group->node_count || (lane->last_head != SERVER_WIRE_NONE && head.number <= lane->last_head)))
+	/* Members go by the numbers; a server says when it has a sum. */
+	if (r == 0 && node < group->member_count && lane->last_head != SERVER_WIRE_NONE &&
+	    head.number <= lane->last_head)
+		r = -EBADMSG;
+	if (r == 0 && head.root >= group->node_count)
 		r = -EBADMSG;
 	if (r == 0) {
 		lane->last_head = head.number;
