@@ -13,13 +13,14 @@ VERSION := 0.1.0
 DEPS := gcc=gcc make=make libc6-dev=header:stdio.h linux-libc-dev=header:linux/ethtool.h binutils=nm \
 	libcmocka-dev=header:cmocka.h libhwloc-dev=header:hwloc.h libexpat1-dev=header:expat.h \
 	libjansson-dev=header:jansson.h libarchive-dev=header:archive.h libhwloc-plugins=@hwloc-pci iproute2=ip iproute2=tc ethtool=ethtool util-linux=unshare python3=python3
-# Only for `make check`: the page of `tributary show --html` is opened in a real browser; plans are compared with a solver's.
+# Only for `make check`: the page of `tributary show --html` is opened in a real browser; plans are compared with a solver's,
+# sums with MPI's.
 DEPS_CHECK := chromium=chromium chromium-driver=chromedriver python3-selenium=python:selenium \
-	libglpk-dev=header:glpk.h
+	libglpk-dev=header:glpk.h openmpi-bin=mpirun libopenmpi-dev=mpicc
 # Only for `make lint`, `make format` and `make fuzz`.
 DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-format=clang-format cppcheck=cppcheck
-# Only for `make bench`: the floor is compared with iperf3.
-DEPS_BENCH := iperf3=iperf3
+# Only for `make bench`: the floor is compared with iperf3, aggregation with PyTorch's Gloo.
+DEPS_BENCH := iperf3=iperf3 python3-torch=python:torch
 
 O ?= build
 PREFIX ?= /usr/local
@@ -195,6 +196,9 @@ $(PERF): $(O)/perf/%: $(O)/obj/perf/%.o $(O)/libperf.a
 	@mkdir -p $(@D)
 	$(Q)$(call link)
 
+# But for one, which measures our own kernels.
+$(O)/perf/reduce: $(LIB)
+
 $(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(DAEMON_LIB) $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
@@ -297,7 +301,8 @@ check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (
 	+$(Q)$(MAKE) O='$(O)' CC='$(CC)' SAN='$(SAN)' FAULTS='$(FAULTS)' V='$(V)' TIMEOUT='$(TIMEOUT)' T='$(T)' run-check
 
 # Each variable is for those alone that take it away again: the plugin warns of a TRIBUTARY_ name that it does not know.
-unit_env = $(if $(findstring /unit/command/,$(1))$(findstring /unit/daemon/,$(1))$(findstring /unit/measure/,$(1))$(findstring /unit/plan/machines,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
+LONG_UNITS := /unit/measure/ /unit/ncclxml/ /unit/plan/
+unit_env = $(if $(strip $(foreach l,$(LONG_UNITS),$(findstring $(l),$(1)))),,env -u TRIBUTARY_TEST_LONG -u TRIBUTARY_TEST_SEEDS )$(if $(findstring /unit/command/,$(1))$(findstring /unit/daemon/,$(1))$(findstring /unit/measure/,$(1))$(findstring /unit/plan/machines,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
 # Once more with engine threads in place of the callers'.
 ENGINE_TESTS := $(filter %/contract_test %/copies_test %/lifecycle_test %/many_test %/vanish_test,$(CONF))
 # And in a host of its own with two interfaces, which can be joined.
@@ -315,9 +320,12 @@ gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(
 # The page in a real browser. Not in a sanitized build: it is the browser that is tested.
 browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
 
+# Sums beside MPI's. It builds its own program, as nothing else needs MPI.
+mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)')
+
 # Not for the command line: it expects everything to be built.
 run-check:
-	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --only '$(T)' $(test_args) $(gate_args) $(browser_args)
+	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --only '$(T)' $(test_args) $(gate_args) $(browser_args) $(mpi_args)
 
 # halt_on_error: a report must fail the test that caused it.
 SAN_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:halt_on_error=1:abort_on_error=0 \

@@ -170,6 +170,12 @@ static const struct param_row rows[] = {
 	    "NCCL's costs alone. The same on all ranks." },
 	  KIND_BOOL,
 	  FIELD(tuner) },
+	{ { "TRIBUTARY_COLLNET", "boolean", "", "0, 1", "1",
+	    "1: offer NCCL collnet, by which AllReduce is aggregated in the hosts where NCCL_COLLNET_ENABLE=1 asks for "
+	    "it. "
+	    "0: as if the plugin had none. The same on all ranks." },
+	  KIND_BOOL,
+	  FIELD(collnet) },
 	{ { "TRIBUTARY_AGGREGATE_DIRECT", "size", "bytes", "0, or 1K to 64K", "0",
 	    "Aggregation: the longest operation for which all hosts send to all. At least TRIBUTARY_EAGER_BYTES; the "
 	    "largest value of the hosts counts. 0: chosen by the rate of the network cards." },

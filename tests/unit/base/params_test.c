@@ -89,6 +89,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_int_equal(defaults.pace_budget_bytes, 0);
 	assert_string_equal(defaults.dump_dir, "");
 	assert_true(defaults.tuner);
+	assert_true(defaults.collnet);
 	assert_int_equal(defaults.aggregate_direct_bytes, 0);
 	assert_int_equal(defaults.aggregate_segment_bytes, 0);
 	assert_false(defaults.verify);
@@ -108,7 +109,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 27);
+	assert_int_equal(params_count(), 28);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -172,6 +173,7 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_SHARED_DIR", { { "/run/shm", "/run/shm" } }, { NULL } },
 		{ "TRIBUTARY_DUMP_DIR", { { "/tmp/a b", "/tmp/a b" } }, { NULL } },
 		{ "TRIBUTARY_TUNER", { { "off", "0" }, { "1", "1" }, { "on", "1" } }, { "2", "auto" } },
+		{ "TRIBUTARY_COLLNET", { { "off", "0" }, { "1", "1" }, { "on", "1" } }, { "2", "auto" } },
 		{ "TRIBUTARY_AGGREGATE_DIRECT", { { "0", "0" }, { "1K", "1K" }, { "64K", "64K" } }, { "1", "65K" } },
 		{ "TRIBUTARY_AGGREGATE_SEGMENT",
 		  { { "0", "0" }, { "1K", "1K" }, { "512K", "512K" } },
