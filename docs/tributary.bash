@@ -2,7 +2,7 @@
 _tributary()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-	local commands='discover measure show doctor plan explain tune export env run cluster lint capture devices params completion version help'
+	local commands='discover measure show doctor plan explain tune export env run cluster lint capture devices params aggregators completion version help'
 	local command=${COMP_WORDS[1]} options= words= kind=
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
@@ -65,6 +65,9 @@ _tributary()
 	run\ --collnet) words='auto on off' ;;
 	lint\ --profile) kind=file ;;
 	lint\ --color) words='auto always never' ;;
+	aggregators\ --cluster) kind=file ;;
+	aggregators\ --secret) kind=file ;;
+	aggregators\ --seconds) kind=none ;;
 	*)
 		case $command in
 		discover) options='--from --facts --json --help' ;;
@@ -82,6 +85,7 @@ _tributary()
 		capture) options='--json --help' kind=file ;;
 		devices) options='--json --help' ;;
 		params) options='--man --json --help' ;;
+		aggregators) options='--cluster --secret --seconds --json --help' ;;
 		completion) options='--help' words=bash ;;
 		version) options='--json --help' ;;
 		help) options='--man --help' words=$commands ;;

@@ -106,7 +106,7 @@ static void compare(struct party *with, struct party *without, enum reduce_type 
 		one[m] = malloc(bytes);
 		other[m] = malloc(bytes);
 		assert_true(send[m] && one[m] && other[m]);
-		element_fill(type, send[m], count, random);
+		element_fill(type, false, send[m], count, random);
 	}
 	reduce_everywhere(with, send, one, count, type, operation);
 	reduce_everywhere(without, send, other, count, type, operation);
