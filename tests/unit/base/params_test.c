@@ -182,12 +182,12 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_PROFILE", { { "/etc/my.profile", "/etc/my.profile" } }, { NULL } },
 		{ "TRIBUTARY_CLUSTER", { { "/etc/slurm/topology.conf", "/etc/slurm/topology.conf" } }, { NULL } },
 		{ "TRIBUTARY_STATE_DIR", { { "/var/tmp", "/var/tmp" }, { "here", "here" } }, { NULL } },
-		{ "TRIBUTARY_SECRET",
-		  { { "/etc/tributary/secret", "/etc/tributary/secret" }, { "s", "s" } },
-		  { NULL } },
 		{ "TRIBUTARY_SIMD",
 		  { { "auto", "auto" }, { "AVX2", "avx2" }, { "scalar", "scalar" }, { "neon", "neon" } },
 		  { "sse", "1", "avx" } },
+		{ "TRIBUTARY_SECRET",
+		  { { "/etc/tributary/secret", "/etc/tributary/secret" }, { "s", "s" } },
+		  { NULL } },
 	};
 	char entry[128], text[PARAMS_STRING_BYTES];
 	struct param_info info;
