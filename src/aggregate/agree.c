@@ -336,7 +336,7 @@ static int verdict_read_members(struct meeting *meeting)
 	if (r < 0 || found != 1)
 		return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol",
 				    meeting_host(meeting, 0));
-	r = engine_start(meeting->engine);
+	r = engine_start(meeting->engine, meeting->listener->device);
 	if (r < 0)
 		return meeting_fail(meeting, -r, "host %s cannot start a thread: %s", meeting->engine->host_name,
 				    strerror(-r));

@@ -1,6 +1,7 @@
 /* The engine and its thread, which gives every group its turns and sleeps when none has anything to do. */
 #include "aggregate/group.h"
 #include "aggregate/servers.h"
+#include "aggregate/pin.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"
@@ -52,7 +53,7 @@ int aggregate_open(const struct aggregate_setup *setup, struct aggregate_engine 
 	pthread_mutex_init(&engine->lock, NULL);
 	engine->setup = *setup;
 	engine->epoll_fd = engine->wake_fd = -1;
-	reduce_level_choose(setup->params->simd, &engine->level);
+	engine->level = reduce_level_start(setup->params->simd);
 	if (!setup->host_name && gethostname(name, sizeof(name) - 1) < 0)
 		snprintf(name, sizeof(name), "?");
 	snprintf(engine->host_name, sizeof(engine->host_name), "%s", setup->host_name ? setup->host_name : name);
@@ -133,7 +134,7 @@ struct look {
 	const struct epoll_event *events;
 	int event_count;
 	bool soon, all; /* which lanes are worth it, besides those of the events */
-	bool progressed, busy, wants_soon, wants_now;
+	bool progressed, received, busy, wants_soon, wants_now;
 };
 
 static void turn(struct group *group, struct look *look)
@@ -148,6 +149,7 @@ static void turn(struct group *group, struct look *look)
 		look->progressed |= group_turn(group);
 		if (group->servers)
 			servers_turn(group, clock_now_ns());
+		look->received |= group->received;
 		look->busy |= !group->error && !group_is_idle(group);
 		look->wants_soon |= group->soon || !group->watched;
 		look->wants_now |= group->now;
@@ -208,18 +210,24 @@ static void *run(void *arg)
 	struct aggregate_engine *engine = arg;
 	struct epoll_event events[EVENTS_AT_ONCE];
 	struct look look = { .events = events };
-	uint64_t drained, all_ns = 0;
+	struct transport_properties properties;
+	uint64_t drained, all_ns = 0, soon_ns = 0;
 
+	if (engine->setup.ops->device_properties(engine->setup.transport, engine->device, &properties) == 0)
+		pin_near(properties.pci_path);
 	while (!atomic_load(&engine->stop)) {
 		uint64_t posts = atomic_load(&engine->posts), now_ns;
 		int count;
 
-		look.progressed = look.busy = look.wants_soon = look.wants_now = false;
+		look.progressed = look.received = look.busy = look.wants_soon = look.wants_now = false;
 		turns(engine, &look);
 		count = rest(engine, &look, posts, events);
 		look.event_count = count > 0 ? count : 0;
-		look.soon = look.progressed || count <= 0; /* what has moved may let others move */
 		now_ns = clock_now_ns();
+		/* What came whole has left room for what waits. */
+		look.soon = look.received || clock_elapsed_ns(soon_ns, now_ns) >= SOON_MS * NS_PER_MS;
+		if (look.soon)
+			soon_ns = now_ns;
 		look.all = clock_elapsed_ns(all_ns, now_ns) >= BUSY_MS * NS_PER_MS;
 		if (look.all)
 			all_ns = now_ns;
@@ -267,11 +275,13 @@ static bool watch_lanes(struct aggregate_engine *engine, struct group *group)
 	return true;
 }
 
-int engine_start(struct aggregate_engine *engine)
+int engine_start(struct aggregate_engine *engine, int device)
 {
 	int r;
 
 	pthread_mutex_lock(&engine->lock);
+	if (!engine->runs)
+		engine->device = device;
 	r = thread_start(engine);
 	pthread_mutex_unlock(&engine->lock);
 	return r;

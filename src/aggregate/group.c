@@ -330,7 +330,7 @@ bool group_turn(struct group *group)
 {
 	uint64_t posted = atomic_load_explicit(&group->posted, memory_order_acquire);
 
-	group->progressed = group->soon = group->now = false;
+	group->progressed = group->received = group->soon = group->now = false;
 	while (group->taken != posted)
 		take(group, &group->operations[group->ring[group->taken++ % AGGREGATE_MAX_REQUESTS]]);
 	if (!group->under_way)

@@ -207,7 +207,8 @@ struct group {
 	uint64_t segment_oldest, segment_next; /* numbers */
 	bool segment_drawn;                    /* the next one is cut, and waits for slots */
 	struct pool pool;
-	bool progressed, soon, now; /* something moved; a lane wants to be looked at */
+	bool progressed, received; /* something moved; was received whole */
+	bool soon, now;            /* a lane wants to be looked at */
 
 	_Atomic uint64_t operations_done, segments_done, direct_done, bytes_sent, bytes_received, bytes_copied,
 		messages_sent;
@@ -222,6 +223,7 @@ struct aggregate_engine {
 	struct group *groups;
 	pthread_t thread;
 	bool runs;
+	int device; /* of the first group */
 	_Atomic bool stop, sleeps;
 	_Atomic uint64_t posts; /* so far, and other reasons to look */
 	uint64_t serial;        /* of the newest group */
@@ -311,7 +313,8 @@ void pieces_alone(struct group *group, struct operation *operation);
 
 /* engine.c */
 /* From connect: the engine's thread takes it over. */
-int engine_start(struct aggregate_engine *engine);
+/* device: near which the thread runs, if it does not run yet. */
+int engine_start(struct aggregate_engine *engine, int device);
 void engine_adopt(struct aggregate_engine *engine, struct group *group);
 /* Out of the list; freed when the thread is done with it. */
 void engine_forget(struct aggregate_engine *engine, struct group *group);

@@ -131,8 +131,10 @@ static int look(struct group *group, struct lane *lane, struct transfer **link)
 		lane->small_count--;
 	transfer->request = NULL;
 	transfer->received = sizes[0];
-	if (!lane->sends)
+	if (!lane->sends) {
 		group_add(&group->bytes_received, sizes[0]);
+		group->received = true;
+	}
 	group->progressed = true;
 	transfer->done(group, transfer);
 	return 1;

@@ -95,9 +95,9 @@ static void list_hosts(struct schedule *schedule)
 
 	for (size_t host = 0; host < schedule->group.host_count; host++) {
 		schedule->host_first[host] = count;
-		for (uint16_t i = 0; i < schedule->group.member_count; i++)
+		for (size_t i = 0; i < schedule->group.member_count; i++)
 			if (schedule->group.nodes[i].host == host)
-				schedule->host_members[count++] = i;
+				schedule->host_members[count++] = (uint16_t)i;
 		schedule->host_first[host + 1] = count;
 	}
 }
@@ -147,7 +147,8 @@ static double median_rate(const struct schedule *schedule, bool *ret_known)
 	*ret_known = count > 0;
 	if (count) {
 		qsort(rates, count, sizeof(*rates), compare_rates);
-		return (double)rates[(count - 1) / 2];
+		count = (count - 1) / 2;
+		return (double)rates[count];
 	}
 	for (size_t leaf = 0; leaf < schedule->group.leaf_count; leaf++) {
 		double rate = uplink_rate(&schedule->group, leaf);
@@ -161,22 +162,23 @@ static double median_rate(const struct schedule *schedule, bool *ret_known)
 
 /* --------------------------------------------------------------------------------------------------------- the places */
 
-static void add_place(struct schedule *schedule, uint16_t leaf, uint16_t host, uint16_t server, double rate_Bps)
+static void add_place(struct schedule *schedule, size_t leaf, size_t host, size_t server, double rate_Bps)
 {
-	struct schedule_place of = { .leaf = leaf, .server = server != SCHEDULE_NONE, .rate_Bps = rate_Bps };
+	struct schedule_place of = { .leaf = (uint16_t)leaf, .server = server != SCHEDULE_NONE, .rate_Bps = rate_Bps };
 
-	schedule->places[schedule->place_count] = (struct place){ .leaf = leaf, .host = host, .server = server };
+	schedule->places[schedule->place_count] =
+		(struct place){ .leaf = (uint16_t)leaf, .host = (uint16_t)host, .server = (uint16_t)server };
 	schedule->problem.places[schedule->place_count++] = of;
 }
 
-static void add_servers(struct schedule *schedule, uint16_t leaf, double median_Bps)
+static void add_servers(struct schedule *schedule, size_t leaf, double median_Bps)
 {
 	for (size_t i = schedule->group.member_count; i < schedule->group.node_count; i++) {
 		const struct schedule_node *node = &schedule->group.nodes[i];
 		double rate_Bps = node->rate_Bps ? (double)node->rate_Bps : median_Bps;
 
 		if (node->leaf == leaf && !node->lost && rate_Bps * SLOW_SERVER >= median_Bps)
-			add_place(schedule, leaf, SCHEDULE_NONE, (uint16_t)i, rate_Bps);
+			add_place(schedule, leaf, SCHEDULE_NONE, i, rate_Bps);
 	}
 }
 
@@ -184,9 +186,9 @@ static void list_places(struct schedule *schedule)
 {
 	double median_Bps = median_rate(schedule, &schedule->rates_known);
 
-	for (uint16_t leaf = 0; leaf < schedule->group.leaf_count; leaf++) {
+	for (size_t leaf = 0; leaf < schedule->group.leaf_count; leaf++) {
 		schedule->first[leaf] = (uint16_t)schedule->place_count;
-		for (uint16_t host = 0; host < schedule->group.host_count; host++) {
+		for (size_t host = 0; host < schedule->group.host_count; host++) {
 			uint16_t first = schedule->host_first[host];
 			uint64_t rate_Bps;
 
@@ -212,6 +214,8 @@ static void weigh(const double *shares, size_t count, uint32_t *ret)
 	size_t most = 0;
 	uint32_t left = WHOLE;
 
+	if (!count)
+		return;
 	for (size_t i = 0; i < count; i++) {
 		sum += shares[i];
 		most = shares[i] > shares[most] ? i : most;
@@ -289,22 +293,23 @@ void schedule_free(struct schedule *schedule)
 
 static uint16_t next_leaf(struct schedule *schedule, int64_t bytes)
 {
-	uint16_t best = SCHEDULE_NONE;
+	struct turn *best = &schedule->leaves[0];
 
-	for (uint16_t i = 0; i < schedule->group.leaf_count; i++) {
+	for (size_t i = 0; i < schedule->group.leaf_count; i++) {
 		struct turn *turn = &schedule->leaves[i];
 
 		turn->lag += bytes * turn->weight;
-		if (turn->weight && (best == SCHEDULE_NONE || turn->lag > schedule->leaves[best].lag))
-			best = i;
+		if (turn->weight && (!best->weight || turn->lag > best->lag))
+			best = turn;
 	}
-	schedule->leaves[best].lag -= bytes * WHOLE;
-	return best;
+	best->lag -= bytes * WHOLE;
+	return (uint16_t)(best - schedule->leaves);
 }
 
-static struct place *next_place(struct schedule *schedule, uint16_t leaf, bool root, int64_t bytes)
+static struct place *next_place(struct schedule *schedule, size_t leaf, bool root, int64_t bytes)
 {
-	struct place *best = NULL;
+	struct place *best = &schedule->places[schedule->first[leaf]];
+	bool found = false;
 	int64_t best_lag = 0;
 
 	for (size_t i = schedule->first[leaf]; i < schedule->first[leaf + 1]; i++) {
@@ -314,9 +319,10 @@ static struct place *next_place(struct schedule *schedule, uint16_t leaf, bool r
 
 		turn->lag += bytes * turn->weight;
 		lag = turn->lag + place->root.lag + place->rest.lag;
-		if (turn->weight && (!best || lag > best_lag)) {
+		if (turn->weight && (!found || lag > best_lag)) {
 			best = place;
 			best_lag = lag;
+			found = true;
 		}
 	}
 	(root ? &best->root : &best->rest)->lag -= bytes * WHOLE;
@@ -334,7 +340,7 @@ static uint16_t next_member(const struct schedule *schedule, size_t host, const 
 	return best;
 }
 
-static uint16_t next_in_leaf(struct schedule *schedule, uint16_t leaf, bool root, uint64_t bytes)
+static uint16_t next_in_leaf(struct schedule *schedule, size_t leaf, bool root, uint64_t bytes)
 {
 	const struct place *place = next_place(schedule, leaf, root, (int64_t)bytes);
 	uint16_t node;
@@ -357,7 +363,7 @@ void schedule_next(struct schedule *schedule, size_t bytes, struct schedule_segm
 	root_leaf = next_leaf(schedule, (int64_t)count);
 	for (size_t i = 0; i < schedule->group.host_count; i++)
 		schedule->host_node[i] = SCHEDULE_NONE;
-	for (uint16_t i = 0; i < schedule->group.leaf_count; i++)
+	for (size_t i = 0; i < schedule->group.leaf_count; i++)
 		schedule->leaf_node[i] = i == root_leaf || schedule->has_hosts[i]
 						 ? next_in_leaf(schedule, i, i == root_leaf, count)
 						 : SCHEDULE_NONE;

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#if !defined(__FLT_EVAL_METHOD__) || __FLT_EVAL_METHOD__ != 0
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
 #error "members on different machines would come to different shares: double arithmetic must be that of IEEE 754"
 #endif
 

@@ -235,7 +235,9 @@ ssize_t sys_receive_descriptors(int fd, void *data, size_t bytes, int *descripto
 				close(one); /* more than were asked for */
 		}
 	}
-	if (got >= 0 && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+	for (; got >= 0 && (message.msg_flags & MSG_CTRUNC) && came < count; came++)
+		descriptors[came] = SYS_DESCRIPTOR_NO_ROOM;
+	if (got >= 0 && (message.msg_flags & MSG_TRUNC))
 		return -EMSGSIZE;
 	return result_of(got, saved_errno);
 }

@@ -27,8 +27,11 @@ ssize_t sys_send(int fd, const void *buffer, size_t bytes);           /* adds MS
 ssize_t sys_sendmsg(int fd, const struct iovec *parts, size_t count); /* adds MSG_NOSIGNAL | MSG_DONTWAIT */
 int sys_thread_start(void *(*run)(void *), void *arg, const char *name, void *ret_pthread); /* all signals blocked */
 /* One packet with `count` descriptors: sent whole or not at all. Received ones are CLOEXEC, and -1
- * where none came, also with -EMSGSIZE: the packet is longer than that, or there was no room for its descriptors. */
-enum { SYS_DESCRIPTORS_MAX = 4 };
+ * where none came. -EMSGSIZE: the packet is longer than that. */
+enum {
+	SYS_DESCRIPTORS_MAX = 4,
+	SYS_DESCRIPTOR_NO_ROOM = -2 /* in place of -1: this process may have no more of them */
+};
 ssize_t sys_send_descriptors(int fd, const void *data, size_t bytes, const int *descriptors, unsigned count);
 ssize_t sys_receive_descriptors(int fd, void *data, size_t bytes, int *descriptors, unsigned count);
 /* A file without a name, of so many zero bytes, with these seals (F_SEAL_*); the descriptor. */

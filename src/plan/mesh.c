@@ -374,10 +374,12 @@ static void offer_range(struct plan_search *search, const struct tour_range *ran
 {
 	const struct plan_model *model = search->model;
 	struct plan_selection selection = { 0 };
-	struct nic_choice in, out;
+	struct nic_choice in = { .nics = 0 }, out;
 
-	add_inner_hops(search, range);
-	choose_nics(search, range, model->crossnic ? IN : IN | OUT, &in);
+	if (model->network) {
+		add_inner_hops(search, range);
+		choose_nics(search, range, model->crossnic ? IN : IN | OUT, &in);
+	}
 	if (model->crossnic)
 		choose_nics(search, range, OUT, &out);
 	while (selection.count < range->count) {
@@ -409,7 +411,7 @@ static void offer_tours(struct plan_search *search, const struct tours *tours)
 				return;
 		}
 	}
-	for (size_t count = 1; count <= model->channels_max; count++)
+	for (size_t count = 1; tours->count && count <= model->channels_max; count++)
 		for (size_t first = 0; first < (count % tours->count ? tours->count : 1); first++)
 			offer_range(search, &(struct tour_range){ tours, first, count });
 }
@@ -419,7 +421,7 @@ void plan_search_seed_mesh(struct plan_search *search)
 	const struct plan_model *model = search->model;
 	struct tours tours;
 
-	if (!joined_each_to_each(model))
+	if (!model->nics || !joined_each_to_each(model))
 		return;
 	if (!model->closed) {
 		make_ways(model->gpus, model->mirrored, &tours);

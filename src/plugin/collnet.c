@@ -121,7 +121,7 @@ static void failed_handle_write(int error, uint8_t *handle)
 	memcpy(handle + FAILED_TEXT_AT, text, sizeof(text));
 }
 
-/* Its text, or NULL. It came from another host: whoever shows it makes it printable. */
+/* False: it is not one. The text came from another host and will be shown, so it is made printable. */
 static bool failed_handle_read(const uint8_t *handle, char text[static FAILED_TEXT_BYTES])
 {
 	if (memcmp(handle, failed_mark, sizeof(failed_mark)) != 0)

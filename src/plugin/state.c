@@ -2,7 +2,9 @@
 
 #include "aggregate/aggregate.h"
 #include "base/log.h"
+#include "plugin/cluster.h"
 #include "plugin/guest.h"
+#include "tributary/cluster.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -29,6 +31,8 @@ static struct {
 	struct plugin_devices devices;
 	struct aggregate_engine *engine; /* NULL: nobody holds it */
 	unsigned engine_holders;
+	bool cluster_known;
+	struct cluster *cluster;
 } state = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.ops = &transport_tcp,
@@ -175,6 +179,25 @@ int plugin_state_get_for_good(void)
 	return r;
 }
 
+static const struct cluster *cluster_locked(void)
+{
+	if (!state.cluster_known)
+		state.cluster = plugin_cluster_load(&state.params);
+	state.cluster_known = true;
+	return state.cluster;
+}
+
+const struct cluster *plugin_state_cluster(void)
+{
+	const struct cluster *cluster;
+
+	plugin_state_load();
+	pthread_mutex_lock(&state.lock);
+	cluster = cluster_locked();
+	pthread_mutex_unlock(&state.lock);
+	return cluster;
+}
+
 static int engine_open_locked(void)
 {
 	struct aggregate_setup setup = { .params = &state.params, .ops = state.ops };
@@ -184,6 +207,7 @@ static int engine_open_locked(void)
 	if (r < 0)
 		return r;
 	setup.transport = state.transport;
+	setup.cluster = cluster_locked();
 	r = aggregate_open(&setup, &state.engine);
 	if (r < 0)
 		put_locked();
@@ -317,6 +341,9 @@ void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root)
 		put_locked();
 	}
 	plugin_devices_fini(&state.devices);
+	cluster_free(state.cluster);
+	state.cluster = NULL;
+	state.cluster_known = false;
 	plugin_guest_disarm(&plugin_guest);
 	state.ops = ops ? ops : &transport_tcp;
 	state.rdma_root = rdma_root ? rdma_root : PLUGIN_RDMA_ROOT;

@@ -45,6 +45,10 @@ int plugin_state_engine_get(struct aggregate_engine **ret);
 void plugin_state_engine_hold(void);
 void plugin_state_engine_put(void);
 
+/* The cluster, read the first time that somebody asks. NULL: not known. It lives as long as the process. */
+struct cluster;
+const struct cluster *plugin_state_cluster(void);
+
 /* What NCCL asks. The transport is opened for it if it is not open. When the network is left to NCCL: a count of 0. */
 int plugin_state_device_count(int *ret);
 int plugin_state_device(int device, struct plugin_net_properties *ret);

@@ -7,6 +7,9 @@
 #define VECTOR_BYTES 64
 #include "reduce/vector.h"
 
+/* Without optimisation gcc's header makes macros of the conversions, with a mask of -1 that is no unsigned number. */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+
 #define HARDWARE_HALF
 INLINE void widen_half(vector raw, vector to[2])
 {
@@ -23,16 +26,16 @@ INLINE vector narrow_half(vector low, vector high)
 }
 
 #define HARDWARE_NAN
-INLINE bool any_nan_float(const vector of[4])
+INLINE unsigned any_nan_float(const vector of[4])
 {
-	return _mm512_cmp_ps_mask((__m512)of[0], (__m512)of[1], _CMP_UNORD_Q) |
-	       _mm512_cmp_ps_mask((__m512)of[2], (__m512)of[3], _CMP_UNORD_Q);
+	return (unsigned)_mm512_cmp_ps_mask((__m512)of[0], (__m512)of[1], _CMP_UNORD_Q) |
+	       (unsigned)_mm512_cmp_ps_mask((__m512)of[2], (__m512)of[3], _CMP_UNORD_Q);
 }
 
-INLINE bool any_nan_double(const vector of[4])
+INLINE unsigned any_nan_double(const vector of[4])
 {
-	return _mm512_cmp_pd_mask((__m512d)of[0], (__m512d)of[1], _CMP_UNORD_Q) |
-	       _mm512_cmp_pd_mask((__m512d)of[2], (__m512d)of[3], _CMP_UNORD_Q);
+	return (unsigned)_mm512_cmp_pd_mask((__m512d)of[0], (__m512d)of[1], _CMP_UNORD_Q) |
+	       (unsigned)_mm512_cmp_pd_mask((__m512d)of[2], (__m512d)of[3], _CMP_UNORD_Q);
 }
 
 #define HARDWARE_STREAM

@@ -1,5 +1,6 @@
 #include "reduce/reduce.h"
 
+#include "base/log.h"
 #include "reduce/cpu.h"
 #include "reduce/kernels.h"
 
@@ -87,21 +88,31 @@ enum reduce_level reduce_level_best(void)
 	return REDUCE_SCALAR;
 }
 
+static const enum reduce_level asked_for[SIMD_COUNT] = {
+	[SIMD_SCALAR] = REDUCE_SCALAR,
+	[SIMD_AVX2] = REDUCE_AVX2,
+	[SIMD_AVX512] = REDUCE_AVX512,
+	[SIMD_NEON] = REDUCE_NEON,
+};
+
 bool reduce_level_choose(enum simd_choice wanted, enum reduce_level *ret)
 {
-	static const enum reduce_level levels[SIMD_COUNT] = {
-		[SIMD_SCALAR] = REDUCE_SCALAR,
-		[SIMD_AVX2] = REDUCE_AVX2,
-		[SIMD_AVX512] = REDUCE_AVX512,
-		[SIMD_NEON] = REDUCE_NEON,
-	};
-
-	if (wanted != SIMD_AUTO && reduce_level_here(levels[wanted])) {
-		*ret = levels[wanted];
+	if (wanted != SIMD_AUTO && reduce_level_here(asked_for[wanted])) {
+		*ret = asked_for[wanted];
 		return true;
 	}
 	*ret = reduce_level_best();
 	return wanted == SIMD_AUTO;
+}
+
+enum reduce_level reduce_level_start(enum simd_choice wanted)
+{
+	enum reduce_level level;
+
+	if (!reduce_level_choose(wanted, &level))
+		log_warn("TRIBUTARY_SIMD=%s: this CPU has no such instructions; sums are taken with those of %s.",
+			 level_words[asked_for[wanted]], level_words[level]);
+	return level;
 }
 
 reduce_function *reduce_at(enum reduce_level level, enum reduce_type type, enum reduce_operation operation)

@@ -7,7 +7,7 @@
  * Minimum and maximum: an operand that is NaN counts only if both are, and -0 is less than +0, as in NCCL's kernels. A
  * result that is NaN has all bits set but the sign, whatever NaNs went in. docs/reduce.md says why.
  *
- * Threads: any; all functions are pure. The same bits at every level need the calling thread to round to nearest and to
+ * Threads: any; all functions but one are pure. The same bits at every level need the calling thread to round to nearest and to
  * keep denormals, as every thread does that nobody told otherwise (a new one inherits that of its maker); none of this is
  * changed here. Nothing here fails: what cannot be is excluded by the types.
  */
@@ -61,6 +61,8 @@ enum reduce_level reduce_level_best(void);
  * best one, and a warning is due.
  */
 bool reduce_level_choose(enum simd_choice wanted, enum reduce_level *ret);
+/* The same for who starts to reduce: it gives that warning, and returns the level. All else here is pure. */
+enum reduce_level reduce_level_start(enum simd_choice wanted);
 
 /* NULL for a level of another architecture. May only be called where reduce_level_here says so. */
 reduce_function *reduce_at(enum reduce_level level, enum reduce_type type, enum reduce_operation operation);

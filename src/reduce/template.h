@@ -4,7 +4,7 @@
  *
  *   HARDWARE_HALF    with widen_half(vector, vector[2]) and vector narrow_half(vector, vector): 16-bit IEEE floats to and
  *                    from two vectors of float, in any order that is the same both ways
- *   HARDWARE_NAN     with bool any_nan_float(const vector[4]) and any_nan_double
+ *   HARDWARE_NAN     with unsigned any_nan_float(const vector[4]) and any_nan_double: not 0 if one lane is NaN
  *   HARDWARE_STREAM  with store_past_caches(unsigned char *, vector), for aligned addresses, and end_stream(void)
  *
  * It gets one table, `kernels`. Everything here is static: an inline function that the linker shared between objects
@@ -66,6 +66,22 @@ INLINE vector choose(vector mask, vector yes, vector no)
 	return (mask & yes) | (~mask & no);
 }
 
+/* NaN alone is not equal to itself. */
+
+INLINE vector is_nan_float(vector bits)
+{
+	vector_float x = (vector_float)bits, same = x;
+
+	return (vector)(x != same);
+}
+
+INLINE vector is_nan_double(vector bits)
+{
+	vector_double x = (vector_double)bits, same = x;
+
+	return (vector)(x != same);
+}
+
 /* Sums and products of signed integers are those of unsigned ones, which wrap: only the order differs. */
 #define INTEGER(name, type_of_order, type_of_sum)                                           \
 	INLINE vector combine_##name(enum reduce_operation operation, vector a, vector b)   \
@@ -93,7 +109,7 @@ INTEGER(uint64, vector_uint64, vector_uint64)
 	INLINE vector combine_##name(enum reduce_operation operation, vector a, vector b)      \
 	{                                                                                      \
 		type x = (type)a, y = (type)b;                                                 \
-		vector equal = (vector)(x == y), y_is_nan = (vector)(y != y);                  \
+		vector equal = (vector)(x == y), y_is_nan = is_nan_##name(b);                  \
                                                                                                \
 		switch (operation) {                                                           \
 		case REDUCE_SUM:                                                               \
@@ -111,43 +127,37 @@ FLOATING(double, vector_double)
 
 INLINE vector one_nan_float(vector bits, uint32_t nan)
 {
-	vector_float x = (vector_float)bits;
+	vector zero = { 0 };
 
-	return choose((vector)(x != x), bits - bits + nan, bits);
+	return choose(is_nan_float(bits), zero + nan, bits);
 }
 
 INLINE vector one_nan_double(vector bits)
 {
-	vector_double x = (vector_double)bits;
 	vector_uint64 zero = { 0 };
 
-	return choose((vector)(x != x), (vector)(zero + NAN_OF_DOUBLE), bits);
+	return choose(is_nan_double(bits), (vector)(zero + NAN_OF_DOUBLE), bits);
 }
 
 #ifndef HARDWARE_NAN
-INLINE bool any(vector mask)
+INLINE unsigned any(vector mask)
 {
 	vector_uint64 words = (vector_uint64)mask;
 	uint64_t found = 0;
 
 	for (size_t i = 0; i < VECTOR_BYTES / sizeof(words[0]); i++)
 		found |= words[i];
-	return found;
+	return found != 0;
 }
 
-INLINE bool any_nan_float(const vector of[4])
+INLINE unsigned any_nan_float(const vector of[4])
 {
-	vector_float a = (vector_float)of[0], b = (vector_float)of[1], c = (vector_float)of[2], d = (vector_float)of[3];
-
-	return any((vector)((a != a) | (b != b) | (c != c) | (d != d)));
+	return any(is_nan_float(of[0]) | is_nan_float(of[1]) | is_nan_float(of[2]) | is_nan_float(of[3]));
 }
 
-INLINE bool any_nan_double(const vector of[4])
+INLINE unsigned any_nan_double(const vector of[4])
 {
-	vector_double a = (vector_double)of[0], b = (vector_double)of[1], c = (vector_double)of[2],
-		      d = (vector_double)of[3];
-
-	return any((vector)((a != a) | (b != b) | (c != c) | (d != d)));
+	return any(is_nan_double(of[0]) | is_nan_double(of[1]) | is_nan_double(of[2]) | is_nan_double(of[3]));
 }
 #endif
 
@@ -182,7 +192,7 @@ INLINE vector narrow_bfloat(vector even, vector odd)
 
 INLINE vector half_to_float(vector half)
 {
-	vector magnitude = half & 0x7fffU, sign = (half & 0x8000U) << 16, zero = half - half;
+	vector magnitude = half & 0x7fffU, sign = (half & 0x8000U) << 16, zero = { 0 };
 	vector normal = (magnitude << HALF_SHIFT) + BIAS_CHANGE;
 	/* As the fraction of a number that begins with 2^-14, which is then taken away: both are exact. */
 	vector_float smallest = (vector_float)(zero + (BIAS_CHANGE + (1U << 23)));
@@ -195,7 +205,7 @@ INLINE vector half_to_float(vector half)
 
 INLINE vector float_to_half(vector bits)
 {
-	vector magnitude = bits & 0x7fffffffU, sign = (bits & 0x80000000U) >> 16, zero = bits - bits;
+	vector magnitude = bits & 0x7fffffffU, sign = (bits & 0x80000000U) >> 16, zero = { 0 };
 	vector even = (magnitude >> HALF_SHIFT) & 1U;
 	vector normal = (magnitude + (0xfffU - BIAS_CHANGE) + even) >> HALF_SHIFT;
 	/* Added to 0.5, whose last bit is worth 2^-24 as that of a denormal half: the addition rounds. */
@@ -289,11 +299,11 @@ INLINE bool has_nan(enum reduce_type type, const struct sum of[4])
 	switch (type) {
 	case REDUCE_FLOAT16:
 	case REDUCE_BFLOAT16:
-		return any_nan_float(first) | any_nan_float(second);
+		return (any_nan_float(first) | any_nan_float(second)) != 0;
 	case REDUCE_FLOAT32:
-		return any_nan_float(first);
+		return any_nan_float(first) != 0;
 	case REDUCE_FLOAT64:
-		return any_nan_double(first);
+		return any_nan_double(first) != 0;
 	default:
 		return false;
 	}

@@ -61,6 +61,18 @@ static void take_the_port(void)
 	setenv("TRIBUTARY_PORTS", text, 1);
 }
 
+/* Another idea of the cluster than the others have, who know of none. */
+static void take_a_cluster(void)
+{
+	char path[] = "/tmp/tributary-connect-test-XXXXXX";
+	int fd = mkstemp(path);
+
+	if (fd < 0 || dprintf(fd, "tributary-cluster 1\nswitch a\nhost somebody leaf=a\n") < 0)
+		_exit(3);
+	close(fd);
+	setenv("TRIBUTARY_CLUSTER", path, 1);
+}
+
 /* In place of connect. Returns when the others have had their time. */
 static int misbehave(struct collnet_member *member, const char *kind)
 {
@@ -88,10 +100,14 @@ static int head_role(int control, const char *argument)
 	misfit = misfit_of(words);
 	if (misfit.who == index && !strcmp(misfit.kind, "noport"))
 		take_the_port();
+	if (misfit.who == index && !strcmp(misfit.kind, "cluster"))
+		take_a_cluster();
 	collnet_member_open(control, argument, &member);
 	collnet_member_meet(&member);
-	if (misfit.who == index && strcmp(misfit.kind, "noport") && strcmp(misfit.kind, "corrupt") &&
-	    strcmp(misfit.kind, "late"))
+	if (misfit.who == index && !strcmp(misfit.kind, "cluster"))
+		unlink(getenv("TRIBUTARY_CLUSTER"));
+	if (misfit.who == index && strcmp(misfit.kind, "cluster") && strcmp(misfit.kind, "noport") &&
+	    strcmp(misfit.kind, "corrupt") && strcmp(misfit.kind, "late"))
 		return misbehave(&member, misfit.kind);
 	if (misfit.who == index && !strcmp(misfit.kind, "corrupt"))
 		member.handles[0][40] ^= 0x10; /* in the secret, or in its own handle */
@@ -173,6 +189,13 @@ static void a_head_that_cannot_listen_fails_all_at_once(void **state)
 	assert_int_not_equal(try_misfit("noport", 1, TIMEOUT_MS / 2), NCCL_SUCCESS);
 }
 
+static void heads_with_different_clusters_do_not_connect(void **state)
+{
+	(void)state;
+	assert_int_not_equal(try_misfit("cluster", 0, TIMEOUT_MS), NCCL_SUCCESS);
+	assert_int_not_equal(try_misfit("cluster", 3, TIMEOUT_MS), NCCL_SUCCESS);
+}
+
 static void a_late_head_is_waited_for(void **state)
 {
 	(void)state;
@@ -248,6 +271,7 @@ int main(int argc, char **argv)
 	static const struct peer_role roles[] = { { "head", head_role }, { NULL, NULL } };
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_head_that_cannot_listen_fails_all_at_once),
+		cmocka_unit_test(heads_with_different_clusters_do_not_connect),
 		cmocka_unit_test(a_late_head_is_waited_for),
 		cmocka_unit_test(strangers_on_the_listeners_do_no_harm),
 		cmocka_unit_test(nobody_connects_without_a_head),

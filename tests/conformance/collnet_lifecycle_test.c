@@ -87,6 +87,8 @@ static int fork_role(int control, const char *argument)
 	if (r == 0)
 		r = collnet_member_run(&member, &few, RUN_MS);
 	collnet_member_close(&member);
+	free(send);
+	free(recv);
 	return r ? 5 : 0;
 }
 

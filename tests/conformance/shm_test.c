@@ -33,8 +33,8 @@
 enum {
 	PEER_MS = 60000,
 	TIMEOUT_MS = 1000,
-	NEWS_MS = 600, /* of the end of a process, on a busy machine */
-	ROUNDS = 20,   /* of each way, with TRIBUTARY_TEST_LONG; else a few, 20 of each state in all */
+	NEWS_MS = 4000, /* of the end of a process, on a busy machine */
+	ROUNDS = 20,    /* of each way, with TRIBUTARY_TEST_LONG; else a few, 20 of each state in all */
 	ROUNDS_FEW = 5,
 	STOPPED_ROUNDS = 2, /* each takes the time-out */
 };
@@ -261,7 +261,7 @@ static int victim_role(int control, const char *argument)
 }
 
 /* The survivor goes on, awake or asleep, until it has its error. */
-static int until_error(struct traffic_end *end, int epoll_fd, unsigned milliseconds)
+static int until_error(struct traffic_end *end, int epoll_fd, unsigned milliseconds, int look_ms)
 {
 	uint64_t deadline_ns = runtime_deadline_ns(milliseconds);
 	enum transport_next next = TRANSPORT_NEXT_EVENT;
@@ -274,8 +274,8 @@ static int until_error(struct traffic_end *end, int epoll_fd, unsigned milliseco
 		r = traffic_step_until_error(end);
 		if (r < 0 || epoll_fd < 0 || completed != end->completed)
 			continue;
-		/* A look each while for one that was stopped, as the transport asks. */
-		epoll_wait(epoll_fd, &event, 1, next == TRANSPORT_NEXT_EVENT ? TIMEOUT_MS / 2 : 0);
+		/* An event tells of one that died; a look now and then of one that was stopped, as the transport asks. */
+		epoll_wait(epoll_fd, &event, 1, next == TRANSPORT_NEXT_EVENT ? look_ms : 0);
 		r = transport_shm.progress(end->connection, &next);
 	}
 	return r;
@@ -331,7 +331,7 @@ static void vanish_once(const struct script *script, bool sleeps)
 	}
 	strike(script, &peer);
 	began_ns = runtime_now_ns();
-	r = until_error(end, epoll_fd, patience_ms);
+	r = until_error(end, epoll_fd, patience_ms, (int)(script->way == VANISH_STOP ? TIMEOUT_MS / 4 : patience_ms));
 	if (r != -EREMOTEIO)
 		fail_msg("%s while %s: the %s survivor has %d after %" PRIu64 " ms", way_names[script->way],
 			 state_names[script->state], sleeps ? "sleeping" : "polling", r,

@@ -20,7 +20,7 @@ int main(void)
 	params_defaults(&params);
 	params.timeout_ns = 2000000000;
 	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
-	failed += transport_suite_run(&transport_tcp, &params, "tcp", TRANSPORT_SUITE_ROUNDS);
+	failed += transport_suite_run(&transport_tcp, &params, "tcp", TRANSPORT_SUITE_ROUNDS / 2);
 	params.threads = 2;
 	failed += transport_suite_run(&transport_tcp, &params, "tcp, engine threads", TRANSPORT_SUITE_ROUNDS / 4);
 	params.threads = 0;
@@ -28,8 +28,8 @@ int main(void)
 	failed += transport_suite_run(&transport_tcp, &params, "tcp, three streams", TRANSPORT_SUITE_ROUNDS / 4);
 	params_defaults(&params);
 	params.timeout_ns = 2000000000;
-	failed += transport_suite_run(&transport_shm, &params, "shm", TRANSPORT_SUITE_ROUNDS);
+	failed += transport_suite_run(&transport_shm, &params, "shm", TRANSPORT_SUITE_ROUNDS / 2);
 	shm_set_pull(false);
-	failed += transport_suite_run(&transport_shm, &params, "shm, two copies", TRANSPORT_SUITE_ROUNDS);
+	failed += transport_suite_run(&transport_shm, &params, "shm, two copies", TRANSPORT_SUITE_ROUNDS / 2);
 	return failed != 0;
 }

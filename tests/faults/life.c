@@ -25,7 +25,9 @@
 
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
-static const struct traffic_shape shapes[] = {
+enum { SHAPES = 3, TRAFFIC_MS = 30000 };
+
+static const struct traffic_shape shapes[SHAPES] = {
 	{ .name = "eager", .messages = 6, .max_bytes = 300, .window = 4 },
 	{ .name = "announced", .messages = 3, .min_bytes = 400000, .window = 2 },
 	{ .name = "grouped", .messages = 12, .max_bytes = 60000, .group_max = 4, .shuffled = true, .window = 4 },
@@ -35,12 +37,35 @@ static const struct traffic_shape shapes[] = {
 static const struct transport_ops *ops_now;
 static const struct params *params_now;
 
-static int transfers(struct link *link, uint64_t seed)
+/* After a fault the buffers are in use until the link is closed. */
+struct traffic {
+	struct traffic_plan plans[SHAPES];
+	struct traffic_end ends[2 * SHAPES];
+};
+
+static void traffic_free(struct traffic *traffic)
+{
+	for (size_t i = 0; traffic && i < 2 * SHAPES; i++)
+		traffic_end_fini(&traffic->ends[i]);
+	for (size_t i = 0; traffic && i < SHAPES; i++)
+		traffic_plan_fini(&traffic->plans[i]);
+	free(traffic);
+}
+
+static int transfers(struct link *link, uint64_t seed, struct traffic *traffic)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]) && r == 0; i++)
-		r = traffic_between(&shapes[i], seed + i, TRANSPORT_MAX_RECVS, link->ops, link->sender, link->receiver);
+	for (size_t i = 0; i < SHAPES && r == 0; i++) {
+		struct traffic_plan *plan = &traffic->plans[i];
+
+		r = traffic_plan_init(&shapes[i], seed + i, TRANSPORT_MAX_RECVS, plan);
+		if (r < 0)
+			break;
+		traffic_end_init(&traffic->ends[2 * i], link->ops, link->sender, plan, true);
+		traffic_end_init(&traffic->ends[2 * i + 1], link->ops, link->receiver, plan, false);
+		r = traffic_run_both(&traffic->ends[2 * i], &traffic->ends[2 * i + 1], TRAFFIC_MS);
+	}
 	return r;
 }
 
@@ -50,10 +75,13 @@ static int life(uint64_t seed)
 	struct transport_properties properties;
 	struct transport *transport = NULL;
 	struct link link;
-	int r = ops_now->open(params_now, &transport);
+	struct traffic *traffic = calloc(1, sizeof(*traffic));
+	int r = traffic ? ops_now->open(params_now, &transport) : -ENOMEM;
 
-	if (r < 0)
+	if (r < 0) {
+		free(traffic);
 		return r;
+	}
 	memset(&link, 0, sizeof(link));
 	r = ops_now->device_count(transport);
 	if (r == 0)
@@ -63,8 +91,9 @@ static int life(uint64_t seed)
 	if (r == 0)
 		r = link_open(ops_now, transport, 0, &link);
 	if (r == 0)
-		r = transfers(&link, seed);
+		r = transfers(&link, seed, traffic);
 	link_close(&link);
+	traffic_free(traffic);
 	ops_now->close(transport);
 	return r;
 }

@@ -20,7 +20,7 @@ int main(void)
 		{ SYS_FAULT_ACCEPT, "accept: aborted", ECONNABORTED },
 		{ SYS_FAULT_FILE, "segment", ENOMEM },
 		{ SYS_FAULT_READ, "read: not this memory", EFAULT },
-		{ SYS_FAULT_READ, "read: not allowed", EPERM },
+		{ SYS_FAULT_READ, "read: not allowed", ENOSYS },
 		{ SYS_FAULT_READ, "read: gone", ESRCH },
 		{ SYS_FAULT_WRITE, "hello", EPIPE },
 	};

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define LOOK_EVERY_NS (5 * NS_PER_MS) /* at the peer's process, by callers who poll */
-enum { LOOK_POLLS = 64, LAST_LOOKS = 3 };
+enum { LOOK_POLLS = 4, LAST_LOOKS = 3 };
 
 int shm_connection_new(struct shm_transport *transport, enum shm_role role, struct shm_connection **ret)
 {
@@ -33,9 +33,8 @@ static void say_closed(struct shm_connection *connection)
 {
 	struct shm_segment *segment = connection->segment;
 
-	atomic_store_explicit(connection->role == SHM_SENDER ? &segment->sender_closed : &segment->receiver_closed, 1,
-			      memory_order_seq_cst);
-	shm_wake(connection); /* its fence also keeps the caller's later writes behind the word */
+	atomic_store(connection->role == SHM_SENDER ? &segment->sender_closed : &segment->receiver_closed, 1);
+	shm_wake(connection); /* its load also keeps the caller's later writes behind the word */
 }
 
 /* Explicitly: a forked child may hold copies of the descriptors, which would keep them in the set. */

@@ -17,7 +17,7 @@
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
 
-enum { STOP_LOOKS = 10 }; /* within the time-out */
+enum { STOP_LOOKS = 10 }; /* within the time-out, at most */
 
 static _Atomic bool pull_allowed = true;
 
@@ -93,13 +93,16 @@ bool shm_peer_is_gone(const struct shm_peer *peer)
 
 bool shm_peer_is_stopped(struct shm_peer *peer, uint64_t timeout_ns, uint64_t now_ns)
 {
+	uint64_t switches = 0;
+
 	if (peer->pid <= 0 || clock_elapsed_ns(peer->stop_looked_ns, now_ns) < timeout_ns / STOP_LOOKS)
 		return false;
 	peer->stop_looked_ns = now_ns;
-	if (!process_is_stopped((uint32_t)peer->pid))
+	if (!process_is_stopped((uint32_t)peer->pid, &switches))
 		peer->stopped_since_ns = 0;
-	else if (!peer->stopped_since_ns)
+	else if (!peer->stopped_since_ns || peer->switches != switches) /* it has run since */
 		peer->stopped_since_ns = now_ns;
+	peer->switches = switches;
 	return peer->stopped_since_ns && clock_elapsed_ns(peer->stopped_since_ns, now_ns) >= timeout_ns;
 }
 

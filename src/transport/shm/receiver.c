@@ -43,7 +43,7 @@ static void window_walk(struct shm_connection *connection)
 		r->window_free = message->place_end;
 	}
 	if (r->window_free != before)
-		atomic_store_explicit(&connection->segment->eager_free, r->window_free, memory_order_release);
+		atomic_store(&connection->segment->eager_free, r->window_free);
 }
 
 void shm_receiver_tell(struct shm_connection *connection)
@@ -53,9 +53,7 @@ void shm_receiver_tell(struct shm_connection *connection)
 	if (connection->r.window_told == connection->r.window_free)
 		return;
 	connection->r.window_told = connection->r.window_free;
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&segment->room_wanted, memory_order_relaxed) &&
-	    atomic_exchange_explicit(&segment->room_wanted, 0, memory_order_relaxed))
+	if (atomic_load(&segment->room_wanted) && atomic_exchange(&segment->room_wanted, 0))
 		shm_ring_bell(connection->peer_bell_fd);
 }
 
@@ -327,7 +325,7 @@ static int64_t pull(struct shm_connection *connection, struct shm_message *messa
 		return 0;
 	}
 	/* A sender that closes gives its buffers back only after this is set: what was read before is whole. */
-	atomic_thread_fence(memory_order_acquire);
+	atomic_fetch_add(&connection->r.reads, 1); /* a barrier: what was read, before the mark */
 	if (shm_peer_closed(connection))
 		return shm_connection_fail(connection, -EREMOTEIO, "the sender closed it");
 	message->received += bytes;

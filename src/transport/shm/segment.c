@@ -68,14 +68,15 @@ static struct shm_ring *ring_in(const struct shm_connection *connection)
 	return connection->role == SHM_SENDER ? &connection->segment->backward : &connection->segment->forward;
 }
 
-/* Either it sees what we have just stored when it looks a last time before it sleeps, or we see that it sleeps. */
+/*
+ * Either it sees what we have just stored when it looks a last time before it sleeps, or we see that it sleeps: each side
+ * stores and then loads, all four in the one order of sequentially consistent accesses.
+ */
 void shm_wake(struct shm_connection *connection)
 {
 	struct shm_ring *ring = ring_out(connection);
 
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&ring->sleeps, memory_order_relaxed) &&
-	    atomic_exchange_explicit(&ring->sleeps, 0, memory_order_relaxed))
+	if (atomic_load(&ring->sleeps) && atomic_exchange(&ring->sleeps, 0))
 		shm_ring_bell(connection->peer_bell_fd);
 }
 
@@ -88,7 +89,7 @@ void shm_put(struct shm_connection *connection, const struct shm_entry *entry)
 	else
 		segment->backward_entries[connection->put % SHM_BACKWARD] = *entry;
 	connection->put++;
-	atomic_store_explicit(&ring_out(connection)->tail, connection->put, memory_order_release);
+	atomic_store(&ring_out(connection)->tail, connection->put);
 	shm_wake(connection);
 }
 
@@ -113,17 +114,13 @@ bool shm_peer_closed(const struct shm_connection *connection)
 {
 	const struct shm_segment *segment = connection->segment;
 
-	return atomic_load_explicit(connection->role == SHM_SENDER ? &segment->receiver_closed
-								   : &segment->sender_closed,
-				    memory_order_acquire) != 0;
+	return atomic_load(connection->role == SHM_SENDER ? &segment->receiver_closed : &segment->sender_closed) != 0;
 }
 
 bool shm_may_sleep(struct shm_connection *connection)
 {
 	struct shm_ring *ring = ring_in(connection);
 
-	atomic_store_explicit(&ring->sleeps, 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst);
-	return atomic_load_explicit(&ring->tail, memory_order_acquire) == connection->taken &&
-	       !shm_peer_closed(connection);
+	atomic_store(&ring->sleeps, 1);
+	return atomic_load(&ring->tail) == connection->taken && !shm_peer_closed(connection);
 }

@@ -12,7 +12,7 @@
 static int look_at_window(struct shm_connection *connection)
 {
 	struct shm_sender *s = &connection->s;
-	uint64_t free_to = atomic_load_explicit(&connection->segment->eager_free, memory_order_acquire);
+	uint64_t free_to = atomic_load(&connection->segment->eager_free);
 
 	if (free_to < s->window_begin || free_to > s->window_end)
 		return -EPROTO;
@@ -60,10 +60,8 @@ static int find_room(struct shm_connection *connection, size_t bytes, uint64_t *
 
 	*ret_found = has_room(connection, bytes, ret_place);
 	for (unsigned i = 0; i < 2 && r == 0 && !*ret_found; i++) {
-		if (i) {
-			atomic_store_explicit(&connection->segment->room_wanted, 1, memory_order_relaxed);
-			atomic_thread_fence(memory_order_seq_cst);
-		}
+		if (i)
+			atomic_store(&connection->segment->room_wanted, 1);
 		r = look_at_window(connection);
 		*ret_found = r == 0 && has_room(connection, bytes, ret_place);
 	}

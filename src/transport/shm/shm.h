@@ -146,7 +146,8 @@ struct shm_receiver {
 	struct shm_piece pieces[SHM_PIECES];
 	uint8_t nonce[SHM_WIRE_NONCE_BYTES];
 	uint64_t nonce_address;
-	bool pulls; /* the sender's memory can be read */
+	_Atomic uint32_t reads; /* of the sender's memory: see pull() */
+	bool pulls;             /* the sender's memory can be read */
 	bool smallest_turn;
 };
 
@@ -154,7 +155,7 @@ struct shm_peer {
 	pid_t pid;     /* 0: not visible from here */
 	int pid_fd;    /* readable when it has ended; -1: this kernel has none */
 	int socket_fd; /* hung up when no process holds the other end */
-	uint64_t looked_ns, stop_looked_ns, stopped_since_ns;
+	uint64_t looked_ns, stop_looked_ns, stopped_since_ns, switches;
 };
 
 struct shm_connection {
@@ -222,7 +223,8 @@ uint64_t shm_host_id(void);
 int shm_peer_open(int socket_fd, struct shm_peer *ret);
 void shm_peer_close(struct shm_peer *peer);
 bool shm_peer_is_gone(const struct shm_peer *peer);
-/* It was stopped (SIGSTOP, a debugger) for the whole of the time-out. Looks a few times in that time. */
+/* It was stopped (SIGSTOP, a debugger) for the whole of the time-out. Looks at most ten times in that time, and
+ * sees whether it ran in between. */
 bool shm_peer_is_stopped(struct shm_peer *peer, uint64_t timeout_ns, uint64_t now_ns);
 /*
  * Reads from the sender's memory; the nonce comes along in the same call, so what was read is of the process that said

@@ -285,6 +285,9 @@ static int take_descriptors(struct shm_connection *connection, int *descriptors)
 {
 	int r;
 
+	for (unsigned i = 0; i < SHM_WIRE_DESCRIPTORS; i++)
+		if (descriptors[i] < 0)
+			return descriptors[i] == SYS_DESCRIPTOR_NO_ROOM ? -EMFILE : -EPROTO;
 	if (!is_bell(descriptors[1]) || !is_bell(descriptors[2]))
 		return -EPROTO;
 	r = shm_segment_map(descriptors[0], &connection->segment);
@@ -335,6 +338,8 @@ static int pending_step(struct shm_listener *listener, struct shm_pending *pendi
 
 	if (got == -EAGAIN || got == -EINTR)
 		return clock_elapsed_ns(pending->since_ns, now_ns) > listener->transport->timeout_ns ? -ETIMEDOUT : 0;
+	if (got < 0)
+		r = (int)got;
 	if (got == (ssize_t)sizeof(bytes))
 		r = shm_wire_get_hello(bytes, &hello);
 	if (r == 0 && !shm_equal(hello.secret, listener->secret, sizeof(hello.secret)))
@@ -375,6 +380,13 @@ static int admit(struct shm_listener *listener, uint64_t now_ns)
 	return 0;
 }
 
+/* The other end's doing. Whatever else goes wrong is said to the caller: a peer may have been turned away. */
+static bool is_strange(int error)
+{
+	return error == -EBADMSG || error == -EPROTO || error == -EACCES || error == -EPERM || error == -EMSGSIZE ||
+	       error == -ETIMEDOUT || error == -ECONNRESET;
+}
+
 static int shm_accept(struct transport_listener *opaque, struct transport_connection **ret)
 {
 	struct shm_listener *listener = (struct shm_listener *)opaque;
@@ -386,7 +398,7 @@ static int shm_accept(struct transport_listener *opaque, struct transport_connec
 	for (unsigned i = 0; i < listener->pending_count && !connection;) {
 		int r = pending_step(listener, &listener->pending[i], now_ns, &connection);
 
-		if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+		if (r < 0 && !is_strange(r))
 			error = r;
 		else if (r < 0)
 			log_info(LOG_NET, "closed a shared-memory connection: %s", strerror(-r));

@@ -12,7 +12,7 @@ void party_params(struct params *ret)
 	params_defaults(ret);
 	ret->net = NET_CHOICE_TCP;
 	snprintf(ret->interfaces, sizeof(ret->interfaces), "lo");
-	ret->timeout_ns = 5000000000;
+	ret->timeout_ns = 30000000000;
 }
 
 static void party_place(struct party *party, const char *leaves)

@@ -32,7 +32,7 @@ struct party {
 	struct party_member members[PARTY_MAX];
 };
 
-/* The parameters of a test: defaults, loopback, and a patience of 5 seconds. */
+/* The parameters of a test: defaults, loopback, and a patience of 30 seconds: the machine may be busy. */
 void party_params(struct params *ret);
 /*
  * leaves: "aab" is three hosts, two of them on one leaf; "a2b" is the same with two members on the first host. Parties

@@ -94,6 +94,7 @@ static void threads_are_told_apart(void **state)
 /* As by SIGSTOP in a terminal, or by a debugger. */
 static void a_stopped_process_is_told_from_a_running_one(void **state)
 {
+	uint64_t switches = 0, before;
 	pid_t child = fork();
 	int status;
 
@@ -102,16 +103,24 @@ static void a_stopped_process_is_told_from_a_running_one(void **state)
 		for (;;)
 			pause();
 	assert_true(child > 0);
-	assert_false(process_is_stopped((uint32_t)child));
+	assert_false(process_is_stopped((uint32_t)child, &switches));
 	assert_int_equal(kill(child, SIGSTOP), 0);
 	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-	assert_true(process_is_stopped((uint32_t)child));
+	assert_true(process_is_stopped((uint32_t)child, &switches));
 	assert_int_equal(kill(child, SIGCONT), 0);
 	assert_int_equal(waitpid(child, &status, WCONTINUED), child);
-	assert_false(process_is_stopped((uint32_t)child));
+	assert_false(process_is_stopped((uint32_t)child, &switches));
+	before = switches;
+	assert_int_equal(kill(child, SIGSTOP), 0);
+	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+	assert_true(process_is_stopped((uint32_t)child, &switches));
+	assert_true(switches > before); /* it was not so all the time */
+	before = switches;
+	assert_true(process_is_stopped((uint32_t)child, &switches));
+	assert_true(switches == before);
 	kill(child, SIGKILL);
 	waitpid(child, &status, 0);
-	assert_false(process_is_stopped((uint32_t)child));
+	assert_false(process_is_stopped((uint32_t)child, &switches));
 }
 
 static void hashes_differ(void **state)

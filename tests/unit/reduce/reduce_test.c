@@ -1,5 +1,6 @@
 #include "reduce/reduce.h"
 
+#include "base/log.h"
 #include "reduce/cpu.h"
 
 #include <setjmp.h>
@@ -8,6 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 static void every_type_operation_and_level_has_a_word_of_its_own(void **state)
@@ -70,6 +72,44 @@ static void a_level_that_is_not_here_gives_way_to_the_best(void **state)
 	}
 }
 
+static char warning[256];
+static unsigned warnings;
+
+static void keep_warning(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	va_list args;
+
+	(void)flags;
+	(void)file;
+	(void)line;
+	(void)fmt;
+	assert_int_equal(level, LOG_LEVEL_WARN);
+	va_start(args, fmt);
+	snprintf(warning, sizeof(warning), "%s", va_arg(args, const char *));
+	va_end(args);
+	warnings++;
+}
+
+static void what_is_asked_for_and_not_here_is_one_warning(void **state)
+{
+	/* The other architecture's. */
+	bool arm = reduce_level_here(REDUCE_NEON);
+	char expected[256];
+
+	(void)state;
+	log_set_sink(keep_warning);
+	assert_int_equal(reduce_level_start(SIMD_AUTO), reduce_level_best());
+	assert_int_equal(reduce_level_start(SIMD_SCALAR), REDUCE_SCALAR);
+	assert_int_equal(warnings, 0);
+	assert_int_equal(reduce_level_start(arm ? SIMD_AVX2 : SIMD_NEON), reduce_level_best());
+	log_set_sink(NULL);
+	assert_int_equal(warnings, 1);
+	snprintf(expected, sizeof(expected),
+		 "TRIBUTARY_SIMD=%s: this CPU has no such instructions; sums are taken with those of %s.",
+		 arm ? "avx2" : "neon", reduce_level_word(reduce_level_best()));
+	assert_string_equal(warning, expected);
+}
+
 /* What CPUs say: bits of CPUID leaf 1 ECX, leaf 7 EBX, and XCR0. */
 static void an_instruction_set_needs_the_cpu_and_the_system(void **state)
 {
@@ -126,6 +166,7 @@ int main(void)
 		cmocka_unit_test(every_type_operation_and_level_has_a_word_of_its_own),
 		cmocka_unit_test(tables_are_whole_where_a_level_is_here),
 		cmocka_unit_test(a_level_that_is_not_here_gives_way_to_the_best),
+		cmocka_unit_test(what_is_asked_for_and_not_here_is_one_warning),
 		cmocka_unit_test(an_instruction_set_needs_the_cpu_and_the_system),
 		cmocka_unit_test(the_compiler_finds_the_same),
 	};

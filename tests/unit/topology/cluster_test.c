@@ -2,6 +2,7 @@
 #include "tributary/cluster.h"
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "support/runtime.h"
 
 #include <errno.h>
@@ -488,6 +489,49 @@ static void any_beginning_is_read_or_refused(void **state)
 	}
 }
 
+#ifdef TRIBUTARY_FAULTS
+
+static void without_memory_there_is_an_error(void **state)
+{
+	static const char *const texts[] = {
+		HEAD "switch s\nswitch a parent=s\nhost n[1-400] leaf=a\naggregator x:1 leaf=s\n",
+		"SwitchName=s Switches=a\nSwitchName=a Nodes=n[1-400]\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct cluster *cluster = NULL;
+		uint64_t nth = 0;
+		char *text = NULL;
+		size_t bytes;
+		int r;
+
+		do {
+			sys_fault_set(SYS_FAULT_MEMORY, ++nth, ENOMEM);
+			r = cluster_read(texts[i], strlen(texts[i]), &cluster, NULL);
+			sys_fault_set(SYS_FAULT_MEMORY, 0, 0);
+			assert_true(r == 0 || (r == -ENOMEM && !cluster));
+		} while (r < 0);
+		assert_true(nth > 6);
+		sys_fault_set(SYS_FAULT_MEMORY, 1, ENOMEM);
+		assert_int_equal(cluster_format(cluster, &text, &bytes), -ENOMEM);
+		sys_fault_set(SYS_FAULT_MEMORY, 0, 0);
+		assert_null(text);
+		cluster_free(cluster);
+	}
+}
+
+#else
+
+static void without_memory_there_is_an_error(void **state)
+{
+	(void)state;
+	print_message("skipped: needs a build with FAULTS=1\n");
+	skip();
+}
+
+#endif
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -503,6 +547,7 @@ int main(void)
 		cmocka_unit_test(the_canonical_text_is_short_and_stays),
 		cmocka_unit_test(random_clusters_come_back),
 		cmocka_unit_test(any_beginning_is_read_or_refused),
+		cmocka_unit_test(without_memory_there_is_an_error),
 	};
 
 	runtime_start("cluster_test", 110);
