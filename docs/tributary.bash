@@ -2,7 +2,7 @@
 _tributary()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-	local commands='discover measure show doctor plan explain tune export env run cluster env run lint capture devices params completion version help'
+	local commands='discover measure show doctor plan explain tune export env run cluster lint capture devices params aggregators completion version help'
 	local command=${COMP_WORDS[1]} options= words= kind=
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
@@ -63,10 +63,11 @@ _tributary()
 	export\ --sockets) words='auto cpus switches' ;;
 	env\ --collnet) words='auto on off' ;;
 	run\ --collnet) words='auto on off' ;;
-	env\ --collnet) words='auto on off' ;;
-	run\ --collnet) words='auto on off' ;;
 	lint\ --profile) kind=file ;;
 	lint\ --color) words='auto always never' ;;
+	aggregators\ --cluster) kind=file ;;
+	aggregators\ --secret) kind=file ;;
+	aggregators\ --seconds) kind=none ;;
 	*)
 		case $command in
 		discover) options='--from --facts --json --help' ;;
@@ -80,12 +81,11 @@ _tributary()
 		env) options='--collnet --json --help' ;;
 		run) options='--collnet --help' words=COMMAND... ;;
 		cluster) options='--text --json --help' words=show; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
-		env) options='--collnet --json --help' ;;
-		run) options='--collnet --help' words=COMMAND... ;;
 		lint) options='--profile --json --color --help' kind=file ;;
 		capture) options='--json --help' kind=file ;;
 		devices) options='--json --help' ;;
 		params) options='--man --json --help' ;;
+		aggregators) options='--cluster --secret --seconds --json --help' ;;
 		completion) options='--help' words=bash ;;
 		version) options='--json --help' ;;
 		help) options='--man --help' words=$commands ;;

@@ -5,6 +5,7 @@
  * quarters of the time at the latest, so that its word still reaches those who wait for it.
  */
 #include "aggregate/meeting.h"
+#include "aggregate/servers.h"
 #include "base/clock.h"
 #include "base/params.h"
 
@@ -96,6 +97,7 @@ static int report_read(struct meeting *meeting, size_t index)
 	if (report.kind == AGGREGATE_REPORT_FAILED)
 		return meeting_fail(meeting, EREMOTEIO, "%s", report.reason);
 	if (report.kind == AGGREGATE_REPORT_READY) {
+		meeting->servers_standing &= report.servers;
 		peer->ready = true;
 		return 0;
 	}
@@ -153,6 +155,8 @@ static int coordinator_gather(struct meeting *meeting, bool ready)
 			r = coordinator_hear(meeting, i);
 			here += ready ? meeting->peers[i].ready : meeting->peers[i].reported;
 		}
+		if (ready && !servers_reach(meeting) && here == meeting->count)
+			here--;
 		if (r < 0 || here == meeting->count)
 			return r;
 		if (meeting_pause(meeting) < 0)
@@ -227,7 +231,12 @@ static int coordinator_tell_members(struct meeting *meeting)
 		aggregate_wire_put_facts(&group->members[i].facts, meeting->verdict_bytes +
 									   AGGREGATE_WIRE_VERDICT_BYTES +
 									   i * AGGREGATE_WIRE_FACTS_BYTES);
+	r = servers_ask(meeting, group,
+			meeting->verdict_bytes + AGGREGATE_WIRE_VERDICT_BYTES +
+				meeting->count * AGGREGATE_WIRE_FACTS_BYTES);
 	group_free(group);
+	if (r < 0)
+		return r;
 	for (size_t i = 1; i < meeting->count; i++)
 		mail_send(&meeting->peers[i].verdict_out, meeting->peers[i].out, meeting->verdict_bytes,
 			  meeting->verdict_size);
@@ -253,7 +262,8 @@ static bool coordinator_end_with(struct meeting *meeting, struct meeting_peer *p
 static int coordinator_end(struct meeting *meeting, int error)
 {
 	struct aggregate_wire_verdict verdict = { .kind = error ? AGGREGATE_VERDICT_NO : AGGREGATE_VERDICT_GO,
-						  .error = error };
+						  .error = error,
+						  .servers = error ? 0 : meeting->servers_standing };
 	uint8_t bytes[AGGREGATE_WIRE_VERDICT_BYTES];
 	size_t left = 1;
 
@@ -279,8 +289,13 @@ static int coordinate(struct meeting *meeting)
 	r = coordinator_gather(meeting, false);
 	if (r == 0)
 		r = coordinator_tell_members(meeting);
+	meeting->servers_standing = UINT32_MAX;
 	if (r == 0)
 		r = coordinator_gather(meeting, true);
+	if (r == 0) {
+		meeting->servers_standing &= servers_standing(meeting);
+		r = servers_settle(meeting, meeting->servers_standing);
+	}
 	return coordinator_end(meeting, r);
 }
 
@@ -325,6 +340,9 @@ static int verdict_read_members(struct meeting *meeting)
 	if (r < 0)
 		return meeting_fail(meeting, -r, "host %s cannot start a thread: %s", meeting->engine->host_name,
 				    strerror(-r));
+	if (servers_learn(meeting, bytes + meeting->count * AGGREGATE_WIRE_FACTS_BYTES) < 0)
+		return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol",
+				    meeting_host(meeting, 0));
 	return group_settle(group) < 0 ? out_of_memory(meeting) : 0;
 }
 
@@ -372,6 +390,7 @@ static int member_report(struct meeting *meeting, enum aggregate_report kind)
 	int r = 0;
 
 	facts_of_self(meeting, &report.facts);
+	report.servers = kind == AGGREGATE_REPORT_READY ? servers_standing(meeting) : 0;
 	memcpy(report.reason, meeting->reason, sizeof(report.reason));
 	aggregate_wire_put_report(&report, meeting->report_bytes);
 	mail_send(&meeting->report_out, meeting->peers[0].out, meeting->report_bytes, sizeof(meeting->report_bytes));
@@ -402,6 +421,8 @@ static int member_reach(struct meeting *meeting, bool everybody)
 			r = r < 0 ? r : 0;
 		}
 		if (r == 0 && everybody) {
+			if (!servers_reach(meeting) && stand == end)
+				stand--;
 			r = member_hear(meeting);
 			if (r == 1)
 				r = meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol",
@@ -466,7 +487,9 @@ static int take_part(struct meeting *meeting)
 		r = member_report(meeting, AGGREGATE_REPORT_READY);
 	if (r == 0)
 		r = member_await(meeting, AGGREGATE_VERDICT_GO);
-	return r < 0 ? member_give_up(meeting, r) : 0;
+	if (r == 0)
+		return servers_settle(meeting, meeting->verdict.servers);
+	return member_give_up(meeting, r);
 }
 
 int meeting_agree(struct meeting *meeting)

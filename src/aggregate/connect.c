@@ -1,5 +1,6 @@
 /* Connections between all members, in the caller's thread. */
 #include "aggregate/meeting.h"
+#include "aggregate/servers.h"
 #include "base/clock.h"
 #include "base/params.h"
 #include "base/process.h"
@@ -76,8 +77,19 @@ static int visitor_known(struct meeting *meeting, struct meeting_visitor *visito
 {
 	struct aggregate_wire_hello hello = { 0 };
 	struct meeting_peer *peer;
-	int r = visitor->hello.received == AGGREGATE_WIRE_HELLO_BYTES ? aggregate_wire_get_hello(visitor->bytes, &hello)
-								      : -EBADMSG;
+	int r;
+
+	switch (servers_visitor(meeting, visitor->connection, visitor->bytes, visitor->hello.received)) {
+	case SERVERS_VISIT_LATER:
+		return 0;
+	case SERVERS_VISIT_TAKEN:
+		*visitor = (struct meeting_visitor){ 0 };
+		return 0;
+	default:
+		break;
+	}
+	r = visitor->hello.received == AGGREGATE_WIRE_HELLO_BYTES ? aggregate_wire_get_hello(visitor->bytes, &hello)
+								  : -EBADMSG;
 
 	if (r == -EPROTO)
 		return meeting_fail(meeting, EPROTO,
@@ -210,6 +222,7 @@ static void meeting_fini(struct meeting *meeting)
 	sys_free(meeting->peers);
 	sys_free(meeting->visitors);
 	sys_free(meeting->verdict_bytes);
+	servers_meeting_fini(meeting);
 	group_free(meeting->group);
 }
 
@@ -241,7 +254,7 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 		r = meeting_fail(&meeting, EINVAL, "a group has 1 to %d members, not %zu", SCHEDULE_MEMBERS_MAX, count);
 		goto fail;
 	}
-	meeting.verdict_size = AGGREGATE_WIRE_VERDICT_BYTES + count * AGGREGATE_WIRE_FACTS_BYTES;
+	meeting.verdict_size = AGGREGATE_WIRE_VERDICT_BYTES + count * AGGREGATE_WIRE_FACTS_BYTES + SERVERS_BYTES;
 	meeting.peers = sys_zalloc(count * sizeof(*meeting.peers));
 	meeting.visitors = sys_zalloc(count * sizeof(*meeting.visitors));
 	meeting.verdict_bytes = sys_zalloc(meeting.verdict_size);

@@ -1,5 +1,6 @@
 /* The engine and its thread, which gives every group its turns and sleeps when none has anything to do. */
 #include "aggregate/group.h"
+#include "aggregate/servers.h"
 #include "aggregate/pin.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -23,7 +24,7 @@ enum {
 	SOON_MS = 1,
 	LANE_BITS = 16, /* of an event's key: which of the group's lanes; the rest: which group */
 };
-_Static_assert(2 * SCHEDULE_MEMBERS_MAX <= 1 << LANE_BITS, "a lane's number in an event");
+_Static_assert(2 * SCHEDULE_NODES_MAX <= 1 << LANE_BITS, "a lane's number in an event");
 
 /* Equal for processes that share kernel and network namespace and call their host the same. */
 static uint64_t find_host_id(const char *name)
@@ -122,10 +123,10 @@ static void stir_by_events(struct group *group, const struct epoll_event *events
 
 		if (key >> LANE_BITS != group->serial)
 			continue;
-		if (lane < group->count)
+		if (lane < group->node_count)
 			group->out[lane].stirred = true;
-		else if (lane < 2 * group->count)
-			group->in[lane - group->count].stirred = true;
+		else if (lane < 2 * group->node_count)
+			group->in[lane - group->node_count].stirred = true;
 	}
 }
 
@@ -146,6 +147,8 @@ static void turn(struct group *group, struct look *look)
 			group_stir(group, look->all || !group->watched);
 		stir_by_events(group, look->events, look->event_count);
 		look->progressed |= group_turn(group);
+		if (group->servers)
+			servers_turn(group, clock_now_ns());
 		look->received |= group->received;
 		look->busy |= !group->error && !group_is_idle(group);
 		look->wants_soon |= group->soon || !group->watched;
@@ -177,6 +180,14 @@ static void turns(struct aggregate_engine *engine, struct look *look)
 	pthread_mutex_unlock(&engine->lock);
 }
 
+/* Servers want a sign of life from the coordinator of a group, however idle it is. */
+static int idle_ms(const struct aggregate_engine *engine)
+{
+	uint64_t part_ms = engine->setup.params->timeout_ns / NS_PER_MS / 10;
+
+	return part_ms < IDLE_MS ? (int)part_ms : IDLE_MS;
+}
+
 /* Returns the number of events. */
 static int rest(struct aggregate_engine *engine, const struct look *look, uint64_t posts, struct epoll_event *events)
 {
@@ -187,7 +198,7 @@ static int rest(struct aggregate_engine *engine, const struct look *look, uint64
 	atomic_store(&engine->sleeps, true);
 	if (atomic_load(&engine->posts) == posts)
 		count = epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE,
-				   !look->busy        ? IDLE_MS
+				   !look->busy        ? idle_ms(engine)
 				   : look->wants_soon ? SOON_MS
 						      : BUSY_MS);
 	atomic_store(&engine->sleeps, false);
@@ -256,10 +267,10 @@ static bool watch_lanes(struct aggregate_engine *engine, struct group *group)
 	const struct transport_ops *ops = engine->setup.ops;
 	uint64_t key = group->serial << LANE_BITS;
 
-	for (size_t i = 0; i < group->count; i++)
-		if (i != group->self &&
+	for (size_t i = 0; i < group->node_count; i++)
+		if (group->out[i].connection &&
 		    (ops->watch(group->out[i].connection, engine->epoll_fd, key | i) < 0 ||
-		     ops->watch(group->in[i].connection, engine->epoll_fd, key | (group->count + i)) < 0))
+		     ops->watch(group->in[i].connection, engine->epoll_fd, key | (group->node_count + i)) < 0))
 			return false;
 	return true;
 }

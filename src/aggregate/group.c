@@ -1,5 +1,6 @@
 /* Groups: who is in one and where, its operations, its turns, and its end. */
 #include "aggregate/group.h"
+#include "aggregate/servers.h"
 #include "base/log.h"
 #include "base/sys.h"
 
@@ -19,17 +20,17 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 	pthread_mutex_init(&group->lock, NULL);
 	group->engine = engine;
 	group->device = device;
-	group->count = count;
+	group->count = group->node_count = count;
 	group->small_end = &group->small_first;
 	group->staged_end = &group->staged_first;
 	group->members = sys_zalloc(count * sizeof(*group->members));
-	group->out = sys_zalloc(count * sizeof(*group->out));
-	group->in = sys_zalloc(count * sizeof(*group->in));
+	group->out = sys_zalloc((count + SERVERS_MAX) * sizeof(*group->out));
+	group->in = sys_zalloc((count + SERVERS_MAX) * sizeof(*group->in));
 	if (!group->members || !group->out || !group->in) {
 		group_free(group);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count + SERVERS_MAX; i++) {
 		lane_init(&group->out[i], engine->setup.ops, true);
 		lane_init(&group->in[i], engine->setup.ops, false);
 	}
@@ -39,7 +40,7 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 
 static void lanes_close(struct group *group)
 {
-	for (size_t i = 0; group->out && group->in && i < group->count; i++) {
+	for (size_t i = 0; group->out && group->in && i < group->node_count; i++) {
 		lane_close(&group->out[i]);
 		lane_close(&group->in[i]);
 	}
@@ -50,6 +51,7 @@ void group_free(struct group *group)
 	if (!group)
 		return;
 	lanes_close(group);
+	servers_close(group);
 	for (size_t i = 0; i < AGGREGATE_MAX_REQUESTS; i++)
 		sys_free(group->operations[i].parts);
 	segment_fini(group);
@@ -69,7 +71,7 @@ void group_free(struct group *group)
 
 const char *group_host(const struct group *group, size_t position)
 {
-	return group->members[position].facts.host;
+	return node_is_server(group, position) ? "of an aggregator" : group->members[position].facts.host;
 }
 
 static bool same_leaf(const struct aggregate_wire_facts *a, const struct aggregate_wire_facts *b)
@@ -127,7 +129,25 @@ static uint64_t lesser_rate(uint64_t a, uint64_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
-static int make_schedule(struct group *group)
+/* Where a server's leaf has no members it counts with the first: it can then be a root at least. */
+static void plan_servers(const struct group *group, struct schedule_group *plan)
+{
+	for (size_t i = group->count; i < group->node_count; i++) {
+		const struct group_server *server = &group->servers->servers[i - group->count];
+		struct schedule_node *node = &plan->nodes[i];
+
+		*node = (struct schedule_node){ .host = (uint16_t)plan->host_count++,
+						.rate_Bps = server->rate_Bps,
+						.server = true,
+						.lost = !server->used };
+		for (size_t k = 0; k < group->count; k++)
+			if (group->members[k].facts.leaf == server->leaf)
+				node->leaf = group->members[k].leaf;
+	}
+	plan->node_count = group->node_count;
+}
+
+int group_plan(struct group *group)
 {
 	struct schedule_group *plan = sys_zalloc(sizeof(*plan));
 	int r;
@@ -146,12 +166,15 @@ static int make_schedule(struct group *group)
 		plan->uplink_out_Bps[member->leaf] = member->facts.up_rate_Bps;
 		plan->uplink_in_Bps[member->leaf] = member->facts.down_rate_Bps;
 	}
+	plan_servers(group, plan);
+	schedule_free(group->schedule);
+	group->schedule = NULL;
 	r = schedule_new(plan, &group->schedule);
 	sys_free(plan);
 	return r;
 }
 
-static void find_facts(struct group *group)
+void group_find_facts(struct group *group)
 {
 	struct aggregate_facts *facts = &group->facts;
 
@@ -168,6 +191,16 @@ static void find_facts(struct group *group)
 			memcpy(group->unknown_host, member->host, sizeof(group->unknown_host));
 			facts->unknown_host = group->unknown_host;
 		}
+	}
+	for (size_t i = group->count; i < group->node_count; i++)
+		facts->servers += group->servers->servers[i - group->count].used;
+	if (facts->servers) {
+		struct schedule_loads loads;
+
+		schedule_loads(group->schedule, &loads);
+		facts->host_share = loads.host;
+		facts->uplink_share = loads.uplink;
+		return;
 	}
 	for (unsigned leaf = 0; leaf < group->leaf_count; leaf++) {
 		double n = (double)(group->leaf_begin[leaf + 1] - group->leaf_begin[leaf]);
@@ -187,7 +220,7 @@ int group_settle(struct group *group)
 	number_members(group);
 	r = list_members(group);
 	if (r == 0)
-		r = make_schedule(group);
+		r = group_plan(group);
 	if (r == 0)
 		r = segment_init(group);
 	if (r == 0)
@@ -195,7 +228,7 @@ int group_settle(struct group *group)
 	if (r == 0)
 		r = pieces_init(group);
 	if (r == 0)
-		find_facts(group);
+		group_find_facts(group);
 	return r;
 }
 
@@ -214,6 +247,7 @@ void group_break(struct group *group, int error, const char *fmt, ...)
 	if (group->under_way)
 		log_warn("aggregation over %zu hosts ends at host %s: %s", group->host_count,
 			 group_host(group, group->self), text);
+	servers_close(group);
 	lanes_close(group); /* from here on nobody writes to the callers' buffers, or reads them */
 	atomic_store_explicit(&group->error, error, memory_order_release);
 }
@@ -303,8 +337,9 @@ bool group_turn(struct group *group)
 		return false;
 	direct_begin(group);
 	segment_activate(group);
-	for (size_t i = 1; i < group->count && !group->error; i++) { /* member r begins with r + 1 */
-		size_t to = (group->self + i) % group->count, from = (group->self + group->count - i) % group->count;
+	for (size_t i = 1; i < group->node_count && !group->error; i++) { /* member r begins with r + 1 */
+		size_t to = (group->self + i) % group->node_count;
+		size_t from = (group->self + group->node_count - i) % group->node_count;
 
 		if (group->in[from].stirred)
 			lane_progress(group, &group->in[from]);
@@ -316,7 +351,7 @@ bool group_turn(struct group *group)
 
 void group_stir(struct group *group, bool all)
 {
-	for (size_t i = 0; i < group->count; i++) {
+	for (size_t i = 0; i < group->node_count; i++) {
 		group->in[i].stirred |= group->in[i].soon || (all && !lane_is_empty(&group->in[i]));
 		group->out[i].stirred |= group->out[i].soon || (all && !lane_is_empty(&group->out[i]));
 	}
@@ -409,6 +444,7 @@ void aggregate_close_group(struct aggregate_group *opaque)
 	atomic_store(&group->wanted, true);
 	pthread_mutex_lock(&group->lock);
 	lanes_close(group);
+	servers_close(group);
 	group->closed = true;
 	pthread_mutex_unlock(&group->lock);
 	engine_forget(group->engine, group);

@@ -142,6 +142,11 @@ struct segment {
 	uint8_t **slots; /* [group.fan], those of each station in a row; NULL: given back */
 	size_t slot_count;
 	uint8_t *partial; /* a slot with what this node has made so far, or NULL */
+	/* To the servers that aggregate the leaf, and at the root: what goes ahead of the data. */
+	uint64_t leaf_previous, root_previous;
+	uint16_t root_leaf;
+	struct transfer heads[2];
+	uint8_t head_bytes[2][48];
 };
 
 /* Slots of one size. */
@@ -170,9 +175,11 @@ struct group {
 	_Atomic int error;   /* 0, or what every call returns from now on; set when no buffer is in use any more */
 	int device;
 
-	size_t count, self; /* members; positions */
+	size_t count, self;            /* members; positions */
+	size_t node_count;             /* members, then servers */
+	struct group_servers *servers; /* NULL: none */
 	struct group_member *members;
-	struct lane *out, *in; /* [count] */
+	struct lane *out, *in; /* [node_count] */
 	struct schedule *schedule;
 	struct aggregate_wire_settings settings;
 	/* Positions: who is where. hosts and leaves are dense. */
@@ -235,6 +242,9 @@ struct aggregate_listener {
 int group_new(struct aggregate_engine *engine, int device, size_t count, struct group **ret);
 /* Everything that follows from the members' facts: who is where, the schedule, the buffers. */
 int group_settle(struct group *group);
+/* The schedule anew, and the facts that follow from it: when it is known which servers there are. */
+int group_plan(struct group *group);
+void group_find_facts(struct group *group);
 void group_free(struct group *group);
 /* Ends it: closes every connection, and only then lets the callers know. `why` names the member. */
 void group_break(struct group *group, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -277,6 +287,8 @@ void combine_all(const struct group *group, const struct operation *operation, v
 /* segment.c */
 int segment_init(struct group *group);
 void segment_fini(struct group *group);
+/* A transfer of it is through: perhaps it is, too. */
+void segment_step(struct group *group, struct segment *segment);
 void segment_activate(struct group *group);
 /* Of an operation of so many bytes and elements. */
 size_t segment_count_of(const struct group *group, size_t bytes, size_t count);

@@ -62,7 +62,10 @@ struct meeting {
 	uint8_t *verdict_bytes; /* verdict and facts of all */
 	size_t verdict_size;
 	struct aggregate_wire_verdict verdict;
-	struct group *group; /* once the members are known */
+	struct group *group;             /* once the members are known */
+	struct meeting_servers *servers; /* NULL: there are none */
+	struct group_servers *asked;     /* the coordinator, until there is a group to hold them */
+	uint32_t servers_standing;       /* the coordinator: as everybody sees it */
 	char reason[AGGREGATE_REASON_BYTES];
 };
 

@@ -4,6 +4,7 @@
  * this node, and only then the next: so the oldest one everywhere has what it needs, and nobody waits in a circle.
  */
 #include "aggregate/group.h"
+#include "aggregate/servers.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -72,7 +73,6 @@ static uint16_t own_leaf(const struct group *group)
 	return group->members[group->self].leaf;
 }
 
-static void segment_step(struct group *group, struct segment *segment);
 static void segment_has_result(struct group *group, struct segment *segment);
 static void station_add(struct group *group, struct segment *segment, enum station station, size_t index,
 			const void *data);
@@ -240,13 +240,13 @@ static void oldest_advance(struct group *group)
 	while (group->segment_oldest != group->segment_next &&
 	       group->segments[group->segment_oldest % GROUP_SEGMENTS].done)
 		group->segment_oldest++;
-	for (size_t i = 0; i < group->count; i++) { /* the oldest may use requests that others may not */
+	for (size_t i = 0; i < group->node_count; i++) { /* the oldest may use requests that others may not */
 		group->out[i].stirred |= group->out[i].staged_first != NULL;
 		group->in[i].stirred |= group->in[i].staged_first != NULL;
 	}
 }
 
-static void segment_step(struct group *group, struct segment *segment)
+void segment_step(struct group *group, struct segment *segment)
 {
 	struct operation *operation = segment->operation;
 
@@ -330,6 +330,7 @@ static void segment_draw(struct group *group, struct segment *segment)
 	segment->send_count = 0;
 	segment->partial = NULL;
 	schedule_next(group->schedule, segment->bytes, &plan);
+	servers_note_segment(group, &plan, segment);
 	memcpy(segment->leaf_nodes, plan.leaf_node, group->leaf_count * sizeof(*segment->leaf_nodes));
 	for (size_t k = 0; k < hosts_in_leaf(group, leaf); k++)
 		segment->host_nodes[k] = plan.host_node[group->leaf_hosts[group->leaf_begin[leaf] + k]];
@@ -382,6 +383,7 @@ static void segment_begin(struct group *group, struct segment *segment)
 	group->progressed = true;
 	segment->ups = !stations[STATION_HOST].mine + (unsigned)partial;
 	segment->waits += segment->ups + receives;
+	servers_send_heads(group, segment);
 	for (enum station station = STATION_HOST; station < STATION_COUNT; station++)
 		station_receive(group, segment, station);
 	if (receives && !receives_late(segment))

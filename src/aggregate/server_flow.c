@@ -50,8 +50,10 @@ void server_lane_add(struct server_lane *lane, struct server_transfer *transfer,
 	transfer->request = NULL;
 	transfer->segment->open++;
 	lane->stirred = true;
-	while (*link)
+	/* The oldest segment first, whenever it comes. */
+	while (*link && (*link)->segment->head.number <= transfer->segment->head.number)
 		link = &(*link)->next;
+	transfer->next = *link;
 	*link = transfer;
 }
 
@@ -73,8 +75,11 @@ static int head_came(struct server_group *group, uint16_t node, const uint8_t *b
 	struct server_wire_head head;
 	int r = server_wire_get_head(bytes, &head);
 
-	if (r == 0 &&
-	    (head.root >= group->node_count || (lane->last_head != SERVER_WIRE_NONE && head.number <= lane->last_head)))
+	/* Members go by the numbers; a server says when it has a sum. */
+	if (r == 0 && node < group->member_count && lane->last_head != SERVER_WIRE_NONE &&
+	    head.number <= lane->last_head)
+		r = -EBADMSG;
+	if (r == 0 && head.root >= group->node_count)
 		r = -EBADMSG;
 	if (r == 0) {
 		lane->last_head = head.number;
@@ -128,6 +133,13 @@ static int transfer_post(struct server_group *group, struct server_lane *lane, s
 	return ops->receive(lane->in, 1, &data, &transfer->bytes, &transfer->tag, &registration, &transfer->request);
 }
 
+/* The oldest segment has requests that no other may use: whatever waits here, waits for it. */
+static bool may_post(const struct server_group *group, const struct server_transfer *transfer, unsigned count)
+{
+	return count < SERVER_REQUESTS ||
+	       (transfer->segment == group->segments_first && count < SERVER_REQUESTS + SERVER_OLDEST_REQUESTS);
+}
+
 /* Posts what there is room for and takes out what is through. */
 static int list_progress(struct server_group *group, struct server_lane *lane, bool sends)
 {
@@ -141,11 +153,12 @@ static int list_progress(struct server_group *group, struct server_lane *lane, b
 		bool done = false;
 
 		if (!transfer->request) {
-			if (*count >= SERVER_REQUESTS)
-				break;
-			r = transfer_post(group, lane, transfer, sends);
-			if (r < 0 || !transfer->request)
-				break;
+			if (may_post(group, transfer, *count))
+				r = transfer_post(group, lane, transfer, sends);
+			if (r < 0 || !transfer->request) {
+				link = &transfer->next;
+				continue;
+			}
 			++*count;
 		}
 		r = group->server->setup.ops->test(transfer->request, &done, sizes);

@@ -21,9 +21,12 @@
 
 enum {
 	SERVER_HEADS = 4,     /* receives for HEADs on each connection */
-	SERVER_REQUESTS = 24, /* other requests on each: with the HEADs less than the transport takes */
+	SERVER_REQUESTS = 20, /* other requests on each, and so many more for the oldest segment */
+	SERVER_OLDEST_REQUESTS = 4,
 	SERVER_NODES_MAX = AGGREGATE_SERVER_MEMBERS_MAX + 32,
 };
+
+_Static_assert(SERVER_HEADS + SERVER_REQUESTS + SERVER_OLDEST_REQUESTS <= TRANSPORT_MAX_REQUESTS, "of a connection");
 
 struct server_group;
 struct server_segment;

@@ -68,8 +68,9 @@ bool server_share_begin(struct server_claim *claim, uint64_t bytes)
 	pthread_mutex_lock(&share->lock);
 	least = least_served(share, claim);
 	/* Back from a rest: from now on it counts with the others, and what it did not take is not owed to it. */
-	if (!claim->waits && least != UINT64_MAX && claim->served_bytes < least)
+	if (!claim->busy && least != UINT64_MAX && claim->served_bytes < least)
 		claim->served_bytes = least;
+	claim->busy = true;
 	may = !share->under_way_bytes || share->under_way_bytes + bytes <= share->most_bytes;
 	may = may && (least == UINT64_MAX || claim->served_bytes <= least + share->quantum_bytes);
 	if (may) {
@@ -89,6 +90,7 @@ void server_share_rest(struct server_claim *claim)
 	struct server_share *share = claim->share;
 
 	pthread_mutex_lock(&share->lock);
+	claim->busy = false;
 	if (claim->waits) {
 		claim->waits = false;
 		wake_waiting(share);

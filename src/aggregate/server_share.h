@@ -23,6 +23,7 @@ struct server_claim {
 	struct server_claim *next;
 	uint64_t served_bytes; /* its clock */
 	bool waits;            /* it has something that it may not begin yet */
+	bool busy;             /* it has had something to begin since it rested */
 	void (*wake)(void *arg);
 	void *arg;
 };

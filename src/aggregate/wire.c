@@ -136,12 +136,14 @@ void aggregate_wire_put_report(const struct aggregate_wire_report *report,
 	put(bytes + 6, 1, (uint64_t)report->kind);
 	aggregate_wire_put_facts(&report->facts, bytes + 8);
 	put_text(bytes + 8 + AGGREGATE_WIRE_FACTS_BYTES, AGGREGATE_WIRE_REASON_BYTES, report->reason);
+	put(bytes + 520, 8, report->servers);
 }
 
 int aggregate_wire_get_report(const uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES],
 			      struct aggregate_wire_report *ret)
 {
-	struct aggregate_wire_report report = { .kind = (enum aggregate_report)bytes[6] };
+	struct aggregate_wire_report report = { .kind = (enum aggregate_report)bytes[6],
+						.servers = (uint32_t)get(bytes + 520, 4) };
 	int r = check_head(bytes);
 
 	if (r < 0)
@@ -166,6 +168,7 @@ void aggregate_wire_put_verdict(const struct aggregate_wire_verdict *verdict,
 	put(bytes + 12, 2, verdict->count);
 	put(bytes + 16, 8, verdict->settings.direct_bytes);
 	put(bytes + 24, 8, verdict->settings.segment_bytes);
+	put(bytes + 32, 8, verdict->servers);
 	put_text(bytes + 40, AGGREGATE_WIRE_REASON_BYTES, verdict->reason);
 }
 
@@ -176,6 +179,7 @@ int aggregate_wire_get_verdict(const uint8_t bytes[static AGGREGATE_WIRE_VERDICT
 		.kind = (enum aggregate_verdict)bytes[6],
 		.error = (int32_t)(uint32_t)get(bytes + 8, 4),
 		.count = (uint16_t)get(bytes + 12, 2),
+		.servers = (uint32_t)get(bytes + 32, 4),
 		.settings = { .direct_bytes = get(bytes + 16, 8),
 			      .segment_bytes = get(bytes + 24, 8),
 			      .verify = bytes[7] == 1 },

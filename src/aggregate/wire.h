@@ -18,7 +18,7 @@ enum {
 	AGGREGATE_WIRE_REASON_BYTES = 256,
 	AGGREGATE_WIRE_HELLO_BYTES = 96,
 	AGGREGATE_WIRE_FACTS_BYTES = 256,
-	AGGREGATE_WIRE_REPORT_BYTES = 520,
+	AGGREGATE_WIRE_REPORT_BYTES = 528,
 	AGGREGATE_WIRE_VERDICT_BYTES = 296, /* before the facts of the members */
 	AGGREGATE_WIRE_OPERATION_BYTES = 64,
 	AGGREGATE_WIRE_VERIFY_BYTES = 16,
@@ -51,6 +51,7 @@ enum aggregate_report { AGGREGATE_REPORT_FACTS = 1, AGGREGATE_REPORT_READY, AGGR
 struct aggregate_wire_report {
 	enum aggregate_report kind;
 	struct aggregate_wire_facts facts;
+	uint32_t servers;                         /* READY: bit i: server i stands */
 	char reason[AGGREGATE_WIRE_REASON_BYTES]; /* FAILED */
 };
 
@@ -64,6 +65,7 @@ struct aggregate_wire_settings {
 struct aggregate_wire_verdict {
 	enum aggregate_verdict kind;
 	int32_t error;                            /* NO: -errno */
+	uint32_t servers;                         /* GO: bit i: server i is used */
 	uint16_t count;                           /* MEMBERS: facts that follow, in the order of their positions */
 	struct aggregate_wire_settings settings;  /* MEMBERS */
 	char reason[AGGREGATE_WIRE_REASON_BYTES]; /* NO */

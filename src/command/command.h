@@ -59,9 +59,9 @@ struct command_call {
 	char **rest; /* of "COMMAND...": it and what follows, up to a NULL */
 };
 
-extern const struct command command_capture, command_cluster, command_completion, command_devices, command_discover,
-	command_doctor, command_env, command_explain, command_export, command_help, command_lint, command_measure,
-	command_params, command_plan, command_run, command_show, command_tune, command_version;
+extern const struct command command_aggregators, command_capture, command_cluster, command_completion, command_devices,
+	command_discover, command_doctor, command_env, command_explain, command_export, command_help, command_lint,
+	command_measure, command_params, command_plan, command_run, command_show, command_tune, command_version;
 
 /* All of them, in the order in which help lists them; ends with NULL. */
 extern const struct command *const command_table[];

@@ -173,7 +173,7 @@ int daemon_address_parse(const char *text, struct sockaddr_storage *ret, socklen
 		return 0;
 	}
 wrong:
-	diag_set(diag, 0, 0, "\"%.80s\" is no address and port, as 10.0.0.9:29431 or [fd00::9]:29431", text);
+	diag_set(diag, 0, 0, "\"%.80s\" is no address and port, as 10.0.0.9:7471 or [fd00::9]:7471", text);
 	return -EINVAL;
 }
 

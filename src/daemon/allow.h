@@ -24,7 +24,7 @@ struct daemon_allow {
 int daemon_allow_parse(const char *text, struct daemon_allow *ret, struct diag *diag);
 bool daemon_allow_has(const struct daemon_allow *allow, const struct sockaddr_storage *address);
 
-/* "10.0.0.1:29431", "[fd00::1]:29431". -EINVAL, and *diag. */
+/* "10.0.0.1:7471", "[fd00::1]:7471". -EINVAL, and *diag. */
 int daemon_address_parse(const char *text, struct sockaddr_storage *ret, socklen_t *ret_bytes, struct diag *diag);
 bool daemon_address_is_loopback(const struct sockaddr_storage *address);
 enum { DAEMON_ADDRESS_TEXT = 80 };

@@ -130,7 +130,7 @@ static int take_metrics(const char *value, struct daemon_options *options, struc
 
 static const struct option_row rows[] = {
 	{ "listen", "ADDRESS:PORT,...", NULL,
-	  "where coordinators of groups connect: addresses of this host, as 10.0.0.9:29431 or [fd00::9]:29431. The "
+	  "where coordinators of groups connect: addresses of this host, as 10.0.0.9:7471 or [fd00::9]:7471. The "
 	  "data "
 	  "goes over other ports, see TRIBUTARY_IF and TRIBUTARY_PORTS",
 	  take_listen },

@@ -396,7 +396,8 @@ size_t control_put_state(const struct control_state *state, const struct control
 	put(&pen, state->groups_max, 4);
 	put(&pen, state->draining, 2);
 	put(&pen, state->group_count, 2);
-	put(&pen, 0, 8 * 4);
+	for (unsigned i = 0; i < 4; i++)
+		put(&pen, 0, 8);
 	for (size_t i = 0; i < state->group_count; i++)
 		put_group_state(&pen, &groups[i]);
 	return (size_t)(pen.at - payload);

@@ -99,10 +99,10 @@ static void what_is_no_network_is_named(void **state)
 
 static void listen_addresses_have_a_port_and_ipv6_has_brackets(void **state)
 {
-	static const char *const right[] = { "127.0.0.1:29431", "0.0.0.0:1", "[::1]:65535", "[fd00::9]:29431" };
+	static const char *const right[] = { "127.0.0.1:7471", "0.0.0.0:1", "[::1]:65535", "[fd00::9]:7471" };
 	static const char *const wrong[] = {
-		"127.0.0.1",       "127.0.0.1:",  ":29431", "::1:29431", "[::1]", "[127.0.0.1]:5",
-		"127.0.0.1:65536", "127.0.0.1:x", "host:5", "[::1:5",    ""
+		"127.0.0.1",       "127.0.0.1:",  ":7471",  "::1:7471", "[::1]", "[127.0.0.1]:5",
+		"127.0.0.1:65536", "127.0.0.1:x", "host:5", "[::1:5",   ""
 	};
 	struct sockaddr_storage address;
 	char text[DAEMON_ADDRESS_TEXT];

@@ -34,7 +34,7 @@ static enum daemon_start parse(const char *line, struct daemon_options *ret)
 	return start;
 }
 
-#define LEAST "--listen 127.0.0.1:29431 --secret /s"
+#define LEAST "--listen 127.0.0.1:7471 --secret /s"
 
 static void standards_are_what_help_says(void **state)
 {
