@@ -15,6 +15,7 @@
 struct diag;
 
 enum { CLUSTER_HOSTS_MAX = 4096, CLUSTER_SWITCHES_MAX = 1024, CLUSTER_AGGREGATORS_MAX = 64, CLUSTER_NONE = -1 };
+enum { CLUSTER_TEXT_BYTES_MAX = 4 << 20 }; /* of a file */
 
 /* A switch. One with hosts is a leaf. */
 struct cluster_switch {
@@ -47,6 +48,8 @@ struct cluster {
 int cluster_read(const char *text, size_t bytes, struct cluster **ret, struct diag *diag);
 /* In our own form; reading it again gives an equal cluster. */
 int cluster_write(const struct cluster *cluster, FILE *out);
+/* The same as text; *ret is malloc'ed, NUL-terminated; the caller frees it. -ENOMEM. */
+int cluster_format(const struct cluster *cluster, char **ret, size_t *ret_bytes);
 void cluster_free(struct cluster *cluster);
 
 /*

@@ -170,6 +170,12 @@ static const struct param_row rows[] = {
 	    "NCCL's costs alone. The same on all ranks." },
 	  KIND_BOOL,
 	  FIELD(tuner) },
+	{ { "TRIBUTARY_COLLNET", "boolean", "", "0, 1", "1",
+	    "1: offer NCCL collnet, by which AllReduce is aggregated in the hosts where NCCL_COLLNET_ENABLE=1 asks for "
+	    "it. "
+	    "0: as if the plugin had none. The same on all ranks." },
+	  KIND_BOOL,
+	  FIELD(collnet) },
 	{ { "TRIBUTARY_AGGREGATE_DIRECT", "size", "bytes", "0, or 1K to 64K", "0",
 	    "Aggregation: the longest operation for which all hosts send to all. At least TRIBUTARY_EAGER_BYTES; the "
 	    "largest value of the hosts counts. 0: chosen by the rate of the network cards." },
@@ -198,6 +204,12 @@ static const struct param_row rows[] = {
 	    "fits the machine." },
 	  KIND_TEXT,
 	  FIELD(profile) },
+	{ { "TRIBUTARY_CLUSTER", "text", "", "file, at most 255 characters", "",
+	    "Which host is on which leaf switch: a cluster file, or Slurm's topology.conf. The same on all ranks. "
+	    "Unset: "
+	    "as the profile says, or all hosts on one switch." },
+	  KIND_TEXT,
+	  FIELD(cluster) },
 	{ { "TRIBUTARY_STATE_DIR", "text", "", "folder, at most 255 characters", "",
 	    "Folder of the profiles. Unset: /var/lib/tributary for root; for others tributary in XDG_STATE_HOME, or in "
 	    ".local/state of the home folder." },
@@ -208,6 +220,11 @@ static const struct param_row rows[] = {
 	  KIND_CHOICE,
 	  FIELD(simd),
 	  .choices = simd_names },
+	{ { "TRIBUTARY_SECRET", "text", "", "file, at most 255 characters", "",
+	    "File with the secret that this job shares with the aggregators of the cluster (tributaryd), readable by its "
+	    "owner alone. Unset: aggregators are not used." },
+	  KIND_TEXT,
+	  FIELD(secret) },
 };
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };

@@ -21,6 +21,23 @@ INLINE vector narrow_half(vector low, vector high)
 	return (vector)_mm256_set_m128i(_mm256_cvtps_ph((__m256)high, NEAREST), _mm256_cvtps_ph((__m256)low, NEAREST));
 }
 
+#define HARDWARE_NAN
+INLINE bool any_nan_float(const vector of[4])
+{
+	__m256 a = _mm256_cmp_ps((__m256)of[0], (__m256)of[1], _CMP_UNORD_Q),
+	       b = _mm256_cmp_ps((__m256)of[2], (__m256)of[3], _CMP_UNORD_Q);
+
+	return _mm256_movemask_ps(_mm256_or_ps(a, b));
+}
+
+INLINE bool any_nan_double(const vector of[4])
+{
+	__m256d a = _mm256_cmp_pd((__m256d)of[0], (__m256d)of[1], _CMP_UNORD_Q),
+		b = _mm256_cmp_pd((__m256d)of[2], (__m256d)of[3], _CMP_UNORD_Q);
+
+	return _mm256_movemask_pd(_mm256_or_pd(a, b));
+}
+
 #define HARDWARE_STREAM
 INLINE void store_past_caches(unsigned char *to, vector value)
 {

@@ -22,6 +22,19 @@ INLINE vector narrow_half(vector low, vector high)
 	return (vector)_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
 }
 
+#define HARDWARE_NAN
+INLINE bool any_nan_float(const vector of[4])
+{
+	return _mm512_cmp_ps_mask((__m512)of[0], (__m512)of[1], _CMP_UNORD_Q) |
+	       _mm512_cmp_ps_mask((__m512)of[2], (__m512)of[3], _CMP_UNORD_Q);
+}
+
+INLINE bool any_nan_double(const vector of[4])
+{
+	return _mm512_cmp_pd_mask((__m512d)of[0], (__m512d)of[1], _CMP_UNORD_Q) |
+	       _mm512_cmp_pd_mask((__m512d)of[2], (__m512d)of[3], _CMP_UNORD_Q);
+}
+
 #define HARDWARE_STREAM
 INLINE void store_past_caches(unsigned char *to, vector value)
 {

@@ -50,13 +50,16 @@ const char *reduce_operation_word(enum reduce_operation operation);
 const char *reduce_level_word(enum reduce_level level);
 
 /*
- * What this CPU (and the system: saved registers) can do. REDUCE_SCALAR: always. To be asked once, not for every operation: in
- * a virtual machine the instruction that tells costs tens of microseconds.
+ * What this CPU (and the system: saved registers) can do. REDUCE_SCALAR: always. To be asked once, not for every
+ * operation: in a virtual machine the instruction that tells costs tens of microseconds.
  */
 bool reduce_level_here(enum reduce_level level);
 /* The best level here. */
 enum reduce_level reduce_level_best(void);
-/* For TRIBUTARY_SIMD: true and the level asked for (the best one, for SIMD_AUTO); false and the best one if it is not here. */
+/*
+ * For TRIBUTARY_SIMD. True: *ret is the level asked for, the best one for SIMD_AUTO. False: it is not here, *ret is the
+ * best one, and a warning is due.
+ */
 bool reduce_level_choose(enum simd_choice wanted, enum reduce_level *ret);
 
 /* NULL for a level of another architecture. May only be called where reduce_level_here says so. */

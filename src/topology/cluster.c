@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-enum { TEXT_BYTES_MAX = 4 << 20 };
-
 #define FIRST_WORD "tributary-cluster"
 
 enum key { PARENT, LEAF, RATE, UP, DOWN, KEY_COUNT };
@@ -243,8 +241,8 @@ int cluster_read(const char *text, size_t bytes, struct cluster **ret, struct di
 	struct reader reader = { &words, &draft };
 	int r;
 
-	if (bytes > TEXT_BYTES_MAX) {
-		diag_set(diag, 1, 1, "expected at most %d MiB of text", TEXT_BYTES_MAX >> 20);
+	if (bytes > CLUSTER_TEXT_BYTES_MAX) {
+		diag_set(diag, 1, 1, "expected at most %d MiB of text", CLUSTER_TEXT_BYTES_MAX >> 20);
 		return -EINVAL;
 	}
 	r = cluster_draft_init(&draft, diag);

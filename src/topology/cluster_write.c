@@ -4,6 +4,8 @@
  */
 #include "topology/cluster_text.h"
 
+#include "base/sys.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -196,4 +198,36 @@ static int put_into_file(void *arg, const char *text, size_t bytes)
 int cluster_write(const struct cluster *cluster, FILE *out)
 {
 	return cluster_put(cluster, put_into_file, out);
+}
+
+struct text {
+	char *at; /* NULL: it is only counted */
+	size_t bytes;
+};
+
+static int put_into_text(void *arg, const char *piece, size_t bytes)
+{
+	struct text *text = arg;
+
+	if (text->at)
+		memcpy(text->at + text->bytes, piece, bytes);
+	text->bytes += bytes;
+	return 0;
+}
+
+int cluster_format(const struct cluster *cluster, char **ret, size_t *ret_bytes)
+{
+	struct text text = { 0 };
+	int r = cluster_put(cluster, put_into_text, &text);
+
+	if (r < 0)
+		return r;
+	text.at = sys_zalloc(text.bytes + 1);
+	if (!text.at)
+		return -ENOMEM;
+	text.bytes = 0;
+	cluster_put(cluster, put_into_text, &text);
+	*ret = text.at;
+	*ret_bytes = text.bytes;
+	return 0;
 }

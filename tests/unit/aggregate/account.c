@@ -31,19 +31,12 @@ static void both_ways(struct account *account, const struct schedule_group *grou
 	transfer(account, group, b, a, bytes);
 }
 
-static bool leaf_has_members(const struct schedule_group *group, size_t leaf)
-{
-	for (size_t i = 0; i < group->member_count; i++)
-		if (group->nodes[i].leaf == leaf)
-			return true;
-	return false;
-}
-
-static void check_leaf(const struct schedule_group *group, const struct schedule_segment *segment, size_t leaf)
+static void check_leaf(const struct schedule_group *group, const struct schedule_segment *segment, size_t leaf,
+		       bool has_members)
 {
 	uint16_t node = segment->leaf_node[leaf];
 
-	if (leaf != segment->root_leaf && !leaf_has_members(group, leaf)) {
+	if (leaf != segment->root_leaf && !has_members) {
 		assert_int_equal(node, SCHEDULE_NONE);
 		return;
 	}
@@ -59,31 +52,32 @@ static void check_leaf(const struct schedule_group *group, const struct schedule
 void account_segment(struct account *account, const struct schedule_group *group,
 		     const struct schedule_segment *segment, uint64_t bytes)
 {
-	bool host_seen[SCHEDULE_NODES_MAX] = { false };
+	bool host_seen[SCHEDULE_NODES_MAX] = { false }, leaf_seen[SCHEDULE_NODES_MAX] = { false };
 
 	assert_true(segment->root_leaf < group->leaf_count);
 	account->bytes += bytes;
 	account->rooted[segment->root] += bytes;
-	for (size_t leaf = 0; leaf < group->leaf_count; leaf++) {
-		uint16_t node = segment->leaf_node[leaf];
-
-		check_leaf(group, segment, leaf);
-		if (node == SCHEDULE_NONE)
-			continue;
-		account->aggregated[node] += bytes;
-		if (leaf != segment->root_leaf)
-			both_ways(account, group, node, segment->root, bytes);
-	}
 	for (size_t i = 0; i < group->member_count; i++) {
 		const struct schedule_node *member = &group->nodes[i];
 		uint16_t node = segment->host_node[member->host];
 
 		assert_true(node < group->member_count);
-		assert_int_equal(group->nodes[node].host, member->host);
+		assert_true(group->nodes[node].host == member->host);
+		leaf_seen[member->leaf] = true;
 		if (host_seen[member->host])
 			continue;
 		host_seen[member->host] = true;
 		both_ways(account, group, node, segment->leaf_node[member->leaf], bytes);
+	}
+	for (size_t leaf = 0; leaf < group->leaf_count; leaf++) {
+		uint16_t node = segment->leaf_node[leaf];
+
+		check_leaf(group, segment, leaf, leaf_seen[leaf]);
+		if (node == SCHEDULE_NONE)
+			continue;
+		account->aggregated[node] += bytes;
+		if (leaf != segment->root_leaf)
+			both_ways(account, group, node, segment->root, bytes);
 	}
 	for (size_t host = 0; host < group->host_count; host++)
 		if (!host_seen[host])

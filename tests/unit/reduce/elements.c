@@ -2,6 +2,7 @@
 
 #include "slow.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Little-endian, as every machine that NCCL runs on. */
@@ -54,7 +55,7 @@ uint64_t element_special(enum reduce_type type, struct random *random)
 	return floats[pick] | (random_next(random) & sign);
 }
 
-uint64_t element_any(enum reduce_type type, struct random *random)
+static uint64_t anything(enum reduce_type type, struct random *random)
 {
 	const struct slow_format *format = slow_format_of(type);
 	uint64_t any = random_next(random) & mask_of(type);
@@ -73,10 +74,21 @@ uint64_t element_any(enum reduce_type type, struct random *random)
 	}
 }
 
-void element_fill(enum reduce_type type, void *array, size_t count, struct random *random)
+uint64_t element_any(enum reduce_type type, bool finite, struct random *random)
+{
+	const struct slow_format *format = slow_format_of(type);
+	uint64_t bits;
+
+	do
+		bits = anything(type, random);
+	while (finite && format && !isfinite(slow_value(format, bits)));
+	return bits;
+}
+
+void element_fill(enum reduce_type type, bool finite, void *array, size_t count, struct random *random)
 {
 	for (size_t i = 0; i < count; i++)
-		element_set(type, array, i, element_any(type, random));
+		element_set(type, array, i, element_any(type, finite, random));
 }
 
 unsigned element_levels(enum reduce_level ret[REDUCE_LEVEL_COUNT])

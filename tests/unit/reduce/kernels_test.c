@@ -43,11 +43,14 @@ static void say_where(enum reduce_level level, enum reduce_type type, enum reduc
 		    inputs, count, reduce_type_word(type));
 }
 
+/* The kernels go another way where a result is NaN, so half of all inputs have none. */
 static void fill_inputs(enum reduce_type type, unsigned inputs, size_t count, const size_t *shifts)
 {
+	bool finite = random_next(&chance) & 1;
+
 	for (unsigned i = 0; i < inputs; i++) {
 		pattern_fill(memory.input[i], ROOM, i);
-		element_fill(type, memory.input[i] + GUARD + shifts[i], count, &chance);
+		element_fill(type, finite, memory.input[i] + GUARD + shifts[i], count, &chance);
 		memory.inputs[i] = memory.input[i] + GUARD + shifts[i];
 	}
 	memcpy(memory.kept, memory.input, sizeof(memory.kept));
@@ -97,7 +100,8 @@ static void all_lengths_give_the_bits_of_plain_arithmetic(void **state)
 	(void)state;
 	FOR_ALL(type, operation)
 	for (size_t count = 0; count <= COUNT_MAX; count++)
-		compare(type, operation, 2 + (unsigned)(count % 3), count, none, 0);
+		for (unsigned round = 0; round < 4; round++)
+			compare(type, operation, 2 + (unsigned)(count % 3), count, none, 0);
 }
 
 static void any_number_of_inputs_is_one_reduction_in_their_order(void **state)
@@ -107,7 +111,8 @@ static void any_number_of_inputs_is_one_reduction_in_their_order(void **state)
 	(void)state;
 	FOR_ALL(type, operation)
 	for (unsigned inputs = 1; inputs <= INPUTS; inputs++)
-		compare(type, operation, inputs, 67, none, 0);
+		for (unsigned round = 0; round < 4; round++)
+			compare(type, operation, inputs, COUNT_MAX, none, 0);
 }
 
 static void any_alignment_will_do(void **state)
@@ -184,10 +189,10 @@ static void every_16_bit_float_is_rounded_to_nearest_even(void **state)
 		values[i] = (uint16_t)i;
 	for (unsigned round = 0; round < rounds * 4; round++) {
 		enum reduce_type type = types[round & 1];
-		enum reduce_operation operation = operations[round >> 1 & 1];
+		enum reduce_operation operation = operations[round >> 1 & 1]; /* and round & 4: finite */
 
 		for (size_t i = 0; i < 65536; i++) {
-			uint64_t operands[2] = { i, element_any(type, &chance) };
+			uint64_t operands[2] = { i, element_any(type, round & 4, &chance) };
 
 			others[i] = (uint16_t)operands[1];
 			expected[i] = (uint16_t)slow_reduce(type, operation, operands, 2);

@@ -505,5 +505,6 @@ int main(void)
 		cmocka_unit_test(any_beginning_is_read_or_refused),
 	};
 
+	runtime_start("cluster_test", 110);
 	return cmocka_run_group_tests_name("cluster", tests, NULL, NULL);
 }
