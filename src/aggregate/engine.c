@@ -23,7 +23,7 @@ enum {
 	SOON_MS = 1,
 	LANE_BITS = 16, /* of an event's key: which of the group's lanes; the rest: which group */
 };
-_Static_assert(2 * SCHEDULE_MEMBERS_MAX <= 1 << LANE_BITS, "a lane's number in an event");
+_Static_assert(4 * SCHEDULE_MEMBERS_MAX <= 1 << LANE_BITS, "a lane's number in an event");
 
 /* Equal for processes that share kernel and network namespace and call their host the same. */
 static uint64_t find_host_id(const char *name)
@@ -122,10 +122,10 @@ static void stir_by_events(struct group *group, const struct epoll_event *events
 
 		if (key >> LANE_BITS != group->serial)
 			continue;
-		if (lane < group->count)
+		if (lane < 2 * group->count)
 			group->out[lane].stirred = true;
-		else if (lane < 2 * group->count)
-			group->in[lane - group->count].stirred = true;
+		else if (lane < 4 * group->count)
+			group->in[lane - 2 * group->count].stirred = true;
 	}
 }
 
@@ -256,10 +256,10 @@ static bool watch_lanes(struct aggregate_engine *engine, struct group *group)
 	const struct transport_ops *ops = engine->setup.ops;
 	uint64_t key = group->serial << LANE_BITS;
 
-	for (size_t i = 0; i < group->count; i++)
-		if (i != group->self &&
+	for (size_t i = 0; i < 2 * group->count; i++)
+		if (group->out[i].connection &&
 		    (ops->watch(group->out[i].connection, engine->epoll_fd, key | i) < 0 ||
-		     ops->watch(group->in[i].connection, engine->epoll_fd, key | (group->count + i)) < 0))
+		     ops->watch(group->in[i].connection, engine->epoll_fd, key | (2 * group->count + i)) < 0))
 			return false;
 	return true;
 }

@@ -23,13 +23,13 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 	group->small_end = &group->small_first;
 	group->staged_end = &group->staged_first;
 	group->members = sys_zalloc(count * sizeof(*group->members));
-	group->out = sys_zalloc(count * sizeof(*group->out));
-	group->in = sys_zalloc(count * sizeof(*group->in));
+	group->out = sys_zalloc(2 * count * sizeof(*group->out));
+	group->in = sys_zalloc(2 * count * sizeof(*group->in));
 	if (!group->members || !group->out || !group->in) {
 		group_free(group);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < 2 * count; i++) {
 		lane_init(&group->out[i], engine->setup.ops, true);
 		lane_init(&group->in[i], engine->setup.ops, false);
 	}
@@ -39,7 +39,7 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 
 static void lanes_close(struct group *group)
 {
-	for (size_t i = 0; group->out && group->in && i < group->count; i++) {
+	for (size_t i = 0; group->out && group->in && i < 2 * group->count; i++) {
 		lane_close(&group->out[i]);
 		lane_close(&group->in[i]);
 	}
@@ -292,6 +292,18 @@ static void take(struct group *group, struct operation *operation)
 	group->staged_end = &operation->next_staged;
 }
 
+static void lanes_progress(struct group *group, size_t first)
+{
+	for (size_t i = 1; i < group->count && !group->error; i++) { /* member r begins with r + 1 */
+		size_t to = (group->self + i) % group->count, from = (group->self + group->count - i) % group->count;
+
+		if (group->in[first + from].stirred)
+			lane_progress(group, &group->in[first + from]);
+		if (group->out[first + to].stirred && !group->error)
+			lane_progress(group, &group->out[first + to]);
+	}
+}
+
 bool group_turn(struct group *group)
 {
 	uint64_t posted = atomic_load_explicit(&group->posted, memory_order_acquire);
@@ -303,20 +315,14 @@ bool group_turn(struct group *group)
 		return false;
 	direct_begin(group);
 	segment_activate(group);
-	for (size_t i = 1; i < group->count && !group->error; i++) { /* member r begins with r + 1 */
-		size_t to = (group->self + i) % group->count, from = (group->self + group->count - i) % group->count;
-
-		if (group->in[from].stirred)
-			lane_progress(group, &group->in[from]);
-		if (group->out[to].stirred && !group->error)
-			lane_progress(group, &group->out[to]);
-	}
+	lanes_progress(group, 0); /* small ones first */
+	lanes_progress(group, group->count);
 	return group->progressed;
 }
 
 void group_stir(struct group *group, bool all)
 {
-	for (size_t i = 0; i < group->count; i++) {
+	for (size_t i = 0; i < 2 * group->count; i++) {
 		group->in[i].stirred |= group->in[i].soon || (all && !lane_is_empty(&group->in[i]));
 		group->out[i].stirred |= group->out[i].soon || (all && !lane_is_empty(&group->out[i]));
 	}

@@ -221,7 +221,8 @@ static const struct param_row rows[] = {
 	  FIELD(simd),
 	  .choices = simd_names },
 	{ { "TRIBUTARY_SECRET", "text", "", "file, at most 255 characters", "",
-	    "File with the secret that this job shares with the aggregators of the cluster (tributaryd), readable by its "
+	    "File with the secret that this job shares with the aggregators of the cluster (tributaryd), readable by "
+	    "its "
 	    "owner alone. Unset: aggregators are not used." },
 	  KIND_TEXT,
 	  FIELD(secret) },
