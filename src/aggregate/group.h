@@ -35,7 +35,7 @@ enum {
 	AGGREGATE_SEGMENT_BYTES_MAX = 512 << 10, /* of a slot */
 	/* Operations up to this size come alone: all aggregators take part in one, in segments of no less than the other. */
 	AGGREGATE_ALONE_BYTES = 128 << 10,
-	AGGREGATE_ALONE_SEGMENT_BYTES = 4 << 10,
+	AGGREGATE_ALONE_SEGMENT_BYTES = 16 << 10,
 };
 _Static_assert(LANE_STAGED_REQUESTS + LANE_OLDEST_REQUESTS + LANE_PIECE_REQUESTS <= TRANSPORT_MAX_REQUESTS &&
 		       LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS <= TRANSPORT_MAX_REQUESTS,
