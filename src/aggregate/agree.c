@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 /* Room for others that start after this one. Seven tenths: what may wait for a member; the coordinator decides later. */
+enum { DIRECT_BYTES_LEAST = 512, SEGMENT_BYTES_LEAST_LEAST = 8 << 10, SEGMENT_BYTES_MOST_LEAST = 64 << 10 };
 #define MEMBER_TENTHS      7
 #define COORDINATOR_TENTHS 8
 
@@ -104,7 +105,7 @@ static int report_read(struct meeting *meeting, size_t index)
 	peer->facts = report.facts;
 	peer->facts.index = (uint16_t)index;
 	peer->reported = true;
-	mail_receive(&peer->report_in, peer->in, peer->report_bytes, sizeof(peer->report_bytes));
+	mail_receive(&peer->report_in, peer->ways[MEETING_SMALL].in, peer->report_bytes, sizeof(peer->report_bytes));
 	return 0;
 }
 
@@ -118,7 +119,8 @@ static int coordinator_hear(struct meeting *meeting, size_t index)
 		r = meeting_reach(meeting, index);
 		if (r <= 0)
 			return r;
-		mail_receive(&peer->report_in, peer->in, peer->report_bytes, sizeof(peer->report_bytes));
+		mail_receive(&peer->report_in, peer->ways[MEETING_SMALL].in, peer->report_bytes,
+			     sizeof(peer->report_bytes));
 	}
 	r = mail_step(meeting, &peer->report_in);
 	if (r == 0 && peer->verdict_out.state != MAIL_NONE)
@@ -177,25 +179,44 @@ static int check_clusters(struct meeting *meeting)
 
 /*
  * Up to this size a direct exchange is faster: N - 1 inputs come in through each NIC instead of twice one, but in one
- * step instead of two to four. What a step costs is taken for 60 us.
+ * step, unasked, instead of two to four that are asked for. What these cost more is taken for 200 us.
  */
 static uint64_t choose_direct_bytes(const struct meeting *meeting)
 {
-	uint64_t wanted = 0, eager = 0, rate = UINT64_MAX;
+	uint64_t wanted = 0, eager = UINT64_MAX, rate = UINT64_MAX;
 
 	for (size_t i = 0; i < meeting->count; i++) {
 		const struct aggregate_wire_facts *facts = &meeting->peers[i].facts;
 
 		wanted = facts->direct_bytes > wanted ? facts->direct_bytes : wanted;
-		eager = facts->eager_bytes > eager ? facts->eager_bytes : eager;
+		eager = facts->eager_bytes < eager ? facts->eager_bytes : eager;
 		rate = facts->rate_Bps && facts->rate_Bps < rate ? facts->rate_Bps : rate;
 	}
-	if (!wanted && rate != UINT64_MAX)
-		wanted = rate / 1000000 * 60 / (meeting->count > 3 ? meeting->count - 3 : 1);
-	if (wanted > 64 << 10)
-		wanted = 64 << 10;
-	/* A segment must not travel unasked: docs/aggregation.md, Small operations. */
-	return wanted > eager ? wanted : eager;
+	if (wanted)
+		return wanted;
+	wanted = rate == UINT64_MAX ? eager : rate / 1000000 * 200 / (meeting->count > 3 ? meeting->count - 3 : 1);
+	if (wanted + AGGREGATE_WIRE_OPERATION_BYTES > eager)
+		wanted = eager > AGGREGATE_WIRE_OPERATION_BYTES ? eager - AGGREGATE_WIRE_OPERATION_BYTES : 0;
+	return wanted > DIRECT_BYTES_LEAST ? wanted : DIRECT_BYTES_LEAST;
+}
+
+/* What a segment costs besides its bytes should not be more than they: 60 us are taken for it. */
+static uint64_t choose_segment_bytes(const struct meeting *meeting)
+{
+	uint64_t wanted = 0, rate = UINT64_MAX;
+
+	for (size_t i = 0; i < meeting->count; i++) {
+		const struct aggregate_wire_facts *facts = &meeting->peers[i].facts;
+
+		wanted = facts->segment_bytes > wanted ? facts->segment_bytes : wanted;
+		rate = facts->rate_Bps && facts->rate_Bps < rate ? facts->rate_Bps : rate;
+	}
+	if (wanted || rate == UINT64_MAX)
+		return wanted ? wanted : SEGMENT_BYTES_MOST_LEAST;
+	wanted = rate / 1000000 * 60;
+	return wanted < SEGMENT_BYTES_LEAST_LEAST  ? SEGMENT_BYTES_LEAST_LEAST
+	       : wanted > SEGMENT_BYTES_MOST_LEAST ? SEGMENT_BYTES_MOST_LEAST
+						   : wanted;
 }
 
 static int verdict_read_members(struct meeting *meeting);
@@ -215,16 +236,13 @@ static int coordinator_tell_members(struct meeting *meeting)
 	*verdict = (struct aggregate_wire_verdict){ .kind = AGGREGATE_VERDICT_MEMBERS,
 						    .count = (uint16_t)meeting->count };
 	verdict->settings.direct_bytes = choose_direct_bytes(meeting);
+	verdict->settings.segment_bytes = choose_segment_bytes(meeting);
 	for (size_t i = 0; i < meeting->count; i++) {
 		const struct aggregate_wire_facts *facts = &meeting->peers[i].facts;
 
 		group->members[i].facts = *facts;
 		verdict->settings.verify |= facts->verify;
-		if (facts->segment_bytes > verdict->settings.segment_bytes)
-			verdict->settings.segment_bytes = facts->segment_bytes;
 	}
-	if (!verdict->settings.segment_bytes)
-		verdict->settings.segment_bytes = AGGREGATE_LEAST_SEGMENT_BYTES;
 	qsort(group->members, meeting->count, sizeof(*group->members), compare_members);
 	aggregate_wire_put_verdict(verdict, meeting->verdict_bytes);
 	for (size_t i = 0; i < meeting->count; i++)
@@ -238,8 +256,8 @@ static int coordinator_tell_members(struct meeting *meeting)
 	if (r < 0)
 		return r;
 	for (size_t i = 1; i < meeting->count; i++)
-		mail_send(&meeting->peers[i].verdict_out, meeting->peers[i].out, meeting->verdict_bytes,
-			  meeting->verdict_size);
+		mail_send(&meeting->peers[i].verdict_out, meeting->peers[i].ways[MEETING_SMALL].out,
+			  meeting->verdict_bytes, meeting->verdict_size);
 	return verdict_read_members(meeting);
 }
 
@@ -248,10 +266,10 @@ static bool coordinator_end_with(struct meeting *meeting, struct meeting_peer *p
 {
 	struct mail *mail = &peer->verdict_out;
 
-	if (!peer->out || peer->hello.state != MAIL_DONE || peer->lost)
+	if (!peer->ways[MEETING_SMALL].out || peer->ways[MEETING_SMALL].hello.state != MAIL_DONE || peer->lost)
 		return false;
 	if (!peer->ended && (mail->state == MAIL_NONE || mail->state == MAIL_DONE)) {
-		mail_send(mail, peer->out, bytes, AGGREGATE_WIRE_VERDICT_BYTES);
+		mail_send(mail, peer->ways[MEETING_SMALL].out, bytes, AGGREGATE_WIRE_VERDICT_BYTES);
 		peer->ended = true;
 	}
 	peer->lost = mail_step(meeting, mail) < 0; /* after a "go" its next operation finds it gone */
@@ -353,7 +371,8 @@ static int member_hear(struct meeting *meeting)
 	int r;
 
 	if (mail->state == MAIL_NONE)
-		mail_receive(mail, meeting->peers[0].in, meeting->verdict_bytes, meeting->verdict_size);
+		mail_receive(mail, meeting->peers[0].ways[MEETING_SMALL].in, meeting->verdict_bytes,
+			     meeting->verdict_size);
 	r = mail_step(meeting, mail);
 	if (r < 0)
 		return meeting_fail(meeting, EREMOTEIO, "host %s is gone", meeting_host(meeting, 0));
@@ -393,7 +412,8 @@ static int member_report(struct meeting *meeting, enum aggregate_report kind)
 	report.servers = kind == AGGREGATE_REPORT_READY ? servers_standing(meeting) : 0;
 	memcpy(report.reason, meeting->reason, sizeof(report.reason));
 	aggregate_wire_put_report(&report, meeting->report_bytes);
-	mail_send(&meeting->report_out, meeting->peers[0].out, meeting->report_bytes, sizeof(meeting->report_bytes));
+	mail_send(&meeting->report_out, meeting->peers[0].ways[MEETING_SMALL].out, meeting->report_bytes,
+		  sizeof(meeting->report_bytes));
 	while (r == 0 && meeting->report_out.state != MAIL_DONE) {
 		r = mail_step(meeting, &meeting->report_out);
 		if (r == 0 && meeting->report_out.state != MAIL_DONE && meeting_pause(meeting) < 0)
@@ -462,8 +482,8 @@ static int member_await(struct meeting *meeting, enum aggregate_verdict wanted)
 /* The coordinator hears of it, and its "no" has the reason that everybody gets. */
 static int member_give_up(struct meeting *meeting, int error)
 {
-	if (meeting->said_no || meeting->peers[0].hello.state != MAIL_DONE || !meeting->peers[0].in ||
-	    member_report(meeting, AGGREGATE_REPORT_FAILED) < 0)
+	if (meeting->said_no || meeting->peers[0].ways[MEETING_SMALL].hello.state != MAIL_DONE ||
+	    !meeting->peers[0].ways[MEETING_SMALL].in || member_report(meeting, AGGREGATE_REPORT_FAILED) < 0)
 		return error;
 	member_await(meeting, AGGREGATE_VERDICT_NO);
 	return meeting->said_no && meeting->verdict.error ? meeting->verdict.error : error;

@@ -97,11 +97,11 @@ static int visitor_known(struct meeting *meeting, struct meeting_visitor *visito
 				    "install the same release on all hosts",
 				    meeting->engine->host_name);
 	if (r < 0 || hello.group != meeting->group_hash || hello.count != meeting->count ||
-	    hello.from == meeting->self || meeting->peers[hello.from].in) {
+	    hello.from == meeting->self || meeting->peers[hello.from].ways[hello.large].in) {
 		meeting->ops->close_connection(visitor->connection); /* of another group, or nonsense */
 	} else {
 		peer = &meeting->peers[hello.from];
-		peer->in = visitor->connection;
+		peer->ways[hello.large].in = visitor->connection;
 		memcpy(peer->host, hello.host, sizeof(peer->host));
 	}
 	*visitor = (struct meeting_visitor){ 0 };
@@ -112,7 +112,7 @@ int meeting_receive_visitors(struct meeting *meeting)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < meeting->count && r == 0; i++) {
+	for (size_t i = 0; i < MEETING_WAYS * meeting->count && r == 0; i++) {
 		struct meeting_visitor *visitor = &meeting->visitors[i];
 
 		if (!visitor->connection) {
@@ -134,32 +134,46 @@ int meeting_receive_visitors(struct meeting *meeting)
 	return r;
 }
 
-int meeting_reach(struct meeting *meeting, size_t index)
+/* One step towards one of them. */
+static int reach_by(struct meeting *meeting, struct meeting_way *way, bool large)
 {
-	struct meeting_peer *peer = &meeting->peers[index];
 	struct aggregate_wire_hello hello = { .from = (uint16_t)meeting->self,
 					      .count = (uint16_t)meeting->count,
+					      .large = large,
 					      .group = meeting->group_hash };
 	int r = 0;
 
+	if (!way->out) {
+		r = meeting->ops->connect(meeting->engine->setup.transport, meeting->listener->device, -1, way->handle,
+					  &way->out);
+		if (r < 0 || !way->out)
+			return r;
+		if (large && meeting->ops->limit_eager)
+			meeting->ops->limit_eager(way->out, 0);
+		memcpy(hello.host, meeting->engine->host_name, sizeof(hello.host));
+		aggregate_wire_put_hello(&hello, way->hello_bytes);
+		mail_send(&way->hello, way->out, way->hello_bytes, sizeof(way->hello_bytes));
+		meeting->progressed = true;
+	}
+	return mail_step(meeting, &way->hello);
+}
+
+int meeting_reach(struct meeting *meeting, size_t index)
+{
+	struct meeting_peer *peer = &meeting->peers[index];
+	bool stand = true;
+
 	if (index == meeting->self)
 		return 1;
-	if (!peer->out) {
-		r = meeting->ops->connect(meeting->engine->setup.transport, meeting->listener->device, -1, peer->handle,
-					  &peer->out);
-		if (r == 0 && peer->out) {
-			memcpy(hello.host, meeting->engine->host_name, sizeof(hello.host));
-			aggregate_wire_put_hello(&hello, peer->hello_bytes);
-			mail_send(&peer->hello, peer->out, peer->hello_bytes, sizeof(peer->hello_bytes));
-			meeting->progressed = true;
-		}
+	for (unsigned i = 0; i < MEETING_WAYS; i++) {
+		int r = reach_by(meeting, &peer->ways[i], i == MEETING_LARGE);
+
+		if (r < 0)
+			return meeting_fail(meeting, -r, "host %s cannot reach host %s: %s", meeting->engine->host_name,
+					    meeting_host(meeting, index), strerror(-r));
+		stand &= peer->ways[i].in && peer->ways[i].hello.state == MAIL_DONE;
 	}
-	if (r == 0 && peer->out)
-		r = mail_step(meeting, &peer->hello);
-	if (r < 0)
-		return meeting_fail(meeting, -r, "host %s cannot reach host %s: %s", meeting->engine->host_name,
-				    meeting_host(meeting, index), strerror(-r));
-	return peer->in && peer->hello.state == MAIL_DONE;
+	return stand;
 }
 
 int meeting_pause(struct meeting *meeting)
@@ -193,9 +207,8 @@ static int meeting_sort(struct meeting *meeting, const uint8_t *const *handles)
 	qsort(sorted, meeting->count, sizeof(*sorted), compare_handles);
 	meeting->group_hash = PROCESS_HASH_START;
 	for (size_t i = 0; i < meeting->count; i++) {
-		memcpy(meeting->peers[i].handle, sorted[i], AGGREGATE_HANDLE_BYTES);
-		memset(meeting->peers[i].handle + MEETING_HANDLE_BYTES, 0,
-		       AGGREGATE_HANDLE_BYTES - MEETING_HANDLE_BYTES);
+		for (unsigned k = 0; k < MEETING_WAYS; k++)
+			memcpy(meeting->peers[i].ways[k].handle, sorted[i], MEETING_HANDLE_BYTES);
 		meeting->group_hash = process_hash(meeting->group_hash, sorted[i], MEETING_HANDLE_BYTES);
 		if (memcmp(sorted[i], meeting->listener->handle, MEETING_HANDLE_BYTES) == 0) {
 			meeting->self = i;
@@ -213,11 +226,13 @@ static int meeting_sort(struct meeting *meeting, const uint8_t *const *handles)
 
 static void meeting_fini(struct meeting *meeting)
 {
-	for (size_t i = 0; meeting->peers && i < meeting->count; i++) {
-		meeting->ops->close_connection(meeting->peers[i].out);
-		meeting->ops->close_connection(meeting->peers[i].in);
+	for (size_t i = 0; meeting->peers && i < MEETING_WAYS * meeting->count; i++) {
+		struct meeting_way *way = &meeting->peers[i / MEETING_WAYS].ways[i % MEETING_WAYS];
+
+		meeting->ops->close_connection(way->out);
+		meeting->ops->close_connection(way->in);
 	}
-	for (size_t i = 0; meeting->visitors && i < meeting->count; i++)
+	for (size_t i = 0; meeting->visitors && i < MEETING_WAYS * meeting->count; i++)
 		meeting->ops->close_connection(meeting->visitors[i].connection);
 	sys_free(meeting->peers);
 	sys_free(meeting->visitors);
@@ -231,12 +246,13 @@ static void meeting_hand_over(struct meeting *meeting)
 {
 	struct group *group = meeting->group;
 
-	for (size_t i = 0; i < group->count; i++) {
-		struct meeting_peer *peer = &meeting->peers[group->members[i].facts.index];
+	for (size_t i = 0; i < MEETING_WAYS * group->count; i++) {
+		size_t index = group->members[i % group->count].facts.index;
+		struct meeting_way *way = &meeting->peers[index].ways[i / group->count];
 
-		group->out[i].connection = peer->out;
-		group->in[i].connection = peer->in;
-		peer->out = peer->in = NULL;
+		group->out[i].connection = way->out;
+		group->in[i].connection = way->in;
+		way->out = way->in = NULL;
 	}
 }
 
@@ -256,7 +272,7 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 	}
 	meeting.verdict_size = AGGREGATE_WIRE_VERDICT_BYTES + count * AGGREGATE_WIRE_FACTS_BYTES + SERVERS_BYTES;
 	meeting.peers = sys_zalloc(count * sizeof(*meeting.peers));
-	meeting.visitors = sys_zalloc(count * sizeof(*meeting.visitors));
+	meeting.visitors = sys_zalloc(MEETING_WAYS * count * sizeof(*meeting.visitors));
 	meeting.verdict_bytes = sys_zalloc(meeting.verdict_size);
 	if (!meeting.peers || !meeting.visitors || !meeting.verdict_bytes) {
 		r = meeting_fail(&meeting, ENOMEM, "host %s is out of memory", engine->host_name);

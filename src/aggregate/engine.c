@@ -24,7 +24,7 @@ enum {
 	SOON_MS = 1,
 	LANE_BITS = 16, /* of an event's key: which of the group's lanes; the rest: which group */
 };
-_Static_assert(2 * SCHEDULE_NODES_MAX <= 1 << LANE_BITS, "a lane's number in an event");
+_Static_assert(2 * (SCHEDULE_MEMBERS_MAX + SCHEDULE_NODES_MAX) <= 1 << LANE_BITS, "a lane's number in an event");
 
 /* Equal for processes that share kernel and network namespace and call their host the same. */
 static uint64_t find_host_id(const char *name)
@@ -123,10 +123,10 @@ static void stir_by_events(struct group *group, const struct epoll_event *events
 
 		if (key >> LANE_BITS != group->serial)
 			continue;
-		if (lane < group->node_count)
+		if (lane < group_lanes(group))
 			group->out[lane].stirred = true;
-		else if (lane < 2 * group->node_count)
-			group->in[lane - group->node_count].stirred = true;
+		else if (lane < 2 * group_lanes(group))
+			group->in[lane - group_lanes(group)].stirred = true;
 	}
 }
 
@@ -267,10 +267,10 @@ static bool watch_lanes(struct aggregate_engine *engine, struct group *group)
 	const struct transport_ops *ops = engine->setup.ops;
 	uint64_t key = group->serial << LANE_BITS;
 
-	for (size_t i = 0; i < group->node_count; i++)
+	for (size_t i = 0; i < group_lanes(group); i++)
 		if (group->out[i].connection &&
 		    (ops->watch(group->out[i].connection, engine->epoll_fd, key | i) < 0 ||
-		     ops->watch(group->in[i].connection, engine->epoll_fd, key | (group->node_count + i)) < 0))
+		     ops->watch(group->in[i].connection, engine->epoll_fd, key | (group_lanes(group) + i)) < 0))
 			return false;
 	return true;
 }

@@ -24,13 +24,13 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 	group->small_end = &group->small_first;
 	group->staged_end = &group->staged_first;
 	group->members = sys_zalloc(count * sizeof(*group->members));
-	group->out = sys_zalloc((count + SERVERS_MAX) * sizeof(*group->out));
-	group->in = sys_zalloc((count + SERVERS_MAX) * sizeof(*group->in));
+	group->out = sys_zalloc((2 * count + SERVERS_MAX) * sizeof(*group->out));
+	group->in = sys_zalloc((2 * count + SERVERS_MAX) * sizeof(*group->in));
 	if (!group->members || !group->out || !group->in) {
 		group_free(group);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < count + SERVERS_MAX; i++) {
+	for (size_t i = 0; i < 2 * count + SERVERS_MAX; i++) {
 		lane_init(&group->out[i], engine->setup.ops, true);
 		lane_init(&group->in[i], engine->setup.ops, false);
 	}
@@ -40,7 +40,7 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 
 static void lanes_close(struct group *group)
 {
-	for (size_t i = 0; group->out && group->in && i < group->node_count; i++) {
+	for (size_t i = 0; group->out && group->in && i < group_lanes(group); i++) {
 		lane_close(&group->out[i]);
 		lane_close(&group->in[i]);
 	}
@@ -326,6 +326,20 @@ static void take(struct group *group, struct operation *operation)
 	group->staged_end = &operation->next_staged;
 }
 
+/* Those to so many nodes, of which the first has that lane. */
+static void lanes_progress(struct group *group, size_t first, size_t count)
+{
+	for (size_t i = 1; i < count && !group->error; i++) { /* member r begins with r + 1 */
+		struct lane *out = &group->out[first + (group->self + i) % count];
+		struct lane *in = &group->in[first + (group->self + count - i) % count];
+
+		if (in->stirred)
+			lane_progress(group, in);
+		if (out->stirred && !group->error)
+			lane_progress(group, out);
+	}
+}
+
 bool group_turn(struct group *group)
 {
 	uint64_t posted = atomic_load_explicit(&group->posted, memory_order_acquire);
@@ -337,21 +351,14 @@ bool group_turn(struct group *group)
 		return false;
 	direct_begin(group);
 	segment_activate(group);
-	for (size_t i = 1; i < group->node_count && !group->error; i++) { /* member r begins with r + 1 */
-		size_t to = (group->self + i) % group->node_count;
-		size_t from = (group->self + group->node_count - i) % group->node_count;
-
-		if (group->in[from].stirred)
-			lane_progress(group, &group->in[from]);
-		if (group->out[to].stirred && !group->error)
-			lane_progress(group, &group->out[to]);
-	}
+	lanes_progress(group, 0, group->count); /* small ones first */
+	lanes_progress(group, group->count, group->node_count);
 	return group->progressed;
 }
 
 void group_stir(struct group *group, bool all)
 {
-	for (size_t i = 0; i < group->node_count; i++) {
+	for (size_t i = 0; i < group_lanes(group); i++) {
 		group->in[i].stirred |= group->in[i].soon || (all && !lane_is_empty(&group->in[i]));
 		group->out[i].stirred |= group->out[i].soon || (all && !lane_is_empty(&group->out[i]));
 	}

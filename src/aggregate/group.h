@@ -23,16 +23,22 @@ enum {
 	GROUP_EAGER_BYTES = 33280,     /* of them, in one connection's window: docs/aggregation.md, Small operations */
 	GROUP_BUFFER_BYTES = 64 << 20, /* of slots, at most, if one segment's need is not more than that */
 	GROUP_SEGMENTS_OF_SLOTS = 8,   /* that one node may aggregate at a time, if that fits in it */
-	/* Requests of one connection, 32 in all: those of large operations, and so many more for the oldest segment. */
-	LANE_STAGED_REQUESTS = 18,
+	/* Requests of a connection for large operations: so many, and so many more for the oldest segment and for pieces. */
+	LANE_STAGED_REQUESTS = 26,
 	LANE_OLDEST_REQUESTS = 2,
-	LANE_SMALL_REQUESTS = 8,
-	LANE_URGENT_REQUESTS = 4,
+	LANE_PIECE_REQUESTS = 4,
+	/* And of one for small ones, where checksums have some of their own. */
+	LANE_SMALL_REQUESTS = 24,
+	LANE_URGENT_REQUESTS = 8,
+	/* What a piece may overtake: a connection numbers its messages and has an end to them. */
+	LANE_AHEAD = 64,
 	AGGREGATE_SEGMENT_BYTES_MAX = 512 << 10, /* of a slot */
-	AGGREGATE_LEAST_SEGMENT_BYTES = 64 << 10,
+	/* Operations up to this size come alone: all aggregators take part in one, in segments of no less than the other. */
+	AGGREGATE_ALONE_BYTES = 128 << 10,
+	AGGREGATE_ALONE_SEGMENT_BYTES = 16 << 10,
 };
-_Static_assert(LANE_STAGED_REQUESTS + LANE_OLDEST_REQUESTS + LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS <=
-		       TRANSPORT_MAX_REQUESTS,
+_Static_assert(LANE_STAGED_REQUESTS + LANE_OLDEST_REQUESTS + LANE_PIECE_REQUESTS <= TRANSPORT_MAX_REQUESTS &&
+		       LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS <= TRANSPORT_MAX_REQUESTS,
 	       "requests of a connection");
 
 struct group;
@@ -52,6 +58,7 @@ struct transfer {
 	int tag;
 	enum transfer_class class;
 	uint64_t number; /* of the segment; of others: not used */
+	uint64_t turn;   /* which of the lane's it is, by posting */
 	struct transport_request *request;
 	void (*done)(struct group *group, struct transfer *transfer); /* may add transfers, and break the group */
 	void *owner;
@@ -69,6 +76,7 @@ struct lane {
 	struct transfer *staged_first;               /* the same, in order of numbers */
 	struct transfer *posted_first, **posted_end; /* in order of posting */
 	unsigned small_count, staged_count;          /* posted */
+	uint64_t turn;                               /* of the next to be posted */
 };
 
 enum operation_kind { OPERATION_REDUCE, OPERATION_GATHER, OPERATION_SCATTER };
@@ -179,7 +187,8 @@ struct group {
 	size_t node_count;             /* members, then servers */
 	struct group_servers *servers; /* NULL: none */
 	struct group_member *members;
-	struct lane *out, *in; /* [node_count] */
+	/* [member] for small operations, and [count + node] for large ones, gathers and reduce-scatters. */
+	struct lane *out, *in;
 	struct schedule *schedule;
 	struct aggregate_wire_settings settings;
 	/* Positions: who is where. hosts and leaves are dense. */
@@ -213,6 +222,11 @@ struct group {
 	_Atomic uint64_t operations_done, segments_done, direct_done, bytes_sent, bytes_received, bytes_copied,
 		messages_sent;
 };
+
+static inline size_t group_lanes(const struct group *group)
+{
+	return group->count + group->node_count;
+}
 
 struct aggregate_engine {
 	struct aggregate_setup setup;
@@ -266,6 +280,10 @@ static inline void group_add(_Atomic uint64_t *counter, uint64_t by)
 }
 
 /* lane.c */
+static inline struct lane *lane_large(const struct group *group, struct lane *lanes, size_t member)
+{
+	return &lanes[group->count + member];
+}
 void lane_init(struct lane *lane, const struct transport_ops *ops, bool sends);
 void lane_add(struct lane *lane, struct transfer *transfer);
 /* Posts what may be posted and looks what is done. */

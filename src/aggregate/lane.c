@@ -1,7 +1,7 @@
 /*
- * One direction between two members: transfers wait here until the connection takes them. Small ones have requests of
- * their own, so that they never wait behind large ones; large ones go in the order of their segments, and the oldest
- * unfinished segment has requests that no other may use.
+ * One connection: transfers wait here until it takes them. Those of small operations have a connection of their own, so
+ * that they never wait behind large ones; segments go in the order of their numbers, and the oldest unfinished one has
+ * requests that no other may use.
  */
 #include "aggregate/group.h"
 
@@ -53,6 +53,7 @@ static int post(struct group *group, struct lane *lane, struct transfer *transfe
 	if (r < 0 || !transfer->request)
 		return r;
 	transfer->next = NULL;
+	transfer->turn = lane->turn++;
 	*lane->posted_end = transfer;
 	lane->posted_end = &transfer->next;
 	if (lane->sends) {
@@ -93,11 +94,25 @@ static int post_list(struct group *group, struct lane *lane, struct transfer **f
 	return r;
 }
 
+static bool is_large(const struct group *group, const struct lane *lane)
+{
+	return (size_t)(lane - (lane->sends ? group->out : group->in)) >= group->count;
+}
+
+/* A message that waits long must not fall too far behind those that overtake it. */
+static bool may_overtake(const struct lane *lane)
+{
+	return !lane->posted_first || lane->turn - lane->posted_first->turn < LANE_AHEAD;
+}
+
 static int post_waiting(struct group *group, struct lane *lane)
 {
-	int r = post_list(group, lane, &lane->urgent_first, &lane->urgent_end,
-			  LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS);
+	bool large = is_large(group, lane);
+	int r = 1;
 
+	if (!large || may_overtake(lane))
+		r = post_list(group, lane, &lane->urgent_first, &lane->urgent_end,
+			      large ? LANE_PIECE_REQUESTS : LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS);
 	if (r == 1)
 		r = post_list(group, lane, &lane->small_first, &lane->small_end, LANE_SMALL_REQUESTS);
 	while (r == 1 && may_post_staged(group, lane)) {

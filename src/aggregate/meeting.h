@@ -10,6 +10,10 @@
 enum {
 	/* What of a handle says whose it is: in the rest the connecting side keeps its place. */
 	MEETING_HANDLE_BYTES = AGGREGATE_HANDLE_BYTES - 8,
+	/* Connections to each member: for small operations and the agreement, and for large ones. */
+	MEETING_SMALL = 0,
+	MEETING_LARGE = 1,
+	MEETING_WAYS = 2,
 };
 
 enum mail_state { MAIL_NONE, MAIL_WAITS, MAIL_POSTED, MAIL_DONE };
@@ -24,11 +28,13 @@ struct mail {
 };
 
 struct meeting_peer {
-	uint8_t handle[AGGREGATE_HANDLE_BYTES];
 	char host[AGGREGATE_WIRE_NAME_BYTES]; /* "" until it has said so */
-	struct transport_connection *out, *in;
-	struct mail hello;
-	uint8_t hello_bytes[AGGREGATE_WIRE_HELLO_BYTES];
+	struct meeting_way {
+		uint8_t handle[AGGREGATE_HANDLE_BYTES];
+		struct transport_connection *out, *in;
+		struct mail hello;
+		uint8_t hello_bytes[AGGREGATE_WIRE_HELLO_BYTES];
+	} ways[MEETING_WAYS];
 	/* At the coordinator: what this member reports. */
 	struct mail report_in, verdict_out;
 	uint8_t report_bytes[AGGREGATE_WIRE_REPORT_BYTES];
@@ -51,7 +57,7 @@ struct meeting {
 	const struct transport_ops *ops;
 	size_t count, self; /* in the ascending order of handles; 0 is the coordinator */
 	struct meeting_peer *peers;
-	struct meeting_visitor *visitors; /* [count] */
+	struct meeting_visitor *visitors; /* [MEETING_WAYS * count] */
 	uint64_t group_hash, deadline_ns, timeout_ns;
 	uint64_t late_ns; /* a member: not to be waited for any longer */
 	bool progressed;
@@ -73,7 +79,7 @@ struct meeting {
 /* Sets the reason, if there is none yet, and returns -error. */
 int meeting_fail(struct meeting *meeting, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 const char *meeting_host(const struct meeting *meeting, size_t peer);
-/* One step towards both connections with that peer. 1: they stand; 0: not yet. */
+/* One step towards the connections with that peer. 1: they stand; 0: not yet. */
 int meeting_reach(struct meeting *meeting, size_t peer);
 /* Takes those who come. */
 int meeting_receive_visitors(struct meeting *meeting);

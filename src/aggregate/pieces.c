@@ -141,7 +141,7 @@ static void send_next(struct group *group, struct operation *operation, size_t p
 		}
 	}
 	transfer_set(&exchange->sends[peer], operation, data, piece.end - piece.begin, piece_sent);
-	lane_add(&group->out[peer], &exchange->sends[peer]);
+	lane_add(lane_large(group, group->out, peer), &exchange->sends[peer]);
 }
 
 /* A reduce-scatter goes on with the next piece when this one is here from everybody. */
@@ -206,7 +206,7 @@ static void receive_next(struct group *group, struct operation *operation, size_
 	if (!data)
 		data = bounce_in(group, operation, peer);
 	transfer_set(&exchange->receives[peer], operation, data, piece.end - piece.begin, piece_received);
-	lane_add(&group->in[peer], &exchange->receives[peer]);
+	lane_add(lane_large(group, group->in, peer), &exchange->receives[peer]);
 }
 
 static bool note_ranks(struct group *group, struct operation *operation)

@@ -10,6 +10,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* Longer ones were asked for. */
+enum { SEGMENT_LEAST_IF_CHOSEN = 64 << 10 };
+
 /* ------------------------------------------------------------------------------------------------------- the pool */
 
 static void pool_fini(struct pool *pool)
@@ -119,8 +122,8 @@ static void down_done(struct group *group, struct transfer *transfer)
 
 static void down_receive(struct group *group, struct segment *segment)
 {
-	add_transfer(segment, &group->in[parent_of(segment)], &segment->down, segment->result, AGGREGATE_TAG_DOWN,
-		     down_done);
+	add_transfer(segment, lane_large(group, group->in, parent_of(segment)), &segment->down, segment->result,
+		     AGGREGATE_TAG_DOWN, down_done);
 }
 
 /* In place, nothing may land before one's own input is gone. */
@@ -156,7 +159,8 @@ static void send_down(struct group *group, struct segment *segment, uint16_t nod
 	struct transfer *transfer = &segment->sends[segment->send_count++];
 
 	segment->waits++;
-	add_transfer(segment, &group->out[node], transfer, segment->result, AGGREGATE_TAG_DOWN, sent_down);
+	add_transfer(segment, lane_large(group, group->out, node), transfer, segment->result, AGGREGATE_TAG_DOWN,
+		     sent_down);
 }
 
 static void segment_has_result(struct group *group, struct segment *segment)
@@ -221,7 +225,8 @@ static void station_through(struct group *group, struct segment *segment, enum s
 	} else if (segment->stations[station + 1].mine) {
 		station_add(group, segment, station + 1, segment->stations[station + 1].own, sum);
 	} else {
-		add_transfer(segment, &group->out[above], &segment->up_partial, sum, tags[station], up_done);
+		add_transfer(segment, lane_large(group, group->out, above), &segment->up_partial, sum, tags[station],
+			     up_done);
 	}
 }
 
@@ -240,7 +245,7 @@ static void oldest_advance(struct group *group)
 	while (group->segment_oldest != group->segment_next &&
 	       group->segments[group->segment_oldest % GROUP_SEGMENTS].done)
 		group->segment_oldest++;
-	for (size_t i = 0; i < group->node_count; i++) { /* the oldest may use requests that others may not */
+	for (size_t i = group->count; i < group_lanes(group); i++) { /* the oldest may use requests that others may not */
 		group->out[i].stirred |= group->out[i].staged_first != NULL;
 		group->in[i].stirred |= group->in[i].staged_first != NULL;
 	}
@@ -367,7 +372,7 @@ static void station_receive(struct group *group, struct segment *segment, enum s
 			at->scratch = segment->slots[slot];
 		segment->waits++;
 		transfer->what = (unsigned)station << 16 | (unsigned)i;
-		add_transfer(segment, &group->in[station_node(group, segment, station, i)], transfer,
+		add_transfer(segment, lane_large(group, group->in, station_node(group, segment, station, i)), transfer,
 			     segment->slots[slot], tags[station], up_received);
 		slot++;
 	}
@@ -391,8 +396,8 @@ static void segment_begin(struct group *group, struct segment *segment)
 	if (stations[STATION_HOST].mine)
 		station_add(group, segment, STATION_HOST, stations[STATION_HOST].own, segment->input);
 	else
-		add_transfer(segment, &group->out[segment->host_node], &segment->up_input, segment->input,
-			     AGGREGATE_TAG_UP_HOST, up_done);
+		add_transfer(segment, lane_large(group, group->out, segment->host_node), &segment->up_input,
+			     segment->input, AGGREGATE_TAG_UP_HOST, up_done);
 }
 
 void segment_activate(struct group *group)
@@ -416,18 +421,18 @@ void segment_activate(struct group *group)
 
 size_t segment_count_of(const struct group *group, size_t bytes, size_t count)
 {
-	size_t element = bytes / count;
-	size_t each = schedule_segment_bytes(group->schedule, bytes, (size_t)group->settings.segment_bytes);
-	size_t least = (size_t)group->settings.direct_bytes / element + 1, segments, most;
+	size_t element = bytes / count, least = (size_t)group->settings.segment_bytes, each, segments;
 
-	if (each > group->pool.slot_bytes && group->pool.slot_bytes)
+	each = schedule_segment_bytes(group->schedule, bytes, least);
+	if (bytes <= AGGREGATE_ALONE_BYTES && least <= SEGMENT_LEAST_IF_CHOSEN) {
+		each = bytes / group->host_count;
+		if (each < AGGREGATE_ALONE_SEGMENT_BYTES)
+			each = AGGREGATE_ALONE_SEGMENT_BYTES;
+	}
+	if (each > group->pool.slot_bytes)
 		each = group->pool.slot_bytes;
-	if (each < element)
-		each = element;
-	segments = (count + each / element - 1) / (each / element);
-	most = count / least; /* a segment is longer than what may travel unasked */
-	if (segments > most)
-		segments = most;
+	each = each / element * element;
+	segments = (count * element + each - 1) / each;
 	return segments ? segments : 1;
 }
 

@@ -74,8 +74,8 @@ static int asking_send(const struct meeting *meeting, const struct group *group,
 	if (!handles)
 		return -ENOMEM;
 	for (size_t i = 0; i < group->count; i++)
-		memcpy(handles + i * TRANSPORT_HANDLE_BYTES, meeting->peers[group->members[i].facts.index].handle,
-		       TRANSPORT_HANDLE_BYTES);
+		memcpy(handles + i * TRANSPORT_HANDLE_BYTES,
+		       meeting->peers[group->members[i].facts.index].ways[MEETING_SMALL].handle, MEETING_HANDLE_BYTES);
 	request.handles = handles;
 	memcpy(request.id, meeting->servers->id, sizeof(request.id));
 	snprintf(request.name, sizeof(request.name), "%.32s", group->members[0].facts.host);
@@ -394,8 +394,8 @@ int servers_settle(struct meeting *meeting, uint32_t used)
 		if (!(standing & UINT32_C(1) << i))
 			return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol",
 					    meeting_host(meeting, 0));
-		group->out[group->count + i].connection = server->out;
-		group->in[group->count + i].connection = server->in;
+		group->out[2 * group->count + i].connection = server->out;
+		group->in[2 * group->count + i].connection = server->in;
 		server->out = server->in = NULL;
 	}
 	r = group_plan(group);
@@ -500,7 +500,7 @@ static void send_head(struct group *group, struct segment *segment, unsigned whi
 				       .done = head_done,
 				       .owner = segment };
 	segment->waits++;
-	lane_add(&group->out[node], transfer);
+	lane_add(lane_large(group, group->out, node), transfer);
 }
 
 static size_t hosts_of(const struct group *group, size_t leaf)

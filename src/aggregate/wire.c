@@ -60,20 +60,22 @@ void aggregate_wire_put_hello(const struct aggregate_wire_hello *hello,
 	put_head(bytes, AGGREGATE_WIRE_HELLO_BYTES);
 	put(bytes + 8, 2, hello->from);
 	put(bytes + 10, 2, hello->count);
+	put(bytes + 12, 1, hello->large);
 	put(bytes + 16, 8, hello->group);
 	put_text(bytes + 24, AGGREGATE_WIRE_NAME_BYTES, hello->host);
 }
 
 int aggregate_wire_get_hello(const uint8_t bytes[static AGGREGATE_WIRE_HELLO_BYTES], struct aggregate_wire_hello *ret)
 {
-	struct aggregate_wire_hello hello = { .from = (uint16_t)get(bytes + 8, 2),
+	struct aggregate_wire_hello hello = { .large = bytes[12] == 1,
+					      .from = (uint16_t)get(bytes + 8, 2),
 					      .count = (uint16_t)get(bytes + 10, 2),
 					      .group = get(bytes + 16, 8) };
 	int r = check_head(bytes);
 
 	if (r < 0)
 		return r;
-	if (hello.from >= hello.count || !get_text(bytes + 24, AGGREGATE_WIRE_NAME_BYTES, hello.host))
+	if (bytes[12] > 1 || hello.from >= hello.count || !get_text(bytes + 24, AGGREGATE_WIRE_NAME_BYTES, hello.host))
 		return -EBADMSG;
 	*ret = hello;
 	return 0;

@@ -27,6 +27,7 @@ enum {
 /* The first message on every connection. */
 struct aggregate_wire_hello {
 	uint16_t from, count; /* of the handles in ascending order */
+	bool large;           /* for large operations */
 	uint64_t group;       /* hash of all handles */
 	char host[AGGREGATE_WIRE_NAME_BYTES];
 };

@@ -100,6 +100,11 @@ struct transport_ops {
 	/* *ret NULL: no room now, come again. The data stays untouched by the caller until test says done. */
 	int (*send)(struct transport_connection *connection, void *data, size_t bytes, int tag, void *registration,
 		    struct transport_request **ret);
+	/*
+	 * From now on this sender sends no message that is longer than `bytes` before the receiver has asked for it: 0 for
+	 * none. Right after connect. NULL in the table: the transport cannot, and the limit is that of params.eager_bytes.
+	 */
+	void (*limit_eager)(struct transport_connection *connection, size_t bytes);
 	/* A group of `count` receives, each completed by the message with its tag, in whatever order they come. */
 	int (*receive)(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
 		       const int *tags, void *const *registrations, struct transport_request **ret);

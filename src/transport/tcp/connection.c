@@ -28,6 +28,7 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	connection->device = device;
 	connection->stream_count = stream_count;
 	connection->active_count = active_count;
+	connection->eager_bytes = transport->params->eager_bytes;
 	connection->driven = transport->engine_count > 0;
 	connection->watch_fd = connection->bell_fd = -1;
 	connection->created_ns = connection->last_rx_ns = connection->last_tick_ns = clock_now_ns();

@@ -144,7 +144,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	s->tags_differ |= s->next_sequence && tag != s->ready_tag;
 	if (!s->next_sequence)
 		s->ready_tag = tag;
-	if (bytes <= connection->transport->params->eager_bytes) {
+	if (bytes <= connection->eager_bytes) {
 		if (!queue_eager(connection, lead, request)) {
 			request->used = false;
 			connection->request_count--;

@@ -215,8 +215,9 @@ struct tcp_connection {
 	unsigned hot;               /* stream on which something came last: polled every time, idle ones now and then */
 	struct tcp_stream *streams; /* stream_count of them */
 	uint64_t last_rx_ns, last_tick_ns;
-	uint64_t now_ns; /* the last reading of the clock under the lock */
-	bool stirred;    /* something came or was posted since the last progress: worth more than a look */
+	uint64_t now_ns;    /* the last reading of the clock under the lock */
+	bool stirred;       /* something came or was posted since the last progress: worth more than a look */
+	size_t eager_bytes; /* sender: the longest message that goes out unasked */
 	struct tcp_request requests[TRANSPORT_MAX_REQUESTS];
 	struct tcp_request *open_first, *open_last;
 	unsigned request_count;

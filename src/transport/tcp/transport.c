@@ -425,6 +425,16 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 	return r;
 }
 
+static void tcp_limit_eager(struct transport_connection *opaque, size_t bytes)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+
+	pthread_mutex_lock(&connection->lock);
+	if (bytes < connection->eager_bytes)
+		connection->eager_bytes = bytes;
+	pthread_mutex_unlock(&connection->lock);
+}
+
 static int tcp_receive(struct transport_connection *opaque, int count, void *const *data, const size_t *bytes,
 		       const int *tags, void *const *registrations, struct transport_request **ret)
 {
@@ -493,6 +503,7 @@ const struct transport_ops transport_tcp = {
 	.memory_register_dmabuf = tcp_memory_register_dmabuf,
 	.memory_deregister = tcp_memory_deregister,
 	.send = tcp_send,
+	.limit_eager = tcp_limit_eager,
 	.receive = tcp_receive,
 	.flush = tcp_flush,
 	.test = tcp_test,

@@ -48,7 +48,7 @@ static void one_reduction(struct party *party, const char *leaves, enum reduce_t
 		send[m] = malloc(bytes + 1);
 		recv[m] = malloc(bytes + 1);
 		assert_true(send[m] && recv[m]);
-		element_fill(type, send[m], count, random);
+		element_fill(type, false, send[m], count, random);
 		memcpy(recv[m], send[m], bytes);
 	}
 	for (size_t m = 0; m < party->count; m++)
@@ -123,7 +123,7 @@ static void the_schedule_does_not_show(void **state)
 	for (size_t m = 0; m < 8; m++) {
 		send[m] = malloc(bytes);
 		recv[m] = malloc(bytes);
-		element_fill(REDUCE_FLOAT32, send[m], count, &random);
+		element_fill(REDUCE_FLOAT32, false, send[m], count, &random);
 	}
 	for (size_t k = 0; k < sizeof(segments) / sizeof(segments[0]); k++) {
 		struct aggregate_request *requests[PARTY_MAX] = { 0 };

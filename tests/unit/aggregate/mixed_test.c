@@ -261,6 +261,51 @@ static void small_ones_do_not_wait_for_large_ones(void **state)
 	party_close(&party);
 }
 
+/*
+ * A member posts a large operation and waits for it before it posts the small ones behind it; their messages from the others
+ * lie there all that time, and must not be in the way of the thousands that the large one takes.
+ */
+static void a_large_one_is_not_held_up_by_what_is_not_posted(void **state)
+{
+	enum { COUNT = 24 << 20, SMALLS = 12, SMALL = 300 };
+	struct aggregate_request *large[PARTY_MAX] = { 0 }, *small[SMALLS][PARTY_MAX] = { 0 };
+	uint8_t *data[2], *some[2];
+	struct params params;
+	struct party party;
+
+	(void)state;
+	party_params(&params);
+	params.aggregate_segment_bytes = 16 << 10;
+	assert_int_equal(party_open(&party, &params, "aa"), 0);
+	for (size_t m = 0; m < 2; m++) {
+		data[m] = calloc(COUNT, 1);
+		some[m] = calloc(SMALLS, SMALL);
+		memset(data[m], (int)m + 1, COUNT);
+		assert_int_equal(
+			party_reduce(&party.members[m], data[m], data[m], COUNT, REDUCE_UINT8, REDUCE_SUM, &large[m]),
+			0);
+		for (size_t i = 0; i < SMALLS && m == 0; i++)
+			assert_int_equal(party_reduce(&party.members[m], some[m], some[m] + i * SMALL, SMALL,
+						      REDUCE_UINT8, REDUCE_SUM, &small[i][m]),
+					 0);
+	}
+	assert_int_equal(party_finish(&party, large), 0);
+	for (size_t i = 0; i < SMALLS; i++) {
+		assert_int_equal(party_reduce(&party.members[1], some[1], some[1] + i * SMALL, SMALL, REDUCE_UINT8,
+					      REDUCE_SUM, &small[i][1]),
+				 0);
+		assert_int_equal(party_finish(&party, small[i]), 0);
+	}
+	for (size_t i = 0; i < COUNT; i++)
+		if (data[0][i] != 3 || data[1][i] != 3)
+			fail_msg("element %zu: %u and %u", i, data[0][i], data[1][i]);
+	party_close(&party);
+	for (size_t m = 0; m < 2; m++) {
+		free(data[m]);
+		free(some[m]);
+	}
+}
+
 static void more_than_32_are_come_again(void **state)
 {
 	struct aggregate_request *requests[2][AGGREGATE_MAX_REQUESTS + 1] = { 0 };
@@ -324,6 +369,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(operations_of_all_kinds_at_once),
 		cmocka_unit_test(small_ones_do_not_wait_for_large_ones),
+		cmocka_unit_test(a_large_one_is_not_held_up_by_what_is_not_posted),
 		cmocka_unit_test(more_than_32_are_come_again),
 		cmocka_unit_test(wrong_arguments_are_refused),
 	};
