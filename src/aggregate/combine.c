@@ -62,6 +62,7 @@ void combine_all(const struct group *group, const struct operation *operation, v
 		size_t begin = group->leaf_begin[leaf], n = group->leaf_begin[leaf + 1] - begin;
 
 		for (size_t i = 0; i < n; i++)
+			/* cppcheck-suppress uninitvar ; every group has a host, and every host its partial sum */
 			members[i] = hosts[group->leaf_hosts[begin + i]];
 		leaves[leaf] = level(group, operation, to, group->leaf_count == 1, n, members, own, count);
 	}

@@ -172,7 +172,7 @@ static int look_at_posted(struct group *group, struct lane *lane)
 
 void lane_progress(struct group *group, struct lane *lane)
 {
-	size_t position = lane->sends ? (size_t)(lane - group->out) : (size_t)(lane - group->in);
+	size_t position = (size_t)(lane - (lane->sends ? group->out : group->in)) % group->count;
 	enum transport_next next = TRANSPORT_NEXT_EVENT;
 	int r, error;
 

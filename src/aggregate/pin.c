@@ -11,7 +11,7 @@
 static bool add_range(const char *item, size_t bytes, cpu_set_t *set)
 {
 	char text[48];
-	uint64_t low, high;
+	uint64_t low = 0, high = 0;
 
 	if (!bytes || bytes >= sizeof(text))
 		return false;

@@ -2,6 +2,7 @@
  * What goes wrong: members that leave, that disagree, that never come, that fail at any step of the agreement; and data
  * that is corrupted. Everybody hears of it, soon, with the same reason; and nobody touches a buffer afterwards.
  */
+#include "base/log.h"
 #include "support/runtime.h"
 #include "unit/aggregate/party.h"
 
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -247,6 +249,37 @@ static void a_member_that_is_not_in_the_list(void **state)
 }
 
 /* ---------------------------------------------------------------------------------------------------- operations */
+
+/* What the log said: of the end of a group, which host was named. */
+static struct {
+	_Atomic unsigned lines, nameless;
+} logged;
+
+static void log_to_test(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	char text[512];
+	const char *at;
+	va_list args;
+
+	(void)flags, (void)file, (void)line;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	at = level == LOG_LEVEL_WARN ? strstr(text, " ends at host host") : NULL;
+	if (!at)
+		return;
+	atomic_fetch_add(&logged.lines, 1);
+	at = strchr(at, ':');
+	if (!at || !strstr(at, "host0"))
+		atomic_fetch_add(&logged.nameless, 1);
+}
+
+static void the_log_names_the_host(void **state)
+{
+	(void)state;
+	assert_true(atomic_load(&logged.lines) > 20);
+	assert_int_equal(atomic_load(&logged.nameless), 0);
+}
 
 /* Until every other member has its error. */
 static void all_others_fail(struct party *party, size_t but, struct aggregate_request **requests)
@@ -545,9 +578,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(members_may_leave_when_they_are_through),
 		cmocka_unit_test(the_end_of_one_is_everybodys),
 		cmocka_unit_test(members_leave_with_everything_in_flight),
+		cmocka_unit_test(the_log_names_the_host),
 	};
 
 	(void)argc;
 	runtime_start(argv[0], 110);
+	log_set_sink(log_to_test);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
