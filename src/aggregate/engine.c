@@ -275,6 +275,20 @@ static bool watch_lanes(struct aggregate_engine *engine, struct group *group)
 	return true;
 }
 
+/* A host that aggregates for its leaf sends to all of it, and a server to everybody. */
+static void tell_spread(const struct aggregate_engine *engine, const struct group *group)
+{
+	size_t leaf = group->members[group->self].leaf;
+	unsigned others = (unsigned)(group->leaf_begin[leaf + 1] - group->leaf_begin[leaf]) - 1;
+
+	for (size_t i = 0; engine->setup.ops->spread && i < group->node_count; i++) {
+		const struct lane *lane = lane_large(group, group->in, i);
+
+		if (lane->connection)
+			engine->setup.ops->spread(lane->connection, i < group->count ? others : (unsigned)group->count);
+	}
+}
+
 int engine_start(struct aggregate_engine *engine, int device)
 {
 	int r;
@@ -291,6 +305,7 @@ void engine_adopt(struct aggregate_engine *engine, struct group *group)
 {
 	pthread_mutex_lock(&engine->lock);
 	group->serial = ++engine->serial;
+	tell_spread(engine, group);
 	group->watched = watch_lanes(engine, group);
 	group->users = 1;
 	group->next = engine->groups;

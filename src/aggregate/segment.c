@@ -245,7 +245,8 @@ static void oldest_advance(struct group *group)
 	while (group->segment_oldest != group->segment_next &&
 	       group->segments[group->segment_oldest % GROUP_SEGMENTS].done)
 		group->segment_oldest++;
-	for (size_t i = group->count; i < group_lanes(group); i++) { /* the oldest may use requests that others may not */
+	for (size_t i = group->count; i < group_lanes(group);
+	     i++) { /* the oldest may use requests that others may not */
 		group->out[i].stirred |= group->out[i].staged_first != NULL;
 		group->in[i].stirred |= group->in[i].staged_first != NULL;
 	}

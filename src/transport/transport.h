@@ -105,6 +105,11 @@ struct transport_ops {
 	 * none. Right after connect. NULL in the table: the transport cannot, and the limit is that of params.eager_bytes.
 	 */
 	void (*limit_eager)(struct transport_connection *connection, size_t bytes);
+	/*
+	 * A hint to this receiver: its peer sends to so many hosts at the same time, so that only a part of what the peer's
+	 * network card can send may come here. 1 in the beginning. NULL in the table: of no use to the transport.
+	 */
+	void (*spread)(struct transport_connection *connection, unsigned hosts);
 	/* A group of `count` receives, each completed by the message with its tag, in whatever order they come. */
 	int (*receive)(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
 		       const int *tags, void *const *registrations, struct transport_request **ret);

@@ -146,7 +146,7 @@ static int truncated(struct tcp_connection *connection, const struct tcp_message
  */
 static void bound_flight(struct tcp_connection *connection)
 {
-	uint64_t bytes = pace_flight(connection->r.pace) / connection->active_count;
+	uint64_t bytes = pace_flight(connection->r.pace, connection->r.spread) / connection->active_count;
 
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];

@@ -162,6 +162,7 @@ struct tcp_sender {
 
 struct tcp_receiver {
 	struct tcp_message *messages; /* TCP_MESSAGES, by sequence */
+	unsigned spread;              /* hosts that the peer sends to at a time, if somebody has said so; else 0 */
 	uint32_t next_sequence;       /* that the next announcement or eager message must have */
 	uint32_t floor_sequence;      /* every announced message before it is done */
 	uint32_t floor_told;

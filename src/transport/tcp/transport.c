@@ -435,6 +435,15 @@ static void tcp_limit_eager(struct transport_connection *opaque, size_t bytes)
 	pthread_mutex_unlock(&connection->lock);
 }
 
+static void tcp_spread(struct transport_connection *opaque, unsigned hosts)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+
+	pthread_mutex_lock(&connection->lock);
+	connection->r.spread = hosts;
+	pthread_mutex_unlock(&connection->lock);
+}
+
 static int tcp_receive(struct transport_connection *opaque, int count, void *const *data, const size_t *bytes,
 		       const int *tags, void *const *registrations, struct transport_request **ret)
 {
@@ -504,6 +513,7 @@ const struct transport_ops transport_tcp = {
 	.memory_deregister = tcp_memory_deregister,
 	.send = tcp_send,
 	.limit_eager = tcp_limit_eager,
+	.spread = tcp_spread,
 	.receive = tcp_receive,
 	.flush = tcp_flush,
 	.test = tcp_test,

@@ -74,6 +74,7 @@ static void what_goes_in_comes_out(void **state)
 
 static void nonsense_is_refused(void **state)
 {
+	enum { AT_REASON = 8 + AGGREGATE_WIRE_FACTS_BYTES };
 	uint8_t bytes[AGGREGATE_WIRE_REPORT_BYTES], whole[AGGREGATE_WIRE_REPORT_BYTES];
 	struct aggregate_wire_report report_again;
 	struct aggregate_wire_hello hello_again;
@@ -93,10 +94,10 @@ static void nonsense_is_refused(void **state)
 	bytes[6] = 99; /* the kind */
 	assert_int_equal(aggregate_wire_get_report(bytes, &report_again), -EBADMSG);
 	memcpy(bytes, whole, sizeof(bytes));
-	memset(bytes + sizeof(bytes) - 256, 'x', 256); /* text without an end */
+	memset(bytes + AT_REASON, 'x', AGGREGATE_WIRE_REASON_BYTES); /* text without an end */
 	assert_int_equal(aggregate_wire_get_report(bytes, &report_again), -EBADMSG);
 	memcpy(bytes, whole, sizeof(bytes));
-	bytes[sizeof(bytes) - 256] = '\033'; /* text that is none */
+	bytes[AT_REASON] = '\033'; /* text that is none */
 	assert_int_equal(aggregate_wire_get_report(bytes, &report_again), -EBADMSG);
 }
 
