@@ -161,7 +161,7 @@ bool predict_tuner_edit(const struct predict_tuner *tuner, int collective, uint6
  * of nodes.
  *
  *   two nodes                    not taken: a ring moves as many bytes in as many steps
- *   up to 64 KiB                 from four nodes on below the cheapest other, with three above
+ *   up to 4 MiB                  not taken: nothing that was measured says that it is faster
  *   more, a figure of ours       the figure, without its veil
  *   more, any other figure       not taken: NCCL's own search means networks that can add
  *

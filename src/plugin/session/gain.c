@@ -4,7 +4,8 @@
 #include "base/sys.h"
 #include "tributary/cluster.h"
 
-enum { PERMILLE = 1000, LEAST_PERMILLE = 1100, MOST_PERMILLE = 2000, LEAST_HOSTS = 3 };
+/* LEAST: where both fill the same links it takes up to 1.4 times as long as a ring (perf/run collnet8). */
+enum { PERMILLE = 1000, LEAST_PERMILLE = 1500, MOST_PERMILLE = 2000, LEAST_HOSTS = 3 };
 
 /* The numbers of the group's leaves, by the cluster's switches. */
 struct leaves {
