@@ -57,7 +57,7 @@ static void visitor_known(struct server_group *group, struct server_visitor *vis
 		visitor->connection = NULL;
 	}
 	group->server->setup.ops->close_connection(visitor->connection);
-	*visitor = (struct server_visitor){ NULL };
+	*visitor = (struct server_visitor){ .connection = NULL };
 }
 
 static void visitor_step(struct server_group *group, struct server_visitor *visitor)
