@@ -26,7 +26,8 @@ struct start {
 /* The journal takes "<4>" at the start of a line for the level; a terminal shows plain lines. */
 static bool journal;
 
-static void to_stderr(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+__attribute__((format(printf, 5, 6))) static void to_stderr(int level, unsigned long flags, const char *file, int line,
+							    const char *fmt, ...)
 {
 	char text[1024];
 	va_list args;

@@ -61,7 +61,7 @@ bool predict_collnet_edit(size_t node_count, int collective, uint64_t bytes, con
 	if (!(other >= 0)) /* asked for by name */
 		return false;
 	for (size_t i = 0; i < sizeof(aggregated) / sizeof(aggregated[0]); i++) {
-		float *cost = cost_of(table, aggregated[i], PREDICT_SIMPLE);
+		float *cost = cost_of(table, (int)aggregated[i], PREDICT_SIMPLE);
 
 		if (!(*cost >= 0)) /* not NaN */
 			continue;

@@ -255,7 +255,8 @@ static struct {
 	_Atomic unsigned lines, nameless;
 } logged;
 
-static void log_to_test(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+__attribute__((format(printf, 5, 6))) static void log_to_test(int level, unsigned long flags, const char *file,
+							      int line, const char *fmt, ...)
 {
 	char text[512];
 	const char *at;

@@ -34,8 +34,10 @@ void control_pair_run(struct control_channel *a, struct control_channel *b)
 	bool moved = true;
 	int r;
 
-	while (moved)
-		moved = control_pair_byte(a, b, &r) | control_pair_byte(b, a, &r);
+	while (moved) {
+		moved = control_pair_byte(a, b, &r);
+		moved |= control_pair_byte(b, a, &r);
+	}
 }
 
 void control_pair_prove(struct control_channel *client, struct control_channel *server,
