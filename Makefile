@@ -13,13 +13,14 @@ VERSION := 0.1.0
 DEPS := gcc=gcc make=make libc6-dev=header:stdio.h linux-libc-dev=header:linux/ethtool.h binutils=nm \
 	libcmocka-dev=header:cmocka.h libhwloc-dev=header:hwloc.h libexpat1-dev=header:expat.h \
 	libjansson-dev=header:jansson.h libarchive-dev=header:archive.h libhwloc-plugins=@hwloc-pci iproute2=ip iproute2=tc ethtool=ethtool util-linux=unshare python3=python3
-# Only for `make check`: the page of `tributary show --html` is opened in a real browser; plans are compared with a solver's.
+# Only for `make check`: the page of `tributary show --html` is opened in a real browser; plans are compared with a solver's,
+# sums with MPI's.
 DEPS_CHECK := chromium=chromium chromium-driver=chromedriver python3-selenium=python:selenium \
-	libglpk-dev=header:glpk.h
+	libglpk-dev=header:glpk.h openmpi-bin=mpirun libopenmpi-dev=mpicc
 # Only for `make lint`, `make format` and `make fuzz`.
 DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-format=clang-format cppcheck=cppcheck
-# Only for `make bench`: the floor is compared with iperf3.
-DEPS_BENCH := iperf3=iperf3
+# Only for `make bench`: the floor is compared with iperf3, aggregation with PyTorch's Gloo.
+DEPS_BENCH := iperf3=iperf3 python3-torch=python:torch
 
 O ?= build
 PREFIX ?= /usr/local
@@ -123,6 +124,7 @@ FUZZ_REPLAY_SRC := $(wildcard tests/fuzz/replay.c)
 
 LIB := $(O)/libtributary.a
 COMMAND_LIB := $(O)/libcommand.a
+DAEMON_LIB := $(O)/libdaemon.a
 PLUGIN := $(if $(PLUGIN_SRC),$(O)/libnccl-net-tributary.so)
 COMMAND := $(if $(COMMAND_SRC),$(O)/tributary)
 DAEMON := $(if $(DAEMON_SRC),$(O)/tributaryd)
@@ -155,6 +157,8 @@ $(O)/flags: FORCE
 
 $(O)/obj/tests/%.o: INCLUDES += -Itests -Iperf
 $(O)/obj/perf/%.o: INCLUDES += -Iperf
+# Members on different machines must work out the same schedule: no multiply-add in one rounding where the CPU has it.
+$(O)/obj/src/aggregate/schedule%.o: ALL_CFLAGS += -ffp-contract=off
 $(O)/obj/%.o: %.c $(O)/flags
 	$(say) CC $<
 	@mkdir -p $(@D)
@@ -163,9 +167,10 @@ $(O)/obj/%.o: %.c $(O)/flags
 # The archives are made anew: an object whose source is gone must not stay in them.
 $(LIB): $(call objects,$(LIB_SRC))
 $(COMMAND_LIB): $(call objects,$(filter-out src/command/main.c,$(COMMAND_SRC)))
+$(DAEMON_LIB): $(call objects,$(filter-out src/daemon/main.c,$(DAEMON_SRC)))
 $(O)/libtesthelp.a: $(call objects,$(UNIT_HELPER_SRC))
 $(O)/libperf.a: $(call objects,$(PERF_COMMON_SRC))
-$(LIB) $(COMMAND_LIB) $(O)/libtesthelp.a $(O)/libperf.a: $(O)/flags
+$(LIB) $(COMMAND_LIB) $(DAEMON_LIB) $(O)/libtesthelp.a $(O)/libperf.a: $(O)/flags
 	$(say) AR $@
 	@mkdir -p $(@D); rm -f $@
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
@@ -181,7 +186,7 @@ $(O)/tributary: $(call objects,$(filter src/command/main.c,$(COMMAND_SRC))) $(CO
 	$(say) LD $@
 	$(Q)$(call link,$(COMMAND_LIBS))
 
-$(O)/tributaryd: $(call objects,$(DAEMON_SRC)) $(LIB)
+$(O)/tributaryd: $(call objects,$(filter src/daemon/main.c,$(DAEMON_SRC))) $(DAEMON_LIB) $(LIB)
 	$(say) LD $@
 	$(Q)$(call link)
 
@@ -191,13 +196,16 @@ $(PERF): $(O)/perf/%: $(O)/obj/perf/%.o $(O)/libperf.a
 	@mkdir -p $(@D)
 	$(Q)$(call link)
 
-$(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(LIB)
+# But for one, which measures our own kernels.
+$(O)/perf/reduce: $(LIB)
+
+$(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(DAEMON_LIB) $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(call link,-lcmocka $(COMMAND_LIBS))
 
-# A solver of integer programs, which nothing but this test needs: it says what no plan can beat.
-$(O)/tests/unit/plan/optimum_test: LIBS += -lglpk
+# A solver of linear and integer programs, which nothing but these tests needs: it says what no plan and no share can beat.
+$(O)/tests/unit/plan/optimum_test $(O)/tests/unit/aggregate/schedule_shares_test: LIBS += -lglpk
 
 $(CONF): $(O)/%: $(O)/obj/%.o $(call objects,$(CONF_HELPER_SRC)) $(O)/libtesthelp.a $(O)/libperf.a $(LIB)
 	$(say) LD $@
@@ -226,6 +234,17 @@ $(FUZZERS): $(O)/tests/fuzz/%_fuzzer: $(O)/obj/tests/fuzz/%_fuzz.o $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(call link,-fsanitize=fuzzer $(COMMAND_LIBS))
+
+# One object for each instruction set beyond what the architecture has at least; no other object is built with these.
+# Contracted to a fused multiply-add, or with -ffast-math, the sets would give different bits.
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
+ifneq ($(filter x86_64-%,$(MACHINE)),)
+ISA_avx2 := -mavx2 -mf16c
+ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl
+endif
+$(O)/obj/src/reduce/%.o: ALL_CFLAGS += -ffp-contract=off
+$(O)/obj/src/reduce/avx2.o: ALL_CFLAGS += $(ISA_avx2)
+$(O)/obj/src/reduce/avx512.o: ALL_CFLAGS += $(ISA_avx512)
 
 # The page of `tributary show --html` is taken in whole by the assembler.
 $(O)/obj/src/command/show/html.o: src/command/show/page.css src/command/show/page.js
@@ -283,7 +302,7 @@ check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (
 
 # Each variable is for those alone that take it away again: the plugin warns of a TRIBUTARY_ name that it does not know.
 LONG_UNITS := /unit/measure/ /unit/ncclxml/ /unit/plan/
-unit_env = $(if $(strip $(foreach l,$(LONG_UNITS),$(findstring $(l),$(1)))),,env -u TRIBUTARY_TEST_LONG -u TRIBUTARY_TEST_SEEDS )$(if $(findstring /unit/command/,$(1))$(findstring /unit/measure/,$(1))$(findstring /unit/plan/machines,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
+unit_env = $(if $(strip $(foreach l,$(LONG_UNITS),$(findstring $(l),$(1)))),,env -u TRIBUTARY_TEST_LONG -u TRIBUTARY_TEST_SEEDS )$(if $(findstring /unit/command/,$(1))$(findstring /unit/daemon/,$(1))$(findstring /unit/measure/,$(1))$(findstring /unit/plan/machines,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
 # Once more with engine threads in place of the callers'.
 ENGINE_TESTS := $(filter %/contract_test %/copies_test %/lifecycle_test %/many_test %/vanish_test,$(CONF))
 # And in a host of its own with two interfaces, which can be joined.
@@ -301,9 +320,12 @@ gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(
 # The page in a real browser. Not in a sanitized build: it is the browser that is tested.
 browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
 
+# Sums beside MPI's. It builds its own program, as nothing else needs MPI.
+mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)')
+
 # Not for the command line: it expects everything to be built.
 run-check:
-	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --only '$(T)' $(test_args) $(gate_args) $(browser_args)
+	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --only '$(T)' $(test_args) $(gate_args) $(browser_args) $(mpi_args)
 
 # halt_on_error: a report must fail the test that caused it.
 SAN_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:halt_on_error=1:abort_on_error=0 \
@@ -405,22 +427,33 @@ bench: deps-bench ## the benchmarks of perf/, never part of check
 
 .PHONY: install uninstall
 MAN1 := $(wildcard docs/*.1)
+MAN8 := $(wildcard docs/*.8)
+UNITS := $(wildcard systemd/*.service)
 COMPLETION := share/bash-completion/completions/tributary
 install: all ## into PREFIX (default /usr/local), under DESTDIR
 	$(Q)install -d '$(DESTDIR)$(PREFIX)/lib' '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/share/man/man1'
 	$(Q)install -m 755 $(PLUGIN) '$(DESTDIR)$(PREFIX)/lib/'
 	$(Q)$(if $(COMMAND)$(DAEMON),install -m 755 $(COMMAND) $(DAEMON) '$(DESTDIR)$(PREFIX)/bin/')
 	$(Q)$(if $(MAN1),install -m 644 $(MAN1) '$(DESTDIR)$(PREFIX)/share/man/man1/')
+	$(Q)install -d '$(DESTDIR)$(PREFIX)/share/man/man8' '$(DESTDIR)$(PREFIX)/lib/systemd/system' '$(DESTDIR)$(PREFIX)/lib/sysusers.d'
+	$(Q)install -m 644 $(MAN8) '$(DESTDIR)$(PREFIX)/share/man/man8/'
+	$(Q)for unit in $(notdir $(UNITS)); do sed 's|@PREFIX@|$(PREFIX)|g' systemd/$$unit > '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit || exit 1; \
+		chmod 644 '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
+	$(Q)install -m 644 systemd/tributaryd.sysusers '$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf'
 	$(Q)install -D -m 644 docs/tributary.bash '$(DESTDIR)$(PREFIX)/$(COMPLETION)'
 
 uninstall: ## take out what install put in
 	$(Q)rm -f '$(DESTDIR)$(PREFIX)/lib/libnccl-net-tributary.so' '$(DESTDIR)$(PREFIX)/bin/tributary' \
 		'$(DESTDIR)$(PREFIX)/bin/tributaryd' $(patsubst docs/%,'$(DESTDIR)$(PREFIX)/share/man/man1/%',$(MAN1)) \
+		$(patsubst docs/%,'$(DESTDIR)$(PREFIX)/share/man/man8/%',$(MAN8)) \
+		$(patsubst systemd/%,'$(DESTDIR)$(PREFIX)/lib/systemd/system/%',$(UNITS)) \
+		'$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf' \
 		'$(DESTDIR)$(PREFIX)/$(COMPLETION)'
 
 # A test compares both with what the program prints.
 .PHONY: generated
-generated: $(COMMAND) ## write the man page and the completion anew, from the command's tables
+generated: $(COMMAND) $(DAEMON) ## write the man pages and the completion anew, from the programs' tables
+	$(Q)$(DAEMON) --man > $(O)/tributaryd.8 && cp $(O)/tributaryd.8 docs/tributaryd.8
 	$(Q)$(COMMAND) help --man > $(O)/tributary.1 && cp $(O)/tributary.1 docs/tributary.1
 	$(Q)$(COMMAND) completion bash > $(O)/tributary.bash && cp $(O)/tributary.bash docs/tributary.bash
 

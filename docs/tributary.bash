@@ -2,7 +2,7 @@
 _tributary()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-	local commands='discover measure show doctor plan explain tune export lint capture devices params completion version help'
+	local commands='discover measure show doctor plan explain tune export env run cluster lint capture devices params aggregators completion version help'
 	local command=${COMP_WORDS[1]} options= words= kind=
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
@@ -18,6 +18,7 @@ _tributary()
 	discover\ --from) kind=file ;;
 	measure\ --seconds) kind=none ;;
 	measure\ --output) kind=file ;;
+	measure\ --cluster) kind=file ;;
 	measure\ --simulate) kind=directory ;;
 	measure\ --color) words='auto always never' ;;
 	show\ --from) kind=file ;;
@@ -60,22 +61,31 @@ _tributary()
 	export\ --profile) kind=file ;;
 	export\ --output) kind=file ;;
 	export\ --sockets) words='auto cpus switches' ;;
+	env\ --collnet) words='auto on off' ;;
+	run\ --collnet) words='auto on off' ;;
 	lint\ --profile) kind=file ;;
 	lint\ --color) words='auto always never' ;;
+	aggregators\ --cluster) kind=file ;;
+	aggregators\ --secret) kind=file ;;
+	aggregators\ --seconds) kind=none ;;
 	*)
 		case $command in
 		discover) options='--from --facts --json --help' ;;
-		measure) options='--quick --seconds --output --simulate --json --color --help' ;;
+		measure) options='--quick --seconds --output --cluster --simulate --json --color --help' ;;
 		show) options='--from --profile --svg --dot --html --json --color --help' ;;
 		doctor) options='--from --profile --json --color --help' ;;
 		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --dot --html --nccl-graph --output --json --color --help' ;;
 		explain) options='--from --profile --gpus --nets --hosts --compare --collective --json --color --help' ;;
 		tune) options='--from --profile --gpus --nets --hosts --nodes --table --json --color --help' ;;
 		export) options='--from --profile --output --sockets --json --help' ;;
+		env) options='--collnet --json --help' ;;
+		run) options='--collnet --help' words=COMMAND... ;;
+		cluster) options='--text --json --help' words=show; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		lint) options='--profile --json --color --help' kind=file ;;
 		capture) options='--json --help' kind=file ;;
 		devices) options='--json --help' ;;
 		params) options='--man --json --help' ;;
+		aggregators) options='--cluster --secret --seconds --json --help' ;;
 		completion) options='--help' words=bash ;;
 		version) options='--json --help' ;;
 		help) options='--man --help' words=$commands ;;

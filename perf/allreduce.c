@@ -1,6 +1,7 @@
 /*
- * allreduce: sums floats over all ranks as NCCL's proxies do it, ring or tree, through any NCCL net plugin; with --floor
- * also over plain TCP sockets, in turns. Every element is checked on every rank after every iteration.
+ * allreduce: sums floats over all ranks as NCCL's proxies do it: ring, tree, or the calls of CollNetChain, through any NCCL
+ * plugin; with --floor also over plain TCP sockets, with --peer beside another program, all in turns. Every element is
+ * checked on every rank after every iteration.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,171 +11,348 @@
 
 #include "common/args.h"
 #include "common/clock.h"
-#include "common/collective.h"
+#include "common/links.h"
 #include "common/oob.h"
 #include "common/output.h"
 #include "common/reduce.h"
+#include "common/side.h"
 #include "common/stats.h"
 
-enum { PLUGIN = 0, FLOOR = 1, KINDS = 2, MAX_ITERS = 1001, SMALL_BYTES = 256 << 10 };
+enum { MAX_SIDES = 8, MAX_ITERS = 1001, SMALL_BYTES = 256 << 10, NO_SIDE = -1 };
 
 struct settings {
-	const char *plugin, *devices, *json, *algo;
+	const char *plugin, *devices, *json, *algo, *peer;
 	int version, device, nap_us, iters, warmup, spawn, batch, channels;
 	struct args_list bytes;
 	double line_bps, timeout_s;
-	bool floor, spin;
+	bool floor, spin, whole, links, answer;
+};
+
+/* What was measured of one side at one size. */
+struct figures {
+	double seconds[MAX_ITERS], cpu_s[MAX_ITERS];
+	double began_s[MAX_ITERS]; /* on the machine's monotonic clock, at this rank */
+	double messages;           /* of all ranks, in one run */
+	uint64_t wrong;
+	struct links links; /* sums */
 };
 
 struct allreduce {
 	struct settings set;
 	struct oob *oob;
 	struct endpoint endpoint;
-	bool used[KINDS];
-	struct collective collectives[KINDS];
+	struct chain chain;
+	int count; /* of sides */
+	struct side sides[MAX_SIDES];
+	struct figures figures[MAX_SIDES];
+	struct links before;
 	float *input, *output_data;
-	double seconds[KINDS][MAX_ITERS], cpu_s[KINDS][MAX_ITERS];
-	uint64_t wrong, wrong_all;
+	size_t most_bytes;
+	uint64_t wrong_all;
 	struct output output;
 };
 
 /* What one rank says of an iteration. */
 struct outcome {
-	double seconds, cpu_s;
+	struct side_outcome run;
 	uint64_t wrong;
 };
 
-/* The slowest rank's time; `batch` runs back to back, of which the last is checked. */
-static int iterate(struct allreduce *a, int kind, size_t count, int batch, double *ret_seconds, double *ret_cpu_s)
+/* ---- measuring ---- */
+
+/* What the links carried since the last question is this side's (the barriers between are a few hundred bytes). */
+static int count_links(struct allreduce *a, struct figures *figures)
+{
+	struct links *now;
+	int r;
+
+	if (!a->set.links || a->oob->rank != 0)
+		return 0;
+	now = calloc(1, sizeof(*now));
+	if (!now)
+		return -ENOMEM;
+	r = links_take(now);
+	if (r == 0 && figures)
+		links_add(&figures->links, &a->before, now);
+	if (r == 0)
+		a->before = *now;
+	free(now);
+	return r;
+}
+
+/* The slowest rank's time; `batch` runs back to back, of which the last is checked. i < 0: does not count. */
+static int iterate(struct allreduce *a, int which, size_t count, int batch, int i)
 {
 	struct outcome mine = { 0 }, *all = calloc((size_t)a->oob->size, sizeof(*all));
+	struct figures *f = &a->figures[which];
+	struct side *side = &a->sides[which];
 	struct poller poller;
-	uint64_t start_ns;
-	int i, r;
+	struct side_work work = { a->input, a->output_data, count, batch, &poller };
+	double slowest_s = 0, cpu_s = 0, messages = 0;
+	int rank, r;
 
 	if (!all)
 		return -ENOMEM;
+	side_prepare(side, &work);
 	poller_init(&poller, (uint64_t)a->set.nap_us * 1000, a->set.spin, (uint64_t)(a->set.timeout_s * 1e9));
-	memset(a->output_data, 0xff, count * sizeof(float)); /* NaN */
 	r = oob_barrier(a->oob);
-	mine.cpu_s = perf_cpu_s();
-	start_ns = perf_now_ns();
-	for (i = 0; i < batch && r == 0; i++)
-		r = collective_run(&a->collectives[kind], a->input, a->output_data, count, &poller);
-	mine.seconds = (double)(perf_now_ns() - start_ns) * 1e-9 / batch;
-	mine.cpu_s = (perf_cpu_s() - mine.cpu_s) / batch;
-	if (r == 0) {
+	if (i >= 0)
+		f->began_s[i] = (double)perf_now_ns() * 1e-9;
+	if (r == 0)
+		r = side_run(side, &work, &mine.run, &mine.wrong);
+	if (r == 0 && side->kind != SIDE_PEER)
 		mine.wrong = reduce_wrong(a->output_data, count, a->oob->size);
+	if (r == 0)
 		r = oob_allgather(a->oob, &mine, sizeof(mine), all);
+	for (rank = 0; rank < a->oob->size && r == 0; rank++) {
+		slowest_s = all[rank].run.seconds > slowest_s ? all[rank].run.seconds : slowest_s;
+		cpu_s += all[rank].run.cpu_s;
+		messages += (double)all[rank].run.messages;
+		f->wrong += all[rank].wrong;
 	}
-	*ret_seconds = *ret_cpu_s = 0;
-	for (i = 0; i < a->oob->size && r == 0; i++) {
-		if (all[i].seconds > *ret_seconds)
-			*ret_seconds = all[i].seconds;
-		*ret_cpu_s += all[i].cpu_s;
-		a->wrong += all[i].wrong;
+	if (i >= 0) {
+		f->seconds[i] = slowest_s;
+		f->cpu_s[i] = cpu_s;
+		f->messages = messages;
 	}
+	if (r == 0 && i >= 0)
+		r = count_links(a, f);
 	free(all);
 	return r;
 }
 
-static void print_kind(struct allreduce *a, int kind, size_t bytes)
+/* ---- what is compared with what ---- */
+
+static int find(const struct allreduce *a, enum side_kind kind, bool floor)
 {
-	const char *name = kind == PLUGIN ? netplugin_name(a->endpoint.plugin) : "plain TCP";
+	int i;
+
+	for (i = 0; i < a->count; i++)
+		if (a->sides[i].kind == kind && a->sides[i].floor == floor)
+			return i;
+	return NO_SIDE;
+}
+
+/* A ratio of two sides, and its name in JSON: over / under, pair by pair. */
+struct comparison {
+	int over, under;
+	const char *key;
+};
+
+static struct comparison compare(const struct allreduce *a, int which)
+{
+	const struct side *side = &a->sides[which];
+	size_t n = (size_t)a->set.iters;
+	int ring = find(a, SIDE_RING, false), tree = find(a, SIDE_TREE, false), best = ring == NO_SIDE ? tree : ring;
+
+	if (ring != NO_SIDE && tree != NO_SIDE &&
+	    stats_median(a->figures[tree].seconds, n) < stats_median(a->figures[ring].seconds, n))
+		best = tree;
+	if (side->floor)
+		return (struct comparison){ find(a, side->kind, false), which, "plugin_over_tcp" };
+	if (side->kind == SIDE_COLLNET || side->kind == SIDE_WHOLE)
+		return (struct comparison){ which, best, "over_ring_and_tree" };
+	if (side->kind == SIDE_PEER) {
+		int ours = find(a, SIDE_COLLNET, false);
+
+		return (struct comparison){ which, ours == NO_SIDE ? best : ours, "peer_over_ours" };
+	}
+	return (struct comparison){ NO_SIDE, NO_SIDE, NULL };
+}
+
+/* ---- printing ---- */
+
+static void print_links_json(struct allreduce *a, int which, size_t bytes, int runs)
+{
+	const struct links *links = &a->figures[which].links;
+	struct output *o = &a->output;
+	size_t i;
+
+	for (i = 0; i < links->count; i++) {
+		const struct links_row *row = &links->rows[i];
+
+		output_json_begin(o, "link");
+		output_json_text(o, "algo", side_str(a->sides[which].kind));
+		output_json_text(o, "name", a->sides[which].what);
+		output_json_number(o, "bytes", (double)bytes);
+		output_json_text(o, "from", row->from);
+		output_json_text(o, "to", row->to);
+		output_json_number(o, "rail", row->rail);
+		output_json_number(o, "link_bytes", (double)row->bytes / runs);
+		output_json_number(o, "link_packets", (double)row->packets / runs);
+		output_json_number(o, "drops", (double)row->drops);
+		output_json_number(o, "runs", runs);
+		output_json_end(o);
+	}
+}
+
+static void print_links(struct allreduce *a, size_t bytes, int runs)
+{
+	struct output *o = &a->output;
+	size_t i;
+	int k;
+
+	output_note(o, "# bytes on each link in one run, over the size (and packets dropped in all)");
+	output_text(o, -17, "# link");
+	for (k = 0; k < a->count; k++)
+		output_cell(o, 16, "%s%s", side_str(a->sides[k].kind), a->sides[k].floor ? ", TCP" : "");
+	output_end(o);
+	for (i = 0; i < a->figures[0].links.count; i++) {
+		const struct links_row *row = &a->figures[0].links.rows[i];
+
+		output_cell(o, -17, "# %s > %s", row->from, row->to);
+		for (k = 0; k < a->count; k++) {
+			row = &a->figures[k].links.rows[i];
+			output_cell(o, 16, row->drops ? "%.3f (%llu)" : "%.3f",
+				    (double)row->bytes / runs / (double)bytes, (unsigned long long)row->drops);
+		}
+		output_end(o);
+	}
+	for (k = 0; k < a->count; k++)
+		print_links_json(a, k, bytes, runs);
+}
+
+static int batch_of(const struct allreduce *a, size_t bytes)
+{
+	return a->set.batch ? a->set.batch : bytes <= SMALL_BYTES ? 20 : 1;
+}
+
+static void print_side_json(struct allreduce *a, int which, size_t bytes, double bound_s, struct stats_interval ratio,
+			    const char *key)
+{
+	const struct figures *f = &a->figures[which];
+	const struct side *side = &a->sides[which];
+	size_t n = (size_t)a->set.iters;
+	struct stats_interval t = stats_bootstrap(f->seconds, n);
+	double ranks = a->oob->size, algbw = (double)bytes / t.median * 1e-9;
+	struct output *o = &a->output;
+	char name[48];
+
+	output_json_begin(o, "allreduce");
+	output_json_text(o, "name", side->what);
+	output_json_text(o, "algo", side_str(side->kind));
+	output_json_number(o, "ranks", ranks);
+	output_json_number(o, "bytes", (double)bytes);
+	output_json_number(o, "batch", batch_of(a, bytes));
+	output_json_number(o, "median_s", t.median);
+	output_json_number(o, "low_s", t.low);
+	output_json_number(o, "high_s", t.high);
+	output_json_number(o, "algbw_GBps", algbw);
+	output_json_number(o, "busbw_GBps", algbw * 2 * (ranks - 1) / ranks);
+	output_json_number(o, "wrong", (double)f->wrong);
+	output_json_number(o, "ring_bound_s", bound_s);
+	output_json_number(o, "over_bound", t.median / bound_s);
+	output_json_number(o, "over_bound_low", t.low / bound_s);
+	output_json_number(o, "over_bound_high", t.high / bound_s);
+	output_json_number(o, "cpu_s", stats_median(f->cpu_s, n));
+	output_json_number(o, "cores_busy", stats_median(f->cpu_s, n) / t.median);
+	output_json_number(o, "messages", f->messages);
+	if (side_hops(side))
+		output_json_number(o, "hops", side_hops(side));
+	if (key) {
+		output_json_number(o, key, ratio.median);
+		snprintf(name, sizeof(name), "%s_low", key);
+		output_json_number(o, name, ratio.low);
+		snprintf(name, sizeof(name), "%s_high", key);
+		output_json_number(o, name, ratio.high);
+	}
+	output_json_numbers(o, "times_s", f->seconds, n);
+	output_json_numbers(o, "began_s", f->began_s, n);
+	output_json_end(o);
+}
+
+static void print_side(struct allreduce *a, int which, size_t bytes)
+{
+	const struct figures *f = &a->figures[which];
+	const struct side *side = &a->sides[which];
+	struct comparison c = compare(a, which);
 	size_t n = (size_t)a->set.iters, i;
 	double ranks = a->oob->size, share = 2 * (ranks - 1) / ranks, ratios[MAX_ITERS];
 	double bound_s = share * (double)bytes * 8 / (0.957 * a->set.line_bps);
-	struct stats_interval t = stats_bootstrap(a->seconds[kind], n), ratio = { 0 };
-	double algbw = (double)bytes / t.median * 1e-9;
+	struct stats_interval t = stats_bootstrap(f->seconds, n), ratio = { 0 };
 	struct output *o = &a->output;
 
-	for (i = 0; i < n; i++)
-		ratios[i] = a->seconds[PLUGIN][i] / a->seconds[FLOOR][i];
-	if (kind == FLOOR && a->used[PLUGIN])
+	if (c.over == NO_SIDE || c.under == NO_SIDE)
+		c.key = NULL;
+	for (i = 0; i < n && c.key; i++)
+		ratios[i] = a->figures[c.over].seconds[i] / a->figures[c.under].seconds[i];
+	if (c.key)
 		ratio = stats_bootstrap(ratios, n);
 	output_cell(o, 12, "%zu", bytes);
 	output_cell(o, 12, "%zu", bytes / sizeof(float));
 	output_text(o, 6, "float");
 	output_text(o, 6, "sum");
 	output_cell(o, 10, "%.1f", t.median * 1e6);
-	output_cell(o, 7, "%.3f", algbw);
-	output_cell(o, 7, "%.3f", algbw * share);
-	output_cell(o, 6, "%llu", (unsigned long long)a->wrong);
+	output_cell(o, 7, "%.3f", (double)bytes / t.median * 1e-9);
+	output_cell(o, 7, "%.3f", (double)bytes / t.median * 1e-9 * share);
+	output_cell(o, 6, "%llu", (unsigned long long)f->wrong);
 	output_cell(o, 21, "%.3f [%.3f, %.3f]", t.median / bound_s, t.low / bound_s, t.high / bound_s);
-	output_cell(o, 6, "%.2f", stats_median(a->cpu_s[kind], n) / t.median);
-	output_cell(o, -10, "%.10s", name);
-	if (kind == FLOOR && a->used[PLUGIN])
+	output_cell(o, 6, "%.2f", stats_median(f->cpu_s, n) / t.median);
+	output_text(o, -7, side_str(side->kind));
+	output_cell(o, -10, "%.10s", side->what);
+	output_cell(o, 8, "%.0f", f->messages);
+	output_cell(o, 4, side_hops(side) ? "%d" : "-", side_hops(side));
+	if (c.key)
 		output_cell(o, 20, "%.3f [%.3f, %.3f]", ratio.median, ratio.low, ratio.high);
 	output_end(o);
-	output_json_begin(o, "allreduce");
-	output_json_text(o, "name", name);
-	output_json_text(o, "algo", a->set.algo);
-	output_json_number(o, "ranks", ranks);
-	output_json_number(o, "bytes", (double)bytes);
-	output_json_number(o, "median_s", t.median);
-	output_json_number(o, "low_s", t.low);
-	output_json_number(o, "high_s", t.high);
-	output_json_number(o, "algbw_GBps", algbw);
-	output_json_number(o, "busbw_GBps", algbw * share);
-	output_json_number(o, "wrong", (double)a->wrong);
-	output_json_number(o, "ring_bound_s", bound_s);
-	output_json_number(o, "over_bound", t.median / bound_s);
-	output_json_number(o, "over_bound_low", t.low / bound_s);
-	output_json_number(o, "over_bound_high", t.high / bound_s);
-	output_json_number(o, "cores_busy", stats_median(a->cpu_s[kind], n) / t.median);
-	if (kind == FLOOR && a->used[PLUGIN]) {
-		output_json_number(o, "plugin_over_tcp", ratio.median);
-		output_json_number(o, "plugin_over_tcp_low", ratio.low);
-		output_json_number(o, "plugin_over_tcp_high", ratio.high);
-	}
-	output_json_numbers(o, "times_s", a->seconds[kind], n);
-	output_json_end(o);
-}
-
-static int measure(struct allreduce *a, size_t bytes)
-{
-	size_t count = bytes / sizeof(float);
-	int batch = a->set.batch ? a->set.batch : bytes <= SMALL_BYTES ? 20 : 1, i, kind, r = 0;
-	uint64_t wrong[KINDS] = { 0 };
-	double ignored;
-
-	for (i = -a->set.warmup; i < a->set.iters && r == 0; i++) {
-		if (a->oob->rank == 0)
-			output_progress(output_size(bytes), (size_t)a->set.warmup + (size_t)i,
-					(size_t)a->set.warmup + (size_t)a->set.iters);
-		for (kind = 0; kind < KINDS && r == 0; kind++) {
-			if (!a->used[kind])
-				continue;
-			a->wrong = 0;
-			r = iterate(a, kind, count, batch, i < 0 ? &ignored : &a->seconds[kind][i],
-				    i < 0 ? &ignored : &a->cpu_s[kind][i]);
-			wrong[kind] += a->wrong;
-		}
-	}
-	output_progress_clear();
-	for (kind = 0; kind < KINDS && r == 0; kind++) {
-		if (!a->used[kind])
-			continue;
-		a->wrong = wrong[kind];
-		a->wrong_all += wrong[kind];
-		if (a->oob->rank == 0)
-			print_kind(a, kind, count * sizeof(float));
-	}
-	return r;
+	print_side_json(a, which, bytes, bound_s, ratio, c.key);
 }
 
 static void print_head(struct allreduce *a)
 {
 	struct output *o = &a->output;
 
+	output_note(o, "# %s%s%s over %d ranks, nap %d us, %d iterations, sides in turn", a->set.algo,
+		    a->set.floor ? ", plain TCP" : "", a->set.peer ? ", another program" : "", a->oob->size,
+		    a->set.nap_us, a->set.iters);
+	output_note(o, "# ring: %d channels; tree: 2; slices of at most 1 MiB, 4 outstanding", a->set.channels);
+	if (a->chain.comm)
+		output_note(o,
+			    "# collnet v%d, connected in %.2f s: calls of %d chunks of 32 to 256 KiB, 8 in flight, own "
+			    "send "
+			    "and receive slots%s",
+			    collnetplugin_version(a->chain.plugin), a->chain.connect_s, a->chain.channels,
+			    a->set.whole ? "; whole: one call" : "");
 	output_note(
-		o, "# %s over %d ranks, %d channels, slices of at most 1 MiB, 4 outstanding, nap %d us, %d iterations",
-		a->set.algo, a->oob->size, a->set.algo[0] == 't' ? 2 : a->set.channels, a->set.nap_us, a->set.iters);
-	output_note(o, "# bound: 2(N-1)/N x size at 0.957 of %.3f Gbit/s; cores: CPU time of all ranks over time",
+		o, "# timed: the operation with the copies into and out of the slots; not: the check of every element");
+	output_note(o,
+		    "# bound: 2(N-1)/N x size at 0.957 of %.3f Gbit/s; cores: CPU time of all ranks over time; msgs: "
+		    "what the callers post, all ranks",
 		    a->set.line_bps * 1e-9);
-	output_note(o, "%12s %12s %6s %6s %10s %7s %7s %6s %21s %6s %-10s %20s", "size (B)", "count", "type", "redop",
-		    "time (us)", "algbw", "busbw", "#wrong", "time/bound [95 %]", "cores", "what",
-		    a->used[PLUGIN] && a->used[FLOOR] ? "plugin/TCP [95 %]" : "");
+	output_note(
+		o,
+		"# ratio: collnet over the better of ring and tree; TCP: the plugin over it; a program: it over ours");
+	output_note(o, "%12s %12s %6s %6s %10s %7s %7s %6s %21s %6s %-7s %-10s %8s %4s %20s", "size (B)", "count",
+		    "type", "redop", "time (us)", "algbw", "busbw", "#wrong", "time/bound [95 %]", "cores", "algo",
+		    "what", "msgs", "hops", a->count > 1 ? "ratio [95 %]" : "");
+}
+
+/* ---- one size after the other ---- */
+
+static int measure(struct allreduce *a, size_t bytes)
+{
+	size_t count = bytes / sizeof(float);
+	int batch = batch_of(a, bytes), i, k, r = 0;
+
+	memset(a->figures, 0, sizeof(a->figures));
+	for (i = -a->set.warmup; i < a->set.iters && r == 0; i++) {
+		if (a->oob->rank == 0)
+			output_progress(output_size(bytes), (size_t)a->set.warmup + (size_t)i,
+					(size_t)a->set.warmup + (size_t)a->set.iters);
+		if (i == 0)
+			r = count_links(a, NULL);
+		for (k = 0; k < a->count && r == 0; k++)
+			r = iterate(a, k, count, batch, i);
+	}
+	output_progress_clear();
+	for (k = 0; k < a->count && r == 0; k++) {
+		a->wrong_all += a->figures[k].wrong;
+		if (a->oob->rank == 0)
+			print_side(a, k, count * sizeof(float));
+	}
+	if (r == 0 && a->oob->rank == 0 && a->set.links)
+		print_links(a, count * sizeof(float), a->set.iters * batch);
+	return r;
 }
 
 static int measure_all(struct allreduce *a)
@@ -188,38 +366,167 @@ static int measure_all(struct allreduce *a)
 	return r;
 }
 
+/* As the program of another allreduce (common/peer.h): its barriers are the other's. */
+static int answer(struct allreduce *a)
+{
+	struct poller poller;
+	struct side_work work = { .input = a->input, .output = a->output_data, .poller = &poller };
+	struct side_outcome outcome;
+	uint64_t wrong;
+	int r;
+
+	printf("ready %s\n", side_str(a->sides[0].kind));
+	fflush(stdout);
+	while (scanf(" run %zu %d", &work.count, &work.batch) == 2) {
+		if (work.count * sizeof(float) > a->most_bytes || work.batch < 1)
+			return -EINVAL;
+		side_prepare(&a->sides[0], &work);
+		poller_init(&poller, (uint64_t)a->set.nap_us * 1000, a->set.spin, (uint64_t)(a->set.timeout_s * 1e9));
+		r = side_run(&a->sides[0], &work, &outcome, &wrong);
+		if (r < 0)
+			return r;
+		printf("done %.9f %.6f %llu\n", outcome.seconds, outcome.cpu_s,
+		       (unsigned long long)reduce_wrong(a->output_data, work.count, a->oob->size));
+		fflush(stdout);
+	}
+	return 0;
+}
+
 /* ---- set-up ---- */
+
+static struct side *new_side(struct allreduce *a, enum side_kind kind, const char *what)
+{
+	struct side *side = &a->sides[a->count++];
+
+	*side = (struct side){ .kind = kind, .what = what };
+	return side;
+}
+
+static int open_collective(struct allreduce *a, enum side_kind kind)
+{
+	enum collective_algo algo = kind == SIDE_TREE ? COLLECTIVE_TREE : COLLECTIVE_RING;
+	struct side *side;
+	int r = 0;
+
+	if (a->set.plugin) {
+		side = new_side(a, kind, netplugin_name(a->endpoint.plugin));
+		r = collective_open(&side->collective, a->oob, algo, a->set.channels, &a->endpoint);
+	}
+	if (r == 0 && a->set.floor) {
+		side = new_side(a, kind, "plain TCP");
+		side->floor = true;
+		r = collective_open(&side->collective, a->oob, algo, a->set.channels, NULL);
+	}
+	return r;
+}
+
+static int open_collnet(struct allreduce *a, enum side_kind kind)
+{
+	int r = 0;
+
+	if (!a->chain.plugin)
+		r = chain_open(&a->chain, a->oob, &a->endpoint, a->set.version, a->set.channels, a->input,
+			       a->output_data, a->most_bytes);
+	if (r == 0)
+		new_side(a, kind, collnetplugin_name(a->chain.plugin))->chain = &a->chain;
+	return r;
+}
+
+/* A program that one rank cannot run is left out everywhere. */
+static int open_peer(struct allreduce *a)
+{
+	struct side *side = new_side(a, SIDE_PEER, "");
+	int mine = peer_open(&side->peer, a->set.peer, 4 * a->set.timeout_s),
+	    *all = calloc((size_t)a->oob->size, sizeof(mine)), i, r;
+
+	if (!all)
+		return -ENOMEM;
+	side->what = side->peer.name;
+	if (mine < 0 && mine != -ENODATA)
+		fprintf(stderr, "allreduce: rank %d: %s: %s\n", a->oob->rank, a->set.peer, strerror(-mine));
+	r = oob_allgather(a->oob, &mine, sizeof(mine), all);
+	for (i = 0; i < a->oob->size && r == 0; i++)
+		r = all[i];
+	free(all);
+	if (r == 0)
+		return 0;
+	if (r == -ENODATA && a->oob->rank == 0)
+		output_note(&a->output, "# the other program: %s",
+			    mine == -ENODATA ? side->peer.line : "skipped by another rank");
+	side_close(side);
+	a->count--;
+	return r == -ENODATA ? 0 : r;
+}
+
+static int open_sides(struct allreduce *a)
+{
+	char names[64], *rest = names, *name;
+	int r = 0;
+
+	memcpy(names, a->set.algo, strlen(a->set.algo) + 1); /* parse() has seen to the length */
+	for (name = strsep(&rest, ","); name && r == 0; name = strsep(&rest, ",")) {
+		if (!strcmp(name, "collnet"))
+			r = open_collnet(a, SIDE_COLLNET);
+		else
+			r = open_collective(a, !strcmp(name, "tree") ? SIDE_TREE : SIDE_RING);
+	}
+	if (r == 0 && a->set.whole)
+		r = open_collnet(a, SIDE_WHOLE);
+	if (r == 0 && a->set.peer)
+		r = open_peer(a);
+	return r;
+}
 
 static int open_all(struct allreduce *a)
 {
-	enum collective_algo algo = !strcmp(a->set.algo, "tree") ? COLLECTIVE_TREE : COLLECTIVE_RING;
 	struct endpoint_options options = { .plugin = a->set.plugin,
 					    .version = a->set.version,
 					    .device = a->set.device,
 					    .devices = a->set.devices,
 					    .timeout_s = a->set.timeout_s };
-	size_t most = sizeof(float);
 	int i, r = 0;
 
+	a->most_bytes = sizeof(float);
 	for (i = 0; i < a->set.bytes.count; i++)
-		if (a->set.bytes.values[i] > most)
-			most = a->set.bytes.values[i];
-	a->input = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	a->output_data = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (a->set.bytes.values[i] > a->most_bytes)
+			a->most_bytes = a->set.bytes.values[i];
+	a->input = mmap(NULL, a->most_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	a->output_data = mmap(NULL, a->most_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (a->input == MAP_FAILED || a->output_data == MAP_FAILED)
 		return -ENOMEM;
-	reduce_fill(a->input, most / sizeof(float), a->oob->rank);
-	if (a->set.plugin) {
+	reduce_fill(a->input, a->most_bytes / sizeof(float), a->oob->rank);
+	if (a->set.plugin)
 		r = endpoint_open(&options, 0x616c6c72656475ULL, &a->endpoint);
-		a->used[PLUGIN] = r == 0;
-		if (r == 0)
-			r = collective_open(&a->collectives[PLUGIN], a->oob, algo, a->set.channels, &a->endpoint);
+	return r < 0 ? r : open_sides(a);
+}
+
+/* A list of different names out of ring, tree and collnet. */
+static bool is_algo_list(const char *text)
+{
+	static const char *const known[] = { "ring", "tree", "collnet" };
+	char names[64], *rest = names, *name;
+	unsigned seen = 0, i;
+
+	if (strlen(text) >= sizeof(names))
+		return false;
+	memcpy(names, text, strlen(text) + 1);
+	for (name = strsep(&rest, ","); name; name = strsep(&rest, ",")) {
+		for (i = 0; i < 3 && strcmp(name, known[i]); i++)
+			;
+		if (i == 3 || seen & 1u << i)
+			return false;
+		seen |= 1u << i;
 	}
-	if (r == 0 && a->set.floor) {
-		a->used[FLOOR] = true;
-		r = collective_open(&a->collectives[FLOOR], a->oob, algo, a->set.channels, NULL);
-	}
-	return r;
+	return true;
+}
+
+static bool is_sound(const struct settings *set)
+{
+	bool collnet = strstr(set->algo, "collnet") || set->whole;
+
+	return (set->plugin || (set->floor && !collnet)) && set->iters >= 1 && set->iters <= MAX_ITERS &&
+	       set->line_bps > 0 && set->channels >= 1 && set->channels <= COLLECTIVE_MAX_CHANNELS &&
+	       is_algo_list(set->algo) && !(set->answer && set->peer);
 }
 
 static int parse(int argc, char **argv, struct settings *set)
@@ -227,10 +534,15 @@ static int parse(int argc, char **argv, struct settings *set)
 	const struct args_option options[] = {
 		{ "plugin", ARGS_TEXT, &set->plugin, "path, or NAME for libnccl-net-NAME.so" },
 		{ "version", ARGS_INT, &set->version, "interface version 6 to 12 (newest)" },
-		{ "floor", ARGS_FLAG, &set->floor, "the same over plain TCP sockets, in turns" },
-		{ "algo", ARGS_TEXT, &set->algo, "ring (default) or tree" },
+		{ "floor", ARGS_FLAG, &set->floor, "ring and tree also over plain TCP sockets" },
+		{ "algo", ARGS_TEXT, &set->algo, "ring (default), tree, collnet, or several: ring,tree,collnet" },
+		{ "whole", ARGS_FLAG, &set->whole, "collnet also with whole operations, as from registered buffers" },
+		{ "peer", ARGS_TEXT, &set->peer, "another program as one more side (common/peer.h says what it says)" },
+		{ "answer", ARGS_FLAG, &set->answer,
+		  "be such a program for another allreduce: the first side runs when told" },
+		{ "links", ARGS_FLAG, &set->links, "bytes on every link of the test-bed, for each side" },
 		{ "channels", ARGS_INT, &set->channels,
-		  "rings side by side (2, as NCCL has at least; the trees are two)" },
+		  "rings side by side, chunks in a collnet call (2, as NCCL has at least; the trees are two)" },
 		{ "bytes", ARGS_SIZES, &set->bytes, "sizes (8,1K,64K,1M,16M,64M)" },
 		{ "iters", ARGS_INT, &set->iters, "iterations that count (11)" },
 		{ "warmup", ARGS_INT, &set->warmup, "iterations before (2)" },
@@ -249,15 +561,32 @@ static int parse(int argc, char **argv, struct settings *set)
 			   "AllReduce over RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as NCCL's proxies run it.",
 			   options);
 
-	if (r == 0 && ((!set->plugin && !set->floor) || set->iters < 1 || set->iters > MAX_ITERS ||
-		       set->line_bps <= 0 || set->channels < 1 || set->channels > COLLECTIVE_MAX_CHANNELS ||
-		       (strcmp(set->algo, "ring") && strcmp(set->algo, "tree")))) {
+	if (r == 0 && !is_sound(set)) {
 		fprintf(stderr,
-			"allreduce: give --plugin, --floor or both; --algo is ring or tree, --channels 1 to %d, "
-			"--iters 1 to %d\n",
+			"allreduce: give --plugin, --floor or both (collnet: --plugin); --algo is ring, tree or "
+			"collnet or "
+			"several with commas, --channels 1 to %d, --iters 1 to %d\n",
 			COLLECTIVE_MAX_CHANNELS, MAX_ITERS);
 		return -EINVAL;
 	}
+	return r;
+}
+
+static int run_all(struct allreduce *a)
+{
+	int r = output_open(&a->output, a->oob->rank == 0 && !a->set.answer ? a->set.json : NULL), i;
+
+	if (r == 0)
+		r = open_all(a);
+	if (r == 0)
+		r = a->set.answer ? answer(a) : measure_all(a);
+	if (r < 0)
+		fprintf(stderr, "allreduce: rank %d: %s\n", a->oob->rank, strerror(-r));
+	for (i = 0; i < a->count; i++)
+		side_close(&a->sides[i]);
+	chain_close(&a->chain);
+	endpoint_close(&a->endpoint);
+	output_close(&a->output);
 	return r;
 }
 
@@ -272,7 +601,7 @@ int main(int argc, char **argv)
 			 .timeout_s = 30,
 			 .bytes = { 6, { 8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20 } } },
 	};
-	int r = parse(argc, argv, &a.set), child, kind;
+	int r = parse(argc, argv, &a.set), child;
 
 	if (r)
 		return r < 0 ? 2 : 0;
@@ -280,18 +609,7 @@ int main(int argc, char **argv)
 			: oob_open(2 * a.set.timeout_s + 30, &a.oob);
 	if (r < 0 || !a.oob)
 		return 1;
-	r = output_open(&a.output, a.oob->rank == 0 ? a.set.json : NULL);
-	if (r == 0)
-		r = open_all(&a);
-	if (r == 0)
-		r = measure_all(&a);
-	if (r < 0)
-		fprintf(stderr, "allreduce: rank %d: %s\n", a.oob->rank, strerror(-r));
-	for (kind = 0; kind < KINDS; kind++)
-		if (a.used[kind])
-			collective_close(&a.collectives[kind]);
-	endpoint_close(&a.endpoint);
-	output_close(&a.output);
+	r = run_all(&a);
 	child = oob_close(a.oob);
 	return r < 0 || a.wrong_all || child ? 1 : 0;
 }

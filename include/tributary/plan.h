@@ -142,7 +142,12 @@ struct plan_set {
 	uint64_t inter_Bps[PLAN_PATTERN_COUNT]; /* when it has several; 0: not judged */
 	uint64_t many_Bps[PLAN_PATTERN_COUNT];  /* when it has three or more; 0: not judged */
 	uint64_t one_way_Bps; /* of each tree channel inside a host if its hops were crossed one way alone */
-	bool tree_balanced;   /* trees move no less if the second GPU has one of the children (NCCL's balanced trees) */
+	/*
+	 * How many times as fast as a ring the hosts aggregate what is large, on the job's leaves and aggregators. 0: no
+	 * faster, or not known. Set by whoever knows the cluster, after plan_make_set.
+	 */
+	unsigned chain_gain_permille;
+	bool tree_balanced; /* trees move no less if the second GPU has one of the children (NCCL's balanced trees) */
 };
 /*
  * request.hosts says how many there are where there are several (2 if it says less); request.channels_max, if not 0, is

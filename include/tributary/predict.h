@@ -107,6 +107,13 @@ double predict_bus_factor(enum predict_collective collective, size_t rank_count)
 struct predict_speeds {
 	double intra_GBps, inter_GBps;
 };
+
+/*
+ * Chains are the exception: their file says a small part of the truth. Without our tuner NCCL then never takes collnet for
+ * what is large, whatever it thinks of networks that can add; and the tuner knows by it that the figure is ours. NCCL
+ * reduces it to the least of all ranks, so all see the same.
+ */
+#define PREDICT_CHAIN_VEIL 64
 void predict_speeds_of_set(const struct plan_set *set, enum plan_pattern pattern, struct predict_speeds *ret);
 
 /*
@@ -127,6 +134,7 @@ void predict_of_machine(const struct topology *topology, const struct plan_reque
  * and trees become those of one host. All else is NCCL's.
  */
 struct predict_tuner {
+	size_t collnet_nodes; /* 0: collnet's costs are left alone; else predict_collnet_edit()'s */
 	bool edits;
 	struct predict_communicator file;  /* as NCCL knows it */
 	struct predict_communicator truth; /* as it is */
@@ -147,5 +155,18 @@ struct predict_table {
  */
 bool predict_tuner_edit(const struct predict_tuner *tuner, int collective, uint64_t bytes, int operations,
 			const struct predict_table *table);
+
+/*
+ * Collnet's costs of AllReduce on several hosts, from what is the same on all ranks by itself: the table and the number
+ * of nodes.
+ *
+ *   two nodes                    not taken: a ring moves as many bytes in as many steps
+ *   up to 4 MiB                  not taken: nothing that was measured says that it is faster
+ *   more, a figure of ours       the figure, without its veil
+ *   more, any other figure       not taken: NCCL's own search means networks that can add
+ *
+ * Where nothing else is allowed, as with NCCL_ALGO=CollNetChain, the table stays as it is. Says whether it changed it.
+ */
+bool predict_collnet_edit(size_t node_count, int collective, uint64_t bytes, const struct predict_table *table);
 
 #endif

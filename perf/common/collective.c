@@ -172,6 +172,38 @@ void collective_close(struct collective *c)
 	}
 }
 
+uint64_t collective_messages(const struct collective *c)
+{
+	uint64_t messages = 0;
+	int which, i;
+
+	for (i = 0; i < c->channels; i++)
+		messages += c->rings[i].out.posted;
+	for (which = 0; which < 2; which++) {
+		messages += c->trees[which].up_out.posted;
+		for (i = 0; i < 2; i++)
+			messages += c->trees[which].down_out[i].posted;
+	}
+	return messages;
+}
+
+int collective_hops(const struct collective *c)
+{
+	struct tree_place place;
+	int which, rank, at, depth, deepest = 0;
+
+	if (c->algo == COLLECTIVE_RING || c->size < 2)
+		return 2 * (c->size - 1);
+	for (which = 0; which < 2; which++) {
+		for (rank = 0; rank < c->size; rank++) {
+			for (at = rank, depth = -1; at >= 0; at = place.parent, depth++)
+				schedule_tree(which, at, c->size, &place);
+			deepest = depth > deepest ? depth : deepest;
+		}
+	}
+	return 2 * deepest;
+}
+
 /* ---- ring ---- */
 
 static int ring_prepare(const struct collective *c, struct ring *ring, size_t offset, size_t bytes)

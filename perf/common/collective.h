@@ -15,7 +15,7 @@
 
 struct oob;
 
-enum { COLLECTIVE_MAX_CHANNELS = 4 };
+enum { COLLECTIVE_MAX_CHANNELS = 8 };
 enum collective_algo { COLLECTIVE_RING, COLLECTIVE_TREE };
 
 struct ring {
@@ -48,6 +48,9 @@ struct collective {
 int collective_open(struct collective *collective, struct oob *oob, enum collective_algo algo, int channels,
 		    struct endpoint *endpoint);
 void collective_close(struct collective *collective);
+/* Messages that this rank has sent so far, and how many a byte passes one after the other at most. */
+uint64_t collective_messages(const struct collective *collective);
+int collective_hops(const struct collective *collective);
 /* input and output: count floats each, not the same memory. */
 int collective_run(struct collective *collective, const float *input, float *output, size_t count,
 		   struct poller *poller);

@@ -49,6 +49,10 @@ static const char *const join_names[] = {
 	[JOIN_NEVER] = "never",
 	[JOIN_CHOICE_COUNT] = NULL,
 };
+static const char *const simd_names[] = {
+	[SIMD_AUTO] = "auto",     [SIMD_SCALAR] = "scalar", [SIMD_AVX2] = "avx2",
+	[SIMD_AVX512] = "avx512", [SIMD_NEON] = "neon",     [SIMD_COUNT] = NULL,
+};
 /* NCCL's words for the same; it has none for auto but being unset. */
 static const char *const nccl_family_names[] = {
 	[FAMILY_AUTO] = "",
@@ -166,16 +170,62 @@ static const struct param_row rows[] = {
 	    "NCCL's costs alone. The same on all ranks." },
 	  KIND_BOOL,
 	  FIELD(tuner) },
+	{ { "TRIBUTARY_COLLNET", "boolean", "", "0, 1", "1",
+	    "1: offer NCCL collnet, by which AllReduce is aggregated in the hosts where NCCL_COLLNET_ENABLE=1 asks for "
+	    "it. "
+	    "0: as if the plugin had none. The same on all ranks." },
+	  KIND_BOOL,
+	  FIELD(collnet) },
+	{ { "TRIBUTARY_AGGREGATE_DIRECT", "size", "bytes", "0, or 1K to 64K", "0",
+	    "Aggregation: the longest operation for which all hosts send to all. At least TRIBUTARY_EAGER_BYTES; the "
+	    "largest value of the hosts counts. 0: chosen by the rate of the network cards." },
+	  KIND_SIZE,
+	  FIELD(aggregate_direct_bytes),
+	  .min = KIB,
+	  .max = 64 * KIB,
+	  .zero_too = true },
+	{ { "TRIBUTARY_AGGREGATE_SEGMENT", "size", "bytes", "0, or 1K to 512K", "0",
+	    "Aggregation: the least piece of an operation for which one host does the sum, unless the operation is "
+	    "shorter. "
+	    "The largest value of the hosts counts. 0: chosen." },
+	  KIND_SIZE,
+	  FIELD(aggregate_segment_bytes),
+	  .min = KIB,
+	  .max = 512 * KIB,
+	  .zero_too = true },
+	{ { "TRIBUTARY_VERIFY", "boolean", "", "0, 1", "0",
+	    "1: hosts that reduce together compare a checksum of every result, and fail where they differ. If one host "
+	    "asks "
+	    "for it, all do." },
+	  KIND_BOOL,
+	  FIELD(verify) },
 	{ { "TRIBUTARY_PROFILE", "text", "", "file, at most 255 characters", "",
 	    "The profile of this machine, as `tributary measure` wrote it. Unset: the one in the state directory that "
 	    "fits the machine." },
 	  KIND_TEXT,
 	  FIELD(profile) },
+	{ { "TRIBUTARY_CLUSTER", "text", "", "file, at most 255 characters", "",
+	    "Which host is on which leaf switch: a cluster file, or Slurm's topology.conf. The same on all ranks. "
+	    "Unset: "
+	    "as the profile says, or all hosts on one switch." },
+	  KIND_TEXT,
+	  FIELD(cluster) },
 	{ { "TRIBUTARY_STATE_DIR", "text", "", "folder, at most 255 characters", "",
 	    "Folder of the profiles. Unset: /var/lib/tributary for root; for others tributary in XDG_STATE_HOME, or in "
 	    ".local/state of the home folder." },
 	  KIND_TEXT,
 	  FIELD(state_dir) },
+	{ { "TRIBUTARY_SIMD", "choice", "", "auto, scalar, avx2, avx512, neon", "auto",
+	    "Instructions that sum in host memory. auto: the best that this CPU has. All give the same bits." },
+	  KIND_CHOICE,
+	  FIELD(simd),
+	  .choices = simd_names },
+	{ { "TRIBUTARY_SECRET", "text", "", "file, at most 255 characters", "",
+	    "File with the secret that this job shares with the aggregators of the cluster (tributaryd), readable by "
+	    "its "
+	    "owner alone. Unset: aggregators are not used." },
+	  KIND_TEXT,
+	  FIELD(secret) },
 };
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
@@ -326,6 +376,7 @@ static const struct {
 
 _Static_assert(sizeof(enum net_choice) == sizeof(unsigned), "choices are written as unsigned");
 _Static_assert(sizeof(enum steer_choice) == sizeof(unsigned), "choices are written as unsigned");
+_Static_assert(sizeof(enum simd_choice) == sizeof(unsigned), "choices are written as unsigned");
 _Static_assert(sizeof(enum family_choice) == sizeof(unsigned), "choices are written as unsigned");
 _Static_assert(offsetof(struct params, port_high) == offsetof(struct params, port_low) + sizeof(uint16_t),
 	       "the two ports are written as an array");

@@ -14,6 +14,7 @@ enum net_choice { NET_CHOICE_AUTO, NET_CHOICE_TCP, NET_CHOICE_VERBS, NET_CHOICE_
 enum join_choice { JOIN_AUTO, JOIN_ALWAYS, JOIN_NEVER, JOIN_CHOICE_COUNT };
 enum steer_choice { STEER_OFF, STEER_TOPOLOGY, STEER_FULL, STEER_COUNT };
 enum family_choice { FAMILY_AUTO, FAMILY_IPV4, FAMILY_IPV6, FAMILY_COUNT };
+enum simd_choice { SIMD_AUTO, SIMD_SCALAR, SIMD_AVX2, SIMD_AVX512, SIMD_NEON, SIMD_COUNT };
 
 #define PARAMS_STRING_BYTES 256 /* longest value of a text variable, with its NUL; longer is invalid */
 
@@ -38,8 +39,15 @@ struct params {
 	char dump_dir[PARAMS_STRING_BYTES];   /* TRIBUTARY_DUMP_DIR, "" for none */
 	uint64_t from_nccl;                   /* bit i: the value of row i is that of NCCL's own variable */
 	bool tuner;                           /* TRIBUTARY_TUNER */
+	bool collnet;                         /* TRIBUTARY_COLLNET */
+	size_t aggregate_direct_bytes;        /* TRIBUTARY_AGGREGATE_DIRECT: 0: chosen */
+	size_t aggregate_segment_bytes;       /* TRIBUTARY_AGGREGATE_SEGMENT: the least; 0: chosen */
+	bool verify;                          /* TRIBUTARY_VERIFY */
 	char profile[PARAMS_STRING_BYTES];    /* TRIBUTARY_PROFILE: a file; "": look in the state directory */
+	char cluster[PARAMS_STRING_BYTES];    /* TRIBUTARY_CLUSTER: a file; "": the profile's, or none */
 	char state_dir[PARAMS_STRING_BYTES];  /* TRIBUTARY_STATE_DIR, "": choose */
+	char secret[PARAMS_STRING_BYTES];     /* TRIBUTARY_SECRET: a file, "": none */
+	enum simd_choice simd;                /* TRIBUTARY_SIMD */
 	/* No row: XDG_STATE_HOME, else .local/state below HOME; "" when neither is an absolute path of that length. */
 	char state_home[PARAMS_STRING_BYTES];
 };

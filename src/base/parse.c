@@ -128,29 +128,66 @@ int parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
 	return bounded(value << shift, min, max, ret);
 }
 
-int parse_seconds(const char *text, uint64_t min_ns, uint64_t max_ns, uint64_t *ret_ns)
+/* "12.25" as 12 and 250000000. */
+static int decimal(const char **text, uint64_t *ret, uint64_t *ret_billionths)
 {
-	uint64_t value, fraction_ns = 0, unit_ns = 1000000000;
-	int r = digits(&text, &value);
+	uint64_t value, fraction = 0, unit = 1000000000;
+	const char *at = *text;
+	int r = digits(&at, &value);
 
 	if (r < 0)
 		return r;
-	if (*text == '.') {
-		if (!is_digit(*++text))
+	if (*at == '.') {
+		if (!is_digit(*++at))
 			return -EINVAL;
-		for (; is_digit(*text); text++) {
-			if (unit_ns == 1)
+		for (; is_digit(*at); at++) {
+			if (unit == 1)
 				return -EINVAL; /* a tenth decimal */
-			unit_ns /= 10;
-			fraction_ns += (uint64_t)(*text - '0') * unit_ns;
+			unit /= 10;
+			fraction += (uint64_t)(*at - '0') * unit;
 		}
 	}
+	*text = at;
+	*ret = value;
+	*ret_billionths = fraction;
+	return 0;
+}
+
+int parse_seconds(const char *text, uint64_t min_ns, uint64_t max_ns, uint64_t *ret_ns)
+{
+	uint64_t value, fraction_ns;
+	int r = decimal(&text, &value, &fraction_ns);
+
+	if (r < 0)
+		return r;
 	if (*text)
 		return -EINVAL;
 	if (__builtin_mul_overflow(value, (uint64_t)1000000000, &value) ||
 	    __builtin_add_overflow(value, fraction_ns, &value))
 		return -ERANGE;
 	return bounded(value, min_ns, max_ns, ret_ns);
+}
+
+int parse_rate(const char *text, uint64_t min_Bps, uint64_t max_Bps, uint64_t *ret_Bps)
+{
+	static const char prefixes[] = "kmgt";
+	uint64_t value, fraction, factor = 1;
+	const char *prefix;
+	int r = decimal(&text, &value, &fraction);
+	bool bits;
+
+	if (r < 0)
+		return r;
+	prefix = *text ? strchr(prefixes, lower(*text)) : NULL;
+	for (text += prefix != NULL; prefix && prefix >= prefixes; prefix--)
+		factor *= 1000;
+	bits = !strcmp(text, "bit/s");
+	if (!bits && strcmp(text, "B/s") != 0 && (*text || factor > 1))
+		return -EINVAL;
+	fraction = factor < 1000000000 ? fraction * factor / 1000000000 : fraction * (factor / 1000000000);
+	if (__builtin_mul_overflow(value, factor, &value) || __builtin_add_overflow(value, fraction, &value))
+		return -ERANGE;
+	return bounded(bits ? value / 8 : value, min_Bps, max_Bps, ret_Bps);
 }
 
 int parse_range(const char *text, uint64_t min, uint64_t max, uint64_t *ret_low, uint64_t *ret_high)

@@ -18,6 +18,11 @@ int parse_i64(const char *text, int64_t min, int64_t max, int64_t *ret);
 int parse_hex64(const char *text, uint64_t *ret);
 /* A number of bytes with an optional K, M or G (powers of 1024, either case). */
 int parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
+/*
+ * Bytes per second, one direction: "12500000000" and "12.5GB/s" are bytes, "100Gbit/s" bits. Up to nine decimals; k, M, G, T
+ * are powers of 1000, either case. Rounded down to whole bytes.
+ */
+int parse_rate(const char *text, uint64_t min_Bps, uint64_t max_Bps, uint64_t *ret_Bps);
 /* Seconds, with up to nine decimals: "10", "0.5". min and max are nanoseconds. */
 int parse_seconds(const char *text, uint64_t min_ns, uint64_t max_ns, uint64_t *ret_ns);
 /* "low-high", low not above high. */

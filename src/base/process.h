@@ -26,6 +26,12 @@ enum process_state {
 };
 enum process_state process_state(const struct process_identity *of, const struct process_identity *self);
 
+/*
+ * Stopped by a signal or a debugger. False also means: cannot tell. *ret_switches is another number whenever it has run
+ * since it was seen stopped.
+ */
+bool process_is_stopped(uint32_t pid, uint64_t *ret_switches);
+
 /* This thread, as the kernel numbers it, and whether a thread of that number is in this process. */
 uint32_t process_thread(void);
 bool process_thread_lives(uint32_t thread);

@@ -38,9 +38,13 @@ struct command_call;
 
 struct command {
 	const char *name;
-	const char *operands; /* "", "FILE", "[COMMAND]", "bash": a word in lower case is the only one allowed */
-	const char *help;     /* one line, a clause */
-	const char *about;    /* sentences for --help and the man page; paragraphs end with a newline; NULL: none */
+	/*
+	 * "", "FILE", "[COMMAND]", "show FILE": a word in lower case is the only one allowed. "COMMAND...": it and all
+	 * that follows are nobody's business here.
+	 */
+	const char *operands;
+	const char *help;  /* one line, a clause */
+	const char *about; /* sentences for --help and the man page; paragraphs end with a newline; NULL: none */
 	struct command_option options[COMMAND_OPTIONS_MAX]; /* ends with an empty one, or full */
 	/* Results go to out, complaints to stderr. Returns the exit status. */
 	int (*run)(const struct command_call *call, FILE *out);
@@ -52,11 +56,12 @@ struct command_call {
 	const char *values[COMMAND_OPTIONS_MAX]; /* "" for an option without argument; NULL: not given */
 	const char *operands[COMMAND_OPERANDS_MAX];
 	size_t operand_count;
+	char **rest; /* of "COMMAND...": it and what follows, up to a NULL */
 };
 
-extern const struct command command_capture, command_completion, command_devices, command_discover, command_doctor,
-	command_explain, command_export, command_help, command_lint, command_measure, command_params, command_plan,
-	command_show, command_tune, command_version;
+extern const struct command command_aggregators, command_capture, command_cluster, command_completion, command_devices,
+	command_discover, command_doctor, command_env, command_explain, command_export, command_help, command_lint,
+	command_measure, command_params, command_plan, command_run, command_show, command_tune, command_version;
 
 /* All of them, in the order in which help lists them; ends with NULL. */
 extern const struct command *const command_table[];

@@ -51,6 +51,9 @@ static void print_options(const struct command *command, FILE *out)
 		fputs(" kind=file", out);
 	else if (!strcmp(command->operands, "[COMMAND]"))
 		fputs(" words=$commands", out);
+	else if (strchr(command->operands, ' ')) /* "show FILE" */
+		fprintf(out, " words=%.*s; [ \"$COMP_CWORD\" -gt 2 ] && words= kind=file",
+			(int)strcspn(command->operands, " "), command->operands);
 	else if (*command->operands)
 		fprintf(out, " words=%s", command->operands);
 	fputs(" ;;\n", out);

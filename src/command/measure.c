@@ -12,6 +12,7 @@
 #include "measure/probe_cuda.h"
 #include "measure/probe_memory.h"
 #include "measure/simulate_probe.h"
+#include "profile/cluster_file.h"
 #include "profile/profile.h"
 #include "profile/store.h"
 
@@ -35,7 +36,8 @@ struct session {
 	struct measure_report report;
 	struct diag no_gpu; /* why there is no GPU to measure; "" when there is */
 	bool simulated;
-	char path[PATH_MAX]; /* where the profile went; "" nowhere */
+	struct cluster *cluster; /* for the profile; NULL: not said */
+	char path[PATH_MAX];     /* where the profile went; "" nowhere */
 };
 
 /* A signal handler reaches nothing else. */
@@ -73,6 +75,7 @@ static void session_fini(struct session *session)
 		session->probes[i]->ops->close(session->probes[i]);
 	measure_report_fini(&session->report);
 	topology_fini(&session->topology);
+	cluster_free(session->cluster);
 }
 
 /* ----------------------------------------------------------------------------------------------------- what to ask */
@@ -123,20 +126,29 @@ static int open_here(struct session *session)
 
 /* ------------------------------------------------------------------------------------------------------------ keep */
 
-/* What is known of this machine from before, where this time there is nothing better. */
-static void add_known(const struct params *params, const struct fingerprint *now, struct topology *topology)
+/*
+ * What is known of this machine from before: of its links, where this time there is nothing better; of the cluster, unless
+ * a file says it.
+ */
+static void add_known(const struct params *params, struct session *session, struct profile *profile)
 {
 	struct profile before;
 	struct diag why = { 0 };
 	char path[PATH_MAX];
 
 	profile_init(&before);
-	if (!store_find(params, now, &before, path, sizeof(path), &why)) {
-		struct topology fresh = *topology;
+	if (!store_find(params, &profile->fingerprint, &before, path, sizeof(path), &why)) {
+		if (session->report.stopped) {
+			struct topology fresh = session->topology;
 
-		source_merge(&fresh, &before.topology);
-		*topology = before.topology;
-		before.topology = fresh;
+			source_merge(&fresh, &before.topology);
+			session->topology = before.topology;
+			before.topology = fresh;
+		}
+		if (!profile->cluster) {
+			profile->cluster = before.cluster;
+			before.cluster = NULL;
+		}
 	}
 	profile_fini(&before);
 }
@@ -167,8 +179,10 @@ static int save(const struct command_call *call, struct session *session, int64_
 		profile_fini(&profile);
 		return command_failed(NULL, r, "the machine's fingerprint cannot be taken");
 	}
-	if (session->report.stopped && !session->simulated)
-		add_known(&params, &profile.fingerprint, &session->topology);
+	profile.cluster = session->cluster;
+	session->cluster = NULL;
+	if (!session->simulated)
+		add_known(&params, session, &profile);
 	profile.date_s = date_s;
 	snprintf(profile.measured_by, sizeof(profile.measured_by), "tributary %s", TRIBUTARY_VERSION);
 	/* Lent: taken back below. */
@@ -231,12 +245,17 @@ static int measure(const struct command_call *call, struct session *session, uin
 static int run(const struct command_call *call, FILE *out)
 {
 	const char *folder = command_value(call, "simulate");
+	const char *cluster = command_value(call, "cluster");
 	struct session session = { 0 };
+	struct diag why = { 0 };
 	uint64_t budget_ns;
-	int status = get_budget(call, &budget_ns);
+	int status = get_budget(call, &budget_ns), r;
 
 	if (status != COMMAND_OK)
 		return status;
+	r = cluster ? cluster_file_load(cluster, &session.cluster, &why) : 0;
+	if (r < 0)
+		return command_failed(NULL, 0, "%s", why.text);
 	topology_init(&session.topology);
 	status = folder ? open_simulated(&session, folder) : open_here(&session);
 	if (status == COMMAND_OK)
@@ -256,6 +275,10 @@ const struct command command_measure = {
 	.options = { { "quick", NULL, "10 seconds, and only what matters most", NULL },
 		     { "seconds", "SECONDS", "time for the whole; without it 60, or 10 with --quick", NULL },
 		     { "output", "FILE", "write the profile there; without it into the state directory", NULL },
+		     { "cluster", "FILE",
+		       "keep in the profile which host is on which leaf switch: a cluster file, or Slurm's "
+		       "topology.conf; without it what the profile has of it already",
+		       NULL },
 		     { "simulate", "FOLDER", "measure a simulated machine: FOLDER/machine.topology and FOLDER/rules",
 		       NULL },
 		     COMMAND_OPTION_JSON,

@@ -76,21 +76,46 @@ static int take_option(const struct command *command, int argc, char **argv, int
 	return COMMAND_OK;
 }
 
+/* The operand of that number in "show FILE"; false: there are not so many. */
+static bool operand_of(const struct command *command, size_t number, char *ret, size_t ret_bytes)
+{
+	const char *at = command->operands;
+
+	for (; number > 0 && at; number--) {
+		at = strchr(at, ' ');
+		at += at != NULL;
+	}
+	if (!at || !*at)
+		return false;
+	snprintf(ret, ret_bytes, "%.*s", (int)strcspn(at, " "), at);
+	return true;
+}
+
 static int take_operand(const struct command *command, const char *text, struct command_call *ret)
 {
-	const char *operands = command->operands;
+	char expected[32];
 
-	if (!*operands || ret->operand_count)
+	if (ret->operand_count == COMMAND_OPERANDS_MAX ||
+	    !operand_of(command, ret->operand_count, expected, sizeof(expected)))
 		return command_usage_error(command->name, "unexpected argument \"%s\"", text);
-	if (*operands >= 'a' && *operands <= 'z' && strcmp(operands, text) != 0)
-		return command_usage_error(command->name, "\"%s\" is not known, expected %s", text, operands);
+	if (*expected >= 'a' && *expected <= 'z' && strcmp(expected, text) != 0)
+		return command_usage_error(command->name, "\"%s\" is not known, expected %s", text, expected);
 	ret->operands[ret->operand_count++] = text;
 	return COMMAND_OK;
+}
+
+/* "COMMAND...": what follows the first operand has options of its own. */
+static bool takes_rest(const struct command *command)
+{
+	size_t bytes = strlen(command->operands);
+
+	return bytes > 3 && !strcmp(command->operands + bytes - 3, "...");
 }
 
 int command_parse(const struct command *command, int argc, char **argv, struct command_call *ret)
 {
 	struct command_call call = { .command = command };
+	char missing[32];
 	bool options = true;
 	int status;
 
@@ -107,9 +132,13 @@ int command_parse(const struct command *command, int argc, char **argv, struct c
 			status = take_operand(command, argv[i], &call);
 		if (status != COMMAND_OK)
 			return status;
+		if (call.operand_count && takes_rest(command)) {
+			call.rest = argv + i;
+			break;
+		}
 	}
-	if (*command->operands && *command->operands != '[' && !call.operand_count)
-		return command_usage_error(command->name, "%s is missing", command->operands);
+	if (operand_of(command, call.operand_count, missing, sizeof(missing)) && *missing != '[')
+		return command_usage_error(command->name, "%.*s is missing", (int)strcspn(missing, "."), missing);
 	*ret = call;
 	return COMMAND_OK;
 }

@@ -4,10 +4,10 @@
 #include <string.h>
 
 const struct command *const command_table[] = {
-	&command_discover,   &command_measure, &command_show,    &command_doctor,
-	&command_plan,       &command_explain, &command_tune,    &command_export,
-	&command_lint,       &command_capture, &command_devices, &command_params,
-	&command_completion, &command_version, &command_help,    NULL,
+	&command_discover,    &command_measure,    &command_show,    &command_doctor,  &command_plan,
+	&command_explain,     &command_tune,       &command_export,  &command_env,     &command_run,
+	&command_cluster,     &command_lint,       &command_capture, &command_devices, &command_params,
+	&command_aggregators, &command_completion, &command_version, &command_help,    NULL,
 };
 
 const struct command *command_find(const char *name)

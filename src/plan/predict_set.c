@@ -10,6 +10,20 @@ static uint64_t rate_among(const struct plan_set *set, enum plan_pattern pattern
 	return node_count > 2 ? set->many_Bps[pattern] : set->inter_Bps[pattern];
 }
 
+/* Where aggregating moves no fewer bytes than a ring, it is not to be taken for what is large. */
+enum { PERMILLE = 1000, NO_GAIN_PERMILLE = 500 };
+
+/*
+ * A chain's rate is what passes if the network adds: each NIC sends and receives everything once. Hosts that aggregate
+ * move up to twice as much, as a ring's do, but where leaves and aggregators save it.
+ */
+static double chain_part(const struct plan_set *set)
+{
+	unsigned gain = set->chain_gain_permille ? set->chain_gain_permille : NO_GAIN_PERMILLE;
+
+	return gain < 2 * PERMILLE ? gain / (2.0 * PERMILLE) : 1;
+}
+
 /*
  * Our rate of a tree or chain is what the collective gets: every hop is charged up and down. NCCL's is what a hop gets one
  * way, and its model then takes half.
@@ -20,7 +34,7 @@ static double as_nccl_counts(const struct plan_set *set, enum plan_pattern patte
 
 	if (pattern != PLAN_RING)
 		rate_Bps = 2 * rate_Bps < set->one_way_Bps ? 2 * rate_Bps : set->one_way_Bps;
-	return (double)rate_Bps / 1e9;
+	return (double)rate_Bps / 1e9 * (pattern == PLAN_CHAIN ? chain_part(set) : 1);
 }
 
 void predict_speeds_of_set(const struct plan_set *set, enum plan_pattern pattern, struct predict_speeds *ret)
@@ -29,6 +43,10 @@ void predict_speeds_of_set(const struct plan_set *set, enum plan_pattern pattern
 
 	ret->intra_GBps = as_nccl_counts(set, pattern, one ? 1 : 2);
 	ret->inter_GBps = as_nccl_counts(set, pattern, one ? 1 : 3);
+	if (pattern == PLAN_CHAIN) {
+		ret->intra_GBps /= PREDICT_CHAIN_VEIL;
+		ret->inter_GBps /= PREDICT_CHAIN_VEIL;
+	}
 }
 
 static bool all_the_same(const struct plan *plan, bool nics_too)

@@ -132,6 +132,14 @@ static void find_limits(struct plan_search *search, size_t count, unsigned permi
 	}
 }
 
+static void keep_packed(struct plan_search *search, const struct plan_selection *selection)
+{
+	struct plan_selection *packed = &search->packed[selection->count];
+
+	if (!packed->count || plan_selection_compare(selection, packed) >= 0)
+		*packed = *selection;
+}
+
 void plan_search_offer(struct plan_search *search, const struct plan_selection *selection)
 {
 	struct plan_selection offered = *selection;
@@ -139,7 +147,7 @@ void plan_search_offer(struct plan_search *search, const struct plan_selection *
 	if (!offered.count)
 		return;
 	(void)take_if_better(search, &offered);
-	search->packed[offered.count] = offered;
+	keep_packed(search, &offered);
 }
 
 void plan_search_limits(struct plan_search *search, size_t count, bool above)
@@ -287,14 +295,6 @@ static void price_loads(struct plan_search *search)
 		used *= used;
 		search->prices[row] = (used + 0.01) * unit / search->capacities[row];
 	}
-}
-
-static void keep_packed(struct plan_search *search, const struct plan_selection *selection)
-{
-	struct plan_selection *packed = &search->packed[selection->count];
-
-	if (!packed->count || plan_selection_compare(selection, packed) >= 0)
-		*packed = *selection;
 }
 
 static uint32_t cheapest_known(struct plan_search *search)

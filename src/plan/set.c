@@ -49,6 +49,12 @@ static uint64_t left_of(uint64_t limit, uint64_t work)
 	return limit - lesser(limit, work);
 }
 
+/* Also of models that are joined, in parts. */
+static double total_of(const struct plan_selection *selection)
+{
+	return (double)selection->count * (double)selection->capacity_Bps / (double)selection->load;
+}
+
 static uint64_t selection_Bps(const struct plan_selection *selection)
 {
 	unsigned __int128 total = (unsigned __int128)selection->count * selection->capacity_Bps;
@@ -179,12 +185,19 @@ static bool part_few(struct part *part, size_t count)
 	return plan_search_few(&part->search, count, part->permille, part->search.work_limit, &part->selection);
 }
 
-/* What is to be moved, in bytes/s. */
+/*
+ * What is to be moved, in bytes/s. Between hosts or not: the lesser, because NCCL takes the least number of channels that
+ * any host has, and of many slow ones few are left where another host has few.
+ */
 static uint64_t part_total(const struct part *part)
 {
-	const struct side *side = part->alone.used ? &part->alone : &part->network;
+	uint64_t least_Bps = PLAN_UNBOUNDED_BPS;
 
-	return side->best_Bps < PLAN_UNBOUNDED_BPS ? side->best_Bps : 0;
+	if (part->alone.used)
+		least_Bps = part->alone.best_Bps;
+	if (part->network.used)
+		least_Bps = lesser(least_Bps, part->network.best_Bps);
+	return least_Bps < PLAN_UNBOUNDED_BPS ? least_Bps : 0;
 }
 
 static size_t least_count(const struct part *ring, const struct part *tree, size_t most)
@@ -197,32 +210,71 @@ static size_t least_count(const struct part *ring, const struct part *tree, size
 	return count < most ? (size_t)count : most;
 }
 
-/* The smallest number that is enough for both; else, of those that are enough for the ring, the one with the best tree. */
+/* The best that was found so far: rings and trees of one number. */
+struct found {
+	struct plan_selection ring, tree;
+	bool enough; /* for the ring */
+};
+
+/* True: it is enough for both. */
+static bool try_count(struct part *ring, struct part *tree, size_t count, struct found *found)
+{
+	bool enough = part_few(ring, count), both;
+
+	if (found->enough && !enough)
+		return false;
+	both = part_few(tree, count) && enough;
+	if (!both && found->ring.count && enough == found->enough &&
+	    (enough ? plan_selection_compare(&tree->selection, &found->tree)
+		    : plan_selection_compare(&ring->selection, &found->ring)) <= 0)
+		return false;
+	found->ring = ring->selection;
+	found->tree = tree->selection;
+	found->enough = enough;
+	return both;
+}
+
+/* Of the best, the worse of the ring's and the tree's. */
+static double worse_share(const struct part *ring, const struct plan_selection *rings, const struct part *tree,
+			  const struct plan_selection *trees)
+{
+	double of_ring = total_of(rings) / total_of(&ring->search.best);
+	double of_tree = total_of(trees) / total_of(&tree->search.best);
+
+	return of_ring < of_tree ? of_ring : of_tree;
+}
+
+static void try_fewer(struct part *ring, struct part *tree, size_t count, struct found *found)
+{
+	bool enough = part_few(ring, count);
+
+	(void)part_few(tree, count);
+	if (worse_share(ring, &ring->selection, tree, &tree->selection) <=
+	    worse_share(ring, &found->ring, tree, &found->tree))
+		return;
+	*found = (struct found){ ring->selection, tree->selection, enough };
+}
+
+/*
+ * The smallest number that is enough for both; else, of those that are enough for the ring, the one with the best tree.
+ * Where none is, of as many as it takes that no channel has too much to move, fewer are looked at, too: better a channel
+ * that should move a little more than it can than links that are empty.
+ */
 static size_t choose_count(struct part *ring, struct part *tree, size_t most, uint64_t work_limit)
 {
-	struct plan_selection best_ring = { 0 }, best_tree = { 0 };
-	bool found = false; /* enough for the ring */
+	size_t least = least_count(ring, tree, most);
+	struct found found = { .enough = false };
+	bool done = false;
 
 	ring->search.work_limit = ring->search.columns.work + work_limit / 2;
 	tree->search.work_limit = tree->search.columns.work + work_limit / 2;
-	for (size_t count = least_count(ring, tree, most); count <= most; count++) {
-		bool enough = part_few(ring, count);
-
-		if (found && !enough)
-			continue;
-		if (part_few(tree, count) && enough)
-			return count;
-		if (best_ring.count && enough == found &&
-		    (enough ? plan_selection_compare(&tree->selection, &best_tree)
-			    : plan_selection_compare(&ring->selection, &best_ring)) <= 0)
-			continue;
-		best_ring = ring->selection;
-		best_tree = tree->selection;
-		found = enough;
-	}
-	ring->selection = best_ring;
-	tree->selection = best_tree;
-	return best_ring.count;
+	for (size_t count = least; count <= most && !done; count++)
+		done = try_count(ring, tree, count, &found);
+	for (size_t count = least; !found.enough && count-- > CHANNELS_LEAST;)
+		try_fewer(ring, tree, count, &found);
+	ring->selection = found.ring;
+	tree->selection = found.tree;
+	return found.ring.count;
 }
 
 /* The most that so many channels move, and then with the fewest detours. */

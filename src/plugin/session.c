@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "base/sys.h"
 #include "gpu/current.h"
+#include "plugin/session/collnet.h"
 #include "plugin/session/decide.h"
 #include "plugin/session/flights.h"
 #include "plugin/session/report.h"
@@ -87,6 +88,7 @@ static void setup_once(enum session_level most)
 	session_setup(plugin_state_params(), session.source ? session.source : &environment, session.root, &nets, most,
 		      &session.setup);
 	session.ready = true;
+	session_collnet_advise(&session.setup);
 }
 
 static int publish(struct session_flight *flight);
@@ -344,6 +346,7 @@ static int decision_get(struct session_flight *flight, struct session_decision *
 		.machine = &setup->machine,
 		.nets = &setup->nets,
 		.environment = &setup->environment,
+		.chain_gain_permille = session_collnet_gain(setup),
 		.has_older = flight->serial > 1,
 	};
 	struct diag diag = { .text = "" };

@@ -1,7 +1,10 @@
 #include "plugin/state.h"
 
+#include "aggregate/aggregate.h"
 #include "base/log.h"
+#include "plugin/cluster.h"
 #include "plugin/guest.h"
+#include "tributary/cluster.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -26,6 +29,10 @@ static struct {
 	bool held_for_good;
 	struct transport *transport;
 	struct plugin_devices devices;
+	struct aggregate_engine *engine; /* NULL: nobody holds it */
+	unsigned engine_holders;
+	bool cluster_known;
+	struct cluster *cluster;
 } state = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.ops = &transport_tcp,
@@ -172,6 +179,82 @@ int plugin_state_get_for_good(void)
 	return r;
 }
 
+static const struct cluster *cluster_locked(void)
+{
+	if (!state.cluster_known)
+		state.cluster = plugin_cluster_load(&state.params);
+	state.cluster_known = true;
+	return state.cluster;
+}
+
+const struct cluster *plugin_state_cluster(void)
+{
+	const struct cluster *cluster;
+
+	plugin_state_load();
+	pthread_mutex_lock(&state.lock);
+	cluster = cluster_locked();
+	pthread_mutex_unlock(&state.lock);
+	return cluster;
+}
+
+static int engine_open_locked(void)
+{
+	struct aggregate_setup setup = { .params = &state.params, .ops = state.ops };
+	int r;
+
+	r = get_locked();
+	if (r < 0)
+		return r;
+	setup.transport = state.transport;
+	setup.cluster = cluster_locked();
+	r = aggregate_open(&setup, &state.engine);
+	if (r < 0)
+		put_locked();
+	return r;
+}
+
+int plugin_state_engine_get(struct aggregate_engine **ret)
+{
+	int r = 0;
+
+	plugin_state_load();
+	if (!state.params.collnet)
+		return -ENODEV;
+	pthread_mutex_lock(&state.lock);
+	if (!state.engine)
+		r = engine_open_locked();
+	if (r == 0) {
+		state.engine_holders++;
+		*ret = state.engine;
+	}
+	pthread_mutex_unlock(&state.lock);
+	return r;
+}
+
+void plugin_state_engine_hold(void)
+{
+	pthread_mutex_lock(&state.lock);
+	state.engine_holders++;
+	pthread_mutex_unlock(&state.lock);
+}
+
+void plugin_state_engine_put(void)
+{
+	struct aggregate_engine *engine = NULL;
+
+	pthread_mutex_lock(&state.lock);
+	if (--state.engine_holders == 0) {
+		engine = state.engine;
+		state.engine = NULL;
+	}
+	pthread_mutex_unlock(&state.lock);
+	if (!engine)
+		return;
+	aggregate_close(engine); /* without the lock: it waits for the engine's thread */
+	plugin_state_put();
+}
+
 /* Opens the transport for a moment if the devices are not known yet. */
 static int know_devices_locked(void)
 {
@@ -258,6 +341,9 @@ void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root)
 		put_locked();
 	}
 	plugin_devices_fini(&state.devices);
+	cluster_free(state.cluster);
+	state.cluster = NULL;
+	state.cluster_known = false;
 	plugin_guest_disarm(&plugin_guest);
 	state.ops = ops ? ops : &transport_tcp;
 	state.rdma_root = rdma_root ? rdma_root : PLUGIN_RDMA_ROOT;
@@ -268,4 +354,14 @@ void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root)
 unsigned plugin_state_holders(void)
 {
 	return atomic_load_explicit(&state.holders, memory_order_relaxed);
+}
+
+unsigned plugin_state_engine_holders(void)
+{
+	unsigned holders;
+
+	pthread_mutex_lock(&state.lock);
+	holders = state.engine_holders;
+	pthread_mutex_unlock(&state.lock);
+	return holders;
 }

@@ -1,6 +1,6 @@
 /*
- * The one instance that a process has: parameters, choice of network, the transport, its devices. All mutable variables
- * of src/plugin are in state.c.
+ * The one instance that a process has: parameters, choice of network, the transport, its devices, the aggregation engine.
+ * All mutable variables of src/plugin are in state.c.
  *
  * The transport is open while anybody holds it: every communicator (for good, up to version 10 of NCCL's interface),
  * every listener and every connection. It is closed by the last one to let go, and opened again by the next.
@@ -35,6 +35,20 @@ void plugin_state_put(void);
 /* Takes a hold that is never given back, once however often it is called. */
 int plugin_state_get_for_good(void);
 
+/*
+ * The aggregation engine, opened with the first who takes hold of it and closed by the last to let go. It holds the
+ * transport. Errors: those of plugin_state_get and aggregate_open.
+ */
+struct aggregate_engine;
+int plugin_state_engine_get(struct aggregate_engine **ret);
+/* One more hold of an engine that the caller knows to be held. */
+void plugin_state_engine_hold(void);
+void plugin_state_engine_put(void);
+
+/* The cluster, read the first time that somebody asks. NULL: not known. It lives as long as the process. */
+struct cluster;
+const struct cluster *plugin_state_cluster(void);
+
 /* What NCCL asks. The transport is opened for it if it is not open. When the network is left to NCCL: a count of 0. */
 int plugin_state_device_count(int *ret);
 int plugin_state_device(int device, struct plugin_net_properties *ret);
@@ -46,7 +60,8 @@ int plugin_state_join(int count, const int *members, int *ret_device);
  * devices (NULL: the real one, kept by reference); everything is forgotten, the parameters too.
  */
 void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root);
-/* Only for tests: how many hold the transport. */
+/* Only for tests: how many hold the transport, and the engine. */
 unsigned plugin_state_holders(void);
+unsigned plugin_state_engine_holders(void);
 
 #endif

@@ -15,6 +15,7 @@ void plugin_tuner_look(const struct session_facts *facts, size_t rank_count, siz
 		       const struct predict_constants *constants, struct predict_tuner *ret)
 {
 	ret->edits = false;
+	ret->collnet_nodes = 0;
 	if (facts && facts->published && rank_count == facts->local_gpu_count)
 		predict_tuner_make(&facts->set, rank_count, node_count, facts->sm, constants, ret);
 }
@@ -38,21 +39,27 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 	const struct params *params;
 	struct session_facts facts;
 	struct predict_tuner look, *tuner;
+	bool is_known;
 
 	*ret = NULL;
 	plugin_state_load();
 	params = plugin_state_params();
 	/* Asked in any case: that it comes ends the communicator's topology phase. */
-	if (session_tuner(comm_id, &facts) < 0 || params->disable || !params->tuner)
+	is_known = session_tuner(comm_id, &facts) == 0;
+	if (params->disable || !params->tuner)
 		return 0;
-	plugin_tuner_look(&facts, rank_count, node_count, constants, &look);
-	if (!look.edits)
+	plugin_tuner_look(is_known ? &facts : NULL, rank_count, node_count, constants, &look);
+	/* Not by what this host knows: a host that knows less must come to the same. */
+	if (node_count > 1 && params->collnet)
+		look.collnet_nodes = node_count;
+	if (!look.edits && !look.collnet_nodes)
 		return 0;
 	tuner = sys_zalloc(sizeof(*tuner));
 	if (!tuner)
 		return -ENOMEM;
 	*tuner = look;
-	say_what_is_done(comm_id, tuner);
+	if (look.edits)
+		say_what_is_done(comm_id, tuner);
 	*ret = tuner;
 	return 0;
 }

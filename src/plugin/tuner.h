@@ -5,7 +5,8 @@
  * NCCL picks the algorithm and protocol of a collective on each rank by itself, from a table of costs that is the same on
  * all of them because NCCL has gathered what it is made of. A rank that picks differently hangs the job. So:
  *
- *   - Communicators over several nodes: nothing is changed. Profiles and plans differ from host to host; what they say has
+ *   - Communicators over several nodes: collnet's costs alone are changed, and by nothing but the table itself and the
+ *     number of nodes (predict_collnet_edit). Profiles and plans differ from host to host; what they say has
  *     reached NCCL's table by way of the graph files, whose speeds NCCL reduces to the least of all hosts.
  *   - One node, and the session has published a plan there: all ranks have the same one.
  *   - The number of channels, the chunk size and the model's constants are left to NCCL: nothing that was measured says

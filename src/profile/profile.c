@@ -7,6 +7,8 @@
  *     machine card 0000:19:00.0 kind=gpu ...
  *     tributary-topology 1
  *     ...
+ *     tributary-cluster 1                   (version 2)
+ *     ...
  *     checksum crc32 89abcdef
  *
  * The first line is read first, then the checksum of everything before the last line, and only then anything else.
@@ -26,6 +28,7 @@
 
 #define FIRST    "tributary-profile "
 #define MACHINE  "machine "
+#define CLUSTER  "tributary-cluster "
 #define CHECKSUM "checksum crc32 "
 
 enum { CHECKSUM_LINE_BYTES = sizeof(CHECKSUM) - 1 + 8 + 1 };
@@ -46,6 +49,7 @@ void profile_fini(struct profile *profile)
 {
 	topology_fini(&profile->topology);
 	fingerprint_fini(&profile->fingerprint);
+	cluster_free(profile->cluster);
 	profile_init(profile);
 }
 
@@ -94,8 +98,8 @@ int profile_write(const struct profile *profile, char **ret, size_t *ret_bytes)
 	struct fingerprint_span rest = { profile->fingerprint.text, profile->fingerprint.bytes }, line;
 	struct fingerprint again = { 0 };
 	struct writer writer = { 0 };
-	size_t graph_bytes = 0;
-	char *graph = NULL;
+	size_t graph_bytes = 0, cluster_bytes = 0;
+	char *graph = NULL, *cluster = NULL;
 	int r;
 
 	if (!is_quotable(profile->measured_by))
@@ -105,18 +109,20 @@ int profile_write(const struct profile *profile, char **ret, size_t *ret_bytes)
 	if (r < 0)
 		return r;
 	r = topology_write(&profile->topology, &graph, &graph_bytes);
+	if (r == 0 && profile->cluster)
+		r = cluster_format(profile->cluster, &cluster, &cluster_bytes);
 	if (r < 0)
 		goto out;
-	writer.room = HEADER_BYTES + rest.bytes + count_lines(rest) * strlen(MACHINE) + graph_bytes + 1;
+	writer.room = HEADER_BYTES + rest.bytes + count_lines(rest) * strlen(MACHINE) + graph_bytes + cluster_bytes + 1;
 	writer.text = sys_zalloc(writer.room);
 	r = writer.text ? 0 : -ENOMEM;
 	if (r < 0)
 		goto out;
-	put(&writer, FIRST "%d\nmeasured %" PRId64 " by \"%s\"\nfingerprint %s\n", PROFILE_VERSION, profile->date_s,
-	    profile->measured_by, again.id);
+	put(&writer, FIRST "%d\nmeasured %" PRId64 " by \"%s\"\nfingerprint %s\n", cluster ? PROFILE_VERSION : 1,
+	    profile->date_s, profile->measured_by, again.id);
 	while (fingerprint_next_line(&rest, &line))
 		put(&writer, MACHINE "%.*s\n", (int)line.bytes, line.at);
-	put(&writer, "%s", graph);
+	put(&writer, "%s%s", graph, cluster ? cluster : "");
 	put(&writer, CHECKSUM "%08" PRIx32 "\n", crc_ieee32(writer.text, writer.bytes));
 	r = writer.bytes > PROFILE_MOST_BYTES ? -EFBIG : 0;
 	if (r < 0)
@@ -127,6 +133,7 @@ int profile_write(const struct profile *profile, char **ret, size_t *ret_bytes)
 out:
 	sys_free(writer.text);
 	sys_free(graph);
+	sys_free(cluster);
 	fingerprint_fini(&again);
 	return r;
 }
@@ -140,7 +147,7 @@ static bool is_beginning_of(const char *text, size_t bytes, const char *whole)
 }
 
 /* The number of the version, which ends with a space or the line: a newer version may say more in its first line. */
-static int check_version(const char *text, size_t bytes, struct diag *diag)
+static int check_version(const char *text, size_t bytes, uint64_t *ret, struct diag *diag)
 {
 	size_t prefix = strlen(FIRST), digits = 0;
 	char number[24];
@@ -152,7 +159,7 @@ static int check_version(const char *text, size_t bytes, struct diag *diag)
 		return -EBADMSG;
 	}
 	if (bytes < prefix || memcmp(text, FIRST, prefix)) {
-		diag_set(diag, 1, 0, "it is not a profile: the first line is not \"%s%d\"", FIRST, PROFILE_VERSION);
+		diag_set(diag, 1, 0, "it is not a profile: the first line is not \"%s1\"", FIRST);
 		return -EINVAL;
 	}
 	while (prefix + digits < bytes && text[prefix + digits] >= '0' && text[prefix + digits] <= '9')
@@ -177,6 +184,7 @@ static int check_version(const char *text, size_t bytes, struct diag *diag)
 		diag_set(diag, 1, (int)(prefix + digits) + 1, "the first line has more than the version");
 		return -EINVAL;
 	}
+	*ret = version;
 	return 0;
 }
 
@@ -312,14 +320,38 @@ static int read_fingerprint(struct reader *reader, struct fingerprint *ret)
 	return 0;
 }
 
-/* Line numbers of the graph count from its own first line. */
-static int read_topology(struct reader *reader, struct topology *ret)
+/* Line numbers of a part count from its own first line. */
+static int end_part(struct reader *reader, int r)
 {
-	int r = topology_read(reader->rest.at, reader->rest.bytes, ret, reader->diag);
-
 	if (r < 0 && reader->diag && reader->diag->line > 0)
 		reader->diag->line += reader->line;
 	return r;
+}
+
+/* The graph's text, up to the line with which the cluster begins. */
+static struct fingerprint_span graph_of(const struct reader *reader)
+{
+	struct fingerprint_span rest = reader->rest, line;
+
+	while (fingerprint_next_line(&rest, &line))
+		if (starts_with(line, CLUSTER))
+			return (struct fingerprint_span){ reader->rest.at, (size_t)(line.at - reader->rest.at) };
+	return reader->rest;
+}
+
+static int read_topology(struct reader *reader, uint64_t version, struct profile *profile)
+{
+	struct fingerprint_span graph = version > 1 ? graph_of(reader) : reader->rest;
+	int r = end_part(reader, topology_read(graph.at, graph.bytes, &profile->topology, reader->diag));
+
+	if (r < 0)
+		return r;
+	reader->line += (int)count_lines(graph);
+	reader->rest.at += graph.bytes;
+	reader->rest.bytes -= graph.bytes;
+	if (version < 2)
+		return 0;
+	return end_part(reader, cluster_read(reader->rest.at, reader->rest.bytes, &profile->cluster, reader->diag));
 }
 
 static int read_head(struct reader *reader, struct profile *profile)
@@ -334,6 +366,7 @@ int profile_read(const char *text, size_t bytes, struct profile *ret, struct dia
 {
 	struct reader reader = { { text, bytes - (bytes < CHECKSUM_LINE_BYTES ? 0 : CHECKSUM_LINE_BYTES) }, 0, diag };
 	struct profile profile;
+	uint64_t version = 0;
 	int r;
 
 	profile_init(ret);
@@ -342,13 +375,13 @@ int profile_read(const char *text, size_t bytes, struct profile *ret, struct dia
 		diag_set(diag, 0, 0, "it is longer than %d MiB", PROFILE_MOST_BYTES >> 20);
 		return -EINVAL;
 	}
-	r = check_version(text, bytes, diag);
+	r = check_version(text, bytes, &version, diag);
 	if (!r)
 		r = check_sum(text, bytes, diag);
 	if (!r)
 		r = read_head(&reader, &profile);
 	if (!r)
-		r = read_topology(&reader, &profile.topology);
+		r = read_topology(&reader, version, &profile);
 	if (r < 0) {
 		profile_fini(&profile);
 		return r;
@@ -361,10 +394,11 @@ int profile_read_head(const char *text, size_t bytes, struct fingerprint *ret, i
 {
 	struct reader reader = { { text, bytes }, 0, NULL };
 	struct profile profile;
+	uint64_t version;
 	int r;
 
 	profile_init(&profile);
-	r = check_version(text, bytes, NULL);
+	r = check_version(text, bytes, &version, NULL);
 	if (!r)
 		r = read_head(&reader, &profile);
 	if (!r) {

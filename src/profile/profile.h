@@ -8,13 +8,16 @@
 
 #include "base/log.h"
 #include "profile/fingerprint.h"
+#include "tributary/cluster.h"
 #include "tributary/topology.h"
 
-enum { PROFILE_VERSION = 1 };
+/* Version 2 has a cluster; one without a cluster is written as version 1, which older programs read. */
+enum { PROFILE_VERSION = 2 };
 
 struct profile {
 	struct topology topology;              /* with capacities, limits and pairs */
 	struct fingerprint fingerprint;        /* of the machine that it was measured on */
+	struct cluster *cluster;               /* which the machine is one host of, or NULL: not said */
 	int64_t date_s;                        /* of the measurement */
 	char measured_by[TOPOLOGY_NAME_BYTES]; /* "tributary 0.1.0" */
 };

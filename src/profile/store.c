@@ -5,34 +5,20 @@
 #include "base/sys.h"
 #include "profile/fingerprint_lines.h"
 #include "profile/profile_text.h"
+#include "profile/text_file.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define SYSTEM_DIRECTORY "/var/lib/tributary"
 #define SUFFIX           ".profile"
 
-/* The end of a path, where there is not room for all of it in a sentence. */
-enum { SHOWN_BYTES = 80 };
-
-static const char *lead(const char *path)
-{
-	return strlen(path) > SHOWN_BYTES ? "..." : "";
-}
-
-static const char *shown(const char *path)
-{
-	return strlen(path) > SHOWN_BYTES ? path + strlen(path) - SHOWN_BYTES : path;
-}
-
 static int too_long(const char *path, struct diag *why)
 {
-	diag_set(why, 0, 0, "the path %s%s is too long", lead(path), shown(path));
+	diag_set(why, 0, 0, "the path %s%s is too long", text_file_lead(path), text_file_shown(path));
 	return -ENAMETOOLONG;
 }
 
@@ -78,62 +64,11 @@ size_t store_directories(const struct params *params, bool root, char ret[][STOR
 
 /* -------- reading -------- */
 
-/* A pipe or device would keep us waiting, so nothing but a regular file is read. */
-static int open_regular(const char *path, struct diag *why)
-{
-	struct stat st = { 0 };
-	int r = 0, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
-	if (fd < 0 || fstat(fd, &st) < 0) {
-		r = -errno;
-		if (r == -ENOENT)
-			diag_set(why, 0, 0, "%s%s is not there", lead(path), shown(path));
-		else
-			diag_set(why, 0, 0, "%s%s cannot be read: %s", lead(path), shown(path), strerror(-r));
-	} else if (!S_ISREG(st.st_mode)) {
-		r = -EINVAL;
-		diag_set(why, 0, 0, "%s%s is not a regular file", lead(path), shown(path));
-	} else if (st.st_size > PROFILE_MOST_BYTES) {
-		r = -EFBIG;
-		diag_set(why, 0, 0, "%s%s is longer than %d MiB, which no profile is", lead(path), shown(path),
-			 PROFILE_MOST_BYTES >> 20);
-	}
-	if (r < 0)
-		sys_close(&fd);
-	return r < 0 ? r : fd;
-}
-
-/* At most `most` bytes of the beginning. What has grown since it was opened fails its checksum. */
 static int read_file(const char *path, size_t most, char **ret, size_t *ret_bytes, struct diag *why)
 {
-	int r = 0, fd = open_regular(path, why);
-	struct stat st = { 0 };
-	size_t got = 0, room;
-	ssize_t bytes = 1;
-	char *text;
+	static const struct text_file profile = { .kind = "profile", .limit_bytes = PROFILE_MOST_BYTES };
 
-	if (fd < 0)
-		return fd;
-	room = !fstat(fd, &st) && (size_t)st.st_size < most ? (size_t)st.st_size : most;
-	text = sys_zalloc(room + 1);
-	if (!text)
-		r = -ENOMEM;
-	while (r >= 0 && bytes > 0 && got < room) {
-		bytes = read(fd, text + got, room - got);
-		if (bytes < 0 && errno != EINTR)
-			r = -errno;
-		got += bytes > 0 ? (size_t)bytes : 0;
-		bytes = bytes < 0 ? 1 : bytes;
-	}
-	sys_close(&fd);
-	if (r < 0) {
-		diag_set(why, 0, 0, "%s%s cannot be read: %s", lead(path), shown(path), strerror(-r));
-		sys_free(text);
-		return r;
-	}
-	*ret = text;
-	*ret_bytes = got;
-	return 0;
+	return text_file_read(&profile, path, most, ret, ret_bytes, why);
 }
 
 static int error_of(enum fingerprint_verdict verdict)
@@ -158,16 +93,16 @@ static int load(const char *path, const struct fingerprint *now, struct profile 
 		if (!reason.text[0])
 			diag_set(&reason, 0, 0, "%s", strerror(-r));
 		if (reason.line > 1)
-			diag_set(why, reason.line, reason.column, "%s%s cannot be used: line %d: %s", lead(path),
-				 shown(path), reason.line, reason.text);
+			diag_set(why, reason.line, reason.column, "%s%s cannot be used: line %d: %s",
+				 text_file_lead(path), text_file_shown(path), reason.line, reason.text);
 		else
-			diag_set(why, reason.line, reason.column, "%s%s cannot be used: %s", lead(path), shown(path),
-				 reason.text);
+			diag_set(why, reason.line, reason.column, "%s%s cannot be used: %s", text_file_lead(path),
+				 text_file_shown(path), reason.text);
 		return r;
 	}
 	r = error_of(fingerprint_compare(&profile.fingerprint, now, &reason));
 	if (r < 0) {
-		diag_set(why, 0, 0, "%s%s %s: %s", lead(path), shown(path),
+		diag_set(why, 0, 0, "%s%s %s: %s", text_file_lead(path), text_file_shown(path),
 			 r == -ESTALE ? "is out of date" : "does not belong here", reason.text);
 		profile_fini(&profile);
 		return r;
@@ -233,7 +168,7 @@ static bool is_profile_name(const char *name)
 
 static void none_in(const char *directory, struct diag *why)
 {
-	diag_set(why, 0, 0, "there is no profile in %s%s", lead(directory), shown(directory));
+	diag_set(why, 0, 0, "there is no profile in %s%s", text_file_lead(directory), text_file_shown(directory));
 }
 
 /* -ENOENT: no profile at all; another error: what the first unreadable file said, if none could be read. */
@@ -251,7 +186,8 @@ static int scan(const char *directory, const struct fingerprint *now, struct can
 		if (r == -ENOENT)
 			none_in(directory, why);
 		else
-			diag_set(why, 0, 0, "%s%s cannot be read: %s", lead(directory), shown(directory), strerror(-r));
+			diag_set(why, 0, 0, "%s%s cannot be read: %s", text_file_lead(directory),
+				 text_file_shown(directory), strerror(-r));
 		return r;
 	}
 	while (looked_at < STORE_FILES_MAX && (entry = readdir(listing))) {

@@ -52,6 +52,13 @@ struct transport_properties {
 	int members[TRANSPORT_MAX_MEMBERS];
 };
 
+/* When a watched connection wants its next progress(). */
+enum transport_next {
+	TRANSPORT_NEXT_EVENT, /* when its key comes out of the epoll set */
+	TRANSPORT_NEXT_SOON,  /* within a millisecond: it waits for what other connections hold (a grant of the pace) */
+	TRANSPORT_NEXT_NOW,   /* at once, after the others: its turn ended before all was moved */
+};
+
 struct transport; /* one per process and kind; reference counted by its users above */
 struct transport_listener;
 struct transport_connection; /* one end: a sender or a receiver */
@@ -93,6 +100,16 @@ struct transport_ops {
 	/* *ret NULL: no room now, come again. The data stays untouched by the caller until test says done. */
 	int (*send)(struct transport_connection *connection, void *data, size_t bytes, int tag, void *registration,
 		    struct transport_request **ret);
+	/*
+	 * From now on this sender sends no message that is longer than `bytes` before the receiver has asked for it: 0 for
+	 * none. Right after connect. NULL in the table: the transport cannot, and the limit is that of params.eager_bytes.
+	 */
+	void (*limit_eager)(struct transport_connection *connection, size_t bytes);
+	/*
+	 * A hint to this receiver: its peer sends to so many hosts at the same time, so that only a part of what the peer's
+	 * network card can send may come here. 1 in the beginning. NULL in the table: of no use to the transport.
+	 */
+	void (*spread)(struct transport_connection *connection, unsigned hosts);
 	/* A group of `count` receives, each completed by the message with its tag, in whatever order they come. */
 	int (*receive)(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
 		       const int *tags, void *const *registrations, struct transport_request **ret);
@@ -105,11 +122,44 @@ struct transport_ops {
 	 */
 	int (*test)(struct transport_request *request, bool *ret_done, size_t *sizes);
 
+	/*
+	 * For callers that sleep: the connection's descriptors, present and future, join the caller's epoll set (edge-
+	 * triggered, `key` as data.u64) until close_connection, which takes them out; the set must live until then. Once
+	 * for a connection; right after connect or accept, and with requests outstanding, are both fine. -EBUSY: it is
+	 * watched already. A connection that has failed meanwhile is watched all the same, and reports at once.
+	 *
+	 * From now on progress() alone moves its data: send and receive post, test only looks, and both are cheap. Send
+	 * and receive complete no other request than the one they return; that one may be done at once. So the owner:
+	 *
+	 *   posts, and tests what it posted;
+	 *   epoll_wait(): at most a millisecond if a connection said SOON, not at all if one said NOW;
+	 *   progress() for each key that came, for those that said NOW, and, after a wait that was cut short by SOON or
+	 *   whenever it likes, for those that said SOON; then tests the requests of each, also after an error.
+	 *
+	 * Events may come for nothing, and those that were fetched before a close name a connection that is gone.
+	 */
+	int (*watch)(struct transport_connection *connection, int epoll_fd, uint64_t key);
+	/*
+	 * Moves what can be moved, of any connection, watched or not; no request is needed. Returns the connection's error
+	 * when there is one: requests that were complete before it still say so, and receives posted later still get the
+	 * messages that had come.
+	 */
+	int (*progress)(struct transport_connection *connection, enum transport_next *ret_next);
+
 	/* Never blocks, whatever is outstanding; requests of the connection are gone with it. NULL is fine. */
 	void (*close_connection)(struct transport_connection *connection);
 	void (*close_listener)(struct transport_listener *listener);
 };
 
 extern const struct transport_ops transport_tcp;
+
+/*
+ * Between processes of one host, of one user: shared memory (docs/shm.md). Its one device is never NCCL's. It has no
+ * thread: whoever has requests outstanding calls progress() or test() now and then, or a peer that was stopped
+ * (SIGSTOP) for the time of TRIBUTARY_TIMEOUT stays unnoticed until then; one that died is told by an event. A connect stands before it was accepted; what is sent before then waits for that.
+ */
+extern const struct transport_ops transport_shm;
+/* True when this handle of its listen() was made on this host: the same start of the kernel and network namespace. */
+bool transport_shm_reaches(const uint8_t handle[static TRANSPORT_HANDLE_BYTES]);
 
 #endif

@@ -1,131 +1,16 @@
-/*
- * The Nth call fails: a whole life of the TCP transport (open, listen, connect, transfers small, announced, grouped and
- * over several streams, close) is run again and again, with the first, second, third ... call of one kind failing, until
- * it runs through without meeting the fault. Every run ends; its results are right or there is an error; nothing is
- * left behind.
- *
- * Needs a build with FAULTS=1; SAN=address finds what leaks.
- */
+/* The TCP transport's life over several streams, with every call that can fail failing once: see life.h. */
 #include "base/params.h"
-#include "base/sys.h"
-#include "support/link.h"
+#include "life.h"
 #include "support/runtime.h"
-#include "support/traffic.h"
-#include "transport/transport.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #ifdef TRIBUTARY_FAULTS
 
-#define RUN_MS      8000 /* one run; the time-out is 1 s, and several may come one after the other */
-#define MAX_NTH     20000
-#define SPARSE_FROM 300 /* polling makes thousands of reads and writes that are all alike: from here on, one in some */
-
-extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
-
-struct fault {
-	enum sys_fault_kind kind;
-	const char *name;
-	int error;
-};
-
-static const struct traffic_shape shapes[] = {
-	{ .name = "eager", .messages = 6, .max_bytes = 300, .window = 4 },
-	{ .name = "announced", .messages = 3, .min_bytes = 400000, .window = 2 },
-	{ .name = "grouped", .messages = 12, .max_bytes = 60000, .group_max = 4, .shuffled = true, .window = 4 },
-};
-
-static struct params params;
-
-static int transfers(struct link *link, uint64_t seed)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]) && r == 0; i++)
-		r = traffic_between(&shapes[i], seed + i, TRANSPORT_MAX_RECVS, link->ops, link->sender, link->receiver);
-	return r;
-}
-
-/* 0, or the first error. */
-static int life(uint64_t seed)
-{
-	struct transport_properties properties;
-	struct transport *transport = NULL;
-	struct link link;
-	int r = transport_tcp.open(&params, &transport);
-
-	if (r < 0)
-		return r;
-	memset(&link, 0, sizeof(link));
-	r = transport_tcp.device_count(transport);
-	if (r == 0)
-		r = -ENODEV;
-	if (r > 0)
-		r = transport_tcp.device_properties(transport, 0, &properties);
-	if (r == 0)
-		r = link_open(&transport_tcp, transport, 0, &link);
-	if (r == 0)
-		r = transfers(&link, seed);
-	link_close(&link);
-	transport_tcp.close(transport);
-	return r;
-}
-
-static void check_run(const struct fault *fault, uint64_t nth, int r, uint64_t took_ms, unsigned fds)
-{
-	if (r == -ETIMEDOUT || took_ms > RUN_MS * (runtime_sanitized() ? 4u : 1u))
-		fail_msg("%s %" PRIu64 " fails with %s: hangs", fault->name, nth, strerror(fault->error));
-	if (r == -EBADMSG)
-		fail_msg("%s %" PRIu64 " fails with %s: wrong data", fault->name, nth, strerror(fault->error));
-	if (runtime_fd_count() != fds)
-		fail_msg("%s %" PRIu64 " fails with %s: %u descriptors before, %u after", fault->name, nth,
-			 strerror(fault->error), fds, runtime_fd_count());
-}
-
-static void every_call_may_fail(void **state)
-{
-	const struct fault *fault = *state;
-	unsigned errors = 0, recovered = 0, fds = runtime_fd_count();
-	uint64_t nth = 1, step = 1;
-	struct random random;
-	int r;
-
-	random_init(&random, runtime_seed());
-	for (bool met = true; met && nth < MAX_NTH; nth += step) {
-		uint64_t began_ns = runtime_now_ns();
-
-		sys_fault_set(fault->kind, nth, fault->error);
-		r = life(runtime_seed() + nth);
-		met = sys_fault_calls(fault->kind) >= nth;
-		sys_fault_set(fault->kind, 0, 0);
-		check_run(fault, nth, r, (runtime_now_ns() - began_ns) / 1000000, fds);
-		if (!met && r < 0)
-			fail_msg("without a fault: %d", r);
-		if (r < 0)
-			print_message("%s %" PRIu64 ": error %d\n", fault->name, nth, r);
-		errors += r < 0;
-		recovered += met && r == 0;
-		if (nth >= SPARSE_FROM)
-			step = 1 + random_below(&random, nth / 10);
-	}
-	print_message("%s: %u errors, %u recovered, up to call %" PRIu64 "\n", fault->name, errors, recovered, nth - 1);
-	assert_true(errors + recovered > 0);
-	if (__lsan_do_recoverable_leak_check)
-		assert_int_equal(__lsan_do_recoverable_leak_check(), 0);
-}
-
 int main(void)
 {
-	static struct fault faults[] = {
+	static struct life_fault faults[] = {
 		{ SYS_FAULT_MEMORY, "memory", ENOMEM },
 		{ SYS_FAULT_THREAD, "thread", EAGAIN },
 		{ SYS_FAULT_SOCKET, "socket", EMFILE },
@@ -139,9 +24,7 @@ int main(void)
 		{ SYS_FAULT_WRITE, "write: reset", ECONNRESET },
 		{ SYS_FAULT_WRITE, "write: pipe", EPIPE },
 	};
-	enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
-	struct CMUnitTest tests[FAULTS];
-	const char *filter;
+	struct params params;
 
 	runtime_start("tcp_faults_test", 280);
 	params_defaults(&params);
@@ -149,14 +32,7 @@ int main(void)
 	params.timeout_ns = 1000000000;
 	params.streams = 3;
 	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
-	for (unsigned i = 0; i < FAULTS; i++)
-		tests[i] = (struct CMUnitTest){ .name = faults[i].name,
-						.test_func = every_call_may_fail,
-						.initial_state = &faults[i] };
-	filter = runtime_setting("TEST_FILTER");
-	if (filter)
-		cmocka_set_test_filter(filter);
-	return _cmocka_run_group_tests("faults", tests, FAULTS, NULL, NULL);
+	return life_with_faults(&transport_tcp, &params, faults, sizeof(faults) / sizeof(faults[0]));
 }
 
 #else

@@ -93,12 +93,13 @@ static void splits_get_a_plan_or_with_shared_resources_none(void **state)
 static void hosts_plan_for_themselves(void **state)
 {
 	(void)state;
-	for (unsigned round = 0; round < 4; round++) {
+	for (unsigned round = 0; round < 6; round++) {
 		struct play_launch launch = scene_begin(&scene.four, round);
 		unsigned first, comm;
 
 		launch.world_size = 8;
-		launch.extra[0] = round >= 2 ? "STANDIN_EAGER=1" : NULL;
+		launch.extra[0] = round == 2 || round == 3 ? "STANDIN_EAGER=1" : NULL;
+		launch.extra[1] = round >= 4 ? "NCCL_COLLNET_ENABLE=1" : NULL; /* chains and their heads, too */
 		first = play_processes(&scene.play, launch, 4, 0);
 		launch.host = 1;
 		launch.place = OTHER_HOST;
@@ -115,6 +116,9 @@ static void hosts_plan_for_themselves(void **state)
 			assert_int_equal(scene.play.comms[comm].on_host[1], PLAY_REST);
 		else
 			assert_int_equal(scene.play.comms[comm].on_host[0], scene.play.comms[comm].on_host[1]);
+		if (round >= 4)
+			assert_true(scene.play.comms[comm].members[0].graphs[MODEL_CHAIN].from_file ==
+				    scene.play.comms[comm].members[0].graphs[MODEL_RING].from_file);
 	}
 }
 

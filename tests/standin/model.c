@@ -262,6 +262,33 @@ static int tree_agrees(const struct told told[], int rank_count, int channel, ch
 	return 0;
 }
 
+static bool is_head(const struct model_graph *direct, int rank)
+{
+	for (int c = 0; c < direct->channel_count; c++)
+		if (direct->intra[c][0] == rank)
+			return true;
+	return false;
+}
+
+/*
+ * NCCL sets collnet up at the first GPUs of the direct graph's channels, and 2.30 fails where a chain begins elsewhere. A
+ * plan that leaves either to NCCL's own search cannot know that the other fits.
+ */
+static int collnet_agrees(const struct model_rank *rank, int number, char why[MODEL_WHY_BYTES])
+{
+	const struct model_graph *chain = rank->chain, *direct = rank->direct;
+
+	if (!chain || !direct)
+		return 0;
+	if (chain->from_file != direct->from_file)
+		return complain(why, "rank %d: a plan of collnet's chains or heads without the other", number);
+	for (int c = 0; c < chain->channel_count; c++)
+		if (!is_head(direct, chain->intra[c][0]))
+			return complain(why, "rank %d: chain %d begins at rank %d, which is no head of collnet", number,
+					c, chain->intra[c][0]);
+	return 0;
+}
+
 /* The numbers that NCCL does not gather, and computes the costs of every algorithm from. */
 static int costs_agree(const struct model_rank *ranks, int rank_count, int nodes, char why[MODEL_WHY_BYTES])
 {
@@ -304,6 +331,9 @@ int model_agree(const struct model_rank *ranks, int rank_count, int net_count, c
 			return complain(why, "rank %d and rank 0 are %s host and %s node", r,
 					ranks[r].host == ranks[0].host ? "one" : "not one",
 					node_of[r] == node_of[0] ? "one" : "not one");
+	for (int r = 0; r < rank_count; r++)
+		if (collnet_agrees(&ranks[r], r, why) < 0)
+			return -1;
 	return costs_agree(ranks, rank_count, nodes, why);
 }
 

@@ -15,7 +15,7 @@ enum {
 	MODEL_WHY_BYTES = 240,
 };
 
-enum model_graph_id { MODEL_RING, MODEL_TREE, MODEL_CHAIN, MODEL_NVLS, MODEL_DIRECT };
+enum model_graph_id { MODEL_RING, MODEL_TREE, MODEL_CHAIN, MODEL_NVLS, MODEL_DIRECT, MODEL_GRAPH_COUNT };
 enum model_class { MODEL_LOC, MODEL_NVL, MODEL_NVB, MODEL_PIX, MODEL_PXB, MODEL_P2C, MODEL_PXN, MODEL_PHB, MODEL_SYS };
 
 /* The GPUs that a communicator has on this host. */
@@ -49,6 +49,7 @@ struct model_rank {
 	int host;
 	size_t local_count;
 	const struct model_graph *ring, *tree;
+	const struct model_graph *chain, *direct; /* NULL: no collnet */
 };
 /* 0, or -1 with the reason: init fails on some rank, or they would wait for each other for ever. */
 int model_agree(const struct model_rank *ranks, int rank_count, int net_count, char why[MODEL_WHY_BYTES]);

@@ -24,6 +24,8 @@ enum order_step {
 	ORDER_GATHER_HOST,
 	ORDER_GRAPH_RING, /* opens the graph file */
 	ORDER_GRAPH_TREE,
+	ORDER_GRAPH_CHAIN, /* the same, where NCCL_COLLNET_ENABLE makes it look for collnet's channels */
+	ORDER_GRAPH_DIRECT,
 	ORDER_AGREE,   /* waits for all ranks; they compare what they read */
 	ORDER_OOB,     /* listens for the bootstrap, where NCCL_OOB_NET_ENABLE makes it use the plugin */
 	ORDER_CONNECT, /* listens and connects, where NCCL does it in init */

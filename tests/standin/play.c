@@ -223,6 +223,7 @@ unsigned play_process(struct play *play, const struct play_launch *launch)
 	process->tuner_version = launch->tuner_version < 0 ? 0 : launch->tuner_version ? launch->tuner_version : 6;
 	process->user_topology = has_extra(launch, "NCCL_TOPO_FILE");
 	process->oob = has_extra(launch, "NCCL_OOB_NET_ENABLE");
+	process->collnet = has_extra(launch, "NCCL_COLLNET_ENABLE");
 	process->dump = has_extra(launch, "NCCL_TOPO_DUMP_FILE");
 	process->eager = has_extra(launch, "STANDIN_EAGER");
 	process->fuses = has_extra(launch, "NCCL_NET_FORCE_MERGE");

@@ -41,10 +41,10 @@ struct play_member {
 	float search_latency_us;
 	char *graph_text; /* what it read, NULL: nothing */
 	size_t graph_bytes;
-	struct model_graph ring, tree;
-	int answers[4];   /* of the tuner */
-	uint64_t took_ns; /* in the plugin, until the graph file is read */
-	char trace[512];  /* in the words of order-*.txt */
+	struct model_graph graphs[MODEL_GRAPH_COUNT]; /* ring and tree always; chain and direct with collnet */
+	int answers[4];                               /* of the tuner */
+	uint64_t took_ns;                             /* in the plugin, until the graph file is read */
+	char trace[512];                              /* in the words of order-*.txt */
 };
 
 /* What became of a communicator on one host, and on all. */
@@ -78,7 +78,7 @@ struct play_launch {
 struct play_process {
 	bool alive, devices_known, fused, fuses, oob_chosen;
 	int host, device_count, physical_count, plugin_owner, net_owner; /* owner: comm × members + member; -1 */
-	bool proxy_ordered, user_topology, oob, dump, eager;
+	bool proxy_ordered, user_topology, oob, dump, eager, collnet;
 	unsigned proxy_asked;
 	int cross_nic, net_version, tuner_version, job;
 	char topology_name[64];

@@ -212,6 +212,10 @@ enum play_can play_next(const struct play *play, unsigned number, unsigned index
 	case ORDER_GRAPH_TREE:
 		ret->op = BOARD_READ_GRAPH;
 		return PLAY_CAN_ORDER;
+	case ORDER_GRAPH_CHAIN:
+	case ORDER_GRAPH_DIRECT:
+		ret->op = BOARD_READ_GRAPH;
+		return process->collnet ? PLAY_CAN_ORDER : PLAY_CAN_PASS;
 	case ORDER_OOB:
 		if (process->oob && m->has_context && !process->oob_chosen)
 			return ask_properties(0, ret);
@@ -291,17 +295,18 @@ static void host_judge(struct play *play, struct play_comm *comm, int host)
 			continue;
 		if (!first) {
 			first = m;
-			comm->on_host[host] = m->ring.from_file ? PLAY_PLAN : PLAY_REST;
+			comm->on_host[host] = m->graphs[MODEL_RING].from_file ? PLAY_PLAN : PLAY_REST;
 			continue;
 		}
-		if (m->ring.from_file != first->ring.from_file) {
+		if (m->graphs[MODEL_RING].from_file != first->graphs[MODEL_RING].from_file) {
 			play_fail(play, comm, "rank %u %s and another one of its host does not", i,
-				  m->ring.from_file ? "has a plan" : "searches");
+				  m->graphs[MODEL_RING].from_file ? "has a plan" : "searches");
 			comm->on_host[host] = PLAY_FAIL;
 			return;
 		}
-		if (m->ring.from_file && (m->graph_bytes != first->graph_bytes ||
-					  memcmp(m->graph_text, first->graph_text, m->graph_bytes) != 0)) {
+		if (m->graphs[MODEL_RING].from_file &&
+		    (m->graph_bytes != first->graph_bytes ||
+		     memcmp(m->graph_text, first->graph_text, m->graph_bytes) != 0)) {
 			play_fail(play, comm, "rank %u has another plan than another one of its host", i);
 			comm->on_host[host] = PLAY_FAIL;
 			return;
@@ -338,7 +343,14 @@ static void judge(struct play *play, struct play_comm *comm)
 		const struct play_member *m = &comm->members[i];
 
 		host_describe(play, comm, m, &host);
-		ranks[i] = (struct model_rank){ play->processes[m->process].host, host.gpu_count, &m->ring, &m->tree };
+		ranks[i] = (struct model_rank){ .host = play->processes[m->process].host,
+						.local_count = host.gpu_count,
+						.ring = &m->graphs[MODEL_RING],
+						.tree = &m->graphs[MODEL_TREE] };
+		if (play->processes[m->process].collnet) {
+			ranks[i].chain = &m->graphs[MODEL_CHAIN];
+			ranks[i].direct = &m->graphs[MODEL_DIRECT];
+		}
 		nets = play->processes[m->process].device_count;
 	}
 	if (comm->verdict != PLAY_FAIL && model_agree(ranks, (int)comm->member_count, nets, why) < 0) {
@@ -438,14 +450,13 @@ static bool is_same_text(const struct play_member *m, const struct board_answer 
 
 /* What another rank of the host has made of the same text, so that it need not be read again. */
 static const struct play_member *same_text(const struct play *play, const struct play_comm *comm,
-					   const struct play_member *m, enum order_step step)
+					   const struct play_member *m, enum model_graph_id id)
 {
 	for (unsigned i = 0; i < comm->member_count; i++) {
 		const struct play_member *other = &comm->members[i];
 
 		if (other != m && other->graph_text && other->graph_bytes == m->graph_bytes &&
-		    other->ring.channel_count && (step == ORDER_GRAPH_RING || other->tree.channel_count) &&
-		    other->search_latency_us == m->search_latency_us &&
+		    other->graphs[id].channel_count && other->search_latency_us == m->search_latency_us &&
 		    play->processes[other->process].host == play->processes[m->process].host &&
 		    play->processes[other->process].cross_nic == play->processes[m->process].cross_nic &&
 		    !memcmp(other->graph_text, m->graph_text, m->graph_bytes))
@@ -454,13 +465,21 @@ static const struct play_member *same_text(const struct play *play, const struct
 	return NULL;
 }
 
+static enum model_graph_id graph_of(enum order_step step)
+{
+	return step == ORDER_GRAPH_RING    ? MODEL_RING
+	       : step == ORDER_GRAPH_TREE  ? MODEL_TREE
+	       : step == ORDER_GRAPH_CHAIN ? MODEL_CHAIN
+					   : MODEL_DIRECT;
+}
+
 static void graph_answered(struct play *play, unsigned number, unsigned index, const struct board_answer *answer,
 			   enum order_step step)
 {
 	struct play_comm *comm = &play->comms[number];
 	struct play_member *m = &comm->members[index];
-	enum model_graph_id id = step == ORDER_GRAPH_RING ? MODEL_RING : MODEL_TREE;
-	struct model_graph *graph = step == ORDER_GRAPH_RING ? &m->ring : &m->tree;
+	enum model_graph_id id = graph_of(step);
+	struct model_graph *graph = &m->graphs[id];
 	const struct play_member *same;
 	char why[MODEL_WHY_BYTES] = "";
 	struct model_host host;
@@ -469,8 +488,8 @@ static void graph_answered(struct play *play, unsigned number, unsigned index, c
 	host_describe(play, comm, m, &host);
 	if (step == ORDER_GRAPH_RING && m->took_ns > play->counts.slowest_init_ns)
 		play->counts.slowest_init_ns = m->took_ns;
-	if (step == ORDER_GRAPH_TREE && m->graph_text && !is_same_text(m, answer))
-		play_fail(play, comm, "rank %u reads another file for its trees than for its rings", index);
+	if (id != MODEL_RING && m->graph_text && !is_same_text(m, answer))
+		play_fail(play, comm, "rank %u reads another file for graph %d than for its rings", index, id);
 	if (answer->unset) {
 		model_search(id, &host, graph);
 	} else if (answer->missing) {
@@ -478,9 +497,9 @@ static void graph_answered(struct play *play, unsigned number, unsigned index, c
 		r = -1;
 	} else {
 		text_keep(m, answer);
-		same = same_text(play, comm, m, step);
+		same = same_text(play, comm, m, id);
 		if (same)
-			*graph = id == MODEL_RING ? same->ring : same->tree;
+			*graph = same->graphs[id];
 		else
 			r = model_read(id, answer->text, answer->text_bytes, &host,
 				       play->processes[m->process].cross_nic, graph, why);
@@ -608,7 +627,7 @@ static void tuner_answered(struct play *play, unsigned number, unsigned index, c
 			next_step(m);
 		return;
 	}
-	if (step == ORDER_TUNER_INIT && m->ring.from_file && is_same_text(m, answer))
+	if (step == ORDER_TUNER_INIT && m->graphs[MODEL_RING].from_file && is_same_text(m, answer))
 		play_fail(play, comm, "rank %u: the plan is still there after the tuner's init", index);
 	if (step == ORDER_TUNER_ASK) {
 		m->answers[m->sub] = answer->value * 1000 + answer->tuner_channels;
@@ -654,6 +673,8 @@ void play_answered(struct play *play, unsigned number, unsigned index, const str
 		return;
 	case ORDER_GRAPH_RING:
 	case ORDER_GRAPH_TREE:
+	case ORDER_GRAPH_CHAIN:
+	case ORDER_GRAPH_DIRECT:
 		graph_answered(play, number, index, answer, step);
 		return;
 	case ORDER_TUNER_INIT:

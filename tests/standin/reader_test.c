@@ -255,7 +255,10 @@ static void everybody_searches(void)
 	for (int r = 0; r < 5; r++) {
 		model_search(MODEL_RING, &hosts[r % 2], &graphs[r][0]);
 		model_search(MODEL_TREE, &hosts[r % 2], &graphs[r][1]);
-		ranks[r] = (struct model_rank){ r % 2, hosts[r % 2].gpu_count, &graphs[r][0], &graphs[r][1] };
+		ranks[r] = (struct model_rank){ .host = r % 2,
+						.local_count = hosts[r % 2].gpu_count,
+						.ring = &graphs[r][0],
+						.tree = &graphs[r][1] };
 	}
 }
 

@@ -69,6 +69,8 @@ static void oddities_choose(struct schedule *schedule, struct play_launch *launc
 		schedule->clean = false;
 	if (one_in(schedule, 5))
 		launch->tuner_version = -1;
+	if (one_in(schedule, 3))
+		launch->extra[2] = "NCCL_COLLNET_ENABLE=1";
 	if (one_in(schedule, 16)) {
 		launch->net_version = 6 + (int)below(schedule, 5);
 		launch->tuner_version = 2 + (int)below(schedule, 3);

@@ -51,6 +51,8 @@ int transport_suite_run(const struct transport_ops *ops, const struct params *pa
 	count = add_cases(transport_suite_connect_cases, label, tests, names, count);
 	count = add_cases(transport_suite_data_cases, label, tests, names, count);
 	count = add_cases(transport_suite_close_cases, label, tests, names, count);
+	if (ops->watch)
+		count = add_cases(transport_suite_watch_cases, label, tests, names, count);
 	if (filter)
 		cmocka_set_test_filter(filter);
 	r = _cmocka_run_group_tests(label, tests, count, NULL, NULL);

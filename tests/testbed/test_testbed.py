@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
 
-from tb import bed, count, faults, net, show, units  # noqa: E402
+from tb import bed, cluster, count, faults, net, show, units  # noqa: E402
 
 TESTBED = os.path.join(HERE, "testbed")
 PAIR = "hosts 2\nrate 100Mbit\nbuffer 1MB\noffload off\n"
@@ -88,6 +88,10 @@ class Parsing(unittest.TestCase):
                 ("hosts 2\nat 1s partition h0 from h0\n", 2, 25, "two groups"),
                 ("hosts 2\nat soon heal\n", 2, 4, "not a time"),
                 ("hosts 2\nsysctl kernel.pid_max 1\n", 2, 8, "not a sysctl of net"),
+                ("hosts 2\nservice h2 true\n", 2, 9, "there is no host 'h2'"),
+                ("hosts 2\nservice h1\n", 2, 11, "expected a command"),
+                ("hosts 2\naggregator h1 70000\n", 2, 15, "not a number from 1 to 65535"),
+                ("hosts 1\nservice h0 true\n", 1, 1, "none is left"),
                 ("# nothing\n", 1, 1, "there are no hosts")):
             with self.subTest(text=text):
                 found = column(text)
@@ -119,6 +123,26 @@ class Parsing(unittest.TestCase):
         b = bed.parse("x.bed", "hosts 2\norder h1 h0\nat 3s heal\nat 500ms kill rank 1\n")
         self.assertEqual(b.order, ["h1", "h0"])
         self.assertEqual([(f.at_s, f.kind) for f in b.faults], [(0.5, "signal"), (3.0, "heal")])
+
+    def test_services_have_hosts_of_their_own(self):
+        b = bed.parse("x.bed", "hosts 4\norder h3 h2 h1 h0\naggregator h1 4791\nservice h2 run $TB_ADDR  -x\n"
+                               "service h2 other\n")
+        self.assertEqual(b.rank_hosts(), ["h3", "h0"])
+        self.assertEqual((b.services, b.aggregators), ([("h2", "other")], [("h1", 4791)]))
+
+    def test_cluster_file_says_what_the_links_are(self):
+        two = ("hosts 4\nleaf a h0,h2\nleaf b h1,h3\nuplink a b rate 100Mbit 50Mbit\nrate 400Mbit\nrate none h1\n"
+               "aggregator h3 4791\nrate 1.5Gbit h3\n")
+        self.assertEqual(cluster.text(bed.parse("two.bed", two)).splitlines()[1:], [
+            "tributary-cluster 1", "switch top", "switch a parent=top up=100Mbit/s down=50Mbit/s",
+            "switch b parent=top up=50Mbit/s down=100Mbit/s", "host h0 leaf=a rate=400Mbit/s", "host h1 leaf=b",
+            "host h2 leaf=a rate=400Mbit/s", "aggregator 10.80.0.4:4791 leaf=b rate=1500Mbit/s"])
+        tree = "hosts 2\nleaf l0 h0\nleaf l1 h1\nspine t\nspine s\nuplink l0 s\nuplink s t rate 10Mbit\nuplink l1 t\n"
+        self.assertEqual(cluster.text(bed.parse("tree.bed", tree)).splitlines()[2:], [
+            "switch t", "switch s parent=t rate=10Mbit/s", "switch l0 parent=s", "switch l1 parent=t",
+            "host h0 leaf=l0", "host h1 leaf=l1"])
+        self.assertEqual(cluster.text(bed.parse("one.bed", "hosts 1\n")).splitlines()[2:],
+                         ["switch leaf", "host h0 leaf=leaf"])
 
     def test_frames_find_their_way_over_the_spine(self):
         b = bed.parse("x.bed", "hosts 2\nleaf l0 h0\nleaf l1 h1\nspine s\nuplink l0 s\nuplink l1 s\n")
@@ -341,6 +365,54 @@ class Running(unittest.TestCase):
         finally:
             for rank in (0, 1):
                 os.unlink("/dev/shm/%s.%d" % (name, rank))
+
+    SERVICE = ("exec %s -u -c \"import signal,socket,time; signal.signal(15, lambda *a: (print('bye'), exit(3))); time.sleep(0.2); "
+               "l = socket.create_server(('', 4791)); print('up'); time.sleep(60)\"" % sys.executable)
+
+    def test_service_is_up_before_the_command_and_ends_after_it(self):
+        text = PAIR + "aggregator h1 4791\nservice h1 %s\n" % self.SERVICE
+        script = "exec 3<>/dev/tcp/10.80.0.2/4791 && echo connected of $WORLD_SIZE"
+        status, out, err, report = self.run_bed(text, ["bash", "-c", script])
+        self.assertEqual((status, out.splitlines()), (0, ["[h1] up", "[h0] connected of 1", "[h1] bye"]), err)
+        self.assertEqual([(s["host"], s["exit"]) for s in report["services"]], [("h1", 3)])
+        self.assertEqual([r["host"] for r in report["ranks"]], ["h0"])
+
+    def test_service_that_does_not_come_up_fails_the_run(self):
+        text = PAIR + "aggregator h1 4791\nservice h1 echo no; exit 4\n"
+        status, out, err, report = self.run_bed(text, ["echo", "never"])
+        self.assertEqual((status, out), (125, "[h1] no\n"))
+        self.assertIn("the service on h1 ended with status 4", err)
+        self.assertEqual(report["services"][0]["exit"], 4)
+
+    def test_fault_kills_a_service(self):
+        text = PAIR + "service h1 sleep 60\nat 100ms kill host h1\n"
+        status, _, err, report = self.run_bed(text, ["sleep", "0.3"])
+        self.assertEqual((status, report["services"][0]["exit"]), (0, 137), err)
+        self.assertTrue(report["services"][0]["killed_by_fault"])
+
+    def test_cluster_file_reaches_every_host(self):
+        _, out, err, _ = self.run_bed(PAIR + "cluster on\n", ["sh", "-c", "grep ^host $TRIBUTARY_CLUSTER"], "--no-prefix")
+        self.assertEqual(sorted(out.splitlines()), sorted(2 * ["host h%d leaf=leaf rate=100Mbit/s" % h for h in (0, 1)]), err)
+        _, out, _, _ = self.run_bed(PAIR, ["sh", "-c", "echo ${TRIBUTARY_CLUSTER:-none} $(wc -l < $TB_CLUSTER)"], "--no-prefix")
+        self.assertEqual(out, 2 * "none 5\n")
+
+    def test_counters_answer_the_first_rank(self):
+        ask = ("import os, socket\n"
+               "s = socket.socket(fileno=int(os.environ['TB_COUNTERS']))\n"
+               "def ask():\n"
+               "    s.sendall(b'counters\\n'); text = b''\n"
+               "    while not text.endswith(b'\\n\\n'): text += s.recv(65536)\n"
+               "    return [row.split() for row in text.decode().split('\\n') if row]\n"
+               "before = ask()\n"
+               "d = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+               "for i in range(3): d.sendto(bytes(1000), ('10.80.0.2', 9))\n"
+               "for a, b in zip(before, ask()): print(*b[:3], *[int(y) - int(x) for x, y in zip(a[3:], b[3:])])\n")
+        script = '[ $RANK = 0 ] && exec "$0" -c "$1"; [ -z "$TB_COUNTERS" ]'
+        status, out, err, _ = self.run_bed(PAIR, ["sh", "-c", script, sys.executable, ask], "--no-prefix")
+        self.assertEqual(status, 0, err)
+        sent = "%d 3 0" % (3 * (1000 + 8 + 20 + 14))
+        rows = [line for line in out.splitlines() if line.startswith(("h0 leaf", "leaf h1"))]
+        self.assertEqual(rows, ["h0 leaf 0 " + sent, "leaf h1 0 " + sent], out)
 
     def test_ipv6(self):
         if not os.path.exists("/proc/sys/net/ipv6"):

@@ -129,6 +129,8 @@ static int plan(const struct session_planner *planner, enum plan_where where, st
 			 "no channels are good for one host and for several, and which it has is not known");
 	else if (r < 0)
 		diag_set(diag, 0, 0, "no plan can be made: %s", strerror(-r));
+	if (r == 0)
+		decision->set.chain_gain_permille = planner->chain_gain_permille;
 	if (r == 0 && misleads(planner, &decision->set, diag))
 		r = -ENODATA;
 	if (r < 0)

@@ -19,7 +19,8 @@ struct session_planner {
 	const struct session_machine *machine;
 	const struct session_nets *nets;
 	const struct session_environment *environment;
-	bool has_older; /* this process has had a communicator before, which could be split */
+	unsigned chain_gain_permille; /* struct plan_set */
+	bool has_older;               /* this process has had a communicator before, which could be split */
 };
 
 /* comm_id, host: filled in by the caller. *ret is whole but for its seal. Never fails: what fails is a rest. */

@@ -37,9 +37,10 @@ struct session_environment {
 	enum session_file_owner topology_file, graph_file;
 	bool bootstrap_by_net; /* NCCL_OOB_NET_ENABLE: NCCL asks for properties before all ranks have come */
 	bool no_shm, no_net_inside_host, dumps_topology, crossnic;
-	bool other_tuner; /* NCCL_TUNER_PLUGIN names another one than ours, or none */
-	int p2p_level;    /* enum topology_class, or SESSION_P2P_DEFAULT */
-	uint64_t host;    /* NCCL takes ranks for one host whose values are equal */
+	bool wants_collnet; /* NCCL_COLLNET_ENABLE */
+	bool other_tuner;   /* NCCL_TUNER_PLUGIN names another one than ours, or none */
+	int p2p_level;      /* enum topology_class, or SESSION_P2P_DEFAULT */
+	uint64_t host;      /* NCCL takes ranks for one host whose values are equal */
 	struct session_job job;
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "tributary/predict.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +32,38 @@ __attribute__((format(printf, 2, 3))) static void append(struct report_line *lin
 		line->used += (size_t)bytes < room ? (size_t)bytes : room - 1;
 }
 
+/* By NCCL's own cost model on these channels, all hosts like this one. */
+static double predicted_GBps(const struct topology *topology, const struct session_decision *decision, size_t hosts)
+{
+	struct predict_communicator communicator;
+	struct predict_choice choice;
+
+	predict_of_set(&decision->set, hosts, &communicator);
+	predict_of_machine(topology, &decision->request, &communicator);
+	return predict_best(&communicator, PREDICT_ALLREDUCE, SESSION_REPORT_ALLREDUCE_BYTES, &choice) < 0
+		       ? 0
+		       : choice.busbw_GBps;
+}
+
+static void append_prediction(struct report_line *line, const struct topology *topology,
+			      const struct session_decision *decision)
+{
+	enum plan_where where = decision->set.where;
+	double alone = where == PLAN_SEVERAL_HOSTS || decision->request.gpu_count < 2
+			       ? 0
+			       : predicted_GBps(topology, decision, 1);
+	double two = where == PLAN_ONE_HOST ? 0 : predicted_GBps(topology, decision, 2);
+
+	if (alone <= 0 && two <= 0)
+		return;
+	append(line, "; AllReduce of %d MiB should reach", SESSION_REPORT_ALLREDUCE_BYTES >> 20);
+	if (alone > 0)
+		append(line, " %.1f GB/s%s", alone, two > 0 ? " on one host and" : "");
+	if (two > 0)
+		append(line, " %.1f GB/s between two", two);
+	append(line, " (busbw)");
+}
+
 void session_report_line(const struct topology *topology, const struct session_decision *decision,
 			 char text[static SESSION_REPORT_BYTES])
 {
@@ -51,6 +84,7 @@ void session_report_line(const struct topology *topology, const struct session_d
 	if (ring->bound_Bps)
 		append(&line, ", at least %.0f %% of what its links allow",
 		       (double)plan_total_Bps(ring) / (double)ring->bound_Bps * PERCENT);
+	append_prediction(&line, topology, decision);
 }
 
 void session_report_say(const struct session_setup *setup, uint64_t comm_id, const struct session_decision *decision,

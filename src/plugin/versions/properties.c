@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "plugin/collnet.h"
 #include "plugin/net.h"
 
 #include <errno.h>
@@ -43,12 +44,13 @@ int plugin_properties_convert(const struct plugin_net_properties *inner, int gre
 	return 0;
 }
 
-int plugin_properties_get(int device, int greatest_members, struct plugin_properties *ret)
+int plugin_properties_get(enum plugin_family family, int device, int greatest_members, struct plugin_properties *ret)
 {
 	struct plugin_net_properties inner;
 	int r;
 
-	r = plugin_net_properties(device, &inner);
+	r = family == PLUGIN_COLLNET ? plugin_collnet_properties(device, &inner)
+				     : plugin_net_properties(device, &inner);
 	if (r < 0)
 		return r;
 	return plugin_properties_convert(&inner, greatest_members, ret);

@@ -24,8 +24,11 @@ struct plugin_properties {
 int plugin_properties_convert(const struct plugin_net_properties *inner, int greatest_members,
 			      struct plugin_properties *ret);
 
-/* plugin_net_properties() and the conversion. */
-int plugin_properties_get(int device, int greatest_members, struct plugin_properties *ret);
+/* Whose properties: the two tables of a version share their struct. */
+enum plugin_family { PLUGIN_NET, PLUGIN_COLLNET };
+
+/* plugin_net_properties() or plugin_collnet_properties(), and the conversion. */
+int plugin_properties_get(enum plugin_family family, int device, int greatest_members, struct plugin_properties *ret);
 
 /* devs has `room` places; the conversion has seen to it that there are enough. */
 void plugin_properties_members(const struct plugin_net_properties *inner, int room, int *devs);

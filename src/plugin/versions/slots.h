@@ -5,8 +5,8 @@
  *
  * Threads and errors: net.h; results are NCCL's.
  *
- * NCCL's collnet and tuner tables get the same treatment when they come: the version files hold them beside the net
- * table, what several of them share is declared here, and the inner forms are src/plugin/collnet.h and tuner.h.
+ * NCCL's collnet tables are in the same files, and what several of them share is in collnet_slots.h; tuners have files
+ * of their own. The inner forms are src/plugin/collnet.h and tuner.h.
  */
 #ifndef TRIBUTARY_PLUGIN_VERSIONS_SLOTS_H
 #define TRIBUTARY_PLUGIN_VERSIONS_SLOTS_H

@@ -4,21 +4,33 @@
 
 #include "plugin/net.h"
 #include "plugin/result.h"
+#include "plugin/versions/collnet_slots.h"
 #include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
 
-static enum nccl_result properties_v10(int device, struct nccl_net_properties_v10 *ret_properties)
+static enum nccl_result properties_of(enum plugin_family family, int device,
+				      struct nccl_net_properties_v10 *ret_properties)
 {
 	struct nccl_net_properties_v10 to = { .name = NULL };
 	struct plugin_properties from;
 	int r;
 
-	r = plugin_properties_get(device, NCCL_VDEVICE_MEMBERS_V9, &from);
+	r = plugin_properties_get(family, device, NCCL_VDEVICE_MEMBERS_V9, &from);
 	if (r < 0)
 		return plugin_result(r);
 	PLUGIN_PROPERTIES_SET_V10(&to, &from);
 	*ret_properties = to;
 	return NCCL_SUCCESS;
+}
+
+static enum nccl_result properties_v10(int device, struct nccl_net_properties_v10 *ret_properties)
+{
+	return properties_of(PLUGIN_NET, device, ret_properties);
+}
+
+static enum nccl_result collnet_properties_v10(int device, struct nccl_net_properties_v10 *ret_properties)
+{
+	return properties_of(PLUGIN_COLLNET, device, ret_properties);
 }
 
 static enum nccl_result init_v10(nccl_debug_logger *logger, nccl_profiler_callback *profiler)
@@ -62,5 +74,27 @@ const struct nccl_net_v10 ncclNetPlugin_v10 = {
 	.closeListen = plugin_slot_close_listener,
 	.getDeviceMr = plugin_slot_device_mr_7,
 	.irecvConsumed = plugin_slot_consumed_7,
+	.makeVDevice = plugin_slot_join_9_11,
+};
+
+extern PLUGIN_EXPORT const struct nccl_collnet_v10 ncclCollNetPlugin_v10;
+const struct nccl_collnet_v10 ncclCollNetPlugin_v10 = {
+	.name = PLUGIN_COLLNET_NAME,
+	.init = plugin_collnet_slot_init_6_10,
+	.devices = plugin_collnet_slot_devices,
+	.getProperties = collnet_properties_v10,
+	.listen = plugin_collnet_slot_listen_6_10,
+	.connect = plugin_collnet_slot_connect,
+	.reduceSupport = plugin_collnet_slot_support,
+	.regMr = plugin_collnet_slot_register_8,
+	.regMrDmaBuf = plugin_collnet_slot_register_dmabuf,
+	.deregMr = plugin_collnet_slot_deregister,
+	.iallreduce = plugin_collnet_slot_reduce_all_9,
+	.iallgather = plugin_collnet_slot_gather_9,
+	.ireducescatter = plugin_collnet_slot_scatter_9,
+	.iflush = plugin_collnet_slot_flush,
+	.test = plugin_collnet_slot_test,
+	.closeColl = plugin_collnet_slot_close_group,
+	.closeListen = plugin_collnet_slot_close_listener,
 	.makeVDevice = plugin_slot_join_9_11,
 };

@@ -4,23 +4,35 @@
 
 #include "plugin/net.h"
 #include "plugin/result.h"
+#include "plugin/versions/collnet_slots.h"
 #include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
 
 #include <errno.h>
 
-static enum nccl_result properties_v12(int device, struct nccl_net_properties_v12 *ret_properties)
+static enum nccl_result properties_of(enum plugin_family family, int device,
+				      struct nccl_net_properties_v12 *ret_properties)
 {
 	struct nccl_net_properties_v12 to = { .name = NULL };
 	struct plugin_properties from;
 	int r;
 
-	r = plugin_properties_get(device, NCCL_VDEVICE_MEMBERS_V12, &from);
+	r = plugin_properties_get(family, device, NCCL_VDEVICE_MEMBERS_V12, &from);
 	if (r < 0)
 		return plugin_result(r);
 	PLUGIN_PROPERTIES_SET_V12(&to, &from);
 	*ret_properties = to;
 	return NCCL_SUCCESS;
+}
+
+static enum nccl_result properties_v12(int device, struct nccl_net_properties_v12 *ret_properties)
+{
+	return properties_of(PLUGIN_NET, device, ret_properties);
+}
+
+static enum nccl_result collnet_properties_v12(int device, struct nccl_net_properties_v12 *ret_properties)
+{
+	return properties_of(PLUGIN_COLLNET, device, ret_properties);
 }
 
 static enum nccl_result join_v12(int *ret_device, struct nccl_net_vdevice_v12 *members)
@@ -54,4 +66,27 @@ const struct nccl_net_v12 ncclNetPlugin_v12 = {
 	.makeVDevice = join_v12,
 	.finalize = plugin_slot_finalize_11,
 	.setNetAttr = plugin_slot_set_attr_11,
+};
+
+extern PLUGIN_EXPORT const struct nccl_collnet_v12 ncclCollNetPlugin_v12;
+const struct nccl_collnet_v12 ncclCollNetPlugin_v12 = {
+	.name = PLUGIN_COLLNET_NAME,
+	.init = plugin_collnet_slot_init_11,
+	.devices = plugin_collnet_slot_devices,
+	.getProperties = collnet_properties_v12,
+	.listen = plugin_collnet_slot_listen_11,
+	.connect = plugin_collnet_slot_connect,
+	.reduceSupport = plugin_collnet_slot_support,
+	.regMr = plugin_collnet_slot_register_8,
+	.regMrDmaBuf = plugin_collnet_slot_register_dmabuf,
+	.deregMr = plugin_collnet_slot_deregister,
+	.iallreduce = plugin_collnet_slot_reduce_all_9,
+	.iallgather = plugin_collnet_slot_gather_9,
+	.ireducescatter = plugin_collnet_slot_scatter_9,
+	.iflush = plugin_collnet_slot_flush,
+	.test = plugin_collnet_slot_test,
+	.closeColl = plugin_collnet_slot_close_group,
+	.closeListen = plugin_collnet_slot_close_listener,
+	.makeVDevice = join_v12,
+	.finalize = plugin_collnet_slot_finalize_11,
 };

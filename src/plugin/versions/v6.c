@@ -4,21 +4,33 @@
 
 #include "plugin/net.h"
 #include "plugin/result.h"
+#include "plugin/versions/collnet_slots.h"
 #include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
 
-static enum nccl_result properties_v6(int device, struct nccl_net_properties_v6 *ret_properties)
+static enum nccl_result properties_of(enum plugin_family family, int device,
+				      struct nccl_net_properties_v6 *ret_properties)
 {
 	struct nccl_net_properties_v6 to = { .name = NULL };
 	struct plugin_properties from;
 	int r;
 
-	r = plugin_properties_get(device, 0, &from);
+	r = plugin_properties_get(family, device, 0, &from);
 	if (r < 0)
 		return plugin_result(r);
 	PLUGIN_PROPERTIES_SET_V6(&to, &from);
 	*ret_properties = to;
 	return NCCL_SUCCESS;
+}
+
+static enum nccl_result properties_v6(int device, struct nccl_net_properties_v6 *ret_properties)
+{
+	return properties_of(PLUGIN_NET, device, ret_properties);
+}
+
+static enum nccl_result collnet_properties_v6(int device, struct nccl_net_properties_v6 *ret_properties)
+{
+	return properties_of(PLUGIN_COLLNET, device, ret_properties);
 }
 
 static enum nccl_result connect_v6(int device, void *handle, void **ret_send_comm)
@@ -62,4 +74,23 @@ const struct nccl_net_v6 ncclNetPlugin_v6 = {
 	.closeSend = plugin_slot_close_connection,
 	.closeRecv = plugin_slot_close_connection,
 	.closeListen = plugin_slot_close_listener,
+};
+
+extern PLUGIN_EXPORT const struct nccl_collnet_v6 ncclCollNetPlugin_v6;
+const struct nccl_collnet_v6 ncclCollNetPlugin_v6 = {
+	.name = PLUGIN_COLLNET_NAME,
+	.init = plugin_collnet_slot_init_6_10,
+	.devices = plugin_collnet_slot_devices,
+	.getProperties = collnet_properties_v6,
+	.listen = plugin_collnet_slot_listen_6_10,
+	.connect = plugin_collnet_slot_connect,
+	.reduceSupport = plugin_collnet_slot_support,
+	.regMr = plugin_collnet_slot_register_6_7,
+	.regMrDmaBuf = plugin_collnet_slot_register_dmabuf,
+	.deregMr = plugin_collnet_slot_deregister,
+	.iallreduce = plugin_collnet_slot_reduce_all_6_8,
+	.iflush = plugin_collnet_slot_flush,
+	.test = plugin_collnet_slot_test,
+	.closeColl = plugin_collnet_slot_close_group,
+	.closeListen = plugin_collnet_slot_close_listener,
 };

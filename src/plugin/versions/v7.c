@@ -4,21 +4,33 @@
 
 #include "plugin/net.h"
 #include "plugin/result.h"
+#include "plugin/versions/collnet_slots.h"
 #include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
 
-static enum nccl_result properties_v7(int device, struct nccl_net_properties_v7 *ret_properties)
+static enum nccl_result properties_of(enum plugin_family family, int device,
+				      struct nccl_net_properties_v7 *ret_properties)
 {
 	struct nccl_net_properties_v7 to = { .name = NULL };
 	struct plugin_properties from;
 	int r;
 
-	r = plugin_properties_get(device, 0, &from);
+	r = plugin_properties_get(family, device, 0, &from);
 	if (r < 0)
 		return plugin_result(r);
 	PLUGIN_PROPERTIES_SET_V7(&to, &from);
 	*ret_properties = to;
 	return NCCL_SUCCESS;
+}
+
+static enum nccl_result properties_v7(int device, struct nccl_net_properties_v7 *ret_properties)
+{
+	return properties_of(PLUGIN_NET, device, ret_properties);
+}
+
+static enum nccl_result collnet_properties_v7(int device, struct nccl_net_properties_v7 *ret_properties)
+{
+	return properties_of(PLUGIN_COLLNET, device, ret_properties);
 }
 
 extern PLUGIN_EXPORT const struct nccl_net_v7 ncclNetPlugin_v7;
@@ -42,4 +54,23 @@ const struct nccl_net_v7 ncclNetPlugin_v7 = {
 	.closeListen = plugin_slot_close_listener,
 	.getDeviceMr = plugin_slot_device_mr_7,
 	.irecvConsumed = plugin_slot_consumed_7,
+};
+
+extern PLUGIN_EXPORT const struct nccl_collnet_v7 ncclCollNetPlugin_v7;
+const struct nccl_collnet_v7 ncclCollNetPlugin_v7 = {
+	.name = PLUGIN_COLLNET_NAME,
+	.init = plugin_collnet_slot_init_6_10,
+	.devices = plugin_collnet_slot_devices,
+	.getProperties = collnet_properties_v7,
+	.listen = plugin_collnet_slot_listen_6_10,
+	.connect = plugin_collnet_slot_connect,
+	.reduceSupport = plugin_collnet_slot_support,
+	.regMr = plugin_collnet_slot_register_6_7,
+	.regMrDmaBuf = plugin_collnet_slot_register_dmabuf,
+	.deregMr = plugin_collnet_slot_deregister,
+	.iallreduce = plugin_collnet_slot_reduce_all_6_8,
+	.iflush = plugin_collnet_slot_flush,
+	.test = plugin_collnet_slot_test,
+	.closeColl = plugin_collnet_slot_close_group,
+	.closeListen = plugin_collnet_slot_close_listener,
 };

@@ -2,23 +2,36 @@
 
 #include "nccl/v8.h"
 
+#include "plugin/collnet.h"
 #include "plugin/net.h"
 #include "plugin/result.h"
+#include "plugin/versions/collnet_slots.h"
 #include "plugin/versions/properties.h"
 #include "plugin/versions/slots.h"
 
-static enum nccl_result properties_v8(int device, struct nccl_net_properties_v8 *ret_properties)
+static enum nccl_result properties_of(enum plugin_family family, int device,
+				      struct nccl_net_properties_v8 *ret_properties)
 {
 	struct nccl_net_properties_v8 to = { .name = NULL };
 	struct plugin_properties from;
 	int r;
 
-	r = plugin_properties_get(device, 0, &from);
+	r = plugin_properties_get(family, device, 0, &from);
 	if (r < 0)
 		return plugin_result(r);
 	PLUGIN_PROPERTIES_SET_V8(&to, &from);
 	*ret_properties = to;
 	return NCCL_SUCCESS;
+}
+
+static enum nccl_result properties_v8(int device, struct nccl_net_properties_v8 *ret_properties)
+{
+	return properties_of(PLUGIN_NET, device, ret_properties);
+}
+
+static enum nccl_result collnet_properties_v8(int device, struct nccl_net_properties_v8 *ret_properties)
+{
+	return properties_of(PLUGIN_COLLNET, device, ret_properties);
 }
 
 extern PLUGIN_EXPORT const struct nccl_net_v8 ncclNetPlugin_v8;
@@ -42,4 +55,72 @@ const struct nccl_net_v8 ncclNetPlugin_v8 = {
 	.closeListen = plugin_slot_close_listener,
 	.getDeviceMr = plugin_slot_device_mr_7,
 	.irecvConsumed = plugin_slot_consumed_7,
+};
+
+/* Sizes of parts are 32 bits. */
+static int parts_of(int count, const struct nccl_net_sge_v8 *from,
+		    struct aggregate_part to[static PLUGIN_COLLNET_PARTS_MAX])
+{
+	int r = plugin_collnet_slot_part_count(count);
+
+	for (int i = 0; r == 0 && i < count; i++)
+		to[i] = (struct aggregate_part){ from[i].address, from[i].size };
+	return r;
+}
+
+static enum nccl_result gather_v8(void *coll_comm, void *send, int recv_count, struct nccl_net_sge_v8 *recv_parts,
+				  size_t bytes_per_rank, size_t window_offset, size_t window_bytes, void *send_mhandle,
+				  void **ret_request)
+{
+	struct aggregate_part parts[PLUGIN_COLLNET_PARTS_MAX];
+	struct aggregate_request *request;
+	int r;
+
+	(void)send_mhandle;
+	r = parts_of(recv_count, recv_parts, parts);
+	if (r == 0)
+		r = plugin_collnet_gather_all(coll_comm, send, (size_t)recv_count, parts, bytes_per_rank, window_offset,
+					      window_bytes, &request);
+	if (r == 0)
+		*ret_request = request;
+	return plugin_result(r);
+}
+
+static enum nccl_result scatter_v8(void *coll_comm, int send_count, struct nccl_net_sge_v8 *send_parts, void *recv,
+				   size_t bytes_per_rank, size_t window_offset, size_t window_bytes,
+				   enum nccl_datatype type, enum nccl_redop op, void *recv_mhandle, void **ret_request)
+{
+	struct aggregate_part parts[PLUGIN_COLLNET_PARTS_MAX];
+	struct aggregate_request *request;
+	int r;
+
+	(void)recv_mhandle;
+	r = parts_of(send_count, send_parts, parts);
+	if (r == 0)
+		r = plugin_collnet_reduce_scatter(coll_comm, (size_t)send_count, parts, recv, bytes_per_rank,
+						  window_offset, window_bytes, type, op, &request);
+	if (r == 0)
+		*ret_request = request;
+	return plugin_result(r);
+}
+
+extern PLUGIN_EXPORT const struct nccl_collnet_v8 ncclCollNetPlugin_v8;
+const struct nccl_collnet_v8 ncclCollNetPlugin_v8 = {
+	.name = PLUGIN_COLLNET_NAME,
+	.init = plugin_collnet_slot_init_6_10,
+	.devices = plugin_collnet_slot_devices,
+	.getProperties = collnet_properties_v8,
+	.listen = plugin_collnet_slot_listen_6_10,
+	.connect = plugin_collnet_slot_connect,
+	.reduceSupport = plugin_collnet_slot_support,
+	.regMr = plugin_collnet_slot_register_8,
+	.regMrDmaBuf = plugin_collnet_slot_register_dmabuf,
+	.deregMr = plugin_collnet_slot_deregister,
+	.iallreduce = plugin_collnet_slot_reduce_all_6_8,
+	.iallgather = gather_v8,
+	.ireducescatter = scatter_v8,
+	.iflush = plugin_collnet_slot_flush,
+	.test = plugin_collnet_slot_test,
+	.closeColl = plugin_collnet_slot_close_group,
+	.closeListen = plugin_collnet_slot_close_listener,
 };

@@ -15,6 +15,8 @@ enum {
 	GRANTS_IN_BUDGET = 4, /* for each waiting flow: enough to share it, few enough to keep messages rare */
 	LOOPS_IN_WINDOW = 8,  /* a window's ends, where bytes of the neighbours count, stay small beside it */
 	BACKLOGS_IN_WINDOW = 8,
+	FLOWS_IN_SHARE = 2, /* more flows than that take turns: each grant is a message and a wake-up at both ends */
+	SPREAD_MOST = 8,
 	LOOPS_IN_STALL = 8,
 };
 #define WINDOW_LEAST_NS (2 * NS_PER_MS)
@@ -53,6 +55,11 @@ struct pace {
 static uint64_t larger(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
 }
 
 static unsigned processes(const struct pace *pace)
@@ -189,7 +196,8 @@ static void run(struct pace *pace)
 	flight_look(pace);
 	if (granter->waiting_count)
 		pace_granter_resize(granter, budget_bytes,
-				    budget_bytes / processes(pace) / GRANTS_IN_BUDGET / granter->waiting_count);
+				    budget_bytes / processes(pace) / GRANTS_IN_BUDGET /
+					    smaller(granter->waiting_count, FLOWS_IN_SHARE));
 	if (pace_granter_may_give(granter)) {
 		if (pace->arbiter) {
 			room = budget_bytes > granter->outstanding_bytes ? budget_bytes - granter->outstanding_bytes
@@ -337,9 +345,11 @@ void pace_grant_sent(struct pace *pace, struct pace_message *message, uint64_t g
 	pthread_mutex_unlock(&pace->lock);
 }
 
-uint64_t pace_flight(struct pace *pace)
+uint64_t pace_flight(struct pace *pace, unsigned spread)
 {
-	return atomic_load_explicit(&pace->flight_bytes, memory_order_relaxed);
+	uint64_t bytes = atomic_load_explicit(&pace->flight_bytes, memory_order_relaxed);
+
+	return spread < 2 ? bytes : bytes * (spread < SPREAD_MOST ? spread : SPREAD_MOST);
 }
 
 bool pace_may_promise(struct pace *pace)

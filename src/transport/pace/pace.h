@@ -67,9 +67,10 @@ static inline uint64_t pace_granted(struct pace_message *message)
 bool pace_may_promise(struct pace *pace);
 /*
  * What each sender's kernel may have on its way at a time, because several compete for this device; 0: as much as it
- * likes. The caller tells its own kernel, which advertises no more. Cheap, no lock.
+ * likes. The caller tells its own kernel, which advertises no more. spread: hosts that this sender sends to at a time; 0, 1:
+ * it is not known to send elsewhere. Cheap, no lock.
  */
-uint64_t pace_flight(struct pace *pace);
+uint64_t pace_flight(struct pace *pace, unsigned spread);
 /* The caller has just told the sender about a grant up to granted_bytes: starts a round-trip sample if none runs. */
 void pace_grant_sent(struct pace *pace, struct pace_message *message, uint64_t granted_bytes, uint64_t now_ns);
 /*

@@ -175,7 +175,7 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 	if (++connection->joined_count < connection->stream_count)
 		return 0;
 	for (unsigned i = 0; i < connection->stream_count; i++)
-		tcp_engine_watch(connection, &connection->streams[i]);
+		tcp_watch_stream(connection, &connection->streams[i], now_ns);
 	make_ready(connection);
 	return 0;
 }
@@ -195,7 +195,7 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 		tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
 		r = tcp_failover_rejoin(connection, hello->stream, hello->epoch, fd, peer, now_ns);
 		if (r == 0)
-			tcp_engine_watch(connection, &connection->streams[hello->stream]);
+			tcp_watch_stream(connection, &connection->streams[hello->stream], now_ns);
 	}
 	pthread_mutex_unlock(&connection->lock);
 	return r;

@@ -28,7 +28,9 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	connection->device = device;
 	connection->stream_count = stream_count;
 	connection->active_count = active_count;
+	connection->eager_bytes = transport->params->eager_bytes;
 	connection->driven = transport->engine_count > 0;
+	connection->watch_fd = connection->bell_fd = -1;
 	connection->created_ns = connection->last_rx_ns = connection->last_tick_ns = clock_now_ns();
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
 		connection->requests[i].connection = connection;
@@ -59,6 +61,7 @@ void tcp_connection_free(struct tcp_connection *connection)
 {
 	if (!connection)
 		return;
+	tcp_unwatch(connection);
 	for (unsigned i = 0; connection->streams && i < connection->stream_count; i++)
 		tcp_stream_fini(&connection->streams[i]);
 	sys_free(connection->streams);
@@ -103,7 +106,9 @@ void tcp_connection_fail(struct tcp_connection *connection, int error, const cha
 	else if (!connection->closing && !connection->peer_closed)
 		log_info(LOG_NET, "idle connection %s host %s is lost: %s",
 			 connection->role == TCP_SENDER ? "to" : "from", connection->peer_host, why);
+	tcp_watch_ring(connection);
 	for (unsigned i = 0; i < connection->stream_count; i++) {
+		tcp_unwatch_stream(connection, &connection->streams[i]);
 		sys_close(&connection->streams[i].fd);
 		connection->streams[i].live = connection->streams[i].awaits_dead = false;
 	}
@@ -152,6 +157,20 @@ static bool may_skip(const struct tcp_connection *connection, const struct tcp_s
 	       tcp_stream_has_unsent(stream) && connection->poll_count % POLL_BUSY_EVERY != 0;
 }
 
+/* Words that a full socket did not take; there may be no more to say, and so no other reason to write. */
+static void push_words(struct tcp_connection *connection)
+{
+	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+		int r = stream->live && tcp_stream_has_unsent(stream)
+				? tcp_stream_flush(stream, false, connection->now_ns)
+				: 0;
+
+		if (r < 0)
+			tcp_failover_lost(connection, stream, strerror(-r), connection->now_ns);
+	}
+}
+
 void tcp_connection_progress(struct tcp_connection *connection)
 {
 	bool all = connection->poll_count++ % POLL_ALL_EVERY == 0;
@@ -176,6 +195,8 @@ void tcp_connection_progress(struct tcp_connection *connection)
 	} else if (tcp_receiver_has_to_tell(connection)) {
 		tcp_receiver_flush(connection, connection->now_ns);
 	}
+	if (all && connection->role == TCP_RECEIVER)
+		push_words(connection);
 }
 
 void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
@@ -229,7 +250,7 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 	int r = 0;
 
 	*ret_done = false;
-	if (connection->transport->engine_count) {
+	if (connection->transport->engine_count && !connection->watched) {
 		if (pthread_mutex_trylock(&connection->lock) != 0)
 			return 0; /* its engine is at work on it */
 	} else {
@@ -280,6 +301,7 @@ void tcp_connection_close(struct tcp_connection *connection)
 	now = must_end_now(connection);
 	connection->closing = true;
 	connection->closing_since_ns = now_ns;
+	tcp_unwatch(connection);
 	if (!connection->error && (!now || connection->role == TCP_RECEIVER))
 		say_bye(connection, now_ns);
 	if (now)

@@ -336,7 +336,7 @@ static int connection_from(struct tcp_transport *transport, struct tcp_connector
 	}
 	tcp_connection_link(connection);
 	for (unsigned i = 0; i < connection->stream_count; i++)
-		tcp_engine_watch(connection, &connection->streams[i]);
+		tcp_watch_stream(connection, &connection->streams[i], now_ns);
 	*ret = connection;
 	return 0;
 }
@@ -444,8 +444,8 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 			dial->state = TCP_DIAL_START;
 			dial->retry_at_ns = 0;
 			connection->live_count++;
-			tcp_engine_watch(connection, stream);
 			log_info(LOG_NET, "stream %u with host %s is back", i, connection->peer_host);
+			tcp_watch_stream(connection, stream, now_ns);
 		}
 	}
 }

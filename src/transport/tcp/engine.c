@@ -79,6 +79,10 @@ static bool serve(struct tcp_engine *engine, uint64_t key)
 
 	if (!connection)
 		return false;
+	if (!connection->driven || connection->watched) { /* by its owner, since this event was fetched */
+		pthread_mutex_unlock(&connection->lock);
+		return false;
+	}
 	connection->hot = (unsigned)(key & ((1U << STREAM_BITS) - 1));
 	connection->poll_count = 1; /* that stream alone */
 	more = move(connection);
@@ -124,7 +128,7 @@ static bool look_around(struct tcp_engine *engine)
 			waits = true;
 			continue;
 		}
-		if (connection->driven && (connection->unread || has_open_messages(connection)))
+		if (connection->driven && !connection->watched && (connection->unread || has_open_messages(connection)))
 			serials[count++] = connection->serial;
 		pthread_mutex_unlock(&connection->lock);
 	}
@@ -134,7 +138,8 @@ static bool look_around(struct tcp_engine *engine)
 
 		if (!connection)
 			continue;
-		waits |= turn(connection);
+		if (!connection->watched)
+			waits |= turn(connection);
 		pthread_mutex_unlock(&connection->lock);
 	}
 	return waits;
@@ -237,4 +242,12 @@ void tcp_engine_watch(struct tcp_connection *connection, struct tcp_stream *stre
 	/* Closing the socket takes it out again. With one that cannot be watched the whole connection is the caller's. */
 	if (connection->driven && epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, stream->fd, &event) < 0)
 		connection->driven = false;
+}
+
+void tcp_engine_unwatch(const struct tcp_connection *connection, const struct tcp_stream *stream)
+{
+	const struct tcp_engine *engine = engine_of(connection);
+
+	if (engine && stream->fd >= 0)
+		epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, stream->fd, NULL);
 }

@@ -146,7 +146,7 @@ static int truncated(struct tcp_connection *connection, const struct tcp_message
  */
 static void bound_flight(struct tcp_connection *connection)
 {
-	uint64_t bytes = pace_flight(connection->r.pace) / connection->active_count;
+	uint64_t bytes = pace_flight(connection->r.pace, connection->r.spread) / connection->active_count;
 
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
@@ -644,6 +644,20 @@ bool tcp_receiver_expects_data(const struct tcp_connection *connection)
 bool tcp_receiver_may_rest(const struct tcp_connection *connection)
 {
 	return connection->active_count == 1 && !connection->driven && pace_may_promise(connection->r.pace);
+}
+
+bool tcp_receiver_waits_for_grant(struct tcp_connection *connection)
+{
+	struct tcp_receiver *r = &connection->r;
+
+	for (uint32_t sequence = r->floor_sequence; r->open_messages && sequence != r->next_sequence; sequence++) {
+		const struct tcp_message *message = message_of(r, sequence);
+
+		if (message->sequence == sequence && !message->eager && message->state == TCP_MESSAGE_COMES &&
+		    message->grant_told < message->size)
+			return true;
+	}
+	return false;
 }
 
 bool tcp_receiver_has_to_tell(const struct tcp_connection *connection)

@@ -144,7 +144,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	s->tags_differ |= s->next_sequence && tag != s->ready_tag;
 	if (!s->next_sequence)
 		s->ready_tag = tag;
-	if (bytes <= connection->transport->params->eager_bytes) {
+	if (bytes <= connection->eager_bytes) {
 		if (!queue_eager(connection, lead, request)) {
 			request->used = false;
 			connection->request_count--;
@@ -162,7 +162,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 		s->request_of[request->sequence % TCP_MESSAGES] = (uint8_t)(request - connection->requests);
 		open_append(connection, request);
 		/* With others under way the caller is about to test one of them; this goes out with their bytes then. */
-		if (!others || (int32_t)(request->sequence - s->ready_sequence) < 0)
+		if (!others || connection->driven || (int32_t)(request->sequence - s->ready_sequence) < 0)
 			tcp_sender_pump(connection, now_ns);
 	}
 	s->next_sequence++;

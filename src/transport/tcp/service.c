@@ -41,13 +41,16 @@ static bool closing_step(struct tcp_connection *connection, uint64_t now_ns)
 /* True when it wants to be looked at again soon. */
 static bool connection_look(struct tcp_connection *connection)
 {
-	uint64_t now_ns;
+	uint64_t now_ns, heard_ns;
 	bool soon;
 
 	if (pthread_mutex_trylock(&connection->lock) != 0)
 		return false;    /* its caller is at work on it, and sees to the tick */
 	now_ns = clock_now_ns(); /* under the lock: no earlier than any time noted in it */
+	heard_ns = connection->last_rx_ns;
 	tcp_connection_tick(connection, now_ns);
+	if (connection->last_rx_ns != heard_ns || connection->unread)
+		tcp_watch_ring(connection); /* its owner may find nothing in the sockets now */
 	if (connection->closing && closing_step(connection, now_ns))
 		return false;
 	soon = connection->closing || (!connection->error && connection->live_count < connection->stream_count);

@@ -218,7 +218,7 @@ static int consume(struct tcp_connection *connection, struct tcp_stream *stream,
  */
 static bool is_awaited(const struct tcp_connection *connection, const struct tcp_stream *stream)
 {
-	return stream->quiet_polls > QUIET_POLLS &&
+	return stream->quiet_polls > QUIET_POLLS && !connection->watched &&
 	       atomic_load_explicit(&connection->transport->sends, memory_order_relaxed) != stream->rx_after_sends;
 }
 
@@ -292,6 +292,7 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 		got = count == 1 ? sys_recv(stream->fd, parts[0].iov_base, parts[0].iov_len, 0)
 				 : sys_readv(stream->fd, parts, count);
 	if (got == -EAGAIN || got == -EINTR) {
+		*ret_more = got == -EINTR;
 		stream->quiet_polls++;
 		return 0;
 	}
@@ -307,7 +308,8 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 		stream->rx_due_ns = now_ns + SMALL_WAIT_NS;
 	stream->rx_after_sends = atomic_load_explicit(&connection->transport->sends, memory_order_relaxed);
 	stream->last_rx_ns = connection->last_rx_ns = connection->now_ns = now_ns;
-	*ret_more = (size_t)got == wanted || got >= WORTH_BYTES;
+	/* For an owner who sleeps a short read is no proof of an empty socket: an end that came with the data is silent. */
+	*ret_more = (size_t)got == wanted || got >= WORTH_BYTES || connection->watched;
 	direct = (size_t)got < stream->rx_left ? (size_t)got : (size_t)stream->rx_left;
 	stream->staged_end += (size_t)got - direct;
 	if (direct) {

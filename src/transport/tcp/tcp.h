@@ -4,7 +4,7 @@
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
  * tcp_connection. sender.c and receiver.c hold what the two roles do with frames, stream.c moves bytes of one socket,
  * failover.c is what happens when a socket dies, service.c is the one background thread; engine.c holds the threads that
- * move data for callers who asked for some.
+ * move data for callers who asked for some, watch.c serves owners who sleep in an epoll set of their own.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
  * a connection), the pace's own. No lock is held across anything that blocks.
@@ -162,6 +162,7 @@ struct tcp_sender {
 
 struct tcp_receiver {
 	struct tcp_message *messages; /* TCP_MESSAGES, by sequence */
+	unsigned spread;              /* hosts that the peer sends to at a time, if somebody has said so; else 0 */
 	uint32_t next_sequence;       /* that the next announcement or eager message must have */
 	uint32_t floor_sequence;      /* every announced message before it is done */
 	uint32_t floor_told;
@@ -199,8 +200,12 @@ struct tcp_connection {
 	bool closing;     /* closed by its user; the service thread lets the last bytes out */
 	uint64_t closing_since_ns;
 	uint64_t serial; /* of all of the transport's, never 0: what the engine threads know it by */
-	bool driven;     /* an engine thread moves its data, not its caller */
-	bool unread;     /* a turn ended before its sockets were empty */
+	bool driven;     /* an engine thread or an owner that watches it moves its data, not the caller of test */
+	bool watched;    /* by an owner, with the next three: transport.h */
+	int watch_fd;    /* the owner's epoll set */
+	int bell_fd; /* an eventfd in it: rung when somebody else than the owner has moved or ended the connection */
+	uint64_t watch_key;
+	bool unread; /* a turn ended before its sockets were empty */
 	uint64_t id;
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
 	uint32_t listener_id;
@@ -211,8 +216,9 @@ struct tcp_connection {
 	unsigned hot;               /* stream on which something came last: polled every time, idle ones now and then */
 	struct tcp_stream *streams; /* stream_count of them */
 	uint64_t last_rx_ns, last_tick_ns;
-	uint64_t now_ns; /* the last reading of the clock under the lock */
-	bool stirred;    /* something came or was posted since the last progress: worth more than a look */
+	uint64_t now_ns;    /* the last reading of the clock under the lock */
+	bool stirred;       /* something came or was posted since the last progress: worth more than a look */
+	size_t eager_bytes; /* sender: the longest message that goes out unasked */
 	struct tcp_request requests[TRANSPORT_MAX_REQUESTS];
 	struct tcp_request *open_first, *open_last;
 	unsigned request_count;
@@ -398,6 +404,8 @@ bool tcp_receiver_expects_data(const struct tcp_connection *connection);
 /* Nobody's budget waits for what has arrived: it may lie in the socket for a moment. */
 bool tcp_receiver_may_rest(const struct tcp_connection *connection);
 bool tcp_receiver_has_to_tell(const struct tcp_connection *connection);
+/* A matched message lacks a grant, which may be given when other connections receive. */
+bool tcp_receiver_waits_for_grant(struct tcp_connection *connection);
 /* Everything ever told is told again: the stream that carried it is gone. */
 void tcp_receiver_retell(struct tcp_connection *connection);
 void tcp_receiver_fini(struct tcp_connection *connection);
@@ -459,6 +467,18 @@ void tcp_engines_start(
 void tcp_engines_stop(struct tcp_transport *transport); /* no lock held */
 /* A new socket of a connection that is linked. The lock that its joining needs is held. */
 void tcp_engine_watch(struct tcp_connection *connection, struct tcp_stream *stream);
+void tcp_engine_unwatch(const struct tcp_connection *connection, const struct tcp_stream *stream);
+
+/* watch.c; connection lock held in all but the first two. */
+int tcp_watch(struct tcp_connection *connection, int epoll_fd, uint64_t key);
+int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *ret_next);
+/* A new socket of a connection that may be watched; one that cannot be is lost. */
+void tcp_watch_stream(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns);
+/* Before a socket is closed: forked children may hold copies, which would keep it in the set. */
+void tcp_unwatch_stream(const struct tcp_connection *connection, const struct tcp_stream *stream);
+void tcp_unwatch(struct tcp_connection *connection);
+/* Something happened that the owner would not learn from the sockets. */
+void tcp_watch_ring(const struct tcp_connection *connection);
 
 /* report.c; connection lock held. */
 void tcp_report_waiting(struct tcp_connection *connection, uint64_t now_ns);

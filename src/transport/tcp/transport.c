@@ -415,7 +415,7 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 	r = connection->error;
 	if (r == 0)
 		r = tcp_sender_send(connection, data, bytes, tag, now_ns, &request);
-	if (r == 0 && !request) { /* what makes room comes from the peer */
+	if (r == 0 && !request && !connection->watched) { /* what makes room comes from the peer */
 		connection->stirred = true;
 		tcp_connection_progress(connection);
 		r = connection->error;
@@ -423,6 +423,25 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 	pthread_mutex_unlock(&connection->lock);
 	*ret = (struct transport_request *)request;
 	return r;
+}
+
+static void tcp_limit_eager(struct transport_connection *opaque, size_t bytes)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+
+	pthread_mutex_lock(&connection->lock);
+	if (bytes < connection->eager_bytes)
+		connection->eager_bytes = bytes;
+	pthread_mutex_unlock(&connection->lock);
+}
+
+static void tcp_spread(struct transport_connection *opaque, unsigned hosts)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+
+	pthread_mutex_lock(&connection->lock);
+	connection->r.spread = hosts;
+	pthread_mutex_unlock(&connection->lock);
 }
 
 static int tcp_receive(struct transport_connection *opaque, int count, void *const *data, const size_t *bytes,
@@ -463,6 +482,16 @@ static int tcp_test(struct transport_request *request, bool *ret_done, size_t *s
 	return tcp_connection_test((struct tcp_request *)request, ret_done, sizes);
 }
 
+static int tcp_watch_connection(struct transport_connection *connection, int epoll_fd, uint64_t key)
+{
+	return tcp_watch((struct tcp_connection *)connection, epoll_fd, key);
+}
+
+static int tcp_progress(struct transport_connection *connection, enum transport_next *ret_next)
+{
+	return tcp_watch_progress((struct tcp_connection *)connection, ret_next);
+}
+
 static void tcp_close_connection(struct transport_connection *connection)
 {
 	if (connection)
@@ -483,9 +512,13 @@ const struct transport_ops transport_tcp = {
 	.memory_register_dmabuf = tcp_memory_register_dmabuf,
 	.memory_deregister = tcp_memory_deregister,
 	.send = tcp_send,
+	.limit_eager = tcp_limit_eager,
+	.spread = tcp_spread,
 	.receive = tcp_receive,
 	.flush = tcp_flush,
 	.test = tcp_test,
+	.watch = tcp_watch_connection,
+	.progress = tcp_progress,
 	.close_connection = tcp_close_connection,
 	.close_listener = tcp_close_listener,
 };

@@ -112,6 +112,9 @@ static size_t put_graph(char *text, size_t room, int id, char ids[GPUS_MAX][BUS_
 	const char *rank = getenv("RANK");
 	unsigned turn = is("ranks differ") && rank ? (unsigned)atoi(rank) : 0;
 
+	if (is("heads") && id == 4)
+		turn++;
+
 	at += (size_t)snprintf(text + at, room - at,
 			       "<graph id=\"%d\" pattern=\"%d\" crossnic=\"0\" nchannels=\"%d\" speedintra=\"20\" "
 			       "speedinter=\"10\" latencyinter=\"%d\" typeintra=\"PHB\" typeinter=\"PHB\"%s>",
@@ -147,6 +150,11 @@ static void publish(void)
 	at += put_graph(text + at, sizeof(text) - at, 0, ids, count);
 	if (!is("no trees"))
 		at += put_graph(text + at, sizeof(text) - at, 1, ids, count);
+	if (getenv("NCCL_COLLNET_ENABLE")) {
+		at += put_graph(text + at, sizeof(text) - at, 2, ids, count);
+		if (!is("no heads"))
+			at += put_graph(text + at, sizeof(text) - at, 4, ids, count);
+	}
 	snprintf(text + at, sizeof(text) - at, "\n</graphs>\n");
 	replace(text);
 }

@@ -92,6 +92,9 @@ class Bed:
     burst_s: float = 200e-6
     shm: str = "private"
     ipv6: bool = False
+    cluster: bool = False
+    services: list = dataclasses.field(default_factory=list)     # (host, command for a shell)
+    aggregators: list = dataclasses.field(default_factory=list)  # (host, port)
     faults: list = dataclasses.field(default_factory=list)
 
     def host(self, name):
@@ -99,6 +102,11 @@ class Bed:
 
     def links(self):
         return [link for h in self.hosts for link in h.links]
+
+    def rank_hosts(self):
+        """Those that run the command, in the order of their ranks: all but the hosts of services."""
+        lone = {name for name, _ in self.services + self.aggregators}
+        return [name for name in self.order if name not in lone]
 
     def switches(self):
         return self.leaves + self.spines
@@ -331,6 +339,25 @@ class Reader:
     def do_ipv6(self, w):
         self.bed.ipv6 = w.choice("on", "off") == "on"
 
+    def do_cluster(self, w):
+        self.bed.cluster = w.choice("on", "off") == "on"
+
+    def one_host(self, w):
+        name = w.next("a host")
+        if name not in [h.name for h in self.bed.hosts]:
+            w.fail("there is no host '%s'" % name)
+        return name
+
+    def do_service(self, w):
+        host, words = self.one_host(w), [w.next("a command")]
+        while w.more():
+            words.append(w.next("a word"))
+        self.bed.services = [s for s in self.bed.services if s[0] != host] + [(host, " ".join(words))]
+
+    def do_aggregator(self, w):
+        host, port = self.one_host(w), w.convert("a port", units.count, 1, 65535)
+        self.bed.aggregators = [a for a in self.bed.aggregators if a[0] != host] + [(host, port)]
+
     def do_at(self, w):
         time_s = w.convert("a time", units.time_s)
         self.bed.faults.append(faults.parse(time_s, w, self))
@@ -341,7 +368,7 @@ class Reader:
     FACTS = {"leaf": do_leaf_hosts, "uplink": do_uplink, "rate": do_rate, "buffer": do_buffer, "queue": do_queue,
              "burst": do_burst, "offload": do_offload, "segments": do_segments, "mtu": do_mtu, "order": do_order,
              "sysctl": do_sysctl, "congestion": do_congestion, "rto_min": do_rto_min, "shm": do_shm, "ipv6": do_ipv6,
-             "at": do_at}
+             "cluster": do_cluster, "service": do_service, "aggregator": do_aggregator, "at": do_at}
 
     def read(self, path, lines):
         late = []  # faults speak of uplinks and rates, so they come after all other facts
@@ -386,6 +413,8 @@ class Reader:
         bed = self.bed
         if not bed.order:
             bed.order = [h.name for h in bed.hosts]
+        if not bed.rank_hosts():
+            raise BedError("%s:1:1: every host has a service, and none is left for the command" % path)
         for link in bed.links():
             if not link.leaf:
                 raise BedError("%s:1:1: rail %d of %s is on no leaf" % (path, link.rail, link.host.name))

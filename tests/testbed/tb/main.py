@@ -97,10 +97,10 @@ def with_net(description, work, quiet=False):
 def do_run(options, description):
     if not options.command:
         fail("run needs a command: testbed run FILE.bed -- COMMAND", USAGE)
-    known = [h.name for h in description.hosts]
+    known = description.rank_hosts()
     for name in (options.only or []) + [h for h in options.per_host if h]:
         if name not in known:
-            fail("there is no host '%s'" % name, USAGE)
+            fail("there is no host '%s' for the command" % name, USAGE)
     ranks = sum(options.per_host.get(h, options.per_host.get(None, 1)) for h in options.only or known)
     for fault in description.faults:
         if fault.rank is not None and fault.rank >= ranks:

@@ -3,14 +3,16 @@ import json
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 import time
 
-from . import count, faults
+from . import cluster, count, faults, service
 
 MASTER_PORT = 29500       # any will do: the namespaces are our own
 TIMED_OUT = 124           # as timeout(1) says it
+NOT_READY = 125           # a service that did not come up
 GRACE_S = 1.0             # between SIGTERM and SIGKILL
 DRAIN_S = 0.5             # what a finished rank's children may still print
 
@@ -44,6 +46,31 @@ class Pipe:
         return bool(data)
 
 
+class Counters:
+    """Answers the first rank's questions for the counters of all links (README.md, TB_COUNTERS)."""
+
+    def __init__(self, net):
+        self.net = net
+        self.source, self.asker = socket.socketpair()
+        self.before = None
+
+    def close_asker(self):
+        self.asker.close()
+
+    def pump(self):
+        """False when the asker is gone."""
+        try:
+            asked = self.source.recv(4096).count(b"\n")
+            for _ in range(asked):
+                rows = count.delta(self.before, count.snapshot(self.net))
+                self.source.sendall("".join("%s %s %d %d %d %d\n" % (
+                    k["from"], k["to"], -1 if k["rail"] is None else k["rail"], k["bytes"], k["packets"], k["drops"])
+                    for k in rows).encode() + b"\n")
+        except OSError:
+            return False
+        return asked > 0
+
+
 class Run:
     def __init__(self, net, options, alive_fd):
         self.net, self.options = net, options
@@ -53,7 +80,13 @@ class Run:
         self.signalled = 0
         self.timed_out = False
         self.faults_done = []
-        hosts = [h for h in net.bed.order if not options.only or h in options.only]
+        self.counters = None
+        self.services = [service.Service(host, command, [port for name, port in net.bed.aggregators if name == host])
+                         for host, command in net.bed.services]
+        # A file that only process 1 holds; everybody reaches it there, and it goes with the run.
+        self.cluster_fd = os.memfd_create("cluster")
+        os.write(self.cluster_fd, cluster.text(net.bed).encode())
+        hosts = [h for h in net.bed.rank_hosts() if not options.only or h in options.only]
         self.hosts = [net.bed.host(name) for name in hosts]
         self.ranks = []
         for name in hosts:
@@ -66,18 +99,28 @@ class Run:
     # -- starting ------------------------------------------------------------------------------------------------
 
     def environment(self, rank):
-        host = self.net.bed.host(rank.host)
-        env = dict(os.environ)
+        env = self.surroundings(self.net.bed.host(rank.host))
         env.update({
             "RANK": str(rank.number), "WORLD_SIZE": str(len(self.ranks)),
             "LOCAL_RANK": str(rank.local), "LOCAL_WORLD_SIZE": str(self.processes(rank.host)),
-            "MASTER_ADDR": self.hosts[0].links[0].addr, "MASTER_PORT": str(MASTER_PORT),
+            "MASTER_ADDR": self.hosts[0].links[0].addr, "MASTER_PORT": str(MASTER_PORT)})
+        if rank.number == 0 and self.counters:
+            env["TB_COUNTERS"] = str(self.counters.asker.fileno())
+        env.update(self.options.env)
+        return env
+
+    def surroundings(self, host):
+        """What ranks and services are told alike."""
+        env = dict(os.environ)
+        env.update({
+            "TB_CLUSTER": "/proc/%d/fd/%d" % (os.getpid(), self.cluster_fd),
             "TB_HOST": host.name, "TB_ADDR": host.links[0].addr, "TB_ADDRS": ",".join(k.addr for k in host.links),
             "TB_PEERS": ",".join(h.links[0].addr for h in self.hosts)})
         if self.net.bed.ipv6:
             env["TB_ADDR6"] = host.links[0].addr6
             env["TB_PEERS6"] = ",".join(h.links[0].addr6 for h in self.hosts)
-        env.update(self.options.env)
+        if self.net.bed.cluster:
+            env["TRIBUTARY_CLUSTER"] = env["TB_CLUSTER"]
         return env
 
     def start(self, rank):
@@ -86,18 +129,48 @@ class Run:
             # A session of its own: the terminal's ^C reaches the test-bed alone, which then ends the ranks in order.
             process = subprocess.Popen(self.options.command, env=self.environment(rank), preexec_fn=space.enter,
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                       start_new_session=True, bufsize=0)
+                                       start_new_session=True, bufsize=0,
+                                       pass_fds=(self.counters.asker.fileno(),) if rank.number == 0 else ())
         except OSError as e:
             say("%s: %s" % (self.options.command[0], e.strerror))
             rank.status, rank.ended_s = 127, 0.0
             return
         rank.pid = process.pid
         process.returncode = 0  # process 1 reaps all children itself, and this object must not
-        name = rank.host if self.processes(rank.host) == 1 else "%s:%d" % (rank.host, rank.local)
+        self.hand_on(process, rank.host if self.processes(rank.host) == 1 else "%s:%d" % (rank.host, rank.local))
+
+    def hand_on(self, process, name):
         prefix = b"" if self.options.no_prefix else ("[%s] " % name).encode()
         for source, sink in ((process.stdout, sys.stdout.buffer), (process.stderr, sys.stderr.buffer)):
             self.selector.register(source, selectors.EVENT_READ, Pipe(source, sink, prefix))
             self.pipes += 1
+
+    def start_services(self):
+        """False when one did not come up."""
+        for s in self.services:
+            env = dict(self.surroundings(self.net.bed.host(s.host)), **self.options.env)
+            try:
+                self.hand_on(s.start(self.net.hosts[s.host], env), s.host)
+            except OSError as e:
+                say("%s: %s" % (s.host, e.strerror))
+                return False
+        if service.wait_ready(self.services, self.pump):
+            return True
+        for s in self.services:
+            if not s.ready():
+                say("the service on %s %s" % (s.host, "did not listen within %gs" % service.READY_S if s.status is None
+                                              else "ended with status %d" % s.status))
+        return False
+
+    def end_services(self):
+        """In order: a service may have to say goodbye, and what it did then counts as its own."""
+        service.signal_left([s for s in self.services if not s.stopped], signal.SIGTERM)
+        end = self.elapsed() + service.END_S
+        while any(s.pid and s.status is None and not s.stopped for s in self.services) and self.elapsed() < end:
+            self.pump(end - self.elapsed())
+        service.signal_left(self.services, signal.SIGKILL)
+        while any(s.pid and s.status is None for s in self.services):
+            self.pump(1.0)
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
@@ -110,15 +183,22 @@ class Run:
         signal.signal(signal.SIGCHLD, lambda n, _: None)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.on_signal)
-        before = count.snapshot(self.net)
+        self.counters = Counters(self.net)
+        self.counters.before = count.snapshot(self.net)
+        self.selector.register(self.counters.source, selectors.EVENT_READ, self.counters)
         self.began = time.monotonic()
-        for rank in self.ranks:
+        came_up = self.start_services()
+        self.began = time.monotonic()
+        for rank in self.ranks if came_up else ():
             self.start(rank)
-        self.until_ended(list(self.net.bed.faults))
+        self.counters.close_asker()
+        if came_up:
+            self.until_ended(list(self.net.bed.faults))
         seconds = self.elapsed()
+        self.end_services()
         self.drain()
-        links = count.delta(before, count.snapshot(self.net))
-        status = self.status()
+        links = count.delta(self.counters.before, count.snapshot(self.net))
+        status = self.status() if came_up else NOT_READY
         self.report(status, seconds, links)
         return status
 
@@ -146,7 +226,7 @@ class Run:
         self.finish()
 
     def do_fault(self, fault):
-        faults.apply(fault, self.net, self.ranks)
+        faults.apply(fault, self.net, self.ranks + self.services)
         self.faults_done.append({"at_s": fault.at_s, "done_s": round(self.elapsed(), 4), "what": fault.what})
         if not self.options.quiet:
             say("%.3f s: %s" % (self.elapsed(), fault.what))
@@ -162,7 +242,7 @@ class Run:
             elif not key.data.pump():
                 self.selector.unregister(key.fileobj)
                 key.fileobj.close()
-                self.pipes -= 1
+                self.pipes -= isinstance(key.data, Pipe)
         self.reap()
         return bool(events)
 
@@ -174,7 +254,7 @@ class Run:
                 return
             if pid == 0:
                 return
-            for rank in self.ranks:
+            for rank in self.ranks + self.services:
                 if rank.pid == pid:
                     rank.status = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
                     rank.ended_s = round(self.elapsed(), 4)
@@ -216,7 +296,7 @@ class Run:
         return min(failed, key=lambda r: r.ended_s).status if failed else 0
 
     def report(self, status, seconds, links):
-        failed = [r for r in self.ranks if r.status != 0]
+        failed = [r for r in self.ranks if r.status not in (0, None)]
         for rank in failed:
             say("rank %d on %s: exit %d%s" % (rank.number, rank.host, rank.status,
                                               " (a fault's doing)" if rank.killed else ""))
@@ -233,6 +313,8 @@ class Run:
                 "congestion": self.net.congestion, "warnings": self.net.warnings, "faults": self.faults_done,
                 "ranks": [{"rank": r.number, "host": r.host, "local_rank": r.local, "exit": r.status,
                            "seconds": r.ended_s, "killed_by_fault": r.killed} for r in self.ranks],
+                "services": [{"host": s.host, "command": s.command, "exit": s.status, "seconds": s.ended_s,
+                              "killed_by_fault": s.killed} for s in self.services],
                 "links": links}
             with open(self.options.json, "w", encoding="utf-8") as f:
                 json.dump(what, f, indent=1)
@@ -248,9 +330,10 @@ def shell(net, name, command):
     """An interactive shell (or another command) in one host; returns its exit status."""
     options = type("Options", (), {"only": None, "per_host": {}, "env": {}})()
     run = Run(net, options, -1)
-    rank = next(r for r in run.ranks if r.host == name)
+    rank = next((r for r in run.ranks if r.host == name), None)
+    env = run.environment(rank) if rank else run.surroundings(net.bed.host(name))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    process = subprocess.Popen(command, env=run.environment(rank), restore_signals=True, preexec_fn=lambda: (
+    process = subprocess.Popen(command, env=env, restore_signals=True, preexec_fn=lambda: (
         signal.signal(signal.SIGINT, signal.SIG_DFL), net.hosts[name].enter()))
     status = process.wait()
     return status if status >= 0 else 128 - status

@@ -16,10 +16,10 @@ def shape(s):
 def picture(bed):
     lines = ["%s: %s, %s, %s" % (bed.name, plural(len(bed.hosts), "host"), plural(bed.rails, "rail"),
                                  plural(len(bed.leaves), "leaf", "leaves"))]
-    rank = {name: i for i, name in enumerate(bed.order)}
+    rank = {name: "#%d" % i for i, name in enumerate(bed.rank_hosts())}
     for switch in bed.switches():
         lines.append("%s %s" % ("leaf" if switch in bed.leaves else "spine", switch))
-        rows = [(k.host.name, k.nic, k.addr, "out " + shape(k.out), "in " + shape(k.in_), "#%d" % rank[k.host.name])
+        rows = [(k.host.name, k.nic, k.addr, "out " + shape(k.out), "in " + shape(k.in_), rank.get(k.host.name, "service"))
                 for k in bed.links() if k.leaf == switch]
         rows += [("= " + far, "", "", "out " + shape(out), "in " + shape(back), "")
                  for up in bed.uplinks for (near, _, out), (far, _, back) in (up.ends(), up.ends()[::-1]) if near == switch]
@@ -31,6 +31,8 @@ def picture(bed):
     facts += sorted({"congestion " + h.congestion for h in bed.hosts if h.congestion})
     facts += sorted({"rto_min %gms" % (h.rto_min_us / 1000) for h in bed.hosts if h.rto_min_us})
     facts += ["ipv6"] if bed.ipv6 else []
+    facts += ["a cluster file"] if bed.cluster else []
     lines.append(", ".join(facts))
+    lines += ["aggregator %s port %d" % a for a in bed.aggregators] + ["service %s  %s" % s for s in bed.services]
     lines += ["at %gs  %s" % (f.at_s, f.what) for f in bed.faults]
     return lines

@@ -89,12 +89,19 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_int_equal(defaults.pace_budget_bytes, 0);
 	assert_string_equal(defaults.dump_dir, "");
 	assert_true(defaults.tuner);
+	assert_true(defaults.collnet);
+	assert_int_equal(defaults.aggregate_direct_bytes, 0);
+	assert_int_equal(defaults.aggregate_segment_bytes, 0);
+	assert_false(defaults.verify);
 	assert_int_equal(defaults.steer, STEER_FULL);
 	assert_int_equal(defaults.local_processes, 0);
 	assert_string_equal(defaults.shared_dir, "/dev/shm");
 	assert_string_equal(defaults.profile, "");
+	assert_string_equal(defaults.cluster, "");
 	assert_string_equal(defaults.state_dir, "");
+	assert_string_equal(defaults.secret, "");
 	assert_string_equal(defaults.state_home, "");
+	assert_int_equal(defaults.simd, SIMD_AUTO);
 }
 
 static void every_row_is_described_and_named_once(void **state)
@@ -102,7 +109,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 21);
+	assert_int_equal(params_count(), 28);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -166,8 +173,21 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_SHARED_DIR", { { "/run/shm", "/run/shm" } }, { NULL } },
 		{ "TRIBUTARY_DUMP_DIR", { { "/tmp/a b", "/tmp/a b" } }, { NULL } },
 		{ "TRIBUTARY_TUNER", { { "off", "0" }, { "1", "1" }, { "on", "1" } }, { "2", "auto" } },
+		{ "TRIBUTARY_COLLNET", { { "off", "0" }, { "1", "1" }, { "on", "1" } }, { "2", "auto" } },
+		{ "TRIBUTARY_AGGREGATE_DIRECT", { { "0", "0" }, { "1K", "1K" }, { "64K", "64K" } }, { "1", "65K" } },
+		{ "TRIBUTARY_AGGREGATE_SEGMENT",
+		  { { "0", "0" }, { "1K", "1K" }, { "512K", "512K" } },
+		  { "1023", "1M" } },
+		{ "TRIBUTARY_VERIFY", { { "1", "1" }, { "no", "0" } }, { "2", "all" } },
 		{ "TRIBUTARY_PROFILE", { { "/etc/my.profile", "/etc/my.profile" } }, { NULL } },
+		{ "TRIBUTARY_CLUSTER", { { "/etc/slurm/topology.conf", "/etc/slurm/topology.conf" } }, { NULL } },
 		{ "TRIBUTARY_STATE_DIR", { { "/var/tmp", "/var/tmp" }, { "here", "here" } }, { NULL } },
+		{ "TRIBUTARY_SIMD",
+		  { { "auto", "auto" }, { "AVX2", "avx2" }, { "scalar", "scalar" }, { "neon", "neon" } },
+		  { "sse", "1", "avx" } },
+		{ "TRIBUTARY_SECRET",
+		  { { "/etc/tributary/secret", "/etc/tributary/secret" }, { "s", "s" } },
+		  { NULL } },
 	};
 	char entry[128], text[PARAMS_STRING_BYTES];
 	struct param_info info;

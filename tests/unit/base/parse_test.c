@@ -144,6 +144,48 @@ static void seconds_take_nine_decimals(void **state)
 	assert_int_equal(parse_seconds("1", 1, 999999999, &value), -ERANGE);
 }
 
+static void rate_is_in_bytes_or_bits(void **state)
+{
+	static const struct number_case cases[] = {
+		{ "12500000000", 0, UINT64_C(12500000000) },
+		{ "1", 0, 1 },
+		{ "12.5GB/s", 0, UINT64_C(12500000000) },
+		{ "100Gbit/s", 0, UINT64_C(12500000000) },
+		{ "100gbit/s", 0, UINT64_C(12500000000) },
+		{ "8bit/s", 0, 1 },
+		{ "7bit/s", 0, 0 },
+		{ "9B/s", 0, 9 },
+		{ "0.5kB/s", 0, 500 },
+		{ "1.5Mbit/s", 0, 187500 },
+		{ "1.6Tbit/s", 0, UINT64_C(200000000000) },
+		{ "0.000000001TB/s", 0, 1000 },
+		{ "0.999999999B/s", 0, 0 },
+		{ "100G", -EINVAL, 0 },
+		{ "100Gb/s", -EINVAL, 0 },
+		{ "100GB", -EINVAL, 0 },
+		{ "100 Gbit/s", -EINVAL, 0 },
+		{ "100Pbit/s", -EINVAL, 0 },
+		{ "1.0000000001B/s", -EINVAL, 0 },
+		{ "Gbit/s", -EINVAL, 0 },
+		{ "-1B/s", -EINVAL, 0 },
+		{ "1GBit/s", -EINVAL, 0 },
+		{ "", -EINVAL, 0 },
+		{ "18446744073709551615", 0, UINT64_MAX },
+		{ "18446744073709551616", -ERANGE, 0 },
+		{ "18446745TB/s", -ERANGE, 0 },
+	};
+	uint64_t value;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		value = UNTOUCHED;
+		assert_int_equal(parse_rate(cases[i].text, 0, UINT64_MAX, &value), cases[i].result);
+		assert_int_equal(value, cases[i].result ? UNTOUCHED : cases[i].value);
+	}
+	assert_int_equal(parse_rate("8bit/s", 2, 10, &value), -ERANGE);
+	assert_int_equal(parse_rate("88bit/s", 2, 10, &value), -ERANGE);
+}
+
 static void range_is_low_to_high(void **state)
 {
 	uint64_t low = UNTOUCHED, high = UNTOUCHED;
@@ -248,6 +290,7 @@ int main(void)
 		cmocka_unit_test(hex_takes_up_to_sixteen_digits),
 		cmocka_unit_test(size_takes_a_unit),
 		cmocka_unit_test(seconds_take_nine_decimals),
+		cmocka_unit_test(rate_is_in_bytes_or_bits),
 		cmocka_unit_test(range_is_low_to_high),
 		cmocka_unit_test(bool_has_four_pairs_of_words),
 		cmocka_unit_test(list_gives_items_and_passes_over_empty_ones),

@@ -190,10 +190,38 @@ static void interrupted_measurement_keeps_what_is_known(void **state)
 	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 }
 
+static void cluster_file_goes_into_the_profile(void **state)
+{
+	char folder[64], call[512], path[128];
+	size_t bytes;
+	FILE *file;
+
+	(void)state;
+	make_machine(folder, sizeof(folder));
+	snprintf(call, sizeof(call),
+		 "measure --simulate %s --output %s/profile --cluster '%s/topo/clusters/slurm-topology.conf'", folder,
+		 folder, program_source());
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	snprintf(path, sizeof(path), "%s/profile", folder);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	bytes = fread(text, 1, sizeof(text) - 1, file);
+	text[bytes] = '\0';
+	fclose(file);
+	assert_int_equal(strncmp(text, "tributary-profile 2\n", 20), 0);
+	assert_non_null(strstr(text, "\ntributary-cluster 1\nswitch spine\n"));
+	assert_non_null(strstr(text, "\nhost node[001-016] leaf=leaf1\n"));
+	/* Nothing is measured when the file is wrong. */
+	snprintf(call, sizeof(call), "measure --simulate %s --cluster %s/rules", folder, folder);
+	assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_FAILED);
+	assert_non_null(strstr(text, "/rules:1:1: expected tributary-cluster 1"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(simulated_machine_is_measured_and_its_profile_can_be_shown),
+		cmocka_unit_test(cluster_file_goes_into_the_profile),
 		cmocka_unit_test(table_says_what_limits_each_link),
 		cmocka_unit_test(interrupted_measurement_keeps_what_is_known),
 	};

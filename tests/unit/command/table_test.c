@@ -123,6 +123,12 @@ static void completion_offers_commands_options_words_and_files(void **state)
 	assert_non_null(strstr(text, "/etc/hosts"));
 	complete("tributary help do", 3, text, sizeof(text));
 	assert_string_equal(text, "doctor\n");
+	complete("tributary cluster \"\"", 3, text, sizeof(text));
+	assert_string_equal(text, "show\n");
+	complete("tributary cluster show /etc/host", 4, text, sizeof(text));
+	assert_non_null(strstr(text, "/etc/hosts"));
+	complete("tributary cluster show --t", 4, text, sizeof(text));
+	assert_string_equal(text, "--text\n");
 	complete("tributary completion \"\"", 3, text, sizeof(text));
 	assert_string_equal(text, "bash\n");
 }
@@ -161,6 +167,23 @@ static void options_are_parsed_by_their_tables(void **state)
 	assert_string_equal(call.operands[0], "--man");
 }
 
+static void operands_are_taken_in_their_order(void **state)
+{
+	char cluster[] = "cluster", show[] = "show", file[] = "a", other[] = "b", text[] = "--text";
+	char *whole[] = { cluster, show, text, file, NULL }, *more[] = { cluster, show, file, other, NULL };
+	char *turned[] = { cluster, file, show, NULL };
+	struct command_call call;
+
+	(void)state;
+	assert_int_equal(command_parse(&command_cluster, 4, whole, &call), COMMAND_OK);
+	assert_int_equal(call.operand_count, 2);
+	assert_string_equal(call.operands[1], "a");
+	assert_int_equal(command_parse(&command_cluster, 4, more, &call), COMMAND_USAGE);
+	assert_int_equal(command_parse(&command_cluster, 3, turned, &call), COMMAND_USAGE);
+	assert_int_equal(command_parse(&command_cluster, 2, whole, &call), COMMAND_USAGE);
+	assert_int_equal(command_parse(&command_cluster, 1, whole, &call), COMMAND_USAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +193,7 @@ int main(void)
 		cmocka_unit_test(completion_offers_commands_options_words_and_files),
 		cmocka_unit_test(every_command_and_json_option_is_documented),
 		cmocka_unit_test(options_are_parsed_by_their_tables),
+		cmocka_unit_test(operands_are_taken_in_their_order),
 	};
 
 	return cmocka_run_group_tests(tests, program_find, NULL);

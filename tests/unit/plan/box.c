@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -271,6 +272,25 @@ const struct box_spec box_specs[] = {
 	  .wire_rate = 12 },
 };
 const size_t box_spec_count = sizeof(box_specs) / sizeof(box_specs[0]);
+const struct box_spec box_sm_120 = {
+	.name = "sm 120",
+	.gpus = 8,
+	.sockets = 2,
+	.switches = 2,
+	.p2p = BOX_P2P_SOCKET,
+	.gpu_rate = 500,
+	.uplink_rate = 480,
+	.socket_rate = 160,
+	.memory_rate = 2000,
+};
+
+double box_cpu_ms(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
 
 struct builder {
 	const struct box_spec *spec;

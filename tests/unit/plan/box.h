@@ -32,6 +32,11 @@ void box_build(const struct box_spec *spec, uint64_t seed, struct topology *ret)
 
 extern const struct box_spec box_specs[];
 extern const size_t box_spec_count;
+/* Two Gen5 switches on two sockets without P2P between them: NCCL tries no rate that the sockets carry. Not in the list. */
+extern const struct box_spec box_sm_120;
+
+/* CPU time of this thread. */
+double box_cpu_ms(void);
 
 /* The GPUs of a mask out of all of a request. */
 struct plan_request box_subset(const struct plan_request *all, unsigned mask, unsigned hosts);

@@ -107,6 +107,8 @@ static void try_set(const char *machine, const struct topology *topology, const 
 	predict_of_machine(topology, request, &chance.file);
 	if (chance.truth.rank_count < 2 || !chance.truth.ring.usable)
 		return;
+	/* Chains are for collnet: predict_collnet_test. */
+	chance.truth.chain.usable = chance.file.chain.usable = false;
 	predict_tuner_make(set, chance.truth.rank_count, nodes, chance.truth.sm, NULL, &tuner);
 	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++) {
 		for (int i = 0; i < SIZES; i++) {

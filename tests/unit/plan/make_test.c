@@ -12,19 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 static const char *const pattern_words[] = { "ring", "tree", "chain" };
-
-static double now_ms(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-	return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
-}
 
 struct tally {
 	unsigned cases, below_98, below_90, exact;
@@ -34,12 +25,12 @@ struct tally {
 static void plan_one(const struct box_spec *spec, const struct topology *topology, const struct plan_request *request,
 		     enum plan_pattern pattern, struct tally *tally)
 {
-	double start_ms = now_ms(), ms, share;
+	double start_ms = box_cpu_ms(), ms, share;
 	struct plan plan;
 	struct diag diag;
 
 	assert_int_equal(plan_make(topology, request, pattern, &plan), 0);
-	ms = now_ms() - start_ms;
+	ms = box_cpu_ms() - start_ms;
 	if (plan_verify(topology, request, &plan, &diag) < 0)
 		fail_msg("%s, %zu GPUs, %u hosts, %s: %s", spec->name, request->gpu_count, request->hosts,
 			 pattern_words[pattern], diag.text);
@@ -160,21 +151,12 @@ static void the_order_of_the_graph_does_not_change_the_plan(void **state)
 /* NCCL tries no rate below 18 GB/s on such a machine (sm 120), and falls back to one channel at 0.1 GB/s. */
 static void two_switches_without_p2p_across_get_all_that_the_sockets_carry(void **state)
 {
-	static const struct box_spec spec = { .name = "sm 120",
-					      .gpus = 8,
-					      .sockets = 2,
-					      .switches = 2,
-					      .p2p = BOX_P2P_SOCKET,
-					      .gpu_rate = 500,
-					      .uplink_rate = 480,
-					      .socket_rate = 160,
-					      .memory_rate = 2000 };
 	struct plan_request request;
 	struct topology topology;
 	struct plan plan;
 
 	(void)state;
-	box_build(&spec, 1, &topology);
+	box_build(&box_sm_120, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make(&topology, &request, PLAN_RING, &plan), 0);
 	assert_int_equal(plan_total_Bps(&plan), 16000000000);

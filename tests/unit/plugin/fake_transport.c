@@ -365,9 +365,20 @@ static int fake_test(struct transport_request *request, bool *ret_done, size_t *
 	return 0;
 }
 
+/* Nobody sleeps over it. */
+static int fake_watch(struct transport_connection *connection, int epoll_fd, uint64_t key)
+{
+	(void)connection;
+	(void)epoll_fd;
+	(void)key;
+	return 0;
+}
+
 static void fake_close_connection(struct transport_connection *connection)
 {
 	errno = EXDEV;
+	if (!connection)
+		return;
 	for (int i = 0; i < FAKE_LISTENERS_MAX; i++) {
 		if (listeners[i] && listeners[i]->waiting == connection)
 			listeners[i]->waiting = NULL;
@@ -403,6 +414,7 @@ const struct transport_ops fake_transport_ops = {
 	.receive = fake_receive,
 	.flush = fake_flush,
 	.test = fake_test,
+	.watch = fake_watch,
 	.close_connection = fake_close_connection,
 	.close_listener = fake_close_listener,
 };

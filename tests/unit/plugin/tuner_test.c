@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -112,12 +113,45 @@ static void init_without_facts_leaves_everything_to_nccl(void **state)
 	assert_int_equal(errno, 77);
 }
 
+/* What it goes by is the same on all ranks: the number of nodes. What this host knows is no part of it. */
+static void several_nodes_change_collnet_alone(void **state)
+{
+	static const struct {
+		const char *variable;
+		bool edits;
+	} cases[] = { { "TRIBUTARY_PACE", true }, { "TRIBUTARY_TUNER", false }, { "TRIBUTARY_COLLNET", false } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		float costs[7][3], before[7][3];
+		struct predict_tuner *tuner = NULL;
+
+		for (int a = 0; a < 7; a++)
+			for (int p = 0; p < 3; p++)
+				costs[a][p] = (float)(100 + 10 * a + p);
+		memcpy(before, costs, sizeof(before));
+		setenv(cases[i].variable, "0", 1);
+		plugin_state_reset(NULL, NULL);
+		assert_int_equal(plugin_tuner_init(0x77, 16, 8, NULL, NULL, &tuner), 0);
+		assert_int_equal(tuner != NULL, cases[i].edits);
+		plugin_tuner_edit(tuner, PREDICT_ALLREDUCE, 1024, 1, &(struct predict_table){ &costs[0][0], 7, 3 });
+		assert_int_equal(costs[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] < 100, cases[i].edits);
+		costs[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] = before[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE];
+		costs[PREDICT_COLLNET_DIRECT][PREDICT_SIMPLE] = before[PREDICT_COLLNET_DIRECT][PREDICT_SIMPLE];
+		assert_memory_equal(costs, before, sizeof(costs));
+		plugin_tuner_fini(tuner);
+		unsetenv(cases[i].variable);
+	}
+	plugin_state_reset(NULL, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_a_published_plan_of_all_ranks_is_used),
 		cmocka_unit_test(the_same_facts_give_the_same_costs),
 		cmocka_unit_test(init_without_facts_leaves_everything_to_nccl),
+		cmocka_unit_test(several_nodes_change_collnet_alone),
 	};
 
 	return cmocka_run_group_tests_name("plugin/tuner", tests, NULL, NULL);

@@ -42,6 +42,7 @@ static void assert_empty(struct profile *profile)
 {
 	assert_int_equal(profile->topology.vertex_count + profile->topology.link_count, 0);
 	assert_null(profile->fingerprint.text);
+	assert_null(profile->cluster);
 	assert_string_equal(profile->measured_by, "");
 	assert_int_equal(profile->date_s, 0);
 	profile_fini(profile);
@@ -170,6 +171,74 @@ static void what_could_not_be_read_back_is_not_written(void **state)
 	profile_fini(&profile);
 }
 
+/* -------- the cluster -------- */
+
+static const char cluster_lines[] = "tributary-cluster 1\n"
+				    "switch spine\n"
+				    "switch leaf1 parent=spine rate=100Gbit/s\n"
+				    "host node[1-4] leaf=leaf1 rate=25Gbit/s\n"
+				    "aggregator agg:7471 leaf=spine\n";
+
+static char *written_with_cluster(void)
+{
+	struct profile profile = sample_profile(NULL);
+	char *text = NULL;
+	size_t bytes = 0;
+
+	assert_int_equal(cluster_read(cluster_lines, strlen(cluster_lines), &profile.cluster, NULL), 0);
+	assert_int_equal(profile_write(&profile, &text, &bytes), 0);
+	profile_fini(&profile);
+	return text;
+}
+
+/* Programs that know version 1 alone refuse it by its first line; without a cluster they get what they know. */
+static void cluster_makes_it_version_2(void **state)
+{
+	char *text = written_with_cluster(), *again = NULL;
+	struct profile profile;
+	size_t bytes = 0;
+
+	(void)state;
+	assert_int_equal(strncmp(text, "tributary-profile 2\n", 20), 0);
+	assert_non_null(strstr(text, cluster_lines));
+	assert_int_equal(profile_read(text, strlen(text), &profile, NULL), 0);
+	assert_non_null(profile.cluster);
+	assert_int_equal(profile.cluster->host_count, 4);
+	assert_int_equal(profile.topology.vertex_count, 3);
+	assert_int_equal(profile_write(&profile, &again, &bytes), 0);
+	assert_string_equal(text, again);
+	profile_fini(&profile);
+	free(text);
+	free(again);
+}
+
+static void assert_cluster_refused(const char *from, const char *to, const char *before, const char *reason)
+{
+	char *text = written_with_cluster(), *changed = sample_replaced(text, from, to);
+	char *sealed = sample_resealed(changed);
+	struct diag diag;
+	int line = 1;
+
+	for (const char *at = sealed; at < strstr(sealed, before); at++)
+		line += *at == '\n';
+	assert_int_equal(read_bytes(sealed, strlen(sealed), &diag), -EINVAL);
+	assert_non_null(strstr(diag.text, reason));
+	assert_int_equal(diag.line, line);
+	free(text);
+	free(changed);
+	free(sealed);
+}
+
+static void wrong_lines_of_the_cluster_are_named(void **state)
+{
+	(void)state;
+	assert_cluster_refused("node[1-4]", "node[4-1]", "host ", "lower end first");
+	assert_cluster_refused("switch spine\n", "leaf spine\n", "leaf spine", "switch, host, aggregator");
+	assert_cluster_refused("tributary-cluster 1", "tributary-cluster 2", "tributary-cluster", "version 1");
+	assert_cluster_refused(cluster_lines, "", "checksum", "tributary-cluster 1");
+	assert_cluster_refused("tributary-profile 2", "tributary-profile 1", "tributary-cluster", "name, driver");
+}
+
 /* -------- damage -------- */
 
 static void text_that_is_cut_off_anywhere_is_damaged(void **state)
@@ -257,8 +326,8 @@ static void checksum_in_capitals_is_not_ours(void **state)
 static void newer_version_is_known_by_its_first_line(void **state)
 {
 	static const char *const texts[] = {
-		"tributary-profile 2\n",
-		"tributary-profile 2\nwhat ever\x01",
+		"tributary-profile 3\n",
+		"tributary-profile 3\nwhat ever\x01",
 		"tributary-profile 10 zstd\n\xff\xfe",
 		"tributary-profile 99999999999999999999999999999\n",
 	};
@@ -270,7 +339,7 @@ static void newer_version_is_known_by_its_first_line(void **state)
 		assert_int_equal(diag.line, 1);
 	}
 	assert_int_equal(read_bytes(texts[0], strlen(texts[0]), &diag), -EPROTONOSUPPORT);
-	assert_string_equal(diag.text, "it is of version 2, and this program reads versions up to 1");
+	assert_string_equal(diag.text, "it is of version 3, and this program reads versions up to 2");
 }
 
 static void other_files_are_no_profiles(void **state)
@@ -448,6 +517,8 @@ int main(void)
 		cmocka_unit_test(what_is_written_is_read_back),
 		cmocka_unit_test(profile_of_no_machine_is_one_too),
 		cmocka_unit_test(what_could_not_be_read_back_is_not_written),
+		cmocka_unit_test(cluster_makes_it_version_2),
+		cmocka_unit_test(wrong_lines_of_the_cluster_are_named),
 		cmocka_unit_test(text_that_is_cut_off_anywhere_is_damaged),
 		cmocka_unit_test(any_changed_byte_is_noticed),
 		cmocka_unit_test(checksum_says_what_it_is),

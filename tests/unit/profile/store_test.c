@@ -255,9 +255,9 @@ static void newer_profile_is_refused(void **state)
 	struct diag why;
 
 	state_place_save(place, state_place_machine, 5, NULL, path);
-	state_place_write(path, "tributary-profile 2\nanything", 28);
+	state_place_write(path, "tributary-profile 3\nanything", 28);
 	assert_int_equal(state_place_find(place, &why), -EPROTONOSUPPORT);
-	assert_non_null(strstr(why.text, ".profile cannot be used: it is of version 2, "));
+	assert_non_null(strstr(why.text, ".profile cannot be used: it is of version 3, "));
 }
 
 static void wrong_line_is_refused_with_its_number(void **state)

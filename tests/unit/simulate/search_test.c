@@ -5,7 +5,7 @@
 #include "simulate/search.h"
 
 #include "base/log.h"
-#include "ncclxml/topology_xml.h"
+#include "unit/plan/nccl_chose.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,70 +19,7 @@
 
 #include <cmocka.h>
 
-static char *read_text(const char *path, size_t *ret_bytes)
-{
-	FILE *file = fopen(path, "re");
-	size_t room = 1 << 20;
-	char *text = calloc(1, room);
-
-	assert_non_null(text);
-	if (!file) {
-		free(text);
-		return NULL;
-	}
-	*ret_bytes = fread(text, 1, room - 1, file);
-	fclose(file);
-	return text;
-}
-
 /* ------------------------------------------------------------------------------------------------- what NCCL chose */
-
-static const struct {
-	const char *graph, *machine;
-	bool told; /* the file has no NVLinks and no NICs; NCCL was told of A100, 12 × 20 GB/s, and 8 × 200 Gbit/s */
-} chosen[] = {
-	{ "azure-ncv4-1n", "ncv4-topo", false },
-	{ "azure-ncv4-2n", "ncv4-topo", false },
-	{ "azure-ndv4-1n", "ndv4-topo", true },
-	{ "azure-ndv4-2n", "ndv4-topo", true },
-	{ "oci-h100-2n", "oci-h100-topo", false },
-	{ "rccl-3p_pcie-1n", "rccl-3p_pcie", false },
-	{ "rccl-3p_pcie-2n", "rccl-3p_pcie", false },
-	{ "rccl-4p2h_2nic-1n", "rccl-4p2h_2nic", false },
-	{ "rccl-4p2h_2nic-2n", "rccl-4p2h_2nic", false },
-	{ "rccl-8p_pcie-1n", "rccl-8p_pcie", false },
-	{ "rccl-8p_pcie-2n", "rccl-8p_pcie", false },
-	{ "rccl-8p_pcie_2nic-1n", "rccl-8p_pcie_2nic", false },
-	{ "rccl-8p_pcie_2nic-2n", "rccl-8p_pcie_2nic", false },
-	{ "rccl-8p_rome-1n", "rccl-8p_rome", false },
-	{ "rccl-8p_rome-2n", "rccl-8p_rome", false },
-	{ "rccl-8p_rome_pcie-1n", "rccl-8p_rome_pcie", false },
-	{ "rccl-8p_rome_pcie-2n", "rccl-8p_rome_pcie", false },
-};
-
-static void tell(struct topology *topology)
-{
-	struct topology_vertex vertex = topology_vertex_of(TOPOLOGY_NVSWITCH, "nvswitch0");
-	size_t count = topology->vertex_count;
-	uint32_t nvswitch;
-
-	assert_int_equal(topology_add_vertex(topology, &vertex, &nvswitch), 0);
-	for (uint32_t i = 0; i < count; i++) {
-		struct topology_link link = topology_link_of(TOPOLOGY_LINK_NVLINK, i, nvswitch);
-
-		topology->vertices[i].gpu.gdr = topology->vertices[i].nic.gdr = true;
-		topology->vertices[i].gpu.sm = 80;
-		if (topology->vertices[i].kind == TOPOLOGY_NIC)
-			topology->vertices[i].nic.speed_Bps = 25000000000;
-		if (topology->vertices[i].kind != TOPOLOGY_GPU)
-			continue;
-		link.count = 12;
-		link.nominal_Bps = 240000000000;
-		link.capacity[0] = link.capacity[1] = (struct topology_capacity){ .rate_Bps = 240000000000,
-										  .provenance = TOPOLOGY_NOMINAL };
-		assert_int_equal(topology_add_link(topology, &link, NULL), 0);
-	}
-}
 
 static double number_in(const char *text, const char *end, const char *name)
 {
@@ -119,37 +56,31 @@ static void estimate_is_near_to_what_nccl_chose(void **state)
 {
 	const char *folder = getenv("TRIBUTARY_TEST_TOPOLOGIES");
 	struct near near = { 0 };
-	char path[1024];
-	size_t bytes;
 
 	(void)state;
 	if (!folder) {
 		print_message("skipped: TRIBUTARY_TEST_TOPOLOGIES names no folder\n");
 		skip();
 	}
-	for (size_t i = 0; i < sizeof(chosen) / sizeof(chosen[0]); i++) {
+	for (size_t i = 0; i < nccl_chose_count; i++) {
+		const struct nccl_chose *which = &nccl_chose_cases[i];
 		struct simulate_choice choice;
 		struct plan_request request;
 		struct topology topology;
-		struct diag diag;
+		size_t bytes = 0;
 		char *text;
 
-		snprintf(path, sizeof(path), "%s/%s.xml", folder, chosen[i].machine);
-		text = read_text(path, &bytes);
+		if (which->given)
+			continue;
+		text = nccl_chose_machine_text(folder, which, &bytes);
 		assert_non_null(text);
-		if (topology_xml_read(text, bytes, &topology, &diag) < 0)
-			fail_msg("%s:%d: %s", path, diag.line, diag.text);
+		nccl_chose_load(which, text, bytes, &topology, &request);
 		free(text);
-		if (chosen[i].told)
-			tell(&topology);
-		assert_int_equal(plan_request_all(&topology, &request), 0);
-		request.hosts = strstr(chosen[i].graph, "-2n") ? 2 : 1;
 		assert_int_equal(simulate_choose(&topology, &request, &choice), 0);
-		snprintf(path, sizeof(path), "%s/nccl-chose/%s.graph.xml", folder, chosen[i].graph);
-		text = read_text(path, &bytes);
+		text = nccl_chose_graph_text(folder, which, &bytes);
 		assert_non_null(text);
-		compare_graph(chosen[i].graph, text, PLAN_RING, &choice.ring, &near);
-		compare_graph(chosen[i].graph, text, PLAN_TREE, &choice.tree, &near);
+		compare_graph(which->graph, text, PLAN_RING, &choice.ring, &near);
+		compare_graph(which->graph, text, PLAN_TREE, &choice.tree, &near);
 		free(text);
 		topology_fini(&topology);
 	}

@@ -40,7 +40,8 @@ static void nothing_is_known_of_an_empty_environment(void **state)
 	(void)state;
 	assert_int_equal(none.topology_file, SESSION_FILE_NONE);
 	assert_int_equal(none.graph_file, SESSION_FILE_NONE);
-	assert_false(none.bootstrap_by_net || none.no_shm || none.no_net_inside_host || none.dumps_topology);
+	assert_false(none.bootstrap_by_net || none.no_shm || none.no_net_inside_host || none.dumps_topology ||
+		     none.wants_collnet);
 	assert_true(none.crossnic);
 	assert_int_equal(none.p2p_level, SESSION_P2P_DEFAULT);
 	assert_int_equal(none.job.local_size, 0);
@@ -167,6 +168,8 @@ static void settings_of_nccl_are_read_as_it_reads_them(void **state)
 	assert_false(READ("NCCL_SHM_DISABLE=0").no_shm);
 	assert_true(READ("NCCL_OOB_NET_ENABLE=1").bootstrap_by_net);
 	assert_true(READ("NCCL_NET_DISABLE_INTRA=1").no_net_inside_host);
+	assert_true(READ("NCCL_COLLNET_ENABLE=1").wants_collnet);
+	assert_false(READ("NCCL_COLLNET_ENABLE=0").wants_collnet);
 	assert_true(READ("NCCL_TOPO_DUMP_FILE=x").dumps_topology);
 }
 

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,11 +22,13 @@
 
 #include "base/clock.h"
 #include "base/params.h"
+#include "base/sys.h"
 #include "gpu/current.h"
 #include "ncclxml/graph_xml.h"
 #include "plugin/net.h"
 #include "plugin/session.h"
 #include "plugin/state.h"
+#include "plugin/tuner.h"
 #include "profile/store_places.h"
 #include "support/tree.h"
 #include "unit/plan/box.h"
@@ -279,6 +282,32 @@ static int order_fork(void)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -EINVAL;
 }
 
+static int order_fault(int64_t arg)
+{
+#ifdef TRIBUTARY_FAULTS
+	static const int errors[SYS_FAULT_KIND_COUNT] = { [SYS_FAULT_MEMORY] = ENOMEM };
+	static enum sys_fault_kind last;
+	enum sys_fault_kind kind = (enum sys_fault_kind)(arg >> 32);
+	uint64_t calls = sys_fault_calls(last);
+
+	last = kind;
+	sys_fault_set(kind, (uint64_t)(uint32_t)arg, errors[kind] ? errors[kind] : EIO);
+	return calls > INT_MAX ? INT_MAX : (int)calls;
+#else
+	(void)arg;
+	return -ENOTSUP;
+#endif
+}
+
+static int order_tune(int64_t comm)
+{
+	struct predict_tuner *tuner;
+	int r = plugin_tuner_init((uint64_t)comm, 2, 1, NULL, lane_sink, &tuner);
+
+	plugin_tuner_fini(tuner);
+	return r;
+}
+
 static int order_run(const struct order *order, struct hall_reply *reply)
 {
 	struct plugin_net_properties properties;
@@ -310,6 +339,10 @@ static int order_run(const struct order *order, struct hall_reply *reply)
 		return 0;
 	case HALL_FORK:
 		return order_fork();
+	case HALL_FAULT:
+		return order_fault(order->arg);
+	case HALL_TUNE:
+		return order_tune(order->arg);
 	default:
 		return 0;
 	}

@@ -50,7 +50,11 @@ enum hall_order {
 	HALL_GPU,        /* `arg` is current on this lane from now on; -1: none is */
 	HALL_FORK,       /* a forked child calls getProperties; its result */
 	HALL_LEAVE,      /* the thread ends (lanes above 0) */
+	HALL_FAULT, /* with fault injection: HALL_FAULT_ARG(kind, nth); result: calls of that kind since the last one */
+	HALL_TUNE,  /* the tuner's whole init; 0, or what it says */
 };
+
+#define HALL_FAULT_ARG(kind, nth) ((int64_t)(kind) << 32 | (int64_t)(nth))
 
 extern const struct box_spec hall_box;
 /* With bus ids (GPUs 0000:10:00.0 and on, NICs 0000:40:00.0), interfaces fake0 and on, AMD's CPUs. */

@@ -185,6 +185,9 @@ static void eight_gpus_are_decided_for_and_told(void **state)
 	assert_int_equal(session_decision_check(&planner, census, decision, &diag), 0);
 	session_report_line(&machine.topology, decision, text);
 	assert_non_null(strstr(text, "GPUs 0,1,2,3,4,5,6,7: "));
+	assert_non_null(strstr(text, "; AllReduce of 256 MiB should reach "));
+	assert_non_null(strstr(text, " GB/s (busbw)"));
+	assert_null(strstr(text, "between two"));
 	census->member_count = 7;
 	assert_int_equal(session_decision_check(&planner, census, decision, &diag), -EINVAL);
 	census->member_count = 8;
@@ -198,6 +201,31 @@ static void eight_gpus_are_decided_for_and_told(void **state)
 	topology_fini(&machine.topology);
 	free(decision);
 	free(census);
+}
+
+/* What NCCL's own cost model makes of the channels; on one host and between two where nobody knows which it is. */
+static void the_line_says_what_the_channels_should_bring(void **state)
+{
+	struct session_decision *decision = calloc(1, sizeof(*decision));
+	struct session_machine machine = { .loaded = true };
+	char text[SESSION_REPORT_BYTES];
+
+	(void)state;
+	assert_non_null(decision);
+	hall_machine(&hall_box, &machine.topology);
+	decision->request = request_of_gpus(&machine, &plain, 0xff);
+	decision->verdict = SESSION_PLAN;
+	assert_int_equal(plan_make_set(&machine.topology, &decision->request, PLAN_ONE_HOST, &decision->set), 0);
+	session_report_line(&machine.topology, decision, text);
+	/* The sockets carry 16 GB/s each way, and latency is little beside 256 MiB. */
+	assert_non_null(strstr(text, "; AllReduce of 256 MiB should reach 16.0 GB/s (busbw)"));
+	assert_int_equal(plan_make_set(&machine.topology, &decision->request, PLAN_EITHER, &decision->set), 0);
+	session_report_line(&machine.topology, decision, text);
+	assert_non_null(strstr(text, "; AllReduce of 256 MiB should reach 1"));
+	assert_non_null(strstr(text, " GB/s on one host and "));
+	assert_non_null(strstr(text, " GB/s between two (busbw)"));
+	topology_fini(&machine.topology);
+	free(decision);
 }
 
 static void a_phase_that_comes_late_rests_but_in_the_first_communicator(void **state)
@@ -242,6 +270,7 @@ int main(void)
 		cmocka_unit_test(a_network_that_is_faster_than_what_is_between_gpus_splits_the_host),
 		cmocka_unit_test(what_meets_at_a_cpu_alone_is_not_near),
 		cmocka_unit_test(eight_gpus_are_decided_for_and_told),
+		cmocka_unit_test(the_line_says_what_the_channels_should_bring),
 		cmocka_unit_test(a_phase_that_comes_late_rests_but_in_the_first_communicator),
 	};
 

@@ -29,6 +29,13 @@ extern const struct nccl_net_v9 ncclNetPlugin_v9;
 extern const struct nccl_net_v10 ncclNetPlugin_v10;
 extern const struct nccl_net_v11 ncclNetPlugin_v11;
 extern const struct nccl_net_v12 ncclNetPlugin_v12;
+extern const struct nccl_collnet_v6 ncclCollNetPlugin_v6;
+extern const struct nccl_collnet_v7 ncclCollNetPlugin_v7;
+extern const struct nccl_collnet_v8 ncclCollNetPlugin_v8;
+extern const struct nccl_collnet_v9 ncclCollNetPlugin_v9;
+extern const struct nccl_collnet_v10 ncclCollNetPlugin_v10;
+extern const struct nccl_collnet_v11 ncclCollNetPlugin_v11;
+extern const struct nccl_collnet_v12 ncclCollNetPlugin_v12;
 
 static void every_slot_of_every_table_is_filled(void **state)
 {
@@ -36,10 +43,20 @@ static void every_slot_of_every_table_is_filled(void **state)
 		const void *table;
 		size_t bytes;
 	} tables[] = {
-		{ &ncclNetPlugin_v6, sizeof(ncclNetPlugin_v6) },   { &ncclNetPlugin_v7, sizeof(ncclNetPlugin_v7) },
-		{ &ncclNetPlugin_v8, sizeof(ncclNetPlugin_v8) },   { &ncclNetPlugin_v9, sizeof(ncclNetPlugin_v9) },
-		{ &ncclNetPlugin_v10, sizeof(ncclNetPlugin_v10) }, { &ncclNetPlugin_v11, sizeof(ncclNetPlugin_v11) },
+		{ &ncclNetPlugin_v6, sizeof(ncclNetPlugin_v6) },
+		{ &ncclNetPlugin_v7, sizeof(ncclNetPlugin_v7) },
+		{ &ncclNetPlugin_v8, sizeof(ncclNetPlugin_v8) },
+		{ &ncclNetPlugin_v9, sizeof(ncclNetPlugin_v9) },
+		{ &ncclNetPlugin_v10, sizeof(ncclNetPlugin_v10) },
+		{ &ncclNetPlugin_v11, sizeof(ncclNetPlugin_v11) },
 		{ &ncclNetPlugin_v12, sizeof(ncclNetPlugin_v12) },
+		{ &ncclCollNetPlugin_v6, sizeof(ncclCollNetPlugin_v6) },
+		{ &ncclCollNetPlugin_v7, sizeof(ncclCollNetPlugin_v7) },
+		{ &ncclCollNetPlugin_v8, sizeof(ncclCollNetPlugin_v8) },
+		{ &ncclCollNetPlugin_v9, sizeof(ncclCollNetPlugin_v9) },
+		{ &ncclCollNetPlugin_v10, sizeof(ncclCollNetPlugin_v10) },
+		{ &ncclCollNetPlugin_v11, sizeof(ncclCollNetPlugin_v11) },
+		{ &ncclCollNetPlugin_v12, sizeof(ncclCollNetPlugin_v12) },
 	};
 
 	(void)state;

@@ -261,20 +261,23 @@ static void senders_that_compete_are_bounded_in_flight(void **state)
 	(void)state;
 	options.speed_Bps = 125000000;
 	assert_int_equal(pace_new(&options, &pace), 0);
-	assert_int_equal(pace_flight(pace), 0);
+	assert_int_equal(pace_flight(pace, 0), 0);
 	for (size_t i = 0; i < 4; i++) {
 		messages[i].sender = &senders[i];
 		pace_add(pace, &messages[i], QUANTUM, ++now_ns);
 	}
-	assert_int_equal(pace_flight(pace), (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, 0), (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, 1), (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, 3), 3 * (80 << 10) / 4); /* the others of its bytes go elsewhere */
+	assert_int_equal(pace_flight(pace, 100), 8 * (80 << 10) / 4);
 	pace_add(pace, &more, QUANTUM, ++now_ns); /* a second message of one sender: still four */
-	assert_int_equal(pace_flight(pace), (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, 0), (80 << 10) / 4);
 	for (size_t i = 0; i < 4; i++)
 		pace_remove(pace, &messages[i]);
 	/* What is left comes from one host, which is alone when that has lasted. */
 	now_ns += NS_PER_S;
 	pace_delivered(pace, &more, 1, now_ns);
-	assert_int_equal(pace_flight(pace), 0);
+	assert_int_equal(pace_flight(pace, 0), 0);
 	pace_remove(pace, &more);
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(senders[i].coming_count, 0);
@@ -297,6 +300,26 @@ static void larger_budgets_are_granted_in_larger_pieces(void **state)
 	pace_delivered(pace, &message, 1, 2);
 	assert_int_equal(pace_granted(&message), 5 << 20);
 	pace_remove(pace, &message);
+	pace_free(pace);
+}
+
+static void many_flows_get_pieces_that_are_worth_a_message(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_message messages[32] = { 0 };
+	struct pace *pace;
+
+	(void)state;
+	options.fixed_budget_bytes = 1 << 20;
+	assert_int_equal(pace_new(&options, &pace), 0);
+	for (size_t i = 0; i < 32; i++)
+		pace_add(pace, &messages[i], 512 << 10, i + 1);
+	pace_delivered(pace, &messages[0], 512 << 10, 40);
+	pace_remove(pace, &messages[0]);
+	for (size_t i = 1; i < 32; i++) /* all or nothing, or an eighth of the budget and more */
+		assert_true(!pace_granted(&messages[i]) || pace_granted(&messages[i]) >= 128 << 10);
+	for (size_t i = 1; i < 32; i++)
+		pace_remove(pace, &messages[i]);
 	pace_free(pace);
 }
 
@@ -368,11 +391,11 @@ static void senders_to_other_processes_compete_too(void **state)
 	assert_int_equal(pace_new(&options, &b), 0);
 	pace_tick(a, NS_PER_S); /* finds the other */
 	pace_add(a, &first, QUANTUM, NS_PER_S);
-	assert_int_equal(pace_flight(a), 0);
+	assert_int_equal(pace_flight(a, 0), 0);
 	pace_add(b, &second, QUANTUM, NS_PER_S);
-	assert_int_equal(pace_flight(b), (80 << 10) / 2);
+	assert_int_equal(pace_flight(b, 0), (80 << 10) / 2);
 	pace_delivered(a, &first, 1, NS_PER_S + 1);
-	assert_int_equal(pace_flight(a), (80 << 10) / 2);
+	assert_int_equal(pace_flight(a, 0), (80 << 10) / 2);
 	pace_remove(a, &first);
 	pace_remove(b, &second);
 	pace_free(a);
@@ -486,6 +509,7 @@ int main(void)
 		cmocka_unit_test(a_late_reader_does_not_take_its_backlog_for_the_rate),
 		cmocka_unit_test(senders_that_compete_are_bounded_in_flight),
 		cmocka_unit_test(larger_budgets_are_granted_in_larger_pieces),
+		cmocka_unit_test(many_flows_get_pieces_that_are_worth_a_message),
 		cmocka_unit_test(without_an_arbiter_there_is_one_line_and_an_equal_share),
 		cmocka_unit_test_setup_teardown(senders_to_other_processes_compete_too, directory_make, directory_gone),
 		cmocka_unit_test_setup_teardown(two_paces_of_one_device_share_its_budget, directory_make,

@@ -1,0 +1,110 @@
+/*
+ * The aggregation engine: groups of processes that reduce together in host memory, over transports. Knows nothing of NCCL.
+ *
+ * One engine for each process, with a thread of its own that owns every connection of its groups and does all reductions;
+ * callers only post and look. A group has one member for each node and NIC; all members post the same operations, with
+ * the same counts, types and operations, in the same order. docs/aggregation.md: protocol, schedule, memory, failure.
+ *
+ * Threads: engine functions from any; one group by one thread at a time; different groups at once.
+ * Errors: -errno as in transport.h, and -EAGAIN never; -EREMOTEIO: a member is gone, or members disagree: every later call on
+ * that group returns it; -ETIMEDOUT (connect alone): not all members came.
+ * Blocking: aggregate_connect alone, within params.timeout_ns.
+ */
+#ifndef TRIBUTARY_AGGREGATE_AGGREGATE_H
+#define TRIBUTARY_AGGREGATE_AGGREGATE_H
+
+#include "reduce/reduce.h"
+#include "transport/transport.h"
+#include "tributary/cluster.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct params;
+struct aggregate_engine;
+struct aggregate_listener;
+struct aggregate_group;
+struct aggregate_request;
+
+enum {
+	AGGREGATE_HANDLE_BYTES = TRANSPORT_HANDLE_BYTES,
+	AGGREGATE_MAX_REQUESTS = 32, /* outstanding in one group; one more is "come again" */
+	AGGREGATE_REASON_BYTES = 256,
+};
+#define AGGREGATE_MAX_BYTES (1ULL << 30) /* of one operation */
+
+struct aggregate_setup {
+	const struct params *params;
+	const struct transport_ops *ops; /* between hosts, open, with its devices known */
+	struct transport *transport;
+	const struct cluster *cluster; /* NULL: all in one leaf */
+	const char *host_name;         /* to find oneself in it; NULL: gethostname() */
+};
+
+/* All that setup points to must outlive the engine. Starts no thread before the first group. */
+int aggregate_open(const struct aggregate_setup *setup, struct aggregate_engine **ret);
+/* Every group and listener must be closed before. */
+void aggregate_close(struct aggregate_engine *engine);
+
+int aggregate_listen(struct aggregate_engine *engine, int device, uint8_t handle[static AGGREGATE_HANDLE_BYTES],
+		     struct aggregate_listener **ret);
+/*
+ * handles: of all members, one's own among them, in any order that is the same for nobody in particular: members are
+ * numbered by what the handles hold. Ends in an agreement: every member gets a group, or every member an error, with the
+ * same `reason` (a sentence that names the hosts). The listener stays the caller's.
+ */
+int aggregate_connect(struct aggregate_listener *listener, size_t count, const uint8_t *const *handles,
+		      struct aggregate_group **ret, char reason[static AGGREGATE_REASON_BYTES]);
+
+/* Of a group, after connect: for the log line and the cost model. */
+struct aggregate_facts {
+	size_t members, hosts, leaves, servers;
+	uint64_t rate_Bps;               /* what a host's NIC moves one way, measured or said; 0: not known */
+	uint64_t uplink_Bps;             /* the narrowest; 0: not known */
+	double host_share, uplink_share; /* bytes each direction over the operation's bytes, the busiest of each */
+	const char *unknown_host;        /* the first host that the cluster file does not name, or NULL */
+};
+void aggregate_facts(const struct aggregate_group *group, struct aggregate_facts *ret);
+
+/*
+ * Posts an operation; *ret NULL with success: 32 are outstanding, come again. send and recv may be the same memory; they
+ * stay untouched until the request is done. count 0 is fine.
+ */
+int aggregate_reduce_all(struct aggregate_group *group, const void *send, void *recv, size_t count,
+			 enum reduce_type type, enum reduce_operation operation, struct aggregate_request **ret);
+
+/*
+ * Gather and scatter work on a virtual buffer of members × bytes_per_member bytes; an operation covers its window [offset,
+ * offset + bytes), and a member sends (gather) or receives (scatter) only the part of the window inside its own slice,
+ * by its rank: the index that handles[] had. Parts cover the window in order.
+ */
+struct aggregate_part {
+	void *data;
+	size_t bytes;
+};
+int aggregate_gather_all(struct aggregate_group *group, size_t rank, const void *send, size_t part_count,
+			 const struct aggregate_part *recv, size_t bytes_per_member, size_t offset, size_t bytes,
+			 struct aggregate_request **ret);
+int aggregate_reduce_scatter(struct aggregate_group *group, size_t rank, size_t part_count,
+			     const struct aggregate_part *send, void *recv, size_t bytes_per_member, size_t offset,
+			     size_t bytes, enum reduce_type type, enum reduce_operation operation,
+			     struct aggregate_request **ret);
+
+/* When *ret_done becomes true the request is gone. In any order. */
+int aggregate_test(struct aggregate_request *request, bool *ret_done, size_t *ret_bytes);
+
+/* Whatever is outstanding; other members' operations then fail. Does not block. NULL is fine. */
+void aggregate_close_group(struct aggregate_group *group);
+void aggregate_close_listener(struct aggregate_listener *listener);
+
+/* Counters since the group began, for tests and benchmarks. */
+struct aggregate_counters {
+	uint64_t operations, segments, direct_operations;
+	uint64_t bytes_sent, bytes_received; /* payload over transports between hosts */
+	uint64_t bytes_copied;               /* on the host path, apart from reductions */
+	uint64_t messages_sent;
+};
+void aggregate_counters(const struct aggregate_group *group, struct aggregate_counters *ret);
+
+#endif

@@ -1,0 +1,328 @@
+/* The engine and its thread, which gives every group its turns and sleeps when none has anything to do. */
+#include "aggregate/group.h"
+#include "aggregate/servers.h"
+#include "aggregate/pin.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/params.h"
+#include "base/process.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	EVENTS_AT_ONCE = 64,
+	IDLE_MS = 1000,
+	BUSY_MS = 100, /* everything is looked at then, whatever was reported */
+	SOON_MS = 1,
+	LANE_BITS = 16, /* of an event's key: which of the group's lanes; the rest: which group */
+};
+_Static_assert(2 * (SCHEDULE_MEMBERS_MAX + SCHEDULE_NODES_MAX) <= 1 << LANE_BITS, "a lane's number in an event");
+
+/* Equal for processes that share kernel and network namespace and call their host the same. */
+static uint64_t find_host_id(const char *name)
+{
+	uint64_t hash = process_hash(PROCESS_HASH_START, name, strlen(name));
+	char boot[64] = "";
+	struct stat st;
+	int fd = sys_openat(AT_FDCWD, "/proc/sys/kernel/random/boot_id", O_RDONLY, 0);
+	ssize_t got = fd < 0 ? 0 : read(fd, boot, sizeof(boot));
+
+	sys_close(&fd);
+	if (got > 0)
+		hash = process_hash(hash, boot, (uint64_t)got);
+	if (stat("/proc/self/ns/net", &st) == 0)
+		hash = process_hash(hash, &st.st_ino, sizeof(st.st_ino));
+	return hash;
+}
+
+int aggregate_open(const struct aggregate_setup *setup, struct aggregate_engine **ret)
+{
+	struct aggregate_engine *engine = sys_zalloc(sizeof(*engine));
+	char name[AGGREGATE_WIRE_NAME_BYTES * 2] = "";
+
+	if (!engine)
+		return -ENOMEM;
+	pthread_mutex_init(&engine->lock, NULL);
+	engine->setup = *setup;
+	engine->epoll_fd = engine->wake_fd = -1;
+	engine->level = reduce_level_start(setup->params->simd);
+	if (!setup->host_name && gethostname(name, sizeof(name) - 1) < 0)
+		snprintf(name, sizeof(name), "?");
+	snprintf(engine->host_name, sizeof(engine->host_name), "%s", setup->host_name ? setup->host_name : name);
+	engine->host_id = find_host_id(setup->host_name ? setup->host_name : name);
+	*ret = engine;
+	return 0;
+}
+
+void aggregate_close(struct aggregate_engine *engine)
+{
+	if (!engine)
+		return;
+	if (engine->runs) {
+		atomic_store(&engine->stop, true);
+		engine_wake(engine);
+		pthread_join(engine->thread, NULL);
+	}
+	sys_close(&engine->epoll_fd);
+	sys_close(&engine->wake_fd);
+	pthread_mutex_destroy(&engine->lock);
+	sys_free(engine);
+}
+
+int aggregate_listen(struct aggregate_engine *engine, int device, uint8_t handle[static AGGREGATE_HANDLE_BYTES],
+		     struct aggregate_listener **ret)
+{
+	struct aggregate_listener *listener = sys_zalloc(sizeof(*listener));
+	int r;
+
+	if (!listener)
+		return -ENOMEM;
+	listener->engine = engine;
+	listener->device = device;
+	r = engine->setup.ops->listen(engine->setup.transport, device, listener->handle, &listener->listener);
+	if (r < 0) {
+		sys_free(listener);
+		return r;
+	}
+	memcpy(handle, listener->handle, AGGREGATE_HANDLE_BYTES);
+	*ret = listener;
+	return 0;
+}
+
+void aggregate_close_listener(struct aggregate_listener *listener)
+{
+	if (!listener)
+		return;
+	listener->engine->setup.ops->close_listener(listener->listener);
+	sys_free(listener);
+}
+
+/* ------------------------------------------------------------------------------------------------------- the thread */
+
+void engine_wake(struct aggregate_engine *engine)
+{
+	uint64_t one = 1;
+
+	atomic_fetch_add(&engine->posts, 1);
+	if (atomic_load(&engine->sleeps) && write(engine->wake_fd, &one, sizeof(one)) < 0)
+		return; /* full: it wakes up */
+}
+
+static void stir_by_events(struct group *group, const struct epoll_event *events, int count)
+{
+	for (int i = 0; i < count; i++) {
+		uint64_t key = events[i].data.u64, lane = key & ((1U << LANE_BITS) - 1);
+
+		if (key >> LANE_BITS != group->serial)
+			continue;
+		if (lane < group_lanes(group))
+			group->out[lane].stirred = true;
+		else if (lane < 2 * group_lanes(group))
+			group->in[lane - group_lanes(group)].stirred = true;
+	}
+}
+
+struct look {
+	const struct epoll_event *events;
+	int event_count;
+	bool soon, all; /* which lanes are worth it, besides those of the events */
+	bool progressed, received, busy, wants_soon, wants_now;
+};
+
+static void turn(struct group *group, struct look *look)
+{
+	if (atomic_load(&group->wanted))
+		return; /* it would lose every race for the lock */
+	pthread_mutex_lock(&group->lock);
+	if (!group->closed && !group->error) {
+		if (look->soon || look->all || !group->watched)
+			group_stir(group, look->all || !group->watched);
+		stir_by_events(group, look->events, look->event_count);
+		look->progressed |= group_turn(group);
+		if (group->servers)
+			servers_turn(group, clock_now_ns());
+		look->received |= group->received;
+		look->busy |= !group->error && !group_is_idle(group);
+		look->wants_soon |= group->soon || !group->watched;
+		look->wants_now |= group->now;
+	}
+	pthread_mutex_unlock(&group->lock);
+}
+
+static void unuse(struct group *group)
+{
+	if (--group->users == 0)
+		group_free(group);
+}
+
+static void turns(struct aggregate_engine *engine, struct look *look)
+{
+	struct group *group, *next;
+
+	pthread_mutex_lock(&engine->lock);
+	for (group = engine->groups; group; group = next) {
+		group->users++;
+		pthread_mutex_unlock(&engine->lock);
+		turn(group, look);
+		pthread_mutex_lock(&engine->lock);
+		next = group->next; /* of one that was taken out: NULL; the rest has its turn next time */
+		look->progressed |= group->forgotten;
+		unuse(group);
+	}
+	pthread_mutex_unlock(&engine->lock);
+}
+
+/* Servers want a sign of life from the coordinator of a group, however idle it is. */
+static int idle_ms(const struct aggregate_engine *engine)
+{
+	uint64_t part_ms = engine->setup.params->timeout_ns / NS_PER_MS / 10;
+
+	return part_ms < IDLE_MS ? (int)part_ms : IDLE_MS;
+}
+
+/* Returns the number of events. */
+static int rest(struct aggregate_engine *engine, const struct look *look, uint64_t posts, struct epoll_event *events)
+{
+	int count = 0;
+
+	if (look->progressed || look->wants_now)
+		return epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE, 0);
+	atomic_store(&engine->sleeps, true);
+	if (atomic_load(&engine->posts) == posts)
+		count = epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE,
+				   !look->busy        ? idle_ms(engine)
+				   : look->wants_soon ? SOON_MS
+						      : BUSY_MS);
+	atomic_store(&engine->sleeps, false);
+	return count;
+}
+
+static void *run(void *arg)
+{
+	struct aggregate_engine *engine = arg;
+	struct epoll_event events[EVENTS_AT_ONCE];
+	struct look look = { .events = events };
+	struct transport_properties properties;
+	uint64_t drained, all_ns = 0, soon_ns = 0;
+
+	if (engine->setup.ops->device_properties(engine->setup.transport, engine->device, &properties) == 0)
+		pin_near(properties.pci_path);
+	while (!atomic_load(&engine->stop)) {
+		uint64_t posts = atomic_load(&engine->posts), now_ns;
+		int count;
+
+		look.progressed = look.received = look.busy = look.wants_soon = look.wants_now = false;
+		turns(engine, &look);
+		count = rest(engine, &look, posts, events);
+		look.event_count = count > 0 ? count : 0;
+		now_ns = clock_now_ns();
+		/* What came whole has left room for what waits. */
+		look.soon = look.received || clock_elapsed_ns(soon_ns, now_ns) >= SOON_MS * NS_PER_MS;
+		if (look.soon)
+			soon_ns = now_ns;
+		look.all = clock_elapsed_ns(all_ns, now_ns) >= BUSY_MS * NS_PER_MS;
+		if (look.all)
+			all_ns = now_ns;
+		for (int i = 0; i < look.event_count; i++)
+			if (!events[i].data.u64 && read(engine->wake_fd, &drained, sizeof(drained)) < 0)
+				continue; /* somebody else's wake-up: none the worse */
+	}
+	return NULL;
+}
+
+static int thread_start(struct aggregate_engine *engine)
+{
+	struct epoll_event wake = { .events = EPOLLIN, .data.u64 = 0 };
+	int r = 0;
+
+	if (engine->runs)
+		return 0;
+	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (engine->epoll_fd < 0 || engine->wake_fd < 0 ||
+	    epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->wake_fd, &wake) < 0)
+		r = -errno;
+	if (r == 0)
+		r = sys_thread_start(run, engine, "tributary-sum", &engine->thread);
+	if (r < 0) {
+		log_warn("cannot start the aggregation thread: %s", strerror(-r));
+		sys_close(&engine->epoll_fd);
+		sys_close(&engine->wake_fd);
+		return r;
+	}
+	engine->runs = true;
+	return 0;
+}
+
+static bool watch_lanes(struct aggregate_engine *engine, struct group *group)
+{
+	const struct transport_ops *ops = engine->setup.ops;
+	uint64_t key = group->serial << LANE_BITS;
+
+	for (size_t i = 0; i < group_lanes(group); i++)
+		if (group->out[i].connection &&
+		    (ops->watch(group->out[i].connection, engine->epoll_fd, key | i) < 0 ||
+		     ops->watch(group->in[i].connection, engine->epoll_fd, key | (group_lanes(group) + i)) < 0))
+			return false;
+	return true;
+}
+
+/* A host that aggregates for its leaf sends to all of it, and a server to everybody. */
+static void tell_spread(const struct aggregate_engine *engine, const struct group *group)
+{
+	size_t leaf = group->members[group->self].leaf;
+	unsigned others = (unsigned)(group->leaf_begin[leaf + 1] - group->leaf_begin[leaf]) - 1;
+
+	for (size_t i = 0; engine->setup.ops->spread && i < group->node_count; i++) {
+		const struct lane *lane = lane_large(group, group->in, i);
+
+		if (lane->connection)
+			engine->setup.ops->spread(lane->connection, i < group->count ? others : (unsigned)group->count);
+	}
+}
+
+int engine_start(struct aggregate_engine *engine, int device)
+{
+	int r;
+
+	pthread_mutex_lock(&engine->lock);
+	if (!engine->runs)
+		engine->device = device;
+	r = thread_start(engine);
+	pthread_mutex_unlock(&engine->lock);
+	return r;
+}
+
+void engine_adopt(struct aggregate_engine *engine, struct group *group)
+{
+	pthread_mutex_lock(&engine->lock);
+	group->serial = ++engine->serial;
+	tell_spread(engine, group);
+	group->watched = watch_lanes(engine, group);
+	group->users = 1;
+	group->next = engine->groups;
+	engine->groups = group;
+	pthread_mutex_unlock(&engine->lock);
+}
+
+void engine_forget(struct aggregate_engine *engine, struct group *group)
+{
+	struct group **link = &engine->groups;
+
+	pthread_mutex_lock(&engine->lock);
+	while (*link != group)
+		link = &(*link)->next;
+	*link = group->next;
+	group->next = NULL;
+	group->forgotten = true;
+	unuse(group);
+	pthread_mutex_unlock(&engine->lock);
+}

@@ -1,0 +1,341 @@
+/*
+ * What the files of the aggregation engine share, and nobody else: an engine, its groups, and what is under way in them.
+ * docs/aggregation.md says how it fits together.
+ *
+ * Threads. A group is made by its caller's thread (connect.c) and then belongs to the engine's thread, which holds
+ * group.lock for each turn that it gives to the group. Callers post operations into a ring and look at atomics, without a
+ * lock; only closing takes group.lock, and so waits for the end of a turn at most. Locks in this order: engine.lock,
+ * group.lock.
+ */
+#ifndef TRIBUTARY_AGGREGATE_GROUP_H
+#define TRIBUTARY_AGGREGATE_GROUP_H
+
+#include "aggregate/aggregate.h"
+#include "aggregate/schedule.h"
+#include "aggregate/wire.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+	GROUP_SEGMENTS = 64,           /* between the oldest unfinished and the newest */
+	GROUP_DIRECT_OPERATIONS = 8,   /* under way at a time */
+	GROUP_EAGER_BYTES = 33280,     /* of them, in one connection's window: docs/aggregation.md, Small operations */
+	GROUP_BUFFER_BYTES = 64 << 20, /* of slots, at most, if one segment's need is not more than that */
+	GROUP_SEGMENTS_OF_SLOTS = 8,   /* that one node may aggregate at a time, if that fits in it */
+	/* Requests of a connection for large operations: so many, and so many more for the oldest segment and for pieces. */
+	LANE_STAGED_REQUESTS = 26,
+	LANE_OLDEST_REQUESTS = 2,
+	LANE_PIECE_REQUESTS = 4,
+	/* And of one for small ones, where checksums have some of their own. */
+	LANE_SMALL_REQUESTS = 24,
+	LANE_URGENT_REQUESTS = 8,
+	/* What a piece may overtake: a connection numbers its messages and has an end to them. */
+	LANE_AHEAD = 64,
+	AGGREGATE_SEGMENT_BYTES_MAX = 512 << 10, /* of a slot */
+	/* Operations up to this size come alone: all aggregators take part in one, in segments of no less than the other. */
+	AGGREGATE_ALONE_BYTES = 128 << 10,
+	AGGREGATE_ALONE_SEGMENT_BYTES = 16 << 10,
+};
+_Static_assert(LANE_STAGED_REQUESTS + LANE_OLDEST_REQUESTS + LANE_PIECE_REQUESTS <= TRANSPORT_MAX_REQUESTS &&
+		       LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS <= TRANSPORT_MAX_REQUESTS,
+	       "requests of a connection");
+
+struct group;
+
+enum transfer_class {
+	TRANSFER_STAGED, /* of a segment */
+	TRANSFER_SMALL,  /* of a small operation, in the order of operations; most travel unasked */
+	TRANSFER_URGENT, /* both sides are at it, so it never waits for what a caller does */
+};
+
+/* One message on its way, or waiting for its turn. Belongs to whoever waits for it. */
+struct transfer {
+	struct transfer *next;
+	uint8_t *data;
+	size_t bytes;
+	size_t received; /* of a receive that is done */
+	int tag;
+	enum transfer_class class;
+	uint64_t number; /* of the segment; of others: not used */
+	uint64_t turn;   /* which of the lane's it is, by posting */
+	struct transport_request *request;
+	void (*done)(struct group *group, struct transfer *transfer); /* may add transfers, and break the group */
+	void *owner;
+	unsigned what; /* the owner's own */
+};
+
+/* One direction between two members. */
+struct lane {
+	const struct transport_ops *ops;
+	struct transport_connection *connection; /* NULL: to oneself */
+	bool sends;
+	bool stirred, soon;                          /* worth a look now; within a millisecond */
+	struct transfer *small_first, **small_end;   /* not posted yet, in order of adding */
+	struct transfer *urgent_first, **urgent_end; /* the same */
+	struct transfer *staged_first;               /* the same, in order of numbers */
+	struct transfer *posted_first, **posted_end; /* in order of posting */
+	unsigned small_count, staged_count;          /* posted */
+	uint64_t turn;                               /* of the next to be posted */
+};
+
+enum operation_kind { OPERATION_REDUCE, OPERATION_GATHER, OPERATION_SCATTER };
+enum operation_state { OPERATION_FREE, OPERATION_POSTED, OPERATION_DONE };
+
+struct operation {
+	_Atomic int state; /* enum operation_state; posted by the caller, done by the engine, freed by the caller */
+	struct group *group;
+	struct operation *next_small, *next_staged; /* in the queues it waits in */
+	enum operation_kind kind;
+	enum reduce_type type;
+	enum reduce_operation operation;
+	const uint8_t *send;
+	uint8_t *recv;
+	size_t count, bytes;
+	uint64_t number; /* in order of posting, from 0 */
+	bool direct;
+	/* Gather and scatter. */
+	size_t rank, part_count, bytes_per_member, offset;
+	struct aggregate_part *parts; /* a copy */
+	/* Staged. */
+	size_t segment_count, next_segment, segments_done;
+	/* What others must still say about it, and what must still go out. */
+	unsigned waits;
+	bool introduced, summed, verified;
+	uint8_t check_out[AGGREGATE_WIRE_OPERATION_BYTES], check_in[AGGREGATE_WIRE_OPERATION_BYTES];
+	uint8_t verify_out[AGGREGATE_WIRE_VERIFY_BYTES], verify_in[AGGREGATE_WIRE_VERIFY_BYTES];
+	struct transfer send_check, receive_check, send_verify, receive_verify;
+	struct exchange *exchange; /* direct: the buffers it was given */
+	size_t eager_bytes;        /* what its message takes of a window */
+};
+
+/* Buffers of a small operation: one message out, one in from each member. */
+struct exchange {
+	struct exchange *next;
+	uint8_t *out, *in;                 /* header and payload; [member] the same */
+	struct transfer *sends, *receives; /* [member] */
+	/* Gather and reduce-scatter: [member] its rank; pieces that went to it, and that came. */
+	uint16_t *ranks;
+	size_t *sent, *here;
+	size_t summed; /* pieces */
+};
+
+/* One level of a segment at a node that aggregates there. */
+enum station { STATION_HOST, STATION_LEAF, STATION_ROOT, STATION_COUNT };
+struct segment_station {
+	bool mine;
+	size_t count, missing; /* inputs; of them */
+	size_t own;            /* index of the input that is made here; count: none is */
+	const void **inputs;   /* [count], in order of position */
+	uint8_t *scratch;      /* one of the first inputs that came from others; NULL: none did */
+	size_t slot_begin, slot_end;
+};
+
+struct segment {
+	uint64_t number;
+	struct operation *operation;
+	const uint8_t *input; /* within the operation's buffers */
+	uint8_t *result;
+	size_t count, bytes;
+	bool active, done, has_result;
+	uint16_t host_node, leaf_node, root_node; /* of this node's own host and leaf */
+	uint16_t *leaf_nodes;                     /* [leaf_count] */
+	uint16_t *host_nodes;                     /* [hosts of the own leaf] */
+	unsigned waits;                           /* transfers not done */
+	unsigned ups;                             /* of them upwards */
+	struct segment_station stations[STATION_COUNT];
+	struct transfer up_input, up_partial, down;
+	struct transfer *receives, *sends; /* [group.fan] */
+	size_t send_count;
+	uint8_t **slots; /* [group.fan], those of each station in a row; NULL: given back */
+	size_t slot_count;
+	uint8_t *partial; /* a slot with what this node has made so far, or NULL */
+	/* To the servers that aggregate the leaf, and at the root: what goes ahead of the data. */
+	uint64_t leaf_previous, root_previous;
+	uint16_t root_leaf;
+	struct transfer heads[2];
+	uint8_t head_bytes[2][48];
+};
+
+/* Slots of one size. */
+struct pool {
+	uint8_t *memory;
+	size_t slot_bytes, count, free_count;
+	uint8_t **free;
+};
+
+struct group_member {
+	struct aggregate_wire_facts facts;
+	uint16_t host, leaf;
+};
+
+struct group {
+	struct aggregate_engine *engine;
+	/* Under the engine's lock. */
+	struct group *next;
+	unsigned users;  /* the list, the engine's thread */
+	bool forgotten;  /* not in the list any more */
+	uint64_t serial; /* never 0 */
+	bool watched;    /* its connections' descriptors wake the engine */
+	pthread_mutex_t lock;
+	_Atomic bool wanted; /* somebody waits for the lock */
+	bool closed;         /* under the lock */
+	_Atomic int error;   /* 0, or what every call returns from now on; set when no buffer is in use any more */
+	int device;
+
+	size_t count, self;            /* members; positions */
+	size_t node_count;             /* members, then servers */
+	struct group_servers *servers; /* NULL: none */
+	struct group_member *members;
+	/* [member] for small operations, and [count + node] for large ones, gathers and reduce-scatters. */
+	struct lane *out, *in;
+	struct schedule *schedule;
+	struct aggregate_wire_settings settings;
+	/* Positions: who is where. hosts and leaves are dense. */
+	size_t host_count, leaf_count;
+	uint16_t *host_members, *host_begin; /* members by host; [host_count + 1] */
+	uint16_t *leaf_hosts, *leaf_begin;   /* hosts by leaf; [leaf_count + 1] */
+	size_t fan;                          /* the most inputs from others that one segment may need here */
+	struct aggregate_facts facts;
+	char unknown_host[AGGREGATE_WIRE_NAME_BYTES];
+
+	struct operation operations[AGGREGATE_MAX_REQUESTS];
+	unsigned ring[AGGREGATE_MAX_REQUESTS]; /* operations in order of posting */
+	_Atomic uint64_t posted;
+	uint64_t taken;
+	unsigned under_way;                           /* taken, not done */
+	struct operation *small_first, **small_end;   /* whose first word has not gone out, all kinds */
+	struct operation *staged_first, **staged_end; /* not wholly cut */
+	struct exchange *exchanges, *exchanges_free;  /* all of them, [GROUP_DIRECT_OPERATIONS]; a list */
+	struct operation *pieces_first;               /* gathers and reduce-scatters, chained by next_staged */
+	uint8_t *piece_out;                           /* [member] a piece that lies in several parts */
+	size_t exchange_bytes;                        /* of one message */
+	size_t eager_bytes;                           /* of those that are under way */
+
+	struct segment segments[GROUP_SEGMENTS];
+	uint64_t segment_oldest, segment_next; /* numbers */
+	bool segment_drawn;                    /* the next one is cut, and waits for slots */
+	struct pool pool;
+	bool progressed, received; /* something moved; was received whole */
+	bool soon, now;            /* a lane wants to be looked at */
+
+	_Atomic uint64_t operations_done, segments_done, direct_done, bytes_sent, bytes_received, bytes_copied,
+		messages_sent;
+};
+
+static inline size_t group_lanes(const struct group *group)
+{
+	return group->count + group->node_count;
+}
+
+struct aggregate_engine {
+	struct aggregate_setup setup;
+	char host_name[AGGREGATE_WIRE_NAME_BYTES];
+	uint64_t host_id;
+	enum reduce_level level;
+	pthread_mutex_t lock; /* the list, the thread's life */
+	struct group *groups;
+	pthread_t thread;
+	bool runs;
+	int device; /* of the first group */
+	_Atomic bool stop, sleeps;
+	_Atomic uint64_t posts; /* so far, and other reasons to look */
+	uint64_t serial;        /* of the newest group */
+	int epoll_fd, wake_fd;
+};
+
+struct aggregate_listener {
+	struct aggregate_engine *engine;
+	int device;
+	uint8_t handle[AGGREGATE_HANDLE_BYTES];
+	struct transport_listener *listener;
+};
+
+/* group.c */
+/* An empty group of so many members. Freed by group_free, which accepts half-built ones and NULL. */
+int group_new(struct aggregate_engine *engine, int device, size_t count, struct group **ret);
+/* Everything that follows from the members' facts: who is where, the schedule, the buffers. */
+int group_settle(struct group *group);
+/* The schedule anew, and the facts that follow from it: when it is known which servers there are. */
+int group_plan(struct group *group);
+void group_find_facts(struct group *group);
+void group_free(struct group *group);
+/* Ends it: closes every connection, and only then lets the callers know. `why` names the member. */
+void group_break(struct group *group, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* One turn. True: something moved. */
+bool group_turn(struct group *group);
+/* Connections with something under way are worth a look: those that asked for one soon, or all. */
+void group_stir(struct group *group, bool all);
+bool group_is_idle(const struct group *group);
+/* Something that the operation waited for is done: it may be through. */
+void operation_step(struct operation *operation);
+/* Callers: a free operation, or NULL; and its way to the engine. */
+struct operation *operation_get(struct group *group);
+void operation_post(struct group *group, struct operation *operation);
+void operation_finish(struct operation *operation);
+const char *group_host(const struct group *group, size_t position);
+static inline void group_add(_Atomic uint64_t *counter, uint64_t by)
+{
+	atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}
+
+/* lane.c */
+static inline struct lane *lane_large(const struct group *group, struct lane *lanes, size_t member)
+{
+	return &lanes[group->count + member];
+}
+void lane_init(struct lane *lane, const struct transport_ops *ops, bool sends);
+void lane_add(struct lane *lane, struct transfer *transfer);
+/* Posts what may be posted and looks what is done. */
+void lane_progress(struct group *group, struct lane *lane);
+bool lane_is_empty(const struct lane *lane);
+void lane_close(struct lane *lane);
+
+/* combine.c */
+/*
+ * inputs[0] ∘ inputs[1] ∘ … of any number. scratch: NULL, or room for `count` elements, which may be one of the first
+ * REDUCE_INPUTS_MAX inputs; needed if there are more than that. to: may be one of the inputs.
+ */
+void combine(const struct group *group, const struct operation *operation, void *to, void *scratch, size_t input_count,
+	     const void *const *inputs, size_t count);
+/* All members' inputs, level by level, as the segments do it. inputs: [members], written to; those but `own` are scratch. */
+void combine_all(const struct group *group, const struct operation *operation, void *to, uint8_t **inputs,
+		 size_t count);
+
+/* segment.c */
+int segment_init(struct group *group);
+void segment_fini(struct group *group);
+/* A transfer of it is through: perhaps it is, too. */
+void segment_step(struct group *group, struct segment *segment);
+void segment_activate(struct group *group);
+/* Of an operation of so many bytes and elements. */
+size_t segment_count_of(const struct group *group, size_t bytes, size_t count);
+
+/* direct.c */
+int direct_init(struct group *group);
+void direct_fini(struct group *group);
+void direct_begin(struct group *group);
+/* All messages of a small operation are here and gone: the result. */
+void direct_end(struct group *group, struct operation *operation);
+void direct_release(struct group *group, struct operation *operation);
+/* A checksum of the result, to the next member and from the one before. */
+void direct_verify(struct group *group, struct operation *operation);
+
+/* pieces.c */
+int pieces_init(struct group *group);
+void pieces_add(struct group *group, struct operation *operation);
+/* The oldest one goes on, if everybody has said what it is about. */
+void pieces_begin(struct group *group);
+void pieces_end(struct group *group, struct operation *operation);
+void pieces_alone(struct group *group, struct operation *operation);
+
+/* engine.c */
+/* From connect: the engine's thread takes it over. */
+/* device: near which the thread runs, if it does not run yet. */
+int engine_start(struct aggregate_engine *engine, int device);
+void engine_adopt(struct aggregate_engine *engine, struct group *group);
+/* Out of the list; freed when the thread is done with it. */
+void engine_forget(struct aggregate_engine *engine, struct group *group);
+void engine_wake(struct aggregate_engine *engine);
+
+#endif

@@ -1,0 +1,216 @@
+/*
+ * One connection: transfers wait here until it takes them. Those of small operations have a connection of their own, so
+ * that they never wait behind large ones; segments go in the order of their numbers, and the oldest unfinished one has
+ * requests that no other may use.
+ */
+#include "aggregate/group.h"
+
+#include <errno.h>
+
+void lane_init(struct lane *lane, const struct transport_ops *ops, bool sends)
+{
+	lane->ops = ops;
+	lane->sends = sends;
+	lane->small_end = &lane->small_first;
+	lane->urgent_end = &lane->urgent_first;
+	lane->posted_end = &lane->posted_first;
+}
+
+void lane_add(struct lane *lane, struct transfer *transfer)
+{
+	struct transfer **link = &lane->staged_first;
+
+	lane->stirred = true;
+	transfer->request = NULL;
+	transfer->next = NULL;
+	if (transfer->class == TRANSFER_SMALL) {
+		*lane->small_end = transfer;
+		lane->small_end = &transfer->next;
+		return;
+	}
+	if (transfer->class == TRANSFER_URGENT) {
+		*lane->urgent_end = transfer;
+		lane->urgent_end = &transfer->next;
+		return;
+	}
+	while (*link && (*link)->number <= transfer->number)
+		link = &(*link)->next;
+	transfer->next = *link;
+	*link = transfer;
+}
+
+/* 1: posted; 0: the connection takes no more now. */
+static int post(struct group *group, struct lane *lane, struct transfer *transfer)
+{
+	void *data = transfer->data, *registration = NULL;
+	int r;
+
+	if (lane->sends)
+		r = lane->ops->send(lane->connection, data, transfer->bytes, transfer->tag, NULL, &transfer->request);
+	else
+		r = lane->ops->receive(lane->connection, 1, &data, &transfer->bytes, &transfer->tag, &registration,
+				       &transfer->request);
+	if (r < 0 || !transfer->request)
+		return r;
+	transfer->next = NULL;
+	transfer->turn = lane->turn++;
+	*lane->posted_end = transfer;
+	lane->posted_end = &transfer->next;
+	if (lane->sends) {
+		group_add(&group->messages_sent, 1);
+		group_add(&group->bytes_sent, transfer->bytes);
+	}
+	group->progressed = true;
+	return 1;
+}
+
+static bool may_post_staged(const struct group *group, const struct lane *lane)
+{
+	unsigned most = LANE_STAGED_REQUESTS;
+
+	if (!lane->staged_first)
+		return false;
+	if (lane->staged_first->number == group->segment_oldest)
+		most += LANE_OLDEST_REQUESTS;
+	return lane->staged_count < most;
+}
+
+static int post_list(struct group *group, struct lane *lane, struct transfer **first, struct transfer ***end,
+		     unsigned most)
+{
+	int r = 1;
+
+	while (*first && lane->small_count < most) {
+		struct transfer *next = (*first)->next;
+
+		r = post(group, lane, *first);
+		if (r != 1)
+			break;
+		*first = next;
+		if (!next)
+			*end = first;
+		lane->small_count++;
+	}
+	return r;
+}
+
+static bool is_large(const struct group *group, const struct lane *lane)
+{
+	return (size_t)(lane - (lane->sends ? group->out : group->in)) >= group->count;
+}
+
+/* A message that waits long must not fall too far behind those that overtake it. */
+static bool may_overtake(const struct lane *lane)
+{
+	return !lane->posted_first || lane->turn - lane->posted_first->turn < LANE_AHEAD;
+}
+
+static int post_waiting(struct group *group, struct lane *lane)
+{
+	bool large = is_large(group, lane);
+	int r = 1;
+
+	if (!large || may_overtake(lane))
+		r = post_list(group, lane, &lane->urgent_first, &lane->urgent_end,
+			      large ? LANE_PIECE_REQUESTS : LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS);
+	if (r == 1)
+		r = post_list(group, lane, &lane->small_first, &lane->small_end, LANE_SMALL_REQUESTS);
+	while (r == 1 && may_post_staged(group, lane)) {
+		struct transfer *transfer = lane->staged_first, *next = transfer->next;
+
+		r = post(group, lane, transfer);
+		if (r != 1)
+			break;
+		lane->staged_first = next;
+		lane->staged_count++;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* 1: it is done and out of the list. */
+static int look(struct group *group, struct lane *lane, struct transfer **link)
+{
+	struct transfer *transfer = *link;
+	size_t sizes[TRANSPORT_MAX_RECVS] = { 0 };
+	bool done = false;
+	int r = lane->ops->test(transfer->request, &done, sizes);
+
+	if (r < 0 || !done)
+		return r;
+	*link = transfer->next;
+	if (lane->posted_end == &transfer->next)
+		lane->posted_end = link;
+	if (transfer->class == TRANSFER_STAGED)
+		lane->staged_count--;
+	else
+		lane->small_count--;
+	transfer->request = NULL;
+	transfer->received = sizes[0];
+	if (!lane->sends) {
+		group_add(&group->bytes_received, sizes[0]);
+		group->received = true;
+	}
+	group->progressed = true;
+	transfer->done(group, transfer);
+	return 1;
+}
+
+static int look_at_posted(struct group *group, struct lane *lane)
+{
+	struct transfer **link = &lane->posted_first;
+
+	while (!group->error && *link) {
+		int r = look(group, lane, link);
+
+		if (r < 0)
+			return r;
+		if (r == 0)
+			link = &(*link)->next;
+	}
+	return 0;
+}
+
+void lane_progress(struct group *group, struct lane *lane)
+{
+	size_t position = (size_t)(lane - (lane->sends ? group->out : group->in)) % group->count;
+	enum transport_next next = TRANSPORT_NEXT_EVENT;
+	int r, error;
+
+	lane->stirred = lane->soon = false;
+	r = post_waiting(group, lane);
+	if (r == 0) {
+		error = lane->ops->progress(lane->connection, &next);
+		r = look_at_posted(group, lane); /* what was complete before an error still says so */
+		r = r == 0 && error < 0 && lane->posted_first ? error : r;
+	}
+	if (group->error)
+		return;
+	if (r == 0 && (lane->small_first || lane->urgent_first || lane->staged_first)) {
+		r = post_waiting(group, lane); /* there may be room for more */
+		lane->stirred |= group->progressed;
+	}
+	if (r < 0)
+		group_break(group, r == -EMSGSIZE ? -EREMOTEIO : r,
+			    r == -EMSGSIZE ? "host %s posted an operation of another size" : "host %s is gone",
+			    group_host(group, position));
+	lane->soon = next == TRANSPORT_NEXT_SOON && !lane_is_empty(lane);
+	lane->stirred |= next == TRANSPORT_NEXT_NOW && !lane_is_empty(lane);
+	group->soon |= lane->soon;
+	group->now |= lane->stirred;
+}
+
+bool lane_is_empty(const struct lane *lane)
+{
+	return !lane->posted_first && !lane->small_first && !lane->urgent_first && !lane->staged_first;
+}
+
+void lane_close(struct lane *lane)
+{
+	lane->ops->close_connection(lane->connection);
+	lane->connection = NULL;
+	lane->posted_first = lane->small_first = lane->urgent_first = lane->staged_first = NULL;
+	lane->small_end = &lane->small_first;
+	lane->urgent_end = &lane->urgent_first;
+	lane->posted_end = &lane->posted_first;
+	lane->small_count = lane->staged_count = 0;
+}

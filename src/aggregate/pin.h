@@ -1,0 +1,14 @@
+/* Where the engine's thread runs: near the network card, if the process may run there. */
+#ifndef TRIBUTARY_AGGREGATE_PIN_H
+#define TRIBUTARY_AGGREGATE_PIN_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* "0-3,8" as the kernel writes it. False: it is not such a list. */
+bool pin_read_list(const char *text, cpu_set_t *ret);
+/* The calling thread goes where both it and the list of the PCI function at `path` (/sys/devices/…) allow; else it stays. */
+void pin_near(const char *path);
+
+#endif

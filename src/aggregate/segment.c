@@ -1,0 +1,484 @@
+/*
+ * Large operations, cut in segments: up through the aggregators of host and leaf to the root, and the result down the
+ * same way (docs/aggregation.md). Segments begin in the order of their numbers, each with all the slots that it needs at
+ * this node, and only then the next: so the oldest one everywhere has what it needs, and nobody waits in a circle.
+ */
+#include "aggregate/group.h"
+#include "aggregate/servers.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Longer ones were asked for. */
+enum { SEGMENT_LEAST_IF_CHOSEN = 64 << 10, SEGMENT_LONG = 256 << 10 };
+
+/* ------------------------------------------------------------------------------------------------------- the pool */
+
+static void pool_fini(struct pool *pool)
+{
+	sys_free(pool->memory);
+	sys_free(pool->free);
+	*pool = (struct pool){ 0 };
+}
+
+static int pool_init(struct pool *pool, size_t slot_bytes, size_t least, size_t most)
+{
+	pool->slot_bytes = (slot_bytes + 63) / 64 * 64;
+	pool->count = GROUP_BUFFER_BYTES / pool->slot_bytes;
+	if (pool->count > most)
+		pool->count = most;
+	if (pool->count < least)
+		pool->count = least;
+	if (!pool->count)
+		return 0;
+	pool->memory = sys_zalloc_aligned(4096, pool->count * pool->slot_bytes);
+	pool->free = sys_zalloc(pool->count * sizeof(*pool->free));
+	if (!pool->memory || !pool->free)
+		return -ENOMEM;
+	while (pool->free_count < pool->count) {
+		pool->free[pool->free_count] = pool->memory + pool->free_count * pool->slot_bytes;
+		pool->free_count++;
+	}
+	return 0;
+}
+
+static bool pool_has(const struct pool *pool, const void *data)
+{
+	const uint8_t *at = data;
+
+	return pool->memory && at >= pool->memory && at < pool->memory + pool->count * pool->slot_bytes;
+}
+
+static void slots_give_back(struct group *group, struct segment *segment, size_t begin, size_t end, const void *but)
+{
+	for (size_t i = begin; i < end; i++)
+		if (segment->slots[i] && segment->slots[i] != but) {
+			group->pool.free[group->pool.free_count++] = segment->slots[i];
+			segment->slots[i] = NULL;
+		}
+}
+
+/* ------------------------------------------------------------------------------------------------- the way of one */
+
+static size_t hosts_in_leaf(const struct group *group, size_t leaf)
+{
+	return (size_t)group->leaf_begin[leaf + 1] - group->leaf_begin[leaf];
+}
+
+static uint16_t own_host(const struct group *group)
+{
+	return group->members[group->self].host;
+}
+
+static uint16_t own_leaf(const struct group *group)
+{
+	return group->members[group->self].leaf;
+}
+
+static void segment_has_result(struct group *group, struct segment *segment);
+static void station_add(struct group *group, struct segment *segment, enum station station, size_t index,
+			const void *data);
+
+static void add_transfer(struct segment *segment, struct lane *lane, struct transfer *transfer, const void *data,
+			 enum aggregate_tag kind, void (*done)(struct group *, struct transfer *))
+{
+	transfer->data = (uint8_t *)(uintptr_t)data;
+	transfer->bytes = segment->bytes;
+	transfer->tag = aggregate_tag(kind, segment->number);
+	transfer->class = TRANSFER_STAGED;
+	transfer->number = segment->number;
+	transfer->done = done;
+	transfer->owner = segment;
+	lane_add(lane, transfer);
+}
+
+static bool came_whole(struct group *group, const struct transfer *transfer, size_t position)
+{
+	if (transfer->received == transfer->bytes)
+		return true;
+	group_break(group, -EREMOTEIO,
+		    "host %s sent %zu bytes where %zu were due: its operations are not the same ones",
+		    group_host(group, position), transfer->received, transfer->bytes);
+	return false;
+}
+
+static uint16_t parent_of(const struct segment *segment)
+{
+	return segment->stations[STATION_LEAF].mine   ? segment->root_node
+	       : segment->stations[STATION_HOST].mine ? segment->leaf_node
+						      : segment->host_node;
+}
+
+static void down_done(struct group *group, struct transfer *transfer)
+{
+	struct segment *segment = transfer->owner;
+
+	if (!came_whole(group, transfer, parent_of(segment)))
+		return;
+	segment->waits--;
+	segment_has_result(group, segment);
+}
+
+static void down_receive(struct group *group, struct segment *segment)
+{
+	add_transfer(segment, lane_large(group, group->in, parent_of(segment)), &segment->down, segment->result,
+		     AGGREGATE_TAG_DOWN, down_done);
+}
+
+/* In place, nothing may land before one's own input is gone. */
+static bool receives_late(const struct segment *segment)
+{
+	return segment->input == segment->result;
+}
+
+static void up_done(struct group *group, struct transfer *transfer)
+{
+	struct segment *segment = transfer->owner;
+
+	if (transfer == &segment->up_partial) {
+		slots_give_back(group, segment, 0, segment->slot_count, NULL);
+		segment->partial = NULL;
+	}
+	segment->waits--;
+	if (--segment->ups == 0 && receives_late(segment) && !segment->stations[STATION_ROOT].mine)
+		down_receive(group, segment);
+	segment_step(group, segment);
+}
+
+static void sent_down(struct group *group, struct transfer *transfer)
+{
+	struct segment *segment = transfer->owner;
+
+	segment->waits--;
+	segment_step(group, segment);
+}
+
+static void send_down(struct group *group, struct segment *segment, uint16_t node)
+{
+	struct transfer *transfer = &segment->sends[segment->send_count++];
+
+	segment->waits++;
+	add_transfer(segment, lane_large(group, group->out, node), transfer, segment->result, AGGREGATE_TAG_DOWN,
+		     sent_down);
+}
+
+static void segment_has_result(struct group *group, struct segment *segment)
+{
+	size_t host = own_host(group), leaf = own_leaf(group), self = group->self;
+
+	segment->has_result = true;
+	slots_give_back(group, segment, 0, segment->slot_count, segment->ups ? segment->partial : NULL);
+	for (size_t i = 0; segment->stations[STATION_ROOT].mine && i < group->leaf_count; i++)
+		if (segment->leaf_nodes[i] != self)
+			send_down(group, segment, segment->leaf_nodes[i]);
+	for (size_t i = 0; segment->stations[STATION_LEAF].mine && i < hosts_in_leaf(group, leaf); i++)
+		if (segment->host_nodes[i] != self)
+			send_down(group, segment, segment->host_nodes[i]);
+	if (segment->stations[STATION_HOST].mine)
+		for (size_t i = group->host_begin[host]; i < group->host_begin[host + 1]; i++) {
+			uint16_t node = group->host_members[i];
+
+			if (node != self && node != segment->leaf_node) /* which has it from above */
+				send_down(group, segment, node);
+		}
+	segment_step(group, segment);
+}
+
+/* The last sum of all is written where the result belongs. */
+static bool station_is_last(const struct segment *segment, enum station station)
+{
+	for (unsigned i = (unsigned)station + 1; i < STATION_COUNT; i++)
+		if (!segment->stations[i].mine || segment->stations[i].count != 1)
+			return false;
+	return true;
+}
+
+static const void *station_sum(struct group *group, struct segment *segment, enum station station)
+{
+	struct segment_station *at = &segment->stations[station];
+	void *to = station_is_last(segment, station) ? segment->result : at->scratch;
+
+	if (at->count == 1)
+		return at->inputs[0];
+	combine(group, segment->operation, to, at->scratch, at->count, at->inputs, segment->count);
+	return to;
+}
+
+static void station_through(struct group *group, struct segment *segment, enum station station)
+{
+	struct segment_station *at = &segment->stations[station];
+	const void *sum = station_sum(group, segment, station);
+	static const enum aggregate_tag tags[STATION_COUNT] = { AGGREGATE_TAG_UP_LEAF, AGGREGATE_TAG_UP_ROOT,
+								AGGREGATE_TAG_DOWN };
+	uint16_t above = station == STATION_HOST ? segment->leaf_node : segment->root_node;
+
+	group->progressed = true;
+	slots_give_back(group, segment, 0, at->slot_end, sum); /* those of the stations below, too */
+	segment->partial = pool_has(&group->pool, sum) ? (uint8_t *)(uintptr_t)sum : NULL;
+	if (station == STATION_ROOT) {
+		if (sum != segment->result) { /* a group of one */
+			memmove(segment->result, sum, segment->bytes);
+			group_add(&group->bytes_copied, segment->bytes);
+		}
+		segment_has_result(group, segment);
+	} else if (segment->stations[station + 1].mine) {
+		station_add(group, segment, station + 1, segment->stations[station + 1].own, sum);
+	} else {
+		add_transfer(segment, lane_large(group, group->out, above), &segment->up_partial, sum, tags[station],
+			     up_done);
+	}
+}
+
+static void station_add(struct group *group, struct segment *segment, enum station station, size_t index,
+			const void *data)
+{
+	struct segment_station *at = &segment->stations[station];
+
+	at->inputs[index] = data;
+	if (--at->missing == 0)
+		station_through(group, segment, station);
+}
+
+static void oldest_advance(struct group *group)
+{
+	while (group->segment_oldest != group->segment_next &&
+	       group->segments[group->segment_oldest % GROUP_SEGMENTS].done)
+		group->segment_oldest++;
+	for (size_t i = group->count; i < group_lanes(group);
+	     i++) { /* the oldest may use requests that others may not */
+		group->out[i].stirred |= group->out[i].staged_first != NULL;
+		group->in[i].stirred |= group->in[i].staged_first != NULL;
+	}
+}
+
+void segment_step(struct group *group, struct segment *segment)
+{
+	struct operation *operation = segment->operation;
+
+	if (!segment->has_result || segment->waits || segment->done || group->error)
+		return;
+	segment->done = true;
+	segment->active = false;
+	group->progressed = true;
+	group_add(&group->segments_done, 1);
+	operation->segments_done++;
+	if (segment->number == group->segment_oldest)
+		oldest_advance(group);
+	operation_step(operation);
+}
+
+/* ------------------------------------------------------------------------------------------------------ beginning */
+
+static uint16_t station_node(const struct group *group, const struct segment *segment, enum station station, size_t i)
+{
+	return station == STATION_HOST   ? group->host_members[group->host_begin[own_host(group)] + i]
+	       : station == STATION_LEAF ? segment->host_nodes[i]
+					 : segment->leaf_nodes[i];
+}
+
+static void up_received(struct group *group, struct transfer *transfer)
+{
+	struct segment *segment = transfer->owner;
+	enum station station = (enum station)(transfer->what >> 16);
+	size_t index = transfer->what & 0xffff;
+
+	if (!came_whole(group, transfer, station_node(group, segment, station, index)))
+		return;
+	segment->waits--;
+	station_add(group, segment, station, index, transfer->data);
+}
+
+/* Inputs that come from other nodes: so many slots. */
+static size_t station_set(const struct group *group, struct segment *segment, enum station station)
+{
+	struct segment_station *at = &segment->stations[station];
+	uint16_t self = (uint16_t)group->self;
+	size_t others = 0;
+
+	at->mine = self == (station == STATION_HOST   ? segment->host_node
+			    : station == STATION_LEAF ? segment->leaf_node
+						      : segment->root_node);
+	at->count = at->missing = station == STATION_HOST ? (size_t)group->host_begin[own_host(group) + 1] -
+								    group->host_begin[own_host(group)]
+				  : station == STATION_LEAF ? hosts_in_leaf(group, own_leaf(group))
+							    : group->leaf_count;
+	at->own = at->count;
+	at->scratch = NULL;
+	if (!at->mine)
+		return 0;
+	for (size_t i = 0; i < at->count; i++) {
+		if (station_node(group, segment, station, i) == self)
+			at->own = i;
+		else
+			others++;
+	}
+	return others;
+}
+
+/* The next segment of the oldest operation that is not wholly cut. */
+static void segment_draw(struct group *group, struct segment *segment)
+{
+	struct operation *operation = group->staged_first;
+	size_t i = operation->next_segment++, each = operation->count / operation->segment_count;
+	size_t longer = operation->count % operation->segment_count, leaf = own_leaf(group);
+	size_t element = reduce_type_bytes(operation->type), offset = (each * i + (i < longer ? i : longer)) * element;
+	struct schedule_segment plan;
+
+	segment->number = group->segment_next;
+	segment->operation = operation;
+	segment->input = operation->send + offset;
+	segment->result = operation->recv + offset;
+	segment->count = each + (i < longer);
+	segment->bytes = segment->count * element;
+	segment->done = segment->has_result = segment->active = false;
+	segment->waits = 0;
+	segment->send_count = 0;
+	segment->partial = NULL;
+	schedule_next(group->schedule, segment->bytes, &plan);
+	servers_note_segment(group, &plan, segment);
+	memcpy(segment->leaf_nodes, plan.leaf_node, group->leaf_count * sizeof(*segment->leaf_nodes));
+	for (size_t k = 0; k < hosts_in_leaf(group, leaf); k++)
+		segment->host_nodes[k] = plan.host_node[group->leaf_hosts[group->leaf_begin[leaf] + k]];
+	segment->host_node = plan.host_node[own_host(group)];
+	segment->leaf_node = segment->leaf_nodes[leaf];
+	segment->root_node = plan.root;
+	segment->slot_count = 0;
+	for (enum station station = STATION_HOST; station < STATION_COUNT; station++) {
+		segment->stations[station].slot_begin = segment->slot_count;
+		segment->slot_count += station_set(group, segment, station);
+		segment->stations[station].slot_end = segment->slot_count;
+	}
+	if (operation->next_segment < operation->segment_count)
+		return;
+	group->staged_first = operation->next_staged;
+	if (!group->staged_first)
+		group->staged_end = &group->staged_first;
+}
+
+static void station_receive(struct group *group, struct segment *segment, enum station station)
+{
+	static const enum aggregate_tag tags[STATION_COUNT] = { AGGREGATE_TAG_UP_HOST, AGGREGATE_TAG_UP_LEAF,
+								AGGREGATE_TAG_UP_ROOT };
+	struct segment_station *at = &segment->stations[station];
+	size_t slot = at->slot_begin;
+
+	for (size_t i = 0; at->mine && i < at->count; i++) {
+		struct transfer *transfer = &segment->receives[slot];
+
+		if (i == at->own)
+			continue;
+		segment->slots[slot] = group->pool.free[--group->pool.free_count];
+		if (!at->scratch)
+			at->scratch = segment->slots[slot];
+		segment->waits++;
+		transfer->what = (unsigned)station << 16 | (unsigned)i;
+		add_transfer(segment, lane_large(group, group->in, station_node(group, segment, station, i)), transfer,
+			     segment->slots[slot], tags[station], up_received);
+		slot++;
+	}
+}
+
+static void segment_begin(struct group *group, struct segment *segment)
+{
+	const struct segment_station *stations = segment->stations;
+	bool partial = (stations[STATION_HOST].mine || stations[STATION_LEAF].mine) && !stations[STATION_ROOT].mine;
+	bool receives = !stations[STATION_ROOT].mine;
+
+	segment->active = true;
+	group->progressed = true;
+	segment->ups = !stations[STATION_HOST].mine + (unsigned)partial;
+	segment->waits += segment->ups + receives;
+	servers_send_heads(group, segment);
+	for (enum station station = STATION_HOST; station < STATION_COUNT; station++)
+		station_receive(group, segment, station);
+	if (receives && !receives_late(segment))
+		down_receive(group, segment);
+	if (stations[STATION_HOST].mine)
+		station_add(group, segment, STATION_HOST, stations[STATION_HOST].own, segment->input);
+	else
+		add_transfer(segment, lane_large(group, group->out, segment->host_node), &segment->up_input,
+			     segment->input, AGGREGATE_TAG_UP_HOST, up_done);
+}
+
+void segment_activate(struct group *group)
+{
+	for (;;) {
+		struct segment *segment = &group->segments[group->segment_next % GROUP_SEGMENTS];
+
+		if (!group->segment_drawn) {
+			if (!group->staged_first || group->segment_next - group->segment_oldest == GROUP_SEGMENTS)
+				return;
+			segment_draw(group, segment);
+			group->segment_drawn = true;
+		}
+		if (segment->slot_count > group->pool.free_count)
+			return;
+		group->segment_drawn = false;
+		group->segment_next++;
+		segment_begin(group, segment);
+	}
+}
+
+size_t segment_count_of(const struct group *group, size_t bytes, size_t count)
+{
+	size_t element = bytes / count, least = (size_t)group->settings.segment_bytes, each, segments;
+
+	each = schedule_segment_bytes(group->schedule, bytes, least);
+	if (each < SEGMENT_LONG / 2) /* two of each place in flight, not four: a message costs more than it hides */
+		each *= 2;
+	else if (each < SEGMENT_LONG)
+		each = SEGMENT_LONG;
+	if (bytes <= AGGREGATE_ALONE_BYTES && least <= SEGMENT_LEAST_IF_CHOSEN) {
+		each = bytes / group->host_count;
+		if (each < AGGREGATE_ALONE_SEGMENT_BYTES)
+			each = AGGREGATE_ALONE_SEGMENT_BYTES;
+	}
+	if (each > group->pool.slot_bytes)
+		each = group->pool.slot_bytes;
+	each = each / element * element;
+	segments = (count * element + each - 1) / each;
+	return segments ? segments : 1;
+}
+
+int segment_init(struct group *group)
+{
+	size_t hosts = hosts_in_leaf(group, own_leaf(group)), host = own_host(group);
+	size_t members = (size_t)group->host_begin[host + 1] - group->host_begin[host];
+	size_t inputs = members + hosts + group->leaf_count, least;
+
+	group->fan = inputs;
+	least = members - 1 + hosts + group->leaf_count - 1; /* a leaf's aggregator may be none of its host */
+	for (size_t i = 0; i < GROUP_SEGMENTS; i++) {
+		struct segment *segment = &group->segments[i];
+		const void **area = sys_zalloc(inputs * sizeof(*area));
+
+		segment->stations[STATION_HOST].inputs = area;
+		segment->leaf_nodes = sys_zalloc((group->leaf_count + hosts) * sizeof(*segment->leaf_nodes));
+		segment->receives = sys_zalloc(2 * inputs * sizeof(*segment->receives));
+		segment->slots = sys_zalloc(inputs * sizeof(*segment->slots));
+		if (!area || !segment->leaf_nodes || !segment->receives || !segment->slots)
+			return -ENOMEM;
+		segment->stations[STATION_LEAF].inputs = area + members;
+		segment->stations[STATION_ROOT].inputs = area + members + hosts;
+		segment->host_nodes = segment->leaf_nodes + group->leaf_count;
+		segment->sends = segment->receives + inputs;
+		segment->done = true;
+	}
+	if (group->count == 1)
+		return 0;
+	return pool_init(&group->pool, AGGREGATE_SEGMENT_BYTES_MAX, least, least * GROUP_SEGMENTS_OF_SLOTS);
+}
+
+void segment_fini(struct group *group)
+{
+	for (size_t i = 0; i < GROUP_SEGMENTS; i++) {
+		struct segment *segment = &group->segments[i];
+
+		sys_free(segment->stations[STATION_HOST].inputs);
+		sys_free(segment->leaf_nodes);
+		sys_free(segment->receives);
+		sys_free(segment->slots);
+	}
+	pool_fini(&group->pool);
+}

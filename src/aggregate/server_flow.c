@@ -1,0 +1,229 @@
+/* What moves on a group's connections: HEADs in, inputs in, sums and results out. */
+#include "aggregate/server_internal.h"
+#include "base/clock.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+void server_flow_begin(struct server_group *group)
+{
+	const struct transport_ops *ops = group->server->setup.ops;
+
+	for (size_t i = 0; i < group->node_count; i++) {
+		struct server_lane *lane = &group->lanes[i];
+		int r;
+
+		lane->last_head = SERVER_WIRE_NONE;
+		if (i == group->self)
+			continue;
+		lane->stirred = true;
+		r = ops->watch(lane->in, group->thread->epoll_fd, (uint64_t)(uintptr_t)lane);
+		if (r == 0)
+			r = ops->watch(lane->out, group->thread->epoll_fd, (uint64_t)(uintptr_t)lane);
+		if (r < 0) {
+			server_fail(group, "its connections cannot be watched: %s", strerror(-r));
+			return;
+		}
+	}
+}
+
+void server_flow_end(struct server_group *group)
+{
+	const struct transport_ops *ops = group->server->setup.ops;
+
+	for (size_t i = 0; group->lanes && i < group->node_count; i++) {
+		ops->close_connection(group->lanes[i].in);
+		ops->close_connection(group->lanes[i].out);
+	}
+	/* Only now: until its connection is closed a receive may write into a slot. */
+	server_segments_free(group);
+	sys_free(group->lanes);
+	group->lanes = NULL;
+}
+
+void server_lane_add(struct server_lane *lane, struct server_transfer *transfer, bool sends)
+{
+	struct server_transfer **link = sends ? &lane->sends : &lane->receives;
+
+	transfer->next = NULL;
+	transfer->request = NULL;
+	transfer->segment->open++;
+	lane->stirred = true;
+	/* The oldest segment first, whenever it comes. */
+	while (*link && (*link)->segment->head.number <= transfer->segment->head.number)
+		link = &(*link)->next;
+	transfer->next = *link;
+	*link = transfer;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- heads */
+
+static int head_post(struct server_group *group, struct server_lane *lane, unsigned index)
+{
+	const struct transport_ops *ops = group->server->setup.ops;
+	void *data = lane->heads[index], *registration = NULL;
+	size_t bytes = SERVER_WIRE_HEAD_BYTES;
+	int tag = server_tag(SERVER_TAG_HEAD, 0);
+
+	return ops->receive(lane->in, 1, &data, &bytes, &tag, &registration, &lane->head_requests[index]);
+}
+
+static int head_came(struct server_group *group, uint16_t node, const uint8_t *bytes)
+{
+	struct server_lane *lane = &group->lanes[node];
+	struct server_wire_head head;
+	int r = server_wire_get_head(bytes, &head);
+
+	/* Members go by the numbers; a server says when it has a sum. */
+	if (r == 0 && node < group->member_count && lane->last_head != SERVER_WIRE_NONE &&
+	    head.number <= lane->last_head)
+		r = -EBADMSG;
+	if (r == 0 && head.root >= group->node_count)
+		r = -EBADMSG;
+	if (r == 0) {
+		lane->last_head = head.number;
+		r = server_segment_head(group, node, &head);
+	}
+	if (r < 0)
+		server_fail(group, "node %u breaks the protocol or disagrees with others: %s", node, strerror(-r));
+	return r;
+}
+
+static int heads_progress(struct server_group *group, uint16_t node)
+{
+	const struct transport_ops *ops = group->server->setup.ops;
+	struct server_lane *lane = &group->lanes[node];
+
+	for (;;) {
+		unsigned index = lane->head_next;
+		size_t sizes[TRANSPORT_MAX_RECVS] = { 0 };
+		uint8_t bytes[SERVER_WIRE_HEAD_BYTES];
+		bool done = false;
+		int r = 0;
+
+		for (unsigned i = 0; r == 0 && i < SERVER_HEADS; i++)
+			if (!lane->head_requests[(index + i) % SERVER_HEADS])
+				r = head_post(group, lane, (index + i) % SERVER_HEADS);
+		if (r == 0 && lane->head_requests[index])
+			r = ops->test(lane->head_requests[index], &done, sizes);
+		if (r < 0 || !done)
+			return r;
+		lane->head_requests[index] = NULL;
+		lane->head_next = (index + 1) % SERVER_HEADS;
+		memcpy(bytes, lane->heads[index], sizeof(bytes));
+		group->progressed = true;
+		if (sizes[0] != SERVER_WIRE_HEAD_BYTES)
+			return -EPROTO;
+		if (head_came(group, node, bytes) < 0)
+			return 0; /* the group has failed */
+	}
+}
+
+/* -------------------------------------------------------------------------------------------------------------- data */
+
+static int transfer_post(struct server_group *group, struct server_lane *lane, struct server_transfer *transfer,
+			 bool sends)
+{
+	const struct transport_ops *ops = group->server->setup.ops;
+	void *data = transfer->data, *registration = NULL;
+
+	if (sends)
+		return ops->send(lane->out, data, transfer->bytes, transfer->tag, NULL, &transfer->request);
+	return ops->receive(lane->in, 1, &data, &transfer->bytes, &transfer->tag, &registration, &transfer->request);
+}
+
+/* The oldest segment has requests that no other may use: whatever waits here, waits for it. */
+static bool may_post(const struct server_group *group, const struct server_transfer *transfer, unsigned count)
+{
+	return count < SERVER_REQUESTS ||
+	       (transfer->segment == group->segments_first && count < SERVER_REQUESTS + SERVER_OLDEST_REQUESTS);
+}
+
+/* Posts what there is room for and takes out what is through. */
+static int list_progress(struct server_group *group, struct server_lane *lane, bool sends)
+{
+	struct server_transfer **link = sends ? &lane->sends : &lane->receives;
+	unsigned *count = sends ? &lane->send_count : &lane->receive_count;
+	int r = 0;
+
+	while (*link && r == 0) {
+		struct server_transfer *transfer = *link;
+		size_t sizes[TRANSPORT_MAX_RECVS] = { 0 };
+		bool done = false;
+
+		if (!transfer->request) {
+			if (may_post(group, transfer, *count))
+				r = transfer_post(group, lane, transfer, sends);
+			if (r < 0 || !transfer->request) {
+				link = &transfer->next;
+				continue;
+			}
+			++*count;
+		}
+		r = group->server->setup.ops->test(transfer->request, &done, sizes);
+		if (r < 0 || !done) {
+			link = &transfer->next;
+			continue;
+		}
+		*link = transfer->next;
+		--*count;
+		transfer->request = NULL;
+		transfer->segment->open--;
+		group->progressed = true;
+		atomic_fetch_add(sends ? &group->bytes_out : &group->bytes_in, sizes[0]);
+		r = server_segment_done(group, transfer, sizes[0]);
+		/* What that led to may have been added to this list: from the front again. */
+		link = sends ? &lane->sends : &lane->receives;
+	}
+	return r;
+}
+
+static int connection_progress(struct server_group *group, struct server_lane *lane, bool sends)
+{
+	enum transport_next next = TRANSPORT_NEXT_EVENT;
+	bool busy = sends ? lane->sends != NULL : lane->receives != NULL;
+	int r = group->server->setup.ops->progress(sends ? lane->out : lane->in, &next);
+
+	group->soon |= busy && next == TRANSPORT_NEXT_SOON;
+	group->now |= next == TRANSPORT_NEXT_NOW;
+	lane->stirred |= next == TRANSPORT_NEXT_NOW || (busy && next == TRANSPORT_NEXT_SOON);
+	return r;
+}
+
+static void lane_progress(struct server_group *group, uint16_t node)
+{
+	struct server_lane *lane = &group->lanes[node];
+	int error, r;
+
+	lane->stirred = false;
+	error = connection_progress(group, lane, false);
+
+	/* What was complete before an error still counts: its results may be wanted by others. */
+	r = heads_progress(group, node);
+	if (r == 0)
+		r = list_progress(group, lane, false);
+	if (r == 0)
+		r = list_progress(group, lane, true);
+	if (r == 0)
+		r = error;
+	if (r == 0)
+		r = connection_progress(group, lane, true);
+	/* What has gone out makes room for more. */
+	if (r == 0)
+		r = list_progress(group, lane, true);
+	if (r < 0)
+		server_fail(group, "node %u of the group is gone: %s", node, strerror(-r));
+}
+
+void server_flow(struct server_group *group, uint64_t now_ns)
+{
+	for (size_t i = 0; i < group->node_count; i++) {
+		if (i != group->self && group->lanes[i].stirred)
+			lane_progress(group, (uint16_t)i);
+		if (atomic_load(&group->state) == AGGREGATE_SERVER_FAILED)
+			return;
+	}
+	if (server_segments_begin(group, now_ns) < 0)
+		server_fail(group, "it is out of memory");
+}

@@ -1,0 +1,52 @@
+/*
+ * How groups share a server's network card: by bytes, in equal parts, whatever the sizes of their segments. Each group
+ * has a clock that counts what it was let begin; of those that wait, the one whose clock is the least behind may go, and
+ * all that was begun together is bounded. A group that had nothing to begin does not save up for later.
+ *
+ * What a group's members do not deliver stops counting after SERVER_SHARE_STALL_NS, so a dead member holds up its own
+ * group alone. Pure but for a lock; any thread.
+ */
+#ifndef TRIBUTARY_AGGREGATE_SERVER_SHARE_H
+#define TRIBUTARY_AGGREGATE_SERVER_SHARE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SERVER_SHARE_STALL_NS UINT64_C(100000000)
+
+struct server_share;
+/* One group's part. In the group; zeros, then server_share_join. */
+struct server_claim {
+	struct server_share *share;
+	struct server_claim *next;
+	uint64_t served_bytes; /* its clock */
+	bool waits;            /* it has something that it may not begin yet */
+	bool busy;             /* it has had something to begin since it rested */
+	void (*wake)(void *arg);
+	void *arg;
+};
+struct server_share {
+	pthread_mutex_t lock;
+	struct server_claim *claims;
+	uint64_t under_way_bytes, most_bytes, quantum_bytes;
+};
+
+/* most_bytes: begun and not through, of all groups. quantum_bytes: so far may one group be ahead of another that waits. */
+void server_share_init(struct server_share *share, uint64_t most_bytes, uint64_t quantum_bytes);
+void server_share_fini(struct server_share *share);
+
+/* wake: called from any thread, under the share's lock, when it may be worth trying again. */
+void server_share_join(struct server_share *share, struct server_claim *claim, void (*wake)(void *arg), void *arg);
+/* What it had under way was given back before. */
+void server_share_leave(struct server_claim *claim);
+
+/* May it begin so many bytes now? True: they count. False: it waits, and is woken. */
+bool server_share_begin(struct server_claim *claim, uint64_t bytes);
+/* It has nothing to begin any more. */
+void server_share_rest(struct server_claim *claim);
+/* So many bytes are through, or have stalled. */
+void server_share_end(struct server_claim *claim, uint64_t bytes);
+
+#endif

@@ -1,0 +1,111 @@
+#include "aggregate/server_wire.h"
+
+#include "reduce/reduce.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const uint8_t magic[8] = { 'T', 'r', 'i', 'b', 'S', 'r', 'v', 0x9e };
+
+static void put(uint8_t *at, uint64_t value, unsigned bytes)
+{
+	for (unsigned i = 0; i < bytes; i++)
+		at[i] = (uint8_t)(value >> 8 * i);
+}
+
+static uint64_t get(const uint8_t *at, unsigned bytes)
+{
+	uint64_t value = 0;
+
+	for (unsigned i = 0; i < bytes; i++)
+		value |= (uint64_t)at[i] << 8 * i;
+	return value;
+}
+
+void server_wire_put_hello(const struct server_wire_hello *hello, uint8_t bytes[static SERVER_WIRE_HELLO_BYTES])
+{
+	memset(bytes, 0, SERVER_WIRE_HELLO_BYTES);
+	memcpy(bytes, magic, sizeof(magic));
+	put(bytes + 8, SERVER_WIRE_VERSION, 2);
+	put(bytes + 10, hello->from, 2);
+	memcpy(bytes + 16, hello->id, SERVER_WIRE_ID_BYTES);
+}
+
+int server_wire_get_hello(const uint8_t bytes[static SERVER_WIRE_HELLO_BYTES], struct server_wire_hello *ret)
+{
+	if (memcmp(bytes, magic, sizeof(magic)) != 0)
+		return -EBADMSG;
+	if (get(bytes + 8, 2) != SERVER_WIRE_VERSION)
+		return -EPROTO;
+	if (get(bytes + 12, 4) != 0)
+		return -EBADMSG;
+	ret->from = (uint16_t)get(bytes + 10, 2);
+	memcpy(ret->id, bytes + 16, SERVER_WIRE_ID_BYTES);
+	return 0;
+}
+
+void server_wire_put_head(const struct server_wire_head *head, uint8_t bytes[static SERVER_WIRE_HEAD_BYTES])
+{
+	memset(bytes, 0, SERVER_WIRE_HEAD_BYTES);
+	put(bytes, head->number, 8);
+	put(bytes + 8, head->previous, 8);
+	put(bytes + 16, head->bytes, 4);
+	put(bytes + 20, head->type, 1);
+	put(bytes + 21, head->operation, 1);
+	put(bytes + 22, (uint64_t)head->station, 1);
+	put(bytes + 24, head->index, 2);
+	put(bytes + 26, head->leaf_inputs, 2);
+	put(bytes + 28, head->root_inputs, 2);
+	put(bytes + 30, head->own_index, 2);
+	put(bytes + 32, head->root, 2);
+}
+
+static bool head_makes_sense(const struct server_wire_head *head)
+{
+	size_t element;
+
+	if (head->type >= REDUCE_TYPE_COUNT || head->operation >= REDUCE_OPERATION_COUNT)
+		return false;
+	element = reduce_type_bytes((enum reduce_type)head->type);
+	if (!head->bytes || head->bytes > SERVER_WIRE_SEGMENT_BYTES_MAX || head->bytes % element)
+		return false;
+	if (head->leaf_inputs > SERVER_WIRE_INPUTS_MAX || head->root_inputs > SERVER_WIRE_INPUTS_MAX)
+		return false;
+	if (!head->leaf_inputs) /* of a server */
+		return head->station == SERVER_STATION_ROOT && head->index < SERVER_WIRE_INPUTS_MAX &&
+		       !head->root_inputs && !head->own_index && head->previous == SERVER_WIRE_NONE;
+	if (head->own_index >= SERVER_WIRE_INPUTS_MAX)
+		return false;
+	if (head->previous != SERVER_WIRE_NONE && head->previous >= head->number)
+		return false;
+	if (head->root_inputs && head->own_index >= head->root_inputs)
+		return false;
+	if (head->station == SERVER_STATION_LEAF)
+		return head->index < head->leaf_inputs;
+	return head->index < head->root_inputs && head->index != head->own_index;
+}
+
+int server_wire_get_head(const uint8_t bytes[static SERVER_WIRE_HEAD_BYTES], struct server_wire_head *ret)
+{
+	struct server_wire_head head = {
+		.number = get(bytes, 8),
+		.previous = get(bytes + 8, 8),
+		.bytes = (uint32_t)get(bytes + 16, 4),
+		.type = bytes[20],
+		.operation = bytes[21],
+		.station = (enum server_station)bytes[22],
+		.index = (uint16_t)get(bytes + 24, 2),
+		.leaf_inputs = (uint16_t)get(bytes + 26, 2),
+		.root_inputs = (uint16_t)get(bytes + 28, 2),
+		.own_index = (uint16_t)get(bytes + 30, 2),
+		.root = (uint16_t)get(bytes + 32, 2),
+	};
+
+	if (bytes[22] >= SERVER_STATION_COUNT || bytes[23] || !head_makes_sense(&head))
+		return -EBADMSG;
+	for (size_t i = 34; i < SERVER_WIRE_HEAD_BYTES; i++)
+		if (bytes[i])
+			return -EBADMSG;
+	*ret = head;
+	return 0;
+}

@@ -1,0 +1,542 @@
+/* A group's servers: how members come to use them, and what goes to them ahead of the data. */
+#include "aggregate/servers.h"
+
+#include "aggregate/server.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/params.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* Of the time-out: until the servers have answered, and until the connections with them stand. */
+#define ASK_TENTHS   2
+#define REACH_TENTHS 3
+#define LOOKS        20 /* at control connections, in each time-out */
+
+/* ---------------------------------------------------------------------------------------------------- the coordinator */
+
+/* What the coordinator holds while it asks: one client and one answer for each aggregator of the cluster file. */
+struct asking {
+	struct control_secret secret;
+	struct control_answer answer;
+	size_t count;
+	struct {
+		struct control_client *client;
+		const struct cluster_aggregator *aggregator;
+		struct control_offer offer;
+		bool asked, offered, out;
+	} each[SERVERS_MAX];
+};
+
+static struct asking *asking_new(struct meeting *meeting)
+{
+	const struct aggregate_setup *setup = &meeting->engine->setup;
+	struct asking *asking = sys_zalloc(sizeof(*asking));
+	struct diag diag = { 0 };
+
+	if (!asking)
+		return NULL;
+	if (control_secret_read(setup->params->secret, &asking->secret, &diag) < 0) {
+		log_warn("aggregators are not used, because the secret of TRIBUTARY_SECRET cannot be had: %s",
+			 diag.text);
+		sys_free(asking);
+		return NULL;
+	}
+	for (size_t i = 0; i < setup->cluster->aggregator_count && asking->count < SERVERS_MAX; i++) {
+		const struct cluster_aggregator *aggregator = &setup->cluster->aggregators[i];
+		struct control_client_setup client = { .address = aggregator->address,
+						       .port = aggregator->port,
+						       .secret = &asking->secret,
+						       .name = meeting->engine->host_name,
+						       .timeout_ns = meeting->timeout_ns };
+
+		asking->each[asking->count].aggregator = aggregator;
+		if (control_client_open(&client, &asking->each[asking->count].client) == 0)
+			asking->count++;
+	}
+	return asking;
+}
+
+static int asking_send(const struct meeting *meeting, const struct group *group, struct asking *asking)
+{
+	uint8_t *handles = sys_zalloc(group->count * TRANSPORT_HANDLE_BYTES);
+	struct control_request request = { .data_version = AGGREGATE_DATA_VERSION,
+					   .types = (1U << REDUCE_TYPE_COUNT) - 1,
+					   .operations = (1U << REDUCE_OPERATION_COUNT) - 1,
+					   .timeout_ms = (uint32_t)(meeting->timeout_ns / NS_PER_MS),
+					   .member_count = (uint16_t)group->count };
+	int r = 0;
+
+	if (!handles)
+		return -ENOMEM;
+	for (size_t i = 0; i < group->count; i++)
+		memcpy(handles + i * TRANSPORT_HANDLE_BYTES,
+		       meeting->peers[group->members[i].facts.index].ways[MEETING_SMALL].handle, MEETING_HANDLE_BYTES);
+	request.handles = handles;
+	memcpy(request.id, meeting->servers->id, sizeof(request.id));
+	snprintf(request.name, sizeof(request.name), "%.32s", group->members[0].facts.host);
+	for (size_t i = 0; i < asking->count && r == 0; i++)
+		r = control_client_request(asking->each[i].client, &request);
+	sys_free(handles);
+	return r;
+}
+
+/* True: this one has answered. */
+static bool asking_step(struct asking *asking, size_t index)
+{
+	if (asking->each[index].offered || asking->each[index].out)
+		return true;
+	switch (control_client_step(asking->each[index].client, &asking->answer)) {
+	case CONTROL_EVENT_OFFER:
+		asking->each[index].offer = asking->answer.offer;
+		asking->each[index].offered = true;
+		return true;
+	case CONTROL_EVENT_REFUSAL:
+	case CONTROL_EVENT_FAILURE:
+	case CONTROL_EVENT_LOST:
+		log_warn("a group goes on without an aggregator: %s", asking->answer.sentence);
+		asking->each[index].out = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void asking_wait(struct meeting *meeting, struct asking *asking)
+{
+	uint64_t end_ns = clock_now_ns() + meeting->timeout_ns / 10 * ASK_TENTHS;
+	size_t answered = 0;
+
+	while (answered < asking->count && clock_now_ns() < end_ns) {
+		answered = 0;
+		for (size_t i = 0; i < asking->count; i++)
+			answered += asking_step(asking, i);
+		if (answered < asking->count && meeting_pause(meeting) < 0)
+			break;
+	}
+	for (size_t i = 0; i < asking->count; i++)
+		if (!asking->each[i].offered && !asking->each[i].out)
+			log_warn("a group goes on without an aggregator that has not answered yet: %s",
+				 control_client_peer(asking->each[i].client));
+}
+
+static void put(uint8_t *at, uint64_t value, unsigned bytes)
+{
+	for (unsigned i = 0; i < bytes; i++)
+		at[i] = (uint8_t)(value >> 8 * i);
+}
+
+static uint64_t get(const uint8_t *at, unsigned bytes)
+{
+	uint64_t value = 0;
+
+	for (unsigned i = 0; i < bytes; i++)
+		value |= (uint64_t)at[i] << 8 * i;
+	return value;
+}
+
+/* Those that offered, into the words for the members; their clients stay for the group's life. */
+static void asking_keep(struct asking *asking, struct group_servers *servers, uint8_t *bytes)
+{
+	uint8_t *at = bytes + SERVER_WIRE_ID_BYTES + 8;
+
+	for (size_t i = 0; i < asking->count; i++) {
+		const struct cluster_aggregator *aggregator = asking->each[i].aggregator;
+		const struct control_offer *offer = &asking->each[i].offer;
+		uint64_t rate_Bps = aggregator->rate_Bps ? aggregator->rate_Bps : offer->rate_Bps;
+
+		if (!asking->each[i].offered)
+			continue;
+		/* What it is said to have counts, but no more than its card has now. */
+		if (offer->rate_Bps && offer->rate_Bps < rate_Bps)
+			rate_Bps = offer->rate_Bps;
+		memcpy(at, offer->handle, TRANSPORT_HANDLE_BYTES);
+		put(at + TRANSPORT_HANDLE_BYTES, rate_Bps, 8);
+		put(at + TRANSPORT_HANDLE_BYTES + 8, (uint32_t)aggregator->leaf, 4);
+		at += SERVERS_ENTRY_BYTES;
+		servers->servers[servers->count++].client = asking->each[i].client;
+		asking->each[i].client = NULL;
+	}
+	put(bytes + SERVER_WIRE_ID_BYTES, servers->count, 2);
+}
+
+static void asking_free(struct asking *asking)
+{
+	for (size_t i = 0; asking && i < asking->count; i++)
+		control_client_close(asking->each[i].client);
+	if (asking)
+		control_secret_forget(&asking->secret);
+	sys_free(asking);
+}
+
+/* Tells the servers of each other; they begin to connect. */
+static void say_go(struct group_servers *servers, const uint8_t *bytes)
+{
+	uint8_t handles[SERVERS_MAX * TRANSPORT_HANDLE_BYTES];
+	const uint8_t *at = bytes + SERVER_WIRE_ID_BYTES + 8;
+
+	for (size_t i = 0; i < servers->count; i++)
+		memcpy(handles + i * TRANSPORT_HANDLE_BYTES, at + i * SERVERS_ENTRY_BYTES, TRANSPORT_HANDLE_BYTES);
+	for (size_t i = 0; i < servers->count; i++) {
+		struct control_go go = { .position = (uint16_t)i,
+					 .server_count = (uint16_t)servers->count,
+					 .handles = handles };
+
+		(void)control_client_go(servers->servers[i].client, &go); /* one that is lost does not become ready */
+		(void)control_client_step(servers->servers[i].client, &servers->answer);
+	}
+}
+
+int servers_ask(struct meeting *meeting, struct group *group, uint8_t bytes[static SERVERS_BYTES])
+{
+	const struct aggregate_setup *setup = &meeting->engine->setup;
+	struct group_servers *servers;
+	struct asking *asking;
+	int r;
+
+	memset(bytes, 0, SERVERS_BYTES);
+	if (meeting->count < 2 || !setup->cluster || !setup->cluster->aggregator_count || !setup->params->secret[0])
+		return 0;
+	meeting->servers = sys_zalloc(sizeof(*meeting->servers));
+	servers = sys_zalloc(sizeof(*servers));
+	asking = asking_new(meeting);
+	if (!meeting->servers || !servers || !asking ||
+	    getrandom(meeting->servers->id, sizeof(meeting->servers->id), 0) != sizeof(meeting->servers->id)) {
+		/* Without aggregators, then. */
+		sys_free(servers);
+		asking_free(asking);
+		return 0;
+	}
+	r = asking_send(meeting, group, asking);
+	if (r == 0) {
+		asking_wait(meeting, asking);
+		memcpy(bytes, meeting->servers->id, SERVER_WIRE_ID_BYTES);
+		asking_keep(asking, servers, bytes);
+		say_go(servers, bytes);
+	}
+	asking_free(asking);
+	/* servers_learn takes them over. */
+	meeting->asked = servers;
+	return 0;
+}
+
+/* --------------------------------------------------------------------------------------------------------- everybody */
+
+int servers_learn(struct meeting *meeting, const uint8_t bytes[static SERVERS_BYTES])
+{
+	size_t count = (size_t)get(bytes + SERVER_WIRE_ID_BYTES, 2);
+	const uint8_t *at = bytes + SERVER_WIRE_ID_BYTES + 8;
+	struct group *group = meeting->group;
+
+	if (count > SERVERS_MAX)
+		return -EBADMSG;
+	if (!count)
+		return 0;
+	if (!meeting->servers)
+		meeting->servers = sys_zalloc(sizeof(*meeting->servers));
+	group->servers = meeting->asked ? meeting->asked : sys_zalloc(sizeof(*group->servers));
+	meeting->asked = NULL;
+	if (!meeting->servers || !group->servers)
+		return -ENOMEM;
+	memcpy(meeting->servers->id, bytes, SERVER_WIRE_ID_BYTES);
+	meeting->servers->count = group->servers->count = count;
+	meeting->servers->deadline_ns = clock_now_ns() + meeting->timeout_ns / 10 * REACH_TENTHS;
+	for (size_t i = 0; i < count; i++, at += SERVERS_ENTRY_BYTES) {
+		struct group_server *server = &group->servers->servers[i];
+
+		memcpy(meeting->servers->servers[i].handle, at, TRANSPORT_HANDLE_BYTES);
+		server->rate_Bps = get(at + TRANSPORT_HANDLE_BYTES, 8);
+		server->leaf = (int32_t)(uint32_t)get(at + TRANSPORT_HANDLE_BYTES + 8, 4);
+		server->previous = SERVER_WIRE_NONE;
+		server->used = true; /* until it is known better */
+	}
+	group->node_count = group->count + count;
+	return 0;
+}
+
+static void server_give_up(struct meeting *meeting, struct meeting_server *server)
+{
+	server->lost = true;
+	meeting->ops->close_connection(server->out);
+	meeting->ops->close_connection(server->in);
+	server->out = server->in = NULL;
+	server->hello.state = MAIL_NONE;
+}
+
+static int server_step(struct meeting *meeting, struct meeting_server *server)
+{
+	struct server_wire_hello hello = { .from = (uint16_t)meeting->group->self };
+	int r = 0;
+
+	if (!server->out) {
+		r = meeting->ops->connect(meeting->engine->setup.transport, meeting->listener->device, -1,
+					  server->handle, &server->out);
+		if (r == 0 && server->out) {
+			memcpy(hello.id, meeting->servers->id, sizeof(hello.id));
+			server_wire_put_hello(&hello, server->hello_bytes);
+			mail_send(&server->hello, server->out, server->hello_bytes, sizeof(server->hello_bytes));
+			meeting->progressed = true;
+		}
+	}
+	return r == 0 && server->out ? mail_step(meeting, &server->hello) : r;
+}
+
+/* At the coordinator: what the servers themselves say. */
+static void clients_step(struct meeting *meeting)
+{
+	struct group_servers *servers = meeting->group->servers;
+
+	for (size_t i = 0; i < servers->count; i++) {
+		struct meeting_server *server = &meeting->servers->servers[i];
+
+		if (!servers->servers[i].client || server->ready || server->lost)
+			continue;
+		switch (control_client_step(servers->servers[i].client, &servers->answer)) {
+		case CONTROL_EVENT_READY:
+			server->ready = true;
+			break;
+		case CONTROL_EVENT_LOST:
+		case CONTROL_EVENT_FAILURE:
+			log_warn("a group goes on without an aggregator: %s", servers->answer.sentence);
+			server_give_up(meeting, server);
+			break;
+		case CONTROL_EVENT_DRAIN:
+			server_give_up(meeting, server);
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+bool servers_reach(struct meeting *meeting)
+{
+	struct meeting_servers *servers = meeting->servers;
+	bool late, coordinator, all = true;
+
+	if (!servers || !servers->count)
+		return true;
+	late = clock_now_ns() > servers->deadline_ns;
+	coordinator = meeting->self == 0;
+	if (coordinator)
+		clients_step(meeting);
+	for (size_t i = 0; i < servers->count; i++) {
+		struct meeting_server *server = &servers->servers[i];
+
+		if (server->lost)
+			continue;
+		if (server->hello.state == MAIL_DONE && server->in && (server->ready || !coordinator))
+			continue;
+		if (late || server_step(meeting, server) < 0)
+			server_give_up(meeting, server);
+		else
+			all = false;
+	}
+	return all;
+}
+
+enum servers_visit servers_visitor(struct meeting *meeting, struct transport_connection *connection,
+				   const uint8_t *bytes, size_t count)
+{
+	struct meeting_servers *servers = meeting->servers;
+	struct server_wire_hello hello;
+	struct meeting_server *server;
+
+	if (count != SERVER_WIRE_HELLO_BYTES || server_wire_get_hello(bytes, &hello) < 0)
+		return SERVERS_VISIT_NONE;
+	if (!meeting->group)
+		return SERVERS_VISIT_LATER;
+	if (!servers || hello.from < meeting->count || hello.from - meeting->count >= servers->count ||
+	    memcmp(hello.id, servers->id, sizeof(hello.id)) != 0)
+		return SERVERS_VISIT_NONE;
+	server = &servers->servers[hello.from - meeting->count];
+	if (server->in || server->lost)
+		return SERVERS_VISIT_NONE;
+	server->in = connection;
+	meeting->progressed = true;
+	return SERVERS_VISIT_TAKEN;
+}
+
+uint32_t servers_standing(const struct meeting *meeting)
+{
+	const struct meeting_servers *servers = meeting->servers;
+	uint32_t standing = 0;
+
+	for (size_t i = 0; servers && i < servers->count; i++)
+		if (!servers->servers[i].lost && servers->servers[i].in && servers->servers[i].hello.state == MAIL_DONE)
+			standing |= UINT32_C(1) << i;
+	return standing;
+}
+
+int servers_settle(struct meeting *meeting, uint32_t used)
+{
+	struct group *group = meeting->group;
+	uint32_t standing = servers_standing(meeting);
+	int r;
+
+	if (!group->servers)
+		return 0;
+	for (size_t i = 0; i < group->servers->count; i++) {
+		struct meeting_server *server = &meeting->servers->servers[i];
+		struct group_server *of = &group->servers->servers[i];
+
+		of->used = (used & UINT32_C(1) << i) != 0;
+		if (!of->used) {
+			server_give_up(meeting, server);
+			control_client_close(of->client);
+			of->client = NULL;
+			continue;
+		}
+		if (!(standing & UINT32_C(1) << i))
+			return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol",
+					    meeting_host(meeting, 0));
+		group->out[2 * group->count + i].connection = server->out;
+		group->in[2 * group->count + i].connection = server->in;
+		server->out = server->in = NULL;
+	}
+	r = group_plan(group);
+	if (r < 0)
+		return meeting_fail(meeting, -r, "host %s is out of memory", meeting->engine->host_name);
+	group_find_facts(group);
+	return 0;
+}
+
+void servers_meeting_fini(struct meeting *meeting)
+{
+	for (size_t i = 0; meeting->servers && i < meeting->servers->count; i++)
+		server_give_up(meeting, &meeting->servers->servers[i]);
+	for (size_t i = 0; meeting->asked && i < meeting->asked->count; i++)
+		control_client_close(meeting->asked->servers[i].client);
+	sys_free(meeting->asked);
+	sys_free(meeting->servers);
+	meeting->asked = NULL;
+	meeting->servers = NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------- the engine's thread */
+
+void servers_turn(struct group *group, uint64_t now_ns)
+{
+	struct group_servers *servers = group->servers;
+
+	if (group->error ||
+	    clock_elapsed_ns(servers->looked_ns, now_ns) < group->engine->setup.params->timeout_ns / LOOKS)
+		return;
+	servers->looked_ns = now_ns;
+	for (size_t i = 0; i < servers->count; i++) {
+		struct group_server *server = &servers->servers[i];
+
+		if (!server->client)
+			continue;
+		switch (control_client_step(server->client, &servers->answer)) {
+		case CONTROL_EVENT_LOST:
+		case CONTROL_EVENT_FAILURE:
+			group_break(group, -EREMOTEIO, "%s", servers->answer.sentence);
+			return;
+		default:
+			break;
+		}
+	}
+}
+
+void servers_close(struct group *group)
+{
+	for (size_t i = 0; group->servers && i < group->servers->count; i++)
+		control_client_close(group->servers->servers[i].client);
+	sys_free(group->servers);
+	group->servers = NULL;
+}
+
+/* Which servers have a part in a segment: the root, and the aggregators of the leaves. */
+static void note(struct group *group, uint16_t node, uint64_t number)
+{
+	if (node != SCHEDULE_NONE && node_is_server(group, node))
+		group->servers->servers[node - group->count].previous = number;
+}
+
+static uint64_t previous_of(const struct group *group, uint16_t node)
+{
+	return node_is_server(group, node) ? group->servers->servers[node - group->count].previous : SERVER_WIRE_NONE;
+}
+
+void servers_note_segment(struct group *group, const struct schedule_segment *plan, struct segment *segment)
+{
+	uint16_t leaf_node;
+
+	if (!group->servers)
+		return;
+	leaf_node = plan->leaf_node[group->members[group->self].leaf];
+	segment->root_leaf = plan->root_leaf;
+	segment->leaf_previous = previous_of(group, leaf_node);
+	segment->root_previous = previous_of(group, plan->root);
+	for (size_t leaf = 0; leaf < group->leaf_count; leaf++)
+		note(group, plan->leaf_node[leaf], segment->number);
+	note(group, plan->root, segment->number);
+}
+
+static void head_done(struct group *group, struct transfer *transfer)
+{
+	struct segment *segment = transfer->owner;
+
+	segment->waits--;
+	segment_step(group, segment);
+}
+
+static void send_head(struct group *group, struct segment *segment, unsigned which, uint16_t node,
+		      const struct server_wire_head *head)
+{
+	struct transfer *transfer = &segment->heads[which];
+
+	server_wire_put_head(head, segment->head_bytes[which]);
+	*transfer = (struct transfer){ .data = segment->head_bytes[which],
+				       .bytes = SERVER_WIRE_HEAD_BYTES,
+				       .tag = server_tag(SERVER_TAG_HEAD, 0),
+				       .class = TRANSFER_SMALL,
+				       .number = segment->number,
+				       .done = head_done,
+				       .owner = segment };
+	segment->waits++;
+	lane_add(lane_large(group, group->out, node), transfer);
+}
+
+static size_t hosts_of(const struct group *group, size_t leaf)
+{
+	return (size_t)group->leaf_begin[leaf + 1] - group->leaf_begin[leaf];
+}
+
+void servers_send_heads(struct group *group, struct segment *segment)
+{
+	uint16_t leaf = group->members[group->self].leaf, host = group->members[group->self].host, index = 0;
+	bool root_is_server = node_is_server(group, segment->root_node);
+	struct server_wire_head head = { .number = segment->number,
+					 .bytes = (uint32_t)segment->bytes,
+					 .type = (uint8_t)segment->operation->type,
+					 .operation = (uint8_t)segment->operation->operation,
+					 .root = segment->root_node };
+
+	if (!group->servers)
+		return;
+	if (segment->stations[STATION_HOST].mine && node_is_server(group, segment->leaf_node)) {
+		while (group->leaf_hosts[group->leaf_begin[leaf] + index] != host)
+			index++;
+		head.previous = segment->leaf_previous;
+		head.station = SERVER_STATION_LEAF;
+		head.index = index;
+		head.leaf_inputs = (uint16_t)hosts_of(group, leaf);
+		head.root_inputs = segment->leaf_node == segment->root_node ? (uint16_t)group->leaf_count : 0;
+		head.own_index = leaf;
+		send_head(group, segment, 0, segment->leaf_node, &head);
+	} else if (segment->stations[STATION_LEAF].mine && root_is_server) {
+		head.previous = segment->root_previous;
+		head.station = SERVER_STATION_ROOT;
+		head.index = leaf;
+		head.leaf_inputs = (uint16_t)hosts_of(group, segment->root_leaf);
+		head.root_inputs = (uint16_t)group->leaf_count;
+		head.own_index = segment->root_leaf;
+		send_head(group, segment, 1, segment->root_node, &head);
+	}
+}

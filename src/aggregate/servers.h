@@ -1,0 +1,87 @@
+/*
+ * The servers (tributaryd) of a group as its members see them: asked for by the coordinator during the agreement, reached
+ * by every member, watched over by the coordinator afterwards. docs/aggregation.md, Servers.
+ *
+ * A server that cannot be had is left out, by all members alike: the coordinator's "go" says which ones are used.
+ */
+#ifndef TRIBUTARY_AGGREGATE_SERVERS_H
+#define TRIBUTARY_AGGREGATE_SERVERS_H
+
+#include "aggregate/control/client.h"
+#include "aggregate/group.h"
+#include "aggregate/meeting.h"
+#include "aggregate/server_wire.h"
+
+enum {
+	SERVERS_MAX = 32,
+	SERVERS_ENTRY_BYTES = TRANSPORT_HANDLE_BYTES + 16,
+	SERVERS_BYTES = SERVER_WIRE_ID_BYTES + 8 + SERVERS_MAX * SERVERS_ENTRY_BYTES, /* behind the members' facts */
+};
+_Static_assert((int)SERVERS_MAX <= (int)SCHEDULE_SERVERS_MAX && (int)SERVERS_MAX <= (int)CONTROL_SERVERS_MAX,
+	       "servers");
+
+/* One of a group. */
+struct group_server {
+	uint64_t rate_Bps;
+	int32_t leaf; /* of the cluster file */
+	bool used;
+	uint64_t previous;             /* number of the last segment in which it had a part; SERVER_WIRE_NONE */
+	struct control_client *client; /* at the coordinator */
+};
+struct group_servers {
+	size_t count;
+	struct group_server servers[SERVERS_MAX];
+	/* At the coordinator. */
+	struct control_answer answer;
+	uint64_t looked_ns;
+};
+
+/* While the group comes together. */
+struct meeting_server {
+	uint8_t handle[TRANSPORT_HANDLE_BYTES];
+	struct transport_connection *out, *in;
+	struct mail hello;
+	uint8_t hello_bytes[SERVER_WIRE_HELLO_BYTES];
+	bool lost, ready; /* cannot be had; its own connections stand (at the coordinator) */
+};
+struct meeting_servers {
+	uint8_t id[SERVER_WIRE_ID_BYTES];
+	size_t count;
+	struct meeting_server servers[SERVERS_MAX];
+	uint64_t deadline_ns; /* of reaching them */
+};
+
+/* Coordinator: asks the cluster's servers for meeting.group, whose members are in order, and waits a part of the time. */
+int servers_ask(struct meeting *meeting, struct group *group, uint8_t bytes[static SERVERS_BYTES]);
+/* Everybody: what the coordinator has found, into meeting.group. -EBADMSG, -ENOMEM. */
+int servers_learn(struct meeting *meeting, const uint8_t bytes[static SERVERS_BYTES]);
+/* One step towards all of them. True: each is reached, or given up. */
+bool servers_reach(struct meeting *meeting);
+/* A connection that came, and its first message. */
+enum servers_visit {
+	SERVERS_VISIT_NONE,  /* no server's, as far as can be told */
+	SERVERS_VISIT_TAKEN, /* the connection is taken */
+	SERVERS_VISIT_LATER, /* a server's that was faster than the coordinator's word: ask again */
+};
+enum servers_visit servers_visitor(struct meeting *meeting, struct transport_connection *connection,
+				   const uint8_t *bytes, size_t count);
+/* Bit i: server i stands, as this member sees it. */
+uint32_t servers_standing(const struct meeting *meeting);
+/* Those that all have agreed on; the connections become the group's, and the schedule counts with them. */
+int servers_settle(struct meeting *meeting, uint32_t used);
+void servers_meeting_fini(struct meeting *meeting);
+
+/* The engine's thread, under the group's lock. */
+void servers_turn(struct group *group, uint64_t now_ns);
+void servers_close(struct group *group);
+/* The node of a server, or of a member? */
+static inline bool node_is_server(const struct group *group, size_t node)
+{
+	return node >= group->count;
+}
+/* Of every segment that is cut, in order: which servers have a part in it. */
+void servers_note_segment(struct group *group, const struct schedule_segment *plan, struct segment *segment);
+/* The words that go ahead of this node's inputs to servers. */
+void servers_send_heads(struct group *group, struct segment *segment);
+
+#endif

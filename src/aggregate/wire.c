@@ -1,0 +1,250 @@
+#include "aggregate/wire.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const uint8_t magic[4] = { 'T', 'R', 'B', 'A' };
+
+static void put(uint8_t *at, unsigned bytes, uint64_t value)
+{
+	for (unsigned i = 0; i < bytes; i++)
+		at[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t get(const uint8_t *at, unsigned bytes)
+{
+	uint64_t value = 0;
+
+	for (unsigned i = 0; i < bytes; i++)
+		value |= (uint64_t)at[i] << (8 * i);
+	return value;
+}
+
+/* Text is cut to its room, and all bytes are defined. */
+static void put_text(uint8_t *at, size_t room, const char *text)
+{
+	size_t bytes = strnlen(text, room - 1);
+
+	memset(at, 0, room);
+	memcpy(at, text, bytes);
+}
+
+static bool get_text(const uint8_t *at, size_t room, char *ret)
+{
+	if (!memchr(at, 0, room))
+		return false;
+	for (size_t i = 0; i < room && at[i]; i++)
+		if (at[i] < ' ' || at[i] == 0x7f)
+			return false;
+	memcpy(ret, at, room);
+	return true;
+}
+
+static void put_head(uint8_t *bytes, size_t count)
+{
+	memset(bytes, 0, count);
+	memcpy(bytes, magic, sizeof(magic));
+	put(bytes + 4, 2, AGGREGATE_WIRE_VERSION);
+}
+
+static int check_head(const uint8_t *bytes)
+{
+	if (memcmp(bytes, magic, sizeof(magic)) != 0)
+		return -EBADMSG;
+	return get(bytes + 4, 2) == AGGREGATE_WIRE_VERSION ? 0 : -EPROTO;
+}
+
+void aggregate_wire_put_hello(const struct aggregate_wire_hello *hello,
+			      uint8_t bytes[static AGGREGATE_WIRE_HELLO_BYTES])
+{
+	put_head(bytes, AGGREGATE_WIRE_HELLO_BYTES);
+	put(bytes + 8, 2, hello->from);
+	put(bytes + 10, 2, hello->count);
+	put(bytes + 12, 1, hello->large);
+	put(bytes + 16, 8, hello->group);
+	put_text(bytes + 24, AGGREGATE_WIRE_NAME_BYTES, hello->host);
+}
+
+int aggregate_wire_get_hello(const uint8_t bytes[static AGGREGATE_WIRE_HELLO_BYTES], struct aggregate_wire_hello *ret)
+{
+	struct aggregate_wire_hello hello = { .large = bytes[12] == 1,
+					      .from = (uint16_t)get(bytes + 8, 2),
+					      .count = (uint16_t)get(bytes + 10, 2),
+					      .group = get(bytes + 16, 8) };
+	int r = check_head(bytes);
+
+	if (r < 0)
+		return r;
+	if (bytes[12] > 1 || hello.from >= hello.count || !get_text(bytes + 24, AGGREGATE_WIRE_NAME_BYTES, hello.host))
+		return -EBADMSG;
+	*ret = hello;
+	return 0;
+}
+
+void aggregate_wire_put_facts(const struct aggregate_wire_facts *facts,
+			      uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYTES])
+{
+	put_head(bytes, AGGREGATE_WIRE_FACTS_BYTES);
+	put(bytes + 6, 2, facts->index);
+	put(bytes + 8, 8, facts->host_id);
+	put(bytes + 16, 4, facts->process_id);
+	put(bytes + 20, 4, (uint32_t)facts->leaf);
+	put(bytes + 24, 8, facts->rate_Bps);
+	put(bytes + 32, 8, facts->up_rate_Bps);
+	put(bytes + 40, 8, facts->down_rate_Bps);
+	put(bytes + 48, 8, facts->cluster);
+	put(bytes + 56, 8, facts->direct_bytes);
+	put(bytes + 64, 8, facts->segment_bytes);
+	put(bytes + 72, 8, facts->eager_bytes);
+	put(bytes + 80, 8, facts->timeout_ns);
+	put(bytes + 88, 1, facts->verify);
+	put_text(bytes + 96, AGGREGATE_WIRE_NAME_BYTES, facts->host);
+	put_text(bytes + 160, AGGREGATE_WIRE_NAME_BYTES, facts->device);
+}
+
+int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYTES], struct aggregate_wire_facts *ret)
+{
+	struct aggregate_wire_facts facts = {
+		.index = (uint16_t)get(bytes + 6, 2),
+		.host_id = get(bytes + 8, 8),
+		.process_id = (uint32_t)get(bytes + 16, 4),
+		.leaf = (int32_t)(uint32_t)get(bytes + 20, 4),
+		.rate_Bps = get(bytes + 24, 8),
+		.up_rate_Bps = get(bytes + 32, 8),
+		.down_rate_Bps = get(bytes + 40, 8),
+		.cluster = get(bytes + 48, 8),
+		.direct_bytes = get(bytes + 56, 8),
+		.segment_bytes = get(bytes + 64, 8),
+		.eager_bytes = get(bytes + 72, 8),
+		.timeout_ns = get(bytes + 80, 8),
+		.verify = bytes[88] == 1,
+	};
+	int r = check_head(bytes);
+
+	if (r < 0)
+		return r;
+	if (bytes[88] > 1 || facts.leaf < AGGREGATE_LEAF_NO_CLUSTER ||
+	    !get_text(bytes + 96, AGGREGATE_WIRE_NAME_BYTES, facts.host) ||
+	    !get_text(bytes + 160, AGGREGATE_WIRE_NAME_BYTES, facts.device))
+		return -EBADMSG;
+	*ret = facts;
+	return 0;
+}
+
+void aggregate_wire_put_report(const struct aggregate_wire_report *report,
+			       uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES])
+{
+	put_head(bytes, AGGREGATE_WIRE_REPORT_BYTES);
+	put(bytes + 6, 1, (uint64_t)report->kind);
+	aggregate_wire_put_facts(&report->facts, bytes + 8);
+	put_text(bytes + 8 + AGGREGATE_WIRE_FACTS_BYTES, AGGREGATE_WIRE_REASON_BYTES, report->reason);
+	put(bytes + 520, 8, report->servers);
+}
+
+int aggregate_wire_get_report(const uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES],
+			      struct aggregate_wire_report *ret)
+{
+	struct aggregate_wire_report report = { .kind = (enum aggregate_report)bytes[6],
+						.servers = (uint32_t)get(bytes + 520, 4) };
+	int r = check_head(bytes);
+
+	if (r < 0)
+		return r;
+	if (report.kind < AGGREGATE_REPORT_FACTS || report.kind > AGGREGATE_REPORT_FAILED ||
+	    !get_text(bytes + 8 + AGGREGATE_WIRE_FACTS_BYTES, AGGREGATE_WIRE_REASON_BYTES, report.reason))
+		return -EBADMSG;
+	r = aggregate_wire_get_facts(bytes + 8, &report.facts);
+	if (r < 0)
+		return r;
+	*ret = report;
+	return 0;
+}
+
+void aggregate_wire_put_verdict(const struct aggregate_wire_verdict *verdict,
+				uint8_t bytes[static AGGREGATE_WIRE_VERDICT_BYTES])
+{
+	put_head(bytes, AGGREGATE_WIRE_VERDICT_BYTES);
+	put(bytes + 6, 1, (uint64_t)verdict->kind);
+	put(bytes + 7, 1, verdict->settings.verify);
+	put(bytes + 8, 4, (uint32_t)verdict->error);
+	put(bytes + 12, 2, verdict->count);
+	put(bytes + 16, 8, verdict->settings.direct_bytes);
+	put(bytes + 24, 8, verdict->settings.segment_bytes);
+	put(bytes + 32, 8, verdict->servers);
+	put_text(bytes + 40, AGGREGATE_WIRE_REASON_BYTES, verdict->reason);
+}
+
+int aggregate_wire_get_verdict(const uint8_t bytes[static AGGREGATE_WIRE_VERDICT_BYTES],
+			       struct aggregate_wire_verdict *ret)
+{
+	struct aggregate_wire_verdict verdict = {
+		.kind = (enum aggregate_verdict)bytes[6],
+		.error = (int32_t)(uint32_t)get(bytes + 8, 4),
+		.count = (uint16_t)get(bytes + 12, 2),
+		.servers = (uint32_t)get(bytes + 32, 4),
+		.settings = { .direct_bytes = get(bytes + 16, 8),
+			      .segment_bytes = get(bytes + 24, 8),
+			      .verify = bytes[7] == 1 },
+	};
+	int r = check_head(bytes);
+
+	if (r < 0)
+		return r;
+	if (verdict.kind < AGGREGATE_VERDICT_MEMBERS || verdict.kind > AGGREGATE_VERDICT_NO || bytes[7] > 1 ||
+	    verdict.error > 0 || verdict.error < -4095 ||
+	    !get_text(bytes + 40, AGGREGATE_WIRE_REASON_BYTES, verdict.reason))
+		return -EBADMSG;
+	*ret = verdict;
+	return 0;
+}
+
+void aggregate_wire_put_operation(const struct aggregate_wire_operation *operation,
+				  uint8_t bytes[static AGGREGATE_WIRE_OPERATION_BYTES])
+{
+	put_head(bytes, AGGREGATE_WIRE_OPERATION_BYTES);
+	put(bytes + 6, 2, operation->rank);
+	put(bytes + 8, 8, operation->number);
+	put(bytes + 16, 8, operation->bytes);
+	put(bytes + 24, 8, operation->bytes_per_member);
+	put(bytes + 32, 8, operation->offset);
+	put(bytes + 40, 1, operation->kind);
+	put(bytes + 41, 1, operation->type);
+	put(bytes + 42, 1, operation->operation);
+	put(bytes + 43, 1, operation->direct);
+}
+
+int aggregate_wire_get_operation(const uint8_t bytes[static AGGREGATE_WIRE_OPERATION_BYTES],
+				 struct aggregate_wire_operation *ret)
+{
+	int r = check_head(bytes);
+
+	if (r < 0)
+		return r;
+	*ret = (struct aggregate_wire_operation){
+		.rank = (uint16_t)get(bytes + 6, 2),
+		.number = get(bytes + 8, 8),
+		.bytes = get(bytes + 16, 8),
+		.bytes_per_member = get(bytes + 24, 8),
+		.offset = get(bytes + 32, 8),
+		.kind = bytes[40],
+		.type = bytes[41],
+		.operation = bytes[42],
+		.direct = bytes[43] != 0,
+	};
+	return 0;
+}
+
+void aggregate_wire_put_verify(const struct aggregate_wire_verify *verify,
+			       uint8_t bytes[static AGGREGATE_WIRE_VERIFY_BYTES])
+{
+	put(bytes, 8, verify->number);
+	put(bytes + 8, 4, verify->checksum);
+	put(bytes + 12, 4, 0);
+}
+
+void aggregate_wire_get_verify(const uint8_t bytes[static AGGREGATE_WIRE_VERIFY_BYTES],
+			       struct aggregate_wire_verify *ret)
+{
+	ret->number = get(bytes, 8);
+	ret->checksum = (uint32_t)get(bytes + 8, 4);
+}

@@ -1,0 +1,127 @@
+/*
+ * The bytes that members of a group exchange, apart from payload (docs/aggregation.md). Little-endian, encoded byte by
+ * byte; this file and wire.c are the only place that knows an offset. Pure.
+ *
+ * Decoders check what can be checked without a group: magic, version, ranges, that text ends. -EPROTO: another version;
+ * -EBADMSG: anything else. *ret is written on success only.
+ */
+#ifndef TRIBUTARY_AGGREGATE_WIRE_H
+#define TRIBUTARY_AGGREGATE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	AGGREGATE_WIRE_VERSION = 1,
+	AGGREGATE_WIRE_NAME_BYTES = 64, /* with its NUL */
+	AGGREGATE_WIRE_REASON_BYTES = 256,
+	AGGREGATE_WIRE_HELLO_BYTES = 96,
+	AGGREGATE_WIRE_FACTS_BYTES = 256,
+	AGGREGATE_WIRE_REPORT_BYTES = 528,
+	AGGREGATE_WIRE_VERDICT_BYTES = 296, /* before the facts of the members */
+	AGGREGATE_WIRE_OPERATION_BYTES = 64,
+	AGGREGATE_WIRE_VERIFY_BYTES = 16,
+};
+
+/* The first message on every connection. */
+struct aggregate_wire_hello {
+	uint16_t from, count; /* of the handles in ascending order */
+	bool large;           /* for large operations */
+	uint64_t group;       /* hash of all handles */
+	char host[AGGREGATE_WIRE_NAME_BYTES];
+};
+
+/* Leaves as the cluster file numbers them. */
+enum { AGGREGATE_LEAF_UNKNOWN = -1, AGGREGATE_LEAF_NO_CLUSTER = -2 };
+struct aggregate_wire_facts {
+	uint64_t host_id; /* equal for processes of one host */
+	uint32_t process_id;
+	uint16_t index; /* in the handles as this member was given them */
+	int32_t leaf;
+	uint64_t rate_Bps, up_rate_Bps, down_rate_Bps; /* NIC; uplink of the leaf; 0: not known */
+	uint64_t cluster;                              /* fingerprint; 0: none */
+	uint64_t direct_bytes, segment_bytes;          /* as set; 0: to be chosen */
+	uint64_t eager_bytes, timeout_ns;
+	bool verify;
+	char host[AGGREGATE_WIRE_NAME_BYTES], device[AGGREGATE_WIRE_NAME_BYTES];
+};
+
+/* Member to coordinator. */
+enum aggregate_report { AGGREGATE_REPORT_FACTS = 1, AGGREGATE_REPORT_READY, AGGREGATE_REPORT_FAILED };
+struct aggregate_wire_report {
+	enum aggregate_report kind;
+	struct aggregate_wire_facts facts;
+	uint32_t servers;                         /* READY: bit i: server i stands */
+	char reason[AGGREGATE_WIRE_REASON_BYTES]; /* FAILED */
+};
+
+/* Coordinator to member. */
+enum aggregate_verdict { AGGREGATE_VERDICT_MEMBERS = 1, AGGREGATE_VERDICT_GO, AGGREGATE_VERDICT_NO };
+struct aggregate_wire_settings {
+	uint64_t direct_bytes;  /* operations up to this size are exchanged directly */
+	uint64_t segment_bytes; /* least of a segment */
+	bool verify;
+};
+struct aggregate_wire_verdict {
+	enum aggregate_verdict kind;
+	int32_t error;                            /* NO: -errno */
+	uint32_t servers;                         /* GO: bit i: server i is used */
+	uint16_t count;                           /* MEMBERS: facts that follow, in the order of their positions */
+	struct aggregate_wire_settings settings;  /* MEMBERS */
+	char reason[AGGREGATE_WIRE_REASON_BYTES]; /* NO */
+};
+
+/* At the head of each direct message, and alone as a word about a staged operation. */
+struct aggregate_wire_operation {
+	uint64_t number;
+	uint64_t bytes, bytes_per_member, offset;
+	uint16_t rank;
+	uint8_t kind, type, operation;
+	bool direct; /* the payload follows */
+};
+struct aggregate_wire_verify {
+	uint64_t number;
+	uint32_t checksum;
+};
+
+void aggregate_wire_put_hello(const struct aggregate_wire_hello *hello,
+			      uint8_t bytes[static AGGREGATE_WIRE_HELLO_BYTES]);
+int aggregate_wire_get_hello(const uint8_t bytes[static AGGREGATE_WIRE_HELLO_BYTES], struct aggregate_wire_hello *ret);
+void aggregate_wire_put_facts(const struct aggregate_wire_facts *facts,
+			      uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYTES]);
+int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYTES], struct aggregate_wire_facts *ret);
+void aggregate_wire_put_report(const struct aggregate_wire_report *report,
+			       uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES]);
+int aggregate_wire_get_report(const uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES],
+			      struct aggregate_wire_report *ret);
+void aggregate_wire_put_verdict(const struct aggregate_wire_verdict *verdict,
+				uint8_t bytes[static AGGREGATE_WIRE_VERDICT_BYTES]);
+int aggregate_wire_get_verdict(const uint8_t bytes[static AGGREGATE_WIRE_VERDICT_BYTES],
+			       struct aggregate_wire_verdict *ret);
+void aggregate_wire_put_operation(const struct aggregate_wire_operation *operation,
+				  uint8_t bytes[static AGGREGATE_WIRE_OPERATION_BYTES]);
+int aggregate_wire_get_operation(const uint8_t bytes[static AGGREGATE_WIRE_OPERATION_BYTES],
+				 struct aggregate_wire_operation *ret);
+void aggregate_wire_put_verify(const struct aggregate_wire_verify *verify,
+			       uint8_t bytes[static AGGREGATE_WIRE_VERIFY_BYTES]);
+void aggregate_wire_get_verify(const uint8_t bytes[static AGGREGATE_WIRE_VERIFY_BYTES],
+			       struct aggregate_wire_verify *ret);
+
+/* Tags: what a message is, and the number of its segment or operation. */
+enum aggregate_tag {
+	AGGREGATE_TAG_UP_HOST,
+	AGGREGATE_TAG_UP_LEAF,
+	AGGREGATE_TAG_UP_ROOT,
+	AGGREGATE_TAG_DOWN,
+	AGGREGATE_TAG_OPERATION,
+	AGGREGATE_TAG_PIECE, /* gather and scatter */
+	AGGREGATE_TAG_VERIFY,
+	AGGREGATE_TAG_AGREE, /* hello, report, verdict */
+};
+static inline int aggregate_tag(enum aggregate_tag kind, uint64_t number)
+{
+	return (int)((number << 3 | (uint64_t)kind) & 0x7fffffff);
+}
+
+#endif

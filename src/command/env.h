@@ -1,0 +1,34 @@
+/*
+ * What a job's environment needs for NCCL to load the plugin and to use all of it: `tributary env` prints it, `tributary
+ * run` sets it. What the user has set already stays.
+ */
+#ifndef TRIBUTARY_COMMAND_ENV_H
+#define TRIBUTARY_COMMAND_ENV_H
+
+#include "command/command.h"
+
+#include <limits.h>
+
+enum { ENV_VARIABLES_MAX = 4, ENV_VALUE_BYTES = 2 * PATH_MAX };
+
+struct env_variable {
+	const char *name;
+	char value[ENV_VALUE_BYTES];
+};
+struct env {
+	char library[PATH_MAX]; /* the plugin */
+	struct env_variable variables[ENV_VARIABLES_MAX];
+	size_t count;        /* that are to be set; 0: all is as it should be */
+	const char *collnet; /* why NCCL_COLLNET_ENABLE is not among them, a clause; NULL: it is */
+};
+
+#define ENV_OPTION_COLLNET                                                                                            \
+	{                                                                                                             \
+		"collnet", "auto|on|off",                                                                             \
+			"aggregated AllReduce; auto: unless our tuner is off, which tells NCCL where it pays", "auto" \
+	}
+
+/* COMMAND_OK, or COMMAND_FAILED after saying why: the plugin is nowhere. */
+int env_make(const struct command_call *call, struct env *ret);
+
+#endif

@@ -1,0 +1,13 @@
+/* What a service does not need, it gives away. One thread, before there are others. */
+#ifndef TRIBUTARY_DAEMON_PRIVILEGES_H
+#define TRIBUTARY_DAEMON_PRIVILEGES_H
+
+struct diag;
+
+/*
+ * Becomes `user` ("": stays who it is) and sees to it that there is no way back; then no program that it started could
+ * gain privileges, and no debugger of its user can read the secret. -EPERM, -ENOENT, …, and *diag says what to do.
+ */
+int daemon_privileges_drop(const char *user, struct diag *diag);
+
+#endif

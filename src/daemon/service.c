@@ -1,0 +1,287 @@
+/* The service itself: one thread that sleeps in poll. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { IDLE_MS = 250, CONNECTING_MS = 5 };
+
+int daemon_listen(const struct daemon_listen *at, int *ret_fd)
+{
+	int fd = sys_socket(at->address.ss_family, SOCK_STREAM, 0), on = 1, r;
+
+	if (fd < 0)
+		return fd;
+	/* A restart finds connections of the one before in TIME_WAIT. */
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (at->address.ss_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	r = sys_bind(fd, (const struct sockaddr *)&at->address, at->bytes);
+	if (!r)
+		r = sys_listen(fd, SOMAXCONN);
+	if (r < 0) {
+		sys_close(&fd);
+		return r;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+int daemon_open(const struct daemon_setup *setup, struct daemon **ret)
+{
+	struct daemon *daemon = sys_zalloc(sizeof(*daemon));
+	struct aggregate_server_setup server = { .params = setup->params,
+						 .ops = setup->ops,
+						 .transport = setup->transport,
+						 .thread_count = setup->options->threads,
+						 .groups_max = setup->options->groups_max,
+						 .memory_max_bytes = setup->options->memory_max_bytes };
+	int r;
+
+	if (!daemon)
+		return -ENOMEM;
+	daemon->options = setup->options;
+	daemon->params = setup->params;
+	daemon->secret = setup->secret;
+	daemon->ops = setup->ops;
+	daemon->transport = setup->transport;
+	memcpy(daemon->listeners, setup->listeners, sizeof(daemon->listeners));
+	daemon->metrics_fd = setup->metrics_fd;
+	daemon->signal_fd = setup->signal_fd;
+	for (size_t i = 0; i < DAEMON_SCRAPES_MAX; i++)
+		daemon->scrapes[i].fd = -1;
+	if (gethostname(daemon->name, sizeof(daemon->name) - 1) < 0)
+		daemon->name[0] = '\0';
+	r = aggregate_server_open(&server, &daemon->server);
+	if (r < 0) {
+		daemon_close(daemon);
+		return r;
+	}
+	daemon->started_ns = daemon->sampled_ns = clock_now_ns();
+	*ret = daemon;
+	return 0;
+}
+
+void daemon_close(struct daemon *daemon)
+{
+	if (!daemon)
+		return;
+	while (daemon->session_count)
+		daemon_session_close(daemon, daemon->sessions[0]);
+	for (size_t i = 0; i < DAEMON_SCRAPES_MAX; i++) {
+		sys_close(&daemon->scrapes[i].fd);
+		sys_free(daemon->scrapes[i].answer);
+	}
+	for (size_t i = 0; i < DAEMON_LISTEN_MAX; i++)
+		sys_close(&daemon->listeners[i]);
+	sys_close(&daemon->metrics_fd);
+	sys_close(&daemon->signal_fd);
+	aggregate_server_close(daemon->server);
+	sys_free(daemon);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- numbers */
+
+size_t daemon_group_count(const struct daemon *daemon)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < daemon->session_count; i++)
+		count += daemon->sessions[i]->group != NULL;
+	return count;
+}
+
+/* The fastest of the devices: groups take the one that their coordinator reached. */
+uint64_t daemon_nic_Bps(const struct daemon *daemon)
+{
+	int count = daemon->ops->device_count(daemon->transport);
+	uint64_t most = 0;
+
+	for (int i = 0; i < count; i++) {
+		struct transport_properties properties;
+
+		if (!daemon->ops->device_properties(daemon->transport, i, &properties) && properties.speed_Bps > most)
+			most = properties.speed_Bps;
+	}
+	return most;
+}
+
+struct aggregate_server_counters daemon_totals(const struct daemon *daemon)
+{
+	struct aggregate_server_counters totals = daemon->past;
+
+	for (size_t i = 0; i < daemon->session_count; i++) {
+		const struct daemon_group *group = daemon->sessions[i]->group;
+		struct aggregate_server_look look;
+
+		if (!group)
+			continue;
+		aggregate_server_look(group->server_group, &look);
+		totals.bytes_in += look.counters.bytes_in;
+		totals.bytes_out += look.counters.bytes_out;
+		totals.segments += look.counters.segments;
+	}
+	return totals;
+}
+
+static void rate_sample(struct daemon_rate *rate, uint64_t now, double seconds)
+{
+	double fresh = now >= rate->last ? (double)(now - rate->last) / seconds : 0;
+
+	rate->last = now;
+	rate->per_s += (fresh - rate->per_s) / 2;
+	if (rate->per_s < 1)
+		rate->per_s = 0;
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_SELF, &usage) < 0)
+		return 0;
+	return ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * NS_PER_S +
+	       ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * NS_PER_US;
+}
+
+void daemon_sample(struct daemon *daemon, uint64_t now_ns)
+{
+	double seconds = (double)clock_elapsed_ns(daemon->sampled_ns, now_ns) / (double)NS_PER_S;
+	struct aggregate_server_counters totals;
+
+	if (clock_elapsed_ns(daemon->sampled_ns, now_ns) < DAEMON_SAMPLE_NS)
+		return;
+	daemon->sampled_ns = now_ns;
+	totals = daemon_totals(daemon);
+	rate_sample(&daemon->in, totals.bytes_in, seconds);
+	rate_sample(&daemon->out, totals.bytes_out, seconds);
+	rate_sample(&daemon->cpu, cpu_ns(), seconds);
+	for (size_t i = 0; i < daemon->session_count; i++) {
+		struct daemon_group *group = daemon->sessions[i]->group;
+		struct aggregate_server_look look;
+
+		if (!group)
+			continue;
+		aggregate_server_look(group->server_group, &look);
+		group->counters = look.counters;
+		rate_sample(&group->in, look.counters.bytes_in, seconds);
+		rate_sample(&group->out, look.counters.bytes_out, seconds);
+	}
+}
+
+/* --------------------------------------------------------------------------------------------------------------- end */
+
+static void drain_begin(struct daemon *daemon, uint64_t now_ns)
+{
+	size_t i = 0;
+
+	log_info(LOG_NET, "told to end: %zu groups have %llu ms to go on without this aggregator",
+		 daemon_group_count(daemon), (unsigned long long)(daemon->options->drain_ns / NS_PER_MS));
+	daemon->draining = true;
+	daemon->drain_until_ns = now_ns + daemon->options->drain_ns;
+	for (size_t k = 0; k < DAEMON_LISTEN_MAX; k++)
+		sys_close(&daemon->listeners[k]);
+	/* Closing one puts another in its place. */
+	while (i < daemon->session_count) {
+		struct daemon_session *session = daemon->sessions[i];
+
+		daemon_session_drain(daemon, session);
+		if (i < daemon->session_count && daemon->sessions[i] == session)
+			i++;
+	}
+}
+
+static void take_signals(struct daemon *daemon, uint64_t now_ns)
+{
+	struct signalfd_siginfo info;
+
+	while (daemon->signal_fd >= 0 && read(daemon->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (daemon->draining)
+			daemon->stopped = true; /* again: at once */
+		else
+			drain_begin(daemon, now_ns);
+	}
+}
+
+static void look_whether_drained(struct daemon *daemon, uint64_t now_ns)
+{
+	if (!daemon->draining)
+		return;
+	if (!daemon_group_count(daemon) || now_ns >= daemon->drain_until_ns)
+		daemon->stopped = true;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- turn */
+
+static nfds_t gather(const struct daemon *daemon, struct pollfd *fds, uint64_t now_ns)
+{
+	const uint8_t *at;
+	nfds_t count = 0;
+
+	fds[count++] = (struct pollfd){ .fd = daemon->signal_fd, .events = POLLIN };
+	fds[count++] = (struct pollfd){ .fd = daemon->metrics_fd, .events = POLLIN };
+	for (size_t i = 0; i < DAEMON_LISTEN_MAX; i++)
+		if (daemon->listeners[i] >= 0 && now_ns >= daemon->accept_paused_until_ns)
+			fds[count++] = (struct pollfd){ .fd = daemon->listeners[i], .events = POLLIN };
+	for (size_t i = 0; i < daemon->session_count; i++) {
+		const struct daemon_session *session = daemon->sessions[i];
+		bool out = control_channel_pending(&session->channel, &at) > 0;
+
+		fds[count++] = (struct pollfd){ .fd = session->fd, .events = (short)(POLLIN | (out ? POLLOUT : 0)) };
+	}
+	for (size_t i = 0; i < DAEMON_SCRAPES_MAX; i++)
+		if (daemon->scrapes[i].fd >= 0)
+			fds[count++] = (struct pollfd){ .fd = daemon->scrapes[i].fd,
+							.events = daemon->scrapes[i].answer ? POLLOUT : POLLIN };
+	return count;
+}
+
+static int sleep_ms(const struct daemon *daemon, int wait_ms)
+{
+	for (size_t i = 0; i < daemon->session_count; i++)
+		if (daemon_session_waits_for_group(daemon->sessions[i]) && wait_ms > CONNECTING_MS)
+			return CONNECTING_MS;
+	return wait_ms;
+}
+
+void daemon_turn(struct daemon *daemon, int wait_ms)
+{
+	struct pollfd fds[DAEMON_POLL_MAX];
+	nfds_t count = gather(daemon, fds, clock_now_ns());
+	uint64_t now_ns;
+	size_t i = 0;
+
+	/* What is ready shows by itself below: everything is non-blocking and bounded in number. */
+	if (poll(fds, count, sleep_ms(daemon, wait_ms)) < 0 && errno != EINTR)
+		return;
+	now_ns = clock_now_ns();
+	take_signals(daemon, now_ns);
+	/* Those who are here before those who come: what they have said may keep their place. */
+	while (i < daemon->session_count)
+		if (daemon_session_step(daemon, daemon->sessions[i], now_ns))
+			i++;
+	for (i = 0; i < DAEMON_LISTEN_MAX; i++)
+		if (daemon->listeners[i] >= 0 && now_ns >= daemon->accept_paused_until_ns)
+			daemon_session_accept(daemon, daemon->listeners[i], now_ns);
+	if (daemon->metrics_fd >= 0)
+		daemon_scrape_accept(daemon, now_ns);
+	for (i = 0; i < DAEMON_SCRAPES_MAX; i++)
+		if (daemon->scrapes[i].fd >= 0)
+			daemon_scrape_step(daemon, &daemon->scrapes[i], now_ns);
+	daemon_sample(daemon, now_ns);
+	look_whether_drained(daemon, now_ns);
+}
+
+void daemon_run(struct daemon *daemon)
+{
+	while (!daemon->stopped)
+		daemon_turn(daemon, IDLE_MS);
+}

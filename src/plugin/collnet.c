@@ -1,0 +1,423 @@
+#include "plugin/collnet.h"
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "plugin/guest.h"
+#include "plugin/session.h"
+#include "plugin/state.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert((int)NCCL_HANDLE_BYTES == (int)AGGREGATE_HANDLE_BYTES, "size of a handle");
+_Static_assert((int)NCCL_MAX_REQUESTS == (int)AGGREGATE_MAX_REQUESTS, "requests of a group");
+_Static_assert(AGGREGATE_MAX_BYTES <= NCCL_MAX_MESSAGE_BYTES, "the longest operation");
+
+struct plugin_collnet_context {
+	uint64_t comm_id;
+};
+
+struct plugin_collnet_listener {
+	struct aggregate_listener *listener; /* NULL: there is none, as its handle says */
+	uint64_t comm_id;                    /* 0: NCCL does not say */
+};
+
+struct plugin_collnet_group {
+	struct aggregate_group *group;
+	size_t rank;
+};
+
+/* ---------------------------------------------------------------------------------------------- communicators, devices */
+
+int plugin_collnet_init_process(log_sink *logger)
+{
+	if (plugin_guest_forked())
+		return -ECHILD;
+	log_set_sink(logger);
+	return 0;
+}
+
+int plugin_collnet_init(uint64_t comm_id, log_sink *logger, struct plugin_collnet_context **ret)
+{
+	int saved_errno = errno;
+	struct plugin_collnet_context *context;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	log_set_sink(logger);
+	context = sys_zalloc(sizeof(*context));
+	errno = saved_errno;
+	if (!context)
+		return -ENOMEM;
+	context->comm_id = comm_id;
+	*ret = context;
+	return 0;
+}
+
+int plugin_collnet_finalize(struct plugin_collnet_context *context)
+{
+	int saved_errno = errno;
+
+	if (!plugin_guest_forked())
+		sys_free(context);
+	errno = saved_errno;
+	return 0;
+}
+
+int plugin_collnet_devices(int *ret_count)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = plugin_state_device_count(ret_count);
+	if (r == 0 && !plugin_state_params()->collnet)
+		*ret_count = 0;
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_collnet_properties(int device, struct plugin_net_properties *ret)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = plugin_state_device(device, ret);
+	if (r == 0) {
+		/*
+		 * Sums are made by the CPU. NCCL takes over what collnet says of GPUDirect RDMA for the net, too: once
+		 * a transport of ours has it, collnet has to be left out where it is not asked for.
+		 */
+		ret->memory &= NCCL_POINTER_HOST;
+		ret->force_flush = false;
+		ret->max_collective_bytes = AGGREGATE_MAX_BYTES;
+	}
+	errno = saved_errno;
+	return r;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- groups */
+
+/*
+ * A head that cannot listen must not say so to NCCL, which then leaves the exchange of handles, where all other heads
+ * wait for it without end. It hands out a handle that says it, and all heads fail in connect, with the same words.
+ */
+static const uint8_t failed_mark[8] = { 'T', 'R', 'B', 'f', 'a', 'i', 'l', '1' };
+enum { FAILED_TEXT_AT = sizeof(failed_mark), FAILED_TEXT_BYTES = AGGREGATE_HANDLE_BYTES - FAILED_TEXT_AT };
+
+static struct plugin_collnet_listener failed_listener; /* what it is when there is no memory for another */
+
+static void failed_handle_write(int error, uint8_t *handle)
+{
+	char host[HOST_NAME_MAX + 1] = "", text[FAILED_TEXT_BYTES] = "";
+
+	(void)gethostname(host, sizeof(host) - 1);
+	snprintf(text, sizeof(text), "%.64s: %s", host, strerror(error));
+	memcpy(handle, failed_mark, sizeof(failed_mark));
+	memcpy(handle + FAILED_TEXT_AT, text, sizeof(text));
+}
+
+/* False: it is not one. The text came from another host and will be shown, so it is made printable. */
+static bool failed_handle_read(const uint8_t *handle, char text[static FAILED_TEXT_BYTES])
+{
+	if (memcmp(handle, failed_mark, sizeof(failed_mark)) != 0)
+		return false;
+	memcpy(text, handle + FAILED_TEXT_AT, FAILED_TEXT_BYTES);
+	text[FAILED_TEXT_BYTES - 1] = '\0';
+	for (char *at = text; *at; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
+	return true;
+}
+
+static int listen_on(int device, uint8_t *handle, struct aggregate_listener **ret)
+{
+	struct aggregate_engine *engine;
+	int r;
+
+	r = plugin_state_engine_get(&engine);
+	if (r < 0)
+		return r;
+	r = aggregate_listen(engine, device, handle, ret);
+	if (r < 0)
+		plugin_state_engine_put();
+	return r;
+}
+
+int plugin_collnet_listen(struct plugin_collnet_context *context, int device, void *handle,
+			  struct plugin_collnet_listener **ret)
+{
+	struct plugin_collnet_listener *listener;
+	int saved_errno = errno, r = -ENOMEM;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	if (context)
+		session_connects(context->comm_id);
+	listener = sys_zalloc(sizeof(*listener));
+	if (listener) {
+		listener->comm_id = context ? context->comm_id : 0;
+		r = listen_on(device, handle, &listener->listener);
+	}
+	if (r == -EINVAL || r == -ENODEV) { /* the same on all hosts, or a mistake of the caller's */
+		sys_free(listener);
+		goto out;
+	}
+	if (r < 0)
+		failed_handle_write(-r, handle);
+	*ret = listener ? listener : &failed_listener;
+	r = 0;
+out:
+	errno = saved_errno;
+	return r;
+}
+
+/* What a group is, and what the busiest NIC moves of each byte: the ring's figure is 2(n-1)/n. */
+static void say_what_is_there(const struct plugin_collnet_listener *listener, const struct aggregate_group *group)
+{
+	struct aggregate_facts facts;
+	char shares[96];
+
+	aggregate_facts(group, &facts);
+	snprintf(shares, sizeof(shares), "one host");
+	if (facts.hosts > 1)
+		snprintf(shares, sizeof(shares), "for each byte %.2f a network card", facts.host_share);
+	if (facts.leaves > 1)
+		snprintf(shares + strlen(shares), sizeof(shares) - strlen(shares), ", %.2f a leaf's uplink",
+			 facts.uplink_share);
+	log_info(LOG_INIT,
+		 "Tributary, communicator %016llx: AllReduce is aggregated over %zu nodes on %zu hosts in %zu leaves, "
+		 "with %zu aggregators: %s",
+		 (unsigned long long)listener->comm_id, facts.members, facts.hosts, facts.leaves, facts.servers,
+		 shares);
+	if (facts.unknown_host)
+		log_info(LOG_INIT, "Tributary: the cluster file has no host %s, which counts as a leaf of its own",
+			 facts.unknown_host);
+}
+
+static int connect_group(struct plugin_collnet_listener *listener, size_t count, const uint8_t *const *handles,
+			 struct aggregate_group **ret)
+{
+	char reason[AGGREGATE_REASON_BYTES] = "this head could not listen";
+	bool failed = false;
+	int r = -EPROTO;
+
+	for (size_t i = 0; i < count && !failed; i++)
+		failed = failed_handle_read(handles[i], reason);
+	if (!failed && listener->listener)
+		r = aggregate_connect(listener->listener, count, handles, ret, reason);
+	if (r < 0)
+		log_warn("NCCL goes on without collnet, by rings and trees: %s", reason);
+	return r;
+}
+
+int plugin_collnet_connect(struct plugin_collnet_listener *listener, int count, int rank, void *const *handles,
+			   struct plugin_collnet_group **ret)
+{
+	int saved_errno = errno, r = -EINVAL;
+	struct plugin_collnet_group *group;
+	const uint8_t **list = NULL;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	if (!listener)
+		return -EINVAL;
+	group = sys_zalloc(sizeof(*group));
+	if (count >= 1 && rank >= 0 && rank < count) {
+		list = sys_zalloc((size_t)count * sizeof(*list));
+		r = group && list ? 0 : -ENOMEM;
+	}
+	for (int i = 0; r == 0 && i < count; i++)
+		list[i] = handles[i];
+	if (r == 0)
+		r = connect_group(listener, (size_t)count, list, &group->group);
+	sys_free(list);
+	if (r == 0) {
+		group->rank = (size_t)rank;
+		plugin_state_engine_hold();
+		say_what_is_there(listener, group->group);
+		*ret = group;
+	} else {
+		/* NCCL calls closeListen after a success only. Closed, it fails the other heads soon. */
+		sys_free(group);
+		plugin_collnet_close_listener(listener);
+	}
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_collnet_close_group(struct plugin_collnet_group *group)
+{
+	int saved_errno = errno;
+
+	if (plugin_guest_forked() || !group)
+		return 0;
+	aggregate_close_group(group->group);
+	sys_free(group);
+	plugin_state_engine_put();
+	errno = saved_errno;
+	return 0;
+}
+
+int plugin_collnet_close_listener(struct plugin_collnet_listener *listener)
+{
+	int saved_errno = errno;
+
+	if (plugin_guest_forked() || !listener)
+		return 0;
+	if (listener->listener) {
+		aggregate_close_listener(listener->listener);
+		plugin_state_engine_put();
+	}
+	if (listener != &failed_listener)
+		sys_free(listener);
+	errno = saved_errno;
+	return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- operations */
+
+/* NCCL's numbers and ours. What is not here is REDUCE_..._COUNT. */
+static enum reduce_type type_of(enum nccl_datatype type)
+{
+	switch (type) {
+	case NCCL_INT8:
+		return REDUCE_INT8;
+	case NCCL_UINT8:
+		return REDUCE_UINT8;
+	case NCCL_INT32:
+		return REDUCE_INT32;
+	case NCCL_UINT32:
+		return REDUCE_UINT32;
+	case NCCL_INT64:
+		return REDUCE_INT64;
+	case NCCL_UINT64:
+		return REDUCE_UINT64;
+	case NCCL_FLOAT16:
+		return REDUCE_FLOAT16;
+	case NCCL_FLOAT32:
+		return REDUCE_FLOAT32;
+	case NCCL_FLOAT64:
+		return REDUCE_FLOAT64;
+	case NCCL_BFLOAT16:
+		return REDUCE_BFLOAT16;
+	default:
+		return REDUCE_TYPE_COUNT;
+	}
+}
+
+static enum reduce_operation operation_of(enum nccl_redop operation)
+{
+	switch (operation) {
+	case NCCL_SUM:
+		return REDUCE_SUM;
+	case NCCL_PROD:
+		return REDUCE_PROD;
+	case NCCL_MAX:
+		return REDUCE_MAX;
+	case NCCL_MIN:
+		return REDUCE_MIN;
+	default:
+		return REDUCE_OPERATION_COUNT;
+	}
+}
+
+bool plugin_collnet_supports(enum nccl_datatype type, enum nccl_redop operation)
+{
+	return type_of(type) != REDUCE_TYPE_COUNT && operation_of(operation) != REDUCE_OPERATION_COUNT;
+}
+
+/* NCCL has been told what can be done. */
+static int check_supported(enum nccl_datatype type, enum nccl_redop operation)
+{
+	if (plugin_collnet_supports(type, operation))
+		return 0;
+	log_warn("NCCL asks collnet for operation %d on type %d, which it has been told is not there", (int)operation,
+		 (int)type);
+	return -EINVAL;
+}
+
+int plugin_collnet_register(struct plugin_collnet_group *group, void *data, size_t bytes, int memory, void **ret)
+{
+	(void)data;
+	(void)bytes;
+	if (plugin_guest_forked())
+		return -ECHILD;
+	if (memory != NCCL_POINTER_HOST)
+		return -EOPNOTSUPP; /* so NCCL does not use its registered buffers, which are in GPU memory */
+	*ret = group;               /* never NULL, which NCCL takes for "not registered" */
+	return 0;
+}
+
+int plugin_collnet_deregister(struct plugin_collnet_group *group, void *registration)
+{
+	(void)group;
+	(void)registration;
+	return plugin_guest_forked() ? -ECHILD : 0;
+}
+
+int plugin_collnet_reduce_all(struct plugin_collnet_group *group, const void *send, void *recv, size_t count,
+			      enum nccl_datatype type, enum nccl_redop operation, struct aggregate_request **ret)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = check_supported(type, operation);
+	if (r == 0)
+		r = aggregate_reduce_all(group->group, send, recv, count, type_of(type), operation_of(operation), ret);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_collnet_gather_all(struct plugin_collnet_group *group, const void *send, size_t part_count,
+			      const struct aggregate_part *recv, size_t bytes_per_rank, size_t offset, size_t bytes,
+			      struct aggregate_request **ret)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = aggregate_gather_all(group->group, group->rank, send, part_count, recv, bytes_per_rank, offset, bytes, ret);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_collnet_reduce_scatter(struct plugin_collnet_group *group, size_t part_count,
+				  const struct aggregate_part *send, void *recv, size_t bytes_per_rank, size_t offset,
+				  size_t bytes, enum nccl_datatype type, enum nccl_redop operation,
+				  struct aggregate_request **ret)
+{
+	int saved_errno = errno, r;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = check_supported(type, operation);
+	if (r == 0)
+		r = aggregate_reduce_scatter(group->group, group->rank, part_count, send, recv, bytes_per_rank, offset,
+					     bytes, type_of(type), operation_of(operation), ret);
+	errno = saved_errno;
+	return r;
+}
+
+int plugin_collnet_test(struct aggregate_request *request, int *ret_done, int *ret_bytes)
+{
+	int saved_errno = errno, r;
+	bool is_done = false;
+	size_t bytes = 0;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	r = aggregate_test(request, &is_done, &bytes);
+	if (r == 0) {
+		*ret_done = is_done;
+		if (is_done && ret_bytes)
+			*ret_bytes = bytes > INT_MAX ? INT_MAX : (int)bytes;
+	}
+	errno = saved_errno;
+	return r;
+}

@@ -1,0 +1,48 @@
+#include "plugin/session/collnet.h"
+
+#include "base/log.h"
+#include "plugin/session/gain.h"
+#include "plugin/state.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#define PERMILLE 1000.0
+
+unsigned session_collnet_gain(const struct session_setup *setup)
+{
+	const struct session_job *job = &setup->environment.job;
+	char host[HOST_NAME_MAX + 1] = "";
+	struct session_gain_job of = { .host_name = host };
+
+	if (!setup->nets.ours || !plugin_state_params()->collnet)
+		return 0;
+	(void)gethostname(host, sizeof(host) - 1);
+	if (job->local_size && job->world_size)
+		of.host_count = (job->world_size + job->local_size - 1) / job->local_size;
+	for (size_t i = 0; i < setup->nets.count; i++)
+		of.rate_Bps += setup->nets.at[i].speed_Bps;
+	return session_gain(plugin_state_cluster(), &of);
+}
+
+void session_collnet_advise(const struct session_setup *setup)
+{
+	unsigned gain;
+
+	/* Without either nothing is known, and it is not looked for. */
+	if (!plugin_state_params()->cluster[0] && !setup->machine.loaded)
+		return;
+	gain = session_collnet_gain(setup);
+	if (!gain || (setup->environment.wants_collnet && setup->level == SESSION_FULL))
+		return;
+	if (!setup->environment.wants_collnet)
+		log_info(LOG_INIT,
+			 "Tributary: on this cluster aggregation would be %.2f times as fast as a ring for large "
+			 "AllReduces; NCCL_COLLNET_ENABLE=1 before the job asks for it (tributary env)",
+			 gain / PERMILLE);
+	else
+		log_info(LOG_INIT,
+			 "Tributary: on this cluster aggregation would be %.2f times as fast as a ring for large "
+			 "AllReduces, but NCCL takes it for small ones alone where it is given no channels: %s",
+			 gain / PERMILLE, setup->why.text);
+}

@@ -1,0 +1,26 @@
+/*
+ * Where the cluster is from: the file that TRIBUTARY_CLUSTER names, else the profile. For the plugin and the daemon;
+ * tributary/cluster.h reads the text.
+ */
+#ifndef TRIBUTARY_PROFILE_CLUSTER_FILE_H
+#define TRIBUTARY_PROFILE_CLUSTER_FILE_H
+
+#include "base/log.h"
+#include "tributary/cluster.h"
+
+struct params;
+struct profile;
+
+/*
+ * -EINVAL: a line is wrong; -EFBIG, -ENOENT and others as the system said. *why is one sentence that names the file, and
+ * line and column where there are any. *ret is freed by cluster_free.
+ */
+int cluster_file_load(const char *path, struct cluster **ret, struct diag *why);
+
+/*
+ * Of this process: *ret NULL with success where nothing says anything, which means that all hosts are on one leaf. profile
+ * may be NULL; what it says of the cluster is taken out of it. Errors: those of cluster_file_load.
+ */
+int cluster_file_find(const struct params *params, struct profile *profile, struct cluster **ret, struct diag *why);
+
+#endif

@@ -1,0 +1,25 @@
+/* A text file, bounded, from a path that somebody gave. The plugin reads such files, so nothing but libc is needed. */
+#ifndef TRIBUTARY_PROFILE_TEXT_FILE_H
+#define TRIBUTARY_PROFILE_TEXT_FILE_H
+
+#include "base/log.h"
+
+#include <stddef.h>
+
+/*
+ * Whether a file is longer than limit_bytes decides whether it is one of its kind ("profile"); of it at most `most` bytes
+ * are read. *ret is NUL-terminated and freed by sys_free. -ENOENT and others as the system said, -EINVAL: not a regular
+ * file, -EFBIG; why in *why, one sentence.
+ */
+struct text_file {
+	const char *kind;
+	size_t limit_bytes;
+};
+int text_file_read(const struct text_file *file, const char *path, size_t most, char **ret, size_t *ret_bytes,
+		   struct diag *why);
+
+/* A path in a sentence, of which the beginning may not fit: "%s%s" with both. */
+const char *text_file_lead(const char *path);
+const char *text_file_shown(const char *path);
+
+#endif

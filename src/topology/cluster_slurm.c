@@ -1,0 +1,193 @@
+/*
+ * Slurm's topology.conf, as topology/tree has it (slurm.schedmd.com/topology.conf.html): lines of Key=Value with keys in
+ * any case, comments, lines that continue behind a backslash.
+ *
+ *     SwitchName=leaf1 Nodes=node[01-16,20]
+ *     SwitchName=spine Switches=leaf[1-2] LinkSpeed=…
+ *
+ * A switch may stand above or below the one that names it. LinkSpeed is of the link to the switch above; Slurm gives it no
+ * unit and makes no use of it, so a number without a unit says nothing here.
+ */
+#include "topology/cluster_text.h"
+
+#include "base/sys.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum key { SWITCH_NAME, NODES, SWITCHES, LINK_SPEED, KEY_COUNT };
+
+static const char *const key_words[KEY_COUNT] = { "SwitchName", "Nodes", "Switches", "LinkSpeed" };
+
+/* A switch names those below it. */
+struct naming {
+	int parent;
+	size_t name; /* offset in the draft's names */
+	struct cluster_word where;
+};
+
+struct slurm {
+	struct cluster_text *text;
+	struct cluster_draft *draft;
+	struct naming *namings;
+	struct cluster_word list; /* that is being taken */
+	int parent;
+	size_t naming_count;
+};
+
+static bool is_blank(const struct cluster_word *word)
+{
+	return !word->bytes;
+}
+
+/* Key = value, or Key="value". */
+static int read_pair(struct cluster_text *text, struct cluster_word *ret_key, struct cluster_word *ret_value)
+{
+	cluster_text_skip_blanks(text);
+	*ret_key = cluster_text_word(text, "=");
+	cluster_text_skip_blanks(text);
+	if (is_blank(ret_key) || cluster_text_peek(text) != '=')
+		return cluster_fail_expected(text->diag, ret_key,
+					     "a line of Key=Value, as SwitchName=leaf1 Nodes=node[1-8]");
+	text->at++;
+	cluster_text_skip_blanks(text);
+	if (cluster_text_peek(text) != '"') {
+		*ret_value = cluster_text_word(text, "");
+	} else {
+		text->at++;
+		*ret_value = cluster_text_word(text, "\"");
+		if (cluster_text_peek(text) != '"')
+			return cluster_fail(text->diag, ret_value, "expected a closing quote, and no blank before it");
+		text->at++;
+	}
+	return is_blank(ret_value) ? cluster_fail_expected(text->diag, ret_value, "a value behind the key") : 0;
+}
+
+static int key_of(const struct cluster_word *word, struct diag *diag)
+{
+	for (int i = 0; i < KEY_COUNT; i++)
+		if (cluster_word_is(word, key_words[i], true))
+			return i;
+	if (cluster_word_is(word, "BlockName", true) || cluster_word_is(word, "BlockSizes", true))
+		return cluster_fail(diag, word,
+				    "this is Slurm's topology/block, which says nothing of switches: name a file with "
+				    "SwitchName= lines, or one in Tributary's own form (docs/cluster-file.md)");
+	if (cluster_word_is(word, "Include", true))
+		return cluster_fail(diag, word, "Include is not followed: name the file itself");
+	return cluster_fail_expected(diag, word, "one of SwitchName=, Nodes=, Switches=, LinkSpeed=");
+}
+
+static int take_child(void *arg, const char *name, size_t bytes)
+{
+	struct slurm *slurm = arg;
+	struct naming *naming = &slurm->namings[slurm->naming_count];
+	int r;
+
+	if (slurm->naming_count == CLUSTER_SWITCHES_MAX)
+		return cluster_fail(slurm->draft->diag, &slurm->list,
+				    "more than %d switches are named as below another", CLUSTER_SWITCHES_MAX);
+	*naming = (struct naming){ .parent = slurm->parent, .where = slurm->list };
+	r = cluster_draft_keep_name(slurm->draft, name, bytes, &naming->name);
+	if (r < 0)
+		return r;
+	slurm->naming_count++;
+	return 0;
+}
+
+/* A whole number without a unit is what Slurm takes. */
+static bool is_number(const struct cluster_word *word)
+{
+	for (size_t i = 0; i < word->bytes; i++)
+		if (word->at[i] < '0' || word->at[i] > '9')
+			return false;
+	return true;
+}
+
+static int take_value(struct slurm *slurm, enum key key, const struct cluster_word *value)
+{
+	struct draft_switch *at = slurm->parent >= 0 ? &slurm->draft->switches[slurm->parent] : NULL;
+	int r;
+
+	switch (key) {
+	case NODES:
+		return cluster_draft_hosts(slurm->draft, value, slurm->parent, 0);
+	case SWITCHES:
+		slurm->list = *value;
+		return cluster_expand(value, "a switch", slurm->draft->diag, take_child, slurm);
+	case LINK_SPEED:
+		if (is_number(value))
+			return 0;
+		r = cluster_word_rate(value, slurm->draft->diag, &at->up_rate_Bps);
+		at->down_rate_Bps = at->up_rate_Bps;
+		return r;
+	default:
+		return 0;
+	}
+}
+
+/* The keys of a line may come in any order, so the name is looked for first. */
+static int read_line(struct slurm *slurm)
+{
+	struct cluster_word values[KEY_COUNT] = { 0 }, key, value;
+	struct cluster_text *text = slurm->text;
+	int r;
+
+	do {
+		int which;
+
+		r = read_pair(text, &key, &value);
+		which = r < 0 ? r : key_of(&key, text->diag);
+		if (which < 0)
+			return which;
+		if (values[which].at)
+			return cluster_fail(text->diag, &key, "%s= stands in this line already", key_words[which]);
+		values[which] = value;
+		cluster_text_skip_blanks(text);
+	} while (!cluster_text_line_ends(text));
+	if (!values[SWITCH_NAME].at)
+		return cluster_fail(text->diag, &key, "a line must have SwitchName=");
+	r = cluster_draft_switch(slurm->draft, &values[SWITCH_NAME], &slurm->parent);
+	for (int i = NODES; r == 0 && i < KEY_COUNT; i++)
+		if (values[i].at)
+			r = take_value(slurm, (enum key)i, &values[i]);
+	return r;
+}
+
+static int join(struct slurm *slurm)
+{
+	for (size_t i = 0; i < slurm->naming_count; i++) {
+		const struct naming *naming = &slurm->namings[i];
+		const char *name = slurm->draft->names + naming->name;
+		int child = cluster_draft_find_switch(slurm->draft, name, strlen(name)), r;
+
+		if (child == CLUSTER_NONE)
+			return cluster_fail(
+				slurm->draft->diag, &naming->where,
+				"no line has SwitchName=%.60s: add it, or take the name out of Switches=", name);
+		r = cluster_draft_parent(slurm->draft, &naming->where, child, naming->parent);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int cluster_read_slurm(struct cluster_text *text, struct cluster_draft *draft)
+{
+	struct slurm slurm = { .text = text, .draft = draft };
+	int r = 0;
+
+	text->continues = true;
+	slurm.namings = sys_zalloc(CLUSTER_SWITCHES_MAX * sizeof(*slurm.namings));
+	if (!slurm.namings)
+		return -ENOMEM;
+	for (; r == 0 && text->at < text->bytes; cluster_text_next_line(text)) {
+		cluster_text_skip_blanks(text);
+		if (!cluster_text_line_ends(text))
+			r = read_line(&slurm);
+	}
+	if (r == 0)
+		r = join(&slurm);
+	sys_free(slurm.namings);
+	return r;
+}

@@ -1,0 +1,233 @@
+/*
+ * The canonical text of a cluster: switches from the top down, then hosts by leaf, those whose names differ in a number
+ * alone in one line, then aggregators. Two files that mean the same give the same text.
+ */
+#include "topology/cluster_text.h"
+
+#include "base/sys.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+struct writer {
+	int (*put)(void *arg, const char *text, size_t bytes);
+	void *arg;
+	int error; /* the first */
+};
+
+static void put(struct writer *writer, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put(struct writer *writer, const char *fmt, ...)
+{
+	char text[2 * CLUSTER_NAME_MAX + 64];
+	va_list args;
+	int bytes;
+
+	va_start(args, fmt);
+	bytes = vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (bytes < 0 || (size_t)bytes >= sizeof(text))
+		writer->error = writer->error ? writer->error : -EOVERFLOW;
+	if (!writer->error)
+		writer->error = writer->put(writer->arg, text, (size_t)bytes);
+}
+
+/* In the largest unit in which it is a whole number; 0 is left out. */
+static void put_rate(struct writer *writer, const char *key, uint64_t rate_Bps)
+{
+	uint64_t bits = rate_Bps * 8;
+
+	if (!rate_Bps)
+		return;
+	if (bits % 1000000000 == 0)
+		put(writer, " %s=%" PRIu64 "Gbit/s", key, bits / 1000000000);
+	else if (bits % 1000000 == 0)
+		put(writer, " %s=%" PRIu64 "Mbit/s", key, bits / 1000000);
+	else
+		put(writer, " %s=%" PRIu64 "B/s", key, rate_Bps);
+}
+
+static void put_switch(struct writer *writer, const struct cluster *cluster, const struct cluster_switch *at)
+{
+	put(writer, "switch %s", at->name);
+	if (at->parent != CLUSTER_NONE)
+		put(writer, " parent=%s", cluster->switches[at->parent].name);
+	if (at->up_rate_Bps == at->down_rate_Bps) {
+		put_rate(writer, "rate", at->up_rate_Bps);
+	} else {
+		put_rate(writer, "up", at->up_rate_Bps);
+		put_rate(writer, "down", at->down_rate_Bps);
+	}
+	put(writer, "\n");
+}
+
+/* A name in which one number counts: "node", "07", ".example.org". digits 0: there is none. */
+struct numbered {
+	size_t prefix, digits;
+	uint64_t number;
+};
+
+/* The last number before the first dot. */
+static struct numbered numbered_of(const char *name)
+{
+	size_t end = strcspn(name, ".");
+	struct numbered ret = { 0 };
+
+	while (end && (name[end - 1] < '0' || name[end - 1] > '9'))
+		end--;
+	ret.prefix = end;
+	while (ret.prefix && name[ret.prefix - 1] >= '0' && name[ret.prefix - 1] <= '9')
+		ret.prefix--;
+	ret.digits = end - ret.prefix;
+	if (ret.digits > 9)
+		ret.digits = 0;
+	for (size_t i = ret.prefix; ret.digits && i < end; i++)
+		ret.number = ret.number * 10 + (uint64_t)(name[i] - '0');
+	return ret;
+}
+
+/* May stand in one line: all but the number is the same. */
+static bool same_line(const struct cluster_host *a, const struct cluster_host *b)
+{
+	struct numbered first = numbered_of(a->name), second = numbered_of(b->name);
+
+	return a->rate_Bps == b->rate_Bps && first.digits && second.digits && first.prefix == second.prefix &&
+	       !memcmp(a->name, b->name, first.prefix) &&
+	       !strcmp(a->name + first.prefix + first.digits, b->name + second.prefix + second.digits);
+}
+
+/* The next of the same leaf. */
+static size_t next_in_leaf(const struct cluster *cluster, size_t i, int leaf)
+{
+	while (i < cluster->host_count && cluster->hosts[i].leaf != leaf)
+		i++;
+	return i;
+}
+
+/* b is what a list would count to after a, whose range began with a number of so many digits. */
+static bool counts_on(const char *a, const char *b, size_t width)
+{
+	struct numbered first = numbered_of(a), second = numbered_of(b);
+	char text[16];
+
+	if (second.number != first.number + 1)
+		return false;
+	snprintf(text, sizeof(text), "%0*" PRIu64, (int)width, second.number);
+	return strlen(text) == second.digits;
+}
+
+/* The ranges from host `i` on, as far as one line goes; *ret is the first host behind. */
+static void put_ranges(struct writer *writer, const struct cluster *cluster, size_t i, size_t *ret)
+{
+	const struct cluster_host *first = &cluster->hosts[i];
+
+	for (const char *comma = "";; comma = ",") {
+		const struct cluster_host *low = &cluster->hosts[i], *high = low;
+		struct numbered number = numbered_of(low->name);
+		size_t next = next_in_leaf(cluster, i + 1, first->leaf);
+
+		while (next < cluster->host_count && same_line(first, &cluster->hosts[next]) &&
+		       counts_on(high->name, cluster->hosts[next].name, number.digits)) {
+			high = &cluster->hosts[next];
+			next = next_in_leaf(cluster, next + 1, first->leaf);
+		}
+		put(writer, "%s%.*s", comma, (int)number.digits, low->name + number.prefix);
+		if (high != low) {
+			struct numbered last = numbered_of(high->name);
+
+			put(writer, "-%.*s", (int)last.digits, high->name + last.prefix);
+		}
+		i = next;
+		if (i >= cluster->host_count || !same_line(first, &cluster->hosts[i]))
+			break;
+	}
+	*ret = i;
+}
+
+static void put_hosts(struct writer *writer, const struct cluster *cluster, int leaf)
+{
+	for (size_t i = next_in_leaf(cluster, 0, leaf); i < cluster->host_count && !writer->error;) {
+		const struct cluster_host *first = &cluster->hosts[i];
+		size_t next = next_in_leaf(cluster, i + 1, leaf);
+		struct numbered number = numbered_of(first->name);
+
+		if (next < cluster->host_count && same_line(first, &cluster->hosts[next])) {
+			put(writer, "host %.*s[", (int)number.prefix, first->name);
+			put_ranges(writer, cluster, i, &next);
+			put(writer, "]%s", first->name + number.prefix + number.digits);
+		} else {
+			put(writer, "host %s", first->name);
+		}
+		put(writer, " leaf=%s", cluster->switches[leaf].name);
+		put_rate(writer, "rate", first->rate_Bps);
+		put(writer, "\n");
+		i = next;
+	}
+}
+
+static void put_aggregator(struct writer *writer, const struct cluster *cluster, const struct cluster_aggregator *at)
+{
+	bool v6 = strchr(at->address, ':') != NULL;
+
+	put(writer, "aggregator %s%s%s:%u leaf=%s", v6 ? "[" : "", at->address, v6 ? "]" : "", at->port,
+	    cluster->switches[at->leaf].name);
+	put_rate(writer, "rate", at->rate_Bps);
+	put(writer, "\n");
+}
+
+int cluster_put(const struct cluster *cluster, int (*put_piece)(void *arg, const char *text, size_t bytes), void *arg)
+{
+	struct writer writer = { .put = put_piece, .arg = arg };
+
+	put(&writer, "tributary-cluster 1\n");
+	for (size_t i = 0; i < cluster->switch_count; i++)
+		put_switch(&writer, cluster, &cluster->switches[i]);
+	for (size_t i = 0; i < cluster->switch_count && !writer.error; i++)
+		put_hosts(&writer, cluster, (int)i);
+	for (size_t i = 0; i < cluster->aggregator_count; i++)
+		put_aggregator(&writer, cluster, &cluster->aggregators[i]);
+	return writer.error;
+}
+
+static int put_into_file(void *arg, const char *text, size_t bytes)
+{
+	return fwrite(text, 1, bytes, arg) == bytes ? 0 : -EIO;
+}
+
+int cluster_write(const struct cluster *cluster, FILE *out)
+{
+	return cluster_put(cluster, put_into_file, out);
+}
+
+struct text {
+	char *at; /* NULL: it is only counted */
+	size_t bytes;
+};
+
+static int put_into_text(void *arg, const char *piece, size_t bytes)
+{
+	struct text *text = arg;
+
+	if (text->at)
+		memcpy(text->at + text->bytes, piece, bytes);
+	text->bytes += bytes;
+	return 0;
+}
+
+int cluster_format(const struct cluster *cluster, char **ret, size_t *ret_bytes)
+{
+	struct text text = { 0 };
+	int r = cluster_put(cluster, put_into_text, &text);
+
+	if (r < 0)
+		return r;
+	text.at = sys_zalloc(text.bytes + 1);
+	if (!text.at)
+		return -ENOMEM;
+	text.bytes = 0;
+	cluster_put(cluster, put_into_text, &text);
+	*ret = text.at;
+	*ret_bytes = text.bytes;
+	return 0;
+}

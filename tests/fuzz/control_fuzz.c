@@ -1,0 +1,196 @@
+/*
+ * Control connections, and the words between members and servers, from anybody: raw bytes at every state of both ends;
+ * and frames with a right seal, as from a peer that has the secret and then says anything. What decodes is in range and
+ * is the same after it was encoded and decoded once more; nothing is read or written out of bounds.
+ *
+ * The first byte chooses what the rest is for; see LLVMFuzzerTestOneInput.
+ */
+#include "aggregate/control/channel.h"
+#include "aggregate/server_wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void must(bool truth)
+{
+	if (!truth)
+		abort();
+}
+
+static void printable(const char *text, size_t bytes)
+{
+	must(memchr(text, '\0', bytes) != NULL);
+	for (; *text; text++)
+		must(*text >= ' ' && *text <= '~');
+}
+
+static struct control_secret *secret(void)
+{
+	static struct control_secret one = { .count = 32 };
+
+	return &one;
+}
+
+/* Handshakes draw random numbers, which no fuzzer can follow: both ends are put into a state by hand. */
+static struct control_channel proved_server(void)
+{
+	struct control_channel channel;
+
+	must(control_channel_init(&channel, CONTROL_SERVER, secret(), "fuzz") == 0);
+	channel.state = CONTROL_AWAITS_HEADER;
+	return channel;
+}
+
+static size_t feed(struct control_channel *channel, const uint8_t *data, size_t bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		uint8_t *at;
+		size_t wanted = control_channel_wants(channel, &at);
+
+		if (!wanted)
+			break;
+		if (wanted > bytes - done)
+			wanted = bytes - done;
+		memcpy(at, data + done, wanted);
+		done += wanted;
+		if (control_channel_came(channel, wanted) < 0) {
+			must(channel->state == CONTROL_DEAD && channel->why[0]);
+			break;
+		}
+	}
+	return done;
+}
+
+static void raw(enum control_side side, const uint8_t *data, size_t bytes)
+{
+	struct control_channel channel;
+
+	must(control_channel_init(&channel, side, secret(), "fuzz") == 0);
+	feed(&channel, data, bytes);
+	must(!control_channel_proved(&channel)); /* nobody proves a secret of zeros by luck */
+	control_channel_fini(&channel);
+}
+
+static void one_request(const uint8_t *payload, size_t bytes)
+{
+	static uint8_t again[CONTROL_PAYLOAD_MAX];
+	struct control_request first, second;
+
+	if (control_get_request(payload, bytes, &first) < 0)
+		return;
+	printable(first.name, sizeof(first.name));
+	must(first.member_count >= 1 && first.member_count <= CONTROL_MEMBERS_MAX);
+	must(control_put_request(&first, again) == bytes);
+	must(control_get_request(again, bytes, &second) == 0);
+	must(!memcmp(first.id, second.id, sizeof(first.id)) && first.member_count == second.member_count &&
+	     first.timeout_ms == second.timeout_ms && !strcmp(first.name, second.name));
+	must(!memcmp(first.handles, second.handles, (size_t)first.member_count * TRANSPORT_HANDLE_BYTES));
+}
+
+static void one_state(const uint8_t *payload, size_t bytes)
+{
+	static struct control_group_state groups[CONTROL_GROUPS_MAX];
+	static uint8_t again[CONTROL_PAYLOAD_MAX];
+	struct control_state state;
+
+	if (control_get_state(payload, bytes, &state, groups) < 0)
+		return;
+	printable(state.name, sizeof(state.name));
+	must(state.group_count <= CONTROL_GROUPS_MAX);
+	for (size_t i = 0; i < state.group_count; i++)
+		printable(groups[i].name, sizeof(groups[i].name));
+	must(control_put_state(&state, groups, again) == bytes);
+}
+
+static void one_of_each(const uint8_t *payload, size_t bytes)
+{
+	char sentence[CONTROL_SENTENCE_BYTES];
+	struct control_offer offer;
+	struct control_go go;
+
+	one_request(payload, bytes);
+	one_state(payload, bytes);
+	if (!control_get_sentence(payload, bytes, sentence))
+		printable(sentence, sizeof(sentence));
+	(void)control_get_offer(payload, bytes, &offer);
+	if (!control_get_go(payload, bytes, &go))
+		must(go.server_count <= CONTROL_SERVERS_MAX && go.position < go.server_count);
+}
+
+/* A header of the fuzzer's, its payload, and the seal that belongs there. */
+static void sealed(const uint8_t *data, size_t bytes)
+{
+	struct control_channel server = proved_server(), client = proved_server();
+	struct control_header header;
+	const uint8_t *payload, *out;
+	size_t count;
+
+	client.side = CONTROL_CLIENT; /* all keys are zeros */
+	if (bytes >= CONTROL_HEADER_BYTES && !control_get_header(data, true, &header)) {
+		static uint8_t padded[CONTROL_PAYLOAD_MAX];
+
+		memset(padded, 0, header.payload_bytes);
+		bytes -= CONTROL_HEADER_BYTES;
+		memcpy(padded, data + CONTROL_HEADER_BYTES,
+		       bytes < header.payload_bytes ? bytes : header.payload_bytes);
+		must(control_channel_send(&client, header.type, padded, header.payload_bytes) == 0);
+		count = control_channel_pending(&client, &out);
+		must(feed(&server, out, count) == count);
+		must(control_channel_frame(&server, &payload) != NULL);
+		must(!memcmp(payload, padded, header.payload_bytes));
+		one_of_each(payload, header.payload_bytes);
+		control_channel_take(&server);
+	}
+	control_channel_fini(&server);
+	control_channel_fini(&client);
+}
+
+static void words(const uint8_t *data, size_t bytes)
+{
+	uint8_t whole[SERVER_WIRE_HEAD_BYTES] = { 0 }, again[SERVER_WIRE_HEAD_BYTES];
+	struct server_wire_head head;
+	struct server_wire_hello hello;
+
+	memcpy(whole, data, bytes < sizeof(whole) ? bytes : sizeof(whole));
+	if (!server_wire_get_head(whole, &head)) {
+		must(head.bytes && head.bytes <= SERVER_WIRE_SEGMENT_BYTES_MAX);
+		must(head.leaf_inputs <= SERVER_WIRE_INPUTS_MAX && head.root_inputs <= SERVER_WIRE_INPUTS_MAX);
+		server_wire_put_head(&head, again);
+		must(!memcmp(whole, again, sizeof(whole)));
+	}
+	(void)server_wire_get_hello(whole, &hello);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	if (!bytes)
+		return 0;
+	switch (data[0] % 6) {
+	case 0:
+		raw(CONTROL_SERVER, data + 1, bytes - 1);
+		break;
+	case 1:
+		raw(CONTROL_CLIENT, data + 1, bytes - 1);
+		break;
+	case 2:
+		sealed(data + 1, bytes - 1);
+		break;
+	case 3:
+		words(data + 1, bytes - 1);
+		break;
+	case 4: {
+		struct control_channel server = proved_server();
+
+		feed(&server, data + 1, bytes - 1);
+		control_channel_fini(&server);
+		break;
+	}
+	default:
+		one_of_each(data + 1, bytes - 1);
+	}
+	return 0;
+}

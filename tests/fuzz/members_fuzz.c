@@ -1,0 +1,134 @@
+/*
+ * What members of a group say to each other, as bytes from anybody: hello, report with facts, verdict, and the words about
+ * operations. What decodes is in range, and is the same after it was encoded and decoded once more. The first byte of an
+ * input chooses which.
+ */
+#include "aggregate/wire.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void must(bool truth)
+{
+	if (!truth)
+		abort();
+}
+
+static void printable(const char *text, size_t room)
+{
+	must(memchr(text, '\0', room) != NULL);
+	for (; *text; text++)
+		must((unsigned char)*text >= ' ' && *text != 0x7f);
+}
+
+static void hello(const uint8_t *bytes)
+{
+	uint8_t again[AGGREGATE_WIRE_HELLO_BYTES];
+	struct aggregate_wire_hello first, second;
+
+	if (aggregate_wire_get_hello(bytes, &first) < 0)
+		return;
+	printable(first.host, sizeof(first.host));
+	must(first.from < first.count);
+	aggregate_wire_put_hello(&first, again);
+	must(aggregate_wire_get_hello(again, &second) == 0);
+	must(first.from == second.from && first.count == second.count && first.group == second.group &&
+	     first.large == second.large && !strcmp(first.host, second.host));
+}
+
+static void facts_same(const struct aggregate_wire_facts *a, const struct aggregate_wire_facts *b)
+{
+	must(a->host_id == b->host_id && a->process_id == b->process_id && a->index == b->index && a->leaf == b->leaf &&
+	     a->rate_Bps == b->rate_Bps && a->up_rate_Bps == b->up_rate_Bps && a->down_rate_Bps == b->down_rate_Bps &&
+	     a->cluster == b->cluster && a->direct_bytes == b->direct_bytes && a->segment_bytes == b->segment_bytes &&
+	     a->eager_bytes == b->eager_bytes && a->timeout_ns == b->timeout_ns && a->verify == b->verify &&
+	     !strcmp(a->host, b->host) && !strcmp(a->device, b->device));
+}
+
+static void report(const uint8_t *bytes)
+{
+	uint8_t again[AGGREGATE_WIRE_REPORT_BYTES];
+	struct aggregate_wire_report first, second;
+
+	if (aggregate_wire_get_report(bytes, &first) < 0)
+		return;
+	printable(first.reason, sizeof(first.reason));
+	printable(first.facts.host, sizeof(first.facts.host));
+	printable(first.facts.device, sizeof(first.facts.device));
+	must(first.kind >= AGGREGATE_REPORT_FACTS && first.kind <= AGGREGATE_REPORT_FAILED);
+	must(first.facts.leaf >= AGGREGATE_LEAF_NO_CLUSTER);
+	aggregate_wire_put_report(&first, again);
+	must(aggregate_wire_get_report(again, &second) == 0);
+	must(first.kind == second.kind && !strcmp(first.reason, second.reason));
+	facts_same(&first.facts, &second.facts);
+}
+
+static void verdict(const uint8_t *bytes)
+{
+	uint8_t again[AGGREGATE_WIRE_VERDICT_BYTES];
+	struct aggregate_wire_verdict first, second;
+
+	if (aggregate_wire_get_verdict(bytes, &first) < 0)
+		return;
+	printable(first.reason, sizeof(first.reason));
+	must(first.kind >= AGGREGATE_VERDICT_MEMBERS && first.kind <= AGGREGATE_VERDICT_NO && first.error <= 0);
+	aggregate_wire_put_verdict(&first, again);
+	must(aggregate_wire_get_verdict(again, &second) == 0);
+	must(first.kind == second.kind && first.error == second.error && first.count == second.count &&
+	     first.settings.direct_bytes == second.settings.direct_bytes &&
+	     first.settings.segment_bytes == second.settings.segment_bytes &&
+	     first.settings.verify == second.settings.verify && !strcmp(first.reason, second.reason));
+}
+
+static void operation(const uint8_t *bytes)
+{
+	uint8_t again[AGGREGATE_WIRE_OPERATION_BYTES];
+	struct aggregate_wire_operation first, second;
+
+	if (aggregate_wire_get_operation(bytes, &first) < 0)
+		return;
+	aggregate_wire_put_operation(&first, again);
+	must(aggregate_wire_get_operation(again, &second) == 0);
+	must(first.number == second.number && first.bytes == second.bytes && first.offset == second.offset &&
+	     first.bytes_per_member == second.bytes_per_member && first.rank == second.rank &&
+	     first.kind == second.kind && first.type == second.type && first.operation == second.operation &&
+	     first.direct == second.direct);
+}
+
+static void verify(const uint8_t *bytes)
+{
+	uint8_t again[AGGREGATE_WIRE_VERIFY_BYTES];
+	struct aggregate_wire_verify first, second;
+
+	aggregate_wire_get_verify(bytes, &first);
+	aggregate_wire_put_verify(&first, again);
+	aggregate_wire_get_verify(again, &second);
+	must(first.number == second.number && first.checksum == second.checksum);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	static const struct {
+		size_t bytes;
+		void (*run)(const uint8_t *bytes);
+	} kinds[] = {
+		{ AGGREGATE_WIRE_HELLO_BYTES, hello },     { AGGREGATE_WIRE_REPORT_BYTES, report },
+		{ AGGREGATE_WIRE_VERDICT_BYTES, verdict }, { AGGREGATE_WIRE_OPERATION_BYTES, operation },
+		{ AGGREGATE_WIRE_VERIFY_BYTES, verify },
+	};
+	size_t kind = bytes ? data[0] % (sizeof(kinds) / sizeof(kinds[0])) : 0;
+	uint8_t *exact;
+
+	if (bytes < 1 + kinds[kind].bytes)
+		return 0;
+	exact = malloc(kinds[kind].bytes); /* so that a byte read beyond it is seen */
+	if (!exact)
+		return 0;
+	memcpy(exact, data + 1, kinds[kind].bytes);
+	kinds[kind].run(exact);
+	free(exact);
+	return 0;
+}

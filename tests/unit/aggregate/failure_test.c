@@ -1,0 +1,589 @@
+/*
+ * What goes wrong: members that leave, that disagree, that never come, that fail at any step of the agreement; and data
+ * that is corrupted. Everybody hears of it, soon, with the same reason; and nobody touches a buffer afterwards.
+ */
+#include "base/log.h"
+#include "support/runtime.h"
+#include "unit/aggregate/party.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------- a transport that errs */
+
+/* One member's; everything else goes on to TCP. */
+static struct {
+	_Atomic int64_t calls_left; /* the call that fails; not positive: none */
+	_Atomic uint64_t calls;
+	_Atomic bool corrupt; /* the first long message that comes is changed */
+} broken;
+
+static bool fails_now(void)
+{
+	atomic_fetch_add(&broken.calls, 1);
+	return atomic_fetch_sub(&broken.calls_left, 1) == 1;
+}
+
+static int broken_connect(struct transport *transport, int device, int traffic_class, uint8_t *handle,
+			  struct transport_connection **ret)
+{
+	struct transport_connection *before = *ret;
+	int r = transport_tcp.connect(transport, device, traffic_class, handle, ret);
+
+	/* Steps that lead nowhere are not counted: their number is chance. */
+	if (r == 0 && *ret && *ret != before && fails_now()) {
+		transport_tcp.close_connection(*ret);
+		*ret = NULL;
+		return -ENOMEM;
+	}
+	return r;
+}
+
+static int broken_accept(struct transport_listener *listener, struct transport_connection **ret)
+{
+	int r = transport_tcp.accept(listener, ret);
+
+	if (r == 0 && *ret && fails_now()) {
+		transport_tcp.close_connection(*ret);
+		*ret = NULL;
+		return -EMFILE;
+	}
+	return r;
+}
+
+static int broken_send(struct transport_connection *connection, void *data, size_t bytes, int tag, void *registration,
+		       struct transport_request **ret)
+{
+	*ret = NULL;
+	return fails_now() ? -EREMOTEIO : transport_tcp.send(connection, data, bytes, tag, registration, ret);
+}
+
+static struct {
+	struct transport_request *request;
+	uint8_t *data;
+} victim;
+
+static int broken_receive(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
+			  const int *tags, void *const *registrations, struct transport_request **ret)
+{
+	int r;
+
+	*ret = NULL;
+	if (fails_now())
+		return -EREMOTEIO;
+	r = transport_tcp.receive(connection, count, data, bytes, tags, registrations, ret);
+	if (r == 0 && *ret && bytes[0] > 20000 && atomic_exchange(&broken.corrupt, false)) {
+		victim.request = *ret;
+		victim.data = data[0];
+	}
+	return r;
+}
+
+static int broken_test(struct transport_request *request, bool *ret_done, size_t *sizes)
+{
+	int r = transport_tcp.test(request, ret_done, sizes);
+
+	if (r == 0 && *ret_done && request == victim.request) {
+		victim.data[1234] ^= 0x10;
+		victim.request = NULL;
+	}
+	return r;
+}
+
+static struct transport_ops broken_ops;
+
+/* The last member of a party gets it. */
+static void break_last(struct party *party, int64_t call)
+{
+	struct party_member *member = &party->members[party->count - 1];
+	struct aggregate_setup setup = { .params = &member->params,
+					 .ops = &broken_ops,
+					 .transport = party->transport,
+					 .cluster = &party->cluster,
+					 .host_name = member->host };
+
+	broken_ops = transport_tcp;
+	broken_ops.connect = broken_connect;
+	broken_ops.accept = broken_accept;
+	broken_ops.send = broken_send;
+	broken_ops.receive = broken_receive;
+	broken_ops.test = broken_test;
+	atomic_store(&broken.calls, 0);
+	atomic_store(&broken.calls_left, call);
+	aggregate_close_listener(member->listener);
+	aggregate_close(member->engine);
+	assert_int_equal(aggregate_open(&setup, &member->engine), 0);
+	assert_int_equal(aggregate_listen(member->engine, 0, member->handle, &member->listener), 0);
+}
+
+/* ---------------------------------------------------------------------------------------------------- the agreement */
+
+static void all_failed_alike(struct party *party, size_t but)
+{
+	for (size_t m = 0; m < party->count; m++) {
+		if (m == but)
+			continue;
+		assert_true(party->members[m].error < 0);
+		assert_null(party->members[m].group);
+		assert_true(strlen(party->members[m].reason) > 10);
+		assert_string_equal(party->members[m].reason, party->members[but == 0].reason);
+		assert_int_equal(party->members[m].error, party->members[but == 0].error);
+	}
+}
+
+static void a_member_fails_at_every_step(void **state)
+{
+	unsigned failed = 0, steps = 0;
+
+	(void)state;
+	for (int64_t call = 1;; call++) {
+		struct params params;
+		struct party party;
+		uint64_t begin_ns;
+		size_t errors = 0;
+
+		party_params(&params);
+		params.timeout_ns = runtime_sanitized() ? 8000000000 : 3000000000;
+		assert_int_equal(party_gather(&party, &params, "aabb"), 0);
+		break_last(&party, call);
+		begin_ns = runtime_now_ns();
+		party_connect(&party);
+		assert_true(runtime_now_ns() - begin_ns < params.timeout_ns + 2000000000);
+		for (size_t m = 0; m < party.count; m++)
+			errors += party.members[m].error < 0;
+		steps++;
+		if (errors == 0) {
+			bool over = (int64_t)atomic_load(&broken.calls) < call;
+
+			party_close(&party);
+			if (over)
+				break;
+			continue; /* a step on which nothing depends: a visitor comes again */
+		}
+		/* A coordinator that cannot tell the others leaves them their own reasons; but they all fail. */
+		assert_int_equal(errors, party.count);
+		failed++;
+		party_close(&party);
+		assert_true(steps < 200);
+	}
+	assert_true(failed >= 6);
+}
+
+static void a_member_never_comes(void **state)
+{
+	for (size_t missing = 0; missing < 3; missing++) {
+		struct params params;
+		struct party party;
+		uint64_t begin_ns;
+
+		(void)state;
+		party_params(&params);
+		params.timeout_ns = 1500000000;
+		assert_int_equal(party_gather(&party, &params, "aab"), 0);
+		aggregate_close_listener(party.members[missing].listener);
+		party.members[missing].listener = NULL;
+		begin_ns = runtime_now_ns();
+		assert_true(party_connect(&party) < 0);
+		assert_true(runtime_now_ns() - begin_ns < params.timeout_ns + 2000000000);
+		for (size_t m = 0; m < party.count; m++)
+			assert_true(m == missing || (party.members[m].error < 0 && party.members[m].reason[0]));
+		party_close(&party);
+	}
+}
+
+static void cluster_files_differ(void **state)
+{
+	struct aggregate_setup setup;
+	struct params params;
+	struct party party;
+	struct cluster other;
+
+	(void)state;
+	party_params(&params);
+	assert_int_equal(party_gather(&party, &params, "aabb"), 0);
+	other = party.cluster;
+	other.fingerprint++;
+	aggregate_close_listener(party.members[2].listener);
+	aggregate_close(party.members[2].engine);
+	setup = (struct aggregate_setup){ .params = &party.members[2].params,
+					  .ops = party.ops,
+					  .transport = party.transport,
+					  .cluster = &other,
+					  .host_name = party.members[2].host };
+	assert_int_equal(aggregate_open(&setup, &party.members[2].engine), 0);
+	assert_int_equal(
+		aggregate_listen(party.members[2].engine, 0, party.members[2].handle, &party.members[2].listener), 0);
+	assert_int_equal(party_connect(&party), -EPROTO);
+	all_failed_alike(&party, SIZE_MAX);
+	assert_non_null(strstr(party.members[0].reason, "host02"));
+	party_close(&party);
+}
+
+static void a_member_that_is_not_in_the_list(void **state)
+{
+	struct params params;
+	struct party party;
+	struct aggregate_group *group;
+	const uint8_t *handles[2];
+	char reason[AGGREGATE_REASON_BYTES];
+
+	(void)state;
+	party_params(&params);
+	assert_int_equal(party_gather(&party, &params, "aaa"), 0);
+	handles[0] = party.members[1].handle;
+	handles[1] = party.members[2].handle;
+	assert_int_equal(aggregate_connect(party.members[0].listener, 2, handles, &group, reason), -EINVAL);
+	assert_non_null(strstr(reason, "host00"));
+	handles[0] = handles[1] = party.members[0].handle;
+	assert_int_equal(aggregate_connect(party.members[0].listener, 2, handles, &group, reason), -EINVAL);
+	party_close(&party);
+}
+
+/* ---------------------------------------------------------------------------------------------------- operations */
+
+/* What the log said: of the end of a group, which host was named. */
+static struct {
+	_Atomic unsigned lines, nameless;
+} logged;
+
+__attribute__((format(printf, 5, 6))) static void log_to_test(int level, unsigned long flags, const char *file,
+							      int line, const char *fmt, ...)
+{
+	char text[512];
+	const char *at;
+	va_list args;
+
+	(void)flags, (void)file, (void)line;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	at = level == LOG_LEVEL_WARN ? strstr(text, " ends at host host") : NULL;
+	if (!at)
+		return;
+	atomic_fetch_add(&logged.lines, 1);
+	at = strchr(at, ':');
+	if (!at || !strstr(at, "host0"))
+		atomic_fetch_add(&logged.nameless, 1);
+}
+
+static void the_log_names_the_host(void **state)
+{
+	(void)state;
+	assert_true(atomic_load(&logged.lines) > 20);
+	assert_int_equal(atomic_load(&logged.nameless), 0);
+}
+
+/* Until every other member has its error. */
+static void all_others_fail(struct party *party, size_t but, struct aggregate_request **requests)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(10000);
+
+	for (size_t m = 0; m < party->count; m++) {
+		bool done = false;
+		int r = 0;
+
+		while (m != but && r == 0) {
+			r = requests[m] ? aggregate_test(requests[m], &done, NULL) : -EINVAL;
+			assert_false(done);
+			assert_false(runtime_past(deadline_ns));
+			runtime_nap();
+		}
+		assert_true(m == but || r == -EREMOTEIO);
+	}
+}
+
+static void hosts_post_different_operations(void **state)
+{
+	/* count, type, operation of the odd one; the others post { 5000, float32, sum } or { 500, float32, sum } */
+	static const struct {
+		size_t count, others;
+		enum reduce_type type;
+		enum reduce_operation operation;
+	} cases[] = {
+		{ 501, 500, REDUCE_FLOAT32, REDUCE_SUM },      { 500, 500, REDUCE_INT32, REDUCE_SUM },
+		{ 500, 500, REDUCE_FLOAT32, REDUCE_MAX },      { 500, 50000, REDUCE_FLOAT32, REDUCE_SUM },
+		{ 50000, 500, REDUCE_FLOAT32, REDUCE_SUM },    { 50001, 50000, REDUCE_FLOAT32, REDUCE_SUM },
+		{ 50000, 50000, REDUCE_INT32, REDUCE_SUM },    { 50000, 50000, REDUCE_FLOAT32, REDUCE_PROD },
+		{ 150000, 50000, REDUCE_FLOAT32, REDUCE_SUM },
+	};
+	void *send = calloc(150000, 4), *recv[PARTY_MAX];
+
+	(void)state;
+	for (size_t m = 0; m < 4; m++)
+		recv[m] = malloc(150000 * 4);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct aggregate_request *requests[PARTY_MAX] = { 0 };
+		struct params params;
+		struct party party;
+		size_t errors = 0, ends = 0;
+		uint64_t deadline_ns = runtime_deadline_ns(20000);
+
+		party_params(&params);
+		assert_int_equal(party_open(&party, &params, "aabb"), 0);
+		for (size_t m = 0; m < 4; m++)
+			assert_int_equal(party_reduce(&party.members[m], send, recv[m],
+						      m == i % 4 ? cases[i].count : cases[i].others,
+						      m == i % 4 ? cases[i].type : REDUCE_FLOAT32,
+						      m == i % 4 ? cases[i].operation : REDUCE_SUM, &requests[m]),
+					 0);
+		/* Whoever is through before it is found out has its error with the next operation. */
+		while (ends < 4) {
+			for (size_t m = 0; m < 4; m++) {
+				bool done = false;
+				int r = requests[m] ? aggregate_test(requests[m], &done, NULL) : 0;
+
+				errors += r < 0;
+				ends += r < 0 || done;
+				if (r < 0 || done)
+					requests[m] = NULL;
+			}
+			assert_false(runtime_past(deadline_ns));
+			runtime_nap();
+		}
+		assert_true(errors >= 1);
+		party_close(&party);
+	}
+	for (size_t m = 0; m < 4; m++)
+		free(recv[m]);
+	free(send);
+}
+
+static void corruption_is_found_when_asked(void **state)
+{
+	enum { COUNT = 100000 };
+	float *send = calloc(COUNT, sizeof(float)), *recv[PARTY_MAX];
+
+	(void)state;
+	for (size_t m = 0; m < 3; m++)
+		recv[m] = malloc(COUNT * sizeof(float));
+	for (unsigned verify = 0; verify < 2; verify++) {
+		struct aggregate_request *requests[PARTY_MAX] = { 0 };
+		struct params params;
+		struct party party;
+		bool same = true;
+		int r = 0;
+
+		party_params(&params);
+		params.verify = verify;
+		assert_int_equal(party_gather(&party, &params, "aaa"), 0);
+		break_last(&party, 0);
+		assert_int_equal(party_connect(&party), 0);
+		/* Some rounds: what is changed may be an input, and then everybody has the same wrong sum. */
+		for (unsigned round = 0; round < 40 && r == 0 && same; round++) {
+			atomic_store(&broken.corrupt, true);
+			for (size_t m = 0; m < 3 && r == 0; m++)
+				r = party_reduce(&party.members[m], send, recv[m], COUNT, REDUCE_FLOAT32, REDUCE_SUM,
+						 &requests[m]);
+			if (r == 0)
+				r = party_finish(&party, requests);
+			same = r < 0 || (!memcmp(recv[0], recv[1], COUNT * sizeof(float)) &&
+					 !memcmp(recv[0], recv[2], COUNT * sizeof(float)));
+		}
+		if (verify)
+			assert_int_equal(r, -EREMOTEIO);
+		else
+			assert_true(r == 0 && !same); /* so there was something to find */
+		party_close(&party);
+	}
+	for (size_t m = 0; m < 3; m++)
+		free(recv[m]);
+	free(send);
+}
+
+/* ---------------------------------------------------------------------------------------------------- leaving */
+
+enum { LEAVE_OPERATIONS = 6 };
+
+struct leaver {
+	struct aggregate_request *requests[LEAVE_OPERATIONS];
+	uint8_t *send, *recv;
+};
+
+static void member_leaves(uint64_t seed)
+{
+	static const char *const leaves[] = { "aaa", "aabb", "a2b2", "ab" };
+	struct leaver members[PARTY_MAX] = { 0 };
+	size_t counts[LEAVE_OPERATIONS], total = 0, gone, at;
+	uint64_t deadline_ns, strike_ns;
+	struct params params;
+	struct party party;
+	struct random random;
+	int32_t want = 0;
+
+	random_init(&random, seed);
+	party_params(&params);
+	assert_int_equal(party_open(&party, &params, leaves[random_below(&random, 4)]), 0);
+	gone = random_below(&random, party.count);
+	for (size_t i = 0; i < LEAVE_OPERATIONS; i++) {
+		counts[i] = 1 + random_below(&random, random_below(&random, 2) ? 1000 : 400000);
+		total += counts[i];
+	}
+	for (size_t m = 0; m < party.count; m++) {
+		members[m].send = malloc(total * 4);
+		members[m].recv = malloc(total * 4);
+		for (size_t i = 0; i < total; i++)
+			((int32_t *)members[m].send)[i] = (int32_t)m + 1;
+		want += (int32_t)m + 1;
+		at = 0;
+		for (size_t i = 0; i < LEAVE_OPERATIONS; i++) {
+			/* It may leave before it has posted all, and the others wait for it then. */
+			if (m != gone || random_below(&random, 8))
+				assert_int_equal(party_reduce(&party.members[m], members[m].send + at * 4,
+							      members[m].recv + at * 4, counts[i], REDUCE_INT32,
+							      REDUCE_SUM, &members[m].requests[i]),
+						 0);
+			else
+				break;
+			at += counts[i];
+		}
+	}
+	strike_ns = runtime_now_ns() + random_below(&random, 8000000);
+	while (runtime_now_ns() < strike_ns)
+		runtime_nap();
+	aggregate_close_group(party.members[gone].group);
+	party.members[gone].group = NULL;
+	memset(members[gone].send, 0xdd, total * 4); /* nobody may notice */
+	memset(members[gone].recv, 0xee, total * 4);
+	deadline_ns = runtime_deadline_ns(10000);
+	for (size_t m = 0; m < party.count; m++) {
+		int error = 0;
+
+		at = 0;
+		for (size_t i = 0; i < LEAVE_OPERATIONS && m != gone; at += counts[i++]) {
+			bool done = false;
+			int r = 0;
+
+			while (!done && r == 0) {
+				r = aggregate_test(members[m].requests[i], &done, NULL);
+				/* All may be through here, while the one that left had nothing to do with the rest. */
+				if (runtime_past(deadline_ns))
+					fail_msg("seed %llx: member %zu waits for operation %zu",
+						 (unsigned long long)seed, m, i);
+				runtime_nap();
+			}
+			error = r < 0 ? r : error;
+			for (size_t k = 0; done && k < counts[i]; k++)
+				assert_int_equal(((int32_t *)members[m].recv)[at + k], want);
+		}
+		if (error) {
+			assert_int_equal(error, -EREMOTEIO);
+			memset(members[m].recv, 0xee, total * 4);
+		}
+	}
+	for (size_t i = 0; i < total * 4; i++)
+		assert_int_equal(members[gone].recv[i], 0xee);
+	party_close(&party);
+	for (size_t m = 0; m < party.count; m++) {
+		free(members[m].send);
+		free(members[m].recv);
+	}
+}
+
+static void members_leave_with_everything_in_flight(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < (runtime_long() ? 500U : 40U); i++)
+		member_leaves(runtime_seed() + i);
+}
+
+/* Its own operations are through: nobody needs it any more, and what it still had to say has gone out. */
+static void members_may_leave_when_they_are_through(void **state)
+{
+	enum { COUNT = 60000 };
+	int32_t *data[PARTY_MAX];
+
+	(void)state;
+	for (size_t m = 0; m < 4; m++)
+		data[m] = malloc(COUNT * 4);
+	for (unsigned round = 0; round < (runtime_long() ? 300U : 30U); round++) {
+		struct aggregate_request *requests[PARTY_MAX] = { 0 };
+		size_t count = round % 3 ? COUNT - round : 1 + round, left = 4;
+		struct params params;
+		struct party party;
+
+		party_params(&params);
+		params.verify = round % 4 == 3;
+		assert_int_equal(party_open(&party, &params, round % 2 ? "aabb" : "aaaa"), 0);
+		for (size_t m = 0; m < 4; m++) {
+			for (size_t i = 0; i < count; i++)
+				data[m][i] = (int32_t)(m + i);
+			assert_int_equal(party_reduce(&party.members[m], data[m], data[m], count, REDUCE_INT32,
+						      REDUCE_SUM, &requests[m]),
+					 0);
+		}
+		while (left) {
+			for (size_t m = 0; m < 4; m++) {
+				bool done = false;
+
+				if (requests[m])
+					assert_int_equal(aggregate_test(requests[m], &done, NULL), 0);
+				if (!done)
+					continue;
+				requests[m] = NULL;
+				aggregate_close_group(party.members[m].group);
+				party.members[m].group = NULL;
+				left--;
+			}
+			runtime_nap();
+		}
+		for (size_t m = 0; m < 4; m++)
+			for (size_t i = 0; i < count; i++)
+				assert_int_equal(data[m][i], (int32_t)(6 + 4 * i));
+		party_close(&party);
+	}
+	for (size_t m = 0; m < 4; m++)
+		free(data[m]);
+}
+
+static void the_end_of_one_is_everybodys(void **state)
+{
+	struct aggregate_request *requests[PARTY_MAX] = { 0 }, *more;
+	struct params params;
+	struct party party;
+	float number[3] = { 0 };
+
+	(void)state;
+	party_params(&params);
+	assert_int_equal(party_open(&party, &params, "abc"), 0);
+	for (size_t m = 0; m < 2; m++)
+		assert_int_equal(party_reduce(&party.members[m], &number[m], &number[m], 1, REDUCE_FLOAT32, REDUCE_SUM,
+					      &requests[m]),
+				 0);
+	aggregate_close_group(party.members[2].group);
+	party.members[2].group = NULL;
+	all_others_fail(&party, 2, requests);
+	assert_int_equal(aggregate_reduce_all(party.members[0].group, &number[0], &number[0], 1, REDUCE_FLOAT32,
+					      REDUCE_SUM, &more),
+			 -EREMOTEIO);
+	party_close(&party);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_member_fails_at_every_step),
+		cmocka_unit_test(a_member_never_comes),
+		cmocka_unit_test(cluster_files_differ),
+		cmocka_unit_test(a_member_that_is_not_in_the_list),
+		cmocka_unit_test(hosts_post_different_operations),
+		cmocka_unit_test(corruption_is_found_when_asked),
+		cmocka_unit_test(members_may_leave_when_they_are_through),
+		cmocka_unit_test(the_end_of_one_is_everybodys),
+		cmocka_unit_test(members_leave_with_everything_in_flight),
+		cmocka_unit_test(the_log_names_the_host),
+	};
+
+	(void)argc;
+	runtime_start(argv[0], 110);
+	log_set_sink(log_to_test);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+/* Groups that work: sums are exact, the same at every member, whatever the layout, the size and the order. */
+#include "support/runtime.h"
+#include "unit/aggregate/party.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Small whole numbers: every type holds their sums exactly, in whatever order they are taken. */
+static float small_number(size_t member, size_t i)
+{
+	return (float)((member * 7 + i * 3) % 11) - 5.0f;
+}
+
+static void sums_are_exact(const char *leaves, size_t count, bool in_place)
+{
+	struct params params;
+	struct party party;
+	struct aggregate_request *requests[PARTY_MAX] = { 0 };
+	float *send[PARTY_MAX], *recv[PARTY_MAX];
+
+	party_params(&params);
+	assert_int_equal(party_open(&party, &params, leaves), 0);
+	for (size_t m = 0; m < party.count; m++) {
+		send[m] = malloc((count + 1) * sizeof(float));
+		recv[m] = in_place ? send[m] : malloc((count + 1) * sizeof(float));
+		assert_non_null(send[m]);
+		assert_non_null(recv[m]);
+		recv[m][count] = 4711;
+		for (size_t i = 0; i < count; i++)
+			send[m][i] = small_number(m, i);
+		assert_int_equal(party_reduce(&party.members[m], send[m], recv[m], count, REDUCE_FLOAT32, REDUCE_SUM,
+					      &requests[m]),
+				 0);
+	}
+	assert_int_equal(party_finish(&party, requests), 0);
+	for (size_t i = 0; i < count; i++) {
+		float want = 0;
+
+		for (size_t m = 0; m < party.count; m++)
+			want += small_number(m, i);
+		for (size_t m = 0; m < party.count; m++)
+			if (recv[m][i] != want)
+				fail_msg("%s: member %zu, element %zu of %zu: %g, not %g", leaves, m, i, count,
+					 (double)recv[m][i], (double)want);
+	}
+	for (size_t m = 0; m < party.count; m++) {
+		assert_true(recv[m][count] == 4711 || in_place);
+		if (!in_place)
+			free(recv[m]);
+		free(send[m]);
+	}
+	party_close(&party);
+}
+
+static void one_member_alone(void **state)
+{
+	(void)state;
+	sums_are_exact("-", 1000, false);
+	sums_are_exact("-", 100000, true);
+}
+
+static void small_operations_are_exchanged(void **state)
+{
+	(void)state;
+	sums_are_exact("--", 1, false);
+	sums_are_exact("---", 100, true);
+	sums_are_exact("aabbb", 1000, false);
+	sums_are_exact("a2b3", 0, false);
+}
+
+static void large_operations_are_staged_in_one_leaf(void **state)
+{
+	(void)state;
+	sums_are_exact("--", 100001, false);
+	sums_are_exact("--------", 1 << 20, false);
+	sums_are_exact("----", 123457, true);
+}
+
+static void large_operations_are_staged_over_leaves_and_hosts(void **state)
+{
+	(void)state;
+	sums_are_exact("aabb", 300007, false);
+	sums_are_exact("abab", 300007, true);
+	sums_are_exact("a3", 65537, false);
+	sums_are_exact("a2a1b3c", 500009, false);
+	sums_are_exact("aaaaaab", 1000003, true);
+	sums_are_exact("abcd", 200003, false);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_member_alone),
+		cmocka_unit_test(small_operations_are_exchanged),
+		cmocka_unit_test(large_operations_are_staged_in_one_leaf),
+		cmocka_unit_test(large_operations_are_staged_over_leaves_and_hosts),
+	};
+
+	(void)argc;
+	runtime_start(argv[0], 110);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

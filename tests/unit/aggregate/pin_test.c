@@ -1,0 +1,81 @@
+#include "aggregate/pin.h"
+#include "support/runtime.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void lists_are_read_as_the_kernel_writes_them(void **state)
+{
+	static const char *const wrong[] = { "", "a", "1-", "-1", "3-1", "1,,b", "1 2", "99999", "0x1" };
+	cpu_set_t set;
+
+	(void)state;
+	assert_true(pin_read_list("0-3,8", &set));
+	assert_int_equal(CPU_COUNT(&set), 5);
+	assert_true(CPU_ISSET(0, &set) && CPU_ISSET(3, &set) && CPU_ISSET(8, &set) && !CPU_ISSET(4, &set));
+	assert_true(pin_read_list("7", &set));
+	assert_int_equal(CPU_COUNT(&set), 1);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_false(pin_read_list(wrong[i], &set));
+}
+
+static void write_list(const char *folder, const char *text)
+{
+	char name[128];
+	FILE *file;
+
+	snprintf(name, sizeof(name), "%s/local_cpulist", folder);
+	file = fopen(name, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void a_thread_goes_near_and_never_where_it_may_not(void **state)
+{
+	char folder[] = "/tmp/pin-XXXXXX", name[128], text[32];
+	cpu_set_t before, now;
+	int first = 0;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	while (!CPU_ISSET((size_t)first, &before))
+		first++;
+	write_list(folder, "1000-1023\n"); /* none that it may have */
+	pin_near(folder);
+	assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
+	assert_true(CPU_EQUAL(&before, &now));
+	snprintf(text, sizeof(text), "%d,1000-1023\n", first);
+	write_list(folder, text);
+	pin_near(folder);
+	assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
+	assert_int_equal(CPU_COUNT(&now), 1);
+	assert_true(CPU_ISSET((size_t)first, &now));
+	pin_near(NULL);
+	pin_near("/nonexistent");
+	sched_setaffinity(0, sizeof(before), &before);
+	snprintf(name, sizeof(name), "%s/local_cpulist", folder);
+	unlink(name);
+	rmdir(folder);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lists_are_read_as_the_kernel_writes_them),
+		cmocka_unit_test(a_thread_goes_near_and_never_where_it_may_not),
+	};
+
+	(void)argc;
+	runtime_start(argv[0], 30);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

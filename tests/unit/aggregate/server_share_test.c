@@ -1,0 +1,214 @@
+#include "aggregate/server_share.h"
+
+#include "support/runtime.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+
+enum { CLAIMS = 3 };
+#define MOST    (UINT64_C(8) << 20)
+#define QUANTUM (UINT64_C(512) << 10)
+
+static void woken(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+struct jobs {
+	struct server_share share;
+	struct server_claim claims[CLAIMS];
+	unsigned wakes[CLAIMS];
+};
+
+static void jobs_open(struct jobs *jobs)
+{
+	server_share_init(&jobs->share, MOST, QUANTUM);
+	for (unsigned i = 0; i < CLAIMS; i++) {
+		jobs->wakes[i] = 0;
+		server_share_join(&jobs->share, &jobs->claims[i], woken, &jobs->wakes[i]);
+	}
+}
+
+static void jobs_close(struct jobs *jobs)
+{
+	for (unsigned i = 0; i < CLAIMS; i++)
+		server_share_leave(&jobs->claims[i]);
+	assert_null(jobs->share.claims);
+	server_share_fini(&jobs->share);
+}
+
+static double jain(const uint64_t *bytes, unsigned count)
+{
+	double sum = 0, squares = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		sum += (double)bytes[i];
+		squares += (double)bytes[i] * (double)bytes[i];
+	}
+	return sum * sum / (count * squares);
+}
+
+/* What was begun comes over one card, in the order in which it was begun. */
+struct card {
+	struct {
+		unsigned claim;
+		uint64_t bytes, left;
+	} queue[1 << 14];
+	size_t head, tail;
+};
+
+static void card_moves(struct card *card, struct jobs *jobs, uint64_t bytes, uint64_t *ret_bytes)
+{
+	while (bytes && card->head != card->tail) {
+		size_t at = card->head % (sizeof(card->queue) / sizeof(card->queue[0]));
+		uint64_t part = card->queue[at].left < bytes ? card->queue[at].left : bytes;
+
+		card->queue[at].left -= part;
+		bytes -= part;
+		if (card->queue[at].left)
+			return;
+		card->head++;
+		ret_bytes[card->queue[at].claim] += card->queue[at].bytes;
+		server_share_end(&jobs->claims[card->queue[at].claim], card->queue[at].bytes);
+	}
+}
+
+/*
+ * A card that is busy all the time, and three groups that always have more, in segments of different sizes, and look at
+ * different moments: each gets a third of the bytes.
+ */
+static void groups_that_always_have_more_get_the_same_bytes(void **state)
+{
+	static const uint64_t sizes[][CLAIMS] = { { 512 << 10, 51 << 10, 51 << 10 },
+						  { 512 << 10, 512 << 10, 51 << 10 },
+						  { 4 << 20, 1 << 10, 100 << 10 } };
+	static struct card card;
+	struct random random;
+
+	(void)state;
+	random_init(&random, runtime_seed());
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+		uint64_t bytes[CLAIMS] = { 0 };
+		struct jobs jobs;
+
+		jobs_open(&jobs);
+		card.head = card.tail = 0;
+		for (unsigned round = 0; round < 50000; round++) {
+			unsigned i = (unsigned)random_below(&random, CLAIMS);
+
+			while (server_share_begin(&jobs.claims[i], sizes[s][i])) {
+				size_t at = card.tail++ % (sizeof(card.queue) / sizeof(card.queue[0]));
+
+				card.queue[at].claim = i;
+				card.queue[at].bytes = card.queue[at].left = sizes[s][i];
+			}
+			assert_true(jobs.share.under_way_bytes <= MOST);
+			card_moves(&card, &jobs, random_below(&random, 64 << 10), bytes);
+		}
+		if (jain(bytes, CLAIMS) < 0.99)
+			fail_msg("case %zu: %llu, %llu, %llu bytes", s, (unsigned long long)bytes[0],
+				 (unsigned long long)bytes[1], (unsigned long long)bytes[2]);
+		print_message("case %zu: Jain %.4f\n", s, jain(bytes, CLAIMS));
+		jobs_close(&jobs);
+	}
+}
+
+/* Alone it has all there is; and what it had then is not held against it when another comes. */
+static void a_rest_is_neither_saved_up_nor_punished(void **state)
+{
+	uint64_t first = 0, second = 0;
+	struct jobs jobs;
+
+	(void)state;
+	jobs_open(&jobs);
+	for (unsigned i = 0; i < 1000; i++) {
+		assert_true(server_share_begin(&jobs.claims[0], 1 << 20));
+		server_share_end(&jobs.claims[0], 1 << 20);
+	}
+	server_share_rest(&jobs.claims[0]);
+	/* Both now: the second does not catch up a thousand megabytes. */
+	while (server_share_begin(&jobs.claims[0], 1 << 20))
+		;
+	for (unsigned i = 0; i < 1000; i++) {
+		server_share_end(&jobs.claims[0], 1 << 20);
+		while (server_share_begin(&jobs.claims[1], 1 << 20)) {
+			second += 1 << 20;
+			server_share_end(&jobs.claims[1], 1 << 20);
+			if (second > first + (UINT64_C(1100) << 20))
+				break;
+			server_share_rest(&jobs.claims[1]);
+			if (server_share_begin(&jobs.claims[0], 1 << 20))
+				first += 1 << 20;
+			break;
+		}
+	}
+	assert_true(second <= first + (UINT64_C(1100) << 20));
+	jobs_close(&jobs);
+}
+
+static void who_waits_is_woken_when_there_is_room(void **state)
+{
+	struct jobs jobs;
+	unsigned before;
+
+	(void)state;
+	jobs_open(&jobs);
+	assert_true(server_share_begin(&jobs.claims[0], MOST));
+	assert_false(server_share_begin(&jobs.claims[1], 1000));
+	before = jobs.wakes[1];
+	assert_int_equal(jobs.wakes[2], 0);
+	server_share_end(&jobs.claims[0], MOST);
+	assert_true(jobs.wakes[1] > before);
+	assert_int_equal(jobs.wakes[2], 0); /* it does not wait */
+	assert_true(server_share_begin(&jobs.claims[1], 1000));
+	jobs_close(&jobs);
+}
+
+/* Longer than all there may be under way: it goes when nothing else is. */
+static void the_longest_segment_gets_through(void **state)
+{
+	struct jobs jobs;
+
+	(void)state;
+	jobs_open(&jobs);
+	assert_true(server_share_begin(&jobs.claims[0], 1));
+	assert_false(server_share_begin(&jobs.claims[1], 2 * MOST));
+	server_share_end(&jobs.claims[0], 1);
+	assert_true(server_share_begin(&jobs.claims[1], 2 * MOST));
+	jobs_close(&jobs);
+}
+
+static void who_leaves_holds_up_nobody(void **state)
+{
+	struct jobs jobs;
+
+	(void)state;
+	jobs_open(&jobs);
+	assert_true(server_share_begin(&jobs.claims[0], MOST));
+	assert_false(server_share_begin(&jobs.claims[1], 1000)); /* waits, with the least clock */
+	server_share_leave(&jobs.claims[1]);
+	server_share_end(&jobs.claims[0], MOST);
+	for (unsigned i = 0; i < 100; i++) {
+		assert_true(server_share_begin(&jobs.claims[2], 1 << 20));
+		server_share_end(&jobs.claims[2], 1 << 20);
+	}
+	jobs_close(&jobs);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(groups_that_always_have_more_get_the_same_bytes),
+		cmocka_unit_test(a_rest_is_neither_saved_up_nor_punished),
+		cmocka_unit_test(who_waits_is_woken_when_there_is_room),
+		cmocka_unit_test(the_longest_segment_gets_through),
+		cmocka_unit_test(who_leaves_holds_up_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,124 @@
+/* What members say to each other: it comes back as it was, and nonsense is refused. tests/fuzz/members_fuzz.c does more. */
+#include "aggregate/wire.h"
+#include "support/runtime.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+static const struct aggregate_wire_hello hello = {
+	.from = 3, .count = 8, .large = true, .group = 1ULL << 63, .host = "a"
+};
+static const struct aggregate_wire_report report = {
+	.kind = AGGREGATE_REPORT_FAILED,
+	.facts = { .host_id = 1,
+		   .process_id = 2,
+		   .index = 3,
+		   .leaf = -2,
+		   .rate_Bps = 4,
+		   .up_rate_Bps = 5,
+		   .down_rate_Bps = 6,
+		   .cluster = 7,
+		   .direct_bytes = 8,
+		   .segment_bytes = 9,
+		   .eager_bytes = 10,
+		   .timeout_ns = 11,
+		   .verify = true,
+		   .host = "host",
+		   .device = "device" },
+	.reason = "because",
+};
+
+static void what_goes_in_comes_out(void **state)
+{
+	uint8_t bytes[AGGREGATE_WIRE_REPORT_BYTES];
+	struct aggregate_wire_verdict verdict = { .kind = AGGREGATE_VERDICT_NO,
+						  .error = -ETIMEDOUT,
+						  .count = 9,
+						  .settings = { 1, 2, true },
+						  .reason = "no" },
+				      verdict_again;
+	struct aggregate_wire_operation operation = { 1, 2, 3, 4, 5, 6, 7, 8, true }, operation_again;
+	struct aggregate_wire_report report_again;
+	struct aggregate_wire_hello hello_again;
+
+	(void)state;
+	aggregate_wire_put_hello(&hello, bytes);
+	assert_int_equal(aggregate_wire_get_hello(bytes, &hello_again), 0);
+	assert_true(hello_again.from == 3 && hello_again.count == 8 && hello_again.large &&
+		    hello_again.group == hello.group && !strcmp(hello_again.host, "a"));
+	aggregate_wire_put_report(&report, bytes);
+	assert_int_equal(aggregate_wire_get_report(bytes, &report_again), 0);
+	assert_int_equal(report_again.kind, AGGREGATE_REPORT_FAILED);
+	assert_string_equal(report_again.reason, "because");
+	assert_int_equal(report_again.facts.leaf, -2);
+	assert_int_equal(report_again.facts.timeout_ns, 11);
+	assert_true(report_again.facts.verify);
+	assert_string_equal(report_again.facts.device, "device");
+	aggregate_wire_put_verdict(&verdict, bytes);
+	assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), 0);
+	assert_true(verdict_again.error == -ETIMEDOUT && verdict_again.count == 9 && verdict_again.settings.verify &&
+		    verdict_again.settings.direct_bytes == 1 && verdict_again.settings.segment_bytes == 2);
+	aggregate_wire_put_operation(&operation, bytes);
+	assert_int_equal(aggregate_wire_get_operation(bytes, &operation_again), 0);
+	assert_true(operation_again.number == 1 && operation_again.bytes == 2 &&
+		    operation_again.bytes_per_member == 3 && operation_again.offset == 4 && operation_again.rank == 5 &&
+		    operation_again.kind == 6 && operation_again.type == 7 && operation_again.operation == 8 &&
+		    operation_again.direct);
+}
+
+static void nonsense_is_refused(void **state)
+{
+	enum { AT_REASON = 8 + AGGREGATE_WIRE_FACTS_BYTES };
+	uint8_t bytes[AGGREGATE_WIRE_REPORT_BYTES], whole[AGGREGATE_WIRE_REPORT_BYTES];
+	struct aggregate_wire_report report_again;
+	struct aggregate_wire_hello hello_again;
+
+	(void)state;
+	aggregate_wire_put_hello(&hello, bytes);
+	bytes[0] ^= 1;
+	assert_int_equal(aggregate_wire_get_hello(bytes, &hello_again), -EBADMSG);
+	bytes[0] ^= 1;
+	bytes[4]++;
+	assert_int_equal(aggregate_wire_get_hello(bytes, &hello_again), -EPROTO);
+	bytes[4]--;
+	bytes[8] = bytes[10]; /* an index that is the count */
+	assert_int_equal(aggregate_wire_get_hello(bytes, &hello_again), -EBADMSG);
+	aggregate_wire_put_report(&report, whole);
+	memcpy(bytes, whole, sizeof(bytes));
+	bytes[6] = 99; /* the kind */
+	assert_int_equal(aggregate_wire_get_report(bytes, &report_again), -EBADMSG);
+	memcpy(bytes, whole, sizeof(bytes));
+	memset(bytes + AT_REASON, 'x', AGGREGATE_WIRE_REASON_BYTES); /* text without an end */
+	assert_int_equal(aggregate_wire_get_report(bytes, &report_again), -EBADMSG);
+	memcpy(bytes, whole, sizeof(bytes));
+	bytes[AT_REASON] = '\033'; /* text that is none */
+	assert_int_equal(aggregate_wire_get_report(bytes, &report_again), -EBADMSG);
+}
+
+static void a_tag_is_never_negative(void **state)
+{
+	(void)state;
+	for (uint64_t number = 1; number; number <<= 1)
+		assert_true(aggregate_tag(AGGREGATE_TAG_AGREE, number) >= 0);
+	assert_int_not_equal(aggregate_tag(AGGREGATE_TAG_DOWN, 1), aggregate_tag(AGGREGATE_TAG_DOWN, 2));
+	assert_int_not_equal(aggregate_tag(AGGREGATE_TAG_DOWN, 1), aggregate_tag(AGGREGATE_TAG_UP_LEAF, 1));
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_goes_in_comes_out),
+		cmocka_unit_test(nonsense_is_refused),
+		cmocka_unit_test(a_tag_is_never_negative),
+	};
+
+	(void)argc;
+	runtime_start(argv[0], 30);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

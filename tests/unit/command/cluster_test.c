@@ -1,0 +1,168 @@
+/* The built program: `tributary cluster show`, on the clusters of topo/. */
+#include "command/command.h"
+
+#include "program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 1 << 16 };
+
+static int show(const char *name, const char *options, const char *what, char *text)
+{
+	char call[1024];
+
+	snprintf(call, sizeof(call), "cluster show '%s/topo/clusters/%s' %s", program_source(), name, options);
+	return program_run(call, what, text, TEXT_BYTES);
+}
+
+static json_t *show_json(const char *name)
+{
+	char text[TEXT_BYTES];
+	json_t *value;
+
+	assert_int_equal(show(name, "--json", PROGRAM_STDOUT, text), COMMAND_OK);
+	value = json_loads(text, 0, NULL);
+	assert_non_null(value);
+	return value;
+}
+
+static const json_t *named(const json_t *of, const char *list, const char *key, const char *name)
+{
+	const json_t *array = json_object_get(of, list), *entry;
+	size_t i;
+
+	json_array_foreach(array, i, entry)
+	{
+		if (!strcmp(json_string_value(json_object_get(entry, key)), name))
+			return entry;
+	}
+	fail_msg("no %s %s", list, name);
+	return NULL;
+}
+
+static double number(const json_t *of, const char *key)
+{
+	const json_t *value = json_object_get(of, key);
+
+	assert_true(json_is_number(value));
+	return json_number_value(value);
+}
+
+static void check_near(double is, double expected)
+{
+	if (is < expected - 1e-4 || is > expected + 1e-4)
+		fail_msg("%g, expected %g", is, expected);
+}
+
+static void two_leaves_share_the_roots(void **state)
+{
+	json_t *value = show_json("two-leaves.cluster");
+
+	(void)state;
+	assert_int_equal(json_array_size(json_object_get(value, "hosts")), 8);
+	check_near(number(named(value, "switches", "name", "leaf1"), "root_share"), 0.5);
+	check_near(number(named(value, "hosts", "name", "node7"), "share"), 0.25);
+	check_near(number(json_object_get(value, "loads"), "host"), 1.75);
+	check_near(number(json_object_get(value, "loads"), "uplink"), 1);
+	assert_true(json_is_null(json_object_get(named(value, "switches", "name", "spine"), "parent")));
+	json_decref(value);
+}
+
+static void aggregators_have_shares(void **state)
+{
+	json_t *value = show_json("with-aggregators.cluster");
+	const json_t *aggregator = named(value, "aggregators", "address", "agg1.example.org");
+
+	(void)state;
+	assert_int_equal(json_integer_value(json_object_get(aggregator, "rate_Bps")), 12500000000);
+	assert_int_equal(json_integer_value(json_object_get(aggregator, "port")), 7471);
+	assert_true(number(aggregator, "share") > 0.5);
+	assert_string_equal(
+		json_string_value(json_object_get(named(value, "aggregators", "address", "2001:db8::7"), "leaf")),
+		"spine");
+	assert_true(json_is_null(json_object_get(named(value, "switches", "name", "leaf3"), "up_rate_Bps")));
+	json_decref(value);
+}
+
+static void slurm_is_understood(void **state)
+{
+	json_t *value = show_json("slurm-topology.conf");
+
+	(void)state;
+	assert_int_equal(json_array_size(json_object_get(value, "hosts")), 54);
+	assert_string_equal(json_string_value(json_object_get(named(value, "hosts", "name", "node017"), "leaf")),
+			    "leaf2");
+	assert_string_equal(json_string_value(json_object_get(named(value, "hosts", "name", "rack4_gpu8"), "leaf")),
+			    "leaf3");
+	assert_string_equal(json_string_value(json_object_get(named(value, "switches", "name", "leaf4"), "parent")),
+			    "pod2");
+	json_decref(value);
+}
+
+/* What --text prints is the same cluster again. */
+static void canonical_text_means_the_same(void **state)
+{
+	static const char *const names[] = { "two-leaves.cluster", "with-aggregators.cluster", "slurm-topology.conf" };
+	char text[TEXT_BYTES], again[TEXT_BYTES], path[512], call[600];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/again.cluster", program_folder());
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		FILE *file = fopen(path, "we");
+
+		assert_int_equal(show(names[i], "--text", PROGRAM_STDOUT, text), COMMAND_OK);
+		assert_non_null(file);
+		assert_true(fputs(text, file) >= 0);
+		assert_int_equal(fclose(file), 0);
+		snprintf(call, sizeof(call), "cluster show '%s' --text", path);
+		assert_int_equal(program_run(call, PROGRAM_STDOUT, again, sizeof(again)), COMMAND_OK);
+		assert_string_equal(text, again);
+	}
+	unlink(path);
+}
+
+static void text_says_it_in_a_tree(void **state)
+{
+	char text[TEXT_BYTES];
+
+	(void)state;
+	assert_int_equal(show("two-leaves.cluster", "", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_non_null(strstr(text, ": 8 hosts on 2 leaves, 0 aggregators; fingerprint "));
+	assert_non_null(strstr(text, "\nspine\n  leaf1: uplink 100 Gbit/s; 4 hosts of 100 Gbit/s; roots 50.0 %\n"));
+	assert_non_null(strstr(text, "at most 1.750 on a NIC, 1.000 on an uplink."));
+	assert_int_equal(show("with-aggregators.cluster", "", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_non_null(strstr(text, "aggregator [2001:db8::7]:7471, 100 Gbit/s"));
+}
+
+static void a_wrong_file_is_refused_with_its_place(void **state)
+{
+	char text[TEXT_BYTES];
+
+	(void)state;
+	assert_int_equal(program_run("cluster show /nonexistent/cluster", PROGRAM_STDERR, text, sizeof(text)),
+			 COMMAND_FAILED);
+	assert_non_null(strstr(text, "tributary: /nonexistent/cluster is not there\n"));
+	assert_int_equal(show("../README.md", "", PROGRAM_STDERR, text), COMMAND_FAILED);
+	assert_non_null(strstr(text, "README.md:3:1: expected tributary-cluster 1, or SwitchName="));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(two_leaves_share_the_roots), cmocka_unit_test(aggregators_have_shares),
+		cmocka_unit_test(slurm_is_understood),        cmocka_unit_test(canonical_text_means_the_same),
+		cmocka_unit_test(text_says_it_in_a_tree),     cmocka_unit_test(a_wrong_file_is_refused_with_its_place),
+	};
+
+	return cmocka_run_group_tests_name("cluster", tests, program_find, NULL);
+}

@@ -1,0 +1,154 @@
+/* `tributary env` and `tributary run`, as the built program. */
+#include "command/command.h"
+
+#include "program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int forget(void **state)
+{
+	static const char *const names[] = { "NCCL_NET_PLUGIN", "NCCL_COLLNET_ENABLE", "NCCL_TUNER_PLUGIN",
+					     "LD_LIBRARY_PATH", "TRIBUTARY_COLLNET",   "TRIBUTARY_TUNER" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unsetenv(names[i]);
+	return 0;
+}
+
+/* One variable of `tributary env --json`; NULL: it is not set. The caller decrefs *ret_all. */
+static const char *variable(const char *arguments, const char *name, json_t **ret_all)
+{
+	char text[8192], line[128];
+
+	snprintf(line, sizeof(line), "env --json %s", arguments);
+	assert_int_equal(program_run(line, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	*ret_all = json_loads(text, 0, NULL);
+	assert_non_null(*ret_all);
+	assert_non_null(strstr(json_string_value(json_object_get(*ret_all, "library")), "libnccl-net-tributary.so"));
+	return json_string_value(json_object_get(json_object_get(*ret_all, "variables"), name));
+}
+
+static bool has(const char *arguments, const char *name)
+{
+	json_t *all;
+	bool is_there = variable(arguments, name, &all) != NULL;
+
+	json_decref(all);
+	return is_there;
+}
+
+static void what_nccl_needs_is_there(void **state)
+{
+	json_t *all;
+
+	char text[1024];
+
+	(void)state;
+	setenv("TRIBUTARY", program_path(), 1);
+	assert_string_equal(variable("", "NCCL_NET_PLUGIN", &all), "tributary");
+	json_decref(all);
+	assert_string_equal(variable("", "NCCL_COLLNET_ENABLE", &all), "1");
+	assert_true(json_is_null(json_object_get(all, "no_collnet")));
+	json_decref(all);
+	/* With what it says, the loader finds the library. */
+	assert_int_equal(program_run("run -- sh -c '\"$0\" env' \"$TRIBUTARY\"", PROGRAM_STDOUT, text, sizeof(text)),
+			 0);
+	assert_string_equal(text, "");
+}
+
+static void what_is_set_stays(void **state)
+{
+	(void)state;
+	setenv("NCCL_NET_PLUGIN", "/opt/libnccl-net-tributary.so", 1);
+	assert_false(has("", "NCCL_NET_PLUGIN"));
+	setenv("NCCL_NET_PLUGIN", "other", 1);
+	assert_true(has("", "NCCL_NET_PLUGIN"));
+	setenv("NCCL_COLLNET_ENABLE", "0", 1);
+	assert_false(has("", "NCCL_COLLNET_ENABLE"));
+	assert_false(has("--collnet on", "NCCL_COLLNET_ENABLE"));
+}
+
+static void collnet_goes_with_our_tuner(void **state)
+{
+	(void)state;
+	assert_true(has("", "NCCL_COLLNET_ENABLE"));
+	assert_false(has("--collnet off", "NCCL_COLLNET_ENABLE"));
+	setenv("TRIBUTARY_TUNER", "0", 1);
+	assert_false(has("", "NCCL_COLLNET_ENABLE"));
+	assert_true(has("--collnet on", "NCCL_COLLNET_ENABLE"));
+	setenv("TRIBUTARY_COLLNET", "0", 1);
+	assert_false(has("--collnet on", "NCCL_COLLNET_ENABLE"));
+	forget(NULL);
+	setenv("NCCL_TUNER_PLUGIN", "theirs", 1);
+	assert_false(has("", "NCCL_COLLNET_ENABLE"));
+	setenv("NCCL_TUNER_PLUGIN", "tributary", 1);
+	assert_true(has("", "NCCL_COLLNET_ENABLE"));
+}
+
+/* The folder goes first, and a shell reads back exactly what there was. */
+static void folders_of_any_name_survive_the_shell(void **state)
+{
+	static const char strange[] = "/it's here:/a \"b\" $c `d`";
+	char text[8192], call[512], *line;
+
+	(void)state;
+	setenv("LD_LIBRARY_PATH", strange, 1);
+	assert_int_equal(program_run("env", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	if (!strstr(text, "LD_LIBRARY_PATH")) {
+		print_message("skipped: the plugin is installed where the loader looks\n");
+		skip();
+	}
+	snprintf(call, sizeof(call), "run -- sh -c 'printf %%s \"$LD_LIBRARY_PATH\"'");
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), 0);
+	line = strchr(text, ':');
+	assert_non_null(line);
+	assert_string_equal(line + 1, strange);
+	snprintf(call, sizeof(call), "env | (unset LD_LIBRARY_PATH; eval \"$(cat)\"; printf %%s \"$LD_LIBRARY_PATH\")");
+	assert_int_equal(program_run(call, "", text, sizeof(text)), 0);
+	line = strchr(text, ':');
+	assert_non_null(line);
+	assert_string_equal(line + 1, strange);
+}
+
+static void run_becomes_the_command(void **state)
+{
+	char text[1024];
+
+	(void)state;
+	assert_int_equal(program_run("run -- sh -c 'echo $NCCL_NET_PLUGIN $0 $1; exit 7' --help --collnet",
+				     PROGRAM_STDOUT, text, sizeof(text)),
+			 7);
+	assert_string_equal(text, "tributary --help --collnet\n");
+	assert_int_equal(program_run("run --collnet off sh -c 'echo ${NCCL_COLLNET_ENABLE-unset}'", PROGRAM_STDOUT,
+				     text, sizeof(text)),
+			 0);
+	assert_string_equal(text, "unset\n");
+	assert_int_equal(program_run("run -- /nonexistent/program", PROGRAM_STDERR, text, sizeof(text)), 127);
+	assert_non_null(strstr(text, "/nonexistent/program cannot be run"));
+	assert_int_equal(program_run("run -- /", PROGRAM_STDERR, text, sizeof(text)), 126);
+	assert_int_equal(program_run("run --", PROGRAM_STDERR, text, sizeof(text)), COMMAND_USAGE);
+	assert_int_equal(program_run("run", PROGRAM_STDERR, text, sizeof(text)), COMMAND_USAGE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(what_nccl_needs_is_there, forget),
+		cmocka_unit_test_setup(what_is_set_stays, forget),
+		cmocka_unit_test_setup(collnet_goes_with_our_tuner, forget),
+		cmocka_unit_test_setup(folders_of_any_name_survive_the_shell, forget),
+		cmocka_unit_test_setup(run_becomes_the_command, forget),
+	};
+
+	return cmocka_run_group_tests(tests, program_find, NULL);
+}

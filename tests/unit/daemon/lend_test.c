@@ -1,0 +1,391 @@
+/*
+ * Groups whose members use aggregators: the same bits as without them, whatever the leaves, types and sizes; one that is
+ * not there, refuses or has another secret is gone without; and several jobs share one.
+ */
+#include "server_hall.h"
+#include "support/runtime.h"
+#include "unit/aggregate/party.h"
+#include "unit/reduce/elements.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HALLS_MAX = 3, JOBS = 3 };
+
+static char secret_path[] = "/tmp/tributary-lend-XXXXXX";
+static struct control_answer answer;
+
+static int secret_make(void **state)
+{
+	char text[32];
+	int fd = mkstemp(secret_path);
+
+	(void)state;
+	memset(text, 0x5a, sizeof(text)); /* as server_hall has it */
+	if (fd < 0 || write(fd, text, sizeof(text)) != (ssize_t)sizeof(text))
+		return -1;
+	close(fd);
+	return 0;
+}
+
+static int secret_remove(void **state)
+{
+	(void)state;
+	return unlink(secret_path);
+}
+
+struct lend {
+	struct party party;
+	struct cluster_aggregator aggregators[HALLS_MAX];
+};
+
+/* aggregator_leaves: "ab": one on leaf a, one on leaf b; NULL: the job has no secret and uses none. */
+static void lend_open(struct lend *lend, const char *leaves, struct server_hall *halls, const char *aggregator_leaves)
+{
+	struct params params;
+
+	party_params(&params);
+	params.timeout_ns = 10 * UINT64_C(1000000000); /* a part of it is for the aggregators, on a busy machine too */
+	if (aggregator_leaves)
+		snprintf(params.secret, sizeof(params.secret), "%s", secret_path);
+	assert_int_equal(party_gather(&lend->party, &params, leaves), 0);
+	for (size_t i = 0; aggregator_leaves && aggregator_leaves[i]; i++)
+		lend->aggregators[i] = (struct cluster_aggregator){ .address = "127.0.0.1",
+								    .port = halls[i].port,
+								    .leaf = aggregator_leaves[i] - 'a',
+								    .rate_Bps = UINT64_C(1250000000) };
+	lend->party.cluster.aggregators = lend->aggregators;
+	lend->party.cluster.aggregator_count = aggregator_leaves ? strlen(aggregator_leaves) : 0;
+	assert_int_equal(party_connect(&lend->party), 0);
+}
+
+static size_t servers_of(const struct lend *lend)
+{
+	struct aggregate_facts facts;
+
+	aggregate_facts(lend->party.members[0].group, &facts);
+	for (size_t i = 1; i < lend->party.count; i++) {
+		struct aggregate_facts others;
+
+		aggregate_facts(lend->party.members[i].group, &others);
+		assert_int_equal(facts.servers, others.servers);
+	}
+	return facts.servers;
+}
+
+static void reduce_everywhere(struct party *party, void *const *send, void *const *recv, size_t count,
+			      enum reduce_type type, enum reduce_operation operation)
+{
+	struct aggregate_request *requests[PARTY_MAX] = { 0 };
+
+	for (size_t m = 0; m < party->count; m++)
+		assert_int_equal(
+			party_reduce(&party->members[m], send[m], recv[m], count, type, operation, &requests[m]), 0);
+	assert_int_equal(party_finish(party, requests), 0);
+}
+
+static void compare(struct party *with, struct party *without, enum reduce_type type, enum reduce_operation operation,
+		    size_t count, struct random *random)
+{
+	size_t bytes = count * reduce_type_bytes(type);
+	void *send[PARTY_MAX], *one[PARTY_MAX], *other[PARTY_MAX];
+
+	for (size_t m = 0; m < with->count; m++) {
+		send[m] = malloc(bytes);
+		one[m] = malloc(bytes);
+		other[m] = malloc(bytes);
+		assert_true(send[m] && one[m] && other[m]);
+		element_fill(type, false, send[m], count, random);
+	}
+	reduce_everywhere(with, send, one, count, type, operation);
+	reduce_everywhere(without, send, other, count, type, operation);
+	for (size_t m = 0; m < with->count; m++) {
+		assert_memory_equal(one[m], other[0], bytes);
+		memcpy(one[m], send[m], bytes);
+	}
+	reduce_everywhere(with, one, one, count, type, operation); /* in place */
+	for (size_t m = 0; m < with->count; m++)
+		assert_memory_equal(one[m], other[0], bytes);
+	for (size_t m = 0; m < with->count; m++) {
+		free(send[m]);
+		free(one[m]);
+		free(other[m]);
+	}
+}
+
+static void same_bits(const char *leaves, const char *aggregator_leaves)
+{
+	struct server_hall halls[HALLS_MAX];
+	size_t hall_count = strlen(aggregator_leaves);
+	struct lend with, without;
+	struct random random;
+
+	random_init(&random, runtime_seed());
+	for (size_t i = 0; i < hall_count; i++)
+		server_hall_open(&halls[i], "--threads 2", 5);
+	lend_open(&with, leaves, halls, aggregator_leaves);
+	lend_open(&without, leaves, halls, NULL);
+	assert_int_equal(servers_of(&with), hall_count);
+	assert_int_equal(servers_of(&without), 0);
+	for (unsigned type = 0; type < REDUCE_TYPE_COUNT; type++) {
+		enum reduce_operation operation = (enum reduce_operation)(type % REDUCE_OPERATION_COUNT);
+
+		compare(&with.party, &without.party, (enum reduce_type)type, operation, 1 + random_below(&random, 1000),
+			&random);
+		compare(&with.party, &without.party, (enum reduce_type)type, REDUCE_SUM,
+			300000 + random_below(&random, 100000), &random);
+	}
+	for (size_t i = 0; i < hall_count; i++) {
+		server_hall_state(&halls[i], &answer);
+		assert_int_equal(answer.state.group_count, 1);
+		assert_true(answer.groups[0].ready);
+		print_message("%s, %s: aggregator %zu had %llu segments, %llu bytes in, %llu out\n", leaves,
+			      aggregator_leaves, i, (unsigned long long)answer.state.segments,
+			      (unsigned long long)answer.state.bytes_in, (unsigned long long)answer.state.bytes_out);
+		assert_true(answer.state.segments > 10);
+	}
+	party_close(&with.party);
+	party_close(&without.party);
+	for (size_t i = 0; i < hall_count; i++)
+		server_hall_close(&halls[i]);
+}
+
+static void one_leaf_with_an_aggregator(void **state)
+{
+	(void)state;
+	same_bits("aaaa", "a");
+}
+
+static void one_leaf_with_two(void **state)
+{
+	(void)state;
+	same_bits("aaaaa", "aa");
+}
+
+static void two_leaves_with_one(void **state)
+{
+	(void)state;
+	same_bits("aabb", "a");
+}
+
+static void two_leaves_with_one_each(void **state)
+{
+	(void)state;
+	same_bits("abab", "ab");
+}
+
+static void uneven_leaves_and_hosts_with_three(void **state)
+{
+	(void)state;
+	same_bits("a2abba", "abb");
+}
+
+/* ---- those that cannot be had ---- */
+
+static void reduces(struct lend *lend)
+{
+	size_t count = 200000;
+	float *send[PARTY_MAX], *recv[PARTY_MAX];
+
+	for (size_t m = 0; m < lend->party.count; m++) {
+		send[m] = malloc(count * sizeof(float));
+		recv[m] = malloc(count * sizeof(float));
+		for (size_t i = 0; i < count; i++)
+			send[m][i] = (float)(m + i % 1000);
+	}
+	reduce_everywhere(&lend->party, (void **)send, (void **)recv, count, REDUCE_FLOAT32, REDUCE_SUM);
+	for (size_t m = 0; m < lend->party.count; m++) {
+		size_t n = lend->party.count;
+
+		for (size_t i = 0; i < count; i++)
+			assert_true(recv[m][i] == (float)(n * (n - 1) / 2 + n * (i % 1000)));
+		free(send[m]);
+		free(recv[m]);
+	}
+}
+
+static void one_that_is_not_there_is_gone_without(void **state)
+{
+	struct server_hall halls[2];
+	struct lend lend;
+
+	(void)state;
+	server_hall_open(&halls[0], "", 5);
+	halls[1].port = 1; /* nobody listens */
+	lend_open(&lend, "aaa", halls, "aa");
+	assert_int_equal(servers_of(&lend), 1);
+	reduces(&lend);
+	party_close(&lend.party);
+	server_hall_close(&halls[0]);
+}
+
+static void one_that_is_full_is_gone_without(void **state)
+{
+	struct lend first, second;
+	struct server_hall hall;
+
+	(void)state;
+	server_hall_open(&hall, "--groups-max 1", 5);
+	lend_open(&first, "aaa", &hall, "a");
+	lend_open(&second, "aaa", &hall, "a");
+	assert_int_equal(servers_of(&first), 1);
+	assert_int_equal(servers_of(&second), 0);
+	reduces(&first);
+	reduces(&second);
+	party_close(&first.party);
+	party_close(&second.party);
+	server_hall_close(&hall);
+}
+
+static void one_with_another_secret_is_gone_without(void **state)
+{
+	struct server_hall hall;
+	struct lend lend;
+
+	(void)state;
+	server_hall_open(&hall, "", 5);
+	hall.secret.bytes[3] ^= 1;
+	lend_open(&lend, "aaa", &hall, "a");
+	assert_int_equal(servers_of(&lend), 0);
+	reduces(&lend);
+	party_close(&lend.party);
+	server_hall_close(&hall);
+}
+
+/* ---- several jobs ---- */
+
+struct job {
+	struct lend lend;
+	pthread_t thread;
+	size_t bytes;
+	_Atomic bool *stop;
+	unsigned rounds;
+	int result;
+};
+
+/* Eight operations in flight, as NCCL has them. */
+static void *job_run(void *arg)
+{
+	enum { FLIGHT = 8 };
+	struct job *job = arg;
+	struct party *party = &job->lend.party;
+	struct aggregate_request *requests[FLIGHT][PARTY_MAX];
+	size_t count = job->bytes / sizeof(float);
+	float *send = calloc(count, sizeof(float)), *recv[FLIGHT][PARTY_MAX];
+
+	for (unsigned f = 0; f < FLIGHT; f++)
+		for (size_t m = 0; m < party->count; m++) {
+			recv[f][m] = malloc(job->bytes);
+			requests[f][m] = NULL;
+		}
+	while (!atomic_load(job->stop) && job->result == 0) {
+		for (unsigned f = 0; f < FLIGHT; f++)
+			for (size_t m = 0; m < party->count && job->result == 0; m++)
+				job->result = party_reduce(&party->members[m], send, recv[f][m], count, REDUCE_FLOAT32,
+							   REDUCE_SUM, &requests[f][m]);
+		for (unsigned f = 0; f < FLIGHT && job->result == 0; f++)
+			job->result = party_finish(party, requests[f]);
+		job->rounds++;
+	}
+	for (unsigned f = 0; f < FLIGHT; f++)
+		for (size_t m = 0; m < party->count; m++)
+			free(recv[f][m]);
+	free(send);
+	return NULL;
+}
+
+static void jobs_share_one(void **state)
+{
+	static struct job jobs[JOBS];
+	_Atomic bool stop = false;
+	struct server_hall hall;
+
+	(void)state;
+	server_hall_open(&hall, "--threads 2", 10);
+	for (size_t i = 0; i < JOBS; i++) {
+		memset(&jobs[i], 0, sizeof(jobs[i]));
+		lend_open(&jobs[i].lend, "aaa", &hall, "a");
+		assert_int_equal(servers_of(&jobs[i].lend), 1);
+		jobs[i].bytes = i ? 200 << 10 : 2000 << 10;
+		jobs[i].stop = &stop;
+		assert_int_equal(pthread_create(&jobs[i].thread, NULL, job_run, &jobs[i]), 0);
+	}
+	usleep(2000000);
+	server_hall_state(&hall, &answer);
+	assert_int_equal(answer.state.group_count, JOBS);
+	atomic_store(&stop, true);
+	for (size_t i = 0; i < JOBS; i++) {
+		pthread_join(jobs[i].thread, NULL);
+		assert_int_equal(jobs[i].result, 0);
+		assert_true(jobs[i].rounds > 0);
+		print_message("job %zu: %llu bytes in\n", i, (unsigned long long)answer.groups[i].bytes_in);
+		party_close(&jobs[i].lend.party);
+	}
+	server_hall_close(&hall);
+}
+
+/* One job's member dies in mid-run: its job ends everywhere, the others never notice. */
+static void a_dead_member_of_one_job_stalls_no_other(void **state)
+{
+	static struct job jobs[2];
+	_Atomic bool stop = false, stop_first = false;
+	struct server_hall hall;
+	unsigned before;
+
+	(void)state;
+	server_hall_open(&hall, "", 3);
+	for (size_t i = 0; i < 2; i++) {
+		memset(&jobs[i], 0, sizeof(jobs[i]));
+		lend_open(&jobs[i].lend, "aaa", &hall, "a");
+		jobs[i].bytes = 500 << 10;
+		jobs[i].stop = i ? &stop : &stop_first;
+		assert_int_equal(pthread_create(&jobs[i].thread, NULL, job_run, &jobs[i]), 0);
+	}
+	usleep(300000);
+	aggregate_close_group(jobs[0].lend.party.members[2].group);
+	jobs[0].lend.party.members[2].group = NULL;
+	pthread_join(jobs[0].thread, NULL);
+	assert_true(jobs[0].result < 0);
+	before = jobs[1].rounds;
+	usleep(500000);
+	assert_true(jobs[1].rounds > before);
+	atomic_store(&stop, true);
+	pthread_join(jobs[1].thread, NULL);
+	assert_int_equal(jobs[1].result, 0);
+	party_close(&jobs[0].lend.party);
+	party_close(&jobs[1].lend.party);
+	server_hall_close(&hall);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_leaf_with_an_aggregator),
+		cmocka_unit_test(one_leaf_with_two),
+		cmocka_unit_test(two_leaves_with_one),
+		cmocka_unit_test(two_leaves_with_one_each),
+		cmocka_unit_test(uneven_leaves_and_hosts_with_three),
+		cmocka_unit_test(one_that_is_not_there_is_gone_without),
+		cmocka_unit_test(one_that_is_full_is_gone_without),
+		cmocka_unit_test(one_with_another_secret_is_gone_without),
+		cmocka_unit_test(jobs_share_one),
+		cmocka_unit_test(a_dead_member_of_one_job_stalls_no_other),
+	};
+
+	(void)argc;
+	runtime_start(argv[0], 110);
+	if (runtime_setting("TEST_FILTER"))
+		cmocka_set_test_filter(runtime_setting("TEST_FILTER"));
+	return cmocka_run_group_tests(tests, secret_make, secret_remove);
+}

@@ -1,0 +1,36 @@
+/*
+ * A service in a thread of the test, on the loopback interface, and what tests need to talk to it. One at a time.
+ */
+#ifndef TESTS_UNIT_DAEMON_SERVER_HALL_H
+#define TESTS_UNIT_DAEMON_SERVER_HALL_H
+
+#include "aggregate/control/client.h"
+#include "daemon/daemon.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct server_hall {
+	struct daemon_options options;
+	struct params params;
+	struct control_secret secret;
+	struct transport *transport;
+	struct daemon *daemon;
+	pthread_t thread;
+	_Atomic bool stop;
+	uint16_t port, metrics_port;
+};
+
+/* options: of the command line, without --listen and --secret; timeout_s of the transport and of clients. */
+void server_hall_open(struct server_hall *hall, const char *options, double timeout_s);
+void server_hall_close(struct server_hall *hall);
+
+struct control_client *server_hall_client(const struct server_hall *hall, const char *name);
+/* Steps until something else than NONE and PROVED comes; fails the test after some seconds. */
+enum control_event server_hall_wait(struct control_client *client, struct control_answer *answer);
+/* A plain socket to the control port (or the metrics'); blocking, with a time-out. */
+int server_hall_dial(uint16_t port);
+/* The state, asked by a client of its own. */
+void server_hall_state(const struct server_hall *hall, struct control_answer *answer);
+
+#endif

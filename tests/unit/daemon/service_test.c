@@ -1,0 +1,396 @@
+/* The service as its clients and as strangers see it, over the loopback interface. */
+#include "daemon/daemon.h"
+
+#include "server_hall.h"
+#include "support/runtime.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FLOOD            10000
+#define FLOOD_AT_ONCE    250
+#define MAX_GROWTH_BYTES (16 << 20)
+
+static struct control_answer answer; /* large */
+
+/* A request of `members` members that nobody will connect to before it goes. */
+static struct control_request request_of(uint16_t members, uint8_t id)
+{
+	static uint8_t handles[CONTROL_MEMBERS_MAX * TRANSPORT_HANDLE_BYTES];
+	struct control_request request = { .data_version = AGGREGATE_DATA_VERSION,
+					   .types = 0x3ff,
+					   .operations = 0xf,
+					   .name = "test job",
+					   .timeout_ms = 2000,
+					   .member_count = members,
+					   .handles = handles };
+
+	memset(request.id, id, sizeof(request.id));
+	return request;
+}
+
+static void it_tells_how_it_is(void **state)
+{
+	struct server_hall hall;
+
+	(void)state;
+	server_hall_open(&hall, "--groups-max 7 --threads 2 --memory-max 64M", 5);
+	server_hall_state(&hall, &answer);
+	assert_int_equal(answer.state.groups_max, 7);
+	assert_int_equal(answer.state.thread_count, 2);
+	assert_int_equal(answer.state.memory_max_bytes, 64 << 20);
+	assert_int_equal(answer.state.group_count, 0);
+	assert_false(answer.state.draining);
+	assert_true(answer.state.nic_Bps > 0);
+	assert_true(answer.state.version[0] && answer.state.name[0]);
+	server_hall_close(&hall);
+}
+
+static void a_group_is_offered_listed_and_gone_when_its_coordinator_leaves(void **state)
+{
+	struct control_request request = request_of(3, 1);
+	struct control_client *client;
+	struct server_hall hall;
+
+	(void)state;
+	server_hall_open(&hall, "", 5);
+	client = server_hall_client(&hall, "node01");
+	assert_int_equal(control_client_request(client, &request), 0);
+	assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_OFFER);
+	assert_int_equal(answer.offer.group_count, 1);
+	assert_int_equal(answer.offer.window_bytes, (64 << 20));
+	assert_true(answer.offer.rate_Bps > 0);
+	server_hall_state(&hall, &answer);
+	assert_int_equal(answer.state.group_count, 1);
+	assert_string_equal(answer.groups[0].name, "test job");
+	assert_int_equal(answer.groups[0].member_count, 3);
+	assert_false(answer.groups[0].ready);
+	control_client_close(client);
+	for (uint64_t deadline_ns = runtime_deadline_ns(10000); answer.state.group_count;) {
+		assert_false(runtime_past(deadline_ns));
+		server_hall_state(&hall, &answer);
+	}
+	assert_int_equal(answer.state.groups_served, 1);
+	server_hall_close(&hall);
+}
+
+static enum control_event ask_for_group(const struct server_hall *hall, const struct control_request *request,
+					struct control_client **ret)
+{
+	*ret = server_hall_client(hall, "node01");
+	assert_int_equal(control_client_request(*ret, request), 0);
+	return server_hall_wait(*ret, &answer);
+}
+
+static void one_group_too_many_is_refused_with_a_sentence(void **state)
+{
+	struct control_request first = request_of(2, 1), second = request_of(2, 2), third = request_of(2, 3);
+	struct control_client *clients[3];
+	struct server_hall hall;
+
+	(void)state;
+	server_hall_open(&hall, "--groups-max 2", 5);
+	assert_int_equal(ask_for_group(&hall, &first, &clients[0]), CONTROL_EVENT_OFFER);
+	assert_int_equal(ask_for_group(&hall, &second, &clients[1]), CONTROL_EVENT_OFFER);
+	assert_int_equal(ask_for_group(&hall, &third, &clients[2]), CONTROL_EVENT_REFUSAL);
+	assert_non_null(strstr(answer.sentence, "--groups-max"));
+	assert_non_null(strstr(answer.sentence, "aggregator 127.0.0.1:"));
+	for (size_t i = 0; i < 3; i++)
+		control_client_close(clients[i]);
+	server_hall_close(&hall);
+}
+
+static void what_does_not_fit_is_refused_with_a_sentence(void **state)
+{
+	struct control_request version = request_of(2, 1), many = request_of(200, 2), twin = request_of(2, 3);
+	struct control_client *client, *other;
+	struct server_hall hall;
+
+	(void)state;
+	server_hall_open(&hall, "--groups-max 16 --memory-max 256M", 5);
+	version.data_version++;
+	assert_int_equal(ask_for_group(&hall, &version, &client), CONTROL_EVENT_REFUSAL);
+	assert_non_null(strstr(answer.sentence, "same version"));
+	control_client_close(client);
+	assert_int_equal(ask_for_group(&hall, &many, &client), CONTROL_EVENT_REFUSAL);
+	assert_non_null(strstr(answer.sentence, "--memory-max"));
+	control_client_close(client);
+	assert_int_equal(ask_for_group(&hall, &twin, &client), CONTROL_EVENT_OFFER);
+	assert_int_equal(ask_for_group(&hall, &twin, &other), CONTROL_EVENT_REFUSAL);
+	assert_non_null(strstr(answer.sentence, "already"));
+	control_client_close(client);
+	control_client_close(other);
+	server_hall_close(&hall);
+}
+
+static void another_secret_is_turned_away_and_told(void **state)
+{
+	struct server_hall hall, thief;
+	struct control_client *client;
+
+	(void)state;
+	server_hall_open(&hall, "", 2);
+	thief = hall;
+	thief.secret.bytes[31] ^= 1;
+	client = server_hall_client(&thief, "thief");
+	assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_LOST);
+	assert_non_null(strstr(answer.sentence, "another secret"));
+	control_client_close(client);
+	server_hall_state(&hall, &answer);
+	assert_int_equal(answer.state.strangers, 1);
+	server_hall_close(&hall);
+}
+
+static void networks_that_are_not_allowed_get_no_word(void **state)
+{
+	struct control_client *client;
+	struct server_hall hall;
+	char byte;
+	int fd;
+
+	(void)state;
+	server_hall_open(&hall, "--allow 10.99.0.0/16", 1);
+	fd = server_hall_dial(hall.port);
+	assert_true(recv(fd, &byte, 1, 0) <= 0);
+	close(fd);
+	client = server_hall_client(&hall, "node01");
+	assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_LOST);
+	control_client_close(client);
+	server_hall_close(&hall);
+}
+
+/* ---- strangers ---- */
+
+static void throw_bytes(int fd, struct random *random)
+{
+	uint8_t bytes[512];
+	size_t count = random_below(random, sizeof(bytes));
+
+	for (size_t i = 0; i < count; i++)
+		bytes[i] = (uint8_t)random_next(random);
+	/* Some begin as if they knew the protocol. */
+	if (count > 16 && random_below(random, 2))
+		memcpy(bytes, "TribCtl\x9d\1\0\0\0\0\0\0\0", 16);
+	if (count)
+		(void)!send(fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* So many in all, and always some hundred at a time, half of them silent; all the while a client is served. */
+static void ten_thousand_strangers_disturb_nobody(void **state)
+{
+	struct control_request request = request_of(2, 9);
+	static int fds[FLOOD_AT_ONCE];
+	struct control_client *client;
+	struct server_hall hall;
+	struct random random;
+	size_t before, after;
+	unsigned open_fds;
+
+	(void)state;
+	random_init(&random, runtime_seed());
+	server_hall_open(&hall, "", 30);
+	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
+	for (size_t i = 0; i < FLOOD_AT_ONCE; i++)
+		fds[i] = -1;
+	before = runtime_resident_bytes();
+	for (unsigned i = 0; i < FLOOD; i++) {
+		int *fd = &fds[i % FLOOD_AT_ONCE];
+
+		if (*fd >= 0)
+			close(*fd);
+		*fd = server_hall_dial(hall.port);
+		if (random_below(&random, 2))
+			throw_bytes(*fd, &random);
+		if (i % 2000 == 0) {
+			server_hall_state(&hall, &answer);
+			assert_int_equal(answer.state.group_count, 1);
+		}
+		if (i % 200 == 0)
+			assert_int_equal(control_client_step(client, &answer), CONTROL_EVENT_NONE);
+	}
+	server_hall_state(&hall, &answer);
+	assert_true(answer.state.strangers > FLOOD / 2);
+	assert_int_equal(answer.state.group_count, 1);
+	after = runtime_resident_bytes();
+	open_fds = runtime_fd_count();
+	print_message("%u strangers: %llu turned away, memory %zd KiB more, %u descriptors\n", FLOOD,
+		      (unsigned long long)answer.state.strangers, ((ssize_t)after - (ssize_t)before) / 1024, open_fds);
+	if (!runtime_sanitized())
+		assert_true(after < before + MAX_GROWTH_BYTES);
+	assert_true(open_fds < FLOOD_AT_ONCE + DAEMON_UNPROVED_MAX + 40);
+	for (size_t i = 0; i < FLOOD_AT_ONCE; i++)
+		close(fds[i]);
+	control_client_close(client);
+	server_hall_close(&hall);
+}
+
+/* Strangers hold every slot and say nothing: the next one takes the place of the oldest of them. */
+static void silent_strangers_do_not_keep_a_client_out(void **state)
+{
+	static int fds[2 * DAEMON_UNPROVED_MAX];
+	struct server_hall hall;
+
+	(void)state;
+	server_hall_open(&hall, "", 5);
+	for (size_t i = 0; i < 2 * DAEMON_UNPROVED_MAX; i++)
+		fds[i] = server_hall_dial(hall.port);
+	server_hall_state(&hall, &answer);
+	for (size_t i = 0; i < 2 * DAEMON_UNPROVED_MAX; i++)
+		close(fds[i]);
+	server_hall_close(&hall);
+}
+
+/* Who has the secret may still break the protocol: that costs its own connection and its own group. */
+static void a_client_that_breaks_the_protocol_loses_its_own_group_alone(void **state)
+{
+	struct control_request one = request_of(2, 1), two = request_of(2, 2);
+	struct control_go go = { .server_count = 1 };
+	struct control_client *good, *bad;
+	uint8_t handle[TRANSPORT_HANDLE_BYTES] = { 0 };
+	struct server_hall hall;
+
+	(void)state;
+	server_hall_open(&hall, "", 5);
+	assert_int_equal(ask_for_group(&hall, &one, &good), CONTROL_EVENT_OFFER);
+	assert_int_equal(ask_for_group(&hall, &two, &bad), CONTROL_EVENT_OFFER);
+	go.handles = handle;
+	assert_int_equal(control_client_go(bad, &go), 0);
+	assert_int_equal(control_client_go(bad, &go), 0); /* twice */
+	while (control_client_step(bad, &answer) != CONTROL_EVENT_LOST)
+		usleep(1000);
+	control_client_close(bad);
+	server_hall_state(&hall, &answer);
+	assert_int_equal(answer.state.group_count, 1);
+	assert_int_equal(answer.groups[0].id[0], 1);
+	control_client_close(good);
+	server_hall_close(&hall);
+}
+
+/* Members that are nowhere: the group fails within its time-out, with a sentence, and only that group. */
+static void a_group_whose_members_do_not_come_fails(void **state)
+{
+	struct control_request request = request_of(2, 5);
+	uint8_t handles[TRANSPORT_HANDLE_BYTES] = { 0 };
+	struct control_go go = { .server_count = 1, .handles = handles };
+	struct control_client *client;
+	struct server_hall hall;
+
+	(void)state;
+	server_hall_open(&hall, "", 2);
+	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
+	assert_int_equal(control_client_go(client, &go), 0);
+	assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_FAILURE);
+	assert_true(strlen(answer.sentence) > 20);
+	control_client_close(client);
+	server_hall_close(&hall);
+}
+
+static void a_coordinator_that_falls_silent_is_given_up(void **state)
+{
+	struct control_request request = request_of(2, 6);
+	struct control_client *client;
+	struct server_hall hall;
+	uint64_t deadline_ns;
+
+	(void)state;
+	request.timeout_ms = 500;
+	server_hall_open(&hall, "", 2);
+	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
+	deadline_ns = runtime_deadline_ns(10000); /* not stepped any more: a process that was stopped */
+	do {
+		server_hall_state(&hall, &answer);
+		assert_false(runtime_past(deadline_ns));
+	} while (answer.state.group_count);
+	control_client_close(client);
+	server_hall_close(&hall);
+}
+
+/* ---- metrics ---- */
+
+static void get(uint16_t port, const char *request, char *text, size_t room)
+{
+	int fd = server_hall_dial(port);
+	size_t count = 0;
+	ssize_t got;
+
+	assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
+	while (count < room - 1 && (got = recv(fd, text + count, room - 1 - count, 0)) > 0)
+		count += (size_t)got;
+	text[count] = '\0';
+	close(fd);
+}
+
+static void metrics_are_prometheus_text(void **state)
+{
+	struct control_request request = request_of(4, 8);
+	static char text[DAEMON_METRICS_BYTES];
+	struct control_client *client;
+	struct server_hall hall;
+
+	(void)state;
+	memcpy(request.name, "a \"b\\", 6);
+	server_hall_open(&hall, "--metrics 127.0.0.1:0", 5);
+	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
+	get(hall.metrics_port, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", text, sizeof(text));
+	assert_memory_equal(text, "HTTP/1.1 200 OK\r\n", 17);
+	assert_non_null(strstr(text, "\ntributaryd_groups 1\n"));
+	assert_non_null(strstr(text, "\ntributaryd_group_members{group=\"a _b_\",id=\"08080808\"} 4\n"));
+	assert_non_null(strstr(text, "\n# TYPE tributaryd_received_bytes_total counter\n"));
+	for (const char *line = strstr(text, "\r\n\r\n") + 4; *line; line += strcspn(line, "\n") + 1)
+		assert_true(!strncmp(line, "# ", 2) || !strncmp(line, "tributaryd_", 11));
+	get(hall.metrics_port, "GET / HTTP/1.1\r\n\r\n", text, sizeof(text));
+	assert_memory_equal(text, "HTTP/1.1 404", 12);
+	get(hall.metrics_port, "POST /metrics HTTP/1.1\r\n\r\n", text, sizeof(text));
+	assert_memory_equal(text, "HTTP/1.1 405", 12);
+	control_client_close(client);
+	server_hall_close(&hall);
+}
+
+static void who_never_ends_a_request_for_metrics_is_closed(void **state)
+{
+	char text[2000], line[1500];
+	struct server_hall hall;
+
+	(void)state;
+	server_hall_open(&hall, "--metrics 127.0.0.1:0", 5);
+	memset(line, 'a', sizeof(line));
+	line[sizeof(line) - 1] = '\0';
+	get(hall.metrics_port, line, text, sizeof(text));
+	assert_string_equal(text, "");
+	get(hall.metrics_port, "GET /metrics HTTP/1.1\r\n\r\n", text, sizeof(text));
+	assert_memory_equal(text, "HTTP/1.1 200", 12);
+	server_hall_close(&hall);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_tells_how_it_is),
+		cmocka_unit_test(a_group_is_offered_listed_and_gone_when_its_coordinator_leaves),
+		cmocka_unit_test(one_group_too_many_is_refused_with_a_sentence),
+		cmocka_unit_test(what_does_not_fit_is_refused_with_a_sentence),
+		cmocka_unit_test(another_secret_is_turned_away_and_told),
+		cmocka_unit_test(networks_that_are_not_allowed_get_no_word),
+		cmocka_unit_test(ten_thousand_strangers_disturb_nobody),
+		cmocka_unit_test(silent_strangers_do_not_keep_a_client_out),
+		cmocka_unit_test(a_client_that_breaks_the_protocol_loses_its_own_group_alone),
+		cmocka_unit_test(a_group_whose_members_do_not_come_fails),
+		cmocka_unit_test(a_coordinator_that_falls_silent_is_given_up),
+		cmocka_unit_test(metrics_are_prometheus_text),
+		cmocka_unit_test(who_never_ends_a_request_for_metrics_is_closed),
+	};
+
+	runtime_start("service_test", 110);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

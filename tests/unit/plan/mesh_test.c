@@ -1,0 +1,123 @@
+/*
+ * GPUs that are joined each to each: how many channels share no link is known. Of n GPUs each has n - 1 links, so no plan
+ * has more than n - 1 rings at their rate; n ways from NIC to NIC; n / 2 trees, each of which charges both directions.
+ */
+#include "box.h"
+
+#include "base/log.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+enum { LINK_BPS = 1000000000 };
+
+/* NICs, if any, that never limit. */
+static struct plan plan_of(unsigned gpus, unsigned nics, unsigned hosts, enum plan_pattern pattern)
+{
+	const struct box_spec spec = { .name = "mesh",
+				       .gpus = gpus,
+				       .nics = nics,
+				       .sockets = 1,
+				       .gdr = true,
+				       .nvlink_mesh = true,
+				       .nvlink_rate = 10,
+				       .gpu_rate = 40000,
+				       .memory_rate = 60000,
+				       .nic_rate = 40000,
+				       .wire_rate = 40000 };
+	struct plan_request request;
+	struct topology topology;
+	struct diag diag;
+	struct plan plan;
+
+	box_build(&spec, 1, &topology);
+	assert_int_equal(plan_request_all(&topology, &request), 0);
+	request.hosts = hosts;
+	assert_int_equal(plan_make(&topology, &request, pattern, &plan), 0);
+	if (plan_verify(&topology, &request, &plan, &diag) < 0)
+		fail_msg("%u GPUs, %u hosts: %s", gpus, hosts, diag.text);
+	topology_fini(&topology);
+	return plan;
+}
+
+static void expect(unsigned gpus, unsigned nics, unsigned hosts, enum plan_pattern pattern, double links)
+{
+	struct plan plan = plan_of(gpus, nics, hosts, pattern);
+	double total = (double)plan_total_Bps(&plan) / LINK_BPS;
+
+	if (total < links - 1e-6)
+		fail_msg("%u GPUs, %u hosts, pattern %d: %.3f links' worth of %.3f", gpus, hosts, pattern, total,
+			 links);
+	assert_true(total <= links + 1e-6);
+}
+
+/* But for four and six GPUs, where there is no such set of rings (Tillson). */
+static void as_many_rings_as_links_leave_a_gpu(void **state)
+{
+	(void)state;
+	for (unsigned gpus = 5; gpus <= PLAN_GPUS_MAX; gpus++)
+		if (gpus != 6)
+			expect(gpus, 0, 1, PLAN_RING, gpus - 1);
+}
+
+static void half_as_many_trees_as_there_are_gpus(void **state)
+{
+	(void)state;
+	for (unsigned gpus = 5; gpus <= PLAN_GPUS_MAX; gpus++)
+		expect(gpus, 0, 1, PLAN_TREE, gpus / 2.0);
+}
+
+/* The ways between hosts; of an odd number above nine GPUs as many are not known, and rings that are opened stand in. */
+static void as_many_ways_between_hosts_as_there_are_gpus(void **state)
+{
+	static const unsigned whole[] = { 5, 7, 8, 9, 10, 12, 14, 16 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
+		expect(whole[i], 1, 2, PLAN_RING, whole[i]);
+	for (unsigned gpus = 11; gpus < PLAN_GPUS_MAX; gpus += 2) {
+		struct plan plan = plan_of(gpus, 1, 2, PLAN_RING);
+
+		assert_true((double)plan_total_Bps(&plan) / LINK_BPS >= gpus - 1 - 1e-6);
+	}
+}
+
+/* Sixteen would need a channel more than rings have: then they take what there is, and the trees are not the best. */
+static void a_set_does_not_lose_half_of_the_rings_to_a_number(void **state)
+{
+	const struct box_spec spec = { .name = "mesh",
+				       .gpus = 16,
+				       .sockets = 1,
+				       .nvlink_mesh = true,
+				       .nvlink_rate = 250,
+				       .gpu_rate = 250,
+				       .memory_rate = 6000 };
+	struct plan_request request;
+	struct topology topology;
+	struct plan_set set;
+
+	(void)state;
+	box_build(&spec, 1, &topology);
+	assert_int_equal(plan_request_all(&topology, &request), 0);
+	assert_int_equal(plan_make_set(&topology, &request, PLAN_ONE_HOST, &set), 0);
+	assert_true(set.channel_count * set.intra_Bps[PLAN_RING] >= 337500000000);
+	assert_true(set.channel_count * set.intra_Bps[PLAN_TREE] >= 170000000000);
+	topology_fini(&topology);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(as_many_rings_as_links_leave_a_gpu),
+		cmocka_unit_test(half_as_many_trees_as_there_are_gpus),
+		cmocka_unit_test(as_many_ways_between_hosts_as_there_are_gpus),
+		cmocka_unit_test(a_set_does_not_lose_half_of_the_rings_to_a_number),
+	};
+
+	return cmocka_run_group_tests_name("plan/mesh", tests, NULL, NULL);
+}

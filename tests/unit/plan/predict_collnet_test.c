@@ -1,0 +1,222 @@
+/*
+ * Collnet's costs on several hosts: NCCL's table as its model makes it of our graph file, or of its own search, then the
+ * tuner's edit, then NCCL's choice.
+ */
+#include "predict_costs.h"
+#include "box.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { FIRST_LOG2 = 3, LAST_LOG2 = 30, SMALL_LOG2 = 22, LARGE_LOG2 = 22 };
+
+/* Two GPUs and a NIC of 10 or 100 Gbit/s. */
+static const struct box_spec boxes[] = {
+	{ .name = "10 Gbit/s",
+	  .gpus = 2,
+	  .nics = 1,
+	  .sockets = 1,
+	  .switches = 1,
+	  .p2p = BOX_P2P_ALL,
+	  .gdr = false,
+	  .gpu_rate = 240,
+	  .uplink_rate = 240,
+	  .memory_rate = 1000,
+	  .nic_rate = 160,
+	  .wire_rate = 12 },
+	{ .name = "100 Gbit/s",
+	  .gpus = 2,
+	  .nics = 1,
+	  .sockets = 1,
+	  .switches = 1,
+	  .p2p = BOX_P2P_ALL,
+	  .gdr = false,
+	  .gpu_rate = 240,
+	  .uplink_rate = 240,
+	  .memory_rate = 1000,
+	  .nic_rate = 160,
+	  .wire_rate = 125 },
+};
+enum { BOXES = sizeof(boxes) / sizeof(boxes[0]) };
+
+static struct plan_set set_of(const struct box_spec *box, unsigned gain_permille)
+{
+	struct plan_request request;
+	struct topology topology;
+	struct plan_set set;
+
+	box_build(box, 1, &topology);
+	assert_int_equal(plan_request_all(&topology, &request), 0);
+	assert_int_equal(plan_make_set(&topology, &request, PLAN_EITHER, &set), 0);
+	assert_true(set.has[PLAN_CHAIN]);
+	set.chain_gain_permille = gain_permille;
+	topology_fini(&topology);
+	return set;
+}
+
+static struct predict_communicator published(const struct box_spec *box, size_t nodes, unsigned gain_permille)
+{
+	struct plan_set set = set_of(box, gain_permille);
+	struct predict_communicator communicator;
+
+	predict_of_file(&set, nodes, &communicator);
+	communicator.sm = 86;
+	return communicator;
+}
+
+/* As NCCL searches by itself: chains as fast as PCIe, or as the NIC. */
+static struct predict_communicator resting(const struct box_spec *box, size_t nodes, double chain_GBps)
+{
+	struct predict_communicator communicator = published(box, nodes, 0);
+
+	communicator.chain.intra_GBps = communicator.chain.inter_GBps = chain_GBps;
+	return communicator;
+}
+
+static enum predict_algorithm chosen(const struct predict_costs *costs)
+{
+	enum predict_algorithm algorithm;
+	enum predict_protocol protocol;
+
+	assert_true(predict_costs_choose(costs, &algorithm, &protocol));
+	return algorithm;
+}
+
+static bool takes_collnet(const struct predict_communicator *communicator, uint64_t bytes, bool tuned)
+{
+	struct predict_costs costs = predict_costs_of(communicator, PREDICT_ALLREDUCE, bytes, 1);
+	struct predict_table table = { &costs.us[0][0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT };
+
+	assert_true(costs.us[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] >= 0);
+	if (tuned)
+		assert_true(predict_collnet_edit(communicator->node_count, PREDICT_ALLREDUCE, bytes, &table));
+	return chosen(&costs) == PREDICT_COLLNET_CHAIN;
+}
+
+static void two_nodes_never_take_it(void **state)
+{
+	static const unsigned gains[] = { 0, 1000, 1750, 1999 };
+
+	(void)state;
+	for (size_t b = 0; b < BOXES; b++) {
+		for (int log2 = FIRST_LOG2; log2 <= LAST_LOG2; log2++) {
+			struct predict_communicator rests = resting(&boxes[b], 2, 12);
+
+			assert_false(takes_collnet(&rests, UINT64_C(1) << log2, true));
+			for (size_t g = 0; g < sizeof(gains) / sizeof(gains[0]); g++) {
+				struct predict_communicator ours = published(&boxes[b], 2, gains[g]);
+
+				assert_false(takes_collnet(&ours, UINT64_C(1) << log2, true));
+			}
+		}
+	}
+}
+
+static void small_ones_never_take_it(void **state)
+{
+	(void)state;
+	for (size_t b = 0; b < BOXES; b++) {
+		for (size_t nodes = 3; nodes <= 64; nodes = nodes * 2 - 2) {
+			for (int log2 = FIRST_LOG2; log2 <= SMALL_LOG2; log2++) {
+				struct predict_communicator ours = published(&boxes[b], nodes, 1750);
+				struct predict_communicator rests = resting(&boxes[b], nodes, 12);
+
+				assert_false(takes_collnet(&ours, UINT64_C(1) << log2, true));
+				assert_false(takes_collnet(&rests, UINT64_C(1) << log2, true));
+			}
+		}
+	}
+}
+
+/* One leaf, no aggregators: as many bytes as a ring. And where nothing of ours is known. */
+static void large_ones_do_not_where_it_brings_nothing(void **state)
+{
+	static const double searched_GBps[] = { 1.25, 3, 12, 24 };
+
+	(void)state;
+	for (size_t b = 0; b < BOXES; b++) {
+		for (size_t nodes = 3; nodes <= 64; nodes = nodes * 2 - 2) {
+			for (int log2 = SMALL_LOG2 + 1; log2 <= LAST_LOG2; log2++) {
+				struct predict_communicator ours = published(&boxes[b], nodes, 0);
+
+				/* In the middle what counts is still the number of steps. */
+				if (log2 >= LARGE_LOG2 + (nodes > 16 ? 4 : 2))
+					assert_false(takes_collnet(&ours, UINT64_C(1) << log2, true));
+				for (size_t i = 0; i < sizeof(searched_GBps) / sizeof(searched_GBps[0]); i++) {
+					struct predict_communicator rests = resting(&boxes[b], nodes, searched_GBps[i]);
+
+					if (rests.chain.intra_GBps * (double)rests.chain.channel_count <
+					    0.4 * rests.ring.inter_GBps * (double)rests.ring.channel_count)
+						continue; /* slower than the NIC: no search gives that */
+					assert_false(takes_collnet(&rests, UINT64_C(1) << log2, true));
+				}
+			}
+		}
+	}
+}
+
+static void large_ones_do_where_leaves_or_aggregators_save_bytes(void **state)
+{
+	(void)state;
+	for (size_t b = 0; b < BOXES; b++)
+		for (size_t nodes = 4; nodes <= 64; nodes *= 2)
+			for (int log2 = LARGE_LOG2 + (nodes > 16 ? 2 : 1); log2 <= LAST_LOG2; log2++) {
+				struct predict_communicator ours = published(&boxes[b], nodes, 1750);
+
+				assert_true(takes_collnet(&ours, UINT64_C(1) << log2, true));
+				/* Without our tuner NCCL leaves it. */
+				assert_false(takes_collnet(&ours, UINT64_C(1) << log2, false));
+			}
+}
+
+static void what_is_not_allowed_stays_so(void **state)
+{
+	struct predict_communicator ours = published(&boxes[0], 8, 1750);
+	struct predict_costs costs = predict_costs_of(&ours, PREDICT_ALLREDUCE, 1 << 20, 1), before;
+	struct predict_table table = { &costs.us[0][0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT };
+
+	(void)state;
+	/* Other collectives, one node, and tables of another shape. */
+	before = costs;
+	assert_false(predict_collnet_edit(8, PREDICT_ALLGATHER, 1 << 20, &table));
+	assert_false(predict_collnet_edit(1, PREDICT_ALLREDUCE, 1 << 20, &table));
+	table.protocol_count = 2;
+	assert_false(predict_collnet_edit(8, PREDICT_ALLREDUCE, 1 << 20, &table));
+	table.protocol_count = PREDICT_PROTOCOL_COUNT;
+	table.algorithm_count = PREDICT_COLLNET_CHAIN;
+	assert_false(predict_collnet_edit(8, PREDICT_ALLREDUCE, 1 << 20, &table));
+	table.algorithm_count = PREDICT_ALGORITHM_COUNT;
+	assert_memory_equal(&costs, &before, sizeof(costs));
+	/* No collnet. */
+	costs.us[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] = -1;
+	assert_false(predict_collnet_edit(8, PREDICT_ALLREDUCE, 1 << 20, &table));
+	assert_true(costs.us[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] == -1);
+	costs.us[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] = NAN;
+	assert_false(predict_collnet_edit(8, PREDICT_ALLREDUCE, 1 << 20, &table));
+	/* NCCL_ALGO=CollNetChain: even on two nodes. */
+	for (int a = 0; a < PREDICT_ALGORITHM_COUNT; a++)
+		for (int p = 0; p < PREDICT_PROTOCOL_COUNT; p++)
+			costs.us[a][p] = -1;
+	costs.us[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] = 100;
+	assert_false(predict_collnet_edit(2, PREDICT_ALLREDUCE, 1 << 20, &table));
+	assert_int_equal(chosen(&costs), PREDICT_COLLNET_CHAIN);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(two_nodes_never_take_it),
+		cmocka_unit_test(small_ones_never_take_it),
+		cmocka_unit_test(large_ones_do_not_where_it_brings_nothing),
+		cmocka_unit_test(large_ones_do_where_leaves_or_aggregators_save_bytes),
+		cmocka_unit_test(what_is_not_allowed_stays_so),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

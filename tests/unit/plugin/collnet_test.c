@@ -1,0 +1,192 @@
+/*
+ * Collnet's inner form over the fake transport and the real engine, in groups of one: who holds what, and what becomes of a
+ * head that fails. Groups of several, and operations, are in tests/conformance.
+ */
+#include "plugin/collnet.h"
+
+#include "plugin/state.h"
+#include "unit/plugin/fake_transport.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint8_t handle[NCCL_HANDLE_BYTES];
+
+static struct plugin_collnet_listener *listening(void)
+{
+	struct plugin_collnet_listener *listener = NULL;
+
+	assert_int_equal(plugin_collnet_listen(NULL, 0, handle, &listener), 0);
+	assert_non_null(listener);
+	return listener;
+}
+
+static int connect_alone(struct plugin_collnet_listener *listener, struct plugin_collnet_group **ret)
+{
+	void *handles[1] = { handle };
+
+	return plugin_collnet_connect(listener, 1, 0, handles, ret);
+}
+
+static void engine_is_open_while_somebody_holds_it(void **state)
+{
+	struct plugin_collnet_listener *listener;
+	struct plugin_collnet_group *group = NULL;
+
+	(void)state;
+	listener = listening();
+	assert_int_equal(plugin_state_engine_holders(), 1);
+	assert_int_equal(plugin_state_holders(), 1);
+	assert_int_equal(connect_alone(listener, &group), 0);
+	assert_int_equal(plugin_state_engine_holders(), 2);
+	assert_int_equal(plugin_collnet_close_listener(listener), 0);
+	assert_int_equal(plugin_state_engine_holders(), 1);
+	assert_int_equal(plugin_collnet_close_group(group), 0);
+	assert_int_equal(plugin_state_engine_holders(), 0);
+	assert_int_equal(plugin_state_holders(), 0);
+	assert_int_equal(fake_transport.opens, 1);
+	assert_int_equal(fake_transport.closes, 1);
+	/* And again. */
+	listener = listening();
+	assert_int_equal(plugin_collnet_close_listener(listener), 0);
+	assert_int_equal(fake_transport.closes, 2);
+}
+
+static void an_operation_of_one_is_a_copy(void **state)
+{
+	const int32_t from[3] = { 1, -2, 3 };
+	int32_t to[3] = { 0 };
+	struct plugin_collnet_listener *listener = listening();
+	struct plugin_collnet_group *group;
+	struct aggregate_request *request = NULL;
+	int done = 0, bytes = 0;
+
+	(void)state;
+	assert_int_equal(connect_alone(listener, &group), 0);
+	assert_int_equal(plugin_collnet_reduce_all(group, from, to, 3, NCCL_INT32, NCCL_SUM, &request), 0);
+	assert_non_null(request);
+	while (!done)
+		assert_int_equal(plugin_collnet_test(request, &done, &bytes), 0);
+	assert_int_equal(bytes, sizeof(to));
+	assert_memory_equal(to, from, sizeof(to));
+	fake_log.warnings = 0;
+	assert_int_equal(plugin_collnet_reduce_all(group, from, to, 3, NCCL_FLOAT8E4M3, NCCL_SUM, &request), -EINVAL);
+	assert_int_equal(fake_log.warnings, 1);
+	plugin_collnet_close_group(group);
+	plugin_collnet_close_listener(listener);
+}
+
+/* NCCL's other heads wait for this one's handle: it must come, and say so. */
+static void a_head_that_cannot_listen_says_so_in_its_handle(void **state)
+{
+	struct plugin_collnet_listener *listener;
+	struct plugin_collnet_group *group = NULL;
+	uint8_t failed[NCCL_HANDLE_BYTES];
+	void *handles[2] = { handle, failed };
+
+	(void)state;
+	fake_transport.listen_error = -EADDRINUSE;
+	errno = EDOM;
+	listener = listening();
+	assert_int_equal(errno, EDOM);
+	assert_int_equal(plugin_state_engine_holders(), 0);
+	memcpy(failed, handle, sizeof(failed));
+	assert_true(connect_alone(listener, &group) < 0); /* also frees it */
+	assert_null(group);
+	assert_non_null(strstr(fake_log.warning, strerror(EADDRINUSE)));
+	/* Another head, whose own listener is fine, has it among its handles. */
+	fake_transport.listen_error = 0;
+	fake_log.warning[0] = '\0';
+	listener = listening();
+	assert_true(plugin_collnet_connect(listener, 2, 0, handles, &group) < 0);
+	assert_non_null(strstr(fake_log.warning, strerror(EADDRINUSE)));
+	assert_int_equal(plugin_state_engine_holders(), 0);
+}
+
+/* What came from another host is shown, so it is made harmless. */
+static void the_words_of_a_failed_handle_are_bounded(void **state)
+{
+	struct plugin_collnet_group *group = NULL;
+	struct plugin_collnet_listener *listener;
+
+	(void)state;
+	fake_transport.listen_error = -EMFILE;
+	listener = listening();
+	memset(handle + 8, '\n', sizeof(handle) - 8);
+	assert_true(connect_alone(listener, &group) < 0);
+	assert_null(strchr(fake_log.warning, '\n'));
+	assert_non_null(strstr(fake_log.warning, "????"));
+}
+
+static void wrong_calls_are_refused_and_leave_nothing(void **state)
+{
+	struct plugin_collnet_listener *listener = NULL;
+	struct plugin_collnet_group *group = NULL;
+	void *handles[1] = { handle };
+
+	(void)state;
+	assert_int_equal(plugin_collnet_listen(NULL, FAKE_PHYSICAL, handle, &listener), -EINVAL);
+	assert_null(listener);
+	assert_int_equal(plugin_collnet_connect(NULL, 1, 0, handles, &group), -EINVAL);
+	assert_true(plugin_collnet_connect(listening(), 0, 0, handles, &group) < 0);
+	assert_true(plugin_collnet_connect(listening(), 1, 1, handles, &group) < 0);
+	assert_true(plugin_collnet_connect(listening(), 1, -1, handles, &group) < 0);
+	assert_null(group);
+	assert_int_equal(plugin_state_engine_holders(), 0);
+	assert_int_equal(plugin_collnet_close_group(NULL), 0);
+	assert_int_equal(plugin_collnet_close_listener(NULL), 0);
+	assert_int_equal(plugin_collnet_finalize(NULL), 0);
+}
+
+static void without_it_there_are_no_devices(void **state)
+{
+	struct plugin_collnet_listener *listener = NULL;
+	int count = -1;
+
+	(void)state;
+	setenv("TRIBUTARY_COLLNET", "0", 1);
+	plugin_state_reset(&fake_transport_ops, NULL);
+	assert_int_equal(plugin_collnet_devices(&count), 0);
+	assert_int_equal(count, 0);
+	assert_int_equal(plugin_state_device_count(&count), 0);
+	assert_int_equal(count, FAKE_PHYSICAL);
+	assert_int_equal(plugin_collnet_listen(NULL, 0, handle, &listener), -ENODEV);
+	unsetenv("TRIBUTARY_COLLNET");
+}
+
+static void properties_are_the_nets_but_for_memory_and_size(void **state)
+{
+	struct plugin_net_properties net, collnet;
+
+	(void)state;
+	fake_transport.devices[0].memory = TRANSPORT_MEMORY_HOST | TRANSPORT_MEMORY_CUDA;
+	assert_int_equal(plugin_state_device(0, &net), 0);
+	assert_int_equal(plugin_collnet_properties(0, &collnet), 0);
+	assert_int_equal(collnet.memory, NCCL_POINTER_HOST);
+	assert_true(collnet.max_collective_bytes == AGGREGATE_MAX_BYTES);
+	collnet.memory = net.memory;
+	collnet.max_collective_bytes = net.max_collective_bytes;
+	collnet.force_flush = net.force_flush;
+	assert_memory_equal(&collnet, &net, sizeof(net));
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, fake_transport_setup, fake_transport_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(engine_is_open_while_somebody_holds_it),          TEST(an_operation_of_one_is_a_copy),
+		TEST(a_head_that_cannot_listen_says_so_in_its_handle), TEST(the_words_of_a_failed_handle_are_bounded),
+		TEST(wrong_calls_are_refused_and_leave_nothing),       TEST(without_it_there_are_no_devices),
+		TEST(properties_are_the_nets_but_for_memory_and_size),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
