@@ -77,7 +77,7 @@ int aggregate_reduce_all(struct aggregate_group *group, const void *send, void *
 /*
  * Gather and scatter work on a virtual buffer of members × bytes_per_member bytes; an operation covers its window [offset,
  * offset + bytes), and a member sends (gather) or receives (scatter) only the part of the window inside its own slice,
- * by its rank: the index that handles[] had. Parts cover the window in order.
+ * by its rank: from 0 to members - 1, each once; not its place in handles[]. Parts cover the window in order.
  */
 struct aggregate_part {
 	void *data;

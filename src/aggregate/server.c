@@ -172,7 +172,7 @@ int aggregate_server_open(const struct aggregate_server_setup *setup, struct agg
 	if (!server)
 		return -ENOMEM;
 	server->setup = *setup;
-	server->level = reduce_level_best();
+	server->level = reduce_level_start(setup->params->simd);
 	if (!setup->ops->device_properties(setup->transport, 0, &properties) &&
 	    properties.speed_Bps / SHARE_PER_S > most_bytes)
 		most_bytes = properties.speed_Bps / SHARE_PER_S;
