@@ -118,8 +118,9 @@ static struct server_segment *segment_find(struct server_group *group, uint64_t 
 
 	while (*link && (*link)->head.number < number)
 		link = &(*link)->next;
-	if (*link && (*link)->head.number == number)
-		return *link;
+	segment = *link;
+	if (segment && segment->head.number == number)
+		return segment;
 	if (group->segment_count >= SERVER_WIRE_WINDOW)
 		return NULL;
 	segment = sys_zalloc(sizeof(*segment));

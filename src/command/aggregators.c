@@ -36,7 +36,7 @@ struct question {
 
 static void question_fini(struct question *question)
 {
-	for (size_t i = 0; question->each && i < question->cluster->aggregator_count; i++) {
+	for (size_t i = 0; question->each && question->cluster && i < question->cluster->aggregator_count; i++) {
 		control_client_close(question->each[i].client);
 		free(question->each[i].groups);
 	}
@@ -256,7 +256,7 @@ static int run(const struct command_call *call, FILE *out)
 					     command_value(call, "seconds"));
 	else
 		status = find_cluster(call, &params, question);
-	if (status == COMMAND_OK) {
+	if (status == COMMAND_OK && question->cluster) {
 		question->each = calloc(question->cluster->aggregator_count, sizeof(*question->each));
 		for (size_t i = 0; question->each && i < question->cluster->aggregator_count; i++)
 			question->each[i].of = &question->cluster->aggregators[i];

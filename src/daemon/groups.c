@@ -94,7 +94,7 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_session *sessi
 						   .timeout_ns = request->timeout_ms * NS_PER_MS,
 						   .member_count = request->member_count,
 						   .handles = request->handles };
-	struct transport_properties properties;
+	struct transport_properties properties = { 0 };
 	struct aggregate_server_look look;
 	struct daemon_group *group;
 	int r = judge(daemon, session, request, sentence);

@@ -27,8 +27,8 @@ static int look_up(const char *user, uid_t *ret_uid, gid_t *ret_gid, struct diag
 
 static int become(const char *user, struct diag *diag)
 {
-	uid_t uid;
-	gid_t gid;
+	uid_t uid = (uid_t)-1;
+	gid_t gid = (gid_t)-1;
 	int r = look_up(user, &uid, &gid, diag);
 
 	if (r < 0)

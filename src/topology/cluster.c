@@ -84,8 +84,8 @@ static int read_switch(struct reader *reader)
 {
 	struct cluster_word name = next_word(reader->text, "=");
 	struct draft_switch *at;
-	struct values values;
-	int parent, index, r;
+	struct values values = { 0 };
+	int parent, index = 0, r;
 
 	r = cluster_draft_switch(reader->draft, &name, &index);
 	if (r == 0)

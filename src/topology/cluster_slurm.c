@@ -116,7 +116,7 @@ static int take_value(struct slurm *slurm, enum key key, const struct cluster_wo
 		slurm->list = *value;
 		return cluster_expand(value, "a switch", slurm->draft->diag, take_child, slurm);
 	case LINK_SPEED:
-		if (is_number(value))
+		if (is_number(value) || !at)
 			return 0;
 		r = cluster_word_rate(value, slurm->draft->diag, &at->up_rate_Bps);
 		at->down_rate_Bps = at->up_rate_Bps;

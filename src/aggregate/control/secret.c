@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,11 @@ void control_secret_forget(struct control_secret *secret)
 }
 
 /* What is wrong with the file, and what to do about it. */
+static bool is_blank(uint8_t byte)
+{
+	return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
+}
+
 static int check(const struct stat *st, const char *path, struct diag *diag)
 {
 	if (!S_ISREG(st->st_mode)) {
@@ -73,7 +79,7 @@ static int read_file(int fd, const char *path, struct control_secret *ret, struc
 		diag_set(diag, 0, 0, "%.150s: %s", path, strerror(-r));
 		return r;
 	}
-	while (count && memchr(" \t\r\n", bytes[count - 1], 4))
+	while (count && is_blank(bytes[count - 1]))
 		count--;
 	ret->count = count;
 	memcpy(ret->bytes, bytes, count < sizeof(ret->bytes) ? count : sizeof(ret->bytes));
