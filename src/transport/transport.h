@@ -156,7 +156,8 @@ extern const struct transport_ops transport_tcp;
 /*
  * Between processes of one host, of one user: shared memory (docs/shm.md). Its one device is never NCCL's. It has no
  * thread: whoever has requests outstanding calls progress() or test() now and then, or a peer that was stopped
- * (SIGSTOP) for the time of TRIBUTARY_TIMEOUT stays unnoticed until then; one that died is told by an event. A connect stands before it was accepted; what is sent before then waits for that.
+ * (SIGSTOP) for the time of TRIBUTARY_TIMEOUT stays unnoticed until then; one that died is told by an event. A connect
+ * stands before it was accepted; what is sent before then waits for that.
  */
 extern const struct transport_ops transport_shm;
 /* True when this handle of its listen() was made on this host: the same start of the kernel and network namespace. */
