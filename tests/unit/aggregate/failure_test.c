@@ -271,8 +271,10 @@ __attribute__((format(printf, 5, 6))) static void log_to_test(int level, unsigne
 		return;
 	atomic_fetch_add(&logged.lines, 1);
 	at = strchr(at, ':');
-	if (!at || !strstr(at, "host0"))
-		atomic_fetch_add(&logged.nameless, 1);
+	if (at && strstr(at, "host0"))
+		return;
+	atomic_fetch_add(&logged.nameless, 1);
+	print_message("names no host: %s\n", text);
 }
 
 static void the_log_names_the_host(void **state)
@@ -481,8 +483,8 @@ static void member_leaves(uint64_t seed)
 	}
 	for (size_t i = 0; i < total * 4; i++)
 		assert_int_equal(members[gone].recv[i], 0xee);
-	party_close(&party);
-	for (size_t m = 0; m < party.count; m++) {
+	party_close(&party); /* and forgets how many there were */
+	for (size_t m = 0; m < PARTY_MAX; m++) {
 		free(members[m].send);
 		free(members[m].recv);
 	}
