@@ -283,8 +283,10 @@ demo: deps ## an AllReduce over eight emulated hosts, through the built plugin
 
 # ------------------------------------------------------------------------------------------------------------- checks
 
-# TIMEOUT: seconds for one test program.  T: run only the tests whose name contains this.
+# TIMEOUT: seconds for one test program.  T: run only the tests whose name contains this.  JOBS: programs side by side;
+# most of them wait more than they compute.
 TIMEOUT ?= 120
+JOBS ?= $(shell nproc)
 T ?=
 RUN := tests/gates/run-tests
 GATES := check-abi check-guest check-layers check-size check-docs check-gates
@@ -315,7 +317,7 @@ test_args = $(foreach t,$(UNIT),'$(t:$(O)/tests/%_test=%)=$(call unit_env,$(t)) 
 	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
 	$(foreach f,$(if $(FUZZ_REPLAY),$(FUZZ_NAMES)),'fuzz/$(f)=$(O)/tests/fuzz/$(f)_replay $(wildcard tests/fuzz/corpus/$(f))')
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
-	$(if $(TESTBED_CHECK)$(filter-out 0,$(words $(GATES))),$(if $(GATES),$(if $(TESTBED_CHECK),'testbed=$(TESTBED_CHECK)')))
+	$(if $(TESTBED_CHECK)$(filter-out 0,$(words $(GATES))),$(if $(GATES),$(if $(TESTBED_CHECK),'!testbed=$(TESTBED_CHECK)')))
 
 # The page in a real browser. Not in a sanitized build: it is the browser that is tested.
 browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
@@ -325,7 +327,7 @@ mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)')
 
 # Not for the command line: it expects everything to be built.
 run-check:
-	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --only '$(T)' $(test_args) $(gate_args) $(browser_args) $(mpi_args)
+	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' $(test_args) $(gate_args) $(browser_args) $(mpi_args)
 
 # halt_on_error: a report must fail the test that caused it.
 SAN_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:halt_on_error=1:abort_on_error=0 \
