@@ -116,11 +116,17 @@ STANDIN_HELPER_SRC := $(filter-out %_test.c,$(STANDIN_ALL))
 CONF_ALL := $(call find_c,tests/conformance tests/faults tests/support)
 CONF_SRC := $(filter %_test.c,$(CONF_ALL))
 CONF_HELPER_SRC := $(filter-out %_test.c,$(CONF_ALL))
+ifeq ($(FAULTS)$(T),1)
+# Only what injects faults: all else would be the same once more as in check-asan.
+UNIT_SRC := $(shell grep -l TRIBUTARY_FAULTS $(UNIT_SRC))
+CONF_SRC := $(shell grep -l TRIBUTARY_FAULTS $(CONF_SRC))
+STANDIN_SRC :=
+endif
 STANDIN := $(patsubst %.c,$(O)/%,$(STANDIN_SRC))
 STANDIN_LIBS := $(O)/tests/standin/libcuda.so.1 $(O)/tests/standin/libmutant.so
 FUZZ_SRC := $(wildcard tests/fuzz/*_fuzz.c)
 FUZZ_NAMES := $(patsubst tests/fuzz/%_fuzz.c,%,$(FUZZ_SRC))
-FUZZ_REPLAY_SRC := $(wildcard tests/fuzz/replay.c)
+FUZZ_REPLAY_SRC := $(if $(filter-out 1,$(FAULTS)$(T)),$(wildcard tests/fuzz/replay.c))
 
 LIB := $(O)/libtributary.a
 COMMAND_LIB := $(O)/libcommand.a
@@ -343,7 +349,7 @@ check-tsan: ## the same tests under ThreadSanitizer
 check-clang: ## the same tests, built with clang
 	+$(Q)$(MAKE) O='$(O)/clang' CC=clang check
 
-check-faults: ## the tests with injected faults: the Nth malloc, read, write, connect fails
+check-faults: ## the tests that inject faults (the Nth malloc, read, write, connect fails), under AddressSanitizer
 	+$(Q)$(SAN_ENV) $(MAKE) O='$(O)/faults' SAN=address,undefined FAULTS=1 TIMEOUT=$$(($(TIMEOUT) * 5)) check
 
 # TRIBUTARY_TEST_LONG=1: the tests take the variants that need minutes or gigabytes, and more random kills and schedules.
@@ -383,22 +389,30 @@ check-gates: ## every gate above fails when it should
 
 # ---------------------------------------------------------------------------------------------------- lint and format
 
-.PHONY: lint format check-format
+.PHONY: lint lint-compilers lint-tidy lint-cppcheck format check-format
 ALL_C := $(sort $(wildcard $(LIB_SRC) $(COMMAND_SRC) $(DAEMON_SRC) $(PERF_COMMON_SRC) $(PERF_SRC) $(UNIT_ALL) $(CONF_ALL) \
 	$(STANDIN_ALL) $(STANDIN_LIB_SRC) \
 	$(FUZZ_SRC) $(FUZZ_REPLAY_SRC)))
 ALL_CH := $(sort $(shell find src include perf tests -name '*.[ch]' 2>/dev/null))
 LINT_FLAGS := -DTRIBUTARY_VERSION='""' -Isrc -Iinclude -Itests -Iperf
 
-lint: deps-lint ## gcc and clang with -Werror, clang-tidy, cppcheck
+lint: lint-compilers lint-tidy lint-cppcheck ## gcc and clang with -Werror, clang-tidy, cppcheck
+
+# `make check check-clang` finds the same, while it builds.
+lint-compilers: deps-lint
 	@set -e; for cc in gcc clang; do \
 		printf '  %-7s %s\n' $$cc '-Werror'; \
-		for f in $(ALL_C); do $$cc $(STD) -O2 $(WARNINGS) -Werror $(LINT_FLAGS) -c -o /dev/null $$f; done; \
+		printf '%s\n' $(ALL_C) | xargs -P '$(JOBS)' -n 1 $$cc $(STD) -O2 $(WARNINGS) -Werror $(LINT_FLAGS) -c -o /dev/null; \
 	done
+
+lint-tidy: deps-lint
 	$(say) TIDY .clang-tidy
-	@clang-tidy --quiet $(filter src/% perf/%,$(ALL_C)) -- $(STD) $(LINT_FLAGS)
+	@printf '%s\n' $(filter src/% perf/%,$(ALL_C)) | \
+		xargs -P '$(JOBS)' -I '{}' clang-tidy --quiet '{}' -- $(STD) $(LINT_FLAGS)
+
+lint-cppcheck: deps-lint
 	$(say) CPPCHECK
-	@cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
+	@cppcheck --quiet -j '$(JOBS)' --std=c11 --language=c --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
 		--suppress=missingIncludeSystem --suppress=unknownMacro -D_GNU_SOURCE $(LINT_FLAGS) $(filter src/% perf/%,$(ALL_C))
 
 format: deps-lint ## clang-format every C file in place

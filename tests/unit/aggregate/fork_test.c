@@ -1,0 +1,174 @@
+/*
+ * A child that is forked in the middle of operations, as data loaders are: it has copies of all sockets and none of the
+ * threads. It may live long after; the group goes on, and its end is seen by all although the child holds the sockets.
+ */
+#include "support/runtime.h"
+#include "unit/aggregate/party.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MEMBERS = 4, OPERATIONS = 8, LARGE = 200000, SMALL = 50, ROUNDS = 5 };
+
+struct flight {
+	struct aggregate_request *requests[OPERATIONS][MEMBERS];
+	int32_t *send[MEMBERS], *recv[OPERATIONS][MEMBERS];
+};
+
+static size_t count_of(size_t operation)
+{
+	return operation % 2 ? SMALL : LARGE;
+}
+
+static void flight_init(struct flight *flight)
+{
+	for (size_t m = 0; m < MEMBERS; m++) {
+		flight->send[m] = malloc(LARGE * sizeof(int32_t));
+		for (size_t k = 0; k < LARGE; k++)
+			flight->send[m][k] = (int32_t)(m * 1000 + k);
+		for (size_t i = 0; i < OPERATIONS; i++)
+			flight->recv[i][m] = malloc(LARGE * sizeof(int32_t));
+	}
+}
+
+static void flight_fini(struct flight *flight)
+{
+	for (size_t m = 0; m < MEMBERS; m++) {
+		free(flight->send[m]);
+		for (size_t i = 0; i < OPERATIONS; i++)
+			free(flight->recv[i][m]);
+	}
+}
+
+static void flight_post(struct flight *flight, struct party *party, size_t operation)
+{
+	for (size_t m = 0; m < MEMBERS; m++)
+		assert_int_equal(party_reduce(&party->members[m], flight->send[m], flight->recv[operation][m],
+					      count_of(operation), REDUCE_INT32, REDUCE_SUM,
+					      &flight->requests[operation][m]),
+				 0);
+}
+
+static void flight_land(struct flight *flight, struct party *party)
+{
+	for (size_t i = 0; i < OPERATIONS; i++) {
+		assert_int_equal(party_finish(party, flight->requests[i]), 0);
+		for (size_t m = 0; m < MEMBERS; m++)
+			for (size_t k = 0; k < count_of(i); k++)
+				assert_int_equal(flight->recv[i][m][k], 6000 + 4 * k);
+	}
+}
+
+/* It has what was open when it was made, and does nothing with it. */
+static pid_t child_start(void)
+{
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		alarm(100);
+		for (;;)
+			pause();
+	}
+	return child;
+}
+
+static void child_end(pid_t child)
+{
+	int status;
+
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+static void a_child_in_the_middle_of_operations_breaks_nothing(void **state)
+{
+	struct flight flight = { 0 };
+	struct params params;
+	struct party party;
+	pid_t children[ROUNDS];
+
+	(void)state;
+	party_params(&params);
+	flight_init(&flight);
+	assert_int_equal(party_open(&party, &params, "aabb"), 0);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		for (size_t i = 0; i < OPERATIONS; i++) {
+			flight_post(&flight, &party, i);
+			if (i == OPERATIONS * round / ROUNDS)
+				children[round] = child_start();
+		}
+		flight_land(&flight, &party);
+	}
+	for (unsigned round = 0; round < ROUNDS; round++)
+		child_end(children[round]);
+	for (size_t i = 0; i < OPERATIONS; i++)
+		flight_post(&flight, &party, i);
+	flight_land(&flight, &party);
+	party_close(&party);
+	flight_fini(&flight);
+}
+
+/* Its sockets stay open in the child. */
+static void a_member_that_leaves_is_missed_though_a_child_lives(void **state)
+{
+	struct aggregate_request *requests[MEMBERS] = { 0 };
+	struct flight flight = { 0 };
+	struct params params;
+	struct party party;
+	uint64_t begin_ns;
+	pid_t child;
+
+	(void)state;
+	party_params(&params);
+	params.timeout_ns = runtime_sanitized() ? 12000000000 : 4000000000;
+	flight_init(&flight);
+	assert_int_equal(party_open(&party, &params, "aabb"), 0);
+	for (size_t i = 0; i < OPERATIONS; i++)
+		flight_post(&flight, &party, i);
+	child = child_start();
+	flight_land(&flight, &party);
+	for (size_t m = 0; m < MEMBERS - 1; m++)
+		assert_int_equal(party_reduce(&party.members[m], flight.send[m], flight.recv[0][m], LARGE, REDUCE_INT32,
+					      REDUCE_SUM, &requests[m]),
+				 0);
+	begin_ns = runtime_now_ns();
+	aggregate_close_group(party.members[MEMBERS - 1].group);
+	party.members[MEMBERS - 1].group = NULL;
+	for (size_t m = 0; m < MEMBERS - 1; m++) {
+		bool done = false;
+		int r = 0;
+
+		while (r == 0) {
+			r = aggregate_test(requests[m], &done, NULL);
+			assert_false(done);
+			assert_true(runtime_now_ns() - begin_ns < params.timeout_ns + 4000000000);
+			runtime_nap();
+		}
+		assert_int_equal(r, -EREMOTEIO);
+	}
+	child_end(child);
+	party_close(&party);
+	flight_fini(&flight);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_child_in_the_middle_of_operations_breaks_nothing),
+		cmocka_unit_test(a_member_that_leaves_is_missed_though_a_child_lives),
+	};
+
+	(void)argc;
+	runtime_start(argv[0], 110);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
