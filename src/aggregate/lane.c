@@ -206,7 +206,8 @@ bool lane_is_empty(const struct lane *lane)
 
 void lane_close(struct lane *lane)
 {
-	lane->ops->close_connection(lane->connection);
+	if (lane->connection) /* else there may be no group yet whose transport it would be */
+		lane->ops->close_connection(lane->connection);
 	lane->connection = NULL;
 	lane->posted_first = lane->small_first = lane->urgent_first = lane->staged_first = NULL;
 	lane->small_end = &lane->small_first;

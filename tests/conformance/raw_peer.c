@@ -76,7 +76,7 @@ void raw_put_hello(int fd, const struct tcp_wire_hello *hello, size_t count)
 
 int raw_stream(const struct sockaddr_in *address, const struct tcp_wire_hello *hello)
 {
-	struct timeval patience = { .tv_sec = 5 };
+	struct timeval patience = { .tv_sec = 20 };
 	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
 	struct tcp_wire_welcome welcome;
 	uint16_t version;

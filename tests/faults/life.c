@@ -34,6 +34,7 @@ static const struct traffic_shape shapes[SHAPES] = {
 };
 
 /* Of the run; cmocka's fixtures take one argument. */
+static int (*run_now)(uint64_t seed);
 static const struct transport_ops *ops_now;
 static const struct params *params_now;
 
@@ -122,7 +123,7 @@ static void every_call_may_fail(void **state)
 		uint64_t began_ns = runtime_now_ns();
 
 		sys_fault_set(fault->kind, nth, fault->error);
-		r = life(runtime_seed() + nth);
+		r = run_now(runtime_seed() + nth);
 		met = sys_fault_calls(fault->kind) >= nth;
 		sys_fault_set(fault->kind, 0, 0);
 		check_run(fault, nth, r, (runtime_now_ns() - began_ns) / 1000000, fds);
@@ -141,14 +142,12 @@ static void every_call_may_fail(void **state)
 		assert_int_equal(__lsan_do_recoverable_leak_check(), 0);
 }
 
-int life_with_faults(const struct transport_ops *ops, const struct params *params, struct life_fault *faults,
-		     unsigned count)
+int life_run_with_faults(int (*run)(uint64_t seed), struct life_fault *faults, unsigned count)
 {
 	struct CMUnitTest tests[FAULTS_MAX];
 	const char *filter = runtime_setting("TEST_FILTER");
 
-	ops_now = ops;
-	params_now = params;
+	run_now = run;
 	for (unsigned i = 0; i < count; i++)
 		tests[i] = (struct CMUnitTest){ .name = faults[i].name,
 						.test_func = every_call_may_fail,
@@ -156,6 +155,14 @@ int life_with_faults(const struct transport_ops *ops, const struct params *param
 	if (filter)
 		cmocka_set_test_filter(filter);
 	return _cmocka_run_group_tests("faults", tests, count, NULL, NULL);
+}
+
+int life_with_faults(const struct transport_ops *ops, const struct params *params, struct life_fault *faults,
+		     unsigned count)
+{
+	ops_now = ops;
+	params_now = params;
+	return life_run_with_faults(life, faults, count);
 }
 
 #else

@@ -12,7 +12,7 @@
 
 /*
  * Names the program, prints the seed to stderr, ends the process with 124 after watchdog_s seconds, and sets what the
- * tests need in the environment unless it is set: TRIBUTARY_NET=tcp, TRIBUTARY_IF=lo, TRIBUTARY_TIMEOUT=2.
+ * tests need in the environment unless it is set: TRIBUTARY_NET=tcp, TRIBUTARY_IF=lo, TRIBUTARY_TIMEOUT=4.
  */
 void runtime_start(const char *program, unsigned watchdog_s);
 /* The watchdog alone, for the other processes of a test. */

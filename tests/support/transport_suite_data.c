@@ -236,7 +236,8 @@ static void sending_to_nobody_waits(void **state)
 
 		open_link(suite, &link);
 		memset(flood, 0, sizeof(*flood));
-		while (flood->sent < TRANSPORT_MAX_REQUESTS && !runtime_past(stop_ns)) {
+		while (flood->sent < TRANSPORT_MAX_REQUESTS && (!flood->sent || !runtime_past(stop_ns))) {
+			assert_false(runtime_past(deadline_ns));
 			pattern_fill(flood->from[flood->sent], 600, flood->sent + 99);
 			flood->sends[flood->sent] = flood_send(&link, flood->from[flood->sent], sizes[s]);
 			flood->sent += flood->sends[flood->sent] != NULL;

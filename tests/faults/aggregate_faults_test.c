@@ -1,0 +1,203 @@
+/*
+ * The life of a group of three members on two hosts and leaves (the agreement, sums small and large, a gather, a
+ * reduce-scatter, all of them verified) with every call that can fail failing once: see life.h. All members have their
+ * results, and they are right; or those who do not hear of it, with a reason where it is the agreement that fails.
+ */
+#include "life.h"
+#include "support/runtime.h"
+#include "unit/aggregate/party.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef TRIBUTARY_FAULTS
+
+enum {
+	MEMBERS = 3,
+	SMALL = 100,   /* goes in one step */
+	LARGE = 70000, /* several segments */
+	EACH = 20000,  /* of a gather or reduce-scatter, a member; several pieces */
+	MEMORY = MEMBERS * EACH > LARGE ? MEMBERS *EACH : LARGE,
+};
+
+enum what { SUM_SMALL, SUM_LARGE, SUM_IN_PLACE, GATHER, SCATTER, WHATS };
+
+struct faulty {
+	struct party party;
+	/* Of every member and operation: nobody may touch them after the group is closed. */
+	int32_t *send[MEMBERS][WHATS], *recv[MEMBERS][WHATS];
+};
+
+static void faulty_free(struct faulty *faulty)
+{
+	for (size_t m = 0; faulty && m < MEMBERS; m++)
+		for (size_t i = 0; i < WHATS; i++) {
+			free(faulty->send[m][i]);
+			free(faulty->recv[m][i]);
+		}
+	free(faulty);
+}
+
+static int32_t input_of(uint64_t seed, size_t member, size_t i)
+{
+	return (int32_t)(seed % 1000 + member * 7919 + i * 31);
+}
+
+static struct faulty *faulty_new(uint64_t seed)
+{
+	struct faulty *faulty = calloc(1, sizeof(*faulty));
+
+	for (size_t m = 0; faulty && m < MEMBERS; m++)
+		for (size_t i = 0; i < WHATS; i++) {
+			faulty->send[m][i] = malloc(MEMORY * sizeof(int32_t));
+			faulty->recv[m][i] = calloc(MEMORY, sizeof(int32_t));
+			for (size_t k = 0; k < MEMORY; k++)
+				faulty->send[m][i][k] = input_of(seed, m, k);
+		}
+	return faulty;
+}
+
+static size_t count_of(enum what what)
+{
+	return what == SUM_SMALL ? SMALL : what == SUM_LARGE || what == SUM_IN_PLACE ? LARGE : EACH;
+}
+
+static int post(struct faulty *faulty, size_t m, enum what what, struct aggregate_request **ret)
+{
+	size_t bytes = EACH * sizeof(int32_t);
+	struct party_member *member = &faulty->party.members[m];
+	int32_t *send = faulty->send[m][what], *recv = faulty->recv[m][what];
+	struct aggregate_part all = { what == GATHER ? recv : send, bytes * MEMBERS };
+
+	if (what == GATHER)
+		return aggregate_gather_all(member->group, m, send, 1, &all, bytes, 0, bytes * MEMBERS, ret);
+	if (what == SCATTER)
+		return aggregate_reduce_scatter(member->group, m, 1, &all, recv, bytes, 0, bytes * MEMBERS,
+						REDUCE_INT32, REDUCE_SUM, ret);
+	return aggregate_reduce_all(member->group, what == SUM_IN_PLACE ? memcpy(recv, send, LARGE * 4) : send, recv,
+				    count_of(what), REDUCE_INT32, REDUCE_SUM, ret);
+}
+
+static bool right(const struct faulty *faulty, uint64_t seed, size_t m, enum what what)
+{
+	const int32_t *recv = faulty->recv[m][what];
+
+	for (size_t i = 0; i < count_of(what) * (what == GATHER ? MEMBERS : 1); i++) {
+		int32_t want = 0;
+
+		for (size_t k = 0; what != GATHER && k < MEMBERS; k++)
+			want += input_of(seed, k, what == SCATTER ? m * EACH + i : i);
+		if (recv[i] != (what == GATHER ? input_of(seed, i / EACH, i % EACH) : want))
+			return false;
+	}
+	return true;
+}
+
+/* Of one member, all its operations: 0, or its first error. Whatever is done is right. */
+static int finish(const struct faulty *faulty, uint64_t seed, size_t m, struct aggregate_request **requests)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
+	int error = 0;
+
+	for (enum what what = 0; what < WHATS; what++) {
+		bool done = false;
+		int r = 0;
+
+		while (requests[what] && r == 0 && !done) {
+			r = aggregate_test(requests[what], &done, NULL);
+			if (runtime_past(deadline_ns))
+				return runtime_complain(ETIMEDOUT, "member %zu waits for operation %d", m, (int)what);
+			runtime_nap();
+		}
+		if (done && !right(faulty, seed, m, what))
+			return runtime_complain(EBADMSG, "member %zu has a wrong result of operation %d", m, (int)what);
+		error = error ? error : r;
+	}
+	return error;
+}
+
+static int operate(struct faulty *faulty, uint64_t seed)
+{
+	struct aggregate_request *requests[MEMBERS][WHATS] = { 0 };
+	size_t there = 0, through = 0;
+	int error = 0;
+
+	for (size_t m = 0; m < MEMBERS; m++)
+		there += faulty->party.members[m].group != NULL;
+	for (enum what what = 0; what < WHATS; what++)
+		for (size_t m = 0; m < MEMBERS; m++) {
+			int r = faulty->party.members[m].group ? post(faulty, m, what, &requests[m][what]) : 0;
+
+			error = error ? error : r;
+		}
+	for (size_t m = 0; m < MEMBERS; m++) {
+		int r = finish(faulty, seed, m, requests[m]);
+
+		if (r == -ETIMEDOUT || r == -EBADMSG)
+			return r;
+		through += faulty->party.members[m].group && r == 0;
+		error = error ? error : r;
+	}
+	if (through && there < MEMBERS && !error)
+		return runtime_complain(EBADMSG, "operations are through without a member");
+	return error;
+}
+
+static int life_of_group(uint64_t seed)
+{
+	struct faulty *faulty = faulty_new(seed);
+	struct params params;
+	int r, error = 0;
+
+	if (!faulty)
+		return -ENOMEM;
+	party_params(&params);
+	params.timeout_ns = 1000000000ULL * (runtime_sanitized() ? 2 : 1);
+	params.streams = 2;
+	params.verify = true;
+	r = party_gather(&faulty->party, &params, "a2b");
+	if (r == 0) {
+		error = party_connect(&faulty->party);
+		for (size_t m = 0; m < MEMBERS; m++)
+			if (faulty->party.members[m].error && !faulty->party.members[m].reason[0])
+				r = runtime_complain(EBADMSG, "member %zu has no group and no reason", m);
+	}
+	/* Those that have a group hear of it if others have none. */
+	if (r == 0)
+		r = operate(faulty, seed);
+	if (r == 0 && error)
+		r = -ECONNABORTED; /* -ETIMEDOUT may be what a member says of another */
+	party_close(&faulty->party);
+	faulty_free(faulty);
+	return r;
+}
+
+int main(void)
+{
+	static struct life_fault faults[] = {
+		{ SYS_FAULT_MEMORY, "memory", ENOMEM },
+		{ SYS_FAULT_THREAD, "thread", EAGAIN },
+		{ SYS_FAULT_SOCKET, "socket", EMFILE },
+		{ SYS_FAULT_BIND, "bind or listen", EADDRINUSE },
+		{ SYS_FAULT_CONNECT, "connect: refused", ECONNREFUSED },
+		{ SYS_FAULT_ACCEPT, "accept: descriptors", EMFILE },
+		{ SYS_FAULT_READ, "read: reset", ECONNRESET },
+		{ SYS_FAULT_WRITE, "write: reset", ECONNRESET },
+		{ SYS_FAULT_FILE, "open", EMFILE },
+	};
+
+	runtime_start("aggregate_faults_test", 280);
+	return life_run_with_faults(life_of_group, faults, sizeof(faults) / sizeof(faults[0]));
+}
+
+#else
+
+int main(void)
+{
+	fprintf(stderr, "skipped: built without FAULTS=1\n");
+	return 77;
+}
+
+#endif
