@@ -154,7 +154,7 @@ static int life_of_group(uint64_t seed)
 	if (!faulty)
 		return -ENOMEM;
 	party_params(&params);
-	params.timeout_ns = 1000000000ULL * (runtime_sanitized() ? 2 : 1);
+	params.timeout_ns = 1000000000ULL * (runtime_sanitized() ? 3 : 1);
 	params.streams = 2;
 	params.verify = true;
 	r = party_gather(&faulty->party, &params, "a2b");
