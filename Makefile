@@ -291,7 +291,7 @@ demo: deps ## an AllReduce over eight emulated hosts, through the built plugin
 
 # TIMEOUT: seconds for one test program.  T: run only the tests whose name contains this.  JOBS: programs side by side;
 # most of them wait more than they compute.
-TIMEOUT ?= 120
+TIMEOUT ?= 240
 JOBS ?= $(shell nproc)
 T ?=
 RUN := tests/gates/run-tests

@@ -34,7 +34,7 @@ void runtime_watchdog(unsigned watchdog_s)
 	memset(&action, 0, sizeof(action));
 	action.sa_handler = watchdog_rings;
 	sigaction(SIGALRM, &action, NULL);
-	alarm(runtime_sanitized() ? watchdog_s * 4 : watchdog_s);
+	alarm(watchdog_s * (runtime_sanitized() ? 4 : 2)); /* a busy machine is no hang */
 }
 
 #define HIDDEN "TESTS_"
