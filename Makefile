@@ -289,10 +289,10 @@ demo: deps ## an AllReduce over eight emulated hosts, through the built plugin
 
 # ------------------------------------------------------------------------------------------------------------- checks
 
-# TIMEOUT: seconds for one test program.  T: run only the tests whose name contains this.  JOBS: programs side by side;
-# most of them wait more than they compute.
+# TIMEOUT: seconds for one test program.  T: run only the tests whose name contains this.  JOBS: programs side by side:
+# more than cores, for most of them wait more than they compute.
 TIMEOUT ?= 240
-JOBS ?= $(shell nproc)
+JOBS ?= $(shell expr $$(nproc) + 1)
 T ?=
 RUN := tests/gates/run-tests
 GATES := check-abi check-guest check-layers check-size check-docs check-gates
