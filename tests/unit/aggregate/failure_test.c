@@ -18,6 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a busy machine adds to a time-out. */
+#define SLACK_NS 6000000000
+
 /* ------------------------------------------------------------------------------------------- a transport that errs */
 
 /* One member's; everything else goes on to TCP. */
@@ -157,7 +160,7 @@ static void a_member_fails_at_every_step(void **state)
 		break_last(&party, call);
 		begin_ns = runtime_now_ns();
 		party_connect(&party);
-		assert_true(runtime_now_ns() - begin_ns < params.timeout_ns + 2000000000);
+		assert_true(runtime_now_ns() - begin_ns < params.timeout_ns + SLACK_NS);
 		for (size_t m = 0; m < party.count; m++)
 			errors += party.members[m].error < 0;
 		steps++;
@@ -193,7 +196,7 @@ static void a_member_never_comes(void **state)
 		party.members[missing].listener = NULL;
 		begin_ns = runtime_now_ns();
 		assert_true(party_connect(&party) < 0);
-		assert_true(runtime_now_ns() - begin_ns < params.timeout_ns + 2000000000);
+		assert_true(runtime_now_ns() - begin_ns < params.timeout_ns + SLACK_NS);
 		for (size_t m = 0; m < party.count; m++)
 			assert_true(m == missing || (party.members[m].error < 0 && party.members[m].reason[0]));
 		party_close(&party);

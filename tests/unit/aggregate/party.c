@@ -106,7 +106,11 @@ int party_open(struct party *party, const struct params *params, const char *lea
 {
 	int r = party_gather(party, params, leaves);
 
-	return r == 0 ? party_connect(party) : r;
+	if (r == 0)
+		r = party_connect(party);
+	for (size_t i = 0; r < 0 && i < party->count; i++)
+		runtime_complain(-party->members[i].error, "member %zu: %s", i, party->members[i].reason);
+	return r;
 }
 
 void party_close(struct party *party)

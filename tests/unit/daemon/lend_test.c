@@ -56,7 +56,7 @@ static void lend_open(struct lend *lend, const char *leaves, struct server_hall 
 	struct params params;
 
 	party_params(&params);
-	params.timeout_ns = 10 * UINT64_C(1000000000); /* a part of it is for the aggregators, on a busy machine too */
+	params.timeout_ns = 20 * UINT64_C(1000000000); /* a part of it is for the aggregators, on a busy machine too */
 	if (aggregator_leaves)
 		snprintf(params.secret, sizeof(params.secret), "%s", secret_path);
 	assert_int_equal(party_gather(&lend->party, &params, leaves), 0);
@@ -133,7 +133,7 @@ static void same_bits(const char *leaves, const char *aggregator_leaves)
 
 	random_init(&random, runtime_seed());
 	for (size_t i = 0; i < hall_count; i++)
-		server_hall_open(&halls[i], "--threads 2", 5);
+		server_hall_open(&halls[i], "--threads 2", 15);
 	lend_open(&with, leaves, halls, aggregator_leaves);
 	lend_open(&without, leaves, halls, NULL);
 	assert_int_equal(servers_of(&with), hall_count);
@@ -221,7 +221,7 @@ static void one_that_is_not_there_is_gone_without(void **state)
 	struct lend lend;
 
 	(void)state;
-	server_hall_open(&halls[0], "", 5);
+	server_hall_open(&halls[0], "", 15);
 	halls[1].port = 1; /* nobody listens */
 	lend_open(&lend, "aaa", halls, "aa");
 	assert_int_equal(servers_of(&lend), 1);
@@ -236,7 +236,7 @@ static void one_that_is_full_is_gone_without(void **state)
 	struct server_hall hall;
 
 	(void)state;
-	server_hall_open(&hall, "--groups-max 1", 5);
+	server_hall_open(&hall, "--groups-max 1", 15);
 	lend_open(&first, "aaa", &hall, "a");
 	lend_open(&second, "aaa", &hall, "a");
 	assert_int_equal(servers_of(&first), 1);
@@ -254,7 +254,7 @@ static void one_with_another_secret_is_gone_without(void **state)
 	struct lend lend;
 
 	(void)state;
-	server_hall_open(&hall, "", 5);
+	server_hall_open(&hall, "", 15);
 	hall.secret.bytes[3] ^= 1;
 	lend_open(&lend, "aaa", &hall, "a");
 	assert_int_equal(servers_of(&lend), 0);
