@@ -344,12 +344,61 @@ static void a_message_too_long_for_its_receive_is_an_error(void **state)
 	free(to);
 }
 
+enum { SHORT_BYTES = 4000, SHORT_MOST = 64, SHORT_FREED = 3, FULL_MS = 200 };
+
+/* Sends until the connection has taken nothing more for a while: how many it took. All are done at once. */
+static unsigned fill_with_short(const struct transport_suite *suite, struct link *link, uint8_t *data)
+{
+	uint64_t full_ns = runtime_deadline_ns(FULL_MS);
+	unsigned count = 0;
+
+	while (count < SHORT_MOST && !runtime_past(full_ns)) {
+		struct transport_request *request = NULL;
+
+		assert_int_equal(suite->ops->send(link->sender, data, SHORT_BYTES, (int)count, NULL, &request), 0);
+		if (!request)
+			continue;
+		assert_int_equal(link_finish(suite->ops, request, NULL), 0);
+		count++;
+		full_ns = runtime_deadline_ns(FULL_MS);
+	}
+	return count;
+}
+
+/* However little it is: the next message may be the one that the receiver waits for. */
+static void what_a_receiver_frees_is_told(void **state)
+{
+	const struct transport_suite *suite = *state;
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	uint8_t *data = calloc(1, SHORT_BYTES);
+	struct transport_request *request = NULL;
+	struct link link;
+	size_t bytes = 0;
+	unsigned count;
+
+	assert_non_null(data);
+	open_link(suite, &link);
+	count = fill_with_short(suite, &link, data);
+	assert_true(count > SHORT_FREED && count < SHORT_MOST);
+	for (unsigned i = 0; i < SHORT_FREED; i++)
+		assert_int_equal(link_receive(suite->ops, link.receiver, data, SHORT_BYTES, (int)i, &bytes), 0);
+	while (!request) {
+		assert_int_equal(suite->ops->send(link.sender, data, SHORT_BYTES, SHORT_MOST, NULL, &request), 0);
+		assert_false(runtime_past(deadline_ns));
+	}
+	assert_int_equal(link_finish(suite->ops, request, NULL), 0);
+	assert_int_equal(link_receive(suite->ops, link.receiver, data, SHORT_BYTES, SHORT_MOST, &bytes), 0);
+	link_close(&link);
+	free(data);
+}
+
 const struct transport_suite_case transport_suite_data_cases[] = {
 	{ "every shape of traffic arrives", every_shape_of_traffic_arrives },
 	{ "big and odd sizes arrive", big_and_odd_sizes_arrive },
 	{ "traffic goes both ways at once", traffic_goes_both_ways_at_once },
 	{ "the 33rd request must come again", the_33rd_request_must_come_again },
 	{ "sending to nobody waits", sending_to_nobody_waits },
+	{ "what a receiver frees is told", what_a_receiver_frees_is_told },
 	{ "wrong arguments are errors", wrong_arguments_are_errors },
 	{ "flush has nothing to do for host memory", flush_has_nothing_to_do_for_host_memory },
 	{ "a message too long for its receive is an error", a_message_too_long_for_its_receive_is_an_error },

@@ -171,20 +171,9 @@ static void push_words(struct tcp_connection *connection)
 	}
 }
 
-void tcp_connection_progress(struct tcp_connection *connection)
+/* After reading. all: every stream was read, or may have been. */
+static void answer(struct tcp_connection *connection, bool all)
 {
-	bool all = connection->poll_count++ % POLL_ALL_EVERY == 0;
-	bool spread = connection->active_count > 1 &&
-		      (connection->role == TCP_SENDER ? connection->open_first != NULL
-						      : connection->r.expected_bytes != 0);
-
-	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
-		struct tcp_stream *stream = &connection->streams[i];
-
-		if (stream->live && (all || i == connection->hot || (spread && i < connection->active_count)) &&
-		    (all || !may_skip(connection, stream)))
-			read_stream(connection, stream);
-	}
 	if (connection->error)
 		return;
 	if (all)
@@ -199,11 +188,51 @@ void tcp_connection_progress(struct tcp_connection *connection)
 		push_words(connection);
 }
 
+void tcp_connection_progress(struct tcp_connection *connection)
+{
+	bool all = connection->poll_count++ % POLL_ALL_EVERY == 0;
+	bool spread = connection->active_count > 1 &&
+		      (connection->role == TCP_SENDER ? connection->open_first != NULL
+						      : connection->r.expected_bytes != 0);
+
+	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		if (stream->live && (all || i == connection->hot || (spread && i < connection->active_count)) &&
+		    (all || !may_skip(connection, stream)))
+			read_stream(connection, stream);
+	}
+	answer(connection, all);
+}
+
+void tcp_connection_progress_watched(struct tcp_connection *connection)
+{
+	struct tcp_stream *hot = &connection->streams[connection->hot];
+	bool enough;
+
+	connection->stirred = false;
+	if (hot->live)
+		read_stream(connection, hot);
+	/* The event does not say which stream. One in reserve has something in a failover only, and is read each beat. */
+	enough = connection->stirred && connection->active_count == 1;
+	for (unsigned i = 0; i < connection->stream_count && !enough && !connection->error; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		if (stream->live && stream != hot)
+			read_stream(connection, stream);
+	}
+	connection->stirred = true;
+	answer(connection, true);
+}
+
 void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 {
 	connection->last_tick_ns = now_ns;
 	connection->poll_count = 0; /* every stream: silence is judged by what was read */
 	connection->stirred = true;
+	/* The sender may need just that, and nothing else may ever be said. */
+	connection->r.window_due = connection->role == TCP_RECEIVER &&
+				   connection->r.window_free != connection->r.window_told;
 	if (!connection->error)
 		tcp_connection_progress(connection);
 	tcp_failover_watch(connection, now_ns);

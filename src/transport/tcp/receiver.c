@@ -551,13 +551,14 @@ static bool tell_positions(struct tcp_connection *connection, struct tcp_stream 
 	struct tcp_frame frame = { .type = TCP_FRAME_ACK };
 	uint64_t freed = r->window_free - r->window_told;
 
-	if (freed >= r->window_bytes / 4 || (freed && tcp_stream_has_unsent(lead))) {
+	if (freed >= r->window_bytes / 4 || (freed && (r->window_due || tcp_stream_has_unsent(lead)))) {
 		frame.type = TCP_FRAME_EAGER_DONE;
 		frame.value = r->window_free;
 		if (!tell(connection, lead, frame))
 			return false;
 		r->window_told = r->window_free;
 	}
+	r->window_due = false;
 	if (should_promise(connection)) {
 		struct tcp_frame ready = { .type = TCP_FRAME_READY,
 					   .message = r->posted_sequence,
@@ -664,5 +665,6 @@ bool tcp_receiver_has_to_tell(const struct tcp_connection *connection)
 {
 	const struct tcp_receiver *r = &connection->r;
 
-	return r->control_pending || r->open_messages || connection->active_count > 1 || should_promise(connection);
+	return r->control_pending || r->window_due || r->open_messages || connection->active_count > 1 ||
+	       should_promise(connection);
 }

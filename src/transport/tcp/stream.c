@@ -308,8 +308,8 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 		stream->rx_due_ns = now_ns + SMALL_WAIT_NS;
 	stream->rx_after_sends = atomic_load_explicit(&connection->transport->sends, memory_order_relaxed);
 	stream->last_rx_ns = connection->last_rx_ns = connection->now_ns = now_ns;
-	/* For an owner who sleeps a short read is no proof of an empty socket: an end that came with the data is silent. */
-	*ret_more = (size_t)got == wanted || got >= WORTH_BYTES || connection->watched;
+	/* An owner who sleeps hears of what comes after a short read. (Of an end that came with it, at the next beat.) */
+	*ret_more = (size_t)got == wanted || (got >= WORTH_BYTES && !connection->watched);
 	direct = (size_t)got < stream->rx_left ? (size_t)got : (size_t)stream->rx_left;
 	stream->staged_end += (size_t)got - direct;
 	if (direct) {

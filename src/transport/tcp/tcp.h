@@ -184,6 +184,7 @@ struct tcp_receiver {
 	uint32_t open_messages;  /* announced and not done */
 	uint32_t untold_done;    /* completed since the last flush */
 	bool control_pending;
+	bool window_due; /* what is free of the window is to be told, however little it is */
 	struct pace *pace;
 	struct pace_sender sender;
 };
@@ -434,6 +435,8 @@ void tcp_connection_unlink(struct tcp_connection *connection); /* transport lock
 /* Sets the error, once, says so, and drops every socket. */
 void tcp_connection_fail(struct tcp_connection *connection, int error, const char *why);
 void tcp_connection_progress(struct tcp_connection *connection);
+/* The same for a connection whose owner was woken by one of its sockets. */
+void tcp_connection_progress_watched(struct tcp_connection *connection);
 /* What has to be done every beat, by the service thread or by a caller that holds the lock all the time. */
 void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns);
 struct tcp_request *tcp_request_get(struct tcp_connection *connection, enum tcp_request_kind kind, uint64_t now_ns);

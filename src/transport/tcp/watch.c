@@ -1,5 +1,5 @@
 /*
- * Owners who sleep (transport.h, watch). The sockets join the owner's epoll set, edge-triggered, so each turn reads every
+ * Owners who sleep (transport.h, watch). The sockets join the owner's epoll set, edge-triggered, so each turn reads a
  * socket until it is empty, or says that it did not. The service thread also reads, a few times a second, and other calls
  * may end the connection: the owner's event is gone then, so they ring a bell of their own.
  */
@@ -111,10 +111,8 @@ int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *r
 	pthread_mutex_lock(&connection->lock);
 	connection->now_ns = clock_now_ns();
 	connection->unread = false;
-	connection->stirred = true;
-	connection->poll_count = 0; /* every stream: the key does not say which */
 	if (!connection->error)
-		tcp_connection_progress(connection);
+		tcp_connection_progress_watched(connection);
 	if (!connection->error &&
 	    clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > connection->transport->beat_ns)
 		tcp_connection_tick(connection, connection->now_ns);
