@@ -307,12 +307,14 @@ static void print_head(struct allreduce *a)
 		    a->set.nap_us, a->set.iters);
 	output_note(o, "# ring: %d channels; tree: 2; slices of at most 1 MiB, 4 outstanding", a->set.channels);
 	if (a->chain.comm)
-		output_note(o,
-			    "# collnet v%d, connected in %.2f s: calls of %d chunks of 32 to 256 KiB, 8 in flight, own "
-			    "send "
-			    "and receive slots%s",
-			    collnetplugin_version(a->chain.plugin), a->chain.connect_s, a->chain.channels,
-			    a->set.whole ? "; whole: one call" : "");
+		output_note(
+			o,
+			"# collnet v%d, connected in %.2f s: calls of %d chunks of 32 to 256 KiB%s, 8 in flight, own "
+			"send and receive slots%s",
+			collnetplugin_version(a->chain.plugin), a->chain.connect_s, a->chain.channels,
+			collnetplugin_asks_tuner(a->chain.plugin) ? " or, shorter than that, of the operation's size"
+								  : "",
+			a->set.whole ? "; whole: one call" : "");
 	output_note(
 		o, "# timed: the operation with the copies into and out of the slots; not: the check of every element");
 	output_note(o,

@@ -169,4 +169,10 @@ bool predict_tuner_edit(const struct predict_tuner *tuner, int collective, uint6
  */
 bool predict_collnet_edit(size_t node_count, int collective, uint64_t bytes, const struct predict_table *table);
 
+/*
+ * The chunk of a collective of so many bytes, where NCCL would take chunk_bytes. CollNetChain posts whole chunks, so one
+ * that is longer than the operation moves bytes that nobody wants; anything else stays as it is.
+ */
+size_t predict_chunk_bytes(int collective, int algorithm, int protocol, uint64_t bytes, size_t chunk_bytes);
+
 #endif

@@ -264,6 +264,8 @@ int chain_run(struct chain *chain, const float *input, float *output, size_t cou
 	int moved, r;
 
 	chain_shape(s.bytes, chain->channels, &s.shape);
+	s.shape.chunk_bytes = collnetplugin_chunk_bytes(chain->plugin, s.bytes, s.shape.channels, s.shape.chunk_bytes);
+	s.shape.steps = (s.shape.part_bytes + s.shape.chunk_bytes - 1) / s.shape.chunk_bytes;
 	while (s.taken < s.shape.steps) {
 		moved = fill(&s);
 		r = post(&s);

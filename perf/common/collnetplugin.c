@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "nccl/tuner_v6.h"
 #include "nccl/v10.h"
 #include "nccl/v11.h"
 #include "nccl/v12.h"
@@ -253,6 +254,29 @@ int collnetplugin_reg(struct collnetplugin *plugin, void *comm, void *data, size
 int collnetplugin_dereg(struct collnetplugin *plugin, void *comm, void *mhandle)
 {
 	return (int)plugin->dereg(comm, mhandle);
+}
+
+static const struct nccl_tuner_v6 *tuner_of(const struct collnetplugin *plugin)
+{
+	enum { SINCE_VERSION = 12 };
+
+	return plugin->version >= SINCE_VERSION ? dlsym(plugin->net->library, "ncclTunerPlugin_v6") : NULL;
+}
+
+bool collnetplugin_asks_tuner(const struct collnetplugin *plugin)
+{
+	return tuner_of(plugin) != NULL;
+}
+
+size_t collnetplugin_chunk_bytes(struct collnetplugin *plugin, size_t bytes, int channels, size_t chunk_bytes)
+{
+	const struct nccl_tuner_v6 *tuner = tuner_of(plugin);
+	size_t wanted_bytes = chunk_bytes;
+
+	if (!tuner || tuner->getChunkSize(NULL, NCCL_FUNC_ALLREDUCE, bytes, NCCL_ALGO_COLLNET_CHAIN_ID,
+					  NCCL_PROTO_SIMPLE_ID, channels, &wanted_bytes) != NCCL_SUCCESS)
+		return chunk_bytes;
+	return wanted_bytes && wanted_bytes < chunk_bytes ? wanted_bytes : chunk_bytes;
 }
 
 int collnetplugin_reduce_all(struct collnetplugin *plugin, void *comm, const struct collnetplugin_reduction *reduction,

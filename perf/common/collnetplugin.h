@@ -44,6 +44,13 @@ int collnetplugin_close_comm(struct collnetplugin *plugin, void *comm);
 int collnetplugin_reg(struct collnetplugin *plugin, void *comm, void *data, size_t bytes, int type, void **ret_mhandle);
 int collnetplugin_dereg(struct collnetplugin *plugin, void *comm, void *mhandle);
 
+/*
+ * The chunk of an AllReduce by CollNetChain where NCCL would take chunk_bytes: as NCCL does from 2.30 on (version 12), it
+ * asks the tuner in the same library, if there is one that says. At most chunk_bytes.
+ */
+size_t collnetplugin_chunk_bytes(struct collnetplugin *plugin, size_t bytes, int channels, size_t chunk_bytes);
+bool collnetplugin_asks_tuner(const struct collnetplugin *plugin);
+
 struct collnetplugin_reduction {
 	void *send, *recv; /* may be the same memory */
 	size_t count;

@@ -70,3 +70,13 @@ bool predict_collnet_edit(size_t node_count, int collective, uint64_t bytes, con
 	}
 	return is_changed;
 }
+
+size_t predict_chunk_bytes(int collective, int algorithm, int protocol, uint64_t bytes, size_t chunk_bytes)
+{
+	enum { GRAIN_BYTES = 512 }; /* NCCL rounds chunks of this protocol down to that */
+
+	if (collective != PREDICT_ALLREDUCE || algorithm != PREDICT_COLLNET_CHAIN || protocol != PREDICT_SIMPLE ||
+	    !bytes || bytes >= chunk_bytes || bytes + GRAIN_BYTES - 1 >= chunk_bytes)
+		return chunk_bytes;
+	return (size_t)((bytes + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES);
+}

@@ -9,8 +9,8 @@
  *     number of nodes (predict_collnet_edit). Profiles and plans differ from host to host; what they say has
  *     reached NCCL's table by way of the graph files, whose speeds NCCL reduces to the least of all hosts.
  *   - One node, and the session has published a plan there: all ranks have the same one.
- *   - The number of channels, the chunk size and the model's constants are left to NCCL: nothing that was measured says
- *     better.
+ *   - Chunks of CollNetChain are no longer than the operation (predict_chunk_bytes), where NCCL asks for their size.
+ *   - The number of channels and the model's constants are left to NCCL: nothing that was measured says better.
  *
  * Threads: init and fini from any thread; plugin_tuner_edit from several at once. No call blocks; errno is kept.
  */

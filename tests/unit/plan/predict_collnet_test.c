@@ -208,6 +208,34 @@ static void what_is_not_allowed_stays_so(void **state)
 	assert_int_equal(chosen(&costs), PREDICT_COLLNET_CHAIN);
 }
 
+static void chunks_are_cut_to_the_operation(void **state)
+{
+	static const struct {
+		int collective, algorithm, protocol;
+		uint64_t bytes;
+		size_t chunk_bytes, expected;
+	} cases[] = {
+		{ PREDICT_ALLREDUCE, PREDICT_COLLNET_CHAIN, PREDICT_SIMPLE, 1, 32768, 512 },
+		{ PREDICT_ALLREDUCE, PREDICT_COLLNET_CHAIN, PREDICT_SIMPLE, 512, 32768, 512 },
+		{ PREDICT_ALLREDUCE, PREDICT_COLLNET_CHAIN, PREDICT_SIMPLE, 513, 32768, 1024 },
+		{ PREDICT_ALLREDUCE, PREDICT_COLLNET_CHAIN, PREDICT_SIMPLE, 32256, 32768, 32256 },
+		{ PREDICT_ALLREDUCE, PREDICT_COLLNET_CHAIN, PREDICT_SIMPLE, 32257, 32768, 32768 },
+		{ PREDICT_ALLREDUCE, PREDICT_COLLNET_CHAIN, PREDICT_SIMPLE, 32257, 32700, 32700 },
+		{ PREDICT_ALLREDUCE, PREDICT_COLLNET_CHAIN, PREDICT_SIMPLE, 1 << 20, 65536, 65536 },
+		{ PREDICT_ALLREDUCE, PREDICT_COLLNET_CHAIN, PREDICT_SIMPLE, UINT64_MAX, 65536, 65536 },
+		{ PREDICT_ALLREDUCE, PREDICT_COLLNET_CHAIN, PREDICT_SIMPLE, 0, 65536, 65536 },
+		{ PREDICT_ALLREDUCE, PREDICT_COLLNET_CHAIN, PREDICT_LL, 1024, 32768, 32768 },
+		{ PREDICT_ALLREDUCE, PREDICT_RING, PREDICT_SIMPLE, 1024, 32768, 32768 },
+		{ PREDICT_REDUCESCATTER, PREDICT_COLLNET_CHAIN, PREDICT_SIMPLE, 1024, 32768, 32768 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(predict_chunk_bytes(cases[i].collective, cases[i].algorithm, cases[i].protocol,
+						     cases[i].bytes, cases[i].chunk_bytes),
+				 cases[i].expected);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,6 +244,7 @@ int main(void)
 		cmocka_unit_test(large_ones_do_not_where_it_brings_nothing),
 		cmocka_unit_test(large_ones_do_where_leaves_or_aggregators_save_bytes),
 		cmocka_unit_test(what_is_not_allowed_stays_so),
+		cmocka_unit_test(chunks_are_cut_to_the_operation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
