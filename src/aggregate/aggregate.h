@@ -100,7 +100,7 @@ void aggregate_close_listener(struct aggregate_listener *listener);
 
 /* Counters since the group began, for tests and benchmarks. */
 struct aggregate_counters {
-	uint64_t operations, segments, direct_operations;
+	uint64_t operations, segments, direct_operations, split_operations;
 	uint64_t bytes_sent, bytes_received; /* payload over transports between hosts */
 	uint64_t bytes_copied;               /* on the host path, apart from reductions */
 	uint64_t messages_sent;

@@ -13,7 +13,7 @@
 enum { PIECE_BYTES_LEAST = 4 << 10 };
 enum { EAGER_PLACE_LEAST = 512, EAGER_PLACE_MORE = 24, EAGER_PLACE_ROUND = 64 };
 
-static size_t place_bytes(size_t message_bytes)
+size_t direct_place_bytes(size_t message_bytes)
 {
 	size_t bytes = (message_bytes + EAGER_PLACE_MORE + EAGER_PLACE_ROUND - 1) / EAGER_PLACE_ROUND *
 		       EAGER_PLACE_ROUND;
@@ -105,15 +105,22 @@ static void exchanged(struct group *group, struct transfer *transfer)
 	sent(group, transfer);
 }
 
-static void exchange_begin(struct group *group, struct operation *operation)
+struct exchange *direct_take(struct group *group, struct operation *operation)
 {
 	struct exchange *exchange = group->exchanges_free;
-	struct aggregate_wire_operation word = word_of(operation);
-	size_t payload = payload_bytes(operation);
 
 	group->exchanges_free = exchange->next;
 	operation->exchange = exchange;
 	group->eager_bytes += operation->eager_bytes;
+	return exchange;
+}
+
+static void exchange_begin(struct group *group, struct operation *operation)
+{
+	struct exchange *exchange = direct_take(group, operation);
+	struct aggregate_wire_operation word = word_of(operation);
+	size_t payload = payload_bytes(operation);
+
 	aggregate_wire_put_operation(&word, exchange->out);
 	if (payload)
 		memcpy(exchange->out + AGGREGATE_WIRE_OPERATION_BYTES, operation->send, payload);
@@ -210,13 +217,20 @@ void direct_verify(struct group *group, struct operation *operation)
 	    sizeof(operation->verify_out), AGGREGATE_TAG_VERIFY, sent);
 }
 
+static size_t eager_bytes_of(const struct group *group, const struct operation *operation)
+{
+	if (operation->split)
+		return direct_place_bytes(split_part_bytes(group, operation->bytes));
+	return direct_place_bytes(AGGREGATE_WIRE_OPERATION_BYTES + payload_bytes(operation));
+}
+
 void direct_begin(struct group *group)
 {
 	while (group->small_first) {
 		struct operation *operation = group->small_first;
 
-		operation->eager_bytes = place_bytes(AGGREGATE_WIRE_OPERATION_BYTES + payload_bytes(operation));
-		if (operation->direct &&
+		operation->eager_bytes = eager_bytes_of(group, operation);
+		if ((operation->direct || operation->split) &&
 		    (!group->exchanges_free ||
 		     (group->eager_bytes && group->eager_bytes + operation->eager_bytes > GROUP_EAGER_BYTES)))
 			return;
@@ -227,6 +241,8 @@ void direct_begin(struct group *group)
 			exchange_begin(group, operation);
 		else
 			check_begin(group, operation);
+		if (operation->split)
+			split_begin(group, operation);
 	}
 }
 
@@ -236,6 +252,8 @@ int direct_init(struct group *group)
 
 	if (payload < PIECE_BYTES_LEAST)
 		payload = PIECE_BYTES_LEAST;
+	if (payload < split_part_bytes(group, group->split_bytes))
+		payload = split_part_bytes(group, group->split_bytes);
 
 	group->exchange_bytes = AGGREGATE_WIRE_OPERATION_BYTES + (payload + 63) / 64 * 64;
 	group->exchanges = sys_zalloc(GROUP_DIRECT_OPERATIONS * sizeof(*group->exchanges));
@@ -248,10 +266,12 @@ int direct_init(struct group *group)
 		exchange->in = sys_zalloc(group->count * group->exchange_bytes);
 		exchange->sends = sys_zalloc(group->count * sizeof(*exchange->sends));
 		exchange->receives = sys_zalloc(group->count * sizeof(*exchange->receives));
+		exchange->result_sends = sys_zalloc(group->count * sizeof(*exchange->sends));
+		exchange->result_receives = sys_zalloc(group->count * sizeof(*exchange->receives));
 		exchange->ranks = sys_zalloc(group->count * sizeof(*exchange->ranks));
 		exchange->sent = sys_zalloc(2 * group->count * sizeof(*exchange->sent));
 		if (!exchange->out || !exchange->in || !exchange->ranks || !exchange->sent || !exchange->sends ||
-		    !exchange->receives)
+		    !exchange->receives || !exchange->result_sends || !exchange->result_receives)
 			return -ENOMEM;
 		exchange->here = exchange->sent + group->count;
 		exchange->next = group->exchanges_free;
@@ -269,6 +289,8 @@ void direct_fini(struct group *group)
 		sys_free(exchange->in);
 		sys_free(exchange->sends);
 		sys_free(exchange->receives);
+		sys_free(exchange->result_sends);
+		sys_free(exchange->result_receives);
 		sys_free(exchange->ranks);
 		sys_free(exchange->sent);
 	}

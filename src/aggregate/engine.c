@@ -193,7 +193,9 @@ static int rest(struct aggregate_engine *engine, const struct look *look, uint64
 {
 	int count = 0;
 
-	if (look->progressed || look->wants_now)
+	if (look->progressed && !look->wants_now)
+		return 0; /* what that made room for comes first, and costs no system call */
+	if (look->wants_now)
 		return epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE, 0);
 	atomic_store(&engine->sleeps, true);
 	if (atomic_load(&engine->posts) == posts)

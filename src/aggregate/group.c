@@ -219,6 +219,7 @@ int group_settle(struct group *group)
 
 	number_members(group);
 	r = list_members(group);
+	split_settle(group);
 	if (r == 0)
 		r = group_plan(group);
 	if (r == 0)
@@ -275,9 +276,12 @@ void operation_step(struct operation *operation)
 		pieces_begin(group);
 		return;
 	}
-	if (operation->direct && !operation->summed) {
+	if ((operation->direct || operation->split) && !operation->summed) {
 		operation->summed = true;
-		direct_end(group, operation);
+		if (operation->direct)
+			direct_end(group, operation);
+		else
+			split_end(group, operation);
 	}
 	if (group->settings.verify && !operation->verified) {
 		operation->verified = true;
@@ -314,6 +318,7 @@ static void take(struct group *group, struct operation *operation)
 		return;
 	}
 	operation->direct = operation->kind != OPERATION_REDUCE || operation->bytes <= group->settings.direct_bytes;
+	operation->split = !operation->direct && operation->bytes <= group->split_bytes;
 	if (operation->kind != OPERATION_REDUCE)
 		pieces_add(group, operation);
 	*group->small_end = operation;
@@ -321,6 +326,8 @@ static void take(struct group *group, struct operation *operation)
 	if (operation->direct)
 		return;
 	operation->waits = 2; /* what it says of itself, and what the member before says */
+	if (operation->split)
+		return;
 	operation->segment_count = segment_count_of(group, operation->bytes, operation->count);
 	*group->staged_end = operation;
 	group->staged_end = &operation->next_staged;
@@ -333,9 +340,9 @@ static void lanes_progress(struct group *group, size_t first, size_t count)
 		struct lane *out = &group->out[first + (group->self + i) % count];
 		struct lane *in = &group->in[first + (group->self + count - i) % count];
 
-		if (in->stirred)
+		if (in->stirred || in->added)
 			lane_progress(group, in);
-		if (out->stirred && !group->error)
+		if ((out->stirred || out->added) && !group->error)
 			lane_progress(group, out);
 	}
 }
@@ -469,6 +476,7 @@ void aggregate_counters(const struct aggregate_group *opaque, struct aggregate_c
 	ret->operations = atomic_load_explicit(&group->operations_done, memory_order_relaxed);
 	ret->segments = atomic_load_explicit(&group->segments_done, memory_order_relaxed);
 	ret->direct_operations = atomic_load_explicit(&group->direct_done, memory_order_relaxed);
+	ret->split_operations = atomic_load_explicit(&group->split_done, memory_order_relaxed);
 	ret->bytes_sent = atomic_load_explicit(&group->bytes_sent, memory_order_relaxed);
 	ret->bytes_received = atomic_load_explicit(&group->bytes_received, memory_order_relaxed);
 	ret->bytes_copied = atomic_load_explicit(&group->bytes_copied, memory_order_relaxed);

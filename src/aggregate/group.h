@@ -20,7 +20,7 @@
 enum {
 	GROUP_SEGMENTS = 64,           /* between the oldest unfinished and the newest */
 	GROUP_DIRECT_OPERATIONS = 8,   /* under way at a time */
-	GROUP_EAGER_BYTES = 33280,     /* of them, in one connection's window: docs/aggregation.md, Small operations */
+	GROUP_EAGER_BYTES = 32640,     /* of them, in one connection's window: docs/aggregation.md, Small operations */
 	GROUP_BUFFER_BYTES = 64 << 20, /* of slots, at most, if one segment's need is not more than that */
 	GROUP_SEGMENTS_OF_SLOTS = 8,   /* that one node may aggregate at a time, if that fits in it */
 	/* Requests of a connection for large operations: so many, and so many more for the oldest segment and for pieces. */
@@ -71,6 +71,9 @@ struct lane {
 	struct transport_connection *connection; /* NULL: to oneself */
 	bool sends;
 	bool stirred, soon;                          /* worth a look now; within a millisecond */
+	bool added;                                  /* worth posting */
+	bool asks;                                   /* a receive was posted now whose message is asked for */
+	bool lost;                                   /* nothing more comes than what has come */
 	struct transfer *small_first, **small_end;   /* not posted yet, in order of adding */
 	struct transfer *urgent_first, **urgent_end; /* the same */
 	struct transfer *staged_first;               /* the same, in order of numbers */
@@ -93,7 +96,7 @@ struct operation {
 	uint8_t *recv;
 	size_t count, bytes;
 	uint64_t number; /* in order of posting, from 0 */
-	bool direct;
+	bool direct, split;
 	/* Gather and scatter. */
 	size_t rank, part_count, bytes_per_member, offset;
 	struct aggregate_part *parts; /* a copy */
@@ -105,15 +108,17 @@ struct operation {
 	uint8_t check_out[AGGREGATE_WIRE_OPERATION_BYTES], check_in[AGGREGATE_WIRE_OPERATION_BYTES];
 	uint8_t verify_out[AGGREGATE_WIRE_VERIFY_BYTES], verify_in[AGGREGATE_WIRE_VERIFY_BYTES];
 	struct transfer send_check, receive_check, send_verify, receive_verify;
-	struct exchange *exchange; /* direct: the buffers it was given */
-	size_t eager_bytes;        /* what its message takes of a window */
+	struct exchange *exchange; /* direct or split: the buffers it was given */
+	size_t eager_bytes;        /* what its messages take of a window */
 };
 
 /* Buffers of a small operation: one message out, one in from each member. */
 struct exchange {
 	struct exchange *next;
-	uint8_t *out, *in;                 /* header and payload; [member] the same */
-	struct transfer *sends, *receives; /* [member] */
+	uint8_t *out, *in;                               /* header and payload; [member] the same */
+	struct transfer *sends, *receives;               /* [member] */
+	struct transfer *result_sends, *result_receives; /* [member]; split */
+	size_t missing;                                  /* split: inputs */
 	/* Gather and reduce-scatter: [member] its rank; pieces that went to it, and that came. */
 	uint16_t *ranks;
 	size_t *sent, *here;
@@ -191,6 +196,8 @@ struct group {
 	struct lane *out, *in;
 	struct schedule *schedule;
 	struct aggregate_wire_settings settings;
+	bool small_unasked; /* nothing on the connections of small operations is asked for */
+	size_t split_bytes; /* operations up to this size are split, if they are not exchanged directly */
 	/* Positions: who is where. hosts and leaves are dense. */
 	size_t host_count, leaf_count;
 	uint16_t *host_members, *host_begin; /* members by host; [host_count + 1] */
@@ -219,8 +226,8 @@ struct group {
 	bool progressed, received; /* something moved; was received whole */
 	bool soon, now;            /* a lane wants to be looked at */
 
-	_Atomic uint64_t operations_done, segments_done, direct_done, bytes_sent, bytes_received, bytes_copied,
-		messages_sent;
+	_Atomic uint64_t operations_done, segments_done, direct_done, split_done, bytes_sent, bytes_received,
+		bytes_copied, messages_sent;
 };
 
 static inline size_t group_lanes(const struct group *group)
@@ -317,9 +324,21 @@ void direct_fini(struct group *group);
 void direct_begin(struct group *group);
 /* All messages of a small operation are here and gone: the result. */
 void direct_end(struct group *group, struct operation *operation);
+struct exchange *direct_take(struct group *group, struct operation *operation);
 void direct_release(struct group *group, struct operation *operation);
+/* What a message takes of a connection's window of unasked messages, at most. */
+size_t direct_place_bytes(size_t message_bytes);
 /* A checksum of the result, to the next member and from the one before. */
 void direct_verify(struct group *group, struct operation *operation);
+
+/* split.c */
+/* Which operations are, from what all members know. */
+void split_settle(struct group *group);
+/* The longest part of an operation of so many bytes. */
+size_t split_part_bytes(const struct group *group, size_t bytes);
+void split_begin(struct group *group, struct operation *operation);
+/* All is here and gone. */
+void split_end(struct group *group, struct operation *operation);
 
 /* pieces.c */
 int pieces_init(struct group *group);

@@ -20,7 +20,7 @@ void lane_add(struct lane *lane, struct transfer *transfer)
 {
 	struct transfer **link = &lane->staged_first;
 
-	lane->stirred = true;
+	lane->added = true;
 	transfer->request = NULL;
 	transfer->next = NULL;
 	if (transfer->class == TRANSFER_SMALL) {
@@ -37,6 +37,11 @@ void lane_add(struct lane *lane, struct transfer *transfer)
 		link = &(*link)->next;
 	transfer->next = *link;
 	*link = transfer;
+}
+
+static bool is_large(const struct group *group, const struct lane *lane)
+{
+	return (size_t)(lane - (lane->sends ? group->out : group->in)) >= group->count;
 }
 
 /* 1: posted; 0: the connection takes no more now. */
@@ -56,6 +61,7 @@ static int post(struct group *group, struct lane *lane, struct transfer *transfe
 	transfer->turn = lane->turn++;
 	*lane->posted_end = transfer;
 	lane->posted_end = &transfer->next;
+	lane->asks |= !lane->sends && (is_large(group, lane) || !group->small_unasked);
 	if (lane->sends) {
 		group_add(&group->messages_sent, 1);
 		group_add(&group->bytes_sent, transfer->bytes);
@@ -92,11 +98,6 @@ static int post_list(struct group *group, struct lane *lane, struct transfer **f
 		lane->small_count++;
 	}
 	return r;
-}
-
-static bool is_large(const struct group *group, const struct lane *lane)
-{
-	return (size_t)(lane - (lane->sends ? group->out : group->in)) >= group->count;
 }
 
 /* A message that waits long must not fall too far behind those that overtake it. */
@@ -173,13 +174,17 @@ static int look_at_posted(struct group *group, struct lane *lane)
 void lane_progress(struct group *group, struct lane *lane)
 {
 	size_t position = (size_t)(lane - (lane->sends ? group->out : group->in)) % group->count;
-	enum transport_next next = TRANSPORT_NEXT_EVENT;
-	int r, error;
+	enum transport_next next = lane->soon ? TRANSPORT_NEXT_SOON : TRANSPORT_NEXT_EVENT;
+	bool moves = lane->stirred || lane->lost;
+	int r, error = 0;
 
-	lane->stirred = lane->soon = false;
+	lane->stirred = lane->soon = lane->added = lane->asks = false;
 	r = post_waiting(group, lane);
 	if (r == 0) {
-		error = lane->ops->progress(lane->connection, &next);
+		/* A send is under way when it is posted, and what comes is told by an event; a grant may have to wait. */
+		if (moves || lane->asks)
+			error = lane->ops->progress(lane->connection, &next);
+		lane->lost |= error < 0;
 		r = look_at_posted(group, lane); /* what was complete before an error still says so */
 		r = r == 0 && error < 0 && lane->posted_first ? error : r;
 	}
@@ -187,7 +192,7 @@ void lane_progress(struct group *group, struct lane *lane)
 		return;
 	if (r == 0 && (lane->small_first || lane->urgent_first || lane->staged_first)) {
 		r = post_waiting(group, lane); /* there may be room for more */
-		lane->stirred |= group->progressed;
+		lane->added |= group->progressed;
 	}
 	if (r < 0)
 		group_break(group, r == -EMSGSIZE ? -EREMOTEIO : r,
@@ -196,7 +201,7 @@ void lane_progress(struct group *group, struct lane *lane)
 	lane->soon = next == TRANSPORT_NEXT_SOON && !lane_is_empty(lane);
 	lane->stirred |= next == TRANSPORT_NEXT_NOW && !lane_is_empty(lane);
 	group->soon |= lane->soon;
-	group->now |= lane->stirred;
+	group->now |= lane->stirred || lane->added;
 }
 
 bool lane_is_empty(const struct lane *lane)

@@ -247,8 +247,8 @@ static void oldest_advance(struct group *group)
 		group->segment_oldest++;
 	for (size_t i = group->count; i < group_lanes(group);
 	     i++) { /* the oldest may use requests that others may not */
-		group->out[i].stirred |= group->out[i].staged_first != NULL;
-		group->in[i].stirred |= group->in[i].staged_first != NULL;
+		group->out[i].added |= group->out[i].staged_first != NULL;
+		group->in[i].added |= group->in[i].staged_first != NULL;
 	}
 }
 

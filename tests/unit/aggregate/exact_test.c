@@ -110,12 +110,53 @@ static void uneven_leaves(void **state)
 	every_type_and_operation("aabaaca");
 }
 
-/* The association belongs to the group: another schedule, with other segments and other aggregators, gives the same bits. */
+struct way {
+	const char *leaves;
+	size_t count; /* floats */
+	bool split;   /* unless segments of a certain length were asked for */
+};
+
+static void reduce_with(const struct way *way, size_t segment_bytes, void *const *send, void **recv, void *first,
+			bool is_first)
+{
+	size_t bytes = way->count * sizeof(float);
+	struct aggregate_counters counters;
+	struct params params;
+	struct party party;
+
+	party_params(&params);
+	params.aggregate_segment_bytes = segment_bytes;
+	assert_int_equal(party_open(&party, &params, way->leaves), 0);
+	for (size_t round = 0; round < 3; round++) {
+		struct aggregate_request *requests[PARTY_MAX] = { 0 };
+
+		for (size_t m = 0; m < party.count; m++)
+			assert_int_equal(party_reduce(&party.members[m], send[m], recv[m], way->count, REDUCE_FLOAT32,
+						      REDUCE_SUM, &requests[m]),
+					 0);
+		assert_int_equal(party_finish(&party, requests), 0);
+		if (is_first && round == 0)
+			memcpy(first, recv[0], bytes);
+		for (size_t m = 0; m < party.count; m++)
+			assert_memory_equal(recv[m], first, bytes);
+	}
+	aggregate_counters(party.members[0].group, &counters);
+	assert_int_equal(counters.split_operations, way->split && !segment_bytes ? 3 : 0);
+	assert_int_equal(counters.direct_operations, 0);
+	assert_int_equal(counters.segments > 0, !way->split || segment_bytes);
+	party_close(&party);
+}
+
+/* The association belongs to the group: the way, the segments and the aggregators do not show in the bits. */
 static void the_schedule_does_not_show(void **state)
 {
 	static const size_t segments[] = { 0, 20000, 100000, 512 << 10 };
-	size_t count = 300001, bytes = count * sizeof(float);
-	float *first = malloc(bytes), *send[8], *recv[8];
+	static const struct way ways[] = {
+		{ "aaabbbcb", 300001, false }, { "aaabbbcb", 8192, true }, { "aaabbbcb", 8193, false },
+		{ "aaaaaaa", 28001, true },    { "a2aa3a", 24999, true },  { "-----", 5000, true },
+	};
+	size_t bytes = 300001 * sizeof(float);
+	void *first = malloc(bytes), *send[8], *recv[8];
 	struct random random;
 
 	(void)state;
@@ -123,29 +164,11 @@ static void the_schedule_does_not_show(void **state)
 	for (size_t m = 0; m < 8; m++) {
 		send[m] = malloc(bytes);
 		recv[m] = malloc(bytes);
-		element_fill(REDUCE_FLOAT32, false, send[m], count, &random);
+		element_fill(REDUCE_FLOAT32, false, send[m], 300001, &random);
 	}
-	for (size_t k = 0; k < sizeof(segments) / sizeof(segments[0]); k++) {
-		struct aggregate_request *requests[PARTY_MAX] = { 0 };
-		struct params params;
-		struct party party;
-
-		party_params(&params);
-		params.aggregate_segment_bytes = segments[k];
-		assert_int_equal(party_open(&party, &params, "aaabbbcb"), 0);
-		for (size_t round = 0; round < 3; round++) {
-			for (size_t m = 0; m < 8; m++)
-				assert_int_equal(party_reduce(&party.members[m], send[m], recv[m], count,
-							      REDUCE_FLOAT32, REDUCE_SUM, &requests[m]),
-						 0);
-			assert_int_equal(party_finish(&party, requests), 0);
-			if (k == 0 && round == 0)
-				memcpy(first, recv[0], bytes);
-			for (size_t m = 0; m < 8; m++)
-				assert_memory_equal(recv[m], first, bytes);
-		}
-		party_close(&party);
-	}
+	for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++)
+		for (size_t k = 0; k < sizeof(segments) / sizeof(segments[0]); k++)
+			reduce_with(&ways[w], segments[k], send, recv, first, k == 0);
 	for (size_t m = 0; m < 8; m++) {
 		free(send[m]);
 		free(recv[m]);

@@ -1,0 +1,155 @@
+/*
+ * Operations of middling size: each member sums its part of them, of all members' inputs, and sends it to all. Two steps,
+ * and no byte more than a ring moves; everything is unasked, so each step is one message. The order of sums is that of
+ * the other ways.
+ */
+#include "aggregate/group.h"
+
+#include <errno.h>
+
+/* Between leaves every member would send to all others, n times what segments do: only for what is short. */
+enum { SPLIT_BYTES_BETWEEN_LEAVES = 32 << 10, ELEMENT_BYTES_MOST = 8 };
+
+size_t split_part_bytes(const struct group *group, size_t bytes)
+{
+	return (bytes + ELEMENT_BYTES_MOST * group->count - 1) / (ELEMENT_BYTES_MOST * group->count) *
+	       ELEMENT_BYTES_MOST;
+}
+
+void split_settle(struct group *group)
+{
+	size_t eager = GROUP_EAGER_BYTES,
+	       most = group->leaf_count > 1 ? SPLIT_BYTES_BETWEEN_LEAVES : AGGREGATE_ALONE_BYTES;
+
+	for (size_t i = 0; i < group->count; i++) {
+		const struct aggregate_wire_facts *facts = &group->members[i].facts;
+
+		if (facts->segment_bytes)
+			most = 0; /* somebody wants segments, and says how long */
+		eager = facts->eager_bytes < eager ? (size_t)facts->eager_bytes : eager;
+	}
+	if (most > group->count * (eager / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST))
+		most = group->count * (eager / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST);
+	group->small_unasked = group->settings.direct_bytes + AGGREGATE_WIRE_OPERATION_BYTES <= eager;
+	group->split_bytes = most;
+}
+
+/* The part that the member there sums: its bytes, and where it begins. */
+static size_t part_of(const struct group *group, const struct operation *operation, size_t position, size_t *ret_offset)
+{
+	size_t each = operation->count / group->count, longer = operation->count % group->count;
+	size_t element = reduce_type_bytes(operation->type);
+
+	*ret_offset = (each * position + (position < longer ? position : longer)) * element;
+	return (each + (position < longer)) * element;
+}
+
+static void add(struct lane *lane, struct transfer *transfer, struct operation *operation, const void *data,
+		size_t bytes, enum aggregate_tag kind, enum transfer_class class,
+		void (*done)(struct group *, struct transfer *))
+{
+	*transfer = (struct transfer){
+		.data = (uint8_t *)(uintptr_t)data,
+		.bytes = bytes,
+		.tag = aggregate_tag(kind, operation->number),
+		.class = class,
+		.done = done,
+		.owner = operation,
+	};
+	lane_add(lane, transfer);
+}
+
+static void through(struct operation *operation)
+{
+	operation->waits--;
+	operation_step(operation);
+}
+
+static void sent(struct group *group, struct transfer *transfer)
+{
+	(void)group;
+	through(transfer->owner);
+}
+
+static bool came_whole(struct group *group, const struct transfer *transfer, size_t from)
+{
+	if (transfer->received == transfer->bytes)
+		return true;
+	group_break(group, -EREMOTEIO,
+		    "host %s sent %zu bytes where %zu were due: its operations are not the same ones",
+		    group_host(group, from), transfer->received, transfer->bytes);
+	return false;
+}
+
+static void result_came(struct group *group, struct transfer *transfer)
+{
+	struct operation *operation = transfer->owner;
+
+	if (came_whole(group, transfer, (size_t)(transfer - operation->exchange->result_receives)))
+		through(operation);
+}
+
+static void sum(struct group *group, struct operation *operation)
+{
+	struct exchange *exchange = operation->exchange;
+	uint8_t *inputs[SCHEDULE_MEMBERS_MAX], *result;
+	size_t offset, bytes = part_of(group, operation, group->self, &offset);
+
+	result = operation->recv + offset;
+	for (size_t i = 0; i < group->count; i++)
+		inputs[i] = i == group->self ? (uint8_t *)(uintptr_t)operation->send + offset
+					     : exchange->in + i * group->exchange_bytes;
+	if (bytes)
+		combine_all(group, operation, result, inputs, bytes / reduce_type_bytes(operation->type));
+	for (size_t i = 1; i < group->count; i++) {
+		size_t to = (group->self + i) % group->count;
+
+		/* All members are at it: that everybody's input came says so. */
+		add(&group->out[to], &exchange->result_sends[to], operation, result, bytes, AGGREGATE_TAG_DOWN,
+		    TRANSFER_URGENT, sent);
+	}
+}
+
+static void input_came(struct group *group, struct transfer *transfer)
+{
+	struct operation *operation = transfer->owner;
+	struct exchange *exchange = operation->exchange;
+
+	if (!came_whole(group, transfer, (size_t)(transfer - exchange->receives)))
+		return;
+	if (--exchange->missing == 0)
+		sum(group, operation);
+	through(operation);
+}
+
+/*
+ * The receives of results are posted with those of the inputs, in the order of operations. Nothing comes for them before
+ * this member's own input of that part has gone, so in place they harm nothing.
+ */
+void split_begin(struct group *group, struct operation *operation)
+{
+	struct exchange *exchange = direct_take(group, operation);
+	size_t own_offset, own = part_of(group, operation, group->self, &own_offset);
+
+	exchange->missing = group->count - 1;
+	operation->waits += 4 * (unsigned)(group->count - 1);
+	for (size_t i = 1; i < group->count; i++) {
+		size_t to = (group->self + i) % group->count, from = (group->self + group->count - i) % group->count;
+		size_t offset, bytes = part_of(group, operation, from, &offset);
+
+		add(&group->in[from], &exchange->receives[from], operation, exchange->in + from * group->exchange_bytes,
+		    own, AGGREGATE_TAG_UP_ROOT, TRANSFER_SMALL, input_came);
+		add(&group->in[from], &exchange->result_receives[from], operation, operation->recv + offset, bytes,
+		    AGGREGATE_TAG_DOWN, TRANSFER_SMALL, result_came);
+		bytes = part_of(group, operation, to, &offset);
+		add(&group->out[to], &exchange->sends[to], operation, operation->send + offset, bytes,
+		    AGGREGATE_TAG_UP_ROOT, TRANSFER_SMALL, sent);
+	}
+	group->progressed = true;
+}
+
+void split_end(struct group *group, struct operation *operation)
+{
+	direct_release(group, operation);
+	group_add(&group->split_done, 1);
+}
