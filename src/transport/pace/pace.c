@@ -46,6 +46,8 @@ struct pace {
 	uint64_t event_ns;         /* the last time the pool was looked at */
 	uint64_t source, mixed_ns; /* whose the last message was; when it was last another's than the one before */
 	unsigned senders;          /* that have messages coming */
+	unsigned spread;           /* of the last message's sender whose was more than one */
+	uint64_t spread_ns;        /* when that came */
 	struct pace_flight flight;
 	_Atomic uint64_t poll_due_ns;  /* read without the lock */
 	_Atomic uint64_t flight_bytes; /* the same */
@@ -76,6 +78,15 @@ static bool one_sender_alone(const struct pace *pace)
 	return pace->source && pace->event_ns > pace->mixed_ns + ALONE_AFTER_NS && processes(pace) == 1;
 }
 
+/*
+ * What is granted to somebody who sends to several hosts waits for its turn at that host's own port: with the same budget at
+ * all of them, for as long as the budget lasts. Whatever time is lost besides is small only against a larger one.
+ */
+static uint64_t late_ns(const struct pace *pace)
+{
+	return pace->spread && pace->event_ns < pace->spread_ns + ALONE_AFTER_NS ? LATE_NS * pace->spread : LATE_NS;
+}
+
 static uint64_t budget(const struct pace *pace)
 {
 	uint64_t late_bytes = 0;
@@ -83,7 +94,7 @@ static uint64_t budget(const struct pace *pace)
 	if (pace->fixed_budget_bytes)
 		return pace->fixed_budget_bytes;
 	if (pace->estimator.measured) /* the nominal speed may be ten times the truth */
-		late_bytes = (uint64_t)((double)pace_estimator_rate(&pace->estimator) * LATE_NS * 1e-9);
+		late_bytes = (uint64_t)((double)pace_estimator_rate(&pace->estimator) * (double)late_ns(pace) * 1e-9);
 	if (one_sender_alone(pace) || late_bytes + pace->estimator.budget_bytes > PACE_BUDGET_MAX_BYTES)
 		return PACE_BUDGET_MAX_BYTES;
 	return pace->estimator.budget_bytes + late_bytes;
@@ -282,6 +293,10 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 	if (!source || source != pace->source) {
 		pace->source = source;
 		pace->mixed_ns = pace->event_ns;
+	}
+	if (sender && sender->spread > 1) {
+		pace->spread = (unsigned)smaller(sender->spread, SPREAD_MOST);
+		pace->spread_ns = pace->event_ns;
 	}
 	atomic_store_explicit(&pace->may_promise, one_sender_alone(pace), memory_order_relaxed);
 	pace_granter_add(&pace->granter, &message->flow, total_bytes, now_ns);

@@ -19,6 +19,7 @@ struct pace;
 /* One sender: a connection's other end. Zeroed but for its host; it outlives its messages. */
 struct pace_sender {
 	uint64_t host;         /* set by the caller; 0: not known */
+	unsigned spread;       /* the same: hosts that it sends to at a time; 0, 1: it is not known to send elsewhere */
 	unsigned coming_count; /* private: its messages that were added and not removed */
 };
 

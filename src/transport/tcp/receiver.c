@@ -176,6 +176,7 @@ static int match(struct tcp_connection *connection, struct tcp_message *message,
 		return 0;
 	memset(&message->pace, 0, sizeof(message->pace));
 	connection->r.sender.host = connection->peer_id;
+	connection->r.sender.spread = connection->r.spread;
 	message->pace.sender = &connection->r.sender;
 	message->grant_told = 0;
 	message->tell_again = false;

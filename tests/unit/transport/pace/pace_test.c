@@ -250,6 +250,39 @@ static void a_late_reader_does_not_take_its_backlog_for_the_rate(void **state)
 	pace_free(pace);
 }
 
+static void who_sends_to_several_hosts_may_have_more(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_sender here = { .host = 1, .spread = 1 }, everywhere = { .host = 2, .spread = 5 };
+	struct pace_message messages[3] = { { .sender = &here }, { .sender = &everywhere }, { .sender = &here } };
+	struct sender senders[4];
+	uint64_t now_ns = NS_PER_S, before_bytes;
+	struct pace *pace;
+
+	(void)state;
+	memset(senders, 0, sizeof(senders));
+	for (size_t k = 0; k < 4; k++)
+		senders[k].total_bytes = 512 << 10;
+	options.fixed_budget_bytes = 0;
+	assert_int_equal(pace_new(&options, &pace), 0);
+	simulate(pace, senders, 4, 119600000, 100000, &now_ns, now_ns + NS_PER_S);
+	pace_add(pace, &messages[0], QUANTUM, ++now_ns);
+	before_bytes = state_of(pace).budget_bytes;
+	pace_add(pace, &messages[1], QUANTUM, ++now_ns);
+	assert_in_range(state_of(pace).budget_bytes, 4 * before_bytes, 5 * before_bytes);
+	/* For as long as such messages come. */
+	pace_remove(pace, &messages[1]);
+	now_ns += NS_PER_S;
+	pace_add(pace, &messages[2], QUANTUM, now_ns);
+	everywhere.spread = 0;
+	messages[1] = (struct pace_message){ .sender = &everywhere };
+	pace_add(pace, &messages[1], QUANTUM, ++now_ns);
+	assert_in_range(state_of(pace).budget_bytes, before_bytes / 2, before_bytes * 3 / 2);
+	for (size_t i = 0; i < 3; i++)
+		pace_remove(pace, &messages[i]);
+	pace_free(pace);
+}
+
 static void senders_that_compete_are_bounded_in_flight(void **state)
 {
 	struct pace_options options = plain;
@@ -507,6 +540,7 @@ int main(void)
 		cmocka_unit_test(polls_and_ticks_forgive_a_stalled_sender),
 		cmocka_unit_test(measured_budget_fits_the_link),
 		cmocka_unit_test(a_late_reader_does_not_take_its_backlog_for_the_rate),
+		cmocka_unit_test(who_sends_to_several_hosts_may_have_more),
 		cmocka_unit_test(senders_that_compete_are_bounded_in_flight),
 		cmocka_unit_test(larger_budgets_are_granted_in_larger_pieces),
 		cmocka_unit_test(many_flows_get_pieces_that_are_worth_a_message),
