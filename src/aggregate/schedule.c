@@ -17,8 +17,8 @@ enum {
 	WHOLE = 1 << 20,       /* weights of those who take turns come to this */
 	SLOW_SERVER = 4,       /* a server that is so many times slower than a member's NIC is left out */
 	IN_FLIGHT = 8,         /* operations, NCCL's */
-	SEGMENTS_OF_PLACE = 4, /* in flight: two on the way up, two on the way down */
-	SEGMENT_MOST_BYTES = 128 * 1024,
+	SEGMENTS_OF_PLACE = 2, /* in flight: one on the way up, one on the way down */
+	SEGMENT_MOST_BYTES = 256 * 1024,
 	SEGMENT_ALIGN_BYTES = 64,
 };
 /* Longer segments do not come; lags stay far from overflow. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Longer ones were asked for. */
-enum { SEGMENT_LEAST_IF_CHOSEN = 64 << 10, SEGMENT_LONG = 256 << 10 };
+enum { SEGMENT_LEAST_IF_CHOSEN = 64 << 10 };
 
 /* ------------------------------------------------------------------------------------------------------- the pool */
 
@@ -425,10 +425,6 @@ size_t segment_count_of(const struct group *group, size_t bytes, size_t count)
 	size_t element = bytes / count, least = (size_t)group->settings.segment_bytes, each, segments;
 
 	each = schedule_segment_bytes(group->schedule, bytes, least);
-	if (each < SEGMENT_LONG / 2) /* two of each place in flight, not four: a message costs more than it hides */
-		each *= 2;
-	else if (each < SEGMENT_LONG)
-		each = SEGMENT_LONG;
 	if (bytes <= AGGREGATE_ALONE_BYTES && least <= SEGMENT_LEAST_IF_CHOSEN) {
 		each = bytes / group->host_count;
 		if (each < AGGREGATE_ALONE_SEGMENT_BYTES)

@@ -147,10 +147,10 @@ static void segments_are_long_enough_and_enough(void **state)
 	assert_int_equal(schedule_segment_bytes(schedule, 1, 16 * KIB), 1);
 	assert_int_equal(schedule_segment_bytes(schedule, 16 * KIB, 16 * KIB), 16 * KIB);
 	assert_int_equal(schedule_segment_bytes(schedule, 32 * KIB, 16 * KIB), 16 * KIB);
-	assert_int_equal(schedule_segment_bytes(schedule, 256 * KIB, 16 * KIB), 64 * KIB);
-	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 16 * KIB), 128 * KIB);
-	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 0), 128 * KIB);
-	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 256 * KIB), 256 * KIB);
+	assert_int_equal(schedule_segment_bytes(schedule, 256 * KIB, 16 * KIB), 128 * KIB);
+	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 16 * KIB), 256 * KIB);
+	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 0), 256 * KIB);
+	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 512 * KIB), 512 * KIB);
 	for (size_t bytes = 1; bytes < 4096 * KIB; bytes += bytes / 7 + 1) {
 		for (size_t least = 1; least <= 512 * KIB; least *= 2) {
 			size_t segment = schedule_segment_bytes(schedule, bytes, least);
