@@ -1,10 +1,13 @@
 /*
  * An upper bound without a linear program. A channel goes round through all GPUs (and the network, where there is one), so
- * it leaves every set of them at least once and enters it at least once. Two bounds follow, T being a plan's total:
+ * it leaves every set of them at least once and enters it at least once. These bounds follow, T being a plan's total:
  *
  *     sets:  rows that all hops out of a set S cross:  T <= sum of capacity(row) / least crossings   over such a cover
  *     rows:  take the hops that do not cross a row. A set that they do not lead out of is left by crossing the row, and
  *            such sets are disjoint if each is as small as can be:  T <= capacity(row) / sum of least crossings
+ *
+ *     NICs:  each channel uses one:  T <= sum over NICs of the least capacity(row) / least crossings of what all its hops
+ *            cross
  *
  * A chain on one host ends: it leaves all such sets but one.
  */
@@ -15,7 +18,12 @@
 #include <errno.h>
 #include <string.h>
 
-enum { NODES_MAX = PLAN_GPUS_MAX + 1, SETS_MAX = 1024, CUT_HOPS_MAX = PLAN_HOPS_MAX };
+enum {
+	NODES_MAX = PLAN_GPUS_MAX + 1,
+	SETS_MAX = 1024,
+	CUT_HOPS_MAX = PLAN_HOPS_MAX,
+	WIDE_PART = 5, /* a row that at least so much of all hops from or to the network cross */
+};
 
 struct cuts {
 	const struct plan_model *model;
@@ -199,6 +207,23 @@ static size_t hops_out(const struct cuts *cuts, uint32_t set, uint32_t *ret)
 	return count;
 }
 
+/* How many of the hops cross a row; *ret_least: how often at least. */
+static size_t covered_by(const struct plan_model *model, const uint32_t *hops, size_t count, size_t row,
+			 unsigned *ret_least)
+{
+	size_t covered = 0;
+
+	*ret_least = UINT32_MAX;
+	for (size_t i = 0; i < count; i++) {
+		unsigned crossings = crossings_of(model, hops[i], row);
+
+		covered += crossings > 0;
+		if (crossings && crossings < *ret_least)
+			*ret_least = crossings;
+	}
+	return covered;
+}
+
 /* The row that covers hops at the least capacity for each; *ret_least: its fewest crossings among them. */
 static size_t best_row(const struct plan_model *model, const uint32_t *hops, size_t count, unsigned *ret_least)
 {
@@ -206,17 +231,10 @@ static size_t best_row(const struct plan_model *model, const uint32_t *hops, siz
 	double best_value = 0;
 
 	for (size_t row = 0; row < model->rows; row++) {
-		unsigned least = UINT32_MAX;
-		size_t covered = 0;
+		unsigned least;
+		size_t covered = covered_by(model, hops, count, row, &least);
 		double value;
 
-		for (size_t i = 0; i < count; i++) {
-			unsigned crossings = crossings_of(model, hops[i], row);
-
-			covered += crossings > 0;
-			if (crossings)
-				least = crossings < least ? crossings : least;
-		}
 		if (!covered)
 			continue;
 		value = (double)covered * least / (double)model->capacity_Bps[row];
@@ -229,19 +247,20 @@ static size_t best_row(const struct plan_model *model, const uint32_t *hops, siz
 	return best;
 }
 
-static void bound_set(struct cuts *cuts, uint32_t set)
+/* `row` first, if there is one, and then greedily. The hops are used up. */
+static void cover_hops(struct cuts *cuts, uint32_t *hops, size_t count, size_t row)
 {
 	const struct plan_model *model = cuts->model;
-	uint32_t hops[CUT_HOPS_MAX];
-	size_t count = hops_out(cuts, set, hops);
 	uint64_t bound_Bps = 0;
+	unsigned least = 1;
 
-	if (!count)
+	if (row < model->rows && !covered_by(model, hops, count, row, &least))
 		return;
 	while (count) {
-		unsigned least = 1;
-		size_t row = best_row(model, hops, count, &least), left = 0;
+		size_t left = 0;
 
+		if (row == model->rows)
+			row = best_row(model, hops, count, &least);
 		if (row == model->rows)
 			return; /* some hop crosses nothing that is known */
 		/* Rounded up: a sum of parts rounded down could be below the bound. */
@@ -252,8 +271,74 @@ static void bound_set(struct cuts *cuts, uint32_t set)
 			if (!crossings_of(model, hops[i], row))
 				hops[left++] = hops[i];
 		count = left;
+		row = model->rows;
 	}
 	take_bound(cuts, bound_Bps);
+}
+
+static void bound_set(struct cuts *cuts, uint32_t set)
+{
+	const struct plan_model *model = cuts->model;
+	uint32_t all[CUT_HOPS_MAX], hops[CUT_HOPS_MAX];
+	size_t count = hops_out(cuts, set, all);
+
+	if (!count)
+		return;
+	memcpy(hops, all, count * sizeof(*hops));
+	cover_hops(cuts, hops, count, model->rows);
+	if (!model->network || (set != 1U << model->gpus && set != (cuts->all & ~(1U << model->gpus))))
+		return;
+	/* Of the way between sockets, with many NICs on one side and many GPUs on the other, the greedy cover thinks little. */
+	for (size_t row = 0; row < model->rows; row++) {
+		unsigned least;
+
+		if (covered_by(model, all, count, row, &least) * WIDE_PART < count)
+			continue;
+		memcpy(hops, all, count * sizeof(*hops));
+		cover_hops(cuts, hops, count, row);
+	}
+}
+
+/* ------------------------------------------------------------------------------------------------------------- NICs */
+
+/* What a NIC can move, by a row that all its hops cross, one way. UINT64_MAX: there is no such row. */
+static uint64_t nic_bound(const struct plan_model *model, size_t nic, bool out)
+{
+	uint64_t bound_Bps = UINT64_MAX;
+
+	for (size_t row = 0; row < model->rows; row++) {
+		unsigned least = UINT32_MAX;
+		uint64_t most_Bps;
+
+		for (size_t gpu = 0; gpu < model->gpus; gpu++) {
+			size_t hop = out ? plan_hop_out(model, nic, gpu) : plan_hop_in(model, nic, gpu);
+			unsigned crossings = crossings_of(model, hop, row);
+
+			least = crossings < least ? crossings : least;
+		}
+		if (!least)
+			continue;
+		most_Bps = model->capacity_Bps[row] / least + (model->capacity_Bps[row] % least > 0);
+		bound_Bps = most_Bps < bound_Bps ? most_Bps : bound_Bps;
+	}
+	return bound_Bps;
+}
+
+/* A cover of what enters and leaves the network that the greedy one may miss: each channel uses one NIC. */
+static void bound_nics(struct cuts *cuts)
+{
+	const struct plan_model *model = cuts->model;
+
+	for (int out = 0; model->network && out < 2; out++) {
+		uint64_t sum_Bps = 0;
+
+		for (size_t nic = 0; nic < model->nics && sum_Bps < cuts->bound_Bps; nic++) {
+			uint64_t bound_Bps = nic_bound(model, nic, out);
+
+			sum_Bps = bound_Bps < UINT64_MAX - sum_Bps ? sum_Bps + bound_Bps : UINT64_MAX;
+		}
+		take_bound(cuts, sum_Bps);
+	}
 }
 
 /* -------------------------------------------------------------------------------------------------------------- all */
@@ -380,6 +465,7 @@ int plan_cuts_bound(const struct plan_model *model, uint64_t *ret_Bps)
 		bound_set(&cuts, cuts.sets[i]);
 		bound_set(&cuts, cuts.all & ~cuts.sets[i]);
 	}
+	bound_nics(&cuts);
 	r = bound_all(&cuts);
 	if (r == 0)
 		*ret_Bps = cuts.bound_Bps;

@@ -20,6 +20,7 @@
 struct tours {
 	size_t gpus, count;
 	uint8_t orders[2 * PLAN_GPUS_MAX][PLAN_GPUS_MAX];
+	uint8_t circle[PLAN_GPUS_MAX]; /* the GPUs as zigzags go over them */
 };
 
 /* By NVLink alone, and more rows than few GPUs have that are not. */
@@ -43,15 +44,50 @@ static uint8_t zigzag(size_t place, size_t count, size_t turn)
 
 /* ---------------------------------------------------------------------------------------------------------------- ways */
 
-/*
- * A zigzag ends on the other side of the circle. There stands the next GPU by number: as a rule one of the same socket,
- * so that a NIC is near both ends.
- */
-static uint8_t on_circle(size_t place, size_t gpus)
+/* What ways from one of the two to the other and back take at the least from NIC and to it. */
+static uint32_t apart(const struct plan_model *model, size_t a, size_t b)
 {
-	size_t half = (gpus + 1) / 2;
+	uint32_t least = UINT32_MAX;
 
-	return (uint8_t)(place < half ? 2 * place : 2 * (place - half) + 1);
+	for (size_t nic = 0; nic < model->nics; nic++) {
+		uint32_t detour =
+			model->detour[plan_hop_in(model, nic, a)] + model->detour[plan_hop_in(model, nic, b)] +
+			model->detour[plan_hop_out(model, nic, a)] + model->detour[plan_hop_out(model, nic, b)];
+
+		least = detour < least ? detour : least;
+	}
+	return least;
+}
+
+/*
+ * A zigzag ends on the other side of the circle. There stands a GPU that a NIC is near with the one where it begins, as far
+ * as GPUs can be paired so.
+ */
+static void arrange_circle(const struct plan_model *model, struct tours *tours)
+{
+	size_t gpus = tours->gpus, half = (gpus + 1) / 2;
+	unsigned left = (1U << gpus) - 1;
+
+	for (size_t pair = 0; pair < gpus / 2; pair++) {
+		size_t first = 0, second = 0;
+		uint32_t least = UINT32_MAX;
+
+		for (size_t a = 0; a < gpus; a++) {
+			for (size_t b = a + 1; b < gpus; b++) {
+				if (!(left >> a & left >> b & 1U) || (second && apart(model, a, b) >= least))
+					continue;
+				least = apart(model, a, b);
+				first = a;
+				second = b;
+			}
+		}
+		left &= ~(1U << first | 1U << second);
+		tours->circle[pair] = (uint8_t)first;
+		tours->circle[half + pair] = (uint8_t)second;
+	}
+	for (size_t gpu = 0; gpu < gpus; gpu++)
+		if (left >> gpu & 1U)
+			tours->circle[half - 1] = (uint8_t)gpu;
 }
 
 static void add_zigzags(struct tours *tours, bool backwards)
@@ -60,8 +96,8 @@ static void add_zigzags(struct tours *tours, bool backwards)
 
 	for (size_t turn = 0; turn < gpus; turn++, tours->count++)
 		for (size_t i = 0; i < gpus; i++)
-			tours->orders[tours->count][backwards ? gpus - 1 - i : i] = on_circle(zigzag(i, gpus, turn),
-											      gpus);
+			tours->orders[tours->count][backwards ? gpus - 1 - i : i] =
+				tours->circle[zigzag(i, gpus, turn)];
 }
 
 /*
@@ -79,15 +115,16 @@ static void add_nine(struct tours *tours)
 			tours->orders[tours->count][i] = (uint8_t)((base[turn % 3][i] + turn / 3 * 3) % 9);
 }
 
-static void make_ways(size_t gpus, bool mirrored, struct tours *ret)
+static void make_ways(const struct plan_model *model, struct tours *ret)
 {
-	*ret = (struct tours){ .gpus = gpus };
-	if (gpus == 9 && !mirrored) {
+	*ret = (struct tours){ .gpus = model->gpus };
+	if (model->gpus == 9 && !model->mirrored) {
 		add_nine(ret);
 		return;
 	}
+	arrange_circle(model, ret);
 	add_zigzags(ret, false);
-	if (gpus % 2 && !mirrored)
+	if (model->gpus % 2 && !model->mirrored)
 		add_zigzags(ret, true);
 }
 
@@ -236,71 +273,90 @@ static void add_hop(struct plan_search *search, size_t hop)
 
 enum { IN = 1, OUT = 2 }; /* ends of a tour */
 
-/* Which NIC each tour gets, at one end or at both. */
+/* Which NIC each tour gets, at one end or at both: the assignment of the least detours in all, so many places a NIC. */
 struct nic_choice {
 	unsigned ends;
-	size_t nics, slots;                                /* slots: tours of each NIC */
-	bool allows[2 * PLAN_GPUS_MAX][PLAN_NICS_MAX];     /* its links stay no fuller than some must be */
-	uint8_t nearest[2 * PLAN_GPUS_MAX][PLAN_NICS_MAX]; /* the NICs, nearest first */
-	uint8_t nic_of[2 * PLAN_GPUS_MAX], used[PLAN_NICS_MAX];
+	size_t nics, places;
+	double costs[PLAN_CHANNELS_MAX][PLAN_NICS_MAX];
+	uint8_t nic_of[PLAN_CHANNELS_MAX];
 };
 
-static uint32_t detour_to(const struct plan_model *model, const uint8_t *order, size_t nic, unsigned ends)
-{
-	uint32_t detour = ends & IN ? model->detour[plan_hop_in(model, nic, order[0])] : 0;
+#define FULL 1e12 /* more than all detours: a link would be fuller than some must be */
 
-	return detour + (ends & OUT ? model->detour[plan_hop_out(model, nic, order[model->gpus - 1])] : 0);
-}
-
-static bool allows_nic(const struct plan_search *search, const uint8_t *order, size_t nic, unsigned ends,
-		       double must_be)
+static double cost_of_nic(const struct plan_search *search, const uint8_t *order, size_t nic, unsigned ends,
+			  double must_be)
 {
 	const struct plan_model *model = search->model;
+	size_t in = plan_hop_in(model, nic, order[0]), out = plan_hop_out(model, nic, order[model->gpus - 1]);
+	double cost = (ends & IN ? model->detour[in] : 0.0) + (ends & OUT ? model->detour[out] : 0.0);
 
-	if (ends & IN && fullness_with(search, plan_hop_in(model, nic, order[0])) > must_be)
-		return false;
-	return !(ends & OUT) || fullness_with(search, plan_hop_out(model, nic, order[model->gpus - 1])) <= must_be;
+	if ((ends & IN && fullness_with(search, in) > must_be) || (ends & OUT && fullness_with(search, out) > must_be))
+		cost += FULL;
+	return cost;
 }
 
-static void list_nics(const struct plan_search *search, const uint8_t *order, double must_be, size_t tour,
-		      struct nic_choice *choice)
+enum { PLACES_MAX = PLAN_CHANNELS_MAX + PLAN_NICS_MAX };
+
+/* Kuhn's method: what tours and places pay stays below the costs, and paths of those that meet them grow. */
+struct assignment {
+	const struct nic_choice *choice;
+	size_t places;
+	double tour_pays[PLAN_CHANNELS_MAX + 1], place_pays[PLACES_MAX + 1];
+	size_t tour_at[PLACES_MAX + 1]; /* and 1; 0: free. The last place is where a tour begins to look */
+};
+
+static void assign_one(struct assignment *assignment, size_t tour)
 {
-	const struct plan_model *model = search->model;
-	uint8_t *nearest = choice->nearest[tour];
+	size_t start = assignment->places, at = start, before[PLACES_MAX + 1] = { 0 };
+	double least[PLACES_MAX + 1];
+	bool done[PLACES_MAX + 1] = { false };
 
-	for (size_t nic = 0; nic < model->nics; nic++) {
-		uint32_t detour = detour_to(model, order, nic, choice->ends);
-		size_t place = nic;
+	assignment->tour_at[start] = tour + 1;
+	for (size_t place = 0; place < start; place++)
+		least[place] = 1e300;
+	while (assignment->tour_at[at]) {
+		size_t mover = assignment->tour_at[at] - 1, next = 0;
+		double step = 1e300;
 
-		choice->allows[tour][nic] = allows_nic(search, order, nic, choice->ends, must_be);
-		for (; place && detour < detour_to(model, order, nearest[place - 1], choice->ends); place--)
-			nearest[place] = nearest[place - 1];
-		nearest[place] = (uint8_t)nic;
-	}
-}
+		done[at] = true;
+		for (size_t place = 0; place < start; place++) {
+			double cost = assignment->choice->costs[mover][place / assignment->choice->places] -
+				      assignment->tour_pays[mover] - assignment->place_pays[place];
 
-/* A NIC with a free place, or one whose tour finds another. */
-static bool find_nic(struct nic_choice *choice, size_t tour, unsigned *seen)
-{
-	for (size_t i = 0; i < choice->nics; i++) {
-		uint8_t nic = choice->nearest[tour][i];
-
-		if (!choice->allows[tour][nic] || *seen >> nic & 1U)
-			continue;
-		*seen |= 1U << nic;
-		if (choice->used[nic] < choice->slots) {
-			choice->used[nic]++;
-			choice->nic_of[tour] = nic;
-			return true;
-		}
-		for (size_t other = 0; other < tour; other++) {
-			if (choice->nic_of[other] != nic || !find_nic(choice, other, seen))
+			if (done[place])
 				continue;
-			choice->nic_of[tour] = nic;
-			return true;
+			if (cost < least[place]) {
+				least[place] = cost;
+				before[place] = at;
+			}
+			if (least[place] < step) {
+				step = least[place];
+				next = place;
+			}
 		}
+		for (size_t place = 0; place <= start; place++) {
+			if (done[place]) {
+				assignment->tour_pays[assignment->tour_at[place] - 1] += step;
+				assignment->place_pays[place] -= step;
+			} else {
+				least[place] -= step;
+			}
+		}
+		at = next;
 	}
-	return false;
+	for (; at != start; at = before[at])
+		assignment->tour_at[at] = assignment->tour_at[before[at]];
+}
+
+static void assign_nics(struct nic_choice *choice, size_t tours)
+{
+	struct assignment assignment = { .choice = choice, .places = choice->nics * choice->places };
+
+	for (size_t tour = 0; tour < tours; tour++)
+		assign_one(&assignment, tour);
+	for (size_t place = 0; place < assignment.places; place++)
+		if (assignment.tour_at[place])
+			choice->nic_of[assignment.tour_at[place] - 1] = (uint8_t)(place / choice->places);
 }
 
 /* Some of the tours, one after the other and the first ones again where that is not enough. */
@@ -334,10 +390,11 @@ static void add_inner_hops(struct plan_search *search, const struct tour_range *
 }
 
 /* No plan's total is above the bound, and some NIC has a whole number of channels: so full some link must be. */
-static double least_fullness(const struct plan_search *search, size_t count, size_t slots)
+static double least_fullness(const struct plan_search *search, size_t count)
 {
 	const struct plan_model *model = search->model;
 	double by_bound = (double)count / search->bound_Bps, by_nic = 0;
+	size_t places = (count + model->nics - 1) / model->nics;
 
 	for (size_t nic = 0; nic < model->nics; nic++) {
 		for (size_t gpu = 0; gpu < model->gpus; gpu++) {
@@ -350,24 +407,21 @@ static double least_fullness(const struct plan_search *search, size_t count, siz
 			by_nic = by_nic > 0 && by_nic < full ? by_nic : full;
 		}
 	}
-	by_nic *= (double)slots;
+	by_nic *= (double)places;
 	return (by_nic > by_bound ? by_nic : by_bound) * (1 + 1e-9);
 }
 
-static void choose_nics(struct plan_search *search, const struct tour_range *range, unsigned ends,
+static void choose_nics(const struct plan_search *search, const struct tour_range *range, unsigned ends,
 			struct nic_choice *ret)
 {
-	size_t nics = search->model->nics, slots = (range->count + nics - 1) / nics;
-	double must_be = least_fullness(search, range->count, slots);
+	size_t nics = search->model->nics, places = (range->count + nics - 1) / nics;
+	double must_be = least_fullness(search, range->count);
 
-	*ret = (struct nic_choice){ .ends = ends, .nics = nics, .slots = slots };
-	for (size_t i = 0; i < range->count; i++) {
-		unsigned seen = 0;
-
-		list_nics(search, order_at(range, i), must_be, i, ret);
-		if (!find_nic(ret, i, &seen))
-			ret->nic_of[i] = ret->nearest[i][0];
-	}
+	*ret = (struct nic_choice){ .ends = ends, .nics = nics, .places = places };
+	for (size_t i = 0; i < range->count; i++)
+		for (size_t nic = 0; nic < nics; nic++)
+			ret->costs[i][nic] = cost_of_nic(search, order_at(range, i), nic, ends, must_be);
+	assign_nics(ret, range->count);
 }
 
 static void offer_range(struct plan_search *search, const struct tour_range *range)
@@ -395,6 +449,14 @@ static void offer_range(struct plan_search *search, const struct tour_range *ran
 	plan_search_offer(search, &selection);
 }
 
+/* Of so many channels. */
+static bool nothing_is_better(const struct plan_search *search, size_t count)
+{
+	const struct plan_selection *packed = &search->packed[count];
+
+	return packed->count && (double)packed->load <= least_fullness(search, count) * (double)packed->capacity_Bps;
+}
+
 /* With every NIC; and so many of them together as channels of a plan. */
 static void offer_tours(struct plan_search *search, const struct tours *tours)
 {
@@ -413,7 +475,8 @@ static void offer_tours(struct plan_search *search, const struct tours *tours)
 	}
 	for (size_t count = 1; tours->count && count <= model->channels_max; count++)
 		for (size_t first = 0; first < (count % tours->count ? tours->count : 1); first++)
-			offer_range(search, &(struct tour_range){ tours, first, count });
+			if (!nothing_is_better(search, count))
+				offer_range(search, &(struct tour_range){ tours, first, count });
 }
 
 void plan_search_seed_mesh(struct plan_search *search)
@@ -424,7 +487,7 @@ void plan_search_seed_mesh(struct plan_search *search)
 	if (!model->nics || !joined_each_to_each(model))
 		return;
 	if (!model->closed) {
-		make_ways(model->gpus, model->mirrored, &tours);
+		make_ways(model, &tours);
 		offer_tours(search, &tours);
 	}
 	if (model->closed || (!model->mirrored && (model->gpus % 2 || model->returns))) {

@@ -265,8 +265,7 @@ bool plan_search_seed(struct plan_search *search)
 	seed_prices(search, unit * 1e6, 1);
 	plan_columns_enumerate(&search->columns, search->work_limit / 2);
 	seed_turns(search);
-	if (!search->columns.complete)
-		plan_search_seed_mesh(search);
+	plan_search_seed_mesh(search);
 	for (uint32_t column = 0; column < search->columns.count; column++) {
 		struct plan_selection one = { .count = 1, .columns = { column } };
 

@@ -110,12 +110,61 @@ static void a_set_does_not_lose_half_of_the_rings_to_a_number(void **state)
 	topology_fini(&topology);
 }
 
+/*
+ * GPUs behind switches with a NIC each, some of which have no GPU of the request below them. What bounds: NICs and GPUs of
+ * 24 GB/s. A ring that is sent by the NIC below which it ends may come in anywhere, but not two of them through one uplink.
+ */
+static void nics_that_are_near_no_gpu_are_used_too(void **state)
+{
+	static const struct box_spec spec = { .name = "mesh",
+					      .gpus = 16,
+					      .nics = 8,
+					      .sockets = 2,
+					      .switches = 8,
+					      .gdr = true,
+					      .nvlink_mesh = true,
+					      .nvlink_rate = 250,
+					      .gpu_rate = 240,
+					      .uplink_rate = 240,
+					      .socket_rate = 500,
+					      .memory_rate = 2000,
+					      .nic_rate = 240,
+					      .wire_rate = 240 };
+	static const struct {
+		unsigned mask;
+		uint64_t total_Bps, bound_Bps;
+	} subsets[] = {
+		{ 0xa442, 120000000000, 120000000000 }, /* five, alone below their switches */
+		{ 0xd330, 168000000000, 168000000000 }, /* seven, three pairs of them */
+		{ 0x1778, 192000000000, 192000000000 }, /* eight, two pairs */
+		{ 0x11b3, 168000000000, 168000000000 },
+		{ 0xebf1, 180000000000, 192000000000 }, /* eleven, more than NICs */
+	};
+	struct plan_request all;
+	struct topology topology;
+
+	(void)state;
+	box_build(&spec, 1, &topology);
+	assert_int_equal(plan_request_all(&topology, &all), 0);
+	for (size_t i = 0; i < sizeof(subsets) / sizeof(subsets[0]); i++) {
+		struct plan_request request = box_subset(&all, subsets[i].mask, 2);
+		struct plan plan;
+
+		assert_int_equal(plan_make(&topology, &request, PLAN_RING, &plan), 0);
+		if (plan_total_Bps(&plan) < subsets[i].total_Bps || plan.bound_Bps > subsets[i].bound_Bps + 1)
+			fail_msg("%#x: %zu of %llu, bound %llu", subsets[i].mask, plan.channel_count,
+				 (unsigned long long)plan.rate_Bps, (unsigned long long)plan.bound_Bps);
+	}
+	topology_fini(&topology);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_many_rings_as_links_leave_a_gpu),
 		cmocka_unit_test(half_as_many_trees_as_there_are_gpus),
 		cmocka_unit_test(as_many_ways_between_hosts_as_there_are_gpus),
+		cmocka_unit_test(nics_that_are_near_no_gpu_are_used_too),
 		cmocka_unit_test(a_set_does_not_lose_half_of_the_rings_to_a_number),
 	};
 
