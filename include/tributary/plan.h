@@ -31,6 +31,12 @@ enum plan_pattern {
 	PLAN_RING,  /* on one host a cycle; on several a way from the NIC it comes in by to the NIC it goes out by */
 	PLAN_TREE,  /* a chain inside the host; parent and children of other hosts at its first GPU(s) */
 	PLAN_CHAIN, /* for collnet: a chain whose first GPU talks to the network */
+	/*
+	 * For collnet where all GPUs reach all (NVSwitch): the first GPU of a channel, its head, adds up a part of what
+	 * all others hand it, talks to the network, and hands the sum out. Each GPU is the head of one channel at most;
+	 * the others are listed in order.
+	 */
+	PLAN_DIRECT,
 	PLAN_PATTERN_COUNT
 };
 
@@ -127,6 +133,8 @@ int plan_judge_loads(const struct topology *topology, const struct plan_request 
  */
 #define PLAN_CHANNEL_MOST_BPS 25000000000 /* nccl: graph/search.cc doubles channels that are to move as much */
 
+enum { PLAN_DIRECT_GPUS_MAX = 8 }; /* of a host, in one communicator: more is beyond NCCL's collnet */
+
 enum plan_where {
 	PLAN_ONE_HOST,
 	PLAN_SEVERAL_HOSTS,
@@ -136,7 +144,11 @@ enum plan_where {
 struct plan_set {
 	enum plan_where where;
 	size_t channel_count;
-	bool has[PLAN_PATTERN_COUNT];           /* rings and trees always; chains where there may be several hosts */
+	/*
+	 * Rings and trees always; chains where there may be several hosts; direct heads there too if an NVSwitch joins 2 to
+	 * PLAN_DIRECT_GPUS_MAX GPUs: as many channels as there are heads, and the chains then begin at those.
+	 */
+	bool has[PLAN_PATTERN_COUNT];
 	struct plan plans[PLAN_PATTERN_COUNT];  /* where has[]; rate_Bps is that of intra_Bps or, if less, inter_Bps */
 	uint64_t intra_Bps[PLAN_PATTERN_COUNT]; /* of each channel when the communicator has one host; 0: not judged */
 	uint64_t inter_Bps[PLAN_PATTERN_COUNT]; /* when it has several; 0: not judged */

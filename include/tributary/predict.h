@@ -109,12 +109,13 @@ struct predict_speeds {
 };
 
 /*
- * Chains are the exception: their file says a small part of the truth. Without our tuner NCCL then never takes collnet for
+ * Chains and direct heads are the exception: their file says a small part of the truth. Without our tuner NCCL then never takes collnet for
  * what is large, whatever it thinks of networks that can add; and the tuner knows by it that the figure is ours. NCCL
  * reduces it to the least of all ranks, so all see the same.
  */
 #define PREDICT_CHAIN_VEIL 64
-void predict_speeds_of_set(const struct plan_set *set, enum plan_pattern pattern, struct predict_speeds *ret);
+/* sm: the least compute capability × 10, for direct heads alone; 0: not known. */
+void predict_speeds_of_set(const struct plan_set *set, enum plan_pattern pattern, int sm, struct predict_speeds *ret);
 
 /*
  * A communicator of `node_count` hosts that all run the set's channels, at the rates that are true for so many: the

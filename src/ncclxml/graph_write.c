@@ -67,18 +67,21 @@ static int make_graph(const struct maker *maker, const struct plan_set *set, enu
 {
 	const struct plan *plan = &set->plans[pattern];
 	bool nets = set->where != PLAN_ONE_HOST;
+	struct predict_communicator machine = { 0 };
 	struct predict_speeds speeds;
 
 	if (plan->rate_Bps >= PLAN_UNBOUNDED_BPS || !plan->rate_Bps) {
 		diag_set(maker->diag, 0, 0, "nothing is known of what the links carry");
 		return -EINVAL;
 	}
-	if (plan->channel_count != set->channel_count || plan->gpu_count != maker->request->gpu_count) {
+	if ((plan->channel_count != set->channel_count && pattern != PLAN_DIRECT) ||
+	    plan->gpu_count != maker->request->gpu_count) {
 		diag_set(maker->diag, 0, 0, "rings and trees of %zu and %zu channels, NCCL takes the same number",
 			 set->channel_count, plan->channel_count);
 		return -EINVAL;
 	}
-	predict_speeds_of_set(set, pattern, &speeds);
+	predict_of_machine(maker->topology, maker->request, &machine);
+	predict_speeds_of_set(set, pattern, machine.sm, &speeds);
 	ret->intra_GBps = speeds.intra_GBps;
 	ret->inter_GBps = speeds.inter_GBps;
 	ret->inter_latency_us = nets ? maker->numbers->inter_latency_us : 0;
@@ -144,11 +147,17 @@ int graph_xml_of_set(const struct topology *topology, const struct plan_request 
 	graph->id = GRAPH_XML_TREE;
 	graph->pattern = set->tree_balanced ? GRAPH_XML_PATTERN_BALANCED_TREE : GRAPH_XML_PATTERN_TREE;
 	r = make_graph(&maker, set, PLAN_TREE, graph++);
-	if (r == 0 && set->has[PLAN_CHAIN] && set->where != PLAN_ONE_HOST && !has_nvswitch(topology)) {
+	if (r == 0 && set->has[PLAN_CHAIN] && set->where != PLAN_ONE_HOST &&
+	    (set->has[PLAN_DIRECT] || !has_nvswitch(topology))) {
 		graph->id = GRAPH_XML_CHAIN;
 		graph->pattern = GRAPH_XML_PATTERN_TREE;
 		r = make_graph(&maker, set, PLAN_CHAIN, graph++);
-		make_heads(graph - 1, graph);
+		graph->id = GRAPH_XML_DIRECT;
+		graph->pattern = GRAPH_XML_PATTERN_DIRECT;
+		if (r == 0 && set->has[PLAN_DIRECT])
+			r = make_graph(&maker, set, PLAN_DIRECT, graph);
+		else
+			make_heads(graph - 1, graph);
 		graph++;
 	}
 	ret->graph_count = (size_t)(graph - ret->graphs);

@@ -65,7 +65,8 @@ struct graph_xml_numbers {
 };
 /*
  * The graphs of a set of plans: rings and trees, and where there may be several hosts chains with the heads that go with
- * them (not where there is an NVSwitch: NCCL's own are better there). What NCCL believes of the rates is what the judge
+ * them, or where an NVSwitch joins all GPUs the heads of the set's direct plan. (Where one joins some, NCCL's own are
+ * left to it.) What NCCL believes of the rates is what the judge
  * found: inside a host the lesser of one host and several, as NCCL takes that also for two hosts. -EINVAL with the reason
  * in *diag: a GPU without an index, a NIC without a device, rings and trees that differ, nothing known of the rates.
  */

@@ -60,7 +60,7 @@ uint32_t plan_channel_loads(const struct plan_model *model, const struct plan_ch
 
 	memset(loads, 0, model->rows * sizeof(*loads));
 	for (size_t i = 0; i < last; i++)
-		add_hop(model, plan_hop(model, order[i], order[i + 1]), loads, &detour);
+		add_hop(model, plan_hop(model, order[model->star ? 0 : i], order[i + 1]), loads, &detour);
 	if (model->closed) {
 		if (last)
 			add_hop(model, plan_hop(model, order[last], order[0]), loads, &detour);

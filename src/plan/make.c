@@ -105,8 +105,11 @@ int plan_make(const struct topology *topology, const struct plan_request *reques
 	struct plan_search search = { 0 };
 	struct plan_model model;
 	uint64_t cuts_Bps;
-	int r = plan_model_init(&model, topology, request, pattern);
+	int r;
 
+	if (pattern == PLAN_DIRECT)
+		return plan_make_direct(topology, request, ret);
+	r = plan_model_init(&model, topology, request, pattern);
 	if (r < 0)
 		return r;
 	r = plan_cuts_bound(&model, &cuts_Bps);

@@ -529,6 +529,7 @@ int plan_model_init(struct plan_model *model, const struct topology *topology, c
 	model->channels_max = request->channels_max ? request->channels_max : PLAN_CHANNELS_MAX;
 	model->closed = pattern == PLAN_RING && !model->network;
 	model->mirrored = pattern != PLAN_RING;
+	model->star = pattern == PLAN_DIRECT;
 	model->crossnic = request->crossnic && pattern == PLAN_RING && model->network;
 	model->hops = model->gpus * (model->gpus + 2 * model->nics);
 	r = list_limits(&builder);

@@ -20,6 +20,7 @@ struct plan_model {
 	size_t gpus, nics; /* nics: ways in and out; 1 that charges nothing where there is no network */
 	size_t channels_max;
 	bool closed, mirrored, crossnic, network;
+	bool star;    /* mirrored: all hops are from the first GPU */
 	bool returns; /* joined rings: open, and plan_hop_back from the last GPU to the first */
 	size_t rows;
 	uint64_t *capacity_Bps;            /* of each row */

@@ -38,11 +38,18 @@ static float cheapest_other(const struct predict_table *table)
 	return least;
 }
 
-static double cost_among(size_t node_count, uint64_t bytes, double cost, double ring, double other)
+/* What NCCL may give to collnet; of the other two nothing is known to gain, so they are never taken for their cost. */
+static bool is_aggregated_collective(int collective)
+{
+	return collective == PREDICT_ALLREDUCE || collective == PREDICT_ALLGATHER ||
+	       collective == PREDICT_REDUCESCATTER;
+}
+
+static double cost_among(size_t node_count, uint64_t bytes, int collective, double cost, double ring, double other)
 {
 	double no_less = cost > NOT_TAKEN * other ? cost : NOT_TAKEN * other;
 
-	if (node_count < NODES_LEAST || bytes <= SMALL_BYTES)
+	if (collective != PREDICT_ALLREDUCE || node_count < NODES_LEAST || bytes <= SMALL_BYTES)
 		return no_less;
 	return ring >= 0 && cost > VEILED_FROM * ring ? cost / PREDICT_CHAIN_VEIL : no_less;
 }
@@ -52,7 +59,7 @@ bool predict_collnet_edit(size_t node_count, int collective, uint64_t bytes, con
 	bool is_changed = false;
 	float ring, other;
 
-	if (collective != PREDICT_ALLREDUCE || node_count < 2 || !table->costs ||
+	if (!is_aggregated_collective(collective) || node_count < 2 || !table->costs ||
 	    table->protocol_count != PREDICT_PROTOCOL_COUNT || table->algorithm_count <= PREDICT_COLLNET_CHAIN ||
 	    table->algorithm_count > ALGORITHMS_MAX)
 		return false;
@@ -65,7 +72,7 @@ bool predict_collnet_edit(size_t node_count, int collective, uint64_t bytes, con
 
 		if (!(*cost >= 0)) /* not NaN */
 			continue;
-		*cost = (float)cost_among(node_count, bytes, (double)*cost, (double)ring, (double)other);
+		*cost = (float)cost_among(node_count, bytes, collective, (double)*cost, (double)ring, (double)other);
 		is_changed = true;
 	}
 	return is_changed;

@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+static bool is_aggregated(enum plan_pattern pattern)
+{
+	return pattern == PLAN_CHAIN || pattern == PLAN_DIRECT;
+}
+
 /* 0: the set says nothing of that many. */
 static uint64_t rate_among(const struct plan_set *set, enum plan_pattern pattern, size_t node_count)
 {
@@ -32,18 +37,32 @@ static double as_nccl_counts(const struct plan_set *set, enum plan_pattern patte
 {
 	uint64_t rate_Bps = rate_among(set, pattern, node_count);
 
-	if (pattern != PLAN_RING)
+	if (pattern == PLAN_DIRECT)
+		rate_Bps *= 2;
+	else if (pattern != PLAN_RING)
 		rate_Bps = 2 * rate_Bps < set->one_way_Bps ? 2 * rate_Bps : set->one_way_Bps;
-	return (double)rate_Bps / 1e9 * (pattern == PLAN_CHAIN ? chain_part(set) : 1);
+	return (double)rate_Bps / 1e9 * (is_aggregated(pattern) ? chain_part(set) : 1);
 }
 
-void predict_speeds_of_set(const struct plan_set *set, enum plan_pattern pattern, struct predict_speeds *ret)
+/*
+ * NCCL lets the direct way count for less where heads are fewer than GPUs, and from sm 90 on for less anyhow (seen in the
+ * tables of both versions): a speed is that much higher, so that it comes to what the heads move.
+ */
+static double direct_part(const struct plan *plan, int sm)
 {
+	double gpus_each = plan->channel_count ? (double)plan->gpu_count / (double)plan->channel_count : 1;
+
+	return (gpus_each + 1) / 2 / (sm >= 90 ? 0.85 : 1);
+}
+
+void predict_speeds_of_set(const struct plan_set *set, enum plan_pattern pattern, int sm, struct predict_speeds *ret)
+{
+	double part = pattern == PLAN_DIRECT ? direct_part(&set->plans[pattern], sm) : 1;
 	bool one = set->where == PLAN_ONE_HOST;
 
-	ret->intra_GBps = as_nccl_counts(set, pattern, one ? 1 : 2);
-	ret->inter_GBps = as_nccl_counts(set, pattern, one ? 1 : 3);
-	if (pattern == PLAN_CHAIN) {
+	ret->intra_GBps = as_nccl_counts(set, pattern, one ? 1 : 2) * part;
+	ret->inter_GBps = as_nccl_counts(set, pattern, one ? 1 : 3) * part;
+	if (is_aggregated(pattern)) {
 		ret->intra_GBps /= PREDICT_CHAIN_VEIL;
 		ret->inter_GBps /= PREDICT_CHAIN_VEIL;
 	}
@@ -95,7 +114,7 @@ static void communicator_of(const struct plan_set *set, size_t node_count, bool 
 		speeds.intra_GBps = as_nccl_counts(set, pattern, node_count);
 		speeds.inter_GBps = speeds.intra_GBps;
 		if (as_file)
-			predict_speeds_of_set(set, pattern, &speeds);
+			predict_speeds_of_set(set, pattern, 0, &speeds); /* of direct heads nothing is predicted */
 		graph_of_plan(set, pattern, &speeds, &graphs[p]);
 		gpu_count = set->plans[p].gpu_count;
 	}

@@ -61,6 +61,9 @@ int plan_search_beat(struct plan_search *search, size_t count, uint64_t work_lim
 /* True: the best plan so far is as good as the bound. */
 bool plan_search_done(const struct plan_search *search);
 
+/* plan_make of PLAN_DIRECT. */
+int plan_make_direct(const struct topology *topology, const struct plan_request *request, struct plan *ret);
+
 /* Shared by the files of the search. */
 /* Steps that take about a nanosecond: see docs/planner.md for what they were measured to take. */
 uint64_t plan_work_limit(const struct plan_request *request);

@@ -449,6 +449,65 @@ static int store_chain(const struct topology *topology, const struct plan_reques
 	return r;
 }
 
+/* Each GPU with each over an NVSwitch: NCCL's collnet then has the direct way too. */
+static bool joined_by_switch(const struct topology *topology, const struct plan_model *model)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < topology->vertex_count && !found; i++)
+		found = topology->vertices[i].kind == TOPOLOGY_NVSWITCH;
+	for (size_t a = 0; a < model->gpus; a++)
+		for (size_t b = 0; b < model->gpus; b++)
+			found = found && (a == b || model->path_class[plan_hop(model, a, b)] == TOPOLOGY_CLASS_NVL);
+	return found && model->gpus > 1 && model->gpus <= PLAN_DIRECT_GPUS_MAX;
+}
+
+static int store_direct(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
+{
+	struct plan *plan = &set->plans[PLAN_DIRECT];
+	struct plan_request several = *request;
+	struct side side = { 0 };
+	int r = make_side(topology, request, PLAN_DIRECT, 1, &side);
+
+	several.hosts = request->hosts > 2 ? request->hosts : 2;
+	if (r == 0 && joined_by_switch(topology, &side.model)) {
+		r = plan_make_direct(topology, &several, plan);
+		if (r == 0)
+			r = rate_of(&side.model, plan->channels, plan->channel_count, &set->intra_Bps[PLAN_DIRECT]);
+		set->inter_Bps[PLAN_DIRECT] = plan->rate_Bps;
+		set->has[PLAN_DIRECT] = r == 0;
+	}
+	plan_model_fini(&side.model);
+	return r;
+}
+
+/* NCCL 2.30 runs no chain that begins where there is no head; behind a switch any order is as good. */
+static int begin_at_heads(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
+{
+	const struct plan *heads = &set->plans[PLAN_DIRECT];
+	struct plan *plan = &set->plans[PLAN_CHAIN];
+	struct side alone = { 0 }, network = { 0 };
+	int r = make_side(topology, request, PLAN_CHAIN, 1, &alone);
+
+	for (size_t i = 0; i < plan->channel_count; i++)
+		plan->channels[i] = heads->channels[i % heads->channel_count];
+	plan->intra_class = heads->intra_class;
+	plan->inter_class = heads->inter_class;
+	plan->exact = false;
+	if (r == 0)
+		r = make_side(topology, request, PLAN_CHAIN, request->hosts > 2 ? request->hosts : 2, &network);
+	if (r == 0)
+		r = rate_of(&alone.model, plan->channels, plan->channel_count, &set->intra_Bps[PLAN_CHAIN]);
+	if (r == 0)
+		r = rate_of(&network.model, plan->channels, plan->channel_count, &set->inter_Bps[PLAN_CHAIN]);
+	plan->rate_Bps = lesser(set->intra_Bps[PLAN_CHAIN], set->inter_Bps[PLAN_CHAIN]);
+	if (set->where == PLAN_SEVERAL_HOSTS)
+		set->intra_Bps[PLAN_CHAIN] = 0;
+	plan_model_fini(&alone.model);
+	plan_model_fini(&network.model);
+	return r;
+}
+
 struct weighed {
 	const struct plan_model *model;
 	const struct plan *plan;
@@ -579,6 +638,10 @@ static int store_set(const struct topology *topology, const struct plan_request 
 		set->channel_count = set->plans[PLAN_RING].channel_count;
 	if (r == 0 && set->where != PLAN_ONE_HOST)
 		r = store_chain(topology, request, tree, set);
+	if (r == 0 && set->where != PLAN_ONE_HOST)
+		r = store_direct(topology, request, set);
+	if (r == 0 && set->has[PLAN_DIRECT])
+		r = begin_at_heads(topology, request, set);
 	if (r == 0)
 		r = judge_many(topology, request, set);
 	if (r == 0)

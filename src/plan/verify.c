@@ -295,6 +295,43 @@ static int walk_chain(struct judge *judge, size_t channel)
 	return r;
 }
 
+/* A head: each other GPU hands it its part and gets the sum back, and as much goes over its NIC. */
+static int walk_direct(struct judge *judge, size_t channel)
+{
+	const struct plan_channel *one = &judge->plan->channels[channel];
+	uint8_t head = one->order[0];
+	int r = 0;
+
+	for (size_t i = 0; i < channel; i++) {
+		if (judge->plan->channels[i].order[0] != head)
+			continue;
+		diag_set(judge->diag, 0, 0, "channel %zu: %s is the head of channel %zu too", channel,
+			 name_of(judge, judge->request->gpus[head]), i);
+		return -EINVAL;
+	}
+	for (size_t i = 1; r == 0 && i < judge->plan->gpu_count; i++) {
+		r = walk_gpus(judge, channel, one->order[i], head);
+		if (r == 0)
+			r = walk_gpus(judge, channel, head, one->order[i]);
+	}
+	if (r < 0 || judge->request->hosts <= 1)
+		return r;
+	r = walk_nic(judge, channel, one->nic_in, head, false);
+	return r < 0 ? r : walk_nic(judge, channel, one->nic_in, head, true);
+}
+
+static int walk_channel(struct judge *judge, size_t channel)
+{
+	switch (judge->plan->pattern) {
+	case PLAN_RING:
+		return walk_ring(judge, channel);
+	case PLAN_DIRECT:
+		return walk_direct(judge, channel);
+	default:
+		return walk_chain(judge, channel);
+	}
+}
+
 static int walk_plan(struct judge *judge)
 {
 	int r = check_request(judge);
@@ -304,7 +341,7 @@ static int walk_plan(struct judge *judge)
 		if (r == 0)
 			r = check_nics(judge, i);
 		if (r == 0)
-			r = judge->plan->pattern == PLAN_RING ? walk_ring(judge, i) : walk_chain(judge, i);
+			r = walk_channel(judge, i);
 	}
 	return r;
 }

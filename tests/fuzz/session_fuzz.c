@@ -67,7 +67,8 @@ static void check_plan(const struct session_decision *decision)
 		for (size_t k = 0; decision->set.has[i] && k < plan->channel_count; k++) {
 			uint32_t seen = 0;
 
-			must(plan->channel_count == decision->set.channel_count);
+			must(i == PLAN_DIRECT ? plan->channel_count <= request->gpu_count
+					      : plan->channel_count == decision->set.channel_count);
 			for (size_t gpu = 0; gpu < request->gpu_count; gpu++)
 				seen |= 1u << plan->channels[k].order[gpu];
 			must(seen == (1u << request->gpu_count) - 1);

@@ -111,13 +111,23 @@ static int read_dump(struct dump *dump)
 	return r == 0 ? COMMAND_OK : command_failed(&diag, r, "\"%s\" is no graph file of NCCL", dump->path);
 }
 
+static bool has_nvswitch(const struct topology *topology)
+{
+	for (size_t i = 0; i < topology->vertex_count; i++)
+		if (topology->vertices[i].kind == TOPOLOGY_NVSWITCH)
+			return true;
+	return false;
+}
+
 static int take_graphs(struct dump *dump, struct channels *ret)
 {
-	static const enum graph_xml_id ids[PLAN_PATTERN_COUNT] = { GRAPH_XML_RING, GRAPH_XML_TREE, GRAPH_XML_CHAIN };
+	/* Heads alone say nothing: chains have them where there is no NVSwitch. */
+	static const enum graph_xml_id ids[] = { GRAPH_XML_RING, GRAPH_XML_TREE, GRAPH_XML_CHAIN, GRAPH_XML_DIRECT };
+	int patterns = has_nvswitch(ret->topology) ? PLAN_PATTERN_COUNT : PLAN_DIRECT;
 	int status = COMMAND_OK;
 
 	for (size_t i = 0; i < dump->graphs.graph_count; i++)
-		for (int pattern = 0; pattern < PLAN_PATTERN_COUNT && status == COMMAND_OK; pattern++)
+		for (int pattern = 0; pattern < patterns && status == COMMAND_OK; pattern++)
 			if (dump->graphs.graphs[i].id == ids[pattern])
 				status = take_graph(dump, &dump->graphs.graphs[i], (enum plan_pattern)pattern, ret);
 	if (status == COMMAND_OK && !ret->has[PLAN_RING] && !ret->has[PLAN_TREE]) {

@@ -182,7 +182,7 @@ void channels_flow_words(const struct channels_flows *flows, size_t flow, char *
 
 void channels_flows_title(const struct channels_flows *flows, char *text, size_t text_bytes)
 {
-	static const char *const words[PLAN_PATTERN_COUNT] = { "Ring", "Tree", "Chain" };
+	static const char *const words[PLAN_PATTERN_COUNT] = { "Ring", "Tree", "Chain", "Direct" };
 	const struct channels_graph *graph = &flows->channels->graphs[flows->pattern];
 	char sum[96], share[40];
 

@@ -31,7 +31,8 @@ static void clean_name(const struct topology *topology, uint32_t vertex, char *t
 }
 
 /* " -PIX> gpu1", and a star for a hop through host memory. A tree goes both ways. */
-static void step_words(struct printer *printer, const struct channels_hop *hop, bool both, char *text,
+/* aside: from where the step before it was from, too. */
+static void step_words(struct printer *printer, const struct channels_hop *hop, bool both, bool aside, char *text,
 		       size_t text_bytes)
 {
 	const struct topology *topology = printer->channels->topology;
@@ -40,9 +41,14 @@ static void step_words(struct printer *printer, const struct channels_hop *hop, 
 	const char *back = printer->term->utf8 ? "←" : "<";
 
 	clean_name(topology, hop->to, name, sizeof(name));
+	printer->any_host |= hop->host;
+	if (aside) {
+		snprintf(text, text_bytes, ", %s%s %s", topology_class_word(hop->path_class), hop->host ? "*" : "",
+			 name);
+		return;
+	}
 	snprintf(text, text_bytes, " %s%s%s%s %s", both ? back : line, topology_class_word(hop->path_class),
 		 hop->host ? "*" : "", both && !printer->term->utf8 ? ">" : arrow, name);
-	printer->any_host |= hop->host;
 }
 
 /* How many channels from this one on are the same. */
@@ -81,11 +87,13 @@ static size_t print_channel(struct printer *printer, enum plan_pattern pattern, 
 	fprintf(printer->out, "%*s  %s", LABEL_COLUMNS, label, text);
 	column = LABEL_COLUMNS + 2 + strlen(text);
 	for (size_t i = 0; i < count; i++) {
-		step_words(printer, &hops[i], pattern != PLAN_RING, text, sizeof(text));
+		bool aside = i && hops[i].from == hops[i - 1].from;
+
+		step_words(printer, &hops[i], pattern != PLAN_RING, aside, text, sizeof(text));
 		if (column + term_width(text) > printer->columns) {
-			fprintf(printer->out, "\n%*s", LABEL_COLUMNS + 2, "");
+			fprintf(printer->out, "%s\n%*s", aside ? "," : "", LABEL_COLUMNS + 2, "");
 			column = LABEL_COLUMNS + 1;
-			fputs(text + 1, printer->out);
+			fputs(text + 1 + aside, printer->out);
 		} else {
 			fputs(text, printer->out);
 		}

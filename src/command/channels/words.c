@@ -11,6 +11,7 @@ const char *channels_pattern_word(enum plan_pattern pattern)
 		[PLAN_RING] = "ring",
 		[PLAN_TREE] = "tree",
 		[PLAN_CHAIN] = "chain",
+		[PLAN_DIRECT] = "direct",
 	};
 
 	return words[pattern];
@@ -162,7 +163,8 @@ size_t channels_hops(const struct channels *channels, enum plan_pattern pattern,
 		add_hop(channels, request->nics[one->nic_in], first_gpu,
 			!is_straight(topology, request->nics[one->nic_in], first_gpu), &count, ret);
 	for (size_t i = 0; i < last; i++) {
-		uint32_t from = request->gpus[one->order[i]], to = request->gpus[one->order[i + 1]];
+		uint32_t from = request->gpus[one->order[pattern == PLAN_DIRECT ? 0 : i]],
+			 to = request->gpus[one->order[i + 1]];
 
 		add_hop(channels, from, to, plan_way(topology, request, from, to) == TOPOLOGY_WAY_HOST, &count, ret);
 	}

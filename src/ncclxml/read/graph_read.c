@@ -398,11 +398,16 @@ int graph_xml_to_plan(const struct topology *topology, const struct plan_request
 	struct placer placer = { topology, request, numbers, diag };
 	struct plan plan = { .gpu_count = request->gpu_count };
 
-	if (graph->id != GRAPH_XML_RING && graph->id != GRAPH_XML_TREE && graph->id != GRAPH_XML_CHAIN) {
+	static const enum plan_pattern patterns[] = { [GRAPH_XML_RING] = PLAN_RING,
+						      [GRAPH_XML_TREE] = PLAN_TREE,
+						      [GRAPH_XML_CHAIN] = PLAN_CHAIN,
+						      [GRAPH_XML_DIRECT] = PLAN_DIRECT };
+
+	if ((unsigned)graph->id > GRAPH_XML_DIRECT || graph->id == GRAPH_XML_NVLS) {
 		diag_set(diag, 0, 0, "graph %d has neither rings nor trees", graph->id);
 		return -EINVAL;
 	}
-	plan.pattern = graph->id == GRAPH_XML_RING ? PLAN_RING : graph->id == GRAPH_XML_TREE ? PLAN_TREE : PLAN_CHAIN;
+	plan.pattern = patterns[graph->id];
 	plan.intra_class = graph->intra_class;
 	plan.inter_class = graph->inter_class;
 	if (!graph->channel_count) {

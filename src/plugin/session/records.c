@@ -107,13 +107,32 @@ static bool is_order(const uint8_t *order, size_t count)
 	return true;
 }
 
+/* Rings, trees and chains are as many as the set says; heads as many as there are, each another GPU. */
+static bool count_fits(const struct plan *plan, const struct plan_request *request, size_t channel_count)
+{
+	uint32_t seen = 0;
+
+	if (plan->pattern != PLAN_DIRECT)
+		return plan->channel_count == channel_count;
+	if (!plan->channel_count || plan->channel_count > request->gpu_count)
+		return false;
+	for (size_t i = 0; i < plan->channel_count; i++) {
+		uint8_t head = plan->channels[i].order[0];
+
+		if (head >= request->gpu_count || seen >> head & 1U)
+			return false;
+		seen |= 1U << head;
+	}
+	return true;
+}
+
 static bool plan_fits(const struct plan *plan, const struct plan_request *request, size_t channel_count, size_t pattern)
 {
 	if ((size_t)plan->pattern != pattern || plan->gpu_count != request->gpu_count ||
-	    plan->channel_count != channel_count || (unsigned)plan->intra_class >= TOPOLOGY_CLASS_COUNT ||
+	    !count_fits(plan, request, channel_count) || (unsigned)plan->intra_class >= TOPOLOGY_CLASS_COUNT ||
 	    (unsigned)plan->inter_class >= TOPOLOGY_CLASS_COUNT)
 		return false;
-	for (size_t i = 0; i < channel_count; i++) {
+	for (size_t i = 0; i < plan->channel_count; i++) {
 		const struct plan_channel *channel = &plan->channels[i];
 
 		if (!is_order(channel->order, request->gpu_count) ||
@@ -148,6 +167,7 @@ static bool bools_are_bools(const void *data)
 		offsetof(struct session_decision, set.has[0]),
 		offsetof(struct session_decision, set.has[1]),
 		offsetof(struct session_decision, set.has[2]),
+		offsetof(struct session_decision, set.has[3]),
 		offsetof(struct session_decision, set.tree_balanced),
 		offsetof(struct session_decision, set.plans[0].exact),
 		offsetof(struct session_decision, set.plans[0].crossnic),
@@ -155,9 +175,11 @@ static bool bools_are_bools(const void *data)
 		offsetof(struct session_decision, set.plans[1].crossnic),
 		offsetof(struct session_decision, set.plans[2].exact),
 		offsetof(struct session_decision, set.plans[2].crossnic),
+		offsetof(struct session_decision, set.plans[3].exact),
+		offsetof(struct session_decision, set.plans[3].crossnic),
 	};
 
-	_Static_assert(PLAN_PATTERN_COUNT == 3, "the list has each pattern's");
+	_Static_assert(PLAN_PATTERN_COUNT == 4, "the list has each pattern's");
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
 		if (((const unsigned char *)data)[at[i]] > 1)
 			return false;

@@ -106,7 +106,7 @@ static void several_hosts_name_the_nics_by_their_devices_in_hexadecimal(void **s
 	topology_fini(&planned.topology);
 }
 
-static void an_nvswitch_leaves_chains_to_nccl(void **state)
+static void an_nvswitch_that_joins_some_leaves_chains_to_nccl(void **state)
 {
 	struct topology_vertex vertex = topology_vertex_of(TOPOLOGY_NVSWITCH, "nvswitch0");
 	struct planned planned;
@@ -317,7 +317,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_host_has_no_nets),
 		cmocka_unit_test(several_hosts_name_the_nics_by_their_devices_in_hexadecimal),
-		cmocka_unit_test(an_nvswitch_leaves_chains_to_nccl),
+		cmocka_unit_test(an_nvswitch_that_joins_some_leaves_chains_to_nccl),
 		cmocka_unit_test(what_cannot_be_written_is_refused_with_a_reason),
 		cmocka_unit_test(what_nccl_would_not_take_is_not_written),
 		cmocka_unit_test(sixteen_channels_of_sixteen_gpus_in_four_graphs_fit),

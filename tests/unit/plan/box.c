@@ -424,6 +424,12 @@ static void build_nvlinks(struct builder *builder)
 			if (spec->nvlink_mesh || (a % 2 == 0 && b == a + 1))
 				join(builder, TOPOLOGY_LINK_NVLINK, builder->gpus[a], builder->gpus[b],
 				     spec->nvlink_rate, 0);
+	if (spec->nvswitch_rate) {
+		uint32_t nvswitch = add(builder, TOPOLOGY_NVSWITCH, "nvswitch", 0);
+
+		for (unsigned i = 0; i < spec->gpus; i++)
+			join(builder, TOPOLOGY_LINK_NVLINK, builder->gpus[i], nvswitch, spec->nvswitch_rate, 0);
+	}
 }
 
 static void build_gpu(struct builder *builder, unsigned i)

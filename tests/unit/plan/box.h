@@ -21,11 +21,12 @@ struct box_spec {
 	bool gdr;
 	/* 10^8 bytes/s, each direction; 0: not known */
 	unsigned gpu_rate, uplink_rate, top_rate, socket_rate, socket_back_rate, memory_rate, nic_rate, wire_rate;
-	unsigned nvlink_rate; /* between GPUs 2i and 2i+1 */
-	bool nvlink_mesh;     /* between all */
-	unsigned both_rate;   /* of both directions of a GPU's link together */
-	unsigned pair_spread; /* percent: each pair was measured, up to so much below its GPUs' links */
-	unsigned link_spread; /* percent: each link deviates by up to so much, both ways */
+	unsigned nvlink_rate;   /* between GPUs 2i and 2i+1 */
+	bool nvlink_mesh;       /* between all */
+	unsigned nvswitch_rate; /* of each GPU to one NVSwitch; 0: there is none */
+	unsigned both_rate;     /* of both directions of a GPU's link together */
+	unsigned pair_spread;   /* percent: each pair was measured, up to so much below its GPUs' links */
+	unsigned link_spread;   /* percent: each link deviates by up to so much, both ways */
 };
 
 void box_build(const struct box_spec *spec, uint64_t seed, struct topology *ret);

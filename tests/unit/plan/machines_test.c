@@ -97,7 +97,7 @@ static void plan_subsets(const char *name, const struct topology *topology, stru
 			if (mask & (1U << i))
 				request.gpus[request.gpu_count++] = all.gpus[i];
 		for (request.hosts = 1; request.hosts <= (all.nic_count ? 2U : 1U); request.hosts++)
-			for (int pattern = 0; pattern < PLAN_PATTERN_COUNT; pattern++)
+			for (int pattern = 0; pattern <= PLAN_CHAIN; pattern++)
 				plan_subset(name, topology, &request, (enum plan_pattern)pattern, tally);
 		request.hosts = 2;
 		if (number % SET_STEP == 0)

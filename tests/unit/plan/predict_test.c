@@ -166,10 +166,10 @@ static void check_file(const struct topology *topology, const struct plan_reques
 	double way = one_way_GBps(topology, request, tree);
 	struct predict_speeds speeds;
 
-	predict_speeds_of_set(set, PLAN_RING, &speeds);
+	predict_speeds_of_set(set, PLAN_RING, 0, &speeds);
 	assert_near(speeds.intra_GBps, judged_GBps(topology, *request, ring, one ? 1 : 2));
 	assert_near(speeds.inter_GBps, judged_GBps(topology, *request, ring, one ? 1 : 3));
-	predict_speeds_of_set(set, PLAN_TREE, &speeds);
+	predict_speeds_of_set(set, PLAN_TREE, 0, &speeds);
 	assert_near(speeds.intra_GBps, fmin(2 * judged_GBps(topology, *request, tree, one ? 1 : 2), way));
 	assert_near(speeds.inter_GBps, fmin(2 * judged_GBps(topology, *request, tree, one ? 1 : 3), way));
 }

@@ -71,8 +71,9 @@ void set_check(const char *name, const struct topology *topology, const struct p
 	*ret_tree = set_check_part(name, topology, request, set, PLAN_TREE);
 	assert_true(set->channel_count >= 2 && set->channel_count <= PLAN_CHANNELS_MAX);
 	for (int pattern = 0; pattern < PLAN_PATTERN_COUNT; pattern++) {
-		assert_int_equal(set->has[pattern], pattern != PLAN_CHAIN || set->where != PLAN_ONE_HOST);
-		if (set->has[pattern])
+		if (pattern != PLAN_DIRECT)
+			assert_int_equal(set->has[pattern], pattern != PLAN_CHAIN || set->where != PLAN_ONE_HOST);
+		if (set->has[pattern] && pattern != PLAN_DIRECT)
 			assert_int_equal(set->plans[pattern].channel_count, set->channel_count);
 	}
 	if (set->has[PLAN_CHAIN])

@@ -230,7 +230,7 @@ static void the_first_channels_use_the_nics_evenly(void **state)
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(request.nic_count, 4);
 	assert_int_equal(plan_make_set(&topology, &request, PLAN_SEVERAL_HOSTS, &set), 0);
-	for (int pattern = 0; pattern < PLAN_PATTERN_COUNT; pattern++) {
+	for (int pattern = 0; pattern <= PLAN_CHAIN; pattern++) {
 		const struct plan_channel *channels = set.plans[pattern].channels;
 
 		assert_true(set.channel_count >= 2);
