@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of a copied input: more is given back when its operation is done. */
+#define KEPT_FOR_GOOD_BYTES ((size_t)8 << 20)
+
 /* ----------------------------------------------------------------------------------------------- making and unmaking */
 
 int group_new(struct aggregate_engine *engine, int device, size_t count, struct group **ret)
@@ -52,8 +55,11 @@ void group_free(struct group *group)
 		return;
 	lanes_close(group);
 	servers_close(group);
-	for (size_t i = 0; i < AGGREGATE_MAX_REQUESTS; i++)
+	for (size_t i = 0; i < AGGREGATE_MAX_REQUESTS; i++) {
 		sys_free(group->operations[i].parts);
+		sys_free(group->operations[i].kept);
+	}
+	confirm_fini(group);
 	segment_fini(group);
 	direct_fini(group);
 	schedule_free(group->schedule);
@@ -139,7 +145,7 @@ static void plan_servers(const struct group *group, struct schedule_group *plan)
 		*node = (struct schedule_node){ .host = (uint16_t)plan->host_count++,
 						.rate_Bps = server->rate_Bps,
 						.server = true,
-						.lost = !server->used };
+						.lost = !server->used || server->excluded };
 		for (size_t k = 0; k < group->count; k++)
 			if (group->members[k].facts.leaf == server->leaf)
 				node->leaf = group->members[k].leaf;
@@ -283,6 +289,10 @@ void operation_step(struct operation *operation)
 		else
 			split_end(group, operation);
 	}
+	if (operation->confirms && !operation->confirmed) {
+		confirm_drained(group, operation);
+		return;
+	}
 	if (group->settings.verify && !operation->verified) {
 		operation->verified = true;
 		direct_verify(group, operation);
@@ -311,6 +321,7 @@ static void take(struct group *group, struct operation *operation)
 	group->progressed = true;
 	operation->waits = 0;
 	operation->introduced = operation->summed = operation->verified = false;
+	operation->confirms = operation->drained = operation->poisoned = operation->confirmed = false;
 	operation->next_segment = operation->segments_done = operation->segment_count = 0;
 	operation->next_small = operation->next_staged = NULL;
 	if (group->count == 1) {
@@ -328,7 +339,9 @@ static void take(struct group *group, struct operation *operation)
 	operation->waits = 2; /* what it says of itself, and what the member before says */
 	if (operation->split)
 		return;
-	operation->segment_count = segment_count_of(group, operation->bytes, operation->count);
+	operation->staged_number = group->staged_taken++;
+	/* Where servers may be lost the schedule is known when the first segment is cut; till then, some. */
+	operation->segment_count = group->confirm ? 1 : segment_count_of(group, operation->bytes, operation->count);
 	*group->staged_end = operation;
 	group->staged_end = &operation->next_staged;
 }
@@ -354,12 +367,15 @@ bool group_turn(struct group *group)
 	group->progressed = group->received = group->soon = group->now = false;
 	while (group->taken != posted)
 		take(group, &group->operations[group->ring[group->taken++ % AGGREGATE_MAX_REQUESTS]]);
+	servers_carry_out(group);
 	if (!group->under_way)
 		return false;
 	direct_begin(group);
 	segment_activate(group);
 	lanes_progress(group, 0, group->count); /* small ones first */
 	lanes_progress(group, group->count, group->node_count);
+	if (!group->error)
+		servers_carry_out(group);
 	return group->progressed;
 }
 
@@ -406,6 +422,41 @@ void operation_post(struct group *group, struct operation *operation)
 	engine_wake(group->engine);
 }
 
+/*
+ * What a server is to make may have to be made again, from the inputs: one that the result overwrites is copied. -ENOMEM.
+ */
+static int keep_input(struct group *group, struct operation *operation)
+{
+	const uint8_t *send = operation->send, *recv = operation->recv;
+	size_t bytes = operation->bytes;
+
+	if (bytes <= group->settings.direct_bytes || bytes <= group->split_bytes || send + bytes <= recv ||
+	    recv + bytes <= send || !atomic_load_explicit(&group->retains, memory_order_relaxed))
+		return 0;
+	if (operation->kept_bytes < bytes) {
+		sys_free(operation->kept);
+		operation->kept_bytes = 0;
+		operation->kept = sys_zalloc(bytes);
+		if (!operation->kept)
+			return -ENOMEM;
+		operation->kept_bytes = bytes;
+	}
+	memcpy(operation->kept, send, bytes);
+	operation->send = operation->kept;
+	group_add(&group->bytes_copied, bytes);
+	return 0;
+}
+
+/* Small ones are used again. */
+static void let_input_go(struct operation *operation)
+{
+	if (operation->kept_bytes <= KEPT_FOR_GOOD_BYTES)
+		return;
+	sys_free(operation->kept);
+	operation->kept = NULL;
+	operation->kept_bytes = 0;
+}
+
 int aggregate_reduce_all(struct aggregate_group *opaque, const void *send, void *recv, size_t count,
 			 enum reduce_type type, enum reduce_operation operation, struct aggregate_request **ret)
 {
@@ -430,6 +481,9 @@ int aggregate_reduce_all(struct aggregate_group *opaque, const void *send, void 
 	posted->count = count;
 	posted->bytes = count * reduce_type_bytes(type);
 	posted->rank = posted->bytes_per_member = posted->offset = 0;
+	error = keep_input(group, posted);
+	if (error < 0)
+		return error;
 	operation_post(group, posted);
 	*ret = (struct aggregate_request *)posted;
 	return 0;
@@ -445,6 +499,7 @@ int aggregate_test(struct aggregate_request *request, bool *ret_done, size_t *re
 	if (ret_bytes)
 		*ret_bytes = operation->bytes;
 	*ret_done = true;
+	let_input_go(operation);
 	atomic_store_explicit(&operation->state, OPERATION_FREE, memory_order_release);
 	return 0;
 }

@@ -32,6 +32,13 @@ enum {
 	LANE_URGENT_REQUESTS = 8,
 	/* What a piece may overtake: a connection numbers its messages and has an end to them. */
 	LANE_AHEAD = 64,
+	/*
+	 * Groups with servers: so many large operations may be begun beyond the first that is not agreed on, and so many be
+	 * in their agreement; steps of one. docs/aggregation.md, Losing a server.
+	 */
+	CONFIRM_WINDOW = 12,
+	CONFIRM_OPEN = 4,
+	CONFIRM_STEPS = 8,
 	AGGREGATE_SEGMENT_BYTES_MAX = 512 << 10, /* of a slot */
 	/* Operations up to this size come alone: all aggregators take part in one, in segments of no less than the other. */
 	AGGREGATE_ALONE_BYTES = 128 << 10,
@@ -42,6 +49,7 @@ _Static_assert(LANE_STAGED_REQUESTS + LANE_OLDEST_REQUESTS + LANE_PIECE_REQUESTS
 	       "requests of a connection");
 
 struct group;
+struct group_confirm;
 
 enum transfer_class {
 	TRANSFER_STAGED, /* of a segment */
@@ -70,6 +78,7 @@ struct lane {
 	const struct transport_ops *ops;
 	struct transport_connection *connection; /* NULL: to oneself */
 	bool sends;
+	bool over; /* to a server that is lost: whatever is here, or comes, is through at once, and brings nothing */
 	bool stirred, soon;                          /* worth a look now; within a millisecond */
 	bool added;                                  /* worth posting */
 	bool asks;                                   /* a receive was posted now whose message is asked for */
@@ -102,6 +111,14 @@ struct operation {
 	struct aggregate_part *parts; /* a copy */
 	/* Staged. */
 	size_t segment_count, next_segment, segments_done;
+	/* Staged, in groups with servers (confirm.c). */
+	struct operation *next_confirm; /* in the order of staged_number */
+	uint64_t staged_number;
+	bool confirms;          /* it is done when all agree that it is */
+	bool drained, poisoned; /* its segments are through; some brought nothing */
+	bool confirmed;         /* all agree, and what was missing has been made */
+	uint8_t *kept;          /* the input, where the result overwrites the caller's */
+	size_t kept_bytes;      /* room in it */
 	/* What others must still say about it, and what must still go out. */
 	unsigned waits;
 	bool introduced, summed, verified;
@@ -143,6 +160,8 @@ struct segment {
 	uint8_t *result;
 	size_t count, bytes;
 	bool active, done, has_result;
+	bool poisoned;                            /* a server was lost: there is no result, and none for those below */
+	uint32_t servers;                         /* bit i: server i has a part in it */
 	uint16_t host_node, leaf_node, root_node; /* of this node's own host and leaf */
 	uint16_t *leaf_nodes;                     /* [leaf_count] */
 	uint16_t *host_nodes;                     /* [hosts of the own leaf] */
@@ -191,6 +210,8 @@ struct group {
 	size_t count, self;            /* members; positions */
 	size_t node_count;             /* members, then servers */
 	struct group_servers *servers; /* NULL: none */
+	struct group_confirm *confirm; /* NULL: no server was ever used */
+	_Atomic bool retains;          /* inputs outlive the making of results */
 	struct group_member *members;
 	/* [member] for small operations, and [count + node] for large ones, gathers and reduce-scatters. */
 	struct lane *out, *in;
@@ -209,7 +230,7 @@ struct group {
 	struct operation operations[AGGREGATE_MAX_REQUESTS];
 	unsigned ring[AGGREGATE_MAX_REQUESTS]; /* operations in order of posting */
 	_Atomic uint64_t posted;
-	uint64_t taken;
+	uint64_t taken, staged_taken;
 	unsigned under_way;                           /* taken, not done */
 	struct operation *small_first, **small_end;   /* whose first word has not gone out, all kinds */
 	struct operation *staged_first, **staged_end; /* not wholly cut */
@@ -296,6 +317,8 @@ void lane_add(struct lane *lane, struct transfer *transfer);
 /* Posts what may be posted and looks what is done. */
 void lane_progress(struct group *group, struct lane *lane);
 bool lane_is_empty(const struct lane *lane);
+/* Closes it; all that waits there is through in the next turns, as `received` 0. Not from within a transfer's done(). */
+void lane_lose(struct lane *lane);
 void lane_close(struct lane *lane);
 
 /* combine.c */
@@ -317,6 +340,23 @@ void segment_step(struct group *group, struct segment *segment);
 void segment_activate(struct group *group);
 /* Of an operation of so many bytes and elements. */
 size_t segment_count_of(const struct group *group, size_t bytes, size_t count);
+
+/* confirm.c */
+/* When it is known that servers are used. -ENOMEM. */
+int confirm_init(struct group *group);
+void confirm_fini(struct group *group);
+/* Before the first segment of an operation is cut: how many it has. False: it must wait, or the group has ended. */
+bool confirm_begin(struct group *group, struct operation *operation);
+/* Its segments are through: it is done after an agreement of all. Calls operation_step, then or later. */
+void confirm_drained(struct group *group, struct operation *operation);
+/* From repair.c. */
+void confirm_repaired(struct group *group, struct operation *operation);
+
+/* repair.c: what servers should have made, made by the members. One operation at a time. */
+struct repair;
+int repair_new(const struct group *group, struct repair **ret);
+void repair_free(struct repair *repair);
+void repair_begin(struct group *group, struct repair *repair, struct operation *operation);
 
 /* direct.c */
 int direct_init(struct group *group);

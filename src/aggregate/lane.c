@@ -4,6 +4,7 @@
  * requests that no other may use.
  */
 #include "aggregate/group.h"
+#include "aggregate/servers.h"
 
 #include <errno.h>
 
@@ -171,13 +172,73 @@ static int look_at_posted(struct group *group, struct lane *lane)
 	return 0;
 }
 
+/* The node at its other end. */
+static size_t node_of(const struct group *group, const struct lane *lane)
+{
+	size_t index = (size_t)(lane - (lane->sends ? group->out : group->in));
+
+	return index < group->count ? index : index - group->count;
+}
+
+static void lane_failed(struct group *group, const struct lane *lane, int error)
+{
+	size_t node = node_of(group, lane);
+
+	if (node_is_server(group, node))
+		servers_suspect(group, node - group->count, "its connection is closed, or was silent for too long");
+	else if (error == -EMSGSIZE)
+		group_break(group, -EREMOTEIO, "host %s posted an operation of another size", group_host(group, node));
+	else
+		group_break(group, error, "host %s is gone", group_host(group, node));
+}
+
+static struct transfer *take_first(struct transfer **first, struct transfer ***end)
+{
+	struct transfer *transfer = *first;
+
+	if (transfer)
+		*first = transfer->next;
+	if (end && !*first)
+		*end = first;
+	return transfer;
+}
+
+static struct transfer *take_any(struct lane *lane)
+{
+	struct transfer *transfer = take_first(&lane->posted_first, &lane->posted_end);
+
+	if (!transfer)
+		transfer = take_first(&lane->small_first, &lane->small_end);
+	if (!transfer)
+		transfer = take_first(&lane->urgent_first, &lane->urgent_end);
+	return transfer ? transfer : take_first(&lane->staged_first, NULL);
+}
+
+/* Nobody is at the other end: all is through, and nothing came. */
+static void lane_pass_over(struct group *group, struct lane *lane)
+{
+	struct transfer *transfer;
+
+	while (!group->error && (transfer = take_any(lane)) != NULL) {
+		transfer->request = NULL;
+		transfer->received = 0;
+		group->progressed = true;
+		transfer->done(group, transfer);
+	}
+	lane->small_count = lane->staged_count = 0;
+	lane->stirred = lane->soon = lane->added = false;
+}
+
 void lane_progress(struct group *group, struct lane *lane)
 {
-	size_t position = (size_t)(lane - (lane->sends ? group->out : group->in)) % group->count;
 	enum transport_next next = lane->soon ? TRANSPORT_NEXT_SOON : TRANSPORT_NEXT_EVENT;
 	bool moves = lane->stirred || lane->lost;
 	int r, error = 0;
 
+	if (lane->over) {
+		lane_pass_over(group, lane);
+		return;
+	}
 	lane->stirred = lane->soon = lane->added = lane->asks = false;
 	r = post_waiting(group, lane);
 	if (r == 0) {
@@ -186,7 +247,8 @@ void lane_progress(struct group *group, struct lane *lane)
 			error = lane->ops->progress(lane->connection, &next);
 		lane->lost |= error < 0;
 		r = look_at_posted(group, lane); /* what was complete before an error still says so */
-		r = r == 0 && error < 0 && lane->posted_first ? error : r;
+		if (r == 0 && error < 0 && (lane->posted_first || node_is_server(group, node_of(group, lane))))
+			r = error;
 	}
 	if (group->error)
 		return;
@@ -195,9 +257,7 @@ void lane_progress(struct group *group, struct lane *lane)
 		lane->added |= group->progressed;
 	}
 	if (r < 0)
-		group_break(group, r == -EMSGSIZE ? -EREMOTEIO : r,
-			    r == -EMSGSIZE ? "host %s posted an operation of another size" : "host %s is gone",
-			    group_host(group, position));
+		lane_failed(group, lane, r);
 	lane->soon = next == TRANSPORT_NEXT_SOON && !lane_is_empty(lane);
 	lane->stirred |= next == TRANSPORT_NEXT_NOW && !lane_is_empty(lane);
 	group->soon |= lane->soon;
@@ -207,6 +267,13 @@ void lane_progress(struct group *group, struct lane *lane)
 bool lane_is_empty(const struct lane *lane)
 {
 	return !lane->posted_first && !lane->small_first && !lane->urgent_first && !lane->staged_first;
+}
+
+void lane_lose(struct lane *lane)
+{
+	lane->ops->close_connection(lane->connection);
+	lane->connection = NULL;
+	lane->over = lane->stirred = true;
 }
 
 void lane_close(struct lane *lane)

@@ -93,6 +93,28 @@ static void add_transfer(struct segment *segment, struct lane *lane, struct tran
 	lane_add(lane, transfer);
 }
 
+/*
+ * Of a segment in which a lost server had a part a node above may send zero bytes: there is no result. It goes to those
+ * alone who have begun the segment, as it is only said when all inputs are there, or never come. Upwards only a server is
+ * missed, as servers have inputs of members alone, but for those that the root gets.
+ */
+static bool came_nothing(struct group *group, struct segment *segment, const struct transfer *transfer, size_t from,
+			 bool up)
+{
+	bool server = node_is_server(group, from);
+
+	if (!segment->servers || transfer->received == transfer->bytes || (!server && (up || transfer->received)))
+		return false;
+	segment->poisoned = true;
+	if (!server || lane_large(group, group->in, from)->over)
+		return true;
+	if (up || transfer->received)
+		servers_suspect(group, from - group->count, "it breaks the protocol");
+	else if (from != segment->root_node && node_is_server(group, segment->root_node))
+		servers_suspect(group, segment->root_node - group->count, "another aggregator has lost it");
+	return true;
+}
+
 static bool came_whole(struct group *group, const struct transfer *transfer, size_t position)
 {
 	if (transfer->received == transfer->bytes)
@@ -114,7 +136,8 @@ static void down_done(struct group *group, struct transfer *transfer)
 {
 	struct segment *segment = transfer->owner;
 
-	if (!came_whole(group, transfer, parent_of(segment)))
+	if (!came_nothing(group, segment, transfer, parent_of(segment), false) &&
+	    !came_whole(group, transfer, parent_of(segment)))
 		return;
 	segment->waits--;
 	segment_has_result(group, segment);
@@ -161,6 +184,8 @@ static void send_down(struct group *group, struct segment *segment, uint16_t nod
 	segment->waits++;
 	add_transfer(segment, lane_large(group, group->out, node), transfer, segment->result, AGGREGATE_TAG_DOWN,
 		     sent_down);
+	if (segment->poisoned)
+		transfer->bytes = 0;
 }
 
 static void segment_has_result(struct group *group, struct segment *segment)
@@ -208,12 +233,17 @@ static const void *station_sum(struct group *group, struct segment *segment, enu
 static void station_through(struct group *group, struct segment *segment, enum station station)
 {
 	struct segment_station *at = &segment->stations[station];
-	const void *sum = station_sum(group, segment, station);
+	const void *sum;
 	static const enum aggregate_tag tags[STATION_COUNT] = { AGGREGATE_TAG_UP_LEAF, AGGREGATE_TAG_UP_ROOT,
 								AGGREGATE_TAG_DOWN };
 	uint16_t above = station == STATION_HOST ? segment->leaf_node : segment->root_node;
 
 	group->progressed = true;
+	if (station == STATION_ROOT && segment->poisoned) {
+		segment_has_result(group, segment);
+		return;
+	}
+	sum = station_sum(group, segment, station);
 	slots_give_back(group, segment, 0, at->slot_end, sum); /* those of the stations below, too */
 	segment->partial = pool_has(&group->pool, sum) ? (uint8_t *)(uintptr_t)sum : NULL;
 	if (station == STATION_ROOT) {
@@ -263,6 +293,7 @@ void segment_step(struct group *group, struct segment *segment)
 	group->progressed = true;
 	group_add(&group->segments_done, 1);
 	operation->segments_done++;
+	operation->poisoned |= segment->poisoned;
 	if (segment->number == group->segment_oldest)
 		oldest_advance(group);
 	operation_step(operation);
@@ -281,9 +312,9 @@ static void up_received(struct group *group, struct transfer *transfer)
 {
 	struct segment *segment = transfer->owner;
 	enum station station = (enum station)(transfer->what >> 16);
-	size_t index = transfer->what & 0xffff;
+	size_t index = transfer->what & 0xffff, from = station_node(group, segment, station, index);
 
-	if (!came_whole(group, transfer, station_node(group, segment, station, index)))
+	if (!came_nothing(group, segment, transfer, from, true) && !came_whole(group, transfer, from))
 		return;
 	segment->waits--;
 	station_add(group, segment, station, index, transfer->data);
@@ -331,7 +362,7 @@ static void segment_draw(struct group *group, struct segment *segment)
 	segment->result = operation->recv + offset;
 	segment->count = each + (i < longer);
 	segment->bytes = segment->count * element;
-	segment->done = segment->has_result = segment->active = false;
+	segment->done = segment->has_result = segment->active = segment->poisoned = false;
 	segment->waits = 0;
 	segment->send_count = 0;
 	segment->partial = NULL;
@@ -408,6 +439,8 @@ void segment_activate(struct group *group)
 
 		if (!group->segment_drawn) {
 			if (!group->staged_first || group->segment_next - group->segment_oldest == GROUP_SEGMENTS)
+				return;
+			if (!group->staged_first->next_segment && !confirm_begin(group, group->staged_first))
 				return;
 			segment_draw(group, segment);
 			group->segment_drawn = true;

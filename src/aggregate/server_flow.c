@@ -1,6 +1,7 @@
 /* What moves on a group's connections: HEADs in, inputs in, sums and results out. */
 #include "aggregate/server_internal.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -173,6 +174,10 @@ static int list_progress(struct server_group *group, struct server_lane *lane, b
 		group->progressed = true;
 		atomic_fetch_add(sends ? &group->bytes_out : &group->bytes_in, sizes[0]);
 		r = server_segment_done(group, transfer, sizes[0]);
+		if (r < 0) {
+			server_fail(group, "a node of the group breaks the protocol: %s", strerror(-r));
+			return 0;
+		}
 		/* What that led to may have been added to this list: from the front again. */
 		link = sends ? &lane->sends : &lane->receives;
 	}
@@ -191,11 +196,59 @@ static int connection_progress(struct server_group *group, struct server_lane *l
 	return r;
 }
 
+static int list_pass_over(struct server_group *group, struct server_transfer **list, bool sends)
+{
+	int r = 0;
+
+	while (*list && r == 0) {
+		struct server_transfer *transfer = *list;
+
+		*list = transfer->next;
+		transfer->request = NULL;
+		transfer->segment->open--;
+		group->progressed = true;
+		r = server_segment_done(group, transfer, sends ? transfer->bytes : 0);
+	}
+	return r;
+}
+
+/*
+ * Nobody is at the other end: all is through, and nothing came. What is summed without it would be wrong, so every segment
+ * in which it has a part ends without a result; the members make that (docs/aggregation.md, Losing a server).
+ */
+static void lane_pass_over(struct server_group *group, struct server_lane *lane)
+{
+	lane->stirred = false;
+	lane->send_count = lane->receive_count = 0;
+	if (list_pass_over(group, &lane->receives, false) < 0 || list_pass_over(group, &lane->sends, true) < 0)
+		server_fail(group, "a segment without a lost server's part makes no sense");
+}
+
+static void lane_lose(struct server_group *group, uint16_t node)
+{
+	const struct transport_ops *ops = group->server->setup.ops;
+	struct server_lane *lane = &group->lanes[node];
+
+	log_info(LOG_NET, "a group of %zu members goes on without server %zu of it", group->member_count,
+		 node - group->member_count);
+	ops->close_connection(lane->in);
+	ops->close_connection(lane->out);
+	lane->in = lane->out = NULL;
+	memset(lane->head_requests, 0, sizeof(lane->head_requests));
+	lane->lost = lane->stirred = true;
+	group->now = true;
+	server_segments_miss(group);
+}
+
 static void lane_progress(struct server_group *group, uint16_t node)
 {
 	struct server_lane *lane = &group->lanes[node];
 	int error, r;
 
+	if (lane->lost) {
+		lane_pass_over(group, lane);
+		return;
+	}
 	lane->stirred = false;
 	error = connection_progress(group, lane, false);
 
@@ -212,7 +265,9 @@ static void lane_progress(struct server_group *group, uint16_t node)
 	/* What has gone out makes room for more. */
 	if (r == 0)
 		r = list_progress(group, lane, true);
-	if (r < 0)
+	if (r < 0 && node >= group->member_count)
+		lane_lose(group, node);
+	else if (r < 0)
 		server_fail(group, "node %u of the group is gone: %s", node, strerror(-r));
 }
 

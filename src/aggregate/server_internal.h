@@ -59,8 +59,9 @@ struct server_lane {
 	unsigned head_next;                       /* oldest of them */
 	struct server_transfer *receives, *sends; /* posted and waiting, in order */
 	unsigned receive_count, send_count;       /* posted */
-	uint64_t last_head;                       /* number of the last HEAD, SERVER_WIRE_NONE before the first */
-	bool stirred;                             /* worth a look */
+	bool lost;          /* another server: whatever is here, or comes, is through at once, and brings nothing */
+	uint64_t last_head; /* number of the last HEAD, SERVER_WIRE_NONE before the first */
+	bool stirred;       /* worth a look */
 };
 
 /* A connection that came and has not said who it is. */
@@ -94,6 +95,8 @@ struct server_segment {
 	struct server_level levels[SERVER_STATION_COUNT];
 	struct server_early *early;
 	bool known, has_slots, begun, has_result, root;
+	bool poisoned;                  /* it lacks what a lost server should have made: there is no result */
+	uint32_t absent;                /* bit i: server i was lost before it said that it had an input */
 	uint64_t begun_ns, share_bytes; /* what counts as under way in the group's share */
 	unsigned open;                  /* transfers posted or waiting */
 	void *sum;                      /* slot that holds the partial or the result */
@@ -170,8 +173,10 @@ void server_lane_add(struct server_lane *lane, struct server_transfer *transfer,
 int server_segment_head(struct server_group *group, uint16_t node, const struct server_wire_head *head);
 /* Slots in the order of the chain, and the begin of those that may. */
 int server_segments_begin(struct server_group *group, uint64_t now_ns);
-/* A transfer is through. -EREMOTEIO: it was not what it should have been. */
+/* A transfer is through, or a lost server's and will never be. -EREMOTEIO: it was not what it should have been. */
 int server_segment_done(struct server_group *group, struct server_transfer *transfer, size_t bytes);
+/* Another server is lost: what it would have announced does not come. */
+void server_segments_miss(struct server_group *group);
 void server_segments_free(struct server_group *group);
 
 #endif

@@ -149,8 +149,8 @@ static bool heads_agree(const struct server_wire_head *a, const struct server_wi
 {
 	return a->bytes == b->bytes && a->type == b->type && a->operation == b->operation &&
 	       (!b->leaf_inputs ||
-		(a->previous == b->previous && a->leaf_inputs == b->leaf_inputs && a->root_inputs == b->root_inputs &&
-		 a->own_index == b->own_index && a->root == b->root));
+		(a->previous == b->previous && a->servers == b->servers && a->leaf_inputs == b->leaf_inputs &&
+		 a->root_inputs == b->root_inputs && a->own_index == b->own_index && a->root == b->root));
 }
 
 static void input_receive(struct server_segment *segment, enum server_station station, size_t index)
@@ -186,6 +186,10 @@ static int input_announce(struct server_segment *segment, uint16_t node, const s
 	return 0;
 }
 
+static bool segment_miss(struct server_group *group, struct server_segment *segment);
+static uint32_t own_bit(const struct server_group *group);
+static void has_result(struct server_segment *segment);
+
 /* The first HEAD of a member. */
 static int segment_learn(struct server_segment *segment, const struct server_wire_head *head)
 {
@@ -204,6 +208,7 @@ static int segment_learn(struct server_segment *segment, const struct server_wir
 	if (slots_of(segment) > segment->group->slot_count || (segment->root && !head->root_inputs))
 		return -EBADMSG;
 	segment->known = true;
+	segment_miss(segment->group, segment);
 	while (segment->early && r == 0) {
 		struct server_early *early = segment->early;
 
@@ -240,6 +245,52 @@ int server_segment_head(struct server_group *group, uint16_t node, const struct 
 	if (!segment->known)
 		r = segment_learn(segment, head);
 	return r < 0 ? r : input_announce(segment, node, head);
+}
+
+/* ------------------------------------------------------------------------------------------------- servers that are lost */
+
+static uint32_t own_bit(const struct server_group *group)
+{
+	return UINT32_C(1) << (group->self - group->member_count);
+}
+
+static bool has_announced(const struct server_segment *segment, size_t node)
+{
+	const struct server_level *level = &segment->levels[SERVER_STATION_ROOT];
+
+	for (size_t i = 0; i < level->count; i++)
+		if (level->inputs[i].announced && level->inputs[i].node == node)
+			return true;
+	for (const struct server_early *early = segment->early; early; early = early->next)
+		if (early->node == node)
+			return true;
+	return false;
+}
+
+/* At the root every other server of a segment has one input, the sum of its leaf. True: it waited for nothing else. */
+static bool segment_miss(struct server_group *group, struct server_segment *segment)
+{
+	struct server_level *level = &segment->levels[SERVER_STATION_ROOT];
+
+	for (size_t node = group->member_count; segment->root && node < group->node_count; node++) {
+		uint32_t bit = UINT32_C(1) << (node - group->member_count);
+
+		if (!group->lanes[node].lost || !(segment->head.servers & bit & ~own_bit(group)) ||
+		    segment->absent & bit || has_announced(segment, node))
+			continue;
+		segment->absent |= bit;
+		segment->poisoned = true;
+		if (level->missing && --level->missing == 0)
+			return true;
+	}
+	return false;
+}
+
+void server_segments_miss(struct server_group *group)
+{
+	for (struct server_segment *segment = group->segments_first; segment; segment = segment->next)
+		if (segment->known && segment_miss(group, segment))
+			has_result(segment);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- begin */
@@ -345,8 +396,8 @@ static void send_down(struct server_segment *segment, struct server_input *input
 	input->down = (struct server_transfer){ .segment = segment,
 						.kind = SERVER_RESULT_OUT,
 						.node = input->node,
-						.data = segment->sum,
-						.bytes = segment->head.bytes,
+						.data = segment->poisoned ? segment->head_bytes : segment->sum,
+						.bytes = segment->poisoned ? 0 : segment->head.bytes,
 						.tag = server_tag(SERVER_TAG_DOWN, segment->head.number) };
 	server_lane_add(&segment->group->lanes[input->node], &input->down, true);
 }
@@ -408,6 +459,10 @@ static void input_add(struct server_group *group, struct server_segment *segment
 	level->data[index] = data;
 	if (--level->missing)
 		return;
+	if (station == SERVER_STATION_ROOT && segment->poisoned) { /* slots go back with the segment */
+		has_result(segment);
+		return;
+	}
 	segment->sum = level_sum(group, segment, level);
 	slots_put_back(group, segment, station, segment->sum);
 	if (station == SERVER_STATION_LEAF && segment->share_bytes) {
@@ -442,11 +497,23 @@ static void look_whether_through(struct server_group *group, struct server_segme
 	segment_free(group, segment);
 }
 
+/* Of a lost server; or a root that is not lost says that there is no result. */
+static bool came_nothing(const struct server_group *group, struct server_transfer *transfer)
+{
+	struct server_segment *segment = transfer->segment;
+	uint16_t from = transfer->kind == SERVER_INPUT ? transfer->node : segment->head.root;
+
+	if (transfer->kind == SERVER_RESULT_IN ? !(segment->head.servers & ~own_bit(group)) : !group->lanes[from].lost)
+		return false;
+	segment->poisoned = true;
+	return true;
+}
+
 int server_segment_done(struct server_group *group, struct server_transfer *transfer, size_t bytes)
 {
 	struct server_segment *segment = transfer->segment;
 
-	if (bytes != transfer->bytes)
+	if (bytes != transfer->bytes && !(bytes == 0 && came_nothing(group, transfer)))
 		return -EREMOTEIO;
 	switch (transfer->kind) {
 	case SERVER_INPUT:

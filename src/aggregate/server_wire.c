@@ -58,6 +58,7 @@ void server_wire_put_head(const struct server_wire_head *head, uint8_t bytes[sta
 	put(bytes + 28, head->root_inputs, 2);
 	put(bytes + 30, head->own_index, 2);
 	put(bytes + 32, head->root, 2);
+	put(bytes + 36, head->servers, 4);
 }
 
 static bool head_makes_sense(const struct server_wire_head *head)
@@ -73,7 +74,7 @@ static bool head_makes_sense(const struct server_wire_head *head)
 		return false;
 	if (!head->leaf_inputs) /* of a server */
 		return head->station == SERVER_STATION_ROOT && head->index < SERVER_WIRE_INPUTS_MAX &&
-		       !head->root_inputs && !head->own_index && head->previous == SERVER_WIRE_NONE;
+		       !head->root_inputs && !head->own_index && !head->servers && head->previous == SERVER_WIRE_NONE;
 	if (head->own_index >= SERVER_WIRE_INPUTS_MAX)
 		return false;
 	if (head->previous != SERVER_WIRE_NONE && head->previous >= head->number)
@@ -99,12 +100,13 @@ int server_wire_get_head(const uint8_t bytes[static SERVER_WIRE_HEAD_BYTES], str
 		.root_inputs = (uint16_t)get(bytes + 28, 2),
 		.own_index = (uint16_t)get(bytes + 30, 2),
 		.root = (uint16_t)get(bytes + 32, 2),
+		.servers = (uint32_t)get(bytes + 36, 4),
 	};
 
 	if (bytes[22] >= SERVER_STATION_COUNT || bytes[23] || !head_makes_sense(&head))
 		return -EBADMSG;
 	for (size_t i = 34; i < SERVER_WIRE_HEAD_BYTES; i++)
-		if (bytes[i])
+		if (bytes[i] && (i < 36 || i >= 40))
 			return -EBADMSG;
 	*ret = head;
 	return 0;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-	SERVER_WIRE_VERSION = 1,
+	SERVER_WIRE_VERSION = 2,
 	SERVER_WIRE_ID_BYTES = 16,
 	SERVER_WIRE_HELLO_BYTES = 32, /* no other first message of a connection is that long */
 	SERVER_WIRE_HEAD_BYTES = 48,
@@ -49,6 +49,7 @@ struct server_wire_head {
 	uint16_t root_inputs;        /* leaves, where the server is the root; else 0 */
 	uint16_t own_index;          /* the place of that leaf's sum among the root's inputs */
 	uint16_t root;               /* the node that is */
+	uint32_t servers;            /* bit i: server i aggregates a leaf or is the root; 0 in a server's own */
 };
 void server_wire_put_head(const struct server_wire_head *head, uint8_t bytes[static SERVER_WIRE_HEAD_BYTES]);
 int server_wire_get_head(const uint8_t bytes[static SERVER_WIRE_HEAD_BYTES], struct server_wire_head *ret);

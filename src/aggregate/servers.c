@@ -23,6 +23,7 @@
 struct asking {
 	struct control_secret secret;
 	struct control_answer answer;
+	const struct cluster_aggregator *aggregators; /* of the cluster file */
 	size_t count;
 	struct {
 		struct control_client *client;
@@ -46,6 +47,7 @@ static struct asking *asking_new(struct meeting *meeting)
 		sys_free(asking);
 		return NULL;
 	}
+	asking->aggregators = setup->cluster->aggregators;
 	for (size_t i = 0; i < setup->cluster->aggregator_count && asking->count < SERVERS_MAX; i++) {
 		const struct cluster_aggregator *aggregator = &setup->cluster->aggregators[i];
 		struct control_client_setup client = { .address = aggregator->address,
@@ -157,6 +159,7 @@ static void asking_keep(struct asking *asking, struct group_servers *servers, ui
 		memcpy(at, offer->handle, TRANSPORT_HANDLE_BYTES);
 		put(at + TRANSPORT_HANDLE_BYTES, rate_Bps, 8);
 		put(at + TRANSPORT_HANDLE_BYTES + 8, (uint32_t)aggregator->leaf, 4);
+		put(at + TRANSPORT_HANDLE_BYTES + 12, (uint64_t)(aggregator - asking->aggregators), 4);
 		at += SERVERS_ENTRY_BYTES;
 		servers->servers[servers->count++].client = asking->each[i].client;
 		asking->each[i].client = NULL;
@@ -251,6 +254,7 @@ int servers_learn(struct meeting *meeting, const uint8_t bytes[static SERVERS_BY
 		memcpy(meeting->servers->servers[i].handle, at, TRANSPORT_HANDLE_BYTES);
 		server->rate_Bps = get(at + TRANSPORT_HANDLE_BYTES, 8);
 		server->leaf = (int32_t)(uint32_t)get(at + TRANSPORT_HANDLE_BYTES + 8, 4);
+		server->aggregator = (uint32_t)get(at + TRANSPORT_HANDLE_BYTES + 12, 4);
 		server->previous = SERVER_WIRE_NONE;
 		server->used = true; /* until it is known better */
 	}
@@ -402,6 +406,8 @@ int servers_settle(struct meeting *meeting, uint32_t used)
 	if (r < 0)
 		return meeting_fail(meeting, -r, "host %s is out of memory", meeting->engine->host_name);
 	group_find_facts(group);
+	if (servers_any(group) && confirm_init(group) < 0)
+		return meeting_fail(meeting, ENOMEM, "host %s is out of memory", meeting->engine->host_name);
 	return 0;
 }
 
@@ -435,12 +441,16 @@ void servers_turn(struct group *group, uint64_t now_ns)
 		switch (control_client_step(server->client, &servers->answer)) {
 		case CONTROL_EVENT_LOST:
 		case CONTROL_EVENT_FAILURE:
-			group_break(group, -EREMOTEIO, "%s", servers->answer.sentence);
-			return;
+			servers_suspect(group, i, servers->answer.sentence);
+			break;
+		case CONTROL_EVENT_DRAIN:
+			server->leaves = true;
+			break;
 		default:
 			break;
 		}
 	}
+	servers_carry_out(group);
 }
 
 void servers_close(struct group *group)
@@ -452,10 +462,12 @@ void servers_close(struct group *group)
 }
 
 /* Which servers have a part in a segment: the root, and the aggregators of the leaves. */
-static void note(struct group *group, uint16_t node, uint64_t number)
+static void note(struct group *group, uint16_t node, struct segment *segment)
 {
-	if (node != SCHEDULE_NONE && node_is_server(group, node))
-		group->servers->servers[node - group->count].previous = number;
+	if (node == SCHEDULE_NONE || !node_is_server(group, node))
+		return;
+	group->servers->servers[node - group->count].previous = segment->number;
+	segment->servers |= UINT32_C(1) << (node - group->count);
 }
 
 static uint64_t previous_of(const struct group *group, uint16_t node)
@@ -467,6 +479,7 @@ void servers_note_segment(struct group *group, const struct schedule_segment *pl
 {
 	uint16_t leaf_node;
 
+	segment->servers = 0;
 	if (!group->servers)
 		return;
 	leaf_node = plan->leaf_node[group->members[group->self].leaf];
@@ -474,8 +487,8 @@ void servers_note_segment(struct group *group, const struct schedule_segment *pl
 	segment->leaf_previous = previous_of(group, leaf_node);
 	segment->root_previous = previous_of(group, plan->root);
 	for (size_t leaf = 0; leaf < group->leaf_count; leaf++)
-		note(group, plan->leaf_node[leaf], segment->number);
-	note(group, plan->root, segment->number);
+		note(group, plan->leaf_node[leaf], segment);
+	note(group, plan->root, segment);
 }
 
 static void head_done(struct group *group, struct transfer *transfer)
@@ -516,7 +529,8 @@ void servers_send_heads(struct group *group, struct segment *segment)
 					 .bytes = (uint32_t)segment->bytes,
 					 .type = (uint8_t)segment->operation->type,
 					 .operation = (uint8_t)segment->operation->operation,
-					 .root = segment->root_node };
+					 .root = segment->root_node,
+					 .servers = segment->servers };
 
 	if (!group->servers)
 		return;

@@ -23,13 +23,22 @@ _Static_assert((int)SERVERS_MAX <= (int)SCHEDULE_SERVERS_MAX && (int)SERVERS_MAX
 /* One of a group. */
 struct group_server {
 	uint64_t rate_Bps;
-	int32_t leaf; /* of the cluster file */
+	int32_t leaf;        /* of the cluster file */
+	uint32_t aggregator; /* which of the cluster file */
 	bool used;
+	bool suspected; /* it is lost, or is done without: to be carried out */
+	bool lost;      /* that is carried out: its connections are closed */
+	bool leaves;    /* at the coordinator: it was told to end */
+	bool excluded;  /* the schedule has no part for it, from operation excluded_at on */
+	bool dismissed; /* nothing that it has a part in is open anywhere, and nothing was lost with it */
+	uint64_t excluded_at;
+	char why[160];
 	uint64_t previous;             /* number of the last segment in which it had a part; SERVER_WIRE_NONE */
 	struct control_client *client; /* at the coordinator */
 };
 struct group_servers {
 	size_t count;
+	bool stirred; /* something is to be carried out */
 	struct group_server servers[SERVERS_MAX];
 	/* At the coordinator. */
 	struct control_answer answer;
@@ -83,5 +92,21 @@ static inline bool node_is_server(const struct group *group, size_t node)
 void servers_note_segment(struct group *group, const struct schedule_segment *plan, struct segment *segment);
 /* The words that go ahead of this node's inputs to servers. */
 void servers_send_heads(struct group *group, struct segment *segment);
+
+/* loss.c */
+bool servers_any(const struct group *group); /* that the schedule counts with */
+/* Bit i: server i. */
+uint32_t servers_used(const struct group *group); /* in the beginning */
+uint32_t servers_lost(const struct group *group);
+uint32_t servers_leaving(const struct group *group);
+/* From anywhere in the engine's thread. `why` is for people; the first one counts. */
+void servers_suspect(struct group *group, size_t index, const char *why);
+void servers_suspect_all(struct group *group, uint32_t set, const char *why);
+/* The schedule will have no part for these, from that large operation on. */
+void servers_exclude(struct group *group, uint32_t set, uint64_t number);
+/* All large operations before that one are through at every member: whoever was excluded by then may go. */
+void servers_dismiss(struct group *group, uint64_t number);
+/* Between turns: closes the connections with those that are lost. */
+void servers_carry_out(struct group *group);
 
 #endif

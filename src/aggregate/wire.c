@@ -248,3 +248,26 @@ void aggregate_wire_get_verify(const uint8_t bytes[static AGGREGATE_WIRE_VERIFY_
 	ret->number = get(bytes, 8);
 	ret->checksum = (uint32_t)get(bytes + 8, 4);
 }
+
+void aggregate_wire_put_confirm(const struct aggregate_wire_confirm *confirm,
+				uint8_t bytes[static AGGREGATE_WIRE_CONFIRM_BYTES])
+{
+	put(bytes, 8, confirm->number);
+	put(bytes + 8, 4, confirm->lost);
+	put(bytes + 12, 4, confirm->leaves);
+	put(bytes + 16, 8, confirm->poisoned);
+}
+
+int aggregate_wire_get_confirm(const uint8_t bytes[static AGGREGATE_WIRE_CONFIRM_BYTES],
+			       struct aggregate_wire_confirm *ret)
+{
+	if (get(bytes + 16, 8) > 1)
+		return -EBADMSG;
+	*ret = (struct aggregate_wire_confirm){
+		.number = get(bytes, 8),
+		.lost = (uint32_t)get(bytes + 8, 4),
+		.leaves = (uint32_t)get(bytes + 12, 4),
+		.poisoned = bytes[16] != 0,
+	};
+	return 0;
+}

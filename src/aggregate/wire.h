@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-	AGGREGATE_WIRE_VERSION = 1,
+	AGGREGATE_WIRE_VERSION = 2,
 	AGGREGATE_WIRE_NAME_BYTES = 64, /* with its NUL */
 	AGGREGATE_WIRE_REASON_BYTES = 256,
 	AGGREGATE_WIRE_HELLO_BYTES = 96,
@@ -22,6 +22,7 @@ enum {
 	AGGREGATE_WIRE_VERDICT_BYTES = 296, /* before the facts of the members */
 	AGGREGATE_WIRE_OPERATION_BYTES = 64,
 	AGGREGATE_WIRE_VERIFY_BYTES = 16,
+	AGGREGATE_WIRE_CONFIRM_BYTES = 24,
 };
 
 /* The first message on every connection. */
@@ -84,6 +85,12 @@ struct aggregate_wire_verify {
 	uint64_t number;
 	uint32_t checksum;
 };
+/* Groups with servers, of each large operation: what its sender, and all of whom it has heard, know. */
+struct aggregate_wire_confirm {
+	uint64_t number;
+	uint32_t lost, leaves; /* bit i: server i */
+	bool poisoned;         /* somebody lacks a part of the result */
+};
 
 void aggregate_wire_put_hello(const struct aggregate_wire_hello *hello,
 			      uint8_t bytes[static AGGREGATE_WIRE_HELLO_BYTES]);
@@ -107,6 +114,10 @@ void aggregate_wire_put_verify(const struct aggregate_wire_verify *verify,
 			       uint8_t bytes[static AGGREGATE_WIRE_VERIFY_BYTES]);
 void aggregate_wire_get_verify(const uint8_t bytes[static AGGREGATE_WIRE_VERIFY_BYTES],
 			       struct aggregate_wire_verify *ret);
+void aggregate_wire_put_confirm(const struct aggregate_wire_confirm *confirm,
+				uint8_t bytes[static AGGREGATE_WIRE_CONFIRM_BYTES]);
+int aggregate_wire_get_confirm(const uint8_t bytes[static AGGREGATE_WIRE_CONFIRM_BYTES],
+			       struct aggregate_wire_confirm *ret);
 
 /* Tags: what a message is, and the number of its segment or operation. */
 enum aggregate_tag {
@@ -117,7 +128,10 @@ enum aggregate_tag {
 	AGGREGATE_TAG_OPERATION,
 	AGGREGATE_TAG_PIECE, /* gather and scatter */
 	AGGREGATE_TAG_VERIFY,
-	AGGREGATE_TAG_AGREE, /* hello, report, verdict */
+	AGGREGATE_TAG_AGREE, /* hello, report, verdict; then, about a large operation, what is agreed of it */
+	/* On the connections of large operations, which have no words about operations and no checksums. */
+	AGGREGATE_TAG_REPAIR_INPUT = AGGREGATE_TAG_OPERATION,
+	AGGREGATE_TAG_REPAIR_RESULT = AGGREGATE_TAG_VERIFY,
 };
 static inline int aggregate_tag(enum aggregate_tag kind, uint64_t number)
 {

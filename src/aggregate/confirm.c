@@ -1,0 +1,276 @@
+/*
+ * Groups with servers: no large operation is done before all members agree that it is (docs/aggregation.md, Losing a
+ * server). Until then every member has its input, so whatever a lost server should have made can be made again.
+ *
+ * The agreement of an operation is a dissemination in log2 N steps: in step i each member sends what it knows to the one
+ * 2^i places on, and hears as much from the one 2^i places back. What a member knows of itself is fixed when it begins; so
+ * all end with the same: the OR of all. Agreements begin and are acted upon in the order of operations.
+ */
+#include "aggregate/group.h"
+#include "aggregate/servers.h"
+#include "base/sys.h"
+
+#include <errno.h>
+
+/* One operation's, on its way. */
+struct agreement {
+	struct operation *operation;
+	struct aggregate_wire_confirm known; /* own, and of the steps that are through */
+	unsigned heard;                      /* bit i: the word of step i is here */
+	unsigned steps;                      /* through, in order */
+	unsigned waits;                      /* transfers */
+	struct transfer sends[CONFIRM_STEPS], receives[CONFIRM_STEPS];
+	uint8_t out[CONFIRM_STEPS][AGGREGATE_WIRE_CONFIRM_BYTES], in[CONFIRM_STEPS][AGGREGATE_WIRE_CONFIRM_BYTES];
+};
+
+struct group_confirm {
+	unsigned step_count;
+	/* Those that are not acted upon, in order; the first that has not begun its agreement. */
+	struct operation *first, **end, *next;
+	uint64_t begun, agreed; /* so many agreements; operations: the number of the first without one */
+	struct agreement open[CONFIRM_OPEN];
+	struct operation *repairing; /* NULL: none */
+	struct repair *repair;
+	/* Servers that are gone, as agreed with each of the last operations; what the schedule goes by. */
+	uint32_t gone, gone_at[CONFIRM_WINDOW], planned;
+	bool over; /* the schedule has no servers any more */
+};
+_Static_assert(SCHEDULE_MEMBERS_MAX <= 1 << CONFIRM_STEPS, "steps");
+
+static void advance(struct group *group);
+
+int confirm_init(struct group *group)
+{
+	struct group_confirm *confirm = sys_zalloc(sizeof(*confirm));
+	int r;
+
+	if (!confirm)
+		return -ENOMEM;
+	group->confirm = confirm;
+	confirm->end = &confirm->first;
+	while ((size_t)1 << confirm->step_count < group->count)
+		confirm->step_count++;
+	r = repair_new(group, &confirm->repair);
+	atomic_store_explicit(&group->retains, r == 0, memory_order_relaxed);
+	return r;
+}
+
+void confirm_fini(struct group *group)
+{
+	if (!group->confirm)
+		return;
+	repair_free(group->confirm->repair);
+	sys_free(group->confirm);
+	group->confirm = NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------- the schedule */
+
+/*
+ * The schedule changes at the same operation everywhere: CONFIRM_WINDOW after the one with which the loss was agreed on,
+ * because nobody begins an operation before the one that is so many before it was agreed on.
+ */
+static bool plan_for(struct group *group, uint64_t number)
+{
+	struct group_confirm *confirm = group->confirm;
+	uint32_t gone = number < CONFIRM_WINDOW ? 0 : confirm->gone_at[number % CONFIRM_WINDOW];
+	int r;
+
+	if (gone == confirm->planned)
+		return true;
+	confirm->planned = gone;
+	servers_exclude(group, gone, number);
+	r = group_plan(group);
+	if (r < 0) {
+		group_break(group, r, "it is out of memory");
+		return false;
+	}
+	confirm->over = !servers_any(group);
+	/* An operation that is posted from now on comes after this one. */
+	if (confirm->over)
+		atomic_store_explicit(&group->retains, false, memory_order_relaxed);
+	return true;
+}
+
+bool confirm_begin(struct group *group, struct operation *operation)
+{
+	struct group_confirm *confirm = group->confirm;
+
+	if (!confirm)
+		return true;
+	if (!confirm->over) {
+		if (operation->staged_number >= confirm->agreed + CONFIRM_WINDOW ||
+		    !plan_for(group, operation->staged_number))
+			return false;
+	}
+	operation->segment_count = segment_count_of(group, operation->bytes, operation->count);
+	operation->confirms = !confirm->over;
+	if (!operation->confirms)
+		return true;
+	operation->next_confirm = NULL;
+	*confirm->end = operation;
+	confirm->end = &operation->next_confirm;
+	if (!confirm->next)
+		confirm->next = operation;
+	return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------ the agreement */
+
+static void add(struct lane *lane, struct transfer *transfer, struct agreement *agreement, uint8_t *bytes,
+		void (*done)(struct group *, struct transfer *))
+{
+	*transfer = (struct transfer){
+		.data = bytes,
+		.bytes = AGGREGATE_WIRE_CONFIRM_BYTES,
+		.tag = aggregate_tag(AGGREGATE_TAG_AGREE, agreement->operation->number),
+		.class = TRANSFER_URGENT,
+		.done = done,
+		.owner = agreement,
+	};
+	agreement->waits++;
+	lane_add(lane, transfer);
+}
+
+static void word_sent(struct group *group, struct transfer *transfer)
+{
+	struct agreement *agreement = transfer->owner;
+
+	agreement->waits--;
+	advance(group);
+}
+
+static void word_send(struct group *group, struct agreement *agreement)
+{
+	unsigned step = agreement->steps;
+	size_t to = (group->self + ((size_t)1 << step)) % group->count;
+
+	if (step == group->confirm->step_count)
+		return;
+	aggregate_wire_put_confirm(&agreement->known, agreement->out[step]);
+	add(&group->out[to], &agreement->sends[step], agreement, agreement->out[step], word_sent);
+}
+
+static size_t hears_from(const struct group *group, unsigned step)
+{
+	return (group->self + group->count - ((size_t)1 << step)) % group->count;
+}
+
+/* The words of the steps in order, each of which makes the next one's. */
+static void words_take(struct group *group, struct agreement *agreement)
+{
+	struct aggregate_wire_confirm word;
+
+	while (agreement->steps < group->confirm->step_count && agreement->heard & 1U << agreement->steps) {
+		if (aggregate_wire_get_confirm(agreement->in[agreement->steps], &word) < 0 ||
+		    word.number != agreement->operation->number || (word.lost | word.leaves) & ~servers_used(group)) {
+			group_break(group, -EREMOTEIO, "host %s broke the protocol",
+				    group_host(group, hears_from(group, agreement->steps)));
+			return;
+		}
+		agreement->known.lost |= word.lost;
+		agreement->known.leaves |= word.leaves;
+		agreement->known.poisoned |= word.poisoned;
+		servers_suspect_all(group, word.lost, "another host has lost it");
+		agreement->steps++;
+		word_send(group, agreement);
+	}
+}
+
+static void word_received(struct group *group, struct transfer *transfer)
+{
+	struct agreement *agreement = transfer->owner;
+	unsigned step = (unsigned)(transfer - agreement->receives);
+
+	if (transfer->received != AGGREGATE_WIRE_CONFIRM_BYTES) {
+		group_break(group, -EREMOTEIO, "host %s broke the protocol",
+			    group_host(group, hears_from(group, step)));
+		return;
+	}
+	agreement->waits--;
+	agreement->heard |= 1U << step;
+	words_take(group, agreement);
+	if (!group->error)
+		advance(group);
+}
+
+static void agreement_begin(struct group *group, struct operation *operation)
+{
+	struct group_confirm *confirm = group->confirm;
+	struct agreement *agreement = &confirm->open[confirm->begun++ % CONFIRM_OPEN];
+
+	*agreement = (struct agreement){ .operation = operation };
+	agreement->known = (struct aggregate_wire_confirm){ .number = operation->number,
+							    .lost = servers_lost(group),
+							    .leaves = servers_leaving(group),
+							    .poisoned = operation->poisoned };
+	for (unsigned step = 0; step < confirm->step_count; step++)
+		add(&group->in[hears_from(group, step)], &agreement->receives[step], agreement, agreement->in[step],
+		    word_received);
+	word_send(group, agreement);
+}
+
+/* -------------------------------------------------------------------------------------------------------- what follows */
+
+static void act_upon(struct group *group, const struct agreement *agreement)
+{
+	struct group_confirm *confirm = group->confirm;
+	struct operation *operation = agreement->operation;
+	bool poisoned = agreement->known.poisoned;
+
+	confirm->first = operation->next_confirm;
+	if (!confirm->first)
+		confirm->end = &confirm->first;
+	confirm->gone |= agreement->known.lost | agreement->known.leaves;
+	confirm->gone_at[operation->staged_number % CONFIRM_WINDOW] = confirm->gone;
+	confirm->agreed = operation->staged_number + 1;
+	servers_dismiss(group, confirm->agreed);
+	group->progressed = true;
+	if (poisoned) {
+		confirm->repairing = operation;
+		repair_begin(group, confirm->repair, operation);
+	} else {
+		operation->confirmed = true;
+		operation_step(operation);
+	}
+}
+
+/* Begins agreements and acts upon those that are through. Both in the order of operations. */
+static void advance(struct group *group)
+{
+	struct group_confirm *confirm = group->confirm;
+
+	for (bool moved = true; moved && !group->error;) {
+		struct agreement *oldest = confirm->first ? &confirm->open[confirm->agreed % CONFIRM_OPEN] : NULL;
+
+		moved = false;
+		if (confirm->next && confirm->next->drained && confirm->begun - confirm->agreed < CONFIRM_OPEN) {
+			struct operation *operation = confirm->next;
+
+			confirm->next = operation->next_confirm;
+			agreement_begin(group, operation);
+			moved = true;
+		} else if (oldest && !confirm->repairing && confirm->agreed < confirm->begun &&
+			   oldest->steps == confirm->step_count && !oldest->waits) {
+			act_upon(group, oldest);
+			moved = true;
+		}
+	}
+}
+
+void confirm_drained(struct group *group, struct operation *operation)
+{
+	if (operation->drained)
+		return;
+	operation->drained = true;
+	advance(group);
+}
+
+void confirm_repaired(struct group *group, struct operation *operation)
+{
+	group->confirm->repairing = NULL;
+	operation->confirmed = true;
+	operation_step(operation);
+	if (!group->error)
+		advance(group);
+}
