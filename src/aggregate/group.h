@@ -161,6 +161,7 @@ struct segment {
 	size_t count, bytes;
 	bool active, done, has_result;
 	bool poisoned;                            /* a server was lost: there is no result, and none for those below */
+	bool passes_on;                           /* ... that is to be said to them when their inputs are here */
 	uint32_t servers;                         /* bit i: server i has a part in it */
 	uint16_t host_node, leaf_node, root_node; /* of this node's own host and leaf */
 	uint16_t *leaf_nodes;                     /* [leaf_count] */

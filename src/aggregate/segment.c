@@ -140,7 +140,11 @@ static void down_done(struct group *group, struct transfer *transfer)
 	    !came_whole(group, transfer, parent_of(segment)))
 		return;
 	segment->waits--;
-	segment_has_result(group, segment);
+	/* From a server that is lost it comes at once: inputs may still be on their way into slots here. */
+	if (segment->poisoned && segment->ups)
+		segment->passes_on = true;
+	else
+		segment_has_result(group, segment);
 }
 
 static void down_receive(struct group *group, struct segment *segment)
@@ -166,6 +170,10 @@ static void up_done(struct group *group, struct transfer *transfer)
 	segment->waits--;
 	if (--segment->ups == 0 && receives_late(segment) && !segment->stations[STATION_ROOT].mine)
 		down_receive(group, segment);
+	if (segment->ups == 0 && segment->passes_on) {
+		segment_has_result(group, segment);
+		return;
+	}
 	segment_step(group, segment);
 }
 
@@ -362,7 +370,8 @@ static void segment_draw(struct group *group, struct segment *segment)
 	segment->result = operation->recv + offset;
 	segment->count = each + (i < longer);
 	segment->bytes = segment->count * element;
-	segment->done = segment->has_result = segment->active = segment->poisoned = false;
+	segment->done = segment->has_result = segment->active = false;
+	segment->poisoned = segment->passes_on = false;
 	segment->waits = 0;
 	segment->send_count = 0;
 	segment->partial = NULL;

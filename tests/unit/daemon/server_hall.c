@@ -38,6 +38,12 @@ static void *serve(void *arg)
 
 void server_hall_open(struct server_hall *hall, const char *options, double timeout_s)
 {
+	server_hall_open_over(hall, options, timeout_s, &transport_tcp);
+}
+
+void server_hall_open_over(struct server_hall *hall, const char *options, double timeout_s,
+			   const struct transport_ops *ops)
+{
 	char line[512], program[] = "tributaryd", *argv[32] = { program }, *rest = NULL;
 	struct daemon_setup setup = { .signal_fd = -1, .metrics_fd = -1 };
 	int argc = 1;
@@ -53,11 +59,12 @@ void server_hall_open(struct server_hall *hall, const char *options, double time
 	memcpy(hall->params.interfaces, "lo", 3);
 	hall->secret.count = 32;
 	memset(hall->secret.bytes, 0x5a, 32);
-	assert_int_equal(transport_tcp.open(&hall->params, &hall->transport), 0);
+	hall->ops = ops;
+	assert_int_equal(ops->open(&hall->params, &hall->transport), 0);
 	setup.options = &hall->options;
 	setup.params = &hall->params;
 	setup.secret = &hall->secret;
-	setup.ops = &transport_tcp;
+	setup.ops = ops;
 	setup.transport = hall->transport;
 	for (size_t i = 0; i < DAEMON_LISTEN_MAX; i++)
 		setup.listeners[i] = -1;
@@ -76,7 +83,7 @@ void server_hall_close(struct server_hall *hall)
 	atomic_store(&hall->stop, true);
 	pthread_join(hall->thread, NULL);
 	daemon_close(hall->daemon);
-	transport_tcp.close(hall->transport);
+	hall->ops->close(hall->transport);
 }
 
 struct control_client *server_hall_client(const struct server_hall *hall, const char *name)

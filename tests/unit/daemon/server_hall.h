@@ -14,6 +14,7 @@ struct server_hall {
 	struct daemon_options options;
 	struct params params;
 	struct control_secret secret;
+	const struct transport_ops *ops;
 	struct transport *transport;
 	struct daemon *daemon;
 	pthread_t thread;
@@ -23,6 +24,9 @@ struct server_hall {
 
 /* options: of the command line, without --listen and --secret; timeout_s of the transport and of clients. */
 void server_hall_open(struct server_hall *hall, const char *options, double timeout_s);
+/* The same over a transport that errs. */
+void server_hall_open_over(struct server_hall *hall, const char *options, double timeout_s,
+			   const struct transport_ops *ops);
 void server_hall_close(struct server_hall *hall);
 
 struct control_client *server_hall_client(const struct server_hall *hall, const char *name);

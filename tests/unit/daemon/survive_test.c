@@ -1,0 +1,646 @@
+/*
+ * Aggregators that are lost: at every step of what they do, two at once, seen by one member alone, by each other alone,
+ * while what is missing is made again, together with a member; and ones that are told to end. All operations go through with
+ * the bits that a group without aggregators has, and later ones too. The moment is taken from the seed.
+ */
+#include "aggregate/server_wire.h"
+#include "aggregate/wire.h"
+#include "server_hall.h"
+#include "support/runtime.h"
+#include "unit/aggregate/party.h"
+#include "unit/reduce/elements.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HALLS_MAX = 3, SPECS = 40, OPEN = 12, ROUNDS_LONG = 20, POOL_BYTES = 10 << 20, DIRECT_BYTES = 4096 };
+
+static char secret_path[] = "/tmp/tributary-survive-XXXXXX";
+
+/* ------------------------------------------------------------------------------------------- a transport that errs */
+
+enum stroke {
+	STROKE_NONE,
+	STROKE_HEAD,    /* HEADs are asked for */
+	STROKE_INPUT,   /* an input is */
+	STROKE_PARTIAL, /* a leaf's sum, at the root */
+	STROKE_RESULT,  /* the root's, at a leaf's server */
+	STROKE_UP,      /* a sum goes up */
+	STROKE_DOWN,    /* a result goes out: some have it, others do not */
+	STROKE_ANY,     /* whatever */
+	STROKE_COUNT
+};
+static const char *const stroke_names[STROKE_COUNT] = { "none",   "head", "input", "partial",
+							"result", "up",   "down",  "any" };
+
+/* Calls of a kind until the stroke, then turns until it falls; from then on every call fails, of all who use this. */
+static struct {
+	_Atomic unsigned stroke;
+	_Atomic bool one_way; /* only the connection on which it fell */
+	_Atomic int64_t calls_left, turns_left;
+	_Atomic uint64_t calls;
+	_Atomic bool fallen;
+	struct transport_connection *_Atomic connection;
+} blow;
+
+static void blow_set(enum stroke stroke, int64_t calls, int64_t turns)
+{
+	blow.stroke = stroke;
+	blow.one_way = false;
+	atomic_store(&blow.fallen, false);
+	atomic_store(&blow.connection, NULL);
+	atomic_store(&blow.turns_left, turns);
+	atomic_store(&blow.calls, 0);
+	atomic_store(&blow.calls_left, calls);
+}
+
+static void blow_count(enum stroke stroke, struct transport_connection *connection)
+{
+	if (stroke != blow.stroke && blow.stroke != STROKE_ANY)
+		return;
+	atomic_fetch_add(&blow.calls, 1);
+	if (atomic_fetch_sub(&blow.calls_left, 1) == 1)
+		atomic_store(&blow.connection, connection);
+}
+
+static bool has_fallen(const struct transport_connection *connection)
+{
+	const struct transport_connection *struck = atomic_load(&blow.connection);
+
+	return atomic_load(&blow.fallen) && (!blow.one_way || struck == connection);
+}
+
+static int blow_send(struct transport_connection *connection, void *data, size_t bytes, int tag, void *registration,
+		     struct transport_request **ret)
+{
+	*ret = NULL;
+	if (has_fallen(connection))
+		return -EREMOTEIO;
+	if ((tag & 7) == SERVER_TAG_UP_ROOT)
+		blow_count(STROKE_UP, connection);
+	else if ((tag & 7) == SERVER_TAG_DOWN)
+		blow_count(STROKE_DOWN, connection);
+	return transport_tcp.send(connection, data, bytes, tag, registration, ret);
+}
+
+static int blow_receive(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
+			const int *tags, void *const *registrations, struct transport_request **ret)
+{
+	static const enum stroke of[8] = { [SERVER_TAG_HEAD] = STROKE_HEAD,
+					   [SERVER_TAG_UP_LEAF] = STROKE_INPUT,
+					   [SERVER_TAG_UP_ROOT] = STROKE_PARTIAL,
+					   [SERVER_TAG_DOWN] = STROKE_RESULT };
+
+	*ret = NULL;
+	if (has_fallen(connection))
+		return -EREMOTEIO;
+	if (of[tags[0] & 7] != STROKE_NONE)
+		blow_count(of[tags[0] & 7], connection);
+	return transport_tcp.receive(connection, count, data, bytes, tags, registrations, ret);
+}
+
+static int blow_test(struct transport_request *request, bool *ret_done, size_t *sizes)
+{
+	if (atomic_load(&blow.fallen) && !blow.one_way)
+		return -EREMOTEIO;
+	return transport_tcp.test(request, ret_done, sizes);
+}
+
+static int blow_progress(struct transport_connection *connection, enum transport_next *ret_next)
+{
+	if (atomic_load(&blow.connection) && atomic_fetch_sub(&blow.turns_left, 1) <= 0)
+		atomic_store(&blow.fallen, true);
+	if (has_fallen(connection))
+		return -EREMOTEIO;
+	return transport_tcp.progress(connection, ret_next);
+}
+
+static struct transport_ops blow_ops;
+
+/* ------------------------------------------------------------------------------------------------------ operations */
+
+struct spec {
+	enum reduce_type type;
+	enum reduce_operation operation;
+	size_t count;
+	bool in_place;
+};
+
+static struct spec specs[SPECS];
+static uint8_t *pools[REDUCE_TYPE_COUNT];
+static const enum reduce_type spec_types[] = { REDUCE_FLOAT32, REDUCE_BFLOAT16, REDUCE_INT32 };
+
+static size_t spec_bytes(const struct spec *spec)
+{
+	return spec->count * reduce_type_bytes(spec->type);
+}
+
+static void specs_make(struct random *random)
+{
+	size_t most = runtime_long() ? (size_t)8 << 20 : (size_t)2 << 20;
+
+	for (size_t i = 0; i < SPECS; i++) {
+		struct spec *spec = &specs[i];
+		size_t element, bytes;
+
+		spec->type = spec_types[random_below(random, 3)];
+		element = reduce_type_bytes(spec->type);
+		spec->operation = random_below(random, 3) ? REDUCE_SUM : REDUCE_MAX;
+		switch (random_below(random, 8)) {
+		case 0:
+		case 1:
+			bytes = 1 + random_below(random, DIRECT_BYTES);
+			break;
+		case 2:
+			bytes = random_below(random, most);
+			break;
+		default:
+			bytes = DIRECT_BYTES + random_below(random, 200000);
+		}
+		spec->count = bytes / element + 1;
+		spec->in_place = random_below(random, 3) == 0;
+	}
+	specs[3] = (struct spec){ REDUCE_FLOAT32, REDUCE_SUM, most / 4, false };
+	specs[7] = (struct spec){ REDUCE_FLOAT32, REDUCE_SUM, most / 4, true };
+	specs[11] = (struct spec){ REDUCE_FLOAT32, REDUCE_SUM, 1, false };
+	specs[12] = (struct spec){ REDUCE_INT8, REDUCE_SUM, DIRECT_BYTES + 1, true };
+}
+
+static const uint8_t *spec_input(size_t spec, size_t member)
+{
+	return pools[specs[spec].type] + (spec * 17 + member * 29) % 512 * 64;
+}
+
+/* What groups without aggregators make of them; by leaves. */
+static struct expected {
+	const char *leaves;
+	uint8_t *results[SPECS];
+} expected[8];
+
+/* ---- a run: every member posts all of them, each at its own pace ---- */
+
+struct flight {
+	struct aggregate_request *request;
+	uint8_t *recv;
+	size_t spec;
+};
+struct pace {
+	struct flight flights[OPEN];
+	size_t posted, done, open;
+	unsigned laziness; /* of its turns so many of ten come to nothing */
+	int error;
+};
+struct run {
+	struct party *party;
+	const struct expected *expected; /* NULL: only that they end */
+	struct pace paces[PARTY_MAX];
+	size_t specs, gone; /* gone: that member is dead from then on; PARTY_MAX: none */
+	size_t wrong;
+};
+
+static void flight_post(struct run *run, struct pace *pace, size_t member)
+{
+	size_t spec = pace->posted % SPECS;
+	struct flight *flight = NULL;
+	const uint8_t *send = spec_input(spec, member);
+
+	for (size_t i = 0; i < OPEN; i++)
+		if (!pace->flights[i].request)
+			flight = &pace->flights[i];
+	flight->spec = spec;
+	flight->recv = malloc(spec_bytes(&specs[spec]));
+	assert_non_null(flight->recv);
+	if (specs[spec].in_place) {
+		memcpy(flight->recv, send, spec_bytes(&specs[spec]));
+		send = flight->recv;
+	}
+	pace->error = aggregate_reduce_all(run->party->members[member].group, send, flight->recv, specs[spec].count,
+					   specs[spec].type, specs[spec].operation, &flight->request);
+	if (pace->error < 0 || !flight->request) {
+		flight->request = NULL;
+		free(flight->recv);
+		return;
+	}
+	pace->posted++;
+	pace->open++;
+}
+
+static void flight_look(struct run *run, struct pace *pace, struct flight *flight)
+{
+	bool done = false;
+	int r = aggregate_test(flight->request, &done, NULL);
+
+	if (r < 0)
+		pace->error = r;
+	if (!done)
+		return;
+	if (run->expected &&
+	    memcmp(flight->recv, run->expected->results[flight->spec], spec_bytes(&specs[flight->spec])) != 0) {
+		run->wrong++;
+		print_message("operation %zu is wrong: type %d, %zu elements, in place %d\n", pace->done,
+			      (int)specs[flight->spec].type, specs[flight->spec].count, specs[flight->spec].in_place);
+	}
+	free(flight->recv);
+	flight->request = NULL;
+	pace->open--;
+	pace->done++;
+}
+
+/* True: it moved. */
+static bool pace_step(struct run *run, size_t member, struct random *random)
+{
+	struct pace *pace = &run->paces[member];
+	size_t before = pace->posted + pace->done;
+
+	if (pace->error < 0 || random_below(random, 10) < pace->laziness)
+		return false;
+	if (pace->open < OPEN && pace->posted < run->specs)
+		flight_post(run, pace, member);
+	for (size_t i = 0; i < OPEN && pace->error == 0; i++)
+		if (pace->flights[i].request)
+			flight_look(run, pace, &pace->flights[i]);
+	return pace->posted + pace->done != before;
+}
+
+/* 0, the first error of a member that lives, or -ETIMEDOUT. */
+static int run_all(struct run *run, struct random *random)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(40000);
+	int r = 0;
+
+	for (size_t m = 0; m < run->party->count; m++)
+		run->paces[m].laziness = (unsigned)random_below(random, 10);
+	for (;;) {
+		bool over = true, moved = false;
+
+		for (size_t i = 0; i < run->party->count; i++) {
+			size_t m = (size_t)random_below(random, run->party->count);
+
+			moved |= m != run->gone && pace_step(run, m, random);
+		}
+		for (size_t m = 0; m < run->party->count; m++)
+			over &= m == run->gone || run->paces[m].error < 0 || run->paces[m].done == run->specs;
+		if (over)
+			break;
+		if (runtime_past(deadline_ns))
+			return -ETIMEDOUT;
+		if (!moved)
+			usleep(50);
+	}
+	for (size_t m = 0; m < run->party->count && r == 0; m++)
+		r = m == run->gone ? 0 : run->paces[m].error;
+	return r;
+}
+
+static void run_end(struct run *run)
+{
+	for (size_t m = 0; m < run->party->count; m++)
+		for (size_t i = 0; i < OPEN; i++)
+			if (run->paces[m].flights[i].request)
+				free(run->paces[m].flights[i].recv);
+	free(run);
+}
+
+static struct run *run_new(struct party *party, const struct expected *results)
+{
+	struct run *run = calloc(1, sizeof(*run));
+
+	assert_non_null(run);
+	run->party = party;
+	run->expected = results;
+	run->specs = SPECS;
+	run->gone = PARTY_MAX;
+	return run;
+}
+
+/* --------------------------------------------------------------------------------------------------------- scenes */
+
+struct scene {
+	const char *leaves, *aggregator_leaves;
+	size_t struck; /* so many of the aggregators use the transport that errs; the first ones */
+	bool verify;
+	struct party party;
+	struct cluster_aggregator aggregators[HALLS_MAX];
+	struct server_hall halls[HALLS_MAX];
+	struct random random;
+};
+
+static void members_open(struct scene *scene)
+{
+	struct params params;
+
+	party_params(&params);
+	params.timeout_ns = (runtime_sanitized() ? 20 : 10) * UINT64_C(1000000000);
+	params.aggregate_direct_bytes = DIRECT_BYTES;
+	params.verify = scene->verify;
+	if (scene->aggregator_leaves)
+		snprintf(params.secret, sizeof(params.secret), "%s", secret_path);
+	assert_int_equal(party_gather(&scene->party, &params, scene->leaves), 0);
+	for (size_t i = 0; scene->aggregator_leaves && scene->aggregator_leaves[i]; i++)
+		scene->aggregators[i] = (struct cluster_aggregator){ .address = "127.0.0.1",
+								     .port = scene->halls[i].port,
+								     .leaf = scene->aggregator_leaves[i] - 'a',
+								     .rate_Bps = UINT64_C(1250000000) };
+	scene->party.cluster.aggregators = scene->aggregators;
+	scene->party.cluster.aggregator_count = scene->aggregator_leaves ? strlen(scene->aggregator_leaves) : 0;
+}
+
+static void scene_open(struct scene *scene, uint64_t seed)
+{
+	random_init(&scene->random, seed);
+	for (size_t i = 0; scene->aggregator_leaves && scene->aggregator_leaves[i]; i++)
+		server_hall_open_over(&scene->halls[i], "", 10, i < scene->struck ? &blow_ops : &transport_tcp);
+	members_open(scene);
+}
+
+static size_t servers_of(const struct scene *scene)
+{
+	struct aggregate_facts facts;
+
+	aggregate_facts(scene->party.members[0].group, &facts);
+	return facts.servers;
+}
+
+static void scene_close(struct scene *scene)
+{
+	party_close(&scene->party);
+	for (size_t i = 0; scene->aggregator_leaves && scene->aggregator_leaves[i]; i++)
+		server_hall_close(&scene->halls[i]);
+}
+
+static const struct expected *expect(const char *leaves)
+{
+	struct scene scene = { .leaves = leaves };
+	struct expected *at = expected;
+	struct aggregate_request *requests[PARTY_MAX] = { 0 };
+
+	while (at->leaves && strcmp(at->leaves, leaves))
+		at++;
+	if (at->leaves)
+		return at;
+	at->leaves = leaves;
+	scene_open(&scene, 1);
+	assert_int_equal(party_connect(&scene.party), 0);
+	for (size_t spec = 0; spec < SPECS; spec++) {
+		uint8_t *recv[PARTY_MAX];
+
+		for (size_t m = 0; m < scene.party.count; m++) {
+			recv[m] = malloc(spec_bytes(&specs[spec]));
+			assert_int_equal(party_reduce(&scene.party.members[m], spec_input(spec, m), recv[m],
+						      specs[spec].count, specs[spec].type, specs[spec].operation,
+						      &requests[m]),
+					 0);
+		}
+		assert_int_equal(party_finish(&scene.party, requests), 0);
+		at->results[spec] = recv[0];
+		for (size_t m = 1; m < scene.party.count; m++)
+			free(recv[m]);
+	}
+	scene_close(&scene);
+	return at;
+}
+
+/* All operations, and all of them again, with the right bits; then none of those that were struck is used. */
+static void goes_through(struct scene *scene, const char *what, uint64_t seed)
+{
+	const struct expected *results = expect(scene->leaves);
+	uint64_t began_ns = runtime_now_ns();
+
+	for (unsigned again = 0; again < 2; again++) {
+		struct run *run = run_new(&scene->party, results);
+		int r = run_all(run, &scene->random);
+
+		if (r < 0 || run->wrong)
+			fail_msg("%s, %s with %s, seed %llu: %s, %zu wrong results", what, scene->leaves,
+				 scene->aggregator_leaves, (unsigned long long)seed, strerror(-r), run->wrong);
+		run_end(run);
+	}
+	print_message("%s, %s with %s, seed %llu: %llu ms%s\n", what, scene->leaves, scene->aggregator_leaves,
+		      (unsigned long long)seed, (unsigned long long)((runtime_now_ns() - began_ns) / 1000000),
+		      atomic_load(&blow.fallen) ? "" : ", not struck");
+}
+
+static const struct {
+	const char *leaves, *aggregators;
+} layouts[] = { { "aaaa", "a" }, { "abab", "ab" }, { "aab", "aa" }, { "a2abbc", "abc" }, { "aaaaab", "bb" } };
+enum { LAYOUTS = sizeof(layouts) / sizeof(layouts[0]) };
+
+static unsigned rounds(unsigned few)
+{
+	return runtime_long() ? ROUNDS_LONG : few;
+}
+
+static void strike(enum stroke stroke, size_t layout, size_t struck, bool one_way, bool verify, uint64_t seed)
+{
+	struct scene scene = { .leaves = layouts[layout].leaves,
+			       .aggregator_leaves = layouts[layout].aggregators,
+			       .struck = struck,
+			       .verify = verify };
+
+	(void)expect(scene.leaves);
+	blow_set(STROKE_NONE, 0, 0);
+	scene_open(&scene, seed);
+	assert_int_equal(party_connect(&scene.party), 0);
+	assert_true(servers_of(&scene) > 0);
+	blow_set(stroke, 1 + (int64_t)random_below(&scene.random, stroke == STROKE_ANY ? 400 : 60),
+		 (int64_t)random_below(&scene.random, 2) ? 0 : (int64_t)random_below(&scene.random, 60));
+	blow.one_way = one_way;
+	goes_through(&scene, stroke_names[stroke], seed);
+	scene_close(&scene);
+}
+
+static void one_is_lost_at_every_step(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < rounds(1); round++)
+		for (unsigned stroke = STROKE_HEAD; stroke < STROKE_COUNT; stroke++) {
+			uint64_t seed = runtime_seed() + round * 100 + stroke;
+			/* Sums go from server to server only where there are several leaves. */
+			size_t layout = stroke == STROKE_PARTIAL || stroke == STROKE_RESULT || stroke == STROKE_UP
+						? (round & 1 ? 3 : 1)
+						: (round + stroke) % LAYOUTS;
+
+			strike(stroke, layout, 1, false, seed & 1, seed);
+		}
+}
+
+static void several_are_lost_at_once(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < rounds(3); round++) {
+		size_t layout = 1 + round % (LAYOUTS - 1);
+
+		strike(STROKE_ANY, layout, strlen(layouts[layout].aggregators), false, round & 1,
+		       runtime_seed() + 5000 + round);
+	}
+}
+
+/* A connection of one of them breaks: with a member, or with another aggregator, and nobody else sees it. */
+static void one_connection_breaks(void **state)
+{
+	static const enum stroke strokes[] = { STROKE_UP, STROKE_DOWN, STROKE_INPUT, STROKE_RESULT, STROKE_PARTIAL };
+
+	(void)state;
+	for (unsigned round = 0; round < rounds(3); round++)
+		strike(strokes[round % 5], round & 1 ? 1 : 3, 1, true, false, runtime_seed() + 6000 + round);
+}
+
+/* One after the other, each while the group gets over the one before. */
+static void one_after_the_other_is_lost(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < rounds(2); round++) {
+		uint64_t seed = runtime_seed() + 7000 + round;
+		struct scene scene = { .leaves = "aabb", .aggregator_leaves = "aab" };
+		const struct expected *results = expect(scene.leaves);
+		struct run *run;
+
+		scene_open(&scene, seed);
+		assert_int_equal(party_connect(&scene.party), 0);
+		assert_int_equal(servers_of(&scene), 3);
+		run = run_new(&scene.party, results);
+		for (size_t i = 0; i < 3; i++) {
+			run->specs = (i + 1) * 10;
+			assert_int_equal(run_all(run, &scene.random), 0);
+			/* Its end is as sudden as that of a process: nothing is drained. */
+			atomic_store(&scene.halls[i].stop, true);
+			pthread_join(scene.halls[i].thread, NULL);
+			daemon_close(scene.halls[i].daemon);
+		}
+		run->specs = 2 * SPECS;
+		assert_int_equal(run_all(run, &scene.random), 0);
+		assert_int_equal(run->wrong, 0);
+		run_end(run);
+		party_close(&scene.party);
+		for (size_t i = 0; i < 3; i++)
+			transport_tcp.close(scene.halls[i].transport);
+	}
+}
+
+static void while_a_group_comes_together(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < rounds(3); round++) {
+		uint64_t seed = runtime_seed() + 8000 + round;
+		struct scene scene = { .leaves = "abab", .aggregator_leaves = "ab", .struck = 1 };
+
+		(void)expect(scene.leaves);
+		random_init(&scene.random, seed);
+		blow_set(STROKE_ANY, 1, (int64_t)random_below(&scene.random, 12));
+		scene_open(&scene, seed);
+		assert_int_equal(party_connect(&scene.party), 0);
+		print_message("%zu aggregators of 2; ", servers_of(&scene));
+		goes_through(&scene, "coming together", seed);
+		scene_close(&scene);
+	}
+}
+
+static void with_a_member_it_is_an_error_everywhere(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < rounds(2); round++) {
+		uint64_t seed = runtime_seed() + 9000 + round;
+		struct scene scene = { .leaves = "aabb", .aggregator_leaves = "ab", .struck = 2 };
+		const struct expected *results = expect(scene.leaves);
+		struct run *run;
+		int r;
+
+		blow_set(STROKE_NONE, 0, 0);
+		scene_open(&scene, seed);
+		assert_int_equal(party_connect(&scene.party), 0);
+		run = run_new(&scene.party, results);
+		run->specs = 1 + random_below(&scene.random, 20);
+		assert_int_equal(run_all(run, &scene.random), 0);
+		blow_set(STROKE_ANY, 1 + (int64_t)random_below(&scene.random, 20), 0);
+		run->gone = random_below(&scene.random, 4);
+		aggregate_close_group(scene.party.members[run->gone].group);
+		scene.party.members[run->gone].group = NULL;
+		run->specs = 2 * SPECS;
+		r = run_all(run, &scene.random);
+		for (size_t m = 0; m < 4; m++)
+			assert_int_equal(m == run->gone ? -EREMOTEIO : run->paces[m].error, -EREMOTEIO);
+		assert_int_equal(r, -EREMOTEIO);
+		assert_int_equal(run->wrong, 0);
+		run_end(run);
+		scene_close(&scene);
+	}
+}
+
+/* ----------------------------------------------------------------------------------------------------------- the hall */
+
+static uint8_t *pool_make(enum reduce_type type, struct random *random)
+{
+	enum { PERIOD = 61 * 4096 };
+	uint8_t *pool = malloc(POOL_BYTES);
+
+	if (!pool)
+		return NULL;
+	element_fill(type, true, pool, PERIOD / reduce_type_bytes(type), random);
+	for (size_t at = PERIOD; at < POOL_BYTES; at += PERIOD)
+		memcpy(pool + at, pool, POOL_BYTES - at < PERIOD ? POOL_BYTES - at : PERIOD);
+	return pool;
+}
+
+static int hall_set_up(void **state)
+{
+	struct random random;
+	char text[32];
+	int fd = mkstemp(secret_path);
+
+	(void)state;
+	memset(text, 0x5a, sizeof(text)); /* as server_hall has it */
+	if (fd < 0 || write(fd, text, sizeof(text)) != (ssize_t)sizeof(text))
+		return -1;
+	close(fd);
+	random_init(&random, runtime_seed());
+	for (size_t i = 0; i < 3; i++)
+		pools[spec_types[i]] = pool_make(spec_types[i], &random);
+	pools[REDUCE_INT8] = pool_make(REDUCE_INT8, &random);
+	specs_make(&random);
+	blow_ops = transport_tcp;
+	blow_ops.send = blow_send;
+	blow_ops.receive = blow_receive;
+	blow_ops.test = blow_test;
+	blow_ops.progress = blow_progress;
+	return 0;
+}
+
+static int hall_clear_up(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < REDUCE_TYPE_COUNT; i++)
+		free(pools[i]);
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+		for (size_t spec = 0; spec < SPECS; spec++)
+			free(expected[i].results[spec]);
+	return unlink(secret_path);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_is_lost_at_every_step),
+		cmocka_unit_test(several_are_lost_at_once),
+		cmocka_unit_test(one_connection_breaks),
+		cmocka_unit_test(one_after_the_other_is_lost),
+		cmocka_unit_test(while_a_group_comes_together),
+		cmocka_unit_test(with_a_member_it_is_an_error_everywhere),
+	};
+
+	(void)argc;
+	runtime_start(argv[0], runtime_long() ? 3600 : 110);
+	if (runtime_setting("TEST_FILTER"))
+		cmocka_set_test_filter(runtime_setting("TEST_FILTER"));
+	return cmocka_run_group_tests(tests, hall_set_up, hall_clear_up);
+}
