@@ -227,9 +227,9 @@ void server_group_free(struct server_group *group)
 {
 	if (!group)
 		return;
-	server_share_leave(&group->claim);
 	server_meet_end(group);
-	server_flow_end(group);
+	server_flow_end(group); /* segments that are under way give their share back */
+	server_share_leave(&group->claim);
 	group->server->setup.ops->close_listener(group->listener);
 	for (size_t i = 0; i < group->slots_free; i++)
 		sys_free(group->slots[i]);

@@ -588,7 +588,9 @@ int main(int argc, char **argv)
 	};
 
 	peer_main(argc, argv, roles, 100);
-	runtime_start(argv[0], runtime_long() || runtime_setting("TEST_SEEDS") ? 7200 : 110);
+	runtime_start(argv[0], 110);
+	if (runtime_long() || runtime_setting("TEST_SEEDS"))
+		runtime_watchdog(4 * 3600);
 	if (runtime_setting("TEST_FILTER"))
 		cmocka_set_test_filter(runtime_setting("TEST_FILTER"));
 	return cmocka_run_group_tests(tests, hall_make, hall_remove);

@@ -10,10 +10,13 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 enum { WAIT_MS = 20000 };
@@ -33,6 +36,7 @@ static void *serve(void *arg)
 
 	while (!atomic_load(&hall->stop) && !hall->daemon->stopped)
 		daemon_turn(hall->daemon, 2);
+	atomic_store(&hall->ended, true);
 	return NULL;
 }
 
@@ -46,7 +50,7 @@ void server_hall_open_over(struct server_hall *hall, const char *options, double
 {
 	char line[512], program[] = "tributaryd", *argv[32] = { program }, *rest = NULL;
 	struct daemon_setup setup = { .signal_fd = -1, .metrics_fd = -1 };
-	int argc = 1;
+	int argc = 1, pipes[2];
 
 	memset(hall, 0, sizeof(*hall));
 	snprintf(line, sizeof(line), "--listen 127.0.0.1:0 --secret x %s", options);
@@ -74,6 +78,9 @@ void server_hall_open_over(struct server_hall *hall, const char *options, double
 		assert_int_equal(daemon_listen(&hall->options.metrics_at, &setup.metrics_fd), 0);
 		hall->metrics_port = port_of(setup.metrics_fd);
 	}
+	assert_int_equal(pipe2(pipes, O_CLOEXEC | O_NONBLOCK), 0);
+	setup.signal_fd = pipes[0];
+	hall->end_fd = pipes[1];
 	assert_int_equal(daemon_open(&setup, &hall->daemon), 0);
 	assert_int_equal(pthread_create(&hall->thread, NULL, serve, hall), 0);
 }
@@ -83,7 +90,20 @@ void server_hall_close(struct server_hall *hall)
 	atomic_store(&hall->stop, true);
 	pthread_join(hall->thread, NULL);
 	daemon_close(hall->daemon);
+	close(hall->end_fd);
 	hall->ops->close(hall->transport);
+}
+
+void server_hall_tell_to_end(struct server_hall *hall)
+{
+	struct signalfd_siginfo info = { .ssi_signo = SIGTERM };
+
+	assert_int_equal(write(hall->end_fd, &info, sizeof(info)), sizeof(info));
+}
+
+bool server_hall_has_ended(const struct server_hall *hall)
+{
+	return atomic_load(&hall->ended);
 }
 
 struct control_client *server_hall_client(const struct server_hall *hall, const char *name)

@@ -18,8 +18,9 @@ struct server_hall {
 	struct transport *transport;
 	struct daemon *daemon;
 	pthread_t thread;
-	_Atomic bool stop;
+	_Atomic bool stop, ended;
 	uint16_t port, metrics_port;
+	int end_fd;
 };
 
 /* options: of the command line, without --listen and --secret; timeout_s of the transport and of clients. */
@@ -28,6 +29,10 @@ void server_hall_open(struct server_hall *hall, const char *options, double time
 void server_hall_open_over(struct server_hall *hall, const char *options, double timeout_s,
 			   const struct transport_ops *ops);
 void server_hall_close(struct server_hall *hall);
+/* As SIGTERM does. */
+void server_hall_tell_to_end(struct server_hall *hall);
+/* It has drained, and has ended by itself. */
+bool server_hall_has_ended(const struct server_hall *hall);
 
 struct control_client *server_hall_client(const struct server_hall *hall, const char *name);
 /* Steps until something else than NONE and PROVED comes; fails the test after some seconds. */

@@ -5,6 +5,7 @@
  */
 #include "aggregate/server_wire.h"
 #include "aggregate/wire.h"
+#include "base/log.h"
 #include "server_hall.h"
 #include "support/runtime.h"
 #include "unit/aggregate/party.h"
@@ -496,36 +497,102 @@ static void one_connection_breaks(void **state)
 		strike(strokes[round % 5], round & 1 ? 1 : 3, 1, true, false, runtime_seed() + 6000 + round);
 }
 
-/* One after the other, each while the group gets over the one before. */
+/* One after the other, at any time: also while the group gets over the one before. */
+struct reaper {
+	struct scene *scene;
+	struct random random;
+	pthread_t thread;
+};
+
+static void *reap(void *arg)
+{
+	struct reaper *reaper = arg;
+
+	for (size_t i = 0; i < strlen(reaper->scene->aggregator_leaves); i++) {
+		usleep((useconds_t)random_below(&reaper->random, 20000));
+		server_hall_close(&reaper->scene->halls[i]); /* as sudden as the end of a process: nothing is drained */
+	}
+	return NULL;
+}
+
 static void one_after_the_other_is_lost(void **state)
 {
 	(void)state;
-	for (unsigned round = 0; round < rounds(2); round++) {
+	for (unsigned round = 0; round < rounds(3); round++) {
 		uint64_t seed = runtime_seed() + 7000 + round;
-		struct scene scene = { .leaves = "aabb", .aggregator_leaves = "aab" };
+		struct scene scene = { .leaves = "aabb", .aggregator_leaves = round & 1 ? "aab" : "abb" };
+		struct reaper reaper = { .scene = &scene };
 		const struct expected *results = expect(scene.leaves);
 		struct run *run;
+		int r = 0;
 
 		scene_open(&scene, seed);
 		assert_int_equal(party_connect(&scene.party), 0);
 		assert_int_equal(servers_of(&scene), 3);
+		random_init(&reaper.random, seed);
 		run = run_new(&scene.party, results);
-		for (size_t i = 0; i < 3; i++) {
-			run->specs = (i + 1) * 10;
-			assert_int_equal(run_all(run, &scene.random), 0);
-			/* Its end is as sudden as that of a process: nothing is drained. */
-			atomic_store(&scene.halls[i].stop, true);
-			pthread_join(scene.halls[i].thread, NULL);
-			daemon_close(scene.halls[i].daemon);
+		assert_int_equal(pthread_create(&reaper.thread, NULL, reap, &reaper), 0);
+		for (unsigned i = 0; i < 4 && r == 0; i++) {
+			run->specs = (i + 1) * SPECS;
+			r = run_all(run, &scene.random);
 		}
-		run->specs = 2 * SPECS;
-		assert_int_equal(run_all(run, &scene.random), 0);
-		assert_int_equal(run->wrong, 0);
+		pthread_join(reaper.thread, NULL);
+		if (r < 0 || run->wrong)
+			fail_msg("seed %llu: %s, %zu wrong results", (unsigned long long)seed, strerror(-r),
+				 run->wrong);
 		run_end(run);
 		party_close(&scene.party);
-		for (size_t i = 0; i < 3; i++)
-			transport_tcp.close(scene.halls[i].transport);
 	}
+}
+
+/* ---- one that is told to end ---- */
+
+static _Atomic unsigned losses;
+static void listen_for_losses(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+static void listen_for_losses(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	(void)level, (void)flags, (void)file, (void)line;
+	atomic_fetch_add(&losses, strstr(fmt, "goes on without aggregator") != NULL);
+}
+
+/* It ends in good time, by itself, while the group works; nothing is lost with it. The other one stays. */
+static void one_that_is_told_to_end_is_done_without(void **state)
+{
+	struct scene scene = { .leaves = "abab", .aggregator_leaves = "ab" };
+	const struct expected *results = expect(scene.leaves);
+	uint64_t deadline_ns = runtime_deadline_ns(30000), segments;
+	struct control_answer *answer = calloc(1, sizeof(*answer));
+	struct run *run;
+
+	(void)state;
+	assert_non_null(answer);
+	scene_open(&scene, runtime_seed());
+	assert_int_equal(party_connect(&scene.party), 0);
+	assert_int_equal(servers_of(&scene), 2);
+	atomic_store(&losses, 0);
+	log_set_sink(listen_for_losses);
+	run = run_new(&scene.party, results);
+	run->specs = 10;
+	assert_int_equal(run_all(run, &scene.random), 0);
+	server_hall_tell_to_end(&scene.halls[0]);
+	while (!server_hall_has_ended(&scene.halls[0]) && !runtime_past(deadline_ns)) {
+		run->specs += 10;
+		assert_int_equal(run_all(run, &scene.random), 0);
+	}
+	log_set_sink(NULL);
+	assert_true(server_hall_has_ended(&scene.halls[0]));
+	server_hall_state(&scene.halls[1], answer);
+	segments = answer->state.segments;
+	run->specs += SPECS;
+	assert_int_equal(run_all(run, &scene.random), 0);
+	server_hall_state(&scene.halls[1], answer);
+	assert_int_equal(run->wrong, 0);
+	assert_int_equal(atomic_load(&losses), 0);
+	assert_true(answer->state.segments > segments);
+	run_end(run);
+	scene_close(&scene);
+	free(answer);
 }
 
 static void while_a_group_comes_together(void **state)
@@ -634,12 +701,15 @@ int main(int argc, char **argv)
 		cmocka_unit_test(several_are_lost_at_once),
 		cmocka_unit_test(one_connection_breaks),
 		cmocka_unit_test(one_after_the_other_is_lost),
+		cmocka_unit_test(one_that_is_told_to_end_is_done_without),
 		cmocka_unit_test(while_a_group_comes_together),
 		cmocka_unit_test(with_a_member_it_is_an_error_everywhere),
 	};
 
 	(void)argc;
-	runtime_start(argv[0], runtime_long() ? 3600 : 110);
+	runtime_start(argv[0], 110);
+	if (runtime_long())
+		runtime_watchdog(3600);
 	if (runtime_setting("TEST_FILTER"))
 		cmocka_set_test_filter(runtime_setting("TEST_FILTER"));
 	return cmocka_run_group_tests(tests, hall_set_up, hall_clear_up);
