@@ -3,9 +3,8 @@
  * while what is missing is made again, together with a member; and ones that are told to end. All operations go through with
  * the bits that a group without aggregators has, and later ones too. The moment is taken from the seed.
  */
-#include "aggregate/server_wire.h"
-#include "aggregate/wire.h"
 #include "base/log.h"
+#include "blow.h"
 #include "server_hall.h"
 #include "support/runtime.h"
 #include "unit/aggregate/party.h"
@@ -28,106 +27,6 @@
 enum { HALLS_MAX = 3, SPECS = 40, OPEN = 12, ROUNDS_LONG = 20, POOL_BYTES = 10 << 20, DIRECT_BYTES = 4096 };
 
 static char secret_path[] = "/tmp/tributary-survive-XXXXXX";
-
-/* ------------------------------------------------------------------------------------------- a transport that errs */
-
-enum stroke {
-	STROKE_NONE,
-	STROKE_HEAD,    /* HEADs are asked for */
-	STROKE_INPUT,   /* an input is */
-	STROKE_PARTIAL, /* a leaf's sum, at the root */
-	STROKE_RESULT,  /* the root's, at a leaf's server */
-	STROKE_UP,      /* a sum goes up */
-	STROKE_DOWN,    /* a result goes out: some have it, others do not */
-	STROKE_ANY,     /* whatever */
-	STROKE_COUNT
-};
-static const char *const stroke_names[STROKE_COUNT] = { "none",   "head", "input", "partial",
-							"result", "up",   "down",  "any" };
-
-/* Calls of a kind until the stroke, then turns until it falls; from then on every call fails, of all who use this. */
-static struct {
-	_Atomic unsigned stroke;
-	_Atomic bool one_way; /* only the connection on which it fell */
-	_Atomic int64_t calls_left, turns_left;
-	_Atomic uint64_t calls;
-	_Atomic bool fallen;
-	struct transport_connection *_Atomic connection;
-} blow;
-
-static void blow_set(enum stroke stroke, int64_t calls, int64_t turns)
-{
-	blow.stroke = stroke;
-	blow.one_way = false;
-	atomic_store(&blow.fallen, false);
-	atomic_store(&blow.connection, NULL);
-	atomic_store(&blow.turns_left, turns);
-	atomic_store(&blow.calls, 0);
-	atomic_store(&blow.calls_left, calls);
-}
-
-static void blow_count(enum stroke stroke, struct transport_connection *connection)
-{
-	if (stroke != blow.stroke && blow.stroke != STROKE_ANY)
-		return;
-	atomic_fetch_add(&blow.calls, 1);
-	if (atomic_fetch_sub(&blow.calls_left, 1) == 1)
-		atomic_store(&blow.connection, connection);
-}
-
-static bool has_fallen(const struct transport_connection *connection)
-{
-	const struct transport_connection *struck = atomic_load(&blow.connection);
-
-	return atomic_load(&blow.fallen) && (!blow.one_way || struck == connection);
-}
-
-static int blow_send(struct transport_connection *connection, void *data, size_t bytes, int tag, void *registration,
-		     struct transport_request **ret)
-{
-	*ret = NULL;
-	if (has_fallen(connection))
-		return -EREMOTEIO;
-	if ((tag & 7) == SERVER_TAG_UP_ROOT)
-		blow_count(STROKE_UP, connection);
-	else if ((tag & 7) == SERVER_TAG_DOWN)
-		blow_count(STROKE_DOWN, connection);
-	return transport_tcp.send(connection, data, bytes, tag, registration, ret);
-}
-
-static int blow_receive(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
-			const int *tags, void *const *registrations, struct transport_request **ret)
-{
-	static const enum stroke of[8] = { [SERVER_TAG_HEAD] = STROKE_HEAD,
-					   [SERVER_TAG_UP_LEAF] = STROKE_INPUT,
-					   [SERVER_TAG_UP_ROOT] = STROKE_PARTIAL,
-					   [SERVER_TAG_DOWN] = STROKE_RESULT };
-
-	*ret = NULL;
-	if (has_fallen(connection))
-		return -EREMOTEIO;
-	if (of[tags[0] & 7] != STROKE_NONE)
-		blow_count(of[tags[0] & 7], connection);
-	return transport_tcp.receive(connection, count, data, bytes, tags, registrations, ret);
-}
-
-static int blow_test(struct transport_request *request, bool *ret_done, size_t *sizes)
-{
-	if (atomic_load(&blow.fallen) && !blow.one_way)
-		return -EREMOTEIO;
-	return transport_tcp.test(request, ret_done, sizes);
-}
-
-static int blow_progress(struct transport_connection *connection, enum transport_next *ret_next)
-{
-	if (atomic_load(&blow.connection) && atomic_fetch_sub(&blow.turns_left, 1) <= 0)
-		atomic_store(&blow.fallen, true);
-	if (has_fallen(connection))
-		return -EREMOTEIO;
-	return transport_tcp.progress(connection, ret_next);
-}
-
-static struct transport_ops blow_ops;
 
 /* ------------------------------------------------------------------------------------------------------ operations */
 
@@ -344,6 +243,7 @@ static void members_open(struct scene *scene)
 	party_params(&params);
 	params.timeout_ns = (runtime_sanitized() ? 20 : 10) * UINT64_C(1000000000);
 	params.aggregate_direct_bytes = DIRECT_BYTES;
+	params.aggregate_segment_bytes = 16 << 10; /* and so nothing is split */
 	params.verify = scene->verify;
 	if (scene->aggregator_leaves)
 		snprintf(params.secret, sizeof(params.secret), "%s", secret_path);
@@ -429,7 +329,7 @@ static void goes_through(struct scene *scene, const char *what, uint64_t seed)
 	}
 	print_message("%s, %s with %s, seed %llu: %llu ms%s\n", what, scene->leaves, scene->aggregator_leaves,
 		      (unsigned long long)seed, (unsigned long long)((runtime_now_ns() - began_ns) / 1000000),
-		      atomic_load(&blow.fallen) ? "" : ", not struck");
+		      blow_has_fallen() ? "" : ", not struck");
 }
 
 static const struct {
@@ -450,14 +350,16 @@ static void strike(enum stroke stroke, size_t layout, size_t struck, bool one_wa
 			       .verify = verify };
 
 	(void)expect(scene.leaves);
-	blow_set(STROKE_NONE, 0, 0);
+	blow_set(STROKE_NONE, false, 0, 0);
 	scene_open(&scene, seed);
 	assert_int_equal(party_connect(&scene.party), 0);
 	assert_true(servers_of(&scene) > 0);
-	blow_set(stroke, 1 + (int64_t)random_below(&scene.random, stroke == STROKE_ANY ? 400 : 60),
+	blow_set(stroke, one_way,
+		 1 + (int64_t)random_below(&scene.random, stroke == STROKE_ANY                              ? 400
+							  : stroke >= STROKE_PARTIAL && stroke <= STROKE_UP ? 8
+													    : 60),
 		 (int64_t)random_below(&scene.random, 2) ? 0 : (int64_t)random_below(&scene.random, 60));
-	blow.one_way = one_way;
-	goes_through(&scene, stroke_names[stroke], seed);
+	goes_through(&scene, blow_names[stroke], seed);
 	scene_close(&scene);
 }
 
@@ -604,7 +506,7 @@ static void while_a_group_comes_together(void **state)
 
 		(void)expect(scene.leaves);
 		random_init(&scene.random, seed);
-		blow_set(STROKE_ANY, 1, (int64_t)random_below(&scene.random, 12));
+		blow_set(STROKE_ANY, false, 1, (int64_t)random_below(&scene.random, 12));
 		scene_open(&scene, seed);
 		assert_int_equal(party_connect(&scene.party), 0);
 		print_message("%zu aggregators of 2; ", servers_of(&scene));
@@ -623,13 +525,13 @@ static void with_a_member_it_is_an_error_everywhere(void **state)
 		struct run *run;
 		int r;
 
-		blow_set(STROKE_NONE, 0, 0);
+		blow_set(STROKE_NONE, false, 0, 0);
 		scene_open(&scene, seed);
 		assert_int_equal(party_connect(&scene.party), 0);
 		run = run_new(&scene.party, results);
 		run->specs = 1 + random_below(&scene.random, 20);
 		assert_int_equal(run_all(run, &scene.random), 0);
-		blow_set(STROKE_ANY, 1 + (int64_t)random_below(&scene.random, 20), 0);
+		blow_set(STROKE_ANY, false, 1 + (int64_t)random_below(&scene.random, 20), 0);
 		run->gone = random_below(&scene.random, 4);
 		aggregate_close_group(scene.party.members[run->gone].group);
 		scene.party.members[run->gone].group = NULL;
@@ -675,11 +577,7 @@ static int hall_set_up(void **state)
 		pools[spec_types[i]] = pool_make(spec_types[i], &random);
 	pools[REDUCE_INT8] = pool_make(REDUCE_INT8, &random);
 	specs_make(&random);
-	blow_ops = transport_tcp;
-	blow_ops.send = blow_send;
-	blow_ops.receive = blow_receive;
-	blow_ops.test = blow_test;
-	blow_ops.progress = blow_progress;
+	blow_start();
 	return 0;
 }
 
