@@ -24,7 +24,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HALLS_MAX = 3, SPECS = 40, OPEN = 12, ROUNDS_LONG = 20, POOL_BYTES = 10 << 20, DIRECT_BYTES = 4096 };
+enum {
+	HALLS_MAX = 3,
+	SPECS = 40,
+	OPEN = 12,
+	ROUNDS_LONG = 20,
+	POOL_BYTES = 10 << 20,
+	DIRECT_BYTES = 4096,
+	STILL_MS = 40000
+};
 
 static char secret_path[] = "/tmp/tributary-survive-XXXXXX";
 
@@ -176,11 +184,11 @@ static bool pace_step(struct run *run, size_t member, struct random *random)
 /* 0, the first error of a member that lives, or -ETIMEDOUT. */
 static int run_all(struct run *run, struct random *random)
 {
-	uint64_t deadline_ns = runtime_deadline_ns(40000);
+	uint64_t deadline_ns = runtime_deadline_ns(STILL_MS);
 	int r = 0;
 
 	for (size_t m = 0; m < run->party->count; m++)
-		run->paces[m].laziness = (unsigned)random_below(random, 10);
+		run->paces[m].laziness = (unsigned)random_below(random, 8);
 	for (;;) {
 		bool over = true, moved = false;
 
@@ -193,9 +201,11 @@ static int run_all(struct run *run, struct random *random)
 			over &= m == run->gone || run->paces[m].error < 0 || run->paces[m].done == run->specs;
 		if (over)
 			break;
-		if (runtime_past(deadline_ns))
+		if (moved)
+			deadline_ns = runtime_deadline_ns(STILL_MS); /* slow is not hung */
+		else if (runtime_past(deadline_ns))
 			return -ETIMEDOUT;
-		if (!moved)
+		else
 			usleep(50);
 	}
 	for (size_t m = 0; m < run->party->count && r == 0; m++)
