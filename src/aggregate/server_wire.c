@@ -106,7 +106,7 @@ int server_wire_get_head(const uint8_t bytes[static SERVER_WIRE_HEAD_BYTES], str
 	if (bytes[22] >= SERVER_STATION_COUNT || bytes[23] || !head_makes_sense(&head))
 		return -EBADMSG;
 	for (size_t i = 34; i < SERVER_WIRE_HEAD_BYTES; i++)
-		if (bytes[i] && (i < 36 || i >= 40))
+		if ((i < 36 || i >= 40) && bytes[i])
 			return -EBADMSG;
 	*ret = head;
 	return 0;
