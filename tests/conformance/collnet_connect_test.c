@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HEADS = 4, TIMEOUT_MS = 4000, SLACK_MS = 3000, KILLS = 6, KILLS_LONG = 100, KILL_SPREAD_MS = 150 };
+enum { HEADS = 4, TIMEOUT_MS = 3000, SLACK_MS = 3000, KILLS = 6, KILLS_LONG = 100, KILL_SPREAD_MS = 150 };
 
 static const struct collnet_shape few = {
 	.name = "few", .operations = 20, .max_bytes = 50000, .window = 8, .type = -1

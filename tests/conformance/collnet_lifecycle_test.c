@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 60000, RUN_MS = 30000, SETTLE_MS = 8000, OPERATION_BYTES = 200000 };
+enum { WAIT_MS = 60000, RUN_MS = 30000, SETTLE_MS = 20000, OPERATION_BYTES = 200000 };
 
 static const struct collnet_shape few = {
 	.name = "few", .operations = 30, .max_bytes = 90000, .window = 8, .type = -1

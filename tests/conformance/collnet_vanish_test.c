@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MEMBERS = 4, ROUNDS_LONG = 20, TIMEOUT_MS = 4000, SLACK_MS = 2500, MOMENT_MS = 60, RUN_MS = 30000 };
+enum { MEMBERS = 4, ROUNDS_LONG = 20, TIMEOUT_MS = 3000, SLACK_MS = 2500, MOMENT_MS = 60, RUN_MS = 30000 };
 
 enum vanish_state {
 	VANISH_IDLE,    /* it has posted nothing, the others have */

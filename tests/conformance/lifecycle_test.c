@@ -26,7 +26,7 @@
 #include <cmocka.h>
 
 #define CASE_MS   60000
-#define SETTLE_MS 8000
+#define SETTLE_MS 20000
 
 static struct transport *opened(const char *version)
 {

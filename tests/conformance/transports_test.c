@@ -18,7 +18,7 @@ int main(void)
 
 	runtime_start("transports_test", 110);
 	params_defaults(&params);
-	params.timeout_ns = 2000000000;
+	params.timeout_ns = 3000000000;
 	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
 	failed += transport_suite_run(&transport_tcp, &params, "tcp", TRANSPORT_SUITE_ROUNDS / 2);
 	params.threads = 2;
@@ -27,7 +27,7 @@ int main(void)
 	params.streams = 3;
 	failed += transport_suite_run(&transport_tcp, &params, "tcp, three streams", TRANSPORT_SUITE_ROUNDS / 4);
 	params_defaults(&params);
-	params.timeout_ns = 2000000000;
+	params.timeout_ns = 3000000000;
 	failed += transport_suite_run(&transport_shm, &params, "shm", TRANSPORT_SUITE_ROUNDS / 2);
 	shm_set_pull(false);
 	failed += transport_suite_run(&transport_shm, &params, "shm, two copies", TRANSPORT_SUITE_ROUNDS / 2);

@@ -92,7 +92,7 @@ void runtime_start(const char *program, unsigned watchdog_s)
 	fprintf(stderr, "%s: replay with TRIBUTARY_TEST_SEED=%#" PRIx64 "\n", program_name, program_seed);
 	setenv("TRIBUTARY_NET", "tcp", 0);
 	setenv("TRIBUTARY_IF", "lo", 0);
-	setenv("TRIBUTARY_TIMEOUT", "4", 0); /* a busy machine may keep a live peer silent for two seconds */
+	setenv("TRIBUTARY_TIMEOUT", "3", 0); /* a busy machine may keep a live peer silent for two seconds */
 	runtime_watchdog(watchdog_s);
 }
 

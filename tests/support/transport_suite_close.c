@@ -20,9 +20,9 @@
 #include <cmocka.h>
 
 #define ROUNDS    20
-#define CLOSE_MS  1000 /* far above any close that does not wait, far below any time-out that one could wait for */
-#define ERROR_MS  6000 /* the tests' time-out is 2 s */
-#define SETTLE_MS 8000
+#define CLOSE_MS  1000  /* far above any close that does not wait, far below any time-out that one could wait for */
+#define ERROR_MS  12000 /* several of the tests' time-outs */
+#define SETTLE_MS 20000
 
 enum close_state {
 	CLOSE_LISTENING,

@@ -56,7 +56,7 @@ static void lend_open(struct lend *lend, const char *leaves, struct server_hall 
 	struct params params;
 
 	party_params(&params);
-	params.timeout_ns = 20 * UINT64_C(1000000000); /* a part of it is for the aggregators, on a busy machine too */
+	params.timeout_ns = 60 * UINT64_C(1000000000); /* a part of it is for the aggregators, on a busy machine too */
 	if (aggregator_leaves)
 		snprintf(params.secret, sizeof(params.secret), "%s", secret_path);
 	assert_int_equal(party_gather(&lend->party, &params, leaves), 0);
