@@ -185,12 +185,15 @@ static void a_slow_member_is_waited_for(void **state)
 {
 	struct collnet_crew crew;
 	struct random random;
+	char byte;
 
 	(void)state;
 	random_init(&random, runtime_seed());
 	collnet_crew_start("slow", 3, 0, runtime_seed(), "-", &crew);
 	collnet_crew_introduce(&crew, runtime_seed());
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < 3; i++) /* they have come together, for which there is no more time than that */
+		assert_int_equal(peer_read(crew.peers[i].control, &byte, 1), 0);
+	for (unsigned i = 0; i < 5; i++) {
 		pid_t pid = crew.peers[random_below(&random, 3)].pid;
 
 		usleep((useconds_t)random_below(&random, 100000));
@@ -212,6 +215,8 @@ static int slow_role(int control, const char *argument)
 	collnet_member_open(control, argument, &member);
 	collnet_member_meet(&member);
 	r = collnet_member_connect(&member);
+	if (r == 0)
+		r = peer_write(control, "r", 1);
 	/* Nobody posts anything for longer than the time-out: that is no reason to fail. */
 	if (r == 0)
 		usleep((TIMEOUT_MS + 500) * 1000);
