@@ -270,9 +270,16 @@ struct job {
 	pthread_t thread;
 	size_t bytes;
 	_Atomic bool *stop;
-	unsigned rounds;
+	_Atomic bool dies; /* its last member, in mid-run */
+	_Atomic unsigned rounds;
 	int result;
 };
+
+static void member_close(struct party_member *member)
+{
+	aggregate_close_group(member->group);
+	member->group = NULL;
+}
 
 /* Eight operations in flight, as NCCL has them. */
 static void *job_run(void *arg)
@@ -292,17 +299,38 @@ static void *job_run(void *arg)
 	while (!atomic_load(job->stop) && job->result == 0) {
 		for (unsigned f = 0; f < FLIGHT; f++)
 			for (size_t m = 0; m < party->count && job->result == 0; m++)
-				job->result = party_reduce(&party->members[m], send, recv[f][m], count, REDUCE_FLOAT32,
-							   REDUCE_SUM, &requests[f][m]);
+				if (party->members[m].group)
+					job->result = party_reduce(&party->members[m], send, recv[f][m], count,
+								   REDUCE_FLOAT32, REDUCE_SUM, &requests[f][m]);
+		if (atomic_load(&job->dies)) {
+			member_close(&party->members[party->count - 1]);
+			for (unsigned f = 0; f < FLIGHT; f++)
+				requests[f][party->count - 1] = NULL;
+		}
 		for (unsigned f = 0; f < FLIGHT && job->result == 0; f++)
 			job->result = party_finish(party, requests[f]);
-		job->rounds++;
+		atomic_fetch_add(&job->rounds, 1);
 	}
+	/* One member's error comes before another's: only then is nothing in use any more. */
+	for (size_t m = 0; job->result < 0 && m < party->count; m++)
+		member_close(&party->members[m]);
 	for (unsigned f = 0; f < FLIGHT; f++)
 		for (size_t m = 0; m < party->count; m++)
 			free(recv[f][m]);
 	free(send);
 	return NULL;
+}
+
+/* Until it has gone on so many times. */
+static void await_rounds(struct job *job, unsigned more)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
+	unsigned before = atomic_load(&job->rounds);
+
+	while (atomic_load(&job->rounds) < before + more) {
+		assert_false(runtime_past(deadline_ns));
+		usleep(1000);
+	}
 }
 
 static void jobs_share_one(void **state)
@@ -321,7 +349,8 @@ static void jobs_share_one(void **state)
 		jobs[i].stop = &stop;
 		assert_int_equal(pthread_create(&jobs[i].thread, NULL, job_run, &jobs[i]), 0);
 	}
-	usleep(2000000);
+	for (size_t i = 0; i < JOBS; i++)
+		await_rounds(&jobs[i], 5);
 	server_hall_state(&hall, &answer);
 	assert_int_equal(answer.state.group_count, JOBS);
 	atomic_store(&stop, true);
@@ -341,10 +370,9 @@ static void a_dead_member_of_one_job_stalls_no_other(void **state)
 	static struct job jobs[2];
 	_Atomic bool stop = false, stop_first = false;
 	struct server_hall hall;
-	unsigned before;
 
 	(void)state;
-	server_hall_open(&hall, "", 3);
+	server_hall_open(&hall, "", 15);
 	for (size_t i = 0; i < 2; i++) {
 		memset(&jobs[i], 0, sizeof(jobs[i]));
 		lend_open(&jobs[i].lend, "aaa", &hall, "a");
@@ -352,14 +380,12 @@ static void a_dead_member_of_one_job_stalls_no_other(void **state)
 		jobs[i].stop = i ? &stop : &stop_first;
 		assert_int_equal(pthread_create(&jobs[i].thread, NULL, job_run, &jobs[i]), 0);
 	}
-	usleep(300000);
-	aggregate_close_group(jobs[0].lend.party.members[2].group);
-	jobs[0].lend.party.members[2].group = NULL;
+	for (size_t i = 0; i < 2; i++)
+		await_rounds(&jobs[i], 1);
+	atomic_store(&jobs[0].dies, true);
 	pthread_join(jobs[0].thread, NULL);
 	assert_true(jobs[0].result < 0);
-	before = jobs[1].rounds;
-	usleep(500000);
-	assert_true(jobs[1].rounds > before);
+	await_rounds(&jobs[1], 3);
 	atomic_store(&stop, true);
 	pthread_join(jobs[1].thread, NULL);
 	assert_int_equal(jobs[1].result, 0);
