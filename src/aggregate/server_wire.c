@@ -1,5 +1,6 @@
 #include "aggregate/server_wire.h"
 
+#include "base/bytes.h"
 #include "reduce/reduce.h"
 
 #include <errno.h>
@@ -7,27 +8,12 @@
 
 static const uint8_t magic[8] = { 'T', 'r', 'i', 'b', 'S', 'r', 'v', 0x9e };
 
-static void put(uint8_t *at, uint64_t value, unsigned bytes)
-{
-	for (unsigned i = 0; i < bytes; i++)
-		at[i] = (uint8_t)(value >> 8 * i);
-}
-
-static uint64_t get(const uint8_t *at, unsigned bytes)
-{
-	uint64_t value = 0;
-
-	for (unsigned i = 0; i < bytes; i++)
-		value |= (uint64_t)at[i] << 8 * i;
-	return value;
-}
-
 void server_wire_put_hello(const struct server_wire_hello *hello, uint8_t bytes[static SERVER_WIRE_HELLO_BYTES])
 {
 	memset(bytes, 0, SERVER_WIRE_HELLO_BYTES);
 	memcpy(bytes, magic, sizeof(magic));
-	put(bytes + 8, SERVER_WIRE_VERSION, 2);
-	put(bytes + 10, hello->from, 2);
+	bytes_put(bytes + 8, SERVER_WIRE_VERSION, 2);
+	bytes_put(bytes + 10, hello->from, 2);
 	memcpy(bytes + 16, hello->id, SERVER_WIRE_ID_BYTES);
 }
 
@@ -35,11 +21,11 @@ int server_wire_get_hello(const uint8_t bytes[static SERVER_WIRE_HELLO_BYTES], s
 {
 	if (memcmp(bytes, magic, sizeof(magic)) != 0)
 		return -EBADMSG;
-	if (get(bytes + 8, 2) != SERVER_WIRE_VERSION)
+	if (bytes_get(bytes + 8, 2) != SERVER_WIRE_VERSION)
 		return -EPROTO;
-	if (get(bytes + 12, 4) != 0)
+	if (bytes_get(bytes + 12, 4) != 0)
 		return -EBADMSG;
-	ret->from = (uint16_t)get(bytes + 10, 2);
+	ret->from = (uint16_t)bytes_get(bytes + 10, 2);
 	memcpy(ret->id, bytes + 16, SERVER_WIRE_ID_BYTES);
 	return 0;
 }
@@ -47,18 +33,18 @@ int server_wire_get_hello(const uint8_t bytes[static SERVER_WIRE_HELLO_BYTES], s
 void server_wire_put_head(const struct server_wire_head *head, uint8_t bytes[static SERVER_WIRE_HEAD_BYTES])
 {
 	memset(bytes, 0, SERVER_WIRE_HEAD_BYTES);
-	put(bytes, head->number, 8);
-	put(bytes + 8, head->previous, 8);
-	put(bytes + 16, head->bytes, 4);
-	put(bytes + 20, head->type, 1);
-	put(bytes + 21, head->operation, 1);
-	put(bytes + 22, (uint64_t)head->station, 1);
-	put(bytes + 24, head->index, 2);
-	put(bytes + 26, head->leaf_inputs, 2);
-	put(bytes + 28, head->root_inputs, 2);
-	put(bytes + 30, head->own_index, 2);
-	put(bytes + 32, head->root, 2);
-	put(bytes + 36, head->servers, 4);
+	bytes_put(bytes, head->number, 8);
+	bytes_put(bytes + 8, head->previous, 8);
+	bytes_put(bytes + 16, head->bytes, 4);
+	bytes_put(bytes + 20, head->type, 1);
+	bytes_put(bytes + 21, head->operation, 1);
+	bytes_put(bytes + 22, (uint64_t)head->station, 1);
+	bytes_put(bytes + 24, head->index, 2);
+	bytes_put(bytes + 26, head->leaf_inputs, 2);
+	bytes_put(bytes + 28, head->root_inputs, 2);
+	bytes_put(bytes + 30, head->own_index, 2);
+	bytes_put(bytes + 32, head->root, 2);
+	bytes_put(bytes + 36, head->servers, 4);
 }
 
 static bool head_makes_sense(const struct server_wire_head *head)
@@ -89,18 +75,18 @@ static bool head_makes_sense(const struct server_wire_head *head)
 int server_wire_get_head(const uint8_t bytes[static SERVER_WIRE_HEAD_BYTES], struct server_wire_head *ret)
 {
 	struct server_wire_head head = {
-		.number = get(bytes, 8),
-		.previous = get(bytes + 8, 8),
-		.bytes = (uint32_t)get(bytes + 16, 4),
+		.number = bytes_get(bytes, 8),
+		.previous = bytes_get(bytes + 8, 8),
+		.bytes = (uint32_t)bytes_get(bytes + 16, 4),
 		.type = bytes[20],
 		.operation = bytes[21],
 		.station = (enum server_station)bytes[22],
-		.index = (uint16_t)get(bytes + 24, 2),
-		.leaf_inputs = (uint16_t)get(bytes + 26, 2),
-		.root_inputs = (uint16_t)get(bytes + 28, 2),
-		.own_index = (uint16_t)get(bytes + 30, 2),
-		.root = (uint16_t)get(bytes + 32, 2),
-		.servers = (uint32_t)get(bytes + 36, 4),
+		.index = (uint16_t)bytes_get(bytes + 24, 2),
+		.leaf_inputs = (uint16_t)bytes_get(bytes + 26, 2),
+		.root_inputs = (uint16_t)bytes_get(bytes + 28, 2),
+		.own_index = (uint16_t)bytes_get(bytes + 30, 2),
+		.root = (uint16_t)bytes_get(bytes + 32, 2),
+		.servers = (uint32_t)bytes_get(bytes + 36, 4),
 	};
 
 	if (bytes[22] >= SERVER_STATION_COUNT || bytes[23] || !head_makes_sense(&head))

@@ -2,6 +2,7 @@
 #include "aggregate/servers.h"
 
 #include "aggregate/server.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"
@@ -126,21 +127,6 @@ static void asking_wait(struct meeting *meeting, struct asking *asking)
 				 control_client_peer(asking->each[i].client));
 }
 
-static void put(uint8_t *at, uint64_t value, unsigned bytes)
-{
-	for (unsigned i = 0; i < bytes; i++)
-		at[i] = (uint8_t)(value >> 8 * i);
-}
-
-static uint64_t get(const uint8_t *at, unsigned bytes)
-{
-	uint64_t value = 0;
-
-	for (unsigned i = 0; i < bytes; i++)
-		value |= (uint64_t)at[i] << 8 * i;
-	return value;
-}
-
 /* Those that offered, into the words for the members; their clients stay for the group's life. */
 static void asking_keep(struct asking *asking, struct group_servers *servers, uint8_t *bytes)
 {
@@ -157,14 +143,14 @@ static void asking_keep(struct asking *asking, struct group_servers *servers, ui
 		if (offer->rate_Bps && offer->rate_Bps < rate_Bps)
 			rate_Bps = offer->rate_Bps;
 		memcpy(at, offer->handle, TRANSPORT_HANDLE_BYTES);
-		put(at + TRANSPORT_HANDLE_BYTES, rate_Bps, 8);
-		put(at + TRANSPORT_HANDLE_BYTES + 8, (uint32_t)aggregator->leaf, 4);
-		put(at + TRANSPORT_HANDLE_BYTES + 12, (uint64_t)(aggregator - asking->aggregators), 4);
+		bytes_put(at + TRANSPORT_HANDLE_BYTES, rate_Bps, 8);
+		bytes_put(at + TRANSPORT_HANDLE_BYTES + 8, (uint32_t)aggregator->leaf, 4);
+		bytes_put(at + TRANSPORT_HANDLE_BYTES + 12, (uint64_t)(aggregator - asking->aggregators), 4);
 		at += SERVERS_ENTRY_BYTES;
 		servers->servers[servers->count++].client = asking->each[i].client;
 		asking->each[i].client = NULL;
 	}
-	put(bytes + SERVER_WIRE_ID_BYTES, servers->count, 2);
+	bytes_put(bytes + SERVER_WIRE_ID_BYTES, servers->count, 2);
 }
 
 static void asking_free(struct asking *asking)
@@ -231,7 +217,7 @@ int servers_ask(struct meeting *meeting, struct group *group, uint8_t bytes[stat
 
 int servers_learn(struct meeting *meeting, const uint8_t bytes[static SERVERS_BYTES])
 {
-	size_t count = (size_t)get(bytes + SERVER_WIRE_ID_BYTES, 2);
+	size_t count = (size_t)bytes_get(bytes + SERVER_WIRE_ID_BYTES, 2);
 	const uint8_t *at = bytes + SERVER_WIRE_ID_BYTES + 8;
 	struct group *group = meeting->group;
 
@@ -252,9 +238,9 @@ int servers_learn(struct meeting *meeting, const uint8_t bytes[static SERVERS_BY
 		struct group_server *server = &group->servers->servers[i];
 
 		memcpy(meeting->servers->servers[i].handle, at, TRANSPORT_HANDLE_BYTES);
-		server->rate_Bps = get(at + TRANSPORT_HANDLE_BYTES, 8);
-		server->leaf = (int32_t)(uint32_t)get(at + TRANSPORT_HANDLE_BYTES + 8, 4);
-		server->aggregator = (uint32_t)get(at + TRANSPORT_HANDLE_BYTES + 12, 4);
+		server->rate_Bps = bytes_get(at + TRANSPORT_HANDLE_BYTES, 8);
+		server->leaf = (int32_t)(uint32_t)bytes_get(at + TRANSPORT_HANDLE_BYTES + 8, 4);
+		server->aggregator = (uint32_t)bytes_get(at + TRANSPORT_HANDLE_BYTES + 12, 4);
 		server->previous = SERVER_WIRE_NONE;
 		server->used = true; /* until it is known better */
 	}

@@ -1,24 +1,11 @@
 #include "aggregate/wire.h"
 
+#include "base/bytes.h"
+
 #include <errno.h>
 #include <string.h>
 
 static const uint8_t magic[4] = { 'T', 'R', 'B', 'A' };
-
-static void put(uint8_t *at, unsigned bytes, uint64_t value)
-{
-	for (unsigned i = 0; i < bytes; i++)
-		at[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t get(const uint8_t *at, unsigned bytes)
-{
-	uint64_t value = 0;
-
-	for (unsigned i = 0; i < bytes; i++)
-		value |= (uint64_t)at[i] << (8 * i);
-	return value;
-}
 
 /* Text is cut to its room, and all bytes are defined. */
 static void put_text(uint8_t *at, size_t room, const char *text)
@@ -44,33 +31,33 @@ static void put_head(uint8_t *bytes, size_t count)
 {
 	memset(bytes, 0, count);
 	memcpy(bytes, magic, sizeof(magic));
-	put(bytes + 4, 2, AGGREGATE_WIRE_VERSION);
+	bytes_put(bytes + 4, AGGREGATE_WIRE_VERSION, 2);
 }
 
 static int check_head(const uint8_t *bytes)
 {
 	if (memcmp(bytes, magic, sizeof(magic)) != 0)
 		return -EBADMSG;
-	return get(bytes + 4, 2) == AGGREGATE_WIRE_VERSION ? 0 : -EPROTO;
+	return bytes_get(bytes + 4, 2) == AGGREGATE_WIRE_VERSION ? 0 : -EPROTO;
 }
 
 void aggregate_wire_put_hello(const struct aggregate_wire_hello *hello,
 			      uint8_t bytes[static AGGREGATE_WIRE_HELLO_BYTES])
 {
 	put_head(bytes, AGGREGATE_WIRE_HELLO_BYTES);
-	put(bytes + 8, 2, hello->from);
-	put(bytes + 10, 2, hello->count);
-	put(bytes + 12, 1, hello->large);
-	put(bytes + 16, 8, hello->group);
+	bytes_put(bytes + 8, hello->from, 2);
+	bytes_put(bytes + 10, hello->count, 2);
+	bytes_put(bytes + 12, hello->large, 1);
+	bytes_put(bytes + 16, hello->group, 8);
 	put_text(bytes + 24, AGGREGATE_WIRE_NAME_BYTES, hello->host);
 }
 
 int aggregate_wire_get_hello(const uint8_t bytes[static AGGREGATE_WIRE_HELLO_BYTES], struct aggregate_wire_hello *ret)
 {
 	struct aggregate_wire_hello hello = { .large = bytes[12] == 1,
-					      .from = (uint16_t)get(bytes + 8, 2),
-					      .count = (uint16_t)get(bytes + 10, 2),
-					      .group = get(bytes + 16, 8) };
+					      .from = (uint16_t)bytes_get(bytes + 8, 2),
+					      .count = (uint16_t)bytes_get(bytes + 10, 2),
+					      .group = bytes_get(bytes + 16, 8) };
 	int r = check_head(bytes);
 
 	if (r < 0)
@@ -85,19 +72,19 @@ void aggregate_wire_put_facts(const struct aggregate_wire_facts *facts,
 			      uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYTES])
 {
 	put_head(bytes, AGGREGATE_WIRE_FACTS_BYTES);
-	put(bytes + 6, 2, facts->index);
-	put(bytes + 8, 8, facts->host_id);
-	put(bytes + 16, 4, facts->process_id);
-	put(bytes + 20, 4, (uint32_t)facts->leaf);
-	put(bytes + 24, 8, facts->rate_Bps);
-	put(bytes + 32, 8, facts->up_rate_Bps);
-	put(bytes + 40, 8, facts->down_rate_Bps);
-	put(bytes + 48, 8, facts->cluster);
-	put(bytes + 56, 8, facts->direct_bytes);
-	put(bytes + 64, 8, facts->segment_bytes);
-	put(bytes + 72, 8, facts->eager_bytes);
-	put(bytes + 80, 8, facts->timeout_ns);
-	put(bytes + 88, 1, facts->verify);
+	bytes_put(bytes + 6, facts->index, 2);
+	bytes_put(bytes + 8, facts->host_id, 8);
+	bytes_put(bytes + 16, facts->process_id, 4);
+	bytes_put(bytes + 20, (uint32_t)facts->leaf, 4);
+	bytes_put(bytes + 24, facts->rate_Bps, 8);
+	bytes_put(bytes + 32, facts->up_rate_Bps, 8);
+	bytes_put(bytes + 40, facts->down_rate_Bps, 8);
+	bytes_put(bytes + 48, facts->cluster, 8);
+	bytes_put(bytes + 56, facts->direct_bytes, 8);
+	bytes_put(bytes + 64, facts->segment_bytes, 8);
+	bytes_put(bytes + 72, facts->eager_bytes, 8);
+	bytes_put(bytes + 80, facts->timeout_ns, 8);
+	bytes_put(bytes + 88, facts->verify, 1);
 	put_text(bytes + 96, AGGREGATE_WIRE_NAME_BYTES, facts->host);
 	put_text(bytes + 160, AGGREGATE_WIRE_NAME_BYTES, facts->device);
 }
@@ -105,18 +92,18 @@ void aggregate_wire_put_facts(const struct aggregate_wire_facts *facts,
 int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYTES], struct aggregate_wire_facts *ret)
 {
 	struct aggregate_wire_facts facts = {
-		.index = (uint16_t)get(bytes + 6, 2),
-		.host_id = get(bytes + 8, 8),
-		.process_id = (uint32_t)get(bytes + 16, 4),
-		.leaf = (int32_t)(uint32_t)get(bytes + 20, 4),
-		.rate_Bps = get(bytes + 24, 8),
-		.up_rate_Bps = get(bytes + 32, 8),
-		.down_rate_Bps = get(bytes + 40, 8),
-		.cluster = get(bytes + 48, 8),
-		.direct_bytes = get(bytes + 56, 8),
-		.segment_bytes = get(bytes + 64, 8),
-		.eager_bytes = get(bytes + 72, 8),
-		.timeout_ns = get(bytes + 80, 8),
+		.index = (uint16_t)bytes_get(bytes + 6, 2),
+		.host_id = bytes_get(bytes + 8, 8),
+		.process_id = (uint32_t)bytes_get(bytes + 16, 4),
+		.leaf = (int32_t)(uint32_t)bytes_get(bytes + 20, 4),
+		.rate_Bps = bytes_get(bytes + 24, 8),
+		.up_rate_Bps = bytes_get(bytes + 32, 8),
+		.down_rate_Bps = bytes_get(bytes + 40, 8),
+		.cluster = bytes_get(bytes + 48, 8),
+		.direct_bytes = bytes_get(bytes + 56, 8),
+		.segment_bytes = bytes_get(bytes + 64, 8),
+		.eager_bytes = bytes_get(bytes + 72, 8),
+		.timeout_ns = bytes_get(bytes + 80, 8),
 		.verify = bytes[88] == 1,
 	};
 	int r = check_head(bytes);
@@ -135,17 +122,17 @@ void aggregate_wire_put_report(const struct aggregate_wire_report *report,
 			       uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES])
 {
 	put_head(bytes, AGGREGATE_WIRE_REPORT_BYTES);
-	put(bytes + 6, 1, (uint64_t)report->kind);
+	bytes_put(bytes + 6, (uint64_t)report->kind, 1);
 	aggregate_wire_put_facts(&report->facts, bytes + 8);
 	put_text(bytes + 8 + AGGREGATE_WIRE_FACTS_BYTES, AGGREGATE_WIRE_REASON_BYTES, report->reason);
-	put(bytes + 520, 8, report->servers);
+	bytes_put(bytes + 520, report->servers, 8);
 }
 
 int aggregate_wire_get_report(const uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES],
 			      struct aggregate_wire_report *ret)
 {
 	struct aggregate_wire_report report = { .kind = (enum aggregate_report)bytes[6],
-						.servers = (uint32_t)get(bytes + 520, 4) };
+						.servers = (uint32_t)bytes_get(bytes + 520, 4) };
 	int r = check_head(bytes);
 
 	if (r < 0)
@@ -164,13 +151,13 @@ void aggregate_wire_put_verdict(const struct aggregate_wire_verdict *verdict,
 				uint8_t bytes[static AGGREGATE_WIRE_VERDICT_BYTES])
 {
 	put_head(bytes, AGGREGATE_WIRE_VERDICT_BYTES);
-	put(bytes + 6, 1, (uint64_t)verdict->kind);
-	put(bytes + 7, 1, verdict->settings.verify);
-	put(bytes + 8, 4, (uint32_t)verdict->error);
-	put(bytes + 12, 2, verdict->count);
-	put(bytes + 16, 8, verdict->settings.direct_bytes);
-	put(bytes + 24, 8, verdict->settings.segment_bytes);
-	put(bytes + 32, 8, verdict->servers);
+	bytes_put(bytes + 6, (uint64_t)verdict->kind, 1);
+	bytes_put(bytes + 7, verdict->settings.verify, 1);
+	bytes_put(bytes + 8, (uint32_t)verdict->error, 4);
+	bytes_put(bytes + 12, verdict->count, 2);
+	bytes_put(bytes + 16, verdict->settings.direct_bytes, 8);
+	bytes_put(bytes + 24, verdict->settings.segment_bytes, 8);
+	bytes_put(bytes + 32, verdict->servers, 8);
 	put_text(bytes + 40, AGGREGATE_WIRE_REASON_BYTES, verdict->reason);
 }
 
@@ -179,11 +166,11 @@ int aggregate_wire_get_verdict(const uint8_t bytes[static AGGREGATE_WIRE_VERDICT
 {
 	struct aggregate_wire_verdict verdict = {
 		.kind = (enum aggregate_verdict)bytes[6],
-		.error = (int32_t)(uint32_t)get(bytes + 8, 4),
-		.count = (uint16_t)get(bytes + 12, 2),
-		.servers = (uint32_t)get(bytes + 32, 4),
-		.settings = { .direct_bytes = get(bytes + 16, 8),
-			      .segment_bytes = get(bytes + 24, 8),
+		.error = (int32_t)(uint32_t)bytes_get(bytes + 8, 4),
+		.count = (uint16_t)bytes_get(bytes + 12, 2),
+		.servers = (uint32_t)bytes_get(bytes + 32, 4),
+		.settings = { .direct_bytes = bytes_get(bytes + 16, 8),
+			      .segment_bytes = bytes_get(bytes + 24, 8),
 			      .verify = bytes[7] == 1 },
 	};
 	int r = check_head(bytes);
@@ -202,15 +189,15 @@ void aggregate_wire_put_operation(const struct aggregate_wire_operation *operati
 				  uint8_t bytes[static AGGREGATE_WIRE_OPERATION_BYTES])
 {
 	put_head(bytes, AGGREGATE_WIRE_OPERATION_BYTES);
-	put(bytes + 6, 2, operation->rank);
-	put(bytes + 8, 8, operation->number);
-	put(bytes + 16, 8, operation->bytes);
-	put(bytes + 24, 8, operation->bytes_per_member);
-	put(bytes + 32, 8, operation->offset);
-	put(bytes + 40, 1, operation->kind);
-	put(bytes + 41, 1, operation->type);
-	put(bytes + 42, 1, operation->operation);
-	put(bytes + 43, 1, operation->direct);
+	bytes_put(bytes + 6, operation->rank, 2);
+	bytes_put(bytes + 8, operation->number, 8);
+	bytes_put(bytes + 16, operation->bytes, 8);
+	bytes_put(bytes + 24, operation->bytes_per_member, 8);
+	bytes_put(bytes + 32, operation->offset, 8);
+	bytes_put(bytes + 40, operation->kind, 1);
+	bytes_put(bytes + 41, operation->type, 1);
+	bytes_put(bytes + 42, operation->operation, 1);
+	bytes_put(bytes + 43, operation->direct, 1);
 }
 
 int aggregate_wire_get_operation(const uint8_t bytes[static AGGREGATE_WIRE_OPERATION_BYTES],
@@ -221,11 +208,11 @@ int aggregate_wire_get_operation(const uint8_t bytes[static AGGREGATE_WIRE_OPERA
 	if (r < 0)
 		return r;
 	*ret = (struct aggregate_wire_operation){
-		.rank = (uint16_t)get(bytes + 6, 2),
-		.number = get(bytes + 8, 8),
-		.bytes = get(bytes + 16, 8),
-		.bytes_per_member = get(bytes + 24, 8),
-		.offset = get(bytes + 32, 8),
+		.rank = (uint16_t)bytes_get(bytes + 6, 2),
+		.number = bytes_get(bytes + 8, 8),
+		.bytes = bytes_get(bytes + 16, 8),
+		.bytes_per_member = bytes_get(bytes + 24, 8),
+		.offset = bytes_get(bytes + 32, 8),
 		.kind = bytes[40],
 		.type = bytes[41],
 		.operation = bytes[42],
@@ -237,16 +224,16 @@ int aggregate_wire_get_operation(const uint8_t bytes[static AGGREGATE_WIRE_OPERA
 void aggregate_wire_put_verify(const struct aggregate_wire_verify *verify,
 			       uint8_t bytes[static AGGREGATE_WIRE_VERIFY_BYTES])
 {
-	put(bytes, 8, verify->number);
-	put(bytes + 8, 4, verify->checksum);
-	put(bytes + 12, 4, 0);
+	bytes_put(bytes, verify->number, 8);
+	bytes_put(bytes + 8, verify->checksum, 4);
+	bytes_put(bytes + 12, 0, 4);
 }
 
 void aggregate_wire_get_verify(const uint8_t bytes[static AGGREGATE_WIRE_VERIFY_BYTES],
 			       struct aggregate_wire_verify *ret)
 {
-	ret->number = get(bytes, 8);
-	ret->checksum = (uint32_t)get(bytes + 8, 4);
+	ret->number = bytes_get(bytes, 8);
+	ret->checksum = (uint32_t)bytes_get(bytes + 8, 4);
 }
 
 void aggregate_wire_put_confirm(const struct aggregate_wire_confirm *confirm,
@@ -264,9 +251,9 @@ int aggregate_wire_get_confirm(const uint8_t bytes[static AGGREGATE_WIRE_CONFIRM
 	if (get(bytes + 16, 8) > 1)
 		return -EBADMSG;
 	*ret = (struct aggregate_wire_confirm){
-		.number = get(bytes, 8),
-		.lost = (uint32_t)get(bytes + 8, 4),
-		.leaves = (uint32_t)get(bytes + 12, 4),
+		.number = bytes_get(bytes, 8),
+		.lost = (uint32_t)bytes_get(bytes + 8, 4),
+		.leaves = (uint32_t)bytes_get(bytes + 12, 4),
 		.poisoned = bytes[16] != 0,
 	};
 	return 0;

@@ -1,5 +1,7 @@
 #include "discover/config.h"
 
+#include "base/bytes.h"
+
 #include <string.h>
 
 /* Offsets and ids are the PCI Express Base Specification's (chapter 7). */
@@ -24,12 +26,12 @@ const char *const discover_acs_names[DISCOVER_ACS_BITS] = { "SrcValid",    "Tran
 
 static uint32_t get16(const uint8_t *at)
 {
-	return (uint32_t)at[0] | (uint32_t)at[1] << 8;
+	return (uint32_t)bytes_get(at, 2);
 }
 
 static uint32_t get32(const uint8_t *at)
 {
-	return get16(at) | get16(at + 2) << 16;
+	return (uint32_t)bytes_get(at, 4);
 }
 
 /* The place of the PCI Express capability; 0: none, or not readable. */

@@ -1,5 +1,6 @@
 #include "aggregate/control/channel.h"
 
+#include "base/bytes.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -53,8 +54,7 @@ static void seal(const uint8_t key[static SHA256_BYTES], uint64_t number,
 	struct hmac_sha256 hmac;
 	uint8_t number_bytes[8];
 
-	for (unsigned i = 0; i < 8; i++)
-		number_bytes[i] = (uint8_t)(number >> 8 * i);
+	bytes_put(number_bytes, number, sizeof(number_bytes));
 	hmac_sha256_init(&hmac, key, SHA256_BYTES);
 	hmac_sha256_add(&hmac, number_bytes, sizeof(number_bytes));
 	hmac_sha256_add(&hmac, header, CONTROL_HEADER_BYTES);

@@ -1,5 +1,7 @@
 #include "aggregate/control/wire.h"
 
+#include "base/bytes.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -17,8 +19,8 @@ struct eye {
 
 static void put(struct pen *pen, uint64_t value, unsigned bytes)
 {
-	for (unsigned i = 0; i < bytes; i++)
-		*pen->at++ = (uint8_t)(value >> 8 * i);
+	bytes_put(pen->at, value, bytes);
+	pen->at += bytes;
 }
 
 static void put_bytes(struct pen *pen, const void *data, size_t bytes)
@@ -40,10 +42,9 @@ static void put_text(struct pen *pen, const char *text, size_t bytes)
 
 static uint64_t get(struct eye *eye, unsigned bytes)
 {
-	uint64_t value = 0;
+	uint64_t value = bytes_get(eye->at, bytes);
 
-	for (unsigned i = 0; i < bytes; i++)
-		value |= (uint64_t)*eye->at++ << 8 * i;
+	eye->at += bytes;
 	return value;
 }
 
