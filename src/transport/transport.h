@@ -102,7 +102,9 @@ struct transport_ops {
 		    struct transport_request **ret);
 	/*
 	 * From now on this sender sends no message that is longer than `bytes` before the receiver has asked for it: 0 for
-	 * none. Right after connect. NULL in the table: the transport cannot, and the limit is that of params.eager_bytes.
+	 * none, so that every send but an empty one says, when it is done, that it was received. Never more than the limit
+	 * in the beginning, which follows from params.eager_bytes: SIZE_MAX brings that back. NULL in the table: the
+	 * transport cannot.
 	 */
 	void (*limit_eager)(struct transport_connection *connection, size_t bytes);
 	/*

@@ -254,6 +254,82 @@ static void sending_to_nobody_waits(void **state)
 	free(flood);
 }
 
+static bool done_now(const struct link *link, struct transport_request *request)
+{
+	bool done = false;
+
+	assert_int_equal(link->ops->test(request, &done, NULL), 0);
+	return done;
+}
+
+static struct transport_request *send_soon(struct link *link, void *from, size_t bytes)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	struct transport_request *request;
+
+	while (!(request = flood_send(link, from, bytes)))
+		assert_false(runtime_past(deadline_ns));
+	return request;
+}
+
+static struct transport_request *receive_soon(struct link *link, void *to, size_t bytes)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	struct transport_request *request;
+
+	while (!(request = flood_receive(link, to, bytes)))
+		assert_false(runtime_past(deadline_ns));
+	return request;
+}
+
+static void finish_both(const struct link *link, struct transport_request *send, struct transport_request *receive)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+
+	while (send || receive) {
+		if (send && done_now(link, send))
+			send = NULL;
+		if (receive && done_now(link, receive))
+			receive = NULL;
+		assert_false(runtime_past(deadline_ns));
+	}
+}
+
+/* With a limit of none a send is done when it was received; an empty one needs no asking; and the limit can be lifted. */
+static void what_may_go_unasked_can_be_limited(void **state)
+{
+	const struct transport_suite *suite = *state;
+	struct transport_request *send, *other = NULL;
+	uint8_t from[600], to[600], other_to[8];
+	void *data = other_to, *registration = NULL;
+	size_t bytes = sizeof(other_to);
+	struct link link;
+	int tag = 99;
+
+	if (!suite->ops->limit_eager)
+		skip();
+	open_link(suite, &link);
+	suite->ops->limit_eager(link.sender, 0);
+	pattern_fill(from, sizeof(from), 7);
+	while (!other)
+		assert_int_equal(link.ops->receive(link.receiver, 1, &data, &bytes, &tag, &registration, &other), 0);
+	send = send_soon(&link, from, sizeof(from));
+	for (unsigned i = 0; i < 200; i++) { /* both ends are looked at, and nothing is asked for */
+		assert_false(done_now(&link, send));
+		assert_false(done_now(&link, other));
+	}
+	finish_both(&link, send, receive_soon(&link, to, sizeof(to)));
+	assert_memory_equal(from, to, sizeof(from));
+	finish_both(&link, send_soon(&link, from, 0), NULL);
+	finish_both(&link, NULL, receive_soon(&link, to, sizeof(to)));
+	suite->ops->limit_eager(link.sender, SIZE_MAX);
+	finish_both(&link, send_soon(&link, from, sizeof(from)), NULL); /* although nobody receives it */
+	memset(to, 0, sizeof(to));
+	finish_both(&link, NULL, receive_soon(&link, to, sizeof(to)));
+	assert_memory_equal(from, to, sizeof(from));
+	link_close(&link);
+}
+
 static void wrong_arguments_are_errors(void **state)
 {
 	const struct transport_suite *suite = *state;
@@ -399,6 +475,7 @@ const struct transport_suite_case transport_suite_data_cases[] = {
 	{ "the 33rd request must come again", the_33rd_request_must_come_again },
 	{ "sending to nobody waits", sending_to_nobody_waits },
 	{ "what a receiver frees is told", what_a_receiver_frees_is_told },
+	{ "what may go unasked can be limited", what_may_go_unasked_can_be_limited },
 	{ "wrong arguments are errors", wrong_arguments_are_errors },
 	{ "flush has nothing to do for host memory", flush_has_nothing_to_do_for_host_memory },
 	{ "a message too long for its receive is an error", a_message_too_long_for_its_receive_is_an_error },

@@ -20,6 +20,7 @@ int shm_connection_new(struct shm_transport *transport, enum shm_role role, stru
 		return -ENOMEM;
 	connection->transport = transport;
 	connection->role = role;
+	connection->eager_bytes = transport->eager_bytes;
 	connection->bell_fd = connection->peer_bell_fd = connection->watch_fd = -1;
 	connection->peer.pid_fd = connection->peer.socket_fd = -1;
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
@@ -44,8 +45,7 @@ static void unwatch(struct shm_connection *connection)
 		return;
 	epoll_ctl(connection->watch_fd, EPOLL_CTL_DEL, connection->bell_fd, NULL);
 	epoll_ctl(connection->watch_fd, EPOLL_CTL_DEL, connection->peer.socket_fd, NULL);
-	if (connection->peer.pid_fd >= 0)
-		epoll_ctl(connection->watch_fd, EPOLL_CTL_DEL, connection->peer.pid_fd, NULL);
+	epoll_ctl(connection->watch_fd, EPOLL_CTL_DEL, connection->peer.pid_fd, NULL);
 	connection->watched = false;
 }
 
@@ -70,8 +70,11 @@ int shm_connection_fail(struct shm_connection *connection, int error, const char
 	if (connection->error)
 		return connection->error;
 	connection->error = error;
-	/* The end of a peer that nobody waits for is no news: it is how every job ends. */
-	if (connection->open_first)
+	/*
+	 * The end of a peer that nobody waits for is no news: it is how every job ends. Nor is that of one that has never
+	 * said a word: it has turned us away, and whoever connected looks for another way.
+	 */
+	if (connection->open_first && connection->taken)
 		log_warn("connection %s process %d of this host is lost: %s",
 			 connection->role == SHM_SENDER ? "to" : "from", (int)connection->peer.pid, why);
 	say_closed(connection);
@@ -244,7 +247,7 @@ static int add(int epoll_fd, int fd, uint32_t events, uint64_t key)
 {
 	struct epoll_event event = { .events = events | EPOLLET, .data.u64 = key };
 
-	return fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
 int shm_connection_watch(struct shm_connection *connection, int epoll_fd, uint64_t key)

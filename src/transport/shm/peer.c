@@ -57,8 +57,7 @@ static int open_pid_fd(int socket_fd, pid_t pid)
 	if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERPIDFD, &fd, &bytes) == 0 && fd >= 0)
 		return fd; /* close-on-exec, as all of its kind */
 #ifdef SYS_pidfd_open
-	if (pid > 0)
-		fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	fd = (int)syscall(SYS_pidfd_open, pid, 0);
 #endif
 	return fd < 0 ? -1 : fd;
 }
@@ -67,12 +66,16 @@ int shm_peer_open(int socket_fd, struct shm_peer *ret)
 {
 	struct ucred who = { 0 };
 	socklen_t bytes = sizeof(who);
+	int pid_fd;
 
 	if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) < 0)
 		return -errno;
 	if (who.uid != geteuid())
 		return -EPERM;
-	*ret = (struct shm_peer){ .pid = who.pid, .socket_fd = socket_fd, .pid_fd = open_pid_fd(socket_fd, who.pid) };
+	pid_fd = who.pid > 0 ? open_pid_fd(socket_fd, who.pid) : -1;
+	if (pid_fd < 0)
+		return -EOPNOTSUPP;
+	*ret = (struct shm_peer){ .pid = who.pid, .socket_fd = socket_fd, .pid_fd = pid_fd };
 	return 0;
 }
 
@@ -87,7 +90,7 @@ bool shm_peer_is_gone(const struct shm_peer *peer)
 	struct pollfd fds[2] = { { .fd = peer->socket_fd, .events = POLLRDHUP },
 				 { .fd = peer->pid_fd, .events = POLLIN } };
 
-	/* A forked child of the peer may hold the socket when it is dead; one without a number has the socket alone. */
+	/* A forked child of the peer may hold the socket when it is dead. */
 	return poll(fds, 2, 0) > 0 && ((fds[0].revents & (POLLRDHUP | POLLHUP | POLLERR)) || (fds[1].revents & POLLIN));
 }
 
@@ -95,7 +98,7 @@ bool shm_peer_is_stopped(struct shm_peer *peer, uint64_t timeout_ns, uint64_t no
 {
 	uint64_t switches = 0;
 
-	if (peer->pid <= 0 || clock_elapsed_ns(peer->stop_looked_ns, now_ns) < timeout_ns / STOP_LOOKS)
+	if (clock_elapsed_ns(peer->stop_looked_ns, now_ns) < timeout_ns / STOP_LOOKS)
 		return false;
 	peer->stop_looked_ns = now_ns;
 	if (!process_is_stopped((uint32_t)peer->pid, &switches))

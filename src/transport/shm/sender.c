@@ -48,7 +48,7 @@ static bool window_place(struct shm_sender *s, size_t bytes, uint64_t *ret_begin
 
 static bool has_room(struct shm_connection *connection, size_t bytes, uint64_t *ret_place)
 {
-	bool eager = bytes <= connection->transport->eager_bytes;
+	bool eager = bytes <= connection->eager_bytes;
 
 	return span_has_room(connection) && (!eager || window_place(&connection->s, bytes, ret_place));
 }
@@ -88,7 +88,7 @@ int shm_sender_send(struct shm_connection *connection, const void *data, size_t 
 	request->sequence = s->next_sequence++;
 	request->data = data;
 	request->size = bytes;
-	if (bytes <= connection->transport->eager_bytes) {
+	if (bytes <= connection->eager_bytes) {
 		if (bytes)
 			copy_bytes(connection->segment->eager + place % SHM_EAGER_WINDOW, data, bytes);
 		s->window_end = place + shm_place_bytes(bytes);

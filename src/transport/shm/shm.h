@@ -152,8 +152,8 @@ struct shm_receiver {
 };
 
 struct shm_peer {
-	pid_t pid;     /* 0: not visible from here */
-	int pid_fd;    /* readable when it has ended; -1: this kernel has none */
+	pid_t pid;
+	int pid_fd;    /* readable when it has ended */
 	int socket_fd; /* hung up when no process holds the other end */
 	uint64_t looked_ns, stop_looked_ns, stopped_since_ns, switches;
 };
@@ -163,6 +163,7 @@ struct shm_connection {
 	enum shm_role role;
 	int error;
 	unsigned polls;
+	size_t eager_bytes; /* a sender: the longest message that goes into the window */
 	struct shm_segment *segment;
 	struct shm_peer peer;
 	int bell_fd, peer_bell_fd;
@@ -219,7 +220,10 @@ int shm_random(void *bytes, size_t count);
 bool shm_equal(const uint8_t *a, const uint8_t *b, size_t count); /* in constant time */
 /* Boot and network namespace. */
 uint64_t shm_host_id(void);
-/* Who holds the other end. -EPERM: another user. */
+/*
+ * Who holds the other end. -EPERM: another user. -EOPNOTSUPP: it is in another process id namespace, or the kernel has no
+ * process descriptors (before Linux 5.3): then nothing would tell of its end while a forked child holds its socket.
+ */
 int shm_peer_open(int socket_fd, struct shm_peer *ret);
 void shm_peer_close(struct shm_peer *peer);
 bool shm_peer_is_gone(const struct shm_peer *peer);

@@ -248,7 +248,7 @@ static int shm_connect(struct transport *opaque, int device, int traffic_class,
 	if (r != 0)
 		shm_wire_put_cookie(bytes, 0);
 	if (r < 0) {
-		log_warn("cannot connect to process %u of this host through shared memory: %s", handle.pid,
+		log_info(LOG_NET, "cannot connect to process %u of this host through shared memory: %s", handle.pid,
 			 strerror(-r));
 		return r == -ECONNREFUSED || r == -ETIMEDOUT || r == -EPIPE || r == -ECONNRESET ? -EREMOTEIO : r;
 	}
@@ -384,7 +384,7 @@ static int admit(struct shm_listener *listener, uint64_t now_ns)
 static bool is_strange(int error)
 {
 	return error == -EBADMSG || error == -EPROTO || error == -EACCES || error == -EPERM || error == -EMSGSIZE ||
-	       error == -ETIMEDOUT || error == -ECONNRESET;
+	       error == -ETIMEDOUT || error == -ECONNRESET || error == -EOPNOTSUPP;
 }
 
 static int shm_accept(struct transport_listener *opaque, struct transport_connection **ret)
@@ -455,6 +455,14 @@ static int shm_send(struct transport_connection *opaque, void *data, size_t byte
 		r = shm_connection_progress(connection, &next);
 	*ret = (struct transport_request *)request;
 	return r;
+}
+
+static void shm_limit_eager(struct transport_connection *opaque, size_t bytes)
+{
+	struct shm_connection *connection = (struct shm_connection *)opaque;
+	size_t most = connection->transport->eager_bytes;
+
+	connection->eager_bytes = bytes < most ? bytes : most;
 }
 
 static int shm_receive(struct transport_connection *opaque, int count, void *const *data, const size_t *bytes,
@@ -528,6 +536,7 @@ const struct transport_ops transport_shm = {
 	.memory_register_dmabuf = shm_memory_register_dmabuf,
 	.memory_deregister = shm_memory_deregister,
 	.send = shm_send,
+	.limit_eager = shm_limit_eager,
 	.receive = shm_receive,
 	.flush = shm_flush,
 	.test = shm_test,

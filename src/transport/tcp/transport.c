@@ -429,9 +429,10 @@ static void tcp_limit_eager(struct transport_connection *opaque, size_t bytes)
 {
 	struct tcp_connection *connection = (struct tcp_connection *)opaque;
 
+	size_t most = connection->transport->params->eager_bytes;
+
 	pthread_mutex_lock(&connection->lock);
-	if (bytes < connection->eager_bytes)
-		connection->eager_bytes = bytes;
+	connection->eager_bytes = bytes < most ? bytes : most;
 	pthread_mutex_unlock(&connection->lock);
 }
 
