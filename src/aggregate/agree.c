@@ -43,6 +43,8 @@ static void facts_of_self(const struct meeting *meeting, struct aggregate_wire_f
 		.verify = setup->params->verify,
 	};
 	memcpy(ret->host, meeting->engine->host_name, sizeof(ret->host));
+	ret->listens_on_host = meeting->listener->host_listener != NULL;
+	memcpy(ret->host_handle, meeting->listener->host_handle, sizeof(ret->host_handle));
 	if (setup->ops->device_properties(setup->transport, meeting->listener->device, &properties) == 0) {
 		ret->rate_Bps = properties.speed_Bps;
 		snprintf(ret->device, sizeof(ret->device), "%.*s", (int)sizeof(ret->device) - 1, properties.name);
@@ -135,7 +137,7 @@ static int coordinator_too_late(struct meeting *meeting, bool ready)
 	size_t missing = 0, first = 0;
 
 	for (size_t i = meeting->count; i-- > 1;)
-		if (!(ready ? meeting->peers[i].ready : meeting->peers[i].reported)) {
+		if (!(ready ? meeting->peers[i].ready && meeting->peers[i].reached : meeting->peers[i].reported)) {
 			missing++;
 			first = i;
 		}
@@ -155,7 +157,10 @@ static int coordinator_gather(struct meeting *meeting, bool ready)
 
 		for (size_t i = 1; i < meeting->count && r == 0; i++) {
 			r = coordinator_hear(meeting, i);
-			here += ready ? meeting->peers[i].ready : meeting->peers[i].reported;
+			if (r == 0 && ready && meeting_reach(meeting, i) < 0)
+				r = -EREMOTEIO; /* it has said why */
+			here += ready ? meeting->peers[i].ready && meeting->peers[i].reached
+				      : meeting->peers[i].reported;
 		}
 		if (ready && !servers_reach(meeting) && here == meeting->count)
 			here--;
@@ -319,6 +324,19 @@ static int coordinate(struct meeting *meeting)
 
 /* --------------------------------------------------------------------------------------------------------- members */
 
+static void peer_learn(struct meeting *meeting, const struct aggregate_wire_facts *facts)
+{
+	struct meeting_peer *peer = &meeting->peers[facts->index];
+
+	memcpy(peer->host, facts->host, sizeof(facts->host));
+	if (facts->host_id != meeting->engine->host_id || !facts->listens_on_host || !meeting->listener->host_listener)
+		return;
+	peer->neighbour = true;
+	meeting->neighbours++;
+	for (unsigned kind = 0; kind < MEETING_KINDS; kind++)
+		memcpy(peer->ways[MEETING_ON_HOST + kind].handle, facts->host_handle, AGGREGATE_WIRE_HANDLE_BYTES);
+}
+
 /* What the coordinator said about the members becomes a group. */
 static int verdict_read_members(struct meeting *meeting)
 {
@@ -348,7 +366,7 @@ static int verdict_read_members(struct meeting *meeting)
 			group->self = i;
 			found++;
 		} else {
-			memcpy(meeting->peers[facts->index].host, facts->host, sizeof(facts->host));
+			peer_learn(meeting, facts);
 		}
 	}
 	if (r < 0 || found != 1)
@@ -426,12 +444,12 @@ static int member_report(struct meeting *meeting, enum aggregate_report kind)
 static int member_reach(struct meeting *meeting, bool everybody)
 {
 	for (;;) {
-		size_t first = everybody ? 1 : 0, end = everybody ? meeting->count : 1, stand = first, behind = end;
+		size_t end = everybody ? meeting->count : 1, stand = 0, behind = 0;
 		int r = meeting_receive_visitors(meeting);
 
 		/* Member r begins with r + 1: not all at the same. */
-		for (size_t i = 0; i < end - first && r == 0; i++) {
-			size_t index = first + (i + meeting->self) % (end - first);
+		for (size_t i = 0; i < end && r == 0; i++) {
+			size_t index = (i + meeting->self) % end;
 
 			r = meeting_reach(meeting, index);
 			if (r == 1)

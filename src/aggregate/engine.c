@@ -45,9 +45,12 @@ static uint64_t find_host_id(const char *name)
 
 int aggregate_open(const struct aggregate_setup *setup, struct aggregate_engine **ret)
 {
-	struct aggregate_engine *engine = sys_zalloc(sizeof(*engine));
+	struct aggregate_engine *engine;
 	char name[AGGREGATE_WIRE_NAME_BYTES * 2] = "";
 
+	if (setup->host_ops && !setup->host_ops->limit_eager)
+		return -EINVAL;
+	engine = sys_zalloc(sizeof(*engine));
 	if (!engine)
 		return -ENOMEM;
 	pthread_mutex_init(&engine->lock, NULL);
@@ -77,6 +80,22 @@ void aggregate_close(struct aggregate_engine *engine)
 	sys_free(engine);
 }
 
+/* What cannot be had is done without: members of this host then come over the network, like all others. */
+static void listen_on_host(struct aggregate_listener *listener)
+{
+	const struct aggregate_setup *setup = &listener->engine->setup;
+	int r;
+
+	if (!setup->host_ops)
+		return;
+	r = setup->host_ops->listen(setup->host_transport, 0, listener->host_handle, &listener->host_listener);
+	if (r < 0) {
+		listener->host_listener = NULL;
+		log_info(LOG_INIT, "aggregation: members on this host meet over the network, as %s cannot listen: %s",
+			 setup->host_ops->name, strerror(-r));
+	}
+}
+
 int aggregate_listen(struct aggregate_engine *engine, int device, uint8_t handle[static AGGREGATE_HANDLE_BYTES],
 		     struct aggregate_listener **ret)
 {
@@ -92,6 +111,7 @@ int aggregate_listen(struct aggregate_engine *engine, int device, uint8_t handle
 		sys_free(listener);
 		return r;
 	}
+	listen_on_host(listener);
 	memcpy(handle, listener->handle, AGGREGATE_HANDLE_BYTES);
 	*ret = listener;
 	return 0;
@@ -102,6 +122,8 @@ void aggregate_close_listener(struct aggregate_listener *listener)
 	if (!listener)
 		return;
 	listener->engine->setup.ops->close_listener(listener->listener);
+	if (listener->host_listener)
+		listener->engine->setup.host_ops->close_listener(listener->host_listener);
 	sys_free(listener);
 }
 
@@ -264,30 +286,33 @@ static int thread_start(struct aggregate_engine *engine)
 	return 0;
 }
 
-static bool watch_lanes(struct aggregate_engine *engine, struct group *group)
+static int watch_lane(const struct aggregate_engine *engine, const struct lane *lane, uint64_t key)
 {
-	const struct transport_ops *ops = engine->setup.ops;
+	return lane->connection ? lane->ops->watch(lane->connection, engine->epoll_fd, key) : 0;
+}
+
+static bool watch_lanes(const struct aggregate_engine *engine, const struct group *group)
+{
 	uint64_t key = group->serial << LANE_BITS;
 
 	for (size_t i = 0; i < group_lanes(group); i++)
-		if (group->out[i].connection &&
-		    (ops->watch(group->out[i].connection, engine->epoll_fd, key | i) < 0 ||
-		     ops->watch(group->in[i].connection, engine->epoll_fd, key | (group_lanes(group) + i)) < 0))
+		if (watch_lane(engine, &group->out[i], key | i) < 0 ||
+		    watch_lane(engine, &group->in[i], key | (group_lanes(group) + i)) < 0)
 			return false;
 	return true;
 }
 
 /* A host that aggregates for its leaf sends to all of it, and a server to everybody. */
-static void tell_spread(const struct aggregate_engine *engine, const struct group *group)
+static void tell_spread(const struct group *group)
 {
 	size_t leaf = group->members[group->self].leaf;
 	unsigned others = (unsigned)(group->leaf_begin[leaf + 1] - group->leaf_begin[leaf]) - 1;
 
-	for (size_t i = 0; engine->setup.ops->spread && i < group->node_count; i++) {
+	for (size_t i = 0; i < group->node_count; i++) {
 		const struct lane *lane = lane_large(group, group->in, i);
 
-		if (lane->connection)
-			engine->setup.ops->spread(lane->connection, i < group->count ? others : (unsigned)group->count);
+		if (lane->connection && lane->ops->spread)
+			lane->ops->spread(lane->connection, i < group->count ? others : (unsigned)group->count);
 	}
 }
 
@@ -307,7 +332,7 @@ void engine_adopt(struct aggregate_engine *engine, struct group *group)
 {
 	pthread_mutex_lock(&engine->lock);
 	group->serial = ++engine->serial;
-	tell_spread(engine, group);
+	tell_spread(group);
 	group->watched = watch_lanes(engine, group);
 	group->users = 1;
 	group->next = engine->groups;

@@ -77,6 +77,11 @@ struct transfer {
 struct lane {
 	const struct transport_ops *ops;
 	struct transport_connection *connection; /* NULL: to oneself */
+	/*
+	 * The network connection over which the agreement was made, where another took its place: its last word may still
+	 * be on its way. NULL: none.
+	 */
+	struct transport_connection *kept;
 	bool sends;
 	bool over; /* to a server that is lost: whatever is here, or comes, is through at once, and brings nothing */
 	bool stirred, soon;                          /* worth a look now; within a millisecond */
@@ -249,7 +254,7 @@ struct group {
 	bool soon, now;            /* a lane wants to be looked at */
 
 	_Atomic uint64_t operations_done, segments_done, direct_done, split_done, bytes_sent, bytes_received,
-		bytes_copied, messages_sent;
+		host_bytes_sent, bytes_copied, messages_sent;
 };
 
 static inline size_t group_lanes(const struct group *group)
@@ -276,8 +281,8 @@ struct aggregate_engine {
 struct aggregate_listener {
 	struct aggregate_engine *engine;
 	int device;
-	uint8_t handle[AGGREGATE_HANDLE_BYTES];
-	struct transport_listener *listener;
+	uint8_t handle[AGGREGATE_HANDLE_BYTES], host_handle[AGGREGATE_HANDLE_BYTES];
+	struct transport_listener *listener, *host_listener; /* host_listener NULL: there is none */
 };
 
 /* group.c */
@@ -320,7 +325,12 @@ void lane_progress(struct group *group, struct lane *lane);
 bool lane_is_empty(const struct lane *lane);
 /* Closes it; all that waits there is through in the next turns, as `received` 0. Not from within a transfer's done(). */
 void lane_lose(struct lane *lane);
-void lane_close(struct lane *lane);
+void lane_close(struct group *group, struct lane *lane);
+/* It stays on the host. */
+static inline bool lane_is_on_host(const struct group *group, const struct lane *lane)
+{
+	return lane->ops == group->engine->setup.host_ops;
+}
 
 /* combine.c */
 /*

@@ -13,7 +13,10 @@ enum {
 	/* Connections to each member: for small operations and the agreement, and for large ones. */
 	MEETING_SMALL = 0,
 	MEETING_LARGE = 1,
-	MEETING_WAYS = 2,
+	MEETING_KINDS = 2,
+	/* Those over the network, and, to members of the same host, one more of each kind that stays on the host. */
+	MEETING_ON_HOST = MEETING_KINDS,
+	MEETING_WAYS = 2 * MEETING_KINDS,
 };
 
 enum mail_state { MAIL_NONE, MAIL_WAITS, MAIL_POSTED, MAIL_DONE };
@@ -21,7 +24,7 @@ enum mail_state { MAIL_NONE, MAIL_WAITS, MAIL_POSTED, MAIL_DONE };
 struct mail {
 	enum mail_state state;
 	struct transport_connection *connection;
-	bool sends;
+	bool sends, on_host;
 	uint8_t *data;
 	size_t bytes, received;
 	struct transport_request *request;
@@ -34,7 +37,9 @@ struct meeting_peer {
 		struct transport_connection *out, *in;
 		struct mail hello;
 		uint8_t hello_bytes[AGGREGATE_WIRE_HELLO_BYTES];
+		bool failed; /* on the host: it cannot be had, and the network takes its place */
 	} ways[MEETING_WAYS];
+	bool neighbour; /* on this host, where both listen */
 	/* At the coordinator: what this member reports. */
 	struct mail report_in, verdict_out;
 	uint8_t report_bytes[AGGREGATE_WIRE_REPORT_BYTES];
@@ -42,6 +47,7 @@ struct meeting_peer {
 	bool reported, ready;
 	bool ended, lost; /* it was told the end; it cannot be */
 	bool known;       /* its facts are in the coordinator's list */
+	bool reached;     /* every connection to and from it stands */
 };
 
 /* A connection that came and has not said from whom. */
@@ -57,7 +63,9 @@ struct meeting {
 	const struct transport_ops *ops;
 	size_t count, self; /* in the ascending order of handles; 0 is the coordinator */
 	struct meeting_peer *peers;
-	struct meeting_visitor *visitors; /* [MEETING_WAYS * count] */
+	struct meeting_visitor *visitors; /* [MEETING_WAYS * count], the second half of them on the host */
+	size_t neighbours;
+	bool said_why; /* that neighbours are reached over the network */
 	uint64_t group_hash, deadline_ns, timeout_ns;
 	uint64_t late_ns; /* a member: not to be waited for any longer */
 	bool progressed;

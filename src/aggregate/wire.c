@@ -85,8 +85,10 @@ void aggregate_wire_put_facts(const struct aggregate_wire_facts *facts,
 	bytes_put(bytes + 72, facts->eager_bytes, 8);
 	bytes_put(bytes + 80, facts->timeout_ns, 8);
 	bytes_put(bytes + 88, facts->verify, 1);
+	bytes_put(bytes + 89, facts->listens_on_host, 1);
 	put_text(bytes + 96, AGGREGATE_WIRE_NAME_BYTES, facts->host);
 	put_text(bytes + 160, AGGREGATE_WIRE_NAME_BYTES, facts->device);
+	memcpy(bytes + 256, facts->host_handle, AGGREGATE_WIRE_HANDLE_BYTES);
 }
 
 int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYTES], struct aggregate_wire_facts *ret)
@@ -105,18 +107,23 @@ int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYT
 		.eager_bytes = bytes_get(bytes + 72, 8),
 		.timeout_ns = bytes_get(bytes + 80, 8),
 		.verify = bytes[88] == 1,
+		.listens_on_host = bytes[89] == 1,
 	};
 	int r = check_head(bytes);
 
 	if (r < 0)
 		return r;
-	if (bytes[88] > 1 || facts.leaf < AGGREGATE_LEAF_NO_CLUSTER ||
+	if (bytes[88] > 1 || bytes[89] > 1 || facts.leaf < AGGREGATE_LEAF_NO_CLUSTER ||
 	    !get_text(bytes + 96, AGGREGATE_WIRE_NAME_BYTES, facts.host) ||
 	    !get_text(bytes + 160, AGGREGATE_WIRE_NAME_BYTES, facts.device))
 		return -EBADMSG;
+	memcpy(facts.host_handle, bytes + 256, AGGREGATE_WIRE_HANDLE_BYTES);
 	*ret = facts;
 	return 0;
 }
+
+enum { REPORT_SERVERS_AT = 8 + AGGREGATE_WIRE_FACTS_BYTES + AGGREGATE_WIRE_REASON_BYTES };
+_Static_assert(REPORT_SERVERS_AT + 8 == AGGREGATE_WIRE_REPORT_BYTES, "a report");
 
 void aggregate_wire_put_report(const struct aggregate_wire_report *report,
 			       uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES])
@@ -125,14 +132,14 @@ void aggregate_wire_put_report(const struct aggregate_wire_report *report,
 	bytes_put(bytes + 6, (uint64_t)report->kind, 1);
 	aggregate_wire_put_facts(&report->facts, bytes + 8);
 	put_text(bytes + 8 + AGGREGATE_WIRE_FACTS_BYTES, AGGREGATE_WIRE_REASON_BYTES, report->reason);
-	bytes_put(bytes + 520, report->servers, 8);
+	bytes_put(bytes + REPORT_SERVERS_AT, report->servers, 8);
 }
 
 int aggregate_wire_get_report(const uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES],
 			      struct aggregate_wire_report *ret)
 {
 	struct aggregate_wire_report report = { .kind = (enum aggregate_report)bytes[6],
-						.servers = (uint32_t)bytes_get(bytes + 520, 4) };
+						.servers = (uint32_t)bytes_get(bytes + REPORT_SERVERS_AT, 4) };
 	int r = check_head(bytes);
 
 	if (r < 0)
@@ -239,16 +246,16 @@ void aggregate_wire_get_verify(const uint8_t bytes[static AGGREGATE_WIRE_VERIFY_
 void aggregate_wire_put_confirm(const struct aggregate_wire_confirm *confirm,
 				uint8_t bytes[static AGGREGATE_WIRE_CONFIRM_BYTES])
 {
-	put(bytes, 8, confirm->number);
-	put(bytes + 8, 4, confirm->lost);
-	put(bytes + 12, 4, confirm->leaves);
-	put(bytes + 16, 8, confirm->poisoned);
+	bytes_put(bytes, confirm->number, 8);
+	bytes_put(bytes + 8, confirm->lost, 4);
+	bytes_put(bytes + 12, confirm->leaves, 4);
+	bytes_put(bytes + 16, confirm->poisoned, 8);
 }
 
 int aggregate_wire_get_confirm(const uint8_t bytes[static AGGREGATE_WIRE_CONFIRM_BYTES],
 			       struct aggregate_wire_confirm *ret)
 {
-	if (get(bytes + 16, 8) > 1)
+	if (bytes_get(bytes + 16, 8) > 1)
 		return -EBADMSG;
 	*ret = (struct aggregate_wire_confirm){
 		.number = bytes_get(bytes, 8),

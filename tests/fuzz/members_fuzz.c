@@ -45,7 +45,9 @@ static void facts_same(const struct aggregate_wire_facts *a, const struct aggreg
 	     a->rate_Bps == b->rate_Bps && a->up_rate_Bps == b->up_rate_Bps && a->down_rate_Bps == b->down_rate_Bps &&
 	     a->cluster == b->cluster && a->direct_bytes == b->direct_bytes && a->segment_bytes == b->segment_bytes &&
 	     a->eager_bytes == b->eager_bytes && a->timeout_ns == b->timeout_ns && a->verify == b->verify &&
-	     !strcmp(a->host, b->host) && !strcmp(a->device, b->device));
+	     a->listens_on_host == b->listens_on_host &&
+	     !memcmp(a->host_handle, b->host_handle, sizeof(a->host_handle)) && !strcmp(a->host, b->host) &&
+	     !strcmp(a->device, b->device));
 }
 
 static void report(const uint8_t *bytes)

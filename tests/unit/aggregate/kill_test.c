@@ -36,12 +36,13 @@ enum kill_state {
 static const char *const state_names[KILL_STATE_COUNT] = { "listening", "connecting", "idle",   "small",
 							   "large",     "mixed",      "gather", "posted" };
 
-enum { MEMBERS = 4, TIMEOUT_MS = 5000, SLACK_MS = 2500, ROUNDS = 20, ROUNDS_FEW = 2, SLOW_ROUNDS = 2 };
+enum { MEMBERS = 4, TIMEOUT_MS = 5000, SLACK_MS = 2500, ROUNDS = 21, ROUNDS_FEW = 3, SLOW_ROUNDS = 3 };
 /* Exit of a member: it saw the error that was due; all of it was done; or what was wrong. */
 enum { EXIT_SAW_ERROR = 10, EXIT_DONE = 11, EXIT_WRONG_SUM = 12, EXIT_BROKEN = 13 };
 
 struct script {
 	unsigned state, rank, slow;
+	unsigned per_host; /* members that share one, and its memory */
 	uint64_t seed;
 };
 
@@ -51,7 +52,7 @@ struct life {
 	struct script script;
 	int control;
 	struct params params;
-	struct transport *transport;
+	struct transport *transport, *host_transport;
 	struct aggregate_engine *engine;
 	struct aggregate_listener *listener;
 	struct aggregate_group *group;
@@ -166,14 +167,19 @@ static int life_meet(struct life *life)
 {
 	struct aggregate_setup setup = { .params = &life->params,
 					 .ops = &transport_tcp,
+					 .host_ops = &transport_shm,
 					 .cluster = &life->cluster,
 					 .host_name = life->names[life->script.rank] };
 	uint8_t handle[AGGREGATE_HANDLE_BYTES], all[MEMBERS][AGGREGATE_HANDLE_BYTES];
 	const uint8_t *handles[MEMBERS];
 	char reason[AGGREGATE_REASON_BYTES];
+	struct aggregate_facts facts;
 	int r = transport_tcp.open(&life->params, &life->transport);
 
 	setup.transport = life->transport;
+	if (r == 0)
+		r = transport_shm.open(&life->params, &life->host_transport);
+	setup.host_transport = life->host_transport;
 	if (r == 0)
 		r = aggregate_open(&setup, &life->engine);
 	if (r == 0)
@@ -196,6 +202,9 @@ static int life_meet(struct life *life)
 	r = aggregate_connect(life->listener, MEMBERS, handles, &life->group, reason);
 	if (r < 0)
 		return life->script.state <= KILL_CONNECTING && reason[0] ? EXIT_SAW_ERROR : EXIT_BROKEN;
+	aggregate_facts(life->group, &facts);
+	if (life->script.state > KILL_CONNECTING && facts.neighbours != life->script.per_host - 1)
+		return EXIT_BROKEN; /* one that was struck meanwhile is reached by nothing */
 	if (life->script.state > KILL_CONNECTING)
 		peer_write(life->control, "r", 1);
 	return 0;
@@ -206,19 +215,20 @@ static int member_role(int control, const char *argument)
 	struct life *life = calloc(1, sizeof(*life));
 	int r;
 
-	if (!life || sscanf(argument, "%u %u %u %" SCNx64, &life->script.state, &life->script.rank, &life->script.slow,
-			    &life->script.seed) != 4)
+	if (!life || sscanf(argument, "%u %u %u %u %" SCNx64, &life->script.state, &life->script.rank,
+			    &life->script.slow, &life->script.per_host, &life->script.seed) != 5)
 		return EXIT_BROKEN;
 	life->control = control;
 	party_params(&life->params);
 	life->params.timeout_ns = TIMEOUT_MS * 1000000ULL;
 	for (unsigned i = 0; i < MEMBERS; i++) {
-		snprintf(life->names[i], sizeof(life->names[i]), "host%u", i);
-		life->hosts[i] = (struct cluster_host){ .name = life->names[i], .leaf = (int)(i & 1) };
+		snprintf(life->names[i], sizeof(life->names[i]), "host%u", i / life->script.per_host);
+		life->hosts[i / life->script.per_host] =
+			(struct cluster_host){ .name = life->names[i], .leaf = (int)(i / life->script.per_host & 1) };
 	}
 	life->leaves[0] = life->leaves[1] = (struct cluster_switch){ .name = "leaf", .parent = CLUSTER_NONE };
 	life->cluster = (struct cluster){ .switch_count = 2,
-					  .host_count = MEMBERS,
+					  .host_count = MEMBERS / life->script.per_host,
 					  .switches = life->leaves,
 					  .hosts = life->hosts,
 					  .fingerprint = 1 };
@@ -242,13 +252,13 @@ static int member_role(int control, const char *argument)
 
 /* ---------------------------------------------------------------------------------------------------- the test */
 
-static void start_all(struct peer *peers, unsigned state, unsigned slow, uint64_t seed)
+static void start_all(struct peer *peers, unsigned state, unsigned slow, unsigned per_host, uint64_t seed)
 {
 	uint8_t handles[MEMBERS][AGGREGATE_HANDLE_BYTES];
 	char text[96], ready;
 
 	for (unsigned i = 0; i < MEMBERS; i++) {
-		snprintf(text, sizeof(text), "%u %u %u %" PRIx64, state, i, slow, seed);
+		snprintf(text, sizeof(text), "%u %u %u %u %" PRIx64, state, i, slow, per_host, seed);
 		assert_int_equal(peer_start("member", text, &peers[i]), 0);
 	}
 	for (unsigned i = 0; i < MEMBERS; i++)
@@ -260,14 +270,14 @@ static void start_all(struct peer *peers, unsigned state, unsigned slow, uint64_
 }
 
 /* The one that is struck is number 0: by its handle it is the coordinator in one case of four. */
-static void strike(unsigned state, bool stop, uint64_t seed)
+static void strike(unsigned state, bool stop, unsigned per_host, uint64_t seed)
 {
 	struct peer peers[MEMBERS] = { 0 };
 	uint64_t struck_ns, worst_ns;
 	struct random random;
 
 	random_init(&random, seed);
-	start_all(peers, state, 0, seed);
+	start_all(peers, state, 0, per_host, seed);
 	usleep((useconds_t)random_below(&random, state == KILL_CONNECTING ? 4000 : 60000));
 	kill(peers[0].pid, stop ? SIGSTOP : SIGKILL);
 	struck_ns = runtime_now_ns();
@@ -279,15 +289,23 @@ static void strike(unsigned state, bool stop, uint64_t seed)
 
 		/* It may have been struck after everybody had come together: then the others go on and see it. */
 		if (status != EXIT_SAW_ERROR)
-			fail_msg("%s, %s, seed %" PRIx64 ": member %u ended with %d", state_names[state],
-				 stop ? "stopped" : "killed", seed, i, status);
+			fail_msg("%s, %s, %u on a host, seed %" PRIx64 ": member %u ended with %d", state_names[state],
+				 stop ? "stopped" : "killed", per_host, seed, i, status);
 	}
 	worst_ns = runtime_now_ns() - struck_ns;
 	if (worst_ns > (TIMEOUT_MS + SLACK_MS) * 1000000ULL * (runtime_sanitized() ? 3 : 1))
-		fail_msg("%s, %s, seed %" PRIx64 ": it took %" PRIu64 " ms", state_names[state],
-			 stop ? "stopped" : "killed", seed, worst_ns / 1000000);
+		fail_msg("%s, %s, %u on a host, seed %" PRIx64 ": it took %" PRIu64 " ms", state_names[state],
+			 stop ? "stopped" : "killed", per_host, seed, worst_ns / 1000000);
 	for (unsigned i = 0; i < MEMBERS; i++)
 		peer_stop(&peers[i]);
+}
+
+/* Each on a host of its own, all on one, two on each of two. */
+static unsigned per_host(unsigned round)
+{
+	static const unsigned numbers[] = { 1, MEMBERS, 2 };
+
+	return numbers[round % 3];
 }
 
 static void members_are_killed_in_every_state(void **state)
@@ -297,18 +315,18 @@ static void members_are_killed_in_every_state(void **state)
 	(void)state;
 	for (unsigned round = 0; round < rounds; round++)
 		for (unsigned at = 0; at < KILL_STATE_COUNT; at++)
-			strike(at, false, runtime_seed() + round * 100 + at);
+			strike(at, false, per_host(round), runtime_seed() + round * 100 + at);
 }
 
 static void members_are_stopped(void **state)
 {
-	unsigned rounds = runtime_long() ? 5 : 1;
+	unsigned rounds = runtime_long() ? 6 : 1;
 
 	(void)state;
 	for (unsigned round = 0; round < rounds; round++)
 		for (unsigned at = KILL_IDLE; at < KILL_STATE_COUNT; at++)
 			if (runtime_long() || (at ^ runtime_seed()) % 2) /* each takes a whole time-out */
-				strike(at, true, runtime_seed() + round * 100 + at);
+				strike(at, true, per_host(round + at), runtime_seed() + round * 100 + at);
 }
 
 /* Far slower than the time-out all in all, and stopped for a part of it. */
@@ -318,7 +336,7 @@ static void slow_members_are_waited_for(void **state)
 	for (unsigned round = 0; round < SLOW_ROUNDS; round++) {
 		struct peer peers[MEMBERS] = { 0 };
 
-		start_all(peers, KILL_MIXED, 1, runtime_seed() + round);
+		start_all(peers, KILL_MIXED, 1, per_host(round), runtime_seed() + round);
 		usleep(50000);
 		kill(peers[round % MEMBERS].pid, SIGSTOP);
 		usleep(TIMEOUT_MS / 5 * 1000);

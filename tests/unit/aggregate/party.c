@@ -39,6 +39,19 @@ static void party_place(struct party *party, const char *leaves)
 					   .fingerprint = 4711 };
 }
 
+struct aggregate_setup party_setup(struct party *party, size_t i)
+{
+	struct party_member *member = &party->members[i];
+
+	return (struct aggregate_setup){ .params = &member->params,
+					 .ops = party->ops,
+					 .transport = party->transport,
+					 .host_ops = party->params.aggregate_shm ? &transport_shm : NULL,
+					 .host_transport = party->host_transport,
+					 .cluster = &party->cluster,
+					 .host_name = member->host };
+}
+
 int party_gather(struct party *party, const struct params *params, const char *leaves)
 {
 	int r;
@@ -48,15 +61,14 @@ int party_gather(struct party *party, const struct params *params, const char *l
 	party->ops = &transport_tcp;
 	party_place(party, leaves);
 	r = party->ops->open(&party->params, &party->transport);
+	if (r == 0)
+		r = transport_shm.open(&party->params, &party->host_transport);
 	for (size_t i = 0; i < party->count && r == 0; i++) {
 		struct party_member *member = &party->members[i];
-		struct aggregate_setup setup = { .params = &member->params,
-						 .ops = party->ops,
-						 .transport = party->transport,
-						 .cluster = leaves[0] == '-' ? NULL : &party->cluster,
-						 .host_name = member->host };
+		struct aggregate_setup setup = party_setup(party, i);
 
 		member->params = party->params;
+		setup.cluster = leaves[0] == '-' ? NULL : &party->cluster;
 		r = aggregate_open(&setup, &member->engine);
 		if (r == 0)
 			r = aggregate_listen(member->engine, 0, member->handle, &member->listener);
@@ -122,6 +134,8 @@ void party_close(struct party *party)
 	}
 	if (party->transport)
 		party->ops->close(party->transport);
+	if (party->host_transport)
+		transport_shm.close(party->host_transport);
 	memset(party, 0, sizeof(*party));
 }
 

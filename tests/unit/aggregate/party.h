@@ -1,5 +1,6 @@
 /*
- * Groups of a test: several engines in one process, each of which takes itself for a host of its own, over one transport.
+ * Groups of a test: several engines in one process, each of which takes itself for a host of its own or shares one, over
+ * one transport, and over shared memory between members of one host unless params.aggregate_shm says no.
  * Every wait is bounded. One thread, but for party_open, which connects each member in a thread of its own.
  */
 #ifndef TESTS_UNIT_AGGREGATE_PARTY_H
@@ -24,7 +25,7 @@ struct party_member {
 struct party {
 	struct params params;
 	const struct transport_ops *ops;
-	struct transport *transport;
+	struct transport *transport, *host_transport; /* host_transport: shared memory, for members of one host */
 	struct cluster cluster;
 	struct cluster_host hosts[PARTY_MAX];
 	struct cluster_switch switches[PARTY_MAX];
@@ -39,6 +40,8 @@ void party_params(struct params *ret);
  * of one leaf that is called '-' have no cluster. *party is defined even after a failure: close it.
  */
 int party_open(struct party *party, const struct params *params, const char *leaves);
+/* What its members have of it, for tests that open one anew. */
+struct aggregate_setup party_setup(struct party *party, size_t i);
 /* The two halves of it, for tests that change something between them. */
 int party_gather(struct party *party, const struct params *params, const char *leaves);
 int party_connect(struct party *party);

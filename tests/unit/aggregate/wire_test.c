@@ -29,6 +29,8 @@ static const struct aggregate_wire_report report = {
 		   .eager_bytes = 10,
 		   .timeout_ns = 11,
 		   .verify = true,
+		   .listens_on_host = true,
+		   .host_handle = { [0] = 12, [127] = 13 },
 		   .host = "host",
 		   .device = "device" },
 	.reason = "because",
@@ -60,6 +62,8 @@ static void what_goes_in_comes_out(void **state)
 	assert_int_equal(report_again.facts.leaf, -2);
 	assert_int_equal(report_again.facts.timeout_ns, 11);
 	assert_true(report_again.facts.verify);
+	assert_true(report_again.facts.listens_on_host);
+	assert_memory_equal(report_again.facts.host_handle, report.facts.host_handle, AGGREGATE_WIRE_HANDLE_BYTES);
 	assert_string_equal(report_again.facts.device, "device");
 	aggregate_wire_put_verdict(&verdict, bytes);
 	assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), 0);
@@ -105,6 +109,9 @@ static void nonsense_is_refused(void **state)
 	assert_int_equal(aggregate_wire_get_report(bytes, &report_again), -EBADMSG);
 	memcpy(bytes, whole, sizeof(bytes));
 	bytes[AT_REASON] = '\033'; /* text that is none */
+	assert_int_equal(aggregate_wire_get_report(bytes, &report_again), -EBADMSG);
+	memcpy(bytes, whole, sizeof(bytes));
+	bytes[8 + 89] = 2; /* neither yes nor no */
 	assert_int_equal(aggregate_wire_get_report(bytes, &report_again), -EBADMSG);
 }
 
