@@ -9,6 +9,7 @@
 #include "support/runtime.h"
 #include "support/sleeper.h"
 #include "support/traffic.h"
+#include "support/victim.h"
 #include "transport/shm/shm.h"
 
 #include <errno.h>
@@ -151,35 +152,6 @@ static void two_processes_exchange_every_shape(void **state)
 
 /* ---- peers that vanish ---- */
 
-enum vanish_state {
-	VANISH_LISTENING, /* it never accepts; the survivor's connect stands all the same */
-	VANISH_IDLE,
-	VANISH_SENDING,   /* sends outstanding, nobody receives */
-	VANISH_RECEIVING, /* receives outstanding, nobody sends */
-	VANISH_TRANSFERRING,
-	VANISH_CLOSING, /* it has just closed, with sends outstanding */
-	VANISH_STATE_COUNT
-};
-enum vanish_way {
-	VANISH_KILL,
-	VANISH_HELD, /* killed while a child of it holds copies of its descriptors, as data loaders do */
-	VANISH_EXIT, /* without closing anything */
-	VANISH_EXEC, /* another program in the same process */
-	VANISH_STOP,
-	VANISH_WAY_COUNT
-};
-
-static const char *const state_names[] = { "listening", "idle", "sending", "receiving", "transferring", "closing" };
-static const char *const way_names[] = { "killed", "killed, held by a child", "gone", "another program", "stopped" };
-
-static const struct traffic_shape vanishing = {
-	.name = "until it vanishes",
-	.messages = 96,
-	.max_bytes = 1 << 20,
-	.window = 8,
-	.group_max = 2,
-};
-
 struct script {
 	unsigned state, way, pulls;
 	uint64_t seed;
@@ -187,46 +159,8 @@ struct script {
 
 static bool victim_sends(const struct script *script)
 {
-	return script->state == VANISH_SENDING || script->state == VANISH_CLOSING ||
-	       (script->state != VANISH_LISTENING && script->state != VANISH_RECEIVING && (script->seed & 1));
-}
-
-static pid_t holder_start(void)
-{
-	pid_t pid = fork();
-
-	if (!pid) {
-		alarm(60);
-		for (;;)
-			pause();
-	}
-	return pid;
-}
-
-/* In the state; says so; then goes on until it is struck. */
-static int victim_lives(const struct script *script, int control, struct traffic_end *end)
-{
-	pid_t holder = script->way == VANISH_HELD ? holder_start() : 0;
-	char order;
-	int r = 0;
-
-	if (script->state >= VANISH_SENDING)
-		r = traffic_step(end);
-	if (script->state == VANISH_CLOSING)
-		transport_shm.close_connection(end->connection);
-	if (r >= 0)
-		r = peer_write(control, &holder, sizeof(holder));
-	while (r >= 0 && !peer_readable(control)) {
-		if (script->state == VANISH_TRANSFERRING && end->completed < end->total)
-			r = traffic_step(end);
-		else
-			usleep(1000);
-	}
-	if (r >= 0)
-		r = peer_read(control, &order, 1);
-	if (r >= 0 && script->way == VANISH_EXEC)
-		execl("/bin/sleep", "sleep", "60", (char *)NULL);
-	_exit(r < 0);
+	return script->state == VICTIM_SENDING || script->state == VICTIM_CLOSING ||
+	       (script->state != VICTIM_LISTENING && script->state != VICTIM_RECEIVING && (script->seed & 1));
 }
 
 static int victim_role(int control, const char *argument)
@@ -245,7 +179,7 @@ static int victim_role(int control, const char *argument)
 	set_params();
 	shm_set_pull(script.pulls);
 	r = transport_shm.open(&params, &transport);
-	if (r == 0 && script.state == VANISH_LISTENING) {
+	if (r == 0 && script.state == VICTIM_LISTENING) {
 		r = transport_shm.listen(transport, 0, handle, &listener);
 		if (r == 0)
 			r = peer_write(control, handle, sizeof(handle));
@@ -253,11 +187,11 @@ static int victim_role(int control, const char *argument)
 		r = connection_open(transport, control, victim_sends(&script), &connection, &listener);
 	}
 	if (r == 0)
-		r = traffic_plan_init(&vanishing, script.seed, TRANSPORT_MAX_RECVS, &plan);
+		r = traffic_plan_init(&victim_shape, script.seed, TRANSPORT_MAX_RECVS, &plan);
 	if (r < 0)
 		return 2;
 	traffic_end_init(end, &transport_shm, connection, &plan, victim_sends(&script));
-	return victim_lives(&script, control, end);
+	victim_live(script.state, script.way, control, end);
 }
 
 /* The survivor goes on, awake or asleep, until it has its error. */
@@ -281,21 +215,9 @@ static int until_error(struct traffic_end *end, int epoll_fd, unsigned milliseco
 	return r;
 }
 
-static void strike(const struct script *script, struct peer *peer)
-{
-	char order = 'x';
-
-	if (script->way == VANISH_STOP)
-		kill(peer->pid, SIGSTOP);
-	else if (script->way == VANISH_EXIT || script->way == VANISH_EXEC)
-		peer_write(peer->control, &order, 1);
-	else
-		kill(peer->pid, SIGKILL);
-}
-
 static void vanish_once(const struct script *script, bool sleeps)
 {
-	unsigned patience_ms = script->way == VANISH_STOP ? TIMEOUT_MS * 2 + NEWS_MS : NEWS_MS;
+	unsigned patience_ms = script->way == VICTIM_STOP ? TIMEOUT_MS * 2 + NEWS_MS : NEWS_MS;
 	struct traffic_end *end = calloc(1, sizeof(*end));
 	struct transport_connection *connection = NULL;
 	struct transport_listener *listener = NULL;
@@ -315,12 +237,12 @@ static void vanish_once(const struct script *script, bool sleeps)
 	assert_int_equal(peer_start("victim", argument, &peer), 0);
 	assert_int_equal(transport_shm.open(&params, &transport), 0);
 	assert_int_equal(connection_open(transport, peer.control, !victim_sends(script), &connection, &listener), 0);
-	assert_int_equal(traffic_plan_init(&vanishing, script->seed, TRANSPORT_MAX_RECVS, &plan), 0);
+	assert_int_equal(traffic_plan_init(&victim_shape, script->seed, TRANSPORT_MAX_RECVS, &plan), 0);
 	traffic_end_init(end, &transport_shm, connection, &plan, !victim_sends(script));
 	if (sleeps)
 		assert_int_equal(transport_shm.watch(connection, epoll_fd, 1), 0);
 	assert_int_equal(peer_read(peer.control, &holder, sizeof(holder)), 0);
-	if (script->state == VANISH_TRANSFERRING) {
+	if (script->state == VICTIM_TRANSFERRING) {
 		enum transport_next next;
 
 		for (uint64_t i = random_below(&random, 200); i > 0; i--) {
@@ -329,15 +251,15 @@ static void vanish_once(const struct script *script, bool sleeps)
 				assert_int_equal(transport_shm.progress(connection, &next), 0);
 		}
 	}
-	strike(script, &peer);
+	victim_strike(script->way, &peer);
 	began_ns = runtime_now_ns();
-	r = until_error(end, epoll_fd, patience_ms, (int)(script->way == VANISH_STOP ? TIMEOUT_MS / 4 : patience_ms));
+	r = until_error(end, epoll_fd, patience_ms, (int)(script->way == VICTIM_STOP ? TIMEOUT_MS / 4 : patience_ms));
 	if (r != -EREMOTEIO)
-		fail_msg("%s while %s: the %s survivor has %d after %" PRIu64 " ms", way_names[script->way],
-			 state_names[script->state], sleeps ? "sleeping" : "polling", r,
+		fail_msg("%s while %s: the %s survivor has %d after %" PRIu64 " ms", victim_way_names[script->way],
+			 victim_state_names[script->state], sleeps ? "sleeping" : "polling", r,
 			 (runtime_now_ns() - began_ns) / 1000000);
 	/* Not before it is due, either. */
-	if (script->way == VANISH_STOP && script->state != VANISH_CLOSING)
+	if (script->way == VICTIM_STOP && script->state != VICTIM_CLOSING)
 		assert_true(runtime_now_ns() - began_ns > TIMEOUT_MS * 900000ULL);
 	peer_stop(&peer);
 	if (holder > 0)
@@ -359,9 +281,9 @@ static void peers_that_vanish_are_noticed(void **state)
 
 	(void)state;
 	random_init(&random, runtime_seed() ^ 0x7a15);
-	for (unsigned at = 0; at < VANISH_STATE_COUNT; at++)
-		for (unsigned way = 0; way < VANISH_WAY_COUNT; way++)
-			for (unsigned i = 0; i < (way == VANISH_STOP ? STOPPED_ROUNDS : rounds); i++) {
+	for (unsigned at = 0; at < VICTIM_STATE_COUNT; at++)
+		for (unsigned way = 0; way < VICTIM_WAY_COUNT && at != VICTIM_CONNECTING; way++) /* it stands at once */
+			for (unsigned i = 0; i < (way == VICTIM_STOP ? STOPPED_ROUNDS : rounds); i++) {
 				struct script script = {
 					.state = at, .way = way, .pulls = i / 2 % 2, .seed = random_next(&random)
 				};
@@ -379,7 +301,7 @@ static void slow_peers_are_waited_for(void **state)
 	struct traffic_end *end = calloc(1, sizeof(*end));
 	struct transport_connection *connection = NULL;
 	struct transport_listener *listener = NULL;
-	const struct script script = { .state = VANISH_TRANSFERRING, .pulls = 1, .seed = 1 };
+	const struct script script = { .state = VICTIM_TRANSFERRING, .pulls = 1, .seed = 1 };
 	struct transport *transport;
 	struct traffic_plan plan;
 	struct peer peer;
@@ -393,7 +315,7 @@ static void slow_peers_are_waited_for(void **state)
 	assert_int_equal(peer_start("victim", argument, &peer), 0);
 	assert_int_equal(transport_shm.open(&params, &transport), 0);
 	assert_int_equal(connection_open(transport, peer.control, false, &connection, &listener), 0);
-	assert_int_equal(traffic_plan_init(&vanishing, script.seed, TRANSPORT_MAX_RECVS, &plan), 0);
+	assert_int_equal(traffic_plan_init(&victim_shape, script.seed, TRANSPORT_MAX_RECVS, &plan), 0);
 	traffic_end_init(end, &transport_shm, connection, &plan, false);
 	assert_int_equal(peer_read(peer.control, &holder, sizeof(holder)), 0);
 	for (unsigned round = 0; round < 3; round++) {

@@ -8,6 +8,7 @@
 #include "support/peer.h"
 #include "support/runtime.h"
 #include "support/traffic.h"
+#include "support/victim.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -29,31 +30,6 @@
 #define TIMEOUT_MS 4000
 #define SLACK_MS   700 /* scheduling, with dozens of processes on few cores */
 
-enum vanish_state {
-	VANISH_LISTENING,  /* it never accepts */
-	VANISH_CONNECTING, /* after some steps of connect */
-	VANISH_IDLE,
-	VANISH_SENDING,   /* sends outstanding, nobody receives */
-	VANISH_RECEIVING, /* receives outstanding, nobody sends */
-	VANISH_TRANSFERRING,
-	VANISH_CLOSING, /* it has just closed, with sends outstanding */
-	VANISH_STATE_COUNT
-};
-
-enum vanish_way { VANISH_KILL, VANISH_STOP, VANISH_EXIT, VANISH_HELD, VANISH_WAY_COUNT };
-
-static const char *const state_names[VANISH_STATE_COUNT] = {
-	"listening", "connecting", "idle", "sending", "receiving", "transferring", "closing",
-};
-
-static const struct traffic_shape shape = {
-	.name = "until it vanishes",
-	.messages = 96,
-	.max_bytes = 1 << 20,
-	.window = 8,
-	.group_max = 2,
-};
-
 /* What both processes of a case know. */
 struct script {
 	unsigned state, way, victim_sends;
@@ -67,19 +43,6 @@ static void script_write(const struct script *script, char *text, size_t bytes)
 
 /* ---- the victim ---- */
 
-/* Holds what its parent held, like a data loader, until the test kills it. */
-static pid_t holder_start(void)
-{
-	pid_t pid = fork();
-
-	if (!pid) {
-		alarm(60);
-		for (;;)
-			pause();
-	}
-	return pid;
-}
-
 static int victim_connection(const struct script *script, struct transport *transport, int control,
 			     struct transport_connection **ret)
 {
@@ -91,7 +54,7 @@ static int victim_connection(const struct script *script, struct transport *tran
 	random_init(&random, script->seed);
 	if (script->victim_sends) {
 		r = peer_read(control, handle, sizeof(handle));
-		if (r == 0 && script->state != VANISH_CONNECTING)
+		if (r == 0 && script->state != VICTIM_CONNECTING)
 			return link_connect(&plugin_ops, transport, 0, handle, ret);
 		for (uint64_t i = random_below(&random, 40); i > 0 && r == 0 && !*ret; i--)
 			r = plugin_ops.connect(transport, 0, -1, handle, ret);
@@ -100,32 +63,7 @@ static int victim_connection(const struct script *script, struct transport *tran
 	r = plugin_ops.listen(transport, 0, handle, &listener);
 	if (r == 0)
 		r = peer_write(control, handle, sizeof(handle));
-	return r < 0 || script->state == VANISH_LISTENING ? r : link_accept(&plugin_ops, listener, ret);
-}
-
-/* In the state; says so; then goes on until it is struck. */
-static int victim_lives(const struct script *script, int control, struct traffic_end *end)
-{
-	bool traffic = script->state == VANISH_TRANSFERRING;
-	pid_t holder = script->way == VANISH_HELD ? holder_start() : 0;
-	char order;
-	int r = 0;
-
-	if (script->state >= VANISH_SENDING)
-		r = traffic_step(end);
-	if (script->state == VANISH_CLOSING)
-		plugin_ops.close_connection(end->connection);
-	if (r >= 0)
-		r = peer_write(control, &holder, sizeof(holder));
-	while (r >= 0 && !peer_readable(control)) {
-		if (traffic && end->completed < end->total)
-			r = traffic_step(end);
-		else
-			usleep(1000);
-	}
-	if (r >= 0)
-		r = peer_read(control, &order, 1);
-	_exit(r < 0); /* without closing anything */
+	return r < 0 || script->state == VICTIM_LISTENING ? r : link_accept(&plugin_ops, listener, ret);
 }
 
 static int victim_role(int control, const char *argument)
@@ -145,11 +83,11 @@ static int victim_role(int control, const char *argument)
 	if (r == 0)
 		r = victim_connection(&script, transport, control, &connection);
 	if (r == 0)
-		r = traffic_plan_init(&shape, script.seed, TRANSPORT_MAX_RECVS, &plan);
+		r = traffic_plan_init(&victim_shape, script.seed, TRANSPORT_MAX_RECVS, &plan);
 	if (r < 0)
-		return runtime_complain(1, "%s: the victim cannot start: %d", state_names[script.state], r);
+		return runtime_complain(1, "%s: the victim cannot start: %d", victim_state_names[script.state], r);
 	traffic_end_init(end, &plugin_ops, connection, &plan, script.victim_sends);
-	return victim_lives(&script, control, end);
+	victim_live(script.state, script.way, control, end);
 }
 
 /* ---- the survivor ---- */
@@ -170,10 +108,10 @@ static void survivor_start(struct survivor *survivor, struct transport *transpor
 	struct script *script = &survivor->script;
 	char text[64];
 
-	if (script->state == VANISH_LISTENING || script->state == VANISH_RECEIVING)
+	if (script->state == VICTIM_LISTENING || script->state == VICTIM_RECEIVING)
 		script->victim_sends = 0;
-	else if (script->state == VANISH_CONNECTING || script->state == VANISH_SENDING ||
-		 script->state == VANISH_CLOSING)
+	else if (script->state == VICTIM_CONNECTING || script->state == VICTIM_SENDING ||
+		 script->state == VICTIM_CLOSING)
 		script->victim_sends = 1;
 	else
 		script->victim_sends = script->seed & 1;
@@ -194,7 +132,7 @@ static void survivor_meet(struct survivor *survivor, struct transport *transport
 
 	if (!script->victim_sends)
 		assert_int_equal(peer_read(survivor->peer.control, survivor->link.handle, TRANSPORT_HANDLE_BYTES), 0);
-	survivor->connecting = script->state == VANISH_LISTENING || script->state == VANISH_CONNECTING;
+	survivor->connecting = script->state == VICTIM_LISTENING || script->state == VICTIM_CONNECTING;
 	if (!survivor->connecting) {
 		if (script->victim_sends)
 			assert_int_equal(link_accept(&plugin_ops, survivor->link.listener, &connection), 0);
@@ -206,32 +144,21 @@ static void survivor_meet(struct survivor *survivor, struct transport *transport
 		survivor->link.receiver = connection;
 	else
 		survivor->link.sender = connection;
-	assert_int_equal(traffic_plan_init(&shape, script->seed, TRANSPORT_MAX_RECVS, &survivor->plan), 0);
+	assert_int_equal(traffic_plan_init(&victim_shape, script->seed, TRANSPORT_MAX_RECVS, &survivor->plan), 0);
 	traffic_end_init(&survivor->end, &plugin_ops, connection, &survivor->plan, !script->victim_sends);
 	assert_int_equal(peer_read(survivor->peer.control, &survivor->holder, sizeof(survivor->holder)), 0);
 }
 
 static void survivor_strike(struct survivor *survivor)
 {
-	char order = 'x';
-
-	switch (survivor->script.way) {
-	case VANISH_STOP:
-		kill(survivor->peer.pid, SIGSTOP);
-		break;
-	case VANISH_EXIT:
-		assert_int_equal(peer_write(survivor->peer.control, &order, 1), 0);
-		break;
-	default:
-		kill(survivor->peer.pid, SIGKILL);
-	}
+	victim_strike(survivor->script.way, &survivor->peer);
 	survivor->struck_ns = runtime_now_ns();
 }
 
 /* One end of the connection that is being made; a victim that connects may never get as far as that. */
 static int survivor_connects(struct survivor *survivor, struct transport *transport)
 {
-	bool slow = survivor->script.way == VANISH_STOP || survivor->script.way == VANISH_HELD;
+	bool slow = survivor->script.way == VICTIM_STOP || survivor->script.way == VICTIM_HELD;
 	uint64_t wait_ns = (slow ? TIMEOUT_MS : TIMEOUT_MS / 10) * 1000000ULL;
 	struct transport_connection **connection;
 	int r;
@@ -258,7 +185,7 @@ static int survivor_connects(struct survivor *survivor, struct transport *transp
 static void survivor_step(struct survivor *survivor, struct transport *transport)
 {
 	unsigned state = survivor->script.state;
-	bool waits = state == VANISH_IDLE || state == VANISH_SENDING || state == VANISH_RECEIVING;
+	bool waits = state == VICTIM_IDLE || state == VICTIM_SENDING || state == VICTIM_RECEIVING;
 	int r;
 
 	if (survivor->connecting)
@@ -272,13 +199,13 @@ static void survivor_step(struct survivor *survivor, struct transport *transport
 		return;
 	}
 	/* It closed in good order before it was struck. */
-	if (state == VANISH_CLOSING && r == -EREMOTEIO) {
+	if (state == VICTIM_CLOSING && r == -EREMOTEIO) {
 		survivor_strike(survivor);
 		survivor->over_ns = survivor->struck_ns;
 		return;
 	}
 	if (r < 0)
-		fail_msg("%s: %d before it was due", state_names[state], r);
+		fail_msg("%s: %d before it was due", victim_state_names[state], r);
 	if (!survivor->struck_ns && survivor->steps-- == 0)
 		survivor_strike(survivor);
 }
@@ -307,7 +234,7 @@ static void survivor_end(struct survivor *survivor, struct transport *transport)
 	peer_stop(&survivor->peer);
 	if (survivor->holder > 0)
 		kill(survivor->holder, SIGKILL);
-	if (survivor->script.state == VANISH_CONNECTING && !survivor->link.receiver)
+	if (survivor->script.state == VICTIM_CONNECTING && !survivor->link.receiver)
 		survivor_listener_serves(survivor, transport);
 	link_close(&survivor->link);
 	traffic_end_fini(&survivor->end);
@@ -339,7 +266,7 @@ static void batch(struct transport *transport, struct survivor *survivors, unsig
 			open += !survivor->over_ns;
 			if (!survivor->over_ns && survivor->struck_ns &&
 			    runtime_now_ns() > survivor->struck_ns + 3 * TIMEOUT_MS * 1000000ULL)
-				fail_msg("%s: no error after %u ms", state_names[survivor->script.state],
+				fail_msg("%s: no error after %u ms", victim_state_names[survivor->script.state],
 					 3 * TIMEOUT_MS);
 		}
 		runtime_nap();
@@ -356,9 +283,9 @@ static void batch(struct transport *transport, struct survivor *survivors, unsig
 
 static void a_peer_that_vanishes_is_found(void **state)
 {
-	enum vanish_way way = *(const enum vanish_way *)*state;
+	enum victim_way way = *(const enum victim_way *)*state;
 	struct survivor *survivors = calloc(AT_ONCE, sizeof(*survivors));
-	unsigned hits[VANISH_STATE_COUNT] = { 0 }, rounds = runtime_long() ? ROUNDS : ROUNDS_FEW;
+	unsigned hits[VICTIM_STATE_COUNT] = { 0 }, rounds = runtime_long() ? ROUNDS : ROUNDS_FEW;
 	unsigned total, count;
 	struct transport *transport;
 	struct random random;
@@ -367,7 +294,7 @@ static void a_peer_that_vanishes_is_found(void **state)
 	assert_non_null(survivors);
 	if (runtime_sanitized())
 		rounds = ROUNDS_FEW;
-	total = rounds * VANISH_STATE_COUNT;
+	total = rounds * VICTIM_STATE_COUNT;
 	random_init(&random, runtime_seed() + way);
 	plugin_ops_choose(0);
 	assert_int_equal(plugin_ops.open(NULL, &transport), 0);
@@ -377,7 +304,7 @@ static void a_peer_that_vanishes_is_found(void **state)
 		for (unsigned i = 0; i < count; i++) {
 			struct script *script = &survivors[i].script;
 
-			script->state = (first + i) % VANISH_STATE_COUNT;
+			script->state = (first + i) % VICTIM_STATE_COUNT;
 			script->way = way;
 			script->seed = random_next(&random) >> 16;
 			survivors[i].steps = random_below(&random, 300);
@@ -387,7 +314,7 @@ static void a_peer_that_vanishes_is_found(void **state)
 	}
 	plugin_ops.close(transport);
 	free(survivors);
-	for (unsigned i = 0; i < VANISH_STATE_COUNT; i++)
+	for (unsigned i = 0; i < VICTIM_STATE_COUNT; i++)
 		assert_true(hits[i] >= rounds);
 	print_message("%u peers vanished; the slowest was found after %" PRIu64 " ms\n", total, worst_ms);
 	assert_true(worst_ms <= (TIMEOUT_MS + SLACK_MS) * (runtime_sanitized() ? 2 : 1));
@@ -464,8 +391,8 @@ static void a_peer_stopped_for_a_while_goes_on(void **state)
 	assert_int_equal(plugin_ops.open(NULL, &transport), 0);
 	for (unsigned round = 0; round < 4; round++, r = 0) {
 		memset(survivor, 0, sizeof(*survivor));
-		survivor->script = (struct script){ .state = VANISH_TRANSFERRING,
-						    .way = VANISH_KILL,
+		survivor->script = (struct script){ .state = VICTIM_TRANSFERRING,
+						    .way = VICTIM_KILL,
 						    .seed = random_next(&random) >> 16 };
 		survivor_start(survivor, transport);
 		survivor_meet(survivor, transport);
@@ -492,13 +419,13 @@ int main(int argc, char **argv)
 		{ "silent", silent_role },
 		{ NULL, NULL },
 	};
-	static enum vanish_way ways[] = { VANISH_KILL, VANISH_STOP, VANISH_EXIT, VANISH_HELD };
+	static enum victim_way ways[] = { VICTIM_KILL, VICTIM_STOP, VICTIM_EXIT, VICTIM_HELD };
 	const struct CMUnitTest tests[] = {
-		{ "killed", a_peer_that_vanishes_is_found, NULL, NULL, &ways[VANISH_KILL] },
-		{ "stopped", a_peer_that_vanishes_is_found, NULL, NULL, &ways[VANISH_STOP] },
-		{ "gone without closing", a_peer_that_vanishes_is_found, NULL, NULL, &ways[VANISH_EXIT] },
+		{ "killed", a_peer_that_vanishes_is_found, NULL, NULL, &ways[VICTIM_KILL] },
+		{ "stopped", a_peer_that_vanishes_is_found, NULL, NULL, &ways[VICTIM_STOP] },
+		{ "gone without closing", a_peer_that_vanishes_is_found, NULL, NULL, &ways[VICTIM_EXIT] },
 		{ "killed while a child holds its sockets", a_peer_that_vanishes_is_found, NULL, NULL,
-		  &ways[VANISH_HELD] },
+		  &ways[VICTIM_HELD] },
 		cmocka_unit_test(a_live_peer_may_be_silent),
 		cmocka_unit_test(a_peer_stopped_for_a_while_goes_on),
 	};
