@@ -201,10 +201,12 @@ static int life_meet(struct life *life)
 		peer_write(life->control, "r", 1);
 	r = aggregate_connect(life->listener, MEMBERS, handles, &life->group, reason);
 	if (r < 0)
-		return life->script.state <= KILL_CONNECTING && reason[0] ? EXIT_SAW_ERROR : EXIT_BROKEN;
+		return life->script.state <= KILL_CONNECTING && reason[0]
+			       ? EXIT_SAW_ERROR
+			       : -runtime_complain(EXIT_BROKEN, "%s", reason);
 	aggregate_facts(life->group, &facts);
 	if (life->script.state > KILL_CONNECTING && facts.neighbours != life->script.per_host - 1)
-		return EXIT_BROKEN; /* one that was struck meanwhile is reached by nothing */
+		return -runtime_complain(EXIT_BROKEN, "%zu neighbours", facts.neighbours);
 	if (life->script.state > KILL_CONNECTING)
 		peer_write(life->control, "r", 1);
 	return 0;
