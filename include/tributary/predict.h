@@ -109,9 +109,9 @@ struct predict_speeds {
 };
 
 /*
- * Chains and direct heads are the exception: their file says a small part of the truth. Without our tuner NCCL then never takes collnet for
- * what is large, whatever it thinks of networks that can add; and the tuner knows by it that the figure is ours. NCCL
- * reduces it to the least of all ranks, so all see the same.
+ * Chains and direct heads are the exception: their file says a small part of the truth. Without our tuner NCCL then never
+ * takes collnet for what is large, whatever it thinks of networks that can add; and the tuner knows by it that the
+ * figure is ours. NCCL reduces it to the least of all ranks, so all see the same.
  */
 #define PREDICT_CHAIN_VEIL 64
 /* sm: the least compute capability × 10, for direct heads alone; 0: not known. */
@@ -158,9 +158,10 @@ bool predict_tuner_edit(const struct predict_tuner *tuner, int collective, uint6
 			const struct predict_table *table);
 
 /*
- * Collnet's costs of AllReduce on several hosts, from what is the same on all ranks by itself: the table and the number
+ * Collnet's costs of AllReduce, AllGather and ReduceScatter on several hosts, from what is the same on all ranks by itself: the table and the number
  * of nodes.
  *
+ *   not an AllReduce             not taken: nothing is known to gain
  *   two nodes                    not taken: a ring moves as many bytes in as many steps
  *   up to 4 MiB                  not taken: nothing that was measured says that it is faster
  *   more, a figure of ours       the figure, without its veil

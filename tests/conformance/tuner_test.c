@@ -144,14 +144,15 @@ static enum nccl_result end(int version, void *context)
 	}
 }
 
-/* Of an AllReduce over several nodes collnet's entries may change, if they are allowed, and nothing else. */
+/* Of what NCCL gives to collnet collnet's entries may change, if they are allowed, and nothing else. */
 static void forgive_collnet(const struct question *before, struct question *after)
 {
 	static const int entries[] = { NCCL_ALGO_COLLNET_DIRECT_ID * NCCL_PROTO_COUNT + NCCL_PROTO_SIMPLE_ID,
 				       NCCL_ALGO_COLLNET_CHAIN_ID * NCCL_PROTO_COUNT + NCCL_PROTO_SIMPLE_ID };
 
-	if (before->func != NCCL_FUNC_ALLREDUCE || before->protocols != NCCL_PROTO_COUNT ||
-	    before->algorithms <= NCCL_ALGO_COLLNET_CHAIN_ID)
+	if ((before->func != NCCL_FUNC_ALLREDUCE && before->func != NCCL_FUNC_ALLGATHER &&
+	     before->func != NCCL_FUNC_REDUCESCATTER) ||
+	    before->protocols != NCCL_PROTO_COUNT || before->algorithms <= NCCL_ALGO_COLLNET_CHAIN_ID)
 		return;
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
 		if (before->guarded[GUARD + entries[i]] >= 0 && after->guarded[GUARD + entries[i]] >= 0)
