@@ -1,8 +1,8 @@
 /*
  * The aggregation engine: groups of processes that reduce together in host memory, over transports. Knows nothing of NCCL.
  *
- * One engine for each process, with a thread of its own that owns every connection of its groups and does all reductions;
- * callers only post and look. A group has one member for each node and NIC; all members post the same operations, with
+ * One engine for each process, with a thread of its own; that thread, or a caller that asks for the end of an operation,
+ * moves what all groups' connections have and does all reductions. A group has one member for each node and NIC; all members post the same operations, with
  * the same counts, types and operations, in the same order. docs/aggregation.md: protocol, schedule, memory, failure.
  *
  * Threads: engine functions from any; one group by one thread at a time; different groups at once.
@@ -96,7 +96,10 @@ int aggregate_reduce_scatter(struct aggregate_group *group, size_t rank, size_t 
 			     size_t bytes, enum reduce_type type, enum reduce_operation operation,
 			     struct aggregate_request **ret);
 
-/* When *ret_done becomes true the request is gone. In any order. */
+/*
+ * When *ret_done becomes true the request is gone. In any order. While it is not done the call may work for all groups of
+ * the engine, for the time of some sums.
+ */
 int aggregate_test(struct aggregate_request *request, bool *ret_done, size_t *ret_bytes);
 
 /* Whatever is outstanding; other members' operations then fail. Does not block. NULL is fine. */

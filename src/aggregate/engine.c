@@ -22,8 +22,10 @@ enum {
 	IDLE_MS = 1000,
 	BUSY_MS = 100, /* everything is looked at then, whatever was reported */
 	SOON_MS = 1,
+	HELP_TURNS = 4,
 	LANE_BITS = 16, /* of an event's key: which of the group's lanes; the rest: which group */
 };
+#define HELP_LASTS_NS (500 * NS_PER_US)
 _Static_assert(2 * (SCHEDULE_MEMBERS_MAX + SCHEDULE_NODES_MAX) <= 1 << LANE_BITS, "a lane's number in an event");
 
 /* Equal for processes that share kernel and network namespace and call their host the same. */
@@ -54,6 +56,7 @@ int aggregate_open(const struct aggregate_setup *setup, struct aggregate_engine 
 	if (!engine)
 		return -ENOMEM;
 	pthread_mutex_init(&engine->lock, NULL);
+	pthread_mutex_init(&engine->drive, NULL);
 	engine->setup = *setup;
 	engine->epoll_fd = engine->wake_fd = -1;
 	engine->level = reduce_level_start(setup->params->simd);
@@ -76,6 +79,7 @@ void aggregate_close(struct aggregate_engine *engine)
 	}
 	sys_close(&engine->epoll_fd);
 	sys_close(&engine->wake_fd);
+	pthread_mutex_destroy(&engine->drive);
 	pthread_mutex_destroy(&engine->lock);
 	sys_free(engine);
 }
@@ -152,14 +156,7 @@ static void stir_by_events(struct group *group, const struct epoll_event *events
 	}
 }
 
-struct look {
-	const struct epoll_event *events;
-	int event_count;
-	bool soon, all; /* which lanes are worth it, besides those of the events */
-	bool progressed, received, busy, wants_soon, wants_now;
-};
-
-static void turn(struct group *group, struct look *look)
+static void turn(struct group *group, struct engine_look *look)
 {
 	if (atomic_load(&group->wanted))
 		return; /* it would lose every race for the lock */
@@ -185,7 +182,7 @@ static void unuse(struct group *group)
 		group_free(group);
 }
 
-static void turns(struct aggregate_engine *engine, struct look *look)
+static void turns(struct aggregate_engine *engine, struct engine_look *look)
 {
 	struct group *group, *next;
 
@@ -210,11 +207,61 @@ static int idle_ms(const struct aggregate_engine *engine)
 	return part_ms < IDLE_MS ? (int)part_ms : IDLE_MS;
 }
 
-/* Returns the number of events. */
-static int rest(struct aggregate_engine *engine, const struct look *look, uint64_t posts, struct epoll_event *events)
+/* One turn of every group, with these events. The caller has the engine's drive. */
+static void step(struct aggregate_engine *engine, const struct epoll_event *events, int count)
 {
+	struct engine_look *look = &engine->look;
+	uint64_t drained, now_ns = clock_now_ns();
+
+	for (int i = 0; i < count; i++)
+		if (!events[i].data.u64 && read(engine->wake_fd, &drained, sizeof(drained)) < 0)
+			continue; /* somebody else's wake-up: none the worse */
+	look->events = events;
+	look->event_count = count > 0 ? count : 0;
+	/* What came whole has left room for what waits. */
+	look->soon = look->received || clock_elapsed_ns(look->soon_ns, now_ns) >= SOON_MS * NS_PER_MS;
+	if (look->soon)
+		look->soon_ns = now_ns;
+	look->all = clock_elapsed_ns(look->all_ns, now_ns) >= BUSY_MS * NS_PER_MS;
+	if (look->all)
+		look->all_ns = now_ns;
+	look->progressed = look->received = look->busy = look->wants_soon = look->wants_now = false;
+	turns(engine, look);
+}
+
+void engine_help(struct aggregate_engine *engine)
+{
+	struct epoll_event events[EVENTS_AT_ONCE];
+
+	if (pthread_mutex_trylock(&engine->drive) != 0)
+		return; /* somebody is at it */
+	for (unsigned i = 0; i < HELP_TURNS; i++) {
+		step(engine, events, epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE, 0));
+		if (!engine->look.progressed)
+			break;
+	}
+	atomic_store_explicit(&engine->helped_ns, clock_now_ns(), memory_order_relaxed);
+	pthread_mutex_unlock(&engine->drive);
+}
+
+/* Callers look often enough that a thread of our own would only be in their way. */
+static bool is_helped(struct aggregate_engine *engine)
+{
+	return clock_elapsed_ns(atomic_load_explicit(&engine->helped_ns, memory_order_relaxed), clock_now_ns()) <
+	       HELP_LASTS_NS;
+}
+
+/* Returns the number of events. */
+static int rest(struct aggregate_engine *engine, const struct engine_look *look, uint64_t posts,
+		struct epoll_event *events)
+{
+	struct timespec nap = { .tv_nsec = HELP_LASTS_NS };
 	int count = 0;
 
+	if (is_helped(engine)) {
+		nanosleep(&nap, NULL);
+		return 0;
+	}
 	if (look->progressed && !look->wants_now)
 		return 0; /* what that made room for comes first, and costs no system call */
 	if (look->wants_now)
@@ -233,31 +280,20 @@ static void *run(void *arg)
 {
 	struct aggregate_engine *engine = arg;
 	struct epoll_event events[EVENTS_AT_ONCE];
-	struct look look = { .events = events };
 	struct transport_properties properties;
-	uint64_t drained, all_ns = 0, soon_ns = 0;
+	struct engine_look look;
+	int count = 0;
 
 	if (engine->setup.ops->device_properties(engine->setup.transport, engine->device, &properties) == 0)
 		pin_near(properties.pci_path);
 	while (!atomic_load(&engine->stop)) {
-		uint64_t posts = atomic_load(&engine->posts), now_ns;
-		int count;
+		uint64_t posts = atomic_load(&engine->posts);
 
-		look.progressed = look.received = look.busy = look.wants_soon = look.wants_now = false;
-		turns(engine, &look);
+		pthread_mutex_lock(&engine->drive);
+		step(engine, events, count);
+		look = engine->look;
+		pthread_mutex_unlock(&engine->drive);
 		count = rest(engine, &look, posts, events);
-		look.event_count = count > 0 ? count : 0;
-		now_ns = clock_now_ns();
-		/* What came whole has left room for what waits. */
-		look.soon = look.received || clock_elapsed_ns(soon_ns, now_ns) >= SOON_MS * NS_PER_MS;
-		if (look.soon)
-			soon_ns = now_ns;
-		look.all = clock_elapsed_ns(all_ns, now_ns) >= BUSY_MS * NS_PER_MS;
-		if (look.all)
-			all_ns = now_ns;
-		for (int i = 0; i < look.event_count; i++)
-			if (!events[i].data.u64 && read(engine->wake_fd, &drained, sizeof(drained)) < 0)
-				continue; /* somebody else's wake-up: none the worse */
 	}
 	return NULL;
 }

@@ -495,6 +495,8 @@ int aggregate_test(struct aggregate_request *request, bool *ret_done, size_t *re
 
 	*ret_done = false;
 	if (atomic_load_explicit(&operation->state, memory_order_acquire) != OPERATION_DONE)
+		engine_help(operation->group->engine);
+	if (atomic_load_explicit(&operation->state, memory_order_acquire) != OPERATION_DONE)
 		return atomic_load_explicit(&operation->group->error, memory_order_acquire);
 	if (ret_bytes)
 		*ret_bytes = operation->bytes;

@@ -2,10 +2,10 @@
  * What the files of the aggregation engine share, and nobody else: an engine, its groups, and what is under way in them.
  * docs/aggregation.md says how it fits together.
  *
- * Threads. A group is made by its caller's thread (connect.c) and then belongs to the engine's thread, which holds
- * group.lock for each turn that it gives to the group. Callers post operations into a ring and look at atomics, without a
- * lock; only closing takes group.lock, and so waits for the end of a turn at most. Locks in this order: engine.lock,
- * group.lock.
+ * Threads. A group is made by its caller's thread (connect.c) and then belongs to whoever has engine.drive, the engine's
+ * thread or a caller that waits (engine_help), who holds group.lock for each turn that it gives to the group. Callers
+ * post operations into a ring and look at atomics, and wait for no lock; only closing takes group.lock, and so waits for
+ * the end of a turn at most. Locks in this order: engine.drive, engine.lock, group.lock.
  */
 #ifndef TRIBUTARY_AGGREGATE_GROUP_H
 #define TRIBUTARY_AGGREGATE_GROUP_H
@@ -262,6 +262,15 @@ static inline size_t group_lanes(const struct group *group)
 	return group->count + group->node_count;
 }
 
+/* What the last turn of all groups came to, and when some things were looked at last. */
+struct engine_look {
+	const struct epoll_event *events;
+	int event_count;
+	bool soon, all; /* which lanes are worth it, besides those of the events */
+	bool progressed, received, busy, wants_soon, wants_now;
+	uint64_t soon_ns, all_ns;
+};
+
 struct aggregate_engine {
 	struct aggregate_setup setup;
 	char host_name[AGGREGATE_WIRE_NAME_BYTES];
@@ -271,7 +280,10 @@ struct aggregate_engine {
 	struct group *groups;
 	pthread_t thread;
 	bool runs;
-	int device; /* of the first group */
+	int device;                 /* of the first group */
+	pthread_mutex_t drive;      /* before all other locks: who has it gives the groups their turns */
+	struct engine_look look;    /* under it */
+	_Atomic uint64_t helped_ns; /* when a caller did last */
 	_Atomic bool stop, sleeps;
 	_Atomic uint64_t posts; /* so far, and other reasons to look */
 	uint64_t serial;        /* of the newest group */
@@ -407,5 +419,7 @@ void engine_adopt(struct aggregate_engine *engine, struct group *group);
 /* Out of the list; freed when the thread is done with it. */
 void engine_forget(struct aggregate_engine *engine, struct group *group);
 void engine_wake(struct aggregate_engine *engine);
+/* A caller that waits gives the groups their turns, unless somebody is at it: no wake-up of a thread, no change of one. */
+void engine_help(struct aggregate_engine *engine);
 
 #endif
