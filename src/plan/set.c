@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum {
-	RING_PERMILLE = 980,
-	TREE_PERMILLE = 950,
+	RING_PERMILLE = 990,
+	TREE_PERMILLE = 990,
 	EITHER_PERMILLE = 900, /* of the best on one host, and of the best on several */
 	CHANNELS_LEAST = 2, /* NCCL doubles them to four, which is what it gives itself where two links leave a GPU */
 };

@@ -41,7 +41,7 @@ struct outcome {
 /* What of the possible gain is reached, of all cases of one kind of plan of ours. */
 struct gains {
 	const char *name;
-	unsigned cases, worse, possible, none;
+	unsigned cases, worse, possible, less, none; /* less: than nine tenths of what is possible */
 	double least_ratio, least_share, least_of_best[2];
 };
 
@@ -209,6 +209,7 @@ static void count_case(struct gains *gains, const struct outcome *outcome, uint6
 	share = ((double)ours_Bps - (double)nccls_Bps) / (double)(bound_Bps - nccls_Bps);
 	gains->possible++;
 	gains->least_share = share < gains->least_share ? share : gains->least_share;
+	gains->less += share < 0.9;
 }
 
 /* Of a set's plan what it moves on the hosts of this case. */
@@ -314,13 +315,13 @@ static void never_worse_than_what_nccl_chose(void **state)
 	for (int i = 0; i < 3; i++)
 		print_message(
 			"%-6s: %u cases, %u without; %u below NCCL's, least %.4f of it; in %u more than 10 %% could "
-			"be gained, of which at least %.1f %% were\n",
+			"be gained, of which at least %.1f %% were, and in %u less than 90 %%\n",
 			gains[i].name, gains[i].cases, gains[i].none, gains[i].worse, gains[i].least_ratio,
-			gains[i].possible, 100 * gains[i].least_share);
+			gains[i].possible, 100 * gains[i].least_share, gains[i].less);
 	assert_true(gains[0].cases > 0);
 	assert_int_equal(gains[0].worse, 0);
 	assert_true(gains[0].least_share >= 0.9);
-	/* Few channels may cost a set 2 % of the best ring and 5 % of the best tree, but nothing that NCCL has. */
+	/* Few channels may cost a set 1 % of the best, but nothing that NCCL has. */
 	assert_int_equal(gains[1].worse, 0);
 	assert_true(gains[1].least_of_best[PLAN_RING] >= 0.93 && gains[1].least_of_best[PLAN_TREE] >= 0.93);
 	/* Channels for either number of hosts: within a tenth of what was found for each in the same time. */
