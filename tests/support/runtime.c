@@ -59,11 +59,15 @@ static void settings_hide(void)
 
 const char *runtime_setting(const char *name)
 {
-	char hidden[64];
+	char variable[64];
 	const char *value;
 
-	snprintf(hidden, sizeof(hidden), HIDDEN "%s", name);
-	value = getenv(hidden);
+	snprintf(variable, sizeof(variable), HIDDEN "%s", name);
+	value = getenv(variable);
+	if (!value) { /* runtime_start() has not hidden it yet */
+		snprintf(variable, sizeof(variable), "TRIBUTARY_%s", name);
+		value = getenv(variable);
+	}
 	return value && *value ? value : NULL;
 }
 

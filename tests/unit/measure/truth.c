@@ -72,11 +72,14 @@ static bool chance(struct maker *maker, double part)
  */
 static double plug(struct maker *maker, uint32_t lower, uint32_t upper, double nominal)
 {
+	double up, down;
+
 	if (chance(maker, 0.1))
 		nominal /= 2;
-	truth_link(maker->topology, TOPOLOGY_LINK_PCI, lower, upper, nominal,
-		   nominal * random_between(&maker->random, 0.82, 0.95),
-		   nominal * random_between(&maker->random, 0.82, 0.95));
+	/* One after the other: compilers draw arguments in orders of their own, and the machines would not be the same. */
+	down = nominal * random_between(&maker->random, 0.82, 0.95);
+	up = nominal * random_between(&maker->random, 0.82, 0.95);
+	truth_link(maker->topology, TOPOLOGY_LINK_PCI, lower, upper, nominal, up, down);
 	return nominal;
 }
 
@@ -136,14 +139,15 @@ static void add_nvlinks(struct maker *maker)
 	double nominal = random_between(&maker->random, 50, 300);
 
 	for (unsigned i = 0; i + 1 < maker->gpus; i += 2) {
+		double there, back;
 		char first[32], second[32];
 
+		back = nominal * random_between(&maker->random, 0.8, 0.95);
+		there = nominal * random_between(&maker->random, 0.8, 0.95);
 		snprintf(first, sizeof(first), "gpu%u", i);
 		snprintf(second, sizeof(second), "gpu%u", i + 1);
 		truth_link(maker->topology, TOPOLOGY_LINK_NVLINK, topology_find(maker->topology, first),
-			   topology_find(maker->topology, second), nominal,
-			   nominal * random_between(&maker->random, 0.8, 0.95),
-			   nominal * random_between(&maker->random, 0.8, 0.95));
+			   topology_find(maker->topology, second), nominal, there, back);
 	}
 }
 
