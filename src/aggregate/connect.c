@@ -222,7 +222,7 @@ static int reach_by(struct meeting *meeting, struct meeting_way *way, bool large
 		meeting->progressed = true;
 	}
 	r = mail_step(meeting, &way->hello);
-	if (on_host && !large && way->hello.state == MAIL_DONE)
+	if (on_host && !large && ops->limit_eager && way->hello.state == MAIL_DONE)
 		ops->limit_eager(way->out, SIZE_MAX);
 	return r;
 }

@@ -46,7 +46,7 @@ static const uint16_t *loads_of(const struct heads *heads, size_t head, size_t n
 
 static int heads_init(struct heads *heads, const struct plan_model *model, uint64_t work_limit)
 {
-	uint32_t detours[PLAN_GPUS_MAX][PLAN_NICS_MAX];
+	uint32_t detours[PLAN_GPUS_MAX][PLAN_NICS_MAX] = { { 0 } };
 
 	*heads = (struct heads){ .model = model, .work_limit = work_limit, .best.load = 1 };
 	heads->loads = sys_zalloc((model->gpus * model->nics * model->rows + 1) * sizeof(*heads->loads));
