@@ -366,6 +366,10 @@ static int decision_get(struct session_flight *flight, struct session_decision *
 		if (r == -ENOSPC && flight->veto)
 			r = 0; /* its veto stands in the registry, so everybody decides the same */
 	}
+	/* Another communicator of the process may have the file when this flight is lost: then it must not read at all. */
+	if (r == 0 && looked == 0 && decision->verdict == SESSION_PLAN && !flight->veto && !flight->is_lost &&
+	    session_census_given_up(census, &diag))
+		session_decision_rest(decision, &diag);
 	if (r == 0 && decision->verdict == SESSION_PLAN) {
 		if (flight->is_lost)
 			diag_set(&diag, 0, 0, "it took too long to come to this");

@@ -191,6 +191,34 @@ static int new_comm(struct schedule *schedule, unsigned from_comm)
 	return -1;
 }
 
+/*
+ * Its thread has given up an init before the topology phase, nobody has called finalize, and another rank of the host
+ * has got further: docs/session.md says that a plugin cannot tell a split of this rank from the phase that never came.
+ */
+static bool cannot_be_told(const struct play *play, const struct play_member *m)
+{
+	for (unsigned c = play->comm_count; c-- > 0;) {
+		const struct play_comm *comm = &play->comms[c];
+		const struct play_member *last = NULL;
+
+		for (unsigned i = 0; !comm->shared && i < comm->member_count; i++)
+			if (comm->members[i].process == m->process && comm->members[i].thread == m->thread)
+				last = &comm->members[i];
+		if (!last)
+			continue;
+		for (unsigned i = 0; last->state == PLAY_FAILED && last->has_context && i < comm->member_count; i++) {
+			const struct play_member *other = &comm->members[i];
+			size_t reached = other->program == ORDER_ABORT ? other->reached : other->at;
+
+			if (reached > last->reached &&
+			    play->processes[other->process].host == play->processes[m->process].host)
+				return true;
+		}
+		return false;
+	}
+	return false;
+}
+
 /* A part of a communicator that is there, with its resources. */
 static int shared_split(struct schedule *schedule, unsigned from_comm)
 {
@@ -208,7 +236,8 @@ static int shared_split(struct schedule *schedule, unsigned from_comm)
 		const struct play_member *m = &play->comms[parent].members[i];
 		struct seat seat = { m->process, m->thread, m->gpu, 0 };
 
-		if (m->state != PLAY_READY || is_busy(schedule, &seat, from_comm) || one_in(schedule, 3))
+		if (m->state != PLAY_READY || is_busy(schedule, &seat, from_comm) || one_in(schedule, 3) ||
+		    cannot_be_told(play, m))
 			continue;
 		play_join(play, (unsigned)comm, m->process, m->thread, m->gpu);
 		count++;
@@ -254,18 +283,23 @@ static bool plan_is_due(const struct schedule *schedule, const struct play_comm 
 	return true;
 }
 
-/* Who waits for somebody who does not come has patience; only then is the communicator aborted. */
+/*
+ * Who waits for somebody who does not come has patience; only then is the communicator aborted. And what was given up
+ * quietly, as a rank has died, is not followed by a split within the three seconds of docs/session.md.
+ */
 static void give_up_waiting(struct schedule *schedule, unsigned from_comm)
 {
 	struct play *play = schedule->play;
 	bool waits = false;
 
-	for (unsigned c = from_comm; c < play->comm_count; c++)
+	for (unsigned c = from_comm; c < play->comm_count; c++) {
+		waits |= play->comms[c].broken && play->comms[c].given_up_quietly;
 		for (unsigned i = 0; i < play->comms[c].member_count; i++)
 			if (play->comms[c].members[i].state == PLAY_ABSENT) {
 				play_give_up(play, c);
 				waits = true;
 			}
+	}
 	if (waits)
 		play_pass_time(play, 5000);
 	play_run(play);

@@ -217,6 +217,55 @@ static void an_init_that_fails_late_leaves_nothing_behind(void **state)
 	}
 }
 
+static bool reads_plan(unsigned process)
+{
+	const struct board_order read = { .op = BOARD_READ_GRAPH, .comm = BOARD_COMMS_MAX - 1 };
+
+	const struct board_answer *answer = play_order(&scene.play, process, 0, &read);
+
+	return memmem(answer->text, answer->text_bytes, "<graph ", 7) != NULL;
+}
+
+/*
+ * A rank elsewhere dies while all wait for each other: one rank of the host has got through and published, another has
+ * not. Both give up, and nobody calls finalize. The second one's next getProperties is that of a split.
+ */
+static void a_plan_that_one_rank_has_given_up_is_not_followed(void **state)
+{
+	enum { FOLLOWED, SPLIT, FINALIZED, BEGUN_ANEW, WAYS };
+
+	(void)state;
+	for (unsigned way = 0; way < WAYS; way++) {
+		struct play_launch launch = scene_begin(&scene.four, way);
+		unsigned first = play_processes(&scene.play, launch, 4, 0);
+		struct board_order init = { .op = BOARD_INIT, .comm = BOARD_COMMS_MAX - 1, .comm_id = 1000 + way };
+		struct board_order ask = { .op = BOARD_PROPERTIES, .comm = BOARD_COMMS_MAX - 1 };
+		struct board_order end = { .op = BOARD_FINALIZE, .comm = BOARD_COMMS_MAX - 1 };
+
+		scene_expect(scene_run(first, scene_all, 4), PLAY_PLAN);
+		for (unsigned p = first; p < first + 2; p++) {
+			snprintf(init.bus_id, sizeof(init.bus_id), "%s", scene.play.world->bus_ids[p - first]);
+			assert_int_equal(play_order(&scene.play, p, 0, &init)->result, 0);
+			assert_int_equal(play_order(&scene.play, p, 0, &ask)->result, 0);
+		}
+		assert_int_equal(play_order(&scene.play, first, 0, &ask)->result, 0);
+		if (way == SPLIT)
+			assert_int_equal(play_order(&scene.play, first, 0, &ask)->result, 0);
+		if (way == FINALIZED)
+			assert_int_equal(play_order(&scene.play, first, 0, &end)->result, 0);
+		if (way == BEGUN_ANEW) {
+			init.comm_id += 500;
+			snprintf(init.bus_id, sizeof(init.bus_id), "%s", scene.play.world->bus_ids[0]);
+			assert_int_equal(play_order(&scene.play, first, 0, &init)->result, 0);
+		}
+		play_pass_time(&scene.play, 60000); /* no limit of time has a say in this */
+		assert_int_equal(play_order(&scene.play, first + 1, 0, &ask)->result, 0);
+		assert_int_equal(reads_plan(first + 1), way == FOLLOWED);
+		assert_int_equal(reads_plan(first), way == FOLLOWED);
+		scene_nobody_failed();
+	}
+}
+
 static void crashes_leave_nothing_that_disturbs(void **state)
 {
 	unsigned steps = runtime_long() || !runtime_sanitized() ? 1 : 5;
@@ -331,6 +380,7 @@ int main(void)
 		cmocka_unit_test(what_others_leave_in_the_registry_is_not_believed),
 		cmocka_unit_test(ranks_that_never_come_leave_nothing_behind),
 		cmocka_unit_test(an_init_that_fails_late_leaves_nothing_behind),
+		cmocka_unit_test(a_plan_that_one_rank_has_given_up_is_not_followed),
 		cmocka_unit_test(crashes_leave_nothing_that_disturbs),
 		cmocka_unit_test(data_loaders_do_nothing),
 		cmocka_unit_test(inherited_variables_are_recognised),

@@ -139,8 +139,12 @@ void session_flight_end(struct session_flights *flights, struct session_flight *
 {
 	if (flight->state == SESSION_FLIGHT_PUBLISHED)
 		retract(&flights->setup->files);
-	if (flight->state == SESSION_FLIGHT_BEGUN || flight->state == SESSION_FLIGHT_CHECKED) {
-		flight->veto = SESSION_VETO_ENDED; /* who looks from now on learns that it will not come */
+	/*
+	 * Who looks from now on learns that it will not come. NCCL reads a plan only when all ranks of the host have looked:
+	 * one that looks when another's plan is over is not in this communicator's topology phase, or it fails anyway.
+	 */
+	if (flight->state != SESSION_FLIGHT_RESTING) {
+		flight->veto = SESSION_VETO_ENDED;
 		(void)session_flight_record(flights, flight);
 	}
 	flight->state = SESSION_FLIGHT_OVER;
