@@ -238,6 +238,7 @@ static enum reached reach_on_host(struct meeting *meeting, const struct meeting_
 		return REACHED_NOT;
 	if (way->hello.state == MAIL_DONE)
 		return REACHED;
+	/* An error before that is done: the other side closed it, or never took it, and does not have the hello. */
 	r = reach_by(meeting, way, large, true);
 	if (r == 0)
 		return way->hello.state == MAIL_DONE ? REACHED : REACHED_LATER;
