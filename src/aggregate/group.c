@@ -259,6 +259,16 @@ void group_break(struct group *group, int error, const char *fmt, ...)
 	atomic_store_explicit(&group->error, error, memory_order_release);
 }
 
+bool transfer_came_whole(struct group *group, const struct transfer *transfer, size_t from)
+{
+	if (transfer->received == transfer->bytes)
+		return true;
+	group_break(group, -EREMOTEIO,
+		    "host %s sent %zu bytes where %zu were due: its operations are not the same ones",
+		    group_host(group, from), transfer->received, transfer->bytes);
+	return false;
+}
+
 void operation_finish(struct operation *operation)
 {
 	struct group *group = operation->group;

@@ -319,6 +319,8 @@ void operation_step(struct operation *operation);
 struct operation *operation_get(struct group *group);
 void operation_post(struct group *group, struct operation *operation);
 void operation_finish(struct operation *operation);
+/* What came from that member, or server, is as long as it had to be; else the group ends with a line that says so. */
+bool transfer_came_whole(struct group *group, const struct transfer *transfer, size_t from);
 const char *group_host(const struct group *group, size_t position);
 static inline void group_add(_Atomic uint64_t *counter, uint64_t by)
 {

@@ -115,16 +115,6 @@ static bool came_nothing(struct group *group, struct segment *segment, const str
 	return true;
 }
 
-static bool came_whole(struct group *group, const struct transfer *transfer, size_t position)
-{
-	if (transfer->received == transfer->bytes)
-		return true;
-	group_break(group, -EREMOTEIO,
-		    "host %s sent %zu bytes where %zu were due: its operations are not the same ones",
-		    group_host(group, position), transfer->received, transfer->bytes);
-	return false;
-}
-
 static uint16_t parent_of(const struct segment *segment)
 {
 	return segment->stations[STATION_LEAF].mine   ? segment->root_node
@@ -137,7 +127,7 @@ static void down_done(struct group *group, struct transfer *transfer)
 	struct segment *segment = transfer->owner;
 
 	if (!came_nothing(group, segment, transfer, parent_of(segment), false) &&
-	    !came_whole(group, transfer, parent_of(segment)))
+	    !transfer_came_whole(group, transfer, parent_of(segment)))
 		return;
 	segment->waits--;
 	/* From a server that is lost it comes at once: inputs may still be on their way into slots here. */
@@ -322,7 +312,7 @@ static void up_received(struct group *group, struct transfer *transfer)
 	enum station station = (enum station)(transfer->what >> 16);
 	size_t index = transfer->what & 0xffff, from = station_node(group, segment, station, index);
 
-	if (!came_nothing(group, segment, transfer, from, true) && !came_whole(group, transfer, from))
+	if (!came_nothing(group, segment, transfer, from, true) && !transfer_came_whole(group, transfer, from))
 		return;
 	segment->waits--;
 	station_add(group, segment, station, index, transfer->data);

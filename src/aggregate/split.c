@@ -5,8 +5,6 @@
  */
 #include "aggregate/group.h"
 
-#include <errno.h>
-
 /* Between leaves every member would send to all others, n times what segments do: only for what is short. */
 enum { SPLIT_BYTES_BETWEEN_LEAVES = 32 << 10, ELEMENT_BYTES_MOST = 8 };
 
@@ -71,21 +69,11 @@ static void sent(struct group *group, struct transfer *transfer)
 	through(transfer->owner);
 }
 
-static bool came_whole(struct group *group, const struct transfer *transfer, size_t from)
-{
-	if (transfer->received == transfer->bytes)
-		return true;
-	group_break(group, -EREMOTEIO,
-		    "host %s sent %zu bytes where %zu were due: its operations are not the same ones",
-		    group_host(group, from), transfer->received, transfer->bytes);
-	return false;
-}
-
 static void result_came(struct group *group, struct transfer *transfer)
 {
 	struct operation *operation = transfer->owner;
 
-	if (came_whole(group, transfer, (size_t)(transfer - operation->exchange->result_receives)))
+	if (transfer_came_whole(group, transfer, (size_t)(transfer - operation->exchange->result_receives)))
 		through(operation);
 }
 
@@ -115,7 +103,7 @@ static void input_came(struct group *group, struct transfer *transfer)
 	struct operation *operation = transfer->owner;
 	struct exchange *exchange = operation->exchange;
 
-	if (!came_whole(group, transfer, (size_t)(transfer - exchange->receives)))
+	if (!transfer_came_whole(group, transfer, (size_t)(transfer - exchange->receives)))
 		return;
 	if (--exchange->missing == 0)
 		sum(group, operation);
