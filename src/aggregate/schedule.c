@@ -19,6 +19,9 @@ enum {
 	IN_FLIGHT = 8,         /* operations, NCCL's */
 	SEGMENTS_OF_PLACE = 2, /* in flight: one on the way up, one on the way down */
 	SEGMENT_MOST_BYTES = 256 * 1024,
+	/* Where most goes through a server: an operation's first segments are on their way down while others go up. */
+	SERVER_SEGMENTS = 8, /* of an operation */
+	SERVER_SEGMENT_MOST_BYTES = 64 * 1024,
 	SEGMENT_ALIGN_BYTES = 64,
 };
 /* Longer segments do not come; lags stay far from overflow. */
@@ -387,24 +390,33 @@ void schedule_next(struct schedule *schedule, size_t bytes, struct schedule_segm
 
 /* ------------------------------------------------------------------------------------------------------------ lengths */
 
-/* How many places would share the roots evenly, if each had as much as the busiest has. */
-static size_t width(const struct schedule *schedule)
+static size_t busiest_root(const struct schedule *schedule)
 {
-	double most = 0, places;
+	size_t busiest = 0;
 
 	for (size_t i = 0; i < schedule->place_count; i++)
-		if (schedule->shares.root[i] > most)
-			most = schedule->shares.root[i];
-	places = most > 0 ? 1 / most : 1;
+		if (schedule->shares.root[i] > schedule->shares.root[busiest])
+			busiest = i;
+	return busiest;
+}
+
+/* How many places would share the roots evenly, if each had as much as the busiest has. */
+static size_t width(const struct schedule *schedule, size_t busiest)
+{
+	double most = schedule->shares.root[busiest], places = most > 0 ? 1 / most : 1;
+
 	return places < 1 ? 1 : (size_t)(places + 0.5);
 }
 
 size_t schedule_segment_bytes(const struct schedule *schedule, size_t operation_bytes, size_t least_bytes)
 {
-	size_t number = (width(schedule) * SEGMENTS_OF_PLACE + IN_FLIGHT - 1) / IN_FLIGHT, bytes;
-	size_t least = least_bytes ? least_bytes : 1;
-	size_t most = least > SEGMENT_MOST_BYTES ? least : SEGMENT_MOST_BYTES;
+	size_t busiest = busiest_root(schedule), least = least_bytes ? least_bytes : 1, bytes;
+	bool served = schedule->places[busiest].server != SCHEDULE_NONE;
+	size_t number = served ? SERVER_SEGMENTS
+			       : (width(schedule, busiest) * SEGMENTS_OF_PLACE + IN_FLIGHT - 1) / IN_FLIGHT;
+	size_t most = served ? SERVER_SEGMENT_MOST_BYTES : SEGMENT_MOST_BYTES;
 
+	most = least > most ? least : most;
 	if (operation_bytes / most >= number)
 		number = operation_bytes / most + (operation_bytes % most > 0);
 	if (number > operation_bytes / least)

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+_Static_assert((int)AGGREGATE_DATA_VERSION == (int)SERVER_WIRE_VERSION, "the same protocol");
+
 static int send_hello(struct server_group *group, struct server_lane *lane)
 {
 	const struct transport_ops *ops = group->server->setup.ops;
@@ -54,6 +56,8 @@ static void visitor_known(struct server_group *group, struct server_visitor *vis
 	    !memcmp(hello.id, group->id, sizeof(hello.id)) && hello.from < group->node_count &&
 	    hello.from != group->self && !group->lanes[hello.from].in) {
 		group->lanes[hello.from].in = visitor->connection;
+		if (hello.spread && group->server->setup.ops->spread)
+			group->server->setup.ops->spread(visitor->connection, hello.spread);
 		visitor->connection = NULL;
 	}
 	group->server->setup.ops->close_connection(visitor->connection);

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-	SERVER_WIRE_VERSION = 2,
+	SERVER_WIRE_VERSION = 3,
 	SERVER_WIRE_ID_BYTES = 16,
 	SERVER_WIRE_HELLO_BYTES = 32, /* no other first message of a connection is that long */
 	SERVER_WIRE_HEAD_BYTES = 48,
@@ -24,6 +24,7 @@ enum {
 struct server_wire_hello {
 	uint8_t id[SERVER_WIRE_ID_BYTES]; /* of the group */
 	uint16_t from;                    /* node: members by position, then the servers */
+	uint16_t spread;                  /* so many like this one fill the server's port (transport.h); 0: not known */
 };
 void server_wire_put_hello(const struct server_wire_hello *hello, uint8_t bytes[static SERVER_WIRE_HELLO_BYTES]);
 int server_wire_get_hello(const uint8_t bytes[static SERVER_WIRE_HELLO_BYTES], struct server_wire_hello *ret);

@@ -257,9 +257,29 @@ static void server_give_up(struct meeting *meeting, struct meeting_server *serve
 	server->hello.state = MAIL_NONE;
 }
 
+/*
+ * How many hosts like this one the servers' ports can take: a host sends each server its part of what it sends to all, and
+ * its own port keeps it from filling theirs.
+ */
+static uint16_t own_spread(const struct group *group)
+{
+	uint64_t own_Bps = group->members[group->self].facts.rate_Bps, all_Bps = 0, times;
+
+	for (size_t i = 0; i < group->servers->count; i++) {
+		uint64_t rate_Bps = group->servers->servers[i].rate_Bps;
+
+		if (!rate_Bps || rate_Bps > UINT64_MAX / SERVERS_MAX)
+			return 0;
+		all_Bps += rate_Bps;
+	}
+	times = own_Bps ? all_Bps / own_Bps : 0;
+	return (uint16_t)(times < UINT16_MAX ? times : UINT16_MAX);
+}
+
 static int server_step(struct meeting *meeting, struct meeting_server *server)
 {
-	struct server_wire_hello hello = { .from = (uint16_t)meeting->group->self };
+	struct server_wire_hello hello = { .from = (uint16_t)meeting->group->self,
+					   .spread = own_spread(meeting->group) };
 	int r = 0;
 
 	if (!server->out) {

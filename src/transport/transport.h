@@ -109,7 +109,8 @@ struct transport_ops {
 	void (*limit_eager)(struct transport_connection *connection, size_t bytes);
 	/*
 	 * A hint to this receiver: its peer sends to so many hosts at the same time, so that only a part of what the peer's
-	 * network card can send may come here. 1 in the beginning. NULL in the table: of no use to the transport.
+	 * network card can send may come here; or so many like its peer fill this host's port. 1 in the beginning. NULL in
+	 * the table: of no use to the transport.
 	 */
 	void (*spread)(struct transport_connection *connection, unsigned hosts);
 	/* A group of `count` receives, each completed by the message with its tag, in whatever order they come. */

@@ -162,6 +162,29 @@ static void segments_are_long_enough_and_enough(void **state)
 	schedule_free(schedule);
 }
 
+/* While the end of an operation goes up to a server, its beginning comes down. */
+static void a_server_gets_shorter_segments(void **state)
+{
+	enum { KIB = 1024 };
+	struct schedule *schedule;
+
+	(void)state;
+	account_group(&group, (unsigned[]){ 8 }, 1, 1, 1000);
+	account_add_server(&group, 0, 8000);
+	schedule = schedule_of(&group);
+	assert_int_equal(schedule_segment_bytes(schedule, 16 * KIB, 16 * KIB), 16 * KIB);
+	assert_int_equal(schedule_segment_bytes(schedule, 256 * KIB, 8 * KIB), 32 * KIB);
+	assert_int_equal(schedule_segment_bytes(schedule, 256 * KIB, 64 * KIB), 64 * KIB);
+	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 8 * KIB), 64 * KIB);
+	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 512 * KIB), 512 * KIB);
+	schedule_free(schedule);
+	account_group(&group, (unsigned[]){ 8 }, 1, 1, 1000);
+	account_add_server(&group, 0, 400); /* it has a part, and the members more */
+	schedule = schedule_of(&group);
+	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 8 * KIB), 256 * KIB);
+	schedule_free(schedule);
+}
+
 /* Members of one host get the same share of what their host aggregates, and of what it passes on. */
 static void members_of_a_host_take_turns(void **state)
 {
@@ -351,6 +374,7 @@ int main(void)
 		cmocka_unit_test(without_rates_hosts_are_equal),
 		cmocka_unit_test(the_choice_is_the_same_everywhere),
 		cmocka_unit_test(segments_are_long_enough_and_enough),
+		cmocka_unit_test(a_server_gets_shorter_segments),
 	};
 
 	return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);

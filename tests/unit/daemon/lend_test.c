@@ -50,6 +50,8 @@ struct lend {
 	struct cluster_aggregator aggregators[HALLS_MAX];
 };
 
+static uint64_t host_rate_Bps; /* as the cluster file says; 0: it does not */
+
 /* aggregator_leaves: "ab": one on leaf a, one on leaf b; NULL: the job has no secret and uses none. */
 static void lend_open(struct lend *lend, const char *leaves, struct server_hall *halls, const char *aggregator_leaves)
 {
@@ -65,6 +67,8 @@ static void lend_open(struct lend *lend, const char *leaves, struct server_hall 
 								    .port = halls[i].port,
 								    .leaf = aggregator_leaves[i] - 'a',
 								    .rate_Bps = UINT64_C(1250000000) };
+	for (size_t i = 0; i < lend->party.cluster.host_count; i++)
+		lend->party.hosts[i].rate_Bps = host_rate_Bps;
 	lend->party.cluster.aggregators = lend->aggregators;
 	lend->party.cluster.aggregator_count = aggregator_leaves ? strlen(aggregator_leaves) : 0;
 	assert_int_equal(party_connect(&lend->party), 0);
@@ -394,6 +398,38 @@ static void a_dead_member_of_one_job_stalls_no_other(void **state)
 	server_hall_close(&hall);
 }
 
+static struct transport_ops hearing;
+static _Atomic unsigned heard[16];
+
+static void hear_spread(struct transport_connection *connection, unsigned hosts)
+{
+	atomic_fetch_add(&heard[hosts < 15 ? hosts : 15], 1);
+	transport_tcp.spread(connection, hosts);
+}
+
+/* Members whose rates are said in the cluster file: so many of them fill the servers' ports. */
+static void a_server_hears_how_many_members_fill_its_port(void **state)
+{
+	struct server_hall halls[2];
+	struct lend lend;
+
+	(void)state;
+	hearing = transport_tcp;
+	hearing.spread = hear_spread;
+	for (size_t i = 0; i < 2; i++)
+		server_hall_open_over(&halls[i], "", 15, &hearing);
+	host_rate_Bps = UINT64_C(500000000); /* two servers of 1.25 GB/s: 5 such hosts */
+	lend_open(&lend, "aaa", halls, "aa");
+	host_rate_Bps = 0;
+	assert_int_equal(servers_of(&lend), 2);
+	assert_int_equal(atomic_load(&heard[5]), 6); /* each server of each member */
+	for (size_t i = 0; i < 16; i++)
+		assert_true(i == 5 || !atomic_load(&heard[i]));
+	party_close(&lend.party);
+	for (size_t i = 0; i < 2; i++)
+		server_hall_close(&halls[i]);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,6 +438,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(two_leaves_with_one),
 		cmocka_unit_test(two_leaves_with_one_each),
 		cmocka_unit_test(uneven_leaves_and_hosts_with_three),
+		cmocka_unit_test(a_server_hears_how_many_members_fill_its_port),
 		cmocka_unit_test(one_that_is_not_there_is_gone_without),
 		cmocka_unit_test(one_that_is_full_is_gone_without),
 		cmocka_unit_test(one_with_another_secret_is_gone_without),
