@@ -129,6 +129,8 @@ static int begin(struct start *start)
 	if (r < 0)
 		return failed("signals", r, NULL);
 	params_load(&source, complain, NULL, &start->params);
+	/* It waits for members at any time, for as long as they do something else. They say who of them is late. */
+	start->params.report_after_ns = UINT64_MAX;
 	status = open_ports(start);
 	if (status == STATUS_OK)
 		status = read_secret_and_drop(start);

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "server_hall.h"
 #include "support/runtime.h"
+#include "unit/aggregate/party.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -265,6 +266,38 @@ static void groups_are_told_and_have_their_time(void **state)
 	}
 }
 
+/* Members that do something else for long: nothing to tell of. */
+static void an_idle_group_is_no_news(void **state)
+{
+	struct cluster_aggregator aggregator = { .address = "127.0.0.1" };
+	struct aggregate_facts facts;
+	struct program program;
+	struct params params;
+	struct party party;
+
+	(void)state;
+	skip_without_program();
+	put_file(secret_path, "0123456789abcdef0123456789abcdef\n", 0600);
+	setenv("TRIBUTARY_REPORT_AFTER", "1", 1);
+	program = serve("", false);
+	unsetenv("TRIBUTARY_REPORT_AFTER");
+	party_params(&params);
+	snprintf(params.secret, sizeof(params.secret), "%s", secret_path);
+	assert_int_equal(party_gather(&party, &params, "aa"), 0);
+	aggregator.port = program.port;
+	party.cluster.aggregators = &aggregator;
+	party.cluster.aggregator_count = 1;
+	assert_int_equal(party_connect(&party), 0);
+	aggregate_facts(party.members[0].group, &facts);
+	assert_int_equal(facts.servers, 1);
+	sleep(2);
+	party_close(&party);
+	assert_int_equal(kill(program.pid, SIGTERM), 0);
+	hear(&program, "told to end");
+	assert_null(strstr(program.said, "has waited"));
+	assert_int_equal(end(&program), 0);
+}
+
 static void refuses(const char *options, const char *says, int status)
 {
 	struct program program = start(options, false);
@@ -382,6 +415,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_answers_tells_systemd_and_ends_by_sigterm),
 		cmocka_unit_test(groups_are_told_and_have_their_time),
+		cmocka_unit_test(an_idle_group_is_no_news),
 		cmocka_unit_test(what_it_cannot_work_with_it_refuses_with_the_remedy),
 		cmocka_unit_test(it_gives_its_privileges_away),
 		cmocka_unit_test(the_command_shows_those_that_answer_and_those_that_do_not),
