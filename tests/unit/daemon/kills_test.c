@@ -8,12 +8,8 @@
  * the number of either.
  */
 #include "base/clock.h"
-#include "base/crc.h"
-#include "base/log.h"
-#include "daemon/daemon.h"
-#include "support/peer.h"
+#include "processes.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,458 +18,11 @@
 
 #include <cmocka.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-enum { MEMBERS_MOST = 5, DAEMONS_MOST = 4, KINDS = 24, OPEN = 16, ELEMENTS = 400000, HANG_MS = 60000, TIMEOUT_S = 20 };
-/* How a member ends. */
-enum { EXIT_ALL_DONE = 10, EXIT_SAW_ERROR = 11, EXIT_WRONG = 12, EXIT_BROKEN = 13, EXIT_NO_GROUP = 14 };
-
-struct script {
-	unsigned rank, count, daemon_count, leaves;
-	uint16_t ports[DAEMONS_MOST];
-	double timeout_s;
-	char secret[64];
-	bool has_expected;
-	uint32_t expected[KINDS]; /* checksums of results */
-};
-
-/* ------------------------------------------------------------------------------------------------------- a member */
-
-struct life {
-	struct script script;
-	int control;
-	struct params params;
-	struct transport *transport;
-	struct aggregate_engine *engine;
-	struct aggregate_listener *listener;
-	struct aggregate_group *group;
-	struct cluster cluster;
-	struct cluster_host hosts[MEMBERS_MOST];
-	struct cluster_switch switches[MEMBERS_MOST];
-	struct cluster_aggregator aggregators[DAEMONS_MOST];
-	char names[MEMBERS_MOST][16];
-	uint32_t *inputs; /* read from different places */
-	bool stop;
-};
-
-struct flight {
-	struct aggregate_request *request;
-	uint64_t number;
-	void *recv;
-	uint32_t word, words;
-};
-
-/* Odd ones say whether the last has come: one word each. Even ones are of KINDS kinds. */
-struct kind {
-	enum reduce_type type;
-	size_t count;
-	bool in_place;
-};
-static struct kind kind_of(uint64_t number)
-{
-	static const enum reduce_type types[] = { REDUCE_FLOAT32, REDUCE_BFLOAT16, REDUCE_INT32 };
-	struct random random;
-	struct kind kind;
-	size_t bytes;
-
-	random_init(&random, 977 + number / 2 % KINDS);
-	kind.type = types[random_below(&random, 3)];
-	kind.in_place = random_below(&random, 3) == 0;
-	bytes = random_below(&random, 6) ? 5000 + random_below(&random, 120000)
-					 : 100000 + random_below(&random, ELEMENTS * 4 - 100000);
-	kind.count = bytes / reduce_type_bytes(kind.type);
-	return kind;
-}
-
-static int flight_begin(struct life *life, struct flight *flight, uint64_t number)
-{
-	struct kind kind = kind_of(number);
-	const void *send = life->inputs + number / 2 % KINDS * 64;
-	int r;
-
-	flight->number = number;
-	if (number & 1) {
-		flight->word = life->script.rank == 0 && life->stop;
-		return aggregate_reduce_all(life->group, &flight->word, &flight->words, 1, REDUCE_UINT32, REDUCE_SUM,
-					    &flight->request);
-	}
-	flight->recv = malloc(kind.count * reduce_type_bytes(kind.type));
-	if (!flight->recv)
-		return -ENOMEM;
-	if (kind.in_place)
-		send = memcpy(flight->recv, send, kind.count * reduce_type_bytes(kind.type));
-	r = aggregate_reduce_all(life->group, send, flight->recv, kind.count, kind.type, REDUCE_SUM, &flight->request);
-	return r;
-}
-
-/* False: it is not what others have, or what it was before. */
-static bool flight_end(struct life *life, struct flight *flight, uint64_t *last)
-{
-	struct kind kind = kind_of(flight->number);
-	size_t which = flight->number / 2 % KINDS;
-	uint32_t checksum;
-
-	if (flight->number & 1) {
-		if (flight->words &&
-		    *last == UINT64_MAX) /* everybody has posted so many more, and nobody posts others */
-			*last = flight->number + OPEN;
-		return flight->words <= 1;
-	}
-	checksum = crc_ieee32(flight->recv, kind.count * reduce_type_bytes(kind.type));
-	free(flight->recv);
-	flight->recv = NULL;
-	if (!life->script.has_expected && flight->number / 2 < KINDS)
-		life->script.expected[which] = checksum;
-	return checksum == life->script.expected[which];
-}
-
-static int life_goes_on(struct life *life)
-{
-	struct flight flights[OPEN] = { 0 };
-	uint64_t posted = 0, done = 0, last = UINT64_MAX;
-
-	while (done < last) {
-		struct flight *oldest = &flights[done % OPEN];
-		bool ended = false;
-		int r = 0;
-
-		if (life->script.rank == 0 && !life->stop && posted >= 2 * KINDS)
-			life->stop = peer_readable(life->control);
-		if (posted < last && posted - done < OPEN) {
-			r = flight_begin(life, &flights[posted % OPEN], posted);
-			if (r == 0 && !flights[posted % OPEN].request)
-				return EXIT_BROKEN;
-			posted++;
-		}
-		if (r == 0 && posted > done)
-			r = aggregate_test(oldest->request, &ended, NULL);
-		if (r < 0)
-			return r == -EREMOTEIO ? EXIT_SAW_ERROR : EXIT_BROKEN;
-		if (ended && !flight_end(life, oldest, &last))
-			return EXIT_WRONG;
-		done += ended;
-		if (!ended && posted - done == OPEN)
-			usleep(100);
-	}
-	return EXIT_ALL_DONE;
-}
-
-static void life_cluster(struct life *life)
-{
-	const struct script *script = &life->script;
-
-	for (unsigned i = 0; i < script->count; i++) {
-		snprintf(life->names[i], sizeof(life->names[i]), "host%u", i);
-		life->hosts[i] = (struct cluster_host){ .name = life->names[i], .leaf = (int)(i % script->leaves) };
-	}
-	for (unsigned i = 0; i < script->leaves; i++)
-		life->switches[i] = (struct cluster_switch){ .name = "leaf", .parent = CLUSTER_NONE };
-	for (unsigned i = 0; i < script->daemon_count; i++)
-		life->aggregators[i] = (struct cluster_aggregator){ .address = "127.0.0.1",
-								    .port = script->ports[i],
-								    .leaf = (int)(i % script->leaves),
-								    .rate_Bps = UINT64_C(1250000000) };
-	life->cluster = (struct cluster){ .switch_count = script->leaves,
-					  .host_count = script->count,
-					  .switches = life->switches,
-					  .hosts = life->hosts,
-					  .aggregators = life->aggregators,
-					  .aggregator_count = script->daemon_count,
-					  .fingerprint = 4711 };
-}
-
-static int life_meet(struct life *life)
-{
-	struct aggregate_setup setup = { .params = &life->params,
-					 .ops = &transport_tcp,
-					 .cluster = &life->cluster,
-					 .host_name = life->names[life->script.rank] };
-	uint8_t all[MEMBERS_MOST][AGGREGATE_HANDLE_BYTES], handle[AGGREGATE_HANDLE_BYTES], servers;
-	const uint8_t *handles[MEMBERS_MOST];
-	char reason[AGGREGATE_REASON_BYTES];
-	struct aggregate_facts facts;
-	int r = transport_tcp.open(&life->params, &life->transport);
-
-	setup.transport = life->transport;
-	if (r == 0)
-		r = aggregate_open(&setup, &life->engine);
-	if (r == 0)
-		r = aggregate_listen(life->engine, 0, handle, &life->listener);
-	if (r == 0)
-		r = peer_write(life->control, handle, sizeof(handle));
-	if (r == 0)
-		r = peer_read(life->control, all, life->script.count * AGGREGATE_HANDLE_BYTES);
-	if (r < 0)
-		return EXIT_BROKEN;
-	for (size_t i = 0; i < life->script.count; i++)
-		handles[i] = all[i];
-	if (aggregate_connect(life->listener, life->script.count, handles, &life->group, reason) < 0)
-		return EXIT_NO_GROUP;
-	aggregate_facts(life->group, &facts);
-	servers = (uint8_t)facts.servers;
-	peer_write(life->control, &servers, 1);
-	return 0;
-}
-
-static int member_role(int control, const char *argument)
-{
-	struct life *life = calloc(1, sizeof(*life));
-	struct random random;
-	char order;
-	int r;
-
-	(void)argument;
-	if (!life || peer_read(control, &life->script, sizeof(life->script)) < 0)
-		return EXIT_BROKEN;
-	life->control = control;
-	party_params(&life->params);
-	life->params.timeout_ns = (uint64_t)(life->script.timeout_s * (double)NS_PER_S);
-	life->params.aggregate_direct_bytes = 4096;
-	life->params.aggregate_segment_bytes = 16 << 10; /* and so nothing is split */
-	snprintf(life->params.secret, sizeof(life->params.secret), "%s", life->script.secret);
-	life_cluster(life);
-	life->inputs = malloc((ELEMENTS + KINDS * 64) * sizeof(*life->inputs));
-	random_init(&random, 31 + life->script.rank);
-	for (size_t i = 0; life->inputs && i < ELEMENTS + KINDS * 64; i++) { /* two bf16 or one float, not too large */
-		uint32_t bits = (uint32_t)random_next(&random);
-
-		life->inputs[i] = (bits & 0x807f807f) | 0x3f003f00 | (bits >> 3 & 0x00800080);
-	}
-	r = life->inputs ? life_meet(life) : EXIT_BROKEN;
-	if (r == 0)
-		r = life_goes_on(life);
-	if (r == EXIT_ALL_DONE && peer_write(control, life->script.expected, sizeof(life->script.expected)) < 0)
-		r = EXIT_BROKEN;
-	/* The others may be in the last step of an operation that is done here: they need us until they are through. */
-	if (r == EXIT_ALL_DONE)
-		(void)peer_read(control, &order, 1);
-	_exit(r);
-}
-
-/* ------------------------------------------------------------------------------------------------------- tributaryd */
-
-struct aggregator {
-	pid_t pid; /* 0: does not run */
-	uint16_t port;
-	int err;
-};
-
-static char folder[] = "/tmp/tributary-kills-XXXXXX", secret_path[64], program_path[600];
-static struct aggregator daemons[DAEMONS_MOST];
-static uint32_t expected[2][MEMBERS_MOST + 1][KINDS];
-static bool has_expected[2][MEMBERS_MOST + 1];
-
-static int hall_make(void **state)
-{
-	const char *build = runtime_setting("BUILD");
-	int fd;
-
-	(void)state;
-	snprintf(program_path, sizeof(program_path), "%s/tributaryd", build ? build : "build");
-	if (!mkdtemp(folder))
-		return -1;
-	snprintf(secret_path, sizeof(secret_path), "%s/secret", folder);
-	fd = open(secret_path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-	if (fd < 0 || write(fd, "0123456789abcdef0123456789abcdef", 32) != 32)
-		return -1;
-	close(fd);
-	return 0;
-}
-
-static void daemon_kill(struct aggregator *daemon)
-{
-	if (!daemon->pid)
-		return;
-	kill(daemon->pid, SIGKILL);
-	waitpid(daemon->pid, NULL, 0);
-	close(daemon->err);
-	daemon->pid = 0;
-}
-
-static int hall_remove(void **state)
-{
-	(void)state;
-	for (size_t i = 0; i < DAEMONS_MOST; i++)
-		daemon_kill(&daemons[i]);
-	unlink(secret_path);
-	return rmdir(folder);
-}
-
-static void skip_without_program(void)
-{
-	if (access(program_path, X_OK) == 0)
-		return;
-	print_message("skipped: tributaryd is not built, or TRIBUTARY_BUILD does not say where\n");
-	skip();
-}
-
-static uint16_t free_port(void)
-{
-	struct sockaddr_storage own;
-	socklen_t bytes = sizeof(own);
-	struct daemon_listen at;
-	struct diag diag;
-	int fd = -1;
-
-	assert_int_equal(daemon_address_parse("127.0.0.1:0", &at.address, &at.bytes, &diag), 0);
-	assert_int_equal(daemon_listen(&at, &fd), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &bytes), 0);
-	close(fd);
-	return ntohs(((const struct sockaddr_in *)&own)->sin_port);
-}
-
-/* True: it says that it listens. */
-static bool daemon_start(struct aggregator *daemon)
-{
-	char listen[32], text[4096] = "", listen_option[] = "--listen", secret_option[] = "--secret";
-	char *argv[] = { program_path, listen_option, listen, secret_option, secret_path, NULL };
-	uint64_t deadline_ns = runtime_deadline_ns(20000);
-	size_t length = 0;
-	int pipes[2];
-
-	if (!daemon->port)
-		daemon->port = free_port();
-	snprintf(listen, sizeof(listen), "127.0.0.1:%u", daemon->port);
-	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
-	daemon->pid = fork();
-	if (daemon->pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(pipes[1], STDERR_FILENO);
-		unsetenv("JOURNAL_STREAM");
-		unsetenv("NOTIFY_SOCKET");
-		setenv("TRIBUTARY_TIMEOUT", "20", 1);
-		execv(program_path, argv);
-		_exit(127);
-	}
-	close(pipes[1]);
-	daemon->err = pipes[0];
-	while (!strstr(text, "listens on") && length < sizeof(text) - 1 && !runtime_past(deadline_ns)) {
-		struct pollfd fd = { .fd = daemon->err, .events = POLLIN };
-		ssize_t got = poll(&fd, 1, 100) > 0 ? read(daemon->err, text + length, sizeof(text) - 1 - length) : 0;
-
-		if (got == 0 && fd.revents)
-			break;
-		if (got > 0)
-			text[length += (size_t)got] = '\0';
-	}
-	fcntl(daemon->err, F_SETFL, O_NONBLOCK);
-	if (strstr(text, "listens on"))
-		return true;
-	daemon_kill(daemon);
-	daemon->port = 0; /* somebody else's by now */
-	return false;
-}
-
-static void daemons_ready(size_t count)
-{
-	char text[4096];
-
-	for (size_t i = 0; i < count; i++) {
-		for (unsigned tries = 0; !daemons[i].pid && tries < 5; tries++)
-			(void)daemon_start(&daemons[i]);
-		assert_true(daemons[i].pid > 0);
-		while (read(daemons[i].err, text, sizeof(text)) > 0)
-			; /* it must not wait for a reader */
-	}
-}
-
-/* ---------------------------------------------------------------------------------------------------------- a group */
-
-struct scene {
-	size_t members, daemons, leaves;
-	struct peer peers[MEMBERS_MOST];
-	size_t servers;
-	uint64_t seed;
-};
-
-static uint32_t *expected_of(const struct scene *scene)
-{
-	return expected[scene->leaves - 1][scene->members];
-}
-
-static void scene_open(struct scene *scene, double timeout_s)
-{
-	uint8_t handles[MEMBERS_MOST][AGGREGATE_HANDLE_BYTES], servers;
-
-	for (size_t i = 0; i < scene->members; i++) {
-		struct script script = { .rank = (unsigned)i,
-					 .count = (unsigned)scene->members,
-					 .daemon_count = (unsigned)scene->daemons,
-					 .leaves = (unsigned)scene->leaves,
-					 .timeout_s = timeout_s,
-					 .has_expected = has_expected[scene->leaves - 1][scene->members] };
-
-		for (size_t k = 0; k < scene->daemons; k++)
-			script.ports[k] = daemons[k].port;
-		if (scene->daemons)
-			memcpy(script.secret, secret_path, sizeof(script.secret));
-		memcpy(script.expected, expected_of(scene), sizeof(script.expected));
-		assert_int_equal(peer_start("member", "", &scene->peers[i]), 0);
-		assert_int_equal(peer_write(scene->peers[i].control, &script, sizeof(script)), 0);
-	}
-	for (size_t i = 0; i < scene->members; i++)
-		assert_int_equal(peer_read(scene->peers[i].control, handles[i], sizeof(handles[i])), 0);
-	for (size_t i = 0; i < scene->members; i++)
-		assert_int_equal(peer_write(scene->peers[i].control, handles, scene->members * sizeof(handles[0])), 0);
-	for (size_t i = 0; i < scene->members; i++) {
-		if (peer_read(scene->peers[i].control, &servers, 1) < 0)
-			fail_msg("seed %" PRIx64 ": member %zu has no group", scene->seed, i);
-		assert_true(i == 0 || servers == scene->servers);
-		scene->servers = servers;
-	}
-}
-
-static void scene_drop(struct scene *scene)
-{
-	for (size_t i = 0; i < scene->members; i++)
-		peer_stop(&scene->peers[i]);
-}
-
-/* All operations to the end, everywhere: the checksums of all. 0, or what was wrong. */
-static int scene_end(struct scene *scene)
-{
-	uint32_t got[KINDS];
-	int wrong = 0;
-
-	assert_int_equal(peer_write(scene->peers[0].control, "q", 1), 0);
-	for (size_t i = 0; i < scene->members && !wrong; i++) {
-		if (peer_read(scene->peers[i].control, got, sizeof(got)) < 0) {
-			wrong = peer_wait(&scene->peers[i], 1);
-			break;
-		}
-		if (!has_expected[scene->leaves - 1][scene->members] && i == 0)
-			memcpy(expected_of(scene), got, sizeof(got));
-		if (memcmp(expected_of(scene), got, sizeof(got)) != 0)
-			wrong = EXIT_WRONG;
-	}
-	for (size_t i = 0; i < scene->members && !wrong; i++)
-		peer_write(scene->peers[i].control, "e", 1);
-	scene_drop(scene);
-	return wrong;
-}
-
-/* What a group of that kind makes without aggregators is what all others must make. */
-static void expect(size_t members, size_t leaves)
-{
-	struct scene scene = { .members = members, .leaves = leaves };
-
-	if (has_expected[leaves - 1][members])
-		return;
-	scene_open(&scene, TIMEOUT_S);
-	assert_int_equal(scene_end(&scene), 0);
-	has_expected[leaves - 1][members] = true;
-}
+enum { HANG_MS = 60000 };
 
 static unsigned long kills_due(unsigned long few, unsigned long all)
 {
@@ -482,15 +31,15 @@ static unsigned long kills_due(unsigned long few, unsigned long all)
 	return text ? strtoul(text, NULL, 10) : runtime_long() ? all : few;
 }
 
-static struct scene scene_any(struct random *random, size_t least_daemons)
+static struct processes_scene scene_any(struct random *random, size_t least_daemons)
 {
-	struct scene scene = { .seed = random->state };
+	struct processes_scene scene = { .seed = random->state };
 
-	scene.members = 2 + random_below(random, MEMBERS_MOST - 1);
+	scene.members = 2 + random_below(random, PROCESSES_MEMBERS_MOST - 1);
 	scene.leaves = 1 + random_below(random, 2);
-	scene.daemons = least_daemons + random_below(random, DAEMONS_MOST + 1 - least_daemons);
-	expect(scene.members, scene.leaves);
-	daemons_ready(scene.daemons);
+	scene.daemons = least_daemons + random_below(random, PROCESSES_DAEMONS_MOST + 1 - least_daemons);
+	processes_expect(scene.members, scene.leaves);
+	processes_daemons_ready(scene.daemons);
 	return scene;
 }
 
@@ -500,26 +49,26 @@ static void aggregators_are_killed(void **state)
 	struct random random;
 
 	(void)state;
-	skip_without_program();
+	processes_skip_without_program();
 	random_init(&random, runtime_seed());
 	for (unsigned long groups = 0; kills < due; groups++) {
-		struct scene scene = scene_any(&random, 1);
+		struct processes_scene scene = scene_any(&random, 1);
 		size_t victims, killed = 0;
 		int r;
 
-		scene_open(&scene, TIMEOUT_S);
+		processes_open(&scene, PROCESSES_TIMEOUT_S);
 		unused += scene.daemons - scene.servers;
 		victims = 1 + random_below(&random, scene.daemons);
 		for (; killed < victims; killed++) {
 			usleep((useconds_t)random_below(&random, random_below(&random, 3) ? 30000 : 300));
-			daemon_kill(&daemons[killed]);
+			processes_daemon_kill(&processes_daemons[killed]);
 		}
 		usleep((useconds_t)random_below(&random, 20000));
-		r = scene_end(&scene);
+		r = processes_end(&scene);
 		kills += killed;
 		completed += r == 0 ? killed : 0;
-		wrong += r == EXIT_WRONG;
-		ended += r == EXIT_SAW_ERROR;
+		wrong += r == PROCESSES_WRONG;
+		ended += r == PROCESSES_SAW_ERROR;
 		hung += r == -ETIMEDOUT;
 		if (r)
 			print_message("seed %" PRIx64 ": %zu members, %zu leaves, %zu aggregators, %zu killed: %d\n",
@@ -542,35 +91,35 @@ static void members_are_killed(void **state)
 	uint64_t worst_ns = 0;
 
 	(void)state;
-	skip_without_program();
+	processes_skip_without_program();
 	random_init(&random, runtime_seed() + 1);
 	for (unsigned long kills = 0; kills < due; kills++) {
-		struct scene scene = scene_any(&random, 0);
+		struct processes_scene scene = scene_any(&random, 0);
 		size_t victim = random_below(&random, scene.members);
 		uint64_t struck_ns, took_ns;
 		int status;
 
-		scene_open(&scene, TIMEOUT_S);
+		processes_open(&scene, PROCESSES_TIMEOUT_S);
 		usleep((useconds_t)random_below(&random, random_below(&random, 3) ? 40000 : 300));
 		if (scene.daemons && random_below(&random, 3) == 0)
-			daemon_kill(&daemons[random_below(&random, scene.daemons)]);
+			processes_daemon_kill(&processes_daemons[random_below(&random, scene.daemons)]);
 		peer_stop(&scene.peers[victim]);
 		struck_ns = runtime_now_ns();
 		for (size_t i = 0; i < scene.members; i++) {
 			if (i == victim)
 				continue;
 			status = peer_wait(&scene.peers[i], HANG_MS);
-			wrong += status == EXIT_WRONG;
+			wrong += status == PROCESSES_WRONG;
 			hung += status == -ETIMEDOUT;
-			other += status != EXIT_SAW_ERROR && status != EXIT_WRONG && status != -ETIMEDOUT;
-			if (status != EXIT_SAW_ERROR)
+			other += status != PROCESSES_SAW_ERROR && status != PROCESSES_WRONG && status != -ETIMEDOUT;
+			if (status != PROCESSES_SAW_ERROR)
 				print_message("seed %" PRIx64 ": member %zu of %zu ended with %d\n", scene.seed, i,
 					      scene.members, status);
 		}
 		took_ns = runtime_now_ns() - struck_ns;
-		late += took_ns > (TIMEOUT_S + 5) * NS_PER_S;
+		late += took_ns > (PROCESSES_TIMEOUT_S + 5) * NS_PER_S;
 		worst_ns = took_ns > worst_ns ? took_ns : worst_ns;
-		scene_drop(&scene);
+		processes_drop(&scene);
 	}
 	print_message(
 		"%lu members killed: %lu hung, %lu wrong results, %lu ended otherwise, %lu late; the slowest end took "
@@ -579,7 +128,7 @@ static void members_are_killed(void **state)
 	assert_int_equal(hung + wrong + other + late, 0);
 }
 
-static const struct peer_role roles[] = { { "member", member_role }, { NULL, NULL } };
+static const struct peer_role roles[] = { { "member", processes_member }, { NULL, NULL } };
 
 int main(int argc, char **argv)
 {
@@ -594,5 +143,5 @@ int main(int argc, char **argv)
 		runtime_watchdog(4 * 3600);
 	if (runtime_setting("TEST_FILTER"))
 		cmocka_set_test_filter(runtime_setting("TEST_FILTER"));
-	return cmocka_run_group_tests(tests, hall_make, hall_remove);
+	return cmocka_run_group_tests(tests, processes_make, processes_remove);
 }
