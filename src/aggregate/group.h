@@ -30,8 +30,11 @@ enum {
 	/* And of one for small ones, where checksums have some of their own. */
 	LANE_SMALL_REQUESTS = 24,
 	LANE_URGENT_REQUESTS = 8,
-	/* What a piece may overtake: a connection numbers its messages and has an end to them. */
-	LANE_AHEAD = 64,
+	/*
+	 * What pieces, and what is made again, may overtake: a connection numbers its messages and has an end to them, 256,
+	 * and of these 128 may be segments'. docs/aggregation.md, What overtakes.
+	 */
+	LANE_AHEAD = 96,
 	/*
 	 * Groups with servers: so many large operations may be begun beyond the first that is not agreed on, and so many be
 	 * in their agreement; steps of one. docs/aggregation.md, Losing a server.

@@ -431,6 +431,17 @@ static void segment_begin(struct group *group, struct segment *segment)
 			     segment->input, AGGREGATE_TAG_UP_HOST, up_done);
 }
 
+/*
+ * An operation does not begin here before the gathers and reduce-scatters that were posted earlier are through here. Its
+ * messages may wait until other members post it, and these may wait for the gather first; so many pieces that none may
+ * overtake any more would then wait for each other's end. What was posted before a gather is no such matter: pieces
+ * move only after every member has posted the gather, and so that, too.
+ */
+static bool waits_for_pieces(const struct group *group, const struct operation *operation)
+{
+	return group->pieces_first && group->pieces_first->number < operation->number;
+}
+
 void segment_activate(struct group *group)
 {
 	for (;;) {
@@ -439,7 +450,8 @@ void segment_activate(struct group *group)
 		if (!group->segment_drawn) {
 			if (!group->staged_first || group->segment_next - group->segment_oldest == GROUP_SEGMENTS)
 				return;
-			if (!group->staged_first->next_segment && !confirm_begin(group, group->staged_first))
+			if (!group->staged_first->next_segment && (waits_for_pieces(group, group->staged_first) ||
+								   !confirm_begin(group, group->staged_first)))
 				return;
 			segment_draw(group, segment);
 			group->segment_drawn = true;

@@ -1,0 +1,38 @@
+/*
+ * Operations of a test: reductions, gathers and reduce-scatters of any size, whose elements say where they belong, so that
+ * every result can be checked without a reference.
+ */
+#ifndef TESTS_UNIT_AGGREGATE_TASKS_H
+#define TESTS_UNIT_AGGREGATE_TASKS_H
+
+#include "support/runtime.h"
+#include "unit/aggregate/party.h"
+
+/* What everybody knows of an operation. */
+struct task {
+	unsigned kind;         /* 0: reduction, 1: gather, 2: reduce-scatter */
+	size_t count;          /* of int32 a member */
+	size_t offset, window; /* of gather and scatter, in elements of the virtual buffer */
+	bool in_place;
+};
+
+/* One that is under way at a member. */
+struct task_slot {
+	struct aggregate_request *request;
+	size_t task;
+	int32_t *send, *recv;
+	size_t bytes;
+};
+
+/* Any one for a group of so many. */
+void task_any(struct task *task, size_t members, struct random *random);
+/* Posts it at that member, which has that rank, as the number-th. slot->request NULL with 0: come again. */
+int task_post(struct party_member *member, size_t rank, const struct task *task, size_t number, struct task_slot *slot);
+/* Asserts that the result is right. */
+void task_check(const struct task_slot *slot, const struct task *task, size_t members, size_t rank);
+/* Gives its buffers back. */
+void task_forget(struct task_slot *slot);
+/* Every member posts all of them, in another rhythm, and finds all results right; else the test fails. */
+void tasks_run(struct party *party, const struct task *tasks, size_t total, struct random *random);
+
+#endif
