@@ -224,6 +224,7 @@ static void act_upon(struct group *group, const struct agreement *agreement)
 	confirm->gone |= agreement->known.lost | agreement->known.leaves;
 	confirm->gone_at[operation->staged_number % CONFIRM_WINDOW] = confirm->gone;
 	confirm->agreed = operation->staged_number + 1;
+	servers_let_go(group, agreement->known.leaves);
 	servers_dismiss(group, confirm->agreed);
 	group->progressed = true;
 	if (poisoned) {

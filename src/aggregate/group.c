@@ -254,8 +254,8 @@ void group_break(struct group *group, int error, const char *fmt, ...)
 	if (group->under_way)
 		log_warn("aggregation over %zu hosts ends at host %s: %s", group->host_count,
 			 group_host(group, group->self), text);
-	servers_close(group);
 	lanes_close(group); /* from here on nobody writes to the callers' buffers, or reads them */
+	servers_close(group);
 	atomic_store_explicit(&group->error, error, memory_order_release);
 }
 

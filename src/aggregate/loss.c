@@ -62,6 +62,12 @@ void servers_suspect_all(struct group *group, uint32_t set, const char *why)
 			servers_suspect(group, i, why);
 }
 
+void servers_let_go(struct group *group, uint32_t set)
+{
+	for (size_t i = 0; i < group->servers->count; i++)
+		group->servers->servers[i].going |= (set & UINT32_C(1) << i) != 0;
+}
+
 void servers_exclude(struct group *group, uint32_t set, uint64_t number)
 {
 	for (size_t i = 0; i < group->servers->count; i++) {
@@ -103,12 +109,67 @@ static void say(const struct group *group, const struct group_server *server)
 	char name[128];
 
 	name_of(group, server, name, sizeof(name));
-	if (server->dismissed)
+	/* Another member may be through with it sooner, and it ends then. */
+	if (server->dismissed || server->going)
 		log_info(LOG_NET, "aggregation over %zu hosts does without aggregator %s from now on: it ends",
 			 group->host_count, name);
 	else
 		log_warn("aggregation over %zu hosts goes on without aggregator %s: %s", group->host_count, name,
 			 server->why);
+}
+
+static void lose(struct group *group, size_t index)
+{
+	struct group_server *server = &group->servers->servers[index];
+
+	server->lost = true;
+	lane_lose(lane_large(group, group->out, group->count + index));
+	lane_lose(lane_large(group, group->in, group->count + index));
+	control_client_close(server->client);
+	server->client = NULL;
+	group->progressed = true;
+}
+
+/* Bit i: server i is lost, and is not one that has done its part and goes. */
+static uint32_t losses(const struct group *group)
+{
+	uint32_t set = 0;
+
+	for (size_t i = 0; i < group->servers->count; i++)
+		set |= (uint32_t)(group->servers->servers[i].lost && !group->servers->servers[i].dismissed) << i;
+	return set;
+}
+
+static void told(struct group *group, struct transfer *transfer);
+
+/*
+ * Those that stay hear of it: one may wait for another that is only silent, for a time of its own that is longer than
+ * the members'.
+ */
+static void tell(struct group *group, struct group_server *to)
+{
+	uint32_t set = losses(group);
+
+	if (!to->used || to->suspected || to->telling || !(set & ~to->told))
+		return;
+	to->telling = true;
+	to->told = set;
+	server_wire_put_lost(set, to->word_bytes);
+	to->word = (struct transfer){ .data = to->word_bytes,
+				      .bytes = SERVER_WIRE_LOST_BYTES,
+				      .tag = server_tag(SERVER_TAG_HEAD, 0),
+				      .class = TRANSFER_SMALL,
+				      .done = told,
+				      .owner = to };
+	lane_add(lane_large(group, group->out, group->count + (size_t)(to - group->servers->servers)), &to->word);
+}
+
+static void told(struct group *group, struct transfer *transfer)
+{
+	struct group_server *to = transfer->owner;
+
+	to->telling = false;
+	tell(group, to);
 }
 
 void servers_carry_out(struct group *group)
@@ -121,14 +182,16 @@ void servers_carry_out(struct group *group)
 	for (size_t i = 0; i < servers->count; i++) {
 		struct group_server *server = &servers->servers[i];
 
-		if (!server->suspected || server->lost)
+		if (server->suspected && !server->lost)
+			lose(group, i);
+		if (!server->lost || server->said)
 			continue;
-		server->lost = true;
-		say(group, server);
-		lane_lose(lane_large(group, group->out, group->count + i));
-		lane_lose(lane_large(group, group->in, group->count + i));
-		control_client_close(server->client);
-		server->client = NULL;
+		/* At the end of a job members close the group one after the other, and servers go with the first. */
+		server->said = group->under_way || server->dismissed || server->going;
+		if (server->said)
+			say(group, server);
+		servers->stirred |= !server->said;
 	}
-	group->progressed = true;
+	for (size_t i = 0; i < servers->count; i++)
+		tell(group, &servers->servers[i]);
 }

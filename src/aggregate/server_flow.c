@@ -91,6 +91,41 @@ static int head_came(struct server_group *group, uint16_t node, const uint8_t *b
 	return r;
 }
 
+static void lane_lose(struct server_group *group, uint16_t node)
+{
+	const struct transport_ops *ops = group->server->setup.ops;
+	struct server_lane *lane = &group->lanes[node];
+
+	log_info(LOG_NET, "a group of %zu members goes on without server %zu of it", group->member_count,
+		 node - group->member_count);
+	ops->close_connection(lane->in);
+	ops->close_connection(lane->out);
+	lane->in = lane->out = NULL;
+	memset(lane->head_requests, 0, sizeof(lane->head_requests));
+	lane->lost = lane->stirred = true;
+	group->now = true;
+	server_segments_miss(group);
+}
+
+/* A member says which other servers are lost to it: they are lost to the group, and nobody waits for them any more. */
+static int losses_came(struct server_group *group, uint16_t node, const uint8_t *bytes)
+{
+	uint32_t servers;
+	int r = node < group->member_count ? server_wire_get_lost(bytes, &servers) : -EBADMSG;
+
+	if (r == 0 && (servers >> (group->self - group->member_count) & 1 ||
+		       (uint64_t)servers >> (group->node_count - group->member_count)))
+		r = -EBADMSG;
+	if (r < 0) {
+		server_fail(group, "node %u breaks the protocol: %s", node, strerror(-r));
+		return r;
+	}
+	for (size_t i = group->member_count; i < group->node_count; i++)
+		if (servers >> (i - group->member_count) & 1 && !group->lanes[i].lost)
+			lane_lose(group, (uint16_t)i);
+	return 0;
+}
+
 static int heads_progress(struct server_group *group, uint16_t node)
 {
 	const struct transport_ops *ops = group->server->setup.ops;
@@ -114,9 +149,11 @@ static int heads_progress(struct server_group *group, uint16_t node)
 		lane->head_next = (index + 1) % SERVER_HEADS;
 		memcpy(bytes, lane->heads[index], sizeof(bytes));
 		group->progressed = true;
-		if (sizes[0] != SERVER_WIRE_HEAD_BYTES)
+		if (sizes[0] != SERVER_WIRE_HEAD_BYTES && sizes[0] != SERVER_WIRE_LOST_BYTES)
 			return -EPROTO;
-		if (head_came(group, node, bytes) < 0)
+		r = sizes[0] == SERVER_WIRE_HEAD_BYTES ? head_came(group, node, bytes)
+						       : losses_came(group, node, bytes);
+		if (r < 0)
 			return 0; /* the group has failed */
 	}
 }
@@ -222,22 +259,6 @@ static void lane_pass_over(struct server_group *group, struct server_lane *lane)
 	lane->send_count = lane->receive_count = 0;
 	if (list_pass_over(group, &lane->receives, false) < 0 || list_pass_over(group, &lane->sends, true) < 0)
 		server_fail(group, "a segment without a lost server's part makes no sense");
-}
-
-static void lane_lose(struct server_group *group, uint16_t node)
-{
-	const struct transport_ops *ops = group->server->setup.ops;
-	struct server_lane *lane = &group->lanes[node];
-
-	log_info(LOG_NET, "a group of %zu members goes on without server %zu of it", group->member_count,
-		 node - group->member_count);
-	ops->close_connection(lane->in);
-	ops->close_connection(lane->out);
-	lane->in = lane->out = NULL;
-	memset(lane->head_requests, 0, sizeof(lane->head_requests));
-	lane->lost = lane->stirred = true;
-	group->now = true;
-	server_segments_miss(group);
 }
 
 static void lane_progress(struct server_group *group, uint16_t node)

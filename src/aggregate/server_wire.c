@@ -99,3 +99,19 @@ int server_wire_get_head(const uint8_t bytes[static SERVER_WIRE_HEAD_BYTES], str
 	*ret = head;
 	return 0;
 }
+
+void server_wire_put_lost(uint32_t servers, uint8_t bytes[static SERVER_WIRE_LOST_BYTES])
+{
+	bytes_put(bytes, servers, 4);
+	bytes_put(bytes + 4, ~servers, 4);
+}
+
+int server_wire_get_lost(const uint8_t bytes[static SERVER_WIRE_LOST_BYTES], uint32_t *ret)
+{
+	uint32_t servers = (uint32_t)bytes_get(bytes, 4);
+
+	if (bytes_get(bytes + 4, 4) != (uint32_t)~servers)
+		return -EBADMSG;
+	*ret = servers;
+	return 0;
+}

@@ -15,6 +15,7 @@ enum {
 	SERVER_WIRE_ID_BYTES = 16,
 	SERVER_WIRE_HELLO_BYTES = 32, /* no other first message of a connection is that long */
 	SERVER_WIRE_HEAD_BYTES = 48,
+	SERVER_WIRE_LOST_BYTES = 8, /* under the tag of a HEAD */
 	SERVER_WIRE_SEGMENT_BYTES_MAX = 512 << 10,
 	SERVER_WIRE_INPUTS_MAX = 256,
 	SERVER_WIRE_WINDOW = 256, /* segments from the oldest that is not through to the newest: no more may be open */
@@ -54,6 +55,13 @@ struct server_wire_head {
 };
 void server_wire_put_head(const struct server_wire_head *head, uint8_t bytes[static SERVER_WIRE_HEAD_BYTES]);
 int server_wire_get_head(const uint8_t bytes[static SERVER_WIRE_HEAD_BYTES], struct server_wire_head *ret);
+
+/*
+ * From a member to a server: other servers that are lost to it, bit i: server i. One may wait for another that is only
+ * silent, and may have more patience than the members.
+ */
+void server_wire_put_lost(uint32_t servers, uint8_t bytes[static SERVER_WIRE_LOST_BYTES]);
+int server_wire_get_lost(const uint8_t bytes[static SERVER_WIRE_LOST_BYTES], uint32_t *ret);
 
 /*
  * Tags of the connections between members and servers: the same numbers as between members, so that members send and

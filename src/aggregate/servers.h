@@ -28,11 +28,18 @@ struct group_server {
 	bool used;
 	bool suspected; /* it is lost, or is done without: to be carried out */
 	bool lost;      /* that is carried out: its connections are closed */
+	bool said;      /* in the log; not before an operation is under way that it could matter for */
 	bool leaves;    /* at the coordinator: it was told to end */
+	bool going;     /* all have agreed that it was: its end is no loss */
 	bool excluded;  /* the schedule has no part for it, from operation excluded_at on */
 	bool dismissed; /* nothing that it has a part in is open anywhere, and nothing was lost with it */
 	uint64_t excluded_at;
 	char why[160];
+	/* To it, of others that are lost: what was said so far, and what is on its way. */
+	uint32_t told;
+	bool telling;
+	struct transfer word;
+	uint8_t word_bytes[SERVER_WIRE_LOST_BYTES];
 	uint64_t previous;             /* number of the last segment in which it had a part; SERVER_WIRE_NONE */
 	struct control_client *client; /* at the coordinator */
 };
@@ -102,6 +109,8 @@ uint32_t servers_leaving(const struct group *group);
 /* From anywhere in the engine's thread. `why` is for people; the first one counts. */
 void servers_suspect(struct group *group, size_t index, const char *why);
 void servers_suspect_all(struct group *group, uint32_t set, const char *why);
+/* Agreed on: these were told to end. */
+void servers_let_go(struct group *group, uint32_t set);
 /* The schedule will have no part for these, from that large operation on. */
 void servers_exclude(struct group *group, uint32_t set, uint64_t number);
 /* All large operations before that one are through at every member: whoever was excluded by then may go. */

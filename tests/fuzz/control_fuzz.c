@@ -154,6 +154,7 @@ static void words(const uint8_t *data, size_t bytes)
 	uint8_t whole[SERVER_WIRE_HEAD_BYTES] = { 0 }, again[SERVER_WIRE_HEAD_BYTES];
 	struct server_wire_head head;
 	struct server_wire_hello hello;
+	uint32_t lost;
 
 	memcpy(whole, data, bytes < sizeof(whole) ? bytes : sizeof(whole));
 	if (!server_wire_get_head(whole, &head)) {
@@ -161,6 +162,10 @@ static void words(const uint8_t *data, size_t bytes)
 		must(head.leaf_inputs <= SERVER_WIRE_INPUTS_MAX && head.root_inputs <= SERVER_WIRE_INPUTS_MAX);
 		server_wire_put_head(&head, again);
 		must(!memcmp(whole, again, sizeof(whole)));
+	}
+	if (!server_wire_get_lost(whole, &lost)) {
+		server_wire_put_lost(lost, again);
+		must(!memcmp(whole, again, SERVER_WIRE_LOST_BYTES));
 	}
 	(void)server_wire_get_hello(whole, &hello);
 }
