@@ -7,13 +7,12 @@
 #include "base/sys.h"
 #include "gpu/current.h"
 #include "plugin/session/collnet.h"
-#include "plugin/session/decide.h"
 #include "plugin/session/flights.h"
+#include "plugin/session/meeting.h"
+#include "plugin/session/nets.h"
 #include "plugin/session/report.h"
 #include "plugin/session/setup.h"
 #include "plugin/state.h"
-
-#include "transport/transport.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -22,11 +21,10 @@
 #include <string.h>
 #include <time.h>
 
-enum {
-	TICK_MS = 10, /* of the kernel's times of threads */
-	NAP_US = 500,
-};
+enum { NAP_US = 500 };
 #define PATIENCE_NS (10 * NS_PER_S)
+
+static void nap(void);
 
 static struct {
 	pthread_mutex_t lock;
@@ -40,7 +38,7 @@ static struct {
 	uint64_t patience_ns;
 } session = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.flights = { .setup = &session.setup },
+	.flights = { .setup = &session.setup, .nap = nap },
 	.root = "",
 	.patience_ns = PATIENCE_NS,
 };
@@ -50,29 +48,13 @@ static _Thread_local bool thread_connects;
 
 /* ---------------------------------------------------------------------------------------------------------------- setup */
 
-static void nets_know(struct session_nets *nets)
+static void nap(void)
 {
-	int count = 0;
+	const struct timespec nap = { .tv_nsec = NAP_US * (long)NS_PER_US };
 
-	*nets = (struct session_nets){ .ours = plugin_state_choice()->ours };
-	if (!nets->ours || plugin_state_device_count(&count) < 0)
-		return;
-	for (int i = 0; i < count && nets->count < PLAN_NICS_MAX; i++) {
-		struct plugin_net_properties device;
-		const char *place;
-
-		if (plugin_state_device(i, &device) < 0 || device.member_count > 1)
-			continue;
-		place = device.pci_path ? strrchr(device.pci_path, '/') : NULL;
-		snprintf(nets->at[nets->count].name, sizeof(nets->at[0].name), "%.63s", device.name);
-		snprintf(nets->at[nets->count].bus_id, sizeof(nets->at[0].bus_id), "%.23s", place ? place + 1 : "");
-		nets->at[nets->count].speed_Bps = device.speed_Bps;
-		if (device.latency_ns / NS_PER_US > nets->latency_us)
-			nets->latency_us = (unsigned)(device.latency_ns / NS_PER_US);
-		nets->reaches_gpu = nets->reaches_gpu ||
-				    (device.memory & (TRANSPORT_MEMORY_CUDA | TRANSPORT_MEMORY_DMABUF)) != 0;
-		nets->count++;
-	}
+	pthread_mutex_unlock(&session.lock);
+	nanosleep(&nap, NULL);
+	pthread_mutex_lock(&session.lock);
 }
 
 static void setup_once(enum session_level most)
@@ -82,7 +64,7 @@ static void setup_once(enum session_level most)
 
 	if (session.ready)
 		return;
-	nets_know(&nets);
+	session_nets_know(&nets);
 	if (!nets.ours)
 		most = SESSION_TOPOLOGY; /* NCCL drops our table, and asks it nothing more */
 	session_setup(plugin_state_params(), session.source ? session.source : &environment, session.root, &nets, most,
@@ -132,6 +114,8 @@ static int restore(void)
 	if (!published)
 		return 0;
 	published->state = SESSION_FLIGHT_CHECKED;
+	if (session_files_prepare(&session.setup.files, published->serial) < 0)
+		return -EIO;
 	return publish(published);
 }
 
@@ -176,18 +160,9 @@ static enum session_veto own_veto(struct session_flight *flight, bool concurrent
 		return SESSION_VETO_NO_SHM;
 	if (version > 0 && version < CUDA_11_3)
 		return SESSION_VETO_OLD_DRIVER;
-	if (!session.setup.registry.has_spare || session_files_prepare(&session.setup.files) < 0)
+	if (!session.setup.registry.has_spare || session_files_prepare(&session.setup.files, flight->serial) < 0)
 		return SESSION_VETO_NO_ROOM;
 	return SESSION_WILLING;
-}
-
-static void nap(void)
-{
-	const struct timespec nap = { .tv_nsec = NAP_US * (long)NS_PER_US };
-
-	pthread_mutex_unlock(&session.lock);
-	nanosleep(&nap, NULL);
-	pthread_mutex_lock(&session.lock);
 }
 
 /*
@@ -209,7 +184,7 @@ static void wait_for_planned(uint64_t before_serial)
 			    flight->state == SESSION_FLIGHT_RESTING || flight->is_lost)
 				continue;
 			if (late && flight->state == SESSION_FLIGHT_PUBLISHED)
-				session_flight_end(&session.flights, flight);
+				session_meeting_give_up(&session.flights, flight);
 			flight->is_lost = late;
 			waits = true;
 		}
@@ -227,9 +202,8 @@ static void begin(uint64_t comm_id)
 
 	for (size_t i = 0; i < SESSION_RECORDS; i++)
 		if (session_flight_is_live(&session.flights.at[i]) && session.flights.at[i].thread == thread)
-			session_flight_end(&session.flights,
-					   &session.flights.at[i]); /* this thread does something else now */
-	session_stranger_forget(&session.flights, thread);
+			session_flight_leave(&session.flights, &session.flights.at[i]);
+	session_reader_forget(&session.flights, thread);
 	session_flights_refresh(&session.flights);
 	concurrent = session_flights_live(&session.flights) > 0;
 	for (size_t i = 0; i < SESSION_RECORDS; i++)
@@ -269,38 +243,6 @@ void session_begin(uint64_t comm_id)
 
 /* --------------------------------------------------------------------------------------------------------------- phase */
 
-/* By what number NCCL knows each NIC of the request: its own, or that of the joined device that holds it. */
-static void devices_of(const struct plan_request *request, int *ret)
-{
-	const struct session_setup *setup = &session.setup;
-	int count = 0;
-
-	for (size_t i = 0; i < PLAN_NICS_MAX; i++)
-		ret[i] = 0;
-	if (plugin_state_device_count(&count) < 0)
-		return;
-	for (size_t nic = 0; nic < request->nic_count; nic++) {
-		int physical = -1;
-
-		for (int i = 0; i < count; i++) {
-			struct plugin_net_properties device;
-
-			if (plugin_state_device(i, &device) < 0)
-				continue;
-			if (device.member_count > 1) {
-				for (int k = 0; physical >= 0 && k < device.member_count; k++)
-					if (device.members[k] == physical)
-						ret[nic] = i;
-				continue;
-			}
-			for (size_t k = 0; physical < 0 && k < setup->nets.count; k++)
-				if (!strncmp(setup->nets.at[k].name, device.name, sizeof(setup->nets.at[k].name) - 1) &&
-				    session_machine_nic(&setup->machine, &setup->nets, k) == request->nics[nic])
-					ret[nic] = physical = i;
-		}
-	}
-}
-
 static void dump(const struct session_flight *flight, const char *text, size_t bytes)
 {
 	char name[64];
@@ -316,13 +258,21 @@ static int publish(struct session_flight *flight)
 	size_t bytes = 0;
 	int devices[PLAN_NICS_MAX], r;
 
-	devices_of(&flight->decision->request, devices);
+	session_nets_devices(&session.setup, &flight->decision->request, devices);
 	if (flight->state == SESSION_FLIGHT_PUBLISHED && !memcmp(devices, flight->devices, sizeof(devices)))
 		return 0;
 	r = session_decision_write(&session.setup.machine, flight->decision, devices, session.setup.nets.latency_us,
 				   &text, &bytes, &diag);
 	if (r == 0)
+		r = session_flight_enter(&session.flights, flight, SESSION_FOLLOWS);
+	if (r == 0 && session.setup.files.number != flight->serial)
+		r = -ECANCELED;
+	if (r == 0)
 		r = session_files_publish(&session.setup.files, text, bytes);
+	if (r == -ECANCELED) {
+		free(text);
+		return r;
+	}
 	if (r == 0) {
 		memcpy(flight->devices, devices, sizeof(devices));
 		flight->state = SESSION_FLIGHT_PUBLISHED;
@@ -338,166 +288,91 @@ static int publish(struct session_flight *flight)
 	return r;
 }
 
-/* What all ranks of this host do. -EIO: it cannot be known, and the others may have a plan. */
-static int decision_get(struct session_flight *flight, struct session_decision *decision, struct session_census *census)
+/* NCCL reads the file at rest, or something that does not concern this flight. */
+static int rest(struct session_flight *flight)
 {
-	struct session_setup *setup = &session.setup;
-	const struct session_planner planner = {
-		.machine = &setup->machine,
-		.nets = &setup->nets,
-		.environment = &setup->environment,
-		.chain_gain_permille = session_collnet_gain(setup),
-		.has_older = flight->serial > 1,
-	};
-	struct diag diag = { .text = "" };
-	int looked, r;
+	uint64_t serial = flight ? flight->serial : 0;
 
-	looked = session_registry_look(&setup->registry, flight->comm_id, setup->environment.host, census, &diag);
-	r = session_registry_decision(&setup->registry, flight->comm_id, setup->environment.host, decision, &diag);
-	if (r == -ENOENT) {
-		decision->comm_id = flight->comm_id;
-		decision->host = setup->environment.host;
-		if (looked == 0)
-			session_decide(&planner, census, decision);
-		if (looked < 0 ||
-		    (decision->verdict == SESSION_PLAN && session_presence_elsewhere(&setup->presence, &diag)))
-			session_decision_rest(decision, &diag);
-		r = session_registry_decide(&setup->registry, decision, &diag);
-		if (r == -ENOSPC && flight->veto)
-			r = 0; /* its veto stands in the registry, so everybody decides the same */
-	}
-	/* Another communicator of the process may have the file when this flight is lost: then it must not read at all. */
-	if (r == 0 && looked == 0 && decision->verdict == SESSION_PLAN && !flight->veto && !flight->is_lost &&
-	    session_census_given_up(census, &diag))
-		session_decision_rest(decision, &diag);
-	if (r == 0 && decision->verdict == SESSION_PLAN) {
-		if (flight->is_lost)
-			diag_set(&diag, 0, 0, "it took too long to come to this");
-		r = looked < 0 ? looked : session_decision_check(&planner, census, decision, &diag);
-		if (r == 0 && (flight->veto || flight->is_lost))
-			r = -EINVAL;
-	}
-	flight->is_author = r == 0 && process_identity_same(&decision->author, &setup->registry.self);
-	if (r == 0)
-		return 0;
-	log_warn("Communicator %016llx may have a plan that this process cannot follow: %s",
-		 (unsigned long long)flight->comm_id, diag.text[0] ? diag.text : strerror(-r));
-	return -EIO;
+	if (flight && flight->phase != SESSION_AWAY)
+		(void)session_flight_enter(&session.flights, flight, SESSION_AWAY);
+	session_let_go(&session.flights, process_thread());
+	if (flight && flight->serial == serial && session_flight_is_live(flight))
+		flight->state = SESSION_FLIGHT_RESTING;
+	return 0;
 }
 
-/* Other threads may be about to read the file; this thread's flight must still be there after the wait. */
-static int wait_and_publish(struct session_flight *flight)
+static int follow(struct session_flight *flight)
 {
-	uint64_t serial = flight->serial;
+	int r = publish(flight);
+	struct diag diag;
 
-	while (session_strangers_pending(&session.flights, flight->thread) && flight->serial == serial)
-		nap();
-	if (flight->serial == serial && session_flight_is_live(flight))
-		return publish(flight);
-	log_warn("A communicator has a plan that came too late in this process");
-	return -EIO;
+	if (r != -ECANCELED)
+		return r;
+	diag_set(&diag, 0, 0, "another rank of the host took the plan back");
+	session_decision_rest(flight->decision, &diag);
+	return rest(flight);
 }
 
 /* The first getProperties of the topology phase: all ranks of the host have returned from init. */
 static int phase_begin(struct session_flight *flight)
 {
-	struct session_census *census = sys_zalloc(sizeof(*census));
 	struct session_decision *decision = sys_zalloc(sizeof(*decision));
 	uint64_t start_ns = clock_now_ns();
-	int r = -ENOMEM;
+	int r = -EIO;
 
 	flight->joined_before = session.joined;
-	if (census && decision)
-		r = decision_get(flight, decision, census);
+	session_reader_forget(&session.flights, flight->thread);
+	if (decision)
+		r = session_meet(&session.flights, flight, decision);
 	else
 		log_warn("Communicator %016llx may have a plan that this process cannot follow: %s",
 			 (unsigned long long)flight->comm_id, strerror(ENOMEM));
-	sys_free(census);
 	if (r < 0) {
 		sys_free(decision);
-		return -EIO;
+		return r == -ECANCELED ? rest(NULL) : r;
 	}
 	flight->decision = decision;
 	session_report_say(&session.setup, flight->comm_id, decision, clock_elapsed_ns(start_ns, clock_now_ns()));
-	if (decision->verdict == SESSION_PLAN)
-		return wait_and_publish(flight);
-	flight->state = SESSION_FLIGHT_RESTING;
-	session_files_watch(&session.setup.files);
-	return 0;
+	return decision->verdict == SESSION_PLAN ? follow(flight) : rest(flight);
 }
 
 /*
- * How often NCCL may ask for device 0 in one phase: once; once more when it makes its virtual devices, which it does once
- * for the process; for each virtual device that holds it, once up to 2.28 and twice from 2.30 on; and all of it twice
- * for a dump.
+ * With NCCL_TOPO_DUMP_FILE there is one more topology phase before the one that counts, without virtual devices and
+ * without graphs. True: this still belongs to it.
  */
-static unsigned zeros_allowed(const struct session_flight *flight)
+static bool is_dump(struct session_flight *flight, int device)
 {
-	unsigned allowed = flight->joined_before ? 1 : 2;
-	int count = 0;
-
-	if (plugin_state_device_count(&count) < 0)
-		count = 0;
-	for (int i = (int)session.setup.nets.count; i < count; i++) {
-		struct plugin_net_properties device;
-
-		if (plugin_state_device(i, &device) < 0 || device.member_count < 2)
-			continue;
-		for (int k = 0; k < device.member_count; k++)
-			allowed += device.members[k] == 0 ? 2 : 0;
+	if (!session.setup.environment.dumps_topology || (flight->dumped && device == 0))
+		return false;
+	if (device == 0) {
+		flight->dumped = true;
+		session_let_go(&session.flights, flight->thread);
 	}
-	return session.setup.environment.dumps_topology ? 2 * allowed : allowed;
+	return true;
 }
 
 static int phase_goes_on(struct session_flight *flight, int device)
 {
+	bool was_read;
+
 	flight->zeros += device == 0;
 	if (flight->state == SESSION_FLIGHT_RESTING)
-		return 0;
+		return device == 0 ? rest(flight) : 0;
 	/* NCCL reads only after it has asked; and who asks anew has given up what it was at before. */
-	if (session_files_was_read(&session.setup.files)) {
-		session_flight_end(&session.flights, flight);
-		return 0;
+	was_read = session_files_was_read(&session.setup.files);
+	if (!was_read && flight->zeros <= session_nets_zeros(&session.setup.nets, flight->joined_before)) {
+		int r = publish(flight);
+
+		return r == -ECANCELED ? 0 : r;
 	}
-	if (flight->zeros <= zeros_allowed(flight))
-		return publish(flight);
-	log_info(LOG_INIT, "Tributary, communicator %016llx: NCCL has begun something else, so its plan is taken back",
-		 (unsigned long long)flight->comm_id);
+	if (!was_read) {
+		log_info(LOG_INIT,
+			 "Tributary, communicator %016llx: NCCL has begun something else, so its plan is taken back",
+			 (unsigned long long)flight->comm_id);
+		session_meeting_retract(&session.flights, flight->comm_id);
+	}
 	session_flight_end(&session.flights, flight);
-	return 0;
-}
-
-/* NCCL makes the threads that connect after all graphs were read. Numbers of threads are used again, ages tell then. */
-static bool is_younger_than(uint32_t thread, const struct session_flight *published)
-{
-	uint64_t since_ns = clock_elapsed_ns(published->published_ns, clock_now_ns());
-
-	return published->last_thread && thread > published->last_thread &&
-	       process_thread_age_ns() <= since_ns + 2 * TICK_MS * NS_PER_MS;
-}
-
-/*
- * A thread that initialises nothing we know of: it connects something, or it makes a communicator that shares its
- * parent's resources and is about to read the graph file, which must be at rest then.
- */
-static void strange_properties(uint32_t thread)
-{
-	uint64_t start_ns = clock_now_ns();
-	struct session_flight *published;
-
-	if (thread_connects)
-		return;
-	for (;;) {
-		session_flights_refresh(&session.flights);
-		published = session_flights_published(&session.flights);
-		if (!published || clock_elapsed_ns(start_ns, clock_now_ns()) >= SESSION_STRANGER_MS * NS_PER_MS)
-			break;
-		if (session_files_was_read(&session.setup.files) && is_younger_than(thread, published))
-			session_flight_end(&session.flights, published);
-		else
-			nap();
-	}
-	session_stranger_note(&session.flights, thread);
+	return rest(NULL);
 }
 
 static int properties(int device)
@@ -509,7 +384,8 @@ static int properties(int device)
 	if (r < 0 || session.setup.level < SESSION_FULL)
 		return r;
 	if (!flight) {
-		strange_properties(thread);
+		if (!thread_connects)
+			session_let_go(&session.flights, thread);
 		return 0;
 	}
 	switch (flight->state) {
@@ -517,6 +393,8 @@ static int properties(int device)
 		flight->state = SESSION_FLIGHT_CHECKED;
 		return 0;
 	case SESSION_FLIGHT_CHECKED:
+		if (is_dump(flight, device))
+			return 0;
 		flight->zeros = device == 0;
 		return phase_begin(flight);
 	default:
@@ -550,7 +428,7 @@ static int devices_asked(struct session_flight *flight)
 	if (flight->state == SESSION_FLIGHT_RESTING)
 		return 0;
 	if (!session_files_was_read(&session.setup.files))
-		return publish(flight);
+		return publish(flight) == -EIO ? -EIO : 0;
 	session_flight_end(&session.flights, flight);
 	return 0;
 }
@@ -582,7 +460,7 @@ void session_connects(uint64_t comm_id)
 	if (session.ready && session.setup.level == SESSION_FULL &&
 	    !session_flights_of_thread(&session.flights, thread)) {
 		thread_connects = true;
-		session_stranger_forget(&session.flights, thread);
+		session_reader_forget(&session.flights, thread);
 		for (size_t i = 0; i < SESSION_RECORDS; i++)
 			if (session.flights.at[i].comm_id == comm_id &&
 			    session.flights.at[i].state >= SESSION_FLIGHT_RESTING)
@@ -641,7 +519,7 @@ int session_tuner(uint64_t comm_id, struct session_facts *ret)
 	struct session_flight *flight;
 
 	pthread_mutex_lock(&session.lock);
-	session_stranger_forget(&session.flights, thread);
+	session_reader_forget(&session.flights, thread);
 	if (session.ready && comm_id)
 		end_others_of_thread(comm_id);
 	flight = session.ready && session.setup.level == SESSION_FULL

@@ -166,6 +166,15 @@ void play_answered(struct play *play, unsigned comm, unsigned member, const stru
 unsigned play_slot(const struct play *play, const struct play_member *member);
 void play_member_gives_up(struct play *play, unsigned comm, unsigned member);
 
+/* ---- play_judge.c ---- */
+
+/* The GPUs that the communicator has on the member's host, as its ranks see them. */
+void play_host_describe(const struct play *play, const struct play_comm *comm, const struct play_member *m,
+			struct model_host *ret);
+/* When all have read: its verdict. */
+void play_judge(struct play *play, struct play_comm *comm);
+bool play_is_what_was_given_up(const struct play *play, const struct play_comm *comm, const struct play_member *of);
+
 /* ---- trace.c ---- */
 
 /* One more word in what the plugin has seen of the rank. */

@@ -20,23 +20,6 @@ static int owner_of(unsigned comm, unsigned member)
 	return (int)(comm * PLAY_MEMBERS_MAX + member);
 }
 
-/* The GPUs that the communicator has on a host, as that host's ranks see them. */
-static void host_describe(const struct play *play, const struct play_comm *comm, const struct play_member *m,
-			  struct model_host *ret)
-{
-	memset(ret, 0, sizeof(*ret));
-	ret->search_latency_us = m->search_latency_us;
-	for (unsigned i = 0; i < comm->member_count; i++) {
-		const struct play_member *other = &comm->members[i];
-
-		if (play->processes[other->process].host != play->processes[m->process].host ||
-		    ret->gpu_count == MODEL_GPUS_MAX)
-			continue;
-		ret->rank_of[ret->gpu_count] = (int)i;
-		ret->dev_of[ret->gpu_count++] = other->gpu < 0 ? 99 : play->world->devs[other->gpu];
-	}
-}
-
 /* ---- waiting for others ---- */
 
 static bool all_are_there(const struct play *play, const struct play_comm *comm, const struct play_member *m,
@@ -283,86 +266,6 @@ static void finished(struct play *play, unsigned number, unsigned index)
 					  m->answers[q], index, comm->members[i].answers[q], i);
 }
 
-/* Does everybody on a host use a plan, and the same? */
-static void host_judge(struct play *play, struct play_comm *comm, int host)
-{
-	const struct play_member *first = NULL;
-
-	for (unsigned i = 0; i < comm->member_count; i++) {
-		const struct play_member *m = &comm->members[i];
-
-		if (play->processes[m->process].host != host)
-			continue;
-		if (!first) {
-			first = m;
-			comm->on_host[host] = m->graphs[MODEL_RING].from_file ? PLAY_PLAN : PLAY_REST;
-			continue;
-		}
-		if (m->graphs[MODEL_RING].from_file != first->graphs[MODEL_RING].from_file) {
-			play_fail(play, comm, "rank %u %s and another one of its host does not", i,
-				  m->graphs[MODEL_RING].from_file ? "has a plan" : "searches");
-			comm->on_host[host] = PLAY_FAIL;
-			return;
-		}
-		if (m->graphs[MODEL_RING].from_file &&
-		    (m->graph_bytes != first->graph_bytes ||
-		     memcmp(m->graph_text, first->graph_text, m->graph_bytes) != 0)) {
-			play_fail(play, comm, "rank %u has another plan than another one of its host", i);
-			comm->on_host[host] = PLAY_FAIL;
-			return;
-		}
-	}
-}
-
-static void verdict_of_hosts(struct play *play, struct play_comm *comm)
-{
-	unsigned plans = 0, rests = 0;
-
-	comm->verdict = PLAY_REST;
-	for (int host = 0; host < PLAY_HOSTS_MAX; host++) {
-		host_judge(play, comm, host);
-		plans += comm->on_host[host] == PLAY_PLAN;
-		rests += comm->on_host[host] == PLAY_REST;
-		if (comm->on_host[host] == PLAY_FAIL)
-			comm->verdict = PLAY_FAIL;
-	}
-	if (comm->verdict != PLAY_FAIL && plans)
-		comm->verdict = rests ? PLAY_MIXED_HOSTS : PLAY_PLAN;
-	play->counts.hosts_planned += plans;
-}
-
-static void judge(struct play *play, struct play_comm *comm)
-{
-	struct model_rank ranks[PLAY_MEMBERS_MAX];
-	char why[MODEL_WHY_BYTES];
-	struct model_host host;
-	int nets = 0;
-
-	verdict_of_hosts(play, comm);
-	for (unsigned i = 0; i < comm->member_count; i++) {
-		const struct play_member *m = &comm->members[i];
-
-		host_describe(play, comm, m, &host);
-		ranks[i] = (struct model_rank){ .host = play->processes[m->process].host,
-						.local_count = host.gpu_count,
-						.ring = &m->graphs[MODEL_RING],
-						.tree = &m->graphs[MODEL_TREE] };
-		if (play->processes[m->process].collnet) {
-			ranks[i].chain = &m->graphs[MODEL_CHAIN];
-			ranks[i].direct = &m->graphs[MODEL_DIRECT];
-		}
-		nets = play->processes[m->process].device_count;
-	}
-	if (comm->verdict != PLAY_FAIL && model_agree(ranks, (int)comm->member_count, nets, why) < 0) {
-		play_fail(play, comm, "%s", why);
-		comm->verdict = PLAY_FAIL;
-	}
-	play->counts.communicators++;
-	play->counts.planned += comm->verdict == PLAY_PLAN;
-	play->counts.rested += comm->verdict == PLAY_REST;
-	play->counts.mixed_hosts += comm->verdict == PLAY_MIXED_HOSTS;
-}
-
 static void pass_gather(struct play *play, unsigned number, unsigned index, enum order_step step)
 {
 	struct play_comm *comm = &play->comms[number];
@@ -380,7 +283,7 @@ static void pass_gather(struct play *play, unsigned number, unsigned index, enum
 		return;
 	}
 	if (step == ORDER_AGREE && comm->verdict == PLAY_NONE) {
-		judge(play, comm);
+		play_judge(play, comm);
 		if (comm->verdict == PLAY_FAIL) {
 			play_member_gives_up(play, number, index);
 			return;
@@ -485,7 +388,7 @@ static void graph_answered(struct play *play, unsigned number, unsigned index, c
 	struct model_host host;
 	int r = 0;
 
-	host_describe(play, comm, m, &host);
+	play_host_describe(play, comm, m, &host);
 	if (step == ORDER_GRAPH_RING && m->took_ns > play->counts.slowest_init_ns)
 		play->counts.slowest_init_ns = m->took_ns;
 	if (id != MODEL_RING && m->graph_text && !is_same_text(m, answer))
@@ -508,7 +411,7 @@ static void graph_answered(struct play *play, unsigned number, unsigned index, c
 		snprintf(why, sizeof(why), "a plan, and its GPU is not in the topology file under that number");
 		r = -1;
 	}
-	if (r == 0 && graph->from_file && comm->shared) {
+	if (r == 0 && graph->from_file && comm->shared && !play_is_what_was_given_up(play, comm, m)) {
 		snprintf(why, sizeof(why), "a plan was left behind, and a split that calls no init finds it");
 		r = -1;
 	}

@@ -191,34 +191,6 @@ static int new_comm(struct schedule *schedule, unsigned from_comm)
 	return -1;
 }
 
-/*
- * Its thread has given up an init before the topology phase, nobody has called finalize, and another rank of the host
- * has got further: docs/session.md says that a plugin cannot tell a split of this rank from the phase that never came.
- */
-static bool cannot_be_told(const struct play *play, const struct play_member *m)
-{
-	for (unsigned c = play->comm_count; c-- > 0;) {
-		const struct play_comm *comm = &play->comms[c];
-		const struct play_member *last = NULL;
-
-		for (unsigned i = 0; !comm->shared && i < comm->member_count; i++)
-			if (comm->members[i].process == m->process && comm->members[i].thread == m->thread)
-				last = &comm->members[i];
-		if (!last)
-			continue;
-		for (unsigned i = 0; last->state == PLAY_FAILED && last->has_context && i < comm->member_count; i++) {
-			const struct play_member *other = &comm->members[i];
-			size_t reached = other->program == ORDER_ABORT ? other->reached : other->at;
-
-			if (reached > last->reached &&
-			    play->processes[other->process].host == play->processes[m->process].host)
-				return true;
-		}
-		return false;
-	}
-	return false;
-}
-
 /* A part of a communicator that is there, with its resources. */
 static int shared_split(struct schedule *schedule, unsigned from_comm)
 {
@@ -236,8 +208,7 @@ static int shared_split(struct schedule *schedule, unsigned from_comm)
 		const struct play_member *m = &play->comms[parent].members[i];
 		struct seat seat = { m->process, m->thread, m->gpu, 0 };
 
-		if (m->state != PLAY_READY || is_busy(schedule, &seat, from_comm) || one_in(schedule, 3) ||
-		    cannot_be_told(play, m))
+		if (m->state != PLAY_READY || is_busy(schedule, &seat, from_comm) || one_in(schedule, 3))
 			continue;
 		play_join(play, (unsigned)comm, m->process, m->thread, m->gpu);
 		count++;
@@ -283,24 +254,19 @@ static bool plan_is_due(const struct schedule *schedule, const struct play_comm 
 	return true;
 }
 
-/*
- * Who waits for somebody who does not come has patience; only then is the communicator aborted. And what was given up
- * quietly, as a rank has died, is not followed by a split within the three seconds of docs/session.md.
- */
+/* Who waits for somebody who does not come usually has patience; only then is the communicator aborted. */
 static void give_up_waiting(struct schedule *schedule, unsigned from_comm)
 {
 	struct play *play = schedule->play;
 	bool waits = false;
 
-	for (unsigned c = from_comm; c < play->comm_count; c++) {
-		waits |= play->comms[c].broken && play->comms[c].given_up_quietly;
+	for (unsigned c = from_comm; c < play->comm_count; c++)
 		for (unsigned i = 0; i < play->comms[c].member_count; i++)
 			if (play->comms[c].members[i].state == PLAY_ABSENT) {
 				play_give_up(play, c);
 				waits = true;
 			}
-	}
-	if (waits)
+	if (waits && !one_in(schedule, 3))
 		play_pass_time(play, 5000);
 	play_run(play);
 }
@@ -316,6 +282,18 @@ static void end_one(struct schedule *schedule)
 			return;
 	play_end(play, number);
 	play_run(play);
+}
+
+/*
+ * Ranks that get to their topology phase, and then never read, look like ranks that are about to: what is planned on the
+ * same host meanwhile may be a communicator that they are all done with (docs/session.md, "Meeting"). So it rests.
+ */
+static bool others_are_given_up(const struct play *play, unsigned from_comm, unsigned number)
+{
+	for (unsigned c = from_comm; c < play->comm_count; c++)
+		if (c != number && play->comms[c].verdict == PLAY_GIVEN_UP)
+			return true;
+	return false;
 }
 
 static void round_run(struct schedule *schedule, struct schedule_counts *counts)
@@ -347,7 +325,7 @@ static void round_run(struct schedule *schedule, struct schedule_counts *counts)
 		/* Two in one process at a time may both rest. */
 		if (play->comm_count - from > 1 && schedule->threads > 1)
 			continue;
-		if (!plan_is_due(schedule, comm, known))
+		if (!plan_is_due(schedule, comm, known) || others_are_given_up(play, from, c))
 			continue;
 		counts->due++;
 		counts->missed += comm->verdict != PLAY_PLAN;

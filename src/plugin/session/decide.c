@@ -52,14 +52,6 @@ bool session_census_objects(const struct session_census *census, uint64_t machin
 	return false;
 }
 
-bool session_census_given_up(const struct session_census *census, struct diag *diag)
-{
-	for (size_t i = 0; i < census->member_count && i < SESSION_MEMBERS_MAX; i++)
-		if (census->members[i].record.veto == SESSION_VETO_ENDED)
-			return object(diag, session_veto_text(SESSION_VETO_ENDED));
-	return false;
-}
-
 void session_decision_rest(struct session_decision *decision, const struct diag *why)
 {
 	decision->verdict = SESSION_REST;

@@ -34,12 +34,6 @@ void session_decision_rest(struct session_decision *decision, const struct diag 
 bool session_census_objects(const struct session_census *census, uint64_t machine, struct diag *diag);
 
 /*
- * Whether a rank of this host is past the topology phase or will not come to it, while the one that asks has not begun
- * it: then nothing can be made of this communicator any more, and what others have decided need not be followed.
- */
-bool session_census_given_up(const struct session_census *census, struct diag *diag);
-
-/*
  * Whether a decision that somebody else made is for this communicator, as this process sees it. -EINVAL with the reason in
  * *diag.
  */

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,47 +13,65 @@
 
 enum { FILE_MODE = 0600, LONG_AGO_S = 1 };
 
-static int make(struct session_files *files, const char *name, size_t reserve, const char *text, size_t bytes)
+static void plain_name(char kind, const char *id, char name[static SESSION_FILES_NAME_BYTES])
+{
+	snprintf(name, SESSION_FILES_NAME_BYTES, "%c-%.63s", kind, id);
+}
+
+static void numbered_name(char kind, const char *id, uint64_t number, char name[static SESSION_FILES_NAME_BYTES])
+{
+	snprintf(name, SESSION_FILES_NAME_BYTES, "%c-%.63s-%" PRIx64, kind, id, number);
+}
+
+static int make(int directory, const char *name, size_t reserve, const char *text, size_t bytes)
 {
 	int fd, r;
 
-	unlinkat(files->directory, name, 0);
-	fd = sys_openat(files->directory, name, O_RDWR | O_CREAT | O_EXCL, FILE_MODE);
+	unlinkat(directory, name, 0);
+	fd = sys_openat(directory, name, O_RDWR | O_CREAT | O_EXCL, FILE_MODE);
 	if (fd < 0)
 		return fd;
 	r = sys_reserve(fd, reserve);
 	if (r == 0)
 		r = sys_pwrite_whole(fd, text, bytes, 0);
 	if (r < 0) {
-		unlinkat(files->directory, name, 0);
+		unlinkat(directory, name, 0);
 		sys_close(&fd);
 	}
 	return r < 0 ? r : fd;
-}
-
-static int fd_in_place(const struct session_files *files)
-{
-	return files->published ? files->plan_fd : files->resting_fd;
 }
 
 /*
  * A time of access before that of the last change is set anew by the next read, unless the file system was mounted not
  * to keep it at all (mount(8), relatime and noatime).
  */
-void session_files_watch(struct session_files *files)
+static void watch(int fd)
 {
 	const struct timespec times[2] = { { .tv_sec = LONG_AGO_S }, { .tv_nsec = UTIME_NOW } };
+
+	(void)futimens(fd, times);
+}
+
+static bool was_read(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_atim.tv_sec != LONG_AGO_S;
+}
+
+void session_files_watch(struct session_files *files)
+{
 	int saved_errno = errno;
 
-	(void)futimens(fd_in_place(files), times);
+	watch(files->published ? files->plan_fd : files->resting_fd);
 	errno = saved_errno;
 }
 
 bool session_files_was_read(const struct session_files *files)
 {
 	int saved_errno = errno;
-	struct stat st;
-	bool read = fstat(fd_in_place(files), &st) == 0 && st.st_atim.tv_sec != LONG_AGO_S;
+	bool read = files->published ? was_read(files->plan_fd) || was_read(files->back_fd)
+				     : was_read(files->resting_fd);
 
 	errno = saved_errno;
 	return read;
@@ -65,28 +84,16 @@ static bool tells_reads(struct session_files *files)
 	char byte;
 	int fd;
 
-	session_files_watch(files);
-	before = session_files_was_read(files);
+	watch(files->resting_fd);
+	before = was_read(files->resting_fd);
 	fd = sys_openat(files->directory, files->graph_name, O_RDONLY, 0);
 	if (fd < 0)
 		return false;
 	if (sys_pread_whole(fd, &byte, 1, 0) < 0)
 		before = true;
 	sys_close(&fd);
-	after = session_files_was_read(files);
+	after = was_read(files->resting_fd);
 	return !before && after;
-}
-
-/* Not every file system can exchange names: there and back. */
-static int exchange_works(struct session_files *files)
-{
-	for (unsigned i = 0; i < 2; i++) {
-		int r = sys_renameat(files->directory, files->graph_name, files->other_name, SYS_RENAME_EXCHANGE);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
 }
 
 static int path_make(char path[static PATH_MAX], const char *directory, const char *name)
@@ -96,9 +103,15 @@ static int path_make(char path[static PATH_MAX], const char *directory, const ch
 	return bytes < 0 || bytes >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
+static int resting_make(int directory, const char *name)
+{
+	size_t bytes = strlen(graph_xml_resting);
+
+	return make(directory, name, bytes, graph_xml_resting, bytes);
+}
+
 static int make_all(struct session_files *files, const char *path, const char *topology_text)
 {
-	size_t resting_bytes = strlen(graph_xml_resting);
 	int fd, r;
 
 	r = path_make(files->graph_path, path, files->graph_name);
@@ -107,19 +120,17 @@ static int make_all(struct session_files *files, const char *path, const char *t
 	if (r < 0)
 		return r;
 	if (topology_text) {
-		r = fd = make(files, files->topology_name, strlen(topology_text), topology_text, strlen(topology_text));
+		r = fd = make(files->directory, files->topology_name, strlen(topology_text), topology_text,
+			      strlen(topology_text));
 		if (fd < 0)
 			return r;
 		sys_close(&fd);
 	}
-	r = files->resting_fd = make(files, files->graph_name, resting_bytes, graph_xml_resting, resting_bytes);
-	if (r < 0)
-		return r;
-	r = files->plan_fd = make(files, files->other_name, SESSION_FILES_PLAN_BYTES, "", 0);
+	r = files->resting_fd = resting_make(files->directory, files->graph_name);
 	if (r < 0)
 		return r;
 	files->can_tell_reads = tells_reads(files);
-	return exchange_works(files);
+	return 0;
 }
 
 int session_files_make(int directory, const char *path, const char *id, const char *topology_text,
@@ -127,10 +138,10 @@ int session_files_make(int directory, const char *path, const char *id, const ch
 {
 	int saved_errno = errno, r;
 
-	*ret = (struct session_files){ .directory = directory, .resting_fd = -1, .plan_fd = -1 };
-	snprintf(ret->graph_name, sizeof(ret->graph_name), "g-%.64s", id);
-	snprintf(ret->other_name, sizeof(ret->other_name), "o-%.64s", id);
-	snprintf(ret->topology_name, sizeof(ret->topology_name), "t-%.64s", id);
+	*ret = (struct session_files){ .directory = directory, .resting_fd = -1, .plan_fd = -1, .back_fd = -1 };
+	snprintf(ret->id, sizeof(ret->id), "%.63s", id);
+	plain_name('g', ret->id, ret->graph_name);
+	plain_name('t', ret->id, ret->topology_name);
 	r = make_all(ret, path, topology_text);
 	if (r < 0) {
 		diag_set(diag, 0, 0, "the files for NCCL cannot be made in %.128s: %s", path, strerror(-r));
@@ -140,18 +151,35 @@ int session_files_make(int directory, const char *path, const char *id, const ch
 	return r;
 }
 
+/* Of the plan that there is room for: what of it has its own names still. */
+static void number_remove(struct session_files *files)
+{
+	char name[SESSION_FILES_NAME_BYTES];
+
+	if (files->number) {
+		numbered_name('x', files->id, files->number, name);
+		unlinkat(files->directory, name, 0);
+		numbered_name('y', files->id, files->number, name);
+		unlinkat(files->directory, name, 0);
+	}
+	files->number = 0;
+	files->plan_bytes = 0;
+	sys_close(&files->plan_fd);
+	sys_close(&files->back_fd);
+}
+
 void session_files_remove(struct session_files *files)
 {
 	int saved_errno = errno;
 
+	number_remove(files);
 	if (files->graph_name[0]) {
 		unlinkat(files->directory, files->graph_name, 0);
-		unlinkat(files->directory, files->other_name, 0);
 		unlinkat(files->directory, files->topology_name, 0);
 	}
 	sys_close(&files->resting_fd);
-	sys_close(&files->plan_fd);
 	files->graph_name[0] = '\0';
+	files->published = false;
 	errno = saved_errno;
 }
 
@@ -162,41 +190,39 @@ static bool has_name(int fd)
 	return fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink > 0;
 }
 
+/* What takes a published plan back has its own name or, when somebody has used it, the graph file's. */
 bool session_files_are_there(const struct session_files *files)
 {
 	int saved_errno = errno;
-	bool are = has_name(files->resting_fd) && has_name(files->plan_fd);
+	struct stat st;
+	bool are = fstatat(files->directory, files->graph_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		   has_name(files->published ? files->back_fd : files->resting_fd);
 
 	errno = saved_errno;
 	return are;
 }
 
-static int exchange(struct session_files *files, bool published)
+int session_files_prepare(struct session_files *files, uint64_t number)
 {
-	int r;
-
-	if (files->published == published)
-		return 0;
-	r = sys_renameat(files->directory, files->graph_name, files->other_name, SYS_RENAME_EXCHANGE);
-	if (r == 0)
-		files->published = published;
-	return r;
-}
-
-int session_files_prepare(struct session_files *files)
-{
+	char name[SESSION_FILES_NAME_BYTES];
 	int saved_errno = errno, r = 0;
 
-	if (files->published || !files->plan_bytes)
+	if (files->published || files->number == number)
 		return 0;
-	if (ftruncate(files->plan_fd, 0) < 0)
-		r = -errno;
+	number_remove(files);
+	files->number = number;
+	numbered_name('x', files->id, number, name);
+	r = files->plan_fd = make(files->directory, name, SESSION_FILES_PLAN_BYTES, "", 0);
+	if (r >= 0) {
+		numbered_name('y', files->id, number, name);
+		r = files->back_fd = resting_make(files->directory, name);
+	}
+	if (r >= 0)
+		watch(files->back_fd);
+	else
+		number_remove(files);
 	errno = saved_errno;
-	if (r == 0)
-		r = sys_reserve(files->plan_fd, SESSION_FILES_PLAN_BYTES);
-	if (r == 0)
-		files->plan_bytes = 0;
-	return r;
+	return r < 0 ? r : 0;
 }
 
 /* Longer texts that were there before are covered with newlines: a shorter file would give back the reserved room. */
@@ -217,23 +243,114 @@ static int write_padded(struct session_files *files, const char *text, size_t by
 	return r;
 }
 
+/* Who has taken it back, this process or another, has used the one file that can. */
+static int rest(struct session_files *files)
+{
+	char name[SESSION_FILES_NAME_BYTES];
+	int r;
+
+	if (!files->published)
+		return 0;
+	numbered_name('y', files->id, files->number, name);
+	r = sys_renameat(files->directory, name, files->graph_name, 0);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	sys_close(&files->resting_fd);
+	files->resting_fd = files->back_fd;
+	files->back_fd = -1;
+	files->published = false;
+	number_remove(files);
+	return 0;
+}
+
 int session_files_publish(struct session_files *files, const char *text, size_t bytes)
 {
-	int r;
+	char name[SESSION_FILES_NAME_BYTES];
+	int saved_errno = errno, r;
 
 	if (bytes > SESSION_FILES_PLAN_BYTES)
 		return -E2BIG;
-	r = exchange(files, false); /* nobody reads a text while it changes */
-	if (r == 0)
-		r = write_padded(files, text, bytes);
-	if (r == 0)
-		r = exchange(files, true);
-	if (r == 0)
-		session_files_watch(files);
-	return r;
+	if (!files->number)
+		return -ECANCELED;
+	r = write_padded(files, text, bytes);
+	if (r < 0 && files->published)
+		(void)rest(files); /* rather than half a text */
+	if (r < 0)
+		return r;
+	watch(files->plan_fd);
+	if (!files->published) {
+		numbered_name('x', files->id, files->number, name);
+		r = sys_renameat(files->directory, name, files->graph_name, 0);
+		files->published = r == 0;
+	}
+	errno = saved_errno;
+	return r == -ENOENT ? -ECANCELED : r;
 }
 
 int session_files_rest(struct session_files *files)
 {
-	return exchange(files, false);
+	int saved_errno = errno, r = rest(files);
+
+	errno = saved_errno;
+	return r;
+}
+
+/* ------------------------------------------------------------------------------------------------------- of others */
+
+static bool is_there(int directory, const char *name, struct stat *ret)
+{
+	return fstatat(directory, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Looked at in this order: what is not published yet has an x; while there is a y, the graph file is this plan. */
+enum session_plan_state session_files_plan_state(int directory, const char *id, uint64_t number)
+{
+	enum session_plan_state state = SESSION_PLAN_OVER;
+	char name[SESSION_FILES_NAME_BYTES];
+	int saved_errno = errno;
+	struct stat st, graph;
+
+	numbered_name('x', id, number, name);
+	if (is_there(directory, name, &st)) {
+		state = SESSION_PLAN_UNREAD;
+		goto out;
+	}
+	plain_name('g', id, name);
+	if (!is_there(directory, name, &graph))
+		goto out;
+	numbered_name('y', id, number, name);
+	if (is_there(directory, name, &st))
+		state = graph.st_atim.tv_sec == LONG_AGO_S ? SESSION_PLAN_UNREAD : SESSION_PLAN_READ;
+out:
+	errno = saved_errno;
+	return state;
+}
+
+/* First what is not published yet, so that it never is; then what is. */
+void session_files_retract(int directory, const char *id, uint64_t number)
+{
+	char name[SESSION_FILES_NAME_BYTES], back[SESSION_FILES_NAME_BYTES], graph[SESSION_FILES_NAME_BYTES];
+	int saved_errno = errno;
+
+	numbered_name('x', id, number, name);
+	numbered_name('y', id, number, back);
+	plain_name('g', id, graph);
+	if (unlinkat(directory, name, 0) == 0)
+		unlinkat(directory, back, 0);
+	else
+		(void)sys_renameat(directory, back, graph, 0);
+	errno = saved_errno;
+}
+
+bool session_files_of_other_was_read(int directory, const char *id)
+{
+	char name[SESSION_FILES_NAME_BYTES];
+	int saved_errno = errno;
+	struct stat st;
+	bool read;
+
+	plain_name('g', id, name);
+	read = is_there(directory, name, &st) && st.st_atim.tv_sec != LONG_AGO_S;
+	errno = saved_errno;
+	return read;
 }

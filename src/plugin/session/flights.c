@@ -11,6 +11,9 @@
 /* NCCL reads the file for one graph right after the other; this is ample. */
 enum { READS_MS = 1000 };
 
+static void readers_sweep(struct session_flights *flights);
+static void readers_tell(struct session_flights *flights);
+
 bool session_flight_is_live(const struct session_flight *flight)
 {
 	return flight->state != SESSION_FLIGHT_NONE && flight->state != SESSION_FLIGHT_OVER;
@@ -98,8 +101,18 @@ int session_flight_record(struct session_flights *flights, const struct session_
 	record.veto = flight->veto;
 	record.thread = flight->thread;
 	record.begun_ns = flight->begun_ns;
+	record.serial = flight->serial;
+	record.phase = flight->phase;
+	record.phase_ns = flight->phase_ns;
 	memcpy(record.bus_id, flight->bus_id, sizeof(record.bus_id));
 	return session_registry_write(&flights->setup->registry, (unsigned)(flight - flights->at), &record);
+}
+
+int session_flight_enter(struct session_flights *flights, struct session_flight *flight, enum session_phase phase)
+{
+	flight->phase = phase;
+	flight->phase_ns = clock_now_ns();
+	return session_flight_record(flights, flight);
 }
 
 void session_flight_settle(struct session_flights *flights, struct session_flight *flight)
@@ -137,17 +150,31 @@ static void retract(struct session_files *files)
 
 void session_flight_end(struct session_flights *flights, struct session_flight *flight)
 {
+	const struct session_files *files = &flights->setup->files;
+	bool has_read = flight->state == SESSION_FLIGHT_PUBLISHED &&
+			session_files_plan_state(files->directory, files->id, flight->serial) == SESSION_PLAN_READ;
+
 	if (flight->state == SESSION_FLIGHT_PUBLISHED)
 		retract(&flights->setup->files);
-	/*
-	 * Who looks from now on learns that it will not come. NCCL reads a plan only when all ranks of the host have looked:
-	 * one that looks when another's plan is over is not in this communicator's topology phase, or it fails anyway.
-	 */
+	session_reader_forget(flights, flight->thread);
 	if (flight->state != SESSION_FLIGHT_RESTING) {
-		flight->veto = SESSION_VETO_ENDED;
-		(void)session_flight_record(flights, flight);
+		flight->veto = SESSION_VETO_ENDED; /* who looks from now on learns that it will not come */
+		(void)session_flight_enter(flights, flight, has_read ? SESSION_HAS_READ : SESSION_AWAY);
 	}
 	flight->state = SESSION_FLIGHT_OVER;
+}
+
+void session_flight_leave(struct session_flights *flights, struct session_flight *flight)
+{
+	bool has_read = flight->state == SESSION_FLIGHT_RESTING && session_files_was_read(&flights->setup->files);
+
+	for (size_t i = 0; has_read && i < SESSION_RECORDS; i++) {
+		struct session_flight *other = &flights->at[i];
+
+		if (other != flight && other->state == SESSION_FLIGHT_RESTING && other->comm_id == flight->comm_id)
+			session_flight_end(flights, other);
+	}
+	session_flight_end(flights, flight);
 }
 
 void session_flight_end_for_all(struct session_flights *flights, struct session_flight *flight)
@@ -182,6 +209,8 @@ void session_flights_refresh(struct session_flights *flights)
 
 	for (size_t i = 0; i < SESSION_RECORDS; i++)
 		refresh(flights, &flights->at[i], is_alone);
+	readers_sweep(flights);
+	readers_tell(flights);
 }
 
 void session_flights_forget(struct session_flights *flights)
@@ -189,49 +218,86 @@ void session_flights_forget(struct session_flights *flights)
 	for (size_t i = 0; i < SESSION_RECORDS; i++)
 		sys_free(flights->at[i].decision);
 	memset(flights->at, 0, sizeof(flights->at));
-	memset(flights->strangers, 0, sizeof(flights->strangers));
+	memset(flights->readers, 0, sizeof(flights->readers));
+	flights->readers_read_ns = 0;
+	flights->readers_mixed = false;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ strangers */
+/* -------------------------------------------------------------------------------------------------------------- readers */
 
-void session_stranger_note(struct session_flights *flights, uint32_t thread)
+/* Nothing is to be done when it fails: who cannot write into the registry has no plans either. */
+static void readers_tell(struct session_flights *flights)
 {
-	struct session_stranger *place = NULL;
+	uint64_t last_ns = 0;
+	uint32_t count = 0;
 
-	session_stranger_forget(flights, thread);
-	for (size_t i = 0; i < SESSION_STRANGERS; i++) {
-		struct session_stranger *other = &flights->strangers[i];
+	for (size_t i = 0; i < SESSION_READERS; i++) {
+		const struct session_reader *reader = &flights->readers[i];
+
+		count += reader->thread != 0;
+		if (reader->thread && reader->since_ns > last_ns)
+			last_ns = reader->since_ns;
+	}
+	flights->readers_mixed = count > 1 || (count && flights->readers_mixed);
+	(void)session_registry_readers(&flights->setup->registry, flights->readers_mixed ? 2 : count, last_ns);
+}
+
+/*
+ * Those that have certainly read, for all graphs, that are no more, or of which nothing was heard for long. What several
+ * have read does not tell which of them.
+ */
+static void readers_sweep(struct session_flights *flights)
+{
+	uint64_t now_ns = clock_now_ns();
+	bool was_read;
+
+	if (flights->readers_mixed || flights->setup->files.published ||
+	    !session_files_was_read(&flights->setup->files))
+		flights->readers_read_ns = 0;
+	else if (!flights->readers_read_ns)
+		flights->readers_read_ns = now_ns;
+	was_read = flights->readers_read_ns &&
+		   clock_elapsed_ns(flights->readers_read_ns, now_ns) >= READS_MS * NS_PER_MS;
+
+	for (size_t i = 0; i < SESSION_READERS; i++) {
+		struct session_reader *reader = &flights->readers[i];
+
+		if (reader->thread &&
+		    (was_read || clock_elapsed_ns(reader->since_ns, now_ns) >= SESSION_READER_S * NS_PER_S ||
+		     !process_thread_lives(reader->thread)))
+			reader->thread = 0;
+	}
+}
+
+static void reader_remove(struct session_flights *flights, uint32_t thread)
+{
+	for (size_t i = 0; i < SESSION_READERS; i++)
+		if (flights->readers[i].thread == thread)
+			flights->readers[i].thread = 0;
+}
+
+void session_reader_note(struct session_flights *flights, uint32_t thread)
+{
+	struct session_reader *place = NULL;
+
+	reader_remove(flights, thread);
+	readers_sweep(flights);
+	for (size_t i = 0; i < SESSION_READERS; i++) {
+		struct session_reader *other = &flights->readers[i];
 
 		if (!place || !other->thread || (place->thread && other->since_ns < place->since_ns))
 			place = other;
 		if (!place->thread)
 			break;
 	}
-	*place = (struct session_stranger){ thread, clock_now_ns() };
+	*place = (struct session_reader){ thread, clock_now_ns() };
+	session_files_watch(&flights->setup->files);
+	flights->readers_read_ns = 0;
+	readers_tell(flights);
 }
 
-void session_stranger_forget(struct session_flights *flights, uint32_t thread)
+void session_reader_forget(struct session_flights *flights, uint32_t thread)
 {
-	for (size_t i = 0; i < SESSION_STRANGERS; i++)
-		if (flights->strangers[i].thread == thread)
-			flights->strangers[i].thread = 0;
-}
-
-bool session_strangers_pending(struct session_flights *flights, uint32_t thread)
-{
-	uint64_t now_ns = clock_now_ns();
-	bool pending = false;
-
-	for (size_t i = 0; i < SESSION_STRANGERS; i++) {
-		struct session_stranger *stranger = &flights->strangers[i];
-
-		if (!stranger->thread || stranger->thread == thread)
-			continue;
-		if (clock_elapsed_ns(stranger->since_ns, now_ns) >= SESSION_STRANGER_MS * NS_PER_MS ||
-		    !process_thread_lives(stranger->thread))
-			stranger->thread = 0;
-		else
-			pending = true;
-	}
-	return pending;
+	reader_remove(flights, thread);
+	readers_tell(flights);
 }

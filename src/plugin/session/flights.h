@@ -1,7 +1,7 @@
 /*
  * The communicators that this process initialises, from init until NCCL has certainly read its graph file. At most one
- * is published, because the file is the process's. And the threads that ask for properties though they initialise
- * nothing that we know of: one that connects, or one that makes a communicator which shares its parent's resources.
+ * is published, because the file is the process's. And the threads that were let go on to read the file at rest: of a
+ * communicator that has no plan, or of one that shares its parent's resources, of which nothing else is known.
  *
  * Threads: under the lock of session.c.
  */
@@ -31,7 +31,10 @@ struct session_flight {
 	uint32_t thread;
 	enum session_veto veto;
 	char bus_id[GPU_CURRENT_BUS_ID_BYTES];
+	enum session_phase phase; /* as the other processes see it */
+	uint64_t phase_ns;
 	unsigned zeros;     /* getProperties of device 0 in this phase: each begins to go through all devices */
+	bool dumped;        /* the phase that NCCL_TOPO_DUMP_FILE adds has begun */
 	bool joined_before; /* NCCL had made its virtual devices before */
 	bool settled;       /* that it rests is decided, for all ranks */
 	bool is_author;     /* of the decision */
@@ -43,9 +46,9 @@ struct session_flight {
 	int devices[PLAN_NICS_MAX];        /* that the published file names */
 };
 
-enum { SESSION_STRANGERS = 16, SESSION_STRANGER_MS = 1000 /* how long one may be about to read the file */ };
-
-struct session_stranger {
+/* A thread that was let go on at rest in a topology phase, and is not known to have read the graph file. */
+enum { SESSION_READERS = 16, SESSION_READER_S = 10 /* for so long it counts */ };
+struct session_reader {
 	uint32_t thread; /* 0: none */
 	uint64_t since_ns;
 };
@@ -54,7 +57,10 @@ struct session_flights {
 	struct session_setup *setup;
 	struct session_flight at[SESSION_RECORDS];
 	uint64_t serials;
-	struct session_stranger strangers[SESSION_STRANGERS];
+	struct session_reader readers[SESSION_READERS];
+	uint64_t readers_read_ns; /* when the file was first seen to have been read; 0: not yet */
+	bool readers_mixed;       /* there were several at once: that the file was read does not tell who has */
+	void (*nap)(void);        /* gives the lock back for a while */
 };
 
 bool session_flight_is_live(const struct session_flight *flight);
@@ -69,6 +75,8 @@ struct session_flight *session_flights_last(struct session_flights *flights, uin
 struct session_flight *session_flight_new(struct session_flights *flights);
 /* Tells the other processes. */
 int session_flight_record(struct session_flights *flights, const struct session_flight *flight);
+/* The same, with another phase. */
+int session_flight_enter(struct session_flights *flights, struct session_flight *flight, enum session_phase phase);
 /*
  * Another communicator is about to be initialised in this process: this one is decided to rest, unless it is decided
  * already.
@@ -76,15 +84,19 @@ int session_flight_record(struct session_flights *flights, const struct session_
 void session_flight_settle(struct session_flights *flights, struct session_flight *flight);
 /* The graph file is at rest then. */
 void session_flight_end(struct session_flights *flights, struct session_flight *flight);
+/*
+ * Of a thread that does something else now. Where it has read at rest, so have the other ranks of its communicator in
+ * this process: its init has come to its end, on all of them, or nowhere.
+ */
+void session_flight_leave(struct session_flights *flights, struct session_flight *flight);
 /* The same when all ranks of the host have read their files: nobody needs the decision any more. */
 void session_flight_end_for_all(struct session_flights *flights, struct session_flight *flight);
 /* Ends those that nothing else tells of: NCCL has read the file, or the thread is no more. */
 void session_flights_refresh(struct session_flights *flights);
 void session_flights_forget(struct session_flights *flights);
 
-void session_stranger_note(struct session_flights *flights, uint32_t thread);
-void session_stranger_forget(struct session_flights *flights, uint32_t thread);
-/* Whether a thread other than this may be about to read the graph file. */
-bool session_strangers_pending(struct session_flights *flights, uint32_t thread);
+/* Tells the other processes. What was read before this is forgotten. */
+void session_reader_note(struct session_flights *flights, uint32_t thread);
+void session_reader_forget(struct session_flights *flights, uint32_t thread);
 
 #endif

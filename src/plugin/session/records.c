@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* "tribses", and the version of the layouts: another one's files are not read. */
-#define PROCESS_MAGIC  0x7472696273657301ULL
+#define PROCESS_MAGIC  0x7472696273657302ULL
 #define DECISION_MAGIC 0x7472696264656301ULL
 
 const char *session_veto_text(enum session_veto veto)

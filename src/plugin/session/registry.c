@@ -1,5 +1,7 @@
 #include "plugin/session/registry.h"
 
+#include "plugin/session/files.h"
+
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/sys.h"
@@ -15,6 +17,7 @@
 #include <unistd.h>
 
 enum {
+	READ_MATTERS_MS = 3000,
 	READ_TRIES = 100, /* a record may be in the middle of being written */
 	NAMES_MAX = 8192, /* looked at in the folder */
 	NAME_BYTES = SESSION_ID_BYTES + 16,
@@ -23,6 +26,18 @@ enum {
 };
 
 /* ------------------------------------------------------------------------------------------------------------- names */
+
+/* Of a plan's files, the number follows: its id ends before it. */
+static bool id_without_number(const char *name, char id[static SESSION_ID_BYTES])
+{
+	const char *end = strrchr(name, '-');
+
+	if (!end || end - name >= SESSION_ID_BYTES)
+		return false;
+	memcpy(id, name, (size_t)(end - name));
+	id[end - name] = '\0';
+	return true;
+}
 
 static void id_make(const struct process_identity *of, char id[static SESSION_ID_BYTES])
 {
@@ -202,10 +217,14 @@ static int sweep_one(void *arg, const char *name)
 {
 	struct session_registry *registry = arg;
 	struct process_identity of;
+	char id[SESSION_ID_BYTES];
 	bool gone = false;
 
 	if (name[0] == 'd')
 		gone = decision_is_deserted(registry, name);
+	else if (strchr("xy", name[0]))
+		gone = id_without_number(name + 2, id) && id_read(id, &registry->self, &of) &&
+		       process_state(&of, &registry->self) == PROCESS_GONE;
 	else if (strchr("pgotsn", name[0]) && id_read(name + 2, &registry->self, &of))
 		gone = process_state(&of, &registry->self) == PROCESS_GONE;
 	if (gone)
@@ -317,11 +336,27 @@ int session_registry_write(struct session_registry *registry, unsigned slot, con
 				offsetof(struct session_process_file, records) + slot * sizeof(*own));
 }
 
+static int header_write(struct session_registry *registry)
+{
+	session_process_seal(registry->own);
+	return sys_pwrite_whole(registry->process_fd, registry->own, offsetof(struct session_process_file, records), 0);
+}
+
 int session_registry_overflow(struct session_registry *registry)
 {
 	registry->own->process.overflowed = 1;
-	session_process_seal(registry->own);
-	return sys_pwrite_whole(registry->process_fd, registry->own, offsetof(struct session_process_file, records), 0);
+	return header_write(registry);
+}
+
+int session_registry_readers(struct session_registry *registry, uint32_t count, uint64_t since_ns)
+{
+	struct session_process *process = registry->own ? &registry->own->process : NULL;
+
+	if (!process || (process->reader_count == count && process->reader_ns == since_ns))
+		return 0;
+	process->reader_count = count;
+	process->reader_ns = since_ns;
+	return header_write(registry);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- others */
@@ -364,6 +399,30 @@ static int process_load(struct look *look, const char *name)
 	return r;
 }
 
+/* Who has read shows for a while that others of the same communicator, who have not, are to read yet. */
+static bool matters(const struct session_record *record, uint64_t now_ns)
+{
+	return record->phase != SESSION_AWAY &&
+	       (record->phase != SESSION_HAS_READ ||
+		clock_elapsed_ns(record->phase_ns, now_ns) < READ_MATTERS_MS * NS_PER_MS);
+}
+
+static void note_other(struct look *look, const struct session_record *record)
+{
+	struct session_census *census = look->census;
+
+	if (census->other_count++ >= SESSION_OTHERS_MAX)
+		return;
+	census->others[census->other_count - 1] = (struct session_other){
+		.identity = look->file.process.identity,
+		.job_key = look->file.process.job_key,
+		.comm_id = record->comm_id,
+		.serial = record->serial,
+		.phase_ns = record->phase_ns,
+		.phase = (enum session_phase)record->phase,
+	};
+}
+
 static int look_at_records(struct look *look, enum process_state state)
 {
 	struct session_census *census = look->census;
@@ -372,8 +431,13 @@ static int look_at_records(struct look *look, enum process_state state)
 		const struct session_record *record = &look->file.records[i];
 		struct session_member *member;
 
-		if (!record->used || record->comm_id != look->comm_id || record->host != look->host)
+		if (!record->used || record->host != look->host)
 			continue;
+		if (record->comm_id != look->comm_id) {
+			if (state != PROCESS_GONE && matters(record, census->now_ns))
+				note_other(look, record);
+			continue;
+		}
 		if (census->member_count++ >= SESSION_MEMBERS_MAX)
 			continue;
 		member = &census->members[census->member_count - 1];
@@ -420,7 +484,7 @@ int session_registry_look(struct session_registry *registry, uint64_t comm_id, u
 	if (!look)
 		return -ENOMEM;
 	*look = (struct look){ .registry = registry, .census = ret, .comm_id = comm_id, .host = host };
-	ret->process_count = ret->member_count = 0;
+	ret->process_count = ret->member_count = ret->other_count = 0;
 	ret->now_ns = clock_now_ns();
 	r = folder_walk(registry->directory, look_at, look);
 	if (r < 0)
@@ -525,4 +589,32 @@ void session_registry_forget(struct session_registry *registry, uint64_t comm_id
 	decision_name(comm_id, host, name);
 	unlinkat(registry->directory, name, 0);
 	errno = saved_errno;
+}
+
+/* ------------------------------------------------------------------------------------------------------ others' plans */
+
+enum session_plan_state session_registry_plan_state(const struct session_registry *registry,
+						    const struct process_identity *of, uint64_t serial)
+{
+	char id[SESSION_ID_BYTES];
+
+	id_make(of, id);
+	return session_files_plan_state(registry->directory, id, serial);
+}
+
+void session_registry_retract(const struct session_registry *registry, const struct process_identity *of,
+			      uint64_t serial)
+{
+	char id[SESSION_ID_BYTES];
+
+	id_make(of, id);
+	session_files_retract(registry->directory, id, serial);
+}
+
+bool session_registry_was_read(const struct session_registry *registry, const struct process_identity *of)
+{
+	char id[SESSION_ID_BYTES];
+
+	id_make(of, id);
+	return session_files_of_other_was_read(registry->directory, id);
 }

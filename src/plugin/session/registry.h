@@ -7,7 +7,8 @@
  *     p-ID          who it is, of which job, and the communicators that it has begun
  *     d-COMM-HOST   what was decided for a communicator on this host: by whoever came first, for all
  *     s-ID          room for this process's next decision, so that it cannot fail for want of memory
- *     g-ID, o-ID    the graph file and its other state; t-ID, the topology file (files.h)
+ *     g-ID          the graph file; x-ID-N, y-ID-N, a plan before it is published, and what takes it back; t-ID, the
+ *                   topology file (files.h)
  *
  * The folder must belong to the user and be open to nobody else; everything read from it is checked, because an older
  * or newer plugin may have written it. What processes that have gone left behind is removed by whoever comes next.
@@ -33,6 +34,7 @@ enum {
 	SESSION_REASON_BYTES = 128,
 	SESSION_PROCESSES_MAX = 512, /* in one registry */
 	SESSION_MEMBERS_MAX = 32,    /* more than a plan has: then there is none */
+	SESSION_OTHERS_MAX = 1024,   /* ranks of other communicators that matter at a time */
 };
 
 /* Why a rank's communicator gets no plan; the words are in session_veto_text. In files: only added to. */
@@ -51,14 +53,27 @@ enum session_veto {
 };
 const char *session_veto_text(enum session_veto veto);
 
+/* Where a rank is with its topology phase (meeting.h). In files: only added to. */
+enum session_phase {
+	SESSION_AWAY,    /* before it, or past it, or at rest */
+	SESSION_ARRIVED, /* waits within the plugin for the others of the host */
+	SESSION_CLAIMS,  /* the same, and is about to decide a plan for all of them */
+	SESSION_FOLLOWS, /* has a plan, which NCCL may not have read yet */
+	SESSION_HAS_READ,
+};
+
 /* One rank of a communicator. */
 struct session_record {
 	uint64_t comm_id;
 	uint64_t host;     /* struct session_environment */
 	uint64_t machine;  /* of everything that a plan depends on: equal for all, or none */
 	uint64_t begun_ns; /* on the monotonic clock, which all processes of the host share */
+	uint64_t serial;   /* of the process's communicators; part of the names of its plan's files */
+	uint64_t phase_ns; /* since when it is in its phase */
+	uint32_t phase;    /* enum session_phase */
 	uint32_t veto;     /* enum session_veto */
 	uint32_t thread;
+	uint32_t reserved;
 	char bus_id[SESSION_BUS_ID_BYTES];
 	uint32_t used;
 	uint32_t checksum;
@@ -68,7 +83,10 @@ struct session_process {
 	struct process_identity identity;
 	uint64_t job_key, host;
 	uint32_t local_size, local_rank, world_size;
-	uint32_t overflowed; /* it could not say of which communicators it is a rank */
+	uint32_t overflowed;   /* it could not say of which communicators it is a rank */
+	uint32_t reader_count; /* threads that were let go on at rest, and are not known to have read the graph file */
+	uint32_t reserved;
+	uint64_t reader_ns; /* when the last of them was */
 };
 
 /* A process's file, as it lies there. */
@@ -129,11 +147,19 @@ void session_registry_close(struct session_registry *registry);
 int session_registry_write(struct session_registry *registry, unsigned slot, const struct session_record *record);
 /* From now on no communicator of this process gets a plan. */
 int session_registry_overflow(struct session_registry *registry);
+/* How many threads are about to read at rest, and since when. */
+int session_registry_readers(struct session_registry *registry, uint32_t count, uint64_t since_ns);
 
 struct session_member {
 	struct session_process process;
 	struct session_record record;
 	enum process_state state;
+};
+/* A rank of another communicator that is in its topology phase. */
+struct session_other {
+	struct process_identity identity;
+	uint64_t job_key, comm_id, serial, phase_ns;
+	enum session_phase phase;
 };
 struct session_census {
 	struct session_process processes[SESSION_PROCESSES_MAX]; /* that are there, or may be */
@@ -141,8 +167,10 @@ struct session_census {
 	size_t process_count;
 	uint64_t now_ns; /* when it was taken */
 	struct session_member
-		members[SESSION_MEMBERS_MAX]; /* ranks of the communicator, on this host as NCCL sees it */
-	size_t member_count;                  /* may be above SESSION_MEMBERS_MAX: not all are there */
+		members[SESSION_MEMBERS_MAX];            /* ranks of the communicator, on this host as NCCL sees it */
+	size_t member_count;                             /* may be above SESSION_MEMBERS_MAX: not all are there */
+	struct session_other others[SESSION_OTHERS_MAX]; /* on this host, of processes that are there */
+	size_t other_count;                              /* may be above SESSION_OTHERS_MAX */
 };
 /* Who is there. */
 int session_registry_look(struct session_registry *registry, uint64_t comm_id, uint64_t host,
@@ -160,6 +188,20 @@ int session_registry_decision(struct session_registry *registry, uint64_t comm_i
 			      struct session_decision *ret, struct diag *diag);
 /* Once all ranks must have read it. */
 void session_registry_forget(struct session_registry *registry, uint64_t comm_id, uint64_t host);
+
+/* What became of the plan of a process, as its files tell. */
+enum session_plan_state {
+	SESSION_PLAN_OVER,   /* it was taken back */
+	SESSION_PLAN_UNREAD, /* it is published, or about to be, and NCCL has not read it */
+	SESSION_PLAN_READ,
+};
+enum session_plan_state session_registry_plan_state(const struct session_registry *registry,
+						    const struct process_identity *of, uint64_t serial);
+/* Takes a plan of any process back, or sees to it that it is never published. Of no effect on any other. */
+void session_registry_retract(const struct session_registry *registry, const struct process_identity *of,
+			      uint64_t serial);
+/* Whether the graph file of a process has been read since it was last watched. */
+bool session_registry_was_read(const struct session_registry *registry, const struct process_identity *of);
 
 /* Whether all processes that the launchers of these members started on this host are there. The reason in *diag. */
 bool session_census_complete(const struct session_census *census, struct diag *diag);

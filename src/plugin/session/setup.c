@@ -161,7 +161,7 @@ void session_setup(const struct params *params, const struct params_source *sour
 	*ret = (struct session_setup){ .nets = *nets,
 				       .registry = { .directory = -1, .process_fd = -1 },
 				       .presence = { .fd = -1 },
-				       .files = { .directory = -1, .resting_fd = -1, .plan_fd = -1 } };
+				       .files = { .directory = -1, .resting_fd = -1, .plan_fd = -1, .back_fd = -1 } };
 	topology_init(&ret->machine.topology);
 	snprintf(ret->shared_dir, sizeof(ret->shared_dir), "%s", params->shared_dir);
 	session_environment_read(source, params->local_processes, &ret->environment);

@@ -15,31 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "support/tree.h"
 #include "unit/plugin/session/hall.h"
 
 enum { FOUR = 0xf, ALL = 0xff };
-
-static void tuner(struct hall *hall, unsigned ranks, int64_t comm, int published)
-{
-	for (unsigned i = 0; i < HALL_RANKS; i++)
-		if (ranks & 1u << i)
-			assert_int_equal(hall_do(hall, i, 0, HALL_TUNER, comm), published);
-}
-
-/* All of a communicator's initialisation; the mask of what was planned. */
-static unsigned initialise(struct hall *hall, unsigned ranks, int64_t comm)
-{
-	unsigned gpus;
-
-	hall_begin(hall, ranks, comm);
-	assert_int_equal(hall_read(hall, ranks), 0);
-	hall_phase(hall, ranks);
-	gpus = hall_read(hall, ranks);
-	tuner(hall, ranks, comm, gpus != 0);
-	assert_int_equal(hall_read(hall, ranks), 0);
-	return gpus;
-}
 
 static void expect_rest(struct hall *hall, unsigned ranks, int64_t comm, unsigned speaker, const char *why)
 {
@@ -56,7 +36,7 @@ static void the_gpus_of_a_communicator_get_a_plan(void **state)
 	struct hall *hall = *state;
 
 	hall_start_all(hall, 4, NULL);
-	assert_int_equal(initialise(hall, FOUR, 1), 0xf);
+	assert_int_equal(hall_initialise(hall, FOUR, 1), 0xf);
 	assert_int_equal(hall->reply.warnings, 0);
 	assert_int_equal(hall_count(hall, "d-"), 0); /* nothing is left once all have read it */
 }
@@ -66,16 +46,17 @@ static void each_communicator_gets_its_own(void **state)
 	struct hall *hall = *state;
 
 	hall_start_all(hall, 8, NULL);
-	assert_int_equal(initialise(hall, ALL, 1), 0xff);
-	assert_int_equal(initialise(hall, 0x5a, 2), 0x5a);
-	assert_int_equal(initialise(hall, 0x11, 3), 0x11);
+	assert_int_equal(hall_initialise(hall, ALL, 1), 0xff);
+	assert_int_equal(hall_initialise(hall, 0x5a, 2), 0x5a);
+	assert_int_equal(hall_initialise(hall, 0x11, 3), 0x11);
 	hall_begin(hall, 0xf0, 5);
 	hall_begin(hall, 0x0f, 4);
-	hall_phase(hall, ALL);
+	hall_phase(hall, 0x0f);
 	assert_int_equal(hall_read(hall, 0x0f), 0x0f);
+	hall_phase(hall, 0xf0);
 	assert_int_equal(hall_read(hall, 0xf0), 0xf0);
-	tuner(hall, 0x0f, 4, 1);
-	tuner(hall, 0xf0, 5, 1);
+	hall_tuner(hall, 0x0f, 4, 1);
+	hall_tuner(hall, 0xf0, 5, 1);
 	assert_int_equal(hall_read(hall, ALL), 0);
 }
 
@@ -98,12 +79,12 @@ static void one_gpu_of_several_hosts_gets_a_plan_and_one_alone_none(void **state
 
 	hall_start(hall, 0, 0, 2, 4, NULL);
 	hall_start(hall, 1, 1, 2, 4, NULL);
-	assert_int_equal(initialise(hall, 3, 1), 3);
-	assert_int_equal(initialise(hall, 1, 2), 1);
+	assert_int_equal(hall_initialise(hall, 3, 1), 3);
+	assert_int_equal(hall_initialise(hall, 1, 2), 1);
 	hall_kill(hall, 0);
 	hall_kill(hall, 1);
 	hall_start_all(hall, 2, NULL);
-	assert_int_equal(initialise(hall, 3, 3), 3);
+	assert_int_equal(hall_initialise(hall, 3, 3), 3);
 	expect_rest(hall, 1, 4, 0, "it has one GPU");
 }
 
@@ -131,7 +112,7 @@ static void without_evidence_nothing_is_published(void **state)
 	expect_rest(hall, 7, 1, 1, "of the 4 processes that the job has on this host 3 are known");
 	hall_start(hall, 3, 3, 4, 4, NULL);
 	hall_begin(hall, 8, 2);
-	assert_int_equal(initialise(hall, 7, 3), 7); /* it has come */
+	assert_int_equal(hall_initialise(hall, 7, 3), 7); /* it has come */
 	hall_kill(hall, 3);
 	expect_rest(hall, 7, 4, 0, "3 are known");
 }
@@ -145,7 +126,7 @@ static void the_size_can_be_said_by_hand_and_must_be_known(void **state)
 	hall_kill(hall, 0);
 	hall_kill(hall, 1);
 	hall_start_all(hall, 2, "LOCAL_WORLD_SIZE=\nLOCAL_RANK=\nTRIBUTARY_LOCAL_PROCESSES=2\n");
-	assert_int_equal(initialise(hall, 3, 2), 3);
+	assert_int_equal(hall_initialise(hall, 3, 2), 3);
 }
 
 static void two_jobs_do_not_count_for_each_other(void **state)
@@ -218,7 +199,7 @@ static void inherited_files_are_not_the_users(void **state)
 	char off[256];
 
 	hall_start_all(hall, 2, inherited);
-	assert_int_equal(initialise(hall, 3, 1), 3);
+	assert_int_equal(hall_initialise(hall, 3, 1), 3);
 	snprintf(off, sizeof(off), "%sTRIBUTARY_STEER=off\n", inherited);
 	hall_start(hall, 2, 2, 3, 3, off);
 	hall_begin(hall, 0, 1);
@@ -239,7 +220,7 @@ static void a_rank_without_a_known_gpu_makes_all_rest(void **state)
 	assert_int_equal(hall_do(hall, 1, 0, HALL_GPU, 0), 0);
 	expect_rest(hall, 7, 3, 2, "two ranks share a GPU");
 	assert_int_equal(hall_do(hall, 1, 0, HALL_GPU, 1), 0);
-	assert_int_equal(initialise(hall, 7, 4), 7);
+	assert_int_equal(hall_initialise(hall, 7, 4), 7);
 }
 
 static void settings_of_nccl_that_do_not_go_with_it_make_all_rest(void **state)
@@ -276,9 +257,14 @@ static void a_decision_holds_though_who_made_it_is_gone(void **state)
 
 	hall_start_all(hall, 3, NULL);
 	hall_begin(hall, 7, 1);
-	hall_phase(hall, 1);
+	hall_send(hall, 1, 0, HALL_PROPERTIES, 0);
+	hall_send(hall, 2, 0, HALL_PROPERTIES, 0);
+	assert_true(hall_is_waiting(hall, 1, 0, 50));
+	assert_true(hall_is_waiting(hall, 2, 0, 50));
+	assert_int_equal(hall_do(hall, 0, 0, HALL_PROPERTIES, 0), 0); /* who comes last decides */
 	hall_kill(hall, 0);
-	hall_phase(hall, 6);
+	assert_int_equal(hall_wait(hall, 1, 0), 0);
+	assert_int_equal(hall_wait(hall, 2, 0), 0);
 	assert_int_equal(hall_read(hall, 6), 7); /* what it had read: they will not get beyond the next exchange */
 	hall_start(hall, 0, 0, 3, 3, NULL);
 	hall_begin(hall, 1, 2); /* who comes next cleans up */
@@ -304,7 +290,7 @@ static void a_split_with_shared_resources_finds_the_file_at_rest(void **state)
 	struct hall *hall = *state;
 
 	hall_start_all(hall, 4, NULL);
-	assert_int_equal(initialise(hall, FOUR, 1), 0xf);
+	assert_int_equal(hall_initialise(hall, FOUR, 1), 0xf);
 	hall_phase(hall, 3); /* no init */
 	assert_int_equal(hall_read(hall, 3), 0);
 	/* The same where no tuner of ours has told that the first one is done: NCCL has read its file. */
@@ -315,16 +301,23 @@ static void a_split_with_shared_resources_finds_the_file_at_rest(void **state)
 	assert_int_equal(hall_read(hall, 3), 0);
 }
 
+static void both(struct hall *hall, enum hall_order order, int64_t arg)
+{
+	for (unsigned rank = 0; rank < 2; rank++)
+		hall_send(hall, rank, 0, order, arg);
+	for (unsigned rank = 0; rank < 2; rank++)
+		assert_int_equal(hall_wait(hall, rank, 0), 0);
+}
+
 static void a_split_after_an_init_that_failed_finds_the_file_at_rest(void **state)
 {
 	struct hall *hall = *state;
 
 	hall_start_all(hall, 2, NULL);
 	hall_begin(hall, 3, 1);
-	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(hall_do(hall, i, 0, HALL_JOIN, 0), 0);
+	both(hall, HALL_JOIN, 0);
 	assert_int_equal(hall_read(hall, 3), 3);
-	tuner(hall, 3, 1, 1);
+	hall_tuner(hall, 3, 1, 1);
 	hall_begin(hall, 3, 2);
 	hall_phase(hall, 3); /* published, and given up before it is read; nobody says so */
 	hall_phase(hall, 3); /* with virtual devices NCCL may look twice more */
@@ -341,8 +334,7 @@ static void devices_that_nccl_joins_are_named_by_their_new_number(void **state)
 	hall_start(hall, 1, 1, 2, 4, NULL);
 	hall_begin(hall, 3, 1);
 	hall_phase(hall, 3);
-	assert_int_equal(hall_do(hall, 0, 0, HALL_JOIN, 0), 0);
-	assert_int_equal(hall_do(hall, 1, 0, HALL_JOIN, 0), 0);
+	both(hall, HALL_JOIN, 0);
 	assert_int_equal(hall_read(hall, 3), 3);
 	assert_int_equal(hall_do(hall, 0, 0, HALL_READ, 0), 0);
 	assert_null(strstr(hall->reply.text, "<net dev=\"0\"/>"));
@@ -360,17 +352,14 @@ static void fused_devices_may_be_asked_for_as_often_as_nccl_does(void **state)
 	hall_start(hall, 1, 1, 2, 4, NULL);
 	hall_begin(hall, 3, 1);
 	hall_phase(hall, 3);
-	for (unsigned rank = 0; rank < 2; rank++) {
-		assert_int_equal(hall_do(hall, rank, 0, HALL_JOIN, 0), 0);
-		for (const int *device = first; *device >= 0; device++)
-			assert_int_equal(hall_do(hall, rank, 0, HALL_ONE, *device), 0);
-	}
+	both(hall, HALL_JOIN, 0);
+	for (const int *device = first; *device >= 0; device++)
+		both(hall, HALL_ONE, *device);
 	assert_int_equal(hall_read(hall, 3), 3);
-	tuner(hall, 3, 1, 1);
+	hall_tuner(hall, 3, 1, 1);
 	hall_begin(hall, 3, 2);
-	for (unsigned rank = 0; rank < 2; rank++)
-		for (const int *device = later; *device >= 0; device++)
-			assert_int_equal(hall_do(hall, rank, 0, HALL_ONE, *device), 0);
+	for (const int *device = later; *device >= 0; device++)
+		both(hall, HALL_ONE, *device);
 	assert_int_equal(hall_read(hall, 3), 3);
 }
 
@@ -403,9 +392,9 @@ static void of_two_communicators_at_once_both_rest(void **state)
 	assert_int_equal(hall_do(hall, 1, 1, HALL_PROPERTIES, 0), 0);
 	hall_phase(hall, 2);
 	assert_int_equal(hall_read(hall, 3), 0);
-	tuner(hall, 3, 1, 0);
+	hall_tuner(hall, 3, 1, 0);
 	assert_int_equal(hall_do(hall, 1, 1, HALL_TUNER, 2), 0);
-	assert_int_equal(initialise(hall, 3, 3), 3); /* and the next one does not */
+	assert_int_equal(hall_initialise(hall, 3, 3), 3); /* and the next one does not */
 }
 
 static void a_second_communicator_waits_for_the_plan_of_the_first(void **state)
@@ -414,13 +403,11 @@ static void a_second_communicator_waits_for_the_plan_of_the_first(void **state)
 
 	hall_start_all(hall, 2, NULL);
 	hall_begin(hall, 3, 1);
-	hall_phase(hall, 1); /* decided, and process 1 has not come to it */
+	hall_phase(hall, 3);
 	hall_send(hall, 1, 1, HALL_BEGIN, 2);
 	assert_true(hall_is_waiting(hall, 1, 1, 50));
-	hall_phase(hall, 2);
-	assert_true(hall_is_waiting(hall, 1, 1, 50));
 	assert_int_equal(hall_read(hall, 3), 3);
-	tuner(hall, 2, 1, 1);
+	hall_tuner(hall, 2, 1, 1);
 	assert_int_equal(hall_wait(hall, 1, 1), 0);
 	assert_int_equal(hall_read(hall, 2), 0);
 	assert_int_equal(hall_do(hall, 1, 1, HALL_CHECK, 0), 0);
@@ -429,18 +416,34 @@ static void a_second_communicator_waits_for_the_plan_of_the_first(void **state)
 	assert_int_equal(hall_gpus(hall->reply.text), 0);
 }
 
+static void a_second_communicator_does_not_wait_for_ranks_that_meet(void **state)
+{
+	struct hall *hall = *state;
+
+	hall_start_all(hall, 2, NULL);
+	hall_begin(hall, 3, 1);
+	hall_send(hall, 0, 0, HALL_PROPERTIES, 0);
+	assert_true(hall_is_waiting(hall, 0, 0, 50)); /* for process 1, which has something else to do first */
+	assert_int_equal(hall_do(hall, 1, 1, HALL_BEGIN, 2), 0);
+	assert_int_equal(hall_wait(hall, 0, 0), 0);
+	hall_phase(hall, 2);
+	assert_int_equal(hall_read(hall, 3), 0);
+	hall_tuner(hall, 3, 1, 0);
+}
+
 static void what_never_ends_is_not_waited_for_long(void **state)
 {
 	struct hall *hall = *state;
 
 	hall_start_all(hall, 2, NULL);
 	hall_begin(hall, 3, 1);
-	hall_phase(hall, 1);
+	hall_phase(hall, 3);
 	assert_int_equal(hall_do(hall, 1, 1, HALL_BEGIN, 2), 0);
 	assert_in_range(hall->reply.took_ns, 1000000000, 20000000000);
-	/* The others have a plan that this one has not kept up with: NCCL must fail, not hang. */
-	assert_int_equal(hall_do(hall, 1, 0, HALL_PROPERTIES, 0), -EIO);
-	assert_true(hall->reply.warnings > 0);
+	assert_int_equal(hall_read(hall, 3), 0); /* nobody had read it, so nobody shall */
+	hall_phase(hall, 2);
+	assert_int_equal(hall_read(hall, 3), 0);
+	assert_int_equal(hall->reply.warnings, 0);
 }
 
 static void threads_that_are_no_more_do_not_count(void **state)
@@ -450,7 +453,7 @@ static void threads_that_are_no_more_do_not_count(void **state)
 	hall_start_all(hall, 2, NULL);
 	assert_int_equal(hall_do(hall, 1, 1, HALL_BEGIN, 1), 0);
 	assert_int_equal(hall_do(hall, 1, 1, HALL_LEAVE, 0), 0);
-	for (unsigned i = 0; i < 100 && initialise(hall, 3, 2 + i) == 0; i++)
+	for (unsigned i = 0; i < 100 && hall_initialise(hall, 3, 2 + i) == 0; i++)
 		assert_true(i < 99); /* the thread takes its time to end */
 }
 
@@ -495,12 +498,13 @@ static void a_plan_waits_for_a_stranger(void **state)
 	hall_begin(hall, 3, 1);
 	assert_int_equal(hall_do(hall, 0, 1, HALL_PROPERTIES, 0), 0); /* and is about to read */
 	hall_send(hall, 0, 0, HALL_PROPERTIES, 0);
+	hall_send(hall, 1, 0, HALL_PROPERTIES, 0);
 	assert_true(hall_is_waiting(hall, 0, 0, 50));
+	assert_true(hall_is_waiting(hall, 1, 0, 50));
 	assert_int_equal(hall_do(hall, 0, 1, HALL_READ, 0), 0);
 	assert_int_equal(hall_gpus(hall->reply.text), 0);
-	assert_int_equal(hall_do(hall, 0, 1, HALL_TUNER, 77), -ENOENT); /* it is done */
 	assert_int_equal(hall_wait(hall, 0, 0), 0);
-	hall_phase(hall, 2);
+	assert_int_equal(hall_wait(hall, 1, 0), 0);
 	assert_int_equal(hall_read(hall, 3), 3);
 }
 
@@ -521,7 +525,7 @@ static void the_tuner_learns_what_was_given(void **state)
 
 	hall_start_all(hall, 2, NULL);
 	assert_int_equal(hall_do(hall, 0, 0, HALL_TUNER, 1), -ENOENT);
-	assert_int_equal(initialise(hall, 3, 1), 3);
+	assert_int_equal(hall_initialise(hall, 3, 1), 3);
 	assert_int_equal(hall_do(hall, 0, 0, HALL_TUNER, 0), 1); /* this thread's last */
 	assert_int_equal(hall_do(hall, 0, 1, HALL_TUNER, 0), -ENOENT);
 	assert_int_equal(hall_do(hall, 0, 0, HALL_TUNER, 2), -ENOENT);
@@ -533,32 +537,36 @@ static void many_communicators_one_after_the_other(void **state)
 
 	hall_start_all(hall, 3, NULL);
 	for (int64_t comm = 1; comm < 200; comm++)
-		assert_int_equal(initialise(hall, comm % 2 ? 7 : 5, comm), comm % 2 ? 7 : 5);
+		assert_int_equal(hall_initialise(hall, comm % 2 ? 7 : 5, comm), comm % 2 ? 7 : 5);
 	assert_int_equal(hall_count(hall, "d-"), 0);
 	assert_int_equal(hall->reply.warnings, 0);
 }
 
-/* Printed, not asserted: the time of the first getProperties of the phase, for who plans and for the others. */
+/* Printed, not asserted: how long it takes once all ranks have come to the phase. */
 static void what_it_costs_is_printed(void **state)
 {
 	struct hall *hall = *state;
-	uint64_t first_ns = 0, other_ns = 0;
+	uint64_t last_ns = 0, other_ns = 0, start_ns;
 
 	hall_start_all(hall, 8, NULL);
 	for (int64_t comm = 1; comm < 20; comm++) {
 		hall_begin(hall, ALL, comm);
-		for (unsigned i = 0; i < 8; i++) {
-			assert_int_equal(hall_do(hall, i, 0, HALL_ONE, 0), 0);
-			if (i == 0 && hall->reply.took_ns > first_ns)
-				first_ns = hall->reply.took_ns;
-			if (i && hall->reply.took_ns > other_ns)
-				other_ns = hall->reply.took_ns;
-		}
+		for (unsigned i = 1; i < 8; i++)
+			hall_send(hall, i, 0, HALL_ONE, 0);
+		assert_true(hall_is_waiting(hall, 7, 0, 20));
+		start_ns = clock_now_ns();
+		assert_int_equal(hall_do(hall, 0, 0, HALL_ONE, 0), 0);
+		if (hall->reply.took_ns > last_ns)
+			last_ns = hall->reply.took_ns;
+		for (unsigned i = 1; i < 8; i++)
+			assert_int_equal(hall_wait(hall, i, 0), 0);
+		if (clock_now_ns() - start_ns > other_ns)
+			other_ns = clock_now_ns() - start_ns;
 		assert_int_equal(hall_read(hall, ALL), ALL);
-		tuner(hall, ALL, comm, 1);
+		hall_tuner(hall, ALL, comm, 1);
 	}
-	print_message("8 GPUs: planned and published within %.2f ms, read and published within %.2f ms\n",
-		      (double)first_ns / 1e6, (double)other_ns / 1e6);
+	print_message("8 GPUs: planned and published within %.2f ms, by all within %.2f ms\n", (double)last_ns / 1e6,
+		      (double)other_ns / 1e6);
 }
 
 static void what_was_given_is_kept_for_who_asks(void **state)
@@ -567,7 +575,7 @@ static void what_was_given_is_kept_for_who_asks(void **state)
 	char path[256];
 
 	hall_start_all(hall, 2, NULL);
-	assert_int_equal(initialise(hall, 3, 0xabc), 3);
+	assert_int_equal(hall_initialise(hall, 3, 0xabc), 3);
 	snprintf(path, sizeof(path), "%s/session-0000000000000abc-0000:11:00.0.xml", hall->dump);
 	assert_int_equal(access(path, R_OK), 0);
 }
@@ -585,15 +593,15 @@ static void a_folder_that_was_emptied_is_made_again(void **state)
 	assert_non_null(strstr(hall->reply.info, "the shared folder was emptied meanwhile"));
 	hall_phase(hall, 2);
 	assert_int_equal(hall_read(hall, 3), 0);
-	tuner(hall, 3, 1, 0);
-	assert_int_equal(initialise(hall, 3, 2), 3);
+	hall_tuner(hall, 3, 1, 0);
+	assert_int_equal(hall_initialise(hall, 3, 2), 3);
 	hall_begin(hall, 3, 3);
 	hall_phase(hall, 3);
 	tree_remove(path);
 	assert_int_equal(hall_do(hall, 0, 0, HALL_ONE, 1), 0); /* and once more before the file is read */
 	assert_int_equal(hall_do(hall, 1, 0, HALL_ONE, 1), 0);
 	assert_int_equal(hall_read(hall, 3), 3);
-	tuner(hall, 3, 3, 1);
+	hall_tuner(hall, 3, 3, 1);
 	tree_remove(path);
 	hall_phase(hall, 3); /* a split with shared resources */
 	assert_int_equal(hall_read(hall, 3), 0);
@@ -610,7 +618,7 @@ static void ranks_with_another_shared_folder_are_seen(void **state)
 	assert_int_equal(hall_do(hall, 1, 0, HALL_BEGIN, 1), 0);
 	expect_rest(hall, 1, 1, 0, "have another shared folder");
 	hall_kill(hall, 1);
-	assert_int_equal(initialise(hall, 1, 2), 1);
+	assert_int_equal(hall_initialise(hall, 1, 2), 1);
 }
 
 static void a_registry_of_somebody_else_is_not_used(void **state)
@@ -661,6 +669,7 @@ int main(void)
 		HALL_TEST(ranks_of_one_process_rest),
 		HALL_TEST(of_two_communicators_at_once_both_rest),
 		HALL_TEST(a_second_communicator_waits_for_the_plan_of_the_first),
+		HALL_TEST(a_second_communicator_does_not_wait_for_ranks_that_meet),
 		HALL_TEST(what_never_ends_is_not_waited_for_long),
 		HALL_TEST(threads_that_are_no_more_do_not_count),
 		HALL_TEST(connecting_ends_the_phase_and_the_own_thread_does_not),

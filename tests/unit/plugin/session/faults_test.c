@@ -28,9 +28,12 @@ static bool one_call_fails(struct hall *hall, enum sys_fault_kind kind, uint64_t
 	if (begun == 0)
 		begun = hall_do(hall, 0, 0, HALL_CHECK, 0);
 	hall_begin(hall, 2, 7);
+	/* Who has failed does not come to the topology phase; nor would the other one, were it NCCL. */
+	for (unsigned i = 0; i < 2; i++)
+		if (i || begun == 0)
+			hall_send(hall, i, 0, HALL_PROPERTIES, 0);
 	for (unsigned i = 0; i < 2; i++) {
-		/* Who has failed does not come to the topology phase; nor would the other one, were it NCCL. */
-		results[i] = i || begun == 0 ? hall_do(hall, i, 0, HALL_PROPERTIES, 0) : begun;
+		results[i] = i || begun == 0 ? hall_wait(hall, i, 0) : begun;
 		gpus[i] = hall_do(hall, i, 0, HALL_READ, 0) == 0 ? hall_gpus(hall->reply.text) : 0;
 		if (results[i] != 0 && results[i] != -EIO && results[i] != -ENOMEM)
 			fail_msg("kind %d, call %" PRIu64 ": rank %u has %d", kind, nth, i, results[i]);

@@ -527,7 +527,30 @@ void hall_phase(struct hall *hall, unsigned ranks)
 {
 	for (unsigned i = 0; i < HALL_RANKS; i++)
 		if (ranks & 1u << i)
-			assert_int_equal(hall_do(hall, i, 0, HALL_PROPERTIES, 0), 0);
+			hall_send(hall, i, 0, HALL_PROPERTIES, 0);
+	for (unsigned i = 0; i < HALL_RANKS; i++)
+		if (ranks & 1u << i)
+			assert_int_equal(hall_wait(hall, i, 0), 0);
+}
+
+void hall_tuner(struct hall *hall, unsigned ranks, int64_t comm, int published)
+{
+	for (unsigned i = 0; i < HALL_RANKS; i++)
+		if (ranks & 1u << i)
+			assert_int_equal(hall_do(hall, i, 0, HALL_TUNER, comm), published);
+}
+
+unsigned hall_initialise(struct hall *hall, unsigned ranks, int64_t comm)
+{
+	unsigned gpus;
+
+	hall_begin(hall, ranks, comm);
+	assert_int_equal(hall_read(hall, ranks), 0);
+	hall_phase(hall, ranks);
+	gpus = hall_read(hall, ranks);
+	hall_tuner(hall, ranks, comm, gpus != 0);
+	assert_int_equal(hall_read(hall, ranks), 0);
+	return gpus;
 }
 
 unsigned hall_gpus(const char *text)

@@ -79,8 +79,12 @@ int hall_do(struct hall *hall, unsigned rank, unsigned lane, enum hall_order ord
 
 /* Begin and check on lane 0 of those of the mask. */
 void hall_begin(struct hall *hall, unsigned ranks, int64_t comm);
-/* The topology phase on lane 0 of those of the mask, one after the other. */
+/* The topology phase on lane 0 of those of the mask, at once: they meet in it. */
 void hall_phase(struct hall *hall, unsigned ranks);
+/* The tuner's init of those of the mask; published: whether each knows of a plan. */
+void hall_tuner(struct hall *hall, unsigned ranks, int64_t comm, int published);
+/* All of a communicator's initialisation, and nothing is left of it; the mask of what was planned. */
+unsigned hall_initialise(struct hall *hall, unsigned ranks, int64_t comm);
 /* What they read now: the mask of GPUs of a plan, the same text for all; 0: the resting text for all. */
 unsigned hall_read(struct hall *hall, unsigned ranks);
 /* The GPUs of each channel; fails unless all channels have the same ones. 0: resting. */

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 #include "plugin/session/presence.h"
 #include "support/tree.h"
@@ -101,6 +102,53 @@ static void what_is_written_is_found(void **state)
 	record(place, 0, 7, "0000:12:00.0");
 	assert_int_equal(look(place, 5), 0);
 	assert_int_equal(place->census.member_count, 0);
+}
+
+static void where_ranks_of_others_are_is_seen(void **state)
+{
+	struct registry_place *place = *state;
+	struct session_record record;
+
+	memset(&record, 0, sizeof(record));
+	record.used = 1;
+	record.host = HOST;
+	for (unsigned i = 0; i < 6; i++) {
+		record.comm_id = 20 + i;
+		record.serial = 30 + i;
+		record.phase = i < 4 ? i : SESSION_HAS_READ;
+		record.phase_ns = i == 5 ? clock_now_ns() - 60 * NS_PER_S : clock_now_ns();
+		assert_int_equal(session_registry_write(&place->registry, i, &record), 0);
+	}
+	assert_int_equal(look(place, 20), 0);
+	assert_int_equal(place->census.member_count, 1);
+	assert_int_equal(place->census.other_count, 4); /* those in their phases, and who has just read */
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(place->census.others[i].comm_id, 21 + i);
+		assert_int_equal(place->census.others[i].serial, 31 + i);
+		assert_int_equal(place->census.others[i].phase, 1 + i);
+		assert_true(process_identity_same(&place->census.others[i].identity, &place->registry.self));
+	}
+	assert_int_equal(look(place, 21), 0);
+	assert_int_equal(place->census.member_count, 1);
+	assert_int_equal(place->census.members[0].record.phase, SESSION_ARRIVED);
+	assert_int_equal(place->census.other_count, 3);
+	assert_int_equal(session_registry_look(&place->registry, 21, HOST + 1, &place->census, &place->diag), 0);
+	assert_int_equal(place->census.other_count, 0);
+}
+
+static void who_is_about_to_read_is_seen(void **state)
+{
+	struct registry_place *place = *state;
+
+	assert_int_equal(look(place, 1), 0);
+	assert_int_equal(place->census.processes[0].reader_count, 0);
+	assert_int_equal(session_registry_readers(&place->registry, 2, 77), 0);
+	assert_int_equal(look(place, 1), 0);
+	assert_int_equal(place->census.processes[0].reader_count, 2);
+	assert_int_equal(place->census.processes[0].reader_ns, 77);
+	assert_int_equal(session_registry_readers(&place->registry, 0, 0), 0);
+	assert_int_equal(look(place, 1), 0);
+	assert_int_equal(place->census.processes[0].reader_count, 0);
 }
 
 /* A file in the folder, its bytes and mode as said. */
@@ -357,7 +405,7 @@ static void what_the_gone_left_is_removed_and_nothing_else(void **state)
 	struct registry_place *place = *state;
 	struct session_process process = process_of_job(1, 1, 0, 1);
 	struct session_registry second;
-	char name[128], path[512];
+	char name[128], plan[128], path[512];
 	unsigned long long ns = place->registry.self.pid_namespace;
 	uint32_t boot = (uint32_t)place->registry.self.boot;
 
@@ -367,7 +415,11 @@ static void what_the_gone_left_is_removed_and_nothing_else(void **state)
 	put(place, name, "x", 1, 0600);
 	snprintf(name, sizeof(name), "g-%08x-%llx-1-1", boot, ns + 1); /* of who knows whom */
 	put(place, name, "x", 1, 0600);
-	put(place, "x-1-1-1-1", "x", 1, 0600); /* whatever that is */
+	put(place, "x-1-1-1-1", "x", 1, 0600);                        /* whatever that is */
+	snprintf(plan, sizeof(plan), "x-%08x-%llx-1-1-1f", boot, ns); /* for a plan of the first of them */
+	put(place, plan, "x", 1, 0600);
+	plan[0] = 'y';
+	put(place, plan, "x", 1, 0600);
 	assert_int_equal(session_registry_open(place->root, &process, &second, &place->diag), 0);
 	snprintf(path, sizeof(path), "%s/%s", place->folder, name);
 	assert_int_equal(access(path, F_OK), 0);
@@ -376,6 +428,10 @@ static void what_the_gone_left_is_removed_and_nothing_else(void **state)
 	snprintf(path, sizeof(path), "%s/g-%08x-%llx-1-1", place->folder, boot, ns);
 	assert_int_equal(access(path, F_OK), -1);
 	snprintf(path, sizeof(path), "%s/t-%08x-%llx-1-1", place->folder, boot + 1, ns);
+	assert_int_equal(access(path, F_OK), -1);
+	snprintf(path, sizeof(path), "%s/%s", place->folder, plan);
+	assert_int_equal(access(path, F_OK), -1);
+	path[strlen(place->folder) + 1] = 'x';
 	assert_int_equal(access(path, F_OK), -1);
 	assert_false(session_registry_is_there(&place->registry)); /* it has the same id: this process */
 	session_registry_close(&second);
@@ -420,6 +476,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_written_is_found, place_open, place_close),
+		cmocka_unit_test_setup_teardown(where_ranks_of_others_are_is_seen, place_open, place_close),
+		cmocka_unit_test_setup_teardown(who_is_about_to_read_is_seen, place_open, place_close),
 		cmocka_unit_test_setup_teardown(foreign_and_broken_files_do_not_mislead, place_open, place_close),
 		cmocka_unit_test_setup_teardown(a_decision_is_made_once, place_open, place_close),
 		cmocka_unit_test_setup_teardown(without_room_one_follows_and_does_not_decide, place_open, place_close),
