@@ -11,7 +11,8 @@ enum {
 	STATUS_CAPABILITIES = 1 << 4,
 	CAPABILITY_POINTER = 0x34,
 	CAPABILITY_EXPRESS = 0x10,
-	EXPRESS_BYTES = 0x3c,
+	EXPRESS_BYTES = 0x3c, /* of its second version; a device with the first may have it at the very end */
+	EXPRESS_LEAST_BYTES = 0x14,
 	EXPRESS_DEVICE_CAPABILITIES = 0x04,
 	EXPRESS_DEVICE_CONTROL = 0x08,
 	LEGACY_BYTES = 256,
@@ -44,7 +45,7 @@ static size_t find_express(const uint8_t *bytes, size_t count)
 	at = bytes[CAPABILITY_POINTER] & 0xfcU;
 	for (unsigned i = 0; i < MOST_CAPABILITIES && at >= HEADER_BYTES && at + 2 <= LEGACY_BYTES; i++) {
 		if (bytes[at] == CAPABILITY_EXPRESS)
-			return at + EXPRESS_BYTES <= LEGACY_BYTES ? at : 0;
+			return at + EXPRESS_LEAST_BYTES <= LEGACY_BYTES ? at : 0;
 		at = bytes[at + 1] & 0xfcU;
 	}
 	return 0;
@@ -92,7 +93,8 @@ void discover_config_clean(uint8_t *bytes, size_t count)
 	if (express) {
 		/* The chain now leads to this capability alone. */
 		kept[CAPABILITY_POINTER] = (uint8_t)express;
-		keep(kept, bytes, express, EXPRESS_BYTES);
+		keep(kept, bytes, express,
+		     express + EXPRESS_BYTES <= LEGACY_BYTES ? EXPRESS_BYTES : LEGACY_BYTES - express);
 		kept[express + 1] = 0;
 	}
 	if (count > LEGACY_BYTES) {

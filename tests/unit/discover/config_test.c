@@ -74,6 +74,34 @@ static void what_is_kept_says_the_same_and_has_no_address_and_no_serial_number(v
 		assert_true(bytes[i] != 0xaa && bytes[i] != 0xbb && bytes[i] != 0xcc);
 }
 
+/* Of its first version it is short, and some cards have it last of all. */
+static void a_capability_at_the_end_is_read(void **state)
+{
+	struct discover_config config;
+	uint8_t bytes[4096];
+
+	(void)state;
+	make(bytes);
+	bytes[0x81] = 0xe0;
+	memcpy(bytes + 0xe0, bytes + 0x40, 0x14);
+	memset(bytes + 0x40, 0, 0x14);
+	bytes[0xe2] = 0x01;
+	for (unsigned i = 0; i < 2; i++) {
+		discover_config_read(bytes, sizeof(bytes), &config);
+		assert_true(config.express && config.relaxed_ordering);
+		assert_int_equal(config.payload_bytes, 256);
+		assert_int_equal(config.read_request_bytes, 512);
+		assert_int_equal(config.acs_control, 0x05);
+		discover_config_clean(bytes, sizeof(bytes));
+	}
+	assert_int_equal(bytes[0x103], 0x14);
+	make(bytes);
+	bytes[0x81] = 0xf0; /* not even that fits */
+	bytes[0xf0] = 0x10;
+	discover_config_read(bytes, sizeof(bytes), &config);
+	assert_false(config.express);
+}
+
 static void cleaning_twice_changes_nothing(void **state)
 {
 	uint8_t once[4096], twice[4096];
@@ -166,6 +194,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_port_says_its_kind_its_sizes_and_its_acs),
 		cmocka_unit_test(what_is_kept_says_the_same_and_has_no_address_and_no_serial_number),
+		cmocka_unit_test(a_capability_at_the_end_is_read),
 		cmocka_unit_test(cleaning_twice_changes_nothing),
 		cmocka_unit_test(without_roots_rights_nothing_is_known),
 		cmocka_unit_test(no_acs_differs_from_not_readable),
