@@ -12,13 +12,16 @@ VERSION := 0.1.0
 # What a fresh Debian or Ubuntu lacks.  package=what to look for: a command, or a header.  `make deps` reads this list.
 DEPS := gcc=gcc make=make libc6-dev=header:stdio.h linux-libc-dev=header:linux/ethtool.h binutils=nm \
 	libcmocka-dev=header:cmocka.h libhwloc-dev=header:hwloc.h libexpat1-dev=header:expat.h \
-	libjansson-dev=header:jansson.h libarchive-dev=header:archive.h libhwloc-plugins=@hwloc-pci iproute2=ip iproute2=tc ethtool=ethtool util-linux=unshare python3=python3
+	libjansson-dev=header:jansson.h libarchive-dev=header:archive.h libibverbs-dev=header:infiniband/verbs.h libhwloc-plugins=@hwloc-pci iproute2=ip iproute2=tc ethtool=ethtool util-linux=unshare python3=python3
 # Only for `make check`: the page of `tributary show --html` is opened in a real browser; plans are compared with a solver's,
 # sums with MPI's.
 DEPS_CHECK := chromium=chromium chromium-driver=chromedriver python3-selenium=python:selenium \
 	libglpk-dev=header:glpk.h openmpi-bin=mpirun libopenmpi-dev=mpicc
 # Only for `make lint`, `make format` and `make fuzz`.
 DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-format=clang-format cppcheck=cppcheck
+# Only for `make check-vm`: virtual machines with SoftRoCE.  Debian's kernel is downloaded beside these (tests/vm/README.md).
+DEPS_VM := qemu-system-x86=qemu-system-x86_64 busybox-static=busybox cpio=cpio kmod=depmod xz-utils=xz binutils=readelf \
+	iproute2=rdma ibverbs-utils=ibv_rc_pingpong ibverbs-providers=@rxe
 # Only for `make bench`: the floor is compared with iperf3, aggregation with PyTorch's Gloo.
 DEPS_BENCH := iperf3=iperf3 python3-torch=python:torch
 
@@ -277,6 +280,9 @@ deps-check: deps
 deps-lint: deps
 	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_LINT)
 
+deps-vm:
+	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_VM)
+
 deps-bench: deps
 	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_BENCH)
 
@@ -302,7 +308,7 @@ GATES :=
 endif
 TESTBED_CHECK := $(wildcard tests/testbed/check)
 
-.PHONY: check run-check check-asan check-tsan check-faults check-long check-clang check-gpu $(GATES)
+.PHONY: check run-check check-asan check-tsan check-faults check-long check-clang check-gpu check-vm deps-vm $(GATES)
 
 check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (T=name: only those)
 	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
@@ -357,6 +363,12 @@ check-long: ## what takes longer: fault injection, the long variants of the test
 	+$(Q)$(MAKE) check-faults
 	+$(Q)TRIBUTARY_TEST_LONG=1 $(MAKE) TIMEOUT=1200 check
 	+$(Q)$(MAKE) S=60 fuzz
+
+# What cannot be installed is a reason to skip, which tests/vm/check gives.
+check-vm: deps-check ## in virtual machines: SoftRoCE, two hosts, PCIe switches (QEMU; downloads Debian's kernel once)
+	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
+	@CC='$(CC)' .ci/deps $(DEPS_VM) || :
+	@ONLY='$(T)' tests/vm/check '$(O)'
 
 check-gpu: ## needs a GPU and PyTorch: several ranks share it and talk through the plugin
 	+$(Q)$(after_deps) all

@@ -1,9 +1,9 @@
 #include "discover/ethtool.h"
 
+#include "discover/dcb.h"
+
 #include <errno.h>
-#include <linux/dcbnl.h>
 #include <linux/ethtool.h>
-#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <stdbool.h>
@@ -13,10 +13,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-enum { MODE_WORDS_MOST = 127, ANSWER_BYTES = 128, REPLY_BYTES = 8192 };
+enum { MODE_WORDS_MOST = 127, ANSWER_BYTES = 256, DSCP_TEXT_MOST = 48 };
 
 /* Link modes by their numbers (linux/ethtool.h): the kernel may know more than the headers that we were built with. */
 static const struct {
@@ -69,74 +68,6 @@ static unsigned ask_modes(int fd, const char *name)
 	return most_mbps(question->link_mode_masks, (unsigned)question->link_mode_masks_nwords);
 }
 
-/* ------------------------------------------------------------------------------------- priority flow control (dcbnl) */
-
-static const struct rtattr *find_attribute(const struct rtattr *at, size_t bytes, unsigned short type)
-{
-	while (bytes >= sizeof(*at) && at->rta_len >= sizeof(*at) && at->rta_len <= bytes) {
-		size_t step = RTA_ALIGN(at->rta_len);
-
-		if ((at->rta_type & NLA_TYPE_MASK) == type)
-			return at;
-		if (step >= bytes)
-			return NULL;
-		bytes -= step;
-		at = (const struct rtattr *)(const void *)((const char *)at + step);
-	}
-	return NULL;
-}
-
-static int read_pfc(const struct nlmsghdr *header, size_t bytes, uint8_t *ret)
-{
-	const struct rtattr *all, *pfc;
-	struct ieee_pfc value;
-
-	if (bytes < sizeof(*header) || header->nlmsg_len > bytes || header->nlmsg_type != RTM_GETDCB ||
-	    header->nlmsg_len < NLMSG_SPACE(sizeof(struct dcbmsg)))
-		return -EOPNOTSUPP;
-	all = (const void *)((const char *)header + NLMSG_SPACE(sizeof(struct dcbmsg)));
-	all = find_attribute(all, header->nlmsg_len - NLMSG_SPACE(sizeof(struct dcbmsg)), DCB_ATTR_IEEE);
-	pfc = all ? find_attribute(RTA_DATA(all), RTA_PAYLOAD(all), DCB_ATTR_IEEE_PFC) : NULL;
-	if (!pfc || RTA_PAYLOAD(pfc) < sizeof(value))
-		return -ENODATA;
-	memcpy(&value, RTA_DATA(pfc), sizeof(value));
-	*ret = value.pfc_en;
-	return 0;
-}
-
-static int ask_pfc(const char *name, uint8_t *ret)
-{
-	struct {
-		struct nlmsghdr header;
-		struct dcbmsg message;
-		struct rtattr attribute;
-		char name[IFNAMSIZ];
-	} question = { .header = { .nlmsg_type = RTM_GETDCB, .nlmsg_flags = NLM_F_REQUEST },
-		       .message = { .dcb_family = AF_UNSPEC, .cmd = DCB_CMD_IEEE_GET },
-		       .attribute = { .rta_type = DCB_ATTR_IFNAME } };
-	_Alignas(struct nlmsghdr) char reply[REPLY_BYTES];
-	struct timeval limit = { .tv_sec = 1 };
-	ssize_t bytes;
-	int fd, r;
-
-	if (strlen(name) >= sizeof(question.name))
-		return -ENAMETOOLONG;
-	memcpy(question.name, name, strlen(name) + 1);
-	question.attribute.rta_len = (unsigned short)RTA_LENGTH(strlen(name) + 1);
-	question.header.nlmsg_len = (uint32_t)sizeof(question);
-	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-	if (fd < 0)
-		return -errno;
-	r = setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ? -errno : 0;
-	if (!r && send(fd, &question, sizeof(question), 0) < 0)
-		r = -errno;
-	bytes = r ? 0 : recv(fd, reply, sizeof(reply), 0);
-	if (!r)
-		r = bytes < 0 ? -errno : read_pfc((const struct nlmsghdr *)(const void *)reply, (size_t)bytes, ret);
-	close(fd);
-	return r;
-}
-
 /* -------------------------------------------------------------------------------------------------------------- answer */
 
 static void append(char text[static ANSWER_BYTES], const char *key, const char *value)
@@ -146,13 +77,32 @@ static void append(char text[static ANSWER_BYTES], const char *key, const char *
 	snprintf(text + used, ANSWER_BYTES - used, "%s%s=%s", used ? " " : "", key, value);
 }
 
+static void append_dcb(char text[static ANSWER_BYTES], const struct discover_dcb *dcb)
+{
+	char value[ANSWER_BYTES / 2] = "";
+	size_t used = 0;
+
+	for (unsigned i = 0; dcb->has_pfc && i < 8; i++)
+		value[i] = dcb->pfc >> i & 1 ? '1' : '0';
+	if (dcb->has_pfc)
+		append(text, "pfc", value);
+	append(text, "trust", dcb->trusts_dscp ? "dscp" : "pcp");
+	*value = '\0';
+	for (unsigned i = 0; i < DISCOVER_DSCPS && used < DSCP_TEXT_MOST; i++)
+		if (dcb->priority[i] != DISCOVER_NO_PRIORITY)
+			used += (size_t)snprintf(value + used, sizeof(value) - used, "%s%u:%u", used ? "," : "", i,
+						 dcb->priority[i]);
+	if (used)
+		append(text, "dscp", value);
+}
+
 int discover_ethtool_ask(void *name, char **ret, size_t *ret_bytes)
 {
 	struct ethtool_pauseparam pause = { .cmd = ETHTOOL_GPAUSEPARAM };
 	char text[ANSWER_BYTES] = "", value[16] = "";
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	unsigned mbps;
-	uint8_t pfc = 0;
+	struct discover_dcb dcb;
 
 	if (fd < 0)
 		return -errno;
@@ -165,12 +115,8 @@ int discover_ethtool_ask(void *name, char **ret, size_t *ret_bytes)
 		append(text, "pause_tx", pause.tx_pause ? "on" : "off");
 	}
 	close(fd);
-	if (!ask_pfc(name, &pfc)) {
-		for (unsigned i = 0; i < 8; i++)
-			value[i] = pfc >> i & 1 ? '1' : '0';
-		value[8] = '\0';
-		append(text, "pfc", value);
-	}
+	if (!discover_dcb_ask(name, &dcb))
+		append_dcb(text, &dcb);
 	*ret = strdup(text);
 	if (!*ret)
 		return -ENOMEM;

@@ -1,6 +1,7 @@
 #include "discover/build.h"
 #include "discover/config.h"
 #include "discover/ethtool.h"
+#include "discover/facts_internal.h"
 
 #include "base/parse.h"
 
@@ -13,18 +14,9 @@
 
 enum { LINES_MOST = 8192, LINE_BYTES = 512, INTERFACES_MOST = 256, POLICIES_MOST = 4096, GOVERNORS_MOST = 8 };
 
-#define UNKNOWN "unknown"
+#define UNKNOWN DISCOVER_UNKNOWN
 
-struct collector {
-	struct discover_root *root;
-	const struct topology *topology;
-	char **lines;
-	size_t count, room;
-	int result;
-	unsigned translated, identity, untyped; /* devices by the type of their IOMMU group */
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct collector *to, const char *fmt, ...)
+void discover_facts_add(struct discover_collector *to, const char *fmt, ...)
 {
 	char text[LINE_BYTES];
 	va_list args;
@@ -52,9 +44,8 @@ __attribute__((format(printf, 2, 3))) static void add(struct collector *to, cons
 		to->result = -ENOMEM;
 }
 
-/* A file's text as one word: what is between is a comma; "unknown" when it cannot be read. */
-static void word(struct collector *from, char *text, size_t room, const char *folder, const char *name,
-		 const char *file)
+void discover_facts_word(struct discover_collector *from, char *text, size_t room, const char *folder, const char *name,
+			 const char *file)
 {
 	char *to = text;
 
@@ -75,24 +66,37 @@ static void word(struct collector *from, char *text, size_t room, const char *fo
 	*to = '\0';
 }
 
+void discover_facts_value(const char *line, const char *key, char *ret, size_t room)
+{
+	size_t key_bytes = strlen(key), bytes;
+	const char *item;
+
+	snprintf(ret, room, UNKNOWN);
+	while (line && parse_list_next(&line, ' ', &item, &bytes))
+		if (bytes > key_bytes && item[key_bytes] == '=' && !strncmp(item, key, key_bytes) &&
+		    bytes - key_bytes <= room)
+			snprintf(ret, room, "%.*s", (int)(bytes - key_bytes - 1), item + key_bytes + 1);
+}
+
 /* -------------------------------------------------------------------------------------------------------- PCI devices */
 
-static void add_acs(struct collector *to, const char *bus_id, const struct discover_config *config)
+static void add_acs(struct discover_collector *to, const char *bus_id, const struct discover_config *config)
 {
 	char text[LINE_BYTES] = "";
 	size_t used = 0;
 
 	if (config->acs != DISCOVER_CONFIG_PRESENT) {
-		add(to, "acs %s state=%s", bus_id, config->acs == DISCOVER_CONFIG_ABSENT ? "none" : UNKNOWN);
+		discover_facts_add(to, "acs %s state=%s", bus_id,
+				   config->acs == DISCOVER_CONFIG_ABSENT ? "none" : UNKNOWN);
 		return;
 	}
 	for (unsigned i = 0; i < DISCOVER_ACS_BITS; i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used, " %s=%d", discover_acs_names[i],
 					 config->acs_control >> i & 1);
-	add(to, "acs %s state=known%s", bus_id, text);
+	discover_facts_add(to, "acs %s state=known%s", bus_id, text);
 }
 
-static void count_group(struct collector *to, const char *type)
+static void count_group(struct discover_collector *to, const char *type)
 {
 	if (!strcmp(type, "identity"))
 		to->identity++;
@@ -102,7 +106,7 @@ static void count_group(struct collector *to, const char *type)
 		to->untyped++;
 }
 
-static void add_device(struct collector *to, const char *bus_id, const char *name, bool port)
+static void add_device(struct discover_collector *to, const char *bus_id, const char *name, bool port)
 {
 	uint8_t bytes[DISCOVER_CONFIG_BYTES];
 	char driver[64], group[64], type[64] = UNKNOWN, express[160] = "";
@@ -119,7 +123,7 @@ static void add_device(struct collector *to, const char *bus_id, const char *nam
 		snprintf(group, sizeof(group), "none");
 		snprintf(type, sizeof(type), "none");
 	} else {
-		word(to, type, sizeof(type), "sys/kernel/iommu_groups/", group, "/type");
+		discover_facts_word(to, type, sizeof(type), "sys/kernel/iommu_groups/", group, "/type");
 		if (!port)
 			count_group(to, type);
 	}
@@ -133,8 +137,8 @@ static void add_device(struct collector *to, const char *bus_id, const char *nam
 		snprintf(express, sizeof(express),
 			 " relaxed_ordering=" UNKNOWN " payload=" UNKNOWN " most_payload=" UNKNOWN
 			 " read_request=" UNKNOWN);
-	add(to, "device %s name=%s driver=%s iommu_group=%s iommu=%s numa=%" PRId64 "%s", bus_id, name, driver, group,
-	    type, numa, express);
+	discover_facts_add(to, "device %s name=%s driver=%s iommu_group=%s iommu=%s numa=%" PRId64 "%s", bus_id, name,
+			   driver, group, type, numa, express);
 	if (port)
 		add_acs(to, bus_id, &config);
 }
@@ -155,7 +159,7 @@ static bool card_before(const struct topology *topology, uint32_t vertex)
 	return false;
 }
 
-static void add_devices(struct collector *to)
+static void add_devices(struct discover_collector *to)
 {
 	const struct topology *topology = to->topology;
 
@@ -168,14 +172,14 @@ static void add_devices(struct collector *to)
 	}
 	for (uint32_t i = 0; i < topology->vertex_count; i++)
 		if (topology->vertices[i].kind == TOPOLOGY_GPU && topology->vertices[i].gpu.bar1_bytes)
-			add(to, "bar1 %s bytes=%" PRIu64, topology->vertices[i].name,
-			    topology->vertices[i].gpu.bar1_bytes);
+			discover_facts_add(to, "bar1 %s bytes=%" PRIu64, topology->vertices[i].name,
+					   topology->vertices[i].gpu.bar1_bytes);
 	for (uint32_t i = 0; i < topology->link_count; i++)
 		if (*topology->links[i].pci.port && !seen_before(topology, i))
 			add_device(to, topology->links[i].pci.port, "port", true);
 }
 
-static void add_iommu(struct collector *to)
+static void add_iommu(struct discover_collector *to)
 {
 	const char *state = "off";
 
@@ -187,8 +191,8 @@ static void add_iommu(struct collector *to)
 		state = "identity";
 	else if (to->untyped)
 		state = UNKNOWN;
-	add(to, "iommu state=%s translated=%u identity=%u unknown=%u", state, to->translated, to->identity,
-	    to->untyped);
+	discover_facts_add(to, "iommu state=%s translated=%u identity=%u unknown=%u", state, to->translated,
+			   to->identity, to->untyped);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- interfaces */
@@ -202,47 +206,18 @@ static const struct topology_vertex *nic_of(const struct topology *topology, con
 	return NULL;
 }
 
-/* Vendors' drivers show here, a file for each priority, whether congestion is marked and answered. */
-static void ecn_of(struct collector *from, const char *interface, const char *side, char digits[static 16])
-{
-	for (unsigned i = 0; i < 8; i++) {
-		int64_t value;
-
-		if (discover_root_number(from->root, &value, "sys/class/net/%s/ecn/%s/enable/%u", interface, side, i) <
-		    0) {
-			snprintf(digits, 16, UNKNOWN);
-			return;
-		}
-		digits[i] = value ? '1' : '0';
-	}
-	digits[8] = '\0';
-}
-
-/* The value of a key in one line of words; "unknown". */
-static void value_of(const char *line, const char *key, char *ret, size_t room)
-{
-	size_t key_bytes = strlen(key), bytes;
-	const char *item;
-
-	snprintf(ret, room, UNKNOWN);
-	while (line && parse_list_next(&line, ' ', &item, &bytes))
-		if (bytes > key_bytes && item[key_bytes] == '=' && !strncmp(item, key, key_bytes) &&
-		    bytes - key_bytes <= room)
-			snprintf(ret, room, "%.*s", (int)(bytes - key_bytes - 1), item + key_bytes + 1);
-}
-
-static void add_interface(struct collector *to, char *name)
+static void add_interface(struct discover_collector *to, char *name)
 {
 	char mtu[32], speed[32], state[32], duplex[32], driver[64], answer_name[96], most[32], pause_rx[16];
-	char pause_tx[16], pfc[16], np[16], rp[16], folder[] = "sys/class/net/";
+	char pause_tx[16], folder[] = "sys/class/net/";
 	const struct topology_vertex *nic = nic_of(to->topology, name);
 	char *answer = NULL;
 	size_t bytes;
 
-	word(to, mtu, sizeof(mtu), folder, name, "/mtu");
-	word(to, speed, sizeof(speed), folder, name, "/speed");
-	word(to, state, sizeof(state), folder, name, "/operstate");
-	word(to, duplex, sizeof(duplex), folder, name, "/duplex");
+	discover_facts_word(to, mtu, sizeof(mtu), folder, name, "/mtu");
+	discover_facts_word(to, speed, sizeof(speed), folder, name, "/speed");
+	discover_facts_word(to, state, sizeof(state), folder, name, "/operstate");
+	discover_facts_word(to, duplex, sizeof(duplex), folder, name, "/duplex");
 	if (!strcmp(speed, "-1") || !strcmp(speed, "0"))
 		snprintf(speed, sizeof(speed), UNKNOWN);
 	if (discover_root_link(to->root, driver, sizeof(driver), "%s%s/device/driver", folder, name) < 0)
@@ -250,23 +225,20 @@ static void add_interface(struct collector *to, char *name)
 	snprintf(answer_name, sizeof(answer_name), "ethtool/%.64s", name);
 	if (discover_root_answer(to->root, answer_name, discover_ethtool_ask, name, &answer, &bytes) < 0)
 		answer = NULL;
-	value_of(answer, "most_Mbps", most, sizeof(most));
-	value_of(answer, "pause_rx", pause_rx, sizeof(pause_rx));
-	value_of(answer, "pause_tx", pause_tx, sizeof(pause_tx));
-	value_of(answer, "pfc", pfc, sizeof(pfc));
+	discover_facts_value(answer, "most_Mbps", most, sizeof(most));
+	discover_facts_value(answer, "pause_rx", pause_rx, sizeof(pause_rx));
+	discover_facts_value(answer, "pause_tx", pause_tx, sizeof(pause_tx));
+	discover_facts_add(
+		to,
+		"interface %s nic=%s mtu=%s speed_Mbps=%s most_Mbps=%s state=%s duplex=%s driver=%s pause_rx=%s "
+		"pause_tx=%s",
+		name, nic ? nic->name : "none", mtu, speed, most, state, duplex, driver, pause_rx, pause_tx);
+	if (nic && nic->nic.rdma)
+		discover_facts_roce(to, name, answer);
 	free(answer);
-	add(to,
-	    "interface %s nic=%s mtu=%s speed_Mbps=%s most_Mbps=%s state=%s duplex=%s driver=%s pause_rx=%s "
-	    "pause_tx=%s",
-	    name, nic ? nic->name : "none", mtu, speed, most, state, duplex, driver, pause_rx, pause_tx);
-	if (!nic || !nic->nic.rdma)
-		return;
-	ecn_of(to, name, "roce_np", np);
-	ecn_of(to, name, "roce_rp", rp);
-	add(to, "roce %s pfc=%s ecn_notify=%s ecn_react=%s", name, pfc, np, rp);
 }
 
-static void add_interfaces(struct collector *to)
+static void add_interfaces(struct discover_collector *to)
 {
 	struct discover_names names;
 
@@ -277,33 +249,9 @@ static void add_interfaces(struct collector *to)
 	discover_names_fini(&names);
 }
 
-static void add_rdma(struct collector *to)
-{
-	for (uint32_t i = 0; i < to->topology->vertex_count; i++) {
-		const struct topology_vertex *vertex = &to->topology->vertices[i];
-		char device[TOPOLOGY_NAME_BYTES], port[96], state[64], layer[64], rate[64], firmware[64];
-		const char *comma;
-
-		if (vertex->kind != TOPOLOGY_NIC || !vertex->nic.rdma)
-			continue;
-		snprintf(device, sizeof(device), "%s", vertex->name + strlen("nic:"));
-		device[strcspn(device, ":")] = '\0';
-		snprintf(port, sizeof(port), "%s/ports/%d", device, vertex->nic.port);
-		word(to, state, sizeof(state), "sys/class/infiniband/", port, "/state");
-		word(to, layer, sizeof(layer), "sys/class/infiniband/", port, "/link_layer");
-		word(to, rate, sizeof(rate), "sys/class/infiniband/", port, "/rate");
-		word(to, firmware, sizeof(firmware), "sys/class/infiniband/", device, "/fw_ver");
-		/* "4: ACTIVE" and "200 Gb/sec (4X HDR)". */
-		comma = strchr(state, ',');
-		rate[strcspn(rate, ",")] = '\0';
-		add(to, "rdma %s device=%s port=%d state=%s link_layer=%s rate_Gbps=%s firmware=%s", vertex->name,
-		    device, vertex->nic.port, comma ? comma + 1 : state, layer, rate, firmware);
-	}
-}
-
 /* -------------------------------------------------------------------------------------------------------------- system */
 
-static void add_sysctls(struct collector *to)
+static void add_sysctls(struct discover_collector *to)
 {
 	static const char *const names[] = {
 		"kernel/numa_balancing",
@@ -324,16 +272,16 @@ static void add_sysctls(struct collector *to)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		char name[64], value[256];
 
-		word(to, value, sizeof(value), "proc/sys/", names[i], "");
+		discover_facts_word(to, value, sizeof(value), "proc/sys/", names[i], "");
 		snprintf(name, sizeof(name), "%s", names[i]);
 		for (char *slash = name; (slash = strchr(slash, '/'));)
 			*slash = '.';
-		add(to, "sysctl %s value=%s", name, value);
+		discover_facts_add(to, "sysctl %s value=%s", name, value);
 	}
 }
 
 /* "Max locked memory         8388608              8388608              bytes", or unlimited. */
-static void add_memlock(struct collector *to)
+static void add_memlock(struct discover_collector *to)
 {
 	char text[DISCOVER_TEXT_BYTES], soft[32], hard[32];
 	const char *line = NULL;
@@ -341,12 +289,12 @@ static void add_memlock(struct collector *to)
 	if (discover_root_read(to->root, text, sizeof(text), "proc/self/limits") == 0)
 		line = strstr(text, "Max locked memory");
 	if (line && sscanf(line + strlen("Max locked memory"), "%31s %31s", soft, hard) == 2)
-		add(to, "memlock soft=%s hard=%s", soft, hard);
+		discover_facts_add(to, "memlock soft=%s hard=%s", soft, hard);
 	else
-		add(to, "memlock soft=" UNKNOWN " hard=" UNKNOWN);
+		discover_facts_add(to, "memlock soft=" UNKNOWN " hard=" UNKNOWN);
 }
 
-static void add_governors(struct collector *to)
+static void add_governors(struct discover_collector *to)
 {
 	struct {
 		char name[32];
@@ -362,7 +310,8 @@ static void add_governors(struct collector *to)
 
 		if (strncmp(names.at[i], "policy", 6) != 0)
 			continue;
-		word(to, text, sizeof(text), "sys/devices/system/cpu/cpufreq/", names.at[i], "/scaling_governor");
+		discover_facts_word(to, text, sizeof(text), "sys/devices/system/cpu/cpufreq/", names.at[i],
+				    "/scaling_governor");
 		for (at = 0; at < count && strcmp(governors[at].name, text) != 0; at++)
 			;
 		if (at == GOVERNORS_MOST)
@@ -375,20 +324,21 @@ static void add_governors(struct collector *to)
 	}
 	discover_names_fini(&names);
 	for (size_t i = 0; i < count; i++)
-		add(to, "governor %s policies=%u", governors[i].name, governors[i].count);
+		discover_facts_add(to, "governor %s policies=%u", governors[i].name, governors[i].count);
 }
 
-static void add_gpus(struct collector *to, const struct discover_tree *tree, const struct gpu_inventory *gpus)
+static void add_gpus(struct discover_collector *to, const struct discover_tree *tree, const struct gpu_inventory *gpus)
 {
 	if (gpus)
-		add(to, "nvml state=works gpus=%zu", gpus->device_count);
+		discover_facts_add(to, "nvml state=works gpus=%zu", gpus->device_count);
 	else
-		add(to, "nvml state=none");
+		discover_facts_add(to, "nvml state=none");
 	for (size_t i = 0; gpus && i < gpus->device_count; i++)
 		for (size_t j = 0; j < gpus->device_count; j++)
 			if (i != j)
-				add(to, "p2p gpu%u gpu%u status=%s", gpus->devices[i].index, gpus->devices[j].index,
-				    gpu_inventory_p2p_word(gpu_inventory_p2p(gpus, i, j)));
+				discover_facts_add(to, "p2p gpu%u gpu%u status=%s", gpus->devices[i].index,
+						   gpus->devices[j].index,
+						   gpu_inventory_p2p_word(gpu_inventory_p2p(gpus, i, j)));
 	for (uint32_t i = 0; i < tree->count; i++) {
 		const struct discover_object *object = &tree->at[i];
 
@@ -396,11 +346,12 @@ static void add_gpus(struct collector *to, const struct discover_tree *tree, con
 		if (object->type == HWLOC_XML_PCI && object->pci.vendor == 0x10de &&
 		    object->pci.class_code >> 16 == 3 &&
 		    topology_find_bus_id(to->topology, object->bus_id) == TOPOLOGY_NONE)
-			add(to, "hidden-gpu %s", object->bus_id);
+			discover_facts_add(to, "hidden-gpu %s", object->bus_id);
 		if (object->type == HWLOC_XML_NODE && !object->has_cpus)
-			add(to, "numa %d cpus=none memory_bytes=%" PRIu64, object->os_index, object->memory_bytes);
+			discover_facts_add(to, "numa %d cpus=none memory_bytes=%" PRIu64, object->os_index,
+					   object->memory_bytes);
 		if (object->type == HWLOC_XML_BRIDGE && object->host_bridge && object->several_nodes)
-			add(to, "locality %04x:%02x numa=" UNKNOWN, object->domain, object->secondary);
+			discover_facts_add(to, "locality %04x:%02x numa=" UNKNOWN, object->domain, object->secondary);
 	}
 }
 
@@ -411,7 +362,7 @@ static int compare(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int join(struct collector *from, struct discover_facts *ret)
+static int join(struct discover_collector *from, struct discover_facts *ret)
 {
 	size_t bytes = 0, used = 0;
 	char *text;
@@ -438,13 +389,13 @@ static int join(struct collector *from, struct discover_facts *ret)
 int discover_facts_read(struct discover_root *root, const struct topology *topology, const struct discover_tree *tree,
 			const struct gpu_inventory *gpus, struct discover_facts *ret)
 {
-	struct collector collector = { .root = root, .topology = topology };
+	struct discover_collector collector = { .root = root, .topology = topology };
 	int r;
 
 	add_devices(&collector);
 	add_iommu(&collector);
 	add_interfaces(&collector);
-	add_rdma(&collector);
+	discover_facts_rdma(&collector);
 	add_sysctls(&collector);
 	add_memlock(&collector);
 	add_governors(&collector);

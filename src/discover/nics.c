@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEVICES_MOST = 64, PORTS_MOST = 16, DEV_PORT_MOST = 255 };
+enum { DEVICES_MOST = 64, PORTS_MOST = 16, DEV_PORT_MOST = 255, SOFT_MOST = 64 };
 
 struct interface {
 	const char *name;
@@ -194,6 +194,46 @@ static int add_rdma(struct discover_build *build, uint32_t object, uint32_t uppe
 	return r;
 }
 
+/* An RDMA device made of software (rxe, siw) is no part of the PCI tree: the interface that it is on is. */
+static bool soft_device_on(struct discover_build *build, const char *interface, char *ret, size_t room)
+{
+	struct discover_names names;
+	bool found = false;
+
+	discover_root_list(build->root, &names, "sys/class/infiniband");
+	for (size_t i = 0; i < names.count && i < SOFT_MOST && !found; i++) {
+		const char *device = names.at[i];
+		char on[64];
+
+		if (discover_root_exists(build->root, "sys/class/infiniband/%s/device", device) ||
+		    (discover_root_name(build->root, on, sizeof(on), "sys/class/infiniband/%s/parent", device) < 0 &&
+		     discover_root_name(build->root, on, sizeof(on),
+					"sys/class/infiniband/%s/ports/1/gid_attrs/ndevs/0", device) < 0))
+			continue;
+		found = !strcmp(on, interface) && strlen(device) < room;
+		if (found)
+			snprintf(ret, room, "%s", device);
+	}
+	discover_names_fini(&names);
+	return found;
+}
+
+static int add_interface(struct discover_build *build, uint32_t object, uint32_t upper, const char *slot,
+			 const struct interface *interface)
+{
+	struct topology_nic nic = { .port = (int)interface->port };
+	char device[TOPOLOGY_NAME_BYTES];
+
+	snprintf(nic.interface, sizeof(nic.interface), "%s", interface->name);
+	nic.speed_Bps = interface_speed(build->root, nic.interface);
+	nic.rdma = soft_device_on(build, interface->name, device, sizeof(device));
+	if (!nic.rdma)
+		return add_nic(build, object, upper, slot, &nic, interface->name, 0);
+	/* It reaches the GPUs' memory through the CPU alone; its port is always the first; its rate is none. */
+	nic.port = 1;
+	return add_nic(build, object, upper, slot, &nic, device, 0);
+}
+
 int discover_add_nics(struct discover_build *build, uint32_t object, uint32_t upper, const char *slot)
 {
 	struct interface interfaces[DEVICES_MOST];
@@ -206,15 +246,9 @@ int discover_add_nics(struct discover_build *build, uint32_t object, uint32_t up
 		if (child->type == HWLOC_XML_DEVICE && child->device == HWLOC_XML_RDMA)
 			r = add_rdma(build, object, upper, slot, child->name, interfaces, count);
 	}
-	for (size_t i = 0; i < count && !r; i++) {
-		struct topology_nic nic = { .port = (int)interfaces[i].port };
-
-		if (interfaces[i].taken)
-			continue;
-		snprintf(nic.interface, sizeof(nic.interface), "%s", interfaces[i].name);
-		nic.speed_Bps = interface_speed(build->root, nic.interface);
-		r = add_nic(build, object, upper, slot, &nic, interfaces[i].name, 0);
-	}
+	for (size_t i = 0; i < count && !r; i++)
+		if (!interfaces[i].taken)
+			r = add_interface(build, object, upper, slot, &interfaces[i]);
 	return r;
 }
 

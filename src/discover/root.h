@@ -83,6 +83,16 @@ void discover_names_fini(struct discover_names *names);
 int discover_root_identity(struct discover_root *root, unsigned *ret, const char *path, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* A text file that holds the name of an interface: as it is shown. */
+int discover_root_name(struct discover_root *root, char *text, size_t room, const char *path, ...)
+	__attribute__((format(printf, 4, 5)));
+/*
+ * What an RDMA port's address (GID) is made of; the address itself is not kept. "none": the row is empty; "ipv4";
+ * "link-local", of an interface without an address; "other".
+ */
+int discover_root_gid(struct discover_root *root, char *text, size_t room, const char *path, ...)
+	__attribute__((format(printf, 4, 5)));
+
 /* A PCI device's configuration space, as far as this process may read it: bytes of which the rest is zero. */
 int discover_root_config(struct discover_root *root, const char *bus_id, uint8_t ret[static DISCOVER_CONFIG_BYTES],
 			 size_t *ret_bytes);

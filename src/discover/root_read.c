@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { IDENTITY_BYTES = 64, MOST_NAMES = 65536 };
+enum { IDENTITY_BYTES = 64, SHORT_BYTES = 65, MOST_NAMES = 65536 };
 
 /* --------------------------------------------------------------------------------------------------------------- files */
 
@@ -348,6 +348,71 @@ int discover_root_identity(struct discover_root *root, unsigned *ret, const char
 	discover_root_keep(root, path, DISCOVER_FILE, number, strlen(number));
 	*ret = (unsigned)(at + 1);
 	return 0;
+}
+
+/* A short text file that must not be kept as it is. */
+__attribute__((format(printf, 4, 0))) static int fetch_short(struct discover_root *root, char text[static SHORT_BYTES],
+							     char path[static DISCOVER_PATH_BYTES], const char *fmt,
+							     va_list args)
+{
+	size_t bytes = 0;
+	int r = print_path(path, fmt, args);
+
+	if (!r)
+		r = fetch(root, path, text, SHORT_BYTES - 1, &bytes);
+	if (r < 0)
+		return r;
+	text[bytes] = '\0';
+	parse_trim(text);
+	return 0;
+}
+
+static int keep_short(struct discover_root *root, const char *path, const char *shown, char *text, size_t room)
+{
+	if (strlen(shown) >= room)
+		return -EFBIG;
+	discover_root_keep(root, path, DISCOVER_FILE, shown, strlen(shown));
+	memcpy(text, shown, strlen(shown) + 1);
+	return 0;
+}
+
+int discover_root_name(struct discover_root *root, char *text, size_t room, const char *fmt, ...)
+{
+	char path[DISCOVER_PATH_BYTES], real[SHORT_BYTES];
+	va_list args;
+	int r;
+
+	va_start(args, fmt);
+	r = fetch_short(root, real, path, fmt, args);
+	va_end(args);
+	return r < 0 ? r : keep_short(root, path, discover_root_alias(root, real), text, room);
+}
+
+/* "0000:0000:0000:0000:0000:ffff:0a63:584d"; of a capture one of the words. */
+static const char *gid_kind(const char *text)
+{
+	static const char *const words[] = { "none", "ipv4", "link-local", "other" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(text, words[i]))
+			return words[i];
+	if (strspn(text, "0:") == strlen(text))
+		return "none";
+	if (!strncmp(text, "0000:0000:0000:0000:0000:ffff:", 30))
+		return "ipv4";
+	return !strncmp(text, "fe80:", 5) ? "link-local" : "other";
+}
+
+int discover_root_gid(struct discover_root *root, char *text, size_t room, const char *fmt, ...)
+{
+	char path[DISCOVER_PATH_BYTES], real[SHORT_BYTES];
+	va_list args;
+	int r;
+
+	va_start(args, fmt);
+	r = fetch_short(root, real, path, fmt, args);
+	va_end(args);
+	return r < 0 ? r : keep_short(root, path, gid_kind(real), text, room);
 }
 
 int discover_root_config(struct discover_root *root, const char *bus_id, uint8_t ret[static DISCOVER_CONFIG_BYTES],

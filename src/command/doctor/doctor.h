@@ -113,7 +113,14 @@ void doctor_mtu(struct doctor *doctor);
 void doctor_nic_speed(struct doctor *doctor);
 void doctor_tcp_buffers(struct doctor *doctor);
 void doctor_rto_min(struct doctor *doctor);
+/* rdma.c */
 void doctor_roce(struct doctor *doctor);
+void doctor_roce_gid(struct doctor *doctor);
+void doctor_roce_packet(struct doctor *doctor);
+void doctor_roce_trust(struct doctor *doctor);
+void doctor_relaxed_ordering(struct doctor *doctor);
+void doctor_gpudirect(struct doctor *doctor);
+void doctor_rdma_limits(struct doctor *doctor);
 /* system.c */
 void doctor_memlock(struct doctor *doctor);
 void doctor_numa_balancing(struct doctor *doctor);

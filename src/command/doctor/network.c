@@ -1,4 +1,4 @@
-/* Interfaces, TCP, RoCE. */
+/* Interfaces and TCP. */
 #include "command/doctor/doctor.h"
 
 #include "base/parse.h"
@@ -133,73 +133,4 @@ void doctor_rto_min(struct doctor *doctor)
 	else if (rto_us > LONG_RTO_US)
 		doctor_add(doctor, DOCTOR_NOTE, "net.ipv4.tcp_rto_min_us", "%llu ms",
 			   (unsigned long long)(rto_us / 1000));
-}
-
-static bool find_fact(const struct doctor *doctor, const char *what, const char *subject, struct doctor_fact *ret)
-{
-	const char *at = NULL;
-	char name[TOPOLOGY_NAME_BYTES];
-
-	while (doctor_next_fact(doctor, what, &at, ret)) {
-		doctor_fact_subject(ret, name, sizeof(name));
-		if (!strcmp(name, subject))
-			return true;
-	}
-	return false;
-}
-
-static const char *interface_of(const struct topology *topology, const char *nic)
-{
-	uint32_t index = topology_find(topology, nic);
-
-	return index == TOPOLOGY_NONE ? "" : topology->vertices[index].nic.interface;
-}
-
-/* "00010000": a digit for each priority. */
-static bool any_priority(const char *digits)
-{
-	return strchr(digits, '1') != NULL;
-}
-
-static void examine_roce(struct doctor *doctor, const char *nic)
-{
-	char pfc[16], notify[16], react[16];
-	struct doctor_fact fact;
-	bool known_pfc, known_ecn;
-
-	if (!find_fact(doctor, "roce", interface_of(doctor->topology, nic), &fact)) {
-		doctor_add(doctor, DOCTOR_UNKNOWN, nic, "it has no interface that tells of PFC and ECN");
-		return;
-	}
-	known_pfc = doctor_fact_value(&fact, "pfc", pfc, sizeof(pfc));
-	known_ecn = doctor_fact_value(&fact, "ecn_notify", notify, sizeof(notify));
-	known_ecn &= doctor_fact_value(&fact, "ecn_react", react, sizeof(react));
-	if ((known_pfc && any_priority(pfc)) || (known_ecn && any_priority(notify) && any_priority(react)))
-		return;
-	if (known_pfc && known_ecn)
-		doctor_add(doctor, DOCTOR_WARNING, nic, "neither PFC (%s) nor ECN (%s, %s) on any priority", pfc,
-			   notify, react);
-	else if (known_pfc || known_ecn)
-		doctor_add(doctor, DOCTOR_UNKNOWN, nic, "%s is off, and the driver does not show %s",
-			   known_pfc ? "PFC" : "ECN", known_pfc ? "ECN" : "PFC");
-	else
-		doctor_add(doctor, DOCTOR_UNKNOWN, nic, "the driver shows neither PFC nor ECN");
-}
-
-void doctor_roce(struct doctor *doctor)
-{
-	char nic[TOPOLOGY_NAME_BYTES], layer[32];
-	struct doctor_fact fact;
-	const char *at = NULL;
-	size_t count = 0;
-
-	while (doctor_next_fact(doctor, "rdma", &at, &fact)) {
-		if (!doctor_fact_value(&fact, "link_layer", layer, sizeof(layer)) || strcmp(layer, "Ethernet") != 0)
-			continue;
-		count++;
-		doctor_fact_subject(&fact, nic, sizeof(nic));
-		examine_roce(doctor, nic);
-	}
-	if (!count)
-		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is no RoCE port");
 }

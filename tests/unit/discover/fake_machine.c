@@ -16,10 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *const fake_machine_secrets[] = {
-	"secrethost", "0a:1b:2c:3d:4e:5f", "0a1b2c3d4e5f", "0011223344ff", "SN0123456789",
-	"7a6b5c4d-",  "10.99.88.77",       "secretcookie", "feedc0de",     NULL
-};
+const char *const fake_machine_secrets[] = { "secrethost",   "0a:1b:2c:3d:4e:5f", "0a1b2c3d4e5f", "0011223344ff",
+					     "SN0123456789", "7a6b5c4d-",         "10.99.88.77",  "secretcookie",
+					     "feedc0de",     "0a63:584d",         "2cff:fe3d",    NULL };
 
 static const char identity[] = "0a1b:2c3d:4e5f:feed";
 
@@ -279,7 +278,15 @@ static void put_rdma(struct fake_machine *machine, const char *name, const char 
 	put(machine, "200 Gb/sec (4X HDR)\n", "%s/ports/1/rate", folder);
 	put(machine, "4: ACTIVE\n", "%s/ports/1/state", folder);
 	put(machine, "Ethernet\n", "%s/ports/1/link_layer", folder);
-	put(machine, "0000:0000:0000:0000:0000:ffff:0a63:584d\n", "%s/ports/1/gids/0", folder);
+	/* As the driver of that card has them: link-local, then the address, each of both versions; then an empty row. */
+	for (unsigned i = 0; i < 4; i++) {
+		put(machine,
+		    i < 2 ? "fe80:0000:0000:0000:0a1b:2cff:fe3d:4e5f\n" : "0000:0000:0000:0000:0000:ffff:0a63:584d\n",
+		    "%s/ports/1/gids/%u", folder, i);
+		put(machine, i % 2 ? "RoCE v2\n" : "IB/RoCE v1\n", "%s/ports/1/gid_attrs/types/%u", folder, i);
+	}
+	put(machine, "0000:0000:0000:0000:0000:0000:0000:0000\n", "%s/ports/1/gids/4", folder);
+	put(machine, "RoCE v2\n", "%s/ports/1/gid_attrs/types/4", folder);
 	snprintf(path, sizeof(path), "sys/class/infiniband/%s", name);
 	snprintf(text, sizeof(text), "../../devices/%s/infiniband/%s", device, name);
 	fake_machine_link(machine, path, text);
@@ -297,7 +304,10 @@ static void put_network(struct fake_machine *machine)
 	put_interface(machine, "docker0", "virtual", "10000\n");
 	put_interface(machine, "lo", "virtual", "-1\n");
 	put(machine, "most_Mbps=100000 pause_rx=off pause_tx=on", "ethtool/ens5");
-	put(machine, "most_Mbps=200000 pause_rx=off pause_tx=off pfc=00010000", "ethtool/ens1f0np0");
+	put(machine, "most_Mbps=200000 pause_rx=off pause_tx=off pfc=00010000 trust=dscp dscp=26:3",
+	    "ethtool/ens1f0np0");
+	put(machine, "max_qp=131072 max_mr=16777216 packet1=4096", "verbs/mlx5_0");
+	put(machine, "48\n", "sys/class/net/ens1f0np0/ecn/roce_np/cnp_dscp");
 	for (unsigned i = 0; i < 8; i++) {
 		put(machine, i == 3 ? "1\n" : "0\n", "sys/class/net/ens1f0np0/ecn/roce_np/enable/%u", i);
 		put(machine, "0\n", "sys/class/net/ens1f0np0/ecn/roce_rp/enable/%u", i);

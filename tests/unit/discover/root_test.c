@@ -73,6 +73,70 @@ static void only_what_was_read_is_recorded(void **state)
 	discover_root_close(root);
 }
 
+static void of_an_rdma_address_only_its_kind_is_known(void **state)
+{
+	static const struct {
+		const char *text, *kind;
+	} cases[] = {
+		{ "0000:0000:0000:0000:0000:0000:0000:0000\n", "none" },
+		{ "0000:0000:0000:0000:0000:ffff:0a63:584d\n", "ipv4" },
+		{ "fe80:0000:0000:0000:0a1b:2cff:fe3d:4e5f\n", "link-local" },
+		{ "2001:0db8:0000:0000:0000:ffff:0a63:584d\n", "other" },
+	};
+	struct discover_root *root, *again;
+	const struct discover_entry *entries;
+	char path[32], text[16];
+	size_t count;
+
+	for (size_t i = 0; i < 4; i++) {
+		snprintf(path, sizeof(path), "sys/gids/%zu", i);
+		fake_machine_file(*state, path, cases[i].text);
+	}
+	root = recording(*state);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(discover_root_gid(root, text, sizeof(text), "sys/gids/%zu", i), 0);
+		assert_string_equal(text, cases[i].kind);
+	}
+	assert_true(discover_root_gid(root, text, sizeof(text), "sys/gids/4") < 0);
+	assert_int_equal(discover_root_gid(root, text, 4, "sys/gids/2"), -EFBIG);
+	entries = discover_root_entries(root, &count);
+	assert_int_equal(count, 4);
+	for (size_t i = 0; i < count; i++)
+		assert_string_equal(entries[i].data, cases[i].kind);
+	again = replay(root);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(discover_root_gid(again, text, sizeof(text), "sys/gids/%zu", i), 0);
+		assert_string_equal(text, cases[i].kind);
+	}
+	discover_root_close(root);
+	discover_root_close(again);
+}
+
+static void an_interfaces_name_in_a_file_is_shown_as_elsewhere(void **state)
+{
+	struct discover_root *root, *again;
+	const struct discover_entry *entries;
+	char text[32];
+	size_t count;
+
+	fake_machine_file(*state, "sys/parent", "enx0011223344ff\n");
+	fake_machine_file(*state, "sys/other", "eth0\n");
+	root = recording(*state);
+	assert_int_equal(discover_root_name(root, text, sizeof(text), "sys/parent"), 0);
+	assert_string_equal(text, "enxmac1");
+	assert_int_equal(discover_root_name(root, text, sizeof(text), "sys/other"), 0);
+	assert_string_equal(text, "eth0");
+	assert_string_equal(discover_root_alias(root, "enx0011223344ff"), "enxmac1");
+	entries = discover_root_entries(root, &count);
+	for (size_t i = 0; i < count; i++)
+		assert_null(strstr(entries[i].data, "0011223344ff"));
+	again = replay(root);
+	assert_int_equal(discover_root_name(again, text, sizeof(text), "sys/parent"), 0);
+	assert_string_equal(text, "enxmac1");
+	discover_root_close(root);
+	discover_root_close(again);
+}
+
 static void what_was_recorded_reads_the_same(void **state)
 {
 	struct discover_root *root, *again;
@@ -255,6 +319,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, empty_folder, fake_machine_free)
 	const struct CMUnitTest tests[] = {
 		TEST(only_what_was_read_is_recorded),
+		TEST(of_an_rdma_address_only_its_kind_is_known),
+		TEST(an_interfaces_name_in_a_file_is_shown_as_elsewhere),
 		TEST(what_was_recorded_reads_the_same),
 		TEST(an_address_in_a_name_is_replaced_everywhere),
 		TEST(an_identity_becomes_a_number_that_tells_the_same_from_others),

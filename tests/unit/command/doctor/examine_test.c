@@ -56,15 +56,22 @@ static const char sound_machine[] = "tributary-topology 1\n" SOCKET(
 static const char sound_facts[] =
 	"acs 0000:22:00.0 state=known SrcValid=1 TransBlk=0 ReqRedir=0 CmpltRedir=0 UpstreamFwd=0 EgressCtrl=0 "
 	"DirectTrans=0\n"
+	"device 0000:25:00.0 name=nic:mlx5_0 driver=mlx5_core relaxed_ordering=1\n"
+	"device 0000:85:00.0 name=nic:mlx5_1 driver=mlx5_core relaxed_ordering=1\n"
+	"gids nic:mlx5_0 v1=2 v2=2 ipv4=3\n"
+	"gids nic:mlx5_1 v1=2 v2=2 ipv4=3\n"
 	"governor performance policies=64\n"
+	"gpudirect dmabuf=1 peermem=0\n"
 	"interface mlx5_0f0 nic=nic:mlx5_0 mtu=9000 speed_Mbps=100000 most_Mbps=100000 state=up\n"
 	"interface mlx5_1f0 nic=nic:mlx5_1 mtu=9000 speed_Mbps=100000 most_Mbps=100000 state=up\n"
 	"iommu state=identity translated=0 identity=6 unknown=0\n"
 	"memlock soft=unlimited hard=unlimited\n"
 	"p2p gpu0 gpu1 status=works\n"
-	"rdma nic:mlx5_0 device=mlx5_0 port=1 state=ACTIVE link_layer=Ethernet\n"
-	"rdma nic:mlx5_1 device=mlx5_1 port=1 state=ACTIVE link_layer=Ethernet\n"
-	"roce mlx5_0f0 pfc=00010000 ecn_notify=unknown ecn_react=unknown\n"
+	"rdma nic:mlx5_0 device=mlx5_0 port=1 soft=0 state=ACTIVE link_layer=Ethernet packet_bytes=4096 max_qp=131072 "
+	"max_mr=16777216\n"
+	"rdma nic:mlx5_1 device=mlx5_1 port=1 soft=0 state=ACTIVE link_layer=Ethernet packet_bytes=4096 max_qp=131072 "
+	"max_mr=16777216\n"
+	"roce mlx5_0f0 pfc=00010000 ecn_notify=unknown ecn_react=unknown trust=dscp dscp=10:1,26:3\n"
 	"roce mlx5_1f0 pfc=00000000 ecn_notify=00010000 ecn_react=00010000\n"
 	"sysctl kernel.numa_balancing value=0\n"
 	"sysctl net.ipv4.tcp_rmem value=4096,131072,16777216\n"
@@ -318,6 +325,99 @@ static const struct fixture fixtures[] = {
 	  "the driver shows neither PFC nor ECN",
 	  { { 0 } },
 	  { { "pfc=00010000", "pfc=unknown" } },
+	  "roce-trust" },
+	{ "roce-gid",
+	  DOCTOR_WARNING,
+	  "nic:mlx5_1",
+	  "2 addresses of RoCE v1, none of v2",
+	  { { 0 } },
+	  { { "gids nic:mlx5_1 v1=2 v2=2 ipv4=3", "gids nic:mlx5_1 v1=2 v2=0 ipv4=none" } },
+	  NULL },
+	{ "roce-gid",
+	  DOCTOR_WARNING,
+	  "nic:mlx5_0",
+	  "2 addresses of RoCE v2, none of them made of an IPv4 address",
+	  { { 0 } },
+	  { { "gids nic:mlx5_0 v1=2 v2=2 ipv4=3", "gids nic:mlx5_0 v1=2 v2=2 ipv4=none" } },
+	  NULL },
+	{ "roce-gid",
+	  DOCTOR_UNKNOWN,
+	  "nic:mlx5_0",
+	  "not known",
+	  { { 0 } },
+	  { { "gids nic:mlx5_0 v1=2 v2=2 ipv4=3\n", "" } },
+	  NULL },
+	{ "roce-packet",
+	  DOCTOR_NOTE,
+	  "nic:mlx5_1",
+	  "packets of 1024 bytes; 4096 need an MTU of 4192, the interface has 9000",
+	  { { 0 } },
+	  { { "nic:mlx5_1 device=mlx5_1 port=1 soft=0 state=ACTIVE link_layer=Ethernet packet_bytes=4096",
+	      "nic:mlx5_1 device=mlx5_1 port=1 soft=0 state=ACTIVE link_layer=Ethernet packet_bytes=1024" } },
+	  NULL },
+	{ "roce-packet", /* reckoned from the MTU */
+	  DOCTOR_NOTE,
+	  "nic:mlx5_0",
+	  "packets of 1024 bytes; 4096 need an MTU of 4192, the interface has 1500",
+	  { { 0 } },
+	  { { "packet_bytes=4096", "packet_bytes=unknown" }, { "nic=nic:mlx5_0 mtu=9000", "nic=nic:mlx5_0 mtu=1500" } },
+	  "mtu" },
+	{ "roce-trust",
+	  DOCTOR_WARNING,
+	  "nic:mlx5_0",
+	  "PFC is on (00010000), but the port trusts pcp",
+	  { { 0 } },
+	  { { "trust=dscp", "trust=pcp" } },
+	  NULL },
+	{ "roce-trust",
+	  DOCTOR_WARNING,
+	  "nic:mlx5_0",
+	  "no DSCP leads to such a priority (10:1,26:4)",
+	  { { 0 } },
+	  { { "26:3", "26:4" } },
+	  NULL },
+	{ "roce-trust",
+	  DOCTOR_UNKNOWN,
+	  "nic:mlx5_0",
+	  "does not show what it trusts",
+	  { { 0 } },
+	  { { "trust=dscp", "trust=unknown" } },
+	  NULL },
+	{ "relaxed-ordering",
+	  DOCTOR_NOTE,
+	  "nic:mlx5_1",
+	  "may not use relaxed ordering",
+	  { { 0 } },
+	  { { "name=nic:mlx5_1 driver=mlx5_core relaxed_ordering=1",
+	      "name=nic:mlx5_1 driver=mlx5_core relaxed_ordering=0" } },
+	  NULL },
+	{ "relaxed-ordering",
+	  DOCTOR_UNKNOWN,
+	  "machine",
+	  "the settings of 1 RDMA devices cannot be read",
+	  { { 0 } },
+	  { { "relaxed_ordering=1", "relaxed_ordering=unknown" } },
+	  NULL },
+	{ "gpudirect",
+	  DOCTOR_WARNING,
+	  "machine",
+	  "neither DMA-BUF (open kernel modules) nor nvidia_peermem",
+	  { { 0 } },
+	  { { "dmabuf=1", "dmabuf=0" } },
+	  NULL },
+	{ "rdma-limits",
+	  DOCTOR_WARNING,
+	  "nic:mlx5_0",
+	  "at most 256 queue pairs",
+	  { { 0 } },
+	  { { "max_qp=131072", "max_qp=256" } },
+	  NULL },
+	{ "rdma-limits",
+	  DOCTOR_NOTE,
+	  "nic:mlx5_0",
+	  "at most 4096 memory regions",
+	  { { 0 } },
+	  { { "max_mr=16777216", "max_mr=4096" } },
 	  NULL },
 	{ "memlock",
 	  DOCTOR_WARNING,
@@ -462,6 +562,19 @@ static void every_check_has_a_fault_that_it_finds(void **state)
 	}
 }
 
+static void a_device_made_of_software_has_no_ordering_on_pcie(void **state)
+{
+	struct change changes[] = { { "relaxed_ordering=1", "relaxed_ordering=0" }, { "soft=0", "soft=1" } };
+	char *facts = changed(sound_facts, changes, 2);
+	struct doctor_report report;
+
+	(void)state;
+	examine(sound_machine, facts, &report);
+	assert_int_equal(doctor_worst(&report), DOCTOR_GOOD);
+	doctor_report_fini(&report);
+	free(facts);
+}
+
 static void idle_gpu_link_is_no_fault_once_it_was_measured(void **state)
 {
 	struct change change = { "link pci gpu0 switch:0000:21:00.0 generation=4",
@@ -574,6 +687,7 @@ int main(void)
 		cmocka_unit_test(sound_machine_is_good_in_every_check),
 		cmocka_unit_test(each_fault_is_found_by_its_check_and_by_no_other),
 		cmocka_unit_test(every_check_has_a_fault_that_it_finds),
+		cmocka_unit_test(a_device_made_of_software_has_no_ordering_on_pcie),
 		cmocka_unit_test(idle_gpu_link_is_no_fault_once_it_was_measured),
 		cmocka_unit_test(empty_machine_without_facts_crashes_nothing),
 		cmocka_unit_test(check_of_what_is_not_there_is_skipped_and_not_good),
