@@ -27,6 +27,15 @@ static void watchdog_rings(int signal_number)
 	_exit(124);
 }
 
+/* How many times longer everything may take than on a machine of its own. */
+static unsigned patience(void)
+{
+	const char *slow = runtime_setting("TEST_SLOW");
+	unsigned long times = slow ? strtoul(slow, NULL, 10) : 1;
+
+	return (unsigned)(times < 1 || times > 100 ? 1 : times) * (runtime_sanitized() ? 4 : 1);
+}
+
 void runtime_watchdog(unsigned watchdog_s)
 {
 	struct sigaction action;
@@ -34,7 +43,7 @@ void runtime_watchdog(unsigned watchdog_s)
 	memset(&action, 0, sizeof(action));
 	action.sa_handler = watchdog_rings;
 	sigaction(SIGALRM, &action, NULL);
-	alarm(watchdog_s * (runtime_sanitized() ? 4 : 2)); /* a busy machine is no hang */
+	alarm(watchdog_s * (patience() > 1 ? patience() : 2)); /* a busy machine is no hang */
 }
 
 #define HIDDEN "TESTS_"
@@ -42,8 +51,8 @@ void runtime_watchdog(unsigned watchdog_s)
 /* What the tests and the Makefile know and the plugin does not. */
 static void settings_hide(void)
 {
-	static const char *const names[] = { "PLUGIN",     "BUILD",        "SOURCE",      "TEST_SEED",
-					     "TEST_SEEDS", "TEST_VERSION", "TEST_FILTER", "TEST_LONG" };
+	static const char *const names[] = { "PLUGIN",       "BUILD",       "SOURCE",    "TEST_SEED", "TEST_SEEDS",
+					     "TEST_VERSION", "TEST_FILTER", "TEST_LONG", "TEST_SLOW" };
 	char name[64], hidden[64];
 	const char *value;
 
@@ -135,7 +144,7 @@ uint64_t runtime_now_ns(void)
 
 uint64_t runtime_deadline_ns(unsigned milliseconds)
 {
-	return runtime_now_ns() + milliseconds * 1000000ULL * (runtime_sanitized() ? 4 : 1);
+	return runtime_now_ns() + milliseconds * 1000000ULL * patience();
 }
 
 bool runtime_past(uint64_t deadline_ns)

@@ -12,7 +12,7 @@
 
 /*
  * Names the program, prints the seed to stderr, ends the process with 124 after twice watchdog_s seconds (four times in a
- * sanitized build), and sets what the tests need in the environment unless it is set: TRIBUTARY_NET=tcp, TRIBUTARY_IF=lo,
+ * sanitized build; TRIBUTARY_TEST_SLOW=N: N times, and all deadlines with it, for an emulated machine), and sets what the tests need in the environment unless it is set: TRIBUTARY_NET=tcp, TRIBUTARY_IF=lo,
  * TRIBUTARY_TIMEOUT=3.
  */
 void runtime_start(const char *program, unsigned watchdog_s);

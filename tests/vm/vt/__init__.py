@@ -1,0 +1,1 @@
+"""Programs run in small virtual machines: see ../README.md."""
