@@ -153,7 +153,7 @@ const struct doctor_check doctor_checks[] = {
 	  { .gpus = 1 } },
 	{ "rdma-limits",
 	  "RDMA devices have queue pairs and memory regions enough for a large job",
-	  "Connections fail, or fall back to TCP, when a job has many peers.",
+	  "Connections cannot be made when a job has many peers.",
 	  "Give the virtual function or the container more of them, or use fewer channels (NCCL_MAX_NCHANNELS).",
 	  doctor_rdma_limits,
 	  { 0 } },
