@@ -99,11 +99,11 @@ csources = $(sort $(shell find $(wildcard $(1)) -name '*.c' 2>/dev/null))
 objects = $(patsubst %.c,$(O)/obj/%.o,$(1))
 find_c = $(if $(wildcard $(1)),$(call csources,$(1)))
 
-# What the plugin is made of.  measure, simulate, discover and the XML reader belong to the command alone.
+# What the plugin is made of.  measure, simulate, discover, the XML reader and the placing of jobs belong to the command alone.
 PLUGIN_DIRS := $(addprefix src/,base gpu topology reduce plan ncclxml profile transport aggregate plugin)
 COMMAND_DIRS := $(addprefix src/,measure simulate discover)
-PLUGIN_SRC := $(filter-out src/ncclxml/read/%,$(call find_c,$(PLUGIN_DIRS)))
-LIB_SRC := $(sort $(PLUGIN_SRC) $(call find_c,src/ncclxml/read $(COMMAND_DIRS)))
+PLUGIN_SRC := $(filter-out src/ncclxml/read/% src/plan/place%,$(call find_c,$(PLUGIN_DIRS)))
+LIB_SRC := $(sort $(PLUGIN_SRC) $(wildcard src/plan/place*.c) $(call find_c,src/ncclxml/read $(COMMAND_DIRS)))
 COMMAND_SRC := $(call find_c,src/command)
 DAEMON_SRC := $(call find_c,src/daemon)
 PERF_COMMON_SRC := $(call find_c,perf/common)
@@ -205,8 +205,8 @@ $(PERF): $(O)/perf/%: $(O)/obj/perf/%.o $(O)/libperf.a
 	@mkdir -p $(@D)
 	$(Q)$(call link)
 
-# But for one, which measures our own kernels.
-$(O)/perf/reduce: $(LIB)
+# But for two, which measure our own kernels and plans.
+$(O)/perf/reduce $(O)/perf/railpairs: $(LIB)
 
 $(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(DAEMON_LIB) $(LIB)
 	$(say) LD $@
@@ -214,7 +214,7 @@ $(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(DAEMON_LIB) $(
 	$(Q)$(call link,-lcmocka $(COMMAND_LIBS))
 
 # A solver of linear and integer programs, which nothing but these tests needs: it says what no plan and no share can beat.
-$(O)/tests/unit/plan/optimum_test $(O)/tests/unit/aggregate/schedule_shares_test: LIBS += -lglpk
+$(O)/tests/unit/plan/optimum_test $(O)/tests/unit/plan/bound_test $(O)/tests/unit/aggregate/schedule_shares_test: LIBS += -lglpk
 
 $(CONF): $(O)/%: $(O)/obj/%.o $(call objects,$(CONF_HELPER_SRC)) $(O)/libtesthelp.a $(O)/libperf.a $(LIB)
 	$(say) LD $@
@@ -234,15 +234,19 @@ $(STANDIN_LIBS):
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) -ldl
 
-$(FUZZ_REPLAY): $(O)/tests/fuzz/%_replay: $(O)/obj/tests/fuzz/%_fuzz.o $(O)/obj/tests/fuzz/replay.o $(LIB)
+$(FUZZ_REPLAY): $(O)/tests/fuzz/%_replay: $(O)/obj/tests/fuzz/%_fuzz.o $(O)/obj/tests/fuzz/replay.o $(COMMAND_LIB) $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(call link,$(COMMAND_LIBS))
 
-$(FUZZERS): $(O)/tests/fuzz/%_fuzzer: $(O)/obj/tests/fuzz/%_fuzz.o $(LIB)
+$(FUZZERS): $(O)/tests/fuzz/%_fuzzer: $(O)/obj/tests/fuzz/%_fuzz.o $(COMMAND_LIB) $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(call link,-fsanitize=fuzzer $(COMMAND_LIBS))
+
+# The fake device, over which a peer is played.
+VERBS_FAKE := $(call objects,$(wildcard tests/unit/transport/verbs/fake_verbs*.c))
+$(O)/tests/fuzz/verbs_peer_replay $(O)/tests/fuzz/verbs_peer_fuzzer: $(VERBS_FAKE)
 
 # One object for each instruction set beyond what the architecture has at least; no other object is built with these.
 # Contracted to a fused multiply-add, or with -ffast-math, the sets would give different bits.
@@ -296,8 +300,10 @@ demo: deps ## an AllReduce over eight emulated hosts, through the built plugin
 # ------------------------------------------------------------------------------------------------------------- checks
 
 # TIMEOUT: seconds for one test program.  T: run only the tests whose name contains this.  JOBS: programs side by side:
-# more than cores, for most of them wait more than they compute.
+# more than cores, for most of them wait more than they compute.  AGAIN: a program of which tests failed runs so many times
+# more (tests/gates/run-tests).
 TIMEOUT ?= 240
+AGAIN ?= 0
 JOBS ?= $(shell expr $$(nproc) + 1)
 T ?=
 RUN := tests/gates/run-tests
@@ -308,7 +314,7 @@ GATES :=
 endif
 TESTBED_CHECK := $(wildcard tests/testbed/check)
 
-.PHONY: check run-check check-asan check-tsan check-faults check-long check-clang check-gpu check-vm deps-vm $(GATES)
+.PHONY: check run-check check-asan check-tsan check-faults check-long check-late run-late check-clang check-gpu check-vm deps-vm $(GATES)
 
 check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (T=name: only those)
 	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
@@ -316,7 +322,13 @@ check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (
 
 # Each variable is for those alone that take it away again: the plugin warns of a TRIBUTARY_ name that it does not know.
 LONG_UNITS := /unit/measure/ /unit/ncclxml/ /unit/plan/
-unit_env = $(if $(strip $(foreach l,$(LONG_UNITS),$(findstring $(l),$(1)))),,env -u TRIBUTARY_TEST_LONG -u TRIBUTARY_TEST_SEEDS )$(if $(findstring /unit/command/,$(1))$(findstring /unit/daemon/,$(1))$(findstring /unit/measure/,$(1))$(findstring /unit/plan/machines,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
+unit_env = $(if $(call among,$(LONG_UNITS),$(1)),,env -u TRIBUTARY_TEST_LONG -u TRIBUTARY_TEST_SEEDS )$(call unit_places,$(1))
+among = $(strip $(foreach l,$(1),$(findstring $(l),$(2))))
+unit_places = $(if $(findstring /unit/command/,$(1))$(findstring /unit/daemon/,$(1))$(findstring /unit/measure/,$(1))$(findstring /unit/plan/machines,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
+# Strikes in every state, the longest operations, every call that fails: minutes each, mostly spent waiting.
+LATE_UNIT_SRC = $(foreach f,$(shell grep -l runtime_long $(UNIT_SRC)),$(if $(call among,$(LONG_UNITS),/$(f:tests/%=%)),,$(f)))
+LATE_UNITS = $(LATE_UNIT_SRC:%.c=$(O)/%)
+late_args = $(foreach t,$(LATE_UNITS),'$(t:$(O)/tests/%_test=%), long=TRIBUTARY_TEST_LONG=1 $(call unit_places,$(t)) $(t)')
 # Once more with engine threads in place of the callers'.
 ENGINE_TESTS := $(filter %/contract_test %/copies_test %/lifecycle_test %/many_test %/vanish_test,$(CONF))
 # And in a host of its own with two interfaces, which can be joined.
@@ -334,12 +346,12 @@ gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(
 # The page in a real browser. Not in a sanitized build: it is the browser that is tested.
 browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
 
-# Sums beside MPI's. It builds its own program, as nothing else needs MPI.
-mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)')
+# Sums beside MPI's. It builds its own program, as nothing else needs MPI. And a fleet that mpirun starts.
+mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/fleet=PYTHON=$(PYTHON) tests/mpi/fleet $(O)')
 
 # Not for the command line: it expects everything to be built.
 run-check:
-	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' $(test_args) $(gate_args) $(browser_args) $(mpi_args)
+	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' --again '$(AGAIN)' $(test_args) $(gate_args) $(browser_args) $(mpi_args)
 
 # halt_on_error: a report must fail the test that caused it.
 SAN_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:halt_on_error=1:abort_on_error=0 \
@@ -362,7 +374,16 @@ check-faults: ## the tests that inject faults (the Nth malloc, read, write, conn
 check-long: ## what takes longer: fault injection, the long variants of the tests, 60 seconds of each fuzzer
 	+$(Q)$(MAKE) check-faults
 	+$(Q)TRIBUTARY_TEST_LONG=1 $(MAKE) TIMEOUT=1200 check
+	+$(Q)$(MAKE) check-late
 	+$(Q)$(MAKE) S=60 fuzz
+
+check-late: ## the long variants of unit tests that strike in every state (a quarter of an hour)
+	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
+	+$(Q)$(MAKE) O='$(O)' T='$(T)' run-late
+
+# They wait more than they compute.
+run-late:
+	@$(RUN) --logs '$(O)/logs-late' --timeout 1800 --jobs $$((2 * $(JOBS))) --only '$(T)' --again '$(AGAIN)' $(late_args)
 
 # What cannot be installed is a reason to skip, which tests/vm/check gives.
 check-vm: deps-check ## in virtual machines: SoftRoCE, two hosts, PCIe switches (QEMU; downloads Debian's kernel once)

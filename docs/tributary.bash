@@ -2,13 +2,17 @@
 _tributary()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-	local commands='discover measure show doctor plan explain tune export env run cluster lint capture devices params aggregators completion version help'
+	local commands='discover measure show doctor plan explain tune export env run cluster simulate estimate place lint capture devices params aggregators completion version help'
+	local pairs='cluster+measure cluster+order '
 	local command=${COMP_WORDS[1]} options= words= kind=
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
 		COMPREPLY=($(compgen -W "$commands --help --version" -- "$cur"))
 		return
 	fi
+	case " $pairs " in
+	*" $command+${COMP_WORDS[2]:--} "*) [ "$COMP_CWORD" -gt 2 ] && command="$command ${COMP_WORDS[2]}" ;;
+	esac
 	if [ "$cur" = = ]; then
 		cur=
 	elif [ "$prev" = = ] && [ "$COMP_CWORD" -gt 2 ]; then
@@ -48,6 +52,7 @@ _tributary()
 	explain\ --nets) kind=none ;;
 	explain\ --hosts) kind=none ;;
 	explain\ --compare) kind=file ;;
+	explain\ --cluster) kind=file ;;
 	explain\ --collective) words='broadcast reduce allgather reducescatter allreduce' ;;
 	explain\ --color) words='auto always never' ;;
 	tune\ --from) kind=file ;;
@@ -56,13 +61,82 @@ _tributary()
 	tune\ --nets) kind=none ;;
 	tune\ --hosts) kind=none ;;
 	tune\ --nodes) kind=none ;;
+	tune\ --cluster) kind=file ;;
 	tune\ --color) words='auto always never' ;;
 	export\ --from) kind=file ;;
 	export\ --profile) kind=file ;;
 	export\ --output) kind=file ;;
 	export\ --sockets) words='auto cpus switches' ;;
+	export\ --cluster) kind=file ;;
+	export\ --fabric) kind=none ;;
+	export\ --aggregators) kind=none ;;
+	export\ --degrade) kind=none ;;
+	export\ --payload) kind=none ;;
+	export\ --algo) words='ring tree hierarchical aggregators' ;;
+	export\ --order) kind=none ;;
+	export\ --size) kind=none ;;
 	env\ --collnet) words='auto on off' ;;
 	run\ --collnet) words='auto on off' ;;
+	cluster\ measure\ --out) kind=file ;;
+	cluster\ measure\ --declared) kind=file ;;
+	cluster\ measure\ --limit) kind=none ;;
+	cluster\ measure\ --round) kind=none ;;
+	cluster\ measure\ --streams) kind=none ;;
+	cluster\ measure\ --master) kind=none ;;
+	cluster\ measure\ --secret) kind=file ;;
+	cluster\ order\ --fabric) kind=none ;;
+	cluster\ order\ --hosts) kind=none ;;
+	cluster\ order\ --hostfile) kind=file ;;
+	cluster\ order\ --gpus) kind=none ;;
+	cluster\ order\ --tp) kind=none ;;
+	cluster\ order\ --pp) kind=none ;;
+	cluster\ order\ --dp) kind=none ;;
+	cluster\ order\ --algo) words='ring tree' ;;
+	cluster\ order\ --size) kind=none ;;
+	cluster\ order\ --format) words='text hostfile slurm torchrun' ;;
+	simulate\ --cluster) kind=file ;;
+	simulate\ --fabric) kind=none ;;
+	simulate\ --collective) words='allreduce allgather reducescatter alltoall permutation incast' ;;
+	simulate\ --algo) kind=none ;;
+	simulate\ --order) kind=none ;;
+	simulate\ --size) kind=none ;;
+	simulate\ --gpus) kind=none ;;
+	simulate\ --jobs) kind=none ;;
+	simulate\ --aggregators) kind=none ;;
+	simulate\ --degrade) kind=none ;;
+	simulate\ --payload) kind=none ;;
+	simulate\ --latency) kind=none ;;
+	simulate\ --call) kind=none ;;
+	simulate\ --detail) words='auto steps pipelined' ;;
+	simulate\ --from) kind=file ;;
+	simulate\ --profile) kind=file ;;
+	simulate\ --graph) kind=file ;;
+	simulate\ --html) kind=file ;;
+	estimate\ --system) kind=file ;;
+	estimate\ --task) kind=file ;;
+	estimate\ --parallel) kind=none ;;
+	estimate\ --batch) kind=none ;;
+	estimate\ --pipeline) kind=none ;;
+	estimate\ --micro-batches) kind=none ;;
+	estimate\ --cluster) kind=file ;;
+	estimate\ --fabric) kind=none ;;
+	estimate\ --order) kind=none ;;
+	estimate\ --aggregators) kind=none ;;
+	estimate\ --degrade) kind=none ;;
+	estimate\ --payload) kind=none ;;
+	estimate\ --latency) kind=none ;;
+	estimate\ --call) kind=none ;;
+	estimate\ --from) kind=file ;;
+	estimate\ --profile) kind=file ;;
+	estimate\ --graph) kind=file ;;
+	estimate\ --export-system) kind=file ;;
+	place\ --jobs) kind=file ;;
+	place\ --busy) kind=none ;;
+	place\ --cluster) kind=file ;;
+	place\ --gpus) kind=none ;;
+	place\ --format) words='text cuda hostfile slurm' ;;
+	place\ --from) kind=file ;;
+	place\ --profile) kind=file ;;
 	lint\ --profile) kind=file ;;
 	lint\ --color) words='auto always never' ;;
 	aggregators\ --cluster) kind=file ;;
@@ -75,12 +149,17 @@ _tributary()
 		show) options='--from --profile --svg --dot --html --json --color --help' ;;
 		doctor) options='--from --profile --json --color --help' ;;
 		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --dot --html --nccl-graph --output --json --color --help' ;;
-		explain) options='--from --profile --gpus --nets --hosts --compare --collective --json --color --help' ;;
-		tune) options='--from --profile --gpus --nets --hosts --nodes --table --json --color --help' ;;
-		export) options='--from --profile --output --sockets --json --help' ;;
+		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --collective --json --color --help' ;;
+		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --table --json --color --help' ;;
+		export) options='--from --profile --output --sockets --graph-json --cluster --fabric --aggregators --degrade --payload --algo --order --size --json --help' ;;
 		env) options='--collnet --json --help' ;;
 		run) options='--collnet --help' words=COMMAND... ;;
-		cluster) options='--text --json --help' words=show; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
+		cluster) options='--text --slurm --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
+		cluster\ measure) options='--out --declared --limit --round --streams --master --secret --json --help' ;;
+		cluster\ order) options='--fabric --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;
+		simulate) options='--cluster --fabric --collective --algo --order --size --gpus --jobs --aggregators --degrade --payload --latency --call --detail --from --profile --graph --html --json --help' ;;
+		estimate) options='--system --task --parallel --batch --pipeline --micro-batches --published --cluster --fabric --order --aggregators --degrade --payload --latency --call --from --profile --graph --export-system --json --help' kind=file ;;
+		place) options='--jobs --busy --cluster --gpus --share --format --from --profile --json --help' words=[JOB] ;;
 		lint) options='--profile --json --color --help' kind=file ;;
 		capture) options='--json --help' kind=file ;;
 		devices) options='--json --help' ;;

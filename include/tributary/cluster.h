@@ -8,6 +8,7 @@
 #ifndef TRIBUTARY_CLUSTER_H
 #define TRIBUTARY_CLUSTER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -41,6 +42,7 @@ struct cluster {
 	struct cluster_switch *switches;
 	struct cluster_host *hosts; /* sorted by name */
 	struct cluster_aggregator *aggregators;
+	bool measured;        /* the rates of switches and hosts are; else somebody declares them */
 	uint64_t fingerprint; /* of what it says, not of how: equal for two files that mean the same */
 };
 
@@ -48,7 +50,12 @@ struct cluster {
 int cluster_read(const char *text, size_t bytes, struct cluster **ret, struct diag *diag);
 /* In our own form; reading it again gives an equal cluster. */
 int cluster_write(const struct cluster *cluster, FILE *out);
-/* The same as text; *ret is malloc'ed, NUL-terminated; the caller frees it. -ENOMEM. */
+/*
+ * As Slurm's topology.conf, which has no rates and no aggregators. A switch with hosts and switches has its hosts on one
+ * more, NAME-hosts.
+ */
+int cluster_write_slurm(const struct cluster *cluster, FILE *out);
+/* In our own form as text; *ret is malloc'ed, NUL-terminated; the caller frees it. -ENOMEM. */
 int cluster_format(const struct cluster *cluster, char **ret, size_t *ret_bytes);
 void cluster_free(struct cluster *cluster);
 

@@ -51,6 +51,8 @@ struct plan_request {
 	enum topology_class p2p_farthest; /* NCCL uses P2P up to here (default PXB), the host beyond */
 	uint64_t work_limit;              /* steps of the search; 0: what 10 ms allow for 8 GPUs, 100 ms for 16 */
 };
+/* How far NCCL uses P2P among these GPUs unless it is told: up to PXB; with at most two on AMD's CPUs anywhere. */
+enum topology_class plan_p2p_default(const struct topology *topology, const uint32_t *gpus, size_t count);
 /* All GPUs and NICs of the graph, in order of index and name; one host; NCCL's defaults. */
 int plan_request_all(const struct topology *topology, struct plan_request *ret);
 
@@ -127,7 +129,7 @@ int plan_judge_loads(const struct topology *topology, const struct plan_request 
 
 /*
  * The plans of one communicator as NCCL takes them: rings, trees and chains with the same number of channels, the
- * smallest with which the ring moves 98 % of what the best ring does and the tree 95 % of what the best tree does. At
+ * smallest with which the ring moves 99 % of what the best ring does and the tree 99 % of what the best tree does. At
  * least two, and copies where a channel would have to move more than PLAN_CHANNEL_MOST_BPS. Channels are in an order in
  * which the first few of them use the links evenly too.
  */

@@ -128,6 +128,16 @@ void predict_of_file(const struct plan_set *set, size_t node_count, struct predi
 void predict_of_machine(const struct topology *topology, const struct plan_request *request,
 			struct predict_communicator *ret);
 
+/* What all ranks of a communicator know of it without any agreement, for collnet's costs. */
+struct predict_collnet {
+	size_t node_count;
+	double chain_latency_us, direct_latency_us; /* that the model adds, whatever the rate */
+	bool sizes_chunks;                          /* NCCL goes by predict_chunk_bytes() */
+};
+/* constants NULL: the default ones. sizes_chunks false. */
+void predict_collnet_make(size_t rank_count, size_t node_count, const struct predict_constants *constants,
+			  struct predict_collnet *ret);
+
 /*
  * What the tuner makes of NCCL's table of costs. A rank that picks another algorithm than the others hangs the job, so
  * costs are changed only by what all ranks of the communicator share for certain, which is so on one host with one
@@ -135,7 +145,7 @@ void predict_of_machine(const struct topology *topology, const struct plan_reque
  * and trees become those of one host. All else is NCCL's.
  */
 struct predict_tuner {
-	size_t collnet_nodes; /* 0: collnet's costs are left alone; else predict_collnet_edit()'s */
+	struct predict_collnet collnet; /* node_count 0: its costs are left alone; else predict_collnet_edit()'s */
 	bool edits;
 	struct predict_communicator file;  /* as NCCL knows it */
 	struct predict_communicator truth; /* as it is */
@@ -158,18 +168,28 @@ bool predict_tuner_edit(const struct predict_tuner *tuner, int collective, uint6
 			const struct predict_table *table);
 
 /*
- * Collnet's costs of AllReduce, AllGather and ReduceScatter on several hosts, from what is the same on all ranks by itself: the table and the number
- * of nodes.
+ * Collnet's costs of AllReduce, AllGather and ReduceScatter on several hosts, from what is the same on all ranks by
+ * itself: the table, the numbers of nodes and ranks, and the interface's version.
  *
  *   not an AllReduce             not taken: nothing is known to gain
  *   two nodes                    not taken: a ring moves as many bytes in as many steps
+ *   up to 64 KiB, to 8 nodes     0.7 of the cheapest other, and no less than the latency; where NCCL's calls are as
+ *                                long as the operation, because it asks for the size of chunks
  *   up to 4 MiB                  not taken: nothing that was measured says that it is faster
- *   more, a figure of ours       the figure, without its veil
+ *   more, a figure of ours       the figure, its rate without the veil
  *   more, any other figure       not taken: NCCL's own search means networks that can add
  *
  * Where nothing else is allowed, as with NCCL_ALGO=CollNetChain, the table stays as it is. Says whether it changed it.
  */
-bool predict_collnet_edit(size_t node_count, int collective, uint64_t bytes, const struct predict_table *table);
+bool predict_collnet_edit(const struct predict_collnet *collnet, int collective, uint64_t bytes, int operations,
+			  const struct predict_table *table);
+
+/*
+ * The same where a table is the model's at true rates: NCCL's model means networks that add, in one step. What hosts that
+ * aggregate do in several is no cheaper than the others where nothing that was measured says that they gain.
+ */
+void predict_collnet_truth(const struct predict_collnet *collnet, int collective, uint64_t bytes,
+			   const struct predict_table *table);
 
 /*
  * The chunk of a collective of so many bytes, where NCCL would take chunk_bytes. CollNetChain posts whole chunks, so one

@@ -27,13 +27,20 @@ struct spawned {
 };
 static struct spawned children; /* of this process, for oob_close */
 
+/* timeout_s: for a word from the other program. Its host has half of it to answer. */
 static void set_options(int fd, double timeout_s)
 {
 	struct timeval t = { .tv_sec = (time_t)timeout_s,
 			     .tv_usec = (suseconds_t)((timeout_s - (double)(time_t)timeout_s) * 1e6) };
-	int one = 1;
+	int one = 1, probe_s = 1 + (int)(timeout_s / 8), probes = 3, unanswered_ms = (int)(timeout_s * 500);
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	/* A host that is switched off says nothing; its kernel would answer for a program that is slow. */
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &probe_s, sizeof(probe_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &probe_s, sizeof(probe_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof(unanswered_ms));
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
 }

@@ -2,13 +2,14 @@
  * The aggregation engine: groups of processes that reduce together in host memory, over transports. Knows nothing of NCCL.
  *
  * One engine for each process, with a thread of its own; that thread, or a caller that asks for the end of an operation,
- * moves what all groups' connections have and does all reductions. A group has one member for each node and NIC; all members post the same operations, with
- * the same counts, types and operations, in the same order. docs/aggregation.md: protocol, schedule, memory, failure.
+ * moves what all groups' connections have and does all reductions. A group has one member for each node and NIC; all
+ * members post the same operations, with the same counts, types and operations, in the same order. docs/aggregation.md: protocol, schedule, memory, failure.
  *
  * Threads: engine functions from any; one group by one thread at a time; different groups at once.
  * Errors: -errno as in transport.h, and -EAGAIN never; -EREMOTEIO: a member is gone, or members disagree: every later call on
  * that group returns it; -ETIMEDOUT (connect alone): not all members came.
- * Blocking: aggregate_connect alone, within params.timeout_ns.
+ * Blocking: aggregate_connect alone, within params.timeout_ns; and where a group measures its servers, for that as well
+ * (docs/aggregation.md, Measured rates).
  */
 #ifndef TRIBUTARY_AGGREGATE_AGGREGATE_H
 #define TRIBUTARY_AGGREGATE_AGGREGATE_H
@@ -26,6 +27,7 @@ struct aggregate_engine;
 struct aggregate_listener;
 struct aggregate_group;
 struct aggregate_request;
+struct aggregate_memory;
 
 enum {
 	AGGREGATE_HANDLE_BYTES = TRANSPORT_HANDLE_BYTES,
@@ -63,9 +65,9 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 /* Of a group, after connect: for the log line and the cost model. */
 struct aggregate_facts {
 	size_t members, hosts, leaves, servers;
-	size_t neighbours;               /* members of this host that are reached by host_ops */
-	uint64_t rate_Bps;               /* what a host's NIC moves one way, measured or said; 0: not known */
-	uint64_t uplink_Bps;             /* the narrowest; 0: not known */
+	size_t neighbours;   /* members of this host that are reached by host_ops */
+	uint64_t rate_Bps;   /* what a host's NIC moves one way, as it or the cluster file says; 0: not known */
+	uint64_t uplink_Bps; /* the narrowest; 0: not known */
 	double host_share, uplink_share; /* bytes each direction over the operation's bytes, the busiest of each */
 	const char *unknown_host;        /* the first host that the cluster file does not name, or NULL */
 };
@@ -78,6 +80,13 @@ void aggregate_facts(const struct aggregate_group *group, struct aggregate_facts
  */
 int aggregate_reduce_all(struct aggregate_group *group, const void *send, void *recv, size_t count,
 			 enum reduce_type type, enum reduce_operation operation, struct aggregate_request **ret);
+
+/*
+ * Memory that will be posted often, and stays where it is until it is taken back: a transport that needs registrations
+ * has it ready. What is not registered may be posted, too. Taken back before the group is closed.
+ */
+int aggregate_register(struct aggregate_group *group, void *data, size_t bytes, struct aggregate_memory **ret);
+void aggregate_deregister(struct aggregate_group *group, struct aggregate_memory *memory);
 
 /*
  * Gather and scatter work on a virtual buffer of members × bytes_per_member bytes; an operation covers its window [offset,

@@ -5,6 +5,7 @@
  * quarters of the time at the latest, so that its word still reaches those who wait for it.
  */
 #include "aggregate/meeting.h"
+#include "aggregate/schedule.h"
 #include "aggregate/servers.h"
 #include "base/clock.h"
 #include "base/params.h"
@@ -16,7 +17,7 @@
 #include <unistd.h>
 
 /* Room for others that start after this one. Seven tenths: what may wait for a member; the coordinator decides later. */
-enum { DIRECT_BYTES_LEAST = 512, SEGMENT_BYTES_LEAST_LEAST = 8 << 10, SEGMENT_BYTES_MOST_LEAST = 64 << 10 };
+enum { DIRECT_BYTES_LEAST = 512 };
 #define MEMBER_TENTHS      7
 #define COORDINATOR_TENTHS 8
 
@@ -41,6 +42,7 @@ static void facts_of_self(const struct meeting *meeting, struct aggregate_wire_f
 		.eager_bytes = setup->params->eager_bytes,
 		.timeout_ns = setup->params->timeout_ns,
 		.verify = setup->params->verify,
+		.as_said = !setup->params->aggregate_measure,
 	};
 	memcpy(ret->host, meeting->engine->host_name, sizeof(ret->host));
 	ret->listens_on_host = meeting->listener->host_listener != NULL;
@@ -205,7 +207,6 @@ static uint64_t choose_direct_bytes(const struct meeting *meeting)
 	return wanted > DIRECT_BYTES_LEAST ? wanted : DIRECT_BYTES_LEAST;
 }
 
-/* What a segment costs besides its bytes should not be more than they: 60 us are taken for it. */
 static uint64_t choose_segment_bytes(const struct meeting *meeting)
 {
 	uint64_t wanted = 0, rate = UINT64_MAX;
@@ -216,12 +217,7 @@ static uint64_t choose_segment_bytes(const struct meeting *meeting)
 		wanted = facts->segment_bytes > wanted ? facts->segment_bytes : wanted;
 		rate = facts->rate_Bps && facts->rate_Bps < rate ? facts->rate_Bps : rate;
 	}
-	if (wanted || rate == UINT64_MAX)
-		return wanted ? wanted : SEGMENT_BYTES_MOST_LEAST;
-	wanted = rate / 1000000 * 60;
-	return wanted < SEGMENT_BYTES_LEAST_LEAST  ? SEGMENT_BYTES_LEAST_LEAST
-	       : wanted > SEGMENT_BYTES_MOST_LEAST ? SEGMENT_BYTES_MOST_LEAST
-						   : wanted;
+	return wanted ? wanted : schedule_segment_least_bytes(rate == UINT64_MAX ? 0 : rate);
 }
 
 static int verdict_read_members(struct meeting *meeting);
@@ -242,11 +238,13 @@ static int coordinator_tell_members(struct meeting *meeting)
 						    .count = (uint16_t)meeting->count };
 	verdict->settings.direct_bytes = choose_direct_bytes(meeting);
 	verdict->settings.segment_bytes = choose_segment_bytes(meeting);
+	verdict->settings.measures = true;
 	for (size_t i = 0; i < meeting->count; i++) {
 		const struct aggregate_wire_facts *facts = &meeting->peers[i].facts;
 
 		group->members[i].facts = *facts;
 		verdict->settings.verify |= facts->verify;
+		verdict->settings.measures &= !facts->as_said;
 	}
 	qsort(group->members, meeting->count, sizeof(*group->members), compare_members);
 	aggregate_wire_put_verdict(verdict, meeting->verdict_bytes);
@@ -266,13 +264,26 @@ static int coordinator_tell_members(struct meeting *meeting)
 	return verdict_read_members(meeting);
 }
 
-/* True: this member has still to be told. */
-static bool coordinator_end_with(struct meeting *meeting, struct meeting_peer *peer, uint8_t *bytes)
+/*
+ * True: this member has still to be told. One that was not reached so far is on its way here, and must not be left in
+ * doubt.
+ */
+static bool coordinator_end_with(struct meeting *meeting, size_t index, uint8_t *bytes)
 {
+	struct meeting_peer *peer = &meeting->peers[index];
+	const struct meeting_way *way = &peer->ways[MEETING_SMALL];
 	struct mail *mail = &peer->verdict_out;
 
-	if (!peer->ways[MEETING_SMALL].out || peer->ways[MEETING_SMALL].hello.state != MAIL_DONE || peer->lost)
+	/* All of its connections: it listens to us when they stand. */
+	if (!peer->lost && !peer->reached)
+		peer->lost = meeting_reach(meeting, index) < 0;
+	if (peer->lost)
 		return false;
+	if (!way->out || way->hello.state != MAIL_DONE)
+		return true;
+	/* Received, and not just sent: what a connection holds that ends before it was accepted is lost with it. */
+	if (!peer->ended && meeting->reason[0] && meeting->ops->limit_eager)
+		meeting->ops->limit_eager(way->out, 0);
 	if (!peer->ended && (mail->state == MAIL_NONE || mail->state == MAIL_DONE)) {
 		mail_send(mail, peer->ways[MEETING_SMALL].out, bytes, AGGREGATE_WIRE_VERDICT_BYTES);
 		peer->ended = true;
@@ -295,8 +306,10 @@ static int coordinator_end(struct meeting *meeting, int error)
 	meeting->deadline_ns = clock_now_ns() + meeting->timeout_ns / 10;
 	while (left) {
 		left = 0;
+		if (error)
+			(void)meeting_receive_visitors(meeting); /* who listens is who was let in */
 		for (size_t i = 1; i < meeting->count; i++)
-			left += coordinator_end_with(meeting, &meeting->peers[i], bytes);
+			left += coordinator_end_with(meeting, i, bytes);
 		if (left && meeting_pause(meeting) < 0)
 			break;
 	}
@@ -497,11 +510,23 @@ static int member_await(struct meeting *meeting, enum aggregate_verdict wanted)
 	}
 }
 
+/* Both connections with the coordinator stand, even if the trouble came first. */
+static bool member_can_speak(struct meeting *meeting)
+{
+	const struct meeting_way *way = &meeting->peers[0].ways[MEETING_SMALL];
+
+	while (way->hello.state != MAIL_DONE || !way->in) {
+		if (meeting_reach(meeting, 0) < 0 || clock_now_ns() > meeting->late_ns || meeting_pause(meeting) < 0)
+			return false;
+		(void)meeting_receive_visitors(meeting);
+	}
+	return true;
+}
+
 /* The coordinator hears of it, and its "no" has the reason that everybody gets. */
 static int member_give_up(struct meeting *meeting, int error)
 {
-	if (meeting->said_no || meeting->peers[0].ways[MEETING_SMALL].hello.state != MAIL_DONE ||
-	    !meeting->peers[0].ways[MEETING_SMALL].in || member_report(meeting, AGGREGATE_REPORT_FAILED) < 0)
+	if (meeting->said_no || !member_can_speak(meeting) || member_report(meeting, AGGREGATE_REPORT_FAILED) < 0)
 		return error;
 	member_await(meeting, AGGREGATE_VERDICT_NO);
 	return meeting->said_no && meeting->verdict.error ? meeting->verdict.error : error;

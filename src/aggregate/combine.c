@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-void combine(const struct group *group, const struct operation *operation, void *to, void *scratch, size_t input_count,
-	     const void *const *inputs, size_t count)
+static void combine_runs(const struct group *group, const struct operation *operation, void *to, void *scratch,
+			 size_t input_count, const void *const *inputs, size_t count)
 {
 	reduce_function *reduce = reduce_at(group->engine->level, operation->type, operation->operation);
 	const void *some[REDUCE_INPUTS_MAX];
@@ -23,6 +23,16 @@ void combine(const struct group *group, const struct operation *operation, void 
 		done += more;
 		reduce(done == input_count ? to : scratch, (unsigned)more + 1, some, count);
 	}
+}
+
+/* Callers' threads do it, too, which may flush denormals or trap (torch.set_flush_denormal), and the engine's inherits that. */
+void combine(const struct group *group, const struct operation *operation, void *to, void *scratch, size_t input_count,
+	     const void *const *inputs, size_t count)
+{
+	uint64_t environment = reduce_begin();
+
+	combine_runs(group, operation, to, scratch, input_count, inputs, count);
+	reduce_end(environment);
 }
 
 /* The first of the inputs that may be written over. Of several inputs at most one is the member's own. */

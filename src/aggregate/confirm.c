@@ -19,8 +19,8 @@ struct agreement {
 	unsigned heard;                      /* bit i: the word of step i is here */
 	unsigned steps;                      /* through, in order */
 	unsigned waits;                      /* transfers */
-	struct transfer sends[CONFIRM_STEPS], receives[CONFIRM_STEPS];
-	uint8_t out[CONFIRM_STEPS][AGGREGATE_WIRE_CONFIRM_BYTES], in[CONFIRM_STEPS][AGGREGATE_WIRE_CONFIRM_BYTES];
+	struct transfer sends[SPREAD_STEPS], receives[SPREAD_STEPS];
+	uint8_t out[SPREAD_STEPS][AGGREGATE_WIRE_CONFIRM_BYTES], in[SPREAD_STEPS][AGGREGATE_WIRE_CONFIRM_BYTES];
 };
 
 struct group_confirm {
@@ -33,9 +33,10 @@ struct group_confirm {
 	struct repair *repair;
 	/* Servers that are gone, as agreed with each of the last operations; what the schedule goes by. */
 	uint32_t gone, gone_at[CONFIRM_WINDOW], planned;
-	bool over; /* the schedule has no servers any more */
+	bool stale; /* ... is not any more */
+	bool over;  /* the schedule has no servers any more */
 };
-_Static_assert(SCHEDULE_MEMBERS_MAX <= 1 << CONFIRM_STEPS, "steps");
+_Static_assert(SCHEDULE_MEMBERS_MAX <= 1 << SPREAD_STEPS, "steps");
 
 static void advance(struct group *group);
 
@@ -48,8 +49,7 @@ int confirm_init(struct group *group)
 		return -ENOMEM;
 	group->confirm = confirm;
 	confirm->end = &confirm->first;
-	while ((size_t)1 << confirm->step_count < group->count)
-		confirm->step_count++;
+	confirm->step_count = spread_steps(group);
 	r = repair_new(group, &confirm->repair);
 	atomic_store_explicit(&group->retains, r == 0, memory_order_relaxed);
 	return r;
@@ -70,17 +70,19 @@ void confirm_fini(struct group *group)
  * The schedule changes at the same operation everywhere: CONFIRM_WINDOW after the one with which the loss was agreed on,
  * because nobody begins an operation before the one that is so many before it was agreed on.
  */
-static bool plan_for(struct group *group, uint64_t number)
+static bool plan_for(struct group *group, const struct operation *operation)
 {
 	struct group_confirm *confirm = group->confirm;
+	uint64_t number = operation->staged_number;
 	uint32_t gone = number < CONFIRM_WINDOW ? 0 : confirm->gone_at[number % CONFIRM_WINDOW];
 	int r;
 
-	if (gone == confirm->planned)
+	if ((gone | operation->without) == confirm->planned && !confirm->stale)
 		return true;
-	confirm->planned = gone;
+	confirm->planned = gone | operation->without;
+	confirm->stale = false;
 	servers_exclude(group, gone, number);
-	r = group_plan(group);
+	r = group_plan(group, operation->without);
 	if (r < 0) {
 		group_break(group, r, "it is out of memory");
 		return false;
@@ -92,6 +94,16 @@ static bool plan_for(struct group *group, uint64_t number)
 	return true;
 }
 
+void confirm_replan(struct group *group)
+{
+	struct group_confirm *confirm = group->confirm;
+
+	confirm->stale = true;
+	confirm->over = !servers_any(group);
+	if (confirm->over)
+		atomic_store_explicit(&group->retains, false, memory_order_relaxed);
+}
+
 bool confirm_begin(struct group *group, struct operation *operation)
 {
 	struct group_confirm *confirm = group->confirm;
@@ -99,8 +111,7 @@ bool confirm_begin(struct group *group, struct operation *operation)
 	if (!confirm)
 		return true;
 	if (!confirm->over) {
-		if (operation->staged_number >= confirm->agreed + CONFIRM_WINDOW ||
-		    !plan_for(group, operation->staged_number))
+		if (operation->staged_number >= confirm->agreed + CONFIRM_WINDOW || !plan_for(group, operation))
 			return false;
 	}
 	operation->segment_count = segment_count_of(group, operation->bytes, operation->count);
@@ -143,17 +154,11 @@ static void word_sent(struct group *group, struct transfer *transfer)
 static void word_send(struct group *group, struct agreement *agreement)
 {
 	unsigned step = agreement->steps;
-	size_t to = (group->self + ((size_t)1 << step)) % group->count;
 
 	if (step == group->confirm->step_count)
 		return;
 	aggregate_wire_put_confirm(&agreement->known, agreement->out[step]);
-	add(&group->out[to], &agreement->sends[step], agreement, agreement->out[step], word_sent);
-}
-
-static size_t hears_from(const struct group *group, unsigned step)
-{
-	return (group->self + group->count - ((size_t)1 << step)) % group->count;
+	add(&group->out[spread_to(group, step)], &agreement->sends[step], agreement, agreement->out[step], word_sent);
 }
 
 /* The words of the steps in order, each of which makes the next one's. */
@@ -165,7 +170,7 @@ static void words_take(struct group *group, struct agreement *agreement)
 		if (aggregate_wire_get_confirm(agreement->in[agreement->steps], &word) < 0 ||
 		    word.number != agreement->operation->number || (word.lost | word.leaves) & ~servers_used(group)) {
 			group_break(group, -EREMOTEIO, "host %s broke the protocol",
-				    group_host(group, hears_from(group, agreement->steps)));
+				    group_host(group, spread_from(group, agreement->steps)));
 			return;
 		}
 		agreement->known.lost |= word.lost;
@@ -184,7 +189,7 @@ static void word_received(struct group *group, struct transfer *transfer)
 
 	if (transfer->received != AGGREGATE_WIRE_CONFIRM_BYTES) {
 		group_break(group, -EREMOTEIO, "host %s broke the protocol",
-			    group_host(group, hears_from(group, step)));
+			    group_host(group, spread_from(group, step)));
 		return;
 	}
 	agreement->waits--;
@@ -205,7 +210,7 @@ static void agreement_begin(struct group *group, struct operation *operation)
 							    .leaves = servers_leaving(group),
 							    .poisoned = operation->poisoned };
 	for (unsigned step = 0; step < confirm->step_count; step++)
-		add(&group->in[hears_from(group, step)], &agreement->receives[step], agreement, agreement->in[step],
+		add(&group->in[spread_from(group, step)], &agreement->receives[step], agreement, agreement->in[step],
 		    word_received);
 	word_send(group, agreement);
 }

@@ -1,6 +1,7 @@
 /* Connections between all members, in the caller's thread. */
 #include "aggregate/meeting.h"
 #include "aggregate/servers.h"
+#include "aggregate/trial.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"
@@ -101,11 +102,14 @@ static int visitor_known(struct meeting *meeting, struct meeting_visitor *visito
 	r = visitor->hello.received == AGGREGATE_WIRE_HELLO_BYTES ? aggregate_wire_get_hello(visitor->bytes, &hello)
 								  : -EBADMSG;
 
-	if (r == -EPROTO)
+	if (r == -EPROTO) {
+		/* It stays, heard: who is left standing there is told the reason like all others. */
+		visitor->hello.state = MAIL_NONE;
 		return meeting_fail(meeting, EPROTO,
 				    "a member speaks another version of Tributary's aggregation protocol than host %s: "
 				    "install the same release on all hosts",
 				    meeting->engine->host_name);
+	}
 	peer = r == 0 && hello.count == meeting->count ? &meeting->peers[hello.from] : NULL;
 	way = peer ? &peer->ways[(on_host ? MEETING_ON_HOST : 0) + (hello.large ? MEETING_LARGE : MEETING_SMALL)]
 		   : NULL;
@@ -376,6 +380,7 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 {
 	struct aggregate_engine *engine = listener->engine;
 	struct meeting meeting = { .engine = engine, .listener = listener, .ops = engine->setup.ops, .count = count };
+	struct group *group;
 	int r;
 
 	*ret = NULL;
@@ -399,9 +404,18 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 	if (r < 0)
 		goto fail;
 	meeting_hand_over(&meeting);
+	group_register_own(meeting.group);
 	engine_adopt(engine, meeting.group);
-	*ret = (struct aggregate_group *)meeting.group;
+	/* It is the engine's now. */
+	group = meeting.group;
 	meeting.group = NULL;
+	r = trial_run(group);
+	if (r < 0) {
+		/* All say the same: who it was, the log says. */
+		r = meeting_fail(&meeting, EREMOTEIO, "a member was lost while the group's aggregators were measured");
+		goto fail;
+	}
+	*ret = (struct aggregate_group *)group;
 	reason[0] = '\0';
 	meeting_fini(&meeting);
 	return 0;

@@ -182,10 +182,20 @@ static void check_begin(struct group *group, struct operation *operation)
 	group->progressed = true;
 }
 
+static void verify_send(struct group *group, struct operation *operation)
+{
+	unsigned step = operation->verify_steps;
+
+	if (step < spread_steps(group))
+		add(&group->out[spread_to(group, step)], &operation->send_verify[step], operation,
+		    operation->verify_out, sizeof(operation->verify_out), AGGREGATE_TAG_VERIFY, sent);
+}
+
 static void verify_received(struct group *group, struct transfer *transfer)
 {
 	struct operation *operation = transfer->owner;
-	size_t from = (group->self + group->count - 1) % group->count;
+	unsigned step = (unsigned)(transfer - operation->receive_verify);
+	size_t from = spread_from(group, step);
 	struct aggregate_wire_verify ours, theirs;
 
 	if (transfer->received != AGGREGATE_WIRE_VERIFY_BYTES) {
@@ -194,27 +204,40 @@ static void verify_received(struct group *group, struct transfer *transfer)
 	}
 	aggregate_wire_get_verify(transfer->data, &theirs);
 	aggregate_wire_get_verify(operation->verify_out, &ours);
-	if (theirs.checksum != ours.checksum || theirs.number != ours.number)
+	if (theirs.checksum != ours.checksum || theirs.number != ours.number) {
 		group_break(group, -EREMOTEIO,
 			    "the result of operation %llu (%zu bytes) has checksum %08x at host %s and %08x here "
 			    "(TRIBUTARY_VERIFY): memory or network corrupts data",
 			    (unsigned long long)operation->number, operation->bytes, theirs.checksum,
 			    group_host(group, from), ours.checksum);
-	else
-		sent(group, transfer);
+		return;
+	}
+	operation->verify_heard |= 1U << step;
+	while (operation->verify_heard & 1U << operation->verify_steps) {
+		operation->verify_steps++;
+		verify_send(group, operation);
+	}
+	sent(group, transfer);
 }
 
+/*
+ * Who has sent the word of a step has found those of all steps before it equal. So whoever has heard all of them has heard
+ * of all members; with a word to the next one alone, some in the midst of a row of equal wrong results would be through.
+ */
 void direct_verify(struct group *group, struct operation *operation)
 {
 	struct aggregate_wire_verify word = { .number = operation->number,
 					      .checksum = crc_ieee32(operation->recv, operation->bytes) };
+	unsigned steps = spread_steps(group);
 
 	aggregate_wire_put_verify(&word, operation->verify_out);
-	operation->waits = 2;
-	add(&group->in[(group->self + group->count - 1) % group->count], &operation->receive_verify, operation,
-	    operation->verify_in, sizeof(operation->verify_in), AGGREGATE_TAG_VERIFY, verify_received);
-	add(&group->out[(group->self + 1) % group->count], &operation->send_verify, operation, operation->verify_out,
-	    sizeof(operation->verify_out), AGGREGATE_TAG_VERIFY, sent);
+	operation->verify_heard = operation->verify_steps = 0;
+	operation->waits = 2 * steps;
+	for (unsigned step = 0; step < steps; step++)
+		add(&group->in[spread_from(group, step)], &operation->receive_verify[step], operation,
+		    operation->verify_in[step], sizeof(operation->verify_in[step]), AGGREGATE_TAG_VERIFY,
+		    verify_received);
+	verify_send(group, operation);
 }
 
 static size_t eager_bytes_of(const struct group *group, const struct operation *operation)

@@ -23,7 +23,8 @@ enum {
 	BUSY_MS = 100, /* everything is looked at then, whatever was reported */
 	SOON_MS = 1,
 	HELP_TURNS = 4,
-	LANE_BITS = 16, /* of an event's key: which of the group's lanes; the rest: which group */
+	SPREAD_MOST = 8, /* hosts that count of those that a host sends to */
+	LANE_BITS = 16,  /* of an event's key: which of the group's lanes; the rest: which group */
 };
 #define HELP_LASTS_NS (500 * NS_PER_US)
 _Static_assert(2 * (SCHEDULE_MEMBERS_MAX + SCHEDULE_NODES_MAX) <= 1 << LANE_BITS, "a lane's number in an event");
@@ -338,17 +339,23 @@ static bool watch_lanes(const struct aggregate_engine *engine, const struct grou
 	return true;
 }
 
+/* However many they are, what is in flight between a few fills a port. */
+static unsigned spread_of(size_t hosts)
+{
+	return hosts < SPREAD_MOST ? (unsigned)hosts : SPREAD_MOST;
+}
+
 /* A host that aggregates for its leaf sends to all of it, and a server to everybody. */
 static void tell_spread(const struct group *group)
 {
 	size_t leaf = group->members[group->self].leaf;
-	unsigned others = (unsigned)(group->leaf_begin[leaf + 1] - group->leaf_begin[leaf]) - 1;
+	unsigned others = spread_of((size_t)(group->leaf_begin[leaf + 1] - group->leaf_begin[leaf]) - 1);
 
 	for (size_t i = 0; i < group->node_count; i++) {
 		const struct lane *lane = lane_large(group, group->in, i);
 
 		if (lane->connection && lane->ops->spread)
-			lane->ops->spread(lane->connection, i < group->count ? others : (unsigned)group->count);
+			lane->ops->spread(lane->connection, i < group->count ? others : spread_of(group->count));
 	}
 }
 

@@ -136,7 +136,7 @@ static uint64_t lesser_rate(uint64_t a, uint64_t b)
 }
 
 /* Where a server's leaf has no members it counts with the first: it can then be a root at least. */
-static void plan_servers(const struct group *group, struct schedule_group *plan)
+static void plan_servers(const struct group *group, struct schedule_group *plan, uint32_t without)
 {
 	for (size_t i = group->count; i < group->node_count; i++) {
 		const struct group_server *server = &group->servers->servers[i - group->count];
@@ -145,7 +145,8 @@ static void plan_servers(const struct group *group, struct schedule_group *plan)
 		*node = (struct schedule_node){ .host = (uint16_t)plan->host_count++,
 						.rate_Bps = server->rate_Bps,
 						.server = true,
-						.lost = !server->used || server->excluded };
+						.lost = !server->used || server->excluded ||
+							(without & UINT32_C(1) << (i - group->count)) };
 		for (size_t k = 0; k < group->count; k++)
 			if (group->members[k].facts.leaf == server->leaf)
 				node->leaf = group->members[k].leaf;
@@ -153,13 +154,12 @@ static void plan_servers(const struct group *group, struct schedule_group *plan)
 	plan->node_count = group->node_count;
 }
 
-int group_plan(struct group *group)
+static struct schedule_group *plan_new(const struct group *group, uint32_t without)
 {
 	struct schedule_group *plan = sys_zalloc(sizeof(*plan));
-	int r;
 
 	if (!plan)
-		return -ENOMEM;
+		return NULL;
 	plan->member_count = plan->node_count = group->count;
 	plan->host_count = group->host_count;
 	plan->leaf_count = group->leaf_count;
@@ -172,12 +172,54 @@ int group_plan(struct group *group)
 		plan->uplink_out_Bps[member->leaf] = member->facts.up_rate_Bps;
 		plan->uplink_in_Bps[member->leaf] = member->facts.down_rate_Bps;
 	}
-	plan_servers(group, plan);
+	plan_servers(group, plan, without);
+	return plan;
+}
+
+int group_choose(const struct group *group, uint32_t *ret_left)
+{
+	struct schedule_group *plan = plan_new(group, 0);
+
+	if (!plan)
+		return -ENOMEM;
+	schedule_leave_servers(plan);
+	*ret_left = 0;
+	for (size_t i = group->count; i < group->node_count; i++) {
+		const struct group_server *server = &group->servers->servers[i - group->count];
+
+		if (plan->nodes[i].lost && server->used && !server->excluded)
+			*ret_left |= UINT32_C(1) << (i - group->count);
+	}
+	sys_free(plan);
+	return 0;
+}
+
+int group_plan(struct group *group, uint32_t without)
+{
+	struct schedule_group *plan = plan_new(group, without);
+	int r;
+
+	if (!plan)
+		return -ENOMEM;
 	schedule_free(group->schedule);
 	group->schedule = NULL;
 	r = schedule_new(plan, &group->schedule);
 	sys_free(plan);
 	return r;
+}
+
+int group_expect(const struct group *group, uint32_t without, struct schedule_loads *ret)
+{
+	struct schedule_group *plan = plan_new(group, without);
+	struct schedule *schedule = NULL;
+	int r = plan ? schedule_new(plan, &schedule) : -ENOMEM;
+
+	sys_free(plan);
+	if (r < 0)
+		return r;
+	schedule_loads(schedule, ret);
+	schedule_free(schedule);
+	return 0;
 }
 
 void group_find_facts(struct group *group)
@@ -199,7 +241,8 @@ void group_find_facts(struct group *group)
 		}
 	}
 	for (size_t i = group->count; i < group->node_count; i++)
-		facts->servers += group->servers->servers[i - group->count].used;
+		facts->servers += group->servers->servers[i - group->count].used &&
+				  !group->servers->servers[i - group->count].excluded;
 	if (facts->servers) {
 		struct schedule_loads loads;
 
@@ -227,7 +270,7 @@ int group_settle(struct group *group)
 	r = list_members(group);
 	split_settle(group);
 	if (r == 0)
-		r = group_plan(group);
+		r = group_plan(group, 0);
 	if (r == 0)
 		r = segment_init(group);
 	if (r == 0)
@@ -254,8 +297,8 @@ void group_break(struct group *group, int error, const char *fmt, ...)
 	if (group->under_way)
 		log_warn("aggregation over %zu hosts ends at host %s: %s", group->host_count,
 			 group_host(group, group->self), text);
-	lanes_close(group); /* from here on nobody writes to the callers' buffers, or reads them */
-	servers_close(group);
+	lanes_close(group);     /* from here on nobody writes to the callers' buffers, or reads them */
+	servers_hang_up(group); /* what is known of them stays: a caller may be trying them */
 	atomic_store_explicit(&group->error, error, memory_order_release);
 }
 
@@ -386,6 +429,8 @@ bool group_turn(struct group *group)
 	lanes_progress(group, group->count, group->node_count);
 	if (!group->error)
 		servers_carry_out(group);
+	if (group->servers)
+		group->servers->moved |= group->progressed;
 	return group->progressed;
 }
 
@@ -467,10 +512,9 @@ static void let_input_go(struct operation *operation)
 	operation->kept_bytes = 0;
 }
 
-int aggregate_reduce_all(struct aggregate_group *opaque, const void *send, void *recv, size_t count,
-			 enum reduce_type type, enum reduce_operation operation, struct aggregate_request **ret)
+int operation_reduce(struct group *group, const void *send, void *recv, size_t count, enum reduce_type type,
+		     enum reduce_operation operation, uint32_t without, struct operation **ret)
 {
-	struct group *group = group_of(opaque);
 	struct operation *posted;
 	int error = atomic_load_explicit(&group->error, memory_order_acquire);
 
@@ -491,12 +535,23 @@ int aggregate_reduce_all(struct aggregate_group *opaque, const void *send, void 
 	posted->count = count;
 	posted->bytes = count * reduce_type_bytes(type);
 	posted->rank = posted->bytes_per_member = posted->offset = 0;
+	posted->without = without;
 	error = keep_input(group, posted);
 	if (error < 0)
 		return error;
 	operation_post(group, posted);
-	*ret = (struct aggregate_request *)posted;
+	*ret = posted;
 	return 0;
+}
+
+int aggregate_reduce_all(struct aggregate_group *opaque, const void *send, void *recv, size_t count,
+			 enum reduce_type type, enum reduce_operation operation, struct aggregate_request **ret)
+{
+	struct operation *posted;
+	int r = operation_reduce(group_of(opaque), send, recv, count, type, operation, 0, &posted);
+
+	*ret = (struct aggregate_request *)posted;
+	return r;
 }
 
 int aggregate_test(struct aggregate_request *request, bool *ret_done, size_t *ret_bytes)

@@ -37,11 +37,12 @@ enum {
 	LANE_AHEAD = 96,
 	/*
 	 * Groups with servers: so many large operations may be begun beyond the first that is not agreed on, and so many be
-	 * in their agreement; steps of one. docs/aggregation.md, Losing a server.
+	 * in their agreement. docs/aggregation.md, Losing a server.
 	 */
 	CONFIRM_WINDOW = 12,
 	CONFIRM_OPEN = 4,
-	CONFIRM_STEPS = 8,
+	/* Of what spreads over all members: in step i to the one 2^i places on. */
+	SPREAD_STEPS = 8,
 	AGGREGATE_SEGMENT_BYTES_MAX = 512 << 10, /* of a slot */
 	/* Operations up to this size come alone: all aggregators take part in one, in segments of no less than the other. */
 	AGGREGATE_ALONE_BYTES = 128 << 10,
@@ -122,6 +123,7 @@ struct operation {
 	/* Staged, in groups with servers (confirm.c). */
 	struct operation *next_confirm; /* in the order of staged_number */
 	uint64_t staged_number;
+	uint32_t without;       /* bit i: server i has no part in it, for a trial */
 	bool confirms;          /* it is done when all agree that it is */
 	bool drained, poisoned; /* its segments are through; some brought nothing */
 	bool confirmed;         /* all agree, and what was missing has been made */
@@ -131,10 +133,12 @@ struct operation {
 	unsigned waits;
 	bool introduced, summed, verified;
 	uint8_t check_out[AGGREGATE_WIRE_OPERATION_BYTES], check_in[AGGREGATE_WIRE_OPERATION_BYTES];
-	uint8_t verify_out[AGGREGATE_WIRE_VERIFY_BYTES], verify_in[AGGREGATE_WIRE_VERIFY_BYTES];
-	struct transfer send_check, receive_check, send_verify, receive_verify;
-	struct exchange *exchange; /* direct or split: the buffers it was given */
-	size_t eager_bytes;        /* what its messages take of a window */
+	struct transfer send_check, receive_check;
+	uint8_t verify_out[AGGREGATE_WIRE_VERIFY_BYTES], verify_in[SPREAD_STEPS][AGGREGATE_WIRE_VERIFY_BYTES];
+	struct transfer send_verify[SPREAD_STEPS], receive_verify[SPREAD_STEPS];
+	unsigned verify_heard, verify_steps; /* bit i: the word of step i is here; steps that are through, in order */
+	struct exchange *exchange;           /* direct or split: the buffers it was given */
+	size_t eager_bytes;                  /* what its messages take of a window */
 };
 
 /* Buffers of a small operation: one message out, one in from each member. */
@@ -226,8 +230,9 @@ struct group {
 	struct lane *out, *in;
 	struct schedule *schedule;
 	struct aggregate_wire_settings settings;
-	bool small_unasked; /* nothing on the connections of small operations is asked for */
-	size_t split_bytes; /* operations up to this size are split, if they are not exchanged directly */
+	bool small_unasked;   /* nothing on the connections of small operations is asked for */
+	bool segments_chosen; /* how long they are, by somebody's wish */
+	size_t split_bytes;   /* operations up to this size are split, if they are not exchanged directly */
 	/* Positions: who is where. hosts and leaves are dense. */
 	size_t host_count, leaf_count;
 	uint16_t *host_members, *host_begin; /* members by host; [host_count + 1] */
@@ -259,6 +264,24 @@ struct group {
 	_Atomic uint64_t operations_done, segments_done, direct_done, split_done, bytes_sent, bytes_received,
 		host_bytes_sent, bytes_copied, messages_sent;
 };
+
+/* Who hears from this member in that step, and from whom it hears; and how many steps there are. */
+static inline size_t spread_to(const struct group *group, unsigned step)
+{
+	return (group->self + ((size_t)1 << step)) % group->count;
+}
+static inline size_t spread_from(const struct group *group, unsigned step)
+{
+	return (group->self + group->count - ((size_t)1 << step)) % group->count;
+}
+static inline unsigned spread_steps(const struct group *group)
+{
+	unsigned steps = 0;
+
+	while ((size_t)1 << steps < group->count)
+		steps++;
+	return steps;
+}
 
 static inline size_t group_lanes(const struct group *group)
 {
@@ -305,8 +328,12 @@ struct aggregate_listener {
 int group_new(struct aggregate_engine *engine, int device, size_t count, struct group **ret);
 /* Everything that follows from the members' facts: who is where, the schedule, the buffers. */
 int group_settle(struct group *group);
-/* The schedule anew, and the facts that follow from it: when it is known which servers there are. */
-int group_plan(struct group *group);
+/* Bit i: server i is used, and brings too little. All members come to the same. */
+int group_choose(const struct group *group, uint32_t *ret_left);
+/* The schedule anew. without: bit i: server i has no part in it for now. */
+int group_plan(struct group *group, uint32_t without);
+/* What it puts on the links then; the group keeps the one that it has. */
+int group_expect(const struct group *group, uint32_t without, struct schedule_loads *ret);
 void group_find_facts(struct group *group);
 void group_free(struct group *group);
 /* Ends it: closes every connection, and only then lets the callers know. `why` names the member. */
@@ -321,6 +348,9 @@ void operation_step(struct operation *operation);
 /* Callers: a free operation, or NULL; and its way to the engine. */
 struct operation *operation_get(struct group *group);
 void operation_post(struct group *group, struct operation *operation);
+/* aggregate_reduce_all, with a part for some servers alone. */
+int operation_reduce(struct group *group, const void *send, void *recv, size_t count, enum reduce_type type,
+		     enum reduce_operation operation, uint32_t without, struct operation **ret);
 void operation_finish(struct operation *operation);
 /* What came from that member, or server, is as long as it had to be; else the group ends with a line that says so. */
 bool transfer_came_whole(struct group *group, const struct transfer *transfer, size_t from);
@@ -348,6 +378,10 @@ static inline bool lane_is_on_host(const struct group *group, const struct lane 
 {
 	return lane->ops == group->engine->setup.host_ops;
 }
+
+/* memory.c */
+/* The group's own buffers, once it has connections. */
+void group_register_own(struct group *group);
 
 /* combine.c */
 /*
@@ -377,6 +411,8 @@ void confirm_fini(struct group *group);
 bool confirm_begin(struct group *group, struct operation *operation);
 /* Its segments are through: it is done after an agreement of all. Calls operation_step, then or later. */
 void confirm_drained(struct group *group, struct operation *operation);
+/* Between operations: servers have other rates, or are not used any more. */
+void confirm_replan(struct group *group);
 /* From repair.c. */
 void confirm_repaired(struct group *group, struct operation *operation);
 
@@ -396,7 +432,7 @@ struct exchange *direct_take(struct group *group, struct operation *operation);
 void direct_release(struct group *group, struct operation *operation);
 /* What a message takes of a connection's window of unasked messages, at most. */
 size_t direct_place_bytes(size_t message_bytes);
-/* A checksum of the result, to the next member and from the one before. */
+/* The operation is done when all members have the same checksum of the result. */
 void direct_verify(struct group *group, struct operation *operation);
 
 /* split.c */

@@ -92,8 +92,7 @@ void servers_dismiss(struct group *group, uint64_t number)
 	}
 }
 
-/* As the cluster file calls it. */
-static void name_of(const struct group *group, const struct group_server *server, char *text, size_t room)
+void servers_name(const struct group *group, const struct group_server *server, char *text, size_t room)
 {
 	const struct cluster *cluster = group->engine->setup.cluster;
 
@@ -108,7 +107,7 @@ static void say(const struct group *group, const struct group_server *server)
 {
 	char name[128];
 
-	name_of(group, server, name, sizeof(name));
+	servers_name(group, server, name, sizeof(name));
 	/* Another member may be through with it sooner, and it ends then. */
 	if (server->dismissed || server->going)
 		log_info(LOG_NET, "aggregation over %zu hosts does without aggregator %s from now on: it ends",

@@ -213,7 +213,9 @@ static bool note_ranks(struct group *group, struct operation *operation)
 {
 	struct exchange *exchange = operation->exchange;
 	struct aggregate_wire_operation word;
+	bool taken[SCHEDULE_MEMBERS_MAX] = { false };
 
+	taken[operation->rank] = true;
 	for (size_t i = 0; i < group->count; i++) {
 		exchange->ranks[i] = (uint16_t)operation->rank;
 		exchange->sent[i] = exchange->here[i] = 0;
@@ -224,6 +226,12 @@ static bool note_ranks(struct group *group, struct operation *operation)
 			group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, i));
 			return false;
 		}
+		if (taken[word.rank]) {
+			group_break(group, -EREMOTEIO, "host %s says that it has rank %u, which another host has",
+				    group_host(group, i), word.rank);
+			return false;
+		}
+		taken[word.rank] = true;
 		exchange->ranks[i] = word.rank;
 	}
 	exchange->summed = 0;

@@ -14,11 +14,11 @@
 #include <string.h>
 
 enum {
-	WHOLE = 1 << 20,       /* weights of those who take turns come to this */
-	SLOW_SERVER = 4,       /* a server that is so many times slower than a member's NIC is left out */
-	IN_FLIGHT = 8,         /* operations, NCCL's */
-	SEGMENTS_OF_PLACE = 2, /* in flight: one on the way up, one on the way down */
+	WHOLE = 1 << 20, /* weights of those who take turns come to this */
+	SLOW_SERVER = 4, /* a server that is so many times slower than a member's NIC is left out */
+	SEGMENT_LEAST_BYTES = 32 * 1024,
 	SEGMENT_MOST_BYTES = 256 * 1024,
+	SERVERS_LEAST = 3, /* members' NICs; servers that are slower together cost more than they bring */
 	/* Where most goes through a server: an operation's first segments are on their way down while others go up. */
 	SERVER_SEGMENTS = 8, /* of an operation */
 	SERVER_SEGMENT_MOST_BYTES = 64 * 1024,
@@ -292,6 +292,33 @@ void schedule_free(struct schedule *schedule)
 	sys_free(schedule);
 }
 
+void schedule_leave_servers(struct schedule_group *group)
+{
+	uint64_t rates[SCHEDULE_MEMBERS_MAX];
+	double servers_Bps = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < group->member_count; i++) {
+		if (group->nodes[i].leaf != group->nodes[0].leaf)
+			return; /* where uplinks are narrow a slow one may save much */
+		if (group->nodes[i].rate_Bps)
+			rates[count++] = group->nodes[i].rate_Bps;
+	}
+	for (size_t i = group->member_count; i < group->node_count; i++) {
+		if (!group->nodes[i].lost && !group->nodes[i].rate_Bps)
+			return; /* nobody says how fast it is, so it is wanted */
+		servers_Bps += group->nodes[i].lost ? 0 : (double)group->nodes[i].rate_Bps;
+	}
+	if (!count)
+		return;
+	qsort(rates, count, sizeof(*rates), compare_rates);
+	count = (count - 1) / 2;
+	if (servers_Bps >= (double)rates[count] * SERVERS_LEAST)
+		return;
+	for (size_t i = group->member_count; i < group->node_count; i++)
+		group->nodes[i].lost = true;
+}
+
 /* ---------------------------------------------------------------------------------------------------------- the turns */
 
 static uint16_t next_leaf(struct schedule *schedule, int64_t bytes)
@@ -408,15 +435,33 @@ static size_t width(const struct schedule *schedule, size_t busiest)
 	return places < 1 ? 1 : (size_t)(places + 0.5);
 }
 
+/*
+ * Short ones let an operation's end follow its beginning closely, and of several in flight keep every port busy; but each
+ * costs some tens of microseconds of a core at every host, besides its bytes: so a millisecond of a card's rate.
+ */
+size_t schedule_segment_least_bytes(uint64_t slowest_Bps)
+{
+	uint64_t wanted = slowest_Bps / 1000;
+
+	if (!slowest_Bps || wanted > SEGMENT_MOST_BYTES)
+		return SEGMENT_MOST_BYTES;
+	return wanted < SEGMENT_LEAST_BYTES ? SEGMENT_LEAST_BYTES : (size_t)wanted;
+}
+
 size_t schedule_segment_bytes(const struct schedule *schedule, size_t operation_bytes, size_t least_bytes)
 {
-	size_t busiest = busiest_root(schedule), least = least_bytes ? least_bytes : 1, bytes;
+	size_t busiest = busiest_root(schedule), places = width(schedule, busiest), least = least_bytes, number, bytes;
 	bool served = schedule->places[busiest].server != SCHEDULE_NONE;
-	size_t number = served ? SERVER_SEGMENTS
-			       : (width(schedule, busiest) * SEGMENTS_OF_PLACE + IN_FLIGHT - 1) / IN_FLIGHT;
 	size_t most = served ? SERVER_SEGMENT_MOST_BYTES : SEGMENT_MOST_BYTES;
 
+	if (!least)
+		least = most;
 	most = least > most ? least : most;
+	number = operation_bytes / least;
+	if (served && number > SERVER_SEGMENTS)
+		number = SERVER_SEGMENTS;
+	else if (number > places && number % places < places / 2)
+		number -= number % places; /* every place has as many */
 	if (operation_bytes / most >= number)
 		number = operation_bytes / most + (operation_bytes % most > 0);
 	if (number > operation_bytes / least)

@@ -78,10 +78,18 @@ void schedule_next(struct schedule *schedule, size_t bytes, struct schedule_segm
  * aggregators have work, none below least_bytes unless the operation is. The last one has the rest. See docs/schedule.md.
  */
 size_t schedule_segment_bytes(const struct schedule *schedule, size_t operation_bytes, size_t least_bytes);
+/* That least: what the slowest card carries in a millisecond, within bounds; 0: no rate is known. */
+size_t schedule_segment_least_bytes(uint64_t slowest_Bps);
 
 /* The share of all bytes that each leaf roots, and each node aggregates in its leaf; sums to 1. For people and tests. */
 double schedule_leaf_share(const struct schedule *schedule, unsigned leaf);
 double schedule_node_share(const struct schedule *schedule, unsigned node);
+
+/*
+ * Marks all servers lost if they are together too slow to be worth what they cost (docs/schedule.md, Servers); none if
+ * members are in several leaves, the rate of a server is not known, or no member's is.
+ */
+void schedule_leave_servers(struct schedule_group *group);
 
 /* What an operation's bytes become on the links, each direction: bytes on the busiest of each kind, over its bytes. */
 struct schedule_loads {

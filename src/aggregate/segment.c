@@ -10,9 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* Longer ones were asked for. */
-enum { SEGMENT_LEAST_IF_CHOSEN = 64 << 10 };
-
 /* ------------------------------------------------------------------------------------------------------- the pool */
 
 static void pool_fini(struct pool *pool)
@@ -469,7 +466,7 @@ size_t segment_count_of(const struct group *group, size_t bytes, size_t count)
 	size_t element = bytes / count, least = (size_t)group->settings.segment_bytes, each, segments;
 
 	each = schedule_segment_bytes(group->schedule, bytes, least);
-	if (bytes <= AGGREGATE_ALONE_BYTES && least <= SEGMENT_LEAST_IF_CHOSEN) {
+	if (bytes <= AGGREGATE_ALONE_BYTES && !group->segments_chosen) {
 		each = bytes / group->host_count;
 		if (each < AGGREGATE_ALONE_SEGMENT_BYTES)
 			each = AGGREGATE_ALONE_SEGMENT_BYTES;

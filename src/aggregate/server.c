@@ -91,9 +91,11 @@ static void turn_of(struct server_group *group, uint64_t now_ns)
 	} else if (state == AGGREGATE_SERVER_READY) {
 		server_flow(group, now_ns);
 	}
-	/* Members see the end at once; the sentence waits for who asks. */
-	if (atomic_load(&group->state) == AGGREGATE_SERVER_FAILED && group->lanes)
+	/* Members see the end at once, and nobody waits for its turn; the sentence waits for who asks. */
+	if (atomic_load(&group->state) == AGGREGATE_SERVER_FAILED && group->lanes) {
 		server_flow_end(group);
+		server_share_rest(&group->claim);
+	}
 }
 
 static int turns(struct server_thread *thread)

@@ -54,6 +54,7 @@ struct server_lane {
 	uint8_t hello_bytes[SERVER_WIRE_HELLO_BYTES];
 	struct transport_request *hello;
 	bool said_hello;
+	uint64_t rate_Bps; /* of the member's network card; 0: it did not say */
 	uint8_t heads[SERVER_HEADS][SERVER_WIRE_HEAD_BYTES];
 	struct transport_request *head_requests[SERVER_HEADS];
 	unsigned head_next;                       /* oldest of them */

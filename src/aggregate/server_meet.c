@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { SPREAD_MOST = 8 }; /* members that count of all that send here */
+
 _Static_assert((int)AGGREGATE_DATA_VERSION == (int)SERVER_WIRE_VERSION, "the same protocol");
 
 static int send_hello(struct server_group *group, struct server_lane *lane)
@@ -38,13 +40,31 @@ static int reach(struct server_group *group, size_t node)
 
 	if (node == group->self)
 		return 1;
-	if (!lane->out)
+	if (!lane->out) {
 		r = setup->ops->connect(setup->transport, group->device, -1, lane->handle, &lane->out);
+		if (r == 0 && lane->out && setup->ops->limit_eager)
+			setup->ops->limit_eager(lane->out, SERVER_WIRE_UNASKED_BYTES);
+	}
 	if (r == 0 && lane->out && !lane->said_hello)
 		r = send_hello(group, lane);
 	if (r < 0)
 		server_fail(group, "it cannot reach node %zu of the group: %s", node, strerror(-r));
 	return r < 0 ? r : lane->said_hello;
+}
+
+/*
+ * Shares make this port as busy as the members' own: what each sends here is a part of this port's rate and of its own, so
+ * all have as much in flight as one that could fill it alone; and twice, as the results keep the other direction as busy,
+ * and acknowledgements wait among them. But not so with several servers, to which a member may send at a time. Another
+ * server sends to all members, and what comes from it waits among that at its port.
+ */
+static void tell_spread(const struct server_group *group, struct transport_connection *connection)
+{
+	unsigned hosts = group->member_count < SPREAD_MOST ? (unsigned)group->member_count : SPREAD_MOST;
+	bool alone = group->node_count - group->member_count == 1;
+
+	if (group->server->setup.ops->spread)
+		group->server->setup.ops->spread(connection, alone ? 2 * hosts : hosts);
 }
 
 /* Who says something else than the group's hello, or says it twice, is a stranger: turned away, and no reason to fail. */
@@ -56,8 +76,8 @@ static void visitor_known(struct server_group *group, struct server_visitor *vis
 	    !memcmp(hello.id, group->id, sizeof(hello.id)) && hello.from < group->node_count &&
 	    hello.from != group->self && !group->lanes[hello.from].in) {
 		group->lanes[hello.from].in = visitor->connection;
-		if (hello.spread && group->server->setup.ops->spread)
-			group->server->setup.ops->spread(visitor->connection, hello.spread);
+		group->lanes[hello.from].rate_Bps = UINT64_C(1000) * hello.rate_kBps;
+		tell_spread(group, visitor->connection);
 		visitor->connection = NULL;
 	}
 	group->server->setup.ops->close_connection(visitor->connection);
@@ -82,6 +102,23 @@ static void visitor_step(struct server_group *group, struct server_visitor *visi
 		r = ops->test(visitor->request, &done, sizes);
 	if (r < 0 || done)
 		visitor_known(group, visitor, r < 0 ? 0 : sizes[0]);
+}
+
+/*
+ * Results for all members come at once, and a fast port would pile them up before slower ones: what a switch has no room for
+ * is lost, and acknowledgements of what members send here wait behind the rest. A port that is no faster than a member's
+ * does not, and pacing has its price.
+ */
+static void limit_rates(struct server_group *group)
+{
+	const struct aggregate_server_setup *setup = &group->server->setup;
+	struct transport_properties own = { 0 };
+
+	if (!setup->ops->limit_rate || setup->ops->device_properties(setup->transport, group->device, &own) < 0)
+		return;
+	for (size_t i = 0; i < group->member_count; i++)
+		if (group->lanes[i].rate_Bps < own.speed_Bps)
+			setup->ops->limit_rate(group->lanes[i].out, group->lanes[i].rate_Bps);
 }
 
 int server_meet(struct server_group *group, uint64_t now_ns)
@@ -110,6 +147,8 @@ int server_meet(struct server_group *group, uint64_t now_ns)
 			return 0;
 		}
 	}
+	if (all)
+		limit_rates(group);
 	return all;
 }
 

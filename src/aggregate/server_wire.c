@@ -14,7 +14,7 @@ void server_wire_put_hello(const struct server_wire_hello *hello, uint8_t bytes[
 	memcpy(bytes, magic, sizeof(magic));
 	bytes_put(bytes + 8, SERVER_WIRE_VERSION, 2);
 	bytes_put(bytes + 10, hello->from, 2);
-	bytes_put(bytes + 12, hello->spread, 2);
+	bytes_put(bytes + 12, hello->rate_kBps, 4);
 	memcpy(bytes + 16, hello->id, SERVER_WIRE_ID_BYTES);
 }
 
@@ -24,10 +24,8 @@ int server_wire_get_hello(const uint8_t bytes[static SERVER_WIRE_HELLO_BYTES], s
 		return -EBADMSG;
 	if (bytes_get(bytes + 8, 2) != SERVER_WIRE_VERSION)
 		return -EPROTO;
-	if (bytes_get(bytes + 14, 2) != 0)
-		return -EBADMSG;
 	ret->from = (uint16_t)bytes_get(bytes + 10, 2);
-	ret->spread = (uint16_t)bytes_get(bytes + 12, 2);
+	ret->rate_kBps = (uint32_t)bytes_get(bytes + 12, 4);
 	memcpy(ret->id, bytes + 16, SERVER_WIRE_ID_BYTES);
 	return 0;
 }

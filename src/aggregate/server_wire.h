@@ -11,11 +11,16 @@
 #include <stdint.h>
 
 enum {
-	SERVER_WIRE_VERSION = 3,
+	SERVER_WIRE_VERSION = 5,
 	SERVER_WIRE_ID_BYTES = 16,
 	SERVER_WIRE_HELLO_BYTES = 32, /* no other first message of a connection is that long */
 	SERVER_WIRE_HEAD_BYTES = 48,
 	SERVER_WIRE_LOST_BYTES = 8, /* under the tag of a HEAD */
+	/*
+	 * Nothing longer is sent before it is asked for: data of a segment that the other end has not begun would keep out
+	 * what an older one needs.
+	 */
+	SERVER_WIRE_UNASKED_BYTES = SERVER_WIRE_HEAD_BYTES,
 	SERVER_WIRE_SEGMENT_BYTES_MAX = 512 << 10,
 	SERVER_WIRE_INPUTS_MAX = 256,
 	SERVER_WIRE_WINDOW = 256, /* segments from the oldest that is not through to the newest: no more may be open */
@@ -25,7 +30,8 @@ enum {
 struct server_wire_hello {
 	uint8_t id[SERVER_WIRE_ID_BYTES]; /* of the group */
 	uint16_t from;                    /* node: members by position, then the servers */
-	uint16_t spread;                  /* so many like this one fill the server's port (transport.h); 0: not known */
+	uint32_t
+		rate_kBps; /* of a member: what its network card takes, by its cluster file, in 1000 B/s; 0: not said */
 };
 void server_wire_put_hello(const struct server_wire_hello *hello, uint8_t bytes[static SERVER_WIRE_HELLO_BYTES]);
 int server_wire_get_hello(const uint8_t bytes[static SERVER_WIRE_HELLO_BYTES], struct server_wire_hello *ret);

@@ -9,6 +9,7 @@
 #include "base/sys.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -180,6 +181,19 @@ static void say_go(struct group_servers *servers, const uint8_t *bytes)
 	}
 }
 
+/* tributaryd has TCP alone. Every group would say it. */
+static bool speaks_as_servers(const struct transport_ops *ops)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	const bool speaks = strcmp(ops->name, transport_tcp.name) == 0;
+
+	if (!speaks && !atomic_flag_test_and_set(&said))
+		log_warn("aggregators are not used, because tributaryd serves TCP alone and this job goes over %s "
+			 "(TRIBUTARY_NET)",
+			 ops->name);
+	return speaks;
+}
+
 int servers_ask(struct meeting *meeting, struct group *group, uint8_t bytes[static SERVERS_BYTES])
 {
 	const struct aggregate_setup *setup = &meeting->engine->setup;
@@ -188,7 +202,8 @@ int servers_ask(struct meeting *meeting, struct group *group, uint8_t bytes[stat
 	int r;
 
 	memset(bytes, 0, SERVERS_BYTES);
-	if (meeting->count < 2 || !setup->cluster || !setup->cluster->aggregator_count || !setup->params->secret[0])
+	if (meeting->count < 2 || !setup->cluster || !setup->cluster->aggregator_count || !setup->params->secret[0] ||
+	    !speaks_as_servers(setup->ops))
 		return 0;
 	meeting->servers = sys_zalloc(sizeof(*meeting->servers));
 	servers = sys_zalloc(sizeof(*servers));
@@ -257,35 +272,28 @@ static void server_give_up(struct meeting *meeting, struct meeting_server *serve
 	server->hello.state = MAIL_NONE;
 }
 
-/*
- * How many hosts like this one the servers' ports can take: a host sends each server its part of what it sends to all, and
- * its own port keeps it from filling theirs.
- */
-static uint16_t own_spread(const struct group *group)
+/* As somebody measured or wrote it: what a card says of itself may be a guess, and this is to be a limit. */
+static uint32_t own_rate_kBps(const struct aggregate_engine *engine)
 {
-	uint64_t own_Bps = group->members[group->self].facts.rate_Bps, all_Bps = 0, times;
+	const struct cluster *cluster = engine->setup.cluster;
+	const struct cluster_host *host = cluster ? cluster_find(cluster, engine->host_name) : NULL;
+	uint64_t rate_kBps = host ? host->rate_Bps / 1000 : 0;
 
-	for (size_t i = 0; i < group->servers->count; i++) {
-		uint64_t rate_Bps = group->servers->servers[i].rate_Bps;
-
-		if (!rate_Bps || rate_Bps > UINT64_MAX / SERVERS_MAX)
-			return 0;
-		all_Bps += rate_Bps;
-	}
-	times = own_Bps ? all_Bps / own_Bps : 0;
-	return (uint16_t)(times < UINT16_MAX ? times : UINT16_MAX);
+	return rate_kBps < UINT32_MAX ? (uint32_t)rate_kBps : 0;
 }
 
 static int server_step(struct meeting *meeting, struct meeting_server *server)
 {
 	struct server_wire_hello hello = { .from = (uint16_t)meeting->group->self,
-					   .spread = own_spread(meeting->group) };
+					   .rate_kBps = own_rate_kBps(meeting->engine) };
 	int r = 0;
 
 	if (!server->out) {
 		r = meeting->ops->connect(meeting->engine->setup.transport, meeting->listener->device, -1,
 					  server->handle, &server->out);
 		if (r == 0 && server->out) {
+			if (meeting->ops->limit_eager)
+				meeting->ops->limit_eager(server->out, SERVER_WIRE_UNASKED_BYTES);
 			memcpy(hello.id, meeting->servers->id, sizeof(hello.id));
 			server_wire_put_hello(&hello, server->hello_bytes);
 			mail_send(&server->hello, server->out, server->hello_bytes, sizeof(server->hello_bytes));
@@ -382,19 +390,42 @@ uint32_t servers_standing(const struct meeting *meeting)
 	return standing;
 }
 
+static void say_left(const struct group *group, uint32_t set)
+{
+	char name[128];
+
+	for (size_t i = 0; i < group->servers->count; i++) {
+		if (!(set & UINT32_C(1) << i))
+			continue;
+		servers_name(group, &group->servers->servers[i], name, sizeof(name));
+		log_info(LOG_INIT, "aggregator %s is not used: it is too slow for %zu hosts to gain by it", name,
+			 group->host_count);
+	}
+}
+
 int servers_settle(struct meeting *meeting, uint32_t used)
 {
 	struct group *group = meeting->group;
-	uint32_t standing = servers_standing(meeting);
+	uint32_t standing = servers_standing(meeting), left = 0;
 	int r;
 
 	if (!group->servers)
 		return 0;
+	for (size_t i = 0; i < group->servers->count; i++)
+		group->servers->servers[i].used = (used & UINT32_C(1) << i) != 0;
+	r = group_choose(group, &left);
+	for (size_t i = 0; r == 0 && i < group->servers->count; i++)
+		group->servers->servers[i].used &= !(left & UINT32_C(1) << i);
+	if (r == 0)
+		r = group_plan(group, 0);
+	if (r < 0)
+		return meeting_fail(meeting, -r, "host %s is out of memory", meeting->engine->host_name);
+	if (meeting->self == 0)
+		say_left(group, left);
 	for (size_t i = 0; i < group->servers->count; i++) {
 		struct meeting_server *server = &meeting->servers->servers[i];
 		struct group_server *of = &group->servers->servers[i];
 
-		of->used = (used & UINT32_C(1) << i) != 0;
 		if (!of->used) {
 			server_give_up(meeting, server);
 			control_client_close(of->client);
@@ -408,9 +439,6 @@ int servers_settle(struct meeting *meeting, uint32_t used)
 		group->in[2 * group->count + i].connection = server->in;
 		server->out = server->in = NULL;
 	}
-	r = group_plan(group);
-	if (r < 0)
-		return meeting_fail(meeting, -r, "host %s is out of memory", meeting->engine->host_name);
 	group_find_facts(group);
 	if (servers_any(group) && confirm_init(group) < 0)
 		return meeting_fail(meeting, ENOMEM, "host %s is out of memory", meeting->engine->host_name);
@@ -431,6 +459,31 @@ void servers_meeting_fini(struct meeting *meeting)
 
 /* ------------------------------------------------------------------------------------------------- the engine's thread */
 
+static bool member_is_lost(const struct group *group, size_t member)
+{
+	return group->in[member].lost || group->out[member].lost || lane_large(group, group->in, member)->lost ||
+	       lane_large(group, group->out, member)->lost;
+}
+
+/*
+ * Where servers have all the work, members have nothing under way with each other, and a server may be more patient than
+ * they. But a member that is through with everything may close while others still get their last results: as long as
+ * something moves, they do.
+ */
+static void watch_members(struct group *group, uint64_t now_ns)
+{
+	struct group_servers *servers = group->servers;
+
+	if (servers->moved || !group->under_way)
+		servers->moved_ns = now_ns;
+	servers->moved = false;
+	if (clock_elapsed_ns(servers->moved_ns, now_ns) < group->engine->setup.params->timeout_ns / 2)
+		return;
+	for (size_t i = 0; i < group->count && !group->error; i++)
+		if (i != group->self && member_is_lost(group, i))
+			group_break(group, -EREMOTEIO, "host %s is gone", group_host(group, i));
+}
+
 void servers_turn(struct group *group, uint64_t now_ns)
 {
 	struct group_servers *servers = group->servers;
@@ -439,6 +492,9 @@ void servers_turn(struct group *group, uint64_t now_ns)
 	    clock_elapsed_ns(servers->looked_ns, now_ns) < group->engine->setup.params->timeout_ns / LOOKS)
 		return;
 	servers->looked_ns = now_ns;
+	watch_members(group, now_ns);
+	if (group->error)
+		return; /* the servers are gone with the group */
 	for (size_t i = 0; i < servers->count; i++) {
 		struct group_server *server = &servers->servers[i];
 
@@ -459,10 +515,17 @@ void servers_turn(struct group *group, uint64_t now_ns)
 	servers_carry_out(group);
 }
 
+void servers_hang_up(struct group *group)
+{
+	for (size_t i = 0; group->servers && i < group->servers->count; i++) {
+		control_client_close(group->servers->servers[i].client);
+		group->servers->servers[i].client = NULL;
+	}
+}
+
 void servers_close(struct group *group)
 {
-	for (size_t i = 0; group->servers && i < group->servers->count; i++)
-		control_client_close(group->servers->servers[i].client);
+	servers_hang_up(group);
 	sys_free(group->servers);
 	group->servers = NULL;
 }

@@ -50,6 +50,8 @@ struct group_servers {
 	/* At the coordinator. */
 	struct control_answer answer;
 	uint64_t looked_ns;
+	bool moved; /* something did since then */
+	uint64_t moved_ns;
 };
 
 /* While the group comes together. */
@@ -89,6 +91,8 @@ void servers_meeting_fini(struct meeting *meeting);
 
 /* The engine's thread, under the group's lock. */
 void servers_turn(struct group *group, uint64_t now_ns);
+/* The coordinator has nothing to say to them any more. */
+void servers_hang_up(struct group *group);
 void servers_close(struct group *group);
 /* The node of a server, or of a member? */
 static inline bool node_is_server(const struct group *group, size_t node)
@@ -106,6 +110,8 @@ bool servers_any(const struct group *group); /* that the schedule counts with */
 uint32_t servers_used(const struct group *group); /* in the beginning */
 uint32_t servers_lost(const struct group *group);
 uint32_t servers_leaving(const struct group *group);
+/* As the cluster file calls it. */
+void servers_name(const struct group *group, const struct group_server *server, char *text, size_t room);
 /* From anywhere in the engine's thread. `why` is for people; the first one counts. */
 void servers_suspect(struct group *group, size_t index, const char *why);
 void servers_suspect_all(struct group *group, uint32_t set, const char *why);

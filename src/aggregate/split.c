@@ -22,10 +22,11 @@ void split_settle(struct group *group)
 	for (size_t i = 0; i < group->count; i++) {
 		const struct aggregate_wire_facts *facts = &group->members[i].facts;
 
-		if (facts->segment_bytes)
-			most = 0; /* somebody wants segments, and says how long */
+		group->segments_chosen |= facts->segment_bytes != 0;
 		eager = facts->eager_bytes < eager ? (size_t)facts->eager_bytes : eager;
 	}
+	if (group->segments_chosen)
+		most = 0; /* somebody wants segments, and says how long */
 	if (most > group->count * (eager / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST))
 		most = group->count * (eager / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST);
 	group->small_unasked = group->settings.direct_bytes + AGGREGATE_WIRE_OPERATION_BYTES <= eager;

@@ -27,6 +27,11 @@ static bool get_text(const uint8_t *at, size_t room, char *ret)
 	return true;
 }
 
+static bool settings_in_range(uint64_t direct_bytes, uint64_t segment_bytes)
+{
+	return direct_bytes <= AGGREGATE_WIRE_DIRECT_BYTES_MAX && segment_bytes <= AGGREGATE_WIRE_SEGMENT_BYTES_MAX;
+}
+
 static void put_head(uint8_t *bytes, size_t count)
 {
 	memset(bytes, 0, count);
@@ -86,6 +91,7 @@ void aggregate_wire_put_facts(const struct aggregate_wire_facts *facts,
 	bytes_put(bytes + 80, facts->timeout_ns, 8);
 	bytes_put(bytes + 88, facts->verify, 1);
 	bytes_put(bytes + 89, facts->listens_on_host, 1);
+	bytes_put(bytes + 90, facts->as_said, 1);
 	put_text(bytes + 96, AGGREGATE_WIRE_NAME_BYTES, facts->host);
 	put_text(bytes + 160, AGGREGATE_WIRE_NAME_BYTES, facts->device);
 	memcpy(bytes + 256, facts->host_handle, AGGREGATE_WIRE_HANDLE_BYTES);
@@ -108,12 +114,14 @@ int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYT
 		.timeout_ns = bytes_get(bytes + 80, 8),
 		.verify = bytes[88] == 1,
 		.listens_on_host = bytes[89] == 1,
+		.as_said = bytes[90] == 1,
 	};
 	int r = check_head(bytes);
 
 	if (r < 0)
 		return r;
-	if (bytes[88] > 1 || bytes[89] > 1 || facts.leaf < AGGREGATE_LEAF_NO_CLUSTER ||
+	if (bytes[88] > 1 || bytes[89] > 1 || bytes[90] > 1 || facts.leaf < AGGREGATE_LEAF_NO_CLUSTER ||
+	    !settings_in_range(facts.direct_bytes, facts.segment_bytes) ||
 	    !get_text(bytes + 96, AGGREGATE_WIRE_NAME_BYTES, facts.host) ||
 	    !get_text(bytes + 160, AGGREGATE_WIRE_NAME_BYTES, facts.device))
 		return -EBADMSG;
@@ -162,6 +170,7 @@ void aggregate_wire_put_verdict(const struct aggregate_wire_verdict *verdict,
 	bytes_put(bytes + 7, verdict->settings.verify, 1);
 	bytes_put(bytes + 8, (uint32_t)verdict->error, 4);
 	bytes_put(bytes + 12, verdict->count, 2);
+	bytes_put(bytes + 14, verdict->settings.measures, 1);
 	bytes_put(bytes + 16, verdict->settings.direct_bytes, 8);
 	bytes_put(bytes + 24, verdict->settings.segment_bytes, 8);
 	bytes_put(bytes + 32, verdict->servers, 8);
@@ -178,14 +187,16 @@ int aggregate_wire_get_verdict(const uint8_t bytes[static AGGREGATE_WIRE_VERDICT
 		.servers = (uint32_t)bytes_get(bytes + 32, 4),
 		.settings = { .direct_bytes = bytes_get(bytes + 16, 8),
 			      .segment_bytes = bytes_get(bytes + 24, 8),
-			      .verify = bytes[7] == 1 },
+			      .verify = bytes[7] == 1,
+			      .measures = bytes[14] == 1 },
 	};
 	int r = check_head(bytes);
 
 	if (r < 0)
 		return r;
 	if (verdict.kind < AGGREGATE_VERDICT_MEMBERS || verdict.kind > AGGREGATE_VERDICT_NO || bytes[7] > 1 ||
-	    verdict.error > 0 || verdict.error < -4095 ||
+	    bytes[14] > 1 || verdict.error > 0 || verdict.error < -4095 ||
+	    !settings_in_range(verdict.settings.direct_bytes, verdict.settings.segment_bytes) ||
 	    !get_text(bytes + 40, AGGREGATE_WIRE_REASON_BYTES, verdict.reason))
 		return -EBADMSG;
 	*ret = verdict;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-	AGGREGATE_WIRE_VERSION = 2,
+	AGGREGATE_WIRE_VERSION = 4,
 	AGGREGATE_WIRE_NAME_BYTES = 64, /* with its NUL */
 	AGGREGATE_WIRE_REASON_BYTES = 256,
 	AGGREGATE_WIRE_HELLO_BYTES = 96,
@@ -24,6 +24,9 @@ enum {
 	AGGREGATE_WIRE_OPERATION_BYTES = 64,
 	AGGREGATE_WIRE_VERIFY_BYTES = 16,
 	AGGREGATE_WIRE_CONFIRM_BYTES = 24,
+	/* What settings may come to: the ranges of their parameters (base/params.c). Buffers are as large as they say. */
+	AGGREGATE_WIRE_DIRECT_BYTES_MAX = 64 << 10,
+	AGGREGATE_WIRE_SEGMENT_BYTES_MAX = 512 << 10,
 };
 
 /* The first message on every connection. */
@@ -46,6 +49,7 @@ struct aggregate_wire_facts {
 	uint64_t direct_bytes, segment_bytes;          /* as set; 0: to be chosen */
 	uint64_t eager_bytes, timeout_ns;
 	bool verify;
+	bool as_said;         /* wants servers to count as they are said to be */
 	bool listens_on_host; /* for members of its host, by host_handle */
 	char host[AGGREGATE_WIRE_NAME_BYTES], device[AGGREGATE_WIRE_NAME_BYTES];
 	uint8_t host_handle[AGGREGATE_WIRE_HANDLE_BYTES];
@@ -66,6 +70,7 @@ struct aggregate_wire_settings {
 	uint64_t direct_bytes;  /* operations up to this size are exchanged directly */
 	uint64_t segment_bytes; /* least of a segment */
 	bool verify;
+	bool measures; /* what servers can do */
 };
 struct aggregate_wire_verdict {
 	enum aggregate_verdict kind;

@@ -19,6 +19,21 @@ static inline uint64_t clock_elapsed_ns(uint64_t then_ns, uint64_t now_ns)
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
+/*
+ * Of a peer that was heard at heard_ns and for which we looked at looked_ns and now: since when its silence counts. We look
+ * every often_ns; longer than that, this process was stopped or had no CPU, and a peer on the same machine as little: that
+ * time is nobody's silence. What the peer said in it has been read before this is asked.
+ */
+static inline uint64_t clock_heard_ns(uint64_t heard_ns, uint64_t looked_ns, uint64_t now_ns, uint64_t often_ns)
+{
+	uint64_t away_ns = clock_elapsed_ns(looked_ns, now_ns);
+
+	if (away_ns <= often_ns)
+		return heard_ns;
+	heard_ns += away_ns - often_ns;
+	return heard_ns < now_ns ? heard_ns : now_ns;
+}
+
 /* Tests only: from now on clock_now_ns() returns *now_ns. NULL restores the real clock. */
 void clock_set_fake(const uint64_t *now_ns);
 

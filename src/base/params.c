@@ -14,7 +14,17 @@
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
-enum param_kind { KIND_CHOICE, KIND_BOOL, KIND_TEXT, KIND_PORTS, KIND_NUMBER, KIND_SECONDS, KIND_SIZE, KIND_COUNT };
+enum param_kind {
+	KIND_CHOICE,
+	KIND_BOOL,
+	KIND_TEXT,
+	KIND_PORTS,
+	KIND_NUMBER,
+	KIND_INDEX,
+	KIND_SECONDS,
+	KIND_SIZE,
+	KIND_COUNT
+};
 
 struct param_row {
 	struct param_info info;
@@ -67,7 +77,9 @@ static const char *const nccl_family_names[] = {
 static const struct param_row rows[] = {
 	{ { "TRIBUTARY_NET", "choice", "", "auto, tcp, verbs, off", "auto",
 	    "Transport that carries NCCL's traffic. auto: TCP where there is no active RDMA port, else NCCL's own "
-	    "transport. off: leave the network to NCCL." },
+	    "transport. verbs: our own RDMA transport, on all hosts; TCP where it cannot be had. off: leave the "
+	    "network to "
+	    "NCCL." },
 	  KIND_CHOICE,
 	  FIELD(net),
 	  .choices = net_names },
@@ -75,7 +87,9 @@ static const struct param_row rows[] = {
 	  KIND_BOOL,
 	  FIELD(disable) },
 	{ { "TRIBUTARY_IF", "text", "", "list of interfaces, at most 255 characters", "",
-	    "Interfaces for TCP, in the syntax of NCCL_SOCKET_IFNAME: eth (names that begin so), =eth0 (this name), "
+	    "Interfaces for TCP, and of an RDMA port's addresses those to prefer, in the syntax of NCCL_SOCKET_IFNAME: "
+	    "eth "
+	    "(names that begin so), =eth0 (this name), "
 	    "^docker (all but these), several with commas. Unset: NCCL_SOCKET_IFNAME, or else every suitable one." },
 	  KIND_TEXT,
 	  FIELD(interfaces),
@@ -122,11 +136,11 @@ static const struct param_row rows[] = {
 	  FIELD(report_after_ns),
 	  .min = NS_PER_S,
 	  .max = 86400 * NS_PER_S },
-	{ { "TRIBUTARY_EAGER_BYTES", "size", "bytes", "0 to 64K", "16K",
+	{ { "TRIBUTARY_EAGER_BYTES", "size", "bytes", "0 to 16K", "16K",
 	    "The longest message that is sent before its receiver has asked for it." },
 	  KIND_SIZE,
 	  FIELD(eager_bytes),
-	  .max = 64 * KIB },
+	  .max = 16 * KIB },
 	{ { "TRIBUTARY_SEGMENT_BYTES", "size", "bytes", "4K to 16M", "128K",
 	    "The longest piece of a message that travels as one frame on one stream." },
 	  KIND_SIZE,
@@ -177,8 +191,8 @@ static const struct param_row rows[] = {
 	  KIND_BOOL,
 	  FIELD(collnet) },
 	{ { "TRIBUTARY_AGGREGATE_DIRECT", "size", "bytes", "0, or 1K to 64K", "0",
-	    "Aggregation: the longest operation for which all hosts send to all. At least TRIBUTARY_EAGER_BYTES; the "
-	    "largest value of the hosts counts. 0: chosen by the rate of the network cards." },
+	    "Aggregation: the longest operation for which all hosts send to all. The largest value of the hosts "
+	    "counts. 0: chosen by the rate of the network cards." },
 	  KIND_SIZE,
 	  FIELD(aggregate_direct_bytes),
 	  .min = KIB,
@@ -187,12 +201,17 @@ static const struct param_row rows[] = {
 	{ { "TRIBUTARY_AGGREGATE_SEGMENT", "size", "bytes", "0, or 1K to 512K", "0",
 	    "Aggregation: the least piece of an operation for which one host does the sum, unless the operation is "
 	    "shorter. "
-	    "The largest value of the hosts counts. 0: chosen." },
+	    "The largest value of the hosts counts. 0: chosen by the rate of the network cards." },
 	  KIND_SIZE,
 	  FIELD(aggregate_segment_bytes),
 	  .min = KIB,
 	  .max = 512 * KIB,
 	  .zero_too = true },
+	{ { "TRIBUTARY_AGGREGATE_MEASURE", "boolean", "", "0, 1", "1",
+	    "Aggregation: 1: a group tries its aggregators when it comes together, and gives them work by what they "
+	    "did. 0: by what the cluster file and their cards say; it is enough that one host asks for that." },
+	  KIND_BOOL,
+	  FIELD(aggregate_measure) },
 	{ { "TRIBUTARY_AGGREGATE_SHM", "boolean", "", "0, 1", "1",
 	    "Aggregation: 1: members on one host reach each other through shared memory, where that can be had. 0: "
 	    "over "
@@ -232,6 +251,39 @@ static const struct param_row rows[] = {
 	    "owner alone. Unset: aggregators are not used." },
 	  KIND_TEXT,
 	  FIELD(secret) },
+	{ { "TRIBUTARY_HCA", "text", "", "list of RDMA devices, at most 255 characters", "",
+	    "RDMA devices for TRIBUTARY_NET=verbs, in the syntax of NCCL_IB_HCA: mlx5 (names that begin so), mlx5_0:1 "
+	    "(that port), =mlx5_0 (this name), ^mlx5_1 (all but these), several with commas. Unset: NCCL_IB_HCA, or "
+	    "else all." },
+	  KIND_TEXT,
+	  FIELD(hca),
+	  .instead = "NCCL_IB_HCA" },
+	{ { "TRIBUTARY_GID_INDEX", "number", "", "auto, or 0 to 255", "auto",
+	    "Row of the RDMA port's table of addresses. auto: RoCE version 2 with an IPv4 address before all others. "
+	    "Unset: NCCL_IB_GID_INDEX." },
+	  KIND_INDEX,
+	  FIELD(gid_index),
+	  .max = 255,
+	  .instead = "NCCL_IB_GID_INDEX" },
+	{ { "TRIBUTARY_TRAFFIC_CLASS", "number", "", "auto, or 0 to 255", "auto",
+	    "Traffic class of RDMA packets over Ethernet (RoCE) where NCCL asks for none. Unset: NCCL_IB_TC." },
+	  KIND_INDEX,
+	  FIELD(traffic_class),
+	  .max = 255,
+	  .instead = "NCCL_IB_TC" },
+	{ { "TRIBUTARY_SERVICE_LEVEL", "number", "", "0 to 15", "0",
+	    "InfiniBand service level of RDMA packets. Unset: NCCL_IB_SL." },
+	  KIND_NUMBER,
+	  FIELD(service_level),
+	  .max = 15,
+	  .instead = "NCCL_IB_SL" },
+	{ { "TRIBUTARY_QPS", "number", "", "1 to 16", "1",
+	    "RDMA queue pairs of a connection on each rail. More than one helps where switches choose a way for "
+	    "each." },
+	  KIND_NUMBER,
+	  FIELD(qps),
+	  .min = 1,
+	  .max = 16 },
 };
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
@@ -290,6 +342,17 @@ static int parse_number_row(const struct param_row *row, const char *text, void 
 	return r;
 }
 
+/* -1 for auto, and for NCCL's own -1, which means the same. */
+static int parse_index_row(const struct param_row *row, const char *text, void *field)
+{
+	uint64_t value;
+	int r = strcmp(text, "auto") && strcmp(text, "-1") ? parse_u64(text, row->min, row->max, &value) : 1;
+
+	if (r >= 0)
+		*(int *)field = r ? -1 : (int)value;
+	return r < 0 ? r : 0;
+}
+
 static int parse_seconds_row(const struct param_row *row, const char *text, void *field)
 {
 	return parse_seconds(text, row->min, row->max, field);
@@ -343,6 +406,14 @@ static int format_number_row(const struct param_row *row, const void *field, cha
 	return snprintf(text, bytes, "%u", *(const unsigned *)field);
 }
 
+static int format_index_row(const struct param_row *row, const void *field, char *text, size_t bytes)
+{
+	const int *value = field;
+
+	(void)row;
+	return *value < 0 ? snprintf(text, bytes, "auto") : snprintf(text, bytes, "%d", *value);
+}
+
 static int format_seconds_row(const struct param_row *row, const void *field, char *text, size_t bytes)
 {
 	uint64_t value_ns = *(const uint64_t *)field, fraction_ns = value_ns % NS_PER_S;
@@ -376,6 +447,7 @@ static const struct {
 	[KIND_TEXT] = { parse_text_row, format_text_row },
 	[KIND_PORTS] = { parse_ports_row, format_ports_row },
 	[KIND_NUMBER] = { parse_number_row, format_number_row },
+	[KIND_INDEX] = { parse_index_row, format_index_row },
 	[KIND_SECONDS] = { parse_seconds_row, format_seconds_row },
 	[KIND_SIZE] = { parse_size_row, format_size_row },
 };

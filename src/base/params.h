@@ -42,6 +42,7 @@ struct params {
 	bool collnet;                         /* TRIBUTARY_COLLNET */
 	size_t aggregate_direct_bytes;        /* TRIBUTARY_AGGREGATE_DIRECT: 0: chosen */
 	size_t aggregate_segment_bytes;       /* TRIBUTARY_AGGREGATE_SEGMENT: the least; 0: chosen */
+	bool aggregate_measure;               /* TRIBUTARY_AGGREGATE_MEASURE */
 	bool aggregate_shm;                   /* TRIBUTARY_AGGREGATE_SHM */
 	bool verify;                          /* TRIBUTARY_VERIFY */
 	char profile[PARAMS_STRING_BYTES];    /* TRIBUTARY_PROFILE: a file; "": look in the state directory */
@@ -49,8 +50,15 @@ struct params {
 	char state_dir[PARAMS_STRING_BYTES];  /* TRIBUTARY_STATE_DIR, "": choose */
 	char secret[PARAMS_STRING_BYTES];     /* TRIBUTARY_SECRET: a file, "": none */
 	enum simd_choice simd;                /* TRIBUTARY_SIMD */
+	char hca[PARAMS_STRING_BYTES];        /* TRIBUTARY_HCA, else NCCL_IB_HCA, else "" (all) */
+	int gid_index;                        /* TRIBUTARY_GID_INDEX, else NCCL_IB_GID_INDEX; -1: choose */
+	int traffic_class;                    /* TRIBUTARY_TRAFFIC_CLASS, else NCCL_IB_TC; -1: none */
+	unsigned service_level;               /* TRIBUTARY_SERVICE_LEVEL, else NCCL_IB_SL */
+	unsigned qps;                         /* TRIBUTARY_QPS: queue pairs a rail */
 	/* No row: XDG_STATE_HOME, else .local/state below HOME; "" when neither is an absolute path of that length. */
 	char state_home[PARAMS_STRING_BYTES];
+	/* No row: of a TCP transport that serves another one, which says itself what the loss of a connection means. */
+	bool quiet;
 };
 
 /* getenv-like: value or NULL; and the whole environment, to find misspelt names. Both must be given. */

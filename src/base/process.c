@@ -16,8 +16,9 @@
 #define HASH_PRIME UINT64_C(0x00000100000001b3)
 
 enum {
-	STAT_START_FIELD = 22, /* of /proc/PID/stat, counted from 1; see proc(5) */
-	STAT_FIRST_AFTER_NAME = 3,
+	STAT_STATE_FIELD = 3, /* of /proc/PID/stat, counted from 1; see proc(5); the first one after the name */
+	STAT_THREADS_FIELD = 20,
+	STAT_START_FIELD = 22,
 };
 
 uint64_t process_hash(uint64_t so_far, const void *data, uint64_t bytes)
@@ -47,23 +48,42 @@ static int read_text(const char *path, char *text, size_t room)
 }
 
 /* The name in /proc/PID/stat is in parentheses and may hold any character, so the fields count from the last ')'. */
-static int start_in_stat(char *text, uint64_t *ret)
+static const char *stat_field(const char *text, unsigned number)
 {
-	char *at = strrchr(text, ')');
+	const char *at = strrchr(text, ')');
+
+	for (unsigned field = STAT_STATE_FIELD; at && field <= number; field++)
+		at = strchr(at + 1, ' ');
+	return at ? at + 1 : NULL;
+}
+
+static int stat_number(const char *text, unsigned number, uint64_t *ret)
+{
+	const char *at = stat_field(text, number);
+	char word[24];
 
 	if (!at)
 		return -EINVAL;
-	for (unsigned field = STAT_FIRST_AFTER_NAME; *at && field <= STAT_START_FIELD; field++) {
-		at = strchr(at + 1, ' ');
-		if (!at)
-			return -EINVAL;
-	}
-	at++;
-	at[strcspn(at, " \n")] = '\0';
-	return parse_u64(at, 0, UINT64_MAX, ret);
+	snprintf(word, sizeof(word), "%.*s", (int)strcspn(at, " \n"), at);
+	return parse_u64(word, 0, UINT64_MAX, ret);
 }
 
-/* -ENOENT: no such process. */
+static int start_in_stat(const char *text, uint64_t *ret)
+{
+	return stat_number(text, STAT_START_FIELD, ret);
+}
+
+/* It has ended, and its parent has not asked how. So looks also a process whose first thread alone has ended. */
+static bool is_zombie(const char *text)
+{
+	const char *state = stat_field(text, STAT_STATE_FIELD);
+	uint64_t threads = 0;
+
+	return state && (*state == 'Z' || *state == 'X') && stat_number(text, STAT_THREADS_FIELD, &threads) == 0 &&
+	       threads <= 1;
+}
+
+/* -ENOENT: no such process, or one that has ended. */
 static int start_of(uint32_t pid, uint64_t *ret)
 {
 	char path[32], text[1024];
@@ -73,6 +93,8 @@ static int start_of(uint32_t pid, uint64_t *ret)
 	r = read_text(path, text, sizeof(text));
 	if (r == -ESRCH)
 		return -ENOENT; /* it went between open and read */
+	if (r == 0 && is_zombie(text))
+		return -ENOENT;
 	return r < 0 ? r : start_in_stat(text, ret);
 }
 
@@ -201,14 +223,27 @@ uint32_t process_thread(void)
 	return (uint32_t)syscall(SYS_gettid); /* glibc has gettid only since 2.30 */
 }
 
-bool process_thread_lives(uint32_t thread)
+static bool is_path_there(const char *path)
 {
 	int saved_errno = errno;
+	bool is_there = access(path, F_OK) == 0 || errno != ENOENT;
+
+	errno = saved_errno;
+	return is_there;
+}
+
+bool process_thread_lives(uint32_t thread)
+{
 	char path[48];
-	bool lives;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%u", thread);
-	lives = access(path, F_OK) == 0 || errno != ENOENT;
-	errno = saved_errno;
-	return lives;
+	return is_path_there(path);
+}
+
+bool process_has_thread(uint32_t pid, uint32_t thread)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u", pid, thread);
+	return is_path_there(path);
 }

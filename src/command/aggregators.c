@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "command/json.h"
 #include "command/term.h"
+#include "discover/cluster_any.h"
 #include "profile/cluster_file.h"
 
 #include <errno.h>
@@ -225,7 +226,7 @@ static int find_cluster(const struct command_call *call, struct params *params, 
 	struct diag why = { 0 };
 	int r;
 
-	r = file ? cluster_file_load(file, &question->cluster, &why)
+	r = file ? cluster_any_load(file, &question->cluster, &why)
 		 : cluster_file_find(params, NULL, &question->cluster, &why);
 	if (r < 0)
 		return command_failed(&why, r, "the cluster is not known");

@@ -3,7 +3,7 @@
 
 #include "aggregate/schedule.h"
 #include "command/json.h"
-#include "profile/cluster_file.h"
+#include "discover/cluster_any.h"
 
 #include "base/log.h"
 
@@ -61,6 +61,7 @@ static int make_schedule(struct view *view)
 						.leaf = leaf_number(view, group, cluster->aggregators[i].leaf),
 						.rate_Bps = cluster->aggregators[i].rate_Bps,
 						.server = true };
+	schedule_leave_servers(group);
 	r = schedule_new(group, &view->schedule);
 	free(group);
 	if (r == 0)
@@ -274,7 +275,7 @@ static int run(const struct command_call *call, FILE *out)
 	struct diag why = { 0 };
 	int status = COMMAND_OK, r;
 
-	r = cluster_file_load(path, &view.cluster, &why);
+	r = cluster_any_load(path, &view.cluster, &why);
 	if (r < 0)
 		return command_failed(NULL, 0, "%s", why.text[0] ? why.text : strerror(-r));
 	r = make_schedule(&view);
@@ -283,6 +284,10 @@ static int run(const struct command_call *call, FILE *out)
 	else if (command_given(call, "text"))
 		status = cluster_write(view.cluster, out) < 0 ? command_failed(NULL, EIO, "the text cannot be written")
 							      : COMMAND_OK;
+	else if (command_given(call, "slurm"))
+		status = cluster_write_slurm(view.cluster, out) < 0
+				 ? command_failed(NULL, EIO, "the topology.conf cannot be written")
+				 : COMMAND_OK;
 	else if (command_given(call, "json"))
 		status = print_json(&view, out);
 	else
@@ -297,8 +302,12 @@ const struct command command_cluster = {
 	.operands = "show FILE",
 	.help = "what a cluster file says: leaves, hosts, uplinks, aggregators, and their shares",
 	.about =
-		"FILE is in the form of docs/cluster-file.md, or Slurm's topology.conf. Shares are those of a job that "
-		"runs on all hosts.",
-	.options = { { "text", NULL, "print the file in our own canonical form", NULL }, COMMAND_OPTION_JSON },
+		"FILE is in the form of docs/cluster-file.md, Slurm's topology.conf, what `lldpctl -f json` printed on "
+		"the hosts, or what `ibnetdiscover` printed; which one is told by its content. Shares are those of a "
+		"job "
+		"that runs on all hosts.",
+	.options = { { "text", NULL, "print the file in our own canonical form, for TRIBUTARY_CLUSTER", NULL },
+		     { "slurm", NULL, "print it as Slurm's topology.conf", NULL },
+		     COMMAND_OPTION_JSON },
 	.run = run,
 };

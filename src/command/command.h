@@ -32,12 +32,12 @@ struct command_option {
 	const char *standard; /* the value when it is not given; NULL: none */
 };
 
-enum { COMMAND_OPTIONS_MAX = 16, COMMAND_OPERANDS_MAX = 2 };
+enum { COMMAND_OPTIONS_MAX = 24, COMMAND_OPERANDS_MAX = 2 };
 
 struct command_call;
 
 struct command {
-	const char *name;
+	const char *name; /* one word, or two: that of another command and one of its own, "cluster order" */
 	/*
 	 * "", "FILE", "[COMMAND]", "show FILE": a word in lower case is the only one allowed. "COMMAND...": it and all
 	 * that follows are nobody's business here.
@@ -59,13 +59,16 @@ struct command_call {
 	char **rest; /* of "COMMAND...": it and what follows, up to a NULL */
 };
 
-extern const struct command command_aggregators, command_capture, command_cluster, command_completion, command_devices,
-	command_discover, command_doctor, command_env, command_explain, command_export, command_help, command_lint,
-	command_measure, command_params, command_plan, command_run, command_show, command_tune, command_version;
+extern const struct command command_aggregators, command_capture, command_cluster, command_cluster_measure,
+	command_cluster_order, command_completion, command_devices, command_discover, command_doctor, command_env,
+	command_estimate, command_explain, command_export, command_help, command_lint, command_measure, command_params,
+	command_place, command_plan, command_run, command_show, command_simulate, command_tune, command_version;
 
 /* All of them, in the order in which help lists them; ends with NULL. */
 extern const struct command *const command_table[];
 const struct command *command_find(const char *name);
+/* That of the first words of a command line, and of how many: 0: NULL. */
+const struct command *command_find_words(int count, char **words, int *ret_taken);
 
 /* argv[0] is the program. What goes wrong is said on stderr. Returns the exit status. */
 int command_main(int argc, char **argv, FILE *out);
@@ -92,6 +95,13 @@ void command_print_wrapped(FILE *out, const char *text, size_t indent, size_t co
 int command_usage_error(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Says on stderr "tributary: ...", with diag's place and reason where there is one; returns COMMAND_FAILED. */
 int command_failed(const struct diag *diag, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/*
+ * A host by its name, bytes of it, among name_of(arg, 0 … count - 1): as it is, else by the part before the first dot, on
+ * either side; a short name that fits several fits none. count: there is none.
+ */
+size_t command_find_host(const char *name, size_t bytes, const char *(*name_of)(const void *arg, size_t index),
+			 const void *arg, size_t count);
 
 /* The environment's parameters; what is wrong with them is said on stderr. */
 void command_load_params(struct params *ret);
@@ -128,6 +138,14 @@ void command_load_params(struct params *ret);
 #define COMMAND_OPTION_HOSTS                                                                               \
 	{                                                                                                  \
 		"hosts", "N", "hosts like this one; either: one or several, as where nobody can tell", "1" \
+	}
+#define COMMAND_OPTION_COLLNET                                                                              \
+	{                                                                                                   \
+		"collnet", NULL, "NCCL has our collnet, as with NCCL_COLLNET_ENABLE=1; several hosts", NULL \
+	}
+#define COMMAND_OPTION_COLLNET_CLUSTER                                                                      \
+	{                                                                                                   \
+		"cluster", "FILE", "the same, and what the plugin makes of this cluster file's links", NULL \
 	}
 #define COMMAND_OPTION_COMPARE                                                                             \
 	{                                                                                                  \

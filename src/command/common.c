@@ -39,6 +39,27 @@ int command_failed(const struct diag *diag, int error, const char *fmt, ...)
 	return COMMAND_FAILED;
 }
 
+size_t command_find_host(const char *name, size_t bytes, const char *(*name_of)(const void *arg, size_t index),
+			 const void *arg, size_t count)
+{
+	const char *dot = memchr(name, '.', bytes);
+	size_t first = dot ? (size_t)(dot - name) : bytes, found = count, fits = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *host = name_of(arg, i);
+		size_t all = strlen(host), whole = strcspn(host, ".");
+
+		if (all == bytes && !memcmp(host, name, bytes))
+			return i;
+		/* One with a domain, one without. */
+		if (whole != first || memcmp(host, name, first) != 0 || (dot && whole < all))
+			continue;
+		found = i;
+		fits++;
+	}
+	return fits == 1 ? found : count;
+}
+
 static void complain(void *arg, const char *sentence)
 {
 	fprintf(arg, "tributary: %s\n", sentence);

@@ -13,6 +13,23 @@ static void print_words(const char *list, FILE *out)
 		fputc(*list == '|' ? ' ' : *list, out);
 }
 
+/* As a pattern of `case`. */
+static void print_name(const struct command *command, FILE *out)
+{
+	for (const char *at = command->name; *at; at++)
+		fprintf(out, "%s%c", *at == ' ' ? "\\" : "", *at);
+}
+
+/* The second words of those that begin with this one's name. */
+static void print_second_words(const struct command *command, FILE *out)
+{
+	size_t bytes = strlen(command->name);
+
+	for (const struct command *const *at = command_table; *at; at++)
+		if (!strncmp((*at)->name, command->name, bytes) && (*at)->name[bytes] == ' ')
+			fprintf(out, " %s", (*at)->name + bytes + 1);
+}
+
 /* What may follow an option that takes a value. */
 static void print_values(const struct command *command, FILE *out)
 {
@@ -23,7 +40,9 @@ static void print_values(const struct command *command, FILE *out)
 
 		if (!option->argument)
 			continue;
-		fprintf(out, "\t%s\\ --%s) ", command->name, option->name);
+		fputc('\t', out);
+		print_name(command, out);
+		fprintf(out, "\\ --%s) ", option->name);
 		if (strchr(option->argument, '|')) {
 			fputs("words='", out);
 			print_words(option->argument, out);
@@ -43,18 +62,21 @@ static void print_options(const struct command *command, FILE *out)
 {
 	size_t count = command_option_count(command);
 
-	fprintf(out, "\t\t%s) options='", command->name);
+	fputs("\t\t", out);
+	print_name(command, out);
+	fputs(") options='", out);
 	for (size_t i = 0; i < count; i++)
 		fprintf(out, "--%s ", command->options[i].name);
 	fputs("--help'", out);
-	if (!strcmp(command->operands, "FILE"))
+	if (!strcmp(command->operands, "FILE") || !strcmp(command->operands, "[FILE]"))
 		fputs(" kind=file", out);
-	else if (!strcmp(command->operands, "[COMMAND]"))
+	else if (!strncmp(command->operands, "[COMMAND]", 9))
 		fputs(" words=$commands", out);
-	else if (strchr(command->operands, ' ')) /* "show FILE" */
-		fprintf(out, " words=%.*s; [ \"$COMP_CWORD\" -gt 2 ] && words= kind=file",
-			(int)strcspn(command->operands, " "), command->operands);
-	else if (*command->operands)
+	else if (strchr(command->operands, ' ')) { /* "show FILE" */
+		fprintf(out, " words='%.*s", (int)strcspn(command->operands, " "), command->operands);
+		print_second_words(command, out);
+		fputs("'; [ \"$COMP_CWORD\" -gt 2 ] && words= kind=file", out);
+	} else if (*command->operands)
 		fprintf(out, " words=%s", command->operands);
 	fputs(" ;;\n", out);
 }
@@ -67,7 +89,13 @@ void command_print_completion(FILE *out)
 	      "\tlocal commands='",
 	      out);
 	for (const struct command *const *at = command_table; *at; at++)
-		fprintf(out, "%s%s", at == command_table ? "" : " ", (*at)->name);
+		if (!strchr((*at)->name, ' '))
+			fprintf(out, "%s%s", at == command_table ? "" : " ", (*at)->name);
+	fputs("'\n\tlocal pairs='", out);
+	for (const struct command *const *at = command_table; *at; at++)
+		if (strchr((*at)->name, ' '))
+			fprintf(out, "%.*s+%s ", (int)strcspn((*at)->name, " "), (*at)->name,
+				strchr((*at)->name, ' ') + 1);
 	/* bash makes a word of its own of the equals sign in --option=value. */
 	fputs("'\n"
 	      "\tlocal command=${COMP_WORDS[1]} options= words= kind=\n"
@@ -76,6 +104,10 @@ void command_print_completion(FILE *out)
 	      "\t\tCOMPREPLY=($(compgen -W \"$commands --help --version\" -- \"$cur\"))\n"
 	      "\t\treturn\n"
 	      "\tfi\n"
+	      "\tcase \" $pairs \" in\n"
+	      "\t*\" $command+${COMP_WORDS[2]:--} \"*) [ \"$COMP_CWORD\" -gt 2 ] && command=\"$command "
+	      "${COMP_WORDS[2]}\" ;;\n"
+	      "\tesac\n"
 	      "\tif [ \"$cur\" = = ]; then\n"
 	      "\t\tcur=\n"
 	      "\telif [ \"$prev\" = = ] && [ \"$COMP_CWORD\" -gt 2 ]; then\n"

@@ -25,6 +25,7 @@ struct explained {
 	struct channels ours, nccl;
 	bool exact; /* nccl is a dump */
 	enum predict_collective collective;
+	struct channels_collnet collnet; /* Tributary's */
 	struct chosen by_size[SIZES][2]; /* NCCL, Tributary */
 };
 
@@ -46,16 +47,37 @@ static struct chosen choose(const struct predict_communicator *believed, const s
 	return chosen;
 }
 
+/* With the plugin's tuner. */
+static struct chosen choose_ours(const struct predict_tuner *tuner, enum predict_collective collective, uint64_t bytes)
+{
+	struct channels_tuned tuned;
+	struct chosen chosen;
+
+	channels_tune(tuner, collective, bytes, &tuned);
+	chosen = (struct chosen){ .known = tuned.tuned_us > 0 };
+	if (!chosen.known)
+		return chosen;
+	chosen.choice = (struct predict_choice){
+		.algorithm = (enum predict_algorithm)tuned.tuned.algorithm,
+		.protocol = (enum predict_protocol)tuned.tuned.protocol,
+		.time_us = tuned.tuned_us,
+		.algbw_GBps = (double)bytes / tuned.tuned_us / 1e3,
+	};
+	chosen.choice.busbw_GBps = chosen.choice.algbw_GBps * predict_bus_factor(collective, tuner->truth.rank_count);
+	return chosen;
+}
+
 static void predict(struct explained *explained)
 {
-	struct predict_communicator ours, believed, real;
+	struct predict_communicator believed, real;
+	struct predict_tuner tuner;
 
-	channels_predict_ours(&explained->ours, &ours);
+	channels_tuner(&explained->ours, explained->ours.request.hosts, &explained->collnet, &tuner);
 	channels_predict(&explained->nccl, true, &believed);
 	channels_predict(&explained->nccl, false, &real);
 	for (size_t i = 0; i < SIZES; i++) {
 		explained->by_size[i][0] = choose(&believed, &real, explained->collective, sizes[i]);
-		explained->by_size[i][1] = choose(&ours, &ours, explained->collective, sizes[i]);
+		explained->by_size[i][1] = choose_ours(&tuner, explained->collective, sizes[i]);
 	}
 }
 
@@ -142,32 +164,41 @@ static void print_full(const char *whose, const struct channels *channels, enum 
 	command_print_wrapped(out, text, 2, COLUMNS);
 }
 
-static void chosen_words(const struct chosen *chosen, char *text, size_t text_bytes)
+/* "CollNetChain/Simple" is the longest. */
+static int taken_columns(const struct explained *explained)
+{
+	return explained->collnet.on ? 19 : 14;
+}
+
+static void chosen_words(const struct chosen *chosen, int columns, char *text, size_t text_bytes)
 {
 	char name[32];
 
 	if (!chosen->known) {
-		snprintf(text, text_bytes, "%-14s %9s %7s", "none", "", "");
+		snprintf(text, text_bytes, "%-*s %9s %7s %7s", columns, "none", "", "", "");
 		return;
 	}
 	snprintf(name, sizeof(name), "%s/%s", predict_algorithm_word(chosen->choice.algorithm),
 		 predict_protocol_word(chosen->choice.protocol));
-	snprintf(text, text_bytes, "%-14s %9.1f %7.2f", name, chosen->choice.time_us, chosen->choice.busbw_GBps);
+	snprintf(text, text_bytes, "%-*s %9.1f %7.2f %7.2f", columns, name, chosen->choice.time_us,
+		 chosen->choice.algbw_GBps, chosen->choice.busbw_GBps);
 }
 
 static void print_sizes(const struct explained *explained, const struct term *term, FILE *out)
 {
+	int columns = taken_columns(explained);
+
 	fprintf(out, "\n%s%s%s, by NCCL's cost model at the real rates\n", term_on(term, TERM_BOLD),
 		predict_collective_word(explained->collective), term_off(term));
-	fprintf(out, "  %9s   %-14s %9s %7s   %-14s %9s %7s\n", "size", "NCCL takes", "us", "busbw", "Tributary", "us",
-		"busbw");
+	fprintf(out, "  %9s   %-*s %9s %7s %7s   %-*s %9s %7s %7s\n", "size", columns, "NCCL takes", "us", "algbw",
+		"busbw", columns, "Tributary", "us", "algbw", "busbw");
 	for (size_t i = 0; i < SIZES; i++) {
 		const struct chosen *nccl = &explained->by_size[i][0], *ours = &explained->by_size[i][1];
 		char size[24], left[64], right[64], gain[32] = "";
 
 		size_words(sizes[i], size, sizeof(size));
-		chosen_words(nccl, left, sizeof(left));
-		chosen_words(ours, right, sizeof(right));
+		chosen_words(nccl, columns, left, sizeof(left));
+		chosen_words(ours, columns, right, sizeof(right));
 		if (nccl->known && ours->known && differs(nccl->choice.time_us / ours->choice.time_us))
 			snprintf(gain, sizeof(gain), "   %.2f times as fast",
 				 nccl->choice.time_us / ours->choice.time_us);
@@ -262,6 +293,9 @@ static int explain(const struct command_call *call, struct source *source, FILE 
 	if (status != COMMAND_OK)
 		return status;
 	explained.exact = dump != NULL;
+	status = channels_collnet(call, &explained.ours, explained.ours.request.hosts, &explained.collnet);
+	if (status != COMMAND_OK)
+		goto fail;
 	if (dump)
 		status = channels_read(&source->topology, &explained.ours.request, dump, &explained.nccl);
 	else
@@ -274,6 +308,7 @@ static int explain(const struct command_call *call, struct source *source, FILE 
 			print_text(&explained, &term, out);
 		channels_fini(&explained.nccl);
 	}
+fail:
 	channels_fini(&explained.ours);
 	return status;
 }
@@ -299,6 +334,8 @@ const struct command command_explain = {
 		     COMMAND_OPTION_NETS,
 		     COMMAND_OPTION_HOSTS,
 		     COMMAND_OPTION_COMPARE,
+		     COMMAND_OPTION_COLLNET,
+		     COMMAND_OPTION_COLLNET_CLUSTER,
 		     { "collective", "broadcast|reduce|allgather|reducescatter|allreduce", "what is timed",
 		       "allreduce" },
 		     COMMAND_OPTION_JSON,

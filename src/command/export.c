@@ -1,7 +1,8 @@
-/* `tributary export`: the machine as an NCCL topology file. */
+/* `tributary export`: the machine as an NCCL topology file, or as a graph for other programs. */
 #include "command/command.h"
 
 #include "command/file.h"
+#include "command/graph_json.h"
 #include "command/json.h"
 #include "command/source.h"
 #include "ncclxml/topology_xml.h"
@@ -81,10 +82,21 @@ static int write_xml(const struct command_call *call, const struct source *sourc
 
 static int run(const struct command_call *call, FILE *out)
 {
+	static const char *const of_graphs[] = { "cluster", "fabric", "aggregators", "degrade",
+						 "payload", "algo",   "order",       "size" };
 	const char *output = command_value(call, "output");
 	struct source source;
 	int status;
 
+	if (command_given(call, "graph-json")) {
+		if (command_given(call, "json"))
+			return command_usage_error("export", "--graph-json has no summary: leave out --json");
+		return graph_json_write(call, out);
+	}
+	for (size_t i = 0; i < sizeof(of_graphs) / sizeof(of_graphs[0]); i++)
+		if (command_given(call, of_graphs[i]))
+			return command_usage_error(
+				"export", "--%s: an NCCL topology file has no cluster: --graph-json has", of_graphs[i]);
 	if (command_given(call, "json") && (!output || !strcmp(output, "-")))
 		return command_usage_error("export", "--json needs --output FILE: both would go to standard output");
 	status = source_load(call, SOURCE_PROFILE_ALONE, &source);
@@ -104,12 +116,26 @@ const struct command command_export = {
 		 "to standard error.\n"
 		 "NCCL has a constant for the link between sockets. Where the measured rate is far from it, sockets "
 		 "can be "
-		 "written as PCI switches under one CPU, which gives NCCL the rate but changes classes of paths.",
+		 "written as PCI switches under one CPU, which gives NCCL the rate but changes classes of paths.\n"
+		 "--graph-json writes a graph for other programs in its place: the machine with the channels planned "
+		 "for it, "
+		 "and, with --cluster or --fabric, a cluster with the flows of one AllReduce and their times (without "
+		 "--from "
+		 "that alone).",
 	.options = { COMMAND_OPTION_FROM,
 		     COMMAND_OPTION_PROFILE,
 		     { "output", "FILE", "where to write it; without it, or with -, to standard output", NULL },
 		     { "sockets", "auto|cpus|switches",
 		       "auto: as switches when that matters and the classes that change are acceptable", "auto" },
+		     { "graph-json", NULL, "a graph as JSON, by docs/graph.schema.json", NULL },
+		     { "cluster", "FILE", "of the graph: a cluster file, or Slurm's topology.conf", NULL },
+		     { "fabric", "FABRIC", "of the graph: a made-up cluster, as simulate takes it", NULL },
+		     { "aggregators", "N,RATE", "add so many to each leaf", NULL },
+		     { "degrade", "LIST", "links with less: leaf3.up=25Gbit/s,host17=50%", NULL },
+		     { "payload", "SHARE", "of the network's rates that carries payload", "1" },
+		     { "algo", "ring|tree|hierarchical|aggregators", "whose flows", "ring" },
+		     { "order", "WORD", "of ranks: rank (by name), leaf, random:SEED, or a file", "rank" },
+		     { "size", "BYTES", "of a rank's buffer", "16M" },
 		     { "json", NULL, "print the summary as JSON on standard output; needs --output", NULL } },
 	.run = run,
 };

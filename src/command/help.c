@@ -67,7 +67,7 @@ static void print_list(FILE *out)
 {
 	fputs("usage: tributary COMMAND [OPTION ...] [ARGUMENT]\n\n", out);
 	for (const struct command *const *at = command_table; *at; at++)
-		fprintf(out, "  %-10s  %-9s  %s\n", (*at)->name, (*at)->operands, (*at)->help);
+		fprintf(out, "  %-13s  %-9s  %s\n", (*at)->name, (*at)->operands, (*at)->help);
 	fputs("\n`tributary COMMAND --help` lists the options of one.\n", out);
 	print_statuses(out);
 }
@@ -89,6 +89,7 @@ void command_print_help(const struct command *command, FILE *out)
 static int run(const struct command_call *call, FILE *out)
 {
 	const struct command *command = &command_help;
+	int taken = (int)call->operand_count;
 
 	if (command_given(call, "man") && call->operand_count)
 		return command_usage_error("help", "unexpected argument \"%s\"", call->operands[0]);
@@ -97,7 +98,9 @@ static int run(const struct command_call *call, FILE *out)
 		return COMMAND_OK;
 	}
 	if (call->operand_count)
-		command = command_find(call->operands[0]);
+		command = command_find_words((int)call->operand_count, (char **)call->operands, &taken);
+	if (command && call->operand_count > (size_t)taken)
+		return command_usage_error("help", "unexpected argument \"%s\"", call->operands[taken]);
 	if (!command)
 		return command_usage_error("", "unknown command \"%s\"", call->operands[0]);
 	command_print_help(command, out);
@@ -106,7 +109,7 @@ static int run(const struct command_call *call, FILE *out)
 
 const struct command command_help = {
 	.name = "help",
-	.operands = "[COMMAND]",
+	.operands = "[COMMAND] [WORD]",
 	.help = "this list, or how to call one command",
 	.options = { { "man", NULL, "print the man page of all commands", NULL } },
 	.run = run,

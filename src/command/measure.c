@@ -5,19 +5,20 @@
 #include "base/parse.h"
 #include "base/clock.h"
 #include "command/file.h"
+#include "command/interrupt.h"
 #include "command/json.h"
 #include "command/measure_text.h"
 #include "command/source.h"
+#include "discover/cluster_any.h"
 #include "measure/measure.h"
 #include "measure/probe_cuda.h"
 #include "measure/probe_memory.h"
+#include "measure/probe_rdma.h"
 #include "measure/simulate_probe.h"
-#include "profile/cluster_file.h"
 #include "profile/profile.h"
 #include "profile/store.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -30,44 +31,18 @@
 enum { PROBES_MAX = 4, SECONDS_MAX = 3600, SEED = 1 };
 
 struct session {
+	struct params params;
 	struct topology topology;
 	struct probe *probes[PROBES_MAX];
 	size_t probe_count;
 	struct measure_report report;
-	struct diag no_gpu; /* why there is no GPU to measure; "" when there is */
+	struct diag no_gpu;  /* why there is no GPU to measure; "" when there is */
+	struct diag no_rdma; /* the same of RDMA devices */
+	struct diag no_rdma_of_gpu;
 	bool simulated;
 	struct cluster *cluster; /* for the profile; NULL: not said */
 	char path[PATH_MAX];     /* where the profile went; "" nowhere */
 };
-
-/* A signal handler reaches nothing else. */
-static volatile bool stop;
-
-static void on_signal(int number)
-{
-	(void)number;
-	stop = true;
-}
-
-/* The second Ctrl-C ends the program as usual. */
-static void catch_signals(void)
-{
-	struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
-
-	stop = false;
-	sigemptyset(&action.sa_mask);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-}
-
-static void release_signals(void)
-{
-	struct sigaction action = { .sa_handler = SIG_DFL };
-
-	sigemptyset(&action.sa_mask);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-}
 
 static void session_fini(struct session *session)
 {
@@ -97,7 +72,7 @@ static int open_simulated(struct session *session, const char *folder)
 	if (r < 0) {
 		status = command_failed(NULL, r, "\"%s\" cannot be simulated", folder);
 	} else {
-		session->probes[0]->stop = &stop;
+		session->probes[0]->stop = &interrupt_wanted;
 		session->probe_count = 1;
 	}
 	topology_fini(&truth);
@@ -107,20 +82,29 @@ static int open_simulated(struct session *session, const char *folder)
 static int open_here(struct session *session)
 {
 	struct diag diag = { 0 };
+	struct probe *cuda = NULL;
 	int r;
 
 	r = discover(NULL, &session->topology, NULL, &(enum discover_source){ DISCOVER_HERE }, &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "this machine cannot be looked at");
-	r = probe_cuda_open(&session->topology, &stop, &session->probes[session->probe_count], &session->no_gpu);
+	r = probe_cuda_open(&session->topology, &interrupt_wanted, &cuda, &session->no_gpu);
 	if (!r)
-		session->probe_count++;
+		session->probes[session->probe_count++] = cuda;
 	else if (!session->no_gpu.text[0])
 		diag_set(&session->no_gpu, 0, 0, "%s", strerror(-r));
-	r = probe_memory_open(&session->topology, &stop, &session->probes[session->probe_count], &diag);
+	r = probe_memory_open(&session->topology, &interrupt_wanted, &session->probes[session->probe_count], &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "memory cannot be measured");
 	session->probe_count++;
+	r = probe_rdma_open(&session->topology, &interrupt_wanted,
+			    &(struct probe_rdma_options){
+				    .params = &session->params, .cuda = cuda, .ret_no_gpu = &session->no_rdma_of_gpu },
+			    &session->probes[session->probe_count], &session->no_rdma);
+	if (!r)
+		session->probe_count++;
+	else if (!session->no_rdma.text[0])
+		diag_set(&session->no_rdma, 0, 0, "%s", strerror(-r));
 	return COMMAND_OK;
 }
 
@@ -130,14 +114,14 @@ static int open_here(struct session *session)
  * What is known of this machine from before: of its links, where this time there is nothing better; of the cluster, unless
  * a file says it.
  */
-static void add_known(const struct params *params, struct session *session, struct profile *profile)
+static void add_known(struct session *session, struct profile *profile)
 {
 	struct profile before;
 	struct diag why = { 0 };
 	char path[PATH_MAX];
 
 	profile_init(&before);
-	if (!store_find(params, &profile->fingerprint, &before, path, sizeof(path), &why)) {
+	if (!store_find(&session->params, &profile->fingerprint, &before, path, sizeof(path), &why)) {
 		if (session->report.stopped) {
 			struct topology fresh = session->topology;
 
@@ -166,13 +150,11 @@ static int save(const struct command_call *call, struct session *session, int64_
 	const char *output = command_value(call, "output");
 	struct profile profile;
 	struct diag why = { 0 };
-	struct params params;
 	int r;
 
 	/* Nothing was measured, or nothing that is. */
 	if ((session->report.stopped && !session->report.run_count) || (session->simulated && !output))
 		return COMMAND_OK;
-	command_load_params(&params);
 	profile_init(&profile);
 	r = take_fingerprint(session, &profile.fingerprint);
 	if (r < 0) {
@@ -182,12 +164,12 @@ static int save(const struct command_call *call, struct session *session, int64_
 	profile.cluster = session->cluster;
 	session->cluster = NULL;
 	if (!session->simulated)
-		add_known(&params, session, &profile);
+		add_known(session, &profile);
 	profile.date_s = date_s;
 	snprintf(profile.measured_by, sizeof(profile.measured_by), "tributary %s", TRIBUTARY_VERSION);
 	/* Lent: taken back below. */
 	profile.topology = session->topology;
-	r = store_save(&params, &profile, output, session->path, sizeof(session->path), &why);
+	r = store_save(&session->params, &profile, output, session->path, sizeof(session->path), &why);
 	topology_init(&profile.topology);
 	profile_fini(&profile);
 	return r < 0 ? command_failed(&why, r, "the profile cannot be written") : COMMAND_OK;
@@ -207,6 +189,14 @@ static int get_budget(const struct command_call *call, uint64_t *ret_ns)
 	return COMMAND_OK;
 }
 
+static bool has_rdma(const struct session *session)
+{
+	for (uint32_t i = 0; i < session->topology.vertex_count; i++)
+		if (session->topology.vertices[i].kind == TOPOLOGY_NIC && session->topology.vertices[i].nic.rdma)
+			return true;
+	return false;
+}
+
 static int measure(const struct command_call *call, struct session *session, uint64_t budget_ns, FILE *out)
 {
 	struct measure_text progress = { .out = stderr, .shown = isatty(STDERR_FILENO) != 0 };
@@ -215,16 +205,20 @@ static int measure(const struct command_call *call, struct session *session, uin
 		.quick = command_given(call, "quick"),
 		.progress = measure_text_progress,
 		.progress_arg = &progress,
-		.stop = &stop,
+		.stop = &interrupt_wanted,
 		.date_s = (int64_t)time(NULL),
 	};
 	int status, r;
 
 	if (session->no_gpu.text[0] && !command_given(call, "json"))
 		fprintf(out, "no GPU found: %s\n", session->no_gpu.text);
-	catch_signals();
+	if (session->no_rdma.text[0] && has_rdma(session) && !command_given(call, "json"))
+		fprintf(out, "RDMA devices are not measured: %s\n", session->no_rdma.text);
+	if (session->no_rdma_of_gpu.text[0] && !command_given(call, "json"))
+		fprintf(out, "RDMA with the memory of GPUs is not measured: %s\n", session->no_rdma_of_gpu.text);
+	interrupt_catch();
 	r = measure_run(&session->topology, session->probes, session->probe_count, &options, &session->report);
-	release_signals();
+	interrupt_release();
 	measure_text_end(&progress);
 	if (r < 0)
 		return command_failed(NULL, r, "the measurement failed");
@@ -253,9 +247,10 @@ static int run(const struct command_call *call, FILE *out)
 
 	if (status != COMMAND_OK)
 		return status;
-	r = cluster ? cluster_file_load(cluster, &session.cluster, &why) : 0;
+	r = cluster ? cluster_any_load(cluster, &session.cluster, &why) : 0;
 	if (r < 0)
 		return command_failed(NULL, 0, "%s", why.text);
+	command_load_params(&session.params);
 	topology_init(&session.topology);
 	status = folder ? open_simulated(&session, folder) : open_here(&session);
 	if (status == COMMAND_OK)

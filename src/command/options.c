@@ -83,7 +83,8 @@ static bool operand_of(const struct command *command, size_t number, char *ret, 
 
 	for (; number > 0 && at; number--) {
 		at = strchr(at, ' ');
-		at += at != NULL;
+		if (at)
+			at++;
 	}
 	if (!at || !*at)
 		return false;

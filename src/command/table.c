@@ -4,10 +4,31 @@
 #include <string.h>
 
 const struct command *const command_table[] = {
-	&command_discover,    &command_measure,    &command_show,    &command_doctor,  &command_plan,
-	&command_explain,     &command_tune,       &command_export,  &command_env,     &command_run,
-	&command_cluster,     &command_lint,       &command_capture, &command_devices, &command_params,
-	&command_aggregators, &command_completion, &command_version, &command_help,    NULL,
+	&command_discover,
+	&command_measure,
+	&command_show,
+	&command_doctor,
+	&command_plan,
+	&command_explain,
+	&command_tune,
+	&command_export,
+	&command_env,
+	&command_run,
+	&command_cluster,
+	&command_cluster_measure,
+	&command_cluster_order,
+	&command_simulate,
+	&command_estimate,
+	&command_place,
+	&command_lint,
+	&command_capture,
+	&command_devices,
+	&command_params,
+	&command_aggregators,
+	&command_completion,
+	&command_version,
+	&command_help,
+	NULL,
 };
 
 const struct command *command_find(const char *name)
@@ -17,6 +38,23 @@ const struct command *command_find(const char *name)
 			return *at;
 	}
 	return NULL;
+}
+
+const struct command *command_find_words(int count, char **words, int *ret_taken)
+{
+	const struct command *command = NULL;
+	char name[64];
+
+	*ret_taken = 0;
+	if (count >= 2 && snprintf(name, sizeof(name), "%s %s", words[0], words[1]) < (int)sizeof(name))
+		command = command_find(name);
+	if (command)
+		*ret_taken = 2;
+	else if (count >= 1 && !strchr(words[0], ' '))
+		command = command_find(words[0]);
+	if (command && !*ret_taken)
+		*ret_taken = 1;
+	return command;
 }
 
 /* `--help` anywhere before `--`: whoever asks for help wants nothing else. */
@@ -33,7 +71,7 @@ int command_main(int argc, char **argv, FILE *out)
 {
 	const struct command *command;
 	struct command_call call;
-	int status;
+	int status, taken = 1;
 
 	if (argc < 2)
 		return command_usage_error("", "a command is missing");
@@ -42,13 +80,13 @@ int command_main(int argc, char **argv, FILE *out)
 	else if (!strcmp(argv[1], "--version"))
 		command = &command_version;
 	else
-		command = command_find(argv[1]);
+		command = command_find_words(argc - 1, argv + 1, &taken);
 	if (!command)
 		return command_usage_error("", "unknown %s \"%s\"", argv[1][0] == '-' ? "option" : "command", argv[1]);
 	if (asks_for_help(argc - 1, argv + 1)) {
 		command_print_help(command, out);
 		return COMMAND_OK;
 	}
-	status = command_parse(command, argc - 1, argv + 1, &call);
+	status = command_parse(command, argc - taken, argv + taken, &call);
 	return status == COMMAND_OK ? command->run(&call, out) : status;
 }

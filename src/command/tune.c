@@ -15,86 +15,21 @@ enum {
 	SMALLEST = 8,
 	NODES_MAX = 1 << 20,
 	WORD_BYTES = 32,
-	ENTRY_COLUMNS = 13,
-};
-
-struct costs {
-	float us[PREDICT_ALGORITHM_COUNT][PREDICT_PROTOCOL_COUNT]; /* below 0: NCCL would not run it */
-};
-struct taken {
-	int algorithm, protocol; /* -1: none */
-};
-
-/* One size of one collective. */
-struct line {
-	uint64_t bytes;
-	struct costs truth;
-	struct taken tuned, alone; /* with the tuner, and by NCCL from the graph file */
-	double tuned_us, alone_us, best_us;
 };
 
 struct tuned {
 	struct channels channels;
 	struct predict_tuner tuner;
+	struct channels_collnet collnet;
 	size_t node_count;
 };
 
 /* ---------------------------------------------------------------------------------------------------------- compute */
 
-static struct costs costs_of(const struct predict_communicator *communicator, enum predict_collective collective,
-			     uint64_t bytes)
+static void compute(const struct tuned *tuned, enum predict_collective collective, struct channels_tuned lines[SIZES])
 {
-	struct costs costs;
-
-	for (int a = 0; a < PREDICT_ALGORITHM_COUNT; a++)
-		for (int p = 0; p < PREDICT_PROTOCOL_COUNT; p++)
-			costs.us[a][p] = (float)predict_time_us(communicator, collective, (enum predict_algorithm)a,
-								(enum predict_protocol)p, bytes);
-	return costs;
-}
-
-/* As NCCL does: the first of the cheapest. */
-static struct taken take(const struct costs *costs)
-{
-	struct taken taken = { -1, -1 };
-	float least = -1;
-
-	for (int a = 0; a < PREDICT_ALGORITHM_COUNT; a++) {
-		for (int p = 0; p < PREDICT_PROTOCOL_COUNT; p++) {
-			if (costs->us[a][p] < 0 || (least >= 0 && costs->us[a][p] >= least))
-				continue;
-			least = costs->us[a][p];
-			taken = (struct taken){ a, p };
-		}
-	}
-	return taken;
-}
-
-static double cost_of(const struct costs *costs, const struct taken *taken)
-{
-	return taken->algorithm < 0 ? -1 : (double)costs->us[taken->algorithm][taken->protocol];
-}
-
-static void compute(const struct tuned *tuned, enum predict_collective collective, struct line lines[SIZES])
-{
-	for (size_t i = 0; i < SIZES; i++) {
-		struct line *line = &lines[i];
-		struct costs costs;
-		struct taken best;
-
-		line->bytes = (uint64_t)SMALLEST << i;
-		line->truth = costs_of(&tuned->tuner.truth, collective, line->bytes);
-		costs = costs_of(&tuned->tuner.file, collective, line->bytes);
-		line->alone = take(&costs);
-		(void)predict_tuner_edit(
-			&tuned->tuner, (int)collective, line->bytes, 1,
-			&(struct predict_table){ &costs.us[0][0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT });
-		line->tuned = take(&costs);
-		best = take(&line->truth);
-		line->tuned_us = cost_of(&line->truth, &line->tuned);
-		line->alone_us = cost_of(&line->truth, &line->alone);
-		line->best_us = cost_of(&line->truth, &best);
-	}
+	for (size_t i = 0; i < SIZES; i++)
+		channels_tune(&tuned->tuner, collective, (uint64_t)SMALLEST << i, &lines[i]);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- text */
@@ -109,7 +44,7 @@ static void size_words(uint64_t bytes, char *text, size_t text_bytes)
 	snprintf(text, text_bytes, "%u %s", (unsigned)bytes, units[unit]);
 }
 
-static void taken_words(const struct taken *taken, char text[WORD_BYTES])
+static void taken_words(const struct channels_taken *taken, char text[WORD_BYTES])
 {
 	if (taken->algorithm < 0)
 		snprintf(text, WORD_BYTES, "none");
@@ -118,18 +53,19 @@ static void taken_words(const struct taken *taken, char text[WORD_BYTES])
 			 predict_protocol_word((enum predict_protocol)taken->protocol));
 }
 
-static bool same(const struct taken *a, const struct taken *b)
+static bool same(const struct channels_taken *a, const struct channels_taken *b)
 {
 	return a->algorithm == b->algorithm && a->protocol == b->protocol;
 }
 
 /* "Ring/LL to 128 KiB, Ring/Simple". */
-static void print_ranges(const char *label, const struct line *lines, bool alone, FILE *out)
+static void print_ranges(const char *label, const struct channels_tuned *lines, bool alone, FILE *out)
 {
 	fprintf(out, "    %-12s", label);
 	for (size_t i = 0; i < SIZES; i++) {
-		const struct taken *taken = alone ? &lines[i].alone : &lines[i].tuned;
-		const struct taken *next = i + 1 < SIZES ? (alone ? &lines[i + 1].alone : &lines[i + 1].tuned) : NULL;
+		const struct channels_taken *taken = alone ? &lines[i].alone : &lines[i].tuned;
+		const struct channels_taken *next = i + 1 < SIZES ? (alone ? &lines[i + 1].alone : &lines[i + 1].tuned)
+								  : NULL;
 		char words[WORD_BYTES], size[24];
 
 		if (next && same(taken, next))
@@ -143,7 +79,7 @@ static void print_ranges(const char *label, const struct line *lines, bool alone
 	}
 }
 
-static void print_summary(const struct line lines[SIZES], FILE *out)
+static void print_summary(const struct channels_tuned lines[SIZES], FILE *out)
 {
 	double most = 1;
 	uint64_t where = 0;
@@ -164,46 +100,65 @@ static void print_summary(const struct line lines[SIZES], FILE *out)
 }
 
 /* What NCCL may choose from, at any size. */
-static size_t list_entries(const struct line lines[SIZES],
-			   struct taken ret[PREDICT_ALGORITHM_COUNT * PREDICT_PROTOCOL_COUNT])
+static size_t list_entries(const struct channels_tuned lines[SIZES],
+			   struct channels_taken ret[PREDICT_ALGORITHM_COUNT * PREDICT_PROTOCOL_COUNT])
 {
 	size_t count = 0;
 
 	for (int a = 0; a < PREDICT_ALGORITHM_COUNT; a++)
 		for (int p = 0; p < PREDICT_PROTOCOL_COUNT; p++)
 			if (lines[0].truth.us[a][p] >= 0)
-				ret[count++] = (struct taken){ a, p };
+				ret[count++] = (struct channels_taken){ a, p };
 	return count;
 }
 
-static void print_table(const struct tuned *tuned, enum predict_collective collective, const struct line lines[SIZES],
-			FILE *out)
+/* "CollNetChain/Simple" is the longest. */
+static int entry_columns(const struct tuned *tuned)
 {
-	struct taken entries[PREDICT_ALGORITHM_COUNT * PREDICT_PROTOCOL_COUNT];
+	return tuned->collnet.on ? 19 : 13;
+}
+
+static void print_table(const struct tuned *tuned, enum predict_collective collective,
+			const struct channels_tuned lines[SIZES], FILE *out)
+{
+	struct channels_taken entries[PREDICT_ALGORITHM_COUNT * PREDICT_PROTOCOL_COUNT];
 	size_t count = list_entries(lines, entries);
 	double factor = predict_bus_factor(collective, tuned->tuner.truth.rank_count);
+	int columns = entry_columns(tuned);
 	char words[WORD_BYTES], size[24];
 
-	fprintf(out, "  %9s  %-13s %8s %9s  %-13s", "size", "takes", "busbw", "over best", "not tuned");
+	fprintf(out, "  %9s  %-*s %8s %9s  %-*s", "size", columns, "takes", "busbw", "over best", columns, "not tuned");
 	for (size_t i = 0; i < count; i++) {
 		taken_words(&entries[i], words);
-		fprintf(out, " %*s", ENTRY_COLUMNS, words);
+		fprintf(out, " %*s", columns, words);
 	}
 	fputc('\n', out);
 	for (size_t i = 0; i < SIZES; i++) {
-		const struct line *line = &lines[i];
+		const struct channels_tuned *line = &lines[i];
 
 		size_words(line->bytes, size, sizeof(size));
 		taken_words(&line->tuned, words);
-		fprintf(out, "  %9s  %-13s %8.3f %9.3f", size, words,
+		fprintf(out, "  %9s  %-*s %8.3f %9.3f", size, columns, words,
 			line->tuned_us > 0 ? (double)line->bytes / line->tuned_us / 1000 * factor : 0,
 			line->tuned_us / line->best_us);
 		taken_words(&line->alone, words);
-		fprintf(out, "  %-13s", same(&line->alone, &line->tuned) ? "the same" : words);
+		fprintf(out, "  %-*s", columns, same(&line->alone, &line->tuned) ? "the same" : words);
 		for (size_t j = 0; j < count; j++)
-			fprintf(out, " %*.1f", ENTRY_COLUMNS, cost_of(&line->truth, &entries[j]));
+			fprintf(out, " %*.1f", columns,
+				(double)line->truth.us[entries[j].algorithm][entries[j].protocol]);
 		fputc('\n', out);
 	}
+}
+
+static void print_collnet(const struct channels_collnet *collnet, FILE *out)
+{
+	if (!collnet->on)
+		fputs("collnet: off, as without NCCL_COLLNET_ENABLE=1 (--collnet, --cluster)\n", out);
+	else if (collnet->gain_permille)
+		fprintf(out, "collnet: on; large AllReduces at %.2f times a ring's rate, by the cluster file\n",
+			collnet->gain_permille / 1000.0);
+	else
+		fputs("collnet: on; it is not known to gain, and a ring is taken for what is large\n", out);
 }
 
 static void print_rates(const struct tuned *tuned, FILE *out)
@@ -219,14 +174,18 @@ static void print_rates(const struct tuned *tuned, FILE *out)
 			"; the graph file says %.1f and %.1f, because there may be several hosts: the tuner corrects "
 			"it\n",
 			count * file->ring.intra_GBps, (double)file->tree.channel_count * file->tree.intra_GBps);
-	else
+	else if (tuned->node_count < 2)
 		fputs("; the graph file says so, and the tuner leaves NCCL's costs alone\n", out);
+	else
+		fputs("; the graph file says so, and the tuner changes collnet's costs alone\n", out);
+	if (tuned->node_count > 1)
+		print_collnet(&tuned->collnet, out);
 }
 
 static void print_text(const struct tuned *tuned, bool table, const struct term *term, FILE *out)
 {
 	char words[160], name[TOPOLOGY_NAME_BYTES];
-	struct line lines[SIZES];
+	struct channels_tuned lines[SIZES];
 
 	term_clean(tuned->channels.topology->name[0] ? tuned->channels.topology->name : "this machine", name,
 		   sizeof(name));
@@ -250,7 +209,7 @@ static void print_text(const struct tuned *tuned, bool table, const struct term 
 
 /* ------------------------------------------------------------------------------------------------------------- JSON */
 
-static json_t *taken_json(const struct taken *taken, double time_us)
+static json_t *taken_json(const struct channels_taken *taken, double time_us)
 {
 	if (taken->algorithm < 0)
 		return json_null();
@@ -258,13 +217,13 @@ static json_t *taken_json(const struct taken *taken, double time_us)
 			 "protocol", predict_protocol_word((enum predict_protocol)taken->protocol), "time_us", time_us);
 }
 
-static json_t *line_json(const struct line *line)
+static json_t *line_json(const struct channels_tuned *line)
 {
 	json_t *entries = json_array();
 
 	for (int a = 0; a < PREDICT_ALGORITHM_COUNT; a++) {
 		for (int p = 0; p < PREDICT_PROTOCOL_COUNT; p++) {
-			struct taken entry = { a, p };
+			struct channels_taken entry = { a, p };
 
 			if (line->truth.us[a][p] >= 0)
 				json_array_append_new(entries, taken_json(&entry, (double)line->truth.us[a][p]));
@@ -275,11 +234,16 @@ static json_t *line_json(const struct line *line)
 			 taken_json(&line->alone, line->alone_us), "allowed", entries);
 }
 
+static json_t *collnet_json(const struct channels_collnet *collnet)
+{
+	return collnet->on ? json_real(collnet->gain_permille / 1000.0) : json_null();
+}
+
 static int print_json(const struct tuned *tuned, const struct source *source, FILE *out)
 {
 	const char *name = tuned->channels.topology->name;
 	json_t *collectives = json_array();
-	struct line lines[SIZES];
+	struct channels_tuned lines[SIZES];
 
 	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++) {
 		json_t *sizes = json_array();
@@ -291,10 +255,11 @@ static int print_json(const struct tuned *tuned, const struct source *source, FI
 				      json_pack("{ss so}", "collective",
 						predict_collective_word((enum predict_collective)c), "sizes", sizes));
 	}
-	return json_print(json_pack("{so so sI sI sb so}", "name", *name ? json_text(name) : json_null(), "profile",
+	return json_print(json_pack("{so so sI sI so sb so}", "name", *name ? json_text(name) : json_null(), "profile",
 				    source->profiled ? json_text(source->profile_path) : json_null(), "ranks",
 				    (json_int_t)tuned->tuner.truth.rank_count, "nodes", (json_int_t)tuned->node_count,
-				    "tuned", tuned->tuner.edits, "collectives", collectives),
+				    "collnet_gain", collnet_json(&tuned->collnet), "tuned",
+				    tuned->tuner.edits || tuned->collnet.on, "collectives", collectives),
 			  out);
 }
 
@@ -315,21 +280,6 @@ static int count_nodes(const struct command_call *call, enum plan_where where, u
 	return COMMAND_OK;
 }
 
-static void make_tuner(struct tuned *tuned)
-{
-	const struct channels *channels = &tuned->channels;
-	struct predict_communicator machine;
-
-	predict_of_machine(channels->topology, &channels->request, &machine);
-	predict_tuner_make(&channels->set, channels->request.gpu_count * tuned->node_count, tuned->node_count,
-			   machine.sm, NULL, &tuned->tuner);
-	tuned->tuner.file.cpu = machine.cpu;
-	tuned->tuner.truth.cpu = machine.cpu;
-	/* Chains are for collnet, which has to be there first. */
-	tuned->tuner.file.chain.usable = false;
-	tuned->tuner.truth.chain.usable = false;
-}
-
 static int tune(const struct command_call *call, struct source *source, FILE *out)
 {
 	struct term term = term_of(call, out);
@@ -346,7 +296,12 @@ static int tune(const struct command_call *call, struct source *source, FILE *ou
 		status = channels_plan(&source->topology, &request, where, &tuned.channels);
 	if (status != COMMAND_OK)
 		return status;
-	make_tuner(&tuned);
+	status = channels_collnet(call, &tuned.channels, tuned.node_count, &tuned.collnet);
+	if (status != COMMAND_OK) {
+		channels_fini(&tuned.channels);
+		return status;
+	}
+	channels_tuner(&tuned.channels, tuned.node_count, &tuned.collnet, &tuned.tuner);
 	if (command_given(call, "json"))
 		status = print_json(&tuned, source, out);
 	else
@@ -369,13 +324,18 @@ const struct command command_tune = {
 		 "makes NCCL take, and what NCCL would take without it. --table prints each size with the time of "
 		 "everything that NCCL may choose.\n"
 		 "Where a job has several hosts, channels are planned for communicators on one of them and on several "
-		 "alike (--hosts either); --nodes says how many the communicator at hand is on.",
+		 "alike (--hosts either); --nodes says how many the communicator at hand is on.\n"
+		 "On several hosts NCCL has the plugin's collnet too where NCCL_COLLNET_ENABLE=1 asks for it: "
+		 "--collnet; "
+		 "--cluster says by the cluster file how much it gains.",
 	.options = { COMMAND_OPTION_FROM,
 		     COMMAND_OPTION_PROFILE,
 		     COMMAND_OPTION_GPUS,
 		     COMMAND_OPTION_NETS,
 		     COMMAND_OPTION_HOSTS,
 		     { "nodes", "N", "hosts of the communicator; without it those of --hosts, one for either", NULL },
+		     COMMAND_OPTION_COLLNET,
+		     COMMAND_OPTION_COLLNET_CLUSTER,
 		     { "table", NULL, "each size, and the time of each alternative", NULL },
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },

@@ -49,7 +49,7 @@ struct daemon_session {
 	int fd;
 	struct sockaddr_storage peer;
 	struct control_channel channel;
-	uint64_t since_ns, heard_ns, spoke_ns;
+	uint64_t since_ns, heard_ns, looked_ns, spoke_ns;
 	bool proved;
 	struct daemon_group *group; /* NULL: none */
 };

@@ -121,7 +121,7 @@ static int session_new(struct daemon *daemon, int *fd, const struct sockaddr_sto
 	session->fd = *fd;
 	*fd = -1;
 	session->peer = *peer;
-	session->since_ns = session->heard_ns = session->spoke_ns = now_ns;
+	session->since_ns = session->heard_ns = session->looked_ns = session->spoke_ns = now_ns;
 	daemon->sessions[daemon->session_count++] = session;
 	return 0;
 }
@@ -270,11 +270,19 @@ static int tell_group(struct daemon_session *session)
 	return r;
 }
 
+/* Time in which this process was stopped, or the whole machine, is nobody's silence. */
+static uint64_t silent_for_ns(struct daemon_session *session, uint64_t now_ns, uint64_t timeout_ns)
+{
+	session->heard_ns = clock_heard_ns(session->heard_ns, session->looked_ns, now_ns, timeout_ns / 5);
+	session->looked_ns = now_ns;
+	return clock_elapsed_ns(session->heard_ns, now_ns);
+}
+
 static int keep_alive(const struct daemon *daemon, struct daemon_session *session, uint64_t now_ns)
 {
 	uint64_t timeout_ns = session->group ? session->group->timeout_ns : daemon->params->timeout_ns;
 
-	if (clock_elapsed_ns(session->heard_ns, now_ns) > timeout_ns)
+	if (silent_for_ns(session, now_ns, timeout_ns) > timeout_ns)
 		return -ETIMEDOUT;
 	if (clock_elapsed_ns(session->spoke_ns, now_ns) > timeout_ns / 5)
 		return say(session, CONTROL_HEARTBEAT, NULL, 0);
@@ -304,7 +312,7 @@ static int step(struct daemon *daemon, struct daemon_session *session, uint64_t 
 	if (r < 0)
 		return r;
 	if (!session->proved)
-		return clock_elapsed_ns(session->since_ns, now_ns) > DAEMON_UNPROVED_NS ? -ETIMEDOUT : 1;
+		return silent_for_ns(session, now_ns, DAEMON_UNPROVED_NS) > DAEMON_UNPROVED_NS ? -ETIMEDOUT : 1;
 	if (session->group)
 		r = tell_group(session);
 	if (!r)

@@ -10,6 +10,7 @@
 #define CUDA_LIBRARY "libcuda.so.1"
 
 static const struct gpu_library_symbol symbols[] = {
+	{ "cuMemGetHandleForAddressRange", offsetof(struct gpu_cuda, mem_get_handle_for_range), false },
 #define CUDA_SYMBOL(member, symbol, arguments) { #symbol, offsetof(struct gpu_cuda, member), true },
 	GPU_CUDA_SYMBOLS(CUDA_SYMBOL)
 #undef CUDA_SYMBOL

@@ -48,6 +48,7 @@ enum {
 	GPU_CUDA_HOST_PORTABLE = 1,       /* cuMemHostAlloc, cuMemHostRegister: pinned for all contexts */
 	GPU_CUDA_HOST_DEVICE_MAP = 2,     /* both: also mapped into the GPUs' addresses */
 	GPU_CUDA_BUS_ID_BYTES = 32,
+	GPU_CUDA_HANDLE_DMABUF = 1, /* cuMemGetHandleForAddressRange: *ret is a descriptor, an int */
 };
 
 /*
@@ -108,6 +109,8 @@ enum {
 	   void **parameters, void **extra))
 
 struct gpu_cuda {
+	/* Apart from the list: drivers before 11.7 have it not; NULL then. In whole pages of the host. */
+	int (*mem_get_handle_for_range)(void *ret, uint64_t address, size_t bytes, int kind, unsigned long long flags);
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define GPU_CUDA_MEMBER(member, symbol, arguments) int(*member) arguments;
 	GPU_CUDA_SYMBOLS(GPU_CUDA_MEMBER)

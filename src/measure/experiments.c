@@ -25,31 +25,12 @@ bool measure_experiments_same_flow(const struct probe_flow *a, const struct prob
 	       a->flow.via == b->flow.via && a->engine == b->engine && a->side == b->side;
 }
 
-int measure_experiments_route(const struct topology *topology, const struct topology_flow *flow,
-			      struct topology_route *ret)
-{
-	uint32_t link;
-
-	if (flow->from != flow->to)
-		return topology_route(topology, flow, ret);
-	if (flow->from >= topology->vertex_count || topology->vertices[flow->from].kind != TOPOLOGY_MEMORY)
-		return -ENOENT;
-	link = topology_uplink(topology, flow->from);
-	if (link == TOPOLOGY_NONE)
-		return -ENOENT;
-	*ret = (struct topology_route){ .count = 2 };
-	ret->links[0] = topology_directed(link, TOPOLOGY_UP);
-	ret->links[1] = topology_directed(link, TOPOLOGY_DOWN);
-	return 0;
-}
-
 static bool is_device(const struct measure_planner *planner, uint32_t vertex)
 {
 	return measure_experiments_is_device(planner->topology, vertex);
 }
 
-/* Where a device is plugged in; what is alike there is measured once. Other vertices stand for themselves. */
-static uint32_t place_of(const struct measure_planner *planner, uint32_t vertex)
+uint32_t measure_plan_place(const struct measure_planner *planner, uint32_t vertex)
 {
 	uint32_t link = is_device(planner, vertex) ? topology_uplink(planner->topology, vertex) : TOPOLOGY_NONE;
 
@@ -98,9 +79,8 @@ static struct measure_experiment *planned(const struct measure_planner *planner,
 	return NULL;
 }
 
-/* Takes `flows`. */
-static int plan_add(struct measure_planner *planner, struct probe_flow *flows, size_t count, unsigned priority,
-		    const char *what)
+int measure_plan_add(struct measure_planner *planner, struct probe_flow *flows, size_t count, unsigned priority,
+		     const char *what)
 {
 	struct measure_plan *plan = planner->plan;
 	struct measure_experiment *items, *same;
@@ -139,18 +119,21 @@ static int plan_add(struct measure_planner *planner, struct probe_flow *flows, s
 	return 0;
 }
 
-static int add_single(struct measure_planner *planner, const struct probe_flow *flow, unsigned priority)
+int measure_plan_single(struct measure_planner *planner, const struct probe_flow *flow, unsigned priority)
 {
 	const struct topology_vertex *vertices = planner->topology->vertices;
 	struct probe_flow *copy = sys_zalloc(sizeof(*copy));
-	char what[160];
+	bool through = flow->flow.way == TOPOLOGY_WAY_HOST;
+	bool by_nic = measure_experiments_by_nic(planner->topology, &flow->flow);
+	const char *by = by_nic ? vertices[flow->flow.via].name : "the host";
+	char what[256];
 
 	if (copy)
 		*copy = *flow;
-	snprintf(what, sizeof(what), "%s>%s%s%s", vertices[flow->flow.from].name, vertices[flow->flow.to].name,
-		 flow->flow.way == TOPOLOGY_WAY_HOST ? " through the host" : "",
+	snprintf(what, sizeof(what), "%s>%s%s%s%s", vertices[flow->flow.from].name, vertices[flow->flow.to].name,
+		 through ? " through " : "", through ? by : "",
 		 flow->engine == PROBE_ENGINE_KERNEL ? " by a kernel" : "");
-	return plan_add(planner, copy, 1, priority, what);
+	return measure_plan_add(planner, copy, 1, priority, what);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- sets */
@@ -173,7 +156,7 @@ static int add_set(struct measure_planner *planner, struct measure_set *set, uns
 	flows = sys_zalloc(set->count * sizeof(*flows));
 	for (size_t i = 0; flows && i < set->count; i++)
 		flows[i] = planner->candidates[set->members[i]].flow;
-	return plan_add(planner, flows, set->count, priority, what);
+	return measure_plan_add(planner, flows, set->count, priority, what);
 }
 
 /* What one directed link is loaded with. */
@@ -349,7 +332,7 @@ static int add_engines(struct measure_planner *planner, const struct measure_set
 		return r;
 	}
 	snprintf(what, sizeof(what), "%s: engines and kernels", name);
-	return plan_add(planner, flows, count > fan->count ? count : 0, 2, what);
+	return measure_plan_add(planner, flows, count > fan->count ? count : 0, 2, what);
 }
 
 static int plan_link(struct measure_planner *planner, uint32_t link)
@@ -432,13 +415,15 @@ static int plan_all(struct measure_planner *planner)
 static bool has_representative(const struct measure_planner *planner, size_t index)
 {
 	const struct measure_candidate *candidate = &planner->candidates[index];
-	uint32_t from = place_of(planner, candidate->flow.flow.from), to = place_of(planner, candidate->flow.flow.to);
+	uint32_t from = measure_plan_place(planner, candidate->flow.flow.from),
+		 to = measure_plan_place(planner, candidate->flow.flow.to);
 
 	for (size_t i = 0; i < index; i++) {
 		const struct measure_candidate *other = &planner->candidates[i];
 
 		if (other->source == candidate->source && other->sink == candidate->sink &&
-		    place_of(planner, other->flow.flow.from) == from && place_of(planner, other->flow.flow.to) == to)
+		    measure_plan_place(planner, other->flow.flow.from) == from &&
+		    measure_plan_place(planner, other->flow.flow.to) == to)
 			return true;
 	}
 	return false;
@@ -467,7 +452,7 @@ static int plan_kernels(struct measure_planner *planner, const struct measure_ca
 	if ((candidate->source != TOPOLOGY_GPU && candidate->sink != TOPOLOGY_GPU) ||
 	    !planner->probe->ops->can(planner->probe, &flow))
 		return 0;
-	return add_single(planner, &flow, first ? 2 : 3);
+	return measure_plan_single(planner, &flow, first ? 2 : 3);
 }
 
 static int plan_singles(struct measure_planner *planner)
@@ -479,7 +464,7 @@ static int plan_singles(struct measure_planner *planner)
 
 		if (priority < 0)
 			continue;
-		r = add_single(planner, &planner->candidates[i].flow, (unsigned)priority);
+		r = measure_plan_single(planner, &planner->candidates[i].flow, (unsigned)priority);
 		if (r == 0 && priority < 2)
 			r = plan_kernels(planner, &planner->candidates[i], !has_representative(planner, i));
 	}
@@ -499,11 +484,11 @@ static int plan_host_pairs(struct measure_planner *planner)
 		for (size_t j = 0; j < i && first; j++) {
 			uint32_t a = planner->gpus[j / planner->gpu_count], b = planner->gpus[j % planner->gpu_count];
 
-			first = a == b || place_of(planner, a) != place_of(planner, from) ||
-				place_of(planner, b) != place_of(planner, to);
+			first = a == b || measure_plan_place(planner, a) != measure_plan_place(planner, from) ||
+				measure_plan_place(planner, b) != measure_plan_place(planner, to);
 		}
 		if (from != to && planner->probe->ops->can(planner->probe, &flow))
-			r = add_single(planner, &flow, first ? 1 : 3);
+			r = measure_plan_single(planner, &flow, first ? 1 : 3);
 	}
 	return r;
 }
@@ -524,7 +509,7 @@ static int plan_ring(struct measure_planner *planner, enum topology_way way, con
 		if (planner->probe->ops->can(planner->probe, &flow))
 			flows[count++] = flow;
 	}
-	return plan_add(planner, flows, count > 1 ? count : 0, 2, what);
+	return measure_plan_add(planner, flows, count > 1 ? count : 0, 2, what);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ whole */
@@ -599,6 +584,8 @@ static int plan_probe(struct measure_planner *planner)
 		r = plan_all(planner);
 	if (r == 0)
 		r = plan_host_pairs(planner);
+	if (r == 0)
+		r = measure_plan_nics(planner);
 	if (r == 0)
 		r = plan_ring(planner, TOPOLOGY_WAY_DIRECT, "ring of all GPUs");
 	if (r == 0)

@@ -29,9 +29,14 @@ int measure_experiments_plan(const struct topology *topology, struct probe *cons
 			     bool quick, struct measure_plan *ret);
 void measure_experiments_fini(struct measure_plan *plan);
 
-/* As topology_route; a copy within one memory has a way too: it reads the memory and writes it. */
+/*
+ * As topology_route; a copy within one memory has a way too: it reads the memory and writes it. So has what a NIC sends to
+ * itself: through a memory, or (via: the NIC) from one memory to another, a GPU's for one.
+ */
 int measure_experiments_route(const struct topology *topology, const struct topology_flow *flow,
 			      struct topology_route *ret);
+/* Between two memories through a NIC, which reads the one and writes the other. */
+bool measure_experiments_by_nic(const struct topology *topology, const struct topology_flow *flow);
 bool measure_experiments_same_flow(const struct probe_flow *a, const struct probe_flow *b);
 /* A GPU, a NIC, a host or a network: what moves bytes by itself, and is an end of links rather than a crossing. */
 bool measure_experiments_is_device(const struct topology *topology, uint32_t vertex);

@@ -233,3 +233,51 @@ uint32_t measure_sets_device_end(const struct measure_planner *planner, uint32_t
 
 	return lower == upper ? TOPOLOGY_NONE : lower ? of->lower : of->upper;
 }
+
+/* By way of a vertex: a memory from which the NIC takes what it has written there, or the NIC between two memories. */
+static int route_by(const struct topology *topology, uint32_t from, uint32_t by, uint32_t to,
+		    struct topology_route *ret)
+{
+	struct topology_flow out = { from, by, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE };
+	struct topology_flow back = { by, to, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE };
+	struct topology_route second = { .count = 0 };
+	int r = by == TOPOLOGY_NONE ? -ENOENT : topology_route(topology, &out, ret);
+
+	if (r == 0)
+		r = topology_route(topology, &back, &second);
+	if (r < 0 || ret->count + second.count > TOPOLOGY_ROUTE_MAX)
+		return r < 0 ? r : -ENOENT;
+	memcpy(&ret->links[ret->count], second.links, second.count * sizeof(second.links[0]));
+	ret->count += second.count;
+	return 0;
+}
+
+bool measure_experiments_by_nic(const struct topology *topology, const struct topology_flow *flow)
+{
+	return flow->way == TOPOLOGY_WAY_HOST && flow->via < topology->vertex_count &&
+	       topology->vertices[flow->via].kind == TOPOLOGY_NIC;
+}
+
+int measure_experiments_route(const struct topology *topology, const struct topology_flow *flow,
+			      struct topology_route *ret)
+{
+	uint32_t link;
+
+	if (measure_experiments_by_nic(topology, flow))
+		return route_by(topology, flow->from, flow->via, flow->to, ret);
+	if (flow->from != flow->to)
+		return topology_route(topology, flow, ret);
+	if (flow->from < topology->vertex_count && topology->vertices[flow->from].kind == TOPOLOGY_NIC)
+		return route_by(topology, flow->from,
+				flow->via == TOPOLOGY_NONE ? topology_memory_of(topology, flow->from) : flow->via,
+				flow->to, ret);
+	if (flow->from >= topology->vertex_count || topology->vertices[flow->from].kind != TOPOLOGY_MEMORY)
+		return -ENOENT;
+	link = topology_uplink(topology, flow->from);
+	if (link == TOPOLOGY_NONE)
+		return -ENOENT;
+	*ret = (struct topology_route){ .count = 2 };
+	ret->links[0] = topology_directed(link, TOPOLOGY_UP);
+	ret->links[1] = topology_directed(link, TOPOLOGY_DOWN);
+	return 0;
+}

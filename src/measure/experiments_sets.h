@@ -56,4 +56,17 @@ void measure_sets_everything(struct measure_set *set, uint32_t directed, size_t 
 /* Cores that read or write memories over the link, those of each CPU once. -ENOMEM. */
 int measure_sets_cores(struct measure_set *set, uint32_t directed);
 
+/* Takes `flows`, whatever comes of it; a set that is planned already, and an empty one, are left out. -ENOMEM. */
+int measure_plan_add(struct measure_planner *planner, struct probe_flow *flows, size_t count, unsigned priority,
+		     const char *what);
+int measure_plan_single(struct measure_planner *planner, const struct probe_flow *flow, unsigned priority);
+/* Where a device is plugged in; what is alike there is measured once. Other vertices stand for themselves. */
+uint32_t measure_plan_place(const struct measure_planner *planner, uint32_t vertex);
+
+/*
+ * Through a memory from NIC to NIC: each to itself (loopback), to each other, all at once, and each to the next. Through a NIC
+ * between a GPU's memory and the host's: each GPU, all near a NIC, all with their own NICs. -ENOMEM.
+ */
+int measure_plan_nics(struct measure_planner *planner);
+
 #endif

@@ -264,6 +264,26 @@ void probe_cuda_buffer_put(struct probe_cuda_buffer *buffer)
 		buffer->busy = false;
 }
 
+int probe_cuda_buffer_dmabuf(struct probe_cuda *cuda, const struct probe_cuda_buffer *buffer, int *ret_fd,
+			     struct diag *diag)
+{
+	int fd = -1, r = probe_cuda_gpu_use(cuda, buffer->gpu, false, diag);
+
+	if (r < 0)
+		return r;
+	r = cuda->cuda->mem_get_handle_for_range
+		    ? cuda->cuda->mem_get_handle_for_range(&fd, buffer->address, cuda->buffer_bytes,
+							   GPU_CUDA_HANDLE_DMABUF, 0)
+		    : GPU_CUDA_NOT_SUPPORTED;
+	if (r) {
+		probe_cuda_failed(cuda, diag, probe_cuda_gpu_name(cuda, buffer->gpu), "cuMemGetHandleForAddressRange",
+				  r);
+		return -ENOTSUP;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
 void probe_cuda_device_fini(struct probe_cuda *cuda)
 {
 	struct probe_cuda_buffer *buffer = cuda->buffers, *next;

@@ -61,6 +61,10 @@ int probe_cuda_buffer_get(struct probe_cuda *cuda, int gpu, int node, struct pro
 			  struct diag *diag);
 void probe_cuda_buffer_put(struct probe_cuda_buffer *buffer); /* NULL is fine */
 
+/* Its memory as a DMA-BUF: a descriptor, the caller's. Of a buffer in a GPU. -ENOTSUP: the driver has none. */
+int probe_cuda_buffer_dmabuf(struct probe_cuda *cuda, const struct probe_cuda_buffer *buffer, int *ret_fd,
+			     struct diag *diag);
+
 /* Gives everything back, but for what `lost` says. */
 void probe_cuda_device_fini(struct probe_cuda *cuda);
 

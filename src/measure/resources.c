@@ -82,6 +82,21 @@ static uint32_t engine_at(const struct measure_resources *resources, const struc
 	return engine == TOPOLOGY_NONE ? engine : engine + (flow->engine == PROBE_ENGINE_KERNEL);
 }
 
+/* Of a NIC between two memories: it reads the one and writes the other. */
+static size_t engines_of_nic(const struct measure_resources *resources, const struct probe_flow *of,
+			     const struct topology_route *route, uint32_t ret[static 2])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < route->count && count < 2; i++) {
+		const struct topology_link *link = &resources->topology->links[route->links[i] / 2];
+
+		if (link->lower == of->flow.via || link->upper == of->flow.via)
+			ret[count++] = engine_at(resources, of, route->links[i]);
+	}
+	return count;
+}
+
 /*
  * The engines that move a flow, as probe.h has it: a sending GPU writes, unless the receiver is told to read; a NIC
  * reads and writes what others hold; a memory moves nothing. Through the host both GPUs do. Returns how many.
@@ -96,6 +111,8 @@ static size_t engines_of(const struct measure_resources *resources, size_t resul
 	bool to = measure_experiments_is_device(topology, of->flow.to);
 	size_t count = 0;
 
+	if (measure_experiments_by_nic(topology, &of->flow))
+		return engines_of_nic(resources, of, route, ret);
 	if (from && to && of->flow.way == TOPOLOGY_WAY_DIRECT) {
 		from = source != sink ? source == TOPOLOGY_NIC : of->side != PROBE_SIDE_TO;
 		to = !from;

@@ -3,12 +3,19 @@
 enum {
 	ALGORITHMS_MAX = 64, /* more is no table of costs */
 	NODES_LEAST = 3,
-	SMALL_BYTES = 4 << 20, /* up to here nothing that was measured (perf/run small) says that it is faster */
+	BATCH_MOST = 8, /* operations that start together; nccl: 10 in 2.28.9 */
+	/* What was measured (perf/run small): everybody sends everybody all of it, where a tree takes steps. */
+	SMALL_BYTES = 64 << 10,
+	SMALL_NODES_MOST = 8,
+	LARGE_BYTES = 4 << 20, /* between these nothing that was measured says that it is faster */
 };
+/* Of the time of the better of ring and tree, as measured. */
+#define SMALL_SHARE     0.7
+#define LATENCY_MOST_US 1e6
 /* Somewhat dearer than the cheapest: not taken, and there all the same if NCCL drops the others. */
-#define NOT_TAKEN   1.1
+#define NOT_TAKEN       1.1
 /* Times a ring's cost. Veiled, it is about forty times and more; what NCCL finds by itself is nowhere near that. */
-#define VEILED_FROM 16
+#define VEILED_FROM     16
 
 static const enum predict_algorithm aggregated[] = { PREDICT_COLLNET_DIRECT, PREDICT_COLLNET_CHAIN };
 
@@ -45,34 +52,135 @@ static bool is_aggregated_collective(int collective)
 	       collective == PREDICT_REDUCESCATTER;
 }
 
-static double cost_among(size_t node_count, uint64_t bytes, int collective, double cost, double ring, double other)
+/* Of this something that was measured says that hosts which aggregate can gain. */
+static bool may_gain(size_t node_count, int collective, uint64_t bytes)
 {
-	double no_less = cost > NOT_TAKEN * other ? cost : NOT_TAKEN * other;
-
-	if (collective != PREDICT_ALLREDUCE || node_count < NODES_LEAST || bytes <= SMALL_BYTES)
-		return no_less;
-	return ring >= 0 && cost > VEILED_FROM * ring ? cost / PREDICT_CHAIN_VEIL : no_less;
+	return collective == PREDICT_ALLREDUCE && node_count >= NODES_LEAST && bytes > LARGE_BYTES;
 }
 
-bool predict_collnet_edit(size_t node_count, int collective, uint64_t bytes, const struct predict_table *table)
+static bool gains_steps(const struct predict_collnet *collnet, int collective, uint64_t bytes)
 {
-	bool is_changed = false;
-	float ring, other;
+	return collective == PREDICT_ALLREDUCE && collnet->sizes_chunks && bytes <= SMALL_BYTES &&
+	       collnet->node_count >= NODES_LEAST && collnet->node_count <= SMALL_NODES_MOST;
+}
 
-	if (!is_aggregated_collective(collective) || node_count < 2 || !table->costs ||
-	    table->protocol_count != PREDICT_PROTOCOL_COUNT || table->algorithm_count <= PREDICT_COLLNET_CHAIN ||
-	    table->algorithm_count > ALGORITHMS_MAX)
-		return false;
-	ring = *cost_of(table, PREDICT_RING, PREDICT_SIMPLE);
+/* In the host GPUs pass it on by a slower protocol than a tree's. */
+static double small_us(double other, double latency_us)
+{
+	return latency_us > SMALL_SHARE * other ? latency_us : SMALL_SHARE * other;
+}
+
+static double not_taken(double cost, double other)
+{
+	return cost > NOT_TAKEN * other ? cost : NOT_TAKEN * other;
+}
+
+static bool has_known_shape(const struct predict_table *table)
+{
+	return table->costs && table->protocol_count == PREDICT_PROTOCOL_COUNT &&
+	       table->algorithm_count > PREDICT_COLLNET_CHAIN && table->algorithm_count <= ALGORITHMS_MAX;
+}
+
+static double latency_of(const struct predict_collnet *collnet, enum predict_algorithm algorithm)
+{
+	return algorithm == PREDICT_COLLNET_CHAIN ? collnet->chain_latency_us : collnet->direct_latency_us;
+}
+
+void predict_collnet_truth(const struct predict_collnet *collnet, int collective, uint64_t bytes,
+			   const struct predict_table *table)
+{
+	float other;
+
+	if (collnet->node_count < 2 || !has_known_shape(table) || may_gain(collnet->node_count, collective, bytes))
+		return;
 	other = cheapest_other(table);
-	if (!(other >= 0)) /* asked for by name */
+	for (size_t i = 0; other >= 0 && i < sizeof(aggregated) / sizeof(aggregated[0]); i++) {
+		float *cost = cost_of(table, (int)aggregated[i], PREDICT_SIMPLE);
+
+		if (!(*cost >= 0))
+			continue;
+		if (aggregated[i] == PREDICT_COLLNET_CHAIN && gains_steps(collnet, collective, bytes))
+			*cost = (float)small_us((double)other, latency_of(collnet, aggregated[i]));
+		else
+			*cost = (float)not_taken((double)*cost, (double)other);
+	}
+}
+
+/*
+ * NCCL's own latencies, as its model adds them. GPUs of a node count as joined by PCI: what each host's graph says is not
+ * known to all ranks, and for collnet NCCL's constants are the same for NVLink. Heads are reached in one step each way.
+ */
+static double latency_by(const struct predict_constants *of, enum predict_algorithm algorithm, size_t others)
+{
+	double steps = algorithm == PREDICT_COLLNET_CHAIN ? (double)others : others ? 1 : 0;
+
+	/* With one GPU in each node nothing hides the network. */
+	return of->base_latency_us[algorithm][PREDICT_SIMPLE] +
+	       2 * steps * of->wire_latency_us[PREDICT_PCI][algorithm][PREDICT_SIMPLE] +
+	       of->wire_latency_us[PREDICT_NETWORK][others ? algorithm : PREDICT_TREE][PREDICT_SIMPLE];
+}
+
+/* By what NCCL says of its constants, if that is a time at all. */
+static double latency_us_of(const struct predict_constants *constants, enum predict_algorithm algorithm, size_t others)
+{
+	double us = constants ? latency_by(constants, algorithm, others) : -1;
+
+	return us >= 0 && us < LATENCY_MOST_US ? us : latency_by(&predict_constants_default, algorithm, others);
+}
+
+void predict_collnet_make(size_t rank_count, size_t node_count, const struct predict_constants *constants,
+			  struct predict_collnet *ret)
+{
+	size_t others = node_count && rank_count > node_count ? rank_count / node_count - 1 : 0;
+
+	ret->node_count = node_count;
+	ret->sizes_chunks = false;
+	ret->chain_latency_us = latency_us_of(constants, PREDICT_COLLNET_CHAIN, others);
+	ret->direct_latency_us = latency_us_of(constants, PREDICT_COLLNET_DIRECT, others);
+}
+
+struct others {
+	double ring, cheapest; /* below 0: not allowed */
+};
+
+/* The veil is on the rate alone. */
+static double unveiled(double cost, double latency_us)
+{
+	return cost > latency_us ? latency_us + (cost - latency_us) / PREDICT_CHAIN_VEIL : cost;
+}
+
+static double cost_among(const struct others *others, double cost, double latency_us)
+{
+	double measure = others->ring >= 0 ? others->ring : others->cheapest;
+
+	return cost > VEILED_FROM * measure ? unveiled(cost, latency_us) : not_taken(cost, others->cheapest);
+}
+
+bool predict_collnet_edit(const struct predict_collnet *collnet, int collective, uint64_t bytes, int operations,
+			  const struct predict_table *table)
+{
+	double batches = operations > BATCH_MOST ? (operations + BATCH_MOST - 1) / BATCH_MOST : 1;
+	bool is_changed = false;
+	struct others others;
+
+	if (!is_aggregated_collective(collective) || collnet->node_count < 2 || !has_known_shape(table))
+		return false;
+	others.ring = (double)*cost_of(table, PREDICT_RING, PREDICT_SIMPLE);
+	others.cheapest = (double)cheapest_other(table);
+	if (!(others.cheapest >= 0)) /* asked for by name */
 		return false;
 	for (size_t i = 0; i < sizeof(aggregated) / sizeof(aggregated[0]); i++) {
+		double latency_us = latency_of(collnet, aggregated[i]);
 		float *cost = cost_of(table, (int)aggregated[i], PREDICT_SIMPLE);
 
 		if (!(*cost >= 0)) /* not NaN */
 			continue;
-		*cost = (float)cost_among(node_count, bytes, collective, (double)*cost, (double)ring, (double)other);
+		if (aggregated[i] == PREDICT_COLLNET_CHAIN && gains_steps(collnet, collective, bytes))
+			*cost = (float)small_us(others.cheapest, latency_us * batches);
+		else if (may_gain(collnet->node_count, collective, bytes))
+			*cost = (float)cost_among(&others, (double)*cost, latency_us * batches);
+		else
+			*cost = (float)not_taken((double)*cost, others.cheapest);
 		is_changed = true;
 	}
 	return is_changed;

@@ -19,7 +19,7 @@ static bool differ(const struct predict_graph *a, const struct predict_graph *b)
 void predict_tuner_make(const struct plan_set *set, size_t rank_count, size_t node_count, int sm,
 			const struct predict_constants *constants, struct predict_tuner *ret)
 {
-	ret->collnet_nodes = 0;
+	ret->collnet = (struct predict_collnet){ 0 };
 	predict_of_file(set, node_count, &ret->file);
 	predict_of_set(set, node_count, &ret->truth);
 	ret->file.sm = sm;
@@ -88,8 +88,8 @@ bool predict_tuner_edit(const struct predict_tuner *tuner, int collective, uint6
 {
 	struct question question = { tuner, (enum predict_collective)collective, bytes, (unsigned)operations };
 
-	if (tuner->collnet_nodes)
-		return predict_collnet_edit(tuner->collnet_nodes, collective, bytes, table);
+	if (tuner->collnet.node_count)
+		return predict_collnet_edit(&tuner->collnet, collective, bytes, operations, table);
 	if (!tuner->edits || collective < 0 || collective >= PREDICT_COLLECTIVE_COUNT || operations < 1 ||
 	    !has_known_shape(table) || !recognised(&question, table))
 		return false;

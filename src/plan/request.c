@@ -66,13 +66,25 @@ static int list_nics(const struct topology *topology, struct plan_request *reque
 	return r;
 }
 
+/* nccl: graph/paths.cc, ncclTopoCheckP2p */
+enum topology_class plan_p2p_default(const struct topology *topology, const uint32_t *gpus, size_t count)
+{
+	uint32_t cpu = count && count <= 2 ? topology_cpu_of(topology, gpus[0]) : TOPOLOGY_NONE;
+
+	if (cpu != TOPOLOGY_NONE && !strcmp(topology->vertices[cpu].cpu.architecture, "x86_64") &&
+	    !strcmp(topology->vertices[cpu].cpu.vendor, "AuthenticAMD"))
+		return TOPOLOGY_CLASS_SYS;
+	return TOPOLOGY_CLASS_PXB;
+}
+
 int plan_request_all(const struct topology *topology, struct plan_request *ret)
 {
-	struct plan_request request = { .hosts = 1, .p2p_farthest = TOPOLOGY_CLASS_PXB };
+	struct plan_request request = { .hosts = 1 };
 	int r = list_gpus(topology, &request);
 
 	if (r == 0)
 		r = list_nics(topology, &request);
+	request.p2p_farthest = plan_p2p_default(topology, request.gpus, request.gpu_count);
 	if (r == 0)
 		*ret = request;
 	return r;

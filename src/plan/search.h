@@ -55,6 +55,12 @@ void plan_search_polish(struct plan_search *search, size_t least, size_t most);
  */
 bool plan_search_few(struct plan_search *search, size_t count, unsigned permille, uint64_t work_limit,
 		     struct plan_selection *ret);
+/*
+ * Into the plan, one after the other, each the one that goes best with those before it: NCCL takes only the first channels
+ * where another host has fewer or the user asks for fewer. NICs have their turns by their numbers, because a channel
+ * leaves each host by that host's NIC of the turn: by the same one on hosts that are alike, however their links deviate.
+ */
+void plan_search_order(struct plan_search *search, const struct plan_selection *selection, struct plan *plan);
 /* All that beats the best so far with `count` channels. 0: no more does, and that is proved; -EAGAIN: nobody knows. */
 int plan_search_beat(struct plan_search *search, size_t count, uint64_t work_limit);
 

@@ -319,56 +319,6 @@ static int rate_of(const struct plan_model *model, const struct plan_channel *ch
 	return sums && loads ? 0 : -ENOMEM;
 }
 
-/* How full the fullest row is with one more column. */
-static double fullness(const struct plan_search *search, uint32_t column)
-{
-	const uint16_t *loads = plan_column_loads(&search->columns, column);
-	double most = 0;
-
-	for (size_t row = 0; row < search->model->rows; row++) {
-		double full = (search->loads[row] + loads[row]) / search->capacities[row];
-
-		most = loads[row] && full > most ? full : most;
-	}
-	return most;
-}
-
-/*
- * One after the other, each the one that goes best with those before it: NCCL takes only the first channels where another
- * host has fewer or the user asks for fewer.
- */
-static void order_channels(struct part *part, struct plan *plan)
-{
-	struct plan_search *search = &part->search;
-	struct plan_selection left = part->selection;
-
-	memset(search->loads, 0, search->model->rows * sizeof(*search->loads));
-	while (left.count) {
-		struct plan_channel best_channel = { 0 };
-		double least = 0;
-		size_t best = left.count;
-
-		for (size_t i = 0; i < left.count; i++) {
-			struct plan_channel channel = plan_channel_turned(search->model,
-									  &search->columns.channels[left.columns[i]]);
-			double full = fullness(search, left.columns[i]);
-
-			if (best < left.count &&
-			    (full > least || (full >= least &&
-					      plan_channel_compare(&channel, &best_channel, search->model->gpus) >= 0)))
-				continue;
-			best = i;
-			least = full;
-			best_channel = channel;
-		}
-		for (size_t row = 0; row < search->model->rows; row++)
-			search->loads[row] += plan_column_loads(&search->columns, left.columns[best])[row];
-		plan->crossnic = plan->crossnic || best_channel.nic_in != best_channel.nic_out;
-		plan->channels[plan->channel_count++] = best_channel;
-		left.columns[best] = left.columns[--left.count];
-	}
-}
-
 static bool short_of_best(const struct side *side, uint64_t rate_Bps, size_t count)
 {
 	uint64_t likely_Bps = side->bound_Bps / 10 * 9, best_Bps = side->best_Bps;
@@ -389,7 +339,7 @@ static int store_part(struct part *part, enum plan_where where, struct plan_set 
 	int r = 0;
 
 	*plan = (struct plan){ .pattern = part->pattern, .gpu_count = part->search.model->gpus };
-	order_channels(part, plan);
+	plan_search_order(&part->search, &part->selection, plan);
 	plan_store_classes(part->search.model, plan);
 	if (part->alone.used)
 		r = rate_of(&part->alone.model, plan->channels, plan->channel_count, &intra_Bps);

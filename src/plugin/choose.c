@@ -93,7 +93,7 @@ void plugin_choose(const struct params *params, const char *rdma_root, struct pl
 			 device);
 	} else {
 		choice.ours = true;
-		choice.no_verbs = params->net == NET_CHOICE_VERBS;
+		choice.wants_verbs = params->net == NET_CHOICE_VERBS;
 	}
 	errno = saved_errno;
 	*ret = choice;

@@ -13,7 +13,7 @@ struct params;
 
 struct plugin_choice {
 	bool ours;        /* false: report no devices, so that NCCL uses its own transport */
-	bool no_verbs;    /* verbs was asked for, which this build has not */
+	bool wants_verbs; /* ours, and RDMA was asked for by name */
 	char reason[256]; /* why it is left to NCCL, a clause; "" when ours */
 };
 

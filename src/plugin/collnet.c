@@ -8,7 +8,9 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -67,15 +69,55 @@ int plugin_collnet_finalize(struct plugin_collnet_context *context)
 	return 0;
 }
 
+/* As NCCL has it of the environment, into which it has put nccl.conf by now: any number but 0. */
+static bool is_asked_for(void)
+{
+	const char *text = getenv("NCCL_COLLNET_ENABLE");
+
+	return text && strtol(text, NULL, 0) != 0;
+}
+
+static bool some_take_gpu_memory(int count)
+{
+	struct plugin_net_properties properties;
+
+	for (int i = 0; i < count; i++)
+		if (plugin_state_device(i, &properties) == 0 && properties.memory & ~(unsigned)NCCL_POINTER_HOST)
+			return true;
+	return false;
+}
+
+/*
+ * NCCL keeps one entry for the net's and collnet's devices, asks collnet first, whether or not a communicator uses it, and
+ * lets stand what was said first. Sums are made by the CPU, so collnet's devices have host memory alone; and with that the
+ * net's would have no GPUDirect RDMA.
+ */
+static bool would_take_gpudirect_away(int count)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (!some_take_gpu_memory(count))
+		return false;
+	if (!is_asked_for())
+		return true;
+	if (!atomic_flag_test_and_set(&said))
+		log_info(LOG_INIT,
+			 "Tributary: NCCL_COLLNET_ENABLE switches GPUDirect RDMA off, for the net too: sums are "
+			 "made in host memory, and NCCL takes that to hold for all that these devices carry");
+	return false;
+}
+
 int plugin_collnet_devices(int *ret_count)
 {
-	int saved_errno = errno, r;
+	int saved_errno = errno, r, count = 0;
 
 	if (plugin_guest_forked())
 		return -ECHILD;
-	r = plugin_state_device_count(ret_count);
-	if (r == 0 && !plugin_state_params()->collnet)
-		*ret_count = 0;
+	r = plugin_state_device_count(&count);
+	if (r == 0 && (!plugin_state_params()->collnet || would_take_gpudirect_away(count)))
+		count = 0;
+	if (r == 0)
+		*ret_count = count;
 	errno = saved_errno;
 	return r;
 }
@@ -88,10 +130,6 @@ int plugin_collnet_properties(int device, struct plugin_net_properties *ret)
 		return -ECHILD;
 	r = plugin_state_device(device, ret);
 	if (r == 0) {
-		/*
-		 * Sums are made by the CPU. NCCL takes over what collnet says of GPUDirect RDMA for the net, too: once
-		 * a transport of ours has it, collnet has to be left out where it is not asked for.
-		 */
 		ret->memory &= NCCL_POINTER_HOST;
 		ret->force_flush = false;
 		ret->max_collective_bytes = AGGREGATE_MAX_BYTES;
@@ -218,6 +256,13 @@ static int connect_group(struct plugin_collnet_listener *listener, size_t count,
 	return r;
 }
 
+static atomic_bool was_connected;
+
+bool plugin_collnet_was_connected(void)
+{
+	return atomic_load(&was_connected);
+}
+
 int plugin_collnet_connect(struct plugin_collnet_listener *listener, int count, int rank, void *const *handles,
 			   struct plugin_collnet_group **ret)
 {
@@ -242,6 +287,7 @@ int plugin_collnet_connect(struct plugin_collnet_listener *listener, int count, 
 	if (r == 0) {
 		group->rank = (size_t)rank;
 		plugin_state_engine_hold();
+		atomic_store(&was_connected, true);
 		say_what_is_there(listener, group->group);
 		*ret = group;
 	} else {
@@ -346,21 +392,29 @@ static int check_supported(enum nccl_datatype type, enum nccl_redop operation)
 
 int plugin_collnet_register(struct plugin_collnet_group *group, void *data, size_t bytes, int memory, void **ret)
 {
-	(void)data;
-	(void)bytes;
+	int saved_errno = errno, r;
+	struct aggregate_memory *registration = NULL;
+
 	if (plugin_guest_forked())
 		return -ECHILD;
 	if (memory != NCCL_POINTER_HOST)
 		return -EOPNOTSUPP; /* so NCCL does not use its registered buffers, which are in GPU memory */
-	*ret = group;               /* never NULL, which NCCL takes for "not registered" */
-	return 0;
+	r = aggregate_register(group->group, data, bytes, &registration);
+	if (r == 0)
+		*ret = registration; /* never NULL, which NCCL takes for "not registered" */
+	errno = saved_errno;
+	return r;
 }
 
 int plugin_collnet_deregister(struct plugin_collnet_group *group, void *registration)
 {
-	(void)group;
-	(void)registration;
-	return plugin_guest_forked() ? -ECHILD : 0;
+	int saved_errno = errno;
+
+	if (plugin_guest_forked())
+		return -ECHILD;
+	aggregate_deregister(group->group, registration);
+	errno = saved_errno;
+	return 0;
 }
 
 int plugin_collnet_reduce_all(struct plugin_collnet_group *group, const void *send, void *recv, size_t count,

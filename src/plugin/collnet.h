@@ -38,7 +38,10 @@ int plugin_collnet_init_process(log_sink *logger);
 int plugin_collnet_init(uint64_t comm_id, log_sink *logger, struct plugin_collnet_context **ret);
 int plugin_collnet_finalize(struct plugin_collnet_context *context);
 
-/* 0 where there is no collnet. */
+/*
+ * 0 where there is no collnet: it is switched off, or not asked for (NCCL_COLLNET_ENABLE) and the net has GPUDirect RDMA,
+ * which NCCL would not use beside it.
+ */
 int plugin_collnet_devices(int *ret_count);
 int plugin_collnet_properties(int device, struct plugin_net_properties *ret);
 
@@ -55,6 +58,8 @@ int plugin_collnet_listen(struct plugin_collnet_context *context, int device, vo
  */
 int plugin_collnet_connect(struct plugin_collnet_listener *listener, int count, int rank, void *const *handles,
 			   struct plugin_collnet_group **ret);
+/* Has this process ever had a group? */
+bool plugin_collnet_was_connected(void);
 
 /* Averages reach collnet as sums. */
 bool plugin_collnet_supports(enum nccl_datatype type, enum nccl_redop operation);

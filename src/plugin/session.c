@@ -10,6 +10,7 @@
 #include "plugin/session/flights.h"
 #include "plugin/session/meeting.h"
 #include "plugin/session/nets.h"
+#include "plugin/session/outlook.h"
 #include "plugin/session/report.h"
 #include "plugin/session/setup.h"
 #include "plugin/state.h"
@@ -22,7 +23,11 @@
 #include <time.h>
 
 enum { NAP_US = 500 };
-#define PATIENCE_NS (10 * NS_PER_S)
+#define MEETING_NS (2 * NS_PER_S)
+/* NCCL 2.30 on a machine with very much other work takes seconds from its last getProperties to reading. */
+#define READING_NS (10 * NS_PER_S)
+/* Before each graph it clears hundreds of megabytes, on every rank. */
+#define GRAPHS_NS  (10 * NS_PER_S)
 
 static void nap(void);
 
@@ -35,12 +40,12 @@ static struct {
 	/* Tests replace these. */
 	const struct params_source *source;
 	const char *root;
-	uint64_t patience_ns;
 } session = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.flights = { .setup = &session.setup, .nap = nap },
+	.flights = { .setup = &session.setup,
+		     .patience = { .meeting_ns = MEETING_NS, .reading_ns = READING_NS, .graphs_ns = GRAPHS_NS },
+		     .nap = nap },
 	.root = "",
-	.patience_ns = PATIENCE_NS,
 };
 
 /* Transport's threads listen and connect; what they ask is no topology phase. */
@@ -174,7 +179,8 @@ static void wait_for_planned(uint64_t before_serial)
 	uint64_t start_ns = clock_now_ns();
 
 	for (;;) {
-		bool late = clock_elapsed_ns(start_ns, clock_now_ns()) >= session.patience_ns, waits = false;
+		bool late = clock_elapsed_ns(start_ns, clock_now_ns()) >= session.flights.patience.reading_ns,
+		     waits = false;
 
 		session_flights_refresh(&session.flights);
 		for (size_t i = 0; i < SESSION_RECORDS; i++) {
@@ -353,6 +359,7 @@ static bool is_dump(struct session_flight *flight, int device)
 
 static int phase_goes_on(struct session_flight *flight, int device)
 {
+	uint64_t comm_id = flight->comm_id;
 	bool was_read;
 
 	flight->zeros += device == 0;
@@ -365,13 +372,13 @@ static int phase_goes_on(struct session_flight *flight, int device)
 
 		return r == -ECANCELED ? 0 : r;
 	}
-	if (!was_read) {
+	if (!was_read)
 		log_info(LOG_INIT,
 			 "Tributary, communicator %016llx: NCCL has begun something else, so its plan is taken back",
-			 (unsigned long long)flight->comm_id);
-		session_meeting_retract(&session.flights, flight->comm_id);
-	}
+			 (unsigned long long)comm_id);
 	session_flight_end(&session.flights, flight);
+	if (!was_read)
+		session_outlook_retract(&session.setup.registry, comm_id, session.setup.environment.host);
 	return rest(NULL);
 }
 
@@ -501,7 +508,8 @@ static int facts_of(const struct session_flight *flight, struct session_facts *r
 	if (!decision)
 		return -ENOENT;
 	memset(ret, 0, sizeof(*ret));
-	ret->published = decision->verdict == SESSION_PLAN;
+	/* What was taken back unread NCCL does not know of, on any rank. */
+	ret->published = decision->verdict == SESSION_PLAN && flight->phase == SESSION_HAS_READ;
 	ret->local_gpu_count = decision->member_count;
 	ret->set = decision->set;
 	for (size_t i = 0; ret->published && i < decision->request.gpu_count; i++) {
@@ -534,7 +542,7 @@ int session_tuner(uint64_t comm_id, struct session_facts *ret)
 	return r;
 }
 
-void session_reset(const struct params_source *source, const char *root, uint64_t patience_ns)
+void session_reset(const struct params_source *source, const char *root, const struct session_patience *patience)
 {
 	pthread_mutex_lock(&session.lock);
 	session_flights_forget(&session.flights);
@@ -543,6 +551,9 @@ void session_reset(const struct params_source *source, const char *root, uint64_
 	session.ready = session.joined = false;
 	session.source = source;
 	session.root = root ? root : "";
-	session.patience_ns = patience_ns ? patience_ns : PATIENCE_NS;
+	session.flights.patience = patience ? *patience
+					    : (struct session_patience){ .meeting_ns = MEETING_NS,
+									 .reading_ns = READING_NS,
+									 .graphs_ns = GRAPHS_NS };
 	pthread_mutex_unlock(&session.lock);
 }

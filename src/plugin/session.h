@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct params_source;
+struct session_patience;
 
 /* From init of version 11 on, on the thread that initialises the communicator, its CUDA device current. */
 void session_begin(uint64_t comm_id);
@@ -35,7 +36,7 @@ void session_end(uint64_t comm_id);
 
 /* What the tuner may know of a communicator. */
 struct session_facts {
-	bool published; /* NCCL was given this plan, on this host */
+	bool published; /* NCCL has read this plan, on this host */
 	struct plan_set set;
 	int sm; /* the lowest */
 	size_t local_gpu_count;
@@ -49,8 +50,8 @@ int session_tuner(uint64_t comm_id, struct session_facts *ret);
 /*
  * Only for tests, with nothing else running: everything is forgotten, files removed, the environment put back. source:
  * in place of the environment (NULL: the real one); root: in place of this machine's ("": it); both are kept.
- * patience_ns: in place of the longest wait for another thread; 0: the real one.
+ * patience: in place of the real one, NULL.
  */
-void session_reset(const struct params_source *source, const char *root, uint64_t patience_ns);
+void session_reset(const struct params_source *source, const char *root, const struct session_patience *patience);
 
 #endif

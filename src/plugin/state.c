@@ -17,6 +17,7 @@ struct plugin_guest plugin_guest = PLUGIN_GUEST_UNARMED;
 static struct {
 	pthread_mutex_t lock; /* guards all that is not atomic; loaded parameters are not written again */
 	const struct transport_ops *ops;
+	bool ops_are_given; /* by a test */
 	const char *rdma_root;
 	atomic_bool loaded; /* params and choice may be read */
 	struct params params;
@@ -46,6 +47,17 @@ static void complain(void *arg, const char *sentence)
 	log_warn("%s", sentence);
 }
 
+/* Asked for by name: auto leaves hosts with RDMA to NCCL's own transport. */
+static void choose_verbs_locked(void)
+{
+	struct diag diag = { 0 };
+
+	if (transport_verbs_is_there(&state.params, &diag))
+		state.ops = &transport_verbs;
+	else
+		log_warn("TRIBUTARY_NET=verbs cannot be had, TCP is used: %s", diag.text);
+}
+
 void plugin_state_load(void)
 {
 	struct params_source source;
@@ -58,8 +70,8 @@ void plugin_state_load(void)
 		source = params_from_environment();
 		params_load(&source, complain, NULL, &state.params);
 		plugin_choose(&state.params, state.rdma_root, &state.choice);
-		if (state.choice.no_verbs)
-			log_warn("TRIBUTARY_NET=verbs: this version has no RDMA transport, TCP is used");
+		if (state.choice.wants_verbs && !state.ops_are_given)
+			choose_verbs_locked();
 		atomic_store_explicit(&state.loaded, true, memory_order_release);
 	}
 	pthread_mutex_unlock(&state.lock);
@@ -364,6 +376,7 @@ void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root)
 	state.cluster_known = false;
 	plugin_guest_disarm(&plugin_guest);
 	state.ops = ops ? ops : &transport_tcp;
+	state.ops_are_given = ops != NULL;
 	state.rdma_root = rdma_root ? rdma_root : PLUGIN_RDMA_ROOT;
 	atomic_store_explicit(&state.loaded, false, memory_order_relaxed);
 	pthread_mutex_unlock(&state.lock);

@@ -2,11 +2,16 @@
 
 #include "base/sys.h"
 #include "nccl/types.h"
+#include "plugin/collnet.h"
 #include "plugin/guest.h"
 #include "plugin/state.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+
+enum { WITHOUT_COLLNET_SAID = 16 }; /* some questions are about types that no collnet has */
 
 _Static_assert((int)NCCL_FUNC_ALLREDUCE == (int)PREDICT_ALLREDUCE, "NCCL's numbers of collectives");
 _Static_assert((int)NCCL_FUNC_BROADCAST == (int)PREDICT_BROADCAST, "NCCL's numbers of collectives");
@@ -15,7 +20,7 @@ void plugin_tuner_look(const struct session_facts *facts, size_t rank_count, siz
 		       const struct predict_constants *constants, struct predict_tuner *ret)
 {
 	ret->edits = false;
-	ret->collnet_nodes = 0;
+	ret->collnet = (struct predict_collnet){ 0 };
 	if (facts && facts->published && rank_count == facts->local_gpu_count)
 		predict_tuner_make(&facts->set, rank_count, node_count, facts->sm, constants, ret);
 }
@@ -34,11 +39,12 @@ static void say_what_is_done(uint64_t comm_id, const struct predict_tuner *tuner
 }
 
 static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const struct predict_constants *constants,
-		struct predict_tuner **ret)
+		struct plugin_tuner **ret)
 {
 	const struct params *params;
 	struct session_facts facts;
-	struct predict_tuner look, *tuner;
+	struct predict_tuner look;
+	struct plugin_tuner *tuner;
 	bool is_known;
 
 	*ret = NULL;
@@ -51,21 +57,22 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 	plugin_tuner_look(is_known ? &facts : NULL, rank_count, node_count, constants, &look);
 	/* Not by what this host knows: a host that knows less must come to the same. */
 	if (node_count > 1 && params->collnet)
-		look.collnet_nodes = node_count;
-	if (!look.edits && !look.collnet_nodes)
+		predict_collnet_make(rank_count, node_count, constants, &look.collnet);
+	if (!look.edits && !look.collnet.node_count)
 		return 0;
 	tuner = sys_zalloc(sizeof(*tuner));
 	if (!tuner)
 		return -ENOMEM;
-	*tuner = look;
+	tuner->look = look;
+	tuner->comm_id = comm_id;
 	if (look.edits)
-		say_what_is_done(comm_id, tuner);
+		say_what_is_done(comm_id, &look);
 	*ret = tuner;
 	return 0;
 }
 
 int plugin_tuner_init(uint64_t comm_id, size_t rank_count, size_t node_count, const struct predict_constants *constants,
-		      log_sink *logger, struct predict_tuner **ret)
+		      log_sink *logger, struct plugin_tuner **ret)
 {
 	int saved_errno = errno, r;
 
@@ -79,7 +86,13 @@ int plugin_tuner_init(uint64_t comm_id, size_t rank_count, size_t node_count, co
 	return r;
 }
 
-void plugin_tuner_fini(struct predict_tuner *tuner)
+void plugin_tuner_sizes_chunks(struct plugin_tuner *tuner)
+{
+	if (tuner)
+		tuner->look.collnet.sizes_chunks = true;
+}
+
+void plugin_tuner_fini(struct plugin_tuner *tuner)
 {
 	int saved_errno = errno;
 
@@ -88,9 +101,32 @@ void plugin_tuner_fini(struct predict_tuner *tuner)
 	errno = saved_errno;
 }
 
-void plugin_tuner_edit(const struct predict_tuner *tuner, int collective, size_t bytes, int operations,
+/* NCCL_ALGO forbids what is not in it, which is no loss. */
+static void watch_collnet(struct plugin_tuner *tuner, int collective, const struct predict_table *table)
+{
+	bool is_there = false;
+
+	if (!tuner->look.collnet.node_count || collective != PREDICT_ALLREDUCE || !plugin_collnet_was_connected() ||
+	    table->protocol_count != PREDICT_PROTOCOL_COUNT || table->algorithm_count <= PREDICT_COLLNET_CHAIN ||
+	    getenv("NCCL_ALGO") || atomic_load(&tuner->without_collnet) > WITHOUT_COLLNET_SAID)
+		return;
+	for (int a = PREDICT_COLLNET_DIRECT; a <= PREDICT_COLLNET_CHAIN; a++)
+		is_there |= table->costs[a * table->protocol_count + PREDICT_SIMPLE] >= 0;
+	if (is_there)
+		atomic_store(&tuner->without_collnet, UINT_MAX / 2);
+	else if (atomic_fetch_add(&tuner->without_collnet, 1) == WITHOUT_COLLNET_SAID)
+		log_info(LOG_TUNING,
+			 "Tributary: communicator %016" PRIx64
+			 " has no collnet, and another of this process has: one that "
+			 "was split off over as many nodes gets it only with NCCL_COMM_SPLIT_SHARE_RESOURCES=1",
+			 tuner->comm_id);
+}
+
+void plugin_tuner_edit(struct plugin_tuner *tuner, int collective, size_t bytes, int operations,
 		       const struct predict_table *table)
 {
-	if (tuner && !plugin_guest_forked())
-		(void)predict_tuner_edit(tuner, collective, bytes, operations, table);
+	if (!tuner || plugin_guest_forked())
+		return;
+	watch_collnet(tuner, collective, table);
+	(void)predict_tuner_edit(&tuner->look, collective, bytes, operations, table);
 }

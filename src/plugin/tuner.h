@@ -5,9 +5,10 @@
  * NCCL picks the algorithm and protocol of a collective on each rank by itself, from a table of costs that is the same on
  * all of them because NCCL has gathered what it is made of. A rank that picks differently hangs the job. So:
  *
- *   - Communicators over several nodes: collnet's costs alone are changed, and by nothing but the table itself and the
- *     number of nodes (predict_collnet_edit). Profiles and plans differ from host to host; what they say has
- *     reached NCCL's table by way of the graph files, whose speeds NCCL reduces to the least of all hosts.
+ *   - Communicators over several nodes: collnet's costs alone are changed, and by nothing but the table itself, the
+ *     numbers of nodes and ranks, and the version of this interface (predict_collnet_edit). Profiles and plans differ
+ *     from host to host; what they say has reached NCCL's table by way of the graph files, whose speeds NCCL reduces to
+ *     the least of all hosts.
  *   - One node, and the session has published a plan there: all ranks have the same one.
  *   - Chunks of CollNetChain are no longer than the operation (predict_chunk_bytes), where NCCL asks for their size.
  *   - The number of channels and the model's constants are left to NCCL: nothing that was measured says better.
@@ -21,8 +22,17 @@
 #include "plugin/session.h"
 #include "tributary/predict.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Of one communicator. */
+struct plugin_tuner {
+	struct predict_tuner look;
+	uint64_t comm_id;
+	/* Questions of AllReduces so far in which NCCL allowed no collnet; stays at its greatest value once it did. */
+	atomic_uint without_collnet;
+};
 
 /*
  * For each communicator. comm_id 0: NCCL does not say (versions 2 to 4), the last one that this thread initialised.
@@ -30,16 +40,20 @@
  * this one could not.
  */
 int plugin_tuner_init(uint64_t comm_id, size_t rank_count, size_t node_count, const struct predict_constants *constants,
-		      log_sink *logger, struct predict_tuner **ret);
-/* NULL is fine. */
-void plugin_tuner_fini(struct predict_tuner *tuner);
+		      log_sink *logger, struct plugin_tuner **ret);
+/* Behind init: NCCL asks this tuner for the size of chunks. NULL is fine, here and for fini. */
+void plugin_tuner_sizes_chunks(struct plugin_tuner *tuner);
+void plugin_tuner_fini(struct plugin_tuner *tuner);
 
 /* The part of init that only looks: what the session says (NULL: nothing) of such a communicator. */
 void plugin_tuner_look(const struct session_facts *facts, size_t rank_count, size_t node_count,
 		       const struct predict_constants *constants, struct predict_tuner *ret);
 
-/* tuner NULL: the table stays as it is, as it does in a forked child. */
-void plugin_tuner_edit(const struct predict_tuner *tuner, int collective, size_t bytes, int operations,
+/*
+ * tuner NULL: the table stays as it is, as it does in a forked child. Says once if this communicator, over several nodes,
+ * has no collnet and another of this process has: NCCL gives a child as large as its parent none unless they share.
+ */
+void plugin_tuner_edit(struct plugin_tuner *tuner, int collective, size_t bytes, int operations,
 		       const struct predict_table *table);
 
 #endif

@@ -115,6 +115,63 @@ enum reduce_level reduce_level_start(enum simd_choice wanted)
 	return level;
 }
 
+/* To nearest, denormals as they are, no traps: what a process starts with. The low bits of x86's say what has happened. */
+#if defined(__x86_64__)
+enum { ENVIRONMENT = 0x1f80, ENVIRONMENT_FLAGS = 0x3f };
+
+static uint64_t environment_get(void)
+{
+	return __builtin_ia32_stmxcsr() & ~(unsigned)ENVIRONMENT_FLAGS;
+}
+
+static void environment_set(uint64_t environment)
+{
+	__builtin_ia32_ldmxcsr((unsigned)environment);
+}
+#elif defined(__aarch64__)
+enum { ENVIRONMENT = 0 };
+
+static uint64_t environment_get(void)
+{
+	uint64_t environment;
+
+	__asm__ volatile("mrs %0, fpcr" : "=r"(environment));
+	return environment;
+}
+
+static void environment_set(uint64_t environment)
+{
+	__asm__ volatile("msr fpcr, %0" ::"r"(environment));
+}
+#else
+enum { ENVIRONMENT = 0 };
+
+static uint64_t environment_get(void)
+{
+	return ENVIRONMENT;
+}
+
+static void environment_set(uint64_t environment)
+{
+	(void)environment;
+}
+#endif
+
+uint64_t reduce_begin(void)
+{
+	uint64_t was = environment_get();
+
+	if (was != ENVIRONMENT)
+		environment_set(ENVIRONMENT);
+	return was;
+}
+
+void reduce_end(uint64_t was)
+{
+	if (was != ENVIRONMENT)
+		environment_set(was);
+}
+
 reduce_function *reduce_at(enum reduce_level level, enum reduce_type type, enum reduce_operation operation)
 {
 	const struct reduce_kernels *kernels = kernels_of(level);

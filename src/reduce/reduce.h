@@ -7,9 +7,10 @@
  * Minimum and maximum: an operand that is NaN counts only if both are, and -0 is less than +0, as in NCCL's kernels. A
  * result that is NaN has all bits set but the sign, whatever NaNs went in. docs/reduce.md says why.
  *
- * Threads: any; all functions but one are pure. The same bits at every level need the calling thread to round to nearest and to
- * keep denormals, as every thread does that nobody told otherwise (a new one inherits that of its maker); none of this is
- * changed here. Nothing here fails: what cannot be is excluded by the types.
+ * Threads: any; all functions but two are pure. The same bits at every level need the calling thread to round to nearest and to
+ * keep denormals, as every thread does that nobody told otherwise (a new one inherits that of its maker): kernels do not
+ * change it, who calls them from a thread that is somebody else's does (reduce_begin). Nothing here fails: what cannot be
+ * is excluded by the types.
  */
 #ifndef TRIBUTARY_REDUCE_REDUCE_H
 #define TRIBUTARY_REDUCE_REDUCE_H
@@ -63,6 +64,13 @@ enum reduce_level reduce_level_best(void);
 bool reduce_level_choose(enum simd_choice wanted, enum reduce_level *ret);
 /* The same for who starts to reduce: it gives that warning, and returns the level. All else here is pure. */
 enum reduce_level reduce_level_start(enum simd_choice wanted);
+
+/*
+ * Around calls of kernels, in one thread: the floating-point environment that they need, and the thread's own again. Minimum
+ * and maximum of numbers that the CPU takes for zero would be neither of them.
+ */
+uint64_t reduce_begin(void);
+void reduce_end(uint64_t was);
 
 /* NULL for a level of another architecture. May only be called where reduce_level_here says so. */
 reduce_function *reduce_at(enum reduce_level level, enum reduce_type type, enum reduce_operation operation);

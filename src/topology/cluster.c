@@ -175,10 +175,27 @@ static int read_aggregator(struct reader *reader)
 	return r < 0 ? r : cluster_draft_aggregator(reader->draft, &word, &address, port, leaf, rate_Bps);
 }
 
+/* rates measured|declared */
+static int read_rates(struct reader *reader)
+{
+	struct cluster_word word = next_word(reader->text, "");
+	bool measured = cluster_word_is(&word, "measured", false);
+
+	if (!measured && !cluster_word_is(&word, "declared", false))
+		return cluster_fail_expected(reader->text->diag, &word, "measured or declared");
+	word = next_word(reader->text, "");
+	if (word.bytes)
+		return cluster_fail_expected(reader->text->diag, &word, "the end of the line");
+	reader->draft->measured = measured;
+	return 0;
+}
+
 static const struct {
 	const char *keyword;
 	int (*read)(struct reader *reader);
-} lines[] = { { "switch", read_switch }, { "host", read_host }, { "aggregator", read_aggregator } };
+} lines[] = {
+	{ "switch", read_switch }, { "host", read_host }, { "aggregator", read_aggregator }, { "rates", read_rates }
+};
 
 static int read_line(struct reader *reader)
 {
@@ -187,7 +204,7 @@ static int read_line(struct reader *reader)
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		if (cluster_word_is(&keyword, lines[i].keyword, false))
 			return lines[i].read(reader);
-	return cluster_fail_expected(reader->text->diag, &keyword, "switch, host, aggregator or #");
+	return cluster_fail_expected(reader->text->diag, &keyword, "switch, host, aggregator, rates or #");
 }
 
 /* Our own form, behind its first word. */

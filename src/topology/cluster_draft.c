@@ -308,6 +308,8 @@ int cluster_draft_finish(struct cluster_draft *draft, struct cluster **ret)
 	sys_free(ordered);
 	cluster->fingerprint = UINT64_C(14695981039346656037);
 	cluster_put(cluster, put_into_hash, &cluster->fingerprint);
+	/* How a rate is known is nothing that hosts have to agree on: not in the fingerprint. */
+	cluster->measured = draft->measured;
 	*ret = cluster;
 	return 0;
 }

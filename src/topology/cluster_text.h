@@ -92,6 +92,7 @@ struct cluster_draft {
 	struct draft_host *hosts;
 	struct draft_aggregator *aggregators;
 	size_t switch_count, host_count, aggregator_count;
+	bool measured;
 };
 
 /* -ENOMEM. cluster_draft_fini accepts a zeroed one. */

@@ -145,24 +145,33 @@ static void put_ranges(struct writer *writer, const struct cluster *cluster, siz
 	*ret = i;
 }
 
+/* The hosts from `i` on that one line has, as a list; *ret is the first host behind. */
+static void put_list(struct writer *writer, const struct cluster *cluster, size_t i, size_t *ret)
+{
+	const struct cluster_host *first = &cluster->hosts[i];
+	size_t next = next_in_leaf(cluster, i + 1, first->leaf);
+	struct numbered number = numbered_of(first->name);
+
+	*ret = next;
+	if (next >= cluster->host_count || !same_line(first, &cluster->hosts[next])) {
+		put(writer, "%s", first->name);
+		return;
+	}
+	put(writer, "%.*s[", (int)number.prefix, first->name);
+	put_ranges(writer, cluster, i, ret);
+	put(writer, "]%s", first->name + number.prefix + number.digits);
+}
+
 static void put_hosts(struct writer *writer, const struct cluster *cluster, int leaf)
 {
 	for (size_t i = next_in_leaf(cluster, 0, leaf); i < cluster->host_count && !writer->error;) {
 		const struct cluster_host *first = &cluster->hosts[i];
-		size_t next = next_in_leaf(cluster, i + 1, leaf);
-		struct numbered number = numbered_of(first->name);
 
-		if (next < cluster->host_count && same_line(first, &cluster->hosts[next])) {
-			put(writer, "host %.*s[", (int)number.prefix, first->name);
-			put_ranges(writer, cluster, i, &next);
-			put(writer, "]%s", first->name + number.prefix + number.digits);
-		} else {
-			put(writer, "host %s", first->name);
-		}
+		put(writer, "host ");
+		put_list(writer, cluster, i, &i);
 		put(writer, " leaf=%s", cluster->switches[leaf].name);
 		put_rate(writer, "rate", first->rate_Bps);
 		put(writer, "\n");
-		i = next;
 	}
 }
 
@@ -180,7 +189,7 @@ int cluster_put(const struct cluster *cluster, int (*put_piece)(void *arg, const
 {
 	struct writer writer = { .put = put_piece, .arg = arg };
 
-	put(&writer, "tributary-cluster 1\n");
+	put(&writer, "tributary-cluster 1\n%s", cluster->measured ? "rates measured\n" : "");
 	for (size_t i = 0; i < cluster->switch_count; i++)
 		put_switch(&writer, cluster, &cluster->switches[i]);
 	for (size_t i = 0; i < cluster->switch_count && !writer.error; i++)
@@ -199,6 +208,69 @@ int cluster_write(const struct cluster *cluster, FILE *out)
 {
 	return cluster_put(cluster, put_into_file, out);
 }
+
+/* ------------------------------------------------------------------------------------------------------------- Slurm */
+
+/* In Slurm a switch has hosts or switches, so one that has both has its hosts on another below it. */
+static const char own_hosts[] = "-hosts";
+
+static int next_below(const struct cluster *cluster, size_t i, int parent)
+{
+	while (i < cluster->switch_count && cluster->switches[i].parent != parent)
+		i++;
+	return (int)i;
+}
+
+static bool has_hosts_below(const struct cluster *cluster, int of)
+{
+	if (next_in_leaf(cluster, 0, of) < cluster->host_count)
+		return true;
+	for (int i = next_below(cluster, 0, of); (size_t)i < cluster->switch_count;
+	     i = next_below(cluster, (size_t)i + 1, of))
+		if (has_hosts_below(cluster, i))
+			return true;
+	return false;
+}
+
+static void put_slurm_switch(struct writer *writer, const struct cluster *cluster, int of)
+{
+	const char *name = cluster->switches[of].name, *comma = "";
+	size_t host = next_in_leaf(cluster, 0, of);
+	bool hosts = host < cluster->host_count, switches = false;
+
+	for (int i = next_below(cluster, 0, of); (size_t)i < cluster->switch_count;
+	     i = next_below(cluster, (size_t)i + 1, of)) {
+		if (!has_hosts_below(cluster, i))
+			continue;
+		if (!switches)
+			put(writer, "SwitchName=%s Switches=", name);
+		put(writer, "%s%s", switches ? "," : "", cluster->switches[i].name);
+		switches = true;
+	}
+	if (switches && hosts)
+		put(writer, ",%s%s", name, own_hosts);
+	if (switches)
+		put(writer, "\n");
+	if (!hosts)
+		return;
+	put(writer, "SwitchName=%s%s Nodes=", name, switches ? own_hosts : "");
+	for (; host < cluster->host_count && !writer->error; comma = ",") {
+		put(writer, "%s", comma);
+		put_list(writer, cluster, host, &host);
+	}
+	put(writer, "\n");
+}
+
+int cluster_write_slurm(const struct cluster *cluster, FILE *out)
+{
+	struct writer writer = { .put = put_into_file, .arg = out };
+
+	for (size_t i = 0; i < cluster->switch_count && !writer.error; i++)
+		put_slurm_switch(&writer, cluster, (int)i);
+	return writer.error;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- text */
 
 struct text {
 	char *at; /* NULL: it is only counted */

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct diag;
 struct params;
 
 enum {
@@ -109,10 +110,16 @@ struct transport_ops {
 	void (*limit_eager)(struct transport_connection *connection, size_t bytes);
 	/*
 	 * A hint to this receiver: its peer sends to so many hosts at the same time, so that only a part of what the peer's
-	 * network card can send may come here; or so many like its peer fill this host's port. 1 in the beginning. NULL in
-	 * the table: of no use to the transport.
+	 * network card can send may come here; or so many like its peer fill this host's port. More than 16 count as 16. 1 in
+	 * the beginning. NULL in the table: of no use to the transport.
 	 */
 	void (*spread)(struct transport_connection *connection, unsigned hosts);
+	/*
+	 * A hint to this sender: its peer's network card takes no more than so many bytes in a second. What is sent faster
+	 * waits before it, and what the peer's host is told by others, acknowledgements too, waits behind that. 0, as in
+	 * the beginning: not known. NULL in the table: of no use to the transport.
+	 */
+	void (*limit_rate)(struct transport_connection *connection, uint64_t rate_Bps);
 	/* A group of `count` receives, each completed by the message with its tag, in whatever order they come. */
 	int (*receive)(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
 		       const int *tags, void *const *registrations, struct transport_request **ret);
@@ -165,5 +172,13 @@ extern const struct transport_ops transport_tcp;
 extern const struct transport_ops transport_shm;
 /* True when this handle of its listen() was made on this host: the same start of the kernel and network namespace. */
 bool transport_shm_reaches(const uint8_t handle[static TRANSPORT_HANDLE_BYTES]);
+
+/*
+ * RDMA: queue pairs of libibverbs, which is opened at run time (docs/verbs.md). A connection stands when both sides have
+ * called connect and accept until it does: no thread does it for them. Memory of GPUs as its properties say.
+ */
+extern const struct transport_ops transport_verbs;
+/* Whether it would find a device. When not, *diag says why, in one clause. Opens and closes it: some milliseconds. */
+bool transport_verbs_is_there(const struct params *params, struct diag *diag);
 
 #endif

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN_MS = 40000, WAIT_MS = 60000 };
+enum { RUN_MS = 120000, WAIT_MS = 150000 };
 
 /* Odd sizes, and from one element on, if nothing else is said. */
 static const struct collnet_shape shapes[] = {

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 60000, RUN_MS = 30000, SETTLE_MS = 20000, OPERATION_BYTES = 200000 };
+enum { WAIT_MS = 150000, RUN_MS = 90000, SETTLE_MS = 60000, OPERATION_BYTES = 200000 };
 
 static const struct collnet_shape few = {
 	.name = "few", .operations = 30, .max_bytes = 90000, .window = 8, .type = -1
@@ -46,7 +46,7 @@ static int child_calls(struct collnet_member *member, void *request)
 	struct netplugin_properties properties;
 	int count, wrong = 0;
 
-	alarm(10);
+	alarm(60);
 	memcpy(handle, member->handles[0], sizeof(handle));
 	wrong |= !collnet_ops_devices(&member->ops, &count) << 0;
 	wrong |= !collnet_ops_properties(&member->ops, 0, &properties) << 1;

@@ -20,11 +20,11 @@
 
 /* A sanitized build takes many times as long. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SLACK_MS = 6000 };
+enum { SLACK_MS = 12000 };
 #else
-enum { SLACK_MS = 2500 };
+enum { SLACK_MS = 5000 };
 #endif
-enum { MEMBERS = 4, ROUNDS_LONG = 20, TIMEOUT_MS = 3000, MOMENT_MS = 60, RUN_MS = 30000 };
+enum { MEMBERS = 4, ROUNDS_LONG = 20, TIMEOUT_S = 3, TIMEOUT_MOST_S = 48, MOMENT_MS = 60, RUN_MS = 110000 };
 
 enum vanish_state {
 	VANISH_IDLE,    /* it has posted nothing, the others have */
@@ -79,7 +79,7 @@ static void holder_start(void)
 {
 	if (!fork()) {
 		signal(SIGALRM, SIG_DFL);
-		alarm(TIMEOUT_MS / 1000 * 4);
+		alarm(TIMEOUT_MOST_S * 2);
 		for (;;)
 			pause();
 	}
@@ -137,26 +137,61 @@ static void vanish(struct peer *peer, enum vanish_way way)
 	kill(peer->pid, way == VANISH_STOP ? SIGSTOP : SIGKILL);
 }
 
+/* Of the processes that are started from now on. */
+static void set_timeout(unsigned timeout_s)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", timeout_s);
+	setenv("TRIBUTARY_TIMEOUT", text, 1);
+}
+
+/* False: a member has not come into its state, for which they have the time-out, too. */
+static bool crew_ready(struct collnet_crew *crew)
+{
+	uint8_t byte;
+
+	for (unsigned i = 0; i < crew->count; i++)
+		if (peer_read(crew->peers[i].control, &byte, 1) < 0)
+			return false;
+	return true;
+}
+
+/* Where a busy machine kept them from coming together, again with twice the time; what is looked at comes after it. */
+static unsigned crew_start_patiently(const char *role, unsigned count, const char *words, uint64_t seed,
+				     struct collnet_crew *crew)
+{
+	for (unsigned timeout_s = TIMEOUT_S; timeout_s <= TIMEOUT_MOST_S; timeout_s *= 2) {
+		set_timeout(timeout_s);
+		collnet_crew_start(role, count, 0, seed, words, crew);
+		collnet_crew_introduce(crew, seed);
+		if (crew_ready(crew))
+			return timeout_s;
+		collnet_crew_stop(crew);
+	}
+	fail_msg("%s %s: the members do not come together", role, words);
+	return 0;
+}
+
 static void vanish_once(struct script script, uint64_t seed)
 {
 	struct collnet_crew crew;
 	struct random random;
+	uint64_t at_ns, stalled_ns;
+	unsigned timeout_s;
 	char words[64];
-	uint64_t at_ns;
-	uint8_t byte;
 
 	random_init(&random, seed);
 	script.victim = (unsigned)random_below(&random, MEMBERS);
 	snprintf(words, sizeof(words), "%u,%u,%u", script.state, script.way, script.victim);
-	collnet_crew_start("member", MEMBERS, 0, seed, words, &crew);
-	collnet_crew_introduce(&crew, seed);
-	for (unsigned i = 0; i < MEMBERS; i++)
-		assert_int_equal(peer_read(crew.peers[i].control, &byte, 1), 0);
+	timeout_s = crew_start_patiently("member", MEMBERS, words, seed, &crew);
 	usleep((useconds_t)random_below(&random, MOMENT_MS * 1000));
+	stalled_ns = runtime_stalled_ns();
 	at_ns = runtime_now_ns();
 	vanish(&crew.peers[script.victim], (enum vanish_way)script.way);
 	for (unsigned i = 0; i < MEMBERS; i++) {
 		struct end end = { 0 };
+		uint64_t took_ms, stalled_ms;
 
 		if (i == script.victim)
 			continue;
@@ -166,10 +201,12 @@ static void vanish_once(struct script script, uint64_t seed)
 		if (end.result != NCCL_REMOTE_ERROR || end.later != NCCL_REMOTE_ERROR)
 			fail_msg("%s, %s: member %u has %d, later %d", state_names[script.state], way_names[script.way],
 				 i, end.result, end.later);
-		if (end.at_ns > at_ns && end.at_ns - at_ns > (TIMEOUT_MS + SLACK_MS) * UINT64_C(1000000))
-			fail_msg("%s, %s: member %u took %u ms", state_names[script.state], way_names[script.way], i,
-				 (unsigned)((end.at_ns - at_ns) / 1000000));
-		assert_int_equal(peer_wait(&crew.peers[i], 10000), 0);
+		took_ms = end.at_ns > at_ns ? (end.at_ns - at_ns) / 1000000 : 0;
+		stalled_ms = (runtime_stalled_ns() - stalled_ns) / 1000000;
+		if (took_ms > timeout_s * 1000 + SLACK_MS + stalled_ms)
+			fail_msg("%s, %s: member %u took %u ms, %u of them stalled", state_names[script.state],
+				 way_names[script.way], i, (unsigned)took_ms, (unsigned)stalled_ms);
+		assert_int_equal(peer_wait(&crew.peers[i], 60000), 0);
 	}
 	collnet_crew_stop(&crew);
 }
@@ -187,28 +224,40 @@ static void a_member_that_vanishes_is_found_by_all(void **state)
 			vanish_once(script, random_next(&random) >> 8);
 }
 
-/* Stopped for a third of the time-out, again and again. */
-static void a_slow_member_is_waited_for(void **state)
+/* Stopped for a third of the time-out, again and again. False: the machine made more of it, and some did not wait. */
+static bool slow_member(unsigned *timeout_s)
 {
+	uint64_t longest_ns = 0, stopped_ns;
 	struct collnet_crew crew;
 	struct random random;
-	char byte;
+	int r;
 
-	(void)state;
 	random_init(&random, runtime_seed());
-	collnet_crew_start("slow", 3, 0, runtime_seed(), "-", &crew);
-	collnet_crew_introduce(&crew, runtime_seed());
-	for (unsigned i = 0; i < 3; i++) /* they have come together, for which there is no more time than that */
-		assert_int_equal(peer_read(crew.peers[i].control, &byte, 1), 0);
+	*timeout_s = crew_start_patiently("slow", 3, "-", runtime_seed(), &crew);
 	for (unsigned i = 0; i < 5; i++) {
 		pid_t pid = crew.peers[random_below(&random, 3)].pid;
 
 		usleep((useconds_t)random_below(&random, 100000));
+		stopped_ns = runtime_now_ns();
 		kill(pid, SIGSTOP);
-		usleep(TIMEOUT_MS / 3 * 1000);
+		usleep(*timeout_s * 1000000 / 3);
 		kill(pid, SIGCONT);
+		stopped_ns = runtime_now_ns() - stopped_ns;
+		longest_ns = stopped_ns > longest_ns ? stopped_ns : longest_ns;
 	}
-	assert_int_equal(collnet_crew_wait(&crew, 60000), 0);
+	r = collnet_crew_wait(&crew, 150000);
+	if (r && longest_ns < *timeout_s * UINT64_C(500000000))
+		fail_msg("the crew ends with %d", r);
+	return r == 0;
+}
+
+static void a_slow_member_is_waited_for(void **state)
+{
+	unsigned timeout_s, tries = 0;
+
+	(void)state;
+	while (!slow_member(&timeout_s))
+		assert_true(++tries < 5);
 }
 
 static int slow_role(int control, const char *argument)
@@ -226,7 +275,7 @@ static int slow_role(int control, const char *argument)
 		r = peer_write(control, "r", 1);
 	/* Nobody posts anything for longer than the time-out: that is no reason to fail. */
 	if (r == 0)
-		usleep((TIMEOUT_MS + 500) * 1000);
+		usleep((useconds_t)strtoul(getenv("TRIBUTARY_TIMEOUT"), NULL, 10) * 1000000 + 500000);
 	if (r == 0)
 		r = collnet_member_run(&member, &shape, RUN_MS);
 	collnet_member_close(&member);
@@ -248,6 +297,7 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv, roles, 110);
 	runtime_start("collnet_vanish_test", runtime_long() ? 1150 : 115);
+	runtime_watch_stalls();
 	filter = runtime_setting("TEST_FILTER");
 	if (filter)
 		cmocka_set_test_filter(filter);

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#define PEER_MS       60000
+#define PEER_MS       150000
 #define VERSIONS      (NETPLUGIN_NEWEST - NETPLUGIN_OLDEST + 1)
 #define SHARED_ROUNDS ((TRANSPORT_SUITE_ROUNDS + VERSIONS - 1) / VERSIONS)
 
@@ -133,6 +133,8 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv, roles, 90);
 	runtime_start("contract_test", 110);
+	runtime_watch_stalls();
+	setenv("TRIBUTARY_TIMEOUT", "5", 1); /* closed connects expire after it, for which a case waits */
 	only = runtime_setting("TEST_VERSION");
 	for (int version = NETPLUGIN_OLDEST; version <= NETPLUGIN_NEWEST; version++) {
 		if (only && strtol(only, NULL, 10) != version)

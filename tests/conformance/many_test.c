@@ -41,7 +41,7 @@ struct pair {
 
 static void pairs_run(struct pair *pairs, unsigned count)
 {
-	uint64_t deadline_ns = runtime_deadline_ns(40000);
+	uint64_t deadline_ns = runtime_deadline_ns(120000);
 	unsigned open = count;
 
 	while (open) {
@@ -299,7 +299,7 @@ static void ring_node_step(struct ring *ring, unsigned at)
 
 static void rings_run(struct ring *rings, unsigned count)
 {
-	uint64_t deadline_ns = runtime_deadline_ns(50000);
+	uint64_t deadline_ns = runtime_deadline_ns(120000);
 	unsigned open = 1;
 
 	while (open) {
@@ -355,7 +355,7 @@ static void a_cycle_of_64_completes_under_a_budget_of_one_segment(void **state)
 
 	(void)state;
 	assert_int_equal(peer_start("small budget", "65536", &peer), 0);
-	assert_int_equal(peer_wait(&peer, 60000), 0);
+	assert_int_equal(peer_wait(&peer, 150000), 0);
 }
 
 int main(int argc, char **argv)

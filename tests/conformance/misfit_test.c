@@ -5,6 +5,7 @@
 #include "raw_peer.h"
 #include "support/link.h"
 #include "support/runtime.h"
+#include "transport/verbs/wire.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -40,6 +42,7 @@ static int fake_listener(uint8_t *handle_bytes, const char *host)
 	socklen_t bytes = sizeof(address);
 	struct tcp_wire_handle handle = { .address = { .family = 4 }, .rail_count = 1, .listener_id = 1 };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const char *net = getenv("TRIBUTARY_NET");
 
 	assert_true(fd >= 0);
 	assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
@@ -49,6 +52,8 @@ static int fake_listener(uint8_t *handle_bytes, const char *host)
 	memcpy(handle.address.bytes, &address.sin_addr, 4);
 	snprintf(handle.host, sizeof(handle.host), "%s", host);
 	tcp_wire_put_handle(&handle, handle_bytes);
+	if (net && !strcmp(net, "verbs"))
+		verbs_wire_mark_handle(handle_bytes);
 	return fd;
 }
 

@@ -24,7 +24,7 @@ enum {
 	TAG = 5,
 	OTHER_TAG = 6,
 	STREAMS = 2,
-	PATIENCE_MS = 20000
+	PATIENCE_MS = 90000
 };
 
 struct raw_link {

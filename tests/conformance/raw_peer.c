@@ -3,6 +3,7 @@
 #include "plugin_ops.h"
 #include "support/link.h"
 #include "support/runtime.h"
+#include "transport/verbs/wire.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,8 +20,13 @@
 struct sockaddr_in raw_address(const uint8_t *handle_bytes, struct tcp_wire_handle *handle)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };
+	uint8_t bytes[TRANSPORT_HANDLE_BYTES];
+	unsigned version;
 
-	assert_int_equal(tcp_wire_get_handle(handle_bytes, handle), 0);
+	memcpy(bytes, handle_bytes, sizeof(bytes));
+	(void)verbs_wire_unmark_handle(bytes,
+				       &version); /* RDMA's is that of a TCP listener, marked; TCP's stays as it is */
+	assert_int_equal(tcp_wire_get_handle(bytes, handle), 0);
 	assert_int_equal(handle->address.family, 4);
 	address.sin_port = htons(handle->address.port);
 	memcpy(&address.sin_addr, handle->address.bytes, 4);

@@ -212,7 +212,7 @@ static void peers_during_the_flood(struct transport *transport, struct link *lin
 		assert_true(pattern_wrong_at(data, bytes, 8) == SIZE_MAX);
 		most_fds = runtime_fd_count() > most_fds ? runtime_fd_count() : most_fds;
 		assert_int_equal(peer_write(real.control, "x", 1), 0);
-		assert_int_equal(peer_wait(&real, 20000), 0);
+		assert_int_equal(peer_wait(&real, 90000), 0);
 		plugin_ops.close_connection(receiver);
 		served++;
 	}
@@ -237,7 +237,7 @@ static void ten_thousand_strangers(void **state)
 	snprintf(port, sizeof(port), "%u", ntohs(raw_address(link.handle, &handle).sin_port));
 	assert_int_equal(peer_start("flood", port, &flood), 0);
 	peers_during_the_flood(transport, &link, &flood, resident_bytes);
-	assert_int_equal(peer_wait(&flood, 30000), 0);
+	assert_int_equal(peer_wait(&flood, 90000), 0);
 	plugin_ops_log_take(&log);
 	assert_in_range(log.warnings, 0, MAX_WARNINGS);
 	link_close(&link);

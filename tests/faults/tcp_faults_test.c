@@ -39,8 +39,7 @@ int main(void)
 
 int main(void)
 {
-	fprintf(stderr, "skipped: built without FAULTS=1\n");
-	return 77;
+	return life_skipped();
 }
 
 #endif

@@ -82,7 +82,7 @@ static struct tcp_transport *transport_get(void)
 	must(transport_tcp.open(&params, &transport) == 0 && transport_tcp.device_count(transport) > 0);
 	/* Listening would make the pace, and would start the service thread, which has no place here. */
 	tcp = (struct tcp_transport *)transport;
-	must(tcp->devices[0].pace || pace_new(&options, &tcp->devices[0].pace) == 0);
+	must(tcp->devices.list[0].pace || pace_new(&options, &tcp->devices.list[0].pace) == 0);
 	return tcp;
 }
 

@@ -45,7 +45,7 @@ static void facts_same(const struct aggregate_wire_facts *a, const struct aggreg
 	     a->rate_Bps == b->rate_Bps && a->up_rate_Bps == b->up_rate_Bps && a->down_rate_Bps == b->down_rate_Bps &&
 	     a->cluster == b->cluster && a->direct_bytes == b->direct_bytes && a->segment_bytes == b->segment_bytes &&
 	     a->eager_bytes == b->eager_bytes && a->timeout_ns == b->timeout_ns && a->verify == b->verify &&
-	     a->listens_on_host == b->listens_on_host &&
+	     a->as_said == b->as_said && a->listens_on_host == b->listens_on_host &&
 	     !memcmp(a->host_handle, b->host_handle, sizeof(a->host_handle)) && !strcmp(a->host, b->host) &&
 	     !strcmp(a->device, b->device));
 }
@@ -82,7 +82,8 @@ static void verdict(const uint8_t *bytes)
 	must(first.kind == second.kind && first.error == second.error && first.count == second.count &&
 	     first.settings.direct_bytes == second.settings.direct_bytes &&
 	     first.settings.segment_bytes == second.settings.segment_bytes &&
-	     first.settings.verify == second.settings.verify && !strcmp(first.reason, second.reason));
+	     first.settings.verify == second.settings.verify && first.settings.measures == second.settings.measures &&
+	     !strcmp(first.reason, second.reason));
 }
 
 static void operation(const uint8_t *bytes)

@@ -29,18 +29,50 @@ def cases(world, sizes=SIZES):
                     yield {"op": op, "type": kind, "root": root, "count": operations.count_of(op, size, kind, world)}
 
 
+def specials():
+    """min and max of NaN, zeros of both signs and infinities. NCCL's own kernels are asked, too."""
+    for kind in FLOATS:
+        for redop in ("min", "max"):
+            yield {"op": "all_reduce", "type": kind, "redop": redop, "count": 4099, "special": True}
+
+
+def reductions(world, sizes=SIZES):
+    """What collnet can do."""
+    for question in cases(world, sizes):
+        if question["op"] == "all_reduce":
+            yield question
+    yield from specials()
+
+
+def ask_all(group, questions, timeout_s):
+    """Returns (cases, wrong elements)."""
+    done = wrong = 0
+    for question in questions:
+        bad = [a["wrong"] for a in group.ask(question, timeout_s)]
+        done += 1
+        wrong += sum(bad)
+        if any(bad) and wrong <= WRONG_SHOWN:
+            print("wrong: %s, %d ranks, %s: %s elements" % (group.net, group.world, question, bad), flush=True)
+    return done, wrong
+
+
 def check(world, folder, timeout_s, sizes):
     """Runs all cases on one group; returns (cases, wrong elements, NCCL's version)."""
-    done = wrong = 0
     with ranks.Group("plugin", world, folder) as group:
-        for question in cases(world, sizes):
-            bad = [a["wrong"] for a in group.ask(question, timeout_s)]
-            done += 1
-            wrong += sum(bad)
-            if any(bad) and wrong <= WRONG_SHOWN:
-                print("wrong: %d ranks, %s: %s elements" % (world, question, bad), flush=True)
+        done, wrong = ask_all(group, cases(world, sizes), timeout_s)
         group.used()
         return done, wrong, ranks.nccl_version(group.log())
+
+
+def check_collnet(world, folder, timeout_s, sizes):
+    """The AllReduces through the plugin's collnet, and the special values on both sides; returns as check()."""
+    with ranks.Group("plugin", world, folder, ranks.COLLNET) as group:
+        done, wrong = ask_all(group, reductions(world, sizes), timeout_s)
+        group.used_collnet()
+        version = ranks.nccl_version(group.log())
+    with ranks.Group("sockets", world, folder) as group:
+        sockets_done, sockets_wrong = ask_all(group, specials(), timeout_s)
+    return done + sockets_done, wrong + sockets_wrong, version
 
 
 def main():
@@ -54,18 +86,19 @@ def main():
         print("skipped: " + reason)
         return 77
     status = 0
+    sizes = [s for s in SIZES if s <= options.max_size]
     for world in map(int, options.ranks.split(",")):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                sizes = [s for s in SIZES if s <= options.max_size]
-                done, wrong, version = check(world, folder, options.timeout, sizes)
-            except ranks.Failed as e:
-                print("failed: %s" % e, flush=True)
-                status = 1
-                continue
-        print("%d ranks, NCCL %s, via NET/%s: %d cases, %d wrong elements"
-              % (world, version, ranks.PLUGIN_NAME, done, wrong), flush=True)
-        status = 1 if wrong else status
+        for run, name in ((check, "NET"), (check_collnet, "COLLNET")):
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    done, wrong, version = run(world, folder, options.timeout, sizes)
+                except ranks.Failed as e:
+                    print("failed: %s" % e, flush=True)
+                    status = 1
+                    continue
+            print("%d ranks, NCCL %s, via %s/%s: %d cases, %d wrong elements"
+                  % (world, version, name, ranks.PLUGIN_NAME, done, wrong), flush=True)
+            status = 1 if wrong else status
     return status
 
 

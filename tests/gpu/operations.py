@@ -1,7 +1,8 @@
 """The collectives that are checked and timed: buffers, the call, the result it must have, and nccl-tests' factors.
 
 `t` is the torch module and `d` torch.distributed; they are handed in, so that this file can be read without PyTorch.
-Values are small integers, exact in every type, so results are compared for equality.
+Values are small integers, exact in every type, so results are compared for equality; or, for min and max of floats, those
+in which implementations differ.
 """
 MOVES = ("all_gather", "reduce_scatter", "all_to_all", "sendrecv", "pingpong", "broadcast")
 OPERATIONS = ("all_reduce",) + MOVES
@@ -12,6 +13,29 @@ REDUCTIONS = ("sum", "prod", "max", "min", "avg")
 def summand(rank, i):
     """What rank `rank` holds at index i (a number or a tensor): 1 to 3, so four ranks' product is exact in bfloat16."""
     return 1 + (i * 7 + i // 64 + rank * (1 + i % 2)) % 3
+
+
+SPECIALS = (float("nan"), -0.0, 0.0, float("inf"), float("-inf"), 1.0, -2.0)
+
+
+def special(rank, i):
+    """Which of SPECIALS rank `rank` holds at index i. Every pair of them meets, and NaN meets itself on all ranks."""
+    return (i + i // len(SPECIALS) * rank) % len(SPECIALS)
+
+
+def extreme(t, a, b, redop):
+    """min or max of two tensors: NaN counts only if both are, and -0 is less than +0."""
+    both = (t.minimum if redop == "min" else t.maximum)(a, b)
+    negative = t.signbit(a) | t.signbit(b) if redop == "min" else t.signbit(a) & t.signbit(b)
+    zero = t.where(negative, t.full_like(both, -0.0), t.zeros_like(both))
+    both = t.where((a == 0) & (b == 0), zero, both)
+    return t.where(t.isnan(a), b, t.where(t.isnan(b), a, both))
+
+
+def differ(t, got, want):
+    """By sign of zero, too; NaN is NaN."""
+    same = (got == want) & (t.signbit(got) == t.signbit(want))
+    return int((~(same | (t.isnan(got) & t.isnan(want)))).sum())
 
 
 def label(key, i):
@@ -57,8 +81,8 @@ def bus_factor(op, world):
 class Case:
     """One operation with its buffers on one rank: run() as often as wanted after reset(), then wrong()."""
 
-    def __init__(self, t, d, device, op, type_name, count, redop="sum", root=0):
-        self.t, self.d, self.device = t, d, device
+    def __init__(self, t, d, device, op, type_name, count, redop="sum", root=0, is_special=False):
+        self.t, self.d, self.device, self.is_special = t, d, device, is_special
         self.op, self.redop, self.root, self.count = op, redop, root % d.get_world_size(), count
         self.dtype = getattr(t, type_name)
         self.rank, self.world = d.get_rank(), d.get_world_size()
@@ -70,9 +94,15 @@ class Case:
     def _cat(self, parts):
         return self.t.cat(list(parts)).to(self.dtype)
 
+    def _special(self, rank):
+        values = self.t.tensor(SPECIALS, device=self.device, dtype=self.dtype)
+        return values[special(rank, self._index(self.count))]
+
     def reset(self):
         n, r, w, i = self.count, self.rank, self.world, self._index(self.count)
-        if self.op == "all_reduce":
+        if self.is_special:
+            self.input = self._special(r)
+        elif self.op == "all_reduce":
             self.input = summand(r, i).to(self.dtype)
         elif self.op == "reduce_scatter":
             self.input = summand(r, self._index(n * w)).to(self.dtype)
@@ -110,6 +140,11 @@ class Case:
         """How many elements differ from what they must be, after one run() on fresh buffers."""
         n, r, w = self.count, self.rank, self.world
         i, got = self._index(n), self.output
+        if self.is_special:
+            want = self._special(0)
+            for k in range(1, w):
+                want = extreme(self.t, want, self._special(k), self.redop)
+            return differ(self.t, self.input, want)
         if self.op == "all_reduce":
             got, want = self.input, reduced([summand(k, i) for k in range(w)], self.redop).to(self.dtype)
         elif self.op == "all_gather":

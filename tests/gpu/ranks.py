@@ -15,6 +15,8 @@ import threading
 HERE = os.path.dirname(os.path.realpath(__file__))
 PLUGIN_NAME = "Tributary"     # what the plugin calls itself in NCCL's log
 SOCKETS_NAME = "Socket"       # NCCL's own transport
+# What a job sets that wants its AllReduces aggregated, and here nothing else: then only AllReduces can be asked for.
+COLLNET = {"NCCL_COLLNET_ENABLE": "1", "NCCL_ALGO": "CollNetChain"}
 
 
 class Failed(Exception):
@@ -50,7 +52,7 @@ def environment(base, net, rank, world, port, log):
         "NCCL_HOSTID": "tributary-rank-%d" % rank,
         # Not needed when the host ids differ, but then nothing but the network is left if that ever changes.
         "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_IB_DISABLE": "1",
-        "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET", "NCCL_DEBUG_FILE": log})
+        "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,TUNING", "NCCL_DEBUG_FILE": log})
     env.setdefault("NCCL_SOCKET_IFNAME", "lo")
     for name in ("NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_COMM_ID", "TRIBUTARY_DISABLE"):
         env.pop(name, None)
@@ -67,6 +69,11 @@ def environment(base, net, rank, world, port, log):
 def transports(log_text):
     """The transports of NCCL's connections, from its log: {"NET/Tributary"}, {"P2P", "SHM", …}."""
     return set(re.findall(r"-> \d+\[[^\]]*\](?: \[\w+\])? via (NET/[^/\s]+|[A-Z][A-Za-z0-9]*)", log_text))
+
+
+def algorithms(log_text):
+    """What NCCL says that its tuning chose: {"COLLNET_CHAIN"}, {"RING", "TREE", …}."""
+    return set(re.findall(r"Bytes -> Algo (\w+)", log_text))
 
 
 def nccl_version(log_text):
@@ -143,6 +150,14 @@ class Group:
             raise Failed("%s: NCCL's connections went via %s, not via %s"
                          % (self.net, ", ".join(sorted(found)) or "nothing", ", ".join(want)))
         return found
+
+    def used_collnet(self):
+        """Checks that the plugin's collnet made the results. Raises Failed."""
+        text = self.log()
+        if "via COLLNET/%s/" % PLUGIN_NAME not in text:
+            raise Failed("NCCL's log shows no collnet through the plugin")
+        if algorithms(text) != {"COLLNET_CHAIN"}:
+            raise Failed("NCCL took %s, not COLLNET_CHAIN alone" % (", ".join(sorted(algorithms(text))) or "nothing"))
 
     def __enter__(self):
         return self

@@ -27,6 +27,9 @@ import json, os, sys
 rank = int(os.environ["RANK"])
 with open(os.environ["NCCL_DEBUG_FILE"], "w") as f:
     f.write("0[0] -> 1[0] [send] via NET/%s/0\\n" % os.environ.get("FAKE_NET", "Tributary"))
+    if os.environ.get("NCCL_COLLNET_ENABLE"):
+        f.write("CollNet 00/0 : 0 [send] via COLLNET/%s/0\\n" % os.environ.get("FAKE_COLLNET", "Tributary"))
+        f.write("AllReduce: 4 Bytes -> Algo %s proto SIMPLE\\n" % os.environ.get("FAKE_ALGO", "COLLNET_CHAIN"))
 for line in sys.stdin:
     question = json.loads(line)
     if question.get("die") == rank:
@@ -49,6 +52,13 @@ class Operations(unittest.TestCase):
     def test_reductions(self):
         values = [3, 1, 2, 2]
         self.assertEqual([operations.reduced(values, op) for op in operations.REDUCTIONS], [8, 12, 3, 1, 2.0])
+
+    def test_special_values_meet_each_other(self):
+        count = len(operations.SPECIALS)
+        for world in (2, 4):
+            met = {tuple(operations.special(rank, i) for rank in range(world)) for i in range(count * count)}
+            self.assertEqual(len({(m[0], m[-1]) for m in met}), count * count)
+            self.assertIn((0,) * world, met)
 
     def test_labels_tell_ranks_and_pairs_apart(self):
         for world in (2, 4):
@@ -110,6 +120,25 @@ class Groups(unittest.TestCase):
         with self.group(FAKE_NET="Socket") as group:
             group.ask({}, 20)
             self.assertRaisesRegex(ranks.Failed, "via NET/Socket, not via NET/Tributary", group.used)
+
+    def test_collnet_that_is_not_taken_is_a_failure(self):
+        with self.group(**ranks.COLLNET) as group:
+            group.ask({}, 20)
+            group.used_collnet()
+        for fake, words in (({}, "no collnet"), ({**ranks.COLLNET, "FAKE_COLLNET": "IB"}, "no collnet"),
+                            ({**ranks.COLLNET, "FAKE_ALGO": "RING"}, "took RING")):
+            with self.group(**fake) as group:
+                group.ask({}, 20)
+                self.assertRaisesRegex(ranks.Failed, words, group.used_collnet)
+
+    def test_collnet_is_asked_for_reductions_alone(self):
+        questions = list(check_gpu.reductions(4))
+        self.assertEqual({q["op"] for q in questions}, {"all_reduce"})
+        self.assertEqual({q["type"] for q in questions}, set(operations.TYPES))
+        with contextlib.redirect_stdout(io.StringIO()):
+            done, wrong, _ = check_gpu.check_collnet(2, self.folder.name, 20, [4])
+        self.assertEqual(done, len(list(check_gpu.reductions(2, [4]))) + len(list(check_gpu.specials())))
+        self.assertEqual(wrong, done)
 
     def test_death_hang_and_error_are_failures(self):
         for key, timeout_s, words in (("die", 20, "it died"), ("error", 20, "rank 1 of 2: no"),

@@ -49,7 +49,8 @@ def main():
         question = json.loads(line)
         try:
             case = operations.Case(torch, dist, device, question["op"], question["type"], question["count"],
-                                   question.get("redop", "sum"), question.get("root", 0))
+                                   question.get("redop", "sum"), question.get("root", 0),
+                                   question.get("special", False))
             answer = measure(case, question, synchronize) if "iterations" in question else check(case)
         except Exception as e:  # told to the parent, which then ends the group
             answer = {"error": "%s: %s" % (type(e).__name__, e)}

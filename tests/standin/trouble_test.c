@@ -73,6 +73,33 @@ static void processes_of_other_pid_namespaces_do_not_disturb(void **state)
 	}
 }
 
+/* A container that ends takes its process ids with it, and leaves its files in a /dev/shm that others have, too. */
+static void containers_that_have_ended_do_not_disturb(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		struct play_launch launch = scene_begin(&scene.four, round);
+		unsigned first, files;
+
+		first = play_processes(&scene.play, launch, 4, 0);
+		scene_expect(scene_run(first, scene_all, 4), PLAY_PLAN);
+		files = (unsigned)play_place_order(&scene.play, PLAIN, BOARD_PLACE_COUNT_FILES, 0);
+		for (unsigned p = 0; p < 4; p++)
+			play_kill(&scene.play, first + p);
+		/* The same job once more, in a container of its own, and then a third time. */
+		launch.place = OTHER_PIDS;
+		first = play_processes(&scene.play, launch, 4, 0);
+		scene_expect(scene_run(first, scene_all, 4), PLAY_PLAN);
+		assert_int_equal(play_place_order(&scene.play, PLAIN, BOARD_PLACE_COUNT_FILES, 0), files);
+		for (unsigned p = 0; p < 4; p++)
+			play_kill(&scene.play, first + p);
+		launch.place = PLAIN;
+		first = play_processes(&scene.play, launch, 4, 0);
+		scene_expect(scene_run(first, scene_all, 4), PLAY_PLAN);
+		assert_int_equal(play_place_order(&scene.play, PLAIN, BOARD_PLACE_COUNT_FILES, 0), files);
+	}
+}
+
 static void users_do_not_see_each_other(void **state)
 {
 	(void)state;
@@ -103,12 +130,17 @@ static void users_do_not_see_each_other(void **state)
 	}
 }
 
+/*
+ * Eight processes at once on a machine that has other work: one may be kept back for longer than the others wait for it. Then
+ * they rest, which is right, and it is tried again; nobody ever fails.
+ */
 static void jobs_at_once_get_their_own(void **state)
 {
+	enum { TRIES = 3 };
 	static const int low[] = { 0, 1, 2, 3 }, high[] = { 4, 5, 6, 7 };
 
 	(void)state;
-	for (unsigned round = 0; round < 2; round++) {
+	for (unsigned round = 0, tries = 1; round < 2; round++) {
 		struct play_launch launch = scene_begin(&scene.eight, round);
 		unsigned first = play_processes(&scene.play, launch, 4, 0), a, b;
 
@@ -117,6 +149,13 @@ static void jobs_at_once_get_their_own(void **state)
 		a = play_comm_of(&scene.play, first, low, 4);
 		b = play_comm_of(&scene.play, first, high, 4);
 		play_run(&scene.play);
+		scene_nobody_failed();
+		if (tries < TRIES &&
+		    (scene.play.comms[a].verdict == PLAY_REST || scene.play.comms[b].verdict == PLAY_REST)) {
+			tries++;
+			round--;
+			continue;
+		}
 		scene_expect(a, PLAY_PLAN);
 		scene_expect(b, PLAY_PLAN);
 	}
@@ -479,6 +518,7 @@ int main(void)
 		cmocka_unit_test(containers_with_a_shm_each_rest),
 		cmocka_unit_test(containers_that_think_to_be_hosts_do_not_fail),
 		cmocka_unit_test(processes_of_other_pid_namespaces_do_not_disturb),
+		cmocka_unit_test(containers_that_have_ended_do_not_disturb),
 		cmocka_unit_test(users_do_not_see_each_other),
 		cmocka_unit_test(jobs_at_once_get_their_own),
 		cmocka_unit_test(a_full_shm_stops_nobody),

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int link_open(const struct transport_ops *ops, struct transport *transport, int device, struct link *link)
+enum { STALL_MS = 1000, TRIES = 5 };
+
+static int try_to_open(const struct transport_ops *ops, struct transport *transport, int device, struct link *link)
 {
 	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
 	int r;
@@ -23,6 +25,21 @@ int link_open(const struct transport_ops *ops, struct transport *transport, int 
 			r = -ETIMEDOUT;
 	}
 	return r;
+}
+
+/* A connect takes milliseconds; one that ran into its time-out met a machine that stood still, or it will again. */
+int link_open(const struct transport_ops *ops, struct transport *transport, int device, struct link *link)
+{
+	uint64_t began_ns;
+	int r;
+
+	for (unsigned try = 1;; try++) {
+		began_ns = runtime_now_ns();
+		r = try_to_open(ops, transport, device, link);
+		if (r != -EREMOTEIO || try == TRIES || runtime_now_ns() - began_ns < STALL_MS * UINT64_C(1000000))
+			return r;
+		link_close(link);
+	}
 }
 
 void link_close(struct link *link)

@@ -1,5 +1,5 @@
 /*
- * Connections of a test, over any transport's table. Every wait is bounded: -ETIMEDOUT after 20 seconds.
+ * Connections of a test, over any transport's table. Every wait is bounded: -ETIMEDOUT after a minute.
  *
  * A struct link holds both ends of a connection in one process; link_close() accepts a half-built one. Nothing here
  * is shared between threads.
@@ -9,7 +9,7 @@
 
 #include "transport/transport.h"
 
-#define LINK_PATIENCE_MS 20000
+#define LINK_PATIENCE_MS 60000
 
 struct link {
 	const struct transport_ops *ops;

@@ -16,7 +16,7 @@
 
 #define PEER_FLAG        "--peer"
 #define PEER_CONTROL_FD  3
-#define PEER_PATIENCE_MS 20000
+#define PEER_PATIENCE_MS 120000 /* for a hang alone */
 
 void peer_main(int argc, char **argv, const struct peer_role *roles, unsigned watchdog_s)
 {

@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +29,18 @@ static void watchdog_rings(int signal_number)
 	_exit(124);
 }
 
-/* How many times longer everything may take than on a machine of its own. */
-static unsigned patience(void)
+unsigned runtime_slow(void)
 {
 	const char *slow = runtime_setting("TEST_SLOW");
 	unsigned long times = slow ? strtoul(slow, NULL, 10) : 1;
 
-	return (unsigned)(times < 1 || times > 100 ? 1 : times) * (runtime_sanitized() ? 4 : 1);
+	return (unsigned)(times < 1 || times > 100 ? 1 : times);
+}
+
+/* How many times longer everything may take than on a machine of its own. */
+static unsigned patience(void)
+{
+	return runtime_slow() * (runtime_sanitized() ? 4 : 1);
 }
 
 void runtime_watchdog(unsigned watchdog_s)
@@ -43,7 +50,7 @@ void runtime_watchdog(unsigned watchdog_s)
 	memset(&action, 0, sizeof(action));
 	action.sa_handler = watchdog_rings;
 	sigaction(SIGALRM, &action, NULL);
-	alarm(watchdog_s * (patience() > 1 ? patience() : 2)); /* a busy machine is no hang */
+	alarm(watchdog_s * runtime_slow() * (runtime_sanitized() ? 8 : 5)); /* a busy machine is no hang */
 }
 
 #define HIDDEN "TESTS_"
@@ -105,7 +112,8 @@ void runtime_start(const char *program, unsigned watchdog_s)
 	fprintf(stderr, "%s: replay with TRIBUTARY_TEST_SEED=%#" PRIx64 "\n", program_name, program_seed);
 	setenv("TRIBUTARY_NET", "tcp", 0);
 	setenv("TRIBUTARY_IF", "lo", 0);
-	setenv("TRIBUTARY_TIMEOUT", "3", 0); /* a busy machine may keep a live peer silent for two seconds */
+	/* A busy machine may keep a live peer silent for seconds; closed connects wait for twice that. */
+	setenv("TRIBUTARY_TIMEOUT", "6", 0);
 	runtime_watchdog(watchdog_s);
 }
 
@@ -140,6 +148,52 @@ uint64_t runtime_now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
+#define STEP_NS UINT64_C(5000000)
+
+static _Atomic uint64_t step_began_ns, stalls_ns;
+
+static uint64_t beyond_a_step_ns(void)
+{
+	uint64_t took_ns = runtime_now_ns() - atomic_load(&step_began_ns);
+
+	return took_ns > STEP_NS ? took_ns - STEP_NS : 0;
+}
+
+static void *watch_stalls(void *arg)
+{
+	const struct timespec step = { .tv_nsec = STEP_NS };
+
+	for (;;) {
+		nanosleep(&step, NULL);
+		atomic_fetch_add(&stalls_ns, beyond_a_step_ns());
+		atomic_store(&step_began_ns, runtime_now_ns());
+	}
+	return arg;
+}
+
+void runtime_watch_stalls(void)
+{
+	sigset_t all, before;
+	pthread_t thread;
+
+	if (atomic_load(&step_began_ns))
+		return;
+	atomic_store(&step_began_ns, runtime_now_ns());
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the test's own threads */
+	if (pthread_create(&thread, NULL, watch_stalls, NULL) == 0)
+		pthread_detach(thread);
+	else
+		atomic_store(&step_began_ns, 0);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* With the step that has not ended: whoever asks may have been faster than that thread. */
+uint64_t runtime_stalled_ns(void)
+{
+	return atomic_load(&step_began_ns) ? atomic_load(&stalls_ns) + beyond_a_step_ns() : 0;
 }
 
 uint64_t runtime_deadline_ns(unsigned milliseconds)

@@ -5,15 +5,18 @@
 #ifndef TESTS_SUPPORT_RUNTIME_H
 #define TESTS_SUPPORT_RUNTIME_H
 
+#include "support/sanitized.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 /*
- * Names the program, prints the seed to stderr, ends the process with 124 after twice watchdog_s seconds (four times in a
- * sanitized build; TRIBUTARY_TEST_SLOW=N: N times, and all deadlines with it, for an emulated machine), and sets what the tests need in the environment unless it is set: TRIBUTARY_NET=tcp, TRIBUTARY_IF=lo,
- * TRIBUTARY_TIMEOUT=3.
+ * Names the program, prints the seed to stderr, ends the process with 124 after five times watchdog_s seconds (eight times
+ * in a sanitized build; TRIBUTARY_TEST_SLOW=N: N times, and all deadlines with it, for an emulated machine), and sets what
+ * the tests need in the environment unless it is set: TRIBUTARY_NET=tcp, TRIBUTARY_IF=lo, TRIBUTARY_TIMEOUT=30. A test in
+ * which that time has to pass sets its own.
  */
 void runtime_start(const char *program, unsigned watchdog_s);
 /* The watchdog alone, for the other processes of a test. */
@@ -29,10 +32,16 @@ const char *runtime_setting(const char *name);
 uint64_t runtime_seed(void);
 /* TRIBUTARY_TEST_LONG set: the variants that take minutes, gigabytes or a quiet machine. */
 bool runtime_long(void);
-/* Built with AddressSanitizer or ThreadSanitizer: memory counts mean nothing and everything is slower. */
-bool runtime_sanitized(void);
+/* TRIBUTARY_TEST_SLOW: 1 when it is unset. */
+unsigned runtime_slow(void);
 
 uint64_t runtime_now_ns(void);
+/*
+ * For how long, all in all, the machine kept back a thread of this process that wanted to go on: what a test may add to a
+ * bound in time. It counts from runtime_watch_stalls() on, which starts that thread.
+ */
+void runtime_watch_stalls(void);
+uint64_t runtime_stalled_ns(void);
 uint64_t runtime_deadline_ns(unsigned milliseconds);
 bool runtime_past(uint64_t deadline_ns);
 /* Between two polls that found nothing: gives the core to the other end. */

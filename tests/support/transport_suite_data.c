@@ -110,7 +110,7 @@ static void traffic_goes_both_ways_at_once(void **state)
 	};
 	const struct transport_suite *suite = *state;
 	struct traffic_end *ends = calloc(2 * BOTH_WAYS, sizeof(*ends));
-	uint64_t deadline_ns = runtime_deadline_ns(30000);
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
 	struct traffic_plan plans[BOTH_WAYS];
 	struct link links[BOTH_WAYS];
 	unsigned done = 0;
@@ -420,22 +420,26 @@ static void a_message_too_long_for_its_receive_is_an_error(void **state)
 	free(to);
 }
 
-enum { SHORT_BYTES = 4000, SHORT_MOST = 64, SHORT_FREED = 3, FULL_MS = 200 };
+/* FULL_TRIES: a process that got no CPU for FULL_MS has not been refused. */
+enum { SHORT_BYTES = 4000, SHORT_MOST = 64, SHORT_FREED = 3, FULL_MS = 200, FULL_TRIES = 1000 };
 
 /* Sends until the connection has taken nothing more for a while: how many it took. All are done at once. */
-static unsigned fill_with_short(const struct transport_suite *suite, struct link *link, uint8_t *data)
+static unsigned fill_with(const struct transport_suite *suite, struct link *link, uint8_t *data, size_t bytes,
+			  unsigned most)
 {
 	uint64_t full_ns = runtime_deadline_ns(FULL_MS);
-	unsigned count = 0;
+	unsigned count = 0, refused = 0;
 
-	while (count < SHORT_MOST && !runtime_past(full_ns)) {
+	while (count < most && (refused < FULL_TRIES || !runtime_past(full_ns))) {
 		struct transport_request *request = NULL;
 
-		assert_int_equal(suite->ops->send(link->sender, data, SHORT_BYTES, (int)count, NULL, &request), 0);
+		assert_int_equal(suite->ops->send(link->sender, data, bytes, (int)count, NULL, &request), 0);
+		refused++;
 		if (!request)
 			continue;
 		assert_int_equal(link_finish(suite->ops, request, NULL), 0);
 		count++;
+		refused = 0;
 		full_ns = runtime_deadline_ns(FULL_MS);
 	}
 	return count;
@@ -454,7 +458,7 @@ static void what_a_receiver_frees_is_told(void **state)
 
 	assert_non_null(data);
 	open_link(suite, &link);
-	count = fill_with_short(suite, &link, data);
+	count = fill_with(suite, &link, data, SHORT_BYTES, SHORT_MOST);
 	assert_true(count > SHORT_FREED && count < SHORT_MOST);
 	for (unsigned i = 0; i < SHORT_FREED; i++)
 		assert_int_equal(link_receive(suite->ops, link.receiver, data, SHORT_BYTES, (int)i, &bytes), 0);
@@ -468,6 +472,30 @@ static void what_a_receiver_frees_is_told(void **state)
 	free(data);
 }
 
+/* What a sender is done with is received without its help: it may have gone on to other things, which wait for us. */
+static void the_sender_may_look_away(void **state)
+{
+	enum { TINY_BYTES = 40, TINY_MOST = 150 };
+	const struct transport_suite *suite = *state;
+	uint8_t from[TINY_BYTES], to[TINY_BYTES];
+	struct link link;
+	size_t bytes = 0;
+	unsigned count;
+
+	open_link(suite, &link);
+	pattern_fill(from, sizeof(from), 8);
+	count = fill_with(suite, &link, from, sizeof(from), TINY_MOST);
+	assert_true(count > 0);
+	for (unsigned i = 0; i < count; i++) {
+		memset(to, 0, sizeof(to));
+		assert_int_equal(link_receive(suite->ops, link.receiver, to, sizeof(to), (int)i, &bytes), 0);
+		assert_int_equal(bytes, sizeof(from));
+		assert_memory_equal(to, from, sizeof(from));
+	}
+	assert_int_equal(link_exchange(&link, 100, 5), 0);
+	link_close(&link);
+}
+
 const struct transport_suite_case transport_suite_data_cases[] = {
 	{ "every shape of traffic arrives", every_shape_of_traffic_arrives },
 	{ "big and odd sizes arrive", big_and_odd_sizes_arrive },
@@ -475,6 +503,7 @@ const struct transport_suite_case transport_suite_data_cases[] = {
 	{ "the 33rd request must come again", the_33rd_request_must_come_again },
 	{ "sending to nobody waits", sending_to_nobody_waits },
 	{ "what a receiver frees is told", what_a_receiver_frees_is_told },
+	{ "the sender may look away", the_sender_may_look_away },
 	{ "what may go unasked can be limited", what_may_go_unasked_can_be_limited },
 	{ "wrong arguments are errors", wrong_arguments_are_errors },
 	{ "flush has nothing to do for host memory", flush_has_nothing_to_do_for_host_memory },

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-enum { NEWS_MS = 6000 }; /* until a sleeper learns of the other end's end */
+enum { NEWS_MS = 60000 }; /* until a sleeper learns of the other end's end */
 
 static const struct traffic_shape mixed = {
 	.name = "asleep, mixed",

@@ -77,7 +77,8 @@ class Commands(unittest.TestCase):
         self.assertNotEqual(sh("uname -r").stdout.strip(), os.uname().release)
 
     def test_two_hosts_see_each_other_and_know_who_they_are(self):
-        r = sh("echo $RANK/$WORLD_SIZE $TB_ADDR $(hostname); busybox ping -c 1 -w 20 "
+        # The second asks when the command of the first has long ended: its host is there until both have.
+        r = sh("echo $RANK/$WORLD_SIZE $TB_ADDR $(hostname); sleep $((RANK * 5)); busybox ping -c 1 -w 20 "
                "$(echo $TB_PEERS | tr , '\\n' | grep -v $TB_ADDR) >/dev/null", "--hosts", "2")
         self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
         self.assertEqual(sorted(r.stdout.splitlines()), ["[h0] 0/2 10.77.0.1 h0", "[h1] 1/2 10.77.0.2 h1"])
@@ -116,12 +117,26 @@ class Trouble(unittest.TestCase):
         r = sh('if [ $RANK = 1 ]; then sleep 1000; fi; seen=; end=$(($(date +%s) + 60))\n'
                'while [ "$seen" != 101 ] && [ $(date +%s) -lt $end ]; do now=$(cat /sys/class/net/rail0/carrier)\n'
                'case $seen in *$now) ;; *) seen=$seen$now ;; esac; done; echo $seen',
-               "--hosts", "2", "--fault", "1 link h0 down", "--fault", "3 link h0 up", "--fault", "4 kill h1")
+               "--hosts", "2", "--fault", "6 link h0 down", "--fault", "10 link h0 up", "--fault", "12 kill h1")
         self.assertEqual((r.returncode, r.stdout), (0, "[h0] 101\n"), r.stderr)
+
+    def test_a_kill_reaches_processes_of_other_groups(self):
+        # `timeout` makes a group of its own. The other host sees whether what it started still listens.
+        r = sh("if [ $RANK = 1 ]; then timeout 100 python3 -m http.server 5000; exit 0; fi\n"
+               "until busybox nc 10.77.0.2 5000 </dev/null >/dev/null; do sleep 0.2; done; sleep 20\n"
+               "! busybox nc 10.77.0.2 5000 </dev/null", "--hosts", "2", "--fault", "15 kill h1", "--timeout", "80")
+        self.assertEqual(r.returncode, 0, r.stderr)
+
+    def test_a_killed_host_that_does_not_come_to_its_end_is_not_waited_for(self):
+        # Who would say that the command has ended is stopped, as by a kernel that hangs.
+        r = sh("if [ $RANK = 1 ]; then kill -STOP $PPID; sleep 1000; fi; sleep 25; echo on", "--hosts", "2",
+               "--fault", "3 kill h1", "--timeout", "100")
+        self.assertEqual((r.returncode, r.stdout), (0, "[h0] on\n"), r.stderr)
+        self.assertIn("its kernel has not ended the command", r.stderr)
 
     def test_lost_packets_and_a_blackhole_lose_packets(self):
         for fault, least, most in (("0 loss 50% h0", 1, 39), ("0 blackhole h0", 40, 40), ("0 heal h0", 0, 0)):
-            r = sh('if [ $RANK = 1 ]; then sleep 5; exit 0; fi; sleep 1.5\n'
+            r = sh('if [ $RANK = 1 ]; then sleep 12; exit 0; fi; sleep 1.5\n'
                    'busybox ping -c 40 -i 0.05 -w 12 10.77.0.2 | grep received', "--hosts", "2", "--fault", fault)
             words = r.stdout.replace(",", "").split()
             self.assertEqual(r.returncode, 0, r.stdout + r.stderr)

@@ -125,7 +125,7 @@ int control_channel_send(struct control_channel *channel, enum control_type type
 
 size_t control_channel_pending(const struct control_channel *channel, const uint8_t **ret_at)
 {
-	*ret_at = channel->out + channel->out_begin;
+	*ret_at = channel->out ? channel->out + channel->out_begin : NULL;
 	return channel->out_end - channel->out_begin;
 }
 

@@ -1,11 +1,10 @@
 #include "aggregate/control/client.h"
 
+#include "aggregate/control/lookup.h"
 #include "base/clock.h"
 #include "base/sys.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -18,14 +17,15 @@ enum { PEER_BYTES = 160 };
 
 struct control_client {
 	struct control_client_setup setup;
+	struct control_lookup *lookup; /* until the address is known */
 	struct sockaddr_storage address;
-	socklen_t address_bytes; /* 0: there is none */
+	socklen_t address_bytes;
 	struct control_channel channel;
 	int fd;
 	bool connected, said_proved, lost;
 	char why[CONTROL_SENTENCE_BYTES];
 	char peer[PEER_BYTES];
-	uint64_t deadline_ns, dial_at_ns, heard_ns, spoke_ns;
+	uint64_t deadline_ns, dial_at_ns, heard_ns, looked_ns, spoke_ns;
 	/* Asked before there was somebody to ask. */
 	uint8_t *request;
 	size_t request_bytes;
@@ -37,12 +37,14 @@ static enum control_event lose(struct control_client *client, struct control_ans
 
 static enum control_event lose(struct control_client *client, struct control_answer *answer, const char *fmt, ...)
 {
+	char why[CONTROL_SENTENCE_BYTES]; /* what was known before may be one of the arguments */
 	va_list args;
 
 	if (!client->lost) {
 		va_start(args, fmt);
-		vsnprintf(client->why, sizeof(client->why), fmt, args);
+		vsnprintf(why, sizeof(why), fmt, args);
 		va_end(args);
+		memcpy(client->why, why, sizeof(client->why));
 		client->lost = true;
 		sys_close(&client->fd);
 		control_channel_fini(&client->channel);
@@ -52,28 +54,6 @@ static enum control_event lose(struct control_client *client, struct control_ans
 }
 
 /* ------------------------------------------------------------------------------------------------------------- dial */
-
-static void look_up(struct control_client *client)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
-	struct addrinfo *found = NULL;
-	char port[8];
-	int r;
-
-	snprintf(port, sizeof(port), "%u", client->setup.port);
-	r = getaddrinfo(client->setup.address, port, &hints, &found);
-	if (r == EAI_NONAME) {
-		hints.ai_flags = AI_NUMERICSERV;
-		r = getaddrinfo(client->setup.address, port, &hints, &found);
-	}
-	if (r) {
-		snprintf(client->why, sizeof(client->why), "its address is not known: %s", gai_strerror(r));
-		return;
-	}
-	memcpy(&client->address, found->ai_addr, found->ai_addrlen);
-	client->address_bytes = found->ai_addrlen;
-	freeaddrinfo(found);
-}
 
 static int begin(struct control_client *client)
 {
@@ -93,8 +73,9 @@ int control_client_open(const struct control_client_setup *setup, struct control
 	client->setup = *setup;
 	snprintf(client->peer, sizeof(client->peer), strchr(setup->address, ':') ? "[%.100s]:%u" : "%.100s:%u",
 		 setup->address, setup->port);
-	look_up(client);
-	r = begin(client);
+	r = control_lookup_start(setup->address, setup->port, &client->lookup);
+	if (r == 0)
+		r = begin(client);
 	errno = saved_errno;
 	if (r < 0) {
 		control_client_close(client);
@@ -113,6 +94,7 @@ void control_client_close(struct control_client *client)
 		(void)control_channel_send(&client->channel, CONTROL_LEAVE, NULL, 0);
 		(void)control_channel_move(&client->channel, client->fd);
 	}
+	control_lookup_end(client->lookup);
 	sys_close(&client->fd);
 	control_channel_fini(&client->channel);
 	sys_free(client->request);
@@ -155,14 +137,35 @@ static void again(struct control_client *client, uint64_t now_ns, const char *wh
 	client->dial_at_ns = now_ns + REDIAL_NS;
 }
 
+/* 0: it is known, or will be. */
+static int know_address(struct control_client *client)
+{
+	const char *why;
+	int r = control_lookup_result(client->lookup, &client->address, &client->address_bytes, &why);
+
+	if (r < 0)
+		snprintf(client->why, sizeof(client->why), "its address is not known: %s", why);
+	else if (r == 0)
+		snprintf(client->why, sizeof(client->why), "its name is still being looked up");
+	else
+		client->why[0] = '\0';
+	if (r) {
+		control_lookup_end(client->lookup);
+		client->lookup = NULL;
+	}
+	return r < 0 ? r : 0;
+}
+
 static enum control_event dial_step(struct control_client *client, struct control_answer *answer, uint64_t now_ns)
 {
 	int r;
 
-	if (!client->address_bytes)
-		return lose(client, answer, "%.150s", client->why[0] ? client->why : "it has no address");
+	if (client->lookup && know_address(client) < 0)
+		return lose(client, answer, "%.150s", client->why);
 	if (now_ns >= client->deadline_ns)
 		return lose(client, answer, "it does not answer (%.150s)", client->why[0] ? client->why : "no sign");
+	if (client->lookup)
+		return CONTROL_EVENT_NONE;
 	if (client->fd < 0) {
 		if (now_ns < client->dial_at_ns)
 			return CONTROL_EVENT_NONE;
@@ -196,7 +199,7 @@ static enum control_event proved(struct control_client *client, struct control_a
 	int r = 0;
 
 	client->said_proved = true;
-	client->heard_ns = client->spoke_ns = now_ns;
+	client->heard_ns = client->looked_ns = client->spoke_ns = now_ns;
 	client->why[0] = '\0';
 	if (client->channel.peer_name[0])
 		snprintf(client->peer + length, sizeof(client->peer) - length, " (%.39s)", client->channel.peer_name);
@@ -278,9 +281,13 @@ static enum control_event take_frame(struct control_client *client, struct contr
 /* A heartbeat when it is due; -EREMOTEIO: the other side has been silent for too long. */
 static int keep_alive(struct control_client *client, uint64_t now_ns)
 {
+	uint64_t beat_ns = client->setup.timeout_ns / 5;
+
+	client->heard_ns = clock_heard_ns(client->heard_ns, client->looked_ns, now_ns, beat_ns);
+	client->looked_ns = now_ns;
 	if (clock_elapsed_ns(client->heard_ns, now_ns) > client->setup.timeout_ns)
 		return -EREMOTEIO;
-	if (clock_elapsed_ns(client->spoke_ns, now_ns) < client->setup.timeout_ns / 5)
+	if (clock_elapsed_ns(client->spoke_ns, now_ns) < beat_ns)
 		return 0;
 	/* Full: it has enough to read. */
 	(void)say(client, CONTROL_HEARTBEAT, NULL, 0);

@@ -1,7 +1,7 @@
 /*
  * The asking end of control connections: a group's coordinator keeps one to each aggregator service for as long as the
- * group lives, and `tributary aggregators` asks how they are. Nothing blocks but control_client_open, where the address
- * is a name that must be looked up.
+ * group lives, and `tributary aggregators` asks how they are. Nothing blocks, not for the address of a name either
+ * (lookup.h).
  *
  * One thread at a time for each client. All it needs is to be stepped: at least four times in each timeout while a
  * group is there, for the heartbeat.
@@ -40,7 +40,7 @@ struct control_answer {
 	struct control_group_state groups[CONTROL_GROUPS_MAX];
 };
 
-/* -ENOMEM, -EIO; an address that is none, or leads nowhere, shows at the first step. */
+/* -ENOMEM, -EAGAIN, -EIO; an address that is none, or leads nowhere, shows at the first step. */
 int control_client_open(const struct control_client_setup *setup, struct control_client **ret);
 /* Says LEAVE when it can at once. NULL is fine. */
 void control_client_close(struct control_client *client);

@@ -195,6 +195,8 @@ static const struct {
 			    false, true },
 	[CONTROL_DRAIN] = { "drain", 0, 0, false, true },
 	[CONTROL_HEARTBEAT] = { "heartbeat", 0, 0, true, true },
+	[CONTROL_REPORT] = { "report", 1, CONTROL_PAYLOAD_MAX, true, false },
+	[CONTROL_TELL] = { "tell", 1, CONTROL_PAYLOAD_MAX, false, true },
 };
 
 const char *control_type_word(enum control_type type)

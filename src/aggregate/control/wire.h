@@ -76,6 +76,9 @@ enum control_type {
 	CONTROL_DRAIN, /* the service ends soon: use it no more; no payload */
 	/* both */
 	CONTROL_HEARTBEAT, /* no payload */
+	/* Between the processes of `tributary cluster measure`, which say more in the payload; a service takes neither. */
+	CONTROL_REPORT, /* client to server */
+	CONTROL_TELL,   /* server to client */
 	CONTROL_TYPE_COUNT
 };
 enum {

@@ -97,11 +97,38 @@ size_t channels_hops(const struct channels *channels, enum plan_pattern pattern,
 		     struct channels_hop ret[CHANNELS_HOPS_MAX]);
 
 /*
- * What a communicator of these channels is to NCCL's cost model: at the rates that are true, or that NCCL believes.
- * channels_predict_ours() for ours.
+ * What a communicator of these channels is to NCCL's cost model: at the rates that are true, or that NCCL believes. Ours
+ * go through the tuner: channels_tuner().
  */
 void channels_predict(const struct channels *channels, bool believed, struct predict_communicator *ret);
-void channels_predict_ours(const struct channels *channels, struct predict_communicator *ret);
+
+/* Whether NCCL has our collnet, and how many thousandths of a ring's rate it then has (aggregate/gain.h). */
+struct channels_collnet {
+	bool on;
+	unsigned gain_permille;
+};
+/* --collnet and --cluster, for a communicator on so many hosts. Says on stderr what is wrong. Returns an exit status. */
+int channels_collnet(const struct command_call *call, const struct channels *channels, size_t node_count,
+		     struct channels_collnet *ret);
+/* What the plugin's tuner is for our channels on so many hosts. */
+void channels_tuner(const struct channels *channels, size_t node_count, const struct channels_collnet *collnet,
+		    struct predict_tuner *ret);
+
+struct channels_taken {
+	int algorithm, protocol; /* -1: none */
+};
+struct channels_costs {
+	float us[PREDICT_ALGORITHM_COUNT][PREDICT_PROTOCOL_COUNT]; /* below 0: NCCL would not run it */
+};
+/* One size of one collective. */
+struct channels_tuned {
+	uint64_t bytes;
+	struct channels_costs truth;
+	struct channels_taken tuned, alone; /* with the tuner, and by NCCL from the graph file */
+	double tuned_us, alone_us, best_us; /* in truth; below 0: none */
+};
+void channels_tune(const struct predict_tuner *tuner, enum predict_collective collective, uint64_t bytes,
+		   struct channels_tuned *ret);
 
 /* text.c */
 void channels_print(const struct channels *channels, const struct channels *other, const struct term *term, FILE *out);

@@ -71,7 +71,8 @@ static int check_hosts(const struct dump *dump, const struct graph_xml_graph *gr
 	if (nets == several)
 		return COMMAND_OK;
 	if (nets)
-		fprintf(stderr, "tributary: \"%s\" is of several hosts: say how many with --hosts\n", dump->path);
+		fprintf(stderr, "tributary: \"%s\" is of several hosts, and here is one: say how many there are\n",
+			dump->path);
 	else
 		fprintf(stderr, "tributary: \"%s\" is of one host: its channels have no NIC\n", dump->path);
 	return COMMAND_FAILED;

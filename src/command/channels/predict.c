@@ -57,11 +57,3 @@ void channels_predict(const struct channels *channels, bool believed, struct pre
 	ret->tree = graph_of(channels, PLAN_TREE, believed);
 	predict_of_machine(channels->topology, request, ret);
 }
-
-void channels_predict_ours(const struct channels *channels, struct predict_communicator *ret)
-{
-	predict_of_set(&channels->set, channels->request.hosts, ret);
-	/* Chains are for collnet, which has to be there first. */
-	ret->chain.usable = false;
-	predict_of_machine(channels->topology, &channels->request, ret);
-}

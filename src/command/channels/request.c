@@ -204,7 +204,7 @@ int channels_request(const struct command_call *call, struct topology *topology,
 		     enum plan_where *ret_where)
 {
 	const char *hosts = command_value(call, "hosts");
-	struct plan_request request = { .hosts = 1, .p2p_farthest = TOPOLOGY_CLASS_PXB };
+	struct plan_request request = { .hosts = 1 };
 	enum plan_where where = PLAN_ONE_HOST;
 	uint64_t count = 1;
 	int status;
@@ -218,8 +218,10 @@ int channels_request(const struct command_call *call, struct topology *topology,
 		where = PLAN_SEVERAL_HOSTS;
 	request.hosts = (unsigned)count;
 	status = take_gpus(call, topology, &request);
-	if (status == COMMAND_OK)
+	if (status == COMMAND_OK) {
+		request.p2p_farthest = plan_p2p_default(topology, request.gpus, request.gpu_count);
 		status = take_nics(call, topology, where != PLAN_ONE_HOST, &request);
+	}
 	if (status != COMMAND_OK)
 		return status;
 	*ret = request;

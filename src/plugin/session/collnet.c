@@ -1,7 +1,7 @@
 #include "plugin/session/collnet.h"
 
 #include "base/log.h"
-#include "plugin/session/gain.h"
+#include "aggregate/gain.h"
 #include "plugin/state.h"
 
 #include <limits.h>
@@ -13,7 +13,7 @@ unsigned session_collnet_gain(const struct session_setup *setup)
 {
 	const struct session_job *job = &setup->environment.job;
 	char host[HOST_NAME_MAX + 1] = "";
-	struct session_gain_job of = { .host_name = host };
+	struct gain_job of = { .host_name = host };
 
 	if (!setup->nets.ours || !plugin_state_params()->collnet)
 		return 0;
@@ -22,7 +22,7 @@ unsigned session_collnet_gain(const struct session_setup *setup)
 		of.host_count = (job->world_size + job->local_size - 1) / job->local_size;
 	for (size_t i = 0; i < setup->nets.count; i++)
 		of.rate_Bps += setup->nets.at[i].speed_Bps;
-	return session_gain(plugin_state_cluster(), &of);
+	return gain_permille(plugin_state_cluster(), &of);
 }
 
 void session_collnet_advise(const struct session_setup *setup)

@@ -4,7 +4,7 @@
 
 #include "plugin/session/setup.h"
 
-/* session_gain() of this job on this process's cluster; 0 where the network is NCCL's own. */
+/* gain_permille() of this job on this process's cluster; 0 where the network is NCCL's own. */
 unsigned session_collnet_gain(const struct session_setup *setup);
 
 /* Once for the process, after the setup: one line of the log. */

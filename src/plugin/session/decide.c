@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { EITHER_CHANNELS = 4 };
-
 static bool object(struct diag *diag, const char *reason)
 {
 	diag_set(diag, 0, 0, "%s", reason);
@@ -118,11 +116,6 @@ static int plan(const struct session_planner *planner, enum plan_where where, st
 		diag_set(diag, 0, 0, "none of its NICs is in the profile, and it may have several hosts");
 		return -ENODATA;
 	}
-	/* NCCL uses the fewest channels that any host has: many slow ones beside few would be a loss. */
-	if (where == PLAN_EITHER)
-		decision->request.channels_max = decision->request.nic_count > EITHER_CHANNELS
-							 ? (unsigned)decision->request.nic_count
-							 : EITHER_CHANNELS;
 	r = plan_make_set(&planner->machine->topology, &decision->request, where, &decision->set);
 	if (r == -ENODATA)
 		diag_set(diag, 0, 0,

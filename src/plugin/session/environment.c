@@ -226,7 +226,8 @@ void session_environment_read(const struct params_source *source, unsigned local
 		.no_shm = may_be_on(source, "NCCL_SHM_DISABLE"),
 		.no_net_inside_host = number(source, "NCCL_NET_DISABLE_INTRA", 0) == 1,
 		.dumps_topology = source->get("NCCL_TOPO_DUMP_FILE") != NULL,
-		.crossnic = number(source, "NCCL_CROSS_NIC", 2) != 0,
+		/* nccl: at 2, the default, pairs of its rings change places on every other host, so none leaves its rail. */
+		.crossnic = number(source, "NCCL_CROSS_NIC", 2) == 1,
 		.wants_collnet = number(source, "NCCL_COLLNET_ENABLE", 0) == 1,
 		.other_tuner = names_other_tuner(source),
 		.p2p_level = p2p_level(source),

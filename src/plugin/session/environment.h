@@ -36,7 +36,8 @@ struct session_job {
 struct session_environment {
 	enum session_file_owner topology_file, graph_file;
 	bool bootstrap_by_net; /* NCCL_OOB_NET_ENABLE: NCCL asks for properties before all ranks have come */
-	bool no_shm, no_net_inside_host, dumps_topology, crossnic;
+	bool no_shm, no_net_inside_host, dumps_topology;
+	bool crossnic;      /* NCCL_CROSS_NIC=1: a ring may leave by another NIC than it came in by */
 	bool wants_collnet; /* NCCL_COLLNET_ENABLE */
 	bool other_tuner;   /* NCCL_TUNER_PLUGIN names another one than ours, or none */
 	int p2p_level;      /* enum topology_class, or SESSION_P2P_DEFAULT */

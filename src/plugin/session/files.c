@@ -77,6 +77,15 @@ bool session_files_was_read(const struct session_files *files)
 	return read;
 }
 
+bool session_files_plan_is_unread(const struct session_files *files)
+{
+	int saved_errno = errno;
+	bool unread = files->published && files->plan_fd >= 0 && !was_read(files->plan_fd);
+
+	errno = saved_errno;
+	return unread;
+}
+
 /* Tried out, because it depends on how the folder was mounted. */
 static bool tells_reads(struct session_files *files)
 {

@@ -61,6 +61,8 @@ int session_files_rest(struct session_files *files);
 /* Whether somebody has read the graph file since session_files_watch or session_files_publish. */
 void session_files_watch(struct session_files *files);
 bool session_files_was_read(const struct session_files *files);
+/* What was published last, whatever has become of the graph file since. */
+bool session_files_plan_is_unread(const struct session_files *files);
 
 /* The same files seen by the other processes, which know the id and the number: see registry.h. */
 enum session_plan_state session_files_plan_state(int directory, const char *id, uint64_t number);

@@ -4,12 +4,11 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/sys.h"
+#include "plugin/session/decide.h"
+#include "plugin/session/nets.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* NCCL reads the file for one graph right after the other; this is ample. */
-enum { READS_MS = 1000 };
 
 static void readers_sweep(struct session_flights *flights);
 static void readers_tell(struct session_flights *flights);
@@ -104,6 +103,8 @@ int session_flight_record(struct session_flights *flights, const struct session_
 	record.serial = flight->serial;
 	record.phase = flight->phase;
 	record.phase_ns = flight->phase_ns;
+	if (flight->decision && flight->decision->verdict == SESSION_PLAN)
+		record.planned = flight->decision->member_count;
 	memcpy(record.bus_id, flight->bus_id, sizeof(record.bus_id));
 	return session_registry_write(&flights->setup->registry, (unsigned)(flight - flights->at), &record);
 }
@@ -148,14 +149,31 @@ static void retract(struct session_files *files)
 		log_warn("NCCL's graph file %s cannot be put back to rest: %s", files->graph_path, strerror(-r));
 }
 
+/* Another rank of the host has retracted it, for all of them, before NCCL read it: the tuner must not go by it. */
+static void lose_plan(struct session_flight *flight)
+{
+	struct diag diag;
+
+	diag_set(&diag, 0, 0, "another rank of the host took its plan back, as nobody had read it for long");
+	log_info(LOG_INIT, "Tributary, communicator %016llx: NCCL searches its channels itself: %s",
+		 (unsigned long long)flight->comm_id, diag.text);
+	if (flight->decision)
+		session_decision_rest(flight->decision, &diag);
+}
+
 void session_flight_end(struct session_flights *flights, struct session_flight *flight)
 {
 	const struct session_files *files = &flights->setup->files;
-	bool has_read = flight->state == SESSION_FLIGHT_PUBLISHED &&
-			session_files_plan_state(files->directory, files->id, flight->serial) == SESSION_PLAN_READ;
+	bool has_read = false;
 
-	if (flight->state == SESSION_FLIGHT_PUBLISHED)
+	if (flight->state == SESSION_FLIGHT_PUBLISHED) {
+		enum session_plan_state plan = session_files_plan_state(files->directory, files->id, flight->serial);
+
+		has_read = plan == SESSION_PLAN_READ;
+		if (plan == SESSION_PLAN_OVER && session_files_plan_is_unread(files))
+			lose_plan(flight);
 		retract(&flights->setup->files);
+	}
 	session_reader_forget(flights, flight->thread);
 	if (flight->state != SESSION_FLIGHT_RESTING) {
 		flight->veto = SESSION_VETO_ENDED; /* who looks from now on learns that it will not come */
@@ -194,7 +212,7 @@ static void refresh(struct session_flights *flights, struct session_flight *flig
 	if (flight->state == SESSION_FLIGHT_PUBLISHED || (flight->state == SESSION_FLIGHT_RESTING && is_alone)) {
 		if (!flight->read_ns && session_files_was_read(&flights->setup->files))
 			flight->read_ns = now_ns;
-		if (flight->read_ns && clock_elapsed_ns(flight->read_ns, now_ns) >= READS_MS * NS_PER_MS) {
+		if (flight->read_ns && clock_elapsed_ns(flight->read_ns, now_ns) >= flights->patience.graphs_ns) {
 			session_flight_end(flights, flight);
 			return;
 		}
@@ -228,18 +246,20 @@ void session_flights_forget(struct session_flights *flights)
 /* Nothing is to be done when it fails: who cannot write into the registry has no plans either. */
 static void readers_tell(struct session_flights *flights)
 {
-	uint64_t last_ns = 0;
-	uint32_t count = 0;
+	struct session_reader_counts counts = { .count = 0 };
 
 	for (size_t i = 0; i < SESSION_READERS; i++) {
 		const struct session_reader *reader = &flights->readers[i];
 
-		count += reader->thread != 0;
-		if (reader->thread && reader->since_ns > last_ns)
-			last_ns = reader->since_ns;
+		counts.count += reader->thread != 0;
+		counts.stranger_count += reader->thread && reader->is_stranger;
+		if (reader->thread && reader->since_ns > counts.since_ns)
+			counts.since_ns = reader->since_ns;
 	}
-	flights->readers_mixed = count > 1 || (count && flights->readers_mixed);
-	(void)session_registry_readers(&flights->setup->registry, flights->readers_mixed ? 2 : count, last_ns);
+	flights->readers_mixed = counts.count > 1 || (counts.count && flights->readers_mixed);
+	if (flights->readers_mixed)
+		counts.count = 2;
+	(void)session_registry_readers(&flights->setup->registry, &counts);
 }
 
 /*
@@ -257,7 +277,7 @@ static void readers_sweep(struct session_flights *flights)
 	else if (!flights->readers_read_ns)
 		flights->readers_read_ns = now_ns;
 	was_read = flights->readers_read_ns &&
-		   clock_elapsed_ns(flights->readers_read_ns, now_ns) >= READS_MS * NS_PER_MS;
+		   clock_elapsed_ns(flights->readers_read_ns, now_ns) >= flights->patience.graphs_ns;
 
 	for (size_t i = 0; i < SESSION_READERS; i++) {
 		struct session_reader *reader = &flights->readers[i];
@@ -276,6 +296,14 @@ static void reader_remove(struct session_flights *flights, uint32_t thread)
 			flights->readers[i].thread = 0;
 }
 
+/* Each communicator goes through the devices a number of times; whoever does so once more is in something else. */
+bool session_flights_is_stranger(struct session_flights *flights, uint32_t thread)
+{
+	const struct session_flight *flight = session_flights_of_thread(flights, thread);
+
+	return !flight || flight->zeros > session_nets_zeros(&flights->setup->nets, flight->joined_before);
+}
+
 void session_reader_note(struct session_flights *flights, uint32_t thread)
 {
 	struct session_reader *place = NULL;
@@ -290,7 +318,7 @@ void session_reader_note(struct session_flights *flights, uint32_t thread)
 		if (!place->thread)
 			break;
 	}
-	*place = (struct session_reader){ thread, clock_now_ns() };
+	*place = (struct session_reader){ thread, session_flights_is_stranger(flights, thread), clock_now_ns() };
 	session_files_watch(&flights->setup->files);
 	flights->readers_read_ns = 0;
 	readers_tell(flights);

@@ -50,7 +50,16 @@ struct session_flight {
 enum { SESSION_READERS = 16, SESSION_READER_S = 10 /* for so long it counts */ };
 struct session_reader {
 	uint32_t thread; /* 0: none */
+	bool is_stranger;
 	uint64_t since_ns;
+};
+
+/* How long is waited for what may never come. */
+struct session_patience {
+	uint64_t
+		meeting_ns; /* for ranks to come to their phase, and for others because of threads nothing is known of */
+	uint64_t reading_ns; /* for ranks of which nothing says that they will not read their graph files */
+	uint64_t graphs_ns;  /* from the first graph that NCCL reads to the last */
 };
 
 struct session_flights {
@@ -60,7 +69,8 @@ struct session_flights {
 	struct session_reader readers[SESSION_READERS];
 	uint64_t readers_read_ns; /* when the file was first seen to have been read; 0: not yet */
 	bool readers_mixed;       /* there were several at once: that the file was read does not tell who has */
-	void (*nap)(void);        /* gives the lock back for a while */
+	struct session_patience patience;
+	void (*nap)(void); /* gives the lock back for a while */
 };
 
 bool session_flight_is_live(const struct session_flight *flight);
@@ -95,6 +105,8 @@ void session_flight_end_for_all(struct session_flights *flights, struct session_
 void session_flights_refresh(struct session_flights *flights);
 void session_flights_forget(struct session_flights *flights);
 
+/* A thread that is in no topology phase of a communicator that it has begun: in that of a split, perhaps. */
+bool session_flights_is_stranger(struct session_flights *flights, uint32_t thread);
 /* Tells the other processes. What was read before this is forgotten. */
 void session_reader_note(struct session_flights *flights, uint32_t thread);
 void session_reader_forget(struct session_flights *flights, uint32_t thread);

@@ -168,14 +168,6 @@ uint32_t session_machine_nic(const struct session_machine *machine, const struct
 	return by_place < topology->vertex_count ? by_place : TOPOLOGY_NONE;
 }
 
-static bool is_amd(const struct topology *topology, uint32_t gpu)
-{
-	uint32_t cpu = topology_cpu_of(topology, gpu);
-
-	return cpu != TOPOLOGY_NONE && !strcmp(topology->vertices[cpu].cpu.architecture, "x86_64") &&
-	       !strcmp(topology->vertices[cpu].cpu.vendor, "AuthenticAMD");
-}
-
 static int by_index(const void *left, const void *right, void *arg)
 {
 	const struct topology *topology = arg;
@@ -214,8 +206,7 @@ int session_machine_request(const struct session_machine *machine, const struct 
 	if (environment->p2p_level != SESSION_P2P_DEFAULT)
 		request.p2p_farthest = (enum topology_class)environment->p2p_level;
 	else
-		request.p2p_farthest = count <= 2 && is_amd(topology, request.gpus[0]) ? TOPOLOGY_CLASS_SYS
-										       : TOPOLOGY_CLASS_PXB;
+		request.p2p_farthest = plan_p2p_default(topology, request.gpus, count);
 	*ret = request;
 	return 0;
 }

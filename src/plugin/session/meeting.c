@@ -4,16 +4,16 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "plugin/session/collnet.h"
+#include "plugin/session/outlook.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#define MEETING_NS (SESSION_MEETING_MS * NS_PER_MS)
 /* A thread that was let go on in a process with one of the ranks, whose file it shares, counts for so long. */
-#define SHARED_NS  (10 * NS_PER_S)
-/* All have come: whoever came last plans, and then waits for others to read. */
-#define WHOLE_NS   (5 * MEETING_NS)
+#define SHARED_NS (10 * NS_PER_S)
+/* It is not looked into why a plan has not been read for so long. */
+#define FRESH_NS  (50 * NS_PER_MS)
 enum {
 	LOOK_EVERY = 8, /* of the times that somebody who waits looks for a decision */
 	TICK_MS = 10,   /* of the kernel's times of threads */
@@ -100,29 +100,44 @@ static uint64_t last_begun_ns(const struct session_census *census)
 static bool has_reader(const struct session_registry *registry, const struct session_census *census,
 		       const struct session_process *process)
 {
-	if (!process->reader_count)
+	if (!process->readers.count)
 		return false;
 	if (is_members(census, &process->identity))
-		return clock_elapsed_ns(process->reader_ns, census->now_ns) < SHARED_NS;
-	return process->reader_ns > last_begun_ns(census) &&
-	       (process->reader_count > 1 || !session_registry_was_read(registry, &process->identity));
+		return clock_elapsed_ns(process->readers.since_ns, census->now_ns) < SHARED_NS;
+	return process->readers.since_ns > last_begun_ns(census) &&
+	       (process->readers.count > 1 || !session_registry_was_read(registry, &process->identity));
+}
+
+/* A stranger may be in a split with ranks of this communicator, and then waits for them at B. */
+static enum session_claim claim_past_readers(const struct session_registry *registry,
+					     const struct session_census *census, uint64_t host)
+{
+	enum session_claim claim = SESSION_CLAIM_FREE;
+
+	for (size_t i = 0; i < census->process_count; i++) {
+		const struct session_process *process = &census->processes[i];
+
+		if (process->host != host || !is_members_job(census, process->job_key) ||
+		    !has_reader(registry, census, process))
+			continue;
+		if (process->readers.stranger_count)
+			return SESSION_CLAIM_PASS;
+		claim = SESSION_CLAIM_WAIT;
+	}
+	return claim;
 }
 
 enum session_claim session_meeting_claim(const struct session_registry *registry, const struct session_census *census,
 					 uint64_t comm_id, uint64_t host)
 {
 	uint64_t begun_ns = last_begun_ns(census);
-	enum session_claim claim = SESSION_CLAIM_FREE;
+	enum session_claim claim;
 
 	if (census->other_count > SESSION_OTHERS_MAX)
-		return SESSION_CLAIM_WAIT;
-	for (size_t i = 0; i < census->process_count; i++) {
-		const struct session_process *process = &census->processes[i];
-
-		if (process->host == host && is_members_job(census, process->job_key) &&
-		    has_reader(registry, census, process))
-			return SESSION_CLAIM_WAIT;
-	}
+		return SESSION_CLAIM_PASS;
+	claim = claim_past_readers(registry, census, host);
+	if (claim != SESSION_CLAIM_FREE)
+		return claim;
 	for (size_t i = 0; i < census->other_count; i++) {
 		const struct session_other *other = &census->others[i];
 
@@ -150,16 +165,38 @@ static uint64_t followed_ns(const struct session_census *census, uint64_t comm_i
 	return last_ns;
 }
 
-static void retract_other(const struct session_registry *registry, const struct session_census *census,
-			  uint64_t comm_id)
+/* Some rank has a plan that it has not read. False: nobody need wait for that any more. */
+static bool is_waited_for(struct session_registry *registry, const struct session_census *census, uint64_t comm_id,
+			  uint64_t host, uint64_t patience_ns)
 {
-	for (size_t i = 0; i < other_count(census); i++)
-		if (census->others[i].comm_id == comm_id)
-			session_registry_retract(registry, &census->others[i].identity, census->others[i].serial);
+	uint64_t waited_ns = clock_elapsed_ns(followed_ns(census, comm_id), census->now_ns);
+	enum session_outlook outlook;
+
+	if (waited_ns < FRESH_NS)
+		return true;
+	outlook = session_outlook(registry, comm_id, host);
+	if (outlook == SESSION_OUTLOOK_SLOW && waited_ns < patience_ns)
+		return true;
+	if (outlook != SESSION_OUTLOOK_READ)
+		session_outlook_retract(registry, comm_id, host);
+	return false;
 }
 
-bool session_meeting_may_read(const struct session_registry *registry, const struct session_census *census,
-			      uint64_t job_key)
+/* Takes back what was given up. What is slow is left to who goes on at rest. */
+static void reap(struct session_registry *registry, const struct session_census *census, uint64_t job_key,
+		 uint64_t host)
+{
+	for (size_t i = 0; i < other_count(census); i++) {
+		const struct session_other *other = &census->others[i];
+
+		if (other->job_key == job_key && other->phase == SESSION_FOLLOWS &&
+		    is_unread(registry, census, other->comm_id))
+			(void)is_waited_for(registry, census, other->comm_id, host, UINT64_MAX);
+	}
+}
+
+bool session_meeting_may_read(struct session_registry *registry, const struct session_census *census, uint64_t job_key,
+			      uint64_t host, const struct session_patience *patience)
 {
 	bool may = true;
 
@@ -169,31 +206,13 @@ bool session_meeting_may_read(const struct session_registry *registry, const str
 		if (other->job_key != job_key)
 			continue;
 		if (other->phase == SESSION_CLAIMS &&
-		    clock_elapsed_ns(other->phase_ns, census->now_ns) < 2 * MEETING_NS)
+		    clock_elapsed_ns(other->phase_ns, census->now_ns) < 2 * patience->meeting_ns)
 			may = false;
-		if (other->phase != SESSION_FOLLOWS || !is_unread(registry, census, other->comm_id))
-			continue;
-		if (clock_elapsed_ns(followed_ns(census, other->comm_id), census->now_ns) >= MEETING_NS)
-			retract_other(registry, census, other->comm_id);
-		else
+		if (other->phase == SESSION_FOLLOWS && is_unread(registry, census, other->comm_id) &&
+		    is_waited_for(registry, census, other->comm_id, host, patience->reading_ns))
 			may = false;
 	}
 	return may;
-}
-
-void session_meeting_retract(struct session_flights *flights, uint64_t comm_id)
-{
-	struct session_setup *setup = flights->setup;
-	struct session_census *census = sys_zalloc(sizeof(*census));
-	struct diag diag;
-
-	if (!census)
-		return;
-	(void)session_registry_look(&setup->registry, comm_id, setup->environment.host, census, &diag);
-	for (size_t i = 0; i < census->member_count && i < SESSION_MEMBERS_MAX; i++)
-		session_registry_retract(&setup->registry, &census->members[i].process.identity,
-					 census->members[i].record.serial);
-	sys_free(census);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ to a plan */
@@ -208,6 +227,7 @@ struct meeting {
 	uint64_t serial, since_ns;
 	unsigned polls;
 	bool is_last; /* of the ranks of this host to come; it plans */
+	bool passes;  /* who is waited for may be waiting for this one */
 };
 
 static int decide(struct meeting *meeting, struct session_decision *decision)
@@ -262,9 +282,16 @@ static int look(struct meeting *meeting)
 static enum session_claim ask(struct meeting *meeting)
 {
 	struct session_setup *setup = meeting->flights->setup;
+	enum session_claim answer = session_meeting_claim(&setup->registry, meeting->census, meeting->flight->comm_id,
+							  setup->environment.host);
 
-	return session_meeting_claim(&setup->registry, meeting->census, meeting->flight->comm_id,
-				     setup->environment.host);
+	meeting->passes = answer == SESSION_CLAIM_PASS;
+	return answer;
+}
+
+static bool is_refusal(enum session_claim answer)
+{
+	return answer == SESSION_CLAIM_WAIT || answer == SESSION_CLAIM_PASS;
 }
 
 /*
@@ -280,8 +307,10 @@ static int claim(struct meeting *meeting, struct session_decision *ret)
 	if (!prepare(meeting))
 		return decide_rest(meeting, ret);
 	if (flight->phase != SESSION_CLAIMS) {
-		if (ask(meeting) == SESSION_CLAIM_WAIT)
+		if (is_refusal(ask(meeting))) {
+			reap(&setup->registry, meeting->census, setup->environment.job.key, setup->environment.host);
 			return -EAGAIN;
+		}
 		if (session_flight_enter(meeting->flights, flight, SESSION_CLAIMS) < 0)
 			return decide_rest(meeting, ret);
 	}
@@ -293,9 +322,20 @@ static int claim(struct meeting *meeting, struct session_decision *ret)
 		memcpy(ret, meeting->plan, sizeof(*ret));
 		return decide(meeting, ret);
 	}
-	if (answer == SESSION_CLAIM_WAIT)
+	if (is_refusal(answer))
 		(void)session_flight_enter(meeting->flights, flight, SESSION_ARRIVED);
 	return -EAGAIN;
+}
+
+/* A slow rank is not a lost one; but where one has not come, or they may wait for each other, all rest soon. */
+static uint64_t meeting_patience_ns(const struct meeting *meeting, bool is_whole)
+{
+	const struct session_patience *patience = &meeting->flights->patience;
+
+	if (!is_whole || meeting->passes)
+		return patience->meeting_ns;
+	/* Who came last plans, before it waits for others to read. */
+	return meeting->is_last ? patience->reading_ns : patience->reading_ns + 4 * patience->meeting_ns;
 }
 
 /* -EAGAIN: come again. */
@@ -316,7 +356,7 @@ static int meet_once(struct meeting *meeting, struct session_decision *ret)
 	    !session_census_complete(meeting->census, &meeting->diag))
 		return decide_rest(meeting, ret);
 	is_whole = session_meeting_is_whole(meeting->census);
-	if (waited_ns >= (is_whole && !meeting->is_last ? WHOLE_NS : MEETING_NS)) {
+	if (waited_ns >= meeting_patience_ns(meeting, is_whole)) {
 		diag_set(&meeting->diag, 0, 0, "%s",
 			 is_whole ? "others of the job were about to read their graph files"
 				  : "a rank of this host has not come to its topology phase");
@@ -330,7 +370,8 @@ static int refuse(struct meeting *meeting, struct session_decision *ret)
 {
 	log_info(LOG_INIT, "Tributary, communicator %016llx: its plan is taken back: %s",
 		 (unsigned long long)meeting->flight->comm_id, meeting->diag.text);
-	session_meeting_retract(meeting->flights, meeting->flight->comm_id);
+	session_outlook_retract(&meeting->flights->setup->registry, meeting->flight->comm_id,
+				meeting->flights->setup->environment.host);
 	session_decision_rest(ret, &meeting->diag);
 	return 0;
 }
@@ -422,35 +463,29 @@ static bool is_younger_than(uint32_t thread, const struct session_flight *publis
 	       process_thread_age_ns() <= since_ns + 2 * TICK_MS * NS_PER_MS;
 }
 
-/* It is slow rather than given up then. */
-static bool others_have_read(struct session_flights *flights, const struct session_flight *flight)
+static enum session_outlook outlook_of(struct session_flights *flights, const struct session_flight *flight)
 {
-	struct session_setup *setup = flights->setup;
-	struct session_census *census = sys_zalloc(sizeof(*census));
-	struct diag diag;
-	bool have = false;
-
-	if (census)
-		(void)session_registry_look(&setup->registry, flight->comm_id, setup->environment.host, census, &diag);
-	for (size_t i = 0; census && i < census->member_count && i < SESSION_MEMBERS_MAX; i++) {
-		const struct session_member *member = &census->members[i];
-
-		have |= member->record.phase == SESSION_HAS_READ ||
-			session_registry_plan_state(&setup->registry, &member->process.identity,
-						    member->record.serial) == SESSION_PLAN_READ;
-	}
-	sys_free(census);
-	return have;
+	return session_outlook(&flights->setup->registry, flight->comm_id, flights->setup->environment.host);
 }
 
 void session_meeting_give_up(struct session_flights *flights, struct session_flight *published)
 {
-	bool is_all = !others_have_read(flights, published);
+	bool is_all = outlook_of(flights, published) != SESSION_OUTLOOK_READ;
 	uint64_t comm_id = published->comm_id;
 
 	session_flight_end(flights, published);
 	if (is_all)
-		session_meeting_retract(flights, comm_id);
+		session_outlook_retract(&flights->setup->registry, comm_id, flights->setup->environment.host);
+}
+
+static struct session_patience patience_with(struct session_flights *flights, uint32_t thread)
+{
+	struct session_patience patience = flights->patience;
+
+	/* Those who have the plan may be in the same split, and wait for this thread at B. */
+	if (session_flights_is_stranger(flights, thread))
+		patience.reading_ns = patience.meeting_ns;
+	return patience;
 }
 
 /*
@@ -459,20 +494,27 @@ void session_meeting_give_up(struct session_flights *flights, struct session_fli
  */
 static void see_to_published(struct session_flights *flights, struct session_flight *published, uint32_t thread)
 {
-	uint64_t since_ns = clock_elapsed_ns(published->published_ns, clock_now_ns());
+	uint64_t since_ns = clock_elapsed_ns(published->published_ns, clock_now_ns()), patience_ns;
+	enum session_outlook outlook;
 
 	if (session_files_was_read(&flights->setup->files)) {
 		if (is_younger_than(thread, published))
 			session_flight_end(flights, published);
-	} else if (since_ns >= SHARED_NS || (since_ns >= MEETING_NS && !others_have_read(flights, published))) {
-		session_meeting_give_up(flights, published);
+		return;
 	}
+	if (since_ns < FRESH_NS)
+		return;
+	outlook = outlook_of(flights, published);
+	patience_ns = outlook == SESSION_OUTLOOK_READ ? SHARED_NS : patience_with(flights, thread).reading_ns;
+	if (outlook == SESSION_OUTLOOK_GIVEN_UP || since_ns >= patience_ns)
+		session_meeting_give_up(flights, published);
 }
 
 /* One attempt: true, and the thread is noted, when it may go on. */
 static bool let_go(struct session_flights *flights, uint32_t thread, struct session_census *census, bool keeps_note)
 {
 	struct session_setup *setup = flights->setup;
+	struct session_patience patience = patience_with(flights, thread);
 	struct session_flight *published;
 	struct diag diag;
 
@@ -486,7 +528,8 @@ static bool let_go(struct session_flights *flights, uint32_t thread, struct sess
 	write_before_look();
 	if (!census || session_registry_look(&setup->registry, 0, setup->environment.host, census, &diag) < 0)
 		return true; /* nobody plans where the registry cannot be read */
-	if (session_meeting_may_read(&setup->registry, census, setup->environment.job.key))
+	if (session_meeting_may_read(&setup->registry, census, setup->environment.job.key, setup->environment.host,
+				     &patience))
 		return true;
 	if (!keeps_note) /* who claims a plan waits for those who are noted */
 		session_reader_forget(flights, thread);
@@ -499,7 +542,8 @@ void session_let_go(struct session_flights *flights, uint32_t thread)
 	uint64_t start_ns = clock_now_ns();
 
 	/* Others have their turn first; those that come one after the other, not for ever. */
-	while (!let_go(flights, thread, census, clock_elapsed_ns(start_ns, clock_now_ns()) >= 2 * MEETING_NS))
+	while (!let_go(flights, thread, census,
+		       clock_elapsed_ns(start_ns, clock_now_ns()) >= 2 * flights->patience.meeting_ns))
 		flights->nap();
 	sys_free(census);
 }

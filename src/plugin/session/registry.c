@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -197,6 +198,55 @@ static int folder_walk(int directory, int (*each)(void *arg, const char *name), 
 	return r;
 }
 
+/* -------------------------------------------------------------------------------------------------------- who is there */
+
+/*
+ * A lock of the kernel's, which goes with the process wherever its number means something. Without one nobody of another
+ * process id namespace ever takes this process for gone.
+ */
+static void life_make(struct session_registry *registry)
+{
+	char name[NAME_BYTES], made[NAME_BYTES];
+	int fd;
+
+	own_name(registry, 'l', name);
+	own_name(registry, 'n', made);
+	unlinkat(registry->directory, made, 0);
+	fd = sys_openat(registry->directory, made, O_RDWR | O_CREAT | O_EXCL, FILE_MODE);
+	if (fd < 0)
+		return;
+	/* It has its name when it is locked: who finds it free takes it for that of a process that has gone. */
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || sys_renameat(registry->directory, made, name, 0) < 0) {
+		unlinkat(registry->directory, made, 0);
+		sys_close(&fd);
+	}
+	registry->life_fd = fd;
+}
+
+/* Whether its lock is there, and nobody has it. Forked children have it too; then it is said later. */
+static bool life_has_ended(const struct session_registry *registry, const struct process_identity *of)
+{
+	char id[SESSION_ID_BYTES], name[NAME_BYTES];
+	bool ended;
+	int fd;
+
+	id_make(of, id);
+	snprintf(name, sizeof(name), "l-%s", id);
+	fd = file_open(registry->directory, name, 0);
+	if (fd < 0)
+		return false;
+	ended = flock(fd, LOCK_SH | LOCK_NB) == 0;
+	sys_close(&fd);
+	return ended;
+}
+
+static enum process_state state_of(const struct session_registry *registry, const struct process_identity *of)
+{
+	enum process_state state = process_state(of, &registry->self);
+
+	return state == PROCESS_UNKNOWN && life_has_ended(registry, of) ? PROCESS_GONE : state;
+}
+
 /* ------------------------------------------------------------------------------------------------------------- sweep */
 
 static bool decision_is_deserted(struct session_registry *registry, const char *name)
@@ -210,7 +260,7 @@ static bool decision_is_deserted(struct session_registry *registry, const char *
 	/* Only the author is asked for, so that one of another version goes too. */
 	r = sys_pread_whole(fd, &author, sizeof(author), offsetof(struct session_decision, author));
 	sys_close(&fd);
-	return r == 0 && process_state(&author, &registry->self) == PROCESS_GONE;
+	return r == 0 && state_of(registry, &author) == PROCESS_GONE;
 }
 
 static int sweep_one(void *arg, const char *name)
@@ -224,12 +274,31 @@ static int sweep_one(void *arg, const char *name)
 		gone = decision_is_deserted(registry, name);
 	else if (strchr("xy", name[0]))
 		gone = id_without_number(name + 2, id) && id_read(id, &registry->self, &of) &&
-		       process_state(&of, &registry->self) == PROCESS_GONE;
-	else if (strchr("pgotsn", name[0]) && id_read(name + 2, &registry->self, &of))
-		gone = process_state(&of, &registry->self) == PROCESS_GONE;
+		       state_of(registry, &of) == PROCESS_GONE;
+	else if (strchr("pgots", name[0]) && id_read(name + 2, &registry->self, &of))
+		gone = state_of(registry, &of) == PROCESS_GONE;
+	else if (name[0] == 'n' && id_read(name + 2, &registry->self, &of))
+		gone = process_state(&of, &registry->self) == PROCESS_GONE; /* it may have no lock yet */
 	if (gone)
 		unlinkat(registry->directory, name, 0);
 	return 0;
+}
+
+static int sweep_life(void *arg, const char *name)
+{
+	struct session_registry *registry = arg;
+	struct process_identity of;
+
+	if (name[0] == 'l' && id_read(name + 2, &registry->self, &of) && state_of(registry, &of) == PROCESS_GONE)
+		unlinkat(registry->directory, name, 0);
+	return 0;
+}
+
+/* By the locks it is told whose the other files are, so they go last. */
+static void sweep(struct session_registry *registry)
+{
+	if (folder_walk(registry->directory, sweep_one, registry) == 0)
+		folder_walk(registry->directory, sweep_life, registry);
 }
 
 /* -------------------------------------------------------------------------------------------------------- this process */
@@ -263,7 +332,7 @@ int session_registry_open(const char *shared_folder, const struct session_proces
 {
 	int saved_errno = errno, r;
 
-	*ret = (struct session_registry){ .directory = -1, .process_fd = -1 };
+	*ret = (struct session_registry){ .directory = -1, .process_fd = -1, .life_fd = -1 };
 	r = process_identity(&ret->self);
 	if (r < 0) {
 		diag_set(diag, 0, 0, "/proc does not know this process");
@@ -273,7 +342,8 @@ int session_registry_open(const char *shared_folder, const struct session_proces
 	r = folder_open(shared_folder, ret, diag);
 	if (r < 0)
 		goto out;
-	folder_walk(ret->directory, sweep_one, ret);
+	life_make(ret);
+	sweep(ret);
 	if (!process)
 		goto out;
 	r = process_make(ret, process);
@@ -319,7 +389,16 @@ void session_registry_withdraw(struct session_registry *registry)
 
 void session_registry_close(struct session_registry *registry)
 {
+	char name[NAME_BYTES];
+	int saved_errno = errno;
+
 	session_registry_withdraw(registry);
+	if (registry->life_fd >= 0) {
+		own_name(registry, 'l', name);
+		unlinkat(registry->directory, name, 0);
+	}
+	errno = saved_errno;
+	sys_close(&registry->life_fd);
 	sys_close(&registry->directory);
 }
 
@@ -348,14 +427,11 @@ int session_registry_overflow(struct session_registry *registry)
 	return header_write(registry);
 }
 
-int session_registry_readers(struct session_registry *registry, uint32_t count, uint64_t since_ns)
+int session_registry_readers(struct session_registry *registry, const struct session_reader_counts *readers)
 {
-	struct session_process *process = registry->own ? &registry->own->process : NULL;
-
-	if (!process || (process->reader_count == count && process->reader_ns == since_ns))
+	if (!registry->own || !memcmp(&registry->own->process.readers, readers, sizeof(*readers)))
 		return 0;
-	process->reader_count = count;
-	process->reader_ns = since_ns;
+	registry->own->process.readers = *readers;
 	return header_write(registry);
 }
 
@@ -459,13 +535,13 @@ static int look_at(void *arg, const char *name)
 	if (name[0] != 'p' || !id_read(name + 2, &look->registry->self, &of))
 		return 0;
 	r = process_load(look, name);
-	if (r == -ENOENT || (r < 0 && process_state(&of, &look->registry->self) == PROCESS_GONE))
+	if (r == -ENOENT || (r < 0 && state_of(look->registry, &of) == PROCESS_GONE))
 		return 0;
 	if (r < 0)
 		return r; /* one that is there cannot be read: who is there is not known */
 	if (!process_identity_same(&of, &look->file.process.identity))
 		return -EINVAL;
-	state = process_state(&of, &look->registry->self);
+	state = state_of(look->registry, &of);
 	if (state != PROCESS_GONE) {
 		if (census->process_count == SESSION_PROCESSES_MAX)
 			return -E2BIG;

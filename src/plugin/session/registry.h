@@ -5,6 +5,8 @@
  * the others see whole facts or none. docs/session.md describes the files.
  *
  *     p-ID          who it is, of which job, and the communicators that it has begun
+ *     l-ID          empty, and locked for as long as the process is there (flock): processes of other process id
+ *                   namespaces tell by it
  *     d-COMM-HOST   what was decided for a communicator on this host: by whoever came first, for all
  *     s-ID          room for this process's next decision, so that it cannot fail for want of memory
  *     g-ID          the graph file; x-ID-N, y-ID-N, a plan before it is published, and what takes it back; t-ID, the
@@ -73,20 +75,25 @@ struct session_record {
 	uint32_t phase;    /* enum session_phase */
 	uint32_t veto;     /* enum session_veto */
 	uint32_t thread;
-	uint32_t reserved;
+	uint32_t planned; /* how many ranks of the host its plan is for; 0: none, or not known */
 	char bus_id[SESSION_BUS_ID_BYTES];
 	uint32_t used;
 	uint32_t checksum;
+};
+
+/* Threads of a process that were let go on at rest, and are not known to have read the graph file. */
+struct session_reader_counts {
+	uint32_t count;
+	uint32_t stranger_count; /* of those, in no initialisation of a communicator that the plugin knows of */
+	uint64_t since_ns;       /* when the last of them was let go */
 };
 
 struct session_process {
 	struct process_identity identity;
 	uint64_t job_key, host;
 	uint32_t local_size, local_rank, world_size;
-	uint32_t overflowed;   /* it could not say of which communicators it is a rank */
-	uint32_t reader_count; /* threads that were let go on at rest, and are not known to have read the graph file */
-	uint32_t reserved;
-	uint64_t reader_ns; /* when the last of them was */
+	uint32_t overflowed; /* it could not say of which communicators it is a rank */
+	struct session_reader_counts readers;
 };
 
 /* A process's file, as it lies there. */
@@ -123,7 +130,7 @@ int session_process_read(const void *data, size_t bytes, struct session_process_
 int session_decision_read(const void *data, size_t bytes, struct session_decision *ret);
 
 struct session_registry {
-	int directory, process_fd;
+	int directory, process_fd, life_fd;
 	struct process_identity self;
 	char id[SESSION_ID_BYTES];
 	char path[PARAMS_STRING_BYTES + 32]; /* of the folder */
@@ -140,15 +147,14 @@ int session_registry_open(const char *shared_folder, const struct session_proces
 bool session_registry_is_there(const struct session_registry *registry);
 /* Nobody is told of this process any more; the folder stays open. */
 void session_registry_withdraw(struct session_registry *registry);
-/* A registry that was never opened must have both descriptors at -1. The files go. */
+/* A registry that was never opened must have all descriptors at -1. The files go. */
 void session_registry_close(struct session_registry *registry);
 
 /* In one of the process's places. Cannot fail for want of room. */
 int session_registry_write(struct session_registry *registry, unsigned slot, const struct session_record *record);
 /* From now on no communicator of this process gets a plan. */
 int session_registry_overflow(struct session_registry *registry);
-/* How many threads are about to read at rest, and since when. */
-int session_registry_readers(struct session_registry *registry, uint32_t count, uint64_t since_ns);
+int session_registry_readers(struct session_registry *registry, const struct session_reader_counts *readers);
 
 struct session_member {
 	struct session_process process;

@@ -159,7 +159,7 @@ void session_setup(const struct params *params, const struct params_source *sour
 	int saved_errno = errno, r = 0;
 
 	*ret = (struct session_setup){ .nets = *nets,
-				       .registry = { .directory = -1, .process_fd = -1 },
+				       .registry = { .directory = -1, .process_fd = -1, .life_fd = -1 },
 				       .presence = { .fd = -1 },
 				       .files = { .directory = -1, .resting_fd = -1, .plan_fd = -1, .back_fd = -1 } };
 	topology_init(&ret->machine.topology);

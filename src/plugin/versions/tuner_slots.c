@@ -22,7 +22,7 @@ static void constants_from(const struct nccl_tuner_constants_v5 *from, struct pr
 
 enum nccl_result plugin_tuner_slot_init_2_4(size_t nranks, size_t nnodes, nccl_debug_logger *logger, void **ret_context)
 {
-	struct predict_tuner *tuner;
+	struct plugin_tuner *tuner;
 	int r = plugin_tuner_init(0, nranks, nnodes, NULL, logger, &tuner);
 
 	*ret_context = tuner;
@@ -34,7 +34,7 @@ enum nccl_result plugin_tuner_slot_init_5_6(void **ret_context, uint64_t comm_id
 					    struct nccl_tuner_constants_v5 *constants)
 {
 	struct predict_constants known;
-	struct predict_tuner *tuner;
+	struct plugin_tuner *tuner;
 	int r;
 
 	(void)nvl_domain;

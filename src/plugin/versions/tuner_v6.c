@@ -2,9 +2,21 @@
 
 #include "nccl/tuner_v6.h"
 
+#include "plugin/tuner.h"
 #include "plugin/versions/slots.h"
 #include "plugin/versions/tuner_slots.h"
 #include "tributary/predict.h"
+
+static enum nccl_result init_v6(void **ret_context, uint64_t comm_id, size_t nranks, size_t nnodes,
+				nccl_debug_logger *logger, struct nccl_tuner_nvl_domain_v5 *nvl_domain,
+				struct nccl_tuner_constants_v5 *constants)
+{
+	enum nccl_result r = plugin_tuner_slot_init_5_6(ret_context, comm_id, nranks, nnodes, logger, nvl_domain,
+							constants);
+
+	plugin_tuner_sizes_chunks(*ret_context);
+	return r;
+}
 
 /* Comes with NCCL's own choice. Depends on nothing but the arguments, which are the same on all ranks. */
 static enum nccl_result chunk_size_v6(void *context, enum nccl_func func, size_t bytes, int algorithm, int protocol,
@@ -19,7 +31,7 @@ static enum nccl_result chunk_size_v6(void *context, enum nccl_func func, size_t
 extern PLUGIN_EXPORT const struct nccl_tuner_v6 ncclTunerPlugin_v6;
 const struct nccl_tuner_v6 ncclTunerPlugin_v6 = {
 	.name = PLUGIN_TUNER_NAME,
-	.init = plugin_tuner_slot_init_5_6,
+	.init = init_v6,
 	.getCollInfo = plugin_tuner_slot_costs_4_6,
 	.finalize = plugin_tuner_slot_finalize,
 	.getChunkSize = chunk_size_v6,

@@ -19,7 +19,7 @@
 #define NAME_PREFIX "tributary-pace2-"
 
 enum {
-	LOCK_TRIES = 50, /* of 1 ms */
+	LOCK_TRIES = 1000, /* of 1 ms: many may come at once to a machine that is busy with other things */
 	OPEN_TRIES = 20,
 	SWEEP_MAX = 256,
 };

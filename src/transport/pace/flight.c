@@ -1,5 +1,7 @@
 #include "transport/pace/flight.h"
 
+#include <stdbool.h>
+
 static unsigned most_of(unsigned a, unsigned b)
 {
 	return a > b ? a : b;
@@ -26,4 +28,13 @@ uint64_t pace_flight_bytes(const struct pace_flight *flight, uint64_t rate_Bps, 
 	if (bytes < (double)PACE_FLIGHT_LEAST_BYTES)
 		bytes = (double)PACE_FLIGHT_LEAST_BYTES;
 	return (uint64_t)(bytes / senders);
+}
+
+uint64_t pace_flight_tell_bytes(uint64_t bound_bytes, uint64_t told_bytes, uint64_t grain_bytes, uint64_t read_bytes)
+{
+	const bool late = read_bytes > bound_bytes - bound_bytes / 8; /* the sender was about to wait for this read */
+
+	if (late || told_bytes > bound_bytes || told_bytes < bound_bytes - bound_bytes / 4 + grain_bytes)
+		return bound_bytes;
+	return told_bytes - grain_bytes;
 }

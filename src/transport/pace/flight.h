@@ -24,5 +24,11 @@ struct pace_flight {
 void pace_flight_note(struct pace_flight *flight, unsigned senders, uint64_t now_ns);
 /* The bytes that each of the senders noted lately may have on its way; 0: no bound, there was at most one. */
 uint64_t pace_flight_bytes(const struct pace_flight *flight, uint64_t rate_Bps, uint64_t path_ns);
+/*
+ * What to advertise of a bound after a read of `read_bytes`, so that the kernel leaves acknowledging to the reads as long
+ * as these come soon enough: docs/pace.md, "In flight". `bound_bytes` and `told_bytes`, the last answer or the bound, are
+ * not 0; `grain_bytes` is the least difference that a window can show, not 0. From 3/4 of the bound to all of it.
+ */
+uint64_t pace_flight_tell_bytes(uint64_t bound_bytes, uint64_t told_bytes, uint64_t grain_bytes, uint64_t read_bytes);
 
 #endif

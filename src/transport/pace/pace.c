@@ -16,7 +16,7 @@ enum {
 	LOOPS_IN_WINDOW = 8,  /* a window's ends, where bytes of the neighbours count, stay small beside it */
 	BACKLOGS_IN_WINDOW = 8,
 	FLOWS_IN_SHARE = 2, /* more flows than that take turns: each grant is a message and a wake-up at both ends */
-	SPREAD_MOST = 8,
+	SPREAD_MOST = 16,
 	LOOPS_IN_STALL = 8,
 };
 #define WINDOW_LEAST_NS (2 * NS_PER_MS)

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "transport/shm/shm.h"
+#include "transport/watch.h"
 
 #include <errno.h>
 #include <string.h>
@@ -38,14 +39,13 @@ static void say_closed(struct shm_connection *connection)
 	shm_wake(connection); /* its load also keeps the caller's later writes behind the word */
 }
 
-/* Explicitly: a forked child may hold copies of the descriptors, which would keep them in the set. */
 static void unwatch(struct shm_connection *connection)
 {
 	if (!connection->watched)
 		return;
-	epoll_ctl(connection->watch_fd, EPOLL_CTL_DEL, connection->bell_fd, NULL);
-	epoll_ctl(connection->watch_fd, EPOLL_CTL_DEL, connection->peer.socket_fd, NULL);
-	epoll_ctl(connection->watch_fd, EPOLL_CTL_DEL, connection->peer.pid_fd, NULL);
+	transport_watch_remove(connection->watch_fd, connection->bell_fd);
+	transport_watch_remove(connection->watch_fd, connection->peer.socket_fd);
+	transport_watch_remove(connection->watch_fd, connection->peer.pid_fd);
 	connection->watched = false;
 }
 
@@ -74,7 +74,7 @@ int shm_connection_fail(struct shm_connection *connection, int error, const char
 	 * The end of a peer that nobody waits for is no news: it is how every job ends. Nor is that of one that has never
 	 * said a word: it has turned us away, and whoever connected looks for another way.
 	 */
-	if (connection->open_first && connection->taken)
+	if (shm_request_first(connection) && connection->taken)
 		log_warn("connection %s process %d of this host is lost: %s",
 			 connection->role == SHM_SENDER ? "to" : "from", (int)connection->peer.pid, why);
 	say_closed(connection);
@@ -101,25 +101,12 @@ struct shm_request *shm_request_get(struct shm_connection *connection, enum shm_
 
 void shm_request_append(struct shm_connection *connection, struct shm_request *request)
 {
-	request->next = NULL;
-	if (connection->open_last)
-		connection->open_last->next = request;
-	else
-		connection->open_first = request;
-	connection->open_last = request;
+	transport_open_append(&connection->open, &request->open);
 }
 
 void shm_request_finish(struct shm_connection *connection, struct shm_request *request)
 {
-	struct shm_request **link = &connection->open_first, *before = NULL;
-
-	while (*link != request) {
-		before = *link;
-		link = &(*link)->next;
-	}
-	*link = request->next;
-	if (connection->open_last == request)
-		connection->open_last = before;
+	transport_open_remove(&connection->open, &request->open);
 	request->done = true;
 }
 
@@ -167,7 +154,7 @@ static const char *look_at_peer(struct shm_connection *connection)
 	connection->peer.looked_ns = now_ns;
 	if (shm_peer_is_gone(&connection->peer))
 		return "its process is gone";
-	if ((connection->open_first || connection->refused) &&
+	if ((shm_request_first(connection) || connection->refused) &&
 	    shm_peer_is_stopped(&connection->peer, connection->transport->timeout_ns, now_ns))
 		return "its process was stopped for the time of TRIBUTARY_TIMEOUT";
 	return NULL;
@@ -243,13 +230,6 @@ int shm_connection_test(struct shm_request *request, bool *ret_done, size_t *siz
 
 /* ---- watching ---- */
 
-static int add(int epoll_fd, int fd, uint32_t events, uint64_t key)
-{
-	struct epoll_event event = { .events = events | EPOLLET, .data.u64 = key };
-
-	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
-}
-
 int shm_connection_watch(struct shm_connection *connection, int epoll_fd, uint64_t key)
 {
 	int r;
@@ -258,11 +238,11 @@ int shm_connection_watch(struct shm_connection *connection, int epoll_fd, uint64
 		return -EBUSY;
 	connection->watched = true;
 	connection->watch_fd = epoll_fd;
-	r = add(epoll_fd, connection->bell_fd, EPOLLIN, key);
+	r = transport_watch_add(epoll_fd, connection->bell_fd, EPOLLIN, key);
 	if (r == 0)
-		r = add(epoll_fd, connection->peer.socket_fd, EPOLLRDHUP, key);
+		r = transport_watch_add(epoll_fd, connection->peer.socket_fd, EPOLLRDHUP, key);
 	if (r == 0)
-		r = add(epoll_fd, connection->peer.pid_fd, EPOLLIN, key);
+		r = transport_watch_add(epoll_fd, connection->peer.pid_fd, EPOLLIN, key);
 	if (r < 0)
 		unwatch(connection);
 	else

@@ -117,7 +117,7 @@ static int match(struct shm_connection *connection, struct shm_message *message,
 /* The oldest posted receive with this tag; NULL when there is none. */
 static struct shm_request *find_slot(const struct shm_connection *connection, int tag, unsigned *ret_index)
 {
-	for (struct shm_request *request = connection->open_first; request; request = request->next)
+	for (struct shm_request *request = shm_request_first(connection); request; request = shm_request_next(request))
 		for (unsigned i = 0; i < request->count; i++)
 			if (!request->slots[i].matched && request->slots[i].tag == tag) {
 				*ret_index = i;

@@ -27,8 +27,8 @@ static bool span_has_room(const struct shm_connection *connection)
 	const struct shm_sender *s = &connection->s;
 	uint32_t oldest = s->next_sequence;
 
-	if (connection->open_first)
-		oldest = connection->open_first->sequence;
+	if (shm_request_first(connection))
+		oldest = shm_request_first(connection)->sequence;
 	if (s->kept_head != s->kept_tail && (int32_t)(s->kept[s->kept_head % SHM_SPAN].sequence - oldest) < 0)
 		oldest = s->kept[s->kept_head % SHM_SPAN].sequence;
 	return s->next_sequence - oldest < SHM_SPAN;

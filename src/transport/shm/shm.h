@@ -12,6 +12,7 @@
 #define TRIBUTARY_TRANSPORT_SHM_SHM_H
 
 #include "base/params.h"
+#include "transport/open_requests.h"
 #include "transport/shm/wire.h"
 #include "transport/transport.h"
 
@@ -84,8 +85,8 @@ struct shm_slot {
 };
 
 struct shm_request {
+	struct transport_open open; /* first, for the casts below */
 	struct shm_connection *connection;
-	struct shm_request *next; /* in order of posting, of the connection's open ones */
 	enum shm_request_kind kind;
 	bool used, done;
 	/* A send. */
@@ -172,13 +173,22 @@ struct shm_connection {
 	bool refused;        /* the last send found no room: somebody waits, although no request is open */
 	int watch_fd;
 	struct shm_request requests[TRANSPORT_MAX_REQUESTS];
-	struct shm_request *open_first, *open_last;
+	struct transport_open_list open;
 	unsigned request_count;
 	union {
 		struct shm_sender s;
 		struct shm_receiver r;
 	};
 };
+
+static inline struct shm_request *shm_request_first(const struct shm_connection *connection)
+{
+	return (struct shm_request *)connection->open.first;
+}
+static inline struct shm_request *shm_request_next(const struct shm_request *request)
+{
+	return (struct shm_request *)request->open.next;
+}
 
 struct shm_pending {
 	int fd;

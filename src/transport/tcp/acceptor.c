@@ -79,8 +79,8 @@ static bool answer(struct tcp_transport *transport, int fd, int device, enum tcp
 	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
 
 	memcpy(welcome.host, transport->host, TCP_WIRE_HOST_BYTES);
-	for (unsigned i = 0; device >= 0 && i < transport->devices[device].rail_count; i++) {
-		int interface = transport->devices[device].interfaces[i];
+	for (unsigned i = 0; device >= 0 && i < transport->devices.list[device].rail_count; i++) {
+		int interface = transport->devices.list[device].members[i];
 		struct tcp_acceptor *acceptor;
 
 		if (tcp_acceptor_get(transport, interface, &acceptor) < 0)

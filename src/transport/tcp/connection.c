@@ -28,7 +28,7 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	connection->device = device;
 	connection->stream_count = stream_count;
 	connection->active_count = active_count;
-	connection->eager_bytes = transport->params->eager_bytes;
+	connection->eager_bytes = tcp_eager_most(transport);
 	connection->driven = transport->engine_count > 0;
 	connection->watch_fd = connection->bell_fd = -1;
 	connection->created_ns = connection->last_rx_ns = connection->last_tick_ns = clock_now_ns();
@@ -49,7 +49,7 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	if (r < 0)
 		goto fail;
 	if (role == TCP_RECEIVER)
-		connection->r.pace = transport->devices[device].pace;
+		connection->r.pace = transport->devices.list[device].pace;
 	*ret = connection;
 	return 0;
 fail:
@@ -100,7 +100,7 @@ void tcp_connection_fail(struct tcp_connection *connection, int error, const cha
 		return;
 	connection->error = error;
 	/* The end of a peer that nobody waits for is no news: it is how every job ends. */
-	if (!connection->closing && connection->open_first)
+	if (!connection->closing && tcp_request_first(connection) && !connection->transport->params->quiet)
 		log_warn("connection %s host %s is lost: %s", connection->role == TCP_SENDER ? "to" : "from",
 			 connection->peer_host, why);
 	else if (!connection->closing && !connection->peer_closed)
@@ -192,7 +192,7 @@ void tcp_connection_progress(struct tcp_connection *connection)
 {
 	bool all = connection->poll_count++ % POLL_ALL_EVERY == 0;
 	bool spread = connection->active_count > 1 &&
-		      (connection->role == TCP_SENDER ? connection->open_first != NULL
+		      (connection->role == TCP_SENDER ? tcp_request_first(connection) != NULL
 						      : connection->r.expected_bytes != 0);
 
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
@@ -227,6 +227,8 @@ void tcp_connection_progress_watched(struct tcp_connection *connection)
 
 void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 {
+	uint64_t looked_ns = connection->last_tick_ns;
+
 	connection->last_tick_ns = now_ns;
 	connection->poll_count = 0; /* every stream: silence is judged by what was read */
 	connection->stirred = true;
@@ -235,11 +237,11 @@ void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 				   connection->r.window_free != connection->r.window_told;
 	if (!connection->error)
 		tcp_connection_progress(connection);
-	tcp_failover_watch(connection, now_ns);
+	tcp_failover_watch(connection, looked_ns, now_ns);
 	if (connection->role == TCP_SENDER && !connection->closing)
 		tcp_connector_redial(connection, now_ns);
-	if (connection->open_first && !connection->reported &&
-	    clock_elapsed_ns(connection->open_first->posted_ns, now_ns) >
+	if (!connection->error && tcp_request_first(connection) && !connection->reported &&
+	    clock_elapsed_ns(tcp_request_first(connection)->posted_ns, now_ns) >
 		    connection->transport->params->report_after_ns)
 		tcp_report_waiting(connection, now_ns);
 }
@@ -303,7 +305,7 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 /* Sends of the user's own buffers are still open: those bytes are not ours any more, so the sockets end hard. */
 static bool must_end_now(const struct tcp_connection *connection)
 {
-	return connection->error || connection->role == TCP_RECEIVER || connection->open_first;
+	return connection->error || connection->role == TCP_RECEIVER || tcp_request_first(connection);
 }
 
 static void say_bye(struct tcp_connection *connection, uint64_t now_ns)
@@ -340,5 +342,5 @@ void tcp_connection_close(struct tcp_connection *connection)
 	if (now)
 		tcp_connection_free(connection);
 	else
-		tcp_service_wake(transport);
+		transport_service_wake(&transport->service);
 }

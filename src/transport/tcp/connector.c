@@ -199,9 +199,9 @@ void tcp_connector_expire(struct tcp_transport *transport, uint64_t now_ns, bool
 	}
 }
 
-static unsigned streams_a_rail(const struct tcp_transport *transport, const struct tcp_device *device)
+static unsigned streams_a_rail(const struct tcp_transport *transport, const struct transport_device *device)
 {
-	const struct tcp_interface *interface = &transport->interfaces[device->interfaces[0]];
+	const struct tcp_interface *interface = &transport->interfaces[device->members[0]];
 
 	if (transport->params->streams)
 		return transport->params->streams;
@@ -213,17 +213,18 @@ static unsigned streams_a_rail(const struct tcp_transport *transport, const stru
 static void set_up_dial(struct tcp_transport *transport, struct tcp_connector *connector, unsigned index,
 			const struct tcp_wire_address *address)
 {
-	const struct tcp_device *device = &transport->devices[connector->device];
+	const struct transport_device *device = &transport->devices.list[connector->device];
 	struct tcp_dial *dial = &connector->dials[index];
-	int interface = device->rail_count ? device->interfaces[index % device->rail_count] : 0;
+	int interface = device->rail_count ? device->members[index % device->rail_count] : 0;
 	const struct sockaddr_storage *own = &transport->interfaces[interface].address;
 	unsigned scope = own->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)own)->sin6_scope_id : 0;
 
 	memset(dial, 0, sizeof(*dial));
 	dial->fd = -1;
 	dial->peer_bytes = tcp_socket_address(address, scope, &dial->peer);
-	dial->interface = connector->handle.host_id == transport->host_id || transport->physical_count < 2 ? -1
-													   : interface;
+	dial->interface = connector->handle.host_id == transport->host_id || transport->devices.physical_count < 2
+				  ? -1
+				  : interface;
 	dial->traffic_class = connector->traffic_class;
 	dial->deadline_ns = connector->deadline_ns; /* of the first stream and of those after it together */
 	dial->hello = (struct tcp_wire_hello){
@@ -246,7 +247,7 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 			 const struct tcp_wire_handle *handle, struct tcp_connector **ret)
 {
 	struct tcp_connector *connector = sys_zalloc(sizeof(*connector));
-	unsigned rails = transport->devices[device].rail_count;
+	unsigned rails = transport->devices.list[device].rail_count;
 	int r;
 
 	if (!connector)
@@ -261,7 +262,7 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 	connector->handle = *handle;
 	connector->device = device;
 	connector->traffic_class = traffic_class;
-	connector->active_count = rails * streams_a_rail(transport, &transport->devices[device]);
+	connector->active_count = rails * streams_a_rail(transport, &transport->devices.list[device]);
 	if (connector->active_count > TCP_STREAMS_MAX)
 		connector->active_count = TCP_STREAMS_MAX;
 	/* One stream alone would have nothing to fail over to. */

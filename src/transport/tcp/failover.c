@@ -232,12 +232,27 @@ static bool is_silent(const struct tcp_connection *connection, const struct tcp_
 	       connection->last_rx_ns > stream->last_ack_ns;
 }
 
-void tcp_failover_watch(struct tcp_connection *connection, uint64_t now_ns)
+/* Nobody here looked for a while: that is the silence of none of them. Both clocks of a stream move alike. */
+static void forgive(struct tcp_connection *connection, uint64_t looked_ns, uint64_t now_ns)
+{
+	const uint64_t often_ns = 2 * connection->transport->beat_ns;
+
+	connection->last_rx_ns = clock_heard_ns(connection->last_rx_ns, looked_ns, now_ns, often_ns);
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		stream->last_rx_ns = clock_heard_ns(stream->last_rx_ns, looked_ns, now_ns, often_ns);
+		stream->last_ack_ns = clock_heard_ns(stream->last_ack_ns, looked_ns, now_ns, often_ns);
+	}
+}
+
+void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, uint64_t now_ns)
 {
 	char reason[96];
 
 	if (connection->error)
 		return;
+	forgive(connection, looked_ns, now_ns);
 	if (clock_elapsed_ns(connection->last_rx_ns, now_ns) > connection->transport->silence_ns) {
 		snprintf(reason, sizeof(reason), "nothing was heard of it for %.1f s (TRIBUTARY_TIMEOUT)",
 			 (double)(clock_elapsed_ns(connection->last_rx_ns, now_ns)) / NS_PER_S);

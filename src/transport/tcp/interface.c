@@ -109,6 +109,14 @@ static size_t match(const struct wish *wish, const char *name)
 	return i;
 }
 
+bool tcp_interfaces_fit(const struct params *params, const char *name)
+{
+	struct wish wish;
+
+	parse_wish(params->interfaces, &wish);
+	return !wish.item_count || (match(&wish, name) < wish.item_count) != wish.exclude;
+}
+
 /* -------- from the address list to candidates -------- */
 
 static unsigned rank_address(const struct sockaddr *address, enum family_choice family, size_t *ret_bytes)

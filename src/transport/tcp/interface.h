@@ -36,6 +36,9 @@ struct tcp_interface {
 	const char *why; /* why it was chosen, for people; static text */
 };
 
+/* Whether TRIBUTARY_IF allows an interface of this name. Without one all are allowed. */
+bool tcp_interfaces_fit(const struct params *params, const char *name);
+
 /* Where to look: the real system, or a test's. sysfs_fd is a descriptor of "/sys"; addresses is a getifaddrs list. */
 struct tcp_interface_source {
 	int sysfs_fd;

@@ -46,15 +46,7 @@ void tcp_receiver_fini(struct tcp_connection *connection)
 
 static void request_finish(struct tcp_connection *connection, struct tcp_request *request)
 {
-	struct tcp_request **link = &connection->open_first, *before = NULL;
-
-	while (*link != request) {
-		before = *link;
-		link = &(*link)->next;
-	}
-	*link = request->next;
-	if (connection->open_last == request)
-		connection->open_last = before;
+	transport_open_remove(&connection->open, &request->open);
 	request->done = true;
 	connection->reported = false;
 }
@@ -154,8 +146,11 @@ static void bound_flight(struct tcp_connection *connection)
 		if (!stream->live || (bytes == stream->flight_bytes &&
 				      (!bytes || stream->rx_position - stream->flight_position < bytes)))
 			continue;
-		tcp_socket_window(stream->fd, bytes);
 		stream->flight_bytes = bytes;
+		/* Where the reads have brought it to stays, or the kernel would acknowledge all that comes before the next. */
+		if (stream->flight_told > bytes || stream->flight_told < bytes - bytes / 4)
+			stream->flight_told = bytes;
+		tcp_socket_window(stream->fd, stream->flight_told);
 		stream->flight_position = stream->rx_position;
 	}
 }
@@ -189,7 +184,7 @@ static int match(struct tcp_connection *connection, struct tcp_message *message,
 /* The oldest posted receive with this tag; *ret_request NULL when there is none. */
 static void find_slot(struct tcp_connection *connection, int tag, struct tcp_request **ret_request, unsigned *ret_index)
 {
-	for (struct tcp_request *request = connection->open_first; request; request = request->next)
+	for (struct tcp_request *request = tcp_request_first(connection); request; request = tcp_request_next(request))
 		for (unsigned i = 0; i < request->count; i++)
 			if (!request->slots[i].matched && request->slots[i].tag == tag) {
 				*ret_request = request;
@@ -281,12 +276,7 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 	note_posted(connection, count, tags[0], bytes[0]);
 	for (int i = 0; i < count; i++)
 		request->slots[i] = (struct tcp_receive_slot){ .data = data[i], .bytes = bytes[i], .tag = tags[i] };
-	request->next = NULL;
-	if (connection->open_last)
-		connection->open_last->next = request;
-	else
-		connection->open_first = request;
-	connection->open_last = request;
+	transport_open_append(&connection->open, &request->open);
 	for (unsigned i = 0; i < request->count && !request->done; i++) {
 		struct tcp_message *message = find_waiting(&connection->r, request->slots[i].tag);
 		int r;

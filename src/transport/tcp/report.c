@@ -70,7 +70,8 @@ static void dump(const struct tcp_connection *connection, uint64_t now_ns)
 		connection->live_count, connection->stream_count);
 	for (unsigned i = 0; i < connection->stream_count; i++)
 		dump_stream(file, &connection->streams[i], now_ns);
-	for (const struct tcp_request *request = connection->open_first; request; request = request->next)
+	for (const struct tcp_request *request = tcp_request_first(connection); request;
+	     request = tcp_request_next(request))
 		dump_request(file, request, now_ns);
 	if (connection->role == TCP_RECEIVER) {
 		struct pace_state pace;
@@ -88,7 +89,7 @@ static void dump(const struct tcp_connection *connection, uint64_t now_ns)
 
 void tcp_report_waiting(struct tcp_connection *connection, uint64_t now_ns)
 {
-	const struct tcp_request *request = connection->open_first;
+	const struct tcp_request *request = tcp_request_first(connection);
 	double age_s = (double)(clock_elapsed_ns(request->posted_ns, now_ns)) / NS_PER_S;
 	double heard_s = (double)(clock_elapsed_ns(connection->last_rx_ns, now_ns)) / NS_PER_S;
 	const char *host = connection->transport->host;

@@ -38,8 +38,8 @@ static uint32_t oldest_open(const struct tcp_connection *connection)
 	const struct tcp_sender *s = &connection->s;
 	uint32_t oldest = s->next_sequence;
 
-	if (connection->open_first)
-		oldest = connection->open_first->sequence;
+	if (tcp_request_first(connection))
+		oldest = tcp_request_first(connection)->sequence;
 	if (s->kept_head != s->kept_tail) {
 		uint32_t kept = s->kept[s->kept_head % (sizeof(s->kept) / sizeof(s->kept[0]))].sequence;
 
@@ -99,29 +99,6 @@ static bool queue_eager(struct tcp_connection *connection, struct tcp_stream *le
 	return true;
 }
 
-static void open_append(struct tcp_connection *connection, struct tcp_request *request)
-{
-	request->next = NULL;
-	if (connection->open_last)
-		connection->open_last->next = request;
-	else
-		connection->open_first = request;
-	connection->open_last = request;
-}
-
-static void open_remove(struct tcp_connection *connection, struct tcp_request *request)
-{
-	struct tcp_request **link = &connection->open_first, *before = NULL;
-
-	while (*link != request) {
-		before = *link;
-		link = &(*link)->next;
-	}
-	*link = request->next;
-	if (connection->open_last == request)
-		connection->open_last = before;
-}
-
 int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes, int tag, uint64_t now_ns,
 		    struct tcp_request **ret)
 {
@@ -156,11 +133,11 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 		struct tcp_frame frame = {
 			.type = TCP_FRAME_ANNOUNCE, .message = request->sequence, .tag = tag, .value = bytes
 		};
-		bool others = connection->open_first != NULL;
+		bool others = tcp_request_first(connection) != NULL;
 
 		tcp_stream_queue(lead, &frame, NULL);
 		s->request_of[request->sequence % TCP_MESSAGES] = (uint8_t)(request - connection->requests);
-		open_append(connection, request);
+		transport_open_append(&connection->open, &request->open);
 		/* With others under way the caller is about to test one of them; this goes out with their bytes then. */
 		if (!others || connection->driven || (int32_t)(request->sequence - s->ready_sequence) < 0)
 			tcp_sender_pump(connection, now_ns);
@@ -236,7 +213,8 @@ static size_t cut_frame(struct tcp_connection *connection, struct tcp_stream *st
 	const size_t longest = connection->active_count > 1 ? connection->transport->params->segment_bytes
 							    : SENDER_LONG_FRAME;
 
-	for (struct tcp_request *request = connection->open_first; request; request = request->next) {
+	for (struct tcp_request *request = tcp_request_first(connection); request;
+	     request = tcp_request_next(request)) {
 		struct tcp_frame frame = { .type = TCP_FRAME_DATA,
 					   .message = request->sequence,
 					   .value = request->next_offset };
@@ -355,7 +333,7 @@ void tcp_sender_acknowledged(struct tcp_connection *connection, struct tcp_strea
 static void finish(struct tcp_connection *connection, struct tcp_request *request)
 {
 	connection->s.request_of[request->sequence % TCP_MESSAGES] = NO_REQUEST;
-	open_remove(connection, request);
+	transport_open_remove(&connection->open, &request->open);
 	request->done = true;
 	connection->reported = false;
 }
@@ -378,10 +356,11 @@ static int done_arrived(struct tcp_connection *connection, const struct tcp_fram
 		return -EPROTO;
 	if (request)
 		finish(connection, request);
-	while (connection->open_first && (int32_t)(connection->open_first->sequence - (uint32_t)frame->value) < 0) {
-		if (connection->open_first->next_offset != connection->open_first->size)
+	while (tcp_request_first(connection) &&
+	       (int32_t)(tcp_request_first(connection)->sequence - (uint32_t)frame->value) < 0) {
+		if (tcp_request_first(connection)->next_offset != tcp_request_first(connection)->size)
 			return -EPROTO;
-		finish(connection, connection->open_first);
+		finish(connection, tcp_request_first(connection));
 	}
 	return 0;
 }

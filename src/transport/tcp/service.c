@@ -4,25 +4,13 @@
  * for whom. Data is moved by the callers' threads; here only for those that have not called for a while.
  */
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/sys.h"
 #include "transport/tcp/tcp.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum { POLL_MAX = TCP_INTERFACE_MAX * (TCP_PENDING_MAX + 1) + 1 };
-
-void tcp_service_wake(struct tcp_transport *transport)
-{
-	uint64_t one = 1;
-
-	if (transport->wake_fd >= 0 && write(transport->wake_fd, &one, sizeof(one)) < 0)
-		return; /* full: it is awake anyway */
-}
 
 /* True: it is through and freed. */
 static bool closing_step(struct tcp_connection *connection, uint64_t now_ns)
@@ -71,9 +59,7 @@ static bool tick(struct tcp_transport *transport, uint64_t now_ns)
 			soon |= connection_look(connection);
 		connection = next;
 	}
-	for (int i = 0; i < transport->device_count; i++)
-		if (transport->devices[i].pace)
-			pace_tick(transport->devices[i].pace, now_ns);
+	transport_devices_tick(&transport->devices, now_ns);
 	tcp_connector_expire(transport, now_ns, false);
 	tcp_acceptor_abandon(transport, now_ns);
 	return soon;
@@ -83,7 +69,7 @@ static nfds_t gather(struct tcp_transport *transport, struct pollfd *fds)
 {
 	nfds_t count = 0;
 
-	fds[count++] = (struct pollfd){ .fd = transport->wake_fd, .events = POLLIN };
+	fds[count++] = (struct pollfd){ .fd = transport->service.wake_fd, .events = POLLIN };
 	for (size_t i = 0; i < transport->interface_count; i++) {
 		struct tcp_acceptor *acceptor = transport->acceptors[i];
 
@@ -112,7 +98,7 @@ static void *run(void *arg)
 	bool soon = false;
 
 	lock_before_callers(transport);
-	while (fds && !transport->service_stop) {
+	while (fds && !transport->service.stop) {
 		uint64_t now_ns = clock_now_ns();
 		int wait_ms;
 		nfds_t count;
@@ -128,7 +114,7 @@ static void *run(void *arg)
 		wait_ms = soon ? 5 : (int)(transport->beat_ns / NS_PER_MS);
 		pthread_mutex_unlock(&transport->lock);
 		if (poll(fds, count, wait_ms) > 0 && fds[0].revents) {
-			if (read(transport->wake_fd, &drained, sizeof(drained)) > 0)
+			if (read(transport->service.wake_fd, &drained, sizeof(drained)) > 0)
 				soon = true; /* somebody closed a connection */
 		}
 		lock_before_callers(transport);
@@ -140,37 +126,12 @@ static void *run(void *arg)
 
 int tcp_service_start(struct tcp_transport *transport)
 {
-	int r;
+	int r = 0;
 
-	if (transport->service_runs)
-		return 0;
-	transport->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (transport->wake_fd < 0)
-		return -errno;
-	transport->service_stop = false;
-	r = sys_thread_start(run, transport, "tributary", &transport->service);
-	if (r < 0) {
-		log_warn("cannot start the service thread: %s", strerror(-r));
-		sys_close(&transport->wake_fd);
-		return r;
+	if (!transport->service.runs) {
+		r = transport_service_start(&transport->service, run, transport, "tributary");
+		if (r == 0)
+			tcp_engines_start(transport);
 	}
-	transport->service_runs = true;
-	tcp_engines_start(transport);
-	return 0;
-}
-
-void tcp_service_stop(struct tcp_transport *transport)
-{
-	bool runs;
-
-	pthread_mutex_lock(&transport->lock);
-	runs = transport->service_runs;
-	transport->service_stop = true;
-	pthread_mutex_unlock(&transport->lock);
-	if (!runs)
-		return;
-	tcp_service_wake(transport);
-	pthread_join(transport->service, NULL);
-	transport->service_runs = false;
-	sys_close(&transport->wake_fd);
+	return r;
 }

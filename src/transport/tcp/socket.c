@@ -42,6 +42,23 @@ void tcp_socket_tune(int fd, int family, uint64_t timeout_ns, int traffic_class)
 		setsockopt(fd, IPPROTO_IP, IP_TOS, &traffic_class, sizeof(traffic_class));
 }
 
+void tcp_socket_pace(int fd, uint64_t rate_Bps)
+{
+	const uint32_t none = UINT32_MAX, small = (uint32_t)rate_Bps;
+	uint64_t kept = 0;
+	socklen_t length = sizeof(kept);
+
+	if (rate_Bps && rate_Bps < none) {
+		setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &small, sizeof(small));
+		return;
+	}
+	/* Kernels before 4.20 take 32 bits, whatever they are given. */
+	if (!rate_Bps || setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate_Bps, sizeof(rate_Bps)) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &kept, &length) < 0 || length != sizeof(kept) ||
+	    kept != rate_Bps)
+		setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &none, sizeof(none));
+}
+
 void tcp_socket_window(int fd, uint64_t bytes)
 {
 	int segment_bytes = 0, clamp_bytes = bytes < TCP_WINDOW_NO_BOUND ? (int)bytes : TCP_WINDOW_NO_BOUND;
@@ -54,6 +71,17 @@ void tcp_socket_window(int fd, uint64_t bytes)
 	if (!bytes)
 		clamp_bytes = TCP_WINDOW_NO_BOUND;
 	setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp_bytes, sizeof(clamp_bytes));
+}
+
+uint64_t tcp_socket_window_grain(int fd)
+{
+	struct tcp_info info;
+	socklen_t length = sizeof(info);
+
+	memset(&info, 0, sizeof(info));
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0)
+		return TCP_WINDOW_NO_BOUND;
+	return 1ULL << info.tcpi_rcv_wscale;
 }
 
 static void set_port(struct sockaddr_storage *address, uint16_t port)

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/copy.h"
 #include "base/sys.h"
+#include "transport/pace/flight.h"
 #include "transport/tcp/tcp.h"
 
 #include <errno.h>
@@ -41,15 +42,25 @@ void tcp_stream_fini(struct tcp_stream *stream)
 	stream->frames = NULL;
 }
 
+/* Each of several may go as fast as all of them: the others may be dead. */
+void tcp_stream_limit_rate(struct tcp_stream *stream, uint64_t rate_Bps)
+{
+	if (stream->live && rate_Bps != stream->most_Bps)
+		tcp_socket_pace(stream->fd, rate_Bps);
+	stream->most_Bps = rate_Bps;
+}
+
 void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64_t now_ns)
 {
 	stream->fd = fd;
+	if (stream->most_Bps)
+		tcp_socket_pace(fd, stream->most_Bps);
 	stream->live = true;
 	stream->awaits_dead = false;
 	stream->epoch = epoch;
 	stream->rx_position = stream->rx_told = stream->rx_left = 0;
 	stream->staged_begin = stream->staged_end = stream->peeked = 0;
-	stream->flight_bytes = stream->flight_position = 0;
+	stream->flight_bytes = stream->flight_position = stream->flight_told = stream->flight_grain = 0;
 	stream->quiet_polls = 0;
 	stream->rx_due_ns = stream->tx_due_ns = 0;
 	stream->tx_head = stream->tx_next = stream->tx_tail = 0;
@@ -258,6 +269,26 @@ static int drop_peeked(struct tcp_stream *stream)
 	return 0;
 }
 
+/*
+ * A bounded window does not shrink as data waits, which the kernel takes for a reader that is fast, and acknowledges every
+ * second segment at once. That is 2 % of the link. Told a little less than it offered last, it leaves acknowledging to
+ * the next read.
+ */
+static void let_reads_acknowledge(struct tcp_stream *stream, size_t got)
+{
+	uint64_t bytes;
+
+	if (!stream->flight_bytes)
+		return;
+	if (!stream->flight_grain)
+		stream->flight_grain = tcp_socket_window_grain(stream->fd);
+	bytes = pace_flight_tell_bytes(stream->flight_bytes, stream->flight_told, stream->flight_grain, got);
+	if (bytes == stream->flight_told)
+		return;
+	tcp_socket_window(stream->fd, bytes);
+	stream->flight_told = bytes;
+}
+
 int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, bool *ret_more)
 {
 	uint64_t now_ns;
@@ -301,6 +332,7 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 		return got ? (int)got : -ECONNRESET; /* the end without BYE is as good as a reset */
 	now_ns =
 		clock_now_ns(); /* only now: most polls find nothing, and the clock costs as much as the rest of them */
+	let_reads_acknowledge(stream, (size_t)got);
 	stream->rx_due_ns = 0;
 	if (amid && stream->rx_left > (size_t)got + TAIL_BYTES && tcp_receiver_may_rest(connection))
 		stream->rx_due_ns = worth_from((uint64_t)got, stream->last_rx_ns, now_ns);

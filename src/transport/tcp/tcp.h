@@ -13,7 +13,10 @@
 #define TRIBUTARY_TRANSPORT_TCP_TCP_H
 
 #include "base/params.h"
+#include "transport/devices.h"
+#include "transport/open_requests.h"
 #include "transport/pace/pace.h"
+#include "transport/service.h"
 #include "transport/tcp/interface.h"
 #include "transport/tcp/wire.h"
 #include "transport/transport.h"
@@ -22,7 +25,6 @@
 #include <stdatomic.h>
 
 enum {
-	TCP_DEVICES_MAX = 2 * TCP_INTERFACE_MAX,
 	TCP_STREAMS_MAX = TCP_WIRE_STREAMS_MAX,
 	TCP_TX_FRAMES = 128, /* written but not acknowledged, of one stream */
 	TCP_MESSAGES = 256,  /* span of sequence numbers between the oldest open message and the newest */
@@ -70,8 +72,10 @@ struct tcp_stream {
 	uint64_t rx_due_ns;      /* nothing worth a system call is expected before; 0: at any time */
 	uint64_t last_rx_ns;
 	uint64_t dead_position;   /* receiver: what DEAD says, kept to be said again */
-	uint64_t flight_bytes;    /* receiver: the bound that its kernel was told; 0: none */
-	uint64_t flight_position; /* of what had been consumed then */
+	uint64_t flight_bytes;    /* receiver: the bound on what is on its way; 0: none */
+	uint64_t flight_position; /* of what had been consumed when it was set */
+	uint64_t flight_told;     /* what the kernel was told of it */
+	uint64_t flight_grain;    /* the least step of that; 0: not known yet */
 
 	/* Out: frames[head..next) are written, frames[next..tail) are not, all modulo TCP_TX_FRAMES. */
 	struct tcp_tx_frame *frames;
@@ -81,6 +85,7 @@ struct tcp_stream {
 	uint64_t tx_due_ns;                              /* full: it is not worth asking again before */
 	uint64_t last_tx_ns, last_ack_ns;
 	uint64_t rate_Bps; /* acknowledged bytes, smoothed; for striping */
+	uint64_t most_Bps; /* its limit, whatever socket it has; 0: none */
 	uint64_t rate_since_ns, rate_from_position;
 	/* Sender, between death and return. */
 	uint64_t redial_at_ns, redial_wait_ns;
@@ -98,8 +103,8 @@ struct tcp_receive_slot {
 enum tcp_request_kind { TCP_REQUEST_SEND, TCP_REQUEST_RECEIVE, TCP_REQUEST_KIND_COUNT };
 
 struct tcp_request {
+	struct transport_open open; /* first, for the casts below */
 	struct tcp_connection *connection;
-	struct tcp_request *next; /* in order of posting, of the connection's open ones */
 	enum tcp_request_kind kind;
 	bool used, done;
 	uint64_t posted_ns;
@@ -221,7 +226,7 @@ struct tcp_connection {
 	bool stirred;       /* something came or was posted since the last progress: worth more than a look */
 	size_t eager_bytes; /* sender: the longest message that goes out unasked */
 	struct tcp_request requests[TRANSPORT_MAX_REQUESTS];
-	struct tcp_request *open_first, *open_last;
+	struct transport_open_list open;
 	unsigned request_count;
 	bool reported; /* "waits since" was said for the present oldest request */
 	struct tcp_sender s;
@@ -233,13 +238,14 @@ struct tcp_connection {
 	uint64_t created_ns;
 };
 
-struct tcp_device {
-	char name[TCP_INTERFACE_MAX * 2 + 160];
-	unsigned rail_count;
-	int interfaces[TRANSPORT_MAX_MEMBERS]; /* indices into transport->interfaces */
-	struct pace *pace;
-	struct transport_properties properties;
-};
+static inline struct tcp_request *tcp_request_first(const struct tcp_connection *connection)
+{
+	return (struct tcp_request *)connection->open.first;
+}
+static inline struct tcp_request *tcp_request_next(const struct tcp_request *request)
+{
+	return (struct tcp_request *)request->open.next;
+}
 
 struct tcp_listener {
 	struct tcp_transport *transport;
@@ -303,14 +309,15 @@ struct tcp_connector {
 	uint64_t deadline_ns, connection_id;
 };
 
+_Static_assert((int)TCP_INTERFACE_MAX <= (int)TRANSPORT_PHYSICAL_MAX, "each is a device");
+
 struct tcp_transport {
 	const struct params *params;
 	pthread_mutex_t lock;
 	struct tcp_interface interfaces[TCP_INTERFACE_MAX];
 	size_t interface_count;
 	struct tcp_acceptor *acceptors[TCP_INTERFACE_MAX]; /* made at the first listen */
-	struct tcp_device devices[TCP_DEVICES_MAX];
-	int device_count, physical_count;
+	struct transport_devices devices;                  /* a member is an index in interfaces */
 	char host[TCP_WIRE_HOST_BYTES];
 	/* A word is read up to a beat after it came, and its absence seen up to a beat late: silence_ns leaves them room. */
 	uint64_t host_id, timeout_ns, silence_ns, beat_ns, stream_timeout_ns;
@@ -320,13 +327,11 @@ struct tcp_transport {
 	uint32_t next_listener_id;
 	uint64_t next_connector_id, next_serial;
 	/* The service thread. */
-	pthread_t service;
-	bool service_runs, service_stop;
+	struct transport_service service;
 	/* It waits for the lock. Callers poll connect and accept without end and would take the lock again before it
 	 * wakes; while this is set they answer "not yet" instead. */
 	_Atomic bool service_waits;
 	_Atomic uint64_t sends; /* posted so far, on all connections */
-	int wake_fd;
 	/* The engine threads; counted under the lock, before there are connections. */
 	struct tcp_engine *engines[TCP_ENGINES_MAX];
 	unsigned engine_count;
@@ -342,9 +347,13 @@ int tcp_socket_random(void *bytes, size_t count);
 void tcp_socket_tune(int fd, int family, uint64_t timeout_ns, int traffic_class);
 int tcp_socket_listen(const struct tcp_interface *interface, uint16_t port_low, uint16_t port_high, uint16_t *ret_port,
 		      int *ret_fd);
+/* What goes out of one socket in a second, spread evenly. 0: no bound, as in the beginning. */
+void tcp_socket_pace(int fd, uint64_t rate_Bps);
 /* What the peer may have on its way in one socket: kernels since 5.15 follow at once. 0: as much as it likes. */
 enum { TCP_WINDOW_NO_BOUND = 1 << 30 };
 void tcp_socket_window(int fd, uint64_t bytes);
+/* The least difference that two windows can show. */
+uint64_t tcp_socket_window_grain(int fd);
 socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret);
 void tcp_socket_wire_address(const struct sockaddr_storage *address, uint16_t port, struct tcp_wire_address *ret);
 bool tcp_socket_is_local(const struct sockaddr_storage *address);
@@ -358,6 +367,8 @@ int tcp_stream_init(struct tcp_stream *stream, unsigned index, enum tcp_role rol
 void tcp_stream_fini(struct tcp_stream *stream);
 /* A new socket for it: positions start at 0. */
 void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64_t now_ns);
+/* Of this socket and of all that take its place. 0: no limit. */
+void tcp_stream_limit_rate(struct tcp_stream *stream, uint64_t rate_Bps);
 static inline bool tcp_stream_has_room(const struct tcp_stream *stream)
 {
 	return stream->tx_tail - stream->tx_head < TCP_TX_FRAMES;
@@ -419,14 +430,21 @@ void tcp_failover_lost(struct tcp_connection *connection, struct tcp_stream *str
 void tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns);
 /* Receiver: the sender asks to stop a stream. */
 void tcp_failover_suspect(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns);
-/* Either side, from time to time: silent streams, heartbeats, a silent peer. */
-void tcp_failover_watch(struct tcp_connection *connection, uint64_t now_ns);
+/* Either side, from time to time, the last one at looked_ns: silent streams, heartbeats, a silent peer. */
+void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, uint64_t now_ns);
 /* Receiver: the sender has dialled a dead stream anew. Takes fd, unless an error is returned. */
 int tcp_failover_rejoin(struct tcp_connection *connection, unsigned index, uint32_t epoch, int fd,
 			const struct sockaddr_storage *peer, uint64_t now_ns);
 void tcp_failover_send_dead(struct tcp_connection *connection, const struct tcp_stream *stream);
 
 /* connection.c */
+/* In the window one of more than half of its bytes might fit neither behind the last one nor before it, for ever. */
+static inline size_t tcp_eager_most(const struct tcp_transport *transport)
+{
+	size_t most = transport->params->eager_bytes;
+
+	return most < TCP_EAGER_WINDOW / 4 ? most : TCP_EAGER_WINDOW / 4;
+}
 int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int device, unsigned stream_count,
 		       unsigned active_count, struct tcp_connection **ret);
 void tcp_connection_free(struct tcp_connection *connection);
@@ -461,8 +479,6 @@ void tcp_acceptor_abandon(struct tcp_transport *transport, uint64_t now_ns); /* 
 
 /* service.c */
 int tcp_service_start(struct tcp_transport *transport); /* transport lock held; running already: fine */
-void tcp_service_wake(struct tcp_transport *transport);
-void tcp_service_stop(struct tcp_transport *transport); /* no lock held */
 
 /* engine.c */
 void tcp_engines_start(

@@ -15,7 +15,6 @@
 #define BEAT_MOST_NS  (500 * NS_PER_MS)
 #define BEAT_LEAST_NS (20 * NS_PER_MS)
 #define EMPTYING_NS   NS_PER_S /* what close waits at most for the last bytes of closed connections */
-enum { PACE_QUANTUM = 32 << 10 };
 
 /* Equal for processes that share kernel and network namespace, and hardly for others. */
 static uint64_t find_host_id(void)
@@ -36,10 +35,11 @@ static uint64_t find_host_id(void)
 	return hash;
 }
 
-static void describe(struct tcp_transport *transport, int index)
+static void describe(struct transport *opaque, int index)
 {
-	struct tcp_device *device = &transport->devices[index];
-	const struct tcp_interface *first = &transport->interfaces[device->interfaces[0]];
+	struct tcp_transport *transport = (struct tcp_transport *)opaque;
+	struct transport_device *device = &transport->devices.list[index];
+	const struct tcp_interface *first = &transport->interfaces[device->members[0]];
 	struct transport_properties *p = &device->properties;
 
 	*p = (struct transport_properties){
@@ -57,8 +57,8 @@ static void describe(struct tcp_transport *transport, int index)
 		.member_count = (int)device->rail_count,
 	};
 	for (unsigned i = 0; i < device->rail_count; i++) {
-		p->speed_Bps += transport->interfaces[device->interfaces[i]].speed_Bps;
-		p->members[i] = device->interfaces[i];
+		p->speed_Bps += transport->interfaces[device->members[i]].speed_Bps;
+		p->members[i] = device->members[i];
 	}
 }
 
@@ -70,16 +70,16 @@ static void tcp_close(struct transport *opaque)
 
 	if (!transport)
 		return;
-	while (!empty && transport->service_runs && clock_now_ns() < end_ns) {
+	while (!empty && transport->service.runs && clock_now_ns() < end_ns) {
 		pthread_mutex_lock(&transport->lock);
 		empty = transport->connections == NULL;
 		pthread_mutex_unlock(&transport->lock);
 		if (!empty) {
-			tcp_service_wake(transport);
+			transport_service_wake(&transport->service);
 			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 		}
 	}
-	tcp_service_stop(transport);
+	transport_service_stop(&transport->service);
 	tcp_engines_stop(transport);
 	while (transport->connections) {
 		struct tcp_connection *connection = transport->connections;
@@ -90,8 +90,7 @@ static void tcp_close(struct transport *opaque)
 	tcp_connector_expire(transport, 0, true);
 	for (size_t i = 0; i < TCP_INTERFACE_MAX; i++)
 		tcp_acceptor_free(transport->acceptors[i]);
-	for (int i = 0; i < transport->device_count; i++)
-		pace_free(transport->devices[i].pace);
+	transport_devices_fini(&transport->devices);
 	pthread_mutex_destroy(&transport->lock);
 	sys_free(transport);
 }
@@ -117,8 +116,12 @@ static int tcp_open(const struct params *params, struct transport **ret)
 	if (!transport)
 		return -ENOMEM;
 	transport->params = params;
-	transport->wake_fd = transport->engines_stop_fd = -1;
+	transport->engines_stop_fd = -1;
 	pthread_mutex_init(&transport->lock, NULL);
+	transport_service_init(&transport->service, &transport->lock);
+	transport->devices.lock = &transport->lock;
+	transport->devices.transport = (struct transport *)transport;
+	transport->devices.describe = describe;
 	set_times(transport);
 	if (gethostname(transport->host, sizeof(transport->host)) < 0)
 		snprintf(transport->host, sizeof(transport->host), "?");
@@ -131,15 +134,8 @@ static int tcp_open(const struct params *params, struct transport **ret)
 		r = 0;
 	if (r < 0)
 		goto fail;
-	for (size_t i = 0; i < transport->interface_count; i++) {
-		struct tcp_device *device = &transport->devices[i];
-
-		snprintf(device->name, sizeof(device->name), "%s", transport->interfaces[i].name);
-		device->rail_count = 1;
-		device->interfaces[0] = (int)i;
-		describe(transport, (int)i);
-	}
-	transport->device_count = transport->physical_count = (int)transport->interface_count;
+	for (size_t i = 0; i < transport->interface_count; i++)
+		transport_devices_add(&transport->devices, transport->interfaces[i].name);
 	*ret = (struct transport *)transport;
 	return 0;
 fail:
@@ -149,111 +145,29 @@ fail:
 
 static int tcp_device_count(struct transport *opaque)
 {
-	struct tcp_transport *transport = (struct tcp_transport *)opaque;
-	int count;
-
-	pthread_mutex_lock(&transport->lock);
-	count = transport->device_count;
-	pthread_mutex_unlock(&transport->lock);
-	return count;
+	return transport_devices_count(&((struct tcp_transport *)opaque)->devices);
 }
 
 static int tcp_device_properties(struct transport *opaque, int device, struct transport_properties *ret)
 {
-	struct tcp_transport *transport = (struct tcp_transport *)opaque;
-
-	if (device < 0 || device >= tcp_device_count(opaque))
-		return -EINVAL;
-	*ret = transport->devices[device].properties;
-	return 0;
-}
-
-static bool same_members(const struct tcp_device *device, int count, const int *members)
-{
-	if (device->rail_count != (unsigned)count)
-		return false;
-	for (int i = 0; i < count; i++)
-		if (device->interfaces[i] != members[i])
-			return false;
-	return true;
-}
-
-static int join_locked(struct tcp_transport *transport, int count, const int *members, int *ret_device)
-{
-	struct tcp_device *device;
-	size_t used = 0;
-
-	for (int i = 0; i < count; i++) {
-		if (members[i] < 0 || members[i] >= transport->physical_count)
-			return -EINVAL;
-		for (int k = 0; k < i; k++)
-			if (members[k] == members[i])
-				return -EINVAL;
-	}
-	for (int i = 0; i < transport->device_count; i++)
-		if (same_members(&transport->devices[i], count, members)) {
-			*ret_device = i;
-			return 0;
-		}
-	if (transport->device_count == TCP_DEVICES_MAX)
-		return -ENOSPC;
-	device = &transport->devices[transport->device_count];
-	memset(device, 0, sizeof(*device));
-	device->rail_count = (unsigned)count;
-	for (int i = 0; i < count; i++) {
-		const char *name = transport->interfaces[members[i]].name;
-		size_t bytes = strlen(name), plus = i > 0;
-
-		if (used + plus + bytes >= sizeof(device->name))
-			return -EINVAL;
-		device->interfaces[i] = members[i];
-		memcpy(device->name + used, "+", plus);
-		memcpy(device->name + used + plus, name, bytes + 1);
-		used += plus + bytes;
-	}
-	describe(transport, transport->device_count);
-	*ret_device = transport->device_count++;
-	return 0;
+	return transport_devices_properties(&((struct tcp_transport *)opaque)->devices, device, ret);
 }
 
 static int tcp_device_join(struct transport *opaque, int count, const int *members, int *ret_device)
 {
-	struct tcp_transport *transport = (struct tcp_transport *)opaque;
-	int r;
-
-	if (count < 1 || count > TRANSPORT_MAX_MEMBERS)
-		return -EINVAL;
-	pthread_mutex_lock(&transport->lock);
-	r = join_locked(transport, count, members, ret_device);
-	pthread_mutex_unlock(&transport->lock);
-	return r;
-}
-
-static int device_pace(struct tcp_transport *transport, struct tcp_device *device)
-{
-	const struct params *params = transport->params;
-	struct pace_options options = {
-		.speed_Bps = device->properties.speed_Bps,
-		.fixed_budget_bytes = params->pace_budget_bytes,
-		.quantum_bytes = PACE_QUANTUM,
-		.enabled = params->pace,
-		.share_host = true,
-		.device_name = device->name,
-	};
-
-	return device->pace ? 0 : pace_new(&options, &device->pace);
+	return transport_devices_join(&((struct tcp_transport *)opaque)->devices, count, members, ret_device);
 }
 
 static int listen_locked(struct tcp_transport *transport, int index, struct tcp_wire_handle *handle,
 			 struct tcp_listener **ret)
 {
-	struct tcp_device *device = &transport->devices[index];
+	const struct transport_device *device = &transport->devices.list[index];
 	struct tcp_listener *listener;
 	struct tcp_acceptor *acceptor = NULL;
-	int r = device_pace(transport, device);
+	int r = transport_devices_pace(&transport->devices, index, transport->params);
 
 	if (r == 0)
-		r = tcp_acceptor_get(transport, device->interfaces[0], &acceptor);
+		r = tcp_acceptor_get(transport, device->members[0], &acceptor);
 	if (r == 0)
 		r = tcp_service_start(transport);
 	if (r != 0)
@@ -276,8 +190,7 @@ static int listen_locked(struct tcp_transport *transport, int index, struct tcp_
 	handle->rail_count = (uint8_t)device->rail_count;
 	handle->listener_id = listener->id;
 	memcpy(handle->secret, listener->secret, sizeof(handle->secret));
-	tcp_socket_wire_address(&transport->interfaces[device->interfaces[0]].address, acceptor->port,
-				&handle->address);
+	tcp_socket_wire_address(&transport->interfaces[device->members[0]].address, acceptor->port, &handle->address);
 	*ret = listener;
 	return 0;
 }
@@ -298,7 +211,7 @@ static int tcp_listen(struct transport *opaque, int device, uint8_t bytes[static
 	pthread_mutex_unlock(&transport->lock);
 	if (r < 0)
 		return r;
-	tcp_service_wake(transport); /* it polls the sockets it knew */
+	transport_service_wake(&transport->service); /* it polls the sockets it knew */
 	tcp_wire_put_handle(&handle, bytes);
 	*ret = (struct transport_listener *)listener;
 	return 0;
@@ -428,8 +341,7 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 static void tcp_limit_eager(struct transport_connection *opaque, size_t bytes)
 {
 	struct tcp_connection *connection = (struct tcp_connection *)opaque;
-
-	size_t most = connection->transport->params->eager_bytes;
+	size_t most = tcp_eager_most(connection->transport);
 
 	pthread_mutex_lock(&connection->lock);
 	connection->eager_bytes = bytes < most ? bytes : most;
@@ -442,6 +354,16 @@ static void tcp_spread(struct transport_connection *opaque, unsigned hosts)
 
 	pthread_mutex_lock(&connection->lock);
 	connection->r.spread = hosts;
+	pthread_mutex_unlock(&connection->lock);
+}
+
+static void tcp_limit_rate(struct transport_connection *opaque, uint64_t rate_Bps)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+
+	pthread_mutex_lock(&connection->lock);
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		tcp_stream_limit_rate(&connection->streams[i], rate_Bps);
 	pthread_mutex_unlock(&connection->lock);
 }
 
@@ -515,6 +437,7 @@ const struct transport_ops transport_tcp = {
 	.send = tcp_send,
 	.limit_eager = tcp_limit_eager,
 	.spread = tcp_spread,
+	.limit_rate = tcp_limit_rate,
 	.receive = tcp_receive,
 	.flush = tcp_flush,
 	.test = tcp_test,

@@ -6,38 +6,28 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "transport/tcp/tcp.h"
+#include "transport/watch.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-static int add(const struct tcp_connection *connection, int fd, uint32_t events)
-{
-	struct epoll_event event = { .events = events | EPOLLET, .data.u64 = connection->watch_key };
-
-	return epoll_ctl(connection->watch_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
-}
 
 static int add_stream(const struct tcp_connection *connection, const struct tcp_stream *stream)
 {
-	return add(connection, stream->fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
+	return transport_watch_add(connection->watch_fd, stream->fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP,
+				   connection->watch_key);
 }
 
 void tcp_watch_ring(const struct tcp_connection *connection)
 {
-	uint64_t one = 1;
-
-	/* Never read: every write is a new edge, and the counter does not fill up in a life-time. */
-	if (connection->watched && write(connection->bell_fd, &one, sizeof(one)) < 0)
-		return;
+	if (connection->watched)
+		transport_watch_ring(connection->bell_fd);
 }
 
 void tcp_unwatch_stream(const struct tcp_connection *connection, const struct tcp_stream *stream)
 {
 	if (connection->watched && stream->fd >= 0)
-		epoll_ctl(connection->watch_fd, EPOLL_CTL_DEL, stream->fd, NULL);
+		transport_watch_remove(connection->watch_fd, stream->fd);
 }
 
 void tcp_unwatch(struct tcp_connection *connection)
@@ -46,7 +36,7 @@ void tcp_unwatch(struct tcp_connection *connection)
 		return;
 	for (unsigned i = 0; i < connection->stream_count; i++)
 		tcp_unwatch_stream(connection, &connection->streams[i]);
-	epoll_ctl(connection->watch_fd, EPOLL_CTL_DEL, connection->bell_fd, NULL);
+	transport_watch_remove(connection->watch_fd, connection->bell_fd);
 	sys_close(&connection->bell_fd);
 	connection->watched = false;
 	connection->watch_fd = -1;
@@ -58,13 +48,13 @@ static int watch_locked(struct tcp_connection *connection, int epoll_fd, uint64_
 
 	if (connection->watched)
 		return -EBUSY;
-	connection->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (connection->bell_fd < 0)
-		return -errno;
+	r = transport_watch_bell(&connection->bell_fd);
+	if (r < 0)
+		return r;
 	connection->watch_fd = epoll_fd;
 	connection->watch_key = key;
 	connection->watched = true;
-	r = add(connection, connection->bell_fd, EPOLLIN);
+	r = transport_watch_add(epoll_fd, connection->bell_fd, EPOLLIN, key);
 	for (unsigned i = 0; i < connection->stream_count && r == 0; i++)
 		if (connection->streams[i].live)
 			r = add_stream(connection, &connection->streams[i]);

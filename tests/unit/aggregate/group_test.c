@@ -93,6 +93,16 @@ static void large_operations_are_staged_over_leaves_and_hosts(void **state)
 	sums_are_exact("abcd", 200003, false);
 }
 
+static void the_longest_operation(void **state)
+{
+	(void)state;
+	if (!runtime_long()) {
+		print_message("skipped: only with TRIBUTARY_TEST_LONG=1\n");
+		skip();
+	}
+	sums_are_exact("ab", AGGREGATE_MAX_BYTES / sizeof(float), true);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -100,6 +110,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(small_operations_are_exchanged),
 		cmocka_unit_test(large_operations_are_staged_in_one_leaf),
 		cmocka_unit_test(large_operations_are_staged_over_leaves_and_hosts),
+		cmocka_unit_test(the_longest_operation),
 	};
 
 	(void)argc;

@@ -244,6 +244,41 @@ static void wrong_arguments_are_refused(void **state)
 	party_close(&party);
 }
 
+/* What the others would have sent is missing then, and nothing would say so. */
+static void two_members_with_one_rank_are_found(void **state)
+{
+	enum { MEMBERS = 3 };
+	uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
+	uint64_t send[MEMBERS] = { 1, 2, 3 }, recv[MEMBERS][MEMBERS];
+	struct aggregate_request *requests[MEMBERS];
+	struct params params;
+	struct party party;
+
+	(void)state;
+	party_params(&params);
+	assert_int_equal(party_open(&party, &params, "---"), 0);
+	for (size_t m = 0; m < MEMBERS; m++) {
+		struct aggregate_part part = { recv[m], sizeof(recv[m]) };
+
+		assert_int_equal(aggregate_gather_all(party.members[m].group, m < 2 ? 0 : m, &send[m], 1, &part, 8, 0,
+						      sizeof(recv[m]), &requests[m]),
+				 0);
+	}
+	for (size_t m = 0; m < MEMBERS; m++) {
+		bool done = false;
+		int r = 0;
+
+		while (r == 0) {
+			r = aggregate_test(requests[m], &done, NULL);
+			assert_false(done);
+			assert_false(runtime_past(deadline_ns));
+			runtime_nap();
+		}
+		assert_int_equal(r, -EREMOTEIO);
+	}
+	party_close(&party);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,6 +286,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(small_ones_do_not_wait_for_large_ones),
 		cmocka_unit_test(a_large_one_is_not_held_up_by_what_is_not_posted),
 		cmocka_unit_test(gathers_are_not_held_up_by_what_is_not_posted),
+		cmocka_unit_test(two_members_with_one_rank_are_found),
 		cmocka_unit_test(more_than_32_are_come_again),
 		cmocka_unit_test(wrong_arguments_are_refused),
 	};

@@ -143,12 +143,17 @@ static void segments_are_long_enough_and_enough(void **state)
 	(void)state;
 	account_group(&group, (unsigned[]){ 8 }, 1, 1, 1000);
 	schedule = schedule_of(&group);
+	assert_int_equal(schedule_segment_least_bytes(0), 256 * KIB);
+	assert_int_equal(schedule_segment_least_bytes(12500000), 32 * KIB);
+	assert_int_equal(schedule_segment_least_bytes(125000000), 125000);
+	assert_int_equal(schedule_segment_least_bytes(1250000000), 256 * KIB);
 	assert_int_equal(schedule_segment_bytes(schedule, 0, 16 * KIB), 0);
 	assert_int_equal(schedule_segment_bytes(schedule, 1, 16 * KIB), 1);
 	assert_int_equal(schedule_segment_bytes(schedule, 16 * KIB, 16 * KIB), 16 * KIB);
 	assert_int_equal(schedule_segment_bytes(schedule, 32 * KIB, 16 * KIB), 16 * KIB);
-	assert_int_equal(schedule_segment_bytes(schedule, 256 * KIB, 16 * KIB), 128 * KIB);
-	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 16 * KIB), 256 * KIB);
+	assert_int_equal(schedule_segment_bytes(schedule, 256 * KIB, 16 * KIB), 16 * KIB);
+	assert_int_equal(schedule_segment_bytes(schedule, 512 * KIB, 50000), 64 * KIB); /* 8, not 10, of 8 places */
+	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 16 * KIB), 16 * KIB);
 	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 0), 256 * KIB);
 	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 512 * KIB), 512 * KIB);
 	for (size_t bytes = 1; bytes < 4096 * KIB; bytes += bytes / 7 + 1) {
@@ -181,8 +186,38 @@ static void a_server_gets_shorter_segments(void **state)
 	account_group(&group, (unsigned[]){ 8 }, 1, 1, 1000);
 	account_add_server(&group, 0, 400); /* it has a part, and the members more */
 	schedule = schedule_of(&group);
-	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 8 * KIB), 256 * KIB);
+	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 128 * KIB), 128 * KIB);
 	schedule_free(schedule);
+}
+
+/* Less than three members' cards together: docs/schedule.md has the measurement. */
+static void servers_that_are_too_slow_together_are_left(void **state)
+{
+	static const struct {
+		uint64_t host_Bps, rates_Bps[2];
+		bool used;
+	} cases[] = {
+		{ 1000, { 800, 800 }, false },  { 1000, { 2999, 0 }, true },    { 1000, { 1499, 1500 }, false },
+		{ 1000, { 1500, 1500 }, true }, { 1000, { 2900, 2900 }, true }, { 0, { 1, 1 }, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		account_group(&group, (unsigned[]){ 8 }, 1, 1, cases[i].host_Bps);
+		account_add_server(&group, 0, cases[i].rates_Bps[0]);
+		account_add_server(&group, 0, cases[i].rates_Bps[1]);
+		account_add_server(&group, 0, 8000);
+		group.nodes[10].lost = true; /* counts for nothing, and stays so */
+		schedule_leave_servers(&group);
+		assert_int_equal(!group.nodes[8].lost, cases[i].used);
+		assert_int_equal(!group.nodes[9].lost, cases[i].used);
+		assert_true(group.nodes[10].lost);
+	}
+	/* Uplinks may be what is slow. */
+	account_group(&group, (unsigned[]){ 4, 4 }, 2, 1, 1000);
+	account_add_server(&group, 0, 800);
+	schedule_leave_servers(&group);
+	assert_false(group.nodes[8].lost);
 }
 
 /* Members of one host get the same share of what their host aggregates, and of what it passes on. */
@@ -375,6 +410,7 @@ int main(void)
 		cmocka_unit_test(the_choice_is_the_same_everywhere),
 		cmocka_unit_test(segments_are_long_enough_and_enough),
 		cmocka_unit_test(a_server_gets_shorter_segments),
+		cmocka_unit_test(servers_that_are_too_slow_together_are_left),
 	};
 
 	return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);

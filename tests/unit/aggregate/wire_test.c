@@ -29,6 +29,7 @@ static const struct aggregate_wire_report report = {
 		   .eager_bytes = 10,
 		   .timeout_ns = 11,
 		   .verify = true,
+		   .as_said = true,
 		   .listens_on_host = true,
 		   .host_handle = { [0] = 12, [127] = 13 },
 		   .host = "host",
@@ -42,7 +43,7 @@ static void what_goes_in_comes_out(void **state)
 	struct aggregate_wire_verdict verdict = { .kind = AGGREGATE_VERDICT_NO,
 						  .error = -ETIMEDOUT,
 						  .count = 9,
-						  .settings = { 1, 2, true },
+						  .settings = { 1, 2, true, true },
 						  .reason = "no" },
 				      verdict_again;
 	struct aggregate_wire_operation operation = { 1, 2, 3, 4, 5, 6, 7, 8, true }, operation_again;
@@ -62,13 +63,21 @@ static void what_goes_in_comes_out(void **state)
 	assert_int_equal(report_again.facts.leaf, -2);
 	assert_int_equal(report_again.facts.timeout_ns, 11);
 	assert_true(report_again.facts.verify);
+	assert_true(report_again.facts.as_said);
 	assert_true(report_again.facts.listens_on_host);
 	assert_memory_equal(report_again.facts.host_handle, report.facts.host_handle, AGGREGATE_WIRE_HANDLE_BYTES);
 	assert_string_equal(report_again.facts.device, "device");
 	aggregate_wire_put_verdict(&verdict, bytes);
 	assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), 0);
 	assert_true(verdict_again.error == -ETIMEDOUT && verdict_again.count == 9 && verdict_again.settings.verify &&
-		    verdict_again.settings.direct_bytes == 1 && verdict_again.settings.segment_bytes == 2);
+		    verdict_again.settings.direct_bytes == 1 && verdict_again.settings.segment_bytes == 2 &&
+		    verdict_again.settings.measures);
+	verdict.settings.verify = verdict.settings.measures = false;
+	aggregate_wire_put_verdict(&verdict, bytes);
+	assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), 0);
+	assert_false(verdict_again.settings.measures);
+	bytes[14] = 2;
+	assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), -EBADMSG);
 	aggregate_wire_put_operation(&operation, bytes);
 	assert_int_equal(aggregate_wire_get_operation(bytes, &operation_again), 0);
 	assert_true(operation_again.number == 1 && operation_again.bytes == 2 &&
@@ -115,6 +124,39 @@ static void nonsense_is_refused(void **state)
 	assert_int_equal(aggregate_wire_get_report(bytes, &report_again), -EBADMSG);
 }
 
+/* Buffers are made by them: what wraps around when a header is added would be written beyond their end. */
+static void lengths_are_bounded(void **state)
+{
+	struct aggregate_wire_verdict verdict = { .kind = AGGREGATE_VERDICT_MEMBERS, .count = 2 }, verdict_again;
+	struct aggregate_wire_facts facts = report.facts, facts_again;
+	static const uint64_t too_long[] = { (64 << 10) + 1, UINT32_MAX, INT64_MAX, UINT64_MAX - 62, UINT64_MAX };
+	uint8_t bytes[AGGREGATE_WIRE_REPORT_BYTES];
+
+	(void)state;
+	facts.direct_bytes = verdict.settings.direct_bytes = 64 << 10;
+	facts.segment_bytes = verdict.settings.segment_bytes = 512 << 10;
+	aggregate_wire_put_facts(&facts, bytes);
+	assert_int_equal(aggregate_wire_get_facts(bytes, &facts_again), 0);
+	aggregate_wire_put_verdict(&verdict, bytes);
+	assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), 0);
+	for (size_t i = 0; i < sizeof(too_long) / sizeof(too_long[0]); i++) {
+		facts.direct_bytes = verdict.settings.direct_bytes = too_long[i];
+		facts.segment_bytes = verdict.settings.segment_bytes = 0;
+		aggregate_wire_put_facts(&facts, bytes);
+		assert_int_equal(aggregate_wire_get_facts(bytes, &facts_again), -EBADMSG);
+		aggregate_wire_put_verdict(&verdict, bytes);
+		assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), -EBADMSG);
+		facts.direct_bytes = verdict.settings.direct_bytes = 0;
+		facts.segment_bytes = verdict.settings.segment_bytes = too_long[i] + (512 << 10);
+		if (facts.segment_bytes < too_long[i])
+			facts.segment_bytes = verdict.settings.segment_bytes = too_long[i];
+		aggregate_wire_put_facts(&facts, bytes);
+		assert_int_equal(aggregate_wire_get_facts(bytes, &facts_again), -EBADMSG);
+		aggregate_wire_put_verdict(&verdict, bytes);
+		assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), -EBADMSG);
+	}
+}
+
 static void a_tag_is_never_negative(void **state)
 {
 	(void)state;
@@ -129,6 +171,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_goes_in_comes_out),
 		cmocka_unit_test(nonsense_is_refused),
+		cmocka_unit_test(lengths_are_bounded),
 		cmocka_unit_test(a_tag_is_never_negative),
 	};
 

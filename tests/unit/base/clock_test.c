@@ -38,11 +38,25 @@ static void fake_clock_stands_until_the_test_moves_it(void **state)
 	assert_true(clock_now_ns() != 3 * NS_PER_S + 5);
 }
 
+static void time_in_which_nobody_looked_is_no_silence(void **state)
+{
+	(void)state;
+	/* Looked for as often as it should be: since it was heard. */
+	assert_int_equal(clock_heard_ns(100, 190, 200, 10), 100);
+	assert_int_equal(clock_heard_ns(100, 200, 200, 10), 100);
+	assert_int_equal(clock_heard_ns(100, 201, 200, 10), 100);
+	/* Not for 60, of which 10 are as always. */
+	assert_int_equal(clock_heard_ns(100, 140, 200, 10), 150);
+	/* Never later than now: it was heard when we last looked. */
+	assert_int_equal(clock_heard_ns(195, 100, 200, 10), 200);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(clock_is_the_monotonic_one),
 		cmocka_unit_test(fake_clock_stands_until_the_test_moves_it),
+		cmocka_unit_test(time_in_which_nobody_looked_is_no_silence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

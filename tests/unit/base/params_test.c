@@ -92,6 +92,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_true(defaults.collnet);
 	assert_int_equal(defaults.aggregate_direct_bytes, 0);
 	assert_int_equal(defaults.aggregate_segment_bytes, 0);
+	assert_true(defaults.aggregate_measure);
 	assert_true(defaults.aggregate_shm);
 	assert_false(defaults.verify);
 	assert_int_equal(defaults.steer, STEER_FULL);
@@ -103,6 +104,12 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_string_equal(defaults.secret, "");
 	assert_string_equal(defaults.state_home, "");
 	assert_int_equal(defaults.simd, SIMD_AUTO);
+	assert_string_equal(defaults.hca, "");
+	assert_int_equal(defaults.gid_index, -1);
+	assert_int_equal(defaults.traffic_class, -1);
+	assert_int_equal(defaults.service_level, 0);
+	assert_int_equal(defaults.qps, 1);
+	assert_false(defaults.quiet);
 }
 
 static void every_row_is_described_and_named_once(void **state)
@@ -110,7 +117,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 29);
+	assert_int_equal(params_count(), 35);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -156,8 +163,8 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		  { "0", "0.099999999", "3600.1", "10s", "-1" } },
 		{ "TRIBUTARY_REPORT_AFTER", { { "1", "1" }, { "86400", "86400" } }, { "0.9", "86401", "never" } },
 		{ "TRIBUTARY_EAGER_BYTES",
-		  { { "0", "0" }, { "65536", "64K" }, { "1000", "1000" } },
-		  { "65537", "65K", "-1", "K" } },
+		  { { "0", "0" }, { "16384", "16K" }, { "1000", "1000" } },
+		  { "16385", "17K", "-1", "K" } },
 		{ "TRIBUTARY_SEGMENT_BYTES",
 		  { { "4096", "4K" }, { "16M", "16M" } },
 		  { "4095", "16777217", "0", "1G" } },
@@ -179,6 +186,7 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_AGGREGATE_SEGMENT",
 		  { { "0", "0" }, { "1K", "1K" }, { "512K", "512K" } },
 		  { "1023", "1M" } },
+		{ "TRIBUTARY_AGGREGATE_MEASURE", { { "0", "0" }, { "on", "1" } }, { "2", "never" } },
 		{ "TRIBUTARY_AGGREGATE_SHM", { { "0", "0" }, { "on", "1" } }, { "2", "/dev/shm" } },
 		{ "TRIBUTARY_VERIFY", { { "1", "1" }, { "no", "0" } }, { "2", "all" } },
 		{ "TRIBUTARY_PROFILE", { { "/etc/my.profile", "/etc/my.profile" } }, { NULL } },
@@ -190,6 +198,15 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_SECRET",
 		  { { "/etc/tributary/secret", "/etc/tributary/secret" }, { "s", "s" } },
 		  { NULL } },
+		{ "TRIBUTARY_HCA", { { "=mlx5_0:1,mlx5_2", "=mlx5_0:1,mlx5_2" }, { "^mlx4", "^mlx4" } }, { NULL } },
+		{ "TRIBUTARY_GID_INDEX",
+		  { { "auto", "auto" }, { "0", "0" }, { "255", "255" }, { "-1", "auto" } },
+		  { "256", "-2", "v2" } },
+		{ "TRIBUTARY_TRAFFIC_CLASS",
+		  { { "auto", "auto" }, { "0", "0" }, { "106", "106" }, { "-1", "auto" } },
+		  { "256", "-2", "high" } },
+		{ "TRIBUTARY_SERVICE_LEVEL", { { "0", "0" }, { "15", "15" } }, { "16", "-1" } },
+		{ "TRIBUTARY_QPS", { { "1", "1" }, { "16", "16" } }, { "0", "17", "many" } },
 	};
 	char entry[128], text[PARAMS_STRING_BYTES];
 	struct param_info info;

@@ -41,6 +41,7 @@ static void a_process_is_known_by_more_than_its_number(void **state)
 static void a_process_that_has_ended_is_gone(void **state)
 {
 	struct process_identity self, child;
+	siginfo_t ended;
 	int ready[2];
 	pid_t pid;
 
@@ -60,6 +61,8 @@ static void a_process_that_has_ended_is_gone(void **state)
 	assert_int_equal(child.pid, pid);
 	assert_int_equal(process_state(&child, &self), PROCESS_ALIVE);
 	kill(pid, SIGKILL);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT), 0);
+	assert_int_equal(process_state(&child, &self), PROCESS_GONE); /* though its parent has not asked how it ended */
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(process_state(&child, &self), PROCESS_GONE);
 	close(ready[0]);
@@ -89,6 +92,9 @@ static void threads_are_told_apart(void **state)
 	assert_true(other && other != own);
 	assert_true(last != 0);
 	assert_false(process_thread_lives(INT32_MAX));
+	assert_true(process_has_thread((uint32_t)getpid(), own));
+	assert_false(process_has_thread((uint32_t)getpid(), INT32_MAX));
+	assert_false(process_has_thread((uint32_t)getppid(), own));
 }
 
 /* As by SIGSTOP in a terminal, or by a debugger. */

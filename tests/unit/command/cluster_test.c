@@ -112,7 +112,8 @@ static void slurm_is_understood(void **state)
 /* What --text prints is the same cluster again. */
 static void canonical_text_means_the_same(void **state)
 {
-	static const char *const names[] = { "two-leaves.cluster", "with-aggregators.cluster", "slurm-topology.conf" };
+	static const char *const names[] = { "two-leaves.cluster", "with-aggregators.cluster", "slurm-topology.conf",
+					     "lldp.json", "ibnetdiscover.txt" };
 	char text[TEXT_BYTES], again[TEXT_BYTES], path[512], call[600];
 
 	(void)state;
@@ -128,6 +129,47 @@ static void canonical_text_means_the_same(void **state)
 		assert_int_equal(program_run(call, PROGRAM_STDOUT, again, sizeof(again)), COMMAND_OK);
 		assert_string_equal(text, again);
 	}
+	unlink(path);
+}
+
+/* Declared by LLDP and by InfiniBand: hosts with two rails and a management switch; spines of which one cable is slow. */
+static void what_switches_say_is_understood(void **state)
+{
+	json_t *value = show_json("lldp.json");
+
+	(void)state;
+	assert_int_equal(json_array_size(json_object_get(value, "hosts")), 8);
+	assert_int_equal(json_array_size(json_object_get(value, "switches")), 3);
+	assert_string_equal(json_string_value(json_object_get(named(value, "hosts", "name", "node5"), "leaf")),
+			    "leaf3..leaf4");
+	check_near(number(named(value, "switches", "name", "leaf1..leaf2"), "up_rate_Bps"), 50e9);
+	json_decref(value);
+	value = show_json("ibnetdiscover.txt");
+	assert_int_equal(json_array_size(json_object_get(value, "hosts")), 6);
+	check_near(number(named(value, "switches", "name", "leaf2"), "up_rate_Bps"), 37.5e9);
+	check_near(number(named(value, "hosts", "name", "node5"), "rate_Bps"), 12.5e9);
+	json_decref(value);
+}
+
+/* As Slurm's it has the same switches and hosts, and no rates. */
+static void slurm_is_written_from_any_form(void **state)
+{
+	char text[TEXT_BYTES], path[512], call[600];
+	FILE *file;
+
+	(void)state;
+	assert_int_equal(show("ibnetdiscover.txt", "--slurm", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_string_equal(text, "SwitchName=spine1..spine2 Switches=leaf1,leaf2\nSwitchName=leaf1 Nodes=node[1-3]\n"
+				  "SwitchName=leaf2 Nodes=node4,node5,node6\n");
+	assert_int_equal(show("with-aggregators.cluster", "--slurm", PROGRAM_STDOUT, text), COMMAND_OK);
+	snprintf(path, sizeof(path), "%s/topology.conf", program_folder());
+	file = fopen(path, "we");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	snprintf(call, sizeof(call), "cluster show '%s'", path);
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, ": 12 hosts on 3 leaves, 0 aggregators"));
 	unlink(path);
 }
 
@@ -159,9 +201,14 @@ static void a_wrong_file_is_refused_with_its_place(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(two_leaves_share_the_roots), cmocka_unit_test(aggregators_have_shares),
-		cmocka_unit_test(slurm_is_understood),        cmocka_unit_test(canonical_text_means_the_same),
-		cmocka_unit_test(text_says_it_in_a_tree),     cmocka_unit_test(a_wrong_file_is_refused_with_its_place),
+		cmocka_unit_test(two_leaves_share_the_roots),
+		cmocka_unit_test(aggregators_have_shares),
+		cmocka_unit_test(slurm_is_understood),
+		cmocka_unit_test(canonical_text_means_the_same),
+		cmocka_unit_test(what_switches_say_is_understood),
+		cmocka_unit_test(slurm_is_written_from_any_form),
+		cmocka_unit_test(text_says_it_in_a_tree),
+		cmocka_unit_test(a_wrong_file_is_refused_with_its_place),
 	};
 
 	return cmocka_run_group_tests_name("cluster", tests, program_find, NULL);

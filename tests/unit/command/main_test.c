@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void help_lists_every_command(void **state)
 {
@@ -75,6 +76,9 @@ static void wrong_calls_get_one_line_and_status_2(void **state)
 		"lint",
 		"completion",
 		"completion fish",
+		"cluster show",
+		"cluster measure a",
+		"cluster measure --round 1",
 		"help --man show",
 	};
 	char text[1024];
@@ -87,6 +91,35 @@ static void wrong_calls_get_one_line_and_status_2(void **state)
 		assert_int_equal(program_run(calls[i], PROGRAM_STDOUT, text, sizeof(text)), COMMAND_USAGE);
 		assert_string_equal(text, "");
 	}
+}
+
+static void cluster_measure_says_at_once_what_is_wrong(void **state)
+{
+	char secret[512], call[2048], text[1024];
+	FILE *file;
+
+	(void)state;
+	assert_int_equal(program_run("cluster measure --round 1", PROGRAM_STDERR, text, sizeof(text)), COMMAND_USAGE);
+	assert_non_null(strstr(text, "tributary cluster measure: --round is \"1\""));
+	assert_non_null(strstr(text, "`tributary help cluster measure`"));
+	/* Rank 1 does not come: who waited for it would say that. */
+	snprintf(secret, sizeof(secret), "%s/secret", program_folder());
+	file = fopen(secret, "w");
+	assert_non_null(file);
+	fputs("0123456789012345678901234567890123456789\n", file);
+	fclose(file);
+	assert_int_equal(chmod(secret, 0600), 0);
+	setenv("RANK", "0", 1);
+	setenv("WORLD_SIZE", "2", 1);
+	setenv("MASTER_ADDR", "127.0.0.1", 1);
+	setenv("TRIBUTARY_TIMEOUT", "1", 1);
+	snprintf(call, sizeof(call), "cluster measure --secret '%s' --out /nonexistent/cluster", secret);
+	assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_FAILED);
+	assert_string_equal(text, "tributary: \"/nonexistent/cluster\" cannot be written: No such file or directory\n");
+	unsetenv("RANK");
+	unsetenv("WORLD_SIZE");
+	unsetenv("MASTER_ADDR");
+	unsetenv("TRIBUTARY_TIMEOUT");
 }
 
 static void file_that_is_not_there_is_named(void **state)
@@ -179,6 +212,7 @@ int main(void)
 		cmocka_unit_test(help_lists_every_command),
 		cmocka_unit_test(version_is_one_line),
 		cmocka_unit_test(wrong_calls_get_one_line_and_status_2),
+		cmocka_unit_test(cluster_measure_says_at_once_what_is_wrong),
 		cmocka_unit_test(file_that_is_not_there_is_named),
 		cmocka_unit_test(output_that_cannot_be_written_is_an_error),
 		cmocka_unit_test(devices_reports_a_name_that_matches_nothing),

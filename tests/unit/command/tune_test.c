@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { TEXT_BYTES = 1 << 18 };
 
@@ -140,6 +141,48 @@ static void text_names_each_collective_and_every_size(void **state)
 	free(text);
 }
 
+static const char two_leaves[] = "tributary-cluster 1\n"
+				 "switch spine\n"
+				 "switch a parent=spine rate=5Gbit/s\n"
+				 "switch b parent=spine rate=5Gbit/s\n"
+				 "host n[1-4] leaf=a rate=10Gbit/s\n"
+				 "host n[5-8] leaf=b rate=10Gbit/s\n";
+
+/* The same table as NCCL gets: what is large goes through collnet where the cluster file says that it gains. */
+static void collnet_is_taken_where_the_cluster_says_that_it_gains(void **state)
+{
+	char path[] = "/tmp/tributary-tune-XXXXXX", options[128], *text = malloc(TEXT_BYTES);
+	int fd = mkstemp(path);
+	json_t *without, *with, *known;
+
+	(void)state;
+	assert_true(text && fd >= 0);
+	assert_int_equal(write(fd, two_leaves, strlen(two_leaves)), strlen(two_leaves));
+	close(fd);
+	without = tune_json("two-switch-8gpu-sm120", "--hosts 8");
+	with = tune_json("two-switch-8gpu-sm120", "--hosts 8 --collnet");
+	snprintf(options, sizeof(options), "--hosts 8 --cluster %s", path);
+	known = tune_json("two-switch-8gpu-sm120", options);
+	assert_true(json_is_null(json_object_get(without, "collnet_gain")));
+	assert_true(json_is_false(json_object_get(without, "tuned")));
+	assert_true(json_is_true(json_object_get(with, "tuned")));
+	assert_true(json_real_value(json_object_get(with, "collnet_gain")) < 1);
+	assert_true(json_real_value(json_object_get(known, "collnet_gain")) > 1.5);
+	assert_int_equal(check_all(without), 0);
+	(void)check_all(with);
+	assert_true(check_all(known) > 0);
+	json_decref(without);
+	json_decref(with);
+	json_decref(known);
+	assert_int_equal(tune("two-switch-8gpu-sm120", "--hosts 8 --table", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_null(strstr(text, "CollNetChain"));
+	assert_int_equal(tune("two-switch-8gpu-sm120", options, PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_non_null(strstr(text, "Tree/Simple to 4 MiB, CollNetChain/Simple"));
+	assert_non_null(strstr(text, "\ncollnet: on; large AllReduces at 1.75 times a ring's rate"));
+	unlink(path);
+	free(text);
+}
+
 static void wrong_calls_say_what_is_wrong(void **state)
 {
 	static const struct {
@@ -152,6 +195,9 @@ static void wrong_calls_say_what_is_wrong(void **state)
 		{ "--nodes x", "--nodes" },
 		{ "--nodes 2", "--hosts either" },
 		{ "--hosts 3 --nodes 1", "--hosts either" },
+		{ "--collnet", "several hosts" },
+		{ "--hosts either --cluster /nowhere", "several hosts" },
+		{ "--hosts 3 --cluster /nowhere", "/nowhere" },
 	};
 	char *text = malloc(TEXT_BYTES);
 
@@ -170,6 +216,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_tuner_matters_on_one_host_of_a_job_of_several),
 		cmocka_unit_test(text_names_each_collective_and_every_size),
+		cmocka_unit_test(collnet_is_taken_where_the_cluster_says_that_it_gains),
 		cmocka_unit_test(wrong_calls_say_what_is_wrong),
 	};
 

@@ -20,8 +20,6 @@
 
 enum { HALLS = 2, TASKS = 60, ROUNDS = 3, ROUNDS_LONG = 60, DIRECT_BYTES = 1024 };
 
-static char secret_path[] = "/tmp/tributary-gathers-XXXXXX";
-
 /* More large reductions than elsewhere, and every third a gather or a reduce-scatter of many pieces. */
 static void tasks_make(struct task *tasks, size_t members, struct random *random)
 {
@@ -51,7 +49,7 @@ static void lose(const char *leaves, size_t struck, uint64_t seed)
 	random_init(&random, seed);
 	blow_set(STROKE_NONE, false, 0, 0);
 	for (size_t i = 0; i < HALLS; i++) {
-		server_hall_open_over(&halls[i], "", 20, i < struck ? &blow_ops : &transport_tcp);
+		server_hall_open_over(&halls[i], "", 60, i < struck ? &blow_ops : &transport_tcp);
 		aggregators[i] = (struct cluster_aggregator){
 			.address = "127.0.0.1", .port = halls[i].port, .leaf = (int)i, .rate_Bps = UINT64_C(1220000000)
 		};
@@ -59,8 +57,9 @@ static void lose(const char *leaves, size_t struck, uint64_t seed)
 	party_params(&params);
 	params.aggregate_direct_bytes = DIRECT_BYTES;
 	params.aggregate_segment_bytes = 16 << 10;
-	snprintf(params.secret, sizeof(params.secret), "%s", secret_path);
+	snprintf(params.secret, sizeof(params.secret), "%s", server_hall_secret_path);
 	assert_int_equal(party_gather(&party, &params, leaves), 0);
+	party_slow_hosts(&party);
 	party.cluster.aggregators = aggregators;
 	party.cluster.aggregator_count = HALLS;
 	assert_int_equal(party_connect(&party), 0);
@@ -88,22 +87,15 @@ static void gathers_go_through_when_an_aggregator_is_lost(void **state)
 
 static int hall_begin(void **state)
 {
-	char text[32];
-	int fd = mkstemp(secret_path);
-
-	(void)state;
-	memset(text, 0x5a, sizeof(text)); /* as server_hall has it */
-	if (fd < 0 || write(fd, text, sizeof(text)) != (ssize_t)sizeof(text))
+	if (server_hall_secret_make(state) < 0)
 		return -1;
-	close(fd);
 	blow_start();
 	return 0;
 }
 
 static int hall_end(void **state)
 {
-	(void)state;
-	return unlink(secret_path);
+	return server_hall_secret_remove(state);
 }
 
 int main(int argc, char **argv)

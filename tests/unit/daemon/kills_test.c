@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { HANG_MS = 60000 };
+enum { HANG_MS = 150000 };
 
 static unsigned long kills_due(unsigned long few, unsigned long all)
 {

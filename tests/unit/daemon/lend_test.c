@@ -23,34 +23,12 @@
 
 enum { HALLS_MAX = 3, JOBS = 3 };
 
-static char secret_path[] = "/tmp/tributary-lend-XXXXXX";
 static struct control_answer answer;
-
-static int secret_make(void **state)
-{
-	char text[32];
-	int fd = mkstemp(secret_path);
-
-	(void)state;
-	memset(text, 0x5a, sizeof(text)); /* as server_hall has it */
-	if (fd < 0 || write(fd, text, sizeof(text)) != (ssize_t)sizeof(text))
-		return -1;
-	close(fd);
-	return 0;
-}
-
-static int secret_remove(void **state)
-{
-	(void)state;
-	return unlink(secret_path);
-}
 
 struct lend {
 	struct party party;
 	struct cluster_aggregator aggregators[HALLS_MAX];
 };
-
-static uint64_t host_rate_Bps; /* as the cluster file says; 0: it does not */
 
 /* aggregator_leaves: "ab": one on leaf a, one on leaf b; NULL: the job has no secret and uses none. */
 static void lend_open(struct lend *lend, const char *leaves, struct server_hall *halls, const char *aggregator_leaves)
@@ -60,15 +38,14 @@ static void lend_open(struct lend *lend, const char *leaves, struct server_hall 
 	party_params(&params);
 	params.timeout_ns = 60 * UINT64_C(1000000000); /* a part of it is for the aggregators, on a busy machine too */
 	if (aggregator_leaves)
-		snprintf(params.secret, sizeof(params.secret), "%s", secret_path);
+		snprintf(params.secret, sizeof(params.secret), "%s", server_hall_secret_path);
 	assert_int_equal(party_gather(&lend->party, &params, leaves), 0);
 	for (size_t i = 0; aggregator_leaves && aggregator_leaves[i]; i++)
 		lend->aggregators[i] = (struct cluster_aggregator){ .address = "127.0.0.1",
 								    .port = halls[i].port,
 								    .leaf = aggregator_leaves[i] - 'a',
 								    .rate_Bps = UINT64_C(1250000000) };
-	for (size_t i = 0; i < lend->party.cluster.host_count; i++)
-		lend->party.hosts[i].rate_Bps = host_rate_Bps;
+	party_slow_hosts(&lend->party);
 	lend->party.cluster.aggregators = lend->aggregators;
 	lend->party.cluster.aggregator_count = aggregator_leaves ? strlen(aggregator_leaves) : 0;
 	assert_int_equal(party_connect(&lend->party), 0);
@@ -137,7 +114,7 @@ static void same_bits(const char *leaves, const char *aggregator_leaves)
 
 	random_init(&random, runtime_seed());
 	for (size_t i = 0; i < hall_count; i++)
-		server_hall_open(&halls[i], "--threads 2", 15);
+		server_hall_open(&halls[i], "--threads 2", 60);
 	lend_open(&with, leaves, halls, aggregator_leaves);
 	lend_open(&without, leaves, halls, NULL);
 	assert_int_equal(servers_of(&with), hall_count);
@@ -225,7 +202,7 @@ static void one_that_is_not_there_is_gone_without(void **state)
 	struct lend lend;
 
 	(void)state;
-	server_hall_open(&halls[0], "", 15);
+	server_hall_open(&halls[0], "", 60);
 	halls[1].port = 1; /* nobody listens */
 	lend_open(&lend, "aaa", halls, "aa");
 	assert_int_equal(servers_of(&lend), 1);
@@ -240,7 +217,7 @@ static void one_that_is_full_is_gone_without(void **state)
 	struct server_hall hall;
 
 	(void)state;
-	server_hall_open(&hall, "--groups-max 1", 15);
+	server_hall_open(&hall, "--groups-max 1", 60);
 	lend_open(&first, "aaa", &hall, "a");
 	lend_open(&second, "aaa", &hall, "a");
 	assert_int_equal(servers_of(&first), 1);
@@ -258,7 +235,7 @@ static void one_with_another_secret_is_gone_without(void **state)
 	struct lend lend;
 
 	(void)state;
-	server_hall_open(&hall, "", 15);
+	server_hall_open(&hall, "", 60);
 	hall.secret.bytes[3] ^= 1;
 	lend_open(&lend, "aaa", &hall, "a");
 	assert_int_equal(servers_of(&lend), 0);
@@ -344,7 +321,7 @@ static void jobs_share_one(void **state)
 	struct server_hall hall;
 
 	(void)state;
-	server_hall_open(&hall, "--threads 2", 10);
+	server_hall_open(&hall, "--threads 2", 60);
 	for (size_t i = 0; i < JOBS; i++) {
 		memset(&jobs[i], 0, sizeof(jobs[i]));
 		lend_open(&jobs[i].lend, "aaa", &hall, "a");
@@ -376,7 +353,7 @@ static void a_dead_member_of_one_job_stalls_no_other(void **state)
 	struct server_hall hall;
 
 	(void)state;
-	server_hall_open(&hall, "", 15);
+	server_hall_open(&hall, "", 60);
 	for (size_t i = 0; i < 2; i++) {
 		memset(&jobs[i], 0, sizeof(jobs[i]));
 		lend_open(&jobs[i].lend, "aaa", &hall, "a");
@@ -407,27 +384,50 @@ static void hear_spread(struct transport_connection *connection, unsigned hosts)
 	transport_tcp.spread(connection, hosts);
 }
 
-/* Members whose rates are said in the cluster file: so many of them fill the servers' ports. */
-static void a_server_hears_how_many_members_fill_its_port(void **state)
+static _Atomic unsigned limits, other_limits;
+
+static void hear_limit(struct transport_connection *connection, uint64_t rate_Bps)
 {
+	atomic_fetch_add(rate_Bps == PARTY_SLOW_HOST_BPS ? &limits : &other_limits, 1);
+	transport_tcp.limit_rate(connection, rate_Bps);
+}
+
+/* Of the three members and each other, whatever their rates are. */
+static void servers_hear(size_t count, unsigned hosts)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(60000);
+	unsigned connections = (unsigned)(count * (3 + count - 1));
 	struct server_hall halls[2];
 	struct lend lend;
 
+	for (size_t i = 0; i < 16; i++)
+		atomic_store(&heard[i], 0);
+	atomic_store(&limits, 0);
+	for (size_t i = 0; i < count; i++)
+		server_hall_open_over(&halls[i], "", 60, &hearing);
+	lend_open(&lend, "aaa", halls, count == 1 ? "a" : "aa");
+	assert_int_equal(servers_of(&lend), count);
+	while (atomic_load(&heard[hosts]) < connections && !runtime_past(deadline_ns))
+		runtime_nap();
+	for (size_t i = 0; i < 16; i++)
+		assert_int_equal(atomic_load(&heard[i]), i == hosts ? connections : 0);
+	while (atomic_load(&limits) < 3 * count && !runtime_past(deadline_ns))
+		runtime_nap();
+	assert_int_equal(atomic_load(&limits), 3 * count); /* members said what their cards take */
+	assert_int_equal(atomic_load(&other_limits), 0);
+	party_close(&lend.party);
+	for (size_t i = 0; i < count; i++)
+		server_hall_close(&halls[i]);
+}
+
+static void connections_to_a_server_count_the_members(void **state)
+{
 	(void)state;
 	hearing = transport_tcp;
 	hearing.spread = hear_spread;
-	for (size_t i = 0; i < 2; i++)
-		server_hall_open_over(&halls[i], "", 15, &hearing);
-	host_rate_Bps = UINT64_C(500000000); /* two servers of 1.25 GB/s: 5 such hosts */
-	lend_open(&lend, "aaa", halls, "aa");
-	host_rate_Bps = 0;
-	assert_int_equal(servers_of(&lend), 2);
-	assert_int_equal(atomic_load(&heard[5]), 6); /* each server of each member */
-	for (size_t i = 0; i < 16; i++)
-		assert_true(i == 5 || !atomic_load(&heard[i]));
-	party_close(&lend.party);
-	for (size_t i = 0; i < 2; i++)
-		server_hall_close(&halls[i]);
+	hearing.limit_rate = hear_limit;
+	servers_hear(1, 6);
+	servers_hear(2, 3);
 }
 
 int main(int argc, char **argv)
@@ -438,7 +438,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(two_leaves_with_one),
 		cmocka_unit_test(two_leaves_with_one_each),
 		cmocka_unit_test(uneven_leaves_and_hosts_with_three),
-		cmocka_unit_test(a_server_hears_how_many_members_fill_its_port),
+		cmocka_unit_test(connections_to_a_server_count_the_members),
 		cmocka_unit_test(one_that_is_not_there_is_gone_without),
 		cmocka_unit_test(one_that_is_full_is_gone_without),
 		cmocka_unit_test(one_with_another_secret_is_gone_without),
@@ -450,5 +450,5 @@ int main(int argc, char **argv)
 	runtime_start(argv[0], 110);
 	if (runtime_setting("TEST_FILTER"))
 		cmocka_set_test_filter(runtime_setting("TEST_FILTER"));
-	return cmocka_run_group_tests(tests, secret_make, secret_remove);
+	return cmocka_run_group_tests(tests, server_hall_secret_make, server_hall_secret_remove);
 }

@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KINDS = 24, OPEN = 16, ELEMENTS = 400000, SECRET_BYTES = 32, END_MS = 60000 };
+enum { KINDS = 24, OPEN = 16, ELEMENTS = 400000, SECRET_BYTES = 32, END_MS = 120000 };
 static const char secret_text[SECRET_BYTES + 1] = "0123456789abcdef0123456789abcdef";
 
 struct script {
@@ -167,7 +167,9 @@ static void life_cluster(struct life *life)
 
 	for (unsigned i = 0; i < script->count; i++) {
 		snprintf(life->names[i], sizeof(life->names[i]), "host%u", i);
-		life->hosts[i] = (struct cluster_host){ .name = life->names[i], .leaf = (int)(i % script->leaves) };
+		life->hosts[i] = (struct cluster_host){ .name = life->names[i],
+							.leaf = (int)(i % script->leaves),
+							.rate_Bps = PARTY_SLOW_HOST_BPS };
 	}
 	for (unsigned i = 0; i < script->leaves; i++)
 		life->switches[i] = (struct cluster_switch){ .name = "leaf", .parent = CLUSTER_NONE };
@@ -325,7 +327,7 @@ static bool daemon_start(struct processes_daemon *daemon)
 {
 	char listen[32], text[4096] = "", timeout[16], listen_option[] = "--listen", secret_option[] = "--secret";
 	char *argv[] = { program_path, listen_option, listen, secret_option, secret_path, NULL };
-	uint64_t deadline_ns = runtime_deadline_ns(20000);
+	uint64_t deadline_ns = runtime_deadline_ns(90000);
 	size_t length = 0;
 	int pipes[2];
 
@@ -386,7 +388,7 @@ uint64_t processes_daemon_segments(const struct processes_daemon *daemon)
 					      .name = "asker",
 					      .timeout_ns = PROCESSES_TIMEOUT_S * NS_PER_S };
 	struct control_client *client = NULL;
-	uint64_t segments, deadline_ns = runtime_deadline_ns(PROCESSES_TIMEOUT_S * 1000);
+	uint64_t segments, deadline_ns = runtime_deadline_ns(END_MS);
 
 	assert_non_null(answer);
 	memcpy(secret.bytes, secret_text, SECRET_BYTES);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PROCESSES_MEMBERS_MOST = 5, PROCESSES_DAEMONS_MOST = 4, PROCESSES_TIMEOUT_S = 20 };
+enum { PROCESSES_MEMBERS_MOST = 5, PROCESSES_DAEMONS_MOST = 4, PROCESSES_TIMEOUT_S = 60 };
 /* How a member ends. */
 enum {
 	PROCESSES_ALL_DONE = 10,

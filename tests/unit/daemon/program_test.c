@@ -125,7 +125,7 @@ static struct program start(const char *options, bool notify)
 /* What it says until `text` is among it; fails the test after some seconds. */
 static void hear(struct program *program, const char *text)
 {
-	uint64_t deadline_ns = runtime_deadline_ns(20000);
+	uint64_t deadline_ns = runtime_deadline_ns(90000);
 
 	while (!strstr(program->said, text)) {
 		struct pollfd fd = { .fd = program->err, .events = POLLIN };
@@ -148,7 +148,7 @@ static void hear(struct program *program, const char *text)
 /* Its exit status; 128 + signal. */
 static int end(struct program *program)
 {
-	uint64_t deadline_ns = runtime_deadline_ns(20000);
+	uint64_t deadline_ns = runtime_deadline_ns(90000);
 	int status = 0;
 
 	while (waitpid(program->pid, &status, WNOHANG) == 0) {
@@ -201,7 +201,7 @@ static struct control_client *client_of(const struct program *program, struct co
 					      .port = program->port,
 					      .secret = secret,
 					      .name = "test",
-					      .timeout_ns = 10 * NS_PER_S };
+					      .timeout_ns = 60 * NS_PER_S };
 	struct control_client *client = NULL;
 	struct diag diag;
 
@@ -238,7 +238,7 @@ static void groups_are_told_and_have_their_time(void **state)
 {
 	uint8_t handle[TRANSPORT_HANDLE_BYTES] = { 0 };
 	struct control_request request = {
-		.data_version = AGGREGATE_DATA_VERSION, .timeout_ms = 10000, .member_count = 1, .handles = handle
+		.data_version = AGGREGATE_DATA_VERSION, .timeout_ms = 60000, .member_count = 1, .handles = handle
 	};
 	struct control_secret secret;
 	struct control_client *client;
@@ -285,6 +285,7 @@ static void an_idle_group_is_no_news(void **state)
 	snprintf(params.secret, sizeof(params.secret), "%s", secret_path);
 	assert_int_equal(party_gather(&party, &params, "aa"), 0);
 	aggregator.port = program.port;
+	party_slow_hosts(&party);
 	party.cluster.aggregators = &aggregator;
 	party.cluster.aggregator_count = 1;
 	assert_int_equal(party_connect(&party), 0);
@@ -394,11 +395,11 @@ static void the_command_shows_those_that_answer_and_those_that_do_not(void **sta
 		 "tributary-cluster 1\nswitch leaf1\nhost node[1-2] leaf=leaf1\naggregator 127.0.0.1:%u leaf=leaf1\n",
 		 program.port);
 	put_file(cluster_path, text, 0600);
-	snprintf(line, sizeof(line), "--cluster %s --secret %s", cluster_path, secret_path);
+	snprintf(line, sizeof(line), "--cluster %s --secret %s --seconds 60", cluster_path, secret_path);
 	if (command(line, text, sizeof(text)) != 0)
 		fail_msg("%s", text);
 	assert_non_null(strstr(text, "0 of 5 groups"));
-	snprintf(line, sizeof(line), "--cluster %s --secret %s --json", cluster_path, secret_path);
+	snprintf(line, sizeof(line), "--cluster %s --secret %s --seconds 60 --json", cluster_path, secret_path);
 	assert_int_equal(command(line, text, sizeof(text)), 0);
 	assert_non_null(strstr(text, "\"groups_limit\": 5"));
 	kill(program.pid, SIGTERM);

@@ -19,7 +19,32 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 20000 };
+enum { SECRET_BYTE = 0x5a, SECRET_BYTES = 32 };
+
+char server_hall_secret_path[] = "/tmp/tributary-secret-XXXXXX";
+
+int server_hall_secret_make(void **state)
+{
+	char text[SECRET_BYTES];
+	int fd = mkstemp(server_hall_secret_path);
+	ssize_t written;
+
+	(void)state;
+	if (fd < 0)
+		return -1;
+	memset(text, SECRET_BYTE, sizeof(text));
+	written = write(fd, text, sizeof(text));
+	close(fd);
+	return written == (ssize_t)sizeof(text) ? 0 : -1;
+}
+
+int server_hall_secret_remove(void **state)
+{
+	(void)state;
+	return unlink(server_hall_secret_path);
+}
+
+enum { WAIT_MS = 90000 };
 
 static uint16_t port_of(int fd)
 {
@@ -62,7 +87,7 @@ void server_hall_open_over(struct server_hall *hall, const char *options, double
 	hall->params.net = NET_CHOICE_TCP;
 	memcpy(hall->params.interfaces, "lo", 3);
 	hall->secret.count = 32;
-	memset(hall->secret.bytes, 0x5a, 32);
+	memset(hall->secret.bytes, SECRET_BYTE, SECRET_BYTES);
 	hall->ops = ops;
 	assert_int_equal(ops->open(&hall->params, &hall->transport), 0);
 	setup.options = &hall->options;
@@ -138,7 +163,7 @@ enum control_event server_hall_wait(struct control_client *client, struct contro
 int server_hall_dial(uint16_t port)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
-	struct timeval timeout = { .tv_sec = 10 };
+	struct timeval timeout = { .tv_sec = 60 };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	assert_true(fd >= 0);

@@ -34,6 +34,11 @@ void server_hall_tell_to_end(struct server_hall *hall);
 /* It has drained, and has ended by itself. */
 bool server_hall_has_ended(const struct server_hall *hall);
 
+/* The secret of halls, in a file that members read: made and removed by a group of tests. */
+int server_hall_secret_make(void **state);
+int server_hall_secret_remove(void **state);
+extern char server_hall_secret_path[];
+
 struct control_client *server_hall_client(const struct server_hall *hall, const char *name);
 /* Steps until something else than NONE and PROVED comes; fails the test after some seconds. */
 enum control_event server_hall_wait(struct control_client *client, struct control_answer *answer);

@@ -1,4 +1,5 @@
 /* The service as its clients and as strangers see it, over the loopback interface. */
+#include "base/clock.h"
 #include "daemon/daemon.h"
 
 #include "server_hall.h"
@@ -32,7 +33,7 @@ static struct control_request request_of(uint16_t members, uint8_t id)
 					   .types = 0x3ff,
 					   .operations = 0xf,
 					   .name = "test job",
-					   .timeout_ms = 2000,
+					   .timeout_ms = 60000,
 					   .member_count = members,
 					   .handles = handles };
 
@@ -45,7 +46,7 @@ static void it_tells_how_it_is(void **state)
 	struct server_hall hall;
 
 	(void)state;
-	server_hall_open(&hall, "--groups-max 7 --threads 2 --memory-max 64M", 5);
+	server_hall_open(&hall, "--groups-max 7 --threads 2 --memory-max 64M", 30);
 	server_hall_state(&hall, &answer);
 	assert_int_equal(answer.state.groups_max, 7);
 	assert_int_equal(answer.state.thread_count, 2);
@@ -64,7 +65,7 @@ static void a_group_is_offered_listed_and_gone_when_its_coordinator_leaves(void 
 	struct server_hall hall;
 
 	(void)state;
-	server_hall_open(&hall, "", 5);
+	server_hall_open(&hall, "", 30);
 	client = server_hall_client(&hall, "node01");
 	assert_int_equal(control_client_request(client, &request), 0);
 	assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_OFFER);
@@ -77,7 +78,7 @@ static void a_group_is_offered_listed_and_gone_when_its_coordinator_leaves(void 
 	assert_int_equal(answer.groups[0].member_count, 3);
 	assert_false(answer.groups[0].ready);
 	control_client_close(client);
-	for (uint64_t deadline_ns = runtime_deadline_ns(10000); answer.state.group_count;) {
+	for (uint64_t deadline_ns = runtime_deadline_ns(90000); answer.state.group_count;) {
 		assert_false(runtime_past(deadline_ns));
 		server_hall_state(&hall, &answer);
 	}
@@ -100,7 +101,7 @@ static void one_group_too_many_is_refused_with_a_sentence(void **state)
 	struct server_hall hall;
 
 	(void)state;
-	server_hall_open(&hall, "--groups-max 2", 5);
+	server_hall_open(&hall, "--groups-max 2", 30);
 	assert_int_equal(ask_for_group(&hall, &first, &clients[0]), CONTROL_EVENT_OFFER);
 	assert_int_equal(ask_for_group(&hall, &second, &clients[1]), CONTROL_EVENT_OFFER);
 	assert_int_equal(ask_for_group(&hall, &third, &clients[2]), CONTROL_EVENT_REFUSAL);
@@ -118,7 +119,7 @@ static void what_does_not_fit_is_refused_with_a_sentence(void **state)
 	struct server_hall hall;
 
 	(void)state;
-	server_hall_open(&hall, "--groups-max 16 --memory-max 256M", 5);
+	server_hall_open(&hall, "--groups-max 16 --memory-max 256M", 30);
 	version.data_version++;
 	assert_int_equal(ask_for_group(&hall, &version, &client), CONTROL_EVENT_REFUSAL);
 	assert_non_null(strstr(answer.sentence, "same version"));
@@ -140,7 +141,7 @@ static void another_secret_is_turned_away_and_told(void **state)
 	struct control_client *client;
 
 	(void)state;
-	server_hall_open(&hall, "", 2);
+	server_hall_open(&hall, "", 30);
 	thief = hall;
 	thief.secret.bytes[31] ^= 1;
 	client = server_hall_client(&thief, "thief");
@@ -200,7 +201,6 @@ static void ten_thousand_strangers_disturb_nobody(void **state)
 	(void)state;
 	random_init(&random, runtime_seed());
 	server_hall_open(&hall, "", 30);
-	request.timeout_ms = 30000; /* it shows itself only now and then below */
 	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
 	for (size_t i = 0; i < FLOOD_AT_ONCE; i++)
 		fds[i] = -1;
@@ -243,7 +243,7 @@ static void silent_strangers_do_not_keep_a_client_out(void **state)
 	struct server_hall hall;
 
 	(void)state;
-	server_hall_open(&hall, "", 5);
+	server_hall_open(&hall, "", 30);
 	for (size_t i = 0; i < 2 * DAEMON_UNPROVED_MAX; i++)
 		fds[i] = server_hall_dial(hall.port);
 	server_hall_state(&hall, &answer);
@@ -262,7 +262,7 @@ static void a_client_that_breaks_the_protocol_loses_its_own_group_alone(void **s
 	struct server_hall hall;
 
 	(void)state;
-	server_hall_open(&hall, "", 5);
+	server_hall_open(&hall, "", 30);
 	assert_int_equal(ask_for_group(&hall, &one, &good), CONTROL_EVENT_OFFER);
 	assert_int_equal(ask_for_group(&hall, &two, &bad), CONTROL_EVENT_OFFER);
 	go.handles = handle;
@@ -288,7 +288,8 @@ static void a_group_whose_members_do_not_come_fails(void **state)
 	struct server_hall hall;
 
 	(void)state;
-	server_hall_open(&hall, "", 2);
+	request.timeout_ms = 2000;
+	server_hall_open(&hall, "", 30);
 	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
 	assert_int_equal(control_client_go(client, &go), 0);
 	assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_FAILURE);
@@ -306,13 +307,39 @@ static void a_coordinator_that_falls_silent_is_given_up(void **state)
 
 	(void)state;
 	request.timeout_ms = 500;
-	server_hall_open(&hall, "", 2);
+	server_hall_open(&hall, "", 30);
 	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
-	deadline_ns = runtime_deadline_ns(10000); /* not stepped any more: a process that was stopped */
+	deadline_ns = runtime_deadline_ns(90000); /* not stepped any more: a process that was stopped */
 	do {
 		server_hall_state(&hall, &answer);
 		assert_false(runtime_past(deadline_ns));
 	} while (answer.state.group_count);
+	control_client_close(client);
+	server_hall_close(&hall);
+}
+
+/* The machine stood still for ten minutes, and all processes on it: neither side takes that for the other's end. */
+static void time_that_passed_for_nobody_ends_nothing(void **state)
+{
+	struct control_request request = request_of(2, 7);
+	static uint64_t now_ns;
+	struct control_client *client;
+	struct server_hall hall;
+	int newcomer;
+
+	(void)state;
+	now_ns = clock_now_ns();
+	clock_set_fake(&now_ns);
+	server_hall_open(&hall, "", 30);
+	newcomer = server_hall_dial(hall.port); /* let in before the next one, and still about to prove the secret */
+	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
+	__atomic_store_n(&now_ns, now_ns + 600 * NS_PER_S, __ATOMIC_RELAXED);
+	server_hall_state(&hall, &answer); /* it has looked at all its clients since */
+	assert_int_equal(answer.state.group_count, 1);
+	assert_int_equal(answer.state.strangers, 0);
+	close(newcomer);
+	assert_int_equal(control_client_step(client, &answer), CONTROL_EVENT_NONE);
+	clock_set_fake(NULL);
 	control_client_close(client);
 	server_hall_close(&hall);
 }
@@ -341,7 +368,7 @@ static void metrics_are_prometheus_text(void **state)
 
 	(void)state;
 	memcpy(request.name, "a \"b\\", 6);
-	server_hall_open(&hall, "--metrics 127.0.0.1:0", 5);
+	server_hall_open(&hall, "--metrics 127.0.0.1:0", 30);
 	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
 	get(hall.metrics_port, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", text, sizeof(text));
 	assert_memory_equal(text, "HTTP/1.1 200 OK\r\n", 17);
@@ -364,7 +391,7 @@ static void who_never_ends_a_request_for_metrics_is_closed(void **state)
 	struct server_hall hall;
 
 	(void)state;
-	server_hall_open(&hall, "--metrics 127.0.0.1:0", 5);
+	server_hall_open(&hall, "--metrics 127.0.0.1:0", 30);
 	memset(line, 'a', sizeof(line));
 	line[sizeof(line) - 1] = '\0';
 	get(hall.metrics_port, line, text, sizeof(text));
@@ -388,6 +415,7 @@ int main(void)
 		cmocka_unit_test(a_client_that_breaks_the_protocol_loses_its_own_group_alone),
 		cmocka_unit_test(a_group_whose_members_do_not_come_fails),
 		cmocka_unit_test(a_coordinator_that_falls_silent_is_given_up),
+		cmocka_unit_test(time_that_passed_for_nobody_ends_nothing),
 		cmocka_unit_test(metrics_are_prometheus_text),
 		cmocka_unit_test(who_never_ends_a_request_for_metrics_is_closed),
 	};

@@ -67,6 +67,11 @@ SAME(sizeof(int), sizeof(CUdevice));
 SAME(sizeof(int), sizeof(CUresult));
 #define CUDA_SIGNATURE(member, symbol, arguments) SAME(sizeof((int(*) arguments) & symbol), sizeof(void *));
 GPU_CUDA_SYMBOLS(CUDA_SIGNATURE)
+#if CUDA_VERSION >= 11070
+SAME(GPU_CUDA_HANDLE_DMABUF, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
+SAME(sizeof((int (*)(void *, uint64_t, size_t, int, unsigned long long)) & cuMemGetHandleForAddressRange),
+     sizeof(void *));
+#endif
 #endif
 
 #if HAVE_NVML

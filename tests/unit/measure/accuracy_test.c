@@ -200,11 +200,11 @@ static void choose_engine(const struct topology *truth, struct probe *probe, str
 static struct probe_flow random_flow(const struct topology *truth, struct probe *probe, uint64_t *random)
 {
 	for (;;) {
-		struct probe_flow flow = {
-			.flow = { (uint32_t)random_below(random, truth->vertex_count),
-				  (uint32_t)random_below(random, truth->vertex_count),
-				  random_below(random, 3) ? TOPOLOGY_WAY_DIRECT : TOPOLOGY_WAY_HOST, TOPOLOGY_NONE },
-		};
+		/* One draw a statement: every compiler gets the same flows. */
+		uint32_t from = (uint32_t)random_below(random, truth->vertex_count),
+			 to = (uint32_t)random_below(random, truth->vertex_count);
+		enum topology_way way = random_below(random, 3) ? TOPOLOGY_WAY_DIRECT : TOPOLOGY_WAY_HOST;
+		struct probe_flow flow = { .flow = { from, to, way, TOPOLOGY_NONE } };
 
 		if (flow.flow.from == flow.flow.to ||
 		    (!is_device(truth, flow.flow.from) && !is_device(truth, flow.flow.to)) ||

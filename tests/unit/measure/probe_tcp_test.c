@@ -99,7 +99,7 @@ static void a_message_there_and_back_takes_time(void **state)
 	uint64_t ns = 0;
 
 	assert_int_equal(pair->probe->ops->latency(pair->probe, &flow, &ns, &diag), 0);
-	assert_in_range(ns, 1, NS_PER_S);
+	assert_in_range(ns, 1, 600 * NS_PER_S); /* in nanoseconds, however slow */
 }
 
 static void flows_of_other_hosts_are_not_supported(void **state)
@@ -210,7 +210,7 @@ static void the_server_takes_so_many_guests_and_no_more(void **state)
 	for (size_t i = 0; i < PROBE_TCP_CONNECTIONS_MAX; i++)
 		sys_close(&fds[i]);
 	/* Their places become free again as soon as the server has seen them go. */
-	for (uint64_t deadline_ns = runtime_deadline_ns(10000);;) {
+	for (uint64_t deadline_ns = runtime_deadline_ns(60000);;) {
 		const struct probe_flow flow = flow_of(HERE, PEER);
 		struct diag diag;
 		uint64_t ns;

@@ -45,6 +45,15 @@ struct gains {
 	double least_ratio, least_share, least_of_best[2];
 };
 
+/*
+ * What is reached of the possible gain, so that less fails. Nine tenths are sought everywhere; where a set has less, ring
+ * and tree would need unequal numbers of channels (docs/planner.md).
+ */
+static const struct {
+	double least_share;
+	unsigned less_permille; /* of the cases in which more than a tenth could be gained, those with less than 0.9 */
+} gain_floors[3] = { { 0.97, 0 }, { 0.7, 50 }, { 0.7, 131 } };
+
 /* The value of an attribute in [at, end), or NULL. */
 static const char *attribute(const char *at, const char *end, const char *name)
 {
@@ -319,21 +328,157 @@ static void never_worse_than_what_nccl_chose(void **state)
 			gains[i].name, gains[i].cases, gains[i].none, gains[i].worse, gains[i].least_ratio,
 			gains[i].possible, 100 * gains[i].least_share, gains[i].less);
 	assert_true(gains[0].cases > 0);
-	assert_int_equal(gains[0].worse, 0);
-	assert_true(gains[0].least_share >= 0.9);
-	/* Few channels may cost a set 1 % of the best, but nothing that NCCL has. */
-	assert_int_equal(gains[1].worse, 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(gains[i].worse, 0);
+		assert_true(gains[i].least_share >= gain_floors[i].least_share);
+		assert_true(gains[i].less * 1000 <= gains[i].possible * gain_floors[i].less_permille);
+	}
+	/* Few channels may cost a set 1 % of the best. */
 	assert_true(gains[1].least_of_best[PLAN_RING] >= 0.93 && gains[1].least_of_best[PLAN_TREE] >= 0.93);
 	/* Channels for either number of hosts: within a tenth of what was found for each in the same time. */
-	assert_int_equal(gains[2].worse, 0);
 	assert_true(gains[2].none * 50 <= gains[2].cases);
 	assert_true(gains[2].least_of_best[PLAN_RING] >= 0.89 && gains[2].least_of_best[PLAN_TREE] >= 0.89);
+}
+
+/* ------------------------------------------------------------------------------------------------ hosts that differ */
+
+/* A host of two, and what it is given: a set for either number of hosts, or NCCL's channels where there is none. */
+struct host {
+	struct comparison comparison;
+	struct plan nccls, given, best;
+	bool rests;
+};
+
+static void plan_host(struct host *host, enum plan_pattern pattern)
+{
+	struct comparison *comparison = &host->comparison;
+	struct diag diag = { .text = "" };
+	struct plan_set set;
+	int r;
+
+	if (graph_xml_to_plan(&comparison->topology, &comparison->request, &comparison->numbers,
+			      graph_of(comparison, pattern), &host->nccls, &diag) < 0)
+		fail_msg("%s", diag.text);
+	comparison->request.crossnic = host->nccls.crossnic;
+	assert_int_equal(plan_make(&comparison->topology, &comparison->request, pattern, &host->best), 0);
+	r = plan_make_set(&comparison->topology, &comparison->request, PLAN_EITHER, &set);
+	assert_true(r == 0 || r == -ENODATA);
+	host->rests = r != 0;
+	host->given = host->rests ? host->nccls : set.plans[pattern];
+}
+
+/* What the first `count` channels move; NCCL drops the others. */
+static uint64_t first_ones(const struct host *host, const struct plan *plan, size_t count)
+{
+	struct plan first = *plan;
+	struct diag diag = { .text = "" };
+	uint64_t rate_Bps = 0;
+
+	first.channel_count = count;
+	if (plan_judge_rate(&host->comparison.topology, &host->comparison.request, &first, &rate_Bps, &diag) < 0)
+		fail_msg("%s", diag.text);
+	return rate_Bps * count;
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t moved(const struct host *a, const struct plan *of_a, const struct host *b, const struct plan *of_b)
+{
+	size_t count = (size_t)lesser(of_a->channel_count, of_b->channel_count);
+
+	return lesser(first_ones(a, of_a, count), first_ones(b, of_b, count));
+}
+
+struct pairs {
+	unsigned cases, worse, unequal;    /* worse: than NCCL's channels on both; unequal: in number */
+	unsigned rests, worse_beside_rest; /* where one host has NCCL's channels */
+	double sum, least;                 /* of the lesser of both hosts' best plans */
+};
+
+static void take_pair(struct host *a, struct host *b, enum plan_pattern pattern, struct pairs *pairs)
+{
+	uint64_t ours_Bps, nccls_Bps;
+	bool is_worse, rests;
+	double share;
+
+	plan_host(a, pattern);
+	plan_host(b, pattern);
+	ours_Bps = moved(a, &a->given, b, &b->given);
+	nccls_Bps = moved(a, &a->nccls, b, &b->nccls);
+	share = (double)ours_Bps / (double)lesser(plan_total_Bps(&a->best), plan_total_Bps(&b->best));
+	pairs->cases++;
+	is_worse = ours_Bps + PLAN_CHANNELS_MAX < nccls_Bps;
+	rests = a->rests || b->rests;
+	pairs->worse += is_worse && !rests;
+	pairs->rests += rests;
+	pairs->worse_beside_rest += is_worse && rests;
+	pairs->unequal += a->given.channel_count != b->given.channel_count;
+	pairs->sum += share;
+	pairs->least = share < pairs->least ? share : pairs->least;
+}
+
+/* The other host is as NCCL takes it for, or has another link of the same kind at another rate. */
+static void try_pair(const char *folder, size_t at, enum deviation deviation, unsigned seed, bool nominal,
+		     struct pairs pairs[2])
+{
+	for (int pattern = PLAN_RING; pattern <= PLAN_TREE; pattern++) {
+		static struct host a, b;
+
+		if (!load(folder, &nccl_chose_cases[at], &a.comparison))
+			return;
+		assert_true(load(folder, &nccl_chose_cases[at], &b.comparison));
+		deviate(&b.comparison.topology, deviation, 101 + at + 1000 * seed);
+		if (!nominal)
+			deviate(&a.comparison.topology, deviation, 101 + at + 1000 * (seed + 1));
+		if (a.comparison.request.hosts > 1)
+			take_pair(&a, &b, (enum plan_pattern)pattern, &pairs[pattern]);
+		topology_fini(&a.comparison.topology);
+		topology_fini(&b.comparison.topology);
+	}
+}
+
+/*
+ * Each host plans for itself, and NCCL takes the least number of channels that any has: of many slow ones on one host few
+ * are left. What that costs where hosts deviate.
+ */
+static void hosts_that_differ_move_no_less_than_nccls(void **state)
+{
+	const char *folder = getenv("TRIBUTARY_TEST_TOPOLOGIES");
+	struct pairs pairs[2] = { { .least = 9 }, { .least = 9 } };
+
+	(void)state;
+	if (!folder) {
+		print_message("skipped: TRIBUTARY_TEST_TOPOLOGIES names no folder\n");
+		skip();
+	}
+	for (size_t i = 0; i < nccl_chose_count; i++)
+		for (int deviation = UPLINK_HALF; deviation < DEVIATION_COUNT; deviation++)
+			for (unsigned seed = 0; seed < SEEDS; seed++)
+				for (int nominal = 0; nominal < 2; nominal++)
+					try_pair(folder, i, (enum deviation)deviation, seed, nominal, pairs);
+	for (int pattern = PLAN_RING; pattern <= PLAN_TREE; pattern++)
+		print_message(
+			"two hosts that differ, %s: %u cases, %u below NCCL's; %u with unequal numbers of "
+			"channels; %u where a host has NCCL's own, %u of them below NCCL's on both; of the slower "
+			"host's best plan %.1f %% on average, %.1f %% at least\n",
+			pattern == PLAN_RING ? "rings" : "trees", pairs[pattern].cases, pairs[pattern].worse,
+			pairs[pattern].unequal, pairs[pattern].rests, pairs[pattern].worse_beside_rest,
+			100 * pairs[pattern].sum / pairs[pattern].cases, 100 * pairs[pattern].least);
+	for (int pattern = PLAN_RING; pattern <= PLAN_TREE; pattern++) {
+		assert_true(pairs[pattern].cases > 0);
+		assert_int_equal(pairs[pattern].worse, 0);
+		assert_true(pairs[pattern].sum >= 0.97 * pairs[pattern].cases && pairs[pattern].least >= 0.49);
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(never_worse_than_what_nccl_chose),
+		cmocka_unit_test(hosts_that_differ_move_no_less_than_nccls),
 	};
 
 	return cmocka_run_group_tests_name("plan/chosen", tests, NULL, NULL);

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-enum { PATH_BYTES = 1024, SIZES = 28 /* 2^3 to 2^30 */, LARGE_STEP = 6007 };
+enum { PATH_BYTES = 1024, SIZES = 28 /* 2^3 to 2^30 */, TALLIES = 3, LARGE_STEP = 6007 };
 
 /* A sanitized build takes ten times as long and looks for other mistakes. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -29,6 +29,8 @@ enum { SUBSET_STEP = 1 };
 #endif
 
 static const char *const where_words[] = { "one host", "several hosts", "either" };
+
+static const char *const on_words[TALLIES] = { "one:", "2, 3 and 8:", "2, 3 and 8, with collnet:" };
 
 struct tally {
 	unsigned cases, edited, better;
@@ -70,10 +72,12 @@ static void take_chance(const struct chance *chance, const struct predict_tuner 
 	struct predict_table table = { &costs.us[0][0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT };
 	enum predict_algorithm algorithm;
 	enum predict_protocol protocol;
+	struct predict_table true_table = { &truth.us[0][0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT };
 	double best_us, nccl_us, ours_us;
 
 	ban(&truth, chance->banned);
 	ban(&costs, chance->banned);
+	predict_collnet_truth(&tuner->collnet, (int)chance->collective, chance->bytes, &true_table);
 	if (!predict_costs_choose(&costs, &algorithm, &protocol))
 		return;
 	best_us = chosen_us(&truth, &truth);
@@ -95,21 +99,27 @@ static void take_chance(const struct chance *chance, const struct predict_tuner 
 			 best_us, nccl_us);
 }
 
+/* With collnet, and what the cluster file says that it gains, or without: chain_gain_permille below 0. */
 static void try_set(const char *machine, const struct topology *topology, const struct plan_request *request,
-		    const struct plan_set *set, size_t nodes, struct tally *tally)
+		    struct plan_set *set, size_t nodes, int chain_gain_permille, struct tally *tally)
 {
 	struct chance chance = { .machine = machine, .set = set };
 	struct predict_tuner tuner;
 
+	set->chain_gain_permille = chain_gain_permille < 0 ? 0 : (unsigned)chain_gain_permille;
 	predict_of_set(set, nodes, &chance.truth);
 	predict_of_file(set, nodes, &chance.file);
 	predict_of_machine(topology, request, &chance.truth);
 	predict_of_machine(topology, request, &chance.file);
 	if (chance.truth.rank_count < 2 || !chance.truth.ring.usable)
 		return;
-	/* Chains are for collnet: predict_collnet_test. */
-	chance.truth.chain.usable = chance.file.chain.usable = false;
+	if (chain_gain_permille < 0)
+		chance.truth.chain.usable = chance.file.chain.usable = false;
 	predict_tuner_make(set, chance.truth.rank_count, nodes, chance.truth.sm, NULL, &tuner);
+	if (chain_gain_permille >= 0) { /* as the plugin's tuner */
+		predict_collnet_make(chance.truth.rank_count, nodes, NULL, &tuner.collnet);
+		tuner.collnet.sizes_chunks = chain_gain_permille > 0;
+	}
 	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++) {
 		for (int i = 0; i < SIZES; i++) {
 			chance.collective = (enum predict_collective)c;
@@ -123,8 +133,9 @@ static void try_set(const char *machine, const struct topology *topology, const 
 }
 
 static void try_subset(const char *machine, const struct topology *topology, const struct plan_request *request,
-		       struct tally tallies[PLAN_WHERE_COUNT][2])
+		       struct tally tallies[PLAN_WHERE_COUNT][TALLIES])
 {
+	static const int gains[] = { -1, 0, 1500, 2000 };
 	struct plan_set set;
 
 	for (int where = 0; where < (request->nic_count ? PLAN_WHERE_COUNT : 1); where++) {
@@ -134,13 +145,16 @@ static void try_subset(const char *machine, const struct topology *topology, con
 			continue;
 		assert_int_equal(r, 0);
 		if (where != PLAN_SEVERAL_HOSTS)
-			try_set(machine, topology, request, &set, 1, &tallies[where][0]);
+			try_set(machine, topology, request, &set, 1, -1, &tallies[where][0]);
 		for (size_t nodes = 2; where != PLAN_ONE_HOST && nodes <= 8; nodes += nodes > 2 ? 5 : 1)
-			try_set(machine, topology, request, &set, nodes, &tallies[where][1]);
+			for (size_t i = 0; i < sizeof(gains) / sizeof(gains[0]); i++)
+				try_set(machine, topology, request, &set, nodes, gains[i],
+					&tallies[where][gains[i] < 0 ? 1 : 2]);
 	}
 }
 
-static void try_machine(const char *name, const struct topology *topology, struct tally tallies[PLAN_WHERE_COUNT][2])
+static void try_machine(const char *name, const struct topology *topology,
+			struct tally tallies[PLAN_WHERE_COUNT][TALLIES])
 {
 	struct plan_request all;
 	unsigned last, step;
@@ -173,26 +187,25 @@ static char *read_machine(const char *source, const char *name, size_t *ret_byte
 	return text;
 }
 
-static void print_tallies(struct tally tallies[PLAN_WHERE_COUNT][2])
+static void print_tallies(struct tally tallies[PLAN_WHERE_COUNT][TALLIES])
 {
 	for (int where = 0; where < PLAN_WHERE_COUNT; where++) {
-		for (int several = 0; several < 2; several++) {
+		for (int several = 0; several < TALLIES; several++) {
 			const struct tally *tally = &tallies[where][several];
 
 			if (tally->cases)
-				print_message("planned for %-13s run on %-13s %8u choices, %u edited, %u better than "
+				print_message("planned for %-13s run on %-25s %8u choices, %u edited, %u better than "
 					      "NCCL's; worst over the best allowed %.4f (NCCL alone %.4f), over "
 					      "NCCL's %.4f\n",
-					      where_words[where], several ? "2, 3 and 8:" : "one:", tally->cases,
-					      tally->edited, tally->better, tally->worst, tally->worst_nccl,
-					      tally->worse);
+					      where_words[where], on_words[several], tally->cases, tally->edited,
+					      tally->better, tally->worst, tally->worst_nccl, tally->worse);
 		}
 	}
 }
 
 static void never_worse_than_nccl_and_near_the_best(void **state)
 {
-	struct tally tallies[PLAN_WHERE_COUNT][2] = { 0 };
+	struct tally tallies[PLAN_WHERE_COUNT][TALLIES] = { 0 };
 	const char *source = getenv("TRIBUTARY_SOURCE");
 	char path[PATH_BYTES];
 	unsigned machines = 0;
@@ -228,6 +241,7 @@ static void never_worse_than_nccl_and_near_the_best(void **state)
 	/* The tuner has something to do. */
 	assert_true(tallies[PLAN_EITHER][0].edited > 0);
 	assert_true(tallies[PLAN_EITHER][0].better > 0);
+	assert_true(tallies[PLAN_EITHER][2].better > 0);
 }
 
 int main(void)

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { FIRST_LOG2 = 3, LAST_LOG2 = 30, SMALL_LOG2 = 22, LARGE_LOG2 = 22 };
+enum { FIRST_LOG2 = 3, LAST_LOG2 = 30, SMALL_LOG2 = 16, LARGE_LOG2 = 22, SMALL_NODES = 8 };
 
 /* Two GPUs and a NIC of 10 or 100 Gbit/s. */
 static const struct box_spec boxes[] = {
@@ -88,14 +88,27 @@ static enum predict_algorithm chosen(const struct predict_costs *costs)
 	return algorithm;
 }
 
-static bool takes_collnet(const struct predict_communicator *communicator, uint64_t bytes, bool tuned)
+static bool edit(size_t ranks, size_t nodes, int collective, uint64_t bytes, const struct predict_table *table)
 {
+	struct predict_collnet collnet;
+
+	predict_collnet_make(ranks, nodes, NULL, &collnet);
+	return predict_collnet_edit(&collnet, collective, bytes, 1, table);
+}
+
+enum tuned { UNTUNED, TUNED, TUNED_WITH_CHUNKS };
+
+static bool takes_collnet(const struct predict_communicator *communicator, uint64_t bytes, enum tuned tuned)
+{
+	struct predict_collnet collnet;
 	struct predict_costs costs = predict_costs_of(communicator, PREDICT_ALLREDUCE, bytes, 1);
 	struct predict_table table = { &costs.us[0][0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT };
 
 	assert_true(costs.us[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] >= 0);
+	predict_collnet_make(communicator->rank_count, communicator->node_count, NULL, &collnet);
+	collnet.sizes_chunks = tuned == TUNED_WITH_CHUNKS;
 	if (tuned)
-		assert_true(predict_collnet_edit(communicator->node_count, PREDICT_ALLREDUCE, bytes, &table));
+		assert_true(predict_collnet_edit(&collnet, PREDICT_ALLREDUCE, bytes, 1, &table));
 	return chosen(&costs) == PREDICT_COLLNET_CHAIN;
 }
 
@@ -108,29 +121,66 @@ static void two_nodes_never_take_it(void **state)
 		for (int log2 = FIRST_LOG2; log2 <= LAST_LOG2; log2++) {
 			struct predict_communicator rests = resting(&boxes[b], 2, 12);
 
-			assert_false(takes_collnet(&rests, UINT64_C(1) << log2, true));
+			assert_false(takes_collnet(&rests, UINT64_C(1) << log2, TUNED));
 			for (size_t g = 0; g < sizeof(gains) / sizeof(gains[0]); g++) {
 				struct predict_communicator ours = published(&boxes[b], 2, gains[g]);
 
-				assert_false(takes_collnet(&ours, UINT64_C(1) << log2, true));
+				assert_false(takes_collnet(&ours, UINT64_C(1) << log2, TUNED));
 			}
 		}
 	}
 }
 
-static void small_ones_never_take_it(void **state)
+/* Where NCCL's calls are no longer than the operation, which the interface's version says, and as was measured. */
+static void small_ones_take_it_on_some_nodes_alone(void **state)
 {
 	(void)state;
 	for (size_t b = 0; b < BOXES; b++) {
-		for (size_t nodes = 3; nodes <= 64; nodes = nodes * 2 - 2) {
-			for (int log2 = FIRST_LOG2; log2 <= SMALL_LOG2; log2++) {
+		for (size_t nodes = 2; nodes <= 64; nodes++) {
+			for (int log2 = FIRST_LOG2; log2 <= LARGE_LOG2; log2++) {
 				struct predict_communicator ours = published(&boxes[b], nodes, 1750);
 				struct predict_communicator rests = resting(&boxes[b], nodes, 12);
+				bool small = nodes >= 3 && nodes <= SMALL_NODES && log2 <= SMALL_LOG2;
+				uint64_t bytes = UINT64_C(1) << log2;
 
-				assert_false(takes_collnet(&ours, UINT64_C(1) << log2, true));
-				assert_false(takes_collnet(&rests, UINT64_C(1) << log2, true));
+				assert_false(takes_collnet(&ours, bytes, TUNED));
+				assert_false(takes_collnet(&rests, bytes, TUNED));
+				if (!small) {
+					assert_false(takes_collnet(&ours, bytes, TUNED_WITH_CHUNKS));
+					assert_false(takes_collnet(&rests, bytes, TUNED_WITH_CHUNKS));
+				} else if (
+					nodes ==
+					SMALL_NODES) { /* with fewer a tree takes few steps, by what NCCL thinks of networks */
+					assert_true(takes_collnet(&ours, bytes, TUNED_WITH_CHUNKS));
+					assert_true(takes_collnet(&rests, bytes, TUNED_WITH_CHUNKS));
+				}
 			}
 		}
+	}
+}
+
+/* The way from GPU to GPU inside the host is longer than a tree's, which takes a quicker protocol. */
+static void small_ones_of_many_gpus_go_by_trees(void **state)
+{
+	static const size_t ranks[] = { 8, 16, 32, 64 };
+	float last = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+		struct predict_collnet collnet;
+		float costs[PREDICT_ALGORITHM_COUNT][PREDICT_PROTOCOL_COUNT];
+		struct predict_table table = { &costs[0][0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT };
+
+		predict_collnet_make(ranks[i], 8, NULL, &collnet);
+		collnet.sizes_chunks = true;
+		for (int a = 0; a < PREDICT_ALGORITHM_COUNT; a++)
+			for (int p = 0; p < PREDICT_PROTOCOL_COUNT; p++)
+				costs[a][p] = 50;
+		costs[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] = 1;
+		assert_true(predict_collnet_edit(&collnet, PREDICT_ALLREDUCE, 1024, 1, &table));
+		assert_true(costs[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] >= last);
+		last = costs[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE];
+		assert_int_equal(last < 50, ranks[i] <= 32);
 	}
 }
 
@@ -147,14 +197,14 @@ static void large_ones_do_not_where_it_brings_nothing(void **state)
 
 				/* In the middle what counts is still the number of steps. */
 				if (log2 >= LARGE_LOG2 + (nodes > 16 ? 4 : 2))
-					assert_false(takes_collnet(&ours, UINT64_C(1) << log2, true));
+					assert_false(takes_collnet(&ours, UINT64_C(1) << log2, TUNED));
 				for (size_t i = 0; i < sizeof(searched_GBps) / sizeof(searched_GBps[0]); i++) {
 					struct predict_communicator rests = resting(&boxes[b], nodes, searched_GBps[i]);
 
 					if (rests.chain.intra_GBps * (double)rests.chain.channel_count <
 					    0.4 * rests.ring.inter_GBps * (double)rests.ring.channel_count)
 						continue; /* slower than the NIC: no search gives that */
-					assert_false(takes_collnet(&rests, UINT64_C(1) << log2, true));
+					assert_false(takes_collnet(&rests, UINT64_C(1) << log2, TUNED));
 				}
 			}
 		}
@@ -169,9 +219,9 @@ static void large_ones_do_where_leaves_or_aggregators_save_bytes(void **state)
 			for (int log2 = LARGE_LOG2 + (nodes > 16 ? 2 : 1); log2 <= LAST_LOG2; log2++) {
 				struct predict_communicator ours = published(&boxes[b], nodes, 1750);
 
-				assert_true(takes_collnet(&ours, UINT64_C(1) << log2, true));
+				assert_true(takes_collnet(&ours, UINT64_C(1) << log2, TUNED));
 				/* Without our tuner NCCL leaves it. */
-				assert_false(takes_collnet(&ours, UINT64_C(1) << log2, false));
+				assert_false(takes_collnet(&ours, UINT64_C(1) << log2, UNTUNED));
 			}
 }
 
@@ -184,28 +234,48 @@ static void what_is_not_allowed_stays_so(void **state)
 	(void)state;
 	/* Collectives that no collnet has, one node, and tables of another shape. */
 	before = costs;
-	assert_false(predict_collnet_edit(8, PREDICT_BROADCAST, 1 << 20, &table));
-	assert_false(predict_collnet_edit(1, PREDICT_ALLREDUCE, 1 << 20, &table));
+	assert_false(edit(2 * 8, 8, PREDICT_BROADCAST, 1 << 20, &table));
+	assert_false(edit(2 * 1, 1, PREDICT_ALLREDUCE, 1 << 20, &table));
 	table.protocol_count = 2;
-	assert_false(predict_collnet_edit(8, PREDICT_ALLREDUCE, 1 << 20, &table));
+	assert_false(edit(2 * 8, 8, PREDICT_ALLREDUCE, 1 << 20, &table));
 	table.protocol_count = PREDICT_PROTOCOL_COUNT;
 	table.algorithm_count = PREDICT_COLLNET_CHAIN;
-	assert_false(predict_collnet_edit(8, PREDICT_ALLREDUCE, 1 << 20, &table));
+	assert_false(edit(2 * 8, 8, PREDICT_ALLREDUCE, 1 << 20, &table));
 	table.algorithm_count = PREDICT_ALGORITHM_COUNT;
 	assert_memory_equal(&costs, &before, sizeof(costs));
 	/* No collnet. */
 	costs.us[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] = -1;
-	assert_false(predict_collnet_edit(8, PREDICT_ALLREDUCE, 1 << 20, &table));
+	assert_false(edit(2 * 8, 8, PREDICT_ALLREDUCE, 1 << 20, &table));
 	assert_true(costs.us[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] == -1);
 	costs.us[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] = NAN;
-	assert_false(predict_collnet_edit(8, PREDICT_ALLREDUCE, 1 << 20, &table));
+	assert_false(edit(2 * 8, 8, PREDICT_ALLREDUCE, 1 << 20, &table));
 	/* NCCL_ALGO=CollNetChain: even on two nodes. */
 	for (int a = 0; a < PREDICT_ALGORITHM_COUNT; a++)
 		for (int p = 0; p < PREDICT_PROTOCOL_COUNT; p++)
 			costs.us[a][p] = -1;
 	costs.us[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] = 100;
-	assert_false(predict_collnet_edit(2, PREDICT_ALLREDUCE, 1 << 20, &table));
+	assert_false(edit(2 * 2, 2, PREDICT_ALLREDUCE, 1 << 20, &table));
 	assert_int_equal(chosen(&costs), PREDICT_COLLNET_CHAIN);
+}
+
+/* What NCCL says of its constants may be anything. */
+static void constants_that_are_no_times_are_not_believed(void **state)
+{
+	struct predict_constants constants = predict_constants_default;
+	struct predict_collnet by_default, got;
+	const double wrong[] = { NAN, -1, INFINITY, 1e30 };
+
+	(void)state;
+	predict_collnet_make(16, 8, NULL, &by_default);
+	constants.wire_latency_us[PREDICT_NETWORK][PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] += 7;
+	predict_collnet_make(16, 8, &constants, &got);
+	assert_true(fabs(got.chain_latency_us - by_default.chain_latency_us - 7) < 1e-3);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		constants.wire_latency_us[PREDICT_NETWORK][PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] = wrong[i] * 1000;
+		predict_collnet_make(16, 8, &constants, &got);
+		assert_true(got.chain_latency_us == by_default.chain_latency_us);
+		assert_true(got.direct_latency_us == by_default.direct_latency_us);
+	}
 }
 
 static void chunks_are_cut_to_the_operation(void **state)
@@ -255,7 +325,7 @@ static void gathering_and_scattering_are_never_taken(void **state)
 			costs.us[PREDICT_RING][PREDICT_SIMPLE] = 300;
 			/* NCCL's own figure, and one that looks like a veiled one. */
 			costs.us[PREDICT_COLLNET_DIRECT][PREDICT_SIMPLE] = i ? 40 : 9000;
-			assert_true(predict_collnet_edit(8, (int)collectives[i], bytes, &table));
+			assert_true(edit(2 * 8, 8, (int)collectives[i], bytes, &table));
 			assert_int_equal(chosen(&costs), PREDICT_RING);
 		}
 	}
@@ -265,10 +335,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_nodes_never_take_it),
-		cmocka_unit_test(small_ones_never_take_it),
+		cmocka_unit_test(small_ones_take_it_on_some_nodes_alone),
+		cmocka_unit_test(small_ones_of_many_gpus_go_by_trees),
 		cmocka_unit_test(large_ones_do_not_where_it_brings_nothing),
 		cmocka_unit_test(large_ones_do_where_leaves_or_aggregators_save_bytes),
 		cmocka_unit_test(what_is_not_allowed_stays_so),
+		cmocka_unit_test(constants_that_are_no_times_are_not_believed),
 		cmocka_unit_test(chunks_are_cut_to_the_operation),
 		cmocka_unit_test(gathering_and_scattering_are_never_taken),
 	};

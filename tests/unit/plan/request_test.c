@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -45,6 +46,20 @@ static void all_gpus_come_in_order_of_their_index_and_nics_of_their_name(void **
 	assert_string_equal(topology.vertices[request.nics[1]].name, "nic1");
 	assert_int_equal(request.hosts, 1);
 	assert_int_equal(request.p2p_farthest, TOPOLOGY_CLASS_PXB);
+}
+
+static void two_gpus_on_amd_use_p2p_anywhere(void **state)
+{
+	uint32_t cpu = topology_cpu_of(&topology, request.gpus[0]);
+
+	(void)state;
+	snprintf(topology.vertices[cpu].cpu.architecture, sizeof(topology.vertices[cpu].cpu.architecture), "x86_64");
+	snprintf(topology.vertices[cpu].cpu.vendor, sizeof(topology.vertices[cpu].cpu.vendor), "GenuineIntel");
+	assert_int_equal(plan_p2p_default(&topology, request.gpus, 2), TOPOLOGY_CLASS_PXB);
+	snprintf(topology.vertices[cpu].cpu.vendor, sizeof(topology.vertices[cpu].cpu.vendor), "AuthenticAMD");
+	assert_int_equal(plan_p2p_default(&topology, request.gpus, 1), TOPOLOGY_CLASS_SYS);
+	assert_int_equal(plan_p2p_default(&topology, request.gpus, 2), TOPOLOGY_CLASS_SYS);
+	assert_int_equal(plan_p2p_default(&topology, request.gpus, 3), TOPOLOGY_CLASS_PXB);
 }
 
 static void gpus_without_an_index_come_last(void **state)
@@ -107,6 +122,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(all_gpus_come_in_order_of_their_index_and_nics_of_their_name),
+		TEST(two_gpus_on_amd_use_p2p_anywhere),
 		TEST(gpus_without_an_index_come_last),
 		TEST(more_gpus_than_a_plan_holds_are_refused),
 		TEST(p2p_is_taken_only_as_far_as_nccl_takes_it),

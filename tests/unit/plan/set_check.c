@@ -64,6 +64,25 @@ double set_check_part(const char *name, const struct topology *topology, const s
 	return alone < network ? alone : network;
 }
 
+/* Each channel comes in by the NIC of which the least part has had its turn; of several by the first. */
+static void check_turns(const char *name, const struct plan *plan)
+{
+	size_t all[PLAN_NICS_MAX] = { 0 }, had[PLAN_NICS_MAX] = { 0 };
+
+	for (size_t i = 0; i < plan->channel_count; i++)
+		all[plan->channels[i].nic_in]++;
+	for (size_t i = 0; i < plan->channel_count; i++) {
+		uint8_t nic = plan->channels[i].nic_in;
+
+		for (uint8_t other = 0; other < PLAN_NICS_MAX; other++)
+			if (all[other] && (had[other] * all[nic] < had[nic] * all[other] ||
+					   (had[other] * all[nic] == had[nic] * all[other] && other < nic)))
+				fail_msg("%s: channel %zu comes in by NIC %u before NIC %u has its turn", name, i, nic,
+					 other);
+		had[nic]++;
+	}
+}
+
 void set_check(const char *name, const struct topology *topology, const struct plan_request *request,
 	       const struct plan_set *set, double *ret_ring, double *ret_tree)
 {
@@ -76,6 +95,8 @@ void set_check(const char *name, const struct topology *topology, const struct p
 		if (set->has[pattern] && pattern != PLAN_DIRECT)
 			assert_int_equal(set->plans[pattern].channel_count, set->channel_count);
 	}
+	check_turns(name, &set->plans[PLAN_RING]);
+	check_turns(name, &set->plans[PLAN_TREE]);
 	if (set->has[PLAN_CHAIN])
 		(void)set_check_part(name, topology, request, set, PLAN_CHAIN);
 }

@@ -6,7 +6,7 @@
 
 /*
  * The judge accepts all plans of a set, on one host and on several as the set says, at the rates that it says; rings,
- * trees and chains have the same number of channels. *ret_ring, *ret_tree: of what the best plan moves, on whichever
+ * trees and chains have the same number of channels, whose NICs have their turns by their numbers. *ret_ring, *ret_tree: of what the best plan moves, on whichever
  * number of hosts that is less.
  */
 void set_check(const char *name, const struct topology *topology, const struct plan_request *request,

@@ -44,7 +44,7 @@ static void auto_is_ours_without_rdma(void **state)
 	struct plugin_choice choice = choose(*state, NET_CHOICE_AUTO, false);
 
 	assert_true(choice.ours);
-	assert_false(choice.no_verbs);
+	assert_false(choice.wants_verbs);
 	assert_string_equal(choice.reason, "");
 }
 
@@ -81,9 +81,9 @@ static void a_choice_by_name_does_not_look_at_ports(void **state)
 {
 	rdma_port(*state, "mlx5_0", 1, "4: ACTIVE\n", "InfiniBand\n");
 	assert_true(choose(*state, NET_CHOICE_TCP, false).ours);
-	assert_false(choose(*state, NET_CHOICE_TCP, false).no_verbs);
+	assert_false(choose(*state, NET_CHOICE_TCP, false).wants_verbs);
 	assert_true(choose(*state, NET_CHOICE_VERBS, false).ours);
-	assert_true(choose(*state, NET_CHOICE_VERBS, false).no_verbs);
+	assert_true(choose(*state, NET_CHOICE_VERBS, false).wants_verbs);
 }
 
 static void off_and_disable_leave_the_network_to_nccl(void **state)
@@ -96,7 +96,7 @@ static void off_and_disable_leave_the_network_to_nccl(void **state)
 		choice = choose(*state, (enum net_choice)net, true);
 		assert_false(choice.ours);
 		assert_non_null(strstr(choice.reason, "TRIBUTARY_DISABLE"));
-		assert_false(choice.no_verbs);
+		assert_false(choice.wants_verbs);
 	}
 }
 

@@ -5,6 +5,7 @@
 #include "plugin/collnet.h"
 
 #include "plugin/state.h"
+#include "plugin/tuner.h"
 #include "unit/plugin/fake_transport.h"
 
 #include <setjmp.h>
@@ -177,15 +178,101 @@ static void properties_are_the_nets_but_for_memory_and_size(void **state)
 	assert_memory_equal(&collnet, &net, sizeof(net));
 }
 
+/* AllReduces of communicator 0x77, over eight nodes; what NCCL allows of collnet, or -1. */
+static void ask_tuner(struct plugin_tuner *tuner, float collnet_us, unsigned times)
+{
+	float costs[7][3];
+
+	for (unsigned t = 0; t < times; t++) {
+		for (int a = 0; a < 7; a++)
+			for (int p = 0; p < 3; p++)
+				costs[a][p] = a == PREDICT_COLLNET_DIRECT || a == PREDICT_COLLNET_CHAIN ? -1 : 100;
+		costs[PREDICT_COLLNET_CHAIN][PREDICT_SIMPLE] = collnet_us;
+		plugin_tuner_edit(tuner, PREDICT_ALLREDUCE, 1024, 1, &(struct predict_table){ &costs[0][0], 7, 3 });
+	}
+}
+
+/* A child that was split off: its parent has collnet, and NCCL gives it none. Said once, and only if it is so. */
+static void a_communicator_that_lost_collnet_is_told_of(void **state)
+{
+	enum { MANY = 40 };
+	struct plugin_tuner *tuner = NULL;
+	struct plugin_collnet_listener *listener = listening();
+	struct plugin_collnet_group *group = NULL;
+
+	(void)state;
+	assert_int_equal(connect_alone(listener, &group), 0);
+	assert_int_equal(plugin_collnet_close_group(group), 0);
+	assert_int_equal(plugin_collnet_close_listener(listener), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(plugin_tuner_init(0x77, 16, 8, NULL, fake_log_sink, &tuner), 0);
+		fake_log.info[0] = '\0';
+		if (i == 1)
+			setenv("NCCL_ALGO", "Ring", 1); /* no loss */
+		ask_tuner(tuner, i == 2 ? 100 : -1, 1);
+		ask_tuner(tuner, -1, MANY);
+		assert_int_equal(strstr(fake_log.info, "NCCL_COMM_SPLIT_SHARE_RESOURCES=1") != NULL, i == 0);
+		fake_log.info[0] = '\0';
+		ask_tuner(tuner, -1, MANY);
+		assert_string_equal(fake_log.info, "");
+		unsetenv("NCCL_ALGO");
+		plugin_tuner_fini(tuner);
+	}
+}
+
+static int count_with(const char *enable)
+{
+	int count = -1;
+
+	if (enable)
+		setenv("NCCL_COLLNET_ENABLE", enable, 1);
+	else
+		unsetenv("NCCL_COLLNET_ENABLE");
+	errno = EDOM;
+	assert_int_equal(plugin_collnet_devices(&count), 0);
+	assert_int_equal(errno, EDOM);
+	unsetenv("NCCL_COLLNET_ENABLE");
+	return count;
+}
+
+/* NCCL takes what collnet says of a device for the net's: GPUDirect RDMA would be off for who never asked for collnet. */
+static void gpudirect_is_not_given_for_collnet_unasked(void **state)
+{
+	(void)state;
+	assert_int_equal(count_with(NULL), FAKE_PHYSICAL); /* with host memory alone there is nothing to lose */
+	for (int i = 0; i < 2; i++) {
+		plugin_state_reset(&fake_transport_ops, NULL);
+		fake_transport.devices[i].memory = TRANSPORT_MEMORY_HOST |
+						   (i ? TRANSPORT_MEMORY_DMABUF : TRANSPORT_MEMORY_CUDA);
+		memset(&fake_log, 0, sizeof(fake_log));
+		assert_int_equal(count_with(NULL), 0);
+		assert_int_equal(count_with("0"), 0);
+		assert_null(strstr(fake_log.info, "GPUDirect"));
+		assert_int_equal(count_with("1"), FAKE_PHYSICAL);
+		if (i == 0) {
+			assert_non_null(strstr(fake_log.info, "NCCL_COLLNET_ENABLE switches GPUDirect RDMA off"));
+			fake_log.info[0] = '\0';
+			assert_int_equal(count_with("0x1"), FAKE_PHYSICAL);
+			assert_null(strstr(fake_log.info, "GPUDirect")); /* once */
+		}
+		fake_transport.devices[i].memory = TRANSPORT_MEMORY_HOST;
+	}
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, fake_transport_setup, fake_transport_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(engine_is_open_while_somebody_holds_it),          TEST(an_operation_of_one_is_a_copy),
-		TEST(a_head_that_cannot_listen_says_so_in_its_handle), TEST(the_words_of_a_failed_handle_are_bounded),
-		TEST(wrong_calls_are_refused_and_leave_nothing),       TEST(without_it_there_are_no_devices),
+		TEST(engine_is_open_while_somebody_holds_it),
+		TEST(an_operation_of_one_is_a_copy),
+		TEST(a_head_that_cannot_listen_says_so_in_its_handle),
+		TEST(the_words_of_a_failed_handle_are_bounded),
+		TEST(wrong_calls_are_refused_and_leave_nothing),
+		TEST(without_it_there_are_no_devices),
 		TEST(properties_are_the_nets_but_for_memory_and_size),
+		TEST(a_communicator_that_lost_collnet_is_told_of),
+		TEST(gpudirect_is_not_given_for_collnet_unasked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

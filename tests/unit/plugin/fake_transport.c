@@ -95,7 +95,7 @@ int fake_transport_setup(void **state)
 	setenv("TRIBUTARY_NET", "tcp", 1);
 	setenv("TRIBUTARY_STEER", "off", 1);
 	unsetenv("TRIBUTARY_DISABLE");
-	session_reset(NULL, NULL, 0);
+	session_reset(NULL, NULL, NULL);
 	plugin_state_reset(&fake_transport_ops, NULL);
 	return 0;
 }
@@ -103,7 +103,7 @@ int fake_transport_setup(void **state)
 int fake_transport_teardown(void **state)
 {
 	(void)state;
-	session_reset(NULL, NULL, 0);
+	session_reset(NULL, NULL, NULL);
 	plugin_state_reset(NULL, NULL);
 	log_set_sink(NULL);
 	return fake_transport.opens != fake_transport.closes || fake_transport.connections || fake_transport.listeners;

@@ -223,6 +223,17 @@ static void a_rank_without_a_known_gpu_makes_all_rest(void **state)
 	assert_int_equal(hall_initialise(hall, 7, 4), 7);
 }
 
+/* What a slice has of its GPU's link nobody has measured, and slices have no P2P. */
+static void a_slice_of_a_gpu_makes_its_communicators_rest_and_no_other(void **state)
+{
+	struct hall *hall = *state;
+
+	hall_slice(hall, 1);
+	hall_start_all(hall, 3, NULL);
+	expect_rest(hall, 7, 1, 2, "a rank has a slice of a GPU in MIG mode");
+	assert_int_equal(hall_initialise(hall, 5, 2), 5);
+}
+
 static void settings_of_nccl_that_do_not_go_with_it_make_all_rest(void **state)
 {
 	struct hall *hall = *state;
@@ -441,6 +452,7 @@ static void what_never_ends_is_not_waited_for_long(void **state)
 	assert_int_equal(hall_do(hall, 1, 1, HALL_BEGIN, 2), 0);
 	assert_in_range(hall->reply.took_ns, 1000000000, 20000000000);
 	assert_int_equal(hall_read(hall, 3), 0); /* nobody had read it, so nobody shall */
+	hall_tuner(hall, 1, 1, 0);               /* and the tuner does not go by it */
 	hall_phase(hall, 2);
 	assert_int_equal(hall_read(hall, 3), 0);
 	assert_int_equal(hall->reply.warnings, 0);
@@ -542,33 +554,6 @@ static void many_communicators_one_after_the_other(void **state)
 	assert_int_equal(hall->reply.warnings, 0);
 }
 
-/* Printed, not asserted: how long it takes once all ranks have come to the phase. */
-static void what_it_costs_is_printed(void **state)
-{
-	struct hall *hall = *state;
-	uint64_t last_ns = 0, other_ns = 0, start_ns;
-
-	hall_start_all(hall, 8, NULL);
-	for (int64_t comm = 1; comm < 20; comm++) {
-		hall_begin(hall, ALL, comm);
-		for (unsigned i = 1; i < 8; i++)
-			hall_send(hall, i, 0, HALL_ONE, 0);
-		assert_true(hall_is_waiting(hall, 7, 0, 20));
-		start_ns = clock_now_ns();
-		assert_int_equal(hall_do(hall, 0, 0, HALL_ONE, 0), 0);
-		if (hall->reply.took_ns > last_ns)
-			last_ns = hall->reply.took_ns;
-		for (unsigned i = 1; i < 8; i++)
-			assert_int_equal(hall_wait(hall, i, 0), 0);
-		if (clock_now_ns() - start_ns > other_ns)
-			other_ns = clock_now_ns() - start_ns;
-		assert_int_equal(hall_read(hall, ALL), ALL);
-		hall_tuner(hall, ALL, comm, 1);
-	}
-	print_message("8 GPUs: planned and published within %.2f ms, by all within %.2f ms\n", (double)last_ns / 1e6,
-		      (double)other_ns / 1e6);
-}
-
 static void what_was_given_is_kept_for_who_asks(void **state)
 {
 	struct hall *hall = *state;
@@ -658,6 +643,7 @@ int main(void)
 		HALL_TEST(steering_can_be_switched_off_and_down),
 		HALL_TEST(inherited_files_are_not_the_users),
 		HALL_TEST(a_rank_without_a_known_gpu_makes_all_rest),
+		HALL_TEST(a_slice_of_a_gpu_makes_its_communicators_rest_and_no_other),
 		HALL_TEST(settings_of_nccl_that_do_not_go_with_it_make_all_rest),
 		HALL_TEST(a_rank_that_is_gone_makes_the_others_rest),
 		HALL_TEST(a_decision_holds_though_who_made_it_is_gone),
@@ -678,7 +664,6 @@ int main(void)
 		HALL_TEST(a_forked_child_does_nothing),
 		HALL_TEST(the_tuner_learns_what_was_given),
 		HALL_TEST(many_communicators_one_after_the_other),
-		HALL_TEST(what_it_costs_is_printed),
 		HALL_TEST(what_was_given_is_kept_for_who_asks),
 		HALL_TEST(a_folder_that_was_emptied_is_made_again),
 		HALL_TEST(ranks_with_another_shared_folder_are_seen),

@@ -12,7 +12,9 @@
 #include <string.h>
 
 #include "plugin/guest.h"
+#include "transport/verbs/verbs.h"
 #include "unit/plugin/fake_transport.h"
+#include "unit/transport/verbs/fake_verbs.h"
 
 enum { THREADS = 4, ROUNDS = 2000 };
 
@@ -142,16 +144,36 @@ static void wrong_settings_are_named_once(void **state)
 	assert_non_null(strstr(fake_log.warning, "TRIBUTARY_STREEMS"));
 }
 
-static void verbs_is_answered_with_a_warning_and_tcp(void **state)
+/* What the plugin takes when it is asked for `net` on a host with so many RDMA devices. */
+static const struct transport_ops *taken(const char *net, unsigned devices)
 {
-	struct transport *transport;
+	const struct transport_ops *ops;
 
+	setenv("TRIBUTARY_NET", net, 1);
+	setenv("TRIBUTARY_GID_INDEX", "1", 1);
+	setenv("TRIBUTARY_IF", "lo", 1);
+	verbs_transport_use(fake_verbs_start(&(struct fake_verbs_options){ .devices = devices }), NULL);
+	plugin_state_reset(NULL, "/nowhere");
+	plugin_state_load();
+	ops = plugin_state_ops();
+	assert_int_equal(fake_verbs_stop(), 0);
+	verbs_transport_use(NULL, NULL);
+	unsetenv("TRIBUTARY_GID_INDEX");
+	unsetenv("TRIBUTARY_IF");
+	return ops;
+}
+
+static void verbs_is_taken_by_name_alone_and_else_is_a_warning_and_tcp(void **state)
+{
 	(void)state;
-	setenv("TRIBUTARY_NET", "verbs", 1);
-	assert_int_equal(plugin_state_get(&transport), 0);
-	plugin_state_put();
+	assert_ptr_equal(taken("auto", 2), &transport_tcp);
+	assert_ptr_equal(taken("tcp", 2), &transport_tcp);
+	assert_ptr_equal(taken("verbs", 2), &transport_verbs);
+	assert_int_equal(fake_log.warnings, 0);
+	assert_ptr_equal(taken("verbs", 0), &transport_tcp);
 	assert_int_equal(fake_log.warnings, 1);
-	assert_non_null(strstr(fake_log.warning, "TRIBUTARY_NET=verbs"));
+	assert_string_equal(fake_log.warning,
+			    "TRIBUTARY_NET=verbs cannot be had, TCP is used: this host has no RDMA device");
 }
 
 static void loading_arms_the_fork_guard(void **state)
@@ -211,7 +233,7 @@ int main(void)
 		TEST(virtual_devices_are_joined_only_when_that_is_asked_for),
 		TEST(off_has_no_devices_and_no_transport),
 		TEST(wrong_settings_are_named_once),
-		TEST(verbs_is_answered_with_a_warning_and_tcp),
+		TEST(verbs_is_taken_by_name_alone_and_else_is_a_warning_and_tcp),
 		TEST(loading_arms_the_fork_guard),
 		TEST(many_threads_open_and_close_it),
 	};

@@ -86,10 +86,12 @@ static void the_same_facts_give_the_same_costs(void **state)
 				(enum predict_protocol)(i % PREDICT_PROTOCOL_COUNT), bytes);
 		memcpy(costs[1], costs[0], sizeof(costs[0]));
 		memcpy(before, costs[0], sizeof(before));
-		plugin_tuner_edit(&a, PREDICT_ALLREDUCE, bytes, 1,
-				  &(struct predict_table){ costs[0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT });
-		plugin_tuner_edit(&b, PREDICT_ALLREDUCE, bytes, 1,
-				  &(struct predict_table){ costs[1], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT });
+		predict_tuner_edit(
+			&a, PREDICT_ALLREDUCE, bytes, 1,
+			&(struct predict_table){ costs[0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT });
+		predict_tuner_edit(
+			&b, PREDICT_ALLREDUCE, bytes, 1,
+			&(struct predict_table){ costs[1], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT });
 		assert_memory_equal(costs[0], costs[1], sizeof(costs[0]));
 		assert_memory_not_equal(costs[0], before, sizeof(before));
 	}
@@ -98,7 +100,7 @@ static void the_same_facts_give_the_same_costs(void **state)
 /* With no session that knows the communicator. */
 static void init_without_facts_leaves_everything_to_nccl(void **state)
 {
-	struct predict_tuner *tuner = (void *)1;
+	struct plugin_tuner *tuner = (void *)1;
 	float costs[21] = { 1, 2, 3, 4, 5, 6 }, before[21];
 
 	(void)state;
@@ -124,7 +126,7 @@ static void several_nodes_change_collnet_alone(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		float costs[7][3], before[7][3];
-		struct predict_tuner *tuner = NULL;
+		struct plugin_tuner *tuner = NULL;
 
 		for (int a = 0; a < 7; a++)
 			for (int p = 0; p < 3; p++)

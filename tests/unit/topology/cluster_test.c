@@ -195,6 +195,32 @@ static void each_fact_changes_the_fingerprint(void **state)
 	}
 }
 
+/* It is kept, and nothing that hosts have to agree on. */
+static void how_rates_are_known_is_no_part_of_the_fingerprint(void **state)
+{
+	struct cluster *declared = read_good(HEAD "switch a\nhost n1 leaf=a rate=1GB/s\n");
+	struct cluster *said = read_good(HEAD "rates declared\nswitch a\nhost n1 leaf=a rate=1GB/s\n");
+	struct cluster *measured = read_good(HEAD "rates measured\nswitch a\nhost n1 leaf=a rate=1GB/s\n");
+	char *out = written(measured);
+	struct cluster *again = read_good(out);
+
+	(void)state;
+	assert_false(declared->measured);
+	assert_false(said->measured);
+	assert_true(measured->measured);
+	assert_true(again->measured);
+	assert_int_equal(declared->fingerprint, said->fingerprint);
+	assert_int_equal(declared->fingerprint, measured->fingerprint);
+	free(out);
+	out = written(said);
+	assert_null(strstr(out, "rates"));
+	free(out);
+	cluster_free(declared);
+	cluster_free(said);
+	cluster_free(measured);
+	cluster_free(again);
+}
+
 static void hosts_are_found_with_and_without_domain(void **state)
 {
 	struct cluster *cluster = read_good(HEAD "switch a\nswitch b\nhost n1,n2.one,n3.one,n3.two,n4,n4.one leaf=a\n"
@@ -532,14 +558,41 @@ static void without_memory_there_is_an_error(void **state)
 
 #endif
 
+/* A switch with hosts and switches is two in Slurm; one with nothing below it, or with aggregators alone, is none. */
+static void slurm_has_either_hosts_or_switches(void **state)
+{
+	static const char text[] = "tributary-cluster 1\nswitch top\nswitch a parent=top rate=1GB/s\n"
+				   "switch empty parent=top\nswitch agg parent=top\nhost x[1-3],y leaf=top\n"
+				   "host z[08-10],z12 leaf=a rate=1GB/s\naggregator g:1 leaf=agg\n";
+	struct cluster *cluster = read_good(text), *again;
+	size_t bytes = 0;
+	char *slurm = NULL;
+	FILE *out = open_memstream(&slurm, &bytes);
+
+	(void)state;
+	assert_non_null(out);
+	assert_int_equal(cluster_write_slurm(cluster, out), 0);
+	fclose(out);
+	assert_string_equal(slurm, "SwitchName=top Switches=a,top-hosts\nSwitchName=top-hosts Nodes=x[1-3],y\n"
+				   "SwitchName=a Nodes=z[08-10,12]\n");
+	again = read_good(slurm);
+	assert_int_equal(again->host_count, cluster->host_count);
+	assert_int_equal(again->switch_count, 3);
+	cluster_free(again);
+	cluster_free(cluster);
+	free(slurm);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slurm_has_either_hosts_or_switches),
 		cmocka_unit_test(every_fact_of_our_form_is_read),
 		cmocka_unit_test(an_empty_cluster_is_one),
 		cmocka_unit_test(slurm_trees_are_read),
 		cmocka_unit_test(both_forms_mean_the_same),
 		cmocka_unit_test(each_fact_changes_the_fingerprint),
+		cmocka_unit_test(how_rates_are_known_is_no_part_of_the_fingerprint),
 		cmocka_unit_test(hosts_are_found_with_and_without_domain),
 		cmocka_unit_test(lists_are_expanded),
 		cmocka_unit_test(what_is_wrong_is_named_with_its_place),

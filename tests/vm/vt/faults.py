@@ -1,6 +1,7 @@
 """Faults at a time: `TIME WHAT`, and how they are done to running VMs."""
 import dataclasses
 import re
+import time
 
 FORMS = """TIME link HOST [rail N] down|up
 TIME loss PERCENT HOST [rail N]
@@ -60,7 +61,7 @@ def parse(text, hosts, rails):
 def lines(fault, hosts):
     """What to tell the VM; nothing for a link between VMs, which is QEMU's."""
     if fault.kind in SIGNALS:
-        return ["busybox kill -%s -$(cat /run/vm.pid)" % SIGNALS[fault.kind]]
+        return ["./signal " + SIGNALS[fault.kind]]
     out = []
     for rail in ["rail%d" % r for r in fault.rails]:
         if fault.kind == "link" and hosts == 1:
@@ -80,10 +81,10 @@ def apply(fault, machines):
     """Does it; the reason when it could not be done."""
     machine = machines[fault.host]
     if fault.kind == "kill":
-        machine.killed = True
+        machine.killed_s = time.monotonic()
     for line in lines(fault, len(machines)):
         status = machine.tell(line)
-        if status != 0:
+        if status != 0 and (fault.kind != "kill" or status is not None):
             return "%s: '%s' gave %s" % (machine.name, line, "no answer" if status is None else "status %d" % status)
     if fault.kind == "link" and len(machines) > 1:
         for rail in fault.rails:

@@ -11,6 +11,7 @@ from . import faults, machine
 TIMED_OUT, DIED = 124, 125
 BOOT_S = 120.0         # emulated, on a busy machine; three seconds are usual
 SHUTDOWN_S = 20.0
+KILLED_S = 15.0        # a kernel may never come back from killing a program that RDMA writes to (rxe, Linux 6.1)
 POLL_S = 0.02
 TAIL_LINES = 40
 MASTER_PORT = 29500
@@ -79,6 +80,9 @@ class Run:
                 self.hand_on(m)
                 if m.ended_s is None and m.status() is not None:
                     m.ended_s = time.monotonic()
+                if m.ended_s is None and m.killed_s is not None and time.monotonic() - m.killed_s > KILLED_S:
+                    say("%s: its kernel has not ended the command in %g s" % (m.name, KILLED_S))
+                    m.ended_s = time.monotonic()
             if all(m.ended_s is not None for m in self.machines):
                 break
             if self.signalled:
@@ -90,6 +94,9 @@ class Run:
                 return self.fail("still running after %g s" % self.options.timeout, TIMED_OUT)
             while self.waiting and self.waiting[0].at_s <= self.elapsed():
                 fault = self.waiting.pop(0)
+                if self.machines[fault.host].ended_s is not None:
+                    say("%s has ended before the fault at %gs: %s" % (self.machines[fault.host].name, fault.at_s, fault.what))
+                    continue
                 say("%.1f s: %s" % (self.elapsed(), fault.what))
                 trouble = faults.apply(fault, self.machines)
                 if trouble:
@@ -97,6 +104,11 @@ class Run:
             time.sleep(POLL_S)
         for fault in self.waiting:
             say("the command ended before the fault at %gs: %s" % (fault.at_s, fault.what))
+        # Together: QEMU 7.2 may crash when the other end of a cable ends while its own is pulled and put in again.
+        for m in self.machines:
+            if m.status() is None:
+                m.end()
+            m.write("end", "")
         end = time.monotonic() + SHUTDOWN_S
         while any(m.runs() for m in self.machines) and time.monotonic() < end:
             time.sleep(POLL_S)
@@ -109,7 +121,7 @@ class Run:
 
     def status(self):
         """That of the command that failed first."""
-        failed = [m for m in self.machines if m.status() != 0 and not m.killed]
+        failed = [m for m in self.machines if m.killed_s is None and m.status() != 0]
         if not failed:
             return 0
         first = min(failed, key=lambda m: m.ended_s)

@@ -42,7 +42,7 @@ static void nothing_is_known_of_an_empty_environment(void **state)
 	assert_int_equal(none.graph_file, SESSION_FILE_NONE);
 	assert_false(none.bootstrap_by_net || none.no_shm || none.no_net_inside_host || none.dumps_topology ||
 		     none.wants_collnet);
-	assert_true(none.crossnic);
+	assert_false(none.crossnic);
 	assert_int_equal(none.p2p_level, SESSION_P2P_DEFAULT);
 	assert_int_equal(none.job.local_size, 0);
 	assert_int_equal(none.job.local_rank, SESSION_RANK_UNKNOWN);
@@ -162,6 +162,7 @@ static void settings_of_nccl_are_read_as_it_reads_them(void **state)
 	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
 		assert_int_equal(READ(levels[i].text).p2p_level, levels[i].level);
 	assert_false(READ("NCCL_CROSS_NIC=0").crossnic);
+	assert_false(READ("NCCL_CROSS_NIC=2").crossnic);
 	assert_true(READ("NCCL_CROSS_NIC=1").crossnic);
 	assert_true(READ("NCCL_SHM_DISABLE=1").no_shm);
 	assert_true(READ("NCCL_SHM_DISABLE=0x1").no_shm); /* whatever NCCL makes of it */

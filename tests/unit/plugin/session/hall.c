@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,6 +28,7 @@
 #include "ncclxml/graph_xml.h"
 #include "plugin/net.h"
 #include "plugin/session.h"
+#include "plugin/session/flights.h"
 #include "plugin/state.h"
 #include "plugin/tuner.h"
 #include "profile/store_places.h"
@@ -34,7 +36,7 @@
 #include "unit/plan/box.h"
 #include "unit/plugin/fake_transport.h"
 
-enum { COMMS = 64, JOINED = 2, PATIENCE_MS = 1500, WAIT_MS = 30000 };
+enum { COMMS = 64, JOINED = 2, MEETING_MS = 2000, READING_MS = 2000, GRAPHS_MS = 1000, WAIT_MS = 90000 };
 
 struct order {
 	enum hall_order order;
@@ -90,7 +92,8 @@ void hall_machine(const struct box_spec *spec, struct topology *ret)
 	name_vertices(ret);
 }
 
-static void profile_make(const struct hall *hall)
+/* sliced: the GPU in MIG mode; -1: none. */
+static void profile_make(const struct hall *hall, int sliced)
 {
 	char path[STORE_PATH_BYTES];
 	struct profile profile;
@@ -100,11 +103,20 @@ static void profile_make(const struct hall *hall)
 	params_defaults(&params);
 	profile_init(&profile);
 	hall_machine(&hall_box, &profile.topology);
+	for (size_t i = 0; i < profile.topology.vertex_count; i++)
+		if (profile.topology.vertices[i].kind == TOPOLOGY_GPU &&
+		    profile.topology.vertices[i].gpu.index == sliced)
+			profile.topology.vertices[i].gpu.mig = 0;
 	assert_int_equal(fingerprint_take(hall->root, &profile.fingerprint), 0);
 	profile.date_s = 1763700000;
 	snprintf(profile.measured_by, sizeof(profile.measured_by), "test");
 	assert_int_equal(store_save(&params, &profile, hall->profile, path, sizeof(path), &why), 0);
 	profile_fini(&profile);
+}
+
+void hall_slice(struct hall *hall, int gpu)
+{
+	profile_make(hall, gpu);
 }
 
 int hall_open(void **state)
@@ -119,7 +131,8 @@ int hall_open(void **state)
 	snprintf(hall->dump, sizeof(hall->dump), "%s/dump", hall->root);
 	assert_int_equal(mkdir(hall->shared, 0755), 0);
 	assert_int_equal(mkdir(hall->dump, 0755), 0);
-	profile_make(hall);
+	profile_make(hall, -1);
+	hall->reading_ms = READING_MS;
 	*state = hall;
 	return 0;
 }
@@ -301,7 +314,7 @@ static int order_fault(int64_t arg)
 
 static int order_tune(int64_t comm)
 {
-	struct predict_tuner *tuner;
+	struct plugin_tuner *tuner;
 	int r = plugin_tuner_init((uint64_t)comm, 2, 1, NULL, lane_sink, &tuner);
 
 	plugin_tuner_fini(tuner);
@@ -365,6 +378,15 @@ static ssize_t put(int fd, void *data, size_t bytes)
 	return write(fd, data, bytes);
 }
 
+static uint64_t thread_cpu_ns(void)
+{
+	struct timespec now;
+
+	return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) < 0
+		       ? 0
+		       : (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
 static void *lane_main(void *arg)
 {
 	const struct lane *lane = arg;
@@ -373,11 +395,12 @@ static void *lane_main(void *arg)
 
 	lane_gpu = lane->gpu;
 	while (reply && order.order != HALL_LEAVE && whole(read, lane->orders, &order, sizeof(order))) {
-		uint64_t start_ns = clock_now_ns();
+		uint64_t start_ns = clock_now_ns(), start_cpu_ns = thread_cpu_ns();
 
 		reply->text[0] = lane_info[0] = '\0';
 		reply->result = order_run(&order, reply);
 		reply->took_ns = clock_elapsed_ns(start_ns, clock_now_ns());
+		reply->cpu_ns = thread_cpu_ns() - start_cpu_ns;
 		reply->warnings = warnings;
 		memcpy(reply->info, lane_info, sizeof(reply->info));
 		if (!whole(put, lane->replies, reply, sizeof(*reply)))
@@ -410,6 +433,9 @@ static void environment_set(char *text)
 
 static void process_main(const struct hall *hall, struct lane lanes[static HALL_LANES], char *environment)
 {
+	const struct session_patience patience = { .meeting_ns = MEETING_MS * NS_PER_MS,
+						   .reading_ns = hall->reading_ms * NS_PER_MS,
+						   .graphs_ns = GRAPHS_MS * NS_PER_MS };
 	pthread_t threads[HALL_LANES];
 
 	signal(SIGPIPE, SIG_IGN);
@@ -418,7 +444,7 @@ static void process_main(const struct hall *hall, struct lane lanes[static HALL_
 	gpu_current_set_driver(&lane_driver);
 	fake_transport_reset();
 	fake_transport.devices[1].pci_path = "/sys/devices/pci0000:00/0000:00:02.0"; /* so that they may be joined */
-	session_reset(NULL, hall->root, PATIENCE_MS * NS_PER_MS);
+	session_reset(NULL, hall->root, &patience);
 	plugin_state_reset(&fake_transport_ops, NULL);
 	for (size_t i = 1; i < HALL_LANES; i++)
 		if (pthread_create(&threads[i], NULL, lane_main, &lanes[i]))

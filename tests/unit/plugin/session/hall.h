@@ -21,6 +21,7 @@ struct hall_reply {
 	int result;
 	int warnings;
 	uint64_t took_ns;
+	uint64_t cpu_ns;            /* of the thread: what other programs do does not add to it */
 	char info[HALL_INFO_BYTES]; /* all that was said on this lane */
 	char text[HALL_TEXT_BYTES];
 };
@@ -32,6 +33,7 @@ struct hall_rank {
 
 struct hall {
 	char root[64], shared[96], profile[96], dump[96];
+	unsigned reading_ms; /* how long ranks that live have to read; of processes that are started from now on */
 	struct hall_rank ranks[HALL_RANKS];
 	struct hall_reply reply; /* the last one */
 };
@@ -63,6 +65,8 @@ void hall_machine(const struct box_spec *spec, struct topology *ret);
 /* cmocka setup and teardown: *state is the hall, empty. */
 int hall_open(void **state);
 int hall_close(void **state);
+/* From now on the profile says that this GPU is in MIG mode: for processes that are started later. -1: none is. */
+void hall_slice(struct hall *hall, int gpu);
 
 /* environment: "NAME=value" with '\n' between, on top of LOCAL_RANK, LOCAL_WORLD_SIZE, WORLD_SIZE; NULL: none more. */
 void hall_start(struct hall *hall, unsigned rank, int gpu, unsigned local_size, unsigned world_size,

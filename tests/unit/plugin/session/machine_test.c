@@ -153,6 +153,75 @@ static void what_meets_at_a_cpu_alone_is_not_near(void **state)
 	topology_fini(topology);
 }
 
+/* Ranks on these GPUs of the machine, each a process; a job of so many processes in all. */
+static void take_census(unsigned gpus, uint32_t world_size, struct session_census *census)
+{
+	uint32_t count = 0;
+
+	for (uint32_t gpu = 0; gpu < 8; gpu++) {
+		struct session_member *member = &census->members[count];
+
+		if (!(gpus & 1u << gpu))
+			continue;
+		member->process =
+			(struct session_process){ .job_key = 1, .world_size = world_size, .local_rank = count };
+		member->process.identity.pid = count + 1;
+		member->record = (struct session_record){ .machine = 9, .begun_ns = 1 };
+		snprintf(member->record.bus_id, sizeof(member->record.bus_id), "0000:%02x:00.0", 0x10 + gpu);
+		count++;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		census->members[i].process.local_size = count;
+		memcpy(&census->processes[i], &census->members[i].process, sizeof(census->processes[i]));
+	}
+	census->process_count = census->member_count = count;
+	census->now_ns = SESSION_LATE_NS * 2;
+}
+
+/*
+ * What the planner's tests and `tributary plan` judge is plan_make_set() of the request: what NCCL is given is the same set,
+ * and of as many channels.
+ */
+static void what_is_decided_is_the_planners_own_set(void **state)
+{
+	struct session_census *census = calloc(1, sizeof(*census));
+	struct session_decision *decision = calloc(1, sizeof(*decision));
+	struct session_machine machine = { .loaded = true, .hash = 9 };
+	struct session_nets nets = two_nets();
+	const struct session_planner planner = { .machine = &machine, .nets = &nets, .environment = &plain };
+	size_t most = 0;
+
+	(void)state;
+	assert_true(census && decision);
+	hall_machine(&hall_box, &machine.topology);
+	for (unsigned gpus = 3; gpus < 256; gpus += 36) {
+		struct plan_request request = request_of_gpus(&machine, &plain, gpus);
+
+		for (int where = 0; where < PLAN_WHERE_COUNT; where++) {
+			struct plan_set set;
+
+			if (where == PLAN_SEVERAL_HOSTS) /* nobody tells the session */
+				continue;
+			take_census(gpus, where == PLAN_ONE_HOST ? (uint32_t)request.gpu_count : 64, census);
+			session_decide(&planner, census, decision);
+			assert_int_equal(decision->verdict, SESSION_PLAN);
+			assert_int_equal(plan_make_set(&machine.topology, &request, (enum plan_where)where, &set), 0);
+			assert_int_equal(decision->set.where, where);
+			assert_int_equal(decision->set.channel_count, set.channel_count);
+			assert_memory_equal(decision->set.intra_Bps, set.intra_Bps, sizeof(set.intra_Bps));
+			assert_memory_equal(decision->set.inter_Bps, set.inter_Bps, sizeof(set.inter_Bps));
+			for (int pattern = PLAN_RING; pattern <= PLAN_TREE; pattern++)
+				assert_memory_equal(decision->set.plans[pattern].channels, set.plans[pattern].channels,
+						    sizeof(set.plans[pattern].channels));
+			most = set.channel_count > most ? set.channel_count : most;
+		}
+	}
+	assert_true(most > 4); /* else the machine says little */
+	topology_fini(&machine.topology);
+	free(decision);
+	free(census);
+}
+
 static void eight_gpus_are_decided_for_and_told(void **state)
 {
 	struct session_census *census = calloc(1, sizeof(*census));
@@ -166,18 +235,10 @@ static void eight_gpus_are_decided_for_and_told(void **state)
 	(void)state;
 	assert_true(census && decision);
 	hall_machine(&hall_box, &machine.topology);
-	census->now_ns = SESSION_LATE_NS * 2;
-	for (uint32_t i = 0; i < 8; i++) {
-		struct session_member *member = &census->members[i];
-
-		member->process =
-			(struct session_process){ .job_key = 1, .local_size = 8, .world_size = 8, .local_rank = i };
-		member->process.identity.pid = i + 1;
-		member->record = (struct session_record){ .machine = 9, .begun_ns = 1 };
-		snprintf(member->record.bus_id, sizeof(member->record.bus_id), "0000:%02x:00.0", 0x17 - i);
-		memcpy(&census->processes[i], &member->process, sizeof(member->process));
-	}
-	census->process_count = census->member_count = 8;
+	take_census(0xff, 8, census);
+	for (uint32_t i = 0; i < 8; i++) /* in any order */
+		snprintf(census->members[i].record.bus_id, sizeof(census->members[i].record.bus_id), "0000:%02x:00.0",
+			 0x17 - i);
 	session_decide(&planner, census, decision);
 	assert_int_equal(decision->verdict, SESSION_PLAN);
 	assert_int_equal(decision->set.where, PLAN_ONE_HOST);
@@ -269,6 +330,7 @@ int main(void)
 		cmocka_unit_test(a_request_has_gpus_in_order_and_nics_as_the_plugin_has_them),
 		cmocka_unit_test(a_network_that_is_faster_than_what_is_between_gpus_splits_the_host),
 		cmocka_unit_test(what_meets_at_a_cpu_alone_is_not_near),
+		cmocka_unit_test(what_is_decided_is_the_planners_own_set),
 		cmocka_unit_test(eight_gpus_are_decided_for_and_told),
 		cmocka_unit_test(the_line_says_what_the_channels_should_bring),
 		cmocka_unit_test(a_phase_that_comes_late_rests_but_in_the_first_communicator),

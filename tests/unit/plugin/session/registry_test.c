@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -141,14 +142,18 @@ static void who_is_about_to_read_is_seen(void **state)
 	struct registry_place *place = *state;
 
 	assert_int_equal(look(place, 1), 0);
-	assert_int_equal(place->census.processes[0].reader_count, 0);
-	assert_int_equal(session_registry_readers(&place->registry, 2, 77), 0);
+	assert_int_equal(place->census.processes[0].readers.count, 0);
+	assert_int_equal(session_registry_readers(&place->registry, &(struct session_reader_counts){ 2, 1, 77 }), 0);
 	assert_int_equal(look(place, 1), 0);
-	assert_int_equal(place->census.processes[0].reader_count, 2);
-	assert_int_equal(place->census.processes[0].reader_ns, 77);
-	assert_int_equal(session_registry_readers(&place->registry, 0, 0), 0);
+	assert_int_equal(place->census.processes[0].readers.count, 2);
+	assert_int_equal(place->census.processes[0].readers.stranger_count, 1);
+	assert_int_equal(place->census.processes[0].readers.since_ns, 77);
+	assert_int_equal(session_registry_readers(&place->registry, &(struct session_reader_counts){ 2, 2, 77 }), 0);
 	assert_int_equal(look(place, 1), 0);
-	assert_int_equal(place->census.processes[0].reader_count, 0);
+	assert_int_equal(place->census.processes[0].readers.stranger_count, 2);
+	assert_int_equal(session_registry_readers(&place->registry, &(struct session_reader_counts){ .count = 0 }), 0);
+	assert_int_equal(look(place, 1), 0);
+	assert_int_equal(place->census.processes[0].readers.count, 0);
 }
 
 /* A file in the folder, its bytes and mode as said. */
@@ -206,6 +211,71 @@ static void foreign_and_broken_files_do_not_mislead(void **state)
 	file->records[0].comm_id++;
 	assert_int_equal(session_process_read(file, sizeof(*file), file), 0);
 	assert_int_equal(file->records[0].used, 0); /* one that is not whole is none */
+	free(file);
+}
+
+static bool is_in_folder(const struct registry_place *place, const char *name)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s", place->folder, name);
+	return access(path, F_OK) == 0;
+}
+
+static int sweep_by_another(struct registry_place *place)
+{
+	struct session_registry another;
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) /* a process of its own: ids of processes name the files */
+		_exit(session_registry_open(place->root, NULL, &another, &place->diag) < 0);
+	return waitpid(pid, &status, 0) < 0 ? -1 : status;
+}
+
+/* Of another process id namespace only the lock tells; who has none may be there. */
+static void who_is_elsewhere_is_there_while_it_has_its_lock(void **state)
+{
+	struct registry_place *place = *state;
+	struct session_process_file *file = calloc(1, sizeof(*file));
+	char id[128], process[160], life[160], graph[160], plan[160], path[512];
+	int fd;
+
+	assert_non_null(file);
+	memcpy(file, place->registry.own, sizeof(*file));
+	file->process.identity.pid_namespace++;
+	file->process.identity.pid = 1;
+	session_process_seal(file);
+	snprintf(id, sizeof(id), "%08x-%llx-1-%llx", (uint32_t)file->process.identity.boot,
+		 (unsigned long long)file->process.identity.pid_namespace,
+		 (unsigned long long)file->process.identity.start_ticks);
+	snprintf(process, sizeof(process), "p-%s", id);
+	snprintf(life, sizeof(life), "l-%s", id);
+	snprintf(graph, sizeof(graph), "g-%s", id);
+	snprintf(plan, sizeof(plan), "x-%s-1", id);
+	put(place, process, file, sizeof(*file), 0600);
+	put(place, graph, "", 0, 0600);
+	put(place, plan, "", 0, 0600);
+	assert_int_equal(sweep_by_another(place), 0);
+	assert_int_equal(look(place, 5), 0);
+	assert_int_equal(place->census.process_count, 2);
+	put(place, life, "", 0, 0600);
+	snprintf(path, sizeof(path), "%s/%s", place->folder, life);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+	assert_int_equal(sweep_by_another(place), 0);
+	assert_int_equal(look(place, 5), 0);
+	assert_int_equal(place->census.process_count, 2);
+	assert_int_equal(place->census.states[0] + place->census.states[1], PROCESS_ALIVE + PROCESS_UNKNOWN);
+	close(fd);
+	assert_int_equal(look(place, 5), 0);
+	assert_int_equal(place->census.process_count, 1);
+	assert_int_equal(sweep_by_another(place), 0);
+	assert_false(is_in_folder(place, process) || is_in_folder(place, graph) || is_in_folder(place, plan) ||
+		     is_in_folder(place, life));
+	snprintf(life, sizeof(life), "l-%s", place->registry.id);
+	assert_true(is_in_folder(place, life));
 	free(file);
 }
 
@@ -479,6 +549,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(where_ranks_of_others_are_is_seen, place_open, place_close),
 		cmocka_unit_test_setup_teardown(who_is_about_to_read_is_seen, place_open, place_close),
 		cmocka_unit_test_setup_teardown(foreign_and_broken_files_do_not_mislead, place_open, place_close),
+		cmocka_unit_test_setup_teardown(who_is_elsewhere_is_there_while_it_has_its_lock, place_open,
+						place_close),
 		cmocka_unit_test_setup_teardown(a_decision_is_made_once, place_open, place_close),
 		cmocka_unit_test_setup_teardown(without_room_one_follows_and_does_not_decide, place_open, place_close),
 		cmocka_unit_test_setup_teardown(decisions_are_checked, place_open, place_close),

@@ -122,6 +122,29 @@ static void a_lock_that_is_held_does_not_hang(void **state)
 	close(fd);
 }
 
+/* On a machine that has other things to do. */
+static void a_lock_that_is_held_for_a_while_is_waited_for(void **state)
+{
+	enum { HELD_US = 200000 };
+	char path[512];
+	int fd = file_make(path);
+	struct pace_arbiter_file file = { .fd = fd };
+	pid_t holder;
+
+	(void)state;
+	assert_int_equal(pace_arbiter_file_lock(&file), 0);
+	holder = fork();
+	assert_true(holder >= 0);
+	if (holder == 0) {
+		usleep(HELD_US);
+		_exit(0); /* the lock goes with the last copy of the descriptor */
+	}
+	close(fd);
+	pace_arbiter_close(open_one("eth0"));
+	assert_int_equal(waitpid(holder, NULL, 0), holder);
+	assert_int_equal(files(path), 0);
+}
+
 static void what_killed_processes_left_for_other_devices_is_swept(void **state)
 {
 	struct pace_arbiter *arbiter, *other;
@@ -182,6 +205,7 @@ int main(void)
 		IN_DIRECTORY(files_that_are_not_ours_are_refused_and_left_alone),
 		IN_DIRECTORY(a_file_of_another_user_is_refused),
 		IN_DIRECTORY(a_lock_that_is_held_does_not_hang),
+		IN_DIRECTORY(a_lock_that_is_held_for_a_while_is_waited_for),
 		IN_DIRECTORY(what_killed_processes_left_for_other_devices_is_swept),
 		IN_DIRECTORY(processes_that_come_and_go_meet_in_one_file),
 	};

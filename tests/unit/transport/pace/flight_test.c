@@ -67,10 +67,47 @@ static void a_rest_forgets_who_was_there(void **state)
 	assert_int_equal(bytes_of(&flight), 0);
 }
 
+/* The kernel acknowledges at once whatever leaves it a window as large as the last: each has to be smaller. */
+static void after_early_reads_each_is_smaller_than_the_last(void **state)
+{
+	const uint64_t bound = 64 << 10, grain = 1 << 10;
+	uint64_t told = bound;
+	unsigned rises = 0;
+
+	(void)state;
+	for (unsigned reads = 0; reads < 170; reads++) {
+		uint64_t next = pace_flight_tell_bytes(bound, told, grain, bound / 8 * 7);
+
+		assert_true(next <= bound && next >= bound - bound / 4);
+		assert_true(next == bound || next == told - grain);
+		rises += next > told;
+		told = next;
+	}
+	assert_int_equal(rises, 10); /* 16 steps down, one up */
+}
+
+static void after_a_late_read_all_is_open(void **state)
+{
+	(void)state;
+	assert_int_equal(pace_flight_tell_bytes(65536, 60000, 1024, 57345), 65536);
+	assert_int_equal(pace_flight_tell_bytes(65536, 65536, 1024, 57345), 65536);
+}
+
+static void windows_that_cannot_show_the_step_stay(void **state)
+{
+	(void)state;
+	assert_int_equal(pace_flight_tell_bytes(2896, 2896, 1024, 100), 2896);
+	assert_int_equal(pace_flight_tell_bytes(UINT64_MAX, UINT64_MAX, 16384, 100), UINT64_MAX - 16384);
+	assert_int_equal(pace_flight_tell_bytes(4096, 65536, 1024, 100), 4096); /* the bound has become smaller */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nobody_and_one_sender_have_no_bound),
+		cmocka_unit_test(after_early_reads_each_is_smaller_than_the_last),
+		cmocka_unit_test(after_a_late_read_all_is_open),
+		cmocka_unit_test(windows_that_cannot_show_the_step_stay),
 		cmocka_unit_test(several_share_what_the_path_and_a_small_buffer_hold),
 		cmocka_unit_test(stragglers_do_not_open_the_window),
 		cmocka_unit_test(a_rest_forgets_who_was_there),

@@ -302,7 +302,7 @@ static void senders_that_compete_are_bounded_in_flight(void **state)
 	assert_int_equal(pace_flight(pace, 0), (80 << 10) / 4);
 	assert_int_equal(pace_flight(pace, 1), (80 << 10) / 4);
 	assert_int_equal(pace_flight(pace, 3), 3 * (80 << 10) / 4); /* the others of its bytes go elsewhere */
-	assert_int_equal(pace_flight(pace, 100), 8 * (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, 100), 16 * (80 << 10) / 4);
 	pace_add(pace, &more, QUANTUM, ++now_ns); /* a second message of one sender: still four */
 	assert_int_equal(pace_flight(pace, 0), (80 << 10) / 4);
 	for (size_t i = 0; i < 4; i++)

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "transport/tcp/tcp.h"
 
 #include <errno.h>
@@ -77,13 +78,13 @@ static void bed_open(struct bed *bed, unsigned active_count)
 	bed->params.eager_bytes = 256;
 	bed->params.segment_bytes = 1024;
 	bed->transport.params = &bed->params;
-	bed->transport.wake_fd = -1;
+	bed->transport.service.wake_fd = -1;
 	bed->transport.timeout_ns = 10 * NS_PER_S;
 	bed->transport.silence_ns = 9 * NS_PER_S;
 	bed->transport.beat_ns = NS_PER_S / 2;
 	bed->transport.stream_timeout_ns = 4 * NS_PER_S;
 	bed->transport.host[0] = 'h';
-	assert_int_equal(pace_new(&options, &bed->transport.devices[0].pace), 0);
+	assert_int_equal(pace_new(&options, &bed->transport.devices.list[0].pace), 0);
 	assert_int_equal(tcp_connection_new(&bed->transport, TCP_SENDER, 0, STREAMS, active_count, &bed->sender), 0);
 	assert_int_equal(tcp_connection_new(&bed->transport, TCP_RECEIVER, 0, STREAMS, active_count, &bed->receiver),
 			 0);
@@ -118,7 +119,7 @@ static void bed_close(struct bed *bed)
 		middle_close(&bed->middles[i]);
 	tcp_connection_free(bed->sender);
 	tcp_connection_free(bed->receiver);
-	pace_free(bed->transport.devices[0].pace);
+	pace_free(bed->transport.devices.list[0].pace);
 	clock_set_fake(NULL);
 }
 
@@ -198,6 +199,8 @@ static bool all_done(const struct bed *bed)
 /* True: everything arrived. False: the connection failed at both ends. Anything else fails the test. */
 static bool run(struct bed *bed)
 {
+	uint64_t looked_ns = bed->now_ns;
+
 	for (unsigned step = 0; step < STEPS_MAX; step++) {
 		post(bed);
 		bed->sender->stirred = bed->receiver->stirred = true;
@@ -215,8 +218,9 @@ static bool run(struct bed *bed)
 			return false;
 		bed->now_ns += bed->step_ns; /* a second in a hundred rounds: silence has to show in time */
 		if (step % 50 == 49) {
-			tcp_failover_watch(bed->sender, bed->now_ns);
-			tcp_failover_watch(bed->receiver, bed->now_ns);
+			tcp_failover_watch(bed->sender, looked_ns, bed->now_ns);
+			tcp_failover_watch(bed->receiver, looked_ns, bed->now_ns);
+			looked_ns = bed->now_ns;
 		}
 	}
 	fail_msg("it hangs");
@@ -437,10 +441,80 @@ static void an_idle_connection_keeps_its_streams(void **state)
 	free(bed);
 }
 
+/* The machine stood still, or gave this process no CPU: its peer on the same machine is not dead for that. */
+static void time_in_which_nobody_looked_is_no_silence(void **state)
+{
+	struct bed *bed = calloc(1, sizeof(*bed));
+	uint64_t silent_ns;
+
+	(void)state;
+	assert_non_null(bed);
+	bed_open(bed, 1);
+	bed->now_ns += 5 * bed->transport.timeout_ns;
+	tcp_connection_tick(bed->sender, bed->now_ns);
+	tcp_connection_tick(bed->receiver, bed->now_ns);
+	assert_int_equal(bed->sender->error, 0);
+	assert_int_equal(bed->receiver->error, 0);
+	assert_int_equal(bed->sender->live_count, STREAMS);
+	assert_int_equal(bed->receiver->live_count, STREAMS);
+	assert_true(run(bed));
+	check_data(bed);
+	/* It looks again, and nothing comes: that is. */
+	tcp_connection_tick(bed->sender, bed->now_ns);
+	silent_ns = bed->now_ns;
+	while (!bed->sender->error && bed->now_ns - silent_ns < 2 * bed->transport.timeout_ns)
+		tcp_connection_tick(bed->sender, bed->now_ns += bed->transport.beat_ns);
+	assert_int_equal(bed->sender->error, -EREMOTEIO);
+	assert_true(bed->now_ns - silent_ns <= bed->transport.timeout_ns);
+	bed_close(bed);
+	free(bed);
+}
+
+static unsigned waits_said;
+static void hear_waits(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	va_list arguments;
+
+	(void)level, (void)flags, (void)file, (void)line;
+	assert_string_equal(fmt, "%s");
+	va_start(arguments, fmt);
+	waits_said += strstr(va_arg(arguments, const char *), "has waited") != NULL;
+	va_end(arguments);
+}
+
+static void only_a_connection_that_lives_is_waited_for(void **state)
+{
+	struct bed *bed = calloc(1, sizeof(*bed));
+
+	(void)state;
+	assert_non_null(bed);
+	for (int lives = 1; lives >= 0; lives--) {
+		bed_open(bed, 1);
+		tcp_sender_send(bed->sender, bed->out[1], sizes[1], 5, bed->now_ns, &bed->sends[0]);
+		assert_non_null(bed->sends[0]);
+		if (!lives)
+			tcp_connection_fail(bed->sender, -EREMOTEIO, "the test says so");
+		waits_said = 0;
+		log_set_sink(hear_waits);
+		bed->now_ns += bed->params.report_after_ns + NS_PER_S;
+		for (unsigned i = 0; i < STREAMS; i++)
+			bed->sender->streams[i].last_rx_ns = bed->now_ns;
+		bed->sender->last_rx_ns = bed->now_ns;
+		tcp_connection_tick(bed->sender, bed->now_ns);
+		log_set_sink(NULL);
+		assert_int_equal(waits_said, lives);
+		bed_close(bed);
+		memset(bed, 0, sizeof(*bed));
+	}
+	free(bed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_a_connection_that_lives_is_waited_for),
 		cmocka_unit_test(an_idle_connection_keeps_its_streams),
+		cmocka_unit_test(time_in_which_nobody_looked_is_no_silence),
 		cmocka_unit_test(a_promise_may_overtake_grants),
 		cmocka_unit_test(a_stream_closed_after_any_byte_loses_nothing),
 		cmocka_unit_test(a_stream_silent_after_any_byte_loses_nothing),

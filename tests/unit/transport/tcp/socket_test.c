@@ -106,11 +106,68 @@ static void a_bound_leaves_two_segments(void **state)
 	close(fds[1]);
 }
 
+static uint64_t pace_of(int fd)
+{
+	uint64_t rate_Bps = 0;
+	socklen_t bytes = sizeof(rate_Bps);
+
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate_Bps, &bytes), 0);
+	return bytes == sizeof(rate_Bps) ? rate_Bps : (uint32_t)rate_Bps;
+}
+
+/* Rates of 34 Gbit/s and more have more than 32 bits: what an old kernel would keep of them is no limit instead. */
+static void a_socket_is_paced_as_told(void **state)
+{
+	int fds[2];
+	uint64_t none;
+
+	(void)state;
+	pair_open(fds);
+	none = pace_of(fds[0]);
+	tcp_socket_pace(fds[0], 25000000);
+	assert_int_equal(pace_of(fds[0]), 25000000);
+	tcp_socket_pace(fds[0], UINT64_C(25000000000));
+	assert_true(pace_of(fds[0]) == UINT64_C(25000000000) || pace_of(fds[0]) == none);
+	tcp_socket_pace(fds[0], 0);
+	assert_int_equal(pace_of(fds[0]), none);
+	pair_use(fds);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void a_stream_keeps_its_limit_with_another_socket(void **state)
+{
+	struct tcp_stream stream;
+	int one[2], other[2];
+	uint64_t none;
+
+	(void)state;
+	memset(&stream, 0, sizeof(stream));
+	pair_open(one);
+	pair_open(other);
+	none = pace_of(one[0]);
+	tcp_stream_attach(&stream, one[0], 1, 1);
+	assert_int_equal(pace_of(one[0]), none);
+	tcp_stream_limit_rate(&stream, 5000000);
+	assert_int_equal(pace_of(one[0]), 5000000);
+	stream.live = false;
+	tcp_stream_limit_rate(&stream, 6000000); /* nothing to set it on now */
+	assert_int_equal(pace_of(one[0]), 5000000);
+	tcp_stream_attach(&stream, other[0], 2, 2);
+	assert_int_equal(pace_of(other[0]), 6000000);
+	for (size_t i = 0; i < 2; i++) {
+		close(one[i]);
+		close(other[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_peer_is_told_of_a_bound_and_of_its_end),
 		cmocka_unit_test(a_bound_leaves_two_segments),
+		cmocka_unit_test(a_socket_is_paced_as_told),
+		cmocka_unit_test(a_stream_keeps_its_limit_with_another_socket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* What aggregation brings a job, by its cluster: the design's formulas, worked out by hand for each case. */
-#include "plugin/session/gain.h"
+#include "aggregate/gain.h"
 
 #include "base/log.h"
 #include "tributary/cluster.h"
@@ -28,7 +28,7 @@ static struct cluster *read_cluster(const char *lines)
 static unsigned gain(const char *lines, const char *host, size_t hosts, uint64_t rate_Bps)
 {
 	struct cluster *cluster = read_cluster(lines);
-	unsigned permille = session_gain(cluster, &(struct session_gain_job){ host, hosts, rate_Bps });
+	unsigned permille = gain_permille(cluster, &(struct gain_job){ host, hosts, rate_Bps });
 
 	cluster_free(cluster);
 	return permille;
@@ -97,7 +97,7 @@ static void rates_that_are_not_said_are_the_hosts_own(void **state)
 static void what_is_not_known_is_no_gain(void **state)
 {
 	(void)state;
-	assert_int_equal(session_gain(NULL, &(struct session_gain_job){ "n1", 8, GBIT }), 0);
+	assert_int_equal(gain_permille(NULL, &(struct gain_job){ "n1", 8, GBIT }), 0);
 	assert_int_equal(gain("switch a\nhost n[1-8] leaf=a\n", "n1", 8, 0), 0);
 	/* A host in no leaf: the job is taken to be on the others. */
 	assert_in_range(gain(two_leaves, "stranger", 8, 0), 1700, 1750);

@@ -1,4 +1,4 @@
-#include "plugin/session/gain.h"
+#include "aggregate/gain.h"
 
 #include "aggregate/schedule.h"
 #include "base/sys.h"
@@ -64,7 +64,7 @@ static int largest_left(const struct cluster *cluster, const struct leaves *leav
 	return found;
 }
 
-static void group_of(const struct cluster *cluster, const struct session_gain_job *job, struct schedule_group *group)
+static void group_of(const struct cluster *cluster, const struct gain_job *job, struct schedule_group *group)
 {
 	const struct cluster_host *own = cluster_find(cluster, job->host_name);
 	size_t most = job->host_count ? job->host_count : cluster->host_count;
@@ -111,12 +111,13 @@ static double ring_s_per_B(const struct schedule_group *group)
 	return slowest_Bps ? share / (double)slowest_Bps : 0;
 }
 
-static unsigned gain_of(const struct schedule_group *group)
+static unsigned gain_of(struct schedule_group *group)
 {
 	double ring = ring_s_per_B(group), ratio;
 	struct schedule_loads loads;
 	struct schedule *schedule;
 
+	schedule_leave_servers(group);
 	if (group->member_count < LEAST_HOSTS || !(ring > 0) || schedule_new(group, &schedule) < 0)
 		return 0;
 	schedule_loads(schedule, &loads);
@@ -127,7 +128,7 @@ static unsigned gain_of(const struct schedule_group *group)
 	return ratio < MOST_PERMILLE ? (unsigned)ratio : MOST_PERMILLE;
 }
 
-unsigned session_gain(const struct cluster *cluster, const struct session_gain_job *job)
+unsigned gain_permille(const struct cluster *cluster, const struct gain_job *job)
 {
 	struct schedule_group *group;
 	unsigned gain;

@@ -2,15 +2,15 @@
  * What aggregation in the hosts brings a job for large operations: from the cluster file, what its host's cards move, and
  * how many hosts the job has. An estimate for the graph file; the engine counts for itself. Pure.
  */
-#ifndef TRIBUTARY_PLUGIN_SESSION_GAIN_H
-#define TRIBUTARY_PLUGIN_SESSION_GAIN_H
+#ifndef TRIBUTARY_AGGREGATE_GAIN_H
+#define TRIBUTARY_AGGREGATE_GAIN_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct cluster;
 
-struct session_gain_job {
+struct gain_job {
 	const char *host_name; /* of this host */
 	size_t host_count;     /* 0: not known, so all of the cluster's */
 	uint64_t rate_Bps;     /* of a host's cards, where the cluster does not say; 0: not known */
@@ -21,6 +21,6 @@ struct session_gain_job {
  * the aggregation, by the slowest link of each. The job is taken to be on as few leaves as hold it, this host's first. 0:
  * no gain worth it (less than a tenth), or nothing is known.
  */
-unsigned session_gain(const struct cluster *cluster, const struct session_gain_job *job);
+unsigned gain_permille(const struct cluster *cluster, const struct gain_job *job);
 
 #endif

@@ -1,0 +1,78 @@
+/* Registered memory of a group: what the engine moves itself, and what callers will post again and again. */
+#include "aggregate/group.h"
+#include "base/sys.h"
+
+#include <errno.h>
+
+/* On the connection of the lane; the transport finds it for every other connection of the device. */
+struct aggregate_memory {
+	struct lane *lane;
+	void *registration;
+};
+
+/* NULL: no member is reached over the network. */
+static struct lane *network_lane(struct group *group)
+{
+	for (size_t i = 0; i < 2 * group->count; i++)
+		if (group->out[i].connection && !lane_is_on_host(group, &group->out[i]))
+			return &group->out[i];
+	return NULL;
+}
+
+static int register_at(struct lane *lane, void *data, size_t bytes, void **ret)
+{
+	return lane->ops->memory_register(lane->connection, data, bytes, TRANSPORT_MEMORY_HOST, ret);
+}
+
+void group_register_own(struct group *group)
+{
+	const size_t in_bytes = group->count * group->exchange_bytes;
+	struct lane *lane = network_lane(group);
+	void *registration; /* taken back with the connection */
+
+	if (!lane)
+		return;
+	/* What fails here was said, and is tried again for each message. The words of operations are in the group itself. */
+	(void)register_at(lane, group, sizeof(*group), &registration);
+	if (group->pool.memory)
+		(void)register_at(lane, group->pool.memory, group->pool.count * group->pool.slot_bytes, &registration);
+	for (size_t i = 0; group->exchanges && i < GROUP_DIRECT_OPERATIONS; i++) {
+		(void)register_at(lane, group->exchanges[i].out, group->exchange_bytes, &registration);
+		(void)register_at(lane, group->exchanges[i].in, in_bytes, &registration);
+	}
+}
+
+int aggregate_register(struct aggregate_group *opaque, void *data, size_t bytes, struct aggregate_memory **ret)
+{
+	struct group *group = (struct group *)opaque;
+	struct aggregate_memory *memory = sys_zalloc(sizeof(*memory));
+	int r = 0;
+
+	if (!memory)
+		return -ENOMEM;
+	pthread_mutex_lock(&group->engine->drive);
+	memory->lane = network_lane(group);
+	if (memory->lane)
+		r = register_at(memory->lane, data, bytes, &memory->registration);
+	pthread_mutex_unlock(&group->engine->drive);
+	if (r < 0) {
+		sys_free(memory);
+		return r;
+	}
+	*ret = memory;
+	return 0;
+}
+
+void aggregate_deregister(struct aggregate_group *opaque, struct aggregate_memory *memory)
+{
+	struct group *group = (struct group *)opaque;
+
+	if (!memory)
+		return;
+	pthread_mutex_lock(&group->engine->drive);
+	/* A connection that has been closed has taken its registrations with it. */
+	if (memory->lane && memory->lane->connection)
+		memory->lane->ops->memory_deregister(memory->lane->connection, memory->registration);
+	pthread_mutex_unlock(&group->engine->drive);
+	sys_free(memory);
+}

@@ -1,0 +1,92 @@
+#include "aggregate/schedule_rates.h"
+
+/* A round is to last so long, and counts if it lasted half of it. The first one is chosen by what is expected. */
+#define ROUND_NS    20000000.0
+#define COUNTS_NS   10000000.0
+/* So short a one is twice as long the next time. */
+#define DOUBLES_NS  150000000.0
+#define FIRST_NS    5000000.0
+#define GROWTH_MOST 8.0
+/*
+ * Comparisons but the first: so many if they stay the same, so many at most. One lost packet that TCP finds after 200 ms makes
+ * a round five times as long as it should be; several in a row are not unheard of.
+ */
+#define HEARD       6
+#define HEARD_MOST  10
+#define BETTER      0.8
+/* Rounds are short: good servers seem slower in them than they are. */
+#define FITS        2.0
+#define GAINS       0.9
+#define NS_IN_S     1e9
+#define ALIGN_BYTES 4096
+
+static size_t within(double bytes)
+{
+	if (!(bytes > SCHEDULE_RATES_LEAST_BYTES))
+		return SCHEDULE_RATES_LEAST_BYTES;
+	if (bytes > SCHEDULE_RATES_MOST_BYTES)
+		return SCHEDULE_RATES_MOST_BYTES;
+	return (size_t)bytes / ALIGN_BYTES * ALIGN_BYTES;
+}
+
+void schedule_rates_begin(struct schedule_rates_trial *trial, double expected_s_per_B)
+{
+	*trial = (struct schedule_rates_trial){
+		.expected_s_per_B = expected_s_per_B,
+		.bytes = within(FIRST_NS / NS_IN_S / SCHEDULE_RATES_OPERATIONS / expected_s_per_B),
+		.slower = 1,
+	};
+}
+
+bool schedule_rates_round(struct schedule_rates_trial *trial, uint64_t time_ns)
+{
+	double growth;
+
+	trial->time_ns = time_ns ? time_ns : 1;
+	trial->slower = (double)trial->time_ns / NS_IN_S / ((double)trial->bytes * SCHEDULE_RATES_OPERATIONS) /
+			trial->expected_s_per_B;
+	if ((double)trial->time_ns >= COUNTS_NS || trial->bytes >= SCHEDULE_RATES_MOST_BYTES)
+		return true;
+	growth = ROUND_NS / (double)trial->time_ns;
+	trial->bytes = within((double)trial->bytes * (growth < GROWTH_MOST ? growth : GROWTH_MOST));
+	return false;
+}
+
+void schedule_rates_again(struct schedule_rates_trial *trial)
+{
+	if ((double)trial->time_ns < DOUBLES_NS)
+		trial->bytes = within((double)trial->bytes * 2);
+}
+
+double schedule_rates_compare(const struct schedule_rates_trial *with, const struct schedule_rates_trial *without)
+{
+	return with->slower / (without->slower > 1 ? without->slower : 1);
+}
+
+double schedule_rates_limit(double expected_s_per_B, double without_s_per_B)
+{
+	double gains = expected_s_per_B > 0 ? GAINS * without_s_per_B / expected_s_per_B : 0;
+
+	return gains > FITS ? gains : FITS;
+}
+
+bool schedule_rates_hear(struct schedule_rates_verdict *verdict, double slower)
+{
+	bool better = slower < verdict->last * BETTER;
+
+	verdict->last = slower;
+	if (++verdict->heard == 1)
+		return false;
+	if (verdict->heard == 2 || slower < verdict->slower)
+		verdict->slower = slower;
+	return slower <= verdict->limit || verdict->heard > HEARD_MOST || (!better && verdict->heard > HEARD);
+}
+
+uint64_t schedule_rates_server(uint64_t said_Bps, double load, double expected_s_per_B, double slower)
+{
+	double rate_Bps = load / expected_s_per_B / slower;
+
+	if (said_Bps && rate_Bps >= (double)said_Bps)
+		return said_Bps;
+	return rate_Bps > 1 ? (uint64_t)rate_Bps : 1;
+}

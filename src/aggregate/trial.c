@@ -1,0 +1,322 @@
+#include "aggregate/trial.h"
+
+#include "aggregate/schedule_rates.h"
+#include "aggregate/servers.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/params.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <time.h>
+
+/* Of the time-out: until a server that does not get through is given up; until a member that does not is. */
+#define SERVER_TENTHS  3
+#define MEMBERS_TENTHS 15
+#define NAP_NS         (20 * NS_PER_US)
+/* Before a server that seemed slow is tried again: what disturbed it may be over. */
+#define PAUSE_NS       (10 * NS_PER_MS)
+
+/* What all members agree on after a round: the greatest of each. */
+struct word {
+	uint64_t time_ns, disturbed;
+};
+
+struct trial {
+	struct group *group;
+	struct word own, all;
+	uint8_t *memory; /* an input, then results: what is in them matters to nobody */
+	uint64_t timeout_ns;
+	uint64_t spent_ns; /* as agreed */
+	bool disturbed;    /* a server was lost: what has been measured since says nothing */
+	struct schedule_rates_trial without;
+};
+
+static void lock(struct group *group)
+{
+	atomic_store(&group->wanted, true);
+	pthread_mutex_lock(&group->lock);
+}
+
+static void unlock(struct group *group)
+{
+	atomic_store(&group->wanted, false);
+	pthread_mutex_unlock(&group->lock);
+	engine_wake(group->engine);
+}
+
+static uint32_t bit(size_t index)
+{
+	return UINT32_C(1) << index;
+}
+
+/* Those that the schedule counts with. It changes with operations alone, so it is the same at all members. */
+static uint32_t usable(const struct group *group)
+{
+	uint32_t set = 0;
+
+	for (size_t i = 0; i < group->servers->count; i++)
+		if (group->servers->servers[i].used && !group->servers->servers[i].excluded)
+			set |= bit(i);
+	return set;
+}
+
+static void nap(uint64_t ns)
+{
+	struct timespec time = { .tv_nsec = (long)ns };
+
+	nanosleep(&time, NULL);
+}
+
+/* Until it is done. suspect: the servers that are lost if it takes too long. */
+static int finish(struct trial *trial, struct operation *operation, uint64_t began_ns, uint32_t suspects)
+{
+	struct group *group = trial->group;
+
+	for (;;) {
+		uint64_t now_ns;
+		bool done = false;
+		int r = aggregate_test((struct aggregate_request *)operation, &done, NULL);
+
+		if (r < 0 || done)
+			return r;
+		now_ns = clock_now_ns();
+		if (clock_elapsed_ns(began_ns, now_ns) > trial->timeout_ns / 10 * MEMBERS_TENTHS)
+			return -ETIMEDOUT;
+		if (suspects && clock_elapsed_ns(began_ns, now_ns) > trial->timeout_ns / 10 * SERVER_TENTHS) {
+			lock(group);
+			servers_suspect_all(group, suspects, "it did not get through while it was measured");
+			unlock(group);
+			suspects = 0;
+		}
+		nap(NAP_NS);
+	}
+}
+
+/* trial.own of all members becomes trial.all. */
+static int agree(struct trial *trial)
+{
+	struct operation *operation;
+	int r = operation_reduce(trial->group, &trial->own, &trial->all, sizeof(trial->own) / sizeof(uint64_t),
+				 REDUCE_UINT64, REDUCE_MAX, 0, &operation);
+
+	return r < 0 ? r : finish(trial, operation, clock_now_ns(), 0);
+}
+
+/* Operations of so many bytes, all posted at once: how long they took, and whether a server was lost meanwhile. */
+static int operations_time(struct trial *trial, size_t bytes, uint32_t with)
+{
+	struct operation *operations[SCHEDULE_RATES_OPERATIONS];
+	uint64_t began_ns = clock_now_ns();
+	int r = 0;
+
+	trial->own = (struct word){ 0 };
+	for (size_t i = 0; i < SCHEDULE_RATES_OPERATIONS && r == 0; i++)
+		r = operation_reduce(trial->group, trial->memory, trial->memory + (i + 1) * SCHEDULE_RATES_MOST_BYTES,
+				     bytes, REDUCE_UINT8, REDUCE_MAX, ~with, &operations[i]);
+	for (size_t i = 0; i < SCHEDULE_RATES_OPERATIONS && r == 0; i++) {
+		/* One server alone is to blame, of several nobody knows which. */
+		r = finish(trial, operations[i], began_ns, with & (with - 1) ? 0 : with);
+		trial->own.disturbed |= r == 0 && operations[i]->poisoned;
+	}
+	trial->own.time_ns = clock_elapsed_ns(began_ns, clock_now_ns());
+	return r;
+}
+
+/* One round. *ret_counts: it was long enough. */
+static int run_round(struct trial *trial, struct schedule_rates_trial *of, uint32_t with, bool *ret_counts)
+{
+	int r = operations_time(trial, of->bytes, with);
+
+	if (r == 0)
+		r = agree(trial);
+	if (r < 0)
+		return r;
+	trial->spent_ns += trial->all.time_ns;
+	trial->disturbed = trial->all.disturbed != 0;
+	*ret_counts = schedule_rates_round(of, trial->all.time_ns);
+	return 0;
+}
+
+static int run_rounds(struct trial *trial, struct schedule_rates_trial *of, uint32_t with)
+{
+	bool counts = false;
+	int r = 0;
+
+	while (r == 0 && !counts && !trial->disturbed)
+		r = run_round(trial, of, with, &counts);
+	return r;
+}
+
+/*
+ * How much slower than the schedule says operations with these servers are. Both kinds are tried close to each other,
+ * and what seems slow again: others may have been at the same ports, or cores.
+ */
+static int compare(struct trial *trial, uint32_t with, double expected_s_per_B, double limit, double *ret_slower)
+{
+	struct schedule_rates_verdict verdict = { .limit = limit };
+	struct schedule_rates_trial of;
+	bool enough = false;
+	int r = 0;
+
+	schedule_rates_begin(&of, expected_s_per_B);
+	while (!enough && trial->spent_ns < SCHEDULE_RATES_ENOUGH_NS) {
+		if (verdict.heard > 1) {
+			nap(PAUSE_NS * verdict.heard);
+			schedule_rates_again(&trial->without);
+			schedule_rates_again(&of);
+			r = run_rounds(trial, &trial->without, 0);
+		}
+		if (r == 0)
+			r = run_rounds(trial, &of, with);
+		if (r < 0 || trial->disturbed)
+			break;
+		enough = schedule_rates_hear(&verdict, schedule_rates_compare(&of, &trial->without));
+	}
+	*ret_slower = verdict.heard > 1 ? verdict.slower : verdict.heard ? verdict.last : 1;
+	return r;
+}
+
+static void take_rate(struct group *group, size_t index, uint64_t rate_Bps)
+{
+	struct group_server *server = &group->servers->servers[index];
+	uint64_t said_Bps = server->rate_Bps;
+	char name[128];
+
+	lock(group);
+	server->rate_Bps = rate_Bps;
+	unlock(group);
+	servers_name(group, server, name, sizeof(name));
+	if (group->self == 0 && rate_Bps != said_Bps)
+		log_info(LOG_INIT,
+			 "aggregator %s counts with the %.0f Mbit/s that it was measured to do for %zu hosts, not with "
+			 "the %.0f that its card or the cluster file says",
+			 name, (double)rate_Bps * 8e-6, group->host_count, (double)said_Bps * 8e-6);
+}
+
+/* One server alone, or all that are left together, where they may be in each other's way. */
+static int try_set(struct trial *trial, uint32_t with)
+{
+	struct group *group = trial->group;
+	struct schedule_loads loads;
+	double slower, limit;
+	bool alone = !(with & (with - 1));
+	int r = group_expect(group, ~with, &loads);
+
+	/* One that has no part anyway has nothing to lose. */
+	if (r < 0 || loads.server <= 0)
+		return r;
+	limit = schedule_rates_limit(loads.slowest_s_per_B, trial->without.expected_s_per_B);
+	r = compare(trial, with, loads.slowest_s_per_B, limit, &slower);
+	if (r < 0 || trial->disturbed || slower <= limit)
+		return r;
+	for (size_t i = 0; i < group->servers->count; i++) {
+		uint64_t said_Bps = group->servers->servers[i].rate_Bps;
+
+		if (!(with & bit(i)))
+			continue;
+		if (alone)
+			take_rate(group, i,
+				  schedule_rates_server(said_Bps, loads.server, loads.slowest_s_per_B, slower));
+		else if (said_Bps)
+			take_rate(group, i, schedule_rates_server(said_Bps, (double)said_Bps, 1, slower));
+	}
+	return 0;
+}
+
+static int try_all(struct trial *trial)
+{
+	struct group *group = trial->group;
+	struct schedule_loads loads;
+	uint32_t set = usable(group);
+	int r = group_expect(group, UINT32_MAX, &loads);
+
+	if (r < 0 || loads.slowest_s_per_B <= 0) /* nobody knows what to expect of anybody */
+		return r;
+	schedule_rates_begin(&trial->without, loads.slowest_s_per_B);
+	r = agree(trial); /* all are here */
+	if (r == 0)
+		r = run_rounds(trial, &trial->without, 0);
+	if (r == 0) /* again, as the first was on connections that had carried nothing yet */
+		r = run_rounds(trial, &trial->without, 0);
+	for (size_t i = 0; i < group->servers->count && r == 0; i++)
+		if (set & bit(i) && !trial->disturbed && trial->spent_ns < SCHEDULE_RATES_ENOUGH_NS)
+			r = try_set(trial, bit(i));
+	if (r == 0 && set & (set - 1) && !trial->disturbed && trial->spent_ns < SCHEDULE_RATES_ENOUGH_NS)
+		r = try_set(trial, set);
+	return r;
+}
+
+static void say_left(const struct group *group, uint32_t left)
+{
+	char name[128];
+
+	for (size_t i = 0; group->self == 0 && i < group->servers->count; i++) {
+		if (!(left & bit(i)))
+			continue;
+		servers_name(group, &group->servers->servers[i], name, sizeof(name));
+		log_info(LOG_INIT,
+			 "aggregator %s is not used: as it was measured, it is too slow for %zu hosts to gain by it",
+			 name, group->host_count);
+	}
+}
+
+/*
+ * The schedule by what was found. A server that is not used then must not be missed by anybody: each member notes that
+ * first, and closes its connections when all have.
+ */
+static int settle(struct trial *trial)
+{
+	struct group *group = trial->group;
+	uint32_t left = 0;
+	int r;
+
+	lock(group);
+	r = group_choose(group, &left);
+	for (size_t i = 0; r == 0 && i < group->servers->count; i++) {
+		struct group_server *server = &group->servers->servers[i];
+
+		if (!(left & bit(i)))
+			continue;
+		server->excluded = server->dismissed = server->said = true;
+		server->excluded_at = 0;
+	}
+	if (r == 0)
+		r = group_plan(group, 0);
+	if (r == 0) {
+		group_find_facts(group);
+		confirm_replan(group);
+	}
+	unlock(group);
+	say_left(group, left);
+	if (r == 0)
+		r = agree(trial);
+	if (r < 0)
+		return r;
+	lock(group);
+	servers_dismiss(group, 0);
+	/* Nobody's operations. */
+	group->operations_done = group->segments_done = group->direct_done = group->split_done = 0;
+	group->bytes_sent = group->bytes_received = group->host_bytes_sent = group->bytes_copied = 0;
+	group->messages_sent = 0;
+	unlock(group);
+	return 0;
+}
+
+int trial_run(struct group *group)
+{
+	struct trial trial = { .group = group, .timeout_ns = group->engine->setup.params->timeout_ns };
+	int r;
+
+	if (!group->servers || !group->confirm || !group->settings.measures || !usable(group))
+		return 0;
+	trial.memory = sys_zalloc((1 + SCHEDULE_RATES_OPERATIONS) * (size_t)SCHEDULE_RATES_MOST_BYTES);
+	r = trial.memory ? try_all(&trial) : -ENOMEM;
+	if (r == 0)
+		r = settle(&trial);
+	/* Nothing may move into that memory any more. */
+	if (r < 0)
+		aggregate_close_group((struct aggregate_group *)group);
+	sys_free(trial.memory);
+	return r;
+}

@@ -1,0 +1,305 @@
+#include "command/cluster_measure.h"
+
+#include "base/clock.h"
+#include "base/params.h"
+#include "base/parse.h"
+#include "command/command.h"
+#include "command/interrupt.h"
+#include "command/json.h"
+#include "command/measure_text.h"
+#include "discover/cluster_any.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ROUND_MS_LEAST = 50, ROUND_MS_MOST = 5000, SEED = 1 };
+
+/* -------------------------------------------------------------------------------------------------------------- JSON */
+
+static json_t *direction_json(const struct fabric_direction *at)
+{
+	static const char *const words[] = { [FABRIC_NARROW] = "narrow",
+					     [FABRIC_JOINT] = "narrow-one-of-two",
+					     [FABRIC_HOSTS] = "not-narrow",
+					     [FABRIC_OTHERS] = "cannot-tell" };
+
+	return json_pack("{ss sf sf sf si}", "known", words[at->known], "rate_Bps", at->rate_Bps, "hosts_Bps",
+			 at->hosts_Bps, "others_Bps", at->others_Bps, "rounds", (int)at->rounds);
+}
+
+static json_t *leaves_json(const struct fabric *fabric)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < fabric->leaf_count; i++) {
+		const struct fabric_leaf *at = &fabric->leaves[i];
+		bool one = fabric->leaf_count < 2;
+		char name[32];
+
+		snprintf(name, sizeof(name), "leaf%zu", i + 1);
+		json_array_append_new(list, json_pack("{ss so so sb sf sI sf sI}", "name", name, "up",
+						      one ? json_null() : direction_json(&at->up), "down",
+						      one ? json_null() : direction_json(&at->down), "asymmetric",
+						      at->asymmetric, "inside_part", at->inside_part, "inside_flows",
+						      (json_int_t)at->inside_count, "outside_part", at->outside_part,
+						      "outside_flows", (json_int_t)at->outside_count));
+	}
+	return list;
+}
+
+static json_t *hosts_json(const struct fleet_result *result)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < result->host_count; i++) {
+		const struct fabric_host *at = &result->fabric.hosts[i];
+		char leaf[32];
+
+		snprintf(leaf, sizeof(leaf), "leaf%u", at->leaf + 1U);
+		json_array_append_new(list, json_pack("{so ss sf sf sb sb sb}", "name", json_text(result->names[i]),
+						      "leaf", leaf, "out_Bps", at->out_Bps, "in_Bps", at->in_Bps,
+						      "slow_out", (at->slow & FABRIC_SLOW_OUT) != 0, "slow_in",
+						      (at->slow & FABRIC_SLOW_IN) != 0, "alone", at->alone));
+	}
+	return list;
+}
+
+static json_t *latencies_json(const struct fleet_result *result)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < result->latency_count; i++) {
+		const struct fleet_latency *at = &result->latencies[i];
+
+		json_array_append_new(list, json_pack("{so so sI sI}", "from", json_text(result->names[at->from]), "to",
+						      json_text(result->names[at->to]), "median_ns",
+						      (json_int_t)at->median_ns, "least_ns", (json_int_t)at->least_ns));
+	}
+	return list;
+}
+
+static int print_json(const struct fleet_result *result, const char *contradictions, FILE *out)
+{
+	const struct fabric *fabric = &result->fabric;
+	json_t *lines = contradictions ? json_array() : json_null();
+
+	for (const char *at = contradictions; at && *at;) {
+		size_t bytes = strcspn(at, "\n");
+
+		json_array_append_new(lines, json_stringn(at, bytes));
+		at += bytes + (at[bytes] == '\n');
+	}
+	return json_print(json_pack("{sb sI sf sf sf sf sf so so so so}", "leaves_found", fabric->leaf_count > 1,
+				    "rounds", (json_int_t)fabric->round_count, "seconds", result->seconds, "median_Bps",
+				    fabric->median_Bps, "full_part", fabric->full_part, "loaded_part",
+				    fabric->loaded_part, "doubtful_part", fabric->doubtful_part, "leaves",
+				    leaves_json(fabric), "hosts", hosts_json(result), "latencies",
+				    latencies_json(result), "contradictions", lines),
+			  out);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ results */
+
+static int write_file(const struct fleet_result *result, const char *path)
+{
+	struct cluster *cluster = NULL;
+	struct diag why = { 0 };
+	int r = cluster_found(result, &cluster, &why);
+	FILE *file;
+
+	if (r < 0)
+		return command_failed(&why, r, "what was found makes no cluster file");
+	file = fopen(path, "we");
+	r = file ? cluster_write(cluster, file) : -errno;
+	if (file && fclose(file) != 0 && r == 0)
+		r = -errno;
+	cluster_free(cluster);
+	return r < 0 ? command_failed(NULL, r, "\"%s\" cannot be written", path) : COMMAND_OK;
+}
+
+static int print_all(const struct command_call *call, const struct fleet_result *result, struct cluster *declared,
+		     FILE *out)
+{
+	const char *path = command_value(call, "out");
+	char *lines = NULL;
+	size_t bytes = 0, count = 0;
+	int status = COMMAND_OK;
+
+	if (declared) {
+		FILE *text = open_memstream(&lines, &bytes);
+
+		if (!text)
+			return command_failed(NULL, ENOMEM, "cluster");
+		count = cluster_contradictions(result, declared, "", text);
+		fclose(text);
+	}
+	if (command_given(call, "json")) {
+		status = print_json(result, lines, out);
+	} else {
+		cluster_found_print(result, out);
+		if (declared && !count)
+			fputs("Nothing contradicts what is declared.\n", out);
+		else if (declared)
+			fprintf(out, "%zu %s what is declared:\n%s", count,
+				count == 1 ? "thing contradicts" : "things contradict", lines);
+	}
+	free(lines);
+	if (status == COMMAND_OK && path)
+		status = write_file(result, path);
+	return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- run */
+
+static void show_progress(size_t round, size_t of, void *arg)
+{
+	measure_text_progress(arg, round, of, "rounds");
+}
+
+/* Minutes of measuring whose file then has nowhere to go: its folder is looked at first. */
+static int check_out(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	struct stat status;
+	char *folder;
+	int r = 0;
+
+	/* Devices and pipes are written to as they are. */
+	if (!path || (stat(path, &status) == 0 && !S_ISREG(status.st_mode)))
+		return COMMAND_OK;
+	folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	if (!folder || access(folder, W_OK) < 0)
+		r = folder ? -errno : -ENOMEM;
+	free(folder);
+	return r < 0 ? command_failed(NULL, r, "\"%s\" cannot be written", path) : COMMAND_OK;
+}
+
+static int chief(const struct command_call *call, const struct fleet_setup *setup, const struct fleet_options *wanted,
+		 FILE *out)
+{
+	struct measure_text progress = { .out = stderr, .shown = isatty(STDERR_FILENO) != 0 };
+	const char *path = command_value(call, "declared");
+	struct fleet_options options = *wanted;
+	struct fleet_result result = { 0 };
+	struct cluster *declared = NULL;
+	struct diag diag = { 0 };
+	int status = check_out(command_value(call, "out")), r;
+
+	/* Before anybody is made to wait. */
+	if (status != COMMAND_OK)
+		return status;
+	r = path ? cluster_any_load(path, &declared, &diag) : 0;
+	if (r < 0)
+		return command_failed(NULL, 0, "%s", diag.text[0] ? diag.text : strerror(-r));
+	options.progress = show_progress;
+	options.progress_arg = &progress;
+	r = fleet_chief_run(setup, &options, &result, &diag);
+	measure_text_end(&progress);
+	if (r < 0)
+		status = command_failed(NULL, diag.text[0] ? 0 : r, "%s",
+					diag.text[0] ? diag.text : "the cluster cannot be measured");
+	else
+		status = print_all(call, &result, declared, out);
+	fleet_result_fini(&result);
+	cluster_free(declared);
+	return status;
+}
+
+static const char *from_environment(const char *name)
+{
+	return getenv(name);
+}
+
+static int read_options(const struct command_call *call, struct fleet_options *ret)
+{
+	const char *limit = command_value(call, "limit");
+	uint64_t round_ms = 0, streams = 0;
+
+	ret->seed = SEED;
+	if (limit && parse_rate(limit, 1000, UINT64_MAX, &ret->limit_Bps) < 0)
+		return command_usage_error("cluster measure", "--limit is \"%s\", expected a rate such as 10Gbit/s",
+					   limit);
+	if (parse_u64(command_value(call, "round"), ROUND_MS_LEAST, ROUND_MS_MOST, &round_ms) < 0)
+		return command_usage_error("cluster measure", "--round is \"%s\", expected %d to %d milliseconds",
+					   command_value(call, "round"), ROUND_MS_LEAST, ROUND_MS_MOST);
+	if (parse_u64(command_value(call, "streams"), 1, FLEET_STREAMS_MAX, &streams) < 0)
+		return command_usage_error("cluster measure", "--streams is \"%s\", expected 1 to %d",
+					   command_value(call, "streams"), FLEET_STREAMS_MAX);
+	ret->round_ms = (uint32_t)round_ms;
+	ret->streams = (uint32_t)streams;
+	return COMMAND_OK;
+}
+
+static int read_secret(const struct command_call *call, const struct params *params, struct control_secret *ret)
+{
+	const char *path = command_value(call, "secret");
+	struct diag why = { 0 };
+	int r;
+
+	path = path ? path : params->secret;
+	if (!*path)
+		return command_failed(NULL, 0,
+				      "no secret is named: --secret FILE, or TRIBUTARY_SECRET; the same file on every "
+				      "host (head -c 32 /dev/urandom | base64 >FILE; chmod 600 FILE)");
+	r = control_secret_read(path, ret, &why);
+	return r < 0 ? command_failed(&why, r, "the secret cannot be had") : COMMAND_OK;
+}
+
+static int run(const struct command_call *call, FILE *out)
+{
+	struct fleet_setup setup = { .stop = &interrupt_wanted };
+	struct fleet_options options = { 0 };
+	struct control_secret secret = { 0 };
+	struct params params;
+	struct diag diag = { 0 };
+	int status = read_options(call, &options), r;
+
+	if (status != COMMAND_OK)
+		return status;
+	command_load_params(&params);
+	r = fleet_place_find(from_environment, command_value(call, "master"), &setup.place, &diag);
+	if (r < 0)
+		return command_failed(NULL, 0, "%s", diag.text);
+	status = read_secret(call, &params, &secret);
+	if (status != COMMAND_OK)
+		return status;
+	if (gethostname(setup.name, sizeof(setup.name) - 1) < 0)
+		snprintf(setup.name, sizeof(setup.name), "rank%u", setup.place.rank);
+	setup.secret = &secret;
+	setup.timeout_ns = params.timeout_ns;
+	interrupt_catch();
+	if (setup.place.rank == 0) {
+		status = chief(call, &setup, &options, out);
+	} else {
+		r = fleet_member_run(&setup, &diag);
+		if (r < 0)
+			status = command_failed(NULL, diag.text[0] || r == -EINTR ? 0 : r, "%s: %s", setup.name,
+						r == -EINTR    ? "interrupted"
+						: diag.text[0] ? diag.text
+							       : "the cluster cannot be measured");
+	}
+	control_secret_forget(&secret);
+	return status;
+}
+
+const struct command command_cluster_measure = {
+	.name = "cluster measure",
+	.operands = "",
+	.help = "measure which hosts share a leaf, how wide the uplinks are, which hosts are slow",
+	.about = "Started on every host by mpirun, srun or torchrun (docs/cluster.md): finds leaves, uplinks and slow "
+		 "hosts "
+		 "by sending, and writes the cluster file. Do not use the network meanwhile.",
+	.options = { { "out", "FILE", "write the cluster file there, on rank 0's host", NULL },
+		     { "declared", "FILE", "compare with this cluster, in any form that `cluster show` reads", NULL },
+		     { "limit", "RATE", "what each host sends at most", NULL },
+		     { "round", "MS", "how long each round of flows is", "400" },
+		     { "streams", "N", "connections for each flow, where one does not fill a NIC", "1" },
+		     { "master", "ADDRESS", "where rank 0 listens; without it MASTER_ADDR and MASTER_PORT", NULL },
+		     { "secret", "FILE", "the secret that all hosts share; without it that of TRIBUTARY_SECRET", NULL },
+		     COMMAND_OPTION_JSON },
+	.run = run,
+};

@@ -1,0 +1,164 @@
+/* `tributary estimate`: how long a training step takes, and how much of that is waiting for the network. */
+#include "command/command.h"
+
+#include "base/parse.h"
+#include "command/estimation/estimation.h"
+#include "command/file.h"
+#include "command/json.h"
+#include "command/simulation/simulation.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int read_settings(const struct command_call *call, struct estimation *estimation)
+{
+	uint64_t latency_ns;
+
+	if (parse_seconds(command_value(call, "latency"), 0, 1000000000, &latency_ns) < 0)
+		return command_usage_error("estimate", "--latency is \"%.40s\", expected seconds up to 1, as 0.00001",
+					   command_value(call, "latency"));
+	estimation->settings = simulate_defaults();
+	if (simulation_call_bytes(command_value(call, "call"), &estimation->settings.operation_bytes) < 0)
+		return command_usage_error("estimate", "--call is \"%.40s\", expected auto, or bytes from 4K, as 512K",
+					   command_value(call, "call"));
+	estimation->settings.latency_s = (double)latency_ns / 1e9;
+	estimation->published = command_given(call, "published");
+	if (!estimation->published)
+		return COMMAND_OK;
+	if (command_given(call, "pipeline"))
+		return command_usage_error("estimate", "--published has no pipelines");
+	if (command_given(call, "cluster") || command_given(call, "fabric") || command_given(call, "export-system"))
+		return command_usage_error("estimate", "--published takes all from the system's file, and no cluster");
+	return COMMAND_OK;
+}
+
+/* A cluster has as many hosts as it has; of each, the file says what it is. */
+static int read_fabric(const struct command_call *call, struct estimation *estimation)
+{
+	struct step_system *rates = &estimation->system.rates;
+	size_t gpus = rates->devices / rates->hosts;
+	int status = simulation_fabric(call, (unsigned)gpus, SIMULATION_PLANNED, &estimation->fabric);
+
+	if (status == COMMAND_OK) {
+		rates->hosts = estimation->fabric.host_count;
+		rates->devices = rates->hosts * gpus;
+	}
+	return status;
+}
+
+/* Slurm's topology.conf says no rate at all: times come out, and are none of the network's. */
+static void warn_of_rates(const struct estimation *estimation)
+{
+	const struct simulate_fabric *fabric = &estimation->fabric;
+
+	for (size_t i = 0; i < fabric->host_count * fabric->rail_count; i++)
+		if (isfinite(fabric->nics[i].capacity_Bps[SIMULATE_UP]))
+			return;
+	if (fabric->host_count > 1)
+		fprintf(stderr,
+			"tributary: the cluster's file says no host's rate, so their NICs bound nothing: times are "
+			"too short (add rate= to its hosts)\n");
+}
+
+static int export_system(const struct estimation *estimation, const char *path, FILE *out)
+{
+	json_t *json = estimation_system_json(estimation);
+	char *text = json ? json_dumps(json, JSON_INDENT(4) | JSON_REAL_PRECISION(6)) : NULL;
+	int status = text ? file_put(path, text, strlen(text), out)
+			  : command_failed(NULL, 0, "there is no memory for the system's file");
+
+	if (status == COMMAND_OK && !strcmp(path, "-"))
+		fputc('\n', out);
+	if (status == COMMAND_OK && estimation->reduce_Bps < estimation->inter_Bps)
+		fprintf(stderr, "tributary: AllReduce is slower here than AllToAll, which that form cannot say: its "
+				"times will be too short\n");
+	json_decref(json);
+	free(text);
+	return status;
+}
+
+static int estimate(const struct command_call *call, struct estimation *estimation, FILE *out)
+{
+	const char *system = command_value(call, "system"), *path = command_value(call, "export-system");
+	int status;
+
+	if (path && !strcmp(path, "-") && command_given(call, "json"))
+		return command_usage_error("estimate",
+					   "only one of JSON and the system's file can go to standard output");
+	if (!system)
+		return command_usage_error("estimate", "give the system: --system FILE");
+	status = read_settings(call, estimation);
+	if (status == COMMAND_OK)
+		status = estimation_read_system(system, &estimation->system);
+	if (status == COMMAND_OK && !estimation->published)
+		status = read_fabric(call, estimation);
+	if (status == COMMAND_OK && !estimation->published)
+		warn_of_rates(estimation);
+	if (status == COMMAND_OK)
+		status = estimation_read_model(call, call->operands[0], &estimation->system, &estimation->model);
+	if (status == COMMAND_OK)
+		status = estimation_run(call, estimation);
+	if (status == COMMAND_OK && path)
+		status = export_system(estimation, path, out);
+	if (status != COMMAND_OK)
+		return status;
+	if (command_given(call, "json"))
+		return json_print(estimation_json(estimation), out);
+	if (path && !strcmp(path, "-"))
+		return COMMAND_OK;
+	estimation_print(estimation, out);
+	return COMMAND_OK;
+}
+
+static int run(const struct command_call *call, FILE *out)
+{
+	struct estimation *estimation = calloc(1, sizeof(*estimation));
+	int status;
+
+	if (!estimation)
+		return command_failed(NULL, 0, "there is no memory for an estimate");
+	status = estimate(call, estimation, out);
+	simulate_fabric_fini(&estimation->fabric);
+	json_decref(estimation->system.json);
+	free(estimation);
+	return status;
+}
+
+const struct command command_estimate = {
+	.name = "estimate",
+	.operands = "FILE",
+	.help = "how long a training step takes on a cluster, and how much of it waits for the network",
+	.about = "FILE is a model as JSON; --system says what its devices can do. Computing takes its FLOPs over what "
+		 "the "
+		 "device reaches; communication what `tributary simulate` predicts for this cluster, as rings in two "
+		 "orders, by aggregation, and with one more aggregator in each leaf. docs/estimate.md has the forms of "
+		 "the files and the formulas.\n"
+		 "With --published communication is taken from the system's file by the formulas of the published "
+		 "model whose files these are, without latency.",
+	.options = { { "system", "FILE", "what devices, links and ports can do", NULL },
+		     { "task", "FILE", "the published model's task; in place of --parallel and --batch", NULL },
+		     { "parallel", "WORD", "ddp, fsdp or tp:N", "ddp" },
+		     { "batch", "N", "samples of each GPU", "1" },
+		     { "pipeline", "STAGES", "layers are cut in so many stages, each on a part of the hosts", "1" },
+		     { "micro-batches", "N", "the batch goes through the stages in so many parts", "1" },
+		     { "published", NULL, "the published formulas", NULL },
+		     { "cluster", "FILE", "a cluster file, or Slurm's topology.conf", NULL },
+		     { "fabric", "FABRIC", "a made-up cluster, as simulate takes it", NULL },
+		     { "order", "WORD", "of ranks now: rank (by name), leaf, random:SEED, or a file with a host a line",
+		       "rank" },
+		     { "aggregators", "N,RATE", "add so many to each leaf", NULL },
+		     { "degrade", "LIST", "links with less: leaf3.up=25Gbit/s,host17=50%", NULL },
+		     { "payload", "SHARE", "of the network's rates that carries payload", "1" },
+		     { "latency", "SECONDS", "from the end of a message to when it can be passed on", "0.00001" },
+		     { "call", "BYTES", "of aggregation: one call of NCCL's; auto: as NCCL does for that size",
+		       "auto" },
+		     { "from", "FILE", "each host is this machine: NCCL's own channels and ours are compared, too",
+		       NULL },
+		     COMMAND_OPTION_PROFILE,
+		     { "graph", "FILE", "NCCL's own channels as its graph file has them, not as they are estimated",
+		       NULL },
+		     { "export-system", "FILE", "the cluster as predicted, in the form of the published system", NULL },
+		     COMMAND_OPTION_JSON },
+	.run = run,
+};

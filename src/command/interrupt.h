@@ -1,0 +1,13 @@
+/* Ctrl-C and SIGTERM for commands that take long: the first is a wish, the second ends the program as usual. */
+#ifndef TRIBUTARY_COMMAND_INTERRUPT_H
+#define TRIBUTARY_COMMAND_INTERRUPT_H
+
+#include <stdbool.h>
+
+/* Set by a signal's handler, which reaches nothing else. */
+extern volatile bool interrupt_wanted;
+
+void interrupt_catch(void);
+void interrupt_release(void);
+
+#endif

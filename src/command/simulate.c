@@ -1,0 +1,102 @@
+/* `tributary simulate`: how long collectives take on a cluster that need not exist. */
+#include "command/command.h"
+
+#include "command/file.h"
+#include "command/json.h"
+#include "command/simulation/simulation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int draw(const struct simulation *simulation, const char *path, FILE *out)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *memory = open_memstream(&text, &bytes);
+	int status, r;
+
+	if (!memory)
+		return command_failed(NULL, 0, "there is no memory for the page");
+	r = simulation_page(simulation, memory);
+	if (fclose(memory) || r < 0)
+		status = command_failed(NULL, r, "the page cannot be drawn");
+	else
+		status = file_put(path, text, bytes, out);
+	free(text);
+	return status;
+}
+
+static int run(const struct command_call *call, FILE *out)
+{
+	const char *page = command_value(call, "html");
+	struct simulation *simulation;
+	int status;
+
+	if (page && !strcmp(page, "-") && command_given(call, "json"))
+		return command_usage_error("simulate", "only one of JSON and page can go to standard output");
+	simulation = calloc(1, sizeof(*simulation));
+	if (!simulation)
+		return command_failed(NULL, 0, "there is no memory for a simulation");
+	status = simulation_read(call, simulation);
+	if (status == COMMAND_OK) {
+		status = simulation_run(simulation, page != NULL);
+		if (status == COMMAND_OK && page)
+			status = draw(simulation, page, out);
+		if (status == COMMAND_OK && command_given(call, "json"))
+			status = json_print(simulation_json(simulation), out);
+		else if (status == COMMAND_OK && !page)
+			simulation_print(simulation, out);
+		simulation_fini(simulation);
+	}
+	free(simulation);
+	return status;
+}
+
+const struct command command_simulate = {
+	.name = "simulate",
+	.operands = "",
+	.help = "how long collectives take on a cluster, real or made up, and which links they fill",
+	.about =
+		"Compares algorithms and orders of ranks on a cluster: time, bandwidth as nccl-tests counts it, the "
+		"bytes "
+		"on each link, the fullest links. Flows share links fairly; docs/simulate.md says how, and how far to "
+		"trust it.\n"
+		"FABRIC is leaf-spine:LEAVESxHOSTS,RATIO:1,RATE or fat-tree:K,RATIO:1,RATE or "
+		"rail-optimised:GROUPSxHOSTSxRAILS,RATIO:1,RATE; RATIO is that of the hosts' rate to the uplink's, 1:1 "
+		"if it is left out.\n"
+		"With --from or --profile, every host is such a machine, and what its links carry bounds the "
+		"collective "
+		"too. Channels are those that the plugin would plan, or with --graph those of a file: NCCL's own "
+		"(NCCL_GRAPH_DUMP_FILE), or one for NCCL_GRAPH_FILE.",
+	.options = { { "cluster", "FILE", "a cluster file, or Slurm's topology.conf", NULL },
+		     { "fabric", "FABRIC", "a made-up cluster, as leaf-spine:32x32,4:1,100Gbit/s", NULL },
+		     { "collective", "allreduce|allgather|reducescatter|alltoall|permutation|incast", "what runs",
+		       "allreduce" },
+		     { "algo", "LIST", "ring, tree, hierarchical, aggregators: each is a case",
+		       "ring,tree,hierarchical" },
+		     { "order", "LIST",
+		       "orders of ranks: rank (by name), leaf, random:SEED, or a file with a "
+		       "host a line; each is a case",
+		       "rank" },
+		     { "size", "BYTES", "of a rank's buffer; K, M and G are powers of 1024", "1G" },
+		     { "gpus", "N", "of each host", "1" },
+		     { "jobs", "N", "so many at once: the hosts are cut in their order", "1" },
+		     { "aggregators", "N,RATE", "add so many to each leaf", NULL },
+		     { "degrade", "LIST", "links with less: leaf3.up=25Gbit/s,host17=50%", NULL },
+		     { "payload", "SHARE",
+		       "of the network's rates that carries payload: 0.957 of 1500-byte TCP packets", "1" },
+		     { "latency", "SECONDS", "from the end of a message to when it can be passed on", "0.00001" },
+		     { "call", "BYTES", "of aggregation: one call of NCCL's; auto: as NCCL does for that size",
+		       "auto" },
+		     { "detail", "auto|steps|pipelined",
+		       "every message, or each pipeline as one flow; auto: as many "
+		       "steps as there is time for",
+		       "auto" },
+		     { "from", "FILE", "each host is this machine: a capture, an NCCL topology file, a text form",
+		       NULL },
+		     COMMAND_OPTION_PROFILE,
+		     { "graph", "FILE", "the channels inside each host: a graph file of NCCL's", NULL },
+		     { "html", "FILE", "one page: a map of the links' loads, a time line, a table", NULL },
+		     COMMAND_OPTION_JSON },
+	.run = run,
+};

@@ -1,0 +1,221 @@
+/* Cases side by side, in words and as JSON. */
+#include "command/simulation/simulation.h"
+
+#include "command/json.h"
+
+#include <math.h>
+#include <string.h>
+
+void simulation_time_words(double time_s, char *text, size_t text_bytes)
+{
+	if (time_s >= 1)
+		snprintf(text, text_bytes, "%.4g s", time_s);
+	else if (time_s >= 1e-3)
+		snprintf(text, text_bytes, "%.4g ms", time_s * 1e3);
+	else
+		snprintf(text, text_bytes, "%.4g us", time_s * 1e6);
+}
+
+void simulation_case_words(const struct simulation *simulation, const struct simulation_case *one, char *text,
+			   size_t text_bytes)
+{
+	const char *what = simulation->collective >= SIMULATE_ALLTOALL
+				   ? simulation_collective_word(simulation->collective)
+				   : simulation_algorithm_word(one->algorithm);
+
+	snprintf(text, text_bytes, "%s%s%s", what, one->order_word[0] ? ", order " : "", one->order_word);
+}
+
+static const char *form_of(const struct simulation_case *one)
+{
+	if (one->worst.bound)
+		return "lower bound";
+	return one->worst.steps ? "step by step" : "pipelined";
+}
+
+static void print_head(const struct simulation *simulation, FILE *out)
+{
+	const struct simulate_fabric *fabric = &simulation->fabric;
+
+	fprintf(out, "%s: %zu %s, %u %s each", simulation->title, fabric->host_count,
+		fabric->host_count == 1 ? "host" : "hosts", simulation->gpus, simulation->gpus == 1 ? "GPU" : "GPUs");
+	if (fabric->rail_count > 1)
+		fprintf(out, ", %zu rails", fabric->rail_count);
+	if (fabric->aggregator_count)
+		fprintf(out, ", %zu %s", fabric->aggregator_count,
+			fabric->aggregator_count == 1 ? "aggregator" : "aggregators");
+	fprintf(out, "\n%s of %.0f bytes a rank", simulation_collective_word(simulation->collective),
+		simulation->bytes);
+	if (simulation->job_count > 1)
+		fprintf(out, ", %zu jobs at once", simulation->job_count);
+	fputs("\n\n", out);
+}
+
+/* Nothing that took no time has a rate. */
+static void print_rate(double rate_Bps, FILE *out)
+{
+	char text[32] = "-";
+
+	if (isfinite(rate_Bps))
+		snprintf(text, sizeof(text), "%.4g GB/s", rate_Bps / 1e9);
+	fprintf(out, "  %10s", text);
+}
+
+static void print_times(const struct simulation *simulation, size_t width, FILE *out)
+{
+	fprintf(out, "%-*s  %10s  %10s  %10s  %9s  form\n", (int)width, "", "time", "algbw", "busbw", "flows");
+	for (size_t i = 0; i < simulation->case_count; i++) {
+		const struct simulation_case *one = &simulation->cases[i];
+		char words[128], time[32];
+
+		simulation_case_words(simulation, one, words, sizeof(words));
+		simulation_time_words(one->time_s, time, sizeof(time));
+		fprintf(out, "%-*s  %10s", (int)width, words, time);
+		print_rate(one->worst.algbw_Bps, out);
+		print_rate(one->worst.busbw_Bps, out);
+		fprintf(out, "  %9zu  %s\n", flow_count(one->result.network), form_of(one));
+	}
+}
+
+static void print_bytes(double bytes, double of, FILE *out)
+{
+	if (bytes > 0)
+		fprintf(out, "  %10.4g", bytes / of);
+	else
+		fprintf(out, "  %10s", "-");
+}
+
+/* On the busiest link of each kind, over the bytes of a rank: what the times come from. */
+static void print_loads(const struct simulation *simulation, size_t width, FILE *out)
+{
+	fprintf(out, "\nBytes on the busiest link of each kind, over those of a rank:\n%-*s  %10s  %10s  %10s  %10s\n",
+		(int)width, "", "NIC", "uplink", "aggregator", "inside");
+	for (size_t i = 0; i < simulation->case_count; i++) {
+		const struct simulation_case *one = &simulation->cases[i];
+		char words[128];
+
+		simulation_case_words(simulation, one, words, sizeof(words));
+		fprintf(out, "%-*s", (int)width, words);
+		for (int kind = 0; kind < SIMULATION_KINDS; kind++)
+			print_bytes(one->most_bytes[kind], simulation->bytes, out);
+		fputc('\n', out);
+	}
+}
+
+static void print_busiest(const struct simulation *simulation, FILE *out)
+{
+	fputs("\nFullest links (bytes over what they could have carried in that time):\n", out);
+	for (size_t i = 0; i < simulation->case_count; i++) {
+		const struct simulation_case *one = &simulation->cases[i];
+		char words[128];
+
+		simulation_case_words(simulation, one, words, sizeof(words));
+		fprintf(out, "  %s:", words);
+		for (size_t j = 0; j < one->busiest_count && j < 4; j++) {
+			char name[SIMULATE_NAME_BYTES + 64];
+
+			simulate_link_name(&simulation->fabric, one->busiest[j], name, sizeof(name));
+			fprintf(out, "%s %s %.1f %%", j ? "," : "", name, 100 * simulation_load(one, one->busiest[j]));
+		}
+		fputs(one->busiest_count ? "\n" : " none is known to bound anything\n", out);
+	}
+}
+
+void simulation_print(const struct simulation *simulation, FILE *out)
+{
+	size_t width = 12;
+
+	for (size_t i = 0; i < simulation->case_count; i++) {
+		char words[128];
+
+		simulation_case_words(simulation, &simulation->cases[i], words, sizeof(words));
+		width = strlen(words) > width ? strlen(words) : width;
+	}
+	print_head(simulation, out);
+	print_times(simulation, width, out);
+	print_loads(simulation, width, out);
+	print_busiest(simulation, out);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- JSON */
+
+static json_t *real_or_null(double value)
+{
+	return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *links_json(const struct simulation *simulation, const struct simulation_case *one)
+{
+	size_t links = simulate_link_count(&simulation->fabric);
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < links; i++) {
+		struct flow_link link = flow_link(one->result.network, i);
+		char name[SIMULATE_NAME_BYTES + 64];
+
+		if (link.bytes <= 0)
+			continue;
+		simulate_link_name(&simulation->fabric, i, name, sizeof(name));
+		json_array_append_new(list, json_pack("{so so sf sf sf}", "name", json_text(name), "capacity_Bps",
+						      real_or_null(link.capacity_Bps), "bytes", link.bytes, "busy_s",
+						      link.busy_s, "load", simulation_load(one, i)));
+	}
+	return list;
+}
+
+static json_t *busiest_json(const struct simulation *simulation, const struct simulation_case *one)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < one->busiest_count; i++) {
+		char name[SIMULATE_NAME_BYTES + 64];
+
+		simulate_link_name(&simulation->fabric, one->busiest[i], name, sizeof(name));
+		json_array_append_new(list, json_text(name));
+	}
+	return list;
+}
+
+static json_t *jobs_json(const struct simulation_case *one)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < one->result.outcome_count; i++) {
+		const struct simulate_outcome *job = &one->result.outcomes[i];
+
+		json_array_append_new(list, json_pack("{sf so so}", "time_s", job->time_s, "algbw_Bps",
+						      real_or_null(job->algbw_Bps), "busbw_Bps",
+						      real_or_null(job->busbw_Bps)));
+	}
+	return list;
+}
+
+static json_t *case_json(const struct simulation *simulation, const struct simulation_case *one)
+{
+	struct flow_work work = flow_work(one->result.network);
+
+	return json_pack("{ss so ss sf so so sI sI so so so}", "algorithm",
+			 simulation->collective >= SIMULATE_ALLTOALL ? "" : simulation_algorithm_word(one->algorithm),
+			 "order", one->order_word[0] ? json_text(one->order_word) : json_null(), "form",
+			 one->worst.bound   ? "lower-bound"
+			 : one->worst.steps ? "steps"
+					    : "pipelined",
+			 "time_s", one->time_s, "algbw_Bps", real_or_null(one->worst.algbw_Bps), "busbw_Bps",
+			 real_or_null(one->worst.busbw_Bps), "flows", (json_int_t)flow_count(one->result.network),
+			 "events", (json_int_t)work.events, "jobs", jobs_json(one), "busiest",
+			 busiest_json(simulation, one), "links", links_json(simulation, one));
+}
+
+json_t *simulation_json(const struct simulation *simulation)
+{
+	json_t *cases = json_array();
+
+	for (size_t i = 0; i < simulation->case_count; i++)
+		json_array_append_new(cases, case_json(simulation, &simulation->cases[i]));
+	return json_pack("{so sI sI sI sI ss sf sf so}", "name", json_text(simulation->title), "hosts",
+			 (json_int_t)simulation->fabric.host_count, "rails", (json_int_t)simulation->fabric.rail_count,
+			 "gpus", (json_int_t)simulation->gpus, "aggregators",
+			 (json_int_t)simulation->fabric.aggregator_count, "collective",
+			 simulation_collective_word(simulation->collective), "bytes", simulation->bytes, "latency_s",
+			 simulation->settings.latency_s, "cases", cases);
+}

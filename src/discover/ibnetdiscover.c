@@ -1,0 +1,321 @@
+/*
+ * Records of a line for the node, and one for each of its ports that is cabled:
+ *
+ *     Switch	36 "S-0002c903006e1430"		# "leaf1" enhanced port 0 lid 3 lmc 0
+ *     [1]	"H-0002c90300a1b2c0"[1](2c90300a1b2c1) 		# "node1 mlx5_0" lid 10 4xEDR
+ *
+ *     Ca	1 "H-0002c90300a1b2c0"		# "node1 mlx5_0"
+ *     [1](2c90300a1b2c1) 	"S-0002c903006e1430"[1]		# lid 10 lmc 0 "leaf1" lid 3 4xEDR
+ *
+ * Lines of key=value in front of them say nothing that is needed here. The first word of an adapter's description is its
+ * host's name, as the drivers of Linux and the tools set it.
+ */
+#include "discover/ibnetdiscover.h"
+
+#include "discover/wiring.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ID_BYTES = 40, DESCRIPTION_BYTES = 128, LINE_BYTES = 1024 };
+
+struct node {
+	char id[ID_BYTES];
+	uint32_t machine;
+};
+
+struct reader {
+	struct diag *diag;
+	struct wiring *wiring;
+	struct node *nodes; /* sorted by id once all are there */
+	size_t node_count, node_room;
+	uint32_t current; /* of the record that is being read; UINT32_MAX: none, or one that does not count */
+	int line;
+	char text[LINE_BYTES]; /* of the line */
+};
+
+static int wrong(const struct reader *reader, const char *at, const char *expected)
+{
+	diag_set(reader->diag, reader->line, (int)(at - reader->text) + 1, "expected %s, as ibnetdiscover prints it",
+		 expected);
+	return -EINVAL;
+}
+
+static const char *skip_blanks(const char *at)
+{
+	return at + strspn(at, " \t");
+}
+
+/* "…" into ret; *at is moved behind it. */
+static bool take_quoted(const char **at, char *ret, size_t ret_bytes)
+{
+	const char *end = **at == '"' ? strchr(*at + 1, '"') : NULL;
+
+	if (!end || (size_t)(end - *at) > ret_bytes)
+		return false;
+	snprintf(ret, ret_bytes, "%.*s", (int)(end - *at - 1), *at + 1);
+	*at = end + 1;
+	return true;
+}
+
+/* The description in the remark of a line; "" where it has none. Long ones are cut. */
+static void description_of(const char *at, char ret[static DESCRIPTION_BYTES])
+{
+	const char *mark = strchr(at, '#'), *first = mark ? strchr(mark, '"') : NULL;
+	const char *last = first ? strrchr(first, '"') : NULL;
+	size_t bytes = last && last > first ? (size_t)(last - first - 1) : 0;
+
+	snprintf(ret, DESCRIPTION_BYTES, "%.*s", (int)(bytes < DESCRIPTION_BYTES ? bytes : DESCRIPTION_BYTES - 1),
+		 first ? first + 1 : "");
+}
+
+/* -------------------------------------------------------------------------------------------------------------- rates */
+
+/* "4xEDR", the last word of a line: what its lanes carry of data. 0: it does not say. */
+static uint64_t rate_of(const char *line)
+{
+	static const struct {
+		const char *word;
+		uint64_t lane_Bps; /* without the line code */
+	} speeds[] = { { "SDR", 250000000 },    { "DDR", 500000000 },   { "QDR", 1000000000 },
+		       { "FDR10", 1250000000 }, { "FDR", 1704545454 },  { "EDR", 3125000000 },
+		       { "HDR", 6250000000 },   { "NDR", 12500000000 }, { "XDR", 25000000000 } };
+	size_t bytes = strlen(line);
+	const char *word;
+	unsigned lanes = 0;
+
+	while (bytes && strchr(" \t\r", line[bytes - 1]))
+		bytes--;
+	for (word = line + bytes; word > line && !strchr(" \t", word[-1]);)
+		word--;
+	for (; *word >= '0' && *word <= '9' && lanes < 100; word++)
+		lanes = 10 * lanes + (unsigned)(*word - '0');
+	if (!lanes || lanes > 12 || *word++ != 'x')
+		return 0;
+	bytes -= (size_t)(word - line);
+	for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++)
+		if (strlen(speeds[i].word) == bytes && !strncmp(word, speeds[i].word, bytes))
+			return lanes * speeds[i].lane_Bps;
+	return 0;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- nodes */
+
+static int add_node(struct reader *reader, const char *id, uint32_t machine)
+{
+	if (reader->node_count == reader->node_room) {
+		size_t room = reader->node_room ? 2 * reader->node_room : 64;
+		struct node *nodes = reallocarray(reader->nodes, room, sizeof(*nodes));
+
+		if (!nodes)
+			return -ENOMEM;
+		reader->nodes = nodes;
+		reader->node_room = room;
+	}
+	snprintf(reader->nodes[reader->node_count].id, ID_BYTES, "%s", id);
+	reader->nodes[reader->node_count++].machine = machine;
+	return 0;
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	return strcmp(((const struct node *)a)->id, ((const struct node *)b)->id);
+}
+
+static uint32_t find_node(const struct reader *reader, const char *id)
+{
+	struct node key = { .machine = 0 };
+	const struct node *node;
+
+	snprintf(key.id, sizeof(key.id), "%s", id);
+	node = reader->node_count ? bsearch(&key, reader->nodes, reader->node_count, sizeof(key), compare_nodes) : NULL;
+	return node ? node->machine : UINT32_MAX;
+}
+
+/* The host of an adapter; its identifier where the description is the maker's and not a host's. */
+static void host_of(const char *id, const char *description, char ret[static DESCRIPTION_BYTES])
+{
+	size_t bytes;
+
+	description += strspn(description, " '");
+	bytes = strcspn(description, " ';");
+	if (!bytes || strstr(description, "Technologies"))
+		snprintf(ret, DESCRIPTION_BYTES, "%s", id);
+	else
+		snprintf(ret, DESCRIPTION_BYTES, "%.*s", (int)bytes, description);
+}
+
+/* Aggregation in switches shows as an adapter on each, which is no host. */
+static bool is_in_switch(const char *description)
+{
+	return strstr(description, "Aggregation Node") != NULL;
+}
+
+/* `Switch 36 "S-…" # "…"`: the first word is known. */
+static int take_node(struct reader *reader, const char *at, bool is_switch, char id[static ID_BYTES])
+{
+	at = skip_blanks(at);
+	at += strspn(at, "0123456789");
+	at = skip_blanks(at);
+	if (!take_quoted(&at, id, ID_BYTES))
+		return wrong(reader, at,
+			     is_switch ? "Switch, a number of ports and \"S-…\"" : "Ca, a number of ports and \"H-…\"");
+	return 0;
+}
+
+static int define_node(struct reader *reader, const char *at, bool is_switch)
+{
+	char id[ID_BYTES], description[DESCRIPTION_BYTES], host[DESCRIPTION_BYTES];
+	uint32_t machine;
+	int r = take_node(reader, at, is_switch, id);
+
+	if (r < 0)
+		return r;
+	description_of(at, description);
+	if (!is_switch && is_in_switch(description))
+		return 0;
+	if (is_switch) {
+		r = wiring_machine(reader->wiring, id, *description ? description : id, WIRING_SWITCH, &machine);
+	} else {
+		host_of(id, description, host);
+		r = wiring_machine(reader->wiring, host, host, WIRING_HOST, &machine);
+	}
+	if (r == -E2BIG) {
+		diag_set(reader->diag, reader->line, 1, "there are more machines in it than a cluster can have");
+		return -EINVAL;
+	}
+	return r < 0 ? r : add_node(reader, id, machine);
+}
+
+/* `[1][ext 3](…) "S-…"[7](…) # …` of the current node. */
+static int take_port(struct reader *reader, const char *line)
+{
+	char label[WIRING_LABEL_BYTES], id[ID_BYTES];
+	const char *at = line + strcspn(line, "]\"#");
+	uint32_t other;
+	int r;
+
+	snprintf(label, sizeof(label), "%.*s", (int)(at - line < 16 ? at - line : 16) - 1, line + 1);
+	if (*at != ']')
+		return wrong(reader, at, "[PORT]");
+	at += strcspn(at, "\"#");
+	if (!take_quoted(&at, id, sizeof(id)))
+		return wrong(reader, at, "the other end's \"S-…\" or \"H-…\"");
+	other = find_node(reader, id);
+	if (reader->current == UINT32_MAX || other == UINT32_MAX)
+		return 0;
+	r = wiring_link(reader->wiring, reader->current, other, rate_of(line), label);
+	if (r == -E2BIG) {
+		diag_set(reader->diag, reader->line, 1, "there are more cables in it than a cluster can have");
+		return -EINVAL;
+	}
+	return r;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- lines */
+
+static bool begins(const char *line, const char *word)
+{
+	size_t bytes = strlen(word);
+
+	return !strncmp(line, word, bytes) && (line[bytes] == ' ' || line[bytes] == '\t');
+}
+
+/* ports: the pass over the ports, once all nodes are known. */
+static int take_line(struct reader *reader, const char *line, bool ports)
+{
+	char id[ID_BYTES];
+	int r;
+
+	line = skip_blanks(line);
+	if (!*line || *line == '#' || begins(line, "Chassis"))
+		return 0;
+	if (begins(line, "Switch") || begins(line, "Ca")) {
+		bool is_switch = *line == 'S';
+
+		line += is_switch ? 6 : 2;
+		if (!ports)
+			return define_node(reader, line, is_switch);
+		r = take_node(reader, line, is_switch, id);
+		reader->current = r < 0 ? UINT32_MAX : find_node(reader, id);
+		return r;
+	}
+	if (begins(line, "Rt")) {
+		reader->current = UINT32_MAX; /* a router: what is behind it is another fabric */
+		return 0;
+	}
+	if (*line == '[')
+		return ports ? take_port(reader, line) : 0;
+	if (line[strcspn(line, "= \t")] == '=')
+		return 0;
+	return wrong(reader, line, "a line of Switch, Ca, [PORT] or KEY=VALUE");
+}
+
+static int take_text(struct reader *reader, const char *text, size_t bytes, bool ports)
+{
+	char *line = reader->text;
+	int r = 0;
+
+	reader->line = 0;
+	reader->current = UINT32_MAX;
+	while (r == 0 && bytes) {
+		const char *end = memchr(text, '\n', bytes);
+		size_t length = end ? (size_t)(end - text) : bytes;
+
+		reader->line++;
+		if (length >= sizeof(reader->text)) {
+			diag_set(reader->diag, reader->line, (int)sizeof(reader->text), "the line is too long");
+			return -EINVAL;
+		}
+		memcpy(line, text, length);
+		line[length] = '\0';
+		line[strcspn(line, "\r")] = '\0';
+		r = take_line(reader, line, ports);
+		length += end != NULL;
+		text += length;
+		bytes -= length;
+	}
+	return r;
+}
+
+bool ibnetdiscover_is(const char *text, size_t bytes)
+{
+	static const char *const marks[] = { "# Topology file:", "vendid=", "Switch\t", "Ca\t" };
+
+	while (bytes) {
+		const char *end = memchr(text, '\n', bytes);
+		size_t length = end ? (size_t)(end - text) + 1 : bytes;
+
+		for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+			if (length >= strlen(marks[i]) && !memcmp(text, marks[i], strlen(marks[i])))
+				return true;
+		if (*text != '#' && *text != '\n' && *text != '\r')
+			return false;
+		text += length;
+		bytes -= length;
+	}
+	return false;
+}
+
+int ibnetdiscover_read(const char *text, size_t bytes, struct cluster **ret, struct diag *diag)
+{
+	struct reader reader = { .diag = diag };
+	int r = wiring_new(&reader.wiring);
+
+	if (r == 0)
+		r = take_text(&reader, text, bytes, false);
+	if (r == 0 && reader.node_count)
+		qsort(reader.nodes, reader.node_count, sizeof(*reader.nodes), compare_nodes);
+	if (r == 0)
+		r = take_text(&reader, text, bytes, true);
+	if (r == 0)
+		r = wiring_cluster(reader.wiring, ret, diag);
+	wiring_free(reader.wiring);
+	free(reader.nodes);
+	return r;
+}

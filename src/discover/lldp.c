@@ -1,0 +1,365 @@
+/*
+ * The documents of one file, and whose each is; then the neighbours in them. Both of lldpctl's JSON forms: "json", in which
+ * what is there once is an object and several are an array, and "json0", in which all is an array.
+ */
+#include "discover/lldp.h"
+
+#include "discover/wiring.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+struct document {
+	json_t *lldp; /* borrowed */
+	uint32_t owner;
+};
+
+struct reader {
+	struct diag *diag;
+	struct wiring *wiring;
+	json_t *roots;     /* array: all that the file has */
+	const char *heard; /* whose the next one is, by the local-chassis before it */
+	const char *this_host;
+	json_t *documents; /* array of "lldp" values, in the order of owners */
+	uint32_t *owners;
+	size_t owner_room, nameless;
+};
+
+static int refuse(struct reader *reader, const char *what)
+{
+	diag_set(reader->diag, 0, 0, "%s", what);
+	return -EINVAL;
+}
+
+static int too_much(struct reader *reader, int error)
+{
+	return error == -E2BIG ? refuse(reader, "there are more machines or cables in it than a cluster can have")
+			       : error;
+}
+
+/* json0 puts everything in an array: its first element. */
+static json_t *one(json_t *value)
+{
+	return json_is_array(value) ? json_array_get(value, 0) : value;
+}
+
+/* "x", {"value": "x"} or [{"value": "x"}]; NULL: none. */
+static const char *text_of(json_t *value)
+{
+	value = one(value);
+	return json_string_value(json_is_object(value) ? json_object_get(value, "value") : value);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ chassis */
+
+struct chassis {
+	const char *name; /* or its identifier; NULL: it has neither */
+	json_t *says;
+};
+
+/* {"leaf1": {…}}, {"id": {…}, …} without a name, or [{"name": [{"value": "leaf1"}], …}]. */
+static struct chassis chassis_of(json_t *value)
+{
+	struct chassis chassis = { NULL, one(value) };
+	const char *key;
+	json_t *inner;
+
+	if (!json_is_object(chassis.says))
+		return chassis;
+	chassis.name = text_of(json_object_get(chassis.says, "name"));
+	if (!chassis.name)
+		chassis.name = text_of(json_object_get(chassis.says, "id"));
+	if (chassis.name)
+		return chassis;
+	json_object_foreach(chassis.says, key, inner)
+	{
+		if (!json_is_object(inner))
+			continue;
+		chassis.name = key;
+		chassis.says = inner;
+		break;
+	}
+	return chassis;
+}
+
+static bool says_enabled(json_t *capability, const char *type)
+{
+	const char *is = json_string_value(json_object_get(capability, "type"));
+
+	return is && !strcmp(is, type) && json_is_true(json_object_get(capability, "enabled"));
+}
+
+/* Whether it forwards, as far as it says: 1, 0, or -1 where it does not say. */
+static int forwards(const struct chassis *chassis)
+{
+	json_t *list = json_object_get(chassis->says, "capability"), *capability;
+	size_t i;
+
+	if (!list)
+		return -1;
+	if (!json_is_array(list))
+		return says_enabled(list, "Bridge") || says_enabled(list, "Router");
+	json_array_foreach(list, i, capability)
+	{
+		if (says_enabled(capability, "Bridge") || says_enabled(capability, "Router"))
+			return 1;
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- documents */
+
+static int add_document(struct reader *reader, json_t *lldp, const char *name, enum wiring_kind kind)
+{
+	size_t count = json_array_size(reader->documents);
+	uint32_t owner;
+	int r;
+
+	if (!name && reader->nameless++)
+		return refuse(reader,
+			      "it does not say whose each part is: give each \"host\": NAME, or print lldpcli's "
+			      "`show chassis` before it");
+	if (!name)
+		name = reader->this_host;
+	if (!name)
+		return refuse(reader, "it does not say which host it is from: give it \"host\": NAME");
+	r = wiring_machine(reader->wiring, name, name, kind, &owner);
+	if (r < 0)
+		return too_much(reader, r);
+	if (count == reader->owner_room) {
+		size_t room = count ? 2 * count : 64;
+		uint32_t *owners = reallocarray(reader->owners, room, sizeof(*owners));
+
+		if (!owners)
+			return -ENOMEM;
+		reader->owners = owners;
+		reader->owner_room = room;
+	}
+	reader->owners[count] = owner;
+	return json_array_append(reader->documents, lldp) < 0 ? -ENOMEM : 0;
+}
+
+/* An object with what lldpctl prints; `name`: what stands around it says. */
+static int take_object(struct reader *reader, json_t *object, const char *name)
+{
+	json_t *local = one(json_object_get(object, "local-chassis")), *lldp = json_object_get(object, "lldp");
+	const char *host = json_string_value(json_object_get(object, "host")),
+		   *at = json_string_value(json_object_get(object, "switch"));
+	int r = 0;
+
+	if (local)
+		reader->heard = chassis_of(json_object_get(local, "chassis")).name;
+	if (lldp) {
+		name = host ? host : (name ? name : reader->heard);
+		r = add_document(reader, lldp, at ? at : name, at ? WIRING_SWITCH : WIRING_HOST);
+		reader->heard = NULL;
+	}
+	return r;
+}
+
+static bool is_lldpctl(json_t *object)
+{
+	return json_object_get(object, "lldp") || json_object_get(object, "local-chassis");
+}
+
+/* What lldpctl prints, {"NAME": that, …}, or an array of these. */
+static int take_root(struct reader *reader, json_t *root)
+{
+	const char *key;
+	json_t *value;
+	size_t i;
+	int r = 0;
+
+	if (json_is_array(root)) {
+		json_array_foreach(root, i, value)
+		{
+			if (!json_is_object(value))
+				return refuse(reader, "expected an array of what `lldpctl -f json` prints");
+			r = take_root(reader, value);
+			if (r < 0)
+				return r;
+		}
+		return 0;
+	}
+	if (!json_is_object(root))
+		return refuse(reader, "expected what `lldpctl -f json` prints");
+	if (is_lldpctl(root))
+		return take_object(reader, root, NULL);
+	json_object_foreach(root, key, value)
+	{
+		if (!is_lldpctl(value))
+			return refuse(reader,
+				      "expected what `lldpctl -f json` prints: an object with \"lldp\", or one for "
+				      "each host by its name");
+		r = take_object(reader, value, key);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void count_lines(const char *text, size_t bytes, int *line, int *column)
+{
+	for (size_t i = 0; i < bytes; i++) {
+		*column = text[i] == '\n' ? 1 : *column + 1;
+		*line += text[i] == '\n';
+	}
+}
+
+/* One JSON text after the other. */
+static int take_text(struct reader *reader, const char *text, size_t bytes)
+{
+	int line = 1, column = 1, r = 0;
+
+	while (r == 0) {
+		size_t blank = 0;
+		json_error_t error;
+		json_t *root;
+
+		while (blank < bytes && strchr(" \t\r\n", text[blank]) && text[blank])
+			blank++;
+		count_lines(text, blank, &line, &column);
+		text += blank;
+		bytes -= blank;
+		if (!bytes)
+			break;
+		root = json_loadb(text, bytes, JSON_DISABLE_EOF_CHECK, &error);
+		if (!root) {
+			diag_set(reader->diag, line + error.line - 1, error.column > 0 ? error.column : 1,
+				 "no JSON: %.150s", error.text);
+			return -EINVAL;
+		}
+		r = json_array_append_new(reader->roots, root) < 0 ? -ENOMEM : take_root(reader, root);
+		count_lines(text, (size_t)error.position, &line, &column);
+		text += error.position;
+		bytes -= (size_t)error.position;
+	}
+	return r;
+}
+
+/* --------------------------------------------------------------------------------------------------------- neighbours */
+
+/* "100GbaseSR4 - …", "10GigBaseX", "1000BaseTFD": the rate in front of "base"; 0: it does not say. */
+static uint64_t rate_of(const char *words)
+{
+	uint64_t number = 0;
+	bool giga = false;
+
+	if (!words)
+		return 0;
+	for (; *words >= '0' && *words <= '9' && number < 100000; words++)
+		number = 10 * number + (uint64_t)(*words - '0');
+	giga = *words == 'G' || *words == 'g';
+	words += giga;
+	if (giga && !strncasecmp(words, "ig", 2))
+		words += 2;
+	if (strncasecmp(words, "base", 4) != 0)
+		return 0;
+	return number * (giga ? 125000000 : 125000);
+}
+
+static uint64_t port_rate(json_t *port)
+{
+	json_t *negotiated = one(json_object_get(one(port), "auto-negotiation"));
+
+	return rate_of(text_of(json_object_get(negotiated, "current")));
+}
+
+/* One neighbour of `owner`. */
+static int take_neighbour(struct reader *reader, uint32_t owner, const char *port, json_t *says)
+{
+	bool at_host = wiring_kind_of(reader->wiring, owner) == WIRING_HOST;
+	struct chassis chassis = chassis_of(json_object_get(says, "chassis"));
+	int forwarding = forwards(&chassis), r;
+	uint32_t other;
+
+	if (!chassis.name || !*chassis.name)
+		return 0;
+	r = wiring_machine(reader->wiring, chassis.name, chassis.name, WIRING_UNKNOWN, &other);
+	if (r < 0)
+		return r;
+	if (at_host) {
+		/* A host's neighbours are switches: but for another host, and for what says that it does not forward. */
+		if (wiring_kind_of(reader->wiring, other) == WIRING_HOST || forwarding == 0)
+			return 0;
+		wiring_set_kind(reader->wiring, other, WIRING_SWITCH);
+	} else if (wiring_kind_of(reader->wiring, other) == WIRING_UNKNOWN) {
+		wiring_set_kind(reader->wiring, other, forwarding == 1 ? WIRING_SWITCH : WIRING_HOST);
+	}
+	return wiring_link(reader->wiring, owner, other, port_rate(json_object_get(says, "port")), port);
+}
+
+/* {"eth0": {…}, …}; or json0's {"name": "eth0", "chassis": […], …}. */
+static int take_interfaces(struct reader *reader, uint32_t owner, json_t *object)
+{
+	const char *name = json_string_value(json_object_get(object, "name")), *key;
+	json_t *value;
+	int r = 0;
+
+	if (name)
+		return take_neighbour(reader, owner, name, object);
+	json_object_foreach(object, key, value)
+	{
+		r = take_neighbour(reader, owner, key, value);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+static int take_document(struct reader *reader, uint32_t owner, json_t *lldp)
+{
+	json_t *interfaces = json_object_get(one(lldp), "interface"), *value;
+	size_t i;
+	int r = 0;
+
+	if (!json_is_array(interfaces))
+		return take_interfaces(reader, owner, interfaces);
+	json_array_foreach(interfaces, i, value)
+	{
+		r = take_interfaces(reader, owner, value);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+/* Hosts first: what they are cabled to is a switch, whatever another switch would take it for. */
+static int take_documents(struct reader *reader)
+{
+	for (int switches = 0; switches < 2; switches++)
+		for (size_t i = 0; i < json_array_size(reader->documents); i++) {
+			bool of_switch = wiring_kind_of(reader->wiring, reader->owners[i]) == WIRING_SWITCH;
+			int r;
+
+			if (of_switch != (switches == 1))
+				continue;
+			r = take_document(reader, reader->owners[i], json_array_get(reader->documents, i));
+			if (r < 0)
+				return too_much(reader, r);
+		}
+	return 0;
+}
+
+int lldp_read(const char *text, size_t bytes, const char *this_host, struct cluster **ret, struct diag *diag)
+{
+	struct reader reader = {
+		.diag = diag, .this_host = this_host, .roots = json_array(), .documents = json_array()
+	};
+	int r = reader.roots && reader.documents ? wiring_new(&reader.wiring) : -ENOMEM;
+
+	if (r == 0)
+		r = take_text(&reader, text, bytes);
+	if (r == 0)
+		r = take_documents(&reader);
+	if (r == 0)
+		r = wiring_cluster(reader.wiring, ret, diag);
+	wiring_free(reader.wiring);
+	json_decref(reader.documents);
+	json_decref(reader.roots);
+	free(reader.owners);
+	return r;
+}

@@ -1,0 +1,136 @@
+/* What is told of machines and cables; wiring_tree.c makes a cluster of it. */
+#include "discover/wiring_internal.h"
+
+#include "base/sys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int wiring_new(struct wiring **ret)
+{
+	struct wiring *wiring = sys_zalloc(sizeof(*wiring));
+
+	if (!wiring)
+		return -ENOMEM;
+	for (size_t i = 0; i < WIRING_BUCKETS; i++)
+		wiring->bucket[i] = WIRING_NONE;
+	*ret = wiring;
+	return 0;
+}
+
+void wiring_free(struct wiring *wiring)
+{
+	if (!wiring)
+		return;
+	for (size_t i = 0; i < wiring->machine_count; i++) {
+		free(wiring->machines[i].key);
+		free(wiring->machines[i].name);
+	}
+	free(wiring->machines);
+	free(wiring->links);
+	sys_free(wiring);
+}
+
+static uint32_t bucket_of(const char *key)
+{
+	uint32_t hash = 2166136261U;
+
+	for (; *key; key++)
+		hash = (hash ^ (unsigned char)*key) * 16777619U;
+	return hash % WIRING_BUCKETS;
+}
+
+char *wiring_clean_name(const char *name)
+{
+	size_t bytes = strnlen(name, WIRING_NAME_MAX);
+	char *clean = strndup(bytes ? name : "_", bytes ? bytes : 1);
+
+	for (char *at = clean; at && *at; at++) {
+		bool good = (*at >= '0' && *at <= '9') || (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') ||
+			    *at == '.' || *at == '-' || *at == '_';
+
+		if (!good)
+			*at = '_';
+	}
+	return clean;
+}
+
+static int add_machine(struct wiring *wiring, const char *key, const char *name, uint32_t bucket)
+{
+	struct wiring_machine *at;
+
+	if (wiring->machine_count == wiring->machine_room) {
+		size_t room = wiring->machine_room ? 2 * wiring->machine_room : 64;
+		struct wiring_machine *more = reallocarray(wiring->machines, room, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		wiring->machines = more;
+		wiring->machine_room = room;
+	}
+	at = &wiring->machines[wiring->machine_count];
+	*at = (struct wiring_machine){ .key = strdup(key),
+				       .name = wiring_clean_name(name),
+				       .next = wiring->bucket[bucket] };
+	if (!at->key || !at->name) {
+		free(at->key);
+		free(at->name);
+		return -ENOMEM;
+	}
+	wiring->bucket[bucket] = (uint32_t)wiring->machine_count++;
+	return 0;
+}
+
+int wiring_machine(struct wiring *wiring, const char *key, const char *name, enum wiring_kind kind, uint32_t *ret)
+{
+	uint32_t bucket = bucket_of(key), at = wiring->bucket[bucket];
+	int r;
+
+	while (at != WIRING_NONE && strcmp(wiring->machines[at].key, key) != 0)
+		at = wiring->machines[at].next;
+	if (at == WIRING_NONE) {
+		if (wiring->machine_count == WIRING_MACHINES_MAX)
+			return -E2BIG;
+		r = add_machine(wiring, key, name, bucket);
+		if (r < 0)
+			return r;
+		at = (uint32_t)wiring->machine_count - 1;
+	}
+	if (kind != WIRING_UNKNOWN)
+		wiring->machines[at].kind = kind;
+	*ret = at;
+	return 0;
+}
+
+enum wiring_kind wiring_kind_of(const struct wiring *wiring, uint32_t machine)
+{
+	return wiring->machines[machine].kind;
+}
+
+void wiring_set_kind(struct wiring *wiring, uint32_t machine, enum wiring_kind kind)
+{
+	wiring->machines[machine].kind = kind;
+}
+
+int wiring_link(struct wiring *wiring, uint32_t from, uint32_t to, uint64_t rate_Bps, const char *label)
+{
+	struct wiring_link *at;
+
+	if (wiring->link_count == WIRING_LINKS_MAX)
+		return -E2BIG;
+	if (wiring->link_count == wiring->link_room) {
+		size_t room = wiring->link_room ? 2 * wiring->link_room : 256;
+		struct wiring_link *more = reallocarray(wiring->links, room, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		wiring->links = more;
+		wiring->link_room = room;
+	}
+	at = &wiring->links[wiring->link_count++];
+	*at = (struct wiring_link){ .from = from, .to = to, .rate_Bps = rate_Bps };
+	snprintf(at->label, sizeof(at->label), "%s", label);
+	return 0;
+}

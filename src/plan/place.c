@@ -1,0 +1,383 @@
+/*
+ * Slots of one switch are alike but for their numbers, so what is decided is how many of each. Where the ways to do that
+ * are few all are tried; else slots are added one by one where they do least harm, and peer-bound jobs are also tried in
+ * every part of the tree that has room for them.
+ */
+#include "plan/place.h"
+
+#include "base/sys.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAYS_MOST = 100000 };
+#define GRAIN 0.05 /* of shares that are compared: closer ones are equal */
+#define FULL  1.02
+
+struct score {
+	double shared, lost, second, third, fourth; /* less is better, the first one that differs decides */
+	struct plan_place_result result;
+};
+
+struct search {
+	const struct plan_place_tree *tree;
+	const struct plan_place_job *job;
+	double *others_Bps; /* on each node's uplink */
+	uint32_t *free;     /* slots of each node */
+	uint32_t *free_below;
+	uint32_t *taken, *below; /* by the job: of each node, and of it and all below it */
+	uint32_t *best;
+	uint32_t *nodes; /* with free slots */
+	size_t node_count;
+	struct score best_score;
+	bool any;
+};
+
+static double rate_of(const struct plan_place_job *job, double slot_Bps)
+{
+	return job->rate_Bps > 0 && job->rate_Bps < slot_Bps ? job->rate_Bps : slot_Bps;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- loads */
+
+/* Counts of nodes, of those below too: a parent stands before its children. */
+static void add_up(const struct plan_place_tree *tree, const uint32_t *of, uint32_t *below)
+{
+	memcpy(below, of, tree->node_count * sizeof(*below));
+	for (size_t i = tree->node_count; i-- > 0;)
+		if (tree->nodes[i].parent != PLAN_PLACE_NONE)
+			below[tree->nodes[i].parent] += below[i];
+}
+
+static int add_running(struct search *search, const struct plan_place_job *job)
+{
+	const struct plan_place_tree *tree = search->tree;
+	double *rate_Bps = sys_zalloc((tree->node_count + 1) * sizeof(*rate_Bps)), most_Bps = 0;
+
+	if (!rate_Bps)
+		return -ENOMEM;
+	memset(search->taken, 0, tree->node_count * sizeof(*search->taken));
+	for (size_t i = 0; i < job->count; i++) {
+		const struct plan_place_slot *slot = &tree->slots[job->slots[i]];
+
+		search->taken[slot->node]++;
+		rate_Bps[slot->node] += rate_of(job, slot->rate_Bps);
+		most_Bps = fmax(most_Bps, rate_of(job, slot->rate_Bps));
+	}
+	add_up(tree, search->taken, search->below);
+	for (size_t i = tree->node_count; i-- > 0;) {
+		uint32_t parent = tree->nodes[i].parent;
+
+		if (job->kind == PLAN_PLACE_HOST)
+			search->others_Bps[i] += parent == PLAN_PLACE_NONE ? 0 : rate_Bps[i];
+		else if (search->below[i] && search->below[i] < job->count)
+			search->others_Bps[i] += most_Bps;
+		if (parent != PLAN_PLACE_NONE)
+			rate_Bps[parent] += rate_Bps[i];
+	}
+	sys_free(rate_Bps);
+	return 0;
+}
+
+/* What the job would put on a node's uplink. A host-bound slot's data ends at the root: the memory, or the storage. */
+static double own_load(const struct search *search, size_t node, double slot_Bps)
+{
+	uint32_t below = search->below[node];
+
+	if (!below)
+		return 0;
+	if (search->job->kind == PLAN_PLACE_HOST)
+		return search->tree->nodes[node].parent == PLAN_PLACE_NONE ? 0 : below * slot_Bps;
+	return below < search->job->count ? slot_Bps : 0;
+}
+
+static double grain(double share)
+{
+	return floor(share / GRAIN + 0.5) * GRAIN;
+}
+
+/* Of the counts in search->taken. */
+static struct score score_of(struct search *search, double slot_Bps)
+{
+	const struct plan_place_tree *tree = search->tree;
+	struct score score = { .result = { .worst = PLAN_PLACE_NONE, .share = 1 } };
+	double fullest = 0, most_of_one = 0, left = 0;
+
+	add_up(tree, search->taken, search->below);
+	for (uint32_t i = 0; i < tree->node_count; i++) {
+		double own_Bps = own_load(search, i, slot_Bps), all_Bps = own_Bps + search->others_Bps[i];
+		double capacity_Bps = tree->nodes[i].capacity_Bps;
+
+		most_of_one = fmax(most_of_one, search->taken[i]);
+		left += search->taken[i] ? search->free[i] - search->taken[i] : 0;
+		if (own_Bps <= 0)
+			continue;
+		score.result.crossings += own_Bps;
+		if (all_Bps / capacity_Bps > fullest) {
+			fullest = all_Bps / capacity_Bps;
+			score.result.worst = i;
+		}
+		if (search->others_Bps[i] > 0 && all_Bps > FULL * capacity_Bps)
+			score.result.shared++;
+	}
+	score.result.share = fullest > 1 ? 1 / fullest : 1;
+	score.shared = (double)score.result.shared;
+	score.lost = grain(1 - score.result.share);
+	if (search->job->kind == PLAN_PLACE_HOST) {
+		score.second = grain(fmin(fullest, 1));
+		score.third = most_of_one;
+		score.fourth = -left; /* where most are free: others find their neighbours free too */
+	} else {
+		score.second = score.result.crossings;
+		score.third = grain(fmin(fullest, 1));
+		score.fourth = left; /* what is left whole is for larger jobs */
+	}
+	return score;
+}
+
+static int compare(const struct score *a, const struct score *b)
+{
+	const double first[] = { a->shared, a->lost, a->second, a->third, a->fourth },
+		     second[] = { b->shared, b->lost, b->second, b->third, b->fourth };
+
+	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++)
+		if (fabs(first[i] - second[i]) > 1e-9 * fmax(fabs(first[i]), fabs(second[i])))
+			return first[i] < second[i] ? -1 : 1;
+	return 0;
+}
+
+static void consider(struct search *search, double slot_Bps)
+{
+	struct score score = score_of(search, slot_Bps);
+
+	if (search->any && compare(&score, &search->best_score) >= 0)
+		return;
+	search->any = true;
+	search->best_score = score;
+	memcpy(search->best, search->taken, search->tree->node_count * sizeof(*search->best));
+}
+
+/* ------------------------------------------------------------------------------------------------------------ search */
+
+/* Ways to take `count` slots, WAYS_MOST + 1 where they are more: a sum over nodes of bounded numbers. */
+static size_t count_ways(const struct search *search)
+{
+	size_t count = search->job->count;
+	double *ways = sys_zalloc((count + 1) * sizeof(*ways)), found;
+
+	if (!ways)
+		return WAYS_MOST + 1;
+	ways[0] = 1;
+	for (size_t i = 0; i < search->node_count; i++)
+		for (size_t at = count; at > 0; at--)
+			for (size_t take = 1; take <= at && take <= search->free[search->nodes[i]]; take++)
+				ways[at] = fmin(ways[at] + ways[at - take], WAYS_MOST + 1);
+	found = ways[count];
+	sys_free(ways);
+	return (size_t)found;
+}
+
+/* Most first: of equal ones the first is kept, and takes from the first switches. */
+static void try_all(struct search *search, size_t node, size_t left, double slot_Bps)
+{
+	uint32_t at, most;
+
+	if (!left) {
+		consider(search, slot_Bps);
+		return;
+	}
+	if (node == search->node_count)
+		return;
+	at = search->nodes[node];
+	most = search->free[at] < left ? search->free[at] : (uint32_t)left;
+	for (uint32_t take = most + 1; take-- > 0;) {
+		search->taken[at] = take;
+		try_all(search, node + 1, left - take, slot_Bps);
+	}
+	search->taken[at] = 0;
+}
+
+static void add_one_by_one(struct search *search, double slot_Bps)
+{
+	memset(search->taken, 0, search->tree->node_count * sizeof(*search->taken));
+	for (size_t i = 0; i < search->job->count; i++) {
+		struct score least = { 0 };
+		uint32_t best = PLAN_PLACE_NONE;
+
+		for (size_t j = 0; j < search->node_count; j++) {
+			uint32_t at = search->nodes[j];
+			struct score score;
+
+			if (search->taken[at] == search->free[at])
+				continue;
+			search->taken[at]++;
+			score = score_of(search, slot_Bps);
+			search->taken[at]--;
+			if (best != PLAN_PLACE_NONE && compare(&score, &least) >= 0)
+				continue;
+			best = at;
+			least = score;
+		}
+		search->taken[best]++;
+	}
+	consider(search, slot_Bps);
+}
+
+static bool is_below(const struct plan_place_tree *tree, uint32_t node, uint32_t at)
+{
+	while (node != PLAN_PLACE_NONE && node != at)
+		node = tree->nodes[node].parent;
+	return node == at;
+}
+
+/* Below one switch, from the switches with the most free slots; the last one is that with the fewest that suffice. */
+static void fill_below(struct search *search, uint32_t at, double slot_Bps)
+{
+	size_t left = search->job->count;
+
+	memset(search->taken, 0, search->tree->node_count * sizeof(*search->taken));
+	while (left) {
+		uint32_t most = PLAN_PLACE_NONE, fits = PLAN_PLACE_NONE, from;
+
+		for (size_t i = 0; i < search->node_count; i++) {
+			uint32_t node = search->nodes[i];
+
+			if (search->taken[node] || !is_below(search->tree, node, at))
+				continue;
+			if (most == PLAN_PLACE_NONE || search->free[node] > search->free[most])
+				most = node;
+			if (search->free[node] >= left &&
+			    (fits == PLAN_PLACE_NONE || search->free[node] < search->free[fits]))
+				fits = node;
+		}
+		from = fits != PLAN_PLACE_NONE ? fits : most;
+		if (from == PLAN_PLACE_NONE)
+			return;
+		search->taken[from] = search->free[from] < left ? search->free[from] : (uint32_t)left;
+		left -= search->taken[from];
+	}
+	consider(search, slot_Bps);
+}
+
+static void find(struct search *search, double slot_Bps)
+{
+	if (count_ways(search) <= WAYS_MOST) {
+		memset(search->taken, 0, search->tree->node_count * sizeof(*search->taken));
+		try_all(search, 0, search->job->count, slot_Bps);
+		return;
+	}
+	add_one_by_one(search, slot_Bps);
+	for (uint32_t i = 0; i < search->tree->node_count; i++)
+		if (search->free_below[i] >= search->job->count)
+			fill_below(search, i, slot_Bps);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- whole */
+
+static void search_fini(struct search *search)
+{
+	sys_free(search->others_Bps);
+	sys_free(search->free);
+}
+
+static int search_init(struct search *search)
+{
+	size_t nodes = search->tree->node_count + 1;
+
+	search->others_Bps = sys_zalloc(nodes * sizeof(*search->others_Bps));
+	search->free = sys_zalloc(6 * nodes * sizeof(*search->free));
+	if (!search->others_Bps || !search->free)
+		return -ENOMEM;
+	search->free_below = search->free + nodes;
+	search->taken = search->free + 2 * nodes;
+	search->below = search->free + 3 * nodes;
+	search->best = search->free + 4 * nodes;
+	search->nodes = search->free + 5 * nodes;
+	return 0;
+}
+
+/* used: of each slot. The fastest free slot's rate stands for all. */
+static double find_free(struct search *search, const bool *used, size_t *ret_count)
+{
+	double slot_Bps = 0;
+
+	*ret_count = 0;
+	for (size_t i = 0; i < search->tree->slot_count; i++) {
+		const struct plan_place_slot *slot = &search->tree->slots[i];
+
+		if (used[i])
+			continue;
+		search->free[slot->node]++;
+		slot_Bps = fmax(slot_Bps, rate_of(search->job, slot->rate_Bps));
+		++*ret_count;
+	}
+	for (uint32_t i = 0; i < search->tree->node_count; i++)
+		if (search->free[i])
+			search->nodes[search->node_count++] = i;
+	add_up(search->tree, search->free, search->free_below);
+	return slot_Bps;
+}
+
+static void take_slots(struct search *search, const bool *used, uint32_t *ret)
+{
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < search->tree->slot_count; i++) {
+		uint32_t node = search->tree->slots[i].node;
+
+		if (used[i] || !search->best[node])
+			continue;
+		search->best[node]--;
+		ret[count++] = i;
+	}
+}
+
+int plan_place(const struct plan_place_tree *tree, const struct plan_place_job *running, size_t running_count,
+	       const bool *busy, const struct plan_place_job *job, uint32_t *ret_slots, struct plan_place_result *ret)
+{
+	struct search search = { .tree = tree, .job = job };
+	bool *used = sys_zalloc((tree->slot_count + 1) * sizeof(*used));
+	int r = used ? search_init(&search) : -ENOMEM;
+	double slot_Bps = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; r == 0 && i < running_count; i++) {
+		r = add_running(&search, &running[i]);
+		for (size_t j = 0; r == 0 && j < running[i].count; j++)
+			used[running[i].slots[j]] = true;
+	}
+	for (size_t i = 0; r == 0 && busy && i < tree->slot_count; i++)
+		used[i] = used[i] || busy[i];
+	if (r == 0)
+		slot_Bps = find_free(&search, used, &count);
+	if (r == 0 && (count < job->count || !job->count))
+		r = -ENOSPC;
+	if (r == 0) {
+		find(&search, slot_Bps);
+		take_slots(&search, used, ret_slots);
+		*ret = search.best_score.result;
+	}
+	search_fini(&search);
+	sys_free(used);
+	return r;
+}
+
+void plan_place_queue(const struct plan_place_job *jobs, size_t count, size_t *ret)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t at = i;
+
+		/* Equal ones as they came. */
+		for (; at > 0; at--) {
+			const struct plan_place_job *before = &jobs[ret[at - 1]];
+
+			if (before->kind == jobs[i].kind ? before->count >= jobs[i].count
+							 : before->kind == PLAN_PLACE_PEER)
+				break;
+			ret[at] = ret[at - 1];
+		}
+		ret[at] = i;
+	}
+}

@@ -1,0 +1,96 @@
+/*
+ * Collectives on a fabric, as flows that wait for each other. Pure.
+ *
+ * Two forms. Step by step: each message is a flow that starts when what it passes on has arrived. Pipelined: all edges of
+ * a ring or a tree, and all links of an aggregation, are one flow that goes at the rate of the slowest; what it takes to
+ * fill the pipeline is added to its time. docs/simulate.md says by how much they differ.
+ *
+ * Bytes are those of one rank's buffer, as nccl-tests counts them. One thread at a time. Errors: 0 or -errno.
+ */
+#ifndef TRIBUTARY_SIMULATE_JOB_H
+#define TRIBUTARY_SIMULATE_JOB_H
+
+#include "simulate/fabric.h"
+#include "simulate/flow.h"
+
+#include <stdbool.h>
+
+enum simulate_collective {
+	SIMULATE_ALLREDUCE,
+	SIMULATE_ALLGATHER,
+	SIMULATE_REDUCESCATTER,
+	SIMULATE_ALLTOALL,    /* each rank sends its part to each other one, all at once */
+	SIMULATE_PERMUTATION, /* each host sends all to one other, drawn by seed */
+	SIMULATE_INCAST,      /* all hosts send all to the first one */
+	SIMULATE_COLLECTIVE_COUNT
+};
+/* How; of the last three there is one way only. */
+enum simulate_algorithm {
+	SIMULATE_RING,         /* one on each rail; host after host */
+	SIMULATE_TREE,         /* NCCL's double binary tree over the hosts; AllReduce */
+	SIMULATE_HIERARCHICAL, /* ours, by hosts alone; AllReduce */
+	SIMULATE_AGGREGATORS,  /* ours, with the fabric's aggregators; AllReduce */
+	SIMULATE_ALGORITHM_COUNT
+};
+enum simulate_detail { SIMULATE_AUTO, SIMULATE_STEPS, SIMULATE_PIPELINED };
+
+struct simulate_settings {
+	double latency_s;            /* from a message's last byte at the sender until the receiver can pass it on */
+	unsigned pieces;             /* of what a ring's step sends, each passed on when it is there: NCCL's slices */
+	double chunk_bytes;          /* a tree's */
+	double operation_bytes;      /* of aggregation: one call of NCCL's; 0: simulate_call_bytes */
+	unsigned in_flight;          /* of these at once */
+	enum simulate_detail detail; /* SIMULATE_AUTO: by steps where these are at most steps_most */
+	size_t steps_most;
+	size_t window_steps; /* of aggregation's first calls, from which the pipelined form takes how fast it goes on */
+};
+/* NCCL's, and a latency of 10 µs. */
+struct simulate_settings simulate_defaults(void);
+/*
+ * One call of CollNetChain for an AllReduce of so many bytes with two channels: two of NCCL's chunks, which it halves until
+ * every channel has enough of them. Above 0.
+ */
+double simulate_call_bytes(double bytes);
+
+struct simulate_job {
+	enum simulate_collective collective;
+	enum simulate_algorithm algorithm;
+	const uint32_t *hosts; /* of the fabric, in the order of their ranks; each once; the caller's */
+	size_t host_count;
+	unsigned gpus; /* of each host, at least 1 */
+	double bytes;
+	double start_s;
+	uint64_t seed;
+};
+
+struct simulate_outcome {
+	double time_s; /* from start_s to the arrival of the last byte */
+	double algbw_Bps, busbw_Bps;
+	size_t flows;
+	bool steps; /* the form that was taken */
+	bool bound; /* no schedule is behind it: time_s is a lower bound */
+};
+struct simulate_result {
+	struct flow_network *network; /* after flow_run: bytes and times of all links */
+	struct simulate_outcome *outcomes;
+	size_t outcome_count;
+	double end_s; /* of the last job */
+};
+/*
+ * All jobs at once. watch: links whose rates over time are kept. -EINVAL: a job that is not possible here; -EDEADLK:
+ * something has to cross a link of no capacity; of both *diag says more; -ENOMEM. simulate_result_fini accepts an empty
+ * one.
+ */
+int simulate_run(const struct simulate_fabric *fabric, const struct simulate_job *jobs, size_t job_count,
+		 const struct simulate_settings *settings, const uint32_t *watch, size_t watch_count,
+		 struct simulate_result *ret, struct diag *diag);
+void simulate_result_fini(struct simulate_result *result);
+
+/* ------------------------------------------------------------------------------------------------------------- orders */
+
+/* Orders of a fabric's hosts, ret[host_count]: as they are; by leaf, each leaf's hosts together; shuffled. */
+void simulate_order_rank(const struct simulate_fabric *fabric, uint32_t *ret);
+int simulate_order_leaf(const struct simulate_fabric *fabric, uint32_t *ret);
+void simulate_order_random(const struct simulate_fabric *fabric, uint64_t seed, uint32_t *ret);
+
+#endif

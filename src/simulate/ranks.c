@@ -1,0 +1,267 @@
+/* Groups of ranks, what they send over which links, and what that costs. */
+#include "simulate/ranks_internal.h"
+
+#include "base/sys.h"
+#include "simulate/job_internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------------------ groups */
+
+size_t ranks_hosts(const struct ranks_layout *layout)
+{
+	uint64_t ranks = (uint64_t)layout->tensor * layout->data;
+
+	if (!layout->gpus || !ranks || !layout->pipeline || ranks > UINT32_MAX || ranks * layout->pipeline > UINT32_MAX)
+		return 0;
+	ranks *= layout->pipeline;
+	return ranks % layout->gpus ? 0 : (size_t)(ranks / layout->gpus);
+}
+
+static size_t whole_hosts(uint64_t ranks, unsigned gpus)
+{
+	return ranks > gpus && ranks % gpus == 0 ? (size_t)(ranks / gpus) : 1;
+}
+
+size_t ranks_tensor_hosts(const struct ranks_layout *layout)
+{
+	return whole_hosts(layout->tensor, layout->gpus);
+}
+
+size_t ranks_stage_hosts(const struct ranks_layout *layout)
+{
+	return whole_hosts((uint64_t)layout->tensor * layout->data, layout->gpus);
+}
+
+size_t ranks_group_count(const struct ranks_layout *layout, enum ranks_phase phase)
+{
+	switch (phase) {
+	case RANKS_TENSOR:
+		return (size_t)layout->data * layout->pipeline;
+	case RANKS_PIPELINE:
+		return (size_t)layout->tensor * layout->data;
+	default:
+		return (size_t)layout->tensor * layout->pipeline;
+	}
+}
+
+void ranks_group(const struct ranks_layout *layout, enum ranks_phase phase, size_t index, struct ranks_group *group)
+{
+	size_t tensor = layout->tensor, stage = tensor * layout->data, first, stride;
+
+	switch (phase) {
+	case RANKS_TENSOR:
+		first = index * tensor;
+		stride = 1;
+		group->ranks = layout->tensor;
+		break;
+	case RANKS_PIPELINE:
+		first = index;
+		stride = stage;
+		group->ranks = layout->pipeline;
+		break;
+	default:
+		first = index % tensor + index / tensor * stage;
+		stride = tensor;
+		group->ranks = layout->data;
+	}
+	group->count = 0;
+	for (unsigned i = 0; i < group->ranks; i++) {
+		uint32_t place = (uint32_t)((first + i * stride) / layout->gpus);
+
+		if (!group->count || group->places[group->count - 1] != place)
+			group->places[group->count++] = place;
+	}
+}
+
+/* ------------------------------------------------------------------------------------------------------------- edges */
+
+static int add_edge(struct ranks_model *model, uint32_t from, uint32_t to, enum ranks_phase phase, double weight)
+{
+	if (model->edge_count == model->edge_room) {
+		size_t room = model->edge_room ? 2 * model->edge_room : 256;
+		struct ranks_edge *edges = sys_zalloc(room * sizeof(*edges));
+
+		if (!edges)
+			return -ENOMEM;
+		if (model->edge_count)
+			memcpy(edges, model->edges, model->edge_count * sizeof(*edges));
+		sys_free(model->edges);
+		model->edges = edges;
+		model->edge_room = room;
+	}
+	model->edges[model->edge_count++] =
+		(struct ranks_edge){ .from = from, .to = to, .phase = (uint8_t)phase, .weight = (float)weight };
+	return 0;
+}
+
+static int add_ring(struct ranks_model *model, const struct ranks_group *group, enum ranks_phase phase)
+{
+	double weight = 2 * (group->ranks - 1.0) / group->ranks;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && group->count > 1 && i < group->count; i++)
+		r = add_edge(model, group->places[i], group->places[(i + 1) % group->count], phase, weight);
+	return r;
+}
+
+static int add_trees(struct ranks_model *model, const struct ranks_group *group, enum ranks_phase phase)
+{
+	int r = 0;
+
+	for (int second = 0; second < 2; second++)
+		for (uint32_t i = 0; r == 0 && i < group->count; i++) {
+			uint32_t parent = simulate_tree_parent(i, (uint32_t)group->count, second);
+
+			if (parent == SIMULATE_NONE)
+				continue;
+			r = add_edge(model, group->places[i], group->places[parent], phase, 0.5);
+			if (r == 0)
+				r = add_edge(model, group->places[parent], group->places[i], phase, 0.5);
+		}
+	return r;
+}
+
+static int add_stages(struct ranks_model *model, const struct ranks_group *group, enum ranks_phase phase)
+{
+	int r = 0;
+
+	for (size_t i = 1; r == 0 && i < group->count; i++) {
+		r = add_edge(model, group->places[i - 1], group->places[i], phase, 1);
+		if (r == 0)
+			r = add_edge(model, group->places[i], group->places[i - 1], phase, 1);
+	}
+	return r;
+}
+
+static int compare_edges(const void *a, const void *b)
+{
+	const struct ranks_edge *first = a, *second = b;
+
+	if (first->phase != second->phase)
+		return first->phase < second->phase ? -1 : 1;
+	if (first->from != second->from)
+		return first->from < second->from ? -1 : 1;
+	return (first->to > second->to) - (first->to < second->to);
+}
+
+/* Groups that share hosts have the same edges. */
+static void join_edges(struct ranks_model *model)
+{
+	size_t count = 0;
+
+	if (!model->edge_count)
+		return;
+	qsort(model->edges, model->edge_count, sizeof(*model->edges), compare_edges);
+	for (size_t i = 1; i < model->edge_count; i++) {
+		if (!compare_edges(&model->edges[count], &model->edges[i]))
+			model->edges[count].weight += model->edges[i].weight;
+		else
+			model->edges[++count] = model->edges[i];
+	}
+	model->edge_count = count + 1;
+}
+
+static int add_edges(struct ranks_model *model)
+{
+	static int (*const add[])(struct ranks_model *, const struct ranks_group *,
+				  enum ranks_phase) = { [RANKS_TENSOR] = add_ring,
+							[RANKS_DATA_RING] = add_ring,
+							[RANKS_DATA_TREE] = add_trees,
+							[RANKS_PIPELINE] = add_stages };
+	struct ranks_group group = { .places = sys_zalloc((model->hosts + 1) * sizeof(uint32_t)) };
+	int r = group.places ? 0 : -ENOMEM;
+
+	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
+		for (size_t i = 0; r == 0 && i < ranks_group_count(&model->layout, (enum ranks_phase)phase); i++) {
+			ranks_group(&model->layout, (enum ranks_phase)phase, i, &group);
+			r = add[phase](model, &group, (enum ranks_phase)phase);
+		}
+	sys_free(group.places);
+	join_edges(model);
+	return r;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- model */
+
+void ranks_model_fini(struct ranks_model *model)
+{
+	sys_free(model->edges);
+	sys_free(model->capacity_Bps);
+	sys_free(model->load_B);
+	memset(model, 0, sizeof(*model));
+}
+
+int ranks_model_init(struct ranks_model *model, const struct simulate_fabric *fabric, const struct ranks_layout *layout)
+{
+	int r;
+
+	*model = (struct ranks_model){
+		.fabric = fabric, .layout = *layout, .hosts = ranks_hosts(layout), .links = simulate_link_count(fabric)
+	};
+	if (!model->hosts)
+		return -EINVAL;
+	model->load_B = sys_zalloc(RANKS_PHASE_COUNT * model->links * sizeof(*model->load_B));
+	r = model->load_B ? simulate_capacities(fabric, &model->capacity_Bps) : -ENOMEM;
+	if (r == 0)
+		r = add_edges(model);
+	if (r < 0)
+		ranks_model_fini(model);
+	return r;
+}
+
+static void add_load(struct ranks_model *model, const struct ranks_edge *edge, const uint32_t *order)
+{
+	double *load_B = model->load_B + edge->phase * model->links;
+	struct flow_crossing way[SIMULATE_WAY_MAX];
+	size_t rails = model->fabric->rail_count;
+
+	for (uint32_t rail = 0; rail < rails; rail++) {
+		struct simulate_end from = { .host = order[edge->from], .rail = rail },
+				    to = { .host = order[edge->to], .rail = rail };
+		size_t count = simulate_way(model->fabric, from, to, way);
+
+		for (size_t i = 0; i < count; i++)
+			load_B[way[i].link] += (double)edge->weight / (double)rails;
+		model->steps += (double)count;
+	}
+}
+
+void ranks_model_costs(struct ranks_model *model, const uint32_t *order,
+		       struct ranks_cost ret[static RANKS_PHASE_COUNT])
+{
+	memset(model->load_B, 0, RANKS_PHASE_COUNT * model->links * sizeof(*model->load_B));
+	memset(ret, 0, RANKS_PHASE_COUNT * sizeof(*ret));
+	for (size_t i = 0; i < model->edge_count; i++)
+		add_load(model, &model->edges[i], order);
+	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
+		for (uint32_t link = 0; link < model->links; link++) {
+			double load_B = model->load_B[(size_t)phase * model->links + link];
+			double time_s = load_B > 0 ? load_B / model->capacity_Bps[link] : 0;
+
+			ret[phase].worst_s = fmax(ret[phase].worst_s, time_s);
+			if (load_B > 0 && simulate_link_of(model->fabric, link).kind == SIMULATE_LINK_UPLINK) {
+				ret[phase].uplinks_s += time_s;
+				ret[phase].crossings += load_B;
+			}
+		}
+	model->steps += (double)model->links;
+}
+
+int ranks_costs(const struct simulate_fabric *fabric, const struct ranks_layout *layout, const uint32_t *order,
+		struct ranks_cost ret[static RANKS_PHASE_COUNT], double *load_B)
+{
+	struct ranks_model model;
+	int r = ranks_model_init(&model, fabric, layout);
+
+	if (r < 0)
+		return r;
+	ranks_model_costs(&model, order, ret);
+	if (load_B)
+		memcpy(load_B, model.load_B, RANKS_PHASE_COUNT * model.links * sizeof(*load_B));
+	ranks_model_fini(&model);
+	return 0;
+}

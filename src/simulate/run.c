@@ -1,0 +1,377 @@
+/* Jobs to flows, and what became of them. */
+#include "simulate/job.h"
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "simulate/job_internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+struct simulate_settings simulate_defaults(void)
+{
+	return (struct simulate_settings){
+		.latency_s = 10e-6,
+		.pieces = 2,
+		.chunk_bytes = 512 << 10,
+		.in_flight = 8,
+		.steps_most = 50000,
+		.window_steps = 400000,
+	};
+}
+
+double simulate_call_bytes(double bytes)
+{
+	/* As NCCL 2.28.9 and 2.30.7 were seen to do at 31 sizes (tests/unit/simulate/run_test.c). */
+	static const struct {
+		double enough, least_bytes;
+	} rules[] = { { 64, 128 << 10 }, { 8, 64 << 10 }, { 5, 32 << 10 } };
+	double channels = bytes < 64 << 10 ? 1 : 2, chunk_bytes = 256 << 10;
+
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+		while (floor(bytes / (channels * chunk_bytes)) < rules[i].enough && chunk_bytes > rules[i].least_bytes)
+			chunk_bytes /= 2;
+	return channels * chunk_bytes;
+}
+
+/* --------------------------------------------------------------------------------------------------- one flow's links */
+
+struct simulate_end simulate_nth(const struct simulate_build *build, size_t index, size_t rail)
+{
+	return (struct simulate_end){ build->job->hosts[index], (uint32_t)rail, 0 };
+}
+
+void simulate_cross(struct simulate_build *build, uint32_t link, double weight)
+{
+	if (weight <= 0)
+		return;
+	if (build->weight[link] <= 0)
+		build->links[build->link_count++] = link;
+	build->weight[link] += weight;
+}
+
+void simulate_cross_way(struct simulate_build *build, struct simulate_end from, struct simulate_end to, double weight)
+{
+	struct flow_crossing way[SIMULATE_WAY_MAX];
+	size_t count = simulate_way(build->fabric, from, to, way);
+
+	for (size_t i = 0; i < count; i++)
+		simulate_cross(build, way[i].link, weight);
+}
+
+void simulate_cross_between(struct simulate_build *build, struct simulate_end from, struct simulate_end to,
+			    double weight)
+{
+	struct flow_crossing way[SIMULATE_WAY_MAX];
+	size_t count = simulate_way(build->fabric, from, to, way);
+
+	for (size_t i = 1; i + 1 < count; i++)
+		simulate_cross(build, way[i].link, weight);
+}
+
+void simulate_cross_rows(struct simulate_build *build, size_t host, enum simulate_pattern pattern, double weight)
+{
+	for (size_t i = 0; i < build->fabric->row_count; i++)
+		simulate_cross(build, simulate_row_link(build->fabric, host, i),
+			       weight * build->fabric->rows[i].weight[pattern]);
+}
+
+double simulate_alone_Bps(const struct simulate_build *build, struct simulate_end from, struct simulate_end to)
+{
+	struct flow_crossing way[SIMULATE_WAY_MAX];
+	size_t count = simulate_way(build->fabric, from, to, way);
+	double rate_Bps = INFINITY;
+
+	for (size_t i = 0; i < count; i++)
+		rate_Bps = fmin(rate_Bps, build->capacity_Bps[way[i].link] / build->weight[way[i].link]);
+	return rate_Bps;
+}
+
+double simulate_all_alone_Bps(const struct simulate_build *build)
+{
+	double rate_Bps = INFINITY;
+
+	for (size_t i = 0; i < build->link_count; i++)
+		rate_Bps = fmin(rate_Bps, build->capacity_Bps[build->links[i]] / build->weight[build->links[i]]);
+	return rate_Bps;
+}
+
+static int add_pipe(struct simulate_build *build, struct simulate_pipe pipe)
+{
+	if (build->pipe_count == build->pipe_room) {
+		size_t room = build->pipe_room ? 2 * build->pipe_room : 32;
+		struct simulate_pipe *more = sys_zalloc(room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		if (build->pipe_count)
+			memcpy(more, build->pipes, build->pipe_count * sizeof(*more));
+		sys_free(build->pipes);
+		build->pipes = more;
+		build->pipe_room = room;
+	}
+	build->pipes[build->pipe_count++] = pipe;
+	return 0;
+}
+
+int simulate_add_pipe(struct simulate_build *build, double bytes, struct simulate_pipe pipe)
+{
+	int r;
+
+	for (size_t i = 0; i < build->link_count; i++) {
+		build->way[i] = (struct flow_crossing){ build->links[i], (float)build->weight[build->links[i]] };
+		build->weight[build->links[i]] = 0;
+	}
+	r = flow_add(build->network, build->way, build->link_count, bytes, build->job->start_s, &pipe.flow);
+	build->link_count = 0;
+	return r < 0 ? r : add_pipe(build, pipe);
+}
+
+int simulate_send(struct simulate_build *build, struct simulate_end from, struct simulate_end to,
+		  enum simulate_pattern pattern, double bytes, uint32_t *ret)
+{
+	size_t count = simulate_way(build->fabric, from, to, build->way);
+
+	for (size_t i = 0; pattern != SIMULATE_PATTERN_COUNT && i < build->fabric->row_count; i++) {
+		double weight = build->fabric->rows[i].weight[pattern];
+
+		if (weight > 0)
+			build->way[count++] = (struct flow_crossing){ simulate_row_link(build->fabric, from.host, i),
+								      (float)weight };
+	}
+	return flow_add(build->network, build->way, count, bytes, build->job->start_s, ret);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- jobs */
+
+static int refuse(struct simulate_build *build, const char *why)
+{
+	diag_set(build->diag, 0, 0, "%s", why);
+	return -EINVAL;
+}
+
+static int check(struct simulate_build *build)
+{
+	const struct simulate_job *job = build->job;
+	bool *seen;
+	bool twice = false;
+
+	if (!job->host_count || !job->gpus)
+		return refuse(build, "a job needs at least one host with one GPU");
+	if (!(job->bytes > 0 && job->bytes < INFINITY) || !(job->start_s >= 0 && job->start_s < INFINITY))
+		return refuse(build, "a job needs a size above 0 and a start that is not before 0");
+	if (job->algorithm != SIMULATE_RING &&
+	    (job->collective == SIMULATE_ALLGATHER || job->collective == SIMULATE_REDUCESCATTER))
+		return refuse(build, "AllGather and ReduceScatter are simulated as rings alone");
+	if (job->algorithm == SIMULATE_AGGREGATORS && job->collective == SIMULATE_ALLREDUCE &&
+	    !build->fabric->aggregator_count)
+		return refuse(build, "there are no aggregators in this cluster (--aggregators adds some)");
+	seen = sys_zalloc(build->fabric->host_count + 1);
+	if (!seen)
+		return -ENOMEM;
+	for (size_t i = 0; i < job->host_count; i++) {
+		twice |= job->hosts[i] >= build->fabric->host_count || seen[job->hosts[i]];
+		if (!twice)
+			seen[job->hosts[i]] = true;
+	}
+	sys_free(seen);
+	return twice ? refuse(build, "a host of a job is there twice, or not at all") : 0;
+}
+
+typedef size_t count_steps(const struct simulate_build *build);
+
+static int add_job(struct simulate_build *build)
+{
+	static count_steps *const count[] = { [SIMULATE_RING] = simulate_ring_steps,
+					      [SIMULATE_TREE] = simulate_tree_steps,
+					      [SIMULATE_HIERARCHICAL] = simulate_tiers_steps,
+					      [SIMULATE_AGGREGATORS] = simulate_tiers_steps };
+	size_t steps;
+	int r = check(build);
+
+	if (r < 0)
+		return r;
+	build->pipe_count = 0;
+	build->first_flow = flow_count(build->network);
+	build->last_lag_s = build->job->host_count > 1 ? build->settings->latency_s : 0;
+	build->steps = true;
+	build->bound = false;
+	if (build->job->collective >= SIMULATE_ALLTOALL)
+		return simulate_messages(build);
+	steps = count[build->job->algorithm](build);
+	build->steps = build->settings->detail == SIMULATE_STEPS ||
+		       (build->settings->detail == SIMULATE_AUTO && steps <= build->settings->steps_most);
+	if (build->steps && steps > 64 * build->settings->steps_most)
+		return refuse(build, "that would be too many steps: only the pipelined form is possible");
+	if (build->job->algorithm == SIMULATE_RING)
+		return simulate_ring(build);
+	return build->job->algorithm == SIMULATE_TREE ? simulate_tree(build) : simulate_tiers(build);
+}
+
+/* What is kept of a job until its flows have run. */
+struct pending {
+	size_t first_flow, end_flow;
+	struct simulate_pipe *pipes;
+	size_t pipe_count;
+	double last_lag_s;
+	bool steps, bound;
+};
+
+static double bus_factor(const struct simulate_job *job)
+{
+	double ranks = (double)job->host_count * job->gpus;
+
+	switch (job->collective) {
+	case SIMULATE_ALLREDUCE:
+		return 2 * (ranks - 1) / ranks;
+	case SIMULATE_ALLGATHER:
+	case SIMULATE_REDUCESCATTER:
+	case SIMULATE_ALLTOALL:
+		return (ranks - 1) / ranks;
+	default:
+		return 1;
+	}
+}
+
+static struct simulate_outcome conclude(const struct simulate_job *job, const struct pending *pending,
+					const struct flow_network *network)
+{
+	struct simulate_outcome outcome = { .flows = pending->end_flow - pending->first_flow,
+					    .steps = pending->steps,
+					    .bound = pending->bound };
+
+	for (size_t i = 0; i < pending->pipe_count; i++) {
+		const struct simulate_pipe *pipe = &pending->pipes[i];
+		struct flow_result result = flow_result(network, pipe->flow);
+
+		/* What fills it is timed without the other jobs: its links take at least as long as for all of its bytes. */
+		double busy_s = result.end_s - result.start_s;
+
+		outcome.time_s = fmax(outcome.time_s,
+				      fmax(fmax(busy_s * pipe->part + pipe->fill_s, busy_s), pipe->least_s));
+	}
+	for (size_t i = pending->first_flow; pending->steps && i < pending->end_flow; i++)
+		outcome.time_s = fmax(outcome.time_s,
+				      flow_result(network, (uint32_t)i).end_s - job->start_s + pending->last_lag_s);
+	outcome.algbw_Bps = outcome.time_s > 0 ? job->bytes / outcome.time_s : INFINITY;
+	outcome.busbw_Bps = outcome.algbw_Bps * bus_factor(job);
+	return outcome;
+}
+
+static int prepare(struct simulate_build *build, double **ret_capacity_Bps)
+{
+	size_t links = simulate_link_count(build->fabric);
+	int r = simulate_capacities(build->fabric, ret_capacity_Bps);
+
+	if (r < 0)
+		return r;
+	build->capacity_Bps = *ret_capacity_Bps;
+	build->weight = sys_zalloc((links + 1) * sizeof(*build->weight));
+	build->links = sys_zalloc((links + 1) * sizeof(*build->links));
+	/* A single message may cross a link that it has crossed already. */
+	build->way = sys_zalloc((links + SIMULATE_WAY_MAX) * sizeof(*build->way));
+	if (!build->weight || !build->links || !build->way)
+		return -ENOMEM;
+	return flow_network_new(build->capacity_Bps, links, &build->network);
+}
+
+static int add_jobs(struct simulate_build *build, const struct simulate_job *jobs, size_t job_count,
+		    struct pending *pending)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < job_count; i++) {
+		build->job = &jobs[i];
+		r = add_job(build);
+		pending[i] = (struct pending){ build->first_flow, flow_count(build->network), build->pipes,
+					       build->pipe_count, build->last_lag_s,          build->steps,
+					       build->bound };
+		build->pipes = NULL;
+		build->pipe_count = build->pipe_room = 0;
+	}
+	return r;
+}
+
+static int finish(const struct simulate_job *jobs, size_t job_count, const struct pending *pending,
+		  struct flow_network *network, struct simulate_result *ret)
+{
+	struct simulate_result result = { .network = network, .outcome_count = job_count };
+
+	result.outcomes = sys_zalloc((job_count + 1) * sizeof(*result.outcomes));
+	if (!result.outcomes)
+		return -ENOMEM;
+	for (size_t i = 0; i < job_count; i++) {
+		result.outcomes[i] = conclude(&jobs[i], &pending[i], network);
+		result.end_s = fmax(result.end_s, jobs[i].start_s + result.outcomes[i].time_s);
+	}
+	*ret = result;
+	return 0;
+}
+
+/* A flow that began and has no end crosses a link of no capacity: which. */
+static void name_dead_link(const struct simulate_build *build)
+{
+	for (uint32_t flow = 0; flow < flow_count(build->network); flow++) {
+		struct flow_result is = flow_result(build->network, flow);
+		struct flow_crossing at;
+
+		if (isinf(is.start_s) || !isinf(is.end_s))
+			continue;
+		for (size_t nth = 0; flow_crosses(build->network, flow, nth, &at); nth++) {
+			char name[SIMULATE_NAME_BYTES];
+
+			if (build->capacity_Bps[at.link] > 0)
+				continue;
+			simulate_link_name(build->fabric, at.link, name, sizeof(name));
+			diag_set(build->diag, 0, 0, "it would never end: it has to cross \"%.120s\", a link of rate 0",
+				 name);
+			return;
+		}
+	}
+}
+
+int simulate_flows(const struct simulate_build *build)
+{
+	int r = flow_run(build->network);
+
+	if (r == -EDEADLK)
+		name_dead_link(build);
+	return r;
+}
+
+int simulate_run(const struct simulate_fabric *fabric, const struct simulate_job *jobs, size_t job_count,
+		 const struct simulate_settings *settings, const uint32_t *watch, size_t watch_count,
+		 struct simulate_result *ret, struct diag *diag)
+{
+	struct simulate_build build = { .fabric = fabric, .settings = settings, .diag = diag };
+	struct pending *pending = sys_zalloc((job_count + 1) * sizeof(*pending));
+	double *capacity_Bps = NULL;
+	int r = pending ? prepare(&build, &capacity_Bps) : -ENOMEM;
+
+	if (r == 0)
+		r = add_jobs(&build, jobs, job_count, pending);
+	for (size_t i = 0; r == 0 && i < watch_count; i++)
+		r = flow_watch(build.network, watch[i]);
+	if (r == 0)
+		r = simulate_flows(&build);
+	if (r == 0)
+		r = finish(jobs, job_count, pending, build.network, ret);
+	if (r < 0)
+		flow_network_free(build.network);
+	for (size_t i = 0; pending && i < job_count; i++)
+		sys_free(pending[i].pipes);
+	sys_free(pending);
+	sys_free(capacity_Bps);
+	sys_free(build.weight);
+	sys_free(build.links);
+	sys_free(build.way);
+	return r;
+}
+
+void simulate_result_fini(struct simulate_result *result)
+{
+	flow_network_free(result->network);
+	sys_free(result->outcomes);
+	*result = (struct simulate_result){ .network = NULL };
+}

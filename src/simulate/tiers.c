@@ -1,0 +1,233 @@
+/*
+ * Our aggregation as flows. Pipelined: every link carries its share of the bytes, at the rate of the slowest, and it takes
+ * no less than the calls that are in flight let it (tiers_steps.c, which has the form step by step too).
+ */
+#include "simulate/tiers.h"
+
+#include "aggregate/schedule.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "simulate/job_internal.h"
+#include "simulate/tiers_internal.h"
+
+#include <errno.h>
+#include <math.h>
+
+enum { SEGMENT_BYTES = 256 << 10 }; /* the engine's longest; docs/schedule.md */
+
+/* The job's leaves on a rail, as the shares know them, and where each place is. */
+struct tiers {
+	struct simulate_place *places;
+	struct simulate_end *ends; /* of places */
+	struct simulate_leaf *leaves;
+	uint32_t *leaf_of;     /* of switches, or SIMULATE_NONE */
+	uint32_t *first_place; /* of leaves: one that is there */
+	size_t place_count, leaf_count;
+};
+
+static void tiers_fini(struct tiers *tiers)
+{
+	sys_free(tiers->places);
+	sys_free(tiers->ends);
+	sys_free(tiers->leaves);
+	sys_free(tiers->leaf_of);
+	sys_free(tiers->first_place);
+}
+
+static void add_place(const struct simulate_build *build, struct tiers *tiers, struct simulate_end end,
+		      const struct simulate_port *port)
+{
+	const double *uplink_Bps = build->fabric->switches[port->leaf].capacity_Bps;
+	bool top = build->fabric->switches[port->leaf].parent == SIMULATE_NONE;
+	uint32_t *leaf = &tiers->leaf_of[port->leaf];
+
+	if (*leaf == SIMULATE_NONE) {
+		*leaf = (uint32_t)tiers->leaf_count++;
+		tiers->leaves[*leaf].uplink_Bps = top ? INFINITY : fmin(uplink_Bps[0], uplink_Bps[1]);
+		tiers->first_place[*leaf] = (uint32_t)tiers->place_count;
+	}
+	tiers->ends[tiers->place_count] = end;
+	tiers->places[tiers->place_count++] = (struct simulate_place){
+		.leaf = *leaf,
+		.server = end.host == SIMULATE_NONE,
+		.rate_Bps = fmin(port->capacity_Bps[0], port->capacity_Bps[1]),
+	};
+}
+
+/* Aggregators of the rail's own leaves, and of switches above them. */
+static bool serves(const struct simulate_build *build, const struct tiers *tiers, size_t rail, uint32_t leaf)
+{
+	const struct simulate_fabric *fabric = build->fabric;
+
+	if (tiers->leaf_of[leaf] != SIMULATE_NONE)
+		return true;
+	for (size_t host = 0; host < fabric->host_count; host++)
+		for (size_t i = 0; i < fabric->rail_count; i++)
+			if (fabric->nics[host * fabric->rail_count + i].leaf == leaf)
+				return false;
+	return !rail; /* on a switch above, for the first rail alone */
+}
+
+static int tiers_init(const struct simulate_build *build, size_t rail, struct tiers *tiers)
+{
+	const struct simulate_fabric *fabric = build->fabric;
+	size_t room = build->job->host_count + fabric->aggregator_count + 1;
+
+	*tiers = (struct tiers){ .place_count = 0 };
+	tiers->places = sys_zalloc(room * sizeof(*tiers->places));
+	tiers->ends = sys_zalloc(room * sizeof(*tiers->ends));
+	tiers->leaves = sys_zalloc(room * sizeof(*tiers->leaves));
+	tiers->first_place = sys_zalloc(room * sizeof(*tiers->first_place));
+	tiers->leaf_of = sys_zalloc((fabric->switch_count + 1) * sizeof(*tiers->leaf_of));
+	if (!tiers->places || !tiers->ends || !tiers->leaves || !tiers->first_place || !tiers->leaf_of)
+		return -ENOMEM;
+	for (size_t i = 0; i < fabric->switch_count; i++)
+		tiers->leaf_of[i] = SIMULATE_NONE;
+	for (size_t i = 0; i < build->job->host_count; i++)
+		add_place(build, tiers, simulate_nth(build, i, rail),
+			  &fabric->nics[build->job->hosts[i] * fabric->rail_count + rail]);
+	if (build->job->algorithm != SIMULATE_AGGREGATORS)
+		return 0;
+	for (uint32_t i = 0; i < fabric->aggregator_count; i++)
+		if (serves(build, tiers, rail, fabric->aggregators[i].leaf))
+			add_place(build, tiers, (struct simulate_end){ SIMULATE_NONE, (uint32_t)rail, i },
+				  &fabric->aggregators[i]);
+	return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- pipelined */
+
+static void cross_nic(struct simulate_build *build, struct simulate_end end, double load)
+{
+	for (int way = 0; way < 2; way++)
+		simulate_cross(
+			build,
+			end.host == SIMULATE_NONE
+				? simulate_aggregator_link(build->fabric, end.aggregator, (enum simulate_direction)way)
+				: simulate_nic_link(build->fabric, end.host, end.rail, (enum simulate_direction)way),
+			load);
+}
+
+/* A leaf sends its sum of what another roots, and the results of what it roots itself. */
+static void cross_uplinks(struct simulate_build *build, const struct tiers *tiers)
+{
+	for (size_t i = 0; i < tiers->leaf_count; i++)
+		for (size_t j = 0; j < tiers->leaf_count; j++) {
+			double sums = tiers->leaves[i].hosts ? tiers->leaves[j].root : 0;
+			double results = tiers->leaves[j].hosts ? tiers->leaves[i].root : 0;
+
+			if (i == j || sums + results <= 0)
+				continue;
+			simulate_cross_between(build, tiers->ends[tiers->first_place[i]],
+					       tiers->ends[tiers->first_place[j]], sums + results);
+		}
+}
+
+/*
+ * What no window of calls can be had for: sums go up to the leaf and the root and come down again, as many messages after
+ * each other as there are levels, and what is in flight bounds how much moves in one such round.
+ */
+static struct simulate_pipe bound_pipe(const struct simulate_build *build, const struct tiers *tiers, double bytes)
+{
+	const struct simulate_settings *settings = build->settings;
+	double segment_bytes = fmin(bytes, SEGMENT_BYTES), rate_Bps = simulate_all_alone_Bps(build),
+	       window_bytes = simulate_operation_bytes(build) * settings->in_flight;
+	int levels = tiers->leaf_count > 1 ? 4 : 2;
+
+	return (struct simulate_pipe){ .part = 1,
+				       .fill_s = levels * settings->latency_s + (levels - 1) * segment_bytes / rate_Bps,
+				       .least_s = ceil(bytes / window_bytes) * levels * settings->latency_s };
+}
+
+static bool too_many(const struct simulate_build *build)
+{
+	return build->job->host_count > SCHEDULE_MEMBERS_MAX || build->fabric->aggregator_count > SCHEDULE_SERVERS_MAX;
+}
+
+static int add_pipe(struct simulate_build *build, const struct tiers *tiers)
+{
+	double bytes = build->job->bytes / (double)build->fabric->rail_count;
+	struct simulate_pipe pipe = { .part = 1 };
+	int r = 0;
+
+	/* A host by itself has nobody to sum with. */
+	for (size_t i = 0; build->job->host_count > 1 && i < tiers->place_count; i++)
+		cross_nic(build, tiers->ends[i], tiers->places[i].load);
+	if (build->job->host_count > 1)
+		cross_uplinks(build, tiers);
+	for (size_t i = 0; i < build->job->host_count; i++)
+		simulate_cross_rows(build, build->job->hosts[i], SIMULATE_CHAINS, 1);
+	build->bound = build->job->host_count > 1 && too_many(build);
+	if (build->bound)
+		pipe = bound_pipe(build, tiers, bytes);
+	else if (build->job->host_count > 1)
+		r = simulate_tiers_by_window(build, tiers->places, tiers->ends, tiers->place_count, tiers->leaves,
+					     tiers->leaf_count, &pipe.least_s);
+	return r < 0 ? r : simulate_add_pipe(build, bytes, pipe);
+}
+
+static int pipe_on(struct simulate_build *build, size_t rail)
+{
+	struct tiers tiers;
+	double s_per_B;
+	int r = tiers_init(build, rail, &tiers);
+
+	if (r == 0)
+		r = simulate_tiers_share(tiers.places, tiers.place_count, tiers.leaves, tiers.leaf_count, &s_per_B);
+	if (r == 0)
+		r = add_pipe(build, &tiers);
+	tiers_fini(&tiers);
+	return r;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- choice */
+
+double simulate_operation_bytes(const struct simulate_build *build)
+{
+	double bytes = build->job->bytes / (double)build->fabric->rail_count, set = build->settings->operation_bytes;
+
+	return fmin(bytes, set > 0 ? set : simulate_call_bytes(bytes));
+}
+
+/* Of segments of the least length: a bound. */
+size_t simulate_tiers_steps(const struct simulate_build *build)
+{
+	const struct simulate_fabric *fabric = build->fabric;
+	double slowest_Bps = INFINITY, segment_bytes, count;
+
+	for (size_t i = 0; i < build->job->host_count; i++)
+		for (int way = 0; way < 2; way++)
+			slowest_Bps = fmin(slowest_Bps,
+					   fabric->nics[build->job->hosts[i] * fabric->rail_count].capacity_Bps[way]);
+	segment_bytes = (double)schedule_segment_least_bytes(isinf(slowest_Bps) ? 0 : (uint64_t)slowest_Bps);
+	count = ceil(build->job->bytes / (double)fabric->rail_count / segment_bytes) * 3 *
+		(double)build->job->host_count * (double)fabric->rail_count;
+	return fabric->row_count || too_many(build) || count > 1e9 ? SIZE_MAX : (size_t)count;
+}
+
+int simulate_tiers(struct simulate_build *build)
+{
+	bool steps = build->steps && build->job->host_count > 1;
+	int r = 0;
+
+	if (steps && simulate_tiers_steps(build) == SIZE_MAX) {
+		diag_set(build->diag, 0, 0,
+			 "aggregation step by step is for at most %d hosts and %d aggregators, without a machine",
+			 SCHEDULE_MEMBERS_MAX, SCHEDULE_SERVERS_MAX);
+		return -EINVAL;
+	}
+	for (size_t rail = 0; r == 0 && rail < build->fabric->rail_count; rail++) {
+		struct tiers tiers;
+
+		if (!steps) {
+			r = pipe_on(build, rail);
+			continue;
+		}
+		r = tiers_init(build, rail, &tiers);
+		if (r == 0)
+			r = simulate_tiers_by_steps(build, tiers.places, tiers.ends, tiers.place_count, tiers.leaves,
+						    tiers.leaf_count);
+		tiers_fini(&tiers);
+	}
+	return r;
+}

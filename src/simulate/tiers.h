@@ -1,0 +1,35 @@
+/*
+ * The shares of docs/schedule.md for any number of hosts: what each place aggregates, so that the slowest of the links
+ * that the schedule counts is done first. The engine's own (aggregate/schedule.h) is bounded by its group's size; a test
+ * compares the two where both can. Pure.
+ */
+#ifndef TRIBUTARY_SIMULATE_TIERS_H
+#define TRIBUTARY_SIMULATE_TIERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct simulate_place {
+	uint32_t leaf; /* dense, from 0 */
+	bool server;
+	double rate_Bps;   /* above 0; INFINITY: bounds nothing */
+	double root, rest; /* results: what it aggregates as the root, and for a root elsewhere, of each byte */
+	double load;       /* result: bytes on its NIC, each direction, for each byte of an operation */
+};
+struct simulate_leaf {
+	double uplink_Bps; /* the slower direction; INFINITY: bounds nothing */
+	double root;       /* result: what it roots; all of them: 1 */
+	/* Of its places. */
+	size_t hosts, servers;
+	double hosts_Bps, slowest_Bps, servers_Bps;
+	double by_hosts, hosts_root, servers_root; /* of the split that was found */
+};
+/*
+ * At least one place is a host. A server with less than a quarter of the hosts' median gets nothing. *ret: seconds that
+ * the slowest link takes for each byte. -ENOMEM.
+ */
+int simulate_tiers_share(struct simulate_place *places, size_t place_count, struct simulate_leaf *leaves,
+			 size_t leaf_count, double *ret_s_per_B);
+
+#endif

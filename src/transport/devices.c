@@ -1,0 +1,144 @@
+#include "transport/devices.h"
+
+#include "base/params.h"
+#include "transport/pace/pace.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PACE_QUANTUM = 32 << 10 };
+
+void transport_devices_add(struct transport_devices *devices, const char *name)
+{
+	int index = devices->count;
+	struct transport_device *device = &devices->list[index];
+
+	snprintf(device->name, sizeof(device->name), "%s", name);
+	device->rail_count = 1;
+	device->members[0] = index;
+	devices->describe(devices->transport, index);
+	devices->count = devices->physical_count = index + 1;
+}
+
+int transport_devices_count(struct transport_devices *devices)
+{
+	int count;
+
+	pthread_mutex_lock(devices->lock);
+	count = devices->count;
+	pthread_mutex_unlock(devices->lock);
+	return count;
+}
+
+int transport_devices_properties(struct transport_devices *devices, int index, struct transport_properties *ret)
+{
+	if (index < 0 || index >= transport_devices_count(devices))
+		return -EINVAL;
+	*ret = devices->list[index].properties;
+	return 0;
+}
+
+static bool same_members(const struct transport_device *device, int count, const int *members)
+{
+	if (device->rail_count != (unsigned)count)
+		return false;
+	for (int i = 0; i < count; i++)
+		if (device->members[i] != members[i])
+			return false;
+	return true;
+}
+
+static bool are_members(const struct transport_devices *devices, int count, const int *members)
+{
+	for (int i = 0; i < count; i++) {
+		if (members[i] < 0 || members[i] >= devices->physical_count)
+			return false;
+		for (int k = 0; k < i; k++)
+			if (members[k] == members[i])
+				return false;
+	}
+	return true;
+}
+
+/* False: too long. */
+static bool put_name(const struct transport_devices *devices, struct transport_device *device)
+{
+	size_t used = 0;
+
+	for (unsigned i = 0; i < device->rail_count; i++) {
+		const char *name = devices->list[device->members[i]].name;
+		size_t bytes = strlen(name), plus = i > 0;
+
+		if (used + plus + bytes >= sizeof(device->name))
+			return false;
+		memcpy(device->name + used, "+", plus);
+		memcpy(device->name + used + plus, name, bytes + 1);
+		used += plus + bytes;
+	}
+	return true;
+}
+
+static int join_locked(struct transport_devices *devices, int count, const int *members, int *ret_index)
+{
+	struct transport_device *device;
+
+	if (!are_members(devices, count, members))
+		return -EINVAL;
+	for (int i = 0; i < devices->count; i++)
+		if (same_members(&devices->list[i], count, members)) {
+			*ret_index = i;
+			return 0;
+		}
+	if (devices->count == TRANSPORT_DEVICES_MAX)
+		return -ENOSPC;
+	device = &devices->list[devices->count];
+	memset(device, 0, sizeof(*device));
+	device->rail_count = (unsigned)count;
+	memcpy(device->members, members, (size_t)count * sizeof(members[0]));
+	if (!put_name(devices, device))
+		return -EINVAL;
+	devices->describe(devices->transport, devices->count);
+	*ret_index = devices->count++;
+	return 0;
+}
+
+int transport_devices_join(struct transport_devices *devices, int count, const int *members, int *ret_index)
+{
+	int r;
+
+	if (count < 1 || count > TRANSPORT_MAX_MEMBERS)
+		return -EINVAL;
+	pthread_mutex_lock(devices->lock);
+	r = join_locked(devices, count, members, ret_index);
+	pthread_mutex_unlock(devices->lock);
+	return r;
+}
+
+int transport_devices_pace(struct transport_devices *devices, int index, const struct params *params)
+{
+	struct transport_device *device = &devices->list[index];
+	struct pace_options options = {
+		.speed_Bps = device->properties.speed_Bps,
+		.fixed_budget_bytes = params->pace_budget_bytes,
+		.quantum_bytes = PACE_QUANTUM,
+		.enabled = params->pace,
+		.share_host = true,
+		.device_name = device->name,
+	};
+
+	return device->pace ? 0 : pace_new(&options, &device->pace);
+}
+
+void transport_devices_tick(struct transport_devices *devices, uint64_t now_ns)
+{
+	for (int i = 0; i < devices->count; i++)
+		if (devices->list[i].pace)
+			pace_tick(devices->list[i].pace, now_ns);
+}
+
+void transport_devices_fini(struct transport_devices *devices)
+{
+	for (int i = 0; i < devices->count; i++)
+		pace_free(devices->list[i].pace);
+}

@@ -1,0 +1,47 @@
+/*
+ * The devices of a transport over a network, as its table shows them: the physical ones first, then those that were joined
+ * of them. An index, once given, is for ever, and what describe() wrote does not change.
+ */
+#ifndef TRIBUTARY_TRANSPORT_DEVICES_H
+#define TRIBUTARY_TRANSPORT_DEVICES_H
+
+#include "transport/transport.h"
+
+#include <pthread.h>
+
+struct pace;
+
+enum { TRANSPORT_PHYSICAL_MAX = 32, TRANSPORT_DEVICES_MAX = 2 * TRANSPORT_PHYSICAL_MAX };
+
+struct transport_device {
+	char name[288]; /* of a joined one: its members' with + between */
+	unsigned rail_count;
+	int members[TRANSPORT_MAX_MEMBERS]; /* physical devices; a physical one's is itself */
+	struct pace *pace;                  /* made by the first listen */
+	struct transport_properties properties;
+};
+
+struct transport_devices {
+	pthread_mutex_t *lock; /* the transport's */
+	struct transport *transport;
+	/* Fills in a device's properties, once its name and members are there. Under the lock. */
+	void (*describe)(struct transport *transport, int index);
+	struct transport_device list[TRANSPORT_DEVICES_MAX];
+	int count, physical_count;
+};
+
+/* Before anybody else knows of the transport: one more physical device. At most TRANSPORT_PHYSICAL_MAX. */
+void transport_devices_add(struct transport_devices *devices, const char *name);
+
+/* As in the transport's table. They take the lock. */
+int transport_devices_count(struct transport_devices *devices);
+int transport_devices_properties(struct transport_devices *devices, int index, struct transport_properties *ret);
+int transport_devices_join(struct transport_devices *devices, int count, const int *members, int *ret_index);
+
+/* The device's pace, made now if there is none. Under the lock. */
+int transport_devices_pace(struct transport_devices *devices, int index, const struct params *params);
+/* The beat of every pace that there is. Under the lock. */
+void transport_devices_tick(struct transport_devices *devices, uint64_t now_ns);
+void transport_devices_fini(struct transport_devices *devices);
+
+#endif

@@ -1,0 +1,524 @@
+/* What both roles share: making and unmaking a connection, moving its data, requests, the end. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "transport/verbs/verbs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* At the control connections, by callers who poll: while all is well, and while a queue is being replaced. */
+#define LOOK_EVERY_NS (NS_PER_MS / 2)
+#define LOOK_OFTEN_NS (NS_PER_MS / 20)
+#define UNATTENDED_NS (100 * NS_PER_MS)
+enum { PAGE_BYTES = 4096, POLL_MOST = 64, LAST_LOOKS = 64, SCRATCH_BYTES = 64 };
+
+/* ---- making ---- */
+
+static int rail_open(struct verbs_connection *connection, struct verbs_rail *rail, unsigned queues)
+{
+	const struct verbs_api *api = connection->transport->api;
+	struct ibv_context *context = rail->port->card->context;
+	const struct verbs_range block = { connection->block, connection->block_bytes, .stays = true,
+					   .memory = TRANSPORT_MEMORY_HOST };
+	int entries = (int)(queues * (VERBS_QUEUE_SENDS + VERBS_QUEUE_RECEIVES)) +
+		      (connection->role == VERBS_RECEIVER ? VERBS_LOOP_SENDS : 0);
+	int flags;
+
+	errno = 0;
+	rail->channel = api->create_comp_channel(context);
+	if (!rail->channel)
+		return errno ? -errno : -ENOMEM;
+	flags = fcntl(rail->channel->fd, F_GETFL);
+	if (flags < 0 || fcntl(rail->channel->fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	errno = 0;
+	rail->cq = api->create_cq(context, entries, connection, rail->channel, 0);
+	if (!rail->cq)
+		return errno ? -errno : -ENOMEM;
+	return verbs_memory_get(rail->port->card, &block, &rail->block);
+}
+
+static void rail_close(const struct verbs_connection *connection, struct verbs_rail *rail)
+{
+	const struct verbs_api *api = connection->transport->api;
+
+	if (rail->cq) {
+		if (rail->events)
+			api->ack_cq_events(rail->cq, rail->events);
+		api->destroy_cq(rail->cq);
+	}
+	if (rail->channel)
+		api->destroy_comp_channel(rail->channel);
+	verbs_memory_put(rail->port->card, rail->block, true);
+}
+
+static int make_queues(struct verbs_connection *connection, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct verbs_queue *queue = &connection->queues[i];
+		int r;
+
+		queue->index = i;
+		queue->rail = i % connection->rail_count;
+		connection->queue_count = i + 1;
+		r = verbs_queue_create(connection, queue);
+		if (r == 0)
+			continue;
+		connection->queue_count = i;
+		log_warn("RDMA device %s gives a connection %u queues of %u (TRIBUTARY_QPS): %s",
+			 connection->rails[queue->rail].port->name, i, count, strerror(-r));
+		return i ? 0 : r;
+	}
+	return 0;
+}
+
+static int make_block(struct verbs_connection *connection)
+{
+	const size_t ring_bytes = (size_t)VERBS_WIRE_WORDS * VERBS_WIRE_WORD_BYTES;
+	const bool receives = connection->role == VERBS_RECEIVER;
+
+	connection->block_bytes = 2 * ring_bytes + VERBS_WINDOW_BYTES + (receives ? SCRATCH_BYTES : 0);
+	connection->block = sys_zalloc_aligned(PAGE_BYTES, connection->block_bytes);
+	if (!connection->block)
+		return -ENOMEM;
+	connection->out.copy = connection->block;
+	connection->in.memory = connection->block + ring_bytes;
+	if (receives) {
+		connection->r.window = connection->block + 2 * ring_bytes;
+		connection->r.scratch = connection->r.window + VERBS_WINDOW_BYTES;
+	} else {
+		connection->s.stage = connection->block + 2 * ring_bytes;
+	}
+	return 0;
+}
+
+/* A card that is lost is none; of those that are left, -EIO when there is none: its loss was said. */
+static int make_rails(struct verbs_connection *connection, const struct transport_device *from, unsigned queues)
+{
+	struct verbs_port *ports[VERBS_WIRE_RAILS_MAX];
+	unsigned count = 0;
+	int r = 0;
+
+	for (unsigned i = 0; i < from->rail_count; i++) {
+		struct verbs_port *port = &connection->transport->cards.ports[from->members[i]];
+
+		if (!verbs_card_is_lost(port->card))
+			ports[count++] = port;
+	}
+	for (unsigned i = 0; r == 0 && i < count; i++) {
+		connection->rails[i].port = ports[i];
+		connection->rail_count = i + 1;
+		r = rail_open(connection, &connection->rails[i], (queues + count - 1) / count);
+	}
+	return count ? r : -EIO;
+}
+
+int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role, int device, int traffic_class,
+			 unsigned queues, struct verbs_connection **ret)
+{
+	const struct transport_device *from = &transport->devices.list[device];
+	struct verbs_connection *connection = sys_zalloc(sizeof(*connection));
+	size_t most = transport->params->eager_bytes;
+	int r;
+
+	if (!connection)
+		return -ENOMEM;
+	pthread_mutex_init(&connection->lock, NULL); /* a plain mutex: glibc's cannot fail */
+	connection->transport = transport;
+	connection->role = role;
+	connection->traffic_class = traffic_class;
+	connection->settled = true;
+	connection->watch_fd = connection->bell_fd = -1;
+	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS + VERBS_FLUSHES; i++)
+		connection->requests[i].connection = connection;
+	if (role == VERBS_SENDER)
+		connection->s.eager_bytes = most < VERBS_WINDOW_BYTES / 4 ? most : VERBS_WINDOW_BYTES / 4;
+	else
+		connection->r.pace = from->pace;
+	r = make_block(connection);
+	if (r == 0)
+		r = make_rails(connection, from, queues);
+	if (r == 0)
+		r = make_queues(connection, queues);
+	if (r < 0) {
+		verbs_connection_close(connection);
+		return r;
+	}
+	*ret = connection;
+	return 0;
+}
+
+void verbs_connection_hello(const struct verbs_connection *connection, struct verbs_wire_hello *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->rail_count = connection->rail_count;
+	ret->queue_count = connection->queue_count;
+	for (unsigned i = 0; i < connection->rail_count; i++) {
+		const struct verbs_rail *rail = &connection->rails[i];
+
+		verbs_pair_rail(rail->port, &ret->rails[i]);
+		ret->rails[i].rkey = rail->block->mr->rkey;
+	}
+	for (unsigned i = 0; i < connection->queue_count; i++) {
+		const struct verbs_queue *queue = &connection->queues[i];
+
+		ret->queues[i] = (struct verbs_wire_queue){ queue->qp->qp_num, queue->psn, (uint8_t)queue->rail };
+	}
+	ret->ring_address = (uintptr_t)connection->in.memory;
+	if (connection->role == VERBS_RECEIVER) {
+		ret->window_address = (uintptr_t)connection->r.window;
+		ret->window_bytes = VERBS_WINDOW_BYTES;
+	}
+	ret->host_id = connection->transport->host_id;
+	memcpy(ret->host, connection->transport->host, sizeof(ret->host));
+}
+
+int verbs_connection_take_hello(struct verbs_connection *connection, const struct verbs_wire_hello *hello)
+{
+	if (hello->queue_count > connection->queue_count ||
+	    (connection->role == VERBS_SENDER && hello->window_bytes != VERBS_WINDOW_BYTES))
+		return -EREMOTEIO;
+	connection->peer = *hello;
+	while (connection->queue_count > hello->queue_count)
+		verbs_queue_destroy(connection, &connection->queues[--connection->queue_count]);
+	for (unsigned i = 0; i < connection->queue_count; i++) {
+		struct verbs_queue *queue = &connection->queues[i];
+		int r;
+
+		queue->peer = hello->queues[i];
+		queue->peer_rail = hello->queues[i].rail;
+		if (hello->rails[queue->peer_rail].ethernet != connection->rails[queue->rail].port->ethernet) {
+			log_warn("RDMA device %s and that of host %s are not of one kind (Ethernet and InfiniBand)",
+				 connection->rails[queue->rail].port->name, hello->host);
+			return -EPROTO;
+		}
+		r = verbs_queue_connect(connection, queue);
+		if (r < 0) {
+			log_warn("RDMA device %s cannot reach host %s: %s (TRIBUTARY_GID_INDEX)",
+				 connection->rails[queue->rail].port->name, hello->host, strerror(-r));
+			return r;
+		}
+	}
+	return 0;
+}
+
+void verbs_connection_start(struct verbs_connection *connection, struct transport_connection *out,
+			    struct transport_connection *in)
+{
+	for (unsigned i = 0; i < connection->queue_count; i++)
+		connection->queues[i].state = VERBS_QUEUE_LIVE;
+	connection->live_count = connection->queue_count;
+	connection->control.out = out;
+	connection->control.in = in;
+	connection->looked_ns = connection->progressed_ns = clock_now_ns();
+	connection->next = connection->transport->connections;
+	if (connection->next)
+		connection->next->prev = connection;
+	connection->transport->connections = connection;
+	connection->linked = true;
+}
+
+static void unlink_it(struct verbs_connection *connection)
+{
+	struct verbs_transport *transport = connection->transport;
+
+	pthread_mutex_lock(&transport->lock);
+	if (connection->prev)
+		connection->prev->next = connection->next;
+	else
+		transport->connections = connection->next;
+	if (connection->next)
+		connection->next->prev = connection->prev;
+	pthread_mutex_unlock(&transport->lock);
+}
+
+/* ---- ending ---- */
+
+static void destroy_queues(struct verbs_connection *connection)
+{
+	for (unsigned i = 0; i < connection->queue_count; i++)
+		verbs_queue_destroy(connection, &connection->queues[i]);
+	if (connection->role == VERBS_RECEIVER)
+		verbs_loop_close(connection);
+	connection->live_count = 0;
+}
+
+/* What was registered for one request alone: no queue uses it any more. */
+static void request_release(struct verbs_request *request)
+{
+	struct verbs_connection *connection = request->connection;
+
+	if (request->own_registration)
+		verbs_registration_free(connection, request->registration);
+	request->own_registration = false;
+	request->registration = NULL;
+	for (unsigned i = 0; i < request->count; i++)
+		if (request->slots[i].own_registration) {
+			verbs_registration_free(connection, request->slots[i].registration);
+			request->slots[i].own_registration = false;
+		}
+}
+
+int verbs_connection_fail(struct verbs_connection *connection, int error, const char *why)
+{
+	const struct verbs_wire_note bye = { .type = VERBS_NOTE_BYE };
+
+	if (connection->error)
+		return connection->error;
+	connection->error = error;
+	destroy_queues(connection); /* from now on nobody writes into, or reads from, the buffers of its requests */
+	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
+		if (connection->requests[i].used)
+			request_release(&connection->requests[i]);
+	if (connection->role == VERBS_RECEIVER)
+		verbs_receiver_end(connection);
+	if (!connection->peer_closed)
+		verbs_control_say(connection, &bye);
+	/* The end of a peer that nobody waits for is no news: it is how every job ends. */
+	if (verbs_request_first(connection))
+		log_warn("connection %s host %s is lost: %s", connection->role == VERBS_SENDER ? "to" : "from",
+			 connection->peer.host, connection->peer_closed ? "the peer closed it" : why);
+	verbs_watch_ring(connection);
+	return error;
+}
+
+void verbs_connection_close(struct verbs_connection *connection)
+{
+	if (!connection)
+		return;
+	if (connection->linked)
+		unlink_it(connection);
+	verbs_unwatch(connection);
+	destroy_queues(connection);
+	if (connection->role == VERBS_RECEIVER)
+		verbs_receiver_end(connection);
+	verbs_control_close(connection);
+	/*
+	 * Those of its requests, and what its user did not take back. One that stayed would be found again for other
+	 * memory at the same address.
+	 */
+	while (connection->registrations)
+		verbs_registration_free(connection, connection->registrations);
+	for (unsigned i = 0; i < connection->rail_count; i++)
+		rail_close(connection, &connection->rails[i]);
+	sys_free(connection->block);
+	pthread_mutex_destroy(&connection->lock);
+	sys_free(connection);
+}
+
+/* ---- memory ---- */
+
+static void put_memories(struct verbs_connection *connection, struct verbs_registration *registration)
+{
+	for (unsigned i = 0; i < connection->rail_count; i++) {
+		verbs_memory_put(connection->rails[i].port->card, registration->memories[i], registration->stays);
+		registration->memories[i] = NULL;
+	}
+}
+
+int verbs_registration_new(struct verbs_connection *connection, const struct verbs_range *range,
+			   struct verbs_registration **ret)
+{
+	struct verbs_registration *registration = sys_zalloc(sizeof(*registration));
+
+	if (!registration)
+		return -ENOMEM;
+	registration->stays = range->stays;
+	registration->gpu = range->memory != TRANSPORT_MEMORY_HOST;
+	for (unsigned i = 0; i < connection->rail_count; i++) {
+		int r;
+
+		if (verbs_card_is_lost(connection->rails[i].port->card))
+			continue;
+		r = verbs_memory_get(connection->rails[i].port->card, range, &registration->memories[i]);
+
+		if (r < 0)
+			put_memories(connection, registration);
+		if (r < 0 && registration->gpu) {
+			sys_free(registration);
+			return r;
+		}
+		registration->copied = r < 0;
+		if (r < 0) {
+			verbs_memory_say_copied(connection->rails[i].port->card);
+			break;
+		}
+	}
+	registration->next = connection->registrations;
+	if (registration->next)
+		registration->next->prev = registration;
+	connection->registrations = registration;
+	*ret = registration;
+	return 0;
+}
+
+void verbs_registration_free(struct verbs_connection *connection, struct verbs_registration *registration)
+{
+	if (!registration)
+		return;
+	if (registration->prev)
+		registration->prev->next = registration->next;
+	else
+		connection->registrations = registration->next;
+	if (registration->next)
+		registration->next->prev = registration->prev;
+	put_memories(connection, registration);
+	sys_free(registration);
+}
+
+/* ---- requests ---- */
+
+struct verbs_request *verbs_request_get(struct verbs_connection *connection, enum verbs_request_kind kind)
+{
+	const bool flush = kind == VERBS_REQUEST_FLUSH;
+	const unsigned first = flush ? TRANSPORT_MAX_REQUESTS : 0;
+
+	for (unsigned i = first; i < (flush ? first + VERBS_FLUSHES : TRANSPORT_MAX_REQUESTS); i++) {
+		struct verbs_request *request = &connection->requests[i];
+
+		if (request->used)
+			continue;
+		*request = (struct verbs_request){
+			.connection = connection, .kind = kind, .used = true, .generation = request->generation
+		};
+		connection->request_count++;
+		return request;
+	}
+	return NULL;
+}
+
+void verbs_request_append(struct verbs_connection *connection, struct verbs_request *request)
+{
+	transport_open_append(&connection->open, &request->open);
+}
+
+void verbs_request_finish(struct verbs_connection *connection, struct verbs_request *request)
+{
+	transport_open_remove(&connection->open, &request->open);
+	request->done = true;
+}
+
+static void request_put(struct verbs_request *request, size_t *sizes)
+{
+	if (sizes && request->kind == VERBS_REQUEST_SEND)
+		sizes[0] = request->size;
+	for (unsigned i = 0; sizes && request->kind == VERBS_REQUEST_RECEIVE && i < request->count; i++)
+		sizes[i] = (size_t)request->slots[i].received;
+	request_release(request);
+	request->count = 0;
+	request->used = false;
+	request->connection->request_count--;
+}
+
+/* ---- progress ---- */
+
+static bool is_whole(const struct verbs_connection *connection)
+{
+	return connection->live_count == connection->queue_count;
+}
+
+/* One round over what has come. */
+static void move(struct verbs_connection *connection, bool *ret_more)
+{
+	int r;
+
+	verbs_queue_poll(connection, POLL_MOST, ret_more);
+	r = connection->error ? 0 : verbs_ring_take(connection);
+	if (r < 0)
+		verbs_connection_fail(connection, r == -EPROTO ? -EREMOTEIO : r, "it broke the protocol");
+	if (connection->error)
+		return;
+	if (connection->role == VERBS_SENDER)
+		verbs_sender_pump(connection);
+	else
+		verbs_receiver_tell(connection);
+	if (connection->role == VERBS_RECEIVER && connection->r.turn_count)
+		verbs_loop_step(connection);
+	if (connection->error)
+		return;
+	verbs_ring_credit(connection);
+	verbs_ring_flush(connection);
+}
+
+/* The peer's end is known: what it had sent before is here. */
+static void ends(struct verbs_connection *connection)
+{
+	bool more = true;
+
+	for (unsigned i = 0; i < LAST_LOOKS && more && !connection->error; i++)
+		move(connection, &more);
+	if (connection->role == VERBS_RECEIVER && connection->r.turn_count)
+		return; /* what the card still has to put in its place */
+	verbs_connection_fail(connection, -EREMOTEIO, "its process or host is gone");
+}
+
+static void look(struct verbs_connection *connection, uint64_t now_ns)
+{
+	int r;
+
+	connection->looked_ns = now_ns;
+	verbs_transport_listen(connection->transport, now_ns);
+	verbs_failover_step(connection, now_ns);
+	r = connection->error ? 0 : verbs_control_step(connection);
+	if ((r < 0 || connection->peer_closed) && !connection->error)
+		ends(connection);
+}
+
+int verbs_connection_progress(struct verbs_connection *connection, enum transport_next *ret_next)
+{
+	bool more = false, whole;
+	uint64_t now_ns;
+
+	*ret_next = TRANSPORT_NEXT_EVENT;
+	if (connection->error)
+		return connection->error;
+	verbs_watch_arm(connection);
+	move(connection, &more);
+	now_ns = connection->progressed_ns = clock_now_ns();
+	whole = is_whole(connection);
+	if (!connection->error && (connection->watched || clock_elapsed_ns(connection->looked_ns, now_ns) >
+								  (whole ? LOOK_EVERY_NS : LOOK_OFTEN_NS)))
+		look(connection, now_ns);
+	if (more || connection->control.unread)
+		*ret_next = TRANSPORT_NEXT_NOW;
+	else if (!is_whole(connection) ||
+		 (connection->role == VERBS_RECEIVER && (connection->r.paced_count || connection->r.turn_count)))
+		*ret_next = TRANSPORT_NEXT_SOON;
+	return connection->error;
+}
+
+void verbs_connection_look(struct verbs_connection *connection, uint64_t now_ns)
+{
+	enum transport_next next;
+	unsigned stirred, live;
+
+	if (pthread_mutex_trylock(&connection->lock) != 0)
+		return; /* its owner is at it */
+	if (!connection->error && clock_elapsed_ns(connection->progressed_ns, now_ns) > UNATTENDED_NS) {
+		stirred = connection->stirred;
+		live = connection->live_count;
+		verbs_connection_progress(connection, &next);
+		/* The events that told of it are gone. */
+		if (next != TRANSPORT_NEXT_EVENT || stirred != connection->stirred || live != connection->live_count)
+			verbs_watch_ring(connection);
+	}
+	pthread_mutex_unlock(&connection->lock);
+}
+
+int verbs_connection_test(struct verbs_request *request, bool *ret_done, size_t *sizes)
+{
+	struct verbs_connection *connection = request->connection;
+	enum transport_next next;
+	int r = connection->error;
+
+	*ret_done = false;
+	if (!request->done && !connection->watched)
+		r = verbs_connection_progress(connection, &next);
+	if (!request->done)
+		return r;
+	request_put(request, sizes);
+	*ret_done = true;
+	return 0;
+}

@@ -1,0 +1,132 @@
+/*
+ * The control connections: one of the TCP transport in each direction. They carry notes; their heartbeat, which goes on
+ * whatever this process does, is what shows that the peer lives.
+ */
+#include "transport/verbs/verbs.h"
+
+#include <errno.h>
+
+enum { NOTE_TAG = 1, NOTES_AT_ONCE = 16 };
+
+static const struct transport_ops *const tcp = &transport_tcp;
+
+int verbs_control_send_bytes(struct transport_connection *out, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES],
+			     struct transport_request **request)
+{
+	bool done = false;
+	int r;
+
+	if (!*request) {
+		r = tcp->send(out, bytes, VERBS_WIRE_NOTE_BYTES, NOTE_TAG, NULL, request);
+		if (r < 0 || !*request)
+			return r;
+	}
+	r = tcp->test(*request, &done, NULL);
+	if (r < 0 || done)
+		*request = NULL;
+	return r < 0 ? r : done;
+}
+
+int verbs_control_receive_bytes(struct transport_connection *in, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES],
+				struct transport_request **request)
+{
+	size_t room = VERBS_WIRE_NOTE_BYTES, size = 0;
+	void *data = bytes, *registration = NULL;
+	int r, tag = NOTE_TAG;
+	bool done = false;
+
+	if (!*request) {
+		r = tcp->receive(in, 1, &data, &room, &tag, &registration, request);
+		if (r < 0 || !*request)
+			return r;
+	}
+	r = tcp->test(*request, &done, &size);
+	if (r < 0 || done)
+		*request = NULL;
+	if (r < 0)
+		return r;
+	return done && size != VERBS_WIRE_NOTE_BYTES ? -EREMOTEIO : done;
+}
+
+static int push(struct verbs_connection *connection)
+{
+	struct verbs_control *control = &connection->control;
+	int r = 1;
+
+	while (r > 0 && control->note_head != control->note_tail) {
+		if (!control->sending)
+			verbs_wire_put_note(&control->notes[control->note_head % VERBS_NOTES], control->sent);
+		r = verbs_control_send_bytes(control->out, control->sent, &control->sending);
+		control->note_head += r > 0;
+	}
+	return r < 0 ? r : 0;
+}
+
+int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_note *note)
+{
+	struct verbs_control *control = &connection->control;
+
+	if (!control->out)
+		return 0;
+	if (control->note_tail - control->note_head == VERBS_NOTES)
+		return verbs_connection_fail(connection, -EREMOTEIO, "it does not read what is said to it");
+	control->notes[control->note_tail++ % VERBS_NOTES] = *note;
+	return push(connection);
+}
+
+static int take(struct verbs_connection *connection)
+{
+	struct verbs_wire_note note;
+	int r = verbs_wire_get_note(connection->control.received, &note);
+
+	if (r < 0)
+		return -EREMOTEIO;
+	if (note.type == VERBS_NOTE_BYE) {
+		connection->peer_closed = true;
+		return -EREMOTEIO;
+	}
+	if (note.type == VERBS_NOTE_TRUNCATED)
+		return verbs_connection_fail(connection, -EMSGSIZE,
+					     "a message was longer than the receive that it matched");
+	verbs_failover_note(connection, &note);
+	return connection->error;
+}
+
+int verbs_control_step(struct verbs_connection *connection)
+{
+	struct verbs_control *control = &connection->control;
+	enum transport_next next;
+	int r = 0;
+
+	if (connection->watched) {
+		r = tcp->progress(control->out, &next);
+		control->unread = next != TRANSPORT_NEXT_EVENT;
+		if (r == 0)
+			tcp->progress(control->in, &next); /* its error comes after what had come before */
+		control->unread |= next != TRANSPORT_NEXT_EVENT;
+	}
+	if (r == 0)
+		r = push(connection);
+	for (unsigned i = 0; i < NOTES_AT_ONCE && r == 0; i++) {
+		int got = verbs_control_receive_bytes(control->in, control->received, &control->receiving);
+
+		if (got == 0)
+			return 0;
+		r = got < 0 ? got : take(connection);
+	}
+	return r;
+}
+
+void verbs_control_close(struct verbs_connection *connection)
+{
+	const struct verbs_wire_note bye = { .type = VERBS_NOTE_BYE };
+	struct verbs_control *control = &connection->control;
+
+	if (control->out && !connection->peer_closed)
+		verbs_control_say(connection, &bye);
+	if (control->out)
+		tcp->close_connection(control->out);
+	if (control->in)
+		tcp->close_connection(control->in);
+	control->out = control->in = NULL;
+}

@@ -1,0 +1,217 @@
+#include "transport/verbs/facts.h"
+
+#include "base/parse.h"
+#include "base/sys.h"
+#include "transport/tcp/interface_facts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 64 };
+
+/* The text of a small file, without its newline. */
+static bool read_text(const char *path, char text[static TEXT_BYTES])
+{
+	ssize_t got;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	got = read(fd, text, TEXT_BYTES - 1);
+	sys_close(&fd);
+	if (got < 0) /* a row that is not used: EINVAL */
+		return false;
+	text[got] = '\0';
+	parse_trim(text);
+	return true;
+}
+
+static bool read_row(const char *root, const char *device, unsigned port, const char *what, unsigned index,
+		     char text[static TEXT_BYTES])
+{
+	char path[PATH_MAX];
+	int saved_errno = errno;
+	int bytes = snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/gid_attrs/%s/%u", root, device, port,
+			     what, index);
+	bool ok = bytes > 0 && (size_t)bytes < sizeof(path) && read_text(path, text);
+
+	errno = saved_errno;
+	return ok;
+}
+
+enum verbs_gid_type verbs_facts_gid_type(const char *root, const char *device, unsigned port, unsigned index)
+{
+	char text[TEXT_BYTES];
+
+	if (!read_row(root, device, port, "types", index, text))
+		return VERBS_GID_UNKNOWN;
+	if (!strcmp(text, "RoCE v2"))
+		return VERBS_GID_ROCE_V2;
+	/* The kernel has one word for both: on Ethernet it is RoCE v1. */
+	return strcmp(text, "IB/RoCE v1") == 0 ? VERBS_GID_ROCE_V1 : VERBS_GID_UNKNOWN;
+}
+
+void verbs_facts_netdev(const char *root, const char *device, unsigned port, unsigned index, char ret[static IFNAMSIZ])
+{
+	char text[TEXT_BYTES];
+	size_t bytes;
+
+	ret[0] = '\0';
+	if (!read_row(root, device, port, "ndevs", index, text))
+		return;
+	bytes = strlen(text);
+	if (bytes < IFNAMSIZ)
+		memcpy(ret, text, bytes + 1);
+}
+
+/* The last ".3" of a PCI path. */
+static int function_of(const char *path)
+{
+	size_t bytes = strlen(path);
+
+	if (bytes < 2 || path[bytes - 2] != '.' || path[bytes - 1] < '0' || path[bytes - 1] > '7')
+		return -1;
+	return path[bytes - 1] - '0';
+}
+
+static void own_card(const char *root, const char *device, struct verbs_place *place)
+{
+	char path[PATH_MAX], real[PATH_MAX], real_root[PATH_MAX];
+	int bytes = snprintf(path, sizeof(path), "%s/class/infiniband/%s/device", root, device);
+	size_t root_bytes;
+
+	if (bytes < 0 || (size_t)bytes >= sizeof(path) || !realpath(path, real) || !realpath(root, real_root))
+		return;
+	root_bytes = strlen(real_root);
+	if (strncmp(real, real_root, root_bytes) != 0 || function_of(real) < 0)
+		return;
+	bytes = snprintf(path, sizeof(path), "/sys%s", real + root_bytes);
+	if (bytes < 0 || bytes >= VERBS_PATH_BYTES)
+		return;
+	memcpy(place->pci_path, path, (size_t)bytes + 1);
+}
+
+bool verbs_facts_is_card(const char *root, const char *device)
+{
+	struct verbs_place place = { 0 };
+	int saved_errno = errno;
+
+	own_card(root, device, &place);
+	errno = saved_errno;
+	return place.pci_path[0] != '\0';
+}
+
+bool verbs_facts_peermem(const char *root)
+{
+	static const char *const paths[] = { "module/nvidia_peermem", "module/nv_peer_mem",
+					     "kernel/mm/memory_peers/nv_mem", "kernel/mm/memory_peers/nv_mem_nc" };
+	bool found = false;
+	int saved_errno = errno;
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]) && !found; i++) {
+		char path[PATH_MAX];
+		int bytes = snprintf(path, sizeof(path), "%s/%s", root, paths[i]);
+
+		found = bytes > 0 && (size_t)bytes < sizeof(path) && access(path, F_OK) == 0;
+	}
+	errno = saved_errno;
+	return found;
+}
+
+static void card_of_netdev(const char *root, const char *netdev, struct verbs_place *place)
+{
+	struct tcp_interface_identity identity = { 0 };
+	struct tcp_interface_facts facts;
+	int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (tcp_interface_facts_read(fd, netdev, &identity, &facts) == 0) {
+		memcpy(place->pci_path, facts.pci_path, sizeof(place->pci_path));
+		place->speed_Bps = facts.speed_Bps;
+	}
+	sys_close(&fd);
+}
+
+static void read_numa(const char *root, struct verbs_place *place)
+{
+	char path[PATH_MAX], text[TEXT_BYTES];
+	uint64_t node;
+	int bytes;
+
+	place->numa_node = -1;
+	if (!place->pci_path[0])
+		return;
+	bytes = snprintf(path, sizeof(path), "%s%s/numa_node", root, place->pci_path + strlen("/sys"));
+	if (bytes > 0 && (size_t)bytes < sizeof(path) && read_text(path, text) && parse_u64(text, 0, 4096, &node) == 0)
+		place->numa_node = (int)node;
+}
+
+void verbs_facts_place(const char *root, const char *device, const char *netdev, struct verbs_place *ret)
+{
+	int saved_errno = errno;
+
+	_Static_assert((int)VERBS_PATH_BYTES == (int)TCP_INTERFACE_PATH_BYTES, "the same paths");
+	memset(ret, 0, sizeof(*ret));
+	own_card(root, device, ret);
+	if (!ret->pci_path[0] && netdev[0])
+		card_of_netdev(root, netdev, ret);
+	ret->function = function_of(ret->pci_path);
+	if (ret->function < 0)
+		ret->function = 0;
+	read_numa(root, ret);
+	errno = saved_errno;
+}
+
+unsigned verbs_facts_gid_worth(enum verbs_gid_type type, const uint8_t gid[static VERBS_GID_BYTES], bool ipv6,
+			       bool fits)
+{
+	static const uint8_t none[VERBS_GID_BYTES], mapped[12] = { [10] = 0xff, [11] = 0xff };
+	unsigned worth;
+
+	if (memcmp(gid, none, sizeof(none)) == 0 || type == VERBS_GID_UNKNOWN)
+		return 0;
+	if (gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80)
+		worth = 1;
+	else if (memcmp(gid, mapped, sizeof(mapped)) == 0)
+		worth = ipv6 ? 2 : 3;
+	else
+		worth = ipv6 ? 3 : 2;
+	return worth + (fits ? 10 : 0) + (type == VERBS_GID_ROCE_V2 ? 20 : 0);
+}
+
+bool verbs_facts_wanted(const char *list, const char *device, unsigned port)
+{
+	const bool but = list[0] == '^', whole = list[but] == '=';
+	const char *rest = list + but + whole, *item;
+	size_t bytes, device_bytes = strlen(device);
+	bool found = false, any = false;
+
+	while (parse_list_next(&rest, ',', &item, &bytes)) {
+		const char *colon = memchr(item, ':', bytes);
+		size_t name_bytes = colon ? (size_t)(colon - item) : bytes;
+		char text[TEXT_BYTES] = "";
+		uint64_t number;
+
+		if (!bytes)
+			continue;
+		any = true;
+		if (colon) {
+			size_t count = bytes - name_bytes - 1;
+
+			if (count >= sizeof(text))
+				continue;
+			memcpy(text, colon + 1, count);
+			if (parse_u64(text, 1, UINT8_MAX, &number) < 0 || number != port)
+				continue;
+		}
+		found |= name_bytes <= device_bytes && memcmp(item, device, name_bytes) == 0 &&
+			 (!whole || name_bytes == device_bytes);
+	}
+	return !any || found != but;
+}

@@ -1,0 +1,356 @@
+/*
+ * When a queue fails. Both sides stop it for good before anything that it carried goes elsewhere: it is put into the error
+ * state, in which nothing is written any more, and then all that it had received is taken, which ends with the last of its
+ * posted receives. Then it is reset, and the other side is told how many notices came over it: what is beyond that was
+ * not delivered. No late packet can write into a buffer that was given back.
+ *
+ *   state      here                                          what ends it
+ *   live       carries words and data                        an error, the peer's STOPPED, its port going down
+ *   stopping   error state, its receives are being taken     none is left: reset, STOPPED is said
+ *   stopped    nothing                                       the peer's STOPPED: what was not delivered is given back
+ *   resting    no queue pair                                 connecting side: after a while a new one, BUILD;
+ *                                                            accepting side: BUILD, answered by BUILT
+ *   joining    a new queue pair                              connecting side: BUILT, answered by READY; else READY
+ *
+ * A card that has failed says nothing more of its queues: they are stopped as they stand, and are not built anew.
+ *
+ * Losses have no limit as long as something arrives between them. When nothing does, the connection waits for a queue that
+ * carries something: for TRIBUTARY_TIMEOUT, twice that while one is live.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/verbs/verbs.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#define BUILD_FIRST_NS (100 * NS_PER_MS)
+#define BUILD_MOST_NS  (5 * NS_PER_S)
+
+enum {
+	CARRIES_WELL = VERBS_ITEMS, /* items that arrived: the failures before are forgotten */
+	LONE_PARTS = 8,             /* of TRIBUTARY_TIMEOUT: one is the longest wait with no other queue */
+};
+
+static void say(struct verbs_connection *connection, enum verbs_note_type type, const struct verbs_queue *queue)
+{
+	struct verbs_wire_note note = {
+		.type = type, .queue = (uint8_t)queue->index, .epoch = queue->epoch, .count = queue->notices
+	};
+
+	if (queue->qp) {
+		note.made.number = queue->qp->qp_num;
+		note.made.psn = queue->psn;
+		note.made.rail = (uint8_t)queue->rail;
+	}
+	verbs_control_say(connection, &note);
+}
+
+static void protocol_error(struct verbs_connection *connection)
+{
+	verbs_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
+}
+
+/* ---- stopping ---- */
+
+static bool is_lost(const struct verbs_connection *connection, const struct verbs_queue *queue)
+{
+	return verbs_card_is_lost(connection->rails[queue->rail].port->card);
+}
+
+void verbs_failover_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why)
+{
+	const bool was_live = queue->state == VERBS_QUEUE_LIVE;
+
+	if ((!was_live && queue->state != VERBS_QUEUE_JOINING) || connection->error)
+		return;
+	connection->live_count -= was_live;
+	connection->rails[queue->rail].unflushed = true; /* it may have written what no notice told of */
+	queue->state = VERBS_QUEUE_STOPPING;
+	queue->stopping_since_ns = clock_now_ns();
+	queue->build_asked = false;
+	if (!connection->stuck_since_ns)
+		connection->stuck_since_ns = queue->stopping_since_ns;
+	if (connection->lead == queue->index)
+		connection->settled = false;
+	if (!connection->peer_closed)
+		log_info(LOG_NET, "queue %u with host %s on %s is lost: %s. %u others go on", queue->index,
+			 connection->peer.host, connection->rails[queue->rail].port->name, why, connection->live_count);
+	if (verbs_queue_to_error(connection, queue) < 0 && !is_lost(connection, queue))
+		verbs_connection_fail(connection, -EREMOTEIO, "a queue that failed cannot be stopped");
+}
+
+/* Something arrived, here or there. */
+void verbs_failover_moved(struct verbs_connection *connection)
+{
+	if (connection->stuck_since_ns)
+		connection->stuck_since_ns = connection->live_count ? 0 : clock_now_ns();
+}
+
+/*
+ * A new one is tried later after each failure, for what a bad path carries is held up by it, and others go on. With no other
+ * the wait is short, and there is none if the queue has carried something: that path works.
+ */
+static void plan_build(struct verbs_connection *connection, struct verbs_queue *queue)
+{
+	const bool carried = queue->peer_notices || queue->notices;
+
+	if (queue->peer_notices >= CARRIES_WELL)
+		queue->build_wait_ns = 0;
+	queue->rested_ns = clock_now_ns();
+	queue->lone_wait_ns = carried ? 0 : connection->transport->params->timeout_ns / LONE_PARTS;
+	queue->build_at_ns = queue->rested_ns + queue->build_wait_ns;
+	queue->build_wait_ns = queue->build_wait_ns ? 2 * queue->build_wait_ns : BUILD_FIRST_NS;
+	if (queue->build_wait_ns > BUILD_MOST_NS)
+		queue->build_wait_ns = BUILD_MOST_NS;
+}
+
+static bool build_is_due(const struct verbs_connection *connection, const struct verbs_queue *queue, uint64_t now_ns)
+{
+	if (verbs_port_is_down(connection->rails[queue->rail].port))
+		return false;
+	return now_ns >= queue->build_at_ns ||
+	       (!connection->live_count && clock_elapsed_ns(queue->rested_ns, now_ns) >= queue->lone_wait_ns);
+}
+
+/* Both sides have stopped it. */
+static void settle(struct verbs_connection *connection, struct verbs_queue *queue)
+{
+	if (queue->state != VERBS_QUEUE_STOPPED || !queue->peer_stopped)
+		return;
+	if (queue->peer_notices - queue->head > queue->tail - queue->head) {
+		protocol_error(connection);
+		return;
+	}
+	for (; queue->head != queue->tail; queue->head++) {
+		struct verbs_item item = queue->items[queue->head % VERBS_ITEMS];
+
+		if ((int32_t)(queue->peer_notices - queue->head) > 0) {
+			verbs_queue_delivered(connection, &item);
+			continue;
+		}
+		queue->data_sent -= item.kind == VERBS_ITEM_DATA;
+		verbs_sender_lost(connection, &item);
+	}
+	verbs_queue_destroy(connection, queue);
+	queue->state = VERBS_QUEUE_RESTING;
+	queue->peer_stopped = false;
+	plan_build(connection, queue);
+	if (connection->lead == queue->index)
+		connection->settled = true;
+}
+
+static void stop(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t now_ns)
+{
+	const bool lost = is_lost(connection, queue);
+	bool more;
+
+	if (lost && queue->receives) { /* nothing gives them back; what had arrived is still there */
+		verbs_queue_poll(connection, UINT_MAX, &more);
+		if (connection->error || queue->state != VERBS_QUEUE_STOPPING)
+			return;
+	} else if (queue->receives) {
+		if (clock_elapsed_ns(queue->stopping_since_ns, now_ns) > connection->transport->params->timeout_ns)
+			verbs_connection_fail(connection, -EREMOTEIO, "a queue that failed does not end");
+		return;
+	}
+	if (verbs_queue_to_reset(connection, queue) < 0 && !lost) {
+		verbs_connection_fail(connection, -EREMOTEIO, "a queue that failed cannot be reset");
+		return;
+	}
+	queue->state = VERBS_QUEUE_STOPPED;
+	say(connection, VERBS_NOTE_STOPPED, queue);
+	settle(connection, queue);
+}
+
+static void stopped_there(struct verbs_connection *connection, struct verbs_queue *queue,
+			  const struct verbs_wire_note *note)
+{
+	if (queue->state == VERBS_QUEUE_RESTING) { /* it never stood here in this epoch */
+		if (connection->role == VERBS_RECEIVER)
+			say(connection, VERBS_NOTE_STOPPED, queue);
+		return;
+	}
+	queue->peer_stopped = true;
+	queue->peer_notices = note->count;
+	verbs_failover_lost(connection, queue, "the peer has stopped it");
+	settle(connection, queue);
+}
+
+/* ---- building anew ---- */
+
+static void goes_live(struct verbs_connection *connection, struct verbs_queue *queue)
+{
+	queue->state = VERBS_QUEUE_LIVE;
+	connection->live_count++;
+	log_info(LOG_NET, "queue %u with host %s on %s is back", queue->index, connection->peer.host,
+		 connection->rails[queue->rail].port->name);
+}
+
+static void rest(struct verbs_connection *connection, struct verbs_queue *queue)
+{
+	verbs_queue_destroy(connection, queue);
+	queue->state = VERBS_QUEUE_RESTING;
+	queue->notices = 0;
+	queue->build_asked = false;
+	queue->rested_ns = clock_now_ns();
+	queue->lone_wait_ns = BUILD_FIRST_NS;
+	queue->build_at_ns = queue->rested_ns + BUILD_FIRST_NS;
+}
+
+static void build(struct verbs_connection *connection, struct verbs_queue *queue)
+{
+	queue->epoch++;
+	if (verbs_queue_create(connection, queue) < 0) {
+		rest(connection, queue);
+		return;
+	}
+	queue->build_asked = true;
+	say(connection, VERBS_NOTE_BUILD, queue);
+}
+
+static void asked_to_build(struct verbs_connection *connection, struct verbs_queue *queue,
+			   const struct verbs_wire_note *note)
+{
+	if (queue->state != VERBS_QUEUE_RESTING || note->epoch <= queue->epoch ||
+	    note->made.rail >= connection->peer.rail_count) {
+		protocol_error(connection);
+		return;
+	}
+	queue->epoch = note->epoch;
+	queue->peer = note->made;
+	queue->peer_rail = note->made.rail;
+	if (verbs_queue_create(connection, queue) < 0 || verbs_queue_connect(connection, queue) < 0)
+		rest(connection, queue);
+	say(connection, VERBS_NOTE_BUILT, queue);
+}
+
+static void built_there(struct verbs_connection *connection, struct verbs_queue *queue,
+			const struct verbs_wire_note *note)
+{
+	if (queue->state != VERBS_QUEUE_JOINING || !queue->build_asked)
+		return; /* it has failed meanwhile, and STOPPED says so */
+	queue->build_asked = false;
+	if (!note->made.number || note->made.rail >= connection->peer.rail_count) {
+		rest(connection, queue);
+		return;
+	}
+	queue->peer = note->made;
+	queue->peer_rail = note->made.rail;
+	if (verbs_queue_connect(connection, queue) < 0) {
+		verbs_failover_lost(connection, queue, "it could not be connected");
+		return;
+	}
+	say(connection, VERBS_NOTE_READY, queue);
+	goes_live(connection, queue);
+}
+
+/* ---- */
+
+void verbs_failover_note(struct verbs_connection *connection, const struct verbs_wire_note *note)
+{
+	struct verbs_queue *queue = &connection->queues[note->queue];
+	const bool sends = connection->role == VERBS_SENDER;
+
+	if (note->queue >= connection->queue_count) {
+		protocol_error(connection);
+		return;
+	}
+	if (note->type == VERBS_NOTE_BUILD && !sends) {
+		asked_to_build(connection, queue, note);
+		return;
+	}
+	if (note->epoch != queue->epoch)
+		return; /* of a queue that is no more */
+	if (note->type == VERBS_NOTE_STOPPED)
+		stopped_there(connection, queue, note);
+	else if (note->type == VERBS_NOTE_BUILT && sends)
+		built_there(connection, queue, note);
+	else if (note->type != VERBS_NOTE_READY || sends)
+		protocol_error(connection);
+	else if (queue->state == VERBS_QUEUE_JOINING)
+		goes_live(connection, queue);
+}
+
+/* Another one must be there to take what it carries. */
+static bool should_leave(const struct verbs_connection *connection, const struct verbs_queue *queue)
+{
+	if (!verbs_port_is_down(connection->rails[queue->rail].port))
+		return false;
+	for (unsigned i = 0; i < connection->queue_count; i++)
+		if (connection->queues[i].state == VERBS_QUEUE_LIVE &&
+		    !verbs_port_is_down(connection->rails[connection->queues[i].rail].port))
+			return true;
+	return false;
+}
+
+/*
+ * All of its cards have failed. One is enough where memory of GPUs is received into: what that card has written there
+ * nobody can read back any more, so nobody knows when the GPU sees it.
+ */
+static bool is_without_cards(const struct verbs_connection *connection)
+{
+	const bool gpu = connection->role == VERBS_RECEIVER && connection->r.has_loops;
+	unsigned lost = 0;
+
+	for (unsigned i = 0; i < connection->rail_count; i++)
+		lost += verbs_card_is_lost(connection->rails[i].port->card);
+	return lost && (gpu || lost == connection->rail_count);
+}
+
+/* A device gives up within half of the time-out. One that neither delivers nor says so has lost the request. */
+static bool stands_still(const struct verbs_connection *connection, struct verbs_queue *queue, uint64_t now_ns)
+{
+	if (queue->head == queue->tail || queue->head != queue->waits_for || !queue->waits_since_ns) {
+		queue->waits_for = queue->head;
+		queue->waits_since_ns = now_ns;
+	}
+	return clock_elapsed_ns(queue->waits_since_ns, now_ns) > connection->transport->params->timeout_ns;
+}
+
+/* A queue is live, and there is nothing that it could show its worth with. */
+static bool is_idle(const struct verbs_connection *connection)
+{
+	for (unsigned i = 0; i < connection->queue_count; i++)
+		if (connection->queues[i].head != connection->queues[i].tail)
+			return false;
+	return connection->live_count > 0;
+}
+
+/* A queue that is live may go on trying; but of several one or the other is live all the time. */
+static bool is_stuck(const struct verbs_connection *connection, uint64_t now_ns)
+{
+	const uint64_t timeout_ns = connection->transport->params->timeout_ns;
+
+	return connection->stuck_since_ns && clock_elapsed_ns(connection->stuck_since_ns, now_ns) >
+						     (connection->live_count ? 2 * timeout_ns : timeout_ns);
+}
+
+void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns)
+{
+	if (is_without_cards(connection)) {
+		verbs_connection_fail(connection, -EIO, "its RDMA device has failed");
+		return;
+	}
+	for (unsigned i = 0; i < connection->queue_count && !connection->error; i++) {
+		struct verbs_queue *queue = &connection->queues[i];
+
+		if (is_lost(connection, queue))
+			verbs_failover_lost(connection, queue, "its device has failed");
+		if (queue->state == VERBS_QUEUE_LIVE && should_leave(connection, queue))
+			verbs_failover_lost(connection, queue, "its port is down");
+		if (queue->state == VERBS_QUEUE_LIVE && stands_still(connection, queue, now_ns))
+			verbs_failover_lost(connection, queue, "its device neither delivers nor fails");
+		if (queue->state == VERBS_QUEUE_STOPPING)
+			stop(connection, queue, now_ns);
+		if (queue->state == VERBS_QUEUE_RESTING && connection->role == VERBS_SENDER &&
+		    build_is_due(connection, queue, now_ns))
+			build(connection, queue);
+	}
+	if (is_idle(connection))
+		connection->stuck_since_ns = 0;
+	if (!connection->error && is_stuck(connection, now_ns))
+		verbs_connection_fail(connection, -EREMOTEIO,
+				      "no queue has carried anything for the time of TRIBUTARY_TIMEOUT");
+}

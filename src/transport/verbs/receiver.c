@@ -1,0 +1,497 @@
+/*
+ * The receiving role. Receives are told to the sender as they are posted, and it writes into them. What matches an eager
+ * message is decided here, by the rule that the sender follows, too: the oldest receive with its tag that the sender had
+ * not seen when it sent, for those that it had seen belong to messages that were sent before.
+ *
+ * A receive is told of when the ring has room, and never if its message has come by then: a sender whose messages have all
+ * gone may look at nothing any more, and what it has sent must still find its receives. It is told which ones did (MATCHED)
+ * before it hears of a later receive.
+ */
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/copy.h"
+#include "transport/verbs/verbs.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int truncated(struct verbs_connection *connection)
+{
+	const struct verbs_wire_note note = { .type = VERBS_NOTE_TRUNCATED };
+
+	verbs_control_say(connection, &note);
+	return verbs_connection_fail(connection, -EMSGSIZE, "a message was longer than the receive that it matched");
+}
+
+static void slot_finish(struct verbs_connection *connection, struct verbs_request *request, struct verbs_slot *slot)
+{
+	slot->done = true;
+	if (!request->told && request->open_count == 1)
+		connection->r.untold_count--;
+	if (slot->paced) {
+		pace_remove(connection->r.pace, &slot->pace);
+		slot->paced = false;
+		connection->r.paced_count--;
+	}
+	if (--request->open_count == 0)
+		verbs_request_finish(connection, request);
+}
+
+void verbs_receiver_end(struct verbs_connection *connection)
+{
+	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
+		for (unsigned k = 0; k < connection->requests[i].count; k++) {
+			struct verbs_slot *slot = &connection->requests[i].slots[k];
+
+			if (slot->paced)
+				pace_remove(connection->r.pace, &slot->pace);
+			slot->paced = false;
+		}
+	connection->r.paced_count = 0;
+}
+
+/* ---- the window ---- */
+
+static void window_walk(struct verbs_receiver *r)
+{
+	for (; r->kept_head != r->kept_tail; r->kept_head++) {
+		const struct verbs_kept *kept = &r->kept[r->kept_head % VERBS_KEPT];
+
+		if (kept->waits || kept->moves)
+			return;
+		r->window_free = kept->place_end;
+	}
+}
+
+bool verbs_receiver_has_kept(const struct verbs_connection *connection)
+{
+	return connection->r.waiting_count > 0;
+}
+
+static struct verbs_kept *find_kept(struct verbs_receiver *r, int tag)
+{
+	for (uint32_t i = r->kept_head; i != r->kept_tail; i++) {
+		struct verbs_kept *kept = &r->kept[i % VERBS_KEPT];
+
+		if (kept->waits && kept->tag == tag)
+			return kept;
+	}
+	return NULL;
+}
+
+/* The next bytes of a receive: `from` is their place in the window, or the word itself. True: they are where they belong. */
+static bool place(struct verbs_connection *connection, struct verbs_request *request, struct verbs_slot *slot,
+		  struct verbs_kept *kept, const uint8_t *from)
+{
+	uint8_t *at = connection->r.window + kept->place % VERBS_WINDOW_BYTES;
+	const bool gpu = kept->size && slot->registration && slot->registration->gpu;
+
+	if (gpu) {
+		if (from != at)
+			copy_bytes(at, from, (size_t)kept->size);
+		kept->moves = true;
+		verbs_loop_move(connection, request, slot, kept);
+	} else if (kept->size) {
+		copy_bytes(slot->data + slot->placed, from, (size_t)kept->size);
+	}
+	slot->placed += kept->size;
+	return !gpu;
+}
+
+static void look_if_done(struct verbs_connection *connection, struct verbs_request *request, struct verbs_slot *slot)
+{
+	if (slot->sized && slot->received == slot->size)
+		slot_finish(connection, request, slot);
+}
+
+static int take_eager(struct verbs_connection *connection, struct verbs_request *request, struct verbs_slot *slot,
+		      struct verbs_kept *kept, const uint8_t *from)
+{
+	if (kept->size > slot->bytes)
+		return truncated(connection);
+	slot->matched = slot->sized = true;
+	slot->size = kept->size;
+	if (place(connection, request, slot, kept, from)) {
+		slot->received = kept->size;
+		slot_finish(connection, request, slot);
+	}
+	return 0;
+}
+
+void verbs_receiver_moved(struct verbs_connection *connection, const struct verbs_turn *turn)
+{
+	turn->kept->moves = false;
+	turn->slot->received += turn->bytes;
+	look_if_done(connection, turn->request, turn->slot);
+	window_walk(&connection->r);
+}
+
+static struct verbs_slot *find_slot(const struct verbs_connection *connection, const struct verbs_word *word,
+				    struct verbs_request **ret_request)
+{
+	for (struct verbs_request *request = verbs_request_first(connection); request;
+	     request = verbs_request_next(request)) {
+		if (request->told && (int32_t)(request->word - word->taken) <= 0)
+			continue;
+		for (unsigned i = 0; i < request->count; i++)
+			if (!request->slots[i].matched && request->slots[i].tag == word->tag) {
+				*ret_request = request;
+				return &request->slots[i];
+			}
+	}
+	return NULL;
+}
+
+static bool place_is_valid(const struct verbs_receiver *r, const struct verbs_word *word, uint64_t used)
+{
+	const uint64_t at = word->value % VERBS_WINDOW_BYTES;
+
+	return word->size <= VERBS_WINDOW_BYTES && word->value >= r->window_end &&
+	       word->value - r->window_end < VERBS_WINDOW_BYTES && word->value % VERBS_WINDOW_UNIT == 0 &&
+	       at + used <= VERBS_WINDOW_BYTES && word->value + used - r->window_free <= VERBS_WINDOW_BYTES &&
+	       r->kept_tail - r->kept_head < VERBS_KEPT && r->waiting_count + r->matched_count < VERBS_KEPT;
+}
+
+static int eager_arrived(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra)
+{
+	struct verbs_receiver *r = &connection->r;
+	uint64_t used = word->size ? (word->size + VERBS_WINDOW_UNIT - 1) / VERBS_WINDOW_UNIT * VERBS_WINDOW_UNIT
+				   : VERBS_WINDOW_UNIT;
+	uint8_t *place = r->window + word->value % VERBS_WINDOW_BYTES;
+	struct verbs_request *request;
+	struct verbs_kept *kept;
+	struct verbs_slot *slot;
+	int error = 0;
+
+	if (!place_is_valid(r, word, used))
+		return -EPROTO;
+	slot = find_slot(connection, word, &request);
+	kept = &r->kept[r->kept_tail % VERBS_KEPT];
+	*kept = (struct verbs_kept){ .number = r->kept_tail++,
+				     .tag = word->tag,
+				     .waits = !slot,
+				     .size = word->size,
+				     .place = word->value,
+				     .place_end = word->value + used };
+	r->window_end = kept->place_end;
+	r->waiting_count += !slot;
+	if (slot && !request->told)
+		r->matched[r->matched_count++] = kept->number;
+	if (slot)
+		error = take_eager(connection, request, slot, kept, word->embedded ? extra : place);
+	else if (word->embedded)
+		copy_bytes(place, extra, (size_t)word->size);
+	window_walk(r);
+	return error;
+}
+
+/* ---- receives ---- */
+
+static int register_slots(struct verbs_connection *connection, struct verbs_request *request,
+			  void *const *registrations)
+{
+	struct verbs_range range;
+	int r = 0;
+
+	for (unsigned i = 0; i < request->count && r == 0; i++) {
+		struct verbs_slot *slot = &request->slots[i];
+
+		slot->registration = registrations ? registrations[i] : NULL;
+		if (slot->registration || !slot->bytes)
+			continue;
+		range = (struct verbs_range){ slot->data, slot->bytes, .memory = TRANSPORT_MEMORY_HOST };
+		r = verbs_registration_new(connection, &range, &slot->registration);
+		slot->own_registration = r == 0;
+	}
+	return r;
+}
+
+static void tell_of(struct verbs_connection *connection, struct verbs_request *request)
+{
+	const unsigned index = (unsigned)(request - connection->requests);
+	const size_t each = verbs_wire_slot_bytes(connection->rail_count);
+	struct verbs_word word = { .type = VERBS_WORD_SLOTS };
+	uint8_t extra[VERBS_WIRE_EMBEDDED_BYTES];
+
+	request->receive_promised = word.promised = pace_may_promise(connection->r.pace);
+	request->told = true;
+	connection->r.untold_count--;
+	for (unsigned i = 0; i < request->count; i++) {
+		const struct verbs_slot *slot = &request->slots[i];
+		struct verbs_wire_slot wire = { .address = (uintptr_t)slot->data,
+						.bytes = slot->bytes,
+						.tag = slot->tag,
+						.id = verbs_slot_id(index, i, request->generation) };
+
+		if (slot->matched)
+			continue;
+		if (slot->registration && slot->registration->copied)
+			wire.address = 0;
+		for (unsigned k = 0; k < connection->rail_count && slot->registration && wire.address; k++)
+			wire.rkeys[k] = verbs_registration_rkey(slot->registration, k);
+		verbs_wire_put_slot(&wire, connection->rail_count, extra + each * word.count++);
+	}
+	if (word.count) /* else the card is putting all of them in their places */
+		request->word = verbs_ring_put(connection, &word, extra, each * word.count);
+}
+
+/* All that there is room for. */
+static void tell_matched(struct verbs_connection *connection)
+{
+	struct verbs_receiver *r = &connection->r;
+
+	while (r->matched_count && verbs_ring_has_room(connection)) {
+		unsigned count = r->matched_count < VERBS_WIRE_MATCHED_MAX ? r->matched_count : VERBS_WIRE_MATCHED_MAX;
+		struct verbs_word word = { .type = VERBS_WORD_MATCHED, .count = (uint8_t)count };
+		uint8_t extra[VERBS_WIRE_EMBEDDED_BYTES];
+
+		for (unsigned i = 0; i < count; i++)
+			bytes_put(extra + 4 * (size_t)i, r->matched[i], 4);
+		verbs_ring_put(connection, &word, extra, 4 * (size_t)count);
+		r->matched_count -= count;
+		memmove(r->matched, r->matched + count, r->matched_count * sizeof(r->matched[0]));
+	}
+}
+
+/* In the order of posting. */
+static void tell_of_receives(struct verbs_connection *connection)
+{
+	struct verbs_receiver *r = &connection->r;
+	struct verbs_request *request = verbs_request_first(connection);
+
+	if (!r->untold_count)
+		return;
+	tell_matched(connection);
+	for (; request && r->untold_count && !r->matched_count && verbs_ring_has_room(connection);
+	     request = verbs_request_next(request))
+		if (!request->told)
+			tell_of(connection, request);
+}
+
+/* Those that lie in the window come first: the sender has sent them before it hears of this receive. */
+static int match_kept(struct verbs_connection *connection, struct verbs_request *request)
+{
+	struct verbs_receiver *r = &connection->r;
+
+	for (unsigned i = 0; i < request->count && !request->done; i++) {
+		struct verbs_slot *slot = &request->slots[i];
+		struct verbs_kept *kept = find_kept(r, slot->tag);
+		int error;
+
+		if (!kept)
+			continue;
+		error = take_eager(connection, request, slot, kept, r->window + kept->place % VERBS_WINDOW_BYTES);
+		if (error < 0)
+			return error;
+		kept->waits = false;
+		r->waiting_count--;
+		r->matched[r->matched_count++] = kept->number;
+		window_walk(r);
+	}
+	return 0;
+}
+
+static void unget(struct verbs_connection *connection, struct verbs_request *request)
+{
+	for (unsigned i = 0; i < request->count; i++)
+		if (request->slots[i].own_registration)
+			verbs_registration_free(connection, request->slots[i].registration);
+	request->count = 0;
+	request->used = false;
+	connection->request_count--;
+}
+
+int verbs_receiver_receive(struct verbs_connection *connection, int count, void *const *data, const size_t *bytes,
+			   const int *tags, void *const *registrations, struct verbs_request **ret)
+{
+	struct verbs_request *request;
+	int r;
+
+	request = verbs_request_get(connection, VERBS_REQUEST_RECEIVE);
+	if (!request)
+		return 0;
+	request->count = request->open_count = (unsigned)count;
+	for (int i = 0; i < count; i++)
+		request->slots[i] = (struct verbs_slot){ .data = data[i], .bytes = bytes[i], .tag = tags[i] };
+	/* What the peer had sent before it ended is still to be had, but it hears no more. */
+	r = connection->error ? 0 : register_slots(connection, request, registrations);
+	if (r < 0) {
+		unget(connection, request);
+		return r;
+	}
+	request->generation++;
+	connection->r.untold_count++;
+	verbs_request_append(connection, request);
+	r = match_kept(connection, request);
+	if (r < 0)
+		return r;
+	if (!connection->error) {
+		tell_of_receives(connection);
+		verbs_ring_flush(connection);
+	}
+	*ret = request;
+	return 0;
+}
+
+/* ---- what arrives ---- */
+
+static struct verbs_slot *slot_of(struct verbs_connection *connection, uint32_t id, struct verbs_request **ret_request)
+{
+	struct verbs_request *request = &connection->requests[verbs_slot_request(id)];
+	struct verbs_slot *slot = &request->slots[verbs_slot_place(id)];
+
+	if (!request->used || request->done || !request->told ||
+	    (request->generation & 0xffffU) != verbs_slot_generation(id) || verbs_slot_place(id) >= request->count ||
+	    slot->done)
+		return NULL;
+	*ret_request = request;
+	return slot;
+}
+
+static void pace_begin(struct verbs_connection *connection, struct verbs_slot *slot, uint64_t now_ns)
+{
+	struct verbs_receiver *r = &connection->r;
+
+	r->sender.host = connection->peer.host_id;
+	slot->pace = (struct pace_message){ .sender = &r->sender };
+	slot->paced = true;
+	r->paced_count++;
+	pace_add(r->pace, &slot->pace, slot->size, now_ns);
+}
+
+static int announce_arrived(struct verbs_connection *connection, const struct verbs_word *word)
+{
+	struct verbs_request *request;
+	struct verbs_slot *slot = slot_of(connection, word->slot, &request);
+	const uint64_t now_ns = clock_now_ns();
+
+	/* Its first pieces may have come before it, over other queues, if it was promised. */
+	if (!slot || slot->sized || word->size > slot->bytes || slot->received > word->size)
+		return -EPROTO;
+	slot->matched = slot->sized = true;
+	slot->size = word->size;
+	if (slot->received == slot->size) {
+		slot_finish(connection, request, slot);
+		return 0;
+	}
+	pace_begin(connection, slot, now_ns);
+	if (slot->received)
+		pace_delivered(connection->r.pace, &slot->pace, slot->received, now_ns);
+	slot->granted_told = request->receive_promised ? slot->size : 0;
+	return 0;
+}
+
+int verbs_receiver_data(struct verbs_connection *connection, uint32_t notice, uint32_t bytes)
+{
+	struct verbs_receiver *r = &connection->r;
+	struct verbs_request *request;
+	struct verbs_slot *slot = slot_of(connection, verbs_notice_slot(notice), &request);
+	const uint64_t now_ns = clock_now_ns();
+
+	if (!slot || slot->placed || bytes > slot->bytes - slot->received)
+		return -EPROTO;
+	if (verbs_notice_kind(notice) == VERBS_NOTICE_WHOLE) {
+		if (slot->matched)
+			return -EPROTO;
+		slot->sized = true;
+		slot->size = bytes;
+		if (bytes)
+			pace_begin(connection, slot, now_ns);
+	} else if (verbs_notice_kind(notice) != VERBS_NOTICE_PART ||
+		   (slot->sized && bytes > slot->size - slot->received)) {
+		return -EPROTO;
+	}
+	slot->matched = true;
+	slot->received += bytes;
+	if (slot->paced)
+		pace_delivered(r->pace, &slot->pace, bytes, now_ns);
+	look_if_done(connection, request, slot);
+	return 0;
+}
+
+/* A part of an announced message, through the window: one of the two cannot be written to, or read from, by a device. */
+static int piece_arrived(struct verbs_connection *connection, const struct verbs_word *word)
+{
+	uint64_t used = (word->size + VERBS_WINDOW_UNIT - 1) / VERBS_WINDOW_UNIT * VERBS_WINDOW_UNIT;
+	struct verbs_receiver *r = &connection->r;
+	struct verbs_request *request;
+	struct verbs_kept *kept;
+	struct verbs_slot *slot = slot_of(connection, word->slot, &request);
+
+	if (!slot || !slot->sized || slot->received > slot->placed || !word->size ||
+	    word->size > slot->size - slot->placed || !place_is_valid(r, word, used))
+		return -EPROTO;
+	kept = &r->kept[r->kept_tail % VERBS_KEPT];
+	*kept = (struct verbs_kept){
+		.number = r->kept_tail++, .size = word->size, .place = word->value, .place_end = word->value + used
+	};
+	r->window_end = kept->place_end;
+	if (slot->paced)
+		pace_delivered(r->pace, &slot->pace, word->size, clock_now_ns());
+	if (place(connection, request, slot, kept, r->window + word->value % VERBS_WINDOW_BYTES)) {
+		slot->received += word->size;
+		look_if_done(connection, request, slot);
+	}
+	window_walk(r);
+	return 0;
+}
+
+int verbs_receiver_word(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra)
+{
+	connection->r.room_wanted |= word->wants_room;
+	switch (word->type) {
+	case VERBS_WORD_EAGER:
+		return eager_arrived(connection, word, extra);
+	case VERBS_WORD_ANNOUNCE:
+		return announce_arrived(connection, word);
+	case VERBS_WORD_PIECE:
+		return piece_arrived(connection, word);
+	case VERBS_WORD_CREDIT:
+		return 0;
+	default:
+		return -EPROTO;
+	}
+}
+
+/* ---- telling ---- */
+
+static void tell_grants(struct verbs_connection *connection, struct verbs_request *request, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < request->count; i++) {
+		struct verbs_slot *slot = &request->slots[i];
+		struct verbs_word word = { .type = VERBS_WORD_GRANT };
+
+		if (!slot->paced || slot->done || slot->granted_told == slot->size || !verbs_ring_has_room(connection))
+			continue;
+		word.size = pace_granted(&slot->pace);
+		if (word.size <= slot->granted_told)
+			continue;
+		word.slot = verbs_slot_id((unsigned)(request - connection->requests), i, request->generation);
+		verbs_ring_put(connection, &word, NULL, 0);
+		slot->granted_told = word.size;
+		pace_grant_sent(connection->r.pace, &slot->pace, word.size, now_ns);
+	}
+}
+
+void verbs_receiver_tell(struct verbs_connection *connection)
+{
+	struct verbs_receiver *r = &connection->r;
+	struct verbs_word room = { .type = VERBS_WORD_CREDIT };
+
+	if (r->paced_count) {
+		uint64_t now_ns = clock_now_ns();
+
+		pace_poll(r->pace, now_ns);
+		for (struct verbs_request *request = verbs_request_first(connection); request;
+		     request = verbs_request_next(request))
+			tell_grants(connection, request, now_ns);
+	}
+	tell_of_receives(connection);
+	/* Both are what a sender may wait for; the one that opens the window ends its asking. */
+	if (r->room_wanted || r->matched_count >= VERBS_KEPT / 2)
+		tell_matched(connection);
+	if (r->room_wanted && r->window_told != r->window_free && verbs_ring_has_room(connection)) {
+		verbs_ring_put(connection, &room, NULL, 0);
+		r->room_wanted = false;
+	}
+}

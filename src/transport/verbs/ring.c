@@ -1,0 +1,146 @@
+/*
+ * Words: each side writes them into a ring in the other's memory, in order, over one queue (the lead). An entry is used
+ * again when the peer is known to have taken it; every word says how many of the other ring were taken.
+ */
+#include "base/bytes.h"
+#include "transport/verbs/verbs.h"
+
+#include <errno.h>
+#include <string.h>
+
+bool verbs_ring_has_room(const struct verbs_connection *connection)
+{
+	return connection->out.written - connection->out.taken < VERBS_WIRE_WORDS - VERBS_RING_RESERVE;
+}
+
+uint32_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *word, const void *extra,
+			size_t extra_bytes)
+{
+	struct verbs_ring_out *out = &connection->out;
+	const unsigned at = out->written % VERBS_WIRE_WORDS;
+	uint8_t *entry = out->copy + (size_t)at * VERBS_WIRE_WORD_BYTES;
+
+	word->sequence = ++out->written;
+	word->taken = connection->in.taken;
+	connection->in.told = connection->in.taken;
+	if (connection->role == VERBS_RECEIVER) {
+		word->value = connection->r.window_free;
+		connection->r.window_told = connection->r.window_free;
+	}
+	verbs_wire_put_word(word, entry);
+	if (extra_bytes)
+		memcpy(entry + VERBS_WIRE_HEAD_BYTES, extra, extra_bytes);
+	out->bytes[at] = (uint16_t)(VERBS_WIRE_HEAD_BYTES + extra_bytes);
+	out->requests[at] = NULL;
+	out->payload[at] = 0;
+	out->staged[at] = false;
+	return word->sequence;
+}
+
+/* Queues of ports that are down are for want of others only. */
+static struct verbs_queue *choose_lead(struct verbs_connection *connection)
+{
+	struct verbs_queue *lead = &connection->queues[connection->lead], *second = NULL;
+
+	if (lead->state == VERBS_QUEUE_LIVE)
+		return lead;
+	for (unsigned i = 0; i < connection->queue_count; i++) {
+		struct verbs_queue *queue = &connection->queues[i];
+
+		if (queue->state != VERBS_QUEUE_LIVE)
+			continue;
+		second = queue;
+		if (!verbs_port_is_down(connection->rails[queue->rail].port))
+			break;
+	}
+	if (second)
+		connection->lead = second->index;
+	return second;
+}
+
+void verbs_ring_flush(struct verbs_connection *connection)
+{
+	struct verbs_ring_out *out = &connection->out;
+
+	/* After a stop nothing goes before it is known which words had arrived: they arrive in order. */
+	while (connection->settled && out->posted != out->written && !connection->error) {
+		struct verbs_queue *lead = choose_lead(connection);
+
+		if (!lead || !verbs_queue_has_room(lead))
+			return;
+		if (verbs_queue_post_word(connection, lead, out->posted + 1) < 0)
+			verbs_failover_lost(connection, lead, "a word could not be posted");
+		else
+			out->posted++;
+	}
+}
+
+static int take_credits(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra)
+{
+	for (unsigned i = 0; i < word->count && i < connection->queue_count; i++) {
+		struct verbs_queue *queue = &connection->queues[i];
+		uint32_t known = (uint32_t)bytes_get(extra + 4 * (size_t)i, 4);
+
+		if ((int32_t)(known - queue->data_known) > 0)
+			queue->data_known = known;
+	}
+	return 0;
+}
+
+static int take_one(struct verbs_connection *connection)
+{
+	struct verbs_ring_in *in = &connection->in;
+	struct verbs_ring_out *out = &connection->out;
+	uint8_t entry[VERBS_WIRE_WORD_BYTES];
+	struct verbs_word word;
+	int r;
+
+	/* Once: whatever the peer writes from now on is not what is looked at. */
+	memcpy(entry, in->memory + (size_t)(in->taken % VERBS_WIRE_WORDS) * VERBS_WIRE_WORD_BYTES, sizeof(entry));
+	r = verbs_wire_get_word(entry, &word);
+	if (r < 0 || word.sequence != in->taken + 1 || word.taken - out->taken > out->written - out->taken)
+		return -EPROTO;
+	in->taken++;
+	out->taken = word.taken;
+	if (word.type == VERBS_WORD_CREDIT)
+		take_credits(connection, &word, entry + VERBS_WIRE_HEAD_BYTES);
+	return connection->role == VERBS_SENDER ? verbs_sender_word(connection, &word, entry + VERBS_WIRE_HEAD_BYTES)
+						: verbs_receiver_word(connection, &word, entry + VERBS_WIRE_HEAD_BYTES);
+}
+
+int verbs_ring_take(struct verbs_connection *connection)
+{
+	int r = 0;
+
+	while (connection->in.notices && r == 0 && !connection->error) {
+		connection->in.notices--;
+		r = take_one(connection);
+	}
+	return r;
+}
+
+static bool credit_is_due(const struct verbs_connection *connection)
+{
+	if (connection->in.taken - connection->in.told >= VERBS_WIRE_WORDS / 2)
+		return true;
+	for (unsigned i = 0; i < connection->queue_count; i++)
+		if (connection->queues[i].data_taken - connection->queues[i].data_told >= VERBS_DATA_CREDIT / 2)
+			return true;
+	return false;
+}
+
+void verbs_ring_credit(struct verbs_connection *connection)
+{
+	struct verbs_word word = { .type = VERBS_WORD_CREDIT, .count = (uint8_t)connection->queue_count };
+	uint8_t extra[4 * VERBS_WIRE_QUEUES_MAX];
+
+	if (!credit_is_due(connection) || connection->out.written - connection->out.taken >= VERBS_WIRE_WORDS)
+		return;
+	for (unsigned i = 0; i < connection->queue_count; i++) {
+		struct verbs_queue *queue = &connection->queues[i];
+
+		queue->data_told = queue->data_taken;
+		bytes_put(extra + 4 * (size_t)i, queue->data_taken, 4);
+	}
+	verbs_ring_put(connection, &word, extra, 4 * (size_t)connection->queue_count);
+}

@@ -1,0 +1,487 @@
+/* Devices, listeners, and the table of operations that the layers above use. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/sys.h"
+#include "transport/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LISTEN_EVERY_NS (20 * NS_PER_MS) /* to what the devices have to tell */
+#define NEVER_NS        (UINT64_MAX / 4)
+enum { CONTROL_EAGER_BYTES = 16 << 10 };
+
+static const struct transport_ops *const tcp = &transport_tcp;
+
+static struct {
+	const struct verbs_api *api; /* a test's; NULL: the library */
+	const char *root;
+} use = { .root = "/sys" };
+
+void verbs_transport_use(const struct verbs_api *api, const char *sysfs_root)
+{
+	use.api = api;
+	use.root = sysfs_root ? sysfs_root : "/sys";
+}
+
+void verbs_transport_listen(struct verbs_transport *transport, uint64_t now_ns)
+{
+	uint64_t last_ns = atomic_load_explicit(&transport->listened_ns, memory_order_relaxed);
+
+	if (clock_elapsed_ns(last_ns, now_ns) > LISTEN_EVERY_NS &&
+	    atomic_compare_exchange_strong(&transport->listened_ns, &last_ns, now_ns))
+		verbs_devices_listen(&transport->cards);
+}
+
+/* ---- devices ---- */
+
+/* The network interface of each rail, if TCP has it: then the control connections have the rails' redundancy, too. */
+static int control_device(struct verbs_transport *transport, const struct transport_device *device)
+{
+	int members[TRANSPORT_MAX_MEMBERS] = { 0 }, count = 0, joined, devices = tcp->device_count(transport->control);
+	struct transport_properties properties;
+
+	for (unsigned i = 0; i < device->rail_count; i++) {
+		const char *netdev = transport->cards.ports[device->members[i]].netdev;
+
+		for (int k = 0; k < devices; k++) {
+			bool known = false;
+
+			if (tcp->device_properties(transport->control, k, &properties) < 0 ||
+			    strcmp(properties.name, netdev) != 0)
+				continue;
+			for (int m = 0; m < count; m++)
+				known |= members[m] == k;
+			if (!known)
+				members[count++] = k;
+			break;
+		}
+	}
+	if (count > 1 && tcp->device_join(transport->control, count, members, &joined) == 0)
+		return joined;
+	return members[0];
+}
+
+static void describe(struct transport *opaque, int index)
+{
+	struct verbs_transport *transport = (struct verbs_transport *)opaque;
+	struct transport_device *device = &transport->devices.list[index];
+	const struct verbs_port *first = &transport->cards.ports[device->members[0]];
+	struct transport_properties *p = &device->properties;
+	int queues = (int)transport->params->qps * (int)device->rail_count;
+
+	*p = (struct transport_properties){
+		.name = device->name,
+		.pci_path = first->place.pci_path[0] ? first->place.pci_path : NULL,
+		.guid = first->guid,
+		.memory = TRANSPORT_MEMORY_HOST | TRANSPORT_MEMORY_CUDA | TRANSPORT_MEMORY_DMABUF,
+		.registration_is_global = false,
+		.port = first->number + first->place.function,
+		.max_connections = first->card->attr.max_qp > queues ? first->card->attr.max_qp / queues : 1,
+		.max_recvs = TRANSPORT_MAX_RECVS,
+		.max_message_bytes = TRANSPORT_MAX_MESSAGE_BYTES,
+		.rail = device->rail_count == 1 && transport->cards.port_count > 1 ? device->members[0] : -1,
+		.plane = -1,
+		.member_count = (int)device->rail_count,
+	};
+	for (unsigned i = 0; i < device->rail_count; i++) {
+		p->speed_Bps += transport->cards.ports[device->members[i]].speed_Bps;
+		p->members[i] = device->members[i];
+		p->memory &= transport->cards.ports[device->members[i]].card->memory;
+	}
+	transport->control_devices[index] = control_device(transport, device);
+}
+
+static void verbs_close(struct transport *opaque)
+{
+	struct verbs_transport *transport = (struct verbs_transport *)opaque;
+
+	if (!transport)
+		return;
+	transport_service_stop(&transport->service);
+	verbs_connector_expire(transport, 0, true);
+	transport_devices_fini(&transport->devices);
+	if (transport->control)
+		tcp->close(transport->control);
+	verbs_devices_close(&transport->cards);
+	pthread_mutex_destroy(&transport->lock);
+	sys_free(transport);
+}
+
+/* The TCP transport below carries a few words: nothing in it is a matter of speed. */
+static void set_control_params(struct verbs_transport *transport, const struct params *params)
+{
+	transport->control_params = *params;
+	transport->control_params.streams = 1;
+	transport->control_params.threads = 0;
+	transport->control_params.pace = false;
+	transport->control_params.eager_bytes = CONTROL_EAGER_BYTES;
+	transport->control_params.report_after_ns = NEVER_NS; /* a control connection waits all its life */
+	transport->control_params.quiet = true;
+}
+
+static int open_control(struct verbs_transport *transport, struct diag *diag)
+{
+	int r = tcp->open(&transport->control_params, &transport->control);
+
+	if (r == 0 && tcp->device_count(transport->control) == 0) {
+		verbs_devices_close(&transport->cards);
+		diag_set(diag, 0, 0, "no network interface is there for the connections beside RDMA's");
+	}
+	return r;
+}
+
+static int open_all(const struct params *params, struct verbs_transport **ret, struct diag *diag)
+{
+	struct verbs_transport *transport = sys_zalloc(sizeof(*transport));
+	struct process_identity self = { 0 };
+	int r = 0;
+
+	if (!transport)
+		return -ENOMEM;
+	transport->params = params;
+	pthread_mutex_init(&transport->lock, NULL);
+	transport_service_init(&transport->service, &transport->lock);
+	transport->devices.lock = &transport->lock;
+	transport->devices.transport = (struct transport *)transport;
+	transport->devices.describe = describe;
+	set_control_params(transport, params);
+	if (gethostname(transport->host, sizeof(transport->host)) < 0)
+		snprintf(transport->host, sizeof(transport->host), "?");
+	transport->host[sizeof(transport->host) - 1] = '\0';
+	process_identity(&self); /* without /proc all hosts look alike to the pace: it then grants with more care */
+	transport->host_id = process_hash(PROCESS_HASH_START, &self.boot, sizeof(self.boot));
+	transport->api = use.api ? use.api : verbs_api_open(diag);
+	if (transport->api) {
+		/* Before anything is registered; where the kernel copies for forked children by itself it does nothing. */
+		if (transport->api->fork_init() != 0)
+			log_info(LOG_INIT, "RDMA: forked children may disturb this process (ibv_fork_init failed)");
+		r = verbs_devices_open(transport->api, use.root, params, &transport->cards, diag);
+	}
+	if (r == 0 && transport->cards.port_count)
+		r = open_control(transport, diag);
+	if (r < 0) {
+		verbs_close((struct transport *)transport);
+		return r;
+	}
+	for (unsigned i = 0; i < transport->cards.port_count; i++)
+		transport_devices_add(&transport->devices, transport->cards.ports[i].name);
+	*ret = transport;
+	return 0;
+}
+
+static int verbs_open(const struct params *params, struct transport **ret)
+{
+	struct verbs_transport *transport;
+	struct diag diag = { 0 };
+	int r = open_all(params, &transport, &diag);
+
+	if (r < 0)
+		return r;
+	if (!transport->devices.count)
+		log_info(LOG_INIT, "no RDMA: %s", diag.text);
+	*ret = (struct transport *)transport;
+	return 0;
+}
+
+bool transport_verbs_is_there(const struct params *params, struct diag *diag)
+{
+	struct verbs_transport *transport;
+	int r = open_all(params, &transport, diag);
+	bool is_there;
+
+	if (r < 0) {
+		diag_set(diag, 0, 0, "RDMA cannot be used: %s", strerror(-r));
+		return false;
+	}
+	is_there = transport->devices.count > 0;
+	verbs_close((struct transport *)transport);
+	return is_there;
+}
+
+static int verbs_device_count(struct transport *opaque)
+{
+	return transport_devices_count(&((struct verbs_transport *)opaque)->devices);
+}
+
+static int verbs_device_properties(struct transport *opaque, int device, struct transport_properties *ret)
+{
+	return transport_devices_properties(&((struct verbs_transport *)opaque)->devices, device, ret);
+}
+
+static int verbs_device_join(struct transport *opaque, int count, const int *members, int *ret_device)
+{
+	return transport_devices_join(&((struct verbs_transport *)opaque)->devices, count, members, ret_device);
+}
+
+/* ---- listening and connecting ---- */
+
+static int verbs_listen(struct transport *opaque, int index, uint8_t handle[static TRANSPORT_HANDLE_BYTES],
+			struct transport_listener **ret)
+{
+	struct verbs_transport *transport = (struct verbs_transport *)opaque;
+	struct verbs_listener *listener;
+	int r;
+
+	if (index < 0 || index >= verbs_device_count(opaque))
+		return -EINVAL;
+	listener = sys_zalloc(sizeof(*listener));
+	if (!listener)
+		return -ENOMEM;
+	listener->transport = transport;
+	listener->device = index;
+	pthread_mutex_lock(&transport->lock);
+	r = transport_devices_pace(&transport->devices, index, transport->params);
+	if (r == 0)
+		r = verbs_service_start(transport);
+	pthread_mutex_unlock(&transport->lock);
+	if (r == 0)
+		r = tcp->listen(transport->control, transport->control_devices[index], handle, &listener->control);
+	if (r < 0) {
+		sys_free(listener);
+		return r;
+	}
+	verbs_wire_mark_handle(handle);
+	*ret = (struct transport_listener *)listener;
+	return 0;
+}
+
+static void verbs_close_listener(struct transport_listener *opaque)
+{
+	struct verbs_listener *listener = (struct verbs_listener *)opaque;
+
+	if (!listener)
+		return;
+	verbs_acceptor_end(listener);
+	tcp->close_listener(listener->control);
+	sys_free(listener);
+}
+
+static int verbs_connect(struct transport *opaque, int device, int traffic_class,
+			 uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct transport_connection **ret)
+{
+	struct verbs_connection *connection = NULL;
+	int r;
+
+	*ret = NULL;
+	if (device < 0 || device >= verbs_device_count(opaque))
+		return -EINVAL;
+	r = verbs_connector_step((struct verbs_transport *)opaque, device, traffic_class, handle, &connection);
+	*ret = (struct transport_connection *)connection;
+	return r;
+}
+
+static int verbs_accept(struct transport_listener *opaque, struct transport_connection **ret)
+{
+	struct verbs_connection *connection = NULL;
+	int r = verbs_acceptor_step((struct verbs_listener *)opaque, &connection);
+
+	*ret = (struct transport_connection *)connection;
+	return r;
+}
+
+/* ---- memory and messages: under the connection's lock, for the service thread may be at it ---- */
+
+static struct verbs_connection *locked(struct transport_connection *opaque)
+{
+	struct verbs_connection *connection = (struct verbs_connection *)opaque;
+
+	pthread_mutex_lock(&connection->lock);
+	return connection;
+}
+
+static int unlocked(struct verbs_connection *connection, int r)
+{
+	pthread_mutex_unlock(&connection->lock);
+	return r;
+}
+
+static int register_range(struct transport_connection *opaque, const struct verbs_range *range, void **ret)
+{
+	struct verbs_connection *connection = locked(opaque);
+	struct verbs_registration *registration = NULL;
+	int r = verbs_registration_new(connection, range, &registration);
+
+	if (r == 0 && registration->gpu && connection->role == VERBS_RECEIVER)
+		r = verbs_loop_open(connection);
+	if (r == 0)
+		*ret = registration;
+	else
+		verbs_registration_free(connection, registration);
+	return unlocked(connection, r);
+}
+
+static int verbs_memory_register(struct transport_connection *connection, void *data, size_t bytes, unsigned memory,
+				 void **ret_registration)
+{
+	const struct verbs_range range = { data, bytes, .stays = true, .memory = memory };
+
+	if (memory != TRANSPORT_MEMORY_HOST && memory != TRANSPORT_MEMORY_CUDA)
+		return -EOPNOTSUPP;
+	return register_range(connection, &range, ret_registration);
+}
+
+static int verbs_memory_register_dmabuf(struct transport_connection *connection, void *data, size_t bytes,
+					unsigned memory, uint64_t offset, int fd, void **ret_registration)
+{
+	const struct verbs_range range = { data, bytes, true, TRANSPORT_MEMORY_DMABUF, fd, offset };
+
+	if (memory == TRANSPORT_MEMORY_HOST)
+		return -EOPNOTSUPP;
+	return register_range(connection, &range, ret_registration);
+}
+
+static int verbs_memory_deregister(struct transport_connection *opaque, void *registration)
+{
+	struct verbs_connection *connection = locked(opaque);
+
+	verbs_registration_free(connection, registration);
+	return unlocked(connection, 0);
+}
+
+static int verbs_send(struct transport_connection *opaque, void *data, size_t bytes, int tag, void *registration,
+		      struct transport_request **ret)
+{
+	struct verbs_connection *connection = locked(opaque);
+	struct verbs_request *request = NULL;
+	enum transport_next next;
+	int r = connection->error;
+
+	*ret = NULL;
+	if (connection->role != VERBS_SENDER || bytes > TRANSPORT_MAX_MESSAGE_BYTES)
+		return unlocked(connection, -EINVAL);
+	if (r == 0)
+		r = verbs_sender_send(connection, data, bytes, tag, registration, &request);
+	if (r == 0 && !request && !connection->watched) /* what makes room comes from the peer */
+		r = verbs_connection_progress(connection, &next);
+	*ret = r == 0 ? (struct transport_request *)request : NULL;
+	return unlocked(connection, r);
+}
+
+static void verbs_limit_eager(struct transport_connection *opaque, size_t bytes)
+{
+	struct verbs_connection *connection = locked(opaque);
+	size_t most = connection->transport->params->eager_bytes;
+
+	if (most > VERBS_WINDOW_BYTES / 4)
+		most = VERBS_WINDOW_BYTES / 4;
+	connection->s.eager_bytes = bytes < most ? bytes : most;
+	unlocked(connection, 0);
+}
+
+static void verbs_spread(struct transport_connection *opaque, unsigned hosts)
+{
+	struct verbs_connection *connection = locked(opaque);
+
+	connection->r.sender.spread = hosts;
+	unlocked(connection, 0);
+}
+
+static bool any_gpu(int count, void *const *registrations)
+{
+	for (int i = 0; registrations && i < count; i++)
+		if (registrations[i] && ((const struct verbs_registration *)registrations[i])->gpu)
+			return true;
+	return false;
+}
+
+static int verbs_receive(struct transport_connection *opaque, int count, void *const *data, const size_t *bytes,
+			 const int *tags, void *const *registrations, struct transport_request **ret)
+{
+	struct verbs_connection *connection = locked(opaque);
+	struct verbs_request *request = NULL;
+	enum transport_next next;
+	int r;
+
+	*ret = NULL;
+	if (connection->role != VERBS_RECEIVER || count < 1 || count > TRANSPORT_MAX_RECVS)
+		return unlocked(connection, -EINVAL);
+	/* After the peer's end, what it had sent before is still here to be received; by what the CPU can write. */
+	r = connection->error && verbs_receiver_has_kept(connection) && !any_gpu(count, registrations)
+		    ? 0
+		    : connection->error;
+	if (r == 0)
+		r = verbs_receiver_receive(connection, count, data, bytes, tags, registrations, &request);
+	if (r == 0 && !request && !connection->watched)
+		r = verbs_connection_progress(connection, &next);
+	*ret = r == 0 ? (struct transport_request *)request : NULL;
+	return unlocked(connection, r);
+}
+
+/* One read is enough: what a card writes before it, wherever, is written before it. */
+static int verbs_flush(struct transport_connection *opaque, int count, void *const *data, const size_t *bytes,
+		       void *const *registrations, struct transport_request **ret)
+{
+	struct verbs_connection *connection = locked(opaque);
+	const struct verbs_registration *registration = NULL;
+	struct verbs_request *request = NULL;
+	int r = connection->error, last = -1;
+
+	*ret = NULL;
+	for (int i = 0; registrations && i < count; i++) {
+		registration = registrations[i];
+		if (registration && registration->gpu && bytes[i])
+			last = i;
+	}
+	if (r == 0 && last >= 0)
+		r = connection->role == VERBS_RECEIVER
+			    ? verbs_loop_flush(connection, data[last], registrations[last], &request)
+			    : -EINVAL;
+	*ret = r == 0 ? (struct transport_request *)request : NULL;
+	return unlocked(connection, r);
+}
+
+static int verbs_test(struct transport_request *request, bool *ret_done, size_t *sizes)
+{
+	struct verbs_connection *connection = ((struct verbs_request *)request)->connection;
+
+	pthread_mutex_lock(&connection->lock);
+	return unlocked(connection, verbs_connection_test((struct verbs_request *)request, ret_done, sizes));
+}
+
+static int verbs_watch(struct transport_connection *opaque, int epoll_fd, uint64_t key)
+{
+	struct verbs_connection *connection = locked(opaque);
+
+	return unlocked(connection, verbs_connection_watch(connection, epoll_fd, key));
+}
+
+static int verbs_progress(struct transport_connection *opaque, enum transport_next *ret_next)
+{
+	struct verbs_connection *connection = locked(opaque);
+
+	return unlocked(connection, verbs_connection_progress(connection, ret_next));
+}
+
+static void verbs_close_connection(struct transport_connection *connection)
+{
+	verbs_connection_close((struct verbs_connection *)connection);
+}
+
+const struct transport_ops transport_verbs = {
+	.name = "verbs",
+	.open = verbs_open,
+	.close = verbs_close,
+	.device_count = verbs_device_count,
+	.device_properties = verbs_device_properties,
+	.device_join = verbs_device_join,
+	.listen = verbs_listen,
+	.connect = verbs_connect,
+	.accept = verbs_accept,
+	.memory_register = verbs_memory_register,
+	.memory_register_dmabuf = verbs_memory_register_dmabuf,
+	.memory_deregister = verbs_memory_deregister,
+	.send = verbs_send,
+	.limit_eager = verbs_limit_eager,
+	.spread = verbs_spread,
+	.receive = verbs_receive,
+	.flush = verbs_flush,
+	.test = verbs_test,
+	.watch = verbs_watch,
+	.progress = verbs_progress,
+	.close_connection = verbs_close_connection,
+	.close_listener = verbs_close_listener,
+};

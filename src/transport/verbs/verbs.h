@@ -1,0 +1,531 @@
+/*
+ * The structures shared by the files of this folder (docs/verbs.md).
+ *
+ * A connection is one or several queue pairs on one or several rails, and beside them a control connection of the TCP
+ * transport in each direction: it carries the handshake, shows that the peer lives, and is what remains when queues fail.
+ * Data goes straight into receives that the peer has announced; what is said about it goes in words, which each side
+ * writes into a ring in the other's memory. Nothing is ever sent that finds no posted receive at the other end's queue:
+ * words and data are counted, and their credit comes back in words.
+ *
+ * Memory of GPUs is written and read by cards alone: by queue pairs with themselves where no peer does it (loop.c).
+ *
+ * Life: connector.c and acceptor.c; then sender.c and receiver.c hold the roles, ring.c the words, queue.c the queue
+ * pairs, failover.c what happens when one fails, control.c the notes, connection.c what is common, watch.c owners who
+ * sleep, service.c the one thread, which ends what nobody finishes and looks at connections that nobody else looks at.
+ *
+ * Locks: verbs_transport.lock (connectors, devices, pace, the list of connections), then verbs_connection.lock (all else in
+ * it), then the TCP transport's own. The service thread only tries a connection's.
+ */
+#ifndef TRIBUTARY_TRANSPORT_VERBS_VERBS_H
+#define TRIBUTARY_TRANSPORT_VERBS_VERBS_H
+
+#include "base/params.h"
+#include "transport/devices.h"
+#include "transport/open_requests.h"
+#include "transport/pace/pace.h"
+#include "transport/service.h"
+#include "transport/verbs/device.h"
+#include "transport/verbs/pair.h"
+#include "transport/verbs/wire.h"
+
+enum {
+	VERBS_ITEMS = 64,         /* on the way in one queue */
+	VERBS_ITEMS_OF_DATA = 56, /* of them at most so many are data: words always find a place */
+	VERBS_DATA_CREDIT = 48,   /* data notices of one queue that the peer has not been seen to take */
+	VERBS_QUEUE_RECEIVES = VERBS_WIRE_WORDS + VERBS_DATA_CREDIT + 8,
+	VERBS_QUEUE_SENDS = 2 * VERBS_ITEMS, /* an eager message is two work requests */
+	VERBS_RING_RESERVE = 4,              /* entries that only credits may use: they are what frees the others */
+	VERBS_WINDOW_BYTES = 64 << 10,
+	VERBS_WINDOW_UNIT = 512, /* the least that an eager message takes: bounds their number */
+	VERBS_KEPT = VERBS_WINDOW_BYTES / VERBS_WINDOW_UNIT,
+	VERBS_OFFERS = TRANSPORT_MAX_REQUESTS * TRANSPORT_MAX_RECVS,
+	VERBS_AGAIN = VERBS_WIRE_QUEUES_MAX * VERBS_ITEMS,
+	VERBS_NOTES = 64,
+	VERBS_INLINE_BYTES = 220,
+	VERBS_FLUSHES = 16,    /* outstanding, beside the other requests */
+	VERBS_LOOP_SENDS = 32, /* on the way in one loop */
+	VERBS_LOOP_FIRST = 64, /* loops in the names of work requests: above every queue's index */
+	VERBS_TURNS = VERBS_KEPT + VERBS_FLUSHES * VERBS_WIRE_RAILS_MAX,
+};
+
+struct verbs_connection;
+
+/* ---- memory of the caller ---- */
+
+struct verbs_registration {
+	struct verbs_registration *prev, *next;              /* of the connection's */
+	struct verbs_memory *memories[VERBS_WIRE_RAILS_MAX]; /* by rail of the connection; NULL: its card was lost */
+	bool stays;                                          /* by the user, not for a request */
+	bool gpu;                                            /* the CPU must not touch it */
+	bool copied;                                         /* no device took it: messages go through the window */
+};
+
+/* ---- rails and queues ---- */
+
+/* A queue pair with itself: how a receiver has the card write and read memory of GPUs (loop.c). */
+struct verbs_loop {
+	struct ibv_qp *qp; /* NULL: to be made, not before build_at_ns */
+	uint32_t epoch;
+	unsigned posted;
+	uint64_t build_at_ns;
+};
+
+struct verbs_rail {
+	struct verbs_port *port;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	unsigned events;            /* taken from the channel and not acknowledged */
+	struct verbs_memory *block; /* of the connection's own memory */
+	struct verbs_loop loop;
+	bool unflushed; /* it has written what no read has followed yet */
+};
+
+enum verbs_queue_state {
+	VERBS_QUEUE_NONE,    /* no queue pair */
+	VERBS_QUEUE_JOINING, /* made, not yet connected at both ends */
+	VERBS_QUEUE_LIVE,
+	VERBS_QUEUE_STOPPING, /* in the error state; what it had received is not all taken yet */
+	VERBS_QUEUE_STOPPED,  /* told so; the peer has not said the same yet */
+	VERBS_QUEUE_RESTING,  /* both have: what was not delivered goes elsewhere; to be built anew */
+	VERBS_QUEUE_STATE_COUNT
+};
+
+enum verbs_item_kind { VERBS_ITEM_WORD, VERBS_ITEM_DATA };
+struct verbs_item {
+	enum verbs_item_kind kind;
+	bool whole;
+	uint32_t word;                 /* its sequence number */
+	struct verbs_request *request; /* of data, and of an eager message's word; else NULL */
+	uint64_t offset;
+	uint32_t bytes;
+};
+
+struct verbs_queue {
+	unsigned index, rail, peer_rail;
+	enum verbs_queue_state state;
+	struct ibv_qp *qp;
+	uint32_t epoch, psn;
+	struct verbs_wire_queue peer;
+	unsigned inline_bytes;
+	/* Each item brings the peer one notice: what it has counted says which items arrived. */
+	struct verbs_item items[VERBS_ITEMS];
+	uint32_t head, tail; /* of this epoch: completed, posted */
+	uint32_t notices;    /* of this epoch: received */
+	unsigned receives;   /* posted */
+	/* Data notices since the beginning of the connection, without those that were lost with an epoch. */
+	uint32_t data_sent, data_known, data_taken, data_told;
+	/* Failing over. */
+	bool peer_stopped;
+	uint32_t peer_notices;
+	uint64_t stopping_since_ns, build_at_ns, build_wait_ns;
+	uint64_t rested_ns, lone_wait_ns; /* since when; for so long also where no other queue is live */
+	uint64_t waits_since_ns;          /* its oldest item, which is this one: it must be delivered or fail in time */
+	uint32_t waits_for;
+	bool build_asked;
+};
+
+/* ---- words ---- */
+
+struct verbs_ring_out {
+	uint8_t *copy;                   /* what is written into the peer's memory, in our own */
+	uint32_t written, posted, taken; /* words made, sent (of those made), and known to be taken by the peer */
+	uint16_t bytes[VERBS_WIRE_WORDS];
+	struct verbs_request *requests[VERBS_WIRE_WORDS]; /* of an eager message */
+	uint64_t places[VERBS_WIRE_WORDS];                /* where its payload goes in the window */
+	uint32_t payload[VERBS_WIRE_WORDS];               /* bytes of it; 0: none */
+	bool staged[VERBS_WIRE_WORDS];                    /* it lies in `stage`, at the same place */
+};
+struct verbs_ring_in {
+	const uint8_t *memory; /* the peer writes here */
+	uint32_t taken, told;
+	uint32_t notices; /* of words, not looked at yet */
+};
+
+/* ---- requests ---- */
+
+enum verbs_request_kind { VERBS_REQUEST_SEND, VERBS_REQUEST_RECEIVE, VERBS_REQUEST_FLUSH };
+
+struct verbs_slot {
+	uint8_t *data;
+	size_t bytes;
+	int tag;
+	bool matched, sized, done;
+	bool paced; /* added to the pace */
+	uint64_t size, received, granted_told;
+	uint64_t placed; /* of what comes through the window, also what the card is still putting in its place */
+	struct pace_message pace;
+	struct verbs_registration *registration;
+	bool own_registration; /* made for this receive alone */
+};
+
+struct verbs_request {
+	struct transport_open open; /* first, for the casts below */
+	struct verbs_connection *connection;
+	enum verbs_request_kind kind;
+	bool used, done;
+	struct verbs_registration *registration;
+	bool own_registration;
+	/* A send. */
+	uint8_t *data;
+	size_t size;
+	int tag;
+	bool has_slot, announced, all_posted;
+	bool promised;
+	bool copied; /* its bytes go through the window */
+	struct verbs_wire_slot slot;
+	uint64_t posted, granted;
+	unsigned open_items; /* of a flush: its reads */
+	unsigned refusals;   /* by a device, since something of it was delivered */
+	/* A group of receives. */
+	unsigned count, open_count;
+	uint32_t generation, word; /* word: the one that told of it */
+	bool told, receive_promised;
+	struct verbs_slot slots[TRANSPORT_MAX_RECVS];
+};
+
+/* ---- roles ---- */
+
+struct verbs_offer {
+	struct verbs_wire_slot slot;
+	bool promised;
+};
+/* A piece whose queue stopped before it was delivered. */
+struct verbs_piece {
+	struct verbs_request *request;
+	uint64_t offset;
+	uint32_t bytes;
+	bool whole;
+};
+
+/* An eager message, by its number on this connection. */
+struct verbs_unpaired {
+	uint32_t number;
+	int tag;
+};
+
+struct verbs_sender {
+	struct verbs_offer offers[VERBS_OFFERS]; /* receives that nothing was sent for yet, oldest first */
+	unsigned offer_count;
+	struct verbs_unpaired unpaired[VERBS_KEPT]; /* eager messages whose receive is not known yet, oldest first */
+	unsigned unpaired_count;
+	uint32_t eager_number; /* of the next */
+	uint64_t window_begin, window_end;
+	bool room_asked;
+	struct verbs_piece again[VERBS_AGAIN];
+	unsigned again_count;
+	size_t eager_bytes;
+	uint8_t *stage; /* as large as the peer's window: what goes there from memory that is not registered */
+};
+
+struct verbs_kept {
+	uint32_t number;
+	int tag;
+	bool waits, moves; /* for a receive; the card is about to put it into one */
+	uint64_t size, place, place_end;
+};
+
+/* What a loop has to do. */
+struct verbs_turn {
+	uint32_t id;
+	unsigned rail;
+	bool posted;
+	uint64_t since_ns;
+	struct verbs_request *request;
+	struct verbs_slot *slot; /* that an eager message goes into; NULL: a flush */
+	struct verbs_kept *kept;
+	uint64_t address; /* to be written, or read by a flush */
+	uint32_t bytes;   /* written */
+	uint64_t place;   /* in the window */
+	uint32_t keys[VERBS_WIRE_RAILS_MAX];
+};
+struct verbs_receiver {
+	struct verbs_kept kept[VERBS_KEPT];
+	uint32_t kept_head, kept_tail; /* of all that still hold a place in the window */
+	unsigned waiting_count;        /* of them, those without a receive */
+	/* Numbers of those that were matched with receives that were not told of: the sender shall strike them off. */
+	uint32_t matched[VERBS_KEPT];
+	unsigned matched_count;
+	unsigned untold_count; /* open requests that the sender has not been told of: the ring had no room */
+	uint8_t *window;
+	uint64_t window_free, window_told, window_end;
+	bool room_wanted;
+	unsigned paced_count;
+	struct pace *pace;
+	struct pace_sender sender;
+	bool has_loops;
+	struct verbs_turn turns[VERBS_TURNS]; /* oldest first */
+	unsigned turn_count;
+	uint32_t turn_id;
+	uint8_t *scratch; /* what flushes read goes here */
+};
+
+/* ---- control ---- */
+
+struct verbs_control {
+	struct transport_connection *out, *in;
+	struct transport_request *sending, *receiving;
+	uint8_t sent[VERBS_WIRE_NOTE_BYTES], received[VERBS_WIRE_NOTE_BYTES];
+	struct verbs_wire_note notes[VERBS_NOTES];
+	unsigned note_head, note_tail;
+	bool unread; /* of a watched one: no event tells what is still there */
+};
+
+/* ---- connections ---- */
+
+enum verbs_role { VERBS_SENDER, VERBS_RECEIVER };
+
+struct verbs_connection {
+	struct verbs_transport *transport;
+	struct verbs_connection *prev, *next; /* under the transport's lock */
+	bool linked;
+	pthread_mutex_t lock;
+	uint64_t progressed_ns;
+	unsigned stirred; /* counts what came */
+	enum verbs_role role;
+	int error;
+	bool peer_closed;
+	unsigned rail_count, queue_count, live_count;
+	struct verbs_rail rails[VERBS_WIRE_RAILS_MAX];
+	struct verbs_queue queues[VERBS_WIRE_QUEUES_MAX];
+	struct verbs_wire_hello peer; /* what it said at first */
+	int traffic_class;
+	unsigned lead;           /* the queue that carries our words */
+	unsigned next_queue;     /* to look at for data */
+	bool settled;            /* false: the lead stopped, and which words arrived is not known yet */
+	uint64_t stuck_since_ns; /* a queue was lost then, and nothing has arrived since; 0: all is well */
+	unsigned refusals;       /* by a device, of words, since one was delivered */
+	uint8_t *block;          /* rings and window, registered with every rail */
+	size_t block_bytes;
+	struct verbs_ring_out out;
+	struct verbs_ring_in in;
+	struct verbs_control control;
+	unsigned polls;
+	uint64_t looked_ns; /* at the control connection and the devices */
+	struct verbs_registration *registrations;
+	struct verbs_request requests[TRANSPORT_MAX_REQUESTS + VERBS_FLUSHES];
+	struct transport_open_list open;
+	unsigned request_count;
+	bool watched;
+	int watch_fd, bell_fd;
+	union {
+		struct verbs_sender s;
+		struct verbs_receiver r;
+	};
+};
+
+/* The key for the peer; nothing goes by a card that is lost. */
+static inline uint32_t verbs_registration_rkey(const struct verbs_registration *registration, unsigned rail)
+{
+	return registration->memories[rail] ? registration->memories[rail]->mr->rkey : 0;
+}
+
+static inline struct verbs_request *verbs_request_first(const struct verbs_connection *connection)
+{
+	return (struct verbs_request *)connection->open.first;
+}
+static inline struct verbs_request *verbs_request_next(const struct verbs_request *request)
+{
+	return (struct verbs_request *)request->open.next;
+}
+
+/* A peer that has connected and not yet said all. */
+struct verbs_pending {
+	struct verbs_pending *next;
+	struct transport_connection *in, *out; /* become the connection's own in the end */
+	struct verbs_connection *connection;
+	struct transport_request *request;
+	uint8_t bytes[VERBS_WIRE_NOTE_BYTES], back[TRANSPORT_HANDLE_BYTES];
+	unsigned step;
+	uint64_t since_ns;
+};
+
+struct verbs_listener {
+	struct verbs_transport *transport;
+	struct verbs_listener *prev, *next;
+	int device;
+	struct transport_listener *control;
+	struct verbs_pending *pending;
+	unsigned pending_count;
+};
+
+/* A connect() that has not ended. The handle's cookie is its id. */
+struct verbs_connector {
+	struct verbs_connector *next;
+	uint64_t id, since_ns;
+	int device;
+	uint8_t handle[TRANSPORT_HANDLE_BYTES];
+	int traffic_class;
+	struct transport_listener *back;
+	struct transport_connection *in, *out;
+	struct verbs_connection *connection;
+	struct transport_request *request;
+	uint8_t bytes[VERBS_WIRE_NOTE_BYTES];
+	uint8_t back_handle[TRANSPORT_HANDLE_BYTES];
+	unsigned step;
+};
+
+_Static_assert((int)VERBS_PORTS_MAX <= (int)TRANSPORT_PHYSICAL_MAX, "each is a device");
+
+struct verbs_transport {
+	const struct params *params;
+	struct params control_params; /* of the TCP transport below */
+	const struct verbs_api *api;
+	struct transport *control;
+	pthread_mutex_t lock;
+	struct verbs_devices cards;
+	struct transport_devices devices;           /* a member is an index in cards.ports */
+	int control_devices[TRANSPORT_DEVICES_MAX]; /* of the TCP transport, for each */
+	uint64_t host_id;
+	char host[40];
+	struct verbs_listener *listeners;
+	struct verbs_connector *connectors;
+	struct verbs_connection *connections; /* that stand */
+	uint64_t next_connector_id;
+	_Atomic uint64_t listened_ns;
+	struct transport_service service;
+};
+
+/* queue.c */
+/* A queue pair in the state that can be connected, with its receives posted. */
+int verbs_queue_create(struct verbs_connection *connection, struct verbs_queue *queue);
+/* To queue->peer: it can then be written to, and write. */
+int verbs_queue_connect(struct verbs_connection *connection, struct verbs_queue *queue);
+void verbs_queue_destroy(struct verbs_connection *connection, struct verbs_queue *queue);
+int verbs_queue_to_error(struct verbs_connection *connection, struct verbs_queue *queue);
+int verbs_queue_to_reset(struct verbs_connection *connection, struct verbs_queue *queue);
+struct verbs_pair_options verbs_queue_options(const struct verbs_connection *connection);
+static inline bool verbs_queue_has_room(const struct verbs_queue *queue)
+{
+	return queue->tail - queue->head < VERBS_ITEMS;
+}
+/* Post one item each. The caller looked for room; an error means that the queue has failed. */
+int verbs_queue_post_word(struct verbs_connection *connection, struct verbs_queue *queue, uint32_t word);
+int verbs_queue_post_data(struct verbs_connection *connection, struct verbs_queue *queue, struct verbs_request *request,
+			  uint64_t offset, uint32_t bytes, bool whole);
+/* An item has arrived. */
+void verbs_queue_delivered(struct verbs_connection *connection, const struct verbs_item *item);
+/* Takes what the queues have to say, at most so many for each rail. *ret_more: there may be more. */
+void verbs_queue_poll(struct verbs_connection *connection, unsigned most, bool *ret_more);
+/* A queue for data, by turns, that has room; NULL: none. */
+struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection);
+
+/* ring.c */
+bool verbs_ring_has_room(const struct verbs_connection *connection);
+/*
+ * Makes the next word: *word's sequence and credit are filled in, and `extra` follows its head. The caller looked for room.
+ * Returns its sequence number.
+ */
+uint32_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *word, const void *extra,
+			size_t extra_bytes);
+/* Sends what was made, as far as the lead has room. */
+void verbs_ring_flush(struct verbs_connection *connection);
+/* Takes the words that notices have told of. 0 or an error. */
+int verbs_ring_take(struct verbs_connection *connection);
+/* Says what was taken, if the peer may run dry. */
+void verbs_ring_credit(struct verbs_connection *connection);
+
+/* sender.c */
+int verbs_sender_send(struct verbs_connection *connection, void *data, size_t bytes, int tag,
+		      struct verbs_registration *registration, struct verbs_request **ret);
+int verbs_sender_word(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra);
+void verbs_sender_pump(struct verbs_connection *connection);
+/* An item has been delivered; by verbs_queue_delivered(). */
+void verbs_sender_delivered(struct verbs_connection *connection, const struct verbs_item *item);
+/* An item was not, and will not be by its queue. */
+void verbs_sender_lost(struct verbs_connection *connection, const struct verbs_item *item);
+
+/* receiver.c */
+int verbs_receiver_receive(struct verbs_connection *connection, int count, void *const *data, const size_t *bytes,
+			   const int *tags, void *const *registrations, struct verbs_request **ret);
+int verbs_receiver_word(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra);
+/* Data that was written into a receive. */
+int verbs_receiver_data(struct verbs_connection *connection, uint32_t notice, uint32_t bytes);
+/* Grants, and room in the window that is waited for. */
+void verbs_receiver_tell(struct verbs_connection *connection);
+bool verbs_receiver_has_kept(const struct verbs_connection *connection);
+/* An eager message is where it belongs. */
+void verbs_receiver_moved(struct verbs_connection *connection, const struct verbs_turn *turn);
+void verbs_receiver_end(struct verbs_connection *connection);
+
+/* loop.c: of receivers */
+/* From now on memory of GPUs may be received into. */
+int verbs_loop_open(struct verbs_connection *connection);
+void verbs_loop_close(struct verbs_connection *connection);
+/* The card puts an eager message from the window into its receive; verbs_receiver_moved() when it has. */
+void verbs_loop_move(struct verbs_connection *connection, struct verbs_request *request, struct verbs_slot *slot,
+		     struct verbs_kept *kept);
+/* Reads there by each rail that has written. *ret NULL: none has. */
+int verbs_loop_flush(struct verbs_connection *connection, const void *data,
+		     const struct verbs_registration *registration, struct verbs_request **ret);
+/* Posts what waits, makes what broke. */
+void verbs_loop_step(struct verbs_connection *connection);
+void verbs_loop_completed(struct verbs_connection *connection, unsigned rail, const struct ibv_wc *wc);
+
+/* failover.c */
+void verbs_failover_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why);
+void verbs_failover_moved(struct verbs_connection *connection); /* something has arrived, at either end */
+void verbs_failover_note(struct verbs_connection *connection, const struct verbs_wire_note *note);
+/* Now and then: drains, rebuilds, gives up. */
+void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns);
+
+/* control.c */
+int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_note *note);
+/* Sends and receives. An error: the peer is gone. */
+int verbs_control_step(struct verbs_connection *connection);
+/* One whole note, for the handshake: 1 when it is through, 0 not yet. *request is the caller's place. */
+int verbs_control_send_bytes(struct transport_connection *out, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES],
+			     struct transport_request **request);
+int verbs_control_receive_bytes(struct transport_connection *in, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES],
+				struct transport_request **request);
+void verbs_control_close(struct verbs_connection *connection);
+
+/* connection.c */
+/* With `queues` queue pairs, fewer where they cannot be had (said once); at least one. */
+int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role, int device, int traffic_class,
+			 unsigned queues, struct verbs_connection **ret);
+void verbs_connection_close(struct verbs_connection *connection); /* half-built ones too; NULL is fine */
+/* What we say of ourselves. */
+void verbs_connection_hello(const struct verbs_connection *connection, struct verbs_wire_hello *ret);
+/* Takes what the peer said; connects every queue. */
+int verbs_connection_take_hello(struct verbs_connection *connection, const struct verbs_wire_hello *hello);
+/* Both ends are through: takes over the control connections. Under the transport's lock. */
+void verbs_connection_start(struct verbs_connection *connection, struct transport_connection *out,
+			    struct transport_connection *in);
+/* Ends it, once, and says so. Returns the error. */
+int verbs_connection_fail(struct verbs_connection *connection, int error, const char *why);
+struct verbs_request *verbs_request_get(struct verbs_connection *connection, enum verbs_request_kind kind);
+void verbs_request_append(struct verbs_connection *connection, struct verbs_request *request);
+void verbs_request_finish(struct verbs_connection *connection, struct verbs_request *request);
+int verbs_connection_progress(struct verbs_connection *connection, enum transport_next *ret_next);
+/* From the service thread: moves what a connection has whose owner has not called for a while. */
+void verbs_connection_look(struct verbs_connection *connection, uint64_t now_ns);
+int verbs_connection_test(struct verbs_request *request, bool *ret_done, size_t *sizes);
+int verbs_registration_new(struct verbs_connection *connection, const struct verbs_range *range,
+			   struct verbs_registration **ret);
+void verbs_registration_free(struct verbs_connection *connection, struct verbs_registration *registration);
+
+/* watch.c */
+int verbs_connection_watch(struct verbs_connection *connection, int epoll_fd, uint64_t key);
+void verbs_unwatch(struct verbs_connection *connection);
+/* Something happened that the owner would not learn from the queues. */
+void verbs_watch_ring(const struct verbs_connection *connection);
+/* Takes the events that have come, and asks for the next; nothing for who is not watched. */
+void verbs_watch_arm(struct verbs_connection *connection);
+
+/* connector.c; acceptor.c */
+int verbs_connector_step(struct verbs_transport *transport, int device, int traffic_class,
+			 uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct verbs_connection **ret);
+void verbs_connector_expire(struct verbs_transport *transport, uint64_t now_ns, bool all); /* lock held */
+int verbs_acceptor_step(struct verbs_listener *listener, struct verbs_connection **ret);
+void verbs_acceptor_end(struct verbs_listener *listener);
+
+/* service.c */
+int verbs_service_start(struct verbs_transport *transport); /* lock held; running already: fine */
+
+/* transport.c */
+/* What the devices have to tell, now and then. */
+void verbs_transport_listen(struct verbs_transport *transport, uint64_t now_ns);
+/* For tests, before open. NULL: the real one. Not thread-safe. */
+void verbs_transport_use(const struct verbs_api *api, const char *sysfs_root);
+
+#endif

@@ -1,0 +1,288 @@
+#include "transport/verbs/wire.h"
+
+#include "base/bytes.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MAGIC_TCP  0x31425254U /* "TRB1": a handle of the TCP transport */
+#define MAGIC_MARK 0x55425254U /* "TRBU", and the version is added to its last letter */
+#define MAGIC_NOTE 0x4e425254U /* "TRBN" */
+
+enum { COOKIE_AT = TRANSPORT_HANDLE_BYTES - 8, MARK_AT = 3, VERSIONS_MAX = 32 };
+
+_Static_assert(TRANSPORT_MAX_RECVS == 8 && TRANSPORT_MAX_REQUESTS * TRANSPORT_MAX_RECVS == 256,
+	       "a slot's id has eight bits for its place");
+_Static_assert(24 + 4 * VERBS_WIRE_RAILS_MAX <= VERBS_WIRE_EMBEDDED_BYTES / TRANSPORT_MAX_RECVS, "a group fits a word");
+_Static_assert(4 * VERBS_WIRE_QUEUES_MAX <= VERBS_WIRE_EMBEDDED_BYTES, "so do the credits of all queues");
+
+/* ---- handle ---- */
+
+void verbs_wire_mark_handle(uint8_t handle[static TRANSPORT_HANDLE_BYTES])
+{
+	bytes_put(handle, bytes_get(handle, 4) ^ MAGIC_TCP ^ (MAGIC_MARK + (VERBS_WIRE_VERSION << 8 * MARK_AT)), 4);
+}
+
+int verbs_wire_unmark_handle(uint8_t handle[static TRANSPORT_HANDLE_BYTES], unsigned *ret_version)
+{
+	const uint32_t magic = (uint32_t)bytes_get(handle, 4);
+	const uint32_t version = (magic - MAGIC_MARK) >> 8 * MARK_AT;
+
+	if (magic == MAGIC_TCP) {
+		*ret_version = 0;
+		return -EPROTO;
+	}
+	if ((magic ^ MAGIC_MARK) << 8 == 0 && version > 0 && version < VERSIONS_MAX && version != VERBS_WIRE_VERSION) {
+		*ret_version = version;
+		return -EPROTO;
+	}
+	verbs_wire_mark_handle(handle);
+	return 0;
+}
+
+void verbs_wire_put_cookie(uint8_t handle[static TRANSPORT_HANDLE_BYTES], uint64_t cookie)
+{
+	bytes_put(handle + COOKIE_AT, cookie, 8);
+}
+
+uint64_t verbs_wire_get_cookie(const uint8_t handle[static TRANSPORT_HANDLE_BYTES])
+{
+	return bytes_get(handle + COOKIE_AT, 8);
+}
+
+/* ---- notes: 0 magic, 4 version, 6 type, 8 sum of the rest; what follows is the type's ---- */
+
+enum { NOTE_SUM_AT = 8, NOTE_BODY_AT = 12 };
+
+static void note_begin(enum verbs_note_type type, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES])
+{
+	memset(bytes, 0, VERBS_WIRE_NOTE_BYTES);
+	bytes_put(bytes, MAGIC_NOTE, 4);
+	bytes_put(bytes + 4, VERBS_WIRE_VERSION, 2);
+	bytes_put(bytes + 6, (uint64_t)type, 2);
+}
+
+static uint32_t note_sum(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES])
+{
+	return bytes_checksum(bytes + NOTE_BODY_AT, VERBS_WIRE_NOTE_BYTES - NOTE_BODY_AT);
+}
+
+static void note_end(uint8_t bytes[static VERBS_WIRE_NOTE_BYTES])
+{
+	bytes_put(bytes + NOTE_SUM_AT, note_sum(bytes), 4);
+}
+
+/* The type, or an error. */
+static int note_open(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES])
+{
+	uint64_t type = bytes_get(bytes + 6, 2);
+
+	if (bytes_get(bytes, 4) != MAGIC_NOTE)
+		return -EBADMSG;
+	if (bytes_get(bytes + 4, 2) != VERBS_WIRE_VERSION)
+		return -EPROTO;
+	if (bytes_get(bytes + NOTE_SUM_AT, 4) != note_sum(bytes) || type == VERBS_NOTE_NONE ||
+	    type >= VERBS_NOTE_TYPE_COUNT)
+		return -EBADMSG;
+	return (int)type;
+}
+
+static uint8_t *put_queue(uint8_t *at, const struct verbs_wire_queue *queue)
+{
+	bytes_put(at, queue->number, 4);
+	bytes_put(at + 4, queue->psn, 4);
+	at[8] = queue->rail;
+	return at + 12;
+}
+
+static const uint8_t *get_queue(const uint8_t *at, struct verbs_wire_queue *queue)
+{
+	queue->number = (uint32_t)bytes_get(at, 4) & 0xffffffU;
+	queue->psn = (uint32_t)bytes_get(at + 4, 4) & 0xffffffU;
+	queue->rail = at[8];
+	return at + 12;
+}
+
+/*
+ * Hello: 12 rails, 13 queues, 16 ring, 24 window, 32 window bytes, 40 host id, 48 host[40], 88 back[128], 216 rails of 28,
+ * 440 queues of 12.
+ */
+enum { HELLO_RAILS_AT = 216, RAIL_BYTES = 28, HELLO_QUEUES_AT = HELLO_RAILS_AT + RAIL_BYTES * VERBS_WIRE_RAILS_MAX };
+_Static_assert(HELLO_QUEUES_AT + 12 * VERBS_WIRE_QUEUES_MAX <= VERBS_WIRE_NOTE_BYTES, "it fits");
+
+void verbs_wire_put_hello(enum verbs_note_type type, const struct verbs_wire_hello *hello,
+			  uint8_t bytes[static VERBS_WIRE_NOTE_BYTES])
+{
+	uint8_t *at = bytes + HELLO_QUEUES_AT;
+
+	note_begin(type, bytes);
+	bytes[12] = (uint8_t)hello->rail_count;
+	bytes[13] = (uint8_t)hello->queue_count;
+	bytes_put(bytes + 16, hello->ring_address, 8);
+	bytes_put(bytes + 24, hello->window_address, 8);
+	bytes_put(bytes + 32, hello->window_bytes, 4);
+	bytes_put(bytes + 40, hello->host_id, 8);
+	memcpy(bytes + 48, hello->host, sizeof(hello->host));
+	memcpy(bytes + 88, hello->back, sizeof(hello->back));
+	for (unsigned i = 0; i < hello->rail_count; i++) {
+		uint8_t *rail = bytes + HELLO_RAILS_AT + (size_t)RAIL_BYTES * i;
+
+		memcpy(rail, hello->rails[i].gid, VERBS_WIRE_GID_BYTES);
+		bytes_put(rail + 16, hello->rails[i].lid, 2);
+		rail[18] = hello->rails[i].mtu;
+		rail[19] = hello->rails[i].ethernet;
+		bytes_put(rail + 20, hello->rails[i].rkey, 4);
+	}
+	for (unsigned i = 0; i < hello->queue_count; i++)
+		at = put_queue(at, &hello->queues[i]);
+	note_end(bytes);
+}
+
+static void get_host(const uint8_t *from, char host[static 40])
+{
+	memcpy(host, from, 40);
+	host[39] = '\0';
+	for (char *c = host; *c; c++) /* it ends up in log lines */
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+}
+
+int verbs_wire_get_hello(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES], enum verbs_note_type type,
+			 struct verbs_wire_hello *ret)
+{
+	const uint8_t *at = bytes + HELLO_QUEUES_AT;
+	struct verbs_wire_hello hello = { 0 };
+	int r = note_open(bytes);
+
+	if (r < 0)
+		return r;
+	if (r != (int)type)
+		return -EBADMSG;
+	hello.rail_count = bytes[12];
+	hello.queue_count = bytes[13];
+	if (!hello.rail_count || hello.rail_count > VERBS_WIRE_RAILS_MAX || !hello.queue_count ||
+	    hello.queue_count > VERBS_WIRE_QUEUES_MAX)
+		return -EBADMSG;
+	hello.ring_address = bytes_get(bytes + 16, 8);
+	hello.window_address = bytes_get(bytes + 24, 8);
+	hello.window_bytes = (uint32_t)bytes_get(bytes + 32, 4);
+	hello.host_id = bytes_get(bytes + 40, 8);
+	get_host(bytes + 48, hello.host);
+	memcpy(hello.back, bytes + 88, sizeof(hello.back));
+	for (unsigned i = 0; i < hello.rail_count; i++) {
+		const uint8_t *rail = bytes + HELLO_RAILS_AT + (size_t)RAIL_BYTES * i;
+
+		memcpy(hello.rails[i].gid, rail, VERBS_WIRE_GID_BYTES);
+		hello.rails[i].lid = (uint16_t)bytes_get(rail + 16, 2);
+		hello.rails[i].mtu = rail[18];
+		hello.rails[i].ethernet = rail[19];
+		hello.rails[i].rkey = (uint32_t)bytes_get(rail + 20, 4);
+		if (!hello.rails[i].mtu || hello.rails[i].mtu > 5) /* 256 to 4096 bytes */
+			return -EBADMSG;
+	}
+	for (unsigned i = 0; i < hello.queue_count; i++) {
+		at = get_queue(at, &hello.queues[i]);
+		if (hello.queues[i].rail >= hello.rail_count || !hello.queues[i].number)
+			return -EBADMSG;
+	}
+	*ret = hello;
+	return 0;
+}
+
+/* Others: 12 queue, 16 epoch, 20 count, 24 made. */
+
+void verbs_wire_put_note(const struct verbs_wire_note *note, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES])
+{
+	note_begin(note->type, bytes);
+	bytes[12] = note->queue;
+	bytes_put(bytes + 16, note->epoch, 4);
+	bytes_put(bytes + 20, note->count, 4);
+	put_queue(bytes + 24, &note->made);
+	note_end(bytes);
+}
+
+int verbs_wire_get_note(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES], struct verbs_wire_note *ret)
+{
+	struct verbs_wire_note note = { 0 };
+	int r = note_open(bytes);
+
+	if (r < 0)
+		return r;
+	note.type = (enum verbs_note_type)r;
+	if (note.type == VERBS_NOTE_HELLO || note.type == VERBS_NOTE_WELCOME)
+		return -EBADMSG;
+	note.queue = bytes[12];
+	if (note.queue >= VERBS_WIRE_QUEUES_MAX)
+		return -EBADMSG;
+	note.epoch = (uint32_t)bytes_get(bytes + 16, 4);
+	note.count = (uint32_t)bytes_get(bytes + 20, 4);
+	get_queue(bytes + 24, &note.made);
+	*ret = note;
+	return 0;
+}
+
+/* ---- words: 0 sequence, 4 type, 5 count, 6 flags, 8 value, 16 size, 24 taken, 28 slot or tag ---- */
+
+enum { FLAG_EMBEDDED = 1, FLAG_WANTS_ROOM = 2, FLAG_PROMISED = 4 };
+
+void verbs_wire_put_word(const struct verbs_word *word, uint8_t bytes[static VERBS_WIRE_HEAD_BYTES])
+{
+	bytes_put(bytes, word->sequence, 4);
+	bytes[4] = (uint8_t)word->type;
+	bytes[5] = word->count;
+	bytes[6] = (uint8_t)((word->embedded ? FLAG_EMBEDDED : 0) | (word->wants_room ? FLAG_WANTS_ROOM : 0) |
+			     (word->promised ? FLAG_PROMISED : 0));
+	bytes[7] = 0;
+	bytes_put(bytes + 8, word->value, 8);
+	bytes_put(bytes + 16, word->size, 8);
+	bytes_put(bytes + 24, word->taken, 4);
+	bytes_put(bytes + 28, word->type == VERBS_WORD_EAGER ? (uint32_t)word->tag : word->slot, 4);
+}
+
+int verbs_wire_get_word(const uint8_t bytes[static VERBS_WIRE_HEAD_BYTES], struct verbs_word *ret)
+{
+	struct verbs_word word = { .type = (enum verbs_word_type)bytes[4] };
+
+	if (word.type == VERBS_WORD_NONE || word.type >= VERBS_WORD_TYPE_COUNT)
+		return -EBADMSG;
+	word.sequence = (uint32_t)bytes_get(bytes, 4);
+	word.count = bytes[5];
+	word.embedded = bytes[6] & FLAG_EMBEDDED;
+	word.wants_room = bytes[6] & FLAG_WANTS_ROOM;
+	word.promised = bytes[6] & FLAG_PROMISED;
+	word.value = bytes_get(bytes + 8, 8);
+	word.size = bytes_get(bytes + 16, 8);
+	word.taken = (uint32_t)bytes_get(bytes + 24, 4);
+	if (word.type == VERBS_WORD_EAGER)
+		word.tag = (int32_t)bytes_get(bytes + 28, 4);
+	else
+		word.slot = (uint32_t)bytes_get(bytes + 28, 4);
+	if (word.size > TRANSPORT_MAX_MESSAGE_BYTES ||
+	    (word.type == VERBS_WORD_SLOTS && (!word.count || word.count > TRANSPORT_MAX_RECVS)) ||
+	    (word.type == VERBS_WORD_CREDIT && word.count > VERBS_WIRE_QUEUES_MAX) ||
+	    (word.type == VERBS_WORD_MATCHED && (!word.count || word.count > VERBS_WIRE_MATCHED_MAX)) ||
+	    (word.embedded && word.size > VERBS_WIRE_EMBEDDED_BYTES))
+		return -EBADMSG;
+	*ret = word;
+	return 0;
+}
+
+void verbs_wire_put_slot(const struct verbs_wire_slot *slot, unsigned rail_count, uint8_t *bytes)
+{
+	bytes_put(bytes, slot->address, 8);
+	bytes_put(bytes + 8, slot->bytes, 8);
+	bytes_put(bytes + 16, (uint32_t)slot->tag, 4);
+	bytes_put(bytes + 20, slot->id, 4);
+	for (unsigned i = 0; i < rail_count; i++)
+		bytes_put(bytes + 24 + 4 * (size_t)i, slot->rkeys[i], 4);
+}
+
+void verbs_wire_get_slot(const uint8_t *bytes, unsigned rail_count, struct verbs_wire_slot *ret)
+{
+	ret->address = bytes_get(bytes, 8);
+	ret->bytes = bytes_get(bytes + 8, 8);
+	ret->tag = (int32_t)bytes_get(bytes + 16, 4);
+	ret->id = (uint32_t)bytes_get(bytes + 20, 4) & 0xffffffU;
+	for (unsigned i = 0; i < rail_count; i++)
+		ret->rkeys[i] = (uint32_t)bytes_get(bytes + 24 + 4 * (size_t)i, 4);
+}

@@ -1,0 +1,178 @@
+/*
+ * What two ends of a connection say to each other: notes over the control connection (TCP), words in the rings that each
+ * writes into the other's memory, and the 32 bits that come with data. Little-endian, encoded byte by byte
+ * (docs/verbs.md). Pure.
+ *
+ * Decoders bound every count and give -EBADMSG for anything else, -EPROTO for another version; *ret only on success.
+ */
+#ifndef TRIBUTARY_TRANSPORT_VERBS_WIRE_H
+#define TRIBUTARY_TRANSPORT_VERBS_WIRE_H
+
+#include "transport/transport.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	VERBS_WIRE_VERSION = 2, /* 2: PIECE, and receives with address 0 */
+	VERBS_WIRE_RAILS_MAX = TRANSPORT_MAX_MEMBERS,
+	VERBS_WIRE_QUEUES_MAX = 16,
+	VERBS_WIRE_NOTE_BYTES = 1024, /* every note, whatever is in it */
+	VERBS_WIRE_HEAD_BYTES = 32,
+	VERBS_WIRE_WORD_BYTES = 512, /* an entry of a ring */
+	VERBS_WIRE_EMBEDDED_BYTES = VERBS_WIRE_WORD_BYTES - VERBS_WIRE_HEAD_BYTES,
+	VERBS_WIRE_WORDS = 64, /* entries of a ring */
+	VERBS_WIRE_MATCHED_MAX = VERBS_WIRE_EMBEDDED_BYTES / 4,
+	VERBS_WIRE_GID_BYTES = 16,
+};
+
+/* ---- the handle: that of the control connection's listener, marked with the version ---- */
+
+void verbs_wire_mark_handle(uint8_t handle[static TRANSPORT_HANDLE_BYTES]);
+/*
+ * Back again. -EPROTO: it is not of this version, but of *ret_version; 0: a handle of our TCP transport. What is no handle
+ * at all TCP finds out.
+ */
+int verbs_wire_unmark_handle(uint8_t handle[static TRANSPORT_HANDLE_BYTES], unsigned *ret_version);
+void verbs_wire_put_cookie(uint8_t handle[static TRANSPORT_HANDLE_BYTES], uint64_t cookie);
+uint64_t verbs_wire_get_cookie(const uint8_t handle[static TRANSPORT_HANDLE_BYTES]);
+
+/* ---- notes ---- */
+
+enum verbs_note_type {
+	VERBS_NOTE_NONE,
+	VERBS_NOTE_HELLO,   /* connecting side: all of struct verbs_wire_hello, and the way back */
+	VERBS_NOTE_WELCOME, /* accepting side: the same, but for the way back */
+	VERBS_NOTE_READY,   /* connecting side: its queue (or all, at first) can be written to */
+	VERBS_NOTE_STOPPED, /* either: this queue is stopped here for good; count: notices (32 bits) that came over it */
+	VERBS_NOTE_BUILD,   /* connecting side: a new queue in place of a stopped one */
+	VERBS_NOTE_BUILT,   /* accepting side: so is ours; number 0: it could not be made */
+	VERBS_NOTE_TRUNCATED, /* either: a message was longer than the receive that it matched: the connection is over */
+	VERBS_NOTE_BYE,       /* the end of the connection, in good order */
+	VERBS_NOTE_TYPE_COUNT
+};
+
+struct verbs_wire_queue {
+	uint32_t number, psn; /* 24 bits each */
+	uint8_t rail;         /* of the side that says it */
+};
+
+struct verbs_wire_rail {
+	uint8_t gid[VERBS_WIRE_GID_BYTES];
+	uint16_t lid;
+	uint8_t mtu; /* enum ibv_mtu */
+	bool ethernet;
+	uint32_t rkey; /* of the ring, and of the eager window */
+};
+
+struct verbs_wire_hello {
+	unsigned rail_count, queue_count;
+	struct verbs_wire_rail rails[VERBS_WIRE_RAILS_MAX];
+	struct verbs_wire_queue queues[VERBS_WIRE_QUEUES_MAX];
+	uint64_t ring_address, window_address; /* window: of the accepting side alone */
+	uint32_t window_bytes;
+	uint64_t host_id;
+	char host[40];
+	uint8_t back[TRANSPORT_HANDLE_BYTES]; /* connecting side: where its own listener is */
+};
+
+struct verbs_wire_note {
+	enum verbs_note_type type;
+	uint8_t queue;
+	uint32_t epoch, count;
+	struct verbs_wire_queue made;
+};
+
+/* HELLO and WELCOME. */
+void verbs_wire_put_hello(enum verbs_note_type type, const struct verbs_wire_hello *hello,
+			  uint8_t bytes[static VERBS_WIRE_NOTE_BYTES]);
+int verbs_wire_get_hello(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES], enum verbs_note_type type,
+			 struct verbs_wire_hello *ret);
+/* All others. */
+void verbs_wire_put_note(const struct verbs_wire_note *note, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES]);
+int verbs_wire_get_note(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES], struct verbs_wire_note *ret);
+
+/* ---- notices: the 32 bits that come with a write ---- */
+
+enum verbs_notice { VERBS_NOTICE_NONE, VERBS_NOTICE_WORD, VERBS_NOTICE_WHOLE, VERBS_NOTICE_PART };
+
+/* A receive: index of the request, place in its group, and which use of them it is. */
+static inline uint32_t verbs_slot_id(unsigned request, unsigned slot, uint32_t generation)
+{
+	return (generation & 0xffffU) << 8 | (request * TRANSPORT_MAX_RECVS + slot);
+}
+static inline unsigned verbs_slot_request(uint32_t id)
+{
+	return (id & 0xffU) / TRANSPORT_MAX_RECVS;
+}
+static inline unsigned verbs_slot_place(uint32_t id)
+{
+	return id % TRANSPORT_MAX_RECVS;
+}
+static inline uint32_t verbs_slot_generation(uint32_t id)
+{
+	return id >> 8 & 0xffffU;
+}
+static inline uint32_t verbs_notice_make(enum verbs_notice kind, uint32_t slot_id)
+{
+	return (uint32_t)kind << 30 | slot_id;
+}
+static inline enum verbs_notice verbs_notice_kind(uint32_t notice)
+{
+	return (enum verbs_notice)(notice >> 30);
+}
+static inline uint32_t verbs_notice_slot(uint32_t notice)
+{
+	return notice & 0xffffffU;
+}
+
+/* ---- words ---- */
+
+enum verbs_word_type {
+	VERBS_WORD_NONE, /* never written: an entry of zeroes is no word */
+	/* sender to receiver */
+	VERBS_WORD_EAGER,    /* tag, size, value: place in the window; `embedded`: the message follows the head */
+	VERBS_WORD_ANNOUNCE, /* slot, size: the message for this slot is so long */
+	/* receiver to sender; in each `value` says how far the window is free */
+	VERBS_WORD_SLOTS, /* count: receives that were posted follow */
+	VERBS_WORD_GRANT, /* slot, size: it may be written up to here */
+	/* count: numbers of eager messages follow that were matched with receives the sender will not hear of */
+	VERBS_WORD_MATCHED,
+	/* both ways */
+	VERBS_WORD_CREDIT, /* count: numbers follow, of notices with data taken from each queue */
+	/* sender to receiver; slot, size, value: the next bytes for this slot, whose message was announced, are there */
+	VERBS_WORD_PIECE,
+	VERBS_WORD_TYPE_COUNT
+};
+
+struct verbs_word {
+	enum verbs_word_type type;
+	uint32_t sequence; /* of this ring, from 1 */
+	uint32_t taken;    /* words of the other ring that were taken when this one was written */
+	uint8_t count;
+	bool embedded;   /* EAGER */
+	bool wants_room; /* sender: an eager message waits for the window */
+	bool promised;   /* SLOTS: they may be written without being asked for */
+	uint32_t slot;   /* its id */
+	int32_t tag;
+	uint64_t value, size;
+};
+
+struct verbs_wire_slot {
+	uint64_t address, bytes; /* address 0: it cannot be written, its message shall come through the window */
+	int32_t tag;
+	uint32_t id;
+	uint32_t rkeys[VERBS_WIRE_RAILS_MAX]; /* rail_count of the receiving side */
+};
+
+void verbs_wire_put_word(const struct verbs_word *word, uint8_t bytes[static VERBS_WIRE_HEAD_BYTES]);
+int verbs_wire_get_word(const uint8_t bytes[static VERBS_WIRE_HEAD_BYTES], struct verbs_word *ret);
+static inline size_t verbs_wire_slot_bytes(unsigned rail_count)
+{
+	return 24 + 4 * (size_t)rail_count;
+}
+void verbs_wire_put_slot(const struct verbs_wire_slot *slot, unsigned rail_count, uint8_t *bytes);
+void verbs_wire_get_slot(const uint8_t *bytes, unsigned rail_count, struct verbs_wire_slot *ret);
+
+#endif

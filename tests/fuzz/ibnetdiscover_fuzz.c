@@ -1,0 +1,17 @@
+/*
+ * What ibnetdiscover prints, as bytes from anybody. What is read is within its bounds, and written in our own form it means the
+ * same.
+ */
+#include "discover/ibnetdiscover.h"
+
+#include "declared_fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct cluster *cluster = NULL;
+	struct diag diag = { 0 };
+	int r = ibnetdiscover_read((const char *)data, bytes, &cluster, &diag);
+
+	declared_check(r, cluster, &diag);
+	return 0;
+}

@@ -1,0 +1,111 @@
+/*
+ * What the two ends of an RDMA connection say: notes over the control connection, words in the rings, slots. Bytes from
+ * anybody: what decodes is in range, and is the same after it was encoded and decoded once more.
+ */
+#include "base/bytes.h"
+#include "transport/verbs/wire.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void must(bool truth)
+{
+	if (!truth)
+		abort();
+}
+
+static void hello(const uint8_t *bytes, enum verbs_note_type type)
+{
+	uint8_t again[VERBS_WIRE_NOTE_BYTES];
+	struct verbs_wire_hello first, second;
+
+	if (verbs_wire_get_hello(bytes, type, &first) < 0)
+		return;
+	must(memchr(first.host, '\0', sizeof(first.host)) != NULL);
+	for (const char *c = first.host; *c; c++)
+		must(*c >= ' ' && *c <= '~');
+	must(first.rail_count && first.rail_count <= VERBS_WIRE_RAILS_MAX);
+	must(first.queue_count && first.queue_count <= VERBS_WIRE_QUEUES_MAX);
+	for (unsigned i = 0; i < first.rail_count; i++)
+		must(first.rails[i].mtu && first.rails[i].mtu <= 5);
+	for (unsigned i = 0; i < first.queue_count; i++)
+		must(first.queues[i].number && first.queues[i].number < 1U << 24 && first.queues[i].psn < 1U << 24 &&
+		     first.queues[i].rail < first.rail_count);
+	verbs_wire_put_hello(type, &first, again);
+	must(verbs_wire_get_hello(again, type, &second) == 0);
+	must(first.ring_address == second.ring_address && first.window_address == second.window_address &&
+	     first.window_bytes == second.window_bytes && first.host_id == second.host_id);
+	must(!strcmp(first.host, second.host) && !memcmp(first.back, second.back, sizeof(first.back)));
+	must(!memcmp(first.queues, second.queues, sizeof(first.queues)));
+}
+
+static void note(const uint8_t *bytes)
+{
+	uint8_t again[VERBS_WIRE_NOTE_BYTES];
+	struct verbs_wire_note first, second;
+
+	if (verbs_wire_get_note(bytes, &first) < 0)
+		return;
+	must(first.type > VERBS_NOTE_WELCOME && first.type < VERBS_NOTE_TYPE_COUNT);
+	must(first.queue < VERBS_WIRE_QUEUES_MAX);
+	verbs_wire_put_note(&first, again);
+	must(verbs_wire_get_note(again, &second) == 0);
+	must(first.type == second.type && first.queue == second.queue && first.epoch == second.epoch &&
+	     first.count == second.count && first.made.number == second.made.number &&
+	     first.made.psn == second.made.psn && first.made.rail == second.made.rail);
+}
+
+static void word(const uint8_t *bytes)
+{
+	uint8_t again[VERBS_WIRE_HEAD_BYTES];
+	struct verbs_word first, second;
+
+	if (verbs_wire_get_word(bytes, &first) < 0)
+		return;
+	must(first.type > VERBS_WORD_NONE && first.type < VERBS_WORD_TYPE_COUNT);
+	must(first.size <= TRANSPORT_MAX_MESSAGE_BYTES);
+	must(!first.embedded || first.size <= VERBS_WIRE_EMBEDDED_BYTES);
+	/* Whatever follows the head lies in the entry. */
+	if (first.type == VERBS_WORD_SLOTS)
+		must(first.count * verbs_wire_slot_bytes(VERBS_WIRE_RAILS_MAX) <= VERBS_WIRE_EMBEDDED_BYTES);
+	if (first.type == VERBS_WORD_MATCHED || first.type == VERBS_WORD_CREDIT)
+		must((size_t)first.count * 4 <= VERBS_WIRE_EMBEDDED_BYTES);
+	verbs_wire_put_word(&first, again);
+	must(verbs_wire_get_word(again, &second) == 0);
+	must(first.type == second.type && first.sequence == second.sequence && first.taken == second.taken &&
+	     first.count == second.count && first.embedded == second.embedded &&
+	     first.wants_room == second.wants_room && first.promised == second.promised && first.slot == second.slot &&
+	     first.tag == second.tag && first.value == second.value && first.size == second.size);
+}
+
+static void slot(const uint8_t *bytes)
+{
+	uint8_t again[VERBS_WIRE_WORD_BYTES];
+	struct verbs_wire_slot first = { 0 }, second = { 0 };
+
+	verbs_wire_get_slot(bytes, VERBS_WIRE_RAILS_MAX, &first);
+	must(verbs_slot_request(first.id) < TRANSPORT_MAX_REQUESTS && verbs_slot_place(first.id) < TRANSPORT_MAX_RECVS);
+	verbs_wire_put_slot(&first, VERBS_WIRE_RAILS_MAX, again);
+	verbs_wire_get_slot(again, VERBS_WIRE_RAILS_MAX, &second);
+	must(!memcmp(&first, &second, sizeof(first)));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	uint8_t whole[VERBS_WIRE_NOTE_BYTES] = { 0 };
+
+	memcpy(whole, data, bytes < sizeof(whole) ? bytes : sizeof(whole));
+	word(whole);
+	slot(whole);
+	note(whole);
+	hello(whole, VERBS_NOTE_HELLO);
+	/* As the fuzzer cannot guess a checksum, each is also tried with the right one. */
+	bytes_put(whole + 8, bytes_checksum(whole + 12, sizeof(whole) - 12), 4);
+	note(whole);
+	hello(whole, VERBS_NOTE_HELLO);
+	hello(whole, VERBS_NOTE_WELCOME);
+	return 0;
+}

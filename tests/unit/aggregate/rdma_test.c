@@ -1,0 +1,223 @@
+/* Groups over queue pairs of the fake: the same operations, and nothing is registered while they go on. */
+#include "base/log.h"
+#include "support/runtime.h"
+#include "transport/verbs/verbs.h"
+#include "unit/aggregate/tasks.h"
+#include "unit/transport/verbs/fake_verbs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MEMBERS = 3, COUNT = 100000 };
+
+static void gather_beside(struct party *party, const char *leaves, struct cluster_aggregator *aggregator)
+{
+	const struct fake_verbs_options options = { .devices = 1, .seed = runtime_seed() };
+	struct params params;
+
+	party_params(&params);
+	params.net = NET_CHOICE_VERBS;
+	params.gid_index = 1;
+	params.aggregate_shm = false;
+	if (aggregator)
+		snprintf(params.secret, sizeof(params.secret), "/nowhere/secret");
+	verbs_transport_use(fake_verbs_start(&options), NULL);
+	assert_int_equal(party_gather(party, &params, leaves), 0);
+	party->cluster.aggregators = aggregator;
+	party->cluster.aggregator_count = aggregator != NULL;
+	assert_int_equal(party_connect(party), 0);
+}
+
+static void gather(struct party *party, const char *leaves)
+{
+	gather_beside(party, leaves, NULL);
+}
+
+static void leave(struct party *party)
+{
+	struct fake_verbs_counts counts;
+
+	party_close(party);
+	fake_verbs_counts(&counts);
+	assert_int_equal(fake_verbs_stop(), 0);
+	verbs_transport_use(NULL, NULL);
+	assert_int_equal(counts.missing_receives + counts.overflows + counts.wrong_calls + counts.failed_queues, 0);
+}
+
+static void every_operation_is_right(void **state)
+{
+	struct task tasks[40];
+	struct random random;
+	struct party party;
+
+	(void)state;
+	random_init(&random, runtime_seed());
+	gather(&party, "aab");
+	for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++)
+		task_any(&tasks[i], party.count, &random);
+	tasks_run(&party, tasks, sizeof(tasks) / sizeof(tasks[0]), &random);
+	leave(&party);
+}
+
+static void reduce(struct party *party, float *const *data, size_t count)
+{
+	struct aggregate_request *requests[MEMBERS];
+
+	for (size_t m = 0; m < MEMBERS; m++) {
+		for (size_t i = 0; i < count; i++)
+			data[m][i] = (float)(i % 1000 + m);
+		assert_int_equal(party_reduce(&party->members[m], data[m], data[m], count, REDUCE_FLOAT32, REDUCE_SUM,
+					      &requests[m]),
+				 0);
+	}
+	assert_int_equal(party_finish(party, requests), 0);
+	for (size_t m = 0; m < MEMBERS; m++)
+		for (size_t i = 0; i < count; i++)
+			if (data[m][i] != (float)(3 * (i % 1000) + 3))
+				fail_msg("element %zu at member %zu is %g", i, m, (double)data[m][i]);
+}
+
+static uint64_t registrations(void)
+{
+	struct fake_verbs_counts counts;
+
+	fake_verbs_counts(&counts);
+	return counts.registrations;
+}
+
+static void registered_memory_is_not_registered_again(void **state)
+{
+	struct aggregate_memory *memory[MEMBERS];
+	struct party party;
+	float *data[MEMBERS];
+	uint64_t before;
+
+	(void)state;
+	gather(&party, "aab");
+	for (size_t m = 0; m < MEMBERS; m++) {
+		data[m] = aligned_alloc(4096, (COUNT * sizeof(float) + 4095) / 4096 * 4096);
+		assert_non_null(data[m]);
+	}
+	before = registrations();
+	reduce(&party, data, COUNT);
+	assert_true(registrations() > before); /* else what follows would show nothing */
+	for (size_t m = 0; m < MEMBERS; m++)
+		assert_int_equal(aggregate_register(party.members[m].group, data[m], COUNT * sizeof(float), &memory[m]),
+				 0);
+	before = registrations();
+	for (size_t count = 1; count <= COUNT; count = count * 10) {
+		reduce(&party, data, count);
+		if (registrations() != before)
+			fail_msg("%u registrations for %zu elements", (unsigned)(registrations() - before), count);
+	}
+	for (size_t m = 0; m < MEMBERS; m++)
+		aggregate_deregister(party.members[m].group, memory[m]);
+	reduce(&party, data, COUNT);
+	assert_true(registrations() > before);
+	leave(&party);
+	for (size_t m = 0; m < MEMBERS; m++)
+		free(data[m]);
+}
+
+/* A group that has ended has no connection any more. */
+static void memory_of_a_group_that_has_ended_is_taken_back(void **state)
+{
+	struct aggregate_memory *memory;
+	struct aggregate_request *request = NULL;
+	struct party party;
+	float *data = calloc(COUNT, sizeof(*data));
+	bool done = false;
+	int r = 0;
+
+	(void)state;
+	assert_non_null(data);
+	gather(&party, "--");
+	assert_int_equal(aggregate_register(party.members[0].group, data, COUNT * sizeof(float), &memory), 0);
+	aggregate_close_group(party.members[1].group);
+	party.members[1].group = NULL;
+	assert_int_equal(party_reduce(&party.members[0], data, data, COUNT, REDUCE_FLOAT32, REDUCE_SUM, &request), 0);
+	while (r == 0 && !done)
+		r = aggregate_test(request, &done, NULL);
+	assert_true(r < 0);
+	aggregate_deregister(party.members[0].group, memory);
+	leave(&party);
+	free(data);
+}
+
+static char heard[512];
+static unsigned warnings;
+
+__attribute__((format(printf, 5, 6))) static void hear(int level, unsigned long flags, const char *file, int line,
+						       const char *fmt, ...)
+{
+	va_list args;
+
+	(void)flags;
+	(void)file;
+	(void)line;
+	if (level != LOG_LEVEL_WARN)
+		return;
+	warnings++;
+	va_start(args, fmt);
+	vsnprintf(heard, sizeof(heard), fmt, args);
+	va_end(args);
+}
+
+/* tributaryd serves TCP alone: it is not even asked, and that is said once. */
+static void aggregators_are_left_out_and_that_is_said_once(void **state)
+{
+	int end = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t address_bytes = sizeof(address);
+	struct cluster_aggregator aggregator = { .address = "127.0.0.1", .leaf = 0, .rate_Bps = UINT64_C(10000000000) };
+	struct aggregate_facts facts;
+	float *data[MEMBERS];
+	struct party party;
+
+	(void)state;
+	assert_int_equal(bind(end, (const struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(end, 8), 0);
+	assert_int_equal(getsockname(end, (struct sockaddr *)&address, &address_bytes), 0);
+	aggregator.port = ntohs(address.sin_port);
+	for (size_t m = 0; m < MEMBERS; m++)
+		data[m] = malloc(COUNT * sizeof(float));
+	log_set_sink(hear);
+	for (unsigned i = 0; i < 2; i++) {
+		gather_beside(&party, "aab", &aggregator);
+		aggregate_facts(party.members[0].group, &facts);
+		assert_int_equal(facts.servers, 0);
+		reduce(&party, data, COUNT);
+		leave(&party);
+	}
+	log_set_sink(NULL);
+	assert_int_equal(warnings, 1);
+	assert_string_equal(
+		heard, "aggregators are not used, because tributaryd serves TCP alone and this job goes over verbs "
+		       "(TRIBUTARY_NET)");
+	assert_true(accept(end, NULL, NULL) < 0); /* nobody came */
+	for (size_t m = 0; m < MEMBERS; m++)
+		free(data[m]);
+	close(end);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_operation_is_right),
+		cmocka_unit_test(registered_memory_is_not_registered_again),
+		cmocka_unit_test(memory_of_a_group_that_has_ended_is_taken_back),
+		cmocka_unit_test(aggregators_are_left_out_and_that_is_said_once),
+	};
+
+	runtime_start("rdma_test", 110);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,318 @@
+/* Chief and members, as threads of one process on the loopback interface: who comes, who does not, who goes. */
+#include "command/fleet/fleet.h"
+
+#include "base/clock.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct control_secret right = { .bytes = "0123456789abcdef", .count = 16 };
+static const struct control_secret wrong = { .bytes = "0123456789abcdeF", .count = 16 };
+static volatile bool never, now;
+
+/* As a signal does it: at any time, in any thread. */
+__attribute__((no_sanitize("thread"))) static void interrupt(void)
+{
+	now = true;
+}
+
+struct one {
+	struct fleet_setup setup;
+	struct diag diag;
+	pthread_t thread;
+	int result;
+};
+
+static void *run_member(void *arg)
+{
+	struct one *one = arg;
+
+	one->result = fleet_member_run(&one->setup, &one->diag);
+	return NULL;
+}
+
+/* One that was free a moment ago. */
+static uint16_t free_port(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t bytes = sizeof(address);
+	int fd = sys_socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(sys_bind(fd, (struct sockaddr *)&address, bytes), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
+	sys_close(&fd);
+	return ntohs(address.sin_port);
+}
+
+static struct fleet_setup setup_of(uint32_t rank, uint32_t size, uint16_t port, uint64_t timeout_ns)
+{
+	struct fleet_setup setup = { .place = { .rank = rank, .size = size, .address = "127.0.0.1", .port = port },
+				     .secret = &right,
+				     .timeout_ns = timeout_ns,
+				     .stop = &never };
+
+	snprintf(setup.name, sizeof(setup.name), "host%u", rank);
+	return setup;
+}
+
+static void start(struct one *one)
+{
+	assert_int_equal(sys_thread_start(run_member, one, "one", &one->thread), 0);
+}
+
+static const struct fleet_options options = { .round_ms = 50, .streams = 2, .limit_Bps = 50000000, .seed = 1 };
+
+/* Four ranks on three hosts: the second of a host is sent home; no link is narrow. */
+static void a_fleet_measures_and_goes_home(void **state)
+{
+	uint16_t port = free_port();
+	struct one members[3];
+	struct fleet_setup setup = setup_of(0, 4, port, 80 * NS_PER_S);
+	struct fleet_result result = { 0 };
+	struct diag diag = { 0 };
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		members[i] = (struct one){ .setup = setup_of(i + 1, 4, port, 80 * NS_PER_S) };
+		if (i == 2)
+			strcpy(members[i].setup.name, "host1");
+		start(&members[i]);
+	}
+	if (fleet_chief_run(&setup, &options, &result, &diag) < 0)
+		fail_msg("%s", diag.text);
+	for (size_t i = 0; i < 3; i++) {
+		pthread_join(members[i].thread, NULL);
+		if (members[i].result < 0)
+			fail_msg("%s", members[i].diag.text);
+	}
+	assert_int_equal(result.host_count, 3);
+	assert_string_equal(result.names[0], "host0");
+	assert_string_equal(result.names[2], "host2");
+	assert_int_equal(result.latency_count, 6);
+	assert_true(result.latencies[0].least_ns > 0 && result.latencies[0].least_ns <= result.latencies[0].median_ns);
+	assert_true(result.fabric.round_count > 0);
+	assert_true(result.fabric.median_Bps > 0);
+	/*
+	 * What the receivers' kernels counted: the loopback interface carries a hundred times as much, a paced connection
+	 * goes by segments of 64 KB there, of which a window of 30 ms has one more or less.
+	 */
+	for (size_t i = 0; i < 3; i++)
+		if (result.fabric.hosts[i].out_Bps > 2 * (double)options.limit_Bps)
+			fail_msg("host %zu sent %g bytes/s", i, result.fabric.hosts[i].out_Bps);
+	fleet_result_fini(&result);
+}
+
+static void stop_at_the_third_round(size_t round, size_t of, void *arg)
+{
+	(void)of;
+	*(size_t *)arg = round;
+	if (round == 3)
+		interrupt();
+}
+
+/* As Ctrl-C on rank 0 does it, while rounds are going on: it ends there, and whoever takes part is told why. */
+static void an_interrupted_chief_sends_all_home(void **state)
+{
+	uint16_t port = free_port();
+	struct fleet_setup setup = setup_of(0, 3, port, 80 * NS_PER_S);
+	struct one members[2] = { { .setup = setup_of(1, 3, port, 80 * NS_PER_S) },
+				  { .setup = setup_of(2, 3, port, 80 * NS_PER_S) } };
+	struct fleet_options watched = options;
+	struct fleet_result result;
+	struct diag diag = { 0 };
+	size_t last = 0;
+
+	(void)state;
+	now = false;
+	setup.stop = &now;
+	watched.progress = stop_at_the_third_round;
+	watched.progress_arg = &last;
+	for (size_t i = 0; i < 2; i++)
+		start(&members[i]);
+	assert_int_equal(fleet_chief_run(&setup, &watched, &result, &diag), -EINTR);
+	assert_string_equal(diag.text, "interrupted");
+	assert_in_range(last, 3, 4);
+	for (size_t i = 0; i < 2; i++) {
+		pthread_join(members[i].thread, NULL);
+		assert_int_equal(members[i].result, -ECANCELED);
+		assert_string_equal(members[i].diag.text, "rank 0 ended it: interrupted");
+	}
+	now = false;
+}
+
+/*
+ * Those who come have no more time for it than those who do not: where the machine is busy, more of both. FEW: what passes
+ * in these tests, as somebody is missing.
+ */
+#define FEW_NS  (600 * NS_PER_MS)
+#define MOST_NS (80 * NS_PER_S)
+
+static void who_does_not_come_is_named(void **state)
+{
+	struct diag diag = { 0 };
+	struct one member;
+
+	(void)state;
+	for (uint64_t timeout_ns = FEW_NS; timeout_ns < MOST_NS; timeout_ns *= 2) {
+		uint16_t port = free_port();
+		struct fleet_setup setup = setup_of(0, 3, port, timeout_ns);
+		struct fleet_result result;
+
+		member = (struct one){ .setup = setup_of(1, 3, port, timeout_ns) };
+		start(&member);
+		assert_int_equal(fleet_chief_run(&setup, &options, &result, &diag), -ETIMEDOUT);
+		pthread_join(member.thread, NULL);
+		if (!strstr(diag.text, "2 of 3 ranks did not come") && strstr(member.diag.text, "did not come"))
+			break;
+	}
+	assert_non_null(strstr(diag.text, "1 of 3 ranks did not come"));
+	assert_non_null(strstr(diag.text, "(2)"));
+	assert_true(member.result < 0);
+	assert_non_null(strstr(member.diag.text, "did not come"));
+}
+
+static void another_secret_is_refused(void **state)
+{
+	struct one member = { 0 };
+
+	(void)state;
+	for (uint64_t timeout_ns = FEW_NS; timeout_ns < MOST_NS; timeout_ns *= 2) {
+		uint16_t port = free_port();
+		struct fleet_setup setup = setup_of(0, 2, port, timeout_ns);
+		struct fleet_result result;
+		struct diag diag = { 0 };
+
+		member = (struct one){ .setup = setup_of(1, 2, port, timeout_ns) };
+		member.setup.secret = &wrong;
+		start(&member);
+		assert_int_equal(fleet_chief_run(&setup, &options, &result, &diag), -ETIMEDOUT);
+		pthread_join(member.thread, NULL);
+		assert_true(member.result < 0);
+		if (member.result != -ETIMEDOUT)
+			break;
+	}
+	assert_true(member.result != -ETIMEDOUT);
+	assert_non_null(strstr(member.diag.text, "secret"));
+}
+
+static void one_that_goes_ends_it_for_all(void **state)
+{
+	struct fleet_options endless = options;
+	struct diag diag = { 0 };
+
+	(void)state;
+	endless.round_ms = 100;
+	for (uint64_t timeout_ns = NS_PER_S; timeout_ns < MOST_NS; timeout_ns *= 2) {
+		uint16_t port = free_port();
+		struct fleet_setup setup = setup_of(0, 3, port, timeout_ns);
+		struct one stays = { .setup = setup_of(1, 3, port, MOST_NS) };
+		struct one goes = { .setup = setup_of(2, 3, port, MOST_NS) };
+		struct fleet_result result;
+
+		now = false;
+		goes.setup.stop = &now;
+		start(&stays);
+		start(&goes);
+		/* It has come, or has not: both end with its name or its number. */
+		interrupt();
+		assert_true(fleet_chief_run(&setup, &endless, &result, &diag) < 0);
+		pthread_join(stays.thread, NULL);
+		pthread_join(goes.thread, NULL);
+		assert_true(stays.result < 0);
+		assert_int_equal(goes.result, -EINTR);
+		if (!strstr(diag.text, "2 of 3 ranks did not come"))
+			break;
+	}
+	assert_true(strstr(diag.text, "rank 2") || strstr(diag.text, "(2"));
+}
+
+static void ranks_on_one_host_are_no_cluster(void **state)
+{
+	uint16_t port = free_port();
+	struct fleet_setup setup = setup_of(0, 2, port, 80 * NS_PER_S);
+	struct one member = { .setup = setup_of(1, 2, port, 80 * NS_PER_S) };
+	struct fleet_result result;
+	struct diag diag = { 0 };
+
+	(void)state;
+	strcpy(member.setup.name, "host0");
+	start(&member);
+	assert_int_equal(fleet_chief_run(&setup, &options, &result, &diag), -EINVAL);
+	pthread_join(member.thread, NULL);
+	assert_non_null(strstr(diag.text, "host0"));
+}
+
+#ifdef TRIBUTARY_FAULTS
+/* Of a chief and a member. In whichever of their threads it is that the call fails, both come to an end. */
+static void run_with_fault(enum sys_fault_kind kind, uint64_t nth, uint64_t timeout_ns, bool one_host)
+{
+	uint16_t port = free_port();
+	struct fleet_setup setup = setup_of(0, 2, port, timeout_ns);
+	struct one member = { .setup = setup_of(1, 2, port, timeout_ns) };
+	struct fleet_result result = { 0 };
+	struct diag diag = { 0 };
+	int r;
+
+	if (one_host)
+		strcpy(member.setup.name, "host0");
+	start(&member);
+	sys_fault_set(kind, nth, kind == SYS_FAULT_MEMORY ? ENOMEM : EIO);
+	r = fleet_chief_run(&setup, &options, &result, &diag);
+	pthread_join(member.thread, NULL);
+	sys_fault_set(kind, 0, 0);
+	/* Every failure has a reason, in words or by its number. */
+	if (r < 0 && r != -ENOMEM && r != -EIO)
+		assert_true(diag.text[0]);
+	if (one_host)
+		assert_true(r < 0);
+	else if (r == 0)
+		assert_int_equal(result.host_count, 2);
+	fleet_result_fini(&result);
+}
+
+static void whatever_fails_at_the_meeting_all_end(void **state)
+{
+	(void)state;
+	for (int kind = SYS_FAULT_MEMORY; kind <= SYS_FAULT_THREAD; kind++)
+		for (uint64_t nth = 1; nth <= 6; nth++)
+			run_with_fault((enum sys_fault_kind)kind, nth, 300 * NS_PER_MS, true);
+}
+
+static void whatever_fails_while_measuring_all_end(void **state)
+{
+	static const enum sys_fault_kind kinds[] = { SYS_FAULT_MEMORY, SYS_FAULT_SOCKET, SYS_FAULT_READ,
+						     SYS_FAULT_WRITE, SYS_FAULT_THREAD };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		for (uint64_t nth = 7; nth <= 200; nth *= 5)
+			run_with_fault(kinds[i], nth, 2 * NS_PER_S, false);
+}
+#endif
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_fleet_measures_and_goes_home),
+		cmocka_unit_test(an_interrupted_chief_sends_all_home),
+		cmocka_unit_test(who_does_not_come_is_named),
+		cmocka_unit_test(another_secret_is_refused),
+		cmocka_unit_test(one_that_goes_ends_it_for_all),
+		cmocka_unit_test(ranks_on_one_host_are_no_cluster),
+#ifdef TRIBUTARY_FAULTS
+		cmocka_unit_test(whatever_fails_at_the_meeting_all_end),
+		cmocka_unit_test(whatever_fails_while_measuring_all_end),
+#endif
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

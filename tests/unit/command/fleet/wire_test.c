@@ -1,0 +1,152 @@
+/* Messages of the fleet come back as they were, and nothing else does. */
+#include "command/fleet/fleet.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct fleet_message one, two;
+static uint8_t payload[CONTROL_PAYLOAD_MAX + 1];
+
+static void fill(enum fleet_kind kind)
+{
+	memset(&one, 0, sizeof(one));
+	memset(&two, 0, sizeof(two));
+	one.kind = kind;
+	one.rank = 0x01020304;
+	one.round = 77;
+	one.duration_ms = 400;
+	one.streams = 3;
+	one.index = 9;
+	one.peer = 8;
+	one.first = 512;
+	one.limit_Bps = UINT64_C(0x1122334455667788);
+	one.median_ns = 5;
+	one.least_ns = 4;
+	memset(one.token, 0xab, sizeof(one.token));
+	strcpy(one.name, "host1");
+	strcpy(one.sentence, "so it is");
+	one.task_count = 300;
+	for (size_t i = 0; i < one.task_count; i++)
+		one.tasks[i] = (struct fleet_task){ (uint16_t)i, FLEET_IDLE, i << 33 };
+	one.peer_count = 200;
+	for (size_t i = 0; i < one.peer_count; i++)
+		one.peers[i].port = (uint16_t)(1000 + i);
+}
+
+static void every_kind_comes_back(void **state)
+{
+	(void)state;
+	for (enum fleet_kind kind = FLEET_NONE + 1; kind < FLEET_KIND_COUNT; kind++) {
+		bool from_member = kind <= FLEET_TROUBLE;
+		size_t bytes;
+
+		fill(kind);
+		bytes = fleet_message_put(&one, payload);
+		assert_true(bytes <= CONTROL_PAYLOAD_MAX);
+		assert_int_equal(fleet_message_get(payload, bytes, from_member, &two), 0);
+		assert_int_equal(two.kind, kind);
+		/* Said once more it is the same. */
+		memset(payload, 0xee, bytes);
+		assert_int_equal(fleet_message_put(&two, payload), bytes);
+		assert_int_equal(fleet_message_get(payload, bytes, from_member, &two), 0);
+		assert_int_equal(fleet_message_get(payload, bytes, !from_member, &two), -EBADMSG);
+		for (size_t less = 0; less < bytes; less += 1 + less / 8)
+			assert_int_equal(fleet_message_get(payload, less, from_member, &two), -EBADMSG);
+		assert_int_equal(fleet_message_get(payload, bytes + 1, from_member, &two), -EBADMSG);
+	}
+}
+
+static void counts_are_bounded(void **state)
+{
+	size_t bytes;
+
+	(void)state;
+	fill(FLEET_PEERS);
+	one.first = FABRIC_HOSTS_MAX - 1;
+	bytes = fleet_message_put(&one, payload);
+	assert_int_equal(fleet_message_get(payload, bytes, false, &two), -EBADMSG);
+	fill(FLEET_ROUND);
+	one.duration_ms = 60001;
+	bytes = fleet_message_put(&one, payload);
+	assert_int_equal(fleet_message_get(payload, bytes, false, &two), -EBADMSG);
+	fill(FLEET_ROUND);
+	one.task_count = FLEET_TASKS_MAX;
+	assert_true(fleet_message_put(&one, payload) <= CONTROL_PAYLOAD_MAX);
+}
+
+static void names_are_text(void **state)
+{
+	size_t bytes;
+
+	(void)state;
+	fill(FLEET_HELLO);
+	strcpy(one.name, "a\x1b[31mb");
+	bytes = fleet_message_put(&one, payload);
+	assert_int_equal(fleet_message_get(payload, bytes, true, &two), 0);
+	assert_string_equal(two.name, "a?[31mb");
+	memset(one.name, 'x', sizeof(one.name));
+	bytes = fleet_message_put(&one, payload);
+	assert_int_equal(fleet_message_get(payload, bytes, true, &two), -EBADMSG);
+}
+
+static void addresses_of_both_families_come_back(void **state)
+{
+	struct sockaddr_storage from = { 0 }, to;
+	struct sockaddr_in *four = (struct sockaddr_in *)(void *)&from;
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)(void *)&from;
+	struct fleet_address address;
+
+	(void)state;
+	four->sin_family = AF_INET;
+	four->sin_port = htons(5);
+	inet_pton(AF_INET, "192.0.2.7", &four->sin_addr);
+	fleet_address_of(&from, &address);
+	assert_int_equal(fleet_address_to(&address, &to), sizeof(*four));
+	assert_memory_equal(&from, &to, sizeof(*four));
+	memset(&from, 0, sizeof(from));
+	six->sin6_family = AF_INET6;
+	six->sin6_port = htons(6);
+	inet_pton(AF_INET6, "2001:db8::7", &six->sin6_addr);
+	fleet_address_of(&from, &address);
+	assert_int_equal(fleet_address_to(&address, &to), sizeof(*six));
+	assert_memory_equal(&from, &to, sizeof(*six));
+}
+
+static void knocks_come_back_and_strangers_do_not(void **state)
+{
+	struct fleet_knock knock = { .echo = true, .flow = 3, .round = 4 }, again;
+	uint8_t bytes[FLEET_KNOCK_BYTES];
+
+	(void)state;
+	memset(knock.token, 7, sizeof(knock.token));
+	fleet_knock_put(&knock, bytes);
+	assert_int_equal(fleet_knock_get(bytes, &again), 0);
+	assert_true(again.echo);
+	assert_int_equal(again.flow, 3);
+	assert_int_equal(again.round, 4);
+	assert_memory_equal(again.token, knock.token, sizeof(knock.token));
+	for (size_t i = 0; i < 6; i++) {
+		bytes[i] ^= 0x40;
+		assert_int_equal(fleet_knock_get(bytes, &again), -EBADMSG);
+		bytes[i] ^= 0x40;
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_kind_comes_back),
+		cmocka_unit_test(counts_are_bounded),
+		cmocka_unit_test(names_are_text),
+		cmocka_unit_test(addresses_of_both_families_come_back),
+		cmocka_unit_test(knocks_come_back_and_strangers_do_not),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

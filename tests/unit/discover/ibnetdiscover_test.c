@@ -1,0 +1,73 @@
+/* An InfiniBand fabric as ibnetdiscover prints it. */
+#include "declared.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static const char two_adapters[] =
+	"# Topology file: generated on Sun Nov 22 09:00:00 2026\n"
+	"\n"
+	"vendid=0x2c9\n"
+	"switchguid=0x1(1)\n"
+	"Switch\t40 \"S-1\"\t\t# \"leaf1\" enhanced port 0 lid 1 lmc 0\n"
+	"[1]\t\"H-a\"[1](a) \t\t# \"node1 mlx5_0\" lid 10 4xNDR\n"
+	"[2]\t\"H-b\"[1](b) \t\t# \"node1 mlx5_1\" lid 11 4xNDR\n"
+	"[3]\t\"H-c\"[1](c) \t\t# \"MT4123 ConnectX6   Mellanox Technologies\" lid 12 4xFDR10\n"
+	"[4]\t\"H-gone\"[1](d) \t\t# \"node9 mlx5_0\" lid 13 4xEDR\n"
+	"Ca\t1 \"H-a\"\t\t# \"node1 mlx5_0\"\n"
+	"[1](a) \t\"S-1\"[1]\t\t# lid 10 lmc 0 \"leaf1\" lid 1 4xNDR\n"
+	"Ca\t1 \"H-b\"\t\t# \"node1 mlx5_1\"\n"
+	"[1](b) \t\"S-1\"[2]\t\t# lid 11 lmc 0 \"leaf1\" lid 1 4xNDR\r\n"
+	"Ca\t1 \"H-c\"\t\t# \"MT4123 ConnectX6   Mellanox Technologies\"\n"
+	"[1](c) \t\"S-1\"[3]\t\t# lid 12 lmc 0 \"leaf1\" lid 1 4xFDR10\n"
+	"Rt\t1 \"R-1\"\t\t# \"router\"\n"
+	"[1](e) \t\"S-1\"[9]\t\t# lid 20\n";
+
+static void adapters_of_a_host_are_one_host(void **state)
+{
+	(void)state;
+	declared_means(two_adapters, NULL,
+		       "tributary-cluster 1\nswitch leaf1\nhost H-c leaf=leaf1 rate=40Gbit/s\n"
+		       "host node1 leaf=leaf1 rate=800Gbit/s\n");
+}
+
+static void a_link_without_a_rate_has_none(void **state)
+{
+	(void)state;
+	declared_means("Switch\t40 \"S-1\"\t\t# \"leaf1\" lid 1\n[1]\t\"H-a\"[1](a) # \"n1 HCA-1\" lid 10\n"
+		       "Ca\t1 \"H-a\"\t\t# \"n1 HCA-1\"\n[1](a) \"S-1\"[1] # lid 10 4xWDR\n",
+		       NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1\n");
+}
+
+static void aggregation_in_switches_is_no_host(void **state)
+{
+	(void)state;
+	declared_is_refused("Switch\t40 \"S-1\"\t\t# \"leaf1\" lid 1\n[1]\t\"H-a\"[1](a) # \"x\" lid 10\n"
+			    "Ca\t1 \"H-a\"\t\t# \"Mellanox Technologies Aggregation Node\"\n",
+			    NULL, 0, "which host is on which switch");
+}
+
+static void what_is_wrong_is_named_with_its_place(void **state)
+{
+	(void)state;
+	declared_is_refused("vendid=0x2c9\nSwitch\t40 S-1\n", NULL, 2, "expected Switch");
+	declared_is_refused("vendid=0x2c9\nSwitch\t40 \"S-1\"\nwhat is this\n", NULL, 3, "expected a line of");
+	declared_is_refused("vendid=0x2c9\nSwitch\t40 \"S-1\"\n[1 \"H-a\"\n", NULL, 3, "expected [PORT]");
+	declared_is_refused("vendid=0x2c9\nSwitch\t40 \"S-1\"\n[1]\n", NULL, 3, "the other end");
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(adapters_of_a_host_are_one_host),
+		cmocka_unit_test(a_link_without_a_rate_has_none),
+		cmocka_unit_test(aggregation_in_switches_is_no_host),
+		cmocka_unit_test(what_is_wrong_is_named_with_its_place),
+	};
+
+	return cmocka_run_group_tests_name("ibnetdiscover", tests, NULL, NULL);
+}

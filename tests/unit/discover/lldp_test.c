@@ -1,0 +1,141 @@
+/* LLDP's neighbours in both of lldpctl's JSON forms, of one host and of many. */
+#include "declared.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define FORWARDS "\"capability\":[{\"type\":\"Bridge\",\"enabled\":true},{\"type\":\"Wlan\",\"enabled\":false}]"
+/* What a port hears, as "json" has it. */
+#define HEARS(port, chassis, current)                                                                                 \
+	"\"" port "\":{\"via\":\"LLDP\",\"chassis\":{\"" chassis                                                      \
+	"\":{\"id\":{\"type\":\"mac\",\"value\":\"02:00:00:00:00:01\"}," FORWARDS "}},"                               \
+	"\"port\":{\"id\":{\"type\":\"ifname\",\"value\":\"Ethernet1\"},\"auto-negotiation\":{\"current\":\"" current \
+	"\"}}}"
+#define FAST "100GbaseSR4 - four lanes"
+
+static void one_host_is_this_one(void **state)
+{
+	(void)state;
+	declared_means("{\"lldp\":{\"interface\":{" HEARS("eth0", "leaf1", FAST) "}}}", "here",
+		       "tributary-cluster 1\nswitch leaf1\nhost here leaf=leaf1 rate=100Gbit/s\n");
+	declared_is_refused("{\"lldp\":{\"interface\":{" HEARS("eth0", "leaf1", FAST) "}}}", NULL, 0, "which host");
+}
+
+/* One interface is an object, several are an array. */
+static void hosts_may_be_named_around(void **state)
+{
+	(void)state;
+	declared_means("{\"n1\":{\"lldp\":{\"interface\":{" HEARS(
+			       "eth0", "leaf1",
+			       FAST) "}}},"
+				     "\"n2\":{\"lldp\":{\"interface\":[{" HEARS("eth0", "leaf2", FAST) "},{" HEARS(
+					     "eth1", "leaf2", "10GigBaseX - over fiber") "}]}}}",
+		       NULL,
+		       "tributary-cluster 1\nswitch leaf1\nswitch leaf2\nhost n1 leaf=leaf1 rate=100Gbit/s\n"
+		       "host n2 leaf=leaf2 rate=100Gbit/s\n");
+}
+
+static void hosts_may_be_named_within_in_an_array(void **state)
+{
+	(void)state;
+	declared_means("[{\"host\":\"n1\",\"lldp\":{\"interface\":{" HEARS(
+			       "eth0", "leaf1", "unknown") "}}},"
+							   "{\"host\":\"n2\",\"lldp\":{}},"
+							   "{\"host\":\"n3\",\"lldp\":{\"interface\":{" HEARS(
+								   "eth0", "leaf1", "2500BaseX") "}}}]",
+		       NULL,
+		       "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1\nhost n3 leaf=leaf1 rate=2500Mbit/s\n");
+}
+
+/* What lldpcli prints for each of several hosts, one after the other. */
+static void the_chassis_before_it_names_the_host(void **state)
+{
+	(void)state;
+	declared_means(
+		"{\"local-chassis\":{\"chassis\":{\"n1\":{\"id\":{\"type\":\"mac\",\"value\":\"02::\"}}}}}\n"
+		"{\"lldp\":{\"interface\":{" HEARS(
+			"eth0", "leaf1", FAST) "}}}\n"
+					       "{\"local-chassis\":[{\"chassis\":[{\"name\":[{\"value\":\"n2\"}]}]}]}\n"
+					       "{\"lldp\":{\"interface\":{" HEARS("eth0", "leaf1", FAST) "}}}\n",
+		NULL, "tributary-cluster 1\nswitch leaf1\nhost n[1-2] leaf=leaf1 rate=100Gbit/s\n");
+}
+
+static void json0_is_all_arrays(void **state)
+{
+	(void)state;
+	declared_means(
+		"{\"host\":\"n1\",\"lldp\":[{\"interface\":[{\"name\":\"eth0\",\"via\":\"LLDP\",\"chassis\":[{\"id\":[{"
+		"\"type\":\"mac\",\"value\":\"02::\"}],\"name\":[{\"value\":\"leaf1\"}]," FORWARDS
+		"}],\"port\":[{\"id\":[{"
+		"\"type\":\"ifname\",\"value\":\"e1\"}],\"auto-negotiation\":[{\"current\":[{\"value\":\"10GbaseT\"}]}]"
+		"}]}]}]}",
+		NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=10Gbit/s\n");
+}
+
+static void a_switch_without_a_name_has_its_identifier(void **state)
+{
+	(void)state;
+	declared_means("{\"host\":\"n1\",\"lldp\":{\"interface\":{\"eth0\":{\"chassis\":{\"id\":{\"type\":\"mac\","
+		       "\"value\":\"02:00:01\"}}}}}}",
+		       NULL, "tributary-cluster 1\nswitch 02_00_01\nhost n1 leaf=02_00_01\n");
+}
+
+/* Switches tell of those above them, and of hosts that nobody asked. */
+static void switches_may_tell_too(void **state)
+{
+	(void)state;
+	declared_means(
+		"{\"host\":\"n1\",\"lldp\":{\"interface\":{" HEARS(
+			"eth0", "leaf1",
+			FAST) "}}}"
+			      "{\"switch\":\"leaf1\",\"lldp\":{\"interface\":[{" HEARS("e1", "n1", FAST) "},{" HEARS(
+				      "e9", "spine",
+				      FAST) "},{\"e2\":{\"chassis\":{\"n2\":{\"capability\":{\"type\":\"Station\","
+					    "\"enabled\":true}}}}}]}}",
+		NULL,
+		"tributary-cluster 1\nswitch spine\nswitch leaf1 parent=spine rate=100Gbit/s\n"
+		"host n1 leaf=leaf1 rate=100Gbit/s\nhost n2 leaf=leaf1\n");
+}
+
+/* A host that bridges for its containers says that it forwards, but it has told as a host. */
+static void hosts_are_no_switches(void **state)
+{
+	(void)state;
+	declared_means("{\"host\":\"n1\",\"lldp\":{\"interface\":[{" HEARS("eth0", "leaf1", FAST) "},{" HEARS(
+			       "eth1", "n2", FAST) "},{\"eth2\":{\"chassis\":{\"phone\":{\"capability\":[]}}}}]}}"
+						   "{\"host\":\"n2\",\"lldp\":{\"interface\":{" HEARS("eth0", "leaf1",
+												      FAST) "}}}",
+		       NULL, "tributary-cluster 1\nswitch leaf1\nhost n[1-2] leaf=leaf1 rate=100Gbit/s\n");
+}
+
+static void what_is_wrong_is_said(void **state)
+{
+	(void)state;
+	declared_is_refused("{\"n1\":\n{\"lldp\":}}", NULL, 2, "no JSON");
+	declared_is_refused("{\"host\":\"n1\",\"lldp\":{}}\n\n{\"x", NULL, 3, "no JSON");
+	declared_is_refused("{\"interface\":{}}", NULL, 0, "expected what `lldpctl -f json` prints");
+	declared_is_refused("[1]", NULL, 0, "expected an array of what");
+	declared_is_refused("{\"lldp\":{}}{\"lldp\":{}}", "here", 0, "whose each part is");
+	declared_is_refused("{\"lldp\":{}}", "here", 0, "which host is on which switch");
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_host_is_this_one),
+		cmocka_unit_test(hosts_may_be_named_around),
+		cmocka_unit_test(hosts_may_be_named_within_in_an_array),
+		cmocka_unit_test(the_chassis_before_it_names_the_host),
+		cmocka_unit_test(json0_is_all_arrays),
+		cmocka_unit_test(a_switch_without_a_name_has_its_identifier),
+		cmocka_unit_test(switches_may_tell_too),
+		cmocka_unit_test(hosts_are_no_switches),
+		cmocka_unit_test(what_is_wrong_is_said),
+	};
+
+	return cmocka_run_group_tests_name("lldp", tests, NULL, NULL);
+}

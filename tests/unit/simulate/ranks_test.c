@@ -1,0 +1,502 @@
+/*
+ * Orders of hosts: what they cost, against a count of crossings that shares no code and against the simulator; and what is
+ * found, against all orders there are.
+ */
+#include "simulate/ranks.h"
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "simulate/job.h"
+#include "tributary/cluster.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOSTS_MOST = 64 };
+
+static uint64_t state;
+
+static unsigned draw(unsigned below)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (unsigned)(state >> 20) % below;
+}
+
+static void fabric_of(const char *text, struct simulate_fabric *ret)
+{
+	struct cluster *cluster = NULL;
+	struct diag diag = { 0 };
+
+	if (cluster_read(text, strlen(text), &cluster, &diag) < 0 ||
+	    simulate_fabric_of_cluster(cluster, ret, &diag) < 0)
+		fail_msg("%s in\n%s", diag.text, text);
+	cluster_free(cluster);
+}
+
+/* Up to 7 leaves below up to 3 switches below one; hosts are listed leaf by leaf, and mixed by their names. */
+static void random_fabric(unsigned hosts, struct simulate_fabric *ret)
+{
+	char text[8192];
+	unsigned pods = 1 + draw(3), leaves = 2 + draw(5), used[HOSTS_MOST] = { 0 };
+	int at = snprintf(text, sizeof(text), "tributary-cluster 1\nswitch top\n");
+
+	for (unsigned i = 0; i < pods; i++)
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "switch pod%u parent=top up=%u down=%u\n", i,
+			       1000 + draw(8) * 1000, 1000 + draw(8) * 1000);
+	for (unsigned i = 0; i < leaves; i++)
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "switch leaf%u parent=pod%u up=%u down=%u\n", i,
+			       draw(pods), 1000 + draw(4) * 1000, 1000 + draw(4) * 1000);
+	for (unsigned i = 0; i < hosts; i++) {
+		unsigned name = draw(hosts);
+
+		while (used[name])
+			name = (name + 1) % hosts;
+		used[name] = 1;
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "host h%u leaf=leaf%u rate=%u\n", name,
+			       draw(leaves), draw(4) ? 4000 : 1000);
+	}
+	fabric_of(text, ret);
+}
+
+static struct ranks_layout plain(size_t hosts)
+{
+	return (struct ranks_layout){ .gpus = 1, .tensor = 1, .data = (unsigned)hosts, .pipeline = 1 };
+}
+
+/* ------------------------------------------------------------------------------------- the same, from the definition */
+
+static bool is_below(const struct simulate_fabric *fabric, uint32_t host, uint32_t at)
+{
+	uint32_t up = fabric->nics[host].leaf;
+
+	while (up != SIMULATE_NONE && up != at)
+		up = fabric->switches[up].parent;
+	return up == at;
+}
+
+/* NCCL's description: the lowest set bit of a node says its parent; the second tree is mirrored, or shifted by one. */
+static int parent_of(int node, int count, int second)
+{
+	int i = !second ? node : (count % 2 ? (node - 1 + count) % count : count - 1 - node), bit = 1, up;
+
+	if (!i)
+		return -1;
+	while (!(i & bit))
+		bit <<= 1;
+	up = (i ^ bit) | (bit << 1);
+	if (up >= count)
+		up = i ^ bit;
+	return !second ? up : (count % 2 ? (up + 1) % count : count - 1 - up);
+}
+
+struct seen {
+	double worst_s, uplinks_s, crossings;
+};
+
+static void add_link(struct seen *seen, double bytes, double capacity_Bps, bool uplink)
+{
+	seen->worst_s = fmax(seen->worst_s, bytes / capacity_Bps);
+	if (uplink) {
+		seen->uplinks_s += bytes / capacity_Bps;
+		seen->crossings += bytes;
+	}
+}
+
+/* bytes[a][b] from the host at place a to that at b. */
+static struct seen count_links(const struct simulate_fabric *fabric, const uint32_t *order, int hosts,
+			       double bytes[][HOSTS_MOST])
+{
+	struct seen seen = { 0 };
+
+	for (uint32_t at = 0; at < fabric->switch_count; at++) {
+		double up = 0, down = 0;
+
+		for (int a = 0; a < hosts; a++)
+			for (int b = 0; b < hosts; b++) {
+				bool from = is_below(fabric, order[a], at), to = is_below(fabric, order[b], at);
+
+				up += from && !to ? bytes[a][b] : 0;
+				down += to && !from ? bytes[a][b] : 0;
+			}
+		if (fabric->switches[at].parent == SIMULATE_NONE)
+			continue;
+		add_link(&seen, up, fabric->switches[at].capacity_Bps[SIMULATE_UP], true);
+		add_link(&seen, down, fabric->switches[at].capacity_Bps[SIMULATE_DOWN], true);
+	}
+	for (int a = 0; a < hosts; a++) {
+		double out = 0, in = 0;
+
+		for (int b = 0; b < hosts; b++) {
+			out += bytes[a][b];
+			in += bytes[b][a];
+		}
+		add_link(&seen, out, fabric->nics[order[a]].capacity_Bps[SIMULATE_UP], false);
+		add_link(&seen, in, fabric->nics[order[a]].capacity_Bps[SIMULATE_DOWN], false);
+	}
+	return seen;
+}
+
+static struct seen count_ring(const struct simulate_fabric *fabric, const uint32_t *order, int hosts)
+{
+	double bytes[HOSTS_MOST][HOSTS_MOST] = { { 0 } };
+
+	for (int i = 0; i < hosts; i++)
+		bytes[i][(i + 1) % hosts] += 2.0 * (hosts - 1) / hosts;
+	return count_links(fabric, order, hosts, bytes);
+}
+
+static struct seen count_tree(const struct simulate_fabric *fabric, const uint32_t *order, int hosts)
+{
+	double bytes[HOSTS_MOST][HOSTS_MOST] = { { 0 } };
+
+	for (int second = 0; second < 2; second++)
+		for (int i = 0; i < hosts; i++) {
+			int up = parent_of(i, hosts, second);
+
+			if (up < 0)
+				continue;
+			bytes[i][up] += 0.5;
+			bytes[up][i] += 0.5;
+		}
+	return count_links(fabric, order, hosts, bytes);
+}
+
+static bool near(double a, double b)
+{
+	return fabs(a - b) <= 1e-5 * fmax(fabs(a), fabs(b)) + 1e-12;
+}
+
+static void check_cost(const struct ranks_cost *is, struct seen expected)
+{
+	if (!near(is->worst_s, expected.worst_s) || !near(is->uplinks_s, expected.uplinks_s) ||
+	    !near(is->crossings, expected.crossings))
+		fail_msg("%g %g %g, expected %g %g %g", is->worst_s, is->uplinks_s, is->crossings, expected.worst_s,
+			 expected.uplinks_s, expected.crossings);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- tests */
+
+static void groups_are_laid_out_as_megatron_does(void **unused)
+{
+	const struct ranks_layout layout = { .gpus = 2, .tensor = 4, .data = 2, .pipeline = 3 };
+	uint32_t places[12];
+	struct ranks_group group = { .places = places };
+
+	(void)unused;
+	assert_int_equal(ranks_hosts(&layout), 12);
+	assert_int_equal(ranks_group_count(&layout, RANKS_TENSOR), 6);
+	ranks_group(&layout, RANKS_TENSOR, 1, &group); /* ranks 4 to 7 */
+	assert_int_equal(group.count, 2);
+	assert_int_equal(places[0], 2);
+	assert_int_equal(places[1], 3);
+	assert_int_equal(ranks_group_count(&layout, RANKS_DATA_RING), 12);
+	ranks_group(&layout, RANKS_DATA_RING, 5, &group); /* place 1 of the second stage: ranks 9 and 13 */
+	assert_int_equal(group.count, 2);
+	assert_int_equal(group.ranks, 2);
+	assert_int_equal(places[0], 4);
+	assert_int_equal(places[1], 6);
+	assert_int_equal(ranks_group_count(&layout, RANKS_PIPELINE), 8);
+	ranks_group(&layout, RANKS_PIPELINE, 3, &group); /* ranks 3, 11, 19 */
+	assert_int_equal(group.count, 3);
+	assert_int_equal(places[2], 9);
+	assert_int_equal(ranks_hosts(&(struct ranks_layout){ 8, 1, 12, 1 }), 0);
+	assert_int_equal(ranks_hosts(&(struct ranks_layout){ 8, 0, 16, 1 }), 0);
+}
+
+static void costs_are_those_counted_from_the_definition(void **unused)
+{
+	(void)unused;
+	for (unsigned seed = 1; seed <= 200; seed++) {
+		unsigned hosts = 2 + seed % 30;
+		struct ranks_layout layout = plain(hosts);
+		struct ranks_cost costs[RANKS_PHASE_COUNT];
+		struct simulate_fabric fabric;
+		uint32_t order[HOSTS_MOST];
+
+		state = seed * 77777;
+		random_fabric(hosts, &fabric);
+		simulate_order_random(&fabric, seed, order);
+		assert_int_equal(ranks_costs(&fabric, &layout, order, costs, NULL), 0);
+		check_cost(&costs[RANKS_DATA_RING], count_ring(&fabric, order, (int)hosts));
+		check_cost(&costs[RANKS_DATA_TREE], count_tree(&fabric, order, (int)hosts));
+		assert_true(costs[RANKS_TENSOR].worst_s == 0 && costs[RANKS_PIPELINE].worst_s == 0);
+		simulate_fabric_fini(&fabric);
+	}
+}
+
+/* Bytes on every link, as the simulator moves them. */
+static void loads_are_what_the_simulator_moves(void **unused)
+{
+	(void)unused;
+	for (unsigned seed = 1; seed <= 40; seed++) {
+		unsigned hosts = 3 + seed % 20;
+		struct ranks_layout layout = plain(hosts);
+		struct ranks_cost costs[RANKS_PHASE_COUNT];
+		struct simulate_settings settings = simulate_defaults();
+		struct simulate_fabric fabric;
+		uint32_t order[HOSTS_MOST];
+		double *load_B;
+		size_t links;
+
+		state = seed * 99991;
+		random_fabric(hosts, &fabric);
+		simulate_order_random(&fabric, seed, order);
+		links = simulate_link_count(&fabric);
+		load_B = calloc(RANKS_PHASE_COUNT * links, sizeof(*load_B));
+		assert_non_null(load_B);
+		assert_int_equal(ranks_costs(&fabric, &layout, order, costs, load_B), 0);
+		settings.detail = SIMULATE_PIPELINED;
+		for (int tree = 0; tree < 2; tree++) {
+			struct simulate_job job = { .algorithm = tree ? SIMULATE_TREE : SIMULATE_RING,
+						    .hosts = order,
+						    .host_count = hosts,
+						    .gpus = 1,
+						    .bytes = 1e9 };
+			const double *is = load_B + (size_t)(tree ? RANKS_DATA_TREE : RANKS_DATA_RING) * links;
+			struct simulate_result result;
+			struct diag diag;
+
+			assert_int_equal(simulate_run(&fabric, &job, 1, &settings, NULL, 0, &result, &diag), 0);
+			for (uint32_t link = 0; link < links; link++)
+				if (fabs(flow_link(result.network, link).bytes - is[link] * 1e9) > 1e4)
+					fail_msg("seed %u, link %u: %g, simulated %g", seed, link, is[link] * 1e9,
+						 flow_link(result.network, link).bytes);
+			simulate_result_fini(&result);
+		}
+		free(load_B);
+		simulate_fabric_fini(&fabric);
+	}
+}
+
+static bool less(struct seen a, struct seen b)
+{
+	if (!near(a.worst_s, b.worst_s))
+		return a.worst_s < b.worst_s;
+	if (!near(a.uplinks_s, b.uplinks_s))
+		return a.uplinks_s < b.uplinks_s;
+	return !near(a.crossings, b.crossings) && a.crossings < b.crossings;
+}
+
+/* Of all orders, the best ring, and of those that have it the best tree (or the other way round). */
+static void brute_force(const struct simulate_fabric *fabric, uint32_t *order, int at, int hosts, bool tree_first,
+			struct seen best[2], bool *any)
+{
+	struct seen now[2], first, second;
+
+	for (int i = at; i < hosts && at < hosts - 1; i++) {
+		uint32_t other = order[at];
+
+		order[at] = order[i];
+		order[i] = other;
+		brute_force(fabric, order, at + 1, hosts, tree_first, best, any);
+		other = order[at];
+		order[at] = order[i];
+		order[i] = other;
+	}
+	if (at < hosts - 1)
+		return;
+	now[0] = count_ring(fabric, order, hosts);
+	now[1] = count_tree(fabric, order, hosts);
+	first = now[tree_first];
+	second = now[!tree_first];
+	if (!*any || less(first, best[tree_first]) ||
+	    (!less(best[tree_first], first) && less(second, best[!tree_first])))
+		memcpy(best, now, sizeof(now));
+	*any = true;
+}
+
+/* all_orders 0: the search alone. */
+static void compare_with_brute_force(size_t all_orders, bool tree_first)
+{
+	for (unsigned seed = 1; seed <= 60; seed++) {
+		unsigned hosts = 2 + seed % 5;
+		struct ranks_layout layout = plain(hosts);
+		struct ranks_search search = ranks_search_defaults();
+		struct simulate_fabric fabric;
+		uint32_t order[HOSTS_MOST], all[HOSTS_MOST], found[HOSTS_MOST];
+		struct ranks_cost costs[RANKS_PHASE_COUNT];
+		struct seen best[2];
+		bool any = false;
+
+		state = seed * 31337;
+		random_fabric(hosts, &fabric);
+		for (uint32_t i = 0; i < hosts; i++)
+			order[i] = all[i] = i;
+		brute_force(&fabric, order, 0, (int)hosts, tree_first, best, &any);
+		search.all_orders = all_orders;
+		search.tree_first = tree_first;
+		search.steps_most = 2e6;
+		assert_int_equal(ranks_order(&fabric, &layout, all, hosts, &search, found), 0);
+		assert_int_equal(ranks_costs(&fabric, &layout, found, costs, NULL), 0);
+		check_cost(&costs[RANKS_DATA_RING], best[0]);
+		check_cost(&costs[RANKS_DATA_TREE], best[1]);
+		simulate_fabric_fini(&fabric);
+	}
+}
+
+static void few_hosts_get_the_best_of_all_orders(void **unused)
+{
+	(void)unused;
+	compare_with_brute_force(7, false);
+	compare_with_brute_force(7, true);
+}
+
+static void the_search_finds_it_too(void **unused)
+{
+	(void)unused;
+	compare_with_brute_force(0, false);
+	compare_with_brute_force(0, true);
+}
+
+/* No ring can do with less: a switch with hosts below it and hosts elsewhere is left once and entered once. */
+static void a_ring_crosses_every_uplink_once(void **unused)
+{
+	(void)unused;
+	for (unsigned seed = 1; seed <= 20; seed++) {
+		unsigned hosts = 8 + seed * 2;
+		struct ranks_layout layout = plain(hosts);
+		struct ranks_search search = ranks_search_defaults();
+		struct ranks_cost costs[RANKS_PHASE_COUNT];
+		struct simulate_fabric fabric;
+		uint32_t all[HOSTS_MOST], found[HOSTS_MOST];
+		double *load_B;
+		size_t links;
+
+		state = seed * 4242;
+		random_fabric(hosts, &fabric);
+		links = simulate_link_count(&fabric);
+		load_B = calloc(RANKS_PHASE_COUNT * links, sizeof(*load_B));
+		assert_non_null(load_B);
+		simulate_order_random(&fabric, seed, all);
+		search.steps_most = 2e6;
+		assert_int_equal(ranks_order(&fabric, &layout, all, hosts, &search, found), 0);
+		assert_int_equal(ranks_costs(&fabric, &layout, found, costs, load_B), 0);
+		for (uint32_t link = 0; link < links; link++) {
+			double load = load_B[RANKS_DATA_RING * links + link];
+
+			if (simulate_link_of(&fabric, link).kind == SIMULATE_LINK_UPLINK && load > 0)
+				assert_true(near(load, 2.0 * (hosts - 1) / hosts));
+		}
+		free(load_B);
+		simulate_fabric_fini(&fabric);
+	}
+}
+
+static void tensor_groups_stay_in_a_leaf_where_they_can(void **unused)
+{
+	(void)unused;
+	for (unsigned seed = 1; seed <= 20; seed++) {
+		static const char head[] = "tributary-cluster 1\nswitch top\n";
+		unsigned leaves = 2 + seed % 4, size = 2 + seed % 3, hosts = 0, whole = 0, inside = 0;
+		struct ranks_layout layout = { .gpus = 4, .tensor = 4 * size, .pipeline = 1 };
+		struct ranks_search search = ranks_search_defaults();
+		uint32_t all[HOSTS_MOST], found[HOSTS_MOST];
+		struct simulate_fabric fabric;
+		char text[4096];
+		int at = snprintf(text, sizeof(text), "%s", head);
+
+		state = seed * 1234567;
+		for (unsigned i = 0; i < leaves; i++) {
+			unsigned count = 1 + draw(9);
+
+			at += snprintf(text + at, sizeof(text) - (size_t)at,
+				       "switch leaf%u parent=top rate=1GB/s\nhost l%uh[1-%u] leaf=leaf%u rate=1GB/s\n",
+				       i, i, count, i);
+			hosts += count;
+			whole += count / size;
+		}
+		layout.data = hosts / size;
+		if (!layout.data)
+			continue;
+		fabric_of(text, &fabric);
+		simulate_order_random(&fabric, seed, all);
+		search.steps_most = 2e6;
+		assert_int_equal(ranks_order(&fabric, &layout, all, hosts, &search, found), 0);
+		for (unsigned group = 0; group < layout.data; group++) {
+			bool together = true;
+
+			for (unsigned i = 1; i < size; i++)
+				together = together && fabric.nics[found[group * size]].leaf ==
+							       fabric.nics[found[group * size + i]].leaf;
+			inside += together;
+		}
+		if (inside != (whole < layout.data ? whole : layout.data))
+			fail_msg("seed %u: %u groups of %u hosts in a leaf, could be %u\n%s", seed, inside, size, whole,
+				 text);
+		simulate_fabric_fini(&fabric);
+	}
+}
+
+/* Fewer hosts than there are: those of one leaf if they suffice. */
+static void a_small_job_gets_one_leaf(void **unused)
+{
+	struct ranks_layout layout = plain(4);
+	struct ranks_search search = ranks_search_defaults();
+	struct simulate_fabric fabric;
+	uint32_t all[32], found[32];
+
+	(void)unused;
+	fabric_of("tributary-cluster 1\nswitch top\nswitch a parent=top rate=1GB/s\nswitch b parent=top rate=1GB/s\n"
+		  "switch c parent=top rate=1GB/s\nhost a[1-6] leaf=a\nhost b[1-4] leaf=b\nhost c[1-3] leaf=c\n",
+		  &fabric);
+	for (uint32_t i = 0; i < 13; i++)
+		all[i] = i;
+	assert_int_equal(ranks_order(&fabric, &layout, all, 13, &search, found), 0);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(fabric.host_names[found[i]][0], 'b');
+	assert_int_equal(ranks_order(&fabric, &layout, all, 3, &search, found), -EINVAL);
+	simulate_fabric_fini(&fabric);
+}
+
+static void it_is_never_worse_than_what_was_given_nor_different_twice(void **unused)
+{
+	(void)unused;
+	for (unsigned seed = 1; seed <= 20; seed++) {
+		struct ranks_layout layout = { .gpus = 2, .tensor = 4, .data = 3, .pipeline = 2 };
+		struct ranks_search search = ranks_search_defaults();
+		struct ranks_cost before[RANKS_PHASE_COUNT], after[RANKS_PHASE_COUNT];
+		struct simulate_fabric fabric;
+		uint32_t given[HOSTS_MOST], found[HOSTS_MOST], again[HOSTS_MOST];
+
+		state = seed * 271828;
+		random_fabric(12, &fabric);
+		simulate_order_random(&fabric, seed, given);
+		search.given = given;
+		search.steps_most = 1e5;
+		assert_int_equal(ranks_order(&fabric, &layout, given, 12, &search, found), 0);
+		assert_int_equal(ranks_order(&fabric, &layout, given, 12, &search, again), 0);
+		assert_memory_equal(found, again, 12 * sizeof(*found));
+		assert_int_equal(ranks_costs(&fabric, &layout, given, before, NULL), 0);
+		assert_int_equal(ranks_costs(&fabric, &layout, found, after, NULL), 0);
+		assert_true(ranks_compare(&search, after, before) <= 0);
+		simulate_fabric_fini(&fabric);
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(groups_are_laid_out_as_megatron_does),
+		cmocka_unit_test(costs_are_those_counted_from_the_definition),
+		cmocka_unit_test(loads_are_what_the_simulator_moves),
+		cmocka_unit_test(few_hosts_get_the_best_of_all_orders),
+		cmocka_unit_test(the_search_finds_it_too),
+		cmocka_unit_test(a_ring_crosses_every_uplink_once),
+		cmocka_unit_test(tensor_groups_stay_in_a_leaf_where_they_can),
+		cmocka_unit_test(a_small_job_gets_one_leaf),
+		cmocka_unit_test(it_is_never_worse_than_what_was_given_nor_different_twice),
+	};
+
+	return cmocka_run_group_tests_name("ranks", tests, NULL, NULL);
+}

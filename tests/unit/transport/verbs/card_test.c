@@ -1,0 +1,513 @@
+/*
+ * Cards and ports over the fake: what is asked of them, and what becomes of traffic when one fails for good, comes back, is
+ * slow, has no receive for us, or when a child of ours holds what we have.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "support/runtime.h"
+#include "transport/verbs/verbs.h"
+#include "unit/transport/verbs/bed.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const struct transport_ops *const ops = &transport_verbs;
+
+static void finish(struct verbs_run *run)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+
+	for (unsigned i = 0; run->done != 3; i++) {
+		assert_int_equal(verbs_run_step(run, i % 2), 0);
+		assert_false(runtime_past(deadline_ns));
+	}
+}
+
+static void some_steps(struct verbs_run *run)
+{
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(verbs_run_step(run, i % 2), 0);
+	assert_int_not_equal(run->done, 3);
+}
+
+/* ---- a card that has failed ---- */
+
+/* It takes no command, completes nothing, and gives back none of its receives. */
+static void a_card_that_fails_leaves_its_traffic_to_the_other(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < (runtime_long() ? 40 : 8); round++) {
+		struct fake_verbs_counts before, after;
+		struct verbs_bed bed;
+		struct verbs_run run;
+
+		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2, .lazy = round & 2 }, 1 + round % 3,
+			       true);
+		verbs_run_begin(&run, &bed, runtime_seed() + round);
+		some_steps(&run);
+		fake_verbs_die(round & 1);
+		finish(&run);
+		verbs_run_end(&run);
+		/* Memory of the host is registered with the other alone, and nothing is copied for want of the one. */
+		fake_verbs_counts(&before);
+		assert_int_equal(link_exchange(&bed.link, 3 << 20, round), 0);
+		fake_verbs_counts(&after);
+		assert_int_equal(after.data[round & 1], before.data[round & 1]);
+		assert_true(after.data[!(round & 1)] - before.data[!(round & 1)] >= 3 << 20);
+		assert_true(after.requests - before.requests < 3 << 20 >>
+			    14); /* through the window: 16 KiB at a time */
+		/* A connection that is made now has one rail. */
+		link_close(&bed.link);
+		assert_int_equal(link_open(ops, bed.transport, bed.device, &bed.link), 0);
+		assert_int_equal(link_exchange(&bed.link, 1 << 20, round), 0);
+		verbs_bed_close(&bed);
+	}
+}
+
+/* No time-out is waited for. */
+static void without_a_card_there_is_an_error_at_once(void **state)
+{
+	int r[2] = { 0, 0 };
+	struct verbs_bed bed;
+	struct verbs_run run;
+	uint64_t deadline_ns;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 2, false);
+	bed.params.timeout_ns = 3600 * NS_PER_S;
+	verbs_run_begin(&run, &bed, runtime_seed());
+	some_steps(&run);
+	fake_verbs_die(0);
+	deadline_ns = runtime_deadline_ns(20000);
+	for (unsigned i = 0; !r[0] || !r[1]; i++) {
+		if (!r[i % 2])
+			r[i % 2] = verbs_run_step(&run, i % 2);
+		assert_false(runtime_past(deadline_ns));
+	}
+	assert_int_equal(r[0], -EIO);
+	assert_int_equal(r[1], -EIO);
+	link_close(&bed.link);
+	assert_true(link_open(ops, bed.transport, 0, &bed.link) < 0);
+	verbs_run_end(&run);
+	verbs_bed_close(&bed);
+}
+
+/* What it wrote into memory of a GPU cannot be read back: nobody knows when the GPU sees it. */
+static void a_card_that_fails_ends_who_receives_into_memory_of_gpus(void **state)
+{
+	struct fake_verbs_gpu gpu = fake_verbs_gpu_new(8192);
+	uint64_t deadline_ns = runtime_deadline_ns(20000);
+	void *registration = NULL;
+	enum transport_next next;
+	struct verbs_bed bed;
+	int r = 0;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2, .dmabuf = true }, 1, true);
+	assert_int_equal(ops->memory_register_dmabuf(bed.link.receiver, gpu.address, gpu.bytes, TRANSPORT_MEMORY_CUDA,
+						     0, gpu.fd, &registration),
+			 0);
+	fake_verbs_die(1);
+	while (r == 0) {
+		r = ops->progress(bed.link.receiver, &next);
+		assert_false(runtime_past(deadline_ns));
+	}
+	assert_int_equal(r, -EIO);
+	verbs_bed_close(&bed);
+	fake_verbs_gpu_free(&gpu);
+}
+
+/* ---- ports ---- */
+
+static uint64_t written_by(unsigned device)
+{
+	struct fake_verbs_counts counts;
+
+	fake_verbs_counts(&counts);
+	return counts.data[device];
+}
+
+static void a_port_that_comes_back_carries_traffic_again(void **state)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS), before;
+	struct verbs_bed bed;
+	unsigned i = 0;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2 }, 1, true);
+	assert_int_equal(link_exchange(&bed.link, 8 << 20, i++), 0);
+	assert_true(written_by(0) > 1 << 20 && written_by(1) > 1 << 20);
+	fake_verbs_port(1, false);
+	while (bed.link.sender && ((const struct verbs_connection *)bed.link.sender)->live_count == 2) {
+		assert_int_equal(link_exchange(&bed.link, 1 << 20, i++), 0);
+		assert_false(runtime_past(deadline_ns));
+	}
+	before = written_by(1);
+	for (unsigned k = 0; k < 10; k++)
+		assert_int_equal(link_exchange(&bed.link, 8 << 20, i++), 0);
+	assert_int_equal(written_by(1), before);
+	fake_verbs_port(1, true);
+	while (written_by(1) < before + (4 << 20)) {
+		assert_int_equal(link_exchange(&bed.link, 8 << 20, i++), 0);
+		assert_false(runtime_past(deadline_ns));
+	}
+	verbs_bed_close(&bed);
+}
+
+/* Pieces go to whichever queue pair has room. */
+static void a_slower_rail_gets_fewer(void **state)
+{
+	struct verbs_bed bed;
+
+	(void)state;
+	for (unsigned slow = 0; slow < 2; slow++) {
+		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2 }, 1, true);
+		fake_verbs_slow(slow, 5 * NS_PER_MS);
+		for (unsigned i = 0; i < 6; i++)
+			assert_int_equal(link_exchange(&bed.link, 24 << 20, i), 0);
+		print_message("rail %u takes 5 ms a write: %u MiB over it, %u over the other\n", slow,
+			      (unsigned)(written_by(slow) >> 20), (unsigned)(written_by(!slow) >> 20));
+		assert_true(written_by(slow) < written_by(!slow) / 2);
+		verbs_bed_close(&bed);
+	}
+}
+
+/* Both ports of one card are devices, told apart by name, address and event, and known to be of one card. */
+static void a_card_with_two_ports_is_two_devices(void **state)
+{
+	struct transport_properties first, second;
+	const int members[] = { 0, 1 };
+	const struct verbs_transport *transport;
+	struct verbs_bed bed;
+
+	(void)state;
+	verbs_bed_begin(&bed, (struct fake_verbs_options){ .devices = 1, .ports = 2 }, NULL);
+	transport = (const struct verbs_transport *)bed.transport;
+	assert_int_equal(ops->device_count(bed.transport), 2);
+	assert_int_equal(ops->device_properties(bed.transport, 0, &first), 0);
+	assert_int_equal(ops->device_properties(bed.transport, 1, &second), 0);
+	assert_string_equal(first.name, "fake0:1");
+	assert_string_equal(second.name, "fake0:2");
+	assert_int_equal(first.guid, second.guid);
+	assert_int_equal(first.port + 1, second.port);
+	assert_memory_not_equal(transport->cards.ports[0].gid, transport->cards.ports[1].gid, 16);
+	assert_int_equal(ops->device_join(bed.transport, 2, members, &bed.device), 0);
+	assert_int_equal(link_open(ops, bed.transport, bed.device, &bed.link), 0);
+	assert_int_equal(((const struct verbs_connection *)bed.link.sender)->queues[1].rail, 1);
+	assert_int_equal(link_exchange(&bed.link, 8 << 20, 1), 0);
+	fake_verbs_port_of(0, 2, false);
+	verbs_devices_listen((struct verbs_devices *)&transport->cards);
+	assert_false(verbs_port_is_down(&transport->cards.ports[0]));
+	assert_true(verbs_port_is_down(&transport->cards.ports[1]));
+	verbs_bed_close(&bed);
+}
+
+static void a_port_is_taken_by_its_number(void **state)
+{
+	struct transport_properties properties;
+	struct verbs_bed bed;
+
+	(void)state;
+	verbs_bed_begin(&bed, (struct fake_verbs_options){ .devices = 1 }, NULL);
+	ops->close(bed.transport);
+	snprintf(bed.params.hca, sizeof(bed.params.hca), "fake0:2");
+	assert_int_equal(fake_verbs_stop(), 0);
+	verbs_transport_use(fake_verbs_start(&(struct fake_verbs_options){ .devices = 1, .ports = 2 }), NULL);
+	assert_int_equal(ops->open(&bed.params, &bed.transport), 0);
+	assert_int_equal(ops->device_count(bed.transport), 1);
+	assert_int_equal(ops->device_properties(bed.transport, 0, &properties), 0);
+	assert_string_equal(properties.name, "fake0:2");
+	assert_int_equal(link_open(ops, bed.transport, 0, &bed.link), 0);
+	assert_int_equal(fake_verbs_last_path(0).port_num, 2);
+	verbs_bed_close(&bed);
+}
+
+/* ---- what is asked of a device ---- */
+
+static void the_traffic_class_and_level_that_were_asked_for_are_set(void **state)
+{
+	struct verbs_bed bed;
+
+	(void)state;
+	verbs_bed_begin(&bed, (struct fake_verbs_options){ .devices = 1 }, NULL);
+	bed.params.traffic_class = 104;
+	bed.params.service_level = 3;
+	assert_int_equal(link_open(ops, bed.transport, 0, &bed.link), 0);
+	assert_int_equal(fake_verbs_last_path(0).grh.traffic_class, 104);
+	assert_int_equal(fake_verbs_last_path(0).sl, 3);
+	assert_int_equal(fake_verbs_last_path(0).is_global, 1);
+	verbs_bed_close(&bed);
+}
+
+/* NCCL's own for this connection counts before the parameter. */
+static void the_traffic_class_of_a_connection_comes_first(void **state)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	struct verbs_bed bed;
+
+	(void)state;
+	verbs_bed_begin(&bed, (struct fake_verbs_options){ .devices = 1 }, NULL);
+	bed.params.traffic_class = 104;
+	bed.link.ops = ops;
+	assert_int_equal(ops->listen(bed.transport, 0, bed.link.handle, &bed.link.listener), 0);
+	while (!bed.link.sender || !bed.link.receiver) {
+		if (!bed.link.sender)
+			assert_int_equal(ops->connect(bed.transport, 0, 32, bed.link.handle, &bed.link.sender), 0);
+		if (!bed.link.receiver)
+			assert_int_equal(ops->accept(bed.link.listener, &bed.link.receiver), 0);
+		assert_false(runtime_past(deadline_ns));
+	}
+	assert_int_equal(fake_verbs_last_path(0).grh.traffic_class, 32); /* the sender's queue was connected last */
+	verbs_bed_close(&bed);
+}
+
+/* The standard lets each try take four times as long as it is asked to. */
+static void a_device_gives_up_within_half_of_the_time_out(void **state)
+{
+	static const uint64_t timeouts_ns[] = { NS_PER_S / 10, NS_PER_S / 4, NS_PER_S, 10 * NS_PER_S, 3600 * NS_PER_S };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(timeouts_ns) / sizeof(timeouts_ns[0]); i++) {
+		const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 1 });
+		const struct verbs_pair_options options = { .timeout_ns = timeouts_ns[i] };
+		struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 } };
+		struct ibv_device **list;
+		struct verbs_port port = { .number = 1, .ethernet = true, .mtu = IBV_MTU_1024 };
+		struct verbs_wire_queue to = { .number = 1 };
+		struct verbs_wire_rail at = { .mtu = IBV_MTU_4096 };
+		struct ibv_context *context;
+		struct ibv_qp_attr ready;
+		struct ibv_pd *pd;
+		struct ibv_qp *qp;
+		int count;
+
+		list = api->get_device_list(&count);
+		context = api->open_device(list[0]);
+		api->free_device_list(list);
+		pd = api->alloc_pd(context);
+		attr.send_cq = attr.recv_cq = api->create_cq(context, 4, NULL, NULL, 0);
+		qp = api->create_qp(pd, &attr);
+		assert_int_equal(verbs_pair_init(api, &port, qp, 0), 0);
+		assert_int_equal(verbs_pair_connect(api, &port, qp, 0, &to, &at, &options), 0);
+		ready = fake_verbs_last_ready(0);
+		assert_true((UINT64_C(4096) << ready.timeout) * (ready.retry_cnt + 1U) * 4 <= timeouts_ns[i] / 2);
+		assert_true((UINT64_C(4096) << ready.timeout) * (ready.retry_cnt + 1U) * 16 > timeouts_ns[i] / 2 ||
+			    UINT64_C(4096) << ready.timeout > NS_PER_S); /* and not without need */
+		assert_in_range(ready.retry_cnt, 1, 6);
+		assert_in_range(ready.rnr_retry, 1, 6);
+		api->destroy_qp(qp);
+		api->destroy_cq(attr.send_cq);
+		api->dealloc_pd(pd);
+		api->close_device(context);
+		assert_int_equal(fake_verbs_stop(), 0);
+	}
+}
+
+static void ordering_is_relaxed_where_the_library_knows_it(void **state)
+{
+	uint8_t *data = aligned_alloc(4096, 8192);
+
+	(void)state;
+	assert_non_null(data);
+	for (unsigned old = 0; old < 2; old++) {
+		void *registration = NULL;
+		struct verbs_bed bed;
+
+		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1, .no_iova2 = old }, 1, false);
+		assert_int_equal(
+			ops->memory_register(bed.link.receiver, data, 8192, TRANSPORT_MEMORY_HOST, &registration), 0);
+		assert_int_equal(fake_verbs_access(data) & IBV_ACCESS_RELAXED_ORDERING,
+				 old ? 0 : IBV_ACCESS_RELAXED_ORDERING);
+		assert_int_equal(fake_verbs_access(data) & IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE);
+		verbs_bed_close(&bed); /* also: an old library was not asked for it */
+	}
+	free(data);
+}
+
+/* A peer's device that has no receive, as often as it was asked: the queue is lost, no byte is. */
+static void a_queue_that_finds_no_receive_is_built_anew(void **state)
+{
+	struct fake_verbs_counts counts;
+
+	(void)state;
+	for (unsigned qps = 1; qps < 3; qps++) {
+		struct verbs_bed bed;
+		struct verbs_run run;
+
+		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, qps, false);
+		verbs_run_begin(&run, &bed, runtime_seed());
+		some_steps(&run);
+		fake_verbs_lose(0, FAKE_VERBS_NO_RECEIVE);
+		finish(&run);
+		fake_verbs_counts(&counts);
+		assert_true(counts.failed_queues >= 2); /* at both ends */
+		verbs_run_end(&run);
+		verbs_bed_close(&bed);
+	}
+}
+
+/* ---- what is said ---- */
+
+static char heard[4096];
+
+__attribute__((format(printf, 5, 6))) static void hear(int level, unsigned long flags, const char *file, int line,
+						       const char *fmt, ...)
+{
+	size_t used = strlen(heard);
+	va_list args;
+
+	(void)flags;
+	(void)file;
+	(void)line;
+	if (level != LOG_LEVEL_WARN)
+		return;
+	va_start(args, fmt);
+	vsnprintf(heard + used, sizeof(heard) - used, fmt, args);
+	va_end(args);
+}
+
+static void too_little_locked_memory_is_said_with_the_remedy(void **state)
+{
+	uint8_t *data = calloc(1, 10000);
+	struct rlimit limit, low;
+	void *registration = NULL;
+	struct verbs_bed bed;
+
+	(void)state;
+	assert_non_null(data);
+	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+	low = limit;
+	low.rlim_cur = 64 << 10;
+	if (limit.rlim_max < low.rlim_cur) {
+		print_message("skipped: this process may not lock 64 KiB\n");
+		skip();
+	}
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &low), 0);
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1, .most_regions = 2 }, 1, false);
+	heard[0] = '\0';
+	log_set_sink(hear);
+	for (unsigned i = 0; i < 2; i++) /* the second time nothing is said */
+		assert_int_equal(
+			ops->memory_register(bed.link.sender, data, 10000, TRANSPORT_MEMORY_HOST, &registration), 0);
+	log_set_sink(NULL);
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+	assert_non_null(strstr(heard, "RDMA device fake0 cannot register "));
+	assert_non_null(strstr(heard, "This process may lock 64 KiB of memory: raise that (ulimit -l unlimited)"));
+	assert_non_null(strstr(heard, "messages in memory that RDMA device fake0 does not register are copied"));
+	assert_null(strstr(strstr(heard, "cannot register ") + 1, "cannot register "));
+	verbs_bed_close(&bed);
+	free(data);
+}
+
+/* ---- forked children: they have copies of all descriptors, and none of the threads ---- */
+
+static pid_t child_start(void)
+{
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		alarm(100);
+		for (;;)
+			pause();
+	}
+	return child;
+}
+
+static void child_end(pid_t child)
+{
+	int status;
+
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+static void a_child_amid_traffic_breaks_nothing(void **state)
+{
+	enum { CHILDREN = 4 };
+	pid_t children[CHILDREN];
+	struct verbs_bed bed;
+	struct verbs_run run;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2, .lazy = true }, 1, true);
+	verbs_run_begin(&run, &bed, runtime_seed());
+	for (unsigned i = 0; i < CHILDREN; i++) {
+		some_steps(&run);
+		children[i] = child_start();
+		if (i == CHILDREN / 2)
+			fake_verbs_lose(0, FAKE_VERBS_ARRIVES_HALF);
+	}
+	finish(&run);
+	for (unsigned i = 0; i < CHILDREN; i++)
+		child_end(children[i]);
+	verbs_run_end(&run);
+	verbs_bed_close(&bed);
+}
+
+/* The child still holds the sockets by which the peer's life is seen. */
+static void an_end_that_closes_is_missed_though_a_child_lives(void **state)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	struct transport_request *request = NULL;
+	void *registration = NULL;
+	static uint8_t to[100000];
+	size_t bytes = sizeof(to);
+	struct verbs_bed bed;
+	void *data = to;
+	int tag = 1, r;
+	pid_t child;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 1, false);
+	assert_int_equal(link_exchange(&bed.link, 1000, 1), 0);
+	child = child_start();
+	assert_int_equal(ops->receive(bed.link.receiver, 1, &data, &bytes, &tag, &registration, &request), 0);
+	assert_non_null(request);
+	ops->close_connection(bed.link.sender);
+	bed.link.sender = NULL;
+	do {
+		bool done;
+
+		r = ops->test(request, &done, NULL);
+		assert_false(runtime_past(deadline_ns));
+	} while (r == 0);
+	assert_int_equal(r, -EREMOTEIO);
+	child_end(child);
+	verbs_bed_close(&bed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_card_that_fails_leaves_its_traffic_to_the_other),
+		cmocka_unit_test(without_a_card_there_is_an_error_at_once),
+		cmocka_unit_test(a_card_that_fails_ends_who_receives_into_memory_of_gpus),
+		cmocka_unit_test(a_port_that_comes_back_carries_traffic_again),
+		cmocka_unit_test(a_slower_rail_gets_fewer),
+		cmocka_unit_test(a_card_with_two_ports_is_two_devices),
+		cmocka_unit_test(a_port_is_taken_by_its_number),
+		cmocka_unit_test(the_traffic_class_and_level_that_were_asked_for_are_set),
+		cmocka_unit_test(the_traffic_class_of_a_connection_comes_first),
+		cmocka_unit_test(a_device_gives_up_within_half_of_the_time_out),
+		cmocka_unit_test(ordering_is_relaxed_where_the_library_knows_it),
+		cmocka_unit_test(a_queue_that_finds_no_receive_is_built_anew),
+		cmocka_unit_test(too_little_locked_memory_is_said_with_the_remedy),
+		cmocka_unit_test(a_child_amid_traffic_breaks_nothing),
+		cmocka_unit_test(an_end_that_closes_is_missed_though_a_child_lives),
+	};
+
+	runtime_start("verbs_card_test", 200);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

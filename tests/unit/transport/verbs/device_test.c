@@ -1,0 +1,450 @@
+/* Devices: what sysfs and the library say of them, which are taken and which address, and why none is. */
+#include "transport/verbs/device.h"
+
+#include "base/log.h"
+#include "base/params.h"
+#include "transport/verbs/verbs.h"
+#include "unit/transport/tcp/fake_sysfs.h"
+#include "unit/transport/verbs/fake_verbs.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define NIC "pci0000:80/0000:80:01.0/0000:81:00.1"
+
+/* ---- names and addresses ---- */
+
+static void lists_of_devices_are_as_nccl_has_them(void **state)
+{
+	static const struct {
+		const char *list, *device;
+		unsigned port;
+		bool wanted;
+	} cases[] = {
+		{ "", "mlx5_0", 1, true },           { "mlx5", "mlx5_0", 1, true },
+		{ "mlx5_1", "mlx5_10", 1, true },    { "=mlx5_1", "mlx5_10", 1, false },
+		{ "=mlx5_1", "mlx5_1", 2, true },    { "mlx5_0:2", "mlx5_0", 1, false },
+		{ "mlx5_0:2", "mlx5_0", 2, true },   { "bnxt,mlx5_3", "mlx5_3", 1, true },
+		{ "bnxt,mlx4", "mlx5_3", 1, false }, { "^mlx5_0", "mlx5_0", 1, false },
+		{ "^mlx5_0", "mlx5_1", 1, true },    { "^=mlx5_1", "mlx5_10", 1, true },
+		{ "^mlx5_0:1", "mlx5_0", 2, true },  { "mlx5_0:x", "mlx5_0", 1, false },
+		{ "^", "mlx5_0", 1, true },          { "mlx5_0:0", "mlx5_0", 1, false },
+		{ ",,", "mlx5_0", 1, true },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (verbs_facts_wanted(cases[i].list, cases[i].device, cases[i].port) != cases[i].wanted)
+			fail_msg("\"%s\", %s port %u", cases[i].list, cases[i].device, cases[i].port);
+}
+
+static void the_best_address_is_roce_2_with_ipv4(void **state)
+{
+	static const uint8_t none[16], local[16] = { 0xfe, 0x80, [15] = 1 }, global[16] = { 0x20, 1, [15] = 1 },
+				       mapped[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
+
+	(void)state;
+	assert_int_equal(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, none, false, true), 0);
+	assert_int_equal(verbs_facts_gid_worth(VERBS_GID_UNKNOWN, mapped, false, true), 0);
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, mapped, false, true) >
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, global, false, true));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, mapped, true, true) <
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, global, true, true));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, global, false, true) >
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, local, false, true));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, local, false, true) >
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V1, mapped, false, true));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V1, local, false, true) > 0);
+	/* An interface that was asked for before a better address, not before a newer version. */
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V2, local, false, true) >
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, mapped, false, false));
+	assert_true(verbs_facts_gid_worth(VERBS_GID_ROCE_V1, mapped, false, true) <
+		    verbs_facts_gid_worth(VERBS_GID_ROCE_V2, local, false, false));
+}
+
+/* ---- a tree ---- */
+
+static void gid_row(struct fake_sysfs *tree, const char *device, unsigned row, const char *type, const char *netdev)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "class/infiniband/%s/ports/1/gid_attrs/types/%u", device, row);
+	fake_file(tree, path, type);
+	snprintf(path, sizeof(path), "class/infiniband/%s/ports/1/gid_attrs/ndevs/%u", device, row);
+	fake_file(tree, path, netdev);
+}
+
+static void a_card_says_where_it_is(void **state)
+{
+	struct fake_sysfs *tree = *state;
+	struct verbs_place place;
+	char netdev[IFNAMSIZ];
+
+	fake_interface(tree, "eth2", NIC, 3, "02:00:00:00:00:01", "100000");
+	fake_file(tree, "devices/" NIC "/numa_node", "1\n");
+	fake_link(tree, "class/infiniband/mlx5_0/device", "../../../devices/" NIC);
+	gid_row(tree, "mlx5_0", 1, "RoCE v2\n", "eth2\n");
+	errno = EXDEV;
+	verbs_facts_netdev(tree->root, "mlx5_0", 1, 1, netdev);
+	assert_string_equal(netdev, "eth2");
+	assert_int_equal(verbs_facts_gid_type(tree->root, "mlx5_0", 1, 1), VERBS_GID_ROCE_V2);
+	assert_int_equal(verbs_facts_gid_type(tree->root, "mlx5_0", 1, 2), VERBS_GID_UNKNOWN);
+	verbs_facts_place(tree->root, "mlx5_0", netdev, &place);
+	assert_string_equal(place.pci_path, "/sys/devices/" NIC);
+	assert_int_equal(place.function, 1);
+	assert_int_equal(place.numa_node, 1);
+	assert_int_equal(place.speed_Bps, 0); /* the port knows better */
+	assert_int_equal(errno, EXDEV);
+}
+
+/* SoftRoCE has no card: it is where its network interface is. */
+static void a_software_device_is_where_its_interface_is(void **state)
+{
+	struct fake_sysfs *tree = *state;
+	struct verbs_place place;
+
+	fake_interface(tree, "eth2", NIC, 3, "02:00:00:00:00:01", "10000");
+	fake_file(tree, "class/infiniband/rxe0/parent", "eth2\n");
+	verbs_facts_place(tree->root, "rxe0", "eth2", &place);
+	assert_string_equal(place.pci_path, "/sys/devices/" NIC);
+	assert_int_equal(place.speed_Bps, UINT64_C(1250000000));
+	verbs_facts_place(tree->root, "rxe0", "", &place);
+	assert_string_equal(place.pci_path, "");
+	assert_int_equal(place.numa_node, -1);
+}
+
+/* ---- opening ---- */
+
+struct opened {
+	struct params params;
+	struct verbs_devices devices;
+	struct diag diag;
+	int r;
+};
+
+static void open_with(struct opened *opened, const struct verbs_api *api, const char *root)
+{
+	memset(&opened->diag, 0, sizeof(opened->diag));
+	opened->r = verbs_devices_open(api, root, &opened->params, &opened->devices, &opened->diag);
+}
+
+static void close_and_check(struct opened *opened)
+{
+	verbs_devices_close(&opened->devices);
+	assert_int_equal(fake_verbs_stop(), 0);
+}
+
+static void a_port_is_described(void **state)
+{
+	static const uint8_t mapped[16] = { [10] = 0xff, 0xff, 10, 1, 1, 1 };
+	struct fake_sysfs *tree = *state;
+	const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 2 });
+	struct opened opened;
+
+	params_defaults(&opened.params);
+	gid_row(tree, "fake0", 0, "RoCE v2\n", "eth2\n");
+	gid_row(tree, "fake0", 1, "IB/RoCE v1\n", "eth2\n");
+	gid_row(tree, "fake0", 3, "RoCE v2\n", "eth3\n");
+	fake_verbs_set_gid(0, 3, mapped);
+	fake_verbs_set_port(1, false, true);
+	open_with(&opened, api, tree->root);
+	assert_int_equal(opened.r, 0);
+	assert_int_equal(opened.devices.port_count, 1);
+	assert_int_equal(opened.devices.ports[0].gid_index, 3);
+	assert_memory_equal(opened.devices.ports[0].gid, mapped, 16);
+	assert_string_equal(opened.devices.ports[0].netdev, "eth3");
+	assert_string_equal(opened.devices.ports[0].name, "fake0");
+	assert_int_equal(opened.devices.ports[0].speed_Bps, UINT64_C(12500000000));
+	assert_int_equal(opened.devices.ports[0].guid, 0x2000);
+	assert_int_equal(opened.devices.ports[0].mtu, IBV_MTU_4096);
+	close_and_check(&opened);
+}
+
+/* One port, an untagged interface and a VLAN on it: each has its rows, and by type and address they are alike. */
+static void an_interface_chooses_its_address(void **state)
+{
+	static const struct {
+		const char *list, *netdev;
+		unsigned row;
+	} cases[] = {
+		{ "", "eth2", 1 },      { "eth2", "eth2", 1 },       { "eth2.100", "eth2.100", 2 },
+		{ "=eth2", "eth2", 1 }, { "^=eth2", "eth2.100", 2 }, { "lo,=eth2.200", "eth2.200", 3 },
+		{ "eno1", "eth2", 1 }, /* of none of them: the list was meant for other traffic */
+	};
+	static const uint8_t vlan[16] = { [10] = 0xff, 0xff, 10, 9, 3, 1 }, local[16] = { 0xfe, 0x80, [15] = 9 };
+	struct fake_sysfs *tree = *state;
+
+	gid_row(tree, "fake0", 0, "IB/RoCE v1\n", "eth2.100\n");
+	gid_row(tree, "fake0", 1, "RoCE v2\n", "eth2\n");
+	gid_row(tree, "fake0", 2, "RoCE v2\n", "eth2.100\n");
+	gid_row(tree, "fake0", 3, "RoCE v2\n", "eth2.200\n");
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 1 });
+		struct opened opened;
+
+		fake_verbs_set_gid(0, 2, vlan);
+		fake_verbs_set_gid(0, 3, local);
+		params_defaults(&opened.params);
+		snprintf(opened.params.interfaces, sizeof(opened.params.interfaces), "%s", cases[i].list);
+		open_with(&opened, api, tree->root);
+		assert_int_equal(opened.devices.port_count, 1);
+		if (opened.devices.ports[0].gid_index != cases[i].row)
+			fail_msg("TRIBUTARY_IF=%s: row %u", cases[i].list, opened.devices.ports[0].gid_index);
+		assert_string_equal(opened.devices.ports[0].netdev, cases[i].netdev);
+		close_and_check(&opened);
+	}
+}
+
+static void the_parameters_choose_device_and_address(void **state)
+{
+	struct fake_sysfs *tree = *state;
+	const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 2 });
+	struct opened opened;
+
+	params_defaults(&opened.params);
+	opened.params.gid_index = 0;
+	snprintf(opened.params.hca, sizeof(opened.params.hca), "=fake1");
+	open_with(&opened, api, tree->root);
+	assert_int_equal(opened.devices.port_count, 1);
+	assert_string_equal(opened.devices.ports[0].name, "fake1");
+	assert_int_equal(opened.devices.ports[0].gid_index, 0);
+	verbs_devices_close(&opened.devices);
+	/* InfiniBand needs no such row: its ports have a LID. */
+	opened.params.gid_index = -1;
+	fake_verbs_set_port(1, true, false);
+	open_with(&opened, api, tree->root);
+	assert_int_equal(opened.devices.port_count, 1);
+	assert_int_equal(opened.devices.ports[0].lid, 8);
+	close_and_check(&opened);
+}
+
+/* 0, no port, and the reason. */
+static void none(const struct verbs_api *api, const char *root, const char *hca, int gid_index, const char *reason)
+{
+	struct opened opened;
+
+	params_defaults(&opened.params);
+	opened.params.gid_index = gid_index;
+	snprintf(opened.params.hca, sizeof(opened.params.hca), "%s", hca);
+	open_with(&opened, api, root);
+	assert_int_equal(opened.r, 0);
+	assert_int_equal(opened.devices.port_count, 0);
+	if (!strstr(opened.diag.text, reason))
+		fail_msg("\"%s\" is not in \"%s\"", reason, opened.diag.text);
+	close_and_check(&opened);
+}
+
+static void every_reason_for_none_is_said(void **state)
+{
+	const char *root = ((struct fake_sysfs *)*state)->root;
+	const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 0 });
+
+	none(api, root, "", 0, "this host has no RDMA device");
+	api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 1, .open_error = EACCES });
+	none(api, root, "", 0, "RDMA device fake0 cannot be opened: Permission denied (this user, or this container");
+	api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 1 });
+	fake_verbs_set_port(0, false, true);
+	none(api, root, "", 0, "no port of RDMA device fake0 is active");
+	api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 2 });
+	none(api, root, "mlx5", 0, "TRIBUTARY_HCA=mlx5 leaves out every RDMA device");
+	api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 1 });
+	none(api, root, "", -1, "no usable address on port 1"); /* the tree tells of no row */
+	api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 1 });
+	none(api, root, "", FAKE_VERBS_GIDS, "no usable address");
+}
+
+/* The transport without a device is open, and has none. */
+static void a_transport_without_devices_says_so(void **state)
+{
+	struct transport *transport;
+	struct params params;
+	struct diag diag = { 0 };
+
+	(void)state;
+	params_defaults(&params);
+	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
+	verbs_transport_use(fake_verbs_start(&(struct fake_verbs_options){ .devices = 0 }), NULL);
+	assert_int_equal(transport_verbs.open(&params, &transport), 0);
+	assert_int_equal(transport_verbs.device_count(transport), 0);
+	transport_verbs.close(transport);
+	assert_false(transport_verbs_is_there(&params, &diag));
+	assert_string_equal(diag.text, "this host has no RDMA device");
+	assert_int_equal(fake_verbs_stop(), 0);
+	params.gid_index = 1;
+	verbs_transport_use(fake_verbs_start(&(struct fake_verbs_options){ .devices = 1 }), NULL);
+	assert_true(transport_verbs_is_there(&params, &diag));
+	assert_int_equal(fake_verbs_stop(), 0);
+	verbs_transport_use(NULL, NULL);
+}
+
+/* ---- events and memory ---- */
+
+static void ports_go_down_and_come_back(void **state)
+{
+	const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 2 });
+	struct opened opened;
+
+	(void)state;
+	params_defaults(&opened.params);
+	opened.params.gid_index = 1;
+	open_with(&opened, api, "/nowhere");
+	assert_int_equal(opened.devices.port_count, 2);
+	fake_verbs_port(1, false);
+	verbs_devices_listen(&opened.devices);
+	assert_false(verbs_port_is_down(&opened.devices.ports[0]));
+	assert_true(verbs_port_is_down(&opened.devices.ports[1]));
+	fake_verbs_port(1, true);
+	verbs_devices_listen(&opened.devices);
+	assert_false(verbs_port_is_down(&opened.devices.ports[1]));
+	verbs_devices_listen(&opened.devices); /* nothing is left to be told */
+	close_and_check(&opened);
+}
+
+static int get(struct verbs_card *card, void *data, size_t bytes, bool stays, struct verbs_memory **ret)
+{
+	const struct verbs_range range = { data, bytes, .stays = stays, .memory = TRANSPORT_MEMORY_HOST };
+
+	return verbs_memory_get(card, &range, ret);
+}
+
+static void the_same_pages_are_registered_once(void **state)
+{
+	const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 1, .most_regions = 2 });
+	uint8_t *data = aligned_alloc(4096, 5 * 4096);
+	struct verbs_memory *whole, *same, *part, *none_left = NULL;
+	struct verbs_card *card;
+	struct opened opened;
+
+	(void)state;
+	assert_non_null(data);
+	params_defaults(&opened.params);
+	opened.params.gid_index = 1;
+	open_with(&opened, api, "/nowhere");
+	card = opened.devices.cards[0];
+	assert_int_equal(get(card, data + 100, 3 * 4096, false, &whole), 0);
+	assert_int_equal(get(card, data + 4000, 3 * 4096 - 3000, false, &same), 0); /* the same pages */
+	assert_ptr_equal(whole, same);
+	/* The other pages of the longer one may be gone before this one is. */
+	assert_int_equal(get(card, data + 5000, 100, false, &part), 0);
+	assert_ptr_not_equal(whole, part);
+	assert_int_equal(get(card, &opened, 1, false, &none_left), -ENOMEM);
+	assert_null(none_left);
+	verbs_memory_put(card, whole, false);
+	assert_int_equal(get(card, data + 200, 3 * 4096, false, &whole), 0); /* `same` still holds it */
+	assert_ptr_equal(whole, same);
+	verbs_memory_put(card, whole, false);
+	verbs_memory_put(card, same, false);
+	assert_int_equal(get(card, &opened, 1, false, &whole), 0); /* there is room again */
+	verbs_memory_put(card, whole, false);
+	verbs_memory_put(card, part, false);
+	assert_null(card->memories);
+	close_and_check(&opened);
+	free(data);
+}
+
+static void what_stays_serves_its_parts_until_it_is_taken_back(void **state)
+{
+	const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 1 });
+	uint8_t *data = aligned_alloc(4096, 5 * 4096);
+	struct verbs_memory *user, *part, *other, *again;
+	struct verbs_card *card;
+	struct opened opened;
+
+	(void)state;
+	assert_non_null(data);
+	params_defaults(&opened.params);
+	opened.params.gid_index = 1;
+	open_with(&opened, api, "/nowhere");
+	card = opened.devices.cards[0];
+	assert_int_equal(get(card, data, 4 * 4096, true, &user), 0);
+	assert_int_equal(get(card, data + 5000, 100, false, &part), 0);
+	assert_ptr_equal(part, user);
+	assert_int_equal(get(card, data + 4 * 4096 - 1, 2, false, &other), 0); /* reaches beyond */
+	assert_ptr_not_equal(other, user);
+	verbs_memory_put(card, other, false);
+	assert_int_equal(get(card, data + 4096, 4096, true, &other), 0); /* another's, who stays longer */
+	assert_ptr_not_equal(other, user);
+	verbs_memory_put(card, other, true);
+	/* Taken back: the part goes on, but the same addresses may be other memory now. */
+	verbs_memory_put(card, user, true);
+	assert_int_equal(fake_verbs_regions(), 1);
+	assert_int_equal(get(card, data + 5000, 100, false, &other), 0);
+	assert_ptr_not_equal(other, part);
+	assert_int_equal(get(card, data, 4 * 4096, true, &again), 0);
+	assert_ptr_not_equal(again, part);
+	verbs_memory_put(card, again, true);
+	verbs_memory_put(card, other, false);
+	verbs_memory_put(card, part, false);
+	assert_null(card->memories);
+	close_and_check(&opened);
+	free(data);
+}
+
+/* ---- the library ---- */
+
+static void a_library_that_is_not_there_is_a_reason(void **state)
+{
+	struct verbs_api api;
+	struct diag diag = { 0 };
+
+	(void)state;
+	errno = EXDEV;
+	assert_int_equal(verbs_api_load("libno-such-verbs.so.1", &api, &diag), -ENODEV);
+	assert_non_null(strstr(diag.text, "libno-such-verbs.so.1 cannot be loaded"));
+	assert_int_equal(verbs_api_load("libc.so.6", &api, &diag), -ENOSYS);
+	assert_non_null(strstr(diag.text, "libc.so.6 has no ibv_get_device_list"));
+	assert_int_equal(errno, EXDEV);
+}
+
+/* With the package that the build needs for its header comes the library. */
+static void the_real_library_has_all_that_is_called(void **state)
+{
+	struct diag diag = { 0 };
+	const struct verbs_api *api = verbs_api_open(&diag);
+	struct ibv_device **list;
+	int count = -1;
+
+	(void)state;
+	if (!api) {
+		print_message("skipped: %s\n", diag.text);
+		skip();
+	}
+	assert_ptr_equal(api, verbs_api_open(&diag));
+	assert_non_null(api->modify_qp);
+	assert_string_equal(api->wc_status_str(IBV_WC_SUCCESS), "success");
+	list = api->get_device_list(&count);
+	assert_true(!list || count >= 0);
+	if (list)
+		api->free_device_list(list);
+}
+
+#define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, fake_sysfs_new, fake_sysfs_free)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lists_of_devices_are_as_nccl_has_them),
+		cmocka_unit_test(the_best_address_is_roce_2_with_ipv4),
+		TREE_TEST(a_card_says_where_it_is),
+		TREE_TEST(a_software_device_is_where_its_interface_is),
+		TREE_TEST(a_port_is_described),
+		TREE_TEST(an_interface_chooses_its_address),
+		TREE_TEST(the_parameters_choose_device_and_address),
+		TREE_TEST(every_reason_for_none_is_said),
+		cmocka_unit_test(a_transport_without_devices_says_so),
+		cmocka_unit_test(ports_go_down_and_come_back),
+		cmocka_unit_test(the_same_pages_are_registered_once),
+		cmocka_unit_test(what_stays_serves_its_parts_until_it_is_taken_back),
+		cmocka_unit_test(a_library_that_is_not_there_is_a_reason),
+		cmocka_unit_test(the_real_library_has_all_that_is_called),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

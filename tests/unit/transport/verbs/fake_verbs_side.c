@@ -1,0 +1,154 @@
+/* What a test does to the fake, and asks it. */
+#include "unit/transport/verbs/fake_verbs_internal.h"
+
+#include <string.h>
+#include <unistd.h>
+
+struct ibv_ah_attr fake_verbs_last_path(unsigned device)
+{
+	struct ibv_ah_attr path;
+
+	pthread_mutex_lock(&fake_lock);
+	path = fake.devices[device].last_path;
+	pthread_mutex_unlock(&fake_lock);
+	return path;
+}
+
+void fake_verbs_path(unsigned device, bool works)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake.devices[device].path_works = works;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_verbs_forget(unsigned device)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake.devices[device].forgets = true;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_verbs_lose(unsigned device, enum fake_verbs_loss how)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake.devices[device].loses = true;
+	fake.devices[device].how = how;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_verbs_lose_always(unsigned device, size_t bytes, enum fake_verbs_loss how)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake.devices[device].lost_bytes = bytes;
+	fake.devices[device].always = how;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+struct ibv_qp_attr fake_verbs_last_ready(unsigned device)
+{
+	struct ibv_qp_attr attr;
+
+	pthread_mutex_lock(&fake_lock);
+	attr = fake.devices[device].last_rts;
+	pthread_mutex_unlock(&fake_lock);
+	return attr;
+}
+
+static void tell(struct fake_device *device, unsigned port, enum ibv_event_type type)
+{
+	uint64_t one = 1;
+
+	if (!device->open)
+		return;
+	device->events[device->event_tail++ % FAKE_EVENTS] = (struct ibv_async_event){ .element.port_num = (int)port,
+										       .event_type = type };
+	if (write(device->context.async_fd, &one, sizeof(one)) < 0)
+		fake.counts.wrong_calls++;
+}
+
+void fake_verbs_port_of(unsigned index, unsigned port, bool up)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake.devices[index].path_works = up;
+	tell(&fake.devices[index], port, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+	pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_verbs_port(unsigned index, bool up)
+{
+	fake_verbs_port_of(index, 1, up);
+}
+
+void fake_verbs_die(unsigned index)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake.devices[index].dead = true;
+	tell(&fake.devices[index], 0, IBV_EVENT_DEVICE_FATAL);
+	pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_verbs_slow(unsigned device, uint64_t each_ns)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake.devices[device].each_ns = each_ns;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_verbs_set_gid(unsigned device, unsigned row, const uint8_t gid[static 16])
+{
+	memcpy(fake.devices[device].gids[row], gid, 16);
+}
+
+void fake_verbs_set_port(unsigned device, bool active, bool ethernet)
+{
+	fake.devices[device].active = active;
+	fake.devices[device].ethernet = ethernet;
+}
+
+void fake_verbs_fail(enum fake_verbs_kind kind, uint64_t nth)
+{
+	pthread_mutex_lock(&fake_lock);
+	memset(fake.fail_in, 0, sizeof(fake.fail_in));
+	fake.fail_in[kind] = nth;
+	fake.failed = false;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+bool fake_verbs_failed(void)
+{
+	bool failed;
+
+	pthread_mutex_lock(&fake_lock);
+	failed = fake.failed;
+	pthread_mutex_unlock(&fake_lock);
+	return failed;
+}
+
+void fake_verbs_counts(struct fake_verbs_counts *ret)
+{
+	pthread_mutex_lock(&fake_lock);
+	*ret = fake.counts;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+unsigned fake_verbs_regions(void)
+{
+	unsigned count;
+
+	pthread_mutex_lock(&fake_lock);
+	count = fake.region_count;
+	pthread_mutex_unlock(&fake_lock);
+	return count;
+}
+
+unsigned fake_verbs_access(const void *data)
+{
+	unsigned access = 0;
+
+	pthread_mutex_lock(&fake_lock);
+	for (const struct fake_mr *mr = fake.mrs; mr; mr = mr->next)
+		if ((uintptr_t)data - (uintptr_t)mr->ibv.addr < mr->ibv.length)
+			access = mr->access;
+	pthread_mutex_unlock(&fake_lock);
+	return access;
+}

@@ -1,0 +1,132 @@
+/* Peers of another release: which of them are told, and what. */
+#include "base/log.h"
+#include "support/runtime.h"
+#include "transport/verbs/verbs.h"
+#include "unit/transport/verbs/bed.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MARK_AT = 3, VERSION_AT = 4 };
+
+static const struct transport_ops *const ops = &transport_verbs;
+static const struct transport_ops *const tcp = &transport_tcp;
+
+static char warning[512];
+
+__attribute__((format(printf, 5, 6))) static void keep_warning(int level, unsigned long flags, const char *file,
+							       int line, const char *fmt, ...)
+{
+	va_list args;
+
+	(void)flags, (void)file, (void)line;
+	if (level != LOG_LEVEL_WARN)
+		return;
+	va_start(args, fmt);
+	vsnprintf(warning, sizeof(warning), fmt, args);
+	va_end(args);
+}
+
+struct meeting {
+	struct verbs_bed bed;
+	uint8_t handle[TRANSPORT_HANDLE_BYTES];
+	struct transport_listener *listener;
+};
+
+static void meeting_open(struct meeting *meeting)
+{
+	memset(meeting, 0, sizeof(*meeting));
+	verbs_bed_begin(&meeting->bed, (struct fake_verbs_options){ .devices = 1 }, NULL);
+	meeting->bed.link.ops = ops;
+	assert_int_equal(ops->listen(meeting->bed.transport, 0, meeting->handle, &meeting->listener), 0);
+	warning[0] = '\0';
+	log_set_sink(keep_warning);
+}
+
+static void meeting_close(struct meeting *meeting)
+{
+	log_set_sink(NULL);
+	ops->close_listener(meeting->listener);
+	verbs_bed_close(&meeting->bed);
+}
+
+/* The connecting side knows both versions before it dials. */
+static void a_handle_of_another_version_is_not_dialled(void **state)
+{
+	struct transport_connection *connection = NULL;
+	struct meeting meeting;
+	char expected[80];
+
+	(void)state;
+	for (int by = -1; by <= 1; by += 2) {
+		meeting_open(&meeting);
+		meeting.handle[MARK_AT] = (uint8_t)(meeting.handle[MARK_AT] + by);
+		assert_int_equal(ops->connect(meeting.bed.transport, 0, -1, meeting.handle, &connection), -EPROTO);
+		assert_null(connection);
+		snprintf(expected, sizeof(expected),
+			 "speaks version %d of Tributary's RDMA protocol, this host %d:", VERBS_WIRE_VERSION + by,
+			 VERBS_WIRE_VERSION);
+		assert_non_null(strstr(warning, expected));
+		meeting_close(&meeting);
+	}
+}
+
+/* One that dialled all the same is turned away, and the accepting side says why. */
+static void a_hello_of_another_version_is_turned_away(void **state)
+{
+	const struct verbs_wire_hello hello = { .rail_count = 1, .queue_count = 1, .queues = { { .number = 1 } } };
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	struct transport_connection *dialled = NULL, *accepted = NULL;
+	struct transport_request *request = NULL;
+	const struct verbs_transport *transport;
+	uint8_t note[VERBS_WIRE_NOTE_BYTES];
+	struct meeting meeting;
+	enum transport_next next;
+	char expected[80];
+	unsigned version;
+	int sent = 0;
+
+	(void)state;
+	meeting_open(&meeting);
+	transport = (const struct verbs_transport *)meeting.bed.transport;
+	assert_int_equal(verbs_wire_unmark_handle(meeting.handle, &version), 0);
+	verbs_wire_put_cookie(meeting.handle, 0);
+	verbs_wire_put_hello(VERBS_NOTE_HELLO, &hello, note);
+	note[VERSION_AT] = VERBS_WIRE_VERSION - 1;
+	for (int r = 0; r == 0;) {
+		if (!dialled)
+			r = tcp->connect(transport->control, transport->control_devices[0], -1, meeting.handle,
+					 &dialled);
+		else if (!sent)
+			r = sent = verbs_control_send_bytes(dialled, note, &request);
+		else
+			r = tcp->progress(dialled, &next);
+		if (r > 0)
+			r = 0;
+		assert_int_equal(ops->accept(meeting.listener, &accepted), 0);
+		assert_null(accepted);
+		assert_false(runtime_past(deadline_ns));
+	}
+	snprintf(expected, sizeof(expected), ", which speaks %d: install", VERBS_WIRE_VERSION);
+	assert_non_null(strstr(warning, "another version of Tributary's RDMA protocol"));
+	assert_non_null(strstr(warning, expected));
+	tcp->close_connection(dialled);
+	meeting_close(&meeting);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_handle_of_another_version_is_not_dialled),
+		cmocka_unit_test(a_hello_of_another_version_is_turned_away),
+	};
+
+	runtime_start("verbs_version_test", 60);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
