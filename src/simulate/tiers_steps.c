@@ -13,7 +13,9 @@
 #include <string.h>
 
 enum {
+	/* A host's inputs on their way at once: so many or, to aggregators, this part of its calls in flight. */
 	ABREAST = 16,
+	ABREAST_PART = 4,
 	CONFIRM_OPEN = 4,
 	/* What a word waits behind at the two NICs it crosses: what pace lets be in flight there (80 KiB each). */
 	WORD_BEHIND_BYTES = 160 << 10
@@ -31,8 +33,8 @@ struct steps {
 	uint32_t *through; /* [in_flight × host_count]: with whose end a call is through at a host, by turns */
 	uint32_t *drained; /* [host_count]: a host has all of the call that is being added */
 	uint32_t *words;   /* [2 × host_count]: for agree(), of two steps */
-	uint32_t *sent;    /* [host_count × ABREAST]: what a host sent last, by turns */
-	unsigned *turns;
+	uint32_t *sent;    /* [host_count × abreast]: what a host sent last, by turns */
+	size_t *turns, abreast;
 	size_t call, in_flight; /* its number */
 	bool served;            /* some place is an aggregator */
 	double operation_bytes, segment_bytes;
@@ -74,7 +76,8 @@ static int pass_on(struct steps *steps, size_t from, size_t to, double bytes, ui
 /* A host sends its inputs oldest first, a few at once: the next one begins when one of these is sent. */
 static int send_input(struct steps *steps, size_t from, size_t to, double bytes, uint32_t *ret)
 {
-	uint32_t *sent = &steps->sent[from * ABREAST + steps->turns[from]++ % ABREAST], before = *sent;
+	const size_t abreast = steps->abreast ? steps->abreast : 1; /* it is not 0, which analysers do not see */
+	uint32_t *sent = &steps->sent[from * abreast + steps->turns[from]++ % abreast], before = *sent;
 	int r = pass_on(steps, from, to, bytes, ret);
 
 	*sent = *ret;
@@ -187,6 +190,13 @@ static uint64_t slowest_Bps(const struct steps *steps)
 	return (uint64_t)known_rate(rate_Bps);
 }
 
+static size_t abreast_to_servers(const struct steps *steps)
+{
+	double in_flight = steps->operation_bytes / steps->segment_bytes * (double)steps->in_flight;
+
+	return (size_t)fmax(1, round(in_flight / ABREAST_PART));
+}
+
 static int steps_init(struct steps *steps, const struct simulate_leaf *leaves)
 {
 	const struct simulate_build *build = steps->build;
@@ -201,17 +211,18 @@ static int steps_init(struct steps *steps, const struct simulate_leaf *leaves)
 	steps->word_s = steps->latency_s + (slowest_Bps(steps) ? WORD_BEHIND_BYTES / (double)slowest_Bps(steps) : 0);
 	for (size_t i = 0; i < steps->place_count; i++)
 		steps->served |= steps->places[i].server;
+	steps->abreast = steps->served ? abreast_to_servers(steps) : ABREAST;
 	steps->through = sys_zalloc((steps->in_flight * steps->host_count + 1) * sizeof(*steps->through));
 	steps->drained = sys_zalloc((steps->host_count + 1) * sizeof(*steps->drained));
 	steps->words = sys_zalloc((2 * steps->host_count + 1) * sizeof(*steps->words));
 	steps->inputs = sys_zalloc((steps->host_count + 1) * sizeof(*steps->inputs));
 	steps->sums = sys_zalloc((steps->leaf_count + 1) * sizeof(*steps->sums));
-	steps->sent = sys_zalloc((steps->host_count * ABREAST + 1) * sizeof(*steps->sent));
+	steps->sent = sys_zalloc((steps->host_count * steps->abreast + 1) * sizeof(*steps->sent));
 	steps->turns = sys_zalloc((steps->host_count + 1) * sizeof(*steps->turns));
 	if (!steps->through || !steps->drained || !steps->words || !steps->inputs || !steps->sums || !steps->sent ||
 	    !steps->turns)
 		return -ENOMEM;
-	for (size_t i = 0; i < steps->host_count * ABREAST; i++)
+	for (size_t i = 0; i < steps->host_count * steps->abreast; i++)
 		steps->sent[i] = SIMULATE_NONE;
 	return 0;
 }
