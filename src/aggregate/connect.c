@@ -375,6 +375,21 @@ static void meeting_hand_over(struct meeting *meeting)
 	}
 }
 
+/* Each says what it knows: the others see a member that is gone. */
+static int trial_failed(struct meeting *meeting, int r)
+{
+	const char *host = meeting->engine->host_name;
+
+	if (r == -ENOMEM)
+		return meeting_fail(meeting, ENOMEM, "host %s is out of memory", host);
+	if (r == -ETIMEDOUT)
+		return meeting_fail(meeting, EREMOTEIO,
+				    "host %s waited for others too long while the group's aggregators were measured",
+				    host);
+	/* Who it was, the log says. */
+	return meeting_fail(meeting, EREMOTEIO, "a member was lost while the group's aggregators were measured");
+}
+
 int aggregate_connect(struct aggregate_listener *listener, size_t count, const uint8_t *const *handles,
 		      struct aggregate_group **ret, char reason[static AGGREGATE_REASON_BYTES])
 {
@@ -411,8 +426,7 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 	meeting.group = NULL;
 	r = trial_run(group);
 	if (r < 0) {
-		/* All say the same: who it was, the log says. */
-		r = meeting_fail(&meeting, EREMOTEIO, "a member was lost while the group's aggregators were measured");
+		r = trial_failed(&meeting, r);
 		goto fail;
 	}
 	*ret = (struct aggregate_group *)group;

@@ -1,39 +1,48 @@
 #include "aggregate/schedule_rates.h"
 
 /* A round is to last so long, and counts if it lasted half of it. The first one is chosen by what is expected. */
-#define ROUND_NS    20000000.0
-#define COUNTS_NS   10000000.0
+#define ROUND_NS      20000000.0
+#define COUNTS_NS     10000000.0
 /* So short a one is twice as long the next time. */
-#define DOUBLES_NS  150000000.0
-#define FIRST_NS    5000000.0
-#define GROWTH_MOST 8.0
+#define DOUBLES_NS    150000000.0
+#define FIRST_NS      5000000.0
+#define GROWTH_MOST   8.0
+#define SEGMENTS_EACH 2.0
 /*
  * Comparisons but the first: so many if they stay the same, so many at most. One lost packet that TCP finds after 200 ms makes
  * a round five times as long as it should be; several in a row are not unheard of.
  */
-#define HEARD       6
-#define HEARD_MOST  10
-#define BETTER      0.8
+#define HEARD         6
+#define HEARD_MOST    10
+#define BETTER        0.8
 /* Rounds are short: good servers seem slower in them than they are. */
-#define FITS        2.0
-#define GAINS       0.9
-#define NS_IN_S     1e9
-#define ALIGN_BYTES 4096
+#define FITS          2.0
+#define GAINS         0.9
+#define NS_IN_S       1e9
+#define ALIGN_BYTES   4096
 
-static size_t within(double bytes)
+static size_t within(double bytes, size_t least_bytes)
 {
-	if (!(bytes > SCHEDULE_RATES_LEAST_BYTES))
-		return SCHEDULE_RATES_LEAST_BYTES;
+	if (!(bytes > (double)least_bytes))
+		return least_bytes;
 	if (bytes > SCHEDULE_RATES_MOST_BYTES)
 		return SCHEDULE_RATES_MOST_BYTES;
 	return (size_t)bytes / ALIGN_BYTES * ALIGN_BYTES;
 }
 
-void schedule_rates_begin(struct schedule_rates_trial *trial, double expected_s_per_B)
+size_t schedule_rates_least_bytes(size_t host_count, size_t segment_bytes)
+{
+	double bytes = SEGMENTS_EACH * (double)host_count * (double)segment_bytes / SCHEDULE_RATES_OPERATIONS;
+
+	return within(bytes, SCHEDULE_RATES_LEAST_BYTES);
+}
+
+void schedule_rates_begin(struct schedule_rates_trial *trial, double expected_s_per_B, size_t least_bytes)
 {
 	*trial = (struct schedule_rates_trial){
 		.expected_s_per_B = expected_s_per_B,
-		.bytes = within(FIRST_NS / NS_IN_S / SCHEDULE_RATES_OPERATIONS / expected_s_per_B),
+		.least_bytes = least_bytes,
+		.bytes = within(FIRST_NS / NS_IN_S / SCHEDULE_RATES_OPERATIONS / expected_s_per_B, least_bytes),
 		.slower = 1,
 	};
 }
@@ -48,14 +57,14 @@ bool schedule_rates_round(struct schedule_rates_trial *trial, uint64_t time_ns)
 	if ((double)trial->time_ns >= COUNTS_NS || trial->bytes >= SCHEDULE_RATES_MOST_BYTES)
 		return true;
 	growth = ROUND_NS / (double)trial->time_ns;
-	trial->bytes = within((double)trial->bytes * (growth < GROWTH_MOST ? growth : GROWTH_MOST));
+	trial->bytes = within((double)trial->bytes * (growth < GROWTH_MOST ? growth : GROWTH_MOST), trial->least_bytes);
 	return false;
 }
 
 void schedule_rates_again(struct schedule_rates_trial *trial)
 {
 	if ((double)trial->time_ns < DOUBLES_NS)
-		trial->bytes = within((double)trial->bytes * 2);
+		trial->bytes = within((double)trial->bytes * 2, trial->least_bytes);
 }
 
 double schedule_rates_compare(const struct schedule_rates_trial *with, const struct schedule_rates_trial *without)

@@ -14,19 +14,24 @@
 
 enum {
 	SCHEDULE_RATES_OPERATIONS = 4,          /* of a round, at the same time */
-	SCHEDULE_RATES_LEAST_BYTES = 192 << 10, /* of an operation: long enough to be cut in segments */
+	SCHEDULE_RATES_LEAST_BYTES = 192 << 10, /* of an operation, however few the hosts */
 	SCHEDULE_RATES_MOST_BYTES = 4 << 20,
 };
 /* After so much in all there are no more trials. */
 #define SCHEDULE_RATES_ENOUGH_NS UINT64_C(5000000000)
 
 struct schedule_rates_trial {
-	double expected_s_per_B; /* above 0: as the schedule has it */
-	size_t bytes;            /* of each operation of the next round */
-	uint64_t time_ns;        /* of the last round */
-	double slower;           /* than expected, in the last round */
+	double expected_s_per_B;   /* above 0: as the schedule has it */
+	size_t bytes, least_bytes; /* of each operation of the next round */
+	uint64_t time_ns;          /* of the last round */
+	double slower;             /* than expected, in the last round */
 };
-void schedule_rates_begin(struct schedule_rates_trial *trial, double expected_s_per_B);
+void schedule_rates_begin(struct schedule_rates_trial *trial, double expected_s_per_B, size_t least_bytes);
+/*
+ * Of an operation, so that each host sums two segments in a round: with fewer than one some hosts only wait for others, which
+ * the schedule's time for a byte does not know. With more than 64 hosts of 2 Gbit/s and more even the longest is too short.
+ */
+size_t schedule_rates_least_bytes(size_t host_count, size_t segment_bytes);
 /* How long a round took. False: too short; the next one is longer. */
 bool schedule_rates_round(struct schedule_rates_trial *trial, uint64_t time_ns);
 /* For the next one: longer, if there is time, as the beginning and the end of a round count less in a longer one. */

@@ -10,12 +10,17 @@
 #include <errno.h>
 #include <time.h>
 
-/* Of the time-out: until a server that does not get through is given up; until a member that does not is. */
-#define SERVER_TENTHS  3
-#define MEMBERS_TENTHS 15
-#define NAP_NS         (20 * NS_PER_US)
+/*
+ * Of the time-out: until a server that does not get through is given up; until a member that does not is. But rounds have
+ * a length of their own, whatever the time-out is.
+ */
+#define SERVER_TENTHS    3
+#define SERVER_LEAST_NS  (NS_PER_S / 2)
+#define MEMBERS_TENTHS   15
+#define MEMBERS_LEAST_NS (3 * NS_PER_S)
+#define NAP_NS           (20 * NS_PER_US)
 /* Before a server that seemed slow is tried again: what disturbed it may be over. */
-#define PAUSE_NS       (10 * NS_PER_MS)
+#define PAUSE_NS         (10 * NS_PER_MS)
 
 /* What all members agree on after a round: the greatest of each. */
 struct word {
@@ -61,6 +66,20 @@ static uint32_t usable(const struct group *group)
 	return set;
 }
 
+static uint64_t server_limit_ns(const struct trial *trial)
+{
+	uint64_t limit_ns = trial->timeout_ns / 10 * SERVER_TENTHS;
+
+	return limit_ns > SERVER_LEAST_NS ? limit_ns : SERVER_LEAST_NS;
+}
+
+static uint64_t members_limit_ns(const struct trial *trial)
+{
+	uint64_t limit_ns = trial->timeout_ns / 10 * MEMBERS_TENTHS;
+
+	return limit_ns > MEMBERS_LEAST_NS ? limit_ns : MEMBERS_LEAST_NS;
+}
+
 static void nap(uint64_t ns)
 {
 	struct timespec time = { .tv_nsec = (long)ns };
@@ -68,7 +87,7 @@ static void nap(uint64_t ns)
 	nanosleep(&time, NULL);
 }
 
-/* Until it is done. suspect: the servers that are lost if it takes too long. */
+/* Until it is done. suspects: the servers that are lost if it takes too long. */
 static int finish(struct trial *trial, struct operation *operation, uint64_t began_ns, uint32_t suspects)
 {
 	struct group *group = trial->group;
@@ -81,11 +100,12 @@ static int finish(struct trial *trial, struct operation *operation, uint64_t beg
 		if (r < 0 || done)
 			return r;
 		now_ns = clock_now_ns();
-		if (clock_elapsed_ns(began_ns, now_ns) > trial->timeout_ns / 10 * MEMBERS_TENTHS)
+		if (clock_elapsed_ns(began_ns, now_ns) > members_limit_ns(trial))
 			return -ETIMEDOUT;
-		if (suspects && clock_elapsed_ns(began_ns, now_ns) > trial->timeout_ns / 10 * SERVER_TENTHS) {
+		if (suspects && clock_elapsed_ns(began_ns, now_ns) > server_limit_ns(trial)) {
 			lock(group);
-			servers_suspect_all(group, suspects, "it did not get through while it was measured");
+			servers_suspect_all(group, suspects,
+					    "it did not get through while it was measured, or a host stood still");
 			unlock(group);
 			suspects = 0;
 		}
@@ -115,8 +135,7 @@ static int operations_time(struct trial *trial, size_t bytes, uint32_t with)
 		r = operation_reduce(trial->group, trial->memory, trial->memory + (i + 1) * SCHEDULE_RATES_MOST_BYTES,
 				     bytes, REDUCE_UINT8, REDUCE_MAX, ~with, &operations[i]);
 	for (size_t i = 0; i < SCHEDULE_RATES_OPERATIONS && r == 0; i++) {
-		/* One server alone is to blame, of several nobody knows which. */
-		r = finish(trial, operations[i], began_ns, with & (with - 1) ? 0 : with);
+		r = finish(trial, operations[i], began_ns, with);
 		trial->own.disturbed |= r == 0 && operations[i]->poisoned;
 	}
 	trial->own.time_ns = clock_elapsed_ns(began_ns, clock_now_ns());
@@ -148,6 +167,13 @@ static int run_rounds(struct trial *trial, struct schedule_rates_trial *of, uint
 	return r;
 }
 
+/* Well within the time after which a server would be given up. */
+static void again(const struct trial *trial, struct schedule_rates_trial *of)
+{
+	if (of->time_ns < server_limit_ns(trial) / 8)
+		schedule_rates_again(of);
+}
+
 /*
  * How much slower than the schedule says operations with these servers are. Both kinds are tried close to each other,
  * and what seems slow again: others may have been at the same ports, or cores.
@@ -159,12 +185,13 @@ static int compare(struct trial *trial, uint32_t with, double expected_s_per_B, 
 	bool enough = false;
 	int r = 0;
 
-	schedule_rates_begin(&of, expected_s_per_B);
-	while (!enough && trial->spent_ns < SCHEDULE_RATES_ENOUGH_NS) {
+	schedule_rates_begin(&of, expected_s_per_B, trial->without.least_bytes);
+	/* One comparison says nothing by itself, so there is a second one, however long the first took. */
+	while (!enough && (verdict.heard == 1 || trial->spent_ns < SCHEDULE_RATES_ENOUGH_NS)) {
 		if (verdict.heard > 1) {
 			nap(PAUSE_NS * verdict.heard);
-			schedule_rates_again(&trial->without);
-			schedule_rates_again(&of);
+			again(trial, &trial->without);
+			again(trial, &of);
 			r = run_rounds(trial, &trial->without, 0);
 		}
 		if (r == 0)
@@ -173,7 +200,7 @@ static int compare(struct trial *trial, uint32_t with, double expected_s_per_B, 
 			break;
 		enough = schedule_rates_hear(&verdict, schedule_rates_compare(&of, &trial->without));
 	}
-	*ret_slower = verdict.heard > 1 ? verdict.slower : verdict.heard ? verdict.last : 1;
+	*ret_slower = verdict.heard > 1 ? verdict.slower : 1;
 	return r;
 }
 
@@ -233,7 +260,8 @@ static int try_all(struct trial *trial)
 
 	if (r < 0 || loads.slowest_s_per_B <= 0) /* nobody knows what to expect of anybody */
 		return r;
-	schedule_rates_begin(&trial->without, loads.slowest_s_per_B);
+	schedule_rates_begin(&trial->without, loads.slowest_s_per_B,
+			     schedule_rates_least_bytes(group->host_count, (size_t)group->settings.segment_bytes));
 	r = agree(trial); /* all are here */
 	if (r == 0)
 		r = run_rounds(trial, &trial->without, 0);

@@ -62,9 +62,9 @@ static uint64_t found(uint64_t said_Bps, double true_Bps, double busy)
 	struct schedule_rates_trial without, with;
 	double load, expected = time_of(said_Bps, &load), s_per_B = load / true_Bps, slower;
 
-	schedule_rates_begin(&without, time_of(0, NULL));
+	schedule_rates_begin(&without, time_of(0, NULL), SCHEDULE_RATES_LEAST_BYTES);
 	run(&without, without.expected_s_per_B * busy, 0);
-	schedule_rates_begin(&with, expected);
+	schedule_rates_begin(&with, expected, SCHEDULE_RATES_LEAST_BYTES);
 	run(&with, (s_per_B > expected ? s_per_B : expected) * busy, 0);
 	slower = schedule_rates_compare(&with, &without);
 	if (slower <= schedule_rates_limit(expected, without.expected_s_per_B))
@@ -118,7 +118,7 @@ static void a_round_that_is_repeated_is_longer_if_there_is_time(void **state)
 	double before;
 
 	(void)state;
-	schedule_rates_begin(&trial, 1 / 25e6);
+	schedule_rates_begin(&trial, 1 / 25e6, SCHEDULE_RATES_LEAST_BYTES);
 	assert_int_equal(run(&trial, 1 / 25e6, 0.03), 1);
 	before = trial.slower;
 	schedule_rates_again(&trial);
@@ -128,10 +128,30 @@ static void a_round_that_is_repeated_is_longer_if_there_is_time(void **state)
 	run(&trial, 10 / 25e6, 0);
 	schedule_rates_again(&trial);
 	assert_int_equal(trial.bytes, 2 * SCHEDULE_RATES_LEAST_BYTES);
-	schedule_rates_begin(&trial, 1 / 50e9);
+	schedule_rates_begin(&trial, 1 / 50e9, SCHEDULE_RATES_LEAST_BYTES);
 	run(&trial, 1 / 50e9, 0);
 	schedule_rates_again(&trial);
 	assert_int_equal(trial.bytes, SCHEDULE_RATES_MOST_BYTES);
+}
+
+/* Every host sums two segments in a round, or one where there are many. */
+static void a_round_has_work_for_every_host(void **state)
+{
+	static const uint64_t rates_Bps[] = { 6250000, 25000000, 125000000, 1250000000, UINT64_C(12500000000) };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rates_Bps) / sizeof(rates_Bps[0]); i++) {
+		size_t segment_bytes = schedule_segment_least_bytes(rates_Bps[i]);
+
+		for (size_t hosts = 2; hosts <= 64; hosts++) {
+			size_t bytes = schedule_rates_least_bytes(hosts, segment_bytes);
+
+			assert_in_range(bytes, SCHEDULE_RATES_LEAST_BYTES, SCHEDULE_RATES_MOST_BYTES);
+			assert_true(bytes / segment_bytes * SCHEDULE_RATES_OPERATIONS >= hosts);
+		}
+	}
+	/* A card of 1 Gbit/s: one operation was one segment, and four of 64 hosts summed. */
+	assert_int_equal(schedule_rates_least_bytes(64, 125000), 2 * 64 * 125000 / 4 / 4096 * 4096);
 }
 
 /* Beyond the limit it is lowered only if members alone are as fast, or nearly. */
@@ -181,22 +201,22 @@ static void rounds_grow_until_they_say_something(void **state)
 
 	(void)state;
 	/* 10 Gbit/s: the first round is short, and the next one long enough. */
-	schedule_rates_begin(&trial, 1 / 1.25e9);
+	schedule_rates_begin(&trial, 1 / 1.25e9, SCHEDULE_RATES_LEAST_BYTES);
 	assert_int_equal(run(&trial, 1 / 1.25e9, 0), 2);
 	assert_in_range(trial.time_ns, 10000000, 25000000);
 	/* 400 Gbit/s: as long as there is memory for. */
-	schedule_rates_begin(&trial, 1 / 50e9);
+	schedule_rates_begin(&trial, 1 / 50e9, SCHEDULE_RATES_LEAST_BYTES);
 	run(&trial, 1 / 50e9, 0);
 	assert_int_equal(trial.bytes, SCHEDULE_RATES_MOST_BYTES);
 	/* A server at a hundredth of its rate: not a longer one than the first. */
-	schedule_rates_begin(&trial, 1 / 1.25e9);
+	schedule_rates_begin(&trial, 1 / 1.25e9, SCHEDULE_RATES_LEAST_BYTES);
 	assert_int_equal(run(&trial, 100 / 1.25e9, 0), 1);
 	assert_true(trial.slower > 99 && trial.slower < 101 && trial.time_ns < 600000000);
 	/* However odd the time. */
-	schedule_rates_begin(&trial, 1e300);
+	schedule_rates_begin(&trial, 1e300, SCHEDULE_RATES_LEAST_BYTES);
 	assert_int_equal(trial.bytes, SCHEDULE_RATES_LEAST_BYTES);
 	assert_true(schedule_rates_round(&trial, UINT64_MAX));
-	schedule_rates_begin(&trial, 1e-300);
+	schedule_rates_begin(&trial, 1e-300, SCHEDULE_RATES_LEAST_BYTES);
 	assert_int_equal(trial.bytes, SCHEDULE_RATES_MOST_BYTES);
 	assert_true(schedule_rates_round(&trial, 0));
 	assert_true(trial.slower > 0);
@@ -211,6 +231,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(nobody_said_anything_and_the_server_is_slow),
 		cmocka_unit_test(a_round_that_is_repeated_is_longer_if_there_is_time),
 		cmocka_unit_test(a_server_with_which_it_is_faster_keeps_its_rate),
+		cmocka_unit_test(a_round_has_work_for_every_host),
 		cmocka_unit_test(who_seems_slow_is_heard_again),
 		cmocka_unit_test(rounds_grow_until_they_say_something),
 	};
