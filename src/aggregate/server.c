@@ -30,8 +30,6 @@ void server_fail(struct server_group *group, const char *fmt, ...)
 		va_start(args, fmt);
 		vsnprintf(group->sentence, sizeof(group->sentence), fmt, args);
 		va_end(args);
-		/* No warning: groups end so when their members do, and these know better why. */
-		log_info(LOG_NET, "a group of %zu members ends: %s", group->member_count, group->sentence);
 	}
 	pthread_mutex_unlock(&group->lock);
 	atomic_store(&group->state, AGGREGATE_SERVER_FAILED);

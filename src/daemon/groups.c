@@ -149,7 +149,10 @@ void daemon_group_end(struct daemon *daemon, struct daemon_group *group)
 	daemon->past.bytes_out += look.counters.bytes_out;
 	daemon->past.segments += look.counters.segments;
 	aggregate_server_end(group->server_group);
-	log_info(LOG_NET, "group %.39s of %u members has ended after %llu segments", group->name, group->member_count,
-		 (unsigned long long)look.counters.segments);
+	/* No warning: groups end with a connection lost when their members do, and these know better why. */
+	log_info(LOG_NET, "group %.39s of %u members has ended after %llu segments%s%s", group->name,
+		 group->member_count, (unsigned long long)look.counters.segments,
+		 look.state == AGGREGATE_SERVER_FAILED ? ": " : "",
+		 look.state == AGGREGATE_SERVER_FAILED ? look.sentence : "");
 	sys_free(group);
 }
