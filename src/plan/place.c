@@ -179,10 +179,14 @@ static size_t count_ways(const struct search *search)
 	return (size_t)found;
 }
 
-/* Most first: of equal ones the first is kept, and takes from the first switches. */
-static void try_all(struct search *search, size_t node, size_t left, double slot_Bps)
+/*
+ * Most first: of equal ones the first is kept, and takes from the first switches. room: free slots from this node on; what
+ * those behind it have no room for is taken here, so every branch is a way and their number bounds the time.
+ */
+static void try_all(struct search *search, size_t node, size_t left, size_t room, double slot_Bps)
 {
-	uint32_t at, most;
+	size_t most, least;
+	uint32_t at;
 
 	if (!left) {
 		consider(search, slot_Bps);
@@ -191,10 +195,12 @@ static void try_all(struct search *search, size_t node, size_t left, double slot
 	if (node == search->node_count)
 		return;
 	at = search->nodes[node];
-	most = search->free[at] < left ? search->free[at] : (uint32_t)left;
-	for (uint32_t take = most + 1; take-- > 0;) {
-		search->taken[at] = take;
-		try_all(search, node + 1, left - take, slot_Bps);
+	room -= search->free[at];
+	most = search->free[at] < left ? search->free[at] : left;
+	least = left > room ? left - room : 0;
+	for (size_t take = most + 1; take-- > least;) {
+		search->taken[at] = (uint32_t)take;
+		try_all(search, node + 1, left - take, room, slot_Bps);
 	}
 	search->taken[at] = 0;
 }
@@ -264,8 +270,12 @@ static void fill_below(struct search *search, uint32_t at, double slot_Bps)
 static void find(struct search *search, double slot_Bps)
 {
 	if (count_ways(search) <= WAYS_MOST) {
+		size_t room = 0;
+
+		for (size_t i = 0; i < search->node_count; i++)
+			room += search->free[search->nodes[i]];
 		memset(search->taken, 0, search->tree->node_count * sizeof(*search->taken));
-		try_all(search, 0, search->job->count, slot_Bps);
+		try_all(search, 0, search->job->count, room, slot_Bps);
 		return;
 	}
 	add_one_by_one(search, slot_Bps);

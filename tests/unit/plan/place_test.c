@@ -280,6 +280,32 @@ static void large_clusters_are_placed_well_too(void **unused)
 	cluster_free(cluster);
 }
 
+/* Few ways, but sixteen switches each of which could leave some slots to the others: dead ends are not walked. */
+static void nearly_all_of_a_cluster_is_placed_at_once(void **unused)
+{
+	static const size_t counts[] = { 128, 127, 126, 122 };
+	char text[4096] = "tributary-cluster 1\nswitch top\n";
+	size_t at = strlen(text);
+	struct plan_place_tree tree;
+	struct cluster *cluster;
+
+	(void)unused;
+	for (unsigned i = 0; i < 16; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at,
+				       "switch s%u parent=top rate=20GB/s\nhost h%u_[0-7] leaf=s%u rate=10GB/s\n", i, i,
+				       i);
+	cluster = tree_of(text, &tree);
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		struct plan_place_job job = { .kind = PLAN_PLACE_PEER, .count = counts[i] };
+		struct plan_place_result result;
+		uint32_t slots[128];
+
+		assert_int_equal(plan_place(&tree, NULL, 0, NULL, &job, slots, &result), 0);
+	}
+	plan_place_fini(&tree);
+	cluster_free(cluster);
+}
+
 static void too_few_free_slots_are_said(void **unused)
 {
 	struct plan_place_tree tree;
@@ -321,6 +347,7 @@ int main(void)
 		cmocka_unit_test(a_full_uplink_is_not_shared),
 		cmocka_unit_test(holes_are_filled_first),
 		cmocka_unit_test(large_clusters_are_placed_well_too),
+		cmocka_unit_test(nearly_all_of_a_cluster_is_placed_at_once),
 		cmocka_unit_test(too_few_free_slots_are_said),
 		cmocka_unit_test(queues_have_peer_bound_and_large_jobs_first),
 	};
