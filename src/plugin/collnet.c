@@ -90,17 +90,18 @@ static bool some_take_gpu_memory(int count)
 /*
  * NCCL keeps one entry for the net's and collnet's devices, asks collnet first, whether or not a communicator uses it, and
  * lets stand what was said first. Sums are made by the CPU, so collnet's devices have host memory alone; and with that the
- * net's would have no GPUDirect RDMA.
+ * net's would have no GPUDirect RDMA. What this host's cards take must not decide: NCCL 2.30 compares the numbers of
+ * devices of all hosts, and where they differ rank 0 fails and the others wait.
  */
 static bool would_take_gpudirect_away(int count)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
-	if (!some_take_gpu_memory(count))
+	if (!plugin_state_choice()->wants_verbs)
 		return false;
 	if (!is_asked_for())
 		return true;
-	if (!atomic_flag_test_and_set(&said))
+	if (some_take_gpu_memory(count) && !atomic_flag_test_and_set(&said))
 		log_info(LOG_INIT,
 			 "Tributary: NCCL_COLLNET_ENABLE switches GPUDirect RDMA off, for the net too: sums are "
 			 "made in host memory, and NCCL takes that to hold for all that these devices carry");

@@ -39,8 +39,8 @@ int plugin_collnet_init(uint64_t comm_id, log_sink *logger, struct plugin_collne
 int plugin_collnet_finalize(struct plugin_collnet_context *context);
 
 /*
- * 0 where there is no collnet: it is switched off, or not asked for (NCCL_COLLNET_ENABLE) and the net has GPUDirect RDMA,
- * which NCCL would not use beside it.
+ * 0 where there is no collnet: it is switched off, or not asked for (NCCL_COLLNET_ENABLE) with TRIBUTARY_NET=verbs, whose
+ * GPUDirect RDMA NCCL would not use beside it. The same on all hosts, whatever their cards.
  */
 int plugin_collnet_devices(int *ret_count);
 int plugin_collnet_properties(int device, struct plugin_net_properties *ret);

@@ -65,6 +65,8 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 		return -ENOMEM;
 	tuner->look = look;
 	tuner->comm_id = comm_id;
+	/* They forbid what is not in them, which is no loss. */
+	tuner->is_restricted = getenv("NCCL_ALGO") || getenv("NCCL_PROTO");
 	if (look.edits)
 		say_what_is_done(comm_id, &look);
 	*ret = tuner;
@@ -101,14 +103,13 @@ void plugin_tuner_fini(struct plugin_tuner *tuner)
 	errno = saved_errno;
 }
 
-/* NCCL_ALGO forbids what is not in it, which is no loss. */
 static void watch_collnet(struct plugin_tuner *tuner, int collective, const struct predict_table *table)
 {
 	bool is_there = false;
 
 	if (!tuner->look.collnet.node_count || collective != PREDICT_ALLREDUCE || !plugin_collnet_was_connected() ||
 	    table->protocol_count != PREDICT_PROTOCOL_COUNT || table->algorithm_count <= PREDICT_COLLNET_CHAIN ||
-	    getenv("NCCL_ALGO") || atomic_load(&tuner->without_collnet) > WITHOUT_COLLNET_SAID)
+	    tuner->is_restricted || atomic_load(&tuner->without_collnet) > WITHOUT_COLLNET_SAID)
 		return;
 	for (int a = PREDICT_COLLNET_DIRECT; a <= PREDICT_COLLNET_CHAIN; a++)
 		is_there |= table->costs[a * table->protocol_count + PREDICT_SIMPLE] >= 0;

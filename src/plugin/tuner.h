@@ -32,6 +32,7 @@ struct plugin_tuner {
 	uint64_t comm_id;
 	/* Questions of AllReduces so far in which NCCL allowed no collnet; stays at its greatest value once it did. */
 	atomic_uint without_collnet;
+	bool is_restricted; /* NCCL_ALGO or NCCL_PROTO is set */
 };
 
 /*

@@ -15,6 +15,7 @@
 /* It is not looked into why a plan has not been read for so long. */
 #define FRESH_NS  (50 * NS_PER_MS)
 enum {
+	SELDOM = 16,    /* naps between two looks of one who has waited for longer than is usual */
 	LOOK_EVERY = 8, /* of the times that somebody who waits looks for a decision */
 	TICK_MS = 10,   /* of the kernel's times of threads */
 };
@@ -195,6 +196,18 @@ static void reap(struct session_registry *registry, const struct session_census 
 	}
 }
 
+/* Of one communicator many ranks may wait, and a look at it walks through the registry and /proc. */
+static bool is_looked_at(const struct session_census *census, size_t index)
+{
+	const struct session_other *other = &census->others[index];
+
+	for (size_t i = 0; i < index; i++)
+		if (census->others[i].job_key == other->job_key && census->others[i].comm_id == other->comm_id &&
+		    census->others[i].phase == SESSION_FOLLOWS)
+			return true;
+	return false;
+}
+
 bool session_meeting_may_read(struct session_registry *registry, const struct session_census *census, uint64_t job_key,
 			      uint64_t host, const struct session_patience *patience)
 {
@@ -208,7 +221,8 @@ bool session_meeting_may_read(struct session_registry *registry, const struct se
 		if (other->phase == SESSION_CLAIMS &&
 		    clock_elapsed_ns(other->phase_ns, census->now_ns) < 2 * patience->meeting_ns)
 			may = false;
-		if (other->phase == SESSION_FOLLOWS && is_unread(registry, census, other->comm_id) &&
+		if (other->phase == SESSION_FOLLOWS && !is_looked_at(census, i) &&
+		    is_unread(registry, census, other->comm_id) &&
 		    is_waited_for(registry, census, other->comm_id, host, patience->reading_ns))
 			may = false;
 	}
@@ -539,11 +553,13 @@ static bool let_go(struct session_flights *flights, uint32_t thread, struct sess
 void session_let_go(struct session_flights *flights, uint32_t thread)
 {
 	struct session_census *census = sys_zalloc(sizeof(*census));
-	uint64_t start_ns = clock_now_ns();
+	uint64_t start_ns = clock_now_ns(), waited_ns = 0;
 
 	/* Others have their turn first; those that come one after the other, not for ever. */
-	while (!let_go(flights, thread, census,
-		       clock_elapsed_ns(start_ns, clock_now_ns()) >= 2 * flights->patience.meeting_ns))
-		flights->nap();
+	while (!let_go(flights, thread, census, waited_ns >= 2 * flights->patience.meeting_ns)) {
+		waited_ns = clock_elapsed_ns(start_ns, clock_now_ns());
+		for (unsigned i = 0; i < (waited_ns < FRESH_NS ? 1 : SELDOM); i++)
+			flights->nap();
+	}
 	sys_free(census);
 }

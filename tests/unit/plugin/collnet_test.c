@@ -205,10 +205,10 @@ static void a_communicator_that_lost_collnet_is_told_of(void **state)
 	assert_int_equal(plugin_collnet_close_group(group), 0);
 	assert_int_equal(plugin_collnet_close_listener(listener), 0);
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(plugin_tuner_init(0x77, 16, 8, NULL, fake_log_sink, &tuner), 0);
-		fake_log.info[0] = '\0';
 		if (i == 1)
 			setenv("NCCL_ALGO", "Ring", 1); /* no loss */
+		assert_int_equal(plugin_tuner_init(0x77, 16, 8, NULL, fake_log_sink, &tuner), 0);
+		fake_log.info[0] = '\0';
 		ask_tuner(tuner, i == 2 ? 100 : -1, 1);
 		ask_tuner(tuner, -1, MANY);
 		assert_int_equal(strstr(fake_log.info, "NCCL_COMM_SPLIT_SHARE_RESOURCES=1") != NULL, i == 0);
@@ -239,7 +239,13 @@ static int count_with(const char *enable)
 static void gpudirect_is_not_given_for_collnet_unasked(void **state)
 {
 	(void)state;
-	assert_int_equal(count_with(NULL), FAKE_PHYSICAL); /* with host memory alone there is nothing to lose */
+	assert_int_equal(count_with(NULL), FAKE_PHYSICAL); /* over TCP there is nothing to lose */
+	setenv("TRIBUTARY_NET", "verbs", 1);
+	plugin_state_reset(&fake_transport_ops, NULL);
+	/* A host whose cards take host memory alone says what the others say: NCCL compares their counts. */
+	assert_int_equal(count_with(NULL), 0);
+	assert_int_equal(count_with("1"), FAKE_PHYSICAL);
+	assert_null(strstr(fake_log.info, "GPUDirect"));
 	for (int i = 0; i < 2; i++) {
 		plugin_state_reset(&fake_transport_ops, NULL);
 		fake_transport.devices[i].memory = TRANSPORT_MEMORY_HOST |
@@ -257,6 +263,7 @@ static void gpudirect_is_not_given_for_collnet_unasked(void **state)
 		}
 		fake_transport.devices[i].memory = TRANSPORT_MEMORY_HOST;
 	}
+	unsetenv("TRIBUTARY_NET");
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, fake_transport_setup, fake_transport_teardown)
