@@ -61,6 +61,21 @@ static uint64_t flow_left(const struct pace_flow *flow)
 	return flow->total_bytes - flow->granted_bytes;
 }
 
+/* Of the pool, and of what its sender holds. */
+static void charge(struct pace_granter *granter, struct pace_flow *flow, uint64_t bytes)
+{
+	granter->outstanding_bytes += bytes;
+	if (flow->sender_held_bytes)
+		*flow->sender_held_bytes += bytes;
+}
+
+static void give_back(struct pace_granter *granter, struct pace_flow *flow, uint64_t bytes)
+{
+	granter->outstanding_bytes -= bytes;
+	if (flow->sender_held_bytes)
+		*flow->sender_held_bytes -= bytes;
+}
+
 void pace_granter_init(struct pace_granter *granter, uint64_t budget_bytes, uint64_t quantum_bytes, uint64_t stall_ns)
 {
 	*granter = (struct pace_granter){
@@ -82,11 +97,14 @@ void pace_granter_resize(struct pace_granter *granter, uint64_t budget_bytes, ui
 	granter->needs_bytes = 0;
 }
 
-void pace_granter_add(struct pace_granter *granter, struct pace_flow *flow, uint64_t total_bytes, uint64_t now_ns)
+void pace_granter_add(struct pace_granter *granter, struct pace_flow *flow, uint64_t *sender_held_bytes,
+		      uint64_t total_bytes, uint64_t now_ns)
 {
-	*flow = (struct pace_flow){
-		.total_bytes = total_bytes, .age_ns = now_ns, .progress_ns = now_ns, .listed = true
-	};
+	*flow = (struct pace_flow){ .total_bytes = total_bytes,
+				    .age_ns = now_ns,
+				    .progress_ns = now_ns,
+				    .sender_held_bytes = sender_held_bytes,
+				    .listed = true };
 	flow_wait(granter, flow);
 }
 
@@ -106,14 +124,14 @@ void pace_granter_delivered(struct pace_granter *granter, struct pace_flow *flow
 	flow->progress_ns = now_ns;
 	if (flow->forgiven) {
 		flow->forgiven = false;
-		granter->outstanding_bytes += flow_held(flow);
+		charge(granter, flow, flow_held(flow));
 		if (flow_left(flow)) {
 			list_remove(&granter->holding, flow);
 			flow_wait(granter, flow);
 		}
 		return;
 	}
-	granter->outstanding_bytes -= bytes - beyond;
+	give_back(granter, flow, bytes - beyond);
 	if (flow->waits && !flow_left(flow))
 		flow_hold(granter, flow);
 }
@@ -123,7 +141,7 @@ void pace_granter_remove(struct pace_granter *granter, struct pace_flow *flow)
 	if (!flow->listed)
 		return;
 	if (!flow->forgiven)
-		granter->outstanding_bytes -= flow_held(flow);
+		give_back(granter, flow, flow_held(flow));
 	if (flow->waits)
 		flow_hold(granter, flow);
 	list_remove(&granter->holding, flow);
@@ -138,17 +156,28 @@ static uint64_t grant_wanted(const struct pace_granter *granter, const struct pa
 	return left < granter->grant_bytes + granter->grant_bytes / 2 ? left : granter->grant_bytes;
 }
 
+/* Of senders that send to others too the one that holds least goes first: it is their own ports that they wait for. */
+static bool holds_less(const struct pace_flow *flow, const struct pace_flow *than)
+{
+	return flow->sender_held_bytes && than->sender_held_bytes &&
+	       *flow->sender_held_bytes < *than->sender_held_bytes;
+}
+
 /* The next flow in turn, and whether smallest-first chose it. There is one waiting. */
 static struct pace_flow *choose(const struct pace_granter *granter, bool *ret_smallest_first)
 {
-	struct pace_flow *oldest = granter->waiting.oldest, *smallest = oldest, *longest = oldest;
+	struct pace_flow *oldest = granter->waiting.oldest, *smallest, *longest = oldest;
 
 	for (struct pace_flow *flow = oldest->next; flow; flow = flow->next) {
-		if (flow_left(flow) < flow_left(smallest))
-			smallest = flow;
+		if (holds_less(flow, oldest))
+			oldest = flow;
 		if (flow->passed_over > longest->passed_over)
 			longest = flow;
 	}
+	smallest = oldest;
+	for (struct pace_flow *flow = granter->waiting.oldest; flow; flow = flow->next)
+		if (flow_left(flow) < flow_left(smallest))
+			smallest = flow;
 	*ret_smallest_first = false;
 	if (longest->passed_over >= PACE_PASSED_OVER_FACTOR * granter->waiting_count)
 		return longest;
@@ -180,7 +209,7 @@ static void give(struct pace_granter *granter, struct pace_flow *flow, uint64_t 
 	if (!flow_held(flow))
 		flow->progress_ns = now_ns; /* nothing could arrive before: the stall time starts here */
 	flow->granted_bytes += bytes;
-	granter->outstanding_bytes += bytes;
+	charge(granter, flow, bytes);
 	granter->needs_bytes = 0;
 	if (!flow_left(flow))
 		flow_hold(granter, flow);
@@ -248,7 +277,7 @@ bool pace_granter_forgive(struct pace_granter *granter, uint64_t now_ns)
 			    now_ns - flow->progress_ns < granter->stall_ns)
 				continue;
 			flow->forgiven = true;
-			granter->outstanding_bytes -= flow_held(flow);
+			give_back(granter, flow, flow_held(flow));
 			if (flow->waits)
 				flow_hold(granter, flow);
 			found = true;

@@ -5,7 +5,8 @@
  * A flow is one matched message on its way in. The pool is the budget of granted, undelivered bytes of one device in
  * this process. Rules (docs/pace.md has the state table):
  *   - every second grant goes to the oldest flow, the ones between to the flow with the least left to grant, as long as
- *     smallest-first has then had no more than half of the bytes;
+ *     smallest-first has then had no more than half of the bytes; of senders that are told apart the oldest flow is that
+ *     of the sender that holds least;
  *   - a flow that waits is passed over by fewer than 5 × W grants, W the most flows that waited with it, whatever the
  *     others do: one that was passed over 4 × W times goes before both orders above;
  *   - a grant is `grant_bytes`, or the rest of the message if that is less than one and a half of it;
@@ -27,12 +28,13 @@ struct pace_flow {
 	/* Private to the granter. Zeroed before pace_granter_add; embedded in the receiver's message. */
 	struct pace_flow *prev, *next; /* in one of the granter's lists, in order of age */
 	uint64_t total_bytes, granted_bytes, delivered_bytes;
-	uint64_t age_ns;      /* when both sides had posted */
-	uint64_t progress_ns; /* last delivery, or the first grant since it held nothing */
-	uint64_t passed_over; /* grants given to others since it waits or was last served */
-	bool listed;          /* in a list: between add and remove */
-	bool waits;           /* in the waiting list: bytes left to grant, and not forgiven */
-	bool forgiven;        /* its undelivered grants were returned to the pool */
+	uint64_t *sender_held_bytes; /* or NULL: what all flows of its sender hold, kept by the granter */
+	uint64_t age_ns;             /* when both sides had posted */
+	uint64_t progress_ns;        /* last delivery, or the first grant since it held nothing */
+	uint64_t passed_over;        /* grants given to others since it waits or was last served */
+	bool listed;                 /* in a list: between add and remove */
+	bool waits;                  /* in the waiting list: bytes left to grant, and not forgiven */
+	bool forgiven;               /* its undelivered grants were returned to the pool */
 };
 
 struct pace_flow_list {
@@ -55,8 +57,12 @@ void pace_granter_init(struct pace_granter *granter, uint64_t budget_bytes, uint
 /* A new budget, or another size of grant (raised to a quantum if it is less). */
 void pace_granter_resize(struct pace_granter *granter, uint64_t budget_bytes, uint64_t grant_bytes);
 
-/* A message of total_bytes (> 0) is posted at both sides. */
-void pace_granter_add(struct pace_granter *granter, struct pace_flow *flow, uint64_t total_bytes, uint64_t now_ns);
+/*
+ * A message of total_bytes (> 0) is posted at both sides. sender_held_bytes: of its sender, 0 at first, and there until the
+ * flow is removed; NULL where senders are not told apart.
+ */
+void pace_granter_add(struct pace_granter *granter, struct pace_flow *flow, uint64_t *sender_held_bytes,
+		      uint64_t total_bytes, uint64_t now_ns);
 /* `bytes` more of it have arrived. A flow that is not listed: nothing happens. */
 void pace_granter_delivered(struct pace_granter *granter, struct pace_flow *flow, uint64_t bytes, uint64_t now_ns);
 /* Complete, failed or closed; what it still held returns. A flow that is not listed: nothing happens. */

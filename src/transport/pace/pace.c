@@ -299,7 +299,8 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		pace->spread_ns = pace->event_ns;
 	}
 	atomic_store_explicit(&pace->may_promise, one_sender_alone(pace), memory_order_relaxed);
-	pace_granter_add(&pace->granter, &message->flow, total_bytes, now_ns);
+	pace_granter_add(&pace->granter, &message->flow, sender && sender->spread > 1 ? &sender->held_bytes : NULL,
+			 total_bytes, now_ns);
 	if (sender && sender->coming_count++ == 0)
 		pace->senders++;
 	run(pace);

@@ -21,6 +21,7 @@ struct pace_sender {
 	uint64_t host;         /* set by the caller; 0: not known */
 	unsigned spread;       /* the same: hosts that it sends to at a time; 0, 1: it is not known to send elsewhere */
 	unsigned coming_count; /* private: its messages that were added and not removed */
+	uint64_t held_bytes;   /* private: what it was granted and has not delivered, while it sends to several hosts */
 };
 
 struct pace_message {

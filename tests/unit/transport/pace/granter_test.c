@@ -18,7 +18,7 @@ static void grant_is_cut_into_quanta_and_never_leaves_a_crumb(void **state)
 
 	(void)state;
 	pace_granter_init(&granter, 100 * QUANTUM, QUANTUM, STALL_NS);
-	pace_granter_add(&granter, &flow, 2 * QUANTUM + 499, 1);
+	pace_granter_add(&granter, &flow, NULL, 2 * QUANTUM + 499, 1);
 	assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 1), &flow);
 	assert_int_equal(flow.granted_bytes, QUANTUM);
 	assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 1), &flow);
@@ -39,7 +39,7 @@ static void grants_stop_at_the_budget_and_at_the_allowance(void **state)
 
 	(void)state;
 	pace_granter_init(&granter, 3 * QUANTUM, QUANTUM, STALL_NS);
-	pace_granter_add(&granter, &flow, 100 * QUANTUM, 1);
+	pace_granter_add(&granter, &flow, NULL, 100 * QUANTUM, 1);
 	assert_non_null(pace_granter_next(&granter, QUANTUM, 1));
 	assert_null(pace_granter_next(&granter, QUANTUM - 1, 1));
 	assert_non_null(pace_granter_next(&granter, UINT64_MAX, 1));
@@ -62,9 +62,9 @@ static void oldest_and_smallest_take_turns(void **state)
 
 	(void)state;
 	pace_granter_init(&granter, 100 * QUANTUM, QUANTUM, STALL_NS);
-	pace_granter_add(&granter, &old, 50 * QUANTUM, 1);
-	pace_granter_add(&granter, &middle, 40 * QUANTUM, 2);
-	pace_granter_add(&granter, &small, 20 * QUANTUM, 3);
+	pace_granter_add(&granter, &old, NULL, 50 * QUANTUM, 1);
+	pace_granter_add(&granter, &middle, NULL, 40 * QUANTUM, 2);
+	pace_granter_add(&granter, &small, NULL, 20 * QUANTUM, 3);
 	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
 		assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 4), expected[i]);
 }
@@ -79,10 +79,10 @@ static void smallest_first_never_has_more_than_half_of_the_bytes(void **state)
 	(void)state;
 	memset(small, 0, sizeof(small));
 	pace_granter_init(&granter, 20 * QUANTUM, QUANTUM, STALL_NS);
-	pace_granter_add(&granter, &old, 1ULL << 40, 1);
+	pace_granter_add(&granter, &old, NULL, 1ULL << 40, 1);
 	/* A stream of small ones of 1.4 quanta, which by turns alone would have seven twelfths. */
 	for (unsigned i = 0; i < 4; i++)
-		pace_granter_add(&granter, &small[i], QUANTUM + 400, 2);
+		pace_granter_add(&granter, &small[i], NULL, QUANTUM + 400, 2);
 	for (unsigned i = 0; i < 100000; i++) {
 		struct pace_flow *flow = pace_granter_next(&granter, UINT64_MAX, 3);
 		uint64_t bytes = granter.outstanding_bytes;
@@ -95,7 +95,7 @@ static void smallest_first_never_has_more_than_half_of_the_bytes(void **state)
 			small_bytes += bytes;
 			count++;
 			pace_granter_remove(&granter, flow);
-			pace_granter_add(&granter, flow, QUANTUM + 400, 3);
+			pace_granter_add(&granter, flow, NULL, QUANTUM + 400, 3);
 		}
 		/* What was passed over for too long goes first in either order, and is counted on neither side here. */
 		assert_true(small_bytes <= old_bytes + 2 * QUANTUM);
@@ -113,12 +113,41 @@ static void equal_flows_are_served_in_the_order_they_came(void **state)
 	pace_granter_init(&granter, QUANTUM, QUANTUM, STALL_NS);
 	/* Added out of order, as threads may: the age decides. */
 	for (size_t i = 0; i < 5; i++)
-		pace_granter_add(&granter, &flows[(i * 3) % 5], QUANTUM, (i * 3) % 5);
+		pace_granter_add(&granter, &flows[(i * 3) % 5], NULL, QUANTUM, (i * 3) % 5);
 	for (size_t i = 0; i < 5; i++) {
 		assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 9), &flows[i]);
 		assert_null(pace_granter_next(&granter, UINT64_MAX, 9));
 		pace_granter_delivered(&granter, &flows[i], QUANTUM, 9);
 	}
+}
+
+/* Three messages of each sender, one sender after the other: all get their first before anybody gets a second. */
+static void of_senders_who_send_to_others_too_who_holds_least_is_next(void **state)
+{
+	enum { SENDERS = 4, EACH = 3 };
+	struct pace_flow flows[SENDERS][EACH];
+	uint64_t held[SENDERS] = { 0 };
+	struct pace_granter granter;
+
+	(void)state;
+	memset(flows, 0, sizeof(flows));
+	pace_granter_init(&granter, 100 * QUANTUM, QUANTUM, STALL_NS);
+	for (size_t i = 0; i < SENDERS; i++)
+		for (size_t j = 0; j < EACH; j++)
+			pace_granter_add(&granter, &flows[i][j], &held[i], QUANTUM, i * EACH + j);
+	for (size_t j = 0; j + 1 < EACH; j++)
+		for (size_t i = 0; i < SENDERS; i++)
+			assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 20), &flows[i][j]);
+	/* Whose bytes come is served again; who is slow waits. */
+	pace_granter_delivered(&granter, &flows[2][0], QUANTUM, 21);
+	assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 21), &flows[2][2]);
+	for (size_t i = 0; i < SENDERS; i++) {
+		assert_int_equal(held[i], 2 * QUANTUM);
+		for (size_t j = 0; j < EACH; j++)
+			pace_granter_remove(&granter, &flows[i][j]);
+		assert_int_equal(held[i], 0);
+	}
+	assert_int_equal(granter.outstanding_bytes, 0);
 }
 
 static void a_flow_of_many_gigabytes_is_granted_to_its_end(void **state)
@@ -130,7 +159,7 @@ static void a_flow_of_many_gigabytes_is_granted_to_its_end(void **state)
 
 	(void)state;
 	pace_granter_init(&granter, 4 * quantum, quantum, STALL_NS);
-	pace_granter_add(&granter, &flow, total, 1);
+	pace_granter_add(&granter, &flow, NULL, total, 1);
 	while (flow.delivered_bytes < total) {
 		while (pace_granter_next(&granter, UINT64_MAX, 1))
 			;
@@ -150,8 +179,8 @@ static void an_empty_pool_grants_one_quantum_whatever_the_budget(void **state)
 
 	(void)state;
 	pace_granter_init(&granter, 0, QUANTUM, STALL_NS);
-	pace_granter_add(&granter, &flow, 3 * QUANTUM, 1);
-	pace_granter_add(&granter, &second, 10, 1);
+	pace_granter_add(&granter, &flow, NULL, 3 * QUANTUM, 1);
+	pace_granter_add(&granter, &second, NULL, 10, 1);
 	assert_ptr_equal(pace_granter_next(&granter, 0, 1), &flow);
 	assert_int_equal(flow.granted_bytes, QUANTUM);
 	assert_null(pace_granter_next(&granter, UINT64_MAX, 1));
@@ -163,7 +192,7 @@ static void an_empty_pool_grants_one_quantum_whatever_the_budget(void **state)
 	pace_granter_remove(&granter, &flow);
 	pace_granter_remove(&granter, &second);
 	pace_granter_resize(&granter, 100 * QUANTUM, 10 * QUANTUM);
-	pace_granter_add(&granter, &flow, 50 * QUANTUM, 1);
+	pace_granter_add(&granter, &flow, NULL, 50 * QUANTUM, 1);
 	assert_non_null(pace_granter_next(&granter, 0, 1));
 	assert_int_equal(granter.outstanding_bytes, QUANTUM);
 }
@@ -175,11 +204,11 @@ static void a_stalled_flow_is_forgiven_and_charged_again_when_it_comes_back(void
 
 	(void)state;
 	pace_granter_init(&granter, 2 * QUANTUM, QUANTUM, STALL_NS);
-	pace_granter_add(&granter, &dead, 10 * QUANTUM, 1);
+	pace_granter_add(&granter, &dead, NULL, 10 * QUANTUM, 1);
 	while (pace_granter_next(&granter, UINT64_MAX, 1))
 		;
 	assert_int_equal(dead.granted_bytes, 2 * QUANTUM);
-	pace_granter_add(&granter, &alive, 10 * QUANTUM, 2);
+	pace_granter_add(&granter, &alive, NULL, 10 * QUANTUM, 2);
 	assert_false(pace_granter_forgive(&granter, STALL_NS));
 	assert_null(pace_granter_next(&granter, UINT64_MAX, STALL_NS));
 	assert_true(pace_granter_forgive(&granter, STALL_NS + 1));
@@ -205,13 +234,13 @@ static void grants_to_a_flow_that_delivers_nothing_do_not_put_off_its_stall(void
 
 	(void)state;
 	pace_granter_init(&granter, 100 * QUANTUM, QUANTUM, STALL_NS);
-	pace_granter_add(&granter, &dead, 10 * QUANTUM, 1);
+	pace_granter_add(&granter, &dead, NULL, 10 * QUANTUM, 1);
 	for (uint64_t now_ns = 1; now_ns < 10; now_ns++)
 		assert_ptr_equal(pace_granter_next(&granter, QUANTUM, now_ns), &dead);
 	assert_true(pace_granter_forgive(&granter, STALL_NS + 1));
 	/* A flow that holds nothing is not stalled, however long it waits. */
 	pace_granter_remove(&granter, &dead);
-	pace_granter_add(&granter, &dead, 10 * QUANTUM, 1);
+	pace_granter_add(&granter, &dead, NULL, 10 * QUANTUM, 1);
 	assert_false(pace_granter_forgive(&granter, 1000 * STALL_NS));
 	assert_non_null(pace_granter_next(&granter, QUANTUM, 1000 * STALL_NS));
 	assert_false(pace_granter_forgive(&granter, 1000 * STALL_NS + 1));
@@ -224,8 +253,8 @@ static void a_flow_that_ends_midway_gives_back_what_it_held(void **state)
 
 	(void)state;
 	pace_granter_init(&granter, 2 * QUANTUM, QUANTUM, STALL_NS);
-	pace_granter_add(&granter, &first, 10 * QUANTUM, 1);
-	pace_granter_add(&granter, &second, 10 * QUANTUM, 2);
+	pace_granter_add(&granter, &first, NULL, 10 * QUANTUM, 1);
+	pace_granter_add(&granter, &second, NULL, 10 * QUANTUM, 2);
 	while (pace_granter_next(&granter, UINT64_MAX, 3))
 		;
 	pace_granter_delivered(&granter, &first, 10, 3);
@@ -250,7 +279,7 @@ static void bytes_beyond_the_grant_do_not_upset_the_pool(void **state)
 
 	(void)state;
 	pace_granter_init(&granter, QUANTUM, QUANTUM, STALL_NS);
-	pace_granter_add(&granter, &flow, 3 * QUANTUM, 1);
+	pace_granter_add(&granter, &flow, NULL, 3 * QUANTUM, 1);
 	assert_non_null(pace_granter_next(&granter, UINT64_MAX, 1));
 	pace_granter_delivered(&granter, &flow, 2 * QUANTUM, 1);
 	assert_int_equal(granter.outstanding_bytes, 0);
@@ -263,12 +292,13 @@ static void bytes_beyond_the_grant_do_not_upset_the_pool(void **state)
 
 /* ------------------------------------------------------------------------------------------------ random schedules */
 
-enum { FLOWS = 24 };
+enum { FLOWS = 24, SENDERS = 5 };
 
 struct model {
 	uint64_t seed, random, now_ns;
 	struct pace_granter granter;
 	struct pace_flow flows[FLOWS];
+	uint64_t sender_held[SENDERS];
 	bool stalled[FLOWS];
 	uint64_t passed[FLOWS], most_waiting[FLOWS]; /* grants to others since it waits; most that waited with it */
 	uint64_t grants, returns;
@@ -276,7 +306,7 @@ struct model {
 
 static void check_conservation(const struct model *model)
 {
-	uint64_t held = 0;
+	uint64_t held = 0, of_senders[SENDERS] = { 0 };
 	size_t waiting = 0;
 
 	for (size_t i = 0; i < FLOWS; i++) {
@@ -287,12 +317,17 @@ static void check_conservation(const struct model *model)
 		if (flow->granted_bytes > flow->total_bytes || flow->delivered_bytes > flow->granted_bytes)
 			fail_msg("seed %llu: flow %zu out of order", (unsigned long long)model->seed, i);
 		held += flow->forgiven ? 0 : flow->granted_bytes - flow->delivered_bytes;
+		if (flow->sender_held_bytes && !flow->forgiven)
+			of_senders[flow->sender_held_bytes - model->sender_held] += flow->granted_bytes -
+										    flow->delivered_bytes;
 		waiting += !flow->forgiven && flow->granted_bytes < flow->total_bytes;
 	}
 	if (held != model->granter.outstanding_bytes || waiting != model->granter.waiting_count)
 		fail_msg("seed %llu: %llu bytes held, %llu booked; %zu wait, %zu booked",
 			 (unsigned long long)model->seed, (unsigned long long)held,
 			 (unsigned long long)model->granter.outstanding_bytes, waiting, model->granter.waiting_count);
+	if (memcmp(of_senders, model->sender_held, sizeof(of_senders)) != 0)
+		fail_msg("seed %llu: what senders hold is not what their flows hold", (unsigned long long)model->seed);
 }
 
 static void check_grant(struct model *model, const struct pace_flow *to, uint64_t before_bytes, uint64_t room_bytes)
@@ -391,7 +426,10 @@ static void step(struct model *model)
 		break;
 	default:
 		if (!flow->listed) {
-			pace_granter_add(&model->granter, flow, random_size(model), model->now_ns);
+			uint64_t *held_bytes = &model->sender_held[random_below(&model->random, SENDERS)];
+
+			pace_granter_add(&model->granter, flow, random_below(&model->random, 3) ? held_bytes : NULL,
+					 random_size(model), model->now_ns);
 			model->stalled[i] = false;
 		} else if (held && !model->stalled[i]) {
 			model->returns += flow->forgiven;
@@ -442,10 +480,10 @@ static void a_middle_flow_is_served_between_a_huge_old_one_and_endless_small_one
 	(void)state;
 	memset(small, 0, sizeof(small));
 	pace_granter_init(&granter, QUANTUM, QUANTUM, STALL_NS);
-	pace_granter_add(&granter, &huge, 1ULL << 40, 1);
-	pace_granter_add(&granter, &middle, 1ULL << 39, 2);
+	pace_granter_add(&granter, &huge, NULL, 1ULL << 40, 1);
+	pace_granter_add(&granter, &middle, NULL, 1ULL << 39, 2);
 	for (unsigned i = 0; i < 2; i++)
-		pace_granter_add(&granter, &small[i], QUANTUM, 3);
+		pace_granter_add(&granter, &small[i], NULL, QUANTUM, 3);
 	for (unsigned i = 0; i < 1000; i++) {
 		struct pace_flow *flow = pace_granter_next(&granter, UINT64_MAX, 4);
 
@@ -459,7 +497,7 @@ static void a_middle_flow_is_served_between_a_huge_old_one_and_endless_small_one
 		}
 		if (flow == &small[0] || flow == &small[1]) {
 			pace_granter_remove(&granter, flow);
-			pace_granter_add(&granter, flow, QUANTUM, 4);
+			pace_granter_add(&granter, flow, NULL, QUANTUM, 4);
 		}
 	}
 	assert_true(served >= 50);
@@ -492,7 +530,7 @@ static void run_ring(uint64_t budget_bytes, bool concurrent)
 			bool ready = concurrent || (i == 0 ? before == done[0] : before > done[i]);
 
 			if (!flows[i].listed && done[i] < SEGMENTS && ready)
-				pace_granter_add(&granter, &flows[i], 3 * QUANTUM, now_ns);
+				pace_granter_add(&granter, &flows[i], NULL, 3 * QUANTUM, now_ns);
 		}
 		while (pace_granter_next(&granter, UINT64_MAX, now_ns))
 			;
@@ -526,6 +564,7 @@ int main(void)
 		cmocka_unit_test(oldest_and_smallest_take_turns),
 		cmocka_unit_test(smallest_first_never_has_more_than_half_of_the_bytes),
 		cmocka_unit_test(equal_flows_are_served_in_the_order_they_came),
+		cmocka_unit_test(of_senders_who_send_to_others_too_who_holds_least_is_next),
 		cmocka_unit_test(a_flow_of_many_gigabytes_is_granted_to_its_end),
 		cmocka_unit_test(an_empty_pool_grants_one_quantum_whatever_the_budget),
 		cmocka_unit_test(a_stalled_flow_is_forgiven_and_charged_again_when_it_comes_back),
