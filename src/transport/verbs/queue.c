@@ -172,7 +172,8 @@ int verbs_queue_post_word(struct verbs_connection *connection, struct verbs_queu
 		word_wr.send_flags |= IBV_SEND_INLINE;
 	if (!out->payload[at])
 		return post(connection, queue, &word_wr, &item);
-	payload = (struct ibv_sge){ (uintptr_t)request->data, out->payload[at], local_key(queue, request) };
+	payload = (struct ibv_sge){ (uintptr_t)request->data + out->offsets[at], out->payload[at],
+				    local_key(queue, request) };
 	if (out->staged[at]) {
 		payload.addr = (uintptr_t)(connection->s.stage + out->places[at] % VERBS_WINDOW_BYTES);
 		payload.lkey = entry.lkey;

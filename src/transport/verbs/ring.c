@@ -33,6 +33,7 @@ uint32_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *
 	out->bytes[at] = (uint16_t)(VERBS_WIRE_HEAD_BYTES + extra_bytes);
 	out->requests[at] = NULL;
 	out->payload[at] = 0;
+	out->offsets[at] = 0;
 	out->staged[at] = false;
 	return word->sequence;
 }

@@ -184,11 +184,21 @@ static bool embeds(const struct verbs_connection *connection, const struct verbs
 	return request->size + VERBS_WIRE_HEAD_BYTES <= most || request->size <= COPY_UNCOUNTED_BYTES;
 }
 
-/* What no device reads goes out of our own memory: at the same place as in the window, which is free for as long. */
-static void stage(struct verbs_connection *connection, unsigned word, const uint8_t *data, size_t bytes)
+/*
+ * What a word brings to the window, from `offset` of the message on. What no device reads goes out of our own memory: at the
+ * same place as in the window, which is free for as long. What a device reads goes from where it is, for a GPU's memory no
+ * CPU can copy; it stays there until the word has been delivered, however often it is sent.
+ */
+static void put_payload(struct verbs_connection *connection, unsigned word, const struct verbs_request *request,
+			uint64_t offset, size_t bytes)
 {
-	copy_bytes(connection->s.stage + connection->out.places[word] % VERBS_WINDOW_BYTES, data, bytes);
-	connection->out.staged[word] = true;
+	struct verbs_ring_out *out = &connection->out;
+
+	out->payload[word] = (uint32_t)bytes;
+	out->offsets[word] = offset;
+	out->staged[word] = request->registration && request->registration->copied;
+	if (out->staged[word])
+		copy_bytes(connection->s.stage + out->places[word] % VERBS_WINDOW_BYTES, request->data + offset, bytes);
 }
 
 static void go_eagerly(struct verbs_connection *connection, struct verbs_request *request, uint64_t place)
@@ -208,9 +218,8 @@ static void go_eagerly(struct verbs_connection *connection, struct verbs_request
 	at = (verbs_ring_put(connection, &word, embedded, bytes) - 1) % VERBS_WIRE_WORDS;
 	connection->out.requests[at] = request;
 	connection->out.places[at] = place;
-	connection->out.payload[at] = word.embedded ? 0 : (uint32_t)request->size;
-	if (!word.embedded && request->registration && request->registration->copied)
-		stage(connection, at, request->data, request->size);
+	if (!word.embedded)
+		put_payload(connection, at, request, 0, request->size);
 	s->window_end = place + place_bytes(request->size);
 	s->unpaired[s->unpaired_count++] = (struct verbs_unpaired){ s->eager_number++, request->tag };
 	request->announced = request->all_posted = true;
@@ -349,8 +358,7 @@ static bool post_copied(struct verbs_connection *connection, struct verbs_reques
 		at = (verbs_ring_put(connection, &word, NULL, 0) - 1) % VERBS_WIRE_WORDS;
 		connection->out.requests[at] = request;
 		connection->out.places[at] = word.value;
-		connection->out.payload[at] = (uint32_t)word.size;
-		stage(connection, at, request->data + request->posted, (size_t)word.size);
+		put_payload(connection, at, request, request->posted, (size_t)word.size);
 		s->window_end = word.value + place_bytes(word.size);
 		s->eager_number++;
 		request->open_items++;

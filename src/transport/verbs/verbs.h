@@ -133,7 +133,8 @@ struct verbs_ring_out {
 	struct verbs_request *requests[VERBS_WIRE_WORDS]; /* of an eager message */
 	uint64_t places[VERBS_WIRE_WORDS];                /* where its payload goes in the window */
 	uint32_t payload[VERBS_WIRE_WORDS];               /* bytes of it; 0: none */
-	bool staged[VERBS_WIRE_WORDS];                    /* it lies in `stage`, at the same place */
+	uint64_t offsets[VERBS_WIRE_WORDS];               /* and where they begin in the message */
+	bool staged[VERBS_WIRE_WORDS];                    /* they lie in `stage`, at the same place */
 };
 struct verbs_ring_in {
 	const uint8_t *memory; /* the peer writes here */

@@ -242,8 +242,11 @@ static void run(struct verbs_bed *bed, bool from_gpu, bool to_gpu, bool by_addre
 	struct random random;
 
 	random_init(&random, seed);
-	end_open(&to, bed->link.receiver, to_gpu, by_address); /* first: a GPU's memory must be registered */
-	end_open(&from, bed->link.sender, from_gpu, by_address);
+	if (from_gpu) /* first: a GPU's memory must be registered */
+		end_open(&from, bed->link.sender, true, by_address);
+	end_open(&to, bed->link.receiver, to_gpu, by_address);
+	if (!from_gpu)
+		end_open(&from, bed->link.sender, false, by_address);
 	while (to.done < MESSAGES || from.done < MESSAGES) {
 		/* By messages, not by time, which is short on a fast machine. */
 		if (to.done >= harm_at && to.done < MESSAGES) {
@@ -334,20 +337,33 @@ static void a_port_that_goes_down_stops_no_message(void **state)
 	survive(PORTS);
 }
 
-/* The sender's memory cannot be registered: through the window, and from there by the card. */
-static void what_is_copied_reaches_a_gpu_as_well(void **state)
+/* One end is a GPU's, and the other's memory cannot be registered: through the window. */
+static void copy_for_want_of_registration(bool from_gpu)
 {
 	struct verbs_bed bed;
 
-	(void)state;
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 8; i++) {
 		verbs_bed_open_paced(
 			&bed,
 			(struct fake_verbs_options){ .devices = 1, .dmabuf = true, .most_regions = 3, .lazy = i & 1 },
-			1, false, i & 2);
-		run(&bed, false, true, false, i ? LOSSES : NO_HARM);
+			1 + i / 4, false, i & 2);
+		run(&bed, from_gpu, !from_gpu, false, i ? MANY_LOSSES : NO_HARM);
 		verbs_bed_close(&bed);
 	}
+}
+
+/* From there by the card. */
+static void what_is_copied_reaches_a_gpu_as_well(void **state)
+{
+	(void)state;
+	copy_for_want_of_registration(false);
+}
+
+/* Into it by the card, each piece from its own place, also when it is sent again. */
+static void what_is_copied_comes_out_of_a_gpu_as_well(void **state)
+{
+	(void)state;
+	copy_for_want_of_registration(true);
 }
 
 /* ---- single things ---- */
@@ -474,6 +490,7 @@ int main(void)
 		cmocka_unit_test(many_failures_are_survived),
 		cmocka_unit_test(a_port_that_goes_down_stops_no_message),
 		cmocka_unit_test(what_is_copied_reaches_a_gpu_as_well),
+		cmocka_unit_test(what_is_copied_comes_out_of_a_gpu_as_well),
 		cmocka_unit_test(a_flush_is_a_read_only_where_something_was_written),
 		cmocka_unit_test(an_eager_message_outlives_its_sender),
 		cmocka_unit_test(a_card_that_does_not_reach_the_gpu_is_an_error),
