@@ -78,7 +78,8 @@ static void word(const uint8_t *bytes)
 	must(first.type == second.type && first.sequence == second.sequence && first.taken == second.taken &&
 	     first.count == second.count && first.embedded == second.embedded &&
 	     first.wants_room == second.wants_room && first.promised == second.promised && first.slot == second.slot &&
-	     first.tag == second.tag && first.value == second.value && first.size == second.size);
+	     first.pieces == second.pieces && first.tag == second.tag && first.value == second.value &&
+	     first.size == second.size);
 }
 
 static void slot(const uint8_t *bytes)

@@ -183,10 +183,13 @@ static void word_put(struct bed *bed, const uint8_t *step)
 		word.taken += step[2] % (victim->out.written - victim->out.taken + 1);
 	if (victim->role == VERBS_RECEIVER) {
 		word.value = victim->r.window_end + (step[9] % 8 ? 0 : (uint64_t)step[10] * VERBS_WINDOW_UNIT);
+		word.pieces = (uint8_t)(victim->r.pieces_taken + (step[9] % 8 ? 0 : step[10]));
 	} else {
 		word.value = victim->s.window_begin;
 		if (victim->s.window_end != victim->s.window_begin)
 			word.value += step[9] * 64ULL % (victim->s.window_end - victim->s.window_begin + 1);
+		word.pieces = (uint8_t)(victim->s.pieces_free +
+					step[10] % (victim->s.pieces_sent - victim->s.pieces_free + 2));
 		bytes_put(extra, victim->s.eager_number - step[10] % 4, 4);
 		word.count = step[3] % 3;
 		if (word.type == VERBS_WORD_SLOTS)

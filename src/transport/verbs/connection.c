@@ -79,7 +79,7 @@ static int make_block(struct verbs_connection *connection)
 	const size_t ring_bytes = (size_t)VERBS_WIRE_WORDS * VERBS_WIRE_WORD_BYTES;
 	const bool receives = connection->role == VERBS_RECEIVER;
 
-	connection->block_bytes = 2 * ring_bytes + VERBS_WINDOW_BYTES + (receives ? SCRATCH_BYTES : 0);
+	connection->block_bytes = 2 * ring_bytes + VERBS_PLACES_BYTES + (receives ? SCRATCH_BYTES : 0);
 	connection->block = sys_zalloc_aligned(PAGE_BYTES, connection->block_bytes);
 	if (!connection->block)
 		return -ENOMEM;
@@ -87,7 +87,7 @@ static int make_block(struct verbs_connection *connection)
 	connection->in.memory = connection->block + ring_bytes;
 	if (receives) {
 		connection->r.window = connection->block + 2 * ring_bytes;
-		connection->r.scratch = connection->r.window + VERBS_WINDOW_BYTES;
+		connection->r.scratch = connection->r.window + VERBS_PLACES_BYTES;
 	} else {
 		connection->s.stage = connection->block + 2 * ring_bytes;
 	}
@@ -169,7 +169,7 @@ void verbs_connection_hello(const struct verbs_connection *connection, struct ve
 	ret->ring_address = (uintptr_t)connection->in.memory;
 	if (connection->role == VERBS_RECEIVER) {
 		ret->window_address = (uintptr_t)connection->r.window;
-		ret->window_bytes = VERBS_WINDOW_BYTES;
+		ret->window_bytes = VERBS_PLACES_BYTES;
 	}
 	ret->host_id = connection->transport->host_id;
 	memcpy(ret->host, connection->transport->host, sizeof(ret->host));
@@ -178,7 +178,7 @@ void verbs_connection_hello(const struct verbs_connection *connection, struct ve
 int verbs_connection_take_hello(struct verbs_connection *connection, const struct verbs_wire_hello *hello)
 {
 	if (hello->queue_count > connection->queue_count ||
-	    (connection->role == VERBS_SENDER && hello->window_bytes != VERBS_WINDOW_BYTES))
+	    (connection->role == VERBS_SENDER && hello->window_bytes != VERBS_PLACES_BYTES))
 		return -EREMOTEIO;
 	connection->peer = *hello;
 	while (connection->queue_count > hello->queue_count)

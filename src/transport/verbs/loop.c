@@ -164,8 +164,7 @@ int verbs_loop_flush(struct verbs_connection *connection, const void *data,
 
 static int post(struct verbs_connection *connection, struct verbs_rail *rail, struct verbs_turn *turn)
 {
-	const uint8_t *here = turn->slot ? connection->r.window + turn->place % VERBS_WINDOW_BYTES
-					 : connection->r.scratch;
+	const uint8_t *here = turn->slot ? connection->r.window + turn->place : connection->r.scratch;
 	struct ibv_sge sge = { (uintptr_t)here, turn->slot ? turn->bytes : 1, rail->block->mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = (uint64_t)(VERBS_LOOP_FIRST + turn->rail) << 56 |
 					   (uint64_t)(rail->loop.epoch & 0xffffffU) << 32 | turn->id,

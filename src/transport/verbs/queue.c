@@ -175,13 +175,13 @@ int verbs_queue_post_word(struct verbs_connection *connection, struct verbs_queu
 	payload = (struct ibv_sge){ (uintptr_t)request->data + out->offsets[at], out->payload[at],
 				    local_key(queue, request) };
 	if (out->staged[at]) {
-		payload.addr = (uintptr_t)(connection->s.stage + out->places[at] % VERBS_WINDOW_BYTES);
+		payload.addr = (uintptr_t)(connection->s.stage + out->places[at]);
 		payload.lkey = entry.lkey;
 	}
 	payload_wr = (struct ibv_send_wr){
 		.wr_id = word_wr.wr_id, .next = &word_wr, .sg_list = &payload, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE
 	};
-	payload_wr.wr.rdma.remote_addr = connection->peer.window_address + out->places[at] % VERBS_WINDOW_BYTES;
+	payload_wr.wr.rdma.remote_addr = connection->peer.window_address + out->places[at];
 	payload_wr.wr.rdma.rkey = peer->rkey;
 	return post(connection, queue, &payload_wr, &item);
 }

@@ -63,6 +63,13 @@ static void window_walk(struct verbs_receiver *r)
 	}
 }
 
+/* In order as well: none waits for more than the card. */
+static void pieces_walk(struct verbs_receiver *r)
+{
+	while (r->pieces_free != r->pieces_taken && !r->pieces[r->pieces_free % VERBS_PIECES].moves)
+		r->pieces_free++;
+}
+
 bool verbs_receiver_has_kept(const struct verbs_connection *connection)
 {
 	return connection->r.waiting_count > 0;
@@ -79,11 +86,11 @@ static struct verbs_kept *find_kept(struct verbs_receiver *r, int tag)
 	return NULL;
 }
 
-/* The next bytes of a receive: `from` is their place in the window, or the word itself. True: they are where they belong. */
+/* The next bytes of a receive: `from` is their place, or the word itself. True: they are where they belong. */
 static bool place(struct verbs_connection *connection, struct verbs_request *request, struct verbs_slot *slot,
 		  struct verbs_kept *kept, const uint8_t *from)
 {
-	uint8_t *at = connection->r.window + kept->place % VERBS_WINDOW_BYTES;
+	uint8_t *at = connection->r.window + kept->place;
 	const bool gpu = kept->size && slot->registration && slot->registration->gpu;
 
 	if (gpu) {
@@ -124,6 +131,7 @@ void verbs_receiver_moved(struct verbs_connection *connection, const struct verb
 	turn->slot->received += turn->bytes;
 	look_if_done(connection, turn->request, turn->slot);
 	window_walk(&connection->r);
+	pieces_walk(&connection->r);
 }
 
 static struct verbs_slot *find_slot(const struct verbs_connection *connection, const struct verbs_word *word,
@@ -157,7 +165,7 @@ static int eager_arrived(struct verbs_connection *connection, const struct verbs
 	struct verbs_receiver *r = &connection->r;
 	uint64_t used = word->size ? (word->size + VERBS_WINDOW_UNIT - 1) / VERBS_WINDOW_UNIT * VERBS_WINDOW_UNIT
 				   : VERBS_WINDOW_UNIT;
-	uint8_t *place = r->window + word->value % VERBS_WINDOW_BYTES;
+	const uint32_t at = word->value % VERBS_WINDOW_BYTES;
 	struct verbs_request *request;
 	struct verbs_kept *kept;
 	struct verbs_slot *slot;
@@ -171,16 +179,16 @@ static int eager_arrived(struct verbs_connection *connection, const struct verbs
 				     .tag = word->tag,
 				     .waits = !slot,
 				     .size = word->size,
-				     .place = word->value,
+				     .place = at,
 				     .place_end = word->value + used };
 	r->window_end = kept->place_end;
 	r->waiting_count += !slot;
 	if (slot && !request->told)
 		r->matched[r->matched_count++] = kept->number;
 	if (slot)
-		error = take_eager(connection, request, slot, kept, word->embedded ? extra : place);
+		error = take_eager(connection, request, slot, kept, word->embedded ? extra : r->window + at);
 	else if (word->embedded)
-		copy_bytes(place, extra, (size_t)word->size);
+		copy_bytes(r->window + at, extra, (size_t)word->size);
 	window_walk(r);
 	return error;
 }
@@ -280,7 +288,7 @@ static int match_kept(struct verbs_connection *connection, struct verbs_request 
 
 		if (!kept)
 			continue;
-		error = take_eager(connection, request, slot, kept, r->window + kept->place % VERBS_WINDOW_BYTES);
+		error = take_eager(connection, request, slot, kept, r->window + kept->place);
 		if (error < 0)
 			return error;
 		kept->waits = false;
@@ -409,30 +417,29 @@ int verbs_receiver_data(struct verbs_connection *connection, uint32_t notice, ui
 	return 0;
 }
 
-/* A part of an announced message, through the window: one of the two cannot be written to, or read from, by a device. */
+/* A part of an announced message: one of the two memories cannot be written to, or read from, by a device. */
 static int piece_arrived(struct verbs_connection *connection, const struct verbs_word *word)
 {
-	uint64_t used = (word->size + VERBS_WINDOW_UNIT - 1) / VERBS_WINDOW_UNIT * VERBS_WINDOW_UNIT;
 	struct verbs_receiver *r = &connection->r;
 	struct verbs_request *request;
 	struct verbs_kept *kept;
 	struct verbs_slot *slot = slot_of(connection, word->slot, &request);
 
 	if (!slot || !slot->sized || slot->received > slot->placed || !word->size ||
-	    word->size > slot->size - slot->placed || !place_is_valid(r, word, used))
+	    word->size > slot->size - slot->placed || word->size > VERBS_PIECE_BYTES ||
+	    word->pieces != (uint8_t)r->pieces_taken || r->pieces_taken - r->pieces_free == VERBS_PIECES)
 		return -EPROTO;
-	kept = &r->kept[r->kept_tail % VERBS_KEPT];
+	kept = &r->pieces[r->pieces_taken % VERBS_PIECES];
 	*kept = (struct verbs_kept){
-		.number = r->kept_tail++, .size = word->size, .place = word->value, .place_end = word->value + used
+		.size = word->size, .place = VERBS_WINDOW_BYTES + r->pieces_taken++ % VERBS_PIECES * VERBS_PIECE_BYTES
 	};
-	r->window_end = kept->place_end;
 	if (slot->paced)
 		pace_delivered(r->pace, &slot->pace, word->size, clock_now_ns());
-	if (place(connection, request, slot, kept, r->window + word->value % VERBS_WINDOW_BYTES)) {
+	if (place(connection, request, slot, kept, r->window + kept->place)) {
 		slot->received += word->size;
 		look_if_done(connection, request, slot);
 	}
-	window_walk(r);
+	pieces_walk(r);
 	return 0;
 }
 

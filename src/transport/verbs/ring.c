@@ -26,6 +26,8 @@ uint32_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *
 	if (connection->role == VERBS_RECEIVER) {
 		word->value = connection->r.window_free;
 		connection->r.window_told = connection->r.window_free;
+		word->pieces = (uint8_t)connection->r.pieces_free;
+		connection->r.pieces_told = connection->r.pieces_free;
 	}
 	verbs_wire_put_word(word, entry);
 	if (extra_bytes)
@@ -123,6 +125,10 @@ int verbs_ring_take(struct verbs_connection *connection)
 static bool credit_is_due(const struct verbs_connection *connection)
 {
 	if (connection->in.taken - connection->in.told >= VERBS_WIRE_WORDS / 2)
+		return true;
+	/* Unasked: whoever waits for a place has filled all of them. */
+	if (connection->role == VERBS_RECEIVER &&
+	    connection->r.pieces_free - connection->r.pieces_told >= VERBS_PIECES / 2)
 		return true;
 	for (unsigned i = 0; i < connection->queue_count; i++)
 		if (connection->queues[i].data_taken - connection->queues[i].data_told >= VERBS_DATA_CREDIT / 2)

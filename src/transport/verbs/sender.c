@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-enum { PIECE_BYTES = VERBS_WINDOW_BYTES / 4 }; /* so that one is copied while the next is on its way */
-
 /* ---- what the receiver offers ---- */
 
 static void offer_remove(struct verbs_sender *s, unsigned index)
@@ -122,8 +120,11 @@ int verbs_sender_word(struct verbs_connection *connection, const struct verbs_wo
 {
 	struct verbs_sender *s = &connection->s;
 
-	if (word->value < s->window_begin || word->value > s->window_end)
+	const uint8_t freed = (uint8_t)(word->pieces - s->pieces_free);
+
+	if (word->value < s->window_begin || word->value > s->window_end || freed > s->pieces_sent - s->pieces_free)
 		return -EPROTO;
+	s->pieces_free += freed;
 	if (word->value != s->window_begin)
 		s->room_asked = false;
 	s->window_begin = word->value;
@@ -198,7 +199,7 @@ static void put_payload(struct verbs_connection *connection, unsigned word, cons
 	out->offsets[word] = offset;
 	out->staged[word] = request->registration && request->registration->copied;
 	if (out->staged[word])
-		copy_bytes(connection->s.stage + out->places[word] % VERBS_WINDOW_BYTES, request->data + offset, bytes);
+		copy_bytes(connection->s.stage + out->places[word], request->data + offset, bytes);
 }
 
 static void go_eagerly(struct verbs_connection *connection, struct verbs_request *request, uint64_t place)
@@ -217,7 +218,7 @@ static void go_eagerly(struct verbs_connection *connection, struct verbs_request
 		copy_bytes(embedded, request->data, bytes);
 	at = (verbs_ring_put(connection, &word, embedded, bytes) - 1) % VERBS_WIRE_WORDS;
 	connection->out.requests[at] = request;
-	connection->out.places[at] = place;
+	connection->out.places[at] = place % VERBS_WINDOW_BYTES;
 	if (!word.embedded)
 		put_payload(connection, at, request, 0, request->size);
 	s->window_end = place + place_bytes(request->size);
@@ -340,27 +341,27 @@ static bool post_pieces(struct verbs_connection *connection, struct verbs_reques
 	return true;
 }
 
-/* Through the window, in order; its receiver copies it out. False: the ring is full. */
+/* Through the places for pieces, in order; its receiver copies it out. False: the ring is full. */
 static bool post_copied(struct verbs_connection *connection, struct verbs_request *request)
 {
 	const uint64_t limit = request->promised ? request->size : request->granted;
 	struct verbs_sender *s = &connection->s;
 
 	while (request->posted < limit) {
-		struct verbs_word word = { .type = VERBS_WORD_PIECE, .slot = request->slot.id };
+		struct verbs_word word = { .type = VERBS_WORD_PIECE,
+					   .slot = request->slot.id,
+					   .pieces = (uint8_t)s->pieces_sent };
 		unsigned at;
 
-		word.size = limit - request->posted < PIECE_BYTES ? limit - request->posted : PIECE_BYTES;
-		if (!verbs_ring_has_room(connection) || !find_place(s, (size_t)word.size, &word.value)) {
-			ask_for_room(connection);
-			return verbs_ring_has_room(connection);
-		}
+		if (s->pieces_sent - s->pieces_free == VERBS_PIECES)
+			return true; /* it is told when one is free */
+		if (!verbs_ring_has_room(connection))
+			return false;
+		word.size = limit - request->posted < VERBS_PIECE_BYTES ? limit - request->posted : VERBS_PIECE_BYTES;
 		at = (verbs_ring_put(connection, &word, NULL, 0) - 1) % VERBS_WIRE_WORDS;
 		connection->out.requests[at] = request;
-		connection->out.places[at] = word.value;
+		connection->out.places[at] = VERBS_WINDOW_BYTES + s->pieces_sent++ % VERBS_PIECES * VERBS_PIECE_BYTES;
 		put_payload(connection, at, request, request->posted, (size_t)word.size);
-		s->window_end = word.value + place_bytes(word.size);
-		s->eager_number++;
 		request->open_items++;
 		request->posted += word.size;
 		request->all_posted = request->posted == request->size;

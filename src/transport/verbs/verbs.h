@@ -38,6 +38,13 @@ enum {
 	VERBS_WINDOW_BYTES = 64 << 10,
 	VERBS_WINDOW_UNIT = 512, /* the least that an eager message takes: bounds their number */
 	VERBS_KEPT = VERBS_WINDOW_BYTES / VERBS_WINDOW_UNIT,
+	/*
+	 * Behind the window, for messages that are copied. They are no part of it, for an eager message may wait in the window
+	 * until its receive is posted, and that for such a message.
+	 */
+	VERBS_PIECES = 4,
+	VERBS_PIECE_BYTES = 16 << 10,
+	VERBS_PLACES_BYTES = VERBS_WINDOW_BYTES + VERBS_PIECES * VERBS_PIECE_BYTES,
 	VERBS_OFFERS = TRANSPORT_MAX_REQUESTS * TRANSPORT_MAX_RECVS,
 	VERBS_AGAIN = VERBS_WIRE_QUEUES_MAX * VERBS_ITEMS,
 	VERBS_NOTES = 64,
@@ -45,7 +52,7 @@ enum {
 	VERBS_FLUSHES = 16,    /* outstanding, beside the other requests */
 	VERBS_LOOP_SENDS = 32, /* on the way in one loop */
 	VERBS_LOOP_FIRST = 64, /* loops in the names of work requests: above every queue's index */
-	VERBS_TURNS = VERBS_KEPT + VERBS_FLUSHES * VERBS_WIRE_RAILS_MAX,
+	VERBS_TURNS = VERBS_KEPT + VERBS_PIECES + VERBS_FLUSHES * VERBS_WIRE_RAILS_MAX,
 };
 
 struct verbs_connection;
@@ -57,7 +64,7 @@ struct verbs_registration {
 	struct verbs_memory *memories[VERBS_WIRE_RAILS_MAX]; /* by rail of the connection; NULL: its card was lost */
 	bool stays;                                          /* by the user, not for a request */
 	bool gpu;                                            /* the CPU must not touch it */
-	bool copied;                                         /* no device took it: messages go through the window */
+	bool copied;                                         /* no device took it: messages are copied */
 };
 
 /* ---- rails and queues ---- */
@@ -131,7 +138,7 @@ struct verbs_ring_out {
 	uint32_t written, posted, taken; /* words made, sent (of those made), and known to be taken by the peer */
 	uint16_t bytes[VERBS_WIRE_WORDS];
 	struct verbs_request *requests[VERBS_WIRE_WORDS]; /* of an eager message */
-	uint64_t places[VERBS_WIRE_WORDS];                /* where its payload goes in the window */
+	uint32_t places[VERBS_WIRE_WORDS];                /* where its payload goes, from the window's beginning */
 	uint32_t payload[VERBS_WIRE_WORDS];               /* bytes of it; 0: none */
 	uint64_t offsets[VERBS_WIRE_WORDS];               /* and where they begin in the message */
 	bool staged[VERBS_WIRE_WORDS];                    /* they lie in `stage`, at the same place */
@@ -153,7 +160,7 @@ struct verbs_slot {
 	bool matched, sized, done;
 	bool paced; /* added to the pace */
 	uint64_t size, received, granted_told;
-	uint64_t placed; /* of what comes through the window, also what the card is still putting in its place */
+	uint64_t placed; /* of what is copied, also what the card is still putting in its place */
 	struct pace_message pace;
 	struct verbs_registration *registration;
 	bool own_registration; /* made for this receive alone */
@@ -172,7 +179,7 @@ struct verbs_request {
 	int tag;
 	bool has_slot, announced, all_posted;
 	bool promised;
-	bool copied; /* its bytes go through the window */
+	bool copied; /* its bytes go in pieces */
 	struct verbs_wire_slot slot;
 	uint64_t posted, granted;
 	unsigned open_items; /* of a flush: its reads */
@@ -211,18 +218,21 @@ struct verbs_sender {
 	unsigned unpaired_count;
 	uint32_t eager_number; /* of the next */
 	uint64_t window_begin, window_end;
+	uint32_t pieces_free, pieces_sent;
 	bool room_asked;
 	struct verbs_piece again[VERBS_AGAIN];
 	unsigned again_count;
 	size_t eager_bytes;
-	uint8_t *stage; /* as large as the peer's window: what goes there from memory that is not registered */
+	uint8_t *
+		stage; /* as large as the peer's window and pieces: what goes there from memory that is not registered */
 };
 
 struct verbs_kept {
 	uint32_t number;
 	int tag;
 	bool waits, moves; /* for a receive; the card is about to put it into one */
-	uint64_t size, place, place_end;
+	uint32_t place;    /* from the window's beginning */
+	uint64_t size, place_end;
 };
 
 /* What a loop has to do. */
@@ -236,7 +246,7 @@ struct verbs_turn {
 	struct verbs_kept *kept;
 	uint64_t address; /* to be written, or read by a flush */
 	uint32_t bytes;   /* written */
-	uint64_t place;   /* in the window */
+	uint32_t place;   /* from the window's beginning */
 	uint32_t keys[VERBS_WIRE_RAILS_MAX];
 };
 struct verbs_receiver {
@@ -247,6 +257,8 @@ struct verbs_receiver {
 	uint32_t matched[VERBS_KEPT];
 	unsigned matched_count;
 	unsigned untold_count; /* open requests that the sender has not been told of: the ring had no room */
+	struct verbs_kept pieces[VERBS_PIECES];
+	uint32_t pieces_free, pieces_told, pieces_taken;
 	uint8_t *window;
 	uint64_t window_free, window_told, window_end;
 	bool room_wanted;
@@ -295,7 +307,7 @@ struct verbs_connection {
 	bool settled;            /* false: the lead stopped, and which words arrived is not known yet */
 	uint64_t stuck_since_ns; /* a queue was lost then, and nothing has arrived since; 0: all is well */
 	unsigned refusals;       /* by a device, of words, since one was delivered */
-	uint8_t *block;          /* rings and window, registered with every rail */
+	uint8_t *block;          /* rings, window and pieces, registered with every rail */
 	size_t block_bytes;
 	struct verbs_ring_out out;
 	struct verbs_ring_in in;
@@ -452,7 +464,7 @@ void verbs_receiver_end(struct verbs_connection *connection);
 /* From now on memory of GPUs may be received into. */
 int verbs_loop_open(struct verbs_connection *connection);
 void verbs_loop_close(struct verbs_connection *connection);
-/* The card puts an eager message from the window into its receive; verbs_receiver_moved() when it has. */
+/* The card puts an eager message, or a piece, from its place into its receive; verbs_receiver_moved() when it has. */
 void verbs_loop_move(struct verbs_connection *connection, struct verbs_request *request, struct verbs_slot *slot,
 		     struct verbs_kept *kept);
 /* Reads there by each rail that has written. *ret NULL: none has. */

@@ -221,7 +221,7 @@ int verbs_wire_get_note(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES], struc
 	return 0;
 }
 
-/* ---- words: 0 sequence, 4 type, 5 count, 6 flags, 8 value, 16 size, 24 taken, 28 slot or tag ---- */
+/* ---- words: 0 sequence, 4 type, 5 count, 6 flags, 7 pieces, 8 value, 16 size, 24 taken, 28 slot or tag ---- */
 
 enum { FLAG_EMBEDDED = 1, FLAG_WANTS_ROOM = 2, FLAG_PROMISED = 4 };
 
@@ -232,7 +232,7 @@ void verbs_wire_put_word(const struct verbs_word *word, uint8_t bytes[static VER
 	bytes[5] = word->count;
 	bytes[6] = (uint8_t)((word->embedded ? FLAG_EMBEDDED : 0) | (word->wants_room ? FLAG_WANTS_ROOM : 0) |
 			     (word->promised ? FLAG_PROMISED : 0));
-	bytes[7] = 0;
+	bytes[7] = word->pieces;
 	bytes_put(bytes + 8, word->value, 8);
 	bytes_put(bytes + 16, word->size, 8);
 	bytes_put(bytes + 24, word->taken, 4);
@@ -247,6 +247,7 @@ int verbs_wire_get_word(const uint8_t bytes[static VERBS_WIRE_HEAD_BYTES], struc
 		return -EBADMSG;
 	word.sequence = (uint32_t)bytes_get(bytes, 4);
 	word.count = bytes[5];
+	word.pieces = bytes[7];
 	word.embedded = bytes[6] & FLAG_EMBEDDED;
 	word.wants_room = bytes[6] & FLAG_WANTS_ROOM;
 	word.promised = bytes[6] & FLAG_PROMISED;

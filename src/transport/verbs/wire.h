@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-	VERBS_WIRE_VERSION = 2, /* 2: PIECE, and receives with address 0 */
+	VERBS_WIRE_VERSION = 3, /* 2: PIECE, and receives with address 0; 3: pieces have places of their own */
 	VERBS_WIRE_RAILS_MAX = TRANSPORT_MAX_MEMBERS,
 	VERBS_WIRE_QUEUES_MAX = 16,
 	VERBS_WIRE_NOTE_BYTES = 1024, /* every note, whatever is in it */
@@ -134,14 +134,14 @@ enum verbs_word_type {
 	/* sender to receiver */
 	VERBS_WORD_EAGER,    /* tag, size, value: place in the window; `embedded`: the message follows the head */
 	VERBS_WORD_ANNOUNCE, /* slot, size: the message for this slot is so long */
-	/* receiver to sender; in each `value` says how far the window is free */
+	/* receiver to sender; in each `value` says how far the window is free, `pieces` how many of their places were freed */
 	VERBS_WORD_SLOTS, /* count: receives that were posted follow */
 	VERBS_WORD_GRANT, /* slot, size: it may be written up to here */
 	/* count: numbers of eager messages follow that were matched with receives the sender will not hear of */
 	VERBS_WORD_MATCHED,
 	/* both ways */
 	VERBS_WORD_CREDIT, /* count: numbers follow, of notices with data taken from each queue */
-	/* sender to receiver; slot, size, value: the next bytes for this slot, whose message was announced, are there */
+	/* sender to receiver; slot, size, pieces (its number): the next bytes for this slot, whose message was announced */
 	VERBS_WORD_PIECE,
 	VERBS_WORD_TYPE_COUNT
 };
@@ -151,6 +151,7 @@ struct verbs_word {
 	uint32_t sequence; /* of this ring, from 1 */
 	uint32_t taken;    /* words of the other ring that were taken when this one was written */
 	uint8_t count;
+	uint8_t pieces;  /* since the beginning, modulo 256 */
 	bool embedded;   /* EAGER */
 	bool wants_room; /* sender: an eager message waits for the window */
 	bool promised;   /* SLOTS: they may be written without being asked for */
@@ -160,7 +161,7 @@ struct verbs_word {
 };
 
 struct verbs_wire_slot {
-	uint64_t address, bytes; /* address 0: it cannot be written, its message shall come through the window */
+	uint64_t address, bytes; /* address 0: it cannot be written, its message shall come in pieces */
 	int32_t tag;
 	uint32_t id;
 	uint32_t rkeys[VERBS_WIRE_RAILS_MAX]; /* rail_count of the receiving side */

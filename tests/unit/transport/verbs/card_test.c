@@ -65,8 +65,7 @@ static void a_card_that_fails_leaves_its_traffic_to_the_other(void **state)
 		fake_verbs_counts(&after);
 		assert_int_equal(after.data[round & 1], before.data[round & 1]);
 		assert_true(after.data[!(round & 1)] - before.data[!(round & 1)] >= 3 << 20);
-		assert_true(after.requests - before.requests < 3 << 20 >>
-			    14); /* through the window: 16 KiB at a time */
+		assert_true(after.requests - before.requests < 3 << 20 >> 14); /* in pieces: 16 KiB at a time */
 		/* A connection that is made now has one rail. */
 		link_close(&bed.link);
 		assert_int_equal(link_open(ops, bed.transport, bed.device, &bed.link), 0);

@@ -337,9 +337,14 @@ static void a_port_that_goes_down_stops_no_message(void **state)
 	survive(PORTS);
 }
 
-/* One end is a GPU's, and the other's memory cannot be registered: through the window. */
+/* One end is a GPU's, and the other's memory cannot be registered; a message whose receive comes last holds up none. */
 static void copy_for_want_of_registration(bool from_gpu)
 {
+	uint8_t early[16], late[sizeof(early)];
+	struct transport_request *request;
+	void *data = late, *none = NULL;
+	size_t bytes = sizeof(late);
+	const int tag = 8;
 	struct verbs_bed bed;
 
 	for (unsigned i = 0; i < 8; i++) {
@@ -347,7 +352,15 @@ static void copy_for_want_of_registration(bool from_gpu)
 			&bed,
 			(struct fake_verbs_options){ .devices = 1, .dmabuf = true, .most_regions = 3, .lazy = i & 1 },
 			1 + i / 4, false, i & 2);
+		pattern_fill(early, sizeof(early), i);
+		assert_int_equal(ops->send(bed.link.sender, early, sizeof(early), tag, NULL, &request), 0);
+		assert_non_null(request);
+		assert_int_equal(link_finish(ops, request, NULL), 0);
 		run(&bed, from_gpu, !from_gpu, false, i ? MANY_LOSSES : NO_HARM);
+		assert_int_equal(ops->receive(bed.link.receiver, 1, &data, &bytes, &tag, &none, &request), 0);
+		assert_non_null(request);
+		assert_int_equal(link_finish(ops, request, NULL), 0);
+		assert_memory_equal(early, late, sizeof(early));
 		verbs_bed_close(&bed);
 	}
 }

@@ -460,7 +460,7 @@ static void a_device_with_nothing_inline_and_an_old_library_will_do(void **state
 
 /*
  * Nothing but the connection's own memory can be registered, at both ends (2), or little more: a message whose memory is not
- * goes through the window. All of it arrives, also amid failing queues.
+ * goes in pieces. All of it arrives, also amid failing queues.
  */
 static void messages_are_copied_where_memory_cannot_be_registered(void **state)
 {
@@ -492,6 +492,92 @@ static void messages_are_copied_where_memory_cannot_be_registered(void **state)
 		verbs_run_end(&run);
 		verbs_bed_close(&bed);
 	}
+}
+
+/* Until both are done. */
+static void finish_both(struct transport_request *send, struct transport_request *receive)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+
+	for (bool done; send || receive;) {
+		done = false;
+		if (send)
+			assert_int_equal(transport_verbs.test(send, &done, NULL), 0);
+		send = done ? NULL : send;
+		done = false;
+		if (receive)
+			assert_int_equal(transport_verbs.test(receive, &done, NULL), 0);
+		receive = done ? NULL : receive;
+		assert_false(runtime_past(deadline_ns));
+	}
+}
+
+static struct transport_request *post(const struct verbs_bed *bed, void *data, size_t bytes, int tag)
+{
+	struct transport_request *request = NULL;
+	void *registration = NULL;
+
+	assert_int_equal(transport_verbs.receive(bed->link.receiver, 1, &data, &bytes, &tag, &registration, &request),
+			 0);
+	assert_non_null(request);
+	return request;
+}
+
+/* Messages that wait for their receives, few and short (or all that there is room for), hold up none that is copied. */
+static void copied_messages_pass_eager_ones_that_wait(void **state)
+{
+	enum { LONG = 1 << 20, SHORT = 16, MOST = 200, WAITING_TAG = 2, TAG = 1 };
+	const struct transport_ops *ops = &transport_verbs;
+	uint8_t *from = malloc(LONG), *to = calloc(1, LONG);
+
+	(void)state;
+	assert_non_null(from);
+	assert_non_null(to);
+	for (unsigned i = 0; i < 8; i++) {
+		const size_t bytes = i & 1 ? VERBS_WINDOW_BYTES / 4 : SHORT;
+		uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+		struct transport_request *request = NULL;
+		unsigned sent = 0, most = i & 1 ? MOST : 1;
+		enum transport_next next;
+		struct verbs_bed bed;
+
+		verbs_bed_open_paced(&bed,
+				     (struct fake_verbs_options){ .devices = 1, .most_regions = 2, .lazy = i & 4 }, 1,
+				     false, i & 2);
+		pattern_fill(from, LONG, i);
+		do {
+			request = NULL;
+			assert_int_equal(ops->send(bed.link.sender, from + sent, bytes, WAITING_TAG, NULL, &request),
+					 0);
+			if (request)
+				assert_int_equal(link_finish(ops, request, NULL), 0);
+			sent += request != NULL;
+		} while (request && sent < most);
+		assert_true(sent < MOST);
+		while (!verbs_receiver_has_kept((struct verbs_connection *)bed.link.receiver)) {
+			assert_int_equal(ops->progress(bed.link.receiver, &next), 0);
+			assert_false(runtime_past(deadline_ns));
+		}
+		for (unsigned k = 0; k < 3; k++) {
+			struct transport_request *receive;
+
+			memset(to, 0, LONG);
+			receive = post(&bed, to, LONG, TAG);
+			for (request = NULL; !request;) {
+				assert_int_equal(ops->send(bed.link.sender, from, LONG, TAG, NULL, &request), 0);
+				assert_false(runtime_past(deadline_ns));
+			}
+			finish_both(request, receive);
+			assert_memory_equal(from, to, LONG);
+		}
+		for (unsigned k = 0; k < sent; k++) {
+			finish_both(NULL, post(&bed, to, bytes, WAITING_TAG));
+			assert_memory_equal(from + k, to, bytes);
+		}
+		verbs_bed_close(&bed);
+	}
+	free(from);
+	free(to);
 }
 
 static void memory_that_cannot_be_registered_is_no_error(void **state)
@@ -551,6 +637,7 @@ int main(void)
 		cmocka_unit_test(requests_that_are_always_refused_are_an_error),
 		cmocka_unit_test(closing_takes_back_what_was_registered),
 		cmocka_unit_test(messages_are_copied_where_memory_cannot_be_registered),
+		cmocka_unit_test(copied_messages_pass_eager_ones_that_wait),
 		cmocka_unit_test(memory_that_cannot_be_registered_is_no_error),
 		cmocka_unit_test(fewer_queues_than_asked_for_will_do),
 		cmocka_unit_test(a_device_with_nothing_inline_and_an_old_library_will_do),
