@@ -219,6 +219,11 @@ static int add_card(const struct verbs_api *api, const char *root, const struct 
 		diag_set(diag, 0, 0, "TRIBUTARY_HCA=%.100s leaves out every RDMA device", params->hca);
 		return 0;
 	}
+	/* InfiniBand and RoCE: others have no such queue pairs (EFA), or neither these addresses nor notices (iWARP). */
+	if (device->transport_type != IBV_TRANSPORT_IB) {
+		diag_set(diag, 0, 0, "RDMA device %s is neither InfiniBand nor RoCE", api->get_device_name(device));
+		return 0;
+	}
 	r = card_open(api, root, device, &card);
 	if (r == -ENOMEM)
 		return r;

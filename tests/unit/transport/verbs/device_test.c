@@ -260,6 +260,32 @@ static void every_reason_for_none_is_said(void **state)
 	none(api, root, "", FAKE_VERBS_GIDS, "no usable address");
 }
 
+/* Cards of another kind have ports that are active, and no queue pairs as ours. */
+static void only_infiniband_and_roce_are_used(void **state)
+{
+	static const enum ibv_transport_type others[] = { IBV_TRANSPORT_UNKNOWN, IBV_TRANSPORT_IWARP,
+							  IBV_TRANSPORT_UNSPECIFIED };
+	const char *root = ((struct fake_sysfs *)*state)->root;
+	struct opened opened;
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 1 });
+
+		fake_verbs_set_transport(0, others[i]);
+		fake_verbs_set_port(0, true, i & 1);
+		none(api, root, "", 1, "RDMA device fake0 is neither InfiniBand nor RoCE");
+		/* Beside one that is. */
+		api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 2 });
+		fake_verbs_set_transport(0, others[i]);
+		params_defaults(&opened.params);
+		opened.params.gid_index = 1;
+		open_with(&opened, api, root);
+		assert_int_equal(opened.devices.port_count, 1);
+		assert_string_equal(opened.devices.ports[0].name, "fake1");
+		close_and_check(&opened);
+	}
+}
+
 /* The transport without a device is open, and has none. */
 static void a_transport_without_devices_says_so(void **state)
 {
@@ -438,6 +464,7 @@ int main(void)
 		TREE_TEST(an_interface_chooses_its_address),
 		TREE_TEST(the_parameters_choose_device_and_address),
 		TREE_TEST(every_reason_for_none_is_said),
+		TREE_TEST(only_infiniband_and_roce_are_used),
 		cmocka_unit_test(a_transport_without_devices_says_so),
 		cmocka_unit_test(ports_go_down_and_come_back),
 		cmocka_unit_test(the_same_pages_are_registered_once),

@@ -468,6 +468,8 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 	qp->ibv.recv_cq = attr->recv_cq;
 	qp->ibv.qp_num = ++fake.next_qp;
 	qp->ibv.state = IBV_QPS_RESET;
+	if (attr->cap.max_inline_data && attr->cap.max_inline_data < fake.options.gives_inline)
+		attr->cap.max_inline_data = fake.options.gives_inline;
 	qp->cap = attr->cap;
 	qp->sq = calloc(attr->cap.max_send_wr, sizeof(*qp->sq));
 	qp->rq = calloc(attr->cap.max_recv_wr, sizeof(*qp->rq));

@@ -33,6 +33,7 @@ struct fake_verbs_options {
 	bool no_iova2;                      /* an old library */
 	int open_error;                     /* of every open_device */
 	unsigned max_inline;                /* what queue pairs say they can; 0: 220 */
+	unsigned gives_inline;              /* what they get, if it is more than they ask for */
 	bool dmabuf;                        /* registers memory of GPUs by descriptors */
 	bool no_dmabuf_call;                /* a library that does not know the call */
 	bool peermem;                       /* registers memory of GPUs by its address */
@@ -64,6 +65,9 @@ void fake_verbs_slow(unsigned device, uint64_t each_ns);
 /* Address rows and port of the device, before it is opened. */
 void fake_verbs_set_gid(unsigned device, unsigned row, const uint8_t gid[static 16]);
 void fake_verbs_set_port(unsigned device, bool active, bool ethernet);
+void fake_verbs_set_transport(unsigned device, enum ibv_transport_type type);
+/* Queue pairs that there may be from now on; 0: no limit. */
+void fake_verbs_limit_queues(unsigned most);
 
 /* The nth call of this kind from now fails; 0: none. Whether it came to that. */
 enum fake_verbs_kind {

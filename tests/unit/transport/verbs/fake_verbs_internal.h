@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-enum { FAKE_SQ_MOST = 512, FAKE_INLINE_MOST = 512, FAKE_EVENTS = 16 };
+enum { FAKE_SQ_MOST = 512, FAKE_INLINE_MOST = 1024, FAKE_EVENTS = 16 };
 
 struct fake_wr {
 	struct ibv_send_wr wr;

@@ -105,6 +105,18 @@ void fake_verbs_set_port(unsigned device, bool active, bool ethernet)
 	fake.devices[device].ethernet = ethernet;
 }
 
+void fake_verbs_set_transport(unsigned device, enum ibv_transport_type type)
+{
+	fake.devices[device].ibv.transport_type = type;
+}
+
+void fake_verbs_limit_queues(unsigned most)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake.options.most_queues = most;
+	pthread_mutex_unlock(&fake_lock);
+}
+
 void fake_verbs_fail(enum fake_verbs_kind kind, uint64_t nth)
 {
 	pthread_mutex_lock(&fake_lock);
