@@ -88,6 +88,14 @@ void verbs_failover_moved(struct verbs_connection *connection)
 		connection->stuck_since_ns = connection->live_count ? 0 : clock_now_ns();
 }
 
+static void wait_to_build(struct verbs_queue *queue)
+{
+	queue->build_at_ns = queue->rested_ns + queue->build_wait_ns;
+	queue->build_wait_ns = queue->build_wait_ns ? 2 * queue->build_wait_ns : BUILD_FIRST_NS;
+	if (queue->build_wait_ns > BUILD_MOST_NS)
+		queue->build_wait_ns = BUILD_MOST_NS;
+}
+
 /*
  * A new one is tried later after each failure, for what a bad path carries is held up by it, and others go on. With no other
  * the wait is short, and there is none if the queue has carried something: that path works.
@@ -100,10 +108,7 @@ static void plan_build(struct verbs_connection *connection, struct verbs_queue *
 		queue->build_wait_ns = 0;
 	queue->rested_ns = clock_now_ns();
 	queue->lone_wait_ns = carried ? 0 : connection->transport->params->timeout_ns / LONE_PARTS;
-	queue->build_at_ns = queue->rested_ns + queue->build_wait_ns;
-	queue->build_wait_ns = queue->build_wait_ns ? 2 * queue->build_wait_ns : BUILD_FIRST_NS;
-	if (queue->build_wait_ns > BUILD_MOST_NS)
-		queue->build_wait_ns = BUILD_MOST_NS;
+	wait_to_build(queue);
 }
 
 static bool build_is_due(const struct verbs_connection *connection, const struct verbs_queue *queue, uint64_t now_ns)
@@ -188,6 +193,7 @@ static void goes_live(struct verbs_connection *connection, struct verbs_queue *q
 		 connection->rails[queue->rail].port->name);
 }
 
+/* It could not be built, here or there: as after a failure. */
 static void rest(struct verbs_connection *connection, struct verbs_queue *queue)
 {
 	verbs_queue_destroy(connection, queue);
@@ -196,7 +202,7 @@ static void rest(struct verbs_connection *connection, struct verbs_queue *queue)
 	queue->build_asked = false;
 	queue->rested_ns = clock_now_ns();
 	queue->lone_wait_ns = BUILD_FIRST_NS;
-	queue->build_at_ns = queue->rested_ns + BUILD_FIRST_NS;
+	wait_to_build(queue);
 }
 
 static void build(struct verbs_connection *connection, struct verbs_queue *queue)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "support/runtime.h"
+#include "support/traffic.h"
 #include "transport/verbs/verbs.h"
 #include "unit/transport/verbs/bed.h"
 
@@ -356,6 +357,43 @@ static void a_queue_that_finds_no_receive_is_built_anew(void **state)
 	}
 }
 
+/* The other end cannot build its queue, again and again: each time the wait is longer, and the other queue goes on. */
+static void a_queue_that_cannot_be_built_is_tried_less_and_less_often(void **state)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS), wait_ns = 0, longest_ns = 0;
+	struct verbs_connection *connection;
+	uint32_t epoch = 0;
+	struct verbs_bed bed;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 2, false);
+	connection = (struct verbs_connection *)bed.link.sender;
+	fake_verbs_limit_queues(3); /* both have one, and the sender's new one */
+	fake_verbs_lose(0, FAKE_VERBS_ARRIVES_NOT);
+	for (unsigned i = 0; epoch < 4; i++) {
+		assert_int_equal(link_exchange(&bed.link, 1000, i), 0);
+		pthread_mutex_lock(&connection->lock);
+		for (unsigned k = 0; k < 2; k++) {
+			const struct verbs_queue *queue = &connection->queues[k];
+
+			if (queue->state != VERBS_QUEUE_RESTING || queue->epoch == epoch)
+				continue;
+			epoch = queue->epoch;
+			wait_ns = queue->build_at_ns - queue->rested_ns;
+		}
+		pthread_mutex_unlock(&connection->lock);
+		longest_ns = wait_ns > longest_ns ? wait_ns : longest_ns;
+		assert_false(runtime_past(deadline_ns));
+	}
+	assert_true(longest_ns >= 8 * NS_PER_S / 10 && longest_ns <= 5 * NS_PER_S);
+	fake_verbs_limit_queues(0);
+	for (unsigned i = 0; connection->live_count < 2; i++) {
+		assert_int_equal(link_exchange(&bed.link, 1000, i), 0);
+		assert_false(runtime_past(deadline_ns));
+	}
+	verbs_bed_close(&bed);
+}
+
 /* ---- what is said ---- */
 
 static char heard[4096];
@@ -502,6 +540,7 @@ int main(void)
 		cmocka_unit_test(a_device_gives_up_within_half_of_the_time_out),
 		cmocka_unit_test(ordering_is_relaxed_where_the_library_knows_it),
 		cmocka_unit_test(a_queue_that_finds_no_receive_is_built_anew),
+		cmocka_unit_test(a_queue_that_cannot_be_built_is_tried_less_and_less_often),
 		cmocka_unit_test(too_little_locked_memory_is_said_with_the_remedy),
 		cmocka_unit_test(a_child_amid_traffic_breaks_nothing),
 		cmocka_unit_test(an_end_that_closes_is_missed_though_a_child_lives),
