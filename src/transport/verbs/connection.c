@@ -7,12 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 /* At the control connections, by callers who poll: while all is well, and while a queue is being replaced. */
 #define LOOK_EVERY_NS (NS_PER_MS / 2)
 #define LOOK_OFTEN_NS (NS_PER_MS / 20)
 #define UNATTENDED_NS (100 * NS_PER_MS)
-enum { PAGE_BYTES = 4096, POLL_MOST = 64, LAST_LOOKS = 64, SCRATCH_BYTES = 64 };
+enum { POLL_MOST = 64, LAST_LOOKS = 64, SCRATCH_BYTES = 64 };
 
 /* ---- making ---- */
 
@@ -77,10 +78,16 @@ static int make_queues(struct verbs_connection *connection, unsigned count)
 static int make_block(struct verbs_connection *connection)
 {
 	const size_t ring_bytes = (size_t)VERBS_WIRE_WORDS * VERBS_WIRE_WORD_BYTES;
+	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	const bool receives = connection->role == VERBS_RECEIVER;
 
+	/*
+	 * Whole pages, for so they are registered: the peer's key reaches nothing else, and what forked children lack (older
+	 * kernels take registered pages from them) is nothing of others.
+	 */
 	connection->block_bytes = 2 * ring_bytes + VERBS_PLACES_BYTES + (receives ? SCRATCH_BYTES : 0);
-	connection->block = sys_zalloc_aligned(PAGE_BYTES, connection->block_bytes);
+	connection->block_bytes = (connection->block_bytes + page_bytes - 1) / page_bytes * page_bytes;
+	connection->block = sys_zalloc_aligned(page_bytes, connection->block_bytes);
 	if (!connection->block)
 		return -ENOMEM;
 	connection->out.copy = connection->block;

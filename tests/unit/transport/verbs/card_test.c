@@ -394,6 +394,29 @@ static void a_queue_that_cannot_be_built_is_tried_less_and_less_often(void **sta
 	verbs_bed_close(&bed);
 }
 
+/* ---- what is a connection's own ---- */
+
+/* The pages that are registered hold nothing else: a peer can write there, and a forked child may lack them. */
+static void the_registered_memory_of_a_connection_is_its_own(void **state)
+{
+	struct verbs_bed bed;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2 }, 1, true);
+	for (unsigned end = 0; end < 2; end++) {
+		const struct verbs_connection *connection = (const struct verbs_connection *)(end ? bed.link.receiver
+												  : bed.link.sender);
+
+		assert_int_equal(connection->block_bytes % (size_t)sysconf(_SC_PAGESIZE), 0);
+		for (unsigned i = 0; i < connection->rail_count; i++) {
+			assert_int_equal(connection->rails[i].block->begin, (uintptr_t)connection->block);
+			assert_int_equal(connection->rails[i].block->end,
+					 (uintptr_t)connection->block + connection->block_bytes);
+		}
+	}
+	verbs_bed_close(&bed);
+}
+
 /* ---- what is said ---- */
 
 static char heard[4096];
@@ -541,6 +564,7 @@ int main(void)
 		cmocka_unit_test(ordering_is_relaxed_where_the_library_knows_it),
 		cmocka_unit_test(a_queue_that_finds_no_receive_is_built_anew),
 		cmocka_unit_test(a_queue_that_cannot_be_built_is_tried_less_and_less_often),
+		cmocka_unit_test(the_registered_memory_of_a_connection_is_its_own),
 		cmocka_unit_test(too_little_locked_memory_is_said_with_the_remedy),
 		cmocka_unit_test(a_child_amid_traffic_breaks_nothing),
 		cmocka_unit_test(an_end_that_closes_is_missed_though_a_child_lives),
