@@ -56,7 +56,9 @@ static void make(struct verbs_connection *connection, struct verbs_queue *queue)
 		attr.cap.max_inline_data = 0;
 		queue->qp = connection->transport->api->create_qp(rail->port->card->pd, &attr);
 	}
-	queue->inline_bytes = attr.cap.max_inline_data;
+	/* It may give more than it was asked for; a word has room for no more than this. */
+	queue->inline_bytes = attr.cap.max_inline_data < VERBS_INLINE_BYTES ? attr.cap.max_inline_data
+									    : VERBS_INLINE_BYTES;
 }
 
 int verbs_queue_create(struct verbs_connection *connection, struct verbs_queue *queue)

@@ -55,6 +55,8 @@ enum {
 	VERBS_TURNS = VERBS_KEPT + VERBS_PIECES + VERBS_FLUSHES * VERBS_WIRE_RAILS_MAX,
 };
 
+_Static_assert((int)VERBS_INLINE_BYTES <= (int)VERBS_WIRE_WORD_BYTES, "what goes inline fits a word");
+
 struct verbs_connection;
 
 /* ---- memory of the caller ---- */

@@ -417,6 +417,35 @@ static void the_registered_memory_of_a_connection_is_its_own(void **state)
 	verbs_bed_close(&bed);
 }
 
+/* A device gives its queues more inline than they ask for; words are no longer for that. */
+static void a_device_that_writes_much_of_itself_will_do(void **state)
+{
+	static const size_t sizes[] = { 100, 188, 189, 480, 481, 700, 950 };
+	static uint8_t from[1000], to[1000];
+	void *out = NULL, *in = NULL, *data = to;
+	struct verbs_bed bed;
+	const int tag = 3;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1, .gives_inline = 1000 }, 1, false);
+	assert_int_equal(ops->memory_register(bed.link.sender, from, sizeof(from), TRANSPORT_MEMORY_HOST, &out), 0);
+	assert_int_equal(ops->memory_register(bed.link.receiver, to, sizeof(to), TRANSPORT_MEMORY_HOST, &in), 0);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct transport_request *request = NULL;
+		size_t bytes = sizes[i];
+
+		pattern_fill(from, bytes, i);
+		assert_int_equal(ops->send(bed.link.sender, from, bytes, tag, out, &request), 0);
+		assert_non_null(request);
+		assert_int_equal(link_finish(ops, request, NULL), 0);
+		assert_int_equal(ops->receive(bed.link.receiver, 1, &data, &bytes, &tag, &in, &request), 0);
+		assert_non_null(request);
+		assert_int_equal(link_finish(ops, request, NULL), 0);
+		assert_memory_equal(from, to, bytes);
+	}
+	verbs_bed_close(&bed);
+}
+
 /* ---- what is said ---- */
 
 static char heard[4096];
@@ -565,6 +594,7 @@ int main(void)
 		cmocka_unit_test(a_queue_that_finds_no_receive_is_built_anew),
 		cmocka_unit_test(a_queue_that_cannot_be_built_is_tried_less_and_less_often),
 		cmocka_unit_test(the_registered_memory_of_a_connection_is_its_own),
+		cmocka_unit_test(a_device_that_writes_much_of_itself_will_do),
 		cmocka_unit_test(too_little_locked_memory_is_said_with_the_remedy),
 		cmocka_unit_test(a_child_amid_traffic_breaks_nothing),
 		cmocka_unit_test(an_end_that_closes_is_missed_though_a_child_lives),
