@@ -153,6 +153,8 @@ static size_t put_slots(const struct bed *bed, const uint8_t *step, struct verbs
 						.tag = (int)((step[7] + i) % 3),
 						.id = verbs_slot_id(step[8] % 32, i, step[9]) };
 
+		if (step[10] % 16 == 14) /* not to be written: the message is to come in pieces */
+			slot.address = 0;
 		slot.rkeys[0] = bed->window_key + (step[10] > 250);
 		verbs_wire_put_slot(&slot, rails, extra + each * i);
 	}
