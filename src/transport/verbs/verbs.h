@@ -104,7 +104,7 @@ struct verbs_item {
 	enum verbs_item_kind kind;
 	bool whole;
 	uint32_t word;                 /* its sequence number */
-	struct verbs_request *request; /* of data, and of an eager message's word; else NULL */
+	struct verbs_request *request; /* of data, and of a message's words; else NULL */
 	uint64_t offset;
 	uint32_t bytes;
 };
@@ -139,7 +139,7 @@ struct verbs_ring_out {
 	uint8_t *copy;                   /* what is written into the peer's memory, in our own */
 	uint32_t written, posted, taken; /* words made, sent (of those made), and known to be taken by the peer */
 	uint16_t bytes[VERBS_WIRE_WORDS];
-	struct verbs_request *requests[VERBS_WIRE_WORDS]; /* of an eager message */
+	struct verbs_request *requests[VERBS_WIRE_WORDS]; /* of a message */
 	uint32_t places[VERBS_WIRE_WORDS];                /* where its payload goes, from the window's beginning */
 	uint32_t payload[VERBS_WIRE_WORDS];               /* bytes of it; 0: none */
 	uint64_t offsets[VERBS_WIRE_WORDS];               /* and where they begin in the message */
@@ -458,7 +458,7 @@ int verbs_receiver_data(struct verbs_connection *connection, uint32_t notice, ui
 /* Grants, and room in the window that is waited for. */
 void verbs_receiver_tell(struct verbs_connection *connection);
 bool verbs_receiver_has_kept(const struct verbs_connection *connection);
-/* An eager message is where it belongs. */
+/* An eager message, or a piece, is where it belongs. */
 void verbs_receiver_moved(struct verbs_connection *connection, const struct verbs_turn *turn);
 void verbs_receiver_end(struct verbs_connection *connection);
 
