@@ -104,7 +104,10 @@ size_t fabric_plan_inside(struct fabric_work *work, const uint16_t *order, size_
 size_t fabric_plan_halves(struct fabric_work *work, const uint16_t *half);
 /* Uplinks crowded by several flows of each host, and single flows between doubtful pairs. *ret_single: how many. */
 size_t fabric_plan_crowd(struct fabric_work *work, size_t *ret_single);
-/* From one part (or two) to all others, or back: so many flows of each of its hosts, or fewer where the others would have too many. */
+/*
+ * From one part (or two) to all others, or back: so many flows (at least 1) of each of its hosts; where the others would have
+ * more than FABRIC_FLOWS_EACH, fewer, or of fewer hosts.
+ */
 size_t fabric_plan_pair(struct fabric_work *work, uint16_t part, uint16_t other, bool down, size_t each);
 size_t fabric_plan_uplink(struct fabric_work *work, uint16_t part, bool down, size_t turn, size_t each);
 

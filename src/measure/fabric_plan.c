@@ -228,24 +228,26 @@ static size_t list_others(struct fabric_work *work, uint16_t part, uint16_t othe
 static size_t plan_two(struct fabric_work *work, uint16_t part, uint16_t other, bool down, size_t turn, size_t each)
 {
 	uint16_t *others = work->order, *members = work->order + work->n;
-	size_t other_count = list_others(work, part, other, others), member_count = 0, count;
+	size_t other_count = list_others(work, part, other, others), member_count = 0, used, count;
 
 	for (size_t i = 0; i < work->n; i++)
 		if (work->part[i] == part || work->part[i] == other)
 			members[member_count++] = (uint16_t)i;
 	if (!other_count || !member_count)
 		return 0;
+	/* So many members that a flow of each is as much as the others may have: in every turn other ones. */
+	used = member_count < FABRIC_FLOWS_EACH * other_count ? member_count : FABRIC_FLOWS_EACH * other_count;
 	each = each < other_count ? each : other_count;
-	if (each * member_count > FABRIC_FLOWS_EACH * other_count)
-		each = FABRIC_FLOWS_EACH * other_count / member_count;
-	each = each ? each : 1;
-	count = each * member_count;
+	if (each * used > FABRIC_FLOWS_EACH * other_count)
+		each = FABRIC_FLOWS_EACH * other_count / used;
+	count = each * used;
 	for (size_t i = 0; i < count; i++) {
 		/* Each member's flows go to others that follow one another, so to different ones. */
-		size_t to = (i / member_count + (i % member_count) * each + turn * 5) % other_count;
+		size_t to = (i / used + (i % used) * each + turn * 5) % other_count;
+		uint16_t member = members[(i % used + turn * used) % member_count];
 
-		work->flows[i] = down ? (struct fabric_flow){ others[to], members[i % member_count] }
-				      : (struct fabric_flow){ members[i % member_count], others[to] };
+		work->flows[i] = down ? (struct fabric_flow){ others[to], member }
+				      : (struct fabric_flow){ member, others[to] };
 	}
 	return count;
 }

@@ -1,5 +1,5 @@
 /* What is found of fabrics whose truth is known: with the test-bed's noise, and without. */
-#include "measure/fabric.h"
+#include "measure/fabric_internal.h"
 
 #include "base/log.h"
 #include "fabric_truth.h"
@@ -152,6 +152,51 @@ static void without_noise_rates_are_exact(void **state)
 	fabric_truth_probe_close(&probe);
 }
 
+/* Two leaves of any sizes, one way and the other. */
+static void nobody_sends_more_than_it_may(void **state)
+{
+	enum { SIZE_MOST = 40, TURNS = 4 };
+	static struct fabric_flow flows[2 * SIZE_MOST * FABRIC_FLOWS_EACH];
+	static uint16_t part[2 * SIZE_MOST], order[4 * SIZE_MOST];
+	struct fabric_work work = { .part = part, .part_count = 2, .order = order, .flows = flows };
+
+	(void)state;
+	for (size_t sizes = 0; sizes < SIZE_MOST * SIZE_MOST; sizes++)
+		for (size_t turn = 0; turn < 4 * TURNS; turn++)
+			for (size_t each = 1; each <= FABRIC_FLOWS_EACH; each++) {
+				size_t first = 1 + sizes / SIZE_MOST, count;
+				uint8_t sends[2 * SIZE_MOST] = { 0 };
+				uint16_t from = turn & 1;
+
+				work.n = first + 1 + sizes % SIZE_MOST;
+				for (size_t i = 0; i < work.n; i++)
+					part[i] = i >= first;
+				count = fabric_plan_uplink(&work, from, turn & 2, turn / 4, each);
+				assert_in_range(count, 1, work.n * FABRIC_FLOWS_EACH);
+				for (size_t i = 0; i < count; i++) {
+					assert_int_equal(part[flows[i].from] == from, !(turn & 2));
+					assert_int_not_equal(part[flows[i].from], part[flows[i].to]);
+					if (++sends[flows[i].from] > FABRIC_FLOWS_EACH)
+						fail_msg("leaves of %zu and %zu: %u sends", first, work.n - first,
+							 sends[flows[i].from]);
+				}
+			}
+}
+
+/* One of them has more than eight times as many hosts as the other. */
+static void two_leaves_of_unequal_sizes_are_right(void **state)
+{
+	static const size_t sizes[][2] = { { 31, 2 }, { 3, 40 }, { 17, 2 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		struct fabric_truth truth;
+
+		fabric_truth_make(sizes[i], (const double[]){ 2, 2 }, 2, &truth);
+		assert_int_equal(check_one(&truth, &fabric_noise_testbed, 1 + i, true), 0);
+	}
+}
+
 /* Whatever round it is in. */
 static void what_the_probe_says_is_passed_on(void **state)
 {
@@ -184,6 +229,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_noise_rates_are_exact),
+		cmocka_unit_test(nobody_sends_more_than_it_may),
+		cmocka_unit_test(two_leaves_of_unequal_sizes_are_right),
 		cmocka_unit_test(fabric_that_never_blocks_has_one_leaf),
 		cmocka_unit_test(random_clusters_of_12_hosts_are_right),
 		cmocka_unit_test(random_clusters_on_busy_machines),

@@ -121,6 +121,7 @@ static int run(struct fabric_probe *probe, const struct fabric_flow *flows, size
 	       double *ret_Bps, struct diag *diag)
 {
 	struct fabric_truth_probe *at = (struct fabric_truth_probe *)(void *)probe;
+	uint8_t sends[FABRIC_HOSTS_MAX] = { 0 };
 	int r;
 
 	(void)round;
@@ -130,6 +131,10 @@ static int run(struct fabric_probe *probe, const struct fabric_flow *flows, size
 	at->flows += count;
 	if (at->error && (int)at->rounds == at->fail_at)
 		return at->error;
+	/* What real hosts refuse. */
+	for (size_t i = 0; i < count; i++)
+		if (++sends[flows[i].from] > FABRIC_FLOWS_EACH)
+			return -E2BIG;
 	r = fair_rates(at, flows, count, ret_Bps);
 	if (r == 0 && at->noise->share > 0)
 		add_noise(at, flows, count, ret_Bps);
