@@ -389,12 +389,12 @@ static int run(struct fabric_probe *probe, const struct fabric_flow *flows, size
 		chief->options->progress(number, of, chief->options->progress_arg);
 	chief->round++;
 	memset(ret_Bps, 0, count * sizeof(*ret_Bps));
+	chief->out.kind = FLEET_ROUND;
+	chief->out.round = chief->round;
+	chief->out.duration_ms = chief->options->round_ms;
 	for (size_t host = 0; host < chief->host_count; host++) {
 		struct fleet_message *out = &chief->out;
 
-		out->kind = FLEET_ROUND;
-		out->round = chief->round;
-		out->duration_ms = chief->options->round_ms;
 		out->task_count = 0;
 		for (size_t i = 0; i < count; i++)
 			if ((flows[i].from == host || flows[i].to == host) && out->task_count < FLEET_TASKS_MAX)
@@ -403,6 +403,19 @@ static int run(struct fabric_probe *probe, const struct fabric_flow *flows, size
 				};
 		chief->awaited[host] = out->task_count > 0;
 		r = chief->awaited[host] ? tell(chief, chief->hosts[host]) : 0;
+		if (r < 0)
+			return r;
+	}
+	/*
+	 * Idle hosts too, after those that should begin together: each hears in every round that the chief is there, and
+	 * the chief, which awaits an answer without rates, that they are. A host may be idle for longer than the time-out.
+	 */
+	chief->out.task_count = 0;
+	for (size_t host = 0; host < chief->host_count; host++) {
+		if (chief->awaited[host])
+			continue;
+		chief->awaited[host] = true;
+		r = tell(chief, chief->hosts[host]);
 		if (r < 0)
 			return r;
 	}

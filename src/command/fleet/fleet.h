@@ -58,7 +58,7 @@ enum fleet_kind {
 	/* TELLs */
 	FLEET_WELCOME, /* index or FLEET_IDLE, token, limit_Bps, streams */
 	FLEET_PEERS,   /* first, addresses */
-	FLEET_ROUND,   /* round, duration_ms, flows: of this host, sends and receives */
+	FLEET_ROUND,   /* round, duration_ms, flows: of this host, sends and receives; none: it is idle, and answers */
 	FLEET_PING,    /* round, peer */
 	FLEET_END,     /* sentence; "": all is well */
 	FLEET_KIND_COUNT

@@ -150,7 +150,10 @@ static int say(struct member *member)
 	return r;
 }
 
-/* Waits for the chief's next word. It may be waiting for others, for as long as the time-out, before it says END. */
+/*
+ * Waits for the chief's next word, one in every round. It may be waiting for others, for as long as the time-out, before
+ * it says END.
+ */
 static int hear(struct member *member)
 {
 	uint64_t deadline_ns = clock_now_ns() + 2 * member->setup->timeout_ns;
