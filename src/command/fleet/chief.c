@@ -46,6 +46,9 @@ struct chief {
 	atomic_bool over;
 	struct fleet_setup member_setup;
 	struct diag member_diag;
+	bool loopback;                /* is where rank 0 is said to be */
+	struct fleet_address reached; /* this host, as the first one of another came to it */
+	bool is_reached;
 };
 
 static int stopped(struct chief *chief)
@@ -70,6 +73,7 @@ static int listen_here(struct chief *chief)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found = NULL;
 	const struct fleet_place *place = &chief->setup->place;
+	struct sockaddr_storage address = { 0 };
 	char port[8];
 	int r, on = 1;
 
@@ -79,11 +83,13 @@ static int listen_here(struct chief *chief)
 		diag_set(chief->diag, 0, 0, "MASTER_ADDR \"%.60s\" is not known: %s", place->address, gai_strerror(r));
 		return -EINVAL;
 	}
+	memcpy(&address, found->ai_addr, found->ai_addrlen);
+	chief->loopback = fleet_address_widen(place->address, &address);
 	r = sys_socket(found->ai_family, SOCK_STREAM, 0);
 	if (r >= 0) {
 		chief->listener = r;
 		setsockopt(r, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-		r = sys_bind(chief->listener, found->ai_addr, found->ai_addrlen);
+		r = sys_bind(chief->listener, (struct sockaddr *)&address, found->ai_addrlen);
 	}
 	if (r >= 0)
 		r = sys_listen(chief->listener, BACKLOG);
@@ -128,6 +134,29 @@ static void take_guests(struct chief *chief)
 	}
 }
 
+/* Whoever is on this host comes by its loopback address where its name means that; others say which address it has. */
+static void note_own_address(struct chief *chief, const struct guest *guest)
+{
+	struct sockaddr_storage own = { 0 };
+	struct fleet_address address;
+	socklen_t bytes = sizeof(own);
+
+	if (chief->is_reached || getsockname(guest->line.fd, (struct sockaddr *)&own, &bytes) < 0)
+		return;
+	fleet_address_of(&own, &address);
+	chief->is_reached = !fleet_address_is_loopback(&address);
+	chief->reached = address;
+}
+
+static struct fleet_address address_of(const struct chief *chief, const struct guest *guest)
+{
+	struct fleet_address address = guest->address;
+
+	if (chief->is_reached && fleet_address_is_loopback(&address))
+		memcpy(address.ip, chief->reached.ip, sizeof(address.ip));
+	return address;
+}
+
 /* -EPROTO: two say that they are the same. */
 static int greet(struct chief *chief, struct guest *guest)
 {
@@ -145,6 +174,7 @@ static int greet(struct chief *chief, struct guest *guest)
 	guest->rank = chief->in.rank;
 	guest->address = chief->in.address;
 	memcpy(guest->name, chief->in.name, sizeof(guest->name));
+	note_own_address(chief, guest);
 	chief->here_count++;
 	return 0;
 }
@@ -191,7 +221,7 @@ static int compare_guests(const void *a, const void *b)
 
 static void name_missing(struct chief *chief)
 {
-	char list[120] = "";
+	char why[160] = "have they the same MASTER_ADDR and secret, and may they reach it?", list[120] = "";
 	size_t missing = 0;
 
 	for (uint32_t rank = 0; rank < chief->setup->place.size; rank++) {
@@ -202,12 +232,13 @@ static void name_missing(struct chief *chief)
 		if (!here && missing++ < MISSING_MAX)
 			snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%u", list[0] ? ", " : "", rank);
 	}
-	diag_set(
-		chief->diag, 0, 0,
-		"%zu of %u ranks did not come within %.0f s (%s%s): have they the same MASTER_ADDR and secret, and may "
-		"they reach it?",
-		missing, chief->setup->place.size, 1e-9 * (double)chief->setup->timeout_ns, list,
-		missing > MISSING_MAX ? ", ..." : "");
+	if (chief->loopback)
+		snprintf(why, sizeof(why),
+			 "MASTER_ADDR \"%.60s\" is a loopback address on this host: give an address of its network",
+			 chief->setup->place.address);
+	diag_set(chief->diag, 0, 0, "%zu of %u ranks did not come within %.0f s (%s%s): %s", missing,
+		 chief->setup->place.size, 1e-9 * (double)chief->setup->timeout_ns, list,
+		 missing > MISSING_MAX ? ", ..." : "", why);
 }
 
 static int meet(struct chief *chief)
@@ -287,7 +318,7 @@ static int introduce(struct chief *chief)
 	for (size_t first = 0; first < chief->host_count; first += FLEET_PEERS_MAX) {
 		chief->out = (struct fleet_message){ .kind = FLEET_PEERS, .first = (uint16_t)first };
 		for (size_t i = first; i < chief->host_count && chief->out.peer_count < FLEET_PEERS_MAX; i++)
-			chief->out.peers[chief->out.peer_count++] = chief->hosts[i]->address;
+			chief->out.peers[chief->out.peer_count++] = address_of(chief, chief->hosts[i]);
 		for (size_t i = 0; i < chief->host_count; i++) {
 			int r = tell(chief, chief->hosts[i]);
 

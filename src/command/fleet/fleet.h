@@ -47,6 +47,13 @@ struct fleet_address {
 };
 void fleet_address_of(const struct sockaddr_storage *from, struct fleet_address *ret);
 socklen_t fleet_address_to(const struct fleet_address *from, struct sockaddr_storage *ret);
+/* Of a host for itself. */
+bool fleet_address_is_loopback(const struct fleet_address *address);
+/*
+ * Whether what rank 0's address, as the user gives it, means here is a loopback address. Where a name means that (Debian's
+ * 127.0.1.1 for a host's own name) others know it as another one: *address, to listen at, becomes all addresses.
+ */
+bool fleet_address_widen(const char *given, struct sockaddr_storage *address);
 
 enum fleet_kind {
 	FLEET_NONE,

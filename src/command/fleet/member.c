@@ -184,8 +184,11 @@ static int say_hello(struct member *member)
 {
 	struct sockaddr_storage own = { 0 }, bound;
 	socklen_t bytes = sizeof(own);
+	struct fleet_address reached;
 	int r = getsockname(member->line.fd, (struct sockaddr *)&own, &bytes) < 0 ? -errno : 0;
 
+	fleet_address_of(&own, &reached);
+	fleet_address_widen(member->setup->place.address, &own);
 	/* The address by which the chief is reached, and any port: data comes there. */
 	if (own.ss_family == AF_INET6)
 		((struct sockaddr_in6 *)(void *)&own)->sin6_port = 0;
@@ -200,6 +203,7 @@ static int say_hello(struct member *member)
 	member->out = (struct fleet_message){ .kind = FLEET_HELLO, .rank = member->setup->place.rank };
 	memcpy(member->out.name, member->setup->name, sizeof(member->out.name));
 	fleet_address_of(&bound, &member->out.address);
+	memcpy(member->out.address.ip, reached.ip, sizeof(reached.ip));
 	return say(member);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
@@ -115,6 +116,32 @@ socklen_t fleet_address_to(const struct fleet_address *from, struct sockaddr_sto
 		six->sin6_port = htons(from->port);
 		return sizeof(*six);
 	}
+}
+
+bool fleet_address_is_loopback(const struct fleet_address *address)
+{
+	static const uint8_t six[16] = { [15] = 1 };
+
+	if (!memcmp(address->ip, v4_prefix, sizeof(v4_prefix)))
+		return address->ip[sizeof(v4_prefix)] == 127;
+	return !memcmp(address->ip, six, sizeof(six));
+}
+
+bool fleet_address_widen(const char *given, struct sockaddr_storage *address)
+{
+	struct fleet_address at;
+	uint8_t number[16];
+
+	fleet_address_of(address, &at);
+	if (!fleet_address_is_loopback(&at))
+		return false;
+	if (inet_pton(AF_INET, given, number) == 1 || inet_pton(AF_INET6, given, number) == 1)
+		return true;
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)(void *)address)->sin6_addr = in6addr_any;
+	else
+		((struct sockaddr_in *)(void *)address)->sin_addr.s_addr = htonl(INADDR_ANY);
+	return true;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ messages */
