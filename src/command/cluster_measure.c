@@ -4,6 +4,7 @@
 #include "base/params.h"
 #include "base/parse.h"
 #include "command/command.h"
+#include "command/file.h"
 #include "command/interrupt.h"
 #include "command/json.h"
 #include "command/measure_text.h"
@@ -13,6 +14,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,14 +111,19 @@ static int write_file(const struct fleet_result *result, const char *path)
 	struct cluster *cluster = NULL;
 	struct diag why = { 0 };
 	int r = cluster_found(result, &cluster, &why);
-	FILE *file;
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *memory;
 
 	if (r < 0)
 		return command_failed(&why, r, "what was found makes no cluster file");
-	file = fopen(path, "we");
-	r = file ? cluster_write(cluster, file) : -errno;
-	if (file && fclose(file) != 0 && r == 0)
-		r = -errno;
+	memory = open_memstream(&text, &bytes);
+	r = memory ? cluster_write(cluster, memory) : -ENOMEM;
+	if (memory && fclose(memory) != 0 && r == 0)
+		r = -ENOMEM;
+	if (r == 0)
+		r = file_write(path, text, bytes);
+	free(text);
 	cluster_free(cluster);
 	return r < 0 ? command_failed(NULL, r, "\"%s\" cannot be written", path) : COMMAND_OK;
 }
@@ -160,7 +167,7 @@ static void show_progress(size_t round, size_t of, void *arg)
 	measure_text_progress(arg, round, of, "rounds");
 }
 
-/* Minutes of measuring whose file then has nowhere to go: its folder is looked at first. */
+/* Minutes of measuring whose file then has nowhere to go: its folder, where file_write makes it, is looked at first. */
 static int check_out(const char *path)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
@@ -249,6 +256,17 @@ static int read_secret(const struct command_call *call, const struct params *par
 	return r < 0 ? command_failed(&why, r, "the secret cannot be had") : COMMAND_OK;
 }
 
+/* Rank 0 has a connection with every rank, and every host one for each flow that it takes. */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 static int run(const struct command_call *call, FILE *out)
 {
 	struct fleet_setup setup = { .stop = &interrupt_wanted };
@@ -271,6 +289,7 @@ static int run(const struct command_call *call, FILE *out)
 		snprintf(setup.name, sizeof(setup.name), "rank%u", setup.place.rank);
 	setup.secret = &secret;
 	setup.timeout_ns = params.timeout_ns;
+	raise_descriptors();
 	interrupt_catch();
 	if (setup.place.rank == 0) {
 		status = chief(call, &setup, &options, out);

@@ -109,7 +109,8 @@ static void drop_guest(struct chief *chief, struct guest *guest)
 	*guest = chief->guests[--chief->guest_count];
 }
 
-static void take_guests(struct chief *chief)
+/* -EMFILE, -ENFILE: nobody else can come, and who waits at the door keeps the listener ready. */
+static int take_guests(struct chief *chief)
 {
 	for (;;) {
 		size_t room = chief->setup->place.size + STRANGERS_MAX;
@@ -118,8 +119,15 @@ static void take_guests(struct chief *chief)
 		struct guest *guest = &chief->guests[chief->guest_count];
 		int fd = sys_accept(chief->listener, &address, &bytes), on = 1;
 
+		if (fd == -EMFILE || fd == -ENFILE) {
+			diag_set(chief->diag, 0, 0,
+				 "no descriptor is left for the next of %u ranks, after %zu: raise the limit (ulimit "
+				 "-n)",
+				 chief->setup->place.size, chief->guest_count);
+			return fd;
+		}
 		if (fd < 0)
-			return;
+			return 0;
 		if (chief->guest_count == room) {
 			sys_close(&fd);
 			continue;
@@ -258,7 +266,9 @@ static int meet(struct chief *chief)
 		}
 		if (chief->here_count < chief->setup->place.size)
 			wait_for_any(chief, true);
-		take_guests(chief);
+		r = take_guests(chief);
+		if (r < 0)
+			return r;
 	}
 	for (size_t i = chief->guest_count; i-- > 0;)
 		if (!chief->guests[i].here)
