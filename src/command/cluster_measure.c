@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/params.h"
 #include "base/parse.h"
+#include "base/process.h"
 #include "command/command.h"
 #include "command/file.h"
 #include "command/interrupt.h"
@@ -272,6 +273,7 @@ static int run(const struct command_call *call, FILE *out)
 	struct fleet_setup setup = { .stop = &interrupt_wanted };
 	struct fleet_options options = { 0 };
 	struct control_secret secret = { 0 };
+	struct process_identity self;
 	struct params params;
 	struct diag diag = { 0 };
 	int status = read_options(call, &options), r;
@@ -287,6 +289,8 @@ static int run(const struct command_call *call, FILE *out)
 		return status;
 	if (gethostname(setup.name, sizeof(setup.name) - 1) < 0)
 		snprintf(setup.name, sizeof(setup.name), "rank%u", setup.place.rank);
+	if (process_identity(&self) == 0)
+		setup.boot = self.boot;
 	setup.secret = &secret;
 	setup.timeout_ns = params.timeout_ns;
 	raise_descriptors();

@@ -44,7 +44,8 @@ static void message(const uint8_t *data, size_t bytes, bool from_member)
 	length = fleet_message_put(&first, again);
 	must(length == bytes && length <= sizeof(again));
 	must(fleet_message_get(again, length, from_member, &second) == 0);
-	must(first.kind == second.kind && first.rank == second.rank && first.round == second.round &&
+	must(first.kind == second.kind && first.rank == second.rank && first.boot == second.boot &&
+	     first.version == second.version && first.round == second.round &&
 	     first.duration_ms == second.duration_ms && first.streams == second.streams &&
 	     first.index == second.index && first.peer == second.peer && first.first == second.first &&
 	     first.limit_Bps == second.limit_Bps && first.median_ns == second.median_ns &&

@@ -22,6 +22,7 @@ struct guest {
 	uint64_t since_ns;
 	bool here; /* has said HELLO */
 	uint32_t rank;
+	uint64_t boot;
 	char name[FLEET_NAME_BYTES];
 	struct fleet_address address;
 };
@@ -180,6 +181,7 @@ static int greet(struct chief *chief, struct guest *guest)
 		}
 	guest->here = true;
 	guest->rank = chief->in.rank;
+	guest->boot = chief->in.boot;
 	guest->address = chief->in.address;
 	memcpy(guest->name, chief->in.name, sizeof(guest->name));
 	note_own_address(chief, guest);
@@ -193,6 +195,10 @@ static int step_guests(struct chief *chief)
 		struct guest *guest = &chief->guests[i];
 		int r = fleet_line_step(&guest->line, &chief->in);
 
+		/* One of this run, as it has the secret. */
+		if (r == -EPROTO && !guest->here && control_channel_proved(&guest->line.channel))
+			diag_set(chief->diag, 0, 0, "\"%s\": %.120s", guest->line.channel.peer_name,
+				 guest->line.channel.why);
 		if (r > 0 && !guest->here)
 			r = greet(chief, guest);
 		if (r == -EPROTO && chief->diag->text[0])
@@ -299,8 +305,19 @@ static int appoint(struct chief *chief)
 		bool first = true;
 		int r;
 
-		for (size_t j = 0; j < chief->host_count; j++)
-			first &= strcmp(chief->hosts[j]->name, guest->name) != 0;
+		for (size_t j = 0; j < chief->host_count; j++) {
+			const struct guest *host = chief->hosts[j];
+
+			if (strcmp(host->name, guest->name) != 0)
+				continue;
+			first = false;
+			if (host->boot == guest->boot || !host->boot || !guest->boot)
+				continue;
+			diag_set(chief->diag, 0, 0,
+				 "two hosts call themselves \"%s\" (ranks %u and %u): give each a name of its own",
+				 host->name, host->rank, guest->rank);
+			return -EINVAL;
+		}
 		chief->out = (struct fleet_message){ .kind = FLEET_WELCOME,
 						     .index = first ? (uint16_t)chief->host_count : FLEET_IDLE,
 						     .streams = chief->options->streams,
@@ -469,7 +486,7 @@ static int take_latency(struct chief *chief, size_t host, void *arg)
 {
 	struct fleet_result *result = arg;
 
-	if (chief->in.kind != FLEET_LATENCIES)
+	if (chief->in.kind != FLEET_LATENCIES || chief->in.peer >= chief->host_count)
 		return -EBADMSG;
 	result->latencies[result->latency_count++] = (struct fleet_latency){ (uint16_t)host, chief->in.peer,
 									     chief->in.median_ns, chief->in.least_ns };

@@ -24,6 +24,7 @@ enum {
 	FLEET_ADDRESS_TEXT_BYTES = 256,
 	FLEET_PORT_DEFAULT = 29471,
 	FLEET_STREAMS_MAX = 16,
+	FLEET_VERSION = 2, /* of the messages; 1 had none in its HELLO */
 };
 
 /* ------------------------------------------------------------------------------------------------------- place.c, pure */
@@ -58,7 +59,7 @@ bool fleet_address_widen(const char *given, struct sockaddr_storage *address);
 enum fleet_kind {
 	FLEET_NONE,
 	/* REPORTs */
-	FLEET_HELLO,     /* rank, address, name */
+	FLEET_HELLO,     /* rank, boot, address, name; after the version */
 	FLEET_RATES,     /* round, flows with rates: of those received */
 	FLEET_LATENCIES, /* round, median_ns, least_ns */
 	FLEET_TROUBLE,   /* sentence */
@@ -80,7 +81,8 @@ enum { FLEET_TASKS_MAX = FABRIC_HOSTS_MAX + 64, FLEET_PEERS_MAX = 512 };
 struct fleet_message {
 	enum fleet_kind kind;
 	uint32_t rank, round, duration_ms, streams;
-	uint16_t index, peer, first;
+	uint16_t index, peer, first, version;
+	uint64_t boot;
 	uint64_t limit_Bps, median_ns, least_ns;
 	uint8_t token[FLEET_TOKEN_BYTES];
 	char name[FLEET_NAME_BYTES];
@@ -92,7 +94,7 @@ struct fleet_message {
 };
 /* Bytes; payload has CONTROL_PAYLOAD_MAX. */
 size_t fleet_message_put(const struct fleet_message *message, uint8_t *payload);
-/* -EBADMSG. Of *ret only what belongs to the kind is written. */
+/* -EBADMSG; -EPROTO: a HELLO of another version, ret->version. Of *ret only what belongs to the kind is written. */
 int fleet_message_get(const uint8_t *payload, size_t bytes, bool from_member, struct fleet_message *ret);
 
 /* The first bytes of a connection for data. */
@@ -167,6 +169,7 @@ struct fleet_setup {
 	struct fleet_place place;
 	const struct control_secret *secret;
 	char name[FLEET_NAME_BYTES]; /* of this host */
+	uint64_t boot;               /* of its kernel, to tell it from another of that name; 0: not known */
 	uint64_t timeout_ns;
 	const volatile bool *stop; /* set by a signal */
 	const atomic_bool *over;   /* set by the chief of the same process; NULL: it is in another */

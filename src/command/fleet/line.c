@@ -31,7 +31,10 @@ int fleet_line_step(struct fleet_line *line, struct fleet_message *ret)
 		    ? fleet_message_get(payload, header->payload_bytes, header->type == CONTROL_REPORT, ret)
 		    : -EBADMSG;
 	control_channel_take(&line->channel);
-	if (r < 0)
+	if (r == -EPROTO)
+		snprintf(line->channel.why, sizeof(line->channel.why), "it speaks version %u of this protocol, not %d",
+			 ret->version, FLEET_VERSION);
+	else if (r < 0)
 		snprintf(line->channel.why, sizeof(line->channel.why), "it says what nobody understands");
 	return r < 0 ? r : 1;
 }

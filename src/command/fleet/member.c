@@ -200,7 +200,9 @@ static int say_hello(struct member *member)
 		diag_set(member->diag, 0, 0, "cannot listen for data: %s", strerror(-r));
 		return r;
 	}
-	member->out = (struct fleet_message){ .kind = FLEET_HELLO, .rank = member->setup->place.rank };
+	member->out = (struct fleet_message){ .kind = FLEET_HELLO,
+					      .rank = member->setup->place.rank,
+					      .boot = member->setup->boot };
 	memcpy(member->out.name, member->setup->name, sizeof(member->out.name));
 	fleet_address_of(&bound, &member->out.address);
 	memcpy(member->out.address.ip, reached.ip, sizeof(reached.ip));
@@ -379,6 +381,7 @@ int fleet_member_run(const struct fleet_setup *setup, struct diag *diag)
 	member->setup = setup;
 	member->diag = diag;
 	member->line.fd = -1;
+	member->streams = 1;
 	r = dial(member);
 	if (r == 0)
 		r = say_hello(member);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define KNOCK_MAGIC UINT32_C(0x46425254) /* "TRBF" */
+#define HELLO_MAGIC UINT32_C(0x48425254) /* "TRBH" */
 enum { KNOCK_VERSION = 1 };
 
 struct pen {
@@ -153,7 +154,10 @@ size_t fleet_message_put(const struct fleet_message *message, uint8_t *payload)
 	put(&pen, (uint64_t)message->kind, 1);
 	switch (message->kind) {
 	case FLEET_HELLO:
+		put(&pen, HELLO_MAGIC, 4);
+		put(&pen, FLEET_VERSION, 2);
 		put(&pen, message->rank, 4);
+		put(&pen, message->boot, 8);
 		put_address(&pen, &message->address);
 		put_block(&pen, message->name, sizeof(message->name));
 		break;
@@ -222,6 +226,20 @@ static void get_peers(struct eye *eye, struct fleet_message *ret)
 		get_address(eye, &ret->peers[i]);
 }
 
+static int get_hello(struct eye *eye, struct fleet_message *ret)
+{
+	bool named = get(eye, 4) == HELLO_MAGIC;
+
+	ret->version = named ? (uint16_t)get(eye, 2) : 1;
+	if (ret->version != FLEET_VERSION && !eye->short_of)
+		return -EPROTO;
+	ret->rank = (uint32_t)get(eye, 4);
+	ret->boot = get(eye, 8);
+	get_address(eye, &ret->address);
+	get_text(eye, ret->name, sizeof(ret->name));
+	return 0;
+}
+
 int fleet_message_get(const uint8_t *payload, size_t bytes, bool from_member, struct fleet_message *ret)
 {
 	struct eye eye = { payload, payload + bytes, false };
@@ -232,9 +250,8 @@ int fleet_message_get(const uint8_t *payload, size_t bytes, bool from_member, st
 	ret->kind = (enum fleet_kind)kind;
 	switch (ret->kind) {
 	case FLEET_HELLO:
-		ret->rank = (uint32_t)get(&eye, 4);
-		get_address(&eye, &ret->address);
-		get_text(&eye, ret->name, sizeof(ret->name));
+		if (get_hello(&eye, ret) < 0)
+			return -EPROTO;
 		break;
 	case FLEET_RATES:
 	case FLEET_ROUND:

@@ -19,6 +19,7 @@ static void fill(enum fleet_kind kind)
 	memset(&two, 0, sizeof(two));
 	one.kind = kind;
 	one.rank = 0x01020304;
+	one.boot = UINT64_C(0x99aabbccddeeff01);
 	one.round = 77;
 	one.duration_ms = 400;
 	one.streams = 3;
@@ -60,6 +61,26 @@ static void every_kind_comes_back(void **state)
 			assert_int_equal(fleet_message_get(payload, less, from_member, &two), -EBADMSG);
 		assert_int_equal(fleet_message_get(payload, bytes + 1, from_member, &two), -EBADMSG);
 	}
+}
+
+static void another_version_is_told_apart(void **state)
+{
+	uint8_t old[1 + 4 + 18 + FLEET_NAME_BYTES] = { FLEET_HELLO, FLEET_VERSION };
+	size_t bytes;
+
+	(void)state;
+	fill(FLEET_HELLO);
+	bytes = fleet_message_put(&one, payload);
+	assert_int_equal(fleet_message_get(payload, bytes, true, &two), 0);
+	assert_int_equal(two.version, FLEET_VERSION);
+	assert_true(two.boot == one.boot);
+	payload[5]++;
+	assert_int_equal(fleet_message_get(payload, bytes, true, &two), -EPROTO);
+	assert_int_equal(two.version, FLEET_VERSION + 1);
+	assert_int_equal(fleet_message_get(payload, bytes + 1, true, &two), -EPROTO);
+	/* The first version said its rank there. */
+	assert_int_equal(fleet_message_get(old, sizeof(old), true, &two), -EPROTO);
+	assert_int_equal(two.version, 1);
 }
 
 static void counts_are_bounded(void **state)
@@ -142,6 +163,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_kind_comes_back),
+		cmocka_unit_test(another_version_is_told_apart),
 		cmocka_unit_test(counts_are_bounded),
 		cmocka_unit_test(names_are_text),
 		cmocka_unit_test(addresses_of_both_families_come_back),
