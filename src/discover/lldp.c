@@ -26,6 +26,7 @@ struct reader {
 	json_t *documents; /* array of "lldp" values, in the order of owners */
 	uint32_t *owners;
 	size_t owner_room, nameless;
+	size_t owner_count; /* machines that have a document: the first ones */
 };
 
 static int refuse(struct reader *reader, const char *what)
@@ -278,7 +279,10 @@ static int take_neighbour(struct reader *reader, uint32_t owner, const char *por
 
 	if (!chassis.name || !*chassis.name)
 		return 0;
-	r = wiring_machine(reader->wiring, chassis.name, chassis.name, WIRING_UNKNOWN, &other);
+	/* Who gathered the documents may call a machine otherwise than it does itself: with its domain, or without. */
+	r = wiring_find(reader->wiring, chassis.name, reader->owner_count, &other)
+		    ? 0
+		    : wiring_machine(reader->wiring, chassis.name, chassis.name, WIRING_UNKNOWN, &other);
 	if (r < 0)
 		return r;
 	if (at_host) {
@@ -330,6 +334,7 @@ static int take_document(struct reader *reader, uint32_t owner, json_t *lldp)
 /* Hosts first: what they are cabled to is a switch, whatever another switch would take it for. */
 static int take_documents(struct reader *reader)
 {
+	reader->owner_count = wiring_count(reader->wiring);
 	for (int switches = 0; switches < 2; switches++)
 		for (size_t i = 0; i < json_array_size(reader->documents); i++) {
 			bool of_switch = wiring_kind_of(reader->wiring, reader->owners[i]) == WIRING_SWITCH;

@@ -33,11 +33,12 @@ void wiring_free(struct wiring *wiring)
 	sys_free(wiring);
 }
 
+/* Of the part before a dot, so that names with and without a domain have the same. */
 static uint32_t bucket_of(const char *key)
 {
 	uint32_t hash = 2166136261U;
 
-	for (; *key; key++)
+	for (; *key && *key != '.'; key++)
 		hash = (hash ^ (unsigned char)*key) * 16777619U;
 	return hash % WIRING_BUCKETS;
 }
@@ -102,6 +103,31 @@ int wiring_machine(struct wiring *wiring, const char *key, const char *name, enu
 		wiring->machines[at].kind = kind;
 	*ret = at;
 	return 0;
+}
+
+bool wiring_find(const struct wiring *wiring, const char *key, size_t among, uint32_t *ret)
+{
+	size_t first = strcspn(key, "."), fits = 0;
+
+	for (uint32_t at = wiring->bucket[bucket_of(key)]; at != WIRING_NONE; at = wiring->machines[at].next) {
+		const char *has = wiring->machines[at].key;
+
+		if (!strcmp(has, key)) {
+			*ret = at;
+			return true;
+		}
+		if (at >= among || strcspn(has, ".") != first || strncmp(has, key, first) != 0 ||
+		    (has[first] && key[first]))
+			continue;
+		*ret = at;
+		fits++;
+	}
+	return fits == 1;
+}
+
+size_t wiring_count(const struct wiring *wiring)
+{
+	return wiring->machine_count;
 }
 
 enum wiring_kind wiring_kind_of(const struct wiring *wiring, uint32_t machine)

@@ -34,6 +34,12 @@ enum wiring_kind { WIRING_UNKNOWN, WIRING_HOST, WIRING_SWITCH };
  * has. name: what it is called, of which letters that a cluster's names cannot have become '_'. -ENOMEM; -E2BIG: too many.
  */
 int wiring_machine(struct wiring *wiring, const char *key, const char *name, enum wiring_kind kind, uint32_t *ret);
+/*
+ * The machine of that key; else the only one of the first `among` whose key is the same but for a domain, which one of the
+ * two has ("node1", "node1.example.com"). False: there is none.
+ */
+bool wiring_find(const struct wiring *wiring, const char *key, size_t among, uint32_t *ret);
+size_t wiring_count(const struct wiring *wiring);
 enum wiring_kind wiring_kind_of(const struct wiring *wiring, uint32_t machine);
 void wiring_set_kind(struct wiring *wiring, uint32_t machine, enum wiring_kind kind);
 

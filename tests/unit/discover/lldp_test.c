@@ -112,6 +112,36 @@ static void hosts_are_no_switches(void **state)
 		       NULL, "tributary-cluster 1\nswitch leaf1\nhost n[1-2] leaf=leaf1 rate=100Gbit/s\n");
 }
 
+/* Who gathers documents says "n1", lldpd what the host calls itself; and the other way round. */
+static void names_fit_with_and_without_a_domain(void **state)
+{
+	(void)state;
+	declared_means("{\"host\":\"n1\",\"lldp\":{\"interface\":{" HEARS(
+			       "eth0", "leaf1.example.com",
+			       FAST) "}}}"
+				     "{\"switch\":\"leaf1\",\"lldp\":{\"interface\":[{" HEARS(
+					     "e1", "n1.example.com",
+					     FAST) "},{" HEARS("e2", "n2", FAST) "}]}}"
+										 "{\"host\":\"n2.example.com\","
+										 "\"lldp\":{}}",
+		       NULL,
+		       "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=100Gbit/s\n"
+		       "host n2.example.com leaf=leaf1 rate=100Gbit/s\n");
+	/* Which one it is cannot be told; two domains are two hosts. */
+	declared_means("{\"host\":\"n1.a\",\"lldp\":{\"interface\":{" HEARS(
+			       "eth0", "leaf1",
+			       FAST) "}}}"
+				     "{\"host\":\"n1.b\",\"lldp\":{\"interface\":{" HEARS(
+					     "eth0", "leaf1",
+					     FAST) "}}}"
+						   "{\"switch\":\"leaf1\",\"lldp\":{\"interface\":[{\"e1\":{"
+						   "\"chassis\":{\"n1\":{"
+						   "\"capability\":{\"type\":\"Station\",\"enabled\":true}}}}}]}}",
+		       NULL,
+		       "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1\nhost n1.a leaf=leaf1 rate=100Gbit/s\n"
+		       "host n1.b leaf=leaf1 rate=100Gbit/s\n");
+}
+
 static void what_is_wrong_is_said(void **state)
 {
 	(void)state;
@@ -134,6 +164,7 @@ int main(void)
 		cmocka_unit_test(a_switch_without_a_name_has_its_identifier),
 		cmocka_unit_test(switches_may_tell_too),
 		cmocka_unit_test(hosts_are_no_switches),
+		cmocka_unit_test(names_fit_with_and_without_a_domain),
 		cmocka_unit_test(what_is_wrong_is_said),
 	};
 
