@@ -44,7 +44,8 @@ struct chief {
 	uint32_t round;
 	pthread_t member;
 	bool has_member;
-	atomic_bool over;
+	int member_result; /* once it has ended */
+	atomic_bool over, member_ended;
 	struct fleet_setup member_setup;
 	struct diag member_diag;
 	bool loopback;                /* is where rank 0 is said to be */
@@ -64,8 +65,20 @@ static void *run_member(void *arg)
 {
 	struct chief *chief = arg;
 
-	(void)fleet_member_run(&chief->member_setup, &chief->member_diag);
+	chief->member_result = fleet_member_run(&chief->member_setup, &chief->member_diag);
+	atomic_store(&chief->member_ended, true);
 	return NULL;
+}
+
+/* This host's own part, which nobody tells to end before all have come. */
+static int member_failed(struct chief *chief)
+{
+	/* An interrupted one is the chief's to notice, too. */
+	if (!atomic_load(&chief->member_ended) || chief->member_result == -EINTR)
+		return 0;
+	diag_set(chief->diag, 0, 0, "%s",
+		 chief->member_diag.text[0] ? chief->member_diag.text : strerror(-chief->member_result));
+	return chief->member_result;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- meeting */
@@ -113,6 +126,8 @@ static void drop_guest(struct chief *chief, struct guest *guest)
 /* -EMFILE, -ENFILE: nobody else can come, and who waits at the door keeps the listener ready. */
 static int take_guests(struct chief *chief)
 {
+	struct pollfd door = { chief->listener, POLLIN, 0 };
+
 	for (;;) {
 		size_t room = chief->setup->place.size + STRANGERS_MAX;
 		struct sockaddr_storage address;
@@ -120,7 +135,8 @@ static int take_guests(struct chief *chief)
 		struct guest *guest = &chief->guests[chief->guest_count];
 		int fd = sys_accept(chief->listener, &address, &bytes), on = 1;
 
-		if (fd == -EMFILE || fd == -ENFILE) {
+		/* So it is without anybody, too. */
+		if ((fd == -EMFILE || fd == -ENFILE) && poll(&door, 1, 0) == 1) {
 			diag_set(chief->diag, 0, 0,
 				 "no descriptor is left for the next of %u ranks, after %zu: raise the limit (ulimit "
 				 "-n)",
@@ -262,6 +278,8 @@ static int meet(struct chief *chief)
 	while (chief->here_count < chief->setup->place.size) {
 		int r = stopped(chief);
 
+		if (r == 0)
+			r = member_failed(chief);
 		if (r == 0)
 			r = step_guests(chief);
 		if (r < 0)
