@@ -16,6 +16,7 @@
 
 enum { STRANGERS_MAX = 64, NAP_MS = 50, BACKLOG = 1024, SHIFTS_MAX = 6, FAREWELL_MS = 1000, MISSING_MAX = 8 };
 #define STRANGER_NS (5 * NS_PER_S)
+#define HERE_NS     NS_PER_S
 
 struct guest {
 	struct fleet_line line;
@@ -42,6 +43,7 @@ struct chief {
 	struct fleet_message in, out;
 	uint8_t token[FLEET_TOKEN_BYTES];
 	uint32_t round;
+	struct fleet_herald herald; /* while rounds are run; hushed in each */
 	pthread_t member;
 	bool has_member;
 	int member_result; /* once it has ended */
@@ -138,9 +140,8 @@ static int take_guests(struct chief *chief)
 		/* So it is without anybody, too. */
 		if ((fd == -EMFILE || fd == -ENFILE) && poll(&door, 1, 0) == 1) {
 			diag_set(chief->diag, 0, 0,
-				 "no descriptor is left for the next of %u ranks, after %zu: raise the limit (ulimit "
-				 "-n)",
-				 chief->setup->place.size, chief->guest_count);
+				 "no descriptor is left for the next of %u ranks: raise the limit (ulimit -n)",
+				 chief->setup->place.size);
 			return fd;
 		}
 		if (fd < 0)
@@ -453,16 +454,11 @@ static int take_rates(struct chief *chief, size_t host, void *arg)
 	return 0;
 }
 
-static int run(struct fabric_probe *probe, const struct fabric_flow *flows, size_t count, size_t number, size_t of,
-	       double *ret_Bps, struct diag *diag)
+static int run_round(struct chief *chief, const struct fabric_flow *flows, size_t count, double *ret_Bps)
 {
-	struct chief *chief = (struct chief *)(void *)probe;
 	struct round round = { flows, count, ret_Bps };
 	int r;
 
-	(void)diag; /* the chief's own, as fabric_measure was called */
-	if (chief->options->progress)
-		chief->options->progress(number, of, chief->options->progress_arg);
 	chief->round++;
 	memset(ret_Bps, 0, count * sizeof(*ret_Bps));
 	chief->out.kind = FLEET_ROUND;
@@ -498,7 +494,45 @@ static int run(struct fabric_probe *probe, const struct fabric_flow *flows, size
 	return collect(chief, chief->options->round_ms * NS_PER_MS, take_rates, &round);
 }
 
+static int run(struct fabric_probe *probe, const struct fabric_flow *flows, size_t count, size_t number, size_t of,
+	       double *ret_Bps, struct diag *diag)
+{
+	struct chief *chief = (struct chief *)(void *)probe;
+	int r;
+
+	(void)diag; /* the chief's own, as fabric_measure was called */
+	if (chief->options->progress)
+		chief->options->progress(number, of, chief->options->progress_arg);
+	fleet_herald_hush(&chief->herald);
+	r = run_round(chief, flows, count, ret_Bps);
+	fleet_herald_resume(&chief->herald);
+	return r;
+}
+
 static const struct fabric_probe_ops ops = { .run = run };
+
+/* In the herald's thread. Who has gone is noticed in the next round. */
+static void say_here(void *arg)
+{
+	struct chief *chief = arg;
+
+	chief->out.kind = FLEET_HERE;
+	for (size_t host = 0; host < chief->host_count; host++)
+		(void)fleet_line_say(&chief->hosts[host]->line, &chief->out);
+}
+
+/* What is made of the rounds of many hosts takes longer than some time-outs. */
+static int measure_fabric(struct chief *chief, struct fabric *ret)
+{
+	uint64_t every_ns = chief->setup->timeout_ns / 4 < HERE_NS ? chief->setup->timeout_ns / 4 : HERE_NS;
+	int r = fleet_herald_start(&chief->herald, every_ns, say_here, chief);
+
+	if (r < 0)
+		return r;
+	r = fabric_measure(&chief->probe, chief->host_count, chief->options->seed, ret, chief->diag);
+	fleet_herald_end(&chief->herald);
+	return r;
+}
 
 static int take_latency(struct chief *chief, size_t host, void *arg)
 {
@@ -646,7 +680,7 @@ int fleet_chief_run(const struct fleet_setup *setup, const struct fleet_options 
 	if (r == 0)
 		r = measure_latency(chief, &result);
 	if (r == 0)
-		r = fabric_measure(&chief->probe, chief->host_count, options->seed, &result.fabric, diag);
+		r = measure_fabric(chief, &result.fabric);
 	farewell(chief, r);
 	fini(chief);
 	result.seconds = 1e-9 * (double)clock_elapsed_ns(start_ns, clock_now_ns());

@@ -13,6 +13,7 @@
 #include "base/log.h"
 
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,6 +70,7 @@ enum fleet_kind {
 	FLEET_ROUND,   /* round, duration_ms, flows: of this host, sends and receives; none: it is idle, and answers */
 	FLEET_PING,    /* round, peer */
 	FLEET_END,     /* sentence; "": all is well */
+	FLEET_HERE,    /* nothing: the chief thinks */
 	FLEET_KIND_COUNT
 };
 enum { FLEET_IDLE = UINT16_MAX };
@@ -162,6 +164,24 @@ int fleet_sender_start(const struct fleet_sending *what, struct fleet_sender **r
 int fleet_sender_end(struct fleet_sender *sender);
 /* Of `count` echoes of one byte. */
 int fleet_ping(const struct fleet_sending *what, unsigned count, uint64_t *ret_median_ns, uint64_t *ret_least_ns);
+
+/* ------------------------------------------------------------------------------------------------------------ herald.c */
+
+/* A thread that calls `say` every so often, but for when it is hushed. All zeros but while it runs. */
+struct fleet_herald {
+	pthread_mutex_t lock;
+	pthread_t thread;
+	atomic_bool over;
+	_Atomic uint64_t last_ns;
+	uint64_t every_ns;
+	void (*say)(void *arg);
+	void *arg;
+};
+int fleet_herald_start(struct fleet_herald *at, uint64_t every_ns, void (*say)(void *arg), void *arg);
+/* Between the two it does not call, and time begins anew. */
+void fleet_herald_hush(struct fleet_herald *at);
+void fleet_herald_resume(struct fleet_herald *at);
+void fleet_herald_end(struct fleet_herald *at);
 
 /* --------------------------------------------------------------------------------------------- member.c, chief.c */
 

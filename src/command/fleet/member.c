@@ -151,8 +151,8 @@ static int say(struct member *member)
 }
 
 /*
- * Waits for the chief's next word, one in every round. It may be waiting for others, for as long as the time-out, before
- * it says END.
+ * Waits for the chief's next word: one in every round, and more while it thinks. It may be waiting for others, for as long
+ * as the time-out, before it says END.
  */
 static int hear(struct member *member)
 {
@@ -351,6 +351,8 @@ static int obey(struct member *member)
 		member->streams = member->in.streams && member->in.streams <= FLEET_STREAMS_MAX ? member->in.streams
 												: 1;
 		fleet_port_admit(member->port, member->token);
+		return 0;
+	case FLEET_HERE:
 		return 0;
 	case FLEET_PEERS:
 		memcpy(&member->peers[member->in.first], member->in.peers,

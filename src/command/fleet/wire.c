@@ -195,6 +195,7 @@ size_t fleet_message_put(const struct fleet_message *message, uint8_t *payload)
 	case FLEET_END:
 		put_block(&pen, message->sentence, sizeof(message->sentence));
 		break;
+	case FLEET_HERE:
 	case FLEET_NONE:
 	case FLEET_KIND_COUNT:
 		break;
@@ -277,6 +278,7 @@ int fleet_message_get(const uint8_t *payload, size_t bytes, bool from_member, st
 	case FLEET_END:
 		get_text(&eye, ret->sentence, sizeof(ret->sentence));
 		break;
+	case FLEET_HERE:
 	case FLEET_NONE:
 	case FLEET_KIND_COUNT:
 		break;

@@ -18,12 +18,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 enum { TEXT_BYTES = 1 << 16, ARGUMENTS_MAX = 24, NAPS_MOST = 6000, NAP_MS = 10, NO_NAME = 77 };
+
+/* Descriptors that a process may have: it raises the first limit itself. */
+static struct rlimit descriptors = { RLIM_INFINITY, RLIM_INFINITY };
 
 struct process {
 	pid_t pid;
@@ -103,6 +107,8 @@ static struct process begin(unsigned rank, uint16_t port, const char *const *arg
 		return process;
 	snprintf(name, sizeof(name), "host-%u", rank);
 	become(name, &process);
+	if (descriptors.rlim_cur != RLIM_INFINITY && setrlimit(RLIMIT_NOFILE, &descriptors) < 0)
+		_exit(NO_NAME);
 	snprintf(number, sizeof(number), "%u", rank);
 	setenv("RANK", number, 1);
 	setenv("WORLD_SIZE", "2", 1);
@@ -131,7 +137,7 @@ static int end(const struct process *process)
  */
 static void what_is_declared_is_compared_with_what_is_measured(void **state)
 {
-	char declared[512], found[512];
+	char declared[512], found[512], kept[512];
 	const char *const arguments[] = { "--round", "50",    "--limit", "50MB/s", "--declared",
 					  declared,  "--out", found,     NULL };
 	const char *const plain[] = { NULL };
@@ -142,11 +148,19 @@ static void what_is_declared_is_compared_with_what_is_measured(void **state)
 	(void)state;
 	snprintf(declared, sizeof(declared), "%s/declared", program_folder());
 	snprintf(found, sizeof(found), "%s/found", program_folder());
+	snprintf(kept, sizeof(kept), "%s/kept", program_folder());
+	put_file(found, "the old one\n", 0644);
+	unlink(kept);
+	assert_int_equal(link(found, kept), 0);
 	put_file(declared,
 		 "tributary-cluster 1\nswitch a\nhost host-0 leaf=a rate=1GB/s\nhost host-1 leaf=a rate=50MB/s\n",
 		 0644);
+	/* What a user may have without asking is less than a host needs. */
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &descriptors), 0);
+	descriptors.rlim_cur = 5;
 	chief = begin(0, port, arguments);
 	member = begin(1, port, plain);
+	descriptors = (struct rlimit){ RLIM_INFINITY, RLIM_INFINITY };
 	statuses[1] = end(&member);
 	statuses[0] = end(&chief);
 	if (statuses[0] == NO_NAME) {
@@ -166,6 +180,8 @@ static void what_is_declared_is_compared_with_what_is_measured(void **state)
 	file_text(found);
 	assert_non_null(strstr(text, "rates measured\n"));
 	assert_non_null(strstr(text, "host host-["));
+	/* A reader who has opened the old file reads it to its end. */
+	assert_string_equal(file_text(kept), "the old one\n");
 }
 
 /* Somebody listens: from then on a signal is the program's own. */
@@ -216,11 +232,40 @@ static void control_c_ends_a_chief_that_waits(void **state)
 	assert_string_equal(file_text(chief.output), "");
 }
 
+/* Three standard ones, the listener, the own member's: none for who has connected, or none for the member. */
+static void descriptors_that_run_out_are_named(void **state)
+{
+	static const struct {
+		unsigned most;
+		const char *sentence;
+	} cases[] = { { 5, "no descriptor is left for the next of 2 ranks" }, { 4, "Too many open files" } };
+	const char *const plain[] = { NULL };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct process chief;
+		int status;
+
+		descriptors = (struct rlimit){ cases[i].most, cases[i].most };
+		chief = begin(0, free_port(), plain);
+		descriptors = (struct rlimit){ RLIM_INFINITY, RLIM_INFINITY };
+		status = end(&chief);
+		if (status == NO_NAME) {
+			print_message("skipped: no namespace for a host's name\n");
+			skip();
+		}
+		assert_int_equal(status, COMMAND_FAILED);
+		if (!strstr(file_text(chief.complaints), cases[i].sentence))
+			fail_msg("%u: %s", cases[i].most, text);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_declared_is_compared_with_what_is_measured),
 		cmocka_unit_test(control_c_ends_a_chief_that_waits),
+		cmocka_unit_test(descriptors_that_run_out_are_named),
 	};
 
 	return cmocka_run_group_tests_name("cluster_measure", tests, program_find, NULL);

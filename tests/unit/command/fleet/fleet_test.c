@@ -176,6 +176,7 @@ static void who_does_not_come_is_named(void **state)
 	}
 	assert_non_null(strstr(diag.text, "1 of 3 ranks did not come"));
 	assert_non_null(strstr(diag.text, "(2)"));
+	assert_non_null(strstr(diag.text, "\"127.0.0.1\" is a loopback address on this host"));
 	assert_true(member.result < 0);
 	assert_non_null(strstr(member.diag.text, "did not come"));
 }
@@ -251,7 +252,47 @@ static void ranks_on_one_host_are_no_cluster(void **state)
 	assert_non_null(strstr(diag.text, "host0"));
 }
 
+/* Of one start of one kernel, as containers of a host are, or not: a name is no host's alone by itself. */
+static void two_hosts_of_one_name_are_refused(void **state)
+{
+	uint16_t port = free_port();
+	struct fleet_setup setup = setup_of(0, 3, port, 80 * NS_PER_S);
+	struct one members[2] = { { .setup = setup_of(1, 3, port, 80 * NS_PER_S) },
+				  { .setup = setup_of(2, 3, port, 80 * NS_PER_S) } };
+	struct fleet_result result = { 0 };
+	struct diag diag = { 0 };
+
+	(void)state;
+	setup.boot = 7;
+	members[0].setup.boot = 8;
+	members[1].setup.boot = 9;
+	strcpy(members[1].setup.name, "host1");
+	for (size_t i = 0; i < 2; i++)
+		start(&members[i]);
+	assert_int_equal(fleet_chief_run(&setup, &options, &result, &diag), -EINVAL);
+	assert_string_equal(diag.text,
+			    "two hosts call themselves \"host1\" (ranks 1 and 2): give each a name of its own");
+	for (size_t i = 0; i < 2; i++) {
+		pthread_join(members[i].thread, NULL);
+		assert_int_equal(members[i].result, -ECANCELED);
+	}
+}
+
 #ifdef TRIBUTARY_FAULTS
+/* Nobody else comes: the chief alone could wait for them for long. */
+static void what_stops_the_own_member_is_said_at_once(void **state)
+{
+	struct fleet_setup setup = setup_of(0, 2, free_port(), MOST_NS);
+	struct fleet_result result = { 0 };
+	struct diag diag = { 0 };
+
+	(void)state;
+	sys_fault_set(SYS_FAULT_CONNECT, 1, EACCES);
+	assert_int_equal(fleet_chief_run(&setup, &options, &result, &diag), -EACCES);
+	sys_fault_set(SYS_FAULT_CONNECT, 0, 0);
+	assert_non_null(strstr(diag.text, "Permission denied"));
+}
+
 /* Of a chief and a member. In whichever of their threads it is that the call fails, both come to an end. */
 static void run_with_fault(enum sys_fault_kind kind, uint64_t nth, uint64_t timeout_ns, bool one_host)
 {
@@ -308,7 +349,9 @@ int main(void)
 		cmocka_unit_test(another_secret_is_refused),
 		cmocka_unit_test(one_that_goes_ends_it_for_all),
 		cmocka_unit_test(ranks_on_one_host_are_no_cluster),
+		cmocka_unit_test(two_hosts_of_one_name_are_refused),
 #ifdef TRIBUTARY_FAULTS
+		cmocka_unit_test(what_stops_the_own_member_is_said_at_once),
 		cmocka_unit_test(whatever_fails_at_the_meeting_all_end),
 		cmocka_unit_test(whatever_fails_while_measuring_all_end),
 #endif

@@ -1,0 +1,58 @@
+/* Says now and then that somebody is there who has no time to say it. */
+#include "command/fleet/fleet.h"
+
+#include "base/clock.h"
+#include "base/sys.h"
+
+#include <poll.h>
+
+enum { NAP_MS = 20 };
+
+static void *herald(void *arg)
+{
+	struct fleet_herald *at = arg;
+
+	while (!atomic_load(&at->over)) {
+		poll(NULL, 0, NAP_MS);
+		if (clock_elapsed_ns(atomic_load(&at->last_ns), clock_now_ns()) < at->every_ns ||
+		    pthread_mutex_trylock(&at->lock) != 0)
+			continue;
+		at->say(at->arg);
+		atomic_store(&at->last_ns, clock_now_ns());
+		pthread_mutex_unlock(&at->lock);
+	}
+	return NULL;
+}
+
+int fleet_herald_start(struct fleet_herald *at, uint64_t every_ns, void (*say)(void *arg), void *arg)
+{
+	int r;
+
+	at->every_ns = every_ns;
+	at->say = say;
+	at->arg = arg;
+	atomic_store(&at->last_ns, clock_now_ns());
+	pthread_mutex_init(&at->lock, NULL);
+	r = sys_thread_start(herald, at, "herald", &at->thread);
+	if (r < 0)
+		pthread_mutex_destroy(&at->lock);
+	return r;
+}
+
+void fleet_herald_hush(struct fleet_herald *at)
+{
+	pthread_mutex_lock(&at->lock);
+}
+
+void fleet_herald_resume(struct fleet_herald *at)
+{
+	atomic_store(&at->last_ns, clock_now_ns());
+	pthread_mutex_unlock(&at->lock);
+}
+
+void fleet_herald_end(struct fleet_herald *at)
+{
+	atomic_store(&at->over, true);
+	pthread_join(at->thread, NULL);
+	pthread_mutex_destroy(&at->lock);
+}
