@@ -2,7 +2,7 @@
 
 #include <signal.h>
 
-volatile bool interrupt_wanted;
+_Atomic bool interrupt_wanted;
 
 static void on_signal(int number)
 {

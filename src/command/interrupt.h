@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Set by a signal's handler, which reaches nothing else. */
-extern volatile bool interrupt_wanted;
+/* Set by a signal's handler, which reaches nothing else, and read by any thread. */
+extern _Atomic bool interrupt_wanted;
 
 void interrupt_catch(void);
 void interrupt_release(void);

@@ -13,8 +13,8 @@ struct measure_options {
 	/* Called between repetitions: done of about total, which may still grow; what: what runs now. NULL: none. */
 	void (*progress)(void *arg, size_t done, size_t total, const char *what);
 	void *progress_arg;
-	const volatile bool *stop; /* what is known so far is kept when it is set; NULL: never */
-	int64_t date_s;            /* of the measurement, put into every capacity */
+	const _Atomic bool *stop; /* what is known so far is kept when it is set; NULL: never */
+	int64_t date_s;           /* of the measurement, put into every capacity */
 };
 
 enum measure_finding_kind {

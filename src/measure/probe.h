@@ -58,7 +58,7 @@ struct probe_ops {
 struct probe {
 	const struct probe_ops *ops;
 	const struct topology *topology; /* not owned; the vertices that flows name */
-	const volatile bool *stop;       /* not owned; set by a signal handler; NULL: never */
+	const _Atomic bool *stop;        /* not owned; set by a signal handler; NULL: never */
 };
 
 static inline bool probe_stopped(const struct probe *probe)

@@ -279,7 +279,7 @@ static int gpus_find(struct probe_cuda *cuda, int device_count, struct diag *dia
 	return -ENODEV;
 }
 
-int probe_cuda_open_with(const struct topology *topology, const volatile bool *stop,
+int probe_cuda_open_with(const struct topology *topology, const _Atomic bool *stop,
 			 const struct probe_cuda_options *options, struct probe **ret, struct diag *diag)
 {
 	const struct gpu_cuda *table;
@@ -320,7 +320,7 @@ fail:
 	return r;
 }
 
-int probe_cuda_open(const struct topology *topology, const volatile bool *stop, struct probe **ret, struct diag *diag)
+int probe_cuda_open(const struct topology *topology, const _Atomic bool *stop, struct probe **ret, struct diag *diag)
 {
 	const struct probe_cuda_options defaults = { 0 };
 

@@ -528,7 +528,7 @@ static void memory_close(struct probe *probe)
 
 static const struct probe_ops memory_ops = { "memory", memory_can, memory_run, memory_latency, memory_close };
 
-int probe_memory_open_with(const struct topology *topology, const volatile bool *stop,
+int probe_memory_open_with(const struct topology *topology, const _Atomic bool *stop,
 			   const struct probe_memory_options *options, struct probe **ret, struct diag *diag)
 {
 	struct memory_probe *memory = calloc(1, sizeof(*memory));
@@ -563,7 +563,7 @@ fail:
 	return -ENOMEM;
 }
 
-int probe_memory_open(const struct topology *topology, const volatile bool *stop, struct probe **ret, struct diag *diag)
+int probe_memory_open(const struct topology *topology, const _Atomic bool *stop, struct probe **ret, struct diag *diag)
 {
 	const struct probe_memory_options defaults = { 0 };
 

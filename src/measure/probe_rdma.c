@@ -499,8 +499,8 @@ static void take_gpus(struct rdma_probe *rdma, const struct probe_rdma_options *
 		*options->ret_no_gpu = why;
 }
 
-int probe_rdma_open(const struct topology *topology, const volatile bool *stop,
-		    const struct probe_rdma_options *options, struct probe **ret, struct diag *diag)
+int probe_rdma_open(const struct topology *topology, const _Atomic bool *stop, const struct probe_rdma_options *options,
+		    struct probe **ret, struct diag *diag)
 {
 	static const struct probe_rdma_options none;
 	struct rdma_probe *rdma = sys_zalloc(sizeof(*rdma));

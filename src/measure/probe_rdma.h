@@ -38,7 +38,7 @@ struct probe_rdma_options {
  * Closed by its ops->close. options may be NULL. -ENODEV: there is no port to measure, and *diag says why in one clause; -ENOMEM.
  * A run gives -ENOTSUP for ports that do not reach each other, -EIO when a device fails.
  */
-int probe_rdma_open(const struct topology *topology, const volatile bool *stop,
-		    const struct probe_rdma_options *options, struct probe **ret, struct diag *diag);
+int probe_rdma_open(const struct topology *topology, const _Atomic bool *stop, const struct probe_rdma_options *options,
+		    struct probe **ret, struct diag *diag);
 
 #endif

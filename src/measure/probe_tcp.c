@@ -318,7 +318,7 @@ static void tcp_close(struct probe *probe)
 
 static const struct probe_ops tcp_ops = { "tcp", tcp_can, tcp_run, tcp_latency, tcp_close };
 
-int probe_tcp_open(const struct topology *topology, const volatile bool *stop, const struct probe_tcp_options *options,
+int probe_tcp_open(const struct topology *topology, const _Atomic bool *stop, const struct probe_tcp_options *options,
 		   struct probe **ret, struct diag *diag)
 {
 	struct tcp_probe *tcp;

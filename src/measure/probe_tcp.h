@@ -28,7 +28,7 @@ struct probe_tcp_options {
  * Does not connect yet. Closed by its ops->close. -EINVAL: here or peer is no vertex, or both are one; -ENOMEM. A run gives
  * -EIO when the peer cannot be reached, says something else, or goes away.
  */
-int probe_tcp_open(const struct topology *topology, const volatile bool *stop, const struct probe_tcp_options *options,
+int probe_tcp_open(const struct topology *topology, const _Atomic bool *stop, const struct probe_tcp_options *options,
 		   struct probe **ret, struct diag *diag);
 
 /* "192.0.2.1:7000" or "[2001:db8::1]:7000". -EINVAL: not such an address. */

@@ -14,7 +14,7 @@
 struct probe_tcp_stream {
 	int fd; /* -1: none */
 	atomic_bool *stop;
-	const volatile bool *interrupt; /* of the user; NULL: none */
+	const _Atomic bool *interrupt; /* of the user; NULL: none */
 	_Atomic uint64_t received_bytes;
 };
 

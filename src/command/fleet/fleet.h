@@ -157,7 +157,7 @@ struct fleet_sending {
 	const struct fleet_address *to;
 	struct fleet_knock knock;
 	uint64_t limit_Bps; /* 0: none */
-	const volatile bool *stop;
+	const _Atomic bool *stop;
 };
 int fleet_sender_start(const struct fleet_sending *what, struct fleet_sender **ret);
 /* What became of it: 0 or -errno. */
@@ -191,8 +191,8 @@ struct fleet_setup {
 	char name[FLEET_NAME_BYTES]; /* of this host */
 	uint64_t boot;               /* of its kernel, to tell it from another of that name; 0: not known */
 	uint64_t timeout_ns;
-	const volatile bool *stop; /* set by a signal */
-	const atomic_bool *over;   /* set by the chief of the same process; NULL: it is in another */
+	const _Atomic bool *stop; /* set by a signal */
+	const atomic_bool *over;  /* set by the chief of the same process; NULL: it is in another */
 };
 /* Until the chief says END: 0, or -errno with the reason. */
 int fleet_member_run(const struct fleet_setup *setup, struct diag *diag);

@@ -130,7 +130,7 @@ static void pairs_that_the_driver_refuses_say_so(void **state)
 
 struct progress {
 	size_t calls, last_done, total, stop_at;
-	volatile bool stop;
+	_Atomic bool stop;
 };
 
 static void note_progress(void *arg, size_t done, size_t total, const char *what)

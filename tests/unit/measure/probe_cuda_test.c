@@ -40,7 +40,7 @@ static struct probe_flow flow_by_host(uint32_t from, uint32_t to)
 	return (struct probe_flow){ .flow = { from, to, TOPOLOGY_WAY_HOST, MEMORY } };
 }
 
-static struct probe *open_probe(const volatile bool *stop)
+static struct probe *open_probe(const _Atomic bool *stop)
 {
 	struct probe *probe = NULL;
 	struct diag diag = { .text = "" };
@@ -277,7 +277,7 @@ static void without_a_gpu_there_is_a_reason(void **state)
 
 static void a_stop_that_is_set_ends_a_run_at_once(void **state)
 {
-	volatile bool stop = true;
+	_Atomic bool stop = true;
 	struct probe *probe = open_probe(&stop);
 	const struct probe_flow flow = flow_of(MEMORY, GPU0);
 	double rate_Bps = -1;

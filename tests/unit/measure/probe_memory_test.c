@@ -124,7 +124,7 @@ static void what_is_not_on_this_machine_is_not_supported(void **state)
 
 static void a_stop_that_is_set_ends_a_run_at_once(void **state)
 {
-	volatile bool stop = true;
+	_Atomic bool stop = true;
 	struct probe *probe;
 	struct probe_flow flow = flow_of(MEMORY, MEMORY);
 	struct diag diag = { .text = "" };

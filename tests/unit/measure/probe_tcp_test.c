@@ -38,7 +38,7 @@ static struct probe_flow flow_of(uint32_t from, uint32_t to)
 	return (struct probe_flow){ .flow = { from, to, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE } };
 }
 
-static struct probe *probe_to(const struct sockaddr_storage *address, const volatile bool *stop)
+static struct probe *probe_to(const struct sockaddr_storage *address, const _Atomic bool *stop)
 {
 	struct probe_tcp_options options = { HERE, PEER, 2, *address, sizeof(struct sockaddr_in) };
 	struct probe *probe = NULL;
@@ -151,7 +151,7 @@ static void a_peer_that_is_gone_is_an_error_with_a_reason(void **state)
 static void a_stop_that_is_set_ends_a_run_at_once(void **state)
 {
 	struct pair *pair = *state;
-	volatile bool stop = true;
+	_Atomic bool stop = true;
 	struct probe *probe = probe_to(&pair->address, &stop);
 	const struct probe_flow flow = flow_of(PEER, HERE);
 	double rate_Bps = -1;

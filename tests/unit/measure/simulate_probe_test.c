@@ -258,7 +258,7 @@ static void neighbour_takes_its_part_while_it_is_there(void **state)
 
 static void stop_ends_a_run_and_a_strange_flow_is_refused(void **state)
 {
-	volatile bool stop = false;
+	_Atomic bool stop = false;
 	struct fixture fixture;
 	struct probe_flow flow;
 	double rate;

@@ -16,7 +16,7 @@
 
 static const struct control_secret right = { .bytes = "0123456789abcdef", .count = 16 };
 static const struct control_secret wrong = { .bytes = "0123456789abcdeF", .count = 16 };
-static volatile bool never, now;
+static _Atomic bool never, now;
 
 /* As a signal does it: at any time, in any thread. */
 __attribute__((no_sanitize("thread"))) static void interrupt(void)

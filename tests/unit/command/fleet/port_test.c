@@ -189,7 +189,7 @@ static void a_sender_that_cannot_send_says_so(void **state)
 	static const enum sys_fault_kind kinds[] = { SYS_FAULT_MEMORY, SYS_FAULT_THREAD, SYS_FAULT_SOCKET,
 						     SYS_FAULT_CONNECT, SYS_FAULT_WRITE };
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	static const volatile bool never = false;
+	static const _Atomic bool never = false;
 	struct sockaddr_storage bound;
 	struct fleet_port *port;
 	struct fleet_address to;

@@ -20,7 +20,7 @@
 enum { NAP_MS = 20, WAITS_MOST = 4000, RATE_BPS = 10000000, ACTORS = 4 };
 
 static const struct control_secret secret = { .bytes = "0123456789abcdef", .count = 16 };
-static volatile bool never;
+static _Atomic bool never;
 static const struct fleet_options options = { .round_ms = 1, .streams = 1, .limit_Bps = 50000000, .seed = 1 };
 
 static int listen_anywhere(uint16_t *ret_port)
