@@ -179,25 +179,19 @@ static struct schedule_group *plan_new(const struct group *group, uint32_t witho
 int group_choose(const struct group *group, uint32_t *ret_left)
 {
 	struct schedule_group *plan = plan_new(group, 0);
-	struct schedule *schedule = NULL;
-	int r;
 
 	if (!plan)
 		return -ENOMEM;
 	schedule_leave_servers(plan);
-	r = schedule_new(plan, &schedule);
 	*ret_left = 0;
-	for (size_t i = group->count; r == 0 && i < group->node_count; i++) {
+	for (size_t i = group->count; i < group->node_count; i++) {
 		const struct group_server *server = &group->servers->servers[i - group->count];
 
-		/* Without a part it would cost each operation an agreement, and others its place. */
-		if (server->used && !server->excluded &&
-		    (plan->nodes[i].lost || schedule_node_share(schedule, (unsigned)i) <= 0))
+		if (plan->nodes[i].lost && server->used && !server->excluded)
 			*ret_left |= UINT32_C(1) << (i - group->count);
 	}
-	schedule_free(schedule);
 	sys_free(plan);
-	return r;
+	return 0;
 }
 
 int group_plan(struct group *group, uint32_t without)

@@ -33,6 +33,7 @@ struct trial {
 	uint8_t *memory; /* an input, then results: what is in them matters to nobody */
 	uint64_t timeout_ns;
 	uint64_t spent_ns; /* as agreed */
+	uint32_t lowered;  /* servers whose rate is less than was said */
 	bool disturbed;    /* a server was lost: what has been measured since says nothing */
 	struct schedule_rates_trial without;
 };
@@ -204,8 +205,9 @@ static int compare(struct trial *trial, uint32_t with, double expected_s_per_B, 
 	return r;
 }
 
-static void take_rate(struct group *group, size_t index, uint64_t rate_Bps)
+static void take_rate(struct trial *trial, size_t index, uint64_t rate_Bps)
 {
+	struct group *group = trial->group;
 	struct group_server *server = &group->servers->servers[index];
 	uint64_t said_Bps = server->rate_Bps;
 	char name[128];
@@ -213,6 +215,8 @@ static void take_rate(struct group *group, size_t index, uint64_t rate_Bps)
 	lock(group);
 	server->rate_Bps = rate_Bps;
 	unlock(group);
+	if (rate_Bps != said_Bps)
+		trial->lowered |= bit(index);
 	servers_name(group, server, name, sizeof(name));
 	if (group->self == 0 && rate_Bps != said_Bps)
 		log_info(LOG_INIT,
@@ -243,10 +247,10 @@ static int try_set(struct trial *trial, uint32_t with)
 		if (!(with & bit(i)))
 			continue;
 		if (alone)
-			take_rate(group, i,
+			take_rate(trial, i,
 				  schedule_rates_server(said_Bps, loads.server, loads.slowest_s_per_B, slower));
 		else if (said_Bps)
-			take_rate(group, i, schedule_rates_server(said_Bps, (double)said_Bps, 1, slower));
+			take_rate(trial, i, schedule_rates_server(said_Bps, (double)said_Bps, 1, slower));
 	}
 	return 0;
 }
@@ -289,6 +293,31 @@ static void say_left(const struct group *group, uint32_t left)
 	}
 }
 
+static void leave(struct group *group, uint32_t set)
+{
+	for (size_t i = 0; i < group->servers->count; i++) {
+		struct group_server *server = &group->servers->servers[i];
+
+		if (!(set & bit(i)))
+			continue;
+		server->excluded = server->dismissed = server->said = true;
+		server->excluded_at = 0;
+	}
+}
+
+/* One that is as said stays: it may have a part when another is lost. */
+static uint32_t without_part(const struct trial *trial)
+{
+	const struct group *group = trial->group;
+	uint32_t set = 0;
+
+	for (size_t i = 0; i < group->servers->count; i++)
+		if (usable(group) & trial->lowered & bit(i) &&
+		    schedule_node_share(group->schedule, (unsigned)(group->count + i)) <= 0)
+			set |= bit(i);
+	return set;
+}
+
 /*
  * The schedule by what was found. A server that is not used then must not be missed by anybody: each member notes that
  * first, and closes its connections when all have.
@@ -301,16 +330,15 @@ static int settle(struct trial *trial)
 
 	lock(group);
 	r = group_choose(group, &left);
-	for (size_t i = 0; r == 0 && i < group->servers->count; i++) {
-		struct group_server *server = &group->servers->servers[i];
-
-		if (!(left & bit(i)))
-			continue;
-		server->excluded = server->dismissed = server->said = true;
-		server->excluded_at = 0;
-	}
+	leave(group, left);
 	if (r == 0)
 		r = group_plan(group, 0);
+	/* Too slow to have a part even so: each operation would wait for an agreement for nothing. */
+	if (r == 0 && without_part(trial)) {
+		left |= without_part(trial);
+		leave(group, left);
+		r = group_plan(group, 0);
+	}
 	if (r == 0) {
 		group_find_facts(group);
 		confirm_replan(group);
