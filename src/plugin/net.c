@@ -101,10 +101,17 @@ int plugin_net_init(uint64_t comm_id, int traffic_class, log_sink *logger, struc
 		context->holds_transport = true;
 	}
 	session_begin(comm_id);
-	if (plugin_state_choice()->ours)
+	if (plugin_state_choice()->ours) {
 		say_what_is_used();
-	else
+	} else {
 		say_it_is_left();
+		/*
+		 * NCCL finalizes who has no devices, keeps the pointer, and NCCL 2.28's own InfiniBand frees it once more
+		 * when it cannot start either: so there is none.
+		 */
+		plugin_net_finalize(context);
+		context = NULL;
+	}
 	*ret = context;
 	errno = saved_errno;
 	return 0;
