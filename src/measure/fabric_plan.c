@@ -229,17 +229,18 @@ static size_t plan_two(struct fabric_work *work, uint16_t part, uint16_t other, 
 {
 	uint16_t *others = work->order, *members = work->order + work->n;
 	size_t other_count = list_others(work, part, other, others), member_count = 0, used, count;
+	size_t most = FABRIC_FLOWS_EACH * other_count;
 
 	for (size_t i = 0; i < work->n; i++)
 		if (work->part[i] == part || work->part[i] == other)
 			members[member_count++] = (uint16_t)i;
-	if (!other_count || !member_count)
+	if (!most || !member_count)
 		return 0;
 	/* So many members that a flow of each is as much as the others may have: in every turn other ones. */
-	used = member_count < FABRIC_FLOWS_EACH * other_count ? member_count : FABRIC_FLOWS_EACH * other_count;
+	used = member_count < most ? member_count : most;
 	each = each < other_count ? each : other_count;
-	if (each * used > FABRIC_FLOWS_EACH * other_count)
-		each = FABRIC_FLOWS_EACH * other_count / used;
+	if (each * used > most)
+		each = most / used;
 	count = each * used;
 	for (size_t i = 0; i < count; i++) {
 		/* Each member's flows go to others that follow one another, so to different ones. */
