@@ -176,8 +176,8 @@ static void again(const struct trial *trial, struct schedule_rates_trial *of)
 }
 
 /*
- * How much slower than the schedule says operations with these servers are. Both kinds are tried close to each other,
- * and what seems slow again: others may have been at the same ports, or cores.
+ * How much slower than the schedule says operations with these servers are, if it is beyond the limit, else 1. Both kinds
+ * are tried close to each other, and what seems slow again: others may have been at the same ports, or cores.
  */
 static int compare(struct trial *trial, uint32_t with, double expected_s_per_B, double limit, double *ret_slower)
 {
@@ -201,7 +201,7 @@ static int compare(struct trial *trial, uint32_t with, double expected_s_per_B, 
 			break;
 		enough = schedule_rates_hear(&verdict, schedule_rates_compare(&of, &trial->without));
 	}
-	*ret_slower = verdict.heard > 1 ? verdict.slower : 1;
+	*ret_slower = schedule_rates_slower(&verdict);
 	return r;
 }
 
@@ -239,7 +239,7 @@ static int try_set(struct trial *trial, uint32_t with)
 		return r;
 	limit = schedule_rates_limit(loads.slowest_s_per_B, trial->without.expected_s_per_B);
 	r = compare(trial, with, loads.slowest_s_per_B, limit, &slower);
-	if (r < 0 || trial->disturbed || slower <= limit)
+	if (r < 0 || trial->disturbed || slower <= 1)
 		return r;
 	for (size_t i = 0; i < group->servers->count; i++) {
 		uint64_t said_Bps = group->servers->servers[i].rate_Bps;
