@@ -15,9 +15,8 @@
 #define HEARD         6
 #define HEARD_MOST    10
 #define BETTER        0.8
-/* So few of them, because time was over, must say that much more. */
-#define FEW           3
-#define FEW_SLOWER    2.0
+/* Fewer of them, because time was over, must say that much more. */
+#define FEWER         2.0
 /* Rounds are short: good servers seem slower in them than they are. */
 #define FITS          2.0
 #define GAINS         0.9
@@ -91,12 +90,14 @@ bool schedule_rates_hear(struct schedule_rates_verdict *verdict, double slower)
 		return false;
 	if (verdict->heard == 2 || slower < verdict->slower)
 		verdict->slower = slower;
-	return slower <= verdict->limit || verdict->heard > HEARD_MOST || (!better && verdict->heard > HEARD);
+	verdict->enough = slower <= verdict->limit || verdict->heard > HEARD_MOST ||
+			  (!better && verdict->heard > HEARD);
+	return verdict->enough;
 }
 
 double schedule_rates_slower(const struct schedule_rates_verdict *verdict)
 {
-	double limit = verdict->heard <= FEW ? verdict->limit * FEW_SLOWER : verdict->limit;
+	double limit = verdict->enough ? verdict->limit : verdict->limit * FEWER;
 
 	return verdict->heard > 1 && verdict->slower > limit ? verdict->slower : 1;
 }

@@ -50,11 +50,12 @@ double schedule_rates_limit(double expected_s_per_B, double without_s_per_B);
 struct schedule_rates_verdict {
 	double limit;
 	unsigned heard;
+	bool enough;         /* heard as often as it takes */
 	double last, slower; /* slower: the least but the first */
 };
 /* True: that is enough. Who seems slow is heard again, and again while it gets better. */
 bool schedule_rates_hear(struct schedule_rates_verdict *verdict, double slower);
-/* What they say in the end: 1, as expected, or how much slower, beyond the limit. Few comparisons must say more than that. */
+/* What they say in the end: 1, as expected, or how much slower, beyond the limit. What ended before it was enough must say more. */
 double schedule_rates_slower(const struct schedule_rates_verdict *verdict);
 /*
  * Of a server beyond the limit, for which the schedule reckoned with load bytes for each of an operation; never more than

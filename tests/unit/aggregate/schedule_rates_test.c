@@ -196,10 +196,11 @@ static void who_seems_slow_is_heard_again(void **state)
 }
 
 /* The time for it was over: a lost packet must not cost a server that is as said. */
-static void what_was_heard_twice_must_say_more(void **state)
+static void what_ends_early_must_say_more(void **state)
 {
-	static const double cold[] = { 30 }, odd[] = { 3, 2.6 }, odder[] = { 3, 2.6, 2.4 }, slow[] = { 30, 10 };
-	static const double sure[] = { 3, 2.6, 2.4, 2.5 };
+	static const double cold[] = { 30 }, odd[] = { 3, 2.6 }, odder[] = { 3, 2.6, 2.4, 3.9, 2.5 },
+			    slow[] = { 30, 10 };
+	static const double sure[] = { 3, 2.6, 2.4, 2.5, 2.6, 2.5, 2.6 };
 	struct schedule_rates_verdict verdict;
 
 	(void)state;
@@ -207,11 +208,11 @@ static void what_was_heard_twice_must_say_more(void **state)
 	assert_true(schedule_rates_slower(&verdict) == 1);
 	heard(&verdict, odd, 2);
 	assert_true(schedule_rates_slower(&verdict) == 1);
-	heard(&verdict, odder, 3);
+	heard(&verdict, odder, 5);
 	assert_true(schedule_rates_slower(&verdict) == 1);
 	heard(&verdict, slow, 2);
 	assert_true(schedule_rates_slower(&verdict) == 10);
-	heard(&verdict, sure, 4);
+	assert_int_equal(heard(&verdict, sure, 7), 7);
 	assert_true(schedule_rates_slower(&verdict) == 2.4);
 }
 
@@ -253,7 +254,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_server_with_which_it_is_faster_keeps_its_rate),
 		cmocka_unit_test(a_round_has_work_for_every_host),
 		cmocka_unit_test(who_seems_slow_is_heard_again),
-		cmocka_unit_test(what_was_heard_twice_must_say_more),
+		cmocka_unit_test(what_ends_early_must_say_more),
 		cmocka_unit_test(rounds_grow_until_they_say_something),
 	};
 
