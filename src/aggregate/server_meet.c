@@ -111,9 +111,16 @@ static void visitor_step(struct server_group *group, struct server_visitor *visi
  */
 static void limit_rates(struct server_group *group)
 {
+	uint64_t together_Bps = 0;
+	bool known = true;
 	const struct aggregate_server_setup *setup = &group->server->setup;
 	struct transport_properties own = { 0 };
 
+	for (size_t i = 0; i < group->member_count; i++) {
+		known = known && group->lanes[i].rate_Bps;
+		together_Bps += group->lanes[i].rate_Bps;
+	}
+	server_share_rate(&group->claim, known ? together_Bps : 0);
 	if (!setup->ops->limit_rate || setup->ops->device_properties(setup->transport, group->device, &own) < 0)
 		return;
 	for (size_t i = 0; i < group->member_count; i++)

@@ -59,6 +59,41 @@ static uint64_t least_served(const struct server_share *share, const struct serv
 	return least;
 }
 
+void server_share_rate(struct server_claim *claim, uint64_t rate_Bps)
+{
+	pthread_mutex_lock(&claim->share->lock);
+	claim->rate_Bps = rate_Bps;
+	pthread_mutex_unlock(&claim->share->lock);
+}
+
+/* It did not take so many times most_bytes of what it might have had. */
+static bool is_behind(const struct server_share *share, const struct server_claim *claim, unsigned times)
+{
+	return claim->served_bytes + share->most_bytes * times < share->clock_bytes;
+}
+
+/* How much may be under way. */
+static uint64_t bound(const struct server_share *share, uint64_t bytes)
+{
+	uint64_t rate_Bps = 0, ahead_bytes;
+	unsigned active = 0;
+
+	for (const struct server_claim *claim = share->claims; claim; claim = claim->next) {
+		if (!claim->busy && is_behind(share, claim, 2 * SERVER_SHARE_SAVED))
+			continue;
+		if (!claim->rate_Bps)
+			return share->most_bytes;
+		active++;
+		rate_Bps = claim->rate_Bps > rate_Bps ? claim->rate_Bps : rate_Bps;
+	}
+	if (active < 2)
+		return share->most_bytes;
+	ahead_bytes = rate_Bps / 1000 * (SERVER_SHARE_AHEAD_NS / 1000000);
+	ahead_bytes = ahead_bytes > SERVER_SHARE_LEAST_BYTES ? ahead_bytes : SERVER_SHARE_LEAST_BYTES;
+	ahead_bytes = ahead_bytes > 2 * bytes ? ahead_bytes : 2 * bytes;
+	return ahead_bytes < share->most_bytes ? ahead_bytes : share->most_bytes;
+}
+
 bool server_share_begin(struct server_claim *claim, uint64_t bytes)
 {
 	struct server_share *share = claim->share;
@@ -67,13 +102,15 @@ bool server_share_begin(struct server_claim *claim, uint64_t bytes)
 
 	pthread_mutex_lock(&share->lock);
 	least = least_served(share, claim);
-	/* Back from a rest: from now on it counts with the others, and what it did not take is not owed to it. */
-	if (!claim->busy && least != UINT64_MAX && claim->served_bytes < least)
-		claim->served_bytes = least;
+	/* Back from a rest: of what it did not take only a little is owed to it. */
+	if (!claim->busy && is_behind(share, claim, SERVER_SHARE_SAVED))
+		claim->served_bytes = share->clock_bytes - share->most_bytes * SERVER_SHARE_SAVED;
 	claim->busy = true;
-	may = !share->under_way_bytes || share->under_way_bytes + bytes <= share->most_bytes;
+	may = !share->under_way_bytes || share->under_way_bytes + bytes <= bound(share, bytes);
 	may = may && (least == UINT64_MAX || claim->served_bytes <= least + share->quantum_bytes);
 	if (may) {
+		if (claim->served_bytes > share->clock_bytes)
+			share->clock_bytes = claim->served_bytes;
 		claim->served_bytes += bytes;
 		share->under_way_bytes += bytes;
 	}

@@ -1,7 +1,10 @@
 /*
  * How groups share a server's network card: by bytes, in equal parts, whatever the sizes of their segments. Each group
  * has a clock that counts what it was let begin; of those that wait, the one whose clock is the least behind may go, and
- * all that was begun together is bounded. A group that had nothing to begin does not save up for later.
+ * all that was begun together is bounded: where several groups have something, more closely, for who comes waits behind it.
+ * A group that had nothing to begin saves up no more than SERVER_SHARE_SAVED times
+ * that bound: enough that one whose operations are short, and which has nothing to begin from the end of one to the beginning
+ * of the next, gets as many bytes as one that always has more.
  *
  * What a group's members do not deliver stops counting after SERVER_SHARE_STALL_NS, so a dead member holds up its own
  * group alone. Pure but for a lock; any thread.
@@ -14,7 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SERVER_SHARE_STALL_NS UINT64_C(100000000)
+#define SERVER_SHARE_STALL_NS    UINT64_C(100000000)
+#define SERVER_SHARE_SAVED       4
+#define SERVER_SHARE_AHEAD_NS    UINT64_C(4000000)
+#define SERVER_SHARE_LEAST_BYTES (UINT64_C(2) << 20)
 
 struct server_share;
 /* One group's part. In the group; zeros, then server_share_join. */
@@ -22,6 +28,7 @@ struct server_claim {
 	struct server_share *share;
 	struct server_claim *next;
 	uint64_t served_bytes; /* its clock */
+	uint64_t rate_Bps;     /* of its members' cards together; 0: not known */
 	bool waits;            /* it has something that it may not begin yet */
 	bool busy;             /* it has had something to begin since it rested */
 	void (*wake)(void *arg);
@@ -31,14 +38,21 @@ struct server_share {
 	pthread_mutex_t lock;
 	struct server_claim *claims;
 	uint64_t under_way_bytes, most_bytes, quantum_bytes;
+	uint64_t clock_bytes; /* of the group that was furthest when it last began something */
 };
 
-/* most_bytes: begun and not through, of all groups. quantum_bytes: so far may one group be ahead of another that waits. */
+/*
+ * most_bytes: begun and not through, of all groups; where several have had something of late, what their members send in
+ * SERVER_SHARE_AHEAD_NS, if that is known and less, but two segments and SERVER_SHARE_LEAST_BYTES at least. quantum_bytes: so far
+ * may one group be ahead of another that waits.
+ */
 void server_share_init(struct server_share *share, uint64_t most_bytes, uint64_t quantum_bytes);
 void server_share_fini(struct server_share *share);
 
 /* wake: called from any thread, under the share's lock, when it may be worth trying again. */
 void server_share_join(struct server_share *share, struct server_claim *claim, void (*wake)(void *arg), void *arg);
+/* What its members' cards send together. */
+void server_share_rate(struct server_claim *claim, uint64_t rate_Bps);
 /* What it had under way was given back before. */
 void server_share_leave(struct server_claim *claim);
 

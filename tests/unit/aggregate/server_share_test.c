@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { CLAIMS = 3 };
 #define MOST    (UINT64_C(8) << 20)
@@ -118,37 +119,87 @@ static void groups_that_always_have_more_get_the_same_bytes(void **state)
 	}
 }
 
-/* Alone it has all there is; and what it had then is not held against it when another comes. */
-static void a_rest_is_neither_saved_up_nor_punished(void **state)
+/* What moves over the card in a turn, MOST under way at a time: the second group always has more. */
+static void turn(struct jobs *jobs, struct card *card, uint64_t *bytes)
 {
-	uint64_t first = 0, second = 0;
+	while (server_share_begin(&jobs->claims[1], QUANTUM)) {
+		size_t at = card->tail++ % (sizeof(card->queue) / sizeof(card->queue[0]));
+
+		card->queue[at].claim = 1;
+		card->queue[at].bytes = card->queue[at].left = QUANTUM;
+	}
+	card_moves(card, jobs, QUANTUM, bytes);
+}
+
+/* Operations of 8 MiB, and after each it has nothing to begin for as long as 8 MiB take over the card. */
+static void who_rests_between_short_operations_gets_as_many_bytes(void **state)
+{
+	enum { SEGMENTS = 16, OPERATIONS = 200 };
+	static struct card card;
+	uint64_t bytes[CLAIMS] = { 0 };
 	struct jobs jobs;
 
 	(void)state;
 	jobs_open(&jobs);
-	for (unsigned i = 0; i < 1000; i++) {
-		assert_true(server_share_begin(&jobs.claims[0], 1 << 20));
-		server_share_end(&jobs.claims[0], 1 << 20);
-	}
-	server_share_rest(&jobs.claims[0]);
-	/* Both now: the second does not catch up a thousand megabytes. */
-	while (server_share_begin(&jobs.claims[0], 1 << 20))
-		;
-	for (unsigned i = 0; i < 1000; i++) {
-		server_share_end(&jobs.claims[0], 1 << 20);
-		while (server_share_begin(&jobs.claims[1], 1 << 20)) {
-			second += 1 << 20;
-			server_share_end(&jobs.claims[1], 1 << 20);
-			if (second > first + (UINT64_C(1100) << 20))
-				break;
-			server_share_rest(&jobs.claims[1]);
-			if (server_share_begin(&jobs.claims[0], 1 << 20))
-				first += 1 << 20;
-			break;
+	for (unsigned i = 0; i < 2; i++) /* 4 ms of it are less than the least */
+		server_share_rate(&jobs.claims[i], 50000000);
+	card.head = card.tail = 0;
+	for (unsigned operation = 0; operation < OPERATIONS; operation++) {
+		uint64_t until = bytes[0] + SEGMENTS * QUANTUM;
+
+		for (unsigned begun = 0; bytes[0] < until; turn(&jobs, &card, bytes)) {
+			while (begun < SEGMENTS && server_share_begin(&jobs.claims[0], QUANTUM)) {
+				size_t at = card.tail++ % (sizeof(card.queue) / sizeof(card.queue[0]));
+
+				card.queue[at].claim = 0;
+				card.queue[at].bytes = card.queue[at].left = QUANTUM;
+				begun++;
+			}
+			if (begun == SEGMENTS)
+				server_share_rest(&jobs.claims[0]);
 		}
+		for (unsigned i = 0; i < SEGMENTS; i++)
+			turn(&jobs, &card, bytes);
 	}
-	assert_true(second <= first + (UINT64_C(1100) << 20));
+	print_message("Jain %.4f\n", jain(bytes, 2));
+	assert_true(jain(bytes, 2) > 0.95);
 	jobs_close(&jobs);
+}
+
+/* Alone one has all there is, and when another comes that is not held against it for more than a little, whoever comes first. */
+static void a_long_rest_is_hardly_saved_up(void **state)
+{
+	static struct card card;
+
+	(void)state;
+	for (unsigned first = 0; first < 2; first++) {
+		uint64_t bytes[CLAIMS] = { 0 };
+		struct jobs jobs;
+
+		jobs_open(&jobs);
+		card.head = card.tail = 0;
+		for (unsigned i = 0; i < 10000; i++)
+			turn(&jobs, &card, bytes);
+		while (card.head != card.tail)
+			card_moves(&card, &jobs, QUANTUM, bytes);
+		server_share_rest(&jobs.claims[1]);
+		if (first)
+			turn(&jobs, &card, bytes);
+		memset(bytes, 0, sizeof(bytes));
+		for (unsigned i = 0; i < 1000; i++) {
+			while (server_share_begin(&jobs.claims[0], QUANTUM)) {
+				size_t at = card.tail++ % (sizeof(card.queue) / sizeof(card.queue[0]));
+
+				card.queue[at].claim = 0;
+				card.queue[at].bytes = card.queue[at].left = QUANTUM;
+			}
+			turn(&jobs, &card, bytes);
+		}
+		print_message("%.0f and %.0f MiB\n", (double)bytes[0] / (1 << 20), (double)bytes[1] / (1 << 20));
+		assert_true(bytes[0] <= bytes[1] + (SERVER_SHARE_SAVED + 2) * MOST);
+		assert_true(bytes[1] <= bytes[0] + (SERVER_SHARE_SAVED + 2) * MOST);
+		jobs_close(&jobs);
+	}
 }
 
 static void who_waits_is_woken_when_there_is_room(void **state)
@@ -204,7 +255,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(groups_that_always_have_more_get_the_same_bytes),
-		cmocka_unit_test(a_rest_is_neither_saved_up_nor_punished),
+		cmocka_unit_test(who_rests_between_short_operations_gets_as_many_bytes),
+		cmocka_unit_test(a_long_rest_is_hardly_saved_up),
 		cmocka_unit_test(who_waits_is_woken_when_there_is_room),
 		cmocka_unit_test(the_longest_segment_gets_through),
 		cmocka_unit_test(who_leaves_holds_up_nobody),
