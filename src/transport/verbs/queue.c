@@ -212,6 +212,7 @@ int verbs_queue_post_data(struct verbs_connection *connection, struct verbs_queu
 	if (r == 0) {
 		queue->data_sent++;
 		request->open_items++;
+		verbs_ring_shown(connection, request->word);
 	}
 	return r;
 }

@@ -409,6 +409,7 @@ int verbs_receiver_data(struct verbs_connection *connection, uint32_t notice, ui
 		   (slot->sized && bytes > slot->size - slot->received)) {
 		return -EPROTO;
 	}
+	verbs_ring_seen(connection, request->word);
 	slot->matched = true;
 	slot->received += bytes;
 	if (slot->paced)

@@ -13,6 +13,15 @@ bool verbs_ring_has_room(const struct verbs_connection *connection)
 	return connection->out.written - connection->out.taken < VERBS_WIRE_WORDS - VERBS_RING_RESERVE;
 }
 
+/* Receives that are told of bring the credit of one queue, in turn, so that what flows one way needs no words for it. */
+static void put_credit(struct verbs_connection *connection, struct verbs_word *word)
+{
+	struct verbs_queue *queue = &connection->queues[word->sequence % connection->queue_count];
+
+	word->size = queue->index;
+	word->slot = queue->data_told = queue->data_taken;
+}
+
 uint32_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *word, const void *extra,
 			size_t extra_bytes)
 {
@@ -29,6 +38,8 @@ uint32_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *
 		word->pieces = (uint8_t)connection->r.pieces_free;
 		connection->r.pieces_told = connection->r.pieces_free;
 	}
+	if (word->type == VERBS_WORD_SLOTS)
+		put_credit(connection, word);
 	verbs_wire_put_word(word, entry);
 	if (extra_bytes)
 		memcpy(entry + VERBS_WIRE_HEAD_BYTES, extra, extra_bytes);
@@ -78,16 +89,41 @@ void verbs_ring_flush(struct verbs_connection *connection)
 	}
 }
 
-static int take_credits(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra)
+static void take_credit(struct verbs_connection *connection, unsigned index, uint32_t known)
 {
-	for (unsigned i = 0; i < word->count && i < connection->queue_count; i++) {
-		struct verbs_queue *queue = &connection->queues[i];
-		uint32_t known = (uint32_t)bytes_get(extra + 4 * (size_t)i, 4);
+	struct verbs_queue *queue = &connection->queues[index];
 
-		if ((int32_t)(known - queue->data_known) > 0)
-			queue->data_known = known;
-	}
-	return 0;
+	if (index < connection->queue_count && (int32_t)(known - queue->data_known) > 0)
+		queue->data_known = known;
+}
+
+static void take_credits(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra)
+{
+	if (word->type == VERBS_WORD_SLOTS)
+		take_credit(connection, (unsigned)word->size, word->slot);
+	for (unsigned i = 0; word->type == VERBS_WORD_CREDIT && i < word->count; i++)
+		take_credit(connection, i, (uint32_t)bytes_get(extra + 4 * (size_t)i, 4));
+}
+
+void verbs_ring_seen(struct verbs_connection *connection, uint32_t word)
+{
+	struct verbs_ring_out *out = &connection->out;
+
+	if (word - out->taken <= out->written - out->taken)
+		out->taken = word;
+}
+
+void verbs_ring_shown(struct verbs_connection *connection, uint32_t word)
+{
+	struct verbs_ring_in *in = &connection->in;
+
+	if (word - in->told <= in->taken - in->told)
+		in->told = word;
+}
+
+void verbs_ring_shown_nothing(struct verbs_connection *connection)
+{
+	connection->in.told = connection->in.taken - VERBS_WIRE_WORDS / 2;
 }
 
 static int take_one(struct verbs_connection *connection)
@@ -101,12 +137,12 @@ static int take_one(struct verbs_connection *connection)
 	/* Once: whatever the peer writes from now on is not what is looked at. */
 	memcpy(entry, in->memory + (size_t)(in->taken % VERBS_WIRE_WORDS) * VERBS_WIRE_WORD_BYTES, sizeof(entry));
 	r = verbs_wire_get_word(entry, &word);
-	if (r < 0 || word.sequence != in->taken + 1 || word.taken - out->taken > out->written - out->taken)
+	/* It may know of less than data that was sent after it and came before it, over another queue. */
+	if (r < 0 || word.sequence != in->taken + 1 || (int32_t)(word.taken - out->written) > 0)
 		return -EPROTO;
 	in->taken++;
-	out->taken = word.taken;
-	if (word.type == VERBS_WORD_CREDIT)
-		take_credits(connection, &word, entry + VERBS_WIRE_HEAD_BYTES);
+	verbs_ring_seen(connection, word.taken);
+	take_credits(connection, &word, entry + VERBS_WIRE_HEAD_BYTES);
 	return connection->role == VERBS_SENDER ? verbs_sender_word(connection, &word, entry + VERBS_WIRE_HEAD_BYTES)
 						: verbs_receiver_word(connection, &word, entry + VERBS_WIRE_HEAD_BYTES);
 }

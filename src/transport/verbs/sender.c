@@ -40,6 +40,7 @@ static int give(struct verbs_connection *connection, struct verbs_request *reque
 	if (request->size > offer->slot.bytes)
 		return truncated(connection);
 	request->slot = offer->slot;
+	request->word = offer->word;
 	request->promised = offer->promised || !request->size;
 	request->copied = request->size &&
 			  (!offer->slot.address || (request->registration && request->registration->copied));
@@ -77,7 +78,7 @@ static int offer_arrived(struct verbs_connection *connection, const struct verbs
 static int slots_arrived(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra)
 {
 	const unsigned rails = connection->peer.rail_count;
-	struct verbs_offer offer = { .promised = word->promised };
+	struct verbs_offer offer = { .word = word->sequence, .promised = word->promised };
 	int r = 0;
 
 	for (unsigned i = 0; i < word->count && r == 0; i++) {
@@ -426,5 +427,6 @@ void verbs_sender_lost(struct verbs_connection *connection, const struct verbs_i
 			connection->out.posted = item->word - 1;
 		return;
 	}
+	verbs_ring_shown_nothing(connection);
 	s->again[s->again_count++] = (struct verbs_piece){ item->request, item->offset, item->bytes, item->whole };
 }

@@ -175,6 +175,7 @@ struct verbs_request {
 	bool used, done;
 	struct verbs_registration *registration;
 	bool own_registration;
+	uint32_t word; /* the one that told of the receive, or of that which a send goes into */
 	/* A send. */
 	uint8_t *data;
 	size_t size;
@@ -188,7 +189,7 @@ struct verbs_request {
 	unsigned refusals;   /* by a device, since something of it was delivered */
 	/* A group of receives. */
 	unsigned count, open_count;
-	uint32_t generation, word; /* word: the one that told of it */
+	uint32_t generation;
 	bool told, receive_promised;
 	struct verbs_slot slots[TRANSPORT_MAX_RECVS];
 };
@@ -197,6 +198,7 @@ struct verbs_request {
 
 struct verbs_offer {
 	struct verbs_wire_slot slot;
+	uint32_t word; /* that told of it */
 	bool promised;
 };
 /* A piece whose queue stopped before it was delivered. */
@@ -438,6 +440,13 @@ void verbs_ring_flush(struct verbs_connection *connection);
 int verbs_ring_take(struct verbs_connection *connection);
 /* Says what was taken, if the peer may run dry. */
 void verbs_ring_credit(struct verbs_connection *connection);
+/*
+ * Data for a receive shows that the word that told of it, and so each before it, has been taken: the receiver has seen that,
+ * and the sender has shown it, which needs no word of its own. Data that is lost has shown nothing.
+ */
+void verbs_ring_seen(struct verbs_connection *connection, uint32_t word);
+void verbs_ring_shown(struct verbs_connection *connection, uint32_t word);
+void verbs_ring_shown_nothing(struct verbs_connection *connection);
 
 /* sender.c */
 int verbs_sender_send(struct verbs_connection *connection, void *data, size_t bytes, int tag,

@@ -259,7 +259,8 @@ int verbs_wire_get_word(const uint8_t bytes[static VERBS_WIRE_HEAD_BYTES], struc
 	else
 		word.slot = (uint32_t)bytes_get(bytes + 28, 4);
 	if (word.size > TRANSPORT_MAX_MESSAGE_BYTES ||
-	    (word.type == VERBS_WORD_SLOTS && (!word.count || word.count > TRANSPORT_MAX_RECVS)) ||
+	    (word.type == VERBS_WORD_SLOTS &&
+	     (!word.count || word.count > TRANSPORT_MAX_RECVS || word.size >= VERBS_WIRE_QUEUES_MAX)) ||
 	    (word.type == VERBS_WORD_CREDIT && word.count > VERBS_WIRE_QUEUES_MAX) ||
 	    (word.type == VERBS_WORD_MATCHED && (!word.count || word.count > VERBS_WIRE_MATCHED_MAX)) ||
 	    (word.embedded && word.size > VERBS_WIRE_EMBEDDED_BYTES))

@@ -15,7 +15,8 @@
 #include <stdint.h>
 
 enum {
-	VERBS_WIRE_VERSION = 3, /* 2: PIECE, and receives with address 0; 3: pieces have places of their own */
+	/* 2: PIECE, and receives with address 0; 3: pieces have places of their own; 4: SLOTS are credit, too */
+	VERBS_WIRE_VERSION = 4,
 	VERBS_WIRE_RAILS_MAX = TRANSPORT_MAX_MEMBERS,
 	VERBS_WIRE_QUEUES_MAX = 16,
 	VERBS_WIRE_NOTE_BYTES = 1024, /* every note, whatever is in it */
@@ -135,7 +136,8 @@ enum verbs_word_type {
 	VERBS_WORD_EAGER,    /* tag, size, value: place in the window; `embedded`: the message follows the head */
 	VERBS_WORD_ANNOUNCE, /* slot, size: the message for this slot is so long */
 	/* receiver to sender; in each `value` says how far the window is free, `pieces` how many of their places were freed */
-	VERBS_WORD_SLOTS, /* count: receives that were posted follow */
+	/* count: receives that were posted follow; slot: data notices taken so far from the queue with the number `size` */
+	VERBS_WORD_SLOTS,
 	VERBS_WORD_GRANT, /* slot, size: it may be written up to here */
 	/* count: numbers of eager messages follow that were matched with receives the sender will not hear of */
 	VERBS_WORD_MATCHED,

@@ -123,6 +123,34 @@ static void a_paced_message_costs_two_requests_more(void **state)
 	count_costs(true, 2);
 }
 
+/* What flows one way brings its own credit: no words but those of the receives, however long it goes on. */
+static void many_messages_cost_two_requests_each(void **state)
+{
+	enum { MESSAGES = 400, BYTES = 64 << 10 };
+	static const unsigned queues[] = { 1, 3 };
+	uint8_t *from = malloc(BYTES), *to = calloc(1, BYTES);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
+		struct fake_verbs_counts before, after;
+		struct verbs_bed bed;
+
+		verbs_bed_open_paced(&bed, (struct fake_verbs_options){ .devices = 1 }, queues[i], false, false);
+		fake_verbs_counts(&before);
+		for (unsigned k = 0; k < MESSAGES; k++) {
+			pattern_fill(from, BYTES, k);
+			exchange_registered(&bed, from, to, BYTES);
+		}
+		fake_verbs_counts(&after);
+		print_message("%u queues: %u requests for %d messages\n", queues[i],
+			      (unsigned)(after.requests - before.requests), MESSAGES);
+		assert_true(after.requests - before.requests <= 2 * MESSAGES);
+		verbs_bed_close(&bed);
+	}
+	free(from);
+	free(to);
+}
+
 /* ---- failing over ---- */
 
 /* Something bad now and then; all of it arrives, once, in order. */
@@ -623,6 +651,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_promised_message_costs_two_requests_a_segment_and_no_copy),
 		cmocka_unit_test(a_paced_message_costs_two_requests_more),
+		cmocka_unit_test(many_messages_cost_two_requests_each),
 		cmocka_unit_test(a_lone_queue_that_fails_is_built_anew),
 		cmocka_unit_test(queues_that_fail_leave_their_bytes_to_others),
 		cmocka_unit_test(two_rails_lose_no_byte),
