@@ -20,7 +20,7 @@
 
 enum {
 	LOCK_TRIES = 1000, /* of 1 ms: many may come at once to a machine that is busy with other things */
-	OPEN_TRIES = 20,
+	OPEN_TRIES = 1000, /* each time others have come and gone meanwhile */
 	SWEEP_MAX = 256,
 };
 
