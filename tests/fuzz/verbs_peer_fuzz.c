@@ -194,8 +194,10 @@ static void word_put(struct bed *bed, const uint8_t *step)
 					step[10] % (victim->s.pieces_sent - victim->s.pieces_free + 2));
 		bytes_put(extra, victim->s.eager_number - step[10] % 4, 4);
 		word.count = step[3] % 3;
-		if (word.type == VERBS_WORD_SLOTS)
+		if (word.type == VERBS_WORD_SLOTS) {
 			extra_bytes = put_slots(bed, step, &word, extra);
+			word.size %= VERBS_WIRE_QUEUES_MAX + 1; /* the queue of the credit */
+		}
 	}
 	if (word.embedded && word.size > sizeof(extra))
 		word.size %= sizeof(extra);
