@@ -55,7 +55,10 @@ struct schedule_rates_verdict {
 };
 /* True: that is enough. Who seems slow is heard again, and again while it gets better. */
 bool schedule_rates_hear(struct schedule_rates_verdict *verdict, double slower);
-/* What they say in the end: 1, as expected, or how much slower, beyond the limit. What ended before it was enough must say more. */
+/*
+ * What they say in the end: 1, as expected, or how much slower, beyond the limit. What ended before it was enough must say
+ * more.
+ */
 double schedule_rates_slower(const struct schedule_rates_verdict *verdict);
 /*
  * Of a server beyond the limit, for which the schedule reckoned with load bytes for each of an operation; never more than

@@ -111,21 +111,27 @@ static void visitor_step(struct server_group *group, struct server_visitor *visi
  */
 static void limit_rates(struct server_group *group)
 {
-	uint64_t together_Bps = 0;
-	bool known = true;
 	const struct aggregate_server_setup *setup = &group->server->setup;
 	struct transport_properties own = { 0 };
+
+	if (!setup->ops->limit_rate || setup->ops->device_properties(setup->transport, group->device, &own) < 0)
+		return;
+	for (size_t i = 0; i < group->member_count; i++)
+		if (group->lanes[i].rate_Bps < own.speed_Bps)
+			setup->ops->limit_rate(group->lanes[i].out, group->lanes[i].rate_Bps);
+}
+
+/* How fast the group's members can be together, where all have said it. */
+static void tell_share(struct server_group *group)
+{
+	uint64_t together_Bps = 0;
+	bool known = true;
 
 	for (size_t i = 0; i < group->member_count; i++) {
 		known = known && group->lanes[i].rate_Bps;
 		together_Bps += group->lanes[i].rate_Bps;
 	}
 	server_share_rate(&group->claim, known ? together_Bps : 0);
-	if (!setup->ops->limit_rate || setup->ops->device_properties(setup->transport, group->device, &own) < 0)
-		return;
-	for (size_t i = 0; i < group->member_count; i++)
-		if (group->lanes[i].rate_Bps < own.speed_Bps)
-			setup->ops->limit_rate(group->lanes[i].out, group->lanes[i].rate_Bps);
 }
 
 int server_meet(struct server_group *group, uint64_t now_ns)
@@ -154,8 +160,10 @@ int server_meet(struct server_group *group, uint64_t now_ns)
 			return 0;
 		}
 	}
-	if (all)
+	if (all) {
 		limit_rates(group);
+		tell_share(group);
+	}
 	return all;
 }
 

@@ -2,9 +2,8 @@
  * How groups share a server's network card: by bytes, in equal parts, whatever the sizes of their segments. Each group
  * has a clock that counts what it was let begin; of those that wait, the one whose clock is the least behind may go, and
  * all that was begun together is bounded: where several groups have something, more closely, for who comes waits behind it.
- * A group that had nothing to begin saves up no more than SERVER_SHARE_SAVED times
- * that bound: enough that one whose operations are short, and which has nothing to begin from the end of one to the beginning
- * of the next, gets as many bytes as one that always has more.
+ * A group that had nothing to begin saves up no more than SERVER_SHARE_SAVED times that bound: so one whose operations are
+ * short, and which has nothing to begin from the end of one to the beginning of the next, can catch up.
  *
  * What a group's members do not deliver stops counting after SERVER_SHARE_STALL_NS, so a dead member holds up its own
  * group alone. Pure but for a lock; any thread.
@@ -42,9 +41,9 @@ struct server_share {
 };
 
 /*
- * most_bytes: begun and not through, of all groups; where several have had something of late, what their members send in
- * SERVER_SHARE_AHEAD_NS, if that is known and less, but two segments and SERVER_SHARE_LEAST_BYTES at least. quantum_bytes: so far
- * may one group be ahead of another that waits.
+ * most_bytes: begun and not through, of all groups; where several have had something of late, what the members of the
+ * fastest send in SERVER_SHARE_AHEAD_NS, if that is known and less, but two segments and SERVER_SHARE_LEAST_BYTES at least.
+ * quantum_bytes: so far may one group be ahead of another that waits.
  */
 void server_share_init(struct server_share *share, uint64_t most_bytes, uint64_t quantum_bytes);
 void server_share_fini(struct server_share *share);

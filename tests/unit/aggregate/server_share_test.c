@@ -63,6 +63,14 @@ struct card {
 	size_t head, tail;
 };
 
+static void card_takes(struct card *card, unsigned claim, uint64_t bytes)
+{
+	size_t at = card->tail++ % (sizeof(card->queue) / sizeof(card->queue[0]));
+
+	card->queue[at].claim = claim;
+	card->queue[at].bytes = card->queue[at].left = bytes;
+}
+
 static void card_moves(struct card *card, struct jobs *jobs, uint64_t bytes, uint64_t *ret_bytes)
 {
 	while (bytes && card->head != card->tail) {
@@ -103,10 +111,7 @@ static void groups_that_always_have_more_get_the_same_bytes(void **state)
 			unsigned i = (unsigned)random_below(&random, CLAIMS);
 
 			while (server_share_begin(&jobs.claims[i], sizes[s][i])) {
-				size_t at = card.tail++ % (sizeof(card.queue) / sizeof(card.queue[0]));
-
-				card.queue[at].claim = i;
-				card.queue[at].bytes = card.queue[at].left = sizes[s][i];
+				card_takes(&card, i, sizes[s][i]);
 			}
 			assert_true(jobs.share.under_way_bytes <= MOST);
 			card_moves(&card, &jobs, random_below(&random, 64 << 10), bytes);
@@ -123,10 +128,7 @@ static void groups_that_always_have_more_get_the_same_bytes(void **state)
 static void turn(struct jobs *jobs, struct card *card, uint64_t *bytes)
 {
 	while (server_share_begin(&jobs->claims[1], QUANTUM)) {
-		size_t at = card->tail++ % (sizeof(card->queue) / sizeof(card->queue[0]));
-
-		card->queue[at].claim = 1;
-		card->queue[at].bytes = card->queue[at].left = QUANTUM;
+		card_takes(card, 1, QUANTUM);
 	}
 	card_moves(card, jobs, QUANTUM, bytes);
 }
@@ -149,10 +151,7 @@ static void who_rests_between_short_operations_gets_as_many_bytes(void **state)
 
 		for (unsigned begun = 0; bytes[0] < until; turn(&jobs, &card, bytes)) {
 			while (begun < SEGMENTS && server_share_begin(&jobs.claims[0], QUANTUM)) {
-				size_t at = card.tail++ % (sizeof(card.queue) / sizeof(card.queue[0]));
-
-				card.queue[at].claim = 0;
-				card.queue[at].bytes = card.queue[at].left = QUANTUM;
+				card_takes(&card, 0, QUANTUM);
 				begun++;
 			}
 			if (begun == SEGMENTS)
@@ -188,10 +187,7 @@ static void a_long_rest_is_hardly_saved_up(void **state)
 		memset(bytes, 0, sizeof(bytes));
 		for (unsigned i = 0; i < 1000; i++) {
 			while (server_share_begin(&jobs.claims[0], QUANTUM)) {
-				size_t at = card.tail++ % (sizeof(card.queue) / sizeof(card.queue[0]));
-
-				card.queue[at].claim = 0;
-				card.queue[at].bytes = card.queue[at].left = QUANTUM;
+				card_takes(&card, 0, QUANTUM);
 			}
 			turn(&jobs, &card, bytes);
 		}
