@@ -345,8 +345,11 @@ static unsigned spread_of(size_t hosts)
 	return hosts < SPREAD_MOST ? (unsigned)hosts : SPREAD_MOST;
 }
 
-/* A host that aggregates for its leaf sends to all of it, and a server to everybody. */
-static void tell_spread(const struct group *group)
+/*
+ * A host that aggregates for its leaf sends to all of it, and a server to everybody. Its results are a sum of what all sent, so they
+ * come no faster than that; a grant would wait behind the inputs in this host's port.
+ */
+static void tell_lanes(const struct group *group)
 {
 	size_t leaf = group->members[group->self].leaf;
 	unsigned others = spread_of((size_t)(group->leaf_begin[leaf + 1] - group->leaf_begin[leaf]) - 1);
@@ -356,6 +359,8 @@ static void tell_spread(const struct group *group)
 
 		if (lane->connection && lane->ops->spread)
 			lane->ops->spread(lane->connection, i < group->count ? others : spread_of(group->count));
+		if (lane->connection && lane->ops->ask_ahead && i >= group->count)
+			lane->ops->ask_ahead(lane->connection);
 	}
 }
 
@@ -375,7 +380,7 @@ void engine_adopt(struct aggregate_engine *engine, struct group *group)
 {
 	pthread_mutex_lock(&engine->lock);
 	group->serial = ++engine->serial;
-	tell_spread(group);
+	tell_lanes(group);
 	group->watched = watch_lanes(engine, group);
 	group->users = 1;
 	group->next = engine->groups;

@@ -86,12 +86,13 @@ static struct tcp_transport *transport_get(void)
 	return tcp;
 }
 
-static void bench_open(struct bench *bench, enum tcp_role role)
+static void bench_open(struct bench *bench, enum tcp_role role, unsigned active_count, bool ahead)
 {
 	struct tcp_transport *transport = transport_get();
 
 	memset(bench, 0, sizeof(*bench));
-	must(tcp_connection_new(transport, role, 0, STREAMS, STREAMS, &bench->connection) == 0);
+	must(tcp_connection_new(transport, role, 0, STREAMS, active_count, &bench->connection) == 0);
+	bench->connection->r.ask_ahead = ahead;
 	bench->connection->id = 1;
 	bench->connection->joined_count = STREAMS;
 	for (unsigned i = 0; i < STREAMS; i++) {
@@ -165,11 +166,13 @@ static void say_frame(struct bench *bench, struct input *input)
 		if (how & 16) /* only a part of it comes */
 			payload -= payload ? take(input, 2) % payload : 0;
 	}
+	if (frame.type == TCP_FRAME_ASK && !(how & 4))
+		frame.value = tcp_wire_put_ask(frame.tag, frame.value);
 	if (frame.type == TCP_FRAME_EAGER && !(how & 4)) {
 		frame.value = bench->place;
 		bench->place += tcp_wire_eager_place_bytes(frame.payload_bytes);
 	}
-	if (frame.type == TCP_FRAME_EAGER || frame.type == TCP_FRAME_ANNOUNCE)
+	if (frame.type == TCP_FRAME_EAGER || frame.type == TCP_FRAME_ANNOUNCE || frame.type == TCP_FRAME_COMES)
 		bench->next_message = frame.message + 1;
 	tcp_wire_put_frame(&frame, bytes);
 	memset(bytes + TCP_WIRE_FRAME_BYTES, 0x5c, sizeof(bytes) - TCP_WIRE_FRAME_BYTES);
@@ -293,8 +296,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct input input = { data, bytes };
 	struct bench bench;
+	unsigned kind;
 
-	bench_open(&bench, take(&input, 1) & 1 ? TCP_SENDER : TCP_RECEIVER);
+	kind = (unsigned)take(&input, 1);
+	bench_open(&bench, kind & 1 ? TCP_SENDER : TCP_RECEIVER, kind & 2 ? 1 : STREAMS, kind & 4);
 	for (unsigned i = 0; i < MOST_COMMANDS && input.bytes; i++)
 		step(&bench, &input);
 	bench_close(&bench);

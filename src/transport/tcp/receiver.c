@@ -1,8 +1,7 @@
 /*
  * The receiving role. Messages are matched to posted receives by tag, in the order of sending. An eager message that
  * nobody waits for is kept in a window of fixed size, so that the stream behind it never stands still; an announced one
- * waits at the sender. What the sender must be told is state, not events: a flush says what is new in it, and after the
- * loss of a stream everything is said again.
+ * waits at the sender. What the sender is told of all this is in tell.c.
  */
 #include "base/clock.h"
 #include "base/copy.h"
@@ -12,10 +11,6 @@
 #include <errno.h>
 #include <string.h>
 
-enum {
-	ACK_BYTES = 64 << 10, /* several streams: the sender balances them by what is acknowledged */
-};
-
 int tcp_receiver_init(struct tcp_connection *connection)
 {
 	struct tcp_receiver *r = &connection->r;
@@ -24,11 +19,6 @@ int tcp_receiver_init(struct tcp_connection *connection)
 	r->window = sys_zalloc(TCP_EAGER_WINDOW);
 	r->messages = sys_zalloc(TCP_MESSAGES * sizeof(*r->messages));
 	return r->window && r->messages ? 0 : -ENOMEM;
-}
-
-static struct tcp_message *message_of(struct tcp_receiver *r, uint32_t sequence)
-{
-	return &r->messages[sequence % TCP_MESSAGES];
 }
 
 void tcp_receiver_fini(struct tcp_connection *connection)
@@ -67,7 +57,7 @@ static void slot_finish(struct tcp_connection *connection, struct tcp_message *m
 static void window_walk(struct tcp_receiver *r)
 {
 	while (r->eager_walk != r->next_sequence) {
-		struct tcp_message *message = message_of(r, r->eager_walk);
+		struct tcp_message *message = tcp_message_of(r, r->eager_walk);
 
 		if (message->sequence == r->eager_walk && message->eager) {
 			if (message->state != TCP_MESSAGE_FREE)
@@ -81,7 +71,7 @@ static void window_walk(struct tcp_receiver *r)
 static void floor_walk(struct tcp_receiver *r)
 {
 	while (r->floor_sequence != r->next_sequence) {
-		struct tcp_message *message = message_of(r, r->floor_sequence);
+		struct tcp_message *message = tcp_message_of(r, r->floor_sequence);
 
 		if (!message->eager && message->sequence == r->floor_sequence) {
 			if (message->state != TCP_MESSAGE_DONE)
@@ -163,6 +153,8 @@ static int match(struct tcp_connection *connection, struct tcp_message *message,
 
 	if (message->size > slot->bytes)
 		return truncated(connection, message, slot->bytes, now_ns);
+	if (slot->asked)
+		connection->r.asked_open--;
 	slot->matched = true;
 	message->request = request;
 	message->slot = index;
@@ -225,7 +217,7 @@ static struct tcp_message *find_waiting(struct tcp_receiver *r, int tag)
 	bool first = true;
 
 	for (uint32_t sequence = r->waiting_from; sequence != r->next_sequence; sequence++) {
-		struct tcp_message *message = message_of(r, sequence);
+		struct tcp_message *message = tcp_message_of(r, sequence);
 
 		if (message->sequence != sequence || message->state != TCP_MESSAGE_WAITS) {
 			if (first)
@@ -248,20 +240,6 @@ static void note_posted(struct tcp_connection *connection, int count, int tag, s
 	r->posted_sequence++;
 	if (bytes <= connection->transport->params->eager_bytes)
 		r->long_messages = false; /* this one will not be announced */
-}
-
-/* How many messages the sender may send without asking, beyond those it has announced: told before they run out. */
-static bool should_promise(const struct tcp_connection *connection)
-{
-	const struct tcp_receiver *r = &connection->r;
-	int32_t left = (int32_t)(r->ready_told - r->next_sequence);
-	int32_t posted = (int32_t)(r->posted_sequence - r->next_sequence);
-
-	if (r->ready_again)
-		return true;
-	if (connection->active_count > 1 || r->posts_differ || !r->long_messages || !pace_may_promise(r->pace))
-		return false;
-	return posted > 0 && (left <= 0 || 2 * left <= posted);
 }
 
 int tcp_receiver_receive(struct tcp_connection *connection, int count, void *const *data, const size_t *bytes,
@@ -288,6 +266,8 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 		if (r < 0)
 			return r;
 	}
+	if (connection->r.ask_ahead && count == 1 && !request->slots[0].matched && connection->active_count == 1)
+		connection->r.asks_due = connection->r.control_pending = true;
 	*ret = request;
 	return 0;
 }
@@ -296,7 +276,7 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 static struct tcp_message *message_begin(struct tcp_connection *connection, const struct tcp_frame *frame)
 {
 	struct tcp_receiver *r = &connection->r;
-	struct tcp_message *message = message_of(r, frame->message);
+	struct tcp_message *message = tcp_message_of(r, frame->message);
 
 	floor_walk(r);
 	window_walk(r);
@@ -374,9 +354,26 @@ static int announce_arrived(struct tcp_connection *connection, const struct tcp_
 	return 0;
 }
 
+/* As it was asked for; its data is behind this frame. */
+static int comes_arrived(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
+{
+	struct tcp_receiver *r = &connection->r;
+	struct tcp_message *message;
+	int error = announce_arrived(connection, frame, now_ns);
+
+	if (error < 0)
+		return error;
+	message = tcp_message_of(r, frame->message);
+	if (message->state != TCP_MESSAGE_COMES || !message->request->slots[message->slot].asked)
+		return -EPROTO;
+	r->expected_bytes += message->size - message->grant_told;
+	message->grant_told = message->size;
+	return 0;
+}
+
 static int data_arrived(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame)
 {
-	struct tcp_message *message = message_of(&connection->r, frame->message);
+	struct tcp_message *message = tcp_message_of(&connection->r, frame->message);
 
 	if (message->sequence != frame->message || message->state != TCP_MESSAGE_COMES || message->eager ||
 	    frame->value >= message->grant_told || frame->payload_bytes > message->grant_told - frame->value ||
@@ -393,7 +390,7 @@ static int data_arrived(struct tcp_connection *connection, struct tcp_stream *st
 int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t bytes, uint64_t now_ns)
 {
 	struct tcp_receiver *r = &connection->r;
-	struct tcp_message *message = message_of(r, stream->rx_frame.message);
+	struct tcp_message *message = tcp_message_of(r, stream->rx_frame.message);
 
 	if (message->eager) {
 		if (stream->rx_left)
@@ -418,14 +415,16 @@ int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *s
 
 void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_stream *stream)
 {
-	struct tcp_message *message = message_of(&connection->r, stream->rx_frame.message);
+	struct tcp_message *message = tcp_message_of(&connection->r, stream->rx_frame.message);
 
 	if (stream->rx_left && stream->rx_frame.type == TCP_FRAME_DATA)
 		message->accepted -= stream->rx_left; /* these come again */
 	if (!stream->rx_left || stream->rx_frame.type != TCP_FRAME_EAGER)
 		return;
-	if (message->request)
+	if (message->request) {
 		message->request->slots[message->slot].matched = false;
+		connection->r.asked_open += message->request->slots[message->slot].asked;
+	}
 	message->request = NULL;
 	message->state = TCP_MESSAGE_FREE;
 	stream->rx_left = 0;
@@ -442,6 +441,8 @@ int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *str
 	switch (frame->type) {
 	case TCP_FRAME_ANNOUNCE:
 		return announce_arrived(connection, frame, now_ns);
+	case TCP_FRAME_COMES:
+		return comes_arrived(connection, frame, now_ns);
 	case TCP_FRAME_SUSPECT:
 		tcp_failover_suspect(connection, frame, now_ns);
 		return 0;
@@ -454,208 +455,4 @@ int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *str
 	default:
 		return -EPROTO;
 	}
-}
-
-/* Each frame to the sender acknowledges one stream: the one that is furthest ahead of what was told. */
-static void acknowledge_in(struct tcp_connection *connection, struct tcp_frame *frame)
-{
-	struct tcp_stream *furthest = NULL;
-
-	for (unsigned i = 0; i < connection->stream_count; i++) {
-		struct tcp_stream *stream = &connection->streams[i];
-
-		if (stream->live &&
-		    (!furthest || stream->rx_position - stream->rx_told > furthest->rx_position - furthest->rx_told))
-			furthest = stream;
-	}
-	if (!furthest)
-		return;
-	frame->stream = furthest->index;
-	frame->epoch = (uint16_t)furthest->epoch;
-	frame->position = furthest->rx_position;
-	furthest->rx_told = furthest->rx_position;
-}
-
-static bool tell(struct tcp_connection *connection, struct tcp_stream *lead, struct tcp_frame frame)
-{
-	if (!tcp_stream_has_room(lead))
-		return false;
-	acknowledge_in(connection, &frame);
-	tcp_stream_queue(lead, &frame, NULL);
-	return true;
-}
-
-/* True when all there was to say about messages is said. */
-static bool tell_messages(struct tcp_connection *connection, struct tcp_stream *lead, uint64_t now_ns)
-{
-	struct tcp_receiver *r = &connection->r;
-
-	for (uint32_t sequence = r->floor_sequence; sequence != r->next_sequence; sequence++) {
-		struct tcp_message *message = message_of(r, sequence);
-		struct tcp_frame frame = { .message = sequence };
-
-		if (message->sequence != sequence || message->eager)
-			continue;
-		if (message->state == TCP_MESSAGE_COMES &&
-		    (message->grant_told < message->size || message->tell_again)) {
-			uint64_t granted = pace_granted(&message->pace);
-
-			if (granted <= message->grant_told && !message->tell_again)
-				continue;
-			frame.type = TCP_FRAME_GRANT;
-			frame.value = granted;
-			if (!tell(connection, lead, frame))
-				return false;
-			r->expected_bytes += granted - message->grant_told;
-			message->grant_told = granted;
-			message->tell_again = false;
-			pace_grant_sent(r->pace, &message->pace, granted, now_ns);
-		} else if (message->state == TCP_MESSAGE_DONE && !message->done_told) {
-			frame.type = TCP_FRAME_DONE;
-			frame.value = r->floor_sequence;
-			if (!tell(connection, lead, frame))
-				return false;
-			message->done_told = true;
-			r->floor_told = r->floor_sequence;
-		}
-	}
-	return true;
-}
-
-/* A promise covers the messages that were announced before it, too. */
-static void grant_what_comes(struct tcp_receiver *r)
-{
-	for (uint32_t sequence = r->floor_sequence; sequence != r->next_sequence; sequence++) {
-		struct tcp_message *message = message_of(r, sequence);
-
-		if (message->sequence != sequence || message->eager || message->state != TCP_MESSAGE_COMES ||
-		    (int32_t)(sequence - r->ready_told) >= 0)
-			continue;
-		r->expected_bytes += message->size - message->grant_told;
-		message->grant_told = message->size;
-	}
-}
-
-static bool tell_positions(struct tcp_connection *connection, struct tcp_stream *lead)
-{
-	struct tcp_receiver *r = &connection->r;
-	struct tcp_frame frame = { .type = TCP_FRAME_ACK };
-	uint64_t freed = r->window_free - r->window_told;
-
-	if (freed >= r->window_bytes / 4 || (freed && (r->window_due || tcp_stream_has_unsent(lead)))) {
-		frame.type = TCP_FRAME_EAGER_DONE;
-		frame.value = r->window_free;
-		if (!tell(connection, lead, frame))
-			return false;
-		r->window_told = r->window_free;
-	}
-	r->window_due = false;
-	if (should_promise(connection)) {
-		struct tcp_frame ready = { .type = TCP_FRAME_READY,
-					   .message = r->posted_sequence,
-					   .value = (uint32_t)r->posted_tag };
-
-		if (r->ready_again && (r->posts_differ || !pace_may_promise(r->pace)))
-			ready.message = r->ready_told; /* no more than what it knew */
-		if (!tell(connection, lead, ready))
-			return false;
-		r->ready_told = ready.message;
-		r->ready_again = false;
-		grant_what_comes(r);
-	}
-	frame.type = TCP_FRAME_ACK;
-	frame.value = 0;
-	for (unsigned i = 0; connection->active_count > 1 && i < connection->stream_count; i++) {
-		const struct tcp_stream *stream = &connection->streams[i];
-
-		if (stream->live && stream->rx_position - stream->rx_told >= ACK_BYTES &&
-		    !tell(connection, lead, frame))
-			return false;
-	}
-	return true;
-}
-
-void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
-{
-	struct tcp_receiver *r = &connection->r;
-	struct tcp_stream *lead = tcp_failover_lead(connection);
-	bool all;
-	int error;
-
-	if (!lead)
-		return;
-	pace_poll(r->pace, now_ns);
-	all = tell_messages(connection, lead, now_ns);
-	if (all && r->floor_told != r->floor_sequence) {
-		struct tcp_frame frame = { .type = TCP_FRAME_DONE,
-					   .message = r->floor_sequence - 1,
-					   .value = r->floor_sequence };
-
-		all = tell(connection, lead, frame);
-		if (all)
-			r->floor_told = r->floor_sequence;
-	}
-	if (all)
-		all = tell_positions(connection, lead);
-	r->control_pending = !all;
-	if (all)
-		r->untold_done = 0;
-	error = tcp_stream_flush(lead, false, now_ns);
-	if (error < 0)
-		tcp_failover_lost(connection, lead, strerror(-error), now_ns);
-}
-
-void tcp_receiver_retell(struct tcp_connection *connection)
-{
-	struct tcp_receiver *r = &connection->r;
-
-	for (uint32_t sequence = r->floor_sequence; sequence != r->next_sequence; sequence++) {
-		struct tcp_message *message = message_of(r, sequence);
-
-		if (message->sequence != sequence || message->eager)
-			continue;
-		message->tell_again = message->grant_told > 0; /* the bytes stay expected: only the words are lost */
-		message->done_told = false;
-	}
-	r->floor_told = r->floor_sequence - 1;
-	r->window_told = 0;
-	r->ready_again = r->ready_told != 0;
-	r->control_pending = true;
-	for (unsigned i = 0; i < connection->stream_count; i++)
-		if (!connection->streams[i].live)
-			tcp_failover_send_dead(connection, &connection->streams[i]);
-}
-
-bool tcp_receiver_expects_data(const struct tcp_connection *connection)
-{
-	const struct tcp_receiver *r = &connection->r;
-
-	return r->expected_bytes || (int32_t)(r->ready_told - r->next_sequence) > 0;
-}
-
-bool tcp_receiver_may_rest(const struct tcp_connection *connection)
-{
-	return connection->active_count == 1 && !connection->driven && pace_may_promise(connection->r.pace);
-}
-
-bool tcp_receiver_waits_for_grant(struct tcp_connection *connection)
-{
-	struct tcp_receiver *r = &connection->r;
-
-	for (uint32_t sequence = r->floor_sequence; r->open_messages && sequence != r->next_sequence; sequence++) {
-		const struct tcp_message *message = message_of(r, sequence);
-
-		if (message->sequence == sequence && !message->eager && message->state == TCP_MESSAGE_COMES &&
-		    message->grant_told < message->size)
-			return true;
-	}
-	return false;
-}
-
-bool tcp_receiver_has_to_tell(const struct tcp_connection *connection)
-{
-	const struct tcp_receiver *r = &connection->r;
-
-	return r->control_pending || r->window_due || r->open_messages || connection->active_count > 1 ||
-	       should_promise(connection);
 }

@@ -99,6 +99,23 @@ static bool queue_eager(struct tcp_connection *connection, struct tcp_stream *le
 	return true;
 }
 
+/* Whether ASK was said for a receive that takes this message; then for no other. */
+static bool take_asked(struct tcp_connection *connection, int tag, uint64_t bytes)
+{
+	struct tcp_sender *s = &connection->s;
+
+	for (unsigned i = 0; i < s->asked_count; i++) {
+		if (s->asked[i].tag != tag)
+			continue;
+		if (s->asked[i].bytes < bytes || connection->active_count > 1)
+			return false; /* its bytes have to stay behind the announcement, and too long a one is told so */
+		s->asked_count--;
+		memmove(&s->asked[i], &s->asked[i + 1], (s->asked_count - i) * sizeof(s->asked[0]));
+		return true;
+	}
+	return false;
+}
+
 int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes, int tag, uint64_t now_ns,
 		    struct tcp_request **ret)
 {
@@ -118,6 +135,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	request->tag = tag;
 	request->sequence = s->next_sequence;
 	request->granted = request->next_offset = 0;
+	request->ahead = false;
 	s->tags_differ |= s->next_sequence && tag != s->ready_tag;
 	if (!s->next_sequence)
 		s->ready_tag = tag;
@@ -135,14 +153,18 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 		};
 		bool others = tcp_request_first(connection) != NULL;
 
+		request->ahead = take_asked(connection, tag, bytes);
+		if (request->ahead)
+			frame.type = TCP_FRAME_COMES;
 		tcp_stream_queue(lead, &frame, NULL);
 		s->request_of[request->sequence % TCP_MESSAGES] = (uint8_t)(request - connection->requests);
 		transport_open_append(&connection->open, &request->open);
 		/* With others under way the caller is about to test one of them; this goes out with their bytes then. */
-		if (!others || connection->driven || (int32_t)(request->sequence - s->ready_sequence) < 0)
+		if (!others || connection->driven || request->ahead ||
+		    (int32_t)(request->sequence - s->ready_sequence) < 0)
 			tcp_sender_pump(connection, now_ns);
 	}
-	s->next_sequence++;
+	s->tag_of[s->next_sequence++ % TCP_MESSAGES] = tag;
 	*ret = request;
 	return 0;
 }
@@ -201,8 +223,9 @@ static uint64_t may_send(const struct tcp_connection *connection, const struct t
 {
 	const struct tcp_sender *s = &connection->s;
 
-	if ((int32_t)(request->sequence - s->ready_sequence) >= 0 || s->tags_differ || stream->index != s->lead ||
-	    order_is_held(connection))
+	bool promised = (int32_t)(request->sequence - s->ready_sequence) < 0 && !s->tags_differ;
+
+	if (!(promised || request->ahead) || stream->index != s->lead || order_is_held(connection))
 		return request->granted;
 	return request->size;
 }
@@ -391,6 +414,23 @@ static int granted(struct tcp_connection *connection, const struct tcp_frame *fr
 	return 0;
 }
 
+/*
+ * A receive waits. If a message with its tag is on the way, or was when this was said, that one met it, or one before it. (What
+ * is told over a stream that died may be read late, after many messages.)
+ */
+static void asked(struct tcp_sender *s, const struct tcp_frame *frame)
+{
+	struct tcp_asked asked;
+
+	tcp_wire_get_ask(frame->value, &asked.tag, &asked.bytes);
+	if (s->next_sequence - frame->message > TCP_MESSAGES || s->asked_count == TRANSPORT_MAX_REQUESTS)
+		return;
+	for (uint32_t sequence = frame->message; sequence != s->next_sequence; sequence++)
+		if (s->tag_of[sequence % TCP_MESSAGES] == asked.tag)
+			return;
+	s->asked[s->asked_count++] = asked;
+}
+
 int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *from, const struct tcp_frame *frame,
 		     uint64_t now_ns)
 {
@@ -430,6 +470,9 @@ int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *from,
 		if (connection->active_count == 1 && (int32_t)frame->value == connection->s.ready_tag &&
 		    (int32_t)(frame->message - connection->s.ready_sequence) > 0)
 			connection->s.ready_sequence = frame->message;
+		return 0;
+	case TCP_FRAME_ASK:
+		asked(&connection->s, frame);
 		return 0;
 	case TCP_FRAME_EAGER_DONE:
 		return window_freed(&connection->s, frame->value);

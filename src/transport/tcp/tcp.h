@@ -2,9 +2,10 @@
  * The TCP transport's own structures, shared by the files of this folder and by nobody else.
  *
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
- * tcp_connection. sender.c and receiver.c hold what the two roles do with frames, stream.c moves bytes of one socket,
- * failover.c is what happens when a socket dies, service.c is the one background thread; engine.c holds the threads that
- * move data for callers who asked for some, watch.c serves owners who sleep in an epoll set of their own.
+ * tcp_connection. sender.c and receiver.c hold what the two roles do with frames, tell.c what a receiver says of it,
+ * stream.c moves bytes of one socket, failover.c is what happens when a socket dies, service.c is the one background
+ * thread; engine.c holds the threads that move data for callers who asked for some, watch.c serves owners who sleep in an
+ * epoll set of their own.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
  * a connection), the pace's own. No lock is held across anything that blocks.
@@ -98,6 +99,7 @@ struct tcp_receive_slot {
 	uint64_t received;
 	int tag;
 	bool matched, done;
+	bool asked; /* ASK was said for it */
 };
 
 enum tcp_request_kind { TCP_REQUEST_SEND, TCP_REQUEST_RECEIVE, TCP_REQUEST_KIND_COUNT };
@@ -113,6 +115,7 @@ struct tcp_request {
 	int tag;
 	const uint8_t *data;
 	uint64_t size, granted, next_offset;
+	bool ahead; /* announced as one that comes unasked */
 	/* A group of receives. */
 	unsigned count, open_count;
 	struct tcp_receive_slot slots[TRANSPORT_MAX_RECVS];
@@ -148,12 +151,22 @@ struct tcp_eager_kept {
 	uint64_t end;
 };
 
+/* At the sender: a receive that is posted. */
+struct tcp_asked {
+	int tag;
+	uint32_t bytes; /* that it takes */
+};
+
 struct tcp_sender {
 	uint32_t next_sequence;
 	/* What READY said: receives wait for the messages before this one, if all of them have this tag. */
 	uint32_t ready_sequence;
 	int ready_tag;
 	bool tags_differ;
+	/* What ASK said: receives that wait for a message which has not been sent. */
+	struct tcp_asked asked[TRANSPORT_MAX_REQUESTS];
+	unsigned asked_count;
+	int tag_of[TCP_MESSAGES];         /* of the last messages, by sequence */
 	uint8_t lead;                     /* announcements and eager messages go here, in order */
 	uint8_t request_of[TCP_MESSAGES]; /* sequence → index in requests, 0xff: none */
 	uint8_t *window;                  /* eager messages until the receiver is through with them */
@@ -185,6 +198,9 @@ struct tcp_receiver {
 	bool posts_differ;       /* groups, or several tags: no promises on this connection */
 	bool ready_again;        /* to be told again */
 	bool long_messages;      /* the last message was an announced one: worth a promise */
+	bool ask_ahead;          /* receives are told of as they are posted */
+	bool asks_due;           /* some were not yet */
+	uint32_t asked_open;     /* told of, and nothing has matched them */
 	uint64_t expected_bytes; /* told the sender to send, not here yet */
 	uint32_t open_messages;  /* announced and not done */
 	uint32_t untold_done;    /* completed since the last flush */
@@ -238,6 +254,11 @@ struct tcp_connection {
 	uint64_t created_ns;
 };
 
+/* At the receiver: where what is known of the message with that number is, if it is not too old. */
+static inline struct tcp_message *tcp_message_of(struct tcp_receiver *r, uint32_t sequence)
+{
+	return &r->messages[sequence % TCP_MESSAGES];
+}
 static inline struct tcp_request *tcp_request_first(const struct tcp_connection *connection)
 {
 	return (struct tcp_request *)connection->open.first;
@@ -410,6 +431,9 @@ int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *str
 int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t bytes, uint64_t now_ns);
 /* An eager frame whose stream died half-way: as if it had never begun. */
 void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_stream *stream);
+void tcp_receiver_fini(struct tcp_connection *connection);
+
+/* tell.c */
 void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns);
 /* Announced data may come: what is read beyond a payload must stay within the uncounted copy. */
 bool tcp_receiver_expects_data(const struct tcp_connection *connection);
@@ -420,7 +444,6 @@ bool tcp_receiver_has_to_tell(const struct tcp_connection *connection);
 bool tcp_receiver_waits_for_grant(struct tcp_connection *connection);
 /* Everything ever told is told again: the stream that carried it is gone. */
 void tcp_receiver_retell(struct tcp_connection *connection);
-void tcp_receiver_fini(struct tcp_connection *connection);
 
 /* failover.c */
 struct tcp_stream *tcp_failover_lead(struct tcp_connection *connection);

@@ -357,6 +357,15 @@ static void tcp_spread(struct transport_connection *opaque, unsigned hosts)
 	pthread_mutex_unlock(&connection->lock);
 }
 
+static void tcp_ask_ahead(struct transport_connection *opaque)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+
+	pthread_mutex_lock(&connection->lock);
+	connection->r.ask_ahead = true;
+	pthread_mutex_unlock(&connection->lock);
+}
+
 static void tcp_limit_rate(struct transport_connection *opaque, uint64_t rate_Bps)
 {
 	struct tcp_connection *connection = (struct tcp_connection *)opaque;
@@ -438,6 +447,7 @@ const struct transport_ops transport_tcp = {
 	.limit_eager = tcp_limit_eager,
 	.spread = tcp_spread,
 	.limit_rate = tcp_limit_rate,
+	.ask_ahead = tcp_ask_ahead,
 	.receive = tcp_receive,
 	.flush = tcp_flush,
 	.test = tcp_test,

@@ -265,6 +265,7 @@ const char *tcp_frame_type_str(enum tcp_frame_type type)
 		[TCP_FRAME_READY] = "ready",         [TCP_FRAME_ACK] = "acknowledgement",
 		[TCP_FRAME_DEAD] = "dead",           [TCP_FRAME_TRUNCATED] = "truncated",
 		[TCP_FRAME_HEARTBEAT] = "heartbeat", [TCP_FRAME_BYE] = "bye",
+		[TCP_FRAME_COMES] = "comes",         [TCP_FRAME_ASK] = "ask",
 	};
 
 	return type < TCP_FRAME_TYPE_COUNT ? names[type] : "unknown";

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum {
-	TCP_WIRE_VERSION = 1,
+	TCP_WIRE_VERSION = 2,
 	TCP_WIRE_HANDLE_BYTES = 128,
 	TCP_WIRE_HELLO_BYTES = 128,
 	TCP_WIRE_WELCOME_BYTES = 256,
@@ -71,6 +71,7 @@ enum tcp_frame_type {
 	/* sender to receiver */
 	TCP_FRAME_EAGER,    /* message, tag, value: place in the eager window, payload: the whole message */
 	TCP_FRAME_ANNOUNCE, /* message, tag, value: its size */
+	TCP_FRAME_COMES,    /* the same of a message that ASK was for: its bytes follow unasked */
 	TCP_FRAME_DATA,     /* message, value: offset, payload */
 	TCP_FRAME_SUSPECT,  /* stream, epoch: stop it for good and answer DEAD */
 	/* receiver to sender; each also acknowledges: stream, epoch, position */
@@ -78,9 +79,10 @@ enum tcp_frame_type {
 	TCP_FRAME_DONE,       /* message: every byte is in place. value: every message before this one is done, too */
 	TCP_FRAME_EAGER_DONE, /* value: the eager window is free up to here */
 	TCP_FRAME_READY,      /* message: receives are posted for every message before it, all with the tag in value */
-	TCP_FRAME_ACK,        /* the acknowledgement alone */
-	TCP_FRAME_DEAD,       /* that stream was stopped for good at that position */
-	TCP_FRAME_TRUNCATED,  /* message was longer than the receive it matched (value): the connection is over */
+	TCP_FRAME_ASK, /* message: the next one that is to come. value: tcp_wire_put_ask; a receive with that tag is posted */
+	TCP_FRAME_ACK,       /* the acknowledgement alone */
+	TCP_FRAME_DEAD,      /* that stream was stopped for good at that position */
+	TCP_FRAME_TRUNCATED, /* message was longer than the receive it matched (value): the connection is over */
 	/* both ways */
 	TCP_FRAME_HEARTBEAT,
 	TCP_FRAME_BYE, /* the sender of it closes in good order */
@@ -125,6 +127,17 @@ static inline uint64_t tcp_wire_eager_place_bytes(uint64_t payload_bytes)
 	uint64_t bytes = (payload_bytes + TCP_WIRE_FRAME_BYTES + 63) & ~63ULL;
 
 	return bytes > TCP_WIRE_EAGER_UNIT ? bytes : TCP_WIRE_EAGER_UNIT;
+}
+
+/* What ASK says of the receive: its tag, and the longest message it takes, at most 4 GiB of it. */
+static inline uint64_t tcp_wire_put_ask(int tag, uint64_t bytes)
+{
+	return (uint64_t)(uint32_t)tag << 32 | (bytes < UINT32_MAX ? bytes : UINT32_MAX);
+}
+static inline void tcp_wire_get_ask(uint64_t value, int *ret_tag, uint32_t *ret_bytes)
+{
+	*ret_tag = (int)(uint32_t)(value >> 32);
+	*ret_bytes = (uint32_t)value;
 }
 
 const char *tcp_frame_type_str(enum tcp_frame_type type);

@@ -63,6 +63,9 @@ static void attach(struct bed *bed, unsigned index, int fds[2])
 
 static bool paced; /* small grants at first, promises once the sender was alone for a while */
 
+static bool ahead; /* receives are posted first, and told of as they are */
+static unsigned came_ahead;
+
 static void bed_open(struct bed *bed, unsigned active_count)
 {
 	struct pace_options options = {
@@ -89,6 +92,7 @@ static void bed_open(struct bed *bed, unsigned active_count)
 	assert_int_equal(tcp_connection_new(&bed->transport, TCP_RECEIVER, 0, STREAMS, active_count, &bed->receiver),
 			 0);
 	bed->receiver->peer_id = 7;
+	bed->receiver->r.ask_ahead = ahead;
 	for (unsigned i = 0; i < STREAMS; i++) {
 		int fds[2];
 
@@ -171,19 +175,27 @@ static void rejoin(struct bed *bed)
 	}
 }
 
+static int tag_of(unsigned message)
+{
+	return ahead ? 5 + (int)message % 4 : 5;
+}
+
 static void post(struct bed *bed)
 {
+	unsigned may_send = ahead && bed->posted < MESSAGES ? bed->posted / 2 : MESSAGES;
+
 	if (bed->posted < MESSAGES && !bed->receiver->error) {
 		void *data = bed->in[bed->posted];
 		size_t bytes = sizeof(bed->in[0]);
-		int tag = 5;
+		int tag = tag_of(bed->posted);
 
 		tcp_receiver_receive(bed->receiver, 1, &data, &bytes, &tag, bed->now_ns, &bed->receives[bed->posted]);
 		bed->posted += bed->receives[bed->posted] != NULL;
 	}
-	if (bed->sent < MESSAGES && !bed->sender->error) {
-		tcp_sender_send(bed->sender, bed->out[bed->sent], sizes[bed->sent], 5, bed->now_ns,
+	if (bed->sent < may_send && !bed->sender->error) {
+		tcp_sender_send(bed->sender, bed->out[bed->sent], sizes[bed->sent], tag_of(bed->sent), bed->now_ns,
 				&bed->sends[bed->sent]);
+		came_ahead += bed->sends[bed->sent] && bed->sends[bed->sent]->ahead;
 		bed->sent += bed->sends[bed->sent] != NULL;
 	}
 }
@@ -418,6 +430,84 @@ static void a_promise_may_overtake_grants(void **state)
 	free(in);
 }
 
+static void what_was_asked_for_ahead_is_cut_off_like_any(void **state)
+{
+	(void)state;
+	ahead = true;
+	for (int grants = 0; grants < 2; grants++) {
+		paced = grants;
+		came_ahead = 0;
+		cut_everywhere(1, DEATH_CLOSED, false, 1);
+		cut_everywhere(1, DEATH_CLOSED, true, 3);
+		cut_everywhere(1, DEATH_SILENT, false, 7);
+		assert_true(came_ahead > 1000);
+	}
+	/* Striped data could come before its announcement. */
+	came_ahead = 0;
+	cut_everywhere(STREAMS, DEATH_CLOSED, false, 5);
+	assert_int_equal(came_ahead, 0);
+	ahead = paced = false;
+}
+
+static void what_was_asked_for_ahead_needs_no_grant(void **state)
+{
+	struct bed *bed = calloc(1, sizeof(*bed));
+	void *data;
+	size_t bytes = 5000;
+	int tag = 5;
+
+	(void)state;
+	assert_non_null(bed);
+	data = bed->in[0];
+	ahead = paced = true;
+	bed_open(bed, 1);
+	tcp_receiver_receive(bed->receiver, 1, &data, &bytes, &tag, bed->now_ns, &bed->receives[0]);
+	bed->receiver->stirred = bed->sender->stirred = true;
+	tcp_connection_progress(bed->receiver);
+	pass(&bed->middles[0]);
+	tcp_connection_progress(bed->sender);
+	assert_int_equal(bed->sender->s.asked_count, 1);
+	tcp_sender_send(bed->sender, bed->out[0], bytes, tag, bed->now_ns, &bed->sends[0]);
+	tcp_connection_progress(bed->sender);
+	assert_int_equal(bed->sender->s.asked_count, 0);
+	for (unsigned i = 0; i < 3; i++)
+		pass(&bed->middles[0]);
+	assert_true(bed->middles[0].passed > bytes); /* and the receiver has not run since */
+	for (unsigned i = 0; i < 3; i++) {
+		bed->receiver->stirred = true;
+		tcp_connection_progress(bed->receiver);
+	}
+	assert_true(bed->receives[0]->done);
+	assert_memory_equal(bed->in[0], bed->out[0], bytes);
+	bed_close(bed);
+	ahead = paced = false;
+	free(bed);
+}
+
+/* What nobody asked for has no place to go to. */
+static void what_was_not_asked_for_is_refused(void **state)
+{
+	struct bed *bed = calloc(1, sizeof(*bed));
+	struct tcp_frame frame = { .type = TCP_FRAME_COMES, .tag = 5, .value = 5000 };
+	void *data;
+	size_t bytes = 5000;
+	int tag = 5;
+
+	(void)state;
+	assert_non_null(bed);
+	data = bed->in[0];
+	bed_open(bed, 1);
+	tcp_receiver_receive(bed->receiver, 1, &data, &bytes, &tag, bed->now_ns, &bed->receives[0]);
+	assert_int_equal(tcp_receiver_frame(bed->receiver, bed->receiver->streams, &frame, bed->now_ns), -EPROTO);
+	bed_close(bed);
+	ahead = true;
+	bed_open(bed, 1);
+	assert_int_equal(tcp_receiver_frame(bed->receiver, bed->receiver->streams, &frame, bed->now_ns), -EPROTO);
+	bed_close(bed);
+	ahead = false;
+	free(bed);
+}
+
 /* The service thread alone looks at an idle connection: every stream's signs of life must be read in time. */
 static void an_idle_connection_keeps_its_streams(void **state)
 {
@@ -516,6 +606,9 @@ int main(void)
 		cmocka_unit_test(an_idle_connection_keeps_its_streams),
 		cmocka_unit_test(time_in_which_nobody_looked_is_no_silence),
 		cmocka_unit_test(a_promise_may_overtake_grants),
+		cmocka_unit_test(what_was_asked_for_ahead_needs_no_grant),
+		cmocka_unit_test(what_was_not_asked_for_is_refused),
+		cmocka_unit_test(what_was_asked_for_ahead_is_cut_off_like_any),
 		cmocka_unit_test(a_stream_closed_after_any_byte_loses_nothing),
 		cmocka_unit_test(a_stream_silent_after_any_byte_loses_nothing),
 		cmocka_unit_test(a_stream_that_comes_back_is_used_again),

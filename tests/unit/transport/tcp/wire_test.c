@@ -187,6 +187,23 @@ static void every_frame_survives(void **state)
 	}
 }
 
+static void asks_survive(void **state)
+{
+	static const int tags[] = { 0, 1, -1, INT32_MAX, INT32_MIN };
+	static const uint64_t bytes[] = { 1, 4096, UINT32_MAX, 1ULL << 40 };
+
+	(void)state;
+	for (size_t t = 0; t < sizeof(tags) / sizeof(tags[0]); t++)
+		for (size_t b = 0; b < sizeof(bytes) / sizeof(bytes[0]); b++) {
+			uint32_t most;
+			int tag;
+
+			tcp_wire_get_ask(tcp_wire_put_ask(tags[t], bytes[b]), &tag, &most);
+			assert_int_equal(tag, tags[t]);
+			assert_int_equal(most, bytes[b] < UINT32_MAX ? bytes[b] : UINT32_MAX);
+		}
+}
+
 static void payload_belongs_to_eager_and_data_alone(void **state)
 {
 	struct tcp_frame frame = { .type = TCP_FRAME_ANNOUNCE, .payload_bytes = 1 }, out;
@@ -213,6 +230,7 @@ int main(void)
 		cmocka_unit_test(a_hello_survives_and_its_counts_are_bounded),
 		cmocka_unit_test(a_welcome_survives_and_its_rails_are_bounded),
 		cmocka_unit_test(every_frame_survives),
+		cmocka_unit_test(asks_survive),
 		cmocka_unit_test(payload_belongs_to_eager_and_data_alone),
 	};
 
