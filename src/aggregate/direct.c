@@ -1,6 +1,8 @@
 /*
- * Small operations: every member sends its input to all others and sums by itself, in the order in which the segments of
- * large operations do it. And the words about operations: members that do not post the same ones must hear of it.
+ * Small operations: every member gets the inputs of all others and sums by itself, in the order in which the segments of
+ * large operations do it. In one round everybody sends to all; where they are many, in two: with a width w, each member
+ * sends its input to the w - 1 places after it, and then the w inputs it has to those w, 2w, ... places on.
+ * And the words about operations: members that do not post the same ones must hear of it.
  */
 #include "aggregate/group.h"
 #include "base/crc.h"
@@ -11,6 +13,8 @@
 
 /* What an eager message takes of a connection's window, at most: its own bytes, a header, and no less than this. */
 enum { PIECE_BYTES_LEAST = 4 << 10 };
+/* Below RELAY_MEMBERS a second round costs more than it saves; so do longer messages, which wait for those ahead of them. */
+enum { RELAY_MEMBERS = 6, RELAY_BYTES = 8 << 10 };
 enum { EAGER_PLACE_LEAST = 512, EAGER_PLACE_MORE = 24, EAGER_PLACE_ROUND = 64 };
 
 size_t direct_place_bytes(size_t message_bytes)
@@ -91,17 +95,44 @@ static void sent(struct group *group, struct transfer *transfer)
 	operation_step(operation);
 }
 
+/* How many inputs the messages of the second round have; with as many as there are members there is none. */
+static size_t width_of(const struct group *group, const struct operation *operation)
+{
+	size_t payload = payload_bytes(operation);
+
+	return payload && group->relay_width &&
+			       AGGREGATE_WIRE_OPERATION_BYTES + group->relay_width * payload <= group->relay_bytes
+		       ? group->relay_width
+		       : group->count;
+}
+
+/* In a message from or to so many places away; 0: there is none. */
+static size_t inputs_in(const struct group *group, size_t width, size_t places)
+{
+	if (places < width)
+		return 1;
+	if (places % width)
+		return 0;
+	return places + width > group->count ? group->count - places : width;
+}
+
+static void relay(struct group *group, struct operation *operation);
+
 static void exchanged(struct group *group, struct transfer *transfer)
 {
 	struct operation *operation = transfer->owner;
 	size_t from = (size_t)(transfer - operation->exchange->receives);
+	size_t places = places_before(group, from), width = width_of(group, operation);
 
 	if (!agree(group, operation, transfer->data, transfer->received, from))
 		return;
-	if (transfer->received != AGGREGATE_WIRE_OPERATION_BYTES + payload_bytes(operation)) {
+	if (transfer->received !=
+	    AGGREGATE_WIRE_OPERATION_BYTES + inputs_in(group, width, places) * payload_bytes(operation)) {
 		group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
 		return;
 	}
+	if (places < width && --operation->exchange->unheard == 0)
+		relay(group, operation);
 	sent(group, transfer);
 }
 
@@ -115,24 +146,63 @@ struct exchange *direct_take(struct group *group, struct operation *operation)
 	return exchange;
 }
 
+static void send_to(struct group *group, struct operation *operation, size_t places, void *data, size_t inputs)
+{
+	size_t to = (group->self + places) % group->count;
+
+	add(&group->out[to], &operation->exchange->sends[to], operation, data,
+	    AGGREGATE_WIRE_OPERATION_BYTES + inputs * payload_bytes(operation), AGGREGATE_TAG_OPERATION, sent);
+}
+
+/* Where the input of the member so many places before this one is. */
+static uint8_t *input_at(const struct group *group, const struct operation *operation, size_t places)
+{
+	const struct exchange *exchange = operation->exchange;
+	size_t width = width_of(group, operation), first = places < width ? places : places / width * width;
+	uint8_t *message = places ? exchange->in + first * group->exchange_bytes : exchange->out;
+
+	return message + AGGREGATE_WIRE_OPERATION_BYTES + (places - first) * payload_bytes(operation);
+}
+
+/* The second round. */
+static void relay(struct group *group, struct operation *operation)
+{
+	struct exchange *exchange = operation->exchange;
+	size_t width = width_of(group, operation), payload = payload_bytes(operation);
+
+	if (width == group->count)
+		return;
+	memcpy(exchange->relay, exchange->out, AGGREGATE_WIRE_OPERATION_BYTES);
+	for (size_t i = 0; i < width; i++)
+		memcpy(exchange->relay + AGGREGATE_WIRE_OPERATION_BYTES + i * payload, input_at(group, operation, i),
+		       payload);
+	group_add(&group->bytes_copied, width * payload);
+	for (size_t places = width; places < group->count; places += width)
+		send_to(group, operation, places, exchange->relay, inputs_in(group, width, places));
+}
+
 static void exchange_begin(struct group *group, struct operation *operation)
 {
 	struct exchange *exchange = direct_take(group, operation);
 	struct aggregate_wire_operation word = word_of(operation);
-	size_t payload = payload_bytes(operation);
+	size_t payload = payload_bytes(operation), width = width_of(group, operation);
 
 	aggregate_wire_put_operation(&word, exchange->out);
 	if (payload)
 		memcpy(exchange->out + AGGREGATE_WIRE_OPERATION_BYTES, operation->send, payload);
 	group_add(&group->bytes_copied, payload);
-	operation->waits = 2 * (unsigned)(group->count - 1);
+	exchange->unheard = width - 1;
+	operation->waits = 0;
 	for (size_t i = 1; i < group->count; i++) { /* member r begins with r + 1: not all with the same */
-		size_t to = (group->self + i) % group->count, from = (group->self + group->count - i) % group->count;
+		size_t from = (group->self + group->count - i) % group->count, inputs = inputs_in(group, width, i);
 
-		add(&group->in[from], &exchange->receives[from], operation, exchange->in + from * group->exchange_bytes,
-		    group->exchange_bytes, AGGREGATE_TAG_OPERATION, exchanged);
-		add(&group->out[to], &exchange->sends[to], operation, exchange->out,
-		    AGGREGATE_WIRE_OPERATION_BYTES + payload, AGGREGATE_TAG_OPERATION, sent);
+		if (!inputs)
+			continue;
+		operation->waits += 2; /* a message comes, and one goes */
+		add(&group->in[from], &exchange->receives[from], operation, exchange_in(group, exchange, from),
+		    inputs * group->exchange_bytes, AGGREGATE_TAG_OPERATION, exchanged);
+		if (i < width)
+			send_to(group, operation, i, exchange->out, 1);
 	}
 	group->progressed = true;
 }
@@ -147,12 +217,10 @@ void direct_release(struct group *group, struct operation *operation)
 
 void direct_end(struct group *group, struct operation *operation)
 {
-	struct exchange *exchange = operation->exchange;
 	uint8_t *inputs[SCHEDULE_MEMBERS_MAX];
 
 	for (size_t i = 0; i < group->count; i++)
-		inputs[i] = (i == group->self ? exchange->out : exchange->in + i * group->exchange_bytes) +
-			    AGGREGATE_WIRE_OPERATION_BYTES;
+		inputs[i] = input_at(group, operation, places_before(group, i));
 	if (operation->count)
 		combine_all(group, operation, operation->recv, inputs, operation->count);
 	direct_release(group, operation);
@@ -242,9 +310,11 @@ void direct_verify(struct group *group, struct operation *operation)
 
 static size_t eager_bytes_of(const struct group *group, const struct operation *operation)
 {
+	size_t width = width_of(group, operation), inputs = width < group->count ? width : 1;
+
 	if (operation->split)
 		return direct_place_bytes(split_part_bytes(group, operation->bytes));
-	return direct_place_bytes(AGGREGATE_WIRE_OPERATION_BYTES + payload_bytes(operation));
+	return direct_place_bytes(AGGREGATE_WIRE_OPERATION_BYTES + inputs * payload_bytes(operation));
 }
 
 void direct_begin(struct group *group)
@@ -269,6 +339,16 @@ void direct_begin(struct group *group)
 	}
 }
 
+/* All members decide alike: by what all know of all. */
+static void relay_init(struct group *group)
+{
+	if (group->count < RELAY_MEMBERS)
+		return;
+	while (group->relay_width * group->relay_width < group->count)
+		group->relay_width++;
+	group->relay_bytes = group->unasked_bytes < RELAY_BYTES ? group->unasked_bytes : RELAY_BYTES;
+}
+
 int direct_init(struct group *group)
 {
 	size_t payload = (size_t)group->settings.direct_bytes;
@@ -279,6 +359,7 @@ int direct_init(struct group *group)
 		payload = split_part_bytes(group, group->split_bytes);
 
 	group->exchange_bytes = AGGREGATE_WIRE_OPERATION_BYTES + (payload + 63) / 64 * 64;
+	relay_init(group);
 	group->exchanges = sys_zalloc(GROUP_DIRECT_OPERATIONS * sizeof(*group->exchanges));
 	if (!group->exchanges)
 		return -ENOMEM;
@@ -287,14 +368,16 @@ int direct_init(struct group *group)
 
 		exchange->out = sys_zalloc(group->exchange_bytes);
 		exchange->in = sys_zalloc(group->count * group->exchange_bytes);
+		exchange->relay = group->relay_bytes ? sys_zalloc(group->relay_bytes) : NULL;
 		exchange->sends = sys_zalloc(group->count * sizeof(*exchange->sends));
 		exchange->receives = sys_zalloc(group->count * sizeof(*exchange->receives));
 		exchange->result_sends = sys_zalloc(group->count * sizeof(*exchange->sends));
 		exchange->result_receives = sys_zalloc(group->count * sizeof(*exchange->receives));
 		exchange->ranks = sys_zalloc(group->count * sizeof(*exchange->ranks));
 		exchange->sent = sys_zalloc(2 * group->count * sizeof(*exchange->sent));
-		if (!exchange->out || !exchange->in || !exchange->ranks || !exchange->sent || !exchange->sends ||
-		    !exchange->receives || !exchange->result_sends || !exchange->result_receives)
+		if (!exchange->out || !exchange->in || (group->relay_bytes && !exchange->relay) || !exchange->ranks ||
+		    !exchange->sent || !exchange->sends || !exchange->receives || !exchange->result_sends ||
+		    !exchange->result_receives)
 			return -ENOMEM;
 		exchange->here = exchange->sent + group->count;
 		exchange->next = group->exchanges_free;
@@ -310,6 +393,7 @@ void direct_fini(struct group *group)
 
 		sys_free(exchange->out);
 		sys_free(exchange->in);
+		sys_free(exchange->relay);
 		sys_free(exchange->sends);
 		sys_free(exchange->receives);
 		sys_free(exchange->result_sends);

@@ -144,7 +144,9 @@ struct operation {
 /* Buffers of a small operation: one message out, one in from each member. */
 struct exchange {
 	struct exchange *next;
-	uint8_t *out, *in;                               /* header and payload; [member] the same */
+	uint8_t *out, *in;                               /* header and payload; [places before this member] the same */
+	uint8_t *relay;                                  /* header and the payloads that go on; NULL: none ever do */
+	size_t unheard;                                  /* of those whose payloads go on */
 	struct transfer *sends, *receives;               /* [member] */
 	struct transfer *result_sends, *result_receives; /* [member]; split */
 	size_t missing;                                  /* split: inputs */
@@ -232,6 +234,7 @@ struct group {
 	struct aggregate_wire_settings settings;
 	bool small_unasked;   /* nothing on the connections of small operations is asked for */
 	bool segments_chosen; /* how long they are, by somebody's wish */
+	size_t unasked_bytes; /* the longest message that no member asks for */
 	size_t split_bytes;   /* operations up to this size are split, if they are not exchanged directly */
 	/* Positions: who is where. hosts and leaves are dense. */
 	size_t host_count, leaf_count;
@@ -252,7 +255,8 @@ struct group {
 	struct operation *pieces_first;               /* gathers and reduce-scatters, chained by next_staged */
 	uint8_t *piece_out;                           /* [member] a piece that lies in several parts */
 	size_t exchange_bytes;                        /* of one message */
-	size_t eager_bytes;                           /* of those that are under way */
+	size_t relay_width, relay_bytes; /* direct.c: payloads in a message; how long one may be. 0: one round */
+	size_t eager_bytes;              /* of those that are under way */
 
 	struct segment segments[GROUP_SEGMENTS];
 	uint64_t segment_oldest, segment_next; /* numbers */
@@ -281,6 +285,18 @@ static inline unsigned spread_steps(const struct group *group)
 	while ((size_t)1 << steps < group->count)
 		steps++;
 	return steps;
+}
+
+/* How many places that member is before this one, in a ring of them. */
+static inline size_t places_before(const struct group *group, size_t member)
+{
+	return group->self < member ? group->self + group->count - member : group->self - member;
+}
+
+/* Where that member's message is received. */
+static inline uint8_t *exchange_in(const struct group *group, const struct exchange *exchange, size_t member)
+{
+	return exchange->in + places_before(group, member) * group->exchange_bytes;
 }
 
 static inline size_t group_lanes(const struct group *group)

@@ -39,6 +39,8 @@ void group_register_own(struct group *group)
 	for (size_t i = 0; group->exchanges && i < GROUP_DIRECT_OPERATIONS; i++) {
 		(void)register_at(lane, group->exchanges[i].out, group->exchange_bytes, &registration);
 		(void)register_at(lane, group->exchanges[i].in, in_bytes, &registration);
+		if (group->exchanges[i].relay)
+			(void)register_at(lane, group->exchanges[i].relay, group->relay_bytes, &registration);
 	}
 }
 

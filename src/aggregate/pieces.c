@@ -77,7 +77,7 @@ static void parts_copy(struct group *group, const struct operation *operation, s
 
 static uint8_t *bounce_in(const struct group *group, const struct operation *operation, size_t peer)
 {
-	return operation->exchange->in + peer * group->exchange_bytes + AGGREGATE_WIRE_OPERATION_BYTES;
+	return exchange_in(group, operation->exchange, peer) + AGGREGATE_WIRE_OPERATION_BYTES;
 }
 
 static struct range range_out(const struct operation *operation, size_t peer)
@@ -221,7 +221,7 @@ static bool note_ranks(struct group *group, struct operation *operation)
 		exchange->sent[i] = exchange->here[i] = 0;
 		if (i == group->self)
 			continue;
-		if (aggregate_wire_get_operation(exchange->in + i * group->exchange_bytes, &word) < 0 ||
+		if (aggregate_wire_get_operation(exchange_in(group, exchange, i), &word) < 0 ||
 		    word.rank >= group->count) {
 			group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, i));
 			return false;

@@ -30,6 +30,7 @@ void split_settle(struct group *group)
 	if (most > group->count * (eager / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST))
 		most = group->count * (eager / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST);
 	group->small_unasked = group->settings.direct_bytes + AGGREGATE_WIRE_OPERATION_BYTES <= eager;
+	group->unasked_bytes = eager;
 	group->split_bytes = most;
 }
 
@@ -87,7 +88,7 @@ static void sum(struct group *group, struct operation *operation)
 	result = operation->recv + offset;
 	for (size_t i = 0; i < group->count; i++)
 		inputs[i] = i == group->self ? (uint8_t *)(uintptr_t)operation->send + offset
-					     : exchange->in + i * group->exchange_bytes;
+					     : exchange_in(group, exchange, i);
 	if (bytes)
 		combine_all(group, operation, result, inputs, bytes / reduce_type_bytes(operation->type));
 	for (size_t i = 1; i < group->count; i++) {
@@ -126,8 +127,8 @@ void split_begin(struct group *group, struct operation *operation)
 		size_t to = (group->self + i) % group->count, from = (group->self + group->count - i) % group->count;
 		size_t offset, bytes = part_of(group, operation, from, &offset);
 
-		add(&group->in[from], &exchange->receives[from], operation, exchange->in + from * group->exchange_bytes,
-		    own, AGGREGATE_TAG_UP_ROOT, TRANSFER_SMALL, input_came);
+		add(&group->in[from], &exchange->receives[from], operation, exchange_in(group, exchange, from), own,
+		    AGGREGATE_TAG_UP_ROOT, TRANSFER_SMALL, input_came);
 		add(&group->in[from], &exchange->result_receives[from], operation, operation->recv + offset, bytes,
 		    AGGREGATE_TAG_DOWN, TRANSFER_SMALL, result_came);
 		bytes = part_of(group, operation, to, &offset);

@@ -344,12 +344,14 @@ static void hosts_post_different_operations(void **state)
 		{ 500, 5000, REDUCE_FLOAT32, REDUCE_SUM },     { 50000, 5000, REDUCE_FLOAT32, REDUCE_SUM },
 		{ 5000, 50000, REDUCE_FLOAT32, REDUCE_SUM },
 	};
+	static const char *const layouts[] = { "aabb", "aabbaca" }; /* small ones in one round, and in two */
 	void *send = calloc(150000, 4), *recv[PARTY_MAX];
 
 	(void)state;
-	for (size_t m = 0; m < 4; m++)
+	for (size_t m = 0; m < 7; m++)
 		recv[m] = malloc(150000 * 4);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t k = 0; k < 2 * sizeof(cases) / sizeof(cases[0]); k++) {
+		size_t i = k / 2, members = strlen(layouts[k % 2]);
 		struct aggregate_request *requests[PARTY_MAX] = { 0 };
 		struct params params;
 		struct party party;
@@ -357,16 +359,16 @@ static void hosts_post_different_operations(void **state)
 		uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
 
 		party_params(&params);
-		assert_int_equal(party_open(&party, &params, "aabb"), 0);
-		for (size_t m = 0; m < 4; m++)
+		assert_int_equal(party_open(&party, &params, layouts[k % 2]), 0);
+		for (size_t m = 0; m < members; m++)
 			assert_int_equal(party_reduce(&party.members[m], send, recv[m],
-						      m == i % 4 ? cases[i].count : cases[i].others,
-						      m == i % 4 ? cases[i].type : REDUCE_FLOAT32,
-						      m == i % 4 ? cases[i].operation : REDUCE_SUM, &requests[m]),
+						      m == i % members ? cases[i].count : cases[i].others,
+						      m == i % members ? cases[i].type : REDUCE_FLOAT32,
+						      m == i % members ? cases[i].operation : REDUCE_SUM, &requests[m]),
 					 0);
 		/* Whoever is through before it is found out has its error with the next operation. */
-		while (ends < 4) {
-			for (size_t m = 0; m < 4; m++) {
+		while (ends < members) {
+			for (size_t m = 0; m < members; m++) {
 				bool done = false;
 				int r = requests[m] ? aggregate_test(requests[m], &done, NULL) : 0;
 
@@ -381,7 +383,7 @@ static void hosts_post_different_operations(void **state)
 		assert_true(errors >= 1);
 		party_close(&party);
 	}
-	for (size_t m = 0; m < 4; m++)
+	for (size_t m = 0; m < 7; m++)
 		free(recv[m]);
 	free(send);
 }
@@ -590,22 +592,27 @@ static void members_leave_with_everything_in_flight(void **state)
 /* Its own operations are through: nobody needs it any more, and what it still had to say has gone out. */
 static void members_may_leave_when_they_are_through(void **state)
 {
-	enum { COUNT = 60000 };
+	enum { COUNT = 60000, MEMBERS = 7 };
 	int32_t *data[PARTY_MAX];
 
 	(void)state;
-	for (size_t m = 0; m < 4; m++)
+	for (size_t m = 0; m < MEMBERS; m++)
 		data[m] = malloc(COUNT * 4);
 	for (unsigned round = 0; round < (runtime_long() ? 300U : 30U); round++) {
 		struct aggregate_request *requests[PARTY_MAX] = { 0 };
-		size_t count = round % 3 ? COUNT - round : 1 + round, left = 4;
+		size_t count = round % 3 ? COUNT - round : 1 + round, members = round / 2 % 2 ? MEMBERS : 4,
+		       left = members;
 		struct params params;
 		struct party party;
 
 		party_params(&params);
 		params.verify = round % 4 == 3;
-		assert_int_equal(party_open(&party, &params, round % 2 ? "aabb" : "aaaa"), 0);
-		for (size_t m = 0; m < 4; m++) {
+		assert_int_equal(party_open(&party, &params,
+					    members == 4 ? round % 2 ? "aabb" : "aaaa"
+					    : round % 2  ? "aabbcab"
+							 : "aaaaaaa"),
+				 0);
+		for (size_t m = 0; m < members; m++) {
 			for (size_t i = 0; i < count; i++)
 				data[m][i] = (int32_t)(m + i);
 			assert_int_equal(party_reduce(&party.members[m], data[m], data[m], count, REDUCE_INT32,
@@ -613,7 +620,7 @@ static void members_may_leave_when_they_are_through(void **state)
 					 0);
 		}
 		while (left) {
-			for (size_t m = 0; m < 4; m++) {
+			for (size_t m = 0; m < members; m++) {
 				bool done = false;
 
 				if (requests[m])
@@ -627,12 +634,12 @@ static void members_may_leave_when_they_are_through(void **state)
 			}
 			runtime_nap();
 		}
-		for (size_t m = 0; m < 4; m++)
+		for (size_t m = 0; m < members; m++)
 			for (size_t i = 0; i < count; i++)
-				assert_int_equal(data[m][i], (int32_t)(6 + 4 * i));
+				assert_int_equal(data[m][i], (int32_t)(members * (members - 1) / 2 + members * i));
 		party_close(&party);
 	}
-	for (size_t m = 0; m < 4; m++)
+	for (size_t m = 0; m < MEMBERS; m++)
 		free(data[m]);
 }
 
