@@ -345,20 +345,48 @@ static unsigned spread_of(size_t hosts)
 	return hosts < SPREAD_MOST ? (unsigned)hosts : SPREAD_MOST;
 }
 
+static size_t hosts_in(const struct group *group, size_t leaf)
+{
+	return (size_t)group->leaf_begin[leaf + 1] - group->leaf_begin[leaf];
+}
+
+/* Between leaves cards are what bounds an operation; where rates are not known, uplinks may be. */
+static bool uplinks_are_wide(const struct group *group)
+{
+	const struct aggregate_facts *facts = &group->facts;
+
+	return group->leaf_count > 1 && facts->uplink_Bps && facts->rate_Bps &&
+	       facts->uplink_share / (double)facts->uplink_Bps <= facts->host_share / (double)facts->rate_Bps;
+}
+
 /*
- * A host that aggregates for its leaf sends to all of it, and a server to everybody. Its results are a sum of what all sent, so they
- * come no faster than that; a grant would wait behind the inputs in this host's port.
+ * A byte of so many that this member's host sends comes here. Of m leaves one sends another about 2/m of an operation,
+ * between any two of their hosts, and one of n hosts sends 2 (n - 1) + 1 of it in all (schedule.h). Through narrow uplinks all of it comes at
+ * once: no more than from the own leaf, then.
+ */
+static unsigned hosts_beside(const struct group *group, size_t member)
+{
+	size_t own = group->members[group->self].leaf, leaf = group->members[member].leaf;
+
+	if (!uplinks_are_wide(group))
+		return spread_of(hosts_in(group, own) - 1);
+	if (leaf == own)
+		return spread_of(hosts_in(group, own));
+	return spread_of((2 * hosts_in(group, leaf) - 1) * hosts_in(group, own) * group->leaf_count / 2);
+}
+
+/*
+ * What comes from a server is a sum of what all sent, so it comes no faster than that; a grant would wait behind the inputs in
+ * this host's port.
  */
 static void tell_lanes(const struct group *group)
 {
-	size_t leaf = group->members[group->self].leaf;
-	unsigned others = spread_of((size_t)(group->leaf_begin[leaf + 1] - group->leaf_begin[leaf]) - 1);
-
 	for (size_t i = 0; i < group->node_count; i++) {
 		const struct lane *lane = lane_large(group, group->in, i);
+		unsigned hosts = i < group->count ? hosts_beside(group, i) : spread_of(group->count);
 
 		if (lane->connection && lane->ops->spread)
-			lane->ops->spread(lane->connection, i < group->count ? others : spread_of(group->count));
+			lane->ops->spread(lane->connection, hosts);
 		if (lane->connection && lane->ops->ask_ahead && i >= group->count)
 			lane->ops->ask_ahead(lane->connection);
 	}
