@@ -200,7 +200,8 @@ static void exchange_begin(struct group *group, struct operation *operation)
 			continue;
 		operation->waits += 2; /* a message comes, and one goes */
 		add(&group->in[from], &exchange->receives[from], operation, exchange_in(group, exchange, from),
-		    inputs * group->exchange_bytes, AGGREGATE_TAG_OPERATION, exchanged);
+		    inputs > 1 ? AGGREGATE_WIRE_OPERATION_BYTES + inputs * payload : group->exchange_bytes,
+		    AGGREGATE_TAG_OPERATION, exchanged);
 		if (i < width)
 			send_to(group, operation, i, exchange->out, 1);
 	}
@@ -325,7 +326,7 @@ void direct_begin(struct group *group)
 		operation->eager_bytes = eager_bytes_of(group, operation);
 		if ((operation->direct || operation->split) &&
 		    (!group->exchanges_free ||
-		     (group->eager_bytes && group->eager_bytes + operation->eager_bytes > GROUP_EAGER_BYTES)))
+		     (group->eager_bytes && group->eager_bytes + operation->eager_bytes > GROUP_EAGER_BYTES / 2)))
 			return;
 		group->small_first = operation->next_small;
 		if (!group->small_first)

@@ -355,7 +355,13 @@ static bool uplinks_are_wide(const struct group *group)
 {
 	const struct aggregate_facts *facts = &group->facts;
 
-	return group->leaf_count > 1 && facts->uplink_Bps && facts->rate_Bps &&
+	for (size_t i = 0; i < group->count; i++) {
+		const struct aggregate_wire_facts *member = &group->members[i].facts;
+
+		if (!member->rate_Bps || !member->up_rate_Bps || !member->down_rate_Bps)
+			return false;
+	}
+	return group->leaf_count > 1 &&
 	       facts->uplink_share / (double)facts->uplink_Bps <= facts->host_share / (double)facts->rate_Bps;
 }
 

@@ -354,7 +354,10 @@ static int announce_arrived(struct tcp_connection *connection, const struct tcp_
 	return 0;
 }
 
-/* As it was asked for; its data is behind this frame. */
+/*
+ * Its data is behind this frame. The sender knows of a receive with that tag; with several it may meet an older one, of which nothing
+ * was said.
+ */
 static int comes_arrived(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
 {
 	struct tcp_receiver *r = &connection->r;
@@ -364,7 +367,7 @@ static int comes_arrived(struct tcp_connection *connection, const struct tcp_fra
 	if (error < 0)
 		return error;
 	message = tcp_message_of(r, frame->message);
-	if (message->state != TCP_MESSAGE_COMES || !message->request->slots[message->slot].asked)
+	if (message->state != TCP_MESSAGE_COMES)
 		return -EPROTO;
 	r->expected_bytes += message->size - message->grant_told;
 	message->grant_told = message->size;

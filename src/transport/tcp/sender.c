@@ -99,19 +99,19 @@ static bool queue_eager(struct tcp_connection *connection, struct tcp_stream *le
 	return true;
 }
 
-/* Whether ASK was said for a receive that takes this message; then for no other. */
+/* A message goes out: the receive that ASK was said for waits no more. Whether it takes the message unasked. */
 static bool take_asked(struct tcp_connection *connection, int tag, uint64_t bytes)
 {
 	struct tcp_sender *s = &connection->s;
 
 	for (unsigned i = 0; i < s->asked_count; i++) {
+		bool takes = s->asked[i].tag == tag && s->asked[i].bytes >= bytes;
+
 		if (s->asked[i].tag != tag)
 			continue;
-		if (s->asked[i].bytes < bytes || connection->active_count > 1)
-			return false; /* its bytes have to stay behind the announcement, and too long a one is told so */
 		s->asked_count--;
 		memmove(&s->asked[i], &s->asked[i + 1], (s->asked_count - i) * sizeof(s->asked[0]));
-		return true;
+		return takes && connection->active_count == 1; /* its bytes have to stay behind the announcement */
 	}
 	return false;
 }
@@ -145,6 +145,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 			connection->request_count--;
 			return 0;
 		}
+		take_asked(connection, tag, bytes);
 		request->done = true;
 		tcp_sender_pump(connection, now_ns);
 	} else {

@@ -442,7 +442,7 @@ bool tcp_receiver_may_rest(const struct tcp_connection *connection);
 bool tcp_receiver_has_to_tell(const struct tcp_connection *connection);
 /* A matched message lacks a grant, which may be given when other connections receive. */
 bool tcp_receiver_waits_for_grant(struct tcp_connection *connection);
-/* Everything ever told is told again: the stream that carried it is gone. */
+/* All that the sender cannot do without is told again: the stream that carried it is gone. */
 void tcp_receiver_retell(struct tcp_connection *connection);
 
 /* failover.c */

@@ -1,6 +1,7 @@
 /*
  * What a receiver tells the sender: grants, receives that are posted, what is done. It is state, not events: a flush says
- * what is new in it, and after the loss of a stream everything is said again.
+ * what is new in it, and after the loss of a stream everything is said again, but for receives that are posted: a sender
+ * that does not know of them is granted its messages.
  */
 #include "transport/tcp/tcp.h"
 
@@ -99,10 +100,11 @@ static bool tell_messages(struct tcp_connection *connection, struct tcp_stream *
 			frame.value = granted;
 			if (!tell(connection, lead, frame))
 				return false;
+			if (granted > message->grant_told) /* told again, its answer may be here already */
+				pace_grant_sent(r->pace, &message->pace, granted, now_ns);
 			r->expected_bytes += granted - message->grant_told;
 			message->grant_told = granted;
 			message->tell_again = false;
-			pace_grant_sent(r->pace, &message->pace, granted, now_ns);
 		} else if (message->state == TCP_MESSAGE_DONE && !message->done_told) {
 			frame.type = TCP_FRAME_DONE;
 			frame.value = r->floor_sequence;

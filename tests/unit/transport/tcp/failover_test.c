@@ -484,25 +484,81 @@ static void what_was_asked_for_ahead_needs_no_grant(void **state)
 	free(bed);
 }
 
-/* What nobody asked for has no place to go to. */
-static void what_was_not_asked_for_is_refused(void **state)
+/* What nobody waits for has no place to go to. */
+static void what_nobody_waits_for_is_refused(void **state)
 {
 	struct bed *bed = calloc(1, sizeof(*bed));
 	struct tcp_frame frame = { .type = TCP_FRAME_COMES, .tag = 5, .value = 5000 };
 	void *data;
 	size_t bytes = 5000;
-	int tag = 5;
+	int tag = 6;
 
 	(void)state;
 	assert_non_null(bed);
 	data = bed->in[0];
+	ahead = true;
 	bed_open(bed, 1);
 	tcp_receiver_receive(bed->receiver, 1, &data, &bytes, &tag, bed->now_ns, &bed->receives[0]);
 	assert_int_equal(tcp_receiver_frame(bed->receiver, bed->receiver->streams, &frame, bed->now_ns), -EPROTO);
 	bed_close(bed);
+	ahead = false;
+	free(bed);
+}
+
+static void step_both(struct bed *bed)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		bed->receiver->stirred = bed->sender->stirred = true;
+		tcp_connection_progress(bed->receiver);
+		tcp_connection_progress(bed->sender);
+		for (unsigned k = 0; k < 3; k++)
+			pass(&bed->middles[0]);
+	}
+}
+
+/* Messages meet receives in their order, those that were told of and those that were not, short messages as long ones. */
+static void what_was_asked_for_is_met_once(void **state)
+{
+	struct bed *bed = calloc(1, sizeof(*bed));
+	void *data[3];
+	size_t bytes[3] = { 5000, 5000, 5000 };
+	int tags[3] = { 5, 5, 5 };
+
+	(void)state;
+	assert_non_null(bed);
+	for (unsigned i = 0; i < 3; i++)
+		data[i] = bed->in[i];
 	ahead = true;
+	for (size_t first = 0; first <= 5000; first += 100) { /* unasked, up to 256, and longer */
+		bed_open(bed, 1);
+		tcp_receiver_receive(bed->receiver, 1, data, bytes, tags, bed->now_ns, &bed->receives[0]);
+		step_both(bed);
+		assert_int_equal(bed->sender->s.asked_count, 1);
+		tcp_sender_send(bed->sender, bed->out[0], first, 5, bed->now_ns, &bed->sends[0]);
+		tcp_sender_send(bed->sender, bed->out[1], 5000, 5, bed->now_ns, &bed->sends[1]);
+		assert_int_equal(bed->sender->s.asked_count, 0);
+		step_both(bed);
+		tcp_receiver_receive(bed->receiver, 1, data + 1, bytes, tags, bed->now_ns, &bed->receives[1]);
+		step_both(bed);
+		step_both(bed);
+		assert_int_equal(bed->receiver->error, 0);
+		assert_true(bed->receives[0]->done && bed->receives[1]->done);
+		assert_memory_equal(bed->in[1], bed->out[1], 5000);
+		bed_close(bed);
+	}
+	/* A group that was posted before is not told of, and met first. */
 	bed_open(bed, 1);
-	assert_int_equal(tcp_receiver_frame(bed->receiver, bed->receiver->streams, &frame, bed->now_ns), -EPROTO);
+	tcp_receiver_receive(bed->receiver, 2, data, bytes, tags, bed->now_ns, &bed->receives[0]);
+	tcp_receiver_receive(bed->receiver, 1, data + 2, bytes, tags, bed->now_ns, &bed->receives[1]);
+	step_both(bed);
+	for (unsigned i = 0; i < 3; i++)
+		tcp_sender_send(bed->sender, bed->out[i], 5000, 5, bed->now_ns, &bed->sends[i]);
+	step_both(bed);
+	step_both(bed);
+	assert_int_equal(bed->receiver->error, 0);
+	assert_true(bed->receives[0]->done && bed->receives[1]->done);
+	for (unsigned i = 0; i < 3; i++)
+		assert_memory_equal(bed->in[i], bed->out[i], 5000);
 	bed_close(bed);
 	ahead = false;
 	free(bed);
@@ -607,7 +663,8 @@ int main(void)
 		cmocka_unit_test(time_in_which_nobody_looked_is_no_silence),
 		cmocka_unit_test(a_promise_may_overtake_grants),
 		cmocka_unit_test(what_was_asked_for_ahead_needs_no_grant),
-		cmocka_unit_test(what_was_not_asked_for_is_refused),
+		cmocka_unit_test(what_nobody_waits_for_is_refused),
+		cmocka_unit_test(what_was_asked_for_is_met_once),
 		cmocka_unit_test(what_was_asked_for_ahead_is_cut_off_like_any),
 		cmocka_unit_test(a_stream_closed_after_any_byte_loses_nothing),
 		cmocka_unit_test(a_stream_silent_after_any_byte_loses_nothing),
