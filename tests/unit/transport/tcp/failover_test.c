@@ -437,14 +437,14 @@ static void what_was_asked_for_ahead_is_cut_off_like_any(void **state)
 	for (int grants = 0; grants < 2; grants++) {
 		paced = grants;
 		came_ahead = 0;
-		cut_everywhere(1, DEATH_CLOSED, false, 1);
-		cut_everywhere(1, DEATH_CLOSED, true, 3);
-		cut_everywhere(1, DEATH_SILENT, false, 7);
+		cut_everywhere(1, DEATH_CLOSED, false, 13);
+		cut_everywhere(1, DEATH_CLOSED, true, 41);
+		cut_everywhere(1, DEATH_SILENT, false, 83);
 		assert_true(came_ahead > 1000);
 	}
 	/* Striped data could come before its announcement. */
 	came_ahead = 0;
-	cut_everywhere(STREAMS, DEATH_CLOSED, false, 5);
+	cut_everywhere(STREAMS, DEATH_CLOSED, false, 41);
 	assert_int_equal(came_ahead, 0);
 	ahead = paced = false;
 }
