@@ -13,7 +13,7 @@
 
 /* What an eager message takes of a connection's window, at most: its own bytes, a header, and no less than this. */
 enum { PIECE_BYTES_LEAST = 4 << 10 };
-/* Below RELAY_MEMBERS a second round costs more than it saves; so do longer messages, which wait for those ahead of them. */
+/* With fewer members a second round saves little, and longer messages wait for those ahead of them. */
 enum { RELAY_MEMBERS = 6, RELAY_BYTES = 8 << 10 };
 enum { EAGER_PLACE_LEAST = 512, EAGER_PLACE_MORE = 24, EAGER_PLACE_ROUND = 64 };
 

@@ -367,8 +367,8 @@ static bool uplinks_are_wide(const struct group *group)
 
 /*
  * A byte of so many that this member's host sends comes here. Of m leaves one sends another about 2/m of an operation,
- * between any two of their hosts, and one of n hosts sends 2 (n - 1) + 1 of it in all (schedule.h). Through narrow uplinks all of it comes at
- * once: no more than from the own leaf, then.
+ * between any two of their hosts, and one of n hosts sends 2 (n - 1) + 1 of it in all (schedule.h). Through narrow uplinks
+ * all of it comes at once: no more than from the own leaf, then.
  */
 static unsigned hosts_beside(const struct group *group, size_t member)
 {
@@ -382,8 +382,8 @@ static unsigned hosts_beside(const struct group *group, size_t member)
 }
 
 /*
- * What comes from a server is a sum of what all sent, so it comes no faster than that; a grant would wait behind the inputs in
- * this host's port.
+ * What comes from a server is a sum of what all sent, so it comes no faster than that; a grant would wait behind the
+ * inputs in this host's port.
  */
 static void tell_lanes(const struct group *group)
 {

@@ -18,9 +18,10 @@
 #include <stdatomic.h>
 
 enum {
-	GROUP_SEGMENTS = 64,           /* between the oldest unfinished and the newest */
-	GROUP_DIRECT_OPERATIONS = 8,   /* under way at a time */
-	GROUP_EAGER_BYTES = 30592,     /* of them, in one connection's window: docs/aggregation.md, Small operations */
+	GROUP_SEGMENTS = 64,         /* between the oldest unfinished and the newest */
+	GROUP_DIRECT_OPERATIONS = 8, /* under way at a time */
+	GROUP_EAGER_BYTES =
+		30592, /* in one connection's window: half of it theirs (docs/aggregation.md, Small operations) */
 	GROUP_BUFFER_BYTES = 64 << 20, /* of slots, at most, if one segment's need is not more than that */
 	GROUP_SEGMENTS_OF_SLOTS = 8,   /* that one node may aggregate at a time, if that fits in it */
 	/* Requests of a connection for large operations: so many, and so many more for the oldest segment and for pieces. */

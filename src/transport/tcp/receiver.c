@@ -355,8 +355,8 @@ static int announce_arrived(struct tcp_connection *connection, const struct tcp_
 }
 
 /*
- * Its data is behind this frame. The sender knows of a receive with that tag; with several it may meet an older one, of which nothing
- * was said.
+ * Its data is behind this frame. The sender knows of a receive with that tag; with several it may meet an older one, of
+ * which nothing was said.
  */
 static int comes_arrived(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
 {

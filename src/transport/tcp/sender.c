@@ -416,8 +416,8 @@ static int granted(struct tcp_connection *connection, const struct tcp_frame *fr
 }
 
 /*
- * A receive waits. If a message with its tag is on the way, or was when this was said, that one met it, or one before it. (What
- * is told over a stream that died may be read late, after many messages.)
+ * A receive waits. If a message with its tag is on the way, or was when this was said, that one met it, or one before it.
+ * (What is told over a stream that died may be read late, after many messages.)
  */
 static void asked(struct tcp_sender *s, const struct tcp_frame *frame)
 {
