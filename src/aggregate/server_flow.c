@@ -193,6 +193,7 @@ static int list_progress(struct server_group *group, struct server_lane *lane, b
 		if (!transfer->request) {
 			if (may_post(group, transfer, *count))
 				r = transfer_post(group, lane, transfer, sends);
+			lane->asks |= !sends && transfer->request;
 			if (r < 0 || !transfer->request) {
 				link = &transfer->next;
 				continue;
@@ -277,6 +278,10 @@ static void lane_progress(struct server_group *group, uint16_t node)
 	r = heads_progress(group, node);
 	if (r == 0)
 		r = list_progress(group, lane, false);
+	/* Its message may be announced already, and wait for a grant that no event brings. An error shows in the next turn. */
+	if (r == 0 && lane->asks && error == 0 && connection_progress(group, lane, false) < 0)
+		group->now = lane->stirred = true;
+	lane->asks = false;
 	if (r == 0)
 		r = list_progress(group, lane, true);
 	if (r == 0)

@@ -63,6 +63,7 @@ struct server_lane {
 	bool lost;          /* another server: whatever is here, or comes, is through at once, and brings nothing */
 	uint64_t last_head; /* number of the last HEAD, SERVER_WIRE_NONE before the first */
 	bool stirred;       /* worth a look */
+	bool asks;          /* a receive was posted now */
 };
 
 /* A connection that came and has not said who it is. */

@@ -148,6 +148,8 @@ struct transport_ops {
 	 * and receive complete no other request than the one they return; that one may be done at once. So the owner:
 	 *
 	 *   posts, and tests what it posted;
+	 *   progress() for each connection on which it posted a receive: its message may be announced already, and wait
+	 *   for a grant that no event brings;
 	 *   epoll_wait(): at most a millisecond if a connection said SOON, not at all if one said NOW;
 	 *   progress() for each key that came, for those that said NOW, and, after a wait that was cut short by SOON or
 	 *   whenever it likes, for those that said SOON; then tests the requests of each, also after an error.

@@ -56,6 +56,38 @@ static int narrow_progress(struct transport_connection *connection, enum transpo
 	return r;
 }
 
+/* ----------------------------------------------- a service that has to ask what its receives wait for (transport.h) */
+
+static struct transport_ops told_ops;
+static _Thread_local struct transport_connection *told_posted; /* on which a receive was posted, and nobody has asked */
+static _Atomic unsigned told_posts, told_late;
+
+static void told_elsewhere(const struct transport_connection *connection)
+{
+	if (told_posted && told_posted != connection)
+		atomic_fetch_add(&told_late, 1);
+}
+
+static int told_receive(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
+			const int *tags, void *const *registrations, struct transport_request **ret)
+{
+	int r = transport_tcp.receive(connection, count, data, bytes, tags, registrations, ret);
+
+	if (r < 0 || !*ret || bytes[0] <= SERVER_WIRE_HEAD_BYTES) /* these come unasked */
+		return r;
+	told_elsewhere(connection);
+	told_posted = connection;
+	atomic_fetch_add(&told_posts, 1);
+	return r;
+}
+
+static int told_progress(struct transport_connection *connection, enum transport_next *ret_next)
+{
+	told_elsewhere(connection);
+	told_posted = NULL;
+	return transport_tcp.progress(connection, ret_next);
+}
+
 /* -------------------------------------------------------------------------------------------- a member that falls */
 
 static struct transport_ops fall_ops;
@@ -268,6 +300,26 @@ static void a_group_that_has_measured_is_a_group_as_any(void **state)
 	}
 }
 
+/* One that did not would wait for the next beat of a connection, half a second, if all members wait for grants. */
+static void an_aggregator_asks_what_its_receives_wait_for(void **state)
+{
+	static const char *const leaves[] = { "aaaa", "aabb" };
+	struct scene scene;
+
+	(void)state;
+	atomic_store(&told_posts, 0);
+	atomic_store(&told_late, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		memset(&scene, 0, sizeof(scene));
+		scene_gather(&scene, leaves[i], 1, &told_ops, i > 0);
+		connect_all(&scene);
+		reduce_all(&scene);
+		scene_close(&scene);
+	}
+	assert_true(atomic_load(&told_posts) > 0);
+	assert_int_equal(atomic_load(&told_late), 0);
+}
+
 static void an_aggregator_that_is_lost_while_it_is_measured_is_done_without(void **state)
 {
 	static const char *const leaves[] = { "aaaa", "aab", "a2aa" };
@@ -331,9 +383,11 @@ static void a_member_that_is_lost_meanwhile_fails_all_with_one_reason(void **sta
 static int begin(void **state)
 {
 	blow_start();
-	narrow_ops = fall_ops = transport_tcp;
+	narrow_ops = fall_ops = told_ops = transport_tcp;
 	narrow_ops.receive = narrow_receive;
 	narrow_ops.progress = narrow_progress;
+	told_ops.receive = told_receive;
+	told_ops.progress = told_progress;
 	fall_ops.send = fall_send;
 	fall_ops.progress = fall_progress;
 	return server_hall_secret_make(state);
@@ -346,6 +400,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(nobody_measures_if_one_member_does_not_want_it),
 		cmocka_unit_test(a_slow_aggregator_gets_less),
 		cmocka_unit_test(a_group_that_has_measured_is_a_group_as_any),
+		cmocka_unit_test(an_aggregator_asks_what_its_receives_wait_for),
 		cmocka_unit_test(an_aggregator_that_is_lost_while_it_is_measured_is_done_without),
 		cmocka_unit_test(a_member_that_is_lost_meanwhile_fails_all_with_one_reason),
 	};
