@@ -14,7 +14,7 @@
 
 static void pool_fini(struct pool *pool)
 {
-	sys_free(pool->memory);
+	sys_unmap_pages(pool->memory, pool->count * pool->slot_bytes);
 	sys_free(pool->free);
 	*pool = (struct pool){ 0 };
 }
@@ -29,7 +29,7 @@ static int pool_init(struct pool *pool, size_t slot_bytes, size_t least, size_t 
 		pool->count = least;
 	if (!pool->count)
 		return 0;
-	pool->memory = sys_zalloc_aligned(4096, pool->count * pool->slot_bytes);
+	pool->memory = sys_map_pages(pool->count * pool->slot_bytes);
 	pool->free = sys_zalloc(pool->count * sizeof(*pool->free));
 	if (!pool->memory || !pool->free)
 		return -ENOMEM;

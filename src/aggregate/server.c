@@ -232,7 +232,7 @@ void server_group_free(struct server_group *group)
 	server_share_leave(&group->claim);
 	group->server->setup.ops->close_listener(group->listener);
 	for (size_t i = 0; i < group->slots_free; i++)
-		sys_free(group->slots[i]);
+		sys_unmap_pages(group->slots[i], SERVER_WIRE_SEGMENT_BYTES_MAX);
 	sys_free(group->slots);
 	pthread_mutex_destroy(&group->lock);
 	sys_free(group);

@@ -20,7 +20,7 @@ static void *slot_get(struct server_group *group)
 
 	if (group->slots_free)
 		return group->slots[--group->slots_free];
-	slot = sys_zalloc_aligned(4096, SERVER_WIRE_SEGMENT_BYTES_MAX);
+	slot = sys_map_pages(SERVER_WIRE_SEGMENT_BYTES_MAX);
 	if (slot)
 		group->slots_made++;
 	return slot;

@@ -259,6 +259,24 @@ int sys_memory_file(const char *name, size_t bytes, int seals)
 	return (int)result_of(fd, saved_errno);
 }
 
+void *sys_map_pages(size_t bytes)
+{
+	int saved_errno = errno;
+	void *memory;
+
+	if (FAULT_OF(SYS_FAULT_MEMORY))
+		return NULL;
+	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	errno = saved_errno;
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+void sys_unmap_pages(void *memory, size_t bytes)
+{
+	if (memory)
+		munmap(memory, bytes);
+}
+
 int sys_map_shared(int fd, size_t bytes, void **ret)
 {
 	int saved_errno = errno;

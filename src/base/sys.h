@@ -37,6 +37,12 @@ ssize_t sys_receive_descriptors(int fd, void *data, size_t bytes, int *descripto
 /* A file without a name, of so many zero bytes, with these seals (F_SEAL_*); the descriptor. */
 int sys_memory_file(const char *name, size_t bytes, int seals);
 int sys_map_shared(int fd, size_t bytes, void **ret); /* readable and writable; munmap takes it back */
+/*
+ * Whole pages of zeroes, which cost neither time nor memory before they are touched: for what is long and may be used in
+ * part. NULL: no memory. Given back with the same length (NULL is fine).
+ */
+void *sys_map_pages(size_t bytes);
+void sys_unmap_pages(void *memory, size_t bytes);
 /* From another process' memory, part by part; the bytes read, fewer where memory ends. */
 ssize_t sys_read_process(pid_t pid, const struct iovec *local, const struct iovec *remote, unsigned count);
 void sys_close(int *fd); /* closes unless negative, sets it to -1, keeps errno */

@@ -82,6 +82,12 @@ static void memory_is_zeroed_and_aligned(void **state)
 	memory = sys_zalloc(0);
 	assert_non_null(memory);
 	sys_free(memory);
+	memory = sys_map_pages(2 * sizeof(zeroes));
+	assert_non_null(memory);
+	assert_int_equal((uintptr_t)memory % 4096, 0);
+	assert_memory_equal(memory, zeroes, sizeof(zeroes));
+	sys_unmap_pages(memory, 2 * sizeof(zeroes));
+	sys_unmap_pages(NULL, 300);
 	sys_free(NULL);
 }
 
