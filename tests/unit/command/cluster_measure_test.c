@@ -107,6 +107,9 @@ static struct process begin(unsigned rank, uint16_t port, const char *const *arg
 		return process;
 	snprintf(name, sizeof(name), "host-%u", rank);
 	become(name, &process);
+	/* Of so few none may be one that this program was started with. */
+	if (descriptors.rlim_cur != RLIM_INFINITY && close_range(3, ~0U, 0) < 0)
+		_exit(NO_NAME);
 	if (descriptors.rlim_cur != RLIM_INFINITY && setrlimit(RLIMIT_NOFILE, &descriptors) < 0)
 		_exit(NO_NAME);
 	snprintf(number, sizeof(number), "%u", rank);
