@@ -91,7 +91,7 @@ struct lane {
 	bool over; /* to a server that is lost: whatever is here, or comes, is through at once, and brings nothing */
 	bool stirred, soon;                          /* worth a look now; within a millisecond */
 	bool added;                                  /* worth posting */
-	bool asks;                                   /* a receive was posted now whose message is asked for */
+	bool asks;                                   /* a receive was posted whose message is asked for */
 	bool lost;                                   /* nothing more comes than what has come */
 	struct transfer *small_first, **small_end;   /* not posted yet, in order of adding */
 	struct transfer *urgent_first, **urgent_end; /* the same */

@@ -233,7 +233,7 @@ static void lane_pass_over(struct group *group, struct lane *lane)
 void lane_progress(struct group *group, struct lane *lane)
 {
 	enum transport_next next = lane->soon ? TRANSPORT_NEXT_SOON : TRANSPORT_NEXT_EVENT;
-	bool moves = lane->stirred || lane->lost || lane->asks; /* asks: posted last, in the last turn */
+	bool moves = lane->stirred || lane->lost || lane->asks; /* asks: posted at the end of the last turn */
 	int r, error = 0;
 
 	if (lane->over) {

@@ -278,7 +278,10 @@ static void lane_progress(struct server_group *group, uint16_t node)
 	r = heads_progress(group, node);
 	if (r == 0)
 		r = list_progress(group, lane, false);
-	/* Its message may be announced already, and wait for a grant that no event brings. An error shows in the next turn. */
+	/*
+	 * Its message may be announced already, and wait for a grant that no event brings. An error shows in the next
+	 * turn.
+	 */
 	if (r == 0 && lane->asks && error == 0 && connection_progress(group, lane, false) < 0)
 		group->now = lane->stirred = true;
 	lane->asks = false;

@@ -1,8 +1,6 @@
 /* One lane over a transport that does what it is told: what is posted when, and who is asked what it waits for. */
 #include "aggregate/group.h"
 
-#include "base/params.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
