@@ -418,6 +418,10 @@ bool group_turn(struct group *group)
 	uint64_t posted = atomic_load_explicit(&group->posted, memory_order_acquire);
 
 	group->progressed = group->received = group->soon = group->now = false;
+	if (atomic_load_explicit(&group->refused, memory_order_acquire)) {
+		group_break(group, -ENOMEM, "there is no memory for an operation");
+		return true;
+	}
 	while (group->taken != posted)
 		take(group, &group->operations[group->ring[group->taken++ % AGGREGATE_MAX_REQUESTS]]);
 	servers_carry_out(group);
@@ -477,6 +481,13 @@ void operation_post(struct group *group, struct operation *operation)
 	engine_wake(group->engine);
 }
 
+int operation_refuse(struct group *group)
+{
+	atomic_store_explicit(&group->refused, true, memory_order_release);
+	engine_wake(group->engine);
+	return -ENOMEM;
+}
+
 /*
  * What a server is to make may have to be made again, from the inputs: one that the result overwrites is copied. -ENOMEM.
  */
@@ -493,7 +504,7 @@ static int keep_input(struct group *group, struct operation *operation)
 		operation->kept_bytes = 0;
 		operation->kept = sys_zalloc(bytes);
 		if (!operation->kept)
-			return -ENOMEM;
+			return operation_refuse(group);
 		operation->kept_bytes = bytes;
 	}
 	memcpy(operation->kept, send, bytes);

@@ -218,9 +218,10 @@ struct group {
 	uint64_t serial; /* never 0 */
 	bool watched;    /* its connections' descriptors wake the engine */
 	pthread_mutex_t lock;
-	_Atomic bool wanted; /* somebody waits for the lock */
-	bool closed;         /* under the lock */
-	_Atomic int error;   /* 0, or what every call returns from now on; set when no buffer is in use any more */
+	_Atomic bool wanted;  /* somebody waits for the lock */
+	bool closed;          /* under the lock */
+	_Atomic int error;    /* 0, or what every call returns from now on; set when no buffer is in use any more */
+	_Atomic bool refused; /* there was no memory for an operation: the group is to end */
 	int device;
 
 	size_t count, self;            /* members; positions */
@@ -365,6 +366,11 @@ void operation_step(struct operation *operation);
 /* Callers: a free operation, or NULL; and its way to the engine. */
 struct operation *operation_get(struct group *group);
 void operation_post(struct group *group, struct operation *operation);
+/*
+ * There is no memory for one that the other members post, too, and then wait for: the group ends, here and so everywhere.
+ * Returns -ENOMEM.
+ */
+int operation_refuse(struct group *group);
 /* aggregate_reduce_all, with a part for some servers alone. */
 int operation_reduce(struct group *group, const void *send, void *recv, size_t count, enum reduce_type type,
 		     enum reduce_operation operation, uint32_t without, struct operation **ret);

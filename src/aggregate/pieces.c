@@ -335,7 +335,7 @@ static int operation_of_parts(struct group *group, size_t rank, size_t part_coun
 	sys_free(operation->parts);
 	operation->parts = sys_zalloc((part_count + 1) * sizeof(*operation->parts));
 	if (!operation->parts)
-		return -ENOMEM;
+		return operation_refuse(group);
 	memcpy(operation->parts, parts, part_count * sizeof(*operation->parts));
 	operation->part_count = part_count;
 	operation->rank = rank;

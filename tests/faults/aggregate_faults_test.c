@@ -8,9 +8,14 @@
 #include "unit/aggregate/party.h"
 
 #include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #ifdef TRIBUTARY_FAULTS
 
@@ -174,8 +179,48 @@ static int life_of_group(uint64_t seed)
 	return r;
 }
 
+/* True: member 0 had no memory for an operation, and all others have heard. */
+static bool refused_by_one(struct faulty *faulty)
+{
+	struct aggregate_request *requests[MEMBERS][WHATS] = { 0 };
+	int r;
+
+	sys_fault_set(SYS_FAULT_MEMORY, 1, ENOMEM);
+	r = post(faulty, 0, GATHER, &requests[0][GATHER]);
+	sys_fault_set(SYS_FAULT_MEMORY, 0, 0);
+	if (r == 0)
+		return false; /* some thread's call was the first of that kind */
+	assert_int_equal(r, -ENOMEM);
+	for (size_t m = 1; m < MEMBERS; m++) {
+		r = post(faulty, m, GATHER, &requests[m][GATHER]);
+		assert_int_equal(r < 0 ? r : finish(faulty, 1, m, requests[m]), -EREMOTEIO);
+	}
+	assert_int_equal(post(faulty, 0, SUM_SMALL, &requests[0][SUM_SMALL]), -ENOMEM);
+	return true;
+}
+
+static void a_refused_operation_ends_the_group(void **state)
+{
+	struct params params;
+	bool refused = false;
+
+	(void)state;
+	party_params(&params);
+	for (unsigned i = 0; i < 5 && !refused; i++) {
+		struct faulty *faulty = faulty_new(1);
+
+		assert_non_null(faulty);
+		assert_int_equal(party_open(&faulty->party, &params, "abc"), 0);
+		refused = refused_by_one(faulty);
+		party_close(&faulty->party);
+		faulty_free(faulty);
+	}
+	assert_true(refused);
+}
+
 int main(void)
 {
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_refused_operation_ends_the_group) };
 	static struct life_fault faults[] = {
 		{ SYS_FAULT_MEMORY, "memory", ENOMEM },
 		{ SYS_FAULT_THREAD, "thread", EAGAIN },
@@ -189,6 +234,8 @@ int main(void)
 	};
 
 	runtime_start("aggregate_faults_test", 280);
+	if (cmocka_run_group_tests(tests, NULL, NULL) != 0)
+		return 1;
 	return life_run_with_faults(life_of_group, faults, sizeof(faults) / sizeof(faults[0]));
 }
 
