@@ -26,7 +26,8 @@ enum {
 	SPREAD_MOST = 8, /* hosts that count of those that a host sends to */
 	LANE_BITS = 16,  /* of an event's key: which of the group's lanes; the rest: which group */
 };
-#define HELP_LASTS_NS (500 * NS_PER_US)
+#define HELP_LASTS_NS (2 * NS_PER_MS)
+#define NAP_MOST_NS   ((long)(4 * NS_PER_MS))
 _Static_assert(2 * (SCHEDULE_MEMBERS_MAX + SCHEDULE_NODES_MAX) <= 1 << LANE_BITS, "a lane's number in an event");
 
 /* Equal for processes that share kernel and network namespace and call their host the same. */
@@ -252,15 +253,26 @@ static bool is_helped(struct aggregate_engine *engine)
 	       HELP_LASTS_NS;
 }
 
+/* Longer and longer, while callers look: who has a core for this thread and for them could spare the change to it, too. */
+static void nap_while_helped(struct aggregate_engine *engine)
+{
+	struct timespec nap = { .tv_nsec = HELP_LASTS_NS };
+
+	while (is_helped(engine) && !atomic_load(&engine->stop)) {
+		nanosleep(&nap, NULL);
+		if (nap.tv_nsec < NAP_MOST_NS)
+			nap.tv_nsec *= 2;
+	}
+}
+
 /* Returns the number of events. */
 static int rest(struct aggregate_engine *engine, const struct engine_look *look, uint64_t posts,
 		struct epoll_event *events)
 {
-	struct timespec nap = { .tv_nsec = HELP_LASTS_NS };
 	int count = 0;
 
 	if (is_helped(engine)) {
-		nanosleep(&nap, NULL);
+		nap_while_helped(engine);
 		return 0;
 	}
 	if (look->progressed && !look->wants_now)
