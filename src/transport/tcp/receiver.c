@@ -87,8 +87,7 @@ static void eager_complete(struct tcp_connection *connection, struct tcp_message
 	slot_finish(connection, message);
 	message->state = TCP_MESSAGE_FREE;
 	window_walk(&connection->r);
-	if (connection->r.window_free - connection->r.window_told >= connection->r.window_bytes / 4)
-		connection->r.control_pending = true;
+	connection->r.control_pending |= tcp_receiver_window_is_news(&connection->r);
 }
 
 static void announced_complete(struct tcp_connection *connection, struct tcp_message *message)
@@ -311,7 +310,8 @@ static int eager_arrived(struct tcp_connection *connection, struct tcp_stream *s
 	r->long_messages = false;
 	message->size = frame->payload_bytes;
 	message->eager_begin = frame->value;
-	message->eager_end = frame->value + used;
+	message->eager_end = r->window_end = frame->value + used;
+	r->control_pending |= tcp_receiver_window_is_news(r);
 	find_slot(connection, frame->tag, &request, &index);
 	if (request) {
 		error = match(connection, message, request, index, now_ns);

@@ -187,7 +187,7 @@ struct tcp_receiver {
 	uint32_t waiting_from; /* no message before it waits for a receive */
 	uint32_t eager_walk;   /* sequence up to which window_free was worked out */
 	uint8_t *window;
-	uint64_t window_bytes, window_free, window_told;
+	uint64_t window_bytes, window_end, window_free, window_told; /* end: of what has been sent in it */
 	/*
 	 * Receives posted one by one, all with one tag, meet the messages in their order: message n has receive n. Then
 	 * the sender can be told of receives before it has messages for them, if the pace allows it.
@@ -440,6 +440,8 @@ bool tcp_receiver_expects_data(const struct tcp_connection *connection);
 /* Nobody's budget waits for what has arrived: it may lie in the socket for a moment. */
 bool tcp_receiver_may_rest(const struct tcp_connection *connection);
 bool tcp_receiver_has_to_tell(const struct tcp_connection *connection);
+/* Enough of the eager window has become free that the sender is to hear of it. */
+bool tcp_receiver_window_is_news(const struct tcp_receiver *r);
 /* A matched message lacks a grant, which may be given when other connections receive. */
 bool tcp_receiver_waits_for_grant(struct tcp_connection *connection);
 /* All that the sender cannot do without is told again: the stream that carried it is gone. */
