@@ -1,8 +1,8 @@
 /*
- * Small operations: every member gets the inputs of all others and sums by itself, in the order in which the segments of
- * large operations do it. In one round everybody sends to all; where they are many, in two: with a width w, each member
- * sends its input to the w - 1 places after it, and then the w inputs it has to those w, 2w, ... places on.
- * And the words about operations: members that do not post the same ones must hear of it.
+ * Small operations: of few members each sends its input to all others and sums by itself, in the order in which the segments
+ * of large operations do it; of more, where it is short, to one of them, which sends all the sum.
+ * And the words about operations: members that do not post the same ones must hear of it. Each tells one of them, the one
+ * that would sum the operation if it were short, so they meet however different the operations are.
  */
 #include "aggregate/group.h"
 #include "base/crc.h"
@@ -13,8 +13,8 @@
 
 /* What an eager message takes of a connection's window, at most: its own bytes, a header, and no less than this. */
 enum { PIECE_BYTES_LEAST = 4 << 10 };
-/* With fewer members a second round saves little, and longer messages wait for those ahead of them. */
-enum { RELAY_MEMBERS = 6, RELAY_BYTES = 8 << 10 };
+/* With fewer members a message to everybody, in one step, is as good. */
+enum { ROOTED_MEMBERS = 6, ROOTED_PART = 4 };
 enum { EAGER_PLACE_LEAST = 512, EAGER_PLACE_MORE = 24, EAGER_PLACE_ROUND = 64 };
 
 size_t direct_place_bytes(size_t message_bytes)
@@ -79,7 +79,8 @@ static void add(struct lane *lane, struct transfer *transfer, struct operation *
 		.data = data,
 		.bytes = bytes,
 		.tag = aggregate_tag(kind, operation->number),
-		.class = kind == AGGREGATE_TAG_OPERATION ? TRANSFER_SMALL : TRANSFER_URGENT,
+		.class = kind == AGGREGATE_TAG_VERIFY || (kind == AGGREGATE_TAG_DOWN && lane->sends) ? TRANSFER_URGENT
+												     : TRANSFER_SMALL,
 		.done = done,
 		.owner = operation,
 	};
@@ -95,44 +96,17 @@ static void sent(struct group *group, struct transfer *transfer)
 	operation_step(operation);
 }
 
-/* How many inputs the messages of the second round have; with as many as there are members there is none. */
-static size_t width_of(const struct group *group, const struct operation *operation)
-{
-	size_t payload = payload_bytes(operation);
-
-	return payload && group->relay_width &&
-			       AGGREGATE_WIRE_OPERATION_BYTES + group->relay_width * payload <= group->relay_bytes
-		       ? group->relay_width
-		       : group->count;
-}
-
-/* In a message from or to so many places away; 0: there is none. */
-static size_t inputs_in(const struct group *group, size_t width, size_t places)
-{
-	if (places < width)
-		return 1;
-	if (places % width)
-		return 0;
-	return places + width > group->count ? group->count - places : width;
-}
-
-static void relay(struct group *group, struct operation *operation);
-
 static void exchanged(struct group *group, struct transfer *transfer)
 {
 	struct operation *operation = transfer->owner;
 	size_t from = (size_t)(transfer - operation->exchange->receives);
-	size_t places = places_before(group, from), width = width_of(group, operation);
 
 	if (!agree(group, operation, transfer->data, transfer->received, from))
 		return;
-	if (transfer->received !=
-	    AGGREGATE_WIRE_OPERATION_BYTES + inputs_in(group, width, places) * payload_bytes(operation)) {
+	if (transfer->received != AGGREGATE_WIRE_OPERATION_BYTES + payload_bytes(operation)) {
 		group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
 		return;
 	}
-	if (places < width && --operation->exchange->unheard == 0)
-		relay(group, operation);
 	sent(group, transfer);
 }
 
@@ -146,64 +120,24 @@ struct exchange *direct_take(struct group *group, struct operation *operation)
 	return exchange;
 }
 
-static void send_to(struct group *group, struct operation *operation, size_t places, void *data, size_t inputs)
-{
-	size_t to = (group->self + places) % group->count;
-
-	add(&group->out[to], &operation->exchange->sends[to], operation, data,
-	    AGGREGATE_WIRE_OPERATION_BYTES + inputs * payload_bytes(operation), AGGREGATE_TAG_OPERATION, sent);
-}
-
-/* Where the input of the member so many places before this one is. */
-static uint8_t *input_at(const struct group *group, const struct operation *operation, size_t places)
-{
-	const struct exchange *exchange = operation->exchange;
-	size_t width = width_of(group, operation), first = places < width ? places : places / width * width;
-	uint8_t *message = places ? exchange->in + first * group->exchange_bytes : exchange->out;
-
-	return message + AGGREGATE_WIRE_OPERATION_BYTES + (places - first) * payload_bytes(operation);
-}
-
-/* The second round. */
-static void relay(struct group *group, struct operation *operation)
-{
-	struct exchange *exchange = operation->exchange;
-	size_t width = width_of(group, operation), payload = payload_bytes(operation);
-
-	if (width == group->count)
-		return;
-	memcpy(exchange->relay, exchange->out, AGGREGATE_WIRE_OPERATION_BYTES);
-	for (size_t i = 0; i < width; i++)
-		memcpy(exchange->relay + AGGREGATE_WIRE_OPERATION_BYTES + i * payload, input_at(group, operation, i),
-		       payload);
-	group_add(&group->bytes_copied, width * payload);
-	for (size_t places = width; places < group->count; places += width)
-		send_to(group, operation, places, exchange->relay, inputs_in(group, width, places));
-}
-
 static void exchange_begin(struct group *group, struct operation *operation)
 {
 	struct exchange *exchange = direct_take(group, operation);
 	struct aggregate_wire_operation word = word_of(operation);
-	size_t payload = payload_bytes(operation), width = width_of(group, operation);
+	size_t payload = payload_bytes(operation);
 
 	aggregate_wire_put_operation(&word, exchange->out);
 	if (payload)
 		memcpy(exchange->out + AGGREGATE_WIRE_OPERATION_BYTES, operation->send, payload);
 	group_add(&group->bytes_copied, payload);
-	exchange->unheard = width - 1;
-	operation->waits = 0;
+	operation->waits = 2 * (unsigned)(group->count - 1);
 	for (size_t i = 1; i < group->count; i++) { /* member r begins with r + 1: not all with the same */
-		size_t from = (group->self + group->count - i) % group->count, inputs = inputs_in(group, width, i);
+		size_t to = (group->self + i) % group->count, from = (group->self + group->count - i) % group->count;
 
-		if (!inputs)
-			continue;
-		operation->waits += 2; /* a message comes, and one goes */
-		add(&group->in[from], &exchange->receives[from], operation, exchange_in(group, exchange, from),
-		    inputs > 1 ? AGGREGATE_WIRE_OPERATION_BYTES + inputs * payload : group->exchange_bytes,
-		    AGGREGATE_TAG_OPERATION, exchanged);
-		if (i < width)
-			send_to(group, operation, i, exchange->out, 1);
+		add(&group->in[from], &exchange->receives[from], operation, exchange->in + from * group->exchange_bytes,
+		    group->exchange_bytes, AGGREGATE_TAG_OPERATION, exchanged);
+		add(&group->out[to], &exchange->sends[to], operation, exchange->out,
+		    AGGREGATE_WIRE_OPERATION_BYTES + payload, AGGREGATE_TAG_OPERATION, sent);
 	}
 	group->progressed = true;
 }
@@ -218,37 +152,136 @@ void direct_release(struct group *group, struct operation *operation)
 
 void direct_end(struct group *group, struct operation *operation)
 {
+	struct exchange *exchange = operation->exchange;
 	uint8_t *inputs[SCHEDULE_MEMBERS_MAX];
 
 	for (size_t i = 0; i < group->count; i++)
-		inputs[i] = input_at(group, operation, places_before(group, i));
+		inputs[i] = (i == group->self ? exchange->out : exchange->in + i * group->exchange_bytes) +
+			    AGGREGATE_WIRE_OPERATION_BYTES;
 	if (operation->count)
 		combine_all(group, operation, operation->recv, inputs, operation->count);
 	direct_release(group, operation);
 	group_add(&group->direct_done, 1);
 }
 
-/* ------------------------------------------------------------------------------------- words about large operations */
+/* ------------------------------------------------------------------------------------------ one member sums for all */
 
-static void check_received(struct group *group, struct transfer *transfer)
+/* Not by the number alone: what an application posts recurs, and its short operations may all have the same remainder. */
+static size_t root_of(const struct group *group, const struct operation *operation)
+{
+	return (size_t)((operation->number * UINT64_C(0x9e3779b97f4a7c15) >> 32) % group->count);
+}
+
+static void result_came(struct group *group, struct transfer *transfer)
+{
+	if (transfer_came_whole(group, transfer, root_of(group, transfer->owner)))
+		sent(group, transfer);
+}
+
+static void rooted_sum(struct group *group, struct operation *operation)
+{
+	struct exchange *exchange = operation->exchange;
+	uint8_t *inputs[SCHEDULE_MEMBERS_MAX];
+
+	for (size_t i = 0; i < group->count; i++)
+		inputs[i] = i == group->self ? (uint8_t *)(uintptr_t)operation->send
+					     : exchange_in(group, exchange, i) + AGGREGATE_WIRE_OPERATION_BYTES;
+	combine_all(group, operation, operation->recv, inputs, operation->count);
+	for (size_t i = 1; i < group->count; i++) {
+		size_t to = (group->self + i) % group->count;
+
+		add(&group->out[to], &exchange->result_sends[to], operation, operation->recv, operation->bytes,
+		    AGGREGATE_TAG_DOWN, sent);
+	}
+}
+
+static void input_came(struct group *group, struct transfer *transfer)
 {
 	struct operation *operation = transfer->owner;
+	struct exchange *exchange = operation->exchange;
+	size_t from = (size_t)(transfer - exchange->receives);
 
-	if (agree(group, operation, transfer->data, transfer->received,
-		  (group->self + group->count - 1) % group->count))
+	if (!agree(group, operation, transfer->data, transfer->received, from))
+		return;
+	if (transfer->received != AGGREGATE_WIRE_OPERATION_BYTES + operation->bytes) {
+		group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
+		return;
+	}
+	if (--exchange->missing == 0)
+		rooted_sum(group, operation);
+	sent(group, transfer);
+}
+
+static void rooted_begin(struct group *group, struct operation *operation)
+{
+	struct exchange *exchange = direct_take(group, operation);
+	struct aggregate_wire_operation word = word_of(operation);
+	size_t root = root_of(group, operation);
+
+	group->progressed = true;
+	if (root == group->self) {
+		exchange->missing = group->count - 1;
+		operation->waits = 2 * (unsigned)(group->count - 1);
+		for (size_t i = 1; i < group->count; i++) {
+			size_t from = (group->self + i) % group->count;
+
+			add(&group->in[from], &exchange->receives[from], operation, exchange_in(group, exchange, from),
+			    group->exchange_bytes, AGGREGATE_TAG_OPERATION, input_came);
+		}
+		return;
+	}
+	aggregate_wire_put_operation(&word, exchange->out);
+	memcpy(exchange->out + AGGREGATE_WIRE_OPERATION_BYTES, operation->send, operation->bytes);
+	group_add(&group->bytes_copied, operation->bytes);
+	operation->waits = 2;
+	add(&group->in[root], &exchange->result_receives[root], operation, operation->recv, operation->bytes,
+	    AGGREGATE_TAG_DOWN, result_came);
+	add(&group->out[root], &exchange->sends[root], operation, exchange->out,
+	    AGGREGATE_WIRE_OPERATION_BYTES + operation->bytes, AGGREGATE_TAG_OPERATION, sent);
+}
+
+void direct_rooted_end(struct group *group, struct operation *operation)
+{
+	direct_release(group, operation);
+	group_add(&group->direct_done, 1);
+}
+
+/* ------------------------------------------------------------------------------------- words about large operations */
+
+unsigned direct_words(const struct group *group, const struct operation *operation)
+{
+	return root_of(group, operation) == group->self ? (unsigned)(group->count - 1) : 1;
+}
+
+static void word_came(struct group *group, struct transfer *transfer)
+{
+	struct operation *operation = transfer->owner;
+	/* The receive is the first member of its word. */
+	size_t from = (size_t)((struct heard_word *)transfer - operation->words);
+
+	if (agree(group, operation, transfer->data, transfer->received, from))
 		sent(group, transfer);
 }
 
 static void check_begin(struct group *group, struct operation *operation)
 {
 	struct aggregate_wire_operation word = word_of(operation);
+	size_t root = root_of(group, operation);
 
-	aggregate_wire_put_operation(&word, operation->check_out);
-	add(&group->in[(group->self + group->count - 1) % group->count], &operation->receive_check, operation,
-	    operation->check_in, sizeof(operation->check_in), AGGREGATE_TAG_OPERATION, check_received);
-	add(&group->out[(group->self + 1) % group->count], &operation->send_check, operation, operation->check_out,
-	    sizeof(operation->check_out), AGGREGATE_TAG_OPERATION, sent);
 	group->progressed = true;
+	if (root != group->self) {
+		aggregate_wire_put_operation(&word, operation->check_out);
+		add(&group->out[root], &operation->send_check, operation, operation->check_out,
+		    sizeof(operation->check_out), AGGREGATE_TAG_OPERATION, sent);
+		return;
+	}
+	operation->words = group->words + (size_t)(operation - group->operations) * group->count;
+	for (size_t i = 1; i < group->count; i++) {
+		size_t from = (group->self + i) % group->count;
+
+		add(&group->in[from], &operation->words[from].receive, operation, operation->words[from].bytes,
+		    sizeof(operation->words[from].bytes), AGGREGATE_TAG_OPERATION, word_came);
+	}
 }
 
 static void verify_send(struct group *group, struct operation *operation)
@@ -311,11 +344,10 @@ void direct_verify(struct group *group, struct operation *operation)
 
 static size_t eager_bytes_of(const struct group *group, const struct operation *operation)
 {
-	size_t width = width_of(group, operation), inputs = width < group->count ? width : 1;
-
 	if (operation->split)
 		return direct_place_bytes(split_part_bytes(group, operation->bytes));
-	return direct_place_bytes(AGGREGATE_WIRE_OPERATION_BYTES + inputs * payload_bytes(operation));
+	return direct_place_bytes(AGGREGATE_WIRE_OPERATION_BYTES +
+				  (operation->rooted ? operation->bytes : payload_bytes(operation)));
 }
 
 void direct_begin(struct group *group)
@@ -324,7 +356,7 @@ void direct_begin(struct group *group)
 		struct operation *operation = group->small_first;
 
 		operation->eager_bytes = eager_bytes_of(group, operation);
-		if ((operation->direct || operation->split) &&
+		if ((operation->direct || operation->rooted || operation->split) &&
 		    (!group->exchanges_free ||
 		     (group->eager_bytes && group->eager_bytes + operation->eager_bytes > GROUP_EAGER_BYTES / 2)))
 			return;
@@ -333,21 +365,13 @@ void direct_begin(struct group *group)
 			group->small_end = &group->small_first;
 		if (operation->direct)
 			exchange_begin(group, operation);
+		else if (operation->rooted)
+			rooted_begin(group, operation);
 		else
 			check_begin(group, operation);
 		if (operation->split)
 			split_begin(group, operation);
 	}
-}
-
-/* All members decide alike: by what all know of all. */
-static void relay_init(struct group *group)
-{
-	if (group->count < RELAY_MEMBERS)
-		return;
-	while (group->relay_width * group->relay_width < group->count)
-		group->relay_width++;
-	group->relay_bytes = group->unasked_bytes < RELAY_BYTES ? group->unasked_bytes : RELAY_BYTES;
 }
 
 int direct_init(struct group *group)
@@ -358,27 +382,29 @@ int direct_init(struct group *group)
 		payload = PIECE_BYTES_LEAST;
 	if (payload < split_part_bytes(group, group->split_bytes))
 		payload = split_part_bytes(group, group->split_bytes);
+	if (payload < group->part_bytes && group->split_bytes)
+		payload = group->part_bytes;
 
 	group->exchange_bytes = AGGREGATE_WIRE_OPERATION_BYTES + (payload + 63) / 64 * 64;
-	relay_init(group);
+	/* In and out of one network card, then, is half of what is in at everybody's with the longest that goes to all. */
+	group->rooted_bytes = group->count < ROOTED_MEMBERS ? 0 : (size_t)group->settings.direct_bytes / ROOTED_PART;
+	group->words = sys_zalloc(AGGREGATE_MAX_REQUESTS * group->count * sizeof(*group->words));
 	group->exchanges = sys_zalloc(GROUP_DIRECT_OPERATIONS * sizeof(*group->exchanges));
-	if (!group->exchanges)
+	if (!group->words || !group->exchanges)
 		return -ENOMEM;
 	for (size_t i = 0; i < GROUP_DIRECT_OPERATIONS; i++) {
 		struct exchange *exchange = &group->exchanges[i];
 
 		exchange->out = sys_zalloc(group->exchange_bytes);
 		exchange->in = sys_zalloc(group->count * group->exchange_bytes);
-		exchange->relay = group->relay_bytes ? sys_zalloc(group->relay_bytes) : NULL;
 		exchange->sends = sys_zalloc(group->count * sizeof(*exchange->sends));
 		exchange->receives = sys_zalloc(group->count * sizeof(*exchange->receives));
 		exchange->result_sends = sys_zalloc(group->count * sizeof(*exchange->sends));
 		exchange->result_receives = sys_zalloc(group->count * sizeof(*exchange->receives));
 		exchange->ranks = sys_zalloc(group->count * sizeof(*exchange->ranks));
 		exchange->sent = sys_zalloc(2 * group->count * sizeof(*exchange->sent));
-		if (!exchange->out || !exchange->in || (group->relay_bytes && !exchange->relay) || !exchange->ranks ||
-		    !exchange->sent || !exchange->sends || !exchange->receives || !exchange->result_sends ||
-		    !exchange->result_receives)
+		if (!exchange->out || !exchange->in || !exchange->ranks || !exchange->sent || !exchange->sends ||
+		    !exchange->receives || !exchange->result_sends || !exchange->result_receives)
 			return -ENOMEM;
 		exchange->here = exchange->sent + group->count;
 		exchange->next = group->exchanges_free;
@@ -394,7 +420,6 @@ void direct_fini(struct group *group)
 
 		sys_free(exchange->out);
 		sys_free(exchange->in);
-		sys_free(exchange->relay);
 		sys_free(exchange->sends);
 		sys_free(exchange->receives);
 		sys_free(exchange->result_sends);
@@ -403,4 +428,5 @@ void direct_fini(struct group *group)
 		sys_free(exchange->sent);
 	}
 	sys_free(group->exchanges);
+	sys_free(group->words);
 }

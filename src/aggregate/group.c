@@ -335,10 +335,12 @@ void operation_step(struct operation *operation)
 		pieces_begin(group);
 		return;
 	}
-	if ((operation->direct || operation->split) && !operation->summed) {
+	if ((operation->direct || operation->rooted || operation->split) && !operation->summed) {
 		operation->summed = true;
 		if (operation->direct)
 			direct_end(group, operation);
+		else if (operation->rooted)
+			direct_rooted_end(group, operation);
 		else
 			split_end(group, operation);
 	}
@@ -381,17 +383,24 @@ static void take(struct group *group, struct operation *operation)
 		take_alone(group, operation);
 		return;
 	}
-	operation->direct = operation->kind != OPERATION_REDUCE || operation->bytes <= group->settings.direct_bytes;
-	operation->split = !operation->direct && operation->bytes <= group->split_bytes;
+	operation->rooted = operation->kind == OPERATION_REDUCE && operation->bytes &&
+			    operation->bytes <= group->rooted_bytes;
+	operation->direct = operation->kind != OPERATION_REDUCE ||
+			    (!operation->rooted && operation->bytes <= group->settings.direct_bytes);
+	operation->split = !operation->rooted && !operation->direct && operation->bytes <= group->split_bytes;
 	if (operation->kind != OPERATION_REDUCE)
 		pieces_add(group, operation);
 	*group->small_end = operation;
 	group->small_end = &operation->next_small;
-	if (operation->direct)
+	if (operation->direct || operation->rooted)
 		return;
-	operation->waits = 2; /* what it says of itself, and what the member before says */
-	if (operation->split)
+	operation->waits = direct_words(group, operation);
+	if (operation->split) {
+		operation->split_parts = split_part_count(group, operation->bytes);
+		operation->split_first = group->split_taken % group->count;
+		group->split_taken += operation->split_parts;
 		return;
+	}
 	operation->staged_number = group->staged_taken++;
 	/* Where servers may be lost the schedule is known when the first segment is cut; till then, some. */
 	operation->segment_count = group->confirm ? 1 : segment_count_of(group, operation->bytes, operation->count);

@@ -114,8 +114,9 @@ struct operation {
 	const uint8_t *send;
 	uint8_t *recv;
 	size_t count, bytes;
-	uint64_t number; /* in order of posting, from 0 */
-	bool direct, split;
+	uint64_t number;                 /* in order of posting, from 0 */
+	bool direct, rooted, split;      /* at most one of them */
+	size_t split_parts, split_first; /* how many; whose the first is */
 	/* Gather and scatter. */
 	size_t rank, part_count, bytes_per_member, offset;
 	struct aggregate_part *parts; /* a copy */
@@ -133,8 +134,9 @@ struct operation {
 	/* What others must still say about it, and what must still go out. */
 	unsigned waits;
 	bool introduced, summed, verified;
-	uint8_t check_out[AGGREGATE_WIRE_OPERATION_BYTES], check_in[AGGREGATE_WIRE_OPERATION_BYTES];
-	struct transfer send_check, receive_check;
+	uint8_t check_out[AGGREGATE_WIRE_OPERATION_BYTES];
+	struct transfer send_check;
+	struct heard_word *words; /* [member] at the member that compares them */
 	uint8_t verify_out[AGGREGATE_WIRE_VERIFY_BYTES], verify_in[SPREAD_STEPS][AGGREGATE_WIRE_VERIFY_BYTES];
 	struct transfer send_verify[SPREAD_STEPS], receive_verify[SPREAD_STEPS];
 	unsigned verify_heard, verify_steps; /* bit i: the word of step i is here; steps that are through, in order */
@@ -142,15 +144,19 @@ struct operation {
 	size_t eager_bytes;                  /* what its messages take of a window */
 };
 
+/* What another member says of an operation. */
+struct heard_word {
+	struct transfer receive;
+	uint8_t bytes[AGGREGATE_WIRE_OPERATION_BYTES];
+};
+
 /* Buffers of a small operation: one message out, one in from each member. */
 struct exchange {
 	struct exchange *next;
-	uint8_t *out, *in;                               /* header and payload; [places before this member] the same */
-	uint8_t *relay;                                  /* header and the payloads that go on; NULL: none ever do */
-	size_t unheard;                                  /* of those whose payloads go on */
+	uint8_t *out, *in;                               /* header and payload; [member] the same */
 	struct transfer *sends, *receives;               /* [member] */
-	struct transfer *result_sends, *result_receives; /* [member]; split */
-	size_t missing;                                  /* split: inputs */
+	struct transfer *result_sends, *result_receives; /* [member]; split, rooted */
+	size_t missing;                                  /* the same: inputs */
 	/* Gather and reduce-scatter: [member] its rank; pieces that went to it, and that came. */
 	uint16_t *ranks;
 	size_t *sent, *here;
@@ -236,8 +242,9 @@ struct group {
 	struct aggregate_wire_settings settings;
 	bool small_unasked;   /* nothing on the connections of small operations is asked for */
 	bool segments_chosen; /* how long they are, by somebody's wish */
-	size_t unasked_bytes; /* the longest message that no member asks for */
-	size_t split_bytes;   /* operations up to this size are split, if they are not exchanged directly */
+	size_t rooted_bytes;  /* operations up to this size are summed by one member */
+	size_t split_bytes;   /* those up to this size are split, if they are not exchanged directly */
+	size_t part_bytes;    /* in parts that are no longer than this, or one for each member */
 	/* Positions: who is where. hosts and leaves are dense. */
 	size_t host_count, leaf_count;
 	uint16_t *host_members, *host_begin; /* members by host; [host_count + 1] */
@@ -249,16 +256,16 @@ struct group {
 	struct operation operations[AGGREGATE_MAX_REQUESTS];
 	unsigned ring[AGGREGATE_MAX_REQUESTS]; /* operations in order of posting */
 	_Atomic uint64_t posted;
-	uint64_t taken, staged_taken;
+	uint64_t taken, staged_taken, split_taken;
 	unsigned under_way;                           /* taken, not done */
 	struct operation *small_first, **small_end;   /* whose first word has not gone out, all kinds */
 	struct operation *staged_first, **staged_end; /* not wholly cut */
+	struct heard_word *words;                     /* [AGGREGATE_MAX_REQUESTS × member] */
 	struct exchange *exchanges, *exchanges_free;  /* all of them, [GROUP_DIRECT_OPERATIONS]; a list */
 	struct operation *pieces_first;               /* gathers and reduce-scatters, chained by next_staged */
 	uint8_t *piece_out;                           /* [member] a piece that lies in several parts */
 	size_t exchange_bytes;                        /* of one message */
-	size_t relay_width, relay_bytes; /* direct.c: payloads in a message; how long one may be. 0: one round */
-	size_t eager_bytes;              /* of those that are under way */
+	size_t eager_bytes;                           /* of those that are under way */
 
 	struct segment segments[GROUP_SEGMENTS];
 	uint64_t segment_oldest, segment_next; /* numbers */
@@ -289,16 +296,10 @@ static inline unsigned spread_steps(const struct group *group)
 	return steps;
 }
 
-/* How many places that member is before this one, in a ring of them. */
-static inline size_t places_before(const struct group *group, size_t member)
-{
-	return group->self < member ? group->self + group->count - member : group->self - member;
-}
-
 /* Where that member's message is received. */
 static inline uint8_t *exchange_in(const struct group *group, const struct exchange *exchange, size_t member)
 {
-	return exchange->in + places_before(group, member) * group->exchange_bytes;
+	return exchange->in + member * group->exchange_bytes;
 }
 
 static inline size_t group_lanes(const struct group *group)
@@ -451,6 +452,9 @@ void direct_fini(struct group *group);
 void direct_begin(struct group *group);
 /* All messages of a small operation are here and gone: the result. */
 void direct_end(struct group *group, struct operation *operation);
+void direct_rooted_end(struct group *group, struct operation *operation);
+/* How many words about an operation this member sends and hears, that is neither direct nor rooted. */
+unsigned direct_words(const struct group *group, const struct operation *operation);
 struct exchange *direct_take(struct group *group, struct operation *operation);
 void direct_release(struct group *group, struct operation *operation);
 /* What a message takes of a connection's window of unasked messages, at most. */
@@ -463,6 +467,7 @@ void direct_verify(struct group *group, struct operation *operation);
 void split_settle(struct group *group);
 /* The longest part of an operation of so many bytes. */
 size_t split_part_bytes(const struct group *group, size_t bytes);
+size_t split_part_count(const struct group *group, size_t bytes);
 void split_begin(struct group *group, struct operation *operation);
 /* All is here and gone. */
 void split_end(struct group *group, struct operation *operation);

@@ -32,15 +32,16 @@ void group_register_own(struct group *group)
 
 	if (!lane)
 		return;
-	/* What fails here was said, and is tried again for each message. The words of operations are in the group itself. */
+	/* What fails here was said, and is tried again for each message. Words that go out are in the group itself. */
 	(void)register_at(lane, group, sizeof(*group), &registration);
+	if (group->words)
+		(void)register_at(lane, group->words, AGGREGATE_MAX_REQUESTS * group->count * sizeof(*group->words),
+				  &registration);
 	if (group->pool.memory)
 		(void)register_at(lane, group->pool.memory, group->pool.count * group->pool.slot_bytes, &registration);
 	for (size_t i = 0; group->exchanges && i < GROUP_DIRECT_OPERATIONS; i++) {
 		(void)register_at(lane, group->exchanges[i].out, group->exchange_bytes, &registration);
 		(void)register_at(lane, group->exchanges[i].in, in_bytes, &registration);
-		if (group->exchanges[i].relay)
-			(void)register_at(lane, group->exchanges[i].relay, group->relay_bytes, &registration);
 	}
 }
 

@@ -4,14 +4,38 @@
  * the other ways.
  */
 #include "aggregate/group.h"
+#include "base/clock.h"
 
 /* Between leaves every member would send to all others, n times what segments do: only for what is short. */
-enum { SPLIT_BYTES_BETWEEN_LEAVES = 32 << 10, ELEMENT_BYTES_MOST = 8 };
+enum { SPLIT_BYTES_BETWEEN_LEAVES = 32 << 10, ELEMENT_BYTES_MOST = 8, PART_BYTES_MOST = 14 << 10, PART_NS = 12000 };
+
+size_t split_part_count(const struct group *group, size_t bytes)
+{
+	size_t parts = group->part_bytes && bytes ? (bytes + group->part_bytes - 1) / group->part_bytes : group->count;
+
+	return parts < group->count ? parts : group->count;
+}
 
 size_t split_part_bytes(const struct group *group, size_t bytes)
 {
-	return (bytes + ELEMENT_BYTES_MOST * group->count - 1) / (ELEMENT_BYTES_MOST * group->count) *
-	       ELEMENT_BYTES_MOST;
+	size_t least = ELEMENT_BYTES_MOST * split_part_count(group, bytes);
+
+	return (bytes + least - 1) / least * ELEMENT_BYTES_MOST;
+}
+
+/*
+ * Twice as many parts are twice as many messages. A message costs its two hosts some 12 us, so parts are worth it only while
+ * they are as long as a card moves in that time. The longest still fits twice into what may be under way.
+ */
+static size_t choose_part_bytes(const struct group *group)
+{
+	uint64_t rate_Bps = UINT64_MAX, bytes;
+
+	for (size_t i = 0; i < group->count; i++)
+		if (group->members[i].facts.rate_Bps < rate_Bps)
+			rate_Bps = group->members[i].facts.rate_Bps;
+	bytes = rate_Bps / NS_PER_S * PART_NS + rate_Bps % NS_PER_S * PART_NS / NS_PER_S;
+	return bytes < PART_BYTES_MOST ? (size_t)bytes / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST : PART_BYTES_MOST;
 }
 
 void split_settle(struct group *group)
@@ -30,18 +54,21 @@ void split_settle(struct group *group)
 	if (most > group->count * (eager / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST))
 		most = group->count * (eager / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST);
 	group->small_unasked = group->settings.direct_bytes + AGGREGATE_WIRE_OPERATION_BYTES <= eager;
-	group->unasked_bytes = eager;
 	group->split_bytes = most;
+	group->part_bytes = choose_part_bytes(group);
+	if (group->part_bytes > eager)
+		group->part_bytes = 0;
 }
 
 /* The part that the member there sums: its bytes, and where it begins. */
 static size_t part_of(const struct group *group, const struct operation *operation, size_t position, size_t *ret_offset)
 {
-	size_t each = operation->count / group->count, longer = operation->count % group->count;
+	size_t parts = operation->split_parts, part = (position + group->count - operation->split_first) % group->count;
+	size_t each = operation->count / parts, longer = operation->count % parts;
 	size_t element = reduce_type_bytes(operation->type);
 
-	*ret_offset = (each * position + (position < longer ? position : longer)) * element;
-	return (each + (position < longer)) * element;
+	*ret_offset = (each * part + (part < longer ? part : longer)) * element;
+	return part < parts ? (each + (part < longer)) * element : 0;
 }
 
 static void add(struct lane *lane, struct transfer *transfer, struct operation *operation, const void *data,
@@ -89,8 +116,7 @@ static void sum(struct group *group, struct operation *operation)
 	for (size_t i = 0; i < group->count; i++)
 		inputs[i] = i == group->self ? (uint8_t *)(uintptr_t)operation->send + offset
 					     : exchange_in(group, exchange, i);
-	if (bytes)
-		combine_all(group, operation, result, inputs, bytes / reduce_type_bytes(operation->type));
+	combine_all(group, operation, result, inputs, bytes / reduce_type_bytes(operation->type));
 	for (size_t i = 1; i < group->count; i++) {
 		size_t to = (group->self + i) % group->count;
 
@@ -121,19 +147,25 @@ void split_begin(struct group *group, struct operation *operation)
 	struct exchange *exchange = direct_take(group, operation);
 	size_t own_offset, own = part_of(group, operation, group->self, &own_offset);
 
-	exchange->missing = group->count - 1;
-	operation->waits += 4 * (unsigned)(group->count - 1);
+	exchange->missing = own ? group->count - 1 : 0;
+	operation->waits += 2 * (unsigned)exchange->missing; /* inputs, and the result to all */
 	for (size_t i = 1; i < group->count; i++) {
 		size_t to = (group->self + i) % group->count, from = (group->self + group->count - i) % group->count;
-		size_t offset, bytes = part_of(group, operation, from, &offset);
+		size_t offset, bytes;
 
-		add(&group->in[from], &exchange->receives[from], operation, exchange_in(group, exchange, from), own,
-		    AGGREGATE_TAG_UP_ROOT, TRANSFER_SMALL, input_came);
-		add(&group->in[from], &exchange->result_receives[from], operation, operation->recv + offset, bytes,
-		    AGGREGATE_TAG_DOWN, TRANSFER_SMALL, result_came);
+		if (own)
+			add(&group->in[from], &exchange->receives[from], operation, exchange_in(group, exchange, from),
+			    own, AGGREGATE_TAG_UP_ROOT, TRANSFER_SMALL, input_came);
+		bytes = part_of(group, operation, from, &offset);
+		operation->waits += bytes != 0;
+		if (bytes)
+			add(&group->in[from], &exchange->result_receives[from], operation, operation->recv + offset,
+			    bytes, AGGREGATE_TAG_DOWN, TRANSFER_SMALL, result_came);
 		bytes = part_of(group, operation, to, &offset);
-		add(&group->out[to], &exchange->sends[to], operation, operation->send + offset, bytes,
-		    AGGREGATE_TAG_UP_ROOT, TRANSFER_SMALL, sent);
+		operation->waits += bytes != 0;
+		if (bytes)
+			add(&group->out[to], &exchange->sends[to], operation, operation->send + offset, bytes,
+			    AGGREGATE_TAG_UP_ROOT, TRANSFER_SMALL, sent);
 	}
 	group->progressed = true;
 }

@@ -344,7 +344,7 @@ static void hosts_post_different_operations(void **state)
 		{ 500, 5000, REDUCE_FLOAT32, REDUCE_SUM },     { 50000, 5000, REDUCE_FLOAT32, REDUCE_SUM },
 		{ 5000, 50000, REDUCE_FLOAT32, REDUCE_SUM },
 	};
-	static const char *const layouts[] = { "aabb", "aabbaca" }; /* small ones in one round, and in two */
+	static const char *const layouts[] = { "aabb", "aabbaca" }; /* short ones are exchanged, or have a root */
 	void *send = calloc(150000, 4), *recv[PARTY_MAX];
 
 	(void)state;

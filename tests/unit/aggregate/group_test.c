@@ -74,12 +74,12 @@ static void small_operations_are_exchanged(void **state)
 	sums_are_exact("a2b3", 0, false);
 }
 
-/* From six members on short inputs go in two rounds, longer ones in one: whatever the last row of the second lacks. */
-static void small_operations_of_many_take_two_rounds(void **state)
+/* From six members on one member sums short ones for all, up to a quarter of what would be exchanged. */
+static void small_operations_of_many_have_a_root(void **state)
 {
 	static const char row[] = "-------------------";
-	/* Floats: of three inputs in a message so many are 8 KiB with its header, and one more. */
-	static const size_t counts[] = { 1, 256, (8192 - 64) / 3 / 4, (8192 - 64) / 3 / 4 + 1 };
+	/* Floats. Unasked go 16 KiB, with a header of 64 bytes; the last of these are exchanged. */
+	static const size_t counts[] = { 1, 256, (16384 - 64) / 4 / 4, (16384 - 64) / 4 / 4 + 1 };
 
 	(void)state;
 	for (size_t members = 5; members <= (runtime_long() ? 19 : 11); members++)
@@ -89,40 +89,124 @@ static void small_operations_of_many_take_two_rounds(void **state)
 		sums_are_exact("abcabcb2", counts[i], false);
 }
 
-/* The square root of the members in each, less one: two and two of eight, two and one of six, all others of five. */
-static void two_rounds_are_few_messages(void **state)
+enum { MEMBERS_MOST = 16, FLOATS_MOST = 16 << 10 };
+
+/* What each member sends for one sum. */
+static void messages_for(struct party *party, size_t count, uint64_t *ret)
 {
-	static const struct {
-		const char *leaves;
-		uint64_t small, longer;
-	} cases[] = { { "-----", 4, 4 }, { "------", 3, 5 }, { "--------", 4, 7 }, { "----------------", 6, 15 } };
-	float send[2000] = { 0 }, recv[16][2000];
+	static float send[FLOATS_MOST], recv[MEMBERS_MOST][FLOATS_MOST];
+	struct aggregate_request *requests[PARTY_MAX] = { 0 };
+	struct aggregate_counters counters;
+
+	assert_true(count <= FLOATS_MOST && party->count <= MEMBERS_MOST);
+	for (size_t m = 0; m < party->count; m++) {
+		aggregate_counters(party->members[m].group, &counters);
+		ret[m] = counters.messages_sent;
+	}
+	for (size_t m = 0; m < party->count; m++)
+		assert_int_equal(party_reduce(&party->members[m], send, recv[m], count, REDUCE_FLOAT32, REDUCE_SUM,
+					      &requests[m]),
+				 0);
+	assert_int_equal(party_finish(party, requests), 0);
+	for (size_t m = 0; m < party->count; m++) {
+		aggregate_counters(party->members[m].group, &counters);
+		ret[m] = counters.messages_sent - ret[m];
+	}
+}
+
+static uint64_t messages_of_all_for(struct party *party, size_t count)
+{
+	uint64_t each[MEMBERS_MOST], all = 0;
+
+	messages_for(party, count, each);
+	for (size_t m = 0; m < party->count; m++)
+		all += each[m];
+	return all;
+}
+
+/* An input and a result for each member but the root; or one from each to all others. */
+static void a_root_takes_few_messages(void **state)
+{
+	static const char *const cases[] = { "-----", "------", "--------", "aaabbbcc", "----------------" };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		for (size_t longer = 0; longer < 2; longer++) {
-			struct aggregate_request *requests[PARTY_MAX] = { 0 };
-			struct aggregate_counters before[16], after;
-			struct params params;
-			struct party party;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		size_t members = strlen(cases[i]), all = members * (members - 1);
+		struct params params;
+		struct party party;
 
-			party_params(&params);
-			params.aggregate_direct_bytes = sizeof(send);
-			assert_int_equal(party_open(&party, &params, cases[i].leaves), 0);
-			for (size_t m = 0; m < party.count; m++)
-				aggregate_counters(party.members[m].group, &before[m]);
-			for (size_t m = 0; m < party.count; m++)
-				assert_int_equal(party_reduce(&party.members[m], send, recv[m], longer ? 2000 : 100,
-							      REDUCE_FLOAT32, REDUCE_SUM, &requests[m]),
-						 0);
-			assert_int_equal(party_finish(&party, requests), 0);
-			for (size_t m = 0; m < party.count; m++) {
-				aggregate_counters(party.members[m].group, &after);
-				assert_int_equal(after.messages_sent - before[m].messages_sent,
-						 longer ? cases[i].longer : cases[i].small);
-			}
-			party_close(&party);
+		party_params(&params);
+		params.aggregate_direct_bytes = 8000;
+		assert_int_equal(party_open(&party, &params, cases[i]), 0);
+		assert_int_equal(messages_of_all_for(&party, 500), members < 6 ? all : 2 * (members - 1));
+		assert_int_equal(messages_of_all_for(&party, 501), all);
+		party_close(&party);
+	}
+}
+
+/* However often something else is posted between two of them. */
+static void all_members_take_turns_as_root(void **state)
+{
+	enum { MEMBERS = 6, ROUNDS = 20 * MEMBERS };
+
+	(void)state;
+	for (unsigned period = 1; period <= 3; period++) {
+		unsigned roots[MEMBERS] = { 0 };
+		struct params params;
+		struct party party;
+
+		party_params(&params);
+		assert_int_equal(party_open(&party, &params, "------"), 0);
+		for (unsigned i = 0; i < ROUNDS; i++) {
+			uint64_t each[MEMBERS_MOST];
+
+			messages_for(&party, 10, each);
+			for (size_t m = 0; m < MEMBERS; m++)
+				roots[m] += each[m] == MEMBERS - 1;
+			for (unsigned k = 1; k < period; k++)
+				messages_for(&party, 0, each);
 		}
+		for (size_t m = 0; m < MEMBERS; m++)
+			assert_in_range(roots[m], ROUNDS / MEMBERS / 2, ROUNDS / MEMBERS * 2);
+		party_close(&party);
+	}
+}
+
+/*
+ * Operations are split into parts that a card is worth a message for: of 12 us, 14 KiB at most; one a member where cards are
+ * slower or not known. For each part an input and a result for all others, and a word from each to one that compares them.
+ */
+static void parts_are_worth_their_messages(void **state)
+{
+	enum { MEMBERS = 8, WORDS = MEMBERS - 1, A_PART = 2 * (MEMBERS - 1) };
+	static const struct {
+		uint64_t rate_Bps;
+		size_t count, parts;
+	} cases[] = {
+		{ 125000000, 16384, 8 }, { 1250000000, 16384, 5 }, { 12500000000, 16384, 5 },
+		{ 625000000, 5000, 3 },  { 1250000000, 5000, 2 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t each[MEMBERS_MOST], first[MEMBERS_MOST];
+		struct params params;
+		struct party party;
+
+		party_params(&params);
+		params.aggregate_direct_bytes = 512;
+		assert_int_equal(party_gather(&party, &params, "aaaaaaaa"), 0);
+		for (size_t host = 0; host < MEMBERS; host++)
+			party.hosts[host].rate_Bps = cases[i].rate_Bps;
+		assert_int_equal(party_connect(&party), 0);
+		assert_int_equal(messages_of_all_for(&party, cases[i].count), WORDS + cases[i].parts * A_PART);
+		/* The next ones have other members' parts. */
+		messages_for(&party, cases[i].count, first);
+		messages_for(&party, cases[i].count, each);
+		if (cases[i].parts < MEMBERS)
+			assert_memory_not_equal(first, each, MEMBERS * sizeof(each[0]));
+		party_close(&party);
+	}
 }
 
 static void large_operations_are_staged_in_one_leaf(void **state)
@@ -159,8 +243,10 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_member_alone),
 		cmocka_unit_test(small_operations_are_exchanged),
-		cmocka_unit_test(small_operations_of_many_take_two_rounds),
-		cmocka_unit_test(two_rounds_are_few_messages),
+		cmocka_unit_test(small_operations_of_many_have_a_root),
+		cmocka_unit_test(a_root_takes_few_messages),
+		cmocka_unit_test(all_members_take_turns_as_root),
+		cmocka_unit_test(parts_are_worth_their_messages),
 		cmocka_unit_test(large_operations_are_staged_in_one_leaf),
 		cmocka_unit_test(large_operations_are_staged_over_leaves_and_hosts),
 		cmocka_unit_test(the_longest_operation),
