@@ -25,15 +25,17 @@ static inline void transport_open_append(struct transport_open_list *list, struc
 	list->last = request;
 }
 
-/* It must be in it. */
+/* One that is not in it changes nothing. */
 static inline void transport_open_remove(struct transport_open_list *list, struct transport_open *request)
 {
 	struct transport_open **link = &list->first, *before = NULL;
 
-	while (*link != request) {
+	while (*link && *link != request) {
 		before = *link;
 		link = &(*link)->next;
 	}
+	if (!*link)
+		return;
 	*link = request->next;
 	if (list->last == request)
 		list->last = before;

@@ -440,8 +440,16 @@ bool tcp_receiver_expects_data(const struct tcp_connection *connection);
 /* Nobody's budget waits for what has arrived: it may lie in the socket for a moment. */
 bool tcp_receiver_may_rest(const struct tcp_connection *connection);
 bool tcp_receiver_has_to_tell(const struct tcp_connection *connection);
-/* Enough of the eager window has become free that the sender is to hear of it. */
-bool tcp_receiver_window_is_news(const struct tcp_receiver *r);
+/*
+ * Enough of the eager window has become free that the sender is to hear of it. Such a word costs as much as a message. As
+ * long as the sender knows of room for the longest message, and what is lost at the window's corner before it, it needs
+ * none; then one that brings a quarter is worth it.
+ */
+static inline bool tcp_receiver_window_is_news(const struct tcp_receiver *r)
+{
+	return r->window_free - r->window_told >= r->window_bytes / 4 &&
+	       r->window_end - r->window_told > r->window_bytes / 8 * 3;
+}
 /* A matched message lacks a grant, which may be given when other connections receive. */
 bool tcp_receiver_waits_for_grant(struct tcp_connection *connection);
 /* All that the sender cannot do without is told again: the stream that carried it is gone. */

@@ -131,16 +131,6 @@ static void grant_what_comes(struct tcp_receiver *r)
 	}
 }
 
-/*
- * A word about the window costs as much as a message. As long as the sender knows of room for the longest message, and what
- * is lost at the window's corner before it, it needs none; then one that brings a quarter is worth it.
- */
-bool tcp_receiver_window_is_news(const struct tcp_receiver *r)
-{
-	return r->window_free - r->window_told >= r->window_bytes / 4 &&
-	       r->window_end - r->window_told > r->window_bytes / 8 * 3;
-}
-
 static bool tell_positions(struct tcp_connection *connection, struct tcp_stream *lead)
 {
 	struct tcp_receiver *r = &connection->r;
