@@ -1,7 +1,6 @@
 /*
- * Operations of middling size: each member sums its part of them, of all members' inputs, and sends it to all. Two steps,
- * and no byte more than a ring moves; everything is unasked, so each step is one message. The order of sums is that of
- * the other ways.
+ * Operations of middling size: some members, who take turns, sum a part of them each, of all members' inputs, and send it to
+ * all. Two steps; everything is unasked, so each step is one message. The order of sums is that of the other ways.
  */
 #include "aggregate/group.h"
 #include "base/clock.h"
@@ -24,8 +23,9 @@ size_t split_part_bytes(const struct group *group, size_t bytes)
 }
 
 /*
- * Twice as many parts are twice as many messages. A message costs its two hosts some 12 us, so parts are worth it only while
- * they are as long as a card moves in that time. The longest still fits twice into what may be under way.
+ * Twice as many parts are twice as many messages. A message is taken to cost its two hosts 12 us, so parts are worth it only
+ * while they are as long as a card moves in that time. The longest is within half of GROUP_EAGER_BYTES, like all that is
+ * under way.
  */
 static size_t choose_part_bytes(const struct group *group)
 {

@@ -450,6 +450,7 @@ static inline bool tcp_receiver_window_is_news(const struct tcp_receiver *r)
 	return r->window_free - r->window_told >= r->window_bytes / 4 &&
 	       r->window_end - r->window_told > r->window_bytes / 8 * 3;
 }
+
 /* A matched message lacks a grant, which may be given when other connections receive. */
 bool tcp_receiver_waits_for_grant(struct tcp_connection *connection);
 /* All that the sender cannot do without is told again: the stream that carried it is gone. */
