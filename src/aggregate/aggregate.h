@@ -76,7 +76,8 @@ void aggregate_facts(const struct aggregate_group *group, struct aggregate_facts
 /*
  * Posts an operation; *ret NULL with success: 32 are outstanding, come again. send and recv may be the same memory; they
  * stay untouched until the request is done; send too, as it may be needed again. Where servers are used an input that the
- * result overwrites is copied: -ENOMEM. count 0 is fine.
+ * result overwrites is copied. -ENOMEM, here and below: the group has ended, as all other members wait for that operation.
+ * count 0 is fine.
  */
 int aggregate_reduce_all(struct aggregate_group *group, const void *send, void *recv, size_t count,
 			 enum reduce_type type, enum reduce_operation operation, struct aggregate_request **ret);

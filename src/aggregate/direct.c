@@ -1,6 +1,6 @@
 /*
- * Small operations: of few members each sends its input to all others and sums by itself, in the order in which the segments
- * of large operations do it; of more, where it is short, to one of them, which sends all the sum.
+ * Small operations: each member sends its input to all others and sums by itself, in the order in which the segments of
+ * large operations do it; of six members and more what is short goes to one of them, which sends all the sum.
  * And the words about operations: members that do not post the same ones must hear of it. Each tells one of them, the one
  * that would sum the operation if it were short, so they meet however different the operations are.
  */
@@ -11,10 +11,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* What an eager message takes of a connection's window, at most: its own bytes, a header, and no less than this. */
 enum { PIECE_BYTES_LEAST = 4 << 10 };
 /* With fewer members a message to everybody, in one step, is as good. */
 enum { ROOTED_MEMBERS = 6, ROOTED_PART = 4 };
+/* What an eager message takes of a connection's window, at most: its own bytes, a header, and no less than this. */
 enum { EAGER_PLACE_LEAST = 512, EAGER_PLACE_MORE = 24, EAGER_PLACE_ROUND = 64 };
 
 size_t direct_place_bytes(size_t message_bytes)
@@ -166,15 +166,22 @@ void direct_end(struct group *group, struct operation *operation)
 
 /* ------------------------------------------------------------------------------------------ one member sums for all */
 
-/* Not by the number alone: what an application posts recurs, and its short operations may all have the same remainder. */
-static size_t root_of(const struct group *group, const struct operation *operation)
+/*
+ * Not by the number alone: what an application posts recurs, and its short operations may all have the same remainder. Each
+ * bit of the number reaches all bits (the finalizer of splitmix64: Steele and others, OOPSLA 2014).
+ */
+size_t direct_root_of(const struct group *group, const struct operation *operation)
 {
-	return (size_t)((operation->number * UINT64_C(0x9e3779b97f4a7c15) >> 32) % group->count);
+	uint64_t mixed = (operation->number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (size_t)((mixed ^ mixed >> 31) % group->count);
 }
 
 static void result_came(struct group *group, struct transfer *transfer)
 {
-	if (transfer_came_whole(group, transfer, root_of(group, transfer->owner)))
+	if (transfer_came_whole(group, transfer, direct_root_of(group, transfer->owner)))
 		sent(group, transfer);
 }
 
@@ -216,7 +223,7 @@ static void rooted_begin(struct group *group, struct operation *operation)
 {
 	struct exchange *exchange = direct_take(group, operation);
 	struct aggregate_wire_operation word = word_of(operation);
-	size_t root = root_of(group, operation);
+	size_t root = direct_root_of(group, operation);
 
 	group->progressed = true;
 	if (root == group->self) {
@@ -250,7 +257,7 @@ void direct_rooted_end(struct group *group, struct operation *operation)
 
 unsigned direct_words(const struct group *group, const struct operation *operation)
 {
-	return root_of(group, operation) == group->self ? (unsigned)(group->count - 1) : 1;
+	return direct_root_of(group, operation) == group->self ? (unsigned)(group->count - 1) : 1;
 }
 
 static void word_came(struct group *group, struct transfer *transfer)
@@ -266,7 +273,7 @@ static void word_came(struct group *group, struct transfer *transfer)
 static void check_begin(struct group *group, struct operation *operation)
 {
 	struct aggregate_wire_operation word = word_of(operation);
-	size_t root = root_of(group, operation);
+	size_t root = direct_root_of(group, operation);
 
 	group->progressed = true;
 	if (root != group->self) {

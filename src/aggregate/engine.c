@@ -27,7 +27,6 @@ enum {
 	LANE_BITS = 16,  /* of an event's key: which of the group's lanes; the rest: which group */
 };
 #define HELP_LASTS_NS (2 * NS_PER_MS)
-#define NAP_MOST_NS   ((long)(4 * NS_PER_MS))
 _Static_assert(2 * (SCHEDULE_MEMBERS_MAX + SCHEDULE_NODES_MAX) <= 1 << LANE_BITS, "a lane's number in an event");
 
 /* Equal for processes that share kernel and network namespace and call their host the same. */
@@ -246,23 +245,24 @@ void engine_help(struct aggregate_engine *engine)
 	pthread_mutex_unlock(&engine->drive);
 }
 
-/* Callers look often enough that a thread of our own would only be in their way. */
-static bool is_helped(struct aggregate_engine *engine)
+/* While callers look often enough a thread of our own would only be in their way. 0: nobody has for HELP_LASTS. */
+static uint64_t help_lasts_ns(const struct aggregate_engine *engine)
 {
-	return clock_elapsed_ns(atomic_load_explicit(&engine->helped_ns, memory_order_relaxed), clock_now_ns()) <
-	       HELP_LASTS_NS;
+	uint64_t helped_ns = atomic_load_explicit(&engine->helped_ns, memory_order_relaxed);
+	uint64_t ago_ns = clock_elapsed_ns(helped_ns, clock_now_ns());
+
+	return ago_ns < HELP_LASTS_NS ? HELP_LASTS_NS - ago_ns : 0;
 }
 
-/* Longer and longer, while callers look: who has a core for this thread and for them could spare the change to it, too. */
-static void nap_while_helped(struct aggregate_engine *engine)
+/* False: nobody helps. */
+static bool nap_while_helped(const struct aggregate_engine *engine)
 {
-	struct timespec nap = { .tv_nsec = HELP_LASTS_NS };
+	uint64_t nap_ns = help_lasts_ns(engine);
+	const bool helped = nap_ns != 0;
 
-	while (is_helped(engine) && !atomic_load(&engine->stop)) {
-		nanosleep(&nap, NULL);
-		if (nap.tv_nsec < NAP_MOST_NS)
-			nap.tv_nsec *= 2;
-	}
+	for (; nap_ns && !atomic_load(&engine->stop); nap_ns = help_lasts_ns(engine))
+		nanosleep(&(struct timespec){ .tv_nsec = (long)nap_ns }, NULL);
+	return helped;
 }
 
 /* Returns the number of events. */
@@ -271,10 +271,8 @@ static int rest(struct aggregate_engine *engine, const struct engine_look *look,
 {
 	int count = 0;
 
-	if (is_helped(engine)) {
-		nap_while_helped(engine);
+	if (nap_while_helped(engine))
 		return 0;
-	}
 	if (look->progressed && !look->wants_now)
 		return 0; /* what that made room for comes first, and costs no system call */
 	if (look->wants_now)

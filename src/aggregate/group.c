@@ -294,7 +294,7 @@ void group_break(struct group *group, int error, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	if (group->under_way)
+	if (group->under_way || atomic_load_explicit(&group->refused, memory_order_relaxed))
 		log_warn("aggregation over %zu hosts ends at host %s: %s", group->host_count,
 			 group_host(group, group->self), text);
 	lanes_close(group);     /* from here on nobody writes to the callers' buffers, or reads them */
@@ -397,8 +397,7 @@ static void take(struct group *group, struct operation *operation)
 	operation->waits = direct_words(group, operation);
 	if (operation->split) {
 		operation->split_parts = split_part_count(group, operation->bytes);
-		operation->split_first = group->split_taken % group->count;
-		group->split_taken += operation->split_parts;
+		operation->split_first = direct_root_of(group, operation);
 		return;
 	}
 	operation->staged_number = group->staged_taken++;
@@ -536,7 +535,7 @@ int operation_reduce(struct group *group, const void *send, void *recv, size_t c
 		     enum reduce_operation operation, uint32_t without, struct operation **ret)
 {
 	struct operation *posted;
-	int error = atomic_load_explicit(&group->error, memory_order_acquire);
+	int error = group_end_of(group);
 
 	*ret = NULL;
 	if (error)

@@ -14,6 +14,7 @@
 #include "aggregate/schedule.h"
 #include "aggregate/wire.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -116,7 +117,7 @@ struct operation {
 	size_t count, bytes;
 	uint64_t number;                 /* in order of posting, from 0 */
 	bool direct, rooted, split;      /* at most one of them */
-	size_t split_parts, split_first; /* how many; whose the first is */
+	size_t split_parts, split_first; /* how many; whose the first is: the root's */
 	/* Gather and scatter. */
 	size_t rank, part_count, bytes_per_member, offset;
 	struct aggregate_part *parts; /* a copy */
@@ -256,7 +257,7 @@ struct group {
 	struct operation operations[AGGREGATE_MAX_REQUESTS];
 	unsigned ring[AGGREGATE_MAX_REQUESTS]; /* operations in order of posting */
 	_Atomic uint64_t posted;
-	uint64_t taken, staged_taken, split_taken;
+	uint64_t taken, staged_taken;
 	unsigned under_way;                           /* taken, not done */
 	struct operation *small_first, **small_end;   /* whose first word has not gone out, all kinds */
 	struct operation *staged_first, **staged_end; /* not wholly cut */
@@ -300,6 +301,14 @@ static inline unsigned spread_steps(const struct group *group)
 static inline uint8_t *exchange_in(const struct group *group, const struct exchange *exchange, size_t member)
 {
 	return exchange->in + member * group->exchange_bytes;
+}
+
+/* 0, or why nothing can be posted any more. */
+static inline int group_end_of(const struct group *group)
+{
+	int error = atomic_load_explicit(&group->error, memory_order_acquire);
+
+	return error ? error : atomic_load_explicit(&group->refused, memory_order_acquire) ? -ENOMEM : 0;
 }
 
 static inline size_t group_lanes(const struct group *group)
@@ -454,6 +463,8 @@ void direct_begin(struct group *group);
 void direct_end(struct group *group, struct operation *operation);
 void direct_rooted_end(struct group *group, struct operation *operation);
 /* How many words about an operation this member sends and hears, that is neither direct nor rooted. */
+/* The position of who sums it if it is short, and hears the words about it if not. */
+size_t direct_root_of(const struct group *group, const struct operation *operation);
 unsigned direct_words(const struct group *group, const struct operation *operation);
 struct exchange *direct_take(struct group *group, struct operation *operation);
 void direct_release(struct group *group, struct operation *operation);

@@ -321,7 +321,7 @@ static int check_window(const struct group *group, size_t rank, size_t part_coun
 static int operation_of_parts(struct group *group, size_t rank, size_t part_count, const struct aggregate_part *parts,
 			      size_t bytes_per_member, size_t offset, size_t bytes, struct operation **ret)
 {
-	int r = atomic_load_explicit(&group->error, memory_order_acquire);
+	int r = group_end_of(group);
 	struct operation *operation;
 
 	*ret = NULL;

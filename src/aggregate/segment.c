@@ -439,6 +439,15 @@ static bool waits_for_pieces(const struct group *group, const struct operation *
 	return group->pieces_first && group->pieces_first->number < operation->number;
 }
 
+/*
+ * Nor before its word has gone out, or does not because so many small operations are under way that others have not posted:
+ * what a connection holds of words is of operations that are open at both its ends, then.
+ */
+static bool waits_for_word(const struct group *group, const struct operation *operation)
+{
+	return group->small_first && group->small_first->number <= operation->number;
+}
+
 void segment_activate(struct group *group)
 {
 	for (;;) {
@@ -447,7 +456,8 @@ void segment_activate(struct group *group)
 		if (!group->segment_drawn) {
 			if (!group->staged_first || group->segment_next - group->segment_oldest == GROUP_SEGMENTS)
 				return;
-			if (!group->staged_first->next_segment && (waits_for_pieces(group, group->staged_first) ||
+			if (!group->staged_first->next_segment && (waits_for_word(group, group->staged_first) ||
+								   waits_for_pieces(group, group->staged_first) ||
 								   !confirm_begin(group, group->staged_first)))
 				return;
 			segment_draw(group, segment);

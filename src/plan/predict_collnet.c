@@ -4,7 +4,7 @@ enum {
 	ALGORITHMS_MAX = 64, /* more is no table of costs */
 	NODES_LEAST = 3,
 	BATCH_MOST = 8, /* operations that start together; nccl: 10 in 2.28.9 */
-	/* What was measured (perf/run small): everybody sends everybody all of it, where a tree takes steps. */
+	/* What was measured (perf/run small): two steps at most, where a tree takes more. */
 	SMALL_BYTES = 64 << 10,
 	SMALL_NODES_MOST = 8,
 	LARGE_BYTES = 4 << 20, /* between these nothing that was measured says that it is faster */

@@ -366,7 +366,7 @@ static void hosts_post_different_operations(void **state)
 						      m == i % members ? cases[i].type : REDUCE_FLOAT32,
 						      m == i % members ? cases[i].operation : REDUCE_SUM, &requests[m]),
 					 0);
-		/* Whoever is through before it is found out has its error with the next operation. */
+		/* Of a large one, who is through before it is found out has its error with the next operation. */
 		while (ends < members) {
 			for (size_t m = 0; m < members; m++) {
 				bool done = false;
@@ -380,7 +380,9 @@ static void hosts_post_different_operations(void **state)
 			assert_false(runtime_past(deadline_ns));
 			runtime_nap();
 		}
-		assert_true(errors >= 1);
+		/* One that is summed by a root, by some for all, or by everybody, is nobody's before the words are heard. */
+		assert_true(errors >=
+			    (cases[i].others <= 5000 && cases[i].count / 10 == cases[i].others / 10 ? members : 1));
 		party_close(&party);
 	}
 	for (size_t m = 0; m < 7; m++)

@@ -1,4 +1,5 @@
 /* Groups that work: sums are exact, the same at every member, whatever the layout, the size and the order. */
+#include "aggregate/group.h"
 #include "support/runtime.h"
 #include "unit/aggregate/party.h"
 
@@ -144,7 +145,28 @@ static void a_root_takes_few_messages(void **state)
 	}
 }
 
-/* However often something else is posted between two of them. */
+/* However many operations lie between two of them: what a program posts comes again after so many. */
+static void roots_are_spread_whatever_the_stride(void **state)
+{
+	enum { EACH = 60 };
+	struct group *group = calloc(1, sizeof(*group));
+	struct operation operation = { .group = group };
+
+	(void)state;
+	assert_non_null(group);
+	for (group->count = 2; group->count <= MEMBERS_MOST; group->count++)
+		for (uint64_t stride = 1; stride <= 64; stride++) {
+			unsigned roots[MEMBERS_MOST] = { 0 };
+
+			for (operation.number = 0; operation.number < EACH * group->count * stride;
+			     operation.number += stride)
+				roots[direct_root_of(group, &operation)]++;
+			for (size_t m = 0; m < group->count; m++)
+				assert_in_range(roots[m], EACH / 2, EACH * 2);
+		}
+	free(group);
+}
+
 static void all_members_take_turns_as_root(void **state)
 {
 	enum { MEMBERS = 6, ROUNDS = 20 * MEMBERS };
@@ -209,6 +231,44 @@ static void parts_are_worth_their_messages(void **state)
 	}
 }
 
+/*
+ * Words lie in a window until their operation is posted. So a large operation begins only when its word has gone out, which
+ * it does when no more small ones are under way before it than fit in there.
+ */
+static void large_operations_wait_for_their_words(void **state)
+{
+	enum { SMALL = GROUP_DIRECT_OPERATIONS + 1, MANY = SMALL + 1, COUNT = 200000 };
+	static float send[COUNT], recv[2][MANY][COUNT];
+	struct aggregate_request *requests[MANY][PARTY_MAX] = { 0 };
+	struct aggregate_counters counters;
+	struct params params;
+	struct party party;
+
+	(void)state;
+	party_params(&params);
+	assert_int_equal(party_open(&party, &params, "--"), 0);
+	for (size_t m = 0; m < 2; m++) {
+		for (size_t i = 0; i < MANY; i++)
+			assert_int_equal(party_reduce(&party.members[m], send, recv[m][i], i < SMALL ? 1 : COUNT,
+						      REDUCE_FLOAT32, REDUCE_SUM, &requests[i][m]),
+					 0);
+		if (m == 1)
+			break;
+		for (unsigned i = 0; i < 50; i++) {
+			bool done = false;
+
+			assert_int_equal(aggregate_test(requests[MANY - 1][0], &done, NULL), 0);
+			assert_false(done);
+			runtime_nap();
+		}
+		aggregate_counters(party.members[0].group, &counters);
+		assert_int_equal(counters.messages_sent, GROUP_DIRECT_OPERATIONS);
+	}
+	for (size_t i = 0; i < MANY; i++)
+		assert_int_equal(party_finish(&party, requests[i]), 0);
+	party_close(&party);
+}
+
 static void large_operations_are_staged_in_one_leaf(void **state)
 {
 	(void)state;
@@ -245,8 +305,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(small_operations_are_exchanged),
 		cmocka_unit_test(small_operations_of_many_have_a_root),
 		cmocka_unit_test(a_root_takes_few_messages),
+		cmocka_unit_test(roots_are_spread_whatever_the_stride),
 		cmocka_unit_test(all_members_take_turns_as_root),
 		cmocka_unit_test(parts_are_worth_their_messages),
+		cmocka_unit_test(large_operations_wait_for_their_words),
 		cmocka_unit_test(large_operations_are_staged_in_one_leaf),
 		cmocka_unit_test(large_operations_are_staged_over_leaves_and_hosts),
 		cmocka_unit_test(the_longest_operation),
