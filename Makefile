@@ -387,9 +387,8 @@ check-late: ## the long variants of unit tests that strike in every state (a qua
 	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
 	+$(Q)$(MAKE) O='$(O)' T='$(T)' run-late
 
-# They wait more than they compute.
 run-late:
-	@$(RUN) --logs '$(O)/logs-late' --timeout 1800 --jobs $$((2 * $(JOBS))) --only '$(T)' --again '$(AGAIN)' $(late_args)
+	@$(RUN) --logs '$(O)/logs-late' --timeout 1800 --jobs '$(JOBS)' --only '$(T)' --again '$(AGAIN)' $(late_args)
 
 # What cannot be installed is a reason to skip, which tests/vm/check gives.
 check-vm: deps-check ## in virtual machines: SoftRoCE, two hosts, PCIe switches (QEMU; downloads Debian's kernel once)

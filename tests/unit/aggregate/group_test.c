@@ -84,8 +84,7 @@ static void small_operations_of_many_have_a_root(void **state)
 
 	(void)state;
 	for (size_t members = 5; members <= (runtime_long() ? 19 : 11); members++)
-		for (size_t i = 0; i < (runtime_long() ? 4 : 1); i++)
-			sums_are_exact(row + sizeof(row) - 1 - members, counts[(members + i) % 4], members & 1);
+		sums_are_exact(row + sizeof(row) - 1 - members, counts[members % 4], members & 1);
 	for (size_t i = 0; i < 4; i++)
 		sums_are_exact("abcabcb2", counts[i], false);
 }
