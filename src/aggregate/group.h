@@ -462,9 +462,9 @@ void direct_begin(struct group *group);
 /* All messages of a small operation are here and gone: the result. */
 void direct_end(struct group *group, struct operation *operation);
 void direct_rooted_end(struct group *group, struct operation *operation);
-/* How many words about an operation this member sends and hears, that is neither direct nor rooted. */
 /* The position of who sums it if it is short, and hears the words about it if not. */
 size_t direct_root_of(const struct group *group, const struct operation *operation);
+/* How many words about an operation this member sends and hears, that is neither direct nor rooted. */
 unsigned direct_words(const struct group *group, const struct operation *operation);
 struct exchange *direct_take(struct group *group, struct operation *operation);
 void direct_release(struct group *group, struct operation *operation);
