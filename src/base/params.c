@@ -192,7 +192,8 @@ static const struct param_row rows[] = {
 	  FIELD(collnet) },
 	{ { "TRIBUTARY_AGGREGATE_DIRECT", "size", "bytes", "0, or 1K to 64K", "0",
 	    "Aggregation: the longest operation for which all hosts send to all; of six hosts and more the "
-	    "shortest quarter goes through one of them. The largest value of the hosts counts. 0: chosen by the rate of "
+	    "shortest quarter goes through one of them. The largest value of the hosts counts. 0: chosen by the rate "
+	    "of "
 	    "the network cards." },
 	  KIND_SIZE,
 	  FIELD(aggregate_direct_bytes),
