@@ -159,16 +159,19 @@ static void stir_by_events(struct group *group, const struct epoll_event *events
 
 static void turn(struct group *group, struct engine_look *look)
 {
+	bool all = look->all || !group->watched;
+
 	if (atomic_load(&group->wanted))
 		return; /* it would lose every race for the lock */
 	pthread_mutex_lock(&group->lock);
 	if (!group->closed && !group->error) {
-		if (look->soon || look->all || !group->watched)
-			group_stir(group, look->all || !group->watched);
+		if (look->soon || all)
+			group_stir(group, all);
 		stir_by_events(group, look->events, look->event_count);
 		look->progressed |= group_turn(group);
+		members_watch(group, look->now_ns);
 		if (group->servers)
-			servers_turn(group, clock_now_ns());
+			servers_turn(group, look->now_ns);
 		look->received |= group->received;
 		look->busy |= !group->error && !group_is_idle(group);
 		look->wants_soon |= group->soon || !group->watched;
@@ -217,6 +220,7 @@ static void step(struct aggregate_engine *engine, const struct epoll_event *even
 	for (int i = 0; i < count; i++)
 		if (!events[i].data.u64 && read(engine->wake_fd, &drained, sizeof(drained)) < 0)
 			continue; /* somebody else's wake-up: none the worse */
+	look->now_ns = now_ns;
 	look->events = events;
 	look->event_count = count > 0 ? count : 0;
 	/* What came whole has left room for what waits. */

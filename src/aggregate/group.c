@@ -441,8 +441,6 @@ bool group_turn(struct group *group)
 	lanes_progress(group, group->count, group->node_count);
 	if (!group->error)
 		servers_carry_out(group);
-	if (group->servers)
-		group->servers->moved |= group->progressed;
 	return group->progressed;
 }
 

@@ -274,6 +274,9 @@ struct group {
 	struct pool pool;
 	bool progressed, received; /* something moved; was received whole */
 	bool soon, now;            /* a lane wants to be looked at */
+	/* members.c: since when nothing has moved, when that was looked at, and whether all connections were asked since. */
+	uint64_t moved_ns, looked_ns;
+	bool asked;
 
 	_Atomic uint64_t operations_done, segments_done, direct_done, split_done, bytes_sent, bytes_received,
 		host_bytes_sent, bytes_copied, messages_sent;
@@ -322,7 +325,7 @@ struct engine_look {
 	int event_count;
 	bool soon, all; /* which lanes are worth it, besides those of the events */
 	bool progressed, received, busy, wants_soon, wants_now;
-	uint64_t soon_ns, all_ns;
+	uint64_t now_ns, soon_ns, all_ns;
 };
 
 struct aggregate_engine {
@@ -403,6 +406,8 @@ void lane_add(struct lane *lane, struct transfer *transfer);
 /* Posts what may be posted and looks what is done. */
 void lane_progress(struct group *group, struct lane *lane);
 bool lane_is_empty(const struct lane *lane);
+/* All, also where nothing is under way, are looked at in the next turn: events may have been missed. */
+void lanes_stir(struct group *group);
 /* Closes it; all that waits there is through in the next turns, as `received` 0. Not from within a transfer's done(). */
 void lane_lose(struct lane *lane);
 void lane_close(struct group *group, struct lane *lane);
@@ -411,6 +416,10 @@ static inline bool lane_is_on_host(const struct group *group, const struct lane 
 {
 	return lane->ops == group->engine->setup.host_ops;
 }
+
+/* members.c */
+/* After each turn: ends a group in which others wait for each other, as a member has left. */
+void members_watch(struct group *group, uint64_t now_ns);
 
 /* memory.c */
 /* The group's own buffers, once it has connections. */

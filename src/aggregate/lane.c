@@ -230,6 +230,15 @@ static void lane_pass_over(struct group *group, struct lane *lane)
 	lane->stirred = lane->soon = lane->added = false;
 }
 
+/*
+ * That a member's connection has ended when nothing was due on it is no reason: it may be through with everything, and have
+ * left (members.c). One that has found a message of ours too long has not.
+ */
+static bool ends_group(const struct group *group, const struct lane *lane, int error)
+{
+	return lane->posted_first || error == -EMSGSIZE || node_is_server(group, node_of(group, lane));
+}
+
 void lane_progress(struct group *group, struct lane *lane)
 {
 	enum transport_next next = lane->soon ? TRANSPORT_NEXT_SOON : TRANSPORT_NEXT_EVENT;
@@ -248,7 +257,7 @@ void lane_progress(struct group *group, struct lane *lane)
 			error = lane->ops->progress(lane->connection, &next);
 		lane->lost |= error < 0;
 		r = look_at_posted(group, lane); /* what was complete before an error still says so */
-		if (r == 0 && error < 0 && (lane->posted_first || node_is_server(group, node_of(group, lane))))
+		if (r == 0 && error < 0 && ends_group(group, lane, error))
 			r = error;
 	}
 	if (group->error)
@@ -268,6 +277,14 @@ void lane_progress(struct group *group, struct lane *lane)
 bool lane_is_empty(const struct lane *lane)
 {
 	return !lane->posted_first && !lane->small_first && !lane->urgent_first && !lane->staged_first;
+}
+
+void lanes_stir(struct group *group)
+{
+	for (size_t i = 0; i < group_lanes(group); i++) {
+		group->in[i].stirred |= group->in[i].connection != NULL;
+		group->out[i].stirred |= group->out[i].connection != NULL;
+	}
 }
 
 void lane_lose(struct lane *lane)

@@ -459,31 +459,6 @@ void servers_meeting_fini(struct meeting *meeting)
 
 /* ------------------------------------------------------------------------------------------------- the engine's thread */
 
-static bool member_is_lost(const struct group *group, size_t member)
-{
-	return group->in[member].lost || group->out[member].lost || lane_large(group, group->in, member)->lost ||
-	       lane_large(group, group->out, member)->lost;
-}
-
-/*
- * Where servers have all the work, members have nothing under way with each other, and a server may be more patient than
- * they. But a member that is through with everything may close while others still get their last results: as long as
- * something moves, they do.
- */
-static void watch_members(struct group *group, uint64_t now_ns)
-{
-	struct group_servers *servers = group->servers;
-
-	if (servers->moved || !group->under_way)
-		servers->moved_ns = now_ns;
-	servers->moved = false;
-	if (clock_elapsed_ns(servers->moved_ns, now_ns) < group->engine->setup.params->timeout_ns / 2)
-		return;
-	for (size_t i = 0; i < group->count && !group->error; i++)
-		if (i != group->self && member_is_lost(group, i))
-			group_break(group, -EREMOTEIO, "host %s is gone", group_host(group, i));
-}
-
 void servers_turn(struct group *group, uint64_t now_ns)
 {
 	struct group_servers *servers = group->servers;
@@ -492,9 +467,6 @@ void servers_turn(struct group *group, uint64_t now_ns)
 	    clock_elapsed_ns(servers->looked_ns, now_ns) < group->engine->setup.params->timeout_ns / LOOKS)
 		return;
 	servers->looked_ns = now_ns;
-	watch_members(group, now_ns);
-	if (group->error)
-		return; /* the servers are gone with the group */
 	for (size_t i = 0; i < servers->count; i++) {
 		struct group_server *server = &servers->servers[i];
 

@@ -50,8 +50,6 @@ struct group_servers {
 	/* At the coordinator. */
 	struct control_answer answer;
 	uint64_t looked_ns;
-	bool moved; /* something did since then */
-	uint64_t moved_ns;
 };
 
 /* While the group comes together. */

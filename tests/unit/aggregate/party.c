@@ -173,6 +173,26 @@ int party_finish(struct party *party, struct aggregate_request **requests)
 	return 0;
 }
 
+int party_all_fail(struct party *party, size_t but, struct aggregate_request **requests)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
+
+	for (size_t i = 0; i < party->count; i++) {
+		bool done = false;
+		int r = 0;
+
+		while (i != but && r == 0 && !done) {
+			r = requests[i] ? aggregate_test(requests[i], &done, NULL) : -EINVAL;
+			if (r == 0 && runtime_past(deadline_ns))
+				return runtime_complain(ETIMEDOUT, "member %zu waits", i);
+			runtime_nap();
+		}
+		if (i != but && r != -EREMOTEIO)
+			return runtime_complain(EBADMSG, "member %zu: %d", i, r);
+	}
+	return 0;
+}
+
 int party_reduce(struct party_member *member, const void *send, void *recv, size_t count, enum reduce_type type,
 		 enum reduce_operation operation, struct aggregate_request **ret)
 {

@@ -52,6 +52,8 @@ void party_close(struct party *party);
 
 /* Completes a request of every member (NULL ones are passed over): 0, the first error, or -ETIMEDOUT. */
 int party_finish(struct party *party, struct aggregate_request **requests);
+/* Until the request of every member but that one has ended with -EREMOTEIO: 0, or -ETIMEDOUT, or -EBADMSG. */
+int party_all_fail(struct party *party, size_t but, struct aggregate_request **requests);
 /* Posts until it is taken. */
 int party_reduce(struct party_member *member, const void *send, void *recv, size_t count, enum reduce_type type,
 		 enum reduce_operation operation, struct aggregate_request **ret);
