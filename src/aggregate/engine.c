@@ -159,12 +159,15 @@ static void stir_by_events(struct group *group, const struct epoll_event *events
 
 static void turn(struct group *group, struct engine_look *look)
 {
-	bool all = look->all || !group->watched;
+	bool all = look->all || !group->watched, missed = group->missed;
 
-	if (atomic_load(&group->wanted))
-		return; /* it would lose every race for the lock */
+	group->missed = atomic_load(&group->wanted);
+	if (group->missed)
+		return; /* whoever wants it would lose every race for the lock */
 	pthread_mutex_lock(&group->lock);
 	if (!group->closed && !group->error) {
+		if (missed)
+			lanes_stir(group);
 		if (look->soon || all)
 			group_stir(group, all);
 		stir_by_events(group, look->events, look->event_count);
@@ -196,7 +199,8 @@ static void turns(struct aggregate_engine *engine, struct engine_look *look)
 		pthread_mutex_unlock(&engine->lock);
 		turn(group, look);
 		pthread_mutex_lock(&engine->lock);
-		next = group->next; /* of one that was taken out: NULL; the rest has its turn next time */
+		/* Of one that was taken out nobody knows any more which came next: from the first, as events come but once. */
+		next = group->forgotten ? engine->groups : group->next;
 		look->progressed |= group->forgotten;
 		unuse(group);
 	}

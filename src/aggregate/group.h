@@ -277,6 +277,7 @@ struct group {
 	/* members.c: since when nothing has moved, when that was looked at, and whether all connections were asked since. */
 	uint64_t moved_ns, looked_ns;
 	bool asked;
+	bool missed; /* events may have come for it while it had no turn. Under the engine's drive */
 
 	_Atomic uint64_t operations_done, segments_done, direct_done, split_done, bytes_sent, bytes_received,
 		host_bytes_sent, bytes_copied, messages_sent;

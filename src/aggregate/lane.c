@@ -269,7 +269,8 @@ void lane_progress(struct group *group, struct lane *lane)
 	if (r < 0)
 		lane_failed(group, lane, r);
 	lane->soon = next == TRANSPORT_NEXT_SOON && !lane_is_empty(lane);
-	lane->stirred |= next == TRANSPORT_NEXT_NOW && !lane_is_empty(lane);
+	/* Also of an empty one: no event comes for what is there already. */
+	lane->stirred |= next == TRANSPORT_NEXT_NOW;
 	group->soon |= lane->soon;
 	group->now |= lane->stirred || lane->added;
 }
