@@ -21,7 +21,7 @@ static void params_of_short_patience(struct params *ret)
 
 static void hosts_post_different_operations(void **state)
 {
-	/* count, type, operation of the odd one; the others post { 5000, float32, sum } or { 500, float32, sum } */
+	/* count, type, operation of the odd one; the others post the other count, float32, sum */
 	static const struct {
 		size_t count, others;
 		enum reduce_type type;

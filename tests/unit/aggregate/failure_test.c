@@ -1,6 +1,7 @@
 /*
- * What goes wrong: members that leave, that never come, that fail at any step of the agreement; and data
- * that is corrupted. Everybody hears of it, soon, with the same reason; and nobody touches a buffer afterwards.
+ * What goes wrong: members that leave, that never come, that fail at any step of the agreement; and data that is
+ * corrupted. Everybody hears of it, soon, with the same reason; and nobody touches a buffer afterwards. Members that post
+ * different operations: differ_test.c.
  */
 #include "base/log.h"
 #include "support/runtime.h"

@@ -14,6 +14,7 @@ static struct {
 	bool taken, complete;
 	unsigned posted, asked; /* calls of receive that were taken; of progress since the last of them */
 	enum transport_next next;
+	int error; /* of progress */
 } connection;
 
 static int fake_receive(struct transport_connection *unused, int count, void *const *data, const size_t *bytes,
@@ -43,7 +44,7 @@ static int fake_progress(struct transport_connection *unused, enum transport_nex
 	(void)unused;
 	connection.asked++;
 	*ret_next = connection.next;
-	return 0;
+	return connection.error;
 }
 
 static const struct transport_ops fake_ops = {
@@ -55,7 +56,8 @@ static const struct transport_ops fake_ops = {
 struct scene {
 	struct aggregate_engine engine;
 	struct group group;
-	struct lane in, out;
+	struct group_member member;
+	struct lane in[2], out[2];
 	struct transfer transfers[2];
 	unsigned done;
 };
@@ -75,12 +77,13 @@ static int begin(void **state)
 	connection.next = TRANSPORT_NEXT_EVENT;
 	scene.group.engine = &scene.engine;
 	scene.group.count = scene.group.node_count = 1;
-	scene.group.in = &scene.in;
-	scene.group.out = &scene.out;
-	lane_init(&scene.in, &fake_ops, false);
+	scene.group.in = scene.in;
+	scene.group.out = scene.out;
+	scene.group.members = &scene.member;
+	lane_init(&scene.in[0], &fake_ops, false);
 	for (unsigned i = 0; i < 2; i++) {
 		scene.transfers[i] = (struct transfer){ .class = TRANSFER_SMALL, .bytes = 8, .done = transfer_done };
-		lane_add(&scene.in, &scene.transfers[i]);
+		lane_add(&scene.in[0], &scene.transfers[i]);
 	}
 	return 0;
 }
@@ -88,7 +91,7 @@ static int begin(void **state)
 static void turn(void)
 {
 	scene.group.progressed = scene.group.soon = scene.group.now = false;
-	lane_progress(&scene.group, &scene.in);
+	lane_progress(&scene.group, &scene.in[0]);
 }
 
 static void a_posted_receive_is_asked_what_it_waits_for(void **state)
@@ -119,9 +122,9 @@ static void one_that_is_posted_at_the_end_of_a_turn_is_asked_in_the_next(void **
 	assert_true(scene.group.soon);
 }
 
-static void nobody_asks_for_nothing(void **state)
+/* Both receives are through. */
+static void finish(void)
 {
-	(void)state;
 	turn();
 	connection.complete = true;
 	turn();
@@ -129,9 +132,60 @@ static void nobody_asks_for_nothing(void **state)
 	turn();
 	assert_int_equal(scene.done, 2);
 	connection.asked = 0;
+}
+
+static void nobody_asks_for_nothing(void **state)
+{
+	(void)state;
+	finish();
 	turn();
 	assert_int_equal(connection.asked, 0);
-	assert_true(lane_is_empty(&scene.in));
+	assert_true(lane_is_empty(&scene.in[0]));
+}
+
+/* What it holds already is told by no event, and something may be due there next. */
+static void an_empty_one_that_is_not_through_is_looked_at_again(void **state)
+{
+	(void)state;
+	finish();
+	scene.in[0].stirred = true;
+	connection.next = TRANSPORT_NEXT_NOW;
+	turn();
+	assert_int_equal(connection.asked, 1);
+	assert_true(scene.in[0].stirred);
+	assert_true(scene.group.now);
+}
+
+static void an_empty_one_may_end(void **state)
+{
+	(void)state;
+	finish();
+	scene.in[0].stirred = true;
+	connection.error = -EREMOTEIO;
+	turn();
+	assert_true(scene.in[0].lost);
+	assert_int_equal(scene.group.error, 0);
+}
+
+/* Its other end has found that operations differ. */
+static void an_empty_one_ends_the_group_if_a_message_was_too_long(void **state)
+{
+	(void)state;
+	finish();
+	scene.in[0].stirred = true;
+	connection.error = -EMSGSIZE;
+	turn();
+	assert_int_equal(scene.group.error, -EREMOTEIO);
+}
+
+/* Events that came while its group had no turn are made up for, of what there is. */
+static void all_that_stand_are_looked_at(void **state)
+{
+	(void)state;
+	scene.in[1].connection = (struct transport_connection *)&connection;
+	lanes_stir(&scene.group);
+	assert_false(scene.in[0].stirred);
+	assert_true(scene.in[1].stirred);
 }
 
 int main(void)
@@ -140,6 +194,10 @@ int main(void)
 		cmocka_unit_test_setup(a_posted_receive_is_asked_what_it_waits_for, begin),
 		cmocka_unit_test_setup(one_that_is_posted_at_the_end_of_a_turn_is_asked_in_the_next, begin),
 		cmocka_unit_test_setup(nobody_asks_for_nothing, begin),
+		cmocka_unit_test_setup(an_empty_one_that_is_not_through_is_looked_at_again, begin),
+		cmocka_unit_test_setup(an_empty_one_may_end, begin),
+		cmocka_unit_test_setup(an_empty_one_ends_the_group_if_a_message_was_too_long, begin),
+		cmocka_unit_test_setup(all_that_stand_are_looked_at, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
