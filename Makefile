@@ -125,6 +125,11 @@ UNIT_SRC := $(shell grep -l TRIBUTARY_FAULTS $(UNIT_SRC))
 CONF_SRC := $(shell grep -l TRIBUTARY_FAULTS $(CONF_SRC))
 STANDIN_SRC :=
 endif
+ifneq ($(SAN),)
+# Long computations that touch little memory come last: a run that is cut has done what finds most.
+COMPUTING := tests/unit/plan/% tests/unit/measure/% tests/unit/simulate/%
+UNIT_SRC := $(filter-out $(COMPUTING),$(UNIT_SRC)) $(filter $(COMPUTING),$(UNIT_SRC))
+endif
 ifeq ($(SAN)$(T),thread)
 # Only what has a second thread: in all else there is nothing for ThreadSanitizer to find, and it takes ten times as long.
 THREADED := $(addprefix tests/unit/,aggregate/ base/ command/cluster_measure command/fleet/ command/measure daemon/ gpu/ measure/ \
@@ -306,10 +311,8 @@ demo: deps ## an AllReduce over eight emulated hosts, through the built plugin
 # ------------------------------------------------------------------------------------------------------------- checks
 
 # TIMEOUT: seconds for one test program.  T: run only the tests whose name contains this.  JOBS: programs side by side:
-# more than cores, for most of them wait more than they compute.  AGAIN: a program of which tests failed runs so many times
-# more (tests/gates/run-tests).
+# more than cores, for most of them wait more than they compute.
 TIMEOUT ?= 240
-AGAIN ?= 0
 JOBS ?= $(shell expr $$(nproc) + 1)
 T ?=
 RUN := tests/gates/run-tests
@@ -357,7 +360,7 @@ mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/fleet=
 
 # Not for the command line: it expects everything to be built.
 run-check:
-	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' --again '$(AGAIN)' $(test_args) $(gate_args) $(browser_args) $(mpi_args)
+	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' $(test_args) $(gate_args) $(browser_args) $(mpi_args)
 
 # halt_on_error: a report must fail the test that caused it.
 SAN_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:halt_on_error=1:abort_on_error=0 \
@@ -377,18 +380,16 @@ check-faults: ## the tests that inject faults (the Nth malloc, read, write, conn
 	+$(Q)$(SAN_ENV) $(MAKE) O='$(O)/faults' SAN=address,undefined FAULTS=1 TIMEOUT=$$(($(TIMEOUT) * 5)) check
 
 # TRIBUTARY_TEST_LONG=1: the tests take the variants that need minutes or gigabytes, and more random kills and schedules.
-check-long: ## what takes longer: fault injection, the long variants of the tests, 60 seconds of each fuzzer
-	+$(Q)$(MAKE) check-faults
-	+$(Q)TRIBUTARY_TEST_LONG=1 $(MAKE) TIMEOUT=1200 check
-	+$(Q)$(MAKE) check-late
-	+$(Q)$(MAKE) S=60 fuzz
+PART ?=
+check-long: ## what takes too long for .ci/run, hours in all (PART="tsan faults": only those; tests/README.md)
+	@O='$(O)' tests/gates/check-long $(PART)
 
 check-late: ## the long variants of unit tests that strike in every state (a quarter of an hour)
 	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests
 	+$(Q)$(MAKE) O='$(O)' T='$(T)' run-late
 
 run-late:
-	@$(RUN) --logs '$(O)/logs-late' --timeout 1800 --jobs '$(JOBS)' --only '$(T)' --again '$(AGAIN)' $(late_args)
+	@$(RUN) --logs '$(O)/logs-late' --timeout 1800 --jobs '$(JOBS)' --only '$(T)' $(late_args)
 
 # What cannot be installed is a reason to skip, which tests/vm/check gives.
 check-vm: deps-check ## in virtual machines: SoftRoCE, two hosts, PCIe switches (QEMU; downloads Debian's kernel once)
@@ -443,9 +444,12 @@ lint-compilers: deps-lint
 		printf '%s\n' $(ALL_C) | xargs -P '$(JOBS)' -n 1 $$cc $(STD) -O2 $(WARNINGS) -Werror $(LINT_FLAGS) -c -o /dev/null; \
 	done
 
+# SINCE=HEAD~50: only the files that changed since that commit (all where it is not there).
+SINCE ?=
+TIDY_C = $(filter $(if $(SINCE),$(or $(shell git diff --name-only '$(SINCE)' -- 2>/dev/null),%),%),$(filter src/% perf/%,$(ALL_C)))
 lint-tidy: deps-lint
-	$(say) TIDY .clang-tidy
-	@printf '%s\n' $(filter src/% perf/%,$(ALL_C)) | \
+	$(say) TIDY '$(words $(TIDY_C)) files'
+	@printf '%s\n' $(TIDY_C) | \
 		xargs -P '$(JOBS)' -I '{}' clang-tidy --quiet '{}' -- $(STD) $(LINT_FLAGS)
 
 lint-cppcheck: deps-lint
