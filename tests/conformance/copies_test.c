@@ -135,5 +135,5 @@ int main(void)
 	if (filter)
 		cmocka_set_test_filter(filter);
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	return failed + transport_suite_run(&transport_tcp, &params, "tcp", TRANSPORT_SUITE_ROUNDS / 5);
+	return failed + transport_suite_run(&transport_tcp, &params, "tcp", TRANSPORT_SUITE_ROUNDS / (runtime_long() ? 5U : 20U));
 }

@@ -1,8 +1,8 @@
 /*
  * Peers that vanish, in every state, in every way: killed, stopped, gone without closing, killed while a child holds
- * their sockets. The survivor has its error within TRIBUTARY_TIMEOUT. Each state is met at least 20 times in each way
- * (4 times without TRIBUTARY_TEST_LONG, once on an emulated machine), at moments taken from the seed. And peers that are
- * only slow: they are left alone.
+ * their sockets. The survivor has its error within TRIBUTARY_TIMEOUT. Moments are taken from the seed. With
+ * TRIBUTARY_TEST_LONG each state is met 20 times in each way; else once in a way that the survivor's kernel reports, and
+ * once in one that only silence shows. And peers that are only slow: they are left alone.
  */
 #include "plugin_ops.h"
 #include "support/link.h"
@@ -24,8 +24,7 @@
 
 #include <cmocka.h>
 
-#define ROUNDS     20 /* with TRIBUTARY_TEST_LONG; else a few */
-#define ROUNDS_FEW 4
+#define ROUNDS     20 /* with TRIBUTARY_TEST_LONG */
 #define AT_ONCE    14 /* more, on two cores, and a victim now and then gets no time slice for longer than the time-out */
 #define TIMEOUT_MS 4000 /* TRIBUTARY_TIMEOUT: a busy machine may keep a live peer silent for two seconds */
 #define TRIES      5    /* each with twice the time-out, where the machine stood still for a part of it */
@@ -339,35 +338,43 @@ static bool batch(struct transport *transport, struct survivor *survivors, unsig
 	return done;
 }
 
-static unsigned batch_make(struct survivor *survivors, unsigned first, unsigned count, enum victim_way way,
-			   uint64_t seed)
+/* Case `number` of a round: every state in each way; in the short form the seed chooses one of two ways. */
+static struct script script_of(unsigned number, struct random *random)
+{
+	static const enum victim_way reported[] = { VICTIM_KILL, VICTIM_EXIT }, silent[] = { VICTIM_STOP, VICTIM_HELD };
+	unsigned kind = number / VICTIM_STATE_COUNT, which = (unsigned)random_below(random, 2);
+
+	if (runtime_long()) {
+		which = kind / 2 % 2;
+		kind %= 2;
+	}
+	return (struct script){
+		.state = number % VICTIM_STATE_COUNT,
+		.way = kind ? silent[which] : reported[which],
+		.seed = random_next(random) >> 16,
+	};
+}
+
+static void batch_make(struct survivor *survivors, unsigned first, unsigned count)
 {
 	struct random random;
 
-	random_init(&random, seed);
+	random_init(&random, runtime_seed() + first * 100);
 	memset(survivors, 0, AT_ONCE * sizeof(*survivors));
 	for (unsigned i = 0; i < count; i++) {
-		struct script *script = &survivors[i].script;
-
-		script->state = (first + i) % VICTIM_STATE_COUNT;
-		script->way = way;
-		script->seed = random_next(&random) >> 16;
+		survivors[i].script = script_of((first + i) % (4 * VICTIM_STATE_COUNT), &random);
 		survivors[i].steps = random_below(&random, 300);
 	}
-	return count;
 }
 
-static void a_peer_that_vanishes_is_found(void **state)
+static void peers_that_vanish_are_found(void **state)
 {
-	enum victim_way way = *(const enum victim_way *)*state;
 	struct survivor *survivors = calloc(AT_ONCE, sizeof(*survivors));
-	unsigned rounds = runtime_long() && !runtime_sanitized() ? ROUNDS : ROUNDS_FEW, total, count;
+	unsigned total = VICTIM_STATE_COUNT * (runtime_long() ? 4 * (runtime_sanitized() ? 4 : ROUNDS) : 2), count;
 	uint64_t worst_ms = 0;
 
+	(void)state;
 	assert_non_null(survivors);
-	if (runtime_slow() > 1)
-		rounds = 1;
-	total = rounds * VICTIM_STATE_COUNT;
 	for (unsigned first = 0; first < total; first += count) {
 		bool done = false;
 
@@ -379,7 +386,7 @@ static void a_peer_that_vanishes_is_found(void **state)
 			assert_true(try < TRIES);
 			timeout_set(1U << try);
 			transport = opened();
-			batch_make(survivors, first, count, way, runtime_seed() + way + first * 100);
+			batch_make(survivors, first, count);
 			done = batch(transport, survivors, count, &took_ms);
 			plugin_ops.close(transport);
 			assert_true(took_ms <=
@@ -394,7 +401,12 @@ static void a_peer_that_vanishes_is_found(void **state)
 
 /* ---- peers that are only slow ---- */
 
-/* Connects, and calls nothing for much longer than the time-out; then sends. */
+static unsigned silence_ms(void)
+{
+	return runtime_long() ? timeout_ms() * 5 / 2 : timeout_ms() * 9 / 8;
+}
+
+/* Connects, and calls nothing for longer than the time-out; then sends. */
 static int silent_role(int control, const char *argument)
 {
 	uint8_t handle[TRANSPORT_HANDLE_BYTES], *data = malloc(1000000);
@@ -406,7 +418,7 @@ static int silent_role(int control, const char *argument)
 	transport = opened();
 	assert_int_equal(peer_read(control, handle, sizeof(handle)), 0);
 	assert_int_equal(link_connect(&plugin_ops, transport, 0, handle, &connection), 0);
-	usleep(5 * timeout_ms() / 2 * 1000);
+	usleep(silence_ms() * 1000);
 	pattern_fill(data, 1000000, 4);
 	assert_int_equal(link_send(&plugin_ops, connection, data, 1000000, 0), 0);
 	assert_int_equal(peer_read(control, &token, 1), 0);
@@ -437,7 +449,7 @@ static void a_live_peer_may_be_silent(void **state)
 	assert_int_equal(bytes, 1000000);
 	assert_true(pattern_wrong_at(data, bytes, 4) == SIZE_MAX);
 	/* And now neither calls anything. */
-	usleep(3 * timeout_ms() / 2 * 1000);
+	usleep(silence_ms() * 1000);
 	assert_int_equal(peer_write(peer.control, &token, 1), 0);
 	assert_int_equal(peer_wait(&peer, 90000), 0);
 	plugin_ops.close_connection(connection);
@@ -484,7 +496,7 @@ static void a_peer_stopped_for_a_while_goes_on(void **state)
 	(void)state;
 	assert_non_null(survivor);
 	random_init(&random, runtime_seed());
-	for (unsigned round = 0; round < 4; round++) {
+	for (unsigned round = 0; round < (runtime_long() ? 4 : 1); round++) {
 		uint64_t seed = random_next(&random) >> 16;
 		unsigned try = 0;
 
@@ -505,13 +517,8 @@ int main(int argc, char **argv)
 		{ "silent", silent_role },
 		{ NULL, NULL },
 	};
-	static enum victim_way ways[] = { VICTIM_KILL, VICTIM_STOP, VICTIM_EXIT, VICTIM_HELD };
 	const struct CMUnitTest tests[] = {
-		{ "killed", a_peer_that_vanishes_is_found, NULL, NULL, &ways[VICTIM_KILL] },
-		{ "stopped", a_peer_that_vanishes_is_found, NULL, NULL, &ways[VICTIM_STOP] },
-		{ "gone without closing", a_peer_that_vanishes_is_found, NULL, NULL, &ways[VICTIM_EXIT] },
-		{ "killed while a child holds its sockets", a_peer_that_vanishes_is_found, NULL, NULL,
-		  &ways[VICTIM_HELD] },
+		cmocka_unit_test(peers_that_vanish_are_found),
 		cmocka_unit_test(a_live_peer_may_be_silent),
 		cmocka_unit_test(a_peer_stopped_for_a_while_goes_on),
 	};

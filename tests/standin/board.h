@@ -130,6 +130,7 @@ struct board_place {
 struct board {
 	_Atomic uint32_t bell;      /* counts answers and deaths */
 	_Atomic uint64_t passed_ns; /* by so much the clocks of the processes are ahead */
+	_Atomic uint64_t still_ns;  /* where these clocks stand still; 0: they go on */
 	char driver[256];           /* libcuda.so.1 */
 	struct board_place places[BOARD_PLACES_MAX];
 	struct board_process processes[BOARD_PROCESSES_MAX];

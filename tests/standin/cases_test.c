@@ -312,7 +312,7 @@ static void several_gpus_in_a_process_rest(void **state)
 static void threads_with_a_communicator_each_do_not_mix(void **state)
 {
 	(void)state;
-	for (unsigned round = 0; round < (runtime_long() ? 60u : 12u); round++) {
+	for (unsigned round = 0; round < (runtime_long() ? 60u : 4u); round++) {
 		struct play_launch launch = scene_begin(&scene.eight, round);
 		unsigned first, last;
 

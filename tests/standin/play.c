@@ -374,6 +374,11 @@ void play_pass_time(struct play *play, unsigned milliseconds)
 	atomic_fetch_add(&play->board->passed_ns, (uint64_t)milliseconds * 1000000);
 }
 
+void play_stop_time(struct play *play, bool stop)
+{
+	atomic_store(&play->board->still_ns, stop ? runtime_now_ns() : 0);
+}
+
 void play_give_up(struct play *play, unsigned comm)
 {
 	play->comms[comm].broken = true;
@@ -657,7 +662,7 @@ static void name_the_hanging(struct play *play)
 /* Nobody can go on but when some time has passed: it need not be waited for. Not where a call may just be slow. */
 static void hasten(struct play *play, uint64_t *leap_ns)
 {
-	if (runtime_sanitized() || !runtime_past(*leap_ns))
+	if (runtime_sanitized() || !runtime_past(*leap_ns) || atomic_load(&play->board->still_ns))
 		return;
 	play_pass_time(play, LEAP_MS);
 	*leap_ns = runtime_deadline_ns(STILL_MS);

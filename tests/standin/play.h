@@ -136,6 +136,8 @@ void play_run(struct play *play);
 void play_kill(struct play *play, unsigned process);
 /* In all processes; nobody waits. */
 void play_pass_time(struct play *play, unsigned milliseconds);
+/* Holds the clocks of all processes where they are; or lets them go on, from the real time. */
+void play_stop_time(struct play *play, bool stop);
 /* Those that wait for ranks that never come are told to give up; play_run then lets them. */
 void play_give_up(struct play *play, unsigned comm);
 /* finalize, when all have init behind them. */

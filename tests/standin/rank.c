@@ -66,10 +66,12 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
 	int r = (int)syscall(SYS_clock_gettime, clock, ret);
 
 	if (r == 0 && rank.board && (clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME)) {
-		uint64_t ahead_ns = atomic_load(&rank.board->passed_ns) + (uint64_t)ret->tv_nsec;
+		uint64_t now_ns = (uint64_t)ret->tv_sec * 1000000000 + (uint64_t)ret->tv_nsec;
+		uint64_t still_ns = atomic_load(&rank.board->still_ns);
 
-		ret->tv_sec += (time_t)(ahead_ns / 1000000000);
-		ret->tv_nsec = (long)(ahead_ns % 1000000000);
+		now_ns = (still_ns ? still_ns : now_ns) + atomic_load(&rank.board->passed_ns);
+		ret->tv_sec = (time_t)(now_ns / 1000000000);
+		ret->tv_nsec = (long)(now_ns % 1000000000);
 	}
 	return r;
 }

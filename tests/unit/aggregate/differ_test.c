@@ -16,7 +16,7 @@
 static void params_of_short_patience(struct params *ret)
 {
 	party_params(ret);
-	ret->timeout_ns = (runtime_sanitized() ? 16 : 8) * NS_PER_S;
+	ret->timeout_ns = (runtime_sanitized() ? 12 : 4) * NS_PER_S;
 }
 
 static void hosts_post_different_operations(void **state)

@@ -506,7 +506,7 @@ static void member_leaves(uint64_t seed)
 static void members_leave_with_everything_in_flight(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < (runtime_long() ? 500U : 40U); i++)
+	for (unsigned i = 0; i < (runtime_long() ? 500U : 20U); i++)
 		member_leaves(runtime_seed() + i);
 }
 
@@ -519,7 +519,7 @@ static void members_may_leave_when_they_are_through(void **state)
 	(void)state;
 	for (size_t m = 0; m < MEMBERS; m++)
 		data[m] = malloc(COUNT * 4);
-	for (unsigned round = 0; round < (runtime_long() ? 300U : 30U); round++) {
+	for (unsigned round = 0; round < (runtime_long() ? 300U : 12U); round++) {
 		struct aggregate_request *requests[PARTY_MAX] = { 0 };
 		size_t count = round % 3 ? COUNT - round : 1 + round, members = round / 2 % 2 ? MEMBERS : 4,
 		       left = members;

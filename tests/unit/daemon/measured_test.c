@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HALLS = 2, COUNT = 150000, OPERATIONS = 4, ROUNDS = 6, ROUNDS_LONG = 40, ATTEMPTS = 5 };
+enum { HALLS = 2, COUNT = 150000, OPERATIONS = 4, ROUNDS = 3, ROUNDS_LONG = 40, ATTEMPTS = 5 };
 
 /* ---------------------------------------------------------------------------------- a service with a narrow port */
 
