@@ -2,3 +2,7 @@
 .PHONY: run-bench
 run-bench: all
 	@perf/run --build '$(O)' $(if $(NAME),$(NAME),all)
+
+.PHONY: results
+results: ## write perf/RESULTS.md anew, from the texts in perf/results
+	@$(PYTHON) perf/results.py

@@ -4,11 +4,13 @@
   piece of its text between two conversions stands there literally.
 - Every TRIBUTARY_* variable that README.md or docs/ names is a parameter (src/base/params.c) or one of the tests' own.
 - The results in perf/results name no path of the machine that they were taken on: the command in them is for everyone.
-- Every relative link of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/ leads to a file.
+- Every relative link of a document leads to a file, and every result that one names is there.
+- perf/RESULTS.md is what perf/results.py writes from the texts.
 """
 
 import pathlib
 import re
+import subprocess
 import sys
 
 # Calls whose text reaches the user as a warning: log_warn itself, log_write at its level, where parameters complain, and
@@ -22,6 +24,8 @@ VARIABLE = re.compile(r"\bTRIBUTARY_[A-Z][A-Z_]*\b")
 OWN = ("TRIBUTARY_TEST_", "TRIBUTARY_PLUGIN")
 PLACE = re.compile(r"(?<![\w./-])/(?:tmp|home|root|opt|work|mnt|srv|usr/local|var/tmp)/[\w.-]+")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+RESULT = re.compile(r"\bperf/results/([\w-]+(?:\.[\w-]+)*)")
+GENERATOR = pathlib.Path(__file__).resolve().parents[2] / "perf" / "results.py"
 
 
 def call_text(source, start):
@@ -80,6 +84,24 @@ def missing_warnings(root, known):
                 yield f"{path.relative_to(root)}:{line}: docs/troubleshooting.md does not have the warning \"{piece}\""
 
 
+def documents_of(root):
+    found = [root / n for n in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "perf/RESULTS.md")]
+    for pattern in ("docs/*", "*/README.md", "tests/*/README.md"):
+        found += sorted(root.glob(pattern))
+    return [d for d in found if d.is_file() and d.suffix != ".svg"]
+
+
+def wrong_results(root):
+    """What is wrong with perf/results and what is generated from it."""
+    folder = root / "perf" / "results"
+    for result in sorted(folder.glob("*")):
+        for match in PLACE.finditer(result.read_text(errors="replace")):
+            yield f"{result.relative_to(root)}: {match.group(0)} is a place on one machine"
+    if folder.is_dir():
+        done = subprocess.run([sys.executable, GENERATOR, "--root", root, "--check"], stdout=subprocess.PIPE, text=True, check=False)
+        yield from done.stdout.splitlines() or ([f"{GENERATOR.name}: exit status {done.returncode}"] if done.returncode else [])
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     troubleshooting = root / "docs" / "troubleshooting.md"
@@ -90,10 +112,7 @@ def main():
         return 2
     complaints.extend(missing_warnings(root, plain(troubleshooting.read_text())))
     names = set(VARIABLE.findall(parameters.read_text()))
-    documents = [root / n for n in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((root / "docs").glob("*"))
-    for document in documents:
-        if not document.is_file():
-            continue
+    for document in documents_of(root):
         text = document.read_text()
         # The example of a misspelt name is meant.
         for name in sorted(set(VARIABLE.findall(re.sub(r"TRIBUTARY_[A-Z_]+ is not a variable", "", text)))):
@@ -102,9 +121,10 @@ def main():
         for target in LINK.findall(text):
             if "://" not in target and not (document.parent / target).exists():
                 complaints.append(f"{document.relative_to(root)}: the link {target} leads nowhere")
-    for result in sorted((root / "perf" / "results").glob("*")):
-        for match in PLACE.finditer(result.read_text(errors="replace")):
-            complaints.append(f"{result.relative_to(root)}: {match.group(0)} is a place on one machine")
+        for name in RESULT.findall(text):
+            if not (root / "perf" / "results" / name).exists():
+                complaints.append(f"{document.relative_to(root)}: perf/results/{name} is not there")
+    complaints.extend(wrong_results(root))
     for complaint in complaints:
         print(f"check-docs: {complaint}")
     return 1 if complaints else 0
