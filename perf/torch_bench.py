@@ -1,10 +1,17 @@
 #!/usr/bin/env python3
-"""PyTorch collectives through the plugin and through NCCL's own sockets, in turn, on one GPU; nccl-tests' columns.
+"""PyTorch collectives, or your own job, with the plugin and without it, in turns.
+
+  perf/torch_bench.py [OPTIONS]                        collectives on one GPU, nccl-tests' columns
+  perf/torch_bench.py [OPTIONS] -- torchrun … job.py   your own job; on several hosts the same line on each at the same time
 
 Two groups of ranks live side by side, one for each network, and only one of them works at a time. A pair of timings is
 taken one right after the other, the first of the two alternating; the ratio is that of the pair. With several processes
 on one GPU the times hold the GPU's time slices as well as the network, for both alike.
-Exit 0, 77 where there is no GPU or no PyTorch, 1 when a result is wrong or --gate is not met.
+
+With a command every pair runs it once with the plugin (by `tributary run`) and once as the environment is now, and compares
+its wall time, or what it prints of itself: --metric 'step_ms=([0-9.]+)' takes the median of all such numbers. NCCL's log of
+every turn must show the network that is meant.
+Exit 0, 77 where there is no GPU, no PyTorch or nothing that matches --metric, 1 when a result is wrong, a turn says nothing or --gate is not met.
 """
 import argparse
 import json
@@ -17,6 +24,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "tests", "gpu"))
 
+import job  # noqa: E402
 import operations  # noqa: E402
 import ranks  # noqa: E402
 
@@ -114,7 +122,7 @@ def slower(results, tolerance):
 
 
 def arguments(words=None):
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--ranks", type=lambda s: [int(n) for n in s.split(",")], default=[2, 4])
     p.add_argument("--operations", type=lambda s: s.split(","), default=list(operations.OPERATIONS))
     p.add_argument("--type", choices=list(operations.TYPES), default="float32")
@@ -123,11 +131,16 @@ def arguments(words=None):
     p.add_argument("--factor", type=int, default=4)
     p.add_argument("--pairs", type=int, default=11, help="pairs of timings a case (11)")
     p.add_argument("--budget", type=float, default=0.1, help="seconds one timing may take (0.1)")
-    p.add_argument("--timeout", type=float, default=120, help="seconds without an answer that count as a hang (120)")
+    p.add_argument("--timeout", type=float, help="seconds without an answer, or without the end of a job, that count as a hang (120, 3600)")
     p.add_argument("--gate", action="store_true", help="fail unless the plugin is never slower")
     p.add_argument("--tolerance", type=float, default=0.02, help="how much of a slowdown --gate lets pass (0.02)")
     p.add_argument("--json", metavar="OUT")
+    p.add_argument("--metric", metavar="REGEX", help="of a job: what it prints of itself, a number in the first group (wall time)")
+    p.add_argument("--higher", action="store_true", help="of a job: more is better, such as tokens per second")
+    p.add_argument("--tributary", metavar="PROGRAM", help="of a job: what starts it with the plugin (build/tributary)")
+    p.add_argument("command", nargs="*", metavar="COMMAND", help="a job of yours, after --")
     options = p.parse_args(words)
+    options.timeout = options.timeout or (3600 if options.command else 120)
     unknown = [op for op in options.operations if op not in operations.OPERATIONS]
     if unknown or options.factor < 2 or options.pairs < 1 or options.min < 1 or min(options.ranks) < 2:
         p.error("no such operation: %s" % ", ".join(unknown) if unknown else "a number is out of its range")
@@ -136,6 +149,16 @@ def arguments(words=None):
 
 def main():
     options = arguments()
+    if options.command:
+        try:
+            low, _, _ = job.bench(options, bootstrap)
+        except job.Failed as e:
+            print("failed: %s" % e)
+            return 1
+        except job.Nothing as e:
+            print("skipped: %s" % e)
+            return 77
+        return 1 if options.gate and low < 1 - options.tolerance else 0
     reason = ranks.missing()
     if reason:
         print("skipped: " + reason)

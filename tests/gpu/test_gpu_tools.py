@@ -13,6 +13,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "perf")]
 
 import check_gpu  # noqa: E402
+import job  # noqa: E402
 import operations  # noqa: E402
 import ranks  # noqa: E402
 import torch_bench  # noqa: E402
@@ -38,6 +39,19 @@ for line in sys.stdin:
         continue
     wrong = {"error": "no"} if question.get("error") == rank else {"wrong": rank, "us": 10.0 + rank}
     print(json.dumps(wrong), flush=True)
+"""
+
+
+# A job: NCCL's log says which network it has, and the plugin halves its step.
+FAKE_JOB = """
+import os
+plugin = os.environ.get("NCCL_NET_PLUGIN") == "tributary"
+with open(os.environ["NCCL_DEBUG_FILE"].replace("%h", "h").replace("%p", "1"), "w") as f:
+    f.write("h:1:1 [0] NCCL INFO Using network %s\\n" % os.environ.get("FAKE_NET", "Tributary" if plugin else "Socket"))
+with open(os.environ["FAKE_TURNS"], "a") as f:
+    f.write("with " if plugin else "without ")
+print("step=9" if plugin else "step=90")
+print("step=2\\nstep=2" if plugin else "step=4\\nstep=4")
 """
 
 
@@ -158,6 +172,65 @@ class Groups(unittest.TestCase):
             times, wrong = torch_bench.compare({"plugin": plugin, "sockets": sockets}, {}, 3, 1e4, 20)
         self.assertEqual(times, {"plugin": [11.0] * 3, "sockets": [11.0] * 3})
         self.assertEqual(wrong, {"plugin": 4, "sockets": 4})
+
+
+class Job(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.tributary = self.file("tributary", "#!/bin/sh\n[ \"$1 $2\" = 'run --' ] || exit 2\nshift 2\nNCCL_NET_PLUGIN=tributary exec \"$@\"\n")
+        os.chmod(self.tributary, 0o700)
+        self.turns = os.path.join(self.folder, "turns")
+        for name, value in (("FAKE_TURNS", self.turns), ("NCCL_NET_PLUGIN", "tributary")):
+            self.addCleanup(os.environ.pop, name, None)
+            os.environ[name] = value
+
+    def file(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return path
+
+    def bench(self, *words, text=FAKE_JOB):
+        options = torch_bench.arguments(["--pairs", "3", "--tributary", self.tributary, *words, "--", sys.executable,
+                                         self.file("job.py", text)])
+        with contextlib.redirect_stdout(io.StringIO()):
+            return job.bench(options, torch_bench.bootstrap)
+
+    def test_sides_take_turns_and_the_median_counts(self):
+        self.assertEqual(self.bench("--metric", r"step=(\d+)"), (2, 2, 2))
+        with open(self.turns, encoding="utf-8") as f:
+            self.assertEqual(f.read().split(), ["with", "without", "without", "with", "with", "without"])
+        self.assertEqual(self.bench("--metric", r"step=(\d+)", "--higher"), (0.5, 0.5, 0.5))
+
+    def test_wall_time_without_a_metric(self):
+        self.assertGreater(self.bench()[1], 0)
+
+    def test_a_turn_on_another_network_is_a_failure(self):
+        self.addCleanup(os.environ.pop, "FAKE_NET", None)
+        for net, side in (("Socket", "with the plugin: .* Socket"), ("Tributary", "without the plugin: .* Tributary")):
+            os.environ["FAKE_NET"] = net
+            self.assertRaisesRegex(job.Failed, side, self.bench)
+
+    def test_what_says_nothing_is_a_failure(self):
+        self.assertRaisesRegex(job.Failed, "no log", self.bench, text="pass")
+        self.assertRaisesRegex(job.Failed, "status 3", self.bench, text="raise SystemExit(3)")
+
+    def test_a_host_that_prints_no_figure_takes_the_turns_all_the_same(self):
+        self.assertRaisesRegex(job.Nothing, "matches", self.bench, "--metric", r"speed=(\d+)")
+        with open(self.turns, encoding="utf-8") as f:
+            self.assertEqual(len(f.read().split()), 6)
+
+    def test_a_hang_ends_with_all_that_the_job_started(self):
+        fifo = os.path.join(self.folder, "fifo")
+        os.mkfifo(fifo)
+        text = "import subprocess\nsubprocess.Popen(['sleep', '600'], stdout=open(%r, 'w')).wait()" % fifo
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        self.assertRaisesRegex(job.Failed, "no end", self.bench, "--timeout", "1", text=text)
+        os.set_blocking(reader, True)
+        self.assertEqual(os.read(reader, 1), b"")  # nobody has it open any more
 
 
 class Bench(unittest.TestCase):

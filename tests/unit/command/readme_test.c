@@ -1,0 +1,45 @@
+/* The tools that README.md offers beside the command. */
+#include "program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+
+/* Runs a Python program of the repository; fails with what it prints. */
+static void run_python(const char *name, const char *arguments)
+{
+	char line[2048], text[8192];
+	size_t bytes;
+	FILE *pipe;
+
+	if (!program_source()[0]) {
+		print_message("skipped: TRIBUTARY_SOURCE is not set\n");
+		skip();
+	}
+	snprintf(line, sizeof(line), "PYTHONDONTWRITEBYTECODE=1 python3 '%s/%s' %s 2>&1", program_source(), name, arguments);
+	pipe = popen(line, "re");
+	assert_non_null(pipe);
+	bytes = fread(text, 1, sizeof(text) - 1, pipe);
+	text[bytes] = '\0';
+	if (pclose(pipe) != 0)
+		fail_msg("%s", text);
+}
+
+static void job_takes_turns_with_the_plugin_and_without(void **state)
+{
+	(void)state;
+	run_python("tests/gpu/test_gpu_tools.py", "Job");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(job_takes_turns_with_the_plugin_and_without),
+	};
+
+	return cmocka_run_group_tests(tests, program_find, NULL);
+}
