@@ -6,3 +6,7 @@ run-bench: all
 .PHONY: results
 results: ## write perf/RESULTS.md anew, from the texts in perf/results
 	@$(PYTHON) perf/results.py
+
+.PHONY: gains
+gains: $(COMMAND) ## write the tables of predicted gains in README.md anew, and its picture
+	@$(PYTHON) perf/gains.py --build '$(O)' --write

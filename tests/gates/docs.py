@@ -6,6 +6,7 @@
 - The results in perf/results name no path of the machine that they were taken on: the command in them is for everyone.
 - Every relative link of a document leads to a file, and every result that one names is there.
 - perf/RESULTS.md is what perf/results.py writes from the texts.
+- README.md is short enough for somebody who has ten minutes.
 """
 
 import pathlib
@@ -25,6 +26,7 @@ OWN = ("TRIBUTARY_TEST_", "TRIBUTARY_PLUGIN")
 PLACE = re.compile(r"(?<![\w./-])/(?:tmp|home|root|opt|work|mnt|srv|usr/local|var/tmp)/[\w.-]+")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 RESULT = re.compile(r"\bperf/results/([\w-]+(?:\.[\w-]+)*)")
+README_LINES, README_WORDS = 150, 1200
 GENERATOR = pathlib.Path(__file__).resolve().parents[2] / "perf" / "results.py"
 
 
@@ -125,6 +127,10 @@ def main():
             if not (root / "perf" / "results" / name).exists():
                 complaints.append(f"{document.relative_to(root)}: perf/results/{name} is not there")
     complaints.extend(wrong_results(root))
+    readme = (root / "README.md").read_text()
+    lines, words = readme.count("\n"), len(readme.split())
+    if lines > README_LINES or words > README_WORDS:
+        complaints.append(f"README.md: {lines} lines, {words} words; at most {README_LINES} and {README_WORDS}")
     for complaint in complaints:
         print(f"check-docs: {complaint}")
     return 1 if complaints else 0

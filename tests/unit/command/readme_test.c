@@ -1,4 +1,4 @@
-/* The tools that README.md offers beside the command. */
+/* What README.md says that commands can say again, and the tool for comparing a job with the plugin and without it. */
 #include "program.h"
 
 #include <setjmp.h>
@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Runs a Python program of the repository; fails with what it prints. */
 static void run_python(const char *name, const char *arguments)
@@ -29,6 +30,20 @@ static void run_python(const char *name, const char *arguments)
 		fail_msg("%s", text);
 }
 
+static void gains_and_picture_are_what_the_commands_give(void **state)
+{
+	char arguments[1024];
+	const char *end = strrchr(program_path(), '/');
+
+	(void)state;
+	if (!end) {
+		print_message("skipped: no program in TRIBUTARY_BUILD\n");
+		skip();
+	}
+	snprintf(arguments, sizeof(arguments), "--check --build '%.*s'", (int)(end - program_path()), program_path());
+	run_python("perf/gains.py", arguments);
+}
+
 static void job_takes_turns_with_the_plugin_and_without(void **state)
 {
 	(void)state;
@@ -38,6 +53,7 @@ static void job_takes_turns_with_the_plugin_and_without(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(gains_and_picture_are_what_the_commands_give),
 		cmocka_unit_test(job_takes_turns_with_the_plugin_and_without),
 	};
 
