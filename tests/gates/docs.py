@@ -4,7 +4,7 @@
   piece of its text between two conversions stands there literally.
 - Every TRIBUTARY_* variable that README.md or docs/ names is a parameter (src/base/params.c) or one of the tests' own.
 - The results in perf/results name no path of the machine that they were taken on: the command in them is for everyone.
-- Every relative link of a document leads to a file, and every result that one names is there.
+- Every relative link of a document leads to a file, and to a heading in it if it names one; every result that one names is there.
 - perf/RESULTS.md is what perf/results.py writes from the texts.
 - README.md is short enough for somebody who has ten minutes.
 """
@@ -24,7 +24,7 @@ CONVERSION = re.compile(r"%(?:%|[-+ #0']*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|
 VARIABLE = re.compile(r"\bTRIBUTARY_[A-Z][A-Z_]*\b")
 OWN = ("TRIBUTARY_TEST_", "TRIBUTARY_PLUGIN")
 PLACE = re.compile(r"(?<![\w./-])/(?:tmp|home|root|opt|work|mnt|srv|usr/local|var/tmp)/[\w.-]+")
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 RESULT = re.compile(r"\bperf/results/([\w-]+(?:\.[\w-]+)*)")
 README_LINES, README_WORDS = 150, 1200
 GENERATOR = pathlib.Path(__file__).resolve().parents[2] / "perf" / "results.py"
@@ -93,6 +93,23 @@ def documents_of(root):
     return [d for d in found if d.is_file() and d.suffix != ".svg"]
 
 
+def headings(text):
+    """What GitHub calls the headings of a page in links."""
+    plain_text = re.sub(r"^    .*$|^```[\s\S]*?^```", "", text, flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", h.strip().lower()).replace(" ", "-") for h in re.findall(r"^#+ (.*)$", plain_text, re.M)}
+
+
+def wrong_links(document, text):
+    for target, heading in LINK.findall(text):
+        page = document.parent / target if target else document
+        if "://" in target:
+            continue
+        if not page.exists():
+            yield f"the link {target} leads nowhere"
+        elif heading and page.suffix == ".md" and heading not in headings(page.read_text()):
+            yield f"{page.name} has no heading #{heading}"
+
+
 def wrong_results(root):
     """What is wrong with perf/results and what is generated from it."""
     folder = root / "perf" / "results"
@@ -120,9 +137,7 @@ def main():
         for name in sorted(set(VARIABLE.findall(re.sub(r"TRIBUTARY_[A-Z_]+ is not a variable", "", text)))):
             if name not in names and not name.startswith(OWN):
                 complaints.append(f"{document.relative_to(root)}: {name} is not a parameter")
-        for target in LINK.findall(text):
-            if "://" not in target and not (document.parent / target).exists():
-                complaints.append(f"{document.relative_to(root)}: the link {target} leads nowhere")
+        complaints.extend(f"{document.relative_to(root)}: {c}" for c in wrong_links(document, text))
         for name in RESULT.findall(text):
             if not (root / "perf" / "results" / name).exists():
                 complaints.append(f"{document.relative_to(root)}: perf/results/{name} is not there")
