@@ -24,7 +24,7 @@ int meeting_fail(struct meeting *meeting, int error, const char *fmt, ...)
 	if (meeting->reason[0])
 		return -error;
 	va_start(args, fmt);
-	vsnprintf(meeting->reason, sizeof(meeting->reason), fmt, args);
+	log_sentence_v(meeting->reason, sizeof(meeting->reason), fmt, args);
 	va_end(args);
 	return -error;
 }

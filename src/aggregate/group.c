@@ -292,7 +292,7 @@ void group_break(struct group *group, int error, const char *fmt, ...)
 	if (group->error)
 		return;
 	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
+	log_sentence_v(text, sizeof(text), fmt, args);
 	va_end(args);
 	if (group->under_way || atomic_load_explicit(&group->refused, memory_order_relaxed))
 		log_warn("aggregation over %zu hosts ends at host %s: %s", group->host_count,

@@ -52,7 +52,7 @@ void servers_suspect(struct group *group, size_t index, const char *why)
 	server->suspected = true;
 	group->servers->stirred = true;
 	group->progressed = true; /* the next turn is soon */
-	snprintf(server->why, sizeof(server->why), "%s", why);
+	log_sentence(server->why, sizeof(server->why), "%s", why);
 }
 
 void servers_suspect_all(struct group *group, uint32_t set, const char *why)

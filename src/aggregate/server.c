@@ -28,7 +28,7 @@ void server_fail(struct server_group *group, const char *fmt, ...)
 	pthread_mutex_lock(&group->lock);
 	if (!group->sentence[0]) {
 		va_start(args, fmt);
-		vsnprintf(group->sentence, sizeof(group->sentence), fmt, args);
+		log_sentence_v(group->sentence, sizeof(group->sentence), fmt, args);
 		va_end(args);
 	}
 	pthread_mutex_unlock(&group->lock);

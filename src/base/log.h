@@ -8,8 +8,10 @@
 #ifndef TRIBUTARY_BASE_LOG_H
 #define TRIBUTARY_BASE_LOG_H
 
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 enum log_level { LOG_LEVEL_WARN = 2, LOG_LEVEL_INFO = 3, LOG_LEVEL_TRACE = 5 }; /* NCCL's own numbers */
 
@@ -33,11 +35,20 @@ static inline bool log_once(atomic_flag *said)
 	return !atomic_flag_test_and_set_explicit(said, memory_order_relaxed);
 }
 
-/* Where pure code says what was wrong. line and column are 1-based, 0 when they mean nothing. */
+/*
+ * A sentence of at most bytes - 1. One that is longer loses whole words in its middle, "..." in their place, because its end
+ * says what to do. ret may be among the arguments.
+ */
+void log_sentence(char *ret, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void log_sentence_v(char *ret, size_t bytes, const char *fmt, va_list args) __attribute__((format(printf, 3, 0)));
+
+/* Where pure code says what was wrong, a log_sentence. line and column are 1-based, 0 when they mean nothing. */
 struct diag {
 	int line, column;
-	char text[232];
+	char text[512];
 };
 void diag_set(struct diag *diag, int line, int column, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void diag_set_v(struct diag *diag, int line, int column, const char *fmt, va_list args)
+	__attribute__((format(printf, 4, 0)));
 
 #endif

@@ -1,6 +1,7 @@
 #include "base/params.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/parse.h"
 
 #include <errno.h>
@@ -473,7 +474,7 @@ static void say(const struct complaint *to, const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(sentence, sizeof(sentence), fmt, args);
+	log_sentence_v(sentence, sizeof(sentence), fmt, args);
 	va_end(args);
 	if (to->complain)
 		to->complain(to->arg, sentence);

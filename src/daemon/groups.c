@@ -111,12 +111,12 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_session *sessi
 		r = daemon->ops->device_properties(daemon->transport, wanted.device, &properties);
 	if (r < 0) {
 		if (r == -EDQUOT)
-			snprintf(sentence, CONTROL_SENTENCE_BYTES,
-				 "a group's part of its memory is too small for %u members: raise --memory-max (it is "
-				 "%llu "
-				 "MiB) or lower --groups-max (%u)",
-				 request->member_count, (unsigned long long)(daemon->options->memory_max_bytes >> 20),
-				 daemon->options->groups_max);
+			log_sentence(sentence, CONTROL_SENTENCE_BYTES,
+				     "a group's part of its memory is too small for %u members: raise --memory-max (it "
+				     "is %llu MiB) or lower --groups-max (%u)",
+				     request->member_count,
+				     (unsigned long long)(daemon->options->memory_max_bytes >> 20),
+				     daemon->options->groups_max);
 		else
 			snprintf(sentence, CONTROL_SENTENCE_BYTES, "it cannot take the group: %s", strerror(-r));
 		if (group)

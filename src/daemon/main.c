@@ -36,7 +36,7 @@ __attribute__((format(printf, 5, 6))) static void to_stderr(int level, unsigned 
 	if (level > LOG_LEVEL_INFO)
 		return;
 	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
+	log_sentence_v(text, sizeof(text), fmt, args);
 	va_end(args);
 	if (journal)
 		fprintf(stderr, "<%d>%s\n", level == LOG_LEVEL_WARN ? 4 : 6, text);

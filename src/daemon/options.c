@@ -309,7 +309,7 @@ static enum daemon_start print_text(const struct option_row *row, FILE *out)
 enum daemon_start daemon_options_parse(int argc, char **argv, struct daemon_options *ret, FILE *out, FILE *complaints)
 {
 	struct diag diag = { 0 };
-	char what[320];
+	char what[sizeof(diag.text) + 2];
 
 	set_standards(ret);
 	for (int i = 1; i < argc; i++) {

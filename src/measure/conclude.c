@@ -1,5 +1,6 @@
 #include "measure/infer.h"
 
+#include "base/log.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -32,8 +33,7 @@ int measure_conclude_find(struct measure_report *report, enum measure_finding_ki
 	*finding = (struct measure_finding){ .kind = kind };
 	snprintf(finding->subject, sizeof(finding->subject), "%s", subject);
 	va_start(args, format);
-	if (vsnprintf(finding->text, sizeof(finding->text), format, args) < 0)
-		finding->text[0] = '\0';
+	log_sentence_v(finding->text, sizeof(finding->text), format, args);
 	va_end(args);
 	return 0;
 }

@@ -27,7 +27,7 @@ enum measure_finding_kind {
 struct measure_finding {
 	enum measure_finding_kind kind;
 	char subject[TOPOLOGY_NAME_BYTES * 2]; /* a directed link, a pair, an experiment */
-	char text[232];
+	char text[400];
 };
 
 struct measure_report {

@@ -11,7 +11,7 @@ struct lint_finding {
 	enum lint_severity severity;
 	const char *check; /* a stable word: "gen3-fallback"; of the table of checks */
 	int line;
-	char text[232]; /* what is there, what NCCL makes of it */
+	char text[400]; /* what is there, what NCCL makes of it */
 	char remedy[160];
 };
 struct lint_findings {

@@ -15,7 +15,7 @@ static const char cut_mark[] = "...";
 
 __attribute__((format(printf, 2, 3))) static void append(struct line *line, const char *fmt, ...)
 {
-	size_t room = PLUGIN_REPORT_BYTES - line->used;
+	size_t room = PLUGIN_REPORT_BYTES - line->used, at;
 	va_list args;
 	int bytes;
 
@@ -28,7 +28,9 @@ __attribute__((format(printf, 2, 3))) static void append(struct line *line, cons
 		line->used += (size_t)bytes;
 		return;
 	}
-	memcpy(line->text + PLUGIN_REPORT_BYTES - sizeof(cut_mark), cut_mark, sizeof(cut_mark));
+	for (at = PLUGIN_REPORT_BYTES - sizeof(cut_mark); at && line->text[at - 1] != ' ';)
+		at--;
+	memcpy(line->text + at, cut_mark, sizeof(cut_mark));
 	line->used = PLUGIN_REPORT_BYTES;
 }
 

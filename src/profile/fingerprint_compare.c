@@ -4,6 +4,7 @@
  */
 #include "profile/fingerprint_lines.h"
 
+#include "base/log.h"
 #include "base/sys.h"
 
 #include <stdarg.h>
@@ -117,7 +118,7 @@ static void found(struct finding *finding, enum fingerprint_verdict verdict, con
 		return;
 	finding->verdict = verdict;
 	va_start(args, fmt);
-	vsnprintf(finding->text, sizeof(finding->text), fmt, args);
+	log_sentence_v(finding->text, sizeof(finding->text), fmt, args);
 	va_end(args);
 }
 

@@ -88,13 +88,11 @@ static void shown(const struct cluster_word *word, char ret[static SHOWN_BYTES +
 
 int cluster_fail(struct diag *diag, const struct cluster_word *word, const char *fmt, ...)
 {
-	char text[sizeof(diag->text)];
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
+	diag_set_v(diag, word->line, word->column, fmt, args);
 	va_end(args);
-	diag_set(diag, word->line, word->column, "%s", text);
 	return -EINVAL;
 }
 

@@ -1,6 +1,7 @@
 #include "aggregate/control/channel.h"
 
 #include "base/bytes.h"
+#include "base/log.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ __attribute__((format(printf, 3, 4))) static int die(struct control_channel *cha
 
 	if (channel->state != CONTROL_DEAD) {
 		va_start(args, fmt);
-		vsnprintf(channel->why, sizeof(channel->why), fmt, args);
+		log_sentence_v(channel->why, sizeof(channel->why), fmt, args);
 		va_end(args);
 		channel->state = CONTROL_DEAD;
 	}

@@ -2,6 +2,7 @@
 
 #include "aggregate/control/lookup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -37,19 +38,17 @@ static enum control_event lose(struct control_client *client, struct control_ans
 
 static enum control_event lose(struct control_client *client, struct control_answer *answer, const char *fmt, ...)
 {
-	char why[CONTROL_SENTENCE_BYTES]; /* what was known before may be one of the arguments */
 	va_list args;
 
 	if (!client->lost) {
 		va_start(args, fmt);
-		vsnprintf(why, sizeof(why), fmt, args);
+		log_sentence_v(client->why, sizeof(client->why), fmt, args);
 		va_end(args);
-		memcpy(client->why, why, sizeof(client->why));
 		client->lost = true;
 		sys_close(&client->fd);
 		control_channel_fini(&client->channel);
 	}
-	snprintf(answer->sentence, sizeof(answer->sentence), "aggregator %.90s: %.125s", client->peer, client->why);
+	log_sentence(answer->sentence, sizeof(answer->sentence), "aggregator %s: %s", client->peer, client->why);
 	return CONTROL_EVENT_LOST;
 }
 
@@ -132,7 +131,7 @@ static int dialled(struct control_client *client)
 /* The service may be starting, or be full of strangers: once more, until the time is over. */
 static void again(struct control_client *client, uint64_t now_ns, const char *why)
 {
-	snprintf(client->why, sizeof(client->why), "%.200s", why);
+	log_sentence(client->why, sizeof(client->why), "%s", why);
 	sys_close(&client->fd);
 	client->dial_at_ns = now_ns + REDIAL_NS;
 }
@@ -144,7 +143,7 @@ static int know_address(struct control_client *client)
 	int r = control_lookup_result(client->lookup, &client->address, &client->address_bytes, &why);
 
 	if (r < 0)
-		snprintf(client->why, sizeof(client->why), "its address is not known: %s", why);
+		log_sentence(client->why, sizeof(client->why), "its address is not known: %s", why);
 	else if (r == 0)
 		snprintf(client->why, sizeof(client->why), "its name is still being looked up");
 	else
@@ -161,9 +160,9 @@ static enum control_event dial_step(struct control_client *client, struct contro
 	int r;
 
 	if (client->lookup && know_address(client) < 0)
-		return lose(client, answer, "%.150s", client->why);
+		return lose(client, answer, "%s", client->why);
 	if (now_ns >= client->deadline_ns)
-		return lose(client, answer, "it does not answer (%.150s)", client->why[0] ? client->why : "no sign");
+		return lose(client, answer, "it does not answer (%s)", client->why[0] ? client->why : "no sign");
 	if (client->lookup)
 		return CONTROL_EVENT_NONE;
 	if (client->fd < 0) {
@@ -268,13 +267,9 @@ static enum control_event take_frame(struct control_client *client, struct contr
 	control_channel_take(&client->channel);
 	if (event == CONTROL_EVENT_COUNT)
 		return lose(client, answer, "it breaks the protocol");
-	if (event == CONTROL_EVENT_REFUSAL || event == CONTROL_EVENT_FAILURE) {
-		char sentence[CONTROL_SENTENCE_BYTES];
-
-		memcpy(sentence, answer->sentence, sizeof(sentence));
-		snprintf(answer->sentence, sizeof(answer->sentence), "aggregator %.90s: %.125s", client->peer,
-			 sentence);
-	}
+	if (event == CONTROL_EVENT_REFUSAL || event == CONTROL_EVENT_FAILURE)
+		log_sentence(answer->sentence, sizeof(answer->sentence), "aggregator %s: %s", client->peer,
+			     answer->sentence);
 	return event;
 }
 
@@ -298,7 +293,7 @@ static enum control_event broken(struct control_client *client, struct control_a
 				 uint64_t now_ns)
 {
 	if (client->said_proved || (error != -EPIPE && error != -ECONNRESET))
-		return lose(client, answer, "%.150s", client->channel.why);
+		return lose(client, answer, "%s", client->channel.why);
 	/* Closed before it knew us: strangers may have pushed us out. */
 	client->connected = false;
 	again(client, now_ns, client->channel.why);

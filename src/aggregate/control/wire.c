@@ -1,6 +1,7 @@
 #include "aggregate/control/wire.h"
 
 #include "base/bytes.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <string.h>
@@ -328,8 +329,10 @@ int control_get_go(const uint8_t *payload, size_t bytes, struct control_go *ret)
 size_t control_put_sentence(const char *sentence, uint8_t *payload)
 {
 	struct pen pen = { payload };
+	char text[CONTROL_SENTENCE_BYTES];
 
-	put_text(&pen, sentence, CONTROL_SENTENCE_BYTES);
+	log_sentence(text, sizeof(text), "%s", sentence);
+	put_text(&pen, text, CONTROL_SENTENCE_BYTES);
 	return CONTROL_SENTENCE_BYTES;
 }
 

@@ -1,5 +1,6 @@
 #include "command/doctor/doctor.h"
 
+#include "base/log.h"
 #include "base/parse.h"
 
 #include <errno.h>
@@ -52,7 +53,7 @@ void doctor_add(struct doctor *doctor, enum doctor_verdict verdict, const char *
 	finding->verdict = verdict;
 	snprintf(finding->subject, sizeof(finding->subject), "%s", *subject ? subject : "machine");
 	va_start(args, fmt);
-	vsnprintf(finding->evidence, sizeof(finding->evidence), fmt, args);
+	log_sentence_v(finding->evidence, sizeof(finding->evidence), fmt, args);
 	va_end(args);
 	clean(finding->subject, false);
 	clean(finding->evidence, true);

@@ -146,7 +146,7 @@ static int say(struct member *member)
 	int r = fleet_line_say(&member->line, &member->out);
 
 	if (r < 0)
-		diag_set(member->diag, 0, 0, "rank 0 went away: %.150s", member->line.channel.why);
+		diag_set(member->diag, 0, 0, "rank 0 went away: %s", member->line.channel.why);
 	return r;
 }
 
@@ -165,7 +165,7 @@ static int hear(struct member *member)
 		if (r > 0)
 			return 0;
 		if (r < 0) {
-			diag_set(member->diag, 0, 0, "rank 0 went away: %.150s", member->line.channel.why);
+			diag_set(member->diag, 0, 0, "rank 0 went away: %s", member->line.channel.why);
 			return r;
 		}
 		if (stopped(member))
@@ -365,7 +365,7 @@ static int obey(struct member *member)
 	case FLEET_END:
 		if (!member->in.sentence[0])
 			return 1;
-		diag_set(member->diag, 0, 0, "rank 0 ended it: %.200s", member->in.sentence);
+		diag_set(member->diag, 0, 0, "rank 0 ended it: %s", member->in.sentence);
 		return -ECANCELED;
 	default:
 		diag_set(member->diag, 0, 0, "rank 0 breaks the protocol");

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "ncclxml/limits.h"
 #include "ncclxml/read/lint_checks.h"
 #include "ncclxml/read/scan.h"
@@ -73,8 +74,7 @@ void lint_add(struct lint *lint, enum lint_check check, int line, const char *fm
 	finding->check = checks[check].word;
 	finding->line = line;
 	va_start(args, fmt);
-	if (vsnprintf(finding->text, sizeof(finding->text), fmt, args) < 0)
-		finding->text[0] = '\0';
+	log_sentence_v(finding->text, sizeof(finding->text), fmt, args);
 	va_end(args);
 	snprintf(finding->remedy, sizeof(finding->remedy), "%s", checks[check].remedy);
 }

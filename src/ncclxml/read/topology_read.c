@@ -29,14 +29,11 @@ enum { ELEMENT_MAX = 4096 };
 
 int ncclxml_reader_fail(struct ncclxml_reader *reader, const struct ncclxml_element *element, const char *fmt, ...)
 {
-	char text[sizeof(reader->diag->text)];
 	va_list args;
 
 	va_start(args, fmt);
-	if (vsnprintf(text, sizeof(text), fmt, args) < 0)
-		text[0] = '\0';
+	diag_set_v(reader->diag, element->line, 0, fmt, args);
 	va_end(args);
-	diag_set(reader->diag, element->line, 0, "%s", text);
 	return -EINVAL;
 }
 

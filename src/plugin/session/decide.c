@@ -1,5 +1,6 @@
 #include "plugin/session/decide.h"
 
+#include "base/log.h"
 #include "base/sys.h"
 #include "ncclxml/graph_xml.h"
 
@@ -53,7 +54,7 @@ bool session_census_objects(const struct session_census *census, uint64_t machin
 void session_decision_rest(struct session_decision *decision, const struct diag *why)
 {
 	decision->verdict = SESSION_REST;
-	snprintf(decision->reason, sizeof(decision->reason), "%.*s", SESSION_REASON_BYTES - 1, why->text);
+	log_sentence(decision->reason, sizeof(decision->reason), "%s", why->text);
 }
 
 static bool is_late(const struct session_planner *planner, const struct session_census *census, struct diag *diag)

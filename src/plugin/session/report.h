@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SESSION_REPORT_BYTES = 400, SESSION_REPORT_ALLREDUCE_BYTES = 256 << 20 };
+enum { SESSION_REPORT_BYTES = 800, SESSION_REPORT_ALLREDUCE_BYTES = 256 << 20 };
 
 /*
  * "GPUs 0,1,4,5: 2 channels; ring 22.6 GB/s, tree 11.3 GB/s in all, at least 98 % of what its links allow; AllReduce of

@@ -194,6 +194,42 @@ static void diag_is_cut_to_its_size(void **state)
 	assert_int_equal(strlen(diag.text), sizeof(diag.text) - 1);
 }
 
+/* Whatever its length, and that of its words, a sentence begins and ends as it should, and no word is cut. */
+static void a_long_sentence_keeps_its_end_and_whole_words(void **state)
+{
+	char whole[600] = "begins", is[96], *words;
+
+	(void)state;
+	for (size_t i = 0; strlen(whole) < 500; i++) {
+		snprintf(whole + strlen(whole), sizeof(whole) - strlen(whole), " %.*s", (int)(1 + i * 7 % 11),
+			 "abcdefghijkl");
+		log_sentence(is, sizeof(is), "%s: leave it out", whole);
+		assert_true(strlen(is) < sizeof(is));
+		assert_memory_equal(is, "begins", 6);
+		assert_string_equal(is + strlen(is) - 14, ": leave it out");
+		words = strstr(is, " ... ");
+		assert_int_equal(words != NULL, strlen(whole) + 14 >= sizeof(is));
+		if (!words)
+			continue;
+		*words = '\0';
+		assert_memory_equal(is, whole, strlen(is));
+		assert_int_equal(whole[strlen(is)], ' ');
+		words += 5;
+		words[strlen(words) - 14] = '\0';
+		assert_string_equal(words, whole + strlen(whole) - strlen(words));
+		assert_int_equal(whole[strlen(whole) - strlen(words) - 1], ' ');
+	}
+}
+
+static void a_sentence_may_hold_itself(void **state)
+{
+	char is[64] = "it is away";
+
+	(void)state;
+	log_sentence(is, sizeof(is), "aggregator %s: %s", "here", is);
+	assert_string_equal(is, "aggregator here: it is away");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +241,8 @@ int main(void)
 		cmocka_unit_test(long_warning_still_ends_its_line),
 		cmocka_unit_test(log_once_is_once_over_all_threads),
 		cmocka_unit_test(diag_is_cut_to_its_size),
+		cmocka_unit_test(a_long_sentence_keeps_its_end_and_whole_words),
+		cmocka_unit_test(a_sentence_may_hold_itself),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
