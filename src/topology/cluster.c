@@ -228,10 +228,24 @@ static int read_own(struct reader *reader)
 	return r;
 }
 
-/* Which of the two forms it is, is told by the first word that is not a comment. */
+/* What the command converts and the plugin does not read: JSON, and how ibnetdiscover's output begins. */
+static bool is_wiring(const struct cluster_word *first)
+{
+	static const char *const words[] = { "vendid", "Switch", "Ca", "CA", "SW" };
+
+	if (first->bytes && (first->at[0] == '{' || first->at[0] == '['))
+		return true;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (cluster_word_is(first, words[i], false))
+			return true;
+	return false;
+}
+
+/* Which form it is, is told by the first word that is not a comment. */
 static int read_any(struct reader *reader)
 {
-	static const char expected[] = FIRST_WORD " 1, or SwitchName= as in Slurm's topology.conf";
+	static const char expected[] = FIRST_WORD " 1, or Slurm's topology.conf, topology.yaml or what `scontrol show "
+						  "topology` prints";
 	struct cluster_text *text = reader->text, start;
 	struct cluster_word word;
 
@@ -244,6 +258,15 @@ static int read_any(struct reader *reader)
 	word = cluster_text_word(text, "=");
 	if (cluster_word_is(&word, FIRST_WORD, false))
 		return read_own(reader);
+	if (cluster_is_yaml(&word)) {
+		*text = start;
+		return cluster_read_yaml(text, reader->draft);
+	}
+	if (is_wiring(&word))
+		return cluster_fail(
+			text->diag, &word,
+			"this looks like what LLDP or InfiniBand says of cables: `tributary cluster show FILE "
+			"--text` makes a cluster file of it");
 	cluster_text_skip_blanks(text);
 	if (!word.bytes || cluster_text_peek(text) != '=')
 		return cluster_fail_expected(text->diag, &word, expected);

@@ -1,6 +1,7 @@
 /*
  * Slurm's topology.conf, as topology/tree has it (slurm.schedmd.com/topology.conf.html): lines of Key=Value with keys in
- * any case, comments, lines that continue behind a backslash.
+ * any case, comments, lines that continue behind a backslash. What `scontrol show topology` prints is the same with Level=,
+ * and there a switch above the leaves has all nodes below it in Nodes=, which is left aside.
  *
  *     SwitchName=leaf1 Nodes=node[01-16,20]
  *     SwitchName=spine Switches=leaf[1-2] LinkSpeed=…
@@ -13,12 +14,20 @@
 #include "base/sys.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum key { SWITCH_NAME, NODES, SWITCHES, LINK_SPEED, KEY_COUNT };
+enum key { SWITCH_NAME, LEVEL, NODES, SWITCHES, LINK_SPEED, KEY_COUNT };
 
-static const char *const key_words[KEY_COUNT] = { "SwitchName", "Nodes", "Switches", "LinkSpeed" };
+static const char *const key_words[KEY_COUNT] = { "SwitchName", "Level", "Nodes", "Switches", "LinkSpeed" };
+
+struct slurm {
+	struct cluster_text *text;
+	struct cluster_draft *draft;
+	struct cluster_namings namings;
+	int at; /* the switch of the line */
+};
+
+/* ----------------------------------------------------------------------------------------------------------- children */
 
 /* A switch names those below it. */
 struct naming {
@@ -27,14 +36,67 @@ struct naming {
 	struct cluster_word where;
 };
 
-struct slurm {
-	struct cluster_text *text;
+struct list_of_children {
+	struct cluster_namings *namings;
 	struct cluster_draft *draft;
-	struct naming *namings;
-	struct cluster_word list; /* that is being taken */
+	const struct cluster_word *list;
 	int parent;
-	size_t naming_count;
 };
+
+static int take_child(void *arg, const char *name, size_t bytes)
+{
+	const struct list_of_children *of = arg;
+	struct cluster_namings *namings = of->namings;
+	struct naming *naming;
+	int r;
+
+	if (namings->count == CLUSTER_SWITCHES_MAX)
+		return cluster_fail(of->draft->diag, of->list, "more than %d switches are named as below another",
+				    CLUSTER_SWITCHES_MAX);
+	naming = &namings->at[namings->count];
+	*naming = (struct naming){ .parent = of->parent, .where = *of->list };
+	r = cluster_draft_keep_name(of->draft, name, bytes, &naming->name);
+	if (r < 0)
+		return r;
+	namings->count++;
+	return 0;
+}
+
+int cluster_namings_add(struct cluster_namings *namings, struct cluster_draft *draft, int parent,
+			const struct cluster_word *list)
+{
+	struct list_of_children of = { namings, draft, list, parent };
+
+	if (!namings->at)
+		namings->at = sys_zalloc(CLUSTER_SWITCHES_MAX * sizeof(*namings->at));
+	return namings->at ? cluster_expand(list, "a switch", draft->diag, take_child, &of) : -ENOMEM;
+}
+
+int cluster_namings_join(const struct cluster_namings *namings, struct cluster_draft *draft)
+{
+	for (size_t i = 0; i < namings->count; i++) {
+		const struct naming *naming = &namings->at[i];
+		const char *name = draft->names + naming->name;
+		int child = cluster_draft_find_switch(draft, name, strlen(name)), r;
+
+		if (child == CLUSTER_NONE)
+			return cluster_fail(draft->diag, &naming->where,
+					    "the switch %.60s is named here and nowhere defined: add it, or take its "
+					    "name out of this list",
+					    name);
+		r = cluster_draft_parent(draft, &naming->where, child, naming->parent);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void cluster_namings_fini(struct cluster_namings *namings)
+{
+	sys_free(namings->at);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- lines */
 
 static bool is_blank(const struct cluster_word *word)
 {
@@ -74,25 +136,10 @@ static int key_of(const struct cluster_word *word, struct diag *diag)
 				    "this is Slurm's topology/block, which says nothing of switches: name a file with "
 				    "SwitchName= lines, or one in Tributary's own form (docs/cluster-file.md)");
 	if (cluster_word_is(word, "Include", true))
-		return cluster_fail(diag, word, "Include is not followed: name the file itself");
+		return cluster_fail(diag, word,
+				    "Include is not followed: put the lines of that file here, or use what `scontrol "
+				    "show topology` prints, which has all of them");
 	return cluster_fail_expected(diag, word, "one of SwitchName=, Nodes=, Switches=, LinkSpeed=");
-}
-
-static int take_child(void *arg, const char *name, size_t bytes)
-{
-	struct slurm *slurm = arg;
-	struct naming *naming = &slurm->namings[slurm->naming_count];
-	int r;
-
-	if (slurm->naming_count == CLUSTER_SWITCHES_MAX)
-		return cluster_fail(slurm->draft->diag, &slurm->list,
-				    "more than %d switches are named as below another", CLUSTER_SWITCHES_MAX);
-	*naming = (struct naming){ .parent = slurm->parent, .where = slurm->list };
-	r = cluster_draft_keep_name(slurm->draft, name, bytes, &naming->name);
-	if (r < 0)
-		return r;
-	slurm->naming_count++;
-	return 0;
 }
 
 /* A whole number without a unit is what Slurm takes. */
@@ -104,19 +151,28 @@ static bool is_number(const struct cluster_word *word)
 	return true;
 }
 
+/* Of a number. */
+static bool is_zero(const struct cluster_word *word)
+{
+	size_t zeros = 0;
+
+	while (zeros < word->bytes && word->at[zeros] == '0')
+		zeros++;
+	return zeros == word->bytes;
+}
+
 static int take_value(struct slurm *slurm, enum key key, const struct cluster_word *value)
 {
-	struct draft_switch *at = slurm->parent >= 0 ? &slurm->draft->switches[slurm->parent] : NULL;
+	struct draft_switch *at = &slurm->draft->switches[slurm->at];
 	int r;
 
 	switch (key) {
 	case NODES:
-		return cluster_draft_hosts(slurm->draft, value, slurm->parent, 0);
+		return cluster_draft_hosts(slurm->draft, value, slurm->at, 0);
 	case SWITCHES:
-		slurm->list = *value;
-		return cluster_expand(value, "a switch", slurm->draft->diag, take_child, slurm);
+		return cluster_namings_add(&slurm->namings, slurm->draft, slurm->at, value);
 	case LINK_SPEED:
-		if (is_number(value) || !at)
+		if (is_number(value))
 			return 0;
 		r = cluster_word_rate(value, slurm->draft->diag, &at->up_rate_Bps);
 		at->down_rate_Bps = at->up_rate_Bps;
@@ -147,29 +203,17 @@ static int read_line(struct slurm *slurm)
 	} while (!cluster_text_line_ends(text));
 	if (!values[SWITCH_NAME].at)
 		return cluster_fail(text->diag, &key, "a line must have SwitchName=");
-	r = cluster_draft_switch(slurm->draft, &values[SWITCH_NAME], &slurm->parent);
-	for (int i = NODES; r == 0 && i < KEY_COUNT; i++)
-		if (values[i].at)
+	if (values[LEVEL].at && !is_number(&values[LEVEL]))
+		return cluster_fail_expected(text->diag, &values[LEVEL],
+					     "a number, as `scontrol show topology` prints it");
+	r = cluster_draft_switch(slurm->draft, &values[SWITCH_NAME], &slurm->at);
+	for (int i = NODES; r == 0 && i < KEY_COUNT; i++) {
+		if (!values[i].at || cluster_word_is(&values[i], "(null)", false))
+			continue;
+		if (i != NODES || !values[LEVEL].at || is_zero(&values[LEVEL]))
 			r = take_value(slurm, (enum key)i, &values[i]);
-	return r;
-}
-
-static int join(struct slurm *slurm)
-{
-	for (size_t i = 0; i < slurm->naming_count; i++) {
-		const struct naming *naming = &slurm->namings[i];
-		const char *name = slurm->draft->names + naming->name;
-		int child = cluster_draft_find_switch(slurm->draft, name, strlen(name)), r;
-
-		if (child == CLUSTER_NONE)
-			return cluster_fail(
-				slurm->draft->diag, &naming->where,
-				"no line has SwitchName=%.60s: add it, or take the name out of Switches=", name);
-		r = cluster_draft_parent(slurm->draft, &naming->where, child, naming->parent);
-		if (r < 0)
-			return r;
 	}
-	return 0;
+	return r;
 }
 
 int cluster_read_slurm(struct cluster_text *text, struct cluster_draft *draft)
@@ -178,16 +222,13 @@ int cluster_read_slurm(struct cluster_text *text, struct cluster_draft *draft)
 	int r = 0;
 
 	text->continues = true;
-	slurm.namings = sys_zalloc(CLUSTER_SWITCHES_MAX * sizeof(*slurm.namings));
-	if (!slurm.namings)
-		return -ENOMEM;
 	for (; r == 0 && text->at < text->bytes; cluster_text_next_line(text)) {
 		cluster_text_skip_blanks(text);
 		if (!cluster_text_line_ends(text))
 			r = read_line(&slurm);
 	}
 	if (r == 0)
-		r = join(&slurm);
-	sys_free(slurm.namings);
+		r = cluster_namings_join(&slurm.namings, draft);
+	cluster_namings_fini(&slurm.namings);
 	return r;
 }

@@ -1,5 +1,5 @@
 /*
- * What the two readers of cluster files share: words with their places, lists of hosts, and the cluster as far as it has
+ * What the readers of cluster files share: words with their places, lists of hosts, and the cluster as far as it has
  * been read. Pure.
  */
 #ifndef TRIBUTARY_TOPOLOGY_CLUSTER_TEXT_H
@@ -116,8 +116,22 @@ int cluster_draft_finish(struct cluster_draft *draft, struct cluster **ret);
 
 /* ---------------------------------------------------------------------------------------------------------- readers */
 
-/* cluster_slurm.c. The text is at its beginning. */
+/* cluster_slurm.c, cluster_yaml.c. The text is at its beginning, or at its first word. */
 int cluster_read_slurm(struct cluster_text *text, struct cluster_draft *draft);
+int cluster_read_yaml(struct cluster_text *text, struct cluster_draft *draft);
+/* By the first word of the text. */
+bool cluster_is_yaml(const struct cluster_word *first);
+
+/* In Slurm's files a switch names those below it, which may be defined before or behind it. Zeroed: none. */
+struct cluster_namings {
+	struct naming *at;
+	size_t count;
+};
+/* As cluster_draft_parent for each of the list, once all switches are there and it is joined. */
+int cluster_namings_add(struct cluster_namings *namings, struct cluster_draft *draft, int parent,
+			const struct cluster_word *list);
+int cluster_namings_join(const struct cluster_namings *namings, struct cluster_draft *draft);
+void cluster_namings_fini(struct cluster_namings *namings);
 
 /* ----------------------------------------------------------------------------------------------------------- writer */
 

@@ -195,7 +195,7 @@ static void a_wrong_file_is_refused_with_its_place(void **state)
 			 COMMAND_FAILED);
 	assert_non_null(strstr(text, "tributary: /nonexistent/cluster is not there\n"));
 	assert_int_equal(show("../README.md", "", PROGRAM_STDERR, text), COMMAND_FAILED);
-	assert_non_null(strstr(text, "README.md:3:1: expected tributary-cluster 1, or SwitchName="));
+	assert_non_null(strstr(text, "README.md:3:1: expected tributary-cluster 1, or Slurm's topology.conf"));
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* The cluster file: both forms are read, what is wrong is named with its place, and what is written is read again. */
-#include "tributary/cluster.h"
+/* The cluster file: all its forms are read, what is wrong is named with its place, and what is written is read again. */
+#include "cluster_check.h"
 
 #include "base/log.h"
 #include "base/sys.h"
@@ -15,51 +15,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static struct cluster *read_good(const char *text)
-{
-	struct cluster *cluster = NULL;
-	struct diag diag = { 0 };
-
-	if (cluster_read(text, strlen(text), &cluster, &diag) < 0)
-		fail_msg("%d:%d: %s in\n%s", diag.line, diag.column, diag.text, text);
-	return cluster;
-}
-
-static char *written(const struct cluster *cluster)
-{
-	size_t bytes = 0;
-	char *text = NULL;
-	FILE *out = open_memstream(&text, &bytes);
-
-	assert_non_null(out);
-	assert_int_equal(cluster_write(cluster, out), 0);
-	fclose(out);
-	return text;
-}
-
-static void check_bad(const char *text, int line, int column, const char *part)
-{
-	struct cluster *cluster = NULL;
-	struct diag diag = { 0 };
-
-	if (cluster_read(text, strlen(text), &cluster, &diag) != -EINVAL)
-		fail_msg("not refused: %s", text);
-	assert_null(cluster);
-	if (diag.line != line || diag.column != column || !strstr(diag.text, part))
-		fail_msg("expected %d:%d: ...%s..., got %d:%d: %s", line, column, part, diag.line, diag.column,
-			 diag.text);
-}
-
-static int leaf_of(const struct cluster *cluster, const char *host)
-{
-	const struct cluster_host *found = cluster_find(cluster, host);
-
-	assert_non_null(found);
-	return found->leaf;
-}
-
-#define HEAD "tributary-cluster 1\n"
 
 static void every_fact_of_our_form_is_read(void **state)
 {
@@ -106,54 +61,6 @@ static void an_empty_cluster_is_one(void **state)
 	assert_int_equal(cluster->switch_count, 0);
 	assert_null(cluster_find(cluster, "node1"));
 	cluster_free(cluster);
-}
-
-static void slurm_trees_are_read(void **state)
-{
-	struct cluster *cluster = read_good("# switches above those that they name\n"
-					    "SwitchName=spine Switches=pod[0-1]\n"
-					    "SwitchName=pod0 Switches=s[0-1] LinkSpeed=100\n"
-					    "SwitchName=s0 Nodes=dev[0-5]   # and a comment\n"
-					    "switchname = s1 \\\n"
-					    "   NODES=\"rack[0-1]_blade[08-11],login\" \\\n"
-					    "   LINKSPEED=40Gbit/s\n"
-					    "SwitchName=pod1 Nodes=x\r\n");
-
-	(void)state;
-	assert_int_equal(cluster->switch_count, 5);
-	assert_string_equal(cluster->switches[0].name, "spine");
-	assert_int_equal(cluster->switches[1].parent, 0);
-	assert_string_equal(cluster->switches[3].name, "s0");
-	assert_int_equal(cluster->switches[3].parent, 1);
-	assert_int_equal(cluster->switches[1].up_rate_Bps, 0);
-	assert_int_equal(cluster->switches[4].up_rate_Bps, 5000000000);
-	assert_int_equal(cluster->switches[4].down_rate_Bps, 5000000000);
-	assert_int_equal(cluster->host_count, 6 + 8 + 1 + 1);
-	assert_int_equal(leaf_of(cluster, "dev3"), 3);
-	assert_int_equal(leaf_of(cluster, "rack0_blade08"), 4);
-	assert_int_equal(leaf_of(cluster, "rack1_blade11"), 4);
-	assert_int_equal(leaf_of(cluster, "login"), 4);
-	assert_int_equal(leaf_of(cluster, "x"), 2);
-	assert_null(cluster_find(cluster, "rack1_blade8"));
-	cluster_free(cluster);
-}
-
-/* Slurm's file and ours that say the same have one fingerprint. */
-static void both_forms_mean_the_same(void **state)
-{
-	struct cluster *theirs = read_good("SwitchName=b Nodes=n[3-4]\nSwitchName=top Switches=a,b\n"
-					   "SwitchName=a Nodes=n[1-2]\n");
-	struct cluster *ours = read_good(HEAD "switch top\nswitch a parent=top\nswitch b parent=top\n"
-					      "host n1,n2 leaf=a\nhost n4 leaf=b\nhost n3 leaf=b\n");
-	struct cluster *others = read_good(HEAD "switch top\nswitch a parent=top\nswitch b parent=top\n"
-						"host n1,n3 leaf=a\nhost n4 leaf=b\nhost n2 leaf=b\n");
-
-	(void)state;
-	assert_int_equal(theirs->fingerprint, ours->fingerprint);
-	assert_int_not_equal(theirs->fingerprint, others->fingerprint);
-	cluster_free(theirs);
-	cluster_free(ours);
-	cluster_free(others);
 }
 
 static void each_fact_changes_the_fingerprint(void **state)
@@ -283,7 +190,7 @@ static void what_is_wrong_is_named_with_its_place(void **state)
 	} cases[] = {
 		{ "", 1, 1, "tributary-cluster 1" },
 		{ "# nothing\n\n", 3, 1, "found nothing" },
-		{ "hello\n", 1, 1, "tributary-cluster 1, or SwitchName=" },
+		{ "hello\n", 1, 1, "tributary-cluster 1, or Slurm's topology.conf, topology.yaml" },
 		{ "tributary-cluster 2\n", 1, 19, "version 1" },
 		{ "tributary-cluster 1 x\n", 1, 21, "the end of the line" },
 		{ HEAD "leaf a\n", 2, 1, "switch, host, aggregator" },
@@ -330,13 +237,16 @@ static void what_is_wrong_is_named_with_its_place(void **state)
 		{ "SwitchName=a switchname=b\n", 1, 14, "already" },
 		{ "SwitchName=a Nodes=\"b\n", 1, 21, "closing quote" },
 		{ "SwitchName=a \\\n  Nodes=b[1\n", 2, 10, "closing bracket" },
-		{ "SwitchName=a Switches=b\n", 1, 23, "no line has SwitchName=b" },
+		{ "SwitchName=a Switches=b\n", 1, 23, "switch b is named here and nowhere defined" },
 		{ "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", 2, 23, "below itself" },
 		{ "SwitchName=a Switches=c\nSwitchName=b Switches=c\nSwitchName=c Nodes=n\n", 2, 23,
 		  "below a already" },
 		{ "SwitchName=a LinkSpeed=fast\n", 1, 24, "a rate like" },
 		{ "BlockName=b1 Nodes=n[1-18]\n", 1, 1, "topology/block" },
-		{ "SwitchName=a\nInclude=other\n", 2, 1, "name the file itself" },
+		{ "SwitchName=a\nInclude=other\n", 2, 1, "scontrol show topology" },
+		{ "SwitchName=a Level=low\n", 1, 20, "a number" },
+		{ "{\"lldp\":{}}\n", 1, 1, "cluster show FILE --text" },
+		{ "# Topology file: generated\n\nvendid=0x2c9\n", 3, 1, "cluster show FILE --text" },
 		{ "SwitchName=a Nodes=n\nSwitchName=b Nodes=n\n", 2, 20, "stands in a leaf already" },
 	};
 
@@ -558,39 +468,11 @@ static void without_memory_there_is_an_error(void **state)
 
 #endif
 
-/* A switch with hosts and switches is two in Slurm; one with nothing below it, or with aggregators alone, is none. */
-static void slurm_has_either_hosts_or_switches(void **state)
-{
-	static const char text[] = "tributary-cluster 1\nswitch top\nswitch a parent=top rate=1GB/s\n"
-				   "switch empty parent=top\nswitch agg parent=top\nhost x[1-3],y leaf=top\n"
-				   "host z[08-10],z12 leaf=a rate=1GB/s\naggregator g:1 leaf=agg\n";
-	struct cluster *cluster = read_good(text), *again;
-	size_t bytes = 0;
-	char *slurm = NULL;
-	FILE *out = open_memstream(&slurm, &bytes);
-
-	(void)state;
-	assert_non_null(out);
-	assert_int_equal(cluster_write_slurm(cluster, out), 0);
-	fclose(out);
-	assert_string_equal(slurm, "SwitchName=top Switches=a,top-hosts\nSwitchName=top-hosts Nodes=x[1-3],y\n"
-				   "SwitchName=a Nodes=z[08-10,12]\n");
-	again = read_good(slurm);
-	assert_int_equal(again->host_count, cluster->host_count);
-	assert_int_equal(again->switch_count, 3);
-	cluster_free(again);
-	cluster_free(cluster);
-	free(slurm);
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slurm_has_either_hosts_or_switches),
 		cmocka_unit_test(every_fact_of_our_form_is_read),
 		cmocka_unit_test(an_empty_cluster_is_one),
-		cmocka_unit_test(slurm_trees_are_read),
-		cmocka_unit_test(both_forms_mean_the_same),
 		cmocka_unit_test(each_fact_changes_the_fingerprint),
 		cmocka_unit_test(how_rates_are_known_is_no_part_of_the_fingerprint),
 		cmocka_unit_test(hosts_are_found_with_and_without_domain),
