@@ -23,6 +23,7 @@ _tributary()
 	measure\ --seconds) kind=none ;;
 	measure\ --output) kind=file ;;
 	measure\ --cluster) kind=file ;;
+	measure\ --exclude) kind=none ;;
 	measure\ --simulate) kind=directory ;;
 	measure\ --color) words='auto always never' ;;
 	show\ --from) kind=file ;;
@@ -53,6 +54,7 @@ _tributary()
 	explain\ --hosts) kind=none ;;
 	explain\ --compare) kind=file ;;
 	explain\ --cluster) kind=file ;;
+	explain\ --exclude) kind=none ;;
 	explain\ --collective) words='broadcast reduce allgather reducescatter allreduce' ;;
 	explain\ --color) words='auto always never' ;;
 	tune\ --from) kind=file ;;
@@ -62,12 +64,14 @@ _tributary()
 	tune\ --hosts) kind=none ;;
 	tune\ --nodes) kind=none ;;
 	tune\ --cluster) kind=file ;;
+	tune\ --exclude) kind=none ;;
 	tune\ --color) words='auto always never' ;;
 	export\ --from) kind=file ;;
 	export\ --profile) kind=file ;;
 	export\ --output) kind=file ;;
 	export\ --sockets) words='auto cpus switches' ;;
 	export\ --cluster) kind=file ;;
+	export\ --exclude) kind=none ;;
 	export\ --fabric) kind=none ;;
 	export\ --aggregators) kind=none ;;
 	export\ --degrade) kind=none ;;
@@ -77,14 +81,17 @@ _tributary()
 	export\ --size) kind=none ;;
 	env\ --collnet) words='auto on off' ;;
 	run\ --collnet) words='auto on off' ;;
+	cluster\ --exclude) kind=none ;;
 	cluster\ measure\ --out) kind=file ;;
 	cluster\ measure\ --declared) kind=file ;;
+	cluster\ measure\ --exclude) kind=none ;;
 	cluster\ measure\ --limit) kind=none ;;
 	cluster\ measure\ --round) kind=none ;;
 	cluster\ measure\ --streams) kind=none ;;
 	cluster\ measure\ --master) kind=none ;;
 	cluster\ measure\ --secret) kind=file ;;
 	cluster\ order\ --fabric) kind=none ;;
+	cluster\ order\ --exclude) kind=none ;;
 	cluster\ order\ --hosts) kind=none ;;
 	cluster\ order\ --hostfile) kind=file ;;
 	cluster\ order\ --gpus) kind=none ;;
@@ -95,6 +102,7 @@ _tributary()
 	cluster\ order\ --size) kind=none ;;
 	cluster\ order\ --format) words='text hostfile slurm torchrun' ;;
 	simulate\ --cluster) kind=file ;;
+	simulate\ --exclude) kind=none ;;
 	simulate\ --fabric) kind=none ;;
 	simulate\ --collective) words='allreduce allgather reducescatter alltoall permutation incast' ;;
 	simulate\ --algo) kind=none ;;
@@ -119,6 +127,7 @@ _tributary()
 	estimate\ --pipeline) kind=none ;;
 	estimate\ --micro-batches) kind=none ;;
 	estimate\ --cluster) kind=file ;;
+	estimate\ --exclude) kind=none ;;
 	estimate\ --fabric) kind=none ;;
 	estimate\ --order) kind=none ;;
 	estimate\ --aggregators) kind=none ;;
@@ -133,6 +142,7 @@ _tributary()
 	place\ --jobs) kind=file ;;
 	place\ --busy) kind=none ;;
 	place\ --cluster) kind=file ;;
+	place\ --exclude) kind=none ;;
 	place\ --gpus) kind=none ;;
 	place\ --format) words='text cuda hostfile slurm' ;;
 	place\ --from) kind=file ;;
@@ -145,21 +155,21 @@ _tributary()
 	*)
 		case $command in
 		discover) options='--from --facts --json --help' ;;
-		measure) options='--quick --seconds --output --cluster --simulate --json --color --help' ;;
+		measure) options='--quick --seconds --output --cluster --exclude --simulate --json --color --help' ;;
 		show) options='--from --profile --svg --dot --html --json --color --help' ;;
 		doctor) options='--from --profile --json --color --help' ;;
 		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --dot --html --nccl-graph --output --json --color --help' ;;
-		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --collective --json --color --help' ;;
-		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --table --json --color --help' ;;
-		export) options='--from --profile --output --sockets --graph-json --cluster --fabric --aggregators --degrade --payload --algo --order --size --json --help' ;;
+		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --exclude --collective --json --color --help' ;;
+		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --table --json --color --help' ;;
+		export) options='--from --profile --output --sockets --graph-json --cluster --exclude --fabric --aggregators --degrade --payload --algo --order --size --json --help' ;;
 		env) options='--collnet --json --help' ;;
 		run) options='--collnet --help' words=COMMAND... ;;
-		cluster) options='--text --slurm --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
-		cluster\ measure) options='--out --declared --limit --round --streams --master --secret --json --help' ;;
-		cluster\ order) options='--fabric --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;
-		simulate) options='--cluster --fabric --collective --algo --order --size --gpus --jobs --aggregators --degrade --payload --latency --call --detail --from --profile --graph --html --json --help' ;;
-		estimate) options='--system --task --parallel --batch --pipeline --micro-batches --published --cluster --fabric --order --aggregators --degrade --payload --latency --call --from --profile --graph --export-system --json --help' kind=file ;;
-		place) options='--jobs --busy --cluster --gpus --share --format --from --profile --json --help' words=[JOB] ;;
+		cluster) options='--text --slurm --exclude --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
+		cluster\ measure) options='--out --declared --exclude --limit --round --streams --master --secret --json --help' ;;
+		cluster\ order) options='--fabric --exclude --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;
+		simulate) options='--cluster --exclude --fabric --collective --algo --order --size --gpus --jobs --aggregators --degrade --payload --latency --call --detail --from --profile --graph --html --json --help' ;;
+		estimate) options='--system --task --parallel --batch --pipeline --micro-batches --published --cluster --exclude --fabric --order --aggregators --degrade --payload --latency --call --from --profile --graph --export-system --json --help' kind=file ;;
+		place) options='--jobs --busy --cluster --exclude --gpus --share --format --from --profile --json --help' words=[JOB] ;;
 		lint) options='--profile --json --color --help' kind=file ;;
 		capture) options='--json --help' kind=file ;;
 		devices) options='--json --help' ;;

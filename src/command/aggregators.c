@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "base/params.h"
 #include "base/parse.h"
+#include "command/cluster_open.h"
 #include "command/json.h"
 #include "command/term.h"
-#include "discover/cluster_any.h"
 #include "profile/cluster_file.h"
 
 #include <errno.h>
@@ -224,10 +224,12 @@ static int find_cluster(const struct command_call *call, struct params *params, 
 {
 	const char *file = command_value(call, "cluster"), *secret = command_value(call, "secret");
 	struct diag why = { 0 };
-	int r;
+	int r = 0;
 
-	r = file ? cluster_any_load(file, &question->cluster, &why)
-		 : cluster_file_find(params, NULL, &question->cluster, &why);
+	if (file && command_cluster_open(file, NULL, &question->cluster) != COMMAND_OK)
+		return COMMAND_FAILED;
+	if (!file)
+		r = cluster_file_find(params, NULL, &question->cluster, &why);
 	if (r < 0)
 		return command_failed(&why, r, "the cluster is not known");
 	if (!question->cluster)

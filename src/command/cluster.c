@@ -2,10 +2,8 @@
 #include "command/command.h"
 
 #include "aggregate/schedule.h"
+#include "command/cluster_open.h"
 #include "command/json.h"
-#include "discover/cluster_any.h"
-
-#include "base/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -272,12 +270,10 @@ static int run(const struct command_call *call, FILE *out)
 {
 	const char *path = call->operands[1];
 	struct view view = { 0 };
-	struct diag why = { 0 };
-	int status = COMMAND_OK, r;
+	int status = command_cluster_open(path, command_value(call, "exclude"), &view.cluster), r;
 
-	r = cluster_any_load(path, &view.cluster, &why);
-	if (r < 0)
-		return command_failed(NULL, 0, "%s", why.text[0] ? why.text : strerror(-r));
+	if (status != COMMAND_OK)
+		return status;
 	r = make_schedule(&view);
 	if (r < 0)
 		status = command_failed(NULL, r, "the shares of the leaves cannot be worked out");
@@ -301,13 +297,15 @@ const struct command command_cluster = {
 	.name = "cluster",
 	.operands = "show FILE",
 	.help = "what a cluster file says: leaves, hosts, uplinks, aggregators, and their shares",
-	.about =
-		"FILE is in the form of docs/cluster-file.md, Slurm's topology.conf, what `lldpctl -f json` printed on "
-		"the hosts, or what `ibnetdiscover` printed; which one is told by its content. Shares are those of a "
-		"job "
-		"that runs on all hosts.",
+	.about = "FILE is in the form of docs/cluster-file.md, Slurm's topology.conf or topology.yaml, or what "
+		 "`scontrol "
+		 "show topology`, `lldpctl -f json` on the hosts, or `ibnetdiscover` printed; which one is told by its "
+		 "content. Of what LLDP and ibnetdiscover say, networks for storage and management are left out, as "
+		 "far as "
+		 "they can be told, and what --exclude names. Shares are those of a job that runs on all hosts.",
 	.options = { { "text", NULL, "print the file in our own canonical form, for TRIBUTARY_CLUSTER", NULL },
 		     { "slurm", NULL, "print it as Slurm's topology.conf", NULL },
+		     COMMAND_OPTION_EXCLUDE,
 		     COMMAND_OPTION_JSON },
 	.run = run,
 };

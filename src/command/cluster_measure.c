@@ -4,12 +4,12 @@
 #include "base/params.h"
 #include "base/parse.h"
 #include "base/process.h"
+#include "command/cluster_open.h"
 #include "command/command.h"
 #include "command/file.h"
 #include "command/interrupt.h"
 #include "command/json.h"
 #include "command/measure_text.h"
-#include "discover/cluster_any.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -190,7 +190,6 @@ static int chief(const struct command_call *call, const struct fleet_setup *setu
 		 FILE *out)
 {
 	struct measure_text progress = { .out = stderr, .shown = isatty(STDERR_FILENO) != 0 };
-	const char *path = command_value(call, "declared");
 	struct fleet_options options = *wanted;
 	struct fleet_result result = { 0 };
 	struct cluster *declared = NULL;
@@ -198,11 +197,10 @@ static int chief(const struct command_call *call, const struct fleet_setup *setu
 	int status = check_out(command_value(call, "out")), r;
 
 	/* Before anybody is made to wait. */
+	if (status == COMMAND_OK)
+		status = command_cluster_of(call, "declared", &declared);
 	if (status != COMMAND_OK)
 		return status;
-	r = path ? cluster_any_load(path, &declared, &diag) : 0;
-	if (r < 0)
-		return command_failed(NULL, 0, "%s", diag.text[0] ? diag.text : strerror(-r));
 	options.progress = show_progress;
 	options.progress_arg = &progress;
 	r = fleet_chief_run(setup, &options, &result, &diag);
@@ -318,6 +316,7 @@ const struct command command_cluster_measure = {
 		 "by sending, and writes the cluster file. Do not use the network meanwhile.",
 	.options = { { "out", "FILE", "write the cluster file there, on rank 0's host", NULL },
 		     { "declared", "FILE", "compare with this cluster, in any form that `cluster show` reads", NULL },
+		     COMMAND_OPTION_EXCLUDE,
 		     { "limit", "RATE", "what each host sends at most", NULL },
 		     { "round", "MS", "how long each round of flows is", "400" },
 		     { "streams", "N", "connections for each flow, where one does not fill a NIC", "1" },

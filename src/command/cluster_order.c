@@ -54,6 +54,7 @@ const struct command command_cluster_order = {
 		 "for srun "
 		 "--distribution=arbitrary, a table of node ranks for torchrun. docs/ranks.md says what is sought.",
 	.options = { { "fabric", "FABRIC", "a made-up cluster, as leaf-spine:32x32,4:1,100Gbit/s", NULL },
+		     COMMAND_OPTION_EXCLUDE,
 		     { "hosts", "LIST", "these hosts alone, in the order in which they are now: node[1-8],x3", NULL },
 		     { "hostfile", "FILE", "the same, a host a line", NULL },
 		     { "gpus", "N", "ranks of each host", "1" },

@@ -147,6 +147,13 @@ void command_load_params(struct params *ret);
 	{                                                                                                   \
 		"cluster", "FILE", "the same, and what the plugin makes of this cluster file's links", NULL \
 	}
+#define COMMAND_OPTION_EXCLUDE                                                                          \
+	{                                                                                               \
+		"exclude", "GLOB[,GLOB]",                                                               \
+			"leave out these hosts and switches, where the cluster's file is what LLDP or " \
+			"ibnetdiscover says of cables",                                                 \
+			NULL                                                                            \
+	}
 #define COMMAND_OPTION_COMPARE                                                                             \
 	{                                                                                                  \
 		"compare", "FILE", "the graph that NCCL dumped for these GPUs, NCCL_GRAPH_DUMP_FILE", NULL \

@@ -336,6 +336,7 @@ const struct command command_explain = {
 		     COMMAND_OPTION_COMPARE,
 		     COMMAND_OPTION_COLLNET,
 		     COMMAND_OPTION_COLLNET_CLUSTER,
+		     COMMAND_OPTION_EXCLUDE,
 		     { "collective", "broadcast|reduce|allgather|reducescatter|allreduce", "what is timed",
 		       "allreduce" },
 		     COMMAND_OPTION_JSON,

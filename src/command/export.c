@@ -82,8 +82,8 @@ static int write_xml(const struct command_call *call, const struct source *sourc
 
 static int run(const struct command_call *call, FILE *out)
 {
-	static const char *const of_graphs[] = { "cluster", "fabric", "aggregators", "degrade",
-						 "payload", "algo",   "order",       "size" };
+	static const char *const of_graphs[] = { "cluster", "exclude", "fabric", "aggregators", "degrade",
+						 "payload", "algo",    "order",  "size" };
 	const char *output = command_value(call, "output");
 	struct source source;
 	int status;
@@ -128,7 +128,8 @@ const struct command command_export = {
 		     { "sockets", "auto|cpus|switches",
 		       "auto: as switches when that matters and the classes that change are acceptable", "auto" },
 		     { "graph-json", NULL, "a graph as JSON, by docs/graph.schema.json", NULL },
-		     { "cluster", "FILE", "of the graph: a cluster file, or Slurm's topology.conf", NULL },
+		     { "cluster", "FILE", "of the graph: a cluster, in any form that `cluster show` reads", NULL },
+		     COMMAND_OPTION_EXCLUDE,
 		     { "fabric", "FABRIC", "of the graph: a made-up cluster, as simulate takes it", NULL },
 		     { "aggregators", "N,RATE", "add so many to each leaf", NULL },
 		     { "degrade", "LIST", "links with less: leaf3.up=25Gbit/s,host17=50%", NULL },

@@ -4,12 +4,12 @@
 #include "base/params.h"
 #include "base/parse.h"
 #include "base/clock.h"
+#include "command/cluster_open.h"
 #include "command/file.h"
 #include "command/interrupt.h"
 #include "command/json.h"
 #include "command/measure_text.h"
 #include "command/source.h"
-#include "discover/cluster_any.h"
 #include "measure/measure.h"
 #include "measure/probe_cuda.h"
 #include "measure/probe_memory.h"
@@ -239,17 +239,14 @@ static int measure(const struct command_call *call, struct session *session, uin
 static int run(const struct command_call *call, FILE *out)
 {
 	const char *folder = command_value(call, "simulate");
-	const char *cluster = command_value(call, "cluster");
 	struct session session = { 0 };
-	struct diag why = { 0 };
 	uint64_t budget_ns;
-	int status = get_budget(call, &budget_ns), r;
+	int status = get_budget(call, &budget_ns);
 
+	if (status == COMMAND_OK)
+		status = command_cluster_of(call, "cluster", &session.cluster);
 	if (status != COMMAND_OK)
 		return status;
-	r = cluster ? cluster_any_load(cluster, &session.cluster, &why) : 0;
-	if (r < 0)
-		return command_failed(NULL, 0, "%s", why.text);
 	command_load_params(&session.params);
 	topology_init(&session.topology);
 	status = folder ? open_simulated(&session, folder) : open_here(&session);
@@ -271,9 +268,10 @@ const struct command command_measure = {
 		     { "seconds", "SECONDS", "time for the whole; without it 60, or 10 with --quick", NULL },
 		     { "output", "FILE", "write the profile there; without it into the state directory", NULL },
 		     { "cluster", "FILE",
-		       "keep in the profile which host is on which leaf switch: a cluster file, or Slurm's "
-		       "topology.conf; without it what the profile has of it already",
+		       "keep in the profile which host is on which leaf switch: a file in any form that `cluster show` "
+		       "reads; without it what the profile has of it already",
 		       NULL },
+		     COMMAND_OPTION_EXCLUDE,
 		     { "simulate", "FOLDER", "measure a simulated machine: FOLDER/machine.topology and FOLDER/rules",
 		       NULL },
 		     COMMAND_OPTION_JSON,

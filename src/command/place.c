@@ -2,10 +2,10 @@
 #include "command/command.h"
 
 #include "base/parse.h"
+#include "command/cluster_open.h"
 #include "command/json.h"
 #include "command/placing/placing.h"
 #include "command/source.h"
-#include "discover/cluster_any.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -174,15 +174,14 @@ static int place_on_hosts(const struct command_call *call, struct placing *placi
 {
 	const char *gpus = command_value(call, "gpus");
 	struct cluster *cluster = NULL;
-	struct diag why = { 0 };
 	uint64_t count;
 	int status, r;
 
 	if (parse_u64(gpus, 1, 64, &count) < 0)
 		return command_usage_error("place", "--gpus is \"%.40s\", expected 1 to 64 GPUs a host", gpus);
-	r = cluster_any_load(command_value(call, "cluster"), &cluster, &why);
-	if (r < 0)
-		return command_failed(NULL, 0, "%s", why.text[0] ? why.text : strerror(-r));
+	status = command_cluster_of(call, "cluster", &cluster);
+	if (status != COMMAND_OK)
+		return status;
 	placing->gpus = (unsigned)count;
 	placing->hosts = true;
 	r = plan_place_of_cluster(cluster, &placing->tree);
@@ -218,6 +217,8 @@ static int run(const struct command_call *call, FILE *out)
 		return command_usage_error("place",
 					   "--cluster has hosts, --from and --profile are of one machine's GPUs: "
 					   "give one");
+	if (command_given(call, "exclude") && !command_given(call, "cluster"))
+		return command_usage_error("place", "--exclude is for the file of --cluster");
 	if (command_given(call, "json") && strcmp(command_value(call, "format"), "text") != 0)
 		return command_usage_error("place", "--json and --format %s: give one", command_value(call, "format"));
 	placing = calloc(1, sizeof(*placing));
@@ -245,6 +246,7 @@ const struct command command_place = {
 		     { "busy", "LIST", "GPUs (0-3,6) or hosts (node[1-4]) that may not be taken", NULL },
 		     { "cluster", "FILE", "place on hosts of this cluster, in any form that `cluster show` reads",
 		       NULL },
+		     COMMAND_OPTION_EXCLUDE,
 		     { "gpus", "N", "of each host, with --cluster", "1" },
 		     { "share", NULL, "place jobs that would share a full uplink too", NULL },
 		     { "format", "text|cuda|hostfile|slurm",

@@ -68,7 +68,8 @@ const struct command command_simulate = {
 		"collective "
 		"too. Channels are those that the plugin would plan, or with --graph those of a file: NCCL's own "
 		"(NCCL_GRAPH_DUMP_FILE), or one for NCCL_GRAPH_FILE.",
-	.options = { { "cluster", "FILE", "a cluster file, or Slurm's topology.conf", NULL },
+	.options = { { "cluster", "FILE", "a cluster, in any form that `cluster show` reads", NULL },
+		     COMMAND_OPTION_EXCLUDE,
 		     { "fabric", "FABRIC", "a made-up cluster, as leaf-spine:32x32,4:1,100Gbit/s", NULL },
 		     { "collective", "allreduce|allgather|reducescatter|alltoall|permutation|incast", "what runs",
 		       "allreduce" },

@@ -336,6 +336,7 @@ const struct command command_tune = {
 		     { "nodes", "N", "hosts of the communicator; without it those of --hosts, one for either", NULL },
 		     COMMAND_OPTION_COLLNET,
 		     COMMAND_OPTION_COLLNET_CLUSTER,
+		     COMMAND_OPTION_EXCLUDE,
 		     { "table", NULL, "each size, and the time of each alternative", NULL },
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },

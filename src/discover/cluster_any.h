@@ -7,15 +7,20 @@
 #define TRIBUTARY_DISCOVER_CLUSTER_ANY_H
 
 #include "base/log.h"
+#include "discover/wiring.h"
 #include "tributary/cluster.h"
 
 #include <stddef.h>
 
 enum { CLUSTER_ANY_BYTES_MAX = 256 << 20 };
 
-/* As cluster_read; this_host as in lldp_read. Pure. *diag's line is 0 where there is no place to name. */
-int cluster_any_read(const char *text, size_t bytes, const char *this_host, struct cluster **ret, struct diag *diag);
-/* As cluster_file_load. */
-int cluster_any_load(const char *path, struct cluster **ret, struct diag *why);
+/*
+ * As cluster_read. Pure. *diag's line is 0 where there is no place to name. *ret_notes: as wiring_take_notes, of a refused
+ * text, too; NULL where there are none.
+ */
+int cluster_any_read(const char *text, size_t bytes, const struct wiring_options *options, struct cluster **ret,
+		     char **ret_notes, struct diag *diag);
+/* As cluster_file_load. exclude as in struct wiring_options: -EINVAL for a file that does not say what is cabled. */
+int cluster_any_load(const char *path, const char *exclude, struct cluster **ret, char **ret_notes, struct diag *why);
 
 #endif

@@ -7,8 +7,13 @@
  *     Ca	1 "H-0002c90300a1b2c0"		# "node1 mlx5_0"
  *     [1](2c90300a1b2c1) 	"S-0002c903006e1430"[1]		# lid 10 lmc 0 "leaf1" lid 3 4xEDR
  *
- * Lines of key=value in front of them say nothing that is needed here. The first word of an adapter's description is its
- * host's name, as the drivers of Linux and the tools set it.
+ * Lines of key=value in front of them, and the headings of `ibnetdiscover -g`, say nothing that is needed here. The first
+ * word of an adapter's description is its host's name, as the drivers of Linux and the tools set it.
+ *
+ * `ibnetdiscover -p` prints a line for each port instead, with both ends of its cable:
+ *
+ *     CA    10  1 0x0002c90300a1b2c1 4x EDR - SW     3  1 0x0002c903006e1430 ( 'node1 mlx5_0' - 'leaf1' )
+ *     SW     3  2 0x0002c903006e1430 4x SDR                                    'leaf1'
  */
 #include "discover/ibnetdiscover.h"
 
@@ -76,8 +81,8 @@ static void description_of(const char *at, char ret[static DESCRIPTION_BYTES])
 
 /* -------------------------------------------------------------------------------------------------------------- rates */
 
-/* "4xEDR", the last word of a line: what its lanes carry of data. 0: it does not say. */
-static uint64_t rate_of(const char *line)
+/* What lanes of "EDR" carry of data. 0: it does not say. */
+static uint64_t rate_of(unsigned lanes, const char *speed, size_t bytes)
 {
 	static const struct {
 		const char *word;
@@ -85,22 +90,38 @@ static uint64_t rate_of(const char *line)
 	} speeds[] = { { "SDR", 250000000 },    { "DDR", 500000000 },   { "QDR", 1000000000 },
 		       { "FDR10", 1250000000 }, { "FDR", 1704545454 },  { "EDR", 3125000000 },
 		       { "HDR", 6250000000 },   { "NDR", 12500000000 }, { "XDR", 25000000000 } };
-	size_t bytes = strlen(line);
-	const char *word;
+
+	for (size_t i = 0; lanes <= 12 && i < sizeof(speeds) / sizeof(speeds[0]); i++)
+		if (strlen(speeds[i].word) == bytes && !strncmp(speed, speeds[i].word, bytes))
+			return lanes * speeds[i].lane_Bps;
+	return 0;
+}
+
+/* The number in front of an x, "4x…"; 0: there is none. *at is moved behind it. */
+static unsigned lanes_at(const char **at)
+{
 	unsigned lanes = 0;
 
-	while (bytes && strchr(" \t\r", line[bytes - 1]))
-		bytes--;
-	for (word = line + bytes; word > line && !strchr(" \t", word[-1]);)
-		word--;
-	for (; *word >= '0' && *word <= '9' && lanes < 100; word++)
-		lanes = 10 * lanes + (unsigned)(*word - '0');
-	if (!lanes || lanes > 12 || *word++ != 'x')
+	for (; **at >= '0' && **at <= '9' && lanes < 100; ++*at)
+		lanes = 10 * lanes + (unsigned)(**at - '0');
+	if (!lanes || **at != 'x')
 		return 0;
-	bytes -= (size_t)(word - line);
-	for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++)
-		if (strlen(speeds[i].word) == bytes && !strncmp(word, speeds[i].word, bytes))
-			return lanes * speeds[i].lane_Bps;
+	++*at;
+	return lanes;
+}
+
+/* "4xEDR", a word behind the description: the last, but for what --full adds. */
+static uint64_t rate_in(const char *line)
+{
+	const char *quote = strrchr(line, '"');
+
+	for (const char *word = quote ? quote + 1 : line; *(word = skip_blanks(word)); word += strcspn(word, " \t")) {
+		const char *at = word;
+		unsigned lanes = lanes_at(&at);
+
+		if (lanes)
+			return rate_of(lanes, at, strcspn(at, " \t"));
+	}
 	return 0;
 }
 
@@ -137,17 +158,22 @@ static uint32_t find_node(const struct reader *reader, const char *id)
 	return node ? node->machine : UINT32_MAX;
 }
 
-/* The host of an adapter; its identifier where the description is the maker's and not a host's. */
-static void host_of(const char *id, const char *description, char ret[static DESCRIPTION_BYTES])
+/*
+ * The host of an adapter. False: it does not say; its description is still the maker's ("MT4129 ConnectX7   Mellanox
+ * Technologies"), or was set before the host had a name.
+ */
+static bool host_of(const char *description, char ret[static DESCRIPTION_BYTES])
 {
+	static const char *const none[] = { "localhost", "localhost.localdomain", "(none)" };
 	size_t bytes;
 
 	description += strspn(description, " '");
 	bytes = strcspn(description, " ';");
-	if (!bytes || strstr(description, "Technologies"))
-		snprintf(ret, DESCRIPTION_BYTES, "%s", id);
-	else
-		snprintf(ret, DESCRIPTION_BYTES, "%.*s", (int)bytes, description);
+	snprintf(ret, DESCRIPTION_BYTES, "%.*s", (int)bytes, description);
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		if (!strcmp(ret, none[i]))
+			return false;
+	return bytes && !strstr(description, "Technologies");
 }
 
 /* Aggregation in switches shows as an adapter on each, which is no host. */
@@ -156,10 +182,44 @@ static bool is_in_switch(const char *description)
 	return strstr(description, "Aggregation Node") != NULL;
 }
 
+static int too_many(const struct reader *reader, int error, const char *what)
+{
+	if (error != -E2BIG)
+		return error;
+	diag_set(reader->diag, reader->line, 1, "there are more %s in it than a cluster can have", what);
+	return -EINVAL;
+}
+
+/* *ret UINT32_MAX: one that does not count. */
+static int machine_of(const struct reader *reader, const char *id, const char *description, bool is_switch,
+		      uint32_t *ret)
+{
+	char host[DESCRIPTION_BYTES];
+	int r;
+
+	*ret = UINT32_MAX;
+	if (!is_switch && is_in_switch(description))
+		return 0;
+	if (is_switch)
+		r = wiring_machine(reader->wiring, id, *description ? description : id, WIRING_SWITCH, ret);
+	else if (host_of(description, host))
+		r = wiring_machine(reader->wiring, host, host, WIRING_HOST, ret);
+	else
+		r = wiring_machine(reader->wiring, id, id, WIRING_NAMELESS, ret);
+	return too_many(reader, r, "machines");
+}
+
 /* `Switch 36 "S-…" # "…"`: the first word is known. */
 static int take_node(struct reader *reader, const char *at, bool is_switch, char id[static ID_BYTES])
 {
 	at = skip_blanks(at);
+	if (*at == ':') {
+		diag_set(reader->diag, reader->line, (int)(at - reader->text) + 1,
+			 "this is a list of nodes, as ibnetdiscover -l, ibhosts and ibswitches print it, which has no "
+			 "cables: "
+			 "give what `ibnetdiscover` prints without options");
+		return -EINVAL;
+	}
 	at += strspn(at, "0123456789");
 	at = skip_blanks(at);
 	if (!take_quoted(&at, id, ID_BYTES))
@@ -170,26 +230,15 @@ static int take_node(struct reader *reader, const char *at, bool is_switch, char
 
 static int define_node(struct reader *reader, const char *at, bool is_switch)
 {
-	char id[ID_BYTES], description[DESCRIPTION_BYTES], host[DESCRIPTION_BYTES];
+	char id[ID_BYTES], description[DESCRIPTION_BYTES];
 	uint32_t machine;
 	int r = take_node(reader, at, is_switch, id);
 
 	if (r < 0)
 		return r;
 	description_of(at, description);
-	if (!is_switch && is_in_switch(description))
-		return 0;
-	if (is_switch) {
-		r = wiring_machine(reader->wiring, id, *description ? description : id, WIRING_SWITCH, &machine);
-	} else {
-		host_of(id, description, host);
-		r = wiring_machine(reader->wiring, host, host, WIRING_HOST, &machine);
-	}
-	if (r == -E2BIG) {
-		diag_set(reader->diag, reader->line, 1, "there are more machines in it than a cluster can have");
-		return -EINVAL;
-	}
-	return r < 0 ? r : add_node(reader, id, machine);
+	r = machine_of(reader, id, description, is_switch, &machine);
+	return r < 0 || machine == UINT32_MAX ? r : add_node(reader, id, machine);
 }
 
 /* `[1][ext 3](…) "S-…"[7](…) # …` of the current node. */
@@ -198,7 +247,6 @@ static int take_port(struct reader *reader, const char *line)
 	char label[WIRING_LABEL_BYTES], id[ID_BYTES];
 	const char *at = line + strcspn(line, "]\"#");
 	uint32_t other;
-	int r;
 
 	snprintf(label, sizeof(label), "%.*s", (int)(at - line < 16 ? at - line : 16) - 1, line + 1);
 	if (*at != ']')
@@ -209,12 +257,103 @@ static int take_port(struct reader *reader, const char *line)
 	other = find_node(reader, id);
 	if (reader->current == UINT32_MAX || other == UINT32_MAX)
 		return 0;
-	r = wiring_link(reader->wiring, reader->current, other, rate_of(line), label);
-	if (r == -E2BIG) {
-		diag_set(reader->diag, reader->line, 1, "there are more cables in it than a cluster can have");
-		return -EINVAL;
-	}
-	return r;
+	return too_many(reader, wiring_link(reader->wiring, reader->current, other, rate_in(line), label, ""),
+			"cables");
+}
+
+/* ------------------------------------------------------------------------------------------------- the report of ports */
+
+struct port_end {
+	bool is_switch, counts;
+	char id[ID_BYTES], label[WIRING_LABEL_BYTES], description[DESCRIPTION_BYTES];
+};
+
+static const char *next_word(const char **at, size_t *ret_bytes)
+{
+	const char *word = skip_blanks(*at);
+
+	*ret_bytes = strcspn(word, " \t");
+	*at = word + *ret_bytes;
+	return word;
+}
+
+/* `CA 10 1 0x0002c90300a1b2c1`. The letter stands in front of the identifier as in the other form. */
+static bool take_end(const char **at, struct port_end *ret)
+{
+	size_t bytes;
+	const char *word = next_word(at, &bytes);
+
+	*ret = (struct port_end){ .is_switch = bytes == 2 && !memcmp(word, "SW", 2) };
+	ret->counts = ret->is_switch || (bytes == 2 && !memcmp(word, "CA", 2));
+	next_word(at, &bytes);
+	word = next_word(at, &bytes);
+	snprintf(ret->label, sizeof(ret->label), "%.*s", (int)(bytes < 16 ? bytes : 16), word);
+	word = next_word(at, &bytes);
+	if (bytes < 3 || bytes > ID_BYTES - 3 || memcmp(word, "0x", 2) != 0)
+		return false;
+	snprintf(ret->id, ID_BYTES, "%s%.*s", ret->is_switch ? "S-" : "H-", (int)bytes - 2, word + 2);
+	return true;
+}
+
+/* `( 'node1 mlx5_0' - 'leaf1' )` */
+static bool take_descriptions(const char *at, struct port_end *first, struct port_end *second)
+{
+	const char *begin = strchr(at, '\''), *middle = begin ? strstr(begin, "' - '") : NULL;
+	const char *end = middle ? strrchr(middle + 5, '\'') : NULL;
+
+	if (!end)
+		return false;
+	snprintf(first->description, DESCRIPTION_BYTES, "%.*s", (int)(middle - begin - 1), begin + 1);
+	snprintf(second->description, DESCRIPTION_BYTES, "%.*s", (int)(end - middle - 5), middle + 5);
+	return true;
+}
+
+static int link_ends(struct reader *reader, const struct port_end *from, const struct port_end *to, uint64_t rate_Bps)
+{
+	uint32_t at, other = UINT32_MAX;
+	int r;
+
+	if (!from->counts || !to->counts)
+		return 0; /* a router: what is behind it is another fabric */
+	r = machine_of(reader, from->id, from->description, from->is_switch, &at);
+	if (r == 0)
+		r = machine_of(reader, to->id, to->description, to->is_switch, &other);
+	if (r < 0 || at == UINT32_MAX || other == UINT32_MAX)
+		return r;
+	return too_many(reader, wiring_link(reader->wiring, at, other, rate_Bps, from->label, to->label), "cables");
+}
+
+static int take_report(struct reader *reader, const char *line)
+{
+	static const char form[] = "TYPE LID PORT GUID WIDTH SPEED - TYPE LID PORT GUID ( 'NAME' - 'NAME' )";
+	struct port_end from, to;
+	const char *at = line, *width, *speed;
+	size_t bytes, speed_bytes;
+
+	if (!take_end(&at, &from))
+		return wrong(reader, at, form);
+	width = next_word(&at, &bytes);
+	speed = next_word(&at, &speed_bytes);
+	do {
+		at = skip_blanks(at);
+		if (!*at || *at == '\'')
+			return 0; /* no cable */
+		next_word(&at, &bytes);
+	} while (bytes != 1 || at[-1] != '-');
+	if (!take_end(&at, &to) || !take_descriptions(at, &from, &to))
+		return wrong(reader, at, form);
+	return link_ends(reader, &from, &to, rate_of(lanes_at(&width), speed, speed_bytes));
+}
+
+static bool is_report(const char *line)
+{
+	size_t digits;
+
+	if (strncmp(line, "CA ", 3) != 0 && strncmp(line, "SW ", 3) != 0 && strncmp(line, "RT ", 3) != 0)
+		return false;
+	line = skip_blanks(line + 2);
+	digits = strspn(line, "0123456789");
+	return digits && (line[digits] == ' ' || line[digits] == '\t');
 }
 
 /* -------------------------------------------------------------------------------------------------------------- lines */
@@ -233,8 +372,10 @@ static int take_line(struct reader *reader, const char *line, bool ports)
 	int r;
 
 	line = skip_blanks(line);
-	if (!*line || *line == '#' || begins(line, "Chassis"))
+	if (!*line || *line == '#' || begins(line, "Chassis") || begins(line, "Non-Chassis"))
 		return 0;
+	if (is_report(line))
+		return ports ? take_report(reader, line) : 0;
 	if (begins(line, "Switch") || begins(line, "Ca")) {
 		bool is_switch = *line == 'S';
 
@@ -285,15 +426,20 @@ static int take_text(struct reader *reader, const char *text, size_t bytes, bool
 
 bool ibnetdiscover_is(const char *text, size_t bytes)
 {
-	static const char *const marks[] = { "# Topology file:", "vendid=", "Switch\t", "Ca\t" };
+	static const char *const marks[] = { "# Topology file:", "vendid=",     "Switch\t", "Ca\t",
+					     "Chassis ",         "Non-Chassis " };
 
 	while (bytes) {
 		const char *end = memchr(text, '\n', bytes);
 		size_t length = end ? (size_t)(end - text) + 1 : bytes;
+		char line[64];
 
+		snprintf(line, sizeof(line), "%.*s", (int)(length < sizeof(line) ? length : sizeof(line) - 1), text);
 		for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-			if (length >= strlen(marks[i]) && !memcmp(text, marks[i], strlen(marks[i])))
+			if (!strncmp(line, marks[i], strlen(marks[i])))
 				return true;
+		if (is_report(line))
+			return true;
 		if (*text != '#' && *text != '\n' && *text != '\r')
 			return false;
 		text += length;
@@ -302,19 +448,26 @@ bool ibnetdiscover_is(const char *text, size_t bytes)
 	return false;
 }
 
-int ibnetdiscover_read(const char *text, size_t bytes, struct cluster **ret, struct diag *diag)
+int ibnetdiscover_read(const char *text, size_t bytes, const struct wiring_options *options, struct cluster **ret,
+		       char **ret_notes, struct diag *diag)
 {
 	struct reader reader = { .diag = diag };
 	int r = wiring_new(&reader.wiring);
 
+	*ret_notes = NULL;
 	if (r == 0)
 		r = take_text(&reader, text, bytes, false);
 	if (r == 0 && reader.node_count)
 		qsort(reader.nodes, reader.node_count, sizeof(*reader.nodes), compare_nodes);
 	if (r == 0)
 		r = take_text(&reader, text, bytes, true);
-	if (r == 0)
-		r = wiring_cluster(reader.wiring, ret, diag);
+	if (r == 0) {
+		wiring_call_nameless(reader.wiring, "adapter",
+				     "The service rdma-ndd, or a line in /sys/class/infiniband/DEVICE/node_desc, gives "
+				     "it its host's name");
+		r = wiring_cluster(reader.wiring, options, ret, diag);
+		*ret_notes = wiring_take_notes(reader.wiring);
+	}
 	wiring_free(reader.wiring);
 	free(reader.nodes);
 	return r;

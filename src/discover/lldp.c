@@ -25,6 +25,8 @@ struct reader {
 	const char *this_host;
 	json_t *documents; /* array of "lldp" values, in the order of owners */
 	uint32_t *owners;
+	const char *last_port; /* of the link before */
+	uint32_t last_owner, last_other;
 	size_t owner_room, nameless;
 	size_t owner_count; /* machines that have a document: the first ones */
 };
@@ -59,28 +61,30 @@ static const char *text_of(json_t *value)
 struct chassis {
 	const char *name; /* or its identifier; NULL: it has neither */
 	json_t *says;
+	bool nameless; /* the name is an identifier */
 };
 
 /* {"leaf1": {…}}, {"id": {…}, …} without a name, or [{"name": [{"value": "leaf1"}], …}]. */
 static struct chassis chassis_of(json_t *value)
 {
-	struct chassis chassis = { NULL, one(value) };
+	struct chassis chassis = { NULL, one(value), false };
 	const char *key;
 	json_t *inner;
 
 	if (!json_is_object(chassis.says))
 		return chassis;
 	chassis.name = text_of(json_object_get(chassis.says, "name"));
-	if (!chassis.name)
+	if (!chassis.name || !*chassis.name) {
 		chassis.name = text_of(json_object_get(chassis.says, "id"));
+		chassis.nameless = true;
+	}
 	if (chassis.name)
 		return chassis;
 	json_object_foreach(chassis.says, key, inner)
 	{
 		if (!json_is_object(inner))
 			continue;
-		chassis.name = key;
-		chassis.says = inner;
+		chassis = (struct chassis){ key, inner, false };
 		break;
 	}
 	return chassis;
@@ -269,11 +273,42 @@ static uint64_t port_rate(json_t *port)
 	return rate_of(text_of(json_object_get(negotiated, "current")));
 }
 
+/* The name of the port at the other end, where it says one. */
+static const char *far_port(json_t *port)
+{
+	json_t *id = one(json_object_get(one(port), "id"));
+	const char *type = json_string_value(json_object_get(id, "type")), *name = NULL;
+
+	if (type && !strcmp(type, "ifname"))
+		name = text_of(id);
+	if (!name)
+		name = text_of(json_object_get(one(port), "descr"));
+	return name ? name : "";
+}
+
+/* What a host hears is a switch: but for another host, and for what says that it does not forward. False: it is none. */
+static bool heard_by_host(const struct reader *reader, uint32_t other, int forwarding)
+{
+	if (wiring_kind_of(reader->wiring, other) == WIRING_HOST || forwarding == 0)
+		return false;
+	wiring_set_kind(reader->wiring, other, WIRING_SWITCH);
+	return true;
+}
+
+/* Adapters whose firmware speaks LLDP, and much else that is no host, have no name. */
+static void heard_by_switch(const struct reader *reader, uint32_t other, int forwarding, bool nameless)
+{
+	if (wiring_kind_of(reader->wiring, other) != WIRING_UNKNOWN)
+		return;
+	wiring_set_kind(reader->wiring, other,
+			forwarding == 1 ? WIRING_SWITCH : (nameless ? WIRING_NAMELESS : WIRING_HOST));
+}
+
 /* One neighbour of `owner`. */
 static int take_neighbour(struct reader *reader, uint32_t owner, const char *port, json_t *says)
 {
-	bool at_host = wiring_kind_of(reader->wiring, owner) == WIRING_HOST;
 	struct chassis chassis = chassis_of(json_object_get(says, "chassis"));
+	json_t *far = json_object_get(says, "port");
 	int forwarding = forwards(&chassis), r;
 	uint32_t other;
 
@@ -285,15 +320,20 @@ static int take_neighbour(struct reader *reader, uint32_t owner, const char *por
 		    : wiring_machine(reader->wiring, chassis.name, chassis.name, WIRING_UNKNOWN, &other);
 	if (r < 0)
 		return r;
-	if (at_host) {
-		/* A host's neighbours are switches: but for another host, and for what says that it does not forward. */
-		if (wiring_kind_of(reader->wiring, other) == WIRING_HOST || forwarding == 0)
+	if (wiring_kind_of(reader->wiring, owner) == WIRING_HOST) {
+		if (!heard_by_host(reader, other, forwarding))
 			return 0;
-		wiring_set_kind(reader->wiring, other, WIRING_SWITCH);
-	} else if (wiring_kind_of(reader->wiring, other) == WIRING_UNKNOWN) {
-		wiring_set_kind(reader->wiring, other, forwarding == 1 ? WIRING_SWITCH : WIRING_HOST);
+	} else {
+		heard_by_switch(reader, other, forwarding, chassis.nameless);
 	}
-	return wiring_link(reader->wiring, owner, other, port_rate(json_object_get(says, "port")), port);
+	/* A switch that speaks CDP, too, is there twice. */
+	if (reader->last_port && owner == reader->last_owner && other == reader->last_other &&
+	    !strcmp(port, reader->last_port))
+		return 0;
+	reader->last_port = port;
+	reader->last_owner = owner;
+	reader->last_other = other;
+	return wiring_link(reader->wiring, owner, other, port_rate(far), port, far_port(far));
 }
 
 /* {"eth0": {…}, …}; or json0's {"name": "eth0", "chassis": […], …}. */
@@ -349,19 +389,24 @@ static int take_documents(struct reader *reader)
 	return 0;
 }
 
-int lldp_read(const char *text, size_t bytes, const char *this_host, struct cluster **ret, struct diag *diag)
+int lldp_read(const char *text, size_t bytes, const struct wiring_options *options, struct cluster **ret,
+	      char **ret_notes, struct diag *diag)
 {
 	struct reader reader = {
-		.diag = diag, .this_host = this_host, .roots = json_array(), .documents = json_array()
+		.diag = diag, .this_host = options->this_host, .roots = json_array(), .documents = json_array()
 	};
 	int r = reader.roots && reader.documents ? wiring_new(&reader.wiring) : -ENOMEM;
 
+	*ret_notes = NULL;
 	if (r == 0)
 		r = take_text(&reader, text, bytes);
 	if (r == 0)
 		r = take_documents(&reader);
-	if (r == 0)
-		r = wiring_cluster(reader.wiring, ret, diag);
+	if (r == 0) {
+		wiring_call_nameless(reader.wiring, "neighbour", "Where that is a host, run lldpd on it");
+		r = wiring_cluster(reader.wiring, options, ret, diag);
+		*ret_notes = wiring_take_notes(reader.wiring);
+	}
 	wiring_free(reader.wiring);
 	json_decref(reader.documents);
 	json_decref(reader.roots);

@@ -9,11 +9,13 @@
 
 struct cluster;
 struct diag;
+struct wiring_options;
 
 /*
- * this_host: whose the text is where it does not say whose, and is one machine's alone; NULL: nobody's. -EINVAL: *diag has
- * the reason, and line and column where it is no JSON; -ENOMEM.
+ * -EINVAL: *diag has the reason, and line and column where it is no JSON; -ENOMEM. *ret_notes as wiring_take_notes, NULL
+ * where nothing was understood.
  */
-int lldp_read(const char *text, size_t bytes, const char *this_host, struct cluster **ret, struct diag *diag);
+int lldp_read(const char *text, size_t bytes, const struct wiring_options *options, struct cluster **ret,
+	      char **ret_notes, struct diag *diag);
 
 #endif

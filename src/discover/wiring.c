@@ -14,6 +14,11 @@ int wiring_new(struct wiring **ret)
 
 	if (!wiring)
 		return -ENOMEM;
+	wiring->notes = open_memstream(&wiring->notes_text, &wiring->notes_bytes);
+	if (!wiring->notes) {
+		sys_free(wiring);
+		return -ENOMEM;
+	}
 	for (size_t i = 0; i < WIRING_BUCKETS; i++)
 		wiring->bucket[i] = WIRING_NONE;
 	*ret = wiring;
@@ -28,9 +33,30 @@ void wiring_free(struct wiring *wiring)
 		free(wiring->machines[i].key);
 		free(wiring->machines[i].name);
 	}
+	free(wiring_take_notes(wiring));
 	free(wiring->machines);
 	free(wiring->links);
 	sys_free(wiring);
+}
+
+char *wiring_take_notes(struct wiring *wiring)
+{
+	char *text;
+
+	if (!wiring->notes || fclose(wiring->notes) != 0) {
+		free(wiring->notes_text);
+		wiring->notes_text = NULL;
+	}
+	text = wiring->notes_text;
+	wiring->notes = NULL;
+	wiring->notes_text = NULL;
+	return text;
+}
+
+void wiring_call_nameless(struct wiring *wiring, const char *what, const char *remedy)
+{
+	wiring->nameless_what = what;
+	wiring->nameless_remedy = remedy;
 }
 
 /* Of the part before a dot, so that names with and without a domain have the same. */
@@ -140,7 +166,8 @@ void wiring_set_kind(struct wiring *wiring, uint32_t machine, enum wiring_kind k
 	wiring->machines[machine].kind = kind;
 }
 
-int wiring_link(struct wiring *wiring, uint32_t from, uint32_t to, uint64_t rate_Bps, const char *label)
+int wiring_link(struct wiring *wiring, uint32_t from, uint32_t to, uint64_t rate_Bps, const char *label,
+		const char *far_label)
 {
 	struct wiring_link *at;
 
@@ -158,5 +185,6 @@ int wiring_link(struct wiring *wiring, uint32_t from, uint32_t to, uint64_t rate
 	at = &wiring->links[wiring->link_count++];
 	*at = (struct wiring_link){ .from = from, .to = to, .rate_Bps = rate_Bps };
 	snprintf(at->label, sizeof(at->label), "%s", label);
+	snprintf(at->far_label, sizeof(at->far_label), "%s", far_label);
 	return 0;
 }

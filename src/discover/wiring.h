@@ -10,7 +10,10 @@
  *
  * Rates of parallel links are added up; where one is not known the sum is not. One that stands for several has the name of
  * the first and the last, "spine1..spine4". Leaves that are cabled to each other and to nothing above get a switch between
- * them. Links of a host that are less than an eighth of its fastest are not counted: they are for other work.
+ * them. Links of a host that are less than an eighth of its fastest are not counted: they are for other work. Nor are a
+ * switch's to the one above, by its fastest to any switch, and switches above the leaves that lead nowhere.
+ *
+ * Networks for storage and management are left out, as far as they can be told (wiring_fabric.c); a user can leave out more.
  */
 #ifndef TRIBUTARY_DISCOVER_WIRING_H
 #define TRIBUTARY_DISCOVER_WIRING_H
@@ -28,7 +31,10 @@ enum { WIRING_MACHINES_MAX = 16384, WIRING_LINKS_MAX = 1 << 18, WIRING_LABEL_BYT
 int wiring_new(struct wiring **ret);
 void wiring_free(struct wiring *wiring); /* NULL is fine */
 
-enum wiring_kind { WIRING_UNKNOWN, WIRING_HOST, WIRING_SWITCH };
+/* NAMELESS: an adapter or a neighbour that does not say which host it belongs to. LEFT_OUT: by wiring_cluster. */
+enum wiring_kind { WIRING_UNKNOWN, WIRING_HOST, WIRING_SWITCH, WIRING_NAMELESS, WIRING_LEFT_OUT };
+/* What nameless ones are ("adapter") and what can be done about them, a sentence; kept as they are. */
+void wiring_call_nameless(struct wiring *wiring, const char *what, const char *remedy);
 /*
  * The machine of that key (an identity: a name, a GUID), made if there is none; of unknown kind it keeps the one that it
  * has. name: what it is called, of which letters that a cluster's names cannot have become '_'. -ENOMEM; -E2BIG: too many.
@@ -45,14 +51,26 @@ void wiring_set_kind(struct wiring *wiring, uint32_t machine, enum wiring_kind k
 
 /*
  * `from` says that a port of its own is cabled to `to`. Both ends may say so: the links between two machines are those of
- * the end that tells of more. rate_Bps 0: not known. label: the port's name, for sentences. -ENOMEM, -E2BIG.
+ * the end that tells of more. rate_Bps 0: not known. label, far_label: the names of the ports at both ends, by which
+ * management ports are told; "" where they say nothing. -ENOMEM, -E2BIG.
  */
-int wiring_link(struct wiring *wiring, uint32_t from, uint32_t to, uint64_t rate_Bps, const char *label);
+int wiring_link(struct wiring *wiring, uint32_t from, uint32_t to, uint64_t rate_Bps, const char *label,
+		const char *far_label);
+
+/* How a text that says what is cabled is read. */
+struct wiring_options {
+	const char
+		*this_host;  /* whose the text is where it does not say so and is one machine's alone; NULL: nobody's */
+	const char *exclude; /* GLOB[,GLOB]…: hosts and switches that are left out; NULL: none */
+};
 
 /*
  * Machines of unknown kind that nobody made a host or a switch are left out. -EINVAL: *diag says what cannot be understood
- * (no hosts; a host on two leaves), without a line; -ENOMEM.
+ * (no hosts; a host on two leaves), without a line; -ENOMEM. Once for a wiring.
  */
-int wiring_cluster(struct wiring *wiring, struct cluster **ret, struct diag *diag);
+int wiring_cluster(struct wiring *wiring, const struct wiring_options *options, struct cluster **ret,
+		   struct diag *diag);
+/* What a user should know of what was left out: lines, "" for none. Freed by free; NULL: no memory. Once, at the end. */
+char *wiring_take_notes(struct wiring *wiring);
 
 #endif

@@ -1,11 +1,18 @@
-/* What wiring.c (what is told) and wiring_tree.c (what it means) share. */
+/*
+ * What the parts of wiring share: wiring.c (what is told), wiring_fabric.c (what of it belongs to the fabric), wiring_pairs.c
+ * (who is cabled to whom), wiring_tree.c (the tree that it makes).
+ */
 #ifndef TRIBUTARY_DISCOVER_WIRING_INTERNAL_H
 #define TRIBUTARY_DISCOVER_WIRING_INTERNAL_H
 
 #include "discover/wiring.h"
 
+#include <stdio.h>
+
 enum { WIRING_BUCKETS = 4096, WIRING_NAME_MAX = 200 };
-#define WIRING_NONE UINT32_MAX
+enum { WIRING_SLOW_PART = 8 }; /* a link that much slower than the fastest is for other work */
+#define WIRING_NONE     UINT32_MAX
+#define WIRING_RATE_MAX UINT64_C(1000000000000000)
 
 struct wiring_machine {
 	char *key, *name;
@@ -16,7 +23,8 @@ struct wiring_machine {
 struct wiring_link {
 	uint32_t from, to;
 	uint64_t rate_Bps;
-	char label[WIRING_LABEL_BYTES];
+	char label[WIRING_LABEL_BYTES], far_label[WIRING_LABEL_BYTES]; /* of the ports at both ends */
+	bool management;
 };
 
 struct wiring {
@@ -24,10 +32,60 @@ struct wiring {
 	size_t machine_count, machine_room;
 	struct wiring_link *links;
 	size_t link_count, link_room;
+	const char *nameless_what, *nameless_remedy;
+	FILE *notes; /* into notes_text */
+	char *notes_text;
+	size_t notes_bytes;
 	uint32_t bucket[WIRING_BUCKETS];
 };
 
 /* Of the letters that a cluster's names have; freed by free. NULL: no memory. */
 char *wiring_clean_name(const char *name);
+bool wiring_is(const struct wiring *wiring, uint32_t machine, enum wiring_kind kind);
+
+/* ------------------------------------------------------------------------------------------------------------- fabric */
+
+/* A sentence for the user. */
+void wiring_note(struct wiring *wiring, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The first names of a list, with commas, and how many more there are. */
+enum { WIRING_SHOWN = 4, WIRING_LIST_BYTES = 400 };
+void wiring_list(const struct wiring *wiring, const uint32_t *machines, size_t count,
+		 char ret[static WIRING_LIST_BYTES]);
+
+struct wiring_pairs;
+/*
+ * Machines that do not belong to the fabric become WIRING_LEFT_OUT, with a note, and their links are taken out of the pairs:
+ * what is excluded, what has no name, networks for storage and management. -ENOMEM.
+ */
+int wiring_leave_out(struct wiring *wiring, const char *exclude, struct wiring_pairs *ret);
+
+/* -------------------------------------------------------------------------------------------------------------- pairs */
+
+struct wiring_pair { /* of two machines, a < b */
+	uint32_t a, b;
+	uint64_t rate_Bps;  /* of all links between them; 0: not known */
+	uint64_t cable_Bps; /* of the fastest of them; 0: none is known */
+};
+struct wiring_pairs {
+	struct wiring_pair *at;
+	size_t count;
+};
+/* Of hosts and switches alone; no management ports, and no links of a host that are far slower than its fastest. */
+int wiring_pairs_make(const struct wiring *wiring, struct wiring_pairs *ret);
+/* Takes out those with an end that is left out. */
+void wiring_pairs_prune(const struct wiring *wiring, struct wiring_pairs *pairs);
+void wiring_pairs_fini(struct wiring_pairs *pairs);
+/* The switch of a pair of a host and a switch, and the host; false: it is another kind of pair. */
+bool wiring_pair_of_host(const struct wiring *wiring, const struct wiring_pair *pair, uint32_t *ret_host,
+			 uint32_t *ret_switch);
+
+/* For each switch its hosts, for each host its switches: the pairs of hosts, in two orders. */
+struct wiring_edges {
+	uint32_t *of_host, *of_switch; /* first edge, by machine, and one more */
+	uint32_t *switches, *hosts;    /* at the other end */
+};
+/* -ENOMEM; wiring_edges_fini is due then, too. */
+int wiring_edges_init(const struct wiring *wiring, const struct wiring_pairs *pairs, struct wiring_edges *ret);
+void wiring_edges_fini(struct wiring_edges *edges);
 
 #endif

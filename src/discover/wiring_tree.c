@@ -1,4 +1,4 @@
-/* A tree of what is cabled: pairs of machines, groups of switches, levels. */
+/* A tree of what is cabled: groups of switches, levels, rates. */
 #include "discover/wiring_internal.h"
 
 #include "base/log.h"
@@ -11,149 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOW_PART = 8 }; /* a link that much slower than the host's fastest is for other work */
-#define RATE_MAX UINT64_C(1000000000000000)
-
-struct pair { /* of two machines, a < b */
-	uint32_t a, b;
-	uint64_t rate_Bps; /* of all links between them; 0: not known */
-	const char *label; /* of the first end's port */
-};
+enum { PASSES_MAX = 16 };
+#define MANY (WIRING_NONE - 1)
 
 struct tree {
-	const struct wiring *wiring;
+	struct wiring *wiring;
 	struct diag *diag;
-	struct pair *pairs;
-	size_t pair_count;
+	struct wiring_pairs pairs;
 	uint32_t *group;                       /* of each switch: the machine that stands for it; union-find */
 	uint32_t *level;                       /* of each switch: 0 has hosts, WIRING_NONE: not reached */
 	uint32_t *leaf;                        /* of each host: its group */
+	uint32_t *leaf_group;                  /* of each switch: its group as far as hosts tell */
 	uint32_t *parent;                      /* of each group */
 	uint32_t *shared;                      /* of each switch: hosts in common with one other */
 	uint32_t *first, *last;                /* of each group: its members by name */
 	uint64_t *host_rate_Bps, *up_rate_Bps; /* 0: not known */
+	uint64_t *cable_Bps;                   /* of each switch: of its fastest cable to another */
 	bool *between;                         /* the group is below a switch that was put between leaves */
 	uint32_t top;                          /* levels */
 };
-
-/* ------------------------------------------------------------------------------------------------------------- pairs */
-
-static int compare_links(const void *a, const void *b)
-{
-	const struct wiring_link *first = *(const struct wiring_link *const *)a,
-				 *second = *(const struct wiring_link *const *)b;
-	uint32_t low1 = first->from < first->to ? first->from : first->to,
-		 high1 = first->from < first->to ? first->to : first->from,
-		 low2 = second->from < second->to ? second->from : second->to,
-		 high2 = second->from < second->to ? second->to : second->from;
-
-	if (low1 != low2)
-		return low1 < low2 ? -1 : 1;
-	if (high1 != high2)
-		return high1 < high2 ? -1 : 1;
-	if (first->from != second->from)
-		return first->from < second->from ? -1 : 1;
-	return (first > second) - (first < second);
-}
-
-/* The links of one end of a pair, of those that are sorted; *ret_count of them. */
-static uint64_t end_rate(const struct wiring_link *const *links, size_t count, uint32_t from, size_t *ret_count)
-{
-	uint64_t sum = 0;
-	bool known = true;
-
-	*ret_count = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (links[i]->from != from)
-			continue;
-		++*ret_count;
-		known = known && links[i]->rate_Bps > 0;
-		sum += links[i]->rate_Bps < RATE_MAX ? links[i]->rate_Bps : RATE_MAX;
-	}
-	return !known ? 0 : (sum < RATE_MAX ? sum : RATE_MAX);
-}
-
-static struct pair pair_of(const struct wiring_link *const *links, size_t count)
-{
-	uint32_t from = links[0]->from, to = links[0]->to;
-	size_t forth, back;
-	uint64_t forth_Bps = end_rate(links, count, from, &forth), back_Bps = end_rate(links, count, to, &back);
-	struct pair pair = { from < to ? from : to, from < to ? to : from, 0, links[0]->label };
-
-	if (forth != back)
-		pair.rate_Bps = forth > back ? forth_Bps : back_Bps;
-	else
-		pair.rate_Bps = forth_Bps > back_Bps ? forth_Bps : back_Bps;
-	return pair;
-}
-
-static bool is(const struct tree *tree, uint32_t machine, enum wiring_kind kind)
-{
-	return tree->wiring->machines[machine].kind == kind;
-}
-
-/* Of each host, the rate of its fastest link. */
-static void find_fastest(const struct tree *tree, uint64_t *fastest_Bps)
-{
-	for (size_t i = 0; i < tree->wiring->link_count; i++) {
-		const struct wiring_link *link = &tree->wiring->links[i];
-
-		for (int end = 0; end < 2; end++) {
-			uint32_t machine = end ? link->to : link->from;
-
-			if (link->rate_Bps > fastest_Bps[machine])
-				fastest_Bps[machine] = link->rate_Bps;
-		}
-	}
-}
-
-static bool counts(const struct tree *tree, const struct wiring_link *link, const uint64_t *fastest_Bps)
-{
-	if (link->from == link->to || is(tree, link->from, WIRING_UNKNOWN) || is(tree, link->to, WIRING_UNKNOWN))
-		return false;
-	for (int end = 0; end < 2; end++) {
-		uint32_t machine = end ? link->to : link->from;
-
-		if (is(tree, machine, WIRING_HOST) && link->rate_Bps &&
-		    link->rate_Bps < fastest_Bps[machine] / SLOW_PART)
-			return false;
-	}
-	return true;
-}
-
-static int make_pairs(struct tree *tree)
-{
-	const struct wiring *wiring = tree->wiring;
-	const struct wiring_link **links = calloc(wiring->link_count + 1, sizeof(struct wiring_link *));
-	uint64_t *fastest_Bps = calloc(wiring->machine_count + 1, sizeof(*fastest_Bps));
-	size_t count = 0;
-
-	tree->pairs = calloc(wiring->link_count + 1, sizeof(*tree->pairs));
-	if (!links || !fastest_Bps || !tree->pairs) {
-		free(links);
-		free(fastest_Bps);
-		return -ENOMEM;
-	}
-	find_fastest(tree, fastest_Bps);
-	for (size_t i = 0; i < wiring->link_count; i++)
-		if (counts(tree, &wiring->links[i], fastest_Bps))
-			links[count++] = &wiring->links[i];
-	qsort(links, count, sizeof(const struct wiring_link *), compare_links);
-	for (size_t i = 0, next; i < count; i = next) {
-		struct pair pair = pair_of(&links[i], 1);
-
-		for (next = i + 1; next < count; next++) {
-			struct pair other = pair_of(&links[next], 1);
-
-			if (other.a != pair.a || other.b != pair.b)
-				break;
-		}
-		tree->pairs[tree->pair_count++] = pair_of(&links[i], next - i);
-	}
-	free(links);
-	free(fastest_Bps);
-	return 0;
-}
 
 /* ------------------------------------------------------------------------------------------------------------ groups */
 
@@ -173,67 +49,11 @@ static void join(struct tree *tree, uint32_t a, uint32_t b)
 	tree->group[first > second ? first : second] = first < second ? first : second;
 }
 
-/* The switch of a pair of a host and a switch, and the host; false: it is another kind of pair. */
-static bool host_and_switch(const struct tree *tree, const struct pair *pair, uint32_t *ret_host, uint32_t *ret_switch)
-{
-	bool host_first = is(tree, pair->a, WIRING_HOST);
-
-	*ret_host = host_first ? pair->a : pair->b;
-	*ret_switch = host_first ? pair->b : pair->a;
-	return is(tree, *ret_host, WIRING_HOST) && is(tree, *ret_switch, WIRING_SWITCH);
-}
-
-/* For each switch its hosts, for each host its switches: the pairs of hosts, in two orders. */
-struct edges {
-	uint32_t *of_host, *of_switch; /* first edge, by machine, and one more */
-	uint32_t *switches, *hosts;    /* at the other end */
-};
-
-static void edges_fini(struct edges *edges)
-{
-	free(edges->of_host);
-	free(edges->of_switch);
-	free(edges->switches);
-	free(edges->hosts);
-}
-
-static int edges_init(const struct tree *tree, struct edges *ret)
-{
-	size_t machines = tree->wiring->machine_count;
-
-	ret->of_host = calloc(machines + 2, sizeof(uint32_t));
-	ret->of_switch = calloc(machines + 2, sizeof(uint32_t));
-	ret->switches = calloc(tree->pair_count + 1, sizeof(uint32_t));
-	ret->hosts = calloc(tree->pair_count + 1, sizeof(uint32_t));
-	if (!ret->of_host || !ret->of_switch || !ret->switches || !ret->hosts)
-		return -ENOMEM;
-	for (int pass = 0; pass < 2; pass++) {
-		for (size_t i = 0; i < tree->pair_count; i++) {
-			uint32_t host, at;
-
-			if (!host_and_switch(tree, &tree->pairs[i], &host, &at))
-				continue;
-			if (!pass) {
-				ret->of_host[host + 2]++;
-				ret->of_switch[at + 2]++;
-			} else {
-				ret->switches[ret->of_host[host + 1]++] = at;
-				ret->hosts[ret->of_switch[at + 1]++] = host;
-			}
-		}
-		for (size_t i = 0; !pass && i < machines; i++) {
-			ret->of_host[i + 2] += ret->of_host[i + 1];
-			ret->of_switch[i + 2] += ret->of_switch[i + 1];
-		}
-	}
-	return 0;
-}
-
 /* Leaves that have more than half of the hosts of either in common. */
 static int join_leaves(struct tree *tree)
 {
-	struct edges edges = { 0 };
-	int r = edges_init(tree, &edges);
+	struct wiring_edges edges;
+	int r = wiring_edges_init(tree->wiring, &tree->pairs, &edges);
 
 	for (uint32_t at = 0; r == 0 && at < tree->wiring->machine_count; at++) {
 		uint32_t hosts = edges.of_switch[at + 1] - edges.of_switch[at];
@@ -255,7 +75,7 @@ static int join_leaves(struct tree *tree)
 				tree->shared[other] = 0;
 			}
 	}
-	edges_fini(&edges);
+	wiring_edges_fini(&edges);
 	return r;
 }
 
@@ -269,43 +89,97 @@ static void add_rate(uint64_t *sum_Bps, bool first, uint64_t rate_Bps)
 {
 	uint64_t sum = first ? rate_Bps : *sum_Bps + rate_Bps;
 
-	*sum_Bps = rate_Bps && (first || *sum_Bps) ? (sum < RATE_MAX ? sum : RATE_MAX) : 0;
+	*sum_Bps = rate_Bps && (first || *sum_Bps) ? (sum < WIRING_RATE_MAX ? sum : WIRING_RATE_MAX) : 0;
+}
+
+static int refuse_host(const struct tree *tree, uint32_t host, uint32_t at, size_t others)
+{
+	char more[48] = "";
+
+	if (others)
+		snprintf(more, sizeof(more), " (and so are %zu more)", others);
+	diag_set(
+		tree->diag, 0, 0,
+		"the host %.60s is on the switches %.60s and %.60s, which have other hosts too, and not the same%s: "
+		"leave "
+		"out what is not for training, --exclude NAME[,NAME], be it a switch or, where a cable is in the wrong "
+		"place, the host",
+		name_of(tree, host), name_of(tree, tree->leaf[host]), name_of(tree, at), more);
+	return -EINVAL;
 }
 
 static int place_hosts(struct tree *tree)
 {
+	uint32_t odd = WIRING_NONE, odd_at = WIRING_NONE, last = WIRING_NONE;
+	size_t odd_count = 0;
 	bool any = false;
 
-	for (size_t i = 0; i < tree->pair_count; i++) {
-		const struct pair *pair = &tree->pairs[i];
-		uint32_t host, at, group;
+	for (size_t i = 0; i < tree->pairs.count; i++) {
+		const struct wiring_pair *pair = &tree->pairs.at[i];
+		uint32_t host, at;
 
-		if (!host_and_switch(tree, pair, &host, &at))
+		if (!wiring_pair_of_host(tree->wiring, pair, &host, &at))
 			continue;
-		group = group_of(tree, at);
-		if (tree->leaf[host] != WIRING_NONE && group_of(tree, tree->leaf[host]) != group) {
-			diag_set(tree->diag, 0, 0,
-				 "the host %.60s is on the switches %.60s and %.60s, which have other hosts too, and "
-				 "not "
-				 "the same: leave out what is not for training",
-				 name_of(tree, host), name_of(tree, tree->leaf[host]), name_of(tree, at));
-			return -EINVAL;
+		any = true;
+		if (tree->leaf[host] != WIRING_NONE && group_of(tree, tree->leaf[host]) != group_of(tree, at)) {
+			odd_count += host != last;
+			last = host;
+			if (odd == WIRING_NONE) {
+				odd = host;
+				odd_at = at;
+			}
+			continue;
 		}
 		add_rate(&tree->host_rate_Bps[host], tree->leaf[host] == WIRING_NONE, pair->rate_Bps);
 		tree->leaf[host] = at;
-		any = true;
 	}
+	if (odd != WIRING_NONE)
+		return refuse_host(tree, odd, odd_at, odd_count - 1);
 	if (any)
 		return 0;
 	diag_set(tree->diag, 0, 0, "nothing in it says which host is on which switch");
 	return -EINVAL;
 }
 
+/* Where rails are one leaf: hosts that are not on all of them. */
+static int note_uneven(struct tree *tree)
+{
+	size_t room = tree->wiring->machine_count + 1, count = 0;
+	uint32_t *switches = calloc(room, sizeof(*switches)), *most = calloc(room, sizeof(*most));
+	uint32_t *fewer = calloc(room, sizeof(*fewer));
+	char list[WIRING_LIST_BYTES];
+
+	for (size_t i = 0; switches && most && fewer && i < tree->pairs.count; i++) {
+		uint32_t host, at;
+
+		if (!wiring_pair_of_host(tree->wiring, &tree->pairs.at[i], &host, &at))
+			continue;
+		at = group_of(tree, at);
+		if (++switches[host] > most[at])
+			most[at] = switches[host];
+	}
+	for (uint32_t i = 0; switches && most && fewer && i < tree->wiring->machine_count; i++)
+		if (tree->leaf[i] != WIRING_NONE && switches[i] < most[group_of(tree, tree->leaf[i])])
+			fewer[count++] = i;
+	if (count) {
+		wiring_list(tree->wiring, fewer, count, list);
+		wiring_note(tree->wiring,
+			    "%s: on fewer switches of the leaf than its other hosts.  A cable or an adapter's name is "
+			    "missing, "
+			    "or one of the switches is for other work: --exclude SWITCH leaves it out",
+			    list);
+	}
+	free(switches);
+	free(most);
+	free(fewer);
+	return switches && most && fewer ? 0 : -ENOMEM;
+}
+
 /* ------------------------------------------------------------------------------------------------------------ levels */
 
-static bool two_switches(const struct tree *tree, const struct pair *pair)
+static bool two_switches(const struct tree *tree, const struct wiring_pair *pair)
 {
-	return is(tree, pair->a, WIRING_SWITCH) && is(tree, pair->b, WIRING_SWITCH);
+	return wiring_is(tree->wiring, pair->a, WIRING_SWITCH) && wiring_is(tree->wiring, pair->b, WIRING_SWITCH);
 }
 
 /* Switches that are next to one of this level and to none before: the next one. */
@@ -313,8 +187,8 @@ static bool next_level(struct tree *tree, uint32_t level)
 {
 	bool any = false;
 
-	for (size_t i = 0; i < tree->pair_count; i++) {
-		const struct pair *pair = &tree->pairs[i];
+	for (size_t i = 0; i < tree->pairs.count; i++) {
+		const struct wiring_pair *pair = &tree->pairs.at[i];
 
 		for (int end = 0; end < 2 && two_switches(tree, pair); end++) {
 			uint32_t below = end ? pair->b : pair->a, above = end ? pair->a : pair->b;
@@ -329,7 +203,7 @@ static bool next_level(struct tree *tree, uint32_t level)
 }
 
 /* A pair of switches with `below` one level under `above`. */
-static bool goes_up(const struct tree *tree, const struct pair *pair, uint32_t *ret_below, uint32_t *ret_above)
+static bool goes_up(const struct tree *tree, const struct wiring_pair *pair, uint32_t *ret_below, uint32_t *ret_above)
 {
 	if (!two_switches(tree, pair) || tree->level[pair->a] == WIRING_NONE || tree->level[pair->b] == WIRING_NONE)
 		return false;
@@ -338,19 +212,58 @@ static bool goes_up(const struct tree *tree, const struct pair *pair, uint32_t *
 	return tree->level[*ret_below] + 1 == tree->level[*ret_above];
 }
 
+static void find_levels(struct tree *tree)
+{
+	for (uint32_t i = 0; i < tree->wiring->machine_count; i++)
+		if (tree->level[i])
+			tree->level[i] = WIRING_NONE;
+	tree->top = 0;
+	for (uint32_t level = 0; next_level(tree, level); level++)
+		tree->top = level + 1;
+}
+
+/* Cables upwards that are far slower than the switch's fastest to another switch: the way to a management switch. */
+static bool drop_slow(struct tree *tree)
+{
+	size_t kept = 0, count = tree->pairs.count;
+
+	memset(tree->cable_Bps, 0, tree->wiring->machine_count * sizeof(*tree->cable_Bps));
+	for (size_t i = 0; i < count; i++) {
+		const struct wiring_pair *pair = &tree->pairs.at[i];
+
+		for (int end = 0; end < 2 && two_switches(tree, pair); end++) {
+			uint64_t *fastest_Bps = &tree->cable_Bps[end ? pair->b : pair->a];
+
+			*fastest_Bps = pair->cable_Bps > *fastest_Bps ? pair->cable_Bps : *fastest_Bps;
+		}
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct wiring_pair *pair = &tree->pairs.at[i];
+		uint32_t below, above;
+		bool slow = goes_up(tree, pair, &below, &above) && pair->cable_Bps &&
+			    pair->cable_Bps < tree->cable_Bps[below] / WIRING_SLOW_PART;
+
+		if (!slow)
+			tree->pairs.at[kept++] = *pair;
+	}
+	tree->pairs.count = kept;
+	return kept < count;
+}
+
 /*
  * Every group has one group above it. From below: what a group is cabled to one level up becomes one, so that the groups
  * of a level are done when the next one looks at them.
  */
 static void join_above(struct tree *tree)
 {
-	for (uint32_t level = 0; next_level(tree, level); level++)
-		tree->top = level + 1;
+	memcpy(tree->group, tree->leaf_group, tree->wiring->machine_count * sizeof(*tree->group));
+	for (uint32_t i = 0; i < tree->wiring->machine_count; i++)
+		tree->parent[i] = WIRING_NONE;
 	for (uint32_t level = 0; level < tree->top; level++)
-		for (size_t i = 0; i < tree->pair_count; i++) {
+		for (size_t i = 0; i < tree->pairs.count; i++) {
 			uint32_t below, above, group;
 
-			if (!goes_up(tree, &tree->pairs[i], &below, &above) || tree->level[below] != level)
+			if (!goes_up(tree, &tree->pairs.at[i], &below, &above) || tree->level[below] != level)
 				continue;
 			group = group_of(tree, below);
 			if (tree->parent[group] == WIRING_NONE)
@@ -360,21 +273,88 @@ static void join_above(struct tree *tree)
 		}
 }
 
+/* Of each switch above the leaves, the one group of others that it is cabled to, or MANY; WIRING_NONE: none. */
+static void find_neighbours(const struct tree *tree, uint32_t *only)
+{
+	for (uint32_t i = 0; i < tree->wiring->machine_count; i++)
+		only[i] = WIRING_NONE;
+	for (size_t i = 0; i < tree->pairs.count; i++) {
+		const struct wiring_pair *pair = &tree->pairs.at[i];
+
+		for (int end = 0; end < 2 && two_switches(tree, pair); end++) {
+			uint32_t at = end ? pair->b : pair->a, other = group_of(tree, end ? pair->a : pair->b);
+
+			if (other != group_of(tree, at))
+				only[at] = only[at] == WIRING_NONE || only[at] == other ? other : MANY;
+		}
+	}
+}
+
+/*
+ * A switch without hosts that is cabled to one group alone leads nowhere: a leaf whose hosts are left out, a core above one
+ * pod, a router. It would else count as a level, or as a part of the one that does lead somewhere. A leaf keeps what is
+ * above it where that is all it has.
+ */
+static bool leave_dead_ends(struct tree *tree)
+{
+	uint32_t *only = tree->first; /* not used yet */
+	bool any = false, more = true;
+
+	for (int pass = 0; more && pass < PASSES_MAX; pass++) {
+		more = false;
+		find_neighbours(tree, only);
+		memset(tree->between, 0, tree->wiring->machine_count * sizeof(*tree->between));
+		for (size_t i = 0; i < tree->pairs.count; i++) {
+			uint32_t below, above;
+
+			if (goes_up(tree, &tree->pairs.at[i], &below, &above) && only[above] == MANY)
+				tree->between[group_of(tree, below)] = true;
+		}
+		for (uint32_t i = 0; i < tree->wiring->machine_count; i++) {
+			uint32_t level = tree->level[i];
+
+			if (!wiring_is(tree->wiring, i, WIRING_SWITCH) || !level || level == WIRING_NONE ||
+			    only[i] == MANY || only[i] == WIRING_NONE || (level == 1 && !tree->between[only[i]]))
+				continue;
+			tree->wiring->machines[i].kind = WIRING_LEFT_OUT;
+			any = more = true;
+		}
+		wiring_pairs_prune(tree->wiring, &tree->pairs);
+	}
+	memset(tree->between, 0, tree->wiring->machine_count * sizeof(*tree->between));
+	for (uint32_t i = 0; i < tree->wiring->machine_count; i++)
+		only[i] = WIRING_NONE;
+	return any;
+}
+
+static void find_tree(struct tree *tree)
+{
+	memcpy(tree->leaf_group, tree->group, tree->wiring->machine_count * sizeof(*tree->group));
+	for (int pass = 0;; pass++) {
+		find_levels(tree);
+		for (int slow = 0; slow < PASSES_MAX && drop_slow(tree); slow++)
+			find_levels(tree);
+		join_above(tree);
+		if (pass == PASSES_MAX || !leave_dead_ends(tree))
+			break;
+	}
+}
+
 /* tree->shared: has the group been given a rate. */
 static void add_uplinks(struct tree *tree)
 {
-	for (size_t i = 0; i < tree->pair_count; i++) {
+	for (size_t i = 0; i < tree->pairs.count; i++) {
 		uint32_t below, above;
 
-		if (!goes_up(tree, &tree->pairs[i], &below, &above))
+		if (!goes_up(tree, &tree->pairs.at[i], &below, &above))
 			continue;
 		below = group_of(tree, below);
-		add_rate(&tree->up_rate_Bps[below], !tree->shared[below], tree->pairs[i].rate_Bps);
+		add_rate(&tree->up_rate_Bps[below], !tree->shared[below], tree->pairs.at[i].rate_Bps);
 		tree->shared[below] = 1;
 	}
 	/* Cabled to others of their level, and to nothing above. */
-	for (size_t i = 0; i < tree->pair_count; i++) {
-		const struct pair *pair = &tree->pairs[i];
+	for (size_t i = 0; i < tree->pairs.count; i++) {
+		const struct wiring_pair *pair = &tree->pairs.at[i];
 		uint32_t a, b;
 
 		if (!two_switches(tree, pair) || tree->level[pair->a] != tree->level[pair->b])
@@ -401,7 +381,7 @@ static void name_groups(struct tree *tree)
 	for (uint32_t i = 0; i < tree->wiring->machine_count; i++) {
 		uint32_t group;
 
-		if (!is(tree, i, WIRING_SWITCH))
+		if (!wiring_is(tree->wiring, i, WIRING_SWITCH))
 			continue;
 		group = group_of(tree, i);
 		if (tree->first[group] == WIRING_NONE ||
@@ -423,7 +403,7 @@ static void put_group(const struct tree *tree, uint32_t group, FILE *out)
 static void put_rate(const char *key, uint64_t rate_Bps, FILE *out)
 {
 	if (rate_Bps)
-		fprintf(out, " %s=%" PRIu64, key, rate_Bps < RATE_MAX ? rate_Bps : RATE_MAX);
+		fprintf(out, " %s=%" PRIu64, key, rate_Bps < WIRING_RATE_MAX ? rate_Bps : WIRING_RATE_MAX);
 }
 
 static void put_switches(const struct tree *tree, FILE *out)
@@ -436,7 +416,8 @@ static void put_switches(const struct tree *tree, FILE *out)
 		fputs("switch between\n", out);
 	for (uint32_t level = tree->top + 1; level-- > 0;)
 		for (uint32_t i = 0; i < tree->wiring->machine_count; i++) {
-			if (!is(tree, i, WIRING_SWITCH) || tree->level[i] != level || group_of(tree, i) != i)
+			if (!wiring_is(tree->wiring, i, WIRING_SWITCH) || tree->level[i] != level ||
+			    group_of(tree, i) != i)
 				continue;
 			fputs("switch ", out);
 			put_group(tree, i, out);
@@ -489,7 +470,9 @@ static int read_back(const struct tree *tree, struct cluster **ret)
 
 static void tree_fini(struct tree *tree)
 {
-	free(tree->pairs);
+	wiring_pairs_fini(&tree->pairs);
+	free(tree->cable_Bps);
+	free(tree->leaf_group);
 	free(tree->group);
 	free(tree->level);
 	free(tree->leaf);
@@ -505,8 +488,8 @@ static void tree_fini(struct tree *tree)
 static int tree_init(struct tree *tree)
 {
 	size_t room = tree->wiring->machine_count + 1;
-	uint32_t **const tables[] = { &tree->group, &tree->level, &tree->leaf,  &tree->parent,
-				      &tree->first, &tree->last,  &tree->shared };
+	uint32_t **const tables[] = { &tree->group,  &tree->leaf_group, &tree->level, &tree->leaf,
+				      &tree->parent, &tree->first,      &tree->last,  &tree->shared };
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
 		*tables[i] = calloc(room, sizeof(uint32_t));
@@ -515,14 +498,15 @@ static int tree_init(struct tree *tree)
 	}
 	tree->host_rate_Bps = calloc(room, sizeof(uint64_t));
 	tree->up_rate_Bps = calloc(room, sizeof(uint64_t));
+	tree->cable_Bps = calloc(room, sizeof(uint64_t));
 	tree->between = calloc(room, sizeof(bool));
-	if (!tree->host_rate_Bps || !tree->up_rate_Bps || !tree->between)
+	if (!tree->host_rate_Bps || !tree->up_rate_Bps || !tree->cable_Bps || !tree->between)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < room; i++) {
 		tree->group[i] = i;
 		tree->level[i] = tree->leaf[i] = tree->parent[i] = tree->first[i] = tree->last[i] = WIRING_NONE;
 	}
-	return make_pairs(tree);
+	return 0;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -563,20 +547,23 @@ static int name_apart(struct wiring *wiring)
 	return r;
 }
 
-int wiring_cluster(struct wiring *wiring, struct cluster **ret, struct diag *diag)
+int wiring_cluster(struct wiring *wiring, const struct wiring_options *options, struct cluster **ret, struct diag *diag)
 {
 	struct tree tree = { .wiring = wiring, .diag = diag };
 	int r = name_apart(wiring);
 
 	if (r == 0)
+		r = wiring_leave_out(wiring, options->exclude, &tree.pairs);
+	if (r == 0)
 		r = tree_init(&tree);
-
 	if (r == 0)
 		r = join_leaves(&tree);
 	if (r == 0)
 		r = place_hosts(&tree);
+	if (r == 0)
+		r = note_uneven(&tree);
 	if (r == 0) {
-		join_above(&tree);
+		find_tree(&tree);
 		add_uplinks(&tree);
 		name_groups(&tree);
 		r = read_back(&tree, ret);

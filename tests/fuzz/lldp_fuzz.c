@@ -3,15 +3,19 @@
  * same.
  */
 #include "discover/lldp.h"
+#include "discover/wiring.h"
 
 #include "declared_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct cluster *cluster = NULL;
+	struct wiring_options options = { .this_host = "here", .exclude = "x*,*[0-3],spine" };
 	struct diag diag = { 0 };
-	int r = lldp_read((const char *)data, bytes, "here", &cluster, &diag);
+	char *notes = NULL;
+	int r = lldp_read((const char *)data, bytes, &options, &cluster, &notes, &diag);
 
+	free(notes);
 	declared_check(r, cluster, &diag);
 	return 0;
 }

@@ -2,8 +2,8 @@
 
 #include "aggregate/gain.h"
 #include "command/command.h"
-#include "discover/cluster_any.h"
 
+#include "command/cluster_open.h"
 #include <string.h>
 
 int channels_collnet(const struct command_call *call, const struct channels *channels, size_t node_count,
@@ -12,19 +12,16 @@ int channels_collnet(const struct command_call *call, const struct channels *cha
 	const struct plan_request *request = &channels->request;
 	const char *file = command_value(call, "cluster");
 	struct gain_job job = { .host_name = "", .host_count = node_count };
-	struct diag why = { .text = "" };
 	struct cluster *cluster;
-	int r;
+	int status;
 
 	*ret = (struct channels_collnet){ .on = file || command_given(call, "collnet") };
 	if (ret->on && node_count < 2)
 		return command_usage_error(call->command->name, "--%s is for communicators on several hosts",
 					   file ? "cluster" : "collnet");
-	if (!file)
-		return COMMAND_OK;
-	r = cluster_any_load(file, &cluster, &why);
-	if (r < 0)
-		return command_failed(NULL, 0, "%s", why.text[0] ? why.text : strerror(-r));
+	status = command_cluster_of(call, "cluster", &cluster);
+	if (status != COMMAND_OK || !cluster)
+		return status;
 	for (size_t i = 0; i < request->nic_count; i++)
 		job.rate_Bps += channels->topology->vertices[request->nics[i]].nic.speed_Bps;
 	ret->gain_permille = gain_permille(cluster, &job);

@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "command/command.h"
-#include "discover/cluster_any.h"
 
+#include "command/cluster_open.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,15 +28,17 @@ static int read_fabric(const struct command_call *call, struct ordering *orderin
 	if (!file == !text)
 		return command_usage_error(name, "give one cluster: FILE or --fabric TEXT");
 	snprintf(ordering->title, sizeof(ordering->title), "%.190s", text ? text : (slash ? slash + 1 : file));
+	if (text && command_given(call, "exclude"))
+		return command_usage_error(name, "--exclude is for a cluster's FILE");
 	if (text) {
 		r = simulate_fabric_make(text, &ordering->fabric, &diag);
 		if (r == -EINVAL)
 			return command_usage_error(name, "--fabric %.100s: %s", text, diag.text);
 		return r < 0 ? command_failed(NULL, r, "the fabric cannot be made") : COMMAND_OK;
 	}
-	r = cluster_any_load(file, &cluster, &diag);
-	if (r < 0)
-		return command_failed(NULL, 0, "%s", diag.text[0] ? diag.text : strerror(-r));
+	r = command_cluster_open(file, command_value(call, "exclude"), &cluster);
+	if (r != COMMAND_OK)
+		return r;
 	r = simulate_fabric_of_cluster(cluster, &ordering->fabric, &diag);
 	cluster_free(cluster);
 	return r < 0 ? command_failed(&diag, r, "\"%s\" cannot be ordered", file) : COMMAND_OK;

@@ -3,9 +3,9 @@
 
 #include "base/log.h"
 #include "base/parse.h"
+#include "command/cluster_open.h"
 #include "command/command.h"
 #include "command/file.h"
-#include "discover/cluster_any.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -51,15 +51,15 @@ static int read_base(const struct command_call *call, struct simulate_fabric *re
 
 	if (!file == !text)
 		return command_usage_error(call->command->name, "give one cluster: --cluster FILE or --fabric TEXT");
+	r = command_cluster_of(call, "cluster", &cluster);
+	if (r != COMMAND_OK)
+		return r;
 	if (text) {
 		r = simulate_fabric_make(text, ret, &diag);
 		if (r == -EINVAL)
 			return refused(call, "fabric", text, &diag);
 		return r < 0 ? command_failed(NULL, r, "the fabric cannot be made") : COMMAND_OK;
 	}
-	r = cluster_any_load(file, &cluster, &diag);
-	if (r < 0)
-		return command_failed(NULL, 0, "%s", diag.text[0] ? diag.text : strerror(-r));
 	r = simulate_fabric_of_cluster(cluster, ret, &diag);
 	cluster_free(cluster);
 	return r < 0 ? command_failed(&diag, r, "\"%s\" cannot be simulated", file) : COMMAND_OK;

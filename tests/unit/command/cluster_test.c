@@ -173,6 +173,35 @@ static void slurm_is_written_from_any_form(void **state)
 	unlink(path);
 }
 
+/* By glob, in each subcommand that reads a cluster; and not from a file whose lines can be taken out. */
+static void what_is_excluded_is_left_out(void **state)
+{
+	static const char *const calls[] = { "cluster order", "simulate --algo ring --cluster", "place --cluster",
+					     "export --graph-json --cluster" };
+	char text[TEXT_BYTES], path[512], call[700];
+
+	(void)state;
+	assert_int_equal(show("ibnetdiscover.txt", "--exclude 'node[12],spine2' --slurm", PROGRAM_STDOUT, text),
+			 COMMAND_OK);
+	assert_string_equal(text, "SwitchName=spine1 Switches=leaf1,leaf2\nSwitchName=leaf1 Nodes=node3\n"
+				  "SwitchName=leaf2 Nodes=node4,node5,node6\n");
+	assert_int_equal(show("ibnetdiscover.txt", "--exclude 'node9*'", PROGRAM_STDERR, text), COMMAND_OK);
+	assert_string_equal(text, "tributary: --exclude node9*: no host or switch in the file has such a name\n");
+	assert_int_equal(show("two-leaves.cluster", "--exclude node1", PROGRAM_STDERR, text), COMMAND_FAILED);
+	assert_non_null(strstr(text, "take out the lines"));
+	snprintf(path, sizeof(path), "%s/topo/clusters/ibnetdiscover.txt", program_source());
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		snprintf(call, sizeof(call), "%s '%s' --exclude 'node[12]'%s", calls[i], path, i == 2 ? " host:1" : "");
+		assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+		if (strstr(text, "node1") || strstr(text, "node2"))
+			fail_msg("%s: %s", call, text);
+	}
+	assert_int_equal(program_run("simulate --fabric leaf-spine:2x2,1:1,10Gbit/s --exclude x", PROGRAM_STDERR, text,
+				     sizeof(text)),
+			 COMMAND_USAGE);
+	assert_non_null(strstr(text, "--exclude is for the file of --cluster"));
+}
+
 static void text_says_it_in_a_tree(void **state)
 {
 	char text[TEXT_BYTES];
@@ -207,6 +236,7 @@ int main(void)
 		cmocka_unit_test(canonical_text_means_the_same),
 		cmocka_unit_test(what_switches_say_is_understood),
 		cmocka_unit_test(slurm_is_written_from_any_form),
+		cmocka_unit_test(what_is_excluded_is_left_out),
 		cmocka_unit_test(text_says_it_in_a_tree),
 		cmocka_unit_test(a_wrong_file_is_refused_with_its_place),
 	};

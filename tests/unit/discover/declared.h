@@ -2,9 +2,12 @@
 #ifndef TESTS_UNIT_DISCOVER_DECLARED_H
 #define TESTS_UNIT_DISCOVER_DECLARED_H
 
-/* this_host as in lldp_read. */
+/* Nothing is left out. this_host as in struct wiring_options. */
 void declared_means(const char *text, const char *this_host, const char *expected);
+/* With --exclude; what was left out is said, with this part. */
+void declared_leaves_out(const char *text, const char *exclude, const char *expected, const char *part);
 /* Refused, at that line (0: no place), for a reason that has this part. */
 void declared_is_refused(const char *text, const char *this_host, int line, const char *part);
+void declared_refuses_exclude(const char *text, const char *part);
 
 #endif

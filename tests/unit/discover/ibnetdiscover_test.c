@@ -30,9 +30,72 @@ static const char two_adapters[] =
 static void adapters_of_a_host_are_one_host(void **state)
 {
 	(void)state;
-	declared_means(two_adapters, NULL,
-		       "tributary-cluster 1\nswitch leaf1\nhost H-c leaf=leaf1 rate=40Gbit/s\n"
-		       "host node1 leaf=leaf1 rate=800Gbit/s\n");
+	declared_leaves_out(two_adapters, NULL,
+			    "tributary-cluster 1\nswitch leaf1\nhost node1 leaf=leaf1 rate=800Gbit/s\n",
+			    "1 adapter names no host and is left out (H-c).  The service rdma-ndd");
+}
+
+/* The same, a line for each port: hosts on two leaves, an adapter without a name, one in a switch, ports without cables. */
+static void the_report_of_ports_is_read(void **state)
+{
+	static const char report[] =
+		"CA    11  1 0x00000000000000a1 4x HDR - SW     1  1 0x0000000000000051 ( 'x1 mlx5_0' - "
+		"'MF0;low-1:MQM/U1' )\n"
+		"SW     1  1 0x0000000000000051 4x HDR - CA    11  1 0x00000000000000a1 ( 'MF0;low-1:MQM/U1' - 'x1 "
+		"mlx5_0' )\n"
+		"SW     1  2 0x0000000000000051 4x SDR                                    'MF0;low-1:MQM/U1'\n"
+		"SW     1 30 0x0000000000000051 4x HDR s=64 w=2 v=4 - SW     3  1 0x0000000000000053 ( "
+		"'MF0;low-1:MQM/U1' - 'high' )\n"
+		"SW     1 41 0x0000000000000051 4x HDR - CA    90  1 0x00000000000000ff "
+		"( 'MF0;low-1:MQM/U1' - 'Mellanox Technologies Aggregation Node' )\n"
+		"SW     2 30 0x0000000000000052 4x EDR - SW     3  2 0x0000000000000053 ( 'low-2' - 'high' )\r\n"
+		"CA    12  1 0x00000000000000a2 4x ??? - SW     2  1 0x0000000000000052 ( 'x2 it's mlx5_0' - 'low-2' "
+		")\n"
+		"CA    13  1 0x00000000000000a3 2x HDR - SW     2  2 0x0000000000000052 "
+		"( 'MT4123 ConnectX6   Mellanox Technologies' - 'low-2' )\n"
+		"RT    14  1 0x00000000000000a4 4x HDR - SW     2  3 0x0000000000000052 ( 'router' - 'low-2' )\n";
+
+	(void)state;
+	declared_leaves_out(report, NULL,
+			    "tributary-cluster 1\nswitch high\nswitch MF0_low-1_MQM_U1 parent=high rate=200Gbit/s\n"
+			    "switch low-2 parent=high rate=100Gbit/s\nhost x1 leaf=MF0_low-1_MQM_U1 rate=200Gbit/s\n"
+			    "host x2 leaf=low-2\n",
+			    "1 adapter names no host and is left out (H-00000000000000a3)");
+	declared_is_refused("CA 1 1 0xa 4x HDR - SW 2 1 0x5 ( 'x1' )\n", NULL, 1, "( 'NAME' - 'NAME' )");
+	declared_is_refused("CA 1 1 0xa 4x HDR - SW 2 1 five ( 'x1' - 's' )\n", NULL, 1, "TYPE LID PORT GUID");
+	declared_is_refused("\nCA 1 1\n", NULL, 2, "TYPE LID PORT GUID");
+}
+
+/* With -g there are headings, with --full there is more behind the rate. */
+static void headings_and_full_information_are_read(void **state)
+{
+	(void)state;
+	declared_means(
+		"# Topology file: generated on Sun Nov 22 09:00:00 2026\n\nChassis 1 (guid 0x5)\n\n# Spine Nodes\n"
+		"# Line Nodes\nvendid=0x2c9\nsysimgguid=0x1\t\t# Chassis 1\nswitchguid=0x1(1)\t# ISR Line 1 Chip 1\n"
+		"Switch\t40 \"S-1\"\t\t# \"ib-a\" enhanced port 0 lid 1 lmc 0\n"
+		"[1][ext 7]\t\"H-a\"[1](a) \t\t# \"x1 mlx5_0\" lid 10 4xNDR s=128 w=2 v=4\n"
+		"\nNon-Chassis Nodes\n\nvendid=0x2c9\n"
+		"Ca\t1 \"H-a\"\t\t# \"x1 mlx5_0\" (scp)\n"
+		"[1](a) \t\"S-1\"[1][ext 7]\t\t# lid 10 lmc 0 \"ib-a\" lid 1 4xNDR s=128 w=2 v=4\n",
+		NULL, "tributary-cluster 1\nswitch ib-a\nhost x1 leaf=ib-a rate=400Gbit/s\n");
+	declared_means(
+		"Non-Chassis Nodes\n\nSwitch\t40 \"S-1\"\t\t# \"ib-a\" lid 1\n[1]\t\"H-a\"[1](a) # \"x1\" 4xEDR\n"
+		"Ca\t1 \"H-a\"\t\t# \"x1 HCA-1\"\n[1](a) \"S-1\"[1] # lid 10 4xEDR\n",
+		NULL, "tributary-cluster 1\nswitch ib-a\nhost x1 leaf=ib-a rate=100Gbit/s\n");
+}
+
+/* Named before the host had a name: they would else be one host on all leaves. */
+static void localhost_is_no_host(void **state)
+{
+	(void)state;
+	declared_leaves_out(
+		"Switch\t40 \"S-1\"\t\t# \"ib-a\" lid 1\n[1]\t\"H-a\"[1](a) # \"x1\" 4xEDR\n"
+		"[2]\t\"H-b\"[1](b) # \"localhost mlx5_0\" 4xEDR\n[3]\t\"H-c\"[1](c) # \"(none) mlx5_0\" 4xEDR\n"
+		"Ca\t1 \"H-a\"\t\t# \"x1 HCA-1\"\nCa\t1 \"H-b\"\t\t# \"localhost mlx5_0\"\n"
+		"Ca\t1 \"H-c\"\t\t# \"(none) mlx5_0\"\n",
+		NULL, "tributary-cluster 1\nswitch ib-a\nhost x1 leaf=ib-a rate=100Gbit/s\n",
+		"2 adapters name no host");
 }
 
 static void a_link_without_a_rate_has_none(void **state)
@@ -55,6 +118,7 @@ static void what_is_wrong_is_named_with_its_place(void **state)
 {
 	(void)state;
 	declared_is_refused("vendid=0x2c9\nSwitch\t40 S-1\n", NULL, 2, "expected Switch");
+	declared_is_refused("Ca\t: 0x7cfe900300a ports 1 \"x1 mlx5_0\"\n", NULL, 1, "without options");
 	declared_is_refused("vendid=0x2c9\nSwitch\t40 \"S-1\"\nwhat is this\n", NULL, 3, "expected a line of");
 	declared_is_refused("vendid=0x2c9\nSwitch\t40 \"S-1\"\n[1 \"H-a\"\n", NULL, 3, "expected [PORT]");
 	declared_is_refused("vendid=0x2c9\nSwitch\t40 \"S-1\"\n[1]\n", NULL, 3, "the other end");
@@ -64,6 +128,9 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(adapters_of_a_host_are_one_host),
+		cmocka_unit_test(the_report_of_ports_is_read),
+		cmocka_unit_test(headings_and_full_information_are_read),
+		cmocka_unit_test(localhost_is_no_host),
 		cmocka_unit_test(a_link_without_a_rate_has_none),
 		cmocka_unit_test(aggregation_in_switches_is_no_host),
 		cmocka_unit_test(what_is_wrong_is_named_with_its_place),

@@ -101,6 +101,75 @@ static void switches_may_tell_too(void **state)
 		"host n1 leaf=leaf1 rate=100Gbit/s\nhost n2 leaf=leaf1\n");
 }
 
+/* A switch's neighbour on a port, of which it hears a name and the name of its port. */
+#define SWITCH_HEARS(port, chassis, far, capability)                                           \
+	"{\"" port "\":{\"chassis\":{\"" chassis "\":{\"capability\":[{\"type\":\"" capability \
+	"\",\"enabled\":true}]}},\"port\":{\"id\":{\"type\":\"ifname\",\"value\":\"" far "\"},\"descr\":\"x\"}}}"
+#define LEAF(leaf, first, second, up)                                                                                 \
+	"{\"switch\":\"" leaf                                                                                         \
+	"\",\"lldp\":{\"interface\":[" SWITCH_HEARS("eth0", "core-9", "Gi1/7", "Bridge") "," SWITCH_HEARS(            \
+		"Ethernet0", first, "ens1", "Station") "," SWITCH_HEARS("Ethernet8", second, "ens1",                  \
+									"Station") "," SWITCH_HEARS("Ethernet64", up, \
+												    "Ethernet4",      \
+												    "Router") "]}}\n"
+
+/* What all switches hear on the port for their management joins no pods, though nothing says a rate. */
+static void the_management_switch_is_above_nothing(void **state)
+{
+	(void)state;
+	declared_means(
+		LEAF("east1", "t1", "t2", "top-e") LEAF("east2", "t3", "t4", "top-e") LEAF("west1", "t5", "t6", "top-w")
+			LEAF("west2", "t7", "t8", "top-w"),
+		NULL,
+		"tributary-cluster 1\nswitch top-e\nswitch top-w\nswitch east1 parent=top-e\n"
+		"switch east2 parent=top-e\nswitch west1 parent=top-w\nswitch west2 parent=top-w\n"
+		"host t[1-2] leaf=east1\nhost t[3-4] leaf=east2\nhost t[5-6] leaf=west1\nhost t[7-8] leaf=west2\n");
+	/* And where it is the other end that tells: it hears their eth0. */
+	declared_means(
+		LEAF("east1", "t1", "t2", "top-e") "{\"switch\":\"core-9\",\"lldp\":{\"interface\":[" SWITCH_HEARS(
+			"e1", "east1", "eth0", "Bridge") "," SWITCH_HEARS("e2", "top-e", "eth0", "Bridge") "]}}",
+		NULL, "tributary-cluster 1\nswitch top-e\nswitch east1 parent=top-e\nhost t[1-2] leaf=east1\n");
+}
+
+/* Adapters speak LLDP by themselves, on the port of their host. */
+static void a_neighbour_without_a_name_is_no_host(void **state)
+{
+	static const char nameless[] =
+		"{\"switch\":\"leaf1\",\"lldp\":{\"interface\":["
+		"{\"e1\":{\"chassis\":{\"id\":{\"type\":\"mac\",\"value\":\"02:00:00:00:00:07\"}},\"port\":{}}}"
+		"," SWITCH_HEARS("e1", "n1", "ens1",
+				 "Station") ",{\"e2\":{\"chassis\":{\"id\":{\"type\":\"mac\",\"value\":"
+					    "\"02:00:00:00:00:08\"},\"name\":\"\"}}}]}}";
+
+	(void)state;
+	declared_leaves_out(nameless, NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1\n",
+			    "2 neighbours name no host and are left out (02_00_00_00_00_07, 02_00_00_00_00_08)");
+}
+
+/* lldpd lists what it heard by LLDP and what it heard by CDP. */
+static void a_neighbour_of_two_protocols_is_one(void **state)
+{
+	(void)state;
+	declared_means("{\"host\":\"n1\",\"lldp\":{\"interface\":[{" HEARS("eth0", "leaf1", FAST) "},{" HEARS(
+			       "eth0", "leaf1", FAST) "},{" HEARS("eth1", "leaf1", FAST) "}]}}",
+		       NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=200Gbit/s\n");
+}
+
+static void what_is_excluded_is_left_out(void **state)
+{
+	(void)state;
+	declared_leaves_out(
+		"{\"host\":\"n1\",\"lldp\":{\"interface\":[{" HEARS("eth0", "leaf1", FAST) "},{" HEARS(
+			"eth1", "other",
+			FAST) "}]}}{\"host\":\"n2\",\"lldp\":{\"interface\":[{" HEARS("eth0", "leaf2",
+										      FAST) "},{" HEARS("eth1", "other",
+													FAST) "}]}}",
+		"oth*",
+		"tributary-cluster 1\nswitch leaf1\nswitch leaf2\nhost n1 leaf=leaf1 rate=100Gbit/s\n"
+		"host n2 leaf=leaf2 rate=100Gbit/s\n",
+		"");
+}
+
 /* A host that bridges for its containers says that it forwards, but it has told as a host. */
 static void hosts_are_no_switches(void **state)
 {
@@ -163,6 +232,10 @@ int main(void)
 		cmocka_unit_test(json0_is_all_arrays),
 		cmocka_unit_test(a_switch_without_a_name_has_its_identifier),
 		cmocka_unit_test(switches_may_tell_too),
+		cmocka_unit_test(the_management_switch_is_above_nothing),
+		cmocka_unit_test(a_neighbour_without_a_name_is_no_host),
+		cmocka_unit_test(a_neighbour_of_two_protocols_is_one),
+		cmocka_unit_test(what_is_excluded_is_left_out),
 		cmocka_unit_test(hosts_are_no_switches),
 		cmocka_unit_test(names_fit_with_and_without_a_domain),
 		cmocka_unit_test(what_is_wrong_is_said),

@@ -13,15 +13,18 @@
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { GBIT = 125000000 };
 
 static struct wiring *wiring;
+static const char *exclude;
 
 static int begin(void **state)
 {
 	(void)state;
+	exclude = NULL;
 	return wiring_new(&wiring);
 }
 
@@ -48,30 +51,43 @@ static void cable(const char *text)
 	int bytes;
 
 	for (; sscanf(text, "%31s %31s %u%n", from, to, &rate, &bytes) == 3; text += bytes + (text[bytes] == ','))
-		assert_int_equal(wiring_link(wiring, machine(from), machine(to), (uint64_t)rate * GBIT, "p"), 0);
+		assert_int_equal(wiring_link(wiring, machine(from), machine(to), (uint64_t)rate * GBIT, "p", ""), 0);
 }
 
-static void check(const char *expected)
+/* part: of what is said of what was left out; NULL: nothing is. */
+static void check_with(const char *expected, const char *part)
 {
+	struct wiring_options options = { .exclude = exclude };
 	struct cluster *cluster = NULL;
 	struct diag diag = { 0 };
-	char *text = NULL;
+	char *text = NULL, *notes;
 	size_t bytes;
 
-	if (wiring_cluster(wiring, &cluster, &diag) < 0)
+	if (wiring_cluster(wiring, &options, &cluster, &diag) < 0)
 		fail_msg("refused: %s", diag.text);
 	assert_int_equal(cluster_format(cluster, &text, &bytes), 0);
 	assert_string_equal(text, expected);
+	notes = wiring_take_notes(wiring);
+	assert_non_null(notes);
+	if (part ? !strstr(notes, part) : *notes)
+		fail_msg("expected ...%s..., got %s", part ? part : "no note", notes);
+	free(notes);
 	sys_free(text);
 	cluster_free(cluster);
 }
 
+static void check(const char *expected)
+{
+	check_with(expected, NULL);
+}
+
 static void check_refused(const char *part)
 {
+	struct wiring_options options = { .exclude = exclude };
 	struct cluster *cluster = NULL;
 	struct diag diag = { 0 };
 
-	assert_int_equal(wiring_cluster(wiring, &cluster, &diag), -EINVAL);
+	assert_int_equal(wiring_cluster(wiring, &options, &cluster, &diag), -EINVAL);
 	if (!strstr(diag.text, part))
 		fail_msg("%s", diag.text);
 }
@@ -107,10 +123,11 @@ static void rails_of_one_group_are_one_leaf(void **state)
 	/* h3 has lost a cable. */
 	cable("h1 r1 100, h1 r2 100, h2 r1 100, h2 r2 100, h3 r1 100, r1 s 100, r2 s 100, h9 q1 100, h9 q2 100, q1 s "
 	      "50");
-	check("tributary-cluster 1\nswitch s\nswitch q1..q2 parent=s rate=50Gbit/s\nswitch r1..r2 parent=s "
-	      "rate=200Gbit/s\n"
-	      "host h9 leaf=q1..q2 rate=200Gbit/s\nhost h[1-2] leaf=r1..r2 rate=200Gbit/s\nhost h3 leaf=r1..r2 "
-	      "rate=100Gbit/s\n");
+	check_with("tributary-cluster 1\nswitch s\nswitch q1..q2 parent=s rate=50Gbit/s\nswitch r1..r2 parent=s "
+		   "rate=200Gbit/s\n"
+		   "host h9 leaf=q1..q2 rate=200Gbit/s\nhost h[1-2] leaf=r1..r2 rate=200Gbit/s\nhost h3 leaf=r1..r2 "
+		   "rate=100Gbit/s\n",
+		   "h3: on fewer switches of the leaf");
 }
 
 static void slow_links_are_not_counted(void **state)
@@ -121,11 +138,224 @@ static void slow_links_are_not_counted(void **state)
 	      "rate=100Gbit/s\n");
 }
 
+/* Two networks that part the hosts in different ways: neither is one for all. */
+#define CROSSING "h1 a 100, h2 a 100, h3 b 100, h4 b 100, h1 m 100, h3 m 100, h2 n 100, h4 n 100"
+
 static void a_host_on_two_leaves_is_refused(void **state)
 {
 	(void)state;
+	cable(CROSSING);
+	check_refused("the host h1 is on the switches a and m");
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	/* A switch in each host is no leaf. */
 	cable("h1 a 100, h1 m 100, h2 b 100, h2 m 100, h3 c 100, h3 m 100");
 	check_refused("the host h1 is on the switches a and m");
+}
+
+static void the_refusal_says_what_to_do_however_long_the_names(void **state)
+{
+	static char name[4][160];
+	uint32_t at[4];
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		snprintf(name[i], sizeof(name[i]), "a-switch-with-a-name-%0120zu", i);
+		at[i] = machine(name[i]);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		char host[8] = { 'h', (char)('1' + i) };
+
+		assert_int_equal(wiring_link(wiring, machine(host), at[i / 2], GBIT, "p", ""), 0);
+		assert_int_equal(wiring_link(wiring, machine(host), at[2 + i % 2], GBIT, "p", ""), 0);
+	}
+	check_refused("(and so are 3 more)");
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	cable(CROSSING);
+	check_refused("--exclude NAME[,NAME], be it a switch");
+}
+
+static void what_is_excluded_is_not_there(void **state)
+{
+	(void)state;
+	cable(CROSSING ", h5 a 100, h51 b 100, a s 400, b s 400, m s 100, n s 100");
+	exclude = "m,n,h5";
+	check("tributary-cluster 1\nswitch s\nswitch a parent=s rate=400Gbit/s\nswitch b parent=s rate=400Gbit/s\n"
+	      "host h[1-2] leaf=a rate=100Gbit/s\nhost h[3-4,51] leaf=b rate=100Gbit/s\n");
+}
+
+static void exclude_takes_globs_names_without_a_domain_and_identifiers(void **state)
+{
+	uint32_t host, at;
+
+	(void)state;
+	cable("h1 leaf1 100, h2 leaf1 100, hnas1.x.org leaf1 100, hnas2.x.org leaf1 100, h1 m1 100, h2 m2 100");
+	assert_int_equal(wiring_machine(wiring, "S-7", "odd", WIRING_SWITCH, &at), 0);
+	assert_int_equal(wiring_machine(wiring, "h1", "h1", WIRING_HOST, &host), 0);
+	assert_int_equal(wiring_link(wiring, host, at, GBIT, "p", ""), 0);
+	exclude = "hnas?,m[12],S-7,nobody";
+	check_with("tributary-cluster 1\nswitch leaf1\nhost h[1-2] leaf=leaf1 rate=100Gbit/s\n",
+		   "--exclude nobody: no");
+}
+
+/* ------------------------------------------------------------------------------------- what is not for training */
+
+#define TWO_LEAVES                                                                                            \
+	"tributary-cluster 1\nswitch s\nswitch a parent=s rate=400Gbit/s\nswitch b parent=s rate=400Gbit/s\n" \
+	"host h[1-3] leaf=a rate=100Gbit/s\nhost h[4-6] leaf=b rate=100Gbit/s\n"
+#define TWO_LEAVES_CABLES "h1 a 100, h2 a 100, h3 a 100, h4 b 100, h5 b 100, h6 b 100, a s 400, b s 400"
+
+/* Of one size or not, one switch or a pair, with servers of its own or without. */
+static void a_network_across_the_leaves_is_left_out(void **state)
+{
+	(void)state;
+	cable(TWO_LEAVES_CABLES ", h1 m 100, h2 m 100, h3 m 100, h4 m 100, h5 m 100, h6 m 100, hfiler m 100, m s 100");
+	check_with(TWO_LEAVES,
+		   "the switch m is left out: its hosts are on other switches too, and those have no hosts in "
+		   "common");
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	cable("h1 a 100, h2 a 100, h3 a 100, h4 a 100, h5 a 100, h6 b 100, a s 100, b s 100, h1 m 100, h2 m 100,"
+	      "h3 m 100, h4 m 100, h5 m 100, h6 m 100, h1 n 100, h2 n 100, h3 n 100, h4 n 100, h5 n 100, h6 n 100, "
+	      "hfiler n 100, m s 100, n s "
+	      "100");
+	check_with("tributary-cluster 1\nswitch s\nswitch a parent=s rate=100Gbit/s\nswitch b parent=s rate=100Gbit/s\n"
+		   "host h[1-5] leaf=a rate=100Gbit/s\nhost h6 leaf=b rate=100Gbit/s\n",
+		   "the switch m is left out");
+}
+
+/* A switch for all hosts, faster than those that part them. */
+static void the_faster_network_stays(void **state)
+{
+	(void)state;
+	cable("h1 a 100, h2 a 100, h3 b 100, h4 b 100, a s 100, b s 100, h1 m 400, h2 m 400, h3 m 400, h4 m 400");
+	check_with("tributary-cluster 1\nswitch m\nhost h[1-4] leaf=m rate=400Gbit/s\n", "faster links to another");
+}
+
+static void a_switch_named_for_other_work_is_left_out(void **state)
+{
+	static const char *const names[] = { "oob-sw1", "rack2-mgmt", "MF0_IB-Storage-1_U1", "nas-leaf", "ipmi1" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char text[400];
+
+		snprintf(text, sizeof(text), "h1 a 0, h2 a 0, h1 %s 0, h2 %s 0, a s 0, %s s 0", names[i], names[i],
+			 names[i]);
+		cable(text);
+		check_with("tributary-cluster 1\nswitch s\nswitch a parent=s\nhost h[1-2] leaf=a\n", names[i]);
+		wiring_free(wiring);
+		assert_int_equal(wiring_new(&wiring), 0);
+	}
+}
+
+/* A name is no reason where there is no other way. */
+static void a_name_alone_leaves_nothing_out(void **state)
+{
+	(void)state;
+	cable("h1 storage-leaf1 10, h2 storage-leaf1 10, h3 storage-leaf2 10, storage-leaf1 s 10, storage-leaf2 s 10, "
+	      "h4 nassau 10, h5 nassau 10, nassau s 10");
+	check("tributary-cluster 1\nswitch s\nswitch nassau parent=s rate=10Gbit/s\nswitch storage-leaf1 parent=s "
+	      "rate=10Gbit/s\nswitch storage-leaf2 parent=s rate=10Gbit/s\nhost h[4-5] leaf=nassau rate=10Gbit/s\n"
+	      "host h[1-2] leaf=storage-leaf1 rate=10Gbit/s\nhost h3 leaf=storage-leaf2 rate=10Gbit/s\n");
+}
+
+static void a_switch_with_storage_servers_is_left_out(void **state)
+{
+	(void)state;
+	cable("h1 a 100, h2 a 100, h1 b 100, h2 b 100, h-nas1 b 100, h-nas2 b 100, a s 100, b s 100");
+	check_with(
+		"tributary-cluster 1\nswitch s\nswitch a parent=s rate=100Gbit/s\nhost h[1-2] leaf=a rate=100Gbit/s\n",
+		"that are on no other: h-nas1, h-nas2");
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	/* Where its hosts have no other, it is their leaf, and the user says what is to be left out. */
+	cable("h1 a 100, h2 a 100, h-nas1 a 100");
+	exclude = "h-nas*";
+	check("tributary-cluster 1\nswitch a\nhost h[1-2] leaf=a rate=100Gbit/s\n");
+}
+
+static void hosts_without_a_name_are_counted(void **state)
+{
+	char name[8];
+	uint32_t at;
+
+	(void)state;
+	cable(TWO_LEAVES_CABLES);
+	wiring_call_nameless(wiring, "adapter", "Name it");
+	for (int i = 0; i < 7; i++) {
+		snprintf(name, sizeof(name), "H-%d", i);
+		assert_int_equal(wiring_machine(wiring, name, name, WIRING_NAMELESS, &at), 0);
+		assert_int_equal(wiring_link(wiring, machine(i % 2 ? "a" : "b"), at, GBIT, "p", ""), 0);
+	}
+	check_with(TWO_LEAVES, "7 adapters name no host and are left out (H-0, H-1, H-2, H-3 and 3 more).  Name it");
+}
+
+static void link_ports(const char *from, const char *to, const char *port, const char *far_port, unsigned rate)
+{
+	assert_int_equal(wiring_link(wiring, machine(from), machine(to), (uint64_t)rate * GBIT, port, far_port), 0);
+}
+
+/* By the names of either end's port, of whatever rate. A host's eth0 is for data, and a switch's where it has eth1. */
+static void management_ports_are_not_counted(void **state)
+{
+	static const char *const ports[] = { "eth0", "mgmt0", "Management1", "oob", "fxp0", "ma1", "re0:mgmt-0" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
+		cable("a s 400, b s 400");
+		for (char host[] = "h1"; host[1] <= '6'; host[1]++) {
+			link_ports(host, host[1] <= '3' ? "a" : "b", "eth0", "Ethernet1", 100);
+			link_ports(host, "x", "mgmt0", "Gi1/1", 0);
+		}
+		link_ports("a", "x", ports[i], "Gi1/0/1", 0);
+		link_ports("x", "b", "Gi1/0/2", ports[i], 0);
+		check(TWO_LEAVES);
+		wiring_free(wiring);
+		assert_int_equal(wiring_new(&wiring), 0);
+	}
+	link_ports("a", "h1", "eth1", "", 100);
+	link_ports("a", "s", "eth0", "eth4", 100);
+	link_ports("b", "h2", "em2p1", "eth1", 100);
+	link_ports("b", "s", "eth0", "eth5", 100);
+	link_ports("b", "s", "eth2", "eth6", 100);
+	check("tributary-cluster 1\nswitch s\nswitch a parent=s rate=100Gbit/s\nswitch b parent=s rate=200Gbit/s\n"
+	      "host h1 leaf=a rate=100Gbit/s\nhost h2 leaf=b rate=100Gbit/s\n");
+}
+
+/* A switch for management, on a port that does not say so, above the leaves, the spines, or both. */
+static void slow_cables_upwards_are_not_counted(void **state)
+{
+	(void)state;
+	cable(TWO_LEAVES_CABLES ", a x 1, b x 1, s x 1");
+	check(TWO_LEAVES);
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	/* But not where it is the way from a pod to the core, slower as it may be than what the core has elsewhere. */
+	cable("h1 a 10, h2 b 10, a p 10, b q 10, p k 10, q k 400");
+	check("tributary-cluster 1\nswitch k\nswitch p parent=k rate=10Gbit/s\nswitch q parent=k rate=400Gbit/s\n"
+	      "switch a parent=p rate=10Gbit/s\nswitch b parent=q rate=10Gbit/s\nhost h1 leaf=a rate=10Gbit/s\n"
+	      "host h2 leaf=b rate=10Gbit/s\n");
+}
+
+/* Leaves without hosts, routers, a core above one pod: neither a level nor a part of one. */
+static void what_leads_nowhere_is_not_counted(void **state)
+{
+	(void)state;
+	cable(TWO_LEAVES_CABLES ", s empty 400, s2 a 0, empty k 400, b router 100");
+	check(TWO_LEAVES);
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	cable("h1 a 10, h2 b 10, a p 10, b q 10, p k 40, q k 40, p empty 40, q far 40, far farther 40");
+	check("tributary-cluster 1\nswitch k\nswitch p parent=k rate=40Gbit/s\nswitch q parent=k rate=40Gbit/s\n"
+	      "switch a parent=p rate=10Gbit/s\nswitch b parent=q rate=10Gbit/s\nhost h1 leaf=a rate=10Gbit/s\n"
+	      "host h2 leaf=b rate=10Gbit/s\n");
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	/* All that a single leaf has above it. */
+	cable("h1 a 10, a p 10, a q 10");
+	check("tributary-cluster 1\nswitch p..q\nswitch a parent=p..q rate=20Gbit/s\nhost h1 leaf=a rate=10Gbit/s\n");
 }
 
 static void pods_stay_pods(void **state)
@@ -156,8 +386,8 @@ static void switches_of_one_name_go_by_their_keys(void **state)
 	(void)state;
 	assert_int_equal(wiring_machine(wiring, "S-1", "Quantum Technologies", WIRING_SWITCH, &a), 0);
 	assert_int_equal(wiring_machine(wiring, "S-2", "Quantum Technologies", WIRING_SWITCH, &b), 0);
-	assert_int_equal(wiring_link(wiring, machine("h1"), a, GBIT, "p"), 0);
-	assert_int_equal(wiring_link(wiring, machine("h2"), b, GBIT, "p"), 0);
+	assert_int_equal(wiring_link(wiring, machine("h1"), a, GBIT, "p", ""), 0);
+	assert_int_equal(wiring_link(wiring, machine("h2"), b, GBIT, "p", ""), 0);
 	check("tributary-cluster 1\nswitch S-1\nswitch S-2\nhost h1 leaf=S-1 rate=1Gbit/s\nhost h2 leaf=S-2 "
 	      "rate=1Gbit/s\n");
 }
@@ -168,7 +398,7 @@ static void odd_letters_become_lines(void **state)
 
 	(void)state;
 	assert_int_equal(wiring_machine(wiring, "x", "MF0;leaf 1/U1", WIRING_SWITCH, &at), 0);
-	assert_int_equal(wiring_link(wiring, machine("h1"), at, GBIT, "p"), 0);
+	assert_int_equal(wiring_link(wiring, machine("h1"), at, GBIT, "p", ""), 0);
 	check("tributary-cluster 1\nswitch MF0_leaf_1_U1\nhost h1 leaf=MF0_leaf_1_U1 rate=1Gbit/s\n");
 }
 
@@ -188,6 +418,18 @@ int main(void)
 		cmocka_unit_test_setup_teardown(rails_of_one_group_are_one_leaf, begin, end),
 		cmocka_unit_test_setup_teardown(slow_links_are_not_counted, begin, end),
 		cmocka_unit_test_setup_teardown(a_host_on_two_leaves_is_refused, begin, end),
+		cmocka_unit_test_setup_teardown(the_refusal_says_what_to_do_however_long_the_names, begin, end),
+		cmocka_unit_test_setup_teardown(what_is_excluded_is_not_there, begin, end),
+		cmocka_unit_test_setup_teardown(exclude_takes_globs_names_without_a_domain_and_identifiers, begin, end),
+		cmocka_unit_test_setup_teardown(a_network_across_the_leaves_is_left_out, begin, end),
+		cmocka_unit_test_setup_teardown(the_faster_network_stays, begin, end),
+		cmocka_unit_test_setup_teardown(a_switch_named_for_other_work_is_left_out, begin, end),
+		cmocka_unit_test_setup_teardown(a_name_alone_leaves_nothing_out, begin, end),
+		cmocka_unit_test_setup_teardown(a_switch_with_storage_servers_is_left_out, begin, end),
+		cmocka_unit_test_setup_teardown(hosts_without_a_name_are_counted, begin, end),
+		cmocka_unit_test_setup_teardown(management_ports_are_not_counted, begin, end),
+		cmocka_unit_test_setup_teardown(slow_cables_upwards_are_not_counted, begin, end),
+		cmocka_unit_test_setup_teardown(what_leads_nowhere_is_not_counted, begin, end),
 		cmocka_unit_test_setup_teardown(pods_stay_pods, begin, end),
 		cmocka_unit_test_setup_teardown(leaves_back_to_back_have_a_link, begin, end),
 		cmocka_unit_test_setup_teardown(switches_of_one_name_go_by_their_keys, begin, end),

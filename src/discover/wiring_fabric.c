@@ -1,0 +1,520 @@
+/*
+ * What of all that is cabled belongs to the fabric over which hosts train. Left out, each with a note, are
+ *
+ * - what the user excludes, by name;
+ * - adapters and neighbours without a host's name;
+ * - management ports of switches and hosts, by the ports' names;
+ * - networks for storage and management: a switch that says so by its name, or by the names of the servers on it, where its
+ *   hosts are on other switches too; and a switch whose hosts are on several others that have none in common, because leaves
+ *   part hosts into groups and a network for all of them does not.
+ */
+#include "discover/wiring_internal.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { PATTERN_BYTES = 256, OVERLAY_PASSES_MAX = 8 };
+
+/* -------------------------------------------------------------------------------------------------------------- notes */
+
+void wiring_note(struct wiring *wiring, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vfprintf(wiring->notes, fmt, args);
+	va_end(args);
+	fputc('\n', wiring->notes);
+}
+
+void wiring_list(const struct wiring *wiring, const uint32_t *machines, size_t count,
+		 char ret[static WIRING_LIST_BYTES])
+{
+	size_t shown = count > WIRING_SHOWN + 1 ? WIRING_SHOWN : count, used = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < shown; i++)
+		used += (size_t)snprintf(ret + used, WIRING_LIST_BYTES - used, "%s%.60s", i ? ", " : "",
+					 wiring->machines[machines[i]].name);
+	if (shown < count)
+		snprintf(ret + used, WIRING_LIST_BYTES - used, " and %zu more", count - shown);
+}
+
+/* ----------------------------------------------------------------------------------------------------- what the user says */
+
+/* By its name, as it is or without a domain, or by its identifier. */
+static bool fits(const struct wiring_machine *machine, const char *pattern)
+{
+	char first[WIRING_NAME_MAX + 1];
+
+	snprintf(first, sizeof(first), "%.*s", (int)strcspn(machine->name, "."), machine->name);
+	return !fnmatch(pattern, machine->name, 0) || !fnmatch(pattern, first, 0) || !fnmatch(pattern, machine->key, 0);
+}
+
+static void exclude(struct wiring *wiring, const char *list)
+{
+	while (list) {
+		size_t bytes = strcspn(list, ","), count = 0;
+		char pattern[PATTERN_BYTES];
+
+		snprintf(pattern, sizeof(pattern), "%.*s", (int)(bytes < PATTERN_BYTES ? bytes : PATTERN_BYTES - 1),
+			 list);
+		for (size_t i = 0; bytes && i < wiring->machine_count; i++) {
+			if (!fits(&wiring->machines[i], pattern))
+				continue;
+			wiring->machines[i].kind = WIRING_LEFT_OUT;
+			count++;
+		}
+		if (bytes && !count)
+			wiring_note(wiring, "--exclude %s: no host or switch in the file has such a name", pattern);
+		list = list[bytes] ? list + bytes + 1 : NULL;
+	}
+}
+
+static int note_nameless(struct wiring *wiring)
+{
+	uint32_t *machines = calloc(wiring->machine_count + 1, sizeof(*machines));
+	char list[WIRING_LIST_BYTES];
+	size_t count = 0;
+
+	if (!machines)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < wiring->machine_count; i++)
+		if (wiring_is(wiring, i, WIRING_NAMELESS))
+			machines[count++] = i;
+	if (count) {
+		wiring_list(wiring, machines, count, list);
+		wiring_note(wiring, "%zu %s%s name%s no host and %s left out (%s).  %s", count, wiring->nameless_what,
+			    count == 1 ? "" : "s", count == 1 ? "s" : "", count == 1 ? "is" : "are", list,
+			    wiring->nameless_remedy);
+	}
+	free(machines);
+	return 0;
+}
+
+/* --------------------------------------------------------------------------------------------------- management ports */
+
+static bool all_digits(const char *text)
+{
+	return *text && !text[strspn(text, "0123456789")];
+}
+
+/* "eth0"; -1: it is none. */
+static int ethernet_number(const char *port)
+{
+	return !strncasecmp(port, "eth", 3) && all_digits(port + 3) && strlen(port) < 8 ? atoi(port + 3) : -1;
+}
+
+static bool begins_any(const char *port, const char *const *words)
+{
+	for (; *words; words++)
+		if (!strncasecmp(port, *words, strlen(*words)))
+			return true;
+	return false;
+}
+
+static bool is_management_port(const char *port, bool of_switch, bool has_ethernet)
+{
+	static const char *const any[] = { "mgmt", "management", "oob", NULL };
+	static const char *const of_hosts[] = { "bmc", "ipmi", "idrac", "ilo", NULL };
+	static const char *const of_switches[] = { "fxp", "vme", "bme", "re0:mgmt", "re1:mgmt", NULL };
+
+	if (begins_any(port, any) || begins_any(port, of_switch ? of_switches : of_hosts))
+		return true;
+	if (!of_switch)
+		return false;
+	/* What drives a data port calls it otherwise, but for a Linux host that is a switch: that one has eth1, too. */
+	if (ethernet_number(port) >= 0)
+		return !has_ethernet;
+	return (!strncasecmp(port, "ma", 2) || !strncasecmp(port, "me", 2) || !strncasecmp(port, "em", 2)) &&
+	       all_digits(port + 2);
+}
+
+static int mark_management(struct wiring *wiring)
+{
+	bool *has_ethernet = calloc(wiring->machine_count + 1, sizeof(bool));
+
+	if (!has_ethernet)
+		return -ENOMEM;
+	for (size_t i = 0; i < wiring->link_count; i++) {
+		const struct wiring_link *link = &wiring->links[i];
+
+		if (ethernet_number(link->label) > 0)
+			has_ethernet[link->from] = true;
+		if (ethernet_number(link->far_label) > 0)
+			has_ethernet[link->to] = true;
+	}
+	for (size_t i = 0; i < wiring->link_count; i++) {
+		struct wiring_link *link = &wiring->links[i];
+
+		for (int end = 0; end < 2; end++) {
+			uint32_t at = end ? link->to : link->from;
+
+			if (is_management_port(end ? link->far_label : link->label,
+					       wiring_is(wiring, at, WIRING_SWITCH), has_ethernet[at]))
+				link->management = true;
+		}
+	}
+	free(has_ethernet);
+	return 0;
+}
+
+/* --------------------------------------------------------------------------------------- storage and management networks */
+
+struct fabric {
+	struct wiring *wiring;
+	struct wiring_pairs *pairs;
+	struct wiring_edges edges;
+	uint32_t *list, *count; /* scratch, by machine; the counts are zero between uses */
+	uint32_t *group;        /* scratch: union-find */
+	bool *storage;          /* a switch with servers for storage */
+};
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Has one of the words in it, as a whole one: between what is no letter. */
+static bool has_word(const char *name, const char *const *words)
+{
+	size_t end = strcspn(name, ".");
+
+	for (size_t at = 0, bytes; at < end; at += bytes ? bytes : 1) {
+		for (bytes = 0; at + bytes < end && is_letter(name[at + bytes]);)
+			bytes++;
+		for (const char *const *word = words; bytes && *word; word++)
+			if (strlen(*word) == bytes && !strncasecmp(name + at, *word, bytes))
+				return true;
+	}
+	return false;
+}
+
+static bool has_part(const char *name, const char *const *parts)
+{
+	for (; *parts; parts++)
+		if (strcasestr(name, *parts))
+			return true;
+	return false;
+}
+
+static bool named_for_storage(const char *name)
+{
+	static const char *const words[] = { "nas", "nfs",  "oss",  "mds",  "mgs",  "ost", "osd",
+					     "ddn", "weka", "vast", "ceph", "stor", NULL };
+	static const char *const parts[] = { "storage", "lustre", "beegfs", "gpfs", NULL };
+
+	return has_word(name, words) || has_part(name, parts);
+}
+
+static bool named_for_other_work(const char *name)
+{
+	static const char *const words[] = { "oob", "ipmi", "bmc", NULL };
+	static const char *const parts[] = { "mgmt", "management", NULL };
+
+	return named_for_storage(name) || has_word(name, words) || has_part(name, parts);
+}
+
+static const char *name_of(const struct fabric *fabric, uint32_t machine)
+{
+	return fabric->wiring->machines[machine].name;
+}
+
+static bool is_switch(const struct fabric *fabric, uint32_t machine)
+{
+	return wiring_is(fabric->wiring, machine, WIRING_SWITCH);
+}
+
+/* The hosts of a switch that are on it alone, into fabric->list. */
+static size_t hosts_alone(const struct fabric *fabric, uint32_t at)
+{
+	const struct wiring_edges *edges = &fabric->edges;
+	size_t count = 0;
+
+	for (uint32_t i = edges->of_switch[at]; i < edges->of_switch[at + 1]; i++) {
+		uint32_t host = edges->hosts[i], others = 0;
+
+		for (uint32_t j = edges->of_host[host]; j < edges->of_host[host + 1]; j++)
+			others += edges->switches[j] != at && is_switch(fabric, edges->switches[j]);
+		if (!others)
+			fabric->list[count++] = host;
+	}
+	return count;
+}
+
+/* why: a clause about the switch. */
+static void leave_out(struct fabric *fabric, uint32_t at, const char *why)
+{
+	size_t count = hosts_alone(fabric, at);
+	char list[WIRING_LIST_BYTES];
+
+	fabric->wiring->machines[at].kind = WIRING_LEFT_OUT;
+	wiring_list(fabric->wiring, fabric->list, count, list);
+	wiring_note(fabric->wiring, "the switch %.60s is left out: %s%s%s", name_of(fabric, at), why,
+		    count ? "; with it the hosts that are on no other: " : "", list);
+}
+
+/* What is cabled to a switch, but for what has such a name itself; and how much of it is cabled to another without one. */
+struct beside {
+	uint32_t hosts, hosts_elsewhere, switches, switches_elsewhere;
+};
+
+static void count_beside(const struct fabric *fabric, struct beside *beside, uint32_t *plain)
+{
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < fabric->pairs->count; i++)
+			for (int end = 0; end < 2; end++) {
+				const struct wiring_pair *pair = &fabric->pairs->at[i];
+				uint32_t at = end ? pair->b : pair->a, other = end ? pair->a : pair->b;
+
+				if (!is_switch(fabric, at))
+					continue;
+				if (!pass) {
+					plain[other] += !named_for_other_work(name_of(fabric, at));
+				} else if (named_for_other_work(name_of(fabric, other))) {
+					continue;
+				} else if (is_switch(fabric, other)) {
+					beside[at].switches++;
+					beside[at].switches_elsewhere += plain[other] > 0;
+				} else {
+					beside[at].hosts++;
+					beside[at].hosts_elsewhere += plain[other] > 0;
+				}
+			}
+}
+
+/* By its own name, where most of its hosts, or without hosts most of its switches, are cabled to others too. */
+static int leave_out_named(struct fabric *fabric)
+{
+	size_t machines = fabric->wiring->machine_count;
+	struct beside *beside = calloc(machines + 1, sizeof(*beside));
+
+	if (!beside)
+		return -ENOMEM;
+	count_beside(fabric, beside, fabric->count);
+	memset(fabric->count, 0, machines * sizeof(*fabric->count));
+	for (uint32_t i = 0; i < machines; i++) {
+		const struct beside *at = &beside[i];
+		bool is_other = at->hosts ? 2 * at->hosts_elsewhere >= at->hosts
+					  : at->switches && 2 * at->switches_elsewhere >= at->switches;
+
+		if (is_other && is_switch(fabric, i) && named_for_other_work(name_of(fabric, i)))
+			leave_out(fabric, i, "its name is that of a network for storage or management");
+	}
+	free(beside);
+	return 0;
+}
+
+/* By the servers on it, where all its other hosts are on switches without such servers, too. */
+static void leave_out_storage(struct fabric *fabric)
+{
+	const struct wiring_edges *edges = &fabric->edges;
+
+	for (uint32_t at = 0; at < fabric->wiring->machine_count; at++)
+		for (uint32_t i = edges->of_switch[at]; i < edges->of_switch[at + 1]; i++)
+			if (named_for_storage(name_of(fabric, edges->hosts[i])))
+				fabric->storage[at] = true;
+	for (uint32_t at = 0; at < fabric->wiring->machine_count; at++) {
+		uint32_t hosts = 0, elsewhere = 0;
+
+		if (!fabric->storage[at] || !is_switch(fabric, at))
+			continue;
+		for (uint32_t i = edges->of_switch[at]; i < edges->of_switch[at + 1]; i++) {
+			uint32_t host = edges->hosts[i];
+			bool is_elsewhere = false;
+
+			if (named_for_storage(name_of(fabric, host)))
+				continue;
+			for (uint32_t j = edges->of_host[host]; j < edges->of_host[host + 1]; j++)
+				is_elsewhere = is_elsewhere || (is_switch(fabric, edges->switches[j]) &&
+								!fabric->storage[edges->switches[j]]);
+			hosts++;
+			elsewhere += is_elsewhere;
+		}
+		if (hosts && elsewhere == hosts)
+			leave_out(
+				fabric, at,
+				"it has servers for storage, by their names, and hosts that are on other switches too "
+				"(to count it, --exclude the servers)");
+	}
+}
+
+/* ------------------------------------------------------------------------------------------ a network across the leaves */
+
+static uint32_t group_of(const struct fabric *fabric, uint32_t machine)
+{
+	while (fabric->group[machine] != machine)
+		machine = fabric->group[machine] = fabric->group[fabric->group[machine]];
+	return machine;
+}
+
+static uint32_t host_count(const struct fabric *fabric, uint32_t at)
+{
+	return fabric->edges.of_switch[at + 1] - fabric->edges.of_switch[at];
+}
+
+/* Average of its links to hosts; 0: not known. */
+static uint64_t host_rate(const struct fabric *fabric, uint32_t at, const uint64_t *sum_Bps)
+{
+	uint32_t hosts = host_count(fabric, at);
+
+	return hosts ? sum_Bps[at] / hosts : 0;
+}
+
+/*
+ * The switches inside `at`: most of their hosts are on it, and they have not all of its hosts that are anywhere else (such a
+ * switch is its twin). They are joined where they have one of its hosts in common; the count of parts is returned.
+ */
+static size_t find_inside(struct fabric *fabric, uint32_t at, uint32_t *ret_inside, size_t *ret_count)
+{
+	const struct wiring_edges *edges = &fabric->edges;
+	uint32_t elsewhere = 0;
+	size_t parts = 0;
+
+	*ret_count = 0;
+	for (uint32_t i = edges->of_switch[at]; i < edges->of_switch[at + 1]; i++) {
+		uint32_t host = edges->hosts[i], others = 0;
+
+		for (uint32_t j = edges->of_host[host]; j < edges->of_host[host + 1]; j++) {
+			uint32_t other = edges->switches[j];
+
+			if (other == at || !is_switch(fabric, other))
+				continue;
+			others++;
+			if (!fabric->count[other]++)
+				ret_inside[(*ret_count)++] = other;
+		}
+		elsewhere += others > 0;
+	}
+	for (size_t i = 0; i < *ret_count; i++) {
+		uint32_t other = ret_inside[i];
+		uint32_t all = host_count(fabric, other);
+
+		fabric->group[other] = 2 * fabric->count[other] > all && fabric->count[other] < elsewhere ? other
+													  : WIRING_NONE;
+	}
+	for (uint32_t i = edges->of_switch[at]; i < edges->of_switch[at + 1]; i++) {
+		uint32_t host = edges->hosts[i], first = WIRING_NONE;
+
+		for (uint32_t j = edges->of_host[host]; j < edges->of_host[host + 1]; j++) {
+			uint32_t other = edges->switches[j];
+
+			if (!fabric->count[other] || fabric->group[other] == WIRING_NONE)
+				continue;
+			if (first == WIRING_NONE)
+				first = other;
+			fabric->group[group_of(fabric, other)] = group_of(fabric, first);
+		}
+	}
+	for (size_t i = *ret_count; i-- > 0;) {
+		uint32_t other = ret_inside[i];
+
+		fabric->count[other] = 0;
+		parts += fabric->group[other] == other;
+		if (fabric->group[other] == WIRING_NONE)
+			ret_inside[i] = ret_inside[--*ret_count];
+	}
+	return parts;
+}
+
+static bool leave_out_across(struct fabric *fabric, uint32_t at, uint32_t *inside, const uint64_t *sum_Bps)
+{
+	static const char across[] =
+		"its hosts are on other switches too, and those have no hosts in common, so that it looks "
+		"like a network for storage or management (to count it, --exclude the others)";
+	uint64_t own_Bps = host_rate(fabric, at, sum_Bps), fastest_Bps = 0;
+	size_t count, known = 0;
+	bool any_leaf = false;
+
+	if (find_inside(fabric, at, inside, &count) < 2)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t rate_Bps = host_rate(fabric, inside[i], sum_Bps);
+
+		any_leaf = any_leaf || host_count(fabric, inside[i]) > 1;
+		known += rate_Bps > 0;
+		fastest_Bps = rate_Bps > fastest_Bps ? rate_Bps : fastest_Bps;
+	}
+	/* A switch in each host (a DPU) says nothing of the one to which all are cabled. */
+	if (!any_leaf)
+		return false;
+	/* The leaves of a slower network under one fast switch. */
+	if (own_Bps && known == count && own_Bps / 3 * 2 >= fastest_Bps) {
+		for (size_t i = 0; i < count; i++)
+			leave_out(fabric, inside[i],
+				  "its hosts have faster links to another switch that has all of them (to count it, "
+				  "--exclude "
+				  "that one)");
+	} else {
+		leave_out(fabric, at, across);
+	}
+	return true;
+}
+
+static int leave_out_all_across(struct fabric *fabric)
+{
+	size_t machines = fabric->wiring->machine_count + 1;
+	uint32_t *inside = calloc(machines, sizeof(*inside));
+	uint64_t *sum_Bps = calloc(machines, sizeof(*sum_Bps));
+	bool *unknown = calloc(machines, sizeof(*unknown)), more = true;
+
+	for (size_t i = 0; inside && sum_Bps && unknown && i < fabric->pairs->count; i++) {
+		uint32_t host, at;
+
+		if (!wiring_pair_of_host(fabric->wiring, &fabric->pairs->at[i], &host, &at))
+			continue;
+		unknown[at] = unknown[at] || !fabric->pairs->at[i].rate_Bps;
+		sum_Bps[at] = unknown[at] ? 0 : sum_Bps[at] + fabric->pairs->at[i].rate_Bps;
+	}
+	for (int pass = 0; inside && sum_Bps && unknown && more && pass < OVERLAY_PASSES_MAX; pass++) {
+		more = false;
+		for (uint32_t at = 0; at < fabric->wiring->machine_count; at++)
+			more = (is_switch(fabric, at) && leave_out_across(fabric, at, inside, sum_Bps)) || more;
+	}
+	free(inside);
+	free(sum_Bps);
+	free(unknown);
+	return inside && sum_Bps && unknown ? 0 : -ENOMEM;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- whole */
+
+int wiring_leave_out(struct wiring *wiring, const char *excluded, struct wiring_pairs *ret)
+{
+	struct fabric fabric = { .wiring = wiring, .pairs = ret };
+	size_t machines = wiring->machine_count + 1;
+	int r;
+
+	exclude(wiring, excluded);
+	r = note_nameless(wiring);
+	if (r == 0)
+		r = mark_management(wiring);
+	if (r == 0)
+		r = wiring_pairs_make(wiring, ret);
+	if (r == 0)
+		r = wiring_edges_init(wiring, ret, &fabric.edges);
+	fabric.list = calloc(machines, sizeof(*fabric.list));
+	fabric.count = calloc(machines, sizeof(*fabric.count));
+	fabric.group = calloc(machines, sizeof(*fabric.group));
+	fabric.storage = calloc(machines, sizeof(*fabric.storage));
+	if (!fabric.list || !fabric.count || !fabric.group || !fabric.storage)
+		r = r < 0 ? r : -ENOMEM;
+	if (r == 0) {
+		r = leave_out_named(&fabric);
+		leave_out_storage(&fabric);
+	}
+	if (r == 0) {
+		r = leave_out_all_across(&fabric);
+		wiring_pairs_prune(wiring, ret);
+	}
+	wiring_edges_fini(&fabric.edges);
+	free(fabric.list);
+	free(fabric.count);
+	free(fabric.group);
+	free(fabric.storage);
+	return r;
+}
