@@ -10,6 +10,43 @@
 #include <string.h>
 #include <unistd.h>
 
+static bool begins(const char *text, size_t bytes, const char *with)
+{
+	return bytes >= strlen(with) && !memcmp(text, with, strlen(with));
+}
+
+/* Forms of the same tools that are not read, by how they begin. True: it is one, and *diag says what to do. */
+static bool is_another_form(const char *text, size_t bytes, struct diag *diag)
+{
+	static const char lldp[] = "give the JSON that `lldpctl -f json` prints",
+			  infiniband[] = "give what `ibnetdiscover` prints";
+	static const struct {
+		const char *begins, *form, *remedy;
+	} forms[] = {
+		{ "lldp.", "lldpctl's keyvalue form", lldp },
+		{ "local-chassis.", "lldpcli's keyvalue form", lldp },
+		{ "LLDP neighbors", "lldpctl's plain form", lldp },
+		{ "-----", "lldpctl's plain form", lldp },
+		{ "<", "XML", lldp },
+		{ "CA: ", "iblinkinfo's output", infiniband },
+		{ "Switch: ", "iblinkinfo's output", infiniband },
+		{ "{ CA ", "ibdiagnet's list of links", infiniband },
+		{ "{ SW ", "ibdiagnet's list of links", infiniband },
+	};
+	const char *end = memchr(text, '\n', bytes);
+	size_t line = end ? (size_t)(end - text) : bytes;
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+		if (begins(text, bytes, forms[i].begins)) {
+			diag_set(diag, 0, 0, "this looks like %s: %s", forms[i].form, forms[i].remedy);
+			return true;
+		}
+	if (!memmem(text, line, "==(", 3) || !memmem(text, line, ")==>", 4))
+		return false;
+	diag_set(diag, 0, 0, "this looks like iblinkinfo's output: %s", infiniband);
+	return true;
+}
+
 int cluster_any_read(const char *text, size_t bytes, const struct wiring_options *options, struct cluster **ret,
 		     char **ret_notes, struct diag *diag)
 {
@@ -18,6 +55,8 @@ int cluster_any_read(const char *text, size_t bytes, const struct wiring_options
 	*ret_notes = NULL;
 	while (blank < bytes && text[blank] && strchr(" \t\r\n", text[blank]))
 		blank++;
+	if (is_another_form(text + blank, bytes - blank, diag))
+		return -EINVAL;
 	if (blank < bytes && (text[blank] == '{' || text[blank] == '['))
 		return lldp_read(text, bytes, options, ret, ret_notes, diag);
 	if (ibnetdiscover_is(text, bytes))

@@ -1,0 +1,54 @@
+/* Forms of the same tools that are not read are named, with the one that is; what is read is told by its content. */
+#include "declared.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void forms_that_are_not_read_are_named(void **state)
+{
+	static const struct {
+		const char *text, *form, *remedy;
+	} forms[] = {
+		{ "lldp.eth0.via=LLDP\nlldp.eth0.chassis.name=edge7\n", "lldpctl's keyvalue form", "lldpctl -f json" },
+		{ "local-chassis.chassis.name=x1\n", "lldpcli's keyvalue form", "lldpctl -f json" },
+		{ "-------------------------------\nLLDP neighbors:\n", "lldpctl's plain form", "lldpctl -f json" },
+		{ "\nLLDP neighbors:\n", "lldpctl's plain form", "lldpctl -f json" },
+		{ "<?xml version=\"1.0\"?>\n<lldp/>\n", "XML", "lldpctl -f json" },
+		{ "CA: x1 mlx5_0:\n      0x1      1    1[  ] ==( 4X 25.78125 Gbps Active/  LinkUp)==>", "iblinkinfo",
+		  "`ibnetdiscover` prints" },
+		{ "Switch: 0x2 edge7:\n  5  1[  ] ==(   Down/ Polling)==>   [  ] \"\" ( )\n", "iblinkinfo",
+		  "`ibnetdiscover` prints" },
+		{ "0x2 \"edge7\"  5  1[  ] ==( 4X 25.78125 Gbps Active/ LinkUp)==>  0x1  1  1[  ] \"x1\" ( )\n",
+		  "iblinkinfo", "`ibnetdiscover` prints" },
+		{ "{ CA Ports:01 SystemGUID:1 NodeGUID:1 } { SW Ports:28 } PHY=4x LOG=ACT\n", "ibdiagnet",
+		  "`ibnetdiscover` prints" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		declared_is_refused(forms[i].text, NULL, 0, forms[i].form);
+		declared_is_refused(forms[i].text, NULL, 0, forms[i].remedy);
+	}
+	declared_is_refused("", NULL, 1, "tributary-cluster 1");
+}
+
+static void a_file_of_lines_is_edited_and_not_excluded_from(void **state)
+{
+	(void)state;
+	declared_refuses_exclude("SwitchName=a Nodes=n[1-2]\n", "take out the lines");
+	declared_refuses_exclude("tributary-cluster 1\n", "take out the lines");
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(forms_that_are_not_read_are_named),
+		cmocka_unit_test(a_file_of_lines_is_edited_and_not_excluded_from),
+	};
+
+	return cmocka_run_group_tests_name("cluster_any", tests, NULL, NULL);
+}
