@@ -232,16 +232,33 @@ static double read_speed(const char *text)
 	return *end || !isfinite(value) || value < 0 || value > 1e4 ? 0 : value;
 }
 
-/* Of OS devices: numbers until 2.x, one bit each from 3 on. */
+/* "nvml3" for "nvml". */
+static bool is_numbered(const char *name, const char *prefix)
+{
+	size_t bytes = strlen(prefix);
+	uint64_t number;
+
+	return !strncmp(name, prefix, bytes) && !parse_u64(name + bytes, 0, 4095, &number);
+}
+
+/*
+ * osdev_type is a number until 2.x. From 3 on it is a set of bits, and an RDMA device is an OpenFabrics device and a
+ * network device at once. BXI has no verbs: hwloc 3 calls it a network device alone, and so it is one here in any version.
+ */
 static enum hwloc_xml_device device_of(int version, const char *kind, const char *name)
 {
-	uint64_t value = number(kind, UINT32_MAX, 0), rest;
+	enum { V2_NETWORK = 2, V2_OPENFABRICS = 3, NETWORK = 1 << 4, OPENFABRICS = 1 << 5 };
+	uint64_t types = number(kind, UINT32_MAX, 0);
 
-	if (!strncmp(name, "nvml", 4) && !parse_u64(name + 4, 0, 4095, &rest))
+	if (is_numbered(name, "nvml"))
 		return HWLOC_XML_NVML;
 	if (version < 3)
-		return value == 2 ? HWLOC_XML_NETWORK : value == 3 ? HWLOC_XML_RDMA : HWLOC_XML_OTHER_DEVICE;
-	return value & 1 << 4 ? HWLOC_XML_NETWORK : value & 1 << 5 ? HWLOC_XML_RDMA : HWLOC_XML_OTHER_DEVICE;
+		types = types == V2_NETWORK ? NETWORK : types == V2_OPENFABRICS ? OPENFABRICS : 0;
+	if (types & OPENFABRICS)
+		return is_numbered(name, "bxi") ? HWLOC_XML_FABRIC : HWLOC_XML_RDMA;
+	if (!(types & NETWORK))
+		return HWLOC_XML_OTHER_DEVICE;
+	return is_numbered(name, "bxi") || is_numbered(name, "cxi") ? HWLOC_XML_FABRIC : HWLOC_XML_NETWORK;
 }
 
 /* NULL: taken; otherwise what is wrong with it. */

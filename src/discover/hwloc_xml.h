@@ -21,7 +21,13 @@ enum {
 #define HWLOC_NONE UINT32_MAX
 
 enum hwloc_xml_type { HWLOC_XML_PACKAGE, HWLOC_XML_NODE, HWLOC_XML_BRIDGE, HWLOC_XML_PCI, HWLOC_XML_DEVICE };
-enum hwloc_xml_device { HWLOC_XML_OTHER_DEVICE, HWLOC_XML_NETWORK, HWLOC_XML_RDMA, HWLOC_XML_NVML };
+enum hwloc_xml_device {
+	HWLOC_XML_OTHER_DEVICE,
+	HWLOC_XML_NETWORK, /* an interface */
+	HWLOC_XML_RDMA,
+	HWLOC_XML_FABRIC, /* what BXI and Slingshot have beside the interface, if there is one */
+	HWLOC_XML_NVML
+};
 
 struct discover_object {
 	enum hwloc_xml_type type;

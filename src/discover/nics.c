@@ -17,13 +17,21 @@ struct interface {
 	bool taken;
 };
 
+/* Of one function: its interfaces, and the ports that RDMA devices stand for. */
+struct function {
+	struct interface interfaces[DEVICES_MOST];
+	size_t interface_count;
+	bool rdma_port[DEV_PORT_MOST + 2];
+};
+
 bool discover_is_nic(const struct discover_build *build, uint32_t object)
 {
 	for (uint32_t i = build->first_child[object]; i != HWLOC_NONE; i = build->next_sibling[i]) {
 		const struct discover_object *child = &build->tree->at[i];
 
 		if (child->type == HWLOC_XML_DEVICE &&
-		    (child->device == HWLOC_XML_NETWORK || child->device == HWLOC_XML_RDMA))
+		    (child->device == HWLOC_XML_NETWORK || child->device == HWLOC_XML_RDMA ||
+		     child->device == HWLOC_XML_FABRIC))
 			return true;
 	}
 	return false;
@@ -39,24 +47,22 @@ static bool is_representor(struct discover_build *build, const char *interface)
 	return (*text == 'p' || *text == 'c') && (strstr(text, "vf") || strstr(text, "sf"));
 }
 
-static size_t find_interfaces(struct discover_build *build, uint32_t object, struct interface *at)
+static void find_interfaces(struct discover_build *build, uint32_t object, enum hwloc_xml_device kind,
+			    struct function *ret)
 {
-	size_t count = 0;
-
-	for (uint32_t i = build->first_child[object]; i != HWLOC_NONE && count < DEVICES_MOST;
+	for (uint32_t i = build->first_child[object]; i != HWLOC_NONE && ret->interface_count < DEVICES_MOST;
 	     i = build->next_sibling[i]) {
 		const struct discover_object *child = &build->tree->at[i];
 		int64_t port = 0;
 
-		if (child->type != HWLOC_XML_DEVICE || child->device != HWLOC_XML_NETWORK ||
-		    is_representor(build, child->name))
+		if (child->type != HWLOC_XML_DEVICE || child->device != kind || is_representor(build, child->name))
 			continue;
 		if (discover_root_number(build->root, &port, "sys/class/net/%s/dev_port", child->name) < 0 ||
 		    port < 0 || port > DEV_PORT_MOST)
 			port = 0;
-		at[count++] = (struct interface){ .name = child->name, .port = (unsigned)port + 1 };
+		ret->interfaces[ret->interface_count++] = (struct interface){ .name = child->name,
+									      .port = (unsigned)port + 1 };
 	}
-	return count;
 }
 
 static uint64_t interface_speed(struct discover_root *root, const char *name)
@@ -139,8 +145,8 @@ static int add_nic(struct discover_build *build, uint32_t object, uint32_t upper
 	return r;
 }
 
-/* The numbers in ports/; without sysfs a device has one port. */
-static size_t find_ports(struct discover_build *build, const char *device, unsigned *ports)
+/* The numbers in ports/; without sysfs a device has one port, which is that of all interfaces of the function. */
+static size_t find_ports(struct discover_build *build, const char *device, unsigned *ports, struct function *function)
 {
 	struct discover_names names;
 	size_t count = 0;
@@ -149,37 +155,49 @@ static size_t find_ports(struct discover_build *build, const char *device, unsig
 	for (size_t i = 0; i < names.count && count < PORTS_MOST; i++) {
 		uint64_t port;
 
-		if (!parse_u64(names.at[i], 1, 255, &port))
-			ports[count++] = (unsigned)port;
+		if (parse_u64(names.at[i], 1, DEV_PORT_MOST, &port) < 0)
+			continue;
+		ports[count++] = (unsigned)port;
+		function->rdma_port[port] = true;
 	}
 	discover_names_fini(&names);
-	if (!count)
+	if (!count) {
 		ports[count++] = 1;
+		memset(function->rdma_port, true, sizeof(function->rdma_port));
+	}
 	return count;
 }
 
-static struct interface *interface_of(struct interface *at, size_t count, unsigned port, bool only_port)
+/* "ib0" rather than "ib0.8001", which is a partition of it. */
+static struct interface *interface_of(struct function *function, unsigned port, bool only_port)
 {
-	for (size_t i = 0; i < count; i++)
-		if (!at[i].taken && at[i].port == port)
-			return &at[i];
-	for (size_t i = 0; i < count && only_port; i++)
-		if (!at[i].taken)
-			return &at[i];
-	return NULL;
+	struct interface *found = NULL;
+
+	for (size_t i = 0; i < function->interface_count; i++) {
+		struct interface *at = &function->interfaces[i];
+		bool fits = at->port == port, better = !found;
+
+		if (at->taken || (!fits && !only_port))
+			continue;
+		if (found)
+			better = fits != (found->port == port) ? fits : strlen(at->name) < strlen(found->name);
+		if (better)
+			found = at;
+	}
+	return found;
 }
 
 static int add_rdma(struct discover_build *build, uint32_t object, uint32_t upper, const char *slot, const char *device,
-		    struct interface *interfaces, size_t interface_count)
+		    struct function *function)
 {
 	unsigned ports[PORTS_MOST], identity = 0;
-	size_t count = find_ports(build, device, ports);
+	size_t count = find_ports(build, device, ports, function);
 	int r = 0;
 
 	if (discover_root_identity(build->root, &identity, "sys/class/infiniband/%s/sys_image_guid", device) < 0)
 		identity = 0;
 	for (size_t i = 0; i < count && !r; i++) {
-		struct interface *interface = interface_of(interfaces, interface_count, ports[i], count == 1);
+		struct interface *interface = interface_of(function, ports[i], count == 1);
 		struct topology_nic nic = { .port = (int)ports[i], .rdma = true, .gdr = build->gdr };
 
 		if (interface) {
@@ -236,19 +254,22 @@ static int add_interface(struct discover_build *build, uint32_t object, uint32_t
 
 int discover_add_nics(struct discover_build *build, uint32_t object, uint32_t upper, const char *slot)
 {
-	struct interface interfaces[DEVICES_MOST];
-	size_t count = find_interfaces(build, object, interfaces);
+	struct function function = { .interface_count = 0 };
 	int r = 0;
 
+	find_interfaces(build, object, HWLOC_XML_NETWORK, &function);
+	if (!function.interface_count)
+		find_interfaces(build, object, HWLOC_XML_FABRIC, &function);
 	for (uint32_t i = build->first_child[object]; i != HWLOC_NONE && !r; i = build->next_sibling[i]) {
 		const struct discover_object *child = &build->tree->at[i];
 
 		if (child->type == HWLOC_XML_DEVICE && child->device == HWLOC_XML_RDMA)
-			r = add_rdma(build, object, upper, slot, child->name, interfaces, count);
+			r = add_rdma(build, object, upper, slot, child->name, &function);
 	}
-	for (size_t i = 0; i < count && !r; i++)
-		if (!interfaces[i].taken)
-			r = add_interface(build, object, upper, slot, &interfaces[i]);
+	/* A second interface of a port that is an RDMA device's is no NIC of its own. */
+	for (size_t i = 0; i < function.interface_count && !r; i++)
+		if (!function.interfaces[i].taken && !function.rdma_port[function.interfaces[i].port])
+			r = add_interface(build, object, upper, slot, &function.interfaces[i]);
 	return r;
 }
 

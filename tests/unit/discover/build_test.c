@@ -289,6 +289,76 @@ static void one_device_with_two_ports_is_two_nics_and_representors_are_none(void
 	topology_fini(&topology);
 }
 
+/* hwloc 2 and 3 number the types of devices differently; the machine is the same. */
+#define DEVICES(network, rdma, version)                                                                              \
+	"<topology version=\"" #version ".0\"><object type=\"Machine\" nodeset=\"0x1\">"                             \
+	"<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x3\" nodeset=\"0x1\" local_memory=\"1024\"/>" HOST(      \
+		"16-19") NIC("16:00.0", OS("ibp22", network) OS("mlx5_0", rdma))                                     \
+		NIC("17:00.0", OS("mlx4_0", rdma) OS("ibp23d1", network) OS("ens3", network))                        \
+			NIC("18:00.0", OS("qib0", rdma)) NIC("19:00.0", OS("ens5f0", network) OS("ens5f1", network)) \
+				END TAIL
+#define OS(name, type) "<object type=\"OSDev\" name=\"" name "\" osdev_type=\"" #type "\"/>"
+
+static void the_devices_of_one_function_are_one_nic_in_every_version_of_hwloc(void **state)
+{
+	static const char *const files[] = { DEVICES(2, 3, 2), DEVICES(16, 48, 3), DEVICES(16, 32, 3) };
+	static const struct {
+		const char *name, *interface;
+		bool rdma;
+	} expected[] = { { "nic:mlx5_0", "ibp22", true },
+			 { "nic:mlx4_0", "ens3", true },
+			 { "nic:qib0", "", true },
+			 /* A card without RDMA may have two ports in one function. */
+			 { "nic:ens5f0", "ens5f0", false },
+			 { "nic:ens5f1", "ens5f1", false } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		struct topology topology;
+		struct diag diag;
+		size_t nics = 0;
+
+		assert_int_equal(build(files[i], NULL, NULL, &topology, &diag), 0);
+		for (size_t k = 0; k < topology.vertex_count; k++)
+			nics += topology.vertices[k].kind == TOPOLOGY_NIC;
+		assert_int_equal(nics, sizeof(expected) / sizeof(expected[0]));
+		for (size_t k = 0; k < sizeof(expected) / sizeof(expected[0]); k++) {
+			const struct topology_nic *nic = &topology.vertices[must_find(&topology, expected[k].name)].nic;
+
+			assert_string_equal(nic->interface, expected[k].interface);
+			assert_int_equal(nic->rdma, expected[k].rdma);
+		}
+		topology_fini(&topology);
+	}
+}
+
+/* On a machine that shows its ports, too: a partition of IPoIB is no NIC, the second port of a card without RDMA is. */
+static void a_second_interface_of_an_rdma_port_is_no_nic(void **state)
+{
+	static const char xml[] = HEAD HOST("16-18") NIC("16:00.0", NET("ib0.8001") NET("ib0") RDMA("mlx5_0"))
+		NIC("17:00.0", NET("hsn0") NET("cxi0")) NIC("18:00.0", NET("bxi0")) END TAIL;
+	static const char *const files[] = { "sys/class/infiniband/mlx5_0/ports/1/rate",
+					     "200 Gb/sec (4X HDR)\n",
+					     "sys/class/net/ib0/dev_port",
+					     "0\n",
+					     "sys/class/net/ib0.8001/dev_port",
+					     "0\n",
+					     NULL };
+	struct topology topology;
+	struct diag diag;
+	size_t nics = 0;
+
+	(void)state;
+	assert_int_equal(build(xml, files, NULL, &topology, &diag), 0);
+	for (size_t k = 0; k < topology.vertex_count; k++)
+		nics += topology.vertices[k].kind == TOPOLOGY_NIC;
+	assert_int_equal(nics, 3);
+	assert_string_equal(topology.vertices[must_find(&topology, "nic:mlx5_0")].nic.interface, "ib0");
+	must_find(&topology, "nic:hsn0");
+	must_find(&topology, "nic:bxi0");
+	topology_fini(&topology);
+}
+
 static void nvmls_numbers_count_and_what_it_does_not_show_is_left_out(void **state)
 {
 	static const char xml[] = HEAD HOST("16-19") GPU("16:00.0") GPU("17:00.0") GPU("18:00.0") END TAIL;
@@ -452,6 +522,8 @@ int main(void)
 		cmocka_unit_test(functions_of_one_card_share_their_slot),
 		cmocka_unit_test(two_devices_with_one_image_guid_are_one_card),
 		cmocka_unit_test(one_device_with_two_ports_is_two_nics_and_representors_are_none),
+		cmocka_unit_test(the_devices_of_one_function_are_one_nic_in_every_version_of_hwloc),
+		cmocka_unit_test(a_second_interface_of_an_rdma_port_is_no_nic),
 		cmocka_unit_test(nvmls_numbers_count_and_what_it_does_not_show_is_left_out),
 		cmocka_unit_test(slices_share_their_cards_link_and_have_no_p2p),
 		cmocka_unit_test(nvlinks_are_counted_once_and_switches_are_one),

@@ -67,15 +67,28 @@ static void objects_keep_their_places(void **state)
 static void devices_are_known_in_every_version(void **state)
 {
 	static const struct {
-		const char *version, *type;
+		const char *version, *name, *type;
 		enum hwloc_xml_device device;
 	} cases[] = {
-		{ "", "2", HWLOC_XML_NETWORK },
-		{ " version=\"2.0\"", "2", HWLOC_XML_NETWORK },
-		{ " version=\"2.0\"", "3", HWLOC_XML_RDMA },
-		{ " version=\"3.0\"", "16", HWLOC_XML_NETWORK },
-		{ " version=\"3.0\"", "32", HWLOC_XML_RDMA },
-		{ " version=\"3.0\"", "3", HWLOC_XML_OTHER_DEVICE },
+		{ "", "x", "2", HWLOC_XML_NETWORK },
+		{ " version=\"2.0\"", "x", "2", HWLOC_XML_NETWORK },
+		{ " version=\"2.0\"", "x", "3", HWLOC_XML_RDMA },
+		{ " version=\"2.0\"", "x", "48", HWLOC_XML_OTHER_DEVICE },
+		{ " version=\"2.0\"", "bxi0", "3", HWLOC_XML_FABRIC },
+		{ " version=\"2.0\"", "cxi0", "2", HWLOC_XML_FABRIC },
+		{ " version=\"2.0\"", "nvml0", "1", HWLOC_XML_NVML },
+		{ " version=\"3.0\"", "x", "16", HWLOC_XML_NETWORK },
+		{ " version=\"3.0\"", "x", "32", HWLOC_XML_RDMA },
+		{ " version=\"3.0\"", "x", "48", HWLOC_XML_RDMA },         /* network and OpenFabrics */
+		{ " version=\"3.0\"", "x", "3", HWLOC_XML_OTHER_DEVICE },  /* storage and memory */
+		{ " version=\"3.0\"", "x", "12", HWLOC_XML_OTHER_DEVICE }, /* GPU and co-processor */
+		{ " version=\"3.0\"", "x", "64", HWLOC_XML_OTHER_DEVICE }, /* DMA engine */
+		{ " version=\"3.0\"", "x", "0", HWLOC_XML_OTHER_DEVICE },
+		{ " version=\"3.0\"", "x", "nonsense", HWLOC_XML_OTHER_DEVICE },
+		{ " version=\"3.0\"", "bxi0", "16", HWLOC_XML_FABRIC },
+		{ " version=\"3.0\"", "cxi1", "16", HWLOC_XML_FABRIC },
+		{ " version=\"3.0\"", "cxix", "16", HWLOC_XML_NETWORK },
+		{ " version=\"3.0\"", "nvml11", "12", HWLOC_XML_NVML },
 	};
 
 	(void)state;
@@ -85,10 +98,11 @@ static void devices_are_known_in_every_version(void **state)
 		char text[512];
 
 		snprintf(text, sizeof(text),
-			 "<topology%s><object type=\"OSDev\" name=\"x\" osdev_type=\"%s\"/></topology>",
-			 cases[i].version, cases[i].type);
+			 "<topology%s><object type=\"OSDev\" name=\"%s\" osdev_type=\"%s\"/></topology>",
+			 cases[i].version, cases[i].name, cases[i].type);
 		assert_int_equal(read_text(text, &tree, &diag), 0);
-		assert_int_equal(tree.at[0].device, cases[i].device);
+		if (tree.at[0].device != cases[i].device)
+			fail_msg("%s of type %s is a %d", cases[i].name, cases[i].type, tree.at[0].device);
 		discover_tree_fini(&tree);
 	}
 }
