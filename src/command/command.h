@@ -95,6 +95,8 @@ void command_print_wrapped(FILE *out, const char *text, size_t indent, size_t co
 int command_usage_error(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Says on stderr "tributary: ...", with diag's place and reason where there is one; returns COMMAND_FAILED. */
 int command_failed(const struct diag *diag, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The same after "tributary: warning: "; the command goes on. */
+void command_warn(const struct diag *diag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
  * A host by its name, bytes of it, among name_of(arg, 0 … count - 1): as it is, else by the part before the first dot, on

@@ -18,6 +18,15 @@ int command_usage_error(const char *name, const char *fmt, ...)
 	return COMMAND_USAGE;
 }
 
+static void put_diag(const struct diag *diag)
+{
+	if (diag->line)
+		fprintf(stderr, ", line %d", diag->line);
+	if (diag->line && diag->column)
+		fprintf(stderr, ", column %d", diag->column);
+	fprintf(stderr, ": %s", diag->text);
+}
+
 int command_failed(const struct diag *diag, int error, const char *fmt, ...)
 {
 	va_list args;
@@ -26,17 +35,24 @@ int command_failed(const struct diag *diag, int error, const char *fmt, ...)
 	va_start(args, fmt);
 	vfprintf(stderr, fmt, args);
 	va_end(args);
-	if (diag && diag->text[0]) {
-		if (diag->line)
-			fprintf(stderr, ", line %d", diag->line);
-		if (diag->line && diag->column)
-			fprintf(stderr, ", column %d", diag->column);
-		fprintf(stderr, ": %s", diag->text);
-	} else if (error) {
+	if (diag && diag->text[0])
+		put_diag(diag);
+	else if (error)
 		fprintf(stderr, ": %s", strerror(error < 0 ? -error : error));
-	}
 	fputc('\n', stderr);
 	return COMMAND_FAILED;
+}
+
+void command_warn(const struct diag *diag, const char *fmt, ...)
+{
+	va_list args;
+
+	fputs("tributary: warning: ", stderr);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	put_diag(diag);
+	fputc('\n', stderr);
 }
 
 size_t command_find_host(const char *name, size_t bytes, const char *(*name_of)(const void *arg, size_t index),

@@ -52,6 +52,8 @@ static int run(const struct command_call *call, FILE *out)
 		return command_usage_error("discover", "--json and --facts exclude each other");
 	topology_init(&topology);
 	r = discover(from, &topology, &facts, &source, &diag);
+	if (r == 0 && from && diag.text[0])
+		command_warn(&diag, "\"%s\"", from);
 	if (r < 0)
 		status = from ? command_failed(&diag, r, "\"%s\" cannot be used", from)
 			      : command_failed(&diag, r, "this machine cannot be looked at");

@@ -209,6 +209,8 @@ int source_load(const struct command_call *call, enum source_alone alone, struct
 	if (r < 0)
 		status = from ? command_failed(&diag, r, "\"%s\" cannot be used", from)
 			      : command_failed(&diag, r, "this machine cannot be looked at");
+	else if (from && diag.text[0])
+		command_warn(&diag, "\"%s\"", from);
 	if (status == COMMAND_OK && profile)
 		status = use_profile(profile, only_profile, ret);
 	else if (status == COMMAND_OK && !from)

@@ -89,6 +89,8 @@ int discover(const char *path, struct topology *ret, struct discover_facts *ret_
 	if (path)
 		return from_file(path, ret, ret_facts, ret_source, diag);
 	r = from_here(false, ret, ret_facts, NULL, diag);
+	if (!r)
+		diag_set(diag, 0, 0, "%s", "");
 	if (!r && ret_source)
 		*ret_source = DISCOVER_HERE;
 	return r;

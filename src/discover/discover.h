@@ -27,7 +27,7 @@ enum discover_source {
 /*
  * path NULL: this machine; otherwise a capture (.tar, .tar.gz), a hwloc XML, an NCCL topology XML, or our own text form,
  * told apart by what is in it. ret_facts may be NULL. -EINVAL: none of them, or damaged, with place and reason in *diag;
- * otherwise as the system said.
+ * otherwise as the system said. 0: *diag warns of something in the file, or its text is "".
  */
 int discover(const char *path, struct topology *ret, struct discover_facts *ret_facts, enum discover_source *ret_source,
 	     struct diag *diag);

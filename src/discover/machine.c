@@ -231,6 +231,8 @@ int discover_bytes(const char *data, size_t bytes, struct topology *ret, struct 
 	}
 	if (r < 0)
 		return r;
+	if (source != DISCOVER_NCCL_XML)
+		diag_set(diag, 0, 0, "%s", "");
 	if (ret_facts && source != DISCOVER_CAPTURE)
 		*ret_facts = none;
 	if (ret_source)

@@ -10,7 +10,10 @@
 #include "base/log.h"
 #include "tributary/topology.h"
 
-/* -EINVAL: not such a file, or a fact in it is impossible; line and reason in *diag; *ret is empty then. */
+/*
+ * -EINVAL: not such a file, or a fact in it is impossible; line and reason in *diag; *ret is empty then. 0: *diag warns of
+ * what NCCL accepts and nobody can have meant, or its text is "".
+ */
 int topology_xml_read(const char *text, size_t bytes, struct topology *ret, struct diag *diag);
 
 enum topology_xml_sockets {

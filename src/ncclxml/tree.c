@@ -28,7 +28,7 @@ static int compare(const void *left, const void *right)
 	if (a->parent != b->parent)
 		return a->parent < b->parent ? -1 : 1;
 	order = strcmp(a->at->bus_id, b->at->bus_id);
-	return order ? order : strcmp(a->at->name, b->at->name);
+	return order ? order : topology_compare_names(a->at->name, b->at->name);
 }
 
 /* A GPU that has C2C alone hangs there, too, so that NCCL knows of it. */

@@ -152,13 +152,20 @@ static void write_gpu_links(struct ncclxml_writer *writer, uint32_t gpu)
 /* rank and keep are NCCL's own. gdr is left to NCCL unless it is known to work. */
 void ncclxml_write_gpu(struct ncclxml_writer *writer, const struct ncclxml_branch *at, size_t count)
 {
-	const struct topology_vertex *vertex = at->at;
-	struct ncclxml_link_value value = ncclxml_write_value(writer, &writer->topology->links[at->link]);
+	const struct ncclxml_branch *branches = at;
+	const struct topology_vertex *vertex;
+	struct ncclxml_link_value value;
 
 	writer->gpus_written += count;
+	/* Of a bus id that is there twice, NCCL finds the first. */
+	for (size_t i = 1; i < count; i++)
+		if (branches[i].vertex < at->vertex)
+			at = &branches[i];
+	vertex = at->at;
+	value = ncclxml_write_value(writer, &writer->topology->links[at->link]);
 	ncclxml_write_pci(writer, vertex, vertex->bus_id, vertex->bus_id, &value);
 	/* Slices of one GPU share a bus id, and which of them a process has is not ours to say: NCCL adds it. */
-	if (count == 1 && vertex->gpu.mig < 0) {
+	if (vertex->gpu.mig < 0) {
 		ncclxml_text_open(&writer->text, "gpu");
 		if (vertex->gpu.index >= 0)
 			ncclxml_text_attribute(&writer->text, "dev", "%d", vertex->gpu.index);
@@ -179,8 +186,11 @@ void ncclxml_write_gpu(struct ncclxml_writer *writer, const struct ncclxml_branc
 static const char *net_name(const struct topology_vertex *vertex)
 {
 	const char *name = strncmp(vertex->name, "nic:", 4) ? vertex->name : vertex->name + 4;
+	size_t bytes = strlen(vertex->bus_id);
+	/* A second one of that bus id has a number behind it. */
+	bool only_a_bus_id = bytes && !strncmp(name, vertex->bus_id, bytes) && (!name[bytes] || name[bytes] == '~');
 
-	return !strcmp(name, vertex->bus_id) || !ncclxml_text_plain(name) ? NULL : name;
+	return only_a_bus_id || !ncclxml_text_plain(name) ? NULL : name;
 }
 
 /* dev and keep are NCCL's own; what is not known here it asks the net plugin. */

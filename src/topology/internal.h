@@ -19,8 +19,6 @@ bool topology_kind_of_word(const char *word, enum topology_kind *ret);
 bool topology_link_kind_of_word(const char *word, enum topology_link_kind *ret);
 bool topology_provenance_of_word(const char *word, enum topology_provenance *ret);
 
-/* As strcmp, but runs of digits by their value, so that gpu2 comes before gpu10. 0 only for the same text. */
-int topology_compare_names(const char *a, const char *b);
 /* Of a vertex: no separators of the text form and of directed names. Of a limit: no spaces, quotes or backslashes. */
 bool topology_vertex_name_ok(const char *name);
 bool topology_limit_name_ok(const char *name);

@@ -65,20 +65,25 @@ static char *write_one(const struct topology *topology, enum topology_xml_socket
 	return text;
 }
 
-/* Only the GPUs' NVLinks may add up to more than the reader takes for one pair. */
+/*
+ * Only the GPUs' NVLinks may add up to more than the reader takes for one pair. Of a bus id that is there twice the first
+ * has the links, and which is the first depends on the order, which the writer changes.
+ */
 static void again(const char *text, size_t bytes)
 {
 	struct diag diag = { .text = "" };
 	struct topology topology;
 	size_t second_bytes;
+	bool twice;
 	char *second;
 
 	if (topology_xml_read(text, bytes, &topology, &diag) != 0) {
 		must(strstr(diag.text, "count \"") != NULL);
 		return;
 	}
+	twice = diag.text[0] != '\0';
 	second = write_one(&topology, TOPOLOGY_XML_SOCKETS_CPUS, &second_bytes);
-	must(second && second_bytes == bytes && !memcmp(second, text, bytes));
+	must(twice || (second && second_bytes == bytes && !memcmp(second, text, bytes)));
 	free(second);
 	topology_fini(&topology);
 }

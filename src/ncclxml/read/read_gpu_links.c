@@ -25,6 +25,15 @@ static bool begins(const char *text, const char *start)
 	return !strncmp(text, start, strlen(start));
 }
 
+/* The first, as NCCL finds it, where a bus id is there twice. */
+static uint32_t find_gpu(const struct topology *topology, const char *bus_id)
+{
+	for (uint32_t i = 0; i < topology->vertex_count; i++)
+		if (topology->vertices[i].kind == TOPOLOGY_GPU && !strcmp(topology->vertices[i].bus_id, bus_id))
+			return i;
+	return TOPOLOGY_NONE;
+}
+
 /* TOPOLOGY_NONE: NCCL makes no link of it. */
 static int find_peer(struct ncclxml_reader *reader, const struct ncclxml_element *nvlink, uint32_t gpu, uint32_t *ret)
 {
@@ -35,13 +44,10 @@ static int find_peer(struct ncclxml_reader *reader, const struct ncclxml_element
 	uint32_t peer = TOPOLOGY_NONE;
 
 	if (target && ncclxml_reader_bus_id(target, bus_id))
-		peer = topology_find_bus_id(topology, bus_id);
+		peer = find_gpu(topology, bus_id);
 	/* Without a class NCCL looks in sysfs; what it does not find there it takes for an NVSwitch. */
-	if (class_text ? begins(class_text, NCCLXML_CLASS_GPU)
-		       : peer != TOPOLOGY_NONE && topology->vertices[peer].kind == TOPOLOGY_GPU) {
-		bool other = peer != TOPOLOGY_NONE && peer != gpu && topology->vertices[peer].kind == TOPOLOGY_GPU;
-
-		*ret = other ? peer : TOPOLOGY_NONE;
+	if (class_text ? begins(class_text, NCCLXML_CLASS_GPU) : peer != TOPOLOGY_NONE) {
+		*ret = peer == gpu ? TOPOLOGY_NONE : peer;
 		return 0;
 	}
 	if (class_text && begins(class_text, NCCLXML_CLASS_CPU)) {
@@ -52,7 +58,7 @@ static int find_peer(struct ncclxml_reader *reader, const struct ncclxml_element
 	if (*ret != TOPOLOGY_NONE)
 		return 0;
 	nvswitch = topology_vertex_of(TOPOLOGY_NVSWITCH, "nvswitch0");
-	if (peer == TOPOLOGY_NONE)
+	if (topology_find_bus_id(topology, bus_id) == TOPOLOGY_NONE)
 		memcpy(nvswitch.bus_id, bus_id, sizeof(nvswitch.bus_id));
 	return ncclxml_reader_vertex(reader, nvlink, &nvswitch, ret);
 }
@@ -154,6 +160,8 @@ int ncclxml_reader_gpu_links(struct ncclxml_reader *reader, const struct ncclxml
 		if (strcmp(at->name, "gpu") || !at->user || !at->parent || strcmp(at->parent->name, "pci"))
 			continue;
 		gpu = at->user;
+		if (find_gpu(&reader->topology, reader->topology.vertices[gpu].bus_id) != gpu)
+			continue;
 		for (const struct ncclxml_element *child = at->first; child && r == 0; child = child->next) {
 			if (!strcmp(child->name, "nvlink"))
 				r = add_nvlink(reader, child, gpu);

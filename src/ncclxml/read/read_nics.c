@@ -51,9 +51,9 @@ static struct topology_nic nic_of(const struct ncclxml_element *net)
 }
 
 /* The wire of a NIC: known by guid and port, else its own. */
-static int find_wire(struct ncclxml_reader *reader, const struct ncclxml_element *net,
-		     const struct topology_vertex *vertex, uint32_t *ret)
+static int find_wire(struct ncclxml_reader *reader, const struct ncclxml_element *net, uint32_t nic, uint32_t *ret)
 {
+	const struct topology_vertex *vertex = &reader->topology.vertices[nic];
 	char name[2 * TOPOLOGY_NAME_BYTES];
 	struct topology_vertex wire;
 
@@ -82,7 +82,7 @@ static int add_nic(struct ncclxml_reader *reader, const struct ncclxml_element *
 	r = ncclxml_reader_link(reader, &link);
 	if (r < 0)
 		return r;
-	r = find_wire(reader, net, vertex, &wire);
+	r = find_wire(reader, net, *ret, &wire);
 	if (r < 0)
 		return r;
 	link = topology_link_of(TOPOLOGY_LINK_NETWORK, *ret, wire);
@@ -104,9 +104,14 @@ static int add_limits(struct ncclxml_reader *reader, const char *name, const uin
 	if (!capacity.rate_Bps)
 		return 0;
 	for (unsigned direction = TOPOLOGY_UP; direction <= TOPOLOGY_DOWN && r == 0; direction++) {
+		const char *word = direction == TOPOLOGY_UP ? "up" : "down";
+
 		for (size_t i = 0; i < count; i++)
 			members[i] = topology_directed(links[i], (enum topology_direction)direction);
-		snprintf(whole, sizeof(whole), "%s.%s", name, direction == TOPOLOGY_UP ? "up" : "down");
+		snprintf(whole, sizeof(whole), "%s.%s", name, word);
+		/* A card whose bus id is there twice. */
+		for (unsigned i = 2; topology_find_limit(&reader->topology, whole) != TOPOLOGY_NONE; i++)
+			snprintf(whole, sizeof(whole), "%s~%u.%s", name, i, word);
 		r = topology_add_limit(&reader->topology, whole, &capacity, members, count, &limit);
 	}
 	if (r == 0 || r == -ENOMEM)

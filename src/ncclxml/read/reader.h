@@ -12,11 +12,14 @@ struct ncclxml_element;
 struct ncclxml_reader {
 	struct topology topology;
 	struct diag *diag;
+	int twice_line; /* of the first that has the bus id or the name of another; 0: none has */
+	char twice[TOPOLOGY_NAME_BYTES];
 };
 
 /* -EINVAL, with the element's line and the reason in the diag. */
 int ncclxml_reader_fail(struct ncclxml_reader *reader, const struct ncclxml_element *element, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* A name that is there already gets a number: "gpu0~2". */
 int ncclxml_reader_vertex(struct ncclxml_reader *reader, const struct ncclxml_element *element,
 			  const struct topology_vertex *vertex, uint32_t *ret);
 int ncclxml_reader_link(struct ncclxml_reader *reader, const struct topology_link *link);

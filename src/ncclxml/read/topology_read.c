@@ -37,11 +37,45 @@ int ncclxml_reader_fail(struct ncclxml_reader *reader, const struct ncclxml_elem
 	return -EINVAL;
 }
 
+/* Whether there is a name left; the place of its number is written over. */
+static bool number_name(char name[TOPOLOGY_NAME_BYTES], size_t bytes, unsigned number)
+{
+	int more = snprintf(name + bytes, TOPOLOGY_NAME_BYTES - bytes, "~%u", number);
+
+	return more > 0 && bytes + (size_t)more < TOPOLOGY_NAME_BYTES;
+}
+
+/* The first one is enough to look at the file again. */
+static void note_twice(struct ncclxml_reader *reader, const struct ncclxml_element *element, const char *what)
+{
+	if (reader->twice_line)
+		return;
+	reader->twice_line = element->line;
+	snprintf(reader->twice, sizeof(reader->twice), "%s", what);
+}
+
+/* NCCL accepts what is there twice, and so does this; but a name in a graph is of one thing. */
+static int add_again(struct ncclxml_reader *reader, const struct ncclxml_element *element,
+		     const struct topology_vertex *vertex, uint32_t *ret)
+{
+	struct topology_vertex other = *vertex;
+	size_t bytes = strlen(vertex->name);
+	int r = -EEXIST;
+
+	for (unsigned i = 2; r == -EEXIST && i <= ELEMENT_MAX && number_name(other.name, bytes, i); i++)
+		r = topology_add_vertex(&reader->topology, &other, ret);
+	if (r == 0)
+		note_twice(reader, element, vertex->name);
+	return r;
+}
+
 int ncclxml_reader_vertex(struct ncclxml_reader *reader, const struct ncclxml_element *element,
 			  const struct topology_vertex *vertex, uint32_t *ret)
 {
 	int r = topology_add_vertex(&reader->topology, vertex, ret);
 
+	if (r == -EEXIST)
+		r = add_again(reader, element, vertex, ret);
 	if (r == -EEXIST)
 		return ncclxml_reader_fail(reader, element, "%s is there twice", vertex->name);
 	if (r == -EINVAL)
@@ -120,7 +154,8 @@ bool ncclxml_reader_bus_id(const char *text, char bus_id[TOPOLOGY_BUS_ID_BYTES])
 
 static int read_cpu(struct ncclxml_reader *reader, struct ncclxml_element *element)
 {
-	const char *numa = ncclxml_attribute(element, "numaid");
+	const char *numa = ncclxml_attribute(element, "numaid"), *host = ncclxml_attribute(element, "host_hash");
+	const char *first_host = ncclxml_attribute(element->parent->first, "host_hash");
 	struct topology_vertex vertex;
 	struct topology_link link;
 	char name[TOPOLOGY_NAME_BYTES];
@@ -129,6 +164,11 @@ static int read_cpu(struct ncclxml_reader *reader, struct ncclxml_element *eleme
 
 	if (!numa)
 		return ncclxml_reader_fail(reader, element, "a <cpu> without numaid");
+	if (host && first_host && strcmp(host, first_host) != 0)
+		return ncclxml_reader_fail(
+			reader, element,
+			"a <cpu> with another host_hash: NCCL joined several hosts in this file; keep "
+			"the <cpu>s of one of them");
 	snprintf(name, sizeof(name), "cpu%d", ncclxml_number(numa));
 	vertex = topology_vertex_of(TOPOLOGY_CPU, name);
 	vertex.cpu.numa = ncclxml_number(numa);
@@ -289,7 +329,7 @@ static int read_pci(struct ncclxml_reader *reader, struct ncclxml_element *eleme
 		return ncclxml_reader_fail(reader, element, "busid \"%.40s\" is not like 0000:17:00.0",
 					   bus_id ? bus_id : "");
 	if (topology_find_bus_id(&reader->topology, vertex.bus_id) != TOPOLOGY_NONE)
-		return ncclxml_reader_fail(reader, element, "busid %s is there twice", vertex.bus_id);
+		note_twice(reader, element, vertex.bus_id);
 	read_pci_facts(element, &vertex.pci);
 	if (gpu)
 		return read_gpu(reader, element, gpu, &vertex, parent);
@@ -333,8 +373,9 @@ static int check_root(struct ncclxml_reader *reader, const struct ncclxml_docume
 		return ncclxml_reader_fail(reader, root, "<%.40s> is no NCCL topology, which begins with <system>",
 					   root->name);
 	if (!version || ncclxml_number(version) != NCCLXML_VERSION)
-		return ncclxml_reader_fail(reader, root, "version \"%.40s\" of the format, NCCL and we know version %d",
-					   version ? version : "", NCCLXML_VERSION);
+		return ncclxml_reader_fail(
+			reader, root, "version \"%.40s\" of the format: NCCL has %d, RCCL 2, and this reads NCCL's",
+			version ? version : "", NCCLXML_VERSION);
 	if (document->element_count > ELEMENT_MAX)
 		return ncclxml_reader_fail(reader, root, "%zu elements, NCCL reads %d", document->element_count,
 					   NCCLXML_NODE_MAX);
@@ -389,9 +430,13 @@ int topology_xml_read(const char *text, size_t bytes, struct topology *ret, stru
 	if (r == 0)
 		r = read_system(&reader, document.root);
 	ncclxml_document_fini(&document);
-	if (r < 0)
+	if (r < 0) {
 		topology_fini(&reader.topology);
-	else
-		*ret = reader.topology;
-	return r;
+		return r;
+	}
+	diag_set(diag, reader.twice_line, 0, "%s%s", reader.twice,
+		 reader.twice_line ? " is there twice: NCCL accepts that, so each is shown; `tributary lint` says more"
+				   : "");
+	*ret = reader.topology;
+	return 0;
 }

@@ -137,6 +137,32 @@ static void file_that_is_not_there_is_named(void **state)
 	}
 }
 
+/* NCCL takes such a file; whoever has it wants to see it. */
+static void a_topology_file_with_a_bus_id_twice_is_shown_with_a_warning(void **state)
+{
+	static const char *const calls[] = { "show --from ", "discover --from ", "export --from " };
+	char path[4096], call[4200], text[8192];
+	FILE *file;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/twice.xml", program_folder());
+	file = fopen(path, "we");
+	assert_non_null(file);
+	fputs("<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:05:00.0\" class=\"0x060400\"/>\n"
+	      "<pci busid=\"0000:05:00.0\" class=\"0x060400\"/></cpu></system>\n",
+	      file);
+	assert_int_equal(fclose(file), 0);
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		snprintf(call, sizeof(call), "%s%s", calls[i], path);
+		assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_OK);
+		if (!strstr(text, "warning: ") || !strstr(text, "line 2: 0000:05:00.0 is there twice"))
+			fail_msg("%s", text);
+	}
+	snprintf(call, sizeof(call), "lint %s", path);
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_ERRORS);
+	assert_non_null(strstr(text, "duplicate-busid"));
+}
+
 static void output_that_cannot_be_written_is_an_error(void **state)
 {
 	char text[256];
@@ -214,6 +240,7 @@ int main(void)
 		cmocka_unit_test(wrong_calls_get_one_line_and_status_2),
 		cmocka_unit_test(cluster_measure_says_at_once_what_is_wrong),
 		cmocka_unit_test(file_that_is_not_there_is_named),
+		cmocka_unit_test(a_topology_file_with_a_bus_id_twice_is_shown_with_a_warning),
 		cmocka_unit_test(output_that_cannot_be_written_is_an_error),
 		cmocka_unit_test(devices_reports_a_name_that_matches_nothing),
 		cmocka_unit_test(misspelt_variable_is_named_on_stderr),

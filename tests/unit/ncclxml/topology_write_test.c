@@ -389,6 +389,29 @@ static void slices_of_one_gpu_leave_the_gpu_to_nccl(void **state)
 	free(text);
 }
 
+/* Of two GPUs with one bus id below one switch, NCCL would find the first. */
+static void a_bus_id_that_is_there_twice_is_written_once(void **state)
+{
+	static const char twice[] =
+		"<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:01:00.0\" class=\"0x030200\"><gpu dev=\"1\" "
+		"sm=\"80\"/></pci><pci busid=\"0000:01:00.0\" class=\"0x030200\"><gpu dev=\"0\" sm=\"80\"/></pci>"
+		"<pci busid=\"0000:02:00.0\" class=\"0x020000\"><nic/></pci><pci busid=\"0000:02:00.0\" "
+		"class=\"0x020000\"><nic/></pci></cpu></system>";
+	struct topology topology;
+	char *text, *found;
+
+	(void)state;
+	machine_read(twice, &topology);
+	text = written(&topology, TOPOLOGY_XML_SOCKETS_AUTO, NULL);
+	found = strstr(text, "<gpu ");
+	assert_non_null(found);
+	assert_non_null(strstr(found, "dev=\"1\""));
+	assert_null(strstr(found + 1, "<gpu "));
+	assert_null(strstr(text, "~"));
+	topology_fini(&topology);
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -406,6 +429,7 @@ int main(void)
 		cmocka_unit_test(a_gpu_below_no_cpu_cannot_be_written),
 		cmocka_unit_test(more_than_nccl_reads_is_refused),
 		cmocka_unit_test(slices_of_one_gpu_leave_the_gpu_to_nccl),
+		cmocka_unit_test(a_bus_id_that_is_there_twice_is_written_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -221,7 +221,7 @@ static void what_is_no_topology_is_named(void **state)
 	refuse("<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"3.0\"/>", 3,
 	       "this is hwloc's own format");
 	refuse("<html/>", 1, "<html> is no NCCL topology");
-	refuse("<system version=\"2\"/>", 1, "version \"2\"");
+	refuse("<system version=\"2\"/>", 1, "version \"2\" of the format: NCCL has 1, RCCL 2");
 	refuse("<system/>", 1, "version");
 }
 
@@ -229,17 +229,12 @@ static void impossible_facts_are_refused_with_their_line(void **state)
 {
 	(void)state;
 	refuse("<system version=\"1\">\n<cpu/></system>", 2, "numaid");
-	refuse("<system version=\"1\">\n<cpu numaid=\"0\"/>\n<cpu numaid=\"0\"/></system>", 3, "cpu0 is there twice");
+	refuse("<system version=\"1\">\n<cpu numaid=\"0\" host_hash=\"0x1\"/>\n<cpu numaid=\"0\" "
+	       "host_hash=\"0x2\"/></system>",
+	       3, "joined several hosts");
 	refuse("<system version=\"1\"><cpu numaid=\"0\">\n<pci/></cpu></system>", 2, "busid \"\" is not like");
 	refuse("<system version=\"1\"><cpu numaid=\"0\">\n<pci busid=\"0000:1:00.0\"/></cpu></system>", 2,
 	       "is not like");
-	refuse("<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:01:00.0\"/>\n<pci "
-	       "busid=\"0000:01:00.0\"/></cpu>"
-	       "</system>",
-	       2, "busid 0000:01:00.0 is there twice");
-	refuse("<system version=\"1\"><cpu numaid=\"0\">" GPU_WITH("01", "0", "") "\n" GPU_WITH("02", "0",
-												"") "</cpu></system>",
-	       2, "gpu0 is there twice");
 	refuse("<system version=\"1\"><cpu numaid=\"0\">\n" GPU_WITH("01", "0",
 								     "\n<nvlink target=\"\"/>") "</cpu></system>",
 	       3, "count \"\" of <nvlink>");
@@ -252,6 +247,88 @@ static void impossible_facts_are_refused_with_their_line(void **state)
 	       "012345678901234567890123456789\"/></nic></cpu></system>",
 	       2, "longer than");
 	refuse("<system version=\"1\">\n<cpu numaid=\"0\">\n</system>", 3, "not XML");
+}
+
+/* The graph of a file, and the warning that comes with it ("" none). */
+static void read_with_warning(const char *text, int line, const char *part, struct topology *ret)
+{
+	struct diag diag = { .line = -1, .text = "left from before" };
+
+	if (topology_xml_read(text, strlen(text), ret, &diag) != 0)
+		fail_msg("line %d: %s", diag.line, diag.text);
+	if (*part ? !strstr(diag.text, part) : diag.text[0] != '\0')
+		fail_msg("\"%s\" does not say \"%s\"", diag.text, part);
+	assert_int_equal(diag.line, line);
+}
+
+static void what_is_there_twice_is_shown_with_a_warning(void **state)
+{
+	static const char
+		switches[] = "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:05:00.0\" "
+			     "class=\"0x060400\">" GPU_WITH("01", "0",
+							    "<nvlink target=\"0000:02:00.0\" count=\"1\" "
+							    "tclass=\"0x03\"/>") "</pci>\n"
+										 "<pci busid=\"0000:05:00.0\" "
+										 "class=\"0x060400\">" GPU_WITH(
+											 "02", "1",
+											 "") "</pci>\n"
+											     "<pci "
+											     "busid=\"0000:05:00.0\" "
+											     "class="
+											     "\"0x060400\">" GPU_WITH(
+												     "03", "1",
+												     "") "</pci></"
+													 "cpu></"
+													 "system>";
+	static const char
+		devices
+			[] =
+				"<system version=\"1\"><cpu numaid=\"0\">" GPU_WITH(
+					"01", "0",
+					"") "\n" GPU_WITH("01", "1",
+							  "<nvlink target=\"0000:01:00.0\" count=\"1\" "
+							  "tclass=\"0x03\"/>") "<pci "
+									       "busid=\"0000:07:00.0\" class=\"0x02\" "
+									       "link_speed=\"16.0 GT/s PCIe\" "
+									       "link_width=\"16\"><nic><net "
+									       "name=\"a\"/><net "
+									       "name=\"b\"/></nic></pci><pci "
+									       "busid=\"0000:07:00.0\" class=\"0x02\" "
+									       "link_speed=\"16.0 GT/s PCIe\" "
+									       "link_width=\"16\"><nic><net "
+									       "name=\"a\"/><net "
+									       "name=\"c\"/></nic></pci>"
+									       "</cpu></system>";
+	static const char cpus[] = "<system version=\"1\">\n<cpu numaid=\"0\"/>\n<cpu numaid=\"0\"/></system>";
+	struct topology topology;
+
+	(void)state;
+	read_with_warning(switches, 2, "0000:05:00.0 is there twice", &topology);
+	link_between(&topology, "gpu0", "switch:0000:05:00.0");
+	link_between(&topology, "gpu1", "switch:0000:05:00.0~2");
+	link_between(&topology, "gpu1~2", "switch:0000:05:00.0~3");
+	link_between(&topology, "gpu0", "gpu1");
+	assert_int_equal(topology.vertex_count, 2 + 3 + 3);
+	topology_fini(&topology);
+
+	read_with_warning(devices, 2, "0000:01:00.0 is there twice", &topology);
+	assert_int_not_equal(topology_find(&topology, "gpu0"), TOPOLOGY_NONE);
+	assert_int_not_equal(topology_find(&topology, "gpu1"), TOPOLOGY_NONE);
+	/* A bus id is of the first that has it, so this link is one from a GPU to itself. */
+	assert_int_equal(
+		topology_find_link(&topology, topology_find(&topology, "gpu0"), topology_find(&topology, "gpu1")),
+		TOPOLOGY_NONE);
+	link_between(&topology, "nic:a~2", "net:a~2");
+	assert_int_not_equal(topology_find_limit(&topology, "0000:07:00.0.slot.up"), TOPOLOGY_NONE);
+	assert_int_not_equal(topology_find_limit(&topology, "0000:07:00.0.slot~2.down"), TOPOLOGY_NONE);
+	topology_fini(&topology);
+
+	read_with_warning(cpus, 3, "cpu0 is there twice", &topology);
+	link_between(&topology, "cpu0~2", "memory0~2");
+	topology_fini(&topology);
+
+	read_with_warning("<system version=\"1\"><cpu numaid=\"0\"/></system>", 0, "", &topology);
+	topology_fini(&topology);
 }
 
 static void classes_are_beginnings(void **state)
@@ -368,6 +445,7 @@ int main(void)
 		cmocka_unit_test(nvlinks_join_gpus_the_switch_and_the_cpu),
 		cmocka_unit_test(what_is_no_topology_is_named),
 		cmocka_unit_test(impossible_facts_are_refused_with_their_line),
+		cmocka_unit_test(what_is_there_twice_is_shown_with_a_warning),
 		cmocka_unit_test(classes_are_beginnings),
 		cmocka_unit_test(more_than_a_graph_can_hold_is_refused),
 		cmocka_unit_test(real_files_load),
