@@ -120,12 +120,22 @@ static int add_limits(struct ncclxml_reader *reader, const char *name, const uin
 	return -EINVAL;
 }
 
+/*
+ * Since 2.30 NCCL writes net="0" for a device that one of its other plugins has (GIN, RMA, CollNet), or that is a part of
+ * a virtual one. No message goes through it.
+ */
+static bool carries_messages(const struct ncclxml_element *net)
+{
+	return number_or(net, "net", 1) != 0;
+}
+
 int ncclxml_reader_nics(struct ncclxml_reader *reader, const struct ncclxml_element *holder,
 			const struct topology_vertex *facts, const struct topology_link *slot)
 {
 	char name[TOPOLOGY_BUS_ID_BYTES + 8];
 	struct topology_vertex vertex;
 	uint32_t links[SHARED_MAX];
+	bool unknown = slot->kind == TOPOLOGY_LINK_PCI;
 	size_t count = 0;
 	uint32_t index;
 	int r = 0;
@@ -135,6 +145,9 @@ int ncclxml_reader_nics(struct ncclxml_reader *reader, const struct ncclxml_elem
 		char long_name[TOPOLOGY_NAME_BYTES];
 
 		if (strcmp(net->name, "net"))
+			continue;
+		unknown = false;
+		if (!carries_messages(net))
 			continue;
 		if (own && strlen(own) + sizeof("nic:") > sizeof(long_name))
 			return ncclxml_reader_fail(reader, net, "the name of a <net> is longer than %zu characters",
@@ -155,7 +168,7 @@ int ncclxml_reader_nics(struct ncclxml_reader *reader, const struct ncclxml_elem
 		snprintf(name, sizeof(name), "%s.slot", facts->bus_id);
 		return add_limits(reader, name, links, count);
 	}
-	if (r < 0 || count || slot->kind != TOPOLOGY_LINK_PCI)
+	if (r < 0 || !unknown)
 		return r;
 	/* A card of which nothing but its place is known: its <net> will come from the net plugin. */
 	snprintf(name, sizeof(name), "nic:%s", facts->bus_id);

@@ -331,6 +331,29 @@ static void what_is_there_twice_is_shown_with_a_warning(void **state)
 	topology_fini(&topology);
 }
 
+/* What NCCL 2.30 writes of the parts of a virtual device, and of devices that its other plugins have. */
+static void a_net_that_carries_no_messages_is_no_nic(void **state)
+{
+	static const char text[] =
+		"<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:01:00.0\" class=\"0x020000\"><nic><net "
+		"name=\"mlx5_0\" net=\"0\" gin=\"1\"/></nic></pci><pci busid=\"0000:02:00.0\" class=\"0x020000\"><nic>"
+		"<net name=\"mlx5_1\" net=\"0\"/><net name=\"mlx5_2\" net=\"1\" gin=\"1\"/></nic></pci>"
+		"<pci busid=\"0000:03:00.0\" class=\"0x020000\"><nic/></pci><nic><net name=\"shm\" net=\"0\" "
+		"coll=\"1\"/><net name=\"mlx5_0+mlx5_1\"/></nic></cpu></system>";
+	static const char *const nics[] = { "nic:mlx5_2", "nic:0000:03:00.0", "nic:mlx5_0+mlx5_1" };
+	struct topology topology;
+	size_t count = 0;
+
+	(void)state;
+	machine_read(text, &topology);
+	for (size_t i = 0; i < topology.vertex_count; i++)
+		count += topology.vertices[i].kind == TOPOLOGY_NIC;
+	assert_int_equal(count, sizeof(nics) / sizeof(nics[0]));
+	for (size_t i = 0; i < count; i++)
+		assert_int_not_equal(topology_find(&topology, nics[i]), TOPOLOGY_NONE);
+	topology_fini(&topology);
+}
+
 static void classes_are_beginnings(void **state)
 {
 	static const char text[] =
@@ -446,6 +469,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_topology_is_named),
 		cmocka_unit_test(impossible_facts_are_refused_with_their_line),
 		cmocka_unit_test(what_is_there_twice_is_shown_with_a_warning),
+		cmocka_unit_test(a_net_that_carries_no_messages_is_no_nic),
 		cmocka_unit_test(classes_are_beginnings),
 		cmocka_unit_test(more_than_a_graph_can_hold_is_refused),
 		cmocka_unit_test(real_files_load),
