@@ -216,6 +216,11 @@ int topology_compare_names(const char *a, const char *b);
 uint32_t topology_find(const struct topology *topology, const char *name);
 uint32_t topology_find_bus_id(const struct topology *topology, const char *bus_id);
 uint32_t topology_find_gpu(const struct topology *topology, int index);
+/*
+ * Whether a GPU is a slice (MIG) of a card of which an earlier vertex is one, too: what is counted by card has been counted,
+ * and NCCL would refuse a job with both.
+ */
+bool topology_is_later_slice(const struct topology *topology, uint32_t gpu);
 /* The link that joins two vertices, in either order; the first of several. */
 uint32_t topology_find_link(const struct topology *topology, uint32_t a, uint32_t b);
 uint32_t topology_find_limit(const struct topology *topology, const char *name);

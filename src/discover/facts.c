@@ -346,7 +346,8 @@ static void add_gpus(struct discover_collector *to, const struct discover_tree *
 		if (object->type == HWLOC_XML_PCI && object->pci.vendor == 0x10de &&
 		    object->pci.class_code >> 16 == 3 &&
 		    topology_find_bus_id(to->topology, object->bus_id) == TOPOLOGY_NONE)
-			discover_facts_add(to, "hidden-gpu %s", object->bus_id);
+			discover_facts_add(to, "hidden-gpu %s reason=%s", object->bus_id,
+					   discover_gpu_device(gpus, object->bus_id) ? "no-slices" : "driver");
 		if (object->type == HWLOC_XML_NODE && !object->has_cpus)
 			discover_facts_add(to, "numa %d cpus=none memory_bytes=%" PRIu64, object->os_index,
 					   object->memory_bytes);

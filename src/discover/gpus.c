@@ -124,41 +124,23 @@ static struct topology_vertex gpu_vertex(struct discover_build *build, uint32_t 
 	return vertex;
 }
 
-/* A card in MIG mode: slices below one vertex, whose uplink is the card's slot. */
-static int add_slices(struct discover_build *build, uint32_t object, uint32_t upper, const char *port,
-		      const struct gpu_inventory_device *device)
+/* Slices of a GPU in MIG mode have its bus id and its link, which they share as the functions of one card do. */
+static int add_slice(struct discover_build *build, uint32_t object, uint32_t upper, const char *port,
+		     const struct gpu_inventory_device *device, const struct gpu_inventory_slice *slice)
 {
-	const struct discover_object *from = &build->tree->at[object];
-	struct topology_vertex vertex;
 	char name[TOPOLOGY_NAME_BYTES];
-	uint32_t card, slice;
+	struct topology_vertex vertex;
+	uint32_t index;
 	int r;
 
-	snprintf(name, sizeof(name), "switch:%s", from->bus_id);
-	vertex = topology_vertex_of(TOPOLOGY_SWITCH, name);
-	memcpy(vertex.bus_id, from->bus_id, sizeof(vertex.bus_id));
-	snprintf(vertex.model, sizeof(vertex.model), "%.*s", (int)sizeof(vertex.model) - 1, device->name);
-	vertex.pci = from->pci;
-	r = discover_add_vertex(build, &vertex, &card);
-	if (!r)
-		r = discover_pci_link(build, card, upper, port, from, device);
-	for (size_t i = 0; i < device->slice_count && !r; i++) {
-		struct topology_link link;
-
-		snprintf(name, sizeof(name), "gpu%u.%u", device->index, device->slices[i].index);
-		vertex = gpu_vertex(build, object, name, device);
-		if (*device->slices[i].name)
-			snprintf(vertex.model, sizeof(vertex.model), "%.*s", (int)sizeof(vertex.model) - 1,
-				 device->slices[i].name);
-		vertex.gpu.mig = (int)device->slices[i].index;
-		vertex.memory_bytes = device->slices[i].memory_bytes;
-		r = discover_add_vertex(build, &vertex, &slice);
-		if (r < 0)
-			break;
-		link = topology_link_of(TOPOLOGY_LINK_INTERNAL, slice, card);
-		r = discover_add_link(build, &link);
-	}
-	return r;
+	snprintf(name, sizeof(name), "gpu%u.%u", device->index, slice->index);
+	vertex = gpu_vertex(build, object, name, device);
+	if (*slice->name)
+		snprintf(vertex.model, sizeof(vertex.model), "%.*s", (int)sizeof(vertex.model) - 1, slice->name);
+	vertex.gpu.mig = (int)slice->index;
+	vertex.memory_bytes = slice->memory_bytes;
+	r = discover_add_vertex(build, &vertex, &index);
+	return r < 0 ? r : discover_pci_link(build, index, upper, port, &build->tree->at[object], device);
 }
 
 int discover_add_gpu(struct discover_build *build, uint32_t object, uint32_t upper, const char *port)
@@ -168,10 +150,12 @@ int discover_add_gpu(struct discover_build *build, uint32_t object, uint32_t upp
 	struct topology_vertex vertex;
 	char name[TOPOLOGY_NAME_BYTES];
 	uint32_t index;
-	int r;
+	int r = 0;
 
+	for (size_t i = 0; device && device->mig && i < device->slice_count && !r; i++)
+		r = add_slice(build, object, upper, port, device, &device->slices[i]);
 	if (device && device->mig)
-		return add_slices(build, object, upper, port, device);
+		return r;
 	snprintf(name, sizeof(name), "gpu%d", build->gpu_index[object]);
 	vertex = gpu_vertex(build, object, name, device);
 	r = discover_add_vertex(build, &vertex, &index);

@@ -112,10 +112,18 @@ int discover_pci_link(struct discover_build *build, uint32_t lower, uint32_t upp
 
 /* ---------------------------------------------------------------------------------------------------- behind one port */
 
-static bool same_slot(const struct topology_link *a, const struct topology_link *b)
+/* What names a slot: its port, or what is in it where a guest or a file shows no ports. */
+static const char *slot_of(const struct topology *topology, const struct topology_link *link)
 {
-	return a->kind == TOPOLOGY_LINK_PCI && b->kind == TOPOLOGY_LINK_PCI && a->upper == b->upper && *a->pci.port &&
-	       !strcmp(a->pci.port, b->pci.port);
+	return *link->pci.port ? link->pci.port : topology->vertices[link->lower].bus_id;
+}
+
+static bool same_slot(const struct topology *topology, const struct topology_link *a, const struct topology_link *b)
+{
+	const char *slot = slot_of(topology, a);
+
+	return a->kind == TOPOLOGY_LINK_PCI && b->kind == TOPOLOGY_LINK_PCI && a->upper == b->upper && *slot &&
+	       !strcmp(slot, slot_of(topology, b));
 }
 
 static int add_slot(struct discover_build *build, const struct topology_link *link, const uint32_t *members,
@@ -125,7 +133,8 @@ static int add_slot(struct discover_build *build, const struct topology_link *li
 					      .provenance = nominal_Bps ? TOPOLOGY_NOMINAL : TOPOLOGY_UNKNOWN };
 	char name[TOPOLOGY_NAME_BYTES];
 
-	snprintf(name, sizeof(name), "slot:%s.%s", link->pci.port, direction == TOPOLOGY_UP ? "up" : "down");
+	snprintf(name, sizeof(name), "slot:%s.%s", slot_of(build->topology, link),
+		 direction == TOPOLOGY_UP ? "up" : "down");
 	return discover_add_limit(build, name, &capacity, members, count);
 }
 
@@ -137,7 +146,7 @@ static int add_slots(struct discover_build *build, uint32_t first, uint32_t *mem
 	int r;
 
 	for (uint32_t i = 0; i < topology->link_count; i++) {
-		if (!same_slot(&topology->links[first], &topology->links[i]))
+		if (!same_slot(topology, &topology->links[first], &topology->links[i]))
 			continue;
 		if (i < first)
 			return 0; /* its group is done */

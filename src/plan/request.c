@@ -25,11 +25,15 @@ static int list_gpus(const struct topology *topology, struct plan_request *reque
 {
 	struct gpu_key *keys = NULL;
 	uint32_t *list;
-	size_t count;
+	size_t count, kept = 0;
 	int r = topology_list(topology, TOPOLOGY_GPU, &list, &count);
 
 	if (r < 0)
 		return r;
+	for (size_t i = 0; i < count; i++)
+		if (!topology_is_later_slice(topology, list[i]))
+			list[kept++] = list[i];
+	count = kept;
 	r = count && count <= PLAN_GPUS_MAX ? 0 : -EINVAL;
 	if (r == 0) {
 		keys = malloc(count * sizeof(*keys));

@@ -106,6 +106,19 @@ uint32_t topology_find_gpu(const struct topology *topology, int index)
 	return TOPOLOGY_NONE;
 }
 
+bool topology_is_later_slice(const struct topology *topology, uint32_t gpu)
+{
+	const struct topology_vertex *own = &topology->vertices[gpu];
+
+	if (own->kind != TOPOLOGY_GPU || own->gpu.mig < 0)
+		return false;
+	for (uint32_t i = 0; i < gpu; i++)
+		if (topology->vertices[i].kind == TOPOLOGY_GPU && topology->vertices[i].gpu.mig >= 0 &&
+		    !strcmp(topology->vertices[i].bus_id, own->bus_id))
+			return true;
+	return false;
+}
+
 static bool joins(const struct topology_link *link, uint32_t a, uint32_t b)
 {
 	return (link->lower == a && link->upper == b) || (link->lower == b && link->upper == a);

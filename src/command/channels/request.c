@@ -111,7 +111,9 @@ static int by_index(const void *left, const void *right, void *arg)
 	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
 	int first = devices->topology->vertices[a].gpu.index, second = devices->topology->vertices[b].gpu.index;
 
-	return (first > second) - (first < second);
+	if (first != second)
+		return first < second ? -1 : 1;
+	return (a > b) - (a < b); /* slices of one GPU */
 }
 
 static int list_devices(const struct topology *topology, const char *name, enum topology_kind kind, struct devices *ret)
@@ -143,6 +145,46 @@ static size_t number_gpus(struct topology *topology, const uint32_t *gpus, size_
 	return given;
 }
 
+#define NCCL_REFUSES                                                                                                 \
+	"NCCL refuses two ranks on one GPU by default (\"Duplicate GPU detected\"), and slices (MIG) of a GPU have " \
+	"its bus id"
+
+static bool same_gpu(const struct topology *topology, uint32_t a, uint32_t b)
+{
+	const struct topology_vertex *first = &topology->vertices[a], *second = &topology->vertices[b];
+
+	return first->gpu.mig >= 0 && second->gpu.mig >= 0 && !strcmp(first->bus_id, second->bus_id);
+}
+
+/* One slice of each GPU: the first, unless the user names another. */
+static int keep_one_slice(const struct topology *topology, bool named, uint32_t *gpus, size_t *count)
+{
+	char clean[2][TOPOLOGY_NAME_BYTES];
+	size_t kept = 0, all = *count;
+
+	for (size_t i = 0; i < all; i++) {
+		size_t same = 0;
+
+		while (same < kept && !same_gpu(topology, gpus[same], gpus[i]))
+			same++;
+		if (same == kept) {
+			gpus[kept++] = gpus[i];
+			continue;
+		}
+		if (!named)
+			continue;
+		term_clean(topology->vertices[gpus[same]].name, clean[0], sizeof(clean[0]));
+		term_clean(topology->vertices[gpus[i]].name, clean[1], sizeof(clean[1]));
+		fprintf(stderr, "tributary: " NCCL_REFUSES ": name one of %s and %s\n", clean[0], clean[1]);
+		return COMMAND_FAILED;
+	}
+	if (kept < all)
+		fprintf(stderr, "tributary: " NCCL_REFUSES ": planned for one slice of each GPU; --gpus "
+				"chooses others\n");
+	*count = kept;
+	return COMMAND_OK;
+}
+
 static int take_gpus(const struct command_call *call, struct topology *topology, struct plan_request *request)
 {
 	const char *list = command_value(call, "gpus");
@@ -155,6 +197,8 @@ static int take_gpus(const struct command_call *call, struct topology *topology,
 		fputs("tributary: the machine has no GPU: there is nothing to plan\n", stderr);
 		status = COMMAND_FAILED;
 	} else {
+		if (!list)
+			(void)keep_one_slice(topology, false, devices.list, &devices.count);
 		if (number_gpus(topology, devices.list, devices.count))
 			fputs("tributary: the GPUs have no numbers here: they are counted in order of their PCI "
 			      "places, as "
@@ -170,6 +214,8 @@ static int take_gpus(const struct command_call *call, struct topology *topology,
 		memcpy(request->gpus, devices.list, devices.count * sizeof(devices.list[0]));
 	if (status == COMMAND_OK && !list)
 		request->gpu_count = devices.count;
+	if (status == COMMAND_OK && list)
+		status = keep_one_slice(topology, true, request->gpus, &request->gpu_count);
 	qsort_r(request->gpus, request->gpu_count, sizeof(request->gpus[0]), by_index, &devices);
 	free(devices.list);
 	return status;

@@ -41,7 +41,8 @@ void doctor_link_width(struct doctor *doctor)
 		const struct topology_link *link = &topology->links[i];
 		const struct topology_pci_link *pci = &link->pci;
 
-		if (link->kind != TOPOLOGY_LINK_PCI || !pci->lanes || !pci->most_lanes)
+		if (link->kind != TOPOLOGY_LINK_PCI || !pci->lanes || !pci->most_lanes ||
+		    topology_is_later_slice(topology, link->lower))
 			continue;
 		known++;
 		if (pci->lanes >= pci->most_lanes)
@@ -88,7 +89,8 @@ void doctor_link_speed(struct doctor *doctor)
 		const struct topology_pci_link *pci = &link->pci;
 		bool gpu = topology->vertices[link->lower].kind == TOPOLOGY_GPU;
 
-		if (link->kind != TOPOLOGY_LINK_PCI || !pci->generation || !pci->most_generation)
+		if (link->kind != TOPOLOGY_LINK_PCI || !pci->generation || !pci->most_generation ||
+		    topology_is_later_slice(topology, link->lower))
 			continue;
 		known++;
 		if (pci->generation >= pci->most_generation || only_idles(topology, link))

@@ -107,12 +107,17 @@ struct refusal {
 	char first[2 * TOPOLOGY_NAME_BYTES + 8], status[32];
 };
 
+static bool has_slice(const struct topology *topology, const struct topology_pair *pair)
+{
+	return topology->vertices[pair->from].gpu.mig >= 0 || topology->vertices[pair->to].gpu.mig >= 0;
+}
+
 /* One finding for all pairs of a class: with eight GPUs there are 56 of them. */
 void doctor_p2p_refused(struct doctor *doctor)
 {
 	const struct topology *topology = doctor->topology;
 	struct refusal refused[TOPOLOGY_CLASS_COUNT] = { 0 };
-	size_t total = 0;
+	size_t total = 0, slices = 0;
 
 	for (size_t i = 0; i < topology->pair_count; i++) {
 		const struct topology_pair *pair = &topology->pairs[i];
@@ -120,6 +125,10 @@ void doctor_p2p_refused(struct doctor *doctor)
 		struct refusal *at = &refused[topology_class_of(topology, pair->from, pair->to)];
 
 		total++;
+		if (has_slice(topology, pair)) {
+			slices++;
+			continue;
+		}
 		if (pair->p2p_works || at->count++)
 			continue;
 		snprintf(at->first, sizeof(at->first), "%s>%s", from, to);
@@ -134,6 +143,11 @@ void doctor_p2p_refused(struct doctor *doctor)
 				   refused[c].count, topology_class_word((enum topology_class)c),
 				   reason_of(refused[c].status));
 	}
+	if (slices)
+		doctor_add(doctor, DOCTOR_NOTE, "machine",
+			   "in %zu pairs a GPU is a slice (MIG): slices have no P2P, and NCCL refuses a job with two "
+			   "of one GPU",
+			   slices);
 	if (!total && doctor_count(topology, TOPOLOGY_GPU) > 1)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the driver was not asked, or nothing was measured");
 }
@@ -196,10 +210,14 @@ void doctor_hidden_gpu(struct doctor *doctor)
 {
 	struct doctor_fact fact;
 	const char *at = NULL;
-	char bus_id[64];
+	char bus_id[64], reason[16];
 
 	while (doctor_next_fact(doctor, "hidden-gpu", &at, &fact)) {
 		doctor_fact_subject(&fact, bus_id, sizeof(bus_id));
-		doctor_add(doctor, DOCTOR_WARNING, bus_id, "on the bus, but the driver does not show it");
+		if (doctor_fact_value(&fact, "reason", reason, sizeof(reason)) && !strcmp(reason, "no-slices"))
+			doctor_add(doctor, DOCTOR_WARNING, bus_id,
+				   "in MIG mode without a slice: make some (nvidia-smi mig), or leave the mode");
+		else
+			doctor_add(doctor, DOCTOR_WARNING, bus_id, "on the bus, but the driver does not show it");
 	}
 }

@@ -18,7 +18,7 @@ void doctor_gpu_nic(struct doctor *doctor)
 		enum topology_class best = TOPOLOGY_CLASS_DIS;
 		uint32_t nearest = TOPOLOGY_NONE;
 
-		if (topology->vertices[gpu].kind != TOPOLOGY_GPU)
+		if (topology->vertices[gpu].kind != TOPOLOGY_GPU || topology_is_later_slice(topology, gpu))
 			continue;
 		for (uint32_t nic = 0; nic < topology->vertex_count; nic++) {
 			enum topology_class path_class;
@@ -110,7 +110,7 @@ void doctor_oversubscribed(struct doctor *doctor)
 			uint32_t own = topology_uplink(topology, below);
 
 			if (topology->vertices[below].kind != TOPOLOGY_GPU || own == TOPOLOGY_NONE ||
-			    !doctor_is_above(topology, i, below) || topology->vertices[below].gpu.mig > 0)
+			    !doctor_is_above(topology, i, below) || topology_is_later_slice(topology, below))
 				continue;
 			sum_Bps += doctor_rate(topology, own, TOPOLOGY_UP);
 			count++;
@@ -132,6 +132,7 @@ static size_t count_below(const struct topology *topology, uint32_t above, enum 
 
 	for (uint32_t i = 0; i < topology->vertex_count; i++)
 		count += topology->vertices[i].kind == kind && doctor_is_above(topology, above, i) &&
+			 !topology_is_later_slice(topology, i) &&
 			 (kind != TOPOLOGY_NIC || doctor_is_fast_nic(topology, i));
 	return count;
 }

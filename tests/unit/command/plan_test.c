@@ -166,6 +166,31 @@ static void machines_without_gpus_or_nics_are_said_to_be(void **state)
 	assert_non_null(strstr(text, "no data can pass"));
 }
 
+/* Slices of one GPU have one bus id, and NCCL refuses a job with two ranks on one. */
+static void a_plan_has_one_slice_of_a_gpu_and_says_why(void **state)
+{
+	const char *machine = machine_file(
+		"sliced", "tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex memory memory0 numa=0\n"
+			  "vertex switch switch:a\nvertex gpu gpu0.0 bus=0000:01:00.0 index=0 mig=0\n"
+			  "vertex gpu gpu0.1 bus=0000:01:00.0 index=0 mig=1\nvertex gpu gpu1 bus=0000:02:00.0 index=1\n"
+			  "link memory memory0 cpu0\nlink pci switch:a cpu0 nominal_Bps=24000000000\n"
+			  "link pci gpu0.0 switch:a nominal_Bps=24000000000\nlink pci gpu0.1 switch:a "
+			  "nominal_Bps=24000000000\nlink pci gpu1 switch:a nominal_Bps=24000000000\n");
+
+	(void)state;
+	assert_int_equal(run_on("plan", machine, "", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_non_null(strstr(text, "2 of 3 GPUs"));
+	assert_null(strstr(text, "gpu0.1"));
+	assert_int_equal(run_on("plan", machine, "", PROGRAM_STDERR, text), COMMAND_OK);
+	assert_non_null(strstr(text, "NCCL refuses two ranks on one GPU"));
+	assert_int_equal(run_on("plan", machine, "--gpus gpu0.1,gpu1", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_non_null(strstr(text, "gpu0.1"));
+	assert_int_equal(run_on("plan", machine, "--gpus gpu0.1,gpu1", PROGRAM_STDERR, text), COMMAND_OK);
+	assert_null(strstr(text, "NCCL refuses"));
+	assert_int_equal(run_on("plan", machine, "--gpus gpu1,gpu0.0,gpu0.1", PROGRAM_STDERR, text), COMMAND_FAILED);
+	assert_non_null(strstr(text, "name one of gpu0.0 and gpu0.1"));
+}
+
 static void more_gpus_than_a_plan_holds_must_be_chosen(void **state)
 {
 	char machine[4096] = "tributary-topology 1\nvertex cpu cpu0 numa=0\n", line[64];
@@ -428,6 +453,7 @@ int main(void)
 		cmocka_unit_test(gpus_are_known_by_number_name_and_place),
 		cmocka_unit_test(what_cannot_be_planned_is_said_in_one_line),
 		cmocka_unit_test(machines_without_gpus_or_nics_are_said_to_be),
+		cmocka_unit_test(a_plan_has_one_slice_of_a_gpu_and_says_why),
 		cmocka_unit_test(more_gpus_than_a_plan_holds_must_be_chosen),
 		cmocka_unit_test(json_says_what_the_text_says),
 		cmocka_unit_test(graph_file_reads_back_as_the_same_channels),

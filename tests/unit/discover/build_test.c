@@ -1,6 +1,7 @@
 #include "discover/build.h"
 
 #include "discover/nvml.h"
+#include "ncclxml/topology_xml.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -376,16 +377,32 @@ static void nvmls_numbers_count_and_what_it_does_not_show_is_left_out(void **sta
 	topology_fini(&topology);
 }
 
-static void slices_share_their_cards_link_and_have_no_p2p(void **state)
+/* How often a file for NCCL has a bus id. */
+static size_t times_written(const struct topology *topology, const char *bus_id)
 {
-	static const char xml[] = HEAD HOST("16-19") BRIDGE("16:01.0", "17-17") GPU("17:00.0")
-		END BRIDGE("16:02.0", "18-18") GPU("18:00.0") END BRIDGE("16:03.0", "19-19") GPU("19:00.0")
-			END END TAIL;
-	static const char nvml[] = "nvml 1\n" NVML(0, "17:00.0", 1) NVML(1, "18:00.0", 0)
-		NVML(2, "19:00.0", 1) "slice 0 index=0 gi=1 ci=0 memory=512 name=A100 MIG 3g\nslice 0 index=4 gi=2 "
+	struct diag diag = { .text = "" };
+	size_t bytes, count = 0;
+	char *text;
+
+	if (topology_xml_write(topology, TOPOLOGY_XML_SOCKETS_AUTO, &text, &bytes, NULL, &diag) < 0)
+		fail_msg("%s", diag.text);
+	for (const char *at = text; (at = strstr(at, bus_id)); at++)
+		count++;
+	free(text);
+	return count;
+}
+
+static void slices_share_their_cards_slot_and_have_no_p2p(void **state)
+{
+	static const char xml[] = HEAD HOST("16-1c") BRIDGE("16:01.0", "17-1b") BRIDGE("17:00.0", "18-1b")
+		BRIDGE("18:00.0", "19-19") GPU("19:00.0") END BRIDGE("18:01.0", "1a-1a") GPU("1a:00.0")
+			END BRIDGE("18:02.0", "1b-1b") NIC("1b:00.0", RDMA("mlx5_0"))
+				END END END BRIDGE("16:02.0", "1c-1c") GPU("1c:00.0") END END TAIL;
+	static const char nvml[] = "nvml 1\n" NVML(0, "19:00.0", 1) NVML(1, "1a:00.0", 0)
+		NVML(2, "1c:00.0", 1) "slice 0 index=0 gi=1 ci=0 memory=512 name=A100 MIG 3g\nslice 0 index=4 gi=2 "
 				      "ci=0 memory=256 name=A100 MIG 1g\n"
 				      "p2p 0 to=1 status=works\np2p 1 to=0 status=works\n";
-	uint32_t card, first, second, whole;
+	uint32_t first, second, whole, nic, limit;
 	struct topology topology;
 	struct diag diag;
 
@@ -394,19 +411,47 @@ static void slices_share_their_cards_link_and_have_no_p2p(void **state)
 	first = must_find(&topology, "gpu0.0");
 	second = must_find(&topology, "gpu0.4");
 	whole = must_find(&topology, "gpu1");
-	card = must_find(&topology, "switch:0000:17:00.0");
-	uplink(&topology, "gpu0.0", "switch:0000:17:00.0", "");
-	uplink(&topology, "gpu0.4", "switch:0000:17:00.0", "");
-	assert_int_equal(uplink(&topology, "switch:0000:17:00.0", "bridge:0000:16", "0000:16:01.0")->nominal_Bps,
+	nic = must_find(&topology, "nic:mlx5_0");
+	assert_int_equal(uplink(&topology, "gpu0.0", "switch:0000:17:00.0", "0000:18:00.0")->nominal_Bps,
 			 topology_pci_Bps(4, 16));
-	assert_int_equal(topology.vertices[card].kind, TOPOLOGY_SWITCH);
+	uplink(&topology, "gpu0.4", "switch:0000:17:00.0", "0000:18:00.0");
+	limit = topology_find_limit(&topology, "slot:0000:18:00.0.up");
+	assert_int_not_equal(limit, TOPOLOGY_NONE);
+	assert_int_equal(topology.limits[limit].member_count, 2);
+	assert_int_equal(topology.limits[limit].capacity.rate_Bps, topology_pci_Bps(4, 16));
 	assert_int_equal(topology.vertices[second].gpu.mig, 4);
 	assert_int_equal(topology.vertices[second].memory_bytes, 256);
 	assert_int_equal(topology.vertices[whole].gpu.mig, -1);
 	assert_false(topology.pairs[topology_find_pair(&topology, first, second)].p2p_works);
 	assert_false(topology.pairs[topology_find_pair(&topology, first, whole)].p2p_works);
+	/* As near to a NIC as the card is; and one device in NCCL's file, not one inside itself. */
+	assert_int_equal(topology_class_of(&topology, first, nic), TOPOLOGY_CLASS_PIX);
+	assert_int_equal(topology_class_of(&topology, whole, nic), TOPOLOGY_CLASS_PIX);
+	assert_int_equal(times_written(&topology, "\"0000:19:00.0\""), 1);
+	assert_true(topology_is_later_slice(&topology, second));
+	assert_false(topology_is_later_slice(&topology, first));
+	assert_false(topology_is_later_slice(&topology, whole));
+	assert_false(topology_is_later_slice(&topology, nic));
 	/* A card in MIG mode without a slice is used by nobody. */
-	assert_int_equal(topology_find_bus_id(&topology, "0000:19:00.0"), TOPOLOGY_NONE);
+	assert_int_equal(topology_find_bus_id(&topology, "0000:1c:00.0"), TOPOLOGY_NONE);
+	topology_fini(&topology);
+}
+
+/* As in a guest, where devices are on the bus of the host bridge itself. */
+static void slices_without_a_port_share_their_slot_too(void **state)
+{
+	static const char xml[] = HEAD HOST("00-00") GPU("00:05.0") GPU("00:06.0") END TAIL;
+	static const char nvml[] = "nvml 1\n" NVML(0, "00:05.0", 1) NVML(1, "00:06.0", 0) "slice 0 index=0 gi=1 ci=0 "
+											  "memory=512 name=A\n"
+											  "slice 0 index=1 gi=2 ci=0 "
+											  "memory=512 name=A\n";
+	struct topology topology;
+	struct diag diag;
+
+	(void)state;
+	assert_int_equal(build(xml, NULL, nvml, &topology, &diag), 0);
+	assert_int_equal(topology.limit_count, 2);
+	assert_int_not_equal(topology_find_limit(&topology, "slot:0000:00:05.0.down"), TOPOLOGY_NONE);
 	topology_fini(&topology);
 }
 
@@ -525,7 +570,8 @@ int main(void)
 		cmocka_unit_test(the_devices_of_one_function_are_one_nic_in_every_version_of_hwloc),
 		cmocka_unit_test(a_second_interface_of_an_rdma_port_is_no_nic),
 		cmocka_unit_test(nvmls_numbers_count_and_what_it_does_not_show_is_left_out),
-		cmocka_unit_test(slices_share_their_cards_link_and_have_no_p2p),
+		cmocka_unit_test(slices_share_their_cards_slot_and_have_no_p2p),
+		cmocka_unit_test(slices_without_a_port_share_their_slot_too),
 		cmocka_unit_test(nvlinks_are_counted_once_and_switches_are_one),
 		cmocka_unit_test(an_impossible_machine_is_refused_with_a_reason),
 		cmocka_unit_test(nodes_without_cores_are_no_cpus_and_none_at_all_is_one),

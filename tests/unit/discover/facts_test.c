@@ -106,6 +106,24 @@ static void lines_are_sorted_and_end(void **state)
 	discover_facts_fini(&facts);
 }
 
+static void a_gpu_that_nobody_can_use_says_why(void **state)
+{
+	struct fake_machine *machine = *state;
+	struct discover_facts facts;
+
+	/* Of the machine's GPUs the driver shows two, the second of which has no slice. */
+	fake_machine_file(
+		machine, "nvml.txt",
+		"nvml 1\ngpu 0 bus=0000:19:00.0 device=0x20f110de subsystem=0x10de sm=80 generation=4 lanes=16 "
+		"most_generation=4 most_lanes=16 memory=1024 bar1=256 mig=0 name=A\n"
+		"gpu 1 bus=0000:1a:00.0 device=0x20f110de subsystem=0x10de sm=80 generation=4 lanes=16 "
+		"most_generation=4 most_lanes=16 memory=1024 bar1=256 mig=1 name=A\n");
+	read_facts(machine, &facts);
+	must_say(&facts, "hidden-gpu 0000:1a:00.0", "reason", "no-slices");
+	must_say(&facts, "hidden-gpu 0000:9a:00.0", "reason", "driver");
+	discover_facts_fini(&facts);
+}
+
 static void without_roots_rights_acs_is_unknown(void **state)
 {
 	struct discover_facts facts;
@@ -148,6 +166,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_machine_says_what_doctor_asks),
 		TEST(lines_are_sorted_and_end),
+		TEST(a_gpu_that_nobody_can_use_says_why),
 		TEST(without_roots_rights_acs_is_unknown),
 		cmocka_unit_test(a_fact_is_found_by_whole_words),
 	};

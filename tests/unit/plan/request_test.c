@@ -71,6 +71,26 @@ static void gpus_without_an_index_come_last(void **state)
 	assert_string_equal(topology.vertices[request.gpus[11]].name, "gpu0");
 }
 
+/* NCCL refuses a job with two of them. */
+static void of_slices_of_one_gpu_one_is_taken(void **state)
+{
+	uint32_t first = topology_find(&topology, "gpu3"), second = topology_find(&topology, "gpu4");
+	struct plan_request whole = request;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct topology_vertex *slice = &topology.vertices[i ? second : first];
+
+		snprintf(slice->bus_id, sizeof(slice->bus_id), "0000:42:00.0");
+		slice->gpu.index = 3;
+		slice->gpu.mig = (int)i;
+	}
+	assert_int_equal(plan_request_all(&topology, &request), 0);
+	assert_int_equal(request.gpu_count, whole.gpu_count - 1);
+	for (size_t i = 0; i < request.gpu_count; i++)
+		assert_int_not_equal(request.gpus[i], first < second ? second : first);
+}
+
 static void more_gpus_than_a_plan_holds_are_refused(void **state)
 {
 	char name[] = "more0";
@@ -124,6 +144,7 @@ int main(void)
 		TEST(all_gpus_come_in_order_of_their_index_and_nics_of_their_name),
 		TEST(two_gpus_on_amd_use_p2p_anywhere),
 		TEST(gpus_without_an_index_come_last),
+		TEST(of_slices_of_one_gpu_one_is_taken),
 		TEST(more_gpus_than_a_plan_holds_are_refused),
 		TEST(p2p_is_taken_only_as_far_as_nccl_takes_it),
 		TEST(p2p_that_the_driver_refuses_is_not_taken),

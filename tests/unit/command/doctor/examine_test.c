@@ -160,6 +160,52 @@ static void idle_gpu_link_is_no_fault_once_it_was_measured(void **state)
 	free(machine);
 }
 
+/* The first card in MIG mode with three slices, idle, each socket with two cards. */
+static void slices_are_one_card_to_every_check(void **state)
+{
+#define SLICE(n)                                                                                                      \
+	"vertex gpu gpu0." #n " bus=0000:23:00.0 index=0 mig=" #n " bar1_bytes=34359738368 memory_bytes=8589934592\n" \
+	"link pci gpu0." #n " switch:0000:21:00.0 generation=1 lanes=8 most_generation=4 most_lanes=16 "              \
+	"port=0000:22:00.0 nominal_Bps=24000000000\n"
+	struct change changes[] = {
+		{ "vertex gpu gpu0 bus=0000:23:00.0 bar1_bytes=34359738368 memory_bytes=25769803776\n",
+		  SLICE(0) SLICE(1) SLICE(2) },
+		{ "link pci gpu0 switch:0000:21:00.0 generation=4 lanes=16 most_generation=4 most_lanes=16 "
+		  "port=0000:22:00.0 nominal_Bps=24000000000\n",
+		  "" },
+		{ "rate gpu0>switch:0000:21:00.0 23000000000 measured\n", "" },
+		{ "rate switch:0000:21:00.0>gpu0 23000000000 measured\n", "" },
+		{ "pair gpu0 gpu1 p2p_works=1 p2p_Bps=22000000000 p2p_provenance=measured "
+		  "host_Bps=11000000000 host_provenance=measured\n",
+		  "pair gpu0.0 gpu0.1 p2p_works=0\npair gpu0.0 gpu1 p2p_works=0\n" },
+	};
+	char *machine = changed(sound_machine, changes, 5);
+	size_t widths = 0, speeds = 0, refused = 0;
+	struct doctor_report report;
+
+	(void)state;
+	examine(machine, sound_facts, &report);
+	for (size_t i = 0; i < report.count; i++) {
+		const struct doctor_finding *at = &report.at[i];
+
+		if (at->verdict <= DOCTOR_GOOD)
+			continue;
+		if (!strcmp(at->check->word, "link-width") && at->verdict == DOCTOR_WARNING)
+			widths++;
+		else if (!strcmp(at->check->word, "link-speed") && at->verdict == DOCTOR_NOTE)
+			speeds++;
+		else if (!strcmp(at->check->word, "p2p-refused") && at->verdict == DOCTOR_NOTE)
+			refused += strstr(at->evidence, "in 2 pairs a GPU is a slice") != NULL;
+		else
+			fail_msg("%s %s", at->check->word, at->evidence);
+	}
+	assert_int_equal(widths, 1);
+	assert_int_equal(speeds, 1);
+	assert_int_equal(refused, 1);
+	doctor_report_fini(&report);
+	free(machine);
+}
+
 static void empty_machine_without_facts_crashes_nothing(void **state)
 {
 	struct doctor_report report;
@@ -260,6 +306,7 @@ int main(void)
 		cmocka_unit_test(every_check_has_a_fault_that_it_finds),
 		cmocka_unit_test(a_device_made_of_software_has_no_ordering_on_pcie),
 		cmocka_unit_test(idle_gpu_link_is_no_fault_once_it_was_measured),
+		cmocka_unit_test(slices_are_one_card_to_every_check),
 		cmocka_unit_test(empty_machine_without_facts_crashes_nothing),
 		cmocka_unit_test(check_of_what_is_not_there_is_skipped_and_not_good),
 		cmocka_unit_test(facts_with_control_characters_do_not_reach_the_terminal),
