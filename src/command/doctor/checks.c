@@ -50,17 +50,23 @@ const struct doctor_check doctor_checks[] = {
 	  doctor_asymmetric,
 	  { .gpus = 1 } },
 	{ "acs",
-	  "no switch port redirects traffic between GPUs to the root (ACS)",
-	  "Traffic between devices of one switch goes up to the host bridge and back, and loads the uplink twice.",
-	  "Switch ACS off in the firmware setup, or clear it with setpci on each listed port, unless virtual machines "
-	  "need it.",
+	  "no port between GPUs, or a GPU and a NIC, redirects their traffic (ACS)",
+	  "Traffic between devices of one switch goes up to the host bridge and back, and loads the uplink twice; what "
+	  "the "
+	  "IOMMU translates on the way is slower still, and P2P may hang.",
+	  "Switch ACS off in the firmware setup, or clear it on each listed port (setpci -s PORT ECAP_ACS+6.w=0), "
+	  "unless "
+	  "virtual machines need it; at root ports iommu=pt cures it as well, and one of the two is enough.",
 	  doctor_acs,
-	  { .gpus = 2 } },
+	  { .gpus = 1 } },
 	{ "iommu",
 	  "the IOMMU does not translate the devices' addresses",
-	  "Every access of a device to memory and to other devices goes through the IOMMU: slower, and P2P may not "
-	  "work at all.",
-	  "Boot with iommu=pt (or with the IOMMU off), unless virtual machines need it.",
+	  "Every access of a device to memory goes through the IOMMU, and so does P2P where ACS redirects it: slower, "
+	  "and P2P "
+	  "may hang.",
+	  "Boot with iommu=pt (or with the IOMMU off), unless virtual machines need it; switches that redirect (see "
+	  "acs) "
+	  "stay slow until ACS is cleared there, too.",
 	  doctor_iommu,
 	  { .gpus = 1 } },
 	{ "p2p-refused",

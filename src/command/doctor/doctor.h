@@ -101,8 +101,11 @@ void doctor_gpu_nic(struct doctor *doctor);
 void doctor_shared_uplink(struct doctor *doctor);
 void doctor_oversubscribed(struct doctor *doctor);
 void doctor_asymmetric(struct doctor *doctor);
-/* peers.c */
+/* acs.c */
 void doctor_acs(struct doctor *doctor);
+/* How many ports send traffic between two GPUs, or a GPU and a NIC, through an IOMMU that translates. */
+size_t doctor_acs_into_iommu(const struct doctor *doctor);
+/* peers.c */
 void doctor_iommu(struct doctor *doctor);
 void doctor_p2p_refused(struct doctor *doctor);
 void doctor_p2p_slow(struct doctor *doctor);

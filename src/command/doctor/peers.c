@@ -7,53 +7,12 @@
 /* P2P must be slower by more than what two measurements differ. */
 static const double SLOWER = 1.05;
 
-/* The switch that a port belongs to; TOPOLOGY_NONE for a root port. */
-static uint32_t switch_of_port(const struct topology *topology, const char *port)
-{
-	for (size_t i = 0; i < topology->link_count; i++) {
-		const struct topology_link *link = &topology->links[i];
-
-		if (link->kind == TOPOLOGY_LINK_PCI && !strcmp(link->pci.port, port) &&
-		    topology->vertices[link->upper].kind == TOPOLOGY_SWITCH)
-			return link->upper;
-	}
-	return TOPOLOGY_NONE;
-}
-
-void doctor_acs(struct doctor *doctor)
-{
-	char port[64], state[16], request[8], completion[8];
-	struct doctor_fact fact;
-	const char *at = NULL;
-	size_t unknown = 0;
-
-	while (doctor_next_fact(doctor, "acs", &at, &fact)) {
-		uint32_t above;
-
-		doctor_fact_subject(&fact, port, sizeof(port));
-		above = switch_of_port(doctor->topology, port);
-		if (above == TOPOLOGY_NONE) /* at a root port everything passes the root in any case */
-			continue;
-		unknown += !doctor_fact_value(&fact, "state", state, sizeof(state));
-		(void)doctor_fact_value(&fact, "ReqRedir", request, sizeof(request));
-		(void)doctor_fact_value(&fact, "CmpltRedir", completion, sizeof(completion));
-		if (!strcmp(request, "1") || !strcmp(completion, "1"))
-			doctor_add(doctor, DOCTOR_WARNING, port, "a port of %s redirects%s%s to the root",
-				   doctor->topology->vertices[above].name, !strcmp(request, "1") ? " requests" : "",
-				   !strcmp(completion, "1") ? " completions" : "");
-	}
-	if (unknown)
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "ACS of %zu switch ports cannot be read; root can",
-			   unknown);
-	else if (!at && doctor_count(doctor->topology, TOPOLOGY_SWITCH))
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "nothing is known of the switches' ports");
-}
-
 void doctor_iommu(struct doctor *doctor)
 {
 	struct doctor_fact fact;
 	const char *at = NULL;
 	uint64_t translated = 0;
+	size_t redirecting;
 	char state[32];
 
 	if (!doctor_next_fact(doctor, "iommu", &at, &fact) ||
@@ -62,7 +21,14 @@ void doctor_iommu(struct doctor *doctor)
 		return;
 	}
 	(void)doctor_fact_number(&fact, "translated", &translated);
-	if (!strcmp(state, "translated") || !strcmp(state, "mixed"))
+	if (strcmp(state, "translated") != 0 && strcmp(state, "mixed") != 0)
+		return;
+	redirecting = doctor_acs_into_iommu(doctor);
+	if (redirecting)
+		doctor_add(doctor, DOCTOR_WARNING, "machine",
+			   "the IOMMU translates for %llu devices, and %zu ports send P2P through it (see acs)",
+			   (unsigned long long)translated, redirecting);
+	else
 		doctor_add(doctor, DOCTOR_WARNING, "machine", "the IOMMU translates for %llu devices",
 			   (unsigned long long)translated);
 }

@@ -160,6 +160,75 @@ static void idle_gpu_link_is_no_fault_once_it_was_measured(void **state)
 	free(machine);
 }
 
+static enum doctor_verdict verdict_of(const struct doctor_report *report, const char *check)
+{
+	enum doctor_verdict worst = DOCTOR_SKIPPED;
+
+	for (size_t i = 0; i < report->count; i++)
+		if (!strcmp(report->at[i].check->word, check) && report->at[i].verdict > worst)
+			worst = report->at[i].verdict;
+	return worst;
+}
+
+/* Ports matter by what they are between. */
+static void acs_is_looked_at_where_it_decides(void **state)
+{
+#define VERTICES(gpus) \
+	"tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex switch switch:a\nvertex switch switch:b\n" gpus
+#define UP            "link pci switch:a cpu0 port=0000:00:01.0\nlink pci switch:b cpu0 port=0000:00:02.0\n"
+#define GPU_A         "vertex gpu gpu0 bus=0000:0a:00.0\nlink pci gpu0 switch:a port=0000:0b:00.0\n"
+#define GPU_B         "vertex gpu gpu1 bus=0000:1a:00.0\nlink pci gpu1 switch:b port=0000:1b:00.0\n"
+#define ACS(port, on) "acs " port " state=known ReqRedir=" #on " CmpltRedir=" #on "\n"
+#define IOMMU(of_a, of_b)                                                                                          \
+	"device 0000:0a:00.0 name=gpu0 iommu=" of_a "\ndevice 0000:1a:00.0 name=gpu1 iommu=" of_b "\niommu state=" \
+	"mixed translated=1 identity=1 unknown=0\n"
+	static const struct {
+		const char *machine, *facts;
+		enum doctor_verdict verdict;
+	} cases[] = {
+		/* Each alone below its switch: the switches' ports decide nothing. */
+		{ VERTICES(GPU_A GPU_B UP), ACS("0000:0b:00.0", 1) ACS("0000:1b:00.0", 1) "iommu state=off\n",
+		  DOCTOR_GOOD },
+		{ VERTICES(GPU_A GPU_B UP), ACS("0000:00:01.0", 1) "iommu state=identity\n", DOCTOR_GOOD },
+		{ VERTICES(GPU_A GPU_B UP), ACS("0000:00:01.0", 1) IOMMU("DMA-FQ", "identity"), DOCTOR_WARNING },
+		{ VERTICES(GPU_A GPU_B UP), ACS("0000:00:01.0", 1) IOMMU("identity", "DMA"), DOCTOR_GOOD },
+		{ VERTICES(GPU_A GPU_B UP), ACS("0000:00:01.0", 0) IOMMU("DMA-FQ", "DMA"), DOCTOR_GOOD },
+		/* Both below one root port, which they do not cross. */
+		{ VERTICES(GPU_A "vertex gpu gpu2 bus=0000:0c:00.0\nlink pci gpu2 switch:a port=0000:0b:01.0\n" UP),
+		  ACS("0000:00:01.0", 1) "iommu state=translated\n", DOCTOR_GOOD },
+		/* A GPU and a NIC: with RDMA alone is there P2P. */
+		{ VERTICES(GPU_A "vertex nic nic:n bus=0000:0d:00.0 rdma=1\nlink pci nic:n switch:a "
+				 "port=0000:0b:02.0\n" UP),
+		  ACS("0000:0b:02.0", 1), DOCTOR_WARNING },
+		{ VERTICES(GPU_A "vertex nic nic:n bus=0000:0d:00.0\nlink pci nic:n switch:a port=0000:0b:02.0\n" UP),
+		  ACS("0000:0b:02.0", 1), DOCTOR_SKIPPED },
+		/* Slices, and GPUs on an NVSwitch, have none with other GPUs. */
+		{ VERTICES(GPU_A "vertex gpu gpu2.0 bus=0000:0c:00.0 mig=0\nlink pci gpu2.0 switch:a "
+				 "port=0000:0b:01.0\n" UP),
+		  ACS("0000:0b:00.0", 1), DOCTOR_GOOD },
+		{ VERTICES(GPU_A
+			   "vertex nvswitch nvswitch0\nlink nvlink gpu0 nvswitch0 count=12\nvertex gpu gpu2 "
+			   "bus=0000:0c:00.0\nlink pci gpu2 switch:a port=0000:0b:01.0\nlink nvlink gpu2 nvswitch0 "
+			   "count=12\n" UP),
+		  ACS("0000:0b:00.0", 1), DOCTOR_GOOD },
+		/* A file that knows no port; a guest that has none. */
+		{ VERTICES(GPU_A GPU_B UP), "", DOCTOR_UNKNOWN },
+		{ VERTICES(GPU_A GPU_B UP), "iommu state=off\n", DOCTOR_GOOD },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct doctor_report report;
+
+		examine(cases[i].machine, cases[i].facts, &report);
+		if (verdict_of(&report, "acs") != cases[i].verdict) {
+			print(&report);
+			fail_msg("case %zu: acs is %s", i, doctor_verdict_word(verdict_of(&report, "acs")));
+		}
+		doctor_report_fini(&report);
+	}
+}
+
 /* The first card in MIG mode with three slices, idle, each socket with two cards. */
 static void slices_are_one_card_to_every_check(void **state)
 {
@@ -306,6 +375,7 @@ int main(void)
 		cmocka_unit_test(every_check_has_a_fault_that_it_finds),
 		cmocka_unit_test(a_device_made_of_software_has_no_ordering_on_pcie),
 		cmocka_unit_test(idle_gpu_link_is_no_fault_once_it_was_measured),
+		cmocka_unit_test(acs_is_looked_at_where_it_decides),
 		cmocka_unit_test(slices_are_one_card_to_every_check),
 		cmocka_unit_test(empty_machine_without_facts_crashes_nothing),
 		cmocka_unit_test(check_of_what_is_not_there_is_skipped_and_not_good),

@@ -83,6 +83,16 @@ struct fixture {
 	const char *also; /* a check that rightly sees it, too */
 };
 
+#define ROOT_PORT                                                                                  \
+	{                                                                                          \
+		"link pci switch:0000:21:00.0 bridge:0000:20 generation",                          \
+			"link pci switch:0000:21:00.0 bridge:0000:20 port=0000:20:01.0 generation" \
+	}
+#define ROOT_ACS(state)                                            \
+	{                                                          \
+		"governor", "acs 0000:20:01.0 " state "\ngovernor" \
+	}
+
 static const struct fixture fixtures[] = {
 	{ "link-width",
 	  DOCTOR_WARNING,
@@ -199,14 +209,51 @@ static const struct fixture fixtures[] = {
 	{ "acs",
 	  DOCTOR_WARNING,
 	  "0000:22:00.0",
-	  "a port of switch:0000:21:00.0 redirects requests completions to the root",
+	  "a port of switch:0000:21:00.0 redirects requests and completions to the root: so for P2P of gpu0 and gpu1",
 	  { { 0 } },
 	  { { "ReqRedir=0 CmpltRedir=0", "ReqRedir=1 CmpltRedir=1" } },
 	  NULL },
 	{ "acs",
+	  DOCTOR_WARNING,
+	  "0000:22:00.0",
+	  "redirects completions to the root, and the IOMMU translates them: P2P of gpu0 and gpu1 is slow or hangs",
+	  { { 0 } },
+	  { { "CmpltRedir=0", "CmpltRedir=1" }, { "state=identity translated=0", "state=translated translated=6" } },
+	  "iommu" },
+	{ "acs",
+	  DOCTOR_WARNING,
+	  "0000:20:01.0",
+	  "a root port redirects requests to the root, and the IOMMU translates them: P2P of gpu",
+	  { ROOT_PORT },
+	  { ROOT_ACS("state=known ReqRedir=1 CmpltRedir=0"),
+	    { "state=identity translated=0", "state=translated translated=6" } },
+	  "iommu" },
+	{ "iommu",
+	  DOCTOR_WARNING,
+	  "machine",
+	  "translates for 6 devices, and 1 ports send P2P through it (see acs)",
+	  { ROOT_PORT },
+	  { ROOT_ACS("state=known ReqRedir=1 CmpltRedir=1"),
+	    { "state=identity translated=0", "state=translated translated=6" } },
+	  "acs" },
+	{ "acs",
 	  DOCTOR_UNKNOWN,
 	  "machine",
-	  "ACS of 1 switch ports cannot be read",
+	  "ACS of 1 ports between GPUs, or a GPU and a NIC, cannot be read",
+	  { ROOT_PORT },
+	  { ROOT_ACS("state=unknown"), { "state=identity translated=0", "state=translated translated=6" } },
+	  "iommu" },
+	{ "acs",
+	  DOCTOR_UNKNOWN,
+	  "0000:20:01.0",
+	  "if the IOMMU translates, which is not known",
+	  { ROOT_PORT },
+	  { ROOT_ACS("state=known ReqRedir=1 CmpltRedir=1"), { "state=identity", "state=unknown" } },
+	  "iommu" },
+	{ "acs",
+	  DOCTOR_UNKNOWN,
+	  "machine",
+	  "ACS of 1 ports between GPUs, or a GPU and a NIC, cannot be read",
 	  { { 0 } },
 	  { { "state=known SrcValid=1 TransBlk=0 ReqRedir=0 CmpltRedir=0 UpstreamFwd=0 EgressCtrl=0 DirectTrans=0",
 	      "state=unknown" } },

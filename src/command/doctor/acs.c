@@ -1,0 +1,237 @@
+/*
+ * Whether a port sends P2P traffic up to the root and, where the IOMMU translates, through that. A switch does so for
+ * devices that it joins. What passes root ports passes the root in any case: there it matters only to the IOMMU.
+ */
+#include "command/doctor/doctor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum translation { TRANSLATION_OFF, TRANSLATION_ON, TRANSLATION_UNKNOWN };
+
+/* A side of the traffic through a port: devices that may have P2P with the other side. */
+struct side {
+	size_t count;                     /* GPUs and RDMA NICs */
+	uint32_t peer_gpu, any_gpu, rdma; /* one of each; TOPOLOGY_NONE. peer_gpu: has P2P with GPUs over PCIe */
+};
+
+struct port {
+	char name[TOPOLOGY_BUS_ID_BYTES];
+	uint32_t upper;    /* what it is a port of */
+	bool is_root;      /* of no switch */
+	uint32_t from, to; /* two devices whose traffic it may redirect */
+	bool requests, completions, known;
+	enum translation translation; /* of what is below it */
+};
+
+static enum translation translation_of(const char *type)
+{
+	if (!strcmp(type, "none") || !strcmp(type, "off") || !strcmp(type, "identity"))
+		return TRANSLATION_OFF;
+	return *type ? TRANSLATION_ON : TRANSLATION_UNKNOWN;
+}
+
+static enum translation machine_translation(const struct doctor *doctor)
+{
+	struct doctor_fact fact;
+	const char *at = NULL;
+	char state[32] = "";
+
+	if (doctor_next_fact(doctor, "iommu", &at, &fact))
+		(void)doctor_fact_value(&fact, "state", state, sizeof(state));
+	return translation_of(state);
+}
+
+/* By the type of the device's own group, where it is known. */
+static enum translation device_translation(const struct doctor *doctor, const char *bus_id)
+{
+	struct doctor_fact fact;
+	const char *at = NULL;
+	char subject[64], type[64];
+
+	while (doctor_next_fact(doctor, "device", &at, &fact)) {
+		doctor_fact_subject(&fact, subject, sizeof(subject));
+		if (!strcmp(subject, bus_id))
+			return doctor_fact_value(&fact, "iommu", type, sizeof(type)) ? translation_of(type)
+										     : machine_translation(doctor);
+	}
+	return machine_translation(doctor);
+}
+
+/* GPUs behind an NVSwitch reach each other by it. */
+static bool on_nvswitch(const struct topology *topology, uint32_t gpu)
+{
+	for (size_t i = 0; i < topology->link_count; i++) {
+		const struct topology_link *link = &topology->links[i];
+
+		if (link->kind == TOPOLOGY_LINK_NVLINK &&
+		    ((link->lower == gpu && topology->vertices[link->upper].kind == TOPOLOGY_NVSWITCH) ||
+		     (link->upper == gpu && topology->vertices[link->lower].kind == TOPOLOGY_NVSWITCH)))
+			return true;
+	}
+	return false;
+}
+
+static void add_device(const struct topology *topology, uint32_t vertex, struct side *side)
+{
+	const struct topology_vertex *at = &topology->vertices[vertex];
+
+	if (at->kind == TOPOLOGY_NIC && at->nic.rdma) {
+		side->rdma = vertex;
+	} else if (at->kind == TOPOLOGY_GPU) {
+		side->any_gpu = vertex;
+		/* Slices have P2P with NICs alone. */
+		if (at->gpu.mig < 0 && !on_nvswitch(topology, vertex))
+			side->peer_gpu = vertex;
+	} else {
+		return;
+	}
+	side->count++;
+}
+
+static bool choose(uint32_t from, uint32_t to, struct port *port)
+{
+	if (from == TOPOLOGY_NONE || to == TOPOLOGY_NONE)
+		return false;
+	port->from = from;
+	port->to = to;
+	return true;
+}
+
+/* Whether the port is on a path between two GPUs, or a GPU and a NIC, where it decides about the direction. */
+static bool is_between(const struct doctor *doctor, struct port *port)
+{
+	const struct topology *topology = doctor->topology;
+	struct side below = { 0, TOPOLOGY_NONE, TOPOLOGY_NONE, TOPOLOGY_NONE }, beside = below;
+
+	port->translation = TRANSLATION_OFF;
+	for (uint32_t i = 0; i < topology->vertex_count; i++) {
+		enum topology_kind kind = topology->vertices[i].kind;
+		uint32_t child = i, above = i;
+		bool is_below;
+
+		if (kind != TOPOLOGY_GPU && kind != TOPOLOGY_NIC)
+			continue;
+		/* The child of `upper` that the device hangs on, and by which port. */
+		for (size_t steps = 0;
+		     above != TOPOLOGY_NONE && above != port->upper && steps <= topology->vertex_count; steps++) {
+			child = above;
+			above = doctor_above(topology, above);
+		}
+		is_below = above == port->upper &&
+			   !strcmp(topology->links[topology_uplink(topology, child)].pci.port, port->name);
+		if (!is_below && !port->is_root && above != port->upper)
+			continue;
+		add_device(topology, i, is_below ? &below : &beside);
+		if (is_below) {
+			enum translation own = device_translation(doctor, topology->vertices[i].bus_id);
+
+			if (port->translation != TRANSLATION_ON && own != TRANSLATION_OFF)
+				port->translation = own;
+		}
+	}
+	return choose(below.peer_gpu, beside.peer_gpu, port) || choose(below.any_gpu, beside.rdma, port) ||
+	       choose(below.rdma, beside.any_gpu, port);
+}
+
+static bool find_upper(const struct topology *topology, struct port *port)
+{
+	for (size_t i = 0; i < topology->link_count; i++) {
+		const struct topology_link *link = &topology->links[i];
+
+		if (link->kind != TOPOLOGY_LINK_PCI || strcmp(link->pci.port, port->name) != 0)
+			continue;
+		port->upper = link->upper;
+		port->is_root = topology->vertices[link->upper].kind != TOPOLOGY_SWITCH;
+		return true;
+	}
+	return false;
+}
+
+/* The next port that is between devices, with what is known of it. */
+static bool next_port(const struct doctor *doctor, const char **at, struct port *ret)
+{
+	char state[16], bit[8];
+	struct doctor_fact fact;
+
+	while (doctor_next_fact(doctor, "acs", at, &fact)) {
+		doctor_fact_subject(&fact, ret->name, sizeof(ret->name));
+		if (!find_upper(doctor->topology, ret) || !is_between(doctor, ret))
+			continue;
+		ret->known = doctor_fact_value(&fact, "state", state, sizeof(state));
+		ret->requests = doctor_fact_value(&fact, "ReqRedir", bit, sizeof(bit)) && !strcmp(bit, "1");
+		ret->completions = doctor_fact_value(&fact, "CmpltRedir", bit, sizeof(bit)) && !strcmp(bit, "1");
+		return true;
+	}
+	return false;
+}
+
+size_t doctor_acs_into_iommu(const struct doctor *doctor)
+{
+	const char *at = NULL;
+	struct port port;
+	size_t count = 0;
+
+	while (next_port(doctor, &at, &port))
+		count += (port.requests || port.completions) && port.translation == TRANSLATION_ON;
+	return count;
+}
+
+static void add_finding(struct doctor *doctor, const struct port *port)
+{
+	const struct topology_vertex *vertices = doctor->topology->vertices;
+	const char *what = !port->completions ? "requests"
+			   : !port->requests  ? "completions"
+					      : "requests and completions";
+	char of[TOPOLOGY_NAME_BYTES + 16] = "a root port";
+
+	if (!port->is_root)
+		snprintf(of, sizeof(of), "a port of %s", vertices[port->upper].name);
+	if (port->translation == TRANSLATION_ON)
+		doctor_add(
+			doctor, DOCTOR_WARNING, port->name,
+			"%s redirects %s to the root, and the IOMMU translates them: P2P of %s and %s is slow or hangs",
+			of, what, vertices[port->from].name, vertices[port->to].name);
+	else if (!port->is_root)
+		doctor_add(doctor, DOCTOR_WARNING, port->name, "%s redirects %s to the root: so for P2P of %s and %s",
+			   of, what, vertices[port->from].name, vertices[port->to].name);
+	else if (port->translation == TRANSLATION_UNKNOWN)
+		doctor_add(
+			doctor, DOCTOR_UNKNOWN, port->name,
+			"%s redirects %s: it matters to P2P of %s and %s if the IOMMU translates, which is not known",
+			of, what, vertices[port->from].name, vertices[port->to].name);
+}
+
+/* Of two GPUs, or a GPU and a NIC; 0: nothing has P2P over PCIe here. */
+static bool any_traffic(const struct topology *topology)
+{
+	struct side all = { 0, TOPOLOGY_NONE, TOPOLOGY_NONE, TOPOLOGY_NONE };
+
+	for (uint32_t i = 0; i < topology->vertex_count; i++)
+		add_device(topology, i, &all);
+	return all.any_gpu != TOPOLOGY_NONE && all.count > 1;
+}
+
+void doctor_acs(struct doctor *doctor)
+{
+	size_t unread = 0, between = 0;
+	const char *at = NULL;
+	struct port port;
+
+	if (!any_traffic(doctor->topology)) {
+		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is one GPU, and no RDMA device");
+		return;
+	}
+	while (next_port(doctor, &at, &port)) {
+		between++;
+		/* What a root port does matters only to an IOMMU that translates. */
+		unread += !port.known && (!port.is_root || port.translation != TRANSLATION_OFF);
+		if (port.requests || port.completions)
+			add_finding(doctor, &port);
+	}
+	if (unread)
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine",
+			   "ACS of %zu ports between GPUs, or a GPU and a NIC, cannot be read; root can", unread);
+	else if (!between && (!doctor->facts || !doctor->facts->bytes))
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "nothing is known of the ports");
+}
