@@ -72,6 +72,8 @@ static int run(const struct command_call *call, FILE *out)
 	status = source_load(call, SOURCE_PROFILE_HERE, &source);
 	if (status != COMMAND_OK)
 		return status;
+	if (source.no_profile.text[0])
+		fprintf(stderr, "tributary: rates are nominal: %s\n", source.no_profile.text);
 	r = doctor_examine(&source.topology, &source.facts, &report);
 	source_fini(&source);
 	if (r < 0)

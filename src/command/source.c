@@ -24,6 +24,14 @@ static void merge_capacity(const struct topology_capacity *from, struct topology
 		*to = *from;
 }
 
+/* Whether what is in the place of a vertex can be it. */
+static bool same_thing(const struct topology_vertex *a, const struct topology_vertex *b)
+{
+	bool known = a->pci.vendor && a->pci.device && b->pci.vendor && b->pci.device;
+
+	return a->kind == b->kind && (!known || (a->pci.vendor == b->pci.vendor && a->pci.device == b->pci.device));
+}
+
 /* The same vertex: by bus id where it has one, since names are numbers that move when a card is added. */
 static uint32_t same_vertex(const struct topology *from, uint32_t vertex, const struct topology *to)
 {
@@ -32,7 +40,9 @@ static uint32_t same_vertex(const struct topology *from, uint32_t vertex, const 
 
 	if (at->bus_id[0] && at->kind != TOPOLOGY_NIC && (at->kind != TOPOLOGY_GPU || at->gpu.mig < 0))
 		found = topology_find_bus_id(to, at->bus_id);
-	return found != TOPOLOGY_NONE ? found : topology_find(to, at->name);
+	if (found == TOPOLOGY_NONE)
+		found = topology_find(to, at->name);
+	return found != TOPOLOGY_NONE && same_thing(at, &to->vertices[found]) ? found : TOPOLOGY_NONE;
 }
 
 static uint32_t same_link(const struct topology *from, const struct topology_link *link, const struct topology *to)
@@ -160,7 +170,74 @@ static void find_profile(struct source *source)
 	fingerprint_fini(&now);
 }
 
-static int use_profile(const char *path, bool alone, struct source *source)
+/* The rates that were measured of links to cards, or of all; `in`: of those that are in that graph. */
+static size_t count_rates(const struct topology *measured, const struct topology *in, bool cards)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < measured->link_count; i++) {
+		const struct topology_link *link = &measured->links[i];
+		bool of_card = link->kind == TOPOLOGY_LINK_PCI || link->kind == TOPOLOGY_LINK_NVLINK ||
+			       link->kind == TOPOLOGY_LINK_C2C;
+
+		if ((cards && !of_card) || same_link(measured, link, in) == TOPOLOGY_NONE)
+			continue;
+		for (int d = 0; d < 2; d++)
+			count += link->capacity[d].provenance >= TOPOLOGY_AT_LEAST;
+	}
+	return count;
+}
+
+/*
+ * What tells that a profile is of another machine: the fingerprint of this one; of a file's machine, that none of its cards
+ * was measured (every machine has a cpu0). *ret_why: "" it fits.
+ */
+static bool is_foreign(const struct profile *profile, const struct source *source, bool here, struct diag *ret_why)
+{
+	const struct topology *measured = &profile->topology;
+	size_t cards = count_rates(measured, measured, true);
+	struct fingerprint now;
+
+	ret_why->text[0] = '\0';
+	if (here && fingerprint_take("", &now) == 0) {
+		enum fingerprint_verdict verdict = fingerprint_compare(&profile->fingerprint, &now, ret_why);
+
+		fingerprint_fini(&now);
+		if (verdict == FINGERPRINT_FOREIGN)
+			return true;
+	} else if (cards && !count_rates(measured, &source->topology, true)) {
+		diag_set(ret_why, 0, 0, "none of the cards that were measured is there");
+		return true;
+	}
+	if (count_rates(measured, &source->topology, false))
+		return false;
+	diag_set(ret_why, 0, 0, "it is of another machine: none of its links is here");
+	return true;
+}
+
+static int merge_profile(const char *path, const struct profile *profile, bool here, struct source *source)
+{
+	size_t all = count_rates(&profile->topology, &profile->topology, false), used;
+	struct diag why;
+
+	if (is_foreign(profile, source, here, &why)) {
+		fprintf(stderr, "tributary: \"%s\" does not belong to this machine: %s\n", path, why.text);
+		return COMMAND_FAILED;
+	}
+	used = source_merge(&profile->topology, &source->topology);
+	if (why.text[0])
+		fprintf(stderr, "tributary: warning: \"%s\" was measured before this machine changed: %s\n", path,
+			why.text);
+	if (used < all)
+		fprintf(stderr,
+			"tributary: warning: \"%s\": %zu of %zu measured rates are of links that are not here, and are "
+			"left "
+			"out\n",
+			path, all - used, all);
+	return COMMAND_OK;
+}
+
+static int use_profile(const char *path, bool alone, bool here, struct source *source)
 {
 	struct profile profile = { 0 };
 	int status = read_profile(path, &profile);
@@ -172,9 +249,8 @@ static int use_profile(const char *path, bool alone, struct source *source)
 		source->topology = profile.topology;
 		topology_init(&profile.topology);
 		source->from = DISCOVER_TEXT;
-	} else if (!source_merge(&profile.topology, &source->topology)) {
-		fprintf(stderr, "tributary: \"%s\" is of another machine: none of its links is here\n", path);
-		status = COMMAND_FAILED;
+	} else {
+		status = merge_profile(path, &profile, here, source);
 	}
 	source->profiled = true;
 	source->date_s = profile.date_s;
@@ -189,7 +265,7 @@ int source_profile(const char *path, struct source *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	topology_init(&ret->topology);
-	status = use_profile(path, true, ret);
+	status = use_profile(path, true, false, ret);
 	if (status != COMMAND_OK)
 		source_fini(ret);
 	return status;
@@ -212,7 +288,7 @@ int source_load(const struct command_call *call, enum source_alone alone, struct
 	else if (from && diag.text[0])
 		command_warn(&diag, "\"%s\"", from);
 	if (status == COMMAND_OK && profile)
-		status = use_profile(profile, only_profile, ret);
+		status = use_profile(profile, only_profile, !from, ret);
 	else if (status == COMMAND_OK && !from)
 		find_profile(ret);
 	if (status != COMMAND_OK)

@@ -19,6 +19,18 @@
 
 static char text[1 << 20];
 
+static void write_machine(const char *folder, const char *name, const char *content)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	fputs(content, file);
+	assert_int_equal(fclose(file), 0);
+}
+
 /* A folder with a machine whose first GPU's link is a quarter slower than it ought to be. */
 static void make_machine(char *folder, size_t folder_bytes)
 {
@@ -40,20 +52,10 @@ static void make_machine(char *folder, size_t folder_bytes)
 		"rate switch:0000:01:00.0>gpu1 22500000000 measured\n"
 		"rate switch:0000:01:00.0>cpu0 44000000000 measured\n"
 		"rate cpu0>switch:0000:01:00.0 45000000000 measured\n";
-	char path[256];
-	FILE *file;
 
 	snprintf(folder, folder_bytes, "%s", program_folder());
-	snprintf(path, sizeof(path), "%s/machine.topology", folder);
-	file = fopen(path, "we");
-	assert_non_null(file);
-	fputs(machine, file);
-	assert_int_equal(fclose(file), 0);
-	snprintf(path, sizeof(path), "%s/rules", folder);
-	file = fopen(path, "we");
-	assert_non_null(file);
-	fputs("noise 0.01\n", file);
-	assert_int_equal(fclose(file), 0);
+	write_machine(folder, "machine.topology", machine);
+	write_machine(folder, "rules", "noise 0.01\n");
 }
 
 static double rate_of(json_t *value, const char *lower, const char *direction)
@@ -97,6 +99,41 @@ static void simulated_machine_is_measured_and_its_profile_can_be_shown(void **st
 	assert_non_null(strstr(text, "NCCL will be off by at most"));
 	snprintf(call, sizeof(call), "lint %s/topology.xml --profile %s/profile", folder, folder);
 	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+}
+
+/* Every machine has a cpu0 and a memory0: that they are alike says nothing. */
+static void profile_of_another_machine_is_refused_with_the_reason(void **state)
+{
+	char folder[64], call[512];
+
+	(void)state;
+	make_machine(folder, sizeof(folder));
+	snprintf(call, sizeof(call), "measure --quick --simulate %s --output %s/foreign", folder, folder);
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	snprintf(call, sizeof(call), "doctor --profile %s/foreign", folder);
+	assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_FAILED);
+	assert_non_null(strstr(text, "does not belong to this machine: it is of another machine"));
+
+	snprintf(call, sizeof(call), "show --from %s/machine.topology --profile %s/foreign", folder, folder);
+	assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_OK);
+	assert_string_equal(text, "");
+
+	write_machine(folder, "less.topology",
+		      "tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex memory memory0 numa=0\n"
+		      "vertex gpu gpu0 bus=0000:02:00.0 index=0\nvertex switch switch:0000:01:00.0 bus=0000:01:00.0\n"
+		      "link memory memory0 cpu0\nlink pci gpu0 switch:0000:01:00.0\n"
+		      "link pci switch:0000:01:00.0 cpu0\n");
+	snprintf(call, sizeof(call), "doctor --from %s/less.topology --profile %s/foreign", folder, folder);
+	(void)program_run(call, PROGRAM_STDERR, text, sizeof(text));
+	assert_non_null(strstr(text, "2 of 8 measured rates are of links that are not here, and are left out"));
+
+	/* Another device in the place of a card that was measured. */
+	write_machine(folder, "other.topology",
+		      "tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex memory memory0 numa=0\n"
+		      "vertex gpu gpu0 bus=0000:01:00.0 index=0\nlink memory memory0 cpu0\nlink pci gpu0 cpu0\n");
+	snprintf(call, sizeof(call), "doctor --from %s/other.topology --profile %s/foreign", folder, folder);
+	assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_FAILED);
+	assert_non_null(strstr(text, "none of the cards that were measured is there"));
 }
 
 static void table_says_what_limits_each_link(void **state)
@@ -221,6 +258,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(simulated_machine_is_measured_and_its_profile_can_be_shown),
+		cmocka_unit_test(profile_of_another_machine_is_refused_with_the_reason),
 		cmocka_unit_test(cluster_file_goes_into_the_profile),
 		cmocka_unit_test(table_says_what_limits_each_link),
 		cmocka_unit_test(interrupted_measurement_keeps_what_is_known),
