@@ -2,6 +2,14 @@
 #include "command/doctor/doctor.h"
 
 const struct doctor_check doctor_checks[] = {
+	{ "devices",
+	  "the machine has GPUs and NICs",
+	  "What is not found is not examined: that nothing is wrong with it means nothing.",
+	  "See whether lspci and nvidia-smi show the devices here: a container must be given them, a virtual machine "
+	  "must "
+	  "have them assigned. --from FILE examines another machine.",
+	  doctor_devices,
+	  { 0 } },
 	{ "link-width",
 	  "PCIe links have all the lanes that both ends can",
 	  "Everything that crosses the link is slowed in proportion, at all times.",

@@ -97,6 +97,7 @@ void doctor_link_width(struct doctor *doctor);
 void doctor_link_speed(struct doctor *doctor);
 void doctor_measured_low(struct doctor *doctor);
 /* placement.c */
+void doctor_devices(struct doctor *doctor);
 void doctor_gpu_nic(struct doctor *doctor);
 void doctor_shared_uplink(struct doctor *doctor);
 void doctor_oversubscribed(struct doctor *doctor);

@@ -10,6 +10,38 @@ static const double OVERSUBSCRIBED_NOTE = 1.5, OVERSUBSCRIBED_WARNING = 4;
 /* NICs together may ask for this part of the uplink, or more, before it is said. */
 static const double SHARED = 1.1;
 
+/* What was asked for GPUs and NICs. */
+static void sources(const struct doctor *doctor, char *text, size_t text_bytes)
+{
+	struct doctor_fact fact;
+	const char *at = NULL;
+	char state[16] = "";
+
+	if (!doctor->facts || !doctor->facts->bytes) {
+		snprintf(text, text_bytes, "in the file, which is all that there is");
+		return;
+	}
+	if (doctor_next_fact(doctor, "nvml", &at, &fact))
+		(void)doctor_fact_value(&fact, "state", state, sizeof(state));
+	snprintf(text, text_bytes, "among the PCI devices that /sys shows here; NVML, the driver's library, %s",
+		 !strcmp(state, "works") ? "works" : "is not there or finds no driver");
+}
+
+void doctor_devices(struct doctor *doctor)
+{
+	size_t gpus = doctor_count(doctor->topology, TOPOLOGY_GPU), nics = doctor_count(doctor->topology, TOPOLOGY_NIC);
+	char looked[160];
+
+	sources(doctor, looked, sizeof(looked));
+	if (!gpus && !nics)
+		doctor_add(doctor, DOCTOR_WARNING, "machine", "no GPU and no NIC was found %s", looked);
+	else if (!gpus || !nics)
+		doctor_add(doctor, DOCTOR_NOTE, "machine", "no %s was found %s", gpus ? "NIC" : "GPU", looked);
+	else
+		doctor_add(doctor, DOCTOR_GOOD, "machine", "%zu GPU%s and %zu NIC%s", gpus, gpus == 1 ? "" : "s", nics,
+			   nics == 1 ? "" : "s");
+}
+
 void doctor_gpu_nic(struct doctor *doctor)
 {
 	const struct topology *topology = doctor->topology;

@@ -275,13 +275,14 @@ static void slices_are_one_card_to_every_check(void **state)
 	free(machine);
 }
 
-static void empty_machine_without_facts_crashes_nothing(void **state)
+static void empty_machine_is_not_good_and_crashes_nothing(void **state)
 {
 	struct doctor_report report;
 
 	(void)state;
 	examine("tributary-topology 1\n", "", &report);
-	assert_in_range(doctor_worst(&report), DOCTOR_GOOD, DOCTOR_UNKNOWN);
+	assert_int_equal(doctor_worst(&report), DOCTOR_WARNING);
+	assert_non_null(strstr(report.at[0].evidence, "no GPU and no NIC was found in the file"));
 	doctor_report_fini(&report);
 }
 
@@ -377,7 +378,7 @@ int main(void)
 		cmocka_unit_test(idle_gpu_link_is_no_fault_once_it_was_measured),
 		cmocka_unit_test(acs_is_looked_at_where_it_decides),
 		cmocka_unit_test(slices_are_one_card_to_every_check),
-		cmocka_unit_test(empty_machine_without_facts_crashes_nothing),
+		cmocka_unit_test(empty_machine_is_not_good_and_crashes_nothing),
 		cmocka_unit_test(check_of_what_is_not_there_is_skipped_and_not_good),
 		cmocka_unit_test(facts_with_control_characters_do_not_reach_the_terminal),
 		cmocka_unit_test(every_check_is_documented_with_its_remedy),

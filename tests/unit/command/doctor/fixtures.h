@@ -94,6 +94,21 @@ struct fixture {
 	}
 
 static const struct fixture fixtures[] = {
+	{ "devices",
+	  DOCTOR_WARNING,
+	  "machine",
+	  "no GPU and no NIC was found among the PCI devices that /sys shows here; NVML, the driver's library, is not "
+	  "there",
+	  { { "", "tributary-topology 1\nvertex cpu cpu0 numa=0\n" } },
+	  { { 0 } },
+	  "*" },
+	{ "devices",
+	  DOCTOR_NOTE,
+	  "machine",
+	  "no GPU was found among the PCI devices that /sys shows here; NVML, the driver's library, works",
+	  { { "", "tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex nic nic:eth0 interface=eth0 port=1\n" } },
+	  { { "governor", "nvml state=works gpus=0\ngovernor" } },
+	  "*" },
 	{ "link-width",
 	  DOCTOR_WARNING,
 	  "gpu1",
