@@ -303,7 +303,7 @@ static void try_program(const struct box_spec *spec, const struct topology *topo
 
 static void no_integer_program_finds_better_channels(void **state)
 {
-	unsigned step = (getenv("TRIBUTARY_TEST_LONG") ? 7 : 61) * CASE_STEP;
+	unsigned step = (getenv("TRIBUTARY_TEST_LONG") ? 7 : 101) * CASE_STEP;
 	unsigned cases = 0;
 
 	(void)state;
