@@ -20,13 +20,34 @@
 
 enum { MTU_UNKNOWN_BYTES = 1500, ITEMS_MAX = 32 };
 
-/* What a choice without a positive list goes by: only the best kind present is used. */
-enum kind { KIND_ORDINARY, KIND_LINK_LOCAL, KIND_CONTAINER, KIND_LOOPBACK, KIND_UNUSABLE, KIND_COUNT };
+/*
+ * What a choice without a positive list goes by: only the best kind present is used. A host's address on loopback or a
+ * dummy (BGP to the host) counts more than a virtual interface where there is a physical port to carry it, and less in
+ * a container, whose only port is virtual.
+ */
+enum kind {
+	KIND_PHYSICAL,
+	KIND_WIRELESS,
+	KIND_HOST_ADDRESS,
+	KIND_VIRTUAL,
+	KIND_HOST_ADDRESS_ALONE,
+	KIND_VIRTUAL_ALONE, /* with an address that has no subnet: a pod's only port, or an overlay's end */
+	KIND_LINK_LOCAL,
+	KIND_CONTAINER,
+	KIND_LOOPBACK,
+	KIND_UNUSABLE,
+	KIND_COUNT
+};
 
 static const char *const kind_reasons[KIND_COUNT] = {
-	[KIND_ORDINARY] = "up, with an address",
+	[KIND_PHYSICAL] = "up, with an address",
+	[KIND_WIRELESS] = "wireless or USB; there is no other",
+	[KIND_HOST_ADDRESS] = "the host's address; no port has one",
+	[KIND_VIRTUAL] = "up, with an address",
+	[KIND_HOST_ADDRESS_ALONE] = "the host's address; no port has one",
+	[KIND_VIRTUAL_ALONE] = "virtual, address without a subnet; there is no other",
 	[KIND_LINK_LOCAL] = "link-local address; there is no other",
-	[KIND_CONTAINER] = "container bridge or tunnel; there is no other",
+	[KIND_CONTAINER] = "container bridge, tunnel or overlay; there is no other",
 	[KIND_LOOPBACK] = "loopback; there is no other",
 	[KIND_UNUSABLE] = "",
 };
@@ -37,10 +58,20 @@ struct candidate {
 	unsigned flags;
 	unsigned address_rank; /* of interface.address: lower is better; ADDRESS_NONE: has none of the family wanted */
 	size_t order;          /* the first thing to sort by: the list's item, or the kind */
+	bool no_subnet;        /* interface.address is a /32 or /128 */
 	bool container;
+	struct tcp_interface_facts facts;
 };
 
-enum { ADDRESS_GLOBAL_4, ADDRESS_GLOBAL_6, ADDRESS_LOCAL_4, ADDRESS_LOCAL_6, ADDRESS_NONE };
+enum {
+	ADDRESS_GLOBAL_4,
+	ADDRESS_GLOBAL_6,
+	ADDRESS_LOCAL_4,
+	ADDRESS_LOCAL_6,
+	ADDRESS_LOOPBACK_4,
+	ADDRESS_LOOPBACK_6,
+	ADDRESS_NONE
+};
 
 struct candidates {
 	struct candidate *at;
@@ -123,19 +154,34 @@ static unsigned rank_address(const struct sockaddr *address, enum family_choice 
 {
 	if (address->sa_family == AF_INET && family != FAMILY_IPV6) {
 		const struct sockaddr_in *v4 = (const void *)address;
-		bool local = ntohl(v4->sin_addr.s_addr) >> 16 ==
-			     0xa9fe; /* 169.254/16: often a BMC, the same on each host */
+		uint32_t value = ntohl(v4->sin_addr.s_addr);
 
 		*ret_bytes = sizeof(*v4);
-		return local ? ADDRESS_LOCAL_4 : ADDRESS_GLOBAL_4;
+		if (value >> 24 == IN_LOOPBACKNET)
+			return ADDRESS_LOOPBACK_4;
+		/* 169.254/16: often a BMC, the same on each host */
+		return value >> 16 == 0xa9fe ? ADDRESS_LOCAL_4 : ADDRESS_GLOBAL_4;
 	}
 	if (address->sa_family == AF_INET6 && family != FAMILY_IPV4) {
 		const struct sockaddr_in6 *v6 = (const void *)address;
 
 		*ret_bytes = sizeof(*v6);
+		if (IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr))
+			return ADDRESS_LOOPBACK_6;
 		return IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) ? ADDRESS_LOCAL_6 : ADDRESS_GLOBAL_6;
 	}
 	return ADDRESS_NONE;
+}
+
+static bool is_all_ones(const struct sockaddr *mask)
+{
+	static const struct in6_addr ones = { { { 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+						  255, 255 } } };
+
+	if (mask->sa_family == AF_INET)
+		return ((const struct sockaddr_in *)(const void *)mask)->sin_addr.s_addr == INADDR_NONE;
+	return mask->sa_family == AF_INET6 &&
+	       IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *)(const void *)mask)->sin6_addr, &ones);
 }
 
 static void clear_port(struct sockaddr_storage *address)
@@ -146,8 +192,9 @@ static void clear_port(struct sockaddr_storage *address)
 		((struct sockaddr_in6 *)(void *)address)->sin6_port = 0;
 }
 
-static void add_address(struct candidate *candidate, const struct sockaddr *address, enum family_choice family)
+static void add_address(struct candidate *candidate, const struct ifaddrs *entry, enum family_choice family)
 {
+	const struct sockaddr *address = entry->ifa_addr;
 	unsigned rank;
 	size_t bytes = 0;
 
@@ -171,6 +218,7 @@ static void add_address(struct candidate *candidate, const struct sockaddr *addr
 	if (rank >= candidate->address_rank) /* the first of equal rank is the interface's primary address */
 		return;
 	candidate->address_rank = rank;
+	candidate->no_subnet = entry->ifa_netmask && is_all_ones(entry->ifa_netmask);
 	memset(&candidate->interface.address, 0, sizeof(candidate->interface.address));
 	memcpy(&candidate->interface.address, address, bytes);
 	clear_port(&candidate->interface.address);
@@ -213,17 +261,21 @@ static int collect(const struct ifaddrs *addresses, enum family_choice family, s
 			continue;
 		candidate->flags |= at->ifa_flags;
 		if (at->ifa_addr)
-			add_address(candidate, at->ifa_addr, family);
+			add_address(candidate, at, family);
 	}
 	return 0;
 }
 
 /* -------- choosing -------- */
 
-/* Names that container software gives to its bridges; such a bridge may well have no member now. */
+/* Names that container software gives to its bridges and to the host's end of its overlays. */
 static bool is_container_name(const char *name)
 {
-	static const char *const prefixes[] = { "docker", "virbr", "cni", "podman", "flannel" };
+	static const char *const prefixes[] = {
+		"docker", "virbr",   "cni",     "podman",  "flannel", "cilium",  "cali",         "kube-",
+		"lxcbr",  "lxdbr",   "incusbr", "nerdctl", "weave",   "antrea-", "nodelocaldns", "ovn-k8s-",
+		"vmnet",  "vboxnet", "genev_",  "vxlan",   "tunl0",   "wg",      "tailscale",
+	};
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
 		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
@@ -233,39 +285,75 @@ static bool is_container_name(const char *name)
 	return !strncmp(name, "br-", 3) && strlen(name) == 15 && strspn(name + 3, "0123456789abcdef") == 12;
 }
 
+/* An address that all ports share: the traffic does not go through this interface. */
+static bool holds_address_only(const struct candidate *candidate)
+{
+	const struct tcp_interface_facts *facts = &candidate->facts;
+
+	if (candidate->container)
+		return false;
+	if (candidate->flags & IFF_LOOPBACK)
+		return true;
+	return (candidate->flags & (IFF_NOARP | IFF_BROADCAST)) == (IFF_NOARP | IFF_BROADCAST) && facts->is_known &&
+	       !facts->physical && !facts->paired;
+}
+
 /* socket_fd: asked about what sysfs does not show; negative: not asked. */
 static void learn(struct candidate *candidate, int sysfs_fd, int socket_fd)
 {
 	struct tcp_interface *interface = &candidate->interface;
-	struct tcp_interface_facts facts;
+	struct tcp_interface_facts *facts = &candidate->facts;
 
-	if (tcp_interface_facts_read(sysfs_fd, interface->name, &candidate->identity, &facts) < 0) {
-		tcp_interface_facts_none(interface->name, &candidate->identity, &facts);
+	if (tcp_interface_facts_read(sysfs_fd, interface->name, &candidate->identity, facts) < 0) {
+		tcp_interface_facts_none(interface->name, &candidate->identity, facts);
 		if (socket_fd >= 0)
-			tcp_interface_facts_ask(socket_fd, sysfs_fd, interface->name, &facts);
+			tcp_interface_facts_ask(socket_fd, sysfs_fd, interface->name, facts);
 	}
-	memcpy(interface->pci_path, facts.pci_path, sizeof(interface->pci_path));
-	interface->speed_Bps = facts.speed_Bps ? facts.speed_Bps : SPEED_UNKNOWN_BPS;
-	interface->speed_assumed = !facts.speed_Bps;
-	interface->mtu_bytes = facts.mtu_bytes ? facts.mtu_bytes : MTU_UNKNOWN_BYTES;
-	interface->guid = facts.guid;
-	interface->port = facts.port;
-	interface->path_count = facts.path_count;
+	memcpy(interface->pci_path, facts->pci_path, sizeof(interface->pci_path));
+	interface->speed_Bps = facts->speed_Bps ? facts->speed_Bps : SPEED_UNKNOWN_BPS;
+	interface->speed_assumed = !facts->speed_Bps;
+	interface->mtu_bytes = facts->mtu_bytes ? facts->mtu_bytes : MTU_UNKNOWN_BYTES;
+	interface->guid = facts->guid;
+	interface->port = facts->port;
+	interface->path_count = facts->path_count;
+	interface->index = candidate->identity.index;
 	interface->rail = -1;
-	candidate->container = facts.container_bridge || facts.tunnel || (candidate->flags & IFF_POINTOPOINT) ||
+	candidate->container = facts->container_bridge || facts->tunnel || (candidate->flags & IFF_POINTOPOINT) ||
 			       is_container_name(interface->name);
+	interface->address_only = holds_address_only(candidate);
 }
 
-static enum kind kind_of(const struct candidate *candidate)
+static bool is_linked(const struct candidate *candidate)
 {
-	if (!(candidate->flags & IFF_UP) || !(candidate->flags & IFF_RUNNING) ||
-	    candidate->address_rank == ADDRESS_NONE)
+	return (candidate->flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+}
+
+/* A port that can carry traffic for an address elsewhere. */
+static bool is_port(const struct candidate *candidate)
+{
+	return is_linked(candidate) && !candidate->interface.address_only && !candidate->container &&
+	       !candidate->facts.enslaved;
+}
+
+static enum kind kind_of(const struct candidate *candidate, bool physical_port)
+{
+	const struct tcp_interface_facts *facts = &candidate->facts;
+
+	if (!is_linked(candidate) || candidate->address_rank == ADDRESS_NONE)
 		return KIND_UNUSABLE;
-	if (candidate->flags & IFF_LOOPBACK)
-		return KIND_LOOPBACK;
+	if (candidate->address_rank >= ADDRESS_LOOPBACK_4)
+		return candidate->flags & IFF_LOOPBACK ? KIND_LOOPBACK : KIND_UNUSABLE;
+	if (candidate->address_rank >= ADDRESS_LOCAL_4)
+		return is_port(candidate) ? KIND_LINK_LOCAL : KIND_UNUSABLE;
 	if (candidate->container)
 		return KIND_CONTAINER;
-	return candidate->address_rank >= ADDRESS_LOCAL_4 ? KIND_LINK_LOCAL : KIND_ORDINARY;
+	if (candidate->interface.address_only)
+		return physical_port ? KIND_HOST_ADDRESS : KIND_HOST_ADDRESS_ALONE;
+	if (facts->wireless || facts->usb)
+		return KIND_WIRELESS;
+	if (facts->physical || !facts->is_known)
+		return KIND_PHYSICAL;
+	return candidate->no_subnet ? KIND_VIRTUAL_ALONE : KIND_VIRTUAL;
 }
 
 static int compare(const void *a, const void *b)
@@ -319,13 +407,59 @@ static void choose_listed(struct wish *wish, struct candidates *candidates)
 	keep_marked(candidates);
 }
 
+/* The ports that carry the traffic of an address on loopback or a dummy: together they are the device. */
+static void take_ports(struct candidate *holder, const struct candidates *all)
+{
+	struct tcp_interface *out = &holder->interface;
+	const struct candidate *first = NULL;
+
+	for (size_t i = 0; i < all->count; i++) {
+		const struct candidate *port = &all->at[i];
+
+		/* A port that has an address of its own leads elsewhere; of the rest the fastest count. */
+		if (!is_port(port) || port->address_rank < ADDRESS_LOCAL_4 || port->facts.wireless || port->facts.usb)
+			continue;
+		if (first && (port->facts.physical < first->facts.physical ||
+			      (port->facts.physical == first->facts.physical &&
+			       port->interface.speed_Bps < first->interface.speed_Bps)))
+			continue;
+		if (first && port->facts.physical == first->facts.physical &&
+		    port->interface.speed_Bps == first->interface.speed_Bps) {
+			out->speed_Bps += port->interface.speed_Bps;
+			out->path_count += port->interface.path_count;
+			continue;
+		}
+		first = port;
+		memcpy(out->pci_path, port->interface.pci_path, sizeof(out->pci_path));
+		out->speed_Bps = port->interface.speed_Bps;
+		out->speed_assumed = port->interface.speed_assumed;
+		out->path_count = port->interface.path_count;
+		out->mtu_bytes = port->interface.mtu_bytes;
+		out->guid = port->interface.guid;
+		out->port = port->interface.port;
+	}
+}
+
+static void find_ports(struct candidates *candidates)
+{
+	for (size_t i = 0; i < candidates->count; i++) {
+		struct candidate *candidate = &candidates->at[i];
+
+		if (candidate->interface.address_only && candidate->address_rank < ADDRESS_LOCAL_4)
+			take_ports(candidate, candidates);
+	}
+}
+
 static void choose_freely(const struct wish *wish, struct candidates *candidates)
 {
 	enum kind best = KIND_UNUSABLE;
+	bool physical_port = false;
 
+	for (size_t i = 0; i < candidates->count; i++)
+		physical_port |= is_port(&candidates->at[i]) && candidates->at[i].facts.physical;
 	for (size_t i = 0; i < candidates->count; i++) {
 		struct candidate *candidate = &candidates->at[i];
-		enum kind kind = kind_of(candidate);
+		enum kind kind = kind_of(candidate, physical_port);
 
 		if (wish->exclude && match(wish, candidate->interface.name) < wish->item_count)
 			kind = KIND_UNUSABLE;
@@ -412,10 +546,9 @@ static int choose(const struct params *params, const struct tcp_interface_source
 		return r;
 	describe_all(&candidates, params->family, all, sizeof(all));
 	parse_wish(params->interfaces, &wish);
-	for (size_t i = 0; i < candidates.count; i++) {
-		if (candidates.at[i].address_rank != ADDRESS_NONE)
-			learn(&candidates.at[i], source->sysfs_fd, socket_fd);
-	}
+	for (size_t i = 0; i < candidates.count; i++)
+		learn(&candidates.at[i], source->sysfs_fd, socket_fd);
+	find_ports(&candidates);
 	if (wish.item_count && !wish.exclude)
 		choose_listed(&wish, &candidates);
 	else

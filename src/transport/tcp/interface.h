@@ -3,8 +3,8 @@
  *
  * Choice: TRIBUTARY_IF, in NCCL_SOCKET_IFNAME's syntax ("eth" prefix, "=eth0" exact, "^docker" exclusion, comma list;
  * the order of a positive list is kept, and what it names is used whatever it is). Without it, or with an exclusion,
- * every interface that is up, has a link and an address of the wanted family, fastest first. Of these kinds the first
- * that there is one of: ordinary ones; those with a link-local address only; container bridges and tunnels; loopback.
+ * the interfaces that are up, have a link and an address of the wanted family, fastest first; of the kinds of
+ * interface.c (a physical port, then what is less likely to lead to the other hosts) the first that there is one of.
  */
 #ifndef TRIBUTARY_TRANSPORT_TCP_INTERFACE_H
 #define TRIBUTARY_TRANSPORT_TCP_INTERFACE_H
@@ -33,7 +33,9 @@ struct tcp_interface {
 	int rail;            /* position among the interfaces chosen; -1 if there is one only */
 	unsigned path_count; /* links that a hash may spread streams over: live bond members, else 1 */
 	unsigned mtu_bytes;
-	const char *why; /* why it was chosen, for people; static text */
+	int index;         /* the kernel's; 0 if unknown */
+	bool address_only; /* loopback or a dummy: it holds the host's address, and any port may carry the traffic */
+	const char *why;   /* why it was chosen, for people; static text */
 };
 
 /* Whether TRIBUTARY_IF allows an interface of this name. Without one all are allowed. */

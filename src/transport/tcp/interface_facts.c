@@ -357,12 +357,53 @@ static void bond_members(int sysfs_fd, const char *bond_dir, struct member_list 
 	}
 }
 
+static bool uevent_says(int sysfs_fd, const char *net_dir, const char *const *types, size_t count)
+{
+	char text[256], line[32];
+
+	if (read_text(sysfs_fd, net_dir, "uevent", text, sizeof(text)) < 0)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const char *at;
+		size_t bytes = (size_t)snprintf(line, sizeof(line), "DEVTYPE=%s", types[i]);
+
+		at = strstr(text, line);
+		if (at && (at == text || at[-1] == '\n') && (!at[bytes] || at[bytes] == '\n'))
+			return true;
+	}
+	return false;
+}
+#define UEVENT_SAYS(sysfs_fd, net_dir, ...)                                  \
+	uevent_says(sysfs_fd, net_dir, (const char *const[]){ __VA_ARGS__ }, \
+		    sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
+
+/* What the interface is by its own, not by what is below it. */
+static void classify(int sysfs_fd, const char *net_dir, struct tcp_interface_facts *facts)
+{
+	uint64_t type = read_number(sysfs_fd, net_dir, "type", UINT16_MAX, ARPHRD_ETHER);
+	uint64_t index = read_number(sysfs_fd, net_dir, "ifindex", INT32_MAX, 0);
+	char path[PATH_BYTES];
+
+	facts->tunnel = exists(sysfs_fd, net_dir, "tun_flags") ||
+			(type != ARPHRD_ETHER && type != ARPHRD_INFINIBAND && type != ARPHRD_LOOPBACK) ||
+			UEVENT_SAYS(sysfs_fd, net_dir, "vxlan", "geneve", "bareudp", "wireguard", "gretap", "l2tpeth",
+				    "ppp", "gtp", "batadv", "netkit");
+	facts->physical = exists(sysfs_fd, net_dir, "device") && !facts->tunnel;
+	facts->wireless = facts->physical &&
+			  (exists(sysfs_fd, net_dir, "wireless") || exists(sysfs_fd, net_dir, "phy80211") ||
+			   UEVENT_SAYS(sysfs_fd, net_dir, "wlan", "wwan"));
+	facts->usb = facts->physical && !follow(sysfs_fd, net_dir, "device", path) && strstr(path, "/usb");
+	facts->enslaved = exists(sysfs_fd, net_dir, "brport") || exists(sysfs_fd, net_dir, "bonding_slave") ||
+			  (!follow(sysfs_fd, net_dir, "master", path) && !strncmp(last_part(path), "ovs-", 4));
+	facts->paired = read_number(sysfs_fd, net_dir, "iflink", INT32_MAX, index) != index;
+}
+
 /* sum: the traffic goes over all the members at once; else over the first, for a bridge the fastest, of them. */
 enum shape { SHAPE_PLAIN, SHAPE_BRIDGE, SHAPE_SUM, SHAPE_FIRST };
 
 static enum shape shape_of(int sysfs_fd, const char *net_dir, struct member_list *ret_members)
 {
-	char path[PATH_BYTES], uevent[256];
+	char path[PATH_BYTES];
 
 	ret_members->count = 0;
 	if (exists(sysfs_fd, net_dir, "bonding")) {
@@ -377,15 +418,12 @@ static enum shape shape_of(int sysfs_fd, const char *net_dir, struct member_list
 	ret_members->count = list_names(sysfs_fd, net_dir, "lower_", MEMBERS_MAX, ret_members->names);
 	if (!ret_members->count)
 		return SHAPE_PLAIN;
-	if (!read_text(sysfs_fd, net_dir, "uevent", uevent, sizeof(uevent)) && strstr(uevent, "DEVTYPE=team"))
-		return SHAPE_SUM;
-	return SHAPE_FIRST;
+	return UEVENT_SAYS(sysfs_fd, net_dir, "team") ? SHAPE_SUM : SHAPE_FIRST;
 }
 
 static void read_own(int sysfs_fd, const char *net_dir, struct tcp_interface_facts *facts)
 {
 	char pci_dir[PATH_BYTES];
-	uint64_t type = read_number(sysfs_fd, net_dir, "type", UINT16_MAX, ARPHRD_ETHER);
 
 	memset(facts, 0, sizeof(*facts));
 	find_pci(sysfs_fd, net_dir, pci_dir);
@@ -395,8 +433,8 @@ static void read_own(int sysfs_fd, const char *net_dir, struct tcp_interface_fac
 	facts->speed_Bps = read_number(sysfs_fd, net_dir, "speed", INT32_MAX, 0) * BPS_PER_MBPS;
 	facts->mtu_bytes = (unsigned)read_number(sysfs_fd, net_dir, "mtu", 1 << 24, 0);
 	facts->path_count = 1;
-	facts->tunnel = exists(sysfs_fd, net_dir, "tun_flags") ||
-			(type != ARPHRD_ETHER && type != ARPHRD_INFINIBAND && type != ARPHRD_LOOPBACK);
+	facts->is_known = true;
+	classify(sysfs_fd, net_dir, facts);
 	identify_port(sysfs_fd, net_dir, pci_dir, facts);
 }
 
@@ -424,10 +462,10 @@ static void take_from(const struct tcp_interface_facts *below, enum shape shape,
 	}
 }
 
-static void read_below(int sysfs_fd, const struct member_list *members, enum shape shape, int depth,
-		       struct tcp_interface_facts *facts)
+static void read_below(int sysfs_fd, const char *net_dir, const struct member_list *members, enum shape shape,
+		       int depth, struct tcp_interface_facts *facts)
 {
-	bool first = true, physical = false;
+	bool first = true, physical = false, wireless = true, usb = true;
 	uint64_t own_speed_Bps = facts->speed_Bps;
 
 	for (size_t i = 0; i < members->count; i++) {
@@ -437,13 +475,23 @@ static void read_below(int sysfs_fd, const struct member_list *members, enum sha
 		if (net_dir_of(sysfs_fd, members->names[i], dir) < 0)
 			continue; /* in another network namespace */
 		read_facts(sysfs_fd, dir, depth + 1, &below);
-		physical = physical || below.pci_path[0] || (exists(sysfs_fd, dir, "device") && !below.tunnel);
+		if (below.physical) {
+			physical = true;
+			wireless = wireless && below.wireless;
+			usb = usb && below.usb;
+		}
 		take_from(&below, shape, first, facts);
 		first = false;
 		if (shape == SHAPE_FIRST)
 			break;
 	}
 	facts->container_bridge = shape == SHAPE_BRIDGE && !physical;
+	/* An interface of its own on a port's wire, for one container or VM, is not the port. */
+	if (physical && !facts->tunnel && !UEVENT_SAYS(sysfs_fd, net_dir, "macvlan", "macvtap", "ipvlan", "ipvtap")) {
+		facts->physical = true;
+		facts->wireless = wireless;
+		facts->usb = usb;
+	}
 	if (!facts->speed_Bps)
 		facts->speed_Bps = own_speed_Bps;
 }
@@ -458,7 +506,7 @@ static void read_facts(int sysfs_fd, const char *net_dir, int depth, struct tcp_
 		return;
 	shape = shape_of(sysfs_fd, net_dir, &members);
 	if (shape != SHAPE_PLAIN)
-		read_below(sysfs_fd, &members, shape, depth, facts);
+		read_below(sysfs_fd, net_dir, &members, shape, depth, facts);
 }
 
 int tcp_interface_facts_read(int sysfs_fd, const char *name, const struct tcp_interface_identity *identity,

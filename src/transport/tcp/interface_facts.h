@@ -27,8 +27,13 @@ struct tcp_interface_facts {
 	int port;                                /* from 1; guid and port together name the wire */
 	unsigned path_count;
 	unsigned mtu_bytes;    /* 0: unknown */
+	bool is_known;         /* the next ones were read: sysfs shows the interface */
+	bool physical;         /* a device on some bus carries it, itself or below a bond, a VLAN or a bridge */
+	bool wireless, usb;    /* physical, and every port below it is a Wi-Fi or cellular, or a USB adapter */
 	bool container_bridge; /* a bridge with no physical member */
-	bool tunnel;           /* a TUN or TAP device, or anything that is neither Ethernet nor InfiniBand */
+	bool tunnel;   /* a TUN or TAP device, an overlay, or anything that is neither Ethernet nor InfiniBand */
+	bool enslaved; /* to a bridge, a bond or a virtual switch: its own address reaches nobody */
+	bool paired;   /* its other end is another interface: a veth or a macvlan, seen from inside */
 };
 
 /*

@@ -157,11 +157,20 @@ static struct sockaddr_storage *add(struct fake_sysfs *fake, const char *name, u
 
 void fake_address(struct fake_sysfs *fake, const char *name, unsigned flags, const char *address)
 {
-	struct sockaddr_storage *storage = add(fake, name, flags);
+	struct sockaddr_storage *storage = add(fake, name, flags), *mask = &fake->masks[fake->address_count - 1];
 	char text[64];
-	char *scope;
+	char *scope, *prefix;
 
 	snprintf(text, sizeof(text), "%s", address);
+	prefix = strchr(text, '/');
+	if (prefix)
+		*prefix = '\0';
+	fake->addresses[fake->address_count - 1].ifa_netmask = (struct sockaddr *)mask;
+	mask->ss_family = strchr(text, ':') ? AF_INET6 : AF_INET;
+	if (mask->ss_family == AF_INET6)
+		memset(&((struct sockaddr_in6 *)(void *)mask)->sin6_addr, 0xff, prefix ? 16 : 8);
+	else
+		((struct sockaddr_in *)(void *)mask)->sin_addr.s_addr = htonl(prefix ? 0xffffffff : 0xffffff00);
 	scope = strchr(text, '%');
 	if (scope)
 		*scope++ = '\0';

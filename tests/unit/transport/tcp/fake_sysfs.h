@@ -20,7 +20,7 @@ struct fake_sysfs {
 	int fd; /* of the root, what "/sys" would be */
 	size_t address_count;
 	struct ifaddrs addresses[FAKE_ADDRESSES_MAX]; /* linked in order; &addresses[0] is the list if count > 0 */
-	struct sockaddr_storage storage[FAKE_ADDRESSES_MAX];
+	struct sockaddr_storage storage[FAKE_ADDRESSES_MAX], masks[FAKE_ADDRESSES_MAX];
 	char names[FAKE_ADDRESSES_MAX][IFNAMSIZ];
 };
 
@@ -44,7 +44,10 @@ void fake_attribute(struct fake_sysfs *fake, const char *name, const char *file,
 /* upper stands on lower: the lower_ link that VLANs and their like have. */
 void fake_lower(struct fake_sysfs *fake, const char *upper, const char *lower);
 
-/* Adds to the list: an address as text (IPv4 or IPv6, "%7" for a scope), or with fake_packet the AF_PACKET entry. */
+/*
+ * Adds to the list: an address as text (IPv4 or IPv6, "%7" for a scope, "/32" or "/128" at its end for one without a
+ * subnet), or with fake_packet the AF_PACKET entry.
+ */
 void fake_address(struct fake_sysfs *fake, const char *name, unsigned flags, const char *address);
 void fake_packet(struct fake_sysfs *fake, const char *name, unsigned flags, int index, const char *mac);
 

@@ -178,6 +178,168 @@ static void a_bmc_s_link_local_ipv4_is_no_rail(void **state)
 	fake_assert_chosen(&choice, "eth0");
 }
 
+/* An interface of a kind that sysfs names, without a device. */
+static void typed(struct fake_sysfs *fake, const char *name, const char *type, int index, const char *address)
+{
+	char text[64];
+
+	fake_nic(fake, name, NULL, index, "100000", address);
+	snprintf(text, sizeof(text), "INTERFACE=%s\nDEVTYPE=%s\nIFINDEX=%d\n", name, type, index);
+	fake_attribute(fake, name, "uevent", text);
+}
+
+#define CARD_A "pci0000:80/0000:80:01.0/0000:81:00.0"
+#define CARD_B "pci0000:80/0000:80:02.0/0000:82:00.0"
+#define CARD_C "pci0000:80/0000:80:03.0/0000:83:00.0"
+
+static void overlays_are_no_rails_beside_a_port(void **state)
+{
+	static const char *const types[] = { "vxlan", "geneve", "wireguard", "bareudp", "l2tpeth" };
+	struct fake_sysfs *fake = *state;
+	struct fake_choice choice;
+	char name[IFNAMSIZ];
+
+	fake_loopback(fake);
+	fake_nic(fake, "eno1", CARD_A, 2, "10000", "10.0.0.5");
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		snprintf(name, sizeof(name), "net%zu", i); /* by its type, not by its name */
+		typed(fake, name, types[i], 10 + (int)i, i % 2 ? "10.244.1.0" : "10.244.1.0/32");
+		fake_lower(fake, name, "eno1");
+	}
+	fake_nic(fake, "cilium_host", NULL, 20, "10000", "10.0.1.23/32");
+	fake_nic(fake, "cali12ab", NULL, 21, "10000", "fe80::5%21");
+	choice = fake_choose(fake, "");
+	fake_assert_chosen(&choice, "eno1");
+	choice = fake_choose(fake, "^eno1");
+	assert_int_equal(choice.count, 6); /* nothing else: then those */
+	assert_non_null(strstr(choice.at[0].why, "overlay"));
+}
+
+/* As on a host whose ports sysfs does not tell from veths: what stands beside is known by name or type. */
+static void overlays_are_no_rails_beside_a_virtual_port(void **state)
+{
+	struct fake_sysfs *fake = *state;
+	struct fake_choice choice;
+
+	fake_loopback(fake);
+	fake_nic(fake, "eno1", NULL, 2, "10000", "10.0.0.5");
+	fake_nic(fake, "peer0", NULL, 3, "10000", "fe80::3%3");
+	typed(fake, "vxlan.calico", "vxlan", 4, "10.233.99.64/32");
+	fake_nic(fake, "cilium_host", NULL, 5, "10000", "10.0.1.23/32");
+	fake_nic(fake, "some_cni", NULL, 6, "10000", "10.0.2.23/32");
+	choice = fake_choose(fake, "");
+	fake_assert_chosen(&choice, "eno1");
+}
+
+static void a_pod_s_only_port_is_used_whatever_it_is(void **state)
+{
+	struct fake_sysfs *fake = *state;
+	struct fake_choice choice;
+
+	fake_loopback(fake);
+	fake_nic(fake, "eth0", NULL, 2, "10000", "10.244.3.9/32"); /* a veth, as Calico gives it */
+	fake_attribute(fake, "eth0", "iflink", "77\n");
+	choice = fake_choose(fake, "");
+	fake_assert_chosen(&choice, "eth0");
+	/* A virtual address that a load balancer put on loopback does not lead to the other pods. */
+	fake_address(fake, "lo", FAKE_UP | IFF_LOOPBACK, "203.0.113.9/32");
+	fake_nic(fake, "net1", NULL, 3, "100000", "192.168.7.9");
+	typed(fake, "net1", "macvlan", 3, NULL);
+	choice = fake_choose(fake, "");
+	fake_assert_chosen(&choice, "net1");
+	fake_nic(fake, "vf0", CARD_A, 4, "200000", "192.168.8.9");
+	choice = fake_choose(fake, "");
+	fake_assert_chosen(&choice, "vf0");
+}
+
+static void wireless_and_usb_are_no_rails_beside_a_port(void **state)
+{
+	struct fake_sysfs *fake = *state;
+	struct fake_choice choice;
+
+	fake_loopback(fake);
+	fake_nic(fake, "wlP9s9", CARD_C, 4, "-1", "192.168.1.21");
+	fake_attribute(fake, "wlP9s9", "uevent", "DEVTYPE=wlan\nINTERFACE=wlP9s9\n");
+	fake_nic(fake, "home", CARD_B, 5, "-1", "192.168.1.22"); /* renamed, on a kernel that names no type */
+	fake_attribute(fake, "home", "phy80211/index", "0\n");
+	typed(fake, "home.7", "vlan", 6, "192.168.2.21");
+	fake_lower(fake, "home.7", "home");
+	fake_nic(fake, "enx0", "pci0000:00/0000:00:14.0/usb1/1-2/1-2:1.0", 7, "1000", "16.1.15.2");
+	fake_nic(fake, "docker0", NULL, 8, "100000", "172.17.0.1");
+	choice = fake_choose(fake, "");
+	assert_int_equal(choice.count, 4); /* better than a bridge that leads nowhere */
+	assert_non_null(strstr(choice.at[0].why, "wireless"));
+	fake_nic(fake, "enP7s7", CARD_A, 2, "10000", "192.168.1.20");
+	choice = fake_choose(fake, "");
+	fake_assert_chosen(&choice, "enP7s7");
+	choice = fake_choose(fake, "=wlP9s9");
+	fake_assert_chosen(&choice, "wlP9s9");
+}
+
+/* BGP to the host: the ports have link-local addresses, the host's own is on loopback. */
+static void an_address_on_loopback_serves_ports_without_one(void **state)
+{
+	struct fake_sysfs *fake = *state;
+	struct fake_choice choice;
+
+	fake_loopback(fake);
+	fake_address(fake, "lo", FAKE_UP | IFF_LOOPBACK, "10.9.0.1/32");
+	fake_address(fake, "lo", FAKE_UP | IFF_LOOPBACK, "::1");
+	fake_nic(fake, "lan0", CARD_A, 2, "25000", "fe80::2%2");
+	fake_nic(fake, "lan1", CARD_B, 3, "25000", "fe80::3%3");
+	fake_nic(fake, "mgmt", CARD_C, 4, "1000", "fe80::4%4");
+	fake_nic(fake, "docker0", NULL, 5, "100000", "172.17.0.1");
+	fake_nic(fake, "br-fancy", NULL, 6, "100000", "172.18.0.1"); /* virtual, of no kind that is known */
+	choice = fake_choose(fake, "");
+	fake_assert_chosen(&choice, "lo");
+	fake_assert_address(&choice.at[0], "10.9.0.1");
+	assert_true(choice.at[0].address_only);
+	/* Both of the fast ports carry its traffic. */
+	assert_int_equal(choice.at[0].speed_Bps, 50 * GBIT_BPS);
+	assert_int_equal(choice.at[0].path_count, 2);
+	assert_non_null(strstr(choice.at[0].pci_path, "0000:81:00.0"));
+	choice = fake_choose(fake, "=lo");
+	fake_assert_chosen(&choice, "lo");
+	fake_assert_address(&choice.at[0], "10.9.0.1");
+	/* A port with an address of its own is better than that. */
+	fake_nic(fake, "eth7", "pci0000:80/0000:80:04.0/0000:84:00.0", 7, "1000", "10.0.0.7");
+	choice = fake_choose(fake, "");
+	fake_assert_chosen(&choice, "eth7");
+}
+
+static void an_address_on_loopback_is_used_without_a_device_below_the_ports(void **state)
+{
+	struct fake_sysfs *fake = *state;
+	struct fake_choice choice;
+
+	fake_loopback(fake);
+	fake_address(fake, "lo", FAKE_UP | IFF_LOOPBACK, "2001:db8::1/128");
+	fake_nic(fake, "lan0", NULL, 2, "25000", "fe80::2%2");
+	fake_nic(fake, "docker0", NULL, 5, "100000", "172.17.0.1");
+	choice = fake_choose(fake, "");
+	fake_assert_chosen(&choice, "lo");
+	fake_assert_address(&choice.at[0], "2001:db8::1");
+	assert_int_equal(choice.at[0].speed_Bps, 25 * GBIT_BPS);
+}
+
+static void an_address_on_a_dummy_is_used_like_one_on_loopback(void **state)
+{
+	const unsigned flags = FAKE_UP | IFF_BROADCAST | IFF_NOARP;
+	struct fake_sysfs *fake = *state;
+	struct fake_choice choice;
+
+	fake_loopback(fake);
+	fake_nic(fake, "eth0", CARD_A, 2, "25000", "fe80::2%2");
+	fake_nic(fake, "host0", NULL, 3, "-1", NULL);
+	fake_address(fake, "host0", flags, "10.9.0.1/32");
+	fake_nic(fake, "kube-ipvs0", NULL, 4, "-1", NULL);
+	fake_address(fake, "kube-ipvs0", flags, "10.96.0.1/32");
+	choice = fake_choose(fake, "");
+	fake_assert_chosen(&choice, "host0");
+	assert_true(choice.at[0].address_only);
+	assert_int_equal(choice.at[0].speed_Bps, 25 * GBIT_BPS);
+}
+
 static void positive_list_keeps_its_own_order(void **state)
 {
 	struct fake_sysfs *fake = *state;
@@ -314,6 +476,13 @@ int main(void)
 		TEST(link_local_alone_keeps_its_scope),
 		TEST(family_decides_among_an_interface_s_addresses),
 		TEST(a_bmc_s_link_local_ipv4_is_no_rail),
+		TEST(overlays_are_no_rails_beside_a_port),
+		TEST(overlays_are_no_rails_beside_a_virtual_port),
+		TEST(a_pod_s_only_port_is_used_whatever_it_is),
+		TEST(wireless_and_usb_are_no_rails_beside_a_port),
+		TEST(an_address_on_loopback_serves_ports_without_one),
+		TEST(an_address_on_loopback_is_used_without_a_device_below_the_ports),
+		TEST(an_address_on_a_dummy_is_used_like_one_on_loopback),
 		TEST(positive_list_keeps_its_own_order),
 		TEST(exclusion_takes_names_out_of_the_free_choice),
 		TEST(names_that_match_nothing_are_reported),
