@@ -15,27 +15,47 @@
 #define OUT_OF_DESCRIPTORS_NS (50 * NS_PER_MS)
 enum { ACCEPTS_AT_ONCE = 256, HALF_JOINED_MAX = 64 };
 
-int tcp_acceptor_get(struct tcp_transport *transport, int interface, struct tcp_acceptor **ret)
+int tcp_acceptor_get(struct tcp_transport *transport, int index, struct tcp_acceptor **ret)
 {
-	struct tcp_acceptor *acceptor = transport->acceptors[interface];
+	struct tcp_acceptor *acceptor = transport->acceptors[index];
+	const struct tcp_interface *interface = &transport->interfaces[index % TCP_INTERFACE_MAX];
+	bool tied = index >= TCP_INTERFACE_MAX;
 	int r;
 
 	if (!acceptor) {
 		acceptor = sys_zalloc(sizeof(*acceptor));
 		if (!acceptor)
 			return -ENOMEM;
-		r = tcp_socket_listen(&transport->interfaces[interface], transport->params->port_low,
-				      transport->params->port_high, &acceptor->port, &acceptor->fd);
+		r = tcp_socket_listen(interface, tied, transport->params->port_low, transport->params->port_high,
+				      &acceptor->port, &acceptor->fd);
 		if (r < 0) {
-			log_warn("cannot listen on interface %s, ports %u to %u (TRIBUTARY_PORTS; 0: any): %s",
-				 transport->interfaces[interface].name, transport->params->port_low,
-				 transport->params->port_high, strerror(-r));
+			if (!tied)
+				log_warn("cannot listen on interface %s, ports %u to %u (TRIBUTARY_PORTS; 0: any): %s",
+					 interface->name, transport->params->port_low, transport->params->port_high,
+					 strerror(-r));
 			sys_free(acceptor);
 			return r;
 		}
-		transport->acceptors[interface] = acceptor;
+		transport->acceptors[index] = acceptor;
 	}
 	*ret = acceptor;
+	return 0;
+}
+
+int tcp_acceptor_address(struct tcp_transport *transport, int interface, struct tcp_wire_address *ret)
+{
+	struct tcp_acceptor *acceptor, *tied;
+	bool first = !transport->acceptors[interface];
+	int r = tcp_acceptor_get(transport, interface, &acceptor);
+
+	if (r < 0)
+		return r;
+	tcp_socket_wire_address(&transport->interfaces[interface].address, acceptor->port, ret);
+	tied = transport->acceptors[TCP_INTERFACE_MAX + interface];
+	if (first && tcp_pin_is_needed(&transport->interfaces[interface]) &&
+	    tcp_acceptor_get(transport, TCP_INTERFACE_MAX + interface, &tied) < 0)
+		tied = NULL; /* not allowed, or no port is left: the other socket takes everything */
+	ret->tied_port = tied ? tied->port : 0;
 	return 0;
 }
 
@@ -81,12 +101,9 @@ static bool answer(struct tcp_transport *transport, int fd, int device, enum tcp
 	memcpy(welcome.host, transport->host, TCP_WIRE_HOST_BYTES);
 	for (unsigned i = 0; device >= 0 && i < transport->devices.list[device].rail_count; i++) {
 		int interface = transport->devices.list[device].members[i];
-		struct tcp_acceptor *acceptor;
 
-		if (tcp_acceptor_get(transport, interface, &acceptor) < 0)
+		if (tcp_acceptor_address(transport, interface, &welcome.rails[welcome.rail_count++]) < 0)
 			return false;
-		tcp_socket_wire_address(&transport->interfaces[interface].address, acceptor->port,
-					&welcome.rails[welcome.rail_count++]);
 	}
 	tcp_wire_put_welcome(&welcome, bytes);
 	/* The first bytes into an empty socket: it takes all of them or is broken. */
@@ -168,6 +185,7 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 	if (!answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id))
 		return -ECONNRESET;
 	tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
+	tcp_pin_accepted(transport, fd, hello, peer);
 	tcp_stream_attach(stream, fd, hello->epoch, now_ns);
 	stream->peer = *peer;
 	connection->live_count++;
@@ -193,6 +211,7 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 		r = answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id) ? 0 : -ECONNRESET;
 	if (r == 0) {
 		tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
+		tcp_pin_accepted(transport, fd, hello, peer);
 		r = tcp_failover_rejoin(connection, hello->stream, hello->epoch, fd, peer, now_ns);
 		if (r == 0)
 			tcp_watch_stream(connection, &connection->streams[hello->stream], now_ns);

@@ -22,13 +22,15 @@ void tcp_dial_free(struct tcp_dial *dial)
 }
 
 /* Puts the socket off and tries again a little later. Some refusals are only a full backlog. */
-static int dial_again(struct tcp_dial *dial, int error, uint64_t now_ns)
+static int dial_again(struct tcp_transport *transport, struct tcp_dial *dial, int error, uint64_t now_ns)
 {
 	sys_close(&dial->fd);
 	dial->state = TCP_DIAL_START;
 	dial->retry_at_ns = now_ns + DIAL_RETRY_NS;
 	dial->last_error = error;
 	dial->hello.epoch++; /* the other side may have taken the last one: only its answer was lost */
+	if (tcp_pin_give_up(dial, error, transport->timeout_ns, now_ns))
+		return 0;
 	if (error == -ECONNREFUSED && ++dial->refused >= DIAL_REFUSED_MAX)
 		return error;
 	return 0;
@@ -44,17 +46,10 @@ static int dial_start(struct tcp_transport *transport, struct tcp_dial *dial, ui
 	if (dial->fd < 0)
 		return dial->fd;
 	tcp_socket_tune(dial->fd, dial->peer.ss_family, transport->timeout_ns, dial->traffic_class);
-	if (dial->interface >= 0) {
-		const struct tcp_interface *interface = &transport->interfaces[dial->interface];
-
-		/* The route alone would send every rail through one interface when they share a subnet. */
-		if (setsockopt(dial->fd, SOL_SOCKET, SO_BINDTODEVICE, interface->name,
-			       (socklen_t)strlen(interface->name)) < 0)
-			sys_bind(dial->fd, (const struct sockaddr *)&interface->address, interface->address_bytes);
-	}
+	tcp_pin_dial(transport, dial);
 	r = sys_connect(dial->fd, (const struct sockaddr *)&dial->peer, dial->peer_bytes);
 	if (r < 0 && r != -EINPROGRESS)
-		return dial_again(dial, r, now_ns);
+		return dial_again(transport, dial, r, now_ns);
 	dial->state = TCP_DIAL_CONNECT;
 	return 0;
 }
@@ -63,12 +58,11 @@ static int dial_connect(struct tcp_transport *transport, struct tcp_dial *dial, 
 {
 	int r;
 
-	(void)transport;
 	r = sys_connect(dial->fd, (const struct sockaddr *)&dial->peer, dial->peer_bytes);
 	if (r == -EALREADY || r == -EINPROGRESS)
 		return 0;
 	if (r < 0 && r != -EISCONN)
-		return dial_again(dial, r, now_ns);
+		return dial_again(transport, dial, r, now_ns);
 	tcp_wire_put_hello(&dial->hello, dial->bytes);
 	dial->count = 0;
 	dial->state = TCP_DIAL_HELLO;
@@ -79,11 +73,10 @@ static int dial_hello(struct tcp_transport *transport, struct tcp_dial *dial, ui
 {
 	ssize_t r = sys_send(dial->fd, dial->bytes + dial->count, TCP_WIRE_HELLO_BYTES - dial->count);
 
-	(void)transport;
 	if (r == -EAGAIN || r == -EINTR)
 		return 0;
 	if (r < 0)
-		return dial_again(dial, (int)r, now_ns);
+		return dial_again(transport, dial, (int)r, now_ns);
 	dial->count += (size_t)r;
 	if (dial->count < TCP_WIRE_HELLO_BYTES)
 		return 0;
@@ -122,7 +115,7 @@ static int dial_welcome(struct tcp_transport *transport, struct tcp_dial *dial, 
 	if (got == -EAGAIN || got == -EINTR)
 		return 0;
 	if (got <= 0) /* pushed out of a crowded accept queue, most likely */
-		return dial_again(dial, got ? (int)got : -ECONNRESET, now_ns);
+		return dial_again(transport, dial, got ? (int)got : -ECONNRESET, now_ns);
 	dial->count += (size_t)got;
 	if (dial->count < TCP_WIRE_WELCOME_BYTES)
 		return 0;
@@ -138,6 +131,7 @@ static int dial_welcome(struct tcp_transport *transport, struct tcp_dial *dial, 
 	if (dial->welcome.connection_id != dial->hello.connection_id || !dial->welcome.rail_count)
 		return no_plugin(transport, dial);
 	dial->state = TCP_DIAL_READY;
+	tcp_pin_ready(transport, dial);
 	return 0;
 }
 
@@ -169,6 +163,9 @@ int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial, uint64
 	} while (r == 0 && dial->state > before);
 	if (r == 0 && dial->state != TCP_DIAL_READY && now_ns > dial->deadline_ns)
 		r = -ETIMEDOUT;
+	if (r == 0 && dial->fd >= 0 && dial->state != TCP_DIAL_READY && now_ns > dial->next_pin_ns &&
+	    dial->pin != TCP_PIN_NONE)
+		r = dial_again(transport, dial, -ETIMEDOUT, now_ns);
 	return r;
 }
 
@@ -222,9 +219,12 @@ static void set_up_dial(struct tcp_transport *transport, struct tcp_connector *c
 	memset(dial, 0, sizeof(*dial));
 	dial->fd = -1;
 	dial->peer_bytes = tcp_socket_address(address, scope, &dial->peer);
-	dial->interface = connector->handle.host_id == transport->host_id || transport->devices.physical_count < 2
-				  ? -1
-				  : interface;
+	dial->interface = connector->handle.host_id == transport->host_id ? -1 : interface;
+	dial->port = address->port;
+	dial->tied_port = address->tied_port;
+	dial->pin = dial->interface < 0 ? TCP_PIN_NONE : TCP_PIN_BOTH;
+	dial->may_unpin = true;
+	dial->next_pin_ns = clock_now_ns() + transport->timeout_ns / TCP_PIN_TRIES;
 	dial->traffic_class = connector->traffic_class;
 	dial->deadline_ns = connector->deadline_ns; /* of the first stream and of those after it together */
 	dial->hello = (struct tcp_wire_hello){
@@ -427,8 +427,12 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 
 		if (stream->live || stream->awaits_dead || !dial || now_ns < stream->redial_at_ns)
 			continue;
-		if (dial->state == TCP_DIAL_START && dial->fd < 0 && !dial->retry_at_ns)
+		if (dial->state == TCP_DIAL_START && dial->fd < 0 && !dial->retry_at_ns) {
 			dial->deadline_ns = now_ns + connection->transport->timeout_ns;
+			dial->next_pin_ns = now_ns + connection->transport->timeout_ns / TCP_PIN_TRIES;
+		}
+		/* As long as another stream lives this one waits for its own interface to come back. */
+		dial->may_unpin = !connection->live_count;
 		if (dial->hello.epoch <= stream->epoch)
 			dial->hello.epoch = stream->epoch + 1;
 		if (tcp_dial_step(connection->transport, dial, now_ns) < 0) {

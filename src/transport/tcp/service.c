@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-enum { POLL_MAX = TCP_INTERFACE_MAX * (TCP_PENDING_MAX + 1) + 1 };
+enum { POLL_MAX = TCP_ACCEPTOR_MAX * (TCP_PENDING_MAX + 1) + 1 };
 
 /* True: it is through and freed. */
 static bool closing_step(struct tcp_connection *connection, uint64_t now_ns)
@@ -70,7 +70,7 @@ static nfds_t gather(struct tcp_transport *transport, struct pollfd *fds)
 	nfds_t count = 0;
 
 	fds[count++] = (struct pollfd){ .fd = transport->service.wake_fd, .events = POLLIN };
-	for (size_t i = 0; i < transport->interface_count; i++) {
+	for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++) {
 		struct tcp_acceptor *acceptor = transport->acceptors[i];
 
 		if (!acceptor)
@@ -103,7 +103,7 @@ static void *run(void *arg)
 		int wait_ms;
 		nfds_t count;
 
-		for (size_t i = 0; i < transport->interface_count; i++)
+		for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++)
 			if (transport->acceptors[i])
 				tcp_acceptor_progress(transport, transport->acceptors[i], now_ns);
 		if (now_ns >= next_tick_ns || soon) {

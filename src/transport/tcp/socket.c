@@ -1,10 +1,10 @@
 #include "base/sys.h"
+#include "transport/tcp/route.h"
 #include "transport/tcp/tcp.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ uint64_t tcp_socket_window_grain(int fd)
 	return 1ULL << info.tcpi_rcv_wscale;
 }
 
-static void set_port(struct sockaddr_storage *address, uint16_t port)
+void tcp_socket_set_port(struct sockaddr_storage *address, uint16_t port)
 {
 	if (address->ss_family == AF_INET6)
 		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
@@ -109,14 +109,14 @@ static int bind_in_range(int fd, const struct tcp_interface *interface, uint16_t
 	int r = -EADDRINUSE;
 
 	for (unsigned port = low; port <= high && r == -EADDRINUSE; port++) {
-		set_port(&address, (uint16_t)port);
+		tcp_socket_set_port(&address, (uint16_t)port);
 		r = sys_bind(fd, (struct sockaddr *)&address, interface->address_bytes);
 	}
 	return r;
 }
 
-int tcp_socket_listen(const struct tcp_interface *interface, uint16_t port_low, uint16_t port_high, uint16_t *ret_port,
-		      int *ret_fd)
+int tcp_socket_listen(const struct tcp_interface *interface, bool tied, uint16_t port_low, uint16_t port_high,
+		      uint16_t *ret_port, int *ret_fd)
 {
 	struct sockaddr_storage address = { 0 };
 	socklen_t bytes = sizeof(address);
@@ -125,7 +125,12 @@ int tcp_socket_listen(const struct tcp_interface *interface, uint16_t port_low, 
 	fd = sys_socket(interface->address.ss_family, SOCK_STREAM, 0);
 	if (fd < 0)
 		return fd;
-	r = bind_in_range(fd, interface, port_low, port_high);
+	r = tied ? tcp_route_bind_device(fd, interface) : 0;
+	if (r == 0)
+		r = bind_in_range(fd, interface, port_low, port_high);
+	/* In a VRF an address is one of this host's only for sockets that belong to it. */
+	if (r == -EADDRNOTAVAIL && !interface->address_only && !tcp_route_bind_device(fd, interface))
+		r = bind_in_range(fd, interface, port_low, port_high);
 	if (r < 0)
 		goto fail;
 	r = sys_listen(fd, SOMAXCONN);
@@ -178,29 +183,14 @@ void tcp_socket_wire_address(const struct sockaddr_storage *address, uint16_t po
 	}
 }
 
-static bool same_address(const struct sockaddr *a, const struct sockaddr_storage *b)
+bool tcp_socket_same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
-	if (a->sa_family != b->ss_family)
+	if (a->ss_family != b->ss_family)
 		return false;
-	if (a->sa_family == AF_INET6)
-		return !memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
+	if (a->ss_family == AF_INET6)
+		return !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
 			       &((const struct sockaddr_in6 *)b)->sin6_addr, 16);
-	return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr ==
-	       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-}
-
-bool tcp_socket_is_local(const struct sockaddr_storage *address)
-{
-	struct ifaddrs *list;
-	bool found = false;
-
-	if (getifaddrs(&list) < 0)
-		return false;
-	for (const struct ifaddrs *i = list; i && !found; i = i->ifa_next)
-		found = i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6) &&
-			same_address(i->ifa_addr, address);
-	freeifaddrs(list);
-	return found;
+	return ((const struct sockaddr_in *)a)->sin_addr.s_addr == ((const struct sockaddr_in *)b)->sin_addr.s_addr;
 }
 
 const char *tcp_socket_text(const struct sockaddr_storage *address, char text[static TCP_ADDRESS_TEXT])

@@ -36,6 +36,9 @@ enum {
 	TCP_STAGING_BETWEEN_DATA = TCP_WIRE_FRAME_BYTES + 64,
 	TCP_EAGER_WINDOW = 64 << 10,
 	TCP_ENGINES_MAX = 8,
+	TCP_UNPINNED_MAX = 64,
+	TCP_PIN_TRIES = 4, /* parts of the time-out; the last two are for the system's route */
+	TCP_ACCEPTOR_MAX = 2 * TCP_INTERFACE_MAX,
 	TCP_PENDING_MAX = 64, /* accepted sockets that have not said who they are */
 };
 
@@ -302,12 +305,21 @@ enum tcp_dial_state {
 	TCP_DIAL_READY,
 	TCP_DIAL_STATE_COUNT
 };
+enum tcp_pin {
+	TCP_PIN_BOTH, /* tied to the interface at both ends, if the peer offers that */
+	TCP_PIN_HERE,
+	TCP_PIN_NONE, /* as the system routes it */
+};
 struct tcp_dial {
 	enum tcp_dial_state state;
 	int fd;
 	struct sockaddr_storage peer;
 	socklen_t peer_bytes;
-	int interface; /* to go out of; -1: any */
+	uint16_t port, tied_port; /* of the peer: tcp_wire_address */
+	int interface;            /* to go out of; -1: the peer is on this host */
+	enum tcp_pin pin;
+	bool may_unpin;       /* no other stream of the connection lives */
+	uint64_t next_pin_ns; /* so long it is tried this way */
 	int traffic_class;
 	char host[TCP_WIRE_HOST_BYTES]; /* whose handle it was */
 	uint64_t retry_at_ns, deadline_ns;
@@ -337,8 +349,9 @@ struct tcp_transport {
 	pthread_mutex_t lock;
 	struct tcp_interface interfaces[TCP_INTERFACE_MAX];
 	size_t interface_count;
-	struct tcp_acceptor *acceptors[TCP_INTERFACE_MAX]; /* made at the first listen */
-	struct transport_devices devices;                  /* a member is an index in interfaces */
+	/* Made at the first listen. The second half: sockets tied to their interface, where that matters. */
+	struct tcp_acceptor *acceptors[TCP_ACCEPTOR_MAX];
+	struct transport_devices devices; /* a member is an index in interfaces */
 	char host[TCP_WIRE_HOST_BYTES];
 	/* A word is read up to a beat after it came, and its absence seen up to a beat late: silence_ns leaves them room. */
 	uint64_t host_id, timeout_ns, silence_ns, beat_ns, stream_timeout_ns;
@@ -359,6 +372,9 @@ struct tcp_transport {
 	bool engines_tried;
 	_Atomic bool engines_stop;
 	int engines_stop_fd;
+	/* Addresses that could be reached only as the system routes: hashes, the oldest is overwritten. */
+	_Atomic uint64_t unpinned[TCP_UNPINNED_MAX];
+	_Atomic unsigned unpinned_count;
 	uint64_t stranger_said_ns;
 	uint64_t strangers;
 };
@@ -366,8 +382,9 @@ struct tcp_transport {
 /* socket.c */
 int tcp_socket_random(void *bytes, size_t count);
 void tcp_socket_tune(int fd, int family, uint64_t timeout_ns, int traffic_class);
-int tcp_socket_listen(const struct tcp_interface *interface, uint16_t port_low, uint16_t port_high, uint16_t *ret_port,
-		      int *ret_fd);
+int tcp_socket_listen(const struct tcp_interface *interface, bool tied, uint16_t port_low, uint16_t port_high,
+		      uint16_t *ret_port, int *ret_fd);
+void tcp_socket_set_port(struct sockaddr_storage *address, uint16_t port);
 /* What goes out of one socket in a second, spread evenly. 0: no bound, as in the beginning. */
 void tcp_socket_pace(int fd, uint64_t rate_Bps);
 /* What the peer may have on its way in one socket: kernels since 5.15 follow at once. 0: as much as it likes. */
@@ -377,7 +394,7 @@ void tcp_socket_window(int fd, uint64_t bytes);
 uint64_t tcp_socket_window_grain(int fd);
 socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret);
 void tcp_socket_wire_address(const struct sockaddr_storage *address, uint16_t port, struct tcp_wire_address *ret);
-bool tcp_socket_is_local(const struct sockaddr_storage *address);
+bool tcp_socket_same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* ports aside */
 enum { TCP_ADDRESS_TEXT = 80 };
 /* "10.0.0.1:4711" or "[fe80::1]:4711"; returns text. */
 const char *tcp_socket_text(const struct sockaddr_storage *address, char text[static TCP_ADDRESS_TEXT]);
@@ -505,8 +522,23 @@ int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial, uint64
 /* A sender's dead streams: dial, attach. Connection lock held. */
 void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns);
 
+/* pin.c: which connections are tied to the interface that was chosen. */
+/* Before connect: ties the socket if a route leads there, and sets the port to dial. */
+void tcp_pin_dial(struct tcp_transport *transport, struct tcp_dial *dial);
+/* The peer is not reached that way: true if another way is to be tried. */
+bool tcp_pin_give_up(struct tcp_dial *dial, int error, uint64_t timeout_ns, uint64_t now_ns);
+/* The dial is ready: remembers, and says, that it went as the system routes it. */
+void tcp_pin_ready(struct tcp_transport *transport, const struct tcp_dial *dial);
+/* The same for a connection that came in. */
+void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_wire_hello *hello,
+		      const struct sockaddr_storage *peer);
+/* Whether answers from this interface's address would leave through another one. */
+bool tcp_pin_is_needed(const struct tcp_interface *interface);
+
 /* acceptor.c; transport lock held in all of them. */
-int tcp_acceptor_get(struct tcp_transport *transport, int interface, struct tcp_acceptor **ret);
+int tcp_acceptor_get(struct tcp_transport *transport, int index, struct tcp_acceptor **ret);
+/* Where the interface's sockets listen. */
+int tcp_acceptor_address(struct tcp_transport *transport, int interface, struct tcp_wire_address *ret);
 void tcp_acceptor_free(struct tcp_acceptor *acceptor);
 void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor *acceptor, uint64_t now_ns);
 void tcp_acceptor_abandon(struct tcp_transport *transport, uint64_t now_ns); /* half-joined for too long */

@@ -88,7 +88,7 @@ static void tcp_close(struct transport *opaque)
 		tcp_connection_free(connection);
 	}
 	tcp_connector_expire(transport, 0, true);
-	for (size_t i = 0; i < TCP_INTERFACE_MAX; i++)
+	for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++)
 		tcp_acceptor_free(transport->acceptors[i]);
 	transport_devices_fini(&transport->devices);
 	pthread_mutex_destroy(&transport->lock);
@@ -163,11 +163,10 @@ static int listen_locked(struct tcp_transport *transport, int index, struct tcp_
 {
 	const struct transport_device *device = &transport->devices.list[index];
 	struct tcp_listener *listener;
-	struct tcp_acceptor *acceptor = NULL;
 	int r = transport_devices_pace(&transport->devices, index, transport->params);
 
 	if (r == 0)
-		r = tcp_acceptor_get(transport, device->members[0], &acceptor);
+		r = tcp_acceptor_address(transport, device->members[0], &handle->address);
 	if (r == 0)
 		r = tcp_service_start(transport);
 	if (r != 0)
@@ -190,7 +189,6 @@ static int listen_locked(struct tcp_transport *transport, int index, struct tcp_
 	handle->rail_count = (uint8_t)device->rail_count;
 	handle->listener_id = listener->id;
 	memcpy(handle->secret, listener->secret, sizeof(handle->secret));
-	tcp_socket_wire_address(&transport->interfaces[device->members[0]].address, acceptor->port, &handle->address);
 	*ret = listener;
 	return 0;
 }

@@ -36,7 +36,10 @@ static void get_host(const uint8_t *from, char *host)
 			*c = '?';
 }
 
-/* Handle: 0 magic, 4 version, 6 rails, 8 address[20], 28 listener, 32 secret[16], 48 host[40], 88 host id, 96 pid, 116 sum. */
+/*
+ * Handle: 0 magic, 4 version, 6 rails, 8 address[20], 28 listener, 32 secret[16], 48 host[40], 88 host id, 96 pid,
+ * 100 tied port, 116 sum.
+ */
 enum { HANDLE_SUM_AT = 116, HANDLE_COOKIE_AT = 120 };
 
 void tcp_wire_put_handle(const struct tcp_wire_handle *handle, uint8_t bytes[static TCP_WIRE_HANDLE_BYTES])
@@ -51,6 +54,7 @@ void tcp_wire_put_handle(const struct tcp_wire_handle *handle, uint8_t bytes[sta
 	memcpy(bytes + 48, handle->host, TCP_WIRE_HOST_BYTES);
 	bytes_put(bytes + 88, handle->host_id, 8);
 	bytes_put(bytes + 96, handle->process_id, 4);
+	bytes_put(bytes + 100, handle->address.tied_port, 2);
 	bytes_put(bytes + HANDLE_SUM_AT, bytes_checksum(bytes, HANDLE_SUM_AT), 4);
 }
 
@@ -75,6 +79,7 @@ int tcp_wire_get_handle(const uint8_t bytes[static TCP_WIRE_HANDLE_BYTES], struc
 	get_host(bytes + 48, handle.host);
 	handle.host_id = bytes_get(bytes + 88, 8);
 	handle.process_id = (uint32_t)bytes_get(bytes + 96, 4);
+	handle.address.tied_port = (uint16_t)bytes_get(bytes + 100, 2);
 	*ret = handle;
 	return 0;
 }
@@ -158,9 +163,9 @@ int tcp_wire_get_hello(const uint8_t bytes[static TCP_WIRE_HELLO_BYTES], struct 
 
 /*
  * Welcome: 0 magic, 4 version, 6 status, 7 rails, 8 connection, 16 eager window, 32 host[40], 72 rails[8 × 20],
- * 252 sum.
+ * 232 their tied ports[8 × 2], 252 sum.
  */
-enum { WELCOME_SUM_AT = 252, WELCOME_RAIL_BYTES = 20 };
+enum { WELCOME_SUM_AT = 252, WELCOME_RAIL_BYTES = 20, WELCOME_TIED_AT = 232 };
 
 void tcp_wire_put_welcome(const struct tcp_wire_welcome *welcome, uint8_t bytes[static TCP_WIRE_WELCOME_BYTES])
 {
@@ -172,8 +177,10 @@ void tcp_wire_put_welcome(const struct tcp_wire_welcome *welcome, uint8_t bytes[
 	bytes_put(bytes + 8, welcome->connection_id, 8);
 	bytes_put(bytes + 16, welcome->eager_window_bytes, 4);
 	memcpy(bytes + 32, welcome->host, TCP_WIRE_HOST_BYTES);
-	for (size_t i = 0; i < welcome->rail_count && i < TCP_WIRE_RAILS_MAX; i++)
+	for (size_t i = 0; i < welcome->rail_count && i < TCP_WIRE_RAILS_MAX; i++) {
 		put_address(bytes + 72 + i * WELCOME_RAIL_BYTES, &welcome->rails[i]);
+		bytes_put(bytes + WELCOME_TIED_AT + 2 * i, welcome->rails[i].tied_port, 2);
+	}
 	bytes_put(bytes + WELCOME_SUM_AT, bytes_checksum(bytes, WELCOME_SUM_AT), 4);
 }
 
@@ -198,9 +205,11 @@ int tcp_wire_get_welcome(const uint8_t bytes[static TCP_WIRE_WELCOME_BYTES], str
 	get_host(bytes + 32, welcome.host);
 	if (welcome.status >= TCP_WELCOME_COUNT || welcome.rail_count > TCP_WIRE_RAILS_MAX)
 		return -EBADMSG;
-	for (size_t i = 0; i < welcome.rail_count; i++)
+	for (size_t i = 0; i < welcome.rail_count; i++) {
 		if (!get_address(bytes + 72 + i * WELCOME_RAIL_BYTES, &welcome.rails[i]))
 			return -EBADMSG;
+		welcome.rails[i].tied_port = (uint16_t)bytes_get(bytes + WELCOME_TIED_AT + 2 * i, 2);
+	}
 	*ret = welcome;
 	return 0;
 }

@@ -27,7 +27,8 @@ enum {
 struct tcp_wire_address {
 	uint8_t family; /* 4 or 6; 0: none */
 	uint16_t port;
-	uint8_t bytes[16]; /* the first four for IPv4 */
+	uint16_t tied_port; /* the same, by a socket that takes only what comes in through the interface; 0: none */
+	uint8_t bytes[16];  /* the first four for IPv4 */
 };
 
 /* What NCCL carries from the listening to the connecting side. */

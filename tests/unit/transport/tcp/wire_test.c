@@ -14,12 +14,14 @@
 
 static struct tcp_wire_handle some_handle(void)
 {
-	struct tcp_wire_handle handle = { .address = { .family = 4, .port = 4711, .bytes = { 10, 1, 2, 3 } },
-					  .rail_count = 2,
-					  .listener_id = 77,
-					  .process_id = 4242,
-					  .host_id = 0x0123456789abcdefULL,
-					  .host = "node-a" };
+	struct tcp_wire_handle handle = {
+		.address = { .family = 4, .port = 4711, .tied_port = 4712, .bytes = { 10, 1, 2, 3 } },
+		.rail_count = 2,
+		.listener_id = 77,
+		.process_id = 4242,
+		.host_id = 0x0123456789abcdefULL,
+		.host = "node-a"
+	};
 
 	memset(handle.secret, 0xa5, sizeof(handle.secret));
 	return handle;
@@ -142,6 +144,7 @@ static void a_welcome_survives_and_its_rails_are_bounded(void **state)
 	for (unsigned i = 0; i < TCP_WIRE_RAILS_MAX; i++)
 		in.rails[i] = (struct tcp_wire_address){ .family = 6,
 							 .port = (uint16_t)(1000 + i),
+							 .tied_port = (uint16_t)(2000 + i),
 							 .bytes = { 0xfd, [15] = (uint8_t)i } };
 	tcp_wire_put_welcome(&in, bytes);
 	assert_int_equal(tcp_wire_get_welcome(bytes, &out, &version), 0);

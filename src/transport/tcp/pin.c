@@ -1,0 +1,211 @@
+/*
+ * Which connections are tied to the interface that was chosen. Where two ports are in one subnet the route prefers one
+ * of them whatever address a socket has, so that the address alone does not decide which port carries the data: the
+ * socket is tied to the device. A tied socket also takes only what comes in through the device, and it cannot use a
+ * route that leads elsewhere. So it is tied only if a route leads through the device, and if the peer cannot be reached
+ * that way (a policy sends its traffic through a tunnel, its answers come in by another port) it is untied.
+ */
+#include "base/log.h"
+#include "transport/tcp/route.h"
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LOOPBACK_INDEX = 1 }; /* in every network namespace */
+
+static uint64_t hash_of(int interface, const struct sockaddr_storage *peer)
+{
+	const uint8_t *at = (const void *)&((const struct sockaddr_in *)peer)->sin_addr;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)interface;
+	size_t bytes = 4;
+
+	if (peer->ss_family == AF_INET6) {
+		at = ((const struct sockaddr_in6 *)peer)->sin6_addr.s6_addr;
+		bytes = 16;
+	}
+	for (size_t i = 0; i < bytes; i++) /* FNV-1a */
+		hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+	return hash | 1; /* 0: a free place */
+}
+
+static bool is_remembered(struct tcp_transport *transport, uint64_t hash)
+{
+	for (unsigned i = 0; i < TCP_UNPINNED_MAX; i++) {
+		if (atomic_load(&transport->unpinned[i]) == hash)
+			return true;
+	}
+	return false;
+}
+
+static const char *name_of(int index, char name[static IF_NAMESIZE])
+{
+	return if_indextoname((unsigned)index, name) ? name : "another interface";
+}
+
+/* No route leads through the interface. */
+static void say_no_route(const struct tcp_interface *interface, const struct tcp_dial *dial)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	char text[TCP_ADDRESS_TEXT], name[IF_NAMESIZE];
+	int other;
+
+	if (tcp_route_find(&dial->peer, NULL, 0, &other) < 0 || other == LOOPBACK_INDEX || other == interface->index)
+		return;
+	if (log_once(&said))
+		log_warn("no route leads from interface %s to host %s (%s): its traffic goes through %s",
+			 interface->name, dial->host, tcp_socket_text(&dial->peer, text), name_of(other, name));
+}
+
+/* The kernel lets us name the address only. */
+static void say_not_tied(const struct tcp_interface *interface, const struct sockaddr_storage *peer, int error)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	char name[IF_NAMESIZE];
+	int other;
+
+	if (tcp_route_find(peer, &interface->address, 0, &other) < 0 || other == interface->index || !log_once(&said))
+		return;
+	log_warn("connections cannot be tied to interface %s (%s): the route sends their traffic through %s",
+		 interface->name, strerror(-error), name_of(other, name));
+}
+
+static void pin(struct tcp_transport *transport, struct tcp_dial *dial)
+{
+	const struct tcp_interface *interface = &transport->interfaces[dial->interface];
+	int index, r;
+
+	if (is_remembered(transport, hash_of(dial->interface, &dial->peer))) {
+		dial->pin = TCP_PIN_NONE;
+		return;
+	}
+	if (!interface->address_only) {
+		if (interface->index > 0 &&
+		    tcp_route_find(&dial->peer, &interface->address, interface->index, &index) == -ENETUNREACH) {
+			say_no_route(interface, dial);
+			dial->pin = TCP_PIN_NONE;
+			dial->interface = -1;
+			return;
+		}
+		r = tcp_route_bind_device(dial->fd, interface);
+		if (r < 0)
+			say_not_tied(interface, &dial->peer, r);
+	}
+	/* Also by its address: rules of the system's may go by it, and the peer sees where it comes from. */
+	tcp_route_bind_address(dial->fd, interface);
+}
+
+void tcp_pin_dial(struct tcp_transport *transport, struct tcp_dial *dial)
+{
+	if (dial->pin != TCP_PIN_NONE)
+		pin(transport, dial);
+	tcp_socket_set_port(&dial->peer, dial->pin == TCP_PIN_BOTH && dial->tied_port ? dial->tied_port : dial->port);
+}
+
+bool tcp_pin_give_up(struct tcp_dial *dial, int error, uint64_t timeout_ns, uint64_t now_ns)
+{
+	/* Nobody listens, but the socket of that interface may have been missed: it came in through another one. */
+	bool missed = error == -ECONNREFUSED && dial->pin == TCP_PIN_BOTH && dial->tied_port;
+	bool unreachable = error == -EHOSTUNREACH || error == -ENETUNREACH || error == -EADDRNOTAVAIL ||
+			   error == -EINVAL || error == -ENODEV;
+
+	if (dial->pin == TCP_PIN_NONE || (!missed && !unreachable && now_ns < dial->next_pin_ns))
+		return false;
+	if (dial->pin == TCP_PIN_BOTH && dial->tied_port && !unreachable)
+		dial->pin = TCP_PIN_HERE;
+	else if (dial->may_unpin)
+		dial->pin = TCP_PIN_NONE;
+	else
+		return false;
+	dial->next_pin_ns = now_ns + timeout_ns / TCP_PIN_TRIES;
+	return true;
+}
+
+void tcp_pin_ready(struct tcp_transport *transport, const struct tcp_dial *dial)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	char text[TCP_ADDRESS_TEXT];
+	uint64_t hash;
+
+	if (dial->pin != TCP_PIN_NONE || dial->interface < 0)
+		return;
+	hash = hash_of(dial->interface, &dial->peer);
+	if (is_remembered(transport, hash))
+		return;
+	atomic_store(&transport->unpinned[atomic_fetch_add(&transport->unpinned_count, 1) % TCP_UNPINNED_MAX], hash);
+	if (log_once(&said))
+		log_warn("host %s (%s) did not answer through interface %s: its traffic goes as the system routes it",
+			 dial->host, tcp_socket_text(&dial->peer, text), transport->interfaces[dial->interface].name);
+}
+
+static const struct tcp_interface *interface_of(const struct tcp_transport *transport, int fd)
+{
+	struct sockaddr_storage own = { 0 };
+	socklen_t bytes = sizeof(own);
+
+	if (getsockname(fd, (struct sockaddr *)&own, &bytes) < 0)
+		return NULL;
+	for (size_t i = 0; i < transport->interface_count; i++) {
+		if (tcp_socket_same_address(&own, &transport->interfaces[i].address))
+			return &transport->interfaces[i];
+	}
+	return NULL;
+}
+
+/* In a VRF what comes in belongs to the VRF's own interface. */
+static bool is_above(const struct tcp_interface *interface, const char *name)
+{
+	char path[64], target[256];
+	ssize_t bytes;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/master", interface->name);
+	bytes = readlink(path, target, sizeof(target) - 1);
+	if (bytes <= 0)
+		return false;
+	target[bytes] = '\0';
+	return strrchr(target, '/') && !strcmp(strrchr(target, '/') + 1, name);
+}
+
+void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_wire_hello *hello,
+		      const struct sockaddr_storage *peer)
+{
+	const struct tcp_interface *interface = interface_of(transport, fd);
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	char name[IF_NAMESIZE];
+	int through, index;
+
+	if (!interface || interface->address_only || interface->index <= 0 || hello->host_id == transport->host_id)
+		return;
+	through = tcp_route_came_through(fd, peer->ss_family);
+	if (through == interface->index) {
+		/* What is asked of the sender goes back the same way, if there is one. */
+		if (tcp_route_find(peer, &interface->address, interface->index, &index) != -ENETUNREACH)
+			tcp_route_bind_device(fd, interface);
+		return;
+	}
+	if (through <= 0 || through == LOOPBACK_INDEX || is_above(interface, name_of(through, name)) ||
+	    !log_once(&said))
+		return;
+	log_warn("data from host %s to the address of interface %s comes in through %s: the network delivers it there "
+		 "(sysctl net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2)",
+		 hello->host, interface->name, name);
+}
+
+bool tcp_pin_is_needed(const struct tcp_interface *interface)
+{
+	struct sockaddr_storage neighbour = interface->address;
+	int index;
+
+	if (interface->address_only || interface->index <= 0)
+		return false;
+	if (neighbour.ss_family == AF_INET6)
+		((struct sockaddr_in6 *)&neighbour)->sin6_addr.s6_addr[15] ^= 1;
+	else
+		((struct sockaddr_in *)&neighbour)->sin_addr.s_addr ^= htonl(1);
+	/* Another port of the same subnet, which the routes prefer. */
+	return !tcp_route_find(&neighbour, &interface->address, 0, &index) && index != interface->index &&
+	       !tcp_route_find(&neighbour, &interface->address, interface->index, &index);
+}
