@@ -508,6 +508,7 @@ static void load_row(const struct param_row *row, const struct params_source *so
 		return;
 	as.choices = choices;
 	if (!kinds[row->kind].parse(&as, value, (char *)params + row->offset)) {
+		params->given |= UINT64_C(1) << (row - rows);
 		if (name != row->info.name)
 			params->from_nccl |= UINT64_C(1) << (row - rows);
 		return;
@@ -607,6 +608,11 @@ size_t params_count(void)
 void params_info(size_t index, struct param_info *ret)
 {
 	*ret = rows[index].info;
+}
+
+bool params_is_given(const struct params *params, size_t index)
+{
+	return params->given >> index & 1;
 }
 
 const char *params_origin(const struct params *params, size_t index)

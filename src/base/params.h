@@ -37,6 +37,7 @@ struct params {
 	unsigned local_processes; /* TRIBUTARY_LOCAL_PROCESSES: of the job on this host; 0: ask the launcher */
 	char shared_dir[PARAMS_STRING_BYTES]; /* TRIBUTARY_SHARED_DIR: where the processes of a host meet */
 	char dump_dir[PARAMS_STRING_BYTES];   /* TRIBUTARY_DUMP_DIR, "" for none */
+	uint64_t given;                       /* bit i: row i has a value that somebody set */
 	uint64_t from_nccl;                   /* bit i: the value of row i is that of NCCL's own variable */
 	bool tuner;                           /* TRIBUTARY_TUNER */
 	bool collnet;                         /* TRIBUTARY_COLLNET */
@@ -87,6 +88,8 @@ struct param_info {
 };
 size_t params_count(void);
 void params_info(size_t index, struct param_info *ret);
+/* Whether its value is one that somebody set, and a valid one; else it is the default. */
+bool params_is_given(const struct params *params, size_t index);
 /* The variable that the value of row `index` came from: its own, or NCCL's in its place. */
 const char *params_origin(const struct params *params, size_t index);
 /* The present value of row `index` as text, NUL-terminated; -ENOSPC when it does not fit. */

@@ -107,6 +107,14 @@ size_t command_find_host(const char *name, size_t bytes, const char *(*name_of)(
 
 /* The environment's parameters; what is wrong with them is said on stderr. */
 void command_load_params(struct params *ret);
+/* The row of that name; params_count() if there is none. */
+size_t command_param_index(const char *name);
+/* Where the value of a row came from, after command_load_params; false: nobody set it. */
+struct command_param_source {
+	const char *variable, *text; /* TRIBUTARY_IF, or NCCL_SOCKET_IFNAME in its place, and its value */
+	const char *from;            /* "the environment", or a configuration file of NCCL's */
+};
+bool command_param_source(const struct params *params, size_t index, struct command_param_source *ret);
 
 /* The option that every command with a machine-readable form has, and that of colours. */
 #define COMMAND_OPTION_JSON                                                      \

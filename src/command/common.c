@@ -2,8 +2,10 @@
 
 #include "base/log.h"
 #include "base/params.h"
+#include "command/conf.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 int command_usage_error(const char *name, const char *fmt, ...)
@@ -85,5 +87,32 @@ void command_load_params(struct params *ret)
 {
 	struct params_source source = params_from_environment();
 
+	conf_load();
 	params_load(&source, complain, stderr, ret);
+}
+
+size_t command_param_index(const char *name)
+{
+	struct param_info info;
+	size_t i;
+
+	for (i = 0; i < params_count(); i++) {
+		params_info(i, &info);
+		if (!strcmp(info.name, name))
+			break;
+	}
+	return i;
+}
+
+bool command_param_source(const struct params *params, size_t index, struct command_param_source *ret)
+{
+	const char *file;
+
+	if (!params_is_given(params, index))
+		return false;
+	ret->variable = params_origin(params, index);
+	ret->text = getenv(ret->variable);
+	file = conf_file_of(ret->variable);
+	ret->from = file ? file : "the environment";
+	return ret->text != NULL;
 }

@@ -57,9 +57,16 @@ static void print_devices(const struct tcp_interface *at, size_t count, FILE *ou
 	}
 }
 
-static int print_json(const struct tcp_interface *at, size_t count, FILE *out)
+/* What the choice went by. */
+static bool find_list(const struct params *params, struct command_param_source *ret)
 {
-	json_t *list = json_array();
+	return command_param_source(params, command_param_index("TRIBUTARY_IF"), ret);
+}
+
+static int print_json(const struct tcp_interface *at, size_t count, const struct params *params, FILE *out)
+{
+	struct command_param_source list_source;
+	json_t *list = json_array(), *document;
 	char address[ADDRESS_BYTES];
 
 	for (size_t i = 0; i < count; i++) {
@@ -71,12 +78,18 @@ static int print_json(const struct tcp_interface *at, size_t count, FILE *out)
 						(int)at[i].path_count, "mtu_bytes", (int)at[i].mtu_bytes, "why",
 						json_text(at[i].why), "pci_path", json_text(at[i].pci_path)));
 	}
-	return json_print(json_pack("{so}", "devices", list), out);
+	document = json_pack("{so}", "devices", list);
+	if (find_list(params, &list_source))
+		json_object_set_new(document, "list",
+				    json_pack("{so so so}", "variable", json_text(list_source.variable), "value",
+					      json_text(list_source.text), "from", json_text(list_source.from)));
+	return json_print(document, out);
 }
 
 static int run(const struct command_call *call, FILE *out)
 {
 	struct tcp_interface at[TCP_INTERFACE_MAX];
+	struct command_param_source list;
 	struct params params;
 	struct diag diag;
 	size_t count = 0;
@@ -91,8 +104,10 @@ static int run(const struct command_call *call, FILE *out)
 	if (r < 0 || !count)
 		return COMMAND_FAILED;
 	if (command_given(call, "json"))
-		return print_json(at, count, out);
+		return print_json(at, count, &params, out);
 	print_devices(at, count, out);
+	if (find_list(&params, &list))
+		fprintf(out, "The list is %s=%s, set in %s.\n", list.variable, list.text, list.from);
 	return COMMAND_OK;
 }
 

@@ -109,12 +109,13 @@ static const char *collnet_refused(const struct params *params, const char *wish
 
 int env_make(const struct command_call *call, struct env *ret)
 {
-	const char *plugin = getenv(NET_VARIABLE);
 	struct env env = { .count = 0 };
 	struct params params;
+	const char *plugin;
 	int status;
 
 	command_load_params(&params);
+	plugin = getenv(NET_VARIABLE); /* NCCL's configuration files may have it */
 	status = add_library(&env);
 	if (status != COMMAND_OK)
 		return status;

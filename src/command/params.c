@@ -10,6 +10,7 @@ enum { WRAP_COLUMNS = 100, INDENT = 4, VALUE_COLUMNS = 12, DEFAULT_COLUMNS = 8 }
 
 static void print_table(const struct params *params, FILE *out)
 {
+	struct command_param_source source;
 	char value[PARAMS_STRING_BYTES];
 	int name_columns = 0;
 	struct param_info info;
@@ -29,6 +30,8 @@ static void print_table(const struct params *params, FILE *out)
 			value[0] ? value : "(unset)", DEFAULT_COLUMNS,
 			info.default_text[0] ? info.default_text : "(unset)", info.range, info.unit[0] ? " (" : "",
 			info.unit, info.unit[0] ? ")" : "");
+		if (command_param_source(params, i, &source))
+			fprintf(out, "%*sSet by %s in %s.\n", INDENT, "", source.variable, source.from);
 		command_print_wrapped(out, info.meaning, INDENT, WRAP_COLUMNS);
 	}
 }
@@ -51,7 +54,8 @@ void command_print_params_man(FILE *out)
 
 static int print_json(const struct params *params, FILE *out)
 {
-	json_t *list = json_array();
+	json_t *list = json_array(), *row;
+	struct command_param_source source;
 	char value[PARAMS_STRING_BYTES];
 	struct param_info info;
 
@@ -59,9 +63,13 @@ static int print_json(const struct params *params, FILE *out)
 		params_info(i, &info);
 		if (params_format(params, i, value, sizeof(value)) < 0)
 			value[0] = '\0';
-		json_array_append_new(list, json_pack("{ss so ss ss ss ss}", "name", info.name, "value",
-						      json_text(value), "default", info.default_text, "range",
-						      info.range, "unit", info.unit, "meaning", info.meaning));
+		row = json_pack("{ss so ss ss ss ss}", "name", info.name, "value", json_text(value), "default",
+				info.default_text, "range", info.range, "unit", info.unit, "meaning", info.meaning);
+		if (command_param_source(params, i, &source)) {
+			json_object_set_new(row, "variable", json_text(source.variable));
+			json_object_set_new(row, "from", json_text(source.from));
+		}
+		json_array_append_new(list, row);
 	}
 	return json_print(json_pack("{so}", "params", list), out);
 }
@@ -85,7 +93,9 @@ const struct command command_params = {
 	.name = "params",
 	.operands = "",
 	.help = "every TRIBUTARY_* variable: value now, default, range, meaning",
-	.about = "Values that are not valid, and names that are no variable of Tributary, are named on standard error.",
+	.about = "Values of the environment come before those of NCCL's configuration files ($NCCL_CONF_FILE or "
+		 "~/.nccl.conf, /etc/nccl.conf), which NCCL puts into it. Values that are not valid, and names that "
+		 "are no variable of Tributary, are named on standard error.",
 	.options = { { "man", NULL, "print the section ENVIRONMENT of the man page", NULL }, COMMAND_OPTION_JSON },
 	.run = run,
 };

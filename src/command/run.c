@@ -1,4 +1,5 @@
 /* `tributary run -- COMMAND`: the command, in the environment that `tributary env` prints. */
+#include "command/conf.h"
 #include "command/env.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@ static int run(const struct command_call *call, FILE *out)
 
 	if (status != COMMAND_OK)
 		return status;
+	conf_unload(); /* NCCL reads the files itself */
 	for (size_t i = 0; i < env.count; i++)
 		if (setenv(env.variables[i].name, env.variables[i].value, 1) < 0)
 			return command_failed(NULL, errno, "%s cannot be set", env.variables[i].name);

@@ -1,0 +1,113 @@
+#include "command/conf.h"
+
+#include "base/sys.h"
+
+#include <limits.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 1024 }; /* NCCL cuts longer names and values */
+
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+
+struct variable {
+	struct variable *next;
+	char name[TEXT_BYTES], file[PATH_MAX];
+};
+
+static struct variable *variables;
+static bool is_loaded;
+
+static void set(const char *name, const char *value, const char *file)
+{
+	struct variable *variable;
+
+	if (getenv(name))
+		return;
+	variable = sys_zalloc(sizeof(*variable));
+	if (!variable || setenv(name, value, 0) < 0) {
+		sys_free(variable);
+		return;
+	}
+	snprintf(variable->name, sizeof(variable->name), "%s", name);
+	snprintf(variable->file, sizeof(variable->file), "%s", file);
+	variable->next = variables;
+	variables = variable;
+}
+
+/* NAME=VALUE to the end of the line: neither blanks nor quotes are taken away. */
+static void load_line(char *line, const char *file, unsigned number)
+{
+	char name[TEXT_BYTES], value[TEXT_BYTES];
+	size_t bytes = strcspn(line, "=");
+
+	line[strcspn(line, "\n")] = '\0';
+	if (line[0] == '#' || !line[strspn(line, " \t\r")])
+		return;
+	if (line[bytes] != '=' || !bytes || strspn(line, letters) != bytes) {
+		fprintf(stderr, "tributary: %s, line %u is not NAME=VALUE without blanks: NCCL makes nothing of it\n",
+			file, number);
+		return;
+	}
+	snprintf(name, sizeof(name), "%.*s", (int)(bytes < TEXT_BYTES ? bytes : TEXT_BYTES - 1), line);
+	snprintf(value, sizeof(value), "%s", line + bytes + 1);
+	set(name, value, file);
+}
+
+static void load_file(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char *line = NULL;
+	size_t capacity = 0;
+	unsigned number = 0;
+
+	if (!file)
+		return;
+	while (getline(&line, &capacity, file) >= 0)
+		load_line(line, path, ++number);
+	free(line);
+	fclose(file);
+}
+
+void conf_load(void)
+{
+	const char *named = getenv("NCCL_CONF_FILE");
+	const struct passwd *user = named && *named ? NULL : getpwuid(getuid());
+	char path[PATH_MAX];
+
+	if (is_loaded)
+		return;
+	is_loaded = true;
+	if (named && *named) {
+		snprintf(path, sizeof(path), "%s", named);
+		load_file(path);
+	} else if (user && snprintf(path, sizeof(path), "%s/.nccl.conf", user->pw_dir) < (int)sizeof(path)) {
+		load_file(path);
+	}
+	load_file("/etc/nccl.conf");
+}
+
+const char *conf_file_of(const char *variable)
+{
+	for (const struct variable *at = variables; at; at = at->next) {
+		if (!strcmp(at->name, variable))
+			return at->file;
+	}
+	return NULL;
+}
+
+void conf_unload(void)
+{
+	while (variables) {
+		struct variable *next = variables->next;
+
+		unsetenv(variables->name);
+		sys_free(variables);
+		variables = next;
+	}
+	is_loaded = false;
+}
