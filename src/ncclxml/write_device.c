@@ -149,7 +149,10 @@ static void write_gpu_links(struct ncclxml_writer *writer, uint32_t gpu)
 	}
 }
 
-/* rank and keep are NCCL's own. gdr is left to NCCL unless it is known to work. */
+/*
+ * rank and keep are NCCL's own. So is gdr, here and of a <net>: NCCL believes the file, while without it it registers a
+ * GPU's memory with the net to find out. What the graph has says what the driver offers.
+ */
 void ncclxml_write_gpu(struct ncclxml_writer *writer, const struct ncclxml_branch *at, size_t count)
 {
 	const struct ncclxml_branch *branches = at;
@@ -171,8 +174,6 @@ void ncclxml_write_gpu(struct ncclxml_writer *writer, const struct ncclxml_branc
 			ncclxml_text_attribute(&writer->text, "dev", "%d", vertex->gpu.index);
 		if (vertex->gpu.sm > 0)
 			ncclxml_text_attribute(&writer->text, "sm", "%d", vertex->gpu.sm);
-		if (vertex->gpu.gdr)
-			ncclxml_text_attribute(&writer->text, "gdr", "1");
 		write_gpu_links(writer, at->vertex);
 		ncclxml_text_close(&writer->text);
 	}
@@ -220,8 +221,6 @@ static void write_net(struct ncclxml_writer *writer, uint32_t nic)
 		ncclxml_text_attribute(text, "guid", "0x%llx", (unsigned long long)vertex->nic.guid);
 	if (vertex->nic.max_connections > 0)
 		ncclxml_text_attribute(text, "maxconn", "%d", vertex->nic.max_connections);
-	if (vertex->nic.gdr)
-		ncclxml_text_attribute(text, "gdr", "1");
 	if (vertex->nic.collnet)
 		ncclxml_text_attribute(text, "coll", "1");
 	ncclxml_text_close(text);
