@@ -1,11 +1,19 @@
 /* `tributary env`: what to export before a job. */
 #include "command/env.h"
 
+#include "aggregate/gain.h"
 #include "base/params.h"
+#include "base/parse.h"
 #include "command/json.h"
+#include "profile/cluster_file.h"
+#include "profile/fingerprint.h"
+#include "profile/profile.h"
+#include "profile/store.h"
+#include "transport/tcp/interface.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <glob.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,21 +98,114 @@ static bool names_us(const char *value)
 	return strstr(value, PLUGIN_NAME) != NULL; /* a list, a path, or the name */
 }
 
-static const char *collnet_refused(const struct params *params, const char *wish)
+/* NCCL's own RDMA transport has the network then (TRIBUTARY_NET=auto), and the plugin offers no collnet. */
+static bool has_active_rdma_port(void)
 {
-	const char *tuner = getenv("NCCL_TUNER_PLUGIN");
+	glob_t found = { 0 };
+	bool is_active = false;
+
+	if (glob("/sys/class/infiniband/*/ports/*/state", 0, NULL, &found))
+		return false;
+	for (size_t i = 0; i < found.gl_pathc && !is_active; i++) {
+		FILE *file = fopen(found.gl_pathv[i], "re");
+		char line[32];
+
+		is_active = file && fgets(line, sizeof(line), file) && !strcmp(line, "4: ACTIVE\n");
+		if (file)
+			fclose(file);
+	}
+	globfree(&found);
+	return is_active;
+}
+
+/* What this host's interfaces move together, where the cluster file has no rates of hosts. */
+static uint64_t own_rate_Bps(const struct params *params)
+{
+	struct tcp_interface at[TCP_INTERFACE_MAX];
+	uint64_t rate_Bps = 0;
+	struct diag diag;
+	size_t count = 0;
+
+	if (tcp_interfaces_find(params, at, TCP_INTERFACE_MAX, &count, &diag) < 0)
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		rate_Bps += at[i].speed_Bps;
+	return rate_Bps;
+}
+
+static int find_cluster(const struct params *params, struct cluster **ret, struct diag *why)
+{
+	struct profile profile;
+	char path[PATH_MAX];
+	struct fingerprint now;
+	bool has_profile = false;
+	int r;
+
+	profile_init(&profile);
+	if (!params->cluster[0] && fingerprint_take("", &now) == 0) {
+		has_profile = store_find(params, &now, &profile, path, sizeof(path), why) == 0;
+		fingerprint_fini(&now);
+	}
+	r = cluster_file_find(params, has_profile ? &profile : NULL, ret, why);
+	profile_fini(&profile);
+	return r;
+}
+
+/*
+ * Whether the cluster file promises that aggregation beats a ring. From this host's leaf it does not go: all hosts of
+ * the job are to come to the same.
+ */
+static bool promises_gain(const struct params *params, struct env *env)
+{
+	struct gain_job job = { .host_name = "", .rate_Bps = own_rate_Bps(params) };
+	const char *nodes = getenv("SLURM_JOB_NUM_NODES");
+	struct diag why = { .text = "" };
+	struct cluster *cluster = NULL;
+	uint64_t count = 0;
+	int r = find_cluster(params, &cluster, &why);
+
+	if (r < 0 || !cluster) {
+		if (r < 0)
+			snprintf(env->collnet, sizeof(env->collnet), "%s", why.text);
+		else
+			snprintf(env->collnet, sizeof(env->collnet),
+				 "no cluster file (TRIBUTARY_CLUSTER, or the profile's) promises a gain");
+		return false;
+	}
+	if (nodes && parse_u64(nodes, 1, UINT32_MAX, &count) == 0)
+		job.host_count = (size_t)count;
+	env->gain_permille = gain_permille(cluster, &job);
+	cluster_free(cluster);
+	if (env->gain_permille)
+		snprintf(env->collnet, sizeof(env->collnet),
+			 "the cluster file promises %.2f times the rate of a ring for large AllReduces",
+			 env->gain_permille / 1e3);
+	else
+		snprintf(env->collnet, sizeof(env->collnet),
+			 "the cluster file promises no gain worth it (1.5 times the rate of a ring)");
+	return env->gain_permille != 0;
+}
+
+static bool wants_collnet(const struct params *params, const char *wish, struct env *env)
+{
+	const char *tuner = getenv("NCCL_TUNER_PLUGIN"), *why;
 
 	if (!strcmp(wish, "off"))
-		return "it is not wanted";
-	if (getenv("NCCL_COLLNET_ENABLE"))
-		return "it is set already";
-	if (params->disable || params->net == NET_CHOICE_OFF || !params->collnet)
-		return "TRIBUTARY_DISABLE, TRIBUTARY_NET or TRIBUTARY_COLLNET switches it off";
-	if (!strcmp(wish, "on"))
-		return NULL;
-	if (!params->tuner || (tuner && *tuner && !names_us(tuner)))
-		return "the tuner that knows where it pays is not in use";
-	return NULL;
+		why = "it is not wanted";
+	else if (getenv("NCCL_COLLNET_ENABLE"))
+		why = "it is set already";
+	else if (params->disable || params->net == NET_CHOICE_OFF || !params->collnet)
+		why = "TRIBUTARY_DISABLE, TRIBUTARY_NET or TRIBUTARY_COLLNET switches it off";
+	else if (!strcmp(wish, "on"))
+		why = "it is wanted";
+	else if (!params->tuner || (tuner && *tuner && !names_us(tuner)))
+		why = "the tuner that knows where it pays is not in use";
+	else if (params->net == NET_CHOICE_AUTO && has_active_rdma_port())
+		why = "NCCL's own RDMA transport carries the network";
+	else
+		return promises_gain(params, env);
+	snprintf(env->collnet, sizeof(env->collnet), "%s", why);
+	return !strcmp(why, "it is wanted");
 }
 
 int env_make(const struct command_call *call, struct env *ret)
@@ -121,14 +222,20 @@ int env_make(const struct command_call *call, struct env *ret)
 		return status;
 	if (!plugin || !names_us(plugin))
 		add(&env, NET_VARIABLE, "%s", PLUGIN_NAME);
-	env.collnet = collnet_refused(&params, command_value(call, "collnet"));
-	if (!env.collnet)
+	env.has_collnet = wants_collnet(&params, command_value(call, "collnet"), &env);
+	if (env.has_collnet)
 		add(&env, "NCCL_COLLNET_ENABLE", "1");
 	*ret = env;
 	return COMMAND_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- printing */
+
+void env_explain(const struct env *env, const char *before, FILE *out)
+{
+	fprintf(out, "%sNCCL_COLLNET_ENABLE is %s: %s%s\n", before, env->has_collnet ? "set" : "left as it is",
+		env->collnet, env->has_collnet ? " (it switches GPUDirect RDMA off)" : "");
+}
 
 /* In single quotes wherever a shell might see more than letters in it. */
 static void print_quoted(const char *text, FILE *out)
@@ -155,8 +262,9 @@ static int print_json(const struct env *env, FILE *out)
 
 	for (size_t i = 0; i < env->count; i++)
 		json_object_set_new(variables, env->variables[i].name, json_text(env->variables[i].value));
-	return json_print(json_pack("{so so so}", "library", json_text(env->library), "variables", variables,
-				    "no_collnet", env->collnet ? json_text(env->collnet) : json_null()),
+	return json_print(json_pack("{so so so so}", "library", json_text(env->library), "variables", variables,
+				    "no_collnet", env->has_collnet ? json_null() : json_text(env->collnet), "gain",
+				    env->gain_permille ? json_real(env->gain_permille / 1e3) : json_null()),
 			  out);
 }
 
@@ -174,6 +282,7 @@ static int run(const struct command_call *call, FILE *out)
 		print_quoted(env.variables[i].value, out);
 		fputc('\n', out);
 	}
+	env_explain(&env, "# ", out);
 	return COMMAND_OK;
 }
 
@@ -183,9 +292,10 @@ const struct command command_env = {
 	.help = "what to export so that NCCL uses the plugin",
 	.about = "In a shell: eval \"$(tributary env)\". It names the plugin, the folder of its library where the "
 		 "loader does "
-		 "not look by itself, and NCCL_COLLNET_ENABLE=1, which NCCL must find before it loads plugins. What is "
-		 "set "
-		 "already stays. It has to be the same on every host of the job.",
+		 "not look by itself, and, where the cluster file promises a gain by aggregation, "
+		 "NCCL_COLLNET_ENABLE=1, "
+		 "which NCCL must find before it loads plugins. It switches GPUDirect RDMA off. What is set already "
+		 "stays. It has to be the same on every host of the job.",
 	.options = { ENV_OPTION_COLLNET, COMMAND_OPTION_JSON },
 	.run = run,
 };

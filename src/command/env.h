@@ -9,7 +9,7 @@
 
 #include <limits.h>
 
-enum { ENV_VARIABLES_MAX = 4, ENV_VALUE_BYTES = 2 * PATH_MAX };
+enum { ENV_VARIABLES_MAX = 4, ENV_VALUE_BYTES = 2 * PATH_MAX, ENV_REASON_BYTES = 512 };
 
 struct env_variable {
 	const char *name;
@@ -18,17 +18,22 @@ struct env_variable {
 struct env {
 	char library[PATH_MAX]; /* the plugin */
 	struct env_variable variables[ENV_VARIABLES_MAX];
-	size_t count;        /* that are to be set; 0: all is as it should be */
-	const char *collnet; /* why NCCL_COLLNET_ENABLE is not among them, a clause; NULL: it is */
+	size_t count;                   /* that are to be set; 0: all is as it should be */
+	bool has_collnet;               /* NCCL_COLLNET_ENABLE is among them */
+	char collnet[ENV_REASON_BYTES]; /* why, or why not: a clause */
+	unsigned gain_permille;         /* by which aggregation beats a ring, says the cluster file; 0: it does not */
 };
 
-#define ENV_OPTION_COLLNET                                                                                            \
-	{                                                                                                             \
-		"collnet", "auto|on|off",                                                                             \
-			"aggregated AllReduce; auto: unless our tuner is off, which tells NCCL where it pays", "auto" \
+#define ENV_OPTION_COLLNET                                                                                             \
+	{                                                                                                              \
+		"collnet", "auto|on|off",                                                                              \
+			"aggregated AllReduce; auto: where the cluster file promises a gain, and our tuner is in use", \
+			"auto"                                                                                         \
 	}
 
 /* COMMAND_OK, or COMMAND_FAILED after saying why: the plugin is nowhere. */
 int env_make(const struct command_call *call, struct env *ret);
+/* One line about NCCL_COLLNET_ENABLE, and why. */
+void env_explain(const struct env *env, const char *before, FILE *out);
 
 #endif

@@ -16,6 +16,7 @@ static int run(const struct command_call *call, FILE *out)
 
 	if (status != COMMAND_OK)
 		return status;
+	env_explain(&env, "tributary: ", stderr);
 	conf_unload(); /* NCCL reads the files itself */
 	for (size_t i = 0; i < env.count; i++)
 		if (setenv(env.variables[i].name, env.variables[i].value, 1) < 0)

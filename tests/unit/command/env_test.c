@@ -17,12 +17,32 @@
 static int forget(void **state)
 {
 	static const char *const names[] = { "NCCL_NET_PLUGIN", "NCCL_COLLNET_ENABLE", "NCCL_TUNER_PLUGIN",
-					     "LD_LIBRARY_PATH", "TRIBUTARY_COLLNET",   "TRIBUTARY_TUNER" };
+					     "LD_LIBRARY_PATH", "TRIBUTARY_COLLNET",   "TRIBUTARY_TUNER",
+					     "TRIBUTARY_NET",   "TRIBUTARY_CLUSTER",   "SLURM_JOB_NUM_NODES" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		unsetenv(names[i]);
+	setenv("TRIBUTARY_STATE_DIR", program_folder(), 1); /* no profile */
+	setenv("TRIBUTARY_NET", "tcp", 1);                  /* whatever RDMA there is */
 	return 0;
+}
+
+/* TRIBUTARY_CLUSTER: two leaves of four hosts, whose uplinks carry so much. */
+static void set_cluster(const char *uplink)
+{
+	char path[512];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/cluster", program_folder());
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fprintf(file,
+		"tributary-cluster 1\nswitch spine\nswitch a parent=spine rate=%s\nswitch b parent=spine rate=%s\n"
+		"host a[1-4] leaf=a rate=100Gbit/s\nhost b[1-4] leaf=b rate=100Gbit/s\n",
+		uplink, uplink);
+	fclose(file);
+	setenv("TRIBUTARY_CLUSTER", path, 1);
 }
 
 /* One variable of `tributary env --json`; NULL: it is not set. The caller decrefs *ret_all. */
@@ -57,13 +77,43 @@ static void what_nccl_needs_is_there(void **state)
 	setenv("TRIBUTARY", program_path(), 1);
 	assert_string_equal(variable("", "NCCL_NET_PLUGIN", &all), "tributary");
 	json_decref(all);
-	assert_string_equal(variable("", "NCCL_COLLNET_ENABLE", &all), "1");
-	assert_true(json_is_null(json_object_get(all, "no_collnet")));
-	json_decref(all);
 	/* With what it says, the loader finds the library. */
 	assert_int_equal(program_run("run -- sh -c '\"$0\" env' \"$TRIBUTARY\"", PROGRAM_STDOUT, text, sizeof(text)),
 			 0);
-	assert_string_equal(text, "");
+	assert_string_equal(text, "# NCCL_COLLNET_ENABLE is left as it is: no cluster file (TRIBUTARY_CLUSTER, or the "
+				  "profile's) promises a gain\n");
+}
+
+/* It switches GPUDirect RDMA off: nobody gets it for nothing. */
+static void collnet_needs_a_cluster_that_promises_a_gain(void **state)
+{
+	char text[4096];
+	json_t *all;
+
+	(void)state;
+	assert_null(variable("", "NCCL_COLLNET_ENABLE", &all));
+	assert_non_null(strstr(json_string_value(json_object_get(all, "no_collnet")), "no cluster file"));
+	json_decref(all);
+	assert_true(has("--collnet on", "NCCL_COLLNET_ENABLE"));
+	set_cluster("100Gbit/s"); /* the uplinks are as wide as a host: a ring crosses each once */
+	assert_null(variable("", "NCCL_COLLNET_ENABLE", &all));
+	assert_non_null(strstr(json_string_value(json_object_get(all, "no_collnet")), "no gain"));
+	json_decref(all);
+	set_cluster("10Gbit/s");
+	assert_string_equal(variable("", "NCCL_COLLNET_ENABLE", &all), "1");
+	assert_true(json_is_null(json_object_get(all, "no_collnet")));
+	assert_true(json_real_value(json_object_get(all, "gain")) >= 1.5);
+	json_decref(all);
+	assert_int_equal(program_run("run true", PROGRAM_STDERR, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "tributary: NCCL_COLLNET_ENABLE is set: the cluster file promises 1."));
+	/* As every host of the job sees it: two hosts of one leaf cross no uplink. */
+	setenv("SLURM_JOB_NUM_NODES", "2", 1);
+	assert_false(has("", "NCCL_COLLNET_ENABLE"));
+	unsetenv("SLURM_JOB_NUM_NODES");
+	setenv("TRIBUTARY_CLUSTER", "/nowhere/at/all", 1);
+	assert_null(variable("", "NCCL_COLLNET_ENABLE", &all));
+	assert_non_null(strstr(json_string_value(json_object_get(all, "no_collnet")), "/nowhere/at/all"));
+	json_decref(all);
 }
 
 static void what_is_set_stays(void **state)
@@ -73,6 +123,7 @@ static void what_is_set_stays(void **state)
 	assert_false(has("", "NCCL_NET_PLUGIN"));
 	setenv("NCCL_NET_PLUGIN", "other", 1);
 	assert_true(has("", "NCCL_NET_PLUGIN"));
+	set_cluster("10Gbit/s");
 	setenv("NCCL_COLLNET_ENABLE", "0", 1);
 	assert_false(has("", "NCCL_COLLNET_ENABLE"));
 	assert_false(has("--collnet on", "NCCL_COLLNET_ENABLE"));
@@ -81,6 +132,7 @@ static void what_is_set_stays(void **state)
 static void collnet_goes_with_our_tuner(void **state)
 {
 	(void)state;
+	set_cluster("10Gbit/s");
 	assert_true(has("", "NCCL_COLLNET_ENABLE"));
 	assert_false(has("--collnet off", "NCCL_COLLNET_ENABLE"));
 	setenv("TRIBUTARY_TUNER", "0", 1);
@@ -89,6 +141,7 @@ static void collnet_goes_with_our_tuner(void **state)
 	setenv("TRIBUTARY_COLLNET", "0", 1);
 	assert_false(has("--collnet on", "NCCL_COLLNET_ENABLE"));
 	forget(NULL);
+	set_cluster("10Gbit/s");
 	setenv("NCCL_TUNER_PLUGIN", "theirs", 1);
 	assert_false(has("", "NCCL_COLLNET_ENABLE"));
 	setenv("NCCL_TUNER_PLUGIN", "tributary", 1);
@@ -144,6 +197,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(what_nccl_needs_is_there, forget),
+		cmocka_unit_test_setup(collnet_needs_a_cluster_that_promises_a_gain, forget),
 		cmocka_unit_test_setup(what_is_set_stays, forget),
 		cmocka_unit_test_setup(collnet_goes_with_our_tuner, forget),
 		cmocka_unit_test_setup(folders_of_any_name_survive_the_shell, forget),
