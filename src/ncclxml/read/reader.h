@@ -14,6 +14,8 @@ struct ncclxml_reader {
 	struct diag *diag;
 	int twice_line; /* of the first that has the bus id or the name of another; 0: none has */
 	char twice[TOPOLOGY_NAME_BYTES];
+	size_t classless_count; /* devices of which only the machine knows what they are */
+	int classless_line;     /* of the first */
 };
 
 /* -EINVAL, with the element's line and the reason in the diag. */

@@ -343,6 +343,8 @@ static int read_pci(struct ncclxml_reader *reader, struct ncclxml_element *eleme
 	/* An NVSwitch's own PCI function carries nothing that NCCL looks at. */
 	if (begins(class_text, NCCLXML_CLASS_NVSWITCH))
 		return 0;
+	if (!class_text && !element->first && !reader->classless_count++)
+		reader->classless_line = element->line;
 	snprintf(name, sizeof(name), "switch:%s", vertex.bus_id);
 	memcpy(vertex.name, name, sizeof(vertex.name));
 	r = ncclxml_reader_vertex(reader, element, &vertex, &element->user);
@@ -415,6 +417,23 @@ static int read_system(struct ncclxml_reader *reader, const struct ncclxml_eleme
 	return r == 0 ? ncclxml_reader_gpu_links(reader, system) : r;
 }
 
+/* What NCCL accepts, and whoever sees the graph must know. */
+static void warn(const struct ncclxml_reader *reader)
+{
+	if (reader->twice_line)
+		diag_set(reader->diag, reader->twice_line, 0,
+			 "%s is there twice: NCCL accepts that, so each is shown; `tributary lint` says more",
+			 reader->twice);
+	else if (reader->classless_line)
+		diag_set(reader->diag, reader->classless_line, 0,
+			 "%zu <pci> without class and without children: NCCL asks the machine whether they are GPUs or "
+			 "NICs; "
+			 "here they are switches",
+			 reader->classless_count);
+	else
+		diag_set(reader->diag, 0, 0, "%s", "");
+}
+
 int topology_xml_read(const char *text, size_t bytes, struct topology *ret, struct diag *diag)
 {
 	struct ncclxml_reader reader = { .diag = diag };
@@ -434,9 +453,7 @@ int topology_xml_read(const char *text, size_t bytes, struct topology *ret, stru
 		topology_fini(&reader.topology);
 		return r;
 	}
-	diag_set(diag, reader.twice_line, 0, "%s%s", reader.twice,
-		 reader.twice_line ? " is there twice: NCCL accepts that, so each is shown; `tributary lint` says more"
-				   : "");
+	warn(&reader);
 	*ret = reader.topology;
 	return 0;
 }

@@ -263,42 +263,36 @@ static void read_with_warning(const char *text, int line, const char *part, stru
 
 static void what_is_there_twice_is_shown_with_a_warning(void **state)
 {
-	static const char
-		switches[] = "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:05:00.0\" "
-			     "class=\"0x060400\">" GPU_WITH("01", "0",
-							    "<nvlink target=\"0000:02:00.0\" count=\"1\" "
-							    "tclass=\"0x03\"/>") "</pci>\n"
-										 "<pci busid=\"0000:05:00.0\" "
-										 "class=\"0x060400\">" GPU_WITH(
-											 "02", "1",
-											 "") "</pci>\n"
-											     "<pci "
-											     "busid=\"0000:05:00.0\" "
-											     "class="
-											     "\"0x060400\">" GPU_WITH(
-												     "03", "1",
-												     "") "</pci></"
-													 "cpu></"
-													 "system>";
-	static const char
-		devices
-			[] =
-				"<system version=\"1\"><cpu numaid=\"0\">" GPU_WITH(
-					"01", "0",
-					"") "\n" GPU_WITH("01", "1",
-							  "<nvlink target=\"0000:01:00.0\" count=\"1\" "
-							  "tclass=\"0x03\"/>") "<pci "
-									       "busid=\"0000:07:00.0\" class=\"0x02\" "
-									       "link_speed=\"16.0 GT/s PCIe\" "
-									       "link_width=\"16\"><nic><net "
-									       "name=\"a\"/><net "
-									       "name=\"b\"/></nic></pci><pci "
-									       "busid=\"0000:07:00.0\" class=\"0x02\" "
-									       "link_speed=\"16.0 GT/s PCIe\" "
-									       "link_width=\"16\"><nic><net "
-									       "name=\"a\"/><net "
-									       "name=\"c\"/></nic></pci>"
-									       "</cpu></system>";
+	static const char switches[] =
+		"<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:05:00.0\" "
+		"class=\"0x060400\">" GPU_WITH(
+			"01", "0",
+			"<nvlink target=\"0000:02:00.0\" count=\"1\" "
+			"tclass=\"0x03\"/>") "</pci>\n"
+					     "<pci busid=\"0000:05:00.0\" "
+					     "class=\"0x060400\">" GPU_WITH(
+						     "02", "1", "") "</pci>\n"
+								    "<pci "
+								    "busid=\"0000:05:00.0\" "
+								    "class="
+								    "\"0x060400\">" GPU_WITH("03", "1", "") "</pci></"
+													    "cpu></"
+													    "system>";
+	static const char devices[] = "<system version=\"1\"><cpu numaid=\"0\">" GPU_WITH("01", "0", "") "\n" GPU_WITH(
+		"01", "1",
+		"<nvlink target=\"0000:01:00.0\" count=\"1\" "
+		"tclass=\"0x03\"/>") "<pci "
+				     "busid=\"0000:07:00.0\" class=\"0x02\" "
+				     "link_speed=\"16.0 GT/s PCIe\" "
+				     "link_width=\"16\"><nic><net "
+				     "name=\"a\"/><net "
+				     "name=\"b\"/></nic></pci><pci "
+				     "busid=\"0000:07:00.0\" class=\"0x02\" "
+				     "link_speed=\"16.0 GT/s PCIe\" "
+				     "link_width=\"16\"><nic><net "
+				     "name=\"a\"/><net "
+				     "name=\"c\"/></nic></pci>"
+				     "</cpu></system>";
 	static const char cpus[] = "<system version=\"1\">\n<cpu numaid=\"0\"/>\n<cpu numaid=\"0\"/></system>";
 	struct topology topology;
 
@@ -328,6 +322,19 @@ static void what_is_there_twice_is_shown_with_a_warning(void **state)
 	topology_fini(&topology);
 
 	read_with_warning("<system version=\"1\"><cpu numaid=\"0\"/></system>", 0, "", &topology);
+	topology_fini(&topology);
+}
+
+/* Clouds' files have such devices, and NCCL looks in sysfs. */
+static void devices_that_only_the_machine_knows_are_said_to_be_unknown(void **state)
+{
+	struct topology topology;
+
+	(void)state;
+	read_with_warning("<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:00:10.0\">\n<pci "
+			  "busid=\"0000:00:16.0\"/><pci busid=\"0000:00:17.0\"/></pci><pci busid=\"0000:00:18.0\" "
+			  "class=\"0x060400\"/></cpu></system>",
+			  2, "2 <pci> without class and without children", &topology);
 	topology_fini(&topology);
 }
 
@@ -469,6 +476,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_topology_is_named),
 		cmocka_unit_test(impossible_facts_are_refused_with_their_line),
 		cmocka_unit_test(what_is_there_twice_is_shown_with_a_warning),
+		cmocka_unit_test(devices_that_only_the_machine_knows_are_said_to_be_unknown),
 		cmocka_unit_test(a_net_that_carries_no_messages_is_no_nic),
 		cmocka_unit_test(classes_are_beginnings),
 		cmocka_unit_test(more_than_a_graph_can_hold_is_refused),
