@@ -318,6 +318,23 @@ static bool foreign(const struct fingerprint *a, const struct fingerprint *b, co
 	return other && 2 * fingerprint_common(a, b) <= (then->count > now->count ? then->count : now->count);
 }
 
+static void find_foreign(struct finding *finding, const struct side *then, const struct side *now)
+{
+	const struct part *cpu = cpu_of(then);
+	struct fingerprint_span was, is;
+	size_t of_then, of_now, common = paired(then, &of_then);
+
+	paired(now, &of_now);
+	if (other_processor(then, &was, &is))
+		found(finding, FINGERPRINT_FOREIGN,
+		      "it is of another machine: the processor there is \"%.*s\", here it is \"%.*s\"", SPAN(cpu->line),
+		      SPAN(cpu->pair->line));
+	else
+		found(finding, FINGERPRINT_FOREIGN,
+		      "it is of another machine: of %zu parts (processor, cards, ports, drivers) %zu are in both",
+		      of_then > of_now ? of_then : of_now, common);
+}
+
 static void find_differences(struct finding *finding, const struct side *then, const struct side *now)
 {
 	static const enum fingerprint_what placed[] = { FINGERPRINT_CARD, FINGERPRINT_PORT };
@@ -346,7 +363,7 @@ enum fingerprint_verdict fingerprint_compare(const struct fingerprint *then, con
 		pair_parts(&was, &is, false);
 		pair_parts(&was, &is, true);
 		if (foreign(then, now, &was, &is))
-			found(&finding, FINGERPRINT_FOREIGN, "it is of another machine");
+			find_foreign(&finding, &was, &is);
 		else
 			find_differences(&finding, &was, &is);
 	}

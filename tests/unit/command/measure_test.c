@@ -112,7 +112,7 @@ static void profile_of_another_machine_is_refused_with_the_reason(void **state)
 	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 	snprintf(call, sizeof(call), "doctor --profile %s/foreign", folder);
 	assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_FAILED);
-	assert_non_null(strstr(text, "does not belong to this machine: it is of another machine"));
+	assert_non_null(strstr(text, "does not belong to this machine: it is of another machine: "));
 
 	snprintf(call, sizeof(call), "show --from %s/machine.topology --profile %s/foreign", folder, folder);
 	assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_OK);

@@ -210,10 +210,14 @@ static void hardly_anything_in_common_is_foreign(void **state)
 
 	fake_host_device(machine, "pci0000:00/0000:00:05.0", &nic);
 	fake_host_text(machine, "proc/cpuinfo", "vendor_id\t: AuthenticAMD\n");
-	assert_now(machine, FINGERPRINT_FOREIGN, "it is of another machine");
+	assert_now(machine, FINGERPRINT_FOREIGN,
+		   "it is of another machine: the processor there is \"cpu vendor=GenuineIntel family=6 model=106 "
+		   "domains=2\", here it is \"cpu vendor=AuthenticAMD\"");
 	assert_int_equal(fingerprint_of_text(fake_host_filled, strlen(fake_host_filled), &then), 0);
-	assert_verdict(&then, &nothing, FINGERPRINT_FOREIGN, "it is of another machine");
-	assert_verdict(&nothing, &then, FINGERPRINT_FOREIGN, "it is of another machine");
+	assert_verdict(&then, &nothing, FINGERPRINT_FOREIGN,
+		       "it is of another machine: of 11 parts (processor, cards, ports, drivers) 0 are in both");
+	assert_verdict(&nothing, &then, FINGERPRINT_FOREIGN,
+		       "it is of another machine: of 11 parts (processor, cards, ports, drivers) 0 are in both");
 	assert_verdict(&nothing, &nothing, FINGERPRINT_SAME, "untouched");
 	fingerprint_fini(&then);
 }
@@ -233,7 +237,9 @@ static void same_cards_around_another_processor_are_foreign(void **state)
 	memcpy(model, "model=143", 9);
 	assert_int_equal(fingerprint_of_text(fake_host_filled, strlen(fake_host_filled), &then), 0);
 	assert_int_equal(fingerprint_of_text(text, strlen(text), &now), 0);
-	assert_verdict(&then, &now, FINGERPRINT_FOREIGN, "it is of another machine");
+	assert_verdict(&then, &now, FINGERPRINT_FOREIGN,
+		       "it is of another machine: the processor there is \"cpu vendor=GenuineIntel family=6 model=106 "
+		       "domains=2\", here it is \"cpu vendor=GenuineIntel family=6 model=143 domains=2\"");
 	free(text);
 	fingerprint_fini(&then);
 	fingerprint_fini(&now);
