@@ -11,8 +11,8 @@
 #include "tributary/topology.h"
 
 /*
- * -EINVAL: not such a file, or a fact in it is impossible; line and reason in *diag; *ret is empty then. 0: *diag warns of
- * what NCCL accepts and nobody can have meant, or its text is "".
+ * -EINVAL: not such a file, or a fact in it is impossible; line and reason in *diag; *ret is empty then. 0: *diag is a
+ * warning about something that NCCL accepts but that is probably a mistake, or its text is "".
  */
 int topology_xml_read(const char *text, size_t bytes, struct topology *ret, struct diag *diag);
 

@@ -1,6 +1,6 @@
 /*
- * Whether a port sends P2P traffic up to the root and, where the IOMMU translates, through that. A switch does so for
- * devices that it joins. What passes root ports passes the root in any case: there it matters only to the IOMMU.
+ * ACS: ports that send P2P traffic up to the root complex. At a switch this is a detour for devices of the same switch. At a
+ * root port the traffic passes the root complex anyway; redirection matters there only if the IOMMU translates it.
  */
 #include "command/doctor/doctor.h"
 
@@ -98,7 +98,7 @@ static bool choose(uint32_t from, uint32_t to, struct port *port)
 	return true;
 }
 
-/* Whether the port is on a path between two GPUs, or a GPU and a NIC, where it decides about the direction. */
+/* Whether the port is on a path between two GPUs, or a GPU and a NIC, and decides where their traffic goes. */
 static bool is_between(const struct doctor *doctor, struct port *port)
 {
 	const struct topology *topology = doctor->topology;

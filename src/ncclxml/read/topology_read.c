@@ -417,7 +417,7 @@ static int read_system(struct ncclxml_reader *reader, const struct ncclxml_eleme
 	return r == 0 ? ncclxml_reader_gpu_links(reader, system) : r;
 }
 
-/* What NCCL accepts, and whoever sees the graph must know. */
+/* A warning about what NCCL accepts but the graph does not show as it is. */
 static void warn(const struct ncclxml_reader *reader)
 {
 	if (reader->twice_line)
