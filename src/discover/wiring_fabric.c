@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { PATTERN_BYTES = 256, OVERLAY_PASSES_MAX = 8 };
+enum { PATTERN_BYTES = 256, OVERLAY_PASSES_MAX = 8, UPPER_MAX = 256 };
 
 /* -------------------------------------------------------------------------------------------------------------- notes */
 
@@ -134,33 +134,56 @@ static bool is_management_port(const char *port, bool of_switch, bool has_ethern
 	       all_digits(port + 2);
 }
 
-static int mark_management(struct wiring *wiring)
-{
-	bool *has_ethernet = calloc(wiring->machine_count + 1, sizeof(bool));
+/* What the ports of a machine are called, and how fast they are. */
+struct ports {
+	bool ethernet; /* one is eth1 or higher */
+	bool other;    /* one is called otherwise */
+	uint64_t fastest_Bps;
+};
 
-	if (!has_ethernet)
-		return -ENOMEM;
-	for (size_t i = 0; i < wiring->link_count; i++) {
+static struct ports *find_ports(const struct wiring *wiring)
+{
+	struct ports *ports = calloc(wiring->machine_count + 1, sizeof(*ports));
+
+	for (size_t i = 0; ports && i < wiring->link_count; i++) {
 		const struct wiring_link *link = &wiring->links[i];
 
-		if (ethernet_number(link->label) > 0)
-			has_ethernet[link->from] = true;
-		if (ethernet_number(link->far_label) > 0)
-			has_ethernet[link->to] = true;
+		for (int end = 0; end < 2; end++) {
+			const char *name = end ? link->far_label : link->label;
+			struct ports *at = &ports[end ? link->to : link->from];
+			int number = ethernet_number(name);
+
+			at->ethernet = at->ethernet || number > 0;
+			at->other = at->other || (number < 0 && *name);
+			at->fastest_Bps = link->rate_Bps > at->fastest_Bps ? link->rate_Bps : at->fastest_Bps;
+		}
 	}
-	for (size_t i = 0; i < wiring->link_count; i++) {
+	return ports;
+}
+
+static int mark_management(struct wiring *wiring)
+{
+	struct ports *ports = find_ports(wiring);
+
+	for (size_t i = 0; ports && i < wiring->link_count; i++) {
 		struct wiring_link *link = &wiring->links[i];
 
 		for (int end = 0; end < 2; end++) {
-			uint32_t at = end ? link->to : link->from;
+			uint32_t machine = end ? link->to : link->from;
+			const struct ports *at = &ports[machine];
+			const char *name = end ? link->far_label : link->label;
+			bool of_switch = wiring_is(wiring, machine, WIRING_SWITCH);
 
-			if (is_management_port(end ? link->far_label : link->label,
-					       wiring_is(wiring, at, WIRING_SWITCH), has_ethernet[at]))
+			if (is_management_port(name, of_switch, at->ethernet))
+				link->management = true;
+			/* On a host beside ports that the kernel names by their place, and not the fastest as far as is known. */
+			if (!of_switch && !ethernet_number(name) && at->other && !at->ethernet &&
+			    (!link->rate_Bps || link->rate_Bps < at->fastest_Bps))
 				link->management = true;
 		}
 	}
-	free(has_ethernet);
-	return 0;
+	free(ports);
+	return ports ? 0 : -ENOMEM;
 }
 
 /* --------------------------------------------------------------------------------------- storage and management networks */
@@ -169,9 +192,9 @@ struct fabric {
 	struct wiring *wiring;
 	struct wiring_pairs *pairs;
 	struct wiring_edges edges;
-	uint32_t *list, *count; /* scratch, by machine; the counts are zero between uses */
-	uint32_t *group;        /* scratch: union-find */
-	bool *storage;          /* a switch with servers for storage */
+	uint32_t *count; /* scratch, by machine; zero between uses */
+	uint32_t *group; /* scratch: union-find */
+	bool *storage;   /* a switch with servers for storage */
 };
 
 static bool is_letter(char c)
@@ -229,33 +252,11 @@ static bool is_switch(const struct fabric *fabric, uint32_t machine)
 	return wiring_is(fabric->wiring, machine, WIRING_SWITCH);
 }
 
-/* The hosts of a switch that are on it alone, into fabric->list. */
-static size_t hosts_alone(const struct fabric *fabric, uint32_t at)
-{
-	const struct wiring_edges *edges = &fabric->edges;
-	size_t count = 0;
-
-	for (uint32_t i = edges->of_switch[at]; i < edges->of_switch[at + 1]; i++) {
-		uint32_t host = edges->hosts[i], others = 0;
-
-		for (uint32_t j = edges->of_host[host]; j < edges->of_host[host + 1]; j++)
-			others += edges->switches[j] != at && is_switch(fabric, edges->switches[j]);
-		if (!others)
-			fabric->list[count++] = host;
-	}
-	return count;
-}
-
 /* why: a clause about the switch. */
 static void leave_out(struct fabric *fabric, uint32_t at, const char *why)
 {
-	size_t count = hosts_alone(fabric, at);
-	char list[WIRING_LIST_BYTES];
-
 	fabric->wiring->machines[at].kind = WIRING_LEFT_OUT;
-	wiring_list(fabric->wiring, fabric->list, count, list);
-	wiring_note(fabric->wiring, "the switch %.60s is left out: %s%s%s", name_of(fabric, at), why,
-		    count ? "; with it the hosts that are on no other: " : "", list);
+	wiring_note(fabric->wiring, "the switch %.60s is left out: %s", name_of(fabric, at), why);
 }
 
 /* What is cabled to a switch, but for what has such a name itself; and how much of it is cabled to another without one. */
@@ -481,6 +482,53 @@ static int leave_out_all_across(struct fabric *fabric)
 	return inside && sum_Bps && unknown ? 0 : -ENOMEM;
 }
 
+/* --------------------------------------------------------------------------------------------------- hosts on a spine */
+
+/* Two of the switches beside `at` that have hosts are cabled to each other, as they are where all leaves are. */
+static bool is_meshed(const struct wiring_pairs *pairs, const uint32_t *hosts, uint32_t at, uint32_t *stamp)
+{
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < pairs->count; i++) {
+			uint32_t a = pairs->at[i].a, b = pairs->at[i].b;
+
+			if (!hosts[a] || !hosts[b])
+				continue;
+			if (!pass && (a == at || b == at))
+				stamp[a == at ? b : a] = at + 1;
+			else if (pass && a != at && b != at && stamp[a] == at + 1 && stamp[b] == at + 1)
+				return true;
+		}
+	return false;
+}
+
+int wiring_find_upper(const struct wiring *wiring, const struct wiring_pairs *pairs, bool *ret)
+{
+	size_t machines = wiring->machine_count + 1, looked_at = 0;
+	uint32_t *hosts = calloc(machines, sizeof(*hosts)), *larger = calloc(machines, sizeof(*larger));
+	uint32_t *stamp = calloc(machines, sizeof(*stamp));
+	bool have = hosts && larger && stamp;
+
+	for (size_t i = 0; have && i < pairs->count; i++) {
+		uint32_t host, at;
+
+		if (wiring_pair_of_host(wiring, &pairs->at[i], &host, &at))
+			hosts[at]++;
+	}
+	for (size_t i = 0; have && i < pairs->count; i++)
+		for (int end = 0; end < 2; end++) {
+			uint32_t at = end ? pairs->at[i].b : pairs->at[i].a,
+				 other = end ? pairs->at[i].a : pairs->at[i].b;
+
+			larger[at] += hosts[at] && hosts[other] > hosts[at];
+		}
+	for (uint32_t at = 0; have && at < wiring->machine_count; at++)
+		ret[at] = larger[at] > 1 && looked_at++ < UPPER_MAX && !is_meshed(pairs, hosts, at, stamp);
+	free(hosts);
+	free(larger);
+	free(stamp);
+	return have ? 0 : -ENOMEM;
+}
+
 /* -------------------------------------------------------------------------------------------------------------- whole */
 
 int wiring_leave_out(struct wiring *wiring, const char *excluded, struct wiring_pairs *ret)
@@ -497,11 +545,10 @@ int wiring_leave_out(struct wiring *wiring, const char *excluded, struct wiring_
 		r = wiring_pairs_make(wiring, ret);
 	if (r == 0)
 		r = wiring_edges_init(wiring, ret, &fabric.edges);
-	fabric.list = calloc(machines, sizeof(*fabric.list));
 	fabric.count = calloc(machines, sizeof(*fabric.count));
 	fabric.group = calloc(machines, sizeof(*fabric.group));
 	fabric.storage = calloc(machines, sizeof(*fabric.storage));
-	if (!fabric.list || !fabric.count || !fabric.group || !fabric.storage)
+	if (!fabric.count || !fabric.group || !fabric.storage)
 		r = r < 0 ? r : -ENOMEM;
 	if (r == 0) {
 		r = leave_out_named(&fabric);
@@ -512,7 +559,6 @@ int wiring_leave_out(struct wiring *wiring, const char *excluded, struct wiring_
 		wiring_pairs_prune(wiring, ret);
 	}
 	wiring_edges_fini(&fabric.edges);
-	free(fabric.list);
 	free(fabric.count);
 	free(fabric.group);
 	free(fabric.storage);

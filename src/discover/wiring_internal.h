@@ -58,6 +58,11 @@ struct wiring_pairs;
  * what is excluded, what has no name, networks for storage and management. -ENOMEM.
  */
 int wiring_leave_out(struct wiring *wiring, const char *exclude, struct wiring_pairs *ret);
+/*
+ * For each machine: a switch above leaves that has hosts itself (a subnet manager's, say). It is cabled to two switches or
+ * more that have more hosts than itself and are not cabled to each other. The switch with the most hosts is none.
+ */
+int wiring_find_upper(const struct wiring *wiring, const struct wiring_pairs *pairs, bool *ret);
 
 /* -------------------------------------------------------------------------------------------------------------- pairs */
 

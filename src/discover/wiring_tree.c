@@ -28,6 +28,7 @@ struct tree {
 	uint64_t *host_rate_Bps, *up_rate_Bps; /* 0: not known */
 	uint64_t *cable_Bps;                   /* of each switch: of its fastest cable to another */
 	bool *between;                         /* the group is below a switch that was put between leaves */
+	bool *upper;                           /* a switch above the leaves that has hosts */
 	uint32_t top;                          /* levels */
 };
 
@@ -60,7 +61,8 @@ static int join_leaves(struct tree *tree)
 
 		if (!hosts)
 			continue;
-		tree->level[at] = 0;
+		if (!tree->upper[at])
+			tree->level[at] = 0;
 		for (uint32_t i = edges.of_switch[at]; i < edges.of_switch[at + 1]; i++)
 			for (uint32_t host = edges.hosts[i], j = edges.of_host[host]; j < edges.of_host[host + 1]; j++)
 				tree->shared[edges.switches[j]]++;
@@ -121,7 +123,8 @@ static int place_hosts(struct tree *tree)
 		if (!wiring_pair_of_host(tree->wiring, pair, &host, &at))
 			continue;
 		any = true;
-		if (tree->leaf[host] != WIRING_NONE && group_of(tree, tree->leaf[host]) != group_of(tree, at)) {
+		if (tree->leaf[host] != WIRING_NONE && group_of(tree, tree->leaf[host]) != group_of(tree, at) &&
+		    !(tree->upper[at] && tree->upper[tree->leaf[host]])) {
 			odd_count += host != last;
 			last = host;
 			if (odd == WIRING_NONE) {
@@ -137,19 +140,35 @@ static int place_hosts(struct tree *tree)
 		return refuse_host(tree, odd, odd_at, odd_count - 1);
 	if (any)
 		return 0;
-	diag_set(tree->diag, 0, 0, "nothing in it says which host is on which switch");
+	diag_set(tree->diag, 0, 0,
+		 "nothing in it says which host is on which switch: adapters (InfiniBand) and neighbours (LLDP) must "
+		 "have "
+		 "their hosts' names, and what a switch hears by LLDP is given as {\"switch\": NAME, \"lldp\": ...}");
 	return -EINVAL;
 }
 
-/* Where rails are one leaf: hosts that are not on all of them. */
-static int note_uneven(struct tree *tree)
+static void note_hosts(struct tree *tree, const uint32_t *hosts, size_t count, const char *what)
 {
-	size_t room = tree->wiring->machine_count + 1, count = 0;
-	uint32_t *switches = calloc(room, sizeof(*switches)), *most = calloc(room, sizeof(*most));
-	uint32_t *fewer = calloc(room, sizeof(*fewer));
 	char list[WIRING_LIST_BYTES];
 
-	for (size_t i = 0; switches && most && fewer && i < tree->pairs.count; i++) {
+	if (!count)
+		return;
+	wiring_list(tree->wiring, hosts, count, list);
+	wiring_note(tree->wiring, "%s: %s", list, what);
+}
+
+/* Hosts that are on no switch; and, where rails are one leaf, those that are not on all of them. */
+static int note_odd_hosts(struct tree *tree)
+{
+	size_t room = tree->wiring->machine_count + 1, lost_count = 0, fewer_count = 0;
+	uint32_t *switches = calloc(4 * room, sizeof(*switches)), *most, *lost, *fewer;
+
+	if (!switches)
+		return -ENOMEM;
+	most = switches + room;
+	lost = most + room;
+	fewer = lost + room;
+	for (size_t i = 0; i < tree->pairs.count; i++) {
 		uint32_t host, at;
 
 		if (!wiring_pair_of_host(tree->wiring, &tree->pairs.at[i], &host, &at))
@@ -158,21 +177,20 @@ static int note_uneven(struct tree *tree)
 		if (++switches[host] > most[at])
 			most[at] = switches[host];
 	}
-	for (uint32_t i = 0; switches && most && fewer && i < tree->wiring->machine_count; i++)
-		if (tree->leaf[i] != WIRING_NONE && switches[i] < most[group_of(tree, tree->leaf[i])])
-			fewer[count++] = i;
-	if (count) {
-		wiring_list(tree->wiring, fewer, count, list);
-		wiring_note(tree->wiring,
-			    "%s: on fewer switches of the leaf than its other hosts.  A cable or an adapter's name is "
-			    "missing, "
-			    "or one of the switches is for other work: --exclude SWITCH leaves it out",
-			    list);
+	for (uint32_t i = 0; i < tree->wiring->machine_count; i++) {
+		if (tree->leaf[i] != WIRING_NONE && !tree->upper[tree->leaf[i]] &&
+		    switches[i] < most[group_of(tree, tree->leaf[i])])
+			fewer[fewer_count++] = i;
+		if (tree->leaf[i] == WIRING_NONE && wiring_is(tree->wiring, i, WIRING_HOST))
+			lost[lost_count++] = i;
 	}
+	note_hosts(tree, lost, lost_count, "left out, on no switch that counts");
+	note_hosts(tree, fewer, fewer_count,
+		   "on fewer switches of the leaf than its other hosts.  A cable or an adapter's name is missing, or "
+		   "one of "
+		   "the switches is for other work: --exclude SWITCH leaves it out");
 	free(switches);
-	free(most);
-	free(fewer);
-	return switches && most && fewer ? 0 : -ENOMEM;
+	return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ levels */
@@ -313,8 +331,9 @@ static bool leave_dead_ends(struct tree *tree)
 		for (uint32_t i = 0; i < tree->wiring->machine_count; i++) {
 			uint32_t level = tree->level[i];
 
-			if (!wiring_is(tree->wiring, i, WIRING_SWITCH) || !level || level == WIRING_NONE ||
-			    only[i] == MANY || only[i] == WIRING_NONE || (level == 1 && !tree->between[only[i]]))
+			if (!wiring_is(tree->wiring, i, WIRING_SWITCH) || tree->upper[i] || !level ||
+			    level == WIRING_NONE || only[i] == MANY || only[i] == WIRING_NONE ||
+			    (level == 1 && !tree->between[only[i]]))
 				continue;
 			tree->wiring->machines[i].kind = WIRING_LEFT_OUT;
 			any = more = true;
@@ -483,6 +502,7 @@ static void tree_fini(struct tree *tree)
 	free(tree->host_rate_Bps);
 	free(tree->up_rate_Bps);
 	free(tree->between);
+	free(tree->upper);
 }
 
 static int tree_init(struct tree *tree)
@@ -500,7 +520,8 @@ static int tree_init(struct tree *tree)
 	tree->up_rate_Bps = calloc(room, sizeof(uint64_t));
 	tree->cable_Bps = calloc(room, sizeof(uint64_t));
 	tree->between = calloc(room, sizeof(bool));
-	if (!tree->host_rate_Bps || !tree->up_rate_Bps || !tree->cable_Bps || !tree->between)
+	tree->upper = calloc(room, sizeof(bool));
+	if (!tree->host_rate_Bps || !tree->up_rate_Bps || !tree->cable_Bps || !tree->between || !tree->upper)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < room; i++) {
 		tree->group[i] = i;
@@ -557,11 +578,13 @@ int wiring_cluster(struct wiring *wiring, const struct wiring_options *options, 
 	if (r == 0)
 		r = tree_init(&tree);
 	if (r == 0)
+		r = wiring_find_upper(wiring, &tree.pairs, tree.upper);
+	if (r == 0)
 		r = join_leaves(&tree);
 	if (r == 0)
 		r = place_hosts(&tree);
 	if (r == 0)
-		r = note_uneven(&tree);
+		r = note_odd_hosts(&tree);
 	if (r == 0) {
 		find_tree(&tree);
 		add_uplinks(&tree);

@@ -267,7 +267,7 @@ static void a_switch_with_storage_servers_is_left_out(void **state)
 	cable("h1 a 100, h2 a 100, h1 b 100, h2 b 100, h-nas1 b 100, h-nas2 b 100, a s 100, b s 100");
 	check_with(
 		"tributary-cluster 1\nswitch s\nswitch a parent=s rate=100Gbit/s\nhost h[1-2] leaf=a rate=100Gbit/s\n",
-		"that are on no other: h-nas1, h-nas2");
+		"h-nas1, h-nas2: left out, on no switch that counts");
 	wiring_free(wiring);
 	assert_int_equal(wiring_new(&wiring), 0);
 	/* Where its hosts have no other, it is their leaf, and the user says what is to be left out. */
@@ -315,6 +315,18 @@ static void management_ports_are_not_counted(void **state)
 		wiring_free(wiring);
 		assert_int_equal(wiring_new(&wiring), 0);
 	}
+	/* A host's, whose other port has a name by its place; of one whose ports are all eth0, eth1 none is. */
+	link_ports("h1", "a", "enp1s0f0", "Ethernet1", 100);
+	link_ports("h1", "x", "eth0", "Gi1/1", 0);
+	link_ports("h2", "a", "eth0", "Ethernet2", 100);
+	link_ports("h2", "y", "enp1s0f0", "Gi1/1", 0);
+	link_ports("h3", "a", "eth0", "Ethernet3", 0);
+	link_ports("h3", "a", "eth1", "Ethernet4", 0);
+	exclude = "y";
+	check("tributary-cluster 1\nswitch a\nhost h[1-2] leaf=a rate=100Gbit/s\nhost h3 leaf=a\n");
+	exclude = NULL;
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
 	link_ports("a", "h1", "eth1", "", 100);
 	link_ports("a", "s", "eth0", "eth4", 100);
 	link_ports("b", "h2", "em2p1", "eth1", 100);
@@ -337,6 +349,34 @@ static void slow_cables_upwards_are_not_counted(void **state)
 	check("tributary-cluster 1\nswitch k\nswitch p parent=k rate=10Gbit/s\nswitch q parent=k rate=400Gbit/s\n"
 	      "switch a parent=p rate=10Gbit/s\nswitch b parent=q rate=10Gbit/s\nhost h1 leaf=a rate=10Gbit/s\n"
 	      "host h2 leaf=b rate=10Gbit/s\n");
+}
+
+/* A subnet manager, say: the uplinks still lead to all spines. But where leaves are cabled to each other, they are leaves. */
+static void a_spine_may_have_hosts(void **state)
+{
+	(void)state;
+	cable(TWO_LEAVES_CABLES ", hman s 100, a s2 400, b s2 400, hman s2 100");
+	check("tributary-cluster 1\nswitch s..s2\nswitch a parent=s..s2 rate=800Gbit/s\nswitch b parent=s..s2 "
+	      "rate=800Gbit/s\nhost hman leaf=s..s2 rate=200Gbit/s\nhost h[1-3] leaf=a rate=100Gbit/s\n"
+	      "host h[4-6] leaf=b rate=100Gbit/s\n");
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	/* One that is on two spines, of which one has another host. */
+	cable(TWO_LEAVES_CABLES ", hman s 100, hman s2 100, hx s2 100, a s2 400, b s2 400");
+	check("tributary-cluster 1\nswitch s..s2\nswitch a parent=s..s2 rate=800Gbit/s\nswitch b parent=s..s2 "
+	      "rate=800Gbit/s\nhost hman leaf=s..s2 rate=200Gbit/s\nhost hx leaf=s..s2 rate=100Gbit/s\n"
+	      "host h[1-3] leaf=a rate=100Gbit/s\nhost h[4-6] leaf=b rate=100Gbit/s\n");
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	cable("h1 a 10, h2 a 10, h3 b 10, h4 b 10, hn s 10, a s 40, b s 40");
+	check("tributary-cluster 1\nswitch s\nswitch a parent=s rate=40Gbit/s\nswitch b parent=s rate=40Gbit/s\n"
+	      "host hn leaf=s rate=10Gbit/s\nhost h[1-2] leaf=a rate=10Gbit/s\nhost h[3-4] leaf=b rate=10Gbit/s\n");
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	cable(TWO_LEAVES_CABLES ", hman s 100, a b 400");
+	check("tributary-cluster 1\nswitch between\nswitch a parent=between rate=800Gbit/s\nswitch b parent=between "
+	      "rate=800Gbit/s\nswitch s parent=between rate=800Gbit/s\nhost h[1-3] leaf=a rate=100Gbit/s\n"
+	      "host h[4-6] leaf=b rate=100Gbit/s\nhost hman leaf=s rate=100Gbit/s\n");
 }
 
 /* Leaves without hosts, routers, a core above one pod: neither a level nor a part of one. */
@@ -429,6 +469,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(hosts_without_a_name_are_counted, begin, end),
 		cmocka_unit_test_setup_teardown(management_ports_are_not_counted, begin, end),
 		cmocka_unit_test_setup_teardown(slow_cables_upwards_are_not_counted, begin, end),
+		cmocka_unit_test_setup_teardown(a_spine_may_have_hosts, begin, end),
 		cmocka_unit_test_setup_teardown(what_leads_nowhere_is_not_counted, begin, end),
 		cmocka_unit_test_setup_teardown(pods_stay_pods, begin, end),
 		cmocka_unit_test_setup_teardown(leaves_back_to_back_have_a_link, begin, end),
