@@ -34,6 +34,7 @@ void wiring_free(struct wiring *wiring)
 		free(wiring->machines[i].name);
 	}
 	free(wiring_take_notes(wiring));
+	free(wiring->nameless);
 	free(wiring->machines);
 	free(wiring->links);
 	sys_free(wiring);

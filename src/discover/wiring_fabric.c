@@ -96,6 +96,24 @@ static int note_nameless(struct wiring *wiring)
 	return 0;
 }
 
+/* Both ends may tell of a cable, or one. */
+static int count_nameless(struct wiring *wiring)
+{
+	uint32_t *told = calloc(wiring->machine_count + 1, sizeof(*told)), *heard;
+
+	wiring->nameless = heard = calloc(wiring->machine_count + 1, sizeof(*heard));
+	for (size_t i = 0; told && heard && i < wiring->link_count; i++) {
+		const struct wiring_link *link = &wiring->links[i];
+
+		told[link->from] += wiring_is(wiring, link->to, WIRING_NAMELESS);
+		heard[link->to] += wiring_is(wiring, link->from, WIRING_NAMELESS);
+	}
+	for (size_t i = 0; told && heard && i < wiring->machine_count; i++)
+		heard[i] = told[i] > heard[i] ? told[i] : heard[i];
+	free(told);
+	return told && heard ? 0 : -ENOMEM;
+}
+
 /* --------------------------------------------------------------------------------------------------- management ports */
 
 static bool all_digits(const char *text)
@@ -393,10 +411,11 @@ static size_t find_inside(struct fabric *fabric, uint32_t at, uint32_t *ret_insi
 	}
 	for (size_t i = 0; i < *ret_count; i++) {
 		uint32_t other = ret_inside[i];
-		uint32_t all = host_count(fabric, other);
+		uint32_t all = host_count(fabric, other), shared = fabric->count[other];
+		/* Of a rail that many hosts do not name, who is on it cannot be told. */
+		bool is_inside = 2 * shared > all && shared < elsewhere && 2 * fabric->wiring->nameless[other] < all;
 
-		fabric->group[other] = 2 * fabric->count[other] > all && fabric->count[other] < elsewhere ? other
-													  : WIRING_NONE;
+		fabric->group[other] = is_inside ? other : WIRING_NONE;
 	}
 	for (uint32_t i = edges->of_switch[at]; i < edges->of_switch[at + 1]; i++) {
 		uint32_t host = edges->hosts[i], first = WIRING_NONE;
@@ -539,6 +558,8 @@ int wiring_leave_out(struct wiring *wiring, const char *excluded, struct wiring_
 
 	exclude(wiring, excluded);
 	r = note_nameless(wiring);
+	if (r == 0)
+		r = count_nameless(wiring);
 	if (r == 0)
 		r = mark_management(wiring);
 	if (r == 0)

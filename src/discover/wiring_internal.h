@@ -33,7 +33,8 @@ struct wiring {
 	struct wiring_link *links;
 	size_t link_count, link_room;
 	const char *nameless_what, *nameless_remedy;
-	FILE *notes; /* into notes_text */
+	uint32_t *nameless; /* of each switch, once wiring_leave_out ran: adapters on it that name no host */
+	FILE *notes;        /* into notes_text */
 	char *notes_text;
 	size_t notes_bytes;
 	uint32_t bucket[WIRING_BUCKETS];

@@ -50,7 +50,24 @@ static void join(struct tree *tree, uint32_t a, uint32_t b)
 	tree->group[first > second ? first : second] = first < second ? first : second;
 }
 
-/* Leaves that have more than half of the hosts of either in common. */
+static uint32_t less(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * More than half of the hosts of either switch are on both. An adapter that names no host may be of any host of the other
+ * switch that is not seen here, if a good part of those that have names are on both.
+ */
+static bool are_one_leaf(const struct tree *tree, uint32_t a, uint32_t a_hosts, uint32_t b, uint32_t b_hosts,
+			 uint32_t common)
+{
+	uint32_t a_nameless = tree->wiring->nameless[a], b_nameless = tree->wiring->nameless[b];
+	uint32_t both = common + less(a_nameless, b_hosts - common) + less(b_nameless, a_hosts - common);
+
+	return 3 * common > less(a_hosts, b_hosts) && 2 * both > a_hosts + a_nameless + b_hosts + b_nameless - both;
+}
+
 static int join_leaves(struct tree *tree)
 {
 	struct wiring_edges edges;
@@ -70,9 +87,9 @@ static int join_leaves(struct tree *tree)
 			for (uint32_t host = edges.hosts[i], j = edges.of_host[host]; j < edges.of_host[host + 1];
 			     j++) {
 				uint32_t other = edges.switches[j], common = tree->shared[other];
-				uint32_t either = hosts + edges.of_switch[other + 1] - edges.of_switch[other] - common;
+				uint32_t others = edges.of_switch[other + 1] - edges.of_switch[other];
 
-				if (common && 2 * common > either)
+				if (common && are_one_leaf(tree, at, hosts, other, others, common))
 					join(tree, at, other);
 				tree->shared[other] = 0;
 			}

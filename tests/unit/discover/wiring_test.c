@@ -292,6 +292,66 @@ static void hosts_without_a_name_are_counted(void **state)
 	check_with(TWO_LEAVES, "7 adapters name no host and are left out (H-0, H-1, H-2, H-3 and 3 more).  Name it");
 }
 
+/*
+ * Units of hosts with a rail in each of four switches, of which any adapter may name no host: hosts that have a name are in
+ * their unit, and no unit is split.
+ */
+static void units_stay_units_whatever_has_no_name(void **state)
+{
+	enum { UNITS = 6, RAILS = 4, HOSTS = 12 };
+	unsigned seed = 1;
+
+	(void)state;
+	for (unsigned round = 0; round < 60; round++) {
+		struct wiring_options options = { .exclude = NULL };
+		struct cluster *cluster = NULL;
+		struct diag diag = { 0 };
+		uint32_t at, adapter;
+		char name[32], leaf[32];
+
+		wiring_call_nameless(wiring, "adapter", "Name it");
+		for (int i = 0; i < UNITS * RAILS * HOSTS; i++) {
+			int unit = i / (RAILS * HOSTS), rail = i / HOSTS % RAILS, host = i % HOSTS;
+
+			seed = seed * 1103515245 + 12345;
+			snprintf(leaf, sizeof(leaf), "u%d-rail%d", unit, rail);
+			snprintf(name, sizeof(name), "h%d-%d", unit, host);
+			at = machine(leaf);
+			assert_int_equal(wiring_link(wiring, at, machine("spine"), 4 * GBIT, "up", ""), 0);
+			if ((seed >> 16) % 100 < round / 2) {
+				snprintf(name, sizeof(name), "H-%d", i);
+				assert_int_equal(wiring_machine(wiring, name, name, WIRING_NAMELESS, &adapter), 0);
+			} else {
+				adapter = machine(name);
+			}
+			assert_int_equal(wiring_link(wiring, at, adapter, GBIT, "p", ""), 0);
+			assert_int_equal(wiring_link(wiring, adapter, at, GBIT, "p", ""), 0);
+		}
+		if (wiring_cluster(wiring, &options, &cluster, &diag) < 0)
+			fail_msg("round %u: %s", round, diag.text);
+		assert_int_equal(cluster->switch_count, UNITS + 1);
+		for (size_t i = 0; i < cluster->host_count; i++)
+			assert_memory_equal(cluster->hosts[i].name + 1,
+					    cluster->switches[cluster->hosts[i].leaf].name + 1, 1);
+		cluster_free(cluster);
+		wiring_free(wiring);
+		assert_int_equal(wiring_new(&wiring), 0);
+	}
+	/* A rail that half of the hosts do not name. */
+	cable("h1 a 10, h2 a 10, h3 a 10, h4 a 10, h1 b 10, h2 b 10, h3 c 10, h4 c 10, a s 10, b s 10, c s 10");
+	wiring_call_nameless(wiring, "adapter", "Name it");
+	for (int i = 0; i < 4; i++) {
+		char name[8] = { 'H', (char)('0' + i) };
+		uint32_t at;
+
+		assert_int_equal(wiring_machine(wiring, name, name, WIRING_NAMELESS, &at), 0);
+		assert_int_equal(wiring_link(wiring, at, machine(i < 2 ? "b" : "c"), 10 * GBIT, "p", ""), 0);
+	}
+	check_with("tributary-cluster 1\nswitch s\nswitch a..c parent=s rate=30Gbit/s\nhost h[1-4] leaf=a..c "
+		   "rate=20Gbit/s\n",
+		   "4 adapters name no host");
+}
+
 static void link_ports(const char *from, const char *to, const char *port, const char *far_port, unsigned rate)
 {
 	assert_int_equal(wiring_link(wiring, machine(from), machine(to), (uint64_t)rate * GBIT, port, far_port), 0);
@@ -467,6 +527,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_name_alone_leaves_nothing_out, begin, end),
 		cmocka_unit_test_setup_teardown(a_switch_with_storage_servers_is_left_out, begin, end),
 		cmocka_unit_test_setup_teardown(hosts_without_a_name_are_counted, begin, end),
+		cmocka_unit_test_setup_teardown(units_stay_units_whatever_has_no_name, begin, end),
 		cmocka_unit_test_setup_teardown(management_ports_are_not_counted, begin, end),
 		cmocka_unit_test_setup_teardown(slow_cables_upwards_are_not_counted, begin, end),
 		cmocka_unit_test_setup_teardown(a_spine_may_have_hosts, begin, end),
