@@ -295,13 +295,22 @@ static bool heard_by_host(const struct reader *reader, uint32_t other, int forwa
 	return true;
 }
 
-/* Adapters whose firmware speaks LLDP, and much else that is no host, have no name. */
-static void heard_by_switch(const struct reader *reader, uint32_t other, int forwarding, bool nameless)
+/* "enp1s0f0", "eno1", "ens2": what Linux calls an adapter in a host, and no switch its data ports. */
+static bool is_host_port(const char *name)
+{
+	return name[0] == 'e' && name[1] == 'n' && name[2] && strchr("opsx", name[2]) &&
+	       strchr("0123456789abcdef", name[3]) && name[3];
+}
+
+/*
+ * A host that routes for its containers says that it forwards. Adapters whose firmware speaks LLDP, and much else that is no
+ * host, have no name.
+ */
+static void heard_by_switch(const struct reader *reader, uint32_t other, bool forwarding, bool nameless)
 {
 	if (wiring_kind_of(reader->wiring, other) != WIRING_UNKNOWN)
 		return;
-	wiring_set_kind(reader->wiring, other,
-			forwarding == 1 ? WIRING_SWITCH : (nameless ? WIRING_NAMELESS : WIRING_HOST));
+	wiring_set_kind(reader->wiring, other, forwarding ? WIRING_SWITCH : (nameless ? WIRING_NAMELESS : WIRING_HOST));
 }
 
 /* One neighbour of `owner`. */
@@ -324,7 +333,7 @@ static int take_neighbour(struct reader *reader, uint32_t owner, const char *por
 		if (!heard_by_host(reader, other, forwarding))
 			return 0;
 	} else {
-		heard_by_switch(reader, other, forwarding, chassis.nameless);
+		heard_by_switch(reader, other, forwarding == 1 && !is_host_port(far_port(far)), chassis.nameless);
 	}
 	/* A switch that speaks CDP, too, is there twice. */
 	if (reader->last_port && owner == reader->last_owner && other == reader->last_other &&

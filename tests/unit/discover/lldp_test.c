@@ -147,6 +147,20 @@ static void a_neighbour_without_a_name_is_no_host(void **state)
 			    "2 neighbours name no host and are left out (02_00_00_00_00_07, 02_00_00_00_00_08)");
 }
 
+/* A host with containers routes for them, and says so. What its ports are called tells that it is a host. */
+static void a_host_that_routes_is_a_host(void **state)
+{
+	(void)state;
+	declared_means("{\"switch\":\"leaf1\",\"lldp\":{\"interface\":[" SWITCH_HEARS(
+			       "e1", "n1", "enp65s0f0np0",
+			       "Router") ","
+					 "{\"e2\":{\"chassis\":{\"n2\":{\"capability\":[{\"type\":\"Bridge\","
+					 "\"enabled\":true}]}},\"port\":{\"id\":"
+					 "{\"type\":\"mac\",\"value\":\"02:00:00:00:00:01\"},\"descr\":\"ens2\"}}}"
+					 "," SWITCH_HEARS("e9", "spine", "ens", "Router") "]}}",
+		       NULL, "tributary-cluster 1\nswitch spine\nswitch leaf1 parent=spine\nhost n[1-2] leaf=leaf1\n");
+}
+
 /* lldpd lists what it heard by LLDP and what it heard by CDP. */
 static void a_neighbour_of_two_protocols_is_one(void **state)
 {
@@ -235,6 +249,7 @@ int main(void)
 		cmocka_unit_test(switches_may_tell_too),
 		cmocka_unit_test(the_management_switch_is_above_nothing),
 		cmocka_unit_test(a_neighbour_without_a_name_is_no_host),
+		cmocka_unit_test(a_host_that_routes_is_a_host),
 		cmocka_unit_test(a_neighbour_of_two_protocols_is_one),
 		cmocka_unit_test(what_is_excluded_is_left_out),
 		cmocka_unit_test(hosts_are_no_switches),
