@@ -111,6 +111,43 @@ static int add_machine(struct wiring *wiring, const char *key, const char *name,
 	return 0;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	const struct wiring_machine *first = *(struct wiring_machine *const *)a,
+				    *second = *(struct wiring_machine *const *)b;
+
+	return strcmp(first->name, second->name);
+}
+
+int wiring_name_apart(struct wiring *wiring)
+{
+	struct wiring_machine **sorted = calloc(wiring->machine_count + 1, sizeof(struct wiring_machine *));
+	size_t count = 0;
+	int r = sorted ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < wiring->machine_count; i++)
+		if (wiring->machines[i].kind == WIRING_SWITCH)
+			sorted[count++] = &wiring->machines[i];
+	if (count)
+		qsort(sorted, count, sizeof(struct wiring_machine *), compare_names);
+	for (size_t i = 0, next; r == 0 && i < count; i = next) {
+		for (next = i + 1; next < count && !strcmp(sorted[i]->name, sorted[next]->name);)
+			next++;
+		for (size_t j = i; r == 0 && next > i + 1 && j < next; j++) {
+			char *name = wiring_clean_name(sorted[j]->key);
+
+			if (!name) {
+				r = -ENOMEM;
+				break;
+			}
+			free(sorted[j]->name);
+			sorted[j]->name = name;
+		}
+	}
+	free(sorted);
+	return r;
+}
+
 int wiring_machine(struct wiring *wiring, const char *key, const char *name, enum wiring_kind kind, uint32_t *ret)
 {
 	uint32_t bucket = bucket_of(key), at = wiring->bucket[bucket];

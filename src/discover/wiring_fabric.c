@@ -243,7 +243,7 @@ static bool has_part(const char *name, const char *const *parts)
 	return false;
 }
 
-static bool named_for_storage(const char *name)
+bool wiring_named_for_storage(const char *name)
 {
 	static const char *const words[] = { "nas", "nfs",  "oss",  "mds",  "mgs",  "ost", "osd",
 					     "ddn", "weka", "vast", "ceph", "stor", NULL };
@@ -257,7 +257,7 @@ static bool named_for_other_work(const char *name)
 	static const char *const words[] = { "oob", "ipmi", "bmc", NULL };
 	static const char *const parts[] = { "mgmt", "management", NULL };
 
-	return named_for_storage(name) || has_word(name, words) || has_part(name, parts);
+	return wiring_named_for_storage(name) || has_word(name, words) || has_part(name, parts);
 }
 
 static const char *name_of(const struct fabric *fabric, uint32_t machine)
@@ -335,7 +335,7 @@ static void leave_out_storage(struct fabric *fabric)
 
 	for (uint32_t at = 0; at < fabric->wiring->machine_count; at++)
 		for (uint32_t i = edges->of_switch[at]; i < edges->of_switch[at + 1]; i++)
-			if (named_for_storage(name_of(fabric, edges->hosts[i])))
+			if (wiring_named_for_storage(name_of(fabric, edges->hosts[i])))
 				fabric->storage[at] = true;
 	for (uint32_t at = 0; at < fabric->wiring->machine_count; at++) {
 		uint32_t hosts = 0, elsewhere = 0;
@@ -346,7 +346,7 @@ static void leave_out_storage(struct fabric *fabric)
 			uint32_t host = edges->hosts[i];
 			bool is_elsewhere = false;
 
-			if (named_for_storage(name_of(fabric, host)))
+			if (wiring_named_for_storage(name_of(fabric, host)))
 				continue;
 			for (uint32_t j = edges->of_host[host]; j < edges->of_host[host + 1]; j++)
 				is_elsewhere = is_elsewhere || (is_switch(fabric, edges->switches[j]) &&

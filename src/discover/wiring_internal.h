@@ -42,6 +42,8 @@ struct wiring {
 
 /* Of the letters that a cluster's names have; freed by free. NULL: no memory. */
 char *wiring_clean_name(const char *name);
+/* Switches that nobody gave a name are all called what their maker calls them: they go by their keys. -ENOMEM. */
+int wiring_name_apart(struct wiring *wiring);
 bool wiring_is(const struct wiring *wiring, uint32_t machine, enum wiring_kind kind);
 
 /* ------------------------------------------------------------------------------------------------------------- fabric */
@@ -59,6 +61,8 @@ struct wiring_pairs;
  * what is excluded, what has no name, networks for storage and management. -ENOMEM.
  */
 int wiring_leave_out(struct wiring *wiring, const char *exclude, struct wiring_pairs *ret);
+/* A host or a switch: "nas1", "ib-storage-2". */
+bool wiring_named_for_storage(const char *name);
 /*
  * For each machine: a switch above leaves that has hosts itself (a subnet manager's, say). It is cabled to two switches or
  * more that have more hosts than itself and are not cabled to each other. The switch with the most hosts is none.

@@ -174,17 +174,35 @@ static void note_hosts(struct tree *tree, const uint32_t *hosts, size_t count, c
 	wiring_note(tree->wiring, "%s: %s", list, what);
 }
 
-/* Hosts that are on no switch; and, where rails are one leaf, those that are not on all of them. */
+/* Where rails are one leaf, hosts that are not on all of them; it says on which they are, if that is one for all. */
+static void note_fewer(struct tree *tree, const uint32_t *hosts, size_t count, const uint32_t *switches)
+{
+	char what[WIRING_LIST_BYTES];
+	const char *at = count ? name_of(tree, tree->leaf[hosts[0]]) : "";
+	bool same = true;
+
+	for (size_t i = 0; i < count; i++)
+		same = same && switches[hosts[i]] == 1 && tree->leaf[hosts[i]] == tree->leaf[hosts[0]];
+	snprintf(what, sizeof(what),
+		 "on %s%.60s, where other hosts of the leaf are on more switches.  A cable or an adapter's name is "
+		 "missing, or a "
+		 "switch of the leaf is for storage: --exclude %.60s leaves it out",
+		 same ? "" : "few switches like ", at, same ? at : "SWITCH");
+	note_hosts(tree, hosts, count, what);
+}
+
+/* What a user may want to know of hosts: those on no switch, those on fewer than others, and servers for storage. */
 static int note_odd_hosts(struct tree *tree)
 {
-	size_t room = tree->wiring->machine_count + 1, lost_count = 0, fewer_count = 0;
-	uint32_t *switches = calloc(4 * room, sizeof(*switches)), *most, *lost, *fewer;
+	size_t room = tree->wiring->machine_count + 1, lost_count = 0, fewer_count = 0, storage_count = 0;
+	uint32_t *switches = calloc(5 * room, sizeof(*switches)), *most, *lost, *fewer, *storage;
 
 	if (!switches)
 		return -ENOMEM;
 	most = switches + room;
 	lost = most + room;
 	fewer = lost + room;
+	storage = fewer + room;
 	for (size_t i = 0; i < tree->pairs.count; i++) {
 		uint32_t host, at;
 
@@ -195,17 +213,19 @@ static int note_odd_hosts(struct tree *tree)
 			most[at] = switches[host];
 	}
 	for (uint32_t i = 0; i < tree->wiring->machine_count; i++) {
-		if (tree->leaf[i] != WIRING_NONE && !tree->upper[tree->leaf[i]] &&
-		    switches[i] < most[group_of(tree, tree->leaf[i])])
-			fewer[fewer_count++] = i;
-		if (tree->leaf[i] == WIRING_NONE && wiring_is(tree->wiring, i, WIRING_HOST))
+		uint32_t leaf = tree->leaf[i];
+
+		if (leaf == WIRING_NONE && wiring_is(tree->wiring, i, WIRING_HOST))
 			lost[lost_count++] = i;
+		else if (leaf != WIRING_NONE && wiring_named_for_storage(name_of(tree, i)))
+			storage[storage_count++] = i;
+		else if (leaf != WIRING_NONE && !tree->upper[leaf] && switches[i] < most[group_of(tree, leaf)])
+			fewer[fewer_count++] = i;
 	}
 	note_hosts(tree, lost, lost_count, "left out, on no switch that counts");
-	note_hosts(tree, fewer, fewer_count,
-		   "on fewer switches of the leaf than its other hosts.  A cable or an adapter's name is missing, or "
-		   "one of "
-		   "the switches is for other work: --exclude SWITCH leaves it out");
+	note_fewer(tree, fewer, fewer_count, switches);
+	note_hosts(tree, storage, storage_count,
+		   "by their names servers for storage, counted as hosts: --exclude leaves them out");
 	free(switches);
 	return 0;
 }
@@ -547,48 +567,10 @@ static int tree_init(struct tree *tree)
 	return 0;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	const struct wiring_machine *first = *(struct wiring_machine *const *)a,
-				    *second = *(struct wiring_machine *const *)b;
-
-	return strcmp(first->name, second->name);
-}
-
-/* Switches that nobody gave a name are all called what their maker calls them: they go by their keys. */
-static int name_apart(struct wiring *wiring)
-{
-	struct wiring_machine **sorted = calloc(wiring->machine_count + 1, sizeof(struct wiring_machine *));
-	size_t count = 0;
-	int r = sorted ? 0 : -ENOMEM;
-
-	for (size_t i = 0; r == 0 && i < wiring->machine_count; i++)
-		if (wiring->machines[i].kind == WIRING_SWITCH)
-			sorted[count++] = &wiring->machines[i];
-	if (count)
-		qsort(sorted, count, sizeof(struct wiring_machine *), compare_names);
-	for (size_t i = 0, next; r == 0 && i < count; i = next) {
-		for (next = i + 1; next < count && !strcmp(sorted[i]->name, sorted[next]->name);)
-			next++;
-		for (size_t j = i; r == 0 && next > i + 1 && j < next; j++) {
-			char *name = wiring_clean_name(sorted[j]->key);
-
-			if (!name) {
-				r = -ENOMEM;
-				break;
-			}
-			free(sorted[j]->name);
-			sorted[j]->name = name;
-		}
-	}
-	free(sorted);
-	return r;
-}
-
 int wiring_cluster(struct wiring *wiring, const struct wiring_options *options, struct cluster **ret, struct diag *diag)
 {
 	struct tree tree = { .wiring = wiring, .diag = diag };
-	int r = name_apart(wiring);
+	int r = wiring_name_apart(wiring);
 
 	if (r == 0)
 		r = wiring_leave_out(wiring, options->exclude, &tree.pairs);

@@ -127,7 +127,7 @@ static void rails_of_one_group_are_one_leaf(void **state)
 		   "rate=200Gbit/s\n"
 		   "host h9 leaf=q1..q2 rate=200Gbit/s\nhost h[1-2] leaf=r1..r2 rate=200Gbit/s\nhost h3 leaf=r1..r2 "
 		   "rate=100Gbit/s\n",
-		   "h3: on fewer switches of the leaf");
+		   "h3: on r1, where other hosts of the leaf are on more switches.  A cable");
 }
 
 static void slow_links_are_not_counted(void **state)
@@ -271,6 +271,12 @@ static void a_switch_with_storage_servers_is_left_out(void **state)
 	wiring_free(wiring);
 	assert_int_equal(wiring_new(&wiring), 0);
 	/* Where its hosts have no other, it is their leaf, and the user says what is to be left out. */
+	cable("h1 a 100, h2 a 100, h-nas1 a 100");
+	check_with(
+		"tributary-cluster 1\nswitch a\nhost h-nas1 leaf=a rate=100Gbit/s\nhost h[1-2] leaf=a rate=100Gbit/s\n",
+		"h-nas1: by their names servers for storage, counted as hosts: --exclude");
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
 	cable("h1 a 100, h2 a 100, h-nas1 a 100");
 	exclude = "h-nas*";
 	check("tributary-cluster 1\nswitch a\nhost h[1-2] leaf=a rate=100Gbit/s\n");
