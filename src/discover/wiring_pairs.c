@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+enum { SLOW_BPS = 125000000 };
+
 bool wiring_is(const struct wiring *wiring, uint32_t machine, enum wiring_kind kind)
 {
 	return wiring->machines[machine].kind == kind;
@@ -67,30 +69,42 @@ static struct wiring_pair pair_of(const struct wiring_link *const *links, size_t
 	return pair;
 }
 
-/* Of each machine, the rate of its fastest link. */
-static void find_fastest(const struct wiring *wiring, uint64_t *fastest_Bps)
+/* Of each machine, the rate of its fastest link; and whether there is one of which it is not known. */
+struct rates {
+	uint64_t fastest_Bps;
+	bool unknown;
+};
+
+static void find_rates(const struct wiring *wiring, struct rates *ret)
 {
 	for (size_t i = 0; i < wiring->link_count; i++) {
 		const struct wiring_link *link = &wiring->links[i];
 
-		for (int end = 0; end < 2; end++) {
-			uint32_t machine = end ? link->to : link->from;
+		for (int end = 0; end < 2 && !link->management; end++) {
+			struct rates *at = &ret[end ? link->to : link->from];
 
-			if (link->rate_Bps > fastest_Bps[machine] && !link->management)
-				fastest_Bps[machine] = link->rate_Bps;
+			if (link->rate_Bps > at->fastest_Bps)
+				at->fastest_Bps = link->rate_Bps;
+			at->unknown = at->unknown || !link->rate_Bps;
 		}
 	}
 }
 
-static bool counts(const struct wiring *wiring, const struct wiring_link *link, const uint64_t *fastest_Bps)
+/* A link of a host far slower than its fastest is for other work; and one of 1 Gbit/s is, beside one that does not say. */
+static bool is_slow(const struct wiring_link *link, const struct rates *host)
+{
+	return link->rate_Bps &&
+	       (link->rate_Bps < host->fastest_Bps / WIRING_SLOW_PART || (host->unknown && link->rate_Bps <= SLOW_BPS));
+}
+
+static bool counts(const struct wiring *wiring, const struct wiring_link *link, const struct rates *rates)
 {
 	if (link->from == link->to || link->management || !belongs(wiring, link->from) || !belongs(wiring, link->to))
 		return false;
 	for (int end = 0; end < 2; end++) {
 		uint32_t machine = end ? link->to : link->from;
 
-		if (wiring_is(wiring, machine, WIRING_HOST) && link->rate_Bps &&
-		    link->rate_Bps < fastest_Bps[machine] / WIRING_SLOW_PART)
+		if (wiring_is(wiring, machine, WIRING_HOST) && is_slow(link, &rates[machine]))
 			return false;
 	}
 	return true;
@@ -115,20 +129,20 @@ static void collect(const struct wiring_link **links, size_t count, struct wirin
 int wiring_pairs_make(const struct wiring *wiring, struct wiring_pairs *ret)
 {
 	const struct wiring_link **links = calloc(wiring->link_count + 1, sizeof(struct wiring_link *));
-	uint64_t *fastest_Bps = calloc(wiring->machine_count + 1, sizeof(*fastest_Bps));
+	struct rates *rates = calloc(wiring->machine_count + 1, sizeof(*rates));
 	size_t count = 0;
 
 	*ret = (struct wiring_pairs){ .at = calloc(wiring->link_count + 1, sizeof(*ret->at)) };
-	if (links && fastest_Bps && ret->at) {
-		find_fastest(wiring, fastest_Bps);
+	if (links && rates && ret->at) {
+		find_rates(wiring, rates);
 		for (size_t i = 0; i < wiring->link_count; i++)
-			if (counts(wiring, &wiring->links[i], fastest_Bps))
+			if (counts(wiring, &wiring->links[i], rates))
 				links[count++] = &wiring->links[i];
 		collect(links, count, ret);
 	}
 	free(links);
-	free(fastest_Bps);
-	return links && fastest_Bps && ret->at ? 0 : -ENOMEM;
+	free(rates);
+	return links && rates && ret->at ? 0 : -ENOMEM;
 }
 
 void wiring_pairs_prune(const struct wiring *wiring, struct wiring_pairs *pairs)

@@ -164,13 +164,13 @@ static int place_hosts(struct tree *tree)
 	return -EINVAL;
 }
 
-static void note_hosts(struct tree *tree, const uint32_t *hosts, size_t count, const char *what)
+static void note_machines(struct tree *tree, const uint32_t *machines, size_t count, const char *what)
 {
 	char list[WIRING_LIST_BYTES];
 
 	if (!count)
 		return;
-	wiring_list(tree->wiring, hosts, count, list);
+	wiring_list(tree->wiring, machines, count, list);
 	wiring_note(tree->wiring, "%s: %s", list, what);
 }
 
@@ -188,7 +188,7 @@ static void note_fewer(struct tree *tree, const uint32_t *hosts, size_t count, c
 		 "missing, or a "
 		 "switch of the leaf is for storage: --exclude %.60s leaves it out",
 		 same ? "" : "few switches like ", at, same ? at : "SWITCH");
-	note_hosts(tree, hosts, count, what);
+	note_machines(tree, hosts, count, what);
 }
 
 /* What a user may want to know of hosts: those on no switch, those on fewer than others, and servers for storage. */
@@ -222,10 +222,10 @@ static int note_odd_hosts(struct tree *tree)
 		else if (leaf != WIRING_NONE && !tree->upper[leaf] && switches[i] < most[group_of(tree, leaf)])
 			fewer[fewer_count++] = i;
 	}
-	note_hosts(tree, lost, lost_count, "left out, on no switch that counts");
+	note_machines(tree, lost, lost_count, "left out, on no switch that counts");
 	note_fewer(tree, fewer, fewer_count, switches);
-	note_hosts(tree, storage, storage_count,
-		   "by their names servers for storage, counted as hosts: --exclude leaves them out");
+	note_machines(tree, storage, storage_count,
+		      "by their names servers for storage, counted as hosts: --exclude leaves them out");
 	free(switches);
 	return 0;
 }
@@ -430,6 +430,38 @@ static void add_uplinks(struct tree *tree)
 	}
 }
 
+/* Switches of a group with no known rate, where others of it have: maybe for management, whose neighbours often do not say. */
+static int note_unknown(struct tree *tree)
+{
+	size_t room = tree->wiring->machine_count + 1, count = 0;
+	uint32_t *known = calloc(3 * room, sizeof(*known)), *group_known, *list;
+
+	if (!known)
+		return -ENOMEM;
+	group_known = known + room;
+	list = group_known + room;
+	for (size_t i = 0; i < tree->pairs.count; i++)
+		for (int end = 0; end < 2; end++) {
+			const struct wiring_pair *pair = &tree->pairs.at[i];
+			uint32_t at = end ? pair->b : pair->a;
+
+			if (!pair->cable_Bps || !wiring_is(tree->wiring, at, WIRING_SWITCH))
+				continue;
+			known[at]++;
+			group_known[group_of(tree, at)]++;
+		}
+	for (uint32_t i = 0; i < tree->wiring->machine_count; i++)
+		if (wiring_is(tree->wiring, i, WIRING_SWITCH) && tree->level[i] != WIRING_NONE && !known[i] &&
+		    group_known[group_of(tree, i)])
+			list[count++] = i;
+	note_machines(tree, list, count,
+		      "counted with the switches beside, but no rate of its cables is known: if it is for management, "
+		      "--exclude "
+		      "it");
+	free(known);
+	return 0;
+}
+
 /* -------------------------------------------------------------------------------------------------------------- text */
 
 static void name_groups(struct tree *tree)
@@ -586,6 +618,9 @@ int wiring_cluster(struct wiring *wiring, const struct wiring_options *options, 
 		r = note_odd_hosts(&tree);
 	if (r == 0) {
 		find_tree(&tree);
+		r = note_unknown(&tree);
+	}
+	if (r == 0) {
 		add_uplinks(&tree);
 		name_groups(&tree);
 		r = read_back(&tree, ret);

@@ -141,6 +141,25 @@ static void slow_links_are_not_counted(void **state)
 /* Two networks that part the hosts in different ways: neither is one for all. */
 #define CROSSING "h1 a 100, h2 a 100, h3 b 100, h4 b 100, h1 m 100, h3 m 100, h2 n 100, h4 n 100"
 
+/* What is known to be 1 Gbit/s is not counted beside what is not known; what is not known is named beside what is. */
+static void what_is_not_known_may_be_for_management(void **state)
+{
+	(void)state;
+	cable("h1 a 0, h2 a 0, h1 m 1, h2 m 1");
+	check_with("tributary-cluster 1\nswitch a\nhost h[1-2] leaf=a\n", NULL);
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	cable("h1 a 100, h2 a 100, h1 m 0, h2 m 0");
+	check_with("tributary-cluster 1\nswitch a..m\nhost h[1-2] leaf=a..m\n",
+		   "m: counted with the switches beside, but no rate");
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	cable("h1 a 100, h2 b 100, a s 100, b s 100, a x 0, b x 0");
+	check_with("tributary-cluster 1\nswitch s..x\nswitch a parent=s..x\nswitch b parent=s..x\n"
+		   "host h1 leaf=a rate=100Gbit/s\nhost h2 leaf=b rate=100Gbit/s\n",
+		   "x: counted with the switches beside");
+}
+
 static void a_host_on_two_leaves_is_refused(void **state)
 {
 	(void)state;
@@ -523,6 +542,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_rate_that_is_not_known_hides_the_sum, begin, end),
 		cmocka_unit_test_setup_teardown(rails_of_one_group_are_one_leaf, begin, end),
 		cmocka_unit_test_setup_teardown(slow_links_are_not_counted, begin, end),
+		cmocka_unit_test_setup_teardown(what_is_not_known_may_be_for_management, begin, end),
 		cmocka_unit_test_setup_teardown(a_host_on_two_leaves_is_refused, begin, end),
 		cmocka_unit_test_setup_teardown(the_refusal_says_what_to_do_however_long_the_names, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_excluded_is_not_there, begin, end),
