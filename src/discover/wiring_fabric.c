@@ -12,37 +12,11 @@
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 enum { PATTERN_BYTES = 256, OVERLAY_PASSES_MAX = 8, UPPER_MAX = 256 };
-
-/* -------------------------------------------------------------------------------------------------------------- notes */
-
-void wiring_note(struct wiring *wiring, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vfprintf(wiring->notes, fmt, args);
-	va_end(args);
-	fputc('\n', wiring->notes);
-}
-
-void wiring_list(const struct wiring *wiring, const uint32_t *machines, size_t count,
-		 char ret[static WIRING_LIST_BYTES])
-{
-	size_t shown = count > WIRING_SHOWN + 1 ? WIRING_SHOWN : count, used = 0;
-
-	ret[0] = '\0';
-	for (size_t i = 0; i < shown; i++)
-		used += (size_t)snprintf(ret + used, WIRING_LIST_BYTES - used, "%s%.60s", i ? ", " : "",
-					 wiring->machines[machines[i]].name);
-	if (shown < count)
-		snprintf(ret + used, WIRING_LIST_BYTES - used, " and %zu more", count - shown);
-}
 
 /* ----------------------------------------------------------------------------------------------------- what the user says */
 

@@ -1,6 +1,6 @@
 /*
  * What the parts of wiring share: wiring.c (what is told), wiring_fabric.c (what of it belongs to the fabric), wiring_pairs.c
- * (who is cabled to whom), wiring_tree.c (the tree that it makes).
+ * (who is cabled to whom), wiring_tree.c (the tree that it makes), wiring_notes.c (what the user is told).
  */
 #ifndef TRIBUTARY_DISCOVER_WIRING_INTERNAL_H
 #define TRIBUTARY_DISCOVER_WIRING_INTERNAL_H
@@ -46,7 +46,7 @@ char *wiring_clean_name(const char *name);
 int wiring_name_apart(struct wiring *wiring);
 bool wiring_is(const struct wiring *wiring, uint32_t machine, enum wiring_kind kind);
 
-/* ------------------------------------------------------------------------------------------------------------- fabric */
+/* -------------------------------------------------------------------------------------------------------------- notes */
 
 /* A sentence for the user. */
 void wiring_note(struct wiring *wiring, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -54,6 +54,8 @@ void wiring_note(struct wiring *wiring, const char *fmt, ...) __attribute__((for
 enum { WIRING_SHOWN = 4, WIRING_LIST_BYTES = 400 };
 void wiring_list(const struct wiring *wiring, const uint32_t *machines, size_t count,
 		 char ret[static WIRING_LIST_BYTES]);
+
+/* ------------------------------------------------------------------------------------------------------------- fabric */
 
 struct wiring_pairs;
 /*

@@ -1,5 +1,5 @@
 /* A tree of what is cabled: groups of switches, levels, rates. */
-#include "discover/wiring_internal.h"
+#include "discover/wiring_tree.h"
 
 #include "base/log.h"
 #include "base/sys.h"
@@ -14,27 +14,9 @@
 enum { PASSES_MAX = 16 };
 #define MANY (WIRING_NONE - 1)
 
-struct tree {
-	struct wiring *wiring;
-	struct diag *diag;
-	struct wiring_pairs pairs;
-	uint32_t *group;                       /* of each switch: the machine that stands for it; union-find */
-	uint32_t *level;                       /* of each switch: 0 has hosts, WIRING_NONE: not reached */
-	uint32_t *leaf;                        /* of each host: its group */
-	uint32_t *leaf_group;                  /* of each switch: its group as far as hosts tell */
-	uint32_t *parent;                      /* of each group */
-	uint32_t *shared;                      /* of each switch: hosts in common with one other */
-	uint32_t *first, *last;                /* of each group: its members by name */
-	uint64_t *host_rate_Bps, *up_rate_Bps; /* 0: not known */
-	uint64_t *cable_Bps;                   /* of each switch: of its fastest cable to another */
-	bool *between;                         /* the group is below a switch that was put between leaves */
-	bool *upper;                           /* a switch above the leaves that has hosts */
-	uint32_t top;                          /* levels */
-};
-
 /* ------------------------------------------------------------------------------------------------------------ groups */
 
-static uint32_t group_of(const struct tree *tree, uint32_t machine)
+uint32_t wiring_group_of(const struct wiring_tree *tree, uint32_t machine)
 {
 	while (tree->group[machine] != machine) {
 		tree->group[machine] = tree->group[tree->group[machine]];
@@ -43,9 +25,9 @@ static uint32_t group_of(const struct tree *tree, uint32_t machine)
 	return machine;
 }
 
-static void join(struct tree *tree, uint32_t a, uint32_t b)
+static void join(struct wiring_tree *tree, uint32_t a, uint32_t b)
 {
-	uint32_t first = group_of(tree, a), second = group_of(tree, b);
+	uint32_t first = wiring_group_of(tree, a), second = wiring_group_of(tree, b);
 
 	tree->group[first > second ? first : second] = first < second ? first : second;
 }
@@ -59,7 +41,7 @@ static uint32_t less(uint32_t a, uint32_t b)
  * More than half of the hosts of either switch are on both. An adapter that names no host may be of any host of the other
  * switch that is not seen here, if a good part of those that have names are on both.
  */
-static bool are_one_leaf(const struct tree *tree, uint32_t a, uint32_t a_hosts, uint32_t b, uint32_t b_hosts,
+static bool are_one_leaf(const struct wiring_tree *tree, uint32_t a, uint32_t a_hosts, uint32_t b, uint32_t b_hosts,
 			 uint32_t common)
 {
 	uint32_t a_nameless = tree->wiring->nameless[a], b_nameless = tree->wiring->nameless[b];
@@ -68,7 +50,7 @@ static bool are_one_leaf(const struct tree *tree, uint32_t a, uint32_t a_hosts, 
 	return 3 * common > less(a_hosts, b_hosts) && 2 * both > a_hosts + a_nameless + b_hosts + b_nameless - both;
 }
 
-static int join_leaves(struct tree *tree)
+static int join_leaves(struct wiring_tree *tree)
 {
 	struct wiring_edges edges;
 	int r = wiring_edges_init(tree->wiring, &tree->pairs, &edges);
@@ -98,7 +80,7 @@ static int join_leaves(struct tree *tree)
 	return r;
 }
 
-static const char *name_of(const struct tree *tree, uint32_t machine)
+static const char *name_of(const struct wiring_tree *tree, uint32_t machine)
 {
 	return tree->wiring->machines[machine].name;
 }
@@ -111,7 +93,7 @@ static void add_rate(uint64_t *sum_Bps, bool first, uint64_t rate_Bps)
 	*sum_Bps = rate_Bps && (first || *sum_Bps) ? (sum < WIRING_RATE_MAX ? sum : WIRING_RATE_MAX) : 0;
 }
 
-static int refuse_host(const struct tree *tree, uint32_t host, uint32_t at, size_t others)
+static int refuse_host(const struct wiring_tree *tree, uint32_t host, uint32_t at, size_t others)
 {
 	char more[48] = "";
 
@@ -127,7 +109,7 @@ static int refuse_host(const struct tree *tree, uint32_t host, uint32_t at, size
 	return -EINVAL;
 }
 
-static int place_hosts(struct tree *tree)
+static int place_hosts(struct wiring_tree *tree)
 {
 	uint32_t odd = WIRING_NONE, odd_at = WIRING_NONE, last = WIRING_NONE;
 	size_t odd_count = 0;
@@ -140,7 +122,8 @@ static int place_hosts(struct tree *tree)
 		if (!wiring_pair_of_host(tree->wiring, pair, &host, &at))
 			continue;
 		any = true;
-		if (tree->leaf[host] != WIRING_NONE && group_of(tree, tree->leaf[host]) != group_of(tree, at) &&
+		if (tree->leaf[host] != WIRING_NONE &&
+		    wiring_group_of(tree, tree->leaf[host]) != wiring_group_of(tree, at) &&
 		    !(tree->upper[at] && tree->upper[tree->leaf[host]])) {
 			odd_count += host != last;
 			last = host;
@@ -164,81 +147,15 @@ static int place_hosts(struct tree *tree)
 	return -EINVAL;
 }
 
-static void note_machines(struct tree *tree, const uint32_t *machines, size_t count, const char *what)
-{
-	char list[WIRING_LIST_BYTES];
-
-	if (!count)
-		return;
-	wiring_list(tree->wiring, machines, count, list);
-	wiring_note(tree->wiring, "%s: %s", list, what);
-}
-
-/* Where rails are one leaf, hosts that are not on all of them; it says on which they are, if that is one for all. */
-static void note_fewer(struct tree *tree, const uint32_t *hosts, size_t count, const uint32_t *switches)
-{
-	char what[WIRING_LIST_BYTES];
-	const char *at = count ? name_of(tree, tree->leaf[hosts[0]]) : "";
-	bool same = true;
-
-	for (size_t i = 0; i < count; i++)
-		same = same && switches[hosts[i]] == 1 && tree->leaf[hosts[i]] == tree->leaf[hosts[0]];
-	snprintf(what, sizeof(what),
-		 "on %s%.60s, where other hosts of the leaf are on more switches.  A cable or an adapter's name is "
-		 "missing, or a "
-		 "switch of the leaf is for storage: --exclude %.60s leaves it out",
-		 same ? "" : "few switches like ", at, same ? at : "SWITCH");
-	note_machines(tree, hosts, count, what);
-}
-
-/* What a user may want to know of hosts: those on no switch, those on fewer than others, and servers for storage. */
-static int note_odd_hosts(struct tree *tree)
-{
-	size_t room = tree->wiring->machine_count + 1, lost_count = 0, fewer_count = 0, storage_count = 0;
-	uint32_t *switches = calloc(5 * room, sizeof(*switches)), *most, *lost, *fewer, *storage;
-
-	if (!switches)
-		return -ENOMEM;
-	most = switches + room;
-	lost = most + room;
-	fewer = lost + room;
-	storage = fewer + room;
-	for (size_t i = 0; i < tree->pairs.count; i++) {
-		uint32_t host, at;
-
-		if (!wiring_pair_of_host(tree->wiring, &tree->pairs.at[i], &host, &at))
-			continue;
-		at = group_of(tree, at);
-		if (++switches[host] > most[at])
-			most[at] = switches[host];
-	}
-	for (uint32_t i = 0; i < tree->wiring->machine_count; i++) {
-		uint32_t leaf = tree->leaf[i];
-
-		if (leaf == WIRING_NONE && wiring_is(tree->wiring, i, WIRING_HOST))
-			lost[lost_count++] = i;
-		else if (leaf != WIRING_NONE && wiring_named_for_storage(name_of(tree, i)))
-			storage[storage_count++] = i;
-		else if (leaf != WIRING_NONE && !tree->upper[leaf] && switches[i] < most[group_of(tree, leaf)])
-			fewer[fewer_count++] = i;
-	}
-	note_machines(tree, lost, lost_count, "left out, on no switch that counts");
-	note_fewer(tree, fewer, fewer_count, switches);
-	note_machines(tree, storage, storage_count,
-		      "by their names servers for storage, counted as hosts: --exclude leaves them out");
-	free(switches);
-	return 0;
-}
-
 /* ------------------------------------------------------------------------------------------------------------ levels */
 
-static bool two_switches(const struct tree *tree, const struct wiring_pair *pair)
+static bool two_switches(const struct wiring_tree *tree, const struct wiring_pair *pair)
 {
 	return wiring_is(tree->wiring, pair->a, WIRING_SWITCH) && wiring_is(tree->wiring, pair->b, WIRING_SWITCH);
 }
 
 /* Switches that are next to one of this level and to none before: the next one. */
-static bool next_level(struct tree *tree, uint32_t level)
+static bool next_level(struct wiring_tree *tree, uint32_t level)
 {
 	bool any = false;
 
@@ -258,7 +175,8 @@ static bool next_level(struct tree *tree, uint32_t level)
 }
 
 /* A pair of switches with `below` one level under `above`. */
-static bool goes_up(const struct tree *tree, const struct wiring_pair *pair, uint32_t *ret_below, uint32_t *ret_above)
+static bool goes_up(const struct wiring_tree *tree, const struct wiring_pair *pair, uint32_t *ret_below,
+		    uint32_t *ret_above)
 {
 	if (!two_switches(tree, pair) || tree->level[pair->a] == WIRING_NONE || tree->level[pair->b] == WIRING_NONE)
 		return false;
@@ -267,7 +185,7 @@ static bool goes_up(const struct tree *tree, const struct wiring_pair *pair, uin
 	return tree->level[*ret_below] + 1 == tree->level[*ret_above];
 }
 
-static void find_levels(struct tree *tree)
+static void find_levels(struct wiring_tree *tree)
 {
 	for (uint32_t i = 0; i < tree->wiring->machine_count; i++)
 		if (tree->level[i])
@@ -278,7 +196,7 @@ static void find_levels(struct tree *tree)
 }
 
 /* Cables upwards that are far slower than the switch's fastest to another switch: the way to a management switch. */
-static bool drop_slow(struct tree *tree)
+static bool drop_slow(struct wiring_tree *tree)
 {
 	size_t kept = 0, count = tree->pairs.count;
 
@@ -309,7 +227,7 @@ static bool drop_slow(struct tree *tree)
  * Every group has one group above it. From below: what a group is cabled to one level up becomes one, so that the groups
  * of a level are done when the next one looks at them.
  */
-static void join_above(struct tree *tree)
+static void join_above(struct wiring_tree *tree)
 {
 	memcpy(tree->group, tree->leaf_group, tree->wiring->machine_count * sizeof(*tree->group));
 	for (uint32_t i = 0; i < tree->wiring->machine_count; i++)
@@ -320,7 +238,7 @@ static void join_above(struct tree *tree)
 
 			if (!goes_up(tree, &tree->pairs.at[i], &below, &above) || tree->level[below] != level)
 				continue;
-			group = group_of(tree, below);
+			group = wiring_group_of(tree, below);
 			if (tree->parent[group] == WIRING_NONE)
 				tree->parent[group] = above;
 			else
@@ -329,7 +247,7 @@ static void join_above(struct tree *tree)
 }
 
 /* Of each switch above the leaves, the one group of others that it is cabled to, or MANY; WIRING_NONE: none. */
-static void find_neighbours(const struct tree *tree, uint32_t *only)
+static void find_neighbours(const struct wiring_tree *tree, uint32_t *only)
 {
 	for (uint32_t i = 0; i < tree->wiring->machine_count; i++)
 		only[i] = WIRING_NONE;
@@ -337,9 +255,9 @@ static void find_neighbours(const struct tree *tree, uint32_t *only)
 		const struct wiring_pair *pair = &tree->pairs.at[i];
 
 		for (int end = 0; end < 2 && two_switches(tree, pair); end++) {
-			uint32_t at = end ? pair->b : pair->a, other = group_of(tree, end ? pair->a : pair->b);
+			uint32_t at = end ? pair->b : pair->a, other = wiring_group_of(tree, end ? pair->a : pair->b);
 
-			if (other != group_of(tree, at))
+			if (other != wiring_group_of(tree, at))
 				only[at] = only[at] == WIRING_NONE || only[at] == other ? other : MANY;
 		}
 	}
@@ -350,7 +268,7 @@ static void find_neighbours(const struct tree *tree, uint32_t *only)
  * pod, a router. It would else count as a level, or as a part of the one that does lead somewhere. A leaf keeps what is
  * above it where that is all it has.
  */
-static bool leave_dead_ends(struct tree *tree)
+static bool leave_dead_ends(struct wiring_tree *tree)
 {
 	uint32_t *only = tree->first; /* not used yet */
 	bool any = false, more = true;
@@ -363,7 +281,7 @@ static bool leave_dead_ends(struct tree *tree)
 			uint32_t below, above;
 
 			if (goes_up(tree, &tree->pairs.at[i], &below, &above) && only[above] == MANY)
-				tree->between[group_of(tree, below)] = true;
+				tree->between[wiring_group_of(tree, below)] = true;
 		}
 		for (uint32_t i = 0; i < tree->wiring->machine_count; i++) {
 			uint32_t level = tree->level[i];
@@ -383,7 +301,7 @@ static bool leave_dead_ends(struct tree *tree)
 	return any;
 }
 
-static void find_tree(struct tree *tree)
+static void find_tree(struct wiring_tree *tree)
 {
 	memcpy(tree->leaf_group, tree->group, tree->wiring->machine_count * sizeof(*tree->group));
 	for (int pass = 0;; pass++) {
@@ -397,14 +315,14 @@ static void find_tree(struct tree *tree)
 }
 
 /* tree->shared: has the group been given a rate. */
-static void add_uplinks(struct tree *tree)
+static void add_uplinks(struct wiring_tree *tree)
 {
 	for (size_t i = 0; i < tree->pairs.count; i++) {
 		uint32_t below, above;
 
 		if (!goes_up(tree, &tree->pairs.at[i], &below, &above))
 			continue;
-		below = group_of(tree, below);
+		below = wiring_group_of(tree, below);
 		add_rate(&tree->up_rate_Bps[below], !tree->shared[below], tree->pairs.at[i].rate_Bps);
 		tree->shared[below] = 1;
 	}
@@ -415,8 +333,8 @@ static void add_uplinks(struct tree *tree)
 
 		if (!two_switches(tree, pair) || tree->level[pair->a] != tree->level[pair->b])
 			continue;
-		a = group_of(tree, pair->a);
-		b = group_of(tree, pair->b);
+		a = wiring_group_of(tree, pair->a);
+		b = wiring_group_of(tree, pair->b);
 		if (a == b || tree->level[a] == WIRING_NONE || tree->parent[a] != WIRING_NONE ||
 		    tree->parent[b] != WIRING_NONE)
 			continue;
@@ -430,48 +348,16 @@ static void add_uplinks(struct tree *tree)
 	}
 }
 
-/* Switches of a group with no known rate, where others of it have: maybe for management, whose neighbours often do not say. */
-static int note_unknown(struct tree *tree)
-{
-	size_t room = tree->wiring->machine_count + 1, count = 0;
-	uint32_t *known = calloc(3 * room, sizeof(*known)), *group_known, *list;
-
-	if (!known)
-		return -ENOMEM;
-	group_known = known + room;
-	list = group_known + room;
-	for (size_t i = 0; i < tree->pairs.count; i++)
-		for (int end = 0; end < 2; end++) {
-			const struct wiring_pair *pair = &tree->pairs.at[i];
-			uint32_t at = end ? pair->b : pair->a;
-
-			if (!pair->cable_Bps || !wiring_is(tree->wiring, at, WIRING_SWITCH))
-				continue;
-			known[at]++;
-			group_known[group_of(tree, at)]++;
-		}
-	for (uint32_t i = 0; i < tree->wiring->machine_count; i++)
-		if (wiring_is(tree->wiring, i, WIRING_SWITCH) && tree->level[i] != WIRING_NONE && !known[i] &&
-		    group_known[group_of(tree, i)])
-			list[count++] = i;
-	note_machines(tree, list, count,
-		      "counted with the switches beside, but no rate of its cables is known: if it is for management, "
-		      "--exclude "
-		      "it");
-	free(known);
-	return 0;
-}
-
 /* -------------------------------------------------------------------------------------------------------------- text */
 
-static void name_groups(struct tree *tree)
+static void name_groups(struct wiring_tree *tree)
 {
 	for (uint32_t i = 0; i < tree->wiring->machine_count; i++) {
 		uint32_t group;
 
 		if (!wiring_is(tree->wiring, i, WIRING_SWITCH))
 			continue;
-		group = group_of(tree, i);
+		group = wiring_group_of(tree, i);
 		if (tree->first[group] == WIRING_NONE ||
 		    strverscmp(name_of(tree, i), name_of(tree, tree->first[group])) < 0)
 			tree->first[group] = i;
@@ -481,7 +367,7 @@ static void name_groups(struct tree *tree)
 	}
 }
 
-static void put_group(const struct tree *tree, uint32_t group, FILE *out)
+static void put_group(const struct wiring_tree *tree, uint32_t group, FILE *out)
 {
 	fputs(name_of(tree, tree->first[group]), out);
 	if (tree->first[group] != tree->last[group])
@@ -494,7 +380,7 @@ static void put_rate(const char *key, uint64_t rate_Bps, FILE *out)
 		fprintf(out, " %s=%" PRIu64, key, rate_Bps < WIRING_RATE_MAX ? rate_Bps : WIRING_RATE_MAX);
 }
 
-static void put_switches(const struct tree *tree, FILE *out)
+static void put_switches(const struct wiring_tree *tree, FILE *out)
 {
 	bool between = false;
 
@@ -505,13 +391,13 @@ static void put_switches(const struct tree *tree, FILE *out)
 	for (uint32_t level = tree->top + 1; level-- > 0;)
 		for (uint32_t i = 0; i < tree->wiring->machine_count; i++) {
 			if (!wiring_is(tree->wiring, i, WIRING_SWITCH) || tree->level[i] != level ||
-			    group_of(tree, i) != i)
+			    wiring_group_of(tree, i) != i)
 				continue;
 			fputs("switch ", out);
 			put_group(tree, i, out);
 			if (tree->parent[i] != WIRING_NONE) {
 				fputs(" parent=", out);
-				put_group(tree, group_of(tree, tree->parent[i]), out);
+				put_group(tree, wiring_group_of(tree, tree->parent[i]), out);
 			} else if (tree->between[i]) {
 				fputs(" parent=between", out);
 			}
@@ -521,7 +407,7 @@ static void put_switches(const struct tree *tree, FILE *out)
 		}
 }
 
-static void put_text(const struct tree *tree, FILE *out)
+static void put_text(const struct wiring_tree *tree, FILE *out)
 {
 	fputs("tributary-cluster 1\n", out);
 	put_switches(tree, out);
@@ -529,14 +415,14 @@ static void put_text(const struct tree *tree, FILE *out)
 		if (tree->leaf[i] == WIRING_NONE)
 			continue;
 		fprintf(out, "host %s leaf=", name_of(tree, i));
-		put_group(tree, group_of(tree, tree->leaf[i]), out);
+		put_group(tree, wiring_group_of(tree, tree->leaf[i]), out);
 		put_rate("rate", tree->host_rate_Bps[i], out);
 		fputc('\n', out);
 	}
 }
 
 /* Our own reader checks and orders it. */
-static int read_back(const struct tree *tree, struct cluster **ret)
+static int read_back(const struct wiring_tree *tree, struct cluster **ret)
 {
 	char *text = NULL;
 	size_t bytes = 0;
@@ -556,7 +442,7 @@ static int read_back(const struct tree *tree, struct cluster **ret)
 
 /* -------------------------------------------------------------------------------------------------------------- whole */
 
-static void tree_fini(struct tree *tree)
+static void tree_fini(struct wiring_tree *tree)
 {
 	wiring_pairs_fini(&tree->pairs);
 	free(tree->cable_Bps);
@@ -574,7 +460,7 @@ static void tree_fini(struct tree *tree)
 	free(tree->upper);
 }
 
-static int tree_init(struct tree *tree)
+static int tree_init(struct wiring_tree *tree)
 {
 	size_t room = tree->wiring->machine_count + 1;
 	uint32_t **const tables[] = { &tree->group,  &tree->leaf_group, &tree->level, &tree->leaf,
@@ -601,7 +487,7 @@ static int tree_init(struct tree *tree)
 
 int wiring_cluster(struct wiring *wiring, const struct wiring_options *options, struct cluster **ret, struct diag *diag)
 {
-	struct tree tree = { .wiring = wiring, .diag = diag };
+	struct wiring_tree tree = { .wiring = wiring, .diag = diag };
 	int r = wiring_name_apart(wiring);
 
 	if (r == 0)
@@ -615,10 +501,10 @@ int wiring_cluster(struct wiring *wiring, const struct wiring_options *options, 
 	if (r == 0)
 		r = place_hosts(&tree);
 	if (r == 0)
-		r = note_odd_hosts(&tree);
+		r = wiring_note_hosts(&tree);
 	if (r == 0) {
 		find_tree(&tree);
-		r = note_unknown(&tree);
+		r = wiring_note_unknown(&tree);
 	}
 	if (r == 0) {
 		add_uplinks(&tree);
