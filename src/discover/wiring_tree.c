@@ -39,14 +39,17 @@ static uint32_t less(uint32_t a, uint32_t b)
 
 /*
  * More than half of the hosts of either switch are on both. An adapter that names no host may be of any host of the other
- * switch that is not seen here, if a good part of those that have names are on both.
+ * switch that is not seen here, or of one that has no name there either, if a good part of those that have names are on both.
  */
 static bool are_one_leaf(const struct wiring_tree *tree, uint32_t a, uint32_t a_hosts, uint32_t b, uint32_t b_hosts,
 			 uint32_t common)
 {
 	uint32_t a_nameless = tree->wiring->nameless[a], b_nameless = tree->wiring->nameless[b];
-	uint32_t both = common + less(a_nameless, b_hosts - common) + less(b_nameless, a_hosts - common);
+	uint32_t a_found = less(a_nameless, b_hosts - common), b_found = less(b_nameless, a_hosts - common);
+	uint32_t both = common + a_found + b_found + less(a_nameless - a_found, b_nameless - b_found);
 
+	if (2 * common > a_hosts + b_hosts - common)
+		return true;
 	return 3 * common > less(a_hosts, b_hosts) && 2 * both > a_hosts + a_nameless + b_hosts + b_nameless - both;
 }
 

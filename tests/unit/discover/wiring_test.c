@@ -317,6 +317,19 @@ static void hosts_without_a_name_are_counted(void **state)
 	check_with(TWO_LEAVES, "7 adapters name no host and are left out (H-0, H-1, H-2, H-3 and 3 more).  Name it");
 }
 
+static void add_nameless(const char *at, int count)
+{
+	char name[32];
+	uint32_t adapter;
+
+	wiring_call_nameless(wiring, "adapter", "Name it");
+	for (int i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "H-%s-%d", at, i);
+		assert_int_equal(wiring_machine(wiring, name, name, WIRING_NAMELESS, &adapter), 0);
+		assert_int_equal(wiring_link(wiring, adapter, machine(at), 10 * GBIT, "p", ""), 0);
+	}
+}
+
 /*
  * Units of hosts with a rail in each of four switches, of which any adapter may name no host: hosts that have a name are in
  * their unit, and no unit is split.
@@ -343,7 +356,9 @@ static void units_stay_units_whatever_has_no_name(void **state)
 			snprintf(name, sizeof(name), "h%d-%d", unit, host);
 			at = machine(leaf);
 			assert_int_equal(wiring_link(wiring, at, machine("spine"), 4 * GBIT, "up", ""), 0);
-			if ((seed >> 16) % 100 < round / 2) {
+			/* In odd rounds all adapters of a host have no name, or all have. */
+			if (round % 2 ? (unit * 31 + host * 17 + (int)round) % 100 < (int)round
+				      : (seed >> 16) % 100 < round / 2) {
 				snprintf(name, sizeof(name), "H-%d", i);
 				assert_int_equal(wiring_machine(wiring, name, name, WIRING_NAMELESS, &adapter), 0);
 			} else {
@@ -362,16 +377,26 @@ static void units_stay_units_whatever_has_no_name(void **state)
 		wiring_free(wiring);
 		assert_int_equal(wiring_new(&wiring), 0);
 	}
-	/* A rail that half of the hosts do not name. */
+	/* Of one rail more adapters have no name than have. */
+	cable("h1 a 10, h2 a 10, h1 b 10, h2 b 10");
+	add_nameless("b", 9);
+	check_with("tributary-cluster 1\nswitch a..b\nhost h[1-2] leaf=a..b rate=20Gbit/s\n",
+		   "9 adapters name no host");
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	/* Of both, as many as have, and not of the same hosts. */
+	cable("h1 a 10, h2 a 10, h3 a 10, h1 b 10, h2 b 10, h4 b 10");
+	add_nameless("a", 3);
+	add_nameless("b", 3);
+	check_with("tributary-cluster 1\nswitch a..b\nhost h[1-2] leaf=a..b rate=20Gbit/s\nhost h[3-4] leaf=a..b "
+		   "rate=10Gbit/s\n",
+		   "h3, h4: on few switches");
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+	/* Two rails that half of the hosts do not name. */
 	cable("h1 a 10, h2 a 10, h3 a 10, h4 a 10, h1 b 10, h2 b 10, h3 c 10, h4 c 10, a s 10, b s 10, c s 10");
-	wiring_call_nameless(wiring, "adapter", "Name it");
-	for (int i = 0; i < 4; i++) {
-		char name[8] = { 'H', (char)('0' + i) };
-		uint32_t at;
-
-		assert_int_equal(wiring_machine(wiring, name, name, WIRING_NAMELESS, &at), 0);
-		assert_int_equal(wiring_link(wiring, at, machine(i < 2 ? "b" : "c"), 10 * GBIT, "p", ""), 0);
-	}
+	add_nameless("b", 2);
+	add_nameless("c", 2);
 	check_with("tributary-cluster 1\nswitch s\nswitch a..c parent=s rate=30Gbit/s\nhost h[1-4] leaf=a..c "
 		   "rate=20Gbit/s\n",
 		   "4 adapters name no host");
