@@ -85,6 +85,8 @@ static void print_rate(uint64_t rate_Bps, FILE *out)
 
 	if (!rate_Bps)
 		fputs("?", out);
+	else if (bits >= 1e13)
+		fprintf(out, "%.0f Gbit/s", bits / 1e9);
 	else
 		fprintf(out, "%.4g %s", bits >= 1e9 ? bits / 1e9 : bits / 1e6, bits >= 1e9 ? "Gbit/s" : "Mbit/s");
 }

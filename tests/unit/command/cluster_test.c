@@ -204,9 +204,22 @@ static void what_is_excluded_is_left_out(void **state)
 
 static void text_says_it_in_a_tree(void **state)
 {
-	char text[TEXT_BYTES];
+	char text[TEXT_BYTES], path[512], call[600];
+	FILE *file;
 
 	(void)state;
+	/* The uplinks of many rails together. */
+	snprintf(path, sizeof(path), "%s/wide.cluster", program_folder());
+	file = fopen(path, "we");
+	assert_non_null(file);
+	assert_true(fputs("tributary-cluster 1\nswitch s\nswitch a parent=s rate=14400Gbit/s\nhost n leaf=a "
+			  "rate=9999Mbit/s\n",
+			  file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	snprintf(call, sizeof(call), "cluster show '%s'", path);
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, "  a: uplink 14400 Gbit/s; 1 host of 9.999 Gbit/s;"));
+	unlink(path);
 	assert_int_equal(show("two-leaves.cluster", "", PROGRAM_STDOUT, text), COMMAND_OK);
 	assert_non_null(strstr(text, ": 8 hosts on 2 leaves, 0 aggregators; fingerprint "));
 	assert_non_null(strstr(text, "\nspine\n  leaf1: uplink 100 Gbit/s; 4 hosts of 100 Gbit/s; roots 50.0 %\n"));
