@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "support/parallel.h"
+
 /* ---- the usual ---- */
 
 static void the_first_communicator_gets_a_plan(void **state)
@@ -421,6 +423,5 @@ int main(void)
 	};
 
 	runtime_start("standin/cases_test", 110);
-	cmocka_set_test_filter(runtime_setting("TEST_FILTER"));
-	return cmocka_run_group_tests(tests, scene_setup, scene_teardown);
+	return parallel_run_group_tests(tests, scene_setup, scene_teardown);
 }

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "support/parallel.h"
+
 /* ---- registries ---- */
 
 static void containers_with_a_shm_each_rest(void **state)
@@ -528,6 +530,5 @@ int main(void)
 	};
 
 	runtime_start("standin/trouble_test", 110);
-	cmocka_set_test_filter(runtime_setting("TEST_FILTER"));
-	return cmocka_run_group_tests(tests, scene_setup, scene_teardown);
+	return parallel_run_group_tests(tests, scene_setup, scene_teardown);
 }

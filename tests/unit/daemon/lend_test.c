@@ -21,6 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "support/parallel.h"
+
 enum { HALLS_MAX = 3, JOBS = 3 };
 
 static struct control_answer answer;
@@ -36,7 +38,8 @@ static void lend_open(struct lend *lend, const char *leaves, struct server_hall 
 	struct params params;
 
 	party_params(&params);
-	params.timeout_ns = 60 * UINT64_C(1000000000); /* a part of it is for the aggregators, on a busy machine too */
+	/* A fifth of it is for the aggregators, on a busy machine too. */
+	params.timeout_ns = (runtime_sanitized() ? 60 : 30) * UINT64_C(1000000000);
 	if (aggregator_leaves)
 		snprintf(params.secret, sizeof(params.secret), "%s", server_hall_secret_path);
 	assert_int_equal(party_gather(&lend->party, &params, leaves), 0);
@@ -448,7 +451,5 @@ int main(int argc, char **argv)
 
 	(void)argc;
 	runtime_start(argv[0], 110);
-	if (runtime_setting("TEST_FILTER"))
-		cmocka_set_test_filter(runtime_setting("TEST_FILTER"));
-	return cmocka_run_group_tests(tests, server_hall_secret_make, server_hall_secret_remove);
+	return parallel_run_group_tests(tests, server_hall_secret_make, server_hall_secret_remove);
 }

@@ -24,6 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "support/parallel.h"
+
 enum {
 	HALLS_MAX = 3,
 	SPECS = 40,
@@ -209,7 +211,7 @@ static int run_all(struct run *run, struct random *random)
 		else if (runtime_past(deadline_ns))
 			return -ETIMEDOUT;
 		else
-			usleep(50);
+			usleep(200);
 	}
 	for (size_t m = 0; m < run->party->count && r == 0; m++)
 		r = m == run->gone ? 0 : run->paces[m].error;
@@ -680,7 +682,5 @@ int main(int argc, char **argv)
 	runtime_start(argv[0], 110);
 	if (runtime_long())
 		runtime_watchdog(3600);
-	if (runtime_setting("TEST_FILTER"))
-		cmocka_set_test_filter(runtime_setting("TEST_FILTER"));
-	return cmocka_run_group_tests(tests, hall_set_up, hall_clear_up);
+	return parallel_run_group_tests(tests, hall_set_up, hall_clear_up);
 }

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "support/parallel.h"
+
 static const struct control_secret right = { .bytes = "0123456789abcdef", .count = 16 };
 static const struct control_secret wrong = { .bytes = "0123456789abcdeF", .count = 16 };
 static _Atomic bool never, now;
@@ -357,5 +359,5 @@ int main(void)
 #endif
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return parallel_run_group_tests(tests, NULL, NULL);
 }

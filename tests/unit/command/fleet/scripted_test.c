@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include "support/parallel.h"
+
 enum { NAP_MS = 20, WAITS_MOST = 4000, RATE_BPS = 10000000, ACTORS = 4 };
 
 static const struct control_secret secret = { .bytes = "0123456789abcdef", .count = 16 };
@@ -370,5 +372,5 @@ int main(void)
 		cmocka_unit_test(a_round_before_the_welcome_is_answered),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return parallel_run_group_tests(tests, NULL, NULL);
 }
