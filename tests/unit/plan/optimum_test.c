@@ -1,11 +1,13 @@
 /*
  * Nothing beats the planner where everything can be tried: all multisets of channels for up to four GPUs, each judged by
- * plan_judge_rate; and for up to six an integer program over all channels (GLPK).
+ * plan_judge_rate; and for up to six an integer program over all channels (GLPK). Of the subsets of each machine's GPUs some
+ * are taken, which the seed chooses.
  */
 #include "box.h"
 
 #include "base/log.h"
 #include "plan/model.h"
+#include "support/runtime.h"
 
 #include <glpk.h>
 #include <setjmp.h>
@@ -154,7 +156,8 @@ static void try_everything(const struct box_spec *spec, const struct topology *t
 
 static void four_gpus_get_the_best_of_all_plans(void **state)
 {
-	unsigned cases = 0;
+	unsigned cases = 0, step = CASE_STEP * (runtime_long() ? 1 : 3);
+	uint64_t seed = runtime_seed();
 
 	(void)state;
 	for (size_t i = 0; i < box_spec_count; i++) {
@@ -164,9 +167,9 @@ static void four_gpus_get_the_best_of_all_plans(void **state)
 		box_build(&box_specs[i], 3, &topology);
 		assert_int_equal(plan_request_all(&topology, &all), 0);
 		for (unsigned mask = 1; mask < 1U << all.gpu_count; mask++) {
-			unsigned count = bits_of(mask), step = (count < 3 ? 11 : 37) * CASE_STEP;
+			unsigned count = bits_of(mask);
 
-			if (count > 4 || (mask + i) % step || mask > 255)
+			if (count > 4 || (mask + i + seed) % (step * (count < 3 ? 11 : 37)) || mask > 255)
 				continue;
 			for (unsigned j = 0; j < 3 * PLACES; j++) {
 				struct plan_request request;
@@ -303,8 +306,9 @@ static void try_program(const struct box_spec *spec, const struct topology *topo
 
 static void no_integer_program_finds_better_channels(void **state)
 {
-	unsigned step = (getenv("TRIBUTARY_TEST_LONG") ? 7 : 101) * CASE_STEP;
+	unsigned step = (runtime_long() ? 7 : 61) * CASE_STEP;
 	unsigned cases = 0;
+	uint64_t seed = runtime_seed();
 
 	(void)state;
 	glp_term_out(GLP_OFF);
@@ -317,7 +321,7 @@ static void no_integer_program_finds_better_channels(void **state)
 		for (unsigned mask = 1; mask < 1U << all.gpu_count && mask < 256; mask++) {
 			unsigned count = bits_of(mask);
 
-			if (count < 2 || count > 6 || (mask * 5 + i) % step)
+			if (count < 2 || count > 6 || (mask * 5 + i + seed) % step)
 				continue;
 			for (unsigned j = 0; j < 3 * PLACES; j++) {
 				struct plan_request request;
@@ -342,5 +346,6 @@ int main(void)
 		cmocka_unit_test(no_integer_program_finds_better_channels),
 	};
 
+	runtime_start("optimum_test", 110);
 	return cmocka_run_group_tests_name("plan/optimum", tests, NULL, NULL);
 }
