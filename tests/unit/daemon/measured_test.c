@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/parallel.h"
+
 enum { HALLS = 2, COUNT = 150000, OPERATIONS = 4, ROUNDS = 3, ROUNDS_LONG = 40, ATTEMPTS = 5 };
 
 /* ---------------------------------------------------------------------------------- a service with a narrow port */
@@ -275,11 +277,17 @@ static double host_share(bool measures)
 static void a_slow_aggregator_gets_less(void **state)
 {
 	double said = host_share(false), measured = said;
+	uint64_t began_ns, stalled_ns;
 
 	(void)state;
-	/* A machine on which the hosts are no faster meanwhile says nothing of the aggregator. */
-	for (unsigned i = 0; i < ATTEMPTS && measured <= said; i++)
+	for (unsigned i = 0; i < ATTEMPTS && measured <= said; i++) {
+		began_ns = runtime_now_ns();
+		stalled_ns = runtime_stalled_ns();
 		measured = host_share(true);
+		/* Where the machine stood still, hosts may have been as slow as the aggregator. */
+		if (measured <= said && runtime_stalled_ns() - stalled_ns < (runtime_now_ns() - began_ns) / 20)
+			break;
+	}
 	assert_true(measured > said);
 }
 
@@ -382,6 +390,7 @@ static void a_member_that_is_lost_meanwhile_fails_all_with_one_reason(void **sta
 
 static int begin(void **state)
 {
+	runtime_watch_stalls();
 	blow_start();
 	narrow_ops = fall_ops = told_ops = transport_tcp;
 	narrow_ops.receive = narrow_receive;
@@ -409,7 +418,5 @@ int main(int argc, char **argv)
 	runtime_start(argv[0], 110);
 	if (runtime_long())
 		runtime_watchdog(3600);
-	if (runtime_setting("TEST_FILTER"))
-		cmocka_set_test_filter(runtime_setting("TEST_FILTER"));
-	return cmocka_run_group_tests(tests, begin, server_hall_secret_remove);
+	return parallel_run_group_tests(tests, begin, server_hall_secret_remove);
 }

@@ -361,6 +361,8 @@ static bool daemon_start(struct processes_daemon *daemon)
 	if (strstr(text, "listens on"))
 		return true;
 	processes_daemon_kill(daemon);
+	if (!strstr(text, "already in use"))
+		fail_msg("tributaryd does not start; it said: %s", text);
 	daemon->port = 0; /* somebody else's by now */
 	return false;
 }

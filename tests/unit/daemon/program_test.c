@@ -187,7 +187,7 @@ static struct program serve(const char *options, bool notify)
 		program = start(line, notify);
 		program.port = port;
 		hear(&program, "\n");
-		if (strstr(program.said, "listens on") || tries == 5)
+		if (!strstr(program.said, "already in use") || tries == 5)
 			break;
 		end(&program);
 	}
