@@ -34,6 +34,7 @@ def start_browser():
 
 
 class InBrowser(unittest.TestCase):
+    browser = None  # of the whole run: it takes seconds to start
     command = []  # that makes the page
 
     @classmethod
@@ -47,12 +48,6 @@ class InBrowser(unittest.TestCase):
             check=True,
             timeout=30,
         )
-        cls.browser = start_browser()
-        cls.browser.set_page_load_timeout(60)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.quit()
 
     def setUp(self):
         self.browser.get(self.page.as_uri())
@@ -287,11 +282,15 @@ def main():
             print(f"skipped: {program} is not installed")
             return 77
     try:
-        start_browser().quit()
+        InBrowser.browser = start_browser()
     except Exception as error:  # whatever keeps a browser from starting here is no fault of the page
         print(f"skipped: the browser does not start: {str(error).splitlines()[0]}")
         return 77
-    result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
+    try:
+        InBrowser.browser.set_page_load_timeout(60)
+        result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
+    finally:
+        InBrowser.browser.quit()
     return 0 if result.wasSuccessful() else 1
 
 
