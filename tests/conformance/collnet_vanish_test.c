@@ -17,7 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include "support/parallel.h"
 
 /* A sanitized build takes many times as long. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -75,14 +78,17 @@ static struct script script_of(const struct collnet_member *member)
 	return script;
 }
 
-/* Holds what its parent held, like a data loader. It ends with the test, or by itself. */
-static void holder_start(void)
+/* Holds what its parent held, like a data loader. It ends when the test lets go of the parent, or by itself. */
+static void holder_start(int control)
 {
+	uint8_t byte;
+
 	if (!fork()) {
 		signal(SIGALRM, SIG_DFL);
 		alarm(TIMEOUT_MOST_S * 2);
-		for (;;)
-			pause();
+		while (recv(control, &byte, 1, 0) != 0)
+			;
+		_exit(0);
 	}
 }
 
@@ -90,7 +96,7 @@ static void holder_start(void)
 static int victim_lives(struct collnet_member *member, const struct script *script)
 {
 	if (script->way == VANISH_HELD)
-		holder_start();
+		holder_start(member->control);
 	if (peer_write(member->control, "", 1) < 0)
 		return 3;
 	if (script->state == VANISH_CLOSING) {
@@ -292,6 +298,13 @@ static int slow_role(int control, const char *argument)
 	return r ? runtime_complain(1, "member %u ends with %d", member.index, r), 1 : 0;
 }
 
+static int begin(void **state)
+{
+	(void)state;
+	runtime_watch_stalls();
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct peer_role roles[] = { { "member", member_role }, { "slow", slow_role }, { NULL, NULL } };
@@ -303,13 +316,8 @@ int main(int argc, char **argv)
 		  &ways[VANISH_HELD] },
 		cmocka_unit_test(a_slow_member_is_waited_for),
 	};
-	const char *filter;
 
 	peer_main(argc, argv, roles, 110);
 	runtime_start("collnet_vanish_test", runtime_long() ? 1150 : 115);
-	runtime_watch_stalls();
-	filter = runtime_setting("TEST_FILTER");
-	if (filter)
-		cmocka_set_test_filter(filter);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return parallel_run_group_tests(tests, begin, NULL);
 }

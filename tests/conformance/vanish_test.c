@@ -24,6 +24,8 @@
 
 #include <cmocka.h>
 
+#include "support/parallel.h"
+
 #define ROUNDS     20 /* with TRIBUTARY_TEST_LONG */
 #define AT_ONCE    14 /* more, on two cores, and a victim now and then gets no time slice for longer than the time-out */
 #define TIMEOUT_MS 4000 /* TRIBUTARY_TIMEOUT: a busy machine may keep a live peer silent for two seconds */
@@ -510,6 +512,13 @@ static void a_peer_stopped_for_a_while_goes_on(void **state)
 	free(survivor);
 }
 
+static int begin(void **state)
+{
+	(void)state;
+	runtime_watch_stalls();
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct peer_role roles[] = {
@@ -522,14 +531,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_live_peer_may_be_silent),
 		cmocka_unit_test(a_peer_stopped_for_a_while_goes_on),
 	};
-	const char *filter;
 
 	peer_main(argc, argv, roles, 270);
 	runtime_start("vanish_test", runtime_long() ? 280 : 115);
-	runtime_watch_stalls();
 	timeout_set(1);
-	filter = runtime_setting("TEST_FILTER");
-	if (filter)
-		cmocka_set_test_filter(filter);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return parallel_run_group_tests(tests, begin, NULL);
 }
