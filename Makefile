@@ -343,11 +343,16 @@ ENGINE_TESTS := $(filter %/contract_test %/copies_test %/lifecycle_test %/many_t
 # And in a host of its own with two interfaces, which can be joined.
 RAILS_TESTS := $(filter %/contract_test %/copies_test,$(CONF))
 RAILS_RUN = tests/testbed/testbed run tests/testbed/two-rails.bed --only h0 --quiet --no-prefix --env TRIBUTARY_IF=^lo --env TRIBUTARY_JOIN=always
-test_args = $(foreach t,$(UNIT),'$(t:$(O)/tests/%_test=%)=$(call unit_env,$(t)) $(t)') \
+# The longest first, so that no long program is left alone at the end. In a sanitized build, which may be cut, what finds most.
+LONGEST_UNITS := $(foreach d,daemon measure plan aggregate plugin transport command/fleet,$(filter $(O)/tests/unit/$(d)/%,$(UNIT)))
+unit_args = $(foreach t,$(1),'$(t:$(O)/tests/%_test=%)=$(call unit_env,$(t)) $(t)')
+test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
 	$(foreach t,$(CONF),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(STANDIN),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(ENGINE_TESTS),'$(t:$(O)/tests/%_test=%, engine threads)=TRIBUTARY_THREADS=2 TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
+	$(browser_args) $(mpi_args) $(gate_args) \
+	$(if $(SAN),,$(call unit_args,$(LONGEST_UNITS) $(filter-out $(LONGEST_UNITS),$(UNIT)))) \
 	$(foreach f,$(if $(FUZZ_REPLAY),$(FUZZ_NAMES)),'fuzz/$(f)=$(O)/tests/fuzz/$(f)_replay $(wildcard tests/fuzz/corpus/$(f))')
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
 	$(if $(TESTBED_CHECK)$(filter-out 0,$(words $(GATES))),$(if $(GATES),$(if $(TESTBED_CHECK),'!testbed=$(TESTBED_CHECK)')))
@@ -360,7 +365,7 @@ mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/fleet=
 
 # Not for the command line: it expects everything to be built.
 run-check:
-	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' $(test_args) $(gate_args) $(browser_args) $(mpi_args)
+	@$(RUN) --logs '$(O)/logs' --timeout '$(TIMEOUT)' --jobs '$(JOBS)' --only '$(T)' $(test_args)
 
 # halt_on_error: a report must fail the test that caused it.
 SAN_ENV := ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:halt_on_error=1:abort_on_error=0 \
