@@ -662,7 +662,7 @@ static void name_the_hanging(struct play *play)
 /* Nobody can go on but when some time has passed: it need not be waited for. Not where a call may just be slow. */
 static void hasten(struct play *play, uint64_t *leap_ns)
 {
-	if (runtime_sanitized() || !runtime_past(*leap_ns) || atomic_load(&play->board->still_ns))
+	if (runtime_sanitized() || !runtime_past(*leap_ns) || !play_only_waits(play))
 		return;
 	play_pass_time(play, LEAP_MS);
 	*leap_ns = runtime_deadline_ns(STILL_MS);

@@ -138,6 +138,11 @@ void play_kill(struct play *play, unsigned process);
 void play_pass_time(struct play *play, unsigned milliseconds);
 /* Holds the clocks of all processes where they are; or lets them go on, from the real time. */
 void play_stop_time(struct play *play, bool stop);
+/*
+ * The clocks go on, and no thread of a process runs or waits for a processor or a disk: one that does is slow, and waits for
+ * no time to pass.
+ */
+bool play_only_waits(const struct play *play);
 /* Those that wait for ranks that never come are told to give up; play_run then lets them. */
 void play_give_up(struct play *play, unsigned comm);
 /* finalize, when all have init behind them. */

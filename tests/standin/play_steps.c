@@ -1,6 +1,7 @@
 /* What each step of NCCL's init asks for, and what follows from the answer. */
 #include "play.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -589,4 +590,42 @@ void play_answered(struct play *play, unsigned number, unsigned index, const str
 		net_answered(play, number, index, answer, step);
 		return;
 	}
+}
+
+static bool process_computes(pid_t pid)
+{
+	char path[64], text[512], *state;
+	const struct dirent *thread;
+	bool computes = false;
+	DIR *threads;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	threads = opendir(path);
+	while (threads && !computes && (thread = readdir(threads))) {
+		if (thread->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/stat", (int)pid, thread->d_name);
+		file = fopen(path, "re");
+		if (!file)
+			continue; /* it has ended */
+		state = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
+		computes = state && (state[2] == 'R' || state[2] == 'D');
+		fclose(file);
+	}
+	if (threads)
+		closedir(threads);
+	return computes;
+}
+
+bool play_only_waits(const struct play *play)
+{
+	if (atomic_load(&play->board->still_ns))
+		return false;
+	/* In a PID namespace of its own a process has another number here. */
+	for (unsigned i = 0; i < play->process_count; i++)
+		if (play->processes[i].alive && !play->board->places[play->board->processes[i].place].own_pids &&
+		    process_computes(play->board->processes[i].pid))
+			return false;
+	return true;
 }
