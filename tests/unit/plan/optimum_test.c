@@ -156,7 +156,7 @@ static void try_everything(const struct box_spec *spec, const struct topology *t
 
 static void four_gpus_get_the_best_of_all_plans(void **state)
 {
-	unsigned cases = 0, step = CASE_STEP * (runtime_long() ? 1 : 3);
+	unsigned cases = 0, step = CASE_STEP * (runtime_long() || runtime_sanitized() ? 1 : 3);
 	uint64_t seed = runtime_seed();
 
 	(void)state;
