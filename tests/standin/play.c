@@ -18,7 +18,7 @@ enum {
 	PATIENCE_MS = 5, /* a call that takes longer waits for others, probably */
 	STILL_MS = 250,  /* and when all do: for time to pass */
 	LEAP_MS = 1000,
-	PLACE_MS = 20000,
+	PLACE_MS = 60000, /* for a hang alone: the kernel may take long to end a namespace */
 	MEMBERS = PLAY_MEMBERS_MAX,
 };
 
