@@ -49,12 +49,6 @@ static int check_one(const struct fabric_truth *truth, const struct fabric_noise
 	return wrong ? 1 : 0;
 }
 
-/* The first of so many seeds, or all of them with TRIBUTARY_TEST_LONG=1; a sanitized build takes minutes for them. */
-static size_t share_of(size_t count)
-{
-	return getenv("TRIBUTARY_TEST_LONG") ? count : runtime_sanitized() ? count / 10 : count / 5;
-}
-
 /* Wrong ones may be so many. FABRIC_SEED in the environment: this one alone. */
 static void random_clusters(const struct fabric_noise *noise, size_t count, size_t hosts_max, size_t leaves_max,
 			    size_t wrong_max)
@@ -101,7 +95,7 @@ static void random_clusters_on_busy_machines(void **state)
 static void random_clusters_of_64_hosts_are_nearly_all_right(void **state)
 {
 	(void)state;
-	random_clusters(&fabric_noise_testbed, 200, 64, 8, getenv("TRIBUTARY_TEST_LONG") ? 3 : 1);
+	random_clusters(&fabric_noise_testbed, 200, 64, 8, 3);
 }
 
 static void many_leaves_of_a_large_cluster(void **state)
