@@ -73,6 +73,7 @@ _tributary()
 	export\ --cluster) kind=file ;;
 	export\ --exclude) kind=none ;;
 	export\ --fabric) kind=none ;;
+	export\ --rate) kind=none ;;
 	export\ --aggregators) kind=none ;;
 	export\ --degrade) kind=none ;;
 	export\ --payload) kind=none ;;
@@ -92,6 +93,7 @@ _tributary()
 	cluster\ measure\ --secret) kind=file ;;
 	cluster\ order\ --fabric) kind=none ;;
 	cluster\ order\ --exclude) kind=none ;;
+	cluster\ order\ --rate) kind=none ;;
 	cluster\ order\ --hosts) kind=none ;;
 	cluster\ order\ --hostfile) kind=file ;;
 	cluster\ order\ --gpus) kind=none ;;
@@ -104,6 +106,7 @@ _tributary()
 	simulate\ --cluster) kind=file ;;
 	simulate\ --exclude) kind=none ;;
 	simulate\ --fabric) kind=none ;;
+	simulate\ --rate) kind=none ;;
 	simulate\ --collective) words='allreduce allgather reducescatter alltoall permutation incast' ;;
 	simulate\ --algo) kind=none ;;
 	simulate\ --order) kind=none ;;
@@ -129,6 +132,7 @@ _tributary()
 	estimate\ --cluster) kind=file ;;
 	estimate\ --exclude) kind=none ;;
 	estimate\ --fabric) kind=none ;;
+	estimate\ --rate) kind=none ;;
 	estimate\ --order) kind=none ;;
 	estimate\ --aggregators) kind=none ;;
 	estimate\ --degrade) kind=none ;;
@@ -143,6 +147,7 @@ _tributary()
 	place\ --busy) kind=none ;;
 	place\ --cluster) kind=file ;;
 	place\ --exclude) kind=none ;;
+	place\ --rate) kind=none ;;
 	place\ --gpus) kind=none ;;
 	place\ --format) words='text cuda hostfile slurm' ;;
 	place\ --from) kind=file ;;
@@ -161,15 +166,15 @@ _tributary()
 		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --dot --html --nccl-graph --output --json --color --help' ;;
 		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --exclude --collective --json --color --help' ;;
 		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --table --json --color --help' ;;
-		export) options='--from --profile --output --sockets --graph-json --cluster --exclude --fabric --aggregators --degrade --payload --algo --order --size --json --help' ;;
+		export) options='--from --profile --output --sockets --graph-json --cluster --exclude --fabric --rate --aggregators --degrade --payload --algo --order --size --json --help' ;;
 		env) options='--collnet --json --help' ;;
 		run) options='--collnet --help' words=COMMAND... ;;
 		cluster) options='--text --slurm --exclude --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		cluster\ measure) options='--out --declared --exclude --limit --round --streams --master --secret --json --help' ;;
-		cluster\ order) options='--fabric --exclude --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;
-		simulate) options='--cluster --exclude --fabric --collective --algo --order --size --gpus --jobs --aggregators --degrade --payload --latency --call --detail --from --profile --graph --html --json --help' ;;
-		estimate) options='--system --task --parallel --batch --pipeline --micro-batches --published --cluster --exclude --fabric --order --aggregators --degrade --payload --latency --call --from --profile --graph --export-system --json --help' kind=file ;;
-		place) options='--jobs --busy --cluster --exclude --gpus --share --format --from --profile --json --help' words=[JOB] ;;
+		cluster\ order) options='--fabric --exclude --rate --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;
+		simulate) options='--cluster --exclude --fabric --rate --collective --algo --order --size --gpus --jobs --aggregators --degrade --payload --latency --call --detail --from --profile --graph --html --json --help' ;;
+		estimate) options='--system --task --parallel --batch --pipeline --micro-batches --published --cluster --exclude --fabric --rate --order --aggregators --degrade --payload --latency --call --from --profile --graph --export-system --json --help' kind=file ;;
+		place) options='--jobs --busy --cluster --exclude --rate --gpus --share --format --from --profile --json --help' words=[JOB] ;;
 		lint) options='--profile --json --color --help' kind=file ;;
 		capture) options='--json --help' kind=file ;;
 		devices) options='--json --help' ;;

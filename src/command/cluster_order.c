@@ -1,6 +1,7 @@
 /* `tributary cluster order`: which host should have which ranks. */
 #include "command/command.h"
 
+#include "command/cluster_rates.h"
 #include "command/json.h"
 #include "command/ordering/ordering.h"
 
@@ -55,6 +56,7 @@ const struct command command_cluster_order = {
 		 "--distribution=arbitrary, a table of node ranks for torchrun. docs/ranks.md says what is sought.",
 	.options = { { "fabric", "FABRIC", "a made-up cluster, as leaf-spine:32x32,4:1,100Gbit/s", NULL },
 		     COMMAND_OPTION_EXCLUDE,
+		     COMMAND_OPTION_RATE,
 		     { "hosts", "LIST", "these hosts alone, in the order in which they are now: node[1-8],x3", NULL },
 		     { "hostfile", "FILE", "the same, a host a line", NULL },
 		     { "gpus", "N", "ranks of each host", "1" },

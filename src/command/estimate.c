@@ -2,12 +2,12 @@
 #include "command/command.h"
 
 #include "base/parse.h"
+#include "command/cluster_rates.h"
 #include "command/estimation/estimation.h"
 #include "command/file.h"
 #include "command/json.h"
 #include "command/simulation/simulation.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,20 +47,6 @@ static int read_fabric(const struct command_call *call, struct estimation *estim
 	return status;
 }
 
-/* Slurm's topology.conf says no rate at all: times come out, and are none of the network's. */
-static void warn_of_rates(const struct estimation *estimation)
-{
-	const struct simulate_fabric *fabric = &estimation->fabric;
-
-	for (size_t i = 0; i < fabric->host_count * fabric->rail_count; i++)
-		if (isfinite(fabric->nics[i].capacity_Bps[SIMULATE_UP]))
-			return;
-	if (fabric->host_count > 1)
-		fprintf(stderr,
-			"tributary: the cluster's file says no host's rate, so their NICs bound nothing: times are "
-			"too short (add rate= to its hosts)\n");
-}
-
 static int export_system(const struct estimation *estimation, const char *path, FILE *out)
 {
 	json_t *json = estimation_system_json(estimation);
@@ -93,8 +79,6 @@ static int estimate(const struct command_call *call, struct estimation *estimati
 		status = estimation_read_system(system, &estimation->system);
 	if (status == COMMAND_OK && !estimation->published)
 		status = read_fabric(call, estimation);
-	if (status == COMMAND_OK && !estimation->published)
-		warn_of_rates(estimation);
 	if (status == COMMAND_OK)
 		status = estimation_read_model(call, call->operands[0], &estimation->system, &estimation->model);
 	if (status == COMMAND_OK)
@@ -146,6 +130,7 @@ const struct command command_estimate = {
 		     { "cluster", "FILE", "a cluster, in any form that `cluster show` reads", NULL },
 		     COMMAND_OPTION_EXCLUDE,
 		     { "fabric", "FABRIC", "a made-up cluster, as simulate takes it", NULL },
+		     COMMAND_OPTION_RATE,
 		     { "order", "WORD", "of ranks now: rank (by name), leaf, random:SEED, or a file with a host a line",
 		       "rank" },
 		     { "aggregators", "N,RATE", "add so many to each leaf", NULL },

@@ -288,12 +288,16 @@ static int explain(const struct command_call *call, struct source *source, FILE 
 	enum plan_where where;
 	int status = channels_request(call, &source->topology, &request, &where);
 
+	if (status == COMMAND_OK && request.gpu_count * request.hosts < 2 && where == PLAN_ONE_HOST)
+		status = command_usage_error("explain", "a communicator of one GPU exchanges nothing");
 	if (status == COMMAND_OK)
 		status = channels_plan(&source->topology, &request, where, &explained.ours);
 	if (status != COMMAND_OK)
 		return status;
 	explained.exact = dump != NULL;
-	status = channels_collnet(call, &explained.ours, explained.ours.request.hosts, &explained.collnet);
+	status = channels_need_rates(&explained.ours);
+	if (status == COMMAND_OK)
+		status = channels_collnet(call, &explained.ours, explained.ours.request.hosts, &explained.collnet);
 	if (status != COMMAND_OK)
 		goto fail;
 	if (dump)

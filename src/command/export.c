@@ -1,6 +1,7 @@
 /* `tributary export`: the machine as an NCCL topology file, or as a graph for other programs. */
 #include "command/command.h"
 
+#include "command/cluster_rates.h"
 #include "command/file.h"
 #include "command/graph_json.h"
 #include "command/json.h"
@@ -82,8 +83,8 @@ static int write_xml(const struct command_call *call, const struct source *sourc
 
 static int run(const struct command_call *call, FILE *out)
 {
-	static const char *const of_graphs[] = { "cluster", "exclude", "fabric", "aggregators", "degrade",
-						 "payload", "algo",    "order",  "size" };
+	static const char *const of_graphs[] = { "cluster", "exclude", "fabric", "rate",  "aggregators",
+						 "degrade", "payload", "algo",   "order", "size" };
 	const char *output = command_value(call, "output");
 	struct source source;
 	int status;
@@ -131,6 +132,7 @@ const struct command command_export = {
 		     { "cluster", "FILE", "of the graph: a cluster, in any form that `cluster show` reads", NULL },
 		     COMMAND_OPTION_EXCLUDE,
 		     { "fabric", "FABRIC", "of the graph: a made-up cluster, as simulate takes it", NULL },
+		     COMMAND_OPTION_RATE,
 		     { "aggregators", "N,RATE", "add so many to each leaf", NULL },
 		     { "degrade", "LIST", "links with less: leaf3.up=25Gbit/s,host17=50%", NULL },
 		     { "payload", "SHARE", "of the network's rates that carries payload", "1" },

@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "command/cluster_open.h"
+#include "command/cluster_rates.h"
 #include "command/json.h"
 #include "command/placing/placing.h"
 #include "command/source.h"
@@ -152,7 +153,7 @@ static int print(const struct command_call *call, const struct placing *placing,
 	return status;
 }
 
-static int place(const struct command_call *call, struct placing *placing, FILE *out)
+static int find(const struct command_call *call, struct placing *placing)
 {
 	const char *format = command_value(call, "format");
 	int status;
@@ -162,18 +163,14 @@ static int place(const struct command_call *call, struct placing *placing, FILE 
 					   placing->hosts ? "GPUs of one machine: leave out --cluster"
 							  : "hosts: give --cluster FILE");
 	status = placing_read(call, placing);
-	if (status == COMMAND_OK)
-		status = placing_run(placing);
-	if (status == COMMAND_OK)
-		status = print(call, placing, out);
-	placing_fini(placing);
-	return status;
+	return status == COMMAND_OK ? placing_run(placing) : status;
 }
 
 static int place_on_hosts(const struct command_call *call, struct placing *placing, FILE *out)
 {
-	const char *gpus = command_value(call, "gpus");
+	const char *gpus = command_value(call, "gpus"), *path = command_value(call, "cluster");
 	struct cluster *cluster = NULL;
+	struct cluster_rates rates;
 	uint64_t count;
 	int status, r;
 
@@ -184,12 +181,35 @@ static int place_on_hosts(const struct command_call *call, struct placing *placi
 		return status;
 	placing->gpus = (unsigned)count;
 	placing->hosts = true;
-	r = plan_place_of_cluster(cluster, &placing->tree);
-	status = r < 0 ? command_failed(NULL, r == -ENOENT ? 0 : r, "the cluster has no hosts")
-		       : place(call, placing, out);
+	status = cluster_rates_fill(call, cluster, &rates);
+	r = status == COMMAND_OK ? plan_place_of_cluster(cluster, &placing->tree) : 0;
+	if (r < 0)
+		status = command_failed(NULL, r == -ENOENT ? 0 : r, "the cluster has no hosts");
+	if (status == COMMAND_OK)
+		status = find(call, placing);
+	if (status == COMMAND_OK) {
+		cluster_rates_note(&rates, path, "is never full");
+		status = print(call, placing, out);
+	}
+	placing_fini(placing);
 	plan_place_fini(&placing->tree);
 	cluster_free(cluster);
 	return status;
+}
+
+/* By them alone it can be told what is full. */
+static void note_unknown(const struct topology *topology)
+{
+	for (size_t i = 0; i < topology->link_count; i++) {
+		const struct topology_link *link = &topology->links[i];
+
+		if (link->kind == TOPOLOGY_LINK_PCI && (link->nominal_Bps || link->capacity[TOPOLOGY_UP].rate_Bps))
+			return;
+	}
+	fputs("tributary: the rates of this machine's links are not known: none is ever full (`tributary measure` "
+	      "finds "
+	      "them)\n",
+	      stderr);
 }
 
 static int place_on_gpus(const struct command_call *call, struct placing *placing, FILE *out)
@@ -201,8 +221,12 @@ static int place_on_gpus(const struct command_call *call, struct placing *placin
 		return status;
 	placing->gpus = 1;
 	r = plan_place_of_machine(&source.topology, &placing->tree);
-	status = r < 0 ? command_failed(NULL, r == -ENOENT ? 0 : r, "the machine has no GPUs")
-		       : place(call, placing, out);
+	status = r < 0 ? command_failed(NULL, r == -ENOENT ? 0 : r, "the machine has no GPUs") : find(call, placing);
+	if (status == COMMAND_OK) {
+		note_unknown(&source.topology);
+		status = print(call, placing, out);
+	}
+	placing_fini(placing);
 	plan_place_fini(&placing->tree);
 	source_fini(&source);
 	return status;
@@ -219,6 +243,8 @@ static int run(const struct command_call *call, FILE *out)
 					   "give one");
 	if (command_given(call, "exclude") && !command_given(call, "cluster"))
 		return command_usage_error("place", "--exclude is for the file of --cluster");
+	if (command_given(call, "rate") && !command_given(call, "cluster"))
+		return command_usage_error("place", "--rate is for --cluster: a machine's rates are in its profile");
 	if (command_given(call, "json") && strcmp(command_value(call, "format"), "text") != 0)
 		return command_usage_error("place", "--json and --format %s: give one", command_value(call, "format"));
 	placing = calloc(1, sizeof(*placing));
@@ -247,6 +273,7 @@ const struct command command_place = {
 		     { "cluster", "FILE", "place on hosts of this cluster, in any form that `cluster show` reads",
 		       NULL },
 		     COMMAND_OPTION_EXCLUDE,
+		     COMMAND_OPTION_RATE,
 		     { "gpus", "N", "of each host, with --cluster", "1" },
 		     { "share", NULL, "place jobs that would share a full uplink too", NULL },
 		     { "format", "text|cuda|hostfile|slurm",

@@ -1,6 +1,7 @@
 /* `tributary simulate`: how long collectives take on a cluster that need not exist. */
 #include "command/command.h"
 
+#include "command/cluster_rates.h"
 #include "command/file.h"
 #include "command/json.h"
 #include "command/simulation/simulation.h"
@@ -39,6 +40,10 @@ static int run(const struct command_call *call, FILE *out)
 		return command_failed(NULL, 0, "there is no memory for a simulation");
 	status = simulation_read(call, simulation);
 	if (status == COMMAND_OK) {
+		if (simulation->fabric.host_count < 2 && !simulation->fabric.row_count)
+			fputs("tributary: one host sends nothing over the network; --from FILE says what is inside "
+			      "it\n",
+			      stderr);
 		status = simulation_run(simulation, page != NULL);
 		if (status == COMMAND_OK && page)
 			status = draw(simulation, page, out);
@@ -71,6 +76,7 @@ const struct command command_simulate = {
 	.options = { { "cluster", "FILE", "a cluster, in any form that `cluster show` reads", NULL },
 		     COMMAND_OPTION_EXCLUDE,
 		     { "fabric", "FABRIC", "a made-up cluster, as leaf-spine:32x32,4:1,100Gbit/s", NULL },
+		     COMMAND_OPTION_RATE,
 		     { "collective", "allreduce|allgather|reducescatter|alltoall|permutation|incast", "what runs",
 		       "allreduce" },
 		     { "algo", "LIST", "ring, tree, hierarchical, aggregators: each is a case",

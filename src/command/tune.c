@@ -296,7 +296,9 @@ static int tune(const struct command_call *call, struct source *source, FILE *ou
 		status = channels_plan(&source->topology, &request, where, &tuned.channels);
 	if (status != COMMAND_OK)
 		return status;
-	status = channels_collnet(call, &tuned.channels, tuned.node_count, &tuned.collnet);
+	status = channels_need_rates(&tuned.channels);
+	if (status == COMMAND_OK)
+		status = channels_collnet(call, &tuned.channels, tuned.node_count, &tuned.collnet);
 	if (status != COMMAND_OK) {
 		channels_fini(&tuned.channels);
 		return status;

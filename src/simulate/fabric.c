@@ -200,6 +200,35 @@ void simulate_fabric_scale(struct simulate_fabric *fabric, double by)
 	}
 }
 
+static bool is_unknown(const double capacity_Bps[2])
+{
+	return isinf(capacity_Bps[SIMULATE_UP]) || isinf(capacity_Bps[SIMULATE_DOWN]);
+}
+
+size_t simulate_fabric_unknown_hosts(const struct simulate_fabric *fabric)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < fabric->host_count; i++) {
+		bool unknown = false;
+
+		for (size_t rail = 0; rail < fabric->rail_count; rail++)
+			unknown |= is_unknown(fabric->nics[i * fabric->rail_count + rail].capacity_Bps);
+		count += unknown;
+	}
+	return count;
+}
+
+/* A root's link leads nowhere. */
+size_t simulate_fabric_unknown_uplinks(const struct simulate_fabric *fabric)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < fabric->switch_count; i++)
+		count += fabric->switches[i].parent != SIMULATE_NONE && is_unknown(fabric->switches[i].capacity_Bps);
+	return count;
+}
+
 int simulate_fabric_set_rows(struct simulate_fabric *fabric, const struct simulate_row *rows, size_t count)
 {
 	struct simulate_row *copy = sys_zalloc((count + 1) * sizeof(*copy));

@@ -82,6 +82,9 @@ int simulate_fabric_add_aggregators(struct simulate_fabric *fabric, size_t each,
 int simulate_fabric_degrade(struct simulate_fabric *fabric, const char *text, struct diag *diag);
 /* All rates of the network times this. */
 void simulate_fabric_scale(struct simulate_fabric *fabric, double by);
+/* NICs and uplinks that bound nothing, as nobody said their rate: hosts with one, switches with one. */
+size_t simulate_fabric_unknown_hosts(const struct simulate_fabric *fabric);
+size_t simulate_fabric_unknown_uplinks(const struct simulate_fabric *fabric);
 /* Copied. Replaces those of before. */
 int simulate_fabric_set_rows(struct simulate_fabric *fabric, const struct simulate_row *rows, size_t count);
 

@@ -241,6 +241,8 @@ static int set_capacity(double *capacity_Bps, int only, const char *text, struct
 	for (int way = 0; way < 2; way++) {
 		if (only >= 0 && way != only)
 			continue;
+		if (isinf(capacity_Bps[way]) && strchr(text, '%'))
+			return wrong(diag, "a rate, as what it has now is not known", text);
 		if (read_capacity(text, capacity_Bps[way], &capacity_Bps[way]) < 0)
 			return wrong(diag, "a rate as 25Gbit/s, or a share as 50%", text);
 	}

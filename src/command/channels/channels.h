@@ -67,6 +67,12 @@ int channels_estimate(const struct topology *topology, const struct plan_request
 int channels_read(const struct topology *topology, const struct plan_request *request, const char *path,
 		  struct channels *ret);
 
+/*
+ * Whether a time can be said of them: a link that they cross inside the machine has a known rate. Says on stderr if not.
+ * Returns an exit status.
+ */
+int channels_need_rates(const struct channels *channels);
+
 /* "ring", "tree", "chain". */
 const char *channels_pattern_word(enum plan_pattern pattern);
 /* "gpu0>switch:0000:17:00.0", "gpu0>gpu1 by P2P", "memory0", "mlx5_0 out". */

@@ -6,6 +6,31 @@
 #include "command/cluster_open.h"
 #include <string.h>
 
+static bool is_inside(const struct plan_load *load)
+{
+	return load->kind != PLAN_LOAD_NIC_IN && load->kind != PLAN_LOAD_NIC_OUT;
+}
+
+int channels_need_rates(const struct channels *channels)
+{
+	size_t inside = 0;
+
+	for (int i = 0; i < PLAN_PATTERN_COUNT; i++) {
+		const struct channels_graph *graph = &channels->graphs[i];
+
+		for (size_t j = 0; channels->has[i] && j < graph->load_count; j++) {
+			if (is_inside(&graph->loads[j]) && graph->loads[j].capacity_Bps)
+				return COMMAND_OK;
+			inside += is_inside(&graph->loads[j]);
+		}
+	}
+	if (!inside)
+		return COMMAND_OK;
+	return command_failed(NULL, 0,
+			      "no rate of the links between these devices is known, so no time can be worked out: give "
+			      "--profile FILE, as `tributary measure` writes it");
+}
+
 int channels_collnet(const struct command_call *call, const struct channels *channels, size_t node_count,
 		     struct channels_collnet *ret)
 {

@@ -28,6 +28,7 @@ struct ordering {
 	double bytes;
 	char title[200];
 	bool given;     /* hosts were named */
+	bool known;     /* the rates of hosts are; without them there are no times */
 	uint64_t slots; /* ranks of a host, as the hosts file says; 0: it does not */
 	struct ordering_side before, after;
 };

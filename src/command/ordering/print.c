@@ -109,7 +109,8 @@ static void print_times(const struct ordering *ordering, FILE *out)
 		fputc('\n', out);
 	}
 	if (unknown)
-		fputs("-: not known, as no rate of its links is (rate= in the cluster file)\n", out);
+		fputs("-: not known, as the rates of hosts are not: give --rate RATE, or rate= in the cluster file\n",
+		      out);
 }
 
 /* The uplink with the most bytes of those not shown yet. */

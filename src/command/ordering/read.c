@@ -3,9 +3,10 @@
 
 #include "base/log.h"
 #include "base/parse.h"
+#include "command/cluster_rates.h"
 #include "command/command.h"
+#include "command/simulation/simulation.h"
 
-#include "command/cluster_open.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,27 +22,16 @@ static int read_fabric(const struct command_call *call, struct ordering *orderin
 {
 	const char *file = call->operand_count ? call->operands[0] : NULL, *text = command_value(call, "fabric");
 	const char *slash = file ? strrchr(file, '/') : NULL;
-	struct cluster *cluster = NULL;
-	struct diag diag = { 0 };
-	int r;
+	struct cluster_rates rates;
+	int status = simulation_base(call, file, "FILE", &ordering->fabric, &rates);
 
-	if (!file == !text)
-		return command_usage_error(name, "give one cluster: FILE or --fabric TEXT");
+	if (status != COMMAND_OK)
+		return status;
 	snprintf(ordering->title, sizeof(ordering->title), "%.190s", text ? text : (slash ? slash + 1 : file));
-	if (text && command_given(call, "exclude"))
-		return command_usage_error(name, "--exclude is for a cluster's FILE");
-	if (text) {
-		r = simulate_fabric_make(text, &ordering->fabric, &diag);
-		if (r == -EINVAL)
-			return command_usage_error(name, "--fabric %.100s: %s", text, diag.text);
-		return r < 0 ? command_failed(NULL, r, "the fabric cannot be made") : COMMAND_OK;
-	}
-	r = command_cluster_open(file, command_value(call, "exclude"), &cluster);
-	if (r != COMMAND_OK)
-		return r;
-	r = simulate_fabric_of_cluster(cluster, &ordering->fabric, &diag);
-	cluster_free(cluster);
-	return r < 0 ? command_failed(&diag, r, "\"%s\" cannot be ordered", file) : COMMAND_OK;
+	ordering->known = !simulate_fabric_unknown_hosts(&ordering->fabric);
+	if (ordering->known)
+		cluster_rates_note(&rates, file, "bounds nothing");
+	return COMMAND_OK;
 }
 
 static int read_hosts(const struct command_call *call, struct ordering *ordering)

@@ -67,7 +67,7 @@ static int predict(const struct ordering *ordering, struct ordering_side *side, 
 	struct jobs jobs = { .jobs = calloc(groups, sizeof(*jobs.jobs)), .hosts = NULL };
 	int status = COMMAND_OK;
 
-	side->time_s[phase] = side->costs[phase].worst_s * ordering->bytes;
+	side->time_s[phase] = ordering->known ? side->costs[phase].worst_s * ordering->bytes : 0;
 	if (phase != RANKS_PIPELINE && groups <= JOBS_MOST && places <= PLACES_MOST && side->time_s[phase] > 0) {
 		jobs.hosts = calloc(places, sizeof(*jobs.hosts));
 		if (!group.places || !jobs.jobs || !jobs.hosts) {

@@ -153,6 +153,10 @@ static int take_machine(const struct command_call *call, const struct topology *
 	else
 		status = whose == SIMULATION_PLANNED ? add_ours(topology, &request, &rows)
 						     : add_nccls(topology, &request, path, &rows);
+	if (status == COMMAND_OK && !rows.count)
+		status = command_failed(NULL, 0,
+					"no rate of the links inside the machine is known, so nothing bounds its "
+					"channels: give --profile FILE, as `tributary measure` writes it");
 	if (status == COMMAND_OK && simulate_fabric_set_rows(fabric, rows.at, rows.count) < 0)
 		status = command_failed(NULL, ENOMEM, "the machine cannot be put into the fabric");
 	free(rows.at);

@@ -1,9 +1,8 @@
-/* The command line of `tributary simulate`: a fabric, what runs on it, and in which orders. */
+/* The command line of `tributary simulate`: what runs on a fabric, and in which orders. */
 #include "command/simulation/simulation.h"
 
 #include "base/log.h"
 #include "base/parse.h"
-#include "command/cluster_open.h"
 #include "command/command.h"
 #include "command/file.h"
 
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ORDER_FILE_BYTES = 4 << 20, ITEM_BYTES = 256 };
+enum { ORDER_FILE_BYTES = 4 << 20 };
 
 static const char *const collective_words[SIMULATE_COLLECTIVE_COUNT] = {
 	[SIMULATE_ALLREDUCE] = "allreduce",         [SIMULATE_ALLGATHER] = "allgather",
@@ -33,117 +32,6 @@ const char *simulation_algorithm_word(enum simulate_algorithm algorithm)
 static int usage(const struct command_call *call, const char *option, const char *value, const char *expected)
 {
 	return command_usage_error(call->command->name, "--%s is \"%.100s\", expected %s", option, value, expected);
-}
-
-static int refused(const struct command_call *call, const char *option, const char *value, const struct diag *diag)
-{
-	return command_usage_error(call->command->name, "--%s %.100s: %s", option, value, diag->text);
-}
-
-/* ---------------------------------------------------------------------------------------------------------- the fabric */
-
-static int read_base(const struct command_call *call, struct simulate_fabric *ret)
-{
-	const char *file = command_value(call, "cluster"), *text = command_value(call, "fabric");
-	struct cluster *cluster = NULL;
-	struct diag diag = { 0 };
-	int r;
-
-	if (!file == !text)
-		return command_usage_error(call->command->name, "give one cluster: --cluster FILE or --fabric TEXT");
-	r = command_cluster_of(call, "cluster", &cluster);
-	if (r != COMMAND_OK)
-		return r;
-	if (text) {
-		r = simulate_fabric_make(text, ret, &diag);
-		if (r == -EINVAL)
-			return refused(call, "fabric", text, &diag);
-		return r < 0 ? command_failed(NULL, r, "the fabric cannot be made") : COMMAND_OK;
-	}
-	r = simulate_fabric_of_cluster(cluster, ret, &diag);
-	cluster_free(cluster);
-	return r < 0 ? command_failed(&diag, r, "\"%s\" cannot be simulated", file) : COMMAND_OK;
-}
-
-static bool next_item(const char **rest, char item[static ITEM_BYTES])
-{
-	const char *at;
-	size_t bytes;
-
-	if (!parse_list_next(rest, ',', &at, &bytes))
-		return false;
-	snprintf(item, ITEM_BYTES, "%.*s", (int)(bytes < ITEM_BYTES ? bytes : ITEM_BYTES - 1), at);
-	return true;
-}
-
-/* "1,400Gbit/s" */
-static int add_aggregators(const struct command_call *call, struct simulate_fabric *fabric)
-{
-	const char *value = command_value(call, "aggregators"), *rest = value;
-	char each[ITEM_BYTES], rate[ITEM_BYTES];
-	uint64_t count, rate_Bps;
-	int r;
-
-	if (!value)
-		return COMMAND_OK;
-	if (!next_item(&rest, each) || !next_item(&rest, rate) || *rest || parse_u64(each, 1, 64, &count) < 0 ||
-	    parse_rate(rate, 1, UINT64_C(1000000000000000), &rate_Bps) < 0)
-		return usage(call, "aggregators", value, "how many on each leaf and their rate, as 1,400Gbit/s");
-	r = simulate_fabric_add_aggregators(fabric, count, (double)rate_Bps);
-	return r < 0 ? command_failed(NULL, r, "the aggregators cannot be added") : COMMAND_OK;
-}
-
-static int degrade(const struct command_call *call, struct simulate_fabric *fabric)
-{
-	const char *rest = command_value(call, "degrade");
-	char item[ITEM_BYTES];
-
-	while (rest && next_item(&rest, item)) {
-		struct diag diag = { 0 };
-
-		if (simulate_fabric_degrade(fabric, item, &diag) < 0)
-			return refused(call, "degrade", item, &diag);
-	}
-	return COMMAND_OK;
-}
-
-static int scale(const struct command_call *call, struct simulate_fabric *fabric)
-{
-	const char *value = command_value(call, "payload");
-	uint64_t billionths;
-
-	if (parse_seconds(value, 1000000, 1000000000, &billionths) < 0)
-		return usage(call, "payload", value, "a share from 0.001 to 1");
-	simulate_fabric_scale(fabric, (double)billionths / 1e9);
-	return COMMAND_OK;
-}
-
-int simulation_network(const struct command_call *call, struct simulate_fabric *ret)
-{
-	int status = read_base(call, ret);
-
-	if (status == COMMAND_OK)
-		status = add_aggregators(call, ret);
-	if (status == COMMAND_OK)
-		status = degrade(call, ret);
-	if (status == COMMAND_OK)
-		status = scale(call, ret);
-	return status;
-}
-
-int simulation_fabric(const struct command_call *call, unsigned gpus, enum simulation_channels whose,
-		      struct simulate_fabric *ret)
-{
-	bool machine = command_given(call, "from") || command_given(call, "profile"),
-	     graph = command_given(call, "graph");
-	int status = simulation_network(call, ret);
-
-	if (status == COMMAND_OK && graph && !machine)
-		return command_usage_error(call->command->name,
-					   "--graph has channels of a machine: say which by --from or --profile");
-	if (status == COMMAND_OK && machine)
-		status = simulation_machine(call, gpus, whose, ret);
-	return status;
 }
 
 /* -------------------------------------------------------------------------------------------------------------- orders */
@@ -248,14 +136,14 @@ static bool order_matters(const struct simulation *simulation, enum simulate_alg
 static int add_cases(const struct command_call *call, struct simulation *simulation)
 {
 	const char *algorithms = command_value(call, "algo"), *orders = command_value(call, "order");
-	char word[ITEM_BYTES], order[ITEM_BYTES];
+	char word[SIMULATION_ITEM_BYTES], order[SIMULATION_ITEM_BYTES];
 
-	for (const char *rest = algorithms; next_item(&rest, word);) {
+	for (const char *rest = algorithms; simulation_next_item(&rest, word);) {
 		size_t algorithm = 0;
 
 		if (parse_choice(word, algorithm_words, &algorithm) < 0)
 			return usage(call, "algo", word, "ring, tree, hierarchical or aggregators");
-		for (const char *at = orders; next_item(&at, order);) {
+		for (const char *at = orders; simulation_next_item(&at, order);) {
 			struct simulation_case *one = &simulation->cases[simulation->case_count];
 			bool matters = order_matters(simulation, (enum simulate_algorithm)algorithm);
 			int status;

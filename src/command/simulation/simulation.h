@@ -11,9 +11,10 @@
 #include <jansson.h>
 #include <stdio.h>
 
+struct cluster_rates;
 struct command_call;
 
-enum { SIMULATION_CASES_MAX = 32, SIMULATION_BUSIEST = 6, SIMULATION_ORDER_BYTES = 64 };
+enum { SIMULATION_CASES_MAX = 32, SIMULATION_BUSIEST = 6, SIMULATION_ORDER_BYTES = 64, SIMULATION_ITEM_BYTES = 256 };
 
 enum simulation_kind {
 	SIMULATION_NICS,
@@ -54,12 +55,22 @@ int simulation_read(const struct command_call *call, struct simulation *ret);
 int simulation_run(struct simulation *simulation, bool watched);
 void simulation_fini(struct simulation *simulation);
 /*
- * The fabric alone, from the options of a call that has them: cluster, fabric, aggregators, degrade, payload, from,
- * profile, graph. *ret is all zero before; simulate_fabric_fini accepts it whatever comes of it. An exit status.
+ * The fabric alone, from the options of a call that has them: cluster, fabric, rate, aggregators, degrade, payload, from,
+ * profile, graph. *ret is all zero before; simulate_fabric_fini accepts it whatever comes of it. An exit status. A cluster
+ * of which no host's rate is known is refused.
  */
 int simulation_network(const struct command_call *call, struct simulate_fabric *ret); /* without those of a machine */
 int simulation_fabric(const struct command_call *call, unsigned gpus, enum simulation_channels whose,
 		      struct simulate_fabric *ret);
+
+/*
+ * As it is, by the file (NULL: none; file_word is its name in complaints) or the options fabric and rate of the call; rates
+ * may be unknown. An exit status.
+ */
+int simulation_base(const struct command_call *call, const char *file, const char *file_word,
+		    struct simulate_fabric *ret, struct cluster_rates *ret_rates);
+/* The next item of a list with commas, cut off where it is too long. False: no more. */
+bool simulation_next_item(const char **rest, char item[static SIMULATION_ITEM_BYTES]);
 
 /* One of --order's words, or a file: fills in order, order_word and host_count. */
 int simulation_order(const struct command_call *call, const char *word, const struct simulate_fabric *fabric,

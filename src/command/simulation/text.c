@@ -212,10 +212,11 @@ json_t *simulation_json(const struct simulation *simulation)
 
 	for (size_t i = 0; i < simulation->case_count; i++)
 		json_array_append_new(cases, case_json(simulation, &simulation->cases[i]));
-	return json_pack("{so sI sI sI sI ss sf sf so}", "name", json_text(simulation->title), "hosts",
+	return json_pack("{so sI sI sI sI sI ss sf sf so}", "name", json_text(simulation->title), "hosts",
 			 (json_int_t)simulation->fabric.host_count, "rails", (json_int_t)simulation->fabric.rail_count,
 			 "gpus", (json_int_t)simulation->gpus, "aggregators",
-			 (json_int_t)simulation->fabric.aggregator_count, "collective",
+			 (json_int_t)simulation->fabric.aggregator_count, "uplinks_without_rate",
+			 (json_int_t)simulate_fabric_unknown_uplinks(&simulation->fabric), "collective",
 			 simulation_collective_word(simulation->collective), "bytes", simulation->bytes, "latency_s",
 			 simulation->settings.latency_s, "cases", cases);
 }

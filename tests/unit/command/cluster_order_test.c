@@ -196,7 +196,7 @@ static void times_without_rates_are_not_known(void **state)
 	(void)state;
 	snprintf(call, sizeof(call), "cluster order '%s/topo/clusters/slurm-topology.conf'", program_source());
 	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
-	assert_non_null(strstr(text, "-: not known, as no rate of its links is"));
+	assert_non_null(strstr(text, "-: not known, as the rates of hosts are not: give --rate RATE"));
 	snprintf(call, sizeof(call), "cluster order '%s/topo/clusters/slurm-topology.conf' --json", program_source());
 	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 	value = json_loads(text, 0, NULL);
@@ -207,6 +207,12 @@ static void times_without_rates_are_not_known(void **state)
 	assert_true(json_number_value(json_object_get(ring, "uplink_bytes")) > 0);
 	assert_true(json_is_real(json_object_get(tensor, "time_s"))); /* there is none: no time */
 	json_decref(value);
+	snprintf(call, sizeof(call), "cluster order '%s/topo/clusters/slurm-topology.conf' --rate 4:1,100Gbit/s",
+		 program_source());
+	assert_int_equal(program_run(call, "2>&1", text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, "AllReduce, ring             168.6 ms"));
+	assert_null(strstr(text, "not known"));
+	assert_null(strstr(text, "no rate"));
 	assert_int_equal(order("", PROGRAM_STDOUT, text), COMMAND_OK);
 	assert_null(strstr(text, "not known"));
 }

@@ -191,7 +191,8 @@ static void what_is_excluded_is_left_out(void **state)
 	assert_non_null(strstr(text, "take out the lines"));
 	snprintf(path, sizeof(path), "%s/topo/clusters/ibnetdiscover.txt", program_source());
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		snprintf(call, sizeof(call), "%s '%s' --exclude 'node[12]'%s", calls[i], path, i == 2 ? " host:1" : "");
+		snprintf(call, sizeof(call), "%s '%s' --exclude 'node[12]' --rate 4:1,100Gbit/s%s", calls[i], path,
+			 i == 2 ? " host:1" : "");
 		assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 		if (strstr(text, "node1") || strstr(text, "node2"))
 			fail_msg("%s: %s", call, text);
@@ -199,7 +200,11 @@ static void what_is_excluded_is_left_out(void **state)
 	assert_int_equal(program_run("simulate --fabric leaf-spine:2x2,1:1,10Gbit/s --exclude x", PROGRAM_STDERR, text,
 				     sizeof(text)),
 			 COMMAND_USAGE);
-	assert_non_null(strstr(text, "--exclude is for the file of --cluster"));
+	assert_non_null(strstr(text, "--exclude is for --cluster FILE"));
+	assert_int_equal(program_run("cluster order --fabric leaf-spine:2x2,1:1,10Gbit/s --exclude x", PROGRAM_STDERR,
+				     text, sizeof(text)),
+			 COMMAND_USAGE);
+	assert_non_null(strstr(text, "--exclude is for FILE"));
 }
 
 static void text_says_it_in_a_tree(void **state)

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,7 +187,7 @@ static void the_schema_refuses_what_it_must(void **state)
 	json_decref(schema);
 }
 
-/* Slurm's file declares no rate. */
+/* Slurm's file declares no rate: flows over links of which none bounds anything would have no true time. */
 static void what_nobody_declared_is_unknown(void **state)
 {
 	json_t *graph, *edge, *schema = schema_of();
@@ -194,13 +195,21 @@ static void what_nobody_declared_is_unknown(void **state)
 	size_t i;
 
 	(void)state;
-	snprintf(call, sizeof(call), "--cluster '%s/topo/clusters/slurm-topology.conf' --size 1M", program_source());
+	snprintf(call, sizeof(call), "export --graph-json --cluster '%s/topo/clusters/slurm-topology.conf'",
+		 program_source());
+	assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_FAILED);
+	assert_non_null(strstr(text, "give --rate RATE"));
+	snprintf(call, sizeof(call), "--cluster '%s/topo/clusters/slurm-topology.conf' --rate 8Gbit/s --size 1M",
+		 program_source());
 	graph = graph_of(call);
 	assert_true(fits(schema, graph));
 	json_array_foreach(json_object_get(graph, "edges"), i, edge)
 	{
-		assert_true(json_is_null(json_object_get(edge, "capacity_Bps")));
-		assert_string_equal(json_string_value(json_object_get(edge, "provenance")), "unknown");
+		bool nic = !strcmp(json_string_value(json_object_get(edge, "type")), "nic");
+
+		assert_int_equal(json_is_null(json_object_get(edge, "capacity_Bps")), !nic);
+		assert_string_equal(json_string_value(json_object_get(edge, "provenance")),
+				    nic ? "declared" : "unknown");
 	}
 	assert_true(i > 0);
 	json_decref(graph);

@@ -27,6 +27,7 @@ static int place(const char *where, const char *options, const char *what, char 
 
 #define MACHINE "two-switch-8gpu-sm120/machine.topology"
 #define CLUSTER "clusters/two-leaves.cluster"
+#define SLURM   "clusters/slurm-topology.conf"
 
 static void gpus_are_kept_or_spread(void **state)
 {
@@ -97,6 +98,23 @@ static void a_queue_is_placed_and_who_waits_is_told_why(void **state)
 	assert_int_equal(queue(jobs, "--share", PROGRAM_STDOUT, text), COMMAND_FAILED);
 	assert_non_null(strstr(text, "e (peer-bound): GPUs 3,5,6,7; shared, at most "));
 	assert_non_null(strstr(text, "d (peer-bound): waits: 0 of 2 GPUs are free"));
+}
+
+/* Slurm's file has none: no uplink would ever be full. */
+static void rates_that_are_missing_are_said(void **state)
+{
+	char text[TEXT_BYTES];
+
+	(void)state;
+	assert_int_equal(place(SLURM, "peer:2", PROGRAM_STDERR, text), COMMAND_OK);
+	assert_non_null(strstr(text, "no rate for 54 of its 54 hosts"));
+	assert_non_null(strstr(text, "no rate for 6 of its 6 uplinks: one without is never full"));
+	assert_int_equal(place(SLURM, "host:20 --rate 4:1,100Gbit/s --format hostfile", PROGRAM_STDERR, text),
+			 COMMAND_OK);
+	assert_string_equal(text, "");
+	assert_int_equal(place(MACHINE, "peer:2 --rate 1GB/s", PROGRAM_STDERR, text), COMMAND_USAGE);
+	assert_int_equal(place(MACHINE, "peer:2", PROGRAM_STDERR, text), COMMAND_OK);
+	assert_string_equal(text, "");
 }
 
 static void what_is_wrong_is_named(void **state)
@@ -184,6 +202,7 @@ int main(void)
 		cmocka_unit_test(gpus_are_kept_or_spread),
 		cmocka_unit_test(hosts_are_too),
 		cmocka_unit_test(a_queue_is_placed_and_who_waits_is_told_why),
+		cmocka_unit_test(rates_that_are_missing_are_said),
 		cmocka_unit_test(what_is_wrong_is_named),
 		cmocka_unit_test(hosts_are_known_without_their_domains),
 		cmocka_unit_test(nothing_to_place_is_said),

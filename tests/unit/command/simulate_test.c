@@ -338,6 +338,95 @@ static void write_order(const char *path, const char *lines)
 	assert_int_equal(fclose(file), 0);
 }
 
+/* Slurm's file has no rate. Of links that bound nothing, messages would take their latency alone. */
+static void without_rates_there_are_no_times(void **state)
+{
+	char call[800];
+	json_t *value;
+
+	(void)state;
+	snprintf(call, sizeof(call), "--cluster '%s/topo/clusters/slurm-topology.conf'", program_source());
+	simulate(call, "2>&1", COMMAND_FAILED);
+	assert_non_null(strstr(text, "no rate for 54 of its 54 hosts"));
+	assert_non_null(strstr(text, "give --rate RATE"));
+	assert_null(strstr(text, "GB/s"));
+
+	/* 53/54 of two times 1 GiB at 1 GB/s; uplinks as wide as anything, which is said. */
+	strcat(call, " --rate 8Gbit/s --latency 0 --order leaf --algo ring --detail pipelined");
+	value = simulate_json(call);
+	check_near(time_of(value, 0), 2 * 53 / 54.0 * 1.073741824, 1e-5);
+	assert_int_equal(json_integer_value(json_object_get(value, "uplinks_without_rate")), 6);
+	json_decref(value);
+	simulate(call, PROGRAM_STDERR, COMMAND_OK);
+	assert_non_null(strstr(text, "no rate for 6 of its 6 uplinks: one without bounds nothing"));
+
+	/* 32:1 leaves each leaf of 16 hosts half a host's rate, the one of 6 a fifth. */
+	snprintf(call, sizeof(call),
+		 "--cluster '%s/topo/clusters/slurm-topology.conf' --rate 32:1,8Gbit/s --latency 0 --order leaf --algo "
+		 "ring --detail pipelined",
+		 program_source());
+	value = simulate_json(call);
+	check_near(time_of(value, 0), 32 / 6.0 * 2 * 53 / 54.0 * 1.073741824, 1e-5);
+	assert_int_equal(json_integer_value(json_object_get(value, "uplinks_without_rate")), 0);
+	json_decref(value);
+	simulate(call, PROGRAM_STDERR, COMMAND_OK);
+	assert_string_equal(text, "");
+}
+
+/* What the file says counts, and --rate for the rest. */
+static void a_rate_is_for_those_without(void **state)
+{
+	char path[512], call[800];
+	json_t *value;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/partly.cluster", program_folder());
+	write_order(path, "tributary-cluster 1\nswitch spine\nswitch a parent=spine rate=16Gbit/s\n"
+			  "switch b parent=spine\nhost a1 leaf=a rate=16Gbit/s\nhost b1 leaf=b\n");
+	snprintf(call, sizeof(call), "--cluster '%s' --algo ring --latency 0 --size 1G --detail pipelined", path);
+	simulate(call, PROGRAM_STDERR, COMMAND_OK);
+	assert_non_null(strstr(text, "no rate for 1 of its 2 hosts: each counts like the others"));
+	assert_non_null(strstr(text, "no rate for 1 of its 2 uplinks"));
+	value = simulate_json(call);
+	check_near(time_of(value, 0), 1.073741824 / 2, 1e-5);
+	json_decref(value);
+	strcat(call, " --rate 8:1,8Gbit/s");
+	value = simulate_json(call);
+	check_near(time_of(value, 0), 8 * 1.073741824, 1e-5);
+	json_decref(value);
+}
+
+/* No rate inside: nothing would bound the channels. */
+static void a_machine_without_rates_is_refused(void **state)
+{
+	char path[512], call[800];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/no-rates.topology", program_folder());
+	write_order(path,
+		    "tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex bridge bridge:0000:20 bus=0000:20\n"
+		    "vertex gpu gpu0 bus=0000:23:00.0 class=0x030200 index=0 sm=86\n"
+		    "vertex gpu gpu1 bus=0000:24:00.0 class=0x030200 index=1 sm=86\n"
+		    "vertex nic mlx5_0 bus=0000:27:00.0 class=0x020000 interface=e port=1 guid=0x1 "
+		    "speed_Bps=25000000000\n"
+		    "link internal bridge:0000:20 cpu0\nlink pci gpu0 bridge:0000:20\nlink pci gpu1 bridge:0000:20\n"
+		    "link pci mlx5_0 bridge:0000:20\n");
+	snprintf(call, sizeof(call), "--fabric leaf-spine:2x2,100Gbit/s --gpus 2 --from '%s'", path);
+	simulate(call, "2>&1", COMMAND_FAILED);
+	assert_non_null(strstr(text, "no rate of the links inside the machine is known"));
+	assert_null(strstr(text, "GB/s"));
+	for (size_t i = 0; i < 4; i++) {
+		static const char *const calls[] = { "explain", "tune", "explain --hosts 2", "tune --hosts 2" };
+
+		snprintf(call, sizeof(call), "%s --from '%s'", calls[i], path);
+		assert_int_equal(program_run(call, "2>&1", text, sizeof(text)), COMMAND_FAILED);
+		assert_non_null(strstr(text, "no rate of the links between these devices is known"));
+	}
+	snprintf(call, sizeof(call), "place host:1 --from '%s'", path);
+	assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, "none is ever full"));
+}
+
 static void a_wrong_order_is_said_with_its_line(void **state)
 {
 	char path[512], call[600], words[1024];
@@ -376,6 +465,11 @@ static void what_is_wrong_is_said_once(void **state)
 		{ "", COMMAND_USAGE, "--cluster FILE or --fabric TEXT" },
 		{ "--fabric leaf-spine:2x4,1Gbit/s --graph x", COMMAND_USAGE, "by --from or --profile" },
 		{ "--fabric leaf-spine:2x4,1Gbit/s --cluster x", COMMAND_USAGE, "--cluster FILE or --fabric TEXT" },
+		{ "--fabric leaf-spine:2x4,1Gbit/s --rate 1Gbit/s", COMMAND_USAGE, "has its rate in --fabric" },
+		{ "--cluster @slurm --rate 4,1Gbit/s", COMMAND_USAGE, "as 100Gbit/s or 4:1,100Gbit/s" },
+		{ "--cluster @slurm --rate 0:1,1Gbit/s", COMMAND_USAGE, "as 100Gbit/s or 4:1,100Gbit/s" },
+		{ "--cluster @slurm --rate 4:1", COMMAND_USAGE, "as 100Gbit/s or 4:1,100Gbit/s" },
+		{ "--cluster @slurm --rate 1GB/s --degrade leaf1=50%", COMMAND_USAGE, "what it has now is not known" },
 		{ "--fabric torus:4", COMMAND_USAGE, "leaf-spine:" },
 		{ "--fabric leaf-spine:2x4,4:0,1Gbit/s", COMMAND_USAGE, "a ratio as 4:1" },
 		{ "--cluster /nonexistent/cluster", COMMAND_FAILED, "is not there" },
@@ -403,7 +497,13 @@ static void what_is_wrong_is_said_once(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		simulate(cases[i].arguments, PROGRAM_STDERR, cases[i].status);
+		const char *at = strstr(cases[i].arguments, "@slurm");
+		char call[1024];
+
+		snprintf(call, sizeof(call), "%.*s%s%s%s", at ? (int)(at - cases[i].arguments) : 1000,
+			 cases[i].arguments, at ? program_source() : "", at ? "/topo/clusters/slurm-topology.conf" : "",
+			 at ? at + 6 : "");
+		simulate(call, PROGRAM_STDERR, cases[i].status);
 		if (!strstr(text, cases[i].words) || strchr(text, '\n') != strrchr(text, '\n'))
 			fail_msg("simulate %s: \"%s\", expected one line with \"%s\"", cases[i].arguments, text,
 				 cases[i].words);
@@ -423,6 +523,9 @@ int main(void)
 		cmocka_unit_test(text_names_times_bytes_and_links),
 		cmocka_unit_test(patterns_and_jobs_are_cases),
 		cmocka_unit_test(a_host_by_itself_takes_no_time),
+		cmocka_unit_test(without_rates_there_are_no_times),
+		cmocka_unit_test(a_rate_is_for_those_without),
+		cmocka_unit_test(a_machine_without_rates_is_refused),
 		cmocka_unit_test(a_wrong_order_is_said_with_its_line),
 		cmocka_unit_test(the_page_shows_each_case),
 		cmocka_unit_test(what_is_wrong_is_said_once),
