@@ -189,7 +189,7 @@ static int check_out(const char *path)
 static int chief(const struct command_call *call, const struct fleet_setup *setup, const struct fleet_options *wanted,
 		 FILE *out)
 {
-	struct measure_text progress = { .out = stderr, .shown = isatty(STDERR_FILENO) != 0 };
+	struct measure_text progress;
 	struct fleet_options options = *wanted;
 	struct fleet_result result = { 0 };
 	struct cluster *declared = NULL;
@@ -201,6 +201,7 @@ static int chief(const struct command_call *call, const struct fleet_setup *setu
 		status = command_cluster_of(call, "declared", &declared);
 	if (status != COMMAND_OK)
 		return status;
+	measure_text_begin(stderr, &progress);
 	options.progress = show_progress;
 	options.progress_arg = &progress;
 	r = fleet_chief_run(setup, &options, &result, &diag);

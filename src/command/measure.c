@@ -199,7 +199,7 @@ static bool has_rdma(const struct session *session)
 
 static int measure(const struct command_call *call, struct session *session, uint64_t budget_ns, FILE *out)
 {
-	struct measure_text progress = { .out = stderr, .shown = isatty(STDERR_FILENO) != 0 };
+	struct measure_text progress;
 	struct measure_options options = {
 		.budget_ns = budget_ns,
 		.quick = command_given(call, "quick"),
@@ -210,6 +210,7 @@ static int measure(const struct command_call *call, struct session *session, uin
 	};
 	int status, r;
 
+	measure_text_begin(stderr, &progress);
 	if (session->no_gpu.text[0] && !command_given(call, "json"))
 		fprintf(out, "no GPU found: %s\n", session->no_gpu.text);
 	if (session->no_rdma.text[0] && has_rdma(session) && !command_given(call, "json"))

@@ -5,9 +5,12 @@
 #include "command/show/view.h"
 #include "command/term.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
-enum { BAR_CELLS = 30, WHAT_COLUMNS = 40 };
+enum { BAR_CELLS_LEAST = 5, BAR_CELLS_MOST = 30, WHAT_COLUMNS = 40, WHAT_BYTES = 256, USUAL_COLUMNS = 80 };
 
 static const char *const finding_words[MEASURE_FINDING_KIND_COUNT] = {
 	[MEASURE_DISTURBED] = "disturbed",
@@ -15,30 +18,65 @@ static const char *const finding_words[MEASURE_FINDING_KIND_COUNT] = {
 	[MEASURE_NOT_MEASURABLE] = "not-measurable",
 };
 
+void measure_text_begin(FILE *out, struct measure_text *ret)
+{
+	const char *terminal = getenv("TERM");
+
+	*ret = (struct measure_text){ .out = out, .shown = isatty(fileno(out)) && terminal && strcmp(terminal, "dumb") };
+}
+
+/* One less than there are: in the last column a terminal may go on to the next line. It may have been resized. */
+static size_t room_of(FILE *out)
+{
+	struct winsize size;
+
+	if (ioctl(fileno(out), TIOCGWINSZ, &size) < 0 || !size.ws_col)
+		return USUAL_COLUMNS - 1;
+	return (size_t)size.ws_col - 1;
+}
+
+static size_t draw_bar(FILE *out, size_t room, size_t done, size_t total)
+{
+	size_t cells = room / 3 < BAR_CELLS_MOST ? room / 3 : BAR_CELLS_MOST;
+	size_t full = total ? done * cells / total : 0;
+
+	if (cells < BAR_CELLS_LEAST)
+		return 0;
+	fputc('[', out);
+	for (size_t i = 0; i < cells; i++)
+		fputc(i < full ? '#' : '.', out);
+	fputs("] ", out);
+	return cells + 3;
+}
+
 void measure_text_progress(void *arg, size_t done, size_t total, const char *what)
 {
 	struct measure_text *text = arg;
-	size_t cells = total ? done * BAR_CELLS / total : 0;
+	char counts[64], clean[WHAT_BYTES];
+	size_t room, used;
 
 	if (!text->shown)
 		return;
-	/* How many repetitions it takes is an estimate. */
-	if (cells > BAR_CELLS)
-		cells = BAR_CELLS;
-	fputs("\r[", text->out);
-	for (size_t i = 0; i < BAR_CELLS; i++)
-		fputc(i < cells ? '#' : '.', text->out);
-	fprintf(text->out, "] %3zu of %zu  %-*.*s", done, total, WHAT_COLUMNS, WHAT_COLUMNS, what ? what : "");
+	room = room_of(text->out);
+	fputc('\r', text->out);
+	used = draw_bar(text->out, room, done, total);
+	snprintf(counts, sizeof(counts), "%zu of %zu  ", done, total);
+	used += (size_t)fprintf(text->out, "%.*s", (int)(room - used), counts);
+	term_clean(what ? what : "", clean, sizeof(clean));
+	used += (size_t)fprintf(text->out, "%.*s", (int)(room - used < WHAT_COLUMNS ? room - used : WHAT_COLUMNS), clean);
+	/* Over what is left of the last line. */
+	if (used < text->drawn && text->drawn <= room)
+		fprintf(text->out, "%*s", (int)(text->drawn - used), "");
 	fflush(text->out);
-	text->drawn = true;
+	text->drawn = used;
 }
 
 void measure_text_end(struct measure_text *text)
 {
 	if (text->drawn)
-		fprintf(text->out, "\r%*s\r", BAR_CELLS + WHAT_COLUMNS + 20, "");
+		fprintf(text->out, "\r%*s\r", (int)text->drawn, "");
 	fflush(text->out);
-	text->drawn = false;
+	text->drawn = 0;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- table */

@@ -4,17 +4,20 @@
 
 #include "measure/measure.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct command_call;
 
 struct measure_text {
 	FILE *out;
-	bool shown; /* out is a terminal */
-	bool drawn;
+	bool shown;   /* out is a terminal that can go back to the beginning of a line */
+	size_t drawn; /* columns of the line that is there; 0: none */
 };
 
-/* For struct measure_options; arg is a struct measure_text. */
+/* Where out is no terminal nothing is ever drawn. */
+void measure_text_begin(FILE *out, struct measure_text *ret);
+/* For struct measure_options; arg is a struct measure_text. Never wider than the terminal. */
 void measure_text_progress(void *arg, size_t done, size_t total, const char *what);
 void measure_text_end(struct measure_text *text);
 

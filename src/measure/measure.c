@@ -261,6 +261,25 @@ static bool wants_more(struct session *session, size_t index, double reserve_ns)
 	       session->time_ns + cost_of(session, index) + reserve_ns <= session->budget_ns;
 }
 
+/* How many runs there will be is a guess before; what is sure to come is more than that at times. */
+static void expect_runs(struct session *session, size_t coming)
+{
+	if (session->expected_runs < session->report.run_count + coming)
+		session->expected_runs = session->report.run_count + coming;
+}
+
+/* Runs of the next pass, and of the last look at all. */
+static size_t count_coming(struct session *session, size_t count, double reserve_ns, bool looked)
+{
+	size_t coming = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		coming += wants_more(session, i, reserve_ns);
+		coming += !looked && !session->refused[i];
+	}
+	return coming;
+}
+
 /* Until all are precise and of one mind, or no time is left. A last look at all shows a disturbance that came late. */
 static int refine(struct session *session, size_t count)
 {
@@ -271,6 +290,7 @@ static int refine(struct session *session, size_t count)
 		double reserve_ns = looked ? 0 : time_of(session, count, 1);
 		bool more = false;
 
+		expect_runs(session, count_coming(session, count, reserve_ns, looked));
 		for (size_t i = 0; r == 0 && i < count; i++)
 			if (wants_more(session, i, reserve_ns)) {
 				r = repeat(session, i);

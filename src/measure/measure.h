@@ -11,6 +11,7 @@ struct measure_options {
 	uint64_t budget_ns; /* for the whole; 0: 60 s */
 	bool quick;         /* 10 s, and only what the planner needs most */
 	/* Called between repetitions: done of about total, which may still grow; what: what runs now. NULL: none. */
+	/* total: an estimate that grows where more runs are needed; done < total. */
 	void (*progress)(void *arg, size_t done, size_t total, const char *what);
 	void *progress_arg;
 	const _Atomic bool *stop; /* what is known so far is kept when it is set; NULL: never */

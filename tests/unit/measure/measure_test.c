@@ -106,6 +106,44 @@ static void machine_gets_capacities_limits_and_pairs(void **state)
 	topology_fini(&truth);
 }
 
+struct counted {
+	size_t calls, wrong, last;
+};
+
+static void count_progress(void *arg, size_t done, size_t total, const char *what)
+{
+	struct counted *counted = arg;
+
+	assert_non_null(what);
+	counted->calls++;
+	counted->wrong += done >= total || done < counted->last;
+	counted->last = done;
+}
+
+/* So noisy that nearly every experiment needs all of its repetitions, far more than are expected at first. */
+static void progress_never_runs_past_its_total(void **state)
+{
+	struct counted counted = { 0 };
+	struct measure_options options = { .progress = count_progress, .progress_arg = &counted };
+	struct measure_report report;
+	struct topology truth, seen;
+	struct probe_rules rules;
+	struct probe *probe;
+
+	(void)state;
+	build(&truth, &rules);
+	rules.noise = 0.05;
+	open_machine(&truth, &rules, &probe, &seen);
+	assert_int_equal(measure_run(&seen, &probe, 1, &options, &report), 0);
+	assert_true(report.run_count > 12 * report.experiment_count);
+	assert_int_equal(counted.calls, report.run_count);
+	assert_int_equal(counted.wrong, 0);
+	measure_report_fini(&report);
+	probe->ops->close(probe);
+	topology_fini(&seen);
+	topology_fini(&truth);
+}
+
 static void pairs_that_the_driver_refuses_say_so(void **state)
 {
 	struct measure_options options = { .quick = true };
@@ -349,6 +387,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(machine_gets_capacities_limits_and_pairs),
+		cmocka_unit_test(progress_never_runs_past_its_total),
 		cmocka_unit_test(pairs_that_the_driver_refuses_say_so),
 		cmocka_unit_test(stop_keeps_what_is_known_so_far),
 		cmocka_unit_test(budget_is_kept),
