@@ -331,8 +331,9 @@ static void put_legend(const struct html *html)
 {
 	fputs("<div class=\"legend\"><span>measured over nominal:</span>", html->out);
 	for (int band = 0; band < VIEW_BAND_COUNT; band++)
-		fprintf(html->out, "<span><i style=\"background-color:var(--band-%d)\"></i>%s</span>", band,
-			view_band_words((enum view_band)band));
+		if (view_has_band(html->view, (enum view_band)band))
+			fprintf(html->out, "<span><i style=\"background-color:var(--band-%d)\"></i>%s</span>", band,
+				view_band_words((enum view_band)band));
 	fputs("<span>thickness: capacity; the pale bed: what the slot could</span><span>(12) nominal</span><span>~12 "
 	      "assumed</span>"
 	      "<span>≥12 at least</span></div>\n",

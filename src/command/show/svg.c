@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TITLE_BYTES = 600, HEAD_HEIGHT = 118, LEGEND_HEIGHT = 96 };
+enum { TITLE_BYTES = 600, HEAD_HEIGHT = 118, LEGEND_HEIGHT = 96, SWATCH_WIDTH = 84, REST_WIDTH = 400 };
 
 /* ----------------------------------------------------------------------------------------------------------- links */
 
@@ -163,26 +163,33 @@ static void put_head(const struct drawing *drawing)
 		  clipped);
 }
 
-static double put_swatches(const struct drawing *drawing, double x, double y)
+/* Of those that the drawing has. Measures alone where nothing is drawn. Returns where they end. */
+static double put_swatches(const struct drawing *drawing, double x, double y, bool drawn)
 {
-	draw_text(drawing, x, y - 10, 11, "class=\"soft\" fill=\"" DRAW_SOFT "\" font-weight=\"600\"",
-		  "measured over nominal");
+	if (drawn)
+		draw_text(drawing, x, y - 10, 11, "class=\"soft\" fill=\"" DRAW_SOFT "\" font-weight=\"600\"",
+			  "measured over nominal");
 	for (int band = 0; band < VIEW_BAND_COUNT; band++) {
 		enum view_band at = (enum view_band)band;
 
-		fprintf(drawing->out,
-			"<path class=\"stream band-%d\" d=\"M%.1f %.1fh36\" fill=\"none\" stroke=\"%s\" "
-			"stroke-width=\"9\"/>\n",
-			band, x, y + 7, view_band_colour(at));
-		draw_text(drawing, x, y + 32, 10.5, "class=\"legend\" fill=\"" DRAW_INK "\"", view_band_words(at));
-		x += 84;
+		if (!view_has_band(drawing->view, at))
+			continue;
+		if (drawn) {
+			fprintf(drawing->out,
+				"<path class=\"stream band-%d\" d=\"M%.1f %.1fh36\" fill=\"none\" stroke=\"%s\" "
+				"stroke-width=\"9\"/>\n",
+				band, x, y + 7, view_band_colour(at));
+			draw_text(drawing, x, y + 32, 10.5, "class=\"legend\" fill=\"" DRAW_INK "\"",
+				  view_band_words(at));
+		}
+		x += fmax(SWATCH_WIDTH, (double)strlen(view_band_words(at)) * 6.2 + 16);
 	}
 	return x;
 }
 
 static void put_legend(const struct drawing *drawing)
 {
-	double y = drawing->height - LEGEND_HEIGHT + 34, x = put_swatches(drawing, LAYOUT_MARGIN, y) + 14;
+	double y = drawing->height - LEGEND_HEIGHT + 34, x = put_swatches(drawing, LAYOUT_MARGIN, y, true) + 14;
 
 	x = draw_thicknesses(drawing, x, y);
 	draw_text(drawing, x, y - 10, 11, "class=\"soft\" fill=\"" DRAW_SOFT "\" font-weight=\"600\"", "figures");
@@ -224,8 +231,10 @@ int svg_print(const struct view *view, bool inside, FILE *out)
 			svg.fastest_Bps = view->lanes[i].room_Bps;
 	}
 	svg.width = svg.layout.drawing.width + 2 * LAYOUT_MARGIN;
-	if (svg.width < DRAW_LEAST_WIDTH && !inside)
-		svg.width = DRAW_LEAST_WIDTH;
+	/* The legend: swatches, thicknesses, figures. */
+	if (!inside)
+		svg.width = fmax(fmax(svg.width, DRAW_LEAST_WIDTH),
+				 put_swatches(&svg, LAYOUT_MARGIN, 0, false) + REST_WIDTH);
 	svg.height = svg.layout.drawing.y + svg.layout.drawing.height + (inside ? LAYOUT_MARGIN / 2 : LEGEND_HEIGHT);
 	put_all(&svg, inside);
 	layout_free(&svg.layout);

@@ -15,8 +15,8 @@ struct tree {
 };
 
 static const enum term_colour colours[VIEW_BAND_COUNT] = {
-	[VIEW_FULL] = TERM_BLUE,   [VIEW_GOOD] = TERM_CYAN, [VIEW_FAIR] = TERM_YELLOW,
-	[VIEW_POOR] = TERM_ORANGE, [VIEW_BAD] = TERM_RED,   [VIEW_UNMEASURED] = TERM_DIM,
+	[VIEW_FULL] = TERM_BLUE, [VIEW_GOOD] = TERM_CYAN, [VIEW_FAIR] = TERM_YELLOW,    [VIEW_POOR] = TERM_ORANGE,
+	[VIEW_BAD] = TERM_RED,   [VIEW_BOUND] = TERM_DIM, [VIEW_NO_NOMINAL] = TERM_DIM, [VIEW_UNMEASURED] = TERM_DIM,
 };
 
 static void pad(FILE *out, const char *text, size_t columns, bool right)

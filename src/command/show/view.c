@@ -168,9 +168,13 @@ bool view_is_tree_link(const struct view *view, uint32_t link)
 
 static enum view_band band_of(double share, enum topology_provenance provenance)
 {
-	/* A lower bound says nothing bad of a link. */
-	if (share < 0 || provenance < TOPOLOGY_AT_LEAST || (provenance == TOPOLOGY_AT_LEAST && share < 0.9))
+	if (provenance < TOPOLOGY_AT_LEAST)
 		return VIEW_UNMEASURED;
+	if (share < 0)
+		return VIEW_NO_NOMINAL;
+	/* A lower bound says nothing bad of a link. */
+	if (provenance == TOPOLOGY_AT_LEAST && share < 0.9)
+		return VIEW_BOUND;
 	if (share >= 0.9)
 		return VIEW_FULL;
 	if (share >= 0.75)
@@ -192,6 +196,14 @@ static void make_lane(const struct topology_link *link, const struct topology_ca
 	if (capacity->provenance >= TOPOLOGY_AT_LEAST && link->nominal_Bps)
 		ret->share = (double)capacity->rate_Bps / (double)link->nominal_Bps;
 	ret->band = band_of(ret->share, capacity->provenance);
+}
+
+bool view_has_band(const struct view *view, enum view_band band)
+{
+	for (size_t i = 0; i < 2 * view->topology->link_count; i++)
+		if (view->lanes[i].band == band)
+			return true;
+	return false;
 }
 
 static void make_lanes(struct view *view)

@@ -14,7 +14,9 @@ enum view_band {
 	VIEW_FAIR,       /* 60 % */
 	VIEW_POOR,       /* 40 % */
 	VIEW_BAD,        /* less */
-	VIEW_UNMEASURED, /* nominal or assumed, or measured where no nominal rate is known */
+	VIEW_BOUND,      /* at least so much, which is less than 90 %: its limit was not found */
+	VIEW_NO_NOMINAL, /* measured, and no nominal rate is known */
+	VIEW_UNMEASURED, /* nominal, assumed or not known */
 	VIEW_BAND_COUNT
 };
 
@@ -72,6 +74,8 @@ void view_bottleneck(const struct view *view, bool utf8, char *text, size_t text
 enum topology_direction view_worse(const struct view *view, uint32_t link);
 /* "90 % and more", ... */
 const char *view_band_words(enum view_band band);
+/* Whether a lane of the picture has it: a legend explains those. */
+bool view_has_band(const struct view *view, enum view_band band);
 /* Colours of the bands, "#0072b2", told apart with every common kind of colour blindness. */
 const char *view_band_colour(enum view_band band);
 /* Whether a link is one of the tree's own (from a vertex to its parent). */

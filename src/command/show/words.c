@@ -193,8 +193,14 @@ void view_bottleneck(const struct view *view, bool utf8, char *text, size_t text
 const char *view_band_words(enum view_band band)
 {
 	static const char *const words[VIEW_BAND_COUNT] = {
-		[VIEW_FULL] = "90 % or more", [VIEW_GOOD] = "75 to 90 %", [VIEW_FAIR] = "60 to 75 %",
-		[VIEW_POOR] = "40 to 60 %",   [VIEW_BAD] = "under 40 %",  [VIEW_UNMEASURED] = "not measured",
+		[VIEW_FULL] = "90 % or more",
+		[VIEW_GOOD] = "75 to 90 %",
+		[VIEW_FAIR] = "60 to 75 %",
+		[VIEW_POOR] = "40 to 60 %",
+		[VIEW_BAD] = "under 40 %",
+		[VIEW_BOUND] = "lower bound",
+		[VIEW_NO_NOMINAL] = "measured, no nominal rate",
+		[VIEW_UNMEASURED] = "not measured",
 	};
 
 	return words[band];
@@ -207,8 +213,9 @@ const char *view_band_colour(enum view_band band)
 	 * green.
 	 */
 	static const char *const colours[VIEW_BAND_COUNT] = {
-		[VIEW_FULL] = "#0072b2", [VIEW_GOOD] = "#56b4e9", [VIEW_FAIR] = "#f0c419",
-		[VIEW_POOR] = "#e68a00", [VIEW_BAD] = "#c43c00",  [VIEW_UNMEASURED] = "#a9b3bf",
+		[VIEW_FULL] = "#0072b2",       [VIEW_GOOD] = "#56b4e9",       [VIEW_FAIR] = "#f0c419",
+		[VIEW_POOR] = "#e68a00",       [VIEW_BAD] = "#c43c00",        [VIEW_BOUND] = "#8f7cb8",
+		[VIEW_NO_NOMINAL] = "#3f4c5c", [VIEW_UNMEASURED] = "#a9b3bf",
 	};
 
 	return colours[band];

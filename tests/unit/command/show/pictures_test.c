@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 #include <expat.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,6 +165,212 @@ static void svg_has_every_link_and_vertex_and_marks_the_bottleneck(void **state)
 	free(machine);
 }
 
+/* -------------------------------------------------------------------------------------------------- colours and legend */
+
+/* A link of every kind that a legend tells apart, and in its name what that is. */
+static const char of_every_kind[] =
+	"tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex memory memory0 numa=0\n"
+	"vertex gpu gpu0 bus=0000:10:00.0\nvertex gpu gpu1 bus=0000:11:00.0\nvertex gpu gpu2 bus=0000:12:00.0\n"
+	"vertex gpu gpu3 bus=0000:13:00.0\nvertex gpu gpu4 bus=0000:14:00.0\n"
+	"link memory memory0 cpu0\nlink pci gpu0 cpu0 nominal_Bps=20000000000\n"
+	"link pci gpu1 cpu0 nominal_Bps=20000000000\nlink pci gpu2 cpu0 nominal_Bps=20000000000\n"
+	"link pci gpu3 cpu0 nominal_Bps=20000000000\nlink pci gpu4 cpu0\n"
+	"rate memory0>cpu0 150000000000 measured\nrate cpu0>memory0 150000000000 at_least\n"
+	"rate gpu0>cpu0 19000000000 measured\nrate cpu0>gpu0 16000000000 measured\n"
+	"rate gpu1>cpu0 13000000000 measured\nrate cpu0>gpu1 10000000000 measured\n"
+	"rate gpu2>cpu0 2000000000 measured\nrate cpu0>gpu2 10000000000 at_least\n"
+	"rate gpu3>cpu0 20000000000 nominal\nrate cpu0>gpu3 19000000000 at_least\n"
+	"rate gpu4>cpu0 20000000000 assumed\n";
+
+/* Said anew, of what the graph says. */
+static const char *expected_words(const struct topology *topology, uint32_t directed)
+{
+	const struct topology_link *link = &topology->links[directed / 2];
+	const struct topology_capacity *capacity = &link->capacity[directed % 2];
+	uint64_t percent = link->nominal_Bps ? capacity->rate_Bps * 100 / link->nominal_Bps : 0;
+
+	if (capacity->provenance != TOPOLOGY_MEASURED && capacity->provenance != TOPOLOGY_AT_LEAST)
+		return "not measured";
+	if (!link->nominal_Bps)
+		return "measured, no nominal rate";
+	if (percent >= 90)
+		return "90 % or more";
+	if (capacity->provenance == TOPOLOGY_AT_LEAST)
+		return "lower bound";
+	return percent >= 75   ? "75 to 90 %"
+	       : percent >= 60 ? "60 to 75 %"
+	       : percent >= 40 ? "40 to 60 %"
+			       : "under 40 %";
+}
+
+enum { SEEN_MAX = 256 };
+
+struct seen_colours {
+	int link; /* whose group this is; -1: none's */
+	struct {
+		char look[32]; /* class or colour */
+		char words[64];
+	} legend[SEEN_MAX], lanes[SEEN_MAX];
+	size_t legend_count, lane_count;
+	bool by_class, in_words;
+};
+
+static void XMLCALL begin_colour(void *arg, const char *name, const char **attributes)
+{
+	struct seen_colours *seen = arg;
+	const char *class = "", *colour = "", *link = NULL, *look;
+
+	for (; *attributes; attributes += 2) {
+		if (!strcmp(attributes[0], "class"))
+			class = attributes[1];
+		else if (!strcmp(attributes[0], "stroke"))
+			colour = attributes[1];
+		else if (!strcmp(attributes[0], "data-link"))
+			link = attributes[1];
+	}
+	if (link)
+		seen->link = atoi(link);
+	else if (!strcmp(name, "g"))
+		seen->link = -1;
+	seen->in_words = !strcmp(class, "legend") && seen->legend_count &&
+			 !seen->legend[seen->legend_count - 1].words[0];
+	if (strncmp(class, "stream ", 7) != 0)
+		return;
+	look = seen->by_class ? class : colour;
+	assert_true(seen->legend_count < SEEN_MAX && seen->lane_count < SEEN_MAX);
+	if (seen->link < 0)
+		snprintf(seen->legend[seen->legend_count++].look, 32, "%s", look);
+	else
+		snprintf(seen->lanes[seen->lane_count++].look, 32, "%s", look);
+}
+
+static void XMLCALL words_of_colour(void *arg, const char *text, int bytes)
+{
+	struct seen_colours *seen = arg;
+	char *words = seen->legend_count ? seen->legend[seen->legend_count - 1].words : NULL;
+
+	if (seen->in_words && words)
+		snprintf(words + strlen(words), 64 - strlen(words), "%.*s", bytes, text);
+}
+
+static void XMLCALL end_colour(void *arg, const char *name)
+{
+	struct seen_colours *seen = arg;
+
+	seen->in_words = false;
+	if (!strcmp(name, "g"))
+		seen->link = -1;
+}
+
+static void see_colours(const char *svg, size_t bytes, struct seen_colours *seen)
+{
+	XML_Parser parser = XML_ParserCreate("UTF-8");
+
+	assert_non_null(parser);
+	seen->link = -1;
+	XML_SetUserData(parser, seen);
+	XML_SetElementHandler(parser, begin_colour, end_colour);
+	XML_SetCharacterDataHandler(parser, words_of_colour);
+	assert_int_equal(XML_Parse(parser, svg, (int)bytes, 1), XML_STATUS_OK);
+	XML_ParserFree(parser);
+}
+
+static const char *words_for(const struct seen_colours *seen, const char *look)
+{
+	const char *found = NULL;
+
+	for (size_t i = 0; i < seen->legend_count; i++) {
+		if (strcmp(seen->legend[i].look, look) != 0)
+			continue;
+		assert_null(found); /* one colour, one meaning */
+		found = seen->legend[i].words;
+	}
+	if (!found)
+		fail_msg("the legend does not have %s", look);
+	return found;
+}
+
+static void compare_colours(const char *machine, const struct seen_colours *seen)
+{
+	struct topology topology;
+	struct diag diag = { 0 };
+
+	assert_int_equal(topology_read(machine, strlen(machine), &topology, &diag), 0);
+	assert_int_equal(seen->lane_count, 2 * topology.link_count);
+	for (uint32_t i = 0; i < 2 * topology.link_count; i++)
+		assert_string_equal(words_for(seen, seen->lanes[i].look), expected_words(&topology, i));
+	topology_fini(&topology);
+}
+
+static void colours_of_the_drawing_are_those_of_its_legend(void **state)
+{
+	char *browser = program_source_text("tests/browser/machine.topology");
+	const char *machines[] = { of_every_kind, browser };
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		char *svg = draw(machines[i], SVG);
+		struct seen_colours seen = { 0 };
+
+		see_colours(svg, strlen(svg), &seen);
+		compare_colours(machines[i], &seen);
+		if (i == 0)
+			assert_int_equal(seen.legend_count, VIEW_BAND_COUNT);
+		free(svg);
+	}
+	free(browser);
+}
+
+/* Of each theme: "--band-3: #e68a00" once, and no other band has that colour. */
+static void check_themes(const char *html)
+{
+	const char *dark = strstr(html, ":root.dark"), *rest = strstr(html, "* { box-sizing"),
+		   *begins[] = { html, dark };
+
+	assert_true(dark && rest);
+	for (size_t theme = 0; theme < 2; theme++) {
+		char colours[VIEW_BAND_COUNT][16];
+
+		for (int band = 0; band < VIEW_BAND_COUNT; band++) {
+			char name[64];
+			const char *at;
+
+			snprintf(name, sizeof(name), "--band-%d: ", band);
+			at = strstr(begins[theme], name);
+			assert_true(at && at < (theme ? rest : dark));
+			snprintf(colours[band], 16, "%.7s", at + strlen(name));
+			for (int other = 0; other < band; other++)
+				assert_string_not_equal(colours[band], colours[other]);
+			snprintf(name, sizeof(name), ".band-%d { stroke: var(--band-%d); }", band, band);
+			assert_non_null(strstr(rest, name));
+		}
+	}
+}
+
+static void colours_of_the_page_are_those_of_its_legend(void **state)
+{
+	char *html = draw(of_every_kind, HTML), *legend = strstr(html, "<div class=\"legend\">"),
+	     *picture = strstr(html, "<svg "), *after = strstr(html, "</svg>");
+	struct seen_colours seen = { .by_class = true };
+
+	(void)state;
+	assert_true(legend && picture && after);
+	check_themes(html);
+	see_colours(picture, (size_t)(after - picture) + strlen("</svg>"), &seen);
+	while ((legend = strstr(legend, "var(--band-"))) {
+		char *words = strchr(legend, '>') + strlen("></i>");
+
+		legend += strlen("var(--band-");
+		if (strncmp(words - 5, "></i>", 5) != 0)
+			break; /* the table's meters */
+		snprintf(seen.legend[seen.legend_count].look, 32, "stream band-%c", *legend);
+		snprintf(seen.legend[seen.legend_count++].words, 64, "%.*s", (int)strcspn(words, "<"), words);
+	}
+	compare_colours(of_every_kind, &seen);
+	assert_int_equal(seen.legend_count, VIEW_BAND_COUNT);
+	free(html);
+}
+
 static const char hostile[] = "tributary-topology 1\n"
 			      "name \"<script>alert(1)</script>&'\"\n"
 			      "vertex cpu cpu0 numa=0 model=\"</script><script>alert(2)</script>\"\n"
@@ -233,6 +441,8 @@ int main(void)
 		cmocka_unit_test(dot_is_as_it_was_looked_at),
 		cmocka_unit_test(lines_of_the_tree_end_without_spaces),
 		cmocka_unit_test(svg_has_every_link_and_vertex_and_marks_the_bottleneck),
+		cmocka_unit_test(colours_of_the_drawing_are_those_of_its_legend),
+		cmocka_unit_test(colours_of_the_page_are_those_of_its_legend),
 		cmocka_unit_test(hostile_names_stay_text),
 		cmocka_unit_test(odd_machines_are_drawn_all_the_same),
 	};

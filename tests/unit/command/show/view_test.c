@@ -115,8 +115,10 @@ static void look_at_bands(const struct view *view)
 	assert_int_equal(view->lanes[lane(view, "cpu0>gpu1")].band, VIEW_POOR);
 	assert_int_equal(view->lanes[lane(view, "gpu2>cpu1")].band, VIEW_BAD);
 	assert_int_equal(view->lanes[lane(view, "cpu1>gpu2")].band, VIEW_UNMEASURED);
-	assert_int_equal(view->lanes[lane(view, "gpu3>cpu1")].band, VIEW_UNMEASURED);
+	assert_int_equal(view->lanes[lane(view, "gpu3>cpu1")].band, VIEW_BOUND);
 	assert_int_equal(view->lanes[lane(view, "cpu1>gpu3")].band, VIEW_FULL);
+	assert_int_equal(view->lanes[lane(view, "memory0>cpu0")].band, VIEW_NO_NOMINAL);
+	assert_int_equal(view->lanes[lane(view, "cpu0>memory0")].band, VIEW_UNMEASURED);
 	assert_int_equal(view_worse(view, lane(view, "gpu0>cpu0") / 2), TOPOLOGY_DOWN);
 	assert_int_equal(view_worse(view, lane(view, "gpu2>cpu1") / 2), TOPOLOGY_UP);
 }
@@ -127,7 +129,8 @@ static void colour_is_measured_over_nominal_and_a_low_bound_is_no_blame(void **s
 	with(BOX "rate gpu0>cpu0 22000000000 measured\nrate cpu0>gpu0 19000000000 measured\n"
 		 "rate gpu1>cpu0 15000000000 measured\nrate cpu0>gpu1 10000000000 measured\n"
 		 "rate gpu2>cpu1 2000000000 measured\n"
-		 "rate gpu3>cpu1 12000000000 at_least\nrate cpu1>gpu3 23000000000 at_least\n",
+		 "rate gpu3>cpu1 12000000000 at_least\nrate cpu1>gpu3 23000000000 at_least\n"
+		 "rate memory0>cpu0 90000000000 measured\n",
 	     look_at_bands);
 }
 
