@@ -231,7 +231,8 @@ static int find_cluster(const struct command_call *call, struct params *params, 
 	if (!file)
 		r = cluster_file_find(params, NULL, &question->cluster, &why);
 	if (r < 0)
-		return command_failed(&why, r, "the cluster is not known");
+		return command_failed(NULL, why.text[0] ? 0 : r, "%s",
+				      why.text[0] ? why.text : "the cluster is not known");
 	if (!question->cluster)
 		return command_failed(NULL, 0, "no cluster file is named: --cluster FILE, or TRIBUTARY_CLUSTER");
 	if (!question->cluster->aggregator_count)

@@ -1,22 +1,56 @@
 /* `tributary capture`: what discovery reads of this machine, in one archive. */
 #include "command/command.h"
 
+#include "command/file.h"
 #include "command/json.h"
 #include "discover/discover.h"
 
+#include <stdbool.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+/* Of what is written: a name without a dot says nothing else, either. */
+static bool has_right_suffix(const char *path)
+{
+	static const char *const suffixes[] = { ".tar.gz", ".tgz", ".tar" };
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	struct stat status;
+
+	if (!strchr(name, '.') || (stat(path, &status) == 0 && !S_ISREG(status.st_mode)))
+		return true;
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
+		if (strlen(name) > strlen(suffixes[i]) &&
+		    !strcmp(name + strlen(name) - strlen(suffixes[i]), suffixes[i]))
+			return true;
+	return false;
+}
 
 static int run(const struct command_call *call, FILE *out)
 {
 	const char *path = call->operands[0];
+	bool standard = !strcmp(path, "-");
 	struct diag diag = { 0 };
 	struct stat status;
 	long long bytes;
-	int r = discover_capture(path, &diag);
+	int r;
 
+	if (standard && command_given(call, "json"))
+		return command_usage_error("capture", "only one of JSON and archive can go to standard output");
+	if (standard && isatty(STDOUT_FILENO))
+		return command_usage_error("capture", "an archive is not for a terminal: give a FILE, or a pipe");
+	if (!standard && !has_right_suffix(path))
+		return command_usage_error(
+			"capture", "\"%s\" would not be what its name says: give FILE.tar.gz, FILE.tgz or FILE.tar",
+			path);
+	if (file_check_put(path) != COMMAND_OK)
+		return COMMAND_FAILED;
+	r = discover_capture(path, &diag);
 	if (r < 0)
-		return command_failed(&diag, r, "\"%s\" cannot be written", path);
-	bytes = stat(path, &status) ? 0 : (long long)status.st_size;
+		return command_failed(&diag, r, "\"%s\" cannot be written", standard ? "standard output" : path);
+	if (standard)
+		return COMMAND_OK;
+	bytes = stat(path, &status) || !S_ISREG(status.st_mode) ? 0 : (long long)status.st_size;
 	if (command_given(call, "json"))
 		return json_print(json_pack("{so sI}", "file", json_text(path), "bytes", (json_int_t)bytes), out);
 	fprintf(out, "%s: %lld bytes. Every command takes it with --from %s\n", path, bytes, path);
@@ -27,9 +61,10 @@ const struct command command_capture = {
 	.name = "capture",
 	.operands = "FILE",
 	.help = "pack what discovery reads of this machine into one archive",
-	.about = "Serial numbers, network addresses, host names and keys stay out. The archive (.tar, or .tar.gz) is a "
-		 "folder "
-		 "of plain text files: look at it before you send it.",
+	.about =
+		"Serial numbers, network addresses, host names and keys stay out. The archive is a folder "
+		"of plain text files: look at it before you send it. FILE ends in .tar.gz, .tgz or .tar, and is packed "
+		"accordingly; - is standard output.",
 	.options = { COMMAND_OPTION_JSON },
 	.run = run,
 };

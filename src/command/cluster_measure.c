@@ -107,11 +107,11 @@ static int print_json(const struct fleet_result *result, const char *contradicti
 
 /* ------------------------------------------------------------------------------------------------------------ results */
 
-static int write_file(const struct fleet_result *result, const char *path)
+static int write_file(const struct fleet_result *result, const char *path, FILE *out)
 {
 	struct cluster *cluster = NULL;
 	struct diag why = { 0 };
-	int r = cluster_found(result, &cluster, &why);
+	int status, r = cluster_found(result, &cluster, &why);
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *memory;
@@ -122,17 +122,17 @@ static int write_file(const struct fleet_result *result, const char *path)
 	r = memory ? cluster_write(cluster, memory) : -ENOMEM;
 	if (memory && fclose(memory) != 0 && r == 0)
 		r = -ENOMEM;
-	if (r == 0)
-		r = file_write(path, text, bytes);
+	status = r < 0 ? command_failed(NULL, r, "\"%s\" cannot be written", path) : file_put(path, text, bytes, out);
 	free(text);
 	cluster_free(cluster);
-	return r < 0 ? command_failed(NULL, r, "\"%s\" cannot be written", path) : COMMAND_OK;
+	return status;
 }
 
 static int print_all(const struct command_call *call, const struct fleet_result *result, struct cluster *declared,
-		     FILE *out)
+		     FILE *file_out)
 {
 	const char *path = command_value(call, "out");
+	FILE *out = path && !strcmp(path, "-") ? stderr : file_out;
 	char *lines = NULL;
 	size_t bytes = 0, count = 0;
 	int status = COMMAND_OK;
@@ -157,7 +157,7 @@ static int print_all(const struct command_call *call, const struct fleet_result 
 	}
 	free(lines);
 	if (status == COMMAND_OK && path)
-		status = write_file(result, path);
+		status = write_file(result, path, file_out);
 	return status;
 }
 
@@ -168,24 +168,6 @@ static void show_progress(size_t round, size_t of, void *arg)
 	measure_text_progress(arg, round, of, "rounds");
 }
 
-/* Minutes of measuring whose file then has nowhere to go: its folder, where file_write makes it, is looked at first. */
-static int check_out(const char *path)
-{
-	const char *slash = path ? strrchr(path, '/') : NULL;
-	struct stat status;
-	char *folder;
-	int r = 0;
-
-	/* Devices and pipes are written to as they are. */
-	if (!path || (stat(path, &status) == 0 && !S_ISREG(status.st_mode)))
-		return COMMAND_OK;
-	folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-	if (!folder || access(folder, W_OK) < 0)
-		r = folder ? -errno : -ENOMEM;
-	free(folder);
-	return r < 0 ? command_failed(NULL, r, "\"%s\" cannot be written", path) : COMMAND_OK;
-}
-
 static int chief(const struct command_call *call, const struct fleet_setup *setup, const struct fleet_options *wanted,
 		 FILE *out)
 {
@@ -194,7 +176,7 @@ static int chief(const struct command_call *call, const struct fleet_setup *setu
 	struct fleet_result result = { 0 };
 	struct cluster *declared = NULL;
 	struct diag diag = { 0 };
-	int status = check_out(command_value(call, "out")), r;
+	int status = file_check_put(command_value(call, "out")), r;
 
 	/* Before anybody is made to wait. */
 	if (status == COMMAND_OK)
@@ -223,7 +205,7 @@ static const char *from_environment(const char *name)
 
 static int read_options(const struct command_call *call, struct fleet_options *ret)
 {
-	const char *limit = command_value(call, "limit");
+	const char *limit = command_value(call, "limit"), *file = command_value(call, "out");
 	uint64_t round_ms = 0, streams = 0;
 
 	ret->seed = SEED;
@@ -236,6 +218,8 @@ static int read_options(const struct command_call *call, struct fleet_options *r
 	if (parse_u64(command_value(call, "streams"), 1, FLEET_STREAMS_MAX, &streams) < 0)
 		return command_usage_error("cluster measure", "--streams is \"%s\", expected 1 to %d",
 					   command_value(call, "streams"), FLEET_STREAMS_MAX);
+	if (file && !strcmp(file, "-") && command_given(call, "json"))
+		return command_usage_error("cluster measure", "only one of --out, --json can go to standard output");
 	ret->round_ms = (uint32_t)round_ms;
 	ret->streams = (uint32_t)streams;
 	return COMMAND_OK;
@@ -315,7 +299,7 @@ const struct command command_cluster_measure = {
 	.about = "Started on every host by mpirun, srun or torchrun (docs/cluster.md): finds leaves, uplinks and slow "
 		 "hosts "
 		 "by sending, and writes the cluster file. Do not use the network meanwhile.",
-	.options = { { "out", "FILE", "write the cluster file there, on rank 0's host", NULL },
+	.options = { { "out", "FILE", "write the cluster file there, on rank 0's host; - for standard output", NULL },
 		     { "declared", "FILE", "compare with this cluster, in any form that `cluster show` reads", NULL },
 		     COMMAND_OPTION_EXCLUDE,
 		     { "limit", "RATE", "what each host sends at most", NULL },

@@ -75,6 +75,13 @@ int command_main(int argc, char **argv, FILE *out);
 
 /* options.c. argv[0] is the subcommand. COMMAND_OK, or COMMAND_USAGE after saying why. */
 int command_parse(const struct command *command, int argc, char **argv, struct command_call *ret);
+/*
+ * Before anything is done: whether the files that the call names for results can be written, and no two results go to
+ * standard output. Says on stderr what is wrong. COMMAND_OK, COMMAND_USAGE or COMMAND_FAILED.
+ */
+int command_check_outputs(const struct command_call *call);
+/* Whether an option names a file for results. */
+bool command_is_output(const char *option);
 /* The value of an option of the command's own table: given, standard, or NULL. */
 const char *command_value(const struct command_call *call, const char *name);
 bool command_given(const struct command_call *call, const char *name);
@@ -125,12 +132,12 @@ bool command_param_source(const struct params *params, size_t index, struct comm
 	{                                                                                                    \
 		"color", "auto|always|never", "colours; auto: on a terminal, unless NO_COLOR is set", "auto" \
 	}
-#define COMMAND_OPTION_FROM                                                                                        \
-	{                                                                                                          \
-		"from", "FILE",                                                                                    \
-			"a capture, a hwloc XML file, an NCCL topology file or a machine's text form; without it " \
-			"this machine",                                                                            \
-			NULL                                                                                       \
+#define COMMAND_OPTION_FROM                                                                                         \
+	{                                                                                                           \
+		"from", "FILE",                                                                                     \
+			"a capture, a hwloc XML file, an NCCL topology file or a machine's text form; a capture's " \
+			"folder or one of topo/; - for standard input; without it this machine",                    \
+			NULL                                                                                        \
 	}
 #define COMMAND_OPTION_PROFILE                                                                                    \
 	{                                                                                                         \

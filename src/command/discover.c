@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "command/json.h"
+#include "command/source.h"
 #include "discover/discover.h"
 
 #include <stdlib.h>
@@ -55,8 +56,7 @@ static int run(const struct command_call *call, FILE *out)
 	if (r == 0 && from && diag.text[0])
 		command_warn(&diag, "\"%s\"", from);
 	if (r < 0)
-		status = from ? command_failed(&diag, r, "\"%s\" cannot be used", from)
-			      : command_failed(&diag, r, "this machine cannot be looked at");
+		status = source_failed(from, r, &diag);
 	else
 		status = print(call, &topology, &facts, source, out);
 	topology_fini(&topology);

@@ -69,9 +69,6 @@ static int estimate(const struct command_call *call, struct estimation *estimati
 	const char *system = command_value(call, "system"), *path = command_value(call, "export-system");
 	int status;
 
-	if (path && !strcmp(path, "-") && command_given(call, "json"))
-		return command_usage_error("estimate",
-					   "only one of JSON and the system's file can go to standard output");
 	if (!system)
 		return command_usage_error("estimate", "give the system: --system FILE");
 	status = read_settings(call, estimation);

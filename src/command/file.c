@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -52,13 +53,32 @@ static int read_all(int fd, size_t most, char **ret, size_t *ret_bytes)
 
 int file_read(const char *path, size_t most, char **ret, size_t *ret_bytes)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), r;
+	int fd, r;
 
+	if (!strcmp(path, "-"))
+		return read_all(STDIN_FILENO, most, ret, ret_bytes);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return -errno;
 	r = read_all(fd, most, ret, ret_bytes);
 	close(fd);
 	return r;
+}
+
+int file_unreadable(const char *path, int error, const char *hint)
+{
+	if (!hint || error != -ENOENT)
+		return command_failed(NULL, error, "\"%s\" cannot be read", path);
+	return command_failed(NULL, 0, "\"%s\" cannot be read: %s; %s", path, strerror(-error), hint);
+}
+
+int file_load(const char *path, size_t most, const char *hint, char **ret, size_t *ret_bytes)
+{
+	int r = file_read(path, most, ret, ret_bytes);
+
+	if (r == -EFBIG)
+		return command_failed(NULL, 0, "\"%s\" cannot be read: it is longer than %zu MiB", path, most >> 20);
+	return r < 0 ? file_unreadable(path, r, hint) : COMMAND_OK;
 }
 
 static int write_all(int fd, const char *text, size_t bytes)
@@ -97,21 +117,71 @@ static mode_t usual_mode(void)
 	return 0666 & ~mask;
 }
 
+/* The file beside it is made, and goes again: rights alone say little to root, or of a server's folder. */
+static int check_beside(const char *path)
+{
+	size_t bytes = strlen(path);
+	char beside[PATH_MAX];
+	int fd;
+
+	if (bytes && path[bytes - 1] == '/')
+		return -EISDIR;
+	if ((size_t)snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= sizeof(beside))
+		return -ENAMETOOLONG;
+	fd = mkostemp(beside, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	unlink(beside);
+	return 0;
+}
+
+int file_check(const char *path)
+{
+	char real[PATH_MAX];
+	struct stat status;
+
+	if (!path || !strcmp(path, "-"))
+		return 0;
+	if (stat(path, &status) < 0)
+		return errno == ENOENT ? check_beside(path) : -errno;
+	if (S_ISDIR(status.st_mode))
+		return -EISDIR;
+	if (access(path, W_OK) < 0)
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return 0;
+	return realpath(path, real) ? check_beside(real) : -errno;
+}
+
+int file_check_put(const char *path)
+{
+	int r = file_check(path);
+
+	return r < 0 ? command_failed(NULL, r, "\"%s\" cannot be written", path) : COMMAND_OK;
+}
+
 int file_write(const char *path, const char *text, size_t bytes)
 {
-	char beside[PATH_MAX];
+	char beside[PATH_MAX], real[PATH_MAX];
 	struct stat status;
+	bool there = stat(path, &status) == 0;
 	int fd, r;
 
-	if (!stat(path, &status) && !S_ISREG(status.st_mode))
+	if (there && access(path, W_OK) < 0)
+		return -errno;
+	if (there && !S_ISREG(status.st_mode))
 		return write_directly(path, text, bytes);
+	/* What a link leads to is replaced, not the link. */
+	if (there && realpath(path, real))
+		path = real;
 	if ((size_t)snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= sizeof(beside))
 		return -ENAMETOOLONG;
 	fd = mkostemp(beside, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	r = write_all(fd, text, bytes);
-	if (!r && (fchmod(fd, usual_mode()) < 0 || fsync(fd) < 0))
+	if (!r && (fchmod(fd, there ? status.st_mode & 0777 : usual_mode()) < 0 || fsync(fd) < 0))
 		r = -errno;
 	if (close(fd) < 0 && !r)
 		r = -errno;

@@ -1,4 +1,4 @@
-/* Whole files in and out. */
+/* Whole files in and out. "-" is standard input, or where results go. */
 #ifndef TRIBUTARY_COMMAND_FILE_H
 #define TRIBUTARY_COMMAND_FILE_H
 
@@ -7,12 +7,20 @@
 
 /* *ret is malloc'ed and NUL-terminated; -EFBIG: longer than most bytes. */
 int file_read(const char *path, size_t most, char **ret, size_t *ret_bytes);
+/* The same; says on stderr what went wrong, and the hint (or NULL) where there is no such file. An exit status. */
+int file_load(const char *path, size_t most, const char *hint, char **ret, size_t *ret_bytes);
+/* "PATH" cannot be read: REASON. Returns COMMAND_FAILED. */
+int file_unreadable(const char *path, int error, const char *hint);
 /*
  * Written to a temporary file beside it and renamed, so that a reader sees the old one or the new one. What is no
  * regular file (a pipe, /dev/stdout) is written directly. -errno.
  */
 int file_write(const char *path, const char *text, size_t bytes);
-/* The same to path, or to out when path is NULL or "-"; says on stderr what went wrong. Returns an exit status. */
+/* Whether file_write could, as far as can be told without writing. path NULL or "-": 0. -errno. */
+int file_check(const char *path);
+/* The same, before work whose result would be lost; says on stderr what is wrong. Returns an exit status. */
+int file_check_put(const char *path);
+/* file_write to path, or to out when path is NULL or "-"; says on stderr what went wrong. Returns an exit status. */
 int file_put(const char *path, const char *text, size_t bytes, FILE *out);
 
 #endif

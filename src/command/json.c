@@ -9,10 +9,9 @@ int json_print(json_t *value, FILE *out)
 	int r = value ? json_dumpf(value, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : -1;
 
 	json_decref(value);
-	if (r < 0) {
-		fputs("tributary: the JSON cannot be written\n", stderr);
-		return COMMAND_FAILED;
-	}
+	/* What is wrong with the output is said once, at the end of the program. */
+	if (r < 0)
+		return ferror(out) ? COMMAND_FAILED : command_failed(NULL, 0, "there is no memory for the JSON");
 	fputc('\n', out);
 	return COMMAND_OK;
 }

@@ -91,13 +91,12 @@ static int run(const struct command_call *call, FILE *out)
 {
 	const char *profile = command_value(call, "profile");
 	struct source source;
-	int status, r;
 	size_t bytes;
 	char *text;
+	int status = file_load(call->operands[0], XML_BYTES_MAX, NULL, &text, &bytes);
 
-	r = file_read(call->operands[0], XML_BYTES_MAX, &text, &bytes);
-	if (r < 0)
-		return command_failed(NULL, r, "\"%s\" cannot be read", call->operands[0]);
+	if (status != COMMAND_OK)
+		return status;
 	if (!profile) {
 		status = lint(call, text, bytes, NULL, out);
 	} else {

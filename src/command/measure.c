@@ -4,6 +4,7 @@
 #include "base/params.h"
 #include "base/parse.h"
 #include "base/clock.h"
+#include "base/sys.h"
 #include "command/cluster_open.h"
 #include "command/file.h"
 #include "command/interrupt.h"
@@ -63,6 +64,8 @@ static int open_simulated(struct session *session, const char *folder)
 	int status = COMMAND_OK, r;
 
 	session->simulated = true;
+	if (access(folder, R_OK) < 0)
+		return file_unreadable(folder, -errno, "a folder of topo/ is one");
 	r = probe_simulated_read(folder, &truth, &rules, &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "\"%s\" is no simulated machine", folder);
@@ -145,7 +148,28 @@ static int take_fingerprint(const struct session *session, struct fingerprint *r
 	return session->simulated ? fingerprint_of_text(text, sizeof(text) - 1, ret) : fingerprint_take("", ret);
 }
 
-static int save(const struct command_call *call, struct session *session, int64_t date_s)
+static bool to_standard_output(const struct command_call *call)
+{
+	const char *output = command_value(call, "output");
+
+	return output && !strcmp(output, "-");
+}
+
+static int print_profile(const struct profile *profile, struct session *session, FILE *out)
+{
+	size_t bytes = 0;
+	char *text = NULL;
+	int r = profile_write(profile, &text, &bytes);
+
+	if (r < 0)
+		return r;
+	fwrite(text, 1, bytes, out);
+	sys_free(text);
+	snprintf(session->path, sizeof(session->path), "standard output");
+	return 0;
+}
+
+static int save(const struct command_call *call, struct session *session, int64_t date_s, FILE *out)
 {
 	const char *output = command_value(call, "output");
 	struct profile profile;
@@ -169,7 +193,9 @@ static int save(const struct command_call *call, struct session *session, int64_
 	snprintf(profile.measured_by, sizeof(profile.measured_by), "tributary %s", TRIBUTARY_VERSION);
 	/* Lent: taken back below. */
 	profile.topology = session->topology;
-	r = store_save(&session->params, &profile, output, session->path, sizeof(session->path), &why);
+	r = to_standard_output(call)
+		    ? print_profile(&profile, session, out)
+		    : store_save(&session->params, &profile, output, session->path, sizeof(session->path), &why);
 	topology_init(&profile.topology);
 	profile_fini(&profile);
 	return r < 0 ? command_failed(&why, r, "the profile cannot be written") : COMMAND_OK;
@@ -189,6 +215,19 @@ static int get_budget(const struct command_call *call, uint64_t *ret_ns)
 	return COMMAND_OK;
 }
 
+/* A minute of measuring whose profile then has nowhere to go. */
+static int check_output(const struct command_call *call, const struct params *params)
+{
+	const char *output = command_value(call, "output");
+	struct diag why = { 0 };
+	int r;
+
+	if (to_standard_output(call) || (!output && command_given(call, "simulate")))
+		return COMMAND_OK;
+	r = store_check(params, output, &why);
+	return r < 0 ? command_failed(&why, r, "the profile cannot be written") : COMMAND_OK;
+}
+
 static bool has_rdma(const struct session *session)
 {
 	for (uint32_t i = 0; i < session->topology.vertex_count; i++)
@@ -197,8 +236,9 @@ static bool has_rdma(const struct session *session)
 	return false;
 }
 
-static int measure(const struct command_call *call, struct session *session, uint64_t budget_ns, FILE *out)
+static int measure(const struct command_call *call, struct session *session, uint64_t budget_ns, FILE *profile_out)
 {
+	FILE *out = to_standard_output(call) ? stderr : profile_out;
 	struct measure_text progress;
 	struct measure_options options = {
 		.budget_ns = budget_ns,
@@ -223,7 +263,7 @@ static int measure(const struct command_call *call, struct session *session, uin
 	measure_text_end(&progress);
 	if (r < 0)
 		return command_failed(NULL, r, "the measurement failed");
-	status = save(call, session, options.date_s);
+	status = save(call, session, options.date_s, profile_out);
 	if (command_given(call, "json"))
 		r = measure_print_json(&session->topology, &session->report, session->path,
 				       session->no_gpu.text[0] ? session->no_gpu.text : NULL, out);
@@ -249,6 +289,11 @@ static int run(const struct command_call *call, FILE *out)
 	if (status != COMMAND_OK)
 		return status;
 	command_load_params(&session.params);
+	status = check_output(call, &session.params);
+	if (status != COMMAND_OK) {
+		cluster_free(session.cluster);
+		return status;
+	}
 	topology_init(&session.topology);
 	status = folder ? open_simulated(&session, folder) : open_here(&session);
 	if (status == COMMAND_OK)
@@ -267,7 +312,8 @@ const struct command command_measure = {
 		 "Without a GPU it measures the memory.",
 	.options = { { "quick", NULL, "10 seconds, and only what matters most", NULL },
 		     { "seconds", "SECONDS", "time for the whole; without it 60, or 10 with --quick", NULL },
-		     { "output", "FILE", "write the profile there; without it into the state directory", NULL },
+		     { "output", "FILE",
+		       "write the profile there, - for standard output; without it into the state directory", NULL },
 		     { "cluster", "FILE",
 		       "keep in the profile which host is on which leaf switch: a file in any form that `cluster show` "
 		       "reads; without it what the profile has of it already",

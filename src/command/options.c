@@ -1,6 +1,8 @@
 /* One parser for all command lines: --name, --name VALUE, --name=VALUE, operands, and `--` before operands. */
 #include "command/command.h"
 
+#include "command/file.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -141,6 +143,40 @@ int command_parse(const struct command *command, int argc, char **argv, struct c
 	if (operand_of(command, call.operand_count, missing, sizeof(missing)) && *missing != '[')
 		return command_usage_error(command->name, "%.*s is missing", (int)strcspn(missing, "."), missing);
 	*ret = call;
+	return COMMAND_OK;
+}
+
+/* Not "out" of `cluster measure`, which counts on one of the hosts alone. */
+bool command_is_output(const char *option)
+{
+	static const char *const names[] = { "output", "html", "svg", "dot", "export-system" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(option, names[i]))
+			return true;
+	return false;
+}
+
+int command_check_outputs(const struct command_call *call)
+{
+	size_t count = command_option_count(call->command), streams = 0;
+	char list[128] = "";
+
+	for (size_t i = 0; i < count; i++) {
+		const char *name = call->command->options[i].name, *value = call->values[i];
+		bool output = value && command_is_output(name);
+
+		if (!value || !(output ? !strcmp(value, "-") : !strcmp(name, "json")))
+			continue;
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s--%s", streams ? ", " : "", name);
+		streams++;
+	}
+	if (streams > 1)
+		return command_usage_error(call->command->name, "only one of %s can go to standard output", list);
+	for (size_t i = 0; i < count; i++)
+		if (call->values[i] && command_is_output(call->command->options[i].name) &&
+		    file_check_put(call->values[i]) != COMMAND_OK)
+			return COMMAND_FAILED;
 	return COMMAND_OK;
 }
 

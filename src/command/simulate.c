@@ -33,8 +33,6 @@ static int run(const struct command_call *call, FILE *out)
 	struct simulation *simulation;
 	int status;
 
-	if (page && !strcmp(page, "-") && command_given(call, "json"))
-		return command_usage_error("simulate", "only one of JSON and page can go to standard output");
 	simulation = calloc(1, sizeof(*simulation));
 	if (!simulation)
 		return command_failed(NULL, 0, "there is no memory for a simulation");
@@ -99,8 +97,7 @@ const struct command command_simulate = {
 		       "every message, or each pipeline as one flow; auto: as many "
 		       "steps as there is time for",
 		       "auto" },
-		     { "from", "FILE", "each host is this machine: a capture, an NCCL topology file, a text form",
-		       NULL },
+		     { "from", "FILE", "each host is this machine: a file or folder, as `discover` takes it", NULL },
 		     COMMAND_OPTION_PROFILE,
 		     { "graph", "FILE", "the channels inside each host: a graph file of NCCL's", NULL },
 		     { "html", "FILE", "one page: a map of the links' loads, a time line, a table", NULL },

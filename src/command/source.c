@@ -131,11 +131,11 @@ static int read_profile(const char *path, struct profile *ret)
 	struct diag diag = { 0 };
 	size_t bytes;
 	char *text;
-	int r;
+	int r, status = file_load(path, PROFILE_BYTES_MAX, "`tributary measure --output FILE` writes one", &text,
+				  &bytes);
 
-	r = file_read(path, PROFILE_BYTES_MAX, &text, &bytes);
-	if (r < 0)
-		return command_failed(NULL, r, "\"%s\" cannot be read", path);
+	if (status != COMMAND_OK)
+		return status;
 	profile_init(ret);
 	r = profile_read(text, bytes, ret, &diag);
 	free(text);
@@ -271,6 +271,14 @@ int source_profile(const char *path, struct source *ret)
 	return status;
 }
 
+int source_failed(const char *from, int error, const struct diag *diag)
+{
+	if (!from)
+		return command_failed(diag, error, "this machine cannot be looked at");
+	return diag->text[0] ? command_failed(diag, error, "\"%s\" cannot be used", from)
+			     : file_unreadable(from, error, NULL);
+}
+
 int source_load(const struct command_call *call, enum source_alone alone, struct source *ret)
 {
 	const char *from = command_value(call, "from"), *profile = command_value(call, "profile");
@@ -283,8 +291,7 @@ int source_load(const struct command_call *call, enum source_alone alone, struct
 	if (!only_profile)
 		r = discover(from, &ret->topology, &ret->facts, &ret->from, &diag);
 	if (r < 0)
-		status = from ? command_failed(&diag, r, "\"%s\" cannot be used", from)
-			      : command_failed(&diag, r, "this machine cannot be looked at");
+		status = source_failed(from, r, &diag);
 	else if (from && diag.text[0])
 		command_warn(&diag, "\"%s\"", from);
 	if (status == COMMAND_OK && profile)

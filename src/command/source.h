@@ -29,6 +29,8 @@ enum source_alone { SOURCE_PROFILE_ALONE, SOURCE_PROFILE_HERE };
  * with the profile's rates where links have the same ends. Says on stderr what went wrong. Returns an exit status.
  */
 int source_load(const struct command_call *call, enum source_alone alone, struct source *ret);
+/* What discover() said of --from, or of this machine (NULL). Says it on stderr; returns COMMAND_FAILED. */
+int source_failed(const char *from, int error, const struct diag *diag);
 /* The machine that a profile describes, and nothing else. */
 int source_profile(const char *path, struct source *ret);
 void source_fini(struct source *source);

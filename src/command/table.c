@@ -88,5 +88,7 @@ int command_main(int argc, char **argv, FILE *out)
 		return COMMAND_OK;
 	}
 	status = command_parse(command, argc - taken, argv + taken, &call);
+	if (status == COMMAND_OK)
+		status = command_check_outputs(&call);
 	return status == COMMAND_OK ? command->run(&call, out) : status;
 }

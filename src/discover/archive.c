@@ -13,7 +13,7 @@
 
 enum { TAR_MAGIC = 257, MODE = 0644, PACKED_MOST = 8 << 20 };
 
-#define FIRST      "tributary-capture"
+#define FIRST      DISCOVER_ARCHIVE_FIRST
 #define FIRST_TEXT "version 1\n"
 
 bool discover_archive_is(const void *start, size_t bytes)
@@ -102,11 +102,17 @@ static int put(struct discover_root *root, const char *path, enum discover_entry
 	return r == -E2BIG ? -EINVAL : r;
 }
 
-static int read_entry(struct archive *archive, struct archive_entry *entry, struct discover_root *root, size_t *left,
-		      struct diag *diag)
+/* prefix: bytes before each path. */
+static int read_entry(struct archive *archive, struct archive_entry *entry, size_t prefix, struct discover_root *root,
+		      size_t *left, struct diag *diag)
 {
 	char room[DISCOVER_PATH_BYTES];
-	const char *path = clean(archive_entry_pathname(entry), room), *target = archive_entry_symlink(entry);
+	const char *whole = archive_entry_pathname(entry);
+	const char *path = clean(whole && strlen(whole) > prefix ? whole + prefix
+				 : prefix                        ? "."
+								 : whole,
+				 room),
+		   *target = archive_entry_symlink(entry);
 	char *data = NULL;
 	size_t bytes = 0;
 	int r;
@@ -117,7 +123,8 @@ static int read_entry(struct archive *archive, struct archive_entry *entry, stru
 	}
 	if (!*path || !strcmp(path, "."))
 		return 0; /* the folder itself */
-	if (archive_entry_filetype(entry) != AE_IFREG && archive_entry_size(entry) > 0) {
+	/* Folders of a file system have a size. */
+	if (archive_entry_filetype(entry) != AE_IFREG && archive_entry_size(entry) > 0 && !prefix) {
 		diag_set(diag, 0, 0, "the capture is damaged: %.150s has bytes, and is no file", path);
 		return -EINVAL;
 	}
@@ -142,7 +149,7 @@ static int read_entry(struct archive *archive, struct archive_entry *entry, stru
 	return r;
 }
 
-static int read_entries(struct archive *archive, struct discover_root *root, struct diag *diag)
+static int read_entries(struct archive *archive, size_t prefix, struct discover_root *root, struct diag *diag)
 {
 	size_t left = DISCOVER_CAPTURE_MOST;
 	int r = 0;
@@ -161,18 +168,53 @@ static int read_entries(struct archive *archive, struct discover_root *root, str
 			diag_set(diag, 0, 0, "the capture has more than %d entries", DISCOVER_ENTRIES_MOST);
 			return -EINVAL;
 		}
-		r = read_entry(archive, entry, root, &left, diag);
+		if (prefix && archive_entry_filetype(entry) == AE_IFDIR)
+			(void)archive_read_disk_descend(archive);
+		r = read_entry(archive, entry, prefix, root, &left, diag);
 	}
 	return r;
+}
+
+static int check_first(struct discover_root *root, struct diag *diag)
+{
+	char *first = NULL;
+	size_t first_bytes;
+	int r = 0;
+
+	if (discover_root_answer(root, FIRST, NULL, NULL, &first, &first_bytes) < 0) {
+		diag_set(diag, 0, 0, "it is an archive, but none that `tributary capture` made: " FIRST " is missing");
+		r = -EINVAL;
+	} else if (strcmp(first, FIRST_TEXT) != 0) {
+		diag_set(diag, 0, 0, "the capture is of another version than this program knows");
+		r = -EINVAL;
+	}
+	free(first);
+	return r;
+}
+
+/* What is open; it is closed here. */
+static int read_all(struct archive *archive, size_t prefix, struct discover_root **ret, struct diag *diag)
+{
+	struct discover_root *root = NULL;
+	int r = discover_root_empty(&root);
+
+	if (!r)
+		r = read_entries(archive, prefix, root, diag);
+	if (!r)
+		r = check_first(root, diag);
+	archive_read_free(archive);
+	if (r < 0) {
+		discover_root_close(root);
+		return r;
+	}
+	*ret = root;
+	return 0;
 }
 
 int discover_archive_read(const void *data, size_t bytes, struct discover_root **ret, struct diag *diag)
 {
 	struct archive *archive = archive_read_new();
-	struct discover_root *root = NULL;
-	char *first = NULL;
-	size_t first_bytes;
-	int r = archive ? discover_root_empty(&root) : -ENOMEM;
+	int r = archive ? 0 : -ENOMEM;
 
 	if (!r && bytes > PACKED_MOST) {
 		diag_set(diag, 0, 0, "the capture is larger than %d MiB", PACKED_MOST >> 20);
@@ -185,25 +227,33 @@ int discover_archive_read(const void *data, size_t bytes, struct discover_root *
 		diag_set(diag, 0, 0, "it is no tar, packed or not: %.150s", archive_error_string(archive));
 		r = -EINVAL;
 	}
-	if (!r)
-		r = read_entries(archive, root, diag);
-	if (!r && discover_root_answer(root, FIRST, NULL, NULL, &first, &first_bytes) < 0) {
-		diag_set(diag, 0, 0, "it is an archive, but none that `tributary capture` made: " FIRST " is missing");
-		r = -EINVAL;
-	}
-	if (!r && strcmp(first, FIRST_TEXT) != 0) {
-		diag_set(diag, 0, 0, "the capture is of another version than this program knows");
-		r = -EINVAL;
-	}
-	free(first);
-	if (archive)
+	if (r < 0 && archive)
 		archive_read_free(archive);
-	if (r < 0) {
-		discover_root_close(root);
-		return r;
+	return r < 0 ? r : read_all(archive, 0, ret, diag);
+}
+
+/* As of an archive: links are kept, none is followed. */
+int discover_archive_read_folder(const char *path, struct discover_root **ret, struct diag *diag)
+{
+	struct archive *archive = archive_read_disk_new();
+	char folder[PATH_MAX];
+	size_t bytes = strlen(path);
+	int r = 0;
+
+	while (bytes > 1 && path[bytes - 1] == '/')
+		bytes--;
+	if (!archive)
+		return -ENOMEM;
+	if ((size_t)snprintf(folder, sizeof(folder), "%.*s", (int)bytes, path) >= sizeof(folder))
+		r = -ENAMETOOLONG;
+	if (!r && (archive_read_disk_set_symlink_hybrid(archive) != ARCHIVE_OK ||
+		   archive_read_disk_open(archive, folder) != ARCHIVE_OK)) {
+		diag_set(diag, 0, 0, "it cannot be read: %.150s", archive_error_string(archive));
+		r = -EINVAL;
 	}
-	*ret = root;
-	return 0;
+	if (r < 0)
+		archive_read_free(archive);
+	return r < 0 ? r : read_all(archive, bytes + 1, ret, diag);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- write */
@@ -233,7 +283,7 @@ static int write_entry(struct archive *archive, const struct discover_entry *fro
 	return r;
 }
 
-static int write_all(struct archive *archive, int fd, struct discover_root *root)
+static int write_all(struct archive *archive, int fd, bool packed, struct discover_root *root)
 {
 	struct discover_entry first = { .path = (char *)(uintptr_t)FIRST,
 					.kind = DISCOVER_FILE,
@@ -244,9 +294,9 @@ static int write_all(struct archive *archive, int fd, struct discover_root *root
 	int r;
 
 	/* No time in the packed file's head: the same machine gives the same bytes. */
-	if (archive_write_add_filter_gzip(archive) != ARCHIVE_OK ||
+	if ((packed && archive_write_add_filter_gzip(archive) != ARCHIVE_OK) ||
 	    archive_write_set_format_pax_restricted(archive) != ARCHIVE_OK ||
-	    archive_write_set_options(archive, "gzip:!timestamp") != ARCHIVE_OK ||
+	    (packed && archive_write_set_options(archive, "gzip:!timestamp") != ARCHIVE_OK) ||
 	    archive_write_open_fd(archive, fd) != ARCHIVE_OK)
 		return -EIO;
 	r = write_entry(archive, &first);
@@ -259,32 +309,54 @@ static int write_all(struct archive *archive, int fd, struct discover_root *root
 	return r;
 }
 
-int discover_archive_write(const char *path, struct discover_root *root, struct diag *diag)
+static int write_to(const char *path, int fd, struct discover_root *root)
 {
 	struct archive *archive = archive_write_new();
-	char beside[PATH_MAX];
-	int fd = -1, r = archive ? 0 : -ENOMEM;
+	size_t bytes = strlen(path);
+	int r = archive ? 0 : -ENOMEM;
 
-	if (!r && snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= (int)sizeof(beside))
-		r = -ENAMETOOLONG;
-	if (!r) {
-		fd = mkostemp(beside, O_CLOEXEC);
-		r = fd < 0 ? -errno : 0;
-	}
-	if (!r) {
-		r = write_all(archive, fd, root);
-		if (r == -EIO && archive_errno(archive) > 0)
-			r = -archive_errno(archive);
-		if (!r && (fchmod(fd, MODE) || fsync(fd) || rename(beside, path)))
-			r = -errno;
-		if (r < 0)
-			unlink(beside);
-	}
-	if (r < 0)
-		diag_set(diag, 0, 0, "the capture %.120s cannot be written: %s", path, strerror(-r));
+	if (!r)
+		r = write_all(archive, fd, bytes < 4 || strcmp(path + bytes - 4, ".tar") != 0, root);
+	if (r == -EIO && archive_errno(archive) > 0)
+		r = -archive_errno(archive);
 	if (archive)
 		archive_write_free(archive);
-	if (fd >= 0)
-		close(fd);
+	return r;
+}
+
+static int write_beside(const char *path, struct discover_root *root)
+{
+	char beside[PATH_MAX];
+	int fd, r;
+
+	if (snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= (int)sizeof(beside))
+		return -ENAMETOOLONG;
+	fd = mkostemp(beside, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = write_to(path, fd, root);
+	if (!r && (fchmod(fd, MODE) || fsync(fd) || rename(beside, path)))
+		r = -errno;
+	if (r < 0)
+		unlink(beside);
+	close(fd);
+	return r;
+}
+
+int discover_archive_write(const char *path, struct discover_root *root)
+{
+	struct stat status;
+	int fd, r;
+
+	if (!strcmp(path, "-"))
+		return write_to(path, STDOUT_FILENO, root);
+	if (stat(path, &status) < 0 || S_ISREG(status.st_mode))
+		return write_beside(path, root);
+	fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return -errno;
+	r = write_to(path, fd, root);
+	if (close(fd) < 0 && !r)
+		r = -errno;
 	return r;
 }

@@ -10,11 +10,19 @@
 
 #include <stdbool.h>
 
+/* What is in every capture, at the top. */
+#define DISCOVER_ARCHIVE_FIRST "tributary-capture"
+
 /* Whether these are a tar's or a gzip file's first bytes. */
 bool discover_archive_is(const void *start, size_t bytes);
 /* -EINVAL: damaged, or beyond a capture's bounds, or with a path or a kind of entry that no capture has. */
 int discover_archive_read(const void *data, size_t bytes, struct discover_root **ret, struct diag *diag);
-/* Written to a new file beside it and renamed, readable by all; the same entries give the same bytes. */
-int discover_archive_write(const char *path, struct discover_root *root, struct diag *diag);
+/* The same of a folder that a capture was unpacked into. */
+int discover_archive_read_folder(const char *path, struct discover_root **ret, struct diag *diag);
+/*
+ * Written to a new file beside it and renamed, readable by all; what is no regular file is written directly, and "-" is
+ * standard output. Packed by gzip unless its name ends in ".tar". The same entries give the same bytes.
+ */
+int discover_archive_write(const char *path, struct discover_root *root);
 
 #endif

@@ -72,7 +72,9 @@ int cluster_any_read(const char *text, size_t bytes, const struct wiring_options
 
 int cluster_any_load(const char *path, const char *exclude, struct cluster **ret, char **ret_notes, struct diag *why)
 {
-	static const struct text_file file = { .kind = "cluster file", .limit_bytes = CLUSTER_ANY_BYTES_MAX };
+	static const struct text_file file = { .kind = "cluster file",
+					       .limit_bytes = CLUSTER_ANY_BYTES_MAX,
+					       .stream = true };
 	struct wiring_options options = { .exclude = exclude };
 	struct diag reason = { 0 };
 	char host[256] = "";
@@ -91,7 +93,7 @@ int cluster_any_load(const char *path, const char *exclude, struct cluster **ret
 		diag_set(why, reason.line, reason.column, "%s%s:%d:%d: %s", text_file_lead(path), text_file_shown(path),
 			 reason.line, reason.column, reason.text);
 	else if (r < 0)
-		diag_set(why, 0, 0, "%s%s cannot be read: %s", text_file_lead(path), text_file_shown(path),
+		diag_set(why, 0, 0, "\"%s%s\" cannot be read: %s", text_file_lead(path), text_file_shown(path),
 			 r == -EINVAL ? reason.text : strerror(-r));
 	sys_free(text);
 	return r;

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -47,20 +49,68 @@ static int read_open(int fd, char **ret, size_t *ret_bytes)
 static int from_file(const char *path, struct topology *ret, struct discover_facts *ret_facts,
 		     enum discover_source *ret_source, struct diag *diag)
 {
+	bool standard = !strcmp(path, "-");
+	int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), r;
 	char *data = NULL;
 	size_t bytes = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), r;
 
 	r = fd < 0 ? -errno : read_open(fd, &data, &bytes);
-	if (fd >= 0)
+	if (fd >= 0 && !standard)
 		close(fd);
-	if (r < 0) {
-		diag_set(diag, 0, 0, "%.150s: %s", path, r == -EFBIG ? "longer than 64 MiB" : strerror(-r));
-		return r == -EFBIG ? -EINVAL : r;
+	if (r == -EFBIG) {
+		diag_set(diag, 0, 0, "it is longer than %d MiB", FILE_MOST >> 20);
+		return -EINVAL;
 	}
+	if (r < 0)
+		return r;
 	r = discover_bytes(data, bytes, ret, ret_facts, ret_source, diag);
 	free(data);
 	return r;
+}
+
+static bool is_in(const char *folder, const char *name, char path[static PATH_MAX])
+{
+	struct stat status;
+
+	return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && stat(path, &status) == 0;
+}
+
+static int from_folder(const char *path, struct topology *ret, struct discover_facts *ret_facts,
+		       enum discover_source *ret_source, struct diag *diag)
+{
+	struct discover_facts facts = { 0 };
+	struct discover_root *root;
+	char file[PATH_MAX];
+	int r;
+
+	if (is_in(path, "machine.topology", file))
+		return from_file(file, ret, ret_facts, ret_source, diag);
+	if (!is_in(path, DISCOVER_ARCHIVE_FIRST, file)) {
+		diag_set(diag, 0, 0,
+			 "it is a folder, but neither an unpacked capture (" DISCOVER_ARCHIVE_FIRST
+			 ") nor a machine of topo/ (machine.topology)");
+		return -EINVAL;
+	}
+	r = discover_archive_read_folder(path, &root, diag);
+	if (r < 0)
+		return r;
+	r = discover_machine(root, ret, ret_facts ? &facts : NULL, diag);
+	discover_root_close(root);
+	if (r < 0)
+		return r;
+	diag_set(diag, 0, 0, "%s", "");
+	if (ret_facts)
+		*ret_facts = facts;
+	if (ret_source)
+		*ret_source = DISCOVER_CAPTURE;
+	return 0;
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 static int from_here(bool record, struct topology *ret, struct discover_facts *ret_facts,
@@ -86,6 +136,9 @@ int discover(const char *path, struct topology *ret, struct discover_facts *ret_
 {
 	int r;
 
+	diag_set(diag, 0, 0, "%s", "");
+	if (path && is_folder(path))
+		return from_folder(path, ret, ret_facts, ret_source, diag);
 	if (path)
 		return from_file(path, ret, ret_facts, ret_source, diag);
 	r = from_here(false, ret, ret_facts, NULL, diag);
@@ -105,7 +158,7 @@ int discover_capture(const char *path, struct diag *diag)
 
 	if (r < 0)
 		return r;
-	r = discover_archive_write(path, root, diag);
+	r = discover_archive_write(path, root);
 	discover_facts_fini(&facts);
 	topology_fini(&topology);
 	discover_root_close(root);

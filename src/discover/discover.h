@@ -26,13 +26,17 @@ enum discover_source {
 
 /*
  * path NULL: this machine; otherwise a capture (.tar, .tar.gz), a hwloc XML, an NCCL topology XML, or our own text form,
- * told apart by what is in it. ret_facts may be NULL. -EINVAL: none of them, or damaged, with place and reason in *diag;
- * otherwise as the system said. 0: *diag warns of something in the file, or its text is "".
+ * told apart by what is in it; "-": standard input; or a folder: a capture unpacked, or FOLDER/machine.topology. ret_facts
+ * may be NULL. -EINVAL: none of them, or damaged, with place and reason in *diag; otherwise as the system said, and the text
+ * of *diag is "". 0: *diag warns of something in the file, or its text is "".
  */
 int discover(const char *path, struct topology *ret, struct discover_facts *ret_facts, enum discover_source *ret_source,
 	     struct diag *diag);
 
-/* Packs what discover() reads of this machine, without serial numbers, addresses, host names or keys. */
+/*
+ * Packs what discover() reads of this machine, without serial numbers, addresses, host names or keys, as
+ * discover_archive_write does.
+ */
 int discover_capture(const char *path, struct diag *diag);
 
 /* The value of `key` in the first line of facts that begins with `what` and has it; 0, -ENOENT, -ENOSPC. */

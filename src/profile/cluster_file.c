@@ -23,7 +23,7 @@ int cluster_file_load(const char *path, struct cluster **ret, struct diag *why)
 			diag_set(why, reason.line, reason.column, "%s%s:%d:%d: %s", text_file_lead(path),
 				 text_file_shown(path), reason.line, reason.column, reason.text);
 		else if (r < 0)
-			diag_set(why, 0, 0, "%s%s cannot be read: %s", text_file_lead(path), text_file_shown(path),
+			diag_set(why, 0, 0, "\"%s%s\" cannot be read: %s", text_file_lead(path), text_file_shown(path),
 				 strerror(-r));
 	}
 	sys_free(text);

@@ -18,6 +18,8 @@ int store_directory(const struct params *params, char *ret, size_t ret_bytes);
  */
 int store_find(const struct params *params, const struct fingerprint *now, struct profile *ret, char *ret_path,
 	       size_t ret_path_bytes, struct diag *why);
+/* Whether store_save could write there, as far as can be told without writing; the state directory is made. */
+int store_check(const struct params *params, const char *path, struct diag *why);
 /* path NULL: its place in the state directory, which is made if it is not there. */
 int store_save(const struct params *params, const struct profile *profile, const char *path, char *ret_path,
 	       size_t ret_path_bytes, struct diag *why);

@@ -42,6 +42,21 @@ static int make_directories(const char *directory)
 	return stat(directory, &st) < 0 ? -errno : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 }
 
+static int own_directory(const struct params *params, char directory[static STORE_PATH_BYTES], struct diag *why)
+{
+	int r = store_directory(params, directory, STORE_PATH_BYTES);
+
+	if (r < 0) {
+		diag_set(why, 0, 0, "there is no home folder to keep the profile in; TRIBUTARY_STATE_DIR can name one");
+		return r;
+	}
+	r = make_directories(directory);
+	if (r < 0)
+		diag_set(why, 0, 0, "the folder %.100s cannot be made: %s; TRIBUTARY_STATE_DIR can name another",
+			 directory, strerror(-r));
+	return r;
+}
+
 static int own_place(const struct params *params, const struct profile *profile, char path[static STORE_PATH_BYTES],
 		     struct diag *why)
 {
@@ -53,17 +68,9 @@ static int own_place(const struct params *params, const struct profile *profile,
 		diag_set(why, 0, 0, "the profile belongs to no machine, so its file must be named");
 		return -EINVAL;
 	}
-	r = store_directory(params, directory, sizeof(directory));
-	if (r < 0) {
-		diag_set(why, 0, 0, "there is no home folder to keep the profile in; TRIBUTARY_STATE_DIR can name one");
+	r = own_directory(params, directory, why);
+	if (r < 0)
 		return r;
-	}
-	r = make_directories(directory);
-	if (r < 0) {
-		diag_set(why, 0, 0, "the folder %.100s cannot be made: %s; TRIBUTARY_STATE_DIR can name another",
-			 directory, strerror(-r));
-		return r;
-	}
 	bytes = snprintf(path, STORE_PATH_BYTES, "%s/%s.profile", directory, profile->fingerprint.id);
 	return bytes < 0 || bytes >= STORE_PATH_BYTES ? -ENAMETOOLONG : 0;
 }
@@ -78,6 +85,36 @@ static int check_target(const char *path, struct diag *why)
 	diag_set(why, 0, 0, "%.120s is %s and is not replaced", path,
 		 S_ISLNK(st.st_mode) ? "a symbolic link" : "not a regular file");
 	return -EINVAL;
+}
+
+int store_check(const struct params *params, const char *path, struct diag *why)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	char directory[STORE_PATH_BYTES] = ".", beside[STORE_PATH_BYTES + 16];
+	int saved_errno = errno, fd = -1, r;
+
+	if (!path)
+		r = own_directory(params, directory, why);
+	else if (slash && (size_t)(slash - path) + 2 > sizeof(directory))
+		r = -ENAMETOOLONG;
+	else
+		r = check_target(path, why);
+	if (path && slash && !r)
+		snprintf(directory, sizeof(directory), "%.*s", (int)(slash - path) + 1, path);
+	/* Rights alone say little to root, or of a server's folder: a file is made, and goes again. */
+	snprintf(beside, sizeof(beside), "%s/.check.XXXXXX", directory);
+	if (!r)
+		fd = mkostemp(beside, O_CLOEXEC);
+	if (fd >= 0)
+		unlink(beside);
+	if (!r && fd < 0) {
+		r = -errno;
+		diag_set(why, 0, 0, "%.120s cannot be written: %s%s", path ? path : directory, strerror(-r),
+			 path ? "" : "; TRIBUTARY_STATE_DIR can name another folder");
+	}
+	sys_close(&fd);
+	errno = saved_errno;
+	return r;
 }
 
 /* -------- the file -------- */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,48 +21,46 @@ const char *text_file_shown(const char *path)
 	return strlen(path) > SHOWN_BYTES ? path + strlen(path) - SHOWN_BYTES : path;
 }
 
-/* A pipe or device would keep us waiting, so nothing but a regular file is read. */
-static int open_regular(const struct text_file *file, const char *path, struct diag *why)
+static int refuse(const char *path, int error, const char *reason, struct diag *why)
 {
-	const char *lead = text_file_lead(path), *shown = text_file_shown(path);
-	struct stat st = { 0 };
-	int r = 0, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	diag_set(why, 0, 0, "\"%s%s\" cannot be read: %s", text_file_lead(path), text_file_shown(path), reason);
+	return error;
+}
 
+/* A pipe or device would keep us waiting, so nothing but a regular file is read where nobody can wait. */
+static int open_checked(const struct text_file *file, const char *path, struct diag *why)
+{
+	struct stat st = { 0 };
+	char longer[96];
+	int r = 0, fd;
+
+	if (file->stream && !strcmp(path, "-"))
+		fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+	else
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (file->stream ? 0 : O_NONBLOCK));
 	if (fd < 0 || fstat(fd, &st) < 0) {
-		r = -errno;
-		if (r == -ENOENT)
-			diag_set(why, 0, 0, "%s%s is not there", lead, shown);
-		else
-			diag_set(why, 0, 0, "%s%s cannot be read: %s", lead, shown, strerror(-r));
-	} else if (!S_ISREG(st.st_mode)) {
-		r = -EINVAL;
-		diag_set(why, 0, 0, "%s%s is not a regular file", lead, shown);
+		r = refuse(path, -errno, strerror(errno), why);
+	} else if (S_ISDIR(st.st_mode)) {
+		r = refuse(path, -EINVAL, "it is a folder", why);
+	} else if (!S_ISREG(st.st_mode) && !file->stream) {
+		r = refuse(path, -EINVAL, "it is not a regular file", why);
 	} else if (st.st_size > (off_t)file->limit_bytes) {
-		r = -EFBIG;
-		diag_set(why, 0, 0, "%s%s is longer than %zu MiB, which no %s is", lead, shown, file->limit_bytes >> 20,
+		snprintf(longer, sizeof(longer), "it is longer than %zu MiB, which no %s is", file->limit_bytes >> 20,
 			 file->kind);
+		r = refuse(path, -EFBIG, longer, why);
 	}
 	if (r < 0)
 		sys_close(&fd);
 	return r < 0 ? r : fd;
 }
 
-/* What grows while it is read is cut off where it was: its checksum or its last line says so. */
-int text_file_read(const struct text_file *file, const char *path, size_t most, char **ret, size_t *ret_bytes,
-		   struct diag *why)
+static int read_all(int fd, size_t room, char **ret, size_t *ret_bytes)
 {
-	int r = 0, fd = open_regular(file, path, why);
-	struct stat st = { 0 };
-	size_t got = 0, room;
+	char *text = sys_zalloc(room + 1);
+	size_t got = 0;
 	ssize_t bytes = 1;
-	char *text;
+	int r = text ? 0 : -ENOMEM;
 
-	if (fd < 0)
-		return fd;
-	room = !fstat(fd, &st) && (size_t)st.st_size < most ? (size_t)st.st_size : most;
-	text = sys_zalloc(room + 1);
-	if (!text)
-		r = -ENOMEM;
 	while (r >= 0 && bytes > 0 && got < room) {
 		bytes = read(fd, text + got, room - got);
 		if (bytes < 0 && errno != EINTR)
@@ -69,14 +68,28 @@ int text_file_read(const struct text_file *file, const char *path, size_t most, 
 		got += bytes > 0 ? (size_t)bytes : 0;
 		bytes = bytes < 0 ? 1 : bytes;
 	}
-	sys_close(&fd);
 	if (r < 0) {
-		diag_set(why, 0, 0, "%s%s cannot be read: %s", text_file_lead(path), text_file_shown(path),
-			 strerror(-r));
 		sys_free(text);
 		return r;
 	}
 	*ret = text;
 	*ret_bytes = got;
 	return 0;
+}
+
+/* What grows while it is read is cut off where it was: its checksum or its last line says so. */
+int text_file_read(const struct text_file *file, const char *path, size_t most, char **ret, size_t *ret_bytes,
+		   struct diag *why)
+{
+	int r, fd = open_checked(file, path, why);
+	struct stat st = { 0 };
+	size_t room = most;
+
+	if (fd < 0)
+		return fd;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && (size_t)st.st_size < most)
+		room = (size_t)st.st_size;
+	r = read_all(fd, room, ret, ret_bytes);
+	sys_close(&fd);
+	return r < 0 ? refuse(path, r, strerror(-r), why) : 0;
 }

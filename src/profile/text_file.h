@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -14,6 +15,7 @@
 struct text_file {
 	const char *kind;
 	size_t limit_bytes;
+	bool stream; /* a pipe may be read, too, and "-" is standard input: it may keep the caller waiting */
 };
 int text_file_read(const struct text_file *file, const char *path, size_t most, char **ret, size_t *ret_bytes,
 		   struct diag *why);

@@ -103,10 +103,11 @@ static int read_dump(struct dump *dump)
 	struct diag diag = { 0 };
 	size_t bytes;
 	char *text;
-	int r = file_read(dump->path, DUMP_BYTES_MAX, &text, &bytes);
+	int r, status = file_load(dump->path, DUMP_BYTES_MAX, "NCCL writes one where NCCL_GRAPH_DUMP_FILE says", &text,
+				  &bytes);
 
-	if (r < 0)
-		return command_failed(NULL, r, "\"%s\" cannot be read", dump->path);
+	if (status != COMMAND_OK)
+		return status;
 	r = graph_xml_read(text, bytes, &dump->graphs, &diag);
 	free(text);
 	return r == 0 ? COMMAND_OK : command_failed(&diag, r, "\"%s\" is no graph file of NCCL", dump->path);

@@ -64,10 +64,10 @@ static int load(const char *path, json_t **ret)
 	json_error_t error;
 	size_t bytes;
 	char *text;
-	int r = file_read(path, FILE_BYTES, &text, &bytes);
+	int status = file_load(path, FILE_BYTES, NULL, &text, &bytes);
 
-	if (r < 0)
-		return command_failed(NULL, r, "\"%s\" cannot be read", path);
+	if (status != COMMAND_OK)
+		return status;
 	*ret = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
 	free(text);
 	if (!*ret)

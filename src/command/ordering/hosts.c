@@ -114,10 +114,10 @@ int ordering_hosts_of_file(const char *path, struct simulate_fabric *fabric, uin
 	size_t bytes;
 	char *text, *rest;
 	struct taking taking;
-	int r = file_read(path, HOSTFILE_BYTES, &text, &bytes);
+	int status = file_load(path, HOSTFILE_BYTES, NULL, &text, &bytes);
 
-	if (r < 0)
-		return command_failed(NULL, r, "the hosts file \"%.150s\" cannot be read", path);
+	if (status != COMMAND_OK)
+		return status;
 	if (begin(&taking, fabric, ret, path) != COMMAND_OK) {
 		free(text);
 		return COMMAND_FAILED;

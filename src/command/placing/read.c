@@ -180,10 +180,10 @@ static int read_file(struct placing *placing, const char *path)
 {
 	char *text, *rest, where[256];
 	size_t bytes;
-	int status = COMMAND_OK, r = file_read(path, JOBS_BYTES, &text, &bytes), number = 0;
+	int status = file_load(path, JOBS_BYTES, NULL, &text, &bytes), number = 0;
 
-	if (r < 0)
-		return command_failed(NULL, r, "the file of jobs \"%.150s\" cannot be read", path);
+	if (status != COMMAND_OK)
+		return status;
 	rest = text;
 	for (char *line; status == COMMAND_OK && (line = strsep(&rest, "\n"));) {
 		snprintf(where, sizeof(where), "%.200s:%d", path, ++number);

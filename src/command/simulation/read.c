@@ -74,11 +74,10 @@ static int order_of_file(const char *path, const struct simulate_fabric *fabric,
 	const char *name = strrchr(path, '/');
 	size_t bytes;
 	char *text;
-	int status, r = file_read(path, ORDER_FILE_BYTES, &text, &bytes);
+	int status = file_load(path, ORDER_FILE_BYTES, "an order is rank, leaf, random:SEED or a file", &text, &bytes);
 
-	if (r < 0)
-		return command_failed(NULL, r, "\"%.100s\" is not an order (rank, leaf, random:SEED), nor a file",
-				      path);
+	if (status != COMMAND_OK)
+		return status;
 	status = order_of_text(text, path, fabric, one);
 	free(text);
 	snprintf(one->order_word, sizeof(one->order_word), "%.60s", name ? name + 1 : path);

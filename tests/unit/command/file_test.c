@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static size_t count_files(const char *folder)
 {
@@ -47,6 +48,57 @@ static void file_is_replaced_whole_and_nothing_is_left_beside_it(void **state)
 	assert_int_equal(status.st_mode & 0600, 0600);
 }
 
+static void a_file_keeps_its_rights_and_a_link_stays_one(void **state)
+{
+	char path[256], link[256], *text;
+	struct stat status;
+	size_t bytes;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/private", program_folder());
+	snprintf(link, sizeof(link), "%s/link", program_folder());
+	assert_int_equal(file_write(path, "first", 5), 0);
+	assert_int_equal(chmod(path, 0600), 0);
+	assert_int_equal(symlink("private", link), 0);
+	assert_int_equal(file_write(link, "second", 6), 0);
+	assert_int_equal(lstat(link, &status), 0);
+	assert_true(S_ISLNK(status.st_mode));
+	assert_int_equal(stat(path, &status), 0);
+	assert_int_equal(status.st_mode & 0777, 0600);
+	assert_int_equal(file_read(path, 100, &text, &bytes), 0);
+	assert_string_equal(text, "second");
+	free(text);
+}
+
+/* What file_write would say, without a trace. */
+static void a_check_changes_nothing(void **state)
+{
+	char path[256], *text;
+	size_t bytes, files;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/checked", program_folder());
+	files = count_files(program_folder());
+	assert_int_equal(file_check(path), 0);
+	assert_int_equal(count_files(program_folder()), files);
+	assert_int_equal(file_write(path, "kept", 4), 0);
+	assert_int_equal(file_check(path), 0);
+	assert_int_equal(file_read(path, 100, &text, &bytes), 0);
+	assert_string_equal(text, "kept");
+	free(text);
+	assert_int_equal(file_check(NULL), 0);
+	assert_int_equal(file_check("-"), 0);
+	assert_int_equal(file_check("/dev/null"), 0);
+	assert_int_equal(file_check(program_folder()), -EISDIR);
+	assert_int_equal(file_check("/proc/none"), file_write("/proc/none", "x", 1));
+	strcat(path, "/below");
+	assert_int_equal(file_check(path), -ENOTDIR);
+	snprintf(path, sizeof(path), "%s/none/below", program_folder());
+	assert_int_equal(file_check(path), -ENOENT);
+	snprintf(path, sizeof(path), "%s/slash/", program_folder());
+	assert_int_equal(file_check(path), -EISDIR);
+}
+
 static void failed_write_leaves_the_old_file(void **state)
 {
 	char path[256], folder[256], *text;
@@ -73,6 +125,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(file_is_replaced_whole_and_nothing_is_left_beside_it),
+		cmocka_unit_test(a_file_keeps_its_rights_and_a_link_stays_one),
+		cmocka_unit_test(a_check_changes_nothing),
 		cmocka_unit_test(failed_write_leaves_the_old_file),
 		cmocka_unit_test(devices_and_pipes_are_written_directly),
 	};

@@ -169,7 +169,7 @@ static void output_that_cannot_be_written_is_an_error(void **state)
 
 	(void)state;
 	assert_int_equal(program_run("params", "2>&1 >/dev/full", text, sizeof(text)), COMMAND_FAILED);
-	assert_string_equal(text, "tributary: the output cannot be written\n");
+	assert_string_equal(text, "tributary: the output cannot be written: No space left on device\n");
 }
 
 static void devices_reports_a_name_that_matches_nothing(void **state)

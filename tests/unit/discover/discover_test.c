@@ -78,16 +78,17 @@ static void what_is_no_topology_is_refused_by_name(void **state)
 	}
 }
 
-static void a_file_that_is_not_there_is_named(void **state)
+static void a_file_that_is_not_there_or_no_machine_is_refused(void **state)
 {
 	enum discover_source source;
 	struct topology topology;
-	struct diag diag;
+	struct diag diag = { .text = "of before" };
 
 	(void)state;
 	assert_int_equal(discover("/nonexistent/machine.xml", &topology, NULL, &source, &diag), -ENOENT);
-	assert_non_null(strstr(diag.text, "/nonexistent/machine.xml"));
-	assert_true(discover("/", &topology, NULL, &source, &diag) < 0);
+	assert_string_equal(diag.text, ""); /* who asked knows the path */
+	assert_int_equal(discover("/proc", &topology, NULL, &source, &diag), -EINVAL);
+	assert_non_null(strstr(diag.text, "neither an unpacked capture (tributary-capture) nor a machine"));
 }
 
 static void facts_may_be_left_out_and_only_machines_have_them(void **state)
@@ -245,7 +246,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_are_told_apart_by_what_is_in_them),
 		cmocka_unit_test(what_is_no_topology_is_refused_by_name),
-		cmocka_unit_test(a_file_that_is_not_there_is_named),
+		cmocka_unit_test(a_file_that_is_not_there_or_no_machine_is_refused),
 		cmocka_unit_test(facts_may_be_left_out_and_only_machines_have_them),
 		cmocka_unit_test(this_machine_is_discovered_and_captured),
 		cmocka_unit_test(a_dgx2_has_sixteen_gpus_behind_two_levels_of_switches),

@@ -99,13 +99,12 @@ static void the_graph_of_a_two_node_machine_is_as_expected(void **state)
 	size_t bytes;
 
 	if (getenv("TRIBUTARY_TEST_WRITE_FIXTURES")) {
-		struct diag diag;
 		FILE *file = fopen(FIXTURES "two-node.txt", "we");
 
 		assert_non_null(file);
 		fputs(text, file);
 		fclose(file);
-		assert_int_equal(discover_archive_write(FIXTURES "two-node.tar.gz", root, &diag), 0);
+		assert_int_equal(discover_archive_write(FIXTURES "two-node.tar.gz", root), 0);
 	}
 	expected = slurp(FIXTURES "two-node.txt", &bytes);
 	assert_string_equal(text, expected);
@@ -130,10 +129,9 @@ static void a_capture_gives_what_the_folder_gave(void **state)
 {
 	struct discover_root *root = open_fake(*state);
 	char path[128], *first = look_at(root), *second;
-	struct diag diag;
 
 	snprintf(path, sizeof(path), "%s/capture.tar.gz", ((struct fake_machine *)*state)->root);
-	assert_int_equal(discover_archive_write(path, root, &diag), 0);
+	assert_int_equal(discover_archive_write(path, root), 0);
 	second = look_at_file(path);
 	assert_string_equal(first, second);
 	free(first);
@@ -150,7 +148,7 @@ static void a_capture_of_a_capture_is_the_same_capture(void **state)
 	struct diag diag;
 
 	snprintf(path, sizeof(path), "%s/capture.tar.gz", ((struct fake_machine *)*state)->root);
-	assert_int_equal(discover_archive_write(path, root, &diag), 0);
+	assert_int_equal(discover_archive_write(path, root), 0);
 	data = slurp(path, &bytes);
 	assert_int_equal(discover_archive_read(data, bytes, &again, &diag), 0);
 	first = discover_root_entries(root, &first_count);
@@ -183,7 +181,6 @@ static void a_software_device_is_the_nic_of_its_interface(void **state)
 	const struct discover_entry *entries;
 	struct discover_root *root;
 	char path[128], *first, *second;
-	struct diag diag;
 	size_t count;
 
 	fake_machine_file(machine, "sys/class/infiniband/rxe0/parent", "enx0011223344ff\n");
@@ -205,7 +202,7 @@ static void a_software_device_is_the_nic_of_its_interface(void **state)
 		for (size_t j = 0; fake_machine_secrets[j] && entries[i].data; j++)
 			assert_null(strstr(entries[i].data, fake_machine_secrets[j]));
 	snprintf(path, sizeof(path), "%s/soft.tar.gz", machine->root);
-	assert_int_equal(discover_archive_write(path, root, &diag), 0);
+	assert_int_equal(discover_archive_write(path, root), 0);
 	second = look_at_file(path);
 	assert_string_equal(first, second);
 	free(first);
@@ -250,12 +247,11 @@ static void this_machine_and_its_capture_give_the_same(void **state)
 {
 	char path[128], *first, *second;
 	struct discover_root *root;
-	struct diag diag;
 
 	assert_int_equal(discover_root_open("", true, &root), 0);
 	first = look_at(root);
 	snprintf(path, sizeof(path), "%s/here.tar.gz", ((struct fake_machine *)*state)->root);
-	assert_int_equal(discover_archive_write(path, root, &diag), 0);
+	assert_int_equal(discover_archive_write(path, root), 0);
 	second = look_at_file(path);
 	assert_string_equal(first, second);
 	free(first);

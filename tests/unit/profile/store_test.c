@@ -142,7 +142,7 @@ static void named_file_that_is_not_there_is_said(void **state)
 	state_place_save(place, state_place_machine, 5, NULL, path); /* the state directory does not make up for it */
 	snprintf(place->params.profile, sizeof(place->params.profile), "%s/mine", place->root);
 	assert_int_equal(state_place_find(place, &why), -ENOENT);
-	assert_non_null(strstr(why.text, "/mine is not there"));
+	assert_non_null(strstr(why.text, "/mine\" cannot be read: No such file or directory"));
 }
 
 static void changed_machine_is_refused_with_what_changed(void **state)
@@ -313,11 +313,11 @@ static void only_regular_files_are_read(void **state)
 	snprintf(place->params.profile, sizeof(place->params.profile), "%s/thing", place->root);
 	assert_int_equal(mkfifo(place->params.profile, 0644), 0);
 	assert_int_equal(state_place_find(place, &why), -EINVAL);
-	assert_non_null(strstr(why.text, "/thing is not a regular file"));
+	assert_non_null(strstr(why.text, "/thing\" cannot be read: it is not a regular file"));
 	assert_int_equal(unlink(place->params.profile), 0);
 	assert_int_equal(mkdir(place->params.profile, 0755), 0);
 	assert_int_equal(state_place_find(place, &why), -EINVAL);
-	assert_non_null(strstr(why.text, "/thing is not a regular file"));
+	assert_non_null(strstr(why.text, "/thing\" cannot be read: it is a folder"));
 	snprintf(place->params.profile, sizeof(place->params.profile), "/dev/zero");
 	assert_int_equal(state_place_find(place, &why), -EINVAL);
 }
@@ -333,7 +333,7 @@ static void huge_file_is_not_read(void **state)
 	assert_int_equal(state_place_find(place, &why), -EBADMSG);
 	assert_int_equal(truncate(place->params.profile, 4 * 1024 * 1024 + 1), 0);
 	assert_int_equal(state_place_find(place, &why), -EFBIG);
-	assert_non_null(strstr(why.text, "/huge is longer than 4 MiB"));
+	assert_non_null(strstr(why.text, "/huge\" cannot be read: it is longer than 4 MiB"));
 }
 
 static void unreadable_file_says_why(void **state)
@@ -347,7 +347,7 @@ static void unreadable_file_says_why(void **state)
 	if (!state_place_become_nobody())
 		skip();
 	assert_int_equal(state_place_find(place, &why), -EACCES);
-	assert_non_null(strstr(why.text, ".profile cannot be read: Permission denied"));
+	assert_non_null(strstr(why.text, ".profile\" cannot be read: Permission denied"));
 	state_place_become_root();
 	assert_int_equal(chmod(place->directory, 0), 0);
 	assert_true(state_place_become_nobody());
