@@ -87,6 +87,9 @@ const char *command_value(const struct command_call *call, const char *name);
 bool command_given(const struct command_call *call, const char *name);
 size_t command_option_count(const struct command *command);
 
+/* The next command after `at` (NULL: the first) whose name is that of `command` and one word more; NULL: there is none. */
+const struct command *const *command_next_second(const struct command *command, const struct command *const *at);
+
 /* help.c, man.c, completion.c */
 void command_print_help(const struct command *command, FILE *out);
 void command_print_man(FILE *out);
@@ -136,7 +139,7 @@ bool command_param_source(const struct params *params, size_t index, struct comm
 	{                                                                                                           \
 		"from", "FILE",                                                                                     \
 			"a capture, a hwloc XML file, an NCCL topology file or a machine's text form; a capture's " \
-			"folder or one of topo/; - for standard input; without it this machine",                    \
+			"folder, or one with a machine.topology; - for standard input; without it this machine",    \
 			NULL                                                                                        \
 	}
 #define COMMAND_OPTION_PROFILE                                                                                    \

@@ -24,11 +24,8 @@ static void print_name(const struct command *command, FILE *out)
 /* The second words of those that begin with this one's name. */
 static void print_second_words(const struct command *command, FILE *out)
 {
-	size_t bytes = strlen(command->name);
-
-	for (const struct command *const *at = command_table; *at; at++)
-		if (!strncmp((*at)->name, command->name, bytes) && (*at)->name[bytes] == ' ')
-			fprintf(out, " %s", (*at)->name + bytes + 1);
+	for (const struct command *const *at = NULL; (at = command_next_second(command, at));)
+		fprintf(out, " %s", (*at)->name + strlen(command->name) + 1);
 }
 
 /* What can be said of a value that is no file and no list of words: words, which end in ':' where more follows. */

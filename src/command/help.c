@@ -3,9 +3,14 @@
 
 #include "base/parse.h"
 
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
-enum { COLUMNS = 100, OPTION_INDENT = 6 };
+enum { COLUMNS = 100, LEAST_COLUMNS = 20, OPTION_INDENT = 6 };
 
 void command_print_wrapped(FILE *out, const char *text, size_t indent, size_t columns)
 {
@@ -23,6 +28,16 @@ void command_print_wrapped(FILE *out, const char *text, size_t indent, size_t co
 	fputc('\n', out);
 }
 
+/* A narrow terminal would break lines inside words. */
+static size_t columns_of(FILE *out)
+{
+	struct winsize size;
+
+	if (!isatty(fileno(out)) || ioctl(fileno(out), TIOCGWINSZ, &size) < 0 || size.ws_col < LEAST_COLUMNS)
+		return COLUMNS;
+	return size.ws_col - 1 < COLUMNS ? (size_t)size.ws_col - 1 : COLUMNS;
+}
+
 /* Paragraphs end with a newline. */
 static void print_paragraphs(FILE *out, const char *text)
 {
@@ -33,7 +48,7 @@ static void print_paragraphs(FILE *out, const char *text)
 
 		snprintf(paragraph, sizeof(paragraph), "%.*s", (int)bytes, text);
 		fputc('\n', out);
-		command_print_wrapped(out, paragraph, 0, COLUMNS);
+		command_print_wrapped(out, paragraph, 0, columns_of(out));
 		text += bytes + (text[bytes] == '\n');
 	}
 }
@@ -51,7 +66,7 @@ static void print_options(const struct command *command, FILE *out)
 			option->argument ? option->argument : "");
 		snprintf(text, sizeof(text), "%s%s%s%s", option->help, option->standard ? " (default: " : "",
 			 option->standard ? option->standard : "", option->standard ? ")" : "");
-		command_print_wrapped(out, text, OPTION_INDENT, COLUMNS);
+		command_print_wrapped(out, text, OPTION_INDENT, columns_of(out));
 	}
 	fputs("  --help\n      this text\n", out);
 }
@@ -63,13 +78,47 @@ static void print_statuses(FILE *out)
 	      out);
 }
 
+static bool has_documents(const char *program, const char *place, char ret[static PATH_MAX])
+{
+	char path[PATH_MAX];
+	size_t bytes = strlen(program);
+
+	while (bytes && program[bytes - 1] != '/')
+		bytes--;
+	return snprintf(path, sizeof(path), "%.*s%s/docs", (int)bytes, program, place) < PATH_MAX &&
+	       realpath(path, ret);
+}
+
+/* Installed with this program, or where its source is. */
+static void print_documents(FILE *out)
+{
+	char program[PATH_MAX], place[PATH_MAX];
+	ssize_t bytes = readlink("/proc/self/exe", program, sizeof(program) - 1);
+
+	if (bytes < 0)
+		return;
+	program[bytes] = '\0';
+	if (has_documents(program, "../share/doc/tributary", place) || has_documents(program, "..", place))
+		fprintf(out, "docs/ is %s\n", place);
+}
+
 static void print_list(FILE *out)
 {
 	fputs("usage: tributary COMMAND [OPTION ...] [ARGUMENT]\n\n", out);
 	for (const struct command *const *at = command_table; *at; at++)
-		fprintf(out, "  %-13s  %-9s  %s\n", (*at)->name, (*at)->operands, (*at)->help);
+		fprintf(out, "  %-15s  %-16s  %s\n", (*at)->name, (*at)->operands, (*at)->help);
 	fputs("\n`tributary COMMAND --help` lists the options of one.\n", out);
 	print_statuses(out);
+}
+
+/* "show" is one of several: the others have options of their own. */
+static void print_second_words(const struct command *command, FILE *out)
+{
+	const struct command *const *at = command_next_second(command, NULL);
+
+	for (; at; at = command_next_second(command, at))
+		fprintf(out, "%s`tributary %s --help`: %s\n", at == command_next_second(command, NULL) ? "\n" : "",
+			(*at)->name, (*at)->help);
 }
 
 void command_print_help(const struct command *command, FILE *out)
@@ -78,12 +127,18 @@ void command_print_help(const struct command *command, FILE *out)
 		print_list(out);
 		return;
 	}
-	fprintf(out, "usage: tributary %s [OPTION ...]%s%s\n%s\n", command->name, *command->operands ? " " : "",
-		command->operands, command->help);
+	fprintf(out, "usage: tributary %s [OPTION ...]%s%s\n", command->name, *command->operands ? " " : "",
+		command->operands);
+	for (const struct command *const *at = NULL; (at = command_next_second(command, at));)
+		fprintf(out, "       tributary %s [OPTION ...]%s%s\n", (*at)->name, *(*at)->operands ? " " : "",
+			(*at)->operands);
+	fprintf(out, "%s\n", command->help);
+	print_second_words(command, out);
 	if (command->about)
 		print_paragraphs(out, command->about);
 	print_options(command, out);
 	print_statuses(out);
+	print_documents(out);
 }
 
 static int run(const struct command_call *call, FILE *out)

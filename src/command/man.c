@@ -53,7 +53,14 @@ static const char TAIL[] = ".\\\" End of the output of `tributary params --man`.
 			   "Which interfaces are used when docker's and the management network are left out:\n"
 			   ".PP\n.nf\n.RS\n"
 			   "TRIBUTARY_IF=\\(hadocker,eno1 tributary devices\n"
-			   ".RE\n.fi\n";
+			   ".RE\n.fi\n"
+			   ".SH SEE ALSO\n"
+			   "Files that this page names as docs/ are below the prefix of the installation in\n"
+			   ".IR share/doc/tributary/docs ,\n"
+			   "/usr/local/share/doc/tributary/docs unless another prefix was chosen;\n"
+			   ".B tributary help measure\n"
+			   "ends with the place.\n"
+			   ".BR tributaryd (8)\n";
 
 void command_print_roff(FILE *out, const char *text)
 {

@@ -65,7 +65,7 @@ static int open_simulated(struct session *session, const char *folder)
 
 	session->simulated = true;
 	if (access(folder, R_OK) < 0)
-		return file_unreadable(folder, -errno, "a folder of topo/ is one");
+		return file_unreadable(folder, -errno, "a folder with machine.topology and rules is meant");
 	r = probe_simulated_read(folder, &truth, &rules, &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "\"%s\" is no simulated machine", folder);

@@ -94,15 +94,25 @@ static bool operand_of(const struct command *command, size_t number, char *ret, 
 	return true;
 }
 
+/* "show": "show, measure, order" where there are commands of two words. */
+static void add_second_words(const struct command *command, char *words, size_t words_bytes)
+{
+	for (const struct command *const *at = NULL; (at = command_next_second(command, at));)
+		snprintf(words + strlen(words), words_bytes - strlen(words), ", %s",
+			 (*at)->name + strlen(command->name) + 1);
+}
+
 static int take_operand(const struct command *command, const char *text, struct command_call *ret)
 {
-	char expected[32];
+	char expected[128];
 
 	if (ret->operand_count == COMMAND_OPERANDS_MAX ||
 	    !operand_of(command, ret->operand_count, expected, sizeof(expected)))
 		return command_usage_error(command->name, "unexpected argument \"%s\"", text);
-	if (*expected >= 'a' && *expected <= 'z' && strcmp(expected, text) != 0)
+	if (*expected >= 'a' && *expected <= 'z' && strcmp(expected, text) != 0) {
+		add_second_words(command, expected, sizeof(expected));
 		return command_usage_error(command->name, "\"%s\" is not known, expected %s", text, expected);
+	}
 	ret->operands[ret->operand_count++] = text;
 	return COMMAND_OK;
 }
@@ -118,7 +128,7 @@ static bool takes_rest(const struct command *command)
 int command_parse(const struct command *command, int argc, char **argv, struct command_call *ret)
 {
 	struct command_call call = { .command = command };
-	char missing[32];
+	char missing[128];
 	bool options = true;
 	int status;
 
@@ -140,8 +150,12 @@ int command_parse(const struct command *command, int argc, char **argv, struct c
 			break;
 		}
 	}
-	if (operand_of(command, call.operand_count, missing, sizeof(missing)) && *missing != '[')
-		return command_usage_error(command->name, "%.*s is missing", (int)strcspn(missing, "."), missing);
+	if (operand_of(command, call.operand_count, missing, sizeof(missing)) && *missing != '[') {
+		missing[strcspn(missing, ".")] = '\0';
+		if (!call.operand_count)
+			add_second_words(command, missing, sizeof(missing));
+		return command_usage_error(command->name, "%s is missing", missing);
+	}
 	*ret = call;
 	return COMMAND_OK;
 }

@@ -40,6 +40,16 @@ const struct command *command_find(const char *name)
 	return NULL;
 }
 
+const struct command *const *command_next_second(const struct command *command, const struct command *const *at)
+{
+	size_t bytes = strlen(command->name);
+
+	for (at = at ? at + 1 : command_table; *at; at++)
+		if (!strncmp((*at)->name, command->name, bytes) && (*at)->name[bytes] == ' ')
+			return at;
+	return NULL;
+}
+
 const struct command *command_find_words(int count, char **words, int *ret_taken)
 {
 	const struct command *command = NULL;

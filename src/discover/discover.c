@@ -88,7 +88,7 @@ static int from_folder(const char *path, struct topology *ret, struct discover_f
 	if (!is_in(path, DISCOVER_ARCHIVE_FIRST, file)) {
 		diag_set(diag, 0, 0,
 			 "it is a folder, but neither an unpacked capture (" DISCOVER_ARCHIVE_FIRST
-			 ") nor a machine of topo/ (machine.topology)");
+			 ") nor one with a machine.topology");
 		return -EINVAL;
 	}
 	r = discover_archive_read_folder(path, &root, diag);

@@ -163,6 +163,21 @@ static void a_topology_file_with_a_bus_id_twice_is_shown_with_a_warning(void **s
 	assert_non_null(strstr(text, "duplicate-busid"));
 }
 
+static void help_of_a_command_names_those_of_two_words(void **state)
+{
+	char text[1 << 14];
+
+	(void)state;
+	assert_int_equal(program_run("cluster --help", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, "tributary cluster measure [OPTION ...]\n"));
+	assert_non_null(strstr(text, "tributary cluster order [OPTION ...] [FILE]\n"));
+	assert_non_null(strstr(text, "`tributary cluster order --help`: which host"));
+	assert_int_equal(program_run("cluster", PROGRAM_STDERR, text, sizeof(text)), COMMAND_USAGE);
+	assert_non_null(strstr(text, "show, measure, order is missing"));
+	assert_int_equal(program_run("cluster list", PROGRAM_STDERR, text, sizeof(text)), COMMAND_USAGE);
+	assert_non_null(strstr(text, "\"list\" is not known, expected show, measure, order"));
+}
+
 static void output_that_cannot_be_written_is_an_error(void **state)
 {
 	char text[256];
@@ -241,6 +256,7 @@ int main(void)
 		cmocka_unit_test(cluster_measure_says_at_once_what_is_wrong),
 		cmocka_unit_test(file_that_is_not_there_is_named),
 		cmocka_unit_test(a_topology_file_with_a_bus_id_twice_is_shown_with_a_warning),
+		cmocka_unit_test(help_of_a_command_names_those_of_two_words),
 		cmocka_unit_test(output_that_cannot_be_written_is_an_error),
 		cmocka_unit_test(devices_reports_a_name_that_matches_nothing),
 		cmocka_unit_test(misspelt_variable_is_named_on_stderr),

@@ -88,7 +88,8 @@ static void a_file_that_is_not_there_or_no_machine_is_refused(void **state)
 	assert_int_equal(discover("/nonexistent/machine.xml", &topology, NULL, &source, &diag), -ENOENT);
 	assert_string_equal(diag.text, ""); /* who asked knows the path */
 	assert_int_equal(discover("/proc", &topology, NULL, &source, &diag), -EINVAL);
-	assert_non_null(strstr(diag.text, "neither an unpacked capture (tributary-capture) nor a machine"));
+	assert_non_null(
+		strstr(diag.text, "neither an unpacked capture (tributary-capture) nor one with a machine.topology"));
 }
 
 static void facts_may_be_left_out_and_only_machines_have_them(void **state)

@@ -1,0 +1,224 @@
+/* `make install`: what any text of the program names is there, and `make uninstall` takes all of it away. */
+#include "command/command.h"
+
+#include "program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <ctype.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 1 << 20 };
+
+static char text[TEXT_BYTES], build[512];
+
+/* What a shell prints; its exit status. */
+static int shell(const char *line)
+{
+	FILE *pipe = popen(line, "re");
+	size_t bytes;
+
+	assert_non_null(pipe);
+	bytes = fread(text, 1, sizeof(text) - 1, pipe);
+	text[bytes] = '\0';
+	return pclose(pipe);
+}
+
+static void make(const char *goal)
+{
+	char line[2048];
+
+	/* Everything is built: nothing is made anew, by whatever flags. */
+	snprintf(line, sizeof(line),
+		 "cd '%s' && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -o all O='%s' DESTDIR='%s/root' "
+		 "PREFIX=/usr %s 2>&1",
+		 program_source(), build, program_folder(), goal);
+	if (shell(line) != 0)
+		fail_msg("make %s: %s", goal, text);
+}
+
+static int install(void **state)
+{
+	char path[1024];
+
+	program_find(state);
+	snprintf(build, sizeof(build), "%s", program_path());
+	if (!program_path()[0] || !program_source()[0])
+		return 0;
+	*strrchr(build, '/') = '\0';
+	snprintf(path, sizeof(path), "%s/tributaryd", build);
+	if (access(path, X_OK) == 0)
+		make("install");
+	return 0;
+}
+
+static void need_installation(void)
+{
+	char path[1024];
+
+	snprintf(path, sizeof(path), "%s/root/usr/bin/tributary", program_folder());
+	if (access(path, X_OK) < 0) {
+		print_message("skipped: no program in TRIBUTARY_BUILD\n");
+		skip();
+	}
+}
+
+/* Each "docs/NAME" of a text. Returns how many. */
+static size_t check_documents(const char *where, const char *from)
+{
+	char path[1024], name[128];
+	size_t count = 0;
+
+	for (const char *at = from; (at = strstr(at, "docs/"));) {
+		size_t bytes = 0;
+
+		at += strlen("docs/");
+		while (isalnum((unsigned char)at[bytes]) || (at[bytes] && strchr("._-/\\", at[bytes])))
+			bytes++;
+		while (bytes && strchr(".-/\\", at[bytes - 1]))
+			bytes--;
+		if (!bytes)
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)bytes, at);
+		/* A man page has a backslash in front of hyphens. */
+		for (char *c; (c = strchr(name, '\\'));)
+			memmove(c, c + 1, strlen(c));
+		if (strlen(name) > 5 && strstr(name, ".bash"))
+			continue;
+		snprintf(path, sizeof(path), "%s/root/usr/share/doc/tributary/docs/%s", program_folder(), name);
+		if (access(path, R_OK) < 0)
+			fail_msg("%s names docs/%s, which is not installed", where, name);
+		count++;
+	}
+	return count;
+}
+
+static void documents_that_help_names_are_installed(void **state)
+{
+	char call[128];
+	size_t count = 0;
+
+	(void)state;
+	need_installation();
+	for (const struct command *const *at = command_table; *at; at++) {
+		snprintf(call, sizeof(call), "%s --help", (*at)->name);
+		assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+		count += check_documents(call, text);
+	}
+	assert_true(count > 20);
+}
+
+static void documents_that_man_pages_name_are_installed(void **state)
+{
+	static const char *const pages[] = { "usr/share/man/man1/tributary.1", "usr/share/man/man8/tributaryd.8" };
+	char line[1024];
+	size_t count = 0;
+
+	(void)state;
+	need_installation();
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+		snprintf(line, sizeof(line), "cat '%s/root/%s'", program_folder(), pages[i]);
+		assert_int_equal(shell(line), 0);
+		count += check_documents(pages[i], text);
+	}
+	snprintf(line, sizeof(line), "'%s/root/usr/bin/tributaryd' --help", program_folder());
+	assert_int_equal(shell(line), 0);
+	count += check_documents("tributaryd --help", text);
+	assert_true(count > 10);
+}
+
+/* Of every string of the source: a message may come up in no test. */
+static int check_source(const char *path, const struct stat *status, int kind, struct FTW *ftw)
+{
+	size_t bytes = strlen(path), used = 0;
+	bool inside = false;
+	FILE *file;
+	int c;
+
+	(void)status;
+	(void)ftw;
+	if (kind != FTW_F || bytes < 2 || strcmp(path + bytes - 2, ".c") != 0)
+		return 0;
+	file = fopen(path, "re");
+	assert_non_null(file);
+	while ((c = fgetc(file)) != EOF && used + 2 < sizeof(text)) {
+		if (c == '\\' && inside) {
+			(void)fgetc(file);
+			continue;
+		}
+		if (c == '"')
+			inside = !inside;
+		else if (c == '\n')
+			inside = false;
+		text[used] = inside && c != '"' ? (char)c : ' ';
+		used += inside || (used && text[used - 1] != ' ');
+	}
+	text[used] = '\0';
+	fclose(file);
+	(void)check_documents(path, text);
+	return 0;
+}
+
+static void documents_that_messages_name_are_installed(void **state)
+{
+	char path[1024];
+
+	(void)state;
+	need_installation();
+	snprintf(path, sizeof(path), "%s/src", program_source());
+	assert_int_equal(nftw(path, check_source, 16, FTW_PHYS), 0);
+}
+
+/* As somebody who installed it sees it. */
+static void help_says_where_documents_are(void **state)
+{
+	char line[1024], place[PATH_MAX], expected[PATH_MAX + 32];
+
+	(void)state;
+	need_installation();
+	snprintf(line, sizeof(line), "'%s/root/usr/bin/tributary' help simulate", program_folder());
+	assert_int_equal(shell(line), 0);
+	snprintf(line, sizeof(line), "%s/root/usr/share/doc/tributary/docs", program_folder());
+	assert_non_null(realpath(line, place));
+	snprintf(expected, sizeof(expected), "docs/ is %s\n", place);
+	assert_non_null(strstr(text, expected));
+}
+
+static void uninstall_takes_all_away(void **state)
+{
+	char line[1024];
+
+	(void)state;
+	need_installation();
+	make("uninstall");
+	snprintf(line, sizeof(line), "find '%s/root' ! -type d; find '%s/root' -name tributary", program_folder(),
+		 program_folder());
+	assert_int_equal(shell(line), 0);
+	assert_string_equal(text, "");
+	snprintf(line, sizeof(line), "rm -r '%s/root'", program_folder());
+	assert_int_equal(shell(line), 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(documents_that_help_names_are_installed),
+		cmocka_unit_test(documents_that_man_pages_name_are_installed),
+		cmocka_unit_test(documents_that_messages_name_are_installed),
+		cmocka_unit_test(help_says_where_documents_are),
+		cmocka_unit_test(uninstall_takes_all_away),
+	};
+
+	return cmocka_run_group_tests_name("install", tests, install, NULL);
+}
