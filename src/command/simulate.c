@@ -62,8 +62,8 @@ const struct command command_simulate = {
 	.about =
 		"Compares algorithms and orders of ranks on a cluster: time, bandwidth as nccl-tests counts it, the "
 		"bytes "
-		"on each link, the fullest links. Flows share links fairly; docs/simulate.md says how, and how far to "
-		"trust it.\n"
+		"on each link, the fullest links. Flows share links fairly; docs/simulate.md says how, how far to "
+		"trust it, and when aggregation gains: a ring in the order of leaves is hard to beat.\n"
 		"FABRIC is leaf-spine:LEAVESxHOSTS,RATIO:1,RATE or fat-tree:K,RATIO:1,RATE or "
 		"rail-optimised:GROUPSxHOSTSxRAILS,RATIO:1,RATE; RATIO is that of the hosts' rate to the uplink's, 1:1 "
 		"if it is left out.\n"

@@ -77,6 +77,33 @@ static void print_times(const struct simulation *simulation, size_t width, FILE 
 	}
 }
 
+/* What a comparison is for, in words: the fastest, and by how much the others are slower. */
+static void print_fastest(const struct simulation *simulation, FILE *out)
+{
+	const struct simulation_case *best = &simulation->cases[0];
+	char words[128];
+
+	for (size_t i = 1; i < simulation->case_count; i++)
+		if (simulation->cases[i].time_s < best->time_s)
+			best = &simulation->cases[i];
+	if (simulation->case_count < 2 || best->time_s <= 0)
+		return;
+	simulation_case_words(simulation, best, words, sizeof(words));
+	fprintf(out, "\nFastest: %s.", words);
+	for (size_t i = 0; i < simulation->case_count; i++) {
+		const struct simulation_case *one = &simulation->cases[i];
+
+		if (one == best)
+			continue;
+		simulation_case_words(simulation, one, words, sizeof(words));
+		if (one->time_s < 1.005 * best->time_s)
+			fprintf(out, " As fast: %s.", words);
+		else
+			fprintf(out, " %.2f times as long: %s.", one->time_s / best->time_s, words);
+	}
+	fputc('\n', out);
+}
+
 static void print_bytes(double bytes, double of, FILE *out)
 {
 	if (bytes > 0)
@@ -133,6 +160,7 @@ void simulation_print(const struct simulation *simulation, FILE *out)
 	}
 	print_head(simulation, out);
 	print_times(simulation, width, out);
+	print_fastest(simulation, out);
 	print_loads(simulation, width, out);
 	print_busiest(simulation, out);
 }

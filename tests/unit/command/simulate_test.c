@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "support/runtime.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -338,6 +339,60 @@ static void write_order(const char *path, const char *lines)
 	assert_int_equal(fclose(file), 0);
 }
 
+/* The fastest is named, and what loses is said to. */
+static void what_loses_is_said(void **state)
+{
+	char call[800];
+
+	(void)state;
+	snprintf(call, sizeof(call), "--cluster '%s/topo/clusters/two-leaves.cluster'", program_source());
+	simulate(call, PROGRAM_STDOUT, COMMAND_OK);
+	assert_non_null(strstr(text, "\nFastest: ring, order rank. 1.14 times as long: tree, order rank. "
+				     "1.35 times as long: hierarchical.\n"));
+	strcat(call, " --algo ring");
+	simulate(call, PROGRAM_STDOUT, COMMAND_OK);
+	assert_null(strstr(text, "Fastest"));
+	simulate("--fabric leaf-spine:1x1,8Gbit/s", PROGRAM_STDOUT, COMMAND_OK);
+	assert_null(strstr(text, "Fastest"));
+}
+
+/* "| 2x4, 8:1 | 301 | 902 | 288 | 180 |": milliseconds. */
+static void check_row(const char *row, unsigned *checked)
+{
+	unsigned leaves, hosts, ratio, says_ms[4];
+	char call[256];
+	json_t *value;
+
+	if (sscanf(row, "| %ux%u, %u:1 | %u | %u | %u | %u |", &leaves, &hosts, &ratio, &says_ms[0], &says_ms[1],
+		   &says_ms[2], &says_ms[3]) != 7)
+		return;
+	if (leaves > 2 && !runtime_long())
+		return;
+	snprintf(call, sizeof(call),
+		 "--fabric leaf-spine:%ux%u,%u:1,100Gbit/s --aggregators 1,%uGbit/s --algo "
+		 "ring,hierarchical,aggregators "
+		 "--order leaf,random:2",
+		 leaves, hosts, ratio, 100 * hosts);
+	value = simulate_json(call);
+	for (size_t i = 0; i < 4; i++)
+		if (fabs(time_of(value, i) * 1e3 - says_ms[i]) > 1)
+			fail_msg("%s: %g ms, not %u", row, time_of(value, i) * 1e3, says_ms[i]);
+	json_decref(value);
+	(*checked)++;
+}
+
+static void the_documented_gains_are_what_it_says(void **state)
+{
+	char *document = program_source_text("docs/simulate.md"), *rest = document, *row;
+	unsigned checked = 0;
+
+	(void)state;
+	while ((row = strsep(&rest, "\n")))
+		check_row(row, &checked);
+	assert_true(checked >= 5);
+	free(document);
+}
+
 /* Slurm's file has no rate. Of links that bound nothing, messages would take their latency alone. */
 static void without_rates_there_are_no_times(void **state)
 {
@@ -524,6 +579,8 @@ int main(void)
 		cmocka_unit_test(text_names_times_bytes_and_links),
 		cmocka_unit_test(patterns_and_jobs_are_cases),
 		cmocka_unit_test(a_host_by_itself_takes_no_time),
+		cmocka_unit_test(what_loses_is_said),
+		cmocka_unit_test(the_documented_gains_are_what_it_says),
 		cmocka_unit_test(without_rates_there_are_no_times),
 		cmocka_unit_test(a_rate_is_for_those_without),
 		cmocka_unit_test(a_machine_without_rates_is_refused),
