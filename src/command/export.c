@@ -30,6 +30,14 @@ static size_t count_links(const struct topology *topology, enum topology_provena
 	return count;
 }
 
+static bool has_gpu(const struct topology *topology)
+{
+	for (size_t i = 0; i < topology->vertex_count; i++)
+		if (topology->vertices[i].kind == TOPOLOGY_GPU)
+			return true;
+	return false;
+}
+
 static void print_summary(const struct source *source, const struct topology_xml_report *report)
 {
 	size_t measured = count_links(&source->topology, TOPOLOGY_AT_LEAST);
@@ -38,9 +46,14 @@ static void print_summary(const struct source *source, const struct topology_xml
 		source->topology.link_count);
 	if (source->profiled)
 		fprintf(stderr, " (%s)", source->profile_path);
-	fprintf(stderr, "; NCCL will be off by at most %.3f GB/s\n", report->worst_error_Bps / 1e9);
-	if (source->no_profile.text[0])
-		fprintf(stderr, "tributary: rates are nominal: %s\n", source->no_profile.text);
+	/* From what is not measured nobody knows how far off it is. */
+	fprintf(stderr,
+		measured ? "; NCCL will be off by at most %.3f GB/s\n"
+			 : "; NCCL reads their rates to within %.3f GB/s\n",
+		report->worst_error_Bps / 1e9);
+	source_note_rates(source);
+	if (!has_gpu(&source->topology))
+		fputs("tributary: the machine has no GPU: the file says nothing that NCCL needs\n", stderr);
 	if (!report->sockets_as_switches)
 		return;
 	fprintf(stderr,

@@ -221,7 +221,10 @@ static int place_on_gpus(const struct command_call *call, struct placing *placin
 		return status;
 	placing->gpus = 1;
 	r = plan_place_of_machine(&source.topology, &placing->tree);
-	status = r < 0 ? command_failed(NULL, r == -ENOENT ? 0 : r, "the machine has no GPUs") : find(call, placing);
+	status = r < 0 ? command_failed(NULL, r == -ENOENT ? 0 : r,
+					"the machine has no GPU to place on (--from FILE: another machine; --cluster "
+					"FILE: hosts)")
+		       : find(call, placing);
 	if (status == COMMAND_OK) {
 		note_unknown(&source.topology);
 		status = print(call, placing, out);

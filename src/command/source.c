@@ -313,6 +313,18 @@ void source_name(const char *path, struct topology *topology)
 	snprintf(topology->name, sizeof(topology->name), "%s", slash ? slash + 1 : path);
 }
 
+void source_note_rates(const struct source *source)
+{
+	bool known = false;
+
+	for (size_t i = 0; i < source->topology.link_count; i++)
+		known |= source->topology.links[i].nominal_Bps ||
+			 source->topology.links[i].capacity[TOPOLOGY_UP].rate_Bps;
+	if (source->no_profile.text[0])
+		fprintf(stderr, "tributary: %s: %s\n", known ? "rates are nominal" : "no rate is known",
+			source->no_profile.text);
+}
+
 int source_run(const struct command_call *call, FILE *out,
 	       int (*run)(const struct command_call *call, struct source *source, FILE *out))
 {
@@ -323,8 +335,8 @@ int source_run(const struct command_call *call, FILE *out,
 		return status;
 	source_name(command_value(call, "from"), &source.topology);
 	status = run(call, &source, out);
-	if (status == COMMAND_OK && source.no_profile.text[0])
-		fprintf(stderr, "tributary: rates are nominal: %s\n", source.no_profile.text);
+	if (status == COMMAND_OK)
+		source_note_rates(&source);
 	source_fini(&source);
 	return status;
 }

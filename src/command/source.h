@@ -41,6 +41,9 @@ void source_fini(struct source *source);
 int source_run(const struct command_call *call, FILE *out,
 	       int (*run)(const struct command_call *call, struct source *source, FILE *out));
 
+/* Says on stderr, for want of a profile, what rates there are; nothing where one was found or given. */
+void source_note_rates(const struct source *source);
+
 /* A title: the graph's own name, or that of the file it is from. path: NULL none. */
 void source_name(const char *path, struct topology *topology);
 

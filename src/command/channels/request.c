@@ -194,7 +194,8 @@ static int take_gpus(const struct command_call *call, struct topology *topology,
 	if (list_devices(topology, call->command->name, TOPOLOGY_GPU, &devices) < 0)
 		return command_failed(NULL, ENOMEM, "the GPUs cannot be listed");
 	if (!devices.count) {
-		fputs("tributary: the machine has no GPU: there is nothing to plan\n", stderr);
+		fputs("tributary: the machine has no GPU: there is nothing to plan (--from FILE plans for another)\n",
+		      stderr);
 		status = COMMAND_FAILED;
 	} else {
 		if (!list)

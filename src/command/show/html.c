@@ -306,19 +306,14 @@ static void put_head(const struct html *html)
 {
 	const struct topology *topology = html->view->topology;
 	const char *title = topology->name[0] ? topology->name : "Machine";
-	char census[160], date[24], text[600];
+	char census[160], measured[80], text[600];
 
 	html_begin(title, html->out);
 	fputs("<header>\n<div>\n<h1>", html->out);
 	xml_escape(title, html->out);
 	view_census(topology, census, sizeof(census));
-	view_date(html->view->date_s, date, sizeof(date));
-	fprintf(html->out, "</h1>\n<div class=\"census\">%s · ", census);
-	if (html->view->measured_links)
-		fprintf(html->out, "%zu of %zu links measured%s%s · GB/s</div>\n", html->view->measured_links,
-			topology->link_count, *date ? ", " : "", date);
-	else
-		fputs("nothing measured, rates are nominal · GB/s</div>\n", html->out);
+	view_measured(html->view, measured, sizeof(measured));
+	fprintf(html->out, "</h1>\n<div class=\"census\">%s · %s · GB/s</div>\n", census, measured);
 	view_bottleneck(html->view, true, text, sizeof(text));
 	fputs("<div class=\"headline\">", html->out);
 	xml_escape(text, html->out);

@@ -275,18 +275,13 @@ static int print_pairs(const struct tree *tree)
 static void print_head(const struct tree *tree)
 {
 	const struct topology *topology = tree->view->topology;
-	char census[160], date[24], name[TOPOLOGY_NAME_BYTES];
+	char census[160], measured[80], name[TOPOLOGY_NAME_BYTES];
 
 	view_census(topology, census, sizeof(census));
-	view_date(tree->view->date_s, date, sizeof(date));
+	view_measured(tree->view, measured, sizeof(measured));
 	term_clean(topology->name[0] ? topology->name : "this machine", name, sizeof(name));
 	fprintf(tree->out, "%s%s%s: %s", term_on(tree->term, TERM_BOLD), name, term_off(tree->term), census);
-	if (tree->view->measured_links)
-		fprintf(tree->out, "; %zu of %zu links measured%s%s", tree->view->measured_links, topology->link_count,
-			*date ? ", " : "", date);
-	else
-		fputs("; nothing measured, rates are nominal", tree->out);
-	fputs("\n\n", tree->out);
+	fprintf(tree->out, "; %s\n\n", measured);
 	pad(tree->out, "", tree->left_columns + 2, false);
 	fprintf(tree->out, "%-*s  %*s  %*s  %s\n", KIND_COLUMNS, "link", RATE_COLUMNS, "up", RATE_COLUMNS, "down GB/s",
 		"of nominal");

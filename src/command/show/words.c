@@ -1,6 +1,7 @@
 /* The words of pictures, the same in all of them. */
 #include "command/show/view.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -148,6 +149,22 @@ void view_date(int64_t date_s, char *text, size_t text_bytes)
 	text[0] = '\0';
 	if (date_s > 0 && gmtime_r(&when, &parts))
 		(void)strftime(text, text_bytes, "%Y-%m-%d", &parts);
+}
+
+void view_measured(const struct view *view, char *text, size_t text_bytes)
+{
+	const struct topology *topology = view->topology;
+	bool known = false;
+	char date[24];
+
+	view_date(view->date_s, date, sizeof(date));
+	for (size_t i = 0; i < 2 * topology->link_count; i++)
+		known |= view->lanes[i].rate_Bps > 0;
+	if (view->measured_links)
+		snprintf(text, text_bytes, "%zu of %zu links measured%s%s", view->measured_links, topology->link_count,
+			 *date ? ", " : "", date);
+	else
+		snprintf(text, text_bytes, "nothing measured, %s", known ? "rates are nominal" : "no rate is known");
 }
 
 static void directed_words(const struct topology *topology, uint32_t directed, bool utf8, char *text, size_t text_bytes)

@@ -273,6 +273,35 @@ static void two_results_do_not_share_standard_output(void **state)
 	}
 }
 
+/* Neither a GPU nor a rate: what has nothing to say says so. */
+static void a_machine_of_which_nothing_is_known_is_called_that(void **state)
+{
+	(void)state;
+	write_file(
+		"empty.topology",
+		"tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex nic nic:e bus=0000:00:03.0 interface=e port=1\n"
+		"link pci nic:e cpu0\n");
+	assert_int_equal(program_run("show --from $F/empty.topology", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, "; nothing measured, no rate is known\n"));
+	assert_int_equal(program_run("show --svg - --from $F/empty.topology", PROGRAM_STDOUT, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "nothing measured, no rate is known"));
+	assert_int_equal(program_run("show --html - --from $F/empty.topology", PROGRAM_STDOUT, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "nothing measured, no rate is known"));
+	assert_int_equal(program_run("export --from $F/empty.topology", PROGRAM_STDERR, text, sizeof(text)),
+			 COMMAND_OK);
+	assert_null(strstr(text, "off by"));
+	assert_non_null(strstr(text, "the machine has no GPU"));
+	assert_int_equal(program_run("place host:1 --from $F/empty.topology", PROGRAM_STDERR, text, sizeof(text)),
+			 COMMAND_FAILED);
+	assert_non_null(strstr(text, "--cluster FILE: hosts"));
+	assert_int_equal(program_run("simulate --fabric leaf-spine:1x1,8Gbit/s", PROGRAM_STDERR, text, sizeof(text)),
+			 0);
+	assert_non_null(strstr(text, "one host sends nothing over the network"));
+	assert_int_equal(program_run("explain " MACHINE " --gpus 0", PROGRAM_STDERR, text, sizeof(text)),
+			 COMMAND_USAGE);
+	assert_non_null(strstr(text, "exchanges nothing"));
+}
+
 /* What is written is what the name says; a name that says something else is refused, and nothing is there. */
 static void a_capture_is_what_its_name_says(void **state)
 {
@@ -353,6 +382,7 @@ int main(void)
 		cmocka_unit_test(every_file_may_be_standard_input),
 		cmocka_unit_test(every_output_may_be_standard_output),
 		cmocka_unit_test(two_results_do_not_share_standard_output),
+		cmocka_unit_test(a_machine_of_which_nothing_is_known_is_called_that),
 		cmocka_unit_test(a_capture_is_what_its_name_says),
 		cmocka_unit_test(folders_are_machines),
 	};
