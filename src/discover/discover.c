@@ -46,6 +46,18 @@ static int read_open(int fd, char **ret, size_t *ret_bytes)
 	return 0;
 }
 
+/* XML, an archive, or something of ours: what is wrong with it is said by its reader. */
+static bool is_any_form(const char *data, size_t bytes)
+{
+	static const char ours[] = "tributary-";
+	size_t at = 0;
+
+	while (at < bytes && data[at] && strchr(" \t\r\n\xef\xbb\xbf", data[at]))
+		at++;
+	return discover_archive_is(data, bytes) || (at < bytes && data[at] == '<') ||
+	       memmem(data, bytes < 65536 ? bytes : 65536, ours, sizeof(ours) - 1);
+}
+
 static int from_file(const char *path, struct topology *ret, struct discover_facts *ret_facts,
 		     enum discover_source *ret_source, struct diag *diag)
 {
@@ -63,7 +75,14 @@ static int from_file(const char *path, struct topology *ret, struct discover_fac
 	}
 	if (r < 0)
 		return r;
-	r = discover_bytes(data, bytes, ret, ret_facts, ret_source, diag);
+	if (is_any_form(data, bytes)) {
+		r = discover_bytes(data, bytes, ret, ret_facts, ret_source, diag);
+	} else {
+		diag_set(diag, 0, 0,
+			 "it is no capture, no XML of hwloc or NCCL, and no text form (which has the line "
+			 "tributary-topology 1)");
+		r = -EINVAL;
+	}
 	free(data);
 	return r;
 }

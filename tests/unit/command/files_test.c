@@ -370,6 +370,12 @@ static void folders_are_machines(void **state)
 	assert_int_equal(program_run("discover --from $F/unpacked", "2>&1", text, sizeof(text)), COMMAND_FAILED);
 	assert_int_equal(program_run("discover --from $S/docs", "2>&1", text, sizeof(text)), COMMAND_FAILED);
 	assert_non_null(strstr(text, "neither an unpacked capture"));
+	/* What is none of the forms is not called a bad one of any. */
+	write_file("notes", "# Things to do\n");
+	assert_int_equal(program_run("discover --from $F/notes", "2>&1", text, sizeof(text)), COMMAND_FAILED);
+	assert_non_null(strstr(text, "it is no capture, no XML of hwloc or NCCL, and no text form"));
+	assert_int_equal(program_run("discover --from -", "</dev/null 2>&1", text, sizeof(text)), COMMAND_FAILED);
+	assert_non_null(strstr(text, "it is no capture"));
 }
 
 int main(void)
