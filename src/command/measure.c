@@ -176,8 +176,8 @@ static int save(const struct command_call *call, struct session *session, int64_
 	struct diag why = { 0 };
 	int r;
 
-	/* Nothing was measured, or nothing that is. */
-	if ((session->report.stopped && !session->report.run_count) || (session->simulated && !output))
+	/* Nothing was measured, which is no profile and shall replace none; or nothing that is. */
+	if (!session->report.run_count || (session->simulated && !output))
 		return COMMAND_OK;
 	profile_init(&profile);
 	r = take_fingerprint(session, &profile.fingerprint);
@@ -269,6 +269,10 @@ static int measure(const struct command_call *call, struct session *session, uin
 				       session->no_gpu.text[0] ? session->no_gpu.text : NULL, out);
 	else
 		r = measure_print(call, &session->topology, &session->report, session->path, out);
+	if (status == COMMAND_OK && !session->report.run_count && !session->report.stopped)
+		status = command_failed(NULL, 0, "nothing was measured, and no profile is written: %s",
+					session->report.out_of_time ? "give it more --seconds"
+								    : "there is nothing that can be");
 	if (status == COMMAND_OK && session->report.stopped) {
 		fprintf(stderr, "tributary: interrupted: %s\n",
 			session->path[0] ? "what was known by then is kept" : "nothing is kept");

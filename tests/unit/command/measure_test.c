@@ -136,6 +136,26 @@ static void profile_of_another_machine_is_refused_with_the_reason(void **state)
 	assert_non_null(strstr(text, "none of the cards that were measured is there"));
 }
 
+/* A run takes two seconds here, and there are four. What an earlier measurement found stays. */
+static void too_little_time_leaves_the_profile_alone(void **state)
+{
+	char folder[64], call[512];
+
+	(void)state;
+	make_machine(folder, sizeof(folder));
+	snprintf(call, sizeof(call), "measure --simulate %s --output %s/kept", folder, folder);
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	write_machine(folder, "rules", "overhead-ns 2000000000\n");
+	strcat(call, " --seconds 4");
+	assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_FAILED);
+	assert_non_null(strstr(text, "nothing was measured, and no profile is written: give it more --seconds"));
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_FAILED);
+	assert_null(strstr(text, "profile:"));
+	snprintf(call, sizeof(call), "show --profile %s/kept", folder);
+	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, "links measured"));
+}
+
 static void table_says_what_limits_each_link(void **state)
 {
 	char folder[64], call[256], *line;
@@ -261,6 +281,7 @@ int main(void)
 		cmocka_unit_test(simulated_machine_is_measured_and_its_profile_can_be_shown),
 		cmocka_unit_test(profile_of_another_machine_is_refused_with_the_reason),
 		cmocka_unit_test(cluster_file_goes_into_the_profile),
+		cmocka_unit_test(too_little_time_leaves_the_profile_alone),
 		cmocka_unit_test(table_says_what_limits_each_link),
 		cmocka_unit_test(interrupted_measurement_keeps_what_is_known),
 	};
