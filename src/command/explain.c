@@ -23,7 +23,8 @@ struct chosen {
 
 struct explained {
 	struct channels ours, nccl;
-	bool exact; /* nccl is a dump */
+	bool exact;    /* nccl is a dump */
+	bool measured; /* some link's rate is; else what "really" moves is by nominal rates */
 	enum predict_collective collective;
 	struct channels_collnet collnet; /* Tributary's */
 	struct chosen by_size[SIZES][2]; /* NCCL, Tributary */
@@ -130,7 +131,7 @@ static void print_rates(const struct explained *explained, enum plan_pattern pat
 	total_words(ours, ours->rate_Bps, right, sizeof(right));
 	if (ours->rate_Bps < PLAN_UNBOUNDED_BPS && differs(gain))
 		snprintf(more, sizeof(more), "%.2f times as much", gain);
-	print_row(out, "really, GB/s", left, right, more);
+	print_row(out, explained->measured ? "really, GB/s" : "by nominal rates, GB/s", left, right, more);
 	if (ours->rate_Bps >= PLAN_UNBOUNDED_BPS || bound <= 0)
 		return;
 	snprintf(left, sizeof(left), "%.1f %%", 100 * (double)channels_total_Bps(nccl) / bound);
@@ -188,8 +189,9 @@ static void print_sizes(const struct explained *explained, const struct term *te
 {
 	int columns = taken_columns(explained);
 
-	fprintf(out, "\n%s%s%s, by NCCL's cost model at the real rates\n", term_on(term, TERM_BOLD),
-		predict_collective_word(explained->collective), term_off(term));
+	fprintf(out, "\n%s%s%s, by NCCL's cost model at the %s rates\n", term_on(term, TERM_BOLD),
+		predict_collective_word(explained->collective), term_off(term),
+		explained->measured ? "real" : "nominal");
 	fprintf(out, "  %9s   %-*s %9s %7s %7s   %-*s %9s %7s %7s\n", "size", columns, "NCCL takes", "us", "algbw",
 		"busbw", columns, "Tributary", "us", "algbw", "busbw");
 	for (size_t i = 0; i < SIZES; i++) {
@@ -235,6 +237,8 @@ static void print_text(const struct explained *explained, const struct term *ter
 				 : "NCCL's side is an estimate of its search over nominal rates; --compare with what "
 				   "it dumps (NCCL_GRAPH_DUMP_FILE) is exact. Times are a model's, not measured.",
 		0, COLUMNS);
+	if (!explained->measured)
+		fputs("No link was measured: what links really carry under contention may be less.\n", out);
 	fputs(term_off(term), out);
 }
 
@@ -295,6 +299,7 @@ static int explain(const struct command_call *call, struct source *source, FILE 
 	if (status != COMMAND_OK)
 		return status;
 	explained.exact = dump != NULL;
+	explained.measured = source_is_measured(&source->topology);
 	status = channels_need_rates(&explained.ours);
 	if (status == COMMAND_OK)
 		status = channels_collnet(call, &explained.ours, explained.ours.request.hosts, &explained.collnet);

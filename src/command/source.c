@@ -313,6 +313,15 @@ void source_name(const char *path, struct topology *topology)
 	snprintf(topology->name, sizeof(topology->name), "%s", slash ? slash + 1 : path);
 }
 
+bool source_is_measured(const struct topology *topology)
+{
+	for (size_t i = 0; i < topology->link_count; i++)
+		for (int d = 0; d < 2; d++)
+			if (topology->links[i].capacity[d].provenance >= TOPOLOGY_AT_LEAST)
+				return true;
+	return false;
+}
+
 void source_note_rates(const struct source *source)
 {
 	bool known = false;

@@ -7,6 +7,7 @@
 #include "tributary/topology.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 struct command_call;
@@ -41,6 +42,8 @@ void source_fini(struct source *source);
 int source_run(const struct command_call *call, FILE *out,
 	       int (*run)(const struct command_call *call, struct source *source, FILE *out));
 
+/* Whether a link has a rate that was measured. */
+bool source_is_measured(const struct topology *topology);
 /* Says on stderr, for want of a profile, what rates there are; nothing where one was found or given. */
 void source_note_rates(const struct source *source);
 

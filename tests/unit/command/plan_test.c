@@ -428,6 +428,28 @@ static void explanation_has_both_sides_and_says_what_it_is(void **state)
 }
 
 /* Every reference machine, from one GPU on, one host and several. */
+/* Without a measurement nobody knows what links really carry. */
+static void nominal_rates_are_not_called_real(void **state)
+{
+	const char *path = machine_file(
+		"nominal", "tributary-topology 1\nvertex cpu cpu0 numa=0\n"
+			   "vertex gpu gpu0 bus=0000:23:00.0 class=0x030200 index=0 sm=86\n"
+			   "vertex gpu gpu1 bus=0000:24:00.0 class=0x030200 index=1 sm=86\n"
+			   "link pci gpu0 cpu0 nominal_Bps=24000000000\nlink pci gpu1 cpu0 nominal_Bps=24000000000\n"
+			   "rate gpu0>cpu0 24000000000 nominal\nrate cpu0>gpu0 24000000000 nominal\n"
+			   "rate gpu1>cpu0 24000000000 nominal\nrate cpu0>gpu1 24000000000 nominal\n");
+
+	(void)state;
+	assert_int_equal(run_on("explain", path, "", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_null(strstr(text, "really, GB/s"));
+	assert_null(strstr(text, "at the real rates"));
+	assert_non_null(strstr(text, "by nominal rates, GB/s"));
+	assert_non_null(strstr(text, "No link was measured"));
+	assert_int_equal(run_on("explain", usual(), "", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_non_null(strstr(text, "really, GB/s"));
+	assert_null(strstr(text, "No link was measured"));
+}
+
 static void every_reference_machine_is_explained(void **state)
 {
 	static const char *const machines[] = { "workstation-2gpu",      "single-root-4gpu", "dual-root-8gpu",
@@ -462,6 +484,7 @@ int main(void)
 		cmocka_unit_test(no_real_dump_moves_more_than_ours),
 		cmocka_unit_test(pictures_go_where_they_are_asked_to),
 		cmocka_unit_test(explanation_has_both_sides_and_says_what_it_is),
+		cmocka_unit_test(nominal_rates_are_not_called_real),
 		cmocka_unit_test(every_reference_machine_is_explained),
 	};
 
