@@ -37,30 +37,28 @@ static int read_given(const struct command_call *call, const char *text, struct 
 	return COMMAND_OK;
 }
 
-/* Of all hosts below each switch. *ret: [switch_count], freed by the caller. */
-static int sum_hosts(const struct cluster *cluster, uint64_t **ret)
+/* Of all hosts below each switch: [switch_count], freed by the caller; NULL: no memory. */
+static uint64_t *sum_hosts(const struct cluster *cluster)
 {
 	uint64_t *below_Bps = calloc(cluster->switch_count + 1, sizeof(*below_Bps));
 
-	if (!below_Bps)
-		return command_failed(NULL, 0, "there is no memory for the cluster's rates");
-	for (size_t i = 0; i < cluster->host_count; i++)
+	for (size_t i = 0; below_Bps && i < cluster->host_count; i++)
 		for (int at = cluster->hosts[i].leaf; at != CLUSTER_NONE; at = cluster->switches[at].parent)
 			below_Bps[at] += cluster->hosts[i].rate_Bps;
-	*ret = below_Bps;
-	return COMMAND_OK;
+	return below_Bps;
 }
 
 static int fill_uplinks(struct cluster *cluster, uint64_t ratio)
 {
-	uint64_t *below_Bps = NULL;
-	int status = sum_hosts(cluster, &below_Bps);
+	uint64_t *below_Bps = sum_hosts(cluster);
 
-	if (status != COMMAND_OK)
-		return status;
+	if (!below_Bps)
+		return command_failed(NULL, 0, "there is no memory for the cluster's rates");
 	for (size_t i = 0; i < cluster->switch_count; i++) {
 		struct cluster_switch *at = &cluster->switches[i];
 
+		if (at->parent == CLUSTER_NONE)
+			continue; /* its link leads nowhere */
 		if (!at->up_rate_Bps)
 			at->up_rate_Bps = below_Bps[i] / ratio;
 		if (!at->down_rate_Bps)
