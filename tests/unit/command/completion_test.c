@@ -34,6 +34,15 @@ static int prepare(void **state)
 	return r;
 }
 
+static void need_bash(void)
+{
+	free(program_source_text("docs/tributary.bash"));
+	if (system("bash -c true") != 0) {
+		print_message("skipped: no bash\n");
+		skip();
+	}
+}
+
 /* words: of the command line, the last of which is being typed. What is offered is in text, a line each. */
 static void complete(const char *words, bool bash_completion)
 {
@@ -110,11 +119,7 @@ static void each_word_is_completed_with_what_may_stand_there(void **state)
 	};
 
 	(void)state;
-	free(program_source_text("docs/tributary.bash"));
-	if (system("bash -c true") != 0) {
-		print_message("skipped: no bash\n");
-		skip();
-	}
+	need_bash();
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		complete(cases[i].words, false);
 		if (!offers(cases[i].offered) || (cases[i].not_offered[0] && offers(cases[i].not_offered)) ||
@@ -127,7 +132,7 @@ static void each_word_is_completed_with_what_may_stand_there(void **state)
 static void after_the_command_of_run_its_own_completion_counts(void **state)
 {
 	(void)state;
-	free(program_source_text("docs/tributary.bash"));
+	need_bash();
 	complete("run make -", true);
 	assert_true(offers("offset 2"));
 	complete("run --collnet auto -- make ''", true);
@@ -142,7 +147,7 @@ static void after_the_command_of_run_its_own_completion_counts(void **state)
 static void every_option_and_word_is_offered(void **state)
 {
 	(void)state;
-	free(program_source_text("docs/tributary.bash"));
+	need_bash();
 	for (const struct command *const *at = command_table; *at; at++) {
 		size_t count = command_option_count(*at);
 		char words[128], option[64];
