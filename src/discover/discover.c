@@ -52,6 +52,8 @@ static bool is_any_form(const char *data, size_t bytes)
 	static const char ours[] = "tributary-";
 	size_t at = 0;
 
+	if (!data)
+		return false;
 	while (at < bytes && data[at] && strchr(" \t\r\n\xef\xbb\xbf", data[at]))
 		at++;
 	return discover_archive_is(data, bytes) || (at < bytes && data[at] == '<') ||
