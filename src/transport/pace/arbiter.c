@@ -5,6 +5,7 @@
 #include "transport/pace/arbiter_file.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -18,6 +19,7 @@ struct observed {
 };
 
 struct pace_arbiter {
+	struct pace_arbiter *next; /* of this process, for its end */
 	struct pace_arbiter_file file;
 	struct process_identity self; /* all 0 where /proc is not there: then only the lease counts */
 	pid_t opened_by;
@@ -29,6 +31,9 @@ struct pace_arbiter {
 	uint8_t others[PACE_ARBITER_SLOTS];
 	struct observed observed[PACE_ARBITER_SLOTS];
 };
+
+static pthread_mutex_t arbiters_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pace_arbiter *arbiters;
 
 static struct pace_arbiter_slot *own_slot(const struct pace_arbiter *arbiter)
 {
@@ -318,11 +323,30 @@ int pace_arbiter_open(const char *directory, const char *device_name, struct pac
 		goto fail;
 	pace_arbiter_file_sweep(&arbiter->file, &arbiter->self);
 	others_update(arbiter);
+	pthread_mutex_lock(&arbiters_lock);
+	arbiter->next = arbiters;
+	arbiters = arbiter;
+	pthread_mutex_unlock(&arbiters_lock);
 	*ret = arbiter;
 	return 0;
 fail:
 	pace_arbiter_close(arbiter);
 	return r;
+}
+
+/* Gives the slot back, and removes the file if it was the last one. In a forked child the slot is the parent's. */
+static void leave(struct pace_arbiter *arbiter)
+{
+	bool locked;
+
+	if (arbiter->slot == NO_SLOT || arbiter->opened_by != getpid())
+		return;
+	locked = pace_arbiter_file_lock(&arbiter->file) == 0;
+	slot_free(arbiter, arbiter->slot, arbiter->token);
+	if (locked && pace_arbiter_is_deserted(arbiter->file.shared, &arbiter->self))
+		pace_arbiter_file_remove(&arbiter->file);
+	if (locked)
+		pace_arbiter_file_unlock(&arbiter->file);
 }
 
 void pace_arbiter_close(struct pace_arbiter *arbiter)
@@ -331,17 +355,29 @@ void pace_arbiter_close(struct pace_arbiter *arbiter)
 
 	if (!arbiter)
 		return;
-	/* In a forked child the slot is the parent's. */
-	if (arbiter->slot != NO_SLOT && arbiter->opened_by == getpid()) {
-		bool locked = pace_arbiter_file_lock(&arbiter->file) == 0;
-
-		slot_free(arbiter, arbiter->slot, arbiter->token);
-		if (locked && pace_arbiter_is_deserted(arbiter->file.shared, &arbiter->self))
-			pace_arbiter_file_remove(&arbiter->file);
-		if (locked)
-			pace_arbiter_file_unlock(&arbiter->file);
+	pthread_mutex_lock(&arbiters_lock);
+	for (struct pace_arbiter **at = &arbiters; *at; at = &(*at)->next) {
+		if (*at == arbiter) {
+			*at = arbiter->next;
+			break;
+		}
 	}
+	pthread_mutex_unlock(&arbiters_lock);
+	leave(arbiter);
 	pace_arbiter_file_close(&arbiter->file);
 	sys_free(arbiter);
 	errno = saved_errno;
+}
+
+/*
+ * Interfaces of NCCL without a finalize never close what they opened. Threads may go on using the memory, which stays; a
+ * slot that one of them takes again is that of a process that is gone.
+ */
+__attribute__((destructor)) static void leave_all(void)
+{
+	if (pthread_mutex_trylock(&arbiters_lock))
+		return;
+	for (struct pace_arbiter *arbiter = arbiters; arbiter; arbiter = arbiter->next)
+		leave(arbiter);
+	pthread_mutex_unlock(&arbiters_lock);
 }
