@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "base/sys.h"
 #include "gpu/current.h"
+#include "plugin/guest.h"
 #include "plugin/session/collnet.h"
 #include "plugin/session/flights.h"
 #include "plugin/session/meeting.h"
@@ -36,7 +37,9 @@ static struct {
 	bool ready;
 	struct session_setup setup;
 	struct session_flights flights;
-	bool joined; /* NCCL has made its virtual devices, once for the process */
+	bool joined;            /* NCCL has made its virtual devices, once for the process */
+	unsigned communicators; /* whose init has come and whose finalize has not */
+	bool for_good;          /* the interface has no finalize */
 	/* Tests replace these. */
 	const struct params_source *source;
 	const char *root;
@@ -127,6 +130,7 @@ static int restore(void)
 void session_begin_process(void)
 {
 	pthread_mutex_lock(&session.lock);
+	session.for_good = true;
 	setup_once(SESSION_TOPOLOGY);
 	pthread_mutex_unlock(&session.lock);
 }
@@ -239,6 +243,7 @@ void session_begin(uint64_t comm_id)
 	int saved_errno = errno;
 
 	pthread_mutex_lock(&session.lock);
+	session.communicators++;
 	setup_once(SESSION_FULL);
 	(void)restore(); /* what fails now, fails again when NCCL asks */
 	if (session.setup.level == SESSION_FULL)
@@ -486,18 +491,63 @@ static void end_others_of_thread(uint64_t comm_id)
 		session_flight_end(&session.flights, flight);
 }
 
+/* Others of the host wait for this one: they learn from its record that it will not come. */
+static bool is_awaited(const struct session_flight *flight)
+{
+	return flight->state < SESSION_FLIGHT_RESTING ||
+	       (flight->state == SESSION_FLIGHT_PUBLISHED && !session_files_was_read(&session.setup.files));
+}
+
+static void leave(void)
+{
+	for (size_t i = 0; i < SESSION_RECORDS; i++)
+		session_flight_end_for_all(&session.flights, &session.flights.at[i]);
+	session_setup_leave(&session.setup);
+}
+
 void session_end(uint64_t comm_id)
 {
 	int saved_errno = errno;
+	bool awaited = false;
 
 	pthread_mutex_lock(&session.lock);
 	if (session.ready)
 		end_others_of_thread(comm_id);
-	for (size_t i = 0; session.ready && i < SESSION_RECORDS; i++)
-		if (session_flight_is_live(&session.flights.at[i]) && session.flights.at[i].comm_id == comm_id)
-			session_flight_end(&session.flights, &session.flights.at[i]);
+	for (size_t i = 0; session.ready && i < SESSION_RECORDS; i++) {
+		struct session_flight *flight = &session.flights.at[i];
+
+		if (!session_flight_is_live(flight) || flight->comm_id != comm_id)
+			continue;
+		awaited = awaited || is_awaited(flight);
+		session_flight_end(&session.flights, flight);
+	}
+	/* Where the network is left to NCCL finalize comes at once, and then NCCL reads the files. */
+	if (session.communicators && --session.communicators == 0 && session.ready && !session.for_good && !awaited &&
+	    session.setup.nets.ours)
+		leave();
 	pthread_mutex_unlock(&session.lock);
 	errno = saved_errno;
+}
+
+/* At exit; the library stays mapped (nodelete), so dlclose does not come here. A forked child's copy removes nothing. */
+__attribute__((destructor)) static void unload(void)
+{
+	enum { TRIES = 100 };
+	int r = EBUSY;
+
+	if (plugin_guest_forked())
+		return;
+	/* Other threads may be at work; one that holds the lock for long has ended with it. */
+	for (unsigned i = 0; i < TRIES && r; i++) {
+		r = pthread_mutex_trylock(&session.lock);
+		if (r)
+			nanosleep(&(struct timespec){ .tv_nsec = (long)NS_PER_MS }, NULL);
+	}
+	if (r)
+		return;
+	if (session.ready)
+		session_setup_end(&session.setup);
+	pthread_mutex_unlock(&session.lock);
 }
 
 static int facts_of(const struct session_flight *flight, struct session_facts *ret)
@@ -548,7 +598,8 @@ void session_reset(const struct params_source *source, const char *root, const s
 	session_flights_forget(&session.flights);
 	if (session.ready)
 		session_setup_undo(&session.setup);
-	session.ready = session.joined = false;
+	session.ready = session.joined = session.for_good = false;
+	session.communicators = 0;
 	session.source = source;
 	session.root = root ? root : "";
 	session.flights.patience = patience ? *patience

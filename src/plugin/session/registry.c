@@ -1,12 +1,12 @@
 #include "plugin/session/registry.h"
 
 #include "plugin/session/files.h"
+#include "plugin/session/folder.h"
 
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/sys.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,15 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
 	READ_MATTERS_MS = 3000,
 	READ_TRIES = 100, /* a record may be in the middle of being written */
-	NAMES_MAX = 8192, /* looked at in the folder */
-	NAME_BYTES = SESSION_ID_BYTES + 16,
-	FOLDER_MODE = 0700,
+	NAME_BYTES = SESSION_FOLDER_NAME_BYTES,
+	OPEN_TRIES = 1000, /* each time others have come and gone meanwhile */
 	FILE_MODE = 0600,
 };
 
@@ -84,120 +82,6 @@ static void own_name(const struct session_registry *registry, char kind, char na
 	snprintf(name, NAME_BYTES, "%c-%s", kind, registry->id);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ folder */
-
-/* -EPERM: somebody else's, or open to others. */
-static int folder_check(int fd, const char *path, struct diag *diag)
-{
-	struct stat st;
-	int r;
-
-	if (fstat(fd, &st) < 0) {
-		r = -errno;
-		diag_set(diag, 0, 0, "%s: %s", path, strerror(-r));
-		return r;
-	}
-	if (st.st_uid == geteuid() && (st.st_mode & 07777) == FOLDER_MODE)
-		return 0;
-	diag_set(diag, 0, 0, "%s belongs to user %u with mode %04o, where this user's 0700 is needed", path,
-		 (unsigned)st.st_uid, st.st_mode & 07777U);
-	return -EPERM;
-}
-
-static int folder_open(const char *shared_folder, struct session_registry *registry, struct diag *diag)
-{
-	int parent = open(shared_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1, r;
-	char name[24], *path = registry->path;
-
-	snprintf(name, sizeof(name), "tributary-%u", (unsigned)geteuid());
-	snprintf(path, sizeof(registry->path), "%.*s/%s", PARAMS_STRING_BYTES - 1, shared_folder, name);
-	if (parent < 0) {
-		r = -errno;
-		diag_set(diag, 0, 0, "%.128s: %s", shared_folder, strerror(-r));
-		return r;
-	}
-	r = sys_mkdirat(parent, name, FOLDER_MODE);
-	if (r == 0 || r == -EEXIST)
-		r = fd = sys_openat(parent, name, O_RDONLY | O_DIRECTORY, 0);
-	sys_close(&parent);
-	if (r < 0) {
-		diag_set(diag, 0, 0, "%.128s: %s", path, strerror(-r));
-		return r;
-	}
-	r = folder_check(fd, path, diag);
-	if (r < 0)
-		sys_close(&fd);
-	else
-		registry->directory = fd;
-	return r;
-}
-
-/* A plain file of ours, of exactly that size, and nobody else's name for something. */
-static int file_open(int directory, const char *name, size_t bytes)
-{
-	int fd = sys_openat(directory, name, O_RDONLY, 0), r = 0;
-	struct stat st;
-
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st) < 0)
-		r = -errno;
-	else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) || st.st_size != (off_t)bytes)
-		r = -EINVAL;
-	if (r < 0)
-		sys_close(&fd);
-	return r < 0 ? r : fd;
-}
-
-/* A new file with room for so many bytes. */
-static int file_make(int directory, const char *name, size_t bytes)
-{
-	int fd, r;
-
-	unlinkat(directory, name, 0);
-	fd = sys_openat(directory, name, O_RDWR | O_CREAT | O_EXCL, FILE_MODE);
-	if (fd < 0)
-		return fd;
-	r = sys_reserve(fd, bytes);
-	if (r < 0) {
-		unlinkat(directory, name, 0);
-		sys_close(&fd);
-		return r;
-	}
-	return fd;
-}
-
-/* Calls `each` with every name that may be ours; stops when it returns an error, and returns that. */
-static int folder_walk(int directory, int (*each)(void *arg, const char *name), void *arg)
-{
-	int fd = sys_openat(directory, ".", O_RDONLY | O_DIRECTORY, 0), r = 0;
-	struct dirent *entry;
-	DIR *dir;
-
-	if (fd < 0)
-		return fd;
-	dir = fdopendir(fd);
-	if (!dir) {
-		r = -errno;
-		sys_close(&fd);
-		return r;
-	}
-	for (unsigned seen = 0; r == 0; seen++) {
-		errno = 0;
-		entry = readdir(dir);
-		if (!entry) {
-			r = -errno;
-			break;
-		}
-		if (seen == NAMES_MAX)
-			r = -E2BIG;
-		else if (entry->d_name[0] != '.' && entry->d_name[1] == '-' && strlen(entry->d_name) < NAME_BYTES)
-			r = each(arg, entry->d_name);
-	}
-	closedir(dir);
-	return r;
-}
-
 /* -------------------------------------------------------------------------------------------------------- who is there */
 
 /*
@@ -232,7 +116,7 @@ static bool life_has_ended(const struct session_registry *registry, const struct
 
 	id_make(of, id);
 	snprintf(name, sizeof(name), "l-%s", id);
-	fd = file_open(registry->directory, name, 0);
+	fd = session_folder_file(registry->directory, name, 0);
 	if (fd < 0)
 		return false;
 	ended = flock(fd, LOCK_SH | LOCK_NB) == 0;
@@ -252,7 +136,7 @@ static enum process_state state_of(const struct session_registry *registry, cons
 static bool decision_is_deserted(struct session_registry *registry, const char *name)
 {
 	struct session_decision decision;
-	int fd = file_open(registry->directory, name, sizeof(decision)), r;
+	int fd = session_folder_file(registry->directory, name, sizeof(decision)), r;
 	struct process_identity author;
 
 	if (fd < 0)
@@ -297,8 +181,8 @@ static int sweep_life(void *arg, const char *name)
 /* By the locks it is told whose the other files are, so they go last. */
 static void sweep(struct session_registry *registry)
 {
-	if (folder_walk(registry->directory, sweep_one, registry) == 0)
-		folder_walk(registry->directory, sweep_life, registry);
+	if (session_folder_walk(registry->directory, sweep_one, registry) == 0)
+		session_folder_walk(registry->directory, sweep_life, registry);
 }
 
 /* -------------------------------------------------------------------------------------------------------- this process */
@@ -316,7 +200,7 @@ static int process_make(struct session_registry *registry, const struct session_
 	session_process_seal(registry->own);
 	own_name(registry, 'p', name);
 	own_name(registry, 'n', made);
-	r = registry->process_fd = file_make(registry->directory, made, sizeof(*registry->own));
+	r = registry->process_fd = session_folder_make(registry->directory, made, sizeof(*registry->own));
 	if (r >= 0)
 		r = sys_pwrite_whole(registry->process_fd, registry->own, sizeof(*registry->own), 0);
 	/* It has its name when it is whole; one of the same name is from this process's earlier life in a test. */
@@ -325,6 +209,25 @@ static int process_make(struct session_registry *registry, const struct session_
 	if (r < 0)
 		unlinkat(registry->directory, made, 0);
 	return r;
+}
+
+/* Opens the folder and puts a file into it, which keeps it there. */
+static int enter(const char *shared_folder, struct session_registry *registry, struct diag *diag)
+{
+	for (unsigned i = 0; i < OPEN_TRIES; i++) {
+		int fd = session_folder_open(shared_folder, registry->path, sizeof(registry->path), diag);
+
+		if (fd < 0)
+			return fd;
+		registry->directory = fd;
+		life_make(registry);
+		if (session_folder_has_name(fd))
+			return 0;
+		sys_close(&registry->life_fd);
+		sys_close(&registry->directory);
+	}
+	diag_set(diag, 0, 0, "%.128s was removed again and again", registry->path);
+	return -EBUSY;
 }
 
 int session_registry_open(const char *shared_folder, const struct session_process *process,
@@ -339,10 +242,9 @@ int session_registry_open(const char *shared_folder, const struct session_proces
 		goto out;
 	}
 	id_make(&ret->self, ret->id);
-	r = folder_open(shared_folder, ret, diag);
+	r = enter(shared_folder, ret, diag);
 	if (r < 0)
 		goto out;
-	life_make(ret);
 	sweep(ret);
 	if (!process)
 		goto out;
@@ -362,8 +264,7 @@ out:
 bool session_registry_is_there(const struct session_registry *registry)
 {
 	int saved_errno = errno;
-	struct stat st;
-	bool is_there = registry->process_fd >= 0 && fstat(registry->process_fd, &st) == 0 && st.st_nlink > 0;
+	bool is_there = registry->process_fd >= 0 && session_folder_has_name(registry->process_fd);
 
 	errno = saved_errno;
 	return is_there;
@@ -397,6 +298,8 @@ void session_registry_close(struct session_registry *registry)
 		own_name(registry, 'l', name);
 		unlinkat(registry->directory, name, 0);
 	}
+	if (registry->directory >= 0)
+		(void)rmdir(registry->path); /* if we were the last one */
 	errno = saved_errno;
 	sys_close(&registry->life_fd);
 	sys_close(&registry->directory);
@@ -457,7 +360,7 @@ static bool is_torn(const struct session_process_file *raw, const struct session
 /* -ENOENT: gone; -EINVAL: not one, or of another version. */
 static int process_load(struct look *look, const char *name)
 {
-	int fd = file_open(look->registry->directory, name, sizeof(look->file)), r = 0;
+	int fd = session_folder_file(look->registry->directory, name, sizeof(look->file)), r = 0;
 
 	if (fd < 0)
 		return fd;
@@ -562,7 +465,7 @@ int session_registry_look(struct session_registry *registry, uint64_t comm_id, u
 	*look = (struct look){ .registry = registry, .census = ret, .comm_id = comm_id, .host = host };
 	ret->process_count = ret->member_count = ret->other_count = 0;
 	ret->now_ns = clock_now_ns();
-	r = folder_walk(registry->directory, look_at, look);
+	r = session_folder_walk(registry->directory, look_at, look);
 	if (r < 0)
 		diag_set(diag, 0, 0, "the registry of processes cannot be read: %s", strerror(-r));
 	sys_free(look);
@@ -580,7 +483,7 @@ int session_registry_spare(struct session_registry *registry)
 	if (registry->has_spare)
 		return 0;
 	own_name(registry, 's', name);
-	fd = file_make(registry->directory, name, sizeof(struct session_decision));
+	fd = session_folder_make(registry->directory, name, sizeof(struct session_decision));
 	registry->has_spare = fd >= 0;
 	errno = saved_errno;
 	if (fd < 0)
@@ -599,7 +502,7 @@ int session_registry_decision(struct session_registry *registry, uint64_t comm_i
 	if (!raw)
 		return -ENOMEM;
 	decision_name(comm_id, host, name);
-	r = fd = file_open(registry->directory, name, sizeof(*raw));
+	r = fd = session_folder_file(registry->directory, name, sizeof(*raw));
 	if (fd >= 0) {
 		r = sys_pread_whole(fd, raw, sizeof(*raw), 0);
 		sys_close(&fd);

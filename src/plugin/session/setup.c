@@ -1,13 +1,18 @@
 #include "plugin/session/setup.h"
 
 #include "base/params.h"
+#include "base/sys.h"
+#include "ncclxml/graph_xml.h"
 #include "plugin/session/report.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 static void keep_lower(enum session_level *level, enum session_level most)
 {
@@ -67,19 +72,23 @@ static void unset_inherited(const struct session_environment *environment)
 		unsetenv(SESSION_GRAPH_VARIABLE);
 }
 
-static void point_nccl_to_files(const struct session_setup *setup)
+static void point_nccl_to(const struct session_setup *setup, const char *topology_path, const char *graph_path)
 {
-	const char *graph = setup->level == SESSION_FULL ? setup->files.graph_path : "";
+	const char *graph = setup->level == SESSION_FULL ? graph_path : "";
 	char mark[2 * PATH_MAX + 2];
 
-	unset_inherited(&setup->environment);
-	if (setup->level == SESSION_OFF)
-		return;
-	snprintf(mark, sizeof(mark), "%s:%s", setup->files.topology_path, graph);
+	snprintf(mark, sizeof(mark), "%s:%s", topology_path, graph);
 	set(SESSION_MARK_VARIABLE, mark);
-	set(SESSION_TOPOLOGY_VARIABLE, setup->files.topology_path);
+	set(SESSION_TOPOLOGY_VARIABLE, topology_path);
 	if (setup->level == SESSION_FULL)
-		set(SESSION_GRAPH_VARIABLE, setup->files.graph_path);
+		set(SESSION_GRAPH_VARIABLE, graph);
+}
+
+static void point_nccl_to_files(const struct session_setup *setup)
+{
+	unset_inherited(&setup->environment);
+	if (setup->level > SESSION_OFF)
+		point_nccl_to(setup, setup->files.topology_path, setup->files.graph_path);
 }
 
 static int make_files(struct session_setup *setup, struct diag *diag)
@@ -115,6 +124,56 @@ bool session_setup_is_whole(const struct session_setup *setup)
 	       (setup->level < SESSION_FULL || session_registry_is_there(&setup->registry));
 }
 
+/* A file without a name. Its path is seen by this process, and by its children as long as it lives. */
+static int copy_make(const char *text, char path[static 64])
+{
+	size_t bytes = strlen(text);
+	int fd = sys_memory_file("tributary", bytes, F_SEAL_GROW | F_SEAL_SHRINK), r;
+	struct stat named, own;
+
+	if (fd < 0)
+		return fd;
+	snprintf(path, 64, "/proc/%d/fd/%d", (int)getpid(), fd);
+	r = sys_pwrite_whole(fd, text, bytes, 0);
+	if (r == 0 && (fstat(fd, &own) < 0 || stat(path, &named) < 0 || own.st_ino != named.st_ino))
+		r = -ENOENT; /* /proc is not there, or that of another process id namespace */
+	if (r < 0)
+		sys_close(&fd);
+	return r < 0 ? r : fd;
+}
+
+static void copies_close(struct session_setup *setup)
+{
+	sys_close(&setup->topology_fd);
+	sys_close(&setup->graph_fd);
+}
+
+void session_setup_leave(struct session_setup *setup)
+{
+	char topology_path[64], graph_path[64];
+	int saved_errno = errno;
+
+	if (setup->level == SESSION_OFF || setup->topology_fd >= 0)
+		return;
+	setup->topology_fd = copy_make(setup->machine.topology_text, topology_path);
+	setup->graph_fd = copy_make(graph_xml_resting, graph_path);
+	if (setup->topology_fd < 0 || setup->graph_fd < 0) {
+		copies_close(setup);
+		errno = saved_errno;
+		return;
+	}
+	point_nccl_to(setup, topology_path, graph_path);
+	remove_files(setup);
+	errno = saved_errno;
+}
+
+void session_setup_end(struct session_setup *setup)
+{
+	if (setup->level > SESSION_OFF)
+		remove_files(setup);
+	setup->level = SESSION_OFF;
+}
+
 int session_setup_restore(struct session_setup *setup)
 {
 	struct diag diag = { .text = "" };
@@ -122,6 +181,10 @@ int session_setup_restore(struct session_setup *setup)
 
 	remove_files(setup);
 	r = make_files(setup, &diag);
+	if (r == 0 && setup->topology_fd >= 0) {
+		point_nccl_to(setup, setup->files.topology_path, setup->files.graph_path);
+		copies_close(setup);
+	}
 	if (r < 0)
 		log_warn("The files that NCCL was pointed to are gone and cannot be made again: %s", diag.text);
 	errno = saved_errno;
@@ -161,6 +224,8 @@ void session_setup(const struct params *params, const struct params_source *sour
 	*ret = (struct session_setup){ .nets = *nets,
 				       .registry = { .directory = -1, .process_fd = -1, .life_fd = -1 },
 				       .presence = { .fd = -1 },
+				       .topology_fd = -1,
+				       .graph_fd = -1,
 				       .files = { .directory = -1, .resting_fd = -1, .plan_fd = -1, .back_fd = -1 } };
 	topology_init(&ret->machine.topology);
 	snprintf(ret->shared_dir, sizeof(ret->shared_dir), "%s", params->shared_dir);
@@ -202,6 +267,7 @@ void session_setup_undo(struct session_setup *setup)
 	if (setup->level == SESSION_FULL)
 		unsetenv(SESSION_GRAPH_VARIABLE);
 	remove_files(setup);
+	copies_close(setup);
 	session_machine_fini(&setup->machine);
 	setup->level = SESSION_OFF;
 }

@@ -26,7 +26,8 @@ struct session_setup {
 	struct session_presence presence;
 	struct session_files files;
 	char shared_dir[PARAMS_STRING_BYTES];
-	struct diag why; /* it is not SESSION_FULL; a clause */
+	int topology_fd, graph_fd; /* what NCCL is pointed to after session_setup_leave; else -1 */
+	struct diag why;           /* it is not SESSION_FULL; a clause */
 };
 
 /*
@@ -42,6 +43,13 @@ void session_setup(const struct params *params, const struct params_source *sour
 bool session_setup_is_whole(const struct session_setup *setup);
 /* Makes all of it anew, under the same names; the graph file is at rest. */
 int session_setup_restore(struct session_setup *setup);
+/*
+ * No communicator is left: the files go, until session_setup_restore. NCCL's variables point to copies without a name
+ * meanwhile, for communicators over another network, whose init does not come here. Without such copies the files stay.
+ */
+void session_setup_leave(struct session_setup *setup);
+/* The process ends: the files go for good. */
+void session_setup_end(struct session_setup *setup);
 /* Files go, and the environment is as it was: for tests. */
 void session_setup_undo(struct session_setup *setup);
 

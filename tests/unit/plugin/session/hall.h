@@ -50,10 +50,11 @@ enum hall_order {
 	HALL_END,        /* finalize of communicator `arg` */
 	HALL_TUNER,      /* the tuner's init; result: 1 a plan was published, 0 not, -ENOENT */
 	HALL_GPU,        /* `arg` is current on this lane from now on; -1: none is */
-	HALL_FORK,       /* a forked child calls getProperties; its result */
+	HALL_FORK,       /* a forked child calls getProperties and exits; its result */
 	HALL_LEAVE,      /* the thread ends (lanes above 0) */
 	HALL_FAULT, /* with fault injection: HALL_FAULT_ARG(kind, nth); result: calls of that kind since the last one */
 	HALL_TUNE,  /* the tuner's whole init; 0, or what it says */
+	HALL_EXIT,  /* by hall_exit alone: the process ends by itself */
 };
 
 #define HALL_FAULT_ARG(kind, nth) ((int64_t)(kind) << 32 | (int64_t)(nth))
@@ -74,6 +75,8 @@ void hall_start(struct hall *hall, unsigned rank, int gpu, unsigned local_size, 
 /* Ranks 0 to count - 1 with GPUs 0 to count - 1. */
 void hall_start_all(struct hall *hall, unsigned count, const char *environment);
 void hall_kill(struct hall *hall, unsigned rank);
+/* Its process returns from main, without finalize. A leak checker would have its say then: not in sanitized builds. */
+void hall_exit(struct hall *hall, unsigned rank);
 
 void hall_send(struct hall *hall, unsigned rank, unsigned lane, enum hall_order order, int64_t arg);
 /* The reply is in hall->reply; returns its result. */
@@ -93,7 +96,7 @@ unsigned hall_initialise(struct hall *hall, unsigned ranks, int64_t comm);
 unsigned hall_read(struct hall *hall, unsigned ranks);
 /* The GPUs of each channel; fails unless all channels have the same ones. 0: resting. */
 unsigned hall_gpus(const char *text);
-/* Files in the registry whose names begin so. */
+/* Files in the registry whose names begin so; 0 where there is no registry. */
 unsigned hall_count(struct hall *hall, const char *prefix);
 /* "tributary-UID" of the shared folder. */
 void hall_registry(struct hall *hall, char path[static 160]);

@@ -21,7 +21,7 @@
 #include "plugin/session/presence.h"
 #include "support/tree.h"
 
-enum { HOST = 7, CLAIMERS = 8 };
+enum { HOST = 7, CLAIMERS = 8, CROWD = 4 };
 
 struct registry_place {
 	char root[64], folder[PARAMS_STRING_BYTES + 32];
@@ -507,6 +507,52 @@ static void what_the_gone_left_is_removed_and_nothing_else(void **state)
 	session_registry_close(&second);
 }
 
+/* The folder goes with the last process: nobody is left in one that was removed, and none stays behind. */
+static int come_and_go(const char *root)
+{
+	struct session_process process = process_of_job(1, 1, 0, 1);
+
+	for (unsigned i = 0; i < 300; i++) {
+		struct session_registry registry;
+		struct stat named, own;
+		struct diag diag;
+
+		if (session_registry_open(root, &process, &registry, &diag) < 0)
+			return 1;
+		if (!session_registry_is_there(&registry) || session_registry_spare(&registry) < 0)
+			return 2;
+		if (stat(registry.path, &named) < 0 || fstat(registry.directory, &own) < 0 ||
+		    named.st_ino != own.st_ino)
+			return 3;
+		session_registry_close(&registry);
+	}
+	return 0;
+}
+
+static void processes_that_come_and_go_share_one_registry(void **state)
+{
+	char root[] = "/dev/shm/tributary-registry-XXXXXX", path[128];
+	pid_t pids[CROWD];
+	int status;
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	for (unsigned i = 0; i < CROWD; i++) {
+		pids[i] = fork();
+		assert_true(pids[i] >= 0);
+		if (!pids[i])
+			_exit(come_and_go(root));
+	}
+	for (unsigned i = 0; i < CROWD; i++) {
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), 0);
+	}
+	snprintf(path, sizeof(path), "%s/tributary-%u", root, (unsigned)geteuid());
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(rmdir(root), 0);
+}
+
 #ifdef TRIBUTARY_FAULTS
 /* Each call that can fail, in turn: an error, or what was asked for; never a crash, a leak or half a file. */
 static void every_failure_is_reported(void **state)
@@ -556,6 +602,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(decisions_are_checked, place_open, place_close),
 		cmocka_unit_test_setup_teardown(evidence_is_all_of_the_job_and_each_once, place_open, place_close),
 		cmocka_unit_test_setup_teardown(sockets_of_other_folders_are_seen, place_open, place_close),
+		cmocka_unit_test(processes_that_come_and_go_share_one_registry),
 		cmocka_unit_test_setup_teardown(what_the_gone_left_is_removed_and_nothing_else, place_open,
 						place_close),
 #ifdef TRIBUTARY_FAULTS
