@@ -430,6 +430,8 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 		if (dial->state == TCP_DIAL_START && dial->fd < 0 && !dial->retry_at_ns) {
 			dial->deadline_ns = now_ns + connection->transport->timeout_ns;
 			dial->next_pin_ns = now_ns + connection->transport->timeout_ns / TCP_PIN_TRIES;
+			dial->pin = dial->interface < 0 ? TCP_PIN_NONE : TCP_PIN_BOTH;
+			dial->gave_up = false;
 		}
 		/* As long as another stream lives this one waits for its own interface to come back. */
 		dial->may_unpin = !connection->live_count;

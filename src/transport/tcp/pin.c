@@ -2,8 +2,9 @@
  * Which connections are tied to the interface that was chosen. Where two ports are in one subnet the route prefers one
  * of them whatever address a socket has, so that the address alone does not decide which port carries the data: the
  * socket is tied to the device. A tied socket also takes only what comes in through the device, and it cannot use a
- * route that leads elsewhere. So it is tied only if a route leads through the device, and if the peer cannot be reached
- * that way (a policy sends its traffic through a tunnel, its answers come in by another port) it is untied.
+ * route that leads elsewhere. So it is tied only where the routes prefer another port and one leads through the device
+ * all the same, and if the peer cannot be reached that way (a policy sends its traffic through a tunnel, its answers
+ * come in by another port) it is untied.
  */
 #include "base/log.h"
 #include "transport/tcp/route.h"
@@ -73,27 +74,34 @@ static void say_not_tied(const struct tcp_interface *interface, const struct soc
 		 interface->name, strerror(-error), name_of(other, name));
 }
 
+/* The routes lead through the interface by themselves: then it need not be tied, and takes what comes in anywhere. */
+static bool is_routed(const struct tcp_interface *interface, const struct sockaddr_storage *peer)
+{
+	int index;
+
+	return interface->index > 0 && !tcp_route_find(peer, &interface->address, 0, &index) &&
+	       index == interface->index;
+}
+
 static void pin(struct tcp_transport *transport, struct tcp_dial *dial)
 {
 	const struct tcp_interface *interface = &transport->interfaces[dial->interface];
+	bool by_device = !interface->address_only && !is_routed(interface, &dial->peer);
 	int index, r;
 
 	if (is_remembered(transport, hash_of(dial->interface, &dial->peer))) {
 		dial->pin = TCP_PIN_NONE;
 		return;
 	}
-	if (!interface->address_only) {
-		if (interface->index > 0 &&
-		    tcp_route_find(&dial->peer, &interface->address, interface->index, &index) == -ENETUNREACH) {
-			say_no_route(interface, dial);
-			dial->pin = TCP_PIN_NONE;
-			dial->interface = -1;
-			return;
-		}
-		r = tcp_route_bind_device(dial->fd, interface);
-		if (r < 0)
-			say_not_tied(interface, &dial->peer, r);
+	if (by_device && dial->may_unpin && interface->index > 0 &&
+	    tcp_route_find(&dial->peer, &interface->address, interface->index, &index) == -ENETUNREACH) {
+		say_no_route(interface, dial);
+		dial->pin = TCP_PIN_NONE;
+		return;
 	}
+	r = by_device ? tcp_route_bind_device(dial->fd, interface) : 0;
+	if (r < 0)
+		say_not_tied(interface, &dial->peer, r);
 	/* Also by its address: rules of the system's may go by it, and the peer sees where it comes from. */
 	tcp_route_bind_address(dial->fd, interface);
 }
@@ -120,6 +128,7 @@ bool tcp_pin_give_up(struct tcp_dial *dial, int error, uint64_t timeout_ns, uint
 		dial->pin = TCP_PIN_NONE;
 	else
 		return false;
+	dial->gave_up = dial->pin == TCP_PIN_NONE;
 	dial->next_pin_ns = now_ns + timeout_ns / TCP_PIN_TRIES;
 	return true;
 }
@@ -130,7 +139,7 @@ void tcp_pin_ready(struct tcp_transport *transport, const struct tcp_dial *dial)
 	char text[TCP_ADDRESS_TEXT];
 	uint64_t hash;
 
-	if (dial->pin != TCP_PIN_NONE || dial->interface < 0)
+	if (dial->pin != TCP_PIN_NONE || !dial->gave_up)
 		return;
 	hash = hash_of(dial->interface, &dial->peer);
 	if (is_remembered(transport, hash))
@@ -182,7 +191,8 @@ void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_
 	through = tcp_route_came_through(fd, peer->ss_family);
 	if (through == interface->index) {
 		/* What is asked of the sender goes back the same way, if there is one. */
-		if (tcp_route_find(peer, &interface->address, interface->index, &index) != -ENETUNREACH)
+		if (!is_routed(interface, peer) &&
+		    tcp_route_find(peer, &interface->address, interface->index, &index) != -ENETUNREACH)
 			tcp_route_bind_device(fd, interface);
 		return;
 	}
@@ -206,6 +216,6 @@ bool tcp_pin_is_needed(const struct tcp_interface *interface)
 	else
 		((struct sockaddr_in *)&neighbour)->sin_addr.s_addr ^= htonl(1);
 	/* Another port of the same subnet, which the routes prefer. */
-	return !tcp_route_find(&neighbour, &interface->address, 0, &index) && index != interface->index &&
+	return !is_routed(interface, &neighbour) &&
 	       !tcp_route_find(&neighbour, &interface->address, interface->index, &index);
 }

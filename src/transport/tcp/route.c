@@ -56,7 +56,7 @@ static int read_answer(const struct nlmsghdr *message, size_t bytes, int through
 		if (at->rta_type == RTA_OIF && at->rta_len == RTA_LENGTH(sizeof(*ret_index)))
 			memcpy(ret_index, RTA_DATA(at), sizeof(*ret_index));
 	}
-	return *ret_index > 0 ? 0 : -EPROTO;
+	return *ret_index > 0 ? 0 : -EMLINK; /* several, among which the kernel chooses by a hash */
 }
 
 int tcp_route_find(const struct sockaddr_storage *to, const struct sockaddr_storage *from, int through, int *ret_index)
@@ -80,11 +80,10 @@ int tcp_route_find(const struct sockaddr_storage *to, const struct sockaddr_stor
 		bytes = address_of(from, &address);
 		put(message, RTA_SRC, address, bytes);
 	}
-	if (through > 0) {
-		/* The entry of the table itself: IPv4 else takes everything for on-link that has no route there. */
-		route->rtm_flags = RTM_F_FIB_MATCH;
+	/* The entry of the table itself: with an interface IPv4 else takes everything for on-link that has no route. */
+	route->rtm_flags = RTM_F_FIB_MATCH;
+	if (through > 0)
 		put(message, RTA_OIF, &through, sizeof(through));
-	}
 	fd = sys_socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
 	if (fd < 0)
 		return fd;

@@ -10,7 +10,8 @@ struct tcp_interface;
 
 /*
  * The interface through which packets from `from` to `to` leave, by its index; with `through` > 0 only routes through
- * that one count. -ENETUNREACH: no such route. Other errors: the kernel does not tell. `from` may be NULL.
+ * that one count. -ENETUNREACH: no such route. -EMLINK: several interfaces. Other errors: the kernel does not tell.
+ * `from` may be NULL.
  */
 int tcp_route_find(const struct sockaddr_storage *to, const struct sockaddr_storage *from, int through, int *ret_index);
 

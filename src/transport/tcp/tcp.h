@@ -318,6 +318,7 @@ struct tcp_dial {
 	uint16_t port, tied_port; /* of the peer: tcp_wire_address */
 	int interface;            /* to go out of; -1: the peer is on this host */
 	enum tcp_pin pin;
+	bool gave_up;         /* TCP_PIN_NONE because nothing else reached the peer */
 	bool may_unpin;       /* no other stream of the connection lives */
 	uint64_t next_pin_ns; /* so long it is tried this way */
 	int traffic_class;

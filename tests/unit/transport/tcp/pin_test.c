@@ -260,6 +260,20 @@ static void the_data_arrives_whichever_port_the_network_delivers_it_to(void **st
 	assert_true(a.out_bytes[1] > DATA_BYTES && a.out_bytes[0] < LITTLE_BYTES);
 }
 
+/* Answers may come in by the other port: a socket that is not tied takes them. */
+static void the_port_that_the_routes_prefer_needs_no_tie(void **state)
+{
+	struct answer a, b;
+
+	(void)state;
+	two_ports_in_one_subnet();
+	knock_from(0, "10.3.5.12", "10.3.5.15");
+	knock_from(1, "10.3.5.15", "10.3.5.12");
+	send_data("eth0", "eth0", &a, &b);
+	assert_true(a.out_bytes[0] > DATA_BYTES && a.out_bytes[1] < LITTLE_BYTES);
+	assert_true(a.dial_ns < TIMEOUT_MS / 8 * NS_PER_MS * runtime_slow());
+}
+
 static void without_a_route_through_the_port_another_one_is_used_at_once(void **state)
 {
 	struct answer a, b;
@@ -356,6 +370,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(the_port_that_was_named_carries_the_data_at_both_ends),
 		TEST(the_data_arrives_whichever_port_the_network_delivers_it_to),
+		TEST(the_port_that_the_routes_prefer_needs_no_tie),
 		TEST(without_a_route_through_the_port_another_one_is_used_at_once),
 		TEST(a_port_that_does_not_reach_the_peer_is_left),
 		TEST(answers_may_go_another_way_than_the_data_comes),
