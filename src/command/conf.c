@@ -39,6 +39,13 @@ static void set(const char *name, const char *value, const char *file)
 	variables = variable;
 }
 
+static bool is_wrapped(const char *value)
+{
+	size_t bytes = strlen(value);
+
+	return bytes && (strchr("\"'", value[0]) || strchr(" \t\r", value[bytes - 1]));
+}
+
 /* NAME=VALUE to the end of the line: neither blanks nor quotes are taken away. */
 static void load_line(char *line, const char *file, unsigned number)
 {
@@ -55,6 +62,10 @@ static void load_line(char *line, const char *file, unsigned number)
 	}
 	snprintf(name, sizeof(name), "%.*s", (int)(bytes < TEXT_BYTES ? bytes : TEXT_BYTES - 1), line);
 	snprintf(value, sizeof(value), "%s", line + bytes + 1);
+	if (is_wrapped(value))
+		fprintf(stderr,
+			"tributary: %s, line %u: NCCL takes quotes and blanks around a value for a part of it\n", file,
+			number);
 	set(name, value, file);
 }
 

@@ -105,6 +105,11 @@ static void lines_that_nccl_makes_nothing_of_are_named(void **state)
 	assert_non_null(strstr(text, "line 4 "));
 	assert_memory_equal(row("TRIBUTARY_STREAMS"), "2 ", 2);
 	assert_string_equal(row("TRIBUTARY_IF"), " - -");
+	configure("TRIBUTARY_STREAMS=\nTRIBUTARY_IF=lo\r\nNCCL_SOCKET_IFNAME=\"lo\"\n");
+	assert_int_equal(program_run("params", PROGRAM_STDERR, text, sizeof(text)), COMMAND_OK);
+	assert_null(strstr(text, "line 1"));
+	assert_non_null(strstr(text, "line 2: NCCL takes quotes and blanks"));
+	assert_non_null(strstr(text, "line 3: NCCL takes quotes and blanks"));
 	setenv("NCCL_CONF_FILE", "/nowhere/at/all", 1);
 	assert_int_equal(program_run("params", PROGRAM_STDERR, text, sizeof(text)), COMMAND_OK);
 	assert_string_equal(text, "");
