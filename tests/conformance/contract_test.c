@@ -24,7 +24,7 @@
 #define SHARED_ROUNDS ((TRANSPORT_SUITE_ROUNDS + VERSIONS - 1) / VERSIONS)
 
 /* Both processes: every shape one way, then the other way. The handle of the accepting one goes over control. */
-static int one_way(struct transport *transport, int control, bool sends, uint64_t seed, unsigned max_recvs)
+static int one_way(struct transport *transport, int control, bool sends, uint64_t seed)
 {
 	struct transport_connection *connection = NULL;
 	struct transport_listener *listener = NULL;
@@ -48,7 +48,7 @@ static int one_way(struct transport *transport, int control, bool sends, uint64_
 			r = link_accept(&plugin_ops, listener, &connection);
 	}
 	for (const struct traffic_shape *shape = traffic_shapes; shape->name && r == 0; shape++) {
-		r = traffic_plan_init(shape, seed, max_recvs, &plan);
+		r = traffic_plan_init(shape, seed, TRANSPORT_MAX_RECVS, &plan);
 		if (r < 0)
 			break;
 		traffic_end_init(end, &plugin_ops, connection, &plan, sends);
@@ -68,7 +68,6 @@ static int one_way(struct transport *transport, int control, bool sends, uint64_
 
 static int both_ways(int control, int version, uint64_t seed, bool first_sends)
 {
-	struct transport_properties properties;
 	struct transport *transport;
 	int r;
 
@@ -76,11 +75,9 @@ static int both_ways(int control, int version, uint64_t seed, bool first_sends)
 	r = plugin_ops.open(NULL, &transport);
 	if (r < 0)
 		return r;
-	r = plugin_ops.device_properties(transport, 0, &properties);
+	r = one_way(transport, control, first_sends, seed);
 	if (r == 0)
-		r = one_way(transport, control, first_sends, seed, (unsigned)properties.max_recvs);
-	if (r == 0)
-		r = one_way(transport, control, !first_sends, seed + 1, (unsigned)properties.max_recvs);
+		r = one_way(transport, control, !first_sends, seed + 1);
 	plugin_ops.close(transport);
 	return r;
 }

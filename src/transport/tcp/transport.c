@@ -50,7 +50,8 @@ static void describe(struct transport *opaque, int index)
 		.registration_is_global = true,
 		.port = first->port,
 		.max_connections = 65536,
-		.max_recvs = TRANSPORT_MAX_RECVS,
+		/* With more NCCL would let ranks share a connection, which has not been found to gain anything. */
+		.max_recvs = 1,
 		.max_message_bytes = TRANSPORT_MAX_MESSAGE_BYTES,
 		.rail = device->rail_count == 1 ? first->rail : -1,
 		.plane = -1,
