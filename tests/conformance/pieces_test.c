@@ -82,11 +82,13 @@ static void moved(struct raw_link *link)
 	}
 }
 
-static void eager_frame(uint32_t message, uint64_t place, uint64_t seed, uint8_t *bytes)
+static void eager_frame(unsigned message, uint64_t seed, uint8_t *bytes)
 {
-	struct tcp_frame frame = {
-		.type = TCP_FRAME_EAGER, .message = message, .value = place, .tag = TAG, .payload_bytes = PAYLOAD
-	};
+	struct tcp_frame frame = { .type = TCP_FRAME_EAGER,
+				   .message = (uint32_t)(TCP_WIRE_FIRST_SEQUENCE + message),
+				   .value = (uint64_t)message * TCP_WIRE_EAGER_LEAST * TCP_WIRE_EAGER_UNIT,
+				   .tag = TAG,
+				   .payload_bytes = PAYLOAD };
 
 	tcp_wire_put_frame(&frame, bytes);
 	pattern_fill(bytes + TCP_WIRE_FRAME_BYTES, PAYLOAD, seed);
@@ -101,8 +103,8 @@ static void arrives_in_pieces(struct transport *transport, size_t first_piece, u
 	struct raw_link link;
 
 	raw_link_open(transport, &link, random);
-	eager_frame(0, 0, 100, frames[0]);
-	eager_frame(1, TCP_WIRE_EAGER_UNIT, 101, frames[1]);
+	eager_frame(0, 100, frames[0]);
+	eager_frame(1, 101, frames[1]);
 	if (moment == 0)
 		requests[0] = posted(&link, received[0], PAYLOAD, TAG);
 	raw_put(link.fds[0], frames[0], first_piece);

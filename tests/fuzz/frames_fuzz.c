@@ -36,7 +36,7 @@ struct bench {
 	struct post posts[REQUESTS];
 	unsigned post_count;
 	uint32_t next_message;
-	uint64_t place; /* of the next eager message */
+	uint64_t unit; /* of the next eager message */
 };
 
 static uint64_t now_ns;
@@ -93,6 +93,7 @@ static void bench_open(struct bench *bench, enum tcp_role role, unsigned active_
 	memset(bench, 0, sizeof(*bench));
 	must(tcp_connection_new(transport, role, 0, STREAMS, active_count, &bench->connection) == 0);
 	bench->connection->r.ask_ahead = ahead;
+	bench->next_message = (uint32_t)TCP_WIRE_FIRST_SEQUENCE;
 	bench->connection->id = 1;
 	bench->connection->joined_count = STREAMS;
 	for (unsigned i = 0; i < STREAMS; i++) {
@@ -158,6 +159,7 @@ static void say_frame(struct bench *bench, struct input *input)
 	frame.epoch = (uint16_t)(how & 1 ? take(input, 1) : 0);
 	frame.message = bench->next_message - (uint32_t)(how & 2 ? take(input, 1) % 4 : 0);
 	frame.tag = (int32_t)(take(input, 1) % TAGS);
+	frame.request = frame.stream + (uint8_t)frame.tag; /* its own for most, and some met again */
 	frame.value = how & 4 ? corners[take(input, 1) % (sizeof(corners) / sizeof(corners[0]))] : take(input, 2);
 	frame.position = how & 8 ? corners[take(input, 1) % (sizeof(corners) / sizeof(corners[0]))] : take(input, 2);
 	if (frame.type == TCP_FRAME_EAGER || frame.type == TCP_FRAME_DATA) {
@@ -166,11 +168,13 @@ static void say_frame(struct bench *bench, struct input *input)
 		if (how & 16) /* only a part of it comes */
 			payload -= payload ? take(input, 2) % payload : 0;
 	}
-	if (frame.type == TCP_FRAME_ASK && !(how & 4))
-		frame.value = tcp_wire_put_ask(frame.tag, frame.value);
+	if (frame.type == TCP_FRAME_POSTED && !(how & 4))
+		frame.value = tcp_wire_put_posted(frame.tag, (uint32_t)frame.value % 64);
 	if (frame.type == TCP_FRAME_EAGER && !(how & 4)) {
-		frame.value = bench->place;
-		bench->place += tcp_wire_eager_place_bytes(frame.payload_bytes);
+		if (bench->unit + tcp_wire_eager_units(frame.payload_bytes) > TCP_WIRE_EAGER_UNITS)
+			bench->unit = 0;
+		frame.value = bench->unit * TCP_WIRE_EAGER_UNIT;
+		bench->unit += tcp_wire_eager_units(frame.payload_bytes);
 	}
 	if (frame.type == TCP_FRAME_EAGER || frame.type == TCP_FRAME_ANNOUNCE || frame.type == TCP_FRAME_COMES)
 		bench->next_message = frame.message + 1;

@@ -66,7 +66,7 @@ void tcp_connection_free(struct tcp_connection *connection)
 		tcp_stream_fini(&connection->streams[i]);
 	sys_free(connection->streams);
 	tcp_receiver_fini(connection);
-	sys_free(connection->s.window);
+	tcp_window_fini(&connection->s.window);
 	sys_free(connection->s.again);
 	pthread_mutex_destroy(&connection->lock);
 	sys_free(connection);
@@ -114,14 +114,7 @@ void tcp_connection_fail(struct tcp_connection *connection, int error, const cha
 	}
 	connection->live_count = 0;
 	if (connection->role == TCP_RECEIVER)
-		for (unsigned i = 0; i < TCP_MESSAGES; i++) {
-			struct tcp_message *message = &connection->r.messages[i];
-
-			if (message->state == TCP_MESSAGE_COMES && !message->eager)
-				pace_remove(connection->r.pace, &message->pace);
-			if (message->state == TCP_MESSAGE_COMES)
-				message->state = TCP_MESSAGE_FREE;
-		}
+		tcp_receiver_failed(connection);
 }
 
 static void read_stream(struct tcp_connection *connection, struct tcp_stream *stream)
@@ -233,8 +226,7 @@ void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 	connection->poll_count = 0; /* every stream: silence is judged by what was read */
 	connection->stirred = true;
 	/* The sender may need just that, and nothing else may ever be said. */
-	connection->r.window_due = connection->role == TCP_RECEIVER &&
-				   connection->r.window_free != connection->r.window_told;
+	connection->r.window_due = tcp_window_has_changed(&connection->r.window);
 	if (!connection->error)
 		tcp_connection_progress(connection);
 	tcp_failover_watch(connection, looked_ns, now_ns);

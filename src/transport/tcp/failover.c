@@ -124,8 +124,7 @@ static void keep_rest(struct tcp_tx_frame *out, uint64_t delivered)
 static bool needed_again(const struct tcp_connection *connection, const struct tcp_tx_frame *out)
 {
 	return out->type == TCP_FRAME_EAGER || out->type == TCP_FRAME_ANNOUNCE || out->type == TCP_FRAME_COMES ||
-	       out->type == TCP_FRAME_BYE ||
-	       (out->type == TCP_FRAME_DATA && connection->s.request_of[out->message % TCP_MESSAGES] != 0xff);
+	       out->type == TCP_FRAME_BYE || (out->type == TCP_FRAME_DATA && tcp_sender_find(connection, out->message));
 }
 
 void tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)

@@ -1,7 +1,7 @@
 /*
- * The receiving role. Messages are matched to posted receives by tag, in the order of sending. An eager message that
- * nobody waits for is kept in a window of fixed size, so that the stream behind it never stands still; an announced one
- * waits at the sender. What the sender is told of all this is in tell.c.
+ * The receiving role. Messages are matched to posted receives by tag, in the order of sending. One that no receive
+ * matches joins the unexpected queue: an eager message lies in the window, an announced one waits at the sender, so the
+ * stream behind it never stands still and no other tag waits for it. What the sender is told of all this is in tell.c.
  */
 #include "base/clock.h"
 #include "base/copy.h"
@@ -11,27 +11,60 @@
 #include <errno.h>
 #include <string.h>
 
+static void unexpected_append(struct tcp_receiver *r, struct tcp_message *message)
+{
+	message->state = TCP_MESSAGE_WAITS;
+	message->next = NULL;
+	message->prev = r->unexpected_last;
+	if (message->prev)
+		message->prev->next = message;
+	else
+		r->unexpected_first = message;
+	r->unexpected_last = message;
+}
+
+static void unexpected_remove(struct tcp_receiver *r, struct tcp_message *message)
+{
+	if (message->prev)
+		message->prev->next = message->next;
+	else
+		r->unexpected_first = message->next;
+	if (message->next)
+		message->next->prev = message->prev;
+	else
+		r->unexpected_last = message->prev;
+}
+
 int tcp_receiver_init(struct tcp_connection *connection)
 {
 	struct tcp_receiver *r = &connection->r;
 
-	r->window_bytes = TCP_EAGER_WINDOW;
-	r->window = sys_zalloc(TCP_EAGER_WINDOW);
-	r->messages = sys_zalloc(TCP_MESSAGES * sizeof(*r->messages));
-	return r->window && r->messages ? 0 : -ENOMEM;
+	r->next_sequence = TCP_WIRE_FIRST_SEQUENCE;
+	r->messages = sys_zalloc(TRANSPORT_MAX_REQUESTS * sizeof(*r->messages));
+	r->eager = sys_zalloc(TCP_WIRE_EAGER_MESSAGES * sizeof(*r->eager));
+	return r->messages && r->eager ? tcp_window_init(&r->window) : -ENOMEM;
+}
+
+void tcp_receiver_failed(struct tcp_connection *connection)
+{
+	struct tcp_receiver *r = &connection->r;
+
+	for (unsigned i = 0; r->messages && i < TRANSPORT_MAX_REQUESTS; i++)
+		if (r->coming >> i & 1)
+			pace_remove(r->pace, &r->messages[i].pace);
+	r->coming = 0;
 }
 
 void tcp_receiver_fini(struct tcp_connection *connection)
 {
 	struct tcp_receiver *r = &connection->r;
 
-	for (unsigned i = 0; r->messages && r->pace && i < TCP_MESSAGES; i++)
-		if (r->messages[i].state == TCP_MESSAGE_COMES && !r->messages[i].eager)
-			pace_remove(r->pace, &r->messages[i].pace);
+	if (r->pace)
+		tcp_receiver_failed(connection);
 	sys_free(r->messages);
-	sys_free(r->window);
-	r->messages = NULL;
-	r->window = NULL;
+	sys_free(r->eager);
+	tcp_window_fini(&r->window);
+	r->messages = r->eager = NULL;
 }
 
 static void request_finish(struct tcp_connection *connection, struct tcp_request *request)
@@ -53,61 +86,38 @@ static void slot_finish(struct tcp_connection *connection, struct tcp_message *m
 		request_finish(connection, request);
 }
 
-/* How far the eager window is free: up to the oldest message that still needs its place. */
-static void window_walk(struct tcp_receiver *r)
+static unsigned index_of(const struct tcp_receiver *r, const struct tcp_message *message)
 {
-	while (r->eager_walk != r->next_sequence) {
-		struct tcp_message *message = tcp_message_of(r, r->eager_walk);
-
-		if (message->sequence == r->eager_walk && message->eager) {
-			if (message->state != TCP_MESSAGE_FREE)
-				return;
-			r->window_free = message->eager_end;
-		}
-		r->eager_walk++;
-	}
-}
-
-static void floor_walk(struct tcp_receiver *r)
-{
-	while (r->floor_sequence != r->next_sequence) {
-		struct tcp_message *message = tcp_message_of(r, r->floor_sequence);
-
-		if (!message->eager && message->sequence == r->floor_sequence) {
-			if (message->state != TCP_MESSAGE_DONE)
-				return;
-			message->state = TCP_MESSAGE_FREE;
-		}
-		r->floor_sequence++;
-	}
+	return (unsigned)(message - r->eager);
 }
 
 static void eager_complete(struct tcp_connection *connection, struct tcp_message *message)
 {
+	struct tcp_receiver *r = &connection->r;
+
 	slot_finish(connection, message);
 	message->state = TCP_MESSAGE_FREE;
-	window_walk(&connection->r);
-	connection->r.control_pending |= tcp_receiver_window_is_news(&connection->r);
+	tcp_window_release(&r->window, index_of(r, message));
+	r->control_pending |= tcp_window_is_news(&r->window);
 }
 
 static void announced_complete(struct tcp_connection *connection, struct tcp_message *message)
 {
 	struct tcp_receiver *r = &connection->r;
+	const uint32_t bit = 1U << (message - r->messages);
 
 	pace_remove(r->pace, &message->pace);
 	slot_finish(connection, message);
 	message->state = TCP_MESSAGE_DONE;
-	message->done_told = false;
 	r->open_messages--;
-	r->untold_done++;
+	r->coming &= ~bit;
+	r->done_untold |= bit;
 	r->control_pending = true;
-	floor_walk(r);
-	window_walk(r);
 }
 
 static int truncated(struct tcp_connection *connection, const struct tcp_message *message, size_t room, uint64_t now_ns)
 {
-	struct tcp_frame frame = { .type = TCP_FRAME_TRUNCATED, .message = message->sequence, .value = room };
+	struct tcp_frame frame = { .type = TCP_FRAME_TRUNCATED, .message = (uint32_t)message->sequence, .value = room };
 	struct tcp_stream *lead = tcp_failover_lead(connection);
 
 	if (lead && tcp_stream_has_room(lead)) {
@@ -152,8 +162,8 @@ static int match(struct tcp_connection *connection, struct tcp_message *message,
 
 	if (message->size > slot->bytes)
 		return truncated(connection, message, slot->bytes, now_ns);
-	if (slot->asked)
-		connection->r.asked_open--;
+	connection->r.posted_open--;
+	connection->r.told_open -= slot->told;
 	slot->matched = true;
 	message->request = request;
 	message->slot = index;
@@ -164,8 +174,13 @@ static int match(struct tcp_connection *connection, struct tcp_message *message,
 	connection->r.sender.host = connection->peer_id;
 	connection->r.sender.spread = connection->r.spread;
 	message->pace.sender = &connection->r.sender;
-	message->grant_told = 0;
+	message->received = message->accepted = message->grant_told = 0;
 	message->tell_again = false;
+	connection->r.coming |= 1U << (message - connection->r.messages);
+	if (!message->size) {
+		announced_complete(connection, message);
+		return 0;
+	}
 	pace_add(connection->r.pace, &message->pace, message->size, now_ns);
 	bound_flight(connection);
 	connection->r.control_pending = true;
@@ -195,50 +210,20 @@ static int take_kept(struct tcp_connection *connection, struct tcp_message *mess
 
 	if (error < 0)
 		return error;
-	copy_bytes(request->slots[index].data, r->window + message->eager_begin % r->window_bytes,
+	copy_bytes(request->slots[index].data,
+		   r->window.bytes + (size_t)r->window.entries[index_of(r, message)].first * TCP_WIRE_EAGER_UNIT,
 		   (size_t)message->size);
 	eager_complete(connection, message);
 	return 0;
 }
 
-static int match_kept(struct tcp_connection *connection, struct tcp_message *message, uint64_t now_ns)
+static struct tcp_message *find_unexpected(const struct tcp_receiver *r, int tag)
 {
-	struct tcp_request *request;
-	unsigned index;
+	struct tcp_message *message = r->unexpected_first;
 
-	find_slot(connection, message->tag, &request, &index);
-	return request ? take_kept(connection, message, request, index, now_ns) : 0;
-}
-
-/* The oldest message that waits for a receive with this tag. */
-static struct tcp_message *find_waiting(struct tcp_receiver *r, int tag)
-{
-	bool first = true;
-
-	for (uint32_t sequence = r->waiting_from; sequence != r->next_sequence; sequence++) {
-		struct tcp_message *message = tcp_message_of(r, sequence);
-
-		if (message->sequence != sequence || message->state != TCP_MESSAGE_WAITS) {
-			if (first)
-				r->waiting_from = sequence + 1;
-			continue;
-		}
-		first = false;
-		if (message->tag == tag)
-			return message;
-	}
-	return NULL;
-}
-
-static void note_posted(struct tcp_connection *connection, int count, int tag, size_t bytes)
-{
-	struct tcp_receiver *r = &connection->r;
-
-	r->posts_differ |= count != 1 || (r->posted_sequence && tag != r->posted_tag);
-	r->posted_tag = tag;
-	r->posted_sequence++;
-	if (bytes <= connection->transport->params->eager_bytes)
-		r->long_messages = false; /* this one will not be announced */
+	while (message && message->tag != tag)
+		message = message->next;
+	return message;
 }
 
 int tcp_receiver_receive(struct tcp_connection *connection, int count, void *const *data, const size_t *bytes,
@@ -250,44 +235,36 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 	if (!request)
 		return 0;
 	request->count = request->open_count = (unsigned)count;
-	note_posted(connection, count, tags[0], bytes[0]);
+	connection->r.posted_open += (unsigned)count;
+	if (bytes[0] <= connection->transport->params->eager_bytes)
+		connection->r.long_messages = false; /* this one will not be announced */
 	for (int i = 0; i < count; i++)
 		request->slots[i] = (struct tcp_receive_slot){ .data = data[i], .bytes = bytes[i], .tag = tags[i] };
 	transport_open_append(&connection->open, &request->open);
 	for (unsigned i = 0; i < request->count && !request->done; i++) {
-		struct tcp_message *message = find_waiting(&connection->r, request->slots[i].tag);
+		struct tcp_message *message = find_unexpected(&connection->r, request->slots[i].tag);
 		int r;
 
-		if (!message)
+		/* After the connection's end an announced message cannot come, and those behind it must not pass it. */
+		if (!message || (connection->error && !message->eager))
 			continue;
+		unexpected_remove(&connection->r, message);
 		r = message->eager ? take_kept(connection, message, request, i, now_ns)
 				   : match(connection, message, request, i, now_ns);
 		if (r < 0)
 			return r;
 	}
-	if (connection->r.ask_ahead && count == 1 && !request->slots[0].matched && connection->active_count == 1)
-		connection->r.asks_due = connection->r.control_pending = true;
+	connection->r.control_pending |= tcp_receiver_has_posted_news(connection);
 	*ret = request;
 	return 0;
 }
 
-/* A message's first frame. The sender keeps within the span and the window; one that does not is no sender of ours. */
-static struct tcp_message *message_begin(struct tcp_connection *connection, const struct tcp_frame *frame)
+static void message_begin(struct tcp_connection *connection, struct tcp_message *message, const struct tcp_frame *frame)
 {
-	struct tcp_receiver *r = &connection->r;
-	struct tcp_message *message = tcp_message_of(r, frame->message);
-
-	floor_walk(r);
-	window_walk(r);
-	if (frame->message != r->next_sequence || message->state != TCP_MESSAGE_FREE ||
-	    r->next_sequence - r->eager_walk >= TCP_MESSAGES || r->next_sequence - r->floor_sequence >= TCP_MESSAGES)
-		return NULL;
-	message->sequence = frame->message;
-	message->tag = frame->tag;
-	message->received = message->accepted = 0;
-	message->request = NULL;
+	message->sequence = connection->r.next_sequence;
 	message->state = TCP_MESSAGE_WAITS;
-	return message;
+	message->tag = frame->tag;
+	message->request = NULL;
 }
 
 static int eager_arrived(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
@@ -297,21 +274,17 @@ static int eager_arrived(struct tcp_connection *connection, struct tcp_stream *s
 	struct tcp_message *message;
 	struct tcp_request *request;
 	unsigned index;
-	uint64_t used = tcp_wire_eager_place_bytes(frame->payload_bytes);
 	int error;
 
-	if (frame->payload_bytes > r->window_bytes || frame->value % r->window_bytes + used > r->window_bytes ||
-	    frame->value < r->window_free || frame->value + used - r->window_free > r->window_bytes)
+	if (frame->message != (uint32_t)r->next_sequence || frame->value % TCP_WIRE_EAGER_UNIT ||
+	    tcp_window_take(&r->window, frame->value / TCP_WIRE_EAGER_UNIT, frame->payload_bytes, frame->tag,
+			    r->next_sequence) < 0)
 		return -EPROTO;
-	message = message_begin(connection, frame);
-	if (!message)
-		return -EPROTO;
+	message = &r->eager[tcp_window_index(frame->value / TCP_WIRE_EAGER_UNIT)];
+	message_begin(connection, message, frame);
 	message->eager = true;
-	r->long_messages = false;
 	message->size = frame->payload_bytes;
-	message->eager_begin = frame->value;
-	message->eager_end = r->window_end = frame->value + used;
-	r->control_pending |= tcp_receiver_window_is_news(r);
+	r->long_messages = false;
 	find_slot(connection, frame->tag, &request, &index);
 	if (request) {
 		error = match(connection, message, request, index, now_ns);
@@ -319,92 +292,100 @@ static int eager_arrived(struct tcp_connection *connection, struct tcp_stream *s
 			return error;
 	}
 	stream->rx_frame = *frame;
+	stream->rx_message = message;
 	stream->rx_left = frame->payload_bytes;
-	stream->rx_target = request ? request->slots[index].data : r->window + frame->value % r->window_bytes;
+	stream->rx_target = request ? request->slots[index].data : r->window.bytes + frame->value;
 	return frame->payload_bytes ? 0 : tcp_receiver_payload(connection, stream, 0, now_ns);
 }
 
 static int announce_arrived(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
 {
-	struct tcp_message *message;
+	struct tcp_receiver *r = &connection->r;
+	struct tcp_message *message = &r->messages[frame->request];
 	struct tcp_request *request;
 	unsigned index;
-	int error;
 
-	if (!frame->value || frame->value > TRANSPORT_MAX_MESSAGE_BYTES)
+	if (frame->message != (uint32_t)r->next_sequence || frame->value > TRANSPORT_MAX_MESSAGE_BYTES ||
+	    (message->state != TCP_MESSAGE_FREE && message->state != TCP_MESSAGE_DONE))
 		return -EPROTO;
-	message = message_begin(connection, frame);
-	if (!message)
-		return -EPROTO;
-	connection->r.next_sequence++;
-	connection->r.open_messages++;
-	message->eager = false;
+	r->done_untold &= ~(1U << frame->request); /* said again for a lost stream, but it was known */
+	message_begin(connection, message, frame);
 	message->size = frame->value;
-	message->grant_told = 0;
-	message->done_told = false;
-	connection->r.long_messages = true;
+	r->next_sequence++;
+	r->open_messages++;
+	r->long_messages = true;
 	find_slot(connection, frame->tag, &request, &index);
-	if (!request)
-		return 0;
-	error = match(connection, message, request, index, now_ns);
-	if (error < 0 || (int32_t)(message->sequence - connection->r.ready_told) >= 0)
-		return error;
-	message->grant_told = message->size; /* promised: its data is on the way behind this frame */
-	connection->r.expected_bytes += message->size;
+	if (request)
+		return match(connection, message, request, index, now_ns);
+	unexpected_append(r, message);
 	return 0;
 }
 
 /*
- * Its data is behind this frame. The sender knows of a receive with that tag; with several it may meet an older one, of
- * which nothing was said.
+ * Its data is behind this frame. The sender knows that a receive is posted, and no other message can have matched it: those
+ * with that tag are matched in their order, and it has counted them.
  */
 static int comes_arrived(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
 {
-	struct tcp_receiver *r = &connection->r;
-	struct tcp_message *message;
+	struct tcp_message *message = &connection->r.messages[frame->request];
 	int error = announce_arrived(connection, frame, now_ns);
 
 	if (error < 0)
 		return error;
-	message = tcp_message_of(r, frame->message);
-	if (message->state != TCP_MESSAGE_COMES)
+	if (message->state == TCP_MESSAGE_WAITS)
 		return -EPROTO;
-	r->expected_bytes += message->size - message->grant_told;
+	connection->r.expected_bytes += message->size - message->grant_told;
 	message->grant_told = message->size;
 	return 0;
 }
 
 static int data_arrived(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame)
 {
-	struct tcp_message *message = tcp_message_of(&connection->r, frame->message);
+	struct tcp_message *message = &connection->r.messages[frame->request];
 
-	if (message->sequence != frame->message || message->state != TCP_MESSAGE_COMES || message->eager ||
+	if ((uint32_t)message->sequence != frame->message || message->state != TCP_MESSAGE_COMES ||
 	    frame->value >= message->grant_told || frame->payload_bytes > message->grant_told - frame->value ||
 	    frame->payload_bytes > message->size - message->accepted)
 		return -EPROTO;
 	message->accepted += frame->payload_bytes;
 	stream->rx_position += TCP_WIRE_FRAME_BYTES;
 	stream->rx_frame = *frame;
+	stream->rx_message = message;
 	stream->rx_left = frame->payload_bytes;
 	stream->rx_target = message->request->slots[message->slot].data + frame->value;
+	return 0;
+}
+
+static int eager_whole(struct tcp_connection *connection, struct tcp_message *message, uint64_t now_ns)
+{
+	struct tcp_receiver *r = &connection->r;
+	struct tcp_request *request;
+	unsigned index;
+
+	r->next_sequence++;
+	tcp_window_arrived(&r->window, index_of(r, message));
+	r->control_pending |= tcp_window_is_news(&r->window);
+	if (message->state == TCP_MESSAGE_COMES) {
+		eager_complete(connection, message);
+		return 0;
+	}
+	find_slot(connection, message->tag, &request, &index); /* a receive may have come while it did */
+	if (request)
+		return take_kept(connection, message, request, index, now_ns);
+	unexpected_append(r, message);
 	return 0;
 }
 
 int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t bytes, uint64_t now_ns)
 {
 	struct tcp_receiver *r = &connection->r;
-	struct tcp_message *message = tcp_message_of(r, stream->rx_frame.message);
+	struct tcp_message *message = stream->rx_message;
 
 	if (message->eager) {
 		if (stream->rx_left)
 			return 0;
 		stream->rx_position += TCP_WIRE_FRAME_BYTES + stream->rx_frame.payload_bytes;
-		r->next_sequence++;
-		if (message->state == TCP_MESSAGE_COMES)
-			eager_complete(connection, message);
-		else
-			return match_kept(connection, message, now_ns); /* a receive may have come while it did */
-		return 0;
+		return eager_whole(connection, message, now_ns);
 	}
 	stream->rx_position += bytes;
 	message->received += bytes;
@@ -418,18 +399,25 @@ int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *s
 
 void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_stream *stream)
 {
-	struct tcp_message *message = tcp_message_of(&connection->r, stream->rx_frame.message);
+	struct tcp_receiver *r = &connection->r;
+	struct tcp_message *message = stream->rx_message;
 
-	if (stream->rx_left && stream->rx_frame.type == TCP_FRAME_DATA)
-		message->accepted -= stream->rx_left; /* these come again */
-	if (!stream->rx_left || stream->rx_frame.type != TCP_FRAME_EAGER)
+	if (!stream->rx_left)
 		return;
+	if (!message->eager) {
+		message->accepted -= stream->rx_left; /* these come again */
+		return;
+	}
 	if (message->request) {
-		message->request->slots[message->slot].matched = false;
-		connection->r.asked_open += message->request->slots[message->slot].asked;
+		struct tcp_receive_slot *slot = &message->request->slots[message->slot];
+
+		slot->matched = false;
+		r->posted_open++;
+		r->told_open += slot->told;
 	}
 	message->request = NULL;
 	message->state = TCP_MESSAGE_FREE;
+	tcp_window_release(&r->window, index_of(r, message));
 	stream->rx_left = 0;
 }
 

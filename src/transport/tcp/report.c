@@ -33,7 +33,7 @@ static void dump_request(FILE *file, const struct tcp_request *request, uint64_t
 
 	if (request->kind == TCP_REQUEST_SEND) {
 		fprintf(file,
-			"  send %" PRIu32 " tag %d: %" PRIu64 " of %" PRIu64 " bytes out, %" PRIu64
+			"  send %" PRIu64 " tag %d: %" PRIu64 " of %" PRIu64 " bytes out, %" PRIu64
 			" granted, %.3f s old\n",
 			request->sequence, request->tag, request->next_offset, request->size, request->granted, age_s);
 		return;
@@ -78,9 +78,9 @@ static void dump(const struct tcp_connection *connection, uint64_t now_ns)
 
 		pace_state(r->pace, &pace);
 		fprintf(file,
-			"  next message %" PRIu32 ", all done before %" PRIu32 ", %" PRIu64
-			" bytes expected, eager window free to %" PRIu64 "\n",
-			r->next_sequence, r->floor_sequence, r->expected_bytes, r->window_free);
+			"  next message %" PRIu64 ", %" PRIu64
+			" bytes expected, %u of %u units of the eager window held\n",
+			r->next_sequence, r->expected_bytes, r->window.taken_units, TCP_WIRE_EAGER_UNITS);
 		fprintf(file, "  pace: budget %" PRIu64 ", outstanding %" PRIu64 " bytes, %zu waiting\n",
 			pace.budget_bytes, pace.outstanding_bytes, pace.waiting_count);
 	}

@@ -1,7 +1,8 @@
 /*
- * The sending role. A short message is copied into a window that the receiver frees, goes out at once, and its request
- * is done. A longer one is announced; the receiver grants bytes of it; they are cut into frames, each for the stream
- * that will be through first; the request is done when the receiver says that every byte is in place.
+ * The sending role. A short message is copied into the eager window, goes out at once, and its request is done. A longer
+ * one, or one for which the window has no room, is announced; the receiver grants bytes of it; they are cut into frames,
+ * each for the stream that will be through first; the request is done when the receiver says that every byte is in place.
+ * So no message waits for one with another tag.
  */
 #include "base/clock.h"
 #include "base/copy.h"
@@ -12,7 +13,6 @@
 #include <string.h>
 
 enum {
-	NO_REQUEST = 0xff,
 	/* With one stream to fill there is nothing to balance: fewer, longer frames. */
 	SENDER_LONG_FRAME = 4 << 20,
 	/* Queued for one system call. */
@@ -25,28 +25,10 @@ int tcp_sender_init(struct tcp_connection *connection)
 {
 	struct tcp_sender *s = &connection->s;
 
-	memset(s->request_of, NO_REQUEST, sizeof(s->request_of));
-	s->window_bytes = TCP_EAGER_WINDOW;
-	s->window = sys_zalloc(TCP_EAGER_WINDOW);
+	s->next_sequence = TCP_WIRE_FIRST_SEQUENCE;
 	s->again_capacity = connection->stream_count * TCP_TX_FRAMES;
 	s->again = sys_zalloc(s->again_capacity * sizeof(*s->again));
-	return s->window && s->again ? 0 : -ENOMEM;
-}
-
-static uint32_t oldest_open(const struct tcp_connection *connection)
-{
-	const struct tcp_sender *s = &connection->s;
-	uint32_t oldest = s->next_sequence;
-
-	if (tcp_request_first(connection))
-		oldest = tcp_request_first(connection)->sequence;
-	if (s->kept_head != s->kept_tail) {
-		uint32_t kept = s->kept[s->kept_head % (sizeof(s->kept) / sizeof(s->kept[0]))].sequence;
-
-		if ((int32_t)(kept - oldest) < 0)
-			oldest = kept;
-	}
-	return oldest;
+	return s->again ? tcp_window_init(&s->window) : -ENOMEM;
 }
 
 /* Announcements and eager messages keep their order only on one stream, so none goes out while that one changes. */
@@ -60,35 +42,20 @@ static bool order_is_held(const struct tcp_connection *connection)
 	return false;
 }
 
-static bool window_place(struct tcp_sender *s, size_t bytes, uint64_t *ret_begin, uint64_t *ret_end)
+static void queue_eager(struct tcp_connection *connection, struct tcp_stream *lead, struct tcp_request *request,
+			unsigned unit)
 {
-	uint64_t begin = s->window_end, used = tcp_wire_eager_place_bytes(bytes);
+	struct tcp_window *window = &connection->s.window;
+	const uint64_t offset = (uint64_t)unit * TCP_WIRE_EAGER_UNIT;
+	struct tcp_frame frame = { .type = TCP_FRAME_EAGER,
+				   .message = (uint32_t)request->sequence,
+				   .tag = request->tag,
+				   .value = offset,
+				   .payload_bytes = (uint32_t)request->size };
+	uint8_t *copy = window->bytes + offset + TCP_WIRE_FRAME_BYTES;
 
-	if (begin % s->window_bytes + used > s->window_bytes) /* never around the corner */
-		begin += s->window_bytes - begin % s->window_bytes;
-	if (begin + used - s->window_begin > s->window_bytes)
-		return false;
-	*ret_begin = begin;
-	*ret_end = begin + used;
-	return true;
-}
-
-static bool queue_eager(struct tcp_connection *connection, struct tcp_stream *lead, struct tcp_request *request)
-{
-	struct tcp_sender *s = &connection->s;
-	const uint32_t kept_count = sizeof(s->kept) / sizeof(s->kept[0]);
-	struct tcp_frame frame = { .type = TCP_FRAME_EAGER, .message = request->sequence, .tag = request->tag };
-	uint64_t begin, end;
-	uint8_t *copy;
-
-	if (s->kept_tail - s->kept_head == kept_count || !window_place(s, (size_t)request->size, &begin, &end))
-		return false;
-	copy = s->window + begin % s->window_bytes + TCP_WIRE_FRAME_BYTES;
+	tcp_window_take(window, unit, request->size, request->tag, request->sequence);
 	copy_bytes(copy, request->data, (size_t)request->size);
-	s->window_end = end;
-	s->kept[s->kept_tail++ % kept_count] = (struct tcp_eager_kept){ request->sequence, end };
-	frame.value = begin;
-	frame.payload_bytes = (uint32_t)request->size;
 	tcp_stream_queue(lead, &frame, request->size ? copy : NULL);
 	if (request->size) {
 		struct tcp_tx_frame *out = &lead->frames[(lead->tx_tail - 1) % TCP_TX_FRAMES];
@@ -96,24 +63,34 @@ static bool queue_eager(struct tcp_connection *connection, struct tcp_stream *le
 		memcpy(copy - TCP_WIRE_FRAME_BYTES, out->header, TCP_WIRE_FRAME_BYTES);
 		out->joined = true;
 	}
-	return true;
+	request->done = true;
 }
 
-/* A message goes out: the receive that ASK was said for waits no more. Whether it takes the message unasked. */
-static bool take_asked(struct tcp_connection *connection, int tag, uint64_t bytes)
+/* A message goes out: a receive that is known to be posted is its own. True: its data may follow at once. */
+static bool take_posted(struct tcp_connection *connection, int tag)
 {
 	struct tcp_sender *s = &connection->s;
 
-	for (unsigned i = 0; i < s->asked_count; i++) {
-		bool takes = s->asked[i].tag == tag && s->asked[i].bytes >= bytes;
-
-		if (s->asked[i].tag != tag)
+	for (unsigned i = 0; i < s->posted_count; i++) {
+		if (s->posted[i].tag != tag)
 			continue;
-		s->asked_count--;
-		memmove(&s->asked[i], &s->asked[i + 1], (s->asked_count - i) * sizeof(s->asked[0]));
-		return takes && connection->active_count == 1; /* its bytes have to stay behind the announcement */
+		if (!--s->posted[i].count)
+			s->posted[i] = s->posted[--s->posted_count];
+		return connection->active_count == 1; /* its bytes have to stay behind the announcement */
 	}
 	return false;
+}
+
+static void queue_announcement(struct tcp_connection *connection, struct tcp_stream *lead, struct tcp_request *request)
+{
+	struct tcp_frame frame = { .type = request->ahead ? TCP_FRAME_COMES : TCP_FRAME_ANNOUNCE,
+				   .message = (uint32_t)request->sequence,
+				   .request = (uint8_t)(request - connection->requests),
+				   .tag = request->tag,
+				   .value = request->size };
+
+	tcp_stream_queue(lead, &frame, NULL);
+	transport_open_append(&connection->open, &request->open);
 }
 
 int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes, int tag, uint64_t now_ns,
@@ -121,51 +98,36 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 {
 	struct tcp_sender *s = &connection->s;
 	struct tcp_stream *lead = &connection->streams[s->lead];
+	const bool others = tcp_request_first(connection) != NULL;
 	struct tcp_request *request;
+	bool is_posted;
+	int unit = -ENOBUFS;
 
 	*ret = NULL;
-	if (!lead->live || !tcp_stream_has_room(lead) || order_is_held(connection) ||
-	    s->next_sequence - oldest_open(connection) >= TCP_MESSAGES)
+	if (!lead->live || !tcp_stream_has_room(lead) || order_is_held(connection))
+		return 0;
+	if (bytes <= connection->eager_bytes)
+		unit = tcp_window_find(&s->window, bytes, tag);
+	if (unit == -EAGAIN)
 		return 0;
 	request = tcp_request_get(connection, TCP_REQUEST_SEND, now_ns);
 	if (!request)
 		return 0;
+	is_posted = take_posted(connection, tag);
 	request->data = data;
 	request->size = bytes;
 	request->tag = tag;
-	request->sequence = s->next_sequence;
+	request->sequence = s->next_sequence++;
 	request->granted = request->next_offset = 0;
-	request->ahead = false;
-	s->tags_differ |= s->next_sequence && tag != s->ready_tag;
-	if (!s->next_sequence)
-		s->ready_tag = tag;
-	if (bytes <= connection->eager_bytes) {
-		if (!queue_eager(connection, lead, request)) {
-			request->used = false;
-			connection->request_count--;
-			return 0;
-		}
-		take_asked(connection, tag, bytes);
-		request->done = true;
+	request->ahead = unit < 0 && is_posted;
+	s->tag_of[request->sequence % TCP_TAGS] = tag;
+	if (unit >= 0)
+		queue_eager(connection, lead, request, (unsigned)unit);
+	else
+		queue_announcement(connection, lead, request);
+	/* With others under way the caller is about to test one of them; an announcement goes out with their bytes then. */
+	if (request->done || !others || connection->driven || request->ahead)
 		tcp_sender_pump(connection, now_ns);
-	} else {
-		struct tcp_frame frame = {
-			.type = TCP_FRAME_ANNOUNCE, .message = request->sequence, .tag = tag, .value = bytes
-		};
-		bool others = tcp_request_first(connection) != NULL;
-
-		request->ahead = take_asked(connection, tag, bytes);
-		if (request->ahead)
-			frame.type = TCP_FRAME_COMES;
-		tcp_stream_queue(lead, &frame, NULL);
-		s->request_of[request->sequence % TCP_MESSAGES] = (uint8_t)(request - connection->requests);
-		transport_open_append(&connection->open, &request->open);
-		/* With others under way the caller is about to test one of them; this goes out with their bytes then. */
-		if (!others || connection->driven || request->ahead ||
-		    (int32_t)(request->sequence - s->ready_sequence) < 0)
-			tcp_sender_pump(connection, now_ns);
-	}
-	s->tag_of[s->next_sequence++ % TCP_MESSAGES] = tag;
 	*ret = request;
 	return 0;
 }
@@ -192,7 +154,7 @@ static struct tcp_stream *pick_stream(struct tcp_connection *connection)
 	struct tcp_stream *best = &connection->streams[connection->s.lead];
 	uint64_t best_ns = UINT64_MAX;
 
-	/* Nothing to balance; and promised messages have to stay behind their announcements. */
+	/* Nothing to balance; and data that was not asked for has to stay behind its announcement. */
 	if (connection->active_count == 1)
 		return best->live && tcp_stream_has_room(best) && !best->tx_full ? best : NULL;
 	best = NULL;
@@ -216,17 +178,13 @@ static struct tcp_stream *pick_stream(struct tcp_connection *connection)
 }
 
 /*
- * Up to which byte. A promised message may go at once, but only behind its announcement on the same stream, or its data
+ * Up to which byte. What was announced by COMES may go at once, but only behind that frame on the same stream, or its data
  * could come first.
  */
 static uint64_t may_send(const struct tcp_connection *connection, const struct tcp_stream *stream,
 			 const struct tcp_request *request)
 {
-	const struct tcp_sender *s = &connection->s;
-
-	bool promised = (int32_t)(request->sequence - s->ready_sequence) < 0 && !s->tags_differ;
-
-	if (!(promised || request->ahead) || stream->index != s->lead || order_is_held(connection))
+	if (!request->ahead || stream->index != connection->s.lead || order_is_held(connection))
 		return request->granted;
 	return request->size;
 }
@@ -240,11 +198,12 @@ static size_t cut_frame(struct tcp_connection *connection, struct tcp_stream *st
 	for (struct tcp_request *request = tcp_request_first(connection); request;
 	     request = tcp_request_next(request)) {
 		struct tcp_frame frame = { .type = TCP_FRAME_DATA,
-					   .message = request->sequence,
+					   .message = (uint32_t)request->sequence,
+					   .request = (uint8_t)(request - connection->requests),
 					   .value = request->next_offset };
 		uint64_t limit = may_send(connection, stream, request), bytes;
 
-		if (limit <= request->next_offset) /* below it, too: a promise may rest while the lead changes */
+		if (limit <= request->next_offset) /* below it, too: data of COMES rests while the lead changes */
 			continue;
 		bytes = limit - request->next_offset;
 		if (bytes > longest)
@@ -354,57 +313,32 @@ void tcp_sender_acknowledged(struct tcp_connection *connection, struct tcp_strea
 	}
 }
 
-static void finish(struct tcp_connection *connection, struct tcp_request *request)
+struct tcp_request *tcp_sender_find(const struct tcp_connection *connection, uint32_t message)
 {
-	connection->s.request_of[request->sequence % TCP_MESSAGES] = NO_REQUEST;
+	struct tcp_request *request = tcp_request_first(connection);
+
+	while (request && (uint32_t)request->sequence != message)
+		request = tcp_request_next(request);
+	return request;
+}
+
+static int done_arrived(struct tcp_connection *connection, const struct tcp_frame *frame)
+{
+	struct tcp_request *request = tcp_sender_find(connection, frame->message);
+
+	if (!request)
+		return 0; /* told again */
+	if (request->next_offset != request->size)
+		return -EPROTO;
 	transport_open_remove(&connection->open, &request->open);
 	request->done = true;
 	connection->reported = false;
-}
-
-static struct tcp_request *find(struct tcp_connection *connection, uint32_t sequence)
-{
-	uint8_t index = connection->s.request_of[sequence % TCP_MESSAGES];
-
-	if (index == NO_REQUEST || connection->requests[index].sequence != sequence)
-		return NULL;
-	return &connection->requests[index];
-}
-
-/* value: every message before that sequence number is done, which repairs what a dead stream swallowed. */
-static int done_arrived(struct tcp_connection *connection, const struct tcp_frame *frame)
-{
-	struct tcp_request *request = find(connection, frame->message);
-
-	if (request && request->next_offset != request->size)
-		return -EPROTO;
-	if (request)
-		finish(connection, request);
-	while (tcp_request_first(connection) &&
-	       (int32_t)(tcp_request_first(connection)->sequence - (uint32_t)frame->value) < 0) {
-		if (tcp_request_first(connection)->next_offset != tcp_request_first(connection)->size)
-			return -EPROTO;
-		finish(connection, tcp_request_first(connection));
-	}
-	return 0;
-}
-
-static int window_freed(struct tcp_sender *s, uint64_t position)
-{
-	const uint32_t kept_count = sizeof(s->kept) / sizeof(s->kept[0]);
-
-	if (position > s->window_end)
-		return -EPROTO;
-	while (s->kept_head != s->kept_tail && s->kept[s->kept_head % kept_count].end <= position)
-		s->kept_head++;
-	if (position > s->window_begin)
-		s->window_begin = position;
 	return 0;
 }
 
 static int granted(struct tcp_connection *connection, const struct tcp_frame *frame)
 {
-	struct tcp_request *request = find(connection, frame->message);
+	struct tcp_request *request = tcp_sender_find(connection, frame->message);
 
 	if (!request)
 		return 0; /* told again after it was done */
@@ -416,20 +350,43 @@ static int granted(struct tcp_connection *connection, const struct tcp_frame *fr
 }
 
 /*
- * A receive waits. If a message with its tag is on the way, or was when this was said, that one met it, or one before it.
- * (What is told over a stream that died may be read late, after many messages.)
+ * So many receives were unmatched before the message of which the receiver had not heard. Each message with their tag that
+ * was sent since has matched one. What is left only grows by later receives, so of several such frames, in whatever order
+ * they are read (a stream may have died), the highest count holds.
  */
-static void asked(struct tcp_sender *s, const struct tcp_frame *frame)
+static int posted(struct tcp_sender *s, const struct tcp_frame *frame)
 {
-	struct tcp_asked asked;
+	uint64_t sequence = tcp_wire_sequence(frame->message, s->next_sequence);
+	uint32_t count;
+	unsigned i = 0;
+	int tag;
 
-	tcp_wire_get_ask(frame->value, &asked.tag, &asked.bytes);
-	if (s->next_sequence - frame->message > TCP_MESSAGES || s->asked_count == TRANSPORT_MAX_REQUESTS)
-		return;
-	for (uint32_t sequence = frame->message; sequence != s->next_sequence; sequence++)
-		if (s->tag_of[sequence % TCP_MESSAGES] == asked.tag)
-			return;
-	s->asked[s->asked_count++] = asked;
+	tcp_wire_get_posted(frame->value, &tag, &count);
+	if (sequence > s->next_sequence)
+		return -EPROTO;
+	if (s->next_sequence - sequence > TCP_TAGS)
+		return 0; /* read too late */
+	for (; sequence != s->next_sequence && count; sequence++)
+		count -= s->tag_of[sequence % TCP_TAGS] == tag;
+	while (i < s->posted_count && s->posted[i].tag != tag)
+		i++;
+	if (!count || i == TRANSPORT_MAX_REQUESTS)
+		return 0; /* it may be announced all the same */
+	if (i == s->posted_count)
+		s->posted[s->posted_count++] = (struct tcp_posted){ .tag = tag };
+	if (count > s->posted[i].count)
+		s->posted[i].count = count;
+	return 0;
+}
+
+static int reported(struct tcp_sender *s, const struct tcp_frame *frame)
+{
+	uint64_t sequence = tcp_wire_sequence(frame->message, s->next_sequence);
+
+	if (sequence > s->next_sequence)
+		return -EPROTO;
+	tcp_window_reported(&s->window, frame->type - TCP_FRAME_WINDOW_LOW, sequence, frame->value);
+	return 0;
 }
 
 int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *from, const struct tcp_frame *frame,
@@ -467,16 +424,11 @@ int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *from,
 		return granted(connection, frame);
 	case TCP_FRAME_DONE:
 		return done_arrived(connection, frame);
-	case TCP_FRAME_READY:
-		if (connection->active_count == 1 && (int32_t)frame->value == connection->s.ready_tag &&
-		    (int32_t)(frame->message - connection->s.ready_sequence) > 0)
-			connection->s.ready_sequence = frame->message;
-		return 0;
-	case TCP_FRAME_ASK:
-		asked(&connection->s, frame);
-		return 0;
-	case TCP_FRAME_EAGER_DONE:
-		return window_freed(&connection->s, frame->value);
+	case TCP_FRAME_POSTED:
+		return posted(&connection->s, frame);
+	case TCP_FRAME_WINDOW_LOW:
+	case TCP_FRAME_WINDOW_HIGH:
+		return reported(&connection->s, frame);
 	default:
 		return 0;
 	}

@@ -63,7 +63,7 @@ void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64
 	stream->flight_bytes = stream->flight_position = stream->flight_told = stream->flight_grain = 0;
 	stream->quiet_polls = 0;
 	stream->rx_due_ns = stream->tx_due_ns = 0;
-	stream->tx_head = stream->tx_next = stream->tx_tail = 0;
+	stream->tx_head = stream->tx_next = stream->tx_tail = UINT32_MAX - 3; /* as TCP_WIRE_FIRST_SEQUENCE */
 	stream->tx_queued = stream->tx_written = stream->tx_acknowledged = 0;
 	stream->tx_full = false;
 	stream->last_rx_ns = stream->last_tx_ns = stream->last_ack_ns = now_ns;

@@ -2,8 +2,8 @@
  * The TCP transport's own structures, shared by the files of this folder and by nobody else.
  *
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
- * tcp_connection. sender.c and receiver.c hold what the two roles do with frames, tell.c what a receiver says of it,
- * stream.c moves bytes of one socket, failover.c is what happens when a socket dies, service.c is the one background
+ * tcp_connection. sender.c and receiver.c hold what the two roles do with frames, tell.c what a receiver reports of
+ * it, window.c where short messages are kept, stream.c moves bytes of one socket, failover.c is what happens when a socket dies, service.c is the one background
  * thread; engine.c holds the threads that move data for callers who asked for some, watch.c serves owners who sleep in an
  * epoll set of their own.
  *
@@ -19,6 +19,7 @@
 #include "transport/pace/pace.h"
 #include "transport/service.h"
 #include "transport/tcp/interface.h"
+#include "transport/tcp/window.h"
 #include "transport/tcp/wire.h"
 #include "transport/transport.h"
 
@@ -28,19 +29,20 @@
 enum {
 	TCP_STREAMS_MAX = TCP_WIRE_STREAMS_MAX,
 	TCP_TX_FRAMES = 128, /* written but not acknowledged, of one stream */
-	TCP_MESSAGES = 256,  /* span of sequence numbers between the oldest open message and the newest */
+	TCP_TAGS = 256,      /* of so many messages a sender knows the tags */
 	TCP_STAGING_RECEIVER = 32 << 10,
 	TCP_STAGING_SENDER = 4 << 10, /* control frames only */
 	/* While announced data may come, a read takes at most this much beyond it: three headers and the bit of payload
 	 * that COPY_UNCOUNTED_BYTES lets us copy. */
 	TCP_STAGING_BETWEEN_DATA = TCP_WIRE_FRAME_BYTES + 64,
-	TCP_EAGER_WINDOW = 64 << 10,
 	TCP_ENGINES_MAX = 8,
 	TCP_UNPINNED_MAX = 64,
 	TCP_PIN_TRIES = 4, /* parts of the time-out; the last two are for the system's route */
 	TCP_ACCEPTOR_MAX = 2 * TCP_INTERFACE_MAX,
 	TCP_PENDING_MAX = 64, /* accepted sockets that have not said who they are */
 };
+
+_Static_assert((int)TCP_WIRE_REQUESTS_MAX == (int)TRANSPORT_MAX_REQUESTS, "each has a place in the receiver's table");
 
 /* One frame on its way out of a stream, and, at a sender, until the receiver acknowledged it. */
 struct tcp_tx_frame {
@@ -66,7 +68,8 @@ struct tcp_stream {
 	uint64_t rx_position;      /* consumed: whole frames, and of a DATA frame what has arrived */
 	uint64_t rx_told;          /* receiver: last position acknowledged */
 	struct tcp_frame rx_frame; /* whose payload is being read */
-	uint8_t *rx_target;        /* where the rest of its payload goes */
+	struct tcp_message *rx_message;
+	uint8_t *rx_target; /* where the rest of its payload goes */
 	uint64_t rx_left;
 	uint8_t *staging;
 	size_t staging_bytes, staged_begin, staged_end;
@@ -102,7 +105,7 @@ struct tcp_receive_slot {
 	uint64_t received;
 	int tag;
 	bool matched, done;
-	bool asked; /* ASK was said for it */
+	bool told; /* POSTED has counted it */
 };
 
 enum tcp_request_kind { TCP_REQUEST_SEND, TCP_REQUEST_RECEIVE, TCP_REQUEST_KIND_COUNT };
@@ -114,11 +117,11 @@ struct tcp_request {
 	bool used, done;
 	uint64_t posted_ns;
 	/* A send. */
-	uint32_t sequence;
+	uint64_t sequence;
 	int tag;
 	const uint8_t *data;
 	uint64_t size, granted, next_offset;
-	bool ahead; /* announced as one that comes unasked */
+	bool ahead; /* announced by COMES */
 	/* A group of receives. */
 	unsigned count, open_count;
 	struct tcp_receive_slot slots[TRANSPORT_MAX_RECVS];
@@ -134,81 +137,58 @@ enum tcp_message_state {
 
 /* At the receiver: one message between its first frame and the end of everything the sender must be told. */
 struct tcp_message {
-	uint32_t sequence;
+	struct tcp_message *prev, *next; /* in the unexpected queue */
+	uint64_t sequence;
 	enum tcp_message_state state;
 	bool eager;
 	int tag;
 	uint64_t size, received;
 	uint64_t accepted; /* received and begun, on any stream: a late byte for a finished message cannot be */
-	uint64_t eager_begin, eager_end; /* place in the window */
 	struct tcp_request *request;
 	unsigned slot;
 	uint64_t grant_told;
-	bool done_told, tell_again;
+	bool tell_again;
 	struct pace_message pace;
 };
 
-/* An eager message that the sender must be able to send again. */
-struct tcp_eager_kept {
-	uint32_t sequence;
-	uint64_t end;
-};
-
-/* At the sender: a receive that is posted. */
-struct tcp_asked {
+/* At the sender: receives that are posted, and that no message sent so far will match. */
+struct tcp_posted {
 	int tag;
-	uint32_t bytes; /* that it takes */
+	uint32_t count;
 };
 
 struct tcp_sender {
-	uint32_t next_sequence;
-	/* What READY said: receives wait for the messages before this one, if all of them have this tag. */
-	uint32_t ready_sequence;
-	int ready_tag;
-	bool tags_differ;
-	/* What ASK said: receives that wait for a message which has not been sent. */
-	struct tcp_asked asked[TRANSPORT_MAX_REQUESTS];
-	unsigned asked_count;
-	int tag_of[TCP_MESSAGES];         /* of the last messages, by sequence */
-	uint8_t lead;                     /* announcements and eager messages go here, in order */
-	uint8_t request_of[TCP_MESSAGES]; /* sequence → index in requests, 0xff: none */
-	uint8_t *window;                  /* eager messages until the receiver is through with them */
-	uint64_t window_bytes, window_begin, window_end;
-	struct tcp_eager_kept kept[TCP_EAGER_WINDOW / TCP_WIRE_EAGER_UNIT];
-	uint32_t kept_head, kept_tail;
+	uint64_t next_sequence;
+	struct tcp_posted posted[TRANSPORT_MAX_REQUESTS];
+	unsigned posted_count;
+	int tag_of[TCP_TAGS]; /* of the last messages, by sequence */
+	uint8_t lead;         /* announcements and eager messages go here, in order */
+	struct tcp_window window;
 	/* Frames of dead streams that must go out again, in order. */
 	struct tcp_tx_frame *again;
-	uint32_t again_head, again_tail, again_capacity;
+	uint64_t again_head, again_tail;
+	uint32_t again_capacity;
 };
 
 struct tcp_receiver {
-	struct tcp_message *messages; /* TCP_MESSAGES, by sequence */
-	unsigned spread;              /* hosts that the peer sends to at a time, if somebody has said so; else 0 */
-	uint32_t next_sequence;       /* that the next announcement or eager message must have */
-	uint32_t floor_sequence;      /* every announced message before it is done */
-	uint32_t floor_told;
-	uint32_t waiting_from; /* no message before it waits for a receive */
-	uint32_t eager_walk;   /* sequence up to which window_free was worked out */
-	uint8_t *window;
-	uint64_t window_bytes, window_end, window_free, window_told; /* end: of what has been sent in it */
-	/*
-	 * Receives posted one by one, all with one tag, meet the messages in their order: message n has receive n. Then
-	 * the sender can be told of receives before it has messages for them, if the pace allows it.
-	 */
-	uint32_t posted_sequence; /* receives posted so far */
-	uint32_t ready_told;      /* the sender may send messages before this one without a grant */
-	int posted_tag;
-	bool posts_differ;       /* groups, or several tags: no promises on this connection */
-	bool ready_again;        /* to be told again */
-	bool long_messages;      /* the last message was an announced one: worth a promise */
-	bool ask_ahead;          /* receives are told of as they are posted */
-	bool asks_due;           /* some were not yet */
-	uint32_t asked_open;     /* told of, and nothing has matched them */
+	/* Announced messages, by the sender's request: one that is done stays until that request is used again. */
+	struct tcp_message *messages;
+	struct tcp_message *eager;                              /* by the first unit in the window */
+	uint32_t coming;                                        /* a set of messages: matched and not done */
+	uint32_t done_untold;                                   /* done, and the sender is to hear of it */
+	struct tcp_message *unexpected_first, *unexpected_last; /* no receive matches, in order of sequence */
+	unsigned spread;        /* hosts that the peer sends to at a time, if somebody has said so; else 0 */
+	uint64_t next_sequence; /* that the next announcement or eager message must have */
+	struct tcp_window window;
+	bool window_due;         /* what it holds is to be reported, however little has changed */
+	bool window_again;       /* the last report is lost */
+	unsigned posted_open;    /* receives that nothing has matched */
+	unsigned told_open;      /* of these, counted by a POSTED */
+	bool long_messages;      /* the last message was an announced one: worth a POSTED */
+	bool ask_ahead;          /* the sender is told of each receive, whatever the pace holds */
 	uint64_t expected_bytes; /* told the sender to send, not here yet */
 	uint32_t open_messages;  /* announced and not done */
-	uint32_t untold_done;    /* completed since the last flush */
 	bool control_pending;
-	bool window_due; /* what is free of the window is to be told, however little it is */
 	struct pace *pace;
 	struct pace_sender sender;
 };
@@ -257,11 +237,6 @@ struct tcp_connection {
 	uint64_t created_ns;
 };
 
-/* At the receiver: where what is known of the message with that number is, if it is not too old. */
-static inline struct tcp_message *tcp_message_of(struct tcp_receiver *r, uint32_t sequence)
-{
-	return &r->messages[sequence % TCP_MESSAGES];
-}
 static inline struct tcp_request *tcp_request_first(const struct tcp_connection *connection)
 {
 	return (struct tcp_request *)connection->open.first;
@@ -436,6 +411,8 @@ int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *strea
 bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns);
 void tcp_sender_acknowledged(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t position,
 			     uint64_t now_ns);
+/* The open request of that message, or NULL. */
+struct tcp_request *tcp_sender_find(const struct tcp_connection *connection, uint32_t message);
 /* Nothing that the peer still needs is left here. */
 bool tcp_sender_is_empty(const struct tcp_connection *connection);
 
@@ -449,6 +426,8 @@ int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *str
 int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t bytes, uint64_t now_ns);
 /* An eager frame whose stream died half-way: as if it had never begun. */
 void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_stream *stream);
+/* The connection has failed: what lies whole in the window can still be received, but nothing comes. */
+void tcp_receiver_failed(struct tcp_connection *connection);
 void tcp_receiver_fini(struct tcp_connection *connection);
 
 /* tell.c */
@@ -458,17 +437,8 @@ bool tcp_receiver_expects_data(const struct tcp_connection *connection);
 /* Nobody's budget waits for what has arrived: it may lie in the socket for a moment. */
 bool tcp_receiver_may_rest(const struct tcp_connection *connection);
 bool tcp_receiver_has_to_tell(const struct tcp_connection *connection);
-/*
- * Enough of the eager window has become free that the sender is to hear of it. Such a word costs as much as a message. As
- * long as the sender knows of room for the longest message, and what is lost at the window's corner before it, it needs
- * none; then one that brings a quarter is worth it.
- */
-static inline bool tcp_receiver_window_is_news(const struct tcp_receiver *r)
-{
-	return r->window_free - r->window_told >= r->window_bytes / 4 &&
-	       r->window_end - r->window_told > r->window_bytes / 8 * 3;
-}
-
+/* True: receives are posted of which the sender is to hear now. */
+bool tcp_receiver_has_posted_news(const struct tcp_connection *connection);
 /* A matched message lacks a grant, which may be given when other connections receive. */
 bool tcp_receiver_waits_for_grant(struct tcp_connection *connection);
 /* All that the sender cannot do without is told again: the stream that carried it is gone. */
@@ -490,7 +460,7 @@ int tcp_failover_rejoin(struct tcp_connection *connection, unsigned index, uint3
 void tcp_failover_send_dead(struct tcp_connection *connection, const struct tcp_stream *stream);
 
 /* connection.c */
-/* In the window one of more than half of its bytes might fit neither behind the last one nor before it, for ever. */
+/* One that takes more of the window would mostly not find room, and be announced. */
 static inline size_t tcp_eager_most(const struct tcp_transport *transport)
 {
 	size_t most = transport->params->eager_bytes;

@@ -1,7 +1,6 @@
 /*
- * What a receiver tells the sender: grants, receives that are posted, what is done. It is state, not events: a flush says
- * what is new in it, and after the loss of a stream everything is said again, but for receives that are posted: a sender
- * that does not know of them is granted its messages.
+ * What a receiver tells the sender: grants, what is done, what the eager window holds, receives that are posted. It is
+ * state, not events: a flush says what is new in it, and after the loss of a stream everything is said again.
  */
 #include "transport/tcp/tcp.h"
 
@@ -11,18 +10,18 @@ enum {
 	ACK_BYTES = 64 << 10, /* several streams: the sender balances them by what is acknowledged */
 };
 
-/* How many messages the sender may send without asking, beyond those it has announced: told before they run out. */
-static bool should_promise(const struct tcp_connection *connection)
+/*
+ * Told before the sender runs out: asking for every message costs a round trip. Without ask_ahead only while nobody else
+ * sends to this device, since data that was not asked for is outside the pace's budget.
+ */
+bool tcp_receiver_has_posted_news(const struct tcp_connection *connection)
 {
 	const struct tcp_receiver *r = &connection->r;
-	int32_t left = (int32_t)(r->ready_told - r->next_sequence);
-	int32_t posted = (int32_t)(r->posted_sequence - r->next_sequence);
+	const unsigned untold = r->posted_open - r->told_open;
 
-	if (r->ready_again)
-		return true;
-	if (connection->active_count > 1 || r->posts_differ || !r->long_messages || !pace_may_promise(r->pace))
+	if (!untold || connection->active_count > 1)
 		return false;
-	return posted > 0 && (left <= 0 || 2 * left <= posted);
+	return r->ask_ahead || (r->long_messages && r->told_open <= untold && pace_may_promise(r->pace));
 }
 
 /* Each frame to the sender acknowledges one stream: the one that is furthest ahead of what was told. */
@@ -54,112 +53,109 @@ static bool tell(struct tcp_connection *connection, struct tcp_stream *lead, str
 	return true;
 }
 
+/* Counts the unmatched receives with that tag, and marks them as told of. */
+static uint32_t count_posted(struct tcp_connection *connection, int tag)
+{
+	uint32_t count = 0;
+
+	for (struct tcp_request *request = tcp_request_first(connection); request; request = tcp_request_next(request))
+		for (unsigned i = 0; i < request->count; i++) {
+			struct tcp_receive_slot *slot = &request->slots[i];
+
+			if (slot->matched || slot->tag != tag)
+				continue;
+			connection->r.told_open += !slot->told;
+			slot->told = true;
+			count++;
+		}
+	return count;
+}
+
 /* True when the sender knows of every receive that nothing has matched. */
-static bool tell_asks(struct tcp_connection *connection, struct tcp_stream *lead)
+static bool tell_posted(struct tcp_connection *connection, struct tcp_stream *lead)
+{
+	for (struct tcp_request *request = tcp_request_first(connection); request; request = tcp_request_next(request))
+		for (unsigned i = 0; i < request->count; i++) {
+			const struct tcp_receive_slot *slot = &request->slots[i];
+			struct tcp_frame frame = { .type = TCP_FRAME_POSTED,
+						   .message = (uint32_t)connection->r.next_sequence };
+
+			if (slot->matched || slot->told)
+				continue;
+			if (!tcp_stream_has_room(lead))
+				return false;
+			frame.value = tcp_wire_put_posted(slot->tag, count_posted(connection, slot->tag));
+			tell(connection, lead, frame);
+		}
+	return true;
+}
+
+static bool tell_grants(struct tcp_connection *connection, struct tcp_stream *lead, uint64_t now_ns)
 {
 	struct tcp_receiver *r = &connection->r;
 
-	for (struct tcp_request *request = tcp_request_first(connection); r->asks_due && request;
-	     request = tcp_request_next(request)) {
-		struct tcp_receive_slot *slot = &request->slots[0];
-		struct tcp_frame frame = { .type = TCP_FRAME_ASK,
-					   .message = r->next_sequence,
-					   .value = tcp_wire_put_ask(slot->tag, slot->bytes) };
+	for (uint32_t left = r->coming; left; left &= left - 1) {
+		struct tcp_message *message = &r->messages[__builtin_ctz(left)];
+		struct tcp_frame frame = { .type = TCP_FRAME_GRANT, .message = (uint32_t)message->sequence };
+		uint64_t granted = pace_granted(&message->pace);
 
-		if (request->count > 1 || slot->matched || slot->asked)
+		if (granted <= message->grant_told && !message->tell_again)
 			continue;
+		if (granted < message->grant_told) /* COMES brought all of it */
+			granted = message->grant_told;
+		frame.value = granted;
 		if (!tell(connection, lead, frame))
 			return false;
-		slot->asked = true;
-		r->asked_open++;
+		if (granted > message->grant_told) /* told again, its answer may be here already */
+			pace_grant_sent(r->pace, &message->pace, granted, now_ns);
+		r->expected_bytes += granted - message->grant_told;
+		message->grant_told = granted;
+		message->tell_again = false;
 	}
-	r->asks_due = false;
 	return true;
 }
 
-/* True when all there was to say about messages is said. */
-static bool tell_messages(struct tcp_connection *connection, struct tcp_stream *lead, uint64_t now_ns)
+static bool tell_done(struct tcp_connection *connection, struct tcp_stream *lead)
 {
 	struct tcp_receiver *r = &connection->r;
 
-	for (uint32_t sequence = r->floor_sequence; sequence != r->next_sequence; sequence++) {
-		struct tcp_message *message = tcp_message_of(r, sequence);
-		struct tcp_frame frame = { .message = sequence };
+	for (; r->done_untold; r->done_untold &= r->done_untold - 1) {
+		const struct tcp_message *message = &r->messages[__builtin_ctz(r->done_untold)];
+		struct tcp_frame frame = { .type = TCP_FRAME_DONE, .message = (uint32_t)message->sequence };
 
-		if (message->sequence != sequence || message->eager)
-			continue;
-		if (message->state == TCP_MESSAGE_COMES &&
-		    (message->grant_told < message->size || message->tell_again)) {
-			uint64_t granted = pace_granted(&message->pace);
-
-			if (granted <= message->grant_told && !message->tell_again)
-				continue;
-			if (granted < message->grant_told) /* it was promised, or asked for, whole */
-				granted = message->grant_told;
-			frame.type = TCP_FRAME_GRANT;
-			frame.value = granted;
-			if (!tell(connection, lead, frame))
-				return false;
-			if (granted > message->grant_told) /* told again, its answer may be here already */
-				pace_grant_sent(r->pace, &message->pace, granted, now_ns);
-			r->expected_bytes += granted - message->grant_told;
-			message->grant_told = granted;
-			message->tell_again = false;
-		} else if (message->state == TCP_MESSAGE_DONE && !message->done_told) {
-			frame.type = TCP_FRAME_DONE;
-			frame.value = r->floor_sequence;
-			if (!tell(connection, lead, frame))
-				return false;
-			message->done_told = true;
-			r->floor_told = r->floor_sequence;
-		}
+		if (!tell(connection, lead, frame))
+			return false;
 	}
 	return true;
 }
 
-/* A promise covers the messages that were announced before it, too. */
-static void grant_what_comes(struct tcp_receiver *r)
+static bool tell_window(struct tcp_connection *connection, struct tcp_stream *lead)
 {
-	for (uint32_t sequence = r->floor_sequence; sequence != r->next_sequence; sequence++) {
-		struct tcp_message *message = tcp_message_of(r, sequence);
+	struct tcp_receiver *r = &connection->r;
+	uint64_t words[TCP_WINDOW_HALVES];
 
-		if (message->sequence != sequence || message->eager || message->state != TCP_MESSAGE_COMES ||
-		    (int32_t)(sequence - r->ready_told) >= 0)
-			continue;
-		r->expected_bytes += message->size - message->grant_told;
-		message->grant_told = message->size;
+	if (!tcp_window_is_news(&r->window) && !r->window_again &&
+	    !(tcp_window_has_changed(&r->window) && (r->window_due || tcp_stream_has_unsent(lead))))
+		return true;
+	tcp_window_report(&r->window, r->next_sequence, words);
+	for (unsigned half = 0; half < TCP_WINDOW_HALVES; half++) {
+		struct tcp_frame frame = { .type = (uint8_t)(TCP_FRAME_WINDOW_LOW + half),
+					   .message = (uint32_t)r->next_sequence,
+					   .value = words[half] };
+
+		if (!tell(connection, lead, frame))
+			return false;
+		tcp_window_reported(&r->window, half, r->next_sequence, words[half]);
 	}
+	r->window.arrived_units = r->window.freed_units = 0;
+	r->window_again = r->window_due = false;
+	return true;
 }
 
 static bool tell_positions(struct tcp_connection *connection, struct tcp_stream *lead)
 {
-	struct tcp_receiver *r = &connection->r;
 	struct tcp_frame frame = { .type = TCP_FRAME_ACK };
-	uint64_t freed = r->window_free - r->window_told;
 
-	if (tcp_receiver_window_is_news(r) || (freed && (r->window_due || tcp_stream_has_unsent(lead)))) {
-		frame.type = TCP_FRAME_EAGER_DONE;
-		frame.value = r->window_free;
-		if (!tell(connection, lead, frame))
-			return false;
-		r->window_told = r->window_free;
-	}
-	r->window_due = false;
-	if (should_promise(connection)) {
-		struct tcp_frame ready = { .type = TCP_FRAME_READY,
-					   .message = r->posted_sequence,
-					   .value = (uint32_t)r->posted_tag };
-
-		if (r->ready_again && (r->posts_differ || !pace_may_promise(r->pace)))
-			ready.message = r->ready_told; /* no more than what it knew */
-		if (!tell(connection, lead, ready))
-			return false;
-		r->ready_told = ready.message;
-		r->ready_again = false;
-		grant_what_comes(r);
-	}
-	frame.type = TCP_FRAME_ACK;
-	frame.value = 0;
 	for (unsigned i = 0; connection->active_count > 1 && i < connection->stream_count; i++) {
 		const struct tcp_stream *stream = &connection->streams[i];
 
@@ -180,21 +176,10 @@ void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
 	if (!lead)
 		return;
 	pace_poll(r->pace, now_ns);
-	all = tell_messages(connection, lead, now_ns);
-	if (all && r->floor_told != r->floor_sequence) {
-		struct tcp_frame frame = { .type = TCP_FRAME_DONE,
-					   .message = r->floor_sequence - 1,
-					   .value = r->floor_sequence };
-
-		all = tell(connection, lead, frame);
-		if (all)
-			r->floor_told = r->floor_sequence;
-	}
-	if (all)
-		all = tell_asks(connection, lead) && tell_positions(connection, lead);
+	all = tell_grants(connection, lead, now_ns) && tell_done(connection, lead) && tell_window(connection, lead) &&
+	      (!tcp_receiver_has_posted_news(connection) || tell_posted(connection, lead)) &&
+	      tell_positions(connection, lead);
 	r->control_pending = !all;
-	if (all)
-		r->untold_done = 0;
 	error = tcp_stream_flush(lead, false, now_ns);
 	if (error < 0)
 		tcp_failover_lost(connection, lead, strerror(-error), now_ns);
@@ -204,18 +189,17 @@ void tcp_receiver_retell(struct tcp_connection *connection)
 {
 	struct tcp_receiver *r = &connection->r;
 
-	for (uint32_t sequence = r->floor_sequence; sequence != r->next_sequence; sequence++) {
-		struct tcp_message *message = tcp_message_of(r, sequence);
-
-		if (message->sequence != sequence || message->eager)
-			continue;
-		message->tell_again = message->grant_told > 0; /* the bytes stay expected: only the words are lost */
-		message->done_told = false;
+	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++) {
+		r->messages[i].tell_again = r->messages[i].grant_told >
+					    0; /* the bytes stay expected: only the words are lost */
+		if (r->messages[i].state == TCP_MESSAGE_DONE)
+			r->done_untold |= 1U << i;
 	}
-	r->floor_told = r->floor_sequence - 1;
-	r->window_told = 0;
-	r->ready_again = r->ready_told != 0;
-	r->control_pending = true;
+	for (struct tcp_request *request = tcp_request_first(connection); request; request = tcp_request_next(request))
+		for (unsigned i = 0; i < request->count; i++)
+			request->slots[i].told = false;
+	r->told_open = 0;
+	r->window_again = r->control_pending = true;
 	for (unsigned i = 0; i < connection->stream_count; i++)
 		if (!connection->streams[i].live)
 			tcp_failover_send_dead(connection, &connection->streams[i]);
@@ -225,7 +209,7 @@ bool tcp_receiver_expects_data(const struct tcp_connection *connection)
 {
 	const struct tcp_receiver *r = &connection->r;
 
-	return r->expected_bytes || r->asked_open || (int32_t)(r->ready_told - r->next_sequence) > 0;
+	return r->expected_bytes || r->told_open;
 }
 
 bool tcp_receiver_may_rest(const struct tcp_connection *connection)
@@ -235,13 +219,12 @@ bool tcp_receiver_may_rest(const struct tcp_connection *connection)
 
 bool tcp_receiver_waits_for_grant(struct tcp_connection *connection)
 {
-	struct tcp_receiver *r = &connection->r;
+	const struct tcp_receiver *r = &connection->r;
 
-	for (uint32_t sequence = r->floor_sequence; r->open_messages && sequence != r->next_sequence; sequence++) {
-		const struct tcp_message *message = tcp_message_of(r, sequence);
+	for (uint32_t left = r->coming; left; left &= left - 1) {
+		const struct tcp_message *message = &r->messages[__builtin_ctz(left)];
 
-		if (message->sequence == sequence && !message->eager && message->state == TCP_MESSAGE_COMES &&
-		    message->grant_told < message->size)
+		if (message->grant_told < message->size)
 			return true;
 	}
 	return false;
@@ -251,6 +234,6 @@ bool tcp_receiver_has_to_tell(const struct tcp_connection *connection)
 {
 	const struct tcp_receiver *r = &connection->r;
 
-	return r->control_pending || r->window_due || r->open_messages || connection->active_count > 1 ||
-	       should_promise(connection);
+	return r->control_pending || r->window_due || r->coming || connection->active_count > 1 ||
+	       tcp_receiver_has_posted_news(connection);
 }

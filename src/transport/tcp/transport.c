@@ -390,7 +390,7 @@ static int tcp_receive(struct transport_connection *opaque, int count, void *con
 	/* After the peer's end, what it had sent before is still here to be received. */
 	connection->stirred = true;
 	connection->now_ns = clock_now_ns();
-	r = connection->error && connection->r.waiting_from == connection->r.next_sequence ? connection->error : 0;
+	r = connection->error && !connection->r.unexpected_first ? connection->error : 0;
 	if (r == 0)
 		r = tcp_receiver_receive(connection, count, data, bytes, tags, connection->now_ns, &request);
 	if (r == 0 && connection->driven && !connection->error && tcp_receiver_has_to_tell(connection))

@@ -215,12 +215,17 @@ int tcp_wire_get_welcome(const uint8_t bytes[static TCP_WIRE_WELCOME_BYTES], str
 }
 
 /*
- * Frame: 0 type, 1 stream, 2 epoch, 4 message, 8 value, and then what the direction needs: the receiver's frames have
+ * Frame: 0 type, 1 stream or request, 2 epoch, 4 message, 8 value, and then what the direction needs: the receiver's frames have
  * 16 position[8]; the sender's 16 payload bytes[4], 20 tag[4].
  */
 static bool from_receiver(uint8_t type)
 {
 	return type >= TCP_FRAME_GRANT && type <= TCP_FRAME_TRUNCATED;
+}
+
+static bool names_request(uint8_t type)
+{
+	return type == TCP_FRAME_ANNOUNCE || type == TCP_FRAME_COMES || type == TCP_FRAME_DATA;
 }
 
 void tcp_wire_put_frame(const struct tcp_frame *frame, uint8_t bytes[static TCP_WIRE_FRAME_BYTES])
@@ -248,7 +253,8 @@ int tcp_wire_get_frame(const uint8_t bytes[static TCP_WIRE_FRAME_BYTES], struct 
 		.value = bytes_get(bytes + 8, 8),
 	};
 
-	if (frame.type == TCP_FRAME_NONE || frame.type >= TCP_FRAME_TYPE_COUNT || frame.stream >= TCP_WIRE_STREAMS_MAX)
+	if (frame.type == TCP_FRAME_NONE || frame.type >= TCP_FRAME_TYPE_COUNT ||
+	    frame.stream >= (names_request(frame.type) ? TCP_WIRE_REQUESTS_MAX : TCP_WIRE_STREAMS_MAX))
 		return -EBADMSG;
 	if (from_receiver(frame.type)) {
 		frame.position = bytes_get(bytes + 16, 8);
@@ -267,14 +273,22 @@ int tcp_wire_get_frame(const uint8_t bytes[static TCP_WIRE_FRAME_BYTES], struct 
 const char *tcp_frame_type_str(enum tcp_frame_type type)
 {
 	static const char *const names[TCP_FRAME_TYPE_COUNT] = {
-		[TCP_FRAME_NONE] = "none",           [TCP_FRAME_EAGER] = "eager",
-		[TCP_FRAME_ANNOUNCE] = "announce",   [TCP_FRAME_DATA] = "data",
-		[TCP_FRAME_SUSPECT] = "suspect",     [TCP_FRAME_GRANT] = "grant",
-		[TCP_FRAME_DONE] = "done",           [TCP_FRAME_EAGER_DONE] = "eager done",
-		[TCP_FRAME_READY] = "ready",         [TCP_FRAME_ACK] = "acknowledgement",
-		[TCP_FRAME_DEAD] = "dead",           [TCP_FRAME_TRUNCATED] = "truncated",
-		[TCP_FRAME_HEARTBEAT] = "heartbeat", [TCP_FRAME_BYE] = "bye",
-		[TCP_FRAME_COMES] = "comes",         [TCP_FRAME_ASK] = "ask",
+		[TCP_FRAME_NONE] = "none",
+		[TCP_FRAME_EAGER] = "eager",
+		[TCP_FRAME_ANNOUNCE] = "announce",
+		[TCP_FRAME_COMES] = "comes",
+		[TCP_FRAME_DATA] = "data",
+		[TCP_FRAME_SUSPECT] = "suspect",
+		[TCP_FRAME_GRANT] = "grant",
+		[TCP_FRAME_DONE] = "done",
+		[TCP_FRAME_WINDOW_LOW] = "window, lower half",
+		[TCP_FRAME_WINDOW_HIGH] = "window, upper half",
+		[TCP_FRAME_POSTED] = "posted",
+		[TCP_FRAME_ACK] = "acknowledgement",
+		[TCP_FRAME_DEAD] = "dead",
+		[TCP_FRAME_TRUNCATED] = "truncated",
+		[TCP_FRAME_HEARTBEAT] = "heartbeat",
+		[TCP_FRAME_BYE] = "bye",
 	};
 
 	return type < TCP_FRAME_TYPE_COUNT ? names[type] : "unknown";

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum {
-	TCP_WIRE_VERSION = 2,
+	TCP_WIRE_VERSION = 3,
 	TCP_WIRE_HANDLE_BYTES = 128,
 	TCP_WIRE_HELLO_BYTES = 128,
 	TCP_WIRE_WELCOME_BYTES = 256,
@@ -21,8 +21,18 @@ enum {
 	TCP_WIRE_HOST_BYTES = 40, /* with its NUL */
 	TCP_WIRE_RAILS_MAX = 8,
 	TCP_WIRE_STREAMS_MAX = 16,
-	TCP_WIRE_EAGER_UNIT = 512, /* the least that an eager message takes of its window: bounds their number */
+	TCP_WIRE_REQUESTS_MAX = 32, /* sends of a connection that are open at a time */
+	TCP_WIRE_EAGER_UNIT = 64,   /* an eager message takes whole units of the window */
+	TCP_WIRE_EAGER_UNITS = 1024,
+	TCP_WIRE_EAGER_LEAST = 8,      /* and at least so many */
+	TCP_WIRE_EAGER_MESSAGES = 128, /* so no more of them than this, and each begins in eight units of its own */
 };
+
+/*
+ * The number of a connection's first message. The wire carries the low 32 bits of the numbers; they wrap early on every
+ * connection, so that a mistake with that shows in every test, and not after hours.
+ */
+#define TCP_WIRE_FIRST_SEQUENCE (UINT32_MAX - 3ULL)
 
 struct tcp_wire_address {
 	uint8_t family; /* 4 or 6; 0: none */
@@ -70,20 +80,20 @@ struct tcp_wire_welcome {
 enum tcp_frame_type {
 	TCP_FRAME_NONE, /* never sent: all-zero bytes are no frame */
 	/* sender to receiver */
-	TCP_FRAME_EAGER,    /* message, tag, value: place in the eager window, payload: the whole message */
-	TCP_FRAME_ANNOUNCE, /* message, tag, value: its size */
-	TCP_FRAME_COMES,    /* the same of a message that ASK was for: its bytes follow unasked */
-	TCP_FRAME_DATA,     /* message, value: offset, payload */
+	TCP_FRAME_EAGER,    /* message, tag, value: offset in the eager window, payload: the whole message */
+	TCP_FRAME_ANNOUNCE, /* message, request, tag, value: its size */
+	TCP_FRAME_COMES,    /* the same of a message whose receive is known to be posted: its bytes follow at once */
+	TCP_FRAME_DATA,     /* message, request, value: offset, payload */
 	TCP_FRAME_SUSPECT,  /* stream, epoch: stop it for good and answer DEAD */
 	/* receiver to sender; each also acknowledges: stream, epoch, position */
-	TCP_FRAME_GRANT,      /* message, value: it may send up to this byte */
-	TCP_FRAME_DONE,       /* message: every byte is in place. value: every message before this one is done, too */
-	TCP_FRAME_EAGER_DONE, /* value: the eager window is free up to here */
-	TCP_FRAME_READY,      /* message: receives are posted for every message before it, all with the tag in value */
-	TCP_FRAME_ASK, /* message: the next one that is to come. value: tcp_wire_put_ask; a receive with that tag is posted */
-	TCP_FRAME_ACK,       /* the acknowledgement alone */
-	TCP_FRAME_DEAD,      /* that stream was stopped for good at that position */
-	TCP_FRAME_TRUNCATED, /* message was longer than the receive it matched (value): the connection is over */
+	TCP_FRAME_GRANT,       /* message, value: it may send up to this byte */
+	TCP_FRAME_DONE,        /* message: every byte is in place */
+	TCP_FRAME_WINDOW_LOW,  /* message: the next to come. value: what messages before it hold of the eager window */
+	TCP_FRAME_WINDOW_HIGH, /* the same of the upper half */
+	TCP_FRAME_POSTED,      /* message: the next to come. value: tcp_wire_put_posted */
+	TCP_FRAME_ACK,         /* the acknowledgement alone */
+	TCP_FRAME_DEAD,        /* that stream was stopped for good at that position */
+	TCP_FRAME_TRUNCATED,   /* message was longer than the receive it matched (value): the connection is over */
 	/* both ways */
 	TCP_FRAME_HEARTBEAT,
 	TCP_FRAME_BYE, /* the sender of it closes in good order */
@@ -91,14 +101,17 @@ enum tcp_frame_type {
 };
 
 struct tcp_frame {
-	uint8_t type;     /* enum tcp_frame_type */
-	uint8_t stream;   /* SUSPECT and receiver's frames */
+	uint8_t type; /* enum tcp_frame_type */
+	union {
+		uint8_t stream;  /* SUSPECT and receiver's frames */
+		uint8_t request; /* ANNOUNCE, COMES, DATA: which of the sender's requests; free again after DONE */
+	};
 	uint16_t epoch;   /* low half of that stream's epoch */
-	uint32_t message; /* sequence number, wraps */
+	uint32_t message; /* low half of a sequence number */
 	uint64_t value;
 	uint64_t position;      /* receiver's frames: bytes consumed of `stream` */
 	uint32_t payload_bytes; /* EAGER, DATA */
-	int32_t tag;            /* EAGER, ANNOUNCE */
+	int32_t tag;            /* EAGER, ANNOUNCE, COMES */
 };
 
 void tcp_wire_put_handle(const struct tcp_wire_handle *handle, uint8_t bytes[static TCP_WIRE_HANDLE_BYTES]);
@@ -122,23 +135,29 @@ void tcp_wire_put_frame(const struct tcp_frame *frame, uint8_t bytes[static TCP_
 /* Payload is bounded by the connection, not here. */
 int tcp_wire_get_frame(const uint8_t bytes[static TCP_WIRE_FRAME_BYTES], struct tcp_frame *ret);
 
-/* What an eager message takes of its window at both ends: itself, its header, rounded up. */
-static inline uint64_t tcp_wire_eager_place_bytes(uint64_t payload_bytes)
+/* What an eager message takes of the window at both ends: itself, its header, rounded up. */
+static inline unsigned tcp_wire_eager_units(uint64_t payload_bytes)
 {
-	uint64_t bytes = (payload_bytes + TCP_WIRE_FRAME_BYTES + 63) & ~63ULL;
+	uint64_t units = (payload_bytes + TCP_WIRE_FRAME_BYTES + TCP_WIRE_EAGER_UNIT - 1) / TCP_WIRE_EAGER_UNIT;
 
-	return bytes > TCP_WIRE_EAGER_UNIT ? bytes : TCP_WIRE_EAGER_UNIT;
+	return (unsigned)(units > TCP_WIRE_EAGER_LEAST ? units : TCP_WIRE_EAGER_LEAST);
 }
 
-/* What ASK says of the receive: its tag, and the longest message it takes, at most 4 GiB of it. */
-static inline uint64_t tcp_wire_put_ask(int tag, uint64_t bytes)
+/* The sequence number with that low half that is nearest to another one. */
+static inline uint64_t tcp_wire_sequence(uint32_t low, uint64_t near)
 {
-	return (uint64_t)(uint32_t)tag << 32 | (bytes < UINT32_MAX ? bytes : UINT32_MAX);
+	return near + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)near);
 }
-static inline void tcp_wire_get_ask(uint64_t value, int *ret_tag, uint32_t *ret_bytes)
+
+/* What POSTED says: so many receives with that tag are posted and nothing has matched them. */
+static inline uint64_t tcp_wire_put_posted(int tag, uint32_t count)
+{
+	return (uint64_t)(uint32_t)tag << 32 | count;
+}
+static inline void tcp_wire_get_posted(uint64_t value, int *ret_tag, uint32_t *ret_count)
 {
 	*ret_tag = (int)(uint32_t)(value >> 32);
-	*ret_bytes = (uint32_t)value;
+	*ret_count = (uint32_t)value;
 }
 
 const char *tcp_frame_type_str(enum tcp_frame_type type);

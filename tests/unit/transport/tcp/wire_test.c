@@ -164,8 +164,9 @@ static void every_frame_survives(void **state)
 	(void)state;
 	for (unsigned type = 0; type < 256; type++) {
 		bool from_receiver = type >= TCP_FRAME_GRANT && type <= TCP_FRAME_TRUNCATED;
+		bool names_request = type == TCP_FRAME_ANNOUNCE || type == TCP_FRAME_COMES || type == TCP_FRAME_DATA;
 		struct tcp_frame in = { .type = (uint8_t)type,
-					.stream = 3,
+					.stream = (names_request ? TCP_WIRE_REQUESTS_MAX : TCP_WIRE_STREAMS_MAX) - 1,
 					.epoch = 0xfffe,
 					.message = 0xfffffff0,
 					.value = 1ULL << 40 },
@@ -190,21 +191,35 @@ static void every_frame_survives(void **state)
 	}
 }
 
-static void asks_survive(void **state)
+static void posted_receives_survive(void **state)
 {
 	static const int tags[] = { 0, 1, -1, INT32_MAX, INT32_MIN };
-	static const uint64_t bytes[] = { 1, 4096, UINT32_MAX, 1ULL << 40 };
+	static const uint32_t counts[] = { 0, 1, 256, UINT32_MAX };
 
 	(void)state;
 	for (size_t t = 0; t < sizeof(tags) / sizeof(tags[0]); t++)
-		for (size_t b = 0; b < sizeof(bytes) / sizeof(bytes[0]); b++) {
-			uint32_t most;
+		for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+			uint32_t count;
 			int tag;
 
-			tcp_wire_get_ask(tcp_wire_put_ask(tags[t], bytes[b]), &tag, &most);
+			tcp_wire_get_posted(tcp_wire_put_posted(tags[t], counts[c]), &tag, &count);
 			assert_int_equal(tag, tags[t]);
-			assert_int_equal(most, bytes[b] < UINT32_MAX ? bytes[b] : UINT32_MAX);
+			assert_int_equal(count, counts[c]);
 		}
+}
+
+static void sequence_numbers_are_found_from_their_low_half(void **state)
+{
+	static const int64_t distances[] = { 0, 1, -1, 256, -256, INT32_MAX, INT32_MIN };
+
+	(void)state;
+	for (uint64_t near = TCP_WIRE_FIRST_SEQUENCE; near < TCP_WIRE_FIRST_SEQUENCE + 600; near++)
+		for (size_t i = 0; i < sizeof(distances) / sizeof(distances[0]); i++) {
+			uint64_t sequence = near + (uint64_t)distances[i];
+
+			assert_true(tcp_wire_sequence((uint32_t)sequence, near) == sequence);
+		}
+	assert_true((uint32_t)(TCP_WIRE_FIRST_SEQUENCE + 600) < 600); /* they have wrapped */
 }
 
 static void payload_belongs_to_eager_and_data_alone(void **state)
@@ -216,6 +231,9 @@ static void payload_belongs_to_eager_and_data_alone(void **state)
 	tcp_wire_put_frame(&frame, bytes);
 	assert_int_equal(tcp_wire_get_frame(bytes, &out), -EBADMSG);
 	frame = (struct tcp_frame){ .type = TCP_FRAME_DATA };
+	tcp_wire_put_frame(&frame, bytes);
+	assert_int_equal(tcp_wire_get_frame(bytes, &out), -EBADMSG);
+	frame = (struct tcp_frame){ .type = TCP_FRAME_COMES, .request = TCP_WIRE_REQUESTS_MAX };
 	tcp_wire_put_frame(&frame, bytes);
 	assert_int_equal(tcp_wire_get_frame(bytes, &out), -EBADMSG);
 	frame = (struct tcp_frame){ .type = TCP_FRAME_ACK, .stream = TCP_WIRE_STREAMS_MAX };
@@ -233,7 +251,8 @@ int main(void)
 		cmocka_unit_test(a_hello_survives_and_its_counts_are_bounded),
 		cmocka_unit_test(a_welcome_survives_and_its_rails_are_bounded),
 		cmocka_unit_test(every_frame_survives),
-		cmocka_unit_test(asks_survive),
+		cmocka_unit_test(posted_receives_survive),
+		cmocka_unit_test(sequence_numbers_are_found_from_their_low_half),
 		cmocka_unit_test(payload_belongs_to_eager_and_data_alone),
 	};
 

@@ -1,0 +1,444 @@
+#include "harness.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Short messages and long ones, longer than a segment, and empty ones. */
+#define MIXED                                                                                                    \
+	{                                                                                                        \
+		{ 5, 100 }, { 5, 3000 }, { 5, 0 }, { 5, 256 }, { 5, 5000 }, { 5, 700 }, { 5, 2000 }, { 5, 600 }, \
+			{ 5, 900 },                                                                              \
+	}
+#define MIXED_TAGS                        \
+	{                                 \
+		5, 5, 5, 5, 5, 5, 5, 5, 5 \
+	}
+#define FOUR_TAGS                                                                                                \
+	{                                                                                                        \
+		{ 5, 100 }, { 6, 3000 }, { 7, 0 }, { 8, 256 }, { 5, 5000 }, { 6, 700 }, { 7, 2000 }, { 8, 600 }, \
+			{ 5, 900 },                                                                              \
+	}
+
+const struct harness_program harness_programs[] = {
+	{ "one tag", 9, MIXED, MIXED_TAGS, .group = 0 },
+	{ "one tag, paced", 9, MIXED, MIXED_TAGS, .paced = true },
+	{ "one tag, receives lead", 9, MIXED, MIXED_TAGS, .receives_lead = true },
+	{ "two tags",
+	  5,
+	  { { 7, 3000 }, { 9, 2500 }, { 7, 2000 }, { 7, 1500 }, { 7, 1000 } },
+	  { 7, 7, 7, 7, 9 },
+	  .receives_lead = true },
+	{ "one of a tag, then another tag",
+	  7,
+	  { { 9, 3000 }, { 7, 2500 }, { 7, 2000 }, { 7, 1500 }, { 7, 60 }, { 7, 1000 }, { 7, 1000 } },
+	  { 9, 7, 7, 7, 7, 7, 7 },
+	  .receives_lead = true },
+	{ "unmatched ones",
+	  11,
+	  { { 9, 3000 },
+	    { 9, 40 },
+	    { 7, 2000 },
+	    { 7, 60 },
+	    { 8, 80 },
+	    { 9, 70 },
+	    { 8, 1500 },
+	    { 7, 1000 },
+	    { 8, 10 },
+	    { 7, 0 },
+	    { 9, 900 } },
+	  { 7, 7, 8, 8, 7, 8, 7, 9, 9, 9, 9 },
+	  .late = 4 },
+	{ "groups",
+	  9,
+	  { { 7, 100 },
+	    { 6, 3000 },
+	    { 5, 2000 },
+	    { 5, 1000 },
+	    { 6, 0 },
+	    { 7, 900 },
+	    { 6, 600 },
+	    { 5, 200 },
+	    { 7, 2000 } },
+	  { 5, 6, 7, 5, 6, 7, 5, 6, 7 },
+	  .group = 3 },
+	{ "groups, receives lead",
+	  9,
+	  { { 7, 100 },
+	    { 6, 3000 },
+	    { 5, 2000 },
+	    { 5, 1000 },
+	    { 6, 0 },
+	    { 7, 900 },
+	    { 6, 600 },
+	    { 5, 200 },
+	    { 7, 2000 } },
+	  { 5, 6, 7, 5, 6, 7, 5, 6, 7 },
+	  .group = 3,
+	  .receives_lead = true },
+	{ "asked for ahead", 9, FOUR_TAGS, { 5, 6, 7, 8, 5, 6, 7, 8, 5 }, .receives_lead = true, .ask_ahead = true },
+	{ "asked for ahead, paced",
+	  9,
+	  FOUR_TAGS,
+	  { 5, 6, 7, 8, 5, 6, 7, 8, 5 },
+	  .receives_lead = true,
+	  .ask_ahead = true,
+	  .paced = true },
+	{ .name = NULL },
+};
+
+const struct harness_program *harness_program(const char *name)
+{
+	const struct harness_program *program = harness_programs;
+
+	while (program->name && strcmp(program->name, name) != 0)
+		program++;
+	assert_non_null(program->name);
+	return program;
+}
+
+static void attach(struct harness *harness, unsigned index, int fds[2])
+{
+	int a[2], b[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, a), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, b), 0);
+	harness->middles[index].sender = a[1];
+	harness->middles[index].receiver = b[1];
+	fds[0] = a[0];
+	fds[1] = b[0];
+}
+
+void harness_open(struct harness *harness, const struct harness_program *program, unsigned active_count)
+{
+	struct pace_options options = {
+		.enabled = program->paced, .speed_Bps = 1000000, .quantum_bytes = 512, .device_name = "none"
+	};
+
+	memset(harness, 0, sizeof(*harness));
+	harness->program = program;
+	harness->step_ns = 10 * NS_PER_MS;
+	harness->now_ns = NS_PER_S;
+	clock_set_fake(&harness->now_ns);
+	params_defaults(&harness->params);
+	harness->params.eager_bytes = HARNESS_EAGER;
+	harness->params.segment_bytes = HARNESS_SEGMENT;
+	harness->transport.params = &harness->params;
+	harness->transport.service.wake_fd = -1;
+	harness->transport.timeout_ns = 10 * NS_PER_S;
+	harness->transport.silence_ns = 9 * NS_PER_S;
+	harness->transport.beat_ns = NS_PER_S / 2;
+	harness->transport.stream_timeout_ns = 4 * NS_PER_S;
+	harness->transport.host[0] = 'h';
+	assert_int_equal(pace_new(&options, &harness->transport.devices.list[0].pace), 0);
+	assert_int_equal(
+		tcp_connection_new(&harness->transport, TCP_SENDER, 0, HARNESS_STREAMS, active_count, &harness->sender),
+		0);
+	assert_int_equal(tcp_connection_new(&harness->transport, TCP_RECEIVER, 0, HARNESS_STREAMS, active_count,
+					    &harness->receiver),
+			 0);
+	harness->receiver->peer_id = 7;
+	harness->receiver->r.ask_ahead = program->ask_ahead;
+	for (unsigned i = 0; i < HARNESS_STREAMS; i++) {
+		int fds[2];
+
+		attach(harness, i, fds);
+		harness->middles[i].left = HARNESS_WHOLE;
+		tcp_stream_attach(&harness->sender->streams[i], fds[0], 0, harness->now_ns);
+		tcp_stream_attach(&harness->receiver->streams[i], fds[1], 0, harness->now_ns);
+		harness->sender->live_count++;
+		harness->receiver->live_count++;
+	}
+	for (unsigned m = 0; m < HARNESS_MESSAGES; m++)
+		for (size_t i = 0; i < sizeof(harness->out[m]); i++)
+			harness->out[m][i] = (uint8_t)(i * 31 + m * 7 + (i >> 8));
+}
+
+static void middle_close(struct harness_middle *middle)
+{
+	if (middle->sender >= 0)
+		close(middle->sender);
+	if (middle->receiver >= 0)
+		close(middle->receiver);
+	middle->sender = middle->receiver = -1;
+}
+
+void harness_close(struct harness *harness)
+{
+	for (unsigned i = 0; i < HARNESS_STREAMS; i++)
+		middle_close(&harness->middles[i]);
+	tcp_connection_free(harness->sender);
+	tcp_connection_free(harness->receiver);
+	pace_free(harness->transport.devices.list[0].pace);
+	clock_set_fake(NULL);
+}
+
+void harness_pass(struct harness_middle *middle)
+{
+	uint8_t bytes[4096];
+	ssize_t got;
+	size_t most = middle->left < sizeof(bytes) ? middle->left : sizeof(bytes);
+
+	if (middle->sender < 0)
+		return;
+	got = most ? recv(middle->sender, bytes, most, 0) : -1;
+	if (got > 0) {
+		if (send(middle->receiver, bytes, (size_t)got, MSG_NOSIGNAL) != got) {
+			middle_close(middle); /* the receiver gave this stream up meanwhile */
+			return;
+		}
+		middle->left -= (size_t)got;
+		middle->passed += (size_t)got;
+	}
+	if (!middle->left) {
+		if (middle->death == HARNESS_CLOSED)
+			middle_close(middle);
+		return; /* silent: nothing passes either way any more */
+	}
+	got = recv(middle->receiver, bytes, sizeof(bytes), 0);
+	if (got > 0 && send(middle->sender, bytes, (size_t)got, MSG_NOSIGNAL) != got)
+		middle_close(middle);
+}
+
+/* What the service thread and a new dial would do: a fresh pair of sockets under the next epoch. */
+static void rejoin(struct harness *harness)
+{
+	for (unsigned i = 0; i < HARNESS_STREAMS; i++) {
+		struct tcp_stream *stream = &harness->sender->streams[i];
+		struct sockaddr_storage peer = { 0 };
+		int fds[2];
+
+		if (stream->live || stream->awaits_dead || harness->sender->error)
+			continue;
+		middle_close(&harness->middles[i]);
+		attach(harness, i, fds);
+		harness->middles[i].left = HARNESS_WHOLE;
+		assert_int_equal(
+			tcp_failover_rejoin(harness->receiver, i, stream->epoch + 1, fds[1], &peer, harness->now_ns),
+			0);
+		tcp_stream_attach(stream, fds[0], stream->epoch + 1, harness->now_ns);
+		harness->sender->live_count++;
+		harness->rejoins++;
+		if (harness->second)
+			harness->middles[harness->second_index].left = harness->second_left;
+		harness->second = false;
+	}
+}
+
+static unsigned group_of(const struct harness_program *program)
+{
+	return program->group ? program->group : 1;
+}
+
+static unsigned done_count(const struct harness *harness)
+{
+	unsigned done = 0;
+
+	for (unsigned i = 0; i < harness->program->count; i++)
+		done += harness->received_done[i];
+	return done;
+}
+
+static void post(struct harness *harness)
+{
+	const struct harness_program *program = harness->program;
+	const unsigned group = group_of(program), at = harness->posted;
+	void *data[TRANSPORT_MAX_RECVS];
+	size_t bytes[TRANSPORT_MAX_RECVS];
+	unsigned may_send = program->count;
+
+	if (at < program->count && !harness->receiver->error &&
+	    (at < program->count - program->late || done_count(harness) >= program->count - program->late)) {
+		for (unsigned i = 0; i < group; i++) {
+			data[i] = harness->in[at + i];
+			bytes[i] = HARNESS_BYTES;
+		}
+		assert_int_equal(tcp_receiver_receive(harness->receiver, (int)group, data, bytes,
+						      program->receives + at, harness->now_ns,
+						      &harness->receives[at / group]),
+				 0);
+		harness->posted += harness->receives[at / group] ? group : 0;
+	}
+	if (program->receives_lead && harness->posted < program->count)
+		may_send = harness->posted / 2;
+	if (harness->sent < may_send && !harness->sender->error) {
+		const struct harness_message *message = &program->sends[harness->sent];
+		struct tcp_request *request = harness_send(harness, harness->out[harness->sent], message->bytes,
+							   message->tag);
+
+		harness->came_ahead += request && request->ahead;
+		harness->sends[harness->sent] = request;
+		harness->sent += request != NULL;
+	}
+}
+
+/* Requests that are done are given back, so that they are used again. */
+static bool collect(struct harness *harness)
+{
+	const struct harness_program *program = harness->program;
+	const unsigned group = group_of(program);
+	size_t sizes[TRANSPORT_MAX_RECVS];
+	bool done, all = true;
+
+	for (unsigned m = 0; m < program->count; m++) {
+		if (harness->sends[m] && harness->sends[m]->done) {
+			assert_int_equal(tcp_connection_test(harness->sends[m], &done, sizes), 0);
+			assert_int_equal(sizes[0], program->sends[m].bytes);
+			harness->sends[m] = NULL;
+			harness->sent_done[m] = true;
+		}
+		if (m % group == 0 && harness->receives[m / group] && harness->receives[m / group]->done) {
+			assert_int_equal(tcp_connection_test(harness->receives[m / group], &done, sizes), 0);
+			harness->receives[m / group] = NULL;
+			for (unsigned i = 0; i < group; i++) {
+				harness->received[m + i] = sizes[i];
+				harness->received_done[m + i] = true;
+			}
+		}
+		all &= harness->sent_done[m] && harness->received_done[m];
+	}
+	return all;
+}
+
+/* Which message the receive meets. */
+static unsigned message_of(const struct harness_program *program, unsigned receive)
+{
+	const int tag = program->receives[receive];
+	unsigned rank = 0, m = 0;
+
+	for (unsigned i = 0; i < receive; i++)
+		rank += program->receives[i] == tag;
+	for (;; m++)
+		if (program->sends[m].tag == tag && rank-- == 0)
+			return m;
+}
+
+static void check_data(const struct harness *harness)
+{
+	static const uint8_t nothing[HARNESS_BYTES];
+
+	for (unsigned i = 0; i < harness->program->count; i++) {
+		const unsigned m = message_of(harness->program, i);
+		const size_t bytes = harness->program->sends[m].bytes;
+
+		assert_int_equal(harness->received[i], bytes);
+		assert_memory_equal(harness->in[i], harness->out[m], bytes);
+		assert_memory_equal(harness->in[i] + bytes, nothing, HARNESS_BYTES - bytes);
+	}
+}
+
+static void move_both(struct harness *harness)
+{
+	harness->sender->stirred = harness->receiver->stirred = true;
+	if (!harness->sender->error)
+		tcp_connection_progress(harness->sender);
+	if (!harness->receiver->error)
+		tcp_connection_progress(harness->receiver);
+	for (unsigned i = 0; i < HARNESS_STREAMS; i++)
+		harness_pass(&harness->middles[i]);
+}
+
+bool harness_run(struct harness *harness)
+{
+	uint64_t looked_ns = harness->now_ns;
+
+	for (unsigned step = 0; step < HARNESS_STEPS_MAX; step++) {
+		post(harness);
+		move_both(harness);
+		if (harness->rejoin)
+			rejoin(harness);
+		if (collect(harness)) {
+			check_data(harness);
+			return true;
+		}
+		if (harness->sender->error && harness->receiver->error)
+			return false;
+		harness->now_ns += harness->step_ns; /* a second in a hundred rounds: silence has to show in time */
+		if (step % 50 == 49) {
+			tcp_failover_watch(harness->sender, looked_ns, harness->now_ns);
+			tcp_failover_watch(harness->receiver, looked_ns, harness->now_ns);
+			looked_ns = harness->now_ns;
+		}
+	}
+	fail_msg("%s: it hangs", harness->program->name);
+	return false;
+}
+
+void harness_step(struct harness *harness, unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		move_both(harness);
+		for (unsigned k = 0; k < 2; k++)
+			harness_pass(&harness->middles[0]);
+	}
+}
+
+struct tcp_request *harness_send(struct harness *harness, const void *data, size_t bytes, int tag)
+{
+	struct tcp_request *request;
+
+	assert_int_equal(
+		tcp_sender_send(harness->sender, (void *)(uintptr_t)data, bytes, tag, harness->now_ns, &request), 0);
+	return request;
+}
+
+struct tcp_request *harness_receive(struct harness *harness, void *data, size_t bytes, int tag)
+{
+	struct tcp_request *request;
+
+	assert_int_equal(tcp_receiver_receive(harness->receiver, 1, &data, &bytes, &tag, harness->now_ns, &request), 0);
+	return request;
+}
+
+size_t harness_finish(struct harness *harness, struct tcp_request *request)
+{
+	size_t sizes[TRANSPORT_MAX_RECVS];
+	bool done;
+
+	assert_non_null(request);
+	for (unsigned i = 0; !request->done; i++) {
+		harness_step(harness, 1);
+		assert_int_equal(harness->receiver->error, 0);
+		assert_int_equal(harness->sender->error, 0);
+		if (i == 1000)
+			fail_msg("%s of tag %d: it hangs", request->kind == TCP_REQUEST_SEND ? "a send" : "a receive",
+				 request->kind == TCP_REQUEST_SEND ? request->tag : request->slots[0].tag);
+	}
+	assert_int_equal(tcp_connection_test(request, &done, sizes), 0);
+	assert_true(done);
+	return sizes[0];
+}
+
+void harness_exchange(struct harness *harness, int tag, size_t bytes, bool receive_first)
+{
+	struct tcp_request *receive = NULL, *send = NULL;
+	static uint8_t out[1 << 20], in[1 << 20];
+	static uint8_t seed;
+
+	assert_true(bytes <= sizeof(out));
+	memset(out, ++seed, bytes);
+	memset(in, ~seed, bytes);
+	if (receive_first)
+		receive = harness_receive(harness, in, bytes, tag);
+	for (unsigned i = 0; !send; i++) {
+		send = harness_send(harness, out, bytes, tag);
+		harness_step(harness, 1);
+		if (i == 100)
+			fail_msg("tag %d, %zu bytes: no request is to be had", tag, bytes);
+	}
+	if (!receive_first)
+		receive = harness_receive(harness, in, bytes, tag);
+	assert_int_equal(harness_finish(harness, receive), bytes);
+	assert_int_equal(harness_finish(harness, send), bytes);
+	assert_memory_equal(in, out, bytes);
+}

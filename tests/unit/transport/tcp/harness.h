@@ -1,0 +1,88 @@
+/*
+ * Both ends of a connection over socket pairs, with the test between them: it decides how many bytes a stream carries
+ * before it dies. One thread moves everything, on a fake clock, so a run depends on nothing but its arguments.
+ */
+#ifndef TESTS_UNIT_TRANSPORT_TCP_HARNESS_H
+#define TESTS_UNIT_TRANSPORT_TCP_HARNESS_H
+
+#include "transport/tcp/tcp.h"
+
+enum {
+	HARNESS_STREAMS = 2,
+	HARNESS_MESSAGES = 16,
+	HARNESS_BYTES = 8192, /* of the longest message of a program */
+	HARNESS_EAGER = 256,
+	HARNESS_SEGMENT = 1024,
+	HARNESS_STEPS_MAX = 20000,
+	HARNESS_WHOLE = 1 << 30,
+};
+
+enum harness_death { HARNESS_CLOSED, HARNESS_SILENT };
+
+struct harness_message {
+	int tag;
+	size_t bytes;
+};
+
+/* What is sent, in this order, and the tags that are received, in that order: of one tag the n-th meets the n-th. */
+struct harness_program {
+	const char *name;
+	unsigned count;
+	struct harness_message sends[HARNESS_MESSAGES];
+	int receives[HARNESS_MESSAGES];
+	unsigned group;     /* receives in a request; 0: one */
+	unsigned late;      /* so many of the last receives are posted when all other messages are done */
+	bool receives_lead; /* a send follows its receive with some distance */
+	bool ask_ahead;
+	bool paced; /* small grants at first; POSTED once the sender was alone for a while */
+};
+
+/* Between the two sockets of a stream. */
+struct harness_middle {
+	int sender, receiver; /* -1 when cut */
+	size_t left;          /* bytes of the sender's that still pass */
+	size_t passed;
+	enum harness_death death;
+};
+
+struct harness {
+	struct params params;
+	struct tcp_transport transport;
+	struct tcp_connection *sender, *receiver;
+	struct harness_middle middles[HARNESS_STREAMS];
+	uint64_t now_ns, step_ns;
+	const struct harness_program *program;
+	uint8_t out[HARNESS_MESSAGES][HARNESS_BYTES], in[HARNESS_MESSAGES][HARNESS_BYTES];
+	struct tcp_request *sends[HARNESS_MESSAGES], *receives[HARNESS_MESSAGES]; /* NULL again when done */
+	size_t received[HARNESS_MESSAGES];
+	bool sent_done[HARNESS_MESSAGES], received_done[HARNESS_MESSAGES];
+	unsigned sent, posted, came_ahead;
+	bool rejoin; /* lost streams come back */
+	unsigned rejoins;
+	/* When the first lost stream has come back, this one is cut after so many bytes more. */
+	bool second;
+	unsigned second_index;
+	size_t second_left;
+};
+
+void harness_open(struct harness *harness, const struct harness_program *program, unsigned active_count);
+void harness_close(struct harness *harness);
+/* Some bytes through one stream, both ways. */
+void harness_pass(struct harness_middle *middle);
+/* True: the program is through, and every byte is right. False: the connection failed at both ends. */
+bool harness_run(struct harness *harness);
+/* Both ends and all streams in turn, a few times. */
+void harness_step(struct harness *harness, unsigned rounds);
+
+/* One message from hand to hand, within few steps; the receive first or last. Fails the test. */
+void harness_exchange(struct harness *harness, int tag, size_t bytes, bool receive_first);
+/* NULL: no room now. */
+struct tcp_request *harness_send(struct harness *harness, const void *data, size_t bytes, int tag);
+struct tcp_request *harness_receive(struct harness *harness, void *data, size_t bytes, int tag);
+/* Until it is done; the received or sent bytes. */
+size_t harness_finish(struct harness *harness, struct tcp_request *request);
+
+extern const struct harness_program harness_programs[]; /* ends with a NULL name */
+const struct harness_program *harness_program(const char *name);
+
+#endif
