@@ -1,17 +1,56 @@
 #include "base/log.h"
 
+#include "base/sys.h"
+
 #include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 1024, WHOLE_BYTES = 4096 };
+enum {
+	LINE_BYTES = 1024,
+	WHOLE_BYTES = 4096,
+	QUEUE_ENTRIES = 128,
+	QUEUE_ENTRIES_INFO = 96, /* the rest is for warnings */
+	NAP_NS = 200000,
+	FLUSH_MS = 1000,
+};
+
+struct entry {
+	void (*run)(void *arg); /* NULL: a line */
+	void *arg;
+	log_sink *sink; /* that was set when it was queued */
+	int level, line;
+	unsigned long subsystem;
+	const char *file;
+	char text[LINE_BYTES];
+};
 
 static _Atomic(log_sink *) current_sink;
+static _Atomic pid_t queue_owner; /* 0: nothing was ever queued */
+static _Thread_local bool collecting;
 
-void log_set_sink(log_sink *sink)
+static struct {
+	pthread_mutex_t lock;
+	struct entry entries[QUEUE_ENTRIES];
+	unsigned first, count;
+	unsigned long lost;
+	uint64_t written, stuck_at; /* entries so far, and how many it were when a log_drain waited in vain */
+	bool writing;               /* some thread takes out entries until there are none */
+	bool in_sink;
+} queue = { .lock = PTHREAD_MUTEX_INITIALIZER, .stuck_at = UINT64_MAX };
+
+/* False in a forked child. */
+static bool queue_is_usable(void)
 {
-	atomic_store_explicit(&current_sink, sink, memory_order_release);
+	pid_t owner = 0, self = getpid();
+
+	return atomic_compare_exchange_strong(&queue_owner, &owner, self) || owner == self;
 }
 
 static const char *base_name(const char *file)
@@ -34,10 +73,134 @@ static void write_stderr(const char *text)
 	(void)written; /* there is nobody left to tell */
 }
 
+/* Takes out the next entry; false: there is none, and the caller writes no more. */
+static bool take(struct entry *ret)
+{
+	bool found = true;
+
+	pthread_mutex_lock(&queue.lock);
+	queue.in_sink = false;
+	queue.stuck_at = UINT64_MAX;
+	if (queue.count) {
+		*ret = queue.entries[queue.first];
+		queue.first = (queue.first + 1) % QUEUE_ENTRIES;
+		queue.count--;
+	} else if (queue.lost) {
+		*ret = (struct entry){ .sink = atomic_load(&current_sink),
+				       .level = LOG_LEVEL_WARN,
+				       .line = __LINE__,
+				       .subsystem = LOG_NET,
+				       .file = "log.c" };
+		snprintf(ret->text, sizeof(ret->text),
+			 "%lu lines of Tributary's log are lost: what they are written to does not take them",
+			 queue.lost);
+		queue.lost = 0;
+	} else {
+		queue.writing = found = false;
+	}
+	if (found) {
+		queue.written++;
+		queue.in_sink = !ret->run && ret->sink && ret->sink == atomic_load(&current_sink);
+		if (!ret->run && !queue.in_sink)
+			ret->sink = NULL; /* it has gone away */
+	}
+	pthread_mutex_unlock(&queue.lock);
+	return found;
+}
+
+static void write_all(void)
+{
+	struct entry entry;
+
+	while (take(&entry)) {
+		if (entry.run)
+			entry.run(entry.arg);
+		else if (entry.sink)
+			entry.sink(entry.level, entry.subsystem, entry.file, entry.line, "%s", entry.text);
+	}
+}
+
+static void *writer(void *arg)
+{
+	write_all();
+	return arg;
+}
+
+/* True: the caller must see to it that they are written. */
+static bool become_writer(void)
+{
+	bool mine;
+
+	pthread_mutex_lock(&queue.lock);
+	mine = !queue.writing && (queue.count || queue.lost);
+	queue.writing |= mine;
+	pthread_mutex_unlock(&queue.lock);
+	return mine;
+}
+
+static void start_writer(void)
+{
+	pthread_t thread;
+
+	if (!become_writer())
+		return;
+	if (sys_thread_start(writer, NULL, "tributary-log", &thread) == 0) {
+		pthread_detach(thread);
+		return;
+	}
+	pthread_mutex_lock(&queue.lock);
+	queue.writing = false; /* the next line tries again, or log_flush */
+	pthread_mutex_unlock(&queue.lock);
+}
+
+/* An entry to fill, with the lock held; NULL: it is full, and the lock is not held. */
+static struct entry *entry_new(unsigned most)
+{
+	struct entry *entry;
+
+	pthread_mutex_lock(&queue.lock);
+	if (queue.count >= most) {
+		queue.lost++;
+		pthread_mutex_unlock(&queue.lock);
+		return NULL;
+	}
+	entry = &queue.entries[(queue.first + queue.count++) % QUEUE_ENTRIES];
+	entry->run = NULL;
+	return entry;
+}
+
+static void entry_done(void)
+{
+	pthread_mutex_unlock(&queue.lock);
+	if (!collecting)
+		start_writer();
+}
+
+int log_run(void (*run)(void *arg), void *arg)
+{
+	struct entry *entry;
+	int saved_errno = errno;
+
+	if (!queue_is_usable()) {
+		run(arg);
+		errno = saved_errno;
+		return 0;
+	}
+	entry = entry_new(QUEUE_ENTRIES_INFO);
+	if (!entry)
+		return -ENOBUFS;
+	entry->run = run;
+	entry->arg = arg;
+	entry_done();
+	errno = saved_errno;
+	return 0;
+}
+
 void log_write(enum log_level level, unsigned long subsystem, const char *file, int line, const char *fmt, ...)
 {
 	log_sink *sink = atomic_load_explicit(&current_sink, memory_order_acquire);
 	int saved_errno = errno;
+	struct entry *entry;
 	char text[LINE_BYTES];
 	va_list args;
 
@@ -47,10 +210,95 @@ void log_write(enum log_level level, unsigned long subsystem, const char *file, 
 	va_start(args, fmt);
 	log_sentence_v(text, sizeof(text), fmt, args);
 	va_end(args);
-	if (sink)
-		sink((int)level, subsystem, base_name(file), line, "%s", text);
-	else
+	if (!sink) {
 		write_stderr(text);
+	} else if (!queue_is_usable()) {
+		sink((int)level, subsystem, base_name(file), line, "%s", text);
+	} else if ((entry = entry_new(level == LOG_LEVEL_WARN ? QUEUE_ENTRIES : QUEUE_ENTRIES_INFO)) != NULL) {
+		entry->sink = sink;
+		entry->level = (int)level;
+		entry->subsystem = subsystem;
+		entry->file = base_name(file);
+		entry->line = line;
+		memcpy(entry->text, text, strlen(text) + 1);
+		entry_done();
+	}
+	errno = saved_errno;
+}
+
+void log_collect(void)
+{
+	collecting = true;
+}
+
+void log_flush(void)
+{
+	int saved_errno = errno;
+
+	collecting = false;
+	if (queue_is_usable()) {
+		if (become_writer())
+			write_all();
+		else
+			log_drain(FLUSH_MS);
+	}
+	errno = saved_errno;
+}
+
+/* 1: all is written; 0: not yet; -1: not yet, and nothing moved since a log_drain waited in vain. */
+static int look(uint64_t *ret_written)
+{
+	int r;
+
+	pthread_mutex_lock(&queue.lock);
+	r = !queue.writing && !queue.count && !queue.lost ? 1 : queue.written == queue.stuck_at ? -1 : 0;
+	*ret_written = queue.written;
+	pthread_mutex_unlock(&queue.lock);
+	return r;
+}
+
+bool log_drain(unsigned most_ms)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+	int saved_errno = errno, r;
+	uint64_t written = 0;
+
+	if (!queue_is_usable())
+		return true;
+	start_writer();
+	r = look(&written);
+	/* Counted, not timed: a clock may be the test's own. */
+	for (uint64_t naps = (uint64_t)most_ms * 1000000 / NAP_NS; r == 0 && naps; naps--) {
+		nanosleep(&nap, NULL);
+		r = look(&written);
+	}
+	if (r == 0) {
+		pthread_mutex_lock(&queue.lock);
+		queue.stuck_at = written;
+		pthread_mutex_unlock(&queue.lock);
+	}
+	errno = saved_errno;
+	return r == 1;
+}
+
+void log_set_sink(log_sink *sink)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+	log_sink *old = atomic_load_explicit(&current_sink, memory_order_acquire);
+	int saved_errno = errno;
+	bool busy = old && old != sink && queue_is_usable();
+
+	if (busy)
+		log_drain(FLUSH_MS);
+	atomic_store(&current_sink, sink);
+	/* A call that began before may still be under way. */
+	for (unsigned naps = FLUSH_MS * 1000000ULL / NAP_NS; busy && naps; naps--) {
+		pthread_mutex_lock(&queue.lock);
+		busy = queue.in_sink;
+		pthread_mutex_unlock(&queue.lock);
+		if (busy)
+			nanosleep(&nap, NULL);
+	}
 	errno = saved_errno;
 }
 

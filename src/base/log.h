@@ -2,6 +2,16 @@
  * Logging. The plugin is a guest: it never writes to stdout, and it writes to stderr only before NCCL handed it a
  * logger. Every function here keeps errno, is safe from any thread, and never fails.
  *
+ * Invariant: with a sink set, log_write never calls it. The sink may block for as long as it likes (NCCL's holds a lock of
+ * its own and writes to stdout), and callers hold locks that heartbeats and data need. Lines go to a bounded queue, which
+ * a thread of its own writes, in order; it is there only while there is something to write. When the queue is full, lines
+ * are counted instead, and the count is written. Without a sink a warning goes to stderr at once.
+ *
+ * A thread that holds no lock and is not one of the library's own may write instead (log_collect, log_flush), so that
+ * NCCL prints that thread's identity in front of the line. log_drain waits for the queue, for a bounded time: before an
+ * error is returned after which the process may end, and before the sink goes away. A forked child has no writer, and
+ * never touches the queue, which may be locked for good: there the sink is called at once.
+ *
  * Rule: the function that first decides what an error is logs it, once, with the object's name; callers pass the
  * errno on silently. Pure code fills a struct diag instead, and its caller prints it.
  */
@@ -18,7 +28,10 @@ enum log_level { LOG_LEVEL_WARN = 2, LOG_LEVEL_INFO = 3, LOG_LEVEL_TRACE = 5 }; 
 /* What a line is about, NCCL's NCCL_DEBUG_SUBSYS bits: INIT for once-a-communicator lines, NET for the transport. */
 enum log_subsystem { LOG_INIT = 0x1, LOG_NET = 0x10, LOG_GRAPH = 0x20, LOG_TUNING = 0x40, LOG_ENV = 0x80 };
 
-/* Same shape as ncclDebugLogger_t. NULL restores the stderr sink (warnings only, prefixed "tributary: "). */
+/*
+ * Same shape as ncclDebugLogger_t. NULL restores the stderr sink (warnings only, prefixed "tributary: "). The old sink
+ * gets the lines that are queued, within a second; what it has not taken by then is dropped, and it is not called again.
+ */
 typedef void log_sink(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
 void log_set_sink(log_sink *sink);
 
@@ -28,6 +41,15 @@ void log_write(enum log_level level, unsigned long subsystem, const char *file, 
 #define log_warn(...)            log_write(LOG_LEVEL_WARN, LOG_NET, __FILE__, __LINE__, __VA_ARGS__)
 #define log_info(subsystem, ...) log_write(LOG_LEVEL_INFO, (subsystem), __FILE__, __LINE__, __VA_ARGS__)
 #define log_trace(...)           log_write(LOG_LEVEL_TRACE, LOG_NET, __FILE__, __LINE__, __VA_ARGS__)
+
+/* The lines of this thread wait for its log_flush, which must follow soon. */
+void log_collect(void);
+/* Writes what is queued, on this thread. Where another thread is writing: waits for it, a second at most. */
+void log_flush(void);
+/* Waits until everything queued so far is written; false: it is not after that time, or nothing moves at all. */
+bool log_drain(unsigned most_ms);
+/* Calls run(arg) on the thread that writes: for a file that may block. -ENOBUFS: the queue is full. */
+int log_run(void (*run)(void *arg), void *arg);
 
 /* True the first time it is called for this flag, from whichever thread: `if (log_once(&said)) log_warn(...)`. */
 static inline bool log_once(atomic_flag *said)

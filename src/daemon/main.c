@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-enum { STATUS_OK = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
+enum { STATUS_OK = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, DRAIN_MS = 1000 };
 
 /* What there is to put back when it ends, or could not begin. */
 struct start {
@@ -195,5 +195,6 @@ int main(int argc, char **argv)
 	if (status == STATUS_OK)
 		run(&start);
 	end(&start);
+	(void)log_drain(DRAIN_MS);
 	return status;
 }

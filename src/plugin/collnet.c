@@ -38,7 +38,7 @@ int plugin_collnet_init_process(log_sink *logger)
 {
 	if (plugin_guest_forked())
 		return -ECHILD;
-	log_set_sink(logger);
+	plugin_state_log_hold(logger, true);
 	return 0;
 }
 
@@ -49,11 +49,11 @@ int plugin_collnet_init(uint64_t comm_id, log_sink *logger, struct plugin_collne
 
 	if (plugin_guest_forked())
 		return -ECHILD;
-	log_set_sink(logger);
 	context = sys_zalloc(sizeof(*context));
 	errno = saved_errno;
 	if (!context)
 		return -ENOMEM;
+	plugin_state_log_hold(logger, false);
 	context->comm_id = comm_id;
 	*ret = context;
 	return 0;
@@ -63,8 +63,10 @@ int plugin_collnet_finalize(struct plugin_collnet_context *context)
 {
 	int saved_errno = errno;
 
-	if (!plugin_guest_forked())
+	if (!plugin_guest_forked() && context) {
 		sys_free(context);
+		plugin_state_log_put();
+	}
 	errno = saved_errno;
 	return 0;
 }
@@ -114,9 +116,11 @@ int plugin_collnet_devices(int *ret_count)
 
 	if (plugin_guest_forked())
 		return -ECHILD;
+	log_collect();
 	r = plugin_state_device_count(&count);
 	if (r == 0 && (!plugin_state_params()->collnet || would_take_gpudirect_away(count)))
 		count = 0;
+	log_flush();
 	if (r == 0)
 		*ret_count = count;
 	errno = saved_errno;
@@ -252,8 +256,11 @@ static int connect_group(struct plugin_collnet_listener *listener, size_t count,
 		failed = failed_handle_read(handles[i], reason);
 	if (!failed && listener->listener)
 		r = aggregate_connect(listener->listener, count, handles, ret, reason);
-	if (r < 0)
+	if (r < 0) {
+		log_collect();
 		log_warn("NCCL goes on without collnet, by rings and trees: %s", reason);
+		log_flush();
+	}
 	return r;
 }
 
@@ -289,7 +296,9 @@ int plugin_collnet_connect(struct plugin_collnet_listener *listener, int count, 
 		group->rank = (size_t)rank;
 		plugin_state_engine_hold();
 		atomic_store(&was_connected, true);
+		log_collect();
 		say_what_is_there(listener, group->group);
+		log_flush();
 		*ret = group;
 	} else {
 		/* NCCL calls closeListen after a success only. Closed, it fails the other heads soon. */

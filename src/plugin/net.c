@@ -51,7 +51,8 @@ int plugin_net_init_process(log_sink *logger)
 
 	if (plugin_guest_forked())
 		return -ECHILD;
-	log_set_sink(logger);
+	plugin_state_log_hold(logger, true);
+	log_collect();
 	r = plugin_state_get_for_good();
 	if (r == -ENODEV && !plugin_state_choice()->ours)
 		r = 0; /* a failed init would make NCCL warn; no devices is its way to be told */
@@ -61,6 +62,7 @@ int plugin_net_init_process(log_sink *logger)
 		say_what_is_used();
 	else if (r == 0)
 		say_it_is_left();
+	log_flush();
 	errno = saved_errno;
 	return r;
 }
@@ -83,10 +85,12 @@ int plugin_net_init(uint64_t comm_id, int traffic_class, log_sink *logger, struc
 
 	if (plugin_guest_forked())
 		return -ECHILD;
-	log_set_sink(logger);
+	plugin_state_log_hold(logger, false);
+	log_collect();
 	plugin_state_load();
 	context = sys_zalloc(sizeof(*context));
 	if (!context) {
+		plugin_state_log_put();
 		errno = saved_errno;
 		return -ENOMEM;
 	}
@@ -109,10 +113,12 @@ int plugin_net_init(uint64_t comm_id, int traffic_class, log_sink *logger, struc
 		 * NCCL finalizes who has no devices, keeps the pointer, and NCCL 2.28's own InfiniBand frees it once more
 		 * when it cannot start either: so there is none.
 		 */
+		plugin_state_log_hold(logger, true);
 		plugin_net_finalize(context);
 		context = NULL;
 	}
 	*ret = context;
+	log_flush();
 	errno = saved_errno;
 	return 0;
 fail:
@@ -128,10 +134,13 @@ int plugin_net_finalize(struct plugin_net_context *context)
 
 	if (plugin_guest_forked() || !context)
 		return 0;
+	log_collect();
 	session_end(context->comm_id);
 	if (context->holds_transport)
 		plugin_state_put();
 	sys_free(context);
+	plugin_state_log_put();
+	log_flush();
 	errno = saved_errno;
 	return 0;
 }
@@ -147,9 +156,11 @@ int plugin_net_devices(int *ret_count)
 
 	if (plugin_guest_forked())
 		return -ECHILD;
+	log_collect();
 	r = plugin_state_device_count(ret_count);
 	if (r == 0)
 		r = session_devices();
+	log_flush();
 	errno = saved_errno;
 	return r;
 }
@@ -160,9 +171,11 @@ int plugin_net_properties(int device, struct plugin_net_properties *ret)
 
 	if (plugin_guest_forked())
 		return -ECHILD;
+	log_collect();
 	r = plugin_state_device(device, ret);
 	if (r == 0)
 		r = session_properties(device);
+	log_flush();
 	errno = saved_errno;
 	return r;
 }
@@ -173,7 +186,9 @@ int plugin_net_join(int count, const int *members, int *ret_device)
 
 	if (plugin_guest_forked())
 		return -ECHILD;
+	log_collect();
 	r = plugin_state_join(count, members, ret_device);
+	log_flush();
 	errno = saved_errno; /* NCCL asks for the devices when it has joined all */
 	return r;
 }
@@ -185,12 +200,14 @@ int plugin_net_listen(int device, void *handle, struct transport_listener **ret)
 
 	if (plugin_guest_forked())
 		return -ECHILD;
+	log_collect();
 	r = plugin_state_get(&transport);
 	if (r == 0) {
 		r = plugin_state_ops()->listen(transport, device, handle, ret);
 		if (r < 0)
 			plugin_state_put();
 	}
+	log_flush();
 	errno = saved_errno;
 	return r;
 }
@@ -206,12 +223,14 @@ int plugin_net_connect(int device, int traffic_class, void *handle, struct trans
 	r = traffic_class_check(traffic_class, &traffic_class);
 	if (r < 0)
 		return r;
+	log_collect();
 	r = plugin_state_get(&transport);
 	if (r == 0) {
 		r = plugin_state_ops()->connect(transport, device, traffic_class, handle, &connection);
 		if (r < 0 || !connection)
 			plugin_state_put(); /* a connection holds the transport, a way to it does not */
 	}
+	log_flush();
 	if (r == 0)
 		*ret = connection;
 	errno = saved_errno;

@@ -1,11 +1,18 @@
 #include "plugin/result.h"
 
+#include "base/log.h"
+
 #include <errno.h>
 
-enum { GREATEST_ERRNO = 4095 }; /* the kernel's own limit */
+enum {
+	GREATEST_ERRNO = 4095, /* the kernel's own limit */
+	DRAIN_MS = 100,
+};
 
 enum nccl_result plugin_result(int r)
 {
+	if (r < 0)
+		(void)log_drain(DRAIN_MS);
 	if (r > 0 || r < -GREATEST_ERRNO)
 		return NCCL_INTERNAL_ERROR;
 	switch (-r) {

@@ -1,5 +1,6 @@
 /*
- * The one place where an errno value becomes NCCL's result code. Pure, any thread.
+ * The one place where an errno value becomes NCCL's result code. Any thread, no lock held: what was logged about an error
+ * is written first, as the process may end of it. That takes 100 ms at most, once, where the log is blocked.
  */
 #ifndef TRIBUTARY_PLUGIN_RESULT_H
 #define TRIBUTARY_PLUGIN_RESULT_H

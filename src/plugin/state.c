@@ -35,6 +35,8 @@ static struct {
 	unsigned engine_holders;
 	bool cluster_known;
 	struct cluster *cluster;
+	unsigned log_holders;
+	bool log_held_for_good;
 } state = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.ops = &transport_tcp,
@@ -75,6 +77,26 @@ void plugin_state_load(void)
 		atomic_store_explicit(&state.loaded, true, memory_order_release);
 	}
 	pthread_mutex_unlock(&state.lock);
+}
+
+void plugin_state_log_hold(log_sink *logger, bool for_good)
+{
+	pthread_mutex_lock(&state.lock);
+	state.log_holders += !for_good || !state.log_held_for_good;
+	state.log_held_for_good |= for_good;
+	pthread_mutex_unlock(&state.lock);
+	log_set_sink(logger);
+}
+
+void plugin_state_log_put(void)
+{
+	bool last;
+
+	pthread_mutex_lock(&state.lock);
+	last = --state.log_holders == 0;
+	pthread_mutex_unlock(&state.lock);
+	if (last) /* without the lock: it waits for the lines that are queued */
+		log_set_sink(NULL);
 }
 
 const struct params *plugin_state_params(void)
@@ -374,6 +396,8 @@ void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root)
 	cluster_free(state.cluster);
 	state.cluster = NULL;
 	state.cluster_known = false;
+	state.log_holders = 0;
+	state.log_held_for_good = false;
 	plugin_guest_disarm(&plugin_guest);
 	state.ops = ops ? ops : &transport_tcp;
 	state.ops_are_given = ops != NULL;

@@ -10,6 +10,7 @@
 #ifndef TRIBUTARY_PLUGIN_STATE_H
 #define TRIBUTARY_PLUGIN_STATE_H
 
+#include "base/log.h"
 #include "base/params.h"
 #include "plugin/choose.h"
 #include "plugin/devices.h"
@@ -21,6 +22,13 @@
  * forked children are recognised.
  */
 void plugin_state_load(void);
+
+/*
+ * NCCL's log function, from an init on. It is called until as many contexts have gone as were counted here, and never
+ * again: NCCL may be unloaded then. An init without a finalize holds it for good.
+ */
+void plugin_state_log_hold(log_sink *logger, bool for_good);
+void plugin_state_log_put(void);
 
 /* After plugin_state_load(): fixed from then on. */
 const struct params *plugin_state_params(void);

@@ -82,8 +82,14 @@ int plugin_tuner_init(uint64_t comm_id, size_t rank_count, size_t node_count, co
 	if (plugin_guest_forked())
 		return 0;
 	if (logger)
-		log_set_sink(logger);
+		plugin_state_log_hold(logger, false);
+	log_collect();
 	r = init(comm_id, rank_count, node_count, constants, ret);
+	if (*ret)
+		(*ret)->holds_log = logger != NULL;
+	else if (logger)
+		plugin_state_log_put();
+	log_flush();
 	errno = saved_errno;
 	return r;
 }
@@ -98,8 +104,11 @@ void plugin_tuner_fini(struct plugin_tuner *tuner)
 {
 	int saved_errno = errno;
 
-	if (!plugin_guest_forked())
+	if (tuner && !plugin_guest_forked()) {
+		if (tuner->holds_log)
+			plugin_state_log_put();
 		sys_free(tuner);
+	}
 	errno = saved_errno;
 }
 

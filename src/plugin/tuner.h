@@ -33,6 +33,7 @@ struct plugin_tuner {
 	/* Questions of AllReduces so far in which NCCL allowed no collnet; stays at its greatest value once it did. */
 	atomic_uint without_collnet;
 	bool is_restricted; /* NCCL_ALGO or NCCL_PROTO is set */
+	bool holds_log;
 };
 
 /*

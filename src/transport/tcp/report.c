@@ -1,12 +1,14 @@
 /* Who waits for whom: one line in the log, and the whole state of the connection in a file if the user wants it. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "transport/tcp/tcp.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -47,24 +49,38 @@ static void dump_request(FILE *file, const struct tcp_request *request, uint64_t
 			age_s);
 }
 
-static void dump(const struct tcp_connection *connection, uint64_t now_ns)
-{
+/* A file on its way: formatted under the connection's lock, written where a folder that hangs blocks nobody. */
+struct dump {
 	char path[PARAMS_STRING_BYTES + 64];
-	const struct tcp_receiver *r = &connection->r;
-	FILE *file;
-	int fd;
+	char *text;
+	size_t bytes;
+};
 
-	snprintf(path, sizeof(path), "%s/tributary-%ld-%016" PRIx64 ".txt", connection->transport->params->dump_dir,
-		 (long)getpid(), connection->id);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	file = fd < 0 ? NULL : fdopen(fd, "we");
-	if (!file) {
-		log_warn("cannot write the state of a connection to %s (TRIBUTARY_DUMP_DIR): %s", path,
-			 strerror(errno));
-		if (fd >= 0)
-			close(fd);
-		return;
-	}
+static void dump_free(struct dump *dump)
+{
+	free(dump->text);
+	sys_free(dump);
+}
+
+static void dump_write(void *arg)
+{
+	struct dump *dump = arg;
+	int fd, r;
+
+	r = fd = sys_openat(AT_FDCWD, dump->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (fd >= 0)
+		r = sys_pwrite_whole(fd, dump->text, dump->bytes, 0);
+	sys_close(&fd);
+	if (r < 0)
+		log_warn("cannot write the state of a connection to %s (TRIBUTARY_DUMP_DIR): %s", dump->path,
+			 strerror(-r));
+	dump_free(dump);
+}
+
+static void dump_connection(FILE *file, const struct tcp_connection *connection, uint64_t now_ns)
+{
+	const struct tcp_receiver *r = &connection->r;
+
 	fprintf(file, "connection %016" PRIx64 " %s host %s, error %d, %u of %u streams live\n", connection->id,
 		connection->role == TCP_SENDER ? "to" : "from", connection->peer_host, connection->error,
 		connection->live_count, connection->stream_count);
@@ -84,7 +100,26 @@ static void dump(const struct tcp_connection *connection, uint64_t now_ns)
 		fprintf(file, "  pace: budget %" PRIu64 ", outstanding %" PRIu64 " bytes, %zu waiting\n",
 			pace.budget_bytes, pace.outstanding_bytes, pace.waiting_count);
 	}
-	fclose(file);
+}
+
+static void dump(const struct tcp_connection *connection, uint64_t now_ns)
+{
+	struct dump *dump = sys_zalloc(sizeof(*dump));
+	FILE *file = dump ? open_memstream(&dump->text, &dump->bytes) : NULL;
+	int r = -ENOMEM;
+
+	if (file) {
+		snprintf(dump->path, sizeof(dump->path), "%s/tributary-%ld-%016" PRIx64 ".txt",
+			 connection->transport->params->dump_dir, (long)getpid(), connection->id);
+		dump_connection(file, connection, now_ns);
+		r = fclose(file) ? -ENOMEM : log_run(dump_write, dump);
+	}
+	if (r == 0)
+		return;
+	log_warn("cannot write the state of a connection to %s (TRIBUTARY_DUMP_DIR): %s",
+		 connection->transport->params->dump_dir, strerror(-r));
+	if (dump)
+		dump_free(dump);
 }
 
 void tcp_report_waiting(struct tcp_connection *connection, uint64_t now_ns)

@@ -1,4 +1,6 @@
 #include "base/log.h"
+#include "base/process.h"
+#include "base/sys.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,8 +10,12 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct {
@@ -53,6 +59,7 @@ static void sink_gets_one_finished_string(void **state)
 {
 	(void)state;
 	log_write(LOG_LEVEL_INFO, LOG_INIT, "src/some/where.c", 42, "rank %d of %s", 3, "five%d");
+	log_flush();
 	assert_int_equal(seen.calls, 1);
 	assert_int_equal(seen.level, LOG_LEVEL_INFO);
 	assert_int_equal(seen.flags, LOG_INIT);
@@ -66,13 +73,16 @@ static void macros_say_where_and_what_about(void **state)
 {
 	(void)state;
 	log_warn("a");
+	log_flush();
 	assert_int_equal(seen.level, LOG_LEVEL_WARN);
 	assert_int_equal(seen.flags, LOG_NET);
 	assert_string_equal(seen.file, "log_test.c");
 	log_info(LOG_GRAPH, "b");
+	log_flush();
 	assert_int_equal(seen.level, LOG_LEVEL_INFO);
 	assert_int_equal(seen.flags, LOG_GRAPH);
 	log_trace("c");
+	log_flush();
 	assert_int_equal(seen.level, LOG_LEVEL_TRACE);
 	assert_int_equal(seen.calls, 3);
 }
@@ -84,6 +94,8 @@ static void errno_is_kept(void **state)
 	(void)state;
 	errno = ENOTTY;
 	log_warn("x");
+	assert_int_equal(errno, ENOTTY);
+	log_flush();
 	assert_int_equal(seen.calls, 1);
 	assert_int_equal(errno, ENOTTY);
 	diag_set(&diag, 1, 2, "%s", "y");
@@ -97,6 +109,7 @@ static void long_line_is_cut_not_overrun(void **state)
 	(void)state;
 	memset(text, 'x', sizeof(text) - 1);
 	log_warn("%s", text);
+	log_flush();
 	assert_int_equal(seen.calls, 1);
 	assert_in_range(strlen(seen.text), 500, 1023);
 }
@@ -180,6 +193,229 @@ static void log_once_is_once_over_all_threads(void **state)
 	assert_int_equal(atomic_load(&said_count), 1);
 }
 
+/* ---- a sink that blocks ---- */
+
+enum { LINES_MAX = 1024 };
+
+static struct {
+	sem_t entered, let_go;
+	atomic_bool blocks;
+	atomic_uint lines, lost, warnings;
+	int numbers[LINES_MAX];
+	char last[256];
+	uint32_t thread;
+} slow;
+
+static void slow_sink(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	const char *text;
+	va_list args;
+
+	(void)flags, (void)file, (void)line;
+	va_start(args, fmt);
+	text = va_arg(args, const char *);
+	va_end(args);
+	if (atomic_load(&slow.blocks)) {
+		sem_post(&slow.entered);
+		while (sem_wait(&slow.let_go) < 0)
+			;
+	}
+	slow.thread = process_thread();
+	snprintf(slow.last, sizeof(slow.last), "%s", text);
+	atomic_fetch_add(&slow.warnings, level == LOG_LEVEL_WARN);
+	if (strncmp(text, "line ", 5) == 0)
+		slow.numbers[atomic_fetch_add(&slow.lines, 1) % LINES_MAX] = (int)strtol(text + 5, NULL, 10);
+	else if (strstr(text, " are lost: "))
+		atomic_fetch_add(&slow.lost, (unsigned)strtoul(text, NULL, 10));
+}
+
+static int with_slow_sink(void **state)
+{
+	(void)state;
+	memset(&slow, 0, sizeof(slow));
+	sem_init(&slow.entered, 0, 0);
+	sem_init(&slow.let_go, 0, 0);
+	atomic_store(&slow.blocks, true);
+	log_set_sink(slow_sink);
+	return 0;
+}
+
+static void let_go(void)
+{
+	atomic_store(&slow.blocks, false);
+	sem_post(&slow.let_go);
+}
+
+static void wait_until_blocked(void)
+{
+	while (sem_wait(&slow.entered) < 0)
+		;
+}
+
+/* log_drain gives up at once while nothing has moved since it waited in vain. */
+static void wait_until_written(void)
+{
+	while (!log_drain(100))
+		sched_yield();
+}
+
+static void blocked_sink_blocks_no_caller(void **state)
+{
+	const unsigned sent = 500;
+
+	(void)state;
+	log_warn("line 0");
+	wait_until_blocked();
+	for (unsigned i = 1; i < sent; i++)
+		log_warn("line %u", i);
+	assert_int_equal(atomic_load(&slow.lines), 0);
+	assert_false(log_drain(1));
+	let_go();
+	wait_until_written();
+	assert_in_range(atomic_load(&slow.lines), 100, sent - 1); /* bounded, and counted */
+	assert_int_equal(atomic_load(&slow.lines) + atomic_load(&slow.lost), sent);
+	for (unsigned i = 0; i < atomic_load(&slow.lines); i++)
+		assert_int_equal(slow.numbers[i], i); /* in order: what does not fit is the newest */
+}
+
+static void room_is_kept_for_warnings(void **state)
+{
+	(void)state;
+	log_warn("first");
+	wait_until_blocked();
+	for (unsigned i = 0; i < 500; i++)
+		log_info(LOG_NET, "line %u", i);
+	log_warn("the one that matters");
+	let_go();
+	wait_until_written();
+	assert_int_equal(atomic_load(&slow.warnings), 3); /* those two, and that lines are lost */
+	assert_int_equal(atomic_load(&slow.lines) + atomic_load(&slow.lost), 500);
+}
+
+static void sink_that_was_taken_away_is_not_called_again(void **state)
+{
+	(void)state;
+	log_warn("line 0");
+	wait_until_blocked();
+	for (unsigned i = 1; i < 10; i++)
+		log_warn("line %u", i);
+	log_set_sink(NULL); /* waits in vain for what is blocked, a bounded time */
+	let_go();
+	wait_until_written();
+	assert_int_equal(atomic_load(&slow.lines), 1);
+}
+
+static void sink_gets_what_is_queued_before_it_is_taken_away(void **state)
+{
+	(void)state;
+	atomic_store(&slow.blocks, false);
+	for (unsigned i = 0; i < 50; i++)
+		log_warn("line %u", i);
+	log_set_sink(NULL);
+	assert_int_equal(atomic_load(&slow.lines), 50);
+}
+
+static void collected_lines_are_written_by_the_thread_that_flushes(void **state)
+{
+	(void)state;
+	atomic_store(&slow.blocks, false);
+	log_collect();
+	log_info(LOG_INIT, "line 0");
+	log_info(LOG_INIT, "line 1");
+	log_flush();
+	assert_int_equal(atomic_load(&slow.lines), 2);
+	assert_int_equal(slow.thread, process_thread());
+	log_info(LOG_INIT, "line 2");
+	wait_until_written();
+	assert_int_not_equal(slow.thread, process_thread());
+}
+
+static void forked_child_of_a_blocked_process_logs_and_ends(void **state)
+{
+	int status = -1;
+	pid_t child;
+
+	(void)state;
+	log_warn("line 0");
+	wait_until_blocked();
+	log_warn("line 1");
+	child = fork();
+	if (child == 0) {
+		atomic_store(&slow.blocks, false);
+		log_warn("of the child");
+		log_flush();
+		(void)log_drain(1000);
+		/* Its own line alone: what its parent queued, its parent writes. */
+		_exit(atomic_load(&slow.lines) == 0 && strcmp(slow.last, "of the child") == 0 ? 0 : 1);
+	}
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	let_go();
+	wait_until_written();
+	assert_int_equal(atomic_load(&slow.lines), 2);
+}
+
+static void count_run(void *arg)
+{
+	atomic_fetch_add((atomic_uint *)arg, 1);
+}
+
+static void what_is_run_waits_its_turn(void **state)
+{
+	atomic_uint runs = 0;
+	unsigned taken = 0;
+
+	(void)state;
+	log_warn("line 0");
+	wait_until_blocked();
+	while (log_run(count_run, &runs) == 0)
+		taken++;
+	assert_in_range(taken, 50, 200);
+	assert_int_equal(atomic_load(&runs), 0);
+	let_go();
+	wait_until_written();
+	assert_int_equal(atomic_load(&runs), taken);
+}
+
+static void *log_many(void *arg)
+{
+	for (unsigned i = 0; i < 200; i++) {
+		log_warn("line %u", i);
+		if (i % 16 == 0)
+			log_flush();
+	}
+	return arg;
+}
+
+static void threads_lose_nothing_without_a_count(void **state)
+{
+	pthread_t threads[4];
+
+	(void)state;
+	atomic_store(&slow.blocks, false);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, log_many, NULL), 0);
+	for (size_t i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	wait_until_written();
+	assert_int_equal(atomic_load(&slow.lines) + atomic_load(&slow.lost), 800);
+}
+
+#ifdef TRIBUTARY_FAULTS
+static void without_a_thread_the_lines_wait_for_a_flush(void **state)
+{
+	(void)state;
+	atomic_store(&slow.blocks, false);
+	sys_fault_set(SYS_FAULT_THREAD, 1, EAGAIN);
+	log_warn("line 0");
+	assert_int_equal(atomic_load(&slow.lines), 0);
+	log_flush();
+	assert_int_equal(atomic_load(&slow.lines), 1);
+	assert_int_equal(slow.thread, process_thread());
+}
+#endif
+
 static void diag_is_cut_to_its_size(void **state)
 {
 	struct diag diag;
@@ -230,9 +466,22 @@ static void a_sentence_may_hold_itself(void **state)
 	assert_string_equal(is, "aggregator here: it is away");
 }
 
+#define SLOW_TEST(name) cmocka_unit_test_setup_teardown(name, with_slow_sink, without_sink)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		SLOW_TEST(blocked_sink_blocks_no_caller),
+		SLOW_TEST(room_is_kept_for_warnings),
+		SLOW_TEST(sink_that_was_taken_away_is_not_called_again),
+		SLOW_TEST(sink_gets_what_is_queued_before_it_is_taken_away),
+		SLOW_TEST(collected_lines_are_written_by_the_thread_that_flushes),
+		SLOW_TEST(forked_child_of_a_blocked_process_logs_and_ends),
+		SLOW_TEST(what_is_run_waits_its_turn),
+		SLOW_TEST(threads_lose_nothing_without_a_count),
+#ifdef TRIBUTARY_FAULTS
+		SLOW_TEST(without_a_thread_the_lines_wait_for_a_flush),
+#endif
 		cmocka_unit_test_setup_teardown(sink_gets_one_finished_string, with_sink, without_sink),
 		cmocka_unit_test_setup_teardown(macros_say_where_and_what_about, with_sink, without_sink),
 		cmocka_unit_test_setup_teardown(errno_is_kept, with_sink, without_sink),

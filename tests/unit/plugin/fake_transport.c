@@ -60,6 +60,12 @@ void fake_log_sink(int level, unsigned long flags, const char *file, int line, c
 	errno = EXDEV;
 }
 
+struct fake_log *fake_logged(void)
+{
+	(void)log_drain(10000);
+	return &fake_log;
+}
+
 void fake_transport_reset(void)
 {
 	memset(&fake_transport, 0, sizeof(fake_transport));

@@ -46,6 +46,8 @@ struct fake_log {
 	char warning[1024], info[1024];
 };
 extern struct fake_log fake_log;
+/* It, with everything in it that was logged so far: lines may be on their way. */
+struct fake_log *fake_logged(void);
 void fake_log_sink(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
 
 #endif

@@ -55,11 +55,11 @@ static void one_line_is_said_for_each_communicator(void **state)
 	(void)state;
 	errno = EXDEV;
 	assert_int_equal(plugin_net_init(1, -1, fake_log_sink, &first), 0);
-	assert_int_equal(fake_log.infos, 1);
-	assert_non_null(strstr(fake_log.info, "net fake over fake0 10 Gbit/s, fake1 2.5 Gbit/s"));
+	assert_int_equal(fake_logged()->infos, 1);
+	assert_non_null(strstr(fake_logged()->info, "net fake over fake0 10 Gbit/s, fake1 2.5 Gbit/s"));
 	assert_int_equal(plugin_net_init(2, -1, fake_log_sink, &second), 0);
-	assert_int_equal(fake_log.infos, 2);
-	assert_int_equal(fake_log.warnings, 0);
+	assert_int_equal(fake_logged()->infos, 2);
+	assert_int_equal(fake_logged()->warnings, 0);
 	assert_int_equal(fake_transport.opens, 1);
 	plugin_net_finalize(first);
 	assert_int_equal(fake_transport.closes, 0);
@@ -79,6 +79,24 @@ static void it_can_be_initialised_again_after_the_last_finalize(void **state)
 		assert_int_equal(fake_transport.opens, i + 1);
 		assert_int_equal(fake_transport.closes, i + 1);
 	}
+}
+
+/* NCCL may be unloaded after that, and its log function with it. */
+static void nccls_log_is_not_called_after_the_last_finalize(void **state)
+{
+	struct plugin_net_context *contexts[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(plugin_net_init((uint64_t)i, -1, fake_log_sink, &contexts[i]), 0);
+	assert_int_equal(plugin_net_finalize(contexts[0]), 0);
+	log_warn("one is left");
+	assert_int_equal(fake_logged()->warnings, 1);
+	log_warn("queued when the last one ends");
+	assert_int_equal(plugin_net_finalize(contexts[1]), 0);
+	assert_int_equal(fake_log.warnings, 2);
+	log_warn("for stderr");
+	assert_int_equal(fake_logged()->warnings, 2);
 }
 
 static void connections_outlive_finalize(void **state)
@@ -127,7 +145,7 @@ static void failed_init_leaves_nothing(void **state)
 	assert_null(context);
 	fake_transport.open_error = 0;
 	assert_int_equal(plugin_net_init(1, 256, fake_log_sink, &context), -EINVAL);
-	assert_int_equal(fake_log.warnings, 1);
+	assert_int_equal(fake_logged()->warnings, 1);
 	assert_null(context);
 	assert_int_equal(plugin_state_holders(), 0);
 }
@@ -142,7 +160,7 @@ static void process_init_needs_no_finalize_and_may_come_again(void **state)
 	assert_int_equal(plugin_net_devices(&count), 0);
 	assert_int_equal(count, 2);
 	assert_int_equal(fake_transport.opens, 1);
-	assert_int_equal(fake_log.infos, 2);
+	assert_int_equal(fake_logged()->infos, 2);
 }
 
 static void off_and_disable_succeed_with_no_device(void **state)
@@ -164,9 +182,9 @@ static void off_and_disable_succeed_with_no_device(void **state)
 		assert_int_equal(plugin_net_devices(&count), 0);
 		assert_int_equal(count, 0);
 		assert_int_equal(plugin_net_finalize(context), 0);
-		assert_int_equal(fake_log.warnings, 0);
-		assert_int_equal(fake_log.infos, 2);
-		assert_non_null(strstr(fake_log.info, names[i]));
+		assert_int_equal(fake_logged()->warnings, 0);
+		assert_int_equal(fake_logged()->infos, 2);
+		assert_non_null(strstr(fake_logged()->info, names[i]));
 	}
 	assert_int_equal(fake_transport.opens, 0);
 }
@@ -193,8 +211,8 @@ static void auto_yields_to_an_active_rdma_port(void **state)
 	assert_int_equal(plugin_net_init_process(fake_log_sink), 0);
 	assert_int_equal(plugin_net_devices(&count), 0);
 	assert_int_equal(count, 0);
-	assert_int_equal(fake_log.infos, 1);
-	assert_non_null(strstr(fake_log.info, "mlx5_0"));
+	assert_int_equal(fake_logged()->infos, 1);
+	assert_non_null(strstr(fake_logged()->info, "mlx5_0"));
 	assert_int_equal(fake_sysfs_free(&made), 0);
 }
 
@@ -320,7 +338,7 @@ static int calls_of_a_child(struct pair *pair)
 		return 50;
 	/* Nothing was touched: not the objects, not the counts, not the log. */
 	if (fake_transport.connections != 2 || fake_transport.listeners != 1 || fake_transport.closes != 0 ||
-	    plugin_state_holders() != 4 || fake_log.infos != 1)
+	    plugin_state_holders() != 4 || fake_logged()->infos != 1)
 		return 51;
 	return 0;
 }
@@ -351,6 +369,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(one_line_is_said_for_each_communicator),
 		TEST(it_can_be_initialised_again_after_the_last_finalize),
+		TEST(nccls_log_is_not_called_after_the_last_finalize),
 		TEST(connections_outlive_finalize),
 		TEST(unfinished_connect_and_failed_listen_hold_nothing),
 		TEST(failed_init_leaves_nothing),

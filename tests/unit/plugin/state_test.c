@@ -140,8 +140,8 @@ static void wrong_settings_are_named_once(void **state)
 	plugin_state_load();
 	unsetenv("TRIBUTARY_STREEMS");
 	plugin_state_load();
-	assert_int_equal(fake_log.warnings, 1);
-	assert_non_null(strstr(fake_log.warning, "TRIBUTARY_STREEMS"));
+	assert_int_equal(fake_logged()->warnings, 1);
+	assert_non_null(strstr(fake_logged()->warning, "TRIBUTARY_STREEMS"));
 }
 
 /* What the plugin takes when it is asked for `net` on a host with so many RDMA devices. */
@@ -169,10 +169,10 @@ static void verbs_is_taken_by_name_alone_and_else_is_a_warning_and_tcp(void **st
 	assert_ptr_equal(taken("auto", 2), &transport_tcp);
 	assert_ptr_equal(taken("tcp", 2), &transport_tcp);
 	assert_ptr_equal(taken("verbs", 2), &transport_verbs);
-	assert_int_equal(fake_log.warnings, 0);
+	assert_int_equal(fake_logged()->warnings, 0);
 	assert_ptr_equal(taken("verbs", 0), &transport_tcp);
-	assert_int_equal(fake_log.warnings, 1);
-	assert_string_equal(fake_log.warning,
+	assert_int_equal(fake_logged()->warnings, 1);
+	assert_string_equal(fake_logged()->warning,
 			    "TRIBUTARY_NET=verbs cannot be had, TCP is used: this host has no RDMA device");
 }
 

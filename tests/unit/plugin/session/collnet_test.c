@@ -68,16 +68,16 @@ static void advice_is_given_where_it_helps(void **state)
 	in_cluster(two_leaves);
 	session_collnet_advise(&quiet);
 	session_collnet_advise(&few);
-	assert_int_equal(fake_log.infos, 0);
+	assert_int_equal(fake_logged()->infos, 0);
 	session_collnet_advise(&all);
-	assert_int_equal(fake_log.infos, 1);
-	assert_non_null(strstr(fake_log.info, "NCCL_COLLNET_ENABLE=1"));
+	assert_int_equal(fake_logged()->infos, 1);
+	assert_non_null(strstr(fake_logged()->info, "NCCL_COLLNET_ENABLE=1"));
 	asked.level = SESSION_OFF;
 	snprintf(asked.why.text, sizeof(asked.why.text), "no profile is there");
 	session_collnet_advise(&asked);
-	assert_int_equal(fake_log.infos, 2);
-	assert_non_null(strstr(fake_log.info, "no profile is there"));
-	assert_int_equal(fake_log.warnings, 0);
+	assert_int_equal(fake_logged()->infos, 2);
+	assert_non_null(strstr(fake_logged()->info, "no profile is there"));
+	assert_int_equal(fake_logged()->warnings, 0);
 }
 
 static void a_cluster_that_cannot_be_read_is_said_once(void **state)
@@ -88,10 +88,10 @@ static void a_cluster_that_cannot_be_read_is_said_once(void **state)
 	in_cluster("tributary-cluster 1\nswitch a\nhost n1 leaf=nowhere\n");
 	session_collnet_advise(&all);
 	session_collnet_advise(&all);
-	assert_int_equal(fake_log.infos, 0);
-	assert_int_equal(fake_log.warnings, 1);
-	assert_non_null(strstr(fake_log.warning, "all hosts count as one leaf"));
-	assert_non_null(strstr(fake_log.warning, path));
+	assert_int_equal(fake_logged()->infos, 0);
+	assert_int_equal(fake_logged()->warnings, 1);
+	assert_non_null(strstr(fake_logged()->warning, "all hosts count as one leaf"));
+	assert_non_null(strstr(fake_logged()->warning, path));
 }
 
 static int teardown(void **state)

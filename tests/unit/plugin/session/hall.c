@@ -417,7 +417,9 @@ static void *lane_main(void *arg)
 		uint64_t start_ns = clock_now_ns(), start_cpu_ns = thread_cpu_ns();
 
 		reply->text[0] = lane_info[0] = '\0';
+		log_collect();
 		reply->result = order_run(&order, reply);
+		log_flush();
 		reply->took_ns = clock_elapsed_ns(start_ns, clock_now_ns());
 		reply->cpu_ns = thread_cpu_ns() - start_cpu_ns;
 		reply->warnings = warnings;

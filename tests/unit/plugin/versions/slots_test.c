@@ -133,7 +133,7 @@ static char received[sizeof(sent)];
 				 NCCL_INVALID_ARGUMENT);                                                               \
 		assert_int_equal((table).isend(sender, sent, INT_MIN, tag, mhandle, &nothing), NCCL_INVALID_ARGUMENT); \
 		assert_null(nothing);                                                                                  \
-		assert_int_equal(fake_log.warnings, 3);                                                                \
+		assert_int_equal(fake_logged()->warnings, 3);                                                                \
 	} while (0)
 
 static void version_6_moves_a_message(void **state)
@@ -154,7 +154,7 @@ static void version_6_moves_a_message(void **state)
 		  net->accept(listener, &receiver));
 	assert_int_equal(fake_transport.last_traffic_class, -1);
 	assert_int_equal(net->regMr(receiver, data, -1, NCCL_POINTER_HOST, &mhandle), NCCL_INVALID_ARGUMENT);
-	fake_log.warnings = 0;
+	fake_logged()->warnings = 0;
 	REFUSE_NEGATIVE(*net);
 	POST_INT(*net);
 	FINISH(*net);
@@ -176,7 +176,7 @@ static void version_7_moves_a_message(void **state)
 		  net->accept(listener, &receiver, &device_handle));
 	assert_null(device_handle);
 	assert_int_equal(net->regMr(receiver, data, INT_MIN, NCCL_POINTER_HOST, &mhandle), NCCL_INVALID_ARGUMENT);
-	fake_log.warnings = 0;
+	fake_logged()->warnings = 0;
 	REFUSE_NEGATIVE(*net);
 	assert_int_equal(net->getDeviceMr(receiver, mhandle, &data), NCCL_INTERNAL_ERROR);
 	OK(net->irecvConsumed(receiver, 1, NULL));

@@ -72,6 +72,7 @@ static void a_handle_of_another_version_is_not_dialled(void **state)
 		snprintf(expected, sizeof(expected),
 			 "speaks version %d of Tributary's RDMA protocol, this host %d:", VERBS_WIRE_VERSION + by,
 			 VERBS_WIRE_VERSION);
+		assert_true(log_drain(10000));
 		assert_non_null(strstr(warning, expected));
 		meeting_close(&meeting);
 	}
@@ -114,6 +115,7 @@ static void a_hello_of_another_version_is_turned_away(void **state)
 		assert_false(runtime_past(deadline_ns));
 	}
 	snprintf(expected, sizeof(expected), ", which speaks %d: install", VERBS_WIRE_VERSION);
+	assert_true(log_drain(10000));
 	assert_non_null(strstr(warning, "another version of Tributary's RDMA protocol"));
 	assert_non_null(strstr(warning, expected));
 	tcp->close_connection(dialled);
