@@ -201,6 +201,7 @@ struct shm_listener {
 	uint8_t secret[SHM_WIRE_SECRET_BYTES];
 	struct shm_pending pending[SHM_PENDING_MAX];
 	unsigned pending_count;
+	uint64_t rejected_said_ns, rejected_unsaid; /* connections that proved nothing */
 };
 
 struct shm_transport {

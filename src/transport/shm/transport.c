@@ -14,6 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define REJECTED_SAY_NS (60 * NS_PER_S)
+
 #define ASSUMED_SPEED_Bps 8000000000ULL /* one copy by one core; nothing is decided by it */
 #define GUID              0x7368617265640001ULL
 enum { ACCEPTS_AT_ONCE = 16, LATENCY_NS = 1000 };
@@ -387,6 +389,18 @@ static bool is_strange(int error)
 	       error == -ETIMEDOUT || error == -ECONNRESET || error == -EOPNOTSUPP;
 }
 
+/* One line a minute: any process of this network namespace may connect. */
+static void reject(struct shm_listener *listener, int error, uint64_t now_ns)
+{
+	listener->rejected_unsaid++;
+	if (listener->rejected_said_ns && clock_elapsed_ns(listener->rejected_said_ns, now_ns) < REJECTED_SAY_NS)
+		return;
+	log_info(LOG_NET, "closed %llu shared-memory connections, the last one: %s",
+		 (unsigned long long)listener->rejected_unsaid, strerror(-error));
+	listener->rejected_said_ns = now_ns;
+	listener->rejected_unsaid = 0;
+}
+
 static int shm_accept(struct transport_listener *opaque, struct transport_connection **ret)
 {
 	struct shm_listener *listener = (struct shm_listener *)opaque;
@@ -401,7 +415,7 @@ static int shm_accept(struct transport_listener *opaque, struct transport_connec
 		if (r < 0 && !is_strange(r))
 			error = r;
 		else if (r < 0)
-			log_info(LOG_NET, "closed a shared-memory connection: %s", strerror(-r));
+			reject(listener, r, now_ns);
 		if (r == 0)
 			i++;
 		else

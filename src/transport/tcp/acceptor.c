@@ -1,7 +1,7 @@
 /*
  * The accepting side: one listening socket an interface, shared by all listeners of the process. What connects has to
  * say hello with a listener's or a connection's secret before it costs more than a small slot; when the slots are full
- * the one that has said nothing for the longest makes room, so strangers cannot keep the real peer out.
+ * the one that has said nothing for the longest makes room, so unauthenticated peers cannot keep the real one out.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -9,9 +9,10 @@
 #include "transport/tcp/tcp.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
-#define STRANGER_SAY_NS       (60 * NS_PER_S)
+#define REJECTED_SAY_NS       (60 * NS_PER_S)
 #define OUT_OF_DESCRIPTORS_NS (50 * NS_PER_MS)
 enum { ACCEPTS_AT_ONCE = 256, HALF_JOINED_MAX = 64 };
 
@@ -77,17 +78,73 @@ static void pending_drop(struct tcp_acceptor *acceptor, unsigned index)
 		(acceptor->pending_count - index) * sizeof(acceptor->pending[0]));
 }
 
-static void stranger(struct tcp_transport *transport, const struct sockaddr_storage *peer, const char *what,
-		     uint64_t now_ns)
+static void rejected_say(struct tcp_transport *transport, uint64_t now_ns)
 {
-	char text[TCP_ADDRESS_TEXT];
+	struct tcp_rejected *rejected = &transport->rejected;
+	char text[TCP_ADDRESS_TEXT], more[64] = "";
 
-	transport->strangers++;
-	if (transport->stranger_said_ns && clock_elapsed_ns(transport->stranger_said_ns, now_ns) < STRANGER_SAY_NS)
+	if (rejected->unsaid > 1)
+		snprintf(more, sizeof(more), " (and %llu more)", (unsigned long long)rejected->unsaid - 1);
+	log_warn("closed a connection from %s to host %s that %s%s", tcp_socket_text(&rejected->peer, text),
+		 transport->host, rejected->what, more);
+	rejected->said_ns = now_ns;
+	rejected->unsaid = 0;
+	rejected->tells_version = false;
+}
+
+/* One line a minute, whatever unauthenticated peers do; of several reasons the one that a user can act on. */
+static void reject(struct tcp_transport *transport, const struct sockaddr_storage *peer, const char *what,
+		   uint64_t now_ns)
+{
+	struct tcp_rejected *rejected = &transport->rejected;
+
+	rejected->unsaid++;
+	if (!rejected->tells_version) {
+		rejected->peer = *peer;
+		snprintf(rejected->what, sizeof(rejected->what), "%s", what);
+	}
+	if (!rejected->said_ns || clock_elapsed_ns(rejected->said_ns, now_ns) >= REJECTED_SAY_NS)
+		rejected_say(transport, now_ns);
+}
+
+static void reject_version(struct tcp_transport *transport, const struct sockaddr_storage *peer, uint64_t now_ns)
+{
+	char what[sizeof(transport->rejected.what)];
+
+	snprintf(
+		what, sizeof(what),
+		"speaks another version of Tributary's protocol, this host speaks %u: install the same release on both",
+		TCP_WIRE_VERSION);
+	if (transport->rejected.tells_version) {
+		transport->rejected.unsaid++;
 		return;
-	transport->stranger_said_ns = now_ns;
-	log_warn("closed a connection from %s to host %s that %s (%llu so far; said once a minute)",
-		 tcp_socket_text(peer, text), transport->host, what, (unsigned long long)transport->strangers);
+	}
+	reject(transport, peer, what, now_ns);
+	transport->rejected.tells_version = transport->rejected.unsaid > 0;
+}
+
+/* Connections whose streams have not all come. */
+static void abandon(struct tcp_transport *transport, uint64_t now_ns)
+{
+	struct tcp_connection *connection = transport->connections;
+
+	while (connection) {
+		struct tcp_connection *next = connection->next;
+
+		if (connection->listener && connection->joined_count < connection->stream_count &&
+		    clock_elapsed_ns(connection->created_ns, now_ns) > 2 * transport->timeout_ns) {
+			tcp_connection_unlink(connection);
+			tcp_connection_free(connection);
+		}
+		connection = next;
+	}
+}
+
+void tcp_acceptor_tick(struct tcp_transport *transport, uint64_t now_ns)
+{
+	if (transport->rejected.unsaid && clock_elapsed_ns(transport->rejected.said_ns, now_ns) >= REJECTED_SAY_NS)
+		rejected_say(transport, now_ns);
+	abandon(transport, now_ns);
 }
 
 static bool answer(struct tcp_transport *transport, int fd, int device, enum tcp_welcome status, uint64_t connection_id)
@@ -226,19 +283,15 @@ static bool hello_arrived(struct tcp_transport *transport, struct tcp_pending *p
 	struct tcp_wire_hello hello;
 	struct tcp_connection *connection;
 	struct tcp_listener *listener;
-	char text[TCP_ADDRESS_TEXT];
 	int r = tcp_wire_get_hello(pending->bytes, &hello);
 
 	if (r == -EPROTO) {
-		log_warn(
-			"a peer at %s speaks another version of Tributary's protocol than this host (%s), which speaks "
-			"%u: install the same release on both",
-			tcp_socket_text(&pending->peer, text), transport->host, TCP_WIRE_VERSION);
+		reject_version(transport, &pending->peer, now_ns);
 		answer(transport, pending->fd, -1, TCP_WELCOME_VERSION, 0);
 		return false;
 	}
 	if (r < 0) {
-		stranger(transport, &pending->peer, "did not speak Tributary's protocol", now_ns);
+		reject(transport, &pending->peer, "did not speak Tributary's protocol", now_ns);
 		return false;
 	}
 	connection = find_connection(transport, &hello);
@@ -246,7 +299,7 @@ static bool hello_arrived(struct tcp_transport *transport, struct tcp_pending *p
 		return rejoin(transport, connection, &hello, pending->fd, &pending->peer, now_ns) == 0;
 	listener = find_listener(transport, &hello);
 	if (!listener) {
-		stranger(transport, &pending->peer, "did not prove the secret of a listener", now_ns);
+		reject(transport, &pending->peer, "did not prove the secret of a listener", now_ns);
 		answer(transport, pending->fd, -1, TCP_WELCOME_SECRET, hello.connection_id);
 		return false;
 	}
@@ -271,7 +324,7 @@ static bool pending_step(struct tcp_transport *transport, struct tcp_acceptor *a
 	if (got == -EAGAIN || got == -EINTR) {
 		if (clock_elapsed_ns(pending->since_ns, now_ns) < transport->timeout_ns)
 			return false;
-		stranger(transport, &pending->peer, "said nothing", now_ns);
+		reject(transport, &pending->peer, "said nothing", now_ns);
 	} else if (got > 0) {
 		pending->count += (size_t)got;
 		if (pending->count < sizeof(pending->bytes))
@@ -279,7 +332,7 @@ static bool pending_step(struct tcp_transport *transport, struct tcp_acceptor *a
 		if (hello_arrived(transport, pending, now_ns))
 			pending->fd = -1; /* it belongs to a stream now */
 	} else {
-		stranger(transport, &pending->peer, "left without a greeting", now_ns);
+		reject(transport, &pending->peer, "left without a greeting", now_ns);
 	}
 	pending_drop(acceptor, index);
 	return true;
@@ -305,8 +358,10 @@ void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor 
 			break;
 		if (fd < 0)
 			continue; /* that one was gone again before we got it */
-		if (acceptor->pending_count == TCP_PENDING_MAX)
+		if (acceptor->pending_count == TCP_PENDING_MAX) {
+			reject(transport, &acceptor->pending[0].peer, "said nothing before the next ones came", now_ns);
 			pending_drop(acceptor, 0);
+		}
 		pending = &acceptor->pending[acceptor->pending_count++];
 		memset(pending, 0, sizeof(*pending));
 		pending->fd = fd;
@@ -317,20 +372,4 @@ void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor 
 	for (unsigned i = 0; i < acceptor->pending_count;)
 		if (!pending_step(transport, acceptor, i, now_ns))
 			i++;
-}
-
-void tcp_acceptor_abandon(struct tcp_transport *transport, uint64_t now_ns)
-{
-	struct tcp_connection *connection = transport->connections;
-
-	while (connection) {
-		struct tcp_connection *next = connection->next;
-
-		if (connection->listener && connection->joined_count < connection->stream_count &&
-		    clock_elapsed_ns(connection->created_ns, now_ns) > 2 * transport->timeout_ns) {
-			tcp_connection_unlink(connection);
-			tcp_connection_free(connection);
-		}
-		connection = next;
-	}
 }

@@ -271,6 +271,14 @@ struct tcp_acceptor {
 	uint64_t paused_until_ns; /* out of descriptors: not polled meanwhile */
 };
 
+/* Connections of unauthenticated peers that were closed. */
+struct tcp_rejected {
+	uint64_t said_ns, unsaid; /* unsaid: since then */
+	struct sockaddr_storage peer;
+	char what[128];     /* of one that is unsaid */
+	bool tells_version; /* which no other replaces */
+};
+
 /* A stream being dialled: connector.c. */
 enum tcp_dial_state {
 	TCP_DIAL_START,
@@ -351,8 +359,7 @@ struct tcp_transport {
 	/* Addresses that could be reached only as the system routes: hashes, the oldest is overwritten. */
 	_Atomic uint64_t unpinned[TCP_UNPINNED_MAX];
 	_Atomic unsigned unpinned_count;
-	uint64_t stranger_said_ns;
-	uint64_t strangers;
+	struct tcp_rejected rejected;
 };
 
 /* socket.c */
@@ -512,7 +519,8 @@ int tcp_acceptor_get(struct tcp_transport *transport, int index, struct tcp_acce
 int tcp_acceptor_address(struct tcp_transport *transport, int interface, struct tcp_wire_address *ret);
 void tcp_acceptor_free(struct tcp_acceptor *acceptor);
 void tcp_acceptor_progress(struct tcp_transport *transport, struct tcp_acceptor *acceptor, uint64_t now_ns);
-void tcp_acceptor_abandon(struct tcp_transport *transport, uint64_t now_ns); /* half-joined for too long */
+/* Says what is unsaid of rejected peers; frees connections that are half-joined for too long. */
+void tcp_acceptor_tick(struct tcp_transport *transport, uint64_t now_ns);
 
 /* service.c */
 int tcp_service_start(struct tcp_transport *transport); /* transport lock held; running already: fine */
