@@ -1,6 +1,6 @@
 /*
- * What is found of fabrics whose truth is known: with the test-bed's noise, and without. Of the random ones every fourth,
- * beginning with one that the seed chooses; TRIBUTARY_TEST_LONG=1: all.
+ * What is found of fabrics whose truth is known: with the test-bed's noise, and without. Of the random ones every fourth;
+ * TRIBUTARY_TEST_LONG=1: all.
  */
 #include "measure/fabric_internal.h"
 
@@ -60,7 +60,7 @@ static void random_clusters(const struct fabric_noise *noise, size_t count, size
 	if (runtime_sanitized()) /* pure code of one thread, and minutes of it */
 		count /= 10;
 	wrong_max = (wrong_max + step - 1) / step;
-	for (size_t i = runtime_seed() % step; i < count; i += step, tried++) {
+	for (size_t i = 0; i < count; i += step, tried++) {
 		struct fabric_visible visible;
 		struct fabric_truth truth;
 		uint64_t seed = first ? strtoull(first, NULL, 0) : 1000 + i;

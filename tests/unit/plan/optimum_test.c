@@ -1,7 +1,7 @@
 /*
  * Nothing beats the planner where everything can be tried: all multisets of channels for up to four GPUs, each judged by
  * plan_judge_rate; and for up to six an integer program over all channels (GLPK). Of the subsets of each machine's GPUs some
- * are taken, which the seed chooses.
+ * are taken.
  */
 #include "box.h"
 
@@ -157,7 +157,6 @@ static void try_everything(const struct box_spec *spec, const struct topology *t
 static void four_gpus_get_the_best_of_all_plans(void **state)
 {
 	unsigned cases = 0, step = CASE_STEP * (runtime_long() || runtime_sanitized() ? 1 : 3);
-	uint64_t seed = runtime_seed();
 
 	(void)state;
 	for (size_t i = 0; i < box_spec_count; i++) {
@@ -169,7 +168,7 @@ static void four_gpus_get_the_best_of_all_plans(void **state)
 		for (unsigned mask = 1; mask < 1U << all.gpu_count; mask++) {
 			unsigned count = bits_of(mask);
 
-			if (count > 4 || (mask + i + seed) % (step * (count < 3 ? 11 : 37)) || mask > 255)
+			if (count > 4 || (mask + i) % (step * (count < 3 ? 11 : 37)) || mask > 255)
 				continue;
 			for (unsigned j = 0; j < 3 * PLACES; j++) {
 				struct plan_request request;
@@ -308,7 +307,6 @@ static void no_integer_program_finds_better_channels(void **state)
 {
 	unsigned step = (runtime_long() ? 7 : 61) * CASE_STEP;
 	unsigned cases = 0;
-	uint64_t seed = runtime_seed();
 
 	(void)state;
 	glp_term_out(GLP_OFF);
@@ -321,7 +319,7 @@ static void no_integer_program_finds_better_channels(void **state)
 		for (unsigned mask = 1; mask < 1U << all.gpu_count && mask < 256; mask++) {
 			unsigned count = bits_of(mask);
 
-			if (count < 2 || count > 6 || (mask * 5 + i + seed) % step)
+			if (count < 2 || count > 6 || (mask * 5 + i) % step)
 				continue;
 			for (unsigned j = 0; j < 3 * PLACES; j++) {
 				struct plan_request request;
