@@ -98,6 +98,16 @@ static int start_of(uint32_t pid, uint64_t *ret)
 	return r < 0 ? r : start_in_stat(text, ret);
 }
 
+bool process_has_ended(uint32_t pid)
+{
+	int saved_errno = errno;
+	uint64_t start;
+	bool ended = start_of(pid, &start) == -ENOENT && start_of((uint32_t)getpid(), &start) == 0;
+
+	errno = saved_errno;
+	return ended;
+}
+
 /* "Name:\tvalue ..." of /proc/PID/status; NULL: it is not there. */
 static char *status_value(char *text, const char *name)
 {

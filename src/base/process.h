@@ -26,6 +26,9 @@ enum process_state {
 };
 enum process_state process_state(const struct process_identity *of, const struct process_identity *self);
 
+/* A process of this namespace has certainly ended, if only its number is known. False also means: cannot tell. */
+bool process_has_ended(uint32_t pid);
+
 /*
  * Stopped by a signal or a debugger. False also means: cannot tell. *ret_switches is another number whenever it has run
  * since it was seen stopped.

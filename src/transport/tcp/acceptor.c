@@ -171,7 +171,7 @@ static struct tcp_connection *find_connection(struct tcp_transport *transport, c
 {
 	for (struct tcp_connection *connection = transport->connections; connection; connection = connection->next)
 		if (connection->role == TCP_RECEIVER && connection->id == hello->connection_id &&
-		    connection->listener_id == hello->listener_id &&
+		    (!hello->listener_id || connection->listener_id == hello->listener_id) &&
 		    tcp_bytes_equal(connection->secret, hello->secret, TCP_WIRE_SECRET_BYTES))
 			return connection;
 	return NULL;
@@ -207,6 +207,8 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	memcpy(connection->secret, listener->secret, TCP_WIRE_SECRET_BYTES);
 	memcpy(connection->peer_host, hello->host, TCP_WIRE_HOST_BYTES);
 	connection->peer_id = hello->host_id;
+	if (hello->host_id == transport->host_id)
+		connection->peer_process = hello->process_id;
 	tcp_connection_link(connection);
 	*ret = connection;
 	return 0;
@@ -261,8 +263,9 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 	int r;
 
 	pthread_mutex_lock(&connection->lock);
-	if (hello->stream >= connection->stream_count || connection->error ||
-	    hello->epoch <= connection->streams[hello->stream].epoch)
+	if (connection->error)
+		r = -EREMOTEIO;
+	else if (hello->stream >= connection->stream_count || hello->epoch <= connection->streams[hello->stream].epoch)
 		r = -EINVAL;
 	else
 		r = answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id) ? 0 : -ECONNRESET;
@@ -277,12 +280,34 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 	return r;
 }
 
+/* Of a connection whose streams are still coming in; NULL: of a new one. True: the socket has found its connection. */
+static bool new_stream_arrived(struct tcp_transport *transport, struct tcp_connection *connection,
+			       const struct tcp_wire_hello *hello, struct tcp_pending *pending, uint64_t now_ns)
+{
+	struct tcp_listener *listener;
+	int r;
+
+	listener = find_listener(transport, hello);
+	if (!listener) {
+		reject(transport, &pending->peer, "did not prove the secret of a listener", now_ns);
+		answer(transport, pending->fd, -1, TCP_WELCOME_SECRET, hello->connection_id);
+		return false;
+	}
+	if (!connection) {
+		r = connection_begin(transport, listener, hello, &connection);
+		if (r < 0) {
+			answer(transport, pending->fd, -1, TCP_WELCOME_FULL, hello->connection_id);
+			return false;
+		}
+	}
+	return join(transport, connection, hello, pending->fd, &pending->peer, now_ns) == 0;
+}
+
 /* A whole hello is here. True: the socket has found its connection. */
 static bool hello_arrived(struct tcp_transport *transport, struct tcp_pending *pending, uint64_t now_ns)
 {
 	struct tcp_wire_hello hello;
 	struct tcp_connection *connection;
-	struct tcp_listener *listener;
 	int r = tcp_wire_get_hello(pending->bytes, &hello);
 
 	if (r == -EPROTO) {
@@ -296,21 +321,14 @@ static bool hello_arrived(struct tcp_transport *transport, struct tcp_pending *p
 	}
 	connection = find_connection(transport, &hello);
 	if (connection && connection->joined_count == connection->stream_count)
-		return rejoin(transport, connection, &hello, pending->fd, &pending->peer, now_ns) == 0;
-	listener = find_listener(transport, &hello);
-	if (!listener) {
-		reject(transport, &pending->peer, "did not prove the secret of a listener", now_ns);
+		r = rejoin(transport, connection, &hello, pending->fd, &pending->peer, now_ns);
+	else if (!hello.listener_id)
+		r = -EREMOTEIO; /* of a connection that has ended here */
+	else
+		return new_stream_arrived(transport, connection, &hello, pending, now_ns);
+	if (r == -EREMOTEIO)
 		answer(transport, pending->fd, -1, TCP_WELCOME_SECRET, hello.connection_id);
-		return false;
-	}
-	if (!connection) {
-		r = connection_begin(transport, listener, &hello, &connection);
-		if (r < 0) {
-			answer(transport, pending->fd, -1, TCP_WELCOME_FULL, hello.connection_id);
-			return false;
-		}
-	}
-	return join(transport, connection, &hello, pending->fd, &pending->peer, now_ns) == 0;
+	return r == 0;
 }
 
 /* True: its slot is free again. */

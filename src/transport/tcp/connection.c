@@ -230,7 +230,7 @@ void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 	if (!connection->error)
 		tcp_connection_progress(connection);
 	tcp_failover_watch(connection, looked_ns, now_ns);
-	if (connection->role == TCP_SENDER && !connection->closing)
+	if (connection->role == TCP_SENDER && (!connection->closing || !connection->live_count))
 		tcp_connector_redial(connection, now_ns);
 	if (!connection->error && tcp_request_first(connection) && !connection->reported &&
 	    clock_elapsed_ns(tcp_request_first(connection)->posted_ns, now_ns) >
@@ -307,6 +307,12 @@ static void say_bye(struct tcp_connection *connection, uint64_t now_ns)
 
 	if (connection->role == TCP_RECEIVER)
 		lead = tcp_failover_lead(connection);
+	else if (must_end_now(connection))
+		lead = NULL;
+	/* No more of the user's bytes goes out. Any stream that is not in the midst of a frame will do. */
+	for (unsigned i = 0; !lead && i < connection->stream_count; i++)
+		if (connection->streams[i].live && !tcp_stream_has_unsent(&connection->streams[i]))
+			lead = &connection->streams[i];
 	if (!lead || !lead->live || !tcp_stream_has_room(lead))
 		return;
 	tcp_stream_queue(lead, &frame, NULL);
@@ -325,7 +331,7 @@ void tcp_connection_close(struct tcp_connection *connection)
 	connection->closing = true;
 	connection->closing_since_ns = now_ns;
 	tcp_unwatch(connection);
-	if (!connection->error && (!now || connection->role == TCP_RECEIVER))
+	if (!connection->error)
 		say_bye(connection, now_ns);
 	if (now)
 		tcp_connection_unlink(connection);

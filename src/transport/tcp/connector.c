@@ -14,7 +14,10 @@
 
 #define DIAL_RETRY_NS   (50 * NS_PER_MS)
 #define REDIAL_LIMIT_NS (2 * NS_PER_S)
-enum { DIAL_REFUSED_MAX = 20 }; /* a second of refusals: nobody listens there any more, or a firewall says so */
+enum {
+	DIAL_REFUSED_MAX = 20, /* a second of refusals: nobody listens there any more, or a firewall says so */
+	LAST_REFUSED_MAX = 3,  /* the same of a peer whose last stream was lost: its process has ended */
+};
 
 void tcp_dial_free(struct tcp_dial *dial)
 {
@@ -321,6 +324,8 @@ static int connection_from(struct tcp_transport *transport, struct tcp_connector
 	connection->listener_id = connector->handle.listener_id;
 	memcpy(connection->secret, connector->handle.secret, TCP_WIRE_SECRET_BYTES);
 	memcpy(connection->peer_host, connector->dials[0].welcome.host, TCP_WIRE_HOST_BYTES);
+	if (connector->handle.host_id == transport->host_id)
+		connection->peer_process = connector->handle.process_id;
 	for (unsigned i = 0; i < connector->dial_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
@@ -332,6 +337,8 @@ static int connection_from(struct tcp_transport *transport, struct tcp_connector
 		if (stream->dial) {
 			*stream->dial = connector->dials[i];
 			stream->dial->state = TCP_DIAL_START;
+			/* It must find this connection: at the listener it would begin another one. */
+			stream->dial->hello.listener_id = 0;
 		}
 		connection->live_count++;
 	}
@@ -419,13 +426,42 @@ out:
 	return r;
 }
 
+/* False: the connection has failed. */
+static bool redial_failed(struct tcp_connection *connection, struct tcp_stream *stream, int error, uint64_t now_ns)
+{
+	/* Nobody listens at its host any more, or its process does not know the connection. */
+	if (!connection->live_count && error == -ECONNREFUSED) {
+		tcp_connection_fail(connection, -EREMOTEIO, connection->lost_why);
+		return false;
+	}
+	tcp_dial_free(stream->dial);
+	stream->dial->state = TCP_DIAL_START;
+	stream->dial->refused = 0;
+	stream->dial->retry_at_ns = 0;
+	stream->redial_at_ns = now_ns + stream->redial_wait_ns;
+	if (stream->redial_wait_ns < REDIAL_LIMIT_NS)
+		stream->redial_wait_ns *= 2;
+	return true;
+}
+
+static bool is_to_be_dialled(const struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
+{
+	const struct tcp_dial *dial = stream->dial;
+
+	if (stream->live || !dial || now_ns < stream->redial_at_ns)
+		return false;
+	/* How far the receiver got it is asked over another one, if there is one. */
+	return !stream->awaits_dead || !connection->live_count || dial->state != TCP_DIAL_START;
+}
+
 void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 		struct tcp_dial *dial = stream->dial;
+		int r;
 
-		if (stream->live || stream->awaits_dead || !dial || now_ns < stream->redial_at_ns)
+		if (!is_to_be_dialled(connection, stream, now_ns))
 			continue;
 		if (dial->state == TCP_DIAL_START && dial->fd < 0 && !dial->retry_at_ns) {
 			dial->deadline_ns = now_ns + connection->transport->timeout_ns;
@@ -437,20 +473,19 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 		dial->may_unpin = !connection->live_count;
 		if (dial->hello.epoch <= stream->epoch)
 			dial->hello.epoch = stream->epoch + 1;
-		if (tcp_dial_step(connection->transport, dial, now_ns) < 0) {
-			tcp_dial_free(dial);
-			dial->state = TCP_DIAL_START;
-			dial->refused = 0;
-			dial->retry_at_ns = 0;
-			stream->redial_at_ns = now_ns + stream->redial_wait_ns;
-			if (stream->redial_wait_ns < REDIAL_LIMIT_NS)
-				stream->redial_wait_ns *= 2;
+		r = tcp_dial_step(connection->transport, dial, now_ns);
+		if (r == 0 && !connection->live_count && dial->refused >= LAST_REFUSED_MAX)
+			r = -ECONNREFUSED;
+		if (r < 0) {
+			if (!redial_failed(connection, stream, r, now_ns))
+				return;
 		} else if (dial->state == TCP_DIAL_READY) {
-			tcp_stream_attach(stream, dial->fd, dial->hello.epoch, now_ns);
+			int fd = dial->fd;
+
 			dial->fd = -1;
 			dial->state = TCP_DIAL_START;
 			dial->retry_at_ns = 0;
-			connection->live_count++;
+			tcp_failover_attach(connection, stream, fd, dial->hello.epoch, now_ns);
 			log_info(LOG_NET, "stream %u with host %s is back", i, connection->peer_host);
 			tcp_watch_stream(connection, stream, now_ns);
 		}

@@ -10,10 +10,14 @@
  *                         others; dialled anew with epoch + 1     the stream that carried it
  *   live, next epoch      as at first                             HELLO with a higher epoch came
  *
- * No live stream left: the connection has failed.
+ * No live stream left: both processes may live all the same. The sender dials every stream at once. The first one that is
+ * back carries SUSPECT and DEAD, also for itself (live and awaits_dead), and no data before. The connection fails when the
+ * peer's process is gone, as far as this host can see it, when its host refuses three times, when its process does not know
+ * the connection, when the receiver has waited two fifths of the time-out, and when the time-out has passed.
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/sys.h"
 #include "transport/tcp/tcp.h"
 
@@ -54,7 +58,7 @@ static void send_suspect(struct tcp_connection *connection, const struct tcp_str
 	struct tcp_stream *lead = &connection->streams[connection->s.lead];
 	struct tcp_frame frame = { .type = TCP_FRAME_SUSPECT,
 				   .stream = stream->index,
-				   .epoch = (uint16_t)stream->epoch };
+				   .epoch = (uint16_t)stream->lost_epoch };
 
 	if (!lead->live || !tcp_stream_has_room(lead))
 		return; /* the watch says it again */
@@ -63,13 +67,13 @@ static void send_suspect(struct tcp_connection *connection, const struct tcp_str
 		lead->tx_full = true; /* its own loss shows at the next write */
 }
 
-void tcp_failover_send_dead(struct tcp_connection *connection, const struct tcp_stream *stream)
+static void send_dead(struct tcp_connection *connection, const struct tcp_stream *stream, uint32_t epoch,
+		      uint64_t position)
 {
 	struct tcp_stream *lead = tcp_failover_lead(connection);
-	struct tcp_frame frame = { .type = TCP_FRAME_DEAD,
-				   .stream = stream->index,
-				   .epoch = (uint16_t)stream->epoch,
-				   .position = stream->dead_position };
+	struct tcp_frame frame = {
+		.type = TCP_FRAME_DEAD, .stream = stream->index, .epoch = (uint16_t)epoch, .position = position
+	};
 
 	if (!lead || !tcp_stream_has_room(lead))
 		return; /* SUSPECT comes again, and asks again */
@@ -77,32 +81,105 @@ void tcp_failover_send_dead(struct tcp_connection *connection, const struct tcp_
 	connection->r.control_pending = true;
 }
 
+void tcp_failover_send_dead(struct tcp_connection *connection, const struct tcp_stream *stream)
+{
+	if (stream->died)
+		send_dead(connection, stream, stream->dead_epoch, stream->dead_position);
+	/* One that brought nothing but signs of life: all that was sent on it is to be sent again. */
+	if (stream->died && !stream->live && stream->dead_epoch != stream->epoch)
+		send_dead(connection, stream, stream->epoch, 0);
+}
+
+/* The frames in it may have to go out again; those of a socket that was only there to ask over do not. */
+static void keep_frames(struct tcp_stream *stream)
+{
+	struct tcp_tx_frame *frames = stream->lost_frames;
+
+	if (stream->awaits_dead)
+		return;
+	stream->awaits_dead = true;
+	stream->lost_epoch = stream->epoch;
+	stream->lost_head = stream->tx_head;
+	stream->lost_tail = stream->tx_tail;
+	stream->lost_written = stream->tx_written;
+	stream->lost_frames = stream->frames;
+	stream->frames = frames;
+	stream->tx_head = stream->tx_next = stream->tx_tail = 0;
+}
+
+static void none_is_live(struct tcp_connection *connection, const char *why, uint64_t now_ns)
+{
+	connection->lost_ns = now_ns;
+	snprintf(connection->lost_why, sizeof(connection->lost_why), "%s", why);
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		stream->redial_at_ns = now_ns;
+		stream->redial_wait_ns = REDIAL_FIRST_NS;
+		if (stream->dial)
+			stream->dial->retry_at_ns = stream->dial->refused = 0;
+	}
+	log_info(LOG_NET, "all streams with host %s are lost, the last one: %s. %s", connection->peer_host, why,
+		 connection->role == TCP_SENDER ? "They are dialled anew" : "It may dial them anew");
+	transport_service_wake(&connection->transport->service);
+}
+
+/* Nothing is left to be said to it, or nobody is left to hear it. */
+static bool may_end(const struct tcp_connection *connection)
+{
+	return connection->peer_closed ||
+	       (connection->role == TCP_SENDER && connection->closing && tcp_sender_is_empty(connection));
+}
+
 void tcp_failover_lost(struct tcp_connection *connection, struct tcp_stream *stream, const char *why, uint64_t now_ns)
 {
-	char text[TCP_ADDRESS_TEXT], reason[160];
+	char text[TCP_ADDRESS_TEXT];
 
 	if (!stream->live || connection->error)
 		return;
-	if (connection->live_count == 1) {
-		snprintf(reason, sizeof(reason), "%s", connection->peer_closed ? "the peer closed it" : why);
+	if (connection->live_count == 1 && may_end(connection)) {
 		drop(connection, stream);
-		tcp_connection_fail(connection, -EREMOTEIO, reason);
+		tcp_connection_fail(connection, -EREMOTEIO, "the peer closed it");
 		return;
 	}
 	if (connection->role == TCP_RECEIVER) {
 		tcp_receiver_forget_partial(connection, stream);
 		stream->rx_left = 0;
-		stream->dead_position = stream->rx_position;
+		if (stream->rx_used || !stream->died) {
+			stream->died = true;
+			stream->dead_epoch = stream->epoch;
+			stream->dead_position = stream->rx_position;
+		}
 	}
 	drop(connection, stream);
-	if (!connection->peer_closed && !connection->closing)
+	if (connection->live_count && !connection->peer_closed && !connection->closing)
 		log_info(LOG_NET, "stream %u with host %s (%s) is lost: %s. Going on over the other %u", stream->index,
 			 connection->peer_host, tcp_socket_text(&stream->peer, text), why, connection->live_count);
+	if (!connection->live_count)
+		none_is_live(connection, why, now_ns);
 	if (connection->role == TCP_SENDER) {
-		stream->awaits_dead = true;
+		keep_frames(stream);
 		send_suspect(connection, stream, now_ns);
 	} else {
 		tcp_receiver_retell(connection);
+	}
+}
+
+void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *stream, int fd, uint32_t epoch,
+			 uint64_t now_ns)
+{
+	tcp_stream_attach(stream, fd, epoch, now_ns);
+	connection->live_count++;
+	connection->stirred = true;
+	if (connection->live_count > 1)
+		return;
+	if (connection->role == TCP_SENDER)
+		connection->s.lead = stream->index;
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		if (connection->role == TCP_RECEIVER)
+			tcp_failover_send_dead(connection, &connection->streams[i]);
+		else if (connection->streams[i].awaits_dead)
+			send_suspect(connection, &connection->streams[i], now_ns);
 	}
 }
 
@@ -127,9 +204,30 @@ static bool needed_again(const struct tcp_connection *connection, const struct t
 	       out->type == TCP_FRAME_BYE || (out->type == TCP_FRAME_DATA && tcp_sender_find(connection, out->message));
 }
 
-void tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
+/*
+ * In front of what is to go out again already: that was queued later, or waits since then. There is room: the sender bounds
+ * what it keeps (sender.c).
+ */
+static void send_again(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t position)
 {
 	struct tcp_sender *s = &connection->s;
+
+	if (s->again_head == s->again_tail)
+		s->again_head = s->again_tail = s->again_capacity;
+	while (stream->lost_tail != stream->lost_head) {
+		struct tcp_tx_frame out = stream->lost_frames[--stream->lost_tail % TCP_TX_FRAMES];
+		uint64_t begin = out.end - out.payload_bytes - TCP_WIRE_FRAME_BYTES;
+
+		if (out.end <= position || !needed_again(connection, &out))
+			continue;
+		if (out.type == TCP_FRAME_DATA && position > begin + TCP_WIRE_FRAME_BYTES)
+			keep_rest(&out, position - begin - TCP_WIRE_FRAME_BYTES);
+		s->again[--s->again_head % s->again_capacity] = out;
+	}
+}
+
+void tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
+{
 	struct tcp_stream *stream;
 
 	if (frame->stream >= connection->stream_count) {
@@ -137,30 +235,19 @@ void tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame
 		return;
 	}
 	stream = &connection->streams[frame->stream];
-	if ((uint16_t)stream->epoch != frame->epoch || (!stream->live && !stream->awaits_dead))
+	if (stream->live && (uint16_t)stream->epoch == frame->epoch) /* the receiver knows of its death before us */
+		tcp_failover_lost(connection, stream, "the receiver gave it up", now_ns);
+	if (connection->error || !stream->awaits_dead || (uint16_t)stream->lost_epoch != frame->epoch)
 		return; /* said before */
-	if (frame->position > stream->tx_written) {
+	if (frame->position > stream->lost_written) {
 		tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
 		return;
 	}
-	if (stream->live)
-		drop(connection, stream);
-	for (; stream->tx_head != stream->tx_tail; stream->tx_head++) {
-		struct tcp_tx_frame out = stream->frames[stream->tx_head % TCP_TX_FRAMES];
-		uint64_t begin = out.end - out.payload_bytes - TCP_WIRE_FRAME_BYTES;
-
-		if (out.end <= frame->position || !needed_again(connection, &out))
-			continue;
-		if (out.type == TCP_FRAME_DATA && frame->position > begin + TCP_WIRE_FRAME_BYTES)
-			keep_rest(&out, frame->position - begin - TCP_WIRE_FRAME_BYTES);
-		s->again[s->again_tail++ % s->again_capacity] = out;
-	}
-	stream->tx_next = stream->tx_tail;
+	send_again(connection, stream, frame->position);
 	stream->awaits_dead = false;
 	stream->redial_wait_ns = REDIAL_FIRST_NS;
 	stream->redial_at_ns = now_ns + REDIAL_FIRST_NS;
-	if (!connection->live_count)
-		tcp_connection_fail(connection, -EREMOTEIO, "its last stream is lost");
+	connection->stirred = true;
 }
 
 void tcp_failover_suspect(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
@@ -170,12 +257,12 @@ void tcp_failover_suspect(struct tcp_connection *connection, const struct tcp_fr
 	if (frame->stream >= connection->stream_count)
 		return;
 	stream = &connection->streams[frame->stream];
-	if ((uint16_t)stream->epoch != frame->epoch)
-		return;
-	if (stream->live)
+	if (stream->live && (uint16_t)stream->epoch == frame->epoch)
 		tcp_failover_lost(connection, stream, "the sender gave it up", now_ns);
-	else
-		tcp_failover_send_dead(connection, stream);
+	else if (stream->died && (uint16_t)stream->dead_epoch == frame->epoch)
+		send_dead(connection, stream, stream->dead_epoch, stream->dead_position);
+	else if (stream->died && (int16_t)(frame->epoch - (uint16_t)stream->dead_epoch) > 0)
+		send_dead(connection, stream, frame->epoch, 0);
 }
 
 int tcp_failover_rejoin(struct tcp_connection *connection, unsigned index, uint32_t epoch, int fd,
@@ -192,9 +279,8 @@ int tcp_failover_rejoin(struct tcp_connection *connection, unsigned index, uint3
 		tcp_failover_lost(connection, stream, "the sender dialled it anew", now_ns);
 	if (connection->error)
 		return -EINVAL;
-	tcp_stream_attach(stream, fd, epoch, now_ns);
 	stream->peer = *peer;
-	connection->live_count++;
+	tcp_failover_attach(connection, stream, fd, epoch, now_ns);
 	return 0;
 }
 
@@ -246,6 +332,16 @@ static void forgive(struct tcp_connection *connection, uint64_t looked_ns, uint6
 	}
 }
 
+/* No stream is live: is it worth waiting for one? */
+static bool is_given_up(const struct tcp_connection *connection, uint64_t now_ns)
+{
+	const struct tcp_transport *transport = connection->transport;
+	uint64_t most_ns = connection->role == TCP_SENDER ? transport->silence_ns : transport->stream_timeout_ns;
+
+	return clock_elapsed_ns(connection->lost_ns, now_ns) > most_ns ||
+	       (connection->peer_process && process_has_ended(connection->peer_process));
+}
+
 void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, uint64_t now_ns)
 {
 	char reason[96];
@@ -253,6 +349,10 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, u
 	if (connection->error)
 		return;
 	forgive(connection, looked_ns, now_ns);
+	if (!connection->live_count && is_given_up(connection, now_ns)) {
+		tcp_connection_fail(connection, -EREMOTEIO, connection->lost_why);
+		return;
+	}
 	if (clock_elapsed_ns(connection->last_rx_ns, now_ns) > connection->transport->silence_ns) {
 		snprintf(reason, sizeof(reason), "nothing was heard of it for %.1f s (TRIBUTARY_TIMEOUT)",
 			 (double)(clock_elapsed_ns(connection->last_rx_ns, now_ns)) / NS_PER_S);

@@ -424,6 +424,7 @@ void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_s
 int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
 		       uint64_t now_ns)
 {
+	stream->rx_used |= frame->type != TCP_FRAME_HEARTBEAT && frame->type != TCP_FRAME_SUSPECT;
 	if (frame->type == TCP_FRAME_EAGER)
 		return eager_arrived(connection, stream, frame, now_ns);
 	if (frame->type == TCP_FRAME_DATA)

@@ -132,10 +132,15 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	return 0;
 }
 
+static bool is_usable(const struct tcp_stream *stream)
+{
+	return stream->live && !stream->awaits_dead;
+}
+
 static bool any_active_live(const struct tcp_connection *connection)
 {
 	for (unsigned i = 0; i < connection->active_count; i++)
-		if (connection->streams[i].live)
+		if (is_usable(&connection->streams[i]))
 			return true;
 	return false;
 }
@@ -156,14 +161,14 @@ static struct tcp_stream *pick_stream(struct tcp_connection *connection)
 
 	/* Nothing to balance; and data that was not asked for has to stay behind its announcement. */
 	if (connection->active_count == 1)
-		return best->live && tcp_stream_has_room(best) && !best->tx_full ? best : NULL;
+		return is_usable(best) && tcp_stream_has_room(best) && !best->tx_full ? best : NULL;
 	best = NULL;
 
 	for (unsigned i = first; i < end; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 		uint64_t rate_Bps = stream->rate_Bps ? stream->rate_Bps : NS_PER_S / 8, ahead_ns;
 
-		if (!stream->live || !tcp_stream_has_room(stream) || stream->tx_full)
+		if (!is_usable(stream) || !tcp_stream_has_room(stream) || stream->tx_full)
 			continue;
 		if (connection->live_count > 1 && connection->active_count > 1 &&
 		    in_flight(stream) >= segment + rate_Bps * STRIPE_AHEAD_NS / NS_PER_S)
@@ -189,12 +194,36 @@ static uint64_t may_send(const struct tcp_connection *connection, const struct t
 	return request->size;
 }
 
+/*
+ * While a stream is replaced the others go on, and may be lost, too. What would have to be sent again never gets more than
+ * all streams hold, so that again[] has room for it however often they are lost.
+ */
+static bool may_keep_more(const struct tcp_connection *connection)
+{
+	const struct tcp_sender *s = &connection->s;
+	uint64_t kept = s->again_tail - s->again_head;
+
+	if (!order_is_held(connection))
+		return true; /* each stream's own bound is enough */
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		const struct tcp_stream *stream = &connection->streams[i];
+
+		if (stream->awaits_dead)
+			kept += stream->lost_tail - stream->lost_head;
+		else if (stream->live)
+			kept += stream->tx_tail - stream->tx_head;
+	}
+	return kept < s->again_capacity;
+}
+
 /* Queues the next granted piece of the oldest message that has one. 0: there is none. */
 static size_t cut_frame(struct tcp_connection *connection, struct tcp_stream *stream)
 {
 	const size_t longest = connection->active_count > 1 ? connection->transport->params->segment_bytes
 							    : SENDER_LONG_FRAME;
 
+	if (!may_keep_more(connection))
+		return 0;
 	for (struct tcp_request *request = tcp_request_first(connection); request;
 	     request = tcp_request_next(request)) {
 		struct tcp_frame frame = { .type = TCP_FRAME_DATA,

@@ -26,7 +26,9 @@ int tcp_stream_init(struct tcp_stream *stream, unsigned index, enum tcp_role rol
 	stream->staging_bytes = role == TCP_SENDER ? TCP_STAGING_SENDER : TCP_STAGING_RECEIVER;
 	stream->staging = sys_zalloc(stream->staging_bytes);
 	stream->frames = sys_zalloc(TCP_TX_FRAMES * sizeof(*stream->frames));
-	return stream->staging && stream->frames ? 0 : -ENOMEM;
+	if (role == TCP_SENDER)
+		stream->lost_frames = sys_zalloc(TCP_TX_FRAMES * sizeof(*stream->lost_frames));
+	return stream->staging && stream->frames && (stream->lost_frames || role != TCP_SENDER) ? 0 : -ENOMEM;
 }
 
 void tcp_stream_fini(struct tcp_stream *stream)
@@ -34,12 +36,13 @@ void tcp_stream_fini(struct tcp_stream *stream)
 	sys_close(&stream->fd);
 	sys_free(stream->staging);
 	sys_free(stream->frames);
+	sys_free(stream->lost_frames);
 	if (stream->dial)
 		tcp_dial_free(stream->dial);
 	sys_free(stream->dial);
 	stream->dial = NULL;
 	stream->staging = NULL;
-	stream->frames = NULL;
+	stream->frames = stream->lost_frames = NULL;
 }
 
 /* Each of several may go as fast as all of them: the others may be dead. */
@@ -56,7 +59,7 @@ void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64
 	if (stream->most_Bps)
 		tcp_socket_pace(fd, stream->most_Bps);
 	stream->live = true;
-	stream->awaits_dead = false;
+	stream->rx_used = false;
 	stream->epoch = epoch;
 	stream->rx_position = stream->rx_told = stream->rx_left = 0;
 	stream->staged_begin = stream->staged_end = stream->peeked = 0;

@@ -60,7 +60,11 @@ struct tcp_stream {
 	int fd;
 	uint8_t index;
 	bool live;
-	bool awaits_dead; /* sender: closed here, the receiver has not said yet how far it got */
+	/*
+	 * Sender: one of its sockets was lost, and the receiver has not said yet how far it got. Live all the same: its next
+	 * socket is there, as no other stream was left to ask over, and carries nothing that could have to be sent again.
+	 */
+	bool awaits_dead;
 	uint32_t epoch;
 	struct sockaddr_storage peer; /* where it was dialled or came from */
 
@@ -78,7 +82,10 @@ struct tcp_stream {
 	uint64_t rx_after_sends; /* the transport's count of sends when something came last */
 	uint64_t rx_due_ns;      /* nothing worth a system call is expected before; 0: at any time */
 	uint64_t last_rx_ns;
-	uint64_t dead_position;   /* receiver: what DEAD says, kept to be said again */
+	/* Receiver: what DEAD says, kept to be said again; of the last socket that brought anything but signs of life. */
+	bool died, rx_used;
+	uint32_t dead_epoch;
+	uint64_t dead_position;
 	uint64_t flight_bytes;    /* receiver: the bound on what is on its way; 0: none */
 	uint64_t flight_position; /* of what had been consumed when it was set */
 	uint64_t flight_told;     /* what the kernel was told of it */
@@ -94,7 +101,10 @@ struct tcp_stream {
 	uint64_t rate_Bps; /* acknowledged bytes, smoothed; for striping */
 	uint64_t most_Bps; /* its limit, whatever socket it has; 0: none */
 	uint64_t rate_since_ns, rate_from_position;
-	/* Sender, between death and return. */
+	/* Sender, between death and return. While it awaits DEAD: what was written and not acknowledged. */
+	struct tcp_tx_frame *lost_frames;
+	uint32_t lost_epoch, lost_head, lost_tail;
+	uint64_t lost_written;
 	uint64_t redial_at_ns, redial_wait_ns;
 	struct tcp_dial *dial;
 };
@@ -218,6 +228,9 @@ struct tcp_connection {
 	uint64_t peer_id; /* of that host, for the pace; never 0 */
 	int device;
 	unsigned stream_count, active_count, live_count, poll_count;
+	uint64_t lost_ns; /* since when no stream is live */
+	char lost_why[64];
+	uint32_t peer_process;      /* its process id, if it is on this host; else 0 */
 	unsigned hot;               /* stream on which something came last: polled every time, idle ones now and then */
 	struct tcp_stream *streams; /* stream_count of them */
 	uint64_t last_rx_ns, last_tick_ns;
@@ -465,6 +478,9 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, u
 int tcp_failover_rejoin(struct tcp_connection *connection, unsigned index, uint32_t epoch, int fd,
 			const struct sockaddr_storage *peer, uint64_t now_ns);
 void tcp_failover_send_dead(struct tcp_connection *connection, const struct tcp_stream *stream);
+/* A stream that was lost has a new socket. */
+void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *stream, int fd, uint32_t epoch,
+			 uint64_t now_ns);
 
 /* connection.c */
 /* One that takes more of the window would mostly not find room, and be announced. */

@@ -1,6 +1,6 @@
 /*
- * Streams that die. Whatever dies where, every message arrives once, in the order of its tag and whole, as long as one
- * stream lives or comes back before the other dies; when all are gone at once, every request fails.
+ * Streams that die. Whatever dies where, and however many at once, every message arrives once, in the order of its tag and
+ * whole, as long as one stream lives or is dialled anew in time. Only when all are gone for good does every request fail.
  */
 #include "harness.h"
 
@@ -114,10 +114,7 @@ static void a_stream_that_comes_back_is_used_again(void **state)
 	assert_true(all.rejoins > all.runs / 8);
 }
 
-/*
- * One stream, and when it has come back under a new epoch, the same again or the other one. At each moment one lives, so
- * this, too, is never an error.
- */
+/* One stream, and when it has come back under a new epoch, the same again or the other one. */
 static void two_losses_one_after_the_other_lose_nothing(void **state)
 {
 	struct harness *harness = calloc(1, sizeof(*harness));
@@ -150,6 +147,263 @@ static void two_losses_one_after_the_other_lose_nothing(void **state)
 	assert_true(rejoins > runs);
 }
 
+/* Each after a number of bytes of its own, so both may be gone before the first is back. */
+static void both_streams_lost_on_the_way_lose_nothing(void **state)
+{
+	struct harness *harness = calloc(1, sizeof(*harness));
+	const size_t stride = runtime_long() ? 151 : 1201;
+	unsigned rejoins = 0, runs = 0;
+
+	(void)state;
+	assert_non_null(harness);
+	for (const struct harness_program *program = harness_programs; program->name; program++)
+		for (unsigned active_count = 1; active_count <= HARNESS_STREAMS; active_count++)
+			for (size_t first = runs % 97; first < 14000; first += stride)
+				for (size_t second = first % 89; second < 14000; second += stride, runs++) {
+					harness_open(harness, program, active_count);
+					harness->rejoin = true;
+					harness->middles[0].left = first;
+					harness->middles[1].left = second;
+					must_arrive(harness, 0, first);
+					rejoins += harness->rejoins;
+					harness_close(harness);
+				}
+	free(harness);
+	assert_true(runs > 2000);
+	assert_true(rejoins > runs / 2);
+}
+
+/* Both at once, in every step of every program, and the new ones again and again. */
+static void all_streams_cut_at_once_lose_nothing(void **state)
+{
+	struct harness *harness = calloc(1, sizeof(*harness));
+	const unsigned most = runtime_long() ? 20 : 4;
+	unsigned rejoins = 0, runs = 0, cuts = 0;
+
+	(void)state;
+	assert_non_null(harness);
+	for (const struct harness_program *program = harness_programs; program->name; program++)
+		for (unsigned kind = 0; kind < HARNESS_STREAMS * most; kind++) {
+			const unsigned times = 1 + kind / HARNESS_STREAMS * (runtime_long() ? 1 : 3);
+
+			for (unsigned at = 0, left = 0; left < times; at++, runs++) { /* until it is through before */
+				harness_open(harness, program, 1 + kind % HARNESS_STREAMS);
+				harness->rejoin = true;
+				harness->cut_all_at = at;
+				harness->cuts_left = times;
+				if (!harness_run(harness))
+					fail_msg("%s: all streams cut in step %u and %u times more: the connection "
+						 "failed",
+						 program->name, at, times - 1);
+				left = harness->cuts_left;
+				cuts += times - left;
+				rejoins += harness->rejoins;
+				harness_close(harness);
+			}
+		}
+	free(harness);
+	assert_true(runs > 1000);
+	assert_true(rejoins > cuts / 4); /* some cut what is cut already */
+}
+
+static void progress(struct tcp_connection *connection)
+{
+	connection->stirred = true;
+	tcp_connection_progress(connection);
+}
+
+/* What the receiver says last stays on the way. */
+static void step_receiver_last(struct harness *harness)
+{
+	progress(harness->sender);
+	for (unsigned i = 0; i < HARNESS_STREAMS; i++)
+		harness_pass(&harness->middles[i]);
+	progress(harness->receiver);
+}
+
+/* It is lost with all streams, and these come back. */
+static void replace_all_streams(struct harness *harness)
+{
+	harness_cut_all(harness);
+	for (unsigned i = 0; harness->sender->live_count || harness->receiver->live_count; i++) {
+		assert_true(i < 1000);
+		harness_step(harness, 1);
+	}
+	harness_rejoin(harness);
+	assert_int_equal(harness->sender->live_count, 1); /* another comes when DEAD has been said */
+	harness_step(harness, 10);
+	harness_rejoin(harness);
+	assert_int_equal(harness->sender->live_count, HARNESS_STREAMS);
+	harness_step(harness, 10);
+}
+
+static struct tcp_request *send_soon(struct harness *harness, size_t bytes, int tag)
+{
+	struct tcp_request *request = NULL;
+
+	for (unsigned i = 0; !request; i++) {
+		assert_true(i < 1000);
+		request = harness_send(harness, harness->out[1], bytes, tag);
+		step_receiver_last(harness);
+	}
+	return request;
+}
+
+static void grant_and_done_are_said_again(struct harness *harness)
+{
+	struct tcp_request *send = send_soon(harness, 3000, 7), *receive;
+
+	harness_step(harness, 10); /* it is announced */
+	receive = harness_receive(harness, harness->in[1], HARNESS_BYTES, 7);
+	progress(harness->receiver);
+	assert_int_equal(harness->receiver->r.messages[send - harness->sender->requests].grant_told, 3000);
+	replace_all_streams(harness);
+	assert_int_equal(harness_finish(harness, receive), 3000);
+	assert_int_equal(harness_finish(harness, send), 3000);
+
+	receive = harness_receive(harness, harness->in[1], HARNESS_BYTES, 7);
+	send = send_soon(harness, 3000, 7);
+	for (unsigned i = 0; !receive->done; i++) {
+		assert_true(i < 1000);
+		step_receiver_last(harness);
+	}
+	assert_int_equal(harness->receiver->r.done_untold, 0);
+	assert_false(send->done);
+	replace_all_streams(harness);
+	assert_int_equal(harness_finish(harness, send), 3000);
+	assert_int_equal(harness_finish(harness, receive), 3000);
+}
+
+static void posted_is_said_again(struct harness *harness)
+{
+	struct tcp_request *receive = harness_receive(harness, harness->in[1], HARNESS_BYTES, 6), *send;
+
+	progress(harness->receiver);
+	assert_int_equal(harness->receiver->r.told_open, 1);
+	replace_all_streams(harness);
+	send = send_soon(harness, 3000, 6);
+	assert_true(send->ahead);
+	assert_int_equal(harness_finish(harness, receive), 3000);
+	assert_int_equal(harness_finish(harness, send), 3000);
+}
+
+static void window_is_said_again(struct harness *harness)
+{
+	for (unsigned i = 0; i < TCP_WIRE_EAGER_MESSAGES; i++)
+		assert_int_equal(harness_finish(harness, send_soon(harness, HARNESS_EAGER, 5)), HARNESS_EAGER);
+	for (unsigned i = 0; harness->receiver->r.next_sequence != harness->sender->s.next_sequence; i++) {
+		assert_true(i < 1000);
+		harness_step(harness, 1);
+	}
+	harness_step(harness, 10);
+	assert_null(harness_send(harness, harness->out[1], HARNESS_EAGER, 5)); /* it is full */
+	for (unsigned i = 0; i < TCP_WIRE_EAGER_MESSAGES; i++)
+		assert_int_equal(harness_finish(harness, harness_receive(harness, harness->in[1], HARNESS_BYTES, 5)),
+				 HARNESS_EAGER);
+	progress(harness->receiver);
+	assert_false(tcp_window_has_changed(&harness->receiver->r.window));
+	replace_all_streams(harness);
+	harness_exchange(harness, 5, HARNESS_EAGER, true);
+}
+
+/* All of the receiver's state, if all streams are lost while it is on the way; nothing else would say it. */
+static void what_the_receiver_said_last_is_said_again(void **state)
+{
+	struct harness *harness = calloc(1, sizeof(*harness));
+
+	(void)state;
+	assert_non_null(harness);
+	for (unsigned active_count = 1; active_count <= HARNESS_STREAMS; active_count++) {
+		harness_open(harness, harness_program("asked for ahead"), active_count);
+		for (unsigned round = 0; round < 3; round++) {
+			grant_and_done_are_said_again(harness);
+			window_is_said_again(harness);
+			if (active_count == 1)
+				posted_is_said_again(harness);
+		}
+		harness_close(harness);
+	}
+	free(harness);
+}
+
+enum { FULL_MESSAGES = 30, FULL_LONG = 50000, FULL_SHORT = 200 };
+
+static size_t full_bytes(unsigned message)
+{
+	return message % 2 ? FULL_SHORT : FULL_LONG;
+}
+
+/* One of the streams, or all. Lost ones come back. */
+static void cut_and_rejoin(struct harness *harness, unsigned step, unsigned period)
+{
+	const unsigned which = step / period % (HARNESS_STREAMS + 1);
+
+	if (step % period == period - 1 && which == HARNESS_STREAMS)
+		harness_cut_all(harness);
+	else if (step % period == period - 1)
+		harness->middles[which].left = 0;
+	harness_rejoin(harness);
+	assert_true(harness->sender->s.again_tail - harness->sender->s.again_head <= harness->sender->s.again_capacity);
+}
+
+static void cut_full_streams(struct harness *harness, uint8_t (*out)[FULL_LONG], uint8_t (*in)[FULL_LONG],
+			     unsigned period)
+{
+	struct tcp_request *sends[FULL_MESSAGES] = { NULL }, *receives[FULL_MESSAGES];
+	unsigned sent = 0, done = 0;
+
+	for (unsigned i = 0; i < FULL_MESSAGES; i++) {
+		memset(in[i], 0, FULL_LONG);
+		receives[i] = harness_receive(harness, in[i], FULL_LONG, 5);
+	}
+	for (unsigned step = 0; done < FULL_MESSAGES; step++) {
+		if (sent < FULL_MESSAGES) {
+			sends[sent] = harness_send(harness, out[sent], full_bytes(sent), 5);
+			sent += sends[sent] != NULL;
+		}
+		for (unsigned i = 0; i < HARNESS_STREAMS; i++) /* fast: each is given all that it holds */
+			harness->sender->streams[i].rate_Bps = NS_PER_S;
+		harness_step(harness, 1);
+		cut_and_rejoin(harness, step, period);
+		assert_int_equal(harness->sender->error, 0);
+		assert_int_equal(harness->receiver->error, 0);
+		while (done < sent && receives[done]->done && sends[done]->done) {
+			assert_int_equal(harness_finish(harness, receives[done]), full_bytes(done));
+			assert_int_equal(harness_finish(harness, sends[done]), full_bytes(done));
+			assert_memory_equal(in[done], out[done], full_bytes(done));
+			done++;
+		}
+		if (step == HARNESS_STEPS_MAX)
+			fail_msg("a cut every %u steps: it hangs", period);
+	}
+}
+
+/* More frames under way than a stream holds, so that what is sent again is lost again before all of it was out. */
+static void full_streams_cut_again_and_again_lose_nothing(void **state)
+{
+	uint8_t(*out)[FULL_LONG] = calloc(FULL_MESSAGES, FULL_LONG),
+	(*in)[FULL_LONG] = calloc(FULL_MESSAGES, FULL_LONG);
+	struct harness *harness = calloc(1, sizeof(*harness));
+
+	(void)state;
+	assert_non_null(harness);
+	assert_non_null(out);
+	assert_non_null(in);
+	for (unsigned m = 0; m < FULL_MESSAGES; m++)
+		for (unsigned i = 0; i < FULL_LONG; i++)
+			out[m][i] = (uint8_t)(i * 31 + m * 7 + (i >> 8));
+	for (unsigned active_count = 1; active_count <= HARNESS_STREAMS; active_count++)
+		for (unsigned period = 5; period < (runtime_long() ? 60 : 20); period++) {
+			harness_open(harness, harness_programs, active_count);
+			harness->params.segment_bytes = 128;
+			cut_full_streams(harness, out, in, period);
+			harness_close(harness);
+		}
+	free(harness);
+	free(out);
+	free(in);
+}
+
 static void all_streams_gone_fails_both_ends(void **state)
 {
 	struct harness *harness = calloc(1, sizeof(*harness));
@@ -170,6 +424,8 @@ static void all_streams_gone_fails_both_ends(void **state)
 			assert_int_equal(harness->sender->error, -EREMOTEIO);
 			assert_int_equal(harness->receiver->error, -EREMOTEIO);
 			assert_true(harness->now_ns - begin_ns < harness->transport.timeout_ns * 3 / 2);
+			assert_true(harness->now_ns - begin_ns >
+				    harness->transport.silence_ns); /* they were waited for */
 			for (unsigned m = 0; m < HARNESS_MESSAGES; m++) {
 				bool done = false;
 
@@ -283,6 +539,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_stream_silent_after_any_byte_loses_nothing),
 		cmocka_unit_test(a_stream_that_comes_back_is_used_again),
 		cmocka_unit_test(two_losses_one_after_the_other_lose_nothing),
+		cmocka_unit_test(both_streams_lost_on_the_way_lose_nothing),
+		cmocka_unit_test(all_streams_cut_at_once_lose_nothing),
+		cmocka_unit_test(what_the_receiver_said_last_is_said_again),
+		cmocka_unit_test(full_streams_cut_again_and_again_lose_nothing),
 		cmocka_unit_test(all_streams_gone_fails_both_ends),
 	};
 

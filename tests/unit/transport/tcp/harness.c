@@ -175,8 +175,7 @@ static void middle_close(struct harness_middle *middle)
 
 void harness_close(struct harness *harness)
 {
-	for (unsigned i = 0; i < HARNESS_STREAMS; i++)
-		middle_close(&harness->middles[i]);
+	harness_cut_all(harness);
 	tcp_connection_free(harness->sender);
 	tcp_connection_free(harness->receiver);
 	pace_free(harness->transport.devices.list[0].pace);
@@ -211,14 +210,14 @@ void harness_pass(struct harness_middle *middle)
 }
 
 /* What the service thread and a new dial would do: a fresh pair of sockets under the next epoch. */
-static void rejoin(struct harness *harness)
+void harness_rejoin(struct harness *harness)
 {
 	for (unsigned i = 0; i < HARNESS_STREAMS; i++) {
 		struct tcp_stream *stream = &harness->sender->streams[i];
 		struct sockaddr_storage peer = { 0 };
 		int fds[2];
 
-		if (stream->live || stream->awaits_dead || harness->sender->error)
+		if (stream->live || harness->sender->error || (stream->awaits_dead && harness->sender->live_count))
 			continue;
 		middle_close(&harness->middles[i]);
 		attach(harness, i, fds);
@@ -226,8 +225,7 @@ static void rejoin(struct harness *harness)
 		assert_int_equal(
 			tcp_failover_rejoin(harness->receiver, i, stream->epoch + 1, fds[1], &peer, harness->now_ns),
 			0);
-		tcp_stream_attach(stream, fds[0], stream->epoch + 1, harness->now_ns);
-		harness->sender->live_count++;
+		tcp_failover_attach(harness->sender, stream, fds[0], stream->epoch + 1, harness->now_ns);
 		harness->rejoins++;
 		if (harness->second)
 			harness->middles[harness->second_index].left = harness->second_left;
@@ -348,6 +346,21 @@ static void move_both(struct harness *harness)
 		harness_pass(&harness->middles[i]);
 }
 
+void harness_cut_all(struct harness *harness)
+{
+	for (unsigned i = 0; i < HARNESS_STREAMS; i++)
+		middle_close(&harness->middles[i]);
+}
+
+static void cut_in_step(struct harness *harness, unsigned step)
+{
+	if (!harness->cuts_left || step != harness->cut_all_at)
+		return;
+	harness_cut_all(harness);
+	harness->cut_all_at += 1 + harness->cut_all_at % 7;
+	harness->cuts_left--;
+}
+
 bool harness_run(struct harness *harness)
 {
 	uint64_t looked_ns = harness->now_ns;
@@ -355,8 +368,9 @@ bool harness_run(struct harness *harness)
 	for (unsigned step = 0; step < HARNESS_STEPS_MAX; step++) {
 		post(harness);
 		move_both(harness);
+		cut_in_step(harness, step);
 		if (harness->rejoin)
-			rejoin(harness);
+			harness_rejoin(harness);
 		if (collect(harness)) {
 			check_data(harness);
 			return true;

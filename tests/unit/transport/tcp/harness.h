@@ -59,6 +59,7 @@ struct harness {
 	unsigned sent, posted, came_ahead;
 	bool rejoin; /* lost streams come back */
 	unsigned rejoins;
+	unsigned cut_all_at, cuts_left; /* the step in which all are cut, and how often from then on */
 	/* When the first lost stream has come back, this one is cut after so many bytes more. */
 	bool second;
 	unsigned second_index;
@@ -69,6 +70,9 @@ void harness_open(struct harness *harness, const struct harness_program *program
 void harness_close(struct harness *harness);
 /* Some bytes through one stream, both ways. */
 void harness_pass(struct harness_middle *middle);
+void harness_cut_all(struct harness *harness);
+/* Lost streams come back. */
+void harness_rejoin(struct harness *harness);
 /* True: the program is through, and every byte is right. False: the connection failed at both ends. */
 bool harness_run(struct harness *harness);
 /* Both ends and all streams in turn, a few times. */

@@ -1,0 +1,304 @@
+/*
+ * Real sockets that are cut while both processes live: all streams of a connection at once, with one to four of them, at
+ * random points of a conversation, again and again. Nothing is lost, nothing comes twice, the order is kept. And what has
+ * ended for good ends at once, not when the time-out is over.
+ */
+#include "base/log.h"
+#include "base/params.h"
+#include "support/link.h"
+#include "support/peer.h"
+#include "support/runtime.h"
+#include "transport/transport.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { WINDOW = 8, BYTES_MOST = 300000, MESSAGES = 300, CUTS = 6 };
+
+static struct params params;
+
+static struct transport *opened(unsigned streams)
+{
+	struct params_source source = params_from_environment();
+	struct transport *transport = NULL;
+
+	params_load(&source, NULL, NULL, &params);
+	params.streams = streams;
+	assert_int_equal(transport_tcp.open(&params, &transport), 0);
+	return transport;
+}
+
+/* Both ends of every TCP connection of this process, as a firewall that resets them would. */
+static unsigned cut_all(void)
+{
+	DIR *list = opendir("/proc/self/fd");
+	struct dirent *entry;
+	unsigned cut = 0;
+
+	assert_non_null(list);
+	while ((entry = readdir(list)) != NULL) {
+		int fd = (int)strtol(entry->d_name, NULL, 10);
+		struct sockaddr_storage peer;
+		socklen_t bytes = sizeof(peer);
+
+		if (getpeername(fd, (struct sockaddr *)&peer, &bytes) == 0 && peer.ss_family == AF_INET)
+			cut += shutdown(fd, SHUT_RDWR) == 0;
+	}
+	closedir(list);
+	return cut;
+}
+
+struct stream_of_messages {
+	struct link link;
+	struct random random;
+	uint8_t *out[WINDOW], *in[WINDOW];
+	size_t bytes[WINDOW];
+	struct transport_request *sends[WINDOW], *receives[WINDOW];
+	unsigned sent, posted, sent_done, received;
+};
+
+static size_t next_bytes(struct random *random)
+{
+	/* As many short ones, which go unasked, as long ones. */
+	return random_below(random, 2) ? random_below(random, 3000) : random_below(random, BYTES_MOST);
+}
+
+static void post(struct stream_of_messages *s)
+{
+	const struct transport_ops *ops = s->link.ops;
+	void *registration = NULL;
+	int tag = 3;
+
+	if (s->posted < MESSAGES && s->posted - s->received < WINDOW) {
+		unsigned at = s->posted % WINDOW;
+		void *data = s->in[at];
+		size_t most = BYTES_MOST;
+
+		memset(s->in[at], 0, 16);
+		assert_int_equal(ops->receive(s->link.receiver, 1, &data, &most, &tag, &registration, &s->receives[at]),
+				 0);
+		s->posted += s->receives[at] != NULL;
+	}
+	if (s->sent < MESSAGES && s->sent - s->received < WINDOW && s->sent - s->sent_done < WINDOW) {
+		unsigned at = s->sent % WINDOW;
+
+		if (!s->bytes[at]) {
+			s->bytes[at] = 1 + next_bytes(&s->random);
+			pattern_fill(s->out[at], s->bytes[at], s->sent);
+		}
+		assert_int_equal(ops->send(s->link.sender, s->out[at], s->bytes[at], tag, NULL, &s->sends[at]), 0);
+		s->sent += s->sends[at] != NULL;
+	}
+}
+
+static void test_oldest(struct stream_of_messages *s)
+{
+	size_t sizes[TRANSPORT_MAX_RECVS];
+	bool done = false;
+
+	if (s->sent_done < s->sent) {
+		assert_int_equal(s->link.ops->test(s->sends[s->sent_done % WINDOW], &done, NULL), 0);
+		s->sent_done += done;
+	}
+	done = false;
+	if (s->received < s->posted) {
+		unsigned at = s->received % WINDOW;
+
+		assert_int_equal(s->link.ops->test(s->receives[at], &done, sizes), 0);
+		if (done) {
+			assert_int_equal(sizes[0], s->bytes[at]);
+			assert_true(pattern_wrong_at(s->in[at], sizes[0], s->received) == SIZE_MAX);
+			s->bytes[at] = 0;
+			s->received++;
+		}
+	}
+}
+
+static void streams_cut_at_once_lose_nothing(unsigned streams)
+{
+	struct transport *transport = opened(streams);
+	struct stream_of_messages *s = calloc(1, sizeof(*s));
+	uint64_t deadline_ns = runtime_deadline_ns(60000);
+	unsigned cuts = 0, cut_at;
+
+	assert_non_null(s);
+	random_init(&s->random, runtime_seed() + streams);
+	for (unsigned i = 0; i < WINDOW; i++) {
+		s->out[i] = malloc(BYTES_MOST + 1);
+		s->in[i] = malloc(BYTES_MOST + 1);
+	}
+	assert_int_equal(link_open(&transport_tcp, transport, 0, &s->link), 0);
+	cut_at = (unsigned)random_below(&s->random, MESSAGES / CUTS);
+	while (s->received < MESSAGES || s->sent_done < MESSAGES) {
+		post(s);
+		for (uint64_t i = random_below(&s->random, 5); i > 0; i--)
+			test_oldest(s);
+		if (cuts < CUTS && s->received >= cut_at) {
+			bool cut = cut_all() > 0; /* they may not be back from the last time */
+
+			cuts += cut;
+			cut_at += cut ? (unsigned)random_below(&s->random, MESSAGES / CUTS) : 0;
+		}
+		if (runtime_past(deadline_ns))
+			fail_msg("stops after %u messages and %u cuts", s->received, cuts);
+		test_oldest(s);
+	}
+	assert_int_equal(cuts, CUTS);
+	link_close(&s->link);
+	transport_tcp.close(transport);
+	for (unsigned i = 0; i < WINDOW; i++) {
+		free(s->out[i]);
+		free(s->in[i]);
+	}
+	free(s);
+}
+
+static void one_stream(void **state)
+{
+	(void)state;
+	streams_cut_at_once_lose_nothing(1);
+}
+
+static void two_streams(void **state)
+{
+	(void)state;
+	streams_cut_at_once_lose_nothing(2);
+}
+
+static void three_streams(void **state)
+{
+	(void)state;
+	streams_cut_at_once_lose_nothing(3);
+}
+
+static void four_streams(void **state)
+{
+	(void)state;
+	streams_cut_at_once_lose_nothing(4);
+}
+
+static void idle_streams(void **state)
+{
+	struct transport *transport = opened(0);
+	struct link link = { 0 };
+
+	(void)state;
+	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+	for (unsigned i = 0; i < 8; i++) {
+		assert_int_equal(link_exchange(&link, 1000 + i * 1000, i), 0);
+		assert_true(cut_all() > 0);
+	}
+	link_close(&link);
+	transport_tcp.close(transport);
+}
+
+/* ---- the end of a process, and of a connection ---- */
+
+static int victim_role(int control, const char *argument)
+{
+	struct transport *transport = opened(0);
+	uint8_t handle[TRANSPORT_HANDLE_BYTES];
+	struct transport_listener *listener;
+	struct transport_connection *sender, *receiver;
+
+	(void)argument;
+	assert_int_equal(peer_read(control, handle, sizeof(handle)), 0);
+	assert_int_equal(link_connect(&transport_tcp, transport, 0, handle, &sender), 0);
+	assert_int_equal(transport_tcp.listen(transport, 0, handle, &listener), 0);
+	assert_int_equal(peer_write(control, handle, sizeof(handle)), 0);
+	assert_int_equal(link_accept(&transport_tcp, listener, &receiver), 0);
+	assert_int_equal(peer_write(control, "r", 1), 0);
+	(void)peer_read(control, handle, 1);
+	return 0;
+}
+
+/* Of a killed process on this host both its sender and its receiver hear long before the time-out. */
+static void killed_process_is_noticed_before_the_time_out(void **state)
+{
+	struct transport *transport = opened(0);
+	struct link link = { .ops = &transport_tcp };
+	struct transport_request *requests[2] = { NULL };
+	uint8_t handle[TRANSPORT_HANDLE_BYTES], *data = calloc(1, BYTES_MOST);
+	void *at = data, *registration = NULL;
+	size_t bytes = BYTES_MOST;
+	struct peer peer;
+	uint64_t begin_ns;
+	int tag = 0;
+
+	(void)state;
+	assert_int_equal(peer_start("victim", "", &peer), 0);
+	assert_int_equal(transport_tcp.listen(transport, 0, link.handle, &link.listener), 0);
+	assert_int_equal(peer_write(peer.control, link.handle, sizeof(link.handle)), 0);
+	assert_int_equal(link_accept(&transport_tcp, link.listener, &link.receiver), 0);
+	assert_int_equal(peer_read(peer.control, handle, sizeof(handle)), 0);
+	assert_int_equal(link_connect(&transport_tcp, transport, 0, handle, &link.sender), 0);
+	assert_int_equal(peer_read(peer.control, handle, 1), 0);
+	assert_int_equal(transport_tcp.receive(link.receiver, 1, &at, &bytes, &tag, &registration, &requests[0]), 0);
+	assert_int_equal(transport_tcp.send(link.sender, data, BYTES_MOST, 0, NULL, &requests[1]), 0);
+	begin_ns = runtime_now_ns();
+	kill(peer.pid, SIGKILL);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(link_finish(&transport_tcp, requests[i], NULL), -EREMOTEIO);
+	assert_true(runtime_now_ns() - begin_ns < params.timeout_ns);
+	peer_stop(&peer);
+	link_close(&link);
+	transport_tcp.close(transport);
+	free(data);
+}
+
+/* The sender's user gives it up with a send under way: the receiver need not wait for streams that never come back. */
+static void abandoned_sender_is_noticed_before_the_time_out(void **state)
+{
+	struct transport *transport = opened(0);
+	struct link link = { 0 };
+	struct transport_request *receive = NULL, *send = NULL;
+	uint8_t *data = calloc(1, BYTES_MOST), *other = calloc(1, BYTES_MOST);
+	void *at = data, *registration = NULL;
+	size_t bytes = BYTES_MOST;
+	uint64_t begin_ns;
+	int tag = 0;
+
+	(void)state;
+	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+	assert_int_equal(transport_tcp.receive(link.receiver, 1, &at, &bytes, &tag, &registration, &receive), 0);
+	assert_int_equal(transport_tcp.send(link.sender, other, BYTES_MOST, 1, NULL, &send), 0); /* another tag's */
+	begin_ns = runtime_now_ns();
+	transport_tcp.close_connection(link.sender);
+	link.sender = NULL;
+	assert_int_equal(link_finish(&transport_tcp, receive, NULL), -EREMOTEIO);
+	assert_true(runtime_now_ns() - begin_ns < params.timeout_ns / 4);
+	link_close(&link);
+	transport_tcp.close(transport);
+	free(data);
+	free(other);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct peer_role roles[] = { { "victim", victim_role }, { NULL, NULL } };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_stream),
+		cmocka_unit_test(two_streams),
+		cmocka_unit_test(three_streams),
+		cmocka_unit_test(four_streams),
+		cmocka_unit_test(idle_streams),
+		cmocka_unit_test(killed_process_is_noticed_before_the_time_out),
+		cmocka_unit_test(abandoned_sender_is_noticed_before_the_time_out),
+	};
+
+	peer_main(argc, argv, roles, 60);
+	runtime_start("redial_test", 60);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
