@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifdef TRIBUTARY_FAULTS
-#include <stdatomic.h>
+static _Atomic pid_t sockets_owner; /* the process that made the last one */
 
+#ifdef TRIBUTARY_FAULTS
 static struct {
 	_Atomic uint64_t calls, nth;
 	_Atomic int error;
@@ -94,6 +95,7 @@ int sys_socket(int family, int type, int protocol)
 
 	if (error)
 		return -error;
+	atomic_store_explicit(&sockets_owner, getpid(), memory_order_relaxed);
 	return (int)result_of(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol), saved_errno);
 }
 
@@ -133,6 +135,7 @@ int sys_accept(int fd, struct sockaddr_storage *ret_address, socklen_t *ret_byte
 
 	if (error)
 		return -error;
+	atomic_store_explicit(&sockets_owner, getpid(), memory_order_relaxed);
 	accepted = accept4(fd, (struct sockaddr *)&address, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (accepted < 0)
 		return (int)result_of(accepted, saved_errno);
@@ -413,4 +416,14 @@ void sys_close(int *fd)
 		close(*fd); /* on Linux the descriptor is gone whatever close returns */
 	*fd = -1;
 	errno = saved_errno;
+}
+
+void sys_close_socket(int *fd)
+{
+	int saved_errno = errno;
+
+	if (*fd >= 0 && atomic_load_explicit(&sockets_owner, memory_order_relaxed) == getpid())
+		shutdown(*fd, SHUT_RDWR);
+	errno = saved_errno;
+	sys_close(fd);
 }

@@ -46,6 +46,11 @@ void sys_unmap_pages(void *memory, size_t bytes);
 /* From another process' memory, part by part; the bytes read, fewer where memory ends. */
 ssize_t sys_read_process(pid_t pid, const struct iovec *local, const struct iovec *remote, unsigned count);
 void sys_close(int *fd); /* closes unless negative, sets it to -1, keeps errno */
+/*
+ * The same for a socket that was made here: the peer hears of it now, though forked children may hold copies. A child that
+ * closes its copy, which it got before it made a socket itself, does not disturb its parent's.
+ */
+void sys_close_socket(int *fd);
 
 /*
  * Files, relative to a directory's descriptor. Whole: all bytes or an error (-ENODATA: the file is shorter). Opened ones

@@ -8,7 +8,7 @@
 
 static void drop(struct daemon_scrape *scrape)
 {
-	sys_close(&scrape->fd);
+	sys_close_socket(&scrape->fd);
 	sys_free(scrape->answer);
 	scrape->answer = NULL;
 	scrape->bytes = scrape->sent = scrape->answer_bytes = 0;

@@ -27,7 +27,7 @@ static void stranger(struct daemon *daemon, const struct sockaddr_storage *peer,
 
 static void free_session(struct daemon_session *session)
 {
-	sys_close(&session->fd);
+	sys_close_socket(&session->fd);
 	control_channel_fini(&session->channel);
 	sys_free(session);
 }

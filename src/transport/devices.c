@@ -9,6 +9,15 @@
 
 enum { PACE_QUANTUM = 32 << 10 };
 
+void transport_devices_init(struct transport_devices *devices, pthread_mutex_t *lock, struct transport *transport,
+			    void (*describe)(struct transport *transport, int index))
+{
+	devices->lock = lock;
+	devices->transport = transport;
+	devices->describe = describe;
+	pthread_mutex_init(&devices->pace_lock, NULL);
+}
+
 void transport_devices_add(struct transport_devices *devices, const char *name)
 {
 	int index = devices->count;
@@ -115,9 +124,8 @@ int transport_devices_join(struct transport_devices *devices, int count, const i
 	return r;
 }
 
-int transport_devices_pace(struct transport_devices *devices, int index, const struct params *params)
+static int make_pace(const struct transport_device *device, const struct params *params, struct pace **ret)
 {
-	struct transport_device *device = &devices->list[index];
 	struct pace_options options = {
 		.speed_Bps = device->properties.speed_Bps,
 		.fixed_budget_bytes = params->pace_budget_bytes,
@@ -127,7 +135,28 @@ int transport_devices_pace(struct transport_devices *devices, int index, const s
 		.device_name = device->name,
 	};
 
-	return device->pace ? 0 : pace_new(&options, &device->pace);
+	return pace_new(&options, ret);
+}
+
+int transport_devices_pace(struct transport_devices *devices, int index, const struct params *params)
+{
+	struct transport_device *device = &devices->list[index];
+	struct pace *pace;
+	int r = 0;
+
+	pthread_mutex_lock(&devices->pace_lock);
+	pthread_mutex_lock(devices->lock);
+	pace = device->pace;
+	pthread_mutex_unlock(devices->lock);
+	if (!pace) {
+		r = make_pace(device, params, &pace);
+		pthread_mutex_lock(devices->lock);
+		if (r == 0)
+			device->pace = pace;
+		pthread_mutex_unlock(devices->lock);
+	}
+	pthread_mutex_unlock(&devices->pace_lock);
+	return r;
 }
 
 void transport_devices_tick(struct transport_devices *devices, uint64_t now_ns)
@@ -141,4 +170,5 @@ void transport_devices_fini(struct transport_devices *devices)
 {
 	for (int i = 0; i < devices->count; i++)
 		pace_free(devices->list[i].pace);
+	pthread_mutex_destroy(&devices->pace_lock);
 }

@@ -23,6 +23,7 @@ struct transport_device {
 
 struct transport_devices {
 	pthread_mutex_t *lock; /* the transport's */
+	pthread_mutex_t pace_lock; /* of those who make one; taken before the other */
 	struct transport *transport;
 	/* Fills in a device's properties, once its name and members are there. Under the lock. */
 	void (*describe)(struct transport *transport, int index);
@@ -30,6 +31,9 @@ struct transport_devices {
 	int count, physical_count;
 };
 
+/* Of zeroes; transport_devices_fini then accepts it at any time. */
+void transport_devices_init(struct transport_devices *devices, pthread_mutex_t *lock, struct transport *transport,
+			    void (*describe)(struct transport *transport, int index));
 /* Before anybody else knows of the transport: one more physical device. At most TRANSPORT_PHYSICAL_MAX. */
 void transport_devices_add(struct transport_devices *devices, const char *name);
 
@@ -38,7 +42,10 @@ int transport_devices_count(struct transport_devices *devices);
 int transport_devices_properties(struct transport_devices *devices, int index, struct transport_properties *ret);
 int transport_devices_join(struct transport_devices *devices, int count, const int *members, int *ret_index);
 
-/* The device's pace, made now if there is none. Under the lock. */
+/*
+ * The device's pace is there when this returns 0. Without the lock: it waits for a file's lock, which other processes of
+ * the user may hold.
+ */
 int transport_devices_pace(struct transport_devices *devices, int index, const struct params *params);
 /* The beat of every pace that there is. Under the lock. */
 void transport_devices_tick(struct transport_devices *devices, uint64_t now_ns);

@@ -45,7 +45,7 @@ static enum control_event lose(struct control_client *client, struct control_ans
 		log_sentence_v(client->why, sizeof(client->why), fmt, args);
 		va_end(args);
 		client->lost = true;
-		sys_close(&client->fd);
+		sys_close_socket(&client->fd);
 		control_channel_fini(&client->channel);
 	}
 	log_sentence(answer->sentence, sizeof(answer->sentence), "aggregator %s: %s", client->peer, client->why);
@@ -94,7 +94,7 @@ void control_client_close(struct control_client *client)
 		(void)control_channel_move(&client->channel, client->fd);
 	}
 	control_lookup_end(client->lookup);
-	sys_close(&client->fd);
+	sys_close_socket(&client->fd);
 	control_channel_fini(&client->channel);
 	sys_free(client->request);
 	sys_free(client);
@@ -132,7 +132,7 @@ static int dialled(struct control_client *client)
 static void again(struct control_client *client, uint64_t now_ns, const char *why)
 {
 	log_sentence(client->why, sizeof(client->why), "%s", why);
-	sys_close(&client->fd);
+	sys_close_socket(&client->fd);
 	client->dial_at_ns = now_ns + REDIAL_NS;
 }
 

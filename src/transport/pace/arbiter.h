@@ -12,8 +12,8 @@
  * classic record locks vanish as soon as anything in the process closes the file, and robust mutexes belong to a thread.
  * A process that was stopped for longer than its lease finds that out at its next tick and takes a new slot.
  *
- * One thread at a time (struct pace holds its mutex). Nothing here blocks, but for at most 50 ms in open and close,
- * when another process of the same user holds the file's lock.
+ * One thread at a time (struct pace holds its mutex). Nothing here blocks, but for up to a second in open and close, when
+ * another process of the same user holds the file's lock: so neither is called with a transport's lock held.
  */
 #ifndef TRIBUTARY_TRANSPORT_PACE_ARBITER_H
 #define TRIBUTARY_TRANSPORT_PACE_ARBITER_H

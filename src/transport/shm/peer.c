@@ -82,7 +82,7 @@ int shm_peer_open(int socket_fd, struct shm_peer *ret)
 void shm_peer_close(struct shm_peer *peer)
 {
 	sys_close(&peer->pid_fd);
-	sys_close(&peer->socket_fd);
+	sys_close_socket(&peer->socket_fd);
 }
 
 bool shm_peer_is_gone(const struct shm_peer *peer)

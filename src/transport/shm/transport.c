@@ -114,8 +114,8 @@ static void shm_close_listener(struct transport_listener *opaque)
 	if (!listener)
 		return;
 	for (unsigned i = 0; i < listener->pending_count; i++)
-		sys_close(&listener->pending[i].fd);
-	sys_close(&listener->fd);
+		sys_close_socket(&listener->pending[i].fd);
+	sys_close_socket(&listener->fd);
 	sys_free(listener);
 }
 
@@ -357,7 +357,7 @@ static int pending_step(struct shm_listener *listener, struct shm_pending *pendi
 
 static void pending_drop(struct shm_listener *listener, unsigned index)
 {
-	sys_close(&listener->pending[index].fd);
+	sys_close_socket(&listener->pending[index].fd);
 	listener->pending_count--;
 	memmove(&listener->pending[index], &listener->pending[index + 1],
 		(listener->pending_count - index) * sizeof(listener->pending[0]));

@@ -65,14 +65,14 @@ void tcp_acceptor_free(struct tcp_acceptor *acceptor)
 	if (!acceptor)
 		return;
 	for (unsigned i = 0; i < acceptor->pending_count; i++)
-		sys_close(&acceptor->pending[i].fd);
-	sys_close(&acceptor->fd);
+		sys_close_socket(&acceptor->pending[i].fd);
+	sys_close_socket(&acceptor->fd);
 	sys_free(acceptor);
 }
 
 static void pending_drop(struct tcp_acceptor *acceptor, unsigned index)
 {
-	sys_close(&acceptor->pending[index].fd);
+	sys_close_socket(&acceptor->pending[index].fd);
 	acceptor->pending_count--;
 	memmove(&acceptor->pending[index], &acceptor->pending[index + 1],
 		(acceptor->pending_count - index) * sizeof(acceptor->pending[0]));
@@ -236,7 +236,7 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 		return -EINVAL;
 	stream = &connection->streams[hello->stream];
 	if (stream->live) { /* the connecting side tries again after it saw no answer */
-		sys_close(&stream->fd);
+		sys_close_socket(&stream->fd);
 		stream->live = false;
 		connection->joined_count--;
 		connection->live_count--;

@@ -109,7 +109,7 @@ void tcp_connection_fail(struct tcp_connection *connection, int error, const cha
 	tcp_watch_ring(connection);
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		tcp_unwatch_stream(connection, &connection->streams[i]);
-		sys_close(&connection->streams[i].fd);
+		sys_close_socket(&connection->streams[i].fd);
 		connection->streams[i].live = connection->streams[i].awaits_dead = false;
 	}
 	connection->live_count = 0;
@@ -323,7 +323,7 @@ void tcp_connection_close(struct tcp_connection *connection)
 {
 	struct tcp_transport *transport = connection->transport;
 	uint64_t now_ns = clock_now_ns();
-	bool now;
+	bool now, lingers;
 
 	pthread_mutex_lock(&transport->lock);
 	pthread_mutex_lock(&connection->lock);
@@ -333,12 +333,15 @@ void tcp_connection_close(struct tcp_connection *connection)
 	tcp_unwatch(connection);
 	if (!connection->error)
 		say_bye(connection, now_ns);
-	if (now)
+	if (now) {
 		tcp_connection_unlink(connection);
+		tcp_linger(connection, now_ns);
+	}
+	lingers = transport->lingering != NULL;
 	pthread_mutex_unlock(&connection->lock);
 	pthread_mutex_unlock(&transport->lock);
 	if (now)
 		tcp_connection_free(connection);
-	else
+	if (!now || lingers)
 		transport_service_wake(&transport->service);
 }

@@ -21,13 +21,13 @@ enum {
 
 void tcp_dial_free(struct tcp_dial *dial)
 {
-	sys_close(&dial->fd);
+	sys_close_socket(&dial->fd);
 }
 
 /* Puts the socket off and tries again a little later. Some refusals are only a full backlog. */
 static int dial_again(struct tcp_transport *transport, struct tcp_dial *dial, int error, uint64_t now_ns)
 {
-	sys_close(&dial->fd);
+	sys_close_socket(&dial->fd);
 	dial->state = TCP_DIAL_START;
 	dial->retry_at_ns = now_ns + DIAL_RETRY_NS;
 	dial->last_error = error;

@@ -42,7 +42,7 @@ struct tcp_stream *tcp_failover_lead(struct tcp_connection *connection)
 static void drop(struct tcp_connection *connection, struct tcp_stream *stream)
 {
 	tcp_unwatch_stream(connection, stream);
-	sys_close(&stream->fd);
+	sys_close_socket(&stream->fd);
 	stream->live = false;
 	connection->live_count--;
 	if (connection->role == TCP_SENDER && connection->s.lead == stream->index)

@@ -4,7 +4,6 @@
  * for whom. Data is moved by the callers' threads; here only for those that have not called for a while.
  */
 #include "base/clock.h"
-#include "base/sys.h"
 #include "transport/tcp/tcp.h"
 
 #include <poll.h>
@@ -62,7 +61,7 @@ static bool tick(struct tcp_transport *transport, uint64_t now_ns)
 	transport_devices_tick(&transport->devices, now_ns);
 	tcp_connector_expire(transport, now_ns, false);
 	tcp_acceptor_tick(transport, now_ns);
-	return soon;
+	return soon | tcp_linger_step(transport, now_ns, false);
 }
 
 static nfds_t gather(struct tcp_transport *transport, struct pollfd *fds)
@@ -93,12 +92,12 @@ static void lock_before_callers(struct tcp_transport *transport)
 static void *run(void *arg)
 {
 	struct tcp_transport *transport = arg;
-	struct pollfd *fds = sys_zalloc(POLL_MAX * sizeof(*fds));
+	struct pollfd fds[POLL_MAX]; /* not allocated: without this thread no heartbeat goes out */
 	uint64_t next_tick_ns = 0, drained;
 	bool soon = false;
 
 	lock_before_callers(transport);
-	while (fds && !transport->service.stop) {
+	while (!transport->service.stop) {
 		uint64_t now_ns = clock_now_ns();
 		int wait_ms;
 		nfds_t count;
@@ -120,7 +119,6 @@ static void *run(void *arg)
 		lock_before_callers(transport);
 	}
 	pthread_mutex_unlock(&transport->lock);
-	sys_free(fds);
 	return NULL;
 }
 

@@ -144,7 +144,7 @@ int tcp_socket_listen(const struct tcp_interface *interface, bool tied, uint16_t
 	*ret_fd = fd;
 	return 0;
 fail:
-	sys_close(&fd);
+	sys_close_socket(&fd);
 	return r;
 }
 

@@ -33,7 +33,7 @@ int tcp_stream_init(struct tcp_stream *stream, unsigned index, enum tcp_role rol
 
 void tcp_stream_fini(struct tcp_stream *stream)
 {
-	sys_close(&stream->fd);
+	sys_close_socket(&stream->fd);
 	sys_free(stream->staging);
 	sys_free(stream->frames);
 	sys_free(stream->lost_frames);
@@ -68,7 +68,7 @@ void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64
 	stream->rx_due_ns = stream->tx_due_ns = 0;
 	stream->tx_head = stream->tx_next = stream->tx_tail = UINT32_MAX - 3; /* as TCP_WIRE_FIRST_SEQUENCE */
 	stream->tx_queued = stream->tx_written = stream->tx_acknowledged = 0;
-	stream->tx_full = false;
+	stream->tx_full = stream->tx_broken = false;
 	stream->last_rx_ns = stream->last_tx_ns = stream->last_ack_ns = now_ns;
 	stream->rate_Bps = stream->rate_from_position = 0;
 	stream->rate_since_ns = now_ns;
@@ -147,7 +147,7 @@ int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns)
 	struct iovec parts[STREAM_IOVEC];
 
 	stream->tx_due_ns = 0;
-	while (stream->tx_next != stream->tx_tail) {
+	while (!stream->tx_broken && stream->tx_next != stream->tx_tail) {
 		size_t bytes, count = gather(stream, parts, &bytes);
 		ssize_t r = count == 1 ? sys_send(stream->fd, parts[0].iov_base, parts[0].iov_len)
 				       : sys_sendmsg(stream->fd, parts, count);
@@ -156,6 +156,9 @@ int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns)
 			stream->tx_full = true;
 			return 0;
 		}
+		stream->tx_broken = r == -EPIPE || r == -ECONNRESET;
+		if (stream->tx_broken)
+			break;
 		if (r < 0)
 			return (int)r;
 		if (stream->tx_written == stream->tx_acknowledged) /* the clock of silence starts now */
@@ -175,7 +178,7 @@ int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns)
 		if (stream->tx_full)
 			return 0;
 	}
-	stream->tx_full = false;
+	stream->tx_full = stream->tx_broken;
 	return 0;
 }
 

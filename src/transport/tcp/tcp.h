@@ -96,7 +96,8 @@ struct tcp_stream {
 	uint32_t tx_head, tx_next, tx_tail;
 	uint64_t tx_queued, tx_written, tx_acknowledged; /* positions */
 	bool tx_full;                                    /* the socket took no more last time */
-	uint64_t tx_due_ns;                              /* full: it is not worth asking again before */
+	bool tx_broken;     /* it takes no more at all; what the peer said before it ended is still to be read */
+	uint64_t tx_due_ns; /* full: it is not worth asking again before */
 	uint64_t last_tx_ns, last_ack_ns;
 	uint64_t rate_Bps; /* acknowledged bytes, smoothed; for striping */
 	uint64_t most_Bps; /* its limit, whatever socket it has; 0: none */
@@ -284,6 +285,16 @@ struct tcp_acceptor {
 	uint64_t paused_until_ns; /* out of descriptors: not polled meanwhile */
 };
 
+/*
+ * A socket of a connection that was closed. If it ended with bytes unread, its kernel would throw away what the peer's has
+ * not acknowledged, and that may be the last message or the word that it was received.
+ */
+struct tcp_lingering {
+	struct tcp_lingering *next;
+	int fd;
+	uint64_t until_ns;
+};
+
 /* Connections of unauthenticated peers that were closed. */
 struct tcp_rejected {
 	uint64_t said_ns, unsaid; /* unsaid: since then */
@@ -373,6 +384,8 @@ struct tcp_transport {
 	_Atomic uint64_t unpinned[TCP_UNPINNED_MAX];
 	_Atomic unsigned unpinned_count;
 	struct tcp_rejected rejected;
+	struct tcp_lingering *lingering;
+	unsigned lingering_count;
 };
 
 /* socket.c */
@@ -481,6 +494,12 @@ void tcp_failover_send_dead(struct tcp_connection *connection, const struct tcp_
 /* A stream that was lost has a new socket. */
 void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *stream, int fd, uint32_t epoch,
 			 uint64_t now_ns);
+
+/* linger.c; transport lock held. */
+/* Takes the sockets of a connection that is closed, each until the peer's kernel has all, for a second at most. */
+void tcp_linger(struct tcp_connection *connection, uint64_t now_ns);
+/* True: there are some left. */
+bool tcp_linger_step(struct tcp_transport *transport, uint64_t now_ns, bool all);
 
 /* connection.c */
 /* One that takes more of the window would mostly not find room, and be announced. */

@@ -73,7 +73,7 @@ static void tcp_close(struct transport *opaque)
 		return;
 	while (!empty && transport->service.runs && clock_now_ns() < end_ns) {
 		pthread_mutex_lock(&transport->lock);
-		empty = transport->connections == NULL;
+		empty = !transport->connections && !transport->lingering;
 		pthread_mutex_unlock(&transport->lock);
 		if (!empty) {
 			transport_service_wake(&transport->service);
@@ -89,6 +89,7 @@ static void tcp_close(struct transport *opaque)
 		tcp_connection_free(connection);
 	}
 	tcp_connector_expire(transport, 0, true);
+	tcp_linger_step(transport, 0, true);
 	for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++)
 		tcp_acceptor_free(transport->acceptors[i]);
 	transport_devices_fini(&transport->devices);
@@ -120,9 +121,7 @@ static int tcp_open(const struct params *params, struct transport **ret)
 	transport->engines_stop_fd = -1;
 	pthread_mutex_init(&transport->lock, NULL);
 	transport_service_init(&transport->service, &transport->lock);
-	transport->devices.lock = &transport->lock;
-	transport->devices.transport = (struct transport *)transport;
-	transport->devices.describe = describe;
+	transport_devices_init(&transport->devices, &transport->lock, (struct transport *)transport, describe);
 	set_times(transport);
 	if (gethostname(transport->host, sizeof(transport->host)) < 0)
 		snprintf(transport->host, sizeof(transport->host), "?");
@@ -164,10 +163,8 @@ static int listen_locked(struct tcp_transport *transport, int index, struct tcp_
 {
 	const struct transport_device *device = &transport->devices.list[index];
 	struct tcp_listener *listener;
-	int r = transport_devices_pace(&transport->devices, index, transport->params);
+	int r = tcp_acceptor_address(transport, device->members[0], &handle->address);
 
-	if (r == 0)
-		r = tcp_acceptor_address(transport, device->members[0], &handle->address);
 	if (r == 0)
 		r = tcp_service_start(transport);
 	if (r != 0)
@@ -205,6 +202,9 @@ static int tcp_listen(struct transport *opaque, int device, uint8_t bytes[static
 	if (device < 0 || device >= tcp_device_count(opaque))
 		return -EINVAL;
 	memcpy(handle.host, transport->host, sizeof(handle.host));
+	r = transport_devices_pace(&transport->devices, device, transport->params);
+	if (r < 0)
+		return r;
 	pthread_mutex_lock(&transport->lock);
 	r = listen_locked(transport, device, &handle, &listener);
 	pthread_mutex_unlock(&transport->lock);

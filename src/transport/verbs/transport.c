@@ -145,9 +145,7 @@ static int open_all(const struct params *params, struct verbs_transport **ret, s
 	transport->params = params;
 	pthread_mutex_init(&transport->lock, NULL);
 	transport_service_init(&transport->service, &transport->lock);
-	transport->devices.lock = &transport->lock;
-	transport->devices.transport = (struct transport *)transport;
-	transport->devices.describe = describe;
+	transport_devices_init(&transport->devices, &transport->lock, (struct transport *)transport, describe);
 	set_control_params(transport, params);
 	if (gethostname(transport->host, sizeof(transport->host)) < 0)
 		snprintf(transport->host, sizeof(transport->host), "?");
@@ -233,11 +231,12 @@ static int verbs_listen(struct transport *opaque, int index, uint8_t handle[stat
 		return -ENOMEM;
 	listener->transport = transport;
 	listener->device = index;
-	pthread_mutex_lock(&transport->lock);
 	r = transport_devices_pace(&transport->devices, index, transport->params);
-	if (r == 0)
+	if (r == 0) {
+		pthread_mutex_lock(&transport->lock);
 		r = verbs_service_start(transport);
-	pthread_mutex_unlock(&transport->lock);
+		pthread_mutex_unlock(&transport->lock);
+	}
 	if (r == 0)
 		r = tcp->listen(transport->control, transport->control_devices[index], handle, &listener->control);
 	if (r < 0) {

@@ -1,12 +1,19 @@
 /* What the transports over a network offer: physical devices, and those that were joined of them. */
+#include "base/params.h"
 #include "transport/devices.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -28,14 +35,60 @@ static int setup(void **state)
 
 	(void)state;
 	memset(&devices, 0, sizeof(devices));
-	devices.lock = &lock;
-	devices.transport = (struct transport *)&lock;
-	devices.describe = describe;
+	transport_devices_init(&devices, &lock, (struct transport *)&lock, describe);
 	for (int i = 0; i < 8; i++) {
 		snprintf(name, sizeof(name), "rail%d", i);
 		transport_devices_add(&devices, name);
 	}
 	return 0;
+}
+
+static atomic_bool paced;
+
+static void *make_pace(void *arg)
+{
+	int r = transport_devices_pace(&devices, 0, arg);
+
+	atomic_store(&paced, true);
+	return r == 0 ? arg : NULL;
+}
+
+/* Another process of the user holds the lock of the pace's file: the transport's is free all the same. */
+static void the_file_of_the_pace_is_waited_for_without_the_lock(void **state)
+{
+	struct transport_device *device = &devices.list[0];
+	static struct params params;
+	struct stat st;
+	unsigned taken = 0;
+	pthread_t thread;
+	char path[512];
+	void *result;
+	int fd;
+
+	(void)state;
+	params_defaults(&params);
+	snprintf(device->name, sizeof(device->name), "test%d", (int)getpid());
+	assert_int_equal(stat("/proc/self/ns/net", &st), 0);
+	snprintf(path, sizeof(path), "/dev/shm/tributary-pace2-%u-%llu-%s", (unsigned)geteuid(),
+		 (unsigned long long)st.st_ino, device->name);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(pthread_create(&thread, NULL, make_pace, &params), 0);
+	while (!atomic_load(&paced)) {
+		if (pthread_mutex_trylock(&lock) == 0) {
+			taken++;
+			pthread_mutex_unlock(&lock);
+		}
+		sched_yield();
+	}
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, &params);
+	assert_non_null(device->pace);
+	assert_true(taken > 100); /* it took a second */
+	transport_devices_fini(&devices);
+	unlink(path);
+	close(fd);
 }
 
 static int join(int count, const int *members)
@@ -128,6 +181,7 @@ static void names_that_are_too_long_together_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(the_file_of_the_pace_is_waited_for_without_the_lock, setup),
 		cmocka_unit_test_setup(a_physical_device_is_its_own_member, setup),
 		cmocka_unit_test_setup(the_same_members_are_the_same_device, setup),
 		cmocka_unit_test_setup(what_is_no_set_of_physical_devices_is_refused, setup),

@@ -285,9 +285,134 @@ static void abandoned_sender_is_noticed_before_the_time_out(void **state)
 	free(other);
 }
 
+/* ---- forked children, and the last word ---- */
+
+/* It holds copies of all sockets of its parent, as a data loader does. Ended by closing the write end. */
+static pid_t child_with_copies(int *ret_end)
+{
+	int ends[2];
+	pid_t child;
+	char unused;
+
+	assert_int_equal(pipe(ends), 0);
+	child = fork();
+	if (child == 0) {
+		close(ends[1]);
+		_exit(read(ends[0], &unused, 1) == 0 ? 0 : 1);
+	}
+	close(ends[0]);
+	*ret_end = ends[1];
+	return child;
+}
+
+static int parent_role(int control, const char *argument)
+{
+	struct transport *transport = opened(0);
+	uint8_t handle[TRANSPORT_HANDLE_BYTES];
+	struct transport_connection *sender, *receiver;
+	struct transport_listener *listener;
+	int end;
+
+	(void)argument;
+	assert_int_equal(peer_read(control, handle, sizeof(handle)), 0);
+	assert_int_equal(link_connect(&transport_tcp, transport, 0, handle, &sender), 0);
+	assert_int_equal(transport_tcp.listen(transport, 0, handle, &listener), 0);
+	assert_int_equal(peer_write(control, handle, sizeof(handle)), 0);
+	assert_int_equal(link_accept(&transport_tcp, listener, &receiver), 0);
+	assert_true(child_with_copies(&end) > 0);
+	transport_tcp.close_connection(sender);
+	transport_tcp.close_connection(receiver);
+	transport_tcp.close_listener(listener);
+	transport_tcp.close(transport);
+	assert_int_equal(peer_write(control, handle, sizeof(handle)), 0); /* whose process listens no more */
+	(void)peer_read(control, handle, 1);
+	close(end);
+	return 0;
+}
+
+/* Its child has copies of all that it closes: of connections and of what listens. */
+static void end_beside_a_forked_child_is_noticed_before_the_time_out(void **state)
+{
+	struct transport *transport = opened(0);
+	struct link link = { .ops = &transport_tcp };
+	struct transport_request *receive = NULL;
+	struct transport_connection *late = NULL;
+	uint8_t handle[TRANSPORT_HANDLE_BYTES], byte;
+	void *at = &byte, *registration = NULL;
+	size_t bytes = 1;
+	struct peer peer;
+	uint64_t begin_ns;
+	int tag = 0;
+
+	(void)state;
+	assert_int_equal(peer_start("parent", "", &peer), 0);
+	assert_int_equal(transport_tcp.listen(transport, 0, link.handle, &link.listener), 0);
+	assert_int_equal(peer_write(peer.control, link.handle, sizeof(link.handle)), 0);
+	assert_int_equal(link_accept(&transport_tcp, link.listener, &link.receiver), 0);
+	assert_int_equal(transport_tcp.receive(link.receiver, 1, &at, &bytes, &tag, &registration, &receive), 0);
+	assert_int_equal(peer_read(peer.control, handle, sizeof(handle)), 0);
+	assert_int_equal(link_connect(&transport_tcp, transport, 0, handle, &link.sender), 0);
+	assert_int_equal(peer_read(peer.control, handle, sizeof(handle)), 0);
+	begin_ns = runtime_now_ns();
+	assert_int_equal(link_finish(&transport_tcp, receive, NULL), -EREMOTEIO);
+	assert_int_equal(link_connect(&transport_tcp, transport, 0, handle, &late), -EREMOTEIO);
+	assert_true(runtime_now_ns() - begin_ns < params.timeout_ns / 2);
+	assert_int_equal(peer_write(peer.control, "e", 1), 0);
+	assert_int_equal(peer_wait(&peer, 60000), 0);
+	link_close(&link);
+	transport_tcp.close(transport);
+}
+
+static int last_word_role(int control, const char *argument)
+{
+	struct transport *transport = opened(0);
+	struct transport_connection *sender;
+	struct transport_request *request;
+	uint8_t handle[TRANSPORT_HANDLE_BYTES], data[1000];
+
+	(void)argument;
+	assert_int_equal(peer_read(control, handle, sizeof(handle)), 0);
+	assert_int_equal(link_connect(&transport_tcp, transport, 0, handle, &sender), 0);
+	pattern_fill(data, sizeof(data), 4);
+	for (unsigned i = 0; i < 20; i++)
+		assert_int_equal(link_send(&transport_tcp, sender, data, sizeof(data), 0), 0);
+	assert_int_equal(transport_tcp.send(sender, data, sizeof(data), 0, NULL, &request), 0);
+	_exit(request != NULL ? 0 : 1); /* nothing is closed, and what the receiver said is unread */
+}
+
+static void last_small_sends_of_a_process_arrive(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 5; round++) {
+		struct transport *transport = opened(0);
+		struct link link = { .ops = &transport_tcp };
+		uint8_t data[1000];
+		struct peer peer;
+		size_t bytes;
+
+		assert_int_equal(peer_start("last_word", "", &peer), 0);
+		assert_int_equal(transport_tcp.listen(transport, 0, link.handle, &link.listener), 0);
+		assert_int_equal(peer_write(peer.control, link.handle, sizeof(link.handle)), 0);
+		assert_int_equal(link_accept(&transport_tcp, link.listener, &link.receiver), 0);
+		for (unsigned i = 0; i < 21; i++) {
+			if (i == 15) /* the rest is received when the process has ended */
+				assert_int_equal(peer_wait(&peer, 60000), 0);
+			assert_int_equal(link_receive(&transport_tcp, link.receiver, data, sizeof(data), 0, &bytes), 0);
+			assert_int_equal(bytes, sizeof(data));
+			assert_true(pattern_wrong_at(data, bytes, 4) == SIZE_MAX);
+		}
+		assert_int_equal(link_receive(&transport_tcp, link.receiver, data, sizeof(data), 0, &bytes),
+				 -EREMOTEIO);
+		link_close(&link);
+		transport_tcp.close(transport);
+	}
+}
+
 int main(int argc, char **argv)
 {
-	static const struct peer_role roles[] = { { "victim", victim_role }, { NULL, NULL } };
+	static const struct peer_role roles[] = {
+		{ "victim", victim_role }, { "parent", parent_role }, { "last_word", last_word_role }, { NULL, NULL }
+	};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_stream),
 		cmocka_unit_test(two_streams),
@@ -296,6 +421,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(idle_streams),
 		cmocka_unit_test(killed_process_is_noticed_before_the_time_out),
 		cmocka_unit_test(abandoned_sender_is_noticed_before_the_time_out),
+		cmocka_unit_test(end_beside_a_forked_child_is_noticed_before_the_time_out),
+		cmocka_unit_test(last_small_sends_of_a_process_arrive),
 	};
 
 	peer_main(argc, argv, roles, 60);

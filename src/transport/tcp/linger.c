@@ -1,0 +1,67 @@
+#include "base/clock.h"
+#include "base/sys.h"
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
+#define LINGER_NS NS_PER_S
+enum { LINGERING_MAX = 256, READS_AT_ONCE = 16 };
+
+void tcp_linger(struct tcp_connection *connection, uint64_t now_ns)
+{
+	struct tcp_transport *transport = connection->transport;
+
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+		struct tcp_lingering *lingering;
+
+		if (!stream->live || stream->fd < 0 || transport->lingering_count >= LINGERING_MAX)
+			continue;
+		lingering = sys_zalloc(sizeof(*lingering));
+		if (!lingering)
+			continue;
+		tcp_engine_unwatch(connection, stream);
+		shutdown(stream->fd, SHUT_WR);
+		*lingering = (struct tcp_lingering){ .next = transport->lingering,
+						     .fd = stream->fd,
+						     .until_ns = now_ns + LINGER_NS };
+		transport->lingering = lingering;
+		transport->lingering_count++;
+		stream->fd = -1;
+	}
+}
+
+/* The peer's kernel has all of it, or is gone. */
+static bool is_through(int fd)
+{
+	uint8_t unused[4096];
+	ssize_t got = 1;
+	int left = 0;
+
+	for (unsigned i = 0; i < READS_AT_ONCE && got > 0; i++)
+		got = sys_recv(fd, unused, sizeof(unused), 0);
+	if (got == 0 || (got < 0 && got != -EAGAIN && got != -EINTR))
+		return true;
+	return ioctl(fd, SIOCOUTQ, &left) < 0 || left == 0;
+}
+
+bool tcp_linger_step(struct tcp_transport *transport, uint64_t now_ns, bool all)
+{
+	struct tcp_lingering **at = &transport->lingering;
+
+	while (*at) {
+		struct tcp_lingering *lingering = *at;
+
+		if (!all && now_ns < lingering->until_ns && !is_through(lingering->fd)) {
+			at = &lingering->next;
+			continue;
+		}
+		*at = lingering->next;
+		transport->lingering_count--;
+		sys_close_socket(&lingering->fd);
+		sys_free(lingering);
+	}
+	return transport->lingering != NULL;
+}
