@@ -157,8 +157,10 @@ int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns)
 			return 0;
 		}
 		stream->tx_broken = r == -EPIPE || r == -ECONNRESET;
-		if (stream->tx_broken)
+		if (stream->tx_broken) {
+			shutdown(stream->fd, SHUT_WR); /* should it live all the same, the peer ends it now */
 			break;
+		}
 		if (r < 0)
 			return (int)r;
 		if (stream->tx_written == stream->tx_acknowledged) /* the clock of silence starts now */

@@ -231,7 +231,11 @@ struct tcp_connection {
 	unsigned stream_count, active_count, live_count, poll_count;
 	uint64_t lost_ns; /* since when no stream is live */
 	char lost_why[64];
-	uint32_t peer_process;      /* its process id, if it is on this host; else 0 */
+	/*
+	 * Its process id, if it is on this host; else 0. Asked only when no stream is left: in a container with another
+	 * namespace of process ids it may name nobody, and the connection ends without a redial.
+	 */
+	uint32_t peer_process;
 	unsigned hot;               /* stream on which something came last: polled every time, idle ones now and then */
 	struct tcp_stream *streams; /* stream_count of them */
 	uint64_t last_rx_ns, last_tick_ns;
