@@ -128,7 +128,7 @@ static void entry_put(struct bed *bed, const uint8_t *step, uint64_t number)
 {
 	bool forward = bed->victim->role == SHM_RECEIVER;
 	struct shm_ring *ring = forward ? &bed->segment->forward : &bed->segment->backward;
-	uint32_t tail = atomic_load(&ring->tail);
+	uint64_t tail = atomic_load(&ring->tail);
 	struct shm_entry entry = { .type = step[1] % (SHM_ENTRY_TYPE_COUNT + 1),
 				   .sequence = forward ? bed->victim->r.next_sequence : step[2],
 				   .tag = step[3] % 3,
@@ -178,8 +178,8 @@ static void act(struct bed *bed, const uint8_t *step)
 		atomic_store(&bed->segment->eager_free, number % (4ULL * SHM_EAGER_WINDOW));
 		break;
 	default:
-		atomic_fetch_add(&bed->segment->forward.tail, (uint32_t)(number % 3));
-		atomic_fetch_add(&bed->segment->backward.tail, (uint32_t)(number % 3));
+		atomic_fetch_add(&bed->segment->forward.tail, number % 3);
+		atomic_fetch_add(&bed->segment->backward.tail, number % 3);
 	}
 }
 

@@ -24,6 +24,11 @@ int shm_connection_new(struct shm_transport *transport, enum shm_role role, stru
 	connection->eager_bytes = transport->eager_bytes;
 	connection->bell_fd = connection->peer_bell_fd = connection->watch_fd = -1;
 	connection->peer.pid_fd = connection->peer.socket_fd = -1;
+	connection->put = connection->taken = SHM_FIRST_COUNT;
+	if (role == SHM_SENDER)
+		connection->s.next_sequence = SHM_FIRST_COUNT;
+	else
+		connection->r.next_sequence = SHM_FIRST_COUNT;
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
 		connection->requests[i].connection = connection;
 	*ret = connection;
@@ -154,7 +159,7 @@ static const char *look_at_peer(struct shm_connection *connection)
 	connection->peer.looked_ns = now_ns;
 	if (shm_peer_is_gone(&connection->peer))
 		return "its process is gone";
-	if ((shm_request_first(connection) || connection->refused) &&
+	if (shm_request_first(connection) &&
 	    shm_peer_is_stopped(&connection->peer, connection->transport->timeout_ns, now_ns))
 		return "its process was stopped for the time of TRIBUTARY_TIMEOUT";
 	return NULL;
@@ -176,7 +181,7 @@ static int move(struct shm_connection *connection, bool *ret_more)
 	if (closed || gone)
 		return shm_connection_fail(connection, -EREMOTEIO,
 					   shm_peer_closed(connection) ? "the peer closed it" : gone);
-	if (connection->role == SHM_RECEIVER && connection->r.coming) {
+	if (connection->role == SHM_RECEIVER && connection->r.coming.first) {
 		int error = shm_receiver_move(connection, ret_more);
 
 		if (error < 0)
@@ -200,8 +205,6 @@ static int progress(struct shm_connection *connection, enum transport_next *ret_
 			break;
 		more = i + 1 == LAST_LOOKS;
 	}
-	if (connection->role == SHM_RECEIVER)
-		shm_receiver_tell(connection);
 	if (more)
 		*ret_next = TRANSPORT_NEXT_NOW;
 	return r < 0 ? r : 0;

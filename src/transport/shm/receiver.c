@@ -10,74 +10,78 @@
 #include <errno.h>
 #include <string.h>
 
-static struct shm_message *message_of(struct shm_receiver *r, uint32_t sequence)
+/* ---- lists ---- */
+
+static void append(struct shm_messages *list, struct shm_message *message)
 {
-	return &r->messages[sequence % SHM_SPAN];
-}
-
-/* ---- matching ---- */
-
-static void slot_finish(struct shm_connection *connection, struct shm_message *message)
-{
-	struct shm_request *request = message->request;
-
-	request->slots[message->slot].received = (size_t)message->size;
-	message->request = NULL;
-	if (--request->open_count == 0)
-		shm_request_finish(connection, request);
-}
-
-/* How far the window is free: up to the oldest message that still needs its place. */
-static void window_walk(struct shm_connection *connection)
-{
-	struct shm_receiver *r = &connection->r;
-	uint64_t before = r->window_free;
-
-	for (; r->eager_walk != r->next_sequence; r->eager_walk++) {
-		const struct shm_message *message = message_of(r, r->eager_walk);
-
-		if (message->sequence != r->eager_walk || !message->eager)
-			continue;
-		if (message->state != SHM_MESSAGE_FREE)
-			break;
-		r->window_free = message->place_end;
-	}
-	if (r->window_free != before)
-		atomic_store(&connection->segment->eager_free, r->window_free);
-}
-
-void shm_receiver_tell(struct shm_connection *connection)
-{
-	struct shm_segment *segment = connection->segment;
-
-	if (connection->r.window_told == connection->r.window_free)
-		return;
-	connection->r.window_told = connection->r.window_free;
-	if (atomic_load(&segment->room_wanted) && atomic_exchange(&segment->room_wanted, 0))
-		shm_ring_bell(connection->peer_bell_fd);
-}
-
-static void coming_append(struct shm_receiver *r, struct shm_message *message)
-{
-	message->prev = r->coming_end;
+	message->prev = list->last;
 	message->next = NULL;
-	if (r->coming_end)
-		r->coming_end->next = message;
+	if (list->last)
+		list->last->next = message;
 	else
-		r->coming = message;
-	r->coming_end = message;
+		list->first = message;
+	list->last = message;
 }
 
-static void coming_remove(struct shm_receiver *r, struct shm_message *message)
+static void remove_from(struct shm_messages *list, struct shm_message *message)
 {
 	if (message->prev)
 		message->prev->next = message->next;
 	else
-		r->coming = message->next;
+		list->first = message->next;
 	if (message->next)
 		message->next->prev = message->prev;
 	else
-		r->coming_end = message->prev;
+		list->last = message->prev;
+}
+
+/* NULL: more than an honest sender has. */
+static struct shm_message *message_get(struct shm_receiver *r)
+{
+	struct shm_message *message = r->unused;
+
+	if (message)
+		r->unused = message->next;
+	else if (r->used_count < SHM_MESSAGES)
+		message = &r->messages[r->used_count++];
+	return message;
+}
+
+static void message_put(struct shm_receiver *r, struct shm_message *message)
+{
+	message->next = r->unused;
+	r->unused = message;
+}
+
+/* ---- matching ---- */
+
+/* How far the window is free: up to the oldest message that still needs its place. */
+static void place_free(struct shm_connection *connection, unsigned place)
+{
+	struct shm_receiver *r = &connection->r;
+	const uint64_t before = r->place_head;
+
+	r->places[place].is_free = true;
+	while (r->place_head != r->place_tail && r->places[r->place_head % SHM_EAGER_MESSAGES].is_free)
+		r->window_free = r->places[r->place_head++ % SHM_EAGER_MESSAGES].end;
+	if (r->place_head != before)
+		atomic_store(&connection->segment->eager_free, r->window_free);
+}
+
+/* All of its bytes are in place. */
+static void finish(struct shm_connection *connection, struct shm_message *message)
+{
+	const struct shm_entry entry = { .type = SHM_ENTRY_DONE, .sequence = message->sequence };
+	struct shm_request *request = message->request;
+
+	request->slots[message->slot].received = (size_t)message->size;
+	if (--request->open_count == 0)
+		shm_request_finish(connection, request);
+	if (message->eager)
+		place_free(connection, message->place);
+	else
+		shm_put(connection, &entry);
+	message_put(&connection->r, message);
 }
 
 static int truncated(struct shm_connection *connection)
@@ -88,11 +92,10 @@ static int truncated(struct shm_connection *connection)
 	return shm_connection_fail(connection, -EMSGSIZE, "a message was longer than the receive that it matched");
 }
 
-/* The caller has found that the tags agree. */
+/* The caller has found that the tags agree; the message is in no list. */
 static int match(struct shm_connection *connection, struct shm_message *message, struct shm_request *request,
 		 unsigned index)
 {
-	struct shm_receiver *r = &connection->r;
 	struct shm_slot *slot = &request->slots[index];
 
 	if (message->size > slot->bytes)
@@ -100,17 +103,14 @@ static int match(struct shm_connection *connection, struct shm_message *message,
 	slot->matched = true;
 	message->request = request;
 	message->slot = index;
-	message->state = SHM_MESSAGE_COMES;
-	if (!message->eager) {
-		coming_append(r, message);
+	if (!message->eager && message->size) {
+		append(&connection->r.coming, message);
 		return 0;
 	}
 	if (message->size)
 		copy_bytes(slot->data, connection->segment->eager + message->value % SHM_EAGER_WINDOW,
 			   (size_t)message->size);
-	slot_finish(connection, message);
-	message->state = SHM_MESSAGE_FREE;
-	window_walk(connection);
+	finish(connection, message);
 	return 0;
 }
 
@@ -127,33 +127,22 @@ static struct shm_request *find_slot(const struct shm_connection *connection, in
 }
 
 /* The oldest message that waits for a receive with this tag. */
-static struct shm_message *find_waiting(struct shm_receiver *r, int tag)
+static struct shm_message *find_waiting(const struct shm_receiver *r, int tag)
 {
-	bool first = true;
+	struct shm_message *message = r->waiting.first;
 
-	for (uint32_t sequence = r->waiting_from; sequence != r->next_sequence; sequence++) {
-		struct shm_message *message = message_of(r, sequence);
-
-		if (message->sequence != sequence || message->state != SHM_MESSAGE_WAITS) {
-			if (first)
-				r->waiting_from = sequence + 1;
-			continue;
-		}
-		first = false;
-		if (message->tag == tag)
-			return message;
-	}
-	return NULL;
+	while (message && message->tag != tag)
+		message = message->next;
+	return message;
 }
 
 bool shm_receiver_has_kept(const struct shm_connection *connection)
 {
-	const struct shm_receiver *r = &connection->r;
+	const struct shm_message *message = connection->r.waiting.first;
 
-	for (unsigned i = 0; i < SHM_SPAN; i++)
-		if (r->messages[i].eager && r->messages[i].state == SHM_MESSAGE_WAITS)
-			return true;
-	return false;
+	while (message && !message->eager)
+		message = message->next;
+	return message != NULL;
 }
 
 int shm_receiver_receive(struct shm_connection *connection, int count, void *const *data, const size_t *bytes,
@@ -169,8 +158,12 @@ int shm_receiver_receive(struct shm_connection *connection, int count, void *con
 	shm_request_append(connection, request);
 	for (unsigned i = 0; i < request->count && !request->done; i++) {
 		struct shm_message *message = find_waiting(&connection->r, request->slots[i].tag);
-		int r = message ? match(connection, message, request, i) : 0;
+		int r;
 
+		if (!message)
+			continue;
+		remove_from(&connection->r.waiting, message);
+		r = match(connection, message, request, i);
 		if (r < 0)
 			return r;
 	}
@@ -180,48 +173,51 @@ int shm_receiver_receive(struct shm_connection *connection, int count, void *con
 
 /* ---- what the sender says ---- */
 
+static bool place_is_valid(const struct shm_receiver *r, const struct shm_entry *entry)
+{
+	return entry->size <= SHM_EAGER_WINDOW && entry->value % SHM_EAGER_UNIT == 0 && entry->value >= r->window_free &&
+	       entry->value % SHM_EAGER_WINDOW + entry->size <= SHM_EAGER_WINDOW &&
+	       entry->value - r->window_free <= SHM_EAGER_WINDOW - entry->size &&
+	       r->place_tail - r->place_head < SHM_EAGER_MESSAGES;
+}
+
 static int message_arrived(struct shm_connection *connection, const struct shm_entry *entry)
 {
 	struct shm_receiver *r = &connection->r;
-	struct shm_message *message = message_of(r, entry->sequence);
 	const bool eager = entry->type == SHM_ENTRY_EAGER;
+	struct shm_message *message;
 	struct shm_request *request;
 	unsigned index;
 
-	if (entry->sequence != r->next_sequence || message->state != SHM_MESSAGE_FREE)
+	if (entry->sequence != r->next_sequence ||
+	    (eager ? !place_is_valid(r, entry) : entry->size > TRANSPORT_MAX_MESSAGE_BYTES))
 		return -EPROTO;
-	if (eager ? entry->size > SHM_EAGER_WINDOW || entry->value % SHM_EAGER_UNIT || entry->value < r->window_free ||
-			    entry->value % SHM_EAGER_WINDOW + entry->size > SHM_EAGER_WINDOW ||
-			    entry->value - r->window_free > SHM_EAGER_WINDOW - entry->size
-		  : !entry->size || entry->size > TRANSPORT_MAX_MESSAGE_BYTES)
-		return -EPROTO;
-	window_walk(connection);
-	if (r->next_sequence - r->eager_walk >= SHM_SPAN) /* it is not walked past what is overwritten here */
+	message = message_get(r);
+	if (!message)
 		return -EPROTO;
 	*message = (struct shm_message){ .sequence = entry->sequence,
-					 .state = SHM_MESSAGE_WAITS,
 					 .eager = eager,
 					 .pushed = !r->pulls,
 					 .tag = entry->tag,
 					 .size = entry->size,
 					 .value = entry->value };
-	if (eager)
-		message->place_end = entry->value + shm_place_bytes(entry->size);
+	if (eager) {
+		message->place = (unsigned)(r->place_tail++ % SHM_EAGER_MESSAGES);
+		r->places[message->place] =
+			(struct shm_place){ .end = entry->value + shm_place_bytes(entry->size) };
+	}
 	r->next_sequence++;
 	request = find_slot(connection, entry->tag, &index);
-	return request ? match(connection, message, request, index) : 0;
+	if (request)
+		return match(connection, message, request, index);
+	append(&r->waiting, message);
+	return 0;
 }
 
-static int complete(struct shm_connection *connection, struct shm_message *message)
+static void complete(struct shm_connection *connection, struct shm_message *message)
 {
-	const struct shm_entry entry = { .type = SHM_ENTRY_DONE, .sequence = message->sequence };
-
-	coming_remove(&connection->r, message);
-	slot_finish(connection, message);
-	message->state = SHM_MESSAGE_FREE;
-	window_walk(connection);
-	shm_put(connection, &entry);
-	return 0;
+	remove_from(&connection->r.coming, message);
+	finish(connection, message);
 }
 
 /* Where and how much is what we asked for, not what the entry says. */
@@ -236,7 +232,9 @@ static int piece_arrived(struct shm_connection *connection, const struct shm_ent
 	copy_bytes(message->request->slots[message->slot].data + piece->offset, from, piece->bytes);
 	message->received += piece->bytes;
 	piece->message = NULL;
-	return message->received == message->size ? complete(connection, message) : 0;
+	if (message->received == message->size)
+		complete(connection, message);
+	return 0;
 }
 
 int shm_receiver_entry(struct shm_connection *connection, const struct shm_entry *entry)
@@ -268,7 +266,7 @@ static struct shm_message *choose(struct shm_receiver *r, bool pushed)
 	struct shm_message *chosen = NULL;
 
 	r->smallest_turn = !r->smallest_turn;
-	for (struct shm_message *message = r->coming; message; message = message->next) {
+	for (struct shm_message *message = r->coming.first; message; message = message->next) {
 		if (message->pushed != pushed || !left_of(message))
 			continue;
 		if (!chosen || left_of(message) < left_of(chosen))

@@ -96,8 +96,8 @@ void shm_put(struct shm_connection *connection, const struct shm_entry *entry)
 int shm_take(struct shm_connection *connection, struct shm_entry *ret)
 {
 	const struct shm_segment *segment = connection->segment;
-	uint32_t tail = atomic_load_explicit(&ring_in(connection)->tail, memory_order_acquire);
-	uint32_t capacity = connection->role == SHM_SENDER ? SHM_BACKWARD : SHM_FORWARD;
+	uint64_t tail = atomic_load_explicit(&ring_in(connection)->tail, memory_order_acquire);
+	unsigned capacity = connection->role == SHM_SENDER ? SHM_BACKWARD : SHM_FORWARD;
 
 	if (tail == connection->taken)
 		return 0;

@@ -1,7 +1,9 @@
 /*
  * The sending role. A short message is copied into the window, and its request is done. A longer one is announced with
  * its address; the receiver pulls it out of this process' memory, or, where it may not, asks for piece after piece; the
- * request is done when the receiver says that every byte is in place.
+ * request is done when the receiver says that every byte is in place. A short one for which the window has no room is
+ * announced as well, one of each tag at a time: what fills the window may never be received, and neither it nor what its
+ * sender would like to send behind it may delay another tag.
  */
 #include "base/copy.h"
 #include "transport/shm/shm.h"
@@ -17,88 +19,84 @@ static int look_at_window(struct shm_connection *connection)
 	if (free_to < s->window_begin || free_to > s->window_end)
 		return -EPROTO;
 	s->window_begin = free_to;
-	while (s->kept_head != s->kept_tail && s->kept[s->kept_head % SHM_SPAN].end <= free_to)
-		s->kept_head++;
+	while (s->end_head != s->end_tail && s->ends[s->end_head % SHM_EAGER_MESSAGES] <= free_to)
+		s->end_head++;
 	return 0;
 }
 
-static bool span_has_room(const struct shm_connection *connection)
-{
-	const struct shm_sender *s = &connection->s;
-	uint32_t oldest = s->next_sequence;
-
-	if (shm_request_first(connection))
-		oldest = shm_request_first(connection)->sequence;
-	if (s->kept_head != s->kept_tail && (int32_t)(s->kept[s->kept_head % SHM_SPAN].sequence - oldest) < 0)
-		oldest = s->kept[s->kept_head % SHM_SPAN].sequence;
-	return s->next_sequence - oldest < SHM_SPAN;
-}
-
-static bool window_place(struct shm_sender *s, size_t bytes, uint64_t *ret_begin)
+static bool window_place(const struct shm_sender *s, size_t bytes, uint64_t *ret_begin)
 {
 	uint64_t begin = s->window_end, used = shm_place_bytes(bytes);
 
 	if (begin % SHM_EAGER_WINDOW + used > SHM_EAGER_WINDOW) /* never around the corner */
 		begin += SHM_EAGER_WINDOW - begin % SHM_EAGER_WINDOW;
-	if (begin + used - s->window_begin > SHM_EAGER_WINDOW)
+	if (begin + used - s->window_begin > SHM_EAGER_WINDOW || s->end_tail - s->end_head == SHM_EAGER_MESSAGES)
 		return false;
 	*ret_begin = begin;
 	return true;
 }
 
-static bool has_room(struct shm_connection *connection, size_t bytes, uint64_t *ret_place)
-{
-	bool eager = bytes <= connection->eager_bytes;
-
-	return span_has_room(connection) && (!eager || window_place(&connection->s, bytes, ret_place));
-}
-
-/* Looks at what the receiver has freed, and, before it gives up, asks to be told when that goes on. */
-static int find_room(struct shm_connection *connection, size_t bytes, uint64_t *ret_place, bool *ret_found)
+/* Looks at what the receiver has freed only when there is no room left. */
+static int find_place(struct shm_connection *connection, size_t bytes, uint64_t *ret_place, bool *ret_found)
 {
 	int r = 0;
 
-	*ret_found = has_room(connection, bytes, ret_place);
-	for (unsigned i = 0; i < 2 && r == 0 && !*ret_found; i++) {
-		if (i)
-			atomic_store(&connection->segment->room_wanted, 1);
+	*ret_found = window_place(&connection->s, bytes, ret_place);
+	if (!*ret_found) {
 		r = look_at_window(connection);
-		*ret_found = r == 0 && has_room(connection, bytes, ret_place);
+		*ret_found = r == 0 && window_place(&connection->s, bytes, ret_place);
 	}
 	return r;
+}
+
+static void put_eagerly(struct shm_connection *connection, const struct shm_request *request, uint64_t place)
+{
+	struct shm_sender *s = &connection->s;
+
+	if (request->size)
+		copy_bytes(connection->segment->eager + place % SHM_EAGER_WINDOW, request->data, request->size);
+	s->window_end = place + shm_place_bytes(request->size);
+	s->ends[s->end_tail++ % SHM_EAGER_MESSAGES] = s->window_end;
+}
+
+static bool has_open(const struct shm_connection *connection, int tag)
+{
+	const struct shm_request *request = shm_request_first(connection);
+
+	while (request && request->tag != tag)
+		request = shm_request_next(request);
+	return request != NULL;
 }
 
 int shm_sender_send(struct shm_connection *connection, const void *data, size_t bytes, int tag,
 		    struct shm_request **ret)
 {
-	struct shm_sender *s = &connection->s;
-	struct shm_entry entry = {
-		.type = SHM_ENTRY_ANNOUNCE, .sequence = s->next_sequence, .tag = tag, .size = bytes
-	};
+	struct shm_entry entry = { .type = SHM_ENTRY_ANNOUNCE, .tag = tag, .size = bytes };
 	struct shm_request *request;
 	uint64_t place = 0;
-	bool found = false;
-	int r = connection->request_count < TRANSPORT_MAX_REQUESTS ? find_room(connection, bytes, &place, &found) : 1;
+	bool eager = false;
+	int r = 0;
 
+	if (connection->request_count == TRANSPORT_MAX_REQUESTS)
+		return 0;
+	if (bytes <= connection->eager_bytes)
+		r = find_place(connection, bytes, &place, &eager);
 	if (r < 0)
 		return shm_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
-	if (r > 0 || !found)
+	if (!eager && bytes <= connection->eager_bytes && has_open(connection, tag))
 		return 0;
 	request = shm_request_get(connection, SHM_REQUEST_SEND);
-	request->sequence = s->next_sequence++;
+	request->sequence = entry.sequence = connection->s.next_sequence++;
 	request->data = data;
 	request->size = bytes;
-	if (bytes <= connection->eager_bytes) {
-		if (bytes)
-			copy_bytes(connection->segment->eager + place % SHM_EAGER_WINDOW, data, bytes);
-		s->window_end = place + shm_place_bytes(bytes);
-		s->kept[s->kept_tail++ % SHM_SPAN] = (struct shm_kept){ request->sequence, s->window_end };
+	request->tag = tag;
+	if (eager) {
+		put_eagerly(connection, request, place);
 		entry.type = SHM_ENTRY_EAGER;
 		entry.value = place;
 		request->done = true;
 	} else {
 		entry.value = (uint64_t)(uintptr_t)data;
-		s->request_of[request->sequence % SHM_SPAN] = request;
 		shm_request_append(connection, request);
 	}
 	shm_put(connection, &entry);
@@ -106,11 +104,13 @@ int shm_sender_send(struct shm_connection *connection, const void *data, size_t 
 	return 0;
 }
 
-static struct shm_request *find(struct shm_connection *connection, uint32_t sequence)
+static struct shm_request *find(const struct shm_connection *connection, uint64_t sequence)
 {
-	struct shm_request *request = connection->s.request_of[sequence % SHM_SPAN];
+	struct shm_request *request = shm_request_first(connection);
 
-	return request && request->sequence == sequence ? request : NULL;
+	while (request && request->sequence != sequence)
+		request = shm_request_next(request);
+	return request;
 }
 
 static int push(struct shm_connection *connection, const struct shm_entry *asked)
@@ -135,7 +135,6 @@ int shm_sender_entry(struct shm_connection *connection, const struct shm_entry *
 		request = find(connection, entry->sequence);
 		if (!request)
 			return -EPROTO;
-		connection->s.request_of[entry->sequence % SHM_SPAN] = NULL;
 		shm_request_finish(connection, request);
 		return 0;
 	case SHM_ENTRY_PUSH:

@@ -20,9 +20,10 @@
 #include <sys/types.h>
 
 enum {
-	SHM_SPAN = 256, /* messages between the oldest open one and the newest */
-	/* Neither ring ever fills: at most SHM_SPAN messages and SHM_PIECES pieces are on their way in one, one word for
-	 * each request and piece in the other. */
+	SHM_EAGER_MESSAGES = 256, /* in the window at once */
+	SHM_MESSAGES = SHM_EAGER_MESSAGES + TRANSPORT_MAX_REQUESTS, /* that the receiver knows: announced ones are open sends */
+	/* Neither ring ever fills: at most SHM_MESSAGES messages and SHM_PIECES pieces are on their way in one, one entry
+	 * for each request and piece in the other. */
 	SHM_FORWARD = 512,
 	SHM_BACKWARD = 128,
 	SHM_EAGER_WINDOW = 64 << 10,
@@ -33,6 +34,12 @@ enum {
 	SHM_TURN_BYTES = 1 << 20,   /* pulled by one call of ours, which is not to last */
 	SHM_PENDING_MAX = 64,       /* accepted sockets that have not said who they are */
 };
+
+/*
+ * Messages and entries of a ring are counted from here on, in 64 bits: a count that is kept in 32 anywhere fails in every
+ * test, and not after hours.
+ */
+#define SHM_FIRST_COUNT (UINT32_MAX - UINT64_C(50))
 
 enum shm_entry_type {
 	SHM_ENTRY_NONE, /* never sent */
@@ -50,23 +57,22 @@ enum shm_entry_type {
 /* Of one kernel's processes: the same layout at both ends. */
 struct shm_entry {
 	uint32_t type; /* enum shm_entry_type */
-	uint32_t sequence;
 	int32_t tag;
-	uint32_t piece;
+	uint64_t sequence;
 	uint64_t size, value;
-	uint64_t unused[4];
+	uint32_t piece;
+	uint32_t unused[7];
 };
 
 struct shm_ring {
-	_Alignas(64) _Atomic uint32_t tail;   /* entries ever put in; the consumer keeps its own count */
+	_Alignas(64) _Atomic uint64_t tail;   /* entries ever put in; the consumer keeps its own count */
 	_Alignas(64) _Atomic uint32_t sleeps; /* the consumer wants its bell rung */
 };
 
 struct shm_segment {
 	_Alignas(64) _Atomic uint32_t sender_closed;
 	_Alignas(64) _Atomic uint32_t receiver_closed;
-	_Alignas(64) _Atomic uint64_t eager_free;  /* written by the receiver: the window is free up to here */
-	_Alignas(64) _Atomic uint32_t room_wanted; /* the sender wants its bell rung when that goes on */
+	_Alignas(64) _Atomic uint64_t eager_free; /* written by the receiver: the window is free up to here */
 	struct shm_ring forward, backward;
 	_Alignas(4096) struct shm_entry forward_entries[SHM_FORWARD];
 	_Alignas(4096) struct shm_entry backward_entries[SHM_BACKWARD];
@@ -90,47 +96,43 @@ struct shm_request {
 	enum shm_request_kind kind;
 	bool used, done;
 	/* A send. */
-	uint32_t sequence;
+	uint64_t sequence;
 	const uint8_t *data;
 	size_t size;
+	int tag;
 	/* A group of receives. */
 	unsigned count, open_count;
 	struct shm_slot slots[TRANSPORT_MAX_RECVS];
 };
 
-enum shm_message_state {
-	SHM_MESSAGE_FREE,
-	SHM_MESSAGE_WAITS, /* no receive matches yet */
-	SHM_MESSAGE_COMES, /* matched, not all of it is in place */
-};
-
 /* At the receiver. */
 struct shm_message {
-	struct shm_message *prev, *next; /* of those that come, oldest match first */
-	uint32_t sequence;
-	enum shm_message_state state;
+	struct shm_message *prev, *next; /* of those that wait for a receive, or of those that come; oldest first */
+	uint64_t sequence;
 	bool eager, pushed; /* pushed: the sender's memory cannot be read */
 	int tag;
 	uint64_t size;
 	uint64_t value;           /* eager: place in the window; else address in the sender */
-	uint64_t place_end;       /* eager */
+	unsigned place;           /* eager: index of its place */
 	uint64_t asked, received; /* asked: of the sender, in pieces */
 	struct shm_request *request;
 	unsigned slot;
 };
-
-struct shm_kept {
-	uint32_t sequence;
-	uint64_t end;
+struct shm_messages {
+	struct shm_message *first, *last;
 };
 
 struct shm_sender {
-	uint32_t next_sequence;
-	struct shm_request *request_of[SHM_SPAN];
+	uint64_t next_sequence;
 	uint64_t window_begin, window_end;
-	struct shm_kept kept[SHM_SPAN]; /* eager messages that lie in the window */
-	uint32_t kept_head, kept_tail;
+	uint64_t ends[SHM_EAGER_MESSAGES]; /* of the eager messages that lie in the window */
+	uint64_t end_head, end_tail;
 	uint8_t nonce[SHM_WIRE_NONCE_BYTES]; /* the receiver reads it along with each message */
+};
+
+struct shm_place {
+	uint64_t end;
+	bool is_free;
 };
 
 struct shm_piece {
@@ -140,10 +142,15 @@ struct shm_piece {
 };
 
 struct shm_receiver {
-	struct shm_message messages[SHM_SPAN];   /* by sequence */
-	struct shm_message *coming, *coming_end; /* announced and matched */
-	uint32_t next_sequence, waiting_from, eager_walk;
-	uint64_t window_free, window_told;
+	struct shm_message messages[SHM_MESSAGES];
+	struct shm_message *unused; /* of the first used_count */
+	unsigned used_count;
+	struct shm_messages waiting; /* no receive matches yet */
+	struct shm_messages coming;  /* announced and matched */
+	uint64_t next_sequence;
+	struct shm_place places[SHM_EAGER_MESSAGES]; /* of the window, in order: it is freed so */
+	uint64_t place_head, place_tail;
+	uint64_t window_free;
 	struct shm_piece pieces[SHM_PIECES];
 	uint8_t nonce[SHM_WIRE_NONCE_BYTES];
 	uint64_t nonce_address;
@@ -168,9 +175,8 @@ struct shm_connection {
 	struct shm_segment *segment;
 	struct shm_peer peer;
 	int bell_fd, peer_bell_fd;
-	uint32_t put, taken; /* entries of the ring that we fill, and of the other one */
+	uint64_t put, taken; /* entries of the ring that we fill, and of the other one */
 	bool watched;        /* by an owner with an epoll set, watch_fd */
-	bool refused;        /* the last send found no room: somebody waits, although no request is open */
 	int watch_fd;
 	struct shm_request requests[TRANSPORT_MAX_REQUESTS];
 	struct transport_open_list open;
@@ -268,8 +274,6 @@ int shm_receiver_receive(struct shm_connection *connection, int count, void *con
 int shm_receiver_entry(struct shm_connection *connection, const struct shm_entry *entry);
 /* Moves announced messages by at most a turn. 0, or an error that ends the connection. *ret_more: there is more. */
 int shm_receiver_move(struct shm_connection *connection, bool *ret_more);
-/* Tells the sender about the window, if it waits for it. */
-void shm_receiver_tell(struct shm_connection *connection);
 bool shm_receiver_has_kept(const struct shm_connection *connection);
 
 /* connection.c */

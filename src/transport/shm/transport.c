@@ -184,6 +184,10 @@ static int connection_prepare(struct shm_connection *connection, int *ret_segmen
 		r = shm_segment_create(&segment_fd);
 	if (r == 0)
 		r = shm_segment_map(segment_fd, &connection->segment);
+	if (r == 0) {
+		atomic_store(&connection->segment->forward.tail, SHM_FIRST_COUNT);
+		atomic_store(&connection->segment->backward.tail, SHM_FIRST_COUNT);
+	}
 	if (r < 0)
 		sys_close(&segment_fd);
 	else
@@ -464,7 +468,6 @@ static int shm_send(struct transport_connection *opaque, void *data, size_t byte
 		return -EINVAL;
 	if (r == 0)
 		r = shm_sender_send(connection, data, bytes, tag, &request);
-	connection->refused = !request;
 	if (r == 0 && !request && !connection->watched) /* what makes room comes from the peer */
 		r = shm_connection_progress(connection, &next);
 	*ret = (struct transport_request *)request;
@@ -494,8 +497,7 @@ static int shm_receive(struct transport_connection *opaque, int count, void *con
 	r = connection->error && shm_receiver_has_kept(connection) ? 0 : connection->error;
 	if (r == 0)
 		r = shm_receiver_receive(connection, count, data, bytes, tags, &request);
-	shm_receiver_tell(connection);
-	if (connection->watched && connection->r.coming) /* no event will come for what can be moved by now */
+	if (connection->watched && connection->r.coming.first) /* no event will come for what can be moved by now */
 		shm_ring_bell(connection->bell_fd);
 	*ret = (struct transport_request *)request;
 	return r;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum {
-	SHM_WIRE_VERSION = 1, /* of the handle, the hello and the segment together */
+	SHM_WIRE_VERSION = 2, /* of the handle, the hello and the segment together */
 	SHM_WIRE_HANDLE_BYTES = 128,
 	SHM_WIRE_HELLO_BYTES = 64,
 	SHM_WIRE_NAME_BYTES = 16,

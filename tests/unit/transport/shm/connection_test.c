@@ -114,12 +114,95 @@ static void small_messages_do_not_wait_behind_large_ones(void **state)
 		}
 		assert_int_equal(transport_shm.test(large, &large_done, NULL), 0);
 		assert_false(large_done);
-		assert_true(((struct shm_connection *)pair.link.receiver)->r.coming->received < 8 * MIB);
+		assert_true(((struct shm_connection *)pair.link.receiver)->r.coming.first->received < 8 * MIB);
 		(void)large_send;
 		pair_close(&pair);
 	}
 	free(from);
 	free(to);
+}
+
+static void finish_both(struct transport_request *send, struct transport_request *receive)
+{
+	bool sent = !send, done = false;
+
+	while (!sent || !done) {
+		if (!sent)
+			assert_int_equal(transport_shm.test(send, &sent, NULL), 0);
+		if (!done)
+			assert_int_equal(transport_shm.test(receive, &done, NULL), 0);
+	}
+}
+
+/* Of a tag that nobody waits for: until one is refused. The number of those that were taken; *ret_open: the open one. */
+static unsigned flood(struct pair *pair, uint8_t *from, size_t bytes, struct transport_request **ret_open)
+{
+	unsigned count = 0;
+
+	*ret_open = NULL;
+	for (;; count++) {
+		struct transport_request *send = NULL;
+		bool done = false;
+
+		assert_int_equal(transport_shm.send(pair->link.sender, from + count * bytes, bytes, 1, NULL, &send), 0);
+		if (!send)
+			return count;
+		assert_null(*ret_open);
+		assert_int_equal(transport_shm.test(send, &done, NULL), 0);
+		if (!done)
+			*ret_open = send;
+	}
+}
+
+/* A long one and as many short ones as can be sent, none of them received: messages of another tag go as ever. */
+static void unmatched_messages_delay_their_own_tag_alone(void **state)
+{
+	enum { SHORT_BYTES = 1000, LONG_BYTES = 100000 };
+	uint8_t *from = malloc(MIB), *to = calloc(1, MIB);
+
+	(void)state;
+	assert_non_null(from);
+	assert_non_null(to);
+	pattern_fill(from, MIB, 5);
+	for (unsigned pulls = 0; pulls < 2; pulls++) {
+		struct transport_request *large, *open;
+		struct pair pair;
+		unsigned count;
+
+		pair_open(&pair, pulls);
+		count = flood(&pair, from, SHORT_BYTES, &open);
+		assert_true(count * SHORT_BYTES > SHM_EAGER_WINDOW / 2);
+		assert_non_null(open);
+		large = post_one(&pair, true, from, LONG_BYTES, 3);
+		for (unsigned i = 0; i < 600; i++)
+			assert_int_equal(link_exchange(&pair.link, i % 3 ? i % 3 * 20000 - 20000 + i : 0, i), 0);
+		for (unsigned i = 0; i < count; i++) {
+			finish_both(i + 1 < count ? NULL : open, post_one(&pair, false, to, SHORT_BYTES, 1));
+			assert_memory_equal(to, from + (size_t)i * SHORT_BYTES, SHORT_BYTES);
+		}
+		finish_both(large, post_one(&pair, false, to, LONG_BYTES, 3));
+		assert_memory_equal(to, from, LONG_BYTES);
+		pair_close(&pair);
+	}
+	free(from);
+	free(to);
+}
+
+/* All counts begin below 2^32, so that what holds one in 32 bits fails here. */
+static void counts_pass_32_bits(void **state)
+{
+	const struct shm_connection *sender, *receiver;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, true);
+	sender = (const struct shm_connection *)pair.link.sender;
+	receiver = (const struct shm_connection *)pair.link.receiver;
+	for (unsigned i = 0; i < 200; i++)
+		assert_int_equal(link_exchange(&pair.link, i % 2 ? 100 : 70000, i), 0);
+	assert_true(sender->s.next_sequence > UINT32_MAX && receiver->r.next_sequence > UINT32_MAX);
+	assert_true(sender->put > UINT32_MAX && sender->taken > UINT32_MAX);
+	pair_close(&pair);
 }
 
 /* What a sender gave back when it closed may hold anything: no receive is done with it. */
@@ -212,6 +295,8 @@ int main(void)
 		cmocka_unit_test(a_long_message_is_copied_once),
 		cmocka_unit_test(without_leave_to_read_it_is_copied_twice),
 		cmocka_unit_test(small_messages_do_not_wait_behind_large_ones),
+		cmocka_unit_test(unmatched_messages_delay_their_own_tag_alone),
+		cmocka_unit_test(counts_pass_32_bits),
 		cmocka_unit_test(a_closed_sender_completes_nothing),
 		cmocka_unit_test(what_cannot_be_read_is_pushed),
 		cmocka_unit_test(another_process_of_the_same_number_is_noticed),
