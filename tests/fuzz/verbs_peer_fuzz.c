@@ -165,7 +165,7 @@ static size_t put_slots(const struct bed *bed, const uint8_t *step, struct verbs
 static void word_put(struct bed *bed, const uint8_t *step)
 {
 	struct verbs_connection *victim = bed->victim;
-	const uint32_t at = victim->in.taken + victim->in.notices;
+	const uint64_t at = victim->in.taken + victim->in.notices;
 	uint8_t *entry = (uint8_t *)victim->in.memory + (size_t)(at % VERBS_WIRE_WORDS) * VERBS_WIRE_WORD_BYTES;
 	uint8_t extra[VERBS_WIRE_EMBEDDED_BYTES] = { 0 };
 	size_t extra_bytes = sizeof(extra);
@@ -218,7 +218,7 @@ static void note_put(struct verbs_connection *victim, const uint8_t *step)
 	const struct verbs_queue *queue = &victim->queues[wire.queue];
 
 	wire.epoch = queue->epoch + step[6] % 2;
-	wire.count = step[7] % 4 ? queue->head : queue->tail + step[8];
+	wire.count = (uint32_t)(step[7] % 4 ? queue->head : queue->tail + step[8]);
 	if (wire.type != VERBS_NOTE_TRUNCATED)
 		verbs_failover_note(victim, &wire);
 }

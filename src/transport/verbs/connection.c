@@ -62,6 +62,7 @@ static int make_queues(struct verbs_connection *connection, unsigned count)
 		int r;
 
 		queue->index = i;
+		queue->data_sent = queue->data_known = queue->data_taken = queue->data_told = VERBS_WIRE_FIRST_COUNT;
 		queue->rail = i % connection->rail_count;
 		connection->queue_count = i + 1;
 		r = verbs_queue_create(connection, queue);
@@ -122,6 +123,18 @@ static int make_rails(struct verbs_connection *connection, const struct transpor
 	return count ? r : -EIO;
 }
 
+static void begin_to_count(struct verbs_connection *connection)
+{
+	const uint64_t first = VERBS_WIRE_FIRST_COUNT;
+
+	connection->out.written = connection->out.posted = connection->out.taken = first;
+	connection->in.taken = connection->in.told = first;
+	if (connection->role == VERBS_SENDER)
+		connection->s.eager_number = (uint32_t)first;
+	else
+		connection->r.kept_head = connection->r.kept_tail = (uint32_t)first;
+}
+
 int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role, int device, int traffic_class,
 			 unsigned queues, struct verbs_connection **ret)
 {
@@ -140,6 +153,7 @@ int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role
 	connection->watch_fd = connection->bell_fd = -1;
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS + VERBS_FLUSHES; i++)
 		connection->requests[i].connection = connection;
+	begin_to_count(connection);
 	if (role == VERBS_SENDER)
 		connection->s.eager_bytes = most < VERBS_WINDOW_BYTES / 4 ? most : VERBS_WINDOW_BYTES / 4;
 	else

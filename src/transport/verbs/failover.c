@@ -36,7 +36,7 @@ enum {
 static void say(struct verbs_connection *connection, enum verbs_note_type type, const struct verbs_queue *queue)
 {
 	struct verbs_wire_note note = {
-		.type = type, .queue = (uint8_t)queue->index, .epoch = queue->epoch, .count = queue->notices
+		.type = type, .queue = (uint8_t)queue->index, .epoch = queue->epoch, .count = (uint32_t)queue->notices
 	};
 
 	if (queue->qp) {
@@ -102,9 +102,10 @@ static void wait_to_build(struct verbs_queue *queue)
  */
 static void plan_build(struct verbs_connection *connection, struct verbs_queue *queue)
 {
-	const bool carried = queue->peer_notices || queue->notices;
+	const uint64_t delivered = queue->peer_notices - VERBS_WIRE_FIRST_COUNT;
+	const bool carried = delivered || queue->notices != VERBS_WIRE_FIRST_COUNT;
 
-	if (queue->peer_notices >= CARRIES_WELL)
+	if (delivered >= CARRIES_WELL)
 		queue->build_wait_ns = 0;
 	queue->rested_ns = clock_now_ns();
 	queue->lone_wait_ns = carried ? 0 : connection->transport->params->timeout_ns / LONE_PARTS;
@@ -124,14 +125,14 @@ static void settle(struct verbs_connection *connection, struct verbs_queue *queu
 {
 	if (queue->state != VERBS_QUEUE_STOPPED || !queue->peer_stopped)
 		return;
-	if (queue->peer_notices - queue->head > queue->tail - queue->head) {
+	if (queue->peer_notices < queue->head || queue->peer_notices > queue->tail) {
 		protocol_error(connection);
 		return;
 	}
 	for (; queue->head != queue->tail; queue->head++) {
 		struct verbs_item item = queue->items[queue->head % VERBS_ITEMS];
 
-		if ((int32_t)(queue->peer_notices - queue->head) > 0) {
+		if (queue->peer_notices > queue->head) {
 			verbs_queue_delivered(connection, &item);
 			continue;
 		}
@@ -178,7 +179,7 @@ static void stopped_there(struct verbs_connection *connection, struct verbs_queu
 		return;
 	}
 	queue->peer_stopped = true;
-	queue->peer_notices = note->count;
+	queue->peer_notices = verbs_wire_count(queue->head, note->count);
 	verbs_failover_lost(connection, queue, "the peer has stopped it");
 	settle(connection, queue);
 }
@@ -198,7 +199,7 @@ static void rest(struct verbs_connection *connection, struct verbs_queue *queue)
 {
 	verbs_queue_destroy(connection, queue);
 	queue->state = VERBS_QUEUE_RESTING;
-	queue->notices = 0;
+	queue->notices = VERBS_WIRE_FIRST_COUNT;
 	queue->build_asked = false;
 	queue->rested_ns = clock_now_ns();
 	queue->lone_wait_ns = BUILD_FIRST_NS;

@@ -18,10 +18,17 @@ enum {
 
 /* ---- names of work requests: what completes may be of a queue that was replaced meanwhile ---- */
 
-static uint64_t name_of(const struct verbs_queue *queue, bool receive, uint32_t item)
+static uint64_t name_of(const struct verbs_queue *queue, bool receive, uint64_t item)
 {
 	return (uint64_t)receive << 63 | (uint64_t)queue->index << 56 | (uint64_t)(queue->epoch & 0xffffffU) << 32 |
-	       item;
+	       (item & UINT32_MAX);
+}
+
+/* Which item it was. False: one that completed before. */
+static bool item_of(const struct verbs_queue *queue, uint64_t name, uint64_t *ret_item)
+{
+	*ret_item = verbs_wire_count(queue->head, name);
+	return *ret_item >= queue->head && *ret_item < queue->tail;
 }
 
 /* ---- making and connecting ---- */
@@ -69,7 +76,8 @@ int verbs_queue_create(struct verbs_connection *connection, struct verbs_queue *
 	make(connection, queue);
 	if (!queue->qp)
 		return errno ? -errno : -ENOMEM;
-	queue->head = queue->tail = queue->notices = queue->receives = 0;
+	queue->head = queue->tail = queue->notices = VERBS_WIRE_FIRST_COUNT;
+	queue->receives = 0;
 	queue->waits_since_ns = 0;
 	queue->peer_stopped = false;
 	if (getrandom(&queue->psn, sizeof(queue->psn), 0) != (ssize_t)sizeof(queue->psn))
@@ -150,10 +158,10 @@ static uint32_t local_key(const struct verbs_queue *queue, const struct verbs_re
 	return registration && registration->memories[queue->rail] ? registration->memories[queue->rail]->mr->lkey : 0;
 }
 
-int verbs_queue_post_word(struct verbs_connection *connection, struct verbs_queue *queue, uint32_t word)
+int verbs_queue_post_word(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t word)
 {
 	const struct verbs_wire_rail *peer = &connection->peer.rails[queue->peer_rail];
-	const unsigned at = (word - 1) % VERBS_WIRE_WORDS;
+	const uint64_t at = (word - 1) % VERBS_WIRE_WORDS;
 	struct verbs_ring_out *out = &connection->out;
 	struct verbs_request *request = out->requests[at];
 	struct ibv_sge entry = { (uintptr_t)(out->copy + (size_t)at * VERBS_WIRE_WORD_BYTES), out->bytes[at],
@@ -248,10 +256,12 @@ void verbs_queue_delivered(struct verbs_connection *connection, const struct ver
 	verbs_sender_delivered(connection, item);
 }
 
-static void sent(struct verbs_connection *connection, struct verbs_queue *queue, uint32_t item)
+static void sent(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t name)
 {
-	if (item - queue->head >= queue->tail - queue->head)
-		return;                   /* completed before */
+	uint64_t item;
+
+	if (!item_of(queue, name, &item))
+		return;
 	while (queue->head != item + 1) { /* in the order of posting, always */
 		struct verbs_item done = queue->items[queue->head % VERBS_ITEMS];
 
@@ -293,12 +303,12 @@ static void received(struct verbs_connection *connection, struct verbs_queue *qu
 static bool is_final(struct verbs_connection *connection, const struct verbs_queue *queue, const struct ibv_wc *wc)
 {
 	const enum ibv_wc_status status = wc->status;
-	const uint32_t item = (uint32_t)wc->wr_id;
+	uint64_t item;
 
 	if (status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_LOC_QP_OP_ERR || status == IBV_WC_LOC_PROT_ERR ||
 	    status == IBV_WC_REM_ACCESS_ERR)
 		return true;
-	if (status != IBV_WC_REM_INV_REQ_ERR || item - queue->head >= queue->tail - queue->head)
+	if (status != IBV_WC_REM_INV_REQ_ERR || !item_of(queue, wc->wr_id, &item))
 		return false;
 	/* The packets are the devices' affair, and rxe's have been found invalid after lost ones; but not without end. */
 	return ++*refusals_of(connection, &queue->items[item % VERBS_ITEMS]) > REFUSALS_MOST;
@@ -339,7 +349,7 @@ static void take(struct verbs_connection *connection, const struct ibv_wc *wc)
 	if (wc->status == IBV_WC_SUCCESS && receive)
 		received(connection, queue, wc);
 	else if (wc->status == IBV_WC_SUCCESS)
-		sent(connection, queue, (uint32_t)wc->wr_id);
+		sent(connection, queue, wc->wr_id);
 	else {
 		if (receive)
 			queue->receives--;

@@ -139,7 +139,7 @@ static struct verbs_slot *find_slot(const struct verbs_connection *connection, c
 {
 	for (struct verbs_request *request = verbs_request_first(connection); request;
 	     request = verbs_request_next(request)) {
-		if (request->told && (int32_t)(request->word - word->taken) <= 0)
+		if (request->told && request->word <= word->taken)
 			continue;
 		for (unsigned i = 0; i < request->count; i++)
 			if (!request->slots[i].matched && request->slots[i].tag == word->tag) {

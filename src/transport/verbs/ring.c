@@ -19,10 +19,11 @@ static void put_credit(struct verbs_connection *connection, struct verbs_word *w
 	struct verbs_queue *queue = &connection->queues[word->sequence % connection->queue_count];
 
 	word->size = queue->index;
-	word->slot = queue->data_told = queue->data_taken;
+	word->slot = (uint32_t)queue->data_taken;
+	queue->data_told = queue->data_taken;
 }
 
-uint32_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *word, const void *extra,
+uint64_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *word, const void *extra,
 			size_t extra_bytes)
 {
 	struct verbs_ring_out *out = &connection->out;
@@ -92,9 +93,13 @@ void verbs_ring_flush(struct verbs_connection *connection)
 static void take_credit(struct verbs_connection *connection, unsigned index, uint32_t known)
 {
 	struct verbs_queue *queue = &connection->queues[index];
+	uint64_t count;
 
-	if (index < connection->queue_count && (int32_t)(known - queue->data_known) > 0)
-		queue->data_known = known;
+	if (index >= connection->queue_count)
+		return;
+	count = verbs_wire_count(queue->data_known, known);
+	if (count > queue->data_known)
+		queue->data_known = count;
 }
 
 static void take_credits(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra)
@@ -105,19 +110,19 @@ static void take_credits(struct verbs_connection *connection, const struct verbs
 		take_credit(connection, i, (uint32_t)bytes_get(extra + 4 * (size_t)i, 4));
 }
 
-void verbs_ring_seen(struct verbs_connection *connection, uint32_t word)
+void verbs_ring_seen(struct verbs_connection *connection, uint64_t word)
 {
 	struct verbs_ring_out *out = &connection->out;
 
-	if (word - out->taken <= out->written - out->taken)
+	if (word > out->taken && word <= out->written)
 		out->taken = word;
 }
 
-void verbs_ring_shown(struct verbs_connection *connection, uint32_t word)
+void verbs_ring_shown(struct verbs_connection *connection, uint64_t word)
 {
 	struct verbs_ring_in *in = &connection->in;
 
-	if (word - in->told <= in->taken - in->told)
+	if (word > in->told && word <= in->taken)
 		in->told = word;
 }
 
@@ -137,8 +142,12 @@ static int take_one(struct verbs_connection *connection)
 	/* Once: whatever the peer writes from now on is not what is looked at. */
 	memcpy(entry, in->memory + (size_t)(in->taken % VERBS_WIRE_WORDS) * VERBS_WIRE_WORD_BYTES, sizeof(entry));
 	r = verbs_wire_get_word(entry, &word);
+	if (r < 0)
+		return -EPROTO;
+	word.sequence = verbs_wire_count(in->taken, word.sequence);
+	word.taken = verbs_wire_count(out->written, word.taken);
 	/* It may know of less than data that was sent after it and came before it, over another queue. */
-	if (r < 0 || word.sequence != in->taken + 1 || (int32_t)(word.taken - out->written) > 0)
+	if (word.sequence != in->taken + 1 || word.taken > out->written)
 		return -EPROTO;
 	in->taken++;
 	verbs_ring_seen(connection, word.taken);
@@ -183,7 +192,7 @@ void verbs_ring_credit(struct verbs_connection *connection)
 		struct verbs_queue *queue = &connection->queues[i];
 
 		queue->data_told = queue->data_taken;
-		bytes_put(extra + 4 * (size_t)i, queue->data_taken, 4);
+		bytes_put(extra + 4 * (size_t)i, queue->data_taken & UINT32_MAX, 4);
 	}
 	verbs_ring_put(connection, &word, extra, 4 * (size_t)connection->queue_count);
 }

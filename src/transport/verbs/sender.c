@@ -191,7 +191,7 @@ static bool embeds(const struct verbs_connection *connection, const struct verbs
  * same place as in the window, which is free for as long. What a device reads goes from where it is, for a GPU's memory no
  * CPU can copy; it stays there until the word has been delivered, however often it is sent.
  */
-static void put_payload(struct verbs_connection *connection, unsigned word, const struct verbs_request *request,
+static void put_payload(struct verbs_connection *connection, uint64_t word, const struct verbs_request *request,
 			uint64_t offset, size_t bytes)
 {
 	struct verbs_ring_out *out = &connection->out;
@@ -213,7 +213,7 @@ static void go_eagerly(struct verbs_connection *connection, struct verbs_request
 				   .embedded = embeds(connection, request) };
 	uint8_t embedded[VERBS_WIRE_EMBEDDED_BYTES];
 	size_t bytes = word.embedded ? request->size : 0;
-	unsigned at;
+	uint64_t at;
 
 	if (bytes)
 		copy_bytes(embedded, request->data, bytes);
@@ -352,7 +352,7 @@ static bool post_copied(struct verbs_connection *connection, struct verbs_reques
 		struct verbs_word word = { .type = VERBS_WORD_PIECE,
 					   .slot = request->slot.id,
 					   .pieces = (uint8_t)s->pieces_sent };
-		unsigned at;
+		uint64_t at;
 
 		if (s->pieces_sent - s->pieces_free == VERBS_PIECES)
 			return true; /* it is told when one is free */
@@ -374,7 +374,7 @@ static bool post_copied(struct verbs_connection *connection, struct verbs_reques
 static bool announce(struct verbs_connection *connection, struct verbs_request *request)
 {
 	struct verbs_word word = { .type = VERBS_WORD_ANNOUNCE, .slot = request->slot.id, .size = request->size };
-	unsigned at;
+	uint64_t at;
 
 	if (request->announced ||
 	    (request->promised && !request->copied && request->size <= connection->transport->params->segment_bytes))
@@ -423,7 +423,7 @@ void verbs_sender_lost(struct verbs_connection *connection, const struct verbs_i
 	struct verbs_sender *s = &connection->s;
 
 	if (item->kind == VERBS_ITEM_WORD) {
-		if ((int32_t)(connection->out.posted - (item->word - 1)) > 0)
+		if (connection->out.posted >= item->word)
 			connection->out.posted = item->word - 1;
 		return;
 	}

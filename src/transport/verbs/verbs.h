@@ -103,7 +103,7 @@ enum verbs_item_kind { VERBS_ITEM_WORD, VERBS_ITEM_DATA };
 struct verbs_item {
 	enum verbs_item_kind kind;
 	bool whole;
-	uint32_t word;                 /* its sequence number */
+	uint64_t word;                 /* its sequence number */
 	struct verbs_request *request; /* of data, and of a message's words; else NULL */
 	uint64_t offset;
 	uint32_t bytes;
@@ -118,18 +118,18 @@ struct verbs_queue {
 	unsigned inline_bytes;
 	/* Each item brings the peer one notice: what it has counted says which items arrived. */
 	struct verbs_item items[VERBS_ITEMS];
-	uint32_t head, tail; /* of this epoch: completed, posted */
-	uint32_t notices;    /* of this epoch: received */
+	uint64_t head, tail; /* of this epoch: completed, posted */
+	uint64_t notices;    /* of this epoch: received */
 	unsigned receives;   /* posted */
 	/* Data notices since the beginning of the connection, without those that were lost with an epoch. */
-	uint32_t data_sent, data_known, data_taken, data_told;
+	uint64_t data_sent, data_known, data_taken, data_told;
 	/* Failing over. */
 	bool peer_stopped;
-	uint32_t peer_notices;
+	uint64_t peer_notices;
 	uint64_t stopping_since_ns, build_at_ns, build_wait_ns;
 	uint64_t rested_ns, lone_wait_ns; /* since when; for so long also where no other queue is live */
 	uint64_t waits_since_ns;          /* its oldest item, which is this one: it must be delivered or fail in time */
-	uint32_t waits_for;
+	uint64_t waits_for;
 	bool build_asked;
 };
 
@@ -137,7 +137,7 @@ struct verbs_queue {
 
 struct verbs_ring_out {
 	uint8_t *copy;                   /* what is written into the peer's memory, in our own */
-	uint32_t written, posted, taken; /* words made, sent (of those made), and known to be taken by the peer */
+	uint64_t written, posted, taken; /* words made, sent (of those made), and known to be taken by the peer */
 	uint16_t bytes[VERBS_WIRE_WORDS];
 	struct verbs_request *requests[VERBS_WIRE_WORDS]; /* of a message */
 	uint32_t places[VERBS_WIRE_WORDS];                /* where its payload goes, from the window's beginning */
@@ -147,7 +147,7 @@ struct verbs_ring_out {
 };
 struct verbs_ring_in {
 	const uint8_t *memory; /* the peer writes here */
-	uint32_t taken, told;
+	uint64_t taken, told;
 	uint32_t notices; /* of words, not looked at yet */
 };
 
@@ -175,7 +175,7 @@ struct verbs_request {
 	bool used, done;
 	struct verbs_registration *registration;
 	bool own_registration;
-	uint32_t word; /* the one that told of the receive, or of that which a send goes into */
+	uint64_t word; /* the one that told of the receive, or of that which a send goes into */
 	/* A send. */
 	uint8_t *data;
 	size_t size;
@@ -198,7 +198,7 @@ struct verbs_request {
 
 struct verbs_offer {
 	struct verbs_wire_slot slot;
-	uint32_t word; /* that told of it */
+	uint64_t word; /* that told of it */
 	bool promised;
 };
 /* A piece whose queue stopped before it was delivered. */
@@ -209,7 +209,7 @@ struct verbs_piece {
 	bool whole;
 };
 
-/* An eager message, by its number on this connection. */
+/* An eager message, by its number on this connection: the window holds so few that 32 bits tell them apart. */
 struct verbs_unpaired {
 	uint32_t number;
 	int tag;
@@ -416,7 +416,7 @@ static inline bool verbs_queue_has_room(const struct verbs_queue *queue)
 	return queue->tail - queue->head < VERBS_ITEMS;
 }
 /* Post one item each. The caller looked for room; an error means that the queue has failed. */
-int verbs_queue_post_word(struct verbs_connection *connection, struct verbs_queue *queue, uint32_t word);
+int verbs_queue_post_word(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t word);
 int verbs_queue_post_data(struct verbs_connection *connection, struct verbs_queue *queue, struct verbs_request *request,
 			  uint64_t offset, uint32_t bytes, bool whole);
 /* An item has arrived. */
@@ -432,7 +432,7 @@ bool verbs_ring_has_room(const struct verbs_connection *connection);
  * Makes the next word: *word's sequence and credit are filled in, and `extra` follows its head. The caller looked for room.
  * Returns its sequence number.
  */
-uint32_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *word, const void *extra,
+uint64_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *word, const void *extra,
 			size_t extra_bytes);
 /* Sends what was made, as far as the lead has room. */
 void verbs_ring_flush(struct verbs_connection *connection);
@@ -444,8 +444,8 @@ void verbs_ring_credit(struct verbs_connection *connection);
  * Data for a receive shows that the word that told of it, and so each before it, has been taken: the receiver has seen that,
  * and the sender has shown it, which needs no word of its own. Data that is lost has shown nothing.
  */
-void verbs_ring_seen(struct verbs_connection *connection, uint32_t word);
-void verbs_ring_shown(struct verbs_connection *connection, uint32_t word);
+void verbs_ring_seen(struct verbs_connection *connection, uint64_t word);
+void verbs_ring_shown(struct verbs_connection *connection, uint64_t word);
 void verbs_ring_shown_nothing(struct verbs_connection *connection);
 
 /* sender.c */

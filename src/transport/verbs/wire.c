@@ -227,7 +227,7 @@ enum { FLAG_EMBEDDED = 1, FLAG_WANTS_ROOM = 2, FLAG_PROMISED = 4 };
 
 void verbs_wire_put_word(const struct verbs_word *word, uint8_t bytes[static VERBS_WIRE_HEAD_BYTES])
 {
-	bytes_put(bytes, word->sequence, 4);
+	bytes_put(bytes, word->sequence & UINT32_MAX, 4);
 	bytes[4] = (uint8_t)word->type;
 	bytes[5] = word->count;
 	bytes[6] = (uint8_t)((word->embedded ? FLAG_EMBEDDED : 0) | (word->wants_room ? FLAG_WANTS_ROOM : 0) |
@@ -235,7 +235,7 @@ void verbs_wire_put_word(const struct verbs_word *word, uint8_t bytes[static VER
 	bytes[7] = word->pieces;
 	bytes_put(bytes + 8, word->value, 8);
 	bytes_put(bytes + 16, word->size, 8);
-	bytes_put(bytes + 24, word->taken, 4);
+	bytes_put(bytes + 24, word->taken & UINT32_MAX, 4);
 	bytes_put(bytes + 28, word->type == VERBS_WORD_EAGER ? (uint32_t)word->tag : word->slot, 4);
 }
 
@@ -245,7 +245,7 @@ int verbs_wire_get_word(const uint8_t bytes[static VERBS_WIRE_HEAD_BYTES], struc
 
 	if (word.type == VERBS_WORD_NONE || word.type >= VERBS_WORD_TYPE_COUNT)
 		return -EBADMSG;
-	word.sequence = (uint32_t)bytes_get(bytes, 4);
+	word.sequence = bytes_get(bytes, 4);
 	word.count = bytes[5];
 	word.pieces = bytes[7];
 	word.embedded = bytes[6] & FLAG_EMBEDDED;
@@ -253,7 +253,7 @@ int verbs_wire_get_word(const uint8_t bytes[static VERBS_WIRE_HEAD_BYTES], struc
 	word.promised = bytes[6] & FLAG_PROMISED;
 	word.value = bytes_get(bytes + 8, 8);
 	word.size = bytes_get(bytes + 16, 8);
-	word.taken = (uint32_t)bytes_get(bytes + 24, 4);
+	word.taken = bytes_get(bytes + 24, 4);
 	if (word.type == VERBS_WORD_EAGER)
 		word.tag = (int32_t)bytes_get(bytes + 28, 4);
 	else

@@ -15,8 +15,9 @@
 #include <stdint.h>
 
 enum {
-	/* 2: PIECE, and receives with address 0; 3: pieces have places of their own; 4: SLOTS are credit, too */
-	VERBS_WIRE_VERSION = 4,
+	/* 2: PIECE, and receives with address 0; 3: pieces have places of their own; 4: SLOTS are credit, too;
+	 * 5: counts begin at VERBS_WIRE_FIRST_COUNT */
+	VERBS_WIRE_VERSION = 5,
 	VERBS_WIRE_RAILS_MAX = TRANSPORT_MAX_MEMBERS,
 	VERBS_WIRE_QUEUES_MAX = 16,
 	VERBS_WIRE_NOTE_BYTES = 1024, /* every note, whatever is in it */
@@ -27,6 +28,18 @@ enum {
 	VERBS_WIRE_MATCHED_MAX = VERBS_WIRE_EMBEDDED_BYTES / 4,
 	VERBS_WIRE_GID_BYTES = 16,
 };
+
+/*
+ * Whatever is counted (words, notices, items of a queue, eager messages) is counted from here on. 32 bits of it are sent; they
+ * wrap in every test, not after hours.
+ */
+#define VERBS_WIRE_FIRST_COUNT (UINT32_MAX - UINT64_C(50))
+
+/* Of all counts with these lower 32 bits the one that is nearest to `near`. */
+static inline uint64_t verbs_wire_count(uint64_t near, uint64_t low)
+{
+	return near + (uint64_t)(int64_t)(int32_t)(uint32_t)(low - near);
+}
 
 /* ---- the handle: that of the control connection's listener, marked with the version ---- */
 
@@ -46,7 +59,7 @@ enum verbs_note_type {
 	VERBS_NOTE_HELLO,   /* connecting side: all of struct verbs_wire_hello, and the way back */
 	VERBS_NOTE_WELCOME, /* accepting side: the same, but for the way back */
 	VERBS_NOTE_READY,   /* connecting side: its queue (or all, at first) can be written to */
-	VERBS_NOTE_STOPPED, /* either: this queue is stopped here for good; count: notices (32 bits) that came over it */
+	VERBS_NOTE_STOPPED, /* either: this queue is stopped here for good; count: notices that came over it (32 bits) */
 	VERBS_NOTE_BUILD,   /* connecting side: a new queue in place of a stopped one */
 	VERBS_NOTE_BUILT,   /* accepting side: so is ours; number 0: it could not be made */
 	VERBS_NOTE_TRUNCATED, /* either: a message was longer than the receive that it matched: the connection is over */
@@ -150,8 +163,8 @@ enum verbs_word_type {
 
 struct verbs_word {
 	enum verbs_word_type type;
-	uint32_t sequence; /* of this ring, from 1 */
-	uint32_t taken;    /* words of the other ring that were taken when this one was written */
+	uint64_t sequence; /* of this ring, from 1; 32 bits of it travel, as of taken */
+	uint64_t taken;    /* words of the other ring that were taken when this one was written */
 	uint8_t count;
 	uint8_t pieces;  /* since the beginning, modulo 256 */
 	bool embedded;   /* EAGER */

@@ -1,0 +1,121 @@
+/* Counts of a connection that pass 32 bits, and those that are very old: nothing depends on how many messages there were. */
+#include "support/runtime.h"
+#include "transport/verbs/verbs.h"
+#include "unit/transport/verbs/bed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct transport_request *post(struct verbs_bed *bed, bool sends, void *data, size_t bytes, int tag)
+{
+	struct transport_request *request = NULL;
+	void *registration = NULL;
+	int r = sends ? transport_verbs.send(bed->link.sender, data, bytes, tag, NULL, &request)
+		      : transport_verbs.receive(bed->link.receiver, 1, &data, &bytes, &tag, &registration, &request);
+
+	assert_int_equal(r, 0);
+	assert_non_null(request);
+	return request;
+}
+
+static bool is_done(struct transport_request *request)
+{
+	bool done = false;
+
+	assert_int_equal(transport_verbs.test(request, &done, NULL), 0);
+	return done;
+}
+
+static void progress_both(struct verbs_bed *bed)
+{
+	enum transport_next next;
+
+	for (unsigned i = 0; i < 100; i++) {
+		assert_int_equal(transport_verbs.progress(bed->link.sender, &next), 0);
+		assert_int_equal(transport_verbs.progress(bed->link.receiver, &next), 0);
+	}
+}
+
+/* All begin just below 2^32, those of a queue pair with each new one. */
+static void every_count_passes_32_bits(void **state)
+{
+	const struct verbs_connection *sender, *receiver;
+	struct verbs_bed bed;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 2, false);
+	sender = (const struct verbs_connection *)bed.link.sender;
+	receiver = (const struct verbs_connection *)bed.link.receiver;
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 300; i++)
+			assert_int_equal(link_exchange(&bed.link, i % 2 ? 100 : 70000, i), 0);
+		if (round < 2)
+			fake_verbs_lose(0, round ? FAKE_VERBS_ARRIVES_WHOLE : FAKE_VERBS_ARRIVES_NOT);
+	}
+	assert_true(sender->out.written > UINT32_MAX && sender->in.taken > UINT32_MAX);
+	assert_true(receiver->out.written > UINT32_MAX && receiver->in.taken > UINT32_MAX);
+	assert_true(sender->queues[0].data_sent > UINT32_MAX && receiver->queues[0].data_taken > UINT32_MAX);
+	assert_true(sender->queues[0].head > UINT32_MAX || sender->queues[1].head > UINT32_MAX);
+	assert_true(sender->s.eager_number < UINT32_MAX / 2);
+	verbs_bed_close(&bed);
+}
+
+/* As if so many words had gone over the receiver's ring meanwhile. */
+static void pass_words(struct verbs_bed *bed, uint64_t count)
+{
+	struct verbs_connection *sender = (struct verbs_connection *)bed->link.sender;
+	struct verbs_connection *receiver = (struct verbs_connection *)bed->link.receiver;
+
+	receiver->out.written += count;
+	receiver->out.posted += count;
+	receiver->out.taken += count;
+	sender->in.taken += count;
+	sender->in.told += count;
+}
+
+/*
+ * The first receive was told of long ago, for a message that is on its way over another queue pair; what is sent after that
+ * belongs to the second one. 2^31 words later the first must not look like one that the sender has not seen.
+ */
+static void a_receive_that_waits_for_very_long_is_still_the_older_one(void **state)
+{
+	struct transport_request *first, *second, *send;
+	struct verbs_connection *sender;
+	char message[] = "the later one", to[2][sizeof(message)];
+	struct verbs_bed bed;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 1, false);
+	sender = (struct verbs_connection *)bed.link.sender;
+	first = post(&bed, false, to[0], sizeof(message), 3);
+	progress_both(&bed);
+	assert_int_equal(sender->s.offer_count, 1);
+	sender->s.offer_count = 0; /* the message for it */
+	pass_words(&bed, ((uint64_t)1 << 31) + VERBS_WIRE_WORDS);
+	send = post(&bed, true, message, sizeof(message), 3);
+	while (!is_done(send))
+		progress_both(&bed);
+	progress_both(&bed);
+	assert_false(is_done(first));
+	second = post(&bed, false, to[1], sizeof(message), 3);
+	while (!is_done(second))
+		progress_both(&bed);
+	assert_string_equal(to[1], message);
+	assert_false(is_done(first));
+	verbs_bed_close(&bed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_count_passes_32_bits),
+		cmocka_unit_test(a_receive_that_waits_for_very_long_is_still_the_older_one),
+	};
+
+	runtime_start("verbs_counts_test", 60);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
