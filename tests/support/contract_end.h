@@ -27,7 +27,7 @@ struct contract_style {
 	size_t max_bytes, more_room; /* of a message; what a receive may have beyond it */
 	unsigned unmet_most;         /* requests of an end that have not met, beyond which it posts only what is due */
 	unsigned stall_most;         /* operations for which an end may look at nothing */
-	bool two_threads, watched, own_buffers, registers, cancels;
+	bool two_threads, watched, own_buffers, registers, cancels, disturbed;
 	bool truncates; /* the receive for this message is one byte too short */
 	unsigned short_tag;
 	uint64_t short_number;

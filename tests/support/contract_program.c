@@ -53,6 +53,7 @@ static void style_make(const struct contract_mover *mover, uint64_t seed, unsign
 	style.truncates = random_below(&random, 16) == 0;
 	style.short_tag = (unsigned)random_below(&random, style.tag_count);
 	style.short_number = random_below(&random, 30);
+	style.disturbed = mover->disturb && random_below(&random, 3) == 0;
 	style.hints = (unsigned)random_below(&random, 16);
 	most = BYTES_MOST / (style.max_bytes / 8 + 64);
 	if (most > 4000)
@@ -80,12 +81,12 @@ static int differs(const char *text, int error)
 
 static int look_for_stall(struct run *run, const struct contract_end *end)
 {
-	const uint64_t quiet_ns = runtime_now_ns() - atomic_load(&run->shared.moved_ns);
+	const uint64_t moved_ns = atomic_load(&run->shared.moved_ns), now_ns = runtime_now_ns();
+	const unsigned stall_ms = run->mover->stall_ms ? run->mover->stall_ms : STALL_MS;
 
-	if (end->idle_polls < STALL_POLLS ||
-	    runtime_now_ns() + quiet_ns < runtime_deadline_ns(STALL_MS))
+	if (end->idle_polls < STALL_POLLS || now_ns < moved_ns + (runtime_deadline_ns(stall_ms) - now_ns))
 		return 0;
-	return runtime_complain(ETIME, "nothing moves for %u s, but %u sends and %u receives are due", STALL_MS / 1000,
+	return runtime_complain(ETIME, "nothing moves for %u ms, but %u sends and %u receives are due", stall_ms,
 				contract_end_due(&run->ends[0]), contract_end_due(&run->ends[1]));
 }
 
@@ -146,6 +147,12 @@ static int drain(struct run *run)
 	return r;
 }
 
+static void disturb_now_and_then(const struct run *run, struct random *random)
+{
+	if (run->shared.style.disturbed && random_below(random, 300) == 0)
+		run->mover->disturb(random);
+}
+
 static int in_one_thread(struct run *run)
 {
 	const struct contract_style *style = &run->shared.style;
@@ -158,6 +165,7 @@ static int in_one_thread(struct run *run)
 		const unsigned at = (unsigned)random_below(&random, 2);
 		struct contract_end *end = &run->ends[at];
 
+		disturb_now_and_then(run, &random);
 		if (style->stall_most && random_below(&random, 60) == 0)
 			stalled_until[at] = i + (unsigned)random_below(&random, style->stall_most);
 		if (i < stalled_until[at])
@@ -215,6 +223,7 @@ static int half_program(struct run *run, struct contract_end *end, unsigned at)
 
 	random_init(&random, style->seed ^ 0x68616c66 ^ at);
 	for (unsigned i = 0; i < style->operations / 2 && r >= 0 && !atomic_load(&run->shared.stop); i++) {
+		disturb_now_and_then(run, &random);
 		if (style->stall_most && random_below(&random, 60) == 0)
 			stalled_until = i + (unsigned)random_below(&random, style->stall_most);
 		if (i < stalled_until) {
@@ -366,9 +375,9 @@ static void tell_failure(struct run *run, uint64_t seed, int error)
 		run->shared.style.two_threads ? "two threads" : "one thread");
 }
 
-uint64_t contract_first_seed(void)
+uint64_t contract_first_seed(unsigned index)
 {
-	return runtime_setting("TEST_SEED") ? runtime_seed() : 1;
+	return runtime_setting("TEST_SEED") ? runtime_seed() : 1 + index * UINT64_C(100000);
 }
 
 unsigned contract_programs_run(const struct contract_mover *mover, uint64_t operations, struct contract_counts *counts)
@@ -380,7 +389,7 @@ unsigned contract_programs_run(const struct contract_mover *mover, uint64_t oper
 	if (!run)
 		return 1;
 	run->mover = mover;
-	for (uint64_t seed = contract_first_seed(); now.operations < operations && failures < FAILURES_MOST; seed++) {
+	for (uint64_t seed = mover->first_seed; now.operations < operations && failures < FAILURES_MOST; seed++) {
 		int r = run_program(run, seed, UINT32_MAX, &now);
 
 		if (r == 0)

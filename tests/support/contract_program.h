@@ -18,16 +18,19 @@ struct contract_mover {
 	struct transport *transport;
 	int device;
 	unsigned max_recvs;
+	uint64_t first_seed;
+	unsigned stall_ms; /* 0: five seconds */
+	void (*disturb)(struct random *random); /* in some programs, now and then; NULL: never */
 };
 
 struct contract_counts {
 	uint64_t programs, operations, differences, stalls;
 };
 
-/* TRIBUTARY_TEST_SEED, else the same for every run. */
-uint64_t contract_first_seed(void);
+/* TRIBUTARY_TEST_SEED, else the same in every run, and others for each mover of a test, which have an index. */
+uint64_t contract_first_seed(unsigned index);
 /*
- * Programs from contract_first_seed() on until they have done so many operations (requests that were taken); ends early
+ * Programs from mover->first_seed on until they have done so many operations (requests that were taken); ends early
  * after some that failed. Adds to *counts. The number of programs that failed.
  */
 unsigned contract_programs_run(const struct contract_mover *mover, uint64_t operations, struct contract_counts *counts);
