@@ -33,19 +33,24 @@
 
 enum {
 	PEER_MS = 150000,
-	TIMEOUT_MS = 1000,
 	NEWS_MS = 60000, /* of the end of a process: for a hang alone */
 	ROUNDS = 20,     /* of each way, with TRIBUTARY_TEST_LONG; else a few, 20 of each state in all */
 	ROUNDS_FEW = 5,
-	STOPPED_ROUNDS = 2, /* each takes the time-out */
+	STOPPED_ROUNDS = 2, /* each takes the time-out; else one of each state */
 };
 
 static struct params params;
 
+/* That of a peer that is stopped. One that is merely slow is waited for, so it may be short. */
+static unsigned timeout_ms(void)
+{
+	return runtime_long() ? 1000 : 400;
+}
+
 static void set_params(void)
 {
 	params_defaults(&params);
-	params.timeout_ns = TIMEOUT_MS * 1000000ULL;
+	params.timeout_ns = timeout_ms() * 1000000ULL;
 }
 
 /* ---- traffic ---- */
@@ -217,7 +222,7 @@ static int until_error(struct traffic_end *end, int epoll_fd, unsigned milliseco
 
 static void vanish_once(const struct script *script, bool sleeps)
 {
-	unsigned patience_ms = script->way == VICTIM_STOP ? TIMEOUT_MS * 2 + NEWS_MS : NEWS_MS;
+	unsigned patience_ms = script->way == VICTIM_STOP ? timeout_ms() * 2 + NEWS_MS : NEWS_MS;
 	struct traffic_end *end = calloc(1, sizeof(*end));
 	struct transport_connection *connection = NULL;
 	struct transport_listener *listener = NULL;
@@ -253,14 +258,14 @@ static void vanish_once(const struct script *script, bool sleeps)
 	}
 	began_ns = runtime_now_ns();
 	victim_strike(script->way, &peer);
-	r = until_error(end, epoll_fd, patience_ms, (int)(script->way == VICTIM_STOP ? TIMEOUT_MS / 4 : patience_ms));
+	r = until_error(end, epoll_fd, patience_ms, (int)(script->way == VICTIM_STOP ? timeout_ms() / 4 : patience_ms));
 	if (r != -EREMOTEIO)
 		fail_msg("%s while %s: the %s survivor has %d after %" PRIu64 " ms", victim_way_names[script->way],
 			 victim_state_names[script->state], sleeps ? "sleeping" : "polling", r,
 			 (runtime_now_ns() - began_ns) / 1000000);
 	/* Not before it is due, either. */
 	if (script->way == VICTIM_STOP && script->state != VICTIM_CLOSING)
-		assert_true(runtime_now_ns() - began_ns > TIMEOUT_MS * 900000ULL);
+		assert_true(runtime_now_ns() - began_ns > timeout_ms() * 900000ULL);
 	peer_stop(&peer);
 	if (holder > 0)
 		kill(holder, SIGKILL);
@@ -276,19 +281,20 @@ static void vanish_once(const struct script *script, bool sleeps)
 
 static void peers_that_vanish_are_noticed(void **state)
 {
-	unsigned fds = runtime_fd_count(), rounds = runtime_long() ? ROUNDS : ROUNDS_FEW;
+	const unsigned rounds = runtime_long() ? ROUNDS : ROUNDS_FEW, stopped = runtime_long() ? STOPPED_ROUNDS : 1;
+	unsigned fds = runtime_fd_count();
 	struct random random;
 
 	(void)state;
 	random_init(&random, runtime_seed() ^ 0x7a15);
 	for (unsigned at = 0; at < VICTIM_STATE_COUNT; at++)
 		for (unsigned way = 0; way < VICTIM_WAY_COUNT && at != VICTIM_CONNECTING; way++) /* it stands at once */
-			for (unsigned i = 0; i < (way == VICTIM_STOP ? STOPPED_ROUNDS : rounds); i++) {
+			for (unsigned i = 0; i < (way == VICTIM_STOP ? stopped : rounds); i++) {
 				struct script script = {
 					.state = at, .way = way, .pulls = i / 2 % 2, .seed = random_next(&random)
 				};
 
-				vanish_once(&script, i % 2);
+				vanish_once(&script, (at + i) % 2);
 			}
 	assert_int_equal(runtime_fd_count(), fds);
 }
@@ -299,7 +305,7 @@ static void peers_that_vanish_are_noticed(void **state)
  * It starts late, by three time-outs, and is stopped for half of one amid the traffic. False: it was given up, and the
  * machine had made nearly the whole time-out of a stop.
  */
-static bool slow_peer_is_waited_for(unsigned timeout_ms)
+static bool slow_peer_is_waited_for(unsigned stop_ms)
 {
 	struct traffic_end *end = calloc(1, sizeof(*end));
 	struct transport_connection *connection = NULL;
@@ -314,7 +320,7 @@ static bool slow_peer_is_waited_for(unsigned timeout_ms)
 	int r = 0;
 
 	assert_non_null(end);
-	params.timeout_ns = timeout_ms * 1000000ULL;
+	params.timeout_ns = stop_ms * 1000000ULL;
 	snprintf(argument, sizeof(argument), "%u %u %u %" PRIx64, script.state, script.way, script.pulls, script.seed);
 	assert_int_equal(peer_start("victim", argument, &peer), 0);
 	assert_int_equal(transport_shm.open(&params, &transport), 0);
@@ -337,11 +343,11 @@ static bool slow_peer_is_waited_for(unsigned timeout_ms)
 		for (unsigned i = 0; i < 8 && r >= 0; i++) {
 			if (end->completed < end->total)
 				r = traffic_step(end);
-			usleep(TIMEOUT_MS * 30);
+			usleep(timeout_ms() * 30);
 		}
 	}
 	if (r >= 0) {
-		usleep(3 * timeout_ms * 1000);
+		usleep(3 * stop_ms * 1000);
 		r = traffic_run(end, PEER_MS / 4);
 	}
 	peer_stop(&peer);
@@ -352,18 +358,18 @@ static bool slow_peer_is_waited_for(unsigned timeout_ms)
 	traffic_plan_fini(&plan);
 	free(end);
 	set_params();
-	if (r < 0 && longest_ns < timeout_ms * UINT64_C(900000))
+	if (r < 0 && longest_ns < stop_ms * UINT64_C(900000))
 		fail_msg("%d, and it was stopped for %u ms at most", r, (unsigned)(longest_ns / 1000000));
 	return r >= 0;
 }
 
 static void slow_peers_are_waited_for(void **state)
 {
-	unsigned timeout_ms = TIMEOUT_MS;
+	unsigned stop_ms = timeout_ms();
 
 	(void)state;
-	for (; !slow_peer_is_waited_for(timeout_ms); timeout_ms *= 2)
-		assert_true(timeout_ms < 32 * TIMEOUT_MS);
+	for (; !slow_peer_is_waited_for(stop_ms); stop_ms *= 2)
+		assert_true(stop_ms < 32000);
 }
 
 /* ---- strangers ---- */

@@ -30,13 +30,16 @@ static unsigned add_cases(const struct transport_suite_case *cases, const char *
 int transport_suite_run(const struct transport_ops *ops, const struct params *params, const char *label,
 			unsigned rounds)
 {
+	static const struct transport_ops *ops_before;
 	static char names[MAX_CASES][NAME_BYTES];
 	struct CMUnitTest tests[MAX_CASES];
 	const char *filter = runtime_setting("TEST_FILTER");
 	unsigned count = 0;
 	int r;
 
-	suite_now = (struct transport_suite){ .ops = ops, .rounds = rounds, .seed = runtime_seed() };
+	suite_now = (struct transport_suite){
+		.ops = ops, .params = params, .rounds = rounds, .seed = runtime_seed()
+	};
 	for (const char *at = label; *at; at++)
 		suite_now.seed = suite_now.seed * 31 + (uint8_t)*at;
 	r = ops->open(params, &suite_now.transport);
@@ -48,11 +51,14 @@ int transport_suite_run(const struct transport_ops *ops, const struct params *pa
 	count = add_cases(transport_suite_connect_cases, label, tests, names, count);
 	count = add_cases(transport_suite_data_cases, label, tests, names, count);
 	count = add_cases(transport_suite_close_cases, label, tests, names, count);
+	if (runtime_long() || (params && ops != ops_before))
+		count = add_cases(transport_suite_unfinished_cases, label, tests, names, count);
 	if (ops->watch)
 		count = add_cases(transport_suite_watch_cases, label, tests, names, count);
 	if (filter)
 		cmocka_set_test_filter(filter);
 	r = _cmocka_run_group_tests(label, tests, count, NULL, NULL);
 	ops->close(suite_now.transport);
+	ops_before = ops;
 	return r;
 }

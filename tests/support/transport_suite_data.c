@@ -439,7 +439,7 @@ static void a_message_too_long_for_its_receive_is_an_error(void **state)
 }
 
 /* FULL_TRIES: a process that got no CPU for FULL_MS has not been refused. */
-enum { SHORT_BYTES = 4000, SHORT_MOST = 64, SHORT_FREED = 3, FULL_MS = 200, FULL_TRIES = 1000 };
+enum { SHORT_BYTES = 4000, SHORT_MOST = 64, SHORT_FREED = 3, FULL_MS = 80, FULL_TRIES = 1000 };
 
 /*
  * Sends messages that nobody receives, of as many tags, while each is done at once: how many. It ends with one that is

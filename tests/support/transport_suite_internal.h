@@ -10,6 +10,7 @@ struct transport_suite_case {
 extern const struct transport_suite_case transport_suite_connect_cases[];
 extern const struct transport_suite_case transport_suite_data_cases[];
 extern const struct transport_suite_case transport_suite_close_cases[];
+extern const struct transport_suite_case transport_suite_unfinished_cases[]; /* they wait for a time-out */
 extern const struct transport_suite_case transport_suite_watch_cases[]; /* for tables that have watch and progress */
 
 #endif
