@@ -1,4 +1,4 @@
-/* Counts of a connection that pass 32 bits, and those that are very old: nothing depends on how many messages there were. */
+/* Counts that pass 32 bits, receives that wait for very long, and messages that nobody waits for: others go as ever. */
 #include "support/runtime.h"
 #include "transport/verbs/verbs.h"
 #include "unit/transport/verbs/bed.h"
@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -109,11 +110,57 @@ static void a_receive_that_waits_for_very_long_is_still_the_older_one(void **sta
 	verbs_bed_close(&bed);
 }
 
+/* Short ones as long as they are taken, then a long one, none of them received. */
+static void unmatched_messages_delay_their_own_tag_alone(void **state)
+{
+	enum { SHORT_BYTES = 1000, LONG_BYTES = 100000, MOST = 2 * VERBS_WINDOW_BYTES / SHORT_BYTES };
+	uint8_t *from = malloc(MOST * SHORT_BYTES), to[SHORT_BYTES], *large_to = malloc(LONG_BYTES);
+	struct transport_request *send, *receive, *large;
+	struct verbs_bed bed;
+	unsigned count = 0;
+
+	(void)state;
+	assert_non_null(from);
+	assert_non_null(large_to);
+	pattern_fill(from, MOST * SHORT_BYTES, 5);
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 2, false);
+	for (; count < MOST; count++) {
+		send = NULL;
+		assert_int_equal(transport_verbs.send(bed.link.sender, from + (size_t)count * SHORT_BYTES, SHORT_BYTES,
+						      1, NULL, &send),
+				 0);
+		if (!send)
+			break;
+		while (!is_done(send))
+			progress_both(&bed);
+	}
+	assert_true(count > VERBS_WINDOW_BYTES / SHORT_BYTES / 2 && count < MOST);
+	large = post(&bed, true, from, LONG_BYTES, 3);
+	for (unsigned i = 0; i < 600; i++)
+		assert_int_equal(link_exchange(&bed.link, i % 3 ? i % 3 * 20000 - 20000 + i : 0, i), 0);
+	for (unsigned i = 0; i < count; i++) {
+		receive = post(&bed, false, to, SHORT_BYTES, 1);
+		while (!is_done(receive))
+			progress_both(&bed);
+		assert_memory_equal(to, from + (size_t)i * SHORT_BYTES, SHORT_BYTES);
+	}
+	receive = post(&bed, false, large_to, LONG_BYTES, 3);
+	while (!is_done(receive))
+		progress_both(&bed);
+	assert_memory_equal(large_to, from, LONG_BYTES);
+	while (!is_done(large))
+		progress_both(&bed);
+	verbs_bed_close(&bed);
+	free(from);
+	free(large_to);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_count_passes_32_bits),
 		cmocka_unit_test(a_receive_that_waits_for_very_long_is_still_the_older_one),
+		cmocka_unit_test(unmatched_messages_delay_their_own_tag_alone),
 	};
 
 	runtime_start("verbs_counts_test", 60);
