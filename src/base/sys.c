@@ -17,13 +17,16 @@ static _Atomic pid_t sockets_owner; /* the process that made the last one */
 
 #ifdef TRIBUTARY_FAULTS
 static struct {
-	_Atomic uint64_t calls, nth;
+	_Atomic uint64_t calls, nth, after;
 	_Atomic int error;
+	_Atomic uint64_t cut_calls, cut_nth;
+	_Atomic size_t cut_bytes, whole_bytes;
 } faults[SYS_FAULT_KIND_COUNT];
 
 void sys_fault_set(enum sys_fault_kind kind, uint64_t nth, int error)
 {
 	atomic_store(&faults[kind].nth, 0);
+	atomic_store(&faults[kind].after, 0);
 	atomic_store(&faults[kind].calls, 0);
 	atomic_store(&faults[kind].error, error);
 	atomic_store(&faults[kind].nth, nth);
@@ -34,16 +37,85 @@ uint64_t sys_fault_calls(enum sys_fault_kind kind)
 	return atomic_load(&faults[kind].calls);
 }
 
+void sys_fault_set_again(enum sys_fault_kind kind, uint64_t after)
+{
+	atomic_store(&faults[kind].after, after);
+}
+
 /* The error that this call must fail with, or 0. */
 static int fault_of(enum sys_fault_kind kind)
 {
-	uint64_t call = atomic_fetch_add(&faults[kind].calls, 1) + 1;
+	uint64_t call = atomic_fetch_add(&faults[kind].calls, 1) + 1, after;
 
-	return call == atomic_load(&faults[kind].nth) ? atomic_load(&faults[kind].error) : 0;
+	if (call != atomic_load(&faults[kind].nth))
+		return 0;
+	after = atomic_exchange(&faults[kind].after, 0);
+	if (after)
+		atomic_store(&faults[kind].nth, call + after);
+	return atomic_load(&faults[kind].error);
+}
+
+void sys_fault_cut(enum sys_fault_kind kind, uint64_t nth, size_t bytes)
+{
+	atomic_store(&faults[kind].cut_bytes, 0);
+	atomic_store(&faults[kind].cut_nth, nth);
+	atomic_store(&faults[kind].cut_calls, 0);
+	atomic_store(&faults[kind].whole_bytes, 0);
+	atomic_store(&faults[kind].cut_bytes, bytes);
+}
+
+size_t sys_fault_whole_bytes(enum sys_fault_kind kind)
+{
+	return atomic_load(&faults[kind].whole_bytes);
+}
+
+/* How many of these bytes this call may move: half of the random numbers are small ones. */
+static size_t cut_of(enum sys_fault_kind kind, size_t bytes)
+{
+	const size_t most = atomic_load(&faults[kind].cut_bytes);
+	const uint64_t nth = atomic_load(&faults[kind].cut_nth);
+	uint64_t call, random;
+
+	if (!most || !bytes)
+		return bytes;
+	call = atomic_fetch_add(&faults[kind].cut_calls, 1) + 1;
+	if (nth && call != nth)
+		return bytes;
+	atomic_store(&faults[kind].whole_bytes, bytes);
+	if (most != SIZE_MAX)
+		return most < bytes ? most : bytes;
+	random = call * 0x9e3779b97f4a7c15ULL >> 20;
+	return 1 + (random >> 1) % (random & 1 && bytes > 100 ? 100 : bytes);
+}
+
+/* The parts that this call may move, which are this thread's until the next one. */
+static const struct iovec *cut_parts(enum sys_fault_kind kind, const struct iovec *parts, size_t *count)
+{
+	enum { PARTS_MOST = 64 };
+	static _Thread_local struct iovec cut[PARTS_MOST];
+	size_t bytes = 0, at = 0, left;
+
+	for (size_t i = 0; i < *count; i++)
+		bytes += parts[i].iov_len;
+	left = cut_of(kind, bytes);
+	if (left == bytes || *count > PARTS_MOST)
+		return parts;
+	for (; at < *count && (left || !at); at++) {
+		cut[at] = parts[at];
+		if (cut[at].iov_len > left)
+			cut[at].iov_len = left;
+		left -= cut[at].iov_len;
+	}
+	*count = at;
+	return cut;
 }
 #define FAULT_OF(kind) fault_of(kind)
+#define CUT_OF(kind, bytes) cut_of(kind, bytes)
+#define CUT_PARTS(kind, parts, count) cut_parts(kind, parts, count)
 #else
 #define FAULT_OF(kind) 0
+#define CUT_OF(kind, bytes) (bytes)
+#define CUT_PARTS(kind, parts, count) (parts)
 #endif
 
 /* errno belongs to the process that we are a guest in: it is put back, and our callers get it as a result. */
@@ -152,16 +224,18 @@ ssize_t sys_recv(int fd, void *buffer, size_t bytes, int flags)
 
 	if (error)
 		return -error;
-	return result_of(recv(fd, buffer, bytes, flags), saved_errno);
+	return result_of(recv(fd, buffer, CUT_OF(SYS_FAULT_READ, bytes), flags), saved_errno);
 }
 
 ssize_t sys_readv(int fd, const struct iovec *parts, int count)
 {
 	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_READ);
+	size_t used = (size_t)count;
 
 	if (error)
 		return -error;
-	return result_of(readv(fd, parts, count), saved_errno);
+	parts = CUT_PARTS(SYS_FAULT_READ, parts, &used);
+	return result_of(readv(fd, parts, (int)used), saved_errno);
 }
 
 ssize_t sys_send(int fd, const void *buffer, size_t bytes)
@@ -170,17 +244,19 @@ ssize_t sys_send(int fd, const void *buffer, size_t bytes)
 
 	if (error)
 		return -error;
-	return result_of(send(fd, buffer, bytes, MSG_NOSIGNAL | MSG_DONTWAIT), saved_errno);
+	return result_of(send(fd, buffer, CUT_OF(SYS_FAULT_WRITE, bytes), MSG_NOSIGNAL | MSG_DONTWAIT), saved_errno);
 }
 
 ssize_t sys_sendmsg(int fd, const struct iovec *parts, size_t count)
 {
 	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_WRITE);
-	/* sendmsg only reads the parts; struct msghdr has no const. */
-	struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = count };
+	struct msghdr message = { 0 };
 
 	if (error)
 		return -error;
+	/* sendmsg only reads the parts; struct msghdr has no const. */
+	message.msg_iov = (struct iovec *)(uintptr_t)CUT_PARTS(SYS_FAULT_WRITE, parts, &count);
+	message.msg_iovlen = count;
 	return result_of(sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT), saved_errno);
 }
 

@@ -82,6 +82,15 @@ enum sys_fault_kind {
 };
 /* The `nth` call from now (1 = the next) of that kind fails with -error (a memory call: NULL). nth 0: none. */
 void sys_fault_set(enum sys_fault_kind kind, uint64_t nth, int error);
+/* And so does the one that comes `after` calls later. After sys_fault_set, which takes it back. */
+void sys_fault_set_again(enum sys_fault_kind kind, uint64_t after);
+/*
+ * Socket calls of that kind (read, write) move no more than so many bytes: the `nth` from now, or, for nth 0, all. bytes 0: as
+ * many as they can; SIZE_MAX: a random number, of the whole or less.
+ */
+void sys_fault_cut(enum sys_fault_kind kind, uint64_t nth, size_t bytes);
+/* What the nth call would have moved at most; 0: there was no such call. */
+size_t sys_fault_whole_bytes(enum sys_fault_kind kind);
 /* Calls of that kind since the last sys_fault_set. */
 uint64_t sys_fault_calls(enum sys_fault_kind kind);
 #endif

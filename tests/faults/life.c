@@ -23,6 +23,8 @@
 #define MAX_NTH     20000
 #define SPARSE_FROM 300 /* polling makes thousands of reads and writes that are all alike: from here on, one in some */
 
+enum { PAIRS = 60, PAIRS_LONG = 600, PAIRS_NTH = 500 };
+
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
 enum { SHAPES = 3, TRAFFIC_MS = 30000 };
@@ -35,6 +37,8 @@ static const struct traffic_shape shapes[SHAPES] = {
 
 /* Of the run; cmocka's fixtures take one argument. */
 static int (*run_now)(uint64_t seed);
+static const struct life_fault *faults_now;
+static unsigned faults_count;
 static const struct transport_ops *ops_now;
 static const struct params *params_now;
 
@@ -146,19 +150,75 @@ static void every_call_may_fail(void **state)
 		assert_int_equal(__lsan_do_recoverable_leak_check(), 0);
 }
 
+/* The last call that a pair is looked for in; each power of two as likely as the next. */
+static uint64_t random_nth(struct random *random, uint64_t most)
+{
+	uint64_t bound = 1;
+
+	while (bound < most && random_below(random, 10))
+		bound *= 2;
+	return 1 + random_below(random, bound);
+}
+
+/* What makes one fault good may meet the other. */
+static void two_calls_may_fail(void **state)
+{
+	unsigned errors = 0, recovered = 0, fds = runtime_fd_count();
+	const unsigned pairs = runtime_long() ? PAIRS_LONG : PAIRS;
+	struct random random;
+
+	(void)state;
+	random_init(&random, runtime_seed() ^ 0x7fa175);
+	for (unsigned i = 0; i < pairs; i++) {
+		const struct life_fault *first = &faults_now[random_below(&random, faults_count)];
+		const struct life_fault *second = &faults_now[random_below(&random, faults_count)];
+		const uint64_t nth = random_nth(&random, PAIRS_NTH), then = random_nth(&random, PAIRS_NTH);
+		uint64_t began_ns = runtime_now_ns();
+		int r;
+
+		sys_fault_set(first->kind, nth, first->error);
+		if (second->kind == first->kind)
+			sys_fault_set_again(first->kind, then);
+		else
+			sys_fault_set(second->kind, then, second->error);
+		r = run_now(runtime_seed() + i);
+		sys_fault_set(first->kind, 0, 0);
+		sys_fault_set(second->kind, 0, 0);
+		if (r == -ETIMEDOUT || r == -EBADMSG)
+			print_message("beside %s %" PRIu64 ":\n", second->name, then);
+		check_run(first, nth, r, (runtime_now_ns() - began_ns) / 1000000, fds);
+		errors += r < 0;
+		recovered += r == 0;
+	}
+	print_message("pairs: %u errors, %u recovered\n", errors, recovered);
+	assert_true(errors > 0);
+	if (__lsan_do_recoverable_leak_check)
+		assert_int_equal(__lsan_do_recoverable_leak_check(), 0);
+}
+
 int life_run_with_faults(int (*run)(uint64_t seed), struct life_fault *faults, unsigned count)
 {
-	struct CMUnitTest tests[FAULTS_MAX];
+	struct CMUnitTest tests[FAULTS_MAX + 1];
 	const char *filter = runtime_setting("TEST_FILTER");
 
 	run_now = run;
+	faults_now = faults;
+	faults_count = count;
 	for (unsigned i = 0; i < count; i++)
 		tests[i] = (struct CMUnitTest){ .name = faults[i].name,
 						.test_func = every_call_may_fail,
 						.initial_state = &faults[i] };
+	tests[count++] = (struct CMUnitTest)cmocka_unit_test(two_calls_may_fail);
 	if (filter)
 		cmocka_set_test_filter(filter);
 	return _cmocka_run_group_tests("faults", tests, count, NULL, NULL);
+}
+
+int life_of(const struct transport_ops *ops, const struct params *params, uint64_t seed)
+{
+	ops_now = ops;
+	params_now = params;
+	return life(seed);
 }
 
 int life_with_faults(const struct transport_ops *ops, const struct params *params, struct life_fault *faults,

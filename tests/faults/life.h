@@ -22,11 +22,13 @@ struct life_fault {
 };
 
 /*
- * One test for each fault (at most 16); their number that failed. TRIBUTARY_TEST_FILTER: only those that match. run: a
+ * One test for each fault (at most 16), and one for pairs of them, taken from the seed; their number that failed. TRIBUTARY_TEST_FILTER: only those that match. run: a
  * whole life; 0 when all went well, -ETIMEDOUT when something waits without end, -EBADMSG when something is wrong, any
  * other error when it met the fault.
  */
 int life_run_with_faults(int (*run)(uint64_t seed), struct life_fault *faults, unsigned count);
+/* One whole life of a transport: 0, or its first error. */
+int life_of(const struct transport_ops *ops, const struct params *params, uint64_t seed);
 /* The life of a transport. */
 int life_with_faults(const struct transport_ops *ops, const struct params *params, struct life_fault *faults,
 		     unsigned count);

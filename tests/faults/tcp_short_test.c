@@ -1,0 +1,114 @@
+/*
+ * Reads and writes of TCP that move less than they were asked to: one of a whole life (life.h), for every length, as far as
+ * that can be sampled. Nothing may come of it but more calls.
+ *
+ * Needs a build with FAULTS=1.
+ */
+#include "base/log.h"
+#include "base/params.h"
+#include "life.h"
+#include "support/runtime.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#ifdef TRIBUTARY_FAULTS
+
+#define TIMEOUT_NS UINT64_C(10000000000)
+
+enum {
+	ALL_UP_TO = 40,      /* each of the first calls; then fewer and fewer */
+	ALL_BYTES_UP_TO = 8, /* each of the first lengths, and of the last */
+	BYTES_SAMPLED = 4,   /* between them */
+};
+
+static struct params params;
+
+static void set_params(void)
+{
+	params_defaults(&params);
+	params.net = NET_CHOICE_TCP;
+	params.timeout_ns = TIMEOUT_NS;
+	params.streams = 2;
+	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
+}
+
+static void cut_once(enum sys_fault_kind kind, uint64_t nth, size_t bytes, size_t *ret_whole)
+{
+	int r;
+
+	sys_fault_cut(kind, nth, bytes);
+	r = life_of(&transport_tcp, &params, runtime_seed() + nth);
+	*ret_whole = sys_fault_whole_bytes(kind);
+	sys_fault_cut(kind, 0, 0);
+	if (r < 0)
+		fail_msg("%s %" PRIu64 " of %zu bytes moves %zu: %d", kind == SYS_FAULT_READ ? "read" : "write", nth,
+			 *ret_whole, bytes, r);
+}
+
+/* The lengths of a call differ from run to run, so the last ones are counted from what the run before had. */
+static void any_length_is_enough(enum sys_fault_kind kind)
+{
+	size_t whole = 1, before;
+	struct random random;
+	unsigned runs = 0;
+
+	random_init(&random, runtime_seed());
+	for (uint64_t nth = 1; whole; nth += nth < ALL_UP_TO || runtime_long() ? 1 : nth / 4) {
+		cut_once(kind, nth, 1, &whole);
+		before = whole;
+		for (size_t bytes = 2; whole && bytes < ALL_BYTES_UP_TO && bytes < before; bytes++, runs++)
+			cut_once(kind, nth, bytes, &whole);
+		for (size_t less = 1; whole && less < ALL_BYTES_UP_TO && less < before; less++, runs++)
+			cut_once(kind, nth, before - less, &whole);
+		for (unsigned i = 0; whole && i < BYTES_SAMPLED; i++, runs++)
+			cut_once(kind, nth, 1 + random_below(&random, before), &whole);
+	}
+	print_message("%u runs\n", runs);
+	assert_true(runs > 100);
+}
+
+static void a_read_may_bring_less(void **state)
+{
+	(void)state;
+	any_length_is_enough(SYS_FAULT_READ);
+}
+
+static void a_write_may_take_less(void **state)
+{
+	(void)state;
+	any_length_is_enough(SYS_FAULT_WRITE);
+}
+
+static void quiet(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+{
+	(void)level, (void)flags, (void)file, (void)line, (void)fmt;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_read_may_bring_less),
+		cmocka_unit_test(a_write_may_take_less),
+	};
+
+	runtime_start("tcp_short_test", 280);
+	set_params();
+	log_set_sink(quiet);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+	return life_skipped();
+}
+
+#endif
