@@ -12,7 +12,7 @@ enum {
 	STALL_MS = 5000,
 	STALL_POLLS = 1000, /* a machine that gives no time is no stall of the connection */
 	FAILURES_MOST = 3,
-	PATIENCE_NAPS = 64,
+	PATIENCE_POLLS = 50,
 };
 #define BYTES_MOST ((uint64_t)96 << 20) /* of a program, about */
 
@@ -101,6 +101,13 @@ static bool is_broken(struct run *run)
 	return broken;
 }
 
+/* On a busy machine the core that is given up comes back late: only when there is nothing to do. */
+static void rest(const struct contract_end *end)
+{
+	if (end->idle_polls > PATIENCE_POLLS)
+		runtime_nap();
+}
+
 /* An error is right where a message has met a receive that is too short. */
 static int poll_end(struct run *run, struct contract_end *end, bool all)
 {
@@ -142,7 +149,7 @@ static int drain(struct run *run)
 			r = poll_both(run);
 		if (r >= 0)
 			r = look_for_stall(run, &run->ends[0]);
-		runtime_nap();
+		rest(&run->ends[0]);
 	}
 	return r;
 }
@@ -209,7 +216,7 @@ static int serve(struct run *run, struct contract_end *end, unsigned at)
 			return r;
 		if (r >= 0)
 			r = look_for_stall(run, end);
-		runtime_nap();
+		rest(end);
 	}
 	return r;
 }
@@ -227,18 +234,18 @@ static int half_program(struct run *run, struct contract_end *end, unsigned at)
 		if (style->stall_most && random_below(&random, 60) == 0)
 			stalled_until = i + (unsigned)random_below(&random, style->stall_most);
 		if (i < stalled_until) {
-			runtime_nap();
+			if (i % 16 == 0)
+				runtime_nap();
 			continue;
 		}
 		r = post_end(run, end);
-		for (unsigned k = 0; r >= 0 && end->wanted.count && !atomic_load(&run->shared.stop); k++) {
+		while (r >= 0 && end->wanted.count && !atomic_load(&run->shared.stop)) {
 			r = poll_end(run, end, true);
 			if (r >= 0)
 				r = look_for_stall(run, end);
 			if (r >= 0)
 				r = post_end(run, end);
-			if (k > PATIENCE_NAPS)
-				runtime_nap();
+			rest(end);
 		}
 		if (r >= 0 && (end->pending_count == TRANSPORT_MAX_REQUESTS || random_below(&random, 2)))
 			r = poll_end(run, end, false);
@@ -292,7 +299,7 @@ static int ends_in_time(struct run *run, struct contract_end *end)
 		if (r >= 0 && look_for_stall(run, end) < 0)
 			return runtime_complain(ETIME, "%u requests of the %s have no end", end->pending_count,
 						end->sends ? "sender" : "receiver");
-		runtime_nap();
+		rest(end);
 	}
 	return r == -EBADMSG ? r : 0;
 }
