@@ -1,6 +1,6 @@
 /*
  * Random programs over the contract, compared with its reference model (support/contract_program.h), on each transport's
- * own table: shared memory with one copy and with two, and the fake RDMA device.
+ * own table: shared memory with one copy and with two, the fake RDMA device, and TCP.
  *
  * TRIBUTARY_TEST_LONG=1: a million operations for each. TRIBUTARY_TEST_FILTER: only the movers whose name begins so.
  */
@@ -38,7 +38,8 @@ static bool is_wanted(const char *label)
 struct variant {
 	const char *label;
 	uint64_t operations; /* in the short form */
-	unsigned qps, most_regions;
+	unsigned qps, most_regions; /* of verbs */
+	unsigned threads, streams;  /* of TCP */
 	bool lazy, pace;
 	void (*disturb)(struct random *random);
 };
@@ -51,14 +52,13 @@ static unsigned run(const struct transport_ops *ops, const struct params *params
 					.ops = ops,
 					.first_seed = contract_first_seed(movers++),
 					.disturb = variant->disturb };
-	struct transport_properties properties;
 	unsigned failed;
 
 	if (!is_wanted(mover.label))
 		return 0;
-	if (ops->open(params, &mover.transport) < 0 || ops->device_properties(mover.transport, 0, &properties) < 0)
+	if (ops->open(params, &mover.transport) < 0)
 		return !!runtime_complain(1, "%s: the transport cannot be opened", mover.label);
-	mover.max_recvs = (unsigned)properties.max_recvs;
+	mover.max_recvs = TRANSPORT_MAX_RECVS; /* TCP takes groups, too, although it wants NCCL to use none */
 	failed = contract_programs_run(&mover, operations_of(variant->operations), counts);
 	ops->close(mover.transport);
 	return failed;
@@ -110,11 +110,30 @@ static unsigned run_verbs(const struct variant *variant, struct contract_counts 
 	return failed;
 }
 
+static const struct variant tcp_variants[] = {
+	{ .label = "tcp", .operations = 30000, .streams = 1 },
+	{ .label = "tcp, engine threads", .operations = 10000, .streams = 1, .threads = 2 },
+	{ .label = "tcp, three streams", .operations = 10000, .streams = 3 },
+	{ 0 },
+};
+
+static unsigned run_tcp(const struct variant *variant, struct contract_counts *counts)
+{
+	struct params params;
+
+	params_defaults(&params);
+	params.timeout_ns = TIMEOUT_NS;
+	params.streams = variant->streams;
+	params.threads = variant->threads;
+	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
+	return run(&transport_tcp, &params, variant, counts);
+}
+
 int main(void)
 {
 	static const struct variant one_copy = { .label = "shm", .operations = 100000 };
 	static const struct variant two_copies = { .label = "shm, two copies", .operations = 100000 };
-	struct contract_counts shm = { 0 }, verbs = { 0 };
+	struct contract_counts shm = { 0 }, verbs = { 0 }, tcp = { 0 };
 	struct params params;
 	unsigned failed = 0;
 
@@ -129,5 +148,8 @@ int main(void)
 	for (const struct variant *variant = verbs_variants; variant->label; variant++)
 		failed += run_verbs(variant, &verbs);
 	contract_counts_print("verbs", &verbs);
+	for (const struct variant *variant = tcp_variants; variant->label; variant++)
+		failed += run_tcp(variant, &tcp);
+	contract_counts_print("tcp, inner interface", &tcp);
 	return failed != 0;
 }
