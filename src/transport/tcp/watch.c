@@ -39,6 +39,7 @@ void tcp_unwatch(struct tcp_connection *connection)
 	transport_watch_remove(connection->watch_fd, connection->bell_fd);
 	sys_close(&connection->bell_fd);
 	connection->watched = false;
+	connection->driven = connection->transport->engine_count > 0;
 	connection->watch_fd = -1;
 }
 
