@@ -33,7 +33,13 @@ struct entry {
 
 static _Atomic(log_sink *) current_sink;
 static _Atomic pid_t queue_owner; /* 0: nothing was ever queued */
-static _Thread_local bool collecting;
+/*
+ * Not NULL in a thread between log_collect and log_flush. A key in place of _Thread_local: in a library that is opened at run
+ * time that needs static TLS, of which there may be none left, or dynamic TLS, which LeakSanitizer does not survive.
+ */
+static pthread_key_t collecting_key;
+static bool has_collecting_key; /* without it nobody collects */
+static pthread_once_t collecting_once = PTHREAD_ONCE_INIT;
 
 static struct {
 	pthread_mutex_t lock;
@@ -44,6 +50,24 @@ static struct {
 	bool writing;               /* some thread takes out entries until there are none */
 	bool in_sink;
 } queue = { .lock = PTHREAD_MUTEX_INITIALIZER, .stuck_at = UINT64_MAX };
+
+static void make_collecting_key(void)
+{
+	has_collecting_key = pthread_key_create(&collecting_key, NULL) == 0;
+}
+
+static void set_collecting(bool collecting)
+{
+	pthread_once(&collecting_once, make_collecting_key);
+	if (has_collecting_key)
+		pthread_setspecific(collecting_key, collecting ? &queue : NULL);
+}
+
+static bool is_collecting(void)
+{
+	pthread_once(&collecting_once, make_collecting_key);
+	return has_collecting_key && pthread_getspecific(collecting_key);
+}
 
 /* False in a forked child. */
 static bool queue_is_usable(void)
@@ -172,7 +196,7 @@ static struct entry *entry_new(unsigned most)
 static void entry_done(void)
 {
 	pthread_mutex_unlock(&queue.lock);
-	if (!collecting)
+	if (!is_collecting())
 		start_writer();
 }
 
@@ -228,14 +252,14 @@ void log_write(enum log_level level, unsigned long subsystem, const char *file, 
 
 void log_collect(void)
 {
-	collecting = true;
+	set_collecting(true);
 }
 
 void log_flush(void)
 {
 	int saved_errno = errno;
 
-	collecting = false;
+	set_collecting(false);
 	if (queue_is_usable()) {
 		if (become_writer())
 			write_all();
