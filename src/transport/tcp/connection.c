@@ -302,13 +302,15 @@ static bool must_end_now(const struct tcp_connection *connection)
 
 static void say_bye(struct tcp_connection *connection, uint64_t now_ns)
 {
-	struct tcp_stream *lead = &connection->streams[connection->s.lead];
+	struct tcp_stream *lead = NULL;
 	struct tcp_frame frame = { .type = TCP_FRAME_BYE };
 
-	if (connection->role == TCP_RECEIVER)
+	if (connection->role == TCP_RECEIVER) {
 		lead = tcp_failover_lead(connection);
-	else if (must_end_now(connection))
-		lead = NULL;
+	} else if (!must_end_now(connection)) {
+		tcp_sender_say_bye(connection, now_ns);
+		return;
+	}
 	/* No more of the user's bytes goes out. Any stream that is not in the midst of a frame will do. */
 	for (unsigned i = 0; !lead && i < connection->stream_count; i++)
 		if (connection->streams[i].live && !tcp_stream_has_unsent(&connection->streams[i]))

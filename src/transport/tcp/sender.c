@@ -26,7 +26,7 @@ int tcp_sender_init(struct tcp_connection *connection)
 	struct tcp_sender *s = &connection->s;
 
 	s->next_sequence = TCP_WIRE_FIRST_SEQUENCE;
-	s->again_capacity = connection->stream_count * TCP_TX_FRAMES;
+	s->again_capacity = connection->stream_count * TCP_TX_FRAMES + 1; /* and BYE */
 	s->again = sys_zalloc(s->again_capacity * sizeof(*s->again));
 	return s->again ? tcp_window_init(&s->window) : -ENOMEM;
 }
@@ -213,7 +213,7 @@ static bool may_keep_more(const struct tcp_connection *connection)
 		else if (stream->live)
 			kept += stream->tx_tail - stream->tx_head;
 	}
-	return kept < s->again_capacity;
+	return kept + 1 < s->again_capacity;
 }
 
 /* Queues the next granted piece of the oldest message that has one. 0: there is none. */
@@ -274,6 +274,21 @@ static void send_again(struct tcp_connection *connection)
 			tcp_stream_queue(stream, &frame, out->payload);
 		s->again_head++;
 	}
+}
+
+void tcp_sender_say_bye(struct tcp_connection *connection, uint64_t now_ns)
+{
+	const struct tcp_frame frame = { .type = TCP_FRAME_BYE };
+	struct tcp_sender *s = &connection->s;
+	struct tcp_tx_frame *out;
+
+	if (s->again_head == s->again_tail)
+		s->again_head = s->again_tail = s->again_capacity;
+	out = &s->again[s->again_tail++ % s->again_capacity];
+	memset(out, 0, sizeof(*out));
+	out->type = frame.type;
+	tcp_wire_put_frame(&frame, out->header);
+	tcp_sender_pump(connection, now_ns);
 }
 
 bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)

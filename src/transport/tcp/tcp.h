@@ -446,6 +446,8 @@ int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *strea
 		     uint64_t now_ns);
 /* True: bytes wait for a socket to take them. */
 bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns);
+/* Behind all that is still to be sent again; nothing may be sent after it. */
+void tcp_sender_say_bye(struct tcp_connection *connection, uint64_t now_ns);
 void tcp_sender_acknowledged(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t position,
 			     uint64_t now_ns);
 /* The open request of that message, or NULL. */

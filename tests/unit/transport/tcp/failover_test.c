@@ -326,6 +326,41 @@ static void what_the_receiver_said_last_is_said_again(void **state)
 	free(harness);
 }
 
+/* Sent, lost with one stream or with all, and closed before that is known: BYE comes behind what is sent again. */
+static void messages_lost_before_the_close_arrive(void **state)
+{
+	struct harness *harness = calloc(1, sizeof(*harness));
+
+	(void)state;
+	assert_non_null(harness);
+	for (unsigned all = 0; all <= 1; all++) {
+		harness_open(harness, harness_programs, 1);
+		for (unsigned m = 0; m < 3; m++)
+			assert_int_equal(harness_finish(harness, harness_send(harness, harness->out[m], 100, 5)), 100);
+		harness->middles[0].left = 0;
+		harness_pass(&harness->middles[0]);
+		if (all)
+			harness_cut_all(harness);
+		for (unsigned i = 0; harness->sender->live_count > 1 - all; i++) {
+			assert_true(i < 1000);
+			progress(harness->sender);
+		}
+		tcp_connection_close(harness->sender);
+		for (unsigned i = 0; i < 100; i++) {
+			harness_step(harness, 1);
+			harness_rejoin(harness);
+		}
+		assert_true(harness->receiver->peer_closed);
+		for (unsigned m = 0; m < 3; m++) {
+			assert_int_equal(harness_finish(harness, harness_receive(harness, harness->in[m], 100, 5)),
+					 100);
+			assert_memory_equal(harness->in[m], harness->out[m], 100);
+		}
+		harness_close(harness);
+	}
+	free(harness);
+}
+
 enum { FULL_MESSAGES = 30, FULL_LONG = 50000, FULL_SHORT = 200 };
 
 static size_t full_bytes(unsigned message)
@@ -542,6 +577,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(both_streams_lost_on_the_way_lose_nothing),
 		cmocka_unit_test(all_streams_cut_at_once_lose_nothing),
 		cmocka_unit_test(what_the_receiver_said_last_is_said_again),
+		cmocka_unit_test(messages_lost_before_the_close_arrive),
 		cmocka_unit_test(full_streams_cut_again_and_again_lose_nothing),
 		cmocka_unit_test(all_streams_gone_fails_both_ends),
 	};
