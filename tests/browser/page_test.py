@@ -62,7 +62,7 @@ class InBrowser(unittest.TestCase):
         self.find(selector).click()
 
     def hover(self, element):
-        ActionChains(self.browser).move_to_element(element).perform()
+        ActionChains(self.browser, duration=20).move_to_element(element).perform()
 
     def picture(self, name):
         self.browser.save_screenshot(str(PICTURES / f"{name}.png"))
@@ -150,7 +150,8 @@ class Machine(InBrowser):
         self.assertLess(self.view_box()[2], closer[2])
         before = self.view_box()
         self.picture("zoom")
-        ActionChains(self.browser).move_to_element(self.find("#stage")).click_and_hold().move_by_offset(120, 40).release().perform()
+        drag = ActionChains(self.browser, duration=20).move_to_element(self.find("#stage")).click_and_hold()
+        drag.move_by_offset(120, 40).release().perform()
         after = self.view_box()
         self.assertLess(after[0], before[0] - 20)
         self.assertLess(after[1], before[1] - 5)
