@@ -231,11 +231,12 @@ ssize_t sys_readv(int fd, const struct iovec *parts, int count)
 {
 	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_READ);
 	size_t used = (size_t)count;
+	const struct iovec *cut;
 
 	if (error)
 		return -error;
-	parts = CUT_PARTS(SYS_FAULT_READ, parts, &used);
-	return result_of(readv(fd, parts, (int)used), saved_errno);
+	cut = CUT_PARTS(SYS_FAULT_READ, parts, &used);
+	return result_of(readv(fd, cut, (int)used), saved_errno);
 }
 
 ssize_t sys_send(int fd, const void *buffer, size_t bytes)

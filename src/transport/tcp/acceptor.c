@@ -114,7 +114,7 @@ static void reject_version(struct tcp_transport *transport, const struct sockadd
 	snprintf(
 		what, sizeof(what),
 		"speaks another version of Tributary's protocol, this host speaks %u: install the same release on both",
-		TCP_WIRE_VERSION);
+		(unsigned)TCP_WIRE_VERSION);
 	if (transport->rejected.tells_version) {
 		transport->rejected.unsaid++;
 		return;

@@ -73,9 +73,9 @@ int tcp_window_take(struct tcp_window *window, uint64_t unit, uint64_t bytes, in
 	const uint64_t units = tcp_wire_eager_units(bytes < TCP_EAGER_WINDOW ? bytes : TCP_EAGER_WINDOW);
 
 	if (unit >= TCP_WIRE_EAGER_UNITS || units > TCP_WIRE_EAGER_UNITS - unit ||
-	    memchr(window->taken + unit, true, units))
+	    memchr(window->taken + unit, 1, units))
 		return -EPROTO;
-	memset(window->taken + unit, true, units);
+	memset(window->taken + unit, 1, units);
 	window->entries[tcp_window_index(unit)] = (struct tcp_window_entry){
 		.sequence = sequence, .tag = tag, .first = (unsigned)unit, .units = (unsigned)units
 	};
