@@ -268,7 +268,7 @@ static int read_any(struct reader *reader)
 			"this looks like what LLDP or InfiniBand says of cables: `tributary cluster show FILE "
 			"--text` makes a cluster file of it");
 	cluster_text_skip_blanks(text);
-	if (!word.bytes || cluster_text_peek(text) != '=')
+	if (!word.bytes || (cluster_text_peek(text) != '=' && !cluster_word_is(&word, "Include", true)))
 		return cluster_fail_expected(text->diag, &word, expected);
 	*text = start;
 	return cluster_read_slurm(text, reader->draft);

@@ -103,12 +103,17 @@ static bool is_blank(const struct cluster_word *word)
 	return !word->bytes;
 }
 
-/* Key = value, or Key="value". */
+/* Key = value, or Key="value". Slurm's Include has no "=". */
 static int read_pair(struct cluster_text *text, struct cluster_word *ret_key, struct cluster_word *ret_value)
 {
 	cluster_text_skip_blanks(text);
 	*ret_key = cluster_text_word(text, "=");
 	cluster_text_skip_blanks(text);
+	if (cluster_word_is(ret_key, "Include", true))
+		return cluster_fail(text->diag, ret_key,
+				    "topology.conf's Include is not followed, because one file must say the same on "
+				    "every host: put the lines of that file here, or use what `scontrol show topology` "
+				    "prints, which has all of them");
 	if (is_blank(ret_key) || cluster_text_peek(text) != '=')
 		return cluster_fail_expected(text->diag, ret_key,
 					     "a line of Key=Value, as SwitchName=leaf1 Nodes=node[1-8]");
@@ -135,10 +140,6 @@ static int key_of(const struct cluster_word *word, struct diag *diag)
 		return cluster_fail(diag, word,
 				    "this is Slurm's topology/block, which says nothing of switches: name a file with "
 				    "SwitchName= lines, or one in Tributary's own form (docs/cluster-file.md)");
-	if (cluster_word_is(word, "Include", true))
-		return cluster_fail(diag, word,
-				    "Include is not followed: put the lines of that file here, or use what `scontrol "
-				    "show topology` prints, which has all of them");
 	return cluster_fail_expected(diag, word, "one of SwitchName=, Nodes=, Switches=, LinkSpeed=");
 }
 
