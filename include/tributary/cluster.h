@@ -46,6 +46,9 @@ struct cluster {
 	uint64_t fingerprint; /* of what it says, not of how: equal for two files that mean the same */
 };
 
+/* What cluster_read reads; its message has them where a file is none of them. */
+#define CLUSTER_FORMS \
+	"tributary-cluster 1, or Slurm's topology.conf, topology.yaml or what `scontrol show topology` prints"
 /* -EINVAL: *diag has line, column and remedy; -ENOMEM. *ret is freed by cluster_free (NULL is fine). */
 int cluster_read(const char *text, size_t bytes, struct cluster **ret, struct diag *diag);
 /* In our own form; reading it again gives an equal cluster. */

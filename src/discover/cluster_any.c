@@ -47,10 +47,21 @@ static bool is_another_form(const char *text, size_t bytes, struct diag *diag)
 	return true;
 }
 
+/* Where the file has none of the forms of cluster_read, the message names those that are read here, too. */
+static void name_more_forms(struct diag *diag)
+{
+	const struct diag said = *diag;
+
+	if (strstr(said.text, CLUSTER_FORMS))
+		diag_set(diag, said.line, said.column, "%s; what `lldpctl -f json` and `ibnetdiscover` print is read, too",
+			 said.text);
+}
+
 int cluster_any_read(const char *text, size_t bytes, const struct wiring_options *options, struct cluster **ret,
 		     char **ret_notes, struct diag *diag)
 {
 	size_t blank = 0;
+	int r;
 
 	*ret_notes = NULL;
 	while (blank < bytes && text[blank] && strchr(" \t\r\n", text[blank]))
@@ -61,13 +72,16 @@ int cluster_any_read(const char *text, size_t bytes, const struct wiring_options
 		return lldp_read(text, bytes, options, ret, ret_notes, diag);
 	if (ibnetdiscover_is(text, bytes))
 		return ibnetdiscover_read(text, bytes, options, ret, ret_notes, diag);
-	if (options->exclude) {
+	if (options->exclude && blank < bytes) {
 		diag_set(diag, 0, 0,
 			 "--exclude is for what LLDP and ibnetdiscover say of cables: take out the lines of what "
 			 "is not to be in this file");
 		return -EINVAL;
 	}
-	return cluster_read(text, bytes, ret, diag);
+	r = cluster_read(text, bytes, ret, diag);
+	if (r == -EINVAL)
+		name_more_forms(diag);
+	return r;
 }
 
 int cluster_any_load(const char *path, const char *exclude, struct cluster **ret, char **ret_notes, struct diag *why)

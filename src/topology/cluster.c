@@ -244,8 +244,6 @@ static bool is_wiring(const struct cluster_word *first)
 /* Which form it is, is told by the first word that is not a comment. */
 static int read_any(struct reader *reader)
 {
-	static const char expected[] = FIRST_WORD " 1, or Slurm's topology.conf, topology.yaml or what `scontrol show "
-						  "topology` prints";
 	struct cluster_text *text = reader->text, start;
 	struct cluster_word word;
 
@@ -256,6 +254,9 @@ static int read_any(struct reader *reader)
 	}
 	start = *text;
 	word = cluster_text_word(text, "=");
+	if (!word.bytes && text->at >= text->bytes)
+		return cluster_fail(text->diag, &word, "the file is empty%s: expected %s",
+				    text->bytes ? " but for blank lines and comments" : "", CLUSTER_FORMS);
 	if (cluster_word_is(&word, FIRST_WORD, false))
 		return read_own(reader);
 	if (cluster_is_yaml(&word)) {
@@ -269,7 +270,7 @@ static int read_any(struct reader *reader)
 			"--text` makes a cluster file of it");
 	cluster_text_skip_blanks(text);
 	if (!word.bytes || (cluster_text_peek(text) != '=' && !cluster_word_is(&word, "Include", true)))
-		return cluster_fail_expected(text->diag, &word, expected);
+		return cluster_fail_expected(text->diag, &word, CLUSTER_FORMS);
 	*text = start;
 	return cluster_read_slurm(text, reader->draft);
 }

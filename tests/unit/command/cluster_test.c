@@ -244,6 +244,9 @@ static void a_wrong_file_is_refused_with_its_place(void **state)
 		strstr(text, "tributary: \"/nonexistent/cluster\" cannot be read: No such file or directory\n"));
 	assert_int_equal(show("../README.md", "", PROGRAM_STDERR, text), COMMAND_FAILED);
 	assert_non_null(strstr(text, "README.md:3:1: expected tributary-cluster 1, or Slurm's topology.conf"));
+	assert_non_null(strstr(text, "; what `lldpctl -f json` and `ibnetdiscover` print is read, too\n"));
+	assert_int_equal(program_run("cluster show /dev/null", PROGRAM_STDERR, text, sizeof(text)), COMMAND_FAILED);
+	assert_non_null(strstr(text, "tributary: /dev/null:1:1: the file is empty: expected tributary-cluster 1"));
 }
 
 int main(void)

@@ -33,20 +33,33 @@ static void forms_that_are_not_read_are_named(void **state)
 		declared_is_refused(forms[i].text, NULL, 0, forms[i].form);
 		declared_is_refused(forms[i].text, NULL, 0, forms[i].remedy);
 	}
-	declared_is_refused("", NULL, 1, "tributary-cluster 1");
+}
+
+static void what_has_no_form_gets_the_list_of_all(void **state)
+{
+	static const char more[] = "print is read, too";
+
+	(void)state;
+	declared_is_refused("", NULL, 1, "the file is empty: expected tributary-cluster 1");
+	declared_is_refused("\n# nothing\n \n", NULL, 4, "empty but for blank lines and comments: expected tributary");
+	declared_is_refused("", NULL, 1, more);
+	declared_is_refused("# Title\n\nSome text\n", NULL, 3, more);
+	declared_is_refused("=\n", NULL, 1, more);
+	declared_refuses_exclude("", 1, "the file is empty");
 }
 
 static void a_file_of_lines_is_edited_and_not_excluded_from(void **state)
 {
 	(void)state;
-	declared_refuses_exclude("SwitchName=a Nodes=n[1-2]\n", "take out the lines");
-	declared_refuses_exclude("tributary-cluster 1\n", "take out the lines");
+	declared_refuses_exclude("SwitchName=a Nodes=n[1-2]\n", 0, "take out the lines");
+	declared_refuses_exclude("tributary-cluster 1\n", 0, "take out the lines");
 }
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forms_that_are_not_read_are_named),
+		cmocka_unit_test(what_has_no_form_gets_the_list_of_all),
 		cmocka_unit_test(a_file_of_lines_is_edited_and_not_excluded_from),
 	};
 

@@ -61,7 +61,7 @@ void declared_is_refused(const char *text, const char *this_host, int line, cons
 	is_refused(text, &(struct wiring_options){ .this_host = this_host }, line, part);
 }
 
-void declared_refuses_exclude(const char *text, const char *part)
+void declared_refuses_exclude(const char *text, int line, const char *part)
 {
-	is_refused(text, &(struct wiring_options){ .exclude = "x" }, 0, part);
+	is_refused(text, &(struct wiring_options){ .exclude = "x" }, line, part);
 }

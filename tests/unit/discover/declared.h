@@ -8,6 +8,6 @@ void declared_means(const char *text, const char *this_host, const char *expecte
 void declared_leaves_out(const char *text, const char *exclude, const char *expected, const char *part);
 /* Refused, at that line (0: no place), for a reason that has this part. */
 void declared_is_refused(const char *text, const char *this_host, int line, const char *part);
-void declared_refuses_exclude(const char *text, const char *part);
+void declared_refuses_exclude(const char *text, int line, const char *part);
 
 #endif

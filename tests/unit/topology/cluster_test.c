@@ -189,7 +189,9 @@ static void what_is_wrong_is_named_with_its_place(void **state)
 		const char *part;
 	} cases[] = {
 		{ "", 1, 1, "tributary-cluster 1" },
-		{ "# nothing\n\n", 3, 1, "found nothing" },
+		{ "", 1, 1, "the file is empty: expected tributary-cluster 1" },
+		{ "# nothing", 2, 1, "empty but for" },
+		{ "# nothing\n\n", 3, 1, "empty but for blank lines and comments: expected tributary-cluster 1" },
 		{ "hello\n", 1, 1, "tributary-cluster 1, or Slurm's topology.conf, topology.yaml" },
 		{ "tributary-cluster 2\n", 1, 19, "version 1" },
 		{ "tributary-cluster 1 x\n", 1, 21, "the end of the line" },
