@@ -53,8 +53,8 @@ static void name_more_forms(struct diag *diag)
 	const struct diag said = *diag;
 
 	if (strstr(said.text, CLUSTER_FORMS))
-		diag_set(diag, said.line, said.column, "%s; what `lldpctl -f json` and `ibnetdiscover` print is read, too",
-			 said.text);
+		diag_set(diag, said.line, said.column,
+			 "%s; what `lldpctl -f json` and `ibnetdiscover` print is read, too", said.text);
 }
 
 int cluster_any_read(const char *text, size_t bytes, const struct wiring_options *options, struct cluster **ret,

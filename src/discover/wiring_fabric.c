@@ -3,7 +3,7 @@
  *
  * - what the user excludes, by name;
  * - adapters and neighbours without a host's name;
- * - management ports of switches and hosts, by the ports' names;
+ * - management ports of switches and hosts, by the ports' names (wiring_management.c);
  * - networks for storage and management: a switch that says so by its name, or by the names of the servers on it, where its
  *   hosts are on other switches too; and a switch whose hosts are on several others that have none in common, because leaves
  *   part hosts into groups and a network for all of them does not.
@@ -14,7 +14,6 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum { PATTERN_BYTES = 256, OVERLAY_PASSES_MAX = 8, UPPER_MAX = 256 };
 
@@ -88,96 +87,6 @@ static int count_nameless(struct wiring *wiring)
 	return told && heard ? 0 : -ENOMEM;
 }
 
-/* --------------------------------------------------------------------------------------------------- management ports */
-
-static bool all_digits(const char *text)
-{
-	return *text && !text[strspn(text, "0123456789")];
-}
-
-/* "eth0"; -1: it is none. */
-static int ethernet_number(const char *port)
-{
-	return !strncasecmp(port, "eth", 3) && all_digits(port + 3) && strlen(port) < 8 ? atoi(port + 3) : -1;
-}
-
-static bool begins_any(const char *port, const char *const *words)
-{
-	for (; *words; words++)
-		if (!strncasecmp(port, *words, strlen(*words)))
-			return true;
-	return false;
-}
-
-static bool is_management_port(const char *port, bool of_switch, bool has_ethernet)
-{
-	static const char *const any[] = { "mgmt", "management", "oob", NULL };
-	static const char *const of_hosts[] = { "bmc", "ipmi", "idrac", "ilo", NULL };
-	static const char *const of_switches[] = { "fxp", "vme", "bme", "re0:mgmt", "re1:mgmt", NULL };
-
-	if (begins_any(port, any) || begins_any(port, of_switch ? of_switches : of_hosts))
-		return true;
-	if (!of_switch)
-		return false;
-	/* What drives a data port calls it otherwise, but for a Linux host that is a switch: that one has eth1, too. */
-	if (ethernet_number(port) >= 0)
-		return !has_ethernet;
-	return (!strncasecmp(port, "ma", 2) || !strncasecmp(port, "me", 2) || !strncasecmp(port, "em", 2)) &&
-	       all_digits(port + 2);
-}
-
-/* What the ports of a machine are called, and how fast they are. */
-struct ports {
-	bool ethernet; /* one is eth1 or higher */
-	bool other;    /* one is called otherwise */
-	uint64_t fastest_Bps;
-};
-
-static struct ports *find_ports(const struct wiring *wiring)
-{
-	struct ports *ports = calloc(wiring->machine_count + 1, sizeof(*ports));
-
-	for (size_t i = 0; ports && i < wiring->link_count; i++) {
-		const struct wiring_link *link = &wiring->links[i];
-
-		for (int end = 0; end < 2; end++) {
-			const char *name = end ? link->far_label : link->label;
-			struct ports *at = &ports[end ? link->to : link->from];
-			int number = ethernet_number(name);
-
-			at->ethernet = at->ethernet || number > 0;
-			at->other = at->other || (number < 0 && *name);
-			at->fastest_Bps = link->rate_Bps > at->fastest_Bps ? link->rate_Bps : at->fastest_Bps;
-		}
-	}
-	return ports;
-}
-
-static int mark_management(struct wiring *wiring)
-{
-	struct ports *ports = find_ports(wiring);
-
-	for (size_t i = 0; ports && i < wiring->link_count; i++) {
-		struct wiring_link *link = &wiring->links[i];
-
-		for (int end = 0; end < 2; end++) {
-			uint32_t machine = end ? link->to : link->from;
-			const struct ports *at = &ports[machine];
-			const char *name = end ? link->far_label : link->label;
-			bool of_switch = wiring_is(wiring, machine, WIRING_SWITCH);
-
-			if (is_management_port(name, of_switch, at->ethernet))
-				link->management = true;
-			/* On a host beside ports that the kernel names by their place, and not the fastest as far as is known. */
-			if (!of_switch && !ethernet_number(name) && at->other && !at->ethernet &&
-			    (!link->rate_Bps || link->rate_Bps < at->fastest_Bps))
-				link->management = true;
-		}
-	}
-	free(ports);
-	return ports ? 0 : -ENOMEM;
-}
-
 /* --------------------------------------------------------------------------------------- storage and management networks */
 
 struct fabric {
@@ -188,51 +97,6 @@ struct fabric {
 	uint32_t *group; /* scratch: union-find */
 	bool *storage;   /* a switch with servers for storage */
 };
-
-static bool is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-/* Has one of the words in it, as a whole one: between what is no letter. */
-static bool has_word(const char *name, const char *const *words)
-{
-	size_t end = strcspn(name, ".");
-
-	for (size_t at = 0, bytes; at < end; at += bytes ? bytes : 1) {
-		for (bytes = 0; at + bytes < end && is_letter(name[at + bytes]);)
-			bytes++;
-		for (const char *const *word = words; bytes && *word; word++)
-			if (strlen(*word) == bytes && !strncasecmp(name + at, *word, bytes))
-				return true;
-	}
-	return false;
-}
-
-static bool has_part(const char *name, const char *const *parts)
-{
-	for (; *parts; parts++)
-		if (strcasestr(name, *parts))
-			return true;
-	return false;
-}
-
-bool wiring_named_for_storage(const char *name)
-{
-	static const char *const words[] = { "nas", "nfs",  "oss",  "mds",  "mgs",  "ost", "osd",
-					     "ddn", "weka", "vast", "ceph", "stor", NULL };
-	static const char *const parts[] = { "storage", "lustre", "beegfs", "gpfs", NULL };
-
-	return has_word(name, words) || has_part(name, parts);
-}
-
-static bool named_for_other_work(const char *name)
-{
-	static const char *const words[] = { "oob", "ipmi", "bmc", NULL };
-	static const char *const parts[] = { "mgmt", "management", NULL };
-
-	return wiring_named_for_storage(name) || has_word(name, words) || has_part(name, parts);
-}
 
 static const char *name_of(const struct fabric *fabric, uint32_t machine)
 {
@@ -267,8 +131,8 @@ static void count_beside(const struct fabric *fabric, struct beside *beside, uin
 				if (!is_switch(fabric, at))
 					continue;
 				if (!pass) {
-					plain[other] += !named_for_other_work(name_of(fabric, at));
-				} else if (named_for_other_work(name_of(fabric, other))) {
+					plain[other] += !wiring_named_for_other_work(name_of(fabric, at));
+				} else if (wiring_named_for_other_work(name_of(fabric, other))) {
 					continue;
 				} else if (is_switch(fabric, other)) {
 					beside[at].switches++;
@@ -295,7 +159,7 @@ static int leave_out_named(struct fabric *fabric)
 		bool is_other = at->hosts ? 2 * at->hosts_elsewhere >= at->hosts
 					  : at->switches && 2 * at->switches_elsewhere >= at->switches;
 
-		if (is_other && is_switch(fabric, i) && named_for_other_work(name_of(fabric, i)))
+		if (is_other && is_switch(fabric, i) && wiring_named_for_other_work(name_of(fabric, i)))
 			leave_out(fabric, i, "its name is that of a network for storage or management");
 	}
 	free(beside);
@@ -530,12 +394,17 @@ int wiring_leave_out(struct wiring *wiring, const char *excluded, struct wiring_
 	size_t machines = wiring->machine_count + 1;
 	int r;
 
-	exclude(wiring, excluded);
-	r = note_nameless(wiring);
+	r = wiring_mark_management(wiring);
+	if (r == 0) {
+		exclude(wiring, excluded);
+		r = wiring_mark_first_ports(wiring);
+	}
+	if (r == 0)
+		r = note_nameless(wiring);
 	if (r == 0)
 		r = count_nameless(wiring);
 	if (r == 0)
-		r = mark_management(wiring);
+		r = wiring_note_management(wiring);
 	if (r == 0)
 		r = wiring_pairs_make(wiring, ret);
 	if (r == 0)

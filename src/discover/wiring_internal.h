@@ -1,6 +1,7 @@
 /*
- * What the parts of wiring share: wiring.c (what is told), wiring_fabric.c (what of it belongs to the fabric), wiring_pairs.c
- * (who is cabled to whom), wiring_tree.c (the tree that it makes), wiring_notes.c (what the user is told).
+ * What the parts of wiring share: wiring.c (what is told), wiring_fabric.c (what of it belongs to the fabric),
+ * wiring_management.c (what names tell), wiring_pairs.c (who is cabled to whom), wiring_tree.c (the tree that it makes),
+ * wiring_notes.c (what the user is told).
  */
 #ifndef TRIBUTARY_DISCOVER_WIRING_INTERNAL_H
 #define TRIBUTARY_DISCOVER_WIRING_INTERNAL_H
@@ -25,6 +26,7 @@ struct wiring_link {
 	uint64_t rate_Bps;
 	char label[WIRING_LABEL_BYTES], far_label[WIRING_LABEL_BYTES]; /* of the ports at both ends */
 	bool management;
+	int management_end; /* whose port it is: 0: from; 1: to */
 };
 
 struct wiring {
@@ -63,13 +65,24 @@ struct wiring_pairs;
  * what is excluded, what has no name, networks for storage and management. -ENOMEM.
  */
 int wiring_leave_out(struct wiring *wiring, const char *exclude, struct wiring_pairs *ret);
-/* A host or a switch: "nas1", "ib-storage-2". */
-bool wiring_named_for_storage(const char *name);
 /*
  * For each machine: a switch above leaves that has hosts itself (a subnet manager's, say). It is cabled to two switches or
  * more that have more hosts than itself and are not cabled to each other. The switch with the most hosts is none.
  */
 int wiring_find_upper(const struct wiring *wiring, const struct wiring_pairs *pairs, bool *ret);
+
+/* --------------------------------------------------------------------------------------------------------- management */
+
+/* A host or a switch: "nas1", "ib-storage-2". */
+bool wiring_named_for_storage(const char *name);
+/* For storage or management. */
+bool wiring_named_for_other_work(const char *name);
+/* Links of ports for management, by the names of the ports. -ENOMEM. */
+int wiring_mark_management(struct wiring *wiring);
+/* And those of hosts' eth0, as far as they are for management; to be called once kinds are final. -ENOMEM. */
+int wiring_mark_first_ports(struct wiring *wiring);
+/* One note of all that are marked. -ENOMEM. */
+int wiring_note_management(struct wiring *wiring);
 
 /* -------------------------------------------------------------------------------------------------------------- pairs */
 

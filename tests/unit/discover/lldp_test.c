@@ -118,18 +118,21 @@ static void switches_may_tell_too(void **state)
 static void the_management_switch_is_above_nothing(void **state)
 {
 	(void)state;
-	declared_means(
+	declared_leaves_out(
 		LEAF("east1", "t1", "t2", "top-e") LEAF("east2", "t3", "t4", "top-e") LEAF("west1", "t5", "t6", "top-w")
 			LEAF("west2", "t7", "t8", "top-w"),
 		NULL,
 		"tributary-cluster 1\nswitch top-e\nswitch top-w\nswitch east1 parent=top-e\n"
 		"switch east2 parent=top-e\nswitch west1 parent=top-w\nswitch west2 parent=top-w\n"
-		"host t[1-2] leaf=east1\nhost t[3-4] leaf=east2\nhost t[5-6] leaf=west1\nhost t[7-8] leaf=west2\n");
+		"host t[1-2] leaf=east1\nhost t[3-4] leaf=east2\nhost t[5-6] leaf=west1\nhost t[7-8] leaf=west2\n",
+		"4 links of management ports are left out (eth0 of east1, eth0 of east2, eth0 of west1, eth0 of "
+		"west2)\n");
 	/* And where it is the other end that tells: it hears their eth0. */
-	declared_means(
+	declared_leaves_out(
 		LEAF("east1", "t1", "t2", "top-e") "{\"switch\":\"core-9\",\"lldp\":{\"interface\":[" SWITCH_HEARS(
 			"e1", "east1", "eth0", "Bridge") "," SWITCH_HEARS("e2", "top-e", "eth0", "Bridge") "]}}",
-		NULL, "tributary-cluster 1\nswitch top-e\nswitch east1 parent=top-e\nhost t[1-2] leaf=east1\n");
+		NULL, "tributary-cluster 1\nswitch top-e\nswitch east1 parent=top-e\nhost t[1-2] leaf=east1\n",
+		"2 links of management ports are left out (eth0 of east1, eth0 of top-e)\n");
 }
 
 /* Adapters speak LLDP by themselves, on the port of their host. */

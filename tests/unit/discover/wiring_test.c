@@ -407,10 +407,11 @@ static void link_ports(const char *from, const char *to, const char *port, const
 	assert_int_equal(wiring_link(wiring, machine(from), machine(to), (uint64_t)rate * GBIT, port, far_port), 0);
 }
 
-/* By the names of either end's port, of whatever rate. A host's eth0 is for data, and a switch's where it has eth1. */
+/* By the names of either end's port, of whatever rate. A switch's eth0 is for data where it has eth1. */
 static void management_ports_are_not_counted(void **state)
 {
 	static const char *const ports[] = { "eth0", "mgmt0", "Management1", "oob", "fxp0", "ma1", "re0:mgmt-0" };
+	char note[160];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
@@ -421,22 +422,15 @@ static void management_ports_are_not_counted(void **state)
 		}
 		link_ports("a", "x", ports[i], "Gi1/0/1", 0);
 		link_ports("x", "b", "Gi1/0/2", ports[i], 0);
-		check(TWO_LEAVES);
+		link_ports("b", "x", ports[i], "Gi1/0/2", 0);
+		snprintf(note, sizeof(note),
+			 "8 links of management ports are left out (%s of a, %s of b, mgmt0 of h1, mgmt0 of h2 and 4 "
+			 "more)\n",
+			 ports[i], ports[i]);
+		check_with(TWO_LEAVES, note);
 		wiring_free(wiring);
 		assert_int_equal(wiring_new(&wiring), 0);
 	}
-	/* A host's, whose other port has a name by its place; of one whose ports are all eth0, eth1 none is. */
-	link_ports("h1", "a", "enp1s0f0", "Ethernet1", 100);
-	link_ports("h1", "x", "eth0", "Gi1/1", 0);
-	link_ports("h2", "a", "eth0", "Ethernet2", 100);
-	link_ports("h2", "y", "enp1s0f0", "Gi1/1", 0);
-	link_ports("h3", "a", "eth0", "Ethernet3", 0);
-	link_ports("h3", "a", "eth1", "Ethernet4", 0);
-	exclude = "y";
-	check("tributary-cluster 1\nswitch a\nhost h[1-2] leaf=a rate=100Gbit/s\nhost h3 leaf=a\n");
-	exclude = NULL;
-	wiring_free(wiring);
-	assert_int_equal(wiring_new(&wiring), 0);
 	link_ports("a", "h1", "eth1", "", 100);
 	link_ports("a", "s", "eth0", "eth4", 100);
 	link_ports("b", "h2", "em2p1", "eth1", 100);
@@ -444,6 +438,55 @@ static void management_ports_are_not_counted(void **state)
 	link_ports("b", "s", "eth2", "eth6", 100);
 	check("tributary-cluster 1\nswitch s\nswitch a parent=s rate=100Gbit/s\nswitch b parent=s rate=200Gbit/s\n"
 	      "host h1 leaf=a rate=100Gbit/s\nhost h2 leaf=b rate=100Gbit/s\n");
+}
+
+static void begin_again(void)
+{
+	wiring_free(wiring);
+	assert_int_equal(wiring_new(&wiring), 0);
+}
+
+static void two_rates(const char *host, unsigned eth0, unsigned ens9)
+{
+	link_ports(host, "near", "eth0", "1", eth0);
+	link_ports(host, "big", "ens9", "2", ens9);
+}
+
+/* Beside ports that are called by their position, eth0 is for management only if more than its name says so. */
+static void eth0_of_a_host_may_be_for_data(void **state)
+{
+	(void)state;
+	/* Access switch on the other port, and no rate: the leaves are those of eth0. */
+	for (char host[] = "h1"; host[1] <= '4'; host[1]++) {
+		link_ports(host, host[1] <= '2' ? "tor1" : "tor2", "eth0", "1", 0);
+		link_ports(host, "access1", "eno1", "2", 0);
+	}
+	check_with("tributary-cluster 1\nswitch tor1\nswitch tor2\nhost h[1-2] leaf=tor1\nhost h[3-4] leaf=tor2\n",
+		   "the switch access1 is left out");
+	begin_again();
+	/* Half as fast as the other. */
+	link_ports("h1", "big", "eth0", "1", 100);
+	link_ports("h1", "big", "ens9", "2", 200);
+	check("tributary-cluster 1\nswitch big\nhost h1 leaf=big rate=300Gbit/s\n");
+	begin_again();
+	/* An eighth, and less than that. */
+	two_rates("h1", 25, 200);
+	two_rates("h2", 25, 200);
+	check("tributary-cluster 1\nswitch big..near\nhost h[1-2] leaf=big..near rate=225Gbit/s\n");
+	begin_again();
+	two_rates("h1", 10, 200);
+	two_rates("h2", 10, 200);
+	check_with("tributary-cluster 1\nswitch big\nhost h[1-2] leaf=big rate=200Gbit/s\n",
+		   "2 links of management ports are left out (eth0 of h1, eth0 of h2)\n");
+	begin_again();
+	/* By the name of its switch, though most hosts have nothing else. */
+	link_ports("h1", "a", "ens9", "1", 100);
+	link_ports("h1", "mgmt-1", "eth0", "1", 0);
+	link_ports("h2", "mgmt-1", "eth0", "2", 0);
+	link_ports("h3", "mgmt-1", "eth0", "3", 0);
+	check_with("tributary-cluster 1\nswitch a\nswitch mgmt-1\nhost h1 leaf=a rate=100Gbit/s\n"
+		   "host h[2-3] leaf=mgmt-1\n",
+		   "1 link of management ports is left out (eth0 of h1)\n");
 }
 
 /* A switch for management, on a port that does not say so, above the leaves, the spines, or both. */
@@ -580,6 +623,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(hosts_without_a_name_are_counted, begin, end),
 		cmocka_unit_test_setup_teardown(units_stay_units_whatever_has_no_name, begin, end),
 		cmocka_unit_test_setup_teardown(management_ports_are_not_counted, begin, end),
+		cmocka_unit_test_setup_teardown(eth0_of_a_host_may_be_for_data, begin, end),
 		cmocka_unit_test_setup_teardown(slow_cables_upwards_are_not_counted, begin, end),
 		cmocka_unit_test_setup_teardown(a_spine_may_have_hosts, begin, end),
 		cmocka_unit_test_setup_teardown(what_leads_nowhere_is_not_counted, begin, end),
