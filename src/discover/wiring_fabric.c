@@ -388,6 +388,19 @@ int wiring_find_upper(const struct wiring *wiring, const struct wiring_pairs *pa
 
 /* -------------------------------------------------------------------------------------------------------------- whole */
 
+static bool any_host_on_switch(const struct wiring *wiring)
+{
+	for (size_t i = 0; i < wiring->link_count; i++) {
+		const struct wiring_link *link = &wiring->links[i];
+		struct wiring_pair pair = { .a = link->from, .b = link->to };
+		uint32_t host, at;
+
+		if (!link->management && wiring_pair_of_host(wiring, &pair, &host, &at))
+			return true;
+	}
+	return false;
+}
+
 int wiring_leave_out(struct wiring *wiring, const char *excluded, struct wiring_pairs *ret)
 {
 	struct fabric fabric = { .wiring = wiring, .pairs = ret };
@@ -396,7 +409,10 @@ int wiring_leave_out(struct wiring *wiring, const char *excluded, struct wiring_
 
 	r = wiring_mark_management(wiring);
 	if (r == 0) {
+		bool had_hosts = any_host_on_switch(wiring);
+
 		exclude(wiring, excluded);
+		wiring->excluded_all = had_hosts && !any_host_on_switch(wiring);
 		r = wiring_mark_first_ports(wiring);
 	}
 	if (r == 0)

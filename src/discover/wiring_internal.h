@@ -35,6 +35,7 @@ struct wiring {
 	struct wiring_link *links;
 	size_t link_count, link_room;
 	const char *nameless_what, *nameless_remedy;
+	bool excluded_all;  /* hosts were on switches until --exclude */
 	uint32_t *nameless; /* of each switch, once wiring_leave_out ran: adapters on it that name no host */
 	FILE *notes;        /* into notes_text */
 	char *notes_text;

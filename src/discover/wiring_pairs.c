@@ -69,7 +69,10 @@ static struct wiring_pair pair_of(const struct wiring_link *const *links, size_t
 	return pair;
 }
 
-/* Of each machine, the rate of its fastest link; and whether there is one of which it is not known. */
+/*
+ * Of each machine, the rate of its fastest link, and whether there is one of which it is not known. What --exclude took
+ * does not count: it may have been the faster network, and what is left is then not slow.
+ */
 struct rates {
 	uint64_t fastest_Bps;
 	bool unknown;
@@ -80,7 +83,10 @@ static void find_rates(const struct wiring *wiring, struct rates *ret)
 	for (size_t i = 0; i < wiring->link_count; i++) {
 		const struct wiring_link *link = &wiring->links[i];
 
-		for (int end = 0; end < 2 && !link->management; end++) {
+		if (link->management || wiring_is(wiring, link->from, WIRING_LEFT_OUT) ||
+		    wiring_is(wiring, link->to, WIRING_LEFT_OUT))
+			continue;
+		for (int end = 0; end < 2; end++) {
 			struct rates *at = &ret[end ? link->to : link->from];
 
 			if (link->rate_Bps > at->fastest_Bps)

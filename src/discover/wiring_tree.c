@@ -143,6 +143,10 @@ static int place_hosts(struct wiring_tree *tree)
 		return refuse_host(tree, odd, odd_at, odd_count - 1);
 	if (any)
 		return 0;
+	if (tree->wiring->excluded_all) {
+		diag_set(tree->diag, 0, 0, "--exclude leaves no host on a switch");
+		return -EINVAL;
+	}
 	diag_set(tree->diag, 0, 0,
 		 "nothing in it says which host is on which switch: adapters (InfiniBand) and neighbours (LLDP) must "
 		 "have "

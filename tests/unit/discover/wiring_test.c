@@ -489,6 +489,32 @@ static void eth0_of_a_host_may_be_for_data(void **state)
 		   "1 link of management ports is left out (eth0 of h1)\n");
 }
 
+static void what_exclude_leaves_is_what_counts(void **state)
+{
+	(void)state;
+	two_rates("h1", 10, 200);
+	two_rates("h2", 10, 200);
+	exclude = "big";
+	check("tributary-cluster 1\nswitch near\nhost h[1-2] leaf=near rate=10Gbit/s\n");
+	begin_again();
+	cable("h1 near 10, h1 big 200, h2 near 10, h2 big 200");
+	check("tributary-cluster 1\nswitch near\nhost h[1-2] leaf=near rate=10Gbit/s\n");
+	begin_again();
+	two_rates("h1", 10, 200);
+	link_ports("h1", "x", "mgmt0", "1", 1);
+	exclude = "big,near";
+	check_refused("--exclude leaves no host on a switch");
+	begin_again();
+	two_rates("h1", 10, 200);
+	exclude = "h*";
+	check_refused("--exclude leaves no host on a switch");
+	begin_again();
+	/* Not because of --exclude. */
+	cable("a b 10");
+	exclude = "b";
+	check_refused("which host is on which switch");
+}
+
 /* A switch for management, on a port that does not say so, above the leaves, the spines, or both. */
 static void slow_cables_upwards_are_not_counted(void **state)
 {
@@ -624,6 +650,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(units_stay_units_whatever_has_no_name, begin, end),
 		cmocka_unit_test_setup_teardown(management_ports_are_not_counted, begin, end),
 		cmocka_unit_test_setup_teardown(eth0_of_a_host_may_be_for_data, begin, end),
+		cmocka_unit_test_setup_teardown(what_exclude_leaves_is_what_counts, begin, end),
 		cmocka_unit_test_setup_teardown(slow_cables_upwards_are_not_counted, begin, end),
 		cmocka_unit_test_setup_teardown(a_spine_may_have_hosts, begin, end),
 		cmocka_unit_test_setup_teardown(what_leads_nowhere_is_not_counted, begin, end),
