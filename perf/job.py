@@ -1,7 +1,8 @@
 """Your own job with the plugin and without it, in turns: what `perf/torch_bench.py … -- COMMAND` does.
 
-"with" runs the command by `tributary run`, "without" as the environment is now, less the plugin. NCCL's log of every turn
-must show that the plugin carried the one and not the other. On several hosts start the same line on each of them at the
+"with" runs the command by `tributary run`, "without" as the environment is now, less the plugin, and with it the
+NCCL_COLLNET_ENABLE that `tributary env` sets beside it. NCCL's log of every turn must show that the plugin carried the one
+and not the other. On several hosts start the same line on each of them at the
 same time: all take the same turns, and the command's own rendezvous brings them together.
 """
 import glob
@@ -36,11 +37,13 @@ def program(given):
     return found
 
 
-def environment(base, log):
+def environment(base, log, side):
     # check_network() needs these lines, and a log of more would take time.
     env = {**base, "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET", "NCCL_DEBUG_FILE": log}
-    if env.get("NCCL_NET_PLUGIN", "").endswith("tributary"):
+    if side == "without" and env.get("NCCL_NET_PLUGIN", "").endswith("tributary"):
         env.pop("NCCL_NET_PLUGIN")
+        # Set for our plugin, and it would switch GPUDirect RDMA off for plain NCCL. TRIBUTARY_* mean nothing to NCCL.
+        env.pop("NCCL_COLLNET_ENABLE", None)
     return env
 
 
@@ -85,7 +88,7 @@ def turn(side, options, folder):
         os.remove(old)
     start = time.monotonic()
     try:
-        output = output_of(command, environment(os.environ, pattern), options.timeout)
+        output = output_of(command, environment(os.environ, pattern, side), options.timeout)
     except Failed as e:
         raise Failed("%s the plugin: %s" % (side, e)) from e
     seconds = time.monotonic() - start

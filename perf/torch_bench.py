@@ -8,9 +8,10 @@ Two groups of ranks live side by side, one for each network, and only one of the
 taken one right after the other, the first of the two alternating; the ratio is that of the pair. With several processes
 on one GPU the times hold the GPU's time slices as well as the network, for both alike.
 
-With a command every pair runs it once with the plugin (by `tributary run`) and once as the environment is now, and compares
-its wall time, or what it prints of itself: --metric 'step_ms=([0-9.]+)' takes the median of all such numbers. NCCL's log of
-every turn must show the network that is meant.
+With a command every pair runs it once with the plugin (by `tributary run`) and once without it: as the environment is now,
+but where NCCL_NET_PLUGIN=tributary is set, without it and without the NCCL_COLLNET_ENABLE set beside it. It compares wall
+time, or what the command prints of itself: --metric 'step_ms=([0-9.]+)' takes the median of all such numbers. NCCL's log
+of every turn must show the network that is meant.
 Exit 0, 77 where there is no GPU, no PyTorch or nothing that matches --metric, 1 when a result is wrong, a turn says nothing or --gate is not met.
 """
 import argparse

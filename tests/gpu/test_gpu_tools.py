@@ -204,6 +204,20 @@ class Job(unittest.TestCase):
             self.assertEqual(f.read().split(), ["with", "without", "without", "with", "with", "without"])
         self.assertEqual(self.bench("--metric", r"step=(\d+)", "--higher"), (0.5, 0.5, 0.5))
 
+    def test_what_was_set_for_the_plugin_is_not_there_without_it(self):
+        given = {"NCCL_COLLNET_ENABLE": "1", "TRIBUTARY_CLUSTER": "file"}
+        for plugin, side, collnet in (("tributary", "with", "1"), ("tributary", "without", None), ("other", "without", "1"), (None, "without", "1")):
+            env = job.environment({**given, **({"NCCL_NET_PLUGIN": plugin} if plugin else {})}, "log", side)
+            self.assertEqual(env.get("NCCL_COLLNET_ENABLE"), collnet, (plugin, side))
+            self.assertEqual(env.get("TRIBUTARY_CLUSTER"), "file")
+            self.assertNotEqual((side, env.get("NCCL_NET_PLUGIN")), ("without", "tributary"))
+
+    def test_a_job_without_the_plugin_has_no_collnet_of_ours(self):
+        self.addCleanup(os.environ.pop, "NCCL_COLLNET_ENABLE", None)
+        os.environ["NCCL_COLLNET_ENABLE"] = "1"
+        text = FAKE_JOB + "print('collnet=%d' % (1 + int(os.environ.get('NCCL_COLLNET_ENABLE', 0))))\n"
+        self.assertEqual(self.bench("--metric", r"collnet=(\d+)", "--higher", text=text), (2, 2, 2))
+
     def test_wall_time_without_a_metric(self):
         self.assertGreater(self.bench()[1], 0)
 
