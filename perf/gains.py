@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """perf/gains.py [--build DIR] [--check | --write]: the tables of predicted gains in README.md, and its picture.
 
-The machines are those of topo/, by `tributary explain`: NCCL's own cost model with NCCL's channels and with ours. The
-clusters are made up, by `tributary simulate`: NCCL's better one of ring and tree with ranks interleaved over the leaves,
-beside what Tributary makes of it. --write puts them between the marks in README.md and draws docs/plan.svg; --check exits
+The machines are those of topo/ as TCP hosts, so without RDMA and GPUDirect: with active RDMA ports TRIBUTARY_NET=auto leaves
+the network to NCCL, and with it the channels. `tributary explain` says what NCCL's own cost model gives for NCCL's channels,
+as we estimate them, and for ours. The clusters are made up, by `tributary simulate`: NCCL's better one of ring and tree, with
+ranks interleaved over the leaves and leaf by leaf, and aggregation beside both. --write puts them between the marks in README.md and draws docs/plan.svg; --check exits
 with 1 where these are not what the commands give.
 """
 import argparse
@@ -31,11 +32,14 @@ def tributary(build, *arguments):
 
 def times(ratio):
     """'no gain' where a rounding decides."""
-    return "no gain" if 0.99 < ratio < 1.01 else "%.1f ×" % ratio if ratio >= 1.05 else "%.2f ×" % ratio
+    return "no gain" if 0.99 < ratio < 1.01 else "%.1f×" % ratio if ratio >= 1.05 else "%.2f×" % ratio
 
 
 def machine_gain(build, machine, hosts):
-    sizes = json.loads(tributary(build, "explain", "--from", machine, "--hosts", str(hosts), "--json"))["sizes"]
+    with tempfile.NamedTemporaryFile("w") as tcp_host:
+        tcp_host.write(re.sub(r" (?:gdr|rdma)=1\b", "", machine.read_text(encoding="utf-8")))
+        tcp_host.flush()
+        sizes = json.loads(tributary(build, "explain", "--from", tcp_host.name, "--hosts", str(hosts), "--json"))["sizes"]
     at = next(s for s in sizes if s["bytes"] == BYTES)
     return at["nccl"]["time_us"] / at["tributary"]["time_us"]
 
@@ -50,7 +54,7 @@ def machines(build):
     text = "| AllReduce of 128 MiB on a machine like | one host | two hosts | eight hosts |\n|---|---|---|---|\n"
     rest, what = [], descriptions()
     for path in sorted((ROOT / "topo").glob("*/machine.topology")):
-        gains = [machine_gain(build, path.relative_to(ROOT), n) for n in HOSTS]
+        gains = [machine_gain(build, path, n) for n in HOSTS]
         name = path.parent.name
         if all(0.99 < g < 1.01 for g in gains):
             rest.append(name)
@@ -83,8 +87,8 @@ def cluster(build, leaves, hosts, ratio):
 
 
 def clusters(build):
-    return ("| AllReduce of 128 MiB, hosts' rate over their leaf's uplink | ranks put in order | aggregation, ranks interleaved | "
-            "aggregation, ranks in order | … and an aggregator on each leaf |\n|---|---|---|---|---|\n" +
+    return ("| AllReduce of 128 MiB, hosts' rate over their leaf's uplink | NCCL alone, ranks put in order | aggregation, ranks interleaved | "
+            "aggregation, ranks in order | … with an aggregator on each leaf |\n|---|---|---|---|---|\n" +
             "".join(cluster(build, *f) for f in FABRICS))
 
 
