@@ -493,8 +493,8 @@ MAN1 := $(wildcard docs/*.1)
 MAN8 := $(wildcard docs/*.8)
 UNITS := $(wildcard systemd/*.service)
 COMPLETION := share/bash-completion/completions/tributary
-# Help texts, man pages and messages name these; --help says where they are.
-DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*.md docs/*.json)
+# Help texts, man pages and messages name these; --help says where they are. README.md shows the picture and names the results.
+DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*.md docs/*.json docs/plan.svg perf/RESULTS.md)
 DOCS := share/doc/tributary
 install: all ## into PREFIX (default /usr/local), under DESTDIR
 	$(Q)install -d '$(DESTDIR)$(PREFIX)/lib' '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/share/man/man1'
@@ -507,7 +507,7 @@ install: all ## into PREFIX (default /usr/local), under DESTDIR
 		chmod 644 '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
 	$(Q)install -m 644 systemd/tributaryd.sysusers '$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf'
 	$(Q)install -D -m 644 docs/tributary.bash '$(DESTDIR)$(PREFIX)/$(COMPLETION)'
-	$(Q)install -d '$(DESTDIR)$(PREFIX)/$(DOCS)/docs'
+	$(Q)install -d '$(DESTDIR)$(PREFIX)/$(DOCS)/docs' '$(DESTDIR)$(PREFIX)/$(DOCS)/perf'
 	$(Q)for document in $(DOCUMENTS); do install -m 644 $$document '$(DESTDIR)$(PREFIX)/$(DOCS)/'$$document || exit 1; done
 
 uninstall: ## take out what install put in
@@ -517,7 +517,7 @@ uninstall: ## take out what install put in
 		$(patsubst systemd/%,'$(DESTDIR)$(PREFIX)/lib/systemd/system/%',$(UNITS)) \
 		'$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf' \
 		'$(DESTDIR)$(PREFIX)/$(COMPLETION)' $(patsubst %,'$(DESTDIR)$(PREFIX)/$(DOCS)/%',$(DOCUMENTS))
-	$(Q)rmdir '$(DESTDIR)$(PREFIX)/$(DOCS)/docs' '$(DESTDIR)$(PREFIX)/$(DOCS)' 2>/dev/null || :
+	$(Q)rmdir '$(DESTDIR)$(PREFIX)/$(DOCS)/docs' '$(DESTDIR)$(PREFIX)/$(DOCS)/perf' '$(DESTDIR)$(PREFIX)/$(DOCS)' 2>/dev/null || :
 
 # A test compares both with what the program prints.
 .PHONY: generated

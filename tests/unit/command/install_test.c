@@ -180,6 +180,20 @@ static void documents_that_messages_name_are_installed(void **state)
 	assert_int_equal(nftw(path, check_source, 16, FTW_PHYS), 0);
 }
 
+static void what_the_readme_shows_is_installed(void **state)
+{
+	char line[1024];
+
+	(void)state;
+	need_installation();
+	snprintf(line, sizeof(line), "%s/root/usr/share/doc/tributary/perf/RESULTS.md", program_folder());
+	assert_int_equal(access(line, R_OK), 0);
+	snprintf(line, sizeof(line), "cat '%s/root/usr/share/doc/tributary/README.md'", program_folder());
+	assert_int_equal(shell(line), 0);
+	assert_non_null(strstr(text, "docs/plan.svg"));
+	assert_true(check_documents("README.md", text) > 20);
+}
+
 /* As somebody who installed it sees it. */
 static void help_says_where_documents_are(void **state)
 {
@@ -216,6 +230,7 @@ int main(void)
 		cmocka_unit_test(documents_that_help_names_are_installed),
 		cmocka_unit_test(documents_that_man_pages_name_are_installed),
 		cmocka_unit_test(documents_that_messages_name_are_installed),
+		cmocka_unit_test(what_the_readme_shows_is_installed),
 		cmocka_unit_test(help_says_where_documents_are),
 		cmocka_unit_test(uninstall_takes_all_away),
 	};
