@@ -2,8 +2,9 @@
 """perf/results.py [--root DIR] [--check]: writes perf/RESULTS.md from perf/results/*.txt and perf/targets.tsv.
 
 No figure of RESULTS.md is typed by hand: each is found in a recorded text. A text begins with its title and lines
-`key: value`, of which `date`, `command` and `cpu` are shown. perf/targets.tsv says what is found in which text and what
-is wanted; its first lines explain the columns. perf/results/long-checks.txt is what `make check-long` keeps.
+`key: value`, of which `date`, `commit`, `command` and `cpu` are shown; a command may have a note behind it in parentheses.
+perf/targets.tsv says what is found in which text and what is wanted; its first lines explain the columns.
+perf/results/long-checks.txt is what `make check-long` keeps, and the parts `ci` (.ci/run) and `check` (make check).
 --check writes nothing: it prints what is wrong, or that RESULTS.md is not what would be written. Exit status 1 then.
 """
 import argparse
@@ -15,6 +16,8 @@ import sys
 OWN = re.compile(r"^(?:ok|FAIL) +(?P<what>\S.*?) +(?P<value>\S+)  worse end +(?P<worse>\S+)  bar (?P<op>[<>]=) (?P<limit>\S+)$", re.M)
 TARGET = re.compile(r"(?P<op>[<>]=) (?P<limit>[\d.]+)(?P<unit> .*)?")
 LONG = "long-checks.txt"
+# The parts of long-checks.txt that have a limit, in seconds on two cores: .ci/run and make check.
+LIMITS_S = {"ci": 2400, "check": 360}
 NAME = re.compile(r"(?!\d{4}-)[a-z0-9-]+\.txt")
 HEAD = """# Results
 
@@ -22,8 +25,11 @@ Written by `make results` from the texts in [results/](results), by [targets.tsv
 commands, the kernel and all figures; git has the earlier ones.  A target is judged on the worse end of the 95 % interval
 where there is one.  **None of this was measured on a real GPU, a real RDMA adapter or a real switch**: hosts are network
 namespaces or virtual machines on two cores, GPUs are simulated.
+
+`-dirty` behind a commit: the tree had changes that were not in it yet.  Rows of builds from before version 3 of the TCP
+protocol (80ea7e6, 25 November 2026) are to be measured again.
 """
-TABLE = "\n| row | what | target | value | met | date | command | processor |\n|---|---|---|---|---|---|---|---|\n"
+TABLE = "\n| row | what | target | value | met | date | commit | command | processor |\n|---|---|---|---|---|---|---|---|---|\n"
 
 
 class Wrong(Exception):
@@ -72,9 +78,21 @@ def cell(text):
     return text.replace("|", "\\|")
 
 
+def command_cell(command):
+    """What can be run stands as code; a note in parentheses does not, nor what is no command."""
+    command, bracket, note = command.partition(" (")
+    if command != "by hand" and "not in this" not in command:
+        command = "`%s`" % command
+    return command + bracket + note
+
+
+def met_cell(met):
+    return "" if met is None else "yes" if met else "**no**"
+
+
 def line(row, keys, what, target, value, met):
-    cells = ("[%s](results/%s.txt)" % (row, row), what, target, value, "" if met is None else "yes" if met else "**no**", keys["date"],
-             "`%s`" % keys["command"] if "not in this" not in keys["command"] else keys["command"], keys["cpu"])
+    cells = ("[%s](results/%s.txt)" % (row, row), what, target, value, met_cell(met), keys["date"], keys.get("commit", "not recorded"),
+             command_cell(keys["command"]), keys["cpu"])
     return "| " + " | ".join(cell(c) for c in cells) + " |\n"
 
 
@@ -95,13 +113,21 @@ def lines_of(folder, fields, number):
 
 
 def long_table(path):
-    """What `make check-long` recorded: part, date, commit, result, seconds."""
+    """(table, met of each part with a limit) of the recorded checks: part, date, commit, result, seconds."""
     rows = [r.split("\t") for r in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
     if any(len(r) != 5 for r in rows):
         raise Wrong("perf/results/long-checks.txt: a line has not five fields")
-    table = "".join("| %s | %s | %s | %s | %s |\n" % (part, cell(result), date, commit, seconds) for part, date, commit, result, seconds in rows)
-    head = "\n## make check-long\n\n[What each part is](../tests/README.md).\n\n| part | result | date | commit | seconds |\n|---|---|---|---|---|\n"
-    return head + table if rows else ""
+    table, judged = "", []
+    for part, date, commit, result, seconds in rows:
+        limit_s, met = LIMITS_S.get(part), None
+        if limit_s:
+            met = float(seconds) <= limit_s and not re.search(r"\b[1-9]\d* failed|no result", result)
+            judged.append(met)
+        cells = (part, result, date, commit, seconds, "<= %d" % limit_s if limit_s else "", met_cell(met))
+        table += "| " + " | ".join(cell(c) for c in cells) + " |\n"
+    head = ("\n## Checks\n\n`ci` is `.ci/run`, `check` is `make check`; [what each part of `make check-long` is](../tests/README.md).\n\n"
+            "| part | result | date | commit | seconds | target | met |\n|---|---|---|---|---|---|---|\n")
+    return (head + table if rows else ""), judged
 
 
 def generate(root):
@@ -120,8 +146,10 @@ def generate(root):
             raise Wrong("perf/results/%s: texts alone, NAME.txt, without a date in the name" % path.name)
         if path.name not in named:
             raise Wrong("perf/results/%s is in no line of perf/targets.tsv" % path.name)
+    checks, judged = long_table(perf / "results" / LONG)
+    met += judged
     count = "\n%d of %d targets are met.\n" % (met.count(True), len(met) - met.count(None))
-    return HEAD + count + "".join(tables) + long_table(perf / "results" / LONG)
+    return HEAD + count + "".join(tables) + checks
 
 
 def main():
