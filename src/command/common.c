@@ -78,16 +78,27 @@ size_t command_find_host(const char *name, size_t bytes, const char *(*name_of)(
 	return fits == 1 ? found : count;
 }
 
+/* A sentence begins with the name of the variable, which a configuration file may have set. */
 static void complain(void *arg, const char *sentence)
 {
-	fprintf(arg, "tributary: %s\n", sentence);
+	char name[128];
+	const char *file;
+	unsigned line;
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(sentence, " ="), sentence);
+	file = conf_file_of(name, &line);
+	if (file)
+		fprintf(arg, "tributary: %s, line %u: %s\n", file, line, sentence);
+	else
+		fprintf(arg, "tributary: %s\n", sentence);
 }
 
 void command_load_params(struct params *ret)
 {
-	struct params_source source = params_from_environment();
+	struct params_source source;
 
-	conf_load();
+	conf_load(); /* first: it adds to the environment, which may move by that */
+	source = params_from_environment();
 	params_load(&source, complain, stderr, ret);
 }
 
@@ -112,7 +123,7 @@ bool command_param_source(const struct params *params, size_t index, struct comm
 		return false;
 	ret->variable = params_origin(params, index);
 	ret->text = getenv(ret->variable);
-	file = conf_file_of(ret->variable);
+	file = conf_file_of(ret->variable, NULL);
 	ret->from = file ? file : "the environment";
 	return ret->text != NULL;
 }

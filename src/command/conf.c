@@ -17,12 +17,13 @@ static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
 struct variable {
 	struct variable *next;
 	char name[TEXT_BYTES], file[PATH_MAX];
+	unsigned line;
 };
 
 static struct variable *variables;
 static bool is_loaded;
 
-static void set(const char *name, const char *value, const char *file)
+static void set(const char *name, const char *value, const char *file, unsigned line)
 {
 	struct variable *variable;
 
@@ -35,6 +36,7 @@ static void set(const char *name, const char *value, const char *file)
 	}
 	snprintf(variable->name, sizeof(variable->name), "%s", name);
 	snprintf(variable->file, sizeof(variable->file), "%s", file);
+	variable->line = line;
 	variable->next = variables;
 	variables = variable;
 }
@@ -66,7 +68,7 @@ static void load_line(char *line, const char *file, unsigned number)
 		fprintf(stderr,
 			"tributary: %s, line %u: NCCL takes quotes and blanks around a value for a part of it\n", file,
 			number);
-	set(name, value, file);
+	set(name, value, file, number);
 }
 
 static void load_file(const char *path)
@@ -102,11 +104,14 @@ void conf_load(void)
 	load_file("/etc/nccl.conf");
 }
 
-const char *conf_file_of(const char *variable)
+const char *conf_file_of(const char *variable, unsigned *ret_line)
 {
 	for (const struct variable *at = variables; at; at = at->next) {
-		if (!strcmp(at->name, variable))
-			return at->file;
+		if (strcmp(at->name, variable) != 0)
+			continue;
+		if (ret_line)
+			*ret_line = at->line;
+		return at->file;
 	}
 	return NULL;
 }

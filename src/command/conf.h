@@ -10,8 +10,8 @@
  * not. Once a process; says on stderr which lines NCCL makes nothing of.
  */
 void conf_load(void);
-/* The file that the variable's value came from; NULL: not from one. */
-const char *conf_file_of(const char *variable);
+/* The file that the variable's value came from, and its line (ret_line may be NULL); NULL: not from a file. */
+const char *conf_file_of(const char *variable, unsigned *ret_line);
 /* Takes back what conf_load set: what runs next reads the files itself. */
 void conf_unload(void);
 

@@ -115,6 +115,32 @@ static void lines_that_nccl_makes_nothing_of_are_named(void **state)
 	assert_string_equal(text, "");
 }
 
+static void misspelt_names_and_wrong_values_are_named_with_their_line(void **state)
+{
+	static const char *const commands[] = { "params", "params --json", "devices" };
+	char expected[700], text[4096];
+
+	(void)state;
+	configure("# of this site\nTRIBUTARY_TIMEOT=5\nTRIBUTARY_STREAMS=many\nNCCL_SOCKET_IFNAME==lo\n");
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		assert_int_equal(program_run(commands[i], PROGRAM_STDERR, text, sizeof(text)), COMMAND_OK);
+		snprintf(expected, sizeof(expected),
+			 "tributary: %s, line 2: TRIBUTARY_TIMEOT is not a variable of Tributary and is ignored; did "
+			 "you mean TRIBUTARY_TIMEOUT?\n",
+			 getenv("NCCL_CONF_FILE"));
+		assert_non_null(strstr(text, expected));
+		snprintf(expected, sizeof(expected), "tributary: %s, line 3: TRIBUTARY_STREAMS=many is not valid",
+			 getenv("NCCL_CONF_FILE"));
+		assert_non_null(strstr(text, expected));
+	}
+	/* That of the environment comes first, and is named without a line. */
+	setenv("TRIBUTARY_TIMEOT", "6", 1);
+	assert_int_equal(program_run("params", PROGRAM_STDERR, text, sizeof(text)), COMMAND_OK);
+	unsetenv("TRIBUTARY_TIMEOT");
+	assert_non_null(strstr(text, "tributary: TRIBUTARY_TIMEOT is not a variable"));
+	assert_null(strstr(text, "line 2"));
+}
+
 /* NCCL reads the files in the process of the job, where they may have changed. */
 static void a_command_that_is_run_does_not_get_them(void **state)
 {
@@ -137,6 +163,7 @@ int main(void)
 		cmocka_unit_test(a_value_of_the_file_holds_and_is_said_to_come_from_there),
 		cmocka_unit_test(the_environment_comes_first_and_of_the_file_the_first_line),
 		cmocka_unit_test(lines_that_nccl_makes_nothing_of_are_named),
+		cmocka_unit_test(misspelt_names_and_wrong_values_are_named_with_their_line),
 		cmocka_unit_test(a_command_that_is_run_does_not_get_them),
 	};
 
