@@ -23,7 +23,7 @@ static int print_json(const struct doctor_report *report, FILE *out)
 		json_array_append_new(list, json_pack("{ss ss so so ss ss}", "check", at->check->word, "verdict",
 						      doctor_verdict_word(at->verdict), "subject",
 						      json_text(at->subject), "evidence", json_text(at->evidence),
-						      "cost", at->check->cost, "remedy", at->check->remedy));
+						      "cost", at->check->cost, "remedy", at->remedy));
 	}
 	return json_print(json_pack("{ss so}", "worst", doctor_verdict_word(doctor_worst(report)), "findings", list),
 			  out);
@@ -41,7 +41,7 @@ static void print_finding(const struct doctor_finding *at, bool explained, const
 	if (at->verdict < DOCTOR_NOTE || explained)
 		return;
 	fprintf(out, "    %scost:%s %s\n", term_on(term, TERM_DIM), term_off(term), at->check->cost);
-	fprintf(out, "    %sremedy:%s %s\n", term_on(term, TERM_DIM), term_off(term), at->check->remedy);
+	fprintf(out, "    %sremedy:%s %s\n", term_on(term, TERM_DIM), term_off(term), at->remedy);
 }
 
 static void print_text(const struct doctor_report *report, const struct term *term, FILE *out)
@@ -74,7 +74,7 @@ static int run(const struct command_call *call, FILE *out)
 		return status;
 	if (source.no_profile.text[0])
 		fprintf(stderr, "tributary: rates are nominal: %s\n", source.no_profile.text);
-	r = doctor_examine(&source.topology, &source.facts, &report);
+	r = doctor_examine(&source.topology, &source.facts, command_given(call, "from"), &report);
 	source_fini(&source);
 	if (r < 0)
 		return command_failed(NULL, r, "the machine cannot be examined");

@@ -232,6 +232,6 @@ void doctor_acs(struct doctor *doctor)
 	if (unread)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine",
 			   "ACS of %zu ports between GPUs, or a GPU and a NIC, cannot be read; root can", unread);
-	else if (!between && (!doctor->facts || !doctor->facts->bytes))
+	else if (!between && !doctor_has_facts(doctor))
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "nothing is known of the ports");
 }

@@ -28,7 +28,7 @@ struct doctor_check {
 	const char *cost, *remedy; /* whole sentences */
 	void (*run)(struct doctor *doctor);
 	struct doctor_needs {
-		unsigned gpus, nics, switches;
+		unsigned nodes, gpus, nics, rdma, switches;
 	} needs; /* what the machine must have for the check to say anything */
 };
 extern const struct doctor_check doctor_checks[]; /* ends with word NULL */
@@ -36,6 +36,7 @@ extern const struct doctor_check doctor_checks[]; /* ends with word NULL */
 struct doctor_finding {
 	const struct doctor_check *check;
 	enum doctor_verdict verdict;
+	const char *remedy;                    /* the check's, unless the finding has a better one */
 	char subject[2 * TOPOLOGY_NAME_BYTES]; /* a vertex, a link, an interface, "machine"; no spaces */
 	char evidence[256];
 };
@@ -45,8 +46,9 @@ struct doctor_report {
 	size_t count;
 };
 
-/* At least one finding for each check. -ENOMEM at worst. */
-int doctor_examine(const struct topology *topology, const struct discover_facts *facts, struct doctor_report *ret);
+/* At least one finding for each check. from_file: the machine is one that a file describes. -ENOMEM at worst. */
+int doctor_examine(const struct topology *topology, const struct discover_facts *facts, bool from_file,
+		   struct doctor_report *ret);
 void doctor_report_fini(struct doctor_report *report);
 enum doctor_verdict doctor_worst(const struct doctor_report *report);
 
@@ -56,6 +58,7 @@ struct doctor {
 	const struct topology *topology;
 	const struct discover_facts *facts;
 	const struct doctor_check *check; /* that runs now */
+	bool from_file;
 	struct doctor_report report;
 	size_t room;
 	int result;
@@ -79,6 +82,8 @@ bool doctor_fact_number(const struct doctor_fact *fact, const char *key, uint64_
 /* The value of a sysctl's line; false when it is not known. */
 bool doctor_sysctl(const struct doctor *doctor, const char *name, char *ret, size_t ret_bytes);
 
+/* Whether the checks have any fact beside the graph. */
+bool doctor_has_facts(const struct doctor *doctor);
 /* How many vertices there are of a kind. */
 size_t doctor_count(const struct topology *topology, enum topology_kind kind);
 /* Whether `above` is on the way from vertex to its CPU, or is it. */

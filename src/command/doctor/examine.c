@@ -51,6 +51,7 @@ void doctor_add(struct doctor *doctor, enum doctor_verdict verdict, const char *
 	memset(finding, 0, sizeof(*finding));
 	finding->check = doctor->check;
 	finding->verdict = verdict;
+	finding->remedy = doctor->check->remedy;
 	snprintf(finding->subject, sizeof(finding->subject), "%s", *subject ? subject : "machine");
 	va_start(args, fmt);
 	log_sentence_v(finding->evidence, sizeof(finding->evidence), fmt, args);
@@ -59,35 +60,46 @@ void doctor_add(struct doctor *doctor, enum doctor_verdict verdict, const char *
 	clean(finding->evidence, true);
 }
 
+static size_t count_rdma(const struct topology *topology)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < topology->vertex_count; i++)
+		count += topology->vertices[i].kind == TOPOLOGY_NIC && topology->vertices[i].nic.rdma;
+	return count;
+}
+
 /* Says so where the machine lacks what the check is about. */
 static bool applies(struct doctor *doctor)
 {
 	const struct doctor_check *check = doctor->check;
+	const struct topology *topology = doctor->topology;
 	const struct {
 		unsigned needed;
-		enum topology_kind kind;
+		size_t count;
 		const char *word;
 	} needs[] = {
-		{ check->needs.gpus, TOPOLOGY_GPU, "GPU" },
-		{ check->needs.nics, TOPOLOGY_NIC, "NIC" },
-		{ check->needs.switches, TOPOLOGY_SWITCH, "PCIe switch" },
+		{ check->needs.nodes, doctor_count(topology, TOPOLOGY_CPU), "NUMA node" },
+		{ check->needs.gpus, doctor_count(topology, TOPOLOGY_GPU), "GPU" },
+		{ check->needs.nics, doctor_count(topology, TOPOLOGY_NIC), "NIC" },
+		{ check->needs.rdma, count_rdma(topology), "RDMA device" },
+		{ check->needs.switches, doctor_count(topology, TOPOLOGY_SWITCH), "PCIe switch" },
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
-		size_t count = doctor_count(doctor->topology, needs[i].kind);
-
-		if (count >= needs[i].needed)
+		if (needs[i].count >= needs[i].needed)
 			continue;
-		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is %s %s", count ? "only one" : "no",
+		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is %s %s", needs[i].count ? "only one" : "no",
 			   needs[i].word);
 		return false;
 	}
 	return true;
 }
 
-int doctor_examine(const struct topology *topology, const struct discover_facts *facts, struct doctor_report *ret)
+int doctor_examine(const struct topology *topology, const struct discover_facts *facts, bool from_file,
+		   struct doctor_report *ret)
 {
-	struct doctor doctor = { .topology = topology, .facts = facts };
+	struct doctor doctor = { .topology = topology, .facts = facts, .from_file = from_file };
 
 	for (doctor.check = doctor_checks; doctor.check->word && doctor.result >= 0; doctor.check++) {
 		size_t before = doctor.report.count;
@@ -123,6 +135,11 @@ enum doctor_verdict doctor_worst(const struct doctor_report *report)
 }
 
 /* ----------------------------------------------------------------------------------------------------------- facts */
+
+bool doctor_has_facts(const struct doctor *doctor)
+{
+	return doctor->facts && doctor->facts->bytes;
+}
 
 bool doctor_next_fact(const struct doctor *doctor, const char *what, const char **at, struct doctor_fact *ret)
 {

@@ -19,14 +19,16 @@ static void port_words(const struct topology_link *link, char *text, size_t text
 	snprintf(text, text_bytes, "%s%s", link->pci.port[0] ? ", at port " : "", link->pci.port);
 }
 
-/* "there is no PCIe link of which both are known", once. */
+/* Once for all links: that there are none, or that of none of them both values are known. */
 static void say_if_unknown(struct doctor *doctor, size_t known, const char *what)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < doctor->topology->link_count; i++)
 		count += doctor->topology->links[i].kind == TOPOLOGY_LINK_PCI;
-	if (!known && count)
+	if (!count)
+		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is no PCIe link");
+	else if (!known)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine",
 			   "of none of %zu PCIe links the present and the greatest %s are known", count, what);
 }
@@ -135,7 +137,7 @@ void doctor_measured_low(struct doctor *doctor)
 {
 	const struct topology *topology = doctor->topology;
 	char name[2 * TOPOLOGY_NAME_BYTES + 16], cause[32];
-	size_t measured = 0;
+	size_t measured = 0, compared = 0;
 
 	for (uint32_t i = 0; i < 2 * topology->link_count; i++) {
 		const struct topology_link *link = &topology->links[i / 2];
@@ -148,6 +150,7 @@ void doctor_measured_low(struct doctor *doctor)
 		/* What a memory or a socket link ought to carry is a rule of thumb. */
 		if (!link->nominal_Bps || link->kind == TOPOLOGY_LINK_MEMORY || link->kind == TOPOLOGY_LINK_SOCKET)
 			continue;
+		compared++;
 		share = (double)capacity->rate_Bps / (double)link->nominal_Bps;
 		if (share >= LOW || topology_directed_name(topology, i, name, sizeof(name)) < 0)
 			continue;
@@ -161,6 +164,10 @@ void doctor_measured_low(struct doctor *doctor)
 			doctor_add(doctor, DOCTOR_WARNING, name, "%.1f of %.1f GB/s, %.0f %%, and no known cause",
 				   doctor_GBps(capacity->rate_Bps), doctor_GBps(link->nominal_Bps), share * 100);
 	}
-	if (!measured && topology->link_count)
+	if (!topology->link_count)
+		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "nothing was measured: there is no link");
+	else if (!measured)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "nothing was measured: run `tributary measure`");
+	else if (!compared)
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "no link that was measured has a nominal rate");
 }

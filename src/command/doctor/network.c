@@ -123,7 +123,7 @@ void doctor_rto_min(struct doctor *doctor)
 {
 	uint64_t rto_us = USUAL_RTO_US;
 
-	if (!doctor->facts || !doctor->facts->bytes) {
+	if (!doctor_has_facts(doctor)) {
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "nothing is known of the kernel's settings");
 		return;
 	}

@@ -177,8 +177,10 @@ void doctor_hidden_gpu(struct doctor *doctor)
 	struct doctor_fact fact;
 	const char *at = NULL;
 	char bus_id[64], reason[16];
+	size_t hidden = 0;
 
 	while (doctor_next_fact(doctor, "hidden-gpu", &at, &fact)) {
+		hidden++;
 		doctor_fact_subject(&fact, bus_id, sizeof(bus_id));
 		if (doctor_fact_value(&fact, "reason", reason, sizeof(reason)) && !strcmp(reason, "no-slices"))
 			doctor_add(doctor, DOCTOR_WARNING, bus_id,
@@ -186,4 +188,10 @@ void doctor_hidden_gpu(struct doctor *doctor)
 		else
 			doctor_add(doctor, DOCTOR_WARNING, bus_id, "on the bus, but the driver does not show it");
 	}
+	if (hidden)
+		return;
+	if (!doctor_count(doctor->topology, TOPOLOGY_GPU))
+		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is no GPU");
+	else if (!doctor_has_facts(doctor))
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the file does not say what else is on the bus");
 }

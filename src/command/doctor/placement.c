@@ -17,13 +17,14 @@ static void sources(const struct doctor *doctor, char *text, size_t text_bytes)
 	const char *at = NULL;
 	char state[16] = "";
 
-	if (!doctor->facts || !doctor->facts->bytes) {
+	if (!doctor_has_facts(doctor)) {
 		snprintf(text, text_bytes, "in the file, which is all that there is");
 		return;
 	}
 	if (doctor_next_fact(doctor, "nvml", &at, &fact))
 		(void)doctor_fact_value(&fact, "state", state, sizeof(state));
-	snprintf(text, text_bytes, "among the PCI devices that /sys shows here; NVML, the driver's library, %s",
+	snprintf(text, text_bytes, "among the PCI devices that /sys %s; NVML, the driver's library, %s",
+		 doctor->from_file ? "showed there" : "shows here",
 		 !strcmp(state, "works") ? "works" : "is not there or finds no driver");
 }
 
@@ -40,6 +41,10 @@ void doctor_devices(struct doctor *doctor)
 	else
 		doctor_add(doctor, DOCTOR_GOOD, "machine", "%zu GPU%s and %zu NIC%s", gpus, gpus == 1 ? "" : "s", nics,
 			   nics == 1 ? "" : "s");
+	if (doctor->from_file && doctor->result >= 0)
+		doctor->report.at[doctor->report.count - 1].remedy =
+			"See whether the file is the right one: `tributary capture` on the machine itself writes one "
+			"with all that doctor reads.";
 }
 
 void doctor_gpu_nic(struct doctor *doctor)
@@ -208,6 +213,10 @@ static void compare(struct doctor *doctor, enum topology_kind above, enum topolo
 
 void doctor_asymmetric(struct doctor *doctor)
 {
+	if (doctor_count(doctor->topology, TOPOLOGY_CPU) < 2 && doctor_count(doctor->topology, TOPOLOGY_SWITCH) < 2) {
+		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there are no two NUMA nodes or switches to compare");
+		return;
+	}
 	compare(doctor, TOPOLOGY_CPU, TOPOLOGY_GPU, "NUMA node", "GPU");
 	compare(doctor, TOPOLOGY_CPU, TOPOLOGY_NIC, "NUMA node", "NIC");
 	compare(doctor, TOPOLOGY_SWITCH, TOPOLOGY_GPU, "switch", "GPU");

@@ -74,16 +74,21 @@ static void each_roce_port(struct doctor *doctor,
 	char nic[TOPOLOGY_NAME_BYTES], layer[32];
 	struct doctor_fact fact;
 	const char *at = NULL;
-	size_t count = 0;
+	size_t count = 0, known = 0;
 
 	while (doctor_next_fact(doctor, "rdma", &at, &fact)) {
-		if (!doctor_fact_value(&fact, "link_layer", layer, sizeof(layer)) || strcmp(layer, "Ethernet") != 0)
+		if (!doctor_fact_value(&fact, "link_layer", layer, sizeof(layer)))
+			continue;
+		known++;
+		if (strcmp(layer, "Ethernet") != 0)
 			continue;
 		count++;
 		doctor_fact_subject(&fact, nic, sizeof(nic));
 		examine(doctor, nic, &fact);
 	}
-	if (!count)
+	if (!known)
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "it is not known whether the RDMA devices are RoCE");
+	else if (!count)
 		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is no RoCE port");
 }
 
@@ -191,25 +196,17 @@ void doctor_roce_trust(struct doctor *doctor)
 
 /* ---------------------------------------------------------------------------------------------------- devices and limits */
 
-static bool any_rdma(struct doctor *doctor)
-{
-	for (size_t i = 0; i < doctor->topology->vertex_count; i++)
-		if (doctor->topology->vertices[i].kind == TOPOLOGY_NIC && doctor->topology->vertices[i].nic.rdma)
-			return true;
-	doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is no RDMA device");
-	return false;
-}
-
 void doctor_relaxed_ordering(struct doctor *doctor)
 {
 	char name[TOPOLOGY_NAME_BYTES];
 	struct doctor_fact fact;
 	const char *at = NULL;
-	size_t unknown = 0;
+	size_t unknown = 0, known = 0, software = 0;
 	uint64_t on, soft;
 
-	if (!any_rdma(doctor))
-		return;
+	while (doctor_next_fact(doctor, "rdma", &at, &fact))
+		software += doctor_fact_number(&fact, "soft", &soft) && soft;
+	at = NULL;
 	while (doctor_next_fact(doctor, "device", &at, &fact)) {
 		uint32_t vertex = TOPOLOGY_NONE;
 		struct doctor_fact port;
@@ -222,14 +219,21 @@ void doctor_relaxed_ordering(struct doctor *doctor)
 		/* Software writes memory itself. */
 		if (find_fact(doctor, "rdma", name, &port) && doctor_fact_number(&port, "soft", &soft) && soft)
 			continue;
-		if (!doctor_fact_number(&fact, "relaxed_ordering", &on))
+		if (!doctor_fact_number(&fact, "relaxed_ordering", &on)) {
 			unknown++;
-		else if (!on)
+			continue;
+		}
+		known++;
+		if (!on)
 			doctor_add(doctor, DOCTOR_NOTE, name, "its PCIe function may not use relaxed ordering");
 	}
 	if (unknown)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine",
 			   "the settings of %zu RDMA devices cannot be read; root can", unknown);
+	else if (!known && software)
+		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "the RDMA devices are made of software");
+	else if (!known)
+		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the settings of the RDMA devices are not known");
 }
 
 void doctor_gpudirect(struct doctor *doctor)
@@ -238,8 +242,6 @@ void doctor_gpudirect(struct doctor *doctor)
 	struct doctor_fact fact;
 	const char *at = NULL;
 
-	if (!any_rdma(doctor))
-		return;
 	if (!doctor_next_fact(doctor, "gpudirect", &at, &fact))
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the GPU driver does not say which modules it has");
 	else if (doctor_fact_number(&fact, "dmabuf", &dmabuf) && doctor_fact_number(&fact, "peermem", &peermem) &&
@@ -259,8 +261,6 @@ void doctor_rdma_limits(struct doctor *doctor)
 	size_t known = 0;
 	uint64_t most;
 
-	if (!any_rdma(doctor))
-		return;
 	while (doctor_next_fact(doctor, "rdma", &at, &fact)) {
 		doctor_fact_subject(&fact, nic, sizeof(nic));
 		for (size_t i = 0; i < 2; i++) {

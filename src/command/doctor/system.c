@@ -7,15 +7,6 @@
 
 enum { LITTLE_LOCKED_MIB = 64 }; /* systemd's and the kernel's defaults: 8 MiB, 64 KiB */
 
-static bool has_rdma(const struct topology *topology)
-{
-	for (size_t i = 0; i < topology->vertex_count; i++) {
-		if (topology->vertices[i].kind == TOPOLOGY_NIC && topology->vertices[i].nic.rdma)
-			return true;
-	}
-	return false;
-}
-
 void doctor_memlock(struct doctor *doctor)
 {
 	struct doctor_fact fact;
@@ -29,12 +20,8 @@ void doctor_memlock(struct doctor *doctor)
 	}
 	if (!strcmp(soft, "unlimited") || parse_u64(soft, 0, UINT64_MAX, &bytes) < 0)
 		return;
-	if (!has_rdma(doctor->topology))
-		doctor_add(doctor, DOCTOR_GOOD, "machine", "%llu KiB, and no RDMA device that needs more",
-			   (unsigned long long)(bytes >> 10));
-	else
-		doctor_add(doctor, bytes >> 20 <= LITTLE_LOCKED_MIB ? DOCTOR_WARNING : DOCTOR_NOTE, "machine",
-			   "at most %llu KiB of locked memory", (unsigned long long)(bytes >> 10));
+	doctor_add(doctor, bytes >> 20 <= LITTLE_LOCKED_MIB ? DOCTOR_WARNING : DOCTOR_NOTE, "machine",
+		   "at most %llu KiB of locked memory", (unsigned long long)(bytes >> 10));
 }
 
 void doctor_numa_balancing(struct doctor *doctor)
@@ -45,8 +32,7 @@ void doctor_numa_balancing(struct doctor *doctor)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the kernel does not say, or has no such setting");
 		return;
 	}
-	/* With one node there is nothing to move. */
-	if (strcmp(value, "0") != 0 && doctor_count(doctor->topology, TOPOLOGY_CPU) > 1)
+	if (strcmp(value, "0") != 0)
 		doctor_add(doctor, DOCTOR_WARNING, "kernel.numa_balancing", "is %s", value);
 }
 

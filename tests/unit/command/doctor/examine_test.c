@@ -39,7 +39,7 @@ static char *changed(const char *text, const struct change *changes, size_t coun
 	return now;
 }
 
-static void examine(const char *machine, const char *facts_text, struct doctor_report *ret)
+static void examine_as(bool from_file, const char *machine, const char *facts_text, struct doctor_report *ret)
 {
 	struct discover_facts facts = { 0 };
 	struct topology topology;
@@ -49,9 +49,14 @@ static void examine(const char *machine, const char *facts_text, struct doctor_r
 		fail_msg("line %d: %s", diag.line, diag.text);
 	facts.text = strdup(facts_text);
 	facts.bytes = strlen(facts_text);
-	assert_int_equal(doctor_examine(&topology, &facts, ret), 0);
+	assert_int_equal(doctor_examine(&topology, &facts, from_file, ret), 0);
 	free(facts.text);
 	topology_fini(&topology);
+}
+
+static void examine(const char *machine, const char *facts_text, struct doctor_report *ret)
+{
+	examine_as(false, machine, facts_text, ret);
 }
 
 static const struct doctor_finding *find(const struct doctor_report *report, const struct fixture *fixture)
@@ -158,6 +163,15 @@ static void idle_gpu_link_is_no_fault_once_it_was_measured(void **state)
 	assert_int_equal(doctor_worst(&report), DOCTOR_GOOD);
 	doctor_report_fini(&report);
 	free(machine);
+}
+
+/* Of its first finding. */
+static const char *evidence_of(const struct doctor_report *report, const char *check)
+{
+	for (size_t i = 0; i < report->count; i++)
+		if (!strcmp(report->at[i].check->word, check))
+			return report->at[i].evidence;
+	return "";
 }
 
 static enum doctor_verdict verdict_of(const struct doctor_report *report, const char *check)
@@ -280,17 +294,71 @@ static void empty_machine_is_not_good_and_crashes_nothing(void **state)
 	struct doctor_report report;
 
 	(void)state;
-	examine("tributary-topology 1\n", "", &report);
+	examine_as(true, "tributary-topology 1\n", "", &report);
 	assert_int_equal(doctor_worst(&report), DOCTOR_WARNING);
 	assert_non_null(strstr(report.at[0].evidence, "no GPU and no NIC was found in the file"));
+	/* The file was given: it is no help to be told of it. */
+	assert_null(strstr(report.at[0].remedy, "--from"));
+	assert_non_null(strstr(report.at[0].remedy, "the file"));
+	for (size_t i = 0; i < report.count; i++) {
+		if (report.at[i].verdict == DOCTOR_GOOD)
+			fail_msg("%s is good: %s", report.at[i].check->word, report.at[i].evidence);
+	}
+	assert_string_equal(evidence_of(&report, "link-width"), "there is no PCIe link");
+	assert_string_equal(evidence_of(&report, "link-speed"), "there is no PCIe link");
+	assert_string_equal(evidence_of(&report, "measured-low"), "nothing was measured: there is no link");
+	assert_string_equal(evidence_of(&report, "hidden-gpu"), "there is no GPU");
 	doctor_report_fini(&report);
+	examine_as(false, "tributary-topology 1\n", "", &report);
+	assert_non_null(strstr(report.at[0].remedy, "--from"));
+	doctor_report_fini(&report);
+}
+
+/* What a check is about may lack where the machine has much else. */
+static void nothing_is_good_that_was_not_looked_at(void **state)
+{
+	static const struct {
+		const char *machine, *facts, *check;
+		enum doctor_verdict verdict;
+	} cases[] = {
+		{ "vertex cpu cpu0 numa=0\n", "sysctl kernel.numa_balancing value=1\n", "numa-balancing",
+		  DOCTOR_SKIPPED },
+		{ "vertex cpu cpu0 numa=0\n", "memlock soft=unlimited hard=unlimited\n", "memlock", DOCTOR_SKIPPED },
+		{ "vertex gpu gpu0\nvertex cpu cpu0 numa=0\n", "memlock soft=unlimited\n", "asymmetric",
+		  DOCTOR_SKIPPED },
+		{ "vertex nic nic:a\nvertex nic nic:b\n", "", "shared-uplink", DOCTOR_SKIPPED },
+		{ "vertex switch switch:a\nvertex gpu gpu0\n", "", "oversubscribed-uplink", DOCTOR_SKIPPED },
+		{ "vertex gpu gpu0\n", "", "hidden-gpu", DOCTOR_UNKNOWN },
+		{ "vertex nic nic:a rdma=1\n", "", "roce", DOCTOR_UNKNOWN },
+		{ "vertex nic nic:a rdma=1\n", "rdma nic:a link_layer=InfiniBand\n", "roce", DOCTOR_SKIPPED },
+		{ "vertex nic nic:a rdma=1\n", "", "relaxed-ordering", DOCTOR_UNKNOWN },
+		{ "vertex nic nic:a rdma=1\n", "rdma nic:a soft=1\n", "relaxed-ordering", DOCTOR_SKIPPED },
+		{ "vertex gpu gpu0\n", "memlock soft=unlimited\n", "hidden-gpu", DOCTOR_GOOD },
+		{ "vertex cpu cpu0 numa=0\nvertex memory memory0 numa=0\nlink memory memory0 cpu0 "
+		  "nominal_Bps=200000000000\nrate memory0>cpu0 100000000000 measured\n",
+		  "", "measured-low", DOCTOR_UNKNOWN },
+	};
+	char machine[512];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct doctor_report report;
+
+		snprintf(machine, sizeof(machine), "tributary-topology 1\n%s", cases[i].machine);
+		examine(machine, cases[i].facts, &report);
+		if (verdict_of(&report, cases[i].check) != cases[i].verdict) {
+			print(&report);
+			fail_msg("case %zu: %s is %s", i, cases[i].check,
+				 doctor_verdict_word(verdict_of(&report, cases[i].check)));
+		}
+		doctor_report_fini(&report);
+	}
 }
 
 static void check_of_what_is_not_there_is_skipped_and_not_good(void **state)
 {
-	static const char *const about_gpus[] = {
-		"gpu-nic-distance", "acs", "iommu", "p2p-refused", "p2p-slow", "bar1"
-	};
+	static const char *const about_gpus[] = { "gpu-nic-distance", "acs",  "iommu",     "p2p-refused",
+						  "p2p-slow",         "bar1", "hidden-gpu" };
 	struct doctor_report report;
 	size_t found = 0;
 
@@ -341,6 +409,7 @@ static void every_check_is_documented_with_its_remedy(void **state)
 {
 	const char *source = getenv("TRIBUTARY_SOURCE");
 	char path[512], heading[128], *text = calloc(1, 1 << 17);
+	struct doctor_report report;
 	FILE *file;
 
 	(void)state;
@@ -365,6 +434,13 @@ static void every_check_is_documented_with_its_remedy(void **state)
 				"docs/doctor.md does not have the cost and the remedy of %s as the command prints them",
 				check->word);
 	}
+	/* Findings with a remedy of their own. */
+	examine_as(true, "tributary-topology 1\n", "", &report);
+	for (size_t i = 0; i < report.count; i++) {
+		if (!strstr(text, report.at[i].remedy))
+			fail_msg("docs/doctor.md does not have \"%s\"", report.at[i].remedy);
+	}
+	doctor_report_fini(&report);
 	free(text);
 }
 
@@ -380,6 +456,7 @@ int main(void)
 		cmocka_unit_test(slices_are_one_card_to_every_check),
 		cmocka_unit_test(empty_machine_is_not_good_and_crashes_nothing),
 		cmocka_unit_test(check_of_what_is_not_there_is_skipped_and_not_good),
+		cmocka_unit_test(nothing_is_good_that_was_not_looked_at),
 		cmocka_unit_test(facts_with_control_characters_do_not_reach_the_terminal),
 		cmocka_unit_test(every_check_is_documented_with_its_remedy),
 	};
