@@ -90,6 +90,7 @@ int plugin_net_init(uint64_t comm_id, int traffic_class, log_sink *logger, struc
 	plugin_state_load();
 	context = sys_zalloc(sizeof(*context));
 	if (!context) {
+		log_flush();
 		plugin_state_log_put();
 		errno = saved_errno;
 		return -ENOMEM;

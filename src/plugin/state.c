@@ -35,13 +35,16 @@ static struct {
 	unsigned engine_holders;
 	bool cluster_known;
 	struct cluster *cluster;
-	unsigned log_holders;
-	bool log_held_for_good;
 } state = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.ops = &transport_tcp,
 	.rdma_root = PLUGIN_RDMA_ROOT,
 };
+
+/* Of its own, for it is held while queued lines are written: who comes as the last one goes must not lose the sink. */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned log_holders;
+static bool log_held_for_good;
 
 static void complain(void *arg, const char *sentence)
 {
@@ -81,22 +84,19 @@ void plugin_state_load(void)
 
 void plugin_state_log_hold(log_sink *logger, bool for_good)
 {
-	pthread_mutex_lock(&state.lock);
-	state.log_holders += !for_good || !state.log_held_for_good;
-	state.log_held_for_good |= for_good;
-	pthread_mutex_unlock(&state.lock);
+	pthread_mutex_lock(&log_lock);
+	log_holders += !for_good || !log_held_for_good;
+	log_held_for_good |= for_good;
 	log_set_sink(logger);
+	pthread_mutex_unlock(&log_lock);
 }
 
 void plugin_state_log_put(void)
 {
-	bool last;
-
-	pthread_mutex_lock(&state.lock);
-	last = --state.log_holders == 0;
-	pthread_mutex_unlock(&state.lock);
-	if (last) /* without the lock: it waits for the lines that are queued */
+	pthread_mutex_lock(&log_lock);
+	if (--log_holders == 0)
 		log_set_sink(NULL);
+	pthread_mutex_unlock(&log_lock);
 }
 
 const struct params *plugin_state_params(void)
@@ -396,8 +396,8 @@ void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root)
 	cluster_free(state.cluster);
 	state.cluster = NULL;
 	state.cluster_known = false;
-	state.log_holders = 0;
-	state.log_held_for_good = false;
+	log_holders = 0;
+	log_held_for_good = false;
 	plugin_guest_disarm(&plugin_guest);
 	state.ops = ops ? ops : &transport_tcp;
 	state.ops_are_given = ops != NULL;

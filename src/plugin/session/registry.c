@@ -309,6 +309,8 @@ int session_registry_write(struct session_registry *registry, unsigned slot, con
 {
 	struct session_record *own;
 
+	if (!registry->own) /* withdrawn at exit, while this thread was waiting */
+		return -ESHUTDOWN;
 	if (slot >= SESSION_RECORDS)
 		return -EINVAL;
 	own = &registry->own->records[slot];
@@ -326,6 +328,8 @@ static int header_write(struct session_registry *registry)
 
 int session_registry_overflow(struct session_registry *registry)
 {
+	if (!registry->own)
+		return -ESHUTDOWN;
 	registry->own->process.overflowed = 1;
 	return header_write(registry);
 }

@@ -79,7 +79,7 @@ int shm_connection_fail(struct shm_connection *connection, int error, const char
 	 * The end of a peer that nobody waits for is no news: it is how every job ends. Nor is that of one that has never
 	 * said a word: it has turned us away, and whoever connected looks for another way.
 	 */
-	if (shm_request_first(connection) && connection->taken)
+	if (shm_request_first(connection) && connection->taken != SHM_FIRST_COUNT)
 		log_warn("connection %s process %d of this host is lost: %s",
 			 connection->role == SHM_SENDER ? "to" : "from", (int)connection->peer.pid, why);
 	say_closed(connection);

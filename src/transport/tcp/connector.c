@@ -28,10 +28,11 @@ void tcp_dial_free(struct tcp_dial *dial)
 static int dial_again(struct tcp_transport *transport, struct tcp_dial *dial, int error, uint64_t now_ns)
 {
 	sys_close_socket(&dial->fd);
+	if (dial->state >= TCP_DIAL_HELLO)
+		dial->hello.epoch++; /* the other side may have taken the last one: only its answer was lost */
 	dial->state = TCP_DIAL_START;
 	dial->retry_at_ns = now_ns + DIAL_RETRY_NS;
 	dial->last_error = error;
-	dial->hello.epoch++; /* the other side may have taken the last one: only its answer was lost */
 	if (tcp_pin_give_up(dial, error, transport->timeout_ns, now_ns))
 		return 0;
 	if (error == -ECONNREFUSED && ++dial->refused >= DIAL_REFUSED_MAX)

@@ -122,6 +122,8 @@ bool tcp_pin_give_up(struct tcp_dial *dial, int error, uint64_t timeout_ns, uint
 
 	if (dial->pin == TCP_PIN_NONE || (!missed && !unreachable && now_ns < dial->next_pin_ns))
 		return false;
+	/* Also where no other way may be tried: a connect that is given its time may yet be answered. */
+	dial->next_pin_ns = now_ns + timeout_ns / TCP_PIN_TRIES;
 	if (dial->pin == TCP_PIN_BOTH && dial->tied_port && !unreachable)
 		dial->pin = TCP_PIN_HERE;
 	else if (dial->may_unpin)
@@ -129,7 +131,6 @@ bool tcp_pin_give_up(struct tcp_dial *dial, int error, uint64_t timeout_ns, uint
 	else
 		return false;
 	dial->gave_up = dial->pin == TCP_PIN_NONE;
-	dial->next_pin_ns = now_ns + timeout_ns / TCP_PIN_TRIES;
 	return true;
 }
 
@@ -139,7 +140,8 @@ void tcp_pin_ready(struct tcp_transport *transport, const struct tcp_dial *dial)
 	char text[TCP_ADDRESS_TEXT];
 	uint64_t hash;
 
-	if (dial->pin != TCP_PIN_NONE || !dial->gave_up)
+	/* A connection whose streams are all lost was reached before: it may have been the whole path that was down. */
+	if (dial->pin != TCP_PIN_NONE || !dial->gave_up || !dial->hello.listener_id)
 		return;
 	hash = hash_of(dial->interface, &dial->peer);
 	if (is_remembered(transport, hash))
@@ -183,7 +185,8 @@ void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_
 {
 	const struct tcp_interface *interface = interface_of(transport, fd);
 	static atomic_flag said = ATOMIC_FLAG_INIT;
-	char name[IF_NAMESIZE];
+	char buffer[IF_NAMESIZE];
+	const char *name;
 	int through, index;
 
 	if (!interface || interface->address_only || interface->index <= 0 || hello->host_id == transport->host_id)
@@ -196,8 +199,10 @@ void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_
 			tcp_route_bind_device(fd, interface);
 		return;
 	}
-	if (through <= 0 || through == LOOPBACK_INDEX || is_above(interface, name_of(through, name)) ||
-	    !log_once(&said))
+	if (through <= 0 || through == LOOPBACK_INDEX)
+		return;
+	name = name_of(through, buffer);
+	if (is_above(interface, name) || !log_once(&said))
 		return;
 	log_warn("data from host %s to the address of interface %s comes in through %s: the network delivers it there "
 		 "(sysctl net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2)",

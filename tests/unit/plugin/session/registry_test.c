@@ -555,6 +555,18 @@ static void processes_that_come_and_go_share_one_registry(void **state)
 
 #ifdef TRIBUTARY_FAULTS
 /* Each call that can fail, in turn: an error, or what was asked for; never a crash, a leak or half a file. */
+/* At exit, while another thread of the process is in an init. */
+static void what_was_withdrawn_is_not_written(void **state)
+{
+	struct registry_place *place = *state;
+	struct session_record record;
+
+	memset(&record, 0, sizeof(record));
+	session_registry_withdraw(&place->registry);
+	assert_int_equal(session_registry_write(&place->registry, 0, &record), -ESHUTDOWN);
+	assert_int_equal(session_registry_overflow(&place->registry), -ESHUTDOWN);
+}
+
 static void every_failure_is_reported(void **state)
 {
 	static const enum sys_fault_kind kinds[] = { SYS_FAULT_MEMORY, SYS_FAULT_FILE, SYS_FAULT_FILE_DATA };
@@ -606,6 +618,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_the_gone_left_is_removed_and_nothing_else, place_open,
 						place_close),
 #ifdef TRIBUTARY_FAULTS
+		cmocka_unit_test_setup_teardown(what_was_withdrawn_is_not_written, place_open, place_close),
 		cmocka_unit_test_setup_teardown(every_failure_is_reported, place_open, place_close),
 #endif
 	};

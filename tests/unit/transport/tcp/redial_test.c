@@ -3,11 +3,13 @@
  * random points of a conversation, again and again. Nothing is lost, nothing comes twice, the order is kept. And what has
  * ended for good ends at once, not when the time-out is over.
  */
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"
 #include "support/link.h"
 #include "support/peer.h"
 #include "support/runtime.h"
+#include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
 #include <dirent.h>
@@ -408,12 +410,31 @@ static void last_small_sends_of_a_process_arrive(void **state)
 	}
 }
 
+/*
+ * While another stream lives, its interface is known to reach the peer: the dial may not leave it. Then it keeps its socket for
+ * the next share of the time-out, too, or no connect would live for a round trip.
+ */
+static void a_dial_that_may_not_leave_its_interface_has_its_time(void **state)
+{
+	const uint64_t timeout_ns = 10 * NS_PER_S, now_ns = 7 * NS_PER_S;
+	struct tcp_dial dial = { .pin = TCP_PIN_BOTH, .next_pin_ns = now_ns - 1 };
+
+	(void)state;
+	assert_false(tcp_pin_give_up(&dial, -ETIMEDOUT, timeout_ns, now_ns));
+	assert_true(dial.next_pin_ns >= now_ns + timeout_ns / 8);
+	assert_int_equal(dial.pin, TCP_PIN_BOTH);
+	dial.may_unpin = true;
+	assert_true(tcp_pin_give_up(&dial, -ETIMEDOUT, timeout_ns, dial.next_pin_ns));
+	assert_int_equal(dial.pin, TCP_PIN_NONE);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct peer_role roles[] = {
 		{ "victim", victim_role }, { "parent", parent_role }, { "last_word", last_word_role }, { NULL, NULL }
 	};
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_dial_that_may_not_leave_its_interface_has_its_time),
 		cmocka_unit_test(one_stream),
 		cmocka_unit_test(two_streams),
 		cmocka_unit_test(three_streams),
