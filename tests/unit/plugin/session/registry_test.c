@@ -553,8 +553,6 @@ static void processes_that_come_and_go_share_one_registry(void **state)
 	assert_int_equal(rmdir(root), 0);
 }
 
-#ifdef TRIBUTARY_FAULTS
-/* Each call that can fail, in turn: an error, or what was asked for; never a crash, a leak or half a file. */
 /* At exit, while another thread of the process is in an init. */
 static void what_was_withdrawn_is_not_written(void **state)
 {
@@ -567,6 +565,8 @@ static void what_was_withdrawn_is_not_written(void **state)
 	assert_int_equal(session_registry_overflow(&place->registry), -ESHUTDOWN);
 }
 
+#ifdef TRIBUTARY_FAULTS
+/* Each call that can fail, in turn: an error, or what was asked for; never a crash, a leak or half a file. */
 static void every_failure_is_reported(void **state)
 {
 	static const enum sys_fault_kind kinds[] = { SYS_FAULT_MEMORY, SYS_FAULT_FILE, SYS_FAULT_FILE_DATA };
@@ -614,11 +614,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(decisions_are_checked, place_open, place_close),
 		cmocka_unit_test_setup_teardown(evidence_is_all_of_the_job_and_each_once, place_open, place_close),
 		cmocka_unit_test_setup_teardown(sockets_of_other_folders_are_seen, place_open, place_close),
+		cmocka_unit_test_setup_teardown(what_was_withdrawn_is_not_written, place_open, place_close),
 		cmocka_unit_test(processes_that_come_and_go_share_one_registry),
 		cmocka_unit_test_setup_teardown(what_the_gone_left_is_removed_and_nothing_else, place_open,
 						place_close),
 #ifdef TRIBUTARY_FAULTS
-		cmocka_unit_test_setup_teardown(what_was_withdrawn_is_not_written, place_open, place_close),
 		cmocka_unit_test_setup_teardown(every_failure_is_reported, place_open, place_close),
 #endif
 	};
