@@ -88,8 +88,12 @@ static void count_costs(bool pace, unsigned more)
 {
 	static const size_t sizes[] = { 64 << 10, 1 << 20, 3 << 20 };
 	struct verbs_bed bed;
+	uint64_t now_ns;
 
 	verbs_bed_open_paced(&bed, (struct fake_verbs_options){ .devices = 1 }, 1, false, pace);
+	/* Time stands still: credit is given by rates, in smaller pieces to who is slow on a busy machine. */
+	now_ns = clock_now_ns();
+	clock_set_fake(&now_ns);
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		uint8_t *from = malloc(sizes[s]), *to = calloc(1, sizes[s]);
 		uint64_t segments = (sizes[s] + bed.params.segment_bytes - 1) / bed.params.segment_bytes;
@@ -109,6 +113,7 @@ static void count_costs(bool pace, unsigned more)
 		free(from);
 		free(to);
 	}
+	clock_set_fake(NULL);
 	verbs_bed_close(&bed);
 }
 
