@@ -173,10 +173,10 @@ static void a_slower_rail_gets_fewer(void **state)
 	(void)state;
 	for (unsigned slow = 0; slow < 2; slow++) {
 		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2 }, 1, true);
-		fake_verbs_slow(slow, 5 * NS_PER_MS);
-		for (unsigned i = 0; i < 6; i++)
+		fake_verbs_slow(slow, 20 * NS_PER_MS); /* far more than a busy machine makes of the other one */
+		for (unsigned i = 0; i < 4; i++)
 			assert_int_equal(link_exchange(&bed.link, 24 << 20, i), 0);
-		print_message("rail %u takes 5 ms a write: %u MiB over it, %u over the other\n", slow,
+		print_message("rail %u takes 20 ms a write: %u MiB over it, %u over the other\n", slow,
 			      (unsigned)(written_by(slow) >> 20), (unsigned)(written_by(!slow) >> 20));
 		assert_true(written_by(slow) < written_by(!slow) / 2);
 		verbs_bed_close(&bed);
