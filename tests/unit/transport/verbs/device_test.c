@@ -333,6 +333,33 @@ static void ports_go_down_and_come_back(void **state)
 	close_and_check(&opened);
 }
 
+/* Two transports of a process, such as NCCL's and a collective network's. */
+static void each_who_has_opened_a_device_hears_of_it(void **state)
+{
+	const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 1 });
+	struct fake_verbs_counts counts;
+	struct opened first, second;
+
+	(void)state;
+	params_defaults(&first.params);
+	first.params.gid_index = 1;
+	second.params = first.params;
+	open_with(&first, api, "/nowhere");
+	open_with(&second, api, "/nowhere");
+	fake_verbs_port(0, false);
+	verbs_devices_listen(&second.devices);
+	verbs_devices_listen(&first.devices);
+	assert_true(verbs_port_is_down(&first.devices.ports[0]));
+	assert_true(verbs_port_is_down(&second.devices.ports[0]));
+	verbs_devices_close(&second.devices);
+	fake_verbs_port(0, true);
+	verbs_devices_listen(&first.devices);
+	assert_false(verbs_port_is_down(&first.devices.ports[0]));
+	close_and_check(&first);
+	fake_verbs_counts(&counts);
+	assert_int_equal(counts.wrong_calls, 0);
+}
+
 static int get(struct verbs_card *card, void *data, size_t bytes, bool stays, struct verbs_memory **ret)
 {
 	const struct verbs_range range = { data, bytes, .stays = stays, .memory = TRANSPORT_MEMORY_HOST };
@@ -467,6 +494,7 @@ int main(void)
 		TREE_TEST(only_infiniband_and_roce_are_used),
 		cmocka_unit_test(a_transport_without_devices_says_so),
 		cmocka_unit_test(ports_go_down_and_come_back),
+		cmocka_unit_test(each_who_has_opened_a_device_hears_of_it),
 		cmocka_unit_test(the_same_pages_are_registered_once),
 		cmocka_unit_test(what_stays_serves_its_parts_until_it_is_taken_back),
 		cmocka_unit_test(a_library_that_is_not_there_is_a_reason),

@@ -15,7 +15,7 @@ struct fake_state fake;
 
 struct fake_device *fake_device_of(struct ibv_context *context)
 {
-	return (struct fake_device *)((char *)context - offsetof(struct fake_device, context));
+	return ((struct fake_context *)context)->device;
 }
 
 bool fake_call_fails(enum fake_verbs_kind kind)
@@ -104,31 +104,42 @@ static const char *get_device_name(struct ibv_device *device)
 static struct ibv_context *open_device(struct ibv_device *ibv)
 {
 	struct fake_device *device = (struct fake_device *)ibv;
-	struct ibv_context *context = NULL;
+	struct fake_context *context = NULL;
 
 	if (enter(ENOMEM))
 		return NULL;
 	if (fake.options.open_error) {
 		errno = fake.options.open_error;
 	} else {
-		context = &device->context;
-		memset(context, 0, sizeof(*context));
-		context->device = ibv;
-		context->async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-		device->open = true;
-		device->event_head = device->event_tail = 0;
-		fake.objects++;
+		context = object(sizeof(*context));
+		context->ibv.device = ibv;
+		context->ibv.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+		context->device = device;
+		context->next = device->contexts;
+		device->contexts = context;
 	}
 	leave();
-	return context;
+	return context ? &context->ibv : NULL;
+}
+
+/* A descriptor that somebody else has closed may be another file's by now. */
+static void close_own(int fd)
+{
+	if (close(fd) < 0)
+		fake.counts.wrong_calls++;
 }
 
 static int close_device(struct ibv_context *context)
 {
+	struct fake_context **link;
+
 	pthread_mutex_lock(&fake_lock);
-	close(context->async_fd);
-	fake_device_of(context)->open = false;
-	fake.objects--;
+	close_own(context->async_fd);
+	link = &fake_device_of(context)->contexts;
+	while (&(*link)->ibv != context)
+		link = &(*link)->next;
+	*link = (*link)->next;
+	drop(context);
 	leave();
 	return 0;
 }
@@ -177,23 +188,23 @@ static int query_gid(struct ibv_context *context, uint8_t port, int index, union
 	return 0;
 }
 
-static int get_async_event(struct ibv_context *context, struct ibv_async_event *ret)
+static int get_async_event(struct ibv_context *ibv, struct ibv_async_event *ret)
 {
-	struct fake_device *device = fake_device_of(context);
+	struct fake_context *context = (struct fake_context *)ibv;
 	uint64_t got;
 
-	if (read(context->async_fd, &got, sizeof(got)) < 0)
+	if (read(ibv->async_fd, &got, sizeof(got)) != (ssize_t)sizeof(got))
 		return -1;
 	pthread_mutex_lock(&fake_lock);
 	if (fake_call_fails(FAKE_VERBS_EVENT)) { /* it is not lost: it comes the next time */
 		got = 1;
-		if (write(context->async_fd, &got, sizeof(got)) < 0)
+		if (write(ibv->async_fd, &got, sizeof(got)) < 0)
 			fake.counts.wrong_calls++;
 		leave();
 		errno = EIO;
 		return -1;
 	}
-	*ret = device->events[device->event_head++ % FAKE_EVENTS];
+	*ret = context->events[context->event_head++ % FAKE_EVENTS];
 	fake.objects++;
 	leave();
 	return 0;
@@ -343,7 +354,7 @@ static struct ibv_comp_channel *create_comp_channel(struct ibv_context *context)
 static int destroy_comp_channel(struct ibv_comp_channel *channel)
 {
 	pthread_mutex_lock(&fake_lock);
-	close(channel->fd);
+	close_own(channel->fd);
 	drop(channel);
 	leave();
 	return 0;
@@ -385,7 +396,7 @@ static int get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **ret, void 
 	struct fake_channel *channel = (struct fake_channel *)ibv;
 	uint64_t got;
 
-	if (read(ibv->fd, &got, sizeof(got)) < 0)
+	if (read(ibv->fd, &got, sizeof(got)) != (ssize_t)sizeof(got))
 		return -1;
 	pthread_mutex_lock(&fake_lock);
 	if (fake_call_fails(FAKE_VERBS_EVENT)) {

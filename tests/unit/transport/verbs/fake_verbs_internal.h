@@ -69,10 +69,16 @@ struct fake_device {
 	uint8_t gids[FAKE_VERBS_GIDS][16];
 	struct ibv_ah_attr last_path;
 	struct ibv_qp_attr last_rts;
-	struct ibv_context context;
+	struct fake_context *contexts;
+};
+
+/* A device as one of those who have opened it has it: each hears of every event. */
+struct fake_context {
+	struct ibv_context ibv;
+	struct fake_context *next;
+	struct fake_device *device;
 	struct ibv_async_event events[FAKE_EVENTS];
 	unsigned event_head, event_tail;
-	bool open;
 };
 
 struct fake_state {

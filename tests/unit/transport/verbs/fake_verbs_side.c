@@ -58,12 +58,12 @@ static void tell(struct fake_device *device, unsigned port, enum ibv_event_type 
 {
 	uint64_t one = 1;
 
-	if (!device->open)
-		return;
-	device->events[device->event_tail++ % FAKE_EVENTS] = (struct ibv_async_event){ .element.port_num = (int)port,
-										       .event_type = type };
-	if (write(device->context.async_fd, &one, sizeof(one)) < 0)
-		fake.counts.wrong_calls++;
+	for (struct fake_context *context = device->contexts; context; context = context->next) {
+		context->events[context->event_tail++ % FAKE_EVENTS] =
+			(struct ibv_async_event){ .element.port_num = (int)port, .event_type = type };
+		if (write(context->ibv.async_fd, &one, sizeof(one)) < 0)
+			fake.counts.wrong_calls++;
+	}
 }
 
 void fake_verbs_port_of(unsigned index, unsigned port, bool up)
