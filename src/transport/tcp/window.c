@@ -43,9 +43,29 @@ static bool tag_may_take(const struct tcp_window *window, unsigned units, int ta
 	return !held || held + units <= most;
 }
 
+/*
+ * Whether the receiver will report without being asked: once all that was sent has arrived, or once the messages with this
+ * tag that it held have been received.
+ */
+static bool report_will_come(const struct tcp_window *window, int tag)
+{
+	const unsigned left = TCP_WIRE_EAGER_UNITS - window->reported_units;
+	unsigned held = 0;
+
+	if (tcp_window_arrivals_are_news(window->taken_units - window->reported_units, left))
+		return true;
+	for (unsigned i = 0; i < TCP_WIRE_EAGER_MESSAGES; i++) {
+		const struct tcp_window_entry *entry = &window->entries[i];
+
+		held += entry->reported && entry->tag == tag ? entry->units : 0;
+	}
+	/* What it frees then is half of what is free then. */
+	return held && held >= left;
+}
+
 int tcp_window_find(struct tcp_window *window, size_t bytes, int tag)
 {
-	const unsigned units = tcp_wire_eager_units(bytes), unreported = window->taken_units - window->reported_units;
+	const unsigned units = tcp_wire_eager_units(bytes);
 	unsigned at = window->cursor;
 
 	window->several_tags |= window->used && tag != window->tag;
@@ -63,9 +83,7 @@ int tcp_window_find(struct tcp_window *window, size_t bytes, int tag)
 			return (int)at;
 		at = (unsigned)(taken - window->taken) + 1;
 	}
-	if (held_by(window, tag))
-		return -EAGAIN;
-	return unreported && 2 * unreported >= TCP_WIRE_EAGER_UNITS - window->reported_units ? -EAGAIN : -ENOBUFS;
+	return report_will_come(window, tag) ? -EAGAIN : -ENOBUFS;
 }
 
 int tcp_window_take(struct tcp_window *window, uint64_t unit, uint64_t bytes, int tag, uint64_t sequence)

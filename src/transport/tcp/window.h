@@ -45,8 +45,8 @@ static inline unsigned tcp_window_index(uint64_t unit)
 int tcp_window_init(struct tcp_window *window);
 void tcp_window_fini(struct tcp_window *window);
 /*
- * Sender. The first unit for that message, or -EAGAIN: a report is due soon, or messages with that tag are to be received
- * first and will make room, try again then; -ENOBUFS: announce it.
+ * Sender. The first unit for that message, or -EAGAIN: the receiver will send a report, at the latest when the messages with
+ * that tag have been received, so try again then; -ENOBUFS: announce it.
  */
 int tcp_window_find(struct tcp_window *window, size_t bytes, int tag);
 /* -EPROTO: not within the window, or not free. */
@@ -63,16 +63,21 @@ static inline bool tcp_window_has_changed(const struct tcp_window *window)
 {
 	return window->arrived_units || window->freed_units;
 }
+/* Both: of the units that unmatched messages left, enough have been used. */
+static inline bool tcp_window_arrivals_are_news(unsigned units, unsigned left)
+{
+	return units && 8 * units >= 3 * left;
+}
 /*
  * Receiver: the sender is to have a report now. A report costs as much as a message, so it waits until 3/8 of what
- * unmatched messages left of the window has been used, or these have freed half of what is free. A sender that waits for no
- * message of its tag has used at least half (tcp_window_find), so what it waits for is sent whatever the other tags do.
+ * unmatched messages left of the window has been used, or these have freed half of what is free. A sender waits only where
+ * one of the two will be so whatever the other tags do (tcp_window_find).
  */
 static inline bool tcp_window_is_news(const struct tcp_window *window)
 {
 	const unsigned free = TCP_WIRE_EAGER_UNITS - window->taken_units;
 
-	return (window->arrived_units && 8 * window->arrived_units >= 3 * (free - window->freed_units)) ||
+	return tcp_window_arrivals_are_news(window->arrived_units, free - window->freed_units) ||
 	       (window->freed_units && 2 * window->freed_units >= free);
 }
 
