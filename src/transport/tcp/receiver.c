@@ -421,6 +421,19 @@ void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_s
 	stream->rx_left = 0;
 }
 
+/* The last frame of an orderly end: nothing that is not here is still to come. Its answer is that it has come. */
+static void bye_arrived(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns)
+{
+	const struct tcp_frame bye = { .type = TCP_FRAME_BYE };
+
+	if (tcp_stream_has_room(stream)) {
+		tcp_stream_queue(stream, &bye, NULL);
+		tcp_stream_flush(stream, false, now_ns);
+	}
+	connection->peer_closed = true;
+	tcp_connection_fail(connection, -EREMOTEIO, "the sender closed it");
+}
+
 int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
 		       uint64_t now_ns)
 {
@@ -440,9 +453,8 @@ int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *str
 		return 0;
 	case TCP_FRAME_HEARTBEAT:
 		return 0;
-	case TCP_FRAME_BYE: /* the last frame of an orderly end: nothing that is not here is still to come */
-		connection->peer_closed = true;
-		tcp_connection_fail(connection, -EREMOTEIO, "the sender closed it");
+	case TCP_FRAME_BYE:
+		bye_arrived(connection, stream, now_ns);
 		return 0;
 	default:
 		return -EPROTO;

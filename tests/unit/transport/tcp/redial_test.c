@@ -287,6 +287,53 @@ static void abandoned_sender_is_noticed_before_the_time_out(void **state)
 	free(other);
 }
 
+static _Atomic unsigned redials;
+
+static void count_redials(int level, unsigned long subsystem, const char *file, int line, const char *fmt, ...)
+{
+	char text[1024];
+	va_list args;
+
+	(void)level, (void)subsystem, (void)file, (void)line;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	redials += strstr(text, "They are dialled anew") != NULL;
+}
+
+/* What it has said last has arrived, and the receiver says so: there is nothing to dial anew for. */
+static void a_close_in_good_order_dials_nothing_anew(void **state)
+{
+	static const unsigned streams[] = { 0, 1, 3 };
+
+	(void)state;
+	redials = 0;
+	log_set_sink(count_redials);
+	for (unsigned i = 0; i < 3 * sizeof(streams) / sizeof(streams[0]); i++) {
+		struct transport *transport = opened(streams[i / 3]);
+		uint8_t sent = 7, *data = calloc(1, BYTES_MOST);
+		struct transport_request *receive = NULL;
+		void *at = data, *registration = NULL;
+		size_t bytes = BYTES_MOST;
+		struct link link = { 0 };
+		int tag = 0;
+
+		assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+		assert_int_equal(link_exchange(&link, BYTES_MOST, i), 0);
+		assert_int_equal(link_send(&transport_tcp, link.sender, &sent, 1, 5), 0);
+		transport_tcp.close_connection(link.sender);
+		link.sender = NULL;
+		assert_int_equal(
+			transport_tcp.receive(link.receiver, 1, &at, &bytes, &tag, &registration, &receive), 0);
+		assert_int_equal(link_finish(&transport_tcp, receive, NULL), -EREMOTEIO);
+		link_close(&link);
+		transport_tcp.close(transport); /* when the sender is through */
+		free(data);
+	}
+	log_set_sink(NULL);
+	assert_int_equal(redials, 0);
+}
+
 /* ---- forked children, and the last word ---- */
 
 /* It holds copies of all sockets of its parent, as a data loader does. Ended by closing the write end. */
@@ -442,6 +489,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(idle_streams),
 		cmocka_unit_test(killed_process_is_noticed_before_the_time_out),
 		cmocka_unit_test(abandoned_sender_is_noticed_before_the_time_out),
+		cmocka_unit_test(a_close_in_good_order_dials_nothing_anew),
 		cmocka_unit_test(end_beside_a_forked_child_is_noticed_before_the_time_out),
 		cmocka_unit_test(last_small_sends_of_a_process_arrive),
 	};
