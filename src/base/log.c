@@ -47,8 +47,8 @@ static struct {
 	unsigned first, count;
 	unsigned long lost;
 	uint64_t written, stuck_at; /* entries so far, and how many it were when a log_drain waited in vain */
-	bool writing;               /* some thread takes out entries until there are none */
-	bool in_sink;
+	bool writing;               /* some thread takes out entries until there are none that it may */
+	bool in_sink, in_run;
 } queue = { .lock = PTHREAD_MUTEX_INITIALIZER, .stuck_at = UINT64_MAX };
 
 static void make_collecting_key(void)
@@ -97,19 +97,28 @@ static void write_stderr(const char *text)
 	(void)written; /* there is nobody left to tell */
 }
 
-/* Takes out the next entry; false: there is none, and the caller writes no more. */
-static bool take(struct entry *ret)
+/*
+ * With the lock held. What log_run was given may block, so it is for the writer's own thread alone; what was queued behind it
+ * waits.
+ */
+static bool has_entry_for(bool own_thread)
+{
+	return queue.count && (own_thread || !queue.entries[queue.first].run);
+}
+
+/* Takes out the next entry; false: there is none for this thread, and the caller writes no more. */
+static bool take(struct entry *ret, bool own_thread)
 {
 	bool found = true;
 
 	pthread_mutex_lock(&queue.lock);
-	queue.in_sink = false;
+	queue.in_sink = queue.in_run = false;
 	queue.stuck_at = UINT64_MAX;
-	if (queue.count) {
+	if (has_entry_for(own_thread)) {
 		*ret = queue.entries[queue.first];
 		queue.first = (queue.first + 1) % QUEUE_ENTRIES;
 		queue.count--;
-	} else if (queue.lost) {
+	} else if (!queue.count && queue.lost) {
 		*ret = (struct entry){ .sink = atomic_load(&current_sink),
 				       .level = LOG_LEVEL_WARN,
 				       .line = __LINE__,
@@ -124,6 +133,7 @@ static bool take(struct entry *ret)
 	}
 	if (found) {
 		queue.written++;
+		queue.in_run = ret->run != NULL;
 		queue.in_sink = !ret->run && ret->sink && ret->sink == atomic_load(&current_sink);
 		if (!ret->run && !queue.in_sink)
 			ret->sink = NULL; /* it has gone away */
@@ -132,11 +142,11 @@ static bool take(struct entry *ret)
 	return found;
 }
 
-static void write_all(void)
+static void write_all(bool own_thread)
 {
 	struct entry entry;
 
-	while (take(&entry)) {
+	while (take(&entry, own_thread)) {
 		if (entry.run)
 			entry.run(entry.arg);
 		else if (entry.sink)
@@ -146,17 +156,17 @@ static void write_all(void)
 
 static void *writer(void *arg)
 {
-	write_all();
+	write_all(true);
 	return arg;
 }
 
 /* True: the caller must see to it that they are written. */
-static bool become_writer(void)
+static bool become_writer(bool own_thread)
 {
 	bool mine;
 
 	pthread_mutex_lock(&queue.lock);
-	mine = !queue.writing && (queue.count || queue.lost);
+	mine = !queue.writing && (has_entry_for(own_thread) || (!queue.count && queue.lost));
 	queue.writing |= mine;
 	pthread_mutex_unlock(&queue.lock);
 	return mine;
@@ -166,7 +176,7 @@ static void start_writer(void)
 {
 	pthread_t thread;
 
-	if (!become_writer())
+	if (!become_writer(true))
 		return;
 	if (sys_thread_start(writer, NULL, "tributary-log", &thread) == 0) {
 		pthread_detach(thread);
@@ -255,54 +265,64 @@ void log_collect(void)
 	set_collecting(true);
 }
 
-void log_flush(void)
-{
-	int saved_errno = errno;
-
-	set_collecting(false);
-	if (queue_is_usable()) {
-		if (become_writer())
-			write_all();
-		else
-			log_drain(FLUSH_MS);
-	}
-	errno = saved_errno;
-}
-
 /* 1: all is written; 0: not yet; -1: not yet, and nothing moved since a log_drain waited in vain. */
-static int look(uint64_t *ret_written)
+static int look(uint64_t *ret_written, bool *ret_running)
 {
 	int r;
 
 	pthread_mutex_lock(&queue.lock);
 	r = !queue.writing && !queue.count && !queue.lost ? 1 : queue.written == queue.stuck_at ? -1 : 0;
 	*ret_written = queue.written;
+	*ret_running = queue.in_run;
 	pthread_mutex_unlock(&queue.lock);
 	return r;
 }
 
-bool log_drain(unsigned most_ms)
+/* Without runs it also ends, with false, when what log_run was given is being run. */
+static bool drain(unsigned most_ms, bool runs)
 {
 	const struct timespec nap = { .tv_nsec = NAP_NS };
-	int saved_errno = errno, r;
+	bool running = false;
 	uint64_t written = 0;
+	int r;
 
-	if (!queue_is_usable())
-		return true;
 	start_writer();
-	r = look(&written);
+	r = look(&written, &running);
 	/* Counted, not timed: a clock may be the test's own. */
-	for (uint64_t naps = (uint64_t)most_ms * 1000000 / NAP_NS; r == 0 && naps; naps--) {
+	for (uint64_t naps = (uint64_t)most_ms * 1000000 / NAP_NS; r == 0 && naps && (runs || !running); naps--) {
 		nanosleep(&nap, NULL);
-		r = look(&written);
+		r = look(&written, &running);
 	}
-	if (r == 0) {
+	if (r == 0 && (runs || !running)) {
 		pthread_mutex_lock(&queue.lock);
 		queue.stuck_at = written;
 		pthread_mutex_unlock(&queue.lock);
 	}
-	errno = saved_errno;
 	return r == 1;
+}
+
+bool log_drain(unsigned most_ms)
+{
+	int saved_errno = errno;
+	bool drained = !queue_is_usable() || drain(most_ms, true);
+
+	errno = saved_errno;
+	return drained;
+}
+
+void log_flush(void)
+{
+	int saved_errno = errno;
+
+	set_collecting(false);
+	if (queue_is_usable()) {
+		if (become_writer(false))
+			write_all(false);
+		else
+			drain(FLUSH_MS, false);
+		start_writer(); /* what only its thread may run */
+	}
+	errno = saved_errno;
 }
 
 void log_set_sink(log_sink *sink)

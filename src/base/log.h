@@ -44,11 +44,16 @@ void log_write(enum log_level level, unsigned long subsystem, const char *file, 
 
 /* The lines of this thread wait for its log_flush, which must follow soon. */
 void log_collect(void);
-/* Writes what is queued, on this thread. Where another thread is writing: waits for it, a second at most. */
+/*
+ * Writes what is queued, on this thread, as far as there is nothing to be run (log_run). Where another thread is writing:
+ * waits for it, a second at most; where that one runs something: not at all.
+ */
 void log_flush(void);
 /* Waits until everything queued so far is written; false: it is not after that time, or nothing moves at all. */
 bool log_drain(unsigned most_ms);
-/* Calls run(arg) on the thread that writes: for a file that may block. -ENOBUFS: the queue is full. */
+/*
+ * Calls run(arg) on the queue's own thread, in order with the lines: for a file that may block. -ENOBUFS: the queue is full.
+ */
 int log_run(void (*run)(void *arg), void *arg);
 
 /* True the first time it is called for this flag, from whichever thread: `if (log_once(&said)) log_warn(...)`. */

@@ -378,6 +378,49 @@ static void what_is_run_waits_its_turn(void **state)
 	assert_int_equal(atomic_load(&runs), taken);
 }
 
+static struct {
+	pthread_t tester;
+	sem_t end;
+	atomic_bool blocked, on_tester;
+} run;
+
+static void run_blocks(void *arg)
+{
+	(void)arg;
+	atomic_store(&run.on_tester, pthread_equal(pthread_self(), run.tester) != 0);
+	atomic_store(&run.blocked, true);
+	while (!atomic_load(&run.on_tester) && sem_wait(&run.end) < 0)
+		;
+}
+
+/* As a dump does to a file system that hangs: the thread that flushes is NCCL's, and peers wait for it. */
+static void what_is_run_never_blocks_a_thread_that_flushes(void **state)
+{
+	(void)state;
+	run.tester = pthread_self();
+	atomic_store(&run.blocked, false);
+	assert_int_equal(sem_init(&run.end, 0, 0), 0);
+	atomic_store(&slow.blocks, false);
+	log_collect();
+	log_warn("line 0");
+	assert_int_equal(log_run(run_blocks, NULL), 0);
+	log_warn("line 1");
+	log_flush();
+	assert_int_equal(atomic_load(&slow.lines), 1); /* in order: the other one waits */
+	assert_int_equal(slow.thread, process_thread());
+	while (!atomic_load(&run.blocked))
+		sched_yield();
+	assert_false(atomic_load(&run.on_tester));
+	log_collect();
+	log_warn("line 2");
+	log_flush();
+	assert_int_equal(atomic_load(&slow.lines), 1);
+	sem_post(&run.end);
+	wait_until_written();
+	assert_int_equal(atomic_load(&slow.lines), 3);
+	sem_destroy(&run.end);
+}
+
 static void *log_many(void *arg)
 {
 	for (unsigned i = 0; i < 200; i++) {
@@ -478,6 +521,7 @@ int main(void)
 		SLOW_TEST(collected_lines_are_written_by_the_thread_that_flushes),
 		SLOW_TEST(forked_child_of_a_blocked_process_logs_and_ends),
 		SLOW_TEST(what_is_run_waits_its_turn),
+		SLOW_TEST(what_is_run_never_blocks_a_thread_that_flushes),
 		SLOW_TEST(threads_lose_nothing_without_a_count),
 #ifdef TRIBUTARY_FAULTS
 		SLOW_TEST(without_a_thread_the_lines_wait_for_a_flush),
