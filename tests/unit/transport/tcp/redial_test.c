@@ -323,8 +323,8 @@ static void a_close_in_good_order_dials_nothing_anew(void **state)
 		assert_int_equal(link_send(&transport_tcp, link.sender, &sent, 1, 5), 0);
 		transport_tcp.close_connection(link.sender);
 		link.sender = NULL;
-		assert_int_equal(
-			transport_tcp.receive(link.receiver, 1, &at, &bytes, &tag, &registration, &receive), 0);
+		assert_int_equal(transport_tcp.receive(link.receiver, 1, &at, &bytes, &tag, &registration, &receive),
+				 0);
 		assert_int_equal(link_finish(&transport_tcp, receive, NULL), -EREMOTEIO);
 		link_close(&link);
 		transport_tcp.close(transport); /* when the sender is through */
