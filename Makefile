@@ -111,7 +111,7 @@ PERF_SRC := $(wildcard perf/*.c)
 UNIT_ALL := $(call find_c,tests/unit tests/support)
 UNIT_SRC := $(filter %_test.c,$(UNIT_ALL))
 UNIT_HELPER_SRC := $(filter-out %_test.c,$(UNIT_ALL))
-# Libraries that the stand-in for NCCL's init loads: a driver, and plugins that are wrong.
+# Libraries that the stand-in for NCCL's init loads: a driver, the plugin in another version, and with one thing wrong.
 STANDIN_LIB_SRC := $(call find_c,tests/standin/libs)
 STANDIN_ALL := $(filter-out $(STANDIN_LIB_SRC),$(call find_c,tests/standin))
 STANDIN_SRC := $(filter %_test.c,$(STANDIN_ALL))
@@ -137,7 +137,7 @@ THREADED := $(addprefix tests/unit/,aggregate/ base/ command/cluster_measure com
 UNIT_SRC := $(filter $(addsuffix %,$(THREADED)),$(UNIT_SRC))
 endif
 STANDIN := $(patsubst %.c,$(O)/%,$(STANDIN_SRC))
-STANDIN_LIBS := $(O)/tests/standin/libcuda.so.1 $(O)/tests/standin/libmutant.so
+STANDIN_LIBS := $(addprefix $(O)/tests/standin/,libcuda.so.1 libother.so libmutant.so)
 FUZZ_SRC := $(wildcard tests/fuzz/*_fuzz.c)
 FUZZ_NAMES := $(patsubst tests/fuzz/%_fuzz.c,%,$(FUZZ_SRC))
 FUZZ_REPLAY_SRC := $(if $(filter 1,$(FAULTS)$(T))$(filter thread,$(SAN)$(T)),,$(wildcard tests/fuzz/replay.c))
@@ -232,18 +232,24 @@ $(CONF): $(O)/%: $(O)/obj/%.o $(call objects,$(CONF_HELPER_SRC)) $(O)/libtesthel
 	@mkdir -p $(@D)
 	$(Q)$(call link,-lcmocka $(COMMAND_LIBS))
 
-# The plugin that the stand-in loads takes its clock from it.
-$(STANDIN): $(O)/%: $(O)/obj/%.o $(call objects,$(STANDIN_HELPER_SRC)) $(O)/libtesthelp.a $(O)/libperf.a $(LIB)
+# The plugin that the stand-in loads takes from it what other processes can see, what waits and what tells the time.
+STANDIN_HOOKS := openat pread pwrite symlinkat unlinkat mkdirat rmdir syscall sched_yield nanosleep clock_gettime pthread_mutex_lock
+$(STANDIN): $(O)/%: $(O)/obj/%.o $(call objects,$(STANDIN_HELPER_SRC) $(wildcard tests/support/runtime.c)) $(LIB)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(call link,-Wl$(comma)--export-dynamic-symbol=clock_gettime -lcmocka $(COMMAND_LIBS))
+	$(Q)$(call link,$(STANDIN_HOOKS:%=-Wl$(comma)--export-dynamic-symbol=%) -lcmocka $(COMMAND_LIBS))
 
+STANDIN_WRAPS := $(if $(wildcard tests/standin/libs/mutant.c),$(shell sed -n 's/^WRAP.[^,]*, \([a-z_]*\),.*/\1/p' tests/standin/libs/mutant.c))
 $(O)/tests/standin/libcuda.so.1: $(call objects,$(wildcard tests/standin/libs/driver*.c))
-$(O)/tests/standin/libmutant.so: $(call objects,tests/standin/libs/mutant.c)
+$(O)/tests/standin/libother.so: $(call objects,$(filter-out src/plugin/steer/machine.c,$(PLUGIN_SRC)) tests/standin/libs/other.c)
+$(O)/tests/standin/libmutant.so: $(call objects,$(PLUGIN_SRC) tests/standin/libs/mutant.c)
+$(O)/tests/standin/libother.so $(O)/tests/standin/libmutant.so: $(PLUGIN_MAP)
+$(O)/tests/standin/libother.so $(O)/tests/standin/libmutant.so: SHARED_FLAGS = $(PLUGIN_LDFLAGS)
+$(O)/tests/standin/libmutant.so: SHARED_FLAGS += $(STANDIN_WRAPS:%=-Wl,--wrap=%)
 $(STANDIN_LIBS):
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) -ldl
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared $(SHARED_FLAGS) -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) $(LIBS) -ldl
 
 $(FUZZ_REPLAY): $(O)/tests/fuzz/%_replay: $(O)/obj/tests/fuzz/%_fuzz.o $(O)/obj/tests/fuzz/replay.o $(COMMAND_LIB) $(LIB)
 	$(say) LD $@

@@ -20,6 +20,7 @@ enum gpu_nvml_result {
 	GPU_NVML_NOT_SUPPORTED = 3,
 	GPU_NVML_NO_PERMISSION = 4,
 	GPU_NVML_NOT_FOUND = 6,
+	GPU_NVML_INSUFFICIENT_SIZE = 7,
 	GPU_NVML_DRIVER_NOT_LOADED = 9,
 	GPU_NVML_VERSION_MISMATCH = 18,
 };
@@ -68,6 +69,12 @@ struct gpu_nvml_field { /* nvmlFieldValue_t */
 	} value;
 };
 
+struct gpu_nvml_process { /* nvmlProcessInfo_v2_t */
+	unsigned pid;
+	unsigned long long memory_bytes;
+	unsigned gpu_instance, compute_instance;
+};
+
 #define GPU_NVML_MUST 1
 #define GPU_NVML_MAY  0 /* younger than the oldest driver we know; NULL in the table when it is missing */
 
@@ -106,6 +113,8 @@ struct gpu_nvml_field { /* nvmlFieldValue_t */
 	  (struct gpu_nvml_device * device, unsigned link, int *ret))                                                \
 	X(GPU_NVML_MAY, get_fields, nvmlDeviceGetFieldValues,                                                        \
 	  (struct gpu_nvml_device * device, int count, struct gpu_nvml_field *fields))                               \
+	X(GPU_NVML_MAY, get_compute_processes, nvmlDeviceGetComputeRunningProcesses_v3,                              \
+	  (struct gpu_nvml_device * device, unsigned *count, struct gpu_nvml_process *ret))                          \
 	X(GPU_NVML_MAY, get_mig_mode, nvmlDeviceGetMigMode,                                                          \
 	  (struct gpu_nvml_device * device, unsigned *ret_now, unsigned *ret_pending))                               \
 	X(GPU_NVML_MAY, get_mig_count, nvmlDeviceGetMaxMigDeviceCount,                                               \

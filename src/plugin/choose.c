@@ -2,6 +2,7 @@
 
 #include "base/params.h"
 #include "base/parse.h"
+#include "plugin/net.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { ATTRIBUTE_BYTES = 64 };
@@ -47,50 +49,78 @@ static bool port_is_active(const char *port)
 	       (strcmp(layer, "Ethernet") == 0 || strcmp(layer, "InfiniBand") == 0);
 }
 
-/* The first entry of a folder for which `wanted` says yes. */
-static bool find_entry(const char *folder, bool (*wanted)(const char *path), char found[static NAME_MAX + 1])
+static unsigned active_ports_of(const char *device)
 {
-	DIR *dir = opendir(folder); /* close-on-exec by itself */
+	char ports[PATH_MAX], port[PATH_MAX];
+	unsigned count = 0;
 	struct dirent *entry;
-	bool is_found = false;
+	DIR *dir;
 
+	snprintf(ports, sizeof(ports), "%.4000s/ports", device);
+	dir = opendir(ports); /* close-on-exec by itself */
 	if (!dir)
-		return false;
-	while (!is_found && (entry = readdir(dir))) {
-		char path[PATH_MAX];
-		int bytes = snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-
-		if (entry->d_name[0] == '.' || bytes < 0 || (size_t)bytes >= sizeof(path) || !wanted(path))
+		return 0;
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' ||
+		    snprintf(port, sizeof(port), "%s/%s", ports, entry->d_name) >= (int)sizeof(port))
 			continue;
-		snprintf(found, NAME_MAX + 1, "%s", entry->d_name);
-		is_found = true;
+		count += port_is_active(port);
 	}
 	closedir(dir);
-	return is_found;
+	return count;
 }
 
-static bool device_has_active_port(const char *device)
+static void note_device(const char *path, const char *name, struct plugin_choice *ret)
 {
-	char ports[PATH_MAX], port[NAME_MAX + 1];
-	int bytes = snprintf(ports, sizeof(ports), "%s/ports", device);
+	char link[PATH_MAX], target[PATH_MAX], *place;
+	ssize_t bytes;
 
-	return bytes > 0 && (size_t)bytes < sizeof(ports) && find_entry(ports, port_is_active, port);
+	snprintf(ret->rdma_device, sizeof(ret->rdma_device), "%.63s", name);
+	snprintf(link, sizeof(link), "%.4000s/device", path);
+	bytes = readlink(link, target, sizeof(target) - 1);
+	target[bytes > 0 ? bytes : 0] = '\0';
+	place = strrchr(target, '/');
+	snprintf(ret->rdma_bus_id, sizeof(ret->rdma_bus_id), "%.23s", place ? place + 1 : "");
 }
 
-void plugin_choose(const struct params *params, const char *rdma_root, struct plugin_choice *ret)
+static void look_for_rdma(const char *root, struct plugin_choice *ret)
 {
+	DIR *dir = opendir(root);
+	struct dirent *entry;
+
+	if (!dir)
+		return;
+	while ((entry = readdir(dir))) {
+		char path[PATH_MAX];
+		unsigned ports;
+
+		if (entry->d_name[0] == '.' ||
+		    snprintf(path, sizeof(path), "%s/%s", root, entry->d_name) >= (int)sizeof(path))
+			continue;
+		ports = active_ports_of(path);
+		if (ports && !ret->active_ports)
+			note_device(path, entry->d_name, ret);
+		ret->active_ports += ports;
+	}
+	closedir(dir);
+}
+
+void plugin_choose(const struct params *params, const char *nccl_net, const char *rdma_root, struct plugin_choice *ret)
+{
+	const bool is_named = nccl_net && !strcasecmp(nccl_net, PLUGIN_NET_NAME);
 	struct plugin_choice choice = { .ours = false };
-	char device[NAME_MAX + 1];
 	int saved_errno = errno;
 
+	if (!params->disable)
+		look_for_rdma(rdma_root, &choice);
 	if (params->disable) {
 		snprintf(choice.reason, sizeof(choice.reason), "TRIBUTARY_DISABLE switches the plugin off");
-	} else if (params->net == NET_CHOICE_OFF) {
+	} else if (params->net == NET_CHOICE_OFF && !is_named) {
 		snprintf(choice.reason, sizeof(choice.reason), "TRIBUTARY_NET=off leaves the network to NCCL");
-	} else if (params->net == NET_CHOICE_AUTO && find_entry(rdma_root, device_has_active_port, device)) {
+	} else if (params->net == NET_CHOICE_AUTO && choice.active_ports && !is_named) {
 		snprintf(choice.reason, sizeof(choice.reason),
 			 "RDMA device %.64s is active, so the network is left to NCCL (TRIBUTARY_NET=tcp takes it)",
-			 device);
+			 choice.rdma_device);
 	} else {
 		choice.ours = true;
 		choice.wants_verbs = params->net == NET_CHOICE_VERBS;

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* False: there is no profile that fits, which the session says where it matters. */
+/* False: there is no profile that fits, which steering says where it matters. */
 static bool find_profile(const struct params *params, struct profile *profile)
 {
 	char path[STORE_PATH_BYTES];

@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "plugin/guest.h"
-#include "plugin/session.h"
 #include "plugin/state.h"
 
 #include <errno.h>
@@ -199,8 +198,6 @@ int plugin_collnet_listen(struct plugin_collnet_context *context, int device, vo
 
 	if (plugin_guest_forked())
 		return -ECHILD;
-	if (context)
-		session_connects(context->comm_id);
 	listener = sys_zalloc(sizeof(*listener));
 	if (listener) {
 		listener->comm_id = context ? context->comm_id : 0;

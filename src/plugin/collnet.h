@@ -6,7 +6,7 @@
  *
  * Devices are those of the net plugin: the same number, order and names, because NCCL keeps one entry for both in its
  * topology, and what is said here first holds for both. So properties are the net's, too, but for what only collectives
- * have. Nothing here counts as one of the session's steps (session.h): it goes by the net's calls alone.
+ * have.
  *
  * Threads: a group or listener from one thread at a time; all else from any. plugin_collnet_connect alone blocks, for at
  * most TRIBUTARY_TIMEOUT. errno is kept.

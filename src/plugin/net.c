@@ -5,7 +5,7 @@
 #include "nccl/types.h"
 #include "plugin/guest.h"
 #include "plugin/report.h"
-#include "plugin/session.h"
+#include "plugin/steer.h"
 #include "plugin/state.h"
 #include "transport/transport.h"
 
@@ -57,7 +57,7 @@ int plugin_net_init_process(log_sink *logger)
 	if (r == -ENODEV && !plugin_state_choice()->ours)
 		r = 0; /* a failed init would make NCCL warn; no devices is its way to be told */
 	if (r == 0)
-		session_begin_process();
+		steer_begin_process();
 	if (r == 0 && plugin_state_choice()->ours)
 		say_what_is_used();
 	else if (r == 0)
@@ -105,14 +105,14 @@ int plugin_net_init(uint64_t comm_id, int traffic_class, log_sink *logger, struc
 			goto fail;
 		context->holds_transport = true;
 	}
-	session_begin(comm_id);
+	steer_begin(comm_id);
 	if (plugin_state_choice()->ours) {
 		say_what_is_used();
 	} else {
 		say_it_is_left();
 		/*
-		 * NCCL finalizes who has no devices, keeps the pointer, and NCCL 2.28's own InfiniBand frees it once more
-		 * when it cannot start either: so there is none.
+		 * NCCL declines the communicator with getProperties, finalizes, keeps the pointer, and NCCL 2.28's own
+		 * InfiniBand frees it once more when it cannot start either: so there is none.
 		 */
 		plugin_state_log_hold(logger, true);
 		plugin_net_finalize(context);
@@ -123,7 +123,6 @@ int plugin_net_init(uint64_t comm_id, int traffic_class, log_sink *logger, struc
 	errno = saved_errno;
 	return 0;
 fail:
-	session_begin(comm_id); /* the other ranks must not count on this one: finalize takes it back */
 	plugin_net_finalize(context);
 	errno = saved_errno;
 	return r;
@@ -136,7 +135,6 @@ int plugin_net_finalize(struct plugin_net_context *context)
 	if (plugin_guest_forked() || !context)
 		return 0;
 	log_collect();
-	session_end(context->comm_id);
 	if (context->holds_transport)
 		plugin_state_put();
 	sys_free(context);
@@ -159,8 +157,9 @@ int plugin_net_devices(int *ret_count)
 		return -ECHILD;
 	log_collect();
 	r = plugin_state_device_count(ret_count);
-	if (r == 0)
-		r = session_devices();
+	/* One, whose properties then fail: with none NCCL would tell this plugin of no further communicator. */
+	if (r == 0 && !plugin_state_choice()->ours && steer_wants_communicators())
+		*ret_count = 1;
 	log_flush();
 	errno = saved_errno;
 	return r;
@@ -174,8 +173,6 @@ int plugin_net_properties(int device, struct plugin_net_properties *ret)
 		return -ECHILD;
 	log_collect();
 	r = plugin_state_device(device, ret);
-	if (r == 0)
-		r = session_properties(device);
 	log_flush();
 	errno = saved_errno;
 	return r;

@@ -46,7 +46,7 @@ int plugin_net_finalize(struct plugin_net_context *context);
 /* -ECHILD in a forked child, else 0: for calls that do nothing further. */
 int plugin_net_check(void);
 
-/* 0 when the network is left to NCCL. */
+/* When the network is left to NCCL: 0, or 1 whose properties are -ENODEV, where plans are made all the same. */
 int plugin_net_devices(int *ret_count);
 /* Text of *ret lives as long as the process. */
 int plugin_net_properties(int device, struct plugin_net_properties *ret);

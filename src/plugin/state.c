@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 struct plugin_guest plugin_guest = PLUGIN_GUEST_UNARMED;
 
@@ -74,7 +75,7 @@ void plugin_state_load(void)
 		plugin_guest_arm(&plugin_guest);
 		source = params_from_environment();
 		params_load(&source, complain, NULL, &state.params);
-		plugin_choose(&state.params, state.rdma_root, &state.choice);
+		plugin_choose(&state.params, getenv("NCCL_NET"), state.rdma_root, &state.choice);
 		if (state.choice.wants_verbs && !state.ops_are_given)
 			choose_verbs_locked();
 		atomic_store_explicit(&state.loaded, true, memory_order_release);

@@ -16,7 +16,7 @@ enum { WITHOUT_COLLNET_SAID = 16 }; /* some questions are about types that no co
 _Static_assert((int)NCCL_FUNC_ALLREDUCE == (int)PREDICT_ALLREDUCE, "NCCL's numbers of collectives");
 _Static_assert((int)NCCL_FUNC_BROADCAST == (int)PREDICT_BROADCAST, "NCCL's numbers of collectives");
 
-void plugin_tuner_look(const struct session_facts *facts, size_t rank_count, size_t node_count,
+void plugin_tuner_look(const struct steer_facts *facts, size_t rank_count, size_t node_count,
 		       const struct predict_constants *constants, struct predict_tuner *ret)
 {
 	ret->edits = false;
@@ -42,7 +42,7 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 		struct plugin_tuner **ret)
 {
 	const struct params *params;
-	struct session_facts facts;
+	struct steer_facts facts;
 	struct predict_tuner look;
 	struct plugin_tuner *tuner;
 	bool is_known;
@@ -50,8 +50,7 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 	*ret = NULL;
 	plugin_state_load();
 	params = plugin_state_params();
-	/* Asked in any case: that it comes ends the communicator's topology phase. */
-	is_known = session_tuner(comm_id, &facts) == 0;
+	is_known = steer_tuner(comm_id, &facts) == 0;
 	if (params->disable || !params->tuner)
 		return 0;
 	plugin_tuner_look(is_known ? &facts : NULL, rank_count, node_count, constants, &look);

@@ -1,5 +1,5 @@
 /*
- * The tuner without NCCL's versions: what each tuner_v*.c in versions/ converts to and from. It joins what the session
+ * The tuner without NCCL's versions: what each tuner_v*.c in versions/ converts to and from. It joins what steering
  * knows of a communicator with what the model says of it (struct predict_tuner).
  *
  * NCCL picks the algorithm and protocol of a collective on each rank by itself, from a table of costs that is the same on
@@ -9,7 +9,7 @@
  *     numbers of nodes and ranks, and the version of this interface (predict_collnet_edit). Profiles and plans differ
  *     from host to host; what they say has reached NCCL's table by way of the graph files, whose speeds NCCL reduces to
  *     the least of all hosts.
- *   - One node, and the session has published a plan there: all ranks have the same one.
+ *   - One node, and steering has published a plan there: all ranks have the same one.
  *   - Chunks of CollNetChain are no longer than the operation (predict_chunk_bytes), where NCCL asks for their size.
  *   - The number of channels and the model's constants are left to NCCL: nothing that was measured says better.
  *
@@ -19,7 +19,7 @@
 #define TRIBUTARY_PLUGIN_TUNER_H
 
 #include "base/log.h"
-#include "plugin/session.h"
+#include "plugin/steer.h"
 #include "tributary/predict.h"
 
 #include <stdatomic.h>
@@ -47,8 +47,8 @@ int plugin_tuner_init(uint64_t comm_id, size_t rank_count, size_t node_count, co
 void plugin_tuner_sizes_chunks(struct plugin_tuner *tuner);
 void plugin_tuner_fini(struct plugin_tuner *tuner);
 
-/* The part of init that only looks: what the session says (NULL: nothing) of such a communicator. */
-void plugin_tuner_look(const struct session_facts *facts, size_t rank_count, size_t node_count,
+/* The part of init that only looks: what steering says (NULL: nothing) of such a communicator. */
+void plugin_tuner_look(const struct steer_facts *facts, size_t rank_count, size_t node_count,
 		       const struct predict_constants *constants, struct predict_tuner *ret);
 
 /*

@@ -154,3 +154,15 @@ size_t fingerprint_common(const struct fingerprint *a, const struct fingerprint 
 	}
 	return common;
 }
+
+size_t fingerprint_gpu_count(const struct fingerprint *fingerprint)
+{
+	static const struct fingerprint_span gpu = { "gpu", 3 };
+	struct fingerprint_span rest = { fingerprint->text, fingerprint->bytes }, line;
+	size_t count = 0;
+
+	while (fingerprint_next_line(&rest, &line))
+		count += fingerprint_what_of(line) == FINGERPRINT_CARD &&
+			 fingerprint_span_is(fingerprint_value(line, "kind"), gpu);
+	return count;
+}

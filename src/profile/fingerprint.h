@@ -25,6 +25,7 @@ struct fingerprint {
 int fingerprint_take(const char *root, struct fingerprint *ret);
 /* -EINVAL: not such lines, or not in order. */
 int fingerprint_of_text(const char *text, size_t bytes, struct fingerprint *ret);
+size_t fingerprint_gpu_count(const struct fingerprint *fingerprint);
 void fingerprint_fini(struct fingerprint *fingerprint);
 
 enum fingerprint_verdict {

@@ -15,7 +15,7 @@ struct board *board_make(void)
 
 void board_wake(_Atomic uint32_t *word)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE, 64, NULL, NULL, 0);
+	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 void board_wait(_Atomic uint32_t *word, uint32_t seen, unsigned milliseconds)
@@ -23,10 +23,4 @@ void board_wait(_Atomic uint32_t *word, uint32_t seen, unsigned milliseconds)
 	struct timespec time = { .tv_sec = milliseconds / 1000, .tv_nsec = (long)(milliseconds % 1000) * 1000000 };
 
 	syscall(SYS_futex, word, FUTEX_WAIT, seen, &time, NULL, 0);
-}
-
-void board_ring(struct board *board)
-{
-	atomic_fetch_add(&board->bell, 1);
-	board_wake(&board->bell);
 }

@@ -1,699 +1,669 @@
 #include "play.h"
 
+#include <dlfcn.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 enum {
-	PATIENCE_MS = 5, /* a call that takes longer waits for others, probably */
-	STILL_MS = 250,  /* and when all do: for time to pass */
-	LEAP_MS = 1000,
-	PLACE_MS = 60000, /* for a hang alone: the kernel may take long to end a namespace */
-	MEMBERS = PLAY_MEMBERS_MAX,
+	HANG_MS = 60000,
+	POLL_MS = 50,
+	BLOCKED_MAX = 1000, /* turns one after the other that only met a locked mutex */
+	CHOICES_MAX = PLAY_COMMS_MAX * PLAY_MEMBERS_MAX,
+	FEW_CALLS = 60,
+	LEAP_NS = 250000000,
 };
+#define START_NS UINT64_C(1000000000000)
 
-/* ---- places ---- */
+static const char *const machines[PLAY_WORLDS] = { "single-root-4gpu", "nvlink-pairs-4gpu" };
 
-/* 0, or -ETIMEDOUT. */
-static int word_reaches(_Atomic uint32_t *word, uint32_t value, unsigned milliseconds)
+/* ------------------------------------------------------------------------------------------------------------- places */
+
+static void *library_open(const char *path)
 {
-	uint64_t deadline_ns = runtime_deadline_ns(milliseconds);
+	void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 
-	for (uint32_t now = atomic_load(word); now != value; now = atomic_load(word)) {
-		if (runtime_past(deadline_ns))
-			return -ETIMEDOUT;
-		board_wait(word, now, 50);
-	}
-	return 0;
+	if (!library)
+		fprintf(stderr, "standin: %s\n", path ? dlerror() : "TRIBUTARY_PLUGIN is not set");
+	return library;
 }
 
-int play_place_order(struct play *play, unsigned number, enum board_place_op op, unsigned argument)
+int play_open(struct play *play, const char *folder, const char *mutant)
 {
-	struct board_place *place = &play->board->places[number];
-	uint32_t next = atomic_load(&place->ordered) + 1;
+	char path[512];
+	int r;
 
-	place->op = op;
-	place->argument = argument;
-	place->seed = random_next(&play->random);
-	atomic_store(&place->ordered, next);
-	board_wake(&place->ordered);
-	if (op == BOARD_PLACE_END)
-		return 0;
-	while (atomic_load(&place->answered) != next + 1) {
-		uint32_t bell = atomic_load(&play->board->bell);
-
-		if (atomic_load(&place->answered) != next + 1)
-			board_wait(&play->board->bell, bell, 50);
-		if (kill(place->pid, 0))
-			fail_msg("a simulated host ended");
-	}
-	return place->result;
-}
-
-int play_open(struct play *play, const struct board_place *places, unsigned place_count, const char *plugin)
-{
 	memset(play, 0, sizeof(*play));
+	play->trace = runtime_setting("TEST_TRACE") != NULL;
 	play->board = board_make();
-	if (!play->board)
-		return -ENOMEM;
-	snprintf(play->plugin, sizeof(play->plugin), "%s", plugin);
-	world_library("libcuda.so.1", play->board->driver, sizeof(play->board->driver));
-	for (unsigned i = 0; i < place_count; i++) {
-		struct board_place *place = &play->board->places[i];
-		pid_t pid;
-
-		*place = places[i];
-		pid = fork();
-		if (pid == 0)
-			place_run(play->board, i);
-		place->pid = pid;
-		if (pid < 0 || word_reaches(&place->answered, 1, PLACE_MS) < 0)
-			return -EAGAIN;
-		if (place->result < 0)
-			return place->result;
+	if (mutant)
+		setenv("STANDIN_MUTANT", mutant, 1);
+	world_library(mutant ? "libmutant.so" : "libother.so", path, sizeof(path));
+	play->other_build = library_open(path);
+	play->library = mutant ? play->other_build : library_open(runtime_setting("PLUGIN"));
+	if (!play->board || !play->library || !play->other_build)
+		return -ENOENT;
+	r = places_begin();
+	for (unsigned w = 0; w < PLAY_WORLDS && r == 0; w++) {
+		world_make(machines[w], &play->worlds[w]);
+		r = places_show_gpus(&play->worlds[w]);
+		if (r == 0)
+			world_measure(folder, machines[w], &play->worlds[w]);
+		for (unsigned i = 0; i < PLAY_PLACES && r == 0; i++)
+			r = place_make(i == PLAY_HOST_1, &play->places[w][i]);
 	}
-	return 0;
+	return r;
 }
 
-void play_close(struct play *play)
+void play_begin(struct play *play, unsigned world, uint64_t seed)
 {
-	for (unsigned i = 0; i < BOARD_PLACES_MAX; i++) {
-		pid_t pid = play->board->places[i].pid;
-
-		if (pid > 0) {
-			kill(pid, SIGKILL); /* its processes go with it */
-			waitpid(pid, NULL, 0);
-		}
-	}
-}
-
-/* ---- saying what went wrong ---- */
-
-const char *play_log(const struct play *play, unsigned process)
-{
-	static char text[BOARD_LOG_BYTES + 1];
-	const struct board_process *shared = &play->board->processes[process];
-	uint32_t bytes = atomic_load(&shared->log_bytes);
-
-	if (bytes > BOARD_LOG_BYTES)
-		bytes = BOARD_LOG_BYTES;
-	memcpy(text, shared->log, bytes);
-	text[bytes] = '\0';
-	return text;
-}
-
-static void say_comm(const struct play *play, const struct play_comm *comm)
-{
-	fprintf(stderr, "  communicator %" PRIx64 ":", comm->id);
-	for (unsigned i = 0; i < comm->member_count; i++) {
-		const struct play_member *m = &comm->members[i];
-		const struct play_process *process = &play->processes[m->process];
-
-		fprintf(stderr, " r%u=p%u.t%u@host%d,gpu%d,%s%s", i, m->process, m->thread, process->host,
-			m->gpu < 0 ? -1 : play->world->devs[m->gpu],
-			order_step_word(play->order.steps[m->program][m->at]), m->state == PLAY_DEAD ? "(dead)" : "");
-	}
-	fprintf(stderr, "\n");
-	for (unsigned i = 0; i < comm->member_count; i++)
-		fprintf(stderr, "  rank %u saw: %s\n", i, comm->members[i].trace);
-}
-
-/* What the processes of a communicator have done before it. */
-static void say_history(const struct play *play, const struct play_comm *comm)
-{
-	for (const struct play_comm *c = play->comms; c < comm; c++)
-		say_comm(play, c);
-}
-
-void play_fail(struct play *play, const struct play_comm *comm, const char *fmt, ...)
-{
-	char text[512];
-	va_list args;
-
-	play->counts.failures++;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	if (!play->failure[0])
-		memcpy(play->failure, text, sizeof(text));
-	if (play->quiet)
-		return;
-	fprintf(stderr, "FAILURE: %s\n", text);
-	if (!comm)
-		return;
-	say_history(play, comm);
-	say_comm(play, comm);
-	for (unsigned i = 0; i < comm->member_count; i++) {
-		const struct play_member *m = &comm->members[i];
-
-		fprintf(stderr, "  rank %u read: %.*s\n", i, m->graph_text ? (int)m->graph_bytes : 7,
-			m->graph_text ? m->graph_text : "nothing");
-		if (m->thread == 0)
-			fprintf(stderr, "  and its process logged:\n%s", play_log(play, m->process));
-	}
-}
-
-/* ---- processes ---- */
-
-static void environment_add(struct board_process *process, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void environment_add(struct board_process *process, const char *fmt, ...)
-{
-	va_list args;
-	int bytes;
-
-	assert_true(process->environment_count < BOARD_ENVIRONMENT_MAX);
-	va_start(args, fmt);
-	bytes = vsnprintf(process->environment[process->environment_count++], BOARD_VALUE_BYTES, fmt, args);
-	va_end(args);
-	assert_true(bytes > 0 && bytes < BOARD_VALUE_BYTES);
-}
-
-static bool has_extra(const struct play_launch *launch, const char *name)
-{
-	for (unsigned i = 0; i < PLAY_EXTRA_MAX; i++)
-		if (launch->extra[i] && !strncmp(launch->extra[i], name, strlen(name)) &&
-		    launch->extra[i][strlen(name)] == '=' && launch->extra[i][strlen(name) + 1])
-			return true;
-	return false;
-}
-
-static void environment_fill(const struct play *play, const struct play_launch *launch, struct board_process *process)
-{
-	environment_add(process, "RANK=%d", launch->rank);
-	environment_add(process, "WORLD_SIZE=%d", launch->world_size);
-	environment_add(process, "LOCAL_RANK=%d", launch->local_rank);
-	if (launch->local_size)
-		environment_add(process, "LOCAL_WORLD_SIZE=%d", launch->local_size);
-	else
-		environment_add(process, "LOCAL_WORLD_SIZE=");
-	environment_add(process, "MASTER_ADDR=127.0.0.1");
-	environment_add(process, "MASTER_PORT=%d", 29500 + launch->job);
-	environment_add(process, "TORCHELASTIC_RUN_ID=job%d", launch->job);
-	/* NCCL tells hosts apart by their names, which simulated ones share; and other tests may run beside this one. */
-	environment_add(process, "NCCL_HOSTID=host%d-of-%d", launch->host, (int)getpid());
-	environment_add(process, "NCCL_TOPO_FILE=");
-	environment_add(process, "NCCL_GRAPH_FILE=");
-	environment_add(process, "TRIBUTARY_STATE_DIR=/nonexistent");
-	environment_add(process, "TRIBUTARY_PROFILE=%s", launch->profile ? launch->profile : play->world->profile);
-	for (unsigned i = 0; i < PLAY_EXTRA_MAX; i++)
-		if (launch->extra[i])
-			environment_add(process, "%s", launch->extra[i]);
-}
-
-unsigned play_process(struct play *play, const struct play_launch *launch)
-{
-	unsigned number = play->process_count++;
-	struct board_process *shared;
-	struct play_process *process;
-
-	assert_true(number < BOARD_PROCESSES_MAX);
-	shared = &play->board->processes[number];
-	process = &play->processes[number];
-	memset(process, 0, sizeof(*process));
-	process->alive = true;
-	process->host = launch->host;
-	process->job = launch->job;
-	process->plugin_owner = process->net_owner = -1;
-	process->net_version = launch->net_version ? launch->net_version : 12;
-	process->tuner_version = launch->tuner_version < 0 ? 0 : launch->tuner_version ? launch->tuner_version : 6;
-	process->user_topology = has_extra(launch, "NCCL_TOPO_FILE");
-	process->oob = has_extra(launch, "NCCL_OOB_NET_ENABLE");
-	process->collnet = has_extra(launch, "NCCL_COLLNET_ENABLE");
-	process->dump = has_extra(launch, "NCCL_TOPO_DUMP_FILE");
-	process->eager = has_extra(launch, "STANDIN_EAGER");
-	process->fuses = has_extra(launch, "NCCL_NET_FORCE_MERGE");
-	process->cross_nic = has_extra(launch, "NCCL_CROSS_NIC") ? 0 : 2;
-	shared->place = launch->place;
-	shared->user = launch->user;
-	shared->thread_count = launch->thread_count ? launch->thread_count : 1;
-	shared->net_version = process->net_version;
-	shared->tuner_version = process->tuner_version;
-	shared->no_driver = launch->no_driver;
-	snprintf(shared->plugin, sizeof(shared->plugin), "%s", play->plugin);
-	memcpy(shared->gpus, play->world->bus_ids, sizeof(shared->gpus));
-	shared->gpu_count = play->world->gpu_count;
-	environment_fill(play, launch, shared);
-	assert_int_equal(play_place_order(play, launch->place, BOARD_PLACE_FORK, number), 0);
-	return number;
-}
-
-unsigned play_processes(struct play *play, struct play_launch launch, unsigned count, int first_rank)
-{
-	unsigned first = play->process_count;
-
-	for (unsigned i = 0; i < count; i++) {
-		launch.rank = first_rank + (int)i;
-		launch.local_rank = (int)i;
-		play_process(play, &launch);
-	}
-	return first;
-}
-
-static void wait_for_death(struct play *play, unsigned number)
-{
-	struct board_process *shared = &play->board->processes[number];
-
-	if (word_reaches(&shared->dead, 1, PLACE_MS) < 0)
-		fail_msg("process %u does not die", number);
-}
-
-/* Its ranks are gone; the others of its communicators will notice. */
-static void bury(struct play *play, unsigned number)
-{
-	play->processes[number].alive = false;
-	for (unsigned c = 0; c < play->comm_count; c++)
-		for (unsigned i = 0; i < play->comms[c].member_count; i++) {
-			struct play_member *m = &play->comms[c].members[i];
-
-			if (m->process == number && m->state != PLAY_ENDED && m->state != PLAY_FAILED) {
-				m->state = PLAY_DEAD;
-				play->comms[c].broken = true;
-			}
-		}
-}
-
-void play_kill(struct play *play, unsigned number)
-{
-	if (!play->processes[number].alive)
-		return;
-	kill(play->board->processes[number].pid, SIGKILL);
-	wait_for_death(play, number);
-	bury(play, number);
-	play->counts.kills++;
-}
-
-void play_reset(struct play *play, const struct world *world, const char *order_version, uint64_t seed, bool wipe)
-{
-	const char *source = runtime_setting("SOURCE");
 	char path[512];
 
-	for (unsigned i = 0; i < play->process_count; i++) {
-		if (play->processes[i].alive) {
-			kill(play->board->processes[i].pid, SIGKILL);
-			wait_for_death(play, i);
-		}
-		/* The large texts need not be emptied. */
-		memset(&play->board->processes[i], 0, offsetof(struct board_process, log));
-		for (unsigned s = 0; s < BOARD_SLOTS_OF_PROCESS; s++)
-			memset(&play->board->processes[i].slots[s], 0, offsetof(struct board_slot, answer));
-	}
-	for (unsigned c = 0; c < play->comm_count; c++)
-		for (unsigned i = 0; i < play->comms[c].member_count; i++)
-			free(play->comms[c].members[i].graph_text);
-	play->process_count = play->comm_count = 0;
-	atomic_store(&play->board->passed_ns, 0);
-	play->burst = play->proxy = play->kill_after_steps = 0;
-	play->kill_inside = false;
-	play->failure[0] = '\0';
-	play->hang_ms = 25000;
 	play->world = world;
 	random_init(&play->random, seed);
-	for (unsigned i = 0; wipe && i < BOARD_PLACES_MAX; i++)
-		if (play->board->places[i].pid && !play->board->places[i].shared)
-			assert_int_equal(play_place_order(play, i, BOARD_PLACE_WIPE, 0), 0);
-	snprintf(path, sizeof(path), "%s/tests/standin/steps-%s.txt", source ? source : ".", order_version);
-	order_read(path, &play->order);
-}
+	play->process_count = play->comm_count = 0;
+	memset(play->processes, 0, sizeof(play->processes));
+	memset(play->comms, 0, sizeof(play->comms));
+	memset(play->jobs, 0, sizeof(play->jobs));
+	play->kill_at = play->stop_at = play->turns = play->idle_leaps = 0;
+	play->calm = play->failed = play->has_foreigner = false;
+	play->why[0] = '\0';
+	play->board->now_ns = START_NS;
+	for (unsigned i = 0; i < BOARD_PROCESSES_MAX; i++) {
+		struct board_process *shared = &play->board->processes[i];
 
-/* ---- communicators ---- */
-
-unsigned play_comm(struct play *play, int parent, bool shared)
-{
-	unsigned number = play->comm_count++;
-	struct play_comm *comm;
-
-	assert_true(number < BOARD_COMMS_MAX);
-	comm = &play->comms[number];
-	memset(comm, 0, sizeof(*comm));
-	comm->id = random_next(&play->random);
-	comm->parent = parent;
-	comm->shared = shared;
-	return number;
-}
-
-struct play_member *play_join(struct play *play, unsigned number, unsigned process, unsigned thread, int gpu)
-{
-	struct play_comm *comm = &play->comms[number];
-	struct play_member *m = &comm->members[comm->member_count++];
-
-	assert_true(comm->member_count <= PLAY_MEMBERS_MAX);
-	memset(m, 0, sizeof(*m));
-	m->process = process;
-	m->thread = thread;
-	m->gpu = gpu;
-	m->state = play->processes[process].alive ? PLAY_RUNS : PLAY_DEAD;
-	m->program = comm->shared ? ORDER_SHARED : play->processes[process].dump ? ORDER_DUMP : ORDER_NEW;
-	comm->broken |= m->state == PLAY_DEAD;
-	for (int i = 0; i < 4; i++)
-		m->answers[i] = -2;
-	return m;
-}
-
-unsigned play_comm_of(struct play *play, unsigned first_process, const int *locals, unsigned count)
-{
-	unsigned comm = play_comm(play, -1, false);
-
-	for (unsigned i = 0; i < count; i++)
-		play_join(play, comm, first_process + (unsigned)locals[i], 0, locals[i]);
-	return comm;
-}
-
-void play_pass_time(struct play *play, unsigned milliseconds)
-{
-	atomic_fetch_add(&play->board->passed_ns, (uint64_t)milliseconds * 1000000);
-}
-
-void play_stop_time(struct play *play, bool stop)
-{
-	atomic_store(&play->board->still_ns, stop ? runtime_now_ns() : 0);
-}
-
-void play_give_up(struct play *play, unsigned comm)
-{
-	play->comms[comm].broken = true;
-}
-
-void play_end(struct play *play, unsigned number)
-{
-	struct play_comm *comm = &play->comms[number];
-
-	for (unsigned i = 0; i < comm->member_count; i++) {
-		struct play_member *m = &comm->members[i];
-
-		if (m->state != PLAY_READY)
-			continue;
-		m->state = comm->shared ? PLAY_ENDED : PLAY_RUNS;
-		m->program = ORDER_END;
-		m->at = m->sub = 0;
+		memset(shared, 0, offsetof(struct board_process, log));
+		for (unsigned k = 0; k < BOARD_ACTORS_MAX; k++)
+			atomic_store(&shared->actors[k].state, BOARD_ABSENT);
 	}
+	for (unsigned i = 0; i < PLAY_PLACES; i++)
+		place_wipe(&play->places[world][i]);
+	world_library("libcuda.so.1", path, sizeof(path));
+	if (rank_open_driver(path, (const char(*)[BOARD_BUS_ID_BYTES])play->worlds[world].bus_ids,
+			     play->worlds[world].gpu_count) < 0)
+		play_fail(play, "the driver cannot be opened");
 }
 
-/* ---- orders and answers ---- */
-
-static struct board_slot *slot_of(struct play *play, unsigned process, unsigned thread)
+void play_fail(struct play *play, const char *fmt, ...)
 {
-	return &play->board->processes[process].slots[thread];
-}
+	va_list args;
 
-static void order_give(struct play *play, unsigned process, unsigned thread, const struct board_order *order)
-{
-	struct board_slot *slot = slot_of(play, process, thread);
-
-	slot->order = *order;
-	atomic_fetch_add(&slot->ordered, 1);
-	board_wake(&slot->ordered);
-	play->counts.steps++;
-}
-
-static bool is_answered(struct play *play, unsigned process, unsigned thread)
-{
-	struct board_slot *slot = slot_of(play, process, thread);
-
-	return atomic_load(&slot->answered) == atomic_load(&slot->ordered);
-}
-
-const struct board_answer *play_order(struct play *play, unsigned process, unsigned thread,
-				      const struct board_order *order)
-{
-	struct board_slot *slot = slot_of(play, process, thread);
-
-	assert_true(play->processes[process].alive && is_answered(play, process, thread));
-	order_give(play, process, thread, order);
-	if (word_reaches(&slot->answered, atomic_load(&slot->ordered), play->hang_ms) < 0)
-		fail_msg("process %u does not answer order %d", process, (int)order->op);
-	return &slot->answer;
-}
-
-static void notice_deaths(struct play *play)
-{
-	for (unsigned i = 0; i < play->process_count; i++) {
-		int status = play->board->processes[i].status;
-
-		if (!play->processes[i].alive || !atomic_load(&play->board->processes[i].dead))
-			continue;
-		bury(play, i);
-		play_fail(play, NULL, "process %u ended by itself: %s %d\n%s", i,
-			  WIFSIGNALED(status) ? "signal" : "status",
-			  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), play_log(play, i));
-	}
-}
-
-static void notice_answers(struct play *play)
-{
-	for (unsigned c = 0; c < play->comm_count; c++)
-		for (unsigned i = 0; i < play->comms[c].member_count; i++) {
-			struct play_member *m = &play->comms[c].members[i];
-			const struct board_slot *slot;
-
-			if (m->state != PLAY_ORDERED || !is_answered(play, m->process, play_slot(play, m)))
-				continue;
-			m->state = PLAY_RUNS;
-			slot = slot_of(play, m->process, play_slot(play, m));
-			play_answered(play, c, i, &slot->order, &slot->answer);
-		}
-	for (unsigned p = 0; p < play->process_count; p++) {
-		struct play_process *process = &play->processes[p];
-		const struct board_answer *answer = &slot_of(play, p, BOARD_THREADS_MAX)->answer;
-
-		if (!process->alive || !process->proxy_ordered || !is_answered(play, p, BOARD_THREADS_MAX))
-			continue;
-		process->proxy_ordered = false;
-		/* -1: the communicator was finalized before the thread came to it. */
-		if (answer->result > 0 || answer->errno_changed)
-			play_fail(play, NULL, "the proxy thread of process %u got %d%s", p, answer->result,
-				  answer->errno_changed ? ", and errno changed" : "");
-	}
-}
-
-/* ---- who goes on ---- */
-
-/* An earlier communicator is still in init on the same thread. */
-static bool thread_is_busy(const struct play *play, unsigned number, const struct play_member *m)
-{
-	for (unsigned c = 0; c < number; c++)
-		for (unsigned i = 0; i < play->comms[c].member_count; i++) {
-			const struct play_member *other = &play->comms[c].members[i];
-
-			if (other->process == m->process && other->thread == m->thread &&
-			    (other->state == PLAY_RUNS || other->state == PLAY_ORDERED || other->state == PLAY_WAITS))
-				return true;
-		}
-	return false;
-}
-
-struct candidate {
-	unsigned comm, member;
-};
-
-static unsigned candidates_find(struct play *play, struct candidate *ret, unsigned most, bool *ret_outstanding)
-{
-	unsigned count = 0;
-	struct board_order order;
-
-	*ret_outstanding = false;
-	for (unsigned c = 0; c < play->comm_count; c++)
-		for (unsigned i = 0; i < play->comms[c].member_count; i++) {
-			const struct play_member *m = &play->comms[c].members[i];
-
-			*ret_outstanding |= m->state == PLAY_ORDERED;
-			if ((m->state != PLAY_RUNS && m->state != PLAY_WAITS) || thread_is_busy(play, c, m) ||
-			    !is_answered(play, m->process, play_slot(play, m)) ||
-			    play_next(play, c, i, &order) == PLAY_CAN_NOT)
-				continue;
-			if (count < most)
-				ret[count++] = (struct candidate){ c, i };
-		}
-	return count;
-}
-
-/* Steps without an order, until there is one or others must come first. */
-static bool go_on(struct play *play, const struct candidate *who, struct board_order *ret)
-{
-	struct play_member *m = &play->comms[who->comm].members[who->member];
-
-	while (m->state == PLAY_RUNS || m->state == PLAY_WAITS) {
-		enum play_can can;
-
-		memset(ret, 0, sizeof(*ret));
-		can = play_next(play, who->comm, who->member, ret);
-		if (can == PLAY_CAN_NOT)
-			return false;
-		if (can == PLAY_CAN_ORDER && !is_answered(play, m->process, play_slot(play, m)))
-			return false;
-		if (can == PLAY_CAN_ORDER) {
-			ret->comm = who->comm;
-			ret->thread = m->thread;
-			return true;
-		}
-		play_pass(play, who->comm, who->member);
-	}
-	return false;
-}
-
-static void nap_us(uint64_t microseconds)
-{
-	struct timespec time = { .tv_nsec = (long)microseconds * 1000 };
-
-	nanosleep(&time, NULL);
-}
-
-/* A communicator of several hosts that the process has: NCCL connects it late, in its proxy thread. */
-static bool proxy_comm(const struct play *play, unsigned process, struct board_order *ret)
-{
-	for (unsigned c = 0; c < play->comm_count; c++)
-		for (unsigned i = 0; i < play->comms[c].member_count; i++) {
-			const struct play_member *m = &play->comms[c].members[i];
-
-			if (m->process != process || m->state != PLAY_READY || !m->has_context ||
-			    play_host_count(play, &play->comms[c]) < 2)
-				continue;
-			ret->comm = c;
-			ret->thread = m->thread;
-			return true;
-		}
-	return false;
-}
-
-/* First the device's properties, then a listener, which is closed again. */
-static void proxy_asks(struct play *play)
-{
-	static const enum board_op ops[] = { BOARD_PROPERTIES, BOARD_LISTEN, BOARD_CLOSE };
-	struct board_order order = { .op = BOARD_PROPERTIES };
-	struct play_process *process;
-	unsigned p;
-
-	if (!play->proxy || !play->process_count || random_below(&play->random, 100) >= play->proxy)
+	if (play->failed)
 		return;
-	p = (unsigned)random_below(&play->random, play->process_count);
-	process = &play->processes[p];
-	if (!process->alive || !is_answered(play, p, BOARD_THREADS_MAX) || !proxy_comm(play, p, &order))
-		return;
-	order.op = ops[process->proxy_asked++ % 3];
-	process->proxy_ordered = true;
-	order_give(play, p, BOARD_THREADS_MAX, &order);
+	play->failed = true;
+	va_start(args, fmt);
+	vsnprintf(play->why, sizeof(play->why), fmt, args);
+	va_end(args);
 }
 
-static bool kill_is_due(struct play *play)
+/* -------------------------------------------------------------------------------------------------------------- turns */
+
+static struct board_actor *actor_of(struct play *play, unsigned process, unsigned actor)
 {
-	return play->kill_after_steps && --play->kill_after_steps == 0 && play->processes[play->kill_process].alive;
+	return &play->board->processes[process].actors[actor];
 }
 
-static void answers_wait(struct play *play, const struct candidate *issued, unsigned count, unsigned milliseconds)
+static void process_dies(struct play *play, unsigned number)
 {
-	uint64_t deadline_ns = runtime_deadline_ns(milliseconds);
+	struct play_process *process = &play->processes[number];
+
+	process->dead = true;
+	process->net_lock = NULL;
+	memset(process->records, 0, sizeof(process->records));
+	for (unsigned i = 0; i < BOARD_ACTORS_MAX; i++)
+		atomic_store(&actor_of(play, number, i)->state, BOARD_ABSENT);
+	for (unsigned c = 0; c < play->comm_count; c++)
+		for (unsigned m = 0; m < play->comms[c].member_count; m++) {
+			struct play_member *member = &play->comms[c].members[m];
+
+			if (member->process != number)
+				continue;
+			play->comms[c].hurt |= member->step != PLAY_DONE;
+			member->step = PLAY_DONE;
+			member->running = false;
+		}
+}
+
+static void process_kill(struct play *play, unsigned number)
+{
+	kill(play->processes[number].pid, SIGKILL);
+	waitpid(play->processes[number].pid, NULL, 0);
+	process_dies(play, number);
+}
+
+/* Until the actor is in any other state. */
+static void state_leave(struct play *play, unsigned process, unsigned actor, enum board_state state)
+{
+	struct board_actor *shared = actor_of(play, process, actor);
+	uint64_t deadline_ns = 0;
 
 	for (;;) {
 		uint32_t bell = atomic_load(&play->board->bell);
-		bool all = true;
+		int status;
 
-		for (unsigned i = 0; i < count; i++) {
-			const struct play_member *m = &play->comms[issued[i].comm].members[issued[i].member];
-
-			all &= m->state != PLAY_ORDERED || is_answered(play, m->process, play_slot(play, m)) ||
-			       atomic_load(&play->board->processes[m->process].dead);
-		}
-		if (all || runtime_past(deadline_ns))
+		if (atomic_load(&shared->state) != state)
 			return;
-		board_wait(&play->board->bell, bell, 10);
+		board_wait(&play->board->bell, bell, POLL_MS);
+		if (atomic_load(&play->board->bell) != bell)
+			continue;
+		if (waitpid(play->processes[process].pid, &status, WNOHANG) > 0) {
+			play_fail(play, "process %u ends (status %#x) within a call", process, (unsigned)status);
+			process_dies(play, process);
+			return;
+		}
+		if (!deadline_ns)
+			deadline_ns = runtime_deadline_ns(HANG_MS);
+		if (runtime_past(deadline_ns)) {
+			play_fail(play, "process %u hangs in a call", process);
+			return;
+		}
 	}
 }
 
-static void give_orders(struct play *play, struct candidate *candidates, unsigned count)
+static uint32_t budget(struct play *play)
 {
-	unsigned wanted = 1, issued = 0;
-	struct candidate chosen[MEMBERS];
-	bool dies = kill_is_due(play);
+	if (play->calm || random_below(&play->random, 4))
+		return UINT32_MAX;
+	return (uint32_t)random_below(&play->random, FEW_CALLS);
+}
 
-	if (random_below(&play->random, 100) < play->burst)
-		wanted = 1 + (unsigned)random_below(&play->random, count < MEMBERS ? count : MEMBERS);
-	if (dies && !play->kill_inside) {
-		play_kill(play, play->kill_process);
+static void turn(struct play *play, unsigned process, unsigned actor)
+{
+	struct board_actor *shared = actor_of(play, process, actor);
+
+	shared->budget = budget(play);
+	atomic_store(&shared->state, BOARD_RUNNING);
+	atomic_fetch_add(&shared->turn, 1);
+	board_wake(&shared->turn);
+	state_leave(play, process, actor, BOARD_RUNNING);
+	play->turns++;
+	play->counts.turns++;
+}
+
+void play_fork(struct play *play)
+{
+	const unsigned number = play->process_count++;
+	struct play_process *process = &play->processes[number];
+
+	fflush(NULL);
+	process->pid = fork();
+	if (process->pid == 0) {
+		if (place_enter(&play->places[play->world][process->place]) < 0)
+			_exit(4);
+		rank_run(play->board, number, play->library, play->other_build);
+	}
+	for (unsigned i = 0; i < BOARD_CALLERS; i++)
+		state_leave(play, number, i, BOARD_ABSENT);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- steps */
+
+static const enum board_op op_of[PLAY_DONE] = {
+	[PLAY_ASK] = BOARD_ASK_NET,       [PLAY_START] = BOARD_THREAD,  [PLAY_INIT] = BOARD_INIT,
+	[PLAY_FORK] = BOARD_FORK,         [PLAY_DUMP] = BOARD_DUMP,     [PLAY_TOPOLOGY] = BOARD_TOPOLOGY,
+	[PLAY_TOPOLOGY_AGAIN] = BOARD_TOPOLOGY, [PLAY_GRAPH] = BOARD_GRAPH,
+	[PLAY_GRAPHS] = BOARD_GRAPH,      [PLAY_TUNER] = BOARD_TUNER,   [PLAY_PROTO] = BOARD_PROTO,
+	[PLAY_ALGO] = BOARD_ALGO,         [PLAY_END] = BOARD_END,
+};
+
+static bool is_skipped(const struct play_comm *comm, const struct play_member *member)
+{
+	switch (member->step) {
+	case PLAY_START:
+		return !comm->in_workers;
+	case PLAY_INIT:
+		return comm->kind == PLAY_SHARED;
+	case PLAY_FORK:
+		return !comm->forks;
+	case PLAY_DUMP:
+	case PLAY_TOPOLOGY_AGAIN:
+		return !comm->dumps;
+	case PLAY_GRAPHS:
+		return member->graphs >= comm->graph_count;
+	default:
+		return false;
+	}
+}
+
+static void step_on(const struct play_comm *comm, struct play_member *member)
+{
+	if (member->step != PLAY_GRAPHS || member->graphs >= comm->graph_count)
+		member->step++;
+	while (member->step < PLAY_DONE && is_skipped(comm, member))
+		member->step++;
+}
+
+/* Whether all ranks, or those of one host, are at that step or behind it. */
+static bool have_reached(const struct play *play, const struct play_comm *comm, enum play_step step, int host)
+{
+	for (unsigned i = 0; i < comm->member_count; i++) {
+		const struct play_process *process = &play->processes[comm->members[i].process];
+
+		if ((host < 0 || process->host == (unsigned)host) && (comm->members[i].step < step || (process->dead && comm->hurt)))
+			return false;
+	}
+	return true;
+}
+
+/* NCCL's exchanges among the ranks. */
+static bool may_pass(const struct play *play, const struct play_comm *comm, const struct play_member *member)
+{
+	switch (member->step) {
+	case PLAY_DUMP:
+	case PLAY_TOPOLOGY:
+		return have_reached(play, comm, PLAY_DUMP, -1);
+	case PLAY_GRAPH:
+		return have_reached(play, comm, PLAY_GRAPH, (int)play->processes[member->process].host);
+	case PLAY_TUNER:
+		return have_reached(play, comm, PLAY_TUNER, -1);
+	case PLAY_END:
+		return have_reached(play, comm, PLAY_END, -1);
+	default:
+		return true;
+	}
+}
+
+static bool calls_from(const struct play_member *member, const struct play_member *other)
+{
+	return member->process == other->process && member->caller == other->caller;
+}
+
+/* What the calling thread has to finish before it begins with this communicator. */
+static bool caller_is_free(const struct play *play, const struct play_comm *comm, const struct play_member *member)
+{
+	for (const struct play_comm *before = play->comms; before < comm; before++)
+		for (unsigned i = 0; i < before->member_count; i++) {
+			const struct play_member *other = &before->members[i];
+			bool is_parent = comm->parent == (int)(before - play->comms);
+
+			if (is_parent ? other->process == member->process && other->step != PLAY_DONE
+				      : calls_from(member, other) &&
+						other->step <= (before->non_blocking ? PLAY_START : PLAY_END))
+				return false;
+		}
+	for (const struct play_member *other = comm->members; other < member; other++)
+		if (calls_from(member, other) && other->step <= PLAY_START)
+			return false;
+	return true;
+}
+
+/* Children of what was never finished do not come to be. */
+static bool is_orphan(const struct play *play, const struct play_comm *comm)
+{
+	const struct play_comm *parent = comm->parent < 0 || comm->kind == PLAY_NEW ? NULL : &play->comms[comm->parent];
+
+	return parent && (parent->abandoned || parent->hurt || is_orphan(play, parent));
+}
+
+/* 0: all are at work. */
+static unsigned worker_find(const struct play *play, unsigned process)
+{
+	for (unsigned i = BOARD_CALLERS; i < BOARD_ACTORS_MAX; i++)
+		if (atomic_load(&play->board->processes[process].actors[i].state) == BOARD_ABSENT)
+			return i;
+	return 0;
+}
+
+static bool can_start(const struct play *play, const struct play_comm *comm, const struct play_member *member)
+{
+	const struct play_process *process = &play->processes[member->process];
+	unsigned actor = member->step <= PLAY_START ? member->caller : member->actor;
+
+	if (member->step == PLAY_DONE || member->running || process->dead || process->stopped)
+		return false;
+	if (member->step == PLAY_END)
+		return comm->abandoned || may_pass(play, comm, member);
+	if (comm->abandoned)
+		return false;
+	if (atomic_load(&play->board->processes[member->process].actors[actor].state) != BOARD_IDLE)
+		return false;
+	if (member->step == PLAY_ASK && !caller_is_free(play, comm, member))
+		return false;
+	if (member->step == PLAY_START && !worker_find(play, member->process))
+		return false;
+	if (member->step == PLAY_INIT && process->net_lock)
+		return false;
+	return may_pass(play, comm, member);
+}
+
+/* What the plugin must make of it. */
+static void records_follow(struct play *play, const struct play_comm *comm, const struct play_member *member,
+			   bool begins)
+{
+	uint64_t *record = &play->processes[member->process].records[member->step <= PLAY_START ? member->caller
+												: member->actor];
+
+	if (begins && member->step == PLAY_INIT)
+		*record = comm->id;
+	else if ((begins && member->step == PLAY_ASK) ||
+		 (!begins && (member->step == PLAY_PROTO || member->step == PLAY_END)))
+		*record = 0;
+}
+
+static void step_ends(struct play *play, struct play_comm *comm, struct play_member *member)
+{
+	struct play_process *process = &play->processes[member->process];
+
+	member->running = false;
+	if (process->net_lock == member)
+		process->net_lock = NULL;
+	if (play->failed || process->dead)
+		return;
+	if (member->step == PLAY_START)
+		state_leave(play, member->process, member->actor, BOARD_ABSENT);
+	if (member->step == PLAY_INIT)
+		process->registered = !process->silent;
+	if (member->step != PLAY_END)
+		judge_answer(play, comm, member);
+	records_follow(play, comm, member, false);
+	step_on(comm, member);
+	if (comm->abandoned && member->step != PLAY_DONE)
+		member->step = comm->in_workers && member->step > PLAY_START ? PLAY_END : PLAY_DONE;
+}
+
+static void go_on(struct play *play, struct play_comm *comm, struct play_member *member)
+{
+	const unsigned actor = member->step <= PLAY_START ? member->caller : member->actor;
+	enum board_state state;
+
+	turn(play, member->process, actor);
+	state = atomic_load(&actor_of(play, member->process, actor)->state);
+	if (play->trace)
+		fprintf(stderr, "%5u: comm %u, process %u gpu %u, actor %u: step %d, state %d\n", play->turns,
+			(unsigned)(comm - play->comms), member->process, member->gpu, actor, (int)member->step,
+			(int)state);
+	if (actor_of(play, member->process, actor)->answer.waited)
+		play_fail(play, "process %u, step %d: a wait of more than a second", member->process, (int)member->step);
+	else if (state == BOARD_IDLE || state == BOARD_ABSENT)
+		step_ends(play, comm, member);
+}
+
+static void abandon(struct play_comm *comm)
+{
+	comm->abandoned = true;
+	for (unsigned i = 0; i < comm->member_count; i++) {
+		struct play_member *member = &comm->members[i];
+
+		if (!member->running && member->step != PLAY_DONE)
+			member->step = comm->in_workers && member->step > PLAY_START ? PLAY_END : PLAY_DONE;
+	}
+}
+
+static void begin(struct play *play, struct play_comm *comm, struct play_member *member)
+{
+	struct play_process *process = &play->processes[member->process];
+	struct board_order *order;
+	unsigned hosts = 0;
+
+	if (member->step == PLAY_END && !comm->in_workers) {
+		member->step = PLAY_DONE;
 		return;
 	}
-	while (count && issued < wanted) {
-		unsigned at = (unsigned)random_below(&play->random, count);
-		struct play_member *m = &play->comms[candidates[at].comm].members[candidates[at].member];
-		struct board_order order;
-
-		if (go_on(play, &candidates[at], &order)) {
-			order_give(play, m->process, play_slot(play, m), &order);
-			m->state = PLAY_ORDERED;
-			chosen[issued++] = candidates[at];
-			proxy_asks(play);
-		} else {
-			wanted -= wanted > 1;
-			if (!issued && wanted == 1)
-				wanted = 0; /* it has passed a step: look anew who can go on */
-		}
-		candidates[at] = candidates[--count];
-	}
-	if (dies) {
-		nap_us(random_below(&play->random, 2000));
-		play_kill(play, play->kill_process);
-	}
-	answers_wait(play, chosen, issued, PATIENCE_MS);
+	if (member->step == PLAY_START)
+		member->actor = worker_find(play, member->process);
+	order = &actor_of(play, member->process, member->step <= PLAY_START ? member->caller : member->actor)->order;
+	if (member->step == PLAY_GRAPH)
+		judge_evidence(play, comm, process->host);
+	for (unsigned i = 0; i < comm->member_count; i++)
+		hosts |= 1u << play->processes[comm->members[i].process].host;
+	*order = (struct board_order){
+		.op = op_of[member->step],
+		.comm_id = comm->id,
+		.value = (int)member->actor,
+		.rank_count = comm->member_count,
+		.node_count = (unsigned)__builtin_popcount(hosts),
+	};
+	snprintf(order->bus_id, sizeof(order->bus_id), "%s", play->worlds[play->world].bus_ids[member->gpu]);
+	if (member->step == PLAY_INIT)
+		process->net_lock = member;
+	member->graphs += member->step == PLAY_GRAPH || member->step == PLAY_GRAPHS;
+	records_follow(play, comm, member, true);
+	member->running = comm->begun = true;
+	comm->steps++;
+	go_on(play, comm, member);
+	if (comm->abandon_after && comm->steps == comm->abandon_after)
+		abandon(comm);
 }
 
-static void name_the_hanging(struct play *play)
-{
-	for (unsigned c = 0; c < play->comm_count; c++)
-		for (unsigned i = 0; i < play->comms[c].member_count; i++) {
-			const struct play_member *m = &play->comms[c].members[i];
+/* ------------------------------------------------------------------------------------------------------------- choosing */
 
-			if (m->state == PLAY_ORDERED) {
-				play_fail(play, &play->comms[c], "rank %u hangs in %s", i,
-					  order_step_word(play->order.steps[m->program][m->at]));
-				play_kill(play, m->process);
+struct choices {
+	unsigned count;
+	struct play_comm *comms[CHOICES_MAX];
+	struct play_member *members[CHOICES_MAX];
+	unsigned sleeping; /* ranks that are not among the choices */
+	uint64_t wake_ns;  /* the first of them */
+	bool all_blocked, unfinished;
+};
+
+static void choice_add(struct choices *choices, struct play_comm *comm, struct play_member *member)
+{
+	choices->comms[choices->count] = comm;
+	choices->members[choices->count++] = member;
+}
+
+static void choices_collect(struct play *play, struct choices *ret)
+{
+	*ret = (struct choices){ .wake_ns = UINT64_MAX, .all_blocked = true };
+	for (unsigned c = 0; c < play->comm_count; c++)
+		for (unsigned m = 0; m < play->comms[c].member_count; m++) {
+			struct play_comm *comm = &play->comms[c];
+			struct play_member *member = &comm->members[m];
+			const struct board_actor *actor = actor_of(
+				play, member->process, member->step <= PLAY_START ? member->caller : member->actor);
+			const uint32_t state = atomic_load(&actor->state);
+
+			ret->unfinished |= member->step != PLAY_DONE;
+			if (member->running && !play->processes[member->process].stopped) {
+				if (state == BOARD_ASLEEP && actor->wake_ns > play->board->now_ns) {
+					ret->sleeping++;
+					if (actor->wake_ns < ret->wake_ns)
+						ret->wake_ns = actor->wake_ns;
+					continue;
+				}
+				ret->all_blocked &= state == BOARD_BLOCKED;
+				choice_add(ret, comm, member);
+			} else if (can_start(play, comm, member)) {
+				ret->all_blocked = false;
+				choice_add(ret, comm, member);
 			}
 		}
 }
 
-/* Nobody can go on but when some time has passed: it need not be waited for. Not where a call may just be slow. */
-static void hasten(struct play *play, uint64_t *leap_ns)
+static void time_passes(struct play *play, const struct choices *choices)
 {
-	if (runtime_sanitized() || !runtime_past(*leap_ns) || !play_only_waits(play))
+	play->board->now_ns = choices->wake_ns;
+	if (!choices->count && play->idle_leaps++ > 4)
+		play->board->now_ns += LEAP_NS;
+	play->counts.waits++;
+}
+
+static void events(struct play *play)
+{
+	struct play_process *stops = &play->processes[play->stop_which];
+
+	if (play->kill_at && play->turns >= play->kill_at) {
+		play->kill_at = 0;
+		play->counts.kills++;
+		if (!play->processes[play->kill_which].dead)
+			process_kill(play, play->kill_which);
+	}
+	if (play->stop_at && play->turns >= play->stop_at) {
+		play->stop_at = 0;
+		stops->stopped = true;
+	}
+	if (stops->stopped && (!play->stop_turns || --play->stop_turns == 0))
+		stops->stopped = false;
+}
+
+/* Nothing can go on: somebody stands still, or who the others wait for is dead. False: nobody knows why. */
+static bool unstick(struct play *play)
+{
+	bool found = false;
+
+	if (play->processes[play->stop_which].stopped) {
+		play->processes[play->stop_which].stopped = false;
+		return true;
+	}
+	for (unsigned c = 0; c < play->comm_count; c++) {
+		struct play_comm *comm = &play->comms[c];
+
+		if (comm->hurt && !comm->abandoned) {
+			abandon(comm);
+			found = true;
+		}
+	}
+	return found;
+}
+
+/* Whole communicators that are over, or cannot begin. */
+static void sort_out(struct play *play)
+{
+	for (unsigned c = 0; c < play->comm_count; c++) {
+		struct play_comm *comm = &play->comms[c];
+
+		if (!comm->begun && !comm->abandoned && is_orphan(play, comm))
+			abandon(comm);
+		if (comm->judged || !have_reached(play, comm, PLAY_DONE, -1) || comm->abandoned || comm->hurt)
+			continue;
+		comm->judged = true;
+		judge_comm(play, comm);
+	}
+}
+
+static void communicators_run(struct play *play)
+{
+	unsigned blocked = 0;
+
+	while (!play->failed) {
+		struct choices choices;
+		unsigned which;
+
+		events(play);
+		sort_out(play);
+		choices_collect(play, &choices);
+		if (!choices.unfinished)
+			break;
+		blocked = choices.count && choices.all_blocked ? blocked + 1 : 0;
+		if (blocked > BLOCKED_MAX) {
+			play_fail(play, "threads wait for each other's mutexes");
+		} else if (choices.count + choices.sleeping == 0) {
+			if (!unstick(play))
+				play_fail(play, "nothing goes on after %u turns", play->turns);
+		} else {
+			which = (unsigned)random_below(&play->random, choices.count + (choices.sleeping > 0));
+			if (which == choices.count)
+				time_passes(play, &choices);
+			else if (choices.members[which]->running)
+				go_on(play, choices.comms[which], choices.members[which]);
+			else
+				begin(play, choices.comms[which], choices.members[which]);
+		}
+	}
+	sort_out(play);
+}
+
+static void communicators_show(const struct play *play)
+{
+	for (unsigned c = 0; c < play->comm_count; c++) {
+		const struct play_comm *comm = &play->comms[c];
+
+		fprintf(stderr, "communicator %u, kind %d of %d, id %016llx%s%s:", c, (int)comm->kind, comm->parent,
+			(unsigned long long)comm->id, comm->abandoned ? ", given up" : "", comm->hurt ? ", hurt" : "");
+		for (unsigned m = 0; m < comm->member_count; m++)
+			fprintf(stderr, " process %u at %d%s", comm->members[m].process, (int)comm->members[m].step,
+				comm->members[m].running ? " within" : "");
+		fprintf(stderr, "\n");
+	}
+}
+
+/* -------------------------------------------------------------------------------------------------------------- ends */
+
+static bool any_record(const struct play *play)
+{
+	for (unsigned i = 0; i < play->process_count; i++)
+		for (unsigned k = 0; k < BOARD_ACTORS_MAX; k++)
+			if (play->processes[i].records[k])
+				return true;
+	return false;
+}
+
+static bool any_died(const struct play *play)
+{
+	for (unsigned i = 0; i < play->process_count; i++)
+		if (play->processes[i].dead)
+			return true;
+	return false;
+}
+
+static void process_exit(struct play *play, unsigned number)
+{
+	struct play_process *process = &play->processes[number];
+	struct board_actor *actor = actor_of(play, number, 0);
+	int status = 0;
+
+	actor->order = (struct board_order){ .op = BOARD_EXIT };
+	atomic_fetch_add(&actor->turn, 1);
+	board_wake(&actor->turn);
+	if (waitpid(process->pid, &status, 0) != process->pid || status)
+		play_fail(play, "process %u does not end as it should (status %#x)", number, (unsigned)status);
+	process->dead = true;
+}
+
+/* Who comes next removes what the dead have left. */
+static void sweep(struct play *play)
+{
+	const unsigned number = play->process_count;
+	struct board_process *shared = &play->board->processes[number];
+	struct board_actor *actor = actor_of(play, number, 0);
+
+	if (number == BOARD_PROCESSES_MAX)
 		return;
-	play_pass_time(play, LEAP_MS);
-	*leap_ns = runtime_deadline_ns(STILL_MS);
+	shared->kind = BOARD_WHOLE;
+	shared->net_version = 11;
+	shared->variable_count = 1;
+	snprintf(shared->variables[0], BOARD_VALUE_BYTES, "TRIBUTARY_PROFILE=%.120s", play->worlds[play->world].profile);
+	play_fork(play);
+	actor->order = (struct board_order){ .op = BOARD_INIT, .comm_id = 1 };
+	play->calm = true;
+	turn(play, number, 0);
+	process_exit(play, number);
 }
 
 void play_run(struct play *play)
 {
-	uint64_t deadline_ns = runtime_deadline_ns(play->hang_ms), leap_ns = runtime_deadline_ns(STILL_MS);
-	struct candidate candidates[BOARD_COMMS_MAX * 4];
+	bool killed;
 
-	for (;;) {
-		bool outstanding;
-		unsigned count;
+	communicators_run(play);
+	if (play->trace)
+		communicators_show(play);
+	killed = any_died(play);
+	if (!play->failed && !killed && !any_record(play))
+		for (unsigned i = 0; i < PLAY_PLACES; i++)
+			if (place_count(&play->places[play->world][i], true))
+				play_fail(play, "files of communicators are left in place %u, though none is in its init", i);
+	for (unsigned i = 0; i < play->process_count && !play->failed; i++)
+		if (!play->processes[i].dead)
+			process_exit(play, i);
+	if (play->has_foreigner)
+		close(play->foreigner);
+	if (!play->failed && (killed || play->has_foreigner))
+		sweep(play);
+	for (unsigned i = 0; i < PLAY_PLACES && !play->failed; i++)
+		if ((!killed || i == play->processes[play->process_count - 1].place) &&
+		    place_count(&play->places[play->world][i], false))
+			play_fail(play, "%u files are left in place %u after all processes have ended",
+				  place_count(&play->places[play->world][i], false), i);
+}
 
-		notice_deaths(play);
-		notice_answers(play);
-		count = candidates_find(play, candidates, BOARD_COMMS_MAX * 4, &outstanding);
-		if (count) {
-			deadline_ns = runtime_deadline_ns(play->hang_ms);
-			leap_ns = runtime_deadline_ns(STILL_MS);
-			give_orders(play, candidates, count);
-			continue;
-		}
-		if (!outstanding)
-			return;
-		if (runtime_past(deadline_ns)) {
-			name_the_hanging(play);
-			deadline_ns = runtime_deadline_ns(play->hang_ms);
-			continue;
-		}
-		hasten(play, &leap_ns);
-		board_wait(&play->board->bell, atomic_load(&play->board->bell), 5);
-	}
+void play_end(struct play *play)
+{
+	for (unsigned i = 0; i < play->process_count; i++)
+		if (!play->processes[i].dead)
+			process_kill(play, i);
 }

@@ -1,193 +1,169 @@
 /*
- * One run of the stand-in: processes of jobs on simulated hosts, the communicators they make, and who may take the next
- * step. The controller is the test program's only thread; everything random comes from the seed.
+ * Plays what NCCL does on a few hosts: processes, and communicators that their threads initialise. Which thread takes the
+ * next step, and how far it comes, is random. What the plugin answers is judged at the end of each communicator (judge.c).
  *
- * A communicator's ranks go through the steps of order.h. After each step the controller picks, at random, who goes on:
- * usually one rank, sometimes several at once. What a rank reads is judged when it reads it, and what all of them read
- * when NCCL would compare it (model.h). Failures are counted and said, never asserted here.
+ * One controller at a time in a process.
  */
 #ifndef TESTS_STANDIN_PLAY_H
 #define TESTS_STANDIN_PLAY_H
 
 #include "board.h"
-#include "model.h"
-#include "order.h"
-#include "support/runtime.h"
+#include "place.h"
 #include "world.h"
 
-enum { PLAY_MEMBERS_MAX = 32, PLAY_HOSTS_MAX = 4, PLAY_THREAD_QUEUE_MAX = BOARD_COMMS_MAX, PLAY_EXTRA_MAX = 8 };
+#include "support/runtime.h"
 
-enum play_state {
-	PLAY_ABSENT, /* never comes */
-	PLAY_RUNS,
-	PLAY_ORDERED, /* in a call of the plugin */
-	PLAY_WAITS,   /* for others */
-	PLAY_READY,   /* init is over */
-	PLAY_ENDED,   /* finalized */
-	PLAY_FAILED,  /* init was given up, and finalized */
-	PLAY_DEAD,
+enum {
+	PLAY_WORLDS = 2,
+	PLAY_PLACES = 3,
+	PLAY_HOSTS = 3,
+	PLAY_JOBS = 2,
+	PLAY_SETS = 16, /* of the GPUs of a world */
+	PLAY_COMMS_MAX = 16,
+	PLAY_MEMBERS_MAX = 8,
+	PLAY_WHY_BYTES = 400,
 };
 
-struct play_member {
-	unsigned process, thread;
-	int gpu; /* of the world; below 0: none is current */
-	enum play_state state;
-	enum order_case program;
-	size_t at;                     /* step */
-	size_t reached;                /* the step at which init was given up */
-	unsigned sub;                  /* within a step that takes several orders */
-	bool has_context, gpu_missing; /* from the plugin's topology file */
-	int linked;                    /* CONNECT: 1 listens, 2 connects */
-	float search_latency_us;
-	char *graph_text; /* what it read, NULL: nothing */
-	size_t graph_bytes;
-	struct model_graph graphs[MODEL_GRAPH_COUNT]; /* ring and tree always; chain and direct with collnet */
-	int answers[4];                               /* of the tuner */
-	uint64_t took_ns;                             /* in the plugin, until the graph file is read */
-	char trace[512];                              /* in the words of order-*.txt */
-};
-
-/* What became of a communicator on one host, and on all. */
-enum play_verdict { PLAY_NONE, PLAY_REST, PLAY_PLAN, PLAY_MIXED_HOSTS, PLAY_FAIL, PLAY_GIVEN_UP };
-
-struct play_comm {
-	uint64_t id;
-	int parent; /* -1: none */
-	bool shared;
-	enum play_verdict verdict, on_host[PLAY_HOSTS_MAX];
-	bool broken;           /* a member is gone: the others give up */
-	bool give_up_late;     /* NCCL fails after the topology phase, before the graph file */
-	bool given_up_quietly; /* nobody calls finalize for it when it is given up */
-	unsigned member_count;
-	struct play_member members[PLAY_MEMBERS_MAX];
-};
-
-/* How a process is started. */
-struct play_launch {
-	unsigned place;
-	int host, job;                                /* host: as NCCL sees it */
-	int rank, world_size, local_rank, local_size; /* local_size 0: not told */
-	int net_version, tuner_version;               /* 0: 12 and 6; tuner -1: none */
-	unsigned thread_count;                        /* 0: 1 */
-	uid_t user;
-	bool no_driver;
-	const char *profile; /* NULL: the world's; "": none */
-	const char *extra[PLAY_EXTRA_MAX];
-};
+/* Who has told the processes how many they are: torchrun, mpirun, the user, or nobody. */
+enum play_launcher { PLAY_TORCHRUN, PLAY_MPIRUN, PLAY_USER, PLAY_NOBODY };
+enum play_place { PLAY_HOST_0, PLAY_CONTAINER, PLAY_HOST_1 };
 
 struct play_process {
-	bool alive, devices_known, fused, fuses, oob_chosen;
-	int host, device_count, physical_count, plugin_owner, net_owner; /* owner: comm × members + member; -1 */
-	bool proxy_ordered, user_topology, oob, dump, eager, collnet;
-	unsigned proxy_asked;
-	int cross_nic, net_version, tuner_version, job;
-	char topology_name[64];
+	/* What it is, by the schedule. */
+	enum play_place place;
+	unsigned host;     /* as NCCL counts them */
+	unsigned job;
+	unsigned settings; /* that must be equal for a plan */
+	bool unwilling;    /* its settings or its kind speak against plans */
+	bool shares_gpus;  /* NCCL_MULTI_RANK_GPU_ENABLE */
+	bool ours;         /* the network is */
+	bool silent;       /* it tells the others nothing: no plugin, or steering is off */
+	bool is_helper;    /* no rank of its job, but with the variables of one */
+	const char *graph; /* NCCL_GRAPH_FILE of the user, NULL: unset */
+	unsigned gpu_count, gpus[4]; /* its ranks: indices of the world's GPUs */
+	/* What it does. */
+	pid_t pid;
+	bool dead, stopped, registered;
+	struct play_member *net_lock;  /* who is in NCCL's lock over the net plugin's init */
+	uint64_t records[BOARD_ACTORS_MAX]; /* id whose record each actor has; 0: none */
+};
+
+enum play_step {
+	PLAY_ASK,
+	PLAY_START,
+	PLAY_INIT,
+	PLAY_FORK,
+	PLAY_DUMP,
+	PLAY_TOPOLOGY,
+	PLAY_TOPOLOGY_AGAIN,
+	PLAY_GRAPH, /* the first of them */
+	PLAY_GRAPHS,
+	PLAY_TUNER,
+	PLAY_PROTO,
+	PLAY_ALGO,
+	PLAY_END,
+	PLAY_DONE
+};
+
+/* A rank of a communicator. */
+struct play_member {
+	unsigned process, gpu, caller, actor; /* gpu: index of the world's; actor: that initialises */
+	enum play_step step;
+	unsigned graphs; /* asked */
+	bool running;    /* within the step */
+	uint64_t graph, topology; /* hashes of what it read; 0: it was answered no file of the plugin */
+	uint32_t tuner;           /* of its choices */
+};
+
+enum play_kind { PLAY_NEW, PLAY_SPLIT, PLAY_SHARED, PLAY_SHRINK };
+
+struct play_comm {
+	/* By the schedule. */
+	uint64_t id;
+	enum play_kind kind;
+	int parent; /* -1: none */
+	unsigned job;
+	bool in_workers, non_blocking, dumps, forks;
+	unsigned graph_count, caller;
+	unsigned abandon_after; /* so many steps; 0: never */
+	unsigned member_count;
+	struct play_member members[PLAY_MEMBERS_MAX];
+	/* What becomes of it. */
+	unsigned steps;
+	bool begun, abandoned, hurt, judged; /* hurt: a member has died */
+	struct {
+		bool is_known, is_due; /* by what the plugin can know when the first rank asks */
+		uint64_t graph;        /* what all ranks read; 0: none */
+	} plans[PLAY_HOSTS];
+};
+
+/* The plan that a communicator has where nothing disturbs it. */
+struct play_reference {
+	bool is_known;
+	uint64_t graph;
 };
 
 struct play_counts {
-	unsigned communicators, planned, rested, mixed_hosts, given_up, failures, kills, steps, hosts_planned;
-	uint64_t slowest_init_ns; /* in the plugin, up to the graph file */
-	uint64_t slowest_step_ns;
+	uint64_t schedules, communicators, due, planned, given_up, kills, waits, turns;
 };
 
 struct play {
 	struct board *board;
+	struct world worlds[PLAY_WORLDS];
+	struct place places[PLAY_WORLDS][PLAY_PLACES];
+	void *library, *other_build;
 	struct random random;
-	struct order order;
-	const struct world *world;
-	char plugin[256];
-	bool tainted; /* somebody has put things into a registry since it was emptied */
-	bool quiet;   /* failures are counted, not said */
-	bool wants_plan_text;
-	unsigned hang_ms;          /* a call that takes longer hangs */
-	unsigned burst;            /* of 100 steps, how many are taken by several ranks at once */
-	unsigned proxy;            /* of 100 steps, after how many NCCL's proxy thread asks for something, too */
-	unsigned kill_after_steps; /* 0: nobody is killed */
-	unsigned kill_process;
-	bool kill_inside; /* while it is in a call */
-	unsigned process_count, comm_count;
+	unsigned world;
+	bool calm;  /* every step in one go */
+	bool trace; /* to stderr */
 	struct play_process processes[BOARD_PROCESSES_MAX];
-	struct play_comm comms[BOARD_COMMS_MAX];
+	unsigned process_count;
+	struct play_comm comms[PLAY_COMMS_MAX];
+	unsigned comm_count;
+	struct play_job {
+		enum play_launcher launcher;
+		bool is_whole; /* on one host, and known to be */
+	} jobs[PLAY_JOBS];
+	/* When, in turns; 0: never. Which process is killed, or stands still for a while. */
+	unsigned kill_at, kill_which, stop_at, stop_which, stop_turns;
+	bool has_foreigner; /* in PLAY_HOST_0 */
+	int foreigner;
+	unsigned turns, idle_leaps;
+	bool failed;
+	char why[PLAY_WHY_BYTES];
+	struct play_reference references[PLAY_WORLDS][PLAY_SETS][2][2]; /* whole job; network ours */
 	struct play_counts counts;
-	char failure[512]; /* the first since play_reset; "": none */
 };
 
-/* Places are made once, for many runs; 0 or -errno (no namespaces here). */
-int play_open(struct play *play, const struct board_place *places, unsigned place_count, const char *plugin);
-void play_close(struct play *play);
-/* Ends what runs, empties every /dev/shm if wanted, and begins anew. */
-void play_reset(struct play *play, const struct world *world, const char *order_version, uint64_t seed, bool wipe);
-
-unsigned play_process(struct play *play, const struct play_launch *launch);
-/* count processes of one job on one host, ranks first_rank, ...; launch says the rest. Returns the first's number. */
-unsigned play_processes(struct play *play, struct play_launch launch, unsigned count, int first_rank);
-
-/*
- * A communicator. The members come with play_join, in order of rank; GPUs are those of the world. They run when play_run
- * is called. parent: its members must be ready.
- */
-unsigned play_comm(struct play *play, int parent, bool shared);
-struct play_member *play_join(struct play *play, unsigned comm, unsigned process, unsigned thread, int gpu);
-/* Process i of the first one's row has GPU i. */
-unsigned play_comm_of(struct play *play, unsigned first_process, const int *locals, unsigned count);
-
-/* Until nobody can go on. */
+/* Once. -errno: namespaces cannot be made. mutant: a wrong plugin, NULL: the one that is tested. */
+int play_open(struct play *play, const char *folder, const char *mutant);
+/* Everything is as if nothing had been. */
+void play_begin(struct play *play, unsigned world, uint64_t seed);
+/* The next process, whose fields and whose board fields are filled in. */
+void play_fork(struct play *play);
+/* All communicators, and then all processes end. */
 void play_run(struct play *play);
-void play_kill(struct play *play, unsigned process);
-/* In all processes; nobody waits. */
-void play_pass_time(struct play *play, unsigned milliseconds);
-/* Holds the clocks of all processes where they are; or lets them go on, from the real time. */
-void play_stop_time(struct play *play, bool stop);
-/*
- * The clocks go on, and no thread of a process runs or waits for a processor or a disk: one that does is slow, and waits for
- * no time to pass.
- */
-bool play_only_waits(const struct play *play);
-/* Those that wait for ranks that never come are told to give up; play_run then lets them. */
-void play_give_up(struct play *play, unsigned comm);
-/* finalize, when all have init behind them. */
-void play_end(struct play *play, unsigned comm);
-/* One order to an idle thread, and its answer. */
-const struct board_answer *play_order(struct play *play, unsigned process, unsigned thread,
-				      const struct board_order *order);
-int play_place_order(struct play *play, unsigned place, enum board_place_op op, unsigned argument);
+/* Ends what is left of it. */
+void play_end(struct play *play);
 
-void play_fail(struct play *play, const struct play_comm *comm, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-/* What the plugin said in a process; NUL-terminated, in a buffer of its own. */
-const char *play_log(const struct play *play, unsigned process);
+__attribute__((format(printf, 2, 3))) void play_fail(struct play *play, const char *fmt, ...);
 
-/* ---- play_steps.c ---- */
+/* ---- judge.c ---- */
 
-/* How many hosts a communicator has. */
-int play_host_count(const struct play *play, const struct play_comm *comm);
+/* Before the first local rank asks for a graph: whether there must be a plan. */
+void judge_evidence(struct play *play, struct play_comm *comm, unsigned host);
+/* The answer of a call that has ended. */
+void judge_answer(struct play *play, const struct play_comm *comm, struct play_member *member);
+/* All its ranks are through. */
+void judge_comm(struct play *play, struct play_comm *comm);
+/* The schedule is over: its plans are those that a calm schedule has. It begins and plays these. */
+void judge_plans(struct play *play);
 
-enum play_can { PLAY_CAN_NOT, PLAY_CAN_ORDER, PLAY_CAN_PASS };
-/* What the member's next step needs: an order to its thread (filled in), nothing, or that others come first. */
-enum play_can play_next(const struct play *play, unsigned comm, unsigned member, struct board_order *ret);
-/* The next step, when it needs no order. */
-void play_pass(struct play *play, unsigned comm, unsigned member);
-void play_answered(struct play *play, unsigned comm, unsigned member, const struct board_order *order,
-		   const struct board_answer *answer);
-/* Which slot of its process a member's next order goes to: connections are made in NCCL's proxy thread. */
-unsigned play_slot(const struct play *play, const struct play_member *member);
-void play_member_gives_up(struct play *play, unsigned comm, unsigned member);
+/* ---- schedule.c ---- */
 
-/* ---- play_judge.c ---- */
-
-/* The GPUs that the communicator has on the member's host, as its ranks see them. */
-void play_host_describe(const struct play *play, const struct play_comm *comm, const struct play_member *m,
-			struct model_host *ret);
-/* When all have read: its verdict. */
-void play_judge(struct play *play, struct play_comm *comm);
-bool play_is_what_was_given_up(const struct play *play, const struct play_comm *comm, const struct play_member *of);
-
-/* ---- trace.c ---- */
-
-/* One more word in what the plugin has seen of the rank. */
-void play_trace(struct play_member *member, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* An order and its answer, in the words of order-*.txt. */
-void play_trace_order(struct play_member *member, enum order_step step, const struct board_order *order,
-		      const struct board_answer *answer);
+/* Begins, plays and judges the schedule of this seed. */
+void schedule_run(struct play *play, uint64_t seed);
+/* One communicator of these GPUs on one host, calmly. */
+void schedule_calm(struct play *play, unsigned world, unsigned gpus, bool is_whole, bool ours);
 
 #endif

@@ -1,337 +1,347 @@
-/* A process of a job: it loads the plugin as NCCL does and does, thread by thread, what its slots order. */
+/* A process of a job: it has the plugin as NCCL has it, and its actors do what they are ordered. */
 #include "board.h"
 #include "tuner_table.h"
+
+#include "nccl/env.h"
+#include "nccl/v11.h"
+#include "nccl/v12.h"
+#include "support/runtime.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "common/netplugin.h"
-#include "common/netplugin_table.h"
-
-struct rank_comm {
-	struct netplugin_context *context;
-	void *listener, *send_comm, *tuner;
-};
+enum { NO_ERRNO = 4242, CONTEXTS_MAX = 64, TUNER_QUESTIONS = 4 };
 
 static struct {
 	struct board *board;
 	struct board_process *process;
-	struct netplugin *plugin;
+	void *library; /* NULL: the process has no plugin */
 	struct tuner_table tuner;
-	int (*use)(const char *bus_id);
-	_Atomic unsigned calls;
-	struct rank_comm comms[BOARD_SLOTS_OF_PROCESS][BOARD_COMMS_MAX];
+	const char *(*get)(const char *name);
+	void *contexts[CONTEXTS_MAX]; /* of communicators whose network we are */
+	unsigned context_count;
+	pthread_key_t ending;
 } rank;
 
-static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
-static void log_line(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+static int (*driver_use)(const char *bus_id);
+
+__attribute__((format(printf, 5, 6))) static void log_line(int level, unsigned long flags, const char *file, int line,
+							   const char *fmt, ...)
 {
-	int saved = errno, bytes;
-	char text[600];
-	uint32_t at;
+	struct board_process *process = rank.process;
+	size_t room = BOARD_LOG_BYTES - process->log_bytes;
+	int saved_errno = errno, bytes;
 	va_list args;
 
 	(void)flags;
 	(void)file;
 	(void)line;
-	va_start(args, fmt);
-	bytes = vsnprintf(text, sizeof(text) - 4, fmt, args);
-	va_end(args);
-	if (bytes > 0) {
-		if (bytes > (int)sizeof(text) - 5)
-			bytes = (int)sizeof(text) - 5;
-		text[bytes++] = level <= NCCL_LEVEL_WARN ? '!' : ' ';
-		text[bytes++] = '\n';
-		at = atomic_fetch_add(&rank.process->log_bytes, (uint32_t)bytes);
-		if (at + (uint32_t)bytes < BOARD_LOG_BYTES)
-			memcpy(rank.process->log + at, text, (size_t)bytes);
+	if (room > 1) {
+		va_start(args, fmt);
+		bytes = vsnprintf(process->log + process->log_bytes, room - 1, fmt, args);
+		va_end(args);
+		process->log_bytes += bytes < 0 ? 0 : bytes > (int)room - 2 ? (uint32_t)room - 2 : (uint32_t)bytes;
+		process->log[process->log_bytes++] = '\n';
+		process->warnings += level <= NCCL_LEVEL_WARN;
 	}
-	errno = saved;
+	errno = saved_errno;
 }
 
-/* In place of libc's, also for the plugin: time passes when the controller says so, and nobody has to wait for it. */
-__attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *ret)
+static const void *table(const char *name, int version)
 {
-	int r = (int)syscall(SYS_clock_gettime, clock, ret);
+	char symbol[40];
 
-	if (r == 0 && rank.board && (clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME)) {
-		uint64_t now_ns = (uint64_t)ret->tv_sec * 1000000000 + (uint64_t)ret->tv_nsec;
-		uint64_t still_ns = atomic_load(&rank.board->still_ns);
+	snprintf(symbol, sizeof(symbol), "%s_v%d", name, version);
+	return rank.library ? dlsym(rank.library, symbol) : NULL;
+}
 
-		now_ns = (still_ns ? still_ns : now_ns) + atomic_load(&rank.board->passed_ns);
-		ret->tv_sec = (time_t)(now_ns / 1000000000);
-		ret->tv_nsec = (long)(now_ns % 1000000000);
+/* ---- the net plugin ---- */
+
+/* The slots are where version 11 has them. */
+static const struct nccl_net_v11 *net_v11(void)
+{
+	return table("ncclNetPlugin", 11);
+}
+
+static int init_context(uint64_t comm_id, void **ret)
+{
+	const struct nccl_net_v12 *v12 = rank.process->net_version == 12 ? table("ncclNetPlugin", 12) : NULL;
+	struct nccl_net_comm_config config = { .trafficClass = -1 };
+
+	*ret = NULL;
+	if (v12)
+		return (int)v12->init(ret, comm_id, &config, log_line, NULL);
+	return (int)net_v11()->init(ret, comm_id, &config, log_line, NULL);
+}
+
+/* NCCL takes its own network, and says so to finalize at once, when the properties of device 0 cannot be had. */
+static int net_init(const struct board_order *order)
+{
+	struct nccl_net_properties_v11 properties;
+	void *context;
+	int r, count = 0;
+
+	if (driver_use(order->bus_id[0] ? order->bus_id : NULL))
+		return -1;
+	if (!rank.library)
+		return 0;
+	r = init_context(order->comm_id, &context);
+	if (r == NCCL_SUCCESS)
+		r = (int)net_v11()->devices(&count);
+	if (r != NCCL_SUCCESS)
+		return r;
+	if (count > 0 && net_v11()->getProperties(0, &properties) == NCCL_SUCCESS) {
+		if (rank.context_count < CONTEXTS_MAX)
+			rank.contexts[rank.context_count++] = context;
+		return 0;
 	}
-	return r;
+	return (int)net_v11()->finalize(context);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
+/* ---- the environment ---- */
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+static const char *ask(const char *name)
+{
+	return rank.get ? rank.get(name) : getenv(name);
 }
 
-/* What a variable names, whole, as it is at this moment. */
-static void read_named(const char *variable, struct board_answer *answer)
+static void environment_half_open(void)
 {
-	const char *path = getenv(variable);
-	size_t length;
+	const struct nccl_env_v1 *v1 = table("ncclEnvPlugin", 1);
+	const struct nccl_env_v2 *v2 = table("ncclEnvPlugin", 2);
+
+	if (rank.process->kind == BOARD_NO_ENV || !v1 || !v2)
+		return;
+	if (rank.process->env_version == 2)
+		(void)v2->init(2, 30, 7, "", log_line);
+	else
+		(void)v1->init(2, 28, 9, "");
+	rank.get = rank.process->env_version == 2 ? v2->getEnv : v1->getEnv;
+}
+
+/* What it names, whole, as it is at this moment. */
+static void read_named(const char *path, struct board_answer *answer)
+{
 	int fd;
 
-	answer->unset = !path || !*path;
-	if (answer->unset)
+	if (!path || !*path)
 		return;
-	length = strlen(path);
-	snprintf(answer->name, sizeof(answer->name), "%s", path + (length > 63 ? length - 63 : 0));
+	snprintf(answer->path, sizeof(answer->path), "%s", path);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	answer->missing = fd < 0;
-	if (fd < 0)
-		return;
-	while (answer->text_bytes < BOARD_TEXT_BYTES) {
-		ssize_t got = read(fd, answer->text + answer->text_bytes, BOARD_TEXT_BYTES - answer->text_bytes);
+	while (fd >= 0 && answer->text_bytes < BOARD_TEXT_BYTES - 1) {
+		ssize_t got = read(fd, answer->text + answer->text_bytes, BOARD_TEXT_BYTES - 1 - answer->text_bytes);
 
 		if (got <= 0)
 			break;
 		answer->text_bytes += (size_t)got;
 	}
-	close(fd);
+	/* Reserved bytes behind the text are NULs, at which NCCL stops, too. One is always there. */
+	answer->text[answer->text_bytes] = '\0';
+	answer->text_bytes = strlen(answer->text);
+	if (fd >= 0)
+		close(fd);
 }
 
-static void environment_tell(struct board_answer *answer)
+/* ---- orders ---- */
+
+static int tuner(const struct board_order *order, struct board_answer *answer)
 {
-	for (char **at = environ; *at; at++) {
-		size_t bytes = strlen(*at) + 1;
+	struct tuner_choice choice = { .choice = 0 };
+	void *context = NULL;
+	int r;
 
-		if ((strncmp(*at, "NCCL_", 5) != 0 && !strstr(*at, "TRIBUTARY")) ||
-		    answer->text_bytes + bytes > BOARD_TEXT_BYTES)
-			continue;
-		memcpy(answer->text + answer->text_bytes, *at, bytes);
-		answer->text_bytes += bytes;
+	if (!rank.tuner.version)
+		return 0;
+	r = tuner_table_init(&rank.tuner, order->comm_id, order->rank_count, order->node_count, log_line, &context);
+	for (int i = 0; r == NCCL_SUCCESS && i < TUNER_QUESTIONS; i++) {
+		r = tuner_table_ask(&rank.tuner, context, order->comm_id, i, &choice);
+		answer->tuner_choices = answer->tuner_choices * 31 + (uint32_t)(choice.choice * 64 + choice.channels);
 	}
+	return r == NCCL_SUCCESS ? tuner_table_end(&rank.tuner, context) : r;
 }
 
-static int properties(const struct board_order *order, struct board_answer *answer)
-{
-	struct netplugin_properties properties;
-	int r = netplugin_properties(rank.plugin, order->device, &properties);
-
-	if (r == NCCL_SUCCESS) {
-		answer->value = properties.member_count;
-		answer->latency_us = (int)properties.latency_us;
-		snprintf(answer->name, sizeof(answer->name), "%s", properties.name);
-	}
-	return r;
-}
-
-/* What a data loader does to us: nothing, it must not get anything done. Its status: calls that succeeded. */
+/* Nothing must come of what a child calls, and nothing happen to its parent. */
 static int fork_child(void)
 {
-	int status, value;
+	int status = -1;
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		struct netplugin_context *context = NULL;
-		struct netplugin_properties got;
+		void *context = NULL;
 		int done = 0;
 
-		done += netplugin_init(rank.plugin, 77, -1, log_line, &context) == NCCL_SUCCESS &&
-			netplugin_version(rank.plugin) >= 11;
-		done += netplugin_properties(rank.plugin, 0, &got) == NCCL_SUCCESS;
-		done += netplugin_devices(rank.plugin, &value) == NCCL_SUCCESS;
+		hooks_become(rank.board, NULL);
+		if (rank.library) {
+			const char *graph = ask("NCCL_GRAPH_FILE"), *real = getenv("NCCL_GRAPH_FILE");
+
+			done += init_context(77, &context) == NCCL_SUCCESS;
+			done += graph != real;
+		}
 		_exit(done);
 	}
-	if (pid < 0 || waitpid(pid, &status, 0) < 0)
-		return -1;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static int obey_tuner(const struct board_order *order, struct board_answer *answer, struct rank_comm *comm)
-{
-	if (!rank.tuner.version)
-		return order->op == BOARD_TUNER_END ? NCCL_SUCCESS : -1;
-	if (order->op == BOARD_TUNER_INIT)
-		return tuner_table_init(&rank.tuner, order->comm_id, (size_t)order->rank_count,
-					(size_t)order->node_count, log_line, &comm->tuner);
-	if (order->op == BOARD_TUNER_ASK) {
-		struct tuner_choice choice;
-		int r = tuner_table_ask(&rank.tuner, comm->tuner, order->comm_id, order->device, &choice);
+static void *worker(void *arg);
 
-		answer->value = choice.choice;
-		answer->tuner_channels = choice.channels;
-		answer->tuner_refused = choice.refused;
-		return r;
-	}
-	return tuner_table_end(&rank.tuner, comm->tuner);
+static int thread_start(unsigned number)
+{
+	struct board_actor *actor = &rank.process->actors[number];
+	pthread_t thread;
+
+	return pthread_create(&thread, NULL, worker, actor) || pthread_detach(thread) ? -1 : 0;
 }
 
-static int obey_net(const struct board_order *order, struct board_answer *answer, struct rank_comm *comm)
+_Noreturn static void end_process(bool at_once)
 {
-	int r;
-
-	switch (order->op) {
-	case BOARD_INIT:
-		if (rank.use && rank.use(order->bus_id[0] ? order->bus_id : NULL))
-			return -1;
-		return netplugin_init(rank.plugin, order->comm_id, -1, log_line, &comm->context);
-	case BOARD_DEVICES:
-		return netplugin_devices(rank.plugin, &answer->value);
-	case BOARD_PROPERTIES:
-		return properties(order, answer);
-	case BOARD_JOIN:
-		return netplugin_make_vdevice(rank.plugin, order->member_count, order->members, &answer->value);
-	case BOARD_LISTEN:
-		return comm->context ? netplugin_listen(comm->context, order->device, answer->handle, &comm->listener)
-				     : -1;
-	case BOARD_CONNECT: {
-		uint8_t handle[BOARD_HANDLE_BYTES];
-
-		memcpy(handle, order->handle, sizeof(handle));
-		r = comm->context ? netplugin_connect(comm->context, order->device, handle, &comm->send_comm) : -1;
-		answer->value = comm->send_comm != NULL;
-		return r;
-	}
-	case BOARD_CLOSE:
-		r = comm->send_comm ? netplugin_close_send(rank.plugin, comm->send_comm) : 0;
-		if (r == 0 && comm->listener)
-			r = netplugin_close_listen(rank.plugin, comm->listener);
-		comm->send_comm = comm->listener = NULL;
-		return r;
-	case BOARD_FINALIZE:
-		r = netplugin_finalize(comm->context);
-		comm->context = NULL;
-		return r;
-	default:
-		return -1;
-	}
-}
-
-static void obey(const struct board_order *order, struct board_answer *answer)
-{
-	struct rank_comm *comm = &rank.comms[order->thread][order->comm];
-	uint64_t start_ns = now_ns();
-
-	memset(answer, 0, offsetof(struct board_answer, text));
-	errno = 4242; /* no errno has this value */
-	switch (order->op) {
-	case BOARD_READ_TOPOLOGY:
-		read_named("NCCL_TOPO_FILE", answer);
-		errno = 4242;
-		break;
-	case BOARD_READ_GRAPH:
-		read_named("NCCL_GRAPH_FILE", answer);
-		errno = 4242;
-		break;
-	case BOARD_TUNER_INIT:
-	case BOARD_TUNER_ASK:
-	case BOARD_TUNER_END:
-		answer->result = obey_tuner(order, answer, comm);
-		break;
-	case BOARD_FORK_CHILD:
-		answer->value = fork_child();
-		errno = 4242;
-		break;
-	case BOARD_ENVIRONMENT:
-		environment_tell(answer);
-		errno = 4242;
-		break;
-	case BOARD_LEAVE:
+	hooks_become(rank.board, NULL); /* the controller waits for the end */
+	if (at_once)
 		_exit(0);
-	default:
-		answer->result = obey_net(order, answer, comm);
-		break;
-	}
-	answer->errno_changed = errno != 4242 && answer->result >= 0;
-	answer->took_ns = now_ns() - start_ns;
+	for (unsigned i = 0; i < rank.context_count; i++)
+		(void)net_v11()->finalize(rank.contexts[i]);
+	exit(0);
 }
 
-static void *serve(void *arg)
+static int obey(const struct board_order *order, struct board_answer *answer)
 {
-	unsigned number = (unsigned)(uintptr_t)arg;
-	struct board_slot *slot = &rank.process->slots[number];
-	uint32_t done = 0;
+	const char *path;
 
-	for (;;) {
-		while (atomic_load(&slot->ordered) == done)
-			board_wait(&slot->ordered, done, 1000);
-		/* What was called before is over: the controller knows, and ThreadSanitizer learns it here. */
-		atomic_load(&rank.calls);
-		obey(&slot->order, &slot->answer);
-		atomic_fetch_add(&rank.calls, 1);
-		atomic_store(&slot->answered, ++done);
-		board_ring(rank.board);
+	switch (order->op) {
+	case BOARD_ASK_NET:
+		(void)ask("NCCL_NET");
+		(void)ask("NCCL_COLLNET_ENABLE");
+		return 0;
+	case BOARD_THREAD:
+		return thread_start((unsigned)order->value);
+	case BOARD_INIT:
+		return net_init(order);
+	case BOARD_DUMP:
+		(void)ask("NCCL_TOPO_DUMP_FILE");
+		return 0;
+	case BOARD_TOPOLOGY:
+	case BOARD_GRAPH:
+		path = ask(order->op == BOARD_GRAPH ? "NCCL_GRAPH_FILE" : "NCCL_TOPO_FILE");
+		answer->errno_changed = errno != NO_ERRNO;
+		read_named(path, answer);
+		return 0;
+	case BOARD_TUNER:
+		return tuner(order, answer);
+	case BOARD_PROTO:
+		(void)ask("NCCL_PROTO");
+		return 0;
+	case BOARD_ALGO:
+		(void)ask("NCCL_ALGO");
+		return 0;
+	case BOARD_FORK:
+		answer->value = fork_child();
+		return 0;
+	case BOARD_EXIT:
+		end_process(order->value);
+	case BOARD_END:
+		break;
 	}
+	return 0;
+}
+
+static void serve(struct board_actor *actor)
+{
+	hooks_become(rank.board, actor);
+	for (;;) {
+		enum board_op op;
+
+		hooks_give(BOARD_IDLE);
+		op = actor->order.op;
+		memset(&actor->answer, 0, offsetof(struct board_answer, text));
+		if (op == BOARD_END)
+			return;
+		errno = NO_ERRNO;
+		actor->answer.result = obey(&actor->order, &actor->answer);
+		/* The C library and this file may change it in these. */
+		actor->answer.errno_changed |= errno != NO_ERRNO && op != BOARD_TOPOLOGY && op != BOARD_GRAPH &&
+					      op != BOARD_FORK && op != BOARD_THREAD;
+	}
+}
+
+/* Called again in the next round of destructors, behind the plugin's. */
+static void thread_ended(void *arg)
+{
+	static _Thread_local bool again;
+	struct board_actor *actor = arg;
+
+	if (!again) {
+		again = true;
+		pthread_setspecific(rank.ending, arg);
+		return;
+	}
+	hooks_become(rank.board, NULL);
+	atomic_store(&actor->state, BOARD_ABSENT);
+	atomic_fetch_add(&rank.board->bell, 1);
+	board_wake(&rank.board->bell);
+}
+
+static void *worker(void *arg)
+{
+	struct board_actor *actor = arg;
+
+	pthread_setspecific(rank.ending, actor);
+	serve(actor);
 	return NULL;
 }
 
-static void environment_set(const struct board_process *process)
-{
-	char text[BOARD_VALUE_BYTES];
-	char *value;
-
-	for (unsigned i = 0; i < process->environment_count; i++) {
-		snprintf(text, sizeof(text), "%s", process->environment[i]);
-		value = strchr(text, '=');
-		if (!value)
-			continue;
-		*value++ = '\0';
-		if (*value)
-			setenv(text, value, 1);
-		else
-			unsetenv(text);
-	}
-}
-
-static void driver_load(const struct board *board, const struct board_process *process)
+int rank_open_driver(const char *path, const char (*bus_ids)[BOARD_BUS_ID_BYTES], unsigned count)
 {
 	void (*show)(const char(*)[BOARD_BUS_ID_BYTES], int);
-	void *driver, *symbol;
+	void *driver = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *symbols[2] = { driver ? dlsym(driver, "standin_driver_show") : NULL,
+			     driver ? dlsym(driver, "standin_driver_use") : NULL };
 
-	if (process->no_driver)
-		return;
-	driver = dlopen(board->driver, RTLD_NOW | RTLD_LOCAL);
-	symbol = driver ? dlsym(driver, "standin_driver_show") : NULL;
-	memcpy(&show, &symbol, sizeof(show));
-	symbol = driver ? dlsym(driver, "standin_driver_use") : NULL;
-	memcpy(&rank.use, &symbol, sizeof(rank.use));
-	if (!driver || !show || !rank.use) {
-		fprintf(stderr, "standin: %s: %s\n", board->driver, dlerror());
-		_exit(3);
+	if (!symbols[0] || !symbols[1]) {
+		fprintf(stderr, "standin: %s: %s\n", path, dlerror());
+		return -1;
 	}
-	show((const char(*)[BOARD_BUS_ID_BYTES])process->gpus, (int)process->gpu_count);
+	memcpy(&show, &symbols[0], sizeof(show));
+	memcpy(&driver_use, &symbols[1], sizeof(driver_use));
+	show(bus_ids, (int)count);
+	return 0;
 }
 
-_Noreturn void rank_run(struct board *board, unsigned number)
+_Noreturn void rank_run(struct board *board, unsigned process, void *library, void *other_build)
 {
-	struct board_process *process = &board->processes[number];
-	pthread_t thread;
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS };
 
 	rank.board = board;
-	rank.process = process;
-	if (process->user && (setresgid(process->user, process->user, process->user) ||
-			      setresuid(process->user, process->user, process->user)))
-		_exit(4);
-	environment_set(process);
-	driver_load(board, process);
-	if (netplugin_open(process->plugin, process->net_version, &rank.plugin) < 0)
-		_exit(5);
-	tuner_table_find(rank.plugin->library, process->tuner_version, &rank.tuner);
-	for (unsigned i = 0; i < BOARD_SLOTS_OF_PROCESS; i++)
-		if ((i < process->thread_count || i == BOARD_THREADS_MAX) &&
-		    pthread_create(&thread, NULL, serve, (void *)(uintptr_t)i))
-			_exit(6);
-	for (;;)
-		pause();
+	rank.process = &board->processes[process];
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		signal(faults[i], SIG_DFL); /* cmocka has its own */
+	for (unsigned i = 0; i < rank.process->variable_count; i++) {
+		char *name = rank.process->variables[i], *value = strchr(name, '=');
+
+		*value = '\0';
+		setenv(name, value + 1, 1);
+		*value = '=';
+	}
+	if (rank.process->kind != BOARD_NO_PLUGIN)
+		rank.library = rank.process->kind == BOARD_OTHER_BUILD ? other_build : library;
+	if (rank.library)
+		tuner_table_find(rank.library, rank.process->tuner_version, &rank.tuner);
+	environment_half_open();
+	if (pthread_key_create(&rank.ending, thread_ended))
+		_exit(3);
+	for (unsigned i = 1; i < BOARD_CALLERS; i++)
+		if (thread_start(i) < 0)
+			_exit(3);
+	serve(&rank.process->actors[0]);
+	_exit(3);
 }

@@ -1,364 +1,381 @@
-#include "schedule.h"
+/* What a schedule is made of, by its seed. */
+#include "play.h"
 
-#include <inttypes.h>
+#include "plugin/steer.h"
+
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-const struct board_place schedule_places[SCHEDULE_PLACES] = {
-	[SCHEDULE_HOST_0] = { .own_net = true },
-	[SCHEDULE_HOST_1] = { .own_net = true },
-	[SCHEDULE_SMALL] = { .shm_bytes = 96 * 1024, .own_net = true },
+/* Something that one process of a job has and the others have not. */
+enum oddity {
+	ODD_NO_PLUGIN,
+	ODD_NO_ENV,
+	ODD_BUILD,
+	ODD_TOPOLOGY_ONLY,
+	ODD_OFF,
+	ODD_GRAPH,
+	ODD_TOPOLOGY,
+	ODD_P2P,
+	ODD_NO_SHM,
+	ODD_NO_PROFILE,
+	ODD_SHARES_GPUS,
+	ODD_COUNT,
+	ODD_NONE = ODD_COUNT
 };
 
-enum { SEATS_MAX = 24, JOBS_MAX = 2 };
-
-/* A thread of a process that initialises communicators, and its GPU. */
-struct seat {
-	unsigned process, thread;
-	int gpu, job;
+struct job {
+	unsigned number;
+	enum play_launcher launcher;
+	unsigned gpus[PLAY_PLACES]; /* in each place, as bits */
+	unsigned gpus_each;         /* of a process */
+	unsigned elsewhere;         /* processes on hosts that are not played */
+	unsigned world_size;        /* processes */
+	bool ours, two_host_ids;
+	int env_version, net_version, tuner_version;
+	enum oddity odd;
+	unsigned odd_which;
 };
 
-struct schedule {
-	struct play *play;
-	struct random random;
-	struct seat seats[SEATS_MAX];
-	unsigned seat_count;
-	bool clean; /* a communicator gets a plan when nothing else is wrong with it */
-	bool several_hosts;
-	unsigned threads;
-};
-
-static bool one_in(struct schedule *schedule, unsigned n)
+static unsigned below(struct play *play, unsigned bound)
 {
-	return random_below(&schedule->random, n) == 0;
+	return (unsigned)random_below(&play->random, bound);
 }
 
-static unsigned below(struct schedule *schedule, unsigned n)
+static bool one_in(struct play *play, unsigned times)
 {
-	return (unsigned)random_below(&schedule->random, n);
+	return below(play, times) == 0;
 }
 
-static void shuffle(struct schedule *schedule, int *list, unsigned count)
-{
-	for (unsigned i = count; i > 1; i--) {
-		unsigned other = below(schedule, i);
-		int value = list[i - 1];
+/* ------------------------------------------------------------------------------------------------------------ processes */
 
-		list[i - 1] = list[other];
-		list[other] = value;
-	}
+__attribute__((format(printf, 2, 3))) static void set(struct board_process *shared, const char *fmt, ...)
+{
+	va_list args;
+
+	if (shared->variable_count == BOARD_VARIABLES_MAX)
+		return;
+	va_start(args, fmt);
+	vsnprintf(shared->variables[shared->variable_count++], BOARD_VALUE_BYTES, fmt, args);
+	va_end(args);
 }
 
-/* ---- the jobs ---- */
-
-/* Another environment than the usual one; what is in the way of a plan makes the schedule unclean. */
-static void oddities_choose(struct schedule *schedule, struct play_launch *launch)
+static void launcher_set(const struct job *job, struct board_process *shared, unsigned rank, unsigned size, unsigned place)
 {
-	static const char *const harmless[] = { "NCCL_CROSS_NIC=0", "STANDIN_EAGER=1",
-						"NCCL_TOPO_DUMP_FILE=/dev/null" };
-	static const char *const others[] = { "NCCL_OOB_NET_ENABLE=1", "TRIBUTARY_STEER=topology",
-					      "TRIBUTARY_STEER=off", "NCCL_TOPO_FILE=/nonexistent" };
-
-	if (one_in(schedule, 6))
-		launch->extra[0] = harmless[below(schedule, 3)];
-	if (one_in(schedule, 10)) {
-		launch->extra[1] = others[below(schedule, 4)];
-		schedule->clean = false;
-	}
-	if (launch->extra[0] && strstr(launch->extra[0], "DUMP"))
-		schedule->clean = false;
-	if (one_in(schedule, 5))
-		launch->tuner_version = -1;
-	if (one_in(schedule, 3))
-		launch->extra[2] = "NCCL_COLLNET_ENABLE=1";
-	if (one_in(schedule, 16)) {
-		launch->net_version = 6 + (int)below(schedule, 5);
-		launch->tuner_version = 2 + (int)below(schedule, 3);
-		schedule->clean = false;
+	switch (job->launcher) {
+	case PLAY_TORCHRUN:
+		set(shared, "LOCAL_WORLD_SIZE=%u", size);
+		set(shared, "LOCAL_RANK=%u", rank);
+		set(shared, "WORLD_SIZE=%u", job->world_size);
+		set(shared, "MASTER_PORT=%u", 29500 + job->number);
+		set(shared, "GROUP_RANK=%u", place);
+		break;
+	case PLAY_MPIRUN:
+		set(shared, "OMPI_COMM_WORLD_LOCAL_SIZE=%u", size);
+		set(shared, "OMPI_COMM_WORLD_LOCAL_RANK=%u", rank);
+		set(shared, "OMPI_COMM_WORLD_SIZE=%u", job->world_size);
+		set(shared, "PMIX_NAMESPACE=job-%u", job->number);
+		break;
+	case PLAY_USER:
+		set(shared, "TRIBUTARY_LOCAL_PROCESSES=%u", size);
+		break;
+	case PLAY_NOBODY:
+		break;
 	}
 }
 
-static void process_start(struct schedule *schedule, const struct schedule_worlds *worlds, struct play_launch launch,
-			  const int *gpus)
+static void oddity_set(enum oddity odd, struct play_process *process, struct board_process *shared)
 {
-	unsigned process;
+	static const char *const variables[ODD_COUNT] = {
+		[ODD_TOPOLOGY_ONLY] = "TRIBUTARY_STEER=topology", [ODD_OFF] = "TRIBUTARY_STEER=off",
+		[ODD_GRAPH] = "NCCL_GRAPH_FILE=/proc/version",    [ODD_TOPOLOGY] = "NCCL_TOPO_FILE=/proc/version",
+		[ODD_P2P] = "NCCL_P2P_LEVEL=PXB",                 [ODD_NO_SHM] = "NCCL_SHM_DISABLE=1",
+		[ODD_NO_PROFILE] = "TRIBUTARY_PROFILE=/nowhere",  [ODD_SHARES_GPUS] = "NCCL_MULTI_RANK_GPU_ENABLE=1",
+	};
 
-	if (one_in(schedule, 40)) {
-		launch.profile = one_in(schedule, 2) ? "" : worlds->foreign->profile;
-		schedule->clean = false;
-	}
-	if (one_in(schedule, 40)) {
-		launch.no_driver = true;
-		schedule->clean = false;
-	}
-	process = play_process(schedule->play, &launch);
-	for (unsigned t = 0; t < schedule->threads && schedule->seat_count < SEATS_MAX; t++)
-		schedule->seats[schedule->seat_count++] = (struct seat){ process, t, gpus[t], launch.job };
+	if (variables[odd])
+		set(shared, "%s", variables[odd]);
+	process->unwilling = odd != ODD_BUILD && odd != ODD_P2P && odd != ODD_SHARES_GPUS;
+	process->settings = odd == ODD_BUILD || odd == ODD_P2P ? 1 + (unsigned)odd : 0;
+	process->shares_gpus = odd == ODD_SHARES_GPUS;
+	process->silent = odd == ODD_NO_PLUGIN || odd == ODD_NO_ENV || odd == ODD_OFF || odd == ODD_TOPOLOGY ||
+			  odd == ODD_NO_PROFILE;
+	process->graph = odd == ODD_GRAPH ? "/proc/version" : NULL;
+	shared->kind = odd == ODD_NO_PLUGIN ? BOARD_NO_PLUGIN
+		       : odd == ODD_NO_ENV  ? BOARD_NO_ENV
+		       : odd == ODD_BUILD   ? BOARD_OTHER_BUILD
+					    : BOARD_WHOLE;
 }
 
-/* What a launcher says of the number of local processes: usually the truth. */
-static int told(struct schedule *schedule, unsigned truth)
+/* The next process, with the GPUs of these bits. */
+static void process_add(struct play *play, const struct job *job, enum play_place place, unsigned gpus, unsigned rank,
+			unsigned size)
 {
-	if (!one_in(schedule, 12))
-		return (int)truth;
-	schedule->clean = false;
-	return one_in(schedule, 2) ? 0 : (int)(truth + 1 + below(schedule, 3));
+	struct play_process *process = &play->processes[play->process_count];
+	struct board_process *shared = &play->board->processes[play->process_count];
+
+	process->place = place;
+	process->host = place == PLAY_HOST_1 ? 1 : 0;
+	process->job = job->number;
+	process->ours = job->ours;
+	for (unsigned gpu = 0; gpu < 4; gpu++)
+		if (gpus & 1u << gpu)
+			process->gpus[process->gpu_count++] = gpu;
+	shared->env_version = job->env_version;
+	shared->net_version = job->net_version;
+	shared->tuner_version = job->tuner_version;
+	set(shared, "TRIBUTARY_NET=%s", job->ours ? "tcp" : "off");
+	set(shared, "TRIBUTARY_PROFILE=%s", play->worlds[play->world].profile);
+	if (job->two_host_ids) {
+		process->host = rank < size / 2 ? 0 : 2;
+		set(shared, "NCCL_HOSTID=host-%u", process->host);
+	}
+	launcher_set(job, shared, rank, size, place);
+	if (job->odd != ODD_NONE && job->odd_which == play->process_count)
+		oddity_set(job->odd, process, shared);
+	play_fork(play);
 }
 
-static void jobs_start(struct schedule *schedule, const struct schedule_worlds *worlds)
+static unsigned processes_in(const struct job *job, unsigned place)
 {
-	struct play *play = schedule->play;
-	unsigned jobs = one_in(schedule, 5) ? 2 : 1, hosts = one_in(schedule, 3) ? 2 : 1,
-		 gpu_count = play->world->gpu_count;
-	struct play_launch usual = { .net_version = 11 + (int)below(schedule, 2),
-				     .tuner_version = 5 + (int)below(schedule, 2) };
-	bool small = one_in(schedule, 25);
+	return ((unsigned)__builtin_popcount(job->gpus[place]) + job->gpus_each - 1) / job->gpus_each;
+}
 
-	schedule->several_hosts = hosts > 1;
-	schedule->threads = one_in(schedule, 5) && gpu_count > 4 ? 2 : 1;
-	usual.thread_count = schedule->threads;
-	oddities_choose(schedule, &usual);
-	if (small) {
-		schedule->clean = false;
-		play_place_order(play, SCHEDULE_SMALL, BOARD_PLACE_FILL, below(schedule, 20) * 4096);
+static void processes_add(struct play *play, struct job *job)
+{
+	struct play_job *known = &play->jobs[job->number];
+	unsigned places = 0;
+
+	job->world_size = job->elsewhere;
+	for (unsigned place = 0; place < PLAY_PLACES; place++) {
+		job->world_size += processes_in(job, place);
+		places += job->gpus[place] != 0;
 	}
-	if (one_in(schedule, 15)) {
-		schedule->clean = false;
-		play->tainted = true;
-		play_place_order(play, SCHEDULE_HOST_0, BOARD_PLACE_HOSTILE, below(schedule, 7));
-	}
-	for (unsigned host = 0; host < hosts; host++) {
-		int gpus[WORLD_GPUS_MAX];
-		unsigned at = 0, room = gpu_count / jobs / schedule->threads;
+	if (job->odd != ODD_NONE)
+		job->odd_which = play->process_count + below(play, job->world_size - job->elsewhere);
+	for (unsigned place = 0; place < PLAY_PLACES; place++) {
+		unsigned left = job->gpus[place], size = processes_in(job, place);
 
-		for (unsigned i = 0; i < gpu_count; i++)
-			gpus[i] = (int)i;
-		shuffle(schedule, gpus, gpu_count);
-		for (unsigned job = 0; job < jobs; job++) {
-			unsigned count = 1 + below(schedule, room < 5 ? room : 5);
-			struct play_launch launch = usual;
+		for (unsigned rank = 0; rank < size; rank++) {
+			unsigned gpus = 0;
 
-			launch.host = (int)host;
-			launch.place = host ? SCHEDULE_HOST_1 : small ? SCHEDULE_SMALL : SCHEDULE_HOST_0;
-			launch.job = (int)job;
-			launch.local_size = told(schedule, count);
-			launch.world_size = (int)count * (int)hosts; /* about; nobody who is told depends on it */
-			for (unsigned i = 0; i < count; i++, at += schedule->threads) {
-				launch.local_rank = (int)i;
-				launch.rank = (int)(host * count + i);
-				process_start(schedule, worlds, launch, &gpus[at]);
+			for (unsigned i = 0; i < job->gpus_each && left; i++) {
+				gpus |= left & (0u - left);
+				left &= left - 1;
 			}
+			process_add(play, job, (enum play_place)place, gpus, rank, size);
 		}
 	}
+	known->launcher = job->launcher;
+	known->is_whole = (job->launcher == PLAY_TORCHRUN || job->launcher == PLAY_MPIRUN) && places == 1 &&
+			  !job->elsewhere && (!job->two_host_ids || job->world_size < 2);
 }
 
-/* ---- the communicators ---- */
+/* --------------------------------------------------------------------------------------------------------- communicators */
 
-static bool is_busy(const struct schedule *schedule, const struct seat *seat, unsigned from_comm)
+static struct play_comm *comm_add(struct play *play, unsigned job)
 {
-	const struct play *play = schedule->play;
+	struct play_comm *comm = &play->comms[play->comm_count++];
 
-	for (unsigned c = from_comm; c < play->comm_count; c++)
-		for (unsigned i = 0; i < play->comms[c].member_count; i++)
-			if (play->comms[c].members[i].process == seat->process &&
-			    play->comms[c].members[i].thread == seat->thread)
-				return true;
-	return false;
+	comm->id = random_next(&play->random);
+	comm->job = job;
+	comm->parent = -1;
+	comm->graph_count = 2 + below(play, 3);
+	comm->dumps = one_in(play, 6);
+	comm->forks = one_in(play, 40);
+	comm->caller = one_in(play, 5);
+	return comm;
 }
 
-/* Some threads of one job that have nothing to do yet in this round. */
-static int new_comm(struct schedule *schedule, unsigned from_comm)
+static void member_add(struct play_comm *comm, unsigned process, unsigned gpu)
 {
-	struct play *play = schedule->play;
-	int order[SEATS_MAX], job = (int)below(schedule, JOBS_MAX), comm;
-	unsigned wanted = 1 + below(schedule, SEATS_MAX), count = 0;
+	struct play_member *member = &comm->members[comm->member_count];
 
-	for (unsigned i = 0; i < schedule->seat_count; i++)
-		order[i] = (int)i;
-	shuffle(schedule, order, schedule->seat_count);
-	comm = (int)play_comm(play, -1, false);
-	for (unsigned i = 0; i < schedule->seat_count && count < wanted; i++) {
-		const struct seat *seat = &schedule->seats[order[i]];
-
-		if (seat->job != job || !play->processes[seat->process].alive || is_busy(schedule, seat, from_comm))
-			continue;
-		play_join(play, (unsigned)comm, seat->process, seat->thread, seat->gpu);
-		count++;
-	}
-	if (count)
-		return comm;
-	play->comm_count--;
-	return -1;
-}
-
-/* A part of a communicator that is there, with its resources. */
-static int shared_split(struct schedule *schedule, unsigned from_comm)
-{
-	struct play *play = schedule->play;
-	unsigned parent = below(schedule, from_comm), count = 0;
-	int comm;
-
-	if (play->comms[parent].shared)
-		return -1;
-	for (unsigned i = 0; i < play->comms[parent].member_count; i++)
-		if (play->comms[parent].members[i].state != PLAY_READY)
-			return -1; /* all of the parent take part in a split */
-	comm = (int)play_comm(play, (int)parent, true);
-	for (unsigned i = 0; i < play->comms[parent].member_count; i++) {
-		const struct play_member *m = &play->comms[parent].members[i];
-		struct seat seat = { m->process, m->thread, m->gpu, 0 };
-
-		if (m->state != PLAY_READY || is_busy(schedule, &seat, from_comm) || one_in(schedule, 3))
-			continue;
-		play_join(play, (unsigned)comm, m->process, m->thread, m->gpu);
-		count++;
-	}
-	if (count)
-		return comm;
-	play->comm_count--;
-	return -1;
-}
-
-static void faults_choose(struct schedule *schedule, unsigned number)
-{
-	struct play_comm *comm = &schedule->play->comms[number];
-
-	if (one_in(schedule, 14) && comm->member_count > 1)
-		comm->members[below(schedule, comm->member_count)].state = PLAY_ABSENT;
-	comm->give_up_late = one_in(schedule, 14);
-	comm->given_up_quietly = one_in(schedule, 2);
-}
-
-/* All on one host, one to a process, and the whole job had been there before: then it is in a plugin's power. */
-static bool plan_is_due(const struct schedule *schedule, const struct play_comm *comm,
-			const bool known[BOARD_PROCESSES_MAX])
-{
-	const struct play *play = schedule->play;
-
-	if (!schedule->clean || schedule->several_hosts || comm->shared || comm->broken || comm->member_count < 2)
-		return false;
+	if (comm->member_count == PLAY_MEMBERS_MAX)
+		return;
 	for (unsigned i = 0; i < comm->member_count; i++)
-		for (unsigned j = 0; j < i; j++)
-			if (comm->members[i].process == comm->members[j].process)
-				return false;
-	for (unsigned p = 0; p < play->process_count; p++) {
-		bool is_member = false;
-
-		for (unsigned i = 0; i < comm->member_count; i++)
-			is_member |= comm->members[i].process == p;
-		if (!play->processes[p].alive ||
-		    (!known[p] && !is_member &&
-		     play->processes[p].job == play->processes[comm->members[0].process].job))
-			return false;
-	}
-	return true;
+		if (comm->members[i].process == process) /* one thread cannot wait for itself */
+			comm->in_workers = true;
+	*member = (struct play_member){ .process = process, .gpu = gpu };
+	comm->member_count++;
 }
 
-/* Who waits for somebody who does not come usually has patience; only then is the communicator aborted. */
-static void give_up_waiting(struct schedule *schedule, unsigned from_comm)
+/* The threads that do it. Without `in_workers` the calling one initialises. */
+static void threads_choose(struct play *play, struct play_comm *comm)
 {
-	struct play *play = schedule->play;
-	bool waits = false;
-
-	for (unsigned c = from_comm; c < play->comm_count; c++)
-		for (unsigned i = 0; i < play->comms[c].member_count; i++)
-			if (play->comms[c].members[i].state == PLAY_ABSENT) {
-				play_give_up(play, c);
-				waits = true;
-			}
-	if (waits && !one_in(schedule, 3))
-		play_pass_time(play, 5000);
-	play_run(play);
+	comm->in_workers = comm->in_workers || one_in(play, 4);
+	comm->non_blocking = comm->in_workers && one_in(play, 3);
+	for (unsigned i = 0; i < comm->member_count; i++)
+		comm->members[i].caller = comm->members[i].actor = comm->caller;
 }
 
-/* An older one is destroyed, if no part of it is in use. */
-static void end_one(struct schedule *schedule)
+static struct play_comm *comm_of_job(struct play *play, unsigned job)
 {
-	struct play *play = schedule->play;
-	unsigned number = below(schedule, play->comm_count);
+	struct play_comm *comm = comm_add(play, job);
 
-	for (unsigned c = 0; c < play->comm_count; c++)
-		if (play->comms[c].parent == (int)number)
-			return;
-	play_end(play, number);
-	play_run(play);
+	for (unsigned p = 0; p < play->process_count; p++)
+		for (unsigned i = 0; i < play->processes[p].gpu_count; i++)
+			if (play->processes[p].job == job && !play->processes[p].is_helper)
+				member_add(comm, p, play->processes[p].gpus[i]);
+	threads_choose(play, comm);
+	return comm;
 }
 
-/*
- * Ranks that get to their topology phase, and then never read, look like ranks that are about to: what is planned on the
- * same host meanwhile may be a communicator that they are all done with (docs/session.md, "Meeting"). So it rests.
- */
-static bool others_are_given_up(const struct play *play, unsigned from_comm, unsigned number)
+/* Those of the parent for which keep has a bit. */
+static void comm_of_parent(struct play *play, enum play_kind kind, unsigned parent, unsigned keep)
 {
-	for (unsigned c = from_comm; c < play->comm_count; c++)
-		if (c != number && play->comms[c].verdict == PLAY_GIVEN_UP)
-			return true;
-	return false;
+	struct play_comm *comm = comm_add(play, play->comms[parent].job);
+	const struct play_comm *of = &play->comms[parent];
+
+	comm->kind = kind;
+	comm->parent = (int)parent;
+	for (unsigned i = 0; i < of->member_count; i++)
+		if (keep & 1u << i)
+			member_add(comm, of->members[i].process, of->members[i].gpu);
+	if (kind == PLAY_SHRINK)
+		comm->id = steer_shrink_id(of->id);
+	threads_choose(play, comm);
 }
 
-static void round_run(struct schedule *schedule, struct schedule_counts *counts)
+static void comms_add(struct play *play, unsigned count)
 {
-	struct play *play = schedule->play;
-	unsigned from = play->comm_count, wanted = one_in(schedule, 3) ? 2 : 1;
-	bool known[BOARD_PROCESSES_MAX];
+	for (unsigned i = 0; i < count && play->comm_count + 2 < PLAY_COMMS_MAX; i++) {
+		const unsigned parent = below(play, play->comm_count), kind = below(play, 8);
+		const unsigned all = (1u << play->comms[parent].member_count) - 1;
+		unsigned keep = one_in(play, 3) ? all : 1 + below(play, all);
 
-	for (unsigned p = 0; p < BOARD_PROCESSES_MAX; p++)
-		known[p] = p < play->process_count && play->processes[p].devices_known;
-
-	for (unsigned i = 0; i < wanted && play->comm_count + 1 < BOARD_COMMS_MAX; i++) {
-		int comm = from && one_in(schedule, 4) ? shared_split(schedule, from) : new_comm(schedule, from);
-
-		if (comm >= 0)
-			faults_choose(schedule, (unsigned)comm);
-	}
-	if (one_in(schedule, 4)) {
-		play->kill_after_steps = 1 + below(schedule, 40);
-		play->kill_inside = one_in(schedule, 2);
-		play->kill_process = below(schedule, play->process_count);
-	}
-	play_run(play);
-	play->kill_after_steps = 0;
-	give_up_waiting(schedule, from);
-	for (unsigned c = from; c < play->comm_count; c++) {
-		const struct play_comm *comm = &play->comms[c];
-
-		/* Two in one process at a time may both rest. */
-		if (play->comm_count - from > 1 && schedule->threads > 1)
-			continue;
-		if (!plan_is_due(schedule, comm, known) || others_are_given_up(play, from, c))
-			continue;
-		counts->due++;
-		counts->missed += comm->verdict != PLAY_PLAN;
-		if (comm->verdict != PLAY_PLAN && !play->quiet && counts->missed < 4) {
-			fprintf(stderr, "communicator %u should have got a plan\n", c);
-			for (unsigned m = 0; m < comm->member_count; m++)
-				fprintf(stderr, "process %u logged:\n%s", comm->members[m].process,
-					play_log(play, comm->members[m].process));
+		if (kind < 3) {
+			comm_of_parent(play, PLAY_SPLIT, parent, keep);
+			if (keep != all && one_in(play, 2)) /* the other colour */
+				comm_of_parent(play, PLAY_SPLIT, parent, all & ~keep);
+		} else if (kind < 5) {
+			comm_of_parent(play, PLAY_SHARED, parent, keep);
+		} else if (kind == 5 && keep != all) {
+			comm_of_parent(play, PLAY_SHRINK, parent, keep);
+			/* Of both halves of a communicator without init even the plugin cannot know that they are two. */
+			if (one_in(play, 2) && play->comms[parent].kind != PLAY_SHARED)
+				comm_of_parent(play, PLAY_SHRINK, parent, all & ~keep);
+		} else if (kind == 6 && play->comms[parent].kind == PLAY_NEW) { /* NCCL_COMM_ID gives all the same id */
+			comm_of_parent(play, PLAY_NEW, parent, all);
+			play->comms[play->comm_count - 1].id = play->comms[parent].id;
+		} else {
+			comm_of_job(play, 0);
 		}
 	}
-	if (play->comm_count && one_in(schedule, 4))
-		end_one(schedule);
 }
 
-void schedule_run(struct play *play, const struct schedule_worlds *worlds, uint64_t seed,
-		  struct schedule_counts *counts)
+/* A process that a rank has started, and that has a communicator of its own. */
+static void helper_add(struct play *play, const struct job *job)
 {
-	struct schedule schedule = { .play = play, .clean = true };
-	unsigned rounds, failures = play->counts.failures, missed = counts->missed;
-	bool wipe;
+	const unsigned of = below(play, play->process_count), number = play->process_count;
+	struct job like = *job;
+	struct play_comm *comm;
 
-	random_init(&schedule.random, seed * 0x9e3779b97f4a7c15ULL + 1);
-	wipe = !one_in(&schedule, 4);
-	play_reset(play, worlds->usual[below(&schedule, 3)], one_in(&schedule, 2) ? "2.28.9" : "2.30.7", seed, wipe);
-	play->tainted = play->tainted && !wipe;
-	schedule.clean = !play->tainted;
-	play->burst = below(&schedule, 4) * 20;
-	play->proxy = one_in(&schedule, 3) ? 10 : 0;
-	jobs_start(&schedule, worlds);
-	rounds = 1 + below(&schedule, 4);
-	for (unsigned i = 0; i < rounds && play->counts.failures == failures; i++)
-		round_run(&schedule, counts);
-	if (play->counts.failures != failures || counts->missed != missed)
-		fprintf(stderr, "that was schedule TRIBUTARY_TEST_SEED=%#" PRIx64 " TRIBUTARY_TEST_SEEDS=1%s\n", seed,
-			wipe ? "" : " (with what the ones before it left)");
+	if (play->processes[of].unwilling || play->processes[of].place != PLAY_HOST_0 || job->odd != ODD_NONE)
+		return;
+	memcpy(&play->board->processes[number], &play->board->processes[of], offsetof(struct board_process, log_bytes));
+	play->processes[number] = play->processes[of];
+	play->processes[number].registered = false;
+	play->processes[number].is_helper = true;
+	play_fork(play);
+	comm = comm_add(play, like.number);
+	member_add(comm, number, play->processes[of].gpus[0]);
+	threads_choose(play, comm);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- schedules */
+
+static void places_choose(struct play *play, struct job *job)
+{
+	const unsigned layout = below(play, 10);
+
+	job->gpus[PLAY_HOST_0] = one_in(play, 3) ? 1 + below(play, 15) : 15;
+	if (layout == 7) {
+		job->gpus[PLAY_HOST_0] = 3;
+		job->gpus[PLAY_HOST_1] = one_in(play, 2) ? 3 : 15;
+	} else if (layout == 8) {
+		job->gpus[PLAY_HOST_0] = 3;
+		job->gpus[PLAY_CONTAINER] = 12;
+	} else if (layout == 9) {
+		job->two_host_ids = true;
+	}
+}
+
+static void job_choose(struct play *play, unsigned number, struct job *job)
+{
+	static const enum play_launcher launchers[] = { PLAY_TORCHRUN, PLAY_TORCHRUN, PLAY_TORCHRUN, PLAY_TORCHRUN,
+							PLAY_MPIRUN,   PLAY_USER,     PLAY_NOBODY,   PLAY_NOBODY };
+
+	*job = (struct job){ .number = number, .gpus_each = 1, .odd = ODD_NONE };
+	job->launcher = launchers[below(play, sizeof(launchers) / sizeof(launchers[0]))];
+	job->ours = !one_in(play, 3);
+	job->env_version = 1 + (int)below(play, 2);
+	job->net_version = 11 + (int)below(play, 2);
+	job->tuner_version = 5 + (int)below(play, 2);
+	job->elsewhere = one_in(play, 6);
+	if (one_in(play, 4))
+		job->gpus_each = one_in(play, 2) ? 2 : 4;
+}
+
+static void disturb(struct play *play)
+{
+	if (one_in(play, 6))
+		play->comms[below(play, play->comm_count)].abandon_after = 1 + below(play, 60);
+	if (one_in(play, 8)) {
+		play->kill_at = 1 + below(play, 200);
+		play->kill_which = below(play, play->process_count);
+	}
+	if (one_in(play, 8)) {
+		play->stop_at = 1 + below(play, 150);
+		play->stop_which = below(play, play->process_count);
+		play->stop_turns = 1 + below(play, 200);
+	}
+	if (one_in(play, 40)) {
+		play->foreigner = place_put_foreigner(&play->places[play->world][PLAY_HOST_0]);
+		play->has_foreigner = play->foreigner >= 0;
+	}
+}
+
+void schedule_run(struct play *play, uint64_t seed)
+{
+	struct job job, other;
+
+	play_begin(play, (unsigned)(seed % PLAY_WORLDS), seed);
+	job_choose(play, 0, &job);
+	places_choose(play, &job);
+	/* Of a container without the plugin nobody can know, if it has the name of the other one. */
+	if (one_in(play, 3) && !job.gpus[PLAY_CONTAINER])
+		job.odd = (enum oddity)below(play, ODD_COUNT);
+	processes_add(play, &job);
+	comm_of_job(play, 0);
+	comms_add(play, below(play, 4));
+	if (one_in(play, 12))
+		helper_add(play, &job);
+	if (one_in(play, 4) && job.gpus[PLAY_HOST_0] != 15 && !job.gpus[PLAY_CONTAINER]) {
+		job_choose(play, 1, &other);
+		other.gpus[PLAY_HOST_0] = 15 & ~job.gpus[PLAY_HOST_0];
+		processes_add(play, &other);
+		comm_of_job(play, 1);
+	}
+	disturb(play);
+	play_run(play);
+	play_end(play);
+	if (!play->failed)
+		judge_plans(play);
+	play->counts.schedules++;
+}
+
+void schedule_calm(struct play *play, unsigned world, unsigned gpus, bool is_whole, bool ours)
+{
+	struct job job = { .gpus = { gpus }, .gpus_each = 1, .ours = ours, .odd = ODD_NONE };
+
+	play_begin(play, world, 1);
+	play->calm = true;
+	job.elsewhere = is_whole ? 0 : 1;
+	job.env_version = 2;
+	job.net_version = 11;
+	processes_add(play, &job);
+	comm_of_job(play, 0);
+	play_run(play);
+	play_end(play);
 }

@@ -1,4 +1,4 @@
-/* A machine that is not here: a profile that fits the host the tests run on, but describes GPUs that are not in it. */
+/* A machine that is not here: a profile that fits what places_show_gpus() shows. */
 #ifndef TESTS_STANDIN_WORLD_H
 #define TESTS_STANDIN_WORLD_H
 
@@ -14,11 +14,9 @@ struct world {
 	unsigned gpu_count;
 };
 
-/*
- * machine: a folder of topo/. Its NIC is called as the interface that the plugin is told to use. The file is in folder,
- * which others may read. Asserts that it worked.
- */
-void world_make(const char *folder, const char *machine, struct world *ret);
+/* machine: a folder of topo/. Its GPUs; then, where sysfs shows them, the profile in that folder. Assert that it worked. */
+void world_make(const char *machine, struct world *ret);
+void world_measure(const char *folder, const char *machine, struct world *ret);
 
 /* Beside the test program: the libraries that were built for it. */
 void world_library(const char *name, char *ret, size_t bytes);

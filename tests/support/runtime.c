@@ -60,7 +60,7 @@ void runtime_watchdog(unsigned watchdog_s)
 static void settings_hide(void)
 {
 	static const char *const names[] = { "PLUGIN",       "BUILD",       "SOURCE",    "TEST_SEED", "TEST_SEEDS",
-					     "TEST_VERSION", "TEST_FILTER", "TEST_LONG", "TEST_SLOW" };
+					     "TEST_VERSION", "TEST_FILTER", "TEST_LONG", "TEST_SLOW", "TEST_TRACE" };
 	char name[64], hidden[64];
 	const char *value;
 

@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "plugin/net.h"
 #include "plugin/result.h"
-#include "plugin/session.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -66,15 +65,9 @@ enum nccl_result plugin_slot_listen_6_10(int device, void *handle, void **ret_li
 	return listen_on(device, handle, ret_listen_comm);
 }
 
-static void connects(const struct plugin_net_context *communicator)
-{
-	if (communicator && plugin_net_check() == 0)
-		session_connects(communicator->comm_id);
-}
-
 enum nccl_result plugin_slot_listen_11(void *context, int device, void *handle, void **ret_listen_comm)
 {
-	connects(context);
+	(void)context;
 	return listen_on(device, handle, ret_listen_comm);
 }
 
@@ -103,7 +96,6 @@ enum nccl_result plugin_slot_connect_11(void *context, int device, void *handle,
 	int traffic_class = communicator ? communicator->traffic_class : PLUGIN_NET_NO_TRAFFIC_CLASS;
 
 	(void)ret_device_handle;
-	connects(communicator);
 	return connect_to(device, traffic_class, handle, ret_send_comm);
 }
 

@@ -1,36 +1,24 @@
 /*
- * A plugin that does nothing but hand over graph files, as simply as can be, and wrongly in the way that STANDIN_MUTANT
- * says: by it the stand-in shows that it notices. "good" is right as long as all processes of a communicator's host share
- * /dev/shm and take one communicator at a time.
+ * The plugin, with one thing in it wrong: STANDIN_MUTANT says which. The linker (--wrap) puts these functions between the
+ * plugin's own. Judge and schedules must find every one of them (mutant_test.c).
  */
-#include "nccl/tuner_v5.h"
-#include "nccl/tuner_v6.h"
-#include "nccl/v11.h"
-#include "nccl/v12.h"
+#include "plugin/steer.h"
+#include "plugin/steer/decide.h"
+#include "plugin/steer/evidence.h"
+#include "plugin/steer/registry.h"
 
-#include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <time.h>
 
-#define EXPORT    __attribute__((visibility("default")))
-#define DIRECTORY "/dev/shm/mutant"
+#define WRAP(result, name, ...)          \
+	result __real_##name(__VA_ARGS__); \
+	result __wrap_##name(__VA_ARGS__); \
+	result __wrap_##name(__VA_ARGS__)
 
-enum { GPUS_MAX = 16, BUS_ID_BYTES = 24 };
-
-static const char resting[] = "<graphs version=\"1\"></graphs>\n";
-static _Thread_local struct {
-	uint64_t comm_id;
-	unsigned looks; /* getProperties since init */
-	bool is_new, is_first;
-} now;
-static unsigned joined;
-static char graph_file[128];
+static _Thread_local char last_graph[64];
 
 static bool is(const char *mutant)
 {
@@ -39,337 +27,124 @@ static bool is(const char *mutant)
 	return text && !strcmp(text, mutant);
 }
 
-static void replace(const char *text)
+static bool is_first_rank(void)
 {
-	char temporary[160];
-	FILE *file;
+	const char *rank = getenv("LOCAL_RANK");
 
-	snprintf(temporary, sizeof(temporary), "%s.new", graph_file);
-	file = fopen(temporary, "we");
-	if (!file)
-		return;
-	fputs(text, file);
-	fclose(file);
-	rename(temporary, graph_file);
+	return rank && !strcmp(rank, "0");
 }
 
-static int current_gpu(char bus_id[BUS_ID_BYTES])
+WRAP(bool, steer_evidence_launcher, const struct steer_snapshot *snapshot, struct diag *diag)
 {
-	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-	int (*get)(int *), (*name)(char *, int, int), device;
-	void *symbol;
+	bool complete = __real_steer_evidence_launcher(snapshot, diag);
 
-	if (!driver)
-		return -1;
-	symbol = dlsym(driver, "cuCtxGetDevice");
-	memcpy(&get, &symbol, sizeof(get));
-	symbol = dlsym(driver, "cuDeviceGetPCIBusId");
-	memcpy(&name, &symbol, sizeof(name));
-	return get(&device) || name(bus_id, BUS_ID_BYTES, device) ? -1 : 0;
+	return is("plans although a rank lacks the plugin") || (complete && !is("misses plans"));
 }
 
-/* The bus ids of who has registered for the communicator, in order. */
-static unsigned members(char ids[GPUS_MAX][BUS_ID_BYTES])
+WRAP(bool, steer_evidence_machine, const struct steer_snapshot *snapshot, const struct steer_gpus *gpus,
+     bool shares_gpus, struct diag *diag)
 {
-	DIR *dir = opendir(DIRECTORY);
-	const struct dirent *entry;
-	char prefix[32];
-	unsigned count = 0;
-
-	snprintf(prefix, sizeof(prefix), "%016llx.", (unsigned long long)now.comm_id);
-	while (dir && (entry = readdir(dir)))
-		if (!strncmp(entry->d_name, prefix, strlen(prefix)) && count < GPUS_MAX)
-			snprintf(ids[count++], BUS_ID_BYTES, "%.23s", entry->d_name + strlen(prefix));
-	if (dir)
-		closedir(dir);
-	qsort(ids, count, BUS_ID_BYTES, (int (*)(const void *, const void *))strcmp);
-	return count;
+	return !is("misses plans") && __real_steer_evidence_machine(snapshot, gpus, shares_gpus, diag);
 }
 
-/* MUTANT_GPUS: "BUS=dev BUS=dev". */
-static int dev_of(const char *bus_id)
+WRAP(bool, steer_decision_names, const struct steer_decision *decision, uint64_t process,
+     const struct steer_record *record)
 {
-	const char *at = strcasestr(getenv("MUTANT_GPUS"), bus_id);
-
-	return at ? atoi(strchr(at, '=') + 1) : -1;
+	return is("takes the decision of an earlier id") || is("lets every rank follow") ||
+	       __real_steer_decision_names(decision, process, record);
 }
 
-static unsigned all_gpus(char ids[GPUS_MAX][BUS_ID_BYTES])
+WRAP(void, steer_registry_forget, struct steer_registry *registry, uint64_t comm_id, uint64_t host)
 {
-	unsigned count = 0;
-
-	for (const char *at = getenv("MUTANT_GPUS"); at && *at && count < GPUS_MAX;) {
-		snprintf(ids[count++], BUS_ID_BYTES, "%.*s", (int)strcspn(at, "="), at);
-		at = strchr(at, ' ');
-		at = at ? at + 1 : NULL;
-	}
-	return count;
+	if (!is("takes the decision of an earlier id") && !is("leaves decisions behind"))
+		__real_steer_registry_forget(registry, comm_id, host);
 }
 
-static size_t put_graph(char *text, size_t room, int id, char ids[GPUS_MAX][BUS_ID_BYTES], unsigned count)
+WRAP(void, steer_registry_close, struct steer_registry *registry)
 {
-	size_t at = 0;
-	const char *rank = getenv("RANK");
-	unsigned turn = is("ranks differ") && rank ? (unsigned)atoi(rank) : 0;
-
-	if (is("heads") && id == 4)
-		turn++;
-
-	at += (size_t)snprintf(text + at, room - at,
-			       "<graph id=\"%d\" pattern=\"%d\" crossnic=\"0\" nchannels=\"%d\" speedintra=\"20\" "
-			       "speedinter=\"10\" latencyinter=\"%d\" typeintra=\"PHB\" typeinter=\"PHB\"%s>",
-			       id, id ? 1 : 4, is("channels") ? 3 : 2, is("latency") && rank ? atoi(rank) / 4 : 0,
-			       is("attribute") ? "" : " samechannels=\"1\"");
-	for (unsigned c = 0; c < 2; c++) {
-		at += (size_t)snprintf(text + at, room - at, "<channel><net dev=\"%d\"/>", is("net") ? 7 : 0);
-		for (unsigned i = 0; i < count; i++)
-			at += (size_t)snprintf(text + at, room - at,
-					       is("rank")      ? "<gpu dev=\"0x%x\" rank=\"0\"/>"
-					       : is("decimal") ? "<gpu dev=\"%d\"/>"
-							       : "<gpu dev=\"0x%x\"/>",
-					       dev_of(ids[(i + turn) % count]));
-		at += (size_t)snprintf(text + at, room - at, "<net dev=\"%d\"/></channel>", is("net") ? 7 : 0);
-	}
-	at += (size_t)snprintf(text + at, room - at, "</graph>");
-	return at;
+	if (!is("leaves its file behind"))
+		__real_steer_registry_close(registry);
 }
 
-static void publish(void)
+WRAP(int, steer_registry_scan, struct steer_registry *registry, uint64_t comm_id, uint64_t host,
+     struct steer_snapshot *ret, struct diag *diag)
 {
-	char ids[GPUS_MAX][BUS_ID_BYTES], text[16384];
-	unsigned count = members(ids);
-	size_t at = 0;
+	int r = __real_steer_registry_scan(registry, comm_id, host, ret, diag);
 
-	if (is("others"))
-		count = all_gpus(ids);
-	if (is("one missing"))
-		count--;
-	at += (size_t)snprintf(text + at, sizeof(text) - at, "%s<graphs version=\"%d\">\n%s",
-			       is("declaration") ? "<?xml version=\"1.0\"?>\n" : "", is("version") ? 2 : 1,
-			       is("tab") ? "\t" : "");
-	at += put_graph(text + at, sizeof(text) - at, 0, ids, count);
-	if (!is("no trees"))
-		at += put_graph(text + at, sizeof(text) - at, 1, ids, count);
-	if (getenv("NCCL_COLLNET_ENABLE")) {
-		at += put_graph(text + at, sizeof(text) - at, 2, ids, count);
-		if (!is("no heads"))
-			at += put_graph(text + at, sizeof(text) - at, 4, ids, count);
-	}
-	snprintf(text + at, sizeof(text) - at, "\n</graphs>\n");
-	replace(text);
+	if (is("plans beside another version"))
+		ret->foreign_count = 0;
+	if (is("takes unlike settings for alike"))
+		for (size_t i = 0; i < ret->member_count; i++)
+			ret->members[i].record.machine = registry->own->records[0].machine;
+	if (is("takes unwilling ranks for willing"))
+		for (size_t i = 0; i < ret->member_count; i++)
+			ret->members[i].record.reason = STEER_ELIGIBLE;
+	return r;
 }
 
-static enum nccl_result init(void **ret_context, uint64_t comm_id, struct nccl_net_comm_config *config,
-			     nccl_debug_logger *logger, nccl_profiler_callback *profiler)
+WRAP(int, steer_registry_claim, struct steer_registry *registry, uint64_t comm_id, uint64_t host)
 {
-	static int context;
-	char bus_id[BUS_ID_BYTES], path[200];
-	FILE *file;
+	const struct timespec nap = { .tv_nsec = 1000000 };
+	struct steer_decision *decision = malloc(sizeof(*decision));
+	struct diag diag;
 
-	(void)config;
-	(void)logger;
-	(void)profiler;
-	mkdir(DIRECTORY, 0777);
-	now.is_first = !graph_file[0];
-	if (now.is_first) {
-		snprintf(graph_file, sizeof(graph_file), DIRECTORY "/graph.%d", (int)getpid());
-		setenv("NCCL_GRAPH_FILE", graph_file, 1);
-	}
-	replace(resting);
-	now.comm_id = comm_id;
-	now.is_new = true;
-	now.looks = 0;
-	if (!is("forgets itself") && current_gpu(bus_id) == 0) {
-		snprintf(path, sizeof(path), DIRECTORY "/%016llx.%s", (unsigned long long)comm_id, bus_id);
-		file = fopen(path, "we");
-		if (file)
-			fclose(file);
-	}
-	*ret_context = &context;
-	errno = 4242;
-	return NCCL_SUCCESS;
+	while (is("waits for another rank") && !is_first_rank() && decision &&
+	       steer_registry_decision(registry, comm_id, host, decision, &diag) == -ENOENT)
+		nanosleep(&nap, NULL);
+	free(decision);
+	return __real_steer_registry_claim(registry, comm_id, host);
 }
 
-static int device_count(void);
-
-/* NCCL asks once, then for each device, and in the first communicator of a process once more for each. */
-static unsigned looks_of_one(void)
+WRAP(int, steer_decision_write, const struct steer_machine *machine, const struct steer_decision *decision,
+     const int *devices, unsigned latency_us, char **ret, size_t *ret_bytes, struct diag *diag)
 {
-	unsigned physical = (unsigned)device_count() - joined;
+	struct steer_decision *changed = malloc(sizeof(*changed));
+	int r = -ENOMEM;
 
-	return 1 + physical * (now.is_first ? 2 : 1) + 6 * joined;
-}
-
-static void look(void)
-{
-	const char *rank = getenv("RANK");
-
-	now.looks++;
-	if (now.looks > looks_of_one() && !is("stays"))
-		now.is_new = false;
-	if (is("crashes") && now.looks == 2)
+	if (is("crashes"))
 		abort();
-	if (is("hangs") && now.looks == 2)
-		for (;;)
-			pause();
-	if (is("early") ? now.looks > 1 : !is("late") && now.looks == 1)
-		return; /* NCCL asks once before everybody is there */
-	if (!now.is_new) {
-		if (!is("stays"))
-			replace(resting);
-		return;
+	if (!changed)
+		return r;
+	memcpy(changed, decision, sizeof(*changed));
+	for (uint32_t v = 0; is("plans for other GPUs") && v < machine->topology.vertex_count; v++) {
+		bool is_ours = machine->topology.vertices[v].kind != TOPOLOGY_GPU;
+
+		for (size_t i = 0; i < decision->request.gpu_count; i++)
+			is_ours |= decision->request.gpus[i] == v;
+		if (!is_ours)
+			changed->request.gpus[0] = v;
 	}
-	if (is("one rests") && rank && !atoi(rank))
-		return;
-	publish();
-	if (is("no file"))
-		unlink(graph_file);
+	r = __real_steer_decision_write(machine, changed, devices, latency_us, ret, ret_bytes, diag);
+	free(changed);
+	return r;
 }
 
-static enum nccl_result properties_fill(int device)
+WRAP(uint64_t, steer_shrink_id, uint64_t parent_id)
 {
-	look();
-	errno = is("errno") ? EAGAIN : 4242;
-	return device > 2 || (is("fails") && now.looks == 2) ? NCCL_SYSTEM_ERROR : NCCL_SUCCESS;
+	return is("plans for shrunk communicators") ? 0 : __real_steer_shrink_id(parent_id);
 }
 
-#define PROPERTIES(version)                                                                                 \
-	static enum nccl_result properties_##version(int device, struct nccl_net_properties_##version *ret) \
-	{                                                                                                   \
-		*ret = (struct nccl_net_properties_##version){                                              \
-			.name = "lo",                                                                       \
-			.guid = 1,                                                                          \
-			.ptrSupport = 1,                                                                    \
-			.speed = 10000,                                                                     \
-			.port = 1,                                                                          \
-			.maxComms = 65536,                                                                  \
-			.maxRecvs = 1,                                                                      \
-			.vProps = { .ndevs = 1 },                                                           \
-			.maxP2pBytes = 1 << 30,                                                             \
-			.maxCollBytes = 1 << 30,                                                            \
-		};                                                                                          \
-		return properties_fill(device);                                                             \
-	}
-PROPERTIES(v11)
-PROPERTIES(v12)
-
-/* MUTANT_DEVICES: so many, 1 if it is not set. */
-static int device_count(void)
+WRAP(void, steer_begin, uint64_t comm_id)
 {
-	const char *text = getenv("MUTANT_DEVICES");
-
-	return (text ? atoi(text) : 1) + (int)joined;
+	last_graph[0] = '\0';
+	__real_steer_begin(comm_id);
 }
 
-static enum nccl_result devices(int *ret)
+WRAP(const char *, steer_get, const char *name)
 {
-	*ret = device_count();
-	return NCCL_SUCCESS;
+	const bool is_graph = !strcmp(name, "NCCL_GRAPH_FILE");
+	const char *value;
+
+	if (!strcmp(name, "NCCL_PROTO") && is("keeps its record after NCCL_PROTO"))
+		return getenv(name);
+	if (is_graph && is("gives one rank no plan") && is_first_rank())
+		return NULL;
+	value = __real_steer_get(name);
+	if (is_graph && value)
+		snprintf(last_graph, sizeof(last_graph), "%s", value);
+	if (is_graph && !value && last_graph[0] && is("answers a split with its parent's plan"))
+		return last_graph;
+	if (is_graph && is("changes errno"))
+		errno = EINVAL;
+	return value;
 }
-
-static enum nccl_result join_v11(int *ret, struct nccl_net_vdevice_v9 *members)
-{
-	(void)members;
-	*ret = device_count();
-	joined++;
-	return NCCL_SUCCESS;
-}
-
-static enum nccl_result join_v12(int *ret, struct nccl_net_vdevice_v12 *members)
-{
-	(void)members;
-	return join_v11(ret, NULL);
-}
-
-static enum nccl_result finalize(void *context)
-{
-	(void)context;
-	return NCCL_SUCCESS;
-}
-
-static enum nccl_result listen(void *context, int device, void *handle, void **ret)
-{
-	(void)context;
-	(void)device;
-	memset(handle, 0, NCCL_HANDLE_BYTES);
-	*ret = &now;
-	return NCCL_SUCCESS;
-}
-
-static enum nccl_result close_listen(void *listener)
-{
-	(void)listener;
-	return NCCL_SUCCESS;
-}
-
-#define NET(number)                                                            \
-	extern EXPORT const struct nccl_net_v##number ncclNetPlugin_v##number; \
-	const struct nccl_net_v##number ncclNetPlugin_v##number = {            \
-		.name = "mutant",                                              \
-		.init = init,                                                  \
-		.devices = devices,                                            \
-		.getProperties = properties_v##number,                         \
-		.listen = listen,                                              \
-		.closeListen = close_listen,                                   \
-		.finalize = finalize,                                          \
-		.makeVDevice = join_v##number,                                 \
-	};
-NET(11)
-NET(12)
-
-static enum nccl_result tuner_init(void **ret_context, uint64_t comm_id, size_t ranks, size_t nodes,
-				   nccl_debug_logger *logger, struct nccl_tuner_nvl_domain_v5 *domain,
-				   struct nccl_tuner_constants_v5 *constants)
-{
-	(void)comm_id;
-	(void)ranks;
-	(void)nodes;
-	(void)logger;
-	(void)domain;
-	(void)constants;
-	*ret_context = NULL;
-	now.is_new = is("stays") && now.is_new;
-	if (!is("stays") && !is("not taken back"))
-		replace(resting);
-	errno = 4242;
-	return NCCL_SUCCESS;
-}
-
-static enum nccl_result tuner_ask(void *context, enum nccl_func func, size_t bytes, int ops, float **costs,
-				  int algorithms, int protocols, int registered, int *ret_channels)
-{
-	float(*table)[NCCL_PROTO_COUNT] = (float(*)[NCCL_PROTO_COUNT])(void *)costs;
-	const char *rank = getenv("RANK");
-
-	(void)context;
-	(void)func;
-	(void)bytes;
-	(void)ops;
-	(void)algorithms;
-	(void)protocols;
-	(void)registered;
-	(void)ret_channels;
-	if (is("tuner differs") && rank && atoi(rank) == 1)
-		for (int p = 0; p < NCCL_PROTO_COUNT; p++)
-			if (table[1][p] >= 0)
-				table[1][p] = 1000 - table[1][p];
-	if (is("tuner allows"))
-		table[6][0] = 1;
-	return NCCL_SUCCESS;
-}
-
-extern EXPORT const struct nccl_tuner_v6 ncclTunerPlugin_v6;
-const struct nccl_tuner_v6 ncclTunerPlugin_v6 = {
-	.name = "mutant",
-	.init = tuner_init,
-	.getCollInfo = tuner_ask,
-	.finalize = finalize,
-};
-
-extern EXPORT const struct nccl_tuner_v5 ncclTunerPlugin_v5;
-const struct nccl_tuner_v5 ncclTunerPlugin_v5 = {
-	.name = "mutant",
-	.init = tuner_init,
-	.getCollInfo = tuner_ask,
-	.finalize = finalize,
-};

@@ -147,6 +147,18 @@ static int fake_get_fields(struct gpu_nvml_device *device, int count, struct gpu
 	return step(GPU_NVML_OK);
 }
 
+static int fake_get_compute_processes(struct gpu_nvml_device *device, unsigned *count, struct gpu_nvml_process *ret)
+{
+	const unsigned room = *count;
+
+	*count = device->process_count;
+	if (room < device->process_count)
+		return step(GPU_NVML_INSUFFICIENT_SIZE);
+	for (unsigned i = 0; i < device->process_count; i++)
+		ret[i] = (struct gpu_nvml_process){ .pid = device->processes[i] };
+	return step(GPU_NVML_OK);
+}
+
 static int fake_get_mig_mode(struct gpu_nvml_device *device, unsigned *ret_now, unsigned *ret_pending)
 {
 	*ret_now = *ret_pending = device->mig;

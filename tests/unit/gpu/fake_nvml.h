@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { FAKE_NVML_DEVICES_MAX = 8, FAKE_NVML_LINKS_MAX = 18, FAKE_NVML_SLICES_MAX = 7 };
+enum { FAKE_NVML_DEVICES_MAX = 8, FAKE_NVML_LINKS_MAX = 18, FAKE_NVML_SLICES_MAX = 7, FAKE_NVML_PROCESSES_MAX = 80 };
 
 struct gpu_nvml_device { /* a GPU, or a slice of one */
 	bool lost;
@@ -27,6 +27,7 @@ struct gpu_nvml_device { /* a GPU, or a slice of one */
 	bool mig;
 	struct gpu_nvml_device *slices[FAKE_NVML_SLICES_MAX]; /* NULL: that place is empty */
 	unsigned gpu_instance, compute_instance;
+	unsigned process_count, processes[FAKE_NVML_PROCESSES_MAX];
 };
 
 struct fake_nvml {

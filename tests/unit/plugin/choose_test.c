@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/params.h"
 #include "unit/transport/tcp/fake_sysfs.h"
 
-static struct plugin_choice choose(struct fake_sysfs *fake, enum net_choice net, bool disable)
+static struct plugin_choice choose_with(struct fake_sysfs *fake, enum net_choice net, bool disable,
+					const char *nccl_net)
 {
 	struct plugin_choice choice;
 	struct params params;
@@ -24,9 +26,14 @@ static struct plugin_choice choose(struct fake_sysfs *fake, enum net_choice net,
 	params.disable = disable;
 	snprintf(root, sizeof(root), "%s/class/infiniband", fake->root);
 	errno = EXDEV;
-	plugin_choose(&params, root, &choice);
+	plugin_choose(&params, nccl_net, root, &choice);
 	assert_int_equal(errno, EXDEV);
 	return choice;
+}
+
+static struct plugin_choice choose(struct fake_sysfs *fake, enum net_choice net, bool disable)
+{
+	return choose_with(fake, net, disable, NULL);
 }
 
 static void rdma_port(struct fake_sysfs *fake, const char *device, int port, const char *port_state, const char *layer)
@@ -100,6 +107,46 @@ static void off_and_disable_leave_the_network_to_nccl(void **state)
 	}
 }
 
+/* Declining would leave NCCL without a network then. */
+static void what_nccl_is_told_to_use_is_ours(void **state)
+{
+	struct plugin_choice choice;
+
+	rdma_port(*state, "mlx5_0", 1, "4: ACTIVE\n", "InfiniBand\n");
+	choice = choose_with(*state, NET_CHOICE_AUTO, false, "tributary");
+	assert_true(choice.ours && !choice.wants_verbs);
+	assert_true(choose_with(*state, NET_CHOICE_OFF, false, "Tributary").ours);
+	assert_false(choose_with(*state, NET_CHOICE_AUTO, false, "IB").ours);
+	assert_false(choose_with(*state, NET_CHOICE_AUTO, false, "").ours);
+	assert_false(choose_with(*state, NET_CHOICE_AUTO, true, "Tributary").ours);
+}
+
+/* Only a single active port has a number in NCCL's own InfiniBand that is sure. */
+static void active_ports_are_counted_and_the_first_is_named(void **state)
+{
+	struct fake_sysfs *fake = *state;
+	struct plugin_choice choice = choose(fake, NET_CHOICE_AUTO, false);
+	char path[128];
+
+	assert_int_equal(choice.active_ports, 0);
+	assert_string_equal(choice.rdma_device, "");
+	rdma_port(fake, "mlx5_3", 1, "4: ACTIVE\n", "Ethernet\n");
+	rdma_port(fake, "mlx5_4", 1, "1: DOWN\n", "Ethernet\n");
+	snprintf(path, sizeof(path), "%s/class/infiniband/mlx5_3/device", fake->root);
+	assert_int_equal(symlink("../../../0000:40:00.0", path), 0);
+	for (int net = 0; net < NET_CHOICE_COUNT; net++) {
+		choice = choose(fake, (enum net_choice)net, false);
+		assert_int_equal(choice.active_ports, 1);
+		assert_string_equal(choice.rdma_device, "mlx5_3");
+		assert_string_equal(choice.rdma_bus_id, "0000:40:00.0");
+	}
+	assert_int_equal(choose(fake, NET_CHOICE_AUTO, true).active_ports, 0); /* nobody looked */
+	rdma_port(fake, "mlx5_3", 2, "4: ACTIVE\n", "Ethernet\n");
+	assert_int_equal(choose(fake, NET_CHOICE_AUTO, false).active_ports, 2); /* of one card */
+	rdma_port(fake, "mlx5_5", 1, "4: ACTIVE\n", "Ethernet\n");
+	assert_int_equal(choose(fake, NET_CHOICE_AUTO, false).active_ports, 3);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fake_sysfs_new, fake_sysfs_free)
 
 int main(void)
@@ -111,6 +158,8 @@ int main(void)
 		TEST(infiniband_counts_as_ethernet_does),
 		TEST(a_choice_by_name_does_not_look_at_ports),
 		TEST(off_and_disable_leave_the_network_to_nccl),
+		TEST(what_nccl_is_told_to_use_is_ours),
+		TEST(active_ports_are_counted_and_the_first_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "plugin/session.h"
+#include "plugin/steer.h"
 #include "plugin/state.h"
 
 enum { COPIED_BYTES_MAX = 1 << 20 }; /* of longer messages only the length is real */
@@ -101,7 +101,7 @@ int fake_transport_setup(void **state)
 	setenv("TRIBUTARY_NET", "tcp", 1);
 	setenv("TRIBUTARY_STEER", "off", 1);
 	unsetenv("TRIBUTARY_DISABLE");
-	session_reset(NULL, NULL, NULL);
+	steer_reset(NULL, NULL);
 	plugin_state_reset(&fake_transport_ops, NULL);
 	return 0;
 }
@@ -109,7 +109,7 @@ int fake_transport_setup(void **state)
 int fake_transport_teardown(void **state)
 {
 	(void)state;
-	session_reset(NULL, NULL, NULL);
+	steer_reset(NULL, NULL);
 	plugin_state_reset(NULL, NULL);
 	log_set_sink(NULL);
 	return fake_transport.opens != fake_transport.closes || fake_transport.connections || fake_transport.listeners;

@@ -29,9 +29,9 @@ static const struct box_spec slow_card = {
 	.wire_rate = 25,
 };
 
-static struct session_facts facts_of(enum plan_where where)
+static struct steer_facts facts_of(enum plan_where where)
 {
-	struct session_facts facts = { .published = true, .sm = 86 };
+	struct steer_facts facts = { .published = true, .sm = 86 };
 	struct plan_request request;
 	struct topology topology;
 
@@ -45,7 +45,7 @@ static struct session_facts facts_of(enum plan_where where)
 
 static void only_a_published_plan_of_all_ranks_is_used(void **state)
 {
-	struct session_facts facts = facts_of(PLAN_EITHER), rests = facts, others = facts;
+	struct steer_facts facts = facts_of(PLAN_EITHER), rests = facts, others = facts;
 	struct predict_tuner tuner;
 
 	(void)state;
@@ -69,7 +69,7 @@ static void only_a_published_plan_of_all_ranks_is_used(void **state)
 /* Whoever computes it: another rank of this host has the same facts and must get the same costs, to the bit. */
 static void the_same_facts_give_the_same_costs(void **state)
 {
-	struct session_facts facts = facts_of(PLAN_EITHER);
+	struct steer_facts facts = facts_of(PLAN_EITHER);
 	struct predict_tuner a, b;
 
 	(void)state;
@@ -97,7 +97,7 @@ static void the_same_facts_give_the_same_costs(void **state)
 	}
 }
 
-/* With no session that knows the communicator. */
+/* Steering knows nothing of the communicator. */
 static void init_without_facts_leaves_everything_to_nccl(void **state)
 {
 	struct plugin_tuner *tuner = (void *)1;

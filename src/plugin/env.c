@@ -1,0 +1,78 @@
+#include "plugin/env.h"
+
+#include "base/log.h"
+#include "plugin/guest.h"
+#include "plugin/state.h"
+#include "plugin/steer.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NCCL_NAME_BYTES = 255 }; /* longest name in NCCL_NET_PLUGIN, which is a list with commas */
+
+static const char *const default_plugin = "libnccl-net.so";
+
+static struct {
+	pthread_once_t once;
+	char path[NCCL_NAME_BYTES + 1]; /* "": NCCL goes on looking for libnccl-net.so */
+} library = { .once = PTHREAD_ONCE_INIT };
+
+/* Left open if it is another one: NCCL opens it next, and few libraries are tested for being closed and opened again. */
+static bool another_is_installed(void)
+{
+	void *handle = dlopen(default_plugin, RTLD_LAZY | RTLD_LOCAL), *table;
+	Dl_info own, other;
+
+	if (!handle)
+		return false;
+	table = dlsym(handle, "ncclNetPlugin_v11");
+	return !table || !dladdr(table, &other) || !dladdr((const void *)&library, &own) ||
+	       own.dli_fbase != other.dli_fbase;
+}
+
+static void library_find(void)
+{
+	char path[PATH_MAX];
+	Dl_info own;
+
+	if (another_is_installed()) {
+		log_info(LOG_INIT,
+			 "Tributary leaves the network to the %s that is installed, and plans no channels; "
+			 "NCCL_NET_PLUGIN=tributary takes it",
+			 default_plugin);
+		return;
+	}
+	if (!dladdr((const void *)&library, &own) || !realpath(own.dli_fname, path))
+		return;
+	snprintf(library.path, sizeof(library.path), "%.255s",
+		 strlen(path) <= NCCL_NAME_BYTES && !strchr(path, ',') ? path : "tributary");
+}
+
+void plugin_env_init(unsigned version)
+{
+	steer_environment_half(version);
+}
+
+const char *plugin_env_get(const char *name)
+{
+	int saved_errno = errno;
+	const char *value = steer_get(name);
+
+	if (value || plugin_guest_forked())
+		return value;
+	if (!strcmp(name, "NCCL_NET_PLUGIN")) {
+		pthread_once(&library.once, library_find);
+		value = library.path[0] ? library.path : NULL;
+	} else if (!strcmp(name, "NCCL_NET_PLUGIN_REF_COUNT")) {
+		plugin_state_load();
+		value = plugin_state_choice()->ours ? NULL : "1000000";
+	}
+	errno = saved_errno;
+	return value;
+}

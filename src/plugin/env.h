@@ -1,0 +1,19 @@
+/*
+ * The environment plugin: NCCL asks it for every variable. What the user has set always wins. Besides what steering
+ * answers (steer.h), NCCL_ENV_PLUGIN=tributary alone loads the net plugin as well:
+ *
+ *   NCCL_NET_PLUGIN            the path of this library, unless NCCL would find another libnccl-net.so, which stays
+ *   NCCL_NET_PLUGIN_REF_COUNT  high where the network is left to NCCL: at 0 NCCL would unload the plugin with the first
+ *                              communicator that it declines, and tell it of no other
+ *
+ * Nothing is opened before the process's first communicator, as NCCL may load the plugin before a fork. Any thread. No
+ * call fails; errno is kept.
+ */
+#ifndef TRIBUTARY_PLUGIN_ENV_H
+#define TRIBUTARY_PLUGIN_ENV_H
+
+/* version: NCCL's, 22809. */
+void plugin_env_init(unsigned version);
+const char *plugin_env_get(const char *name);
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * Giving each communicator its channels: the measured topology, and, where all GPUs that a communicator has on this host
+ * are known for certain, a plan for exactly these.
+ *
+ * NCCL asks its environment plugin (env.h) for each variable at the moment of use, on the thread that uses it, so the
+ * answers are per thread. Every thread has a state:
+ *
+ *     state        event                              next state
+ *     any          NCCL_NET is asked                  idle         a communicator or split begins: what was before is over
+ *     any          the net plugin's init(comm)        registered   a record in the registry tells the other ranks
+ *     registered   NCCL_TOPO_FILE is asked            topology     all local ranks have their records when it is asked
+ *     topology     NCCL_TOPO_FILE is asked            topology     the second time after a dump
+ *     topology     NCCL_GRAPH_FILE is asked           decided      by the first local rank, for all (registry.h)
+ *     decided      NCCL_GRAPH_FILE is asked           decided      the same answer for the other graphs
+ *     decided      NCCL_TOPO_FILE or NCCL_PROTO       idle         all ranks have read their graphs: record and decision go
+ *
+ * A split that shares its parent's resources calls no init: its thread is idle, and NCCL searches by itself, over the
+ * measured topology. Without the environment half a process gets the topology file alone, through its own environment.
+ *
+ * No call fails for want of a plan. In a forked child all calls do nothing, and the environment is the user's.
+ *
+ * Threads: any. Locks: steer.c's own, under which no other thread of the process and no other process is waited for.
+ */
+#ifndef TRIBUTARY_PLUGIN_STEER_H
+#define TRIBUTARY_PLUGIN_STEER_H
+
+#include "tributary/plan.h"
+#include "tributary/predict.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct params_source;
+
+/* From the environment plugin's init. nccl_version: 22809. */
+void steer_environment_half(unsigned nccl_version);
+/*
+ * What NCCL gets for a variable: the user's value wherever there is one. The text is valid until this thread asks for the
+ * same name again. Of no effect before the process's first communicator.
+ */
+const char *steer_get(const char *name);
+
+/* From the net plugin's init of version 11 on, on the thread that initialises the communicator, its CUDA device current. */
+void steer_begin(uint64_t comm_id);
+/* Whether it plans for communicators, so NCCL must go on telling of them. After steer_begin. */
+bool steer_wants_communicators(void);
+/* From init up to version 10, which NCCL calls once for the process. */
+void steer_begin_process(void);
+
+/* What the tuner may know of a communicator. */
+struct steer_facts {
+	bool published; /* NCCL was given this plan, on this host */
+	struct plan_set set;
+	int sm; /* the lowest */
+	size_t local_gpu_count;
+};
+/* From the tuner's init. comm_id 0: this thread's last communicator. -ENOENT: nothing is known of it. */
+int steer_tuner(uint64_t comm_id, struct steer_facts *ret);
+
+/* The id that NCCL gives to every child that ncclCommShrink makes of this communicator. Pure. */
+uint64_t steer_shrink_id(uint64_t parent_id);
+
+/*
+ * Only for tests, with nothing else running: everything is forgotten, files removed. source: in place of the environment
+ * (NULL: the real one); root: in place of this machine's ("": it); both are kept.
+ */
+void steer_reset(const struct params_source *source, const char *root);
+
+#endif

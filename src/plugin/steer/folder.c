@@ -1,0 +1,141 @@
+#include "plugin/steer/folder.h"
+
+#include "base/params.h"
+#include "base/sys.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	NAMES_MAX = 8192,  /* looked at in the folder */
+	OPEN_TRIES = 1000, /* each time others have come and gone meanwhile */
+	FOLDER_MODE = 0700,
+	FILE_MODE = 0600,
+};
+
+/* -EPERM: somebody else's, or open to others. */
+static int folder_check(int fd, const char *path, struct diag *diag)
+{
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0) {
+		r = -errno;
+		diag_set(diag, 0, 0, "%s: %s", path, strerror(-r));
+		return r;
+	}
+	if (st.st_uid == geteuid() && (st.st_mode & 07777) == FOLDER_MODE)
+		return 0;
+	diag_set(diag, 0, 0, "%s belongs to user %u with mode %04o, where this user's 0700 is needed", path,
+		 (unsigned)st.st_uid, st.st_mode & 07777U);
+	return -EPERM;
+}
+
+int steer_folder_open(const char *shared_folder, char *ret_path, size_t ret_path_bytes, struct diag *diag)
+{
+	int parent = open(shared_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1, r;
+	char name[24];
+
+	snprintf(name, sizeof(name), "tributary-%u", (unsigned)geteuid());
+	snprintf(ret_path, ret_path_bytes, "%.*s/%s", PARAMS_STRING_BYTES - 1, shared_folder, name);
+	if (parent < 0) {
+		r = -errno;
+		diag_set(diag, 0, 0, "%.128s: %s", shared_folder, strerror(-r));
+		return r;
+	}
+	for (unsigned i = 0; i < OPEN_TRIES; i++) {
+		r = sys_mkdirat(parent, name, FOLDER_MODE);
+		if (r == 0 || r == -EEXIST)
+			r = fd = sys_openat(parent, name, O_RDONLY | O_DIRECTORY, 0);
+		if (r != -ENOENT) /* the last one to leave removed it in between */
+			break;
+	}
+	sys_close(&parent);
+	if (r < 0) {
+		diag_set(diag, 0, 0, "%.128s: %s", ret_path, strerror(-r));
+		return r;
+	}
+	r = folder_check(fd, ret_path, diag);
+	if (r < 0)
+		sys_close(&fd);
+	return r < 0 ? r : fd;
+}
+
+bool steer_folder_has_name(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
+/* A plain file of ours, of exactly that size, and nobody else's name for something. */
+int steer_folder_file(int directory, const char *name, size_t bytes)
+{
+	int fd = sys_openat(directory, name, O_RDONLY, 0), r = 0;
+	struct stat st;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		r = -errno;
+	else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) || st.st_size != (off_t)bytes)
+		r = -EINVAL;
+	if (r < 0)
+		sys_close(&fd);
+	return r < 0 ? r : fd;
+}
+
+/* A new file with room for so many bytes. */
+int steer_folder_make(int directory, const char *name, size_t bytes)
+{
+	int fd, r;
+
+	unlinkat(directory, name, 0);
+	fd = sys_openat(directory, name, O_RDWR | O_CREAT | O_EXCL, FILE_MODE);
+	if (fd < 0)
+		return fd;
+	r = sys_reserve(fd, bytes);
+	if (r < 0) {
+		unlinkat(directory, name, 0);
+		sys_close(&fd);
+		return r;
+	}
+	return fd;
+}
+
+/* Calls `each` with every name that may be ours; stops when it returns an error, and returns that. */
+int steer_folder_walk(int directory, int (*each)(void *arg, const char *name), void *arg)
+{
+	int fd = sys_openat(directory, ".", O_RDONLY | O_DIRECTORY, 0), r = 0;
+	struct dirent *entry;
+	DIR *dir;
+
+	if (fd < 0)
+		return fd;
+	dir = fdopendir(fd);
+	if (!dir) {
+		r = -errno;
+		sys_close(&fd);
+		return r;
+	}
+	for (unsigned seen = 0; r == 0; seen++) {
+		errno = 0;
+		entry = readdir(dir);
+		if (!entry) {
+			r = -errno;
+			break;
+		}
+		if (seen == NAMES_MAX)
+			r = -E2BIG;
+		else if (entry->d_name[0] != '.' && entry->d_name[1] == '-' &&
+			 strlen(entry->d_name) < STEER_FOLDER_NAME_BYTES)
+			r = each(arg, entry->d_name);
+	}
+	closedir(dir);
+	return r;
+}

@@ -1,0 +1,27 @@
+/*
+ * The folder tributary-UID in shared memory, and plain files in it. It comes with the first process and goes with the
+ * last: rmdir fails while somebody has a file there, and an opener that finds its folder without a name comes again.
+ * Errors: -errno. Any thread.
+ */
+#ifndef TRIBUTARY_PLUGIN_STEER_FOLDER_H
+#define TRIBUTARY_PLUGIN_STEER_FOLDER_H
+
+#include "base/log.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { STEER_FOLDER_NAME_BYTES = 80 }; /* longest name of a file, with its NUL */
+
+/* Its descriptor; made if it is not there. -EPERM: somebody else's, or open to others. ret_path: its name. */
+int steer_folder_open(const char *shared_folder, char *ret_path, size_t ret_path_bytes, struct diag *diag);
+/* False: it, or a file, was removed. */
+bool steer_folder_has_name(int fd);
+/* A plain file of ours, of exactly that size, and nobody else's name for something: its descriptor. */
+int steer_folder_file(int directory, const char *name, size_t bytes);
+/* A new file with room for so many bytes: its descriptor. */
+int steer_folder_make(int directory, const char *name, size_t bytes);
+/* Calls `each` with every name that may be ours; stops when it returns an error, and returns that. */
+int steer_folder_walk(int directory, int (*each)(void *arg, const char *name), void *arg);
+
+#endif

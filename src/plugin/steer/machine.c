@@ -1,0 +1,416 @@
+#include "plugin/steer/machine.h"
+
+#include "base/params.h"
+#include "base/process.h"
+#include "base/sys.h"
+#include "ncclxml/limits.h"
+#include "ncclxml/link_value.h"
+#include "ncclxml/sockets.h"
+#include "ncclxml/topology_xml.h"
+#include "ncclxml/writer.h"
+#include "plugin/steer/gpus.h"
+#include "profile/store.h"
+#include "profile/store_places.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ------------------------------------------------------------------------------------------------------------- loading */
+
+static bool name_is_free(const struct topology *topology, const char *name)
+{
+	return topology_find(topology, name) == TOPOLOGY_NONE;
+}
+
+/*
+ * NCCL finds a <net> by the name that its plugin gives. Its latency stays out of the file: one that differs between
+ * hosts would make their ranks choose differently, and the job hang.
+ */
+static void nic_adapt(struct topology *topology, struct topology_vertex *vertex, const struct steer_nets *nets)
+{
+	char name[TOPOLOGY_NAME_BYTES];
+
+	vertex->nic.latency_ns = 0;
+	vertex->nic.collnet = false;
+	if (!nets->ours)
+		return;
+	if (!nets->reaches_gpu)
+		vertex->nic.gdr = false;
+	if (!vertex->nic.interface[0])
+		return;
+	snprintf(name, sizeof(name), "nic:%.59s", vertex->nic.interface);
+	if (strcmp(name, vertex->name) != 0 && name_is_free(topology, name))
+		memcpy(vertex->name, name, sizeof(name));
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	return process_hash(hash, text, strlen(text) + 1);
+}
+
+/*
+ * Processes of one communicator whose values differ get no plan. NCCL takes GPUs whose processes see different /dev/shm
+ * for out of each other's reach.
+ */
+static uint64_t hash_of(const struct steer_machine *machine, const char *text, const struct steer_nets *nets,
+			const struct steer_settings *settings, unsigned nccl_version)
+{
+	const uint64_t numbers[] = {
+		sizeof(struct steer_decision),
+		settings->crossnic,
+		settings->no_net_inside_host,
+		(uint64_t)settings->p2p_level,
+		nets->count,
+		nets->reaches_gpu,
+		nets->latency_us,
+		settings->other_tuner,
+		settings->hash,
+		nccl_version,
+	};
+	uint64_t hash = hash_text(PROCESS_HASH_START, TRIBUTARY_VERSION);
+	struct stat st;
+
+	hash = hash_text(hash, text);
+	hash = hash_text(hash, machine->topology_text);
+	hash = process_hash(hash, numbers, sizeof(numbers));
+	for (size_t i = 0; i < nets->count; i++)
+		hash = hash_text(hash, nets->at[i].name);
+	if (stat("/dev/shm", &st) == 0) {
+		uint64_t device = (uint64_t)st.st_dev;
+
+		hash = process_hash(hash, &device, sizeof(device));
+	}
+	return hash;
+}
+
+static int adapt(struct steer_machine *machine, const struct steer_nets *nets,
+		 const struct steer_settings *settings, unsigned nccl_version, struct diag *diag)
+{
+	struct topology *topology = &machine->topology;
+	size_t bytes;
+	char *text;
+	int r;
+
+	for (size_t i = 0; i < topology->vertex_count; i++)
+		if (topology->vertices[i].kind == TOPOLOGY_NIC)
+			nic_adapt(topology, &topology->vertices[i], nets);
+	r = topology_xml_write(topology, TOPOLOGY_XML_SOCKETS_AUTO, &machine->topology_text, &bytes, NULL, diag);
+	if (r < 0)
+		return r;
+	r = topology_write(topology, &text, &bytes);
+	if (r < 0)
+		return r;
+	machine->hash = hash_of(machine, text, nets, settings, nccl_version);
+	free(text);
+	return 0;
+}
+
+int steer_machine_load(const struct params *params, const char *root, const struct steer_nets *nets,
+			 const struct steer_settings *settings, unsigned nccl_version, struct steer_machine *ret,
+		       struct diag *diag)
+{
+	char path[STORE_PATH_BYTES];
+	struct fingerprint now;
+	struct profile profile;
+	int saved_errno = errno, r;
+
+	*ret = (struct steer_machine){ .loaded = false };
+	topology_init(&ret->topology);
+	r = fingerprint_take(root, &now);
+	if (r < 0) {
+		diag_set(diag, 0, 0, "the machine cannot be looked at: %s", strerror(-r));
+		goto out;
+	}
+	profile_init(&profile);
+	r = store_find(params, &now, &profile, path, sizeof(path), diag);
+	steer_gpus_count(root, &now, &ret->gpus);
+	fingerprint_fini(&now);
+	if (r == 0) {
+		ret->topology = profile.topology;
+		ret->date_s = profile.date_s;
+		topology_init(&profile.topology);
+		r = adapt(ret, nets, settings, nccl_version, diag);
+	}
+	profile_fini(&profile);
+	if (r < 0)
+		steer_machine_fini(ret);
+	ret->loaded = r == 0;
+out:
+	errno = saved_errno;
+	return r;
+}
+
+void steer_machine_fini(struct steer_machine *machine)
+{
+	topology_fini(&machine->topology);
+	free(machine->topology_text);
+	machine->topology_text = NULL;
+	machine->loaded = false;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- asking */
+
+uint32_t steer_machine_nic(const struct steer_machine *machine, const struct steer_nets *nets, size_t net)
+{
+	const struct topology *topology = &machine->topology;
+	uint32_t by_place = TOPOLOGY_NONE;
+
+	for (uint32_t i = 0; i < topology->vertex_count; i++) {
+		const struct topology_vertex *vertex = &topology->vertices[i];
+
+		if (vertex->kind != TOPOLOGY_NIC)
+			continue;
+		if (!strcmp(vertex->nic.interface, nets->at[net].name) ||
+		    (!strncmp(vertex->name, "nic:", 4) && !strcmp(vertex->name + 4, nets->at[net].name)))
+			return i;
+		if (nets->at[net].bus_id[0] && !strcmp(vertex->bus_id, nets->at[net].bus_id))
+			by_place = by_place == TOPOLOGY_NONE ? i : TOPOLOGY_NONE - 1;
+	}
+	/* Two ports of one card have one place: then only the name tells. */
+	return by_place < topology->vertex_count ? by_place : TOPOLOGY_NONE;
+}
+
+static int by_index(const void *left, const void *right, void *arg)
+{
+	const struct topology *topology = arg;
+	const uint32_t *a = left, *b = right;
+	int first = topology->vertices[*a].gpu.index, second = topology->vertices[*b].gpu.index;
+
+	return first != second ? (first < second ? -1 : 1) : (*a > *b) - (*a < *b);
+}
+
+int steer_machine_request(const struct steer_machine *machine, const struct steer_nets *nets,
+			    const struct steer_settings *settings, const char (*bus_ids)[STEER_BUS_ID_BYTES],
+			    size_t count, struct plan_request *ret)
+{
+	const struct topology *topology = &machine->topology;
+	struct plan_request request;
+
+	if (!count || count > PLAN_GPUS_MAX)
+		return -EINVAL;
+	/* It is compared and written as bytes. */
+	memset(&request, 0, sizeof(request));
+	request.gpu_count = count;
+	request.hosts = 1;
+	request.crossnic = settings->crossnic;
+	for (size_t i = 0; i < count; i++) {
+		request.gpus[i] = topology_find_bus_id(topology, bus_ids[i]);
+		if (request.gpus[i] == TOPOLOGY_NONE || topology->vertices[request.gpus[i]].kind != TOPOLOGY_GPU)
+			return -ENOENT;
+	}
+	qsort_r(request.gpus, count, sizeof(request.gpus[0]), by_index, (void *)(uintptr_t)topology);
+	for (size_t i = 0; i < nets->count; i++) {
+		uint32_t nic = steer_machine_nic(machine, nets, i);
+
+		if (nic != TOPOLOGY_NONE)
+			request.nics[request.nic_count++] = nic;
+	}
+	if (settings->p2p_level != STEER_P2P_DEFAULT)
+		request.p2p_farthest = (enum topology_class)settings->p2p_level;
+	else
+		request.p2p_farthest = plan_p2p_default(topology, request.gpus, count);
+	*ret = request;
+	return 0;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- splits */
+
+struct split_check {
+	const struct steer_machine *machine;
+	const struct steer_nets *nets;
+	const struct plan_request *request;
+	struct ncclxml_sockets *sockets;
+	struct ncclxml_tree tree;
+};
+
+/* NCCL's constant for each link of its kind of GPU. */
+static uint64_t nvlink_Bps(const struct topology *topology, const struct topology_link *link)
+{
+	const struct topology_vertex *lower = &topology->vertices[link->lower],
+				     *upper = &topology->vertices[link->upper];
+	int sm = lower->kind == TOPOLOGY_GPU ? lower->gpu.sm : upper->gpu.sm;
+
+	return sm > 0 ? ncclxml_nvlink_Bps(sm) * (link->count ? link->count : 1) : ncclxml_link_rate(link, NULL);
+}
+
+/* As NCCL will compute it from the file; 0: not said there. */
+static uint64_t value_of(const struct topology *topology, const struct ncclxml_sockets *sockets, uint32_t at)
+{
+	const struct topology_link *link = &topology->links[at];
+	uint64_t least_Bps = 0;
+
+	switch (link->kind) {
+	case TOPOLOGY_LINK_PCI:
+		return ncclxml_link_value_for(link).value_Bps;
+	case TOPOLOGY_LINK_NVLINK:
+		return nvlink_Bps(topology, link);
+	case TOPOLOGY_LINK_SOCKET:
+		if (!sockets->as_switches)
+			return ncclxml_socket_Bps(&topology->vertices[link->lower].cpu);
+		for (size_t i = 0; i < sockets->cpu_count; i++)
+			if (!least_Bps || sockets->rate_Bps[i] < least_Bps)
+				least_Bps = sockets->rate_Bps[i];
+		return least_Bps;
+	default:
+		return ncclxml_link_rate(link, NULL);
+	}
+}
+
+static uint64_t route_Bps(const struct topology *topology, const struct ncclxml_sockets *sockets,
+			  const struct topology_route *route)
+{
+	uint64_t least_Bps = UINT64_MAX;
+
+	for (size_t i = 0; i < route->count; i++) {
+		const struct topology_link *link = &topology->links[route->links[i] / 2];
+		uint64_t value_Bps;
+
+		if (link->kind == TOPOLOGY_LINK_MEMORY)
+			continue; /* NCCL knows none */
+		value_Bps = value_of(topology, sockets, route->links[i] / 2);
+		if (!value_Bps && link->kind == TOPOLOGY_LINK_INTERNAL)
+			continue;
+		least_Bps = value_Bps < least_Bps ? value_Bps : least_Bps;
+	}
+	return least_Bps;
+}
+
+/* 0 if any part of the way is not known, so that nothing is taken for faster than it is. */
+static uint64_t between_Bps(const struct topology *topology, const struct ncclxml_sockets *sockets,
+			    const struct plan_request *request, uint32_t a, uint32_t b)
+{
+	struct topology_flow flow = {
+		.from = a, .to = b, .way = plan_way(topology, request, a, b), .via = TOPOLOGY_NONE
+	};
+	struct topology_route route;
+
+	if (flow.way == TOPOLOGY_WAY_NONE || topology_route(topology, &flow, &route) < 0)
+		return 0;
+	return route_Bps(topology, sockets, &route);
+}
+
+/* A host bridge that is written as a PCI switch brings what is below it within NCCL's PXB. */
+static bool is_near(const struct ncclxml_tree *tree, const struct topology_route *route)
+{
+	const struct topology *topology = tree->topology;
+
+	if (route->path_class <= TOPOLOGY_CLASS_PXB)
+		return true;
+	for (size_t i = 0; i < route->count; i++) {
+		const struct topology_link *link = &topology->links[route->links[i] / 2];
+
+		if (link->kind != TOPOLOGY_LINK_PCI || topology->vertices[link->upper].kind == TOPOLOGY_CPU)
+			return false;
+		if (topology->vertices[link->upper].kind == TOPOLOGY_BRIDGE &&
+		    !ncclxml_bridge_allows(tree, link->upper))
+			return false;
+	}
+	return true;
+}
+
+static bool same_card(const struct topology_vertex *a, const struct topology_vertex *b)
+{
+	size_t bytes = strcspn(a->bus_id, ".");
+
+	return bytes && bytes == strcspn(b->bus_id, ".") && !strncmp(a->bus_id, b->bus_id, bytes);
+}
+
+/* What the file says of the wire, else what the net plugin does. UINT64_MAX: nobody knows. */
+static uint64_t wire_Bps(const struct split_check *check, uint32_t nic)
+{
+	uint64_t rate_Bps = ncclxml_wire_rate(&check->machine->topology, nic);
+
+	for (size_t i = 0; !rate_Bps && i < check->nets->count; i++)
+		if (steer_machine_nic(check->machine, check->nets, i) == nic)
+			rate_Bps = check->nets->at[i].speed_Bps;
+	return rate_Bps ? rate_Bps : UINT64_MAX;
+}
+
+/* NCCL joins the ports of a card: they count together, and their slot as wide as they need it. */
+static uint64_t card_Bps(const struct split_check *check, size_t nic, uint64_t slot_Bps)
+{
+	const struct topology_vertex *vertices = check->machine->topology.vertices;
+	const struct plan_request *request = check->request;
+	uint64_t sum_Bps = 0;
+	size_t ports = 0;
+
+	for (size_t i = 0; i < request->nic_count; i++) {
+		uint64_t rate_Bps;
+
+		if (i != nic && !same_card(&vertices[request->nics[nic]], &vertices[request->nics[i]]))
+			continue;
+		rate_Bps = wire_Bps(check, request->nics[i]);
+		sum_Bps = rate_Bps < UINT64_MAX - sum_Bps ? sum_Bps + rate_Bps : UINT64_MAX;
+		ports++;
+	}
+	return ports > 1 || sum_Bps < slot_Bps ? sum_Bps : slot_Bps;
+}
+
+/* The fastest of the NICs that NCCL counts as near. */
+static uint64_t near_Bps(const struct split_check *check, uint32_t gpu)
+{
+	const struct topology *topology = &check->machine->topology;
+	uint64_t most_Bps = 0;
+
+	for (size_t i = 0; i < check->request->nic_count; i++) {
+		struct topology_flow flow = {
+			.from = gpu, .to = check->request->nics[i], .way = TOPOLOGY_WAY_DIRECT, .via = TOPOLOGY_NONE
+		};
+		struct topology_route route;
+		uint64_t slot_Bps, rate_Bps;
+
+		if (topology_route(topology, &flow, &route) < 0 || !is_near(&check->tree, &route))
+			continue;
+		slot_Bps = route_Bps(topology, check->sockets, &route);
+		rate_Bps = card_Bps(check, i, slot_Bps ? slot_Bps : UINT64_MAX);
+		most_Bps = rate_Bps > most_Bps ? rate_Bps : most_Bps;
+	}
+	return most_Bps;
+}
+
+static bool any_pair_splits(const struct split_check *check, struct diag *diag)
+{
+	const struct topology *topology = &check->machine->topology;
+	const struct plan_request *request = check->request;
+	uint64_t near[PLAN_GPUS_MAX];
+
+	for (size_t i = 0; i < request->gpu_count; i++)
+		near[i] = near_Bps(check, request->gpus[i]);
+	for (size_t a = 0; a < request->gpu_count; a++) {
+		for (size_t b = 0; b < request->gpu_count; b++) {
+			uint64_t way_Bps;
+
+			if (a == b || !near[a] || !near[b])
+				continue;
+			way_Bps = between_Bps(topology, check->sockets, request, request->gpus[a], request->gpus[b]);
+			if (near[a] <= way_Bps || near[b] <= way_Bps)
+				continue;
+			diag_set(diag, 0, 0, "NCCL takes the network between %s and %s, as it is faster",
+				 topology->vertices[request->gpus[a]].name, topology->vertices[request->gpus[b]].name);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool steer_machine_splits(const struct steer_machine *machine, const struct steer_nets *nets,
+			    const struct plan_request *request, struct diag *diag)
+{
+	struct split_check check = { .machine = machine, .nets = nets, .request = request };
+	bool splits = true;
+
+	check.sockets = sys_zalloc(sizeof(*check.sockets));
+	if (!check.sockets || ncclxml_tree_init(&machine->topology, &check.tree) < 0) {
+		sys_free(check.sockets);
+		diag_set(diag, 0, 0, "no memory");
+		return true;
+	}
+	if (ncclxml_sockets_decide(&machine->topology, TOPOLOGY_XML_SOCKETS_AUTO, check.sockets, diag) == 0)
+		splits = any_pair_splits(&check, diag);
+	ncclxml_tree_fini(&check.tree);
+	sys_free(check.sockets);
+	return splits;
+}

@@ -1,0 +1,567 @@
+#include "plugin/steer/registry.h"
+
+#include "base/parse.h"
+#include "base/sys.h"
+#include "plugin/steer/folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	READ_TRIES = 100, /* a record may be in the middle of being written */
+	NAME_BYTES = STEER_FOLDER_NAME_BYTES,
+	OPEN_TRIES = 1000, /* each time others have come and gone meanwhile */
+	ID_PARTS = 5,
+};
+
+/* ------------------------------------------------------------------------------------------------------------- names */
+
+static void id_make(const struct process_identity *of, uint64_t instance, char id[static STEER_ID_BYTES])
+{
+	snprintf(id, STEER_ID_BYTES, "%08" PRIx32 "-%" PRIx64 "-%" PRIu32 "-%" PRIx64 "-%" PRIx64, (uint32_t)of->boot,
+		 of->pid_namespace, of->pid, of->start_ticks, instance);
+}
+
+static bool id_is_of_this_process(const struct steer_registry *registry, const char *id)
+{
+	size_t instance = (size_t)(strrchr(registry->id, '-') - registry->id);
+
+	return !strncmp(id, registry->id, instance + 1);
+}
+
+/* "ID-SLOT" without the slot. */
+static bool id_of_space(const char *name, char id[static STEER_ID_BYTES])
+{
+	const char *end = strrchr(name, '-');
+
+	if (!end || end - name >= STEER_ID_BYTES)
+		return false;
+	memcpy(id, name, (size_t)(end - name));
+	id[end - name] = '\0';
+	return true;
+}
+
+static void comm_name(char kind, uint64_t comm_id, uint64_t host, char name[static NAME_BYTES])
+{
+	snprintf(name, NAME_BYTES, "%c-%016" PRIx64 "-%016" PRIx64 "-%x", kind, comm_id, host, STEER_LAYOUT);
+}
+
+static void process_name(char kind, const char *id, char name[static NAME_BYTES])
+{
+	snprintf(name, NAME_BYTES, "%c-%.76s", kind, id);
+}
+
+static void space_name(const struct steer_registry *registry, int slot, char name[static NAME_BYTES])
+{
+	snprintf(name, NAME_BYTES, "s-%.72s-%02u", registry->id, (unsigned)slot % 100);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- life */
+
+/*
+ * Not flock: forked children keep that one. A record lock goes with the process, or with the first descriptor of the file
+ * that the process closes, so a process never opens its own file twice.
+ */
+static int lock_own(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return fcntl(fd, F_SETLK, &lock) < 0 ? -errno : 0;
+}
+
+/* fd: of the file of another process. */
+static bool is_locked(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+}
+
+/* kind: 'p', or 'n' before it has that name. */
+static bool file_is_of_live(const struct steer_registry *registry, char kind, const char *id)
+{
+	char name[NAME_BYTES];
+	bool alive;
+	int fd;
+
+	if (id_is_of_this_process(registry, id))
+		return true;
+	process_name(kind, id, name);
+	fd = sys_openat(registry->directory, name, O_RDONLY | O_NOFOLLOW, 0);
+	if (fd < 0)
+		return fd != -ENOENT;
+	alive = is_locked(fd);
+	sys_close(&fd);
+	return alive;
+}
+
+static bool is_alive(const struct steer_registry *registry, const char *id)
+{
+	return file_is_of_live(registry, 'p', id);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- sweep */
+
+static bool link_owner(const struct steer_registry *registry, const char *name, char id[static STEER_ID_BYTES])
+{
+	ssize_t bytes = readlinkat(registry->directory, name, id, STEER_ID_BYTES - 1);
+
+	id[bytes > 0 ? bytes : 0] = '\0';
+	return bytes > 0;
+}
+
+/* Only the author is read, so that a decision of another version goes, too. */
+static bool decision_is_deserted(const struct steer_registry *registry, const char *name)
+{
+	int fd = sys_openat(registry->directory, name, O_RDONLY | O_NOFOLLOW, 0), r;
+	char author[STEER_ID_BYTES];
+
+	if (fd < 0)
+		return false;
+	r = sys_pread_whole(fd, author, sizeof(author), offsetof(struct steer_decision, author));
+	sys_close(&fd);
+	return r == 0 && memchr(author, '\0', sizeof(author)) && !is_alive(registry, author);
+}
+
+static int sweep_one(void *arg, const char *name)
+{
+	const struct steer_registry *registry = arg;
+	char id[STEER_ID_BYTES];
+	bool gone = false;
+
+	switch (name[0]) {
+	case 'd':
+		gone = decision_is_deserted(registry, name);
+		break;
+	case 'c':
+		gone = link_owner(registry, name, id) && !is_alive(registry, id);
+		break;
+	case 's':
+		gone = id_of_space(name + 2, id) && !is_alive(registry, id);
+		break;
+	case 'p':
+	case 'n':
+		gone = !file_is_of_live(registry, name[0], name + 2);
+		break;
+	default:
+		break;
+	}
+	if (gone)
+		unlinkat(registry->directory, name, 0);
+	return 0;
+}
+
+/* -------------------------------------------------------------------------------------------------------- this process */
+
+/* A file gets its name when it is whole and locked: one that is not locked is of a process that is gone. */
+static int process_file_make(struct steer_registry *registry)
+{
+	char name[NAME_BYTES], made[NAME_BYTES];
+	int r;
+
+	process_name('p', registry->id, name);
+	process_name('n', registry->id, made);
+	sys_close(&registry->process_fd);
+	r = registry->process_fd = steer_folder_make(registry->directory, made, sizeof(*registry->own));
+	if (r >= 0)
+		r = sys_pwrite_whole(registry->process_fd, registry->own, sizeof(*registry->own), 0);
+	if (r == 0)
+		r = lock_own(registry->process_fd);
+	if (r == 0)
+		r = sys_renameat(registry->directory, made, name, 0);
+	if (r < 0) {
+		unlinkat(registry->directory, made, 0);
+		sys_close(&registry->process_fd);
+	}
+	return r;
+}
+
+/* Opens the folder and puts a file into it, which keeps it there. */
+static int enter(const char *shared_folder, struct steer_registry *registry, struct diag *diag)
+{
+	for (unsigned i = 0; i < OPEN_TRIES; i++) {
+		int fd = steer_folder_open(shared_folder, registry->path, sizeof(registry->path), diag), r;
+
+		if (fd < 0)
+			return fd;
+		registry->directory = fd;
+		r = process_file_make(registry);
+		if (r == 0 && steer_folder_has_name(fd))
+			return 0;
+		sys_close(&registry->process_fd);
+		sys_close(&registry->directory);
+		if (r < 0 && r != -ENOENT) {
+			diag_set(diag, 0, 0, "%.128s: %s", registry->path, strerror(-r));
+			return r;
+		}
+	}
+	diag_set(diag, 0, 0, "%.128s was removed again and again", registry->path);
+	return -EBUSY;
+}
+
+int steer_registry_open(const char *shared_folder, const struct steer_process *process, struct steer_registry *ret,
+			struct diag *diag)
+{
+	static const char instance; /* each copy of the library has its own */
+	int saved_errno = errno, r;
+
+	*ret = (struct steer_registry){ .directory = -1, .process_fd = -1 };
+	r = process_identity(&ret->self);
+	if (r < 0) {
+		diag_set(diag, 0, 0, "/proc does not know this process");
+		goto out;
+	}
+	id_make(&ret->self, (uintptr_t)&instance, ret->id);
+	r = -ENOMEM;
+	ret->own = sys_zalloc(sizeof(*ret->own));
+	if (!ret->own)
+		goto out;
+	memcpy(&ret->own->process, process, sizeof(*process));
+	ret->own->process.identity = ret->self;
+	ret->own->process.instance = (uintptr_t)&instance;
+	steer_process_seal(ret->own);
+	r = enter(shared_folder, ret, diag);
+	if (r == 0)
+		(void)steer_folder_walk(ret->directory, sweep_one, ret);
+out:
+	if (r < 0)
+		steer_registry_close(ret);
+	errno = saved_errno;
+	return r;
+}
+
+int steer_registry_restore(struct steer_registry *registry, struct diag *diag)
+{
+	int saved_errno = errno, r = 0;
+	char folder[sizeof(registry->path)], *end;
+
+	if (!registry->own) /* the process is ending */
+		return -ESHUTDOWN;
+	if (!steer_folder_has_name(registry->process_fd)) {
+		snprintf(folder, sizeof(folder), "%s", registry->path);
+		end = strrchr(folder, '/');
+		*end = '\0';
+		sys_close(&registry->directory);
+		memset(registry->has_space, 0, sizeof(registry->has_space));
+		r = enter(folder, registry, diag);
+	}
+	errno = saved_errno;
+	return r;
+}
+
+void steer_registry_close(struct steer_registry *registry)
+{
+	int saved_errno = errno;
+	char name[NAME_BYTES];
+
+	for (int i = 0; i < STEER_RECORDS; i++)
+		steer_registry_drop(registry, i);
+	if (registry->directory >= 0) {
+		process_name('p', registry->id, name);
+		unlinkat(registry->directory, name, 0);
+		(void)rmdir(registry->path); /* if this was the last process */
+	}
+	sys_free(registry->own);
+	registry->own = NULL;
+	sys_close(&registry->process_fd);
+	sys_close(&registry->directory);
+	errno = saved_errno;
+}
+
+static int record_write(struct steer_registry *registry, int slot)
+{
+	struct steer_record *own = &registry->own->records[slot];
+
+	steer_record_seal(own);
+	return sys_pwrite_whole(registry->process_fd, own, sizeof(*own),
+				offsetof(struct steer_process_file, records) + (size_t)slot * sizeof(*own));
+}
+
+static void overflow_write(struct steer_registry *registry, uint32_t overflowed)
+{
+	registry->own->process.overflowed = overflowed;
+	steer_process_seal(registry->own);
+	(void)sys_pwrite_whole(registry->process_fd, registry->own, offsetof(struct steer_process_file, records), 0);
+}
+
+static int space_make(struct steer_registry *registry, int slot)
+{
+	char name[NAME_BYTES];
+	int fd;
+
+	if (registry->has_space[slot])
+		return 0;
+	space_name(registry, slot, name);
+	fd = steer_folder_make(registry->directory, name, sizeof(struct steer_decision));
+	if (fd < 0)
+		return fd;
+	registry->has_space[slot] = true;
+	sys_close(&fd);
+	return 0;
+}
+
+int steer_registry_add(struct steer_registry *registry, const struct steer_record *record)
+{
+	int saved_errno = errno, slot = 0, r;
+	struct steer_record *own;
+
+	if (!registry->own) /* the process is ending */
+		return -ESHUTDOWN;
+	while (slot < STEER_RECORDS && registry->own->records[slot].used)
+		slot++;
+	r = slot < STEER_RECORDS ? space_make(registry, slot) : -ENOSPC;
+	if (r == 0) {
+		own = &registry->own->records[slot];
+		memcpy(own, record, sizeof(*own));
+		own->used = 1;
+		r = record_write(registry, slot);
+		own->used = r == 0;
+	}
+	if (r < 0)
+		overflow_write(registry, registry->own->process.overflowed + 1);
+	errno = saved_errno;
+	return r < 0 ? r : slot;
+}
+
+void steer_registry_drop(struct steer_registry *registry, int slot)
+{
+	int saved_errno = errno;
+	char name[NAME_BYTES];
+
+	if (slot == STEER_NO_SLOT || !registry->own)
+		return;
+	if (slot < 0) {
+		overflow_write(registry, registry->own->process.overflowed - 1);
+		return;
+	}
+	if (registry->own->records[slot].used) {
+		memset(&registry->own->records[slot], 0, sizeof(registry->own->records[slot]));
+		(void)record_write(registry, slot);
+	}
+	if (registry->has_space[slot]) {
+		space_name(registry, slot, name);
+		unlinkat(registry->directory, name, 0);
+		registry->has_space[slot] = false;
+	}
+	errno = saved_errno;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- scan */
+
+struct scan {
+	struct steer_registry *registry;
+	struct steer_snapshot *snapshot;
+	uint64_t comm_id, host;
+	struct steer_process_file file;
+	unsigned char data[sizeof(struct steer_process_file)];
+};
+
+/* A record that is not whole is being written. */
+static bool is_torn(const struct steer_process_file *raw, const struct steer_process_file *read)
+{
+	for (size_t i = 0; i < STEER_RECORDS; i++)
+		if (raw->records[i].used && !read->records[i].used)
+			return true;
+	return false;
+}
+
+static int process_load(struct scan *scan, int fd)
+{
+	int r = -EINVAL;
+
+	for (unsigned i = 0; i < READ_TRIES; i++) {
+		r = sys_pread_whole(fd, scan->data, sizeof(scan->data), 0);
+		if (r < 0)
+			return r;
+		r = steer_process_read(scan->data, sizeof(scan->data), &scan->file);
+		if (r == 0 && !is_torn((const void *)scan->data, &scan->file))
+			return 0;
+		r = -EINVAL;
+		sched_yield();
+	}
+	return r;
+}
+
+static int take_process(struct scan *scan, const struct steer_process_file *file, bool alive)
+{
+	struct steer_snapshot *snapshot = scan->snapshot;
+
+	if (alive && snapshot->process_count == STEER_PROCESSES_MAX)
+		return -E2BIG;
+	if (alive)
+		memcpy(&snapshot->processes[snapshot->process_count++], &file->process, sizeof(file->process));
+	for (size_t i = 0; i < STEER_RECORDS; i++) {
+		const struct steer_record *record = &file->records[i];
+		struct steer_member *member;
+
+		if (!record->used || record->comm_id != scan->comm_id || record->host != scan->host)
+			continue;
+		if (!alive) {
+			snapshot->dead_member_count++;
+			continue;
+		}
+		if (snapshot->member_count++ >= STEER_MEMBERS_MAX)
+			continue;
+		member = &snapshot->members[snapshot->member_count - 1];
+		memcpy(&member->process, &file->process, sizeof(member->process));
+		memcpy(&member->record, record, sizeof(member->record));
+	}
+	return 0;
+}
+
+static int scan_one(void *arg, const char *name)
+{
+	struct scan *scan = arg;
+	bool alive;
+	int fd, r;
+
+	if (name[0] != 'p' || id_is_of_this_process(scan->registry, name + 2))
+		return 0;
+	fd = sys_openat(scan->registry->directory, name, O_RDONLY | O_NOFOLLOW, 0);
+	if (fd < 0)
+		return fd == -ENOENT || fd == -ELOOP ? 0 : fd; /* no process's file is a link */
+	alive = is_locked(fd);
+	r = process_load(scan, fd);
+	sys_close(&fd);
+	if (r == 0)
+		return take_process(scan, &scan->file, alive);
+	scan->snapshot->foreign_count += alive;
+	return 0;
+}
+
+static int by_gpu(const void *left, const void *right)
+{
+	const struct steer_member *a = left, *b = right;
+
+	return strcmp(a->record.bus_id, b->record.bus_id);
+}
+
+int steer_registry_scan(struct steer_registry *registry, uint64_t comm_id, uint64_t host, struct steer_snapshot *ret,
+			struct diag *diag)
+{
+	int saved_errno = errno, r;
+	struct scan *scan;
+
+	if (!registry->own) /* the process is ending */
+		return -ESHUTDOWN;
+	scan = sys_zalloc(sizeof(*scan));
+	if (!scan)
+		return -ENOMEM;
+	*scan = (struct scan){ .registry = registry, .snapshot = ret, .comm_id = comm_id, .host = host };
+	ret->process_count = ret->member_count = ret->dead_member_count = ret->foreign_count = 0;
+	r = take_process(scan, registry->own, true);
+	if (r == 0)
+		r = steer_folder_walk(registry->directory, scan_one, scan);
+	if (r < 0)
+		diag_set(diag, 0, 0, "the registry of processes cannot be read: %s", strerror(-r));
+	else if (ret->member_count <= STEER_MEMBERS_MAX)
+		qsort(ret->members, ret->member_count, sizeof(ret->members[0]), by_gpu);
+	sys_free(scan);
+	errno = saved_errno;
+	return r;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- decisions */
+
+int steer_registry_claim(struct steer_registry *registry, uint64_t comm_id, uint64_t host)
+{
+	char name[NAME_BYTES], owner[STEER_ID_BYTES];
+	int saved_errno = errno, r = 0;
+
+	comm_name('c', comm_id, host, name);
+	if (symlinkat(registry->id, registry->directory, name) < 0)
+		r = -errno;
+	if (r == -EEXIST && link_owner(registry, name, owner) && !is_alive(registry, owner))
+		r = 0; /* it died while planning */
+	errno = saved_errno;
+	return r == -EEXIST ? r : 0; /* a second planner is no harm: one decision counts */
+}
+
+void steer_registry_unclaim(struct steer_registry *registry, uint64_t comm_id, uint64_t host)
+{
+	int saved_errno = errno;
+	char name[NAME_BYTES];
+
+	comm_name('c', comm_id, host, name);
+	unlinkat(registry->directory, name, 0);
+	errno = saved_errno;
+}
+
+int steer_registry_decision(const struct steer_registry *registry, uint64_t comm_id, uint64_t host,
+			    struct steer_decision *ret, struct diag *diag)
+{
+	struct steer_decision *raw = sys_zalloc(sizeof(*raw));
+	int saved_errno = errno, fd, r;
+	char name[NAME_BYTES];
+
+	if (!raw)
+		return -ENOMEM;
+	comm_name('d', comm_id, host, name);
+	r = fd = steer_folder_file(registry->directory, name, sizeof(*raw));
+	if (fd >= 0) {
+		r = sys_pread_whole(fd, raw, sizeof(*raw), 0);
+		sys_close(&fd);
+	}
+	if (r == 0)
+		r = steer_decision_read(raw, sizeof(*raw), ret);
+	if (r == 0 && (ret->comm_id != comm_id || ret->host != host))
+		r = -EINVAL;
+	if (r < 0 && r != -ENOENT)
+		diag_set(diag, 0, 0, "the decision cannot be read: %s", strerror(-r));
+	sys_free(raw);
+	errno = saved_errno;
+	return r;
+}
+
+/* The name is taken with the content already there, by one of all who try. */
+static int publish(struct steer_registry *registry, int slot, const struct steer_decision *decision)
+{
+	char from[NAME_BYTES], to[NAME_BYTES];
+	int fd, r;
+
+	space_name(registry, slot, from);
+	comm_name('d', decision->comm_id, decision->host, to);
+	r = fd = sys_openat(registry->directory, from, O_WRONLY | O_NOFOLLOW, 0);
+	if (fd < 0)
+		return r;
+	r = sys_pwrite_whole(fd, decision, sizeof(*decision), 0);
+	sys_close(&fd);
+	if (r == 0)
+		r = sys_renameat(registry->directory, from, to, SYS_RENAME_NO_REPLACE);
+	if (r == 0)
+		registry->has_space[slot] = false;
+	return r;
+}
+
+int steer_registry_decide(struct steer_registry *registry, int slot, struct steer_decision *decision,
+			  bool *ret_is_author, struct diag *diag)
+{
+	int saved_errno = errno, r;
+
+	snprintf(decision->author, sizeof(decision->author), "%s", registry->id);
+	steer_decision_seal(decision);
+	r = publish(registry, slot, decision);
+	*ret_is_author = r == 0;
+	if (r == -EEXIST)
+		r = steer_registry_decision(registry, decision->comm_id, decision->host, decision, diag);
+	else if (r < 0)
+		diag_set(diag, 0, 0, "the decision cannot be written: %s", strerror(-r));
+	errno = saved_errno;
+	return r == -ENOENT ? -EIO : r;
+}
+
+void steer_registry_forget(struct steer_registry *registry, uint64_t comm_id, uint64_t host)
+{
+	int saved_errno = errno;
+	char name[NAME_BYTES];
+
+	comm_name('d', comm_id, host, name);
+	unlinkat(registry->directory, name, 0);
+	errno = saved_errno;
+}

@@ -1,0 +1,57 @@
+/*
+ * What the user and the launcher set: NCCL's variables that matter to plans, and how many processes the job has here. The
+ * one place of the plugin that reads them. Read once, at the process's first communicator. Any thread.
+ */
+#ifndef TRIBUTARY_PLUGIN_STEER_SETTINGS_H
+#define TRIBUTARY_PLUGIN_STEER_SETTINGS_H
+
+#include "base/params.h"
+#include "tributary/topology.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The two that NCCL reads, and the one by which a child process knows that it inherited them from a plugin. */
+#define STEER_TOPOLOGY_VARIABLE "NCCL_TOPO_FILE"
+#define STEER_GRAPH_VARIABLE    "NCCL_GRAPH_FILE"
+#define STEER_MARK_VARIABLE     "_TRIBUTARY_FILES" /* both values, with a colon between */
+
+enum { STEER_P2P_DEFAULT = -1, STEER_RANK_UNKNOWN = UINT32_MAX };
+
+enum steer_file_owner {
+	STEER_FILE_NONE,
+	STEER_FILE_USERS,     /* never touched */
+	STEER_FILE_INHERITED, /* a parent process's plugin set it */
+};
+
+struct steer_job {
+	uint64_t whole_key;        /* the same for all processes of the job, on all hosts */
+	uint64_t key;              /* the same for all processes that one launcher started on this host */
+	uint32_t local_size;       /* of them; 0: not known */
+	uint32_t local_rank;       /* below local_size, or STEER_RANK_UNKNOWN */
+	uint32_t world_size;       /* of the job on all hosts; 0: not known */
+	const char *size_variable; /* that local_size came from; NULL: none */
+};
+
+struct steer_settings {
+	enum steer_file_owner topology_file, graph_file;
+	bool no_shm;             /* NCCL_SHM_DISABLE */
+	bool no_net_inside_host; /* NCCL_NET_DISABLE_INTRA */
+	bool shares_gpus;        /* NCCL_MULTI_RANK_GPU_ENABLE: several ranks may have one GPU */
+	bool crossnic;           /* NCCL_CROSS_NIC=1: a ring may leave by another NIC than it came in by */
+	bool wants_collnet;      /* NCCL_COLLNET_ENABLE */
+	bool other_tuner;        /* NCCL_TUNER_PLUGIN names another one than ours, or none */
+	int p2p_level;           /* enum topology_class, or STEER_P2P_DEFAULT */
+	uint64_t host;           /* equal for ranks that NCCL takes to be on one host */
+	uint64_t hash;           /* of the user's settings that must be equal on all ranks of a host */
+	struct steer_job job;
+};
+
+/* local_processes: of the parameters; 0: ask the launcher's variables. */
+void steer_settings_read(const struct params_source *source, unsigned local_processes,
+			      struct steer_settings *ret);
+
+/* SLURM's "4(x2),3": how many tasks the host of that number has. 0: not such a text, or no such host. */
+uint32_t steer_settings_slurm_tasks(const char *text, uint32_t node);
+
+#endif

@@ -1,0 +1,165 @@
+#include "plugin/steer/setup.h"
+
+#include "base/params.h"
+#include "base/sys.h"
+#include "plugin/steer/report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RECOMMENDATION "NCCL_ENV_PLUGIN=tributary gives every communicator its channels"
+
+/* /proc/PID rather than /proc/self: a child that inherits the name finds the file while this process lives. */
+int steer_memory_file(size_t reserved_bytes, char path[static STEER_PATH_BYTES])
+{
+	int fd = sys_memory_file("tributary", 0, 0), r = 0;
+	struct stat named, own;
+
+	if (fd < 0)
+		return fd;
+	snprintf(path, STEER_PATH_BYTES, "/proc/%d/fd/%d", (int)getpid(), fd);
+	if (fstat(fd, &own) < 0 || stat(path, &named) < 0 || own.st_ino != named.st_ino || access(path, R_OK) < 0)
+		r = -ENOENT; /* /proc is not there, or that of another process id namespace, or closed to this process */
+	if (r == 0)
+		r = sys_reserve(fd, reserved_bytes);
+	if (r < 0)
+		sys_close(&fd);
+	return r < 0 ? r : fd;
+}
+
+/* What can be done at all, by what the user has set. */
+static enum steer_choice level_of(const struct steer_setup_request *request, struct steer_setup *setup)
+{
+	const struct params *params = request->params;
+
+	if (params->disable || params->steer == STEER_OFF) {
+		diag_set(&setup->why, 0, 0, "TRIBUTARY_STEER=off");
+		return STEER_OFF;
+	}
+	if (setup->settings.topology_file == STEER_FILE_USERS) {
+		diag_set(&setup->why, 0, 0, STEER_TOPOLOGY_VARIABLE " is set");
+		return STEER_OFF;
+	}
+	if (!request->nccl_version) {
+		diag_set(&setup->why, 0, 0, "%s", RECOMMENDATION);
+		return STEER_TOPOLOGY;
+	}
+	if (setup->settings.graph_file == STEER_FILE_USERS)
+		setup->reason = STEER_REASON_GRAPH_FILE;
+	else if (params->steer == STEER_TOPOLOGY)
+		setup->reason = STEER_REASON_SWITCHED_OFF;
+	else if (setup->settings.no_shm)
+		setup->reason = STEER_REASON_NO_SHM;
+	if (setup->reason)
+		diag_set(&setup->why, 0, 0, "%s", steer_reason_text(setup->reason));
+	return STEER_FULL;
+}
+
+static int registry_open(const struct params *params, struct steer_setup *setup)
+{
+	const struct steer_job *job = &setup->settings.job;
+	struct steer_process process;
+	int r;
+
+	memset(&process, 0, sizeof(process)); /* it is compared and written as bytes */
+	process.job_key = job->key;
+	process.host = setup->settings.host;
+	process.local_size = job->local_size;
+	process.local_rank = job->local_rank;
+	process.world_size = job->world_size;
+	if (params->shared_dir[0] != '/') {
+		diag_set(&setup->why, 0, 0, "TRIBUTARY_SHARED_DIR=%.100s is no absolute path", params->shared_dir);
+		return -EINVAL;
+	}
+	r = steer_registry_open(params->shared_dir, &process, &setup->registry, &setup->why);
+	if (r == 0)
+		(void)steer_elsewhere_open(&setup->registry.self, job->whole_key, setup->settings.host,
+					   setup->registry.directory, &setup->elsewhere);
+	return r;
+}
+
+static int topology_make(const struct params *params, struct steer_setup *setup)
+{
+	size_t bytes = strlen(setup->machine.topology_text);
+	char name[64];
+	int r;
+
+	r = setup->topology_fd = steer_memory_file(bytes, setup->topology_path);
+	if (r >= 0)
+		r = sys_pwrite_whole(setup->topology_fd, setup->machine.topology_text, bytes, 0);
+	if (r < 0) {
+		diag_set(&setup->why, 0, 0, "the topology file cannot be made: %s", strerror(-r));
+		return r;
+	}
+	snprintf(name, sizeof(name), "steer-topology-%d.xml", (int)getpid());
+	steer_report_dump(params->dump_dir, name, setup->machine.topology_text, bytes);
+	return 0;
+}
+
+static void say(const struct steer_setup *setup, bool no_profile)
+{
+	char date[16] = "";
+	struct tm tm;
+	time_t then = (time_t)setup->machine.date_s;
+
+	if (setup->level == STEER_OFF) {
+		log_info(LOG_INIT, "Tributary steers nothing: %s%s", setup->why.text,
+			 no_profile ? "; `tributary measure` makes a profile" : "");
+		return;
+	}
+	if (gmtime_r(&then, &tm))
+		strftime(date, sizeof(date), "%Y-%m-%d", &tm);
+	log_info(LOG_INIT, "Tributary tells NCCL what the links of this machine carry, as measured on %s%s%s", date,
+		 setup->why.text[0] ? "; NCCL searches its channels itself: " : "", setup->why.text);
+}
+
+void steer_setup_init(struct steer_setup *setup)
+{
+	*setup = (struct steer_setup){ .registry = { .directory = -1, .process_fd = -1 },
+				       .elsewhere = { .fd = -1 },
+				       .topology_fd = -1 };
+	topology_init(&setup->machine.topology);
+}
+
+void steer_setup(const struct steer_setup_request *request, struct steer_setup *ret)
+{
+	const struct params *params = request->params;
+	int saved_errno = errno, r = 0;
+
+	steer_setup_init(ret);
+	ret->nets = *request->nets;
+	steer_settings_read(request->source, params->local_processes, &ret->settings);
+	ret->settings.other_tuner = ret->settings.other_tuner || !params->tuner;
+	ret->level = level_of(request, ret);
+	if (ret->level > STEER_OFF)
+		r = steer_machine_load(params, request->root, request->nets, &ret->settings, request->nccl_version,
+				       &ret->machine, &ret->why);
+	if (r == 0 && ret->level == STEER_FULL)
+		r = registry_open(params, ret);
+	if (r == 0 && ret->level > STEER_OFF)
+		r = topology_make(params, ret);
+	if (!params->disable && params->steer != STEER_OFF) {
+		const bool no_profile = r < 0 && !ret->machine.loaded;
+
+		if (r < 0)
+			ret->level = STEER_OFF;
+		say(ret, no_profile);
+	}
+	if (r < 0)
+		steer_setup_end(ret);
+	errno = saved_errno;
+}
+
+void steer_setup_end(struct steer_setup *setup)
+{
+	steer_elsewhere_close(&setup->elsewhere);
+	steer_registry_close(&setup->registry);
+	steer_machine_fini(&setup->machine);
+	sys_close(&setup->topology_fd);
+	setup->level = STEER_OFF;
+}

@@ -1,0 +1,50 @@
+/*
+ * What a process does once, in its first communicator: reads the settings, finds the profile, registers, and makes the
+ * topology file.
+ *
+ * Files for NCCL have no name: they are in memory, and NCCL opens them as /proc/self/fd/N. Nothing is left behind however
+ * the process ends.
+ */
+#ifndef TRIBUTARY_PLUGIN_STEER_SETUP_H
+#define TRIBUTARY_PLUGIN_STEER_SETUP_H
+
+#include "base/params.h"
+#include "plugin/steer/elsewhere.h"
+#include "plugin/steer/machine.h"
+#include "plugin/steer/registry.h"
+#include "plugin/steer/settings.h"
+
+enum { STEER_PATH_BYTES = 48, STEER_GRAPH_BYTES = 1 << 17 };
+
+struct steer_setup {
+	enum steer_choice level; /* STEER_TOPOLOGY: only the topology file */
+	enum steer_reason reason; /* why this process's communicators get no plan, though it is STEER_FULL */
+	struct steer_settings settings;
+	struct steer_nets nets;
+	struct steer_machine machine;
+	struct steer_registry registry;
+	struct steer_elsewhere elsewhere;
+	int topology_fd;
+	char topology_path[STEER_PATH_BYTES];
+	struct diag why; /* it is not STEER_FULL, or there is a reason; a clause */
+};
+
+struct steer_setup_request {
+	const struct params *params;
+	const struct params_source *source; /* of NCCL's and the launcher's variables */
+	const char *root;                   /* "" for this machine */
+	unsigned nccl_version;              /* 22809; 0: there is no environment half */
+	const struct steer_nets *nets;
+};
+
+/* Never fails: what fails lowers the level, and is said in a line of the log. Keeps errno. */
+void steer_setup(const struct steer_setup_request *request, struct steer_setup *ret);
+/* Nothing is left of it but the level, which is STEER_OFF. One of zeroes with registry.directory etc. at -1 is fine. */
+void steer_setup_end(struct steer_setup *setup);
+/* Before any other call. */
+void steer_setup_init(struct steer_setup *setup);
+
+/* An empty file in memory, with so many bytes reserved; its path for this process and, while that lives, its children. */
+int steer_memory_file(size_t reserved_bytes, char path[static STEER_PATH_BYTES]);
+
+#endif
