@@ -1,5 +1,7 @@
 #include "plugin/steer/evidence.h"
 
+#include "plugin/steer/settings.h"
+
 #include <string.h>
 
 static bool no(struct diag *diag, const char *reason)
@@ -79,20 +81,28 @@ static size_t member_processes(const struct steer_snapshot *snapshot, uint64_t j
 	return count;
 }
 
+/* Without a name for the job, processes of another one of this user could be taken for its own: only members count. */
+static size_t processes_known(const struct steer_snapshot *snapshot, const struct steer_process *of)
+{
+	return of->job_key == STEER_JOB_UNNAMED ? member_processes(snapshot, of->job_key) : ranks_present(snapshot, of);
+}
+
 bool steer_evidence_launcher(const struct steer_snapshot *snapshot, struct diag *diag)
 {
 	if (members_share_a_rank(snapshot))
 		return no(diag, "two of its processes have the same local rank");
 	for (size_t i = 0; i < snapshot->member_count; i++) {
 		const struct steer_process *of = &snapshot->members[i].process;
-		size_t present = ranks_present(snapshot, of);
+		size_t known = processes_known(snapshot, of);
 
 		if (!of->local_size)
 			return no(diag, "how many processes the job has on this host is not known "
 					"(TRIBUTARY_LOCAL_PROCESSES)");
-		if (present != of->local_size || member_processes(snapshot, of->job_key) > of->local_size) {
-			diag_set(diag, 0, 0, "of the %u processes that the job has on this host %zu are known", of->local_size,
-				 present);
+		if (known != of->local_size || member_processes(snapshot, of->job_key) > of->local_size) {
+			diag_set(diag, 0, 0, "of the %u processes that the job has on this host %zu are %s", of->local_size, known,
+				 of->job_key == STEER_JOB_UNNAMED
+					 ? "ranks of it, and no variable tells the job from others (MASTER_PORT)"
+					 : "known");
 			return false;
 		}
 	}
@@ -118,10 +128,8 @@ bool steer_is_whole_job(const struct steer_snapshot *snapshot)
 /* --------------------------------------------------------------------------------------------------------------- NVML */
 
 /* Process ids of other namespaces are other numbers. */
-static bool is_in_registry(const struct steer_snapshot *snapshot, uint32_t pid)
+static bool is_in_registry(const struct steer_snapshot *snapshot, uint64_t namespace, uint32_t pid)
 {
-	const uint64_t namespace = snapshot->members[0].process.identity.pid_namespace;
-
 	for (size_t i = 0; i < snapshot->process_count; i++)
 		if (snapshot->processes[i].identity.pid == pid &&
 		    snapshot->processes[i].identity.pid_namespace == namespace)
@@ -137,10 +145,12 @@ static const struct steer_member *member_on(const struct steer_snapshot *snapsho
 	return NULL;
 }
 
-static bool lists(const struct steer_compute *compute, size_t gpu, uint32_t pid)
+static bool lists(const struct steer_compute *compute, size_t gpu, const struct process_identity *of)
 {
+	if (of->pid_namespace != compute->pid_namespace)
+		return false;
 	for (size_t i = 0; i < compute->gpus[gpu].process_count; i++)
-		if (compute->gpus[gpu].pids[i] == pid)
+		if (compute->gpus[gpu].pids[i] == of->pid)
 			return true;
 	return false;
 }
@@ -162,11 +172,11 @@ bool steer_evidence_nvml(const struct steer_snapshot *snapshot, const struct ste
 		const struct steer_member *member = member_on(snapshot, compute->gpus[g].bus_id);
 
 		/* Who is not seen where it certainly computes shows that NVML does not show everybody. */
-		if (member && !lists(compute, g, member->process.identity.pid))
+		if (member && !lists(compute, g, &member->process.identity))
 			return no(diag, "NVML does not list a rank on its own GPU");
 		found += member != NULL;
 		for (size_t i = 0; i < compute->gpus[g].process_count; i++) {
-			if (is_in_registry(snapshot, compute->gpus[g].pids[i]))
+			if (is_in_registry(snapshot, compute->pid_namespace, compute->gpus[g].pids[i]))
 				continue;
 			diag_set(diag, 0, 0, "process %u computes on GPU %s, and whether it is a rank is not known",
 				 compute->gpus[g].pids[i], compute->gpus[g].bus_id);

@@ -103,6 +103,7 @@ void steer_compute_ask(struct steer_compute *ret)
 	else if (gpu_nvml_open(&nvml, &diag) < 0)
 		ret->why = "NVML cannot be opened";
 	else {
+		ret->pid_namespace = self.pid_namespace;
 		ret->why = ask(nvml, ret);
 		gpu_nvml_close(nvml);
 	}

@@ -171,23 +171,20 @@ static uint64_t hash_values(const struct params_source *source, uint64_t hash, c
 /* All that tells one job from another; and then what tells the processes of one agent from those of another. */
 static void job_keys(const struct params_source *source, struct steer_job *job)
 {
-	static const char *const of_job[] = { "TORCHELASTIC_RUN_ID",
-					      "TORCHELASTIC_RESTART_COUNT",
-					      "MASTER_ADDR",
-					      "MASTER_PORT",
-					      "WORLD_SIZE",
-					      "SLURM_JOB_ID",
-					      "SLURM_STEP_ID",
-					      "PMIX_NAMESPACE",
-					      "OMPI_MCA_ess_base_jobid",
-					      "OMPI_COMM_WORLD_SIZE",
-					      "PALS_APID",
-					      "PMI_KVSNAME",
-					      NULL };
+	/* Two jobs of one user on one host never have the same values of these. */
+	static const char *const names_job[] = { "TORCHELASTIC_RUN_ID",     "MASTER_PORT", "SLURM_JOB_ID", "PMIX_NAMESPACE",
+						 "OMPI_MCA_ess_base_jobid", "PALS_APID",   "PMI_KVSNAME",  NULL };
+	static const char *const of_job[] = { "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR",
+					      "WORLD_SIZE",                 "SLURM_STEP_ID",
+					      "OMPI_COMM_WORLD_SIZE",       NULL };
 	static const char *const of_agent[] = { "GROUP_RANK", "SLURM_NODEID", NULL };
+	const uint64_t named = hash_values(source, PROCESS_HASH_START, names_job);
 
-	job->whole_key = hash_values(source, PROCESS_HASH_START, of_job);
-	job->key = hash_values(source, job->whole_key, of_agent);
+	job->whole_key = hash_values(source, named, of_job);
+	job->key = STEER_JOB_UNNAMED;
+	for (const char *const *name = names_job; *name; name++)
+		if (source->get(*name))
+			job->key = hash_values(source, job->whole_key, of_agent);
 }
 
 static uint64_t users_hash(const struct params_source *source)

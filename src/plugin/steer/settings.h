@@ -16,7 +16,8 @@
 #define STEER_GRAPH_VARIABLE    "NCCL_GRAPH_FILE"
 #define STEER_MARK_VARIABLE     "_TRIBUTARY_FILES" /* both values, with a colon between */
 
-enum { STEER_P2P_DEFAULT = -1, STEER_RANK_UNKNOWN = UINT32_MAX };
+enum { STEER_P2P_DEFAULT = -1, STEER_JOB_UNNAMED = 0 };
+#define STEER_RANK_UNKNOWN UINT32_MAX
 
 enum steer_file_owner {
 	STEER_FILE_NONE,
@@ -26,7 +27,11 @@ enum steer_file_owner {
 
 struct steer_job {
 	uint64_t whole_key;        /* the same for all processes of the job, on all hosts */
-	uint64_t key;              /* the same for all processes that one launcher started on this host */
+	/*
+	 * The same for all processes that one launcher started on this host, and another one for other jobs;
+	 * STEER_JOB_UNNAMED: nothing tells two jobs of a user apart.
+	 */
+	uint64_t key;
 	uint32_t local_size;       /* of them; 0: not known */
 	uint32_t local_rank;       /* below local_size, or STEER_RANK_UNKNOWN */
 	uint32_t world_size;       /* of the job on all hosts; 0: not known */

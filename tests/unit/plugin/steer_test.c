@@ -137,6 +137,21 @@ static void the_size_can_be_said_by_hand_and_must_be_known(void **state)
 	assert_int_equal(host_initialise(host, 3, 2), 3);
 }
 
+/* Nothing tells their processes apart, so each is planned for as a whole, and a split of it is not. */
+static void two_jobs_without_a_launcher_do_not_count_for_each_other(void **state)
+{
+	static const char environment[] = NO_LAUNCHER "TRIBUTARY_LOCAL_PROCESSES=3\n";
+	struct host *host = *state;
+
+	for (unsigned i = 0; i < 6; i++)
+		host_start(host, i, (int)i, 3, 3, environment);
+	host_begin(host, 0x38, 1);
+	host_expect_none(host, 0x03, 2, "no variable tells the job from others"); /* the third has no plugin */
+	host_begin(host, 0x07, 3);
+	assert_int_equal(host_graphs(host, 0x07), 0x07);
+	assert_int_equal(host_graphs(host, 0x38), 0x38);
+}
+
 static void two_jobs_do_not_count_for_each_other(void **state)
 {
 	struct host *host = *state;
@@ -458,6 +473,7 @@ int main(void)
 		HOST_TEST(two_ranks_on_a_gpu_are_no_whole_machine),
 		HOST_TEST(without_evidence_there_is_no_plan),
 		HOST_TEST(the_size_can_be_said_by_hand_and_must_be_known),
+		HOST_TEST(two_jobs_without_a_launcher_do_not_count_for_each_other),
 		HOST_TEST(two_jobs_do_not_count_for_each_other),
 		HOST_TEST(a_local_rank_that_is_there_twice_is_no_evidence),
 		HOST_TEST(a_helper_process_does_not_spoil_its_job),

@@ -149,6 +149,21 @@ static void jobs_agents_and_hosts_are_told_apart(void **state)
 	assert_true(host.host != a.host && a.host == b.host);
 }
 
+/* How many processes there are does not tell two jobs of one user apart. */
+static void a_job_without_a_name_has_no_key(void **state)
+{
+	static const char *const names[] = { "MASTER_PORT=1",    "TORCHELASTIC_RUN_ID=1", "SLURM_JOB_ID=1",
+					     "PMIX_NAMESPACE=1", "PALS_APID=1",           "OMPI_MCA_ess_base_jobid=1",
+					     "PMI_KVSNAME=1" };
+
+	(void)state;
+	assert_true(READ(NULL).job.key == STEER_JOB_UNNAMED);
+	assert_true(READ("LOCAL_WORLD_SIZE=8", "WORLD_SIZE=8", "LOCAL_RANK=1", "GROUP_RANK=0").job.key ==
+		    STEER_JOB_UNNAMED);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		assert_true(READ(names[i]).job.key != STEER_JOB_UNNAMED);
+}
+
 static void settings_of_nccl_are_read_as_it_reads_them(void **state)
 {
 	static const struct {
@@ -228,6 +243,7 @@ int main(void)
 		cmocka_unit_test(what_is_said_by_hand_counts),
 		cmocka_unit_test(slurms_lists_are_read),
 		cmocka_unit_test(jobs_agents_and_hosts_are_told_apart),
+		cmocka_unit_test(a_job_without_a_name_has_no_key),
 		cmocka_unit_test(settings_of_nccl_are_read_as_it_reads_them),
 		cmocka_unit_test(settings_that_change_plans_change_the_hash),
 		cmocka_unit_test(inherited_files_are_told_from_the_users),
