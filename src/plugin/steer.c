@@ -382,6 +382,34 @@ static int write_graph(struct steer_thread *thread, struct diag *diag)
 	return r;
 }
 
+static bool is_for(const struct steer_thread *thread)
+{
+	return steer_decision_names(&thread->decision, thread->process, &thread->record);
+}
+
+/*
+ * A decision about an earlier communicator with the same id may go before the other ranks have looked for one; then they
+ * must not plan with this rank, which has seen it. It says so and looks again: if the old one is still there, whoever finds
+ * none later scans later, too, and sees what this rank said; if not, there is the others' decision, or none yet.
+ */
+static int find_own_decision(struct steer_thread *thread, struct diag *diag)
+{
+	int r = find_decision(thread, diag);
+
+	if (r < 0 || is_for(thread))
+		return r;
+	pthread_mutex_lock(&steer.lock);
+	r = steer_registry_refuse(&steer.setup.registry, thread->slot, STEER_REASON_ID);
+	pthread_mutex_unlock(&steer.lock);
+	if (r == 0)
+		r = find_decision(thread, diag);
+	if (r == 0 && thread->decision.verdict == STEER_PLAN && !is_for(thread)) {
+		diag_set(diag, 0, 0, "%s", steer_reason_text(STEER_REASON_ID));
+		steer_decide_against(&thread->decision, diag);
+	}
+	return r;
+}
+
 static void decide(struct steer_thread *thread)
 {
 	const uint64_t start_ns = clock_now_ns();
@@ -391,12 +419,7 @@ static void decide(struct steer_thread *thread)
 	thread->state = DECIDED;
 	if (thread->slot < 0)
 		return;
-	r = find_decision(thread, &diag);
-	if (r == 0 && thread->decision.verdict == STEER_PLAN &&
-	    !steer_decision_names(&thread->decision, thread->process, &thread->record)) {
-		diag_set(&diag, 0, 0, "another communicator with the same id, or with other ranks, was decided on before");
-		steer_decide_against(&thread->decision, &diag);
-	}
+	r = find_own_decision(thread, &diag);
 	if (r == 0 && thread->decision.verdict == STEER_PLAN)
 		r = write_graph(thread, &diag);
 	if (r < 0) {

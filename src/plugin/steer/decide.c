@@ -182,7 +182,7 @@ bool steer_decision_names(const struct steer_decision *decision, uint64_t proces
 	for (size_t i = 0; i < decision->member_count; i++)
 		if (decision->members[i].process == process && decision->members[i].serial == record->serial &&
 		    !strcmp(decision->members[i].bus_id, record->bus_id))
-			return decision->machine == record->machine;
+			return decision->verdict != STEER_PLAN || decision->machine == record->machine;
 	return false;
 }
 

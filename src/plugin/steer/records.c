@@ -21,6 +21,7 @@ const char *steer_reason_text(enum steer_reason reason)
 		[STEER_REASON_GRAPH_FILE] = "NCCL_GRAPH_FILE is set",
 		[STEER_REASON_SWITCHED_OFF] = "TRIBUTARY_STEER=topology",
 		[STEER_REASON_SHRINK] = "it was made by ncclCommShrink, whose communicators cannot be told apart",
+		[STEER_REASON_ID] = "another communicator with the same id was decided on before",
 	};
 
 	return (unsigned)reason < STEER_REASON_COUNT ? texts[reason]

@@ -329,6 +329,18 @@ int steer_registry_add(struct steer_registry *registry, const struct steer_recor
 	return r < 0 ? r : slot;
 }
 
+int steer_registry_refuse(struct steer_registry *registry, int slot, enum steer_reason reason)
+{
+	int saved_errno = errno, r;
+
+	if (!registry->own) /* the process is ending */
+		return -ESHUTDOWN;
+	registry->own->records[slot].reason = (uint32_t)reason;
+	r = record_write(registry, slot);
+	errno = saved_errno;
+	return r;
+}
+
 void steer_registry_drop(struct steer_registry *registry, int slot)
 {
 	int saved_errno = errno;

@@ -49,11 +49,12 @@ enum steer_reason {
 	STEER_REASON_GRAPH_FILE, /* NCCL_GRAPH_FILE is the user's */
 	STEER_REASON_SWITCHED_OFF, /* TRIBUTARY_STEER */
 	STEER_REASON_SHRINK,  /* a child of ncclCommShrink */
+	STEER_REASON_ID,      /* it has found a decision about other ranks under this id */
 	STEER_REASON_COUNT
 };
 const char *steer_reason_text(enum steer_reason reason);
 
-/* One rank of a communicator. A record does not change; it is dropped when NCCL has read the channels. */
+/* One rank of a communicator. A record does not change, but for a reason; it is dropped when NCCL has read the channels. */
 struct steer_record {
 	uint64_t comm_id;
 	uint64_t host;    /* struct steer_settings */
@@ -139,6 +140,9 @@ int steer_registry_restore(struct steer_registry *registry, struct diag *diag);
 int steer_registry_add(struct steer_registry *registry, const struct steer_record *record);
 /* slot: as returned by steer_registry_add, an error too; or STEER_NO_SLOT. */
 void steer_registry_drop(struct steer_registry *registry, int slot);
+
+/* The record has that reason from now on. */
+int steer_registry_refuse(struct steer_registry *registry, int slot, enum steer_reason reason);
 
 struct steer_member {
 	struct steer_process process;
