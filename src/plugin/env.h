@@ -3,8 +3,9 @@
  * answers (steer.h), NCCL_ENV_PLUGIN=tributary alone loads the net plugin as well:
  *
  *   NCCL_NET_PLUGIN            the path of this library, unless NCCL would find another libnccl-net.so, which stays
- *   NCCL_NET_PLUGIN_REF_COUNT  high where the network is left to NCCL: at 0 NCCL would unload the plugin with the first
- *                              communicator that it declines, and tell it of no other
+ *   NCCL_NET_PLUGIN_REF_COUNT  high: at 0 NCCL unloads the plugin with the first communicator that it declines, and
+ *                              tells it of no other; NCCL 2.28 also with the last one that it served, and then takes
+ *                              its own network for all that follow
  *
  * Nothing is opened before the process's first communicator, as NCCL may load the plugin before a fork. Any thread. No
  * call fails; errno is kept.
