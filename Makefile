@@ -146,6 +146,8 @@ LIB := $(O)/libtributary.a
 COMMAND_LIB := $(O)/libcommand.a
 DAEMON_LIB := $(O)/libdaemon.a
 PLUGIN := $(if $(PLUGIN_SRC),$(O)/libnccl-net-tributary.so)
+# The name under which NCCL_ENV_PLUGIN=tributary looks for it. One file, so that both halves share their data.
+ENV_PLUGIN := $(if $(PLUGIN),$(O)/libnccl-env-tributary.so)
 COMMAND := $(if $(COMMAND_SRC),$(O)/tributary)
 DAEMON := $(if $(DAEMON_SRC),$(O)/tributaryd)
 PERF := $(patsubst perf/%.c,$(O)/perf/%,$(PERF_SRC))
@@ -161,9 +163,9 @@ PLUGIN_PATH := $(abspath $(O))/libnccl-net-tributary.so
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-all: $(PLUGIN) $(COMMAND) $(DAEMON) $(PERF) ## the plugin, the command and the benchmarks
+all: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) $(PERF) ## the plugin, the command and the benchmarks
 
-plugin: $(PLUGIN) ## the plugin alone, which needs no library
+plugin: $(PLUGIN) $(ENV_PLUGIN) ## the plugin alone, which needs no library
 
 tests: $(UNIT) $(CONF) $(STANDIN) $(STANDIN_LIBS) $(FUZZ_REPLAY)
 
@@ -199,6 +201,9 @@ $(O)/libnccl-net-tributary.so: $(call objects,$(PLUGIN_SRC)) $(PLUGIN_MAP) $(O)/
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(PLUGIN_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
+
+$(O)/libnccl-env-tributary.so: $(O)/libnccl-net-tributary.so
+	$(Q)ln -sf $(<F) $@
 
 link = $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(1) $(LIBS)
 
@@ -494,7 +499,7 @@ bench: deps-bench ## the benchmarks of perf/, never part of check
 
 # ------------------------------------------------------------------------------------------------------------- install
 
-.PHONY: install uninstall
+.PHONY: install install-default uninstall
 MAN1 := $(wildcard docs/*.1)
 MAN8 := $(wildcard docs/*.8)
 UNITS := $(wildcard systemd/*.service)
@@ -502,9 +507,14 @@ COMPLETION := share/bash-completion/completions/tributary
 # Help texts, man pages and messages name these; --help says where they are. README.md shows the picture and names the results.
 DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*.md docs/*.json docs/plan.svg perf/RESULTS.md)
 DOCS := share/doc/tributary
+# What NCCL looks for where no variable names a plugin. Those of another package stay.
+DEFAULT_PLUGINS := libnccl-env.so libnccl-net.so
+foreign_plugin = [ -e '$(DESTDIR)$(PREFIX)/lib/'$(1) -o -L '$(DESTDIR)$(PREFIX)/lib/'$(1) ] && \
+	[ "$$(readlink '$(DESTDIR)$(PREFIX)/lib/'$(1))" != libnccl-net-tributary.so ]
 install: all ## into PREFIX (default /usr/local), under DESTDIR
 	$(Q)install -d '$(DESTDIR)$(PREFIX)/lib' '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/share/man/man1'
 	$(Q)install -m 755 $(PLUGIN) '$(DESTDIR)$(PREFIX)/lib/'
+	$(Q)ln -sf $(notdir $(PLUGIN)) '$(DESTDIR)$(PREFIX)/lib/$(notdir $(ENV_PLUGIN))'
 	$(Q)$(if $(COMMAND)$(DAEMON),install -m 755 $(COMMAND) $(DAEMON) '$(DESTDIR)$(PREFIX)/bin/')
 	$(Q)$(if $(MAN1),install -m 644 $(MAN1) '$(DESTDIR)$(PREFIX)/share/man/man1/')
 	$(Q)install -d '$(DESTDIR)$(PREFIX)/share/man/man8' '$(DESTDIR)$(PREFIX)/lib/systemd/system' '$(DESTDIR)$(PREFIX)/lib/sysusers.d'
@@ -516,8 +526,15 @@ install: all ## into PREFIX (default /usr/local), under DESTDIR
 	$(Q)install -d '$(DESTDIR)$(PREFIX)/$(DOCS)/docs' '$(DESTDIR)$(PREFIX)/$(DOCS)/perf'
 	$(Q)for document in $(DOCUMENTS); do install -m 644 $$document '$(DESTDIR)$(PREFIX)/$(DOCS)/'$$document || exit 1; done
 
+install-default: install ## the same, and every NCCL job of this machine uses it without a variable
+	$(Q)for name in $(DEFAULT_PLUGINS); do if $(call foreign_plugin,$$name); then \
+		echo "$(DESTDIR)$(PREFIX)/lib/$$name belongs to something else, and stays: NCCL loads that one" >&2; exit 1; fi; done
+	$(Q)for name in $(DEFAULT_PLUGINS); do ln -sf $(notdir $(PLUGIN)) '$(DESTDIR)$(PREFIX)/lib/'$$name || exit 1; done
+
 uninstall: ## take out what install put in
-	$(Q)rm -f '$(DESTDIR)$(PREFIX)/lib/libnccl-net-tributary.so' '$(DESTDIR)$(PREFIX)/bin/tributary' \
+	$(Q)for name in $(DEFAULT_PLUGINS); do $(call foreign_plugin,$$name) || rm -f '$(DESTDIR)$(PREFIX)/lib/'$$name || exit 1; done
+	$(Q)rm -f '$(DESTDIR)$(PREFIX)/lib/libnccl-net-tributary.so' '$(DESTDIR)$(PREFIX)/lib/libnccl-env-tributary.so' \
+		'$(DESTDIR)$(PREFIX)/bin/tributary' \
 		'$(DESTDIR)$(PREFIX)/bin/tributaryd' $(patsubst docs/%,'$(DESTDIR)$(PREFIX)/share/man/man1/%',$(MAN1)) \
 		$(patsubst docs/%,'$(DESTDIR)$(PREFIX)/share/man/man8/%',$(MAN8)) \
 		$(patsubst systemd/%,'$(DESTDIR)$(PREFIX)/lib/systemd/system/%',$(UNITS)) \

@@ -35,7 +35,7 @@ static int shell(const char *line)
 	return pclose(pipe);
 }
 
-static void make(const char *goal)
+static int make_status(const char *goal)
 {
 	char line[2048];
 
@@ -44,7 +44,12 @@ static void make(const char *goal)
 		 "cd '%s' && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -o all O='%s' DESTDIR='%s/root' "
 		 "PREFIX=/usr %s 2>&1",
 		 program_source(), build, program_folder(), goal);
-	if (shell(line) != 0)
+	return shell(line);
+}
+
+static void make(const char *goal)
+{
+	if (make_status(goal) != 0)
 		fail_msg("make %s: %s", goal, text);
 }
 
@@ -209,6 +214,60 @@ static void help_says_where_documents_are(void **state)
 	assert_non_null(strstr(text, expected));
 }
 
+/* Whether the installed name is the plugin itself, so that the loader gives both halves the same data. */
+static bool is_the_plugin(const char *name)
+{
+	char path[1024];
+	struct stat plugin, other;
+
+	snprintf(path, sizeof(path), "%s/root/usr/lib/libnccl-net-tributary.so", program_folder());
+	assert_int_equal(stat(path, &plugin), 0);
+	snprintf(path, sizeof(path), "%s/root/usr/lib/%s", program_folder(), name);
+	return stat(path, &other) == 0 && other.st_dev == plugin.st_dev && other.st_ino == plugin.st_ino;
+}
+
+static void nccl_finds_both_halves(void **state)
+{
+	struct stat net, env;
+	char path[1024];
+
+	(void)state;
+	need_installation();
+	assert_true(is_the_plugin("libnccl-env-tributary.so"));
+	snprintf(path, sizeof(path), "%s/libnccl-net-tributary.so", build);
+	assert_int_equal(stat(path, &net), 0);
+	snprintf(path, sizeof(path), "%s/libnccl-env-tributary.so", build);
+	assert_int_equal(stat(path, &env), 0);
+	assert_true(env.st_dev == net.st_dev && env.st_ino == net.st_ino);
+	/* As make install leaves it, NCCL must be told. */
+	assert_false(is_the_plugin("libnccl-env.so"));
+	assert_false(is_the_plugin("libnccl-net.so"));
+}
+
+static void a_default_is_for_nobody_elses_plugin(void **state)
+{
+	char path[1024], line[2048];
+
+	(void)state;
+	need_installation();
+	snprintf(path, sizeof(path), "%s/root/usr/lib/libnccl-net.so", program_folder());
+	snprintf(line, sizeof(line), "echo theirs > '%s'", path);
+	assert_int_equal(shell(line), 0);
+	assert_int_not_equal(make_status("install-default"), 0);
+	assert_non_null(strstr(text, "libnccl-net.so belongs to something else"));
+	assert_false(is_the_plugin("libnccl-env.so"));
+	make("uninstall");
+	snprintf(line, sizeof(line), "cat '%s'", path);
+	assert_int_equal(shell(line), 0);
+	assert_string_equal(text, "theirs\n");
+	assert_int_equal(unlink(path), 0);
+	make("install-default");
+	assert_true(is_the_plugin("libnccl-env.so"));
+	assert_true(is_the_plugin("libnccl-net.so"));
+	make("install-default"); /* once more, over itself */
+}
+
+/* The names that make install-default adds are there when it begins. */
 static void uninstall_takes_all_away(void **state)
 {
 	char line[1024];
@@ -232,6 +291,8 @@ int main(void)
 		cmocka_unit_test(documents_that_messages_name_are_installed),
 		cmocka_unit_test(what_the_readme_shows_is_installed),
 		cmocka_unit_test(help_says_where_documents_are),
+		cmocka_unit_test(nccl_finds_both_halves),
+		cmocka_unit_test(a_default_is_for_nobody_elses_plugin),
 		cmocka_unit_test(uninstall_takes_all_away),
 	};
 
