@@ -83,7 +83,8 @@ ALL_LDFLAGS += $(LDFLAGS)
 
 # The service thread still runs our code when NCCL closes the plugin, and a thread cannot be made to leave a library that
 # is being unmapped.  nodelete keeps the code mapped: dlclose then costs a few hundred kilobytes instead of a crash.
-PLUGIN_LDFLAGS := -shared -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now -Wl,-soname,libnccl-net-tributary.so
+# No soname: ldconfig would list the library by that alone, and NCCL would not find it by the names of its links.
+PLUGIN_LDFLAGS := -shared -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now
 ifeq ($(SAN),)
 # Every symbol must be found in what we link with.  (A sanitizer's run-time is found only when the program starts.)
 PLUGIN_LDFLAGS += -Wl,-z,defs

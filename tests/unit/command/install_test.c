@@ -244,6 +244,26 @@ static void nccl_finds_both_halves(void **state)
 	assert_false(is_the_plugin("libnccl-net.so"));
 }
 
+/* A folder that only ldconfig's list names, as /usr/local/lib on Debian: each name has to be in it. */
+static void ldconfig_lists_both_names(void **state)
+{
+	char line[2048];
+
+	(void)state;
+	need_installation();
+	snprintf(line, sizeof(line),
+		 "PATH=$PATH:/usr/sbin:/sbin; command -v ldconfig >/dev/null || exit 0; echo '%s/root/usr/lib' > '%s/conf'; "
+		 "ldconfig -X -C '%s/cache' -f '%s/conf' 2>/dev/null; ldconfig -C '%s/cache' -p",
+		 program_folder(), program_folder(), program_folder(), program_folder(), program_folder());
+	assert_int_equal(shell(line), 0);
+	if (!text[0]) {
+		print_message("skipped: no ldconfig\n");
+		skip();
+	}
+	assert_non_null(strstr(text, "libnccl-net-tributary.so ("));
+	assert_non_null(strstr(text, "libnccl-env-tributary.so ("));
+}
+
 static void a_default_is_for_nobody_elses_plugin(void **state)
 {
 	char path[1024], line[2048];
@@ -292,6 +312,7 @@ int main(void)
 		cmocka_unit_test(what_the_readme_shows_is_installed),
 		cmocka_unit_test(help_says_where_documents_are),
 		cmocka_unit_test(nccl_finds_both_halves),
+		cmocka_unit_test(ldconfig_lists_both_names),
 		cmocka_unit_test(a_default_is_for_nobody_elses_plugin),
 		cmocka_unit_test(uninstall_takes_all_away),
 	};
