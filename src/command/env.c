@@ -20,16 +20,16 @@
 #include <unistd.h>
 
 #define LIBRARY      "libnccl-net-tributary.so"
+#define ENV_LIBRARY  "libnccl-env-tributary.so" /* a link to it */
 #define PLUGIN_NAME  "tributary"
 #define SEARCH_PATH  "LD_LIBRARY_PATH"
-#define NET_VARIABLE "NCCL_NET_PLUGIN"
 
 /* ---------------------------------------------------------------------------------------------------------- the library */
 
 /* As NCCL finds it: by the loader's own search. */
-static bool found_by_loader(char path[static PATH_MAX])
+static bool found_by_loader(const char *name, char path[static PATH_MAX])
 {
-	void *library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL);
+	void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
 	struct link_map *map = NULL;
 	bool is_found;
 
@@ -66,6 +66,18 @@ static bool found_beside(char path[static PATH_MAX])
 	return false;
 }
 
+/* Whether NCCL finds the same file by the name of the environment half: another one would have data of its own. */
+static bool has_env_name(const struct env *env, bool by_loader)
+{
+	char path[PATH_MAX], named[PATH_MAX], library[PATH_MAX];
+	int folder_bytes = (int)(strrchr(env->library, '/') - env->library);
+
+	if (by_loader ? !found_by_loader(ENV_LIBRARY, path)
+		      : snprintf(path, sizeof(path), "%.*s/" ENV_LIBRARY, folder_bytes, env->library) >= PATH_MAX)
+		return false;
+	return realpath(path, named) && realpath(env->library, library) && !strcmp(named, library);
+}
+
 /* --------------------------------------------------------------------------------------------------------- the variables */
 
 __attribute__((format(printf, 3, 4))) static void add(struct env *env, const char *name, const char *fmt, ...)
@@ -79,23 +91,36 @@ __attribute__((format(printf, 3, 4))) static void add(struct env *env, const cha
 	va_end(args);
 }
 
-static int add_library(struct env *env)
+static int add_library(struct env *env, bool *ret_has_env_name)
 {
 	const char *path = getenv(SEARCH_PATH);
+	bool by_loader = found_by_loader(LIBRARY, env->library);
 
-	if (found_by_loader(env->library))
-		return COMMAND_OK;
-	if (!found_beside(env->library))
+	if (!by_loader && !found_beside(env->library))
 		return command_failed(NULL, ENOENT, "%s is neither where the loader looks nor beside this program",
 				      LIBRARY);
-	add(env, SEARCH_PATH, "%.*s%s%s", (int)(strrchr(env->library, '/') - env->library), env->library,
-	    path && *path ? ":" : "", path ? path : "");
+	*ret_has_env_name = has_env_name(env, by_loader);
+	if (!by_loader)
+		add(env, SEARCH_PATH, "%.*s%s%s", (int)(strrchr(env->library, '/') - env->library), env->library,
+		    path && *path ? ":" : "", path ? path : "");
 	return COMMAND_OK;
 }
 
 static bool names_us(const char *value)
 {
 	return strstr(value, PLUGIN_NAME) != NULL; /* a list, a path, or the name */
+}
+
+/* By name, or by the library's path where NCCL would not find it by that name. The user's own value stays, with a note. */
+static void add_half(struct env *env, const char *variable, const char *value, const char *what)
+{
+	const char *own = getenv(variable); /* NCCL's configuration files may have it */
+
+	if (!own)
+		add(env, variable, "%s", value);
+	else if (!names_us(own))
+		snprintf(env->notes[env->note_count++], sizeof(env->notes[0]),
+			 "%s=%.100s stays as it is set, so NCCL does not load Tributary%s", variable, own, what);
 }
 
 /* NCCL's own RDMA transport has the network then (TRIBUTARY_NET=auto), and the plugin offers no collnet. */
@@ -212,16 +237,16 @@ int env_make(const struct command_call *call, struct env *ret)
 {
 	struct env env = { .count = 0 };
 	struct params params;
-	const char *plugin;
+	bool has_name = false;
 	int status;
 
 	command_load_params(&params);
-	plugin = getenv(NET_VARIABLE); /* NCCL's configuration files may have it */
-	status = add_library(&env);
+	status = add_library(&env, &has_name);
 	if (status != COMMAND_OK)
 		return status;
-	if (!plugin || !names_us(plugin))
-		add(&env, NET_VARIABLE, "%s", PLUGIN_NAME);
+	add_half(&env, "NCCL_ENV_PLUGIN", has_name ? PLUGIN_NAME : env.library,
+		 "'s environment half, which gives communicators their channels");
+	add_half(&env, "NCCL_NET_PLUGIN", PLUGIN_NAME, "'s network half, and no communicator gets channels");
 	env.has_collnet = wants_collnet(&params, command_value(call, "collnet"), &env);
 	if (env.has_collnet)
 		add(&env, "NCCL_COLLNET_ENABLE", "1");
@@ -233,6 +258,8 @@ int env_make(const struct command_call *call, struct env *ret)
 
 void env_explain(const struct env *env, const char *before, FILE *out)
 {
+	for (size_t i = 0; i < env->note_count; i++)
+		fprintf(out, "%s%s\n", before, env->notes[i]);
 	fprintf(out, "%sNCCL_COLLNET_ENABLE is %s: %s%s\n", before, env->has_collnet ? "set" : "left as it is",
 		env->collnet, env->has_collnet ? " (it switches GPUDirect RDMA off)" : "");
 }
@@ -258,12 +285,14 @@ static void print_quoted(const char *text, FILE *out)
 
 static int print_json(const struct env *env, FILE *out)
 {
-	json_t *variables = json_object();
+	json_t *variables = json_object(), *notes = json_array();
 
 	for (size_t i = 0; i < env->count; i++)
 		json_object_set_new(variables, env->variables[i].name, json_text(env->variables[i].value));
-	return json_print(json_pack("{so so so so}", "library", json_text(env->library), "variables", variables,
-				    "no_collnet", env->has_collnet ? json_null() : json_text(env->collnet), "gain",
+	for (size_t i = 0; i < env->note_count; i++)
+		json_array_append_new(notes, json_text(env->notes[i]));
+	return json_print(json_pack("{so so so so so}", "library", json_text(env->library), "variables", variables,
+				    "notes", notes, "no_collnet", env->has_collnet ? json_null() : json_text(env->collnet), "gain",
 				    env->gain_permille ? json_real(env->gain_permille / 1e3) : json_null()),
 			  out);
 }
@@ -290,12 +319,11 @@ const struct command command_env = {
 	.name = "env",
 	.operands = "",
 	.help = "what to export so that NCCL uses the plugin",
-	.about = "In a shell: eval \"$(tributary env)\". It names the plugin, the folder of its library where the "
-		 "loader does "
-		 "not look by itself, and, where the cluster file promises a gain by aggregation, "
-		 "NCCL_COLLNET_ENABLE=1, "
-		 "which NCCL must find before it loads plugins. It switches GPUDirect RDMA off. What is set already "
-		 "stays. It has to be the same on every host of the job.",
+	.about = "In a shell: eval \"$(tributary env)\". It names both halves of the plugin, NCCL_ENV_PLUGIN and "
+		 "NCCL_NET_PLUGIN, the folder of its library where the loader does not look by itself, and, where the "
+		 "cluster file promises a gain by aggregation, NCCL_COLLNET_ENABLE=1, which NCCL must find before it "
+		 "loads plugins. It switches GPUDirect RDMA off. What is set already stays, and a comment says what that "
+		 "means. It has to be the same on every host of the job.",
 	.options = { ENV_OPTION_COLLNET, COMMAND_OPTION_JSON },
 	.run = run,
 };

@@ -9,7 +9,7 @@
 
 #include <limits.h>
 
-enum { ENV_VARIABLES_MAX = 4, ENV_VALUE_BYTES = 2 * PATH_MAX, ENV_REASON_BYTES = 512 };
+enum { ENV_VARIABLES_MAX = 5, ENV_NOTES_MAX = 2, ENV_VALUE_BYTES = 2 * PATH_MAX, ENV_REASON_BYTES = 512 };
 
 struct env_variable {
 	const char *name;
@@ -19,6 +19,8 @@ struct env {
 	char library[PATH_MAX]; /* the plugin */
 	struct env_variable variables[ENV_VARIABLES_MAX];
 	size_t count;                   /* that are to be set; 0: all is as it should be */
+	char notes[ENV_NOTES_MAX][ENV_REASON_BYTES]; /* what the user has set and keeps Tributary out */
+	size_t note_count;
 	bool has_collnet;               /* NCCL_COLLNET_ENABLE is among them */
 	char collnet[ENV_REASON_BYTES]; /* why, or why not: a clause */
 	unsigned gain_permille;         /* by which aggregation beats a ring, says the cluster file; 0: it does not */
@@ -33,7 +35,7 @@ struct env {
 
 /* COMMAND_OK, or COMMAND_FAILED after saying why: the plugin is nowhere. */
 int env_make(const struct command_call *call, struct env *ret);
-/* One line about NCCL_COLLNET_ENABLE, and why. */
+/* The notes, and one line about NCCL_COLLNET_ENABLE, and why. */
 void env_explain(const struct env *env, const char *before, FILE *out);
 
 #endif

@@ -16,7 +16,7 @@
 
 static int forget(void **state)
 {
-	static const char *const names[] = { "NCCL_NET_PLUGIN", "NCCL_COLLNET_ENABLE", "NCCL_TUNER_PLUGIN",
+	static const char *const names[] = { "NCCL_NET_PLUGIN", "NCCL_ENV_PLUGIN",	   "NCCL_COLLNET_ENABLE", "NCCL_TUNER_PLUGIN",
 					     "LD_LIBRARY_PATH", "TRIBUTARY_COLLNET",   "TRIBUTARY_TUNER",
 					     "TRIBUTARY_NET",   "TRIBUTARY_CLUSTER",   "SLURM_JOB_NUM_NODES" };
 
@@ -77,6 +77,9 @@ static void what_nccl_needs_is_there(void **state)
 	setenv("TRIBUTARY", program_path(), 1);
 	assert_string_equal(variable("", "NCCL_NET_PLUGIN", &all), "tributary");
 	json_decref(all);
+	assert_string_equal(variable("", "NCCL_ENV_PLUGIN", &all), "tributary");
+	assert_int_equal(json_array_size(json_object_get(all, "notes")), 0);
+	json_decref(all);
 	/* With what it says, the loader finds the library. */
 	assert_int_equal(program_run("run -- sh -c '\"$0\" env' \"$TRIBUTARY\"", PROGRAM_STDOUT, text, sizeof(text)),
 			 0);
@@ -118,15 +121,62 @@ static void collnet_needs_a_cluster_that_promises_a_gain(void **state)
 
 static void what_is_set_stays(void **state)
 {
+	char text[4096];
+
 	(void)state;
 	setenv("NCCL_NET_PLUGIN", "/opt/libnccl-net-tributary.so", 1);
+	setenv("NCCL_ENV_PLUGIN", "/opt/libnccl-env-tributary.so", 1);
 	assert_false(has("", "NCCL_NET_PLUGIN"));
-	setenv("NCCL_NET_PLUGIN", "other", 1);
-	assert_true(has("", "NCCL_NET_PLUGIN"));
+	assert_false(has("", "NCCL_ENV_PLUGIN"));
+	assert_int_equal(program_run("env", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_null(strstr(text, " stays "));
 	set_cluster("10Gbit/s");
 	setenv("NCCL_COLLNET_ENABLE", "0", 1);
 	assert_false(has("", "NCCL_COLLNET_ENABLE"));
 	assert_false(has("--collnet on", "NCCL_COLLNET_ENABLE"));
+}
+
+/* Another plugin may be the machine's only fast network. But nobody runs a job with us in vain without a word. */
+static void another_plugin_stays_and_is_noted(void **state)
+{
+	char text[4096];
+
+	(void)state;
+	setenv("NCCL_NET_PLUGIN", "other", 1);
+	setenv("NCCL_ENV_PLUGIN", "none", 1);
+	assert_false(has("", "NCCL_NET_PLUGIN"));
+	assert_false(has("", "NCCL_ENV_PLUGIN"));
+	assert_int_equal(program_run("env", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
+	assert_non_null(strstr(text, "# NCCL_NET_PLUGIN=other stays as it is set, so NCCL does not load Tributary"));
+	assert_non_null(strstr(text, "# NCCL_ENV_PLUGIN=none stays as it is set, so NCCL does not load Tributary"));
+	assert_int_equal(program_run("run true", PROGRAM_STDERR, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "tributary: NCCL_NET_PLUGIN=other stays"));
+	assert_int_equal(program_run("run -- sh -c 'echo $NCCL_NET_PLUGIN $NCCL_ENV_PLUGIN'", PROGRAM_STDOUT, text,
+				     sizeof(text)),
+			 0);
+	assert_string_equal(text, "other none\n");
+}
+
+/* Where only the library itself was copied, NCCL is told its path. */
+static void without_the_link_the_path_is_named(void **state)
+{
+	char line[2048], text[4096], folder[512];
+
+	(void)state;
+	if (!program_path()[0])
+		skip();
+	snprintf(folder, sizeof(folder), "%s/copied", program_folder());
+	snprintf(line, sizeof(line), "mkdir -p '%s' && cp '%s' \"$(dirname '%s')/libnccl-net-tributary.so\" '%s/'", folder,
+		 program_path(), program_path(), folder);
+	assert_int_equal(system(line), 0);
+	snprintf(line, sizeof(line), "env | grep NCCL_ENV_PLUGIN >/dev/null; '%s/tributary' env --json", folder);
+	assert_int_equal(program_run(line, PROGRAM_STDOUT, text, sizeof(text)), 0);
+	if (!strstr(text, "LD_LIBRARY_PATH")) {
+		print_message("skipped: the plugin is installed where the loader looks\n");
+		skip();
+	}
+	snprintf(line, sizeof(line), "\"NCCL_ENV_PLUGIN\": \"%s/libnccl-net-tributary.so\"", folder);
+	assert_non_null(strstr(text, line));
 }
 
 static void collnet_goes_with_our_tuner(void **state)
@@ -178,10 +228,10 @@ static void run_becomes_the_command(void **state)
 	char text[1024];
 
 	(void)state;
-	assert_int_equal(program_run("run -- sh -c 'echo $NCCL_NET_PLUGIN $0 $1; exit 7' --help --collnet",
+	assert_int_equal(program_run("run -- sh -c 'echo $NCCL_NET_PLUGIN $NCCL_ENV_PLUGIN $0 $1; exit 7' --help --collnet",
 				     PROGRAM_STDOUT, text, sizeof(text)),
 			 7);
-	assert_string_equal(text, "tributary --help --collnet\n");
+	assert_string_equal(text, "tributary tributary --help --collnet\n");
 	assert_int_equal(program_run("run --collnet off sh -c 'echo ${NCCL_COLLNET_ENABLE-unset}'", PROGRAM_STDOUT,
 				     text, sizeof(text)),
 			 0);
@@ -199,6 +249,8 @@ int main(void)
 		cmocka_unit_test_setup(what_nccl_needs_is_there, forget),
 		cmocka_unit_test_setup(collnet_needs_a_cluster_that_promises_a_gain, forget),
 		cmocka_unit_test_setup(what_is_set_stays, forget),
+		cmocka_unit_test_setup(another_plugin_stays_and_is_noted, forget),
+		cmocka_unit_test_setup(without_the_link_the_path_is_named, forget),
 		cmocka_unit_test_setup(collnet_goes_with_our_tuner, forget),
 		cmocka_unit_test_setup(folders_of_any_name_survive_the_shell, forget),
 		cmocka_unit_test_setup(run_becomes_the_command, forget),
