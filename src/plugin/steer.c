@@ -14,6 +14,7 @@
 #include "plugin/steer/nets.h"
 #include "plugin/steer/report.h"
 #include "plugin/steer/setup.h"
+#include "plugin/steer/status.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -52,6 +53,7 @@ static struct {
 	pthread_mutex_t lock; /* guards all that follows; what setup has made is not written again */
 	atomic_bool ready;    /* setup may be read */
 	struct steer_setup setup;
+	struct steer_status status;
 	struct steer_thread *threads;
 	pthread_key_t key;
 	bool has_key;
@@ -152,6 +154,7 @@ __attribute__((destructor)) static void leave(void)
 	if (r)
 		return;
 	if (atomic_load(&steer.ready)) {
+		steer_status_end(&steer.status, &steer.setup);
 		steer_registry_close(&steer.setup.registry);
 		steer_elsewhere_close(&steer.setup.elsewhere);
 	}
@@ -184,6 +187,7 @@ static void setup_once(void)
 	steer_nets_know(&nets);
 	request.nets = &nets;
 	steer_setup(&request, &steer.setup);
+	steer_status_begin(request.params, request.source, &steer.setup, &steer.status);
 	/* Without the environment half the environment itself is the only way, before NCCL reads it for the first time. */
 	if (!request.nccl_version && steer.setup.level > STEER_OFF)
 		point_nccl_to_topology();
@@ -387,6 +391,31 @@ static bool is_for(const struct steer_thread *thread)
 	return steer_decision_names(&thread->decision, thread->process, &thread->record);
 }
 
+/* One rank speaks for all that the decision names. */
+static void tell(const struct steer_thread *thread)
+{
+	const struct steer_member_name *first = &thread->decision.members[0];
+
+	if (first->process != thread->process || first->serial != thread->record.serial)
+		return;
+	pthread_mutex_lock(&steer.lock);
+	steer_status_add(&steer.status, &steer.setup, &thread->decision);
+	pthread_mutex_unlock(&steer.lock);
+}
+
+/* Whatever the other ranks do: this one has no plan, and why. */
+static void decide_alone(struct steer_thread *thread, const struct diag *why)
+{
+	struct steer_decision *decision = &thread->decision;
+	struct steer_member_name *self = &decision->members[0];
+
+	*decision = (struct steer_decision){ .comm_id = thread->record.comm_id, .member_count = 1 };
+	self->process = thread->process;
+	self->serial = thread->record.serial;
+	memcpy(self->bus_id, thread->record.bus_id, sizeof(self->bus_id));
+	steer_decide_against(decision, why);
+}
+
 /*
  * A decision about an earlier communicator with the same id may go before the other ranks have looked for one; then they
  * must not plan with this rank, which has seen it. It says so and looks again: if the old one is still there, whoever finds
@@ -405,7 +434,7 @@ static int find_own_decision(struct steer_thread *thread, struct diag *diag)
 		r = find_decision(thread, diag);
 	if (r == 0 && thread->decision.verdict == STEER_PLAN && !is_for(thread)) {
 		diag_set(diag, 0, 0, "%s", steer_reason_text(STEER_REASON_ID));
-		steer_decide_against(&thread->decision, diag);
+		decide_alone(thread, diag);
 	}
 	return r;
 }
@@ -417,15 +446,23 @@ static void decide(struct steer_thread *thread)
 	int r;
 
 	thread->state = DECIDED;
-	if (thread->slot < 0)
+	if (thread->slot < 0) {
+		diag_set(&diag, 0, 0, "%s", steer_reason_text(STEER_REASON_NO_ROOM));
+		decide_alone(thread, &diag);
+		tell(thread);
 		return;
+	}
 	r = find_own_decision(thread, &diag);
+	if (r == 0)
+		tell(thread);
 	if (r == 0 && thread->decision.verdict == STEER_PLAN)
 		r = write_graph(thread, &diag);
 	if (r < 0) {
 		log_warn("Communicator %016llx may have a plan that this rank cannot follow: %s",
 			 (unsigned long long)thread->record.comm_id, diag.text[0] ? diag.text : strerror(-r));
 		thread->graph = NO_SUCH_FILE;
+		decide_alone(thread, &diag);
+		tell(thread);
 		return;
 	}
 	thread->has_decision = true;
@@ -530,8 +567,10 @@ void steer_reset(const struct params_source *source, const char *root)
 	if (steer.has_key) /* whichever threads had a value of it are gone, or begin anew */
 		pthread_key_delete(steer.key);
 	steer.has_key = false;
-	if (atomic_exchange(&steer.ready, false))
+	if (atomic_exchange(&steer.ready, false)) {
+		steer_status_end(&steer.status, &steer.setup);
 		steer_setup_end(&steer.setup);
+	}
 	steer.parent_count = 0;
 	atomic_store(&steer.nccl_version, 0);
 	steer.source = source;

@@ -14,6 +14,8 @@ enum {
 
 /* store_directory for root or for another user. -ENOENT: that user has no home; -ENAMETOOLONG. */
 int store_directory_of(const struct params *params, bool root, char *ret, size_t ret_bytes);
+/* store_directory, made with all folders above it if it is not there. */
+int store_directory_make(const struct params *params, char directory[static STORE_PATH_BYTES], struct diag *why);
 
 /*
  * Where to look, in order: the state directory, and unless it was named, for other users also root's, since a profile

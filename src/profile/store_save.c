@@ -42,7 +42,7 @@ static int make_directories(const char *directory)
 	return stat(directory, &st) < 0 ? -errno : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 }
 
-static int own_directory(const struct params *params, char directory[static STORE_PATH_BYTES], struct diag *why)
+int store_directory_make(const struct params *params, char directory[static STORE_PATH_BYTES], struct diag *why)
 {
 	int r = store_directory(params, directory, STORE_PATH_BYTES);
 
@@ -68,7 +68,7 @@ static int own_place(const struct params *params, const struct profile *profile,
 		diag_set(why, 0, 0, "the profile belongs to no machine, so its file must be named");
 		return -EINVAL;
 	}
-	r = own_directory(params, directory, why);
+	r = store_directory_make(params, directory, why);
 	if (r < 0)
 		return r;
 	bytes = snprintf(path, STORE_PATH_BYTES, "%s/%s.profile", directory, profile->fingerprint.id);
@@ -94,7 +94,7 @@ int store_check(const struct params *params, const char *path, struct diag *why)
 	int saved_errno = errno, fd = -1, r;
 
 	if (!path)
-		r = own_directory(params, directory, why);
+		r = store_directory_make(params, directory, why);
 	else if (slash && (size_t)(slash - path) + 2 > sizeof(directory))
 		r = -ENAMETOOLONG;
 	else

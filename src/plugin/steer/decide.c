@@ -20,21 +20,23 @@ static bool members_object(const struct steer_snapshot *snapshot, uint64_t machi
 	if (snapshot->dead_member_count)
 		return object(diag, "a rank has died");
 	if (snapshot->foreign_count)
-		return object(diag, "a process of this user has another version of the plugin");
+		return object(diag, "a process of this user has another version of the plugin: use one for all");
 	if (snapshot->member_count > PLAN_GPUS_MAX)
 		return object(diag, "it has more GPUs on this host than plans are made for");
 	for (size_t i = 0; i < snapshot->process_count; i++)
 		if (snapshot->processes[i].overflowed)
-			return object(diag, "a process initialises more communicators at once than it can tell of");
+			return object(diag, "a process initialises more communicators at once than it can tell of: fewer at a time");
 	for (size_t i = 0; i < snapshot->member_count; i++) {
 		const struct steer_record *record = &snapshot->members[i].record;
 
 		if (record->reason)
 			return object(diag, steer_reason_text((enum steer_reason)record->reason));
 		if (record->machine != machine)
-			return object(diag, "the ranks have different profiles, settings or versions");
+			return object(diag, "the ranks have different profiles, settings or versions: give all the "
+					     "same TRIBUTARY_PROFILE and NCCL_ variables");
 		if (i && !strcmp(record->bus_id, snapshot->members[i - 1].record.bus_id))
-			return object(diag, "two ranks have the same GPU, or the same id was used twice");
+			return object(diag, "two ranks have the same GPU, or the same id was used twice: each needs "
+					     "its own");
 	}
 	return false;
 }
@@ -98,7 +100,7 @@ static int request_of(const struct steer_planner *planner, const struct steer_sn
 	r = steer_machine_request(planner->machine, planner->nets, planner->settings, bus_ids, snapshot->member_count,
 				  ret);
 	if (r < 0)
-		diag_set(diag, 0, 0, "the profile has not got the GPU of a rank");
+		diag_set(diag, 0, 0, "the profile has not got the GPU of a rank: run `tributary measure` again");
 	return r;
 }
 
@@ -111,7 +113,8 @@ static bool misleads(const struct steer_planner *planner, const struct plan_set 
 	if (!planner->settings->other_tuner || set->where != PLAN_EITHER ||
 	    set->intra_Bps[PLAN_RING] / 3 * 2 <= set->inter_Bps[PLAN_RING])
 		return false;
-	return object(diag, "without Tributary's tuner NCCL would take it for as slow as the network");
+	return object(diag, "without Tributary's tuner NCCL would take it for as slow as the network: unset "
+			    "NCCL_TUNER_PLUGIN and TRIBUTARY_TUNER");
 }
 
 static int plan(const struct steer_planner *planner, enum plan_where where, struct steer_decision *decision,
@@ -125,13 +128,14 @@ static int plan(const struct steer_planner *planner, enum plan_where where, stru
 	if (where == PLAN_EITHER && !decision->request.nic_count) {
 		diag_set(diag, 0, 0, "it may have several hosts, and %s", planner->nets->why[0]
 									     ? planner->nets->why
-									     : "none of its NICs is in the profile");
+									     : "none of its NICs is in the profile: run `tributary measure` again");
 		return -ENODATA;
 	}
 	r = plan_make_set(&planner->machine->topology, &decision->request, where, &decision->set);
 	if (r == -ENODATA)
 		diag_set(diag, 0, 0,
-			 "no channels are good for one host and for several, and which it has is not known");
+			 "no channels are good for one host and for several, and which it has is not known: a launcher "
+			 "tells (torchrun, mpirun, srun)");
 	else if (r < 0)
 		diag_set(diag, 0, 0, "no plan can be made: %s", strerror(-r));
 	if (r == 0 && misleads(planner, &decision->set, diag))
@@ -161,7 +165,7 @@ void steer_decide(const struct steer_planner *planner, const struct steer_snapsh
 		goto against;
 	whole = steer_is_whole_job(snapshot);
 	if (whole && snapshot->member_count == 1) {
-		diag_set(&diag, 0, 0, "it has one GPU");
+		diag_set(&diag, 0, 0, "it has one GPU and needs no channels");
 		goto against;
 	}
 	if (!planner->settings->no_net_inside_host &&

@@ -14,9 +14,9 @@ bool steer_evidence_machine(const struct steer_snapshot *snapshot, const struct 
 			    struct diag *diag)
 {
 	if (shares_gpus)
-		return no(diag, "NCCL_MULTI_RANK_GPU_ENABLE is set");
+		return no(diag, "NCCL_MULTI_RANK_GPU_ENABLE is set: unset it");
 	if (gpus->mig)
-		return no(diag, "a GPU of the machine is in MIG mode");
+		return no(diag, "a GPU of the machine is in MIG mode: nvidia-smi -mig 0");
 	if (gpus->count && snapshot->member_count == gpus->count)
 		return true;
 	diag_set(diag, 0, 0, "its ranks have %zu of the %zu GPUs of the machine", snapshot->member_count, gpus->count);
@@ -90,19 +90,21 @@ static size_t processes_known(const struct steer_snapshot *snapshot, const struc
 bool steer_evidence_launcher(const struct steer_snapshot *snapshot, struct diag *diag)
 {
 	if (members_share_a_rank(snapshot))
-		return no(diag, "two of its processes have the same local rank");
+		return no(diag, "two of its processes have the same local rank: the launcher's variables belong to one of them "
+				"alone");
 	for (size_t i = 0; i < snapshot->member_count; i++) {
 		const struct steer_process *of = &snapshot->members[i].process;
 		size_t known = processes_known(snapshot, of);
 
 		if (!of->local_size)
-			return no(diag, "how many processes the job has on this host is not known "
-					"(TRIBUTARY_LOCAL_PROCESSES)");
+			return no(diag, "how many processes the job has on this host is not known: start it with "
+					"torchrun, mpirun or srun, or set TRIBUTARY_LOCAL_PROCESSES");
 		if (known != of->local_size || member_processes(snapshot, of->job_key) > of->local_size) {
-			diag_set(diag, 0, 0, "of the %u processes that the job has on this host %zu are %s", of->local_size, known,
+			diag_set(diag, 0, 0, "of the %u processes that the job has on this host %zu are %s", of->local_size,
+				 known,
 				 of->job_key == STEER_JOB_UNNAMED
-					 ? "ranks of it, and no variable tells the job from others (MASTER_PORT)"
-					 : "known");
+					 ? "ranks of it, and no variable tells the job from others: set MASTER_PORT"
+					 : "known: all need NCCL_ENV_PLUGIN=tributary");
 			return false;
 		}
 	}
@@ -163,9 +165,9 @@ bool steer_evidence_nvml(const struct steer_snapshot *snapshot, const struct ste
 	if (!compute->known)
 		return no(diag, compute->why);
 	if (gpus->mig)
-		return no(diag, "a GPU of the machine is in MIG mode");
+		return no(diag, "a GPU of the machine is in MIG mode: nvidia-smi -mig 0");
 	if (!gpus->count || compute->gpu_count != gpus->count) {
-		diag_set(diag, 0, 0, "NVML shows %zu of the %zu GPUs of the machine", compute->gpu_count, gpus->count);
+		diag_set(diag, 0, 0, "NVML shows %zu of the %zu GPUs of the machine: set TRIBUTARY_LOCAL_PROCESSES", compute->gpu_count, gpus->count);
 		return false;
 	}
 	for (size_t g = 0; g < compute->gpu_count; g++) {
@@ -173,12 +175,13 @@ bool steer_evidence_nvml(const struct steer_snapshot *snapshot, const struct ste
 
 		/* Who is not seen where it certainly computes shows that NVML does not show everybody. */
 		if (member && !lists(compute, g, &member->process.identity))
-			return no(diag, "NVML does not list a rank on its own GPU");
+			return no(diag, "NVML does not list a rank on its own GPU: set TRIBUTARY_LOCAL_PROCESSES");
 		found += member != NULL;
 		for (size_t i = 0; i < compute->gpus[g].process_count; i++) {
 			if (is_in_registry(snapshot, compute->pid_namespace, compute->gpus[g].pids[i]))
 				continue;
-			diag_set(diag, 0, 0, "process %u computes on GPU %s, and whether it is a rank is not known",
+			diag_set(diag, 0, 0, "process %u computes on GPU %s, and whether it is a rank is not known: set "
+				 "TRIBUTARY_LOCAL_PROCESSES",
 				 compute->gpus[g].pids[i], compute->gpus[g].bus_id);
 			return false;
 		}

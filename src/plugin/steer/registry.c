@@ -101,7 +101,7 @@ static bool file_is_of_live(const struct steer_registry *registry, char kind, co
 	return alive;
 }
 
-static bool is_alive(const struct steer_registry *registry, const char *id)
+bool steer_registry_is_alive(const struct steer_registry *registry, const char *id)
 {
 	return file_is_of_live(registry, 'p', id);
 }
@@ -126,7 +126,7 @@ static bool decision_is_deserted(const struct steer_registry *registry, const ch
 		return false;
 	r = sys_pread_whole(fd, author, sizeof(author), offsetof(struct steer_decision, author));
 	sys_close(&fd);
-	return r == 0 && memchr(author, '\0', sizeof(author)) && !is_alive(registry, author);
+	return r == 0 && memchr(author, '\0', sizeof(author)) && !steer_registry_is_alive(registry, author);
 }
 
 static int sweep_one(void *arg, const char *name)
@@ -140,10 +140,10 @@ static int sweep_one(void *arg, const char *name)
 		gone = decision_is_deserted(registry, name);
 		break;
 	case 'c':
-		gone = link_owner(registry, name, id) && !is_alive(registry, id);
+		gone = link_owner(registry, name, id) && !steer_registry_is_alive(registry, id);
 		break;
 	case 's':
-		gone = id_of_space(name + 2, id) && !is_alive(registry, id);
+		gone = id_of_space(name + 2, id) && !steer_registry_is_alive(registry, id);
 		break;
 	case 'p':
 	case 'n':
@@ -489,7 +489,7 @@ int steer_registry_claim(struct steer_registry *registry, uint64_t comm_id, uint
 	comm_name('c', comm_id, host, name);
 	if (symlinkat(registry->id, registry->directory, name) < 0)
 		r = -errno;
-	if (r == -EEXIST && link_owner(registry, name, owner) && !is_alive(registry, owner))
+	if (r == -EEXIST && link_owner(registry, name, owner) && !steer_registry_is_alive(registry, owner))
 		r = 0; /* it died while planning */
 	errno = saved_errno;
 	return r == -EEXIST ? r : 0; /* a second planner is no harm: one decision counts */

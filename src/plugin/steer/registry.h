@@ -10,6 +10,7 @@
  *     c-COMM-HOST-LAYOUT   symbolic link to the ID of the process that is planning for this communicator on this host
  *     d-COMM-HOST-LAYOUT   the decision: made by one rank, used by all. Ranks with another layout do not see it, and each
  *                   other's processes keep both from having a plan
+ *     t-ID          what became of its communicators (status.h)
  *
  * The folder must belong to the user, with mode 0700. All that is read is checked: another version may have written it.
  * Files of processes that are gone are removed by the next process that opens the folder.
@@ -130,6 +131,8 @@ int steer_registry_open(const char *shared_folder, const struct steer_process *p
 			struct diag *diag);
 /* One that was never opened must have all descriptors at -1. This process's files go, and the folder if it is empty. */
 void steer_registry_close(struct steer_registry *registry);
+/* Of a process with such a file, by the ID in a name. */
+bool steer_registry_is_alive(const struct steer_registry *registry, const char *id);
 /* Makes the process's file again if somebody has removed it. */
 int steer_registry_restore(struct steer_registry *registry, struct diag *diag);
 

@@ -45,15 +45,23 @@ static double predicted_GBps(const struct topology *topology, const struct steer
 		       : choice.busbw_GBps;
 }
 
+void steer_report_rates(const struct topology *topology, const struct steer_decision *decision, double *ret_alone_GBps,
+			double *ret_several_GBps)
+{
+	enum plan_where where = decision->set.where;
+
+	*ret_alone_GBps = where == PLAN_SEVERAL_HOSTS || decision->request.gpu_count < 2
+				  ? 0
+				  : predicted_GBps(topology, decision, 1);
+	*ret_several_GBps = where == PLAN_ONE_HOST ? 0 : predicted_GBps(topology, decision, 2);
+}
+
 static void append_prediction(struct report_line *line, const struct topology *topology,
 			      const struct steer_decision *decision)
 {
-	enum plan_where where = decision->set.where;
-	double alone = where == PLAN_SEVERAL_HOSTS || decision->request.gpu_count < 2
-			       ? 0
-			       : predicted_GBps(topology, decision, 1);
-	double two = where == PLAN_ONE_HOST ? 0 : predicted_GBps(topology, decision, 2);
+	double alone, two;
 
+	steer_report_rates(topology, decision, &alone, &two);
 	if (alone <= 0 && two <= 0)
 		return;
 	append(line, "; AllReduce of %d MiB should reach", STEER_REPORT_ALLREDUCE_BYTES >> 20);

@@ -42,7 +42,7 @@ static enum steer_choice level_of(const struct steer_setup_request *request, str
 		return STEER_OFF;
 	}
 	if (setup->settings.topology_file == STEER_FILE_USERS) {
-		diag_set(&setup->why, 0, 0, STEER_TOPOLOGY_VARIABLE " is set");
+		diag_set(&setup->why, 0, 0, STEER_TOPOLOGY_VARIABLE " is set: unset it");
 		return STEER_OFF;
 	}
 	if (!request->nccl_version) {

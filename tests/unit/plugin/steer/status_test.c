@@ -1,0 +1,332 @@
+/* What became of communicators: as text in the registry, and among the recent jobs. */
+#include "plugin/steer/status.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "profile/store_jobs.h"
+
+enum { TEXT_BYTES = 1 << 20, PROCESSES = 64, JOBS = 400 };
+
+static char folder[64], text[TEXT_BYTES];
+static struct params params;
+static struct steer_setup setup;
+static struct steer_status status;
+
+static const char *no_variable(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
+static const char *run_variable(const char *name)
+{
+	return strcmp(name, STEER_JOB_VARIABLE) != 0 ? NULL : "00000000000000aa";
+}
+
+static const struct params_source nothing = { .get = no_variable }, of_run = { .get = run_variable };
+
+static void shell(const char *fmt, ...)
+{
+	char line[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(line, sizeof(line), fmt, args);
+	va_end(args);
+	assert_int_equal(system(line), 0);
+}
+
+static int make_folder(void **state)
+{
+	(void)state;
+	snprintf(folder, sizeof(folder), "/tmp/tributary-status-test.XXXXXX");
+	assert_non_null(mkdtemp(folder));
+	memset(&params, 0, sizeof(params));
+	snprintf(params.state_dir, sizeof(params.state_dir), "%s/state", folder);
+	return 0;
+}
+
+static int remove_folder(void **state)
+{
+	(void)state;
+	shell("rm -r '%s'", folder);
+	return 0;
+}
+
+static void begin(const struct params_source *source, const char *why)
+{
+	struct steer_process process;
+	struct diag diag;
+
+	memset(&process, 0, sizeof(process));
+	steer_setup_init(&setup);
+	snprintf(setup.why.text, sizeof(setup.why.text), "%s", why);
+	setup.settings.job.local_rank = STEER_RANK_UNKNOWN;
+	assert_int_equal(steer_registry_open(folder, &process, &setup.registry, &diag), 0);
+	steer_status_begin(&params, source, &setup, &status);
+}
+
+static void end(void)
+{
+	steer_status_end(&status, &setup);
+	steer_registry_close(&setup.registry);
+}
+
+static void add(uint64_t comm_id, const char *why)
+{
+	static struct steer_decision decision;
+
+	decision = (struct steer_decision){ .comm_id = comm_id, .member_count = 1 };
+	snprintf(decision.members[0].bus_id, sizeof(decision.members[0].bus_id), "0000:11:00.0");
+	snprintf(decision.reason, sizeof(decision.reason), "%s", why);
+	steer_status_add(&status, &setup, &decision);
+}
+
+static void take(void *arg, const char *part)
+{
+	(void)arg;
+	snprintf(text + strlen(text), TEXT_BYTES - strlen(text), "%s", part);
+}
+
+static const char *recent(void)
+{
+	text[0] = '\0';
+	assert_int_equal(store_jobs_read(&params, take, NULL), 0);
+	return text;
+}
+
+static size_t count_of(const char *what)
+{
+	size_t count = 0;
+
+	for (const char *at = text; (at = strstr(at, what)); at++)
+		count++;
+	return count;
+}
+
+/* Files in the registry's folder whose name begins so; the first one's text. */
+static size_t running(char kind)
+{
+	char path[512];
+	struct dirent *entry;
+	size_t count = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/tributary-%u", folder, (unsigned)geteuid());
+	dir = opendir(path);
+	if (!dir)
+		return 0;
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] != kind || entry->d_name[1] != '-')
+			continue;
+		if (!count++) {
+			FILE *file;
+
+			snprintf(path, sizeof(path), "%s/tributary-%u/%s", folder, (unsigned)geteuid(), entry->d_name);
+			file = fopen(path, "re");
+			assert_non_null(file);
+			text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+			fclose(file);
+		}
+	}
+	closedir(dir);
+	return count;
+}
+
+static void a_process_tells_while_it_runs_and_at_its_end(void **state)
+{
+	(void)state;
+	begin(&nothing, "");
+	assert_int_equal(running('t'), 0);
+	add(1, "too slow");
+	add(2, "too slow");
+	add(3, "");
+	assert_int_equal(running('t'), 1);
+	assert_non_null(strstr(text, "process "));
+	assert_non_null(strstr(text, "\ncomm 0000000000000002 count 2 gpus 0000:11:00.0 channels 0 alone 0.00 several "
+				     "0.00 why too slow\n"));
+	assert_non_null(strstr(text, "\ncomm 0000000000000003 count 1 "));
+	assert_null(strstr(text, "\nend "));
+	end();
+	assert_int_equal(running('t') + running('p'), 0);
+	recent();
+	assert_int_equal(count_of("process "), 1);
+	assert_int_equal(count_of("comm "), 2);
+	assert_int_equal(count_of("\nend "), 1);
+}
+
+static void what_a_killed_process_left_is_moved_by_the_next(void **state)
+{
+	pid_t child;
+	int result;
+
+	(void)state;
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		begin(&nothing, "");
+		add(7, "killed");
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &result, 0), child);
+	assert_int_equal(running('t'), 1);
+	begin(&nothing, "");
+	assert_int_equal(running('t'), 0);
+	assert_non_null(strstr(recent(), "comm 0000000000000007 count 1 "));
+	assert_int_equal(count_of("\nend "), 1);
+	end();
+	/* This one had nothing to tell. */
+	recent();
+	assert_int_equal(count_of("process "), 1);
+}
+
+static void what_holds_for_a_process_is_told_at_once(void **state)
+{
+	(void)state;
+	begin(&of_run, "NCCL_GRAPH_FILE is set");
+	assert_int_equal(running('t'), 1);
+	assert_non_null(strstr(text, " job 00000000000000aa "));
+	assert_non_null(strstr(text, " why NCCL_GRAPH_FILE is set\n"));
+	end();
+	assert_non_null(strstr(recent(), " why NCCL_GRAPH_FILE is set\nend "));
+}
+
+/* Many processes end at the same time: no line of one is in the middle of another's. */
+static void many_processes_end_at_once(void **state)
+{
+	int go[2], result;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	for (unsigned i = 0; i < PROCESSES; i++) {
+		pid_t child = fork();
+
+		assert_true(child >= 0);
+		if (child == 0) {
+			close(go[1]);
+			begin(&nothing, "");
+			for (unsigned k = 0; k < 20; k++) {
+				char why[32];
+
+				snprintf(why, sizeof(why), "reason %u of %u", k, i);
+				add(k, why);
+			}
+			_exit(read(go[0], &byte, 1) == 0 ? (end(), 0) : 1);
+		}
+	}
+	close(go[0]);
+	close(go[1]);
+	for (unsigned i = 0; i < PROCESSES; i++)
+		assert_true(wait(&result) > 0 && result == 0);
+	assert_int_equal(running('t') + running('p'), 0);
+	recent();
+	assert_int_equal(count_of("process "), PROCESSES);
+	for (char *at = text; *at; at = strchr(at, '\n') + 1) {
+		char *own = at;
+		unsigned first = 0, of = 0;
+
+		assert_int_equal(strncmp(at, "process ", 8), 0);
+		for (unsigned k = 0; k < 20; k++) {
+			own = strchr(own, '\n') + 1;
+			assert_int_equal(sscanf(own, "comm %*s count 1 gpus %*s channels 0 alone 0.00 several 0.00 "
+						     "why reason %u of %u",
+						&first, &of),
+					 2);
+			assert_int_equal(first, k);
+		}
+		at = strchr(own, '\n') + 1;
+		assert_int_equal(strncmp(at, "end ", 4), 0);
+	}
+}
+
+static void files_do_not_grow_without_end(void **state)
+{
+	char long_why[STEER_REASON_BYTES], path[512];
+	struct stat st;
+	size_t all = 0;
+
+	(void)state;
+	memset(long_why, 'x', sizeof(long_why) - 1);
+	long_why[sizeof(long_why) - 1] = '\0';
+	for (unsigned i = 0; i < JOBS; i++) {
+		begin(&nothing, "");
+		for (unsigned k = 0; k < 2 * STEER_STATUS_COMMS; k++) {
+			memcpy(long_why, (char[]){ (char)('A' + k % 26), (char)('A' + k / 26) }, 2);
+			if (i % 100 == 0 || k < 3)
+				add(k, long_why);
+		}
+		assert_true(status.comm_count <= STEER_STATUS_COMMS);
+		end();
+	}
+	for (unsigned i = 0; i < 2 * STORE_JOBS_FILES; i++) {
+		snprintf(path, sizeof(path), "%s/state/jobs-%02u%s", folder, i / 2, i % 2 ? ".old" : "");
+		if (stat(path, &st) == 0) {
+			assert_true(st.st_size < STORE_JOBS_BYTES + STEER_STATUS_TEXT_BYTES);
+			all += (size_t)st.st_size;
+		}
+	}
+	assert_true(all > STORE_JOBS_BYTES && all < 2 * (STORE_JOBS_BYTES + STEER_STATUS_TEXT_BYTES));
+	recent();
+	assert_true(count_of("process ") > 20);
+}
+
+/* No home, or one that cannot be written: the job does not notice. */
+static void without_a_place_nothing_is_kept(void **state)
+{
+	(void)state;
+	shell("echo > '%s/file'", folder);
+	snprintf(params.state_dir, sizeof(params.state_dir), "%s/file/state", folder);
+	begin(&nothing, "");
+	add(1, "nowhere");
+	errno = 0;
+	end();
+	assert_int_equal(errno, 0);
+	assert_int_equal(running('t'), 0);
+	params.state_dir[0] = '\0';
+	params.state_home[0] = '\0';
+	if (geteuid() == 0)
+		return; /* /var/lib/tributary is no test's */
+	begin(&nothing, "");
+	add(1, "nowhere");
+	end();
+	assert_int_equal(running('t'), 0);
+}
+
+static void jobs_are_told_apart(void **state)
+{
+	struct steer_job job = { .key = 5, .local_rank = 3 };
+
+	(void)state;
+	assert_int_equal(steer_status_job(&job, 1), steer_status_job(&job, 2));
+	job.local_rank = STEER_RANK_UNKNOWN;
+	assert_int_not_equal(steer_status_job(&job, 1), steer_status_job(&job, 2));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_process_tells_while_it_runs_and_at_its_end, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(what_a_killed_process_left_is_moved_by_the_next, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(what_holds_for_a_process_is_told_at_once, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(many_processes_end_at_once, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(files_do_not_grow_without_end, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(without_a_place_nothing_is_kept, make_folder, remove_folder),
+		cmocka_unit_test(jobs_are_told_apart),
+	};
+
+	return cmocka_run_group_tests_name("plugin/steer/status", tests, NULL, NULL);
+}
