@@ -8,7 +8,7 @@ _tributary_second()
 _tributary()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-	local commands='discover measure show doctor plan explain tune export env run cluster simulate estimate place lint capture devices params aggregators completion version help'
+	local commands='discover measure show doctor plan explain tune export env run status cluster simulate estimate place lint capture devices params aggregators completion version help'
 	local pairs='cluster+measure cluster+order '
 	local command=${COMP_WORDS[1]} options= words= kind= at
 	COMPREPLY=()
@@ -108,6 +108,7 @@ _tributary()
 	export\ --size) kind=none ;;
 	env\ --collnet) words='auto on off' ;;
 	run\ --collnet) words='auto on off' ;;
+	status\ --jobs) kind=none ;;
 	cluster\ --exclude) kind=none ;;
 	cluster\ measure\ --out) kind=file ;;
 	cluster\ measure\ --declared) kind=file ;;
@@ -195,6 +196,7 @@ _tributary()
 		export) options='--from --profile --output --sockets --graph-json --cluster --exclude --fabric --rate --aggregators --degrade --payload --algo --order --size --json --help' ;;
 		env) options='--collnet --json --help' ;;
 		run) options='--collnet --help' kind=command ;;
+		status) options='--jobs --all --json --help' ;;
 		cluster) options='--text --slurm --exclude --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		cluster\ measure) options='--out --declared --exclude --limit --round --streams --master --secret --json --help' ;;
 		cluster\ order) options='--fabric --exclude --rate --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;

@@ -3,8 +3,11 @@
 
 #include "command/doctor/doctor.h"
 #include "command/json.h"
+#include "command/obstacles.h"
 #include "command/source.h"
 #include "command/term.h"
+
+#include <stdlib.h>
 
 static int status_of(enum doctor_verdict worst)
 {
@@ -62,6 +65,25 @@ static void print_text(const struct doctor_report *report, const struct term *te
 		counts[DOCTOR_NOTE], counts[DOCTOR_UNKNOWN], counts[DOCTOR_GOOD], counts[DOCTOR_SKIPPED]);
 }
 
+/* What stands in the way of plans, as more facts. For want of memory it is not known. */
+static void add_obstacles(struct discover_facts *facts)
+{
+	enum { LINE_BYTES = OBSTACLE_TEXT_BYTES + 64 };
+	struct obstacle list[OBSTACLES_MAX];
+	size_t count = obstacles_find(list, NULL);
+	char *text = realloc(facts->text, facts->bytes + (count + 1) * LINE_BYTES + 1), *end;
+
+	if (!text)
+		return;
+	end = text + facts->bytes;
+	end += snprintf(end, LINE_BYTES, "obstacle none\n");
+	for (size_t i = 0; i < count; i++)
+		end += snprintf(end, LINE_BYTES, "obstacle %s %s %s\n", list[i].name, list[i].is_set ? "warning" : "note",
+				list[i].text);
+	facts->text = text;
+	facts->bytes = (size_t)(end - text);
+}
+
 static int run(const struct command_call *call, FILE *out)
 {
 	struct term term = term_of(call, out);
@@ -74,6 +96,8 @@ static int run(const struct command_call *call, FILE *out)
 		return status;
 	if (source.no_profile.text[0])
 		fprintf(stderr, "tributary: rates are nominal: %s\n", source.no_profile.text);
+	if (!command_given(call, "from"))
+		add_obstacles(&source.facts);
 	r = doctor_examine(&source.topology, &source.facts, command_given(call, "from"), &report);
 	source_fini(&source);
 	if (r < 0)

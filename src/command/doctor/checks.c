@@ -188,5 +188,11 @@ const struct doctor_check doctor_checks[] = {
 	  "Set the scaling governor to performance (cpupower frequency-set -g performance).",
 	  doctor_governor,
 	  { 0 } },
+	{ "plans",
+	  "nothing keeps NCCL jobs from getting planned channels",
+	  "NCCL searches its channels itself, by nominal rates.",
+	  "Do what the evidence says after the semicolon; `tributary status` names the reason for each communicator.",
+	  doctor_plans,
+	  { .gpus = 1 } },
 	{ NULL, NULL, NULL, NULL, NULL, { 0 } },
 };

@@ -130,6 +130,8 @@ void doctor_roce_trust(struct doctor *doctor);
 void doctor_relaxed_ordering(struct doctor *doctor);
 void doctor_gpudirect(struct doctor *doctor);
 void doctor_rdma_limits(struct doctor *doctor);
+/* plans.c */
+void doctor_plans(struct doctor *doctor);
 /* system.c */
 void doctor_memlock(struct doctor *doctor);
 void doctor_numa_balancing(struct doctor *doctor);

@@ -12,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RECOMMENDATION "NCCL_ENV_PLUGIN=tributary gives every communicator its channels"
+#define RECOMMENDATION \
+	"NCCL_ENV_PLUGIN=tributary gives every communicator its channels (from NCCL 2.28.7 on, the same file as NCCL_NET_PLUGIN)"
 
 /* /proc/PID rather than /proc/self: a child that inherits the name finds the file while this process lives. */
 int steer_memory_file(size_t reserved_bytes, char path[static STEER_PATH_BYTES])

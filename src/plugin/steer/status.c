@@ -122,10 +122,11 @@ void steer_status_begin(const struct params *params, const struct params_source 
 	const char *run = source->get(STEER_JOB_VARIABLE);
 	const struct steer_job *job = &setup->settings.job;
 	uint64_t key = steer_status_job(job, (uint64_t)getpgrp());
+	bool is_run, is_first = job->local_rank == STEER_RANK_UNKNOWN || !job->local_rank;
 	struct left *left;
 
 	*ret = (struct steer_status){ .is_open = true, .params = params, .has_reason = setup->why.text[0] };
-	ret->is_run = run && parse_hex64(run, &key) == 0;
+	is_run = run && parse_hex64(run, &key) == 0;
 	(void)gethostname(host, sizeof(host) - 1);
 	word_of(host, host_word);
 	word_of(program_invocation_short_name, command);
@@ -134,9 +135,14 @@ void steer_status_begin(const struct params *params, const struct params_source 
 		 "process %s job %016" PRIx64 " start %lld rank %d size %u network %s host %s command %s why %s\n",
 		 setup->registry.id[0] ? setup->registry.id : "-", key, (long long)time(NULL), (int)job->local_rank,
 		 job->local_size, setup->nets.ours ? "ours" : "nccl", host_word, command, why);
-	left = setup->registry.own ? sys_zalloc(sizeof(*left)) : NULL;
-	if (!left)
+	left = sys_zalloc(sizeof(*left));
+	/* Without the registry: at once, as many a process ends by _exit, and only for somebody who waits for it. */
+	if (left && !setup->registry.own && ret->has_reason && is_run && is_first)
+		(void)keep(ret, left->text, text_of(ret, left->text), time(NULL));
+	if (!left || !setup->registry.own) {
+		sys_free(left);
 		return;
+	}
 	*left = (struct left){ .status = ret, .registry = &setup->registry };
 	(void)steer_folder_walk(setup->registry.directory, take_left, left);
 	sys_free(left);
@@ -200,9 +206,8 @@ void steer_status_end(struct steer_status *status, struct steer_setup *setup)
 		snprintf(name, sizeof(name), "t-%.76s", setup->registry.id);
 		unlinkat(setup->registry.directory, name, 0);
 	}
-	text = status->comm_count || (status->has_reason && (status->is_run || setup->registry.own))
-		       ? sys_zalloc(STEER_STATUS_TEXT_BYTES)
-		       : NULL;
+	text = setup->registry.own && (status->comm_count || status->has_reason) ? sys_zalloc(STEER_STATUS_TEXT_BYTES)
+										 : NULL;
 	if (text)
 		(void)keep(status, text, text_of(status, text), time(NULL));
 	sys_free(text);

@@ -37,7 +37,7 @@ struct steer_status_comm {
 };
 
 struct steer_status {
-	bool is_open, is_run; /* by `tributary run`, which wants to know in any case */
+	bool is_open;
 	const struct params *params;
 	char process[STEER_STATUS_LINE_BYTES]; /* its line */
 	bool has_reason;

@@ -58,6 +58,7 @@ static const char sound_facts[] =
 	"interface mlx5_1f0 nic=nic:mlx5_1 mtu=9000 speed_Mbps=100000 most_Mbps=100000 state=up\n"
 	"iommu state=identity translated=0 identity=6 unknown=0\n"
 	"memlock soft=unlimited hard=unlimited\n"
+	"obstacle none\n"
 	"p2p gpu0 gpu1 status=works\n"
 	"rdma nic:mlx5_0 device=mlx5_0 port=1 soft=0 state=ACTIVE link_layer=Ethernet packet_bytes=4096 max_qp=131072 "
 	"max_mr=16777216\n"
@@ -500,6 +501,20 @@ static const struct fixture fixtures[] = {
 	  "64 groups",
 	  { { 0 } },
 	  { { "governor performance", "governor powersave" } },
+	  NULL },
+	{ "plans",
+	  DOCTOR_WARNING,
+	  "NCCL_GRAPH_FILE",
+	  "its channels are used; unset it",
+	  { { 0 } },
+	  { { "obstacle none\n", "obstacle none\nobstacle NCCL_GRAPH_FILE warning its channels are used; unset it\n" } },
+	  NULL },
+	{ "plans",
+	  DOCTOR_NOTE,
+	  "profile",
+	  "there is none",
+	  { { 0 } },
+	  { { "obstacle none\n", "obstacle none\nobstacle profile note there is none\n" } },
 	  NULL },
 };
 

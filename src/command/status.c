@@ -1,0 +1,174 @@
+/* `tributary status`: which communicators of this user's jobs have channels, and why the others have none. */
+#include "command/command.h"
+
+#include "base/parse.h"
+#include "base/params.h"
+#include "command/jobs.h"
+#include "command/json.h"
+#include "command/term.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TIME_BYTES = 32, JOBS_MAX = 1000 };
+
+static void time_words(int64_t time_s, char text[static TIME_BYTES])
+{
+	time_t then = (time_t)time_s;
+	struct tm tm;
+
+	snprintf(text, TIME_BYTES, "?");
+	if (localtime_r(&then, &tm))
+		strftime(text, TIME_BYTES, "%Y-%m-%d %H:%M:%S", &tm);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- text */
+
+static void print_comm(const struct job_comm *comm, FILE *out)
+{
+	char gpus[JOBS_GPUS_BYTES], why[JOBS_WHY_BYTES];
+
+	term_clean(comm->gpus, gpus, sizeof(gpus));
+	term_clean(comm->why, why, sizeof(why));
+	fprintf(out, "    %" PRIu64 " of GPU%s %s: ", comm->count, strchr(gpus, ',') ? "s" : "", gpus);
+	if (!comm->channels) {
+		fprintf(out, "NCCL searches: %s\n", why);
+		return;
+	}
+	fprintf(out, "%u channel%s", comm->channels, comm->channels == 1 ? "" : "s");
+	if (comm->alone_GBps > 0)
+		fprintf(out, ", AllReduce %.1f GB/s on one host", comm->alone_GBps);
+	if (comm->several_GBps > 0)
+		fprintf(out, ", AllReduce %.1f GB/s between two", comm->several_GBps);
+	fputc('\n', out);
+}
+
+static void print_job(const struct job *job, FILE *out)
+{
+	char start[TIME_BYTES], end[TIME_BYTES], why[JOBS_WHY_BYTES], command[JOBS_WORD_BYTES], host[JOBS_WORD_BYTES];
+
+	time_words(job->start_s, start);
+	time_words(job->end_s, end);
+	term_clean(job->command, command, sizeof(command));
+	term_clean(job->host, host, sizeof(host));
+	term_clean(job->why, why, sizeof(why));
+	fprintf(out, "%s on %s: %s %s%s%s, over %s network\n", command, host,
+		job->running ? "running since" : "ran from", start, job->running ? "" : " to ", job->running ? "" : end,
+		job->ours ? "Tributary's" : "NCCL's own");
+	fprintf(out, "  communicators: %" PRIu64 " with channels, %" PRIu64 " without\n", job_count(job, true),
+		job_count(job, false));
+	if (why[0])
+		fprintf(out, "    all: NCCL searches: %s\n", why);
+	for (size_t i = 0; i < job->comm_count; i++)
+		print_comm(&job->comms[i], out);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- JSON */
+
+static json_t *gpus_json(const char *text)
+{
+	json_t *list = json_array();
+	const char *item;
+	size_t bytes;
+
+	while (parse_list_next(&text, ',', &item, &bytes)) {
+		char word[JOBS_GPUS_BYTES];
+		uint64_t number;
+
+		snprintf(word, sizeof(word), "%.*s", (int)bytes, item);
+		json_array_append_new(list, parse_u64(word, 0, UINT32_MAX, &number) == 0
+						    ? json_integer((json_int_t)number)
+						    : json_text(word));
+	}
+	return list;
+}
+
+static json_t *rate_json(double rate_GBps)
+{
+	return rate_GBps > 0 ? json_real(rate_GBps) : json_null();
+}
+
+static json_t *job_json(const struct job *job)
+{
+	json_t *comms = json_array();
+
+	for (size_t i = 0; i < job->comm_count; i++) {
+		const struct job_comm *comm = &job->comms[i];
+
+		json_array_append_new(
+			comms, json_pack("{so sI so sI so so so}", "last_id", json_text(comm->last_id), "count",
+					 (json_int_t)comm->count, "gpus", gpus_json(comm->gpus), "channels",
+					 (json_int_t)comm->channels, "one_host_GBps", rate_json(comm->alone_GBps),
+					 "two_hosts_GBps", rate_json(comm->several_GBps), "reason",
+					 comm->why[0] ? json_text(comm->why) : json_null()));
+	}
+	return json_pack("{so so so sb sI so sI ss so so}", "id", json_text(job->id), "host", json_text(job->host),
+			 "command", json_text(job->command), "running", job->running, "start_s",
+			 (json_int_t)job->start_s, "end_s", job->running ? json_null() : json_integer(job->end_s),
+			 "processes", (json_int_t)job->process_count, "network", job->ours ? "tributary" : "nccl",
+			 "reason", job->why[0] ? json_text(job->why) : json_null(), "communicators", comms);
+}
+
+static int print(const struct command_call *call, const struct jobs *jobs, size_t most, FILE *out)
+{
+	bool is_json = command_given(call, "json"), all = command_given(call, "all");
+	json_t *list = is_json ? json_array() : NULL;
+	char host[JOBS_WORD_BYTES] = "";
+	size_t count = 0, recent = 0;
+
+	(void)gethostname(host, sizeof(host) - 1);
+	for (size_t i = 0; i < jobs->count; i++) {
+		const struct job *job = &jobs->at[i];
+
+		if ((!all && strcmp(job->host, host) != 0) || (!job->running && recent == most))
+			continue;
+		count++;
+		recent += !job->running;
+		if (is_json)
+			json_array_append_new(list, job_json(job));
+		else
+			print_job(job, out);
+	}
+	if (is_json)
+		return json_print(json_pack("{ss so}", "format", "tributary-status 1", "jobs", list), out);
+	if (!count)
+		fprintf(out, "no job of this user has told of a communicator%s; `tributary doctor` names what stands in "
+			     "the way\n",
+			all ? "" : " on this host");
+	return COMMAND_OK;
+}
+
+static int run(const struct command_call *call, FILE *out)
+{
+	struct params params;
+	struct jobs jobs;
+	uint64_t most;
+	int status, r;
+
+	if (parse_u64(command_value(call, "jobs"), 1, JOBS_MAX, &most))
+		return command_usage_error("status", "--jobs %s: a number from 1 to %d", command_value(call, "jobs"),
+					   JOBS_MAX);
+	command_load_params(&params);
+	r = jobs_read(&params, &jobs);
+	if (r < 0)
+		return command_failed(NULL, -r, "the jobs cannot be read");
+	status = print(call, &jobs, (size_t)most, out);
+	jobs_fini(&jobs);
+	return status;
+}
+
+const struct command command_status = {
+	.name = "status",
+	.operands = "",
+	.help = "which communicators of running and recent jobs have channels, and why not",
+	.about = "Of the jobs of this user on this host, the newest first: for each kind of communicator its GPUs, its "
+		 "channels and what AllReduce of 256 MiB should reach, or the reason why NCCL searches, with what helps. "
+		 "Running jobs tell in shared memory (TRIBUTARY_SHARED_DIR), recent ones in the state directory "
+		 "(TRIBUTARY_STATE_DIR). docs/steering.md lists the reasons.",
+	.options = { { "jobs", "N", "recent jobs to show at most, beside those that run", "20" },
+		     { "all", NULL, "also those of other hosts, where the state directory is shared", NULL },
+		     COMMAND_OPTION_JSON },
+	.run = run,
+};
