@@ -160,14 +160,15 @@ static const struct param_row rows[] = {
 	  .max = GIB,
 	  .zero_too = true },
 	{ { "TRIBUTARY_STEER", "choice", "", "off, topology, full", "full",
-	    "What NCCL is told of the measured machine. topology: what its links carry. full: also the channels of "
-	    "each "
-	    "communicator. Nothing without a profile, and never against NCCL_TOPO_FILE or NCCL_GRAPH_FILE." },
+	    "What NCCL is told of the measured machine. topology: what its links carry. full: also the channels of each "
+	    "communicator, which needs NCCL_ENV_PLUGIN=tributary. Nothing without a profile, and never against "
+	    "NCCL_TOPO_FILE or NCCL_GRAPH_FILE." },
 	  KIND_CHOICE,
 	  FIELD(steer),
 	  .choices = steer_names },
 	{ { "TRIBUTARY_LOCAL_PROCESSES", "number", "", "0 to 1024", "0",
-	    "How many processes the job has on this host, all of them with this plugin. 0: as the launcher says." },
+	    "How many processes the job has on this host, all of them with this plugin. 0: as the launcher says; where "
+	    "none does, only ranks that have all GPUs, or that NVML shows to be alone, get planned channels." },
 	  KIND_NUMBER,
 	  FIELD(local_processes),
 	  .max = 1024 },
