@@ -3,7 +3,6 @@
 #include "base/params.h"
 #include "base/sys.h"
 #include "command/conf.h"
-#include "nccl/env.h"
 #include "plugin/net.h"
 #include "plugin/steer/gpus.h"
 #include "plugin/steer/settings.h"
@@ -48,9 +47,9 @@ static bool names_us(const char *value)
 static bool is_default(void)
 {
 	void *library = dlopen("libnccl-env.so", RTLD_LAZY | RTLD_LOCAL);
-	const struct nccl_env_v1 *table = library ? dlsym(library, "ncclEnvPlugin_v1") : NULL;
+	const char *const *name = library ? dlsym(library, "ncclEnvPlugin_v1") : NULL; /* the table's first field */
 
-	return table && !strcmp(table->name, PLUGIN_NET_NAME); /* left open: the plugin cannot be unloaded */
+	return name && !strcmp(*name, PLUGIN_NET_NAME); /* left open: the plugin cannot be unloaded */
 }
 
 static void find_plugins(struct list *list)
