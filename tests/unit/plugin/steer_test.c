@@ -14,10 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/params.h"
+#include "profile/store_jobs.h"
 #include "support/runtime.h"
 #include "unit/plugin/steer/host.h"
 
-enum { FOUR = 0xf, ALL = 0xff };
+enum { FOUR = 0xf, ALL = 0xff, RECENT_BYTES = 1 << 16 };
 
 /* As of a program that no launcher started. */
 #define NO_LAUNCHER "LOCAL_WORLD_SIZE=\nLOCAL_RANK=\nWORLD_SIZE=\nTORCHELASTIC_RUN_ID=\n"
@@ -29,8 +31,49 @@ static void the_gpus_of_a_communicator_get_a_plan(void **state)
 	host_start_all(host, 4, NULL);
 	assert_int_equal(host_initialise(host, FOUR, 1), 0xf);
 	assert_int_equal(host->reply.warnings, 0);
-	assert_int_equal(host_count(host, ""), 2 + 4); /* ".", ".." and who is there: no decision, no claim, no space */
+	/* ".", "..", who is there, and what became of it: no decision, no claim, no space. */
+	assert_int_equal(host_count(host, ""), 2 + 4 + 1);
 	assert_int_equal(host_count(host, "p-"), 4);
+	assert_int_equal(host_count(host, "t-"), 1);
+}
+
+static void collect(void *arg, const char *text)
+{
+	char *all = arg;
+
+	snprintf(all + strlen(all), RECENT_BYTES - strlen(all), "%s", text);
+}
+
+/* Of each communicator one rank tells, whether it had a plan or not; of a killed process the next one tells. */
+static void what_became_of_communicators_is_kept(void **state)
+{
+	struct host *host = *state;
+	struct params params = { 0 };
+	char text[RECENT_BYTES] = "";
+
+	snprintf(params.state_dir, sizeof(params.state_dir), "%s/state", host->root);
+	host_start_all(host, 4, NULL);
+	assert_int_equal(host_initialise(host, FOUR, 1), FOUR);
+	assert_int_equal(host_initialise(host, 5, 2), 5);
+	for (unsigned i = 0; i < 4; i++)
+		host_kill(host, i);
+	assert_int_equal(store_jobs_read(&params, collect, text), -ENOENT);
+	host_start_all(host, 4, "NCCL_SHM_DISABLE=1\n");
+	host_expect_none(host, FOUR, 3, "NCCL_SHM_DISABLE is set: unset it");
+	assert_int_equal(store_jobs_read(&params, collect, text), 0);
+	assert_non_null(strstr(text, "\ncomm 0000000000000001 count 1 gpus 0,1,2,3 channels "));
+	assert_non_null(strstr(text, "\ncomm 0000000000000002 count 1 gpus 0,2 channels "));
+	assert_null(strstr(text, " channels 0 "));
+	assert_non_null(strstr(text, "\nend "));
+	for (unsigned i = 0; i < 4; i++)
+		host_kill(host, i);
+	host_start_all(host, 1, NULL);
+	host_begin(host, 1, 4);
+	text[0] = '\0';
+	assert_int_equal(store_jobs_read(&params, collect, text), 0);
+	assert_non_null(strstr(text, "\ncomm 0000000000000003 count 1 gpus 0,1,2,3 channels 0 alone 0.00 several 0.00 why "
+				     "NCCL_SHM_DISABLE is set: unset it\n"));
+	assert_null(strstr(strstr(text, "comm 0000000000000003") + 1, "comm 0000000000000003"));
 }
 
 static void each_communicator_gets_its_own(void **state)
@@ -465,6 +508,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		HOST_TEST(the_gpus_of_a_communicator_get_a_plan),
+		HOST_TEST(what_became_of_communicators_is_kept),
 		HOST_TEST(each_communicator_gets_its_own),
 		HOST_TEST(the_topology_file_is_the_profiles),
 		HOST_TEST(one_gpu_of_several_hosts_gets_a_plan_and_one_alone_none),

@@ -160,7 +160,8 @@ static void a_process_that_is_not_there_may_be_a_rank(void **state)
 	of->snapshot.process_count = 3; /* no plugin, or a container with a registry of its own */
 	of->snapshot.member_count = 3;
 	assert_false(by_launcher(of));
-	assert_string_equal(of->diag.text, "of the 4 processes that the job has on this host 3 are known");
+	assert_string_equal(of->diag.text, "of the 4 processes that the job has on this host 3 are known: all need "
+					   "NCCL_ENV_PLUGIN=tributary");
 }
 
 static void without_a_launcher_there_is_no_count(void **state)
@@ -301,7 +302,8 @@ static void an_unknown_process_may_be_a_rank(void **state)
 	computes(of, 6, 4711); /* a local rank without the plugin, or somebody else's job */
 	assert_false(by_nvml(of));
 	assert_string_equal(of->diag.text,
-			    "process 4711 computes on GPU 0000:16:00.0, and whether it is a rank is not known");
+			    "process 4711 computes on GPU 0000:16:00.0, and whether it is a rank is not known: set "
+			    "TRIBUTARY_LOCAL_PROCESSES");
 	of->compute.gpus[6].process_count = 0;
 	assert_true(by_nvml(of));
 	computes(of, 1, 4711); /* on a GPU of a rank */
@@ -351,7 +353,7 @@ static void what_nvml_does_not_show_proves_nothing(void **state)
 	job_add(of, 0, 4);
 	of->compute.gpu_count = 6; /* a container with some of the GPUs */
 	assert_false(by_nvml(of));
-	assert_string_equal(of->diag.text, "NVML shows 6 of the 8 GPUs of the machine");
+	assert_string_equal(of->diag.text, "NVML shows 6 of the 8 GPUs of the machine: set TRIBUTARY_LOCAL_PROCESSES");
 	of->gpus.count = 6;
 	assert_true(by_nvml(of));
 	of->gpus.mig = true;

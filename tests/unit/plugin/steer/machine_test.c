@@ -285,10 +285,12 @@ static void eight_gpus_are_decided_for_and_told(void **state)
 	memcpy(snapshot->members[7].record.bus_id, snapshot->members[6].record.bus_id, STEER_BUS_ID_BYTES);
 	steer_decide(&planner, snapshot, decision);
 	assert_int_equal(decision->verdict, STEER_NCCL_SEARCHES);
-	assert_string_equal(decision->reason, "two ranks have the same GPU, or the same id was used twice");
+	assert_string_equal(decision->reason,
+			    "two ranks have the same GPU, or the same id was used twice: each needs its own");
 	steer_report_line(&machine.topology, decision, text);
 	assert_string_equal(
-		text, "NCCL searches its channels itself: two ranks have the same GPU, or the same id was used twice");
+		text, "NCCL searches its channels itself: two ranks have the same GPU, or the same id was used twice: each "
+		      "needs its own");
 	topology_fini(&machine.topology);
 	free(decision);
 	free(snapshot);
