@@ -56,7 +56,7 @@ static struct {
 	struct steer_status status;
 	struct steer_thread *threads;
 	pthread_key_t key;
-	bool has_key;
+	bool has_key;         /* this, too, is not written again */
 	uint64_t serials;
 	uint64_t parents[PARENTS]; /* ids of the last communicators, whose children may come */
 	size_t parent_count;
@@ -108,17 +108,15 @@ static void thread_ends(void *arg)
 
 static struct steer_thread *this_thread(void)
 {
-	return steer.has_key ? pthread_getspecific(steer.key) : NULL;
+	return atomic_load_explicit(&steer.ready, memory_order_acquire) && steer.has_key ? pthread_getspecific(steer.key)
+											  : NULL;
 }
 
 /* Under the lock. NULL: no memory. */
 static struct steer_thread *thread_make(void)
 {
-	struct steer_thread *thread;
+	struct steer_thread *thread = this_thread();
 
-	if (!steer.has_key)
-		steer.has_key = pthread_key_create(&steer.key, thread_ends) == 0;
-	thread = this_thread();
 	if (thread || !steer.has_key)
 		return thread;
 	thread = sys_zalloc(sizeof(*thread));
@@ -154,6 +152,8 @@ __attribute__((destructor)) static void leave(void)
 	if (r)
 		return;
 	if (atomic_load(&steer.ready)) {
+		for (struct steer_thread *thread = steer.threads; thread; thread = thread->next)
+			withdraw(thread);
 		steer_status_end(&steer.status, &steer.setup);
 		steer_registry_close(&steer.setup.registry);
 		steer_elsewhere_close(&steer.setup.elsewhere);
@@ -191,6 +191,7 @@ static void setup_once(void)
 	/* Without the environment half the environment itself is the only way, before NCCL reads it for the first time. */
 	if (!request.nccl_version && steer.setup.level > STEER_OFF)
 		point_nccl_to_topology();
+	steer.has_key = pthread_key_create(&steer.key, thread_ends) == 0;
 	atomic_store_explicit(&steer.ready, true, memory_order_release);
 	steer_collnet_advise(&steer.setup);
 }

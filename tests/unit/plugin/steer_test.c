@@ -387,16 +387,6 @@ static void the_network_that_is_left_to_nccl_has_plans(void **state)
 	assert_int_equal(host_do(host, 0, 0, HOST_DEVICES, 0), 0);
 }
 
-static void the_network_of_ours_counts_its_references_as_nccl_does(void **state)
-{
-	struct host *host = *state;
-
-	host_start_all(host, 1, NULL);
-	assert_null(host_ask(host, 0, 0, "NCCL_NET_PLUGIN_REF_COUNT"));
-	host_begin(host, 1, 1);
-	assert_null(host_ask(host, 0, 0, "NCCL_NET_PLUGIN_REF_COUNT"));
-}
-
 /* What it would need cannot be known over NCCL's own devices. */
 static void several_hosts_over_unknown_devices_get_no_plan(void **state)
 {
@@ -530,7 +520,6 @@ int main(void)
 		HOST_TEST(unlike_settings_leave_all_to_nccl),
 		HOST_TEST(children_of_shrink_get_no_plan),
 		HOST_TEST(the_network_that_is_left_to_nccl_has_plans),
-		HOST_TEST(the_network_of_ours_counts_its_references_as_nccl_does),
 		HOST_TEST(several_hosts_over_unknown_devices_get_no_plan),
 		HOST_TEST(devices_that_nccl_joins_are_named_by_their_new_number),
 		HOST_TEST(without_the_environment_half_there_is_the_topology_alone),
