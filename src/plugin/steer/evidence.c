@@ -166,8 +166,9 @@ bool steer_evidence_nvml(const struct steer_snapshot *snapshot, const struct ste
 		return no(diag, compute->why);
 	if (gpus->mig)
 		return no(diag, "a GPU of the machine is in MIG mode: nvidia-smi -mig 0");
-	if (!gpus->count || compute->gpu_count != gpus->count) {
-		diag_set(diag, 0, 0, "NVML shows %zu of the %zu GPUs of the machine: set TRIBUTARY_LOCAL_PROCESSES", compute->gpu_count, gpus->count);
+	if (compute->gpu_count != gpus->count) {
+		diag_set(diag, 0, 0, "NVML shows %zu of the %zu GPUs of the machine: set TRIBUTARY_LOCAL_PROCESSES",
+			 compute->gpu_count, gpus->count);
 		return false;
 	}
 	for (size_t g = 0; g < compute->gpu_count; g++) {

@@ -55,6 +55,8 @@ int steer_folder_open(const char *shared_folder, char *ret_path, size_t ret_path
 		if (r != -ENOENT) /* the last one to leave removed it in between */
 			break;
 	}
+	if (r < 0)
+		(void)unlinkat(parent, name, AT_REMOVEDIR); /* unless others are in it */
 	sys_close(&parent);
 	if (r < 0) {
 		diag_set(diag, 0, 0, "%.128s: %s", ret_path, strerror(-r));

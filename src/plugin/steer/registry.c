@@ -196,6 +196,7 @@ static int enter(const char *shared_folder, struct steer_registry *registry, str
 			return 0;
 		sys_close(&registry->process_fd);
 		sys_close(&registry->directory);
+		(void)rmdir(registry->path); /* unless others are in it */
 		if (r < 0 && r != -ENOENT) {
 			diag_set(diag, 0, 0, "%.128s: %s", registry->path, strerror(-r));
 			return r;
@@ -248,7 +249,6 @@ int steer_registry_restore(struct steer_registry *registry, struct diag *diag)
 		end = strrchr(folder, '/');
 		*end = '\0';
 		sys_close(&registry->directory);
-		memset(registry->has_space, 0, sizeof(registry->has_space));
 		r = enter(folder, registry, diag);
 	}
 	errno = saved_errno;

@@ -445,6 +445,7 @@ static void the_tuner_learns_what_was_given(void **state)
 	assert_int_equal(host_do(host, 0, 0, HOST_TUNER, 2), -ENOENT);
 	assert_int_equal(host_do(host, 0, 0, HOST_INIT, 2), 0); /* another begins */
 	assert_int_equal(host_do(host, 0, 0, HOST_TUNER, 1), -ENOENT);
+	assert_int_equal(host_do(host, 0, 0, HOST_TUNER, 0), -ENOENT);
 }
 
 static void what_was_given_is_kept_for_who_asks(void **state)

@@ -339,6 +339,8 @@ static void process_ids_of_another_namespace_mean_nothing(void **state)
 	of->snapshot.members[0].process.identity.pid_namespace++;
 	of->snapshot.processes[0].identity.pid_namespace++;
 	assert_false(by_nvml(of));
+	process_add(of, 0, STEER_RANK_UNKNOWN, 0)->identity.pid = of->snapshot.members[0].process.identity.pid;
+	assert_false(by_nvml(of)); /* even if that one is known */
 	/* All of them in one container: the numbers that NVML shows are of others. */
 	for (unsigned i = 0; i < 4; i++)
 		of->snapshot.members[i].process.identity.pid_namespace =

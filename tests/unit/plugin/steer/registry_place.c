@@ -178,8 +178,7 @@ static int other_wait(const struct registry_other *other)
 	return reply;
 }
 
-/* As in a container: a process id namespace with a /proc of its own, in which the next child has process id 1. */
-static bool container_enter(void)
+bool registry_place_contain(void)
 {
 	pid_t pid;
 	int status;
@@ -207,7 +206,7 @@ static bool other_start(const struct registry_place *place, bool contained, stru
 	if (!ret->pid) {
 		close(down[1]);
 		close(up[0]);
-		if (contained && !container_enter())
+		if (contained && !registry_place_contain())
 			_exit(NO_CONTAINER);
 		other_main(place->root, down[0], up[1]);
 	}

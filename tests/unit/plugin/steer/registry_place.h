@@ -34,6 +34,12 @@ unsigned registry_place_count(const struct registry_place *place, const char *pr
 /* A process comes, removes what the dead have left, and takes away its own when it goes. */
 void registry_place_sweep(const struct registry_place *place);
 
+/*
+ * As in a container: from now on this process is in a process id namespace with a /proc of its own, where it has number 1.
+ * The caller stays outside, waits for it, and ends with its status. False: none may be made here.
+ */
+bool registry_place_contain(void);
+
 /* Another process of the user, with a registry of its own. */
 struct registry_other {
 	pid_t pid;

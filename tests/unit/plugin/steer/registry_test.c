@@ -263,6 +263,8 @@ static void records_that_find_no_slot_are_told_of_until_they_are_gone(void **sta
 	registry_place_scan(place, 5);
 	assert_int_equal(place->snapshot.processes[0].overflowed, 2);
 	steer_registry_drop(&place->registry, -ENOSPC);
+	registry_place_scan(place, 5);
+	assert_int_equal(place->snapshot.processes[0].overflowed, 1);
 	steer_registry_drop(&place->registry, -ENOSPC);
 	registry_place_scan(place, 5);
 	assert_int_equal(place->snapshot.processes[0].overflowed, 0);
