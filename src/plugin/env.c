@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "plugin/guest.h"
+#include "plugin/state.h"
 #include "plugin/steer.h"
 
 #include <dlfcn.h>
@@ -51,6 +52,12 @@ static void library_find(void)
 		return;
 	snprintf(library.path, sizeof(library.path), "%.255s",
 		 strlen(path) <= NCCL_NAME_BYTES && !strchr(path, ',') ? path : "tributary");
+}
+
+void plugin_env_log(log_sink *logger)
+{
+	if (logger)
+		plugin_state_log_hold(logger, true);
 }
 
 void plugin_env_init(unsigned version)

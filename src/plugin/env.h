@@ -13,6 +13,10 @@
 #ifndef TRIBUTARY_PLUGIN_ENV_H
 #define TRIBUTARY_PLUGIN_ENV_H
 
+#include "base/log.h"
+
+/* Before plugin_env_init. */
+void plugin_env_log(log_sink *logger);
 /* version: NCCL's, 22809. */
 void plugin_env_init(unsigned version);
 const char *plugin_env_get(const char *name);

@@ -501,21 +501,6 @@ static const char *graph_file(struct steer_thread *thread)
 	return thread ? thread->graph : NULL;
 }
 
-static const char *net(struct steer_thread *thread)
-{
-	static atomic_flag said = ATOMIC_FLAG_INIT;
-	const char *value = users("NCCL_NET");
-
-	if (thread)
-		become_idle(thread);
-	if (value && strcasecmp(value, PLUGIN_NET_NAME) != 0 && log_once(&said))
-		log_info(LOG_INIT,
-			 "Tributary hears of no communicator and plans no channels, as NCCL_NET=%s is set; "
-			 "TRIBUTARY_NET=off leaves the network to NCCL, too",
-			 value);
-	return value;
-}
-
 const char *steer_get(const char *name)
 {
 	int saved_errno = errno;
@@ -525,9 +510,9 @@ const char *steer_get(const char *name)
 	if (strncmp(name, "NCCL_", 5) != 0 || plugin_guest_forked())
 		return users(name);
 	ready = atomic_load_explicit(&steer.ready, memory_order_acquire);
-	if (!strcmp(name, "NCCL_NET"))
-		value = net(this_thread());
-	else if (ready && !strcmp(name, STEER_TOPOLOGY_VARIABLE))
+	if (!strcmp(name, "NCCL_NET") && this_thread())
+		become_idle(this_thread());
+	if (ready && !strcmp(name, STEER_TOPOLOGY_VARIABLE))
 		value = topology_file(this_thread());
 	else if (ready && !strcmp(name, STEER_GRAPH_VARIABLE))
 		value = graph_file(this_thread());
@@ -539,12 +524,27 @@ const char *steer_get(const char *name)
 	return value;
 }
 
+/* Not when NCCL_NET is asked: before NCCL 2.30 nobody has given the plugin a logger by then. */
+static void say_if_another_network_is_named(void)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	const char *value = users("NCCL_NET");
+
+	if (value && strcasecmp(value, PLUGIN_NET_NAME) != 0 && log_once(&said))
+		log_info(LOG_INIT,
+			 "Tributary hears of no communicator and plans no channels, as NCCL_NET=%s is set; "
+			 "TRIBUTARY_NET=off leaves the network to NCCL, too",
+			 value);
+}
+
 int steer_tuner(uint64_t comm_id, struct steer_facts *ret)
 {
 	const struct steer_thread *thread = plugin_guest_forked() ? NULL : this_thread();
 	const struct topology *topology = &steer.setup.machine.topology;
 	const struct plan_request *request;
 
+	if (!plugin_guest_forked())
+		say_if_another_network_is_named();
 	if (!thread || !thread->has_decision || (comm_id && thread->record.comm_id != comm_id))
 		return -ENOENT;
 	*ret = (struct steer_facts){ .published = thread->decision.verdict == STEER_PLAN };

@@ -1,4 +1,7 @@
-/* NCCL's environment interface: versions 1 and 2 differ in the logger that init gets, which the net plugin has anyway. */
+/*
+ * NCCL's environment interface: version 2 has a logger for init, which is kept for good, as the net plugin may never be
+ * called. With version 1 nothing can be said before the net plugin's or the tuner's init.
+ */
 
 #include "nccl/env.h"
 
@@ -18,7 +21,7 @@ static enum nccl_result init_v1(uint8_t major, uint8_t minor, uint8_t patch, con
 static enum nccl_result init_v2(uint8_t major, uint8_t minor, uint8_t patch, const char *suffix,
 				nccl_debug_logger *logger)
 {
-	(void)logger;
+	plugin_env_log(logger);
 	return init_v1(major, minor, patch, suffix);
 }
 
