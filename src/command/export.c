@@ -11,13 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum topology_xml_sockets sockets_of(const struct command_call *call)
+static struct topology_xml_shape shape_of(const struct command_call *call, const struct topology *topology)
 {
+	struct topology_xml_shape shape = { .bridges = true, .p2p_farthest = TOPOLOGY_CLASS_PXB };
 	const char *word = command_value(call, "sockets");
 
 	if (!strcmp(word, "cpus"))
-		return TOPOLOGY_XML_SOCKETS_CPUS;
-	return strcmp(word, "switches") != 0 ? TOPOLOGY_XML_SOCKETS_AUTO : TOPOLOGY_XML_SOCKETS_SWITCHES;
+		shape.sockets = TOPOLOGY_XML_SOCKETS_CPUS;
+	else if (!strcmp(word, "switches"))
+		shape.sockets = TOPOLOGY_XML_SOCKETS_SWITCHES;
+	else
+		shape.p2p_farthest = topology_xml_p2p(topology);
+	return shape;
 }
 
 static size_t count_links(const struct topology *topology, enum topology_provenance least)
@@ -38,7 +43,8 @@ static bool has_gpu(const struct topology *topology)
 	return false;
 }
 
-static void print_summary(const struct source *source, const struct topology_xml_report *report)
+static void print_summary(const struct source *source, const struct topology_xml_shape *shape,
+			  const struct topology_xml_report *report)
 {
 	size_t measured = count_links(&source->topology, TOPOLOGY_AT_LEAST);
 
@@ -54,34 +60,41 @@ static void print_summary(const struct source *source, const struct topology_xml
 	source_note_rates(source);
 	if (!has_gpu(&source->topology))
 		fputs("tributary: the machine has no GPU: the file says nothing that NCCL needs\n", stderr);
-	if (!report->sockets_as_switches)
-		return;
-	fprintf(stderr,
-		"tributary: sockets are written as PCI switches under one CPU, to give NCCL their measured rate\n");
+	if (shape->p2p_farthest >= TOPOLOGY_CLASS_PHB)
+		fprintf(stderr,
+			"tributary: GPUs are written below one PCI switch, for NCCL to use P2P up to %s: it is faster "
+			"than "
+			"host memory\n",
+			topology_class_word(shape->p2p_farthest));
+	else if (report->sockets_as_switches)
+		fprintf(stderr, "tributary: sockets are written as PCI switches under one CPU, to give NCCL their "
+				"measured rate\n");
 	if (report->changed_classes[0])
 		fprintf(stderr, "tributary: this changes path classes: %s\n", report->changed_classes);
 }
 
-static json_t *summary(const struct source *source, const struct topology_xml_report *report, const char *output)
+static json_t *summary(const struct source *source, const struct topology_xml_shape *shape,
+		       const struct topology_xml_report *report, const char *output)
 {
-	return json_pack("{so sI sI sI so sb ss sf}", "file", output ? json_text(output) : json_null(), "nodes",
+	return json_pack("{so sI sI sI so sb ss ss sf}", "file", output ? json_text(output) : json_null(), "nodes",
 			 (json_int_t)report->node_count, "links", (json_int_t)source->topology.link_count,
 			 "measured_links", (json_int_t)count_links(&source->topology, TOPOLOGY_AT_LEAST), "profile",
 			 source->profiled ? json_text(source->profile_path) : json_null(), "sockets_as_switches",
-			 report->sockets_as_switches, "changed_classes", report->changed_classes, "worst_error_Bps",
-			 report->worst_error_Bps);
+			 report->sockets_as_switches, "p2p_farthest", topology_class_word(shape->p2p_farthest),
+			 "changed_classes", report->changed_classes, "worst_error_Bps", report->worst_error_Bps);
 }
 
 static int write_xml(const struct command_call *call, const struct source *source, FILE *out)
 {
 	const char *output = command_value(call, "output");
+	const struct topology_xml_shape shape = shape_of(call, &source->topology);
 	struct topology_xml_report report = { 0 };
 	struct diag diag = { 0 };
 	int status, r;
 	size_t bytes;
 	char *text;
 
-	r = topology_xml_write(&source->topology, sockets_of(call), &text, &bytes, &report, &diag);
+	r = topology_xml_write(&source->topology, &shape, &text, &bytes, &report, &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "the machine cannot be written as an NCCL topology file");
 	status = file_put(output, text, bytes, out);
@@ -89,8 +102,8 @@ static int write_xml(const struct command_call *call, const struct source *sourc
 	if (status != COMMAND_OK)
 		return status;
 	if (command_given(call, "json"))
-		return json_print(summary(source, &report, output), out);
-	print_summary(source, &report);
+		return json_print(summary(source, &shape, &report, output), out);
+	print_summary(source, &shape, &report);
 	return COMMAND_OK;
 }
 

@@ -31,28 +31,27 @@ static void collect(const struct ncclxml_tree *tree, uint32_t parent, size_t por
 	}
 }
 
-static bool pair_allows(const struct topology *topology, const struct topology_vertex *vertices, uint32_t a, uint32_t b)
+static bool pair_allows(const struct topology_vertex *a, const struct topology_vertex *b,
+			enum topology_class p2p_farthest)
 {
-	uint32_t pair;
-
-	if (vertices[a].kind == TOPOLOGY_NIC)
-		return vertices[b].kind == TOPOLOGY_NIC || !vertices[b].gpu.gdr || !vertices[a].nic.gdr;
-	if (vertices[b].kind == TOPOLOGY_NIC)
-		return !vertices[a].gpu.gdr || !vertices[b].nic.gdr;
-	pair = topology_find_pair(topology, a, b);
-	return pair != TOPOLOGY_NONE && topology->pairs[pair].p2p_works;
+	if (a->kind == TOPOLOGY_NIC)
+		return b->kind == TOPOLOGY_NIC || !b->gpu.gdr || !a->nic.gdr;
+	if (b->kind == TOPOLOGY_NIC)
+		return !a->gpu.gdr || !b->nic.gdr;
+	return p2p_farthest >= TOPOLOGY_CLASS_PHB;
 }
 
-bool ncclxml_bridge_allows(const struct ncclxml_tree *tree, uint32_t bridge)
+bool ncclxml_bridge_allows(const struct ncclxml_tree *tree, uint32_t bridge, enum topology_class p2p_farthest)
 {
-	const struct topology *topology = tree->topology;
+	const struct topology_vertex *vertices = tree->topology->vertices;
 	struct devices devices = { .count = 0 };
 
 	collect(tree, bridge, 0, 0, &devices);
 	for (size_t i = 0; i < devices.count; i++)
 		for (size_t k = 0; k < devices.count; k++)
 			if (devices.at[i].port != devices.at[k].port &&
-			    !pair_allows(topology, topology->vertices, devices.at[i].vertex, devices.at[k].vertex))
+			    !pair_allows(&vertices[devices.at[i].vertex], &vertices[devices.at[k].vertex],
+					 p2p_farthest))
 				return false;
 	return !devices.too_many;
 }

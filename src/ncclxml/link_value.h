@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* In remarks: the switch below which GPUs are brought together, which the machine does not have. */
+#define NCCLXML_GPUS "gpus"
+
 struct topology;
 struct topology_link;
 

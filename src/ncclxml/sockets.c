@@ -163,7 +163,8 @@ static uint64_t near_rate(const struct topology *topology, uint32_t gpu)
 }
 
 /* What two GPUs' classes and ways allow; see the header. */
-static bool gpus_allow(const struct topology *topology, bool faster, uint64_t least_Bps)
+static bool gpus_allow(const struct topology *topology, bool faster, uint64_t least_Bps,
+		       enum topology_class p2p_farthest)
 {
 	bool none = no_p2p_at_all(topology);
 
@@ -183,27 +184,33 @@ static bool gpus_allow(const struct topology *topology, bool faster, uint64_t le
 			if (path_class == TOPOLOGY_CLASS_SYS && !faster && near_rate(topology, a) > least_Bps &&
 			    near_rate(topology, b) > least_Bps)
 				return false;
-			/* By default NCCL uses no P2P through a host bridge. */
-			if (path_class < TOPOLOGY_CLASS_SYS && (!p2p || path_class == TOPOLOGY_CLASS_PHB) && !faster)
+			/* The socket's switch brings them together. */
+			if (path_class == TOPOLOGY_CLASS_PHB && p2p_farthest < TOPOLOGY_CLASS_PHB)
+				return false;
+			if (path_class < TOPOLOGY_CLASS_SYS && !p2p && !faster)
 				return false;
 		}
 	}
 	return true;
 }
 
-static bool nics_allow(const struct topology *topology)
+static bool nics_allow(const struct topology *topology, uint64_t least_Bps)
 {
 	for (uint32_t a = 0; a < topology->vertex_count; a++) {
 		bool same = false, other = false;
 
 		for (uint32_t b = 0; topology->vertices[a].kind == TOPOLOGY_GPU && b < topology->vertex_count; b++) {
 			enum topology_class path_class;
+			uint64_t wire_Bps;
 
 			if (topology->vertices[b].kind != TOPOLOGY_NIC)
 				continue;
 			path_class = topology_class_of(topology, a, b);
 			same = same || path_class == TOPOLOGY_CLASS_PHB;
 			other = other || path_class == TOPOLOGY_CLASS_SYS;
+			wire_Bps = ncclxml_wire_rate(topology, b);
+			if (path_class == TOPOLOGY_CLASS_PHB && (!wire_Bps || wire_Bps > least_Bps))
+				return false;
 		}
 		if (same && other)
 			return false;
@@ -211,12 +218,68 @@ static bool nics_allow(const struct topology *topology)
 	return true;
 }
 
-int ncclxml_sockets_decide(const struct topology *topology, enum topology_xml_sockets asked,
-			   struct ncclxml_sockets *ret, struct diag *diag)
+/* Only a NIC that shares a switch with a GPU is written beside it; the others are not below the switch of the GPUs. */
+bool ncclxml_sockets_bring_nics_nearer(const struct topology *topology, enum topology_class farthest)
+{
+	for (uint32_t nic = 0; nic < topology->vertex_count; nic++) {
+		bool near = false, beyond = false;
+
+		for (uint32_t i = 0; topology->vertices[nic].kind == TOPOLOGY_NIC && i < topology->vertex_count; i++) {
+			enum topology_class path_class;
+
+			if (topology->vertices[i].kind != TOPOLOGY_GPU)
+				continue;
+			path_class = topology_class_of(topology, i, nic);
+			near = near || path_class <= TOPOLOGY_CLASS_PXB;
+			beyond = beyond || (path_class > TOPOLOGY_CLASS_PXB && path_class <= farthest);
+		}
+		if (near && beyond)
+			return true;
+	}
+	return false;
+}
+
+static uint64_t least_rate(const struct ncclxml_sockets *sockets)
+{
+	uint64_t least_Bps = UINT64_MAX;
+
+	for (size_t i = 0; i < sockets->cpu_count; i++)
+		least_Bps = sockets->rate_Bps[i] < least_Bps ? sockets->rate_Bps[i] : least_Bps;
+	return least_Bps;
+}
+
+/* What goes through host memory inside a socket would be charged with the rate between sockets. */
+static bool all_have_p2p(const struct topology *topology)
+{
+	for (uint32_t a = 0; a < topology->vertex_count; a++)
+		for (uint32_t b = a + 1; topology->vertices[a].kind == TOPOLOGY_GPU && b < topology->vertex_count; b++)
+			if (topology->vertices[b].kind == TOPOLOGY_GPU && !p2p_both_ways(topology, a, b))
+				return false;
+	return true;
+}
+
+bool ncclxml_sockets_allow_p2p(const struct topology *topology)
 {
 	struct ncclxml_sockets sockets = { .cpu_count = 0 };
 	char mask[NCCLXML_VALUE_MAX + 1];
-	uint64_t least_Bps = UINT64_MAX;
+	struct diag diag = { .text = "" };
+	bool faster;
+
+	if (find_cpus(topology, &sockets, &diag) < 0)
+		return false;
+	(void)find_rates(topology, &sockets, &faster);
+	return all_have_p2p(topology) && nics_allow(topology, least_rate(&sockets)) &&
+	       !ncclxml_sockets_bring_nics_nearer(topology, TOPOLOGY_CLASS_SYS) &&
+	       ncclxml_sockets_affinity(topology, &sockets, mask, sizeof(mask));
+}
+
+int ncclxml_sockets_decide(const struct topology *topology, const struct topology_xml_shape *shape,
+			   struct ncclxml_sockets *ret, struct diag *diag)
+{
+	struct ncclxml_sockets sockets = { .cpu_count = 0 };
+	const enum topology_xml_sockets asked = shape->sockets;
+	char mask[NCCLXML_VALUE_MAX + 1];
+	uint64_t least_Bps;
 	bool worth, faster;
 	int r;
 
@@ -234,16 +297,32 @@ int ncclxml_sockets_decide(const struct topology *topology, enum topology_xml_so
 		}
 		sockets.as_switches = true;
 	}
-	for (size_t i = 0; i < sockets.cpu_count; i++)
-		least_Bps = sockets.rate_Bps[i] < least_Bps ? sockets.rate_Bps[i] : least_Bps;
+	least_Bps = least_rate(&sockets);
 	if (asked == TOPOLOGY_XML_SOCKETS_AUTO && sockets.cpu_count > 1 && worth)
-		sockets.as_switches = gpus_allow(topology, faster, least_Bps) && nics_allow(topology) &&
+		sockets.as_switches = gpus_allow(topology, faster, least_Bps, shape->p2p_farthest) &&
+				      nics_allow(topology, least_Bps) &&
+				      !ncclxml_sockets_bring_nics_nearer(topology, TOPOLOGY_CLASS_PHB) &&
 				      ncclxml_sockets_affinity(topology, &sockets, mask, sizeof(mask));
+	if (asked == TOPOLOGY_XML_SOCKETS_AUTO && sockets.cpu_count > 1 && shape->p2p_farthest >= TOPOLOGY_CLASS_SYS)
+		sockets.as_switches = true;
 	*ret = sockets;
 	return 0;
 }
 
-void ncclxml_sockets_changes(const struct topology *topology, char *text, size_t text_bytes)
+/* The class that the file gives two devices, of which the first is a GPU. */
+static enum topology_class class_in_file(const struct topology *topology, bool as_switches,
+					 enum topology_class p2p_farthest, uint32_t gpu, uint32_t device)
+{
+	enum topology_class path_class = topology_class_of(topology, gpu, device);
+
+	if (topology->vertices[device].kind == TOPOLOGY_GPU && path_class >= TOPOLOGY_CLASS_PHB &&
+	    path_class <= p2p_farthest)
+		return TOPOLOGY_CLASS_PXB;
+	return path_class == TOPOLOGY_CLASS_SYS && as_switches ? TOPOLOGY_CLASS_PHB : path_class;
+}
+
+void ncclxml_sockets_changes(const struct topology *topology, bool as_switches, enum topology_class p2p_farthest,
+			     char *text, size_t text_bytes)
 {
 	size_t used = 0;
 
@@ -251,14 +330,18 @@ void ncclxml_sockets_changes(const struct topology *topology, char *text, size_t
 	for (uint32_t a = 0; a < topology->vertex_count; a++) {
 		for (uint32_t b = 0; topology->vertices[a].kind == TOPOLOGY_GPU && b < topology->vertex_count; b++) {
 			char change[2 * TOPOLOGY_NAME_BYTES + 16];
+			enum topology_class before, after;
 			size_t bytes;
 
-			if (!is_device(&topology->vertices[b]) ||
-			    (b <= a && topology->vertices[b].kind == TOPOLOGY_GPU) ||
-			    topology_class_of(topology, a, b) != TOPOLOGY_CLASS_SYS)
+			if (a == b || !is_device(&topology->vertices[b]) ||
+			    (b < a && topology->vertices[b].kind == TOPOLOGY_GPU))
 				continue;
-			snprintf(change, sizeof(change), "%s%s-%s SYS->PHB", used ? ", " : "",
-				 topology->vertices[a].name, topology->vertices[b].name);
+			before = topology_class_of(topology, a, b);
+			after = class_in_file(topology, as_switches, p2p_farthest, a, b);
+			if (before == after)
+				continue;
+			snprintf(change, sizeof(change), "%s%s-%s %s->%s", used ? ", " : "", topology->vertices[a].name,
+				 topology->vertices[b].name, topology_class_word(before), topology_class_word(after));
 			bytes = strlen(change);
 			/* Room for the dots, too: it is a sample then, and looks like one. */
 			if (used + bytes + sizeof(", ...") > text_bytes) {

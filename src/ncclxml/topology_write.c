@@ -12,6 +12,8 @@
 #include "ncclxml/writer.h"
 
 enum { SWITCH_CLASS = 0x060400 };
+/* Of a switch that only brings GPUs together: more than any devices below it can use. */
+#define WIDE_BPS 1000000000000ULL
 
 static void write_under(struct ncclxml_writer *writer, uint32_t parent);
 
@@ -77,6 +79,45 @@ static void write_switch(struct ncclxml_writer *writer, const struct ncclxml_bra
 	ncclxml_text_close(&writer->text);
 }
 
+/* What is below a host bridge is divided; a switch and what is below it stay together. */
+static bool is_left_out(const struct ncclxml_writer *writer, const struct ncclxml_branch *branch)
+{
+	const struct ncclxml_branch *below;
+	size_t count;
+
+	if (writer->part == NCCLXML_ALL)
+		return false;
+	if (writer->part == NCCLXML_WITH_GPUS || branch->at->kind != TOPOLOGY_BRIDGE)
+		return ncclxml_tree_has_gpu(&writer->tree, branch) != (writer->part == NCCLXML_WITH_GPUS);
+	below = ncclxml_tree_under(&writer->tree, branch->vertex, &count);
+	for (size_t i = 0; i < count; i++)
+		if (!is_left_out(writer, &below[i]))
+			return false;
+	return true;
+}
+
+/* How many branches there are below a vertex, of the part that is being written. */
+static size_t count_under(const struct ncclxml_writer *writer, uint32_t parent)
+{
+	size_t count, left_out = 0;
+	const struct ncclxml_branch *branches = ncclxml_tree_under(&writer->tree, parent, &count);
+
+	for (size_t i = 0; i < count; i++)
+		left_out += is_left_out(writer, &branches[i]);
+	return count - left_out;
+}
+
+/* Opens a PCI switch that the machine does not have, in the place of that vertex. */
+static void open_made_up(struct ncclxml_writer *writer, struct topology_vertex vertex, const char *name,
+			 const struct ncclxml_link_value *value)
+{
+	char bus_id[TOPOLOGY_BUS_ID_BYTES];
+
+	vertex.pci.class_code = SWITCH_CLASS;
+	make_up_bus_id(writer, bus_id);
+	ncclxml_write_pci(writer, &vertex, bus_id, name, value);
+}
+
 /*
  * NCCL has no host bridges: what hangs under one hangs under the <cpu>, each with its own link. What the bridge cannot
  * carry is told by the link of its only child, or by a PCI switch in its place where that is harmless; else it is lost.
@@ -85,17 +126,15 @@ static void write_bridge(struct ncclxml_writer *writer, const struct ncclxml_bra
 {
 	const struct topology_link *link = &writer->topology->links[branch->link];
 	struct ncclxml_link_value value;
-	struct topology_vertex vertex;
-	char bus_id[TOPOLOGY_BUS_ID_BYTES];
 	uint64_t rate_Bps, below_Bps;
-	size_t count;
+	size_t count = count_under(writer, branch->vertex);
 	bool measured;
 
-	(void)ncclxml_tree_under(&writer->tree, branch->vertex, &count);
 	rate_Bps = ncclxml_link_rate(link, &measured);
 	below_Bps = ncclxml_tree_sum(&writer->tree, branch->vertex);
-	if (!measured || count < 2 || (below_Bps && rate_Bps >= below_Bps) ||
-	    !ncclxml_bridge_allows(&writer->tree, branch->vertex)) {
+	if (!measured || count < 2 || (below_Bps && rate_Bps >= below_Bps) || writer->part == NCCLXML_WITHOUT_GPUS ||
+	    !writer->shape->bridges ||
+	    !ncclxml_bridge_allows(&writer->tree, branch->vertex, writer->shape->p2p_farthest)) {
 		writer->cap_Bps = measured && count == 1 ? rate_Bps : 0;
 		writer->cap_name = branch->at->name;
 		write_under(writer, branch->vertex);
@@ -103,10 +142,7 @@ static void write_bridge(struct ncclxml_writer *writer, const struct ncclxml_bra
 		return;
 	}
 	value = ncclxml_write_value(writer, link);
-	vertex = *branch->at;
-	vertex.pci.class_code = SWITCH_CLASS;
-	make_up_bus_id(writer, bus_id);
-	ncclxml_write_pci(writer, &vertex, bus_id, branch->at->name, &value);
+	open_made_up(writer, *branch->at, branch->at->name, &value);
 	write_under(writer, branch->vertex);
 	ncclxml_text_close(&writer->text);
 }
@@ -115,6 +151,7 @@ static void write_under(struct ncclxml_writer *writer, uint32_t parent)
 {
 	size_t count, same;
 	const struct ncclxml_branch *branches = ncclxml_tree_under(&writer->tree, parent, &count);
+	enum ncclxml_part part = writer->part;
 
 	if (writer->depth == NCCLXML_TEXT_DEPTH && !writer->text.error) {
 		writer->text.error = -E2BIG;
@@ -127,6 +164,8 @@ static void write_under(struct ncclxml_writer *writer, uint32_t parent)
 		for (same = 1; i + same < count && branch->at->bus_id[0] && branch[same].at->kind == branch->at->kind &&
 			       !strcmp(branch[same].at->bus_id, branch->at->bus_id);)
 			same++;
+		if (is_left_out(writer, branch))
+			continue;
 		if (branch->at->kind == TOPOLOGY_GPU) {
 			ncclxml_write_gpu(writer, branch, same);
 		} else if (branch->at->kind == TOPOLOGY_NIC) {
@@ -134,13 +173,43 @@ static void write_under(struct ncclxml_writer *writer, uint32_t parent)
 				ncclxml_write_nic(writer, branch, same);
 		} else {
 			same = 1;
+			/* What is below a switch of the machine stays there. */
+			writer->part = branch->at->kind == TOPOLOGY_SWITCH ? NCCLXML_ALL : part;
 			if (branch->at->kind == TOPOLOGY_SWITCH)
 				write_switch(writer, branch);
 			else
 				write_bridge(writer, branch);
+			writer->part = part;
 		}
 	}
 	writer->depth--;
+}
+
+/* Opens the switch below which GPUs are brought together. */
+static void open_gpus(struct ncclxml_writer *writer)
+{
+	struct ncclxml_link_value value = ncclxml_link_value_of(WIDE_BPS, 0);
+
+	value.word = topology_provenance_word(TOPOLOGY_ASSUMED);
+	open_made_up(writer, topology_vertex_of(TOPOLOGY_SWITCH, NCCLXML_GPUS), NCCLXML_GPUS, &value);
+}
+
+/* Where P2P reaches across the host bridges of a CPU, its GPUs are below one switch, and its other devices beside it. */
+static void write_under_cpu(struct ncclxml_writer *writer, uint32_t cpu)
+{
+	if (writer->shape->p2p_farthest < TOPOLOGY_CLASS_PHB) {
+		write_under(writer, cpu);
+		return;
+	}
+	writer->part = NCCLXML_WITH_GPUS;
+	if (count_under(writer, cpu)) {
+		open_gpus(writer);
+		write_under(writer, cpu);
+		ncclxml_text_close(&writer->text);
+	}
+	writer->part = NCCLXML_WITHOUT_GPUS;
+	write_under(writer, cpu);
+	writer->part = NCCLXML_ALL;
 }
 
 static void open_cpu(struct ncclxml_writer *writer, const struct topology_vertex *vertex, const char *affinity)
@@ -177,7 +246,7 @@ static int write_cpus(struct ncclxml_writer *writer)
 		const struct topology_vertex *vertex = &topology->vertices[cpus[i]];
 
 		open_cpu(writer, vertex, vertex->cpu.affinity[0] ? vertex->cpu.affinity : NULL);
-		write_under(writer, cpus[i]);
+		write_under_cpu(writer, cpus[i]);
 		ncclxml_write_virtual_nics(writer, cpus[i]);
 		ncclxml_text_close(&writer->text);
 	}
@@ -185,27 +254,43 @@ static int write_cpus(struct ncclxml_writer *writer)
 	return 0;
 }
 
+/* A switch for each CPU, with its part of what is being written. */
+static void write_socket_switches(struct ncclxml_writer *writer)
+{
+	const struct ncclxml_sockets *sockets = &writer->sockets;
+
+	for (size_t i = 0; i < sockets->cpu_count; i++) {
+		struct ncclxml_link_value value = ncclxml_link_value_of(sockets->rate_Bps[i], 0);
+
+		if (!count_under(writer, sockets->cpus[i]))
+			continue;
+		value.word = topology_provenance_word(sockets->provenance[i]);
+		open_made_up(writer, topology_vertex_of(TOPOLOGY_SWITCH, "socket"),
+			     writer->topology->vertices[sockets->cpus[i]].name, &value);
+		write_under(writer, sockets->cpus[i]);
+		ncclxml_text_close(&writer->text);
+	}
+}
+
 static void write_sockets(struct ncclxml_writer *writer)
 {
 	const struct ncclxml_sockets *sockets = &writer->sockets;
 	const struct topology *topology = writer->topology;
-	char affinity[NCCLXML_VALUE_MAX + 1], bus_id[TOPOLOGY_BUS_ID_BYTES];
+	char affinity[NCCLXML_VALUE_MAX + 1];
 
 	/* An empty mask binds nothing; without the attribute NCCL would bind everything to the first domain. */
 	if (!ncclxml_sockets_affinity(topology, sockets, affinity, sizeof(affinity)))
 		affinity[0] = '\0';
 	open_cpu(writer, &topology->vertices[sockets->cpus[0]], affinity);
-	for (size_t i = 0; i < sockets->cpu_count; i++) {
-		struct topology_vertex vertex = topology_vertex_of(TOPOLOGY_SWITCH, "socket");
-		struct ncclxml_link_value value = ncclxml_link_value_of(sockets->rate_Bps[i], 0);
-
-		vertex.pci.class_code = SWITCH_CLASS;
-		value.word = topology_provenance_word(sockets->provenance[i]);
-		make_up_bus_id(writer, bus_id);
-		ncclxml_write_pci(writer, &vertex, bus_id, topology->vertices[sockets->cpus[i]].name, &value);
-		write_under(writer, sockets->cpus[i]);
+	writer->part = NCCLXML_WITH_GPUS;
+	if (writer->shape->p2p_farthest >= TOPOLOGY_CLASS_SYS)
+		open_gpus(writer);
+	write_socket_switches(writer);
+	if (writer->shape->p2p_farthest >= TOPOLOGY_CLASS_SYS)
 		ncclxml_text_close(&writer->text);
-	}
+	writer->part = NCCLXML_WITHOUT_GPUS;
+	write_socket_switches(writer);
+	writer->part = NCCLXML_ALL;
 	ncclxml_write_virtual_nics(writer, TOPOLOGY_NONE);
 	ncclxml_text_close(&writer->text);
 }
@@ -227,7 +312,7 @@ static int check_gpus(const struct topology *topology, size_t *ret_count, struct
 	return 0;
 }
 
-static int write_all(struct ncclxml_writer *writer, enum topology_xml_sockets sockets, struct diag *diag)
+static int write_all(struct ncclxml_writer *writer, struct diag *diag)
 {
 	struct ncclxml_text *text = &writer->text;
 	size_t gpus;
@@ -236,7 +321,7 @@ static int write_all(struct ncclxml_writer *writer, enum topology_xml_sockets so
 	r = check_gpus(writer->topology, &gpus, diag);
 	if (r < 0)
 		return r;
-	r = ncclxml_sockets_decide(writer->topology, sockets, &writer->sockets, diag);
+	r = ncclxml_sockets_decide(writer->topology, writer->shape, &writer->sockets, diag);
 	if (r < 0)
 		return r;
 	r = ncclxml_tree_init(writer->topology, &writer->tree);
@@ -262,22 +347,21 @@ static int write_all(struct ncclxml_writer *writer, enum topology_xml_sockets so
 	return r;
 }
 
-int topology_xml_write(const struct topology *topology, enum topology_xml_sockets sockets, char **ret,
+int topology_xml_write(const struct topology *topology, const struct topology_xml_shape *shape, char **ret,
 		       size_t *ret_bytes, struct topology_xml_report *ret_report, struct diag *diag)
 {
-	struct ncclxml_writer writer = { .topology = topology };
+	struct ncclxml_writer writer = { .topology = topology, .shape = shape };
 	int r;
 
-	r = write_all(&writer, sockets, diag);
+	r = write_all(&writer, diag);
 	if (r == 0) {
 		if (ret_report) {
 			memset(ret_report, 0, sizeof(*ret_report));
 			ret_report->sockets_as_switches = writer.sockets.as_switches;
 			ret_report->worst_error_Bps = writer.worst_error_Bps;
 			ret_report->node_count = writer.text.element_count;
-			if (writer.sockets.as_switches)
-				ncclxml_sockets_changes(topology, ret_report->changed_classes,
-							sizeof(ret_report->changed_classes));
+			ncclxml_sockets_changes(topology, writer.sockets.as_switches, shape->p2p_farthest,
+						ret_report->changed_classes, sizeof(ret_report->changed_classes));
 		}
 		*ret = writer.text.text;
 		*ret_bytes = writer.text.bytes;

@@ -23,10 +23,31 @@ enum topology_xml_sockets {
 	TOPOLOGY_XML_SOCKETS_COUNT
 };
 
+/* How the file may differ from the picture that NCCL makes by itself, beside the rates. */
+struct topology_xml_shape {
+	enum topology_xml_sockets sockets;
+	bool bridges; /* a host bridge may be written as a PCI switch */
+	/*
+	 * TOPOLOGY_CLASS_PHB or _SYS: all GPUs of a CPU, or of the machine, are below one PCI switch, so NCCL uses P2P between
+	 * them. As topology_xml_p2p says, or TOPOLOGY_CLASS_PXB: no GPU gets nearer to another. _SYS takes SOCKETS_AUTO.
+	 */
+	enum topology_class p2p_farthest;
+};
+
+/*
+ * How far P2P between GPUs should reach by what was measured: TOPOLOGY_CLASS_PXB, NCCL's default, or the farthest class for
+ * which all of this holds, and for the classes before it:
+ *   - between all GPUs of that class P2P works and was measured, and so was the way through host memory; P2P is never the
+ *     slower one, and somewhere at least 5 % faster;
+ *   - no NIC would get nearer to a GPU than NCCL finds it: its choice of NICs and of GPUDirect RDMA stays as it is;
+ *   - for TOPOLOGY_CLASS_SYS the CPUs can be written as switches (sockets.h).
+ */
+enum topology_class topology_xml_p2p(const struct topology *topology);
+
 /* What the writer decided, for those who tell the user. */
 struct topology_xml_report {
 	bool sockets_as_switches;
-	char changed_classes[232]; /* which path classes that changes: "gpu0-gpu4 SYS->PHB, ..."; "" none */
+	char changed_classes[232]; /* which path classes the file changes: "gpu0-gpu4 SYS->PHB, ..."; "" none */
 	double worst_error_Bps;    /* of a link's value, as NCCL will compute it, against the graph's */
 	size_t node_count;
 };
@@ -35,7 +56,7 @@ struct topology_xml_report {
  * Each link's width × speed is the nearest that NCCL can express to its capacity (measured, else nominal). -E2BIG: more
  * than NCCL reads. *ret is malloc'ed and NUL-terminated; the caller frees it. ret_report may be NULL.
  */
-int topology_xml_write(const struct topology *topology, enum topology_xml_sockets sockets, char **ret,
+int topology_xml_write(const struct topology *topology, const struct topology_xml_shape *shape, char **ret,
 		       size_t *ret_bytes, struct topology_xml_report *ret_report, struct diag *diag);
 
 #endif

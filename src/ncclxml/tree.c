@@ -1,7 +1,6 @@
 #include "ncclxml/tree.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,6 +89,19 @@ const struct ncclxml_branch *ncclxml_tree_under(const struct ncclxml_tree *tree,
 		end++;
 	*ret_count = end - low;
 	return tree->branches + low;
+}
+
+bool ncclxml_tree_has_gpu(const struct ncclxml_tree *tree, const struct ncclxml_branch *branch)
+{
+	size_t count;
+	const struct ncclxml_branch *below = ncclxml_tree_under(tree, branch->vertex, &count);
+
+	if (branch->at->kind == TOPOLOGY_GPU)
+		return true;
+	for (size_t i = 0; i < count; i++)
+		if (ncclxml_tree_has_gpu(tree, &below[i]))
+			return true;
+	return false;
 }
 
 uint64_t ncclxml_tree_sum(const struct ncclxml_tree *tree, uint32_t parent)

@@ -4,6 +4,7 @@
 #ifndef TRIBUTARY_NCCLXML_TREE_H
 #define TRIBUTARY_NCCLXML_TREE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ int ncclxml_tree_init(const struct topology *topology, struct ncclxml_tree *ret)
 void ncclxml_tree_fini(struct ncclxml_tree *tree);
 /* What hangs under a vertex; *ret_count 0: nothing. */
 const struct ncclxml_branch *ncclxml_tree_under(const struct ncclxml_tree *tree, uint32_t parent, size_t *ret_count);
+bool ncclxml_tree_has_gpu(const struct ncclxml_tree *tree, const struct ncclxml_branch *branch);
 /*
  * What the links of all that hangs under a vertex carry together, a card with several ports once; 0: not known of all.
  */

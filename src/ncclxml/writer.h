@@ -8,8 +8,13 @@
 #include "ncclxml/tree.h"
 #include "tributary/topology.h"
 
+/* Which of the branches below a CPU are written: GPUs may be brought below one switch, and the NICs beside them not. */
+enum ncclxml_part { NCCLXML_ALL, NCCLXML_WITH_GPUS, NCCLXML_WITHOUT_GPUS };
+
 struct ncclxml_writer {
 	const struct topology *topology;
+	const struct topology_xml_shape *shape;
+	enum ncclxml_part part;
 	struct ncclxml_tree tree;
 	struct ncclxml_sockets sockets;
 	struct ncclxml_text text;
@@ -35,9 +40,9 @@ void ncclxml_write_error(struct ncclxml_writer *writer, uint64_t wanted_Bps, uin
 
 /*
  * Whether a host bridge may be written as a PCI switch, which makes P2P and GPUDirect RDMA through it what NCCL does by
- * default: only if P2P works between all GPUs that it joins, and no GPU and NIC under different ports both have
- * GPUDirect.
+ * default: only if no two GPUs are under different ports, or p2p_farthest lets them use P2P, and no GPU and NIC under
+ * different ports both have GPUDirect.
  */
-bool ncclxml_bridge_allows(const struct ncclxml_tree *tree, uint32_t bridge);
+bool ncclxml_bridge_allows(const struct ncclxml_tree *tree, uint32_t bridge, enum topology_class p2p_farthest);
 
 #endif

@@ -446,7 +446,6 @@ static void decide(struct steer_thread *thread)
 	struct diag diag = { .text = "" };
 	int r;
 
-	thread->state = DECIDED;
 	if (thread->slot < 0) {
 		diag_set(&diag, 0, 0, "%s", steer_reason_text(STEER_REASON_NO_ROOM));
 		decide_alone(thread, &diag);
@@ -480,13 +479,30 @@ static const char *users(const char *name)
 	return steer.source ? steer.source->get(name) : getenv(name);
 }
 
+static void decide_aloud(struct steer_thread *thread)
+{
+	log_collect();
+	decide(thread);
+	log_flush();
+}
+
+/* The decision says which of two texts all ranks get, where there are two. */
 static const char *topology_file(struct steer_thread *thread)
 {
-	if (thread && thread->state == REGISTERED)
+	const struct steer_setup *setup = &steer.setup;
+
+	if (thread && thread->state == REGISTERED) {
 		thread->state = TOPOLOGY;
-	else if (thread && thread->state == DECIDED)
+		if (setup->machine.shaped_text)
+			decide_aloud(thread);
+	} else if (thread && thread->state == DECIDED) {
 		become_idle(thread);
-	return steer.setup.level > STEER_OFF ? steer.setup.topology_path : users(STEER_TOPOLOGY_VARIABLE);
+	}
+	if (setup->level <= STEER_OFF)
+		return users(STEER_TOPOLOGY_VARIABLE);
+	return thread && thread->state == TOPOLOGY && thread->has_decision && thread->decision.shaped
+		       ? setup->shaped_path
+		       : setup->topology_path;
 }
 
 static const char *graph_file(struct steer_thread *thread)
@@ -494,9 +510,9 @@ static const char *graph_file(struct steer_thread *thread)
 	if (steer.setup.settings.graph_file == STEER_FILE_USERS)
 		return users(STEER_GRAPH_VARIABLE);
 	if (thread && thread->state == TOPOLOGY) {
-		log_collect();
-		decide(thread);
-		log_flush();
+		thread->state = DECIDED;
+		if (!steer.setup.machine.shaped_text)
+			decide_aloud(thread);
 	}
 	return thread ? thread->graph : NULL;
 }

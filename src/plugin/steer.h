@@ -10,9 +10,12 @@
  *     any          the net plugin's init(comm)        registered   a record in the registry tells the other ranks
  *     registered   NCCL_TOPO_FILE is asked            topology     all local ranks have their records when it is asked
  *     topology     NCCL_TOPO_FILE is asked            topology     the second time after a dump
- *     topology     NCCL_GRAPH_FILE is asked           decided      by the first local rank, for all (registry.h)
+ *     topology     NCCL_GRAPH_FILE is asked           decided
  *     decided      NCCL_GRAPH_FILE is asked           decided      the same answer for the other graphs
  *     decided      NCCL_TOPO_FILE or NCCL_PROTO       idle         all ranks have read their graphs: record and decision go
+ *
+ * The first local rank that needs the decision makes it for all (registry.h): at NCCL_GRAPH_FILE, or at NCCL_TOPO_FILE
+ * where the measurement wants a topology file of another shape, which only ranks that are all known may get (machine.h).
  *
  * A split that shares its parent's resources calls no init: its thread is idle, and NCCL searches by itself, over the
  * measured topology. Without the environment half a process gets the topology file alone, through its own environment.

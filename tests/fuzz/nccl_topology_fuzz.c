@@ -47,15 +47,17 @@ static void lint(const char *text, size_t bytes, const struct topology *measured
 	lint_findings_fini(&findings);
 }
 
-static char *write_one(const struct topology *topology, enum topology_xml_sockets sockets, size_t *ret_bytes)
+static char *write_one(const struct topology *topology, enum topology_xml_sockets sockets,
+		       enum topology_class p2p_farthest, size_t *ret_bytes)
 {
+	const struct topology_xml_shape shape = { .sockets = sockets, .bridges = true, .p2p_farthest = p2p_farthest };
 	struct topology_xml_report report;
 	struct diag diag = { .text = "" };
 	const char *reason;
 	char *text;
 	int r;
 
-	r = topology_xml_write(topology, sockets, &text, ret_bytes, &report, &diag);
+	r = topology_xml_write(topology, &shape, &text, ret_bytes, &report, &diag);
 	if (r < 0) {
 		must((r == -EINVAL || r == -E2BIG) && diag.text[0]);
 		return NULL;
@@ -82,7 +84,7 @@ static void again(const char *text, size_t bytes)
 		return;
 	}
 	twice = strstr(diag.text, "is there twice") != NULL;
-	second = write_one(&topology, TOPOLOGY_XML_SOCKETS_CPUS, &second_bytes);
+	second = write_one(&topology, TOPOLOGY_XML_SOCKETS_CPUS, TOPOLOGY_CLASS_PXB, &second_bytes);
 	must(twice || (second && second_bytes == bytes && !memcmp(second, text, bytes)));
 	free(second);
 	topology_fini(&topology);
@@ -103,11 +105,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	}
 	lint((const char *)data, bytes, &topology);
-	text = write_one(&topology, TOPOLOGY_XML_SOCKETS_CPUS, &text_bytes);
+	text = write_one(&topology, TOPOLOGY_XML_SOCKETS_CPUS, TOPOLOGY_CLASS_PXB, &text_bytes);
 	if (text)
 		again(text, text_bytes);
 	free(text);
-	free(write_one(&topology, TOPOLOGY_XML_SOCKETS_SWITCHES, &text_bytes));
+	free(write_one(&topology, TOPOLOGY_XML_SOCKETS_SWITCHES, TOPOLOGY_CLASS_PXB, &text_bytes));
+	free(write_one(&topology, TOPOLOGY_XML_SOCKETS_AUTO, TOPOLOGY_CLASS_PHB, &text_bytes));
 	topology_fini(&topology);
 	return 0;
 }

@@ -70,7 +70,7 @@ static void check_encoded(struct lint *lint, const struct ncclxml_element *pci, 
 				 remark->rate_GBps, value_GBps);
 		return;
 	}
-	if (!lint->measured)
+	if (!lint->measured || !strcmp(remark->name, NCCLXML_GPUS))
 		return;
 	now_GBps = measured_GBps(lint->measured, remark->name);
 	if (now_GBps <= 0) {

@@ -163,6 +163,7 @@ void steer_decide(const struct steer_planner *planner, const struct steer_snapsh
 	if (members_object(snapshot, planner->machine->hash, &diag) || !is_complete(planner, snapshot, &diag) ||
 	    request_of(planner, snapshot, &ret->request, &diag) < 0)
 		goto against;
+	ret->shaped = planner->machine->shaped_text != NULL;
 	whole = steer_is_whole_job(snapshot);
 	if (whole && snapshot->member_count == 1) {
 		diag_set(&diag, 0, 0, "it has one GPU and needs no channels");

@@ -6,7 +6,6 @@
 #include "ncclxml/limits.h"
 #include "ncclxml/link_value.h"
 #include "ncclxml/sockets.h"
-#include "ncclxml/topology_xml.h"
 #include "ncclxml/writer.h"
 #include "plugin/steer/gpus.h"
 #include "profile/store.h"
@@ -75,6 +74,8 @@ static uint64_t hash_of(const struct steer_machine *machine, const char *text, c
 
 	hash = hash_text(hash, text);
 	hash = hash_text(hash, machine->topology_text);
+	if (machine->shaped_text)
+		hash = hash_text(hash, machine->shaped_text);
 	hash = process_hash(hash, numbers, sizeof(numbers));
 	for (size_t i = 0; i < nets->count; i++)
 		hash = hash_text(hash, nets->at[i].name);
@@ -84,6 +85,37 @@ static uint64_t hash_of(const struct steer_machine *machine, const char *text, c
 		hash = process_hash(hash, &device, sizeof(device));
 	}
 	return hash;
+}
+
+/* The user's own setting of P2P holds: no pair that it excludes may come within it. */
+static struct topology_xml_shape shape_of(const struct topology *topology, const struct steer_settings *settings)
+{
+	struct topology_xml_shape shape = { .bridges = true, .p2p_farthest = TOPOLOGY_CLASS_PXB };
+
+	if (settings->p2p_level == STEER_P2P_DEFAULT)
+		shape.p2p_farthest = topology_xml_p2p(topology);
+	else if (settings->p2p_level > (int)TOPOLOGY_CLASS_PXB)
+		shape = (struct topology_xml_shape){ .sockets = TOPOLOGY_XML_SOCKETS_CPUS,
+						     .p2p_farthest = TOPOLOGY_CLASS_PXB };
+	return shape;
+}
+
+static int write_texts(struct steer_machine *machine, const struct steer_settings *settings, struct diag *diag)
+{
+	static const struct topology_xml_shape found = { .sockets = TOPOLOGY_XML_SOCKETS_CPUS,
+							 .p2p_farthest = TOPOLOGY_CLASS_PXB };
+	size_t bytes;
+	int r;
+
+	machine->shape = shape_of(&machine->topology, settings);
+	r = topology_xml_write(&machine->topology, &found, &machine->topology_text, &bytes, NULL, diag);
+	if (r == 0)
+		r = topology_xml_write(&machine->topology, &machine->shape, &machine->shaped_text, &bytes, NULL, diag);
+	if (r == 0 && !strcmp(machine->shaped_text, machine->topology_text)) {
+		free(machine->shaped_text);
+		machine->shaped_text = NULL;
+	}
+	return r;
 }
 
 static int adapt(struct steer_machine *machine, const struct steer_nets *nets,
@@ -97,7 +129,7 @@ static int adapt(struct steer_machine *machine, const struct steer_nets *nets,
 	for (size_t i = 0; i < topology->vertex_count; i++)
 		if (topology->vertices[i].kind == TOPOLOGY_NIC)
 			nic_adapt(topology, &topology->vertices[i], nets);
-	r = topology_xml_write(topology, TOPOLOGY_XML_SOCKETS_AUTO, &machine->topology_text, &bytes, NULL, diag);
+	r = write_texts(machine, settings, diag);
 	if (r < 0)
 		return r;
 	r = topology_write(topology, &text, &bytes);
@@ -147,7 +179,8 @@ void steer_machine_fini(struct steer_machine *machine)
 {
 	topology_fini(&machine->topology);
 	free(machine->topology_text);
-	machine->topology_text = NULL;
+	free(machine->shaped_text);
+	machine->topology_text = machine->shaped_text = NULL;
 	machine->loaded = false;
 }
 
@@ -212,6 +245,8 @@ int steer_machine_request(const struct steer_machine *machine, const struct stee
 		request.p2p_farthest = (enum topology_class)settings->p2p_level;
 	else
 		request.p2p_farthest = plan_p2p_default(topology, request.gpus, count);
+	if (request.p2p_farthest < machine->shape.p2p_farthest && settings->p2p_level == STEER_P2P_DEFAULT)
+		request.p2p_farthest = machine->shape.p2p_farthest;
 	*ret = request;
 	return 0;
 }
@@ -293,9 +328,9 @@ static uint64_t between_Bps(const struct topology *topology, const struct ncclxm
 }
 
 /* A host bridge that is written as a PCI switch brings what is below it within NCCL's PXB. */
-static bool is_near(const struct ncclxml_tree *tree, const struct topology_route *route)
+static bool is_near(const struct split_check *check, const struct topology_route *route)
 {
-	const struct topology *topology = tree->topology;
+	const struct topology *topology = check->tree.topology;
 
 	if (route->path_class <= TOPOLOGY_CLASS_PXB)
 		return true;
@@ -305,7 +340,8 @@ static bool is_near(const struct ncclxml_tree *tree, const struct topology_route
 		if (link->kind != TOPOLOGY_LINK_PCI || topology->vertices[link->upper].kind == TOPOLOGY_CPU)
 			return false;
 		if (topology->vertices[link->upper].kind == TOPOLOGY_BRIDGE &&
-		    !ncclxml_bridge_allows(tree, link->upper))
+		    !(check->machine->shape.bridges &&
+		      ncclxml_bridge_allows(&check->tree, link->upper, check->machine->shape.p2p_farthest)))
 			return false;
 	}
 	return true;
@@ -362,7 +398,7 @@ static uint64_t near_Bps(const struct split_check *check, uint32_t gpu)
 		struct topology_route route;
 		uint64_t slot_Bps, rate_Bps;
 
-		if (topology_route(topology, &flow, &route) < 0 || !is_near(&check->tree, &route))
+		if (topology_route(topology, &flow, &route) < 0 || !is_near(check, &route))
 			continue;
 		slot_Bps = route_Bps(topology, check->sockets, &route);
 		rate_Bps = card_Bps(check, i, slot_Bps ? slot_Bps : UINT64_MAX);
@@ -408,7 +444,7 @@ bool steer_machine_splits(const struct steer_machine *machine, const struct stee
 		diag_set(diag, 0, 0, "no memory");
 		return true;
 	}
-	if (ncclxml_sockets_decide(&machine->topology, TOPOLOGY_XML_SOCKETS_AUTO, check.sockets, diag) == 0)
+	if (ncclxml_sockets_decide(&machine->topology, &machine->shape, check.sockets, diag) == 0)
 		splits = any_pair_splits(&check, diag);
 	ncclxml_tree_fini(&check.tree);
 	sys_free(check.sockets);

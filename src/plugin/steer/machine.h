@@ -8,6 +8,7 @@
 #define TRIBUTARY_PLUGIN_STEER_MACHINE_H
 
 #include "base/log.h"
+#include "ncclxml/topology_xml.h"
 #include "plugin/steer/evidence.h"
 #include "plugin/steer/registry.h"
 #include "plugin/steer/settings.h"
@@ -23,7 +24,13 @@ struct params;
 struct steer_machine {
 	bool loaded;
 	struct topology topology;
-	char *topology_text; /* malloc'ed: NCCL's topology file */
+	char *topology_text; /* malloc'ed: NCCL's topology file, in the shape that NCCL finds by itself */
+	/*
+	 * malloc'ed: the same in another shape, by measurement. A rank that has it beside one that has not loses P2P, so it is
+	 * only for all. NULL: it would be the same.
+	 */
+	char *shaped_text;
+	struct topology_xml_shape shape; /* of what communicators with a plan get */
 	int64_t date_s;      /* of the measurement */
 	struct steer_gpus gpus;
 	uint64_t hash;       /* of all that plans depend on but the communicator */

@@ -100,6 +100,7 @@ struct steer_decision {
 	char author[STEER_ID_BYTES]; /* of the process's file */
 	uint64_t comm_id, host, machine;
 	uint32_t verdict; /* enum steer_verdict */
+	uint32_t shaped;  /* 1: all ranks get steer_machine.shaped_text; also without a plan */
 	uint32_t member_count;
 	struct steer_member_name members[PLAN_GPUS_MAX]; /* of a plan: in the order of request.gpus */
 	char reason[STEER_REASON_BYTES];                 /* why there is no plan, a clause */

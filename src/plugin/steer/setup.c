@@ -84,22 +84,35 @@ static int registry_open(const struct params *params, struct steer_setup *setup)
 	return r;
 }
 
-static int topology_make(const struct params *params, struct steer_setup *setup)
+static int text_make(const struct params *params, const char *text, const char *kind, int *ret_fd,
+		     char ret_path[static STEER_PATH_BYTES], struct diag *diag)
 {
-	size_t bytes = strlen(setup->machine.topology_text);
+	size_t bytes = strlen(text);
 	char name[64];
 	int r;
 
-	r = setup->topology_fd = steer_memory_file(bytes, setup->topology_path);
+	r = *ret_fd = steer_memory_file(bytes, ret_path);
 	if (r >= 0)
-		r = sys_pwrite_whole(setup->topology_fd, setup->machine.topology_text, bytes, 0);
+		r = sys_pwrite_whole(*ret_fd, text, bytes, 0);
 	if (r < 0) {
-		diag_set(&setup->why, 0, 0, "the topology file cannot be made: %s", strerror(-r));
+		diag_set(diag, 0, 0, "the topology file cannot be made: %s", strerror(-r));
 		return r;
 	}
-	snprintf(name, sizeof(name), "steer-topology-%d.xml", (int)getpid());
-	steer_report_dump(params->dump_dir, name, setup->machine.topology_text, bytes);
+	snprintf(name, sizeof(name), "steer-%s-%d.xml", kind, (int)getpid());
+	steer_report_dump(params->dump_dir, name, text, bytes);
 	return 0;
+}
+
+static int topology_make(const struct params *params, struct steer_setup *setup)
+{
+	const struct steer_machine *machine = &setup->machine;
+	int r = text_make(params, machine->topology_text, "topology", &setup->topology_fd, setup->topology_path,
+			  &setup->why);
+
+	if (r == 0 && machine->shaped_text)
+		r = text_make(params, machine->shaped_text, "shaped", &setup->shaped_fd, setup->shaped_path,
+			      &setup->why);
+	return r;
 }
 
 static void say(const struct steer_setup *setup, bool no_profile)
@@ -123,7 +136,8 @@ void steer_setup_init(struct steer_setup *setup)
 {
 	*setup = (struct steer_setup){ .registry = { .directory = -1, .process_fd = -1 },
 				       .elsewhere = { .fd = -1 },
-				       .topology_fd = -1 };
+				       .topology_fd = -1,
+				       .shaped_fd = -1 };
 	topology_init(&setup->machine.topology);
 }
 
@@ -162,5 +176,6 @@ void steer_setup_end(struct steer_setup *setup)
 	steer_registry_close(&setup->registry);
 	steer_machine_fini(&setup->machine);
 	sys_close(&setup->topology_fd);
+	sys_close(&setup->shaped_fd);
 	setup->level = STEER_OFF;
 }

@@ -24,8 +24,9 @@ struct steer_setup {
 	struct steer_machine machine;
 	struct steer_registry registry;
 	struct steer_elsewhere elsewhere;
-	int topology_fd;
-	char topology_path[STEER_PATH_BYTES];
+	/* Of the two texts of the machine; shaped: -1 and "" if there is none. */
+	int topology_fd, shaped_fd;
+	char topology_path[STEER_PATH_BYTES], shaped_path[STEER_PATH_BYTES];
 	struct diag why; /* it is not STEER_FULL, or there is a reason; a clause */
 };
 

@@ -380,11 +380,12 @@ static void nvmls_numbers_count_and_what_it_does_not_show_is_left_out(void **sta
 /* How often a file for NCCL has a bus id. */
 static size_t times_written(const struct topology *topology, const char *bus_id)
 {
+	const struct topology_xml_shape shape = { .bridges = true, .p2p_farthest = TOPOLOGY_CLASS_PXB };
 	struct diag diag = { .text = "" };
 	size_t bytes, count = 0;
 	char *text;
 
-	if (topology_xml_write(topology, TOPOLOGY_XML_SOCKETS_AUTO, &text, &bytes, NULL, &diag) < 0)
+	if (topology_xml_write(topology, &shape, &text, &bytes, NULL, &diag) < 0)
 		fail_msg("%s", diag.text);
 	for (const char *at = text; (at = strstr(at, bus_id)); at++)
 		count++;

@@ -78,4 +78,18 @@ static inline void machine_pairs(struct topology *topology, unsigned p2p)
 	free(gpus);
 }
 
+/* What was measured of all pairs of GPUs of one class: by P2P, and through host memory. */
+static inline void machine_pair_rates(struct topology *topology, enum topology_class of, uint64_t p2p_Bps,
+				      uint64_t host_Bps)
+{
+	for (size_t i = 0; i < topology->pair_count; i++) {
+		struct topology_pair *pair = &topology->pairs[i];
+
+		if (topology_class_of(topology, pair->from, pair->to) != of)
+			continue;
+		pair->p2p = (struct topology_capacity){ .rate_Bps = p2p_Bps, .provenance = TOPOLOGY_MEASURED };
+		pair->host = (struct topology_capacity){ .rate_Bps = host_Bps, .provenance = TOPOLOGY_MEASURED };
+	}
+}
+
 #endif

@@ -13,7 +13,10 @@ static bool as_switches(struct topology *topology, uint64_t rate_Bps, enum topol
 	struct diag diag;
 
 	machine_set(topology, "cpu0", "cpu1", rate_Bps, provenance);
-	assert_int_equal(ncclxml_sockets_decide(topology, TOPOLOGY_XML_SOCKETS_AUTO, &sockets, &diag), 0);
+	assert_int_equal(ncclxml_sockets_decide(topology,
+						&(struct topology_xml_shape){ .sockets = TOPOLOGY_XML_SOCKETS_AUTO },
+						&sockets, &diag),
+			 0);
 	assert_int_equal(sockets.cpu_count, 2);
 	return sockets.as_switches;
 }
@@ -119,7 +122,10 @@ static void the_masks_of_all_cpus_are_joined(void **state)
 
 	(void)state;
 	machine_read(machine_text, &topology);
-	assert_int_equal(ncclxml_sockets_decide(&topology, TOPOLOGY_XML_SOCKETS_CPUS, &sockets, &diag), 0);
+	assert_int_equal(ncclxml_sockets_decide(&topology,
+						&(struct topology_xml_shape){ .sockets = TOPOLOGY_XML_SOCKETS_CPUS },
+						&sockets, &diag),
+			 0);
 	assert_false(sockets.as_switches);
 	assert_true(ncclxml_sockets_affinity(&topology, &sockets, text, sizeof(text)));
 	assert_string_equal(text, "ffffffff");
@@ -142,11 +148,11 @@ static void what_changes_is_said(void **state)
 
 	(void)state;
 	machine_read(machine_text, &topology);
-	ncclxml_sockets_changes(&topology, text, sizeof(text));
+	ncclxml_sockets_changes(&topology, true, TOPOLOGY_CLASS_PXB, text, sizeof(text));
 	assert_string_equal(text, "gpu0-gpu2 SYS->PHB, gpu0-gpu3 SYS->PHB, gpu0-nic:eth1 SYS->PHB, gpu1-gpu2 SYS->PHB, "
 				  "gpu1-gpu3 SYS->PHB, gpu1-nic:eth1 SYS->PHB, gpu2-nic:eth0 SYS->PHB, "
 				  "gpu3-nic:eth0 SYS->PHB");
-	ncclxml_sockets_changes(&topology, small, sizeof(small));
+	ncclxml_sockets_changes(&topology, true, TOPOLOGY_CLASS_PXB, small, sizeof(small));
 	assert_string_equal(small, "gpu0-gpu2 SYS->PHB, ...");
 	topology_fini(&topology);
 }
@@ -159,12 +165,18 @@ static void asked_for_without_a_rate_is_an_error(void **state)
 
 	(void)state;
 	machine_read(machine_text, &topology);
-	assert_int_equal(ncclxml_sockets_decide(&topology, TOPOLOGY_XML_SOCKETS_SWITCHES, &sockets, &diag), 0);
+	assert_int_equal(ncclxml_sockets_decide(
+				 &topology, &(struct topology_xml_shape){ .sockets = TOPOLOGY_XML_SOCKETS_SWITCHES },
+				 &sockets, &diag),
+			 0);
 	assert_true(sockets.as_switches);
 	assert_int_equal(sockets.rate_Bps[0], GBPS(16));
 	machine_set(&topology, "cpu0", "cpu1", 0, TOPOLOGY_UNKNOWN);
 	topology.vertices[topology_find(&topology, "cpu0")].cpu.vendor[0] = '\0';
-	assert_int_equal(ncclxml_sockets_decide(&topology, TOPOLOGY_XML_SOCKETS_SWITCHES, &sockets, &diag), -EINVAL);
+	assert_int_equal(ncclxml_sockets_decide(
+				 &topology, &(struct topology_xml_shape){ .sockets = TOPOLOGY_XML_SOCKETS_SWITCHES },
+				 &sockets, &diag),
+			 -EINVAL);
 	assert_non_null(strstr(diag.text, "cpu0"));
 	topology_fini(&topology);
 }

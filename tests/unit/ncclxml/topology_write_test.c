@@ -10,14 +10,22 @@
 #define GBPS(x) ((uint64_t)(x)*1000000000ULL)
 enum { HALF_STEP_BPS = 187500000 / 2 };
 
+static const struct topology_xml_shape as_found = { .sockets = TOPOLOGY_XML_SOCKETS_CPUS,
+						    .p2p_farthest = TOPOLOGY_CLASS_PXB };
+
 static char *written(const struct topology *topology, enum topology_xml_sockets sockets,
 		     struct topology_xml_report *ret_report)
 {
+	const struct topology_xml_shape shape = {
+		.sockets = sockets,
+		.bridges = true,
+		.p2p_farthest = sockets == TOPOLOGY_XML_SOCKETS_AUTO ? topology_xml_p2p(topology) : TOPOLOGY_CLASS_PXB,
+	};
 	struct diag diag = { .text = "" };
 	size_t bytes;
 	char *text;
 
-	if (topology_xml_write(topology, sockets, &text, &bytes, ret_report, &diag) != 0)
+	if (topology_xml_write(topology, &shape, &text, &bytes, ret_report, &diag) != 0)
 		fail_msg("%s", diag.text);
 	assert_int_equal(strlen(text), bytes);
 	return text;
@@ -228,21 +236,24 @@ static const char two_ports[] = "<system version=\"1\">\n" MACHINE_CPU(
 	"0", "ff",
 	MACHINE_SWITCH("01", MACHINE_GPU("02", "0")) MACHINE_SWITCH("05", MACHINE_GPU("06", "1"))) "</system>\n";
 
-static void a_narrow_bridge_becomes_a_switch_where_p2p_works_through_it(void **state)
+static void a_narrow_bridge_becomes_a_switch_where_p2p_is_faster_through_it(void **state)
 {
 	const char *children[] = { "switch:0000:01:00.0", "switch:0000:05:00.0" };
 
 	(void)state;
-	for (unsigned p2p = 0; p2p < 3; p2p += 2) {
+	for (unsigned i = 0; i < 4; i++) {
+		bool works = i > 0, faster = i == 3, measured = i > 1;
 		struct topology topology;
 		char *text;
 
 		machine_read(two_ports, &topology);
-		machine_pairs(&topology, p2p);
+		machine_pairs(&topology, works ? 2 : 0);
 		add_bridge(&topology, children, GBPS(30));
+		if (measured)
+			machine_pair_rates(&topology, TOPOLOGY_CLASS_PHB, faster ? GBPS(20) : GBPS(10), GBPS(15));
 		text = written(&topology, TOPOLOGY_XML_SOCKETS_AUTO, NULL);
 		assert_int_equal(strstr(text, "<!-- tributary: bridge:0000:00 measured 30.000 GB/s -->") != NULL,
-				 p2p == 2);
+				 faster);
 		no_finding(text, &topology);
 		topology_fini(&topology);
 		free(text);
@@ -329,7 +340,7 @@ static void a_gpu_without_a_bus_id_cannot_be_written(void **state)
 	(void)state;
 	machine_read(machine_text, &topology);
 	topology.vertices[topology_find(&topology, "gpu2")].bus_id[0] = '\0';
-	assert_int_equal(topology_xml_write(&topology, TOPOLOGY_XML_SOCKETS_AUTO, &text, &bytes, NULL, &diag), -EINVAL);
+	assert_int_equal(topology_xml_write(&topology, &as_found, &text, &bytes, NULL, &diag), -EINVAL);
 	assert_non_null(strstr(diag.text, "gpu2"));
 	topology_fini(&topology);
 }
@@ -347,7 +358,7 @@ static void a_gpu_below_no_cpu_cannot_be_written(void **state)
 	machine_read(machine_text, &topology);
 	memcpy(vertex.bus_id, "0000:99:00.0", sizeof("0000:99:00.0"));
 	assert_int_equal(topology_add_vertex(&topology, &vertex, &index), 0);
-	assert_int_equal(topology_xml_write(&topology, TOPOLOGY_XML_SOCKETS_AUTO, &text, &bytes, NULL, &diag), -EINVAL);
+	assert_int_equal(topology_xml_write(&topology, &as_found, &text, &bytes, NULL, &diag), -EINVAL);
 	assert_string_equal(diag.text, "1 of 5 GPUs are below no CPU");
 	topology_fini(&topology);
 }
@@ -374,7 +385,7 @@ static void more_than_nccl_reads_is_refused(void **state)
 		link = topology_link_of(TOPOLOGY_LINK_PCI, index, topology_find(&topology, i % 2 ? "cpu0" : "cpu1"));
 		assert_int_equal(topology_add_link(&topology, &link, &index), 0);
 	}
-	assert_int_equal(topology_xml_write(&topology, TOPOLOGY_XML_SOCKETS_AUTO, &text, &bytes, NULL, &diag), -E2BIG);
+	assert_int_equal(topology_xml_write(&topology, &as_found, &text, &bytes, NULL, &diag), -E2BIG);
 	assert_string_equal(diag.text, "the file would have more elements than NCCL reads");
 	topology_fini(&topology);
 }
@@ -426,7 +437,7 @@ int main(void)
 		cmocka_unit_test(encoded_widths_say_so_in_a_comment_before_them),
 		cmocka_unit_test(sockets_become_switches_under_one_cpu),
 		cmocka_unit_test(a_made_up_bus_id_is_no_one_elses),
-		cmocka_unit_test(a_narrow_bridge_becomes_a_switch_where_p2p_works_through_it),
+		cmocka_unit_test(a_narrow_bridge_becomes_a_switch_where_p2p_is_faster_through_it),
 		cmocka_unit_test(a_wide_bridge_is_not_written),
 		cmocka_unit_test(the_only_port_of_a_narrow_bridge_gets_its_rate),
 		cmocka_unit_test(a_narrow_link_between_two_broadcom_levels_is_kept_from_being_forgotten),
