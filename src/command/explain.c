@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LABEL_COLUMNS = 22, VALUE_COLUMNS = 20, LOADS_SHOWN = 3, COLUMNS = 100, SIZES = 10 };
+enum { LABEL_COLUMNS = 22, VALUE_COLUMNS = 20, LOADS_SHOWN = 3, PAIRS_SHOWN = 8, COLUMNS = 100, SIZES = 10 };
 
 static const uint64_t sizes[SIZES] = { 8,       1 << 10, 8 << 10,  64 << 10,  256 << 10,
 				       1 << 20, 4 << 20, 16 << 20, 128 << 20, 1 << 30 };
@@ -29,6 +29,89 @@ struct explained {
 	struct channels_collnet collnet; /* Tributary's */
 	struct chosen by_size[SIZES][2]; /* NCCL, Tributary */
 };
+
+/* ------------------------------------------------------------------------------------------------------------ pairs */
+
+static void print_row(FILE *out, const char *label, const char *nccl, const char *ours, const char *more)
+{
+	fprintf(out, "  %-*s%*s%*s%s%s\n", LABEL_COLUMNS, label, VALUE_COLUMNS, nccl, VALUE_COLUMNS, ours,
+		*more ? "   " : "", more);
+}
+
+/* A pair of GPUs that NCCL joins by P2P with the plugin, and by host memory without it. */
+struct gained {
+	const struct topology_pair *pair;
+	enum topology_class path_class;
+};
+
+/* The next one at or after *at, by the order of the graph's pairs. False: no more. */
+static bool next_gained(const struct explained *explained, size_t *at, struct gained *ret)
+{
+	const struct topology *topology = explained->ours.topology;
+	const struct plan_request *ours = &explained->ours.request, *nccl = &explained->nccl.request;
+
+	for (; *at < topology->pair_count; (*at)++) {
+		const struct topology_pair *pair = &topology->pairs[*at];
+		bool from = false, to = false;
+
+		for (size_t i = 0; i < ours->gpu_count; i++) {
+			from = from || ours->gpus[i] == pair->from;
+			to = to || ours->gpus[i] == pair->to;
+		}
+		if (!from || !to || plan_way(topology, ours, pair->from, pair->to) != TOPOLOGY_WAY_DIRECT ||
+		    plan_way(topology, nccl, pair->from, pair->to) == TOPOLOGY_WAY_DIRECT)
+			continue;
+		*ret = (struct gained){ pair, topology_class_of(topology, pair->from, pair->to) };
+		(*at)++;
+		return true;
+	}
+	return false;
+}
+
+static void print_gained(const struct explained *explained, const struct term *term, FILE *out)
+{
+	const struct topology_vertex *vertices = explained->ours.topology->vertices;
+	struct gained gained;
+	size_t at = 0, count = 0;
+
+	while (next_gained(explained, &at, &gained)) {
+		char host[24], p2p[24], label[2 * TOPOLOGY_NAME_BYTES + 16], more[32];
+		const struct topology_pair *pair = gained.pair;
+
+		if (!count++)
+			fprintf(out, "\n%s%-*s%s%*s%*s\n", term_on(term, TERM_BOLD), LABEL_COLUMNS + 2,
+				"pairs of GPUs, GB/s", term_off(term), VALUE_COLUMNS, "NCCL: host memory",
+				VALUE_COLUMNS, "Tributary: P2P");
+		if (count > PAIRS_SHOWN)
+			continue;
+		snprintf(label, sizeof(label), "%s > %s %s", vertices[pair->from].name, vertices[pair->to].name,
+			 topology_class_word(gained.path_class));
+		view_rate(pair->host.rate_Bps, host, sizeof(host));
+		view_rate(pair->p2p.rate_Bps, p2p, sizeof(p2p));
+		snprintf(more, sizeof(more), "%.2f times as much",
+			 (double)pair->p2p.rate_Bps / (double)pair->host.rate_Bps);
+		print_row(out, label, host, p2p, more);
+	}
+	if (count > PAIRS_SHOWN)
+		fprintf(out, "  and %zu more (--json)\n", count - PAIRS_SHOWN);
+}
+
+static json_t *gained_json(const struct explained *explained)
+{
+	const struct topology_vertex *vertices = explained->ours.topology->vertices;
+	json_t *list = json_array();
+	struct gained gained;
+	size_t at = 0;
+
+	while (next_gained(explained, &at, &gained))
+		json_array_append_new(list,
+				      json_pack("{so so ss sI sI}", "from", json_text(vertices[gained.pair->from].name),
+						"to", json_text(vertices[gained.pair->to].name), "class",
+						topology_class_word(gained.path_class), "p2p_Bps",
+						(json_int_t)gained.pair->p2p.rate_Bps, "host_Bps",
+						(json_int_t)gained.pair->host.rate_Bps));
+	return list;
+}
 
 /* ---------------------------------------------------------------------------------------------------------- predict */
 
@@ -92,12 +175,6 @@ static void size_words(uint64_t bytes, char *text, size_t text_bytes)
 	for (; bytes >= 1024 && unit < 3; unit++)
 		bytes /= 1024;
 	snprintf(text, text_bytes, "%u %s", (unsigned)bytes, units[unit]);
-}
-
-static void print_row(FILE *out, const char *label, const char *nccl, const char *ours, const char *more)
-{
-	fprintf(out, "  %-*s%*s%*s%s%s\n", LABEL_COLUMNS, label, VALUE_COLUMNS, nccl, VALUE_COLUMNS, ours,
-		*more ? "   " : "", more);
 }
 
 /* By more than is shown. */
@@ -228,6 +305,7 @@ static void print_text(const struct explained *explained, const struct term *ter
 		print_full("NCCL's", &explained->nccl, pattern, term->utf8, out);
 		print_full("Tributary's", &explained->ours, pattern, term->utf8, out);
 	}
+	print_gained(explained, term, out);
 	print_sizes(explained, term, out);
 	fprintf(out, "\n%s", term_on(term, TERM_DIM));
 	command_print_wrapped(
@@ -263,10 +341,10 @@ static int print_json(const struct explained *explained, const struct source *so
 		json_array_append_new(list, json_pack("{sI so so}", "bytes", (json_int_t)sizes[i], "nccl",
 						      chosen_json(&explained->by_size[i][0]), "tributary",
 						      chosen_json(&explained->by_size[i][1])));
-	return json_print(json_pack("{so so sb so so ss so}", "name", *name ? json_text(name) : json_null(), "profile",
-				    source->profiled ? json_text(source->profile_path) : json_null(), "exact",
-				    explained->exact, "nccl", channels_json(&explained->nccl), "tributary",
-				    channels_json(&explained->ours), "collective",
+	return json_print(json_pack("{so so sb so so so ss so}", "name", *name ? json_text(name) : json_null(),
+				    "profile", source->profiled ? json_text(source->profile_path) : json_null(),
+				    "exact", explained->exact, "nccl", channels_json(&explained->nccl), "tributary",
+				    channels_json(&explained->ours), "p2p", gained_json(explained), "collective",
 				    predict_collective_word(explained->collective), "sizes", list),
 			  out);
 }
@@ -288,7 +366,7 @@ static int explain(const struct command_call *call, struct source *source, FILE 
 	struct explained explained = { .collective = collective_of(call) };
 	const char *dump = command_value(call, "compare");
 	struct term term = term_of(call, out);
-	struct plan_request request;
+	struct plan_request request, nccls;
 	enum plan_where where;
 	int status = channels_request(call, &source->topology, &request, &where);
 
@@ -305,10 +383,12 @@ static int explain(const struct command_call *call, struct source *source, FILE 
 		status = channels_collnet(call, &explained.ours, explained.ours.request.hosts, &explained.collnet);
 	if (status != COMMAND_OK)
 		goto fail;
+	nccls = explained.ours.request;
+	nccls.p2p_farthest = plan_p2p_default(&source->topology, nccls.gpus, nccls.gpu_count);
 	if (dump)
-		status = channels_read(&source->topology, &explained.ours.request, dump, &explained.nccl);
+		status = channels_read(&source->topology, &nccls, dump, &explained.nccl);
 	else
-		status = channels_estimate(&source->topology, &explained.ours.request, &explained.nccl);
+		status = channels_estimate(&source->topology, &nccls, &explained.nccl);
 	if (status == COMMAND_OK) {
 		predict(&explained);
 		if (command_given(call, "json"))

@@ -131,6 +131,7 @@ static int plan_channels(struct graph *graph, const struct topology *topology, s
 	if (!channels)
 		return command_failed(NULL, ENOMEM, "channels cannot be planned");
 	if (plan_request_all(topology, &request) == 0 && request.gpu_count > 1) {
+		request.p2p_farthest = channels_p2p(topology, request.gpus, request.gpu_count);
 		request.hosts = (unsigned)(hosts > 1 && request.nic_count ? hosts : 1);
 		status = channels_plan(topology, &request, request.hosts > 1 ? PLAN_SEVERAL_HOSTS : PLAN_ONE_HOST,
 				       channels);

@@ -52,6 +52,8 @@ struct channels {
 };
 void channels_fini(struct channels *channels);
 
+/* How far NCCL uses P2P among these GPUs with the plugin: its default, or farther where that was measured to be faster. */
+enum topology_class channels_p2p(const struct topology *topology, const uint32_t *gpus, size_t count);
 /*
  * The request of --gpus, --nets and --hosts; NICs without --nets in order of their names. GPUs without a number get one,
  * in order of their places. Says on stderr what is wrong. Returns an exit status.

@@ -2,6 +2,7 @@
 
 #include "base/parse.h"
 #include "command/command.h"
+#include "ncclxml/topology_xml.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -247,6 +248,14 @@ static int take_nics(const struct command_call *call, const struct topology *top
 	return status;
 }
 
+enum topology_class channels_p2p(const struct topology *topology, const uint32_t *gpus, size_t count)
+{
+	enum topology_class default_class = plan_p2p_default(topology, gpus, count);
+	enum topology_class measured = topology_xml_p2p(topology);
+
+	return measured > default_class ? measured : default_class;
+}
+
 int channels_request(const struct command_call *call, struct topology *topology, struct plan_request *ret,
 		     enum plan_where *ret_where)
 {
@@ -266,7 +275,7 @@ int channels_request(const struct command_call *call, struct topology *topology,
 	request.hosts = (unsigned)count;
 	status = take_gpus(call, topology, &request);
 	if (status == COMMAND_OK) {
-		request.p2p_farthest = plan_p2p_default(topology, request.gpus, request.gpu_count);
+		request.p2p_farthest = channels_p2p(topology, request.gpus, request.gpu_count);
 		status = take_nics(call, topology, where != PLAN_ONE_HOST, &request);
 	}
 	if (status != COMMAND_OK)

@@ -143,6 +143,8 @@ static int take_machine(const struct command_call *call, const struct topology *
 					   "%u GPUs of each host are asked for, but the machine has %zu", gpus,
 					   request.gpu_count);
 	request.gpu_count = gpus;
+	request.p2p_farthest = whose == SIMULATION_PLANNED ? channels_p2p(topology, request.gpus, gpus)
+							   : plan_p2p_default(topology, request.gpus, gpus);
 	request.hosts = (unsigned)fabric->host_count;
 	/* Channels are planned for a cluster, of which there happens to be one host; a file is of one host or of several. */
 	if (request.hosts < 2 && whose != SIMULATION_GIVEN)

@@ -427,6 +427,49 @@ static void explanation_has_both_sides_and_says_what_it_is(void **state)
 	assert_int_equal(run_on("explain", usual(), "--collective all", PROGRAM_STDERR, text), COMMAND_USAGE);
 }
 
+/* Which pairs the topology file joins by P2P, and what that gains; NCCL's side stays what NCCL does by itself. */
+static void explanation_names_the_pairs_that_gain_by_p2p(void **state)
+{
+	static const char machine[] =
+		"tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex memory memory0 numa=0\n"
+		"vertex gpu gpu0 bus=0000:23:00.0 class=0x030200 index=0 sm=86\n"
+		"vertex gpu gpu1 bus=0000:24:00.0 class=0x030200 index=1 sm=86\n"
+		"link memory memory0 cpu0\nlink pci gpu0 cpu0 nominal_Bps=24000000000\n"
+		"link pci gpu1 cpu0 nominal_Bps=24000000000\n"
+		"pair gpu0 gpu1 p2p_works=1 p2p_Bps=%s p2p_provenance=measured host_Bps=10000000000 "
+		"host_provenance=measured\n"
+		"pair gpu1 gpu0 p2p_works=1 p2p_Bps=20000000000 p2p_provenance=measured host_Bps=10000000000 "
+		"host_provenance=measured\n";
+	char content[sizeof(machine) + 16];
+	const char *path;
+	json_t *value, *pair;
+
+	(void)state;
+	snprintf(content, sizeof(content), machine, "15000000000");
+	path = machine_file("pairs", content);
+	assert_int_equal(run_on("explain", path, "", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_non_null(strstr(text, "gpu0 > gpu1 PHB"));
+	assert_non_null(strstr(text, "1.50 times as much\n"));
+	assert_non_null(strstr(text, "2.00 times as much\n"));
+	value = json_on("explain", path, "");
+	assert_int_equal(json_array_size(json_object_get(value, "p2p")), 2);
+	pair = json_array_get(json_object_get(value, "p2p"), 0);
+	assert_string_equal(json_string_value(json_object_get(pair, "class")), "PHB");
+	assert_int_equal(number(pair, "p2p_Bps"), 15000000000);
+	assert_int_equal(number(pair, "host_Bps"), 10000000000);
+	assert_true(number(json_object_get(json_object_get(value, "tributary"), "ring"), "total_Bps") >
+		    number(json_object_get(json_object_get(value, "nccl"), "ring"), "total_Bps"));
+	json_decref(value);
+	assert_int_equal(run_on("export", path, "", PROGRAM_STDERR, text), COMMAND_OK);
+	assert_non_null(strstr(text, "gpu0-gpu1 PHB->PXB"));
+	assert_int_equal(run_on("export", path, "--sockets cpus", PROGRAM_STDERR, text), COMMAND_OK);
+	assert_null(strstr(text, "PHB->PXB"));
+	snprintf(content, sizeof(content), machine, "9000000000");
+	value = json_on("explain", machine_file("pairs", content), "");
+	assert_int_equal(json_array_size(json_object_get(value, "p2p")), 0);
+	json_decref(value);
+}
+
 /* Every reference machine, from one GPU on, one host and several. */
 /* Without a measurement nobody knows what links really carry. */
 static void nominal_rates_are_not_called_real(void **state)
@@ -484,6 +527,7 @@ int main(void)
 		cmocka_unit_test(no_real_dump_moves_more_than_ours),
 		cmocka_unit_test(pictures_go_where_they_are_asked_to),
 		cmocka_unit_test(explanation_has_both_sides_and_says_what_it_is),
+		cmocka_unit_test(explanation_names_the_pairs_that_gain_by_p2p),
 		cmocka_unit_test(nominal_rates_are_not_called_real),
 		cmocka_unit_test(every_reference_machine_is_explained),
 	};
