@@ -34,7 +34,7 @@ static void nic_adapt(struct topology *topology, struct topology_vertex *vertex,
 
 	vertex->nic.latency_ns = 0;
 	vertex->nic.collnet = false;
-	if (!nets->ours)
+	if (!nets->ours && !nets->sockets)
 		return;
 	if (!nets->reaches_gpu)
 		vertex->nic.gdr = false;
@@ -64,6 +64,7 @@ static uint64_t hash_of(const struct steer_machine *machine, const char *text, c
 		(uint64_t)settings->p2p_level,
 		nets->count,
 		nets->reaches_gpu,
+		nets->sockets,
 		nets->latency_us,
 		settings->other_tuner,
 		settings->hash,

@@ -38,7 +38,8 @@ struct steer_machine {
 
 /* What of the net plugin matters here. */
 struct steer_nets {
-	bool ours;        /* NCCL knows the NICs by our names; else by those of its own RDMA transport */
+	bool ours;        /* NCCL knows the NICs by our names; else by those of its own network */
+	bool sockets;     /* that is its sockets: it knows the NICs by their interfaces, and has no GPUDirect RDMA */
 	bool reaches_gpu; /* GPUDirect RDMA */
 	/*
 	 * As NCCL takes it over from the plugin, in whole microseconds, where no file says otherwise. It goes into the
@@ -47,7 +48,7 @@ struct steer_nets {
 	unsigned latency_us;
 	char why[128]; /* there are no devices below, a clause */
 	size_t count;
-	struct {
+	struct { /* by NCCL's numbers, if they are not ours */
 		char name[TOPOLOGY_NAME_BYTES];
 		char bus_id[TOPOLOGY_BUS_ID_BYTES]; /* "" not known */
 		uint64_t speed_Bps;                 /* that NCCL takes where the file has none; 0: not known */
