@@ -1,6 +1,9 @@
 /* What stands between two GPUs, or a GPU and a NIC. */
 #include "command/doctor/doctor.h"
 
+#include "command/channels/channels.h"
+#include "tributary/plan.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -118,22 +121,65 @@ void doctor_p2p_refused(struct doctor *doctor)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the driver was not asked, or nothing was measured");
 }
 
+/* By the measurement of one pair: how many times as fast P2P is as host memory; 0: not known. */
+static double p2p_ratio(const struct topology_pair *pair)
+{
+	if (!pair->p2p_works || !pair->p2p.rate_Bps || !pair->host.rate_Bps)
+		return 0;
+	return (double)pair->p2p.rate_Bps / (double)pair->host.rate_Bps;
+}
+
+/* GPUs that NCCL joins through host memory although P2P is faster, and that no topology file of ours brings together. */
+static void p2p_unused(struct doctor *doctor, const struct plan_request *all, enum topology_class path_class)
+{
+	const struct topology *topology = doctor->topology;
+	const struct topology_pair *first = NULL;
+	char name[2 * TOPOLOGY_NAME_BYTES];
+	size_t faster = 0;
+
+	for (size_t i = 0; i < all->gpu_count * all->gpu_count; i++) {
+		uint32_t from = all->gpus[i / all->gpu_count], to = all->gpus[i % all->gpu_count], index;
+		double ratio;
+
+		if (from == to || topology_class_of(topology, from, to) != path_class)
+			continue;
+		index = topology_find_pair(topology, from, to);
+		ratio = index == TOPOLOGY_NONE ? 0 : p2p_ratio(&topology->pairs[index]);
+		if (ratio < 1)
+			return;
+		if (ratio > SLOWER && !faster++)
+			first = &topology->pairs[index];
+	}
+	if (!first)
+		return;
+	snprintf(name, sizeof(name), "%s>%s", topology->vertices[first->from].name, topology->vertices[first->to].name);
+	doctor_add(doctor, DOCTOR_NOTE, name,
+		   "P2P %.1f GB/s, through host memory %.1f GB/s, which NCCL takes (class %s); so in %zu pairs",
+		   doctor_GBps(first->p2p.rate_Bps), doctor_GBps(first->host.rate_Bps), topology_class_word(path_class),
+		   faster);
+}
+
 void doctor_p2p_slow(struct doctor *doctor)
 {
 	const struct topology *topology = doctor->topology;
 	size_t measured = 0, count = 0, worst = 0;
-	double worst_ratio = 0;
+	enum topology_class farthest;
+	struct plan_request all;
+	double worst_ratio = 1;
 
+	if (plan_request_all(topology, &all) < 0)
+		return;
+	farthest = channels_p2p(topology, all.gpus, all.gpu_count);
 	for (size_t i = 0; i < topology->pair_count; i++) {
 		const struct topology_pair *pair = &topology->pairs[i];
-		double ratio;
+		double ratio = p2p_ratio(pair);
 
-		if (!pair->p2p_works || !pair->p2p.rate_Bps || !pair->host.rate_Bps)
+		measured += ratio > 0;
+		/* Beyond, NCCL goes through host memory anyway. */
+		if (ratio <= 0 || topology_class_of(topology, pair->from, pair->to) > farthest)
 			continue;
-		measured++;
-		ratio = (double)pair->host.rate_Bps / (double)pair->p2p.rate_Bps;
-		count += ratio > SLOWER;
-		if (ratio > worst_ratio) {
+		count += ratio * SLOWER < 1;
+		if (ratio < worst_ratio) {
 			worst_ratio = ratio;
 			worst = i;
 		}
@@ -150,6 +196,9 @@ void doctor_p2p_slow(struct doctor *doctor)
 	} else if (!measured && doctor_count(topology, TOPOLOGY_GPU) > 1) {
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "no pair of GPUs was measured both ways");
 	}
+	for (enum topology_class of = TOPOLOGY_CLASS_PHB; of <= TOPOLOGY_CLASS_SYS; of++)
+		if (of > farthest)
+			p2p_unused(doctor, &all, of);
 }
 
 void doctor_bar1(struct doctor *doctor)

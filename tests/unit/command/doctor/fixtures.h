@@ -28,6 +28,15 @@
 #define RATES(lower, upper, rate) \
 	"rate " lower ">" upper " " rate " measured\nrate " upper ">" lower " " rate " measured\n"
 
+/* Of GPUs of two sockets, both ways. */
+#define ACROSS(a, b, p2p)                                                          \
+	"pair " a " " b " p2p_works=1 p2p_Bps=" p2p                                \
+	" p2p_provenance=measured host_Bps=11000000000 host_provenance=measured\n" \
+	"pair " b " " a " p2p_works=1 p2p_Bps=" p2p                                \
+	" p2p_provenance=measured host_Bps=11000000000 host_provenance=measured\n"
+#define ALL_ACROSS(p2p) \
+	ACROSS("gpu0", "gpu2", p2p) ACROSS("gpu0", "gpu3", p2p) ACROSS("gpu1", "gpu2", p2p) ACROSS("gpu1", "gpu3", p2p)
+
 static const char sound_machine[] = "tributary-topology 1\n" SOCKET(
 	"0", "0000:20", "0000:21:00.0", "gpu0", "0000:23:00.0", "0000:22:00.0", "gpu1", "0000:24:00.0", "0000:22:01.0",
 	"mlx5_0", "0000:25:00.0", "0000:22:02.0")
@@ -301,6 +310,13 @@ static const struct fixture fixtures[] = {
 	  "gpu2>gpu3",
 	  "P2P 8.0 GB/s, through host memory 11.0 GB/s; so in 1 of 2 pairs",
 	  { { "pair gpu2 gpu3 p2p_works=1 p2p_Bps=22000000000", "pair gpu2 gpu3 p2p_works=1 p2p_Bps=8000000000" } },
+	  { { 0 } },
+	  NULL },
+	{ "p2p-slow",
+	  DOCTOR_NOTE,
+	  "gpu0>gpu2",
+	  "P2P 15.0 GB/s, through host memory 11.0 GB/s, which NCCL takes (class SYS); so in 8 pairs",
+	  { { "pair gpu0 gpu1", ALL_ACROSS("15000000000") "pair gpu0 gpu1" } },
 	  { { 0 } },
 	  NULL },
 	{ "bar1",
