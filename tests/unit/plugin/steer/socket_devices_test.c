@@ -134,6 +134,29 @@ static void the_users_family_counts(void **state)
 	family = NULL;
 }
 
+/* An interface that the profile has not got counts, too. */
+static void a_plan_names_nics_by_their_numbers(void **state)
+{
+	struct steer_nets nets = { .sockets = true,
+				   .count = 3,
+				   .at = { { .name = "lo" }, { .name = "eth1" }, { .name = "eth0" } } };
+	struct topology_vertex nic = topology_vertex_of(TOPOLOGY_NIC, "mlx5_0");
+	struct steer_machine machine = { .loaded = true };
+	struct plan_request request = { .nic_count = 2 };
+	int numbers[PLAN_NICS_MAX];
+
+	(void)state;
+	topology_init(&machine.topology);
+	snprintf(nic.nic.interface, sizeof(nic.nic.interface), "eth0");
+	assert_int_equal(topology_add_vertex(&machine.topology, &nic, &request.nics[0]), 0);
+	nic = topology_vertex_of(TOPOLOGY_NIC, "nic:eth1");
+	assert_int_equal(topology_add_vertex(&machine.topology, &nic, &request.nics[1]), 0);
+	steer_nets_devices(&machine, &nets, &request, numbers);
+	assert_int_equal(numbers[0], 2);
+	assert_int_equal(numbers[1], 1);
+	topology_fini(&machine.topology);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -142,6 +165,7 @@ int main(void)
 		cmocka_unit_test(what_a_subnet_decides_is_not_known),
 		cmocka_unit_test(the_users_names_count),
 		cmocka_unit_test(the_users_family_counts),
+		cmocka_unit_test(a_plan_names_nics_by_their_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
