@@ -181,7 +181,7 @@ $(O)/flags: FORCE
 $(O)/obj/tests/%.o: INCLUDES += -Itests -Iperf
 $(O)/obj/perf/%.o: INCLUDES += -Iperf
 # Members on different machines must work out the same schedule: no multiply-add in one rounding where the CPU has it.
-$(O)/obj/src/aggregate/schedule%.o: ALL_CFLAGS += -ffp-contract=off
+$(O)/obj/src/aggregate/schedule%.o $(O)/obj/src/aggregate/gain%.o: ALL_CFLAGS += -ffp-contract=off
 $(O)/obj/%.o: %.c $(O)/flags
 	$(say) CC $<
 	@mkdir -p $(@D)

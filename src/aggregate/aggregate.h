@@ -62,12 +62,28 @@ int aggregate_listen(struct aggregate_engine *engine, int device, uint8_t handle
 int aggregate_connect(struct aggregate_listener *listener, size_t count, const uint8_t *const *handles,
 		      struct aggregate_group **ret, char reason[static AGGREGATE_REASON_BYTES]);
 
+/*
+ * What a group that comes together agrees on for others, of whom the engine knows nothing but their number. `tell` is
+ * called before any member has its group, and an error of it at one member is one for all. So where a group stands, all
+ * members have told theirs, and the same; who knows how many there are to be told knows by rank_count whether all were.
+ */
+struct aggregate_terms {
+	size_t rank_count; /* whom this member tells; 0: not all that it should */
+	/* gain_permille: gain.h; rank_count: of all members together. 0 or -errno. */
+	int (*tell)(void *arg, unsigned gain_permille, size_t rank_count);
+	void *arg;
+};
+/* Before connect. Without it rank_count is 0. */
+void aggregate_set_terms(struct aggregate_listener *listener, const struct aggregate_terms *terms);
+
 /* Of a group, after connect: for the log line and the cost model. */
 struct aggregate_facts {
 	size_t members, hosts, leaves, servers;
 	size_t neighbours;   /* members of this host that are reached by host_ops */
 	uint64_t rate_Bps;   /* what a host's NIC moves one way, as it or the cluster file says; 0: not known */
 	uint64_t uplink_Bps; /* the narrowest; 0: not known */
+	unsigned gain_permille; /* gain.h: agreed */
+	size_t rank_count;      /* of the terms of all members: agreed */
 	double host_share, uplink_share; /* bytes each direction over the operation's bytes, the busiest of each */
 	const char *unknown_host;        /* the first host that the cluster file does not name, or NULL */
 };

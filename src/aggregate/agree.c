@@ -43,6 +43,7 @@ static void facts_of_self(const struct meeting *meeting, struct aggregate_wire_f
 		.timeout_ns = setup->params->timeout_ns,
 		.verify = setup->params->verify,
 		.as_said = !setup->params->aggregate_measure,
+		.rank_count = (uint32_t)meeting->listener->terms.rank_count,
 	};
 	memcpy(ret->host, meeting->engine->host_name, sizeof(ret->host));
 	ret->listens_on_host = meeting->listener->host_listener != NULL;
@@ -101,6 +102,11 @@ static int report_read(struct meeting *meeting, size_t index)
 				    meeting_host(meeting, index));
 	if (report.kind == AGGREGATE_REPORT_FAILED)
 		return meeting_fail(meeting, EREMOTEIO, "%s", report.reason);
+	if (report.kind == AGGREGATE_REPORT_READY && meeting->group &&
+	    report.gain_permille != meeting->group->facts.gain_permille)
+		return meeting_fail(meeting, EPROTO, "hosts %s and %s expect %u and %u thousandths of a ring's rate",
+				    meeting->engine->host_name, meeting_host(meeting, index),
+				    meeting->group->facts.gain_permille, report.gain_permille);
 	if (report.kind == AGGREGATE_REPORT_READY) {
 		meeting->servers_standing &= report.servers;
 		peer->ready = true;
@@ -332,6 +338,9 @@ static int coordinate(struct meeting *meeting)
 		meeting->servers_standing &= servers_standing(meeting);
 		r = servers_settle(meeting, meeting->servers_standing);
 	}
+	if (r == 0 && meeting->group->facts.rank_count && meeting->group->facts.gain_permille &&
+	    !group_gain(meeting->group, false))
+		r = meeting_fail(meeting, EHOSTUNREACH, "the aggregators without which nothing is gained cannot be had");
 	return coordinator_end(meeting, r);
 }
 
@@ -348,6 +357,21 @@ static void peer_learn(struct meeting *meeting, const struct aggregate_wire_fact
 	meeting->neighbours++;
 	for (unsigned kind = 0; kind < MEETING_KINDS; kind++)
 		memcpy(peer->ways[MEETING_ON_HOST + kind].handle, facts->host_handle, AGGREGATE_WIRE_HANDLE_BYTES);
+}
+
+/* Before anybody has a group: struct aggregate_terms. */
+static int tell(struct meeting *meeting, struct group *group)
+{
+	const struct aggregate_terms *terms = &meeting->listener->terms;
+	int r;
+
+	for (size_t i = 0; i < group->count; i++)
+		group->facts.rank_count += group->members[i].facts.rank_count;
+	group->facts.gain_permille = group_gain(group, true);
+	r = terms->tell ? terms->tell(terms->arg, group->facts.gain_permille, group->facts.rank_count) : 0;
+	return r < 0 ? meeting_fail(meeting, -r, "host %s cannot tell its ranks what was agreed on: %s",
+				    meeting->engine->host_name, strerror(-r))
+		     : 0;
 }
 
 /* What the coordinator said about the members becomes a group. */
@@ -392,7 +416,7 @@ static int verdict_read_members(struct meeting *meeting)
 	if (servers_learn(meeting, bytes + meeting->count * AGGREGATE_WIRE_FACTS_BYTES) < 0)
 		return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol",
 				    meeting_host(meeting, 0));
-	return group_settle(group) < 0 ? out_of_memory(meeting) : 0;
+	return group_settle(group) < 0 ? out_of_memory(meeting) : tell(meeting, group);
 }
 
 /* 1: the coordinator has spoken; an error: it said no, or is gone. */
@@ -441,6 +465,7 @@ static int member_report(struct meeting *meeting, enum aggregate_report kind)
 
 	facts_of_self(meeting, &report.facts);
 	report.servers = kind == AGGREGATE_REPORT_READY ? servers_standing(meeting) : 0;
+	report.gain_permille = kind == AGGREGATE_REPORT_READY ? meeting->group->facts.gain_permille : 0;
 	memcpy(report.reason, meeting->reason, sizeof(report.reason));
 	aggregate_wire_put_report(&report, meeting->report_bytes);
 	mail_send(&meeting->report_out, meeting->peers[0].ways[MEETING_SMALL].out, meeting->report_bytes,

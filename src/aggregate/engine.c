@@ -122,6 +122,11 @@ int aggregate_listen(struct aggregate_engine *engine, int device, uint8_t handle
 	return 0;
 }
 
+void aggregate_set_terms(struct aggregate_listener *listener, const struct aggregate_terms *terms)
+{
+	listener->terms = *terms;
+}
+
 void aggregate_close_listener(struct aggregate_listener *listener)
 {
 	if (!listener)

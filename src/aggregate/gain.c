@@ -111,7 +111,7 @@ static double ring_s_per_B(const struct schedule_group *group)
 	return slowest_Bps ? share / (double)slowest_Bps : 0;
 }
 
-static unsigned gain_of(struct schedule_group *group)
+unsigned gain_of_group(struct schedule_group *group)
 {
 	double ring = ring_s_per_B(group), ratio;
 	struct schedule_loads loads;
@@ -139,7 +139,7 @@ unsigned gain_permille(const struct cluster *cluster, const struct gain_job *job
 	if (!group)
 		return 0;
 	group_of(cluster, job, group);
-	gain = gain_of(group);
+	gain = gain_of_group(group);
 	sys_free(group);
 	return gain;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct cluster;
+struct schedule_group;
 
 struct gain_job {
 	const char *host_name; /* of this host */
@@ -22,5 +23,7 @@ struct gain_job {
  * no gain worth it (less than a tenth), or nothing is known.
  */
 unsigned gain_permille(const struct cluster *cluster, const struct gain_job *job);
+/* The same of members whose places are known. Servers that bring too little are marked lost. */
+unsigned gain_of_group(struct schedule_group *group);
 
 #endif

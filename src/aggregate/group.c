@@ -1,5 +1,7 @@
 /* Groups: who is in one and where, its operations, its turns, and its end. */
 #include "aggregate/group.h"
+
+#include "aggregate/gain.h"
 #include "aggregate/servers.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -222,13 +224,29 @@ int group_expect(const struct group *group, uint32_t without, struct schedule_lo
 	return 0;
 }
 
+unsigned group_gain(const struct group *group, bool assumed)
+{
+	struct schedule_group *plan = plan_new(group, 0);
+	unsigned gain = 0;
+
+	if (!plan)
+		return 0;
+	for (size_t i = group->count; assumed && i < plan->node_count; i++)
+		plan->nodes[i].lost = false;
+	gain = gain_of_group(plan);
+	sys_free(plan);
+	return gain;
+}
+
 void group_find_facts(struct group *group)
 {
 	struct aggregate_facts *facts = &group->facts;
 
 	*facts = (struct aggregate_facts){ .members = group->count,
 					   .hosts = group->host_count,
-					   .leaves = group->leaf_count };
+					   .leaves = group->leaf_count,
+					   .gain_permille = facts->gain_permille,
+					   .rank_count = facts->rank_count };
 	for (size_t i = 0; i < group->count; i++) {
 		const struct aggregate_wire_facts *member = &group->members[i].facts;
 

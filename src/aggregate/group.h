@@ -353,6 +353,7 @@ struct aggregate_listener {
 	int device;
 	uint8_t handle[AGGREGATE_HANDLE_BYTES], host_handle[AGGREGATE_HANDLE_BYTES];
 	struct transport_listener *listener, *host_listener; /* host_listener NULL: there is none */
+	struct aggregate_terms terms;
 };
 
 /* group.c */
@@ -360,6 +361,8 @@ struct aggregate_listener {
 int group_new(struct aggregate_engine *engine, int device, size_t count, struct group **ret);
 /* Everything that follows from the members' facts: who is where, the schedule, the buffers. */
 int group_settle(struct group *group);
+/* By gain_of_group(). assumed: servers that are not yet used count as well. 0 also if there is no memory. */
+unsigned group_gain(const struct group *group, bool assumed);
 /* Bit i: server i is used, and brings too little. All members come to the same. */
 int group_choose(const struct group *group, uint32_t *ret_left);
 /* The schedule anew. without: bit i: server i has no part in it for now. */

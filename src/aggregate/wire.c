@@ -92,6 +92,7 @@ void aggregate_wire_put_facts(const struct aggregate_wire_facts *facts,
 	bytes_put(bytes + 88, facts->verify, 1);
 	bytes_put(bytes + 89, facts->listens_on_host, 1);
 	bytes_put(bytes + 90, facts->as_said, 1);
+	bytes_put(bytes + 92, facts->rank_count, 4);
 	put_text(bytes + 96, AGGREGATE_WIRE_NAME_BYTES, facts->host);
 	put_text(bytes + 160, AGGREGATE_WIRE_NAME_BYTES, facts->device);
 	memcpy(bytes + 256, facts->host_handle, AGGREGATE_WIRE_HANDLE_BYTES);
@@ -115,6 +116,7 @@ int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYT
 		.verify = bytes[88] == 1,
 		.listens_on_host = bytes[89] == 1,
 		.as_said = bytes[90] == 1,
+		.rank_count = (uint32_t)bytes_get(bytes + 92, 4),
 	};
 	int r = check_head(bytes);
 
@@ -140,14 +142,16 @@ void aggregate_wire_put_report(const struct aggregate_wire_report *report,
 	bytes_put(bytes + 6, (uint64_t)report->kind, 1);
 	aggregate_wire_put_facts(&report->facts, bytes + 8);
 	put_text(bytes + 8 + AGGREGATE_WIRE_FACTS_BYTES, AGGREGATE_WIRE_REASON_BYTES, report->reason);
-	bytes_put(bytes + REPORT_SERVERS_AT, report->servers, 8);
+	bytes_put(bytes + REPORT_SERVERS_AT, report->servers, 4);
+	bytes_put(bytes + REPORT_SERVERS_AT + 4, report->gain_permille, 4);
 }
 
 int aggregate_wire_get_report(const uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES],
 			      struct aggregate_wire_report *ret)
 {
 	struct aggregate_wire_report report = { .kind = (enum aggregate_report)bytes[6],
-						.servers = (uint32_t)bytes_get(bytes + REPORT_SERVERS_AT, 4) };
+						.servers = (uint32_t)bytes_get(bytes + REPORT_SERVERS_AT, 4),
+						.gain_permille = (uint32_t)bytes_get(bytes + REPORT_SERVERS_AT + 4, 4) };
 	int r = check_head(bytes);
 
 	if (r < 0)

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-	AGGREGATE_WIRE_VERSION = 6,
+	AGGREGATE_WIRE_VERSION = 7,
 	AGGREGATE_WIRE_NAME_BYTES = 64, /* with its NUL */
 	AGGREGATE_WIRE_REASON_BYTES = 256,
 	AGGREGATE_WIRE_HELLO_BYTES = 96,
@@ -48,6 +48,7 @@ struct aggregate_wire_facts {
 	uint64_t cluster;                              /* fingerprint; 0: none */
 	uint64_t direct_bytes, segment_bytes;          /* as set; 0: to be chosen */
 	uint64_t eager_bytes, timeout_ns;
+	uint32_t rank_count; /* struct aggregate_terms */
 	bool verify;
 	bool as_said;         /* wants servers to count as they are said to be */
 	bool listens_on_host; /* for members of its host, by host_handle */
@@ -61,6 +62,7 @@ struct aggregate_wire_report {
 	enum aggregate_report kind;
 	struct aggregate_wire_facts facts;
 	uint32_t servers;                         /* READY: bit i: server i stands */
+	uint32_t gain_permille;                   /* READY: as this member works it out */
 	char reason[AGGREGATE_WIRE_REASON_BYTES]; /* FAILED */
 };
 

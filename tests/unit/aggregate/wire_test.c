@@ -28,12 +28,15 @@ static const struct aggregate_wire_report report = {
 		   .segment_bytes = 9,
 		   .eager_bytes = 10,
 		   .timeout_ns = 11,
+		   .rank_count = 14,
 		   .verify = true,
 		   .as_said = true,
 		   .listens_on_host = true,
 		   .host_handle = { [0] = 12, [127] = 13 },
 		   .host = "host",
 		   .device = "device" },
+	.servers = 15,
+	.gain_permille = 1750,
 	.reason = "because",
 };
 
@@ -62,6 +65,9 @@ static void what_goes_in_comes_out(void **state)
 	assert_string_equal(report_again.reason, "because");
 	assert_int_equal(report_again.facts.leaf, -2);
 	assert_int_equal(report_again.facts.timeout_ns, 11);
+	assert_int_equal(report_again.facts.rank_count, 14);
+	assert_int_equal(report_again.servers, 15);
+	assert_int_equal(report_again.gain_permille, 1750);
 	assert_true(report_again.facts.verify);
 	assert_true(report_again.facts.as_said);
 	assert_true(report_again.facts.listens_on_host);
