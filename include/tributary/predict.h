@@ -133,6 +133,7 @@ struct predict_collnet {
 	size_t node_count;
 	double chain_latency_us, direct_latency_us; /* that the model adds, whatever the rate */
 	bool sizes_chunks;                          /* NCCL goes by predict_chunk_bytes() */
+	unsigned gain_permille; /* of a ring's rate, as the heads of all hosts agreed; 0: they did not, or it is none */
 };
 /* constants NULL: the default ones. sizes_chunks false. */
 void predict_collnet_make(size_t rank_count, size_t node_count, const struct predict_constants *constants,
@@ -169,12 +170,13 @@ bool predict_tuner_edit(const struct predict_tuner *tuner, int collective, uint6
 
 /*
  * Collnet's costs of AllReduce, AllGather and ReduceScatter on several hosts, from what is the same on all ranks by
- * itself: the table, the numbers of nodes and ranks, and the interface's version.
+ * itself: the table, the numbers of nodes and ranks, and the interface's version; and from what they know to have agreed.
  *
  *   not an AllReduce             not taken: nothing is known to gain
  *   two nodes                    not taken: a ring moves as many bytes in as many steps
  *   up to 64 KiB, to 8 nodes     0.7 of the cheapest other, and no less than the latency; where NCCL's calls are as
  *                                long as the operation, because it asks for the size of chunks
+ *   a gain that was agreed on    from 512 KiB on the cheapest other by that gain
  *   up to 4 MiB                  not taken: nothing that was measured says that it is faster
  *   more, a figure of ours       the figure, its rate without the veil
  *   more, any other figure       not taken: NCCL's own search means networks that can add

@@ -1,12 +1,14 @@
 #include "tributary/predict.h"
 
 enum {
+	PERMILLE = 1000,
 	ALGORITHMS_MAX = 64, /* more is no table of costs */
 	NODES_LEAST = 3,
 	BATCH_MOST = 8, /* operations that start together; nccl: 10 in 2.28.9 */
 	/* What was measured (perf/run small): two steps at most, where a tree takes more. */
 	SMALL_BYTES = 64 << 10,
 	SMALL_NODES_MOST = 8,
+	AGREED_BYTES = 512 << 10,
 	LARGE_BYTES = 4 << 20, /* between these nothing that was measured says that it is faster */
 };
 /* Of the time of the better of ring and tree, as measured. */
@@ -62,6 +64,11 @@ static bool gains_steps(const struct predict_collnet *collnet, int collective, u
 {
 	return collective == PREDICT_ALLREDUCE && collnet->sizes_chunks && bytes <= SMALL_BYTES &&
 	       collnet->node_count >= NODES_LEAST && collnet->node_count <= SMALL_NODES_MOST;
+}
+
+static bool gains_by_agreement(const struct predict_collnet *collnet, int collective, uint64_t bytes)
+{
+	return collective == PREDICT_ALLREDUCE && collnet->gain_permille > PERMILLE && bytes >= AGREED_BYTES;
 }
 
 /* In the host GPUs pass it on by a slower protocol than a tree's. */
@@ -135,6 +142,7 @@ void predict_collnet_make(size_t rank_count, size_t node_count, const struct pre
 
 	ret->node_count = node_count;
 	ret->sizes_chunks = false;
+	ret->gain_permille = 0;
 	ret->chain_latency_us = latency_us_of(constants, PREDICT_COLLNET_CHAIN, others);
 	ret->direct_latency_us = latency_us_of(constants, PREDICT_COLLNET_DIRECT, others);
 }
@@ -177,6 +185,8 @@ bool predict_collnet_edit(const struct predict_collnet *collnet, int collective,
 			continue;
 		if (aggregated[i] == PREDICT_COLLNET_CHAIN && gains_steps(collnet, collective, bytes))
 			*cost = (float)small_us(others.cheapest, latency_us * batches);
+		else if (aggregated[i] == PREDICT_COLLNET_CHAIN && gains_by_agreement(collnet, collective, bytes))
+			*cost = (float)(others.cheapest * PERMILLE / collnet->gain_permille);
 		else if (may_gain(collnet->node_count, collective, bytes))
 			*cost = (float)cost_among(&others, (double)*cost, latency_us * batches);
 		else

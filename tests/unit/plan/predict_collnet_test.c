@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { FIRST_LOG2 = 3, LAST_LOG2 = 30, SMALL_LOG2 = 16, LARGE_LOG2 = 22, SMALL_NODES = 8 };
+enum { FIRST_LOG2 = 3, LAST_LOG2 = 30, SMALL_LOG2 = 16, AGREED_LOG2 = 19, LARGE_LOG2 = 22, SMALL_NODES = 8 };
 
 /* Two GPUs and a NIC of 10 or 100 Gbit/s. */
 static const struct box_spec boxes[] = {
@@ -225,6 +225,38 @@ static void large_ones_do_where_leaves_or_aggregators_save_bytes(void **state)
 			}
 }
 
+/* By what the heads agreed on, whatever the table says of the channels: chains as fast as PCIe, or veiled. */
+static void those_that_were_agreed_on_do_with_and_without_channels(void **state)
+{
+	(void)state;
+	for (size_t b = 0; b < BOXES; b++) {
+		for (size_t nodes = 4; nodes <= 64; nodes *= 2) {
+			for (int log2 = FIRST_LOG2; log2 <= LAST_LOG2; log2++) {
+				uint64_t bytes = UINT64_C(1) << log2;
+
+				for (unsigned published_gain = 0; published_gain <= 1750; published_gain += 1750) {
+					struct predict_communicator ours =
+						published_gain ? published(&boxes[b], nodes, published_gain)
+							       : resting(&boxes[b], nodes, 0.1);
+					struct predict_costs costs =
+						predict_costs_of(&ours, PREDICT_ALLREDUCE, bytes, 1);
+					struct predict_table table = { &costs.us[0][0], PREDICT_ALGORITHM_COUNT,
+								       PREDICT_PROTOCOL_COUNT };
+					struct predict_collnet collnet;
+
+					predict_collnet_make(2 * nodes, nodes, NULL, &collnet);
+					collnet.gain_permille = 1500;
+					assert_true(predict_collnet_edit(&collnet, PREDICT_ALLREDUCE, bytes, 1, &table));
+					assert_int_equal(chosen(&costs) == PREDICT_COLLNET_CHAIN, log2 >= AGREED_LOG2);
+					costs = predict_costs_of(&ours, PREDICT_ALLGATHER, bytes, 1);
+					(void)predict_collnet_edit(&collnet, PREDICT_ALLGATHER, bytes, 1, &table);
+					assert_int_not_equal(chosen(&costs), PREDICT_COLLNET_CHAIN);
+				}
+			}
+		}
+	}
+}
+
 static void what_is_not_allowed_stays_so(void **state)
 {
 	struct predict_communicator ours = published(&boxes[0], 8, 1750);
@@ -339,6 +371,7 @@ int main(void)
 		cmocka_unit_test(small_ones_of_many_gpus_go_by_trees),
 		cmocka_unit_test(large_ones_do_not_where_it_brings_nothing),
 		cmocka_unit_test(large_ones_do_where_leaves_or_aggregators_save_bytes),
+		cmocka_unit_test(those_that_were_agreed_on_do_with_and_without_channels),
 		cmocka_unit_test(what_is_not_allowed_stays_so),
 		cmocka_unit_test(constants_that_are_no_times_are_not_believed),
 		cmocka_unit_test(chunks_are_cut_to_the_operation),
