@@ -4,6 +4,8 @@
 #include "base/sys.h"
 #include "plugin/guest.h"
 #include "plugin/state.h"
+#include "plugin/steer.h"
+#include "plugin/steer/agreed.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -242,17 +244,32 @@ static void say_what_is_there(const struct plugin_collnet_listener *listener, co
 			 facts.unknown_host);
 }
 
+/* The ranks of this host call nothing of collnet, and their tuners have to decide as all others do. */
+static int tell_ranks(void *audience, unsigned gain_permille, size_t rank_count)
+{
+	const struct steer_agreed agreed = { .gain_permille = gain_permille, .rank_count = (unsigned)rank_count };
+
+	return steer_collnet_tell(audience, &agreed);
+}
+
 static int connect_group(struct plugin_collnet_listener *listener, size_t count, const uint8_t *const *handles,
 			 struct aggregate_group **ret)
 {
 	char reason[AGGREGATE_REASON_BYTES] = "this head could not listen";
+	struct aggregate_terms terms = { .tell = tell_ranks };
+	struct steer_audience audience;
 	bool failed = false;
 	int r = -EPROTO;
 
 	for (size_t i = 0; i < count && !failed; i++)
 		failed = failed_handle_read(handles[i], reason);
-	if (!failed && listener->listener)
+	if (!failed && listener->listener) {
+		steer_collnet_audience(listener->comm_id, &audience);
+		terms.rank_count = audience.count;
+		terms.arg = &audience;
+		aggregate_set_terms(listener->listener, &terms);
 		r = aggregate_connect(listener->listener, count, handles, ret, reason);
+	}
 	if (r < 0) {
 		log_collect();
 		log_warn("NCCL goes on without collnet, by rings and trees: %s", reason);

@@ -4,6 +4,7 @@
 #include "plugin/guest.h"
 #include "plugin/state.h"
 #include "plugin/steer.h"
+#include "plugin/steer/collnet.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -54,6 +55,27 @@ static void library_find(void)
 		 strlen(path) <= NCCL_NAME_BYTES && !strchr(path, ',') ? path : "tributary");
 }
 
+static struct {
+	pthread_once_t once;
+	bool is_offered;
+} collnet = { .once = PTHREAD_ONCE_INIT };
+
+/* Another net plugin may have a collnet, too, of which nothing is known. */
+static bool loads_this_plugin(void)
+{
+	const char *named = steer_get("NCCL_NET_PLUGIN");
+
+	pthread_once(&library.once, library_find);
+	return named ? strstr(named, "tributary") != NULL : library.path[0] != '\0';
+}
+
+static void collnet_decide(void)
+{
+	const struct params_source environment = params_from_environment();
+
+	collnet.is_offered = loads_this_plugin() && steer_collnet_is_offered(&environment);
+}
+
 void plugin_env_log(log_sink *logger)
 {
 	if (logger)
@@ -77,6 +99,9 @@ const char *plugin_env_get(const char *name)
 		value = library.path[0] ? library.path : NULL;
 	} else if (!strcmp(name, "NCCL_NET_PLUGIN_REF_COUNT")) {
 		value = "1000000";
+	} else if (!strcmp(name, STEER_COLLNET_VARIABLE)) {
+		pthread_once(&collnet.once, collnet_decide);
+		value = collnet.is_offered ? "1" : NULL;
 	}
 	errno = saved_errno;
 	return value;

@@ -6,6 +6,9 @@
  *   NCCL_NET_PLUGIN_REF_COUNT  high: at 0 NCCL unloads the plugin with the first communicator that it declines, and
  *                              tells it of no other; NCCL 2.28 also with the last one that it served, and then takes
  *                              its own network for all that follow
+ *   NCCL_COLLNET_ENABLE        1 where the cluster file promises a gain to some communicator of this host and the network
+ *                              is ours: asked before the communicator is known, so answered once for the process. Unlike
+ *                              answers are safe, as NCCL uses collnet only where all ranks have it
  *
  * Nothing is opened before the process's first communicator, as NCCL may load the plugin before a fork. Any thread. No
  * call fails; errno is kept.

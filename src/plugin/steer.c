@@ -8,6 +8,7 @@
 #include "plugin/guest.h"
 #include "plugin/net.h"
 #include "plugin/state.h"
+#include "plugin/steer/agreed.h"
 #include "plugin/steer/collnet.h"
 #include "plugin/steer/decide.h"
 #include "plugin/steer/gpus.h"
@@ -179,7 +180,8 @@ static void setup_once(void)
 	struct steer_setup_request request = { .params = plugin_state_params(),
 					       .source = steer.source ? steer.source : &environment,
 					       .root = steer.root,
-					       .nccl_version = atomic_load(&steer.nccl_version) };
+					       .nccl_version = atomic_load(&steer.nccl_version),
+					       .collnet = steer_collnet_is_possible() };
 	struct steer_nets nets;
 
 	if (atomic_load_explicit(&steer.ready, memory_order_relaxed))
@@ -250,6 +252,8 @@ static void enter(struct steer_thread *thread, uint64_t comm_id)
 	record->machine = steer.setup.machine.hash;
 	record->serial = ++steer.serials;
 	record->reason = reason_of_gpu(record->bus_id);
+	record->follows = record->bus_id[0] && !shrunk && !steer.setup.settings.other_tuner &&
+			  steer_collnet_is_possible();
 	if (steer.setup.reason)
 		record->reason = steer.setup.reason;
 	else if (!record->reason && shrunk)
@@ -280,13 +284,13 @@ void steer_begin(uint64_t comm_id)
 
 	pthread_mutex_lock(&steer.lock);
 	setup_once();
-	thread = steer.setup.level == STEER_FULL ? thread_make() : this_thread();
+	thread = steer.setup.registers ? thread_make() : this_thread();
 	pthread_mutex_unlock(&steer.lock);
 	if (thread) {
 		become_idle(thread);
 		thread->has_decision = false;
 	}
-	if (thread && steer.setup.level == STEER_FULL) {
+	if (thread && steer.setup.registers) {
 		pthread_mutex_lock(&steer.lock);
 		enter(thread, comm_id);
 		pthread_mutex_unlock(&steer.lock);
@@ -509,7 +513,7 @@ static const char *graph_file(struct steer_thread *thread)
 {
 	if (steer.setup.settings.graph_file == STEER_FILE_USERS)
 		return users(STEER_GRAPH_VARIABLE);
-	if (thread && thread->state == TOPOLOGY) {
+	if (thread && thread->state == TOPOLOGY && steer.setup.level == STEER_FULL) {
 		thread->state = DECIDED;
 		if (!steer.setup.machine.shaped_text)
 			decide_aloud(thread);
@@ -575,6 +579,52 @@ int steer_tuner(uint64_t comm_id, struct steer_facts *ret)
 		ret->sm = i == 0 || sm < ret->sm ? sm : ret->sm;
 	}
 	return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- collnet */
+
+void steer_collnet_audience(uint64_t comm_id, struct steer_audience *ret)
+{
+	struct steer_snapshot *snapshot;
+	struct diag diag;
+
+	ret->count = 0;
+	if (!atomic_load_explicit(&steer.ready, memory_order_acquire) || !comm_id)
+		return;
+	snapshot = sys_zalloc(sizeof(*snapshot));
+	pthread_mutex_lock(&steer.lock);
+	if (snapshot && steer.setup.registers &&
+	    steer_registry_scan(&steer.setup.registry, comm_id, steer.setup.settings.host, snapshot, &diag) == 0)
+		steer_agreed_audience(snapshot, ret);
+	pthread_mutex_unlock(&steer.lock);
+	sys_free(snapshot);
+}
+
+int steer_collnet_tell(const struct steer_audience *audience, const struct steer_agreed *agreed)
+{
+	int r;
+
+	pthread_mutex_lock(&steer.lock);
+	r = steer_agreed_tell(steer.setup.registry.directory, audience, agreed);
+	pthread_mutex_unlock(&steer.lock);
+	return r;
+}
+
+int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, unsigned *ret_gain_permille)
+{
+	const struct steer_thread *thread = plugin_guest_forked() ? NULL : this_thread();
+	struct steer_agreed agreed;
+	int r;
+
+	*ret_gain_permille = 0;
+	if (!thread || thread->slot < 0 || !comm_id || thread->record.comm_id != comm_id)
+		return 0;
+	pthread_mutex_lock(&steer.lock);
+	r = steer_agreed_hear(steer.setup.registry.directory, thread->process, thread->record.serial, &agreed);
+	pthread_mutex_unlock(&steer.lock);
+	if (r == 0 && agreed.rank_count == rank_count)
+		*ret_gain_permille = agreed.gain_permille;
+	return r == -ENOENT ? 0 : r;
 }
 
 void steer_reset(const struct params_source *source, const char *root)

@@ -61,6 +61,20 @@ struct steer_facts {
 /* From the tuner's init. comm_id 0: this thread's last communicator. -ENOENT: nothing is known of it. */
 int steer_tuner(uint64_t comm_id, struct steer_facts *ret);
 
+/*
+ * What the heads of a communicator agree on about collnet (steer/agreed.h). NCCL sets collnet up behind every rank's init
+ * of the net plugin and ahead of its tuner's, and only on the heads. comm_id 0: nobody is told.
+ */
+struct steer_audience;
+struct steer_agreed;
+void steer_collnet_audience(uint64_t comm_id, struct steer_audience *ret);
+int steer_collnet_tell(const struct steer_audience *audience, const struct steer_agreed *agreed);
+/*
+ * From the tuner's init: the gain that all rank_count ranks know of, or 0 for all of them. An error: others may know, and
+ * this rank does not.
+ */
+int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, unsigned *ret_gain_permille);
+
 /* The id that NCCL gives to every child that ncclCommShrink makes of this communicator. Pure. */
 uint64_t steer_shrink_id(uint64_t parent_id);
 

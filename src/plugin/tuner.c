@@ -10,6 +10,9 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define PERMILLE 1000.0
 
 enum { WITHOUT_COLLNET_SAID = 16 }; /* some questions are about types that no collnet has */
 
@@ -45,7 +48,9 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 	struct steer_facts facts;
 	struct predict_tuner look;
 	struct plugin_tuner *tuner;
+	unsigned gain_permille;
 	bool is_known;
+	int r;
 
 	*ret = NULL;
 	plugin_state_load();
@@ -57,6 +62,13 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 	/* Not by what this host knows: a host that knows less must come to the same. */
 	if (node_count > 1 && params->collnet)
 		predict_collnet_make(rank_count, node_count, constants, &look.collnet);
+	r = steer_collnet_agreed(comm_id, rank_count, &gain_permille);
+	if (r < 0) {
+		log_warn("Communicator %016" PRIx64 ": what was agreed on collnet cannot be read, and the other ranks may "
+			 "know: %s", comm_id, strerror(-r));
+		return r;
+	}
+	look.collnet.gain_permille = gain_permille;
 	if (!look.edits && !look.collnet.node_count)
 		return 0;
 	tuner = sys_zalloc(sizeof(*tuner));
@@ -66,6 +78,10 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 	tuner->comm_id = comm_id;
 	/* They forbid what is not in them, which is no loss. */
 	tuner->is_restricted = getenv("NCCL_ALGO") || getenv("NCCL_PROTO");
+	if (look.collnet.gain_permille)
+		log_info(LOG_TUNING,
+			 "Tributary, communicator %016" PRIx64 ": large AllReduces are aggregated, by the cluster file %.2f "
+			 "times as fast as a ring", comm_id, look.collnet.gain_permille / PERMILLE);
 	if (look.edits)
 		say_what_is_done(comm_id, &look);
 	*ret = tuner;

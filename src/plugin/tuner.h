@@ -6,7 +6,8 @@
  * all of them because NCCL has gathered what it is made of. A rank that picks differently hangs the job. So:
  *
  *   - Communicators over several nodes: collnet's costs alone are changed, and by nothing but the table itself, the
- *     numbers of nodes and ranks, and the version of this interface (predict_collnet_edit). Profiles and plans differ
+ *     numbers of nodes and ranks, the version of this interface, and the gain that all ranks know to have been agreed on
+ *     by the heads (predict_collnet_edit, steer_collnet_agreed). Profiles and plans differ
  *     from host to host; what they say has reached NCCL's table by way of the graph files, whose speeds NCCL reduces to
  *     the least of all hosts.
  *   - One node, and steering has published a plan there: all ranks have the same one.
@@ -38,7 +39,7 @@ struct plugin_tuner {
 
 /*
  * For each communicator. comm_id 0: NCCL does not say (versions 2 to 4), the last one that this thread initialised.
- * constants NULL: NCCL does not say. *ret may be NULL, which leaves everything to NCCL. -ENOMEM: other ranks may edit and
+ * constants NULL: NCCL does not say. *ret may be NULL, which leaves everything to NCCL. An error: other ranks may edit and
  * this one could not.
  */
 int plugin_tuner_init(uint64_t comm_id, size_t rank_count, size_t node_count, const struct predict_constants *constants,

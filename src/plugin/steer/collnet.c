@@ -2,27 +2,55 @@
 
 #include "base/log.h"
 #include "aggregate/gain.h"
+#include "plugin/net.h"
 #include "plugin/state.h"
 
 #include <limits.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define PERMILLE 1000.0
 
+bool steer_collnet_is_possible(void)
+{
+	const struct params *params = plugin_state_params();
+
+	return plugin_state_choice()->ours && params->collnet && params->tuner;
+}
+
+static unsigned gain_for(const struct steer_settings *settings, uint64_t rate_Bps, bool is_whole_cluster)
+{
+	const struct steer_job *job = &settings->job;
+	char host[HOST_NAME_MAX + 1] = "";
+	struct gain_job of = { .host_name = host, .rate_Bps = rate_Bps };
+
+	(void)gethostname(host, sizeof(host) - 1);
+	if (job->local_size && job->world_size && !is_whole_cluster)
+		of.host_count = (job->world_size + job->local_size - 1) / job->local_size;
+	return gain_permille(plugin_state_cluster(), &of);
+}
+
+bool steer_collnet_is_offered(const struct params_source *source)
+{
+	const char *net = source->get("NCCL_NET");
+	struct steer_settings settings;
+
+	plugin_state_load();
+	steer_settings_read(source, plugin_state_params()->local_processes, &settings);
+	return steer_collnet_is_possible() && (!net || !strcasecmp(net, PLUGIN_NET_NAME)) && !settings.other_tuner &&
+	       !plugin_state_choice()->wants_verbs &&
+	       (gain_for(&settings, 0, false) || gain_for(&settings, 0, true));
+}
+
 unsigned steer_collnet_gain(const struct steer_setup *setup)
 {
-	const struct steer_job *job = &setup->settings.job;
-	char host[HOST_NAME_MAX + 1] = "";
-	struct gain_job of = { .host_name = host };
+	uint64_t rate_Bps = 0;
 
 	if (!setup->nets.ours || !plugin_state_params()->collnet)
 		return 0;
-	(void)gethostname(host, sizeof(host) - 1);
-	if (job->local_size && job->world_size)
-		of.host_count = (job->world_size + job->local_size - 1) / job->local_size;
 	for (size_t i = 0; i < setup->nets.count; i++)
-		of.rate_Bps += setup->nets.at[i].speed_Bps;
-	return gain_permille(plugin_state_cluster(), &of);
+		rate_Bps += setup->nets.at[i].speed_Bps;
+	return gain_for(&setup->settings, rate_Bps, false);
 }
 
 void steer_collnet_advise(const struct steer_setup *setup)
@@ -33,16 +61,9 @@ void steer_collnet_advise(const struct steer_setup *setup)
 	if (!plugin_state_params()->cluster[0] && !setup->machine.loaded)
 		return;
 	gain = steer_collnet_gain(setup);
-	if (!gain || (setup->settings.wants_collnet && setup->level == STEER_FULL))
-		return;
-	if (!setup->settings.wants_collnet)
+	if (gain && !setup->offers_collnet && !setup->settings.wants_collnet)
 		log_info(LOG_INIT,
 			 "Tributary: on this cluster aggregation would be %.2f times as fast as a ring for large "
-			 "AllReduces; NCCL_COLLNET_ENABLE=1 before the job asks for it (tributary env)",
+			 "AllReduces; NCCL uses it with NCCL_ENV_PLUGIN=tributary and NCCL_COLLNET_ENABLE=1 or unset",
 			 gain / PERMILLE);
-	else
-		log_info(LOG_INIT,
-			 "Tributary: on this cluster aggregation would be %.2f times as fast as a ring for large "
-			 "AllReduces, but NCCL takes it for small ones alone where it is given no channels: %s",
-			 gain / PERMILLE, setup->why.text);
 }

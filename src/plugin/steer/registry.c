@@ -2,6 +2,7 @@
 
 #include "base/parse.h"
 #include "base/sys.h"
+#include "plugin/steer/agreed.h"
 #include "plugin/steer/folder.h"
 
 #include <errno.h>
@@ -22,10 +23,12 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------------------- names */
 
-static void id_make(const struct process_identity *of, uint64_t instance, char id[static STEER_ID_BYTES])
+void steer_process_id(const struct steer_process *process, char id[static STEER_ID_BYTES])
 {
+	const struct process_identity *of = &process->identity;
+
 	snprintf(id, STEER_ID_BYTES, "%08" PRIx32 "-%" PRIx64 "-%" PRIu32 "-%" PRIx64 "-%" PRIx64, (uint32_t)of->boot,
-		 of->pid_namespace, of->pid, of->start_ticks, instance);
+		 of->pid_namespace, of->pid, of->start_ticks, process->instance);
 }
 
 static bool id_is_of_this_process(const struct steer_registry *registry, const char *id)
@@ -145,6 +148,9 @@ static int sweep_one(void *arg, const char *name)
 	case 's':
 		gone = id_of_space(name + 2, id) && !steer_registry_is_alive(registry, id);
 		break;
+	case 'a':
+		gone = steer_agreed_owner(registry->directory, name, id) && !steer_registry_is_alive(registry, id);
+		break;
 	case 'p':
 	case 'n':
 		gone = !file_is_of_live(registry, name[0], name + 2);
@@ -218,7 +224,6 @@ int steer_registry_open(const char *shared_folder, const struct steer_process *p
 		diag_set(diag, 0, 0, "/proc does not know this process");
 		goto out;
 	}
-	id_make(&ret->self, (uintptr_t)&instance, ret->id);
 	r = -ENOMEM;
 	ret->own = sys_zalloc(sizeof(*ret->own));
 	if (!ret->own)
@@ -226,6 +231,7 @@ int steer_registry_open(const char *shared_folder, const struct steer_process *p
 	memcpy(&ret->own->process, process, sizeof(*process));
 	ret->own->process.identity = ret->self;
 	ret->own->process.instance = (uintptr_t)&instance;
+	steer_process_id(&ret->own->process, ret->id);
 	steer_process_seal(ret->own);
 	r = enter(shared_folder, ret, diag);
 	if (r == 0)
@@ -353,6 +359,8 @@ void steer_registry_drop(struct steer_registry *registry, int slot)
 		return;
 	}
 	if (registry->own->records[slot].used) {
+		steer_agreed_forget(registry->directory, steer_process_hash(&registry->own->process),
+				    registry->own->records[slot].serial);
 		memset(&registry->own->records[slot], 0, sizeof(registry->own->records[slot]));
 		(void)record_write(registry, slot);
 	}

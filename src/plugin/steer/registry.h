@@ -11,6 +11,7 @@
  *     d-COMM-HOST-LAYOUT   the decision: made by one rank, used by all. Ranks with another layout do not see it, and each
  *                   other's processes keep both from having a plan
  *     t-ID          what became of its communicators (status.h)
+ *     a-…           what the heads agreed on about collnet (agreed.h)
  *
  * The folder must belong to the user, with mode 0700. All that is read is checked: another version may have written it.
  * Files of processes that are gone are removed by the next process that opens the folder.
@@ -62,6 +63,7 @@ struct steer_record {
 	uint64_t machine; /* hash of everything that a plan depends on: equal on all ranks, or no plan */
 	uint64_t serial;  /* another one for each record of the process */
 	uint32_t reason;  /* enum steer_reason */
+	uint32_t follows; /* its tuner does what the heads agree on (agreed.h) */
 	char bus_id[STEER_BUS_ID_BYTES];
 	uint32_t used;
 	uint32_t checksum;
@@ -109,6 +111,8 @@ struct steer_decision {
 };
 
 uint64_t steer_process_hash(const struct steer_process *process);
+/* ID of the files' names. */
+void steer_process_id(const struct steer_process *process, char id[static STEER_ID_BYTES]);
 
 /* Checksums, before they are written. */
 void steer_process_seal(struct steer_process_file *file);

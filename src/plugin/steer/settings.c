@@ -248,7 +248,7 @@ void steer_settings_read(const struct params_source *source, unsigned local_proc
 		.shares_gpus = may_be_on(source, "NCCL_MULTI_RANK_GPU_ENABLE"),
 		/* nccl: at 2, the default, pairs of its rings change places on every other host, so none leaves its rail. */
 		.crossnic = number(source, "NCCL_CROSS_NIC", 2) == 1,
-		.wants_collnet = number(source, "NCCL_COLLNET_ENABLE", 0) == 1,
+		.wants_collnet = number(source, STEER_COLLNET_VARIABLE, 0) == 1,
 		.other_tuner = names_other_tuner(source),
 		.p2p_level = p2p_level(source),
 		.host = host_of(source),

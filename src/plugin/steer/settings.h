@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define STEER_COLLNET_VARIABLE "NCCL_COLLNET_ENABLE"
 /* The two that NCCL reads, and the one by which a child process knows that it inherited them from a plugin. */
 #define STEER_TOPOLOGY_VARIABLE "NCCL_TOPO_FILE"
 #define STEER_GRAPH_VARIABLE    "NCCL_GRAPH_FILE"

@@ -148,6 +148,7 @@ void steer_setup(const struct steer_setup_request *request, struct steer_setup *
 
 	steer_setup_init(ret);
 	ret->nets = *request->nets;
+	ret->offers_collnet = request->nccl_version && !request->source->get(STEER_COLLNET_VARIABLE);
 	steer_settings_read(request->source, params->local_processes, &ret->settings);
 	ret->settings.other_tuner = ret->settings.other_tuner || !params->tuner;
 	ret->level = level_of(request, ret);
@@ -167,6 +168,8 @@ void steer_setup(const struct steer_setup_request *request, struct steer_setup *
 	}
 	if (r < 0)
 		steer_setup_end(ret);
+	ret->registers = ret->level == STEER_FULL || (request->collnet && request->nccl_version &&
+						       registry_open(params, ret) == 0);
 	errno = saved_errno;
 }
 
@@ -178,4 +181,5 @@ void steer_setup_end(struct steer_setup *setup)
 	sys_close(&setup->topology_fd);
 	sys_close(&setup->shaped_fd);
 	setup->level = STEER_OFF;
+	setup->registers = false;
 }

@@ -23,6 +23,8 @@ struct steer_setup {
 	struct steer_nets nets;
 	struct steer_machine machine;
 	struct steer_registry registry;
+	bool offers_collnet; /* the environment half does, where it gains: the user has said nothing of it */
+	bool registers; /* communicators; also where only the heads' agreement on collnet needs it */
 	struct steer_elsewhere elsewhere;
 	/* Of the two texts of the machine; shaped: -1 and "" if there is none. */
 	int topology_fd, shaped_fd;
@@ -36,6 +38,7 @@ struct steer_setup_request {
 	const char *root;                   /* "" for this machine */
 	unsigned nccl_version;              /* 22809; 0: there is no environment half */
 	const struct steer_nets *nets;
+	bool collnet; /* may be used here */
 };
 
 /* Never fails: what fails lowers the level, and is said in a line of the log. Keeps errno. */

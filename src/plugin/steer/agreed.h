@@ -1,0 +1,42 @@
+/*
+ * How every rank of a host learns what its heads agreed on with those of the other hosts: a symbolic link for each rank in
+ * the registry's folder, which a head makes before any head has its group (struct aggregate_terms).
+ *
+ *     a-PROCESS-SERIAL   for the record with that serial of that process: ID-GAIN-RANKS, the ID being that process's
+ *
+ * RANKS is how many ranks were told so on all hosts. A rank of a communicator of as many ranks knows that all others know;
+ * nobody else may act on it. Two heads of one host, with a network card each, come one after the other (NCCL's set-up of
+ * collnet is in lock-step); the lesser gain counts. A link goes with its record.
+ *
+ * Threads: under the lock of steer.c. Errors: -errno.
+ */
+#ifndef TRIBUTARY_PLUGIN_STEER_AGREED_H
+#define TRIBUTARY_PLUGIN_STEER_AGREED_H
+
+#include "plugin/steer/registry.h"
+
+struct steer_agreed {
+	unsigned gain_permille; /* aggregate/gain.h */
+	unsigned rank_count;
+};
+
+/* Those who are to be told. */
+struct steer_audience {
+	size_t count; /* 0: not all ranks of this host would follow, or nobody can tell */
+	struct {
+		char id[STEER_ID_BYTES];
+		uint64_t process, serial;
+	} at[STEER_MEMBERS_MAX];
+};
+
+/* Pure. */
+void steer_agreed_audience(const struct steer_snapshot *snapshot, struct steer_audience *ret);
+
+int steer_agreed_tell(int directory, const struct steer_audience *audience, const struct steer_agreed *agreed);
+/* -ENOENT: this record was told nothing. */
+int steer_agreed_hear(int directory, uint64_t process, uint64_t serial, struct steer_agreed *ret);
+void steer_agreed_forget(int directory, uint64_t process, uint64_t serial);
+/* The ID in a link of that name. False: it is none. */
+bool steer_agreed_owner(int directory, const char *name, char id[static STEER_ID_BYTES]);
+
+#endif

@@ -1,0 +1,111 @@
+/* What the environment half answers to NCCL_COLLNET_ENABLE. It does so once for a process, so each case has its own. */
+#include "plugin/env.h"
+
+#include "support/tree.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define TWO_LEAVES(rate) \
+	"tributary-cluster 1\nswitch s\nswitch a parent=s rate=" rate "\nswitch b parent=s rate=" rate \
+	"\nhost h[0-3] leaf=a rate=400Mbit/s\nhost h[4-7] leaf=b rate=400Mbit/s\n"
+static const char *const narrow = TWO_LEAVES("100Mbit/s"), *const wide = TWO_LEAVES("1600Mbit/s");
+static const char *const one_leaf = "tributary-cluster 1\nswitch a\nhost h[0-7] leaf=a rate=400Mbit/s\n";
+static const char *const two_hosts = "tributary-cluster 1\nswitch s\nswitch a parent=s rate=1Mbit/s\n"
+				     "switch b parent=s rate=1Mbit/s\nhost h0 leaf=a\nhost h1 leaf=b\n";
+
+/* In a process of its own, with this cluster file (NULL: none) and these settings. NULL is "none". */
+static void expect(const char *cluster, const char *settings, const char *expected)
+{
+	static const char *const names[] = { "NCCL_COLLNET_ENABLE", "NCCL_NET_PLUGIN", "NCCL_NET", "TRIBUTARY_NET",
+					     "TRIBUTARY_TUNER", "TRIBUTARY_COLLNET", "TRIBUTARY_DISABLE",
+					     "NCCL_TUNER_PLUGIN", "TRIBUTARY_CLUSTER", "WORLD_SIZE", "LOCAL_WORLD_SIZE" };
+	char folder[] = "/tmp/tributary-env-XXXXXX", path[64], list[256], *save = NULL;
+	int status, fd;
+	pid_t child;
+
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/cluster", folder);
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	if (cluster)
+		tree_write(fd, "cluster", cluster, strlen(cluster));
+	close(fd);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		const char *answer;
+
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			unsetenv(names[i]);
+		setenv("NCCL_NET_PLUGIN", "tributary", 1);
+		setenv("TRIBUTARY_NET", "tcp", 1);
+		setenv("TRIBUTARY_PROFILE", folder, 1); /* this machine's own, if there is one, does not matter */
+		if (cluster)
+			setenv("TRIBUTARY_CLUSTER", path, 1);
+		snprintf(list, sizeof(list), "%s", settings);
+		for (char *at = strtok_r(list, " ", &save); at; at = strtok_r(NULL, " ", &save))
+			putenv(at);
+		plugin_env_init(22809);
+		answer = plugin_env_get("NCCL_COLLNET_ENABLE");
+		if (strcmp(answer ? answer : "none", expected) != 0)
+			_exit(1);
+		setenv("TRIBUTARY_CLUSTER", "/nowhere", 1);
+		answer = plugin_env_get("NCCL_COLLNET_ENABLE"); /* the same for every communicator */
+		_exit(strcmp(answer ? answer : "none", expected) != 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	tree_remove(folder);
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		fail_msg("with %s: not %s", settings, expected);
+}
+
+static void it_is_offered_where_the_cluster_file_promises_a_gain(void **state)
+{
+	(void)state;
+	expect(narrow, "", "1");
+	expect(narrow, "WORLD_SIZE=16 LOCAL_WORLD_SIZE=2", "1");
+	expect(narrow, "WORLD_SIZE=8 LOCAL_WORLD_SIZE=2", "1"); /* four hosts, which may be of both leaves */
+	expect(wide, "", "none");
+	expect(one_leaf, "", "none");
+	expect(two_hosts, "", "none");
+	expect(NULL, "", "none");
+	expect("nonsense", "", "none");
+}
+
+static void not_where_the_user_or_another_plugin_has_a_say(void **state)
+{
+	(void)state;
+	expect(narrow, "NCCL_COLLNET_ENABLE=0", "0");
+	expect(wide, "NCCL_COLLNET_ENABLE=1", "1");
+	expect(narrow, "NCCL_NET_PLUGIN=aws", "none");
+	expect(narrow, "NCCL_NET_PLUGIN=none", "none");
+	expect(narrow, "NCCL_NET_PLUGIN=/opt/libnccl-net-tributary.so", "1");
+	expect(narrow, "NCCL_NET=Socket", "none");
+	expect(narrow, "TRIBUTARY_NET=off", "none");
+	expect(narrow, "TRIBUTARY_NET=verbs", "none"); /* for GPUDirect RDMA */
+	expect(narrow, "TRIBUTARY_COLLNET=0", "none");
+	expect(narrow, "TRIBUTARY_TUNER=0", "none");
+	expect(narrow, "NCCL_TUNER_PLUGIN=none", "none");
+	expect(narrow, "TRIBUTARY_DISABLE=1", "none");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_is_offered_where_the_cluster_file_promises_a_gain),
+		cmocka_unit_test(not_where_the_user_or_another_plugin_has_a_say),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
