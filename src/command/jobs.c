@@ -145,6 +145,8 @@ void jobs_join(struct jobs *jobs)
 {
 	size_t count = 0;
 
+	if (!jobs->count)
+		return; /* qsort takes no NULL */
 	qsort(jobs->at, jobs->count, sizeof(*jobs->at), by_job);
 	for (size_t i = 0; i < jobs->count; i++) {
 		struct job *from = &jobs->at[i], *job = count ? &jobs->at[count - 1] : NULL;
