@@ -79,9 +79,9 @@ void aggregate_set_terms(struct aggregate_listener *listener, const struct aggre
 /* Of a group, after connect: for the log line and the cost model. */
 struct aggregate_facts {
 	size_t members, hosts, leaves, servers;
-	size_t neighbours;   /* members of this host that are reached by host_ops */
-	uint64_t rate_Bps;   /* what a host's NIC moves one way, as it or the cluster file says; 0: not known */
-	uint64_t uplink_Bps; /* the narrowest; 0: not known */
+	size_t neighbours;      /* members of this host that are reached by host_ops */
+	uint64_t rate_Bps;      /* what a host's NIC moves one way, as it or the cluster file says; 0: not known */
+	uint64_t uplink_Bps;    /* the narrowest; 0: not known */
 	unsigned gain_permille; /* gain.h: agreed */
 	size_t rank_count;      /* of the terms of all members: agreed */
 	double host_share, uplink_share; /* bytes each direction over the operation's bytes, the busiest of each */

@@ -340,7 +340,8 @@ static int coordinate(struct meeting *meeting)
 	}
 	if (r == 0 && meeting->group->facts.rank_count && meeting->group->facts.gain_permille &&
 	    !group_gain(meeting->group, false))
-		r = meeting_fail(meeting, EHOSTUNREACH, "the aggregators without which nothing is gained cannot be had");
+		r = meeting_fail(meeting, EHOSTUNREACH,
+				 "the aggregators without which nothing is gained cannot be had");
 	return coordinator_end(meeting, r);
 }
 

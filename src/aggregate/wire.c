@@ -151,7 +151,8 @@ int aggregate_wire_get_report(const uint8_t bytes[static AGGREGATE_WIRE_REPORT_B
 {
 	struct aggregate_wire_report report = { .kind = (enum aggregate_report)bytes[6],
 						.servers = (uint32_t)bytes_get(bytes + REPORT_SERVERS_AT, 4),
-						.gain_permille = (uint32_t)bytes_get(bytes + REPORT_SERVERS_AT + 4, 4) };
+						.gain_permille = (uint32_t)bytes_get(bytes + REPORT_SERVERS_AT + 4,
+										     4) };
 	int r = check_head(bytes);
 
 	if (r < 0)

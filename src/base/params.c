@@ -160,7 +160,8 @@ static const struct param_row rows[] = {
 	  .max = GIB,
 	  .zero_too = true },
 	{ { "TRIBUTARY_STEER", "choice", "", "off, topology, full", "full",
-	    "What NCCL is told of the measured machine. topology: what its links carry. full: also the channels of each "
+	    "What NCCL is told of the measured machine. topology: what its links carry. full: also the channels of "
+	    "each "
 	    "communicator, which needs NCCL_ENV_PLUGIN=tributary. Nothing without a profile, and never against "
 	    "NCCL_TOPO_FILE or NCCL_GRAPH_FILE." },
 	  KIND_CHOICE,

@@ -78,8 +78,8 @@ static void add_obstacles(struct discover_facts *facts)
 	end = text + facts->bytes;
 	end += snprintf(end, LINE_BYTES, "obstacle none\n");
 	for (size_t i = 0; i < count; i++)
-		end += snprintf(end, LINE_BYTES, "obstacle %s %s %s\n", list[i].name, list[i].is_set ? "warning" : "note",
-				list[i].text);
+		end += snprintf(end, LINE_BYTES, "obstacle %s %s %s\n", list[i].name,
+				list[i].is_set ? "warning" : "note", list[i].text);
 	facts->text = text;
 	facts->bytes = (size_t)(end - text);
 }

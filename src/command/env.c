@@ -19,10 +19,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIBRARY      "libnccl-net-tributary.so"
-#define ENV_LIBRARY  "libnccl-env-tributary.so" /* a link to it */
-#define PLUGIN_NAME  "tributary"
-#define SEARCH_PATH  "LD_LIBRARY_PATH"
+#define LIBRARY     "libnccl-net-tributary.so"
+#define ENV_LIBRARY "libnccl-env-tributary.so" /* a link to it */
+#define PLUGIN_NAME "tributary"
+#define SEARCH_PATH "LD_LIBRARY_PATH"
 
 /* ---------------------------------------------------------------------------------------------------------- the library */
 
@@ -292,7 +292,8 @@ static int print_json(const struct env *env, FILE *out)
 	for (size_t i = 0; i < env->note_count; i++)
 		json_array_append_new(notes, json_text(env->notes[i]));
 	return json_print(json_pack("{so so so so so}", "library", json_text(env->library), "variables", variables,
-				    "notes", notes, "no_collnet", env->has_collnet ? json_null() : json_text(env->collnet), "gain",
+				    "notes", notes, "no_collnet",
+				    env->has_collnet ? json_null() : json_text(env->collnet), "gain",
 				    env->gain_permille ? json_real(env->gain_permille / 1e3) : json_null()),
 			  out);
 }
@@ -322,7 +323,8 @@ const struct command command_env = {
 	.about = "In a shell: eval \"$(tributary env)\". It names both halves of the plugin, NCCL_ENV_PLUGIN and "
 		 "NCCL_NET_PLUGIN, the folder of its library where the loader does not look by itself, and, where the "
 		 "cluster file promises a gain by aggregation, NCCL_COLLNET_ENABLE=1, which NCCL must find before it "
-		 "loads plugins. It switches GPUDirect RDMA off. What is set already stays, and a comment says what that "
+		 "loads plugins. It switches GPUDirect RDMA off. What is set already stays, and a comment says what "
+		 "that "
 		 "means. It has to be the same on every host of the job.",
 	.options = { ENV_OPTION_COLLNET, COMMAND_OPTION_JSON },
 	.run = run,

@@ -18,7 +18,7 @@ struct env_variable {
 struct env {
 	char library[PATH_MAX]; /* the plugin */
 	struct env_variable variables[ENV_VARIABLES_MAX];
-	size_t count;                   /* that are to be set; 0: all is as it should be */
+	size_t count;                                /* that are to be set; 0: all is as it should be */
 	char notes[ENV_NOTES_MAX][ENV_REASON_BYTES]; /* what the user has set and keeps Tributary out */
 	size_t note_count;
 	bool has_collnet;               /* NCCL_COLLNET_ENABLE is among them */

@@ -90,9 +90,9 @@ static int parse_comm(struct job *job, const char *line)
 	char why[JOBS_WHY_BYTES];
 	struct job_comm comm;
 
-	if (sscanf(line,
-		   "comm %16s count %" SCNu64 " gpus %95s channels %u alone %lf several %lf why %191[^\n]", comm.last_id,
-		   &comm.count, comm.gpus, &comm.channels, &comm.alone_GBps, &comm.several_GBps, why) != 7)
+	if (sscanf(line, "comm %16s count %" SCNu64 " gpus %95s channels %u alone %lf several %lf why %191[^\n]",
+		   comm.last_id, &comm.count, comm.gpus, &comm.channels, &comm.alone_GBps, &comm.several_GBps,
+		   why) != 7)
 		return 0;
 	take_reason(why, comm.why);
 	return add_comm(job, &comm);

@@ -14,7 +14,7 @@ enum { JOBS_WORD_BYTES = 65, JOBS_WHY_BYTES = 192, JOBS_GPUS_BYTES = 96 };
 struct job_comm {
 	char last_id[17], gpus[JOBS_GPUS_BYTES], why[JOBS_WHY_BYTES]; /* why: NCCL searches; "" */
 	uint64_t count;
-	unsigned channels; /* 0: NCCL searches */
+	unsigned channels;               /* 0: NCCL searches */
 	double alone_GBps, several_GBps; /* predicted; 0: not for such a communicator */
 };
 

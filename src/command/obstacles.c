@@ -61,14 +61,17 @@ static void find_plugins(struct list *list)
 		    "NCCL_ENV_PLUGIN=%.60s keeps NCCL from loading the environment half; set it to tributary", env);
 	else if (!env && !is_default())
 		add(list, "NCCL_ENV_PLUGIN", true, false,
-		    "nothing tells NCCL to load the environment half; NCCL_ENV_PLUGIN=tributary does, and `tributary run` "
+		    "nothing tells NCCL to load the environment half; NCCL_ENV_PLUGIN=tributary does, and `tributary "
+		    "run` "
 		    "sets it");
 	if (net && !names_us(net))
 		add(list, "NCCL_NET_PLUGIN", true, true,
-		    "NCCL_NET_PLUGIN=%.60s keeps NCCL from telling Tributary of communicators; set it to tributary", net);
+		    "NCCL_NET_PLUGIN=%.60s keeps NCCL from telling Tributary of communicators; set it to tributary",
+		    net);
 	if (name && strcasecmp(name, PLUGIN_NET_NAME) != 0)
 		add(list, "NCCL_NET", true, true,
-		    "NCCL_NET=%.60s keeps NCCL from telling Tributary of communicators; unset it (TRIBUTARY_NET=off leaves "
+		    "NCCL_NET=%.60s keeps NCCL from telling Tributary of communicators; unset it (TRIBUTARY_NET=off "
+		    "leaves "
 		    "the network to NCCL, too)",
 		    name);
 }
@@ -79,7 +82,8 @@ static void find_settings(const struct params *params, struct list *list)
 		const char *name, *text;
 		bool zero_is_off;
 	} settings[] = {
-		{ STEER_TOPOLOGY_VARIABLE, "it replaces the measured topology, and nothing is planned; unset it", false },
+		{ STEER_TOPOLOGY_VARIABLE, "it replaces the measured topology, and nothing is planned; unset it",
+		  false },
 		{ STEER_GRAPH_VARIABLE, "its channels are used in place of planned ones; unset it", false },
 		{ "NCCL_SHM_DISABLE", "no plan is made without shared memory; unset it", true },
 		{ "NCCL_MULTI_RANK_GPU_ENABLE", "the ranks on a GPU cannot be counted then; unset it", true },
@@ -134,7 +138,8 @@ static void find_evidence(const struct params *params, struct list *list)
 	steer_compute_ask(compute);
 	if (!compute->known)
 		add(list, "launcher", false, false,
-		    "jobs on a part of the GPUs must tell how many processes they have here (%s); start them with torchrun, "
+		    "jobs on a part of the GPUs must tell how many processes they have here (%s); start them with "
+		    "torchrun, "
 		    "mpirun or srun, or set TRIBUTARY_LOCAL_PROCESSES",
 		    compute->why);
 	sys_free(compute);

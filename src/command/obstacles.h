@@ -10,9 +10,9 @@ struct params;
 enum { OBSTACLES_MAX = 16, OBSTACLE_TEXT_BYTES = 240 };
 
 struct obstacle {
-	const char *name; /* one word: the variable, "profile", "launcher" */
-	bool is_total;    /* no communicator gets channels; else some do not */
-	bool is_set;      /* by a variable of this environment, or of NCCL's configuration files */
+	const char *name;               /* one word: the variable, "profile", "launcher" */
+	bool is_total;                  /* no communicator gets channels; else some do not */
+	bool is_set;                    /* by a variable of this environment, or of NCCL's configuration files */
 	char text[OBSTACLE_TEXT_BYTES]; /* what it does, and after a semicolon the remedy */
 };
 

@@ -106,7 +106,9 @@ static void tell(const struct params *params, const char *id, const struct obsta
 	if (outcome.has_others)
 		others = " (and other reasons: tributary status)";
 	if (outcome.is_known)
-		fprintf(stderr, "tributary: communicators on this host: %" PRIu64 " with planned channels, %" PRIu64 " without\n",
+		fprintf(stderr,
+			"tributary: communicators on this host: %" PRIu64 " with planned channels, %" PRIu64
+			" without\n",
 			outcome.planned, outcome.searched);
 	else
 		fprintf(stderr, "tributary: NCCL has told Tributary of no communicator on this host\n");
@@ -168,7 +170,9 @@ static void end_by(int number)
 static int run_and_tell(const struct command_call *call, const struct params *params, const char *id,
 			const struct obstacle *obstacle)
 {
-	static const int passed_on[] = { SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT };
+	static const int passed_on[] = {
+		SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT
+	};
 	int failed[2], error, status;
 	sigset_t signals, before;
 	pid_t child, self = getpid();
@@ -238,11 +242,12 @@ const struct command command_run = {
 	.name = "run",
 	.operands = "COMMAND...",
 	.help = "run a command with what NCCL needs to use the plugin",
-	.about = "Sets what `tributary env` prints and runs the command: tributary run -- torchrun --nproc-per-node 8 "
-		 "train.py. Options of the command's own come after --. At the end it says on standard error how many "
-		 "communicators had planned channels, and what stood in the way of the others; `tributary status` has "
-		 "more. Launchers that start processes on other hosts do not all pass the environment on: run it there, "
-		 "or mpirun -x.",
+	.about =
+		"Sets what `tributary env` prints and runs the command: tributary run -- torchrun --nproc-per-node 8 "
+		"train.py. Options of the command's own come after --. At the end it says on standard error how many "
+		"communicators had planned channels, and what stood in the way of the others; `tributary status` has "
+		"more. Launchers that start processes on other hosts do not all pass the environment on: run it there, "
+		"or mpirun -x.",
 	.options = { ENV_OPTION_COLLNET },
 	.run = run,
 };

@@ -97,12 +97,12 @@ static json_t *job_json(const struct job *job)
 	for (size_t i = 0; i < job->comm_count; i++) {
 		const struct job_comm *comm = &job->comms[i];
 
-		json_array_append_new(
-			comms, json_pack("{so sI so sI so so so}", "last_id", json_text(comm->last_id), "count",
-					 (json_int_t)comm->count, "gpus", gpus_json(comm->gpus), "channels",
-					 (json_int_t)comm->channels, "one_host_GBps", rate_json(comm->alone_GBps),
-					 "two_hosts_GBps", rate_json(comm->several_GBps), "reason",
-					 comm->why[0] ? json_text(comm->why) : json_null()));
+		json_array_append_new(comms, json_pack("{so sI so sI so so so}", "last_id", json_text(comm->last_id),
+						       "count", (json_int_t)comm->count, "gpus", gpus_json(comm->gpus),
+						       "channels", (json_int_t)comm->channels, "one_host_GBps",
+						       rate_json(comm->alone_GBps), "two_hosts_GBps",
+						       rate_json(comm->several_GBps), "reason",
+						       comm->why[0] ? json_text(comm->why) : json_null()));
 	}
 	return json_pack("{so so so sb sI so sI ss so so}", "id", json_text(job->id), "host", json_text(job->host),
 			 "command", json_text(job->command), "running", job->running, "start_s",
@@ -134,8 +134,9 @@ static int print(const struct command_call *call, const struct jobs *jobs, size_
 	if (is_json)
 		return json_print(json_pack("{ss so}", "format", "tributary-status 1", "jobs", list), out);
 	if (!count)
-		fprintf(out, "no job of this user has told of a communicator%s; `tributary doctor` names what stands in "
-			     "the way\n",
+		fprintf(out,
+			"no job of this user has told of a communicator%s; `tributary doctor` names what stands in "
+			"the way\n",
 			all ? "" : " on this host");
 	return COMMAND_OK;
 }
@@ -164,7 +165,8 @@ const struct command command_status = {
 	.operands = "",
 	.help = "which communicators of running and recent jobs have channels, and why not",
 	.about = "Of the jobs of this user on this host, the newest first: for each kind of communicator its GPUs, its "
-		 "channels and what AllReduce of 256 MiB should reach, or the reason why NCCL searches, with what helps. "
+		 "channels and what AllReduce of 256 MiB should reach, or the reason why NCCL searches, with what "
+		 "helps. "
 		 "Running jobs tell in shared memory (TRIBUTARY_SHARED_DIR), recent ones in the state directory "
 		 "(TRIBUTARY_STATE_DIR). docs/steering.md lists the reasons.",
 	.options = { { "jobs", "N", "recent jobs to show at most, beside those that run", "20" },

@@ -12,9 +12,9 @@ struct params;
 #define PLUGIN_RDMA_ROOT "/sys/class/infiniband"
 
 struct plugin_choice {
-	bool ours;        /* false: every communicator is declined, so that NCCL uses its own transport */
-	bool wants_verbs; /* ours, and RDMA was asked for by name */
-	char reason[256]; /* why it is left to NCCL, a clause; "" when ours */
+	bool ours;             /* false: every communicator is declined, so that NCCL uses its own transport */
+	bool wants_verbs;      /* ours, and RDMA was asked for by name */
+	char reason[256];      /* why it is left to NCCL, a clause; "" when ours */
 	unsigned active_ports; /* RDMA ports of the host; 0 also if nobody looked */
 	char rdma_device[64];  /* of the first of them, and the PCI bus id of its card ("": not known) */
 	char rdma_bus_id[24];

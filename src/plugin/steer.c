@@ -29,7 +29,7 @@
 
 enum { NAP_US = 200, PARENTS = 256 };
 /* For another rank's planning; then a rank plans itself, and one decision counts. */
-#define PLANNING_NS NS_PER_S
+#define PLANNING_NS  NS_PER_S
 /* What NCCL is given where a rank cannot follow the plan of the others: an error for it, where going on would hang. */
 #define NO_SUCH_FILE "/proc/self/tributary-cannot-follow-the-plan"
 
@@ -41,11 +41,11 @@ struct steer_thread {
 	enum thread_state state;
 	struct steer_record record;
 	uint64_t process; /* steer_process_hash of this one */
-	int slot;               /* of the record; negative: it is not in the registry (steer_registry_drop) */
-	bool is_author;         /* of the decision */
-	int graph_fd;           /* -1: none */
+	int slot;         /* of the record; negative: it is not in the registry (steer_registry_drop) */
+	bool is_author;   /* of the decision */
+	int graph_fd;     /* -1: none */
 	char graph_path[STEER_PATH_BYTES];
-	const char *graph;      /* the answer to NCCL_GRAPH_FILE; NULL: none */
+	const char *graph; /* the answer to NCCL_GRAPH_FILE; NULL: none */
 	bool has_decision;
 	struct steer_decision decision;
 };
@@ -57,7 +57,7 @@ static struct {
 	struct steer_status status;
 	struct steer_thread *threads;
 	pthread_key_t key;
-	bool has_key;         /* this, too, is not written again */
+	bool has_key; /* this, too, is not written again */
 	uint64_t serials;
 	uint64_t parents[PARENTS]; /* ids of the last communicators, whose children may come */
 	size_t parent_count;
@@ -109,8 +109,9 @@ static void thread_ends(void *arg)
 
 static struct steer_thread *this_thread(void)
 {
-	return atomic_load_explicit(&steer.ready, memory_order_acquire) && steer.has_key ? pthread_getspecific(steer.key)
-											  : NULL;
+	return atomic_load_explicit(&steer.ready, memory_order_acquire) && steer.has_key
+		       ? pthread_getspecific(steer.key)
+		       : NULL;
 }
 
 /* Under the lock. NULL: no memory. */
@@ -169,7 +170,8 @@ static void point_nccl_to_topology(void)
 	char mark[STEER_PATH_BYTES + 1];
 
 	snprintf(mark, sizeof(mark), "%s:", steer.setup.topology_path);
-	if (setenv(STEER_MARK_VARIABLE, mark, 1) < 0 || setenv(STEER_TOPOLOGY_VARIABLE, steer.setup.topology_path, 1) < 0)
+	if (setenv(STEER_MARK_VARIABLE, mark, 1) < 0 ||
+	    setenv(STEER_TOPOLOGY_VARIABLE, steer.setup.topology_path, 1) < 0)
 		log_warn("%s cannot be set: %s", STEER_TOPOLOGY_VARIABLE, strerror(errno));
 }
 
@@ -377,7 +379,8 @@ static int write_graph(struct steer_thread *thread, struct diag *diag)
 	size_t bytes = 0;
 
 	steer_nets_devices(&setup->machine, &setup->nets, &thread->decision.request, devices);
-	r = steer_decision_write(&setup->machine, &thread->decision, devices, setup->nets.latency_us, &text, &bytes, diag);
+	r = steer_decision_write(&setup->machine, &thread->decision, devices, setup->nets.latency_us, &text, &bytes,
+				 diag);
 	if (r == 0 && bytes > STEER_GRAPH_BYTES)
 		r = -E2BIG;
 	if (r == 0)

@@ -64,8 +64,10 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 		predict_collnet_make(rank_count, node_count, constants, &look.collnet);
 	r = steer_collnet_agreed(comm_id, rank_count, &gain_permille);
 	if (r < 0) {
-		log_warn("Communicator %016" PRIx64 ": what was agreed on collnet cannot be read, and the other ranks may "
-			 "know: %s", comm_id, strerror(-r));
+		log_warn("Communicator %016" PRIx64
+			 ": what was agreed on collnet cannot be read, and the other ranks may "
+			 "know: %s",
+			 comm_id, strerror(-r));
 		return r;
 	}
 	look.collnet.gain_permille = gain_permille;
@@ -80,8 +82,10 @@ static int init(uint64_t comm_id, size_t rank_count, size_t node_count, const st
 	tuner->is_restricted = getenv("NCCL_ALGO") || getenv("NCCL_PROTO");
 	if (look.collnet.gain_permille)
 		log_info(LOG_TUNING,
-			 "Tributary, communicator %016" PRIx64 ": large AllReduces are aggregated, by the cluster file %.2f "
-			 "times as fast as a ring", comm_id, look.collnet.gain_permille / PERMILLE);
+			 "Tributary, communicator %016" PRIx64
+			 ": large AllReduces are aggregated, by the cluster file %.2f "
+			 "times as fast as a ring",
+			 comm_id, look.collnet.gain_permille / PERMILLE);
 	if (look.edits)
 		say_what_is_done(comm_id, &look);
 	*ret = tuner;

@@ -28,18 +28,18 @@ enum {
 };
 
 enum board_op {
-	BOARD_ASK_NET,   /* NCCL_NET, NCCL_COLLNET_ENABLE */
-	BOARD_THREAD,    /* starts the actor `value` */
-	BOARD_INIT,      /* the net plugin's init, devices, getProperties(0) */
-	BOARD_DUMP,      /* NCCL_TOPO_DUMP_FILE */
-	BOARD_TOPOLOGY,  /* NCCL_TOPO_FILE, and reads it */
-	BOARD_GRAPH,     /* NCCL_GRAPH_FILE, and reads it */
-	BOARD_TUNER,     /* the tuner's init, and some questions */
-	BOARD_PROTO,     /* NCCL_PROTO */
-	BOARD_ALGO,      /* NCCL_ALGO */
-	BOARD_FORK,      /* a data loader: a child that asks and calls what it must get nothing from */
-	BOARD_END,       /* the worker thread ends */
-	BOARD_EXIT,      /* the process ends by exit; value 1: by _exit */
+	BOARD_ASK_NET,  /* NCCL_NET, NCCL_COLLNET_ENABLE */
+	BOARD_THREAD,   /* starts the actor `value` */
+	BOARD_INIT,     /* the net plugin's init, devices, getProperties(0) */
+	BOARD_DUMP,     /* NCCL_TOPO_DUMP_FILE */
+	BOARD_TOPOLOGY, /* NCCL_TOPO_FILE, and reads it */
+	BOARD_GRAPH,    /* NCCL_GRAPH_FILE, and reads it */
+	BOARD_TUNER,    /* the tuner's init, and some questions */
+	BOARD_PROTO,    /* NCCL_PROTO */
+	BOARD_ALGO,     /* NCCL_ALGO */
+	BOARD_FORK,     /* a data loader: a child that asks and calls what it must get nothing from */
+	BOARD_END,      /* the worker thread ends */
+	BOARD_EXIT,     /* the process ends by exit; value 1: by _exit */
 };
 
 struct board_order {
@@ -54,10 +54,10 @@ struct board_answer {
 	int result; /* NCCL's */
 	int value;  /* FORK: calls that had an effect */
 	bool errno_changed;
-	bool waited; /* for more than a second */
-	bool missing; /* the file cannot be read */
+	bool waited;                 /* for more than a second */
+	bool missing;                /* the file cannot be read */
 	char path[BOARD_PATH_BYTES]; /* TOPOLOGY, GRAPH: "": unset */
-	uint32_t tuner_choices; /* hash */
+	uint32_t tuner_choices;      /* hash */
 	size_t text_bytes;
 	char text[BOARD_TEXT_BYTES];
 };
@@ -81,8 +81,8 @@ struct board_actor {
 };
 
 enum board_kind {
-	BOARD_WHOLE,       /* net, tuner and environment half */
-	BOARD_NO_ENV,      /* NCCL_NET_PLUGIN alone */
+	BOARD_WHOLE,  /* net, tuner and environment half */
+	BOARD_NO_ENV, /* NCCL_NET_PLUGIN alone */
 	BOARD_NO_PLUGIN,
 	BOARD_OTHER_BUILD, /* another version of the library */
 };

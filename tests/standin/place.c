@@ -65,10 +65,10 @@ int places_begin(void)
 static int put_gpu(const char *bus_id)
 {
 	static const char *const files[][2] = {
-		{ "class", "0x030200\n" },           { "vendor", "0x10de\n" },
-		{ "device", "0x20b5\n" },            { "subsystem_vendor", "0x10de\n" },
-		{ "subsystem_device", "0x1533\n" },  { "max_link_speed", "16.0 GT/s PCIe\n" },
-		{ "current_link_width", "16\n" },    { "max_link_width", "16\n" },
+		{ "class", "0x030200\n" },          { "vendor", "0x10de\n" },
+		{ "device", "0x20b5\n" },           { "subsystem_vendor", "0x10de\n" },
+		{ "subsystem_device", "0x1533\n" }, { "max_link_speed", "16.0 GT/s PCIe\n" },
+		{ "current_link_width", "16\n" },   { "max_link_width", "16\n" },
 	};
 	char path[PATH_BYTES];
 	int r = 0;

@@ -204,11 +204,19 @@ void play_fork(struct play *play)
 /* ---------------------------------------------------------------------------------------------------------------- steps */
 
 static const enum board_op op_of[PLAY_DONE] = {
-	[PLAY_ASK] = BOARD_ASK_NET,       [PLAY_START] = BOARD_THREAD,  [PLAY_INIT] = BOARD_INIT,
-	[PLAY_FORK] = BOARD_FORK,         [PLAY_DUMP] = BOARD_DUMP,     [PLAY_TOPOLOGY] = BOARD_TOPOLOGY,
-	[PLAY_TOPOLOGY_AGAIN] = BOARD_TOPOLOGY, [PLAY_GRAPH] = BOARD_GRAPH,
-	[PLAY_GRAPHS] = BOARD_GRAPH,      [PLAY_TUNER] = BOARD_TUNER,   [PLAY_PROTO] = BOARD_PROTO,
-	[PLAY_ALGO] = BOARD_ALGO,         [PLAY_END] = BOARD_END,
+	[PLAY_ASK] = BOARD_ASK_NET,
+	[PLAY_START] = BOARD_THREAD,
+	[PLAY_INIT] = BOARD_INIT,
+	[PLAY_FORK] = BOARD_FORK,
+	[PLAY_DUMP] = BOARD_DUMP,
+	[PLAY_TOPOLOGY] = BOARD_TOPOLOGY,
+	[PLAY_TOPOLOGY_AGAIN] = BOARD_TOPOLOGY,
+	[PLAY_GRAPH] = BOARD_GRAPH,
+	[PLAY_GRAPHS] = BOARD_GRAPH,
+	[PLAY_TUNER] = BOARD_TUNER,
+	[PLAY_PROTO] = BOARD_PROTO,
+	[PLAY_ALGO] = BOARD_ALGO,
+	[PLAY_END] = BOARD_END,
 };
 
 static bool is_skipped(const struct play_comm *comm, const struct play_member *member)
@@ -244,7 +252,8 @@ static bool have_reached(const struct play *play, const struct play_comm *comm, 
 	for (unsigned i = 0; i < comm->member_count; i++) {
 		const struct play_process *process = &play->processes[comm->members[i].process];
 
-		if ((host < 0 || process->host == (unsigned)host) && (comm->members[i].step < step || (process->dead && comm->hurt)))
+		if ((host < 0 || process->host == (unsigned)host) &&
+		    (comm->members[i].step < step || (process->dead && comm->hurt)))
 			return false;
 	}
 	return true;
@@ -335,8 +344,8 @@ static bool can_start(const struct play *play, const struct play_comm *comm, con
 static void records_follow(struct play *play, const struct play_comm *comm, const struct play_member *member,
 			   bool begins)
 {
-	uint64_t *record = &play->processes[member->process].records[member->step <= PLAY_START ? member->caller
-												: member->actor];
+	uint64_t *record =
+		&play->processes[member->process].records[member->step <= PLAY_START ? member->caller : member->actor];
 
 	if (begins && member->step == PLAY_INIT)
 		*record = comm->id;
@@ -378,7 +387,8 @@ static void go_on(struct play *play, struct play_comm *comm, struct play_member 
 			(unsigned)(comm - play->comms), member->process, member->gpu, actor, (int)member->step,
 			(int)state);
 	if (actor_of(play, member->process, actor)->answer.waited)
-		play_fail(play, "process %u, step %d: a wait of more than a second", member->process, (int)member->step);
+		play_fail(play, "process %u, step %d: a wait of more than a second", member->process,
+			  (int)member->step);
 	else if (state == BOARD_IDLE || state == BOARD_ABSENT)
 		step_ends(play, comm, member);
 }
@@ -627,7 +637,8 @@ static void sweep(struct play *play)
 	shared->kind = BOARD_WHOLE;
 	shared->net_version = 11;
 	shared->variable_count = 1;
-	snprintf(shared->variables[0], BOARD_VALUE_BYTES, "TRIBUTARY_PROFILE=%.120s", play->worlds[play->world].profile);
+	snprintf(shared->variables[0], BOARD_VALUE_BYTES, "TRIBUTARY_PROFILE=%.120s",
+		 play->worlds[play->world].profile);
 	play_fork(play);
 	actor->order = (struct board_order){ .op = BOARD_INIT, .comm_id = 1 };
 	play->calm = true;
@@ -646,7 +657,8 @@ void play_run(struct play *play)
 	if (!play->failed && !killed && !any_record(play))
 		for (unsigned i = 0; i < PLAY_PLACES; i++)
 			if (place_count(&play->places[play->world][i], true))
-				play_fail(play, "files of communicators are left in place %u, though none is in its init", i);
+				play_fail(play,
+					  "files of communicators are left in place %u, though none is in its init", i);
 	for (unsigned i = 0; i < play->process_count && !play->failed; i++)
 		if (!play->processes[i].dead)
 			process_exit(play, i);

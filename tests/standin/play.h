@@ -31,20 +31,20 @@ enum play_place { PLAY_HOST_0, PLAY_CONTAINER, PLAY_HOST_1 };
 struct play_process {
 	/* What it is, by the schedule. */
 	enum play_place place;
-	unsigned host;     /* as NCCL counts them */
+	unsigned host; /* as NCCL counts them */
 	unsigned job;
-	unsigned settings; /* that must be equal for a plan */
-	bool unwilling;    /* its settings or its kind speak against plans */
-	bool shares_gpus;  /* NCCL_MULTI_RANK_GPU_ENABLE */
-	bool ours;         /* the network is */
-	bool silent;       /* it tells the others nothing: no plugin, or steering is off */
-	bool is_helper;    /* no rank of its job, but with the variables of one */
-	const char *graph; /* NCCL_GRAPH_FILE of the user, NULL: unset */
+	unsigned settings;           /* that must be equal for a plan */
+	bool unwilling;              /* its settings or its kind speak against plans */
+	bool shares_gpus;            /* NCCL_MULTI_RANK_GPU_ENABLE */
+	bool ours;                   /* the network is */
+	bool silent;                 /* it tells the others nothing: no plugin, or steering is off */
+	bool is_helper;              /* no rank of its job, but with the variables of one */
+	const char *graph;           /* NCCL_GRAPH_FILE of the user, NULL: unset */
 	unsigned gpu_count, gpus[4]; /* its ranks: indices of the world's GPUs */
 	/* What it does. */
 	pid_t pid;
 	bool dead, stopped, registered;
-	struct play_member *net_lock;  /* who is in NCCL's lock over the net plugin's init */
+	struct play_member *net_lock;       /* who is in NCCL's lock over the net plugin's init */
 	uint64_t records[BOARD_ACTORS_MAX]; /* id whose record each actor has; 0: none */
 };
 
@@ -69,8 +69,8 @@ enum play_step {
 struct play_member {
 	unsigned process, gpu, caller, actor; /* gpu: index of the world's; actor: that initialises */
 	enum play_step step;
-	unsigned graphs; /* asked */
-	bool running;    /* within the step */
+	unsigned graphs;          /* asked */
+	bool running;             /* within the step */
 	uint64_t graph, topology; /* hashes of what it read; 0: it was answered no file of the plugin */
 	uint32_t tuner;           /* of its choices */
 };

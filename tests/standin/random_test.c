@@ -108,8 +108,8 @@ static void every_communicator_gets_its_own_plan_or_none(void **state)
 		skip();
 	}
 	printf("%" PRIu64 " schedules, %.0f in a second, %" PRIu64 " turns, %" PRIu64 " waits, %" PRIu64 " kills\n",
-	       counts->schedules, (double)counts->schedules * 1e9 / (double)(runtime_now_ns() - start_ns), counts->turns,
-	       counts->waits, counts->kills);
+	       counts->schedules, (double)counts->schedules * 1e9 / (double)(runtime_now_ns() - start_ns),
+	       counts->turns, counts->waits, counts->kills);
 	printf("%" PRIu64 " communicators, %" PRIu64 " not finished; %" PRIu64 " plans were due, %" PRIu64
 	       " were made; %u schedules failed\n",
 	       counts->communicators, counts->given_up, counts->due, counts->planned, sum.failures);

@@ -269,7 +269,7 @@ static void serve(struct board_actor *actor)
 		actor->answer.result = obey(&actor->order, &actor->answer);
 		/* The C library and this file may change it in these. */
 		actor->answer.errno_changed |= errno != NO_ERRNO && op != BOARD_TOPOLOGY && op != BOARD_GRAPH &&
-					      op != BOARD_FORK && op != BOARD_THREAD;
+					       op != BOARD_FORK && op != BOARD_THREAD;
 	}
 }
 

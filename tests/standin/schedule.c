@@ -60,7 +60,8 @@ __attribute__((format(printf, 2, 3))) static void set(struct board_process *shar
 	va_end(args);
 }
 
-static void launcher_set(const struct job *job, struct board_process *shared, unsigned rank, unsigned size, unsigned place)
+static void launcher_set(const struct job *job, struct board_process *shared, unsigned rank, unsigned size,
+			 unsigned place)
 {
 	switch (job->launcher) {
 	case PLAY_TORCHRUN:
@@ -87,10 +88,14 @@ static void launcher_set(const struct job *job, struct board_process *shared, un
 static void oddity_set(enum oddity odd, struct play_process *process, struct board_process *shared)
 {
 	static const char *const variables[ODD_COUNT] = {
-		[ODD_TOPOLOGY_ONLY] = "TRIBUTARY_STEER=topology", [ODD_OFF] = "TRIBUTARY_STEER=off",
-		[ODD_GRAPH] = "NCCL_GRAPH_FILE=/proc/version",    [ODD_TOPOLOGY] = "NCCL_TOPO_FILE=/proc/version",
-		[ODD_P2P] = "NCCL_P2P_LEVEL=PXB",                 [ODD_NO_SHM] = "NCCL_SHM_DISABLE=1",
-		[ODD_NO_PROFILE] = "TRIBUTARY_PROFILE=/nowhere",  [ODD_SHARES_GPUS] = "NCCL_MULTI_RANK_GPU_ENABLE=1",
+		[ODD_TOPOLOGY_ONLY] = "TRIBUTARY_STEER=topology",
+		[ODD_OFF] = "TRIBUTARY_STEER=off",
+		[ODD_GRAPH] = "NCCL_GRAPH_FILE=/proc/version",
+		[ODD_TOPOLOGY] = "NCCL_TOPO_FILE=/proc/version",
+		[ODD_P2P] = "NCCL_P2P_LEVEL=PXB",
+		[ODD_NO_SHM] = "NCCL_SHM_DISABLE=1",
+		[ODD_NO_PROFILE] = "TRIBUTARY_PROFILE=/nowhere",
+		[ODD_SHARES_GPUS] = "NCCL_MULTI_RANK_GPU_ENABLE=1",
 	};
 
 	if (variables[odd])

@@ -23,7 +23,8 @@ void steer_agreed_audience(const struct steer_snapshot *snapshot, struct steer_a
 		 * An earlier communicator with the same id may have left a record: then a GPU is there twice (they are
 		 * sorted by it), or its process had no room for a new one.
 		 */
-		if (!member->record.follows || member->process.overflowed || (i && !strcmp(member->record.bus_id, member[-1].record.bus_id)))
+		if (!member->record.follows || member->process.overflowed ||
+		    (i && !strcmp(member->record.bus_id, member[-1].record.bus_id)))
 			return;
 		steer_process_id(&member->process, ret->at[i].id);
 		ret->at[i].process = steer_process_hash(&member->process);

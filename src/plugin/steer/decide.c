@@ -25,7 +25,8 @@ static bool members_object(const struct steer_snapshot *snapshot, uint64_t machi
 		return object(diag, "it has more GPUs on this host than plans are made for");
 	for (size_t i = 0; i < snapshot->process_count; i++)
 		if (snapshot->processes[i].overflowed)
-			return object(diag, "a process initialises more communicators at once than it can tell of: fewer at a time");
+			return object(diag, "a process initialises more communicators at once than it can tell of: "
+					    "fewer at a time");
 	for (size_t i = 0; i < snapshot->member_count; i++) {
 		const struct steer_record *record = &snapshot->members[i].record;
 
@@ -33,10 +34,10 @@ static bool members_object(const struct steer_snapshot *snapshot, uint64_t machi
 			return object(diag, steer_reason_text((enum steer_reason)record->reason));
 		if (record->machine != machine)
 			return object(diag, "the ranks have different profiles, settings or versions: give all the "
-					     "same TRIBUTARY_PROFILE and NCCL_ variables");
+					    "same TRIBUTARY_PROFILE and NCCL_ variables");
 		if (i && !strcmp(record->bus_id, snapshot->members[i - 1].record.bus_id))
 			return object(diag, "two ranks have the same GPU, or the same id was used twice: each needs "
-					     "its own");
+					    "its own");
 	}
 	return false;
 }
@@ -126,9 +127,9 @@ static int plan(const struct steer_planner *planner, enum plan_where where, stru
 	int r;
 
 	if (where == PLAN_EITHER && !decision->request.nic_count) {
-		diag_set(diag, 0, 0, "it may have several hosts, and %s", planner->nets->why[0]
-									     ? planner->nets->why
-									     : "none of its NICs is in the profile: run `tributary measure` again");
+		diag_set(diag, 0, 0, "it may have several hosts, and %s",
+			 planner->nets->why[0] ? planner->nets->why
+					       : "none of its NICs is in the profile: run `tributary measure` again");
 		return -ENODATA;
 	}
 	r = plan_make_set(&planner->machine->topology, &decision->request, where, &decision->set);

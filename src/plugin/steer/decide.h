@@ -32,8 +32,7 @@ void steer_decide_against(struct steer_decision *decision, const struct diag *wh
  * Whether a decision is for this record of this process, rather than for an earlier communicator with the same id or for
  * one of other GPUs.
  */
-bool steer_decision_names(const struct steer_decision *decision, uint64_t process,
-			  const struct steer_record *record);
+bool steer_decision_names(const struct steer_decision *decision, uint64_t process, const struct steer_record *record);
 
 /* The graph file of a plan. devices: NCCL's number of each NIC of the request. *ret is malloc'ed. */
 int steer_decision_write(const struct steer_machine *machine, const struct steer_decision *decision, const int *devices,

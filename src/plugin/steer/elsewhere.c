@@ -36,7 +36,7 @@ static int hold(const char *name)
 }
 
 int steer_elsewhere_open(const struct process_identity *self, uint64_t whole_job, uint64_t host, int directory,
-			  struct steer_elsewhere *ret)
+			 struct steer_elsewhere *ret)
 {
 	char name[STEER_ELSEWHERE_BYTES + 16];
 	struct stat st;

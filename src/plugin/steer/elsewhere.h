@@ -17,7 +17,7 @@
 enum { STEER_ELSEWHERE_JOB_BYTES = 64, STEER_ELSEWHERE_BYTES = 104 };
 
 struct steer_elsewhere {
-	int fd;                               /* -1: none */
+	int fd;                              /* -1: none */
 	char own[STEER_ELSEWHERE_BYTES];     /* all names of this registry begin so */
 	char job[STEER_ELSEWHERE_JOB_BYTES]; /* and all names of this job on this host so */
 };
@@ -27,7 +27,7 @@ struct steer_elsewhere {
  * host; those of others do not matter.
  */
 int steer_elsewhere_open(const struct process_identity *self, uint64_t whole_job, uint64_t host, int directory,
-			  struct steer_elsewhere *ret);
+			 struct steer_elsewhere *ret);
 /* One that was never opened must have -1. */
 void steer_elsewhere_close(struct steer_elsewhere *presence);
 

@@ -90,8 +90,10 @@ static size_t processes_known(const struct steer_snapshot *snapshot, const struc
 bool steer_evidence_launcher(const struct steer_snapshot *snapshot, struct diag *diag)
 {
 	if (members_share_a_rank(snapshot))
-		return no(diag, "two of its processes have the same local rank: the launcher's variables belong to one of them "
-				"alone");
+		return no(
+			diag,
+			"two of its processes have the same local rank: the launcher's variables belong to one of them "
+			"alone");
 	for (size_t i = 0; i < snapshot->member_count; i++) {
 		const struct steer_process *of = &snapshot->members[i].process;
 		size_t known = processes_known(snapshot, of);
@@ -100,8 +102,8 @@ bool steer_evidence_launcher(const struct steer_snapshot *snapshot, struct diag 
 			return no(diag, "how many processes the job has on this host is not known: start it with "
 					"torchrun, mpirun or srun, or set TRIBUTARY_LOCAL_PROCESSES");
 		if (known != of->local_size || member_processes(snapshot, of->job_key) > of->local_size) {
-			diag_set(diag, 0, 0, "of the %u processes that the job has on this host %zu are %s", of->local_size,
-				 known,
+			diag_set(diag, 0, 0, "of the %u processes that the job has on this host %zu are %s",
+				 of->local_size, known,
 				 of->job_key == STEER_JOB_UNNAMED
 					 ? "ranks of it, and no variable tells the job from others: set MASTER_PORT"
 					 : "known: all need NCCL_ENV_PLUGIN=tributary");
@@ -181,7 +183,8 @@ bool steer_evidence_nvml(const struct steer_snapshot *snapshot, const struct ste
 		for (size_t i = 0; i < compute->gpus[g].process_count; i++) {
 			if (is_in_registry(snapshot, compute->pid_namespace, compute->gpus[g].pids[i]))
 				continue;
-			diag_set(diag, 0, 0, "process %u computes on GPU %s, and whether it is a rank is not known: set "
+			diag_set(diag, 0, 0,
+				 "process %u computes on GPU %s, and whether it is a rank is not known: set "
 				 "TRIBUTARY_LOCAL_PROCESSES",
 				 compute->gpus[g].pids[i], compute->gpus[g].bus_id);
 			return false;

@@ -25,10 +25,10 @@ struct steer_gpus {
 
 /* The processes that compute on each GPU, by NVML. */
 struct steer_compute {
-	bool known;        /* false: the rest says nothing */
-	const char *why;   /* it is not known, a clause */
+	bool known;             /* false: the rest says nothing */
+	const char *why;        /* it is not known, a clause */
 	uint64_t pid_namespace; /* of the process ids */
-	size_t gpu_count;  /* of the machine; all of them are below, or known is false */
+	size_t gpu_count;       /* of the machine; all of them are below, or known is false */
 	struct {
 		char bus_id[STEER_BUS_ID_BYTES];
 		size_t process_count;

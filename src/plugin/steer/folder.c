@@ -31,8 +31,9 @@ static int folder_check(int fd, const char *path, struct diag *diag)
 	}
 	if (st.st_uid == geteuid() && (st.st_mode & 07777) == FOLDER_MODE)
 		return 0;
-	diag_set(diag, 0, 0, "%s belongs to user %u with mode %04o, where this user's 0700 is needed: set TRIBUTARY_SHARED_DIR", path,
-		 (unsigned)st.st_uid, st.st_mode & 07777U);
+	diag_set(diag, 0, 0,
+		 "%s belongs to user %u with mode %04o, where this user's 0700 is needed: set TRIBUTARY_SHARED_DIR",
+		 path, (unsigned)st.st_uid, st.st_mode & 07777U);
 	return -EPERM;
 }
 

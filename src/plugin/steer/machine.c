@@ -119,8 +119,8 @@ static int write_texts(struct steer_machine *machine, const struct steer_setting
 	return r;
 }
 
-static int adapt(struct steer_machine *machine, const struct steer_nets *nets,
-		 const struct steer_settings *settings, unsigned nccl_version, struct diag *diag)
+static int adapt(struct steer_machine *machine, const struct steer_nets *nets, const struct steer_settings *settings,
+		 unsigned nccl_version, struct diag *diag)
 {
 	struct topology *topology = &machine->topology;
 	size_t bytes;
@@ -142,7 +142,7 @@ static int adapt(struct steer_machine *machine, const struct steer_nets *nets,
 }
 
 int steer_machine_load(const struct params *params, const char *root, const struct steer_nets *nets,
-			 const struct steer_settings *settings, unsigned nccl_version, struct steer_machine *ret,
+		       const struct steer_settings *settings, unsigned nccl_version, struct steer_machine *ret,
 		       struct diag *diag)
 {
 	char path[STORE_PATH_BYTES];
@@ -217,8 +217,8 @@ static int by_index(const void *left, const void *right, void *arg)
 }
 
 int steer_machine_request(const struct steer_machine *machine, const struct steer_nets *nets,
-			    const struct steer_settings *settings, const char (*bus_ids)[STEER_BUS_ID_BYTES],
-			    size_t count, struct plan_request *ret)
+			  const struct steer_settings *settings, const char (*bus_ids)[STEER_BUS_ID_BYTES],
+			  size_t count, struct plan_request *ret)
 {
 	const struct topology *topology = &machine->topology;
 	struct plan_request request;
@@ -434,7 +434,7 @@ static bool any_pair_splits(const struct split_check *check, struct diag *diag)
 }
 
 bool steer_machine_splits(const struct steer_machine *machine, const struct steer_nets *nets,
-			    const struct plan_request *request, struct diag *diag)
+			  const struct plan_request *request, struct diag *diag)
 {
 	struct split_check check = { .machine = machine, .nets = nets, .request = request };
 	bool splits = true;

@@ -31,9 +31,9 @@ struct steer_machine {
 	 */
 	char *shaped_text;
 	struct topology_xml_shape shape; /* of what communicators with a plan get */
-	int64_t date_s;      /* of the measurement */
+	int64_t date_s;                  /* of the measurement */
 	struct steer_gpus gpus;
-	uint64_t hash;       /* of all that plans depend on but the communicator */
+	uint64_t hash; /* of all that plans depend on but the communicator */
 };
 
 /* What of the net plugin matters here. */
@@ -68,14 +68,14 @@ uint32_t steer_machine_nic(const struct steer_machine *machine, const struct ste
 
 /* -ENOENT: a bus id that the graph has not got. GPUs in the order of NVML's numbers. */
 int steer_machine_request(const struct steer_machine *machine, const struct steer_nets *nets,
-			    const struct steer_settings *settings, const char (*bus_ids)[STEER_BUS_ID_BYTES],
-			    size_t count, struct plan_request *ret);
+			  const struct steer_settings *settings, const char (*bus_ids)[STEER_BUS_ID_BYTES],
+			  size_t count, struct plan_request *ret);
 
 /*
  * Whether NCCL, by the values of the topology file, finds its network faster than what is between two of these GPUs:
  * then it counts them as different nodes, and a graph file for all of them would fail. Which in *diag.
  */
 bool steer_machine_splits(const struct steer_machine *machine, const struct steer_nets *nets,
-			    const struct plan_request *request, struct diag *diag);
+			  const struct plan_request *request, struct diag *diag);
 
 #endif

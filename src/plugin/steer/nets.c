@@ -59,8 +59,8 @@ static void know_nccls(struct steer_nets *nets)
 	}
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
 		if (getenv(settings[i])) {
-			snprintf(nets->why, sizeof(nets->why), "how NCCL numbers its devices under %s is not known: unset it",
-				 settings[i]);
+			snprintf(nets->why, sizeof(nets->why),
+				 "how NCCL numbers its devices under %s is not known: unset it", settings[i]);
 			return;
 		}
 	}

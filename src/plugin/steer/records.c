@@ -17,7 +17,8 @@ const char *steer_reason_text(enum steer_reason reason)
 		[STEER_REASON_NO_GPU] = "the GPU of a rank is not known, or not in the profile (tributary measure)",
 		[STEER_REASON_MIG] = "a rank has a slice of a GPU in MIG mode: nvidia-smi -mig 0 gives whole GPUs",
 		[STEER_REASON_NO_SHM] = "NCCL_SHM_DISABLE is set: unset it",
-		[STEER_REASON_NO_ROOM] = "shared memory is full: make room there (docker run --shm-size), or set TRIBUTARY_SHARED_DIR",
+		[STEER_REASON_NO_ROOM] =
+			"shared memory is full: make room there (docker run --shm-size), or set TRIBUTARY_SHARED_DIR",
 		[STEER_REASON_GRAPH_FILE] = "NCCL_GRAPH_FILE is set: unset it",
 		[STEER_REASON_SWITCHED_OFF] = "TRIBUTARY_STEER=topology: unset it",
 		[STEER_REASON_SHRINK] = "it was made by ncclCommShrink, whose communicators cannot be told apart; "

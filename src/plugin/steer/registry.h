@@ -44,14 +44,14 @@ enum {
 /* Why a rank's communicator gets no plan; steer_reason_text has the words. In files: only added to. */
 enum steer_reason {
 	STEER_ELIGIBLE,
-	STEER_REASON_NO_GPU,  /* which GPU is current is not known, or the profile has not got it */
-	STEER_REASON_MIG,     /* a slice of a GPU */
-	STEER_REASON_NO_SHM,  /* NCCL_SHM_DISABLE */
-	STEER_REASON_NO_ROOM, /* in shared memory */
-	STEER_REASON_GRAPH_FILE, /* NCCL_GRAPH_FILE is the user's */
+	STEER_REASON_NO_GPU,       /* which GPU is current is not known, or the profile has not got it */
+	STEER_REASON_MIG,          /* a slice of a GPU */
+	STEER_REASON_NO_SHM,       /* NCCL_SHM_DISABLE */
+	STEER_REASON_NO_ROOM,      /* in shared memory */
+	STEER_REASON_GRAPH_FILE,   /* NCCL_GRAPH_FILE is the user's */
 	STEER_REASON_SWITCHED_OFF, /* TRIBUTARY_STEER */
-	STEER_REASON_SHRINK,  /* a child of ncclCommShrink */
-	STEER_REASON_ID,      /* it has found a decision about other ranks under this id */
+	STEER_REASON_SHRINK,       /* a child of ncclCommShrink */
+	STEER_REASON_ID,           /* it has found a decision about other ranks under this id */
 	STEER_REASON_COUNT
 };
 const char *steer_reason_text(enum steer_reason reason);
@@ -98,7 +98,7 @@ enum steer_verdict { STEER_NCCL_SEARCHES, STEER_PLAN };
 /* A decision's file, as it lies there. */
 struct steer_decision {
 	uint64_t magic;
-	uint32_t bytes, checksum; /* the checksum is of everything behind it */
+	uint32_t bytes, checksum;    /* the checksum is of everything behind it */
 	char author[STEER_ID_BYTES]; /* of the process's file */
 	uint64_t comm_id, host, machine;
 	uint32_t verdict; /* enum steer_verdict */

@@ -73,7 +73,7 @@ static void append_prediction(struct report_line *line, const struct topology *t
 }
 
 void steer_report_line(const struct topology *topology, const struct steer_decision *decision,
-			 char text[static STEER_REPORT_BYTES])
+		       char text[static STEER_REPORT_BYTES])
 {
 	const struct plan_set *set = &decision->set;
 	const struct plan *ring = &set->plans[PLAN_RING];
@@ -96,7 +96,7 @@ void steer_report_line(const struct topology *topology, const struct steer_decis
 }
 
 void steer_report_say(const struct steer_setup *setup, uint64_t comm_id, const struct steer_decision *decision,
-			uint64_t took_ns)
+		      uint64_t took_ns)
 {
 	char text[STEER_REPORT_BYTES];
 

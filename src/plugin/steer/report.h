@@ -16,12 +16,12 @@ enum { STEER_REPORT_BYTES = 800, STEER_REPORT_ALLREDUCE_BYTES = 256 << 20 };
  * would have brought is not said: `tributary explain` estimates it, and the plugin holds no copy of NCCL's search. Pure.
  */
 void steer_report_line(const struct topology *topology, const struct steer_decision *decision,
-			 char text[static STEER_REPORT_BYTES]);
+		       char text[static STEER_REPORT_BYTES]);
 /* AllReduce of that size by NCCL's own cost model on these channels, busbw; 0: not for such a communicator. Pure. */
 void steer_report_rates(const struct topology *topology, const struct steer_decision *decision, double *ret_alone_GBps,
 			double *ret_several_GBps);
 void steer_report_say(const struct steer_setup *setup, uint64_t comm_id, const struct steer_decision *decision,
-			uint64_t took_ns);
+		      uint64_t took_ns);
 /* folder "": nothing. name: "session-COMM-GPU.xml". What cannot be written is said once. */
 void steer_report_dump(const char *folder, const char *name, const char *text, size_t bytes);
 

@@ -172,11 +172,13 @@ static uint64_t hash_values(const struct params_source *source, uint64_t hash, c
 static void job_keys(const struct params_source *source, struct steer_job *job)
 {
 	/* Two jobs of one user on one host never have the same values of these. */
-	static const char *const names_job[] = { "TORCHELASTIC_RUN_ID",     "MASTER_PORT", "SLURM_JOB_ID", "PMIX_NAMESPACE",
-						 "OMPI_MCA_ess_base_jobid", "PALS_APID",   "PMI_KVSNAME",  NULL };
-	static const char *const of_job[] = { "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR",
-					      "WORLD_SIZE",                 "SLURM_STEP_ID",
-					      "OMPI_COMM_WORLD_SIZE",       NULL };
+	static const char *const names_job[] = {
+		"TORCHELASTIC_RUN_ID",     "MASTER_PORT", "SLURM_JOB_ID", "PMIX_NAMESPACE",
+		"OMPI_MCA_ess_base_jobid", "PALS_APID",   "PMI_KVSNAME",  NULL
+	};
+	static const char *const of_job[] = {
+		"TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "WORLD_SIZE", "SLURM_STEP_ID", "OMPI_COMM_WORLD_SIZE", NULL
+	};
 	static const char *const of_agent[] = { "GROUP_RANK", "SLURM_NODEID", NULL };
 	const uint64_t named = hash_values(source, PROCESS_HASH_START, names_job);
 
@@ -189,8 +191,8 @@ static void job_keys(const struct params_source *source, struct steer_job *job)
 
 static uint64_t users_hash(const struct params_source *source)
 {
-	static const char *const names[] = { "NCCL_CROSS_NIC", "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE",
-					     "NCCL_NET_DISABLE_INTRA", NULL };
+	static const char *const names[] = { "NCCL_CROSS_NIC",   "NCCL_P2P_LEVEL",         "NCCL_P2P_DISABLE",
+					     "NCCL_SHM_DISABLE", "NCCL_NET_DISABLE_INTRA", NULL };
 
 	return hash_values(source, PROCESS_HASH_START, names);
 }
@@ -239,8 +241,7 @@ static void files_read(const struct params_source *source, struct steer_settings
 		ret->graph_file = second && is_marked(graph, second + 1) ? STEER_FILE_INHERITED : STEER_FILE_USERS;
 }
 
-void steer_settings_read(const struct params_source *source, unsigned local_processes,
-			      struct steer_settings *ret)
+void steer_settings_read(const struct params_source *source, unsigned local_processes, struct steer_settings *ret)
 {
 	*ret = (struct steer_settings){
 		.no_shm = may_be_on(source, "NCCL_SHM_DISABLE"),

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STEER_COLLNET_VARIABLE "NCCL_COLLNET_ENABLE"
+#define STEER_COLLNET_VARIABLE  "NCCL_COLLNET_ENABLE"
 /* The two that NCCL reads, and the one by which a child process knows that it inherited them from a plugin. */
 #define STEER_TOPOLOGY_VARIABLE "NCCL_TOPO_FILE"
 #define STEER_GRAPH_VARIABLE    "NCCL_GRAPH_FILE"
@@ -27,7 +27,7 @@ enum steer_file_owner {
 };
 
 struct steer_job {
-	uint64_t whole_key;        /* the same for all processes of the job, on all hosts */
+	uint64_t whole_key; /* the same for all processes of the job, on all hosts */
 	/*
 	 * The same for all processes that one launcher started on this host, and another one for other jobs;
 	 * STEER_JOB_UNNAMED: nothing tells two jobs of a user apart.
@@ -54,8 +54,7 @@ struct steer_settings {
 };
 
 /* local_processes: of the parameters; 0: ask the launcher's variables. */
-void steer_settings_read(const struct params_source *source, unsigned local_processes,
-			      struct steer_settings *ret);
+void steer_settings_read(const struct params_source *source, unsigned local_processes, struct steer_settings *ret);
 
 /* SLURM's "4(x2),3": how many tasks the host of that number has. 0: not such a text, or no such host. */
 uint32_t steer_settings_slurm_tasks(const char *text, uint32_t node);

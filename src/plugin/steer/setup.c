@@ -12,8 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RECOMMENDATION \
-	"NCCL_ENV_PLUGIN=tributary gives every communicator its channels (from NCCL 2.28.7 on, the same file as NCCL_NET_PLUGIN)"
+#define RECOMMENDATION                                                                                            \
+	"NCCL_ENV_PLUGIN=tributary gives every communicator its channels (from NCCL 2.28.7 on, the same file as " \
+	"NCCL_NET_PLUGIN)"
 
 /* /proc/PID rather than /proc/self: a child that inherits the name finds the file while this process lives. */
 int steer_memory_file(size_t reserved_bytes, char path[static STEER_PATH_BYTES])
@@ -168,8 +169,8 @@ void steer_setup(const struct steer_setup_request *request, struct steer_setup *
 	}
 	if (r < 0)
 		steer_setup_end(ret);
-	ret->registers = ret->level == STEER_FULL || (request->collnet && request->nccl_version &&
-						       registry_open(params, ret) == 0);
+	ret->registers = ret->level == STEER_FULL ||
+			 (request->collnet && request->nccl_version && registry_open(params, ret) == 0);
 	errno = saved_errno;
 }
 

@@ -17,14 +17,14 @@
 enum { STEER_PATH_BYTES = 48, STEER_GRAPH_BYTES = 1 << 17 };
 
 struct steer_setup {
-	enum steer_choice level; /* STEER_TOPOLOGY: only the topology file */
+	enum steer_choice level;  /* STEER_TOPOLOGY: only the topology file */
 	enum steer_reason reason; /* why this process's communicators get no plan, though it is STEER_FULL */
 	struct steer_settings settings;
 	struct steer_nets nets;
 	struct steer_machine machine;
 	struct steer_registry registry;
 	bool offers_collnet; /* the environment half does, where it gains: the user has said nothing of it */
-	bool registers; /* communicators; also where only the heads' agreement on collnet needs it */
+	bool registers;      /* communicators; also where only the heads' agreement on collnet needs it */
 	struct steer_elsewhere elsewhere;
 	/* Of the two texts of the machine; shaped: -1 and "" if there is none. */
 	int topology_fd, shaped_fd;

@@ -18,8 +18,8 @@ uint64_t steer_shrink_id(uint64_t parent_id)
 	uint64_t state[2] = { 1, 1 }, id;
 
 	take_word(state, parent_id, sizeof(uint64_t));
-	take_word(state, 0, sizeof(int));      /* the number of splits */
-	take_word(state, 0, sizeof(int));      /* the colour */
+	take_word(state, 0, sizeof(int)); /* the number of splits */
+	take_word(state, 0, sizeof(int)); /* the colour */
 	id = (state[0] ^ state[0] >> 31) * UINT64_C(0xbac3bd562846de6b) + state[1];
 	return (id ^ id >> 32) * UINT64_C(0x995a187a14e7b445);
 }

@@ -52,7 +52,8 @@ static size_t text_of(const struct steer_status *status, char text[static STEER_
 	return used;
 }
 
-static int keep(const struct steer_status *status, char text[static STEER_STATUS_TEXT_BYTES], size_t bytes, time_t end_s)
+static int keep(const struct steer_status *status, char text[static STEER_STATUS_TEXT_BYTES], size_t bytes,
+		time_t end_s)
 {
 	char host[STEER_STATUS_WORD_BYTES] = "";
 	const char *at = strstr(text, " host ");
@@ -160,11 +161,10 @@ static void gpus_of(const struct topology *topology, const struct steer_decision
 		const char *bus_id = decision->members[i].bus_id;
 		uint32_t gpu = topology_find_bus_id(topology, bus_id);
 
-		used += gpu == TOPOLOGY_NONE
-				? snprintf(text + used, (size_t)(STEER_STATUS_GPUS_BYTES - used), "%s%s", i ? "," : "",
-					   bus_id[0] ? bus_id : "?")
-				: snprintf(text + used, (size_t)(STEER_STATUS_GPUS_BYTES - used), "%s%d", i ? "," : "",
-					   topology->vertices[gpu].gpu.index);
+		used += gpu == TOPOLOGY_NONE ? snprintf(text + used, (size_t)(STEER_STATUS_GPUS_BYTES - used), "%s%s",
+							i ? "," : "", bus_id[0] ? bus_id : "?")
+					     : snprintf(text + used, (size_t)(STEER_STATUS_GPUS_BYTES - used), "%s%d",
+							i ? "," : "", topology->vertices[gpu].gpu.index);
 	}
 }
 
@@ -181,9 +181,9 @@ void steer_status_add(struct steer_status *status, const struct steer_setup *set
 		comm.channels = (unsigned)decision->set.channel_count;
 		steer_report_rates(topology, decision, &comm.alone_GBps, &comm.several_GBps);
 	}
-	while (i < status->comm_count && (status->comms[i].channels != comm.channels ||
-					  strcmp(status->comms[i].gpus, comm.gpus) != 0 ||
-					  strcmp(status->comms[i].why, comm.why) != 0))
+	while (i < status->comm_count &&
+	       (status->comms[i].channels != comm.channels || strcmp(status->comms[i].gpus, comm.gpus) != 0 ||
+		strcmp(status->comms[i].why, comm.why) != 0))
 		i++;
 	if (i == STEER_STATUS_COMMS)
 		return;

@@ -31,7 +31,7 @@ enum {
 /* Communicators of the same GPUs of which the same became. */
 struct steer_status_comm {
 	uint64_t last_id, count;
-	unsigned channels; /* 0: NCCL searches */
+	unsigned channels;               /* 0: NCCL searches */
 	double alone_GBps, several_GBps; /* AllReduce of 256 MiB on one host, and between two; 0: not said */
 	char gpus[STEER_STATUS_GPUS_BYTES], why[STEER_REASON_BYTES];
 };

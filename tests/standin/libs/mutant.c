@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#define WRAP(result, name, ...)          \
+#define WRAP(result, name, ...)            \
 	result __real_##name(__VA_ARGS__); \
 	result __wrap_##name(__VA_ARGS__); \
 	result __wrap_##name(__VA_ARGS__)

@@ -16,9 +16,10 @@
 
 static int forget(void **state)
 {
-	static const char *const names[] = { "NCCL_NET_PLUGIN", "NCCL_ENV_PLUGIN",	   "NCCL_COLLNET_ENABLE", "NCCL_TUNER_PLUGIN",
-					     "LD_LIBRARY_PATH", "TRIBUTARY_COLLNET",   "TRIBUTARY_TUNER",
-					     "TRIBUTARY_NET",   "TRIBUTARY_CLUSTER",   "SLURM_JOB_NUM_NODES" };
+	static const char *const names[] = { "NCCL_NET_PLUGIN",    "NCCL_ENV_PLUGIN", "NCCL_COLLNET_ENABLE",
+					     "NCCL_TUNER_PLUGIN",  "LD_LIBRARY_PATH", "TRIBUTARY_COLLNET",
+					     "TRIBUTARY_TUNER",    "TRIBUTARY_NET",   "TRIBUTARY_CLUSTER",
+					     "SLURM_JOB_NUM_NODES" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -166,8 +167,8 @@ static void without_the_link_the_path_is_named(void **state)
 	if (!program_path()[0])
 		skip();
 	snprintf(folder, sizeof(folder), "%s/copied", program_folder());
-	snprintf(line, sizeof(line), "mkdir -p '%s' && cp '%s' \"$(dirname '%s')/libnccl-net-tributary.so\" '%s/'", folder,
-		 program_path(), program_path(), folder);
+	snprintf(line, sizeof(line), "mkdir -p '%s' && cp '%s' \"$(dirname '%s')/libnccl-net-tributary.so\" '%s/'",
+		 folder, program_path(), program_path(), folder);
 	assert_int_equal(system(line), 0);
 	snprintf(line, sizeof(line), "env | grep NCCL_ENV_PLUGIN >/dev/null; '%s/tributary' env --json", folder);
 	assert_int_equal(program_run(line, PROGRAM_STDOUT, text, sizeof(text)), 0);
@@ -228,9 +229,10 @@ static void run_becomes_the_command(void **state)
 	char text[1024];
 
 	(void)state;
-	assert_int_equal(program_run("run -- sh -c 'echo $NCCL_NET_PLUGIN $NCCL_ENV_PLUGIN $0 $1; exit 7' --help --collnet",
-				     PROGRAM_STDOUT, text, sizeof(text)),
-			 7);
+	assert_int_equal(
+		program_run("run -- sh -c 'echo $NCCL_NET_PLUGIN $NCCL_ENV_PLUGIN $0 $1; exit 7' --help --collnet",
+			    PROGRAM_STDOUT, text, sizeof(text)),
+		7);
 	assert_string_equal(text, "tributary tributary --help --collnet\n");
 	assert_int_equal(program_run("run --collnet off sh -c 'echo ${NCCL_COLLNET_ENABLE-unset}'", PROGRAM_STDOUT,
 				     text, sizeof(text)),

@@ -23,16 +23,18 @@ static char host[65];
 
 static int begin(void **state)
 {
-	static const char *const names[] = { "NCCL_NET_PLUGIN", "NCCL_ENV_PLUGIN", "NCCL_NET",       "NCCL_TOPO_FILE",
-					     "NCCL_GRAPH_FILE", "LOCAL_RANK",      "WORLD_SIZE",     "LOCAL_WORLD_SIZE",
-					     "LOCAL_SIZE",      "TRIBUTARY_STEER", "_TRIBUTARY_JOB", "NCCL_SHM_DISABLE" };
+	static const char *const names[] = {
+		"NCCL_NET_PLUGIN", "NCCL_ENV_PLUGIN", "NCCL_NET",       "NCCL_TOPO_FILE",
+		"NCCL_GRAPH_FILE", "LOCAL_RANK",      "WORLD_SIZE",     "LOCAL_WORLD_SIZE",
+		"LOCAL_SIZE",      "TRIBUTARY_STEER", "_TRIBUTARY_JOB", "NCCL_SHM_DISABLE"
+	};
 	char line[256];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		unsetenv(names[i]);
-	snprintf(line, sizeof(line), "rm -rf '%s/state' '%s/shared'; mkdir '%s/shared'", program_folder(), program_folder(),
-		 program_folder());
+	snprintf(line, sizeof(line), "rm -rf '%s/state' '%s/shared'; mkdir '%s/shared'", program_folder(),
+		 program_folder(), program_folder());
 	assert_int_equal(system(line), 0);
 	memset(&params, 0, sizeof(params));
 	snprintf(params.state_dir, sizeof(params.state_dir), "%s/state", program_folder());
@@ -75,9 +77,8 @@ static int64_t number(const json_t *of, const char *key)
 	return json_integer_value(json_object_get(of, key));
 }
 
-#define PROCESS(of, job, start, why)                                                                                  \
-	"process a-b job " job " start " start " rank 0 size 2 network nccl host %s command python3 why " why "\n", \
-		of
+#define PROCESS(of, job, start, why) \
+	"process a-b job " job " start " start " rank 0 size 2 network nccl host %s command python3 why " why "\n", of
 
 static void nothing_is_said_plainly(void **state)
 {
@@ -174,8 +175,9 @@ static void a_process_that_lives_is_running(void **state)
 }
 
 /* What a rank of the command would leave. */
-#define RANK(lines)                                                                                               \
-	"mkdir -p $TRIBUTARY_STATE_DIR; printf \"process - job $_TRIBUTARY_JOB start 5 rank 0 size 1 network ours host " \
+#define RANK(lines)                                                                                                 \
+	"mkdir -p $TRIBUTARY_STATE_DIR; printf \"process - job $_TRIBUTARY_JOB start 5 rank 0 size 1 network ours " \
+	"host "                                                                                                     \
 	"$(uname -n) command sh why -\\n" lines "end 6\\n\" >> $TRIBUTARY_STATE_DIR/jobs-00"
 
 static void run_ends_with_two_lines(void **state)
@@ -183,18 +185,20 @@ static void run_ends_with_two_lines(void **state)
 	char text[4096];
 
 	(void)state;
-	assert_int_equal(program_run("run -- sh -c '" RANK("comm 1 count 3 gpus 0,1 channels 2 alone 1 several 1 why -\\n"
-							   "comm 2 count 1 gpus 0 channels 0 alone 0 several 0 why first\\n"
-							   "comm 2 count 2 gpus 1 channels 0 alone 0 several 0 why second\\n")
-				     "; exit 5'",
-				     PROGRAM_STDERR, text, sizeof(text)),
-			 5);
-	assert_non_null(strstr(text, "tributary: communicators on this host: 3 with planned channels, 3 without\n"
-				     "tributary: what stands in the way: second (and other reasons: tributary status)\n"));
-	assert_int_equal(program_run("run -- sh -c '" RANK("comm 1 count 3 gpus 0,1 channels 2 alone 1 several 1 why -\\n")
-				     "'",
-				     PROGRAM_STDERR, text, sizeof(text)),
-			 0);
+	assert_int_equal(
+		program_run("run -- sh -c '" RANK(
+				    "comm 1 count 3 gpus 0,1 channels 2 alone 1 several 1 why -\\n"
+				    "comm 2 count 1 gpus 0 channels 0 alone 0 several 0 why first\\n"
+				    "comm 2 count 2 gpus 1 channels 0 alone 0 several 0 why second\\n") "; exit 5'",
+			    PROGRAM_STDERR, text, sizeof(text)),
+		5);
+	assert_non_null(strstr(text,
+			       "tributary: communicators on this host: 3 with planned channels, 3 without\n"
+			       "tributary: what stands in the way: second (and other reasons: tributary status)\n"));
+	assert_int_equal(
+		program_run("run -- sh -c '" RANK("comm 1 count 3 gpus 0,1 channels 2 alone 1 several 1 why -\\n") "'",
+			    PROGRAM_STDERR, text, sizeof(text)),
+		0);
 	assert_non_null(strstr(text, "3 with planned channels, 0 without\n"
 				     "tributary: nothing stands in the way of plans\n"));
 }
@@ -210,7 +214,8 @@ static void run_names_what_is_set(void **state)
 				     "tributary: what stands in the way: NCCL_NET=Socket "));
 	unsetenv("NCCL_NET");
 	assert_int_equal(program_run("run -- true", PROGRAM_STDERR, text, sizeof(text)), 0);
-	assert_non_null(strstr(text, "what stands in the way: there is no profile")); /* and not that run sets too little */
+	assert_non_null(
+		strstr(text, "what stands in the way: there is no profile")); /* and not that run sets too little */
 }
 
 static void one_rank_of_a_host_writes_the_lines(void **state)
@@ -242,8 +247,8 @@ static void run_passes_signals_on_and_ends_alike(void **state)
 	assert_int_equal(program_run("run -- sh -c 'kill -KILL $$'; echo $?", PROGRAM_STDOUT, text, sizeof(text)), 0);
 	assert_string_equal(text, "137\n");
 	/* It does not outlive this one. The pipe ends when nobody has it any more. */
-	assert_int_equal(program_run("run -- sh -c 'kill -KILL $PPID; while :; do :; done'; echo $?", PROGRAM_STDOUT, text,
-				     sizeof(text)),
+	assert_int_equal(program_run("run -- sh -c 'kill -KILL $PPID; while :; do :; done'; echo $?", PROGRAM_STDOUT,
+				     text, sizeof(text)),
 			 0);
 	assert_string_equal(text, "137\n");
 }

@@ -238,15 +238,16 @@ static void those_that_were_agreed_on_do_with_and_without_channels(void **state)
 					struct predict_communicator ours =
 						published_gain ? published(&boxes[b], nodes, published_gain)
 							       : resting(&boxes[b], nodes, 0.1);
-					struct predict_costs costs =
-						predict_costs_of(&ours, PREDICT_ALLREDUCE, bytes, 1);
+					struct predict_costs costs = predict_costs_of(&ours, PREDICT_ALLREDUCE, bytes,
+										      1);
 					struct predict_table table = { &costs.us[0][0], PREDICT_ALGORITHM_COUNT,
 								       PREDICT_PROTOCOL_COUNT };
 					struct predict_collnet collnet;
 
 					predict_collnet_make(2 * nodes, nodes, NULL, &collnet);
 					collnet.gain_permille = 1500;
-					assert_true(predict_collnet_edit(&collnet, PREDICT_ALLREDUCE, bytes, 1, &table));
+					assert_true(
+						predict_collnet_edit(&collnet, PREDICT_ALLREDUCE, bytes, 1, &table));
 					assert_int_equal(chosen(&costs) == PREDICT_COLLNET_CHAIN, log2 >= AGREED_LOG2);
 					costs = predict_costs_of(&ours, PREDICT_ALLGATHER, bytes, 1);
 					(void)predict_collnet_edit(&collnet, PREDICT_ALLGATHER, bytes, 1, &table);

@@ -239,9 +239,10 @@ static void job_end(struct job *job)
 						    steer_process_hash(&job->hosts[h].ranks[i].member.process),
 						    job->hosts[h].ranks[i].member.record.serial);
 		for (size_t f = 0; f < 2; f++) {
-			steer_agreed_forget(job->hosts[h].fds[f],
-					    steer_process_hash(&job->hosts[h].ranks[job->hosts[h].count - 1].member.process),
-					    UINT64_MAX);
+			steer_agreed_forget(
+				job->hosts[h].fds[f],
+				steer_process_hash(&job->hosts[h].ranks[job->hosts[h].count - 1].member.process),
+				UINT64_MAX);
 			assert_int_equal(rmdir(job->hosts[h].folders[f]), 0); /* nothing is left */
 			close(job->hosts[h].fds[f]);
 		}

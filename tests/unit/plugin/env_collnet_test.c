@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#define TWO_LEAVES(rate) \
+#define TWO_LEAVES(rate)                                                                               \
 	"tributary-cluster 1\nswitch s\nswitch a parent=s rate=" rate "\nswitch b parent=s rate=" rate \
 	"\nhost h[0-3] leaf=a rate=400Mbit/s\nhost h[4-7] leaf=b rate=400Mbit/s\n"
 static const char *const narrow = TWO_LEAVES("100Mbit/s"), *const wide = TWO_LEAVES("1600Mbit/s");
@@ -27,9 +27,10 @@ static const char *const two_hosts = "tributary-cluster 1\nswitch s\nswitch a pa
 /* In a process of its own, with this cluster file (NULL: none) and these settings. NULL is "none". */
 static void expect(const char *cluster, const char *settings, const char *expected)
 {
-	static const char *const names[] = { "NCCL_COLLNET_ENABLE", "NCCL_NET_PLUGIN", "NCCL_NET", "TRIBUTARY_NET",
-					     "TRIBUTARY_TUNER", "TRIBUTARY_COLLNET", "TRIBUTARY_DISABLE",
-					     "NCCL_TUNER_PLUGIN", "TRIBUTARY_CLUSTER", "WORLD_SIZE", "LOCAL_WORLD_SIZE" };
+	static const char *const names[] = { "NCCL_COLLNET_ENABLE", "NCCL_NET_PLUGIN",   "NCCL_NET",
+					     "TRIBUTARY_NET",       "TRIBUTARY_TUNER",   "TRIBUTARY_COLLNET",
+					     "TRIBUTARY_DISABLE",   "NCCL_TUNER_PLUGIN", "TRIBUTARY_CLUSTER",
+					     "WORLD_SIZE",          "LOCAL_WORLD_SIZE" };
 	char folder[] = "/tmp/tributary-env-XXXXXX", path[64], list[256], *save = NULL;
 	int status, fd;
 	pid_t child;

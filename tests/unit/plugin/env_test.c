@@ -48,8 +48,9 @@ static void test_nccl_never_unloads_the_plugin(void **state)
 
 static void test_the_users_values_win(void **state)
 {
-	static const char *const names[] = { "NCCL_NET_PLUGIN_REF_COUNT", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN",
-					     "NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_NET" };
+	static const char *const names[] = { "NCCL_NET_PLUGIN_REF_COUNT", "NCCL_NET_PLUGIN",
+					     "NCCL_TUNER_PLUGIN",         "NCCL_TOPO_FILE",
+					     "NCCL_GRAPH_FILE",           "NCCL_NET" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

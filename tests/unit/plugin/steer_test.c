@@ -71,8 +71,9 @@ static void what_became_of_communicators_is_kept(void **state)
 	host_begin(host, 1, 4);
 	text[0] = '\0';
 	assert_int_equal(store_jobs_read(&params, collect, text), 0);
-	assert_non_null(strstr(text, "\ncomm 0000000000000003 count 1 gpus 0,1,2,3 channels 0 alone 0.00 several 0.00 why "
-				     "NCCL_SHM_DISABLE is set: unset it\n"));
+	assert_non_null(strstr(text,
+			       "\ncomm 0000000000000003 count 1 gpus 0,1,2,3 channels 0 alone 0.00 several 0.00 why "
+			       "NCCL_SHM_DISABLE is set: unset it\n"));
 	assert_null(strstr(strstr(text, "comm 0000000000000003") + 1, "comm 0000000000000003"));
 }
 

@@ -160,7 +160,8 @@ void host_start(struct host *host, unsigned rank, int gpu, unsigned local_size, 
 	assert_int_equal(at->pid, 0);
 	snprintf(text, sizeof(text),
 		 "TRIBUTARY_NET=tcp\nTRIBUTARY_PROFILE=%s\nTRIBUTARY_SHARED_DIR=%s\nTRIBUTARY_DUMP_DIR=%s\n"
-		 "TRIBUTARY_STATE_DIR=%s/state\nLOCAL_RANK=%u\nLOCAL_WORLD_SIZE=%u\nWORLD_SIZE=%u\nTORCHELASTIC_RUN_ID=%s\n%s",
+		 "TRIBUTARY_STATE_DIR=%s/"
+		 "state\nLOCAL_RANK=%u\nLOCAL_WORLD_SIZE=%u\nWORLD_SIZE=%u\nTORCHELASTIC_RUN_ID=%s\n%s",
 		 host->profile, host->shared, host->dump, host->root, rank, local_size, world_size, host->root,
 		 environment ? environment : "");
 	for (size_t i = 0; i < HOST_THREADS; i++) {

@@ -289,8 +289,9 @@ static void eight_gpus_are_decided_for_and_told(void **state)
 			    "two ranks have the same GPU, or the same id was used twice: each needs its own");
 	steer_report_line(&machine.topology, decision, text);
 	assert_string_equal(
-		text, "NCCL searches its channels itself: two ranks have the same GPU, or the same id was used twice: each "
-		      "needs its own");
+		text,
+		"NCCL searches its channels itself: two ranks have the same GPU, or the same id was used twice: each "
+		"needs its own");
 	topology_fini(&machine.topology);
 	free(decision);
 	free(snapshot);

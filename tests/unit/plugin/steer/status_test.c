@@ -242,8 +242,9 @@ static void many_processes_end_at_once(void **state)
 		assert_int_equal(strncmp(at, "process ", 8), 0);
 		for (unsigned k = 0; k < 20; k++) {
 			own = strchr(own, '\n') + 1;
-			assert_int_equal(sscanf(own, "comm %*s count 1 gpus %*s channels 0 alone 0.00 several 0.00 "
-						     "why reason %u of %u",
+			assert_int_equal(sscanf(own,
+						"comm %*s count 1 gpus %*s channels 0 alone 0.00 several 0.00 "
+						"why reason %u of %u",
 						&first, &of),
 					 2);
 			assert_int_equal(first, k);
@@ -319,8 +320,10 @@ static void jobs_are_told_apart(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_process_tells_while_it_runs_and_at_its_end, make_folder, remove_folder),
-		cmocka_unit_test_setup_teardown(what_a_killed_process_left_is_moved_by_the_next, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(a_process_tells_while_it_runs_and_at_its_end, make_folder,
+						remove_folder),
+		cmocka_unit_test_setup_teardown(what_a_killed_process_left_is_moved_by_the_next, make_folder,
+						remove_folder),
 		cmocka_unit_test_setup_teardown(what_holds_for_a_process_is_told_at_once, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(many_processes_end_at_once, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(files_do_not_grow_without_end, make_folder, remove_folder),
