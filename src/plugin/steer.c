@@ -182,14 +182,14 @@ static void setup_once(void)
 	struct steer_setup_request request = { .params = plugin_state_params(),
 					       .source = steer.source ? steer.source : &environment,
 					       .root = steer.root,
-					       .nccl_version = atomic_load(&steer.nccl_version),
-					       .collnet = steer_collnet_is_possible() };
+					       .nccl_version = atomic_load(&steer.nccl_version) };
 	struct steer_nets nets;
 
 	if (atomic_load_explicit(&steer.ready, memory_order_relaxed))
 		return;
 	steer_nets_know(&nets);
 	request.nets = &nets;
+	request.collnet = steer_collnet_may_come(request.source);
 	steer_setup(&request, &steer.setup);
 	steer_status_begin(request.params, request.source, &steer.setup, &steer.status);
 	/* Without the environment half the environment itself is the only way, before NCCL reads it for the first time. */

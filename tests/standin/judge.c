@@ -70,6 +70,14 @@ static bool has_whole_machine(const struct play *play, const struct play_comm *c
 	return (unsigned)__builtin_popcount(gpus_on(play, comm, host)) == play->worlds[play->world].gpu_count;
 }
 
+static bool has_rank_in(const struct play *play, const struct play_comm *comm, const struct play_process *process)
+{
+	for (unsigned i = 0; i < comm->member_count; i++)
+		if (process_of(play, &comm->members[i]) == process)
+			return true;
+	return false;
+}
+
 /* Every process that the launcher started where these are has told of itself. */
 static bool launcher_knows(const struct play *play, const struct play_comm *comm, unsigned host)
 {
@@ -82,8 +90,9 @@ static bool launcher_knows(const struct play *play, const struct play_comm *comm
 		const struct play_process *process = &play->processes[p];
 		bool is_of_job = process->job == comm->job && !process->is_helper;
 
-		/* Told by the user, one process is like another. */
-		if (launcher == PLAY_USER && !is_of_job)
+		/* Where no variable tells the job from others, only the members of the communicator count. */
+		if (launcher == PLAY_USER &&
+		    (!is_of_job || (process->place == first->place && !has_rank_in(play, comm, process))))
 			return false;
 		/* The other container's processes are seen, but not what they do. */
 		if (is_of_job && process->place != first->place &&

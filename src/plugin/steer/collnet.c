@@ -6,6 +6,7 @@
 #include "plugin/state.h"
 
 #include <limits.h>
+#include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -39,6 +40,13 @@ bool steer_collnet_is_offered(const struct params_source *source)
 	steer_settings_read(source, plugin_state_params()->local_processes, &settings);
 	return steer_collnet_is_possible() && (!net || !strcasecmp(net, PLUGIN_NET_NAME)) && !settings.other_tuner &&
 	       !plugin_state_choice()->wants_verbs && (gain_for(&settings, 0, false) || gain_for(&settings, 0, true));
+}
+
+bool steer_collnet_may_come(const struct params_source *source)
+{
+	const char *asked = source->get(STEER_COLLNET_VARIABLE);
+
+	return steer_collnet_is_possible() && (asked ? !strcmp(asked, "1") : steer_collnet_is_offered(source));
 }
 
 unsigned steer_collnet_gain(const struct steer_setup *setup)

@@ -12,6 +12,9 @@ bool steer_collnet_is_possible(void);
  */
 bool steer_collnet_is_offered(const struct params_source *source);
 
+/* Whether NCCL may come to use collnet: it is offered, or the user asks for it. */
+bool steer_collnet_may_come(const struct params_source *source);
+
 /* gain_permille() of this job on this process's cluster; 0 where the network is NCCL's own. */
 unsigned steer_collnet_gain(const struct steer_setup *setup);
 

@@ -393,9 +393,10 @@ static void several_hosts_over_unknown_devices_get_no_plan(void **state)
 {
 	struct host *host = *state;
 
-	host_start(host, 0, 0, 2, 4, "TRIBUTARY_NET=off\n");
-	host_start(host, 1, 1, 2, 4, "TRIBUTARY_NET=off\n");
-	host_expect_none(host, 3, 1, "it may have several hosts, and how NCCL numbers its own devices is not known");
+	host_start(host, 0, 0, 2, 4, "TRIBUTARY_NET=off\nNCCL_NET_PLUGIN=a,b\n");
+	host_start(host, 1, 1, 2, 4, "TRIBUTARY_NET=off\nNCCL_NET_PLUGIN=a,b\n");
+	host_expect_none(host, 3, 1,
+			 "it may have several hosts, and which of the NCCL_NET_PLUGINs NCCL takes is not known");
 }
 
 static void devices_that_nccl_joins_are_named_by_their_new_number(void **state)
