@@ -92,7 +92,8 @@ static bool launcher_knows(const struct play *play, const struct play_comm *comm
 
 		/* Where no variable tells the job from others, only the members of the communicator count. */
 		if (launcher == PLAY_USER &&
-		    (!is_of_job || (process->place == first->place && !has_rank_in(play, comm, process))))
+		    (!is_of_job || (process->place == first->place &&
+				    (process->host != first->host || !has_rank_in(play, comm, process)))))
 			return false;
 		/* The other container's processes are seen, but not what they do. */
 		if (is_of_job && process->place != first->place &&
