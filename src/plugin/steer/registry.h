@@ -165,6 +165,10 @@ struct steer_snapshot {
 	size_t dead_member_count;
 	size_t foreign_count; /* live processes whose file is of another version of the plugin */
 };
+/* Whether an ID is of this process, in whichever of its copies of the library. */
+bool steer_registry_is_own(const struct steer_registry *registry, const char *id);
+/* fd: of the file of another process. False: that is gone. */
+bool steer_registry_file_is_locked(int fd);
 int steer_registry_scan(struct steer_registry *registry, uint64_t comm_id, uint64_t host, struct steer_snapshot *ret,
 			struct diag *diag);
 

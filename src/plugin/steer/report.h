@@ -1,4 +1,4 @@
-/* What the session says and keeps of what NCCL was given: a line of the log, and files in TRIBUTARY_DUMP_DIR. */
+/* What steering says and keeps of what NCCL was given: a line of the log, and files in TRIBUTARY_DUMP_DIR. */
 #ifndef TRIBUTARY_PLUGIN_STEER_REPORT_H
 #define TRIBUTARY_PLUGIN_STEER_REPORT_H
 
@@ -22,7 +22,7 @@ void steer_report_rates(const struct topology *topology, const struct steer_deci
 			double *ret_several_GBps);
 void steer_report_say(const struct steer_setup *setup, uint64_t comm_id, const struct steer_decision *decision,
 		      uint64_t took_ns);
-/* folder "": nothing. name: "session-COMM-GPU.xml". What cannot be written is said once. */
+/* folder "": nothing. name: "steer-COMM-GPU.xml". What cannot be written is said once. */
 void steer_report_dump(const char *folder, const char *name, const char *text, size_t bytes);
 
 #endif

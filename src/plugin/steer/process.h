@@ -1,0 +1,62 @@
+/*
+ * What a process has of steering, for steer.c and steer/ranks.c alone: one state for the process, and one for each of its
+ * threads that has initialised a communicator.
+ */
+#ifndef TRIBUTARY_PLUGIN_STEER_PROCESS_H
+#define TRIBUTARY_PLUGIN_STEER_PROCESS_H
+
+#include "plugin/steer/registry.h"
+#include "plugin/steer/setup.h"
+#include "plugin/steer/status.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { STEER_PARENTS = 256 };
+
+/* steer.h has the transitions. */
+enum steer_thread_state { STEER_THREAD_IDLE, STEER_THREAD_REGISTERED, STEER_THREAD_TOPOLOGY, STEER_THREAD_DECIDED };
+
+/* Only its own thread uses it, but for next and slot. */
+struct steer_thread {
+	struct steer_thread *next; /* of all */
+	enum steer_thread_state state;
+	struct steer_record record;
+	uint64_t process; /* steer_process_hash of this one */
+	int slot;         /* of the record; negative: it is not in the registry (steer_registry_drop) */
+	bool is_author;   /* of the decision */
+	int graph_fd;     /* -1: none */
+	char graph_path[STEER_PATH_BYTES];
+	const char *graph; /* the answer to NCCL_GRAPH_FILE; NULL: none */
+	bool has_decision;
+	struct steer_decision decision;
+};
+
+struct steer_here {
+	pthread_mutex_t lock; /* guards all that follows; what setup has made is not written again */
+	atomic_bool ready;    /* setup may be read */
+	struct steer_setup setup;
+	struct steer_status status;
+	struct steer_thread *threads;
+	pthread_key_t key;
+	bool has_key; /* this, too, is not written again */
+	uint64_t serials;
+	uint64_t parents[STEER_PARENTS]; /* ids of the last communicators, whose children may come */
+	size_t parent_count;
+	_Atomic unsigned nccl_version; /* 0: there is no environment half */
+	/* Tests replace these. */
+	const struct params_source *source;
+	const char *root;
+};
+extern struct steer_here steer_here;
+
+/* NULL: it has initialised no communicator. */
+struct steer_thread *steer_this_thread(void);
+
+/* Takes the decision of the thread's communicator, or makes it; graph and decision are set. Waits as steer.h says. */
+void steer_thread_decide(struct steer_thread *thread);
+
+#endif

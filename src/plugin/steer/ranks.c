@@ -1,0 +1,253 @@
+/* What the ranks of a host do together: one decision for all of them, and what their heads agreed on about collnet. */
+#include "plugin/steer/process.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "plugin/guest.h"
+#include "plugin/state.h"
+#include "plugin/steer.h"
+#include "plugin/steer/agreed.h"
+#include "plugin/steer/collnet.h"
+#include "plugin/steer/decide.h"
+#include "plugin/steer/gpus.h"
+#include "plugin/steer/nets.h"
+#include "plugin/steer/report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { NAP_US = 200 };
+/* For another rank's planning; then a rank plans itself, and one decision counts. */
+#define PLANNING_NS  NS_PER_S
+/* What NCCL is given where a rank cannot follow the plan of the others: an error for it, where going on would hang. */
+#define NO_SUCH_FILE "/proc/self/tributary-cannot-follow-the-plan"
+
+/* --------------------------------------------------------------------------------------------------------------- decide */
+
+static void ask_nvml(void *arg, struct steer_compute *ret)
+{
+	(void)arg;
+	steer_compute_ask(ret);
+}
+
+static bool job_is_elsewhere(void *arg, struct diag *diag)
+{
+	(void)arg;
+	return steer_elsewhere_is(&steer_here.setup.elsewhere, diag);
+}
+
+static int plan_and_publish(struct steer_thread *thread, struct diag *diag)
+{
+	const struct steer_planner planner = {
+		.machine = &steer_here.setup.machine,
+		.nets = &steer_here.setup.nets,
+		.settings = &steer_here.setup.settings,
+		.chain_gain_permille = steer_collnet_gain(&steer_here.setup),
+		.compute = ask_nvml,
+		.job_is_elsewhere = job_is_elsewhere,
+	};
+	struct steer_snapshot *snapshot = sys_zalloc(sizeof(*snapshot));
+	struct steer_decision *decision = &thread->decision;
+	int r = -ENOMEM;
+
+	memset(decision, 0, sizeof(*decision)); /* it is written as bytes */
+	decision->comm_id = thread->record.comm_id;
+	decision->host = thread->record.host;
+	decision->machine = thread->record.machine;
+	pthread_mutex_lock(&steer_here.lock);
+	if (snapshot)
+		r = steer_registry_scan(&steer_here.setup.registry, decision->comm_id, decision->host, snapshot, diag);
+	pthread_mutex_unlock(&steer_here.lock);
+	if (r == 0) {
+		steer_decide(&planner, snapshot, decision);
+	} else { /* a decision, too, which all ranks can follow */
+		if (!diag->text[0])
+			diag_set(diag, 0, 0, "%s", strerror(-r));
+		steer_decide_against(decision, diag);
+	}
+	pthread_mutex_lock(&steer_here.lock);
+	r = steer_registry_decide(&steer_here.setup.registry, thread->slot, decision, &thread->is_author, diag);
+	pthread_mutex_unlock(&steer_here.lock);
+	sys_free(snapshot);
+	return r;
+}
+
+/* The decision of whichever rank comes first. */
+static int find_decision(struct steer_thread *thread, struct diag *diag)
+{
+	const struct timespec nap = { .tv_nsec = NAP_US * (long)NS_PER_US };
+	const uint64_t comm_id = thread->record.comm_id, host = thread->record.host, start_ns = clock_now_ns();
+	int r;
+
+	for (;;) {
+		r = steer_registry_decision(&steer_here.setup.registry, comm_id, host, &thread->decision, diag);
+		if (r != -ENOENT)
+			return r;
+		if (steer_registry_claim(&steer_here.setup.registry, comm_id, host) == 0 ||
+		    clock_elapsed_ns(start_ns, clock_now_ns()) >= PLANNING_NS)
+			break;
+		nanosleep(&nap, NULL);
+	}
+	r = plan_and_publish(thread, diag);
+	steer_registry_unclaim(&steer_here.setup.registry, comm_id, host);
+	return r;
+}
+
+static int write_graph(struct steer_thread *thread, struct diag *diag)
+{
+	const struct steer_setup *setup = &steer_here.setup;
+	int devices[PLAN_NICS_MAX], r;
+	char name[64], *text = NULL;
+	size_t bytes = 0;
+
+	steer_nets_devices(&setup->machine, &setup->nets, &thread->decision.request, devices);
+	r = steer_decision_write(&setup->machine, &thread->decision, devices, setup->nets.latency_us, &text, &bytes,
+				 diag);
+	if (r == 0 && bytes > STEER_GRAPH_BYTES)
+		r = -E2BIG;
+	if (r == 0)
+		r = sys_pwrite_whole(thread->graph_fd, text, bytes, 0);
+	if (r == 0) {
+		snprintf(name, sizeof(name), "steer-%016llx-%s.xml", (unsigned long long)thread->record.comm_id,
+			 thread->record.bus_id);
+		steer_report_dump(plugin_state_params()->dump_dir, name, text, bytes);
+	}
+	free(text);
+	return r;
+}
+
+static bool is_for(const struct steer_thread *thread)
+{
+	return steer_decision_names(&thread->decision, thread->process, &thread->record);
+}
+
+/* One rank speaks for all that the decision names. */
+static void tell(const struct steer_thread *thread)
+{
+	const struct steer_member_name *first = &thread->decision.members[0];
+
+	if (first->process != thread->process || first->serial != thread->record.serial)
+		return;
+	pthread_mutex_lock(&steer_here.lock);
+	steer_status_add(&steer_here.status, &steer_here.setup, &thread->decision);
+	pthread_mutex_unlock(&steer_here.lock);
+}
+
+/* Whatever the other ranks do: this one has no plan, and why. */
+static void decide_alone(struct steer_thread *thread, const struct diag *why)
+{
+	struct steer_decision *decision = &thread->decision;
+	struct steer_member_name *self = &decision->members[0];
+
+	*decision = (struct steer_decision){ .comm_id = thread->record.comm_id, .member_count = 1 };
+	self->process = thread->process;
+	self->serial = thread->record.serial;
+	memcpy(self->bus_id, thread->record.bus_id, sizeof(self->bus_id));
+	steer_decide_against(decision, why);
+}
+
+/*
+ * A decision about an earlier communicator with the same id may go before the other ranks have looked for one; then they
+ * must not plan with this rank, which has seen it. It says so and looks again: if the old one is still there, whoever finds
+ * none later scans later, too, and sees what this rank said; if not, there is the others' decision, or none yet.
+ */
+static int find_own_decision(struct steer_thread *thread, struct diag *diag)
+{
+	int r = find_decision(thread, diag);
+
+	if (r < 0 || is_for(thread))
+		return r;
+	pthread_mutex_lock(&steer_here.lock);
+	r = steer_registry_refuse(&steer_here.setup.registry, thread->slot, STEER_REASON_ID);
+	pthread_mutex_unlock(&steer_here.lock);
+	if (r == 0)
+		r = find_decision(thread, diag);
+	if (r == 0 && thread->decision.verdict == STEER_PLAN && !is_for(thread)) {
+		diag_set(diag, 0, 0, "%s", steer_reason_text(STEER_REASON_ID));
+		decide_alone(thread, diag);
+	}
+	return r;
+}
+
+void steer_thread_decide(struct steer_thread *thread)
+{
+	const uint64_t start_ns = clock_now_ns();
+	struct diag diag = { .text = "" };
+	int r;
+
+	if (thread->slot < 0) {
+		diag_set(&diag, 0, 0, "%s", steer_reason_text(STEER_REASON_NO_ROOM));
+		decide_alone(thread, &diag);
+		tell(thread);
+		return;
+	}
+	r = find_own_decision(thread, &diag);
+	if (r == 0)
+		tell(thread);
+	if (r == 0 && thread->decision.verdict == STEER_PLAN)
+		r = write_graph(thread, &diag);
+	if (r < 0) {
+		log_warn("Communicator %016llx may have a plan that this rank cannot follow: %s",
+			 (unsigned long long)thread->record.comm_id, diag.text[0] ? diag.text : strerror(-r));
+		thread->graph = NO_SUCH_FILE;
+		decide_alone(thread, &diag);
+		tell(thread);
+		return;
+	}
+	thread->has_decision = true;
+	if (thread->decision.verdict == STEER_PLAN)
+		thread->graph = thread->graph_path;
+	steer_report_say(&steer_here.setup, thread->record.comm_id, &thread->decision,
+			 clock_elapsed_ns(start_ns, clock_now_ns()));
+}
+
+/* ------------------------------------------------------------------------------------------------------------- collnet */
+
+void steer_collnet_audience(uint64_t comm_id, struct steer_audience *ret)
+{
+	struct steer_snapshot *snapshot;
+	struct diag diag;
+
+	ret->count = 0;
+	if (!atomic_load_explicit(&steer_here.ready, memory_order_acquire) || !comm_id)
+		return;
+	snapshot = sys_zalloc(sizeof(*snapshot));
+	pthread_mutex_lock(&steer_here.lock);
+	if (snapshot && steer_here.setup.registers &&
+	    steer_registry_scan(&steer_here.setup.registry, comm_id, steer_here.setup.settings.host, snapshot, &diag) ==
+		    0)
+		steer_agreed_audience(snapshot, ret);
+	pthread_mutex_unlock(&steer_here.lock);
+	sys_free(snapshot);
+}
+
+int steer_collnet_tell(const struct steer_audience *audience, const struct steer_agreed *agreed)
+{
+	int r;
+
+	pthread_mutex_lock(&steer_here.lock);
+	r = steer_agreed_tell(steer_here.setup.registry.directory, audience, agreed);
+	pthread_mutex_unlock(&steer_here.lock);
+	return r;
+}
+
+int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, unsigned *ret_gain_permille)
+{
+	const struct steer_thread *thread = plugin_guest_forked() ? NULL : steer_this_thread();
+	struct steer_agreed agreed;
+	int r;
+
+	*ret_gain_permille = 0;
+	if (!thread || thread->slot < 0 || !comm_id || thread->record.comm_id != comm_id)
+		return 0;
+	pthread_mutex_lock(&steer_here.lock);
+	r = steer_agreed_hear(steer_here.setup.registry.directory, thread->process, thread->record.serial, &agreed);
+	pthread_mutex_unlock(&steer_here.lock);
+	if (r == 0 && agreed.rank_count == rank_count)
+		*ret_gain_permille = agreed.gain_permille;
+	return r == -ENOENT ? 0 : r;
+}
