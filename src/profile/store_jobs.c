@@ -40,7 +40,7 @@ int store_jobs_add(const struct params *params, const char *host, const char *te
 {
 	const unsigned file = (unsigned)(process_hash(PROCESS_HASH_START, host, strlen(host)) >> 32);
 	char directory[STORE_PATH_BYTES], name[NAME_BYTES], old[NAME_BYTES];
-	int saved_errno = errno, folder, fd, r;
+	int saved_errno = errno, folder = -1, fd, r;
 	struct diag diag;
 
 	name_of(file, "", name);
@@ -79,7 +79,7 @@ int store_jobs_read(const struct params *params, void (*each)(void *arg, const c
 {
 	static const char *const suffixes[] = { ".old", "" };
 	char directory[STORE_PATH_BYTES], name[NAME_BYTES], *text;
-	int r = store_directory(params, directory, sizeof(directory)), folder;
+	int r = store_directory(params, directory, sizeof(directory)), folder = -1;
 
 	if (r == 0)
 		r = folder = sys_openat(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY, 0);

@@ -55,6 +55,7 @@ static int link_read(int directory, const char *name, char text[static TEXT_BYTE
 {
 	ssize_t bytes = readlinkat(directory, name, text, TEXT_BYTES - 1);
 
+	*ret = (struct steer_agreed){ 0 };
 	if (bytes < 0)
 		return -errno;
 	text[bytes] = '\0';

@@ -12,6 +12,9 @@
 
 const char *steer_reason_text(enum steer_reason reason)
 {
+	static const char shrink[] =
+		"it was made by ncclCommShrink, whose communicators cannot be told apart; those of "
+		"ncclCommSplit can";
 	static const char *const texts[STEER_REASON_COUNT] = {
 		[STEER_ELIGIBLE] = "",
 		[STEER_REASON_NO_GPU] = "the GPU of a rank is not known, or not in the profile (tributary measure)",
@@ -21,8 +24,7 @@ const char *steer_reason_text(enum steer_reason reason)
 			"shared memory is full: make room there (docker run --shm-size), or set TRIBUTARY_SHARED_DIR",
 		[STEER_REASON_GRAPH_FILE] = "NCCL_GRAPH_FILE is set: unset it",
 		[STEER_REASON_SWITCHED_OFF] = "TRIBUTARY_STEER=topology: unset it",
-		[STEER_REASON_SHRINK] = "it was made by ncclCommShrink, whose communicators cannot be told apart; "
-					"those of ncclCommSplit can",
+		[STEER_REASON_SHRINK] = shrink,
 		[STEER_REASON_ID] = "another communicator with the same id was decided on before",
 	};
 

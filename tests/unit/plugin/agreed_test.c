@@ -78,7 +78,7 @@ static void rank_make(struct job *job, struct host *host, size_t local, bool is_
 	record->serial = ++job->serials;
 	record->follows = !is_odd || one_in(job, 2);
 	record->used = 1;
-	snprintf(record->bus_id, sizeof(record->bus_id), "0000:%02zx:00.0", local);
+	snprintf(record->bus_id, sizeof(record->bus_id), "0000:%02x:00.0", (unsigned)local & 0xffU);
 }
 
 static void host_make(struct job *job, struct host *host)

@@ -18,7 +18,8 @@ extern const struct nccl_env_v2 ncclEnvPlugin_v2;
 
 static char said[4096];
 
-static void sink(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+__attribute__((format(printf, 5, 6))) static void sink(int level, unsigned long flags, const char *file, int line,
+						       const char *fmt, ...)
 {
 	size_t used = strlen(said);
 	va_list args;

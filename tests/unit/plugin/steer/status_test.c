@@ -38,7 +38,7 @@ static const char *run_variable(const char *name)
 
 static const struct params_source nothing = { .get = no_variable }, of_run = { .get = run_variable };
 
-static void shell(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
 {
 	char line[256];
 	va_list args;

@@ -289,7 +289,8 @@ static void abandoned_sender_is_noticed_before_the_time_out(void **state)
 
 static _Atomic unsigned redials;
 
-static void count_redials(int level, unsigned long subsystem, const char *file, int line, const char *fmt, ...)
+__attribute__((format(printf, 5, 6))) static void count_redials(int level, unsigned long subsystem, const char *file,
+								int line, const char *fmt, ...)
 {
 	char text[1024];
 	va_list args;
