@@ -54,17 +54,20 @@ static bool cut_number(char *text, unsigned *ret)
 static int link_read(int directory, const char *name, char text[static TEXT_BYTES], struct steer_agreed *ret)
 {
 	ssize_t bytes = readlinkat(directory, name, text, TEXT_BYTES - 1);
+	struct steer_agreed agreed = { 0 };
 
-	*ret = (struct steer_agreed){ 0 };
 	if (bytes < 0)
 		return -errno;
 	text[bytes] = '\0';
-	return cut_number(text, &ret->rank_count) && cut_number(text, &ret->gain_permille) ? 0 : -EINVAL;
+	if (!cut_number(text, &agreed.rank_count) || !cut_number(text, &agreed.gain_permille))
+		return -EINVAL;
+	*ret = agreed;
+	return 0;
 }
 
 static int tell_one(int directory, const char *name, const char *id, struct steer_agreed agreed)
 {
-	struct steer_agreed before;
+	struct steer_agreed before = { 0 };
 	char text[TEXT_BYTES];
 
 	if (link_read(directory, name, text, &before) == 0) {

@@ -29,7 +29,7 @@ static void word_of(const char *text, char ret[static STEER_STATUS_WORD_BYTES])
 {
 	size_t bytes = 0;
 
-	for (; text[bytes] && bytes < STEER_STATUS_WORD_BYTES - 1; bytes++)
+	for (; bytes < STEER_STATUS_WORD_BYTES - 1 && text[bytes]; bytes++)
 		ret[bytes] = text[bytes] > ' ' && text[bytes] < 0x7f ? text[bytes] : '_';
 	if (!bytes)
 		ret[bytes++] = '-';
