@@ -136,40 +136,6 @@ bool process_is_stopped(uint32_t pid, uint64_t *ret_switches)
 	return state && switches && (*state == 'T' || *state == 't');
 }
 
-uint32_t process_last_thread(void)
-{
-	int saved_errno = errno;
-	uint64_t last = 0;
-	char text[128], *at;
-
-	if (read_text("/proc/loadavg", text, sizeof(text)) == 0) {
-		parse_trim(text);
-		at = strrchr(text, ' '); /* the fifth field; see proc(5) */
-		if (!at || parse_u64(at + 1, 1, INT32_MAX, &last))
-			last = 0;
-	}
-	errno = saved_errno;
-	return (uint32_t)last;
-}
-
-uint64_t process_thread_age_ns(void)
-{
-	uint64_t start_ticks = 0, ticks_a_second = (uint64_t)sysconf(_SC_CLK_TCK), start_ns, now_ns;
-	int saved_errno = errno, r;
-	struct timespec now;
-	char text[1024];
-
-	r = read_text("/proc/thread-self/stat", text, sizeof(text));
-	if (r == 0)
-		r = start_in_stat(text, &start_ticks);
-	errno = saved_errno;
-	if (r < 0 || !ticks_a_second || clock_gettime(CLOCK_BOOTTIME, &now) < 0)
-		return UINT64_MAX;
-	start_ns = start_ticks * (NS_PER_S / ticks_a_second);
-	now_ns = (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-	return clock_elapsed_ns(start_ns, now_ns);
-}
-
 static uint64_t boot_of(void)
 {
 	char text[64];
@@ -228,32 +194,3 @@ enum process_state process_state(const struct process_identity *of, const struct
 	return r == 0 ? PROCESS_ALIVE : PROCESS_UNKNOWN;
 }
 
-uint32_t process_thread(void)
-{
-	return (uint32_t)syscall(SYS_gettid); /* glibc has gettid only since 2.30 */
-}
-
-static bool is_path_there(const char *path)
-{
-	int saved_errno = errno;
-	bool is_there = access(path, F_OK) == 0 || errno != ENOENT;
-
-	errno = saved_errno;
-	return is_there;
-}
-
-bool process_thread_lives(uint32_t thread)
-{
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/self/task/%u", thread);
-	return is_path_there(path);
-}
-
-bool process_has_thread(uint32_t pid, uint32_t thread)
-{
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%u/task/%u", pid, thread);
-	return is_path_there(path);
-}

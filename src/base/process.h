@@ -35,16 +35,6 @@ bool process_has_ended(uint32_t pid);
  */
 bool process_is_stopped(uint32_t pid, uint64_t *ret_switches);
 
-/* This thread, as the kernel numbers it, and whether a thread of that number is in this process. */
-uint32_t process_thread(void);
-bool process_thread_lives(uint32_t thread);
-/* The same of another process, of this namespace and still there. True also means: cannot tell. */
-bool process_has_thread(uint32_t pid, uint32_t thread);
-/* The last number that the kernel gave to a thread or process; 0: not known. They go up, and begin again some time. */
-uint32_t process_last_thread(void);
-/* How long this thread has been there, to a hundredth of a second; UINT64_MAX: not known. */
-uint64_t process_thread_age_ns(void);
-
 /* A number that is another one for another text. FNV-1a, 64 bits; `so_far`: PROCESS_HASH_START, or of what came before. */
 #define PROCESS_HASH_START UINT64_C(0xcbf29ce484222325)
 uint64_t process_hash(uint64_t so_far, const void *data, uint64_t bytes);

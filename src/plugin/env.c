@@ -19,10 +19,13 @@ enum { NCCL_NAME_BYTES = 255 }; /* longest name in NCCL_NET_PLUGIN, which is a l
 
 static const char *const default_plugin = "libnccl-net.so";
 
+/* What is answered once for the process. */
 static struct {
-	pthread_once_t once;
-	char path[NCCL_NAME_BYTES + 1]; /* "": NCCL goes on looking for libnccl-net.so */
-} library = { .once = PTHREAD_ONCE_INIT };
+	pthread_mutex_t lock;
+	bool path_is_known, collnet_is_known;
+	char path[NCCL_NAME_BYTES + 1]; /* of this library; "": NCCL goes on looking for libnccl-net.so */
+	bool offers_collnet;
+} answers = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Left open if it is another one: NCCL opens it next, and few libraries are tested for being closed and opened again. */
 static bool another_is_installed(void)
@@ -33,11 +36,11 @@ static bool another_is_installed(void)
 	if (!handle)
 		return false;
 	table = dlsym(handle, "ncclNetPlugin_v11");
-	return !table || !dladdr(table, &other) || !dladdr((const void *)&library, &own) ||
+	return !table || !dladdr(table, &other) || !dladdr((const void *)&answers, &own) ||
 	       own.dli_fbase != other.dli_fbase;
 }
 
-static void library_find(void)
+static void find_path(void)
 {
 	char path[PATH_MAX];
 	Dl_info own;
@@ -49,31 +52,38 @@ static void library_find(void)
 			 default_plugin);
 		return;
 	}
-	if (!dladdr((const void *)&library, &own) || !realpath(own.dli_fname, path))
+	if (!dladdr((const void *)&answers, &own) || !realpath(own.dli_fname, path))
 		return;
-	snprintf(library.path, sizeof(library.path), "%.255s",
+	snprintf(answers.path, sizeof(answers.path), "%.255s",
 		 strlen(path) <= NCCL_NAME_BYTES && !strchr(path, ',') ? path : "tributary");
 }
 
-static struct {
-	pthread_once_t once;
-	bool is_offered;
-} collnet = { .once = PTHREAD_ONCE_INIT };
+/* Under the lock. */
+static const char *path_locked(void)
+{
+	if (!answers.path_is_known)
+		find_path();
+	answers.path_is_known = true;
+	return answers.path[0] ? answers.path : NULL;
+}
 
 /* Another net plugin may have a collnet, too, of which nothing is known. */
 static bool loads_this_plugin(void)
 {
 	const char *named = steer_get("NCCL_NET_PLUGIN");
 
-	pthread_once(&library.once, library_find);
-	return named ? strstr(named, "tributary") != NULL : library.path[0] != '\0';
+	return named ? strstr(named, "tributary") != NULL : path_locked() != NULL;
 }
 
-static void collnet_decide(void)
+/* Under the lock. */
+static const char *collnet_locked(void)
 {
 	const struct params_source environment = params_from_environment();
 
-	collnet.is_offered = loads_this_plugin() && steer_collnet_is_offered(&environment);
+	if (!answers.collnet_is_known)
+		answers.offers_collnet = loads_this_plugin() && steer_collnet_is_offered(&environment);
+	answers.collnet_is_known = true;
+	return answers.offers_collnet ? "1" : NULL;
 }
 
 void plugin_env_log(log_sink *logger)
@@ -95,13 +105,15 @@ const char *plugin_env_get(const char *name)
 	if (value || plugin_guest_forked())
 		return value;
 	if (!strcmp(name, "NCCL_NET_PLUGIN")) {
-		pthread_once(&library.once, library_find);
-		value = library.path[0] ? library.path : NULL;
+		pthread_mutex_lock(&answers.lock);
+		value = path_locked();
+		pthread_mutex_unlock(&answers.lock);
 	} else if (!strcmp(name, "NCCL_NET_PLUGIN_REF_COUNT")) {
 		value = "1000000";
 	} else if (!strcmp(name, STEER_COLLNET_VARIABLE)) {
-		pthread_once(&collnet.once, collnet_decide);
-		value = collnet.is_offered ? "1" : NULL;
+		pthread_mutex_lock(&answers.lock);
+		value = collnet_locked();
+		pthread_mutex_unlock(&answers.lock);
 	}
 	errno = saved_errno;
 	return value;

@@ -16,7 +16,6 @@
 enum {
 	NAME_BYTES = STEER_FOLDER_NAME_BYTES,
 	OPEN_TRIES = 1000, /* each time others have come and gone meanwhile */
-	ID_PARTS = 5,
 };
 
 /* ------------------------------------------------------------------------------------------------------------- names */

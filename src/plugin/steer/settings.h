@@ -1,6 +1,6 @@
 /*
- * What the user and the launcher set: NCCL's variables that matter to plans, and how many processes the job has here. The
- * one place of the plugin that reads them. Read once, at the process's first communicator. Any thread.
+ * What the user and the launcher set: NCCL's variables that matter to plans, and how many processes the job has here. Those
+ * of the network alone are read in nets.c. Read once, at the process's first communicator. Any thread.
  */
 #ifndef TRIBUTARY_PLUGIN_STEER_SETTINGS_H
 #define TRIBUTARY_PLUGIN_STEER_SETTINGS_H

@@ -7,12 +7,10 @@
 
 #include <cmocka.h>
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 
 static void a_process_is_known_by_more_than_its_number(void **state)
 {
@@ -69,34 +67,6 @@ static void a_process_that_has_ended_is_gone(void **state)
 	close(ready[1]);
 }
 
-static void *thread_of_test(void *arg)
-{
-	uint32_t *thread = arg;
-
-	*thread = process_thread();
-	/* Younger than this program, to a hundredth of a second and what the test took so far. */
-	return process_thread_lives(*thread) && process_thread_age_ns() < 3600 * NS_PER_S ? arg : NULL;
-}
-
-static void threads_are_told_apart(void **state)
-{
-	uint32_t own = process_thread(), other = 0, last = process_last_thread();
-	pthread_t thread;
-	void *ret;
-
-	(void)state;
-	assert_true(process_thread_lives(own));
-	assert_int_equal(pthread_create(&thread, NULL, thread_of_test, &other), 0);
-	assert_int_equal(pthread_join(thread, &ret), 0);
-	assert_ptr_equal(ret, &other);
-	assert_true(other && other != own);
-	assert_true(last != 0);
-	assert_false(process_thread_lives(INT32_MAX));
-	assert_true(process_has_thread((uint32_t)getpid(), own));
-	assert_false(process_has_thread((uint32_t)getpid(), INT32_MAX));
-	assert_false(process_has_thread((uint32_t)getppid(), own));
-}
-
 /* As by SIGSTOP in a terminal, or by a debugger. */
 static void a_stopped_process_is_told_from_a_running_one(void **state)
 {
@@ -145,7 +115,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_process_is_known_by_more_than_its_number),
 		cmocka_unit_test(a_process_that_has_ended_is_gone),
-		cmocka_unit_test(threads_are_told_apart),
 		cmocka_unit_test(a_stopped_process_is_told_from_a_running_one),
 		cmocka_unit_test(hashes_differ),
 	};
