@@ -9,29 +9,37 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_MODE = 0600, NAME_BYTES = 16, READ_BYTES = 2 * STORE_JOBS_BYTES };
+enum { FILE_MODE = 0600, NAME_BYTES = 16, READ_BYTES = 2 * STORE_JOBS_BYTES, OPEN_TRIES = 10 };
 
 static void name_of(unsigned file, const char *suffix, char name[static NAME_BYTES])
 {
 	snprintf(name, NAME_BYTES, "jobs-%02u%s", file % STORE_JOBS_FILES, suffix);
 }
 
-/* A full file gets the other name, unless somebody has done so since it was opened. */
+/*
+ * A full file gets the other name. Only who holds the lock of the file that has the name may take it away: two that did so
+ * at once would put a file that has just begun over the full one. Who does not get the lock looks again, or adds to the full
+ * file.
+ */
 static int open_with_room(int folder, const char *name, const char *old)
 {
 	struct stat st, named;
 	int fd = -1;
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < OPEN_TRIES; i++) {
 		sys_close(&fd);
 		fd = sys_openat(folder, name, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, FILE_MODE);
 		if (fd < 0 || fstat(fd, &st) < 0 || st.st_size < STORE_JOBS_BYTES)
 			break;
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+			continue;
 		if (fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == st.st_ino)
 			(void)sys_renameat(folder, name, old, 0);
+		flock(fd, LOCK_UN);
 	}
 	return fd;
 }

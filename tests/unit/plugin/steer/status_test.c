@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "profile/store_jobs.h"
 
 enum { TEXT_BYTES = 1 << 20, PROCESSES = 64, JOBS = 400 };
@@ -254,6 +255,39 @@ static void many_processes_end_at_once(void **state)
 	}
 }
 
+/* The full one is never lost, whoever gives it its other name. */
+static void many_processes_fill_a_file_at_once(void **state)
+{
+	static char line[4096];
+	char path[512];
+	int result;
+
+	(void)state;
+	memset(line, 'x', sizeof(line));
+	for (unsigned i = 0; i < 8; i++) {
+		pid_t child = fork();
+
+		assert_true(child >= 0);
+		if (child)
+			continue;
+		for (unsigned k = 0; k < 500; k++) {
+			int old;
+			struct stat st;
+
+			if (store_jobs_add(&params, "", line, sizeof(line)) < 0)
+				_exit(1);
+			snprintf(path, sizeof(path), "%s/state/jobs-%02u.old", folder,
+				 (unsigned)(PROCESS_HASH_START >> 32) % STORE_JOBS_FILES);
+			old = stat(path, &st);
+			if (k == 499 ? old < 0 : old == 0 && st.st_size < STORE_JOBS_BYTES)
+				_exit(2);
+		}
+		_exit(0);
+	}
+	for (unsigned i = 0; i < 8; i++)
+		assert_true(wait(&result) > 0 && result == 0);
+}
+
 static void files_do_not_grow_without_end(void **state)
 {
 	char long_why[STEER_REASON_BYTES], path[512];
@@ -326,6 +360,7 @@ int main(void)
 						remove_folder),
 		cmocka_unit_test_setup_teardown(what_holds_for_a_process_is_told_at_once, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(many_processes_end_at_once, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(many_processes_fill_a_file_at_once, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(files_do_not_grow_without_end, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(without_a_place_nothing_is_kept, make_folder, remove_folder),
 		cmocka_unit_test(jobs_are_told_apart),
