@@ -174,7 +174,7 @@ static const struct param_row rows[] = {
 	  FIELD(local_processes),
 	  .max = 1024 },
 	{ { "TRIBUTARY_SHARED_DIR", "text", "", "folder, at most 255 characters", "/dev/shm",
-	    "Folder in memory where the processes of a job on one host meet. All of them must see the same one." },
+	    "Folder in memory where the processes of a host meet. All of a job must see the same one." },
 	  KIND_TEXT,
 	  FIELD(shared_dir) },
 	{ { "TRIBUTARY_DUMP_DIR", "text", "", "folder, at most 255 characters", "",

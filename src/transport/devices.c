@@ -133,6 +133,7 @@ static int make_pace(const struct transport_device *device, const struct params 
 		.enabled = params->pace,
 		.share_host = true,
 		.device_name = device->name,
+		.arbiter_directory = params->shared_dir,
 	};
 
 	return pace_new(&options, ret);

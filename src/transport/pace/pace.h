@@ -40,7 +40,7 @@ struct pace_options {
 	bool enabled;                  /* false: everything is granted at once */
 	bool share_host;               /* use the arbiter in shared memory */
 	const char *device_name;       /* of the arbiter; network namespaces and users never share one */
-	const char *arbiter_directory; /* NULL: /dev/shm */
+	const char *arbiter_directory; /* where the processes of the host meet; NULL: /dev/shm */
 	unsigned local_processes;      /* that share the device, for when the arbiter cannot be had; 0: not known */
 };
 
