@@ -14,8 +14,8 @@
  *
  * A card that has failed says nothing more of its queues: they are stopped as they stand, and are not built anew.
  *
- * Losses have no limit as long as something arrives between them. When nothing does, the connection waits for a queue that
- * carries something: for TRIBUTARY_TIMEOUT, twice that while one is live.
+ * Losses have no limit as long as something of a message arrives between them. When nothing does, the connection waits for
+ * a queue that carries something: for TRIBUTARY_TIMEOUT, twice that while one is live.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -81,7 +81,10 @@ void verbs_failover_lost(struct verbs_connection *connection, struct verbs_queue
 		verbs_connection_fail(connection, -EREMOTEIO, "a queue that failed cannot be stopped");
 }
 
-/* Something arrived, here or there. */
+/*
+ * Something of a message arrived, here or there. Words of credit do not count: each loss asks for one, so they would go on for
+ * ever over a path that carries nothing else.
+ */
 void verbs_failover_moved(struct verbs_connection *connection)
 {
 	if (connection->stuck_since_ns)
@@ -340,6 +343,9 @@ void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns)
 		verbs_connection_fail(connection, -EIO, "its RDMA device has failed");
 		return;
 	}
+	/* All that can be posted is: what is given back below waits for the next turn, and is not nothing. */
+	if (is_idle(connection))
+		connection->stuck_since_ns = 0;
 	for (unsigned i = 0; i < connection->queue_count && !connection->error; i++) {
 		struct verbs_queue *queue = &connection->queues[i];
 
@@ -355,8 +361,6 @@ void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns)
 		    build_is_due(connection, queue, now_ns))
 			build(connection, queue);
 	}
-	if (is_idle(connection))
-		connection->stuck_since_ns = 0;
 	if (!connection->error && is_stuck(connection, now_ns))
 		verbs_connection_fail(connection, -EREMOTEIO,
 				      "no queue has carried anything for the time of TRIBUTARY_TIMEOUT");

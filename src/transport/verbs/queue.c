@@ -252,7 +252,8 @@ static unsigned *refusals_of(struct verbs_connection *connection, const struct v
 void verbs_queue_delivered(struct verbs_connection *connection, const struct verbs_item *item)
 {
 	*refusals_of(connection, item) = 0;
-	verbs_failover_moved(connection);
+	if (item->kind == VERBS_ITEM_DATA || !connection->out.credit[(item->word - 1) % VERBS_WIRE_WORDS])
+		verbs_failover_moved(connection);
 	verbs_sender_delivered(connection, item);
 }
 
@@ -277,7 +278,6 @@ static void received(struct verbs_connection *connection, struct verbs_queue *qu
 
 	queue->receives--;
 	queue->notices++;
-	verbs_failover_moved(connection);
 	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
 		verbs_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
 		return;
@@ -285,6 +285,7 @@ static void received(struct verbs_connection *connection, struct verbs_queue *qu
 	if (verbs_notice_kind(notice) == VERBS_NOTICE_WORD) {
 		connection->in.notices++;
 	} else {
+		verbs_failover_moved(connection);
 		queue->data_taken++;
 		connection->rails[queue->rail].unflushed = true;
 		r = connection->role == VERBS_RECEIVER ? verbs_receiver_data(connection, notice, wc->byte_len)

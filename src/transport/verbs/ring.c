@@ -49,6 +49,7 @@ uint64_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *
 	out->payload[at] = 0;
 	out->offsets[at] = 0;
 	out->staged[at] = false;
+	out->credit[at] = word->type == VERBS_WORD_CREDIT;
 	return word->sequence;
 }
 
@@ -150,6 +151,8 @@ static int take_one(struct verbs_connection *connection)
 	if (word.sequence != in->taken + 1 || word.taken > out->written)
 		return -EPROTO;
 	in->taken++;
+	if (word.type != VERBS_WORD_CREDIT)
+		verbs_failover_moved(connection);
 	verbs_ring_seen(connection, word.taken);
 	take_credits(connection, &word, entry + VERBS_WIRE_HEAD_BYTES);
 	return connection->role == VERBS_SENDER ? verbs_sender_word(connection, &word, entry + VERBS_WIRE_HEAD_BYTES)

@@ -144,6 +144,7 @@ struct verbs_ring_out {
 	uint32_t payload[VERBS_WIRE_WORDS];               /* bytes of it; 0: none */
 	uint64_t offsets[VERBS_WIRE_WORDS];               /* and where they begin in the message */
 	bool staged[VERBS_WIRE_WORDS];                    /* they lie in `stage`, at the same place */
+	bool credit[VERBS_WIRE_WORDS];                    /* words that bring nothing else */
 };
 struct verbs_ring_in {
 	const uint8_t *memory; /* the peer writes here */
@@ -487,7 +488,7 @@ void verbs_loop_completed(struct verbs_connection *connection, unsigned rail, co
 
 /* failover.c */
 void verbs_failover_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why);
-void verbs_failover_moved(struct verbs_connection *connection); /* something has arrived, at either end */
+void verbs_failover_moved(struct verbs_connection *connection); /* something of a message has arrived, at either end */
 void verbs_failover_note(struct verbs_connection *connection, const struct verbs_wire_note *note);
 /* Now and then: drains, rebuilds, gives up. */
 void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns);

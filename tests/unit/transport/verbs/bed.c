@@ -4,15 +4,19 @@
 #include "support/runtime.h"
 #include "transport/verbs/verbs.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 static bool stands;
+/* These devices are in no other process, so their budget is shared with none. */
+static char shared_dir[] = "/tmp/tributary-verbs-test.XXXXXX";
 
 /* What a test that failed left standing has a thread, which would use the devices of the next one. */
 static void start(struct verbs_bed *bed, struct fake_verbs_options options, const char *root)
@@ -34,6 +38,9 @@ static void set_params(struct verbs_bed *bed)
 	snprintf(bed->params.interfaces, sizeof(bed->params.interfaces), "lo");
 	bed->params.timeout_ns = 3 * NS_PER_S;
 	bed->params.gid_index = 1;
+	memset(shared_dir + sizeof(shared_dir) - 7, 'X', 6);
+	assert_non_null(mkdtemp(shared_dir));
+	snprintf(bed->params.shared_dir, sizeof(bed->params.shared_dir), "%s", shared_dir);
 }
 
 void verbs_bed_begin(struct verbs_bed *bed, struct fake_verbs_options options, const char *root)
@@ -66,6 +73,7 @@ void verbs_bed_close(struct verbs_bed *bed)
 
 	link_close(&bed->link);
 	transport_verbs.close(bed->transport);
+	assert_int_equal(rmdir(shared_dir), 0);
 	assert_int_equal(fake_verbs_stop(), 0);
 	fake_verbs_counts(&counts);
 	assert_int_equal(counts.missing_receives, 0);
@@ -76,6 +84,22 @@ void verbs_bed_close(struct verbs_bed *bed)
 }
 
 /* ---- traffic ---- */
+
+void verbs_bed_lose_one_of_the_first(struct random *random)
+{
+	fake_verbs_lose(0, (enum fake_verbs_loss)random_below(random, FAKE_VERBS_LOSS_COUNT));
+}
+
+bool verbs_bed_sender_has_offers(const struct verbs_bed *bed)
+{
+	struct verbs_connection *connection = (struct verbs_connection *)bed->link.sender;
+	bool has;
+
+	pthread_mutex_lock(&connection->lock);
+	has = connection->s.offer_count > 0;
+	pthread_mutex_unlock(&connection->lock);
+	return has;
+}
 
 static const struct traffic_shape busy = { .name = "busy",
 					   .messages = 300,

@@ -22,6 +22,12 @@ void verbs_bed_open(struct verbs_bed *bed, struct fake_verbs_options options, un
 /* Nothing is left, and nothing was done that a device would have refused. */
 void verbs_bed_close(struct verbs_bed *bed);
 
+/* It knows of receives that wait. */
+bool verbs_bed_sender_has_offers(const struct verbs_bed *bed);
+
+/* Of the first device: its next write is lost, in one of the ways there are. */
+void verbs_bed_lose_one_of_the_first(struct random *random);
+
 /* Many messages of many sizes over the link, in groups and out of order. */
 struct verbs_run {
 	struct traffic_plan plan;

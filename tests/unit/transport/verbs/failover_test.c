@@ -1,0 +1,378 @@
+/* Connections over the fake: what becomes of traffic when queues, ports and devices fail. */
+#include "base/clock.h"
+#include "support/link.h"
+#include "support/runtime.h"
+#include "support/traffic.h"
+#include "transport/verbs/verbs.h"
+#include "unit/transport/verbs/bed.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <unistd.h>
+
+#include "support/parallel.h"
+
+/* Something bad now and then; all of it arrives, once, in order. */
+static void survive(unsigned qps, bool join, void (*harm)(struct random *random), unsigned rounds)
+{
+	enum { HARMS = 12, HARM_MS = 5 };
+	uint64_t failed_queues = 0;
+
+	for (unsigned round = 0; round < rounds; round++) {
+		uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+		struct random random;
+		struct fake_verbs_counts counts;
+		uint64_t harm_ns = runtime_deadline_ns(HARM_MS);
+		unsigned harms = 0;
+		struct verbs_bed bed;
+		struct verbs_run run;
+
+		random_init(&random, runtime_seed() + round);
+		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2, .lazy = round % 2 }, qps, join);
+		verbs_run_begin(&run, &bed, runtime_seed() + round);
+		while (run.done != 3) {
+			unsigned at = (unsigned)random_below(&random, 2);
+			int r = verbs_run_step(&run, at);
+
+			if (r < 0)
+				fail_msg("round %u, the %s: %d", round, at ? "receiver" : "sender", r);
+			if (harms < HARMS && runtime_past(harm_ns)) {
+				harms++;
+				harm(&random);
+				harm_ns = runtime_deadline_ns(HARM_MS);
+			} else if (harms == HARMS && runtime_past(harm_ns)) {
+				harms++;
+				fake_verbs_port(0, true);
+				fake_verbs_port(1, true);
+			}
+			assert_false(runtime_past(deadline_ns));
+		}
+		fake_verbs_counts(&counts);
+		failed_queues += counts.failed_queues;
+		verbs_run_end(&run);
+		verbs_bed_close(&bed);
+	}
+	print_message("%u rounds, %u queues failed\n", rounds, (unsigned)failed_queues);
+	assert_true(failed_queues > rounds / 2);
+}
+
+static void lose_one(struct random *random)
+{
+	fake_verbs_lose((unsigned)random_below(random, 2),
+			(enum fake_verbs_loss)random_below(random, FAKE_VERBS_LOSS_COUNT));
+}
+
+static void break_or_mend_a_path(struct random *random)
+{
+	fake_verbs_path((unsigned)random_below(random, 2), random_below(random, 2));
+}
+
+static void ports_go_down_and_up(struct random *random)
+{
+	unsigned device = (unsigned)random_below(random, 2);
+
+	fake_verbs_port(device, false);
+	fake_verbs_port(1 - device, true);
+}
+
+static void a_lone_queue_that_fails_is_built_anew(void **state)
+{
+	(void)state;
+	survive(1, false, verbs_bed_lose_one_of_the_first, runtime_long() ? 60 : 12);
+}
+
+static void queues_that_fail_leave_their_bytes_to_others(void **state)
+{
+	(void)state;
+	survive(4, false, verbs_bed_lose_one_of_the_first, runtime_long() ? 60 : 12);
+}
+
+static void two_rails_lose_no_byte(void **state)
+{
+	(void)state;
+	survive(2, true, lose_one, runtime_long() ? 60 : 12);
+}
+
+static void a_path_may_come_and_go(void **state)
+{
+	(void)state;
+	survive(1, true, break_or_mend_a_path, runtime_long() ? 50 : 6);
+}
+
+static void a_port_that_goes_down_moves_its_traffic(void **state)
+{
+	(void)state;
+	survive(1, true, ports_go_down_and_up, runtime_long() ? 50 : 6);
+}
+
+/*
+ * The last message has arrived, and the queue fails before its sender hears of that. The receiver has all that it wanted and
+ * calls nothing any more; the sender must learn of it all the same.
+ */
+static void a_peer_that_looks_away_takes_part(void **state)
+{
+	const struct transport_ops *ops = &transport_verbs;
+	uint8_t *from = calloc(1, 300000), *to = calloc(1, 300000);
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	struct transport_request *send = NULL, *receive = NULL;
+	void *data = to, *registration = NULL;
+	size_t bytes = 300000;
+	bool done = false;
+	struct verbs_bed bed;
+	int tag = 2;
+
+	(void)state;
+	assert_non_null(from);
+	assert_non_null(to);
+	pattern_fill(from, bytes, 6);
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2 }, 1, true);
+	assert_int_equal(ops->receive(bed.link.receiver, 1, &data, &bytes, &tag, &registration, &receive), 0);
+	while (!verbs_bed_sender_has_offers(&bed)) {
+		enum transport_next next;
+
+		assert_int_equal(ops->progress(bed.link.sender, &next), 0);
+		assert_false(runtime_past(deadline_ns));
+	}
+	fake_verbs_lose(0, FAKE_VERBS_ARRIVES_WHOLE);
+	fake_verbs_lose(1, FAKE_VERBS_ARRIVES_WHOLE);
+	assert_int_equal(ops->send(bed.link.sender, from, bytes, tag, NULL, &send), 0);
+	assert_non_null(send);
+	while (!done) {
+		assert_int_equal(ops->test(send, &done, NULL), 0);
+		assert_false(runtime_past(deadline_ns));
+	}
+	assert_int_equal(link_finish(ops, receive, NULL), 0);
+	assert_memory_equal(from, to, bytes);
+	verbs_bed_close(&bed);
+	free(from);
+	free(to);
+}
+
+static void both_sides_fail(struct verbs_run *run)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	int r[2] = { 0, 0 };
+
+	for (unsigned i = 0; !r[0] || !r[1]; i++) {
+		if (!r[i % 2])
+			r[i % 2] = verbs_run_step(run, i % 2);
+		if (i % 64 == 0) /* it takes seconds: leave the core to others */
+			usleep(100);
+		assert_false(runtime_past(deadline_ns));
+	}
+	assert_int_equal(r[0], -EREMOTEIO);
+	assert_int_equal(r[1], -EREMOTEIO);
+}
+
+/* With no path left both ends have their error in bounded time, not before the time-out. */
+static void without_any_path_there_is_an_error(void **state)
+{
+	uint64_t began_ns;
+	struct verbs_bed bed;
+	struct verbs_run run;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2 }, 2, true);
+	verbs_run_begin(&run, &bed, runtime_seed());
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(verbs_run_step(&run, i % 2), 0);
+	fake_verbs_path(0, false);
+	fake_verbs_path(1, false);
+	began_ns = runtime_now_ns();
+	both_sides_fail(&run);
+	assert_true(runtime_now_ns() - began_ns >= 2 * NS_PER_S);
+	link_close(&bed.link);
+	verbs_run_end(&run);
+	verbs_bed_close(&bed);
+}
+
+/* It stands still for the time-out, then it is built anew. */
+static void a_request_that_a_device_forgets_is_sent_again(void **state)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS), began_ns;
+	struct verbs_bed bed;
+	struct verbs_run run;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 1, false);
+	verbs_run_begin(&run, &bed, runtime_seed());
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(verbs_run_step(&run, i % 2), 0);
+	assert_int_not_equal(run.done, 3);
+	fake_verbs_forget(0);
+	began_ns = runtime_now_ns();
+	for (unsigned i = 0; run.done != 3; i++) {
+		if (i % 64 == 0)
+			usleep(100);
+		assert_int_equal(verbs_run_step(&run, i % 2), 0);
+		assert_false(runtime_past(deadline_ns));
+	}
+	assert_true(runtime_now_ns() - began_ns >= 2 * NS_PER_S);
+	verbs_run_end(&run);
+	verbs_bed_close(&bed);
+}
+
+/* Each message loses a queue. Nothing is counted up but what happens with no progress between. */
+static void losses_have_no_limit_while_messages_arrive(void **state)
+{
+	enum { LOSSES = 40 };
+	struct fake_verbs_counts counts;
+	struct random random;
+	struct verbs_bed bed;
+
+	(void)state;
+	random_init(&random, runtime_seed());
+	for (unsigned qps = 1; qps < 3; qps++) {
+		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, qps, false);
+		for (unsigned i = 0; i < LOSSES; i++) {
+			verbs_bed_lose_one_of_the_first(&random);
+			assert_int_equal(link_exchange(&bed.link, 1000 + (size_t)random_below(&random, 300000), i), 0);
+		}
+		for (unsigned i = 0; i < LOSSES; i++) {
+			fake_verbs_lose(0, FAKE_VERBS_REFUSED);
+			assert_int_equal(link_exchange(&bed.link, 1000 + (size_t)random_below(&random, 300000), i), 0);
+		}
+		fake_verbs_counts(&counts);
+		assert_true(counts.failed_queues >= 2 * LOSSES);
+		verbs_bed_close(&bed);
+	}
+}
+
+/* Queues can be built, and carry short writes; but nothing gets on, whichever of several queues is live. */
+static void a_path_for_short_writes_alone_is_an_error(void **state)
+{
+	(void)state;
+	for (unsigned qps = 1; qps < 4; qps += 2) {
+		struct verbs_bed bed;
+		struct verbs_run run;
+
+		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, qps, false);
+		fake_verbs_lose_always(0, 2000, FAKE_VERBS_ARRIVES_NOT);
+		verbs_run_begin(&run, &bed, runtime_seed());
+		both_sides_fail(&run);
+		link_close(&bed.link);
+		verbs_run_end(&run);
+		verbs_bed_close(&bed);
+	}
+}
+
+/* Each loss asks for a word of credit, which arrives. */
+static void a_path_for_credit_alone_is_an_error(void **state)
+{
+	const struct transport_ops *ops = &transport_verbs;
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	struct transport_request *send = NULL, *receive = NULL;
+	size_t bytes = 100000;
+	void *data = calloc(1, bytes), *to = calloc(1, bytes), *registration = NULL;
+	struct verbs_bed bed;
+	int tag = 1, r = 0;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 3, false);
+	fake_verbs_lose_always(0, 2000, FAKE_VERBS_ARRIVES_NOT);
+	assert_int_equal(ops->receive(bed.link.receiver, 1, &to, &bytes, &tag, &registration, &receive), 0);
+	while (r == 0) {
+		bool done;
+
+		assert_false(runtime_past(deadline_ns));
+		r = send ? ops->test(send, &done, NULL) : ops->send(bed.link.sender, data, bytes, tag, NULL, &send);
+		if (r == 0)
+			r = ops->test(receive, &done, NULL);
+		usleep(10);
+	}
+	assert_int_equal(r, -EREMOTEIO);
+	link_close(&bed.link);
+	verbs_bed_close(&bed);
+	free(data);
+	free(to);
+}
+
+/* Others arrive all the time, which must not hide it. */
+static void a_message_that_is_always_refused_is_an_error(void **state)
+{
+	const struct transport_ops *ops = &transport_verbs;
+	const size_t bytes = 100000;
+	uint8_t *data = calloc(2, bytes);
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	struct transport_request *refused[2] = { 0 }, *others[2] = { 0 };
+	uint8_t small[2][100] = { { 0 } };
+	unsigned arrived = 0;
+	struct verbs_bed bed;
+	int r = 0;
+
+	(void)state;
+	assert_non_null(data);
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 2, false);
+	fake_verbs_lose_always(0, 2000, FAKE_VERBS_REFUSED);
+	while (r == 0) {
+		void *to[2] = { data, small[0] }, *registration = NULL;
+		size_t rooms[2] = { bytes, sizeof(small[0]) };
+		int tags[2] = { 1, 2 };
+		bool done[2] = { false, false };
+
+		assert_false(runtime_past(deadline_ns));
+		if (!refused[0])
+			r = ops->receive(bed.link.receiver, 1, &to[0], &rooms[0], &tags[0], &registration, &refused[0]);
+		if (r == 0 && refused[0] && !refused[1])
+			r = ops->send(bed.link.sender, data + bytes, bytes, tags[0], NULL, &refused[1]);
+		if (r == 0 && !others[0])
+			r = ops->receive(bed.link.receiver, 1, &to[1], &rooms[1], &tags[1], &registration, &others[0]);
+		if (r == 0 && !others[1])
+			r = ops->send(bed.link.sender, small[1], sizeof(small[1]), tags[1], NULL, &others[1]);
+		for (unsigned i = 0; i < 2 && r == 0; i++) {
+			if (others[i])
+				r = ops->test(others[i], &done[i], NULL);
+			if (done[i])
+				others[i] = NULL;
+		}
+		arrived += done[0];
+	}
+	assert_int_equal(r, -EREMOTEIO);
+	assert_true(arrived > 0);
+	verbs_bed_close(&bed);
+	free(data);
+}
+
+/* Some refused requests are survived, like all that a queue may meet (above); but not without end. */
+static void requests_that_are_always_refused_are_an_error(void **state)
+{
+	struct verbs_bed bed;
+	struct verbs_run run;
+
+	(void)state;
+	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 8, false);
+	verbs_run_begin(&run, &bed, runtime_seed());
+	fake_verbs_lose_always(0, 0, FAKE_VERBS_REFUSED);
+	both_sides_fail(&run);
+	link_close(&bed.link);
+	verbs_run_end(&run);
+	verbs_bed_close(&bed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_lone_queue_that_fails_is_built_anew),
+		cmocka_unit_test(queues_that_fail_leave_their_bytes_to_others),
+		cmocka_unit_test(two_rails_lose_no_byte),
+		cmocka_unit_test(a_path_may_come_and_go),
+		cmocka_unit_test(a_port_that_goes_down_moves_its_traffic),
+		cmocka_unit_test(a_peer_that_looks_away_takes_part),
+		cmocka_unit_test(without_any_path_there_is_an_error),
+		cmocka_unit_test(a_request_that_a_device_forgets_is_sent_again),
+		cmocka_unit_test(losses_have_no_limit_while_messages_arrive),
+		cmocka_unit_test(a_path_for_short_writes_alone_is_an_error),
+		cmocka_unit_test(a_path_for_credit_alone_is_an_error),
+		cmocka_unit_test(a_message_that_is_always_refused_is_an_error),
+		cmocka_unit_test(requests_that_are_always_refused_are_an_error),
+	};
+
+	runtime_start("verbs_failover_test", 200);
+	return parallel_run_group_tests(tests, NULL, NULL);
+}
