@@ -49,38 +49,41 @@ static bool port_is_active(const char *port)
 	       (strcmp(layer, "Ethernet") == 0 || strcmp(layer, "InfiniBand") == 0);
 }
 
-static unsigned active_ports_of(const char *device)
+static void note_port(const char *device, const char *name, const char *number, struct plugin_choice *ret)
+{
+	struct plugin_port *port;
+	char link[PATH_MAX], target[PATH_MAX], *place;
+	uint64_t value = 0;
+	ssize_t bytes;
+
+	if (ret->active_ports++ >= PLUGIN_PORTS_MAX || parse_u64(number, 0, UINT_MAX, &value) < 0)
+		return;
+	port = &ret->ports[ret->active_ports - 1];
+	snprintf(port->device, sizeof(port->device), "%.63s", name);
+	port->number = (unsigned)value;
+	snprintf(link, sizeof(link), "%.4000s/device", device);
+	bytes = readlink(link, target, sizeof(target) - 1);
+	target[bytes > 0 ? bytes : 0] = '\0';
+	place = strrchr(target, '/');
+	snprintf(port->bus_id, sizeof(port->bus_id), "%.23s", place ? place + 1 : "");
+}
+
+static void look_for_ports(const char *device, const char *name, struct plugin_choice *ret)
 {
 	char ports[PATH_MAX], port[PATH_MAX];
-	unsigned count = 0;
 	struct dirent *entry;
 	DIR *dir;
 
 	snprintf(ports, sizeof(ports), "%.4000s/ports", device);
 	dir = opendir(ports); /* close-on-exec by itself */
 	if (!dir)
-		return 0;
-	while ((entry = readdir(dir))) {
-		if (entry->d_name[0] == '.' ||
-		    snprintf(port, sizeof(port), "%s/%s", ports, entry->d_name) >= (int)sizeof(port))
-			continue;
-		count += port_is_active(port);
-	}
+		return;
+	while ((entry = readdir(dir)))
+		if (entry->d_name[0] != '.' &&
+		    snprintf(port, sizeof(port), "%s/%s", ports, entry->d_name) < (int)sizeof(port) &&
+		    port_is_active(port))
+			note_port(device, name, entry->d_name, ret);
 	closedir(dir);
-	return count;
-}
-
-static void note_device(const char *path, const char *name, struct plugin_choice *ret)
-{
-	char link[PATH_MAX], target[PATH_MAX], *place;
-	ssize_t bytes;
-
-	snprintf(ret->rdma_device, sizeof(ret->rdma_device), "%.63s", name);
-	snprintf(link, sizeof(link), "%.4000s/device", path);
-	bytes = readlink(link, target, sizeof(target) - 1);
-	target[bytes > 0 ? bytes : 0] = '\0';
-	place = strrchr(target, '/');
-	snprintf(ret->rdma_bus_id, sizeof(ret->rdma_bus_id), "%.23s", place ? place + 1 : "");
 }
 
 static void look_for_rdma(const char *root, struct plugin_choice *ret)
@@ -92,15 +95,10 @@ static void look_for_rdma(const char *root, struct plugin_choice *ret)
 		return;
 	while ((entry = readdir(dir))) {
 		char path[PATH_MAX];
-		unsigned ports;
 
-		if (entry->d_name[0] == '.' ||
-		    snprintf(path, sizeof(path), "%s/%s", root, entry->d_name) >= (int)sizeof(path))
-			continue;
-		ports = active_ports_of(path);
-		if (ports && !ret->active_ports)
-			note_device(path, entry->d_name, ret);
-		ret->active_ports += ports;
+		if (entry->d_name[0] != '.' &&
+		    snprintf(path, sizeof(path), "%s/%s", root, entry->d_name) < (int)sizeof(path))
+			look_for_ports(path, entry->d_name, ret);
 	}
 	closedir(dir);
 }
@@ -120,7 +118,7 @@ void plugin_choose(const struct params *params, const char *nccl_net, const char
 	} else if (params->net == NET_CHOICE_AUTO && choice.active_ports && !is_named) {
 		snprintf(choice.reason, sizeof(choice.reason),
 			 "RDMA device %.64s is active, so the network is left to NCCL (TRIBUTARY_NET=tcp takes it)",
-			 choice.rdma_device);
+			 choice.ports[0].device);
 	} else {
 		choice.ours = true;
 		choice.wants_verbs = params->net == NET_CHOICE_VERBS;

@@ -36,6 +36,12 @@ struct steer_machine {
 	uint64_t hash; /* of all that plans depend on but the communicator */
 };
 
+struct steer_net {
+	char name[TOPOLOGY_NAME_BYTES];
+	char bus_id[TOPOLOGY_BUS_ID_BYTES]; /* "" not known */
+	uint64_t speed_Bps;                 /* that NCCL takes where the file has none; 0: not known */
+};
+
 /* What of the net plugin matters here. */
 struct steer_nets {
 	bool ours;        /* NCCL knows the NICs by our names; else by those of its own network */
@@ -48,11 +54,7 @@ struct steer_nets {
 	unsigned latency_us;
 	char why[128]; /* there are no devices below, a clause */
 	size_t count;
-	struct { /* by NCCL's numbers, if they are not ours */
-		char name[TOPOLOGY_NAME_BYTES];
-		char bus_id[TOPOLOGY_BUS_ID_BYTES]; /* "" not known */
-		uint64_t speed_Bps;                 /* that NCCL takes where the file has none; 0: not known */
-	} at[PLAN_NICS_MAX];
+	struct steer_net at[PLAN_NICS_MAX]; /* by NCCL's numbers, if they are not ours */
 };
 
 /*

@@ -129,7 +129,7 @@ static void active_ports_are_counted_and_the_first_is_named(void **state)
 	char path[128];
 
 	assert_int_equal(choice.active_ports, 0);
-	assert_string_equal(choice.rdma_device, "");
+	assert_string_equal(choice.ports[0].device, "");
 	rdma_port(fake, "mlx5_3", 1, "4: ACTIVE\n", "Ethernet\n");
 	rdma_port(fake, "mlx5_4", 1, "1: DOWN\n", "Ethernet\n");
 	snprintf(path, sizeof(path), "%s/class/infiniband/mlx5_3/device", fake->root);
@@ -137,8 +137,8 @@ static void active_ports_are_counted_and_the_first_is_named(void **state)
 	for (int net = 0; net < NET_CHOICE_COUNT; net++) {
 		choice = choose(fake, (enum net_choice)net, false);
 		assert_int_equal(choice.active_ports, 1);
-		assert_string_equal(choice.rdma_device, "mlx5_3");
-		assert_string_equal(choice.rdma_bus_id, "0000:40:00.0");
+		assert_string_equal(choice.ports[0].device, "mlx5_3");
+		assert_string_equal(choice.ports[0].bus_id, "0000:40:00.0");
 	}
 	assert_int_equal(choose(fake, NET_CHOICE_AUTO, true).active_ports, 0); /* nobody looked */
 	rdma_port(fake, "mlx5_3", 2, "4: ACTIVE\n", "Ethernet\n");

@@ -70,8 +70,8 @@ static void a_single_active_port_is_nccls_device_0(void **state)
 	assert_int_equal(nets.latency_us, 0); /* as NCCL has it over its own networks */
 }
 
-/* NCCL's order of several differs between its versions. */
-static void several_ports_or_none_have_no_number_that_is_sure(void **state)
+/* What a process cannot open NCCL leaves out. */
+static void several_ports_that_cannot_be_opened_have_no_number_that_is_sure(void **state)
 {
 	struct fake_sysfs *sysfs = *state;
 	struct steer_nets nets = know(sysfs, "off");
@@ -82,12 +82,78 @@ static void several_ports_or_none_have_no_number_that_is_sure(void **state)
 	port(sysfs, "mlx5_1", "4: ACTIVE\n");
 	nets = know(sysfs, "auto");
 	assert_int_equal(nets.count, 0);
-	assert_string_not_equal(nets.why, "");
+	assert_string_equal(nets.why, "not all of the active RDMA ports can be opened here");
+}
+
+static void ports_that_the_user_leaves_out_have_no_number(void **state)
+{
+	static const struct {
+		const char *hca, *name;
+	} cases[] = {
+		{ "mlx5_1", "mlx5_1" }, { "=mlx5_0:1", "mlx5_0" }, { "^mlx5_0", "mlx5_1" }, { "mlx5_1:1:0", "" }
+	};
+	struct fake_sysfs *sysfs = *state;
+
+	port(sysfs, "mlx5_0", "4: ACTIVE\n");
+	port(sysfs, "mlx5_1", "4: ACTIVE\n");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct steer_nets nets;
+
+		setenv("NCCL_IB_HCA", cases[i].hca, 1);
+		nets = know(sysfs, "auto");
+		assert_int_equal(nets.count, cases[i].name[0] != '\0');
+		assert_string_equal(nets.at[0].name, cases[i].name);
+		assert_int_equal(nets.why[0] == '\0', nets.count);
+	}
+	setenv("NCCL_IB_HCA", "bnxt", 1);
+	assert_int_equal(know(sysfs, "auto").at[0].bus_id[0], 0); /* NCCL takes its sockets */
+	unsetenv("NCCL_IB_HCA");
+}
+
+/* NCCL's order of several differs between its versions, unless both are the same. */
+static void ports_have_numbers_where_both_orders_are_one(void **state)
+{
+	static const struct {
+		const char *listed, *ports; /* a digit: mlx5_N; of a port also its bus, a letter, '-' not known */
+		const char *numbers;        /* NULL: not known */
+	} cases[] = {
+		{ "0123", "0a1b2c3d", "0123" }, /* as most machines have it */
+		{ "3012", "0b1c2d3a", "3012" }, /* the names say nothing */
+		{ "0123", "2c0a", "02" },       /* others are down, or left out */
+		{ "0123", "0b1a", NULL },       /* listed otherwise than by PCI address */
+		{ "01", "0a1a", NULL },         /* of one bus: they would be joined */
+		{ "01", "0a0a", NULL },         /* two ports of one device */
+		{ "01", "0a1-", NULL },         { "01", "0-1b", NULL },
+		{ "0", "0a1b", NULL }, /* one cannot be opened */
+		{ "", "0a1b", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char listed[8][TOPOLOGY_NAME_BYTES];
+		struct steer_nets nets = { .count = strlen(cases[i].ports) / 2 };
+		size_t count = strlen(cases[i].listed);
+
+		for (size_t k = 0; k < count; k++)
+			snprintf(listed[k], sizeof(listed[k]), "mlx5_%c", cases[i].listed[k]);
+		for (size_t k = 0; k < nets.count; k++) {
+			char bus = cases[i].ports[2 * k + 1];
+
+			snprintf(nets.at[k].name, sizeof(nets.at[k].name), "mlx5_%c", cases[i].ports[2 * k]);
+			if (bus != '-')
+				snprintf(nets.at[k].bus_id, sizeof(nets.at[k].bus_id), "0000:%c1:00.%u", bus,
+					 (unsigned)k);
+		}
+		assert_int_equal(steer_nets_order((const char(*)[TOPOLOGY_NAME_BYTES])listed, count, &nets) == NULL,
+				 cases[i].numbers != NULL);
+		for (size_t k = 0; cases[i].numbers && k < nets.count; k++)
+			assert_int_equal(nets.at[k].name[5], cases[i].numbers[k]);
+	}
 }
 
 static void settings_that_hide_ports_leave_no_number_that_is_sure(void **state)
 {
-	static const char *const names[] = { "NCCL_IB_HCA", "NCCL_NET", "NCCL_NET_MERGE_LEVEL" };
+	static const char *const names[] = { "NCCL_NET", "NCCL_NET_MERGE_LEVEL", "NCCL_NET_FORCE_MERGE" };
 	struct fake_sysfs *sysfs = *state;
 
 	port(sysfs, "mlx5_1", "4: ACTIVE\n");
@@ -110,7 +176,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(our_devices_have_our_numbers),
 		TEST(a_single_active_port_is_nccls_device_0),
-		TEST(several_ports_or_none_have_no_number_that_is_sure),
+		TEST(several_ports_that_cannot_be_opened_have_no_number_that_is_sure),
+		TEST(ports_that_the_user_leaves_out_have_no_number),
+		TEST(ports_have_numbers_where_both_orders_are_one),
 		TEST(settings_that_hide_ports_leave_no_number_that_is_sure),
 	};
 
