@@ -15,13 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/process.h"
 #include "plugin/steer/registry.h"
 #include "support/tree.h"
+#include "support/runtime.h"
 #include "unit/plugin/steer/host.h"
+#include "unit/plugin/steer/host_process.h"
+
+enum { ALL = (1 << HOST_RANKS) - 1, GROWTH_KB = 256 };
 
 static void a_rank_that_died_leaves_the_others_to_nccl(void **state)
 {
@@ -263,6 +268,70 @@ static void a_process_that_ends_leaves_nothing(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
+static uint64_t resident_kb(pid_t pid)
+{
+	unsigned long long kb = 0;
+	char path[48], line[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	while (!kb && fgets(line, sizeof(line), file))
+		(void)sscanf(line, "VmRSS: %llu", &kb);
+	fclose(file);
+	return kb;
+}
+
+/* One after the other, each with a plan, and its memory stays what it was after the first ones. */
+static void make_many(struct host *host, unsigned job, unsigned comms)
+{
+	char environment[64];
+	uint64_t before_kb = 0;
+	int files = 0;
+
+	snprintf(environment, sizeof(environment), "TRIBUTARY_DUMP_DIR=\nMASTER_PORT=%u\n", 1 + job);
+	host_start_all(host, HOST_RANKS, environment);
+	for (unsigned i = 0; i < comms; i++) {
+		assert_int_equal(host_initialise(host, ALL, (int64_t)(job * comms + i + 1)), ALL);
+		if (i == comms / 2) {
+			before_kb = resident_kb(host->ranks[0].pid);
+			files = host_do(host, 0, 0, HOST_FILES, 0);
+		}
+	}
+	assert_true(runtime_sanitized() || resident_kb(host->ranks[0].pid) < before_kb + GROWTH_KB);
+	assert_int_equal(host_do(host, 0, 0, HOST_FILES, 0), files);
+	for (unsigned rank = 0; rank < HOST_RANKS; rank++) {
+		if (job % 2 || !host_process_can_exit)
+			host_kill(host, rank);
+		else
+			host_exit(host, rank);
+	}
+}
+
+/* Jobs of one user, at once on the same GPUs; half of them are killed. */
+static void many_processes_with_many_communicators_leave_nothing(void **state)
+{
+	const unsigned jobs = runtime_long() ? 8 : 2, comms = runtime_long() ? 200 : 40;
+	struct host *host = *state;
+	int result;
+
+	for (unsigned job = 0; job < jobs; job++) {
+		pid_t child = fork();
+
+		assert_true(child >= 0);
+		if (child)
+			continue;
+		make_many(host, job, comms);
+		_exit(0);
+	}
+	for (unsigned job = 0; job < jobs; job++)
+		assert_true(wait(&result) > 0 && result == 0);
+	host_start(host, 0, 0, 1, 1, NULL);
+	assert_int_equal(host_do(host, 0, 0, HOST_INIT, 1 << 20), 0);
+	assert_int_equal(host_count(host, ""), 2 + 2); /* what a process has in an init */
+}
+
 #define HOST_TEST(name) cmocka_unit_test_setup_teardown(name, host_open, host_close)
 
 int main(void)
@@ -279,7 +348,9 @@ int main(void)
 		HOST_TEST(a_folder_that_was_emptied_is_made_again),
 		HOST_TEST(a_forked_child_gets_the_environment_and_removes_nothing),
 		HOST_TEST(a_process_that_ends_leaves_nothing),
+		HOST_TEST(many_processes_with_many_communicators_leave_nothing),
 	};
 
+	runtime_start("lives_test", 60);
 	return cmocka_run_group_tests_name("plugin/steer/lives", tests, NULL, NULL);
 }
