@@ -8,7 +8,7 @@ static _Atomic(const uint64_t *) fake_now_ns;
 
 uint64_t clock_now_ns(void)
 {
-	const uint64_t *fake = atomic_load_explicit(&fake_now_ns, memory_order_relaxed);
+	const uint64_t *fake = atomic_load_explicit(&fake_now_ns, memory_order_acquire);
 	struct timespec now;
 
 	/* The test may move its clock while other threads read it. */
@@ -20,5 +20,6 @@ uint64_t clock_now_ns(void)
 
 void clock_set_fake(const uint64_t *now_ns)
 {
-	atomic_store_explicit(&fake_now_ns, now_ns, memory_order_relaxed);
+	/* Threads that run already see what the test has set its clock to. */
+	atomic_store_explicit(&fake_now_ns, now_ns, memory_order_release);
 }

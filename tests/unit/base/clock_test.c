@@ -2,10 +2,14 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <time.h>
 
 static uint64_t monotonic_ns(void)
@@ -38,6 +42,34 @@ static void fake_clock_stands_until_the_test_moves_it(void **state)
 	assert_true(clock_now_ns() != 3 * NS_PER_S + 5);
 }
 
+static void *read_until_five(void *arg)
+{
+	atomic_bool *reads = arg;
+
+	do {
+		(void)clock_now_ns();
+		atomic_store_explicit(reads, true, memory_order_relaxed);
+	} while (clock_now_ns() != 5);
+	return NULL;
+}
+
+/* For ThreadSanitizer: what the clock was set to before it took the real one's place, in a thread that runs already. */
+static void fake_clock_takes_over_while_a_thread_reads(void **state)
+{
+	atomic_bool reads = false;
+	uint64_t now_ns;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, read_until_five, &reads), 0);
+	while (!atomic_load_explicit(&reads, memory_order_relaxed))
+		sched_yield();
+	now_ns = 5;
+	clock_set_fake(&now_ns);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	clock_set_fake(NULL);
+}
+
 static void time_in_which_nobody_looked_is_no_silence(void **state)
 {
 	(void)state;
@@ -56,6 +88,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(clock_is_the_monotonic_one),
 		cmocka_unit_test(fake_clock_stands_until_the_test_moves_it),
+		cmocka_unit_test(fake_clock_takes_over_while_a_thread_reads),
 		cmocka_unit_test(time_in_which_nobody_looked_is_no_silence),
 	};
 
