@@ -209,7 +209,8 @@ void play_fork(struct play *play)
 			_exit(4);
 		rank_run(play->board, number, play->library, play->other_build);
 	}
-	for (unsigned i = 0; i < BOARD_CALLERS; i++)
+	/* Of one that died as it began no other caller comes. */
+	for (unsigned i = 0; i < BOARD_CALLERS && !process->dead; i++)
 		state_leave(play, number, i, BOARD_ABSENT);
 }
 

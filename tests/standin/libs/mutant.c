@@ -119,6 +119,13 @@ WRAP(int, steer_decision_write, const struct steer_machine *machine, const struc
 	return r;
 }
 
+WRAP(void, steer_environment_half, unsigned nccl_version)
+{
+	if (is("crashes as it is opened"))
+		abort();
+	__real_steer_environment_half(nccl_version);
+}
+
 WRAP(uint64_t, steer_shrink_id, uint64_t parent_id)
 {
 	return is("plans for shrunk communicators") ? 0 : __real_steer_shrink_id(parent_id);
