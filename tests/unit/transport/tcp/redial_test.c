@@ -31,15 +31,28 @@ enum { WINDOW = 8, BYTES_MOST = 300000, MESSAGES = 300, CUTS = 6 };
 
 static struct params params;
 
-static struct transport *opened(unsigned streams)
+static struct transport *opened_with(unsigned streams, uint64_t timeout_ns)
 {
 	struct params_source source = params_from_environment();
 	struct transport *transport = NULL;
 
 	params_load(&source, NULL, NULL, &params);
 	params.streams = streams;
+	if (timeout_ns)
+		params.timeout_ns = timeout_ns;
 	assert_int_equal(transport_tcp.open(&params, &transport), 0);
 	return transport;
+}
+
+static struct transport *opened(unsigned streams)
+{
+	return opened_with(streams, 0);
+}
+
+/* What ends before this time-out has not waited for it: the test's own patience is shorter. */
+static struct transport *opened_for_an_hour(void)
+{
+	return opened_with(0, 3600 * NS_PER_S);
 }
 
 /* Both ends of every TCP connection of this process, as a firewall that resets them would. */
@@ -229,14 +242,13 @@ static int victim_role(int control, const char *argument)
 /* Of a killed process on this host both its sender and its receiver hear long before the time-out. */
 static void killed_process_is_noticed_before_the_time_out(void **state)
 {
-	struct transport *transport = opened(0);
+	struct transport *transport = opened_for_an_hour();
 	struct link link = { .ops = &transport_tcp };
 	struct transport_request *requests[2] = { NULL };
 	uint8_t handle[TRANSPORT_HANDLE_BYTES], *data = calloc(1, BYTES_MOST);
 	void *at = data, *registration = NULL;
 	size_t bytes = BYTES_MOST;
 	struct peer peer;
-	uint64_t begin_ns;
 	int tag = 0;
 
 	(void)state;
@@ -249,11 +261,9 @@ static void killed_process_is_noticed_before_the_time_out(void **state)
 	assert_int_equal(peer_read(peer.control, handle, 1), 0);
 	assert_int_equal(transport_tcp.receive(link.receiver, 1, &at, &bytes, &tag, &registration, &requests[0]), 0);
 	assert_int_equal(transport_tcp.send(link.sender, data, BYTES_MOST, 0, NULL, &requests[1]), 0);
-	begin_ns = runtime_now_ns();
 	kill(peer.pid, SIGKILL);
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(link_finish(&transport_tcp, requests[i], NULL), -EREMOTEIO);
-	assert_true(runtime_now_ns() - begin_ns < params.timeout_ns);
 	peer_stop(&peer);
 	link_close(&link);
 	transport_tcp.close(transport);
@@ -263,24 +273,21 @@ static void killed_process_is_noticed_before_the_time_out(void **state)
 /* The sender's user gives it up with a send under way: the receiver need not wait for streams that never come back. */
 static void abandoned_sender_is_noticed_before_the_time_out(void **state)
 {
-	struct transport *transport = opened(0);
+	struct transport *transport = opened_for_an_hour();
 	struct link link = { 0 };
 	struct transport_request *receive = NULL, *send = NULL;
 	uint8_t *data = calloc(1, BYTES_MOST), *other = calloc(1, BYTES_MOST);
 	void *at = data, *registration = NULL;
 	size_t bytes = BYTES_MOST;
-	uint64_t begin_ns;
 	int tag = 0;
 
 	(void)state;
 	assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
 	assert_int_equal(transport_tcp.receive(link.receiver, 1, &at, &bytes, &tag, &registration, &receive), 0);
 	assert_int_equal(transport_tcp.send(link.sender, other, BYTES_MOST, 1, NULL, &send), 0); /* another tag's */
-	begin_ns = runtime_now_ns();
 	transport_tcp.close_connection(link.sender);
 	link.sender = NULL;
 	assert_int_equal(link_finish(&transport_tcp, receive, NULL), -EREMOTEIO);
-	assert_true(runtime_now_ns() - begin_ns < params.timeout_ns / 4);
 	link_close(&link);
 	transport_tcp.close(transport);
 	free(data);
@@ -383,7 +390,7 @@ static int parent_role(int control, const char *argument)
 /* Its child has copies of all that it closes: of connections and of what listens. */
 static void end_beside_a_forked_child_is_noticed_before_the_time_out(void **state)
 {
-	struct transport *transport = opened(0);
+	struct transport *transport = opened_for_an_hour();
 	struct link link = { .ops = &transport_tcp };
 	struct transport_request *receive = NULL;
 	struct transport_connection *late = NULL;
@@ -391,7 +398,6 @@ static void end_beside_a_forked_child_is_noticed_before_the_time_out(void **stat
 	void *at = &byte, *registration = NULL;
 	size_t bytes = 1;
 	struct peer peer;
-	uint64_t begin_ns;
 	int tag = 0;
 
 	(void)state;
@@ -403,10 +409,8 @@ static void end_beside_a_forked_child_is_noticed_before_the_time_out(void **stat
 	assert_int_equal(peer_read(peer.control, handle, sizeof(handle)), 0);
 	assert_int_equal(link_connect(&transport_tcp, transport, 0, handle, &link.sender), 0);
 	assert_int_equal(peer_read(peer.control, handle, sizeof(handle)), 0);
-	begin_ns = runtime_now_ns();
 	assert_int_equal(link_finish(&transport_tcp, receive, NULL), -EREMOTEIO);
 	assert_int_equal(link_connect(&transport_tcp, transport, 0, handle, &late), -EREMOTEIO);
-	assert_true(runtime_now_ns() - begin_ns < params.timeout_ns / 2);
 	assert_int_equal(peer_write(peer.control, "e", 1), 0);
 	assert_int_equal(peer_wait(&peer, 60000), 0);
 	link_close(&link);
