@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 enum { HOSTS = 3, PORTS_MAX = 3, DATA_BYTES = 4 << 20, LITTLE_BYTES = 64 << 10 };
-/* A way on which nothing is heard is left after an eighth of it: soon, or later than a connect ever takes. */
+/* A way on which nothing is heard is left after a quarter of it: soon, or later than a connect ever takes. */
 enum { SOON_MS = 4000, LATE_MS = 3600000 };
 
 /* What the test tells a host to do, and what comes back. */
