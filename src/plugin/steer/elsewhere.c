@@ -3,18 +3,15 @@
 #include "base/sys.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #define SOCKETS_FILE "/proc/net/unix"
-
-/* A host with more sockets than fit is not searched to the end, and nothing is planned there. */
-enum { TEXT_BYTES = 1 << 22 };
 
 static int hold(const char *name)
 {
@@ -68,43 +65,24 @@ bool steer_elsewhere_in_text(const struct steer_elsewhere *presence, const char 
 	return false;
 }
 
-static int read_all(char *text, size_t room)
-{
-	int fd = open(SOCKETS_FILE, O_RDONLY | O_CLOEXEC), r = 0;
-	size_t used = 0;
-
-	if (fd < 0)
-		return -errno;
-	while (r == 0) {
-		ssize_t got = read(fd, text + used, room - 1 - used);
-
-		if (got == 0)
-			break;
-		if (got < 0 && errno != EINTR)
-			r = -errno;
-		used += got > 0 ? (size_t)got : 0;
-		if (used == room - 1)
-			r = -E2BIG;
-	}
-	text[used] = '\0';
-	sys_close(&fd);
-	return r;
-}
-
 bool steer_elsewhere_is(const struct steer_elsewhere *presence, struct diag *diag)
 {
-	char *text = sys_zalloc(TEXT_BYTES); /* pages that stay untouched cost nothing */
-	int saved_errno = errno, r = text ? read_all(text, TEXT_BYTES) : -ENOMEM;
-	bool elsewhere = true;
+	FILE *file = fopen(SOCKETS_FILE, "re");
+	bool elsewhere = false;
+	char *line = NULL;
+	size_t room = 0;
 
-	if (r < 0)
-		diag_set(diag, 0, 0, SOCKETS_FILE ": %s", strerror(-r));
-	else
-		elsewhere = steer_elsewhere_in_text(presence, text);
-	if (r == 0 && elsewhere)
+	while (file && !elsewhere && getline(&line, &room, file) >= 0)
+		elsewhere = steer_elsewhere_in_text(presence, line);
+	if (elsewhere) {
 		diag_set(diag, 0, 0,
 			 "processes of the job on this host have another shared folder (TRIBUTARY_SHARED_DIR)");
-	sys_free(text);
-	errno = saved_errno;
+	} else if (!file || !feof(file)) {
+		diag_set(diag, 0, 0, SOCKETS_FILE ": %s", strerror(errno));
+		elsewhere = true;
+	}
+	free(line);
+	if (file)
+		fclose(file);
 	return elsewhere;
 }
