@@ -164,9 +164,12 @@ void steer_environment_half(unsigned nccl_version)
 
 void steer_begin_process(void)
 {
+	int saved_errno = errno;
+
 	pthread_mutex_lock(&steer_here.lock);
 	setup_once();
 	pthread_mutex_unlock(&steer_here.lock);
+	errno = saved_errno;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- begin */

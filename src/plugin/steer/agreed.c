@@ -83,7 +83,7 @@ static int tell_one(int directory, const char *name, const char *id, struct stee
 
 int steer_agreed_tell(int directory, const struct steer_audience *audience, const struct steer_agreed *agreed)
 {
-	int saved_errno = errno, r = 0;
+	int r = 0;
 
 	for (size_t i = 0; i < audience->count && r == 0; i++) {
 		char name[STEER_FOLDER_NAME_BYTES];
@@ -91,32 +91,26 @@ int steer_agreed_tell(int directory, const struct steer_audience *audience, cons
 		link_name(audience->at[i].process, audience->at[i].serial, name);
 		r = tell_one(directory, name, audience->at[i].id, *agreed);
 	}
-	errno = saved_errno;
 	return r;
 }
 
 int steer_agreed_hear(int directory, uint64_t process, uint64_t serial, struct steer_agreed *ret)
 {
 	char name[STEER_FOLDER_NAME_BYTES], text[TEXT_BYTES];
-	int saved_errno = errno, r;
+	int r;
 
 	link_name(process, serial, name);
 	r = link_read(directory, name, text, ret);
 	/* The link may have gone with the folder, and others may have read theirs before. */
-	if (r == -ENOENT && !steer_folder_has_name(directory))
-		r = -ESTALE;
-	errno = saved_errno;
-	return r;
+	return r == -ENOENT && !steer_folder_has_name(directory) ? -ESTALE : r;
 }
 
 void steer_agreed_forget(int directory, uint64_t process, uint64_t serial)
 {
-	int saved_errno = errno;
 	char name[STEER_FOLDER_NAME_BYTES];
 
 	link_name(process, serial, name);
 	unlinkat(directory, name, 0);
-	errno = saved_errno;
 }
 
 bool steer_agreed_owner(int directory, const char *name, char id[static STEER_ID_BYTES])

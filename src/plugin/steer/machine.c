@@ -145,14 +145,14 @@ int steer_machine_load(const struct params *params, const char *root, const stru
 	char path[STORE_PATH_BYTES];
 	struct fingerprint now;
 	struct profile profile;
-	int saved_errno = errno, r;
+	int r;
 
 	*ret = (struct steer_machine){ .loaded = false };
 	topology_init(&ret->topology);
 	r = fingerprint_take(root, &now);
 	if (r < 0) {
 		diag_set(diag, 0, 0, "the machine cannot be looked at: %s", strerror(-r));
-		goto out;
+		return r;
 	}
 	profile_init(&profile);
 	r = store_find(params, &now, &profile, path, sizeof(path), diag);
@@ -168,8 +168,6 @@ int steer_machine_load(const struct params *params, const char *root, const stru
 	if (r < 0)
 		steer_machine_fini(ret);
 	ret->loaded = r == 0;
-out:
-	errno = saved_errno;
 	return r;
 }
 

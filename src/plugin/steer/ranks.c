@@ -210,6 +210,7 @@ void steer_thread_decide(struct steer_thread *thread)
 void steer_collnet_audience(uint64_t comm_id, struct steer_audience *ret)
 {
 	struct steer_snapshot *snapshot;
+	int saved_errno = errno;
 	struct diag diag;
 
 	ret->count = 0;
@@ -223,15 +224,17 @@ void steer_collnet_audience(uint64_t comm_id, struct steer_audience *ret)
 		steer_agreed_audience(snapshot, ret);
 	pthread_mutex_unlock(&steer_here.lock);
 	sys_free(snapshot);
+	errno = saved_errno;
 }
 
 int steer_collnet_tell(const struct steer_audience *audience, const struct steer_agreed *agreed)
 {
-	int r;
+	int saved_errno = errno, r;
 
 	pthread_mutex_lock(&steer_here.lock);
 	r = steer_agreed_tell(steer_here.setup.registry.directory, audience, agreed);
 	pthread_mutex_unlock(&steer_here.lock);
+	errno = saved_errno;
 	return r;
 }
 
@@ -239,7 +242,7 @@ int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, unsigned *ret_gain
 {
 	const struct steer_thread *thread = plugin_guest_forked() ? NULL : steer_this_thread();
 	struct steer_agreed agreed;
-	int r;
+	int saved_errno = errno, r;
 
 	*ret_gain_permille = 0;
 	if (!thread || thread->slot < 0 || !comm_id || thread->record.comm_id != comm_id)
@@ -247,6 +250,7 @@ int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, unsigned *ret_gain
 	pthread_mutex_lock(&steer_here.lock);
 	r = steer_agreed_hear(steer_here.setup.registry.directory, thread->process, thread->record.serial, &agreed);
 	pthread_mutex_unlock(&steer_here.lock);
+	errno = saved_errno;
 	if (r == 0 && agreed.rank_count == rank_count)
 		*ret_gain_permille = agreed.gain_permille;
 	return r == -ENOENT ? 0 : r;

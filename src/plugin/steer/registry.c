@@ -212,7 +212,7 @@ int steer_registry_open(const char *shared_folder, const struct steer_process *p
 			struct diag *diag)
 {
 	static const char instance; /* each copy of the library has its own */
-	int saved_errno = errno, r;
+	int r;
 
 	*ret = (struct steer_registry){ .directory = -1, .process_fd = -1 };
 	r = process_identity(&ret->self);
@@ -235,31 +235,26 @@ int steer_registry_open(const char *shared_folder, const struct steer_process *p
 out:
 	if (r < 0)
 		steer_registry_close(ret);
-	errno = saved_errno;
 	return r;
 }
 
 int steer_registry_restore(struct steer_registry *registry, struct diag *diag)
 {
-	int saved_errno = errno, r = 0;
 	char folder[sizeof(registry->path)], *end;
 
 	if (!registry->own) /* the process is ending */
 		return -ESHUTDOWN;
-	if (!steer_folder_has_name(registry->process_fd)) {
-		snprintf(folder, sizeof(folder), "%s", registry->path);
-		end = strrchr(folder, '/');
-		*end = '\0';
-		sys_close(&registry->directory);
-		r = enter(folder, registry, diag);
-	}
-	errno = saved_errno;
-	return r;
+	if (steer_folder_has_name(registry->process_fd))
+		return 0;
+	snprintf(folder, sizeof(folder), "%s", registry->path);
+	end = strrchr(folder, '/');
+	*end = '\0';
+	sys_close(&registry->directory);
+	return enter(folder, registry, diag);
 }
 
 void steer_registry_close(struct steer_registry *registry)
 {
-	int saved_errno = errno;
 	char name[NAME_BYTES];
 
 	for (int i = 0; i < STEER_RECORDS; i++)
@@ -273,7 +268,6 @@ void steer_registry_close(struct steer_registry *registry)
 	registry->own = NULL;
 	sys_close(&registry->process_fd);
 	sys_close(&registry->directory);
-	errno = saved_errno;
 }
 
 static int record_write(struct steer_registry *registry, int slot)
@@ -310,7 +304,7 @@ static int space_make(struct steer_registry *registry, int slot)
 
 int steer_registry_add(struct steer_registry *registry, const struct steer_record *record)
 {
-	int saved_errno = errno, slot = 0, r;
+	int slot = 0, r;
 	struct steer_record *own;
 
 	if (!registry->own) /* the process is ending */
@@ -327,25 +321,19 @@ int steer_registry_add(struct steer_registry *registry, const struct steer_recor
 	}
 	if (r < 0)
 		overflow_write(registry, registry->own->process.overflowed + 1);
-	errno = saved_errno;
 	return r < 0 ? r : slot;
 }
 
 int steer_registry_refuse(struct steer_registry *registry, int slot, enum steer_reason reason)
 {
-	int saved_errno = errno, r;
-
 	if (!registry->own) /* the process is ending */
 		return -ESHUTDOWN;
 	registry->own->records[slot].reason = (uint32_t)reason;
-	r = record_write(registry, slot);
-	errno = saved_errno;
-	return r;
+	return record_write(registry, slot);
 }
 
 void steer_registry_drop(struct steer_registry *registry, int slot)
 {
-	int saved_errno = errno;
 	char name[NAME_BYTES];
 
 	if (slot == STEER_NO_SLOT || !registry->own)
@@ -365,7 +353,6 @@ void steer_registry_drop(struct steer_registry *registry, int slot)
 		unlinkat(registry->directory, name, 0);
 		registry->has_space[slot] = false;
 	}
-	errno = saved_errno;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- decisions */
@@ -373,33 +360,30 @@ void steer_registry_drop(struct steer_registry *registry, int slot)
 int steer_registry_claim(struct steer_registry *registry, uint64_t comm_id, uint64_t host)
 {
 	char name[NAME_BYTES], owner[STEER_ID_BYTES];
-	int saved_errno = errno, r = 0;
+	int r = 0;
 
 	comm_name('c', comm_id, host, name);
 	if (symlinkat(registry->id, registry->directory, name) < 0)
 		r = -errno;
 	if (r == -EEXIST && link_owner(registry, name, owner) && !steer_registry_is_alive(registry, owner))
-		r = 0; /* it died while planning */
-	errno = saved_errno;
+		r = 0;               /* it died while planning */
 	return r == -EEXIST ? r : 0; /* a second planner is no harm: one decision counts */
 }
 
 void steer_registry_unclaim(struct steer_registry *registry, uint64_t comm_id, uint64_t host)
 {
-	int saved_errno = errno;
 	char name[NAME_BYTES];
 
 	comm_name('c', comm_id, host, name);
 	unlinkat(registry->directory, name, 0);
-	errno = saved_errno;
 }
 
 int steer_registry_decision(const struct steer_registry *registry, uint64_t comm_id, uint64_t host,
 			    struct steer_decision *ret, struct diag *diag)
 {
 	struct steer_decision *raw = sys_zalloc(sizeof(*raw));
-	int saved_errno = errno, fd, r;
 	char name[NAME_BYTES];
+	int fd, r;
 
 	if (!raw)
 		return -ENOMEM;
@@ -416,7 +400,6 @@ int steer_registry_decision(const struct steer_registry *registry, uint64_t comm
 	if (r < 0 && r != -ENOENT)
 		diag_set(diag, 0, 0, "the decision cannot be read: %s", strerror(-r));
 	sys_free(raw);
-	errno = saved_errno;
 	return r;
 }
 
@@ -443,7 +426,7 @@ static int publish(struct steer_registry *registry, int slot, const struct steer
 int steer_registry_decide(struct steer_registry *registry, int slot, struct steer_decision *decision,
 			  bool *ret_is_author, struct diag *diag)
 {
-	int saved_errno = errno, r;
+	int r;
 
 	snprintf(decision->author, sizeof(decision->author), "%s", registry->id);
 	steer_decision_seal(decision);
@@ -453,16 +436,13 @@ int steer_registry_decide(struct steer_registry *registry, int slot, struct stee
 		r = steer_registry_decision(registry, decision->comm_id, decision->host, decision, diag);
 	else if (r < 0)
 		diag_set(diag, 0, 0, "the decision cannot be written: %s", strerror(-r));
-	errno = saved_errno;
 	return r == -ENOENT ? -EIO : r;
 }
 
 void steer_registry_forget(struct steer_registry *registry, uint64_t comm_id, uint64_t host)
 {
-	int saved_errno = errno;
 	char name[NAME_BYTES];
 
 	comm_name('d', comm_id, host, name);
 	unlinkat(registry->directory, name, 0);
-	errno = saved_errno;
 }

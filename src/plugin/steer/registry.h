@@ -16,7 +16,8 @@
  * The folder must belong to the user, with mode 0700. All that is read is checked: another version may have written it.
  * Files of processes that are gone are removed by the next process that opens the folder.
  *
- * Threads: under the lock of steer.c, but for steer_registry_decision. Errors: -errno, the reason in *diag.
+ * Threads: under the lock of steer.c, but for steer_registry_decision. Errors: -errno, the reason in *diag. errno itself is
+ * kept by the calls of steer.h, not by these.
  */
 #ifndef TRIBUTARY_PLUGIN_STEER_REGISTRY_H
 #define TRIBUTARY_PLUGIN_STEER_REGISTRY_H

@@ -103,8 +103,8 @@ static int by_gpu(const void *left, const void *right)
 int steer_registry_scan(struct steer_registry *registry, uint64_t comm_id, uint64_t host, struct steer_snapshot *ret,
 			struct diag *diag)
 {
-	int saved_errno = errno, r;
 	struct scan *scan;
+	int r;
 
 	if (!registry->own) /* the process is ending */
 		return -ESHUTDOWN;
@@ -121,6 +121,5 @@ int steer_registry_scan(struct steer_registry *registry, uint64_t comm_id, uint6
 	else if (ret->member_count <= STEER_MEMBERS_MAX)
 		qsort(ret->members, ret->member_count, sizeof(ret->members[0]), by_gpu);
 	sys_free(scan);
-	errno = saved_errno;
 	return r;
 }

@@ -145,7 +145,7 @@ void steer_setup_init(struct steer_setup *setup)
 void steer_setup(const struct steer_setup_request *request, struct steer_setup *ret)
 {
 	const struct params *params = request->params;
-	int saved_errno = errno, r = 0;
+	int r = 0;
 
 	steer_setup_init(ret);
 	ret->nets = *request->nets;
@@ -171,7 +171,6 @@ void steer_setup(const struct steer_setup_request *request, struct steer_setup *
 		steer_setup_end(ret);
 	ret->registers = ret->level == STEER_FULL ||
 			 (request->collnet && request->nccl_version && registry_open(params, ret) == 0);
-	errno = saved_errno;
 }
 
 void steer_setup_end(struct steer_setup *setup)

@@ -41,7 +41,7 @@ struct steer_setup_request {
 	bool collnet; /* may be used here */
 };
 
-/* Never fails: what fails lowers the level, and is said in a line of the log. Keeps errno. */
+/* Never fails: what fails lowers the level, and is said in a line of the log. */
 void steer_setup(const struct steer_setup_request *request, struct steer_setup *ret);
 /* Nothing is left of it but the level, which is STEER_OFF. One of zeroes with registry.directory etc. at -1 is fine. */
 void steer_setup_end(struct steer_setup *setup);
