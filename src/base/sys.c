@@ -1,5 +1,6 @@
 #include "base/sys.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -109,12 +110,12 @@ static const struct iovec *cut_parts(enum sys_fault_kind kind, const struct iove
 	*count = at;
 	return cut;
 }
-#define FAULT_OF(kind) fault_of(kind)
-#define CUT_OF(kind, bytes) cut_of(kind, bytes)
+#define FAULT_OF(kind)                fault_of(kind)
+#define CUT_OF(kind, bytes)           cut_of(kind, bytes)
 #define CUT_PARTS(kind, parts, count) cut_parts(kind, parts, count)
 #else
-#define FAULT_OF(kind) 0
-#define CUT_OF(kind, bytes) (bytes)
+#define FAULT_OF(kind)                0
+#define CUT_OF(kind, bytes)           (bytes)
 #define CUT_PARTS(kind, parts, count) (parts)
 #endif
 
@@ -397,6 +398,33 @@ int sys_mkdirat(int directory, const char *name, unsigned mode)
 	if (error)
 		return -error;
 	return (int)result_of(mkdirat(directory, name, mode), saved_errno);
+}
+
+int sys_each_name(int directory, const char *folder, const char *prefix, int (*each)(void *arg, const char *name),
+		  void *arg)
+{
+	int saved_errno = errno, fd = sys_openat(directory, folder, O_RDONLY | O_DIRECTORY, 0), r = 0;
+	const struct dirent *entry = NULL;
+	unsigned seen = 0;
+	DIR *listing;
+
+	if (fd < 0)
+		return fd;
+	listing = fdopendir(fd);
+	if (!listing) {
+		sys_close(&fd);
+		return (int)result_of(-1, saved_errno);
+	}
+	while (r == 0 && (errno = 0, entry = readdir(listing)))
+		if (++seen > SYS_NAMES_MAX)
+			r = -E2BIG;
+		else if (entry->d_name[0] != '.' && !strncmp(entry->d_name, prefix, strlen(prefix)))
+			r = each(arg, entry->d_name);
+	if (!entry)
+		r = -errno;
+	closedir(listing);
+	errno = saved_errno;
+	return r;
 }
 
 int sys_pread_whole(int fd, void *data, size_t bytes, uint64_t offset)

@@ -62,6 +62,13 @@ int sys_pread_whole(int fd, void *data, size_t bytes, uint64_t offset);
 int sys_pwrite_whole(int fd, const void *data, size_t bytes, uint64_t offset);
 /* Room for so many bytes, which later writes cannot lack; the file is no longer than before. */
 int sys_reserve(int fd, size_t bytes);
+/*
+ * Calls `each` with every name in that folder that begins so, hidden ones never, until it returns something but 0; that is
+ * returned, or 0. -E2BIG: there are more than SYS_NAMES_MAX in the folder.
+ */
+enum { SYS_NAMES_MAX = 8192 };
+int sys_each_name(int directory, const char *folder, const char *prefix, int (*each)(void *arg, const char *name),
+		  void *arg);
 /* flags: SYS_RENAME_*; 0: what has the new name is replaced. -EEXIST, -EINVAL: the file system cannot. */
 enum { SYS_RENAME_NO_REPLACE = 1, SYS_RENAME_EXCHANGE = 2 };
 int sys_renameat(int directory, const char *from, const char *to, unsigned flags);

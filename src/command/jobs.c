@@ -2,7 +2,6 @@
 
 #include "base/params.h"
 #include "base/sys.h"
-#include "plugin/steer/folder.h"
 #include "plugin/steer/status.h"
 #include "profile/store_jobs.h"
 
@@ -209,8 +208,6 @@ static int take_running(void *arg, const char *name)
 	bool alive;
 	int fd;
 
-	if (name[0] != 't')
-		return 0;
 	alive = steer_registry_is_alive(&reading->registry, name + 2);
 	fd = sys_openat(reading->registry.directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
 	if (fd >= 0 && read_whole(fd, text) == 0)
@@ -231,7 +228,7 @@ int jobs_read(const struct params *params, struct jobs *ret)
 	reading.registry.directory = sys_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	if (reading.registry.directory >= 0 && fstat(reading.registry.directory, &st) == 0 && st.st_uid == geteuid() &&
 	    reading.result == 0)
-		(void)steer_folder_walk(reading.registry.directory, take_running, &reading);
+		(void)sys_each_name(reading.registry.directory, ".", "t-", take_running, &reading);
 	sys_close(&reading.registry.directory);
 	if (reading.result < 0)
 		jobs_fini(ret);

@@ -3,7 +3,6 @@
 #include "base/params.h"
 #include "base/sys.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 enum {
-	NAMES_MAX = 8192,  /* looked at in the folder */
 	OPEN_TRIES = 1000, /* each time others have come and gone meanwhile */
 	FOLDER_MODE = 0700,
 	FILE_MODE = 0600,
@@ -109,36 +107,4 @@ int steer_folder_make(int directory, const char *name, size_t bytes)
 		return r;
 	}
 	return fd;
-}
-
-/* Calls `each` with every name that may be ours; stops when it returns an error, and returns that. */
-int steer_folder_walk(int directory, int (*each)(void *arg, const char *name), void *arg)
-{
-	int fd = sys_openat(directory, ".", O_RDONLY | O_DIRECTORY, 0), r = 0;
-	struct dirent *entry;
-	DIR *dir;
-
-	if (fd < 0)
-		return fd;
-	dir = fdopendir(fd);
-	if (!dir) {
-		r = -errno;
-		sys_close(&fd);
-		return r;
-	}
-	for (unsigned seen = 0; r == 0; seen++) {
-		errno = 0;
-		entry = readdir(dir);
-		if (!entry) {
-			r = -errno;
-			break;
-		}
-		if (seen == NAMES_MAX)
-			r = -E2BIG;
-		else if (entry->d_name[0] != '.' && entry->d_name[1] == '-' &&
-			 strlen(entry->d_name) < STEER_FOLDER_NAME_BYTES)
-			r = each(arg, entry->d_name);
-	}
-	closedir(dir);
-	return r;
 }

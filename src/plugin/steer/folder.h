@@ -21,7 +21,5 @@ bool steer_folder_has_name(int fd);
 int steer_folder_file(int directory, const char *name, size_t bytes);
 /* A new file with room for so many bytes: its descriptor. */
 int steer_folder_make(int directory, const char *name, size_t bytes);
-/* Calls `each` with every name that may be ours; stops when it returns an error, and returns that. */
-int steer_folder_walk(int directory, int (*each)(void *arg, const char *name), void *arg);
 
 #endif

@@ -1,10 +1,11 @@
 #include "plugin/steer/gpus.h"
 
 #include "base/process.h"
+#include "base/sys.h"
 #include "gpu/nvml.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,47 +15,37 @@
 /* proc_namespaces(7): the initial process id namespace has this inode on every kernel. */
 enum { INITIAL_PID_NAMESPACE = 0xeffffffcU };
 
+static int found(void *arg, const char *name)
+{
+	(void)arg;
+	(void)name;
+	return 1;
+}
+
 /* A GPU in MIG mode with instances has capabilities/gpuN/mig/giM. */
-static bool has_instances(const char *root, const char *gpu)
+static int look_at_gpu(void *arg, const char *gpu)
 {
 	char path[PATH_MAX];
-	struct dirent *entry;
-	bool found = false;
-	DIR *dir;
+	int r;
 
-	snprintf(path, sizeof(path), "%s" CAPABILITIES "/%.64s/mig", root, gpu);
-	dir = opendir(path);
-	if (!dir)
-		return errno != ENOENT;
-	while (!found && (entry = readdir(dir)))
-		found = !strncmp(entry->d_name, "gi", 2);
-	closedir(dir);
-	return found;
+	snprintf(path, sizeof(path), "%s" CAPABILITIES "/%.64s/mig", (const char *)arg, gpu);
+	r = sys_each_name(AT_FDCWD, path, "gi", found, NULL);
+	return r == -ENOENT ? 0 : r;
 }
 
 static bool has_mig(const char *root)
 {
 	char path[PATH_MAX];
-	struct dirent *entry;
-	bool found = false;
-	DIR *dir;
+	int r;
 
 	snprintf(path, sizeof(path), "%s" CAPABILITIES, root);
-	dir = opendir(path);
-	if (!dir)
-		return errno != ENOENT;
-	while (!found && (entry = readdir(dir)))
-		found = !strncmp(entry->d_name, "gpu", 3) && has_instances(root, entry->d_name);
-	closedir(dir);
-	return found;
+	r = sys_each_name(AT_FDCWD, path, "gpu", look_at_gpu, (void *)(uintptr_t)root);
+	return r && r != -ENOENT;
 }
 
 void steer_gpus_count(const char *root, const struct fingerprint *now, struct steer_gpus *ret)
 {
-	int saved_errno = errno;
-
 	*ret = (struct steer_gpus){ .count = fingerprint_gpu_count(now), .mig = has_mig(root) };
-	errno = saved_errno;
 }
 
 static int processes_of(const struct gpu_nvml *nvml, unsigned index, struct steer_compute *ret)

@@ -134,6 +134,8 @@ static int sweep_one(void *arg, const char *name)
 	char id[STEER_ID_BYTES];
 	bool gone = false;
 
+	if (name[1] != '-')
+		return 0;
 	switch (name[0]) {
 	case 'd':
 		gone = decision_is_deserted(registry, name);
@@ -231,7 +233,7 @@ int steer_registry_open(const char *shared_folder, const struct steer_process *p
 	steer_process_seal(ret->own);
 	r = enter(shared_folder, ret, diag);
 	if (r == 0)
-		(void)steer_folder_walk(ret->directory, sweep_one, ret);
+		(void)sys_each_name(ret->directory, ".", "", sweep_one, ret);
 out:
 	if (r < 0)
 		steer_registry_close(ret);

@@ -2,7 +2,6 @@
 #include "plugin/steer/registry.h"
 
 #include "base/sys.h"
-#include "plugin/steer/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,7 +78,7 @@ static int scan_one(void *arg, const char *name)
 	bool alive;
 	int fd, r;
 
-	if (name[0] != 'p' || steer_registry_is_own(scan->registry, name + 2))
+	if (steer_registry_is_own(scan->registry, name + 2))
 		return 0;
 	fd = sys_openat(scan->registry->directory, name, O_RDONLY | O_NOFOLLOW, 0);
 	if (fd < 0)
@@ -115,7 +114,7 @@ int steer_registry_scan(struct steer_registry *registry, uint64_t comm_id, uint6
 	ret->process_count = ret->member_count = ret->dead_member_count = ret->foreign_count = 0;
 	r = take_process(scan, registry->own, true);
 	if (r == 0)
-		r = steer_folder_walk(registry->directory, scan_one, scan);
+		r = sys_each_name(registry->directory, ".", "p-", scan_one, scan);
 	if (r < 0)
 		diag_set(diag, 0, 0, "the registry of processes cannot be read: %s", strerror(-r));
 	else if (ret->member_count <= STEER_MEMBERS_MAX)

@@ -78,7 +78,7 @@ static int take_left(void *arg, const char *name)
 	struct stat st;
 	int fd, r = 0;
 
-	if (name[0] != 't' || steer_registry_is_alive(left->registry, name + 2))
+	if (steer_registry_is_alive(left->registry, name + 2))
 		return 0;
 	fd = sys_openat(left->registry->directory, name, O_RDONLY | O_NOFOLLOW, 0);
 	if (fd < 0)
@@ -145,7 +145,7 @@ void steer_status_begin(const struct params *params, const struct params_source 
 		return;
 	}
 	*left = (struct left){ .status = ret, .registry = &setup->registry };
-	(void)steer_folder_walk(setup->registry.directory, take_left, left);
+	(void)sys_each_name(setup->registry.directory, ".", "t-", take_left, left);
 	sys_free(left);
 	if (ret->has_reason)
 		write_running(ret, &setup->registry);

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -349,6 +350,43 @@ static void memory_files_are_sealed_and_shared(void **state)
 	sys_close(&fd);
 }
 
+static int note_name(void *arg, const char *name)
+{
+	char *names = arg;
+
+	strncat(names, name, 15);
+	return strcmp(name, "a-stop") == 0 ? -EINTR : 0;
+}
+
+static void names_of_a_folder_are_those_with_the_prefix(void **state)
+{
+	char folder[] = "/tmp/tributary-sys-test.XXXXXX", names[64] = "";
+	static const char *const files[] = { "a-1", "b-1", ".a-hidden" };
+	int fd;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	fd = sys_openat(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY, 0);
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(sys_mkdirat(fd, files[i], 0700), 0);
+	errno = EXDEV;
+	assert_int_equal(sys_each_name(fd, ".", "a-", note_name, names), 0);
+	assert_string_equal(names, "a-1");
+	names[0] = '\0';
+	assert_int_equal(sys_each_name(fd, "a-1", "", note_name, names), 0);
+	assert_string_equal(names, "");
+	assert_int_equal(sys_each_name(fd, "none", "", note_name, names), -ENOENT);
+	assert_int_equal(sys_mkdirat(fd, "a-stop", 0700), 0);
+	assert_int_equal(sys_each_name(fd, ".", "a-s", note_name, names), -EINTR);
+	assert_int_equal(errno, EXDEV);
+	for (size_t i = 0; i < 3; i++)
+		unlinkat(fd, files[i], AT_REMOVEDIR);
+	unlinkat(fd, "a-stop", AT_REMOVEDIR);
+	sys_close(&fd);
+	assert_int_equal(rmdir(folder), 0);
+}
+
 static void a_process_reads_its_own_memory(void **state)
 {
 	char from[] = "from here", to[sizeof(from)] = "";
@@ -373,6 +411,7 @@ int main(void)
 		cmocka_unit_test(thread_is_named_and_blocks_signals),
 		cmocka_unit_test(descriptors_travel_with_a_packet),
 		cmocka_unit_test(memory_files_are_sealed_and_shared),
+		cmocka_unit_test(names_of_a_folder_are_those_with_the_prefix),
 		cmocka_unit_test(a_process_reads_its_own_memory),
 		cmocka_unit_test_setup_teardown(the_nth_call_of_each_kind_fails_once, open_link, close_link),
 	};
