@@ -2,7 +2,7 @@
  * How every rank of a host learns what its heads agreed on with those of the other hosts: a symbolic link for each rank in
  * the registry's folder, which a head makes before any head has its group (struct aggregate_terms).
  *
- *     a-PROCESS-SERIAL   for the record with that serial of that process: ID-GAIN-RANKS, the ID being that process's
+ *     a-ID-SERIAL   for the record with that serial of the process with that ID: GAIN-RANKS
  *
  * RANKS is how many ranks were told so on all hosts. A rank of a communicator of as many ranks knows that all others know;
  * nobody else may act on it. Two heads of one host, with a network card each, come one after the other (NCCL's set-up of
@@ -25,7 +25,7 @@ struct steer_audience {
 	size_t count; /* 0: not all ranks of this host would follow, or nobody can tell */
 	struct {
 		char id[STEER_ID_BYTES];
-		uint64_t process, serial;
+		uint64_t serial;
 	} at[STEER_MEMBERS_MAX];
 };
 
@@ -34,9 +34,7 @@ void steer_agreed_audience(const struct steer_snapshot *snapshot, struct steer_a
 
 int steer_agreed_tell(int directory, const struct steer_audience *audience, const struct steer_agreed *agreed);
 /* -ENOENT: this record was told nothing. */
-int steer_agreed_hear(int directory, uint64_t process, uint64_t serial, struct steer_agreed *ret);
-void steer_agreed_forget(int directory, uint64_t process, uint64_t serial);
-/* The ID in a link of that name. False: it is none. */
-bool steer_agreed_owner(int directory, const char *name, char id[static STEER_ID_BYTES]);
+int steer_agreed_hear(int directory, const char *id, uint64_t serial, struct steer_agreed *ret);
+void steer_agreed_forget(int directory, const char *id, uint64_t serial);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { STEER_FOLDER_NAME_BYTES = 80 }; /* longest name of a file, with its NUL */
+enum { STEER_FOLDER_NAME_BYTES = 96 }; /* longest name of a file, with its NUL */
 
 /* Its descriptor; made if it is not there. -EPERM: somebody else's, or open to others. ret_path: its name. */
 int steer_folder_open(const char *shared_folder, char *ret_path, size_t ret_path_bytes, struct diag *diag);

@@ -248,7 +248,8 @@ int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, unsigned *ret_gain
 	if (!thread || thread->slot < 0 || !comm_id || thread->record.comm_id != comm_id)
 		return 0;
 	pthread_mutex_lock(&steer_here.lock);
-	r = steer_agreed_hear(steer_here.setup.registry.directory, thread->process, thread->record.serial, &agreed);
+	r = steer_agreed_hear(steer_here.setup.registry.directory, steer_here.setup.registry.id, thread->record.serial,
+			      &agreed);
 	pthread_mutex_unlock(&steer_here.lock);
 	errno = saved_errno;
 	if (r == 0 && agreed.rank_count == rank_count)

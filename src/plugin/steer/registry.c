@@ -35,8 +35,8 @@ bool steer_registry_is_own(const struct steer_registry *registry, const char *id
 	return !strncmp(id, registry->id, instance + 1);
 }
 
-/* "ID-SLOT" without the slot. */
-static bool id_of_space(const char *name, char id[static STEER_ID_BYTES])
+/* "ID-NUMBER" without the number. */
+static bool id_before_number(const char *name, char id[static STEER_ID_BYTES])
 {
 	const char *end = strrchr(name, '-');
 
@@ -54,7 +54,7 @@ static void comm_name(char kind, uint64_t comm_id, uint64_t host, char name[stat
 
 static void process_name(char kind, const char *id, char name[static NAME_BYTES])
 {
-	snprintf(name, NAME_BYTES, "%c-%.76s", kind, id);
+	snprintf(name, NAME_BYTES, "%c-%.79s", kind, id);
 }
 
 static void space_name(const struct steer_registry *registry, int slot, char name[static NAME_BYTES])
@@ -144,10 +144,8 @@ static int sweep_one(void *arg, const char *name)
 		gone = link_owner(registry, name, id) && !steer_registry_is_alive(registry, id);
 		break;
 	case 's':
-		gone = id_of_space(name + 2, id) && !steer_registry_is_alive(registry, id);
-		break;
 	case 'a':
-		gone = steer_agreed_owner(registry->directory, name, id) && !steer_registry_is_alive(registry, id);
+		gone = id_before_number(name + 2, id) && !steer_registry_is_alive(registry, id);
 		break;
 	case 'p':
 	case 'n':
@@ -345,8 +343,7 @@ void steer_registry_drop(struct steer_registry *registry, int slot)
 		return;
 	}
 	if (registry->own->records[slot].used) {
-		steer_agreed_forget(registry->directory, steer_process_hash(&registry->own->process),
-				    registry->own->records[slot].serial);
+		steer_agreed_forget(registry->directory, registry->id, registry->own->records[slot].serial);
 		memset(&registry->own->records[slot], 0, sizeof(registry->own->records[slot]));
 		(void)record_write(registry, slot);
 	}

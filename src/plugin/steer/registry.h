@@ -11,7 +11,7 @@
  *     d-COMM-HOST-LAYOUT   the decision: made by one rank, used by all. Ranks with another layout do not see it, and each
  *                   other's processes keep both from having a plan
  *     t-ID          what became of its communicators (status.h)
- *     a-…           what the heads agreed on about collnet (agreed.h)
+ *     a-ID-SERIAL   what the heads agreed on about collnet (agreed.h)
  *
  * The folder must belong to the user, with mode 0700. All that is read is checked: another version may have written it.
  * Files of processes that are gone are removed by the next process that opens the folder.

@@ -202,10 +202,11 @@ static unsigned heard(const struct host *host, const struct rank *rank, size_t r
 {
 	struct steer_agreed agreed;
 	int r = -ENOENT;
+	char id[STEER_ID_BYTES];
 
+	steer_process_id(&rank->member.process, id);
 	if (rank->registers && rank->member.record.follows) /* another tuner asks nobody */
-		r = steer_agreed_hear(host->fds[rank->folder], steer_process_hash(&rank->member.process),
-				      rank->member.record.serial, &agreed);
+		r = steer_agreed_hear(host->fds[rank->folder], id, rank->member.record.serial, &agreed);
 	assert_true(r == 0 || r == -ENOENT);
 	return r == 0 && agreed.rank_count == rank_count ? agreed.gain_permille : 0;
 }
@@ -232,19 +233,19 @@ static bool all_choose_alike(const struct job *job, bool has_collnet)
 
 static void job_end(struct job *job)
 {
+	char id[STEER_ID_BYTES];
+
 	for (size_t h = 0; h < job->host_count; h++) {
-		for (size_t i = 0; i < job->hosts[h].count; i++)
-			for (size_t f = 0; f < 2; f++)
-				steer_agreed_forget(job->hosts[h].fds[f],
-						    steer_process_hash(&job->hosts[h].ranks[i].member.process),
-						    job->hosts[h].ranks[i].member.record.serial);
+		struct host *host = &job->hosts[h];
+
 		for (size_t f = 0; f < 2; f++) {
-			steer_agreed_forget(
-				job->hosts[h].fds[f],
-				steer_process_hash(&job->hosts[h].ranks[job->hosts[h].count - 1].member.process),
-				UINT64_MAX);
-			assert_int_equal(rmdir(job->hosts[h].folders[f]), 0); /* nothing is left */
-			close(job->hosts[h].fds[f]);
+			for (size_t i = 0; i < host->count; i++) {
+				steer_process_id(&host->ranks[i].member.process, id);
+				steer_agreed_forget(host->fds[f], id, host->ranks[i].member.record.serial);
+			}
+			steer_agreed_forget(host->fds[f], id, UINT64_MAX); /* the head's stale one */
+			assert_int_equal(rmdir(host->folders[f]), 0);      /* nothing is left */
+			close(host->fds[f]);
 		}
 	}
 }
@@ -307,37 +308,34 @@ static void hosts_that_are_alike_take_it_where_it_gains(void **state)
 static void what_cannot_be_heard_is_an_error(void **state)
 {
 	char folder[] = "/dev/shm/tributary-agreed-XXXXXX";
-	struct steer_audience audience = { .count = 1, .at = { { .id = "id-of-one", .process = 1, .serial = 2 } } };
+	struct steer_audience audience = { .count = 1, .at = { { .id = "id-of-one", .serial = 2 } } };
 	struct steer_agreed agreed = { 1750, 8 };
-	char id[STEER_ID_BYTES];
 	int fd;
 
 	(void)state;
 	assert_non_null(mkdtemp(folder));
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(steer_agreed_hear(fd, 1, 2, &agreed), -ENOENT);
+	assert_int_equal(steer_agreed_hear(fd, "id-of-one", 2, &agreed), -ENOENT);
 	assert_int_equal(steer_agreed_tell(fd, &audience, &agreed), 0);
-	assert_true(steer_agreed_owner(fd, "a-0000000000000001-2", id));
-	assert_string_equal(id, "id-of-one");
 	agreed = (struct steer_agreed){ 0, 0 };
-	assert_int_equal(steer_agreed_hear(fd, 1, 2, &agreed), 0);
+	assert_int_equal(steer_agreed_hear(fd, "id-of-one", 2, &agreed), 0);
 	assert_true(agreed.gain_permille == 1750 && agreed.rank_count == 8);
-	assert_int_equal(steer_agreed_hear(fd, 1, 3, &agreed), -ENOENT);
+	assert_int_equal(steer_agreed_hear(fd, "id-of-one", 3, &agreed), -ENOENT);
 	agreed = (struct steer_agreed){ 1600, 8 };
 	assert_int_equal(steer_agreed_tell(fd, &audience, &agreed), 0);
 	agreed.gain_permille = 1900;
 	assert_int_equal(steer_agreed_tell(fd, &audience, &agreed), 0);
-	assert_int_equal(steer_agreed_hear(fd, 1, 2, &agreed), 0);
+	assert_int_equal(steer_agreed_hear(fd, "id-of-one", 2, &agreed), 0);
 	assert_int_equal(agreed.gain_permille, 1600);
 	agreed.rank_count = 9;
 	assert_int_equal(steer_agreed_tell(fd, &audience, &agreed), 0);
-	assert_int_equal(steer_agreed_hear(fd, 1, 2, &agreed), 0);
+	assert_int_equal(steer_agreed_hear(fd, "id-of-one", 2, &agreed), 0);
 	assert_int_equal(agreed.rank_count, 0);
-	steer_agreed_forget(fd, 1, 2);
-	assert_int_equal(symlinkat("nonsense", fd, "a-0000000000000001-2"), 0);
-	assert_int_equal(steer_agreed_hear(fd, 1, 2, &agreed), -EINVAL);
+	steer_agreed_forget(fd, "id-of-one", 2);
+	assert_int_equal(symlinkat("nonsense", fd, "a-id-of-one-2"), 0);
+	assert_int_equal(steer_agreed_hear(fd, "id-of-one", 2, &agreed), -EINVAL);
 	tree_remove(folder);
-	assert_int_equal(steer_agreed_hear(fd, 1, 2, &agreed), -ESTALE);
+	assert_int_equal(steer_agreed_hear(fd, "id-of-one", 2, &agreed), -ESTALE);
 	close(fd);
 }
 
