@@ -200,6 +200,8 @@ static void foreign_and_broken_files_do_not_mislead(void **state)
 	put(place, "p-garbage", "x", 1);
 	put(place, "n-1-2-3-4-5", "x", 1);
 	put(place, "s-1-2-3-4-5-00", "x", 1);
+	snprintf(path, sizeof(path), "%s/a-1-2-3-4-5-17", place->folder);
+	assert_int_equal(symlink("1750-8", path), 0);
 	put(place, "d-0000000000000005-0000000000000007-3", "x", 1); /* no author */
 	put(place, "x-1-1-1-1-1", "x", 1);
 	put(place, "readme", "x", 1);
@@ -212,6 +214,7 @@ static void foreign_and_broken_files_do_not_mislead(void **state)
 	assert_int_equal(place->snapshot.process_count, 1);
 	registry_place_sweep(place);
 	assert_int_equal(registry_place_count(place, "n-"), 0);
+	assert_int_equal(registry_place_count(place, "a-"), 0);
 	assert_int_equal(registry_place_count(place, "c-"), 0);
 	assert_int_equal(registry_place_count(place, "s-"), 1); /* this process's */
 	assert_int_equal(registry_place_count(place, "x-"), 1); /* whatever that is */
