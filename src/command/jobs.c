@@ -2,7 +2,7 @@
 
 #include "base/params.h"
 #include "base/sys.h"
-#include "plugin/steer/status.h"
+#include "plugin/steer/registry.h"
 #include "profile/store_jobs.h"
 
 #include <errno.h>
@@ -37,24 +37,13 @@ void jobs_fini(struct jobs *jobs)
 
 /* ------------------------------------------------------------------------------------------------------------- parsing */
 
-static void take_reason(const char *word, char ret[static JOBS_WHY_BYTES])
-{
-	snprintf(ret, JOBS_WHY_BYTES, "%.191s", strcmp(word, "-") != 0 ? word : "");
-}
-
 static int add_process(struct jobs *jobs, const char *line, bool running)
 {
-	char network[JOBS_WORD_BYTES], why[JOBS_WHY_BYTES];
 	struct job job = { .running = running, .process_count = 1 }, *grown;
 
-	if (sscanf(line,
-		   "process %*s job %16s start %" SCNd64 " rank %*d size %*u network %64s host %64s command %64s why "
-		   "%191[^\n]",
-		   job.id, &job.start_s, network, job.host, job.command, why) != 6)
+	if (!job_text_read_process(line, &job.process))
 		return -EINVAL;
-	job.ours = !strcmp(network, "ours");
-	job.end_s = job.start_s;
-	take_reason(why, job.why);
+	job.end_s = job.process.start_s;
 	grown = realloc(jobs->at, (jobs->count + 1) * sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
@@ -70,7 +59,7 @@ static int add_comm(struct job *job, const struct job_comm *comm)
 	for (size_t i = 0; i < job->comm_count; i++) {
 		struct job_comm *at = &job->comms[i];
 
-		if (at->channels == comm->channels && !strcmp(at->gpus, comm->gpus) && !strcmp(at->why, comm->why)) {
+		if (job_comm_is_same(at, comm)) {
 			at->count += comm->count;
 			memcpy(at->last_id, comm->last_id, sizeof(at->last_id));
 			return 0;
@@ -84,22 +73,10 @@ static int add_comm(struct job *job, const struct job_comm *comm)
 	return 0;
 }
 
-static int parse_comm(struct job *job, const char *line)
-{
-	char why[JOBS_WHY_BYTES];
-	struct job_comm comm;
-
-	if (sscanf(line, "comm %16s count %" SCNu64 " gpus %95s channels %u alone %lf several %lf why %191[^\n]",
-		   comm.last_id, &comm.count, comm.gpus, &comm.channels, &comm.alone_GBps, &comm.several_GBps,
-		   why) != 7)
-		return 0;
-	take_reason(why, comm.why);
-	return add_comm(job, &comm);
-}
-
 /* What is no such line is passed over: another version may have written it, or it is damaged. */
 int jobs_parse(struct jobs *jobs, const char *text, bool running)
 {
+	struct job_comm comm;
 	bool is_inside = false;
 	int r = 0;
 
@@ -107,8 +84,8 @@ int jobs_parse(struct jobs *jobs, const char *text, bool running)
 		if (!strncmp(line, "process ", strlen("process "))) {
 			r = add_process(jobs, line, running);
 			is_inside = r == 0;
-		} else if (is_inside && !strncmp(line, "comm ", strlen("comm "))) {
-			r = parse_comm(&jobs->at[jobs->count - 1], line);
+		} else if (is_inside && job_text_read_comm(line, &comm)) {
+			r = add_comm(&jobs->at[jobs->count - 1], &comm);
 		} else if (is_inside && sscanf(line, "end %" SCNd64, &jobs->at[jobs->count - 1].end_s) == 1) {
 			is_inside = false;
 		}
@@ -121,23 +98,26 @@ int jobs_parse(struct jobs *jobs, const char *text, bool running)
 static int by_job(const void *left, const void *right)
 {
 	const struct job *a = left, *b = right;
-	int order = strcmp(a->id, b->id);
+	int order = strcmp(a->process.job, b->process.job);
 
 	if (!order)
-		order = strcmp(a->host, b->host);
-	return order ? order : (a->start_s > b->start_s) - (a->start_s < b->start_s);
+		order = strcmp(a->process.host, b->process.host);
+	return order ? order : (a->process.start_s > b->process.start_s) - (a->process.start_s < b->process.start_s);
 }
 
 static int newest_first(const void *left, const void *right)
 {
 	const struct job *a = left, *b = right;
 
-	return a->start_s != b->start_s ? (a->start_s < b->start_s) - (a->start_s > b->start_s) : by_job(left, right);
+	return a->process.start_s != b->process.start_s
+		       ? (a->process.start_s < b->process.start_s) - (a->process.start_s > b->process.start_s)
+		       : by_job(left, right);
 }
 
 static bool is_same_job(const struct job *a, const struct job *b)
 {
-	return !strcmp(a->id, b->id) && !strcmp(a->host, b->host) && (a->running || b->start_s <= a->end_s + GAP_S);
+	return !strcmp(a->process.job, b->process.job) && !strcmp(a->process.host, b->process.host) &&
+	       (a->running || b->process.start_s <= a->end_s + GAP_S);
 }
 
 void jobs_join(struct jobs *jobs)
@@ -160,8 +140,8 @@ void jobs_join(struct jobs *jobs)
 		job->process_count += from->process_count;
 		job->running |= from->running;
 		job->end_s = from->end_s > job->end_s ? from->end_s : job->end_s;
-		if (!job->why[0])
-			memcpy(job->why, from->why, sizeof(job->why));
+		if (!job->process.why[0])
+			memcpy(job->process.why, from->process.why, sizeof(job->process.why));
 	}
 	jobs->count = count;
 	qsort(jobs->at, jobs->count, sizeof(*jobs->at), newest_first);
@@ -184,12 +164,12 @@ static void take_recent(void *arg, const char *text)
 }
 
 /* Again where the process has written meanwhile. */
-static int read_whole(int fd, char text[static STEER_STATUS_TEXT_BYTES])
+static int read_whole(int fd, char text[static JOB_TEXT_BYTES])
 {
-	char before[STEER_STATUS_TEXT_BYTES] = "";
+	char before[JOB_TEXT_BYTES] = "";
 
 	for (unsigned i = 0; i < READ_TRIES; i++) {
-		ssize_t bytes = pread(fd, text, STEER_STATUS_TEXT_BYTES - 1, 0);
+		ssize_t bytes = pread(fd, text, JOB_TEXT_BYTES - 1, 0);
 
 		if (bytes < 0)
 			return -errno;
@@ -203,7 +183,7 @@ static int read_whole(int fd, char text[static STEER_STATUS_TEXT_BYTES])
 
 static int take_running(void *arg, const char *name)
 {
-	char text[STEER_STATUS_TEXT_BYTES];
+	char text[JOB_TEXT_BYTES];
 	struct reading *reading = arg;
 	bool alive;
 	int fd;

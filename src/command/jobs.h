@@ -1,6 +1,8 @@
-/* What became of the communicators of this user's jobs, as their processes have told it (src/plugin/steer/status.h). */
+/* What became of the communicators of this user's jobs, as their processes have told it (profile/job_text.h). */
 #ifndef TRIBUTARY_COMMAND_JOBS_H
 #define TRIBUTARY_COMMAND_JOBS_H
+
+#include "profile/job_text.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,23 +10,12 @@
 
 struct params;
 
-enum { JOBS_WORD_BYTES = 65, JOBS_WHY_BYTES = 192, JOBS_GPUS_BYTES = 96 };
-
-/* Communicators of the same GPUs of which the same became. */
-struct job_comm {
-	char last_id[17], gpus[JOBS_GPUS_BYTES], why[JOBS_WHY_BYTES]; /* why: NCCL searches; "" */
-	uint64_t count;
-	unsigned channels;               /* 0: NCCL searches */
-	double alone_GBps, several_GBps; /* predicted; 0: not for such a communicator */
-};
-
 /* Processes of one host. */
 struct job {
-	char id[17], host[JOBS_WORD_BYTES], command[JOBS_WORD_BYTES];
-	char why[JOBS_WHY_BYTES]; /* that holds for all communicators; "" */
-	bool running, ours;       /* ours: the network */
-	int64_t start_s, end_s;   /* of the first and last process that told; end_s means nothing while it runs */
-	size_t process_count;     /* that told */
+	struct job_process process; /* the first one, but for the reason: of the first that has one */
+	bool running;
+	int64_t end_s;        /* of the last process that told; means nothing while it runs */
+	size_t process_count; /* that told */
 	struct job_comm *comms;
 	size_t comm_count;
 };

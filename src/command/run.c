@@ -73,18 +73,18 @@ static void add_reasons(const struct job *job, struct outcome *outcome)
 static struct outcome outcome_of(const struct jobs *jobs, const char *id)
 {
 	struct outcome outcome = { .why = NULL };
-	char host[JOBS_WORD_BYTES] = "";
+	char host[JOB_WORD_BYTES] = "";
 
 	(void)gethostname(host, sizeof(host) - 1);
 	for (size_t i = 0; i < jobs->count; i++) {
 		const struct job *job = &jobs->at[i];
 
-		if (strcmp(job->id, id) != 0 || strcmp(job->host, host) != 0)
+		if (strcmp(job->process.job, id) != 0 || strcmp(job->process.host, host) != 0)
 			continue;
 		outcome.is_known = true;
 		outcome.planned += job_count(job, true);
 		outcome.searched += job_count(job, false);
-		outcome.why = job->why[0] ? job->why : outcome.why;
+		outcome.why = job->process.why[0] ? job->process.why : outcome.why;
 		add_reasons(job, &outcome);
 	}
 	return outcome;

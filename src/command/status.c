@@ -28,7 +28,7 @@ static void time_words(int64_t time_s, char text[static TIME_BYTES])
 
 static void print_comm(const struct job_comm *comm, FILE *out)
 {
-	char gpus[JOBS_GPUS_BYTES], why[JOBS_WHY_BYTES];
+	char gpus[JOB_GPUS_BYTES], why[JOB_WHY_BYTES];
 
 	term_clean(comm->gpus, gpus, sizeof(gpus));
 	term_clean(comm->why, why, sizeof(why));
@@ -47,16 +47,16 @@ static void print_comm(const struct job_comm *comm, FILE *out)
 
 static void print_job(const struct job *job, FILE *out)
 {
-	char start[TIME_BYTES], end[TIME_BYTES], why[JOBS_WHY_BYTES], command[JOBS_WORD_BYTES], host[JOBS_WORD_BYTES];
+	char start[TIME_BYTES], end[TIME_BYTES], why[JOB_WHY_BYTES], command[JOB_WORD_BYTES], host[JOB_WORD_BYTES];
 
-	time_words(job->start_s, start);
+	time_words(job->process.start_s, start);
 	time_words(job->end_s, end);
-	term_clean(job->command, command, sizeof(command));
-	term_clean(job->host, host, sizeof(host));
-	term_clean(job->why, why, sizeof(why));
+	term_clean(job->process.command, command, sizeof(command));
+	term_clean(job->process.host, host, sizeof(host));
+	term_clean(job->process.why, why, sizeof(why));
 	fprintf(out, "%s on %s: %s %s%s%s, over %s network\n", command, host,
 		job->running ? "running since" : "ran from", start, job->running ? "" : " to ", job->running ? "" : end,
-		job->ours ? "Tributary's" : "NCCL's own");
+		job->process.ours ? "Tributary's" : "NCCL's own");
 	fprintf(out, "  communicators: %" PRIu64 " with channels, %" PRIu64 " without\n", job_count(job, true),
 		job_count(job, false));
 	if (why[0])
@@ -74,7 +74,7 @@ static json_t *gpus_json(const char *text)
 	size_t bytes;
 
 	while (parse_list_next(&text, ',', &item, &bytes)) {
-		char word[JOBS_GPUS_BYTES];
+		char word[JOB_GPUS_BYTES];
 		uint64_t number;
 
 		snprintf(word, sizeof(word), "%.*s", (int)bytes, item);
@@ -104,25 +104,26 @@ static json_t *job_json(const struct job *job)
 						       rate_json(comm->several_GBps), "reason",
 						       comm->why[0] ? json_text(comm->why) : json_null()));
 	}
-	return json_pack("{so so so sb sI so sI ss so so}", "id", json_text(job->id), "host", json_text(job->host),
-			 "command", json_text(job->command), "running", job->running, "start_s",
-			 (json_int_t)job->start_s, "end_s", job->running ? json_null() : json_integer(job->end_s),
-			 "processes", (json_int_t)job->process_count, "network", job->ours ? "tributary" : "nccl",
-			 "reason", job->why[0] ? json_text(job->why) : json_null(), "communicators", comms);
+	return json_pack("{so so so sb sI so sI ss so so}", "id", json_text(job->process.job), "host",
+			 json_text(job->process.host), "command", json_text(job->process.command), "running",
+			 job->running, "start_s", (json_int_t)job->process.start_s, "end_s",
+			 job->running ? json_null() : json_integer(job->end_s), "processes",
+			 (json_int_t)job->process_count, "network", job->process.ours ? "tributary" : "nccl", "reason",
+			 job->process.why[0] ? json_text(job->process.why) : json_null(), "communicators", comms);
 }
 
 static int print(const struct command_call *call, const struct jobs *jobs, size_t most, FILE *out)
 {
 	bool is_json = command_given(call, "json"), all = command_given(call, "all");
 	json_t *list = is_json ? json_array() : NULL;
-	char host[JOBS_WORD_BYTES] = "";
+	char host[JOB_WORD_BYTES] = "";
 	size_t count = 0, recent = 0;
 
 	(void)gethostname(host, sizeof(host) - 1);
 	for (size_t i = 0; i < jobs->count; i++) {
 		const struct job *job = &jobs->at[i];
 
-		if ((!all && strcmp(job->host, host) != 0) || (!job->running && recent == most))
+		if ((!all && strcmp(job->process.host, host) != 0) || (!job->running && recent == most))
 			continue;
 		count++;
 		recent += !job->running;

@@ -24,50 +24,25 @@ uint64_t steer_status_job(const struct steer_job *job, uint64_t process_group)
 						     : job->key;
 }
 
-/* A word of a line: names come from outside. */
-static void word_of(const char *text, char ret[static STEER_STATUS_WORD_BYTES])
+static size_t text_of(const struct steer_status *status, char text[static JOB_TEXT_BYTES])
 {
-	size_t bytes = 0;
+	size_t used = job_text_process(&status->process, text);
 
-	for (; bytes < STEER_STATUS_WORD_BYTES - 1 && text[bytes]; bytes++)
-		ret[bytes] = text[bytes] > ' ' && text[bytes] < 0x7f ? text[bytes] : '_';
-	if (!bytes)
-		ret[bytes++] = '-';
-	ret[bytes] = '\0';
-}
-
-static size_t text_of(const struct steer_status *status, char text[static STEER_STATUS_TEXT_BYTES])
-{
-	size_t used = (size_t)snprintf(text, STEER_STATUS_TEXT_BYTES, "%s", status->process);
-
-	for (size_t i = 0; i < status->comm_count; i++) {
-		const struct steer_status_comm *comm = &status->comms[i];
-
-		used += (size_t)snprintf(text + used, STEER_STATUS_TEXT_BYTES - used,
-					 "comm %016" PRIx64 " count %" PRIu64 " gpus %s channels %u alone %.2f several "
-					 "%.2f why %s\n",
-					 comm->last_id, comm->count, comm->gpus, comm->channels, comm->alone_GBps,
-					 comm->several_GBps, comm->why[0] ? comm->why : "-");
-	}
+	for (size_t i = 0; i < status->comm_count; i++)
+		used += job_text_comm(&status->comms[i], text + used);
 	return used;
 }
 
-static int keep(const struct steer_status *status, char text[static STEER_STATUS_TEXT_BYTES], size_t bytes,
-		time_t end_s)
+static int keep(const struct steer_status *status, char text[static JOB_TEXT_BYTES], size_t bytes, time_t end_s)
 {
-	char host[STEER_STATUS_WORD_BYTES] = "";
-	const char *at = strstr(text, " host ");
-
-	if (at)
-		(void)sscanf(at, " host %64s", host);
-	bytes += (size_t)snprintf(text + bytes, STEER_STATUS_TEXT_BYTES - bytes, "end %lld\n", (long long)end_s);
-	return store_jobs_add(status->params, host, text, bytes);
+	bytes += (size_t)snprintf(text + bytes, JOB_TEXT_BYTES - bytes, "end %lld\n", (long long)end_s);
+	return store_jobs_add(status->params, status->process.host, text, bytes);
 }
 
 struct left {
 	const struct steer_status *status;
 	const struct steer_registry *registry;
-	char text[STEER_STATUS_TEXT_BYTES];
+	char text[JOB_TEXT_BYTES];
 };
 
 /* Of all that find it only the one that takes its name away keeps it. */
@@ -80,11 +55,11 @@ static int take_left(void *arg, const char *name)
 
 	if (steer_registry_is_alive(left->registry, name + 2))
 		return 0;
-	fd = sys_openat(left->registry->directory, name, O_RDONLY | O_NOFOLLOW, 0);
+	fd = sys_openat(left->registry->directory, name, O_RDONLY, 0);
 	if (fd < 0)
 		return 0;
 	if (unlinkat(left->registry->directory, name, 0) == 0 && fstat(fd, &st) == 0 &&
-	    st.st_size < STEER_STATUS_TEXT_BYTES - STEER_STATUS_LINE_BYTES) {
+	    st.st_size < JOB_TEXT_BYTES - JOB_LINE_BYTES) {
 		r = sys_pread_whole(fd, left->text, (size_t)st.st_size, 0);
 		left->text[r == 0 ? st.st_size : 0] = '\0';
 		if (r == 0 && strlen(left->text) == (size_t)st.st_size)
@@ -102,13 +77,13 @@ static int take_left(void *arg, const char *name)
 /* It only grows, so whoever reads it sees whole lines but for those that change. */
 static void write_running(const struct steer_status *status, const struct steer_registry *registry)
 {
-	char *text = registry->own ? sys_zalloc(STEER_STATUS_TEXT_BYTES) : NULL, name[STEER_FOLDER_NAME_BYTES];
+	char *text = registry->own ? sys_zalloc(JOB_TEXT_BYTES) : NULL, name[STEER_FOLDER_NAME_BYTES];
 	int fd;
 
 	if (!text)
 		return;
 	snprintf(name, sizeof(name), "t-%.76s", registry->id);
-	fd = sys_openat(registry->directory, name, O_WRONLY | O_CREAT | O_NOFOLLOW, FILE_MODE);
+	fd = sys_openat(registry->directory, name, O_WRONLY | O_CREAT, FILE_MODE);
 	if (fd >= 0)
 		(void)sys_pwrite_whole(fd, text, text_of(status, text), 0);
 	sys_close(&fd);
@@ -118,52 +93,50 @@ static void write_running(const struct steer_status *status, const struct steer_
 void steer_status_begin(const struct params *params, const struct params_source *source,
 			const struct steer_setup *setup, struct steer_status *ret)
 {
-	char host[STEER_STATUS_WORD_BYTES] = "", host_word[STEER_STATUS_WORD_BYTES];
-	char command[STEER_STATUS_WORD_BYTES], why[STEER_REASON_BYTES];
-	const char *run = source->get(STEER_JOB_VARIABLE);
 	const struct steer_job *job = &setup->settings.job;
 	uint64_t key = steer_status_job(job, (uint64_t)getpgrp());
-	bool is_run, is_first = job->local_rank == STEER_RANK_UNKNOWN || !job->local_rank;
+	const char *run = source->get(STEER_JOB_VARIABLE);
+	bool is_run = run && parse_hex64(run, &key) == 0;
+	bool is_first = job->local_rank == STEER_RANK_UNKNOWN || !job->local_rank;
+	struct job_process *process = &ret->process;
 	struct left *left;
 
-	*ret = (struct steer_status){ .is_open = true, .params = params, .has_reason = setup->why.text[0] };
-	is_run = run && parse_hex64(run, &key) == 0;
-	(void)gethostname(host, sizeof(host) - 1);
-	word_of(host, host_word);
-	word_of(program_invocation_short_name, command);
-	log_sentence(why, sizeof(why), "%s", setup->why.text[0] ? setup->why.text : "-");
-	snprintf(ret->process, sizeof(ret->process),
-		 "process %s job %016" PRIx64 " start %lld rank %d size %u network %s host %s command %s why %s\n",
-		 setup->registry.id[0] ? setup->registry.id : "-", key, (long long)time(NULL), (int)job->local_rank,
-		 job->local_size, setup->nets.ours ? "ours" : "nccl", host_word, command, why);
+	*ret = (struct steer_status){ .params = params,
+				      .process = { .start_s = time(NULL),
+						   .rank = (int)job->local_rank,
+						   .size = job->local_size,
+						   .ours = setup->nets.ours } };
+	(void)gethostname(process->host, sizeof(process->host) - 1);
+	snprintf(process->process, sizeof(process->process), "%s", setup->registry.id);
+	snprintf(process->job, sizeof(process->job), "%016" PRIx64, key);
+	snprintf(process->command, sizeof(process->command), "%.64s", program_invocation_short_name);
+	log_sentence(process->why, sizeof(process->why), "%s", setup->why.text);
 	left = sys_zalloc(sizeof(*left));
-	/* Without the registry: at once, as many a process ends by _exit, and only for somebody who waits for it. */
-	if (left && !setup->registry.own && ret->has_reason && is_run && is_first)
+	if (left && setup->registry.own) {
+		*left = (struct left){ .status = ret, .registry = &setup->registry };
+		(void)sys_each_name(setup->registry.directory, ".", "t-", take_left, left);
+		if (process->why[0])
+			write_running(ret, &setup->registry);
+	} else if (left && process->why[0] && is_run && is_first) {
+		/* At once, as many a process ends by _exit, and only for somebody who waits for it. */
 		(void)keep(ret, left->text, text_of(ret, left->text), time(NULL));
-	if (!left || !setup->registry.own) {
-		sys_free(left);
-		return;
 	}
-	*left = (struct left){ .status = ret, .registry = &setup->registry };
-	(void)sys_each_name(setup->registry.directory, ".", "t-", take_left, left);
 	sys_free(left);
-	if (ret->has_reason)
-		write_running(ret, &setup->registry);
 }
 
 static void gpus_of(const struct topology *topology, const struct steer_decision *decision,
-		    char text[static STEER_STATUS_GPUS_BYTES])
+		    char text[static JOB_GPUS_BYTES])
 {
 	int used = 0;
 
 	text[0] = '\0';
-	for (size_t i = 0; i < decision->member_count && used < STEER_STATUS_GPUS_BYTES; i++) {
+	for (size_t i = 0; i < decision->member_count && used < JOB_GPUS_BYTES; i++) {
 		const char *bus_id = decision->members[i].bus_id;
 		uint32_t gpu = topology_find_bus_id(topology, bus_id);
 
-		used += gpu == TOPOLOGY_NONE ? snprintf(text + used, (size_t)(STEER_STATUS_GPUS_BYTES - used), "%s%s",
+		used += gpu == TOPOLOGY_NONE ? snprintf(text + used, (size_t)(JOB_GPUS_BYTES - used), "%s%s",
 							i ? "," : "", bus_id[0] ? bus_id : "?")
-					     : snprintf(text + used, (size_t)(STEER_STATUS_GPUS_BYTES - used), "%s%d",
+					     : snprintf(text + used, (size_t)(JOB_GPUS_BYTES - used), "%s%d",
 							i ? "," : "", topology->vertices[gpu].gpu.index);
 	}
 }
@@ -172,7 +145,7 @@ void steer_status_add(struct steer_status *status, const struct steer_setup *set
 		      const struct steer_decision *decision)
 {
 	const struct topology *topology = &setup->machine.topology;
-	struct steer_status_comm comm = { 0 };
+	struct job_comm comm = { .count = 0 };
 	size_t i = 0;
 
 	gpus_of(topology, decision, comm.gpus);
@@ -181,15 +154,13 @@ void steer_status_add(struct steer_status *status, const struct steer_setup *set
 		comm.channels = (unsigned)decision->set.channel_count;
 		steer_report_rates(topology, decision, &comm.alone_GBps, &comm.several_GBps);
 	}
-	while (i < status->comm_count &&
-	       (status->comms[i].channels != comm.channels || strcmp(status->comms[i].gpus, comm.gpus) != 0 ||
-		strcmp(status->comms[i].why, comm.why) != 0))
+	while (i < status->comm_count && !job_comm_is_same(&status->comms[i], &comm))
 		i++;
-	if (i == STEER_STATUS_COMMS)
+	if (i == JOB_COMMS)
 		return;
 	if (i == status->comm_count)
 		status->comms[status->comm_count++] = comm;
-	status->comms[i].last_id = decision->comm_id;
+	snprintf(status->comms[i].last_id, sizeof(comm.last_id), "%016" PRIx64, decision->comm_id);
 	status->comms[i].count++;
 	write_running(status, &setup->registry);
 }
@@ -199,15 +170,12 @@ void steer_status_end(struct steer_status *status, struct steer_setup *setup)
 {
 	char name[STEER_FOLDER_NAME_BYTES], *text;
 
-	if (!status->is_open)
-		return;
-	status->is_open = false;
 	if (setup->registry.directory >= 0) {
 		snprintf(name, sizeof(name), "t-%.76s", setup->registry.id);
 		unlinkat(setup->registry.directory, name, 0);
 	}
-	text = setup->registry.own && (status->comm_count || status->has_reason) ? sys_zalloc(STEER_STATUS_TEXT_BYTES)
-										 : NULL;
+	text = setup->registry.own && (status->comm_count || status->process.why[0]) ? sys_zalloc(JOB_TEXT_BYTES)
+										     : NULL;
 	if (text)
 		(void)keep(status, text, text_of(status, text), time(NULL));
 	sys_free(text);

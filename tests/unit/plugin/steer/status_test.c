@@ -299,22 +299,22 @@ static void files_do_not_grow_without_end(void **state)
 	long_why[sizeof(long_why) - 1] = '\0';
 	for (unsigned i = 0; i < JOBS; i++) {
 		begin(&nothing, "");
-		for (unsigned k = 0; k < 2 * STEER_STATUS_COMMS; k++) {
+		for (unsigned k = 0; k < 2 * JOB_COMMS; k++) {
 			memcpy(long_why, (char[]){ (char)('A' + k % 26), (char)('A' + k / 26) }, 2);
 			if (i % 100 == 0 || k < 3)
 				add(k, long_why);
 		}
-		assert_true(status.comm_count <= STEER_STATUS_COMMS);
+		assert_true(status.comm_count <= JOB_COMMS);
 		end();
 	}
 	for (unsigned i = 0; i < 2 * STORE_JOBS_FILES; i++) {
 		snprintf(path, sizeof(path), "%s/state/jobs-%02u%s", folder, i / 2, i % 2 ? ".old" : "");
 		if (stat(path, &st) == 0) {
-			assert_true(st.st_size < STORE_JOBS_BYTES + STEER_STATUS_TEXT_BYTES);
+			assert_true(st.st_size < STORE_JOBS_BYTES + JOB_TEXT_BYTES);
 			all += (size_t)st.st_size;
 		}
 	}
-	assert_true(all > STORE_JOBS_BYTES && all < 2 * (STORE_JOBS_BYTES + STEER_STATUS_TEXT_BYTES));
+	assert_true(all > STORE_JOBS_BYTES && all < 2 * (STORE_JOBS_BYTES + JOB_TEXT_BYTES));
 	recent();
 	assert_true(count_of("process ") > 20);
 }
