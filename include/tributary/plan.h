@@ -172,6 +172,13 @@ int plan_make_set(const struct topology *topology, const struct plan_request *re
 		  struct plan_set *ret);
 
 /*
+ * Whether such a set can be used for that request, wherever its bytes come from: every count is in its bounds, every GPU is
+ * in every channel once, and no index leads astray but to the vertices, which are the request's. What it carries is not
+ * judged.
+ */
+bool plan_set_fits(const struct plan_request *request, const struct plan_set *set);
+
+/*
  * What each channel of a tree or chain could carry inside a host if its hops were crossed one way alone, whichever is
  * worse: what NCCL means by a tree's speed. Errors: those of plan_make.
  */

@@ -82,7 +82,7 @@ struct steer_process {
 struct steer_process_file {
 	uint64_t magic;
 	uint32_t bytes;    /* of all of it */
-	uint32_t checksum; /* of magic, bytes and process */
+	uint32_t checksum; /* of process */
 	struct steer_process process;
 	struct steer_record records[STEER_RECORDS];
 };
