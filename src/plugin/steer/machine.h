@@ -40,6 +40,7 @@ struct steer_net {
 	char name[TOPOLOGY_NAME_BYTES];
 	char bus_id[TOPOLOGY_BUS_ID_BYTES]; /* "" not known */
 	uint64_t speed_Bps;                 /* that NCCL takes where the file has none; 0: not known */
+	int device;                         /* of ours: its number */
 };
 
 /* What of the net plugin matters here. */

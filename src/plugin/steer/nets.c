@@ -188,6 +188,7 @@ void steer_nets_know(struct steer_nets *nets)
 		snprintf(nets->at[nets->count].name, sizeof(nets->at[0].name), "%.63s", device.name);
 		snprintf(nets->at[nets->count].bus_id, sizeof(nets->at[0].bus_id), "%.23s", place ? place + 1 : "");
 		nets->at[nets->count].speed_Bps = device.speed_Bps;
+		nets->at[nets->count].device = i;
 		if (device.latency_ns / NS_PER_US > nets->latency_us)
 			nets->latency_us = (unsigned)(device.latency_ns / NS_PER_US);
 		nets->reaches_gpu = nets->reaches_gpu ||
@@ -196,44 +197,26 @@ void steer_nets_know(struct steer_nets *nets)
 	}
 }
 
-/* One of ours: the device's own number, or that of the joined device that holds it. */
-static int device_of_ours(const struct steer_machine *machine, const struct steer_nets *nets, uint32_t nic, int count)
+/* What NCCL has joined it to, which it does behind the first init; or itself. */
+static int joined(int physical)
 {
-	int physical = -1, ret = 0;
+	struct plugin_net_properties device;
+	int count = 0, ret = physical;
 
-	for (int i = 0; i < count; i++) {
-		struct plugin_net_properties device;
-
-		if (plugin_state_device(i, &device) < 0)
-			continue;
-		if (device.member_count > 1) {
-			for (int k = 0; physical >= 0 && k < device.member_count; k++)
-				if (device.members[k] == physical)
-					ret = i;
-			continue;
-		}
-		for (size_t k = 0; physical < 0 && k < nets->count; k++)
-			if (!strncmp(nets->at[k].name, device.name, sizeof(nets->at[k].name) - 1) &&
-			    steer_machine_nic(machine, nets, k) == nic)
-				ret = physical = i;
-	}
+	(void)plugin_state_device_count(&count);
+	for (int i = 0; i < count; i++)
+		if (plugin_state_device(i, &device) == 0 && device.member_count > 1)
+			for (int k = 0; k < device.member_count; k++)
+				ret = device.members[k] == physical ? i : ret;
 	return ret;
 }
 
 void steer_nets_devices(const struct steer_machine *machine, const struct steer_nets *nets,
 			const struct plan_request *request, int ret[PLAN_NICS_MAX])
 {
-	int count = 0;
-
-	for (size_t i = 0; i < PLAN_NICS_MAX; i++)
-		ret[i] = 0;
-	if (nets->ours && plugin_state_device_count(&count) < 0)
-		return;
-	for (size_t nic = 0; nic < request->nic_count; nic++) {
-		if (nets->ours)
-			ret[nic] = device_of_ours(machine, nets, request->nics[nic], count);
-		for (size_t k = 0; !nets->ours && k < nets->count; k++)
+	memset(ret, 0, PLAN_NICS_MAX * sizeof(ret[0]));
+	for (size_t nic = 0; nic < request->nic_count; nic++)
+		for (size_t k = 0; k < nets->count; k++)
 			if (steer_machine_nic(machine, nets, k) == request->nics[nic])
-				ret[nic] = (int)k;
-	}
+				ret[nic] = nets->ours ? joined(nets->at[k].device) : (int)k;
 }
