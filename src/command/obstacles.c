@@ -4,7 +4,7 @@
 #include "base/sys.h"
 #include "command/conf.h"
 #include "plugin/net.h"
-#include "plugin/steer/gpus.h"
+#include "plugin/steer/evidence.h"
 #include "plugin/steer/settings.h"
 #include "profile/fingerprint.h"
 #include "profile/store.h"

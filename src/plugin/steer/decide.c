@@ -50,12 +50,12 @@ static bool is_complete(const struct steer_planner *planner, const struct steer_
 
 	if (steer_evidence_machine(snapshot, &planner->machine->gpus, planner->settings->shares_gpus, diag))
 		return true;
-	if (steer_evidence_launcher(snapshot, diag) && !planner->job_is_elsewhere(planner->arg, diag))
+	if (steer_evidence_launcher(snapshot, diag) && !steer_elsewhere_is(planner->elsewhere, diag))
 		return true;
 	compute = sys_zalloc(sizeof(*compute));
 	if (!compute)
 		return false;
-	planner->compute(planner->arg, compute);
+	planner->compute(compute);
 	complete = steer_evidence_nvml(snapshot, &planner->machine->gpus, compute, compute->known ? diag : &last);
 	sys_free(compute);
 	return complete;

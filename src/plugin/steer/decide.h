@@ -1,10 +1,8 @@
-/*
- * What to do for one communicator on this host: a plan for exactly its GPUs, or none and why. Pure but for what it is
- * given.
- */
+/* What to do for one communicator on this host: a plan for exactly its GPUs, or none and why. */
 #ifndef TRIBUTARY_PLUGIN_STEER_DECIDE_H
 #define TRIBUTARY_PLUGIN_STEER_DECIDE_H
 
+#include "plugin/steer/elsewhere.h"
 #include "plugin/steer/evidence.h"
 #include "plugin/steer/machine.h"
 #include "plugin/steer/registry.h"
@@ -14,11 +12,8 @@ struct steer_planner {
 	const struct steer_nets *nets;
 	const struct steer_settings *settings;
 	unsigned chain_gain_permille; /* struct plan_set */
-	/* Asked only where the other proofs fail. */
-	void (*compute)(void *arg, struct steer_compute *ret);
-	/* Whether processes of this job on this host use another registry; true also if nobody can tell. */
-	bool (*job_is_elsewhere)(void *arg, struct diag *diag);
-	void *arg;
+	const struct steer_elsewhere *elsewhere;
+	void (*compute)(struct steer_compute *ret); /* steer_compute_ask: only where the other proofs fail */
 };
 
 /* comm_id and host: filled in by the caller. All of *ret is written but its checksum. What fails means no plan. */

@@ -8,12 +8,14 @@
  *   NVML                every process that computes on one of the other GPUs is in the registry
  *
  * All ranks have their records when this is asked: NCCL has exchanged the topology of all ranks of the host before.
- * Pure. The reason for a no is in *diag.
+ * The proofs are pure. The reason for a no is in *diag.
  */
 #ifndef TRIBUTARY_PLUGIN_STEER_EVIDENCE_H
 #define TRIBUTARY_PLUGIN_STEER_EVIDENCE_H
 
 #include "plugin/steer/registry.h"
+
+struct fingerprint;
 
 enum { STEER_COMPUTE_GPUS_MAX = 32, STEER_COMPUTE_PROCESSES_MAX = 64 };
 
@@ -22,6 +24,8 @@ struct steer_gpus {
 	size_t count; /* in sysfs; 0: not known */
 	bool mig;     /* one of them is divided, or nobody can tell */
 };
+/* root: "" for this machine. now: taken below it. */
+void steer_gpus_count(const char *root, const struct fingerprint *now, struct steer_gpus *ret);
 
 /* The processes that compute on each GPU, by NVML. */
 struct steer_compute {
@@ -35,6 +39,8 @@ struct steer_compute {
 		uint32_t pids[STEER_COMPUTE_PROCESSES_MAX];
 	} gpus[STEER_COMPUTE_GPUS_MAX];
 };
+/* Asks NVML, which is loaded if NCCL has not done so. */
+void steer_compute_ask(struct steer_compute *ret);
 
 bool steer_evidence_machine(const struct steer_snapshot *snapshot, const struct steer_gpus *gpus, bool shares_gpus,
 			    struct diag *diag);

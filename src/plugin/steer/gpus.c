@@ -1,8 +1,10 @@
-#include "plugin/steer/gpus.h"
+/* The facts that the proofs need of the machine's GPUs, from sysfs, /proc and NVML. */
+#include "plugin/steer/evidence.h"
 
 #include "base/process.h"
 #include "base/sys.h"
 #include "gpu/nvml.h"
+#include "profile/fingerprint.h"
 
 #include <errno.h>
 #include <fcntl.h>

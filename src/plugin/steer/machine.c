@@ -4,7 +4,6 @@
 #include "base/process.h"
 #include "base/sys.h"
 #include "ncclxml/split.h"
-#include "plugin/steer/gpus.h"
 #include "profile/store.h"
 #include "profile/store_places.h"
 

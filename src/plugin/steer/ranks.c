@@ -10,7 +10,6 @@
 #include "plugin/steer/agreed.h"
 #include "plugin/steer/collnet.h"
 #include "plugin/steer/decide.h"
-#include "plugin/steer/gpus.h"
 #include "plugin/steer/nets.h"
 #include "plugin/steer/report.h"
 
@@ -28,18 +27,6 @@ enum { NAP_US = 200 };
 
 /* --------------------------------------------------------------------------------------------------------------- decide */
 
-static void ask_nvml(void *arg, struct steer_compute *ret)
-{
-	(void)arg;
-	steer_compute_ask(ret);
-}
-
-static bool job_is_elsewhere(void *arg, struct diag *diag)
-{
-	(void)arg;
-	return steer_elsewhere_is(&steer_here.setup.elsewhere, diag);
-}
-
 static int plan_and_publish(struct steer_thread *thread, struct diag *diag)
 {
 	const struct steer_planner planner = {
@@ -47,8 +34,8 @@ static int plan_and_publish(struct steer_thread *thread, struct diag *diag)
 		.nets = &steer_here.setup.nets,
 		.settings = &steer_here.setup.settings,
 		.chain_gain_permille = steer_collnet_gain(&steer_here.setup),
-		.compute = ask_nvml,
-		.job_is_elsewhere = job_is_elsewhere,
+		.elsewhere = &steer_here.setup.elsewhere,
+		.compute = steer_compute_ask,
 	};
 	struct steer_snapshot *snapshot = sys_zalloc(sizeof(*snapshot));
 	struct steer_decision *decision = &thread->decision;

@@ -1,5 +1,5 @@
 /* The GPUs of the machine and what computes on them, from made-up sysfs, /proc and NVML. Real MIG and MPS: not tried. */
-#include "plugin/steer/gpus.h"
+#include "plugin/steer/evidence.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

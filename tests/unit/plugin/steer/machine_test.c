@@ -153,18 +153,12 @@ static void what_meets_at_a_cpu_alone_is_not_near(void **state)
 	topology_fini(topology);
 }
 
-static void nothing_computes(void *arg, struct steer_compute *ret)
+static void nothing_computes(struct steer_compute *ret)
 {
-	(void)arg;
 	*ret = (struct steer_compute){ .why = "there is no NVML" };
 }
 
-static bool nowhere(void *arg, struct diag *diag)
-{
-	(void)arg;
-	(void)diag;
-	return false;
-}
+static const struct steer_elsewhere nobody_elsewhere = { .fd = -1, .own = "@nobody.", .job = "@nobody." };
 
 /* Ranks on these GPUs of the machine, each a process; a job of so many processes in all. */
 static void take_snapshot(unsigned gpus, uint32_t world_size, struct steer_snapshot *snapshot)
@@ -202,8 +196,8 @@ static void what_is_decided_is_the_planners_own_set(void **state)
 	const struct steer_planner planner = { .machine = &machine,
 					       .nets = &nets,
 					       .settings = &plain,
-					       .compute = nothing_computes,
-					       .job_is_elsewhere = nowhere };
+					       .elsewhere = &nobody_elsewhere,
+					       .compute = nothing_computes };
 	size_t most = 0;
 
 	(void)state;
@@ -246,8 +240,8 @@ static void eight_gpus_are_decided_for_and_told(void **state)
 	const struct steer_planner planner = { .machine = &machine,
 					       .nets = &nets,
 					       .settings = &plain,
-					       .compute = nothing_computes,
-					       .job_is_elsewhere = nowhere };
+					       .elsewhere = &nobody_elsewhere,
+					       .compute = nothing_computes };
 	char text[STEER_REPORT_BYTES];
 
 	(void)state;
