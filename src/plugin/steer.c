@@ -124,10 +124,7 @@ __attribute__((destructor)) static void leave(void)
 
 static void point_nccl_to_topology(void)
 {
-	char mark[STEER_PATH_BYTES + 1];
-
-	snprintf(mark, sizeof(mark), "%s:", steer_here.setup.topology_path);
-	if (setenv(STEER_MARK_VARIABLE, mark, 1) < 0 ||
+	if (setenv(STEER_MARK_VARIABLE, steer_here.setup.topology_path, 1) < 0 ||
 	    setenv(STEER_TOPOLOGY_VARIABLE, steer_here.setup.topology_path, 1) < 0)
 		log_warn("%s cannot be set: %s", STEER_TOPOLOGY_VARIABLE, strerror(errno));
 }
@@ -295,7 +292,7 @@ static const char *topology_file(struct steer_thread *thread)
 
 static const char *graph_file(struct steer_thread *thread)
 {
-	if (steer_here.setup.settings.graph_file == STEER_FILE_USERS)
+	if (steer_here.setup.settings.users_graph)
 		return users(STEER_GRAPH_VARIABLE);
 	if (thread && thread->state == STEER_THREAD_TOPOLOGY && steer_here.setup.level == STEER_FULL) {
 		thread->state = STEER_THREAD_DECIDED;

@@ -222,28 +222,13 @@ static void job_read(const struct params_source *source, unsigned local_processe
 		job->size_variable = "TRIBUTARY_LOCAL_PROCESSES";
 }
 
-/* Whether a variable's value is the part of the mark that begins at `mark`, up to a colon or the end. */
-static bool is_marked(const char *value, const char *mark)
-{
-	size_t bytes = strlen(value);
-
-	return !strncmp(value, mark, bytes) && (mark[bytes] == ':' || !mark[bytes]);
-}
-
-static void files_read(const struct params_source *source, struct steer_settings *ret)
-{
-	const char *topology = source->get(STEER_TOPOLOGY_VARIABLE), *graph = source->get(STEER_GRAPH_VARIABLE);
-	const char *mark = source->get(STEER_MARK_VARIABLE), *second = mark ? strrchr(mark, ':') : NULL;
-
-	if (topology)
-		ret->topology_file = mark && is_marked(topology, mark) ? STEER_FILE_INHERITED : STEER_FILE_USERS;
-	if (graph)
-		ret->graph_file = second && is_marked(graph, second + 1) ? STEER_FILE_INHERITED : STEER_FILE_USERS;
-}
-
 void steer_settings_read(const struct params_source *source, unsigned local_processes, struct steer_settings *ret)
 {
+	const char *topology = source->get(STEER_TOPOLOGY_VARIABLE), *mark = source->get(STEER_MARK_VARIABLE);
+
 	*ret = (struct steer_settings){
+		.users_topology = topology && (!mark || strcmp(topology, mark) != 0),
+		.users_graph = source->get(STEER_GRAPH_VARIABLE) != NULL,
 		.no_shm = may_be_on(source, "NCCL_SHM_DISABLE"),
 		.no_net_inside_host = number(source, "NCCL_NET_DISABLE_INTRA", 0) == 1,
 		.shares_gpus = may_be_on(source, "NCCL_MULTI_RANK_GPU_ENABLE"),
@@ -255,6 +240,5 @@ void steer_settings_read(const struct params_source *source, unsigned local_proc
 		.host = host_of(source),
 		.hash = users_hash(source),
 	};
-	files_read(source, ret);
 	job_read(source, local_processes, &ret->job);
 }

@@ -12,19 +12,13 @@
 #include <stdint.h>
 
 #define STEER_COLLNET_VARIABLE  "NCCL_COLLNET_ENABLE"
-/* The two that NCCL reads, and the one by which a child process knows that it inherited them from a plugin. */
+/* The two that NCCL reads, and the one by which a child process knows that the first is inherited from a plugin. */
 #define STEER_TOPOLOGY_VARIABLE "NCCL_TOPO_FILE"
 #define STEER_GRAPH_VARIABLE    "NCCL_GRAPH_FILE"
-#define STEER_MARK_VARIABLE     "_TRIBUTARY_FILES" /* both values, with a colon between */
+#define STEER_MARK_VARIABLE     "_TRIBUTARY_FILE" /* the same value */
 
 enum { STEER_P2P_DEFAULT = -1, STEER_JOB_UNNAMED = 0 };
 #define STEER_RANK_UNKNOWN UINT32_MAX
-
-enum steer_file_owner {
-	STEER_FILE_NONE,
-	STEER_FILE_USERS,     /* never touched */
-	STEER_FILE_INHERITED, /* a parent process's plugin set it */
-};
 
 struct steer_job {
 	uint64_t whole_key; /* the same for all processes of the job, on all hosts */
@@ -40,16 +34,16 @@ struct steer_job {
 };
 
 struct steer_settings {
-	enum steer_file_owner topology_file, graph_file;
-	bool no_shm;             /* NCCL_SHM_DISABLE */
-	bool no_net_inside_host; /* NCCL_NET_DISABLE_INTRA */
-	bool shares_gpus;        /* NCCL_MULTI_RANK_GPU_ENABLE: several ranks may have one GPU */
-	bool crossnic;           /* NCCL_CROSS_NIC=1: a ring may leave by another NIC than it came in by */
-	bool wants_collnet;      /* NCCL_COLLNET_ENABLE */
-	bool other_tuner;        /* NCCL_TUNER_PLUGIN names another one than ours, or none */
-	int p2p_level;           /* enum topology_class, or STEER_P2P_DEFAULT */
-	uint64_t host;           /* equal for ranks that NCCL takes to be on one host */
-	uint64_t hash;           /* of the user's settings that must be equal on all ranks of a host */
+	bool users_topology, users_graph; /* NCCL_TOPO_FILE and NCCL_GRAPH_FILE are the user's, and never touched */
+	bool no_shm;                      /* NCCL_SHM_DISABLE */
+	bool no_net_inside_host;          /* NCCL_NET_DISABLE_INTRA */
+	bool shares_gpus;                 /* NCCL_MULTI_RANK_GPU_ENABLE: several ranks may have one GPU */
+	bool crossnic;                    /* NCCL_CROSS_NIC=1: a ring may leave by another NIC than it came in by */
+	bool wants_collnet;               /* NCCL_COLLNET_ENABLE */
+	bool other_tuner;                 /* NCCL_TUNER_PLUGIN names another one than ours, or none */
+	int p2p_level;                    /* enum topology_class, or STEER_P2P_DEFAULT */
+	uint64_t host;                    /* equal for ranks that NCCL takes to be on one host */
+	uint64_t hash;                    /* of the user's settings that must be equal on all ranks of a host */
 	struct steer_job job;
 };
 

@@ -43,7 +43,7 @@ static enum steer_choice level_of(const struct steer_setup_request *request, str
 		diag_set(&setup->why, 0, 0, "TRIBUTARY_STEER=off");
 		return STEER_OFF;
 	}
-	if (setup->settings.topology_file == STEER_FILE_USERS) {
+	if (setup->settings.users_topology) {
 		diag_set(&setup->why, 0, 0, STEER_TOPOLOGY_VARIABLE " is set: unset it");
 		return STEER_OFF;
 	}
@@ -51,7 +51,7 @@ static enum steer_choice level_of(const struct steer_setup_request *request, str
 		diag_set(&setup->why, 0, 0, "%s", RECOMMENDATION);
 		return STEER_TOPOLOGY;
 	}
-	if (setup->settings.graph_file == STEER_FILE_USERS)
+	if (setup->settings.users_graph)
 		setup->reason = STEER_REASON_GRAPH_FILE;
 	else if (params->steer == STEER_TOPOLOGY)
 		setup->reason = STEER_REASON_SWITCHED_OFF;

@@ -287,10 +287,9 @@ static void steering_can_be_switched_off_and_down(void **state)
 	assert_int_equal(host_count(host, "p-"), 1);
 }
 
-static void inherited_files_are_not_the_users(void **state)
+static void an_inherited_file_is_not_the_users(void **state)
 {
-	static const char inherited[] = "NCCL_TOPO_FILE=/gone/t-1\nNCCL_GRAPH_FILE=/gone/g-1\n"
-					"_TRIBUTARY_FILES=/gone/t-1:/gone/g-1\n";
+	static const char inherited[] = "NCCL_TOPO_FILE=/gone/t-1\n_TRIBUTARY_FILE=/gone/t-1\n";
 	struct host *host = *state;
 
 	host_start_all(host, 2, inherited);
@@ -427,7 +426,7 @@ static void without_the_environment_half_there_is_the_topology_alone(void **stat
 	assert_int_equal(host_do(host, 0, 0, HOST_INIT, 1), 0);
 	assert_non_null(strstr(host->reply.info, "NCCL_ENV_PLUGIN=tributary"));
 	assert_non_null(host_ask(host, 0, 0, "NCCL_TOPO_FILE")); /* getenv's */
-	assert_non_null(host_ask(host, 0, 0, "_TRIBUTARY_FILES"));
+	assert_non_null(host_ask(host, 0, 0, "_TRIBUTARY_FILE"));
 	assert_int_equal(host_do(host, 0, 0, HOST_GRAPH, 0), -ENODATA);
 	assert_int_equal(host_count(host, "p-"), 0);
 	host_start(host, 1, 1, 2, 2, "HOST_WITHOUT_ENVIRONMENT_HALF=1\nTRIBUTARY_NET=off\n");
@@ -517,7 +516,7 @@ int main(void)
 		HOST_TEST(what_the_user_set_is_not_touched),
 		HOST_TEST(a_graph_file_of_the_user_is_told_to_the_others),
 		HOST_TEST(steering_can_be_switched_off_and_down),
-		HOST_TEST(inherited_files_are_not_the_users),
+		HOST_TEST(an_inherited_file_is_not_the_users),
 		HOST_TEST(a_rank_without_a_known_gpu_leaves_all_to_nccl),
 		HOST_TEST(a_slice_of_a_gpu_leaves_its_communicators_to_nccl_and_no_other),
 		HOST_TEST(unlike_settings_leave_all_to_nccl),

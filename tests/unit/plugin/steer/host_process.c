@@ -329,9 +329,8 @@ static void *thread_supervise(void *arg)
 
 static void environment_set(char *text)
 {
-	static const char *const cleared[] = { "NCCL_TOPO_FILE",    "NCCL_GRAPH_FILE", "NCCL_HOSTID",
-					       "TRIBUTARY_DISABLE", "TRIBUTARY_STEER", "_TRIBUTARY_FILES",
-					       "NCCL_NET",          "NCCL_NET_PLUGIN" };
+	static const char *const cleared[] = { "NCCL_TOPO_FILE",  "NCCL_GRAPH_FILE", "NCCL_HOSTID", "TRIBUTARY_DISABLE",
+					       "TRIBUTARY_STEER", "_TRIBUTARY_FILE", "NCCL_NET",    "NCCL_NET_PLUGIN" };
 	char *rest = text;
 
 	for (size_t i = 0; i < sizeof(cleared) / sizeof(cleared[0]); i++)

@@ -38,8 +38,8 @@ static void nothing_is_known_of_an_empty_environment(void **state)
 	struct steer_settings none = READ(NULL);
 
 	(void)state;
-	assert_int_equal(none.topology_file, STEER_FILE_NONE);
-	assert_int_equal(none.graph_file, STEER_FILE_NONE);
+	assert_false(none.users_topology);
+	assert_false(none.users_graph);
 	assert_false(none.no_shm || none.no_net_inside_host || none.wants_collnet || none.shares_gpus ||
 		     none.other_tuner);
 	assert_false(none.crossnic);
@@ -213,26 +213,24 @@ static void settings_that_change_plans_change_the_hash(void **state)
 	}
 }
 
-static void inherited_files_are_told_from_the_users(void **state)
+static void an_inherited_file_is_told_from_the_users(void **state)
 {
 	struct steer_settings is;
 
 	(void)state;
-	is = READ("NCCL_TOPO_FILE=/a/t-1", "NCCL_GRAPH_FILE=/a/g-1", "_TRIBUTARY_FILES=/a/t-1:/a/g-1");
-	assert_int_equal(is.topology_file, STEER_FILE_INHERITED);
-	assert_int_equal(is.graph_file, STEER_FILE_INHERITED);
-	is = READ("NCCL_TOPO_FILE=/a/t-1", "NCCL_GRAPH_FILE=/b", "_TRIBUTARY_FILES=/a/t-1:/a/g-1");
-	assert_int_equal(is.topology_file, STEER_FILE_INHERITED);
-	assert_int_equal(is.graph_file, STEER_FILE_USERS);
-	is = READ("NCCL_TOPO_FILE=/a/t", "NCCL_GRAPH_FILE=/a/g-12", "_TRIBUTARY_FILES=/a/t-1:/a/g-1");
-	assert_int_equal(is.topology_file, STEER_FILE_USERS);
-	assert_int_equal(is.graph_file, STEER_FILE_USERS);
-	is = READ("NCCL_TOPO_FILE=/a/t-1", "_TRIBUTARY_FILES=/a/t-1:");
-	assert_int_equal(is.topology_file, STEER_FILE_INHERITED);
-	assert_int_equal(is.graph_file, STEER_FILE_NONE);
-	is = READ("NCCL_TOPO_FILE=", "NCCL_GRAPH_FILE=", "_TRIBUTARY_FILES=x");
-	assert_int_equal(is.topology_file, STEER_FILE_USERS);
-	assert_int_equal(is.graph_file, STEER_FILE_USERS);
+	is = READ("NCCL_TOPO_FILE=/a/t-1", "_TRIBUTARY_FILE=/a/t-1");
+	assert_false(is.users_topology);
+	assert_false(is.users_graph);
+	is = READ("NCCL_TOPO_FILE=/a/t-1", "NCCL_GRAPH_FILE=/b", "_TRIBUTARY_FILE=/a/t-1");
+	assert_false(is.users_topology);
+	assert_true(is.users_graph);
+	assert_true(READ("NCCL_TOPO_FILE=/a/t", "_TRIBUTARY_FILE=/a/t-1").users_topology);
+	assert_true(READ("NCCL_TOPO_FILE=/a/t-1", "_TRIBUTARY_FILE=/a/t").users_topology);
+	assert_true(READ("NCCL_TOPO_FILE=/a/t").users_topology);
+	assert_false(READ("_TRIBUTARY_FILE=/a/t").users_topology);
+	is = READ("NCCL_TOPO_FILE=", "NCCL_GRAPH_FILE=", "_TRIBUTARY_FILE=x");
+	assert_true(is.users_topology);
+	assert_true(is.users_graph);
 }
 
 int main(void)
@@ -246,7 +244,7 @@ int main(void)
 		cmocka_unit_test(a_job_without_a_name_has_no_key),
 		cmocka_unit_test(settings_of_nccl_are_read_as_it_reads_them),
 		cmocka_unit_test(settings_that_change_plans_change_the_hash),
-		cmocka_unit_test(inherited_files_are_told_from_the_users),
+		cmocka_unit_test(an_inherited_file_is_told_from_the_users),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
