@@ -6,14 +6,9 @@
 
 enum { SETTING_BYTES = PARAMS_STRING_BYTES };
 
-struct line {
-	char *text;
-	size_t used; /* PLUGIN_REPORT_BYTES: full, and ended with dots */
-};
-
 static const char cut_mark[] = "...";
 
-__attribute__((format(printf, 2, 3))) static void append(struct line *line, const char *fmt, ...)
+void plugin_report_add(struct plugin_report *line, const char *fmt, ...)
 {
 	size_t room = PLUGIN_REPORT_BYTES - line->used, at;
 	va_list args;
@@ -34,19 +29,19 @@ __attribute__((format(printf, 2, 3))) static void append(struct line *line, cons
 	line->used = PLUGIN_REPORT_BYTES;
 }
 
-static void append_speed(struct line *line, uint64_t speed_Bps)
+static void append_speed(struct plugin_report *line, uint64_t speed_Bps)
 {
 	double bps = (double)speed_Bps * 8;
 
 	if (speed_Bps == 0)
 		return;
 	if (bps >= 1e9)
-		append(line, " %.4g Gbit/s", bps / 1e9);
+		plugin_report_add(line, " %.4g Gbit/s", bps / 1e9);
 	else
-		append(line, " %.4g Mbit/s", bps / 1e6);
+		plugin_report_add(line, " %.4g Mbit/s", bps / 1e6);
 }
 
-static void append_settings(struct line *line, const struct params *params)
+static void append_settings(struct plugin_report *line, const struct params *params)
 {
 	struct params defaults;
 	const char *before = "; ";
@@ -58,7 +53,7 @@ static void append_settings(struct line *line, const struct params *params)
 		if (params_format(params, i, now, sizeof(now)) < 0 ||
 		    params_format(&defaults, i, normal, sizeof(normal)) < 0 || strcmp(now, normal) == 0)
 			continue;
-		append(line, "%s%s=%s", before, params_origin(params, i), now);
+		plugin_report_add(line, "%s%s=%s", before, params_origin(params, i), now);
 		before = ", ";
 	}
 }
@@ -66,25 +61,25 @@ static void append_settings(struct line *line, const struct params *params)
 void plugin_report_line(const char *transport, const struct params *params, int device_count,
 			const struct plugin_net_properties *devices, char text[static PLUGIN_REPORT_BYTES])
 {
-	struct line line = { .text = text };
+	struct plugin_report line = { .text = text };
 	bool is_first = true;
 
-	append(&line, "Tributary %s: net %s", TRIBUTARY_VERSION, transport);
+	plugin_report_add(&line, "Tributary %s: net %s", TRIBUTARY_VERSION, transport);
 	for (int i = 0; i < device_count; i++) {
 		if (devices[i].member_count > 1)
 			continue; /* its members are in the line */
-		append(&line, "%s%s", is_first ? " over " : ", ", devices[i].name);
+		plugin_report_add(&line, "%s%s", is_first ? " over " : ", ", devices[i].name);
 		append_speed(&line, devices[i].speed_Bps);
 		is_first = false;
 	}
 	if (is_first)
-		append(&line, " finds no usable interface, so the network is left to NCCL");
+		plugin_report_add(&line, " finds no usable interface, so the network is left to NCCL");
 	append_settings(&line, params);
 }
 
 void plugin_report_left(const struct plugin_choice *choice, char text[static PLUGIN_REPORT_BYTES])
 {
-	struct line line = { .text = text };
+	struct plugin_report line = { .text = text };
 
-	append(&line, "Tributary %s: %s", TRIBUTARY_VERSION, choice->reason);
+	plugin_report_add(&line, "Tributary %s: %s", TRIBUTARY_VERSION, choice->reason);
 }

@@ -7,30 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { DUMP_MODE = 0644, PERCENT = 100 };
-
-struct report_line {
-	char *text;
-	size_t used;
-};
-
-__attribute__((format(printf, 2, 3))) static void append(struct report_line *line, const char *fmt, ...)
-{
-	size_t room = STEER_REPORT_BYTES - line->used;
-	va_list args;
-	int bytes;
-
-	va_start(args, fmt);
-	bytes = vsnprintf(line->text + line->used, room, fmt, args);
-	va_end(args);
-	if (bytes > 0)
-		line->used += (size_t)bytes < room ? (size_t)bytes : room - 1;
-}
 
 /* By NCCL's own cost model on these channels, all hosts like this one. */
 static double predicted_GBps(const struct topology *topology, const struct steer_decision *decision, size_t hosts)
@@ -56,7 +37,7 @@ void steer_report_rates(const struct topology *topology, const struct steer_deci
 	*ret_several_GBps = where == PLAN_ONE_HOST ? 0 : predicted_GBps(topology, decision, 2);
 }
 
-static void append_prediction(struct report_line *line, const struct topology *topology,
+static void append_prediction(struct plugin_report *line, const struct topology *topology,
 			      const struct steer_decision *decision)
 {
 	double alone, two;
@@ -64,41 +45,42 @@ static void append_prediction(struct report_line *line, const struct topology *t
 	steer_report_rates(topology, decision, &alone, &two);
 	if (alone <= 0 && two <= 0)
 		return;
-	append(line, "; AllReduce of %d MiB should reach", STEER_REPORT_ALLREDUCE_BYTES >> 20);
+	plugin_report_add(line, "; AllReduce of %d MiB should reach", STEER_REPORT_ALLREDUCE_BYTES >> 20);
 	if (alone > 0)
-		append(line, " %.1f GB/s%s", alone, two > 0 ? " on one host and" : "");
+		plugin_report_add(line, " %.1f GB/s%s", alone, two > 0 ? " on one host and" : "");
 	if (two > 0)
-		append(line, " %.1f GB/s between two", two);
-	append(line, " (busbw)");
+		plugin_report_add(line, " %.1f GB/s between two", two);
+	plugin_report_add(line, " (busbw)");
 }
 
 void steer_report_line(const struct topology *topology, const struct steer_decision *decision,
-		       char text[static STEER_REPORT_BYTES])
+		       char text[static PLUGIN_REPORT_BYTES])
 {
 	const struct plan_set *set = &decision->set;
 	const struct plan *ring = &set->plans[PLAN_RING];
-	struct report_line line = { .text = text };
+	struct plugin_report line = { .text = text };
 
 	text[0] = '\0';
 	if (decision->verdict != STEER_PLAN) {
-		append(&line, "NCCL searches its channels itself: %s", decision->reason);
+		plugin_report_add(&line, "NCCL searches its channels itself: %s", decision->reason);
 		return;
 	}
 	for (size_t i = 0; i < decision->request.gpu_count; i++)
-		append(&line, "%s%d", i ? "," : "GPUs ", topology->vertices[decision->request.gpus[i]].gpu.index);
-	append(&line, ": %zu channel%s; ring %.1f GB/s, tree %.1f GB/s in all", set->channel_count,
-	       set->channel_count == 1 ? "" : "s", (double)plan_total_Bps(ring) / 1e9,
-	       (double)plan_total_Bps(&set->plans[PLAN_TREE]) / 1e9);
+		plugin_report_add(&line, "%s%d", i ? "," : "GPUs ",
+				  topology->vertices[decision->request.gpus[i]].gpu.index);
+	plugin_report_add(&line, ": %zu channel%s; ring %.1f GB/s, tree %.1f GB/s in all", set->channel_count,
+			  set->channel_count == 1 ? "" : "s", (double)plan_total_Bps(ring) / 1e9,
+			  (double)plan_total_Bps(&set->plans[PLAN_TREE]) / 1e9);
 	if (ring->bound_Bps)
-		append(&line, ", at least %.0f %% of what its links allow",
-		       (double)plan_total_Bps(ring) / (double)ring->bound_Bps * PERCENT);
+		plugin_report_add(&line, ", at least %.0f %% of what its links allow",
+				  (double)plan_total_Bps(ring) / (double)ring->bound_Bps * PERCENT);
 	append_prediction(&line, topology, decision);
 }
 
 void steer_report_say(const struct steer_setup *setup, uint64_t comm_id, const struct steer_decision *decision,
 		      uint64_t took_ns)
 {
-	char text[STEER_REPORT_BYTES];
+	char text[PLUGIN_REPORT_BYTES];
 
 	steer_report_line(&setup->machine.topology, decision, text);
 	log_info(LOG_INIT, "Tributary, communicator %016llx: %s (%.1f ms)", (unsigned long long)comm_id, text,

@@ -2,13 +2,14 @@
 #ifndef TRIBUTARY_PLUGIN_STEER_REPORT_H
 #define TRIBUTARY_PLUGIN_STEER_REPORT_H
 
+#include "plugin/report.h"
 #include "plugin/steer/registry.h"
 #include "plugin/steer/setup.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { STEER_REPORT_BYTES = 800, STEER_REPORT_ALLREDUCE_BYTES = 256 << 20 };
+enum { STEER_REPORT_ALLREDUCE_BYTES = 256 << 20 };
 
 /*
  * "GPUs 0,1,4,5: 2 channels; ring 22.6 GB/s, tree 11.3 GB/s in all, at least 98 % of what its links allow; AllReduce of
@@ -16,7 +17,7 @@ enum { STEER_REPORT_BYTES = 800, STEER_REPORT_ALLREDUCE_BYTES = 256 << 20 };
  * would have brought is not said: `tributary explain` estimates it, and the plugin holds no copy of NCCL's search. Pure.
  */
 void steer_report_line(const struct topology *topology, const struct steer_decision *decision,
-		       char text[static STEER_REPORT_BYTES]);
+		       char text[static PLUGIN_REPORT_BYTES]);
 /* AllReduce of that size by NCCL's own cost model on these channels, busbw; 0: not for such a communicator. Pure. */
 void steer_report_rates(const struct topology *topology, const struct steer_decision *decision, double *ret_alone_GBps,
 			double *ret_several_GBps);

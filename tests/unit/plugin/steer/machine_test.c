@@ -242,7 +242,7 @@ static void eight_gpus_are_decided_for_and_told(void **state)
 					       .settings = &plain,
 					       .elsewhere = &nobody_elsewhere,
 					       .compute = nothing_computes };
-	char text[STEER_REPORT_BYTES];
+	char text[PLUGIN_REPORT_BYTES];
 
 	(void)state;
 	assert_true(snapshot && decision);
@@ -296,7 +296,7 @@ static void the_line_says_what_the_channels_should_bring(void **state)
 {
 	struct steer_decision *decision = calloc(1, sizeof(*decision));
 	struct steer_machine machine = { .loaded = true };
-	char text[STEER_REPORT_BYTES];
+	char text[PLUGIN_REPORT_BYTES];
 
 	(void)state;
 	assert_non_null(decision);
