@@ -92,7 +92,7 @@ static bool file_is_of_live(const struct steer_registry *registry, char kind, co
 	if (steer_registry_is_own(registry, id))
 		return true;
 	process_name(kind, id, name);
-	fd = sys_openat(registry->directory, name, O_RDONLY | O_NOFOLLOW, 0);
+	fd = sys_openat(registry->directory, name, O_RDONLY, 0);
 	if (fd < 0)
 		return fd != -ENOENT;
 	alive = steer_registry_file_is_locked(fd);
@@ -118,7 +118,7 @@ static bool link_owner(const struct steer_registry *registry, const char *name, 
 /* Only the author is read, so that a decision of another version goes, too. */
 static bool decision_is_deserted(const struct steer_registry *registry, const char *name)
 {
-	int fd = sys_openat(registry->directory, name, O_RDONLY | O_NOFOLLOW, 0), r;
+	int fd = sys_openat(registry->directory, name, O_RDONLY, 0), r;
 	char author[STEER_ID_BYTES];
 
 	if (fd < 0)
@@ -185,10 +185,10 @@ static int process_file_make(struct steer_registry *registry)
 }
 
 /* Opens the folder and puts a file into it, which keeps it there. */
-static int enter(const char *shared_folder, struct steer_registry *registry, struct diag *diag)
+static int enter(struct steer_registry *registry, struct diag *diag)
 {
 	for (unsigned i = 0; i < OPEN_TRIES; i++) {
-		int fd = steer_folder_open(shared_folder, registry->path, sizeof(registry->path), diag), r;
+		int fd = steer_folder_open(registry->shared_folder, registry->path, sizeof(registry->path), diag), r;
 
 		if (fd < 0)
 			return fd;
@@ -214,7 +214,7 @@ int steer_registry_open(const char *shared_folder, const struct steer_process *p
 	static const char instance; /* each copy of the library has its own */
 	int r;
 
-	*ret = (struct steer_registry){ .directory = -1, .process_fd = -1 };
+	*ret = (struct steer_registry){ .directory = -1, .process_fd = -1, .shared_folder = shared_folder };
 	r = process_identity(&ret->self);
 	if (r < 0) {
 		diag_set(diag, 0, 0, "/proc does not know this process");
@@ -229,7 +229,7 @@ int steer_registry_open(const char *shared_folder, const struct steer_process *p
 	ret->own->process.instance = (uintptr_t)&instance;
 	steer_process_id(&ret->own->process, ret->id);
 	steer_process_seal(ret->own);
-	r = enter(shared_folder, ret, diag);
+	r = enter(ret, diag);
 	if (r == 0)
 		(void)sys_each_name(ret->directory, ".", "", sweep_one, ret);
 out:
@@ -240,17 +240,12 @@ out:
 
 int steer_registry_restore(struct steer_registry *registry, struct diag *diag)
 {
-	char folder[sizeof(registry->path)], *end;
-
 	if (!registry->own) /* the process is ending */
 		return -ESHUTDOWN;
 	if (steer_folder_has_name(registry->process_fd))
 		return 0;
-	snprintf(folder, sizeof(folder), "%s", registry->path);
-	end = strrchr(folder, '/');
-	*end = '\0';
 	sys_close(&registry->directory);
-	return enter(folder, registry, diag);
+	return enter(registry, diag);
 }
 
 void steer_registry_close(struct steer_registry *registry)
@@ -410,7 +405,7 @@ static int publish(struct steer_registry *registry, int slot, const struct steer
 
 	space_name(registry, slot, from);
 	comm_name('d', decision->comm_id, decision->host, to);
-	r = fd = sys_openat(registry->directory, from, O_WRONLY | O_NOFOLLOW, 0);
+	r = fd = sys_openat(registry->directory, from, O_WRONLY, 0);
 	if (fd < 0)
 		return r;
 	r = sys_pwrite_whole(fd, decision, sizeof(*decision), 0);

@@ -127,12 +127,13 @@ struct steer_registry {
 	int directory, process_fd;
 	struct process_identity self;
 	char id[STEER_ID_BYTES];
-	char path[PARAMS_STRING_BYTES + 32]; /* of the folder */
+	const char *shared_folder;
+	char path[PARAMS_STRING_BYTES + 32]; /* of the folder in it */
 	struct steer_process_file *own;      /* what is in the file */
 	bool has_space[STEER_RECORDS];
 };
 
-/* Also removes what dead processes left. process: identity and instance are filled in. */
+/* Also removes what dead processes left. process: identity and instance are filled in. shared_folder: kept. */
 int steer_registry_open(const char *shared_folder, const struct steer_process *process, struct steer_registry *ret,
 			struct diag *diag);
 /* One that was never opened must have all descriptors at -1. This process's files go, and the folder if it is empty. */

@@ -80,7 +80,7 @@ static int scan_one(void *arg, const char *name)
 
 	if (steer_registry_is_own(scan->registry, name + 2))
 		return 0;
-	fd = sys_openat(scan->registry->directory, name, O_RDONLY | O_NOFOLLOW, 0);
+	fd = sys_openat(scan->registry->directory, name, O_RDONLY, 0);
 	if (fd < 0)
 		return fd == -ENOENT || fd == -ELOOP ? 0 : fd; /* no process's file is a link */
 	alive = steer_registry_file_is_locked(fd);
