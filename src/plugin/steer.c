@@ -9,7 +9,6 @@
 #include "plugin/net.h"
 #include "plugin/state.h"
 #include "plugin/steer/collnet.h"
-#include "plugin/steer/nets.h"
 #include "plugin/steer/process.h"
 
 #include <errno.h>
@@ -133,21 +132,15 @@ static void point_nccl_to_topology(void)
 static void setup_once(void)
 {
 	const struct params_source environment = params_from_environment();
-	struct steer_setup_request request = { .params = plugin_state_params(),
-					       .source = steer_here.source ? steer_here.source : &environment,
-					       .root = steer_here.root,
-					       .nccl_version = atomic_load(&steer_here.nccl_version) };
-	struct steer_nets nets;
+	const struct params_source *source = steer_here.source ? steer_here.source : &environment;
+	const unsigned nccl_version = atomic_load(&steer_here.nccl_version);
 
 	if (atomic_load_explicit(&steer_here.ready, memory_order_relaxed))
 		return;
-	steer_nets_know(&nets);
-	request.nets = &nets;
-	request.collnet = steer_collnet_may_come(request.source);
-	steer_setup(&request, &steer_here.setup);
-	steer_status_begin(request.params, request.source, &steer_here.setup, &steer_here.status);
+	steer_setup(source, steer_here.root, nccl_version, &steer_here.setup);
+	steer_status_begin(plugin_state_params(), source, &steer_here.setup, &steer_here.status);
 	/* Without the environment half the environment itself is the only way, before NCCL reads it for the first time. */
-	if (!request.nccl_version && steer_here.setup.level > STEER_OFF)
+	if (!nccl_version && steer_here.setup.level > STEER_OFF)
 		point_nccl_to_topology();
 	steer_here.has_key = pthread_key_create(&steer_here.key, thread_ends) == 0;
 	atomic_store_explicit(&steer_here.ready, true, memory_order_release);

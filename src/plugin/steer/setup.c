@@ -2,6 +2,9 @@
 
 #include "base/params.h"
 #include "base/sys.h"
+#include "plugin/state.h"
+#include "plugin/steer/collnet.h"
+#include "plugin/steer/nets.h"
 #include "plugin/steer/report.h"
 
 #include <errno.h>
@@ -35,10 +38,8 @@ int steer_memory_file(size_t reserved_bytes, char path[static STEER_PATH_BYTES])
 }
 
 /* What can be done at all, by what the user has set. */
-static enum steer_choice level_of(const struct steer_setup_request *request, struct steer_setup *setup)
+static enum steer_choice level_of(const struct params *params, unsigned nccl_version, struct steer_setup *setup)
 {
-	const struct params *params = request->params;
-
 	if (params->disable || params->steer == STEER_OFF) {
 		diag_set(&setup->why, 0, 0, "TRIBUTARY_STEER=off");
 		return STEER_OFF;
@@ -47,7 +48,7 @@ static enum steer_choice level_of(const struct steer_setup_request *request, str
 		diag_set(&setup->why, 0, 0, STEER_TOPOLOGY_VARIABLE " is set: unset it");
 		return STEER_OFF;
 	}
-	if (!request->nccl_version) {
+	if (!nccl_version) {
 		diag_set(&setup->why, 0, 0, "%s", RECOMMENDATION);
 		return STEER_TOPOLOGY;
 	}
@@ -142,20 +143,20 @@ void steer_setup_init(struct steer_setup *setup)
 	topology_init(&setup->machine.topology);
 }
 
-void steer_setup(const struct steer_setup_request *request, struct steer_setup *ret)
+void steer_setup(const struct params_source *source, const char *root, unsigned nccl_version, struct steer_setup *ret)
 {
-	const struct params *params = request->params;
+	const struct params *params = plugin_state_params();
 	int r = 0;
 
 	steer_setup_init(ret);
-	ret->nets = *request->nets;
-	ret->offers_collnet = request->nccl_version && !request->source->get(STEER_COLLNET_VARIABLE);
-	steer_settings_read(request->source, params->local_processes, &ret->settings);
+	steer_nets_know(&ret->nets);
+	ret->offers_collnet = nccl_version && !source->get(STEER_COLLNET_VARIABLE);
+	steer_settings_read(source, params->local_processes, &ret->settings);
 	ret->settings.other_tuner = ret->settings.other_tuner || !params->tuner;
-	ret->level = level_of(request, ret);
+	ret->level = level_of(params, nccl_version, ret);
 	if (ret->level > STEER_OFF)
-		r = steer_machine_load(params, request->root, request->nets, &ret->settings, request->nccl_version,
-				       &ret->machine, &ret->why);
+		r = steer_machine_load(params, root, &ret->nets, &ret->settings, nccl_version, &ret->machine,
+				       &ret->why);
 	if (r == 0 && ret->level == STEER_FULL)
 		r = registry_open(params, ret);
 	if (r == 0 && ret->level > STEER_OFF)
@@ -170,7 +171,7 @@ void steer_setup(const struct steer_setup_request *request, struct steer_setup *
 	if (r < 0)
 		steer_setup_end(ret);
 	ret->registers = ret->level == STEER_FULL ||
-			 (request->collnet && request->nccl_version && registry_open(params, ret) == 0);
+			 (nccl_version && steer_collnet_may_come(source) && registry_open(params, ret) == 0);
 }
 
 void steer_setup_end(struct steer_setup *setup)

@@ -32,17 +32,11 @@ struct steer_setup {
 	struct diag why; /* it is not STEER_FULL, or there is a reason; a clause */
 };
 
-struct steer_setup_request {
-	const struct params *params;
-	const struct params_source *source; /* of NCCL's and the launcher's variables */
-	const char *root;                   /* "" for this machine */
-	unsigned nccl_version;              /* 22809; 0: there is no environment half */
-	const struct steer_nets *nets;
-	bool collnet; /* may be used here */
-};
-
-/* Never fails: what fails lowers the level, and is said in a line of the log. */
-void steer_setup(const struct steer_setup_request *request, struct steer_setup *ret);
+/*
+ * source: of NCCL's and the launcher's variables. root: "" for this machine. nccl_version: 22809; 0: there is no environment
+ * half. Never fails: what fails lowers the level, and is said in a line of the log.
+ */
+void steer_setup(const struct params_source *source, const char *root, unsigned nccl_version, struct steer_setup *ret);
 /* Nothing is left of it but the level, which is STEER_OFF. One of zeroes with registry.directory etc. at -1 is fine. */
 void steer_setup_end(struct steer_setup *setup);
 /* Before any other call. */
