@@ -74,23 +74,6 @@ bool steer_folder_has_name(int fd)
 	return fstat(fd, &st) == 0 && st.st_nlink > 0;
 }
 
-/* A plain file of ours, of exactly that size, and nobody else's name for something. */
-int steer_folder_file(int directory, const char *name, size_t bytes)
-{
-	int fd = sys_openat(directory, name, O_RDONLY, 0), r = 0;
-	struct stat st;
-
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st) < 0)
-		r = -errno;
-	else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) || st.st_size != (off_t)bytes)
-		r = -EINVAL;
-	if (r < 0)
-		sys_close(&fd);
-	return r < 0 ? r : fd;
-}
-
 /* A new file with room for so many bytes. */
 int steer_folder_make(int directory, const char *name, size_t bytes)
 {

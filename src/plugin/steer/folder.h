@@ -17,8 +17,6 @@ enum { STEER_FOLDER_NAME_BYTES = 96 }; /* longest name of a file, with its NUL *
 int steer_folder_open(const char *shared_folder, char *ret_path, size_t ret_path_bytes, struct diag *diag);
 /* False: it, or a file, was removed. */
 bool steer_folder_has_name(int fd);
-/* A plain file of ours, of exactly that size, and nobody else's name for something: its descriptor. */
-int steer_folder_file(int directory, const char *name, size_t bytes);
 /* A new file with room for so many bytes: its descriptor. */
 int steer_folder_make(int directory, const char *name, size_t bytes);
 

@@ -212,10 +212,11 @@ int steer_registry_open(const char *shared_folder, const struct steer_process *p
 			struct diag *diag)
 {
 	static const char instance; /* each copy of the library has its own */
+	struct process_identity self;
 	int r;
 
 	*ret = (struct steer_registry){ .directory = -1, .process_fd = -1, .shared_folder = shared_folder };
-	r = process_identity(&ret->self);
+	r = process_identity(&self);
 	if (r < 0) {
 		diag_set(diag, 0, 0, "/proc does not know this process");
 		goto out;
@@ -225,7 +226,7 @@ int steer_registry_open(const char *shared_folder, const struct steer_process *p
 	if (!ret->own)
 		goto out;
 	memcpy(&ret->own->process, process, sizeof(*process));
-	ret->own->process.identity = ret->self;
+	ret->own->process.identity = self;
 	ret->own->process.instance = (uintptr_t)&instance;
 	steer_process_id(&ret->own->process, ret->id);
 	steer_process_seal(ret->own);
@@ -284,17 +285,20 @@ static void overflow_write(struct steer_registry *registry, uint32_t overflowed)
 static int space_make(struct steer_registry *registry, int slot)
 {
 	char name[NAME_BYTES];
-	int fd;
+	int fd, r;
 
-	if (registry->has_space[slot])
-		return 0;
 	space_name(registry, slot, name);
-	fd = steer_folder_make(registry->directory, name, sizeof(struct steer_decision));
-	if (fd < 0)
-		return fd;
-	registry->has_space[slot] = true;
+	r = fd = steer_folder_make(registry->directory, name, sizeof(struct steer_decision));
 	sys_close(&fd);
-	return 0;
+	return r < 0 ? r : 0;
+}
+
+static void space_remove(struct steer_registry *registry, int slot)
+{
+	char name[NAME_BYTES];
+
+	space_name(registry, slot, name);
+	unlinkat(registry->directory, name, 0);
 }
 
 int steer_registry_add(struct steer_registry *registry, const struct steer_record *record)
@@ -313,6 +317,8 @@ int steer_registry_add(struct steer_registry *registry, const struct steer_recor
 		own->used = 1;
 		r = record_write(registry, slot);
 		own->used = r == 0;
+		if (r < 0)
+			space_remove(registry, slot);
 	}
 	if (r < 0)
 		overflow_write(registry, registry->own->process.overflowed + 1);
@@ -329,24 +335,18 @@ int steer_registry_refuse(struct steer_registry *registry, int slot, enum steer_
 
 void steer_registry_drop(struct steer_registry *registry, int slot)
 {
-	char name[NAME_BYTES];
-
 	if (slot == STEER_NO_SLOT || !registry->own)
 		return;
 	if (slot < 0) {
 		overflow_write(registry, registry->own->process.overflowed - 1);
 		return;
 	}
-	if (registry->own->records[slot].used) {
-		steer_agreed_forget(registry->directory, registry->id, registry->own->records[slot].serial);
-		memset(&registry->own->records[slot], 0, sizeof(registry->own->records[slot]));
-		(void)record_write(registry, slot);
-	}
-	if (registry->has_space[slot]) {
-		space_name(registry, slot, name);
-		unlinkat(registry->directory, name, 0);
-		registry->has_space[slot] = false;
-	}
+	if (!registry->own->records[slot].used)
+		return;
+	steer_agreed_forget(registry->directory, registry->id, registry->own->records[slot].serial);
+	memset(&registry->own->records[slot], 0, sizeof(registry->own->records[slot]));
+	(void)record_write(registry, slot);
+	space_remove(registry, slot); /* it may have become the decision */
 }
 
 /* ---------------------------------------------------------------------------------------------------------- decisions */
@@ -375,25 +375,21 @@ void steer_registry_unclaim(struct steer_registry *registry, uint64_t comm_id, u
 int steer_registry_decision(const struct steer_registry *registry, uint64_t comm_id, uint64_t host,
 			    struct steer_decision *ret, struct diag *diag)
 {
-	struct steer_decision *raw = sys_zalloc(sizeof(*raw));
+	struct steer_decision raw;
 	char name[NAME_BYTES];
 	int fd, r;
 
-	if (!raw)
-		return -ENOMEM;
 	comm_name('d', comm_id, host, name);
-	r = fd = steer_folder_file(registry->directory, name, sizeof(*raw));
-	if (fd >= 0) {
-		r = sys_pread_whole(fd, raw, sizeof(*raw), 0);
-		sys_close(&fd);
-	}
+	r = fd = sys_openat(registry->directory, name, O_RDONLY, 0);
+	if (r >= 0)
+		r = sys_pread_whole(fd, &raw, sizeof(raw), 0);
+	sys_close(&fd);
 	if (r == 0)
-		r = steer_decision_read(raw, sizeof(*raw), ret);
+		r = steer_decision_read(&raw, sizeof(raw), ret);
 	if (r == 0 && (ret->comm_id != comm_id || ret->host != host))
 		r = -EINVAL;
 	if (r < 0 && r != -ENOENT)
 		diag_set(diag, 0, 0, "the decision cannot be read: %s", strerror(-r));
-	sys_free(raw);
 	return r;
 }
 
@@ -412,8 +408,6 @@ static int publish(struct steer_registry *registry, int slot, const struct steer
 	sys_close(&fd);
 	if (r == 0)
 		r = sys_renameat(registry->directory, from, to, SYS_RENAME_NO_REPLACE);
-	if (r == 0)
-		registry->has_space[slot] = false;
 	return r;
 }
 

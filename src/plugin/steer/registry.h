@@ -125,12 +125,10 @@ int steer_decision_read(const void *data, size_t bytes, struct steer_decision *r
 
 struct steer_registry {
 	int directory, process_fd;
-	struct process_identity self;
 	char id[STEER_ID_BYTES];
 	const char *shared_folder;
 	char path[PARAMS_STRING_BYTES + 32]; /* of the folder in it */
 	struct steer_process_file *own;      /* what is in the file */
-	bool has_space[STEER_RECORDS];
 };
 
 /* Also removes what dead processes left. process: identity and instance are filled in. shared_folder: kept. */

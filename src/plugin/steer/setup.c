@@ -81,7 +81,7 @@ static int registry_open(const struct params *params, struct steer_setup *setup)
 	}
 	r = steer_registry_open(params->shared_dir, &process, &setup->registry, &setup->why);
 	if (r == 0)
-		(void)steer_elsewhere_open(&setup->registry.self, job->whole_key, setup->settings.host,
+		(void)steer_elsewhere_open(&setup->registry.own->process.identity, job->whole_key, setup->settings.host,
 					   setup->registry.directory, &setup->elsewhere);
 	return r;
 }

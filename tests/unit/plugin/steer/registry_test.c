@@ -131,7 +131,8 @@ static void a_process_of_another_pid_namespace_is_alive_by_its_lock(void **state
 	registry_place_scan(place, 5);
 	assert_int_equal(place->snapshot.member_count, 1);
 	assert_int_equal(place->snapshot.members[0].process.identity.pid, 1);
-	assert_true(place->snapshot.members[0].process.identity.pid_namespace != place->registry.self.pid_namespace);
+	assert_true(place->snapshot.members[0].process.identity.pid_namespace !=
+		    place->registry.own->process.identity.pid_namespace);
 	registry_place_sweep(place);
 	registry_place_scan(place, 5);
 	assert_int_equal(place->snapshot.member_count, 1);
@@ -221,7 +222,7 @@ static void foreign_and_broken_files_do_not_mislead(void **state)
 	assert_int_equal(registry_place_count(place, "readme"), 1);
 	assert_int_equal(
 		steer_registry_decision(&place->registry, 5, REGISTRY_PLACE_HOST, &place->decision, &place->diag),
-		-EINVAL);
+		-ENODATA);
 }
 
 /* The folder is in shared memory, which is emptied when a user's last session ends (logind.conf(5), RemoveIPC). */
