@@ -24,32 +24,38 @@ uint64_t steer_status_job(const struct steer_job *job, uint64_t process_group)
 						     : job->key;
 }
 
-static size_t text_of(const struct steer_status *status, char text[static JOB_TEXT_BYTES])
+static size_t write_text(struct steer_status *status)
 {
-	size_t used = job_text_process(&status->process, text);
+	size_t used = job_text_process(&status->process, status->text);
 
 	for (size_t i = 0; i < status->comm_count; i++)
-		used += job_text_comm(&status->comms[i], text + used);
+		used += job_text_comm(&status->comms[i], status->text + used);
 	return used;
 }
 
-static int keep(const struct steer_status *status, char text[static JOB_TEXT_BYTES], size_t bytes, time_t end_s)
+/* The text, of so many bytes, and that it has ended. */
+static int keep(struct steer_status *status, size_t bytes, time_t end_s)
 {
-	bytes += (size_t)snprintf(text + bytes, JOB_TEXT_BYTES - bytes, "end %lld\n", (long long)end_s);
-	return store_jobs_add(status->params, status->process.host, text, bytes);
+	bytes += (size_t)snprintf(status->text + bytes, JOB_TEXT_BYTES - bytes, "end %lld\n", (long long)end_s);
+	return store_jobs_add(status->params, status->process.host, status->text, bytes);
+}
+
+static void text_name(const struct steer_registry *registry, char name[static STEER_FOLDER_NAME_BYTES])
+{
+	snprintf(name, STEER_FOLDER_NAME_BYTES, "t-%.79s", registry->id);
 }
 
 struct left {
-	const struct steer_status *status;
+	struct steer_status *status;
 	const struct steer_registry *registry;
-	char text[JOB_TEXT_BYTES];
 };
 
 /* Of all that find it only the one that takes its name away keeps it. */
 static int take_left(void *arg, const char *name)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
-	struct left *left = arg;
+	const struct left *left = arg;
+	char *text = left->status->text;
 	struct stat st;
 	int fd, r = 0;
 
@@ -60,10 +66,10 @@ static int take_left(void *arg, const char *name)
 		return 0;
 	if (unlinkat(left->registry->directory, name, 0) == 0 && fstat(fd, &st) == 0 &&
 	    st.st_size < JOB_TEXT_BYTES - JOB_LINE_BYTES) {
-		r = sys_pread_whole(fd, left->text, (size_t)st.st_size, 0);
-		left->text[r == 0 ? st.st_size : 0] = '\0';
-		if (r == 0 && strlen(left->text) == (size_t)st.st_size)
-			r = keep(left->status, left->text, (size_t)st.st_size, st.st_mtime);
+		r = sys_pread_whole(fd, text, (size_t)st.st_size, 0);
+		text[r == 0 ? st.st_size : 0] = '\0';
+		if (r == 0 && strlen(text) == (size_t)st.st_size)
+			r = keep(left->status, (size_t)st.st_size, st.st_mtime);
 	}
 	if (r < 0 && log_once(&said))
 		log_info(LOG_INIT, "What became of a job's communicators cannot be kept for `tributary status`: %s",
@@ -75,19 +81,18 @@ static int take_left(void *arg, const char *name)
 /* ------------------------------------------------------------------------------------------------------------ running */
 
 /* It only grows, so whoever reads it sees whole lines but for those that change. */
-static void write_running(const struct steer_status *status, const struct steer_registry *registry)
+static void write_running(struct steer_status *status, const struct steer_registry *registry)
 {
-	char *text = registry->own ? sys_zalloc(JOB_TEXT_BYTES) : NULL, name[STEER_FOLDER_NAME_BYTES];
+	char name[STEER_FOLDER_NAME_BYTES];
 	int fd;
 
-	if (!text)
+	if (!registry->own)
 		return;
-	snprintf(name, sizeof(name), "t-%.76s", registry->id);
+	text_name(registry, name);
 	fd = sys_openat(registry->directory, name, O_WRONLY | O_CREAT, FILE_MODE);
 	if (fd >= 0)
-		(void)sys_pwrite_whole(fd, text, text_of(status, text), 0);
+		(void)sys_pwrite_whole(fd, status->text, write_text(status), 0);
 	sys_close(&fd);
-	sys_free(text);
 }
 
 void steer_status_begin(const struct params *params, const struct params_source *source,
@@ -99,7 +104,7 @@ void steer_status_begin(const struct params *params, const struct params_source 
 	bool is_run = run && parse_hex64(run, &key) == 0;
 	bool is_first = job->local_rank == STEER_RANK_UNKNOWN || !job->local_rank;
 	struct job_process *process = &ret->process;
-	struct left *left;
+	struct left left = { .status = ret, .registry = &setup->registry };
 
 	*ret = (struct steer_status){ .params = params,
 				      .process = { .start_s = time(NULL),
@@ -111,17 +116,14 @@ void steer_status_begin(const struct params *params, const struct params_source 
 	snprintf(process->job, sizeof(process->job), "%016" PRIx64, key);
 	snprintf(process->command, sizeof(process->command), "%.64s", program_invocation_short_name);
 	log_sentence(process->why, sizeof(process->why), "%s", setup->why.text);
-	left = sys_zalloc(sizeof(*left));
-	if (left && setup->registry.own) {
-		*left = (struct left){ .status = ret, .registry = &setup->registry };
-		(void)sys_each_name(setup->registry.directory, ".", "t-", take_left, left);
+	if (setup->registry.own) {
+		(void)sys_each_name(setup->registry.directory, ".", "t-", take_left, &left);
 		if (process->why[0])
 			write_running(ret, &setup->registry);
-	} else if (left && process->why[0] && is_run && is_first) {
+	} else if (process->why[0] && is_run && is_first) {
 		/* At once, as many a process ends by _exit, and only for somebody who waits for it. */
-		(void)keep(ret, left->text, text_of(ret, left->text), time(NULL));
+		(void)keep(ret, write_text(ret), process->start_s);
 	}
-	sys_free(left);
 }
 
 static void gpus_of(const struct topology *topology, const struct steer_decision *decision,
@@ -168,15 +170,11 @@ void steer_status_add(struct steer_status *status, const struct steer_setup *set
 /* At the end of the process: nothing is said any more. */
 void steer_status_end(struct steer_status *status, struct steer_setup *setup)
 {
-	char name[STEER_FOLDER_NAME_BYTES], *text;
+	char name[STEER_FOLDER_NAME_BYTES];
 
-	if (setup->registry.directory >= 0) {
-		snprintf(name, sizeof(name), "t-%.76s", setup->registry.id);
+	text_name(&setup->registry, name);
+	if (setup->registry.directory >= 0)
 		unlinkat(setup->registry.directory, name, 0);
-	}
-	text = setup->registry.own && (status->comm_count || status->process.why[0]) ? sys_zalloc(JOB_TEXT_BYTES)
-										     : NULL;
-	if (text)
-		(void)keep(status, text, text_of(status, text), time(NULL));
-	sys_free(text);
+	if (setup->registry.own && (status->comm_count || status->process.why[0]))
+		(void)keep(status, write_text(status), time(NULL));
 }

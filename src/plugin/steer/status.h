@@ -21,6 +21,7 @@ struct steer_status {
 	struct job_process process;
 	struct job_comm comms[JOB_COMMS];
 	size_t comm_count;
+	char text[JOB_TEXT_BYTES]; /* being written */
 };
 
 /* After the setup. Also moves what killed processes have left. */
