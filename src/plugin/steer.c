@@ -65,17 +65,17 @@ static void thread_ends(void *arg)
 
 struct steer_thread *steer_this_thread(void)
 {
-	return atomic_load_explicit(&steer_here.ready, memory_order_acquire) && steer_here.has_key
+	return atomic_load_explicit(&steer_here.ready, memory_order_acquire) && steer_here.setup.registers
 		       ? pthread_getspecific(steer_here.key)
 		       : NULL;
 }
 
-/* Under the lock. NULL: no memory. */
+/* Under the lock. NULL: this process does not register, or no memory. */
 static struct steer_thread *thread_make(void)
 {
 	struct steer_thread *thread = steer_this_thread();
 
-	if (thread || !steer_here.has_key)
+	if (thread || !steer_here.setup.registers)
 		return thread;
 	thread = sys_zalloc(sizeof(*thread));
 	if (!thread)
@@ -142,7 +142,8 @@ static void setup_once(void)
 	/* Without the environment half the environment itself is the only way, before NCCL reads it for the first time. */
 	if (!nccl_version && steer_here.setup.level > STEER_OFF)
 		point_nccl_to_topology();
-	steer_here.has_key = pthread_key_create(&steer_here.key, thread_ends) == 0;
+	if (steer_here.setup.registers)
+		steer_here.setup.registers = pthread_key_create(&steer_here.key, thread_ends) == 0;
 	atomic_store_explicit(&steer_here.ready, true, memory_order_release);
 	steer_collnet_advise(&steer_here.setup);
 }
@@ -236,13 +237,11 @@ void steer_begin(uint64_t comm_id)
 
 	pthread_mutex_lock(&steer_here.lock);
 	setup_once();
-	thread = steer_here.setup.registers ? thread_make() : steer_this_thread();
+	thread = thread_make();
 	pthread_mutex_unlock(&steer_here.lock);
 	if (thread) {
 		become_idle(thread);
 		thread->has_decision = false;
-	}
-	if (thread && steer_here.setup.registers) {
 		pthread_mutex_lock(&steer_here.lock);
 		enter(thread, comm_id);
 		pthread_mutex_unlock(&steer_here.lock);
@@ -359,10 +358,9 @@ void steer_reset(const struct params_source *source, const char *root)
 {
 	while (steer_here.threads)
 		thread_ends(steer_here.threads);
-	if (steer_here.has_key) /* whichever threads had a value of it are gone, or begin anew */
-		pthread_key_delete(steer_here.key);
-	steer_here.has_key = false;
 	if (atomic_exchange(&steer_here.ready, false)) {
+		if (steer_here.setup.registers) /* whichever threads had a value of it are gone, or begin anew */
+			pthread_key_delete(steer_here.key);
 		steer_status_end(&steer_here.status, &steer_here.setup);
 		steer_setup_end(&steer_here.setup);
 	}

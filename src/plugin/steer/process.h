@@ -41,8 +41,7 @@ struct steer_here {
 	struct steer_setup setup;
 	struct steer_status status;
 	struct steer_thread *threads;
-	pthread_key_t key;
-	bool has_key; /* this, too, is not written again */
+	pthread_key_t key; /* if setup.registers */
 	uint64_t serials;
 	uint64_t parents[STEER_PARENTS]; /* ids of the last communicators, whose children may come */
 	size_t parent_count;
