@@ -126,23 +126,19 @@ static void find_profile(const struct params *params, struct list *list)
 static void find_evidence(const struct params *params, struct list *list)
 {
 	const struct params_source environment = params_from_environment();
-	struct steer_compute *compute;
+	struct steer_compute compute;
 	struct steer_settings settings;
 
 	steer_settings_read(&environment, params->local_processes, &settings);
 	if (settings.job.local_size)
 		return;
-	compute = sys_zalloc(sizeof(*compute));
-	if (!compute)
-		return;
-	steer_compute_ask(compute);
-	if (!compute->known)
+	steer_compute_ask(&compute);
+	if (!compute.known)
 		add(list, "launcher", false, false,
 		    "jobs on a part of the GPUs must tell how many processes they have here (%s); start them with "
 		    "torchrun, "
 		    "mpirun or srun, or set TRIBUTARY_LOCAL_PROCESSES",
-		    compute->why);
-	sys_free(compute);
+		    compute.why);
 }
 
 static void say_nothing(void *arg, const char *sentence)

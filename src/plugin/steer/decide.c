@@ -44,21 +44,15 @@ static bool members_object(const struct steer_snapshot *snapshot, uint64_t machi
 
 static bool is_complete(const struct steer_planner *planner, const struct steer_snapshot *snapshot, struct diag *diag)
 {
-	struct steer_compute *compute;
-	struct diag last = { .text = "" };
-	bool complete;
+	struct steer_compute compute;
+	struct diag last;
 
 	if (steer_evidence_machine(snapshot, &planner->machine->gpus, planner->settings->shares_gpus, diag))
 		return true;
 	if (steer_evidence_launcher(snapshot, diag) && !steer_elsewhere_is(planner->elsewhere, diag))
 		return true;
-	compute = sys_zalloc(sizeof(*compute));
-	if (!compute)
-		return false;
-	planner->compute(compute);
-	complete = steer_evidence_nvml(snapshot, &planner->machine->gpus, compute, compute->known ? diag : &last);
-	sys_free(compute);
-	return complete;
+	planner->compute(&compute);
+	return steer_evidence_nvml(snapshot, &planner->machine->gpus, &compute, compute.known ? diag : &last);
 }
 
 void steer_decide_against(struct steer_decision *decision, const struct diag *why)

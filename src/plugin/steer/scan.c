@@ -102,23 +102,18 @@ static int by_gpu(const void *left, const void *right)
 int steer_registry_scan(struct steer_registry *registry, uint64_t comm_id, uint64_t host, struct steer_snapshot *ret,
 			struct diag *diag)
 {
-	struct scan *scan;
+	struct scan scan = { .registry = registry, .snapshot = ret, .comm_id = comm_id, .host = host };
 	int r;
 
 	if (!registry->own) /* the process is ending */
 		return -ESHUTDOWN;
-	scan = sys_zalloc(sizeof(*scan));
-	if (!scan)
-		return -ENOMEM;
-	*scan = (struct scan){ .registry = registry, .snapshot = ret, .comm_id = comm_id, .host = host };
 	ret->process_count = ret->member_count = ret->dead_member_count = ret->foreign_count = 0;
-	r = take_process(scan, registry->own, true);
+	r = take_process(&scan, registry->own, true);
 	if (r == 0)
-		r = sys_each_name(registry->directory, ".", "p-", scan_one, scan);
+		r = sys_each_name(registry->directory, ".", "p-", scan_one, &scan);
 	if (r < 0)
 		diag_set(diag, 0, 0, "the registry of processes cannot be read: %s", strerror(-r));
 	else if (ret->member_count <= STEER_MEMBERS_MAX)
 		qsort(ret->members, ret->member_count, sizeof(ret->members[0]), by_gpu);
-	sys_free(scan);
 	return r;
 }
