@@ -208,7 +208,6 @@ static void job_read(const struct params_source *source, unsigned local_processe
 		if (!family->read(source, family->local_size, &size) || !size)
 			continue;
 		job->local_size = size;
-		job->size_variable = family->local_size;
 		if (small_number(source, family->local_rank, &rank) && rank < size)
 			job->local_rank = rank;
 		(void)small_number(source, family->world_size, &job->world_size);
@@ -218,8 +217,6 @@ static void job_read(const struct params_source *source, unsigned local_processe
 		job->local_size = local_processes;
 		job->local_rank = STEER_RANK_UNKNOWN; /* it counted others */
 	}
-	if (local_processes)
-		job->size_variable = "TRIBUTARY_LOCAL_PROCESSES";
 }
 
 void steer_settings_read(const struct params_source *source, unsigned local_processes, struct steer_settings *ret)

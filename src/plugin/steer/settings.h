@@ -27,10 +27,9 @@ struct steer_job {
 	 * STEER_JOB_UNNAMED: nothing tells two jobs of a user apart.
 	 */
 	uint64_t key;
-	uint32_t local_size;       /* of them; 0: not known */
-	uint32_t local_rank;       /* below local_size, or STEER_RANK_UNKNOWN */
-	uint32_t world_size;       /* of the job on all hosts; 0: not known */
-	const char *size_variable; /* that local_size came from; NULL: none */
+	uint32_t local_size; /* of them; 0: not known */
+	uint32_t local_rank; /* below local_size, or STEER_RANK_UNKNOWN */
+	uint32_t world_size; /* of the job on all hosts; 0: not known */
 };
 
 struct steer_settings {

@@ -47,7 +47,6 @@ static void nothing_is_known_of_an_empty_environment(void **state)
 	assert_int_equal(none.job.local_size, 0);
 	assert_int_equal(none.job.local_rank, STEER_RANK_UNKNOWN);
 	assert_int_equal(none.job.world_size, 0);
-	assert_null(none.job.size_variable);
 }
 
 static void each_launcher_is_understood(void **state)
@@ -100,7 +99,6 @@ static void what_is_said_by_hand_counts(void **state)
 	assert_int_equal(same.job.local_rank, 3);
 	assert_int_equal(other.job.local_size, 4);
 	assert_int_equal(other.job.local_rank, STEER_RANK_UNKNOWN);
-	assert_string_equal(other.job.size_variable, "TRIBUTARY_LOCAL_PROCESSES");
 }
 
 static void slurms_lists_are_read(void **state)
