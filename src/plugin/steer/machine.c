@@ -54,17 +54,8 @@ static uint64_t hash_of(const struct steer_machine *machine, const char *text, c
 			const struct steer_settings *settings, unsigned nccl_version)
 {
 	const uint64_t numbers[] = {
-		sizeof(struct steer_decision),
-		settings->crossnic,
-		settings->no_net_inside_host,
-		(uint64_t)settings->p2p_level,
-		nets->count,
-		nets->reaches_gpu,
-		nets->sockets,
-		nets->latency_us,
-		settings->other_tuner,
-		settings->hash,
-		nccl_version,
+		sizeof(struct steer_decision), nets->count,    nets->reaches_gpu, nets->sockets, nets->latency_us,
+		settings->other_tuner,         settings->hash, nccl_version,
 	};
 	uint64_t hash = hash_text(PROCESS_HASH_START, TRIBUTARY_VERSION);
 	struct stat st;
