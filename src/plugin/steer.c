@@ -123,8 +123,8 @@ __attribute__((destructor)) static void leave(void)
 
 static void point_nccl_to_topology(void)
 {
-	if (setenv(STEER_MARK_VARIABLE, steer_here.setup.topology_path, 1) < 0 ||
-	    setenv(STEER_TOPOLOGY_VARIABLE, steer_here.setup.topology_path, 1) < 0)
+	if (setenv(STEER_MARK_VARIABLE, steer_here.setup.topology.path, 1) < 0 ||
+	    setenv(STEER_TOPOLOGY_VARIABLE, steer_here.setup.topology.path, 1) < 0)
 		log_warn("%s cannot be set: %s", STEER_TOPOLOGY_VARIABLE, strerror(errno));
 }
 
@@ -278,8 +278,8 @@ static const char *topology_file(struct steer_thread *thread)
 	if (setup->level <= STEER_OFF)
 		return users(STEER_TOPOLOGY_VARIABLE);
 	return thread && thread->state == STEER_THREAD_TOPOLOGY && thread->has_decision && thread->decision.shaped
-		       ? setup->shaped_path
-		       : setup->topology_path;
+		       ? setup->shaped.path
+		       : setup->topology.path;
 }
 
 static const char *graph_file(struct steer_thread *thread)

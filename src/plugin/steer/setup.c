@@ -86,16 +86,19 @@ static int registry_open(const struct params *params, struct steer_setup *setup)
 	return r;
 }
 
-static int text_make(const struct params *params, const char *text, const char *kind, int *ret_fd,
-		     char ret_path[static STEER_PATH_BYTES], struct diag *diag)
+/* text NULL: there is none. */
+static int text_make(const struct params *params, const char *text, const char *kind, struct steer_text *ret,
+		     struct diag *diag)
 {
-	size_t bytes = strlen(text);
+	size_t bytes = text ? strlen(text) : 0;
 	char name[64];
 	int r;
 
-	r = *ret_fd = steer_memory_file(bytes, ret_path);
+	if (!text)
+		return 0;
+	r = ret->fd = steer_memory_file(bytes, ret->path);
 	if (r >= 0)
-		r = sys_pwrite_whole(*ret_fd, text, bytes, 0);
+		r = sys_pwrite_whole(ret->fd, text, bytes, 0);
 	if (r < 0) {
 		diag_set(diag, 0, 0, "the topology file cannot be made: %s", strerror(-r));
 		return r;
@@ -103,18 +106,6 @@ static int text_make(const struct params *params, const char *text, const char *
 	snprintf(name, sizeof(name), "steer-%s-%d.xml", kind, (int)getpid());
 	steer_report_dump(params->dump_dir, name, text, bytes);
 	return 0;
-}
-
-static int topology_make(const struct params *params, struct steer_setup *setup)
-{
-	const struct steer_machine *machine = &setup->machine;
-	int r = text_make(params, machine->topology_text, "topology", &setup->topology_fd, setup->topology_path,
-			  &setup->why);
-
-	if (r == 0 && machine->shaped_text)
-		r = text_make(params, machine->shaped_text, "shaped", &setup->shaped_fd, setup->shaped_path,
-			      &setup->why);
-	return r;
 }
 
 static void say(const struct steer_setup *setup, bool no_profile)
@@ -138,8 +129,8 @@ void steer_setup_init(struct steer_setup *setup)
 {
 	*setup = (struct steer_setup){ .registry = { .directory = -1, .process_fd = -1 },
 				       .elsewhere = { .fd = -1 },
-				       .topology_fd = -1,
-				       .shaped_fd = -1 };
+				       .topology = { .fd = -1 },
+				       .shaped = { .fd = -1 } };
 	topology_init(&setup->machine.topology);
 }
 
@@ -160,7 +151,9 @@ void steer_setup(const struct params_source *source, const char *root, unsigned 
 	if (r == 0 && ret->level == STEER_FULL)
 		r = registry_open(params, ret);
 	if (r == 0 && ret->level > STEER_OFF)
-		r = topology_make(params, ret);
+		r = text_make(params, ret->machine.topology_text, "topology", &ret->topology, &ret->why);
+	if (r == 0 && ret->level > STEER_OFF)
+		r = text_make(params, ret->machine.shaped_text, "shaped", &ret->shaped, &ret->why);
 	if (!params->disable && params->steer != STEER_OFF) {
 		const bool no_profile = r < 0 && !ret->machine.loaded;
 
@@ -179,8 +172,8 @@ void steer_setup_end(struct steer_setup *setup)
 	steer_elsewhere_close(&setup->elsewhere);
 	steer_registry_close(&setup->registry);
 	steer_machine_fini(&setup->machine);
-	sys_close(&setup->topology_fd);
-	sys_close(&setup->shaped_fd);
+	sys_close(&setup->topology.fd);
+	sys_close(&setup->shaped.fd);
 	setup->level = STEER_OFF;
 	setup->registers = false;
 }

@@ -16,6 +16,11 @@
 
 enum { STEER_PATH_BYTES = 48, STEER_GRAPH_BYTES = 1 << 17 };
 
+struct steer_text {
+	int fd; /* -1: there is none */
+	char path[STEER_PATH_BYTES];
+};
+
 struct steer_setup {
 	enum steer_choice level;  /* STEER_TOPOLOGY: only the topology file */
 	enum steer_reason reason; /* why this process's communicators get no plan, though it is STEER_FULL */
@@ -26,10 +31,8 @@ struct steer_setup {
 	bool offers_collnet; /* the environment half does, where it gains: the user has said nothing of it */
 	bool registers;      /* communicators; also where only the heads' agreement on collnet needs it */
 	struct steer_elsewhere elsewhere;
-	/* Of the two texts of the machine; shaped: -1 and "" if there is none. */
-	int topology_fd, shaped_fd;
-	char topology_path[STEER_PATH_BYTES], shaped_path[STEER_PATH_BYTES];
-	struct diag why; /* it is not STEER_FULL, or there is a reason; a clause */
+	struct steer_text topology, shaped; /* of the machine */
+	struct diag why;                    /* it is not STEER_FULL, or there is a reason; a clause */
 };
 
 /*
