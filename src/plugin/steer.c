@@ -29,7 +29,7 @@ struct steer_here steer_here = { .lock = PTHREAD_MUTEX_INITIALIZER, .root = "" }
 static void withdraw(struct steer_thread *thread)
 {
 	if (thread->is_author)
-		steer_registry_forget(&steer_here.setup.registry, thread->record.comm_id, thread->record.host);
+		steer_registry_forget(&steer_here.setup.registry, thread->record.comm_id);
 	steer_registry_drop(&steer_here.setup.registry, thread->slot);
 	thread->is_author = false;
 	thread->slot = STEER_NO_SLOT;
@@ -201,7 +201,6 @@ static void enter(struct steer_thread *thread, uint64_t comm_id)
 
 	memset(record, 0, sizeof(*record)); /* it is written as bytes */
 	record->comm_id = comm_id;
-	record->host = steer_here.setup.settings.host;
 	record->machine = steer_here.setup.machine.hash;
 	record->serial = ++steer_here.serials;
 	record->reason = reason_of_gpu(record->bus_id);

@@ -147,13 +147,12 @@ static int plan(const struct steer_planner *planner, enum plan_where where, stru
 void steer_decide(const struct steer_planner *planner, const struct steer_snapshot *snapshot,
 		  struct steer_decision *ret)
 {
-	const uint64_t comm_id = ret->comm_id, host = ret->host;
+	const uint64_t comm_id = ret->comm_id;
 	struct diag diag = { .text = "" };
 	bool whole;
 
 	memset(ret, 0, sizeof(*ret)); /* it is compared and written as bytes */
 	ret->comm_id = comm_id;
-	ret->host = host;
 	ret->machine = planner->machine->hash;
 	if (members_object(snapshot, planner->machine->hash, &diag) || !is_complete(planner, snapshot, &diag) ||
 	    request_of(planner, snapshot, &ret->request, &diag) < 0)

@@ -16,7 +16,7 @@ struct steer_planner {
 	void (*compute)(struct steer_compute *ret); /* steer_compute_ask: only where the other proofs fail */
 };
 
-/* comm_id and host: filled in by the caller. All of *ret is written but its checksum. What fails means no plan. */
+/* comm_id: filled in by the caller. All of *ret is written but its checksum. What fails means no plan. */
 void steer_decide(const struct steer_planner *planner, const struct steer_snapshot *snapshot,
 		  struct steer_decision *ret);
 

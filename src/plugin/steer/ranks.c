@@ -43,11 +43,10 @@ static int plan_and_publish(struct steer_thread *thread, struct diag *diag)
 
 	memset(decision, 0, sizeof(*decision)); /* it is written as bytes */
 	decision->comm_id = thread->record.comm_id;
-	decision->host = thread->record.host;
 	decision->machine = thread->record.machine;
 	pthread_mutex_lock(&steer_here.lock);
 	if (snapshot)
-		r = steer_registry_scan(&steer_here.setup.registry, decision->comm_id, decision->host, snapshot, diag);
+		r = steer_registry_scan(&steer_here.setup.registry, decision->comm_id, snapshot, diag);
 	pthread_mutex_unlock(&steer_here.lock);
 	if (r == 0) {
 		steer_decide(&planner, snapshot, decision);
@@ -67,20 +66,20 @@ static int plan_and_publish(struct steer_thread *thread, struct diag *diag)
 static int find_decision(struct steer_thread *thread, struct diag *diag)
 {
 	const struct timespec nap = { .tv_nsec = NAP_US * (long)NS_PER_US };
-	const uint64_t comm_id = thread->record.comm_id, host = thread->record.host, start_ns = clock_now_ns();
+	const uint64_t comm_id = thread->record.comm_id, start_ns = clock_now_ns();
 	int r;
 
 	for (;;) {
-		r = steer_registry_decision(&steer_here.setup.registry, comm_id, host, &thread->decision, diag);
+		r = steer_registry_decision(&steer_here.setup.registry, comm_id, &thread->decision, diag);
 		if (r != -ENOENT)
 			return r;
-		if (steer_registry_claim(&steer_here.setup.registry, comm_id, host) == 0 ||
+		if (steer_registry_claim(&steer_here.setup.registry, comm_id) == 0 ||
 		    clock_elapsed_ns(start_ns, clock_now_ns()) >= PLANNING_NS)
 			break;
 		nanosleep(&nap, NULL);
 	}
 	r = plan_and_publish(thread, diag);
-	steer_registry_unclaim(&steer_here.setup.registry, comm_id, host);
+	steer_registry_unclaim(&steer_here.setup.registry, comm_id);
 	return r;
 }
 
@@ -206,8 +205,7 @@ void steer_collnet_audience(uint64_t comm_id, struct steer_audience *ret)
 	snapshot = sys_zalloc(sizeof(*snapshot));
 	pthread_mutex_lock(&steer_here.lock);
 	if (snapshot && steer_here.setup.registers &&
-	    steer_registry_scan(&steer_here.setup.registry, comm_id, steer_here.setup.settings.host, snapshot, &diag) ==
-		    0)
+	    steer_registry_scan(&steer_here.setup.registry, comm_id, snapshot, &diag) == 0)
 		steer_agreed_audience(snapshot, ret);
 	pthread_mutex_unlock(&steer_here.lock);
 	sys_free(snapshot);

@@ -47,9 +47,9 @@ static bool id_before_number(const char *name, char id[static STEER_ID_BYTES])
 	return true;
 }
 
-static void comm_name(char kind, uint64_t comm_id, uint64_t host, char name[static NAME_BYTES])
+static void comm_name(const struct steer_registry *registry, char kind, uint64_t comm_id, char name[static NAME_BYTES])
 {
-	snprintf(name, NAME_BYTES, "%c-%016" PRIx64 "-%016" PRIx64 "-%x", kind, comm_id, host, STEER_LAYOUT);
+	snprintf(name, NAME_BYTES, "%c-%016" PRIx64 "-%016" PRIx64 "-%x", kind, comm_id, registry->host, STEER_LAYOUT);
 }
 
 static void process_name(char kind, const char *id, char name[static NAME_BYTES])
@@ -215,7 +215,9 @@ int steer_registry_open(const char *shared_folder, const struct steer_process *p
 	struct process_identity self;
 	int r;
 
-	*ret = (struct steer_registry){ .directory = -1, .process_fd = -1, .shared_folder = shared_folder };
+	*ret = (struct steer_registry){
+		.directory = -1, .process_fd = -1, .host = process->host, .shared_folder = shared_folder
+	};
 	r = process_identity(&self);
 	if (r < 0) {
 		diag_set(diag, 0, 0, "/proc does not know this process");
@@ -351,12 +353,12 @@ void steer_registry_drop(struct steer_registry *registry, int slot)
 
 /* ---------------------------------------------------------------------------------------------------------- decisions */
 
-int steer_registry_claim(struct steer_registry *registry, uint64_t comm_id, uint64_t host)
+int steer_registry_claim(struct steer_registry *registry, uint64_t comm_id)
 {
 	char name[NAME_BYTES], owner[STEER_ID_BYTES];
 	int r = 0;
 
-	comm_name('c', comm_id, host, name);
+	comm_name(registry, 'c', comm_id, name);
 	if (symlinkat(registry->id, registry->directory, name) < 0)
 		r = -errno;
 	if (r == -EEXIST && link_owner(registry, name, owner) && !steer_registry_is_alive(registry, owner))
@@ -364,29 +366,29 @@ int steer_registry_claim(struct steer_registry *registry, uint64_t comm_id, uint
 	return r == -EEXIST ? r : 0; /* a second planner is no harm: one decision counts */
 }
 
-void steer_registry_unclaim(struct steer_registry *registry, uint64_t comm_id, uint64_t host)
+void steer_registry_unclaim(struct steer_registry *registry, uint64_t comm_id)
 {
 	char name[NAME_BYTES];
 
-	comm_name('c', comm_id, host, name);
+	comm_name(registry, 'c', comm_id, name);
 	unlinkat(registry->directory, name, 0);
 }
 
-int steer_registry_decision(const struct steer_registry *registry, uint64_t comm_id, uint64_t host,
-			    struct steer_decision *ret, struct diag *diag)
+int steer_registry_decision(const struct steer_registry *registry, uint64_t comm_id, struct steer_decision *ret,
+			    struct diag *diag)
 {
 	struct steer_decision raw;
 	char name[NAME_BYTES];
 	int fd, r;
 
-	comm_name('d', comm_id, host, name);
+	comm_name(registry, 'd', comm_id, name);
 	r = fd = sys_openat(registry->directory, name, O_RDONLY, 0);
 	if (r >= 0)
 		r = sys_pread_whole(fd, &raw, sizeof(raw), 0);
 	sys_close(&fd);
 	if (r == 0)
 		r = steer_decision_read(&raw, sizeof(raw), ret);
-	if (r == 0 && (ret->comm_id != comm_id || ret->host != host))
+	if (r == 0 && ret->comm_id != comm_id)
 		r = -EINVAL;
 	if (r < 0 && r != -ENOENT)
 		diag_set(diag, 0, 0, "the decision cannot be read: %s", strerror(-r));
@@ -400,7 +402,7 @@ static int publish(struct steer_registry *registry, int slot, const struct steer
 	int fd, r;
 
 	space_name(registry, slot, from);
-	comm_name('d', decision->comm_id, decision->host, to);
+	comm_name(registry, 'd', decision->comm_id, to);
 	r = fd = sys_openat(registry->directory, from, O_WRONLY, 0);
 	if (fd < 0)
 		return r;
@@ -421,16 +423,16 @@ int steer_registry_decide(struct steer_registry *registry, int slot, struct stee
 	r = publish(registry, slot, decision);
 	*ret_is_author = r == 0;
 	if (r == -EEXIST)
-		r = steer_registry_decision(registry, decision->comm_id, decision->host, decision, diag);
+		r = steer_registry_decision(registry, decision->comm_id, decision, diag);
 	else if (r < 0)
 		diag_set(diag, 0, 0, "the decision cannot be written: %s", strerror(-r));
 	return r == -ENOENT ? -EIO : r;
 }
 
-void steer_registry_forget(struct steer_registry *registry, uint64_t comm_id, uint64_t host)
+void steer_registry_forget(struct steer_registry *registry, uint64_t comm_id)
 {
 	char name[NAME_BYTES];
 
-	comm_name('d', comm_id, host, name);
+	comm_name(registry, 'd', comm_id, name);
 	unlinkat(registry->directory, name, 0);
 }

@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 enum {
-	STEER_LAYOUT = 3,   /* of the files; another number whenever what is in them changes */
+	STEER_LAYOUT = 4,   /* of the files; another number whenever what is in them changes */
 	STEER_RECORDS = 64, /* communicators that a process initialises at the same time */
 	STEER_NO_SLOT = -1, /* no errno that steer_registry_add has */
 	STEER_BUS_ID_BYTES = 24,
@@ -60,7 +60,6 @@ const char *steer_reason_text(enum steer_reason reason);
 /* One rank of a communicator. A record does not change, but for a reason; it is dropped when NCCL has read the channels. */
 struct steer_record {
 	uint64_t comm_id;
-	uint64_t host;    /* struct steer_settings */
 	uint64_t machine; /* hash of everything that a plan depends on: equal on all ranks, or no plan */
 	uint64_t serial;  /* another one for each record of the process */
 	uint32_t reason;  /* enum steer_reason */
@@ -73,7 +72,8 @@ struct steer_record {
 struct steer_process {
 	struct process_identity identity;
 	uint64_t instance; /* tells two copies of the library in one process apart */
-	uint64_t job_key, host;
+	uint64_t job_key;
+	uint64_t host; /* struct steer_settings */
 	uint32_t local_size, local_rank, world_size;
 	uint32_t overflowed; /* communicators that it initialises and that found no slot for their record */
 };
@@ -101,7 +101,7 @@ struct steer_decision {
 	uint64_t magic;
 	uint32_t bytes, checksum;    /* the checksum is of everything behind it */
 	char author[STEER_ID_BYTES]; /* of the process's file */
-	uint64_t comm_id, host, machine;
+	uint64_t comm_id, machine;
 	uint32_t verdict; /* enum steer_verdict */
 	uint32_t shaped;  /* 1: all ranks get steer_machine.shaped_text; also without a plan */
 	uint32_t member_count;
@@ -126,6 +126,7 @@ int steer_decision_read(const void *data, size_t bytes, struct steer_decision *r
 struct steer_registry {
 	int directory, process_fd;
 	char id[STEER_ID_BYTES];
+	uint64_t host; /* the process's */
 	const char *shared_folder;
 	char path[PARAMS_STRING_BYTES + 32]; /* of the folder in it */
 	struct steer_process_file *own;      /* what is in the file */
@@ -169,16 +170,16 @@ struct steer_snapshot {
 bool steer_registry_is_own(const struct steer_registry *registry, const char *id);
 /* fd: of the file of another process. False: that is gone. */
 bool steer_registry_file_is_locked(int fd);
-int steer_registry_scan(struct steer_registry *registry, uint64_t comm_id, uint64_t host, struct steer_snapshot *ret,
+int steer_registry_scan(struct steer_registry *registry, uint64_t comm_id, struct steer_snapshot *ret,
 			struct diag *diag);
 
 /* 0: this process plans, until steer_registry_unclaim. -EEXIST: another one, which is alive, does. */
-int steer_registry_claim(struct steer_registry *registry, uint64_t comm_id, uint64_t host);
-void steer_registry_unclaim(struct steer_registry *registry, uint64_t comm_id, uint64_t host);
+int steer_registry_claim(struct steer_registry *registry, uint64_t comm_id);
+void steer_registry_unclaim(struct steer_registry *registry, uint64_t comm_id);
 
 /* -ENOENT: nothing is decided yet. Any thread, without a lock. */
-int steer_registry_decision(const struct steer_registry *registry, uint64_t comm_id, uint64_t host,
-			    struct steer_decision *ret, struct diag *diag);
+int steer_registry_decision(const struct steer_registry *registry, uint64_t comm_id, struct steer_decision *ret,
+			    struct diag *diag);
 /*
  * Makes *decision (sealed here) the decision, with the space of this process's record in `slot`; or replaces *decision by
  * what another rank decided first. *ret_is_author says which.
@@ -186,6 +187,6 @@ int steer_registry_decision(const struct steer_registry *registry, uint64_t comm
 int steer_registry_decide(struct steer_registry *registry, int slot, struct steer_decision *decision,
 			  bool *ret_is_author, struct diag *diag);
 /* By its author, once all ranks have read it. */
-void steer_registry_forget(struct steer_registry *registry, uint64_t comm_id, uint64_t host);
+void steer_registry_forget(struct steer_registry *registry, uint64_t comm_id);
 
 #endif

@@ -14,7 +14,7 @@ enum { READ_TRIES = 100 }; /* a record may be in the middle of being written */
 struct scan {
 	struct steer_registry *registry;
 	struct steer_snapshot *snapshot;
-	uint64_t comm_id, host;
+	uint64_t comm_id;
 	struct steer_process_file file;
 	unsigned char data[sizeof(struct steer_process_file)];
 };
@@ -57,7 +57,7 @@ static int take_process(struct scan *scan, const struct steer_process_file *file
 		const struct steer_record *record = &file->records[i];
 		struct steer_member *member;
 
-		if (!record->used || record->comm_id != scan->comm_id || record->host != scan->host)
+		if (!record->used || record->comm_id != scan->comm_id || file->process.host != scan->registry->host)
 			continue;
 		if (!alive) {
 			snapshot->dead_member_count++;
@@ -99,10 +99,10 @@ static int by_gpu(const void *left, const void *right)
 	return strcmp(a->record.bus_id, b->record.bus_id);
 }
 
-int steer_registry_scan(struct steer_registry *registry, uint64_t comm_id, uint64_t host, struct steer_snapshot *ret,
+int steer_registry_scan(struct steer_registry *registry, uint64_t comm_id, struct steer_snapshot *ret,
 			struct diag *diag)
 {
-	struct scan scan = { .registry = registry, .snapshot = ret, .comm_id = comm_id, .host = host };
+	struct scan scan = { .registry = registry, .snapshot = ret, .comm_id = comm_id };
 	int r;
 
 	if (!registry->own) /* the process is ending */

@@ -54,10 +54,10 @@ WRAP(bool, steer_decision_names, const struct steer_decision *decision, uint64_t
 	       __real_steer_decision_names(decision, process, record);
 }
 
-WRAP(void, steer_registry_forget, struct steer_registry *registry, uint64_t comm_id, uint64_t host)
+WRAP(void, steer_registry_forget, struct steer_registry *registry, uint64_t comm_id)
 {
 	if (!is("takes the decision of an earlier id") && !is("leaves decisions behind"))
-		__real_steer_registry_forget(registry, comm_id, host);
+		__real_steer_registry_forget(registry, comm_id);
 }
 
 WRAP(void, steer_registry_close, struct steer_registry *registry)
@@ -66,10 +66,10 @@ WRAP(void, steer_registry_close, struct steer_registry *registry)
 		__real_steer_registry_close(registry);
 }
 
-WRAP(int, steer_registry_scan, struct steer_registry *registry, uint64_t comm_id, uint64_t host,
-     struct steer_snapshot *ret, struct diag *diag)
+WRAP(int, steer_registry_scan, struct steer_registry *registry, uint64_t comm_id, struct steer_snapshot *ret,
+     struct diag *diag)
 {
-	int r = __real_steer_registry_scan(registry, comm_id, host, ret, diag);
+	int r = __real_steer_registry_scan(registry, comm_id, ret, diag);
 
 	if (is("plans beside another version"))
 		ret->foreign_count = 0;
@@ -82,17 +82,17 @@ WRAP(int, steer_registry_scan, struct steer_registry *registry, uint64_t comm_id
 	return r;
 }
 
-WRAP(int, steer_registry_claim, struct steer_registry *registry, uint64_t comm_id, uint64_t host)
+WRAP(int, steer_registry_claim, struct steer_registry *registry, uint64_t comm_id)
 {
 	const struct timespec nap = { .tv_nsec = 1000000 };
 	struct steer_decision *decision = malloc(sizeof(*decision));
 	struct diag diag;
 
 	while (is("waits for another rank") && !is_first_rank() && decision &&
-	       steer_registry_decision(registry, comm_id, host, decision, &diag) == -ENOENT)
+	       steer_registry_decision(registry, comm_id, decision, &diag) == -ENOENT)
 		nanosleep(&nap, NULL);
 	free(decision);
-	return __real_steer_registry_claim(registry, comm_id, host);
+	return __real_steer_registry_claim(registry, comm_id);
 }
 
 WRAP(int, steer_decision_write, const struct steer_machine *machine, const struct steer_decision *decision,

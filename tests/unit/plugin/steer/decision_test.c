@@ -30,17 +30,21 @@ static void the_claim_of_a_dead_process_holds_nobody_up(void **state)
 	struct registry_other other = registry_other_start(place);
 
 	assert_int_equal(registry_other_do(&other, REGISTRY_CLAIM), 0);
-	assert_int_equal(steer_registry_claim(&place->registry, 5, REGISTRY_PLACE_HOST), -EEXIST);
-	assert_int_equal(steer_registry_claim(&place->registry, 5, REGISTRY_PLACE_HOST + 1), 0);
-	assert_int_equal(steer_registry_claim(&place->registry, 6, REGISTRY_PLACE_HOST), 0);
-	steer_registry_unclaim(&place->registry, 6, REGISTRY_PLACE_HOST);
+	assert_int_equal(steer_registry_claim(&place->registry, 5), -EEXIST);
+	place->registry.host++;
+	assert_int_equal(steer_registry_claim(&place->registry, 5), 0);
+	place->registry.host--;
+	assert_int_equal(steer_registry_claim(&place->registry, 6), 0);
+	steer_registry_unclaim(&place->registry, 6);
 	assert_int_equal(registry_other_do(&other, REGISTRY_ADD), 0);
 	kill(other.pid, SIGSTOP); /* it lives */
-	assert_int_equal(steer_registry_claim(&place->registry, 5, REGISTRY_PLACE_HOST), -EEXIST);
+	assert_int_equal(steer_registry_claim(&place->registry, 5), -EEXIST);
 	registry_other_end(&other, SIGKILL);
-	assert_int_equal(steer_registry_claim(&place->registry, 5, REGISTRY_PLACE_HOST), 0);
-	steer_registry_unclaim(&place->registry, 5, REGISTRY_PLACE_HOST);
-	steer_registry_unclaim(&place->registry, 5, REGISTRY_PLACE_HOST + 1);
+	assert_int_equal(steer_registry_claim(&place->registry, 5), 0);
+	steer_registry_unclaim(&place->registry, 5);
+	place->registry.host++;
+	steer_registry_unclaim(&place->registry, 5);
+	place->registry.host--;
 	assert_int_equal(registry_place_count(place, "c-"), 0);
 }
 
@@ -49,18 +53,14 @@ static void a_decision_goes_with_its_author(void **state)
 	struct registry_place *place = *state;
 	struct registry_other other = registry_other_start(place);
 
-	assert_int_equal(
-		steer_registry_decision(&place->registry, 5, REGISTRY_PLACE_HOST, &place->decision, &place->diag),
-		-ENOENT);
+	assert_int_equal(steer_registry_decision(&place->registry, 5, &place->decision, &place->diag), -ENOENT);
 	assert_int_equal(registry_other_do(&other, REGISTRY_ADD), 0);
 	assert_int_equal(registry_other_do(&other, REGISTRY_DECIDE), 0);
-	assert_int_equal(
-		steer_registry_decision(&place->registry, 5, REGISTRY_PLACE_HOST, &place->decision, &place->diag), 0);
+	assert_int_equal(steer_registry_decision(&place->registry, 5, &place->decision, &place->diag), 0);
 	registry_place_sweep(place);
 	assert_int_equal(registry_place_count(place, "d-"), 1);
 	registry_other_end(&other, SIGKILL);
-	assert_int_equal(
-		steer_registry_decision(&place->registry, 5, REGISTRY_PLACE_HOST, &place->decision, &place->diag), 0);
+	assert_int_equal(steer_registry_decision(&place->registry, 5, &place->decision, &place->diag), 0);
 	registry_place_sweep(place);
 	assert_int_equal(registry_place_count(place, "d-"), 0);
 }
@@ -220,14 +220,14 @@ static int life(const char *root)
 		return 1;
 	slot = registry_place_add(&registry, 5, "0000:11:00.0");
 	registry_place_decision(&decision, 5, 1);
-	if (slot < 0 || steer_registry_claim(&registry, 5, REGISTRY_PLACE_HOST) < 0 ||
-	    steer_registry_scan(&registry, 5, REGISTRY_PLACE_HOST, &snapshot, &diag) < 0 ||
+	if (slot < 0 || steer_registry_claim(&registry, 5) < 0 ||
+	    steer_registry_scan(&registry, 5, &snapshot, &diag) < 0 ||
 	    steer_registry_decide(&registry, slot, &decision, &is_author, &diag) < 0 || !is_author)
 		return 2;
-	steer_registry_unclaim(&registry, 5, REGISTRY_PLACE_HOST);
-	if (steer_registry_decision(&registry, 5, REGISTRY_PLACE_HOST, &decision, &diag) < 0)
+	steer_registry_unclaim(&registry, 5);
+	if (steer_registry_decision(&registry, 5, &decision, &diag) < 0)
 		return 3;
-	steer_registry_forget(&registry, 5, REGISTRY_PLACE_HOST);
+	steer_registry_forget(&registry, 5);
 	steer_registry_drop(&registry, slot);
 	steer_registry_close(&registry);
 	return 0;
@@ -275,13 +275,13 @@ static void a_process_that_is_killed_at_any_moment_leaves_whole_facts_or_none(vo
 		assert_int_equal(place->snapshot.process_count, 1);
 		assert_int_equal(place->snapshot.member_count, 1);
 		assert_int_equal(place->snapshot.foreign_count, 0);
-		r = steer_registry_decision(&place->registry, 5, REGISTRY_PLACE_HOST, &place->decision, &place->diag);
+		r = steer_registry_decision(&place->registry, 5, &place->decision, &place->diag);
 		if (r == 0)
 			assert_string_equal(place->decision.reason, "1");
 		else
 			assert_int_equal(r, -ENOENT);
-		assert_int_equal(steer_registry_claim(&place->registry, 5, REGISTRY_PLACE_HOST), 0);
-		steer_registry_unclaim(&place->registry, 5, REGISTRY_PLACE_HOST);
+		assert_int_equal(steer_registry_claim(&place->registry, 5), 0);
+		steer_registry_unclaim(&place->registry, 5);
 		registry_place_sweep(place);
 		if (registry_place_count(place, "") != 2)
 			fail_msg("killed at its call %u it left %u files", nth, registry_place_count(place, "") - 2);
@@ -314,19 +314,18 @@ static void every_failure_is_reported(void **state)
 			if (r == 0 && slot < 0)
 				assert_true(place->registry.own->process.overflowed);
 			if (slot >= 0) {
-				(void)steer_registry_scan(&place->registry, nth, REGISTRY_PLACE_HOST, &place->snapshot,
-							  &place->diag);
-				(void)steer_registry_claim(&place->registry, nth, REGISTRY_PLACE_HOST);
+				(void)steer_registry_scan(&place->registry, nth, &place->snapshot, &place->diag);
+				(void)steer_registry_claim(&place->registry, nth);
 				registry_place_decision(&place->decision, nth, 1);
 				r = steer_registry_decide(&place->registry, slot, &place->decision, &is_author,
 							  &place->diag);
 				assert_int_equal(is_author, r == 0);
 				sys_fault_set(kinds[kind], 0, 0);
-				steer_registry_unclaim(&place->registry, nth, REGISTRY_PLACE_HOST);
-				assert_int_equal(steer_registry_decision(&place->registry, nth, REGISTRY_PLACE_HOST,
-									 &place->decision, &place->diag),
-						 r == 0 ? 0 : -ENOENT);
-				steer_registry_forget(&place->registry, nth, REGISTRY_PLACE_HOST);
+				steer_registry_unclaim(&place->registry, nth);
+				assert_int_equal(
+					steer_registry_decision(&place->registry, nth, &place->decision, &place->diag),
+					r == 0 ? 0 : -ENOENT);
+				steer_registry_forget(&place->registry, nth);
 			}
 			sys_fault_set(kinds[kind], 0, 0);
 			steer_registry_close(&place->registry);

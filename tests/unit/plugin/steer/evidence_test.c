@@ -50,7 +50,7 @@ static void member_add(struct evidence *of, const struct steer_process *process,
 	struct steer_member *member = &of->snapshot.members[of->snapshot.member_count++];
 
 	member->process = *process;
-	member->record = (struct steer_record){ .host = HOST };
+	member->record = (struct steer_record){ .comm_id = 0 };
 	bus_id_of(gpu, member->record.bus_id);
 }
 

@@ -66,7 +66,6 @@ static struct steer_record record_of(uint64_t comm, const char *bus_id)
 
 	memset(&record, 0, sizeof(record));
 	record.comm_id = comm;
-	record.host = REGISTRY_PLACE_HOST;
 	snprintf(record.bus_id, sizeof(record.bus_id), "%s", bus_id);
 	return record;
 }
@@ -80,15 +79,13 @@ int registry_place_add(struct steer_registry *registry, uint64_t comm, const cha
 
 void registry_place_scan(struct registry_place *place, uint64_t comm)
 {
-	assert_int_equal(
-		steer_registry_scan(&place->registry, comm, REGISTRY_PLACE_HOST, &place->snapshot, &place->diag), 0);
+	assert_int_equal(steer_registry_scan(&place->registry, comm, &place->snapshot, &place->diag), 0);
 }
 
 void registry_place_decision(struct steer_decision *decision, uint64_t comm, int number)
 {
 	memset(decision, 0, sizeof(*decision));
 	decision->comm_id = comm;
-	decision->host = REGISTRY_PLACE_HOST;
 	decision->verdict = STEER_NCCL_SEARCHES;
 	snprintf(decision->reason, sizeof(decision->reason), "%d", number);
 }
@@ -134,7 +131,7 @@ static int other_do(struct steer_registry *registry, enum registry_order order)
 	case REGISTRY_ADD:
 		return registry_place_add(registry, 5, "0000:11:00.0");
 	case REGISTRY_CLAIM:
-		return steer_registry_claim(registry, 5, REGISTRY_PLACE_HOST);
+		return steer_registry_claim(registry, 5);
 	case REGISTRY_DECIDE:
 		registry_place_decision(&decision, 5, 1);
 		return steer_registry_decide(registry, 0, &decision, &is_author, &diag);

@@ -42,8 +42,9 @@ static void what_is_added_is_found_until_it_is_dropped(void **state)
 	assert_int_equal(place->snapshot.member_count, 1);
 	registry_place_scan(place, 7);
 	assert_int_equal(place->snapshot.member_count, 0);
-	assert_int_equal(
-		steer_registry_scan(&place->registry, 5, REGISTRY_PLACE_HOST + 1, &place->snapshot, &place->diag), 0);
+	place->registry.host++;
+	assert_int_equal(steer_registry_scan(&place->registry, 5, &place->snapshot, &place->diag), 0);
+	place->registry.host--;
 	assert_int_equal(place->snapshot.member_count, 0);
 	steer_registry_drop(&place->registry, first);
 	steer_registry_drop(&place->registry, first);
@@ -203,12 +204,12 @@ static void foreign_and_broken_files_do_not_mislead(void **state)
 	put(place, "s-1-2-3-4-5-00", "x", 1);
 	snprintf(path, sizeof(path), "%s/a-1-2-3-4-5-17", place->folder);
 	assert_int_equal(symlink("1750-8", path), 0);
-	put(place, "d-0000000000000005-0000000000000007-3", "x", 1); /* no author */
+	put(place, "d-0000000000000005-0000000000000007-4", "x", 1); /* no author */
 	put(place, "x-1-1-1-1-1", "x", 1);
 	put(place, "readme", "x", 1);
 	snprintf(path, sizeof(path), "%s/p-link", place->folder);
 	assert_int_equal(symlink("/etc/passwd", path), 0);
-	snprintf(path, sizeof(path), "%s/c-0000000000000005-0000000000000007-3", place->folder);
+	snprintf(path, sizeof(path), "%s/c-0000000000000005-0000000000000007-4", place->folder);
 	assert_int_equal(symlink("1-2-3-4-5", path), 0);
 	registry_place_scan(place, 5);
 	assert_int_equal(place->snapshot.member_count, 1);
@@ -220,9 +221,7 @@ static void foreign_and_broken_files_do_not_mislead(void **state)
 	assert_int_equal(registry_place_count(place, "s-"), 1); /* this process's */
 	assert_int_equal(registry_place_count(place, "x-"), 1); /* whatever that is */
 	assert_int_equal(registry_place_count(place, "readme"), 1);
-	assert_int_equal(
-		steer_registry_decision(&place->registry, 5, REGISTRY_PLACE_HOST, &place->decision, &place->diag),
-		-ENODATA);
+	assert_int_equal(steer_registry_decision(&place->registry, 5, &place->decision, &place->diag), -ENODATA);
 }
 
 /* The folder is in shared memory, which is emptied when a user's last session ends (logind.conf(5), RemoveIPC). */
@@ -287,7 +286,7 @@ static void a_process_takes_everything_along(void **state)
 	registry_place_decision(&place->decision, 5, 1);
 	assert_int_equal(steer_registry_decide(&place->registry, slot, &place->decision, &is_author, &place->diag), 0);
 	assert_int_equal(registry_place_count(place, "s-"), 0); /* it has become the decision */
-	steer_registry_forget(&place->registry, 5, REGISTRY_PLACE_HOST);
+	steer_registry_forget(&place->registry, 5);
 	assert_true(registry_place_add(&place->registry, 6, "0000:10:00.0") >= 0);
 	assert_int_equal(registry_place_count(place, "s-"), 1);
 	steer_registry_close(&place->registry);
@@ -302,8 +301,7 @@ static void nothing_is_written_once_it_is_closed(void **state)
 	steer_registry_close(&place->registry);
 	assert_int_equal(registry_place_add(&place->registry, 5, "0000:10:00.0"), -ESHUTDOWN);
 	assert_int_equal(steer_registry_restore(&place->registry, &place->diag), -ESHUTDOWN);
-	assert_int_equal(steer_registry_scan(&place->registry, 5, REGISTRY_PLACE_HOST, &place->snapshot, &place->diag),
-			 -ESHUTDOWN);
+	assert_int_equal(steer_registry_scan(&place->registry, 5, &place->snapshot, &place->diag), -ESHUTDOWN);
 	steer_registry_drop(&place->registry, 0);
 	steer_registry_close(&place->registry);
 }
