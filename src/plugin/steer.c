@@ -181,14 +181,14 @@ static enum steer_reason reason_of_gpu(char bus_id[static STEER_BUS_ID_BYTES])
 	return topology->vertices[gpu].gpu.mig >= 0 ? STEER_REASON_MIG : STEER_ELIGIBLE;
 }
 
-/* Under the lock. Also remembers this one as a parent. */
+/* Under the lock. Also remembers what is to be a child of this one. */
 static bool is_shrunk(uint64_t comm_id)
 {
 	bool found = false;
 
-	for (size_t i = 0; i < steer_here.parent_count && i < STEER_PARENTS; i++)
-		found |= steer_shrink_id(steer_here.parents[i]) == comm_id;
-	steer_here.parents[steer_here.parent_count++ % STEER_PARENTS] = comm_id;
+	for (size_t i = 0; i < steer_here.child_count && i < STEER_CHILDREN; i++)
+		found |= steer_here.children[i] == comm_id;
+	steer_here.children[steer_here.child_count++ % STEER_CHILDREN] = steer_shrink_id(comm_id);
 	return found;
 }
 
@@ -363,7 +363,7 @@ void steer_reset(const struct params_source *source, const char *root)
 		steer_status_end(&steer_here.status, &steer_here.setup);
 		steer_setup_end(&steer_here.setup);
 	}
-	steer_here.parent_count = 0;
+	steer_here.child_count = 0;
 	atomic_store(&steer_here.nccl_version, 0);
 	steer_here.source = source;
 	steer_here.root = root ? root : "";

@@ -19,15 +19,9 @@ enum {
 /* -EPERM: somebody else's, or open to others. */
 static int folder_check(int fd, const char *path, struct diag *diag)
 {
-	struct stat st;
-	int r;
+	struct stat st = { .st_mode = 0 };
 
-	if (fstat(fd, &st) < 0) {
-		r = -errno;
-		diag_set(diag, 0, 0, "%s: %s", path, strerror(-r));
-		return r;
-	}
-	if (st.st_uid == geteuid() && (st.st_mode & 07777) == FOLDER_MODE)
+	if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 07777) == FOLDER_MODE)
 		return 0;
 	diag_set(diag, 0, 0,
 		 "%s belongs to user %u with mode %04o, where this user's 0700 is needed: set TRIBUTARY_SHARED_DIR",
@@ -65,6 +59,11 @@ int steer_folder_open(const char *shared_folder, char *ret_path, size_t ret_path
 	if (r < 0)
 		sys_close(&fd);
 	return r < 0 ? r : fd;
+}
+
+void steer_folder_name(char kind, const char *id, char name[static STEER_FOLDER_NAME_BYTES])
+{
+	snprintf(name, STEER_FOLDER_NAME_BYTES, "%c-%.79s", kind, id);
 }
 
 bool steer_folder_has_name(int fd)

@@ -13,6 +13,9 @@
 
 enum { STEER_FOLDER_NAME_BYTES = 96 }; /* longest name of a file, with its NUL */
 
+/* "KIND-ID" */
+void steer_folder_name(char kind, const char *id, char name[static STEER_FOLDER_NAME_BYTES]);
+
 /* Its descriptor; made if it is not there. -EPERM: somebody else's, or open to others. ret_path: its name. */
 int steer_folder_open(const char *shared_folder, char *ret_path, size_t ret_path_bytes, struct diag *diag);
 /* False: it, or a file, was removed. */

@@ -15,11 +15,6 @@
 
 /* ------------------------------------------------------------------------------------------------------------- loading */
 
-static bool name_is_free(const struct topology *topology, const char *name)
-{
-	return topology_find(topology, name) == TOPOLOGY_NONE;
-}
-
 /*
  * NCCL finds a <net> by the name that its plugin gives. Its latency stays out of the file: one that differs between
  * hosts would make their ranks choose differently, and the job hang.
@@ -37,7 +32,7 @@ static void nic_adapt(struct topology *topology, struct topology_vertex *vertex,
 	if (!vertex->nic.interface[0])
 		return;
 	snprintf(name, sizeof(name), "nic:%.59s", vertex->nic.interface);
-	if (strcmp(name, vertex->name) != 0 && name_is_free(topology, name))
+	if (topology_find(topology, name) == TOPOLOGY_NONE)
 		memcpy(vertex->name, name, sizeof(name));
 }
 

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { STEER_PARENTS = 256 };
+enum { STEER_CHILDREN = 256 };
 
 /* steer.h has the transitions. */
 enum steer_thread_state { STEER_THREAD_IDLE, STEER_THREAD_REGISTERED, STEER_THREAD_TOPOLOGY, STEER_THREAD_DECIDED };
@@ -43,8 +43,8 @@ struct steer_here {
 	struct steer_thread *threads;
 	pthread_key_t key; /* if setup.registers */
 	uint64_t serials;
-	uint64_t parents[STEER_PARENTS]; /* ids of the last communicators, whose children may come */
-	size_t parent_count;
+	uint64_t children[STEER_CHILDREN]; /* ids that those of the last communicators would have */
+	size_t child_count;
 	_Atomic unsigned nccl_version; /* 0: there is no environment half */
 	/* Tests replace these. */
 	const struct params_source *source;

@@ -52,11 +52,6 @@ static void comm_name(const struct steer_registry *registry, char kind, uint64_t
 	snprintf(name, NAME_BYTES, "%c-%016" PRIx64 "-%016" PRIx64 "-%x", kind, comm_id, registry->host, STEER_LAYOUT);
 }
 
-static void process_name(char kind, const char *id, char name[static NAME_BYTES])
-{
-	snprintf(name, NAME_BYTES, "%c-%.79s", kind, id);
-}
-
 static void space_name(const struct steer_registry *registry, int slot, char name[static NAME_BYTES])
 {
 	snprintf(name, NAME_BYTES, "s-%.72s-%02u", registry->id, (unsigned)slot % 100);
@@ -91,7 +86,7 @@ static bool file_is_of_live(const struct steer_registry *registry, char kind, co
 
 	if (steer_registry_is_own(registry, id))
 		return true;
-	process_name(kind, id, name);
+	steer_folder_name(kind, id, name);
 	fd = sys_openat(registry->directory, name, O_RDONLY, 0);
 	if (fd < 0)
 		return fd != -ENOENT;
@@ -167,8 +162,8 @@ static int process_file_make(struct steer_registry *registry)
 	char name[NAME_BYTES], made[NAME_BYTES];
 	int r;
 
-	process_name('p', registry->id, name);
-	process_name('n', registry->id, made);
+	steer_folder_name('p', registry->id, name);
+	steer_folder_name('n', registry->id, made);
 	sys_close(&registry->process_fd);
 	r = registry->process_fd = steer_folder_make(registry->directory, made, sizeof(*registry->own));
 	if (r >= 0)
@@ -258,7 +253,7 @@ void steer_registry_close(struct steer_registry *registry)
 	for (int i = 0; i < STEER_RECORDS; i++)
 		steer_registry_drop(registry, i);
 	if (registry->directory >= 0) {
-		process_name('p', registry->id, name);
+		steer_folder_name('p', registry->id, name);
 		unlinkat(registry->directory, name, 0);
 		(void)rmdir(registry->path); /* if this was the last process */
 	}

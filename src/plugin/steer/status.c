@@ -40,11 +40,6 @@ static int keep(struct steer_status *status, size_t bytes, time_t end_s)
 	return store_jobs_add(status->params, status->process.host, status->text, bytes);
 }
 
-static void text_name(const struct steer_registry *registry, char name[static STEER_FOLDER_NAME_BYTES])
-{
-	snprintf(name, STEER_FOLDER_NAME_BYTES, "t-%.79s", registry->id);
-}
-
 struct left {
 	struct steer_status *status;
 	const struct steer_registry *registry;
@@ -88,7 +83,7 @@ static void write_running(struct steer_status *status, const struct steer_regist
 
 	if (!registry->own)
 		return;
-	text_name(registry, name);
+	steer_folder_name('t', registry->id, name);
 	fd = sys_openat(registry->directory, name, O_WRONLY | O_CREAT, FILE_MODE);
 	if (fd >= 0)
 		(void)sys_pwrite_whole(fd, status->text, write_text(status), 0);
@@ -172,7 +167,7 @@ void steer_status_end(struct steer_status *status, struct steer_setup *setup)
 {
 	char name[STEER_FOLDER_NAME_BYTES];
 
-	text_name(&setup->registry, name);
+	steer_folder_name('t', setup->registry.id, name);
 	if (setup->registry.directory >= 0)
 		unlinkat(setup->registry.directory, name, 0);
 	if (setup->registry.own && (status->comm_count || status->process.why[0]))
