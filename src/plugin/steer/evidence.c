@@ -25,21 +25,22 @@ bool steer_evidence_machine(const struct steer_snapshot *snapshot, const struct 
 
 /* ----------------------------------------------------------------------------------------------------------- launcher */
 
+static bool is_of_job(const struct steer_process *process, const struct steer_process *of)
+{
+	return process->job_key == of->job_key && process->local_size == of->local_size;
+}
+
 /* Each local rank that the launcher numbered is there; a helper that inherited the variables of one adds nothing. */
 static size_t ranks_present(const struct steer_snapshot *snapshot, const struct steer_process *of)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < snapshot->process_count; i++) {
-		const struct steer_process *process = &snapshot->processes[i];
-		bool is_first = true;
+		const struct steer_process *processes = snapshot->processes;
+		bool is_first = is_of_job(&processes[i], of);
 
-		if (process->job_key != of->job_key || process->local_size != of->local_size)
-			continue;
-		for (size_t k = 0; k < i && process->local_rank != UINT32_MAX; k++)
-			is_first &= snapshot->processes[k].job_key != of->job_key ||
-				    snapshot->processes[k].local_size != of->local_size ||
-				    snapshot->processes[k].local_rank != process->local_rank;
+		for (size_t k = 0; k < i && processes[i].local_rank != STEER_RANK_UNKNOWN; k++)
+			is_first &= !is_of_job(&processes[k], of) || processes[k].local_rank != processes[i].local_rank;
 		count += is_first;
 	}
 	return count;
@@ -59,8 +60,8 @@ static bool members_share_a_rank(const struct steer_snapshot *snapshot)
 		for (size_t k = 0; k < i; k++) {
 			const struct steer_process *b = &snapshot->members[k].process;
 
-			if (a->job_key == b->job_key && a->local_rank != UINT32_MAX && a->local_rank == b->local_rank &&
-			    !is_same_process(a, b))
+			if (a->job_key == b->job_key && a->local_rank != STEER_RANK_UNKNOWN &&
+			    a->local_rank == b->local_rank && !is_same_process(a, b))
 				return true;
 		}
 	}
@@ -81,12 +82,6 @@ static size_t member_processes(const struct steer_snapshot *snapshot, uint64_t j
 	return count;
 }
 
-/* Without a name for the job, processes of another one of this user could be taken for its own: only members count. */
-static size_t processes_known(const struct steer_snapshot *snapshot, const struct steer_process *of)
-{
-	return of->job_key == STEER_JOB_UNNAMED ? member_processes(snapshot, of->job_key) : ranks_present(snapshot, of);
-}
-
 bool steer_evidence_launcher(const struct steer_snapshot *snapshot, struct diag *diag)
 {
 	if (members_share_a_rank(snapshot))
@@ -96,12 +91,14 @@ bool steer_evidence_launcher(const struct steer_snapshot *snapshot, struct diag 
 			"alone");
 	for (size_t i = 0; i < snapshot->member_count; i++) {
 		const struct steer_process *of = &snapshot->members[i].process;
-		size_t known = processes_known(snapshot, of);
+		size_t members = member_processes(snapshot, of->job_key);
+		/* Without a name for the job, processes of another one of this user could be taken for its own. */
+		size_t known = of->job_key == STEER_JOB_UNNAMED ? members : ranks_present(snapshot, of);
 
 		if (!of->local_size)
 			return no(diag, "how many processes the job has on this host is not known: start it with "
 					"torchrun, mpirun or srun, or set TRIBUTARY_LOCAL_PROCESSES");
-		if (known != of->local_size || member_processes(snapshot, of->job_key) > of->local_size) {
+		if (known != of->local_size || members > of->local_size) {
 			diag_set(diag, 0, 0, "of the %u processes that the job has on this host %zu are %s",
 				 of->local_size, known,
 				 of->job_key == STEER_JOB_UNNAMED
