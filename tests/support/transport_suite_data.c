@@ -486,26 +486,28 @@ static void what_a_receiver_frees_is_told(void **state)
 {
 	const struct transport_suite *suite = *state;
 	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
-	uint8_t *data = calloc(1, SHORT_BYTES);
+	uint8_t *data = calloc(1, SHORT_BYTES), *to = calloc(1, SHORT_BYTES);
 	struct transport_request *request = NULL, *open;
 	struct link link;
 	size_t bytes = 0;
 	unsigned count;
 
 	assert_non_null(data);
+	assert_non_null(to);
 	open_link(suite, &link);
 	count = fill_with(suite, &link, data, SHORT_BYTES, SHORT_MOST, &open);
 	assert_true(count > SHORT_FREED && count < SHORT_MOST);
 	for (unsigned i = 0; i < SHORT_FREED; i++)
-		assert_int_equal(link_receive(suite->ops, link.receiver, data, SHORT_BYTES, (int)i, &bytes), 0);
+		assert_int_equal(link_receive(suite->ops, link.receiver, to, SHORT_BYTES, (int)i, &bytes), 0);
 	while (!request) {
 		assert_int_equal(suite->ops->send(link.sender, data, SHORT_BYTES, SHORT_MOST, NULL, &request), 0);
 		assert_false(runtime_past(deadline_ns));
 	}
-	finish_both(&link, request, receive_tag(&link, data, SHORT_BYTES, SHORT_MOST));
+	finish_both(&link, request, receive_tag(&link, to, SHORT_BYTES, SHORT_MOST));
 	if (open)
-		finish_both(&link, open, receive_tag(&link, data, SHORT_BYTES, (int)count));
+		finish_both(&link, open, receive_tag(&link, to, SHORT_BYTES, (int)count));
 	link_close(&link);
+	free(to);
 	free(data);
 }
 
