@@ -46,7 +46,8 @@ struct answer {
 
 static atomic_bool left;
 
-static void note_left(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+__attribute__((format(printf, 5, 6))) static void note_left(int level, unsigned long flags, const char *file, int line,
+							    const char *fmt, ...)
 {
 	char text[512];
 	va_list args;
