@@ -193,4 +193,3 @@ enum process_state process_state(const struct process_identity *of, const struct
 		return PROCESS_GONE;
 	return r == 0 ? PROCESS_ALIVE : PROCESS_UNKNOWN;
 }
-

@@ -22,7 +22,8 @@
  *
  * No call fails for want of a plan. In a forked child all calls do nothing, and the environment is the user's.
  *
- * errno is kept. Threads: any. Locks: steer.c's own, under which no other thread of the process and no other process is waited for.
+ * errno is kept. Threads: any. Locks: steer.c's own, under which no other thread of the process and no other process is
+ * waited for.
  */
 #ifndef TRIBUTARY_PLUGIN_STEER_H
 #define TRIBUTARY_PLUGIN_STEER_H
