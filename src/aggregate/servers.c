@@ -56,7 +56,7 @@ static struct asking *asking_new(struct meeting *meeting)
 						       .port = aggregator->port,
 						       .secret = &asking->secret,
 						       .name = meeting->engine->host_name,
-						       .timeout_ns = meeting->timeout_ns };
+						       .timeout_ns = params_replace_ns(meeting->engine->setup.params) };
 
 		asking->each[asking->count].aggregator = aggregator;
 		if (control_client_open(&client, &asking->each[asking->count].client) == 0)
@@ -110,9 +110,14 @@ static bool asking_step(struct asking *asking, size_t index)
 	}
 }
 
+static uint64_t tenth_ns(const struct meeting *meeting)
+{
+	return params_replace_ns(meeting->engine->setup.params) / 10;
+}
+
 static void asking_wait(struct meeting *meeting, struct asking *asking)
 {
-	uint64_t end_ns = clock_now_ns() + meeting->timeout_ns / 10 * ASK_TENTHS;
+	uint64_t end_ns = clock_now_ns() + tenth_ns(meeting) * ASK_TENTHS;
 	size_t answered = 0;
 
 	while (answered < asking->count && clock_now_ns() < end_ns) {
@@ -248,7 +253,7 @@ int servers_learn(struct meeting *meeting, const uint8_t bytes[static SERVERS_BY
 		return -ENOMEM;
 	memcpy(meeting->servers->id, bytes, SERVER_WIRE_ID_BYTES);
 	meeting->servers->count = group->servers->count = count;
-	meeting->servers->deadline_ns = clock_now_ns() + meeting->timeout_ns / 10 * REACH_TENTHS;
+	meeting->servers->deadline_ns = clock_now_ns() + tenth_ns(meeting) * REACH_TENTHS;
 	for (size_t i = 0; i < count; i++, at += SERVERS_ENTRY_BYTES) {
 		struct group_server *server = &group->servers->servers[i];
 
@@ -464,7 +469,7 @@ void servers_turn(struct group *group, uint64_t now_ns)
 	struct group_servers *servers = group->servers;
 
 	if (group->error ||
-	    clock_elapsed_ns(servers->looked_ns, now_ns) < group->engine->setup.params->timeout_ns / LOOKS)
+	    clock_elapsed_ns(servers->looked_ns, now_ns) < params_replace_ns(group->engine->setup.params) / LOOKS)
 		return;
 	servers->looked_ns = now_ns;
 	for (size_t i = 0; i < servers->count; i++) {

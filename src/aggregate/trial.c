@@ -361,7 +361,7 @@ static int settle(struct trial *trial)
 
 int trial_run(struct group *group)
 {
-	struct trial trial = { .group = group, .timeout_ns = group->engine->setup.params->timeout_ns };
+	struct trial trial = { .group = group, .timeout_ns = params_replace_ns(group->engine->setup.params) };
 	int r;
 
 	if (!group->servers || !group->confirm || !group->settings.measures || !usable(group))

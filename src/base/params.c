@@ -15,6 +15,8 @@
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
+#define REPLACE_MOST_NS (10 * NS_PER_S)
+
 enum param_kind {
 	KIND_CHOICE,
 	KIND_BOOL,
@@ -125,8 +127,9 @@ static const struct param_row rows[] = {
 	  KIND_NUMBER,
 	  FIELD(threads),
 	  .max = 8 },
-	{ { "TRIBUTARY_TIMEOUT", "seconds", "s", "0.1 to 3600", "10",
-	    "How long a peer may show no sign of life before its connections fail." },
+	{ { "TRIBUTARY_TIMEOUT", "seconds", "s", "0.1 to 3600", "30",
+	    "How long a peer may show no sign of life before its connections fail. What another can replace (a stream, "
+	    "an aggregator) is given up after at most 10 s of it." },
 	  KIND_SECONDS,
 	  FIELD(timeout_ns),
 	  .min = NS_PER_S / 10,
@@ -568,6 +571,11 @@ static void load_state_home(const struct params_source *source, struct params *p
 		memcpy(params->state_home + bytes, places[i].below, strlen(places[i].below) + 1);
 		return;
 	}
+}
+
+uint64_t params_replace_ns(const struct params *params)
+{
+	return params->timeout_ns < REPLACE_MOST_NS ? params->timeout_ns : REPLACE_MOST_NS;
 }
 
 void params_load(const struct params_source *source, void (*complain)(void *arg, const char *sentence), void *arg,

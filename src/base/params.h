@@ -76,6 +76,12 @@ struct params_source {
 void params_load(const struct params_source *source, void (*complain)(void *arg, const char *sentence), void *arg,
 		 struct params *ret);
 
+/*
+ * What another can replace (a stream, a queue pair, an aggregator) is given up after parts of this; a peer, whose loss ends
+ * the job, only after timeout_ns.
+ */
+uint64_t params_replace_ns(const struct params *params);
+
 /* The process environment as a source. */
 struct params_source params_from_environment(void);
 

@@ -284,7 +284,7 @@ static int keep_alive(const struct daemon *daemon, struct daemon_session *sessio
 
 	if (silent_for_ns(session, now_ns, timeout_ns) > timeout_ns)
 		return -ETIMEDOUT;
-	if (clock_elapsed_ns(session->spoke_ns, now_ns) > timeout_ns / 5)
+	if (clock_elapsed_ns(session->spoke_ns, now_ns) > control_beat_ns(timeout_ns))
 		return say(session, CONTROL_HEARTBEAT, NULL, 0);
 	return 0;
 }

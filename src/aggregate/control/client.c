@@ -276,7 +276,7 @@ static enum control_event take_frame(struct control_client *client, struct contr
 /* A heartbeat when it is due; -EREMOTEIO: the other side has been silent for too long. */
 static int keep_alive(struct control_client *client, uint64_t now_ns)
 {
-	uint64_t beat_ns = client->setup.timeout_ns / 5;
+	uint64_t beat_ns = control_beat_ns(client->setup.timeout_ns);
 
 	client->heard_ns = clock_heard_ns(client->heard_ns, client->looked_ns, now_ns, beat_ns);
 	client->looked_ns = now_ns;

@@ -9,6 +9,7 @@
 #ifndef TRIBUTARY_AGGREGATE_CONTROL_WIRE_H
 #define TRIBUTARY_AGGREGATE_CONTROL_WIRE_H
 
+#include "base/clock.h"
 #include "transport/transport.h"
 
 #include <stdbool.h>
@@ -92,6 +93,12 @@ enum {
 	CONTROL_PAYLOAD_MAX = CONTROL_REQUEST_BYTES + CONTROL_MEMBERS_MAX * TRANSPORT_HANDLE_BYTES,
 };
 _Static_assert(CONTROL_STATE_BYTES + CONTROL_GROUPS_MAX * CONTROL_GROUP_BYTES <= CONTROL_PAYLOAD_MAX, "the longest");
+
+/* How often each side speaks. A service that is not heard of for 10 s is replaced, whatever the time-out. */
+static inline uint64_t control_beat_ns(uint64_t timeout_ns)
+{
+	return timeout_ns / 5 < 2 * NS_PER_S ? timeout_ns / 5 : 2 * NS_PER_S;
+}
 
 struct control_header {
 	enum control_type type;

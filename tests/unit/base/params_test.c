@@ -81,7 +81,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_int_equal(defaults.port_low, 0);
 	assert_int_equal(defaults.streams, 0);
 	assert_int_equal(defaults.threads, 0);
-	assert_int_equal(defaults.timeout_ns, UINT64_C(10000000000));
+	assert_int_equal(defaults.timeout_ns, UINT64_C(30000000000));
 	assert_int_equal(defaults.report_after_ns, UINT64_C(30000000000));
 	assert_int_equal(defaults.eager_bytes, 16384);
 	assert_int_equal(defaults.segment_bytes, 131072);
@@ -257,7 +257,10 @@ static void empty_value_counts_as_unset(void **state)
 
 	(void)state;
 	assert_int_equal(complaints.count, 0);
-	assert_int_equal(params.timeout_ns, UINT64_C(10000000000));
+	assert_int_equal(params.timeout_ns, UINT64_C(30000000000));
+	assert_int_equal(params_replace_ns(&params), UINT64_C(10000000000));
+	params.timeout_ns = 7;
+	assert_int_equal(params_replace_ns(&params), 7);
 	assert_string_equal(params.interfaces, "eth");
 }
 

@@ -89,7 +89,7 @@ static void the_environment_comes_first_and_of_the_file_the_first_line(void **st
 	snprintf(expected, sizeof(expected), "3 TRIBUTARY_STREAMS %s", getenv("NCCL_CONF_FILE"));
 	assert_string_equal(row("TRIBUTARY_STREAMS"), expected);
 	setenv("TRIBUTARY_TIMEOUT", "", 1); /* set to nothing: NCCL leaves it so */
-	assert_string_equal(row("TRIBUTARY_TIMEOUT"), "10 - -");
+	assert_string_equal(row("TRIBUTARY_TIMEOUT"), "30 - -");
 }
 
 static void lines_that_nccl_makes_nothing_of_are_named(void **state)

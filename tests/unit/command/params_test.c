@@ -42,7 +42,7 @@ static void table_has_every_variable_with_its_value(void **state)
 	assert_non_null(line);
 	*strchr(line, '\n') = '\0';
 	assert_non_null(strstr(line, " 2.5 "));
-	assert_non_null(strstr(line, " 10 "));
+	assert_non_null(strstr(line, " 30 "));
 	free(text);
 }
 

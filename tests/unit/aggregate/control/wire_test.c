@@ -156,6 +156,14 @@ static void every_type_has_a_word_and_a_side(void **state)
 	assert_string_equal(control_type_word(CONTROL_NONE), "none");
 }
 
+static void a_long_time_out_does_not_make_beats_rare(void **state)
+{
+	(void)state;
+	assert_int_equal(control_beat_ns(NS_PER_S), NS_PER_S / 5);
+	assert_int_equal(control_beat_ns(10 * NS_PER_S), 2 * NS_PER_S);
+	assert_int_equal(control_beat_ns(3600 * NS_PER_S), 2 * NS_PER_S);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -165,6 +173,7 @@ int main(void)
 		cmocka_unit_test(a_state_comes_back_with_all_its_groups),
 		cmocka_unit_test(too_long_a_sentence_is_cut),
 		cmocka_unit_test(every_type_has_a_word_and_a_side),
+		cmocka_unit_test(a_long_time_out_does_not_make_beats_rare),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
