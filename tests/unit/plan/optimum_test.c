@@ -283,7 +283,8 @@ static bool beaten_with(const struct plan_model *model, const unsigned *loads, s
 	return status;
 }
 
-static void try_program(const struct box_spec *spec, const struct topology *topology, struct plan_request *request,
+/* True: the planner has said so itself, that it ran out of work before it had looked at everything. */
+static bool try_program(const struct box_spec *spec, const struct topology *topology, struct plan_request *request,
 			enum plan_pattern pattern)
 {
 	struct plan_model model;
@@ -292,6 +293,10 @@ static void try_program(const struct box_spec *spec, const struct topology *topo
 	size_t count;
 
 	plan_and_verify(topology, request, pattern, spec->name, &plan);
+	if (!plan.exact) {
+		assert_true((double)plan_total_Bps(&plan) >= 0.9 * (double)plan.bound_Bps);
+		return true;
+	}
 	assert_int_equal(plan_model_init(&model, topology, request, pattern), 0);
 	list_channels(request, pattern);
 	count = list_loads(&model, &loads);
@@ -301,12 +306,13 @@ static void try_program(const struct box_spec *spec, const struct topology *topo
 				 (int)pattern, request->hosts, number, (unsigned long long)plan_total_Bps(&plan));
 	free(loads);
 	plan_model_fini(&model);
+	return false;
 }
 
 static void no_integer_program_finds_better_channels(void **state)
 {
 	unsigned step = (runtime_long() ? 7 : 61) * CASE_STEP;
-	unsigned cases = 0;
+	unsigned cases = 0, incomplete = 0;
 
 	(void)state;
 	glp_term_out(GLP_OFF);
@@ -327,14 +333,16 @@ static void no_integer_program_finds_better_channels(void **state)
 				/* Three hosts and pairs of NICs take GLPK many minutes: bound_test has them. */
 				if (j % PLACES > 1 || !take_place(&all, mask, j, 4, &request))
 					continue;
-				try_program(&box_specs[i], &topology, &request, (enum plan_pattern)(j / PLACES));
+				incomplete += try_program(&box_specs[i], &topology, &request,
+							  (enum plan_pattern)(j / PLACES));
 				cases++;
 			}
 		}
 		topology_fini(&topology);
 	}
 	glp_free_env();
-	print_message("%u cases\n", cases);
+	print_message("%u cases, %u of which the search did not finish\n", cases, incomplete);
+	assert_true(incomplete * 50 <= cases);
 }
 
 int main(void)
