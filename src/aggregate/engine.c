@@ -416,8 +416,8 @@ static void tell_lanes(const struct group *group)
 
 		if (lane->connection && lane->ops->spread)
 			lane->ops->spread(lane->connection, hosts);
-		if (lane->connection && lane->ops->ask_ahead && i >= group->count)
-			lane->ops->ask_ahead(lane->connection);
+		if (lane->connection && lane->ops->unpaced && i >= group->count)
+			lane->ops->unpaced(lane->connection);
 	}
 }
 

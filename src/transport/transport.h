@@ -121,11 +121,10 @@ struct transport_ops {
 	 */
 	void (*limit_rate)(struct transport_connection *connection, uint64_t rate_Bps);
 	/*
-	 * A hint to this receiver: its peer may send what a receive is for as soon as that is posted, without saying first
-	 * that it has it, whatever the pace holds. For a peer that nothing is gained by holding back, where what is said to
-	 * it waits long behind what goes the same way. NULL in the table: of no use to the transport.
+	 * A hint to this receiver: nothing is gained by holding its peer back, which may begin its messages without a grant, as
+	 * far as there is room for what no receive matches. NULL in the table: of no use to the transport.
 	 */
-	void (*ask_ahead)(struct transport_connection *connection);
+	void (*unpaced)(struct transport_connection *connection);
 	/* A group of `count` receives, each completed by the message with its tag, in whatever order they come. */
 	int (*receive)(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
 		       const int *tags, void *const *registrations, struct transport_request **ret);

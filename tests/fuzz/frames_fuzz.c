@@ -86,13 +86,14 @@ static struct tcp_transport *transport_get(void)
 	return tcp;
 }
 
-static void bench_open(struct bench *bench, enum tcp_role role, unsigned active_count, bool ahead)
+static void bench_open(struct bench *bench, enum tcp_role role, unsigned active_count, bool unscheduled)
 {
 	struct tcp_transport *transport = transport_get();
 
 	memset(bench, 0, sizeof(*bench));
 	must(tcp_connection_new(transport, role, 0, STREAMS, active_count, &bench->connection) == 0);
-	bench->connection->r.ask_ahead = ahead;
+	if (role == TCP_SENDER && unscheduled)
+		tcp_sender_may_begin(bench->connection, PACE_UNSCHEDULED_BYTES);
 	bench->next_message = (uint32_t)TCP_WIRE_FIRST_SEQUENCE;
 	bench->connection->id = 1;
 	bench->connection->joined_count = STREAMS;
@@ -168,15 +169,17 @@ static void say_frame(struct bench *bench, struct input *input)
 		if (how & 16) /* only a part of it comes */
 			payload -= payload ? take(input, 2) % payload : 0;
 	}
-	if (frame.type == TCP_FRAME_POSTED && !(how & 4))
-		frame.value = tcp_wire_put_posted(frame.tag, (uint32_t)frame.value % 64);
+	if (frame.type == TCP_FRAME_RTS && how & 32) {
+		frame.unscheduled_bytes = (uint32_t)(frame.value % 4096);
+		frame.unit = (uint16_t)(take(input, 1) * 40);
+	}
 	if (frame.type == TCP_FRAME_EAGER && !(how & 4)) {
 		if (bench->unit + tcp_wire_eager_units(frame.payload_bytes) > TCP_WIRE_EAGER_UNITS)
 			bench->unit = 0;
 		frame.value = bench->unit * TCP_WIRE_EAGER_UNIT;
 		bench->unit += tcp_wire_eager_units(frame.payload_bytes);
 	}
-	if (frame.type == TCP_FRAME_EAGER || frame.type == TCP_FRAME_ANNOUNCE || frame.type == TCP_FRAME_COMES)
+	if (frame.type == TCP_FRAME_EAGER || frame.type == TCP_FRAME_RTS)
 		bench->next_message = frame.message + 1;
 	tcp_wire_put_frame(&frame, bytes);
 	memset(bytes + TCP_WIRE_FRAME_BYTES, 0x5c, sizeof(bytes) - TCP_WIRE_FRAME_BYTES);

@@ -402,8 +402,8 @@ static void give_hints(const struct contract_end *end)
 
 	if (end->sends && hints & 1 && end->ops->limit_eager)
 		end->ops->limit_eager(end->connection, hints & 2 ? 0 : 1000);
-	if (!end->sends && hints & 4 && end->ops->ask_ahead)
-		end->ops->ask_ahead(end->connection);
+	if (!end->sends && hints & 4 && end->ops->unpaced)
+		end->ops->unpaced(end->connection);
 }
 
 int contract_end_begin(struct contract_end *end, struct contract_shared *shared, const struct transport_ops *ops,

@@ -36,24 +36,6 @@ static void every_shape_of_traffic_arrives(void **state)
 	link_close(&link);
 }
 
-/* Receives that are told of as they are posted, between messages that were sent before. */
-static void what_is_asked_for_ahead_arrives(void **state)
-{
-	const struct transport_suite *suite = *state;
-	const struct traffic_shape *shape;
-	struct link link;
-
-	if (!suite->ops->ask_ahead)
-		skip();
-	open_link(suite, &link);
-	suite->ops->ask_ahead(link.receiver);
-	for (shape = traffic_shapes; shape->name; shape++)
-		assert_int_equal(
-			traffic_between(shape, suite->seed, suite->max_recvs, suite->ops, link.sender, link.receiver),
-			0);
-	link_close(&link);
-}
-
 static void big_and_odd_sizes_arrive(void **state)
 {
 	static const size_t sizes[] = {
@@ -540,7 +522,6 @@ static void the_sender_may_look_away(void **state)
 
 const struct transport_suite_case transport_suite_data_cases[] = {
 	{ "every shape of traffic arrives", every_shape_of_traffic_arrives },
-	{ "what is asked for ahead arrives", what_is_asked_for_ahead_arrives },
 	{ "big and odd sizes arrive", big_and_odd_sizes_arrive },
 	{ "traffic goes both ways at once", traffic_goes_both_ways_at_once },
 	{ "the 33rd request must come again", the_33rd_request_must_come_again },

@@ -108,6 +108,14 @@ void pace_granter_add(struct pace_granter *granter, struct pace_flow *flow, uint
 	flow_wait(granter, flow);
 }
 
+void pace_granter_charge(struct pace_granter *granter, struct pace_flow *flow, uint64_t bytes)
+{
+	flow->granted_bytes += bytes;
+	charge(granter, flow, bytes);
+	if (!flow_left(flow))
+		flow_hold(granter, flow);
+}
+
 void pace_granter_delivered(struct pace_granter *granter, struct pace_flow *flow, uint64_t bytes, uint64_t now_ns)
 {
 	uint64_t held, beyond;

@@ -63,6 +63,8 @@ void pace_granter_resize(struct pace_granter *granter, uint64_t budget_bytes, ui
  */
 void pace_granter_add(struct pace_granter *granter, struct pace_flow *flow, uint64_t *sender_held_bytes,
 		      uint64_t total_bytes, uint64_t now_ns);
+/* `bytes` of a flow that was just added were sent without a grant: they are charged, whatever the budget. */
+void pace_granter_charge(struct pace_granter *granter, struct pace_flow *flow, uint64_t bytes);
 /* `bytes` more of it have arrived. A flow that is not listed: nothing happens. */
 void pace_granter_delivered(struct pace_granter *granter, struct pace_flow *flow, uint64_t bytes, uint64_t now_ns);
 /* Complete, failed or closed; what it still held returns. A flow that is not listed: nothing happens. */

@@ -22,11 +22,17 @@ enum {
 #define WINDOW_LEAST_NS (2 * NS_PER_MS)
 #define STALL_LEAST_NS \
 	(20 * NS_PER_MS) /* above a busy machine's time slices, far below TCP's retransmission time-out */
-#define POLL_NS        (2 * NS_PER_MS)
+#define POLL_NS              (2 * NS_PER_MS)
 /* How late a host with more threads than cores may be with what it was granted; docs/pace.md, "Late hosts". */
-#define LATE_NS        (8 * NS_PER_MS)
-#define ALONE_AFTER_NS (100 * NS_PER_MS)
-#define NEVER          UINT64_MAX
+#define LATE_NS              (8 * NS_PER_MS)
+#define ALONE_AFTER_NS       (100 * NS_PER_MS)
+#define NEVER                UINT64_MAX
+/*
+ * Hosts that sent lately send again, also after a rest: an epoch has so many messages at least. Before that all that are
+ * connected may begin at once.
+ */
+#define UNSCHEDULED_EPOCH_NS (5 * NS_PER_S)
+enum { UNSCHEDULED_KNOWN = 64, UNSCHEDULED_LEAST_BYTES = 2 * 1448 };
 
 /* Time of the pool since the window began; see docs/pace.md, "Windows". */
 struct window {
@@ -49,9 +55,16 @@ struct pace {
 	unsigned spread;           /* of the last message's sender whose was more than one */
 	uint64_t spread_ns;        /* when that came */
 	struct pace_flight flight;
-	_Atomic uint64_t poll_due_ns;  /* read without the lock */
-	_Atomic uint64_t flight_bytes; /* the same */
-	_Atomic bool may_promise;      /* the same */
+	struct {
+		uint64_t id;
+		unsigned connections, coming; /* coming: with messages */
+	} hosts[PACE_HOSTS_MAX];              /* 0 connections: free; who comes when none is shares the last one */
+	unsigned hosts_connected, hosts_coming, hosts_most, hosts_most_before; /* most: in this epoch, in the last */
+	uint64_t hosts_epoch_ns, messages, hosts_epoch_messages;               /* when it began, and after how many */
+	_Atomic uint64_t unscheduled_bytes;                                    /* read without the lock */
+	_Atomic uint64_t poll_due_ns;                                          /* read without the lock */
+	_Atomic uint64_t flight_bytes;                                         /* the same */
+	_Atomic bool one_sender;                                               /* the same */
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -183,6 +196,30 @@ static void give(struct pace *pace, uint64_t allowance_bytes)
 	}
 }
 
+static void unscheduled_look(struct pace *pace)
+{
+	uint64_t hosts = pace->hosts_coming, bytes;
+
+	if (!pace->enabled)
+		return;
+	if (pace->arbiter)
+		hosts += pace_arbiter_senders(pace->arbiter);
+	if (pace->messages - pace->hosts_epoch_messages >= UNSCHEDULED_KNOWN &&
+	    pace->event_ns >= pace->hosts_epoch_ns + UNSCHEDULED_EPOCH_NS) {
+		pace->hosts_most_before = pace->hosts_most;
+		pace->hosts_most = 0;
+		pace->hosts_epoch_ns = pace->event_ns;
+		pace->hosts_epoch_messages = pace->messages;
+	}
+	pace->hosts_most = (unsigned)larger(pace->hosts_most, hosts);
+	hosts = larger(pace->hosts_most, pace->hosts_most_before);
+	if (pace->messages < UNSCHEDULED_KNOWN)
+		hosts = larger(hosts, pace->hosts_connected);
+	bytes = hosts < 2 ? PACE_UNSCHEDULED_ALONE_BYTES : PACE_UNSCHEDULED_BYTES / hosts;
+	atomic_store_explicit(&pace->unscheduled_bytes, bytes < UNSCHEDULED_LEAST_BYTES ? 0 : bytes,
+			      memory_order_relaxed);
+}
+
 /* Who competes is known whenever a message begins or ends, here or in another process. */
 static void flight_look(struct pace *pace)
 {
@@ -196,6 +233,7 @@ static void flight_look(struct pace *pace)
 		bytes = pace_flight_bytes(&pace->flight, pace_estimator_rate(&pace->estimator),
 					  pace_estimator_path(&pace->estimator));
 	atomic_store_explicit(&pace->flight_bytes, bytes, memory_order_relaxed);
+	unscheduled_look(pace);
 }
 
 /* Grants all that can be granted now. */
@@ -255,7 +293,8 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	pace->enabled = options->enabled;
 	atomic_init(&pace->poll_due_ns, NEVER);
 	atomic_init(&pace->flight_bytes, 0);
-	atomic_init(&pace->may_promise, !options->enabled);
+	atomic_init(&pace->one_sender, !options->enabled);
+	atomic_init(&pace->unscheduled_bytes, PACE_UNSCHEDULED_ALONE_BYTES);
 	if (options->enabled && options->share_host && options->device_name)
 		open_arbiter(pace, options);
 	if (!pace->arbiter && options->share_host && options->local_processes)
@@ -298,11 +337,19 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		pace->spread = (unsigned)smaller(sender->spread, SPREAD_MOST);
 		pace->spread_ns = pace->event_ns;
 	}
-	atomic_store_explicit(&pace->may_promise, one_sender_alone(pace), memory_order_relaxed);
+	atomic_store_explicit(&pace->one_sender, one_sender_alone(pace), memory_order_relaxed);
 	pace_granter_add(&pace->granter, &message->flow, sender && sender->spread > 1 ? &sender->held_bytes : NULL,
 			 total_bytes, now_ns);
-	if (sender && sender->coming_count++ == 0)
+	if (message->unscheduled_bytes) {
+		pace_granter_charge(&pace->granter, &message->flow, message->unscheduled_bytes);
+		message->told_bytes = message->unscheduled_bytes;
+		atomic_store_explicit(&message->granted_bytes, message->unscheduled_bytes, memory_order_release);
+	}
+	pace->messages++;
+	if (sender && sender->coming_count++ == 0) {
 		pace->senders++;
+		pace->hosts_coming += pace->hosts[sender->place].coming++ == 0;
+	}
 	run(pace);
 	pthread_mutex_unlock(&pace->lock);
 }
@@ -335,8 +382,10 @@ void pace_remove(struct pace *pace, struct pace_message *message)
 	if (message->flow.listed) {
 		account(pace, pace->event_ns);
 		pace_granter_remove(&pace->granter, &message->flow);
-		if (message->sender && --message->sender->coming_count == 0)
+		if (message->sender && --message->sender->coming_count == 0) {
 			pace->senders--;
+			pace->hosts_coming -= --pace->hosts[message->sender->place].coming == 0;
+		}
 		message->grant_sent_ns = 0;
 		run(pace);
 	}
@@ -368,9 +417,42 @@ uint64_t pace_flight(struct pace *pace, unsigned spread)
 	return spread < 2 ? bytes : bytes * (spread < SPREAD_MOST ? spread : SPREAD_MOST);
 }
 
-bool pace_may_promise(struct pace *pace)
+bool pace_has_one_sender(struct pace *pace)
 {
-	return atomic_load_explicit(&pace->may_promise, memory_order_relaxed);
+	return atomic_load_explicit(&pace->one_sender, memory_order_relaxed);
+}
+
+uint64_t pace_unscheduled(struct pace *pace)
+{
+	return atomic_load_explicit(&pace->unscheduled_bytes, memory_order_relaxed);
+}
+
+void pace_join(struct pace *pace, struct pace_sender *sender)
+{
+	unsigned place = 0;
+
+	pthread_mutex_lock(&pace->lock);
+	while (place < PACE_HOSTS_MAX && !(pace->hosts[place].connections && pace->hosts[place].id == sender->host))
+		place++;
+	for (unsigned i = 0; i < PACE_HOSTS_MAX && place == PACE_HOSTS_MAX; i++)
+		if (!pace->hosts[i].connections)
+			place = i;
+	sender->place = place < PACE_HOSTS_MAX ? place : PACE_HOSTS_MAX - 1;
+	if (!pace->hosts[sender->place].connections++) {
+		pace->hosts[sender->place].id = sender->host;
+		pace->hosts_connected++;
+	}
+	unscheduled_look(pace);
+	pthread_mutex_unlock(&pace->lock);
+}
+
+void pace_leave(struct pace *pace, struct pace_sender *sender)
+{
+	pthread_mutex_lock(&pace->lock);
+	if (!--pace->hosts[sender->place].connections)
+		pace->hosts_connected--;
+	unscheduled_look(pace);
+	pthread_mutex_unlock(&pace->lock);
 }
 
 static void look_again(struct pace *pace, uint64_t now_ns)

@@ -14,11 +14,17 @@
 
 #include <stdatomic.h>
 
+#define PACE_UNSCHEDULED_BYTES       (80ULL << 10)
+#define PACE_UNSCHEDULED_ALONE_BYTES (256ULL << 10)
+
 struct pace;
+
+enum { PACE_HOSTS_MAX = 64 };
 
 /* One sender: a connection's other end. Zeroed but for its host; it outlives its messages. */
 struct pace_sender {
-	uint64_t host;         /* set by the caller; 0: not known */
+	uint64_t host;         /* set by the caller before pace_join; 0: not known */
+	unsigned place;        /* private: of its host, among PACE_HOSTS_MAX */
 	unsigned spread;       /* the same: hosts that it sends to at a time; 0, 1: it is not known to send elsewhere */
 	unsigned coming_count; /* private: its messages that were added and not removed */
 	uint64_t held_bytes;   /* private: what it was granted and has not delivered, while it sends to several hosts */
@@ -28,6 +34,7 @@ struct pace_message {
 	struct pace_flow flow;          /* under the pace's mutex; first, so that a flow is its message */
 	_Atomic uint64_t granted_bytes; /* copy of flow.granted_bytes, read without the mutex */
 	struct pace_sender *sender;     /* set by the caller; NULL: not known */
+	uint64_t unscheduled_bytes;     /* the same: sent before any grant */
 	uint64_t told_bytes;            /* of them the sender knows */
 	uint64_t grant_sent_ns;         /* of the round-trip sample under way; 0: none */
 	uint64_t sample_offset_bytes;   /* the sample ends when more than this has arrived */
@@ -62,11 +69,17 @@ static inline uint64_t pace_granted(struct pace_message *message)
 {
 	return atomic_load_explicit(&message->granted_bytes, memory_order_acquire);
 }
+/* Nobody competes for this device: one host alone sends to it, and only to this process. Cheap, no lock. */
+bool pace_has_one_sender(struct pace *pace);
+/* A connection from that sender is there, until pace_leave. */
+void pace_join(struct pace *pace, struct pace_sender *sender);
+void pace_leave(struct pace *pace, struct pace_sender *sender);
 /*
- * Nobody competes for this device: the sender may be told of posted receives before it announces messages for them, and
- * send at once. Such a promise holds no budget. Cheap, no lock.
+ * What a sender may send of its messages before it is granted anything, so that medium messages cost no round trip. The
+ * hosts that may do so at a time share PACE_UNSCHEDULED_BYTES, which no switch loses; one alone has
+ * PACE_UNSCHEDULED_ALONE_BYTES. 0: below two segments. Cheap, no lock.
  */
-bool pace_may_promise(struct pace *pace);
+uint64_t pace_unscheduled(struct pace *pace);
 /*
  * What each sender's kernel may have on its way at a time, because several compete for this device; 0: as much as it
  * likes. The caller tells its own kernel, which advertises no more. spread: hosts that this sender sends to at a time; 0, 1:

@@ -155,6 +155,8 @@ static bool answer(struct tcp_transport *transport, int fd, int device, enum tcp
 					    .eager_window_bytes = TCP_EAGER_WINDOW };
 	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
 
+	if (device >= 0)
+		welcome.unscheduled_bytes = (uint32_t)pace_unscheduled(transport->devices.list[device].pace);
 	memcpy(welcome.host, transport->host, TCP_WIRE_HOST_BYTES);
 	for (unsigned i = 0; device >= 0 && i < transport->devices.list[device].rail_count; i++) {
 		int interface = transport->devices.list[device].members[i];
@@ -206,7 +208,9 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	connection->listener = listener;
 	memcpy(connection->secret, listener->secret, TCP_WIRE_SECRET_BYTES);
 	memcpy(connection->peer_host, hello->host, TCP_WIRE_HOST_BYTES);
-	connection->peer_id = hello->host_id;
+	connection->r.sender.host = hello->host_id;
+	pace_join(connection->r.pace, &connection->r.sender);
+	connection->r.unscheduled_told = UINT64_MAX;
 	if (hello->host_id == transport->host_id)
 		connection->peer_process = hello->process_id;
 	tcp_connection_link(connection);

@@ -343,6 +343,7 @@ static int connection_from(struct tcp_transport *transport, struct tcp_connector
 		}
 		connection->live_count++;
 	}
+	tcp_sender_may_begin(connection, connector->dials[connector->dial_count - 1].welcome.unscheduled_bytes);
 	tcp_connection_link(connection);
 	for (unsigned i = 0; i < connection->stream_count; i++)
 		tcp_watch_stream(connection, &connection->streams[i], now_ns);

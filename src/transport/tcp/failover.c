@@ -200,8 +200,8 @@ static void keep_rest(struct tcp_tx_frame *out, uint64_t delivered)
 
 static bool needed_again(const struct tcp_connection *connection, const struct tcp_tx_frame *out)
 {
-	return out->type == TCP_FRAME_EAGER || out->type == TCP_FRAME_ANNOUNCE || out->type == TCP_FRAME_COMES ||
-	       out->type == TCP_FRAME_BYE || (out->type == TCP_FRAME_DATA && tcp_sender_find(connection, out->message));
+	return out->type == TCP_FRAME_EAGER || out->type == TCP_FRAME_RTS || out->type == TCP_FRAME_BYE ||
+	       (out->type == TCP_FRAME_DATA && tcp_sender_find(connection, out->message));
 }
 
 /*

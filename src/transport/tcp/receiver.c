@@ -1,7 +1,8 @@
 /*
  * The receiving role. Messages are matched to posted receives by tag, in the order of sending. One that no receive
- * matches joins the unexpected queue: an eager message lies in the window, an announced one waits at the sender, so the
- * stream behind it never stands still and no other tag waits for it. What the sender is told of all this is in tell.c.
+ * matches joins the unexpected queue: an eager message lies in the window, of a longer one the unscheduled bytes do and the
+ * rest waits at the sender, so the stream behind it never stands still and no other tag waits for it. What the sender is
+ * told of all this is in tell.c.
  */
 #include "base/clock.h"
 #include "base/copy.h"
@@ -42,7 +43,8 @@ int tcp_receiver_init(struct tcp_connection *connection)
 	r->next_sequence = TCP_WIRE_FIRST_SEQUENCE;
 	r->messages = sys_zalloc(TRANSPORT_MAX_REQUESTS * sizeof(*r->messages));
 	r->eager = sys_zalloc(TCP_WIRE_EAGER_MESSAGES * sizeof(*r->eager));
-	return r->messages && r->eager ? tcp_window_init(&r->window) : -ENOMEM;
+	r->unscheduled = sys_zalloc(TCP_UNSCHEDULED_WINDOW);
+	return r->messages && r->eager && r->unscheduled ? tcp_window_init(&r->window) : -ENOMEM;
 }
 
 void tcp_receiver_failed(struct tcp_connection *connection)
@@ -61,8 +63,12 @@ void tcp_receiver_fini(struct tcp_connection *connection)
 
 	if (r->pace)
 		tcp_receiver_failed(connection);
+	if (r->sender.host)
+		pace_leave(r->pace, &r->sender);
 	sys_free(r->messages);
 	sys_free(r->eager);
+	sys_free(r->unscheduled);
+	r->unscheduled = NULL;
 	tcp_window_fini(&r->window);
 	r->messages = r->eager = NULL;
 }
@@ -101,7 +107,7 @@ static void eager_complete(struct tcp_connection *connection, struct tcp_message
 	r->control_pending |= tcp_window_is_news(&r->window);
 }
 
-static void announced_complete(struct tcp_connection *connection, struct tcp_message *message)
+static void rts_complete(struct tcp_connection *connection, struct tcp_message *message)
 {
 	struct tcp_receiver *r = &connection->r;
 	const uint32_t bit = 1U << (message - r->messages);
@@ -154,6 +160,47 @@ static void bound_flight(struct tcp_connection *connection)
 	}
 }
 
+static uint8_t *place_of(const struct tcp_receiver *r, const struct tcp_message *message)
+{
+	return r->unscheduled + (size_t)message->unit * TCP_WIRE_EAGER_UNIT;
+}
+
+/* Their place is free again: what has come of them goes to the receive, and so does the rest, also in a frame's midst. */
+static void take_unscheduled(struct tcp_connection *connection, struct tcp_message *message, uint8_t *data)
+{
+	struct tcp_receiver *r = &connection->r;
+
+	if (!message->received && !message->accepted)
+		return;
+	copy_bytes(data, place_of(r, message), (size_t)message->received);
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		if (stream->live && stream->rx_left && stream->rx_message == message)
+			stream->rx_target = data + message->received;
+	}
+}
+
+static void rts_match(struct tcp_connection *connection, struct tcp_message *message, uint8_t *data, uint64_t now_ns)
+{
+	struct tcp_receiver *r = &connection->r;
+
+	r->coming |= 1U << (message - r->messages);
+	take_unscheduled(connection, message, data);
+	if (message->size) {
+		message->pace.sender = &r->sender;
+		message->pace.unscheduled_bytes = message->unscheduled;
+		r->sender.spread = r->spread;
+		pace_add(r->pace, &message->pace, message->size, now_ns);
+		if (message->received)
+			pace_delivered(r->pace, &message->pace, message->received, now_ns);
+		bound_flight(connection);
+	}
+	r->control_pending = true;
+	if (message->received == message->size)
+		rts_complete(connection, message);
+}
+
 /* Gives the message its receive. The caller has found that the tags agree. */
 static int match(struct tcp_connection *connection, struct tcp_message *message, struct tcp_request *request,
 		 unsigned index, uint64_t now_ns)
@@ -163,27 +210,12 @@ static int match(struct tcp_connection *connection, struct tcp_message *message,
 	if (message->size > slot->bytes)
 		return truncated(connection, message, slot->bytes, now_ns);
 	connection->r.posted_open--;
-	connection->r.told_open -= slot->told;
 	slot->matched = true;
 	message->request = request;
 	message->slot = index;
 	message->state = TCP_MESSAGE_COMES;
-	if (message->eager)
-		return 0;
-	memset(&message->pace, 0, sizeof(message->pace));
-	connection->r.sender.host = connection->peer_id;
-	connection->r.sender.spread = connection->r.spread;
-	message->pace.sender = &connection->r.sender;
-	message->received = message->accepted = message->grant_told = 0;
-	message->tell_again = false;
-	connection->r.coming |= 1U << (message - connection->r.messages);
-	if (!message->size) {
-		announced_complete(connection, message);
-		return 0;
-	}
-	pace_add(connection->r.pace, &message->pace, message->size, now_ns);
-	bound_flight(connection);
-	connection->r.control_pending = true;
+	if (!message->eager)
+		rts_match(connection, message, slot->data, now_ns);
 	return 0;
 }
 
@@ -237,7 +269,7 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 	request->count = request->open_count = (unsigned)count;
 	connection->r.posted_open += (unsigned)count;
 	if (bytes[0] <= connection->transport->params->eager_bytes)
-		connection->r.long_messages = false; /* this one will not be announced */
+		connection->r.long_messages = false; /* this one is eager */
 	for (int i = 0; i < count; i++)
 		request->slots[i] = (struct tcp_receive_slot){ .data = data[i], .bytes = bytes[i], .tag = tags[i] };
 	transport_open_append(&connection->open, &request->open);
@@ -245,7 +277,7 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 		struct tcp_message *message = find_unexpected(&connection->r, request->slots[i].tag);
 		int r;
 
-		/* After the connection's end an announced message cannot come, and those behind it must not pass it. */
+		/* After the connection's end the rest of a longer one cannot come, and those behind it must not pass it. */
 		if (!message || (connection->error && !message->eager))
 			continue;
 		unexpected_remove(&connection->r, message);
@@ -254,7 +286,6 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 		if (r < 0)
 			return r;
 	}
-	connection->r.control_pending |= tcp_receiver_has_posted_news(connection);
 	*ret = request;
 	return 0;
 }
@@ -298,7 +329,7 @@ static int eager_arrived(struct tcp_connection *connection, struct tcp_stream *s
 	return frame->payload_bytes ? 0 : tcp_receiver_payload(connection, stream, 0, now_ns);
 }
 
-static int announce_arrived(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
+static int rts_arrived(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
 {
 	struct tcp_receiver *r = &connection->r;
 	struct tcp_message *message = &r->messages[frame->request];
@@ -306,11 +337,19 @@ static int announce_arrived(struct tcp_connection *connection, const struct tcp_
 	unsigned index;
 
 	if (frame->message != (uint32_t)r->next_sequence || frame->value > TRANSPORT_MAX_MESSAGE_BYTES ||
-	    (message->state != TCP_MESSAGE_FREE && message->state != TCP_MESSAGE_DONE))
+	    (message->state != TCP_MESSAGE_FREE && message->state != TCP_MESSAGE_DONE) ||
+	    (uint64_t)frame->unit * TCP_WIRE_EAGER_UNIT + frame->unscheduled_bytes > TCP_UNSCHEDULED_WINDOW)
 		return -EPROTO;
 	r->done_untold &= ~(1U << frame->request); /* said again for a lost stream, but it was known */
+	memset(&message->pace, 0, sizeof(message->pace));
 	message_begin(connection, message, frame);
 	message->size = frame->value;
+	message->received = message->accepted = 0;
+	message->tell_again = false;
+	message->unit = frame->unit;
+	message->unscheduled = frame->unscheduled_bytes;
+	message->grant_told = frame->unscheduled_bytes;
+	r->expected_bytes += frame->unscheduled_bytes;
 	r->next_sequence++;
 	r->open_messages++;
 	r->long_messages = true;
@@ -321,30 +360,19 @@ static int announce_arrived(struct tcp_connection *connection, const struct tcp_
 	return 0;
 }
 
-/*
- * Its data is behind this frame. The sender knows that a receive is posted, and no other message can have matched it: those
- * with that tag are matched in their order, and it has counted them.
- */
-static int comes_arrived(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
+/* What no receive matches yet comes in its order, on one stream, and has a place in the window. */
+static bool may_wait(const struct tcp_message *message, const struct tcp_frame *frame)
 {
-	struct tcp_message *message = &connection->r.messages[frame->request];
-	int error = announce_arrived(connection, frame, now_ns);
-
-	if (error < 0)
-		return error;
-	if (message->state == TCP_MESSAGE_WAITS)
-		return -EPROTO;
-	connection->r.expected_bytes += message->size - message->grant_told;
-	message->grant_told = message->size;
-	return 0;
+	return message->state == TCP_MESSAGE_WAITS && frame->value == message->accepted;
 }
 
 static int data_arrived(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame)
 {
 	struct tcp_message *message = &connection->r.messages[frame->request];
 
-	if ((uint32_t)message->sequence != frame->message || message->state != TCP_MESSAGE_COMES ||
-	    frame->value >= message->grant_told || frame->payload_bytes > message->grant_told - frame->value ||
+	if ((uint32_t)message->sequence != frame->message ||
+	    (message->state != TCP_MESSAGE_COMES && !may_wait(message, frame)) || frame->value >= message->grant_told ||
+	    frame->payload_bytes > message->grant_told - frame->value ||
 	    frame->payload_bytes > message->size - message->accepted)
 		return -EPROTO;
 	message->accepted += frame->payload_bytes;
@@ -352,7 +380,9 @@ static int data_arrived(struct tcp_connection *connection, struct tcp_stream *st
 	stream->rx_frame = *frame;
 	stream->rx_message = message;
 	stream->rx_left = frame->payload_bytes;
-	stream->rx_target = message->request->slots[message->slot].data + frame->value;
+	stream->rx_target = (message->request ? message->request->slots[message->slot].data
+					      : place_of(&connection->r, message)) +
+			    frame->value;
 	return 0;
 }
 
@@ -390,10 +420,12 @@ int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *s
 	stream->rx_position += bytes;
 	message->received += bytes;
 	r->expected_bytes -= bytes;
+	if (message->state == TCP_MESSAGE_WAITS)
+		return 0;
 	pace_delivered(r->pace, &message->pace, bytes, now_ns);
 	bound_flight(connection);
 	if (message->received == message->size)
-		announced_complete(connection, message);
+		rts_complete(connection, message);
 	return 0;
 }
 
@@ -413,7 +445,6 @@ void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_s
 
 		slot->matched = false;
 		r->posted_open++;
-		r->told_open += slot->told;
 	}
 	message->request = NULL;
 	message->state = TCP_MESSAGE_FREE;
@@ -444,10 +475,8 @@ int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *str
 		return data_arrived(connection, stream, frame);
 	stream->rx_position += TCP_WIRE_FRAME_BYTES;
 	switch (frame->type) {
-	case TCP_FRAME_ANNOUNCE:
-		return announce_arrived(connection, frame, now_ns);
-	case TCP_FRAME_COMES:
-		return comes_arrived(connection, frame, now_ns);
+	case TCP_FRAME_RTS:
+		return rts_arrived(connection, frame, now_ns);
 	case TCP_FRAME_SUSPECT:
 		tcp_failover_suspect(connection, frame, now_ns);
 		return 0;

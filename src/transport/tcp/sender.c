@@ -1,8 +1,8 @@
 /*
- * The sending role. A short message is copied into the eager window, goes out at once, and its request is done. A longer
- * one, or one for which the window has no room, is announced; the receiver grants bytes of it; they are cut into frames,
- * each for the stream that will be through first; the request is done when the receiver says that every byte is in place.
- * So no message waits for one with another tag.
+ * The sending role. A short message is copied into the eager window, goes out at once, and its request is done. Of a longer
+ * one, or one for which the window has no room, an RTS goes out, with the first bytes behind it where the window has a
+ * place for them; the receiver grants the rest; it is cut into frames, each for the stream that will be through first; the
+ * request is done when the receiver says that every byte is in place. So no message waits for one with another tag.
  */
 #include "base/clock.h"
 #include "base/copy.h"
@@ -19,6 +19,7 @@ enum {
 	SENDER_BURST = 4 << 20,
 	STRIPE_AHEAD_NS = 4 * 1000 * 1000, /* what a stream may have in flight, in time at its own rate */
 	RATE_WINDOW_NS = 5 * 1000 * 1000,
+	UNSCHEDULED_LEAST = 1448,
 };
 
 int tcp_sender_init(struct tcp_connection *connection)
@@ -66,31 +67,71 @@ static void queue_eager(struct tcp_connection *connection, struct tcp_stream *le
 	request->done = true;
 }
 
-/* A message goes out: a receive that is known to be posted is its own. True: its data may follow at once. */
-static bool take_posted(struct tcp_connection *connection, int tag)
+void tcp_sender_may_begin(struct tcp_connection *connection, uint64_t bytes)
 {
-	struct tcp_sender *s = &connection->s;
-
-	for (unsigned i = 0; i < s->posted_count; i++) {
-		if (s->posted[i].tag != tag)
-			continue;
-		if (!--s->posted[i].count)
-			s->posted[i] = s->posted[--s->posted_count];
-		return connection->active_count == 1; /* its bytes have to stay behind the announcement */
-	}
-	return false;
+	connection->s.unscheduled_most = bytes < TCP_UNSCHEDULED_WINDOW / 2 ? bytes : TCP_UNSCHEDULED_WINDOW / 2;
 }
 
-static void queue_announcement(struct tcp_connection *connection, struct tcp_stream *lead, struct tcp_request *request)
+static unsigned units_of(uint64_t bytes)
 {
-	struct tcp_frame frame = { .type = request->ahead ? TCP_FRAME_COMES : TCP_FRAME_ANNOUNCE,
+	return (unsigned)((bytes + TCP_WIRE_EAGER_UNIT - 1) / TCP_WIRE_EAGER_UNIT);
+}
+
+/* The first place for them at the receiver, past all that overlap: those of messages that may still wait. */
+static int find_place(const struct tcp_connection *connection, uint64_t bytes)
+{
+	unsigned unit = 0;
+	const struct tcp_request *request = tcp_request_first(connection);
+
+	while (request && unit + units_of(bytes) <= TCP_WIRE_UNSCHEDULED_UNITS) {
+		if (request->unscheduled && request->unit < unit + units_of(bytes) &&
+		    unit < request->unit + units_of(request->unscheduled)) {
+			unit = request->unit + units_of(request->unscheduled);
+			request = tcp_request_first(connection);
+		} else {
+			request = tcp_request_next(request);
+		}
+	}
+	return request ? -ENOBUFS : (int)unit;
+}
+
+/* How many bytes follow the RTS: all that may, but for less than a segment of more. */
+static uint64_t unscheduled(const struct tcp_connection *connection, uint64_t bytes)
+{
+	const struct tcp_sender *s = &connection->s;
+	uint64_t left = s->unscheduled_most > s->unscheduled_open ? s->unscheduled_most - s->unscheduled_open : 0;
+
+	return bytes <= left ? bytes : left < UNSCHEDULED_LEAST ? 0 : left;
+}
+
+static void queue_rts(struct tcp_connection *connection, struct tcp_stream *lead, struct tcp_request *request)
+{
+	struct tcp_frame frame = { .type = TCP_FRAME_RTS,
 				   .message = (uint32_t)request->sequence,
 				   .request = (uint8_t)(request - connection->requests),
 				   .tag = request->tag,
 				   .value = request->size };
+	uint64_t bytes = unscheduled(connection, request->size);
+	int unit = bytes ? find_place(connection, bytes) : -ENOBUFS;
 
+	if (unit < 0)
+		bytes = 0;
+	request->granted = request->unscheduled = bytes;
+	if (bytes) {
+		request->unit = (unsigned)unit;
+		connection->s.unscheduled_open += bytes;
+		frame.unit = (uint16_t)unit;
+		frame.unscheduled_bytes = (uint32_t)bytes;
+	}
 	tcp_stream_queue(lead, &frame, NULL);
 	transport_open_append(&connection->open, &request->open);
+}
+
+/* The receiver has gone on with it. */
+static void unscheduled_arrived(struct tcp_connection *connection, struct tcp_request *request)
+{
+	connection->s.unscheduled_open -= request->unscheduled;
+	request->unscheduled = 0;
 }
 
 int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes, int tag, uint64_t now_ns,
@@ -100,7 +141,6 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	struct tcp_stream *lead = &connection->streams[s->lead];
 	const bool others = tcp_request_first(connection) != NULL;
 	struct tcp_request *request;
-	bool is_posted;
 	int unit = -ENOBUFS;
 
 	*ret = NULL;
@@ -113,20 +153,17 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	request = tcp_request_get(connection, TCP_REQUEST_SEND, now_ns);
 	if (!request)
 		return 0;
-	is_posted = take_posted(connection, tag);
 	request->data = data;
 	request->size = bytes;
 	request->tag = tag;
 	request->sequence = s->next_sequence++;
-	request->granted = request->next_offset = 0;
-	request->ahead = unit < 0 && is_posted;
-	s->tag_of[request->sequence % TCP_TAGS] = tag;
+	request->granted = request->next_offset = request->unscheduled = 0;
 	if (unit >= 0)
 		queue_eager(connection, lead, request, (unsigned)unit);
 	else
-		queue_announcement(connection, lead, request);
-	/* With others under way the caller is about to test one of them; an announcement goes out with their bytes then. */
-	if (request->done || !others || connection->driven || request->ahead)
+		queue_rts(connection, lead, request);
+	/* With others under way the caller is about to test one of them; a lone RTS goes out with their bytes then. */
+	if (request->done || !others || connection->driven || request->unscheduled)
 		tcp_sender_pump(connection, now_ns);
 	*ret = request;
 	return 0;
@@ -159,7 +196,7 @@ static struct tcp_stream *pick_stream(struct tcp_connection *connection)
 	struct tcp_stream *best = &connection->streams[connection->s.lead];
 	uint64_t best_ns = UINT64_MAX;
 
-	/* Nothing to balance; and data that was not asked for has to stay behind its announcement. */
+	/* Nothing to balance. */
 	if (connection->active_count == 1)
 		return is_usable(best) && tcp_stream_has_room(best) && !best->tx_full ? best : NULL;
 	best = NULL;
@@ -180,18 +217,6 @@ static struct tcp_stream *pick_stream(struct tcp_connection *connection)
 		}
 	}
 	return best;
-}
-
-/*
- * Up to which byte. What was announced by COMES may go at once, but only behind that frame on the same stream, or its data
- * could come first.
- */
-static uint64_t may_send(const struct tcp_connection *connection, const struct tcp_stream *stream,
-			 const struct tcp_request *request)
-{
-	if (!request->ahead || stream->index != connection->s.lead || order_is_held(connection))
-		return request->granted;
-	return request->size;
 }
 
 /*
@@ -216,7 +241,15 @@ static bool may_keep_more(const struct tcp_connection *connection)
 	return kept + 1 < s->again_capacity;
 }
 
-/* Queues the next granted piece of the oldest message that has one. 0: there is none. */
+/* What is unscheduled follows its RTS on the same stream, or it could come first. */
+static bool may_go(const struct tcp_connection *connection, const struct tcp_stream *stream,
+		   const struct tcp_request *request)
+{
+	return request->next_offset >= request->unscheduled ||
+	       (stream->index == connection->s.lead && !order_is_held(connection));
+}
+
+/* Queues the next piece of the oldest message that has one which may go. 0: there is none. */
 static size_t cut_frame(struct tcp_connection *connection, struct tcp_stream *stream)
 {
 	const size_t longest = connection->active_count > 1 ? connection->transport->params->segment_bytes
@@ -230,11 +263,10 @@ static size_t cut_frame(struct tcp_connection *connection, struct tcp_stream *st
 					   .message = (uint32_t)request->sequence,
 					   .request = (uint8_t)(request - connection->requests),
 					   .value = request->next_offset };
-		uint64_t limit = may_send(connection, stream, request), bytes;
+		uint64_t bytes = request->granted - request->next_offset;
 
-		if (limit <= request->next_offset) /* below it, too: data of COMES rests while the lead changes */
+		if (!bytes || !may_go(connection, stream, request))
 			continue;
-		bytes = limit - request->next_offset;
 		if (bytes > longest)
 			bytes = longest;
 		frame.payload_bytes = (uint32_t)bytes;
@@ -254,6 +286,14 @@ static bool flush(struct tcp_connection *connection, struct tcp_stream *stream, 
 	return r == 0;
 }
 
+/* They stay behind their RTS, which may be lost, too. */
+static bool is_unscheduled(const struct tcp_connection *connection, const struct tcp_tx_frame *out)
+{
+	const struct tcp_request *request = tcp_sender_find(connection, out->message);
+
+	return request && out->value < request->unscheduled;
+}
+
 /* What a dead stream left: order first, and only once every dead stream is accounted for. */
 static void send_again(struct tcp_connection *connection)
 {
@@ -264,7 +304,7 @@ static void send_again(struct tcp_connection *connection)
 			return;
 	while (s->again_head != s->again_tail) {
 		struct tcp_tx_frame *out = &s->again[s->again_head % s->again_capacity];
-		bool ordered = out->type != TCP_FRAME_DATA;
+		bool ordered = out->type != TCP_FRAME_DATA || is_unscheduled(connection, out);
 		struct tcp_stream *stream = ordered ? &connection->streams[s->lead] : pick_stream(connection);
 		struct tcp_frame frame;
 
@@ -293,6 +333,7 @@ void tcp_sender_say_bye(struct tcp_connection *connection, uint64_t now_ns)
 
 bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 {
+	struct tcp_stream *const lead = &connection->streams[connection->s.lead];
 	bool unsent = false;
 
 	send_again(connection);
@@ -319,6 +360,10 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 			burst += bytes;
 			if (connection->active_count > 1)
 				break; /* choose anew for the next segment */
+		}
+		if (!burst && stream != lead && is_usable(lead) && tcp_stream_has_room(lead) && !lead->tx_full) {
+			stream = lead;
+			burst = cut_frame(connection, stream);
 		}
 		if (!burst)
 			break;
@@ -374,6 +419,7 @@ static int done_arrived(struct tcp_connection *connection, const struct tcp_fram
 		return 0; /* told again */
 	if (request->next_offset != request->size)
 		return -EPROTO;
+	unscheduled_arrived(connection, request);
 	transport_open_remove(&connection->open, &request->open);
 	request->done = true;
 	connection->reported = false;
@@ -390,36 +436,7 @@ static int granted(struct tcp_connection *connection, const struct tcp_frame *fr
 		return -EPROTO;
 	if (frame->value > request->granted)
 		request->granted = frame->value;
-	return 0;
-}
-
-/*
- * So many receives were unmatched before the message of which the receiver had not heard. Each message with their tag that
- * was sent since has matched one. What is left only grows by later receives, so of several such frames, in whatever order
- * they are read (a stream may have died), the highest count holds.
- */
-static int posted(struct tcp_sender *s, const struct tcp_frame *frame)
-{
-	uint64_t sequence = tcp_wire_sequence(frame->message, s->next_sequence);
-	uint32_t count;
-	unsigned i = 0;
-	int tag;
-
-	tcp_wire_get_posted(frame->value, &tag, &count);
-	if (sequence > s->next_sequence)
-		return -EPROTO;
-	if (s->next_sequence - sequence > TCP_TAGS)
-		return 0; /* read too late */
-	for (; sequence != s->next_sequence && count; sequence++)
-		count -= s->tag_of[sequence % TCP_TAGS] == tag;
-	while (i < s->posted_count && s->posted[i].tag != tag)
-		i++;
-	if (!count || i == TRANSPORT_MAX_REQUESTS)
-		return 0; /* it may be announced all the same */
-	if (i == s->posted_count)
-		s->posted[s->posted_count++] = (struct tcp_posted){ .tag = tag };
-	if (count > s->posted[i].count)
-		s->posted[i].count = count;
+	unscheduled_arrived(connection, request);
 	return 0;
 }
 
@@ -468,8 +485,9 @@ int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *from,
 		return granted(connection, frame);
 	case TCP_FRAME_DONE:
 		return done_arrived(connection, frame);
-	case TCP_FRAME_POSTED:
-		return posted(&connection->s, frame);
+	case TCP_FRAME_UNSCHEDULED:
+		tcp_sender_may_begin(connection, frame->value);
+		return 0;
 	case TCP_FRAME_WINDOW_LOW:
 	case TCP_FRAME_WINDOW_HIGH:
 		return reported(&connection->s, frame);

@@ -237,7 +237,7 @@ static int consume(struct tcp_connection *connection, struct tcp_stream *stream,
  */
 static bool is_awaited(const struct tcp_connection *connection, const struct tcp_stream *stream)
 {
-	return stream->quiet_polls > QUIET_POLLS && !connection->watched &&
+	return stream->quiet_polls > QUIET_POLLS && !connection->watched && !tcp_receiver_expects_data(connection) &&
 	       atomic_load_explicit(&connection->transport->sends, memory_order_relaxed) != stream->rx_after_sends;
 }
 

@@ -29,12 +29,12 @@
 enum {
 	TCP_STREAMS_MAX = TCP_WIRE_STREAMS_MAX,
 	TCP_TX_FRAMES = 128, /* written but not acknowledged, of one stream */
-	TCP_TAGS = 256,      /* of so many messages a sender knows the tags */
 	TCP_STAGING_RECEIVER = 32 << 10,
 	TCP_STAGING_SENDER = 4 << 10, /* control frames only */
 	/* While announced data may come, a read takes at most this much beyond it: three headers and the bit of payload
 	 * that COPY_UNCOUNTED_BYTES lets us copy. */
 	TCP_STAGING_BETWEEN_DATA = TCP_WIRE_FRAME_BYTES + 64,
+	TCP_UNSCHEDULED_WINDOW = TCP_WIRE_UNSCHEDULED_UNITS * TCP_WIRE_EAGER_UNIT,
 	TCP_ENGINES_MAX = 8,
 	TCP_UNPINNED_MAX = 64,
 	TCP_PIN_TRIES = 4, /* parts of the time-out; the last two are for the system's route */
@@ -116,7 +116,6 @@ struct tcp_receive_slot {
 	uint64_t received;
 	int tag;
 	bool matched, done;
-	bool told; /* POSTED has counted it */
 };
 
 enum tcp_request_kind { TCP_REQUEST_SEND, TCP_REQUEST_RECEIVE, TCP_REQUEST_KIND_COUNT };
@@ -132,7 +131,9 @@ struct tcp_request {
 	int tag;
 	const uint8_t *data;
 	uint64_t size, granted, next_offset;
-	bool ahead; /* announced by COMES */
+	/* Sent with its RTS, and the receiver has not granted more or taken it; their place there. */
+	uint64_t unscheduled;
+	unsigned unit;
 	/* A group of receives. */
 	unsigned count, open_count;
 	struct tcp_receive_slot slots[TRANSPORT_MAX_RECVS];
@@ -140,7 +141,7 @@ struct tcp_request {
 
 enum tcp_message_state {
 	TCP_MESSAGE_FREE,
-	TCP_MESSAGE_WAITS, /* announced, or stored in the eager window; no receive matches yet */
+	TCP_MESSAGE_WAITS, /* no receive matches; the whole, or its unscheduled bytes, lie in a window */
 	TCP_MESSAGE_COMES, /* matched, bytes are on their way */
 	TCP_MESSAGE_DONE,
 	TCP_MESSAGE_STATE_COUNT
@@ -155,6 +156,8 @@ struct tcp_message {
 	int tag;
 	uint64_t size, received;
 	uint64_t accepted; /* received and begun, on any stream: a late byte for a finished message cannot be */
+	uint32_t unscheduled;
+	uint16_t unit; /* their place until a receive matches */
 	struct tcp_request *request;
 	unsigned slot;
 	uint64_t grant_told;
@@ -162,18 +165,10 @@ struct tcp_message {
 	struct pace_message pace;
 };
 
-/* At the sender: receives that are posted, and that no message sent so far will match. */
-struct tcp_posted {
-	int tag;
-	uint32_t count;
-};
-
 struct tcp_sender {
 	uint64_t next_sequence;
-	struct tcp_posted posted[TRANSPORT_MAX_REQUESTS];
-	unsigned posted_count;
-	int tag_of[TCP_TAGS]; /* of the last messages, by sequence */
-	uint8_t lead;         /* announcements and eager messages go here, in order */
+	uint64_t unscheduled_most, unscheduled_open; /* bytes: what the receiver said, and what is on its way */
+	uint8_t lead;                                /* RTS and eager messages go here, in order */
 	struct tcp_window window;
 	/* Frames of dead streams that must go out again, in order. */
 	struct tcp_tx_frame *again;
@@ -191,17 +186,18 @@ struct tcp_receiver {
 	unsigned spread;        /* hosts that the peer sends to at a time, if somebody has said so; else 0 */
 	uint64_t next_sequence; /* that the next announcement or eager message must have */
 	struct tcp_window window;
+	uint8_t *unscheduled;    /* TCP_UNSCHEDULED_WINDOW bytes: places by tcp_message.unit */
 	bool window_due;         /* what it holds is to be reported, however little has changed */
 	bool window_again;       /* the last report is lost */
 	unsigned posted_open;    /* receives that nothing has matched */
-	unsigned told_open;      /* of these, counted by a POSTED */
-	bool long_messages;      /* the last message was an announced one: worth a POSTED */
-	bool ask_ahead;          /* the sender is told of each receive, whatever the pace holds */
-	uint64_t expected_bytes; /* told the sender to send, not here yet */
-	uint32_t open_messages;  /* announced and not done */
+	bool long_messages;      /* the last message was not an eager one */
+	uint64_t expected_bytes; /* granted or unscheduled, not here yet */
+	bool unpaced;            /* its peer may begin, whatever the pace holds */
+	uint64_t unscheduled_told;
+	uint32_t open_messages; /* announced and not done */
 	bool control_pending;
 	struct pace *pace;
-	struct pace_sender sender;
+	struct pace_sender sender; /* its host is never 0 */
 };
 
 enum tcp_role { TCP_SENDER, TCP_RECEIVER };
@@ -226,7 +222,6 @@ struct tcp_connection {
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
 	uint32_t listener_id;
 	char peer_host[TCP_WIRE_HOST_BYTES];
-	uint64_t peer_id; /* of that host, for the pace; never 0 */
 	int device;
 	unsigned stream_count, active_count, live_count, poll_count;
 	uint64_t lost_ns; /* since when no stream is live */
@@ -444,6 +439,8 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 		    struct tcp_request **ret);
 int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
 		     uint64_t now_ns);
+/* The receiver has said how many unscheduled bytes may be on their way. */
+void tcp_sender_may_begin(struct tcp_connection *connection, uint64_t bytes);
 /* True: bytes wait for a socket to take them. */
 bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns);
 /* Behind all that is still to be sent again; nothing may be sent after it. */
@@ -476,8 +473,6 @@ bool tcp_receiver_expects_data(const struct tcp_connection *connection);
 /* Nobody's budget waits for what has arrived: it may lie in the socket for a moment. */
 bool tcp_receiver_may_rest(const struct tcp_connection *connection);
 bool tcp_receiver_has_to_tell(const struct tcp_connection *connection);
-/* True: receives are posted of which the sender is to hear now. */
-bool tcp_receiver_has_posted_news(const struct tcp_connection *connection);
 /* A matched message lacks a grant, which may be given when other connections receive. */
 bool tcp_receiver_waits_for_grant(struct tcp_connection *connection);
 /* All that the sender cannot do without is told again: the stream that carried it is gone. */

@@ -1,5 +1,5 @@
 /*
- * What a receiver tells the sender: grants, what is done, what the eager window holds, receives that are posted. It is
+ * What a receiver tells the sender: how much may come unscheduled, grants, what is done, what the window holds. It is
  * state, not events: a flush says what is new in it, and after the loss of a stream everything is said again.
  */
 #include "transport/tcp/tcp.h"
@@ -9,20 +9,6 @@
 enum {
 	ACK_BYTES = 64 << 10, /* several streams: the sender balances them by what is acknowledged */
 };
-
-/*
- * Told before the sender runs out: asking for every message costs a round trip. Without ask_ahead only while nobody else
- * sends to this device, since data that was not asked for is outside the pace's budget.
- */
-bool tcp_receiver_has_posted_news(const struct tcp_connection *connection)
-{
-	const struct tcp_receiver *r = &connection->r;
-	const unsigned untold = r->posted_open - r->told_open;
-
-	if (!untold || connection->active_count > 1)
-		return false;
-	return r->ask_ahead || (r->long_messages && r->told_open <= untold && pace_may_promise(r->pace));
-}
 
 /* Each frame to the sender acknowledges one stream: the one that is furthest ahead of what was told. */
 static void acknowledge_in(struct tcp_connection *connection, struct tcp_frame *frame)
@@ -53,40 +39,20 @@ static bool tell(struct tcp_connection *connection, struct tcp_stream *lead, str
 	return true;
 }
 
-/* Counts the unmatched receives with that tag, and marks them as told of. */
-static uint32_t count_posted(struct tcp_connection *connection, int tag)
+static uint64_t unscheduled_most(const struct tcp_connection *connection)
 {
-	uint32_t count = 0;
-
-	for (struct tcp_request *request = tcp_request_first(connection); request; request = tcp_request_next(request))
-		for (unsigned i = 0; i < request->count; i++) {
-			struct tcp_receive_slot *slot = &request->slots[i];
-
-			if (slot->matched || slot->tag != tag)
-				continue;
-			connection->r.told_open += !slot->told;
-			slot->told = true;
-			count++;
-		}
-	return count;
+	return connection->r.unpaced ? TCP_UNSCHEDULED_WINDOW / 2 : pace_unscheduled(connection->r.pace);
 }
 
-/* True when the sender knows of every receive that nothing has matched. */
-static bool tell_posted(struct tcp_connection *connection, struct tcp_stream *lead)
+static bool tell_unscheduled(struct tcp_connection *connection, struct tcp_stream *lead)
 {
-	for (struct tcp_request *request = tcp_request_first(connection); request; request = tcp_request_next(request))
-		for (unsigned i = 0; i < request->count; i++) {
-			const struct tcp_receive_slot *slot = &request->slots[i];
-			struct tcp_frame frame = { .type = TCP_FRAME_POSTED,
-						   .message = (uint32_t)connection->r.next_sequence };
+	const struct tcp_frame frame = { .type = TCP_FRAME_UNSCHEDULED, .value = unscheduled_most(connection) };
 
-			if (slot->matched || slot->told)
-				continue;
-			if (!tcp_stream_has_room(lead))
-				return false;
-			frame.value = tcp_wire_put_posted(slot->tag, count_posted(connection, slot->tag));
-			tell(connection, lead, frame);
-		}
+	if (frame.value == connection->r.unscheduled_told)
+		return true;
+	if (!tell(connection, lead, frame))
+		return false;
+	connection->r.unscheduled_told = frame.value;
 	return true;
 }
 
@@ -101,8 +67,6 @@ static bool tell_grants(struct tcp_connection *connection, struct tcp_stream *le
 
 		if (granted <= message->grant_told && !message->tell_again)
 			continue;
-		if (granted < message->grant_told) /* COMES brought all of it */
-			granted = message->grant_told;
 		frame.value = granted;
 		if (!tell(connection, lead, frame))
 			return false;
@@ -176,9 +140,8 @@ void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
 	if (!lead)
 		return;
 	pace_poll(r->pace, now_ns);
-	all = tell_grants(connection, lead, now_ns) && tell_done(connection, lead) && tell_window(connection, lead) &&
-	      (!tcp_receiver_has_posted_news(connection) || tell_posted(connection, lead)) &&
-	      tell_positions(connection, lead);
+	all = tell_unscheduled(connection, lead) && tell_grants(connection, lead, now_ns) &&
+	      tell_done(connection, lead) && tell_window(connection, lead) && tell_positions(connection, lead);
 	r->control_pending = !all;
 	error = tcp_stream_flush(lead, false, now_ns);
 	if (error < 0)
@@ -195,10 +158,7 @@ void tcp_receiver_retell(struct tcp_connection *connection)
 		if (r->messages[i].state == TCP_MESSAGE_DONE)
 			r->done_untold |= 1U << i;
 	}
-	for (struct tcp_request *request = tcp_request_first(connection); request; request = tcp_request_next(request))
-		for (unsigned i = 0; i < request->count; i++)
-			request->slots[i].told = false;
-	r->told_open = 0;
+	r->unscheduled_told = UINT64_MAX;
 	r->window_again = r->control_pending = true;
 	for (unsigned i = 0; i < connection->stream_count; i++)
 		if (!connection->streams[i].live)
@@ -209,12 +169,12 @@ bool tcp_receiver_expects_data(const struct tcp_connection *connection)
 {
 	const struct tcp_receiver *r = &connection->r;
 
-	return r->expected_bytes || r->told_open;
+	return r->expected_bytes || (r->long_messages && r->posted_open);
 }
 
 bool tcp_receiver_may_rest(const struct tcp_connection *connection)
 {
-	return connection->active_count == 1 && !connection->driven && pace_may_promise(connection->r.pace);
+	return connection->active_count == 1 && !connection->driven && pace_has_one_sender(connection->r.pace);
 }
 
 bool tcp_receiver_waits_for_grant(struct tcp_connection *connection)
@@ -235,5 +195,5 @@ bool tcp_receiver_has_to_tell(const struct tcp_connection *connection)
 	const struct tcp_receiver *r = &connection->r;
 
 	return r->control_pending || r->window_due || r->coming || connection->active_count > 1 ||
-	       tcp_receiver_has_posted_news(connection);
+	       unscheduled_most(connection) != r->unscheduled_told;
 }

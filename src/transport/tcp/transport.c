@@ -356,12 +356,12 @@ static void tcp_spread(struct transport_connection *opaque, unsigned hosts)
 	pthread_mutex_unlock(&connection->lock);
 }
 
-static void tcp_ask_ahead(struct transport_connection *opaque)
+static void tcp_unpaced(struct transport_connection *opaque)
 {
 	struct tcp_connection *connection = (struct tcp_connection *)opaque;
 
 	pthread_mutex_lock(&connection->lock);
-	connection->r.ask_ahead = true;
+	connection->r.unpaced = true;
 	pthread_mutex_unlock(&connection->lock);
 }
 
@@ -445,8 +445,8 @@ const struct transport_ops transport_tcp = {
 	.send = tcp_send,
 	.limit_eager = tcp_limit_eager,
 	.spread = tcp_spread,
+	.unpaced = tcp_unpaced,
 	.limit_rate = tcp_limit_rate,
-	.ask_ahead = tcp_ask_ahead,
 	.receive = tcp_receive,
 	.flush = tcp_flush,
 	.test = tcp_test,

@@ -162,7 +162,7 @@ int tcp_wire_get_hello(const uint8_t bytes[static TCP_WIRE_HELLO_BYTES], struct 
 }
 
 /*
- * Welcome: 0 magic, 4 version, 6 status, 7 rails, 8 connection, 16 eager window, 32 host[40], 72 rails[8 × 20],
+ * Welcome: 0 magic, 4 version, 6 status, 7 rails, 8 connection, 16 eager window, 20 unscheduled, 32 host[40], 72 rails[8 × 20],
  * 232 their tied ports[8 × 2], 252 sum.
  */
 enum { WELCOME_SUM_AT = 252, WELCOME_RAIL_BYTES = 20, WELCOME_TIED_AT = 232 };
@@ -176,6 +176,7 @@ void tcp_wire_put_welcome(const struct tcp_wire_welcome *welcome, uint8_t bytes[
 	bytes[7] = welcome->rail_count;
 	bytes_put(bytes + 8, welcome->connection_id, 8);
 	bytes_put(bytes + 16, welcome->eager_window_bytes, 4);
+	bytes_put(bytes + 20, welcome->unscheduled_bytes, 4);
 	memcpy(bytes + 32, welcome->host, TCP_WIRE_HOST_BYTES);
 	for (size_t i = 0; i < welcome->rail_count && i < TCP_WIRE_RAILS_MAX; i++) {
 		put_address(bytes + 72 + i * WELCOME_RAIL_BYTES, &welcome->rails[i]);
@@ -202,6 +203,7 @@ int tcp_wire_get_welcome(const uint8_t bytes[static TCP_WIRE_WELCOME_BYTES], str
 	welcome.rail_count = bytes[7];
 	welcome.connection_id = bytes_get(bytes + 8, 8);
 	welcome.eager_window_bytes = (uint32_t)bytes_get(bytes + 16, 4);
+	welcome.unscheduled_bytes = (uint32_t)bytes_get(bytes + 20, 4);
 	get_host(bytes + 32, welcome.host);
 	if (welcome.status >= TCP_WELCOME_COUNT || welcome.rail_count > TCP_WIRE_RAILS_MAX)
 		return -EBADMSG;
@@ -215,8 +217,8 @@ int tcp_wire_get_welcome(const uint8_t bytes[static TCP_WIRE_WELCOME_BYTES], str
 }
 
 /*
- * Frame: 0 type, 1 stream or request, 2 epoch, 4 message, 8 value, and then what the direction needs: the receiver's frames have
- * 16 position[8]; the sender's 16 payload bytes[4], 20 tag[4].
+ * Frame: 0 type, 1 stream or request, 2 epoch or unit, 4 message, 8 value, and then what the direction needs: the receiver's frames have
+ * 16 position[8]; the sender's 16 payload or unscheduled bytes[4], 20 tag[4].
  */
 static bool from_receiver(uint8_t type)
 {
@@ -225,7 +227,7 @@ static bool from_receiver(uint8_t type)
 
 static bool names_request(uint8_t type)
 {
-	return type == TCP_FRAME_ANNOUNCE || type == TCP_FRAME_COMES || type == TCP_FRAME_DATA;
+	return type == TCP_FRAME_RTS || type == TCP_FRAME_DATA;
 }
 
 void tcp_wire_put_frame(const struct tcp_frame *frame, uint8_t bytes[static TCP_WIRE_FRAME_BYTES])
@@ -261,7 +263,8 @@ int tcp_wire_get_frame(const uint8_t bytes[static TCP_WIRE_FRAME_BYTES], struct 
 	} else {
 		frame.payload_bytes = (uint32_t)bytes_get(bytes + 16, 4);
 		frame.tag = (int32_t)(uint32_t)bytes_get(bytes + 20, 4);
-		if (frame.payload_bytes && frame.type != TCP_FRAME_EAGER && frame.type != TCP_FRAME_DATA)
+		if (frame.payload_bytes && frame.type != TCP_FRAME_EAGER && frame.type != TCP_FRAME_DATA &&
+		    (frame.type != TCP_FRAME_RTS || frame.unscheduled_bytes > frame.value))
 			return -EBADMSG;
 		if (frame.type == TCP_FRAME_DATA && !frame.payload_bytes)
 			return -EBADMSG;
@@ -275,15 +278,14 @@ const char *tcp_frame_type_str(enum tcp_frame_type type)
 	static const char *const names[TCP_FRAME_TYPE_COUNT] = {
 		[TCP_FRAME_NONE] = "none",
 		[TCP_FRAME_EAGER] = "eager",
-		[TCP_FRAME_ANNOUNCE] = "announce",
-		[TCP_FRAME_COMES] = "comes",
+		[TCP_FRAME_RTS] = "RTS",
 		[TCP_FRAME_DATA] = "data",
 		[TCP_FRAME_SUSPECT] = "suspect",
 		[TCP_FRAME_GRANT] = "grant",
 		[TCP_FRAME_DONE] = "done",
 		[TCP_FRAME_WINDOW_LOW] = "window, lower half",
 		[TCP_FRAME_WINDOW_HIGH] = "window, upper half",
-		[TCP_FRAME_POSTED] = "posted",
+		[TCP_FRAME_UNSCHEDULED] = "unscheduled",
 		[TCP_FRAME_ACK] = "acknowledgement",
 		[TCP_FRAME_DEAD] = "dead",
 		[TCP_FRAME_TRUNCATED] = "truncated",

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum {
-	TCP_WIRE_VERSION = 3,
+	TCP_WIRE_VERSION = 4,
 	TCP_WIRE_HANDLE_BYTES = 128,
 	TCP_WIRE_HELLO_BYTES = 128,
 	TCP_WIRE_WELCOME_BYTES = 256,
@@ -24,7 +24,8 @@ enum {
 	TCP_WIRE_REQUESTS_MAX = 32, /* sends of a connection that are open at a time */
 	TCP_WIRE_EAGER_UNIT = 64,   /* an eager message takes whole units of the window */
 	TCP_WIRE_EAGER_UNITS = 1024,
-	TCP_WIRE_EAGER_LEAST = 8,      /* and at least so many */
+	TCP_WIRE_EAGER_LEAST = 8,           /* and at least so many */
+	TCP_WIRE_UNSCHEDULED_UNITS = 16384, /* of a second window, for unscheduled bytes */
 	TCP_WIRE_EAGER_MESSAGES = 128, /* so no more of them than this, and each begins in eight units of its own */
 };
 
@@ -73,6 +74,7 @@ struct tcp_wire_welcome {
 	uint16_t version; /* of the side that answers: named in the other's error */
 	uint64_t connection_id;
 	uint32_t eager_window_bytes;
+	uint32_t unscheduled_bytes; /* as in TCP_FRAME_UNSCHEDULED */
 	char host[TCP_WIRE_HOST_BYTES];
 	struct tcp_wire_address rails[TCP_WIRE_RAILS_MAX]; /* where the other streams may go */
 };
@@ -80,17 +82,16 @@ struct tcp_wire_welcome {
 enum tcp_frame_type {
 	TCP_FRAME_NONE, /* never sent: all-zero bytes are no frame */
 	/* sender to receiver */
-	TCP_FRAME_EAGER,    /* message, tag, value: offset in the eager window, payload: the whole message */
-	TCP_FRAME_ANNOUNCE, /* message, request, tag, value: its size */
-	TCP_FRAME_COMES,    /* the same of a message whose receive is known to be posted: its bytes follow at once */
-	TCP_FRAME_DATA,     /* message, request, value: offset, payload */
-	TCP_FRAME_SUSPECT,  /* stream, epoch: stop it for good and answer DEAD */
+	TCP_FRAME_EAGER,   /* message, tag, value: offset in the eager window, payload: the whole message */
+	TCP_FRAME_RTS,     /* message, request, tag, value: its size; so many unscheduled bytes follow, their place */
+	TCP_FRAME_DATA,    /* message, request, value: offset, payload */
+	TCP_FRAME_SUSPECT, /* stream, epoch: stop it for good and answer DEAD */
 	/* receiver to sender; each also acknowledges: stream, epoch, position */
 	TCP_FRAME_GRANT,       /* message, value: it may send up to this byte */
 	TCP_FRAME_DONE,        /* message: every byte is in place */
 	TCP_FRAME_WINDOW_LOW,  /* message: the next to come. value: what messages before it hold of the eager window */
 	TCP_FRAME_WINDOW_HIGH, /* the same of the upper half */
-	TCP_FRAME_POSTED,      /* message: the next to come. value: tcp_wire_put_posted */
+	TCP_FRAME_UNSCHEDULED, /* value: what a sender may have on its way before any grant */
 	TCP_FRAME_ACK,         /* the acknowledgement alone */
 	TCP_FRAME_DEAD,        /* that stream was stopped for good at that position */
 	TCP_FRAME_TRUNCATED,   /* message was longer than the receive it matched (value): the connection is over */
@@ -104,14 +105,20 @@ struct tcp_frame {
 	uint8_t type; /* enum tcp_frame_type */
 	union {
 		uint8_t stream;  /* SUSPECT and receiver's frames */
-		uint8_t request; /* ANNOUNCE, COMES, DATA: which of the sender's requests; free again after DONE */
+		uint8_t request; /* RTS, DATA: which of the sender's requests; free again after DONE */
 	};
-	uint16_t epoch;   /* low half of that stream's epoch */
+	union {
+		uint16_t epoch; /* low half of that stream's epoch */
+		uint16_t unit;  /* RTS: where unscheduled bytes are kept that no receive matches */
+	};
 	uint32_t message; /* low half of a sequence number */
 	uint64_t value;
-	uint64_t position;      /* receiver's frames: bytes consumed of `stream` */
-	uint32_t payload_bytes; /* EAGER, DATA */
-	int32_t tag;            /* EAGER, ANNOUNCE, COMES */
+	uint64_t position; /* receiver's frames: bytes consumed of `stream` */
+	union {
+		uint32_t payload_bytes;     /* EAGER, DATA */
+		uint32_t unscheduled_bytes; /* RTS: DATA frames with them follow on the same stream */
+	};
+	int32_t tag; /* EAGER, RTS */
 };
 
 void tcp_wire_put_handle(const struct tcp_wire_handle *handle, uint8_t bytes[static TCP_WIRE_HANDLE_BYTES]);
@@ -147,17 +154,6 @@ static inline unsigned tcp_wire_eager_units(uint64_t payload_bytes)
 static inline uint64_t tcp_wire_sequence(uint32_t low, uint64_t near)
 {
 	return near + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)near);
-}
-
-/* What POSTED says: so many receives with that tag are posted and nothing has matched them. */
-static inline uint64_t tcp_wire_put_posted(int tag, uint32_t count)
-{
-	return (uint64_t)(uint32_t)tag << 32 | count;
-}
-static inline void tcp_wire_get_posted(uint64_t value, int *ret_tag, uint32_t *ret_count)
-{
-	*ret_tag = (int)(uint32_t)(value >> 32);
-	*ret_count = (uint32_t)value;
 }
 
 const char *tcp_frame_type_str(enum tcp_frame_type type);

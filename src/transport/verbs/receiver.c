@@ -221,7 +221,7 @@ static void tell_of(struct verbs_connection *connection, struct verbs_request *r
 	struct verbs_word word = { .type = VERBS_WORD_SLOTS };
 	uint8_t extra[VERBS_WIRE_EMBEDDED_BYTES];
 
-	request->receive_promised = word.promised = pace_may_promise(connection->r.pace);
+	request->receive_promised = word.promised = pace_has_one_sender(connection->r.pace);
 	request->told = true;
 	connection->r.untold_count--;
 	for (unsigned i = 0; i < request->count; i++) {

@@ -54,6 +54,30 @@ static void grants_stop_at_the_budget_and_at_the_allowance(void **state)
 	assert_int_equal(granter.outstanding_bytes, 3 * QUANTUM);
 }
 
+static void what_came_unscheduled_is_charged(void **state)
+{
+	struct pace_granter granter;
+	struct pace_flow flow = { 0 }, whole = { 0 };
+
+	(void)state;
+	pace_granter_init(&granter, 3 * QUANTUM, QUANTUM, STALL_NS);
+	pace_granter_add(&granter, &flow, NULL, 10 * QUANTUM, 1);
+	pace_granter_charge(&granter, &flow, 4 * QUANTUM);
+	assert_int_equal(granter.outstanding_bytes, 4 * QUANTUM);
+	assert_null(pace_granter_next(&granter, UINT64_MAX, 1)); /* over its budget */
+	pace_granter_delivered(&granter, &flow, 2 * QUANTUM, 2);
+	assert_ptr_equal(pace_granter_next(&granter, UINT64_MAX, 2), &flow);
+	assert_int_equal(flow.granted_bytes, 5 * QUANTUM);
+	pace_granter_add(&granter, &whole, NULL, QUANTUM, 2);
+	pace_granter_charge(&granter, &whole, QUANTUM);
+	assert_false(whole.waits);
+	pace_granter_delivered(&granter, &whole, QUANTUM, 3);
+	pace_granter_remove(&granter, &whole);
+	pace_granter_remove(&granter, &flow);
+	assert_int_equal(granter.outstanding_bytes, 0);
+	assert_int_equal(granter.waiting_count, 0);
+}
+
 static void oldest_and_smallest_take_turns(void **state)
 {
 	struct pace_granter granter;
@@ -430,6 +454,9 @@ static void step(struct model *model)
 
 			pace_granter_add(&model->granter, flow, random_below(&model->random, 3) ? held_bytes : NULL,
 					 random_size(model), model->now_ns);
+			if (random_below(&model->random, 4) == 0)
+				pace_granter_charge(&model->granter, flow,
+						    1 + random_below(&model->random, flow->total_bytes));
 			model->stalled[i] = false;
 		} else if (held && !model->stalled[i]) {
 			model->returns += flow->forgiven;
@@ -561,6 +588,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(grant_is_cut_into_quanta_and_never_leaves_a_crumb),
 		cmocka_unit_test(grants_stop_at_the_budget_and_at_the_allowance),
+		cmocka_unit_test(what_came_unscheduled_is_charged),
 		cmocka_unit_test(oldest_and_smallest_take_turns),
 		cmocka_unit_test(smallest_first_never_has_more_than_half_of_the_bytes),
 		cmocka_unit_test(equal_flows_are_served_in_the_order_they_came),

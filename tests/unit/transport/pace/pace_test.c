@@ -317,6 +317,82 @@ static void senders_that_compete_are_bounded_in_flight(void **state)
 	pace_free(pace);
 }
 
+enum { HOSTS = 5, KNOWN = 64 };
+
+static void receive_from(struct pace *pace, struct pace_sender *sender, unsigned senders, uint64_t *now_ns)
+{
+	struct pace_message messages[KNOWN] = { 0 };
+
+	for (unsigned i = 0; i < KNOWN; i++) {
+		messages[i].sender = &sender[i % senders];
+		messages[i].unscheduled_bytes = QUANTUM;
+		pace_add(pace, &messages[i], QUANTUM, ++*now_ns);
+		assert_int_equal(pace_granted(&messages[i]), QUANTUM);
+		pace_delivered(pace, &messages[i], QUANTUM, ++*now_ns);
+		if (i)
+			pace_remove(pace, &messages[i - 1]);
+	}
+	pace_remove(pace, &messages[KNOWN - 1]);
+}
+
+/* First all that are connected, then those that send; from one host two connections are one. A rest changes nothing. */
+static void hosts_share_what_may_come_unscheduled(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_sender senders[2 * HOSTS] = { 0 };
+	uint64_t now_ns = NS_PER_S;
+	struct pace *pace;
+
+	(void)state;
+	assert_int_equal(pace_new(&options, &pace), 0);
+	assert_int_equal(pace_unscheduled(pace), PACE_UNSCHEDULED_ALONE_BYTES);
+	for (unsigned i = 0; i < 2 * HOSTS; i++) {
+		senders[i].host = 1 + i % HOSTS;
+		pace_join(pace, &senders[i]);
+		assert_int_equal(pace_unscheduled(pace),
+				 i ? PACE_UNSCHEDULED_BYTES / (i < HOSTS ? i + 1 : HOSTS) : PACE_UNSCHEDULED_ALONE_BYTES);
+	}
+	/* Two at a time, of two hosts; then one. */
+	receive_from(pace, senders, 2, &now_ns);
+	assert_int_equal(pace_unscheduled(pace), PACE_UNSCHEDULED_BYTES / 2);
+	now_ns += 60 * NS_PER_S;
+	pace_tick(pace, now_ns);
+	now_ns += 60 * NS_PER_S;
+	pace_tick(pace, now_ns);
+	assert_int_equal(pace_unscheduled(pace), PACE_UNSCHEDULED_BYTES / 2);
+	for (unsigned i = 0; i < 3; i++) {
+		receive_from(pace, senders, 1, &now_ns);
+		now_ns += 6 * NS_PER_S;
+		pace_tick(pace, now_ns);
+	}
+	assert_int_equal(pace_unscheduled(pace), PACE_UNSCHEDULED_ALONE_BYTES);
+	assert_int_equal(state_of(pace).outstanding_bytes, 0);
+	for (unsigned i = 0; i < 2 * HOSTS; i++)
+		pace_leave(pace, &senders[i]);
+	pace_free(pace);
+}
+
+/* More than the table holds share its last place; and below two segments nothing is worth it. */
+static void of_very_many_hosts_none_begins(void **state)
+{
+	enum { MANY = PACE_HOSTS_MAX + 10 };
+	struct pace_sender senders[MANY] = { 0 };
+	struct pace *pace;
+
+	(void)state;
+	assert_int_equal(pace_new(&plain, &pace), 0);
+	for (unsigned i = 0; i < MANY; i++) {
+		senders[i].host = i + 1;
+		pace_join(pace, &senders[i]);
+	}
+	assert_int_equal(pace_unscheduled(pace), 0);
+	for (unsigned i = 1; i < MANY; i++)
+		pace_leave(pace, &senders[i]);
+	assert_int_equal(pace_unscheduled(pace), PACE_UNSCHEDULED_ALONE_BYTES);
+	pace_leave(pace, &senders[0]);
+	pace_free(pace);
+}
+
 static void larger_budgets_are_granted_in_larger_pieces(void **state)
 {
 	struct pace_options options = plain;
@@ -542,6 +618,8 @@ int main(void)
 		cmocka_unit_test(a_late_reader_does_not_take_its_backlog_for_the_rate),
 		cmocka_unit_test(who_sends_to_several_hosts_may_have_more),
 		cmocka_unit_test(senders_that_compete_are_bounded_in_flight),
+		cmocka_unit_test(hosts_share_what_may_come_unscheduled),
+		cmocka_unit_test(of_very_many_hosts_none_begins),
 		cmocka_unit_test(larger_budgets_are_granted_in_larger_pieces),
 		cmocka_unit_test(many_flows_get_pieces_that_are_worth_a_message),
 		cmocka_unit_test(without_an_arbiter_there_is_one_line_and_an_equal_share),

@@ -86,13 +86,15 @@ const struct harness_program harness_programs[] = {
 	  { 5, 6, 7, 5, 6, 7, 5, 6, 7 },
 	  .group = 3,
 	  .receives_lead = true },
-	{ "asked for ahead", 9, FOUR_TAGS, { 5, 6, 7, 8, 5, 6, 7, 8, 5 }, .receives_lead = true, .ask_ahead = true },
-	{ "asked for ahead, paced",
+	{ "unscheduled", 9, FOUR_TAGS, { 5, 6, 7, 8, 5, 6, 7, 8, 5 }, .receives_lead = true, .unscheduled = 1600 },
+	{ "unscheduled, wholly", 9, FOUR_TAGS, { 5, 6, 7, 8, 5, 6, 7, 8, 5 }, .unscheduled = 20000 },
+	{ "unscheduled, unmatched", 9, FOUR_TAGS, { 8, 8, 7, 7, 6, 6, 5, 5, 5 }, .late = 9, .unscheduled = 8000 },
+	{ "unscheduled, paced",
 	  9,
 	  FOUR_TAGS,
 	  { 5, 6, 7, 8, 5, 6, 7, 8, 5 },
 	  .receives_lead = true,
-	  .ask_ahead = true,
+	  .unscheduled = 1600,
 	  .paced = true },
 	{ .name = NULL },
 };
@@ -147,8 +149,8 @@ void harness_open(struct harness *harness, const struct harness_program *program
 	assert_int_equal(tcp_connection_new(&harness->transport, TCP_RECEIVER, 0, HARNESS_STREAMS, active_count,
 					    &harness->receiver),
 			 0);
-	harness->receiver->peer_id = 7;
-	harness->receiver->r.ask_ahead = program->ask_ahead;
+	harness->receiver->r.unscheduled_told = pace_unscheduled(harness->receiver->r.pace);
+	tcp_sender_may_begin(harness->sender, program->unscheduled);
 	for (unsigned i = 0; i < HARNESS_STREAMS; i++) {
 		int fds[2];
 
@@ -274,7 +276,7 @@ static void post(struct harness *harness)
 		struct tcp_request *request = harness_send(harness, harness->out[harness->sent], message->bytes,
 							   message->tag);
 
-		harness->came_ahead += request && request->ahead;
+		harness->came_unscheduled += request && request->unscheduled;
 		harness->sends[harness->sent] = request;
 		harness->sent += request != NULL;
 	}

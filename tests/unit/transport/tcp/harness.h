@@ -33,8 +33,8 @@ struct harness_program {
 	unsigned group;     /* receives in a request; 0: one */
 	unsigned late;      /* so many of the last receives are posted when all other messages are done */
 	bool receives_lead; /* a send follows its receive with some distance */
-	bool ask_ahead;
-	bool paced; /* small grants at first; POSTED once the sender was alone for a while */
+	unsigned unscheduled; /* bytes */
+	bool paced;           /* small grants */
 };
 
 /* Between the two sockets of a stream. */
@@ -56,7 +56,7 @@ struct harness {
 	struct tcp_request *sends[HARNESS_MESSAGES], *receives[HARNESS_MESSAGES]; /* NULL again when done */
 	size_t received[HARNESS_MESSAGES];
 	bool sent_done[HARNESS_MESSAGES], received_done[HARNESS_MESSAGES];
-	unsigned sent, posted, came_ahead;
+	unsigned sent, posted, came_unscheduled;
 	bool rejoin; /* lost streams come back */
 	unsigned rejoins;
 	unsigned cut_all_at, cuts_left; /* the step in which all are cut, and how often from then on */

@@ -1,6 +1,6 @@
 /*
  * The rules of messages, on streams that live: order within a tag and nothing between tags, whatever nobody receives;
- * data that follows its announcement at once; sequence numbers that wrap.
+ * unscheduled bytes, in a receive or in the window; sequence numbers that wrap.
  */
 #include "harness.h"
 
@@ -18,8 +18,8 @@
 #include <cmocka.h>
 
 static const struct harness_program plain = { .name = "plain" };
-static const struct harness_program ask_ahead = { .name = "ask ahead", .ask_ahead = true };
-static const struct harness_program ask_ahead_paced = { .name = "ask ahead, paced", .ask_ahead = true, .paced = true };
+static const struct harness_program unscheduled = { .name = "unscheduled", .unscheduled = 2000 };
+static const struct harness_program whole = { .name = "whole", .unscheduled = HARNESS_BYTES };
 static const struct harness_program paced = { .name = "paced", .paced = true };
 
 static int setup(void **state)
@@ -47,23 +47,20 @@ static void every_program_ends(void **state)
 			assert_int_equal(harness->receiver->r.window.taken_units, 0);
 			assert_int_equal(harness->receiver->r.expected_bytes, 0);
 			assert_int_equal(harness->receiver->r.posted_open, 0);
-			assert_int_equal(harness->receiver->r.told_open, 0);
+			assert_int_equal(harness->sender->s.unscheduled_open, 0);
 			harness_close(harness);
 		}
 }
 
 enum { GO_ON_MESSAGES = 400 };
 
-/*
- * One tag came first, and then another for long: so many receives ahead of so many sends. How many of the sends knew that
- * their receive is posted.
- */
-static unsigned go_on(struct harness *harness, unsigned ahead, unsigned in_flight)
+/* One tag came first, and then another for long: so many receives ahead of so many sends. */
+static void go_on(struct harness *harness, unsigned ahead, unsigned in_flight)
 {
 	enum { BYTES = 3000, MOST = 16 };
 	static uint8_t out[MOST][BYTES], in[MOST][BYTES];
 	struct tcp_request *sends[MOST] = { NULL }, *receives[MOST] = { NULL };
-	unsigned sent = 0, posted = 0, knew = 0;
+	unsigned sent = 0, posted = 0;
 
 	for (unsigned done = 0; done < GO_ON_MESSAGES; done++) {
 		for (; posted < GO_ON_MESSAGES && posted < done + ahead; posted++)
@@ -71,31 +68,23 @@ static unsigned go_on(struct harness *harness, unsigned ahead, unsigned in_fligh
 		for (; sent < GO_ON_MESSAGES && sent < done + in_flight; sent++) {
 			memset(out[sent % MOST], (int)sent, BYTES);
 			sends[sent % MOST] = harness_send(harness, out[sent % MOST], BYTES, sent ? 7 : 9);
-			knew += sends[sent % MOST]->ahead;
 		}
 		harness_finish(harness, sends[done % MOST]);
 		assert_int_equal(harness_finish(harness, receives[done % MOST]), BYTES);
 		assert_memory_equal(in[done % MOST], out[done % MOST], BYTES);
 	}
-	return knew;
 }
 
 static void another_tag_goes_on_for_ever(void **state)
 {
-	for (unsigned active_count = 1; active_count <= HARNESS_STREAMS; active_count++)
+	static const struct harness_program *const programs[] = { &plain, &unscheduled, &whole };
+	struct harness *harness = *state;
+
+	for (unsigned i = 0; i < 3 * HARNESS_STREAMS; i++)
 		for (unsigned ahead = 1; ahead <= 16; ahead *= 2)
 			for (unsigned in_flight = 1; in_flight <= 16; in_flight *= 2) {
-				struct harness *harness = *state;
-
-				unsigned knew;
-
-				harness_open(harness, &plain, active_count);
-				knew = go_on(harness, ahead > in_flight ? ahead : in_flight, in_flight);
-				/* None waits for a grant but the first ones; striped data could come before its announcement. */
-				if (active_count == 1 && ahead > in_flight)
-					assert_int_equal(knew, GO_ON_MESSAGES - in_flight);
-				else
-					assert_true(active_count == 1 || !knew);
+				harness_open(harness, programs[i % 3], 1 + i / 3);
+				go_on(harness, ahead > in_flight ? ahead : in_flight, in_flight);
 				harness_close(harness);
 			}
 }
@@ -128,13 +117,14 @@ static unsigned send_unmatched(struct harness *harness, struct tcp_request *send
  * Messages that nobody receives; then other tags go on as if they were not there, and in the end they are received in their
  * order. Returns how many the connection took.
  */
-static unsigned leave_unmatched(struct harness *harness, unsigned active_count, unsigned count, size_t bytes)
+static unsigned leave_unmatched(struct harness *harness, const struct harness_program *program, unsigned active_count,
+				unsigned count, size_t bytes)
 {
 	static uint8_t out[UNMATCHED_MOST][5000], in[5000];
 	struct tcp_request *sends[UNMATCHED_MOST];
 	unsigned sent;
 
-	harness_open(harness, &plain, active_count);
+	harness_open(harness, program, active_count);
 	sent = send_unmatched(harness, sends, out, count, bytes);
 	for (unsigned i = 0; i < OTHERS; i++) {
 		harness_exchange(harness, 7, 3000, i & 1);
@@ -156,13 +146,17 @@ static unsigned leave_unmatched(struct harness *harness, unsigned active_count, 
 
 static void what_nobody_receives_delays_its_own_tag_alone(void **state)
 {
-	for (unsigned active_count = 1; active_count <= HARNESS_STREAMS; active_count++) {
+	static const struct harness_program *const programs[] = { &plain, &unscheduled, &whole };
+
+	for (unsigned i = 0; i < 3 * HARNESS_STREAMS; i++) {
+		const struct harness_program *program = programs[i % 3];
+		unsigned active = 1 + i / 3, most = TRANSPORT_MAX_REQUESTS - 2;
+
 		for (size_t bytes = 0; bytes <= 5000; bytes += 250)
-			assert_int_equal(leave_unmatched(*state, active_count, 1, bytes), 1);
-		assert_int_equal(leave_unmatched(*state, active_count, 100, 100), 100);
-		assert_in_range(leave_unmatched(*state, active_count, UNMATCHED_MOST, 100), 100, UNMATCHED_MOST - 1);
-		assert_int_equal(leave_unmatched(*state, active_count, TRANSPORT_MAX_REQUESTS - 2, 5000),
-				 TRANSPORT_MAX_REQUESTS - 2);
+			assert_int_equal(leave_unmatched(*state, program, active, 1, bytes), 1);
+		assert_int_equal(leave_unmatched(*state, program, active, 100, 100), 100);
+		assert_in_range(leave_unmatched(*state, program, active, UNMATCHED_MOST, 100), 100, UNMATCHED_MOST - 1);
+		assert_int_equal(leave_unmatched(*state, program, active, most, 5000), most);
 	}
 }
 
@@ -213,111 +207,104 @@ static void sequence_numbers_wrap(void **state)
 	harness_close(harness);
 }
 
-enum { LONG_MESSAGES = 6, LONG_BYTES = 4 << 20 }; /* together beyond the budget of a sender that is alone */
-
-static void exchange_long_messages(struct harness *harness, uint8_t *out, uint8_t *in)
-{
-	struct tcp_request *sends[LONG_MESSAGES] = { NULL }, *receives[LONG_MESSAGES];
-	struct pace *pace = harness->receiver->r.pace;
-	struct pace_sender other_host = { .host = 9 };
-	struct pace_message another = { .sender = &other_host };
-	unsigned done = 0;
-
-	for (unsigned m = 0; m < LONG_MESSAGES; m++)
-		receives[m] = harness_receive(harness, in + (size_t)m * LONG_BYTES, LONG_BYTES, 5);
-	for (unsigned step = 0; step < HARNESS_STEPS_MAX && done < LONG_MESSAGES; step++) {
-		/* Half are announced, and granted in part; after a while alone, the others may come at once. */
-		if (step == LONG_MESSAGES / 2)
-			harness->now_ns += NS_PER_S;
-		if (step < LONG_MESSAGES)
-			sends[step] = harness_send(harness, out + (size_t)step * LONG_BYTES, LONG_BYTES, 5);
-		harness->came_ahead += step < LONG_MESSAGES && sends[step] && sends[step]->ahead;
-		/* Right after it another host wants the link, too, and is slow: what was told stands all the same. */
-		if (harness->receiver->r.told_open && !another.flow.listed)
-			pace_add(pace, &another, LONG_BYTES, harness->now_ns);
-		harness_step(harness, 4);
-		harness->now_ns += NS_PER_MS;
-		assert_int_equal(harness->receiver->error, 0);
-		for (done = 0; done < LONG_MESSAGES && receives[done]->done && sends[done] && sends[done]->done;)
-			done++;
-	}
-	assert_true(another.flow.listed);
-	pace_remove(pace, &another);
-	assert_int_equal(done, LONG_MESSAGES);
-	assert_memory_equal(in, out, (size_t)LONG_MESSAGES * LONG_BYTES);
-}
-
-/* Part of a message was granted; then the receiver says that receives are posted. */
-static void posted_receives_are_told_among_grants(void **state)
-{
-	uint8_t *out = malloc((size_t)LONG_MESSAGES * LONG_BYTES), *in = calloc(LONG_MESSAGES, LONG_BYTES);
-	struct harness *harness = *state;
-
-	assert_true(out && in);
-	for (size_t i = 0; i < (size_t)LONG_MESSAGES * LONG_BYTES; i++)
-		out[i] = (uint8_t)(i * 13 + (i >> 12));
-	harness_open(harness, &paced, 1);
-	exchange_long_messages(harness, out, in);
-	assert_true(harness->came_ahead > 0);
-	harness_close(harness);
-	free(out);
-	free(in);
-}
-
-static unsigned posted_of(const struct harness *harness, int tag)
-{
-	const struct tcp_sender *s = &harness->sender->s;
-
-	for (unsigned i = 0; i < s->posted_count; i++)
-		if (s->posted[i].tag == tag)
-			return s->posted[i].count;
-	return 0;
-}
-
-static void what_was_asked_for_ahead_needs_no_grant(void **state)
+/* The receiver has said nothing, and the bytes are there; with a receive, and one that comes when a part has. */
+static void unscheduled_bytes_need_no_grant(void **state)
 {
 	struct harness *harness = *state;
-	struct tcp_request *receive, *send;
-	size_t bytes = 5000;
+	const size_t bytes = 5000;
 
-	harness_open(harness, &ask_ahead_paced, 1);
-	receive = harness_receive(harness, harness->in[0], bytes, 5);
-	harness->receiver->stirred = true;
-	tcp_connection_progress(harness->receiver);
-	harness_pass(&harness->middles[0]);
-	tcp_connection_progress(harness->sender);
-	assert_int_equal(posted_of(harness, 5), 1);
-	send = harness_send(harness, harness->out[0], bytes, 5);
-	assert_true(send->ahead);
-	assert_int_equal(posted_of(harness, 5), 0);
-	for (unsigned i = 0; i < 3; i++)
-		harness_pass(&harness->middles[0]);
-	assert_true(harness->middles[0].passed > bytes); /* and the receiver has not run since */
-	assert_int_equal(harness_finish(harness, receive), bytes);
-	harness_finish(harness, send);
-	assert_memory_equal(harness->in[0], harness->out[0], bytes);
+	for (size_t posted_at = 0; posted_at <= 2000; posted_at += 50)
+		for (unsigned paces = 0; paces <= 1; paces++) {
+			struct tcp_request *receive = NULL, *send;
+			const struct tcp_message *message;
+
+			harness_open(harness, paces ? harness_program("unscheduled, paced") : &unscheduled, 1);
+			message = harness->receiver->r.messages;
+			if (!posted_at)
+				receive = harness_receive(harness, harness->in[0], bytes, 5);
+			send = harness_send(harness, harness->out[0], bytes, 5);
+			assert_int_equal(send->unscheduled, paces ? 1600 : 2000);
+			harness->middles[0].left = 2 * TCP_WIRE_FRAME_BYTES + posted_at;
+			harness->middles[0].death = HARNESS_SILENT;
+			harness_pass(&harness->middles[0]);
+			harness->receiver->stirred = true;
+			tcp_connection_progress(harness->receiver);
+			assert_int_equal(message->received,
+					 posted_at < send->unscheduled ? posted_at : send->unscheduled);
+			if (!receive)
+				receive = harness_receive(harness, harness->in[0], bytes, 5);
+			harness->middles[0].left = HARNESS_WHOLE;
+			assert_int_equal(harness_finish(harness, receive), bytes);
+			harness_finish(harness, send);
+			assert_memory_equal(harness->in[0], harness->out[0], bytes);
+			assert_int_equal(harness->sender->s.unscheduled_open, 0);
+			harness_close(harness);
+		}
+}
+
+/* So many at a time, whatever is in flight; the receiver may change it at any time. */
+static void unscheduled_bytes_are_bounded(void **state)
+{
+	struct harness *harness = *state;
+	struct tcp_request *sends[4];
+
+	harness_open(harness, &unscheduled, 1);
+	for (unsigned i = 0; i < 4; i++)
+		sends[i] = harness_send(harness, harness->out[i], 1500, 5 + (int)i % 2);
+	assert_int_equal(sends[0]->unscheduled, 1500);
+	for (unsigned i = 1; i < 4; i++) /* 500 are less than a segment */
+		assert_int_equal(sends[i]->unscheduled, 0);
+	for (unsigned i = 0; i < 4; i++)
+		harness_finish(harness, harness_receive(harness, harness->in[i], 1500, 5 + (int)i % 2));
+	for (unsigned i = 0; i < 4; i++)
+		harness_finish(harness, sends[i]);
+	tcp_sender_may_begin(harness->sender, UINT64_MAX);
+	assert_int_equal(harness->sender->s.unscheduled_most, TCP_UNSCHEDULED_WINDOW / 2);
+	sends[0] = harness_send(harness, harness->out[0], HARNESS_BYTES, 5);
+	assert_int_equal(sends[0]->unscheduled, HARNESS_BYTES);
+	tcp_sender_may_begin(harness->sender, 100);
+	sends[1] = harness_send(harness, harness->out[1], HARNESS_BYTES, 5);
+	assert_int_equal(sends[1]->unscheduled, 0);
 	harness_close(harness);
 }
 
-/* What nobody waits for has no place to go to. */
-static void what_nobody_waits_for_is_refused(void **state)
+/* What no receive matches comes in its order, into its place, and no further. */
+static void unscheduled_bytes_without_a_place_are_refused(void **state)
 {
-	struct tcp_frame frame = {
-		.type = TCP_FRAME_COMES, .message = (uint32_t)TCP_WIRE_FIRST_SEQUENCE, .tag = 5, .value = 5000
+	const struct tcp_frame rts = { .type = TCP_FRAME_RTS,
+				       .message = (uint32_t)TCP_WIRE_FIRST_SEQUENCE,
+				       .tag = 5,
+				       .unit = TCP_WIRE_UNSCHEDULED_UNITS - 16,
+				       .unscheduled_bytes = 1000,
+				       .value = 5000 };
+	const struct tcp_frame wrong[] = {
+		{ .type = TCP_FRAME_DATA, .message = rts.message, .value = 1, .payload_bytes = 10 },
+		{ .type = TCP_FRAME_DATA, .message = rts.message, .payload_bytes = 1001 },
+		{ .type = TCP_FRAME_DATA, .message = rts.message, .value = 1000, .payload_bytes = 1 },
+		{ .type = TCP_FRAME_RTS,
+		  .message = rts.message + 1,
+		  .request = 1,
+		  .unit = TCP_WIRE_UNSCHEDULED_UNITS - 1,
+		  .unscheduled_bytes = TCP_WIRE_EAGER_UNIT + 1,
+		  .value = 5000 },
 	};
 	struct harness *harness = *state;
 
-	harness_open(harness, &ask_ahead, 1);
-	harness_receive(harness, harness->in[0], 5000, 6);
-	assert_int_equal(tcp_receiver_frame(harness->receiver, harness->receiver->streams, &frame, harness->now_ns),
-			 -EPROTO);
-	harness_close(harness);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct tcp_stream *stream;
+
+		harness_open(harness, &plain, 1);
+		stream = harness->receiver->streams;
+		assert_int_equal(tcp_receiver_frame(harness->receiver, stream, &rts, harness->now_ns), 0);
+		assert_int_equal(tcp_receiver_frame(harness->receiver, stream, &wrong[i], harness->now_ns), -EPROTO);
+		harness_close(harness);
+	}
 }
 
 /* A message for the sender's request that is still open, one out of turn, data of another message: no sender of ours. */
 static void what_no_sender_says_is_refused(void **state)
 {
-	const struct tcp_frame first = { .type = TCP_FRAME_ANNOUNCE,
+	const struct tcp_frame first = { .type = TCP_FRAME_RTS,
 					 .message = (uint32_t)TCP_WIRE_FIRST_SEQUENCE,
 					 .request = 3,
 					 .tag = 5,
@@ -345,81 +332,14 @@ static void what_no_sender_says_is_refused(void **state)
 	}
 }
 
-/* Messages meet receives in their order, those that were told of and those that were not, short messages as long ones. */
-static void what_was_asked_for_is_met_once(void **state)
+static void a_report_of_the_future_is_refused(void **state)
 {
+	struct tcp_frame frame = { .type = TCP_FRAME_WINDOW_HIGH };
 	struct harness *harness = *state;
-	void *data[3];
-	size_t bytes[3] = { 5000, 5000, 5000 };
-	int tags[3] = { 5, 5, 5 };
-	struct tcp_request *receives[2], *sends[4];
-
-	for (unsigned i = 0; i < 3; i++)
-		data[i] = harness->in[i];
-	for (size_t first = 0; first <= 5000; first += 100) { /* unasked, up to 256, and longer */
-		harness_open(harness, &ask_ahead, 1);
-		receives[0] = harness_receive(harness, harness->in[0], 5000, 5);
-		harness_step(harness, 3);
-		assert_int_equal(posted_of(harness, 5), 1);
-		sends[0] = harness_send(harness, harness->out[0], first, 5);
-		sends[1] = harness_send(harness, harness->out[1], 5000, 5);
-		assert_false(sends[1]->ahead);
-		harness_step(harness, 3);
-		receives[1] = harness_receive(harness, harness->in[1], 5000, 5);
-		for (unsigned i = 0; i < 2; i++) {
-			assert_int_equal(harness_finish(harness, receives[i]), i ? 5000 : first);
-			harness_finish(harness, sends[i]);
-		}
-		assert_memory_equal(harness->in[1], harness->out[1], 5000);
-		assert_int_equal(posted_of(harness, 5), 0);
-		harness_close(harness);
-	}
-	/* The receives of a group count as those that are posted alone. */
-	harness_open(harness, &ask_ahead, 1);
-	assert_int_equal(tcp_receiver_receive(harness->receiver, 2, data, bytes, tags, harness->now_ns, &receives[0]),
-			 0);
-	receives[1] = harness_receive(harness, data[2], 5000, 5);
-	harness_step(harness, 3);
-	assert_int_equal(posted_of(harness, 5), 3);
-	for (unsigned i = 0; i < 4; i++) {
-		sends[i] = harness_send(harness, harness->out[i], 5000, 5);
-		assert_int_equal(sends[i]->ahead, i < 3);
-	}
-	for (unsigned i = 0; i < 2; i++)
-		harness_finish(harness, receives[i]);
-	for (unsigned i = 0; i < 3; i++)
-		assert_memory_equal(harness->in[i], harness->out[i], 5000);
-	harness_close(harness);
-}
-
-/* Read late, or in another order than they were sent, such words never count a receive twice. */
-static void late_words_about_receives_do_no_harm(void **state)
-{
-	struct tcp_frame frame = { .type = TCP_FRAME_POSTED, .value = tcp_wire_put_posted(5, 3) };
-	struct harness *harness = *state;
-	struct tcp_stream *stream;
 
 	harness_open(harness, &plain, 1);
-	stream = harness->sender->streams;
-	frame.message = (uint32_t)harness->sender->s.next_sequence;
-	harness_send(harness, harness->out[0], 5000, 5);
-	harness_send(harness, harness->out[1], 100, 5);
-	harness_send(harness, harness->out[2], 100, 6);
-	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(tcp_sender_frame(harness->sender, stream, &frame, harness->now_ns), 0);
-		assert_int_equal(posted_of(harness, 5), 1);
-	}
-	frame.value = tcp_wire_put_posted(5, 2);
-	assert_int_equal(tcp_sender_frame(harness->sender, stream, &frame, harness->now_ns), 0);
-	assert_int_equal(posted_of(harness, 5), 1);
-	assert_true(harness_send(harness, harness->out[3], 5000, 5)->ahead);
-	assert_int_equal(posted_of(harness, 5), 0);
-	assert_int_equal(tcp_sender_frame(harness->sender, stream, &frame, harness->now_ns), 0);
-	assert_int_equal(posted_of(harness, 5), 0);
-	frame.message += TCP_TAGS; /* of the future */
-	assert_int_equal(tcp_sender_frame(harness->sender, stream, &frame, harness->now_ns), -EPROTO);
-	frame.type = TCP_FRAME_WINDOW_HIGH;
-	assert_int_equal(tcp_sender_frame(harness->sender, stream, &frame, harness->now_ns), -EPROTO);
+	frame.message = (uint32_t)harness->sender->s.next_sequence + 1;
+	assert_int_equal(tcp_sender_frame(harness->sender, harness->sender->streams, &frame, harness->now_ns), -EPROTO);
 	harness_close(harness);
 }
 
@@ -431,12 +351,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(what_nobody_receives_delays_its_own_tag_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(order_holds_after_the_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(sequence_numbers_wrap, setup, teardown),
-		cmocka_unit_test_setup_teardown(posted_receives_are_told_among_grants, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_was_asked_for_ahead_needs_no_grant, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_nobody_waits_for_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(unscheduled_bytes_need_no_grant, setup, teardown),
+		cmocka_unit_test_setup_teardown(unscheduled_bytes_are_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(unscheduled_bytes_without_a_place_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_no_sender_says_is_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_was_asked_for_is_met_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(late_words_about_receives_do_no_harm, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_report_of_the_future_is_refused, setup, teardown),
 	};
 
 	(void)argc;
