@@ -14,9 +14,9 @@ DEPS := gcc=gcc make=make libc6-dev=header:stdio.h linux-libc-dev=header:linux/e
 	libcmocka-dev=header:cmocka.h libhwloc-dev=header:hwloc.h libexpat1-dev=header:expat.h \
 	libjansson-dev=header:jansson.h libarchive-dev=header:archive.h libibverbs-dev=header:infiniband/verbs.h libhwloc-plugins=@hwloc-pci iproute2=ip iproute2=tc ethtool=ethtool util-linux=unshare python3=python3
 # Only for `make check`: the page of `tributary show --html` is opened in a real browser; plans are compared with a solver's,
-# sums with MPI's.
+# sums with MPI's, the message layer's rules are looked at in every state.
 DEPS_CHECK := chromium=chromium chromium-driver=chromedriver python3-selenium=python:selenium \
-	libglpk-dev=header:glpk.h openmpi-bin=mpirun libopenmpi-dev=mpicc
+	libglpk-dev=header:glpk.h openmpi-bin=mpirun libopenmpi-dev=mpicc spin=spin
 # Only for `make lint`, `make format` and `make fuzz`.
 DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-format=clang-format cppcheck=cppcheck
 # Only for `make check-vm`: virtual machines with SoftRoCE.  Debian's kernel is downloaded beside these (tests/vm/README.md).
@@ -367,7 +367,7 @@ test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
 	$(foreach t,$(STANDIN),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(ENGINE_TESTS),'$(t:$(O)/tests/%_test=%, engine threads)=TRIBUTARY_THREADS=2 TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
-	$(browser_args) $(mpi_args) $(gate_args) \
+	$(browser_args) $(mpi_args) $(model_args) $(gate_args) \
 	$(if $(SAN),,$(call unit_args,$(LONGEST_UNITS) $(filter-out $(LONGEST_UNITS),$(UNIT)))) \
 	$(foreach f,$(if $(FUZZ_REPLAY),$(FUZZ_NAMES)),'fuzz/$(f)=$(O)/tests/fuzz/$(f)_replay $(wildcard tests/fuzz/corpus/$(f))')
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
@@ -378,6 +378,9 @@ browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
 
 # Sums beside MPI's. It builds its own program, as nothing else needs MPI. And a fleet that mpirun starts.
 mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/fleet=PYTHON=$(PYTHON) tests/mpi/fleet $(O)')
+
+# The rules of docs/messages.md, in every state.
+model_args = $(if $(GATES),'model/messages=CC=$(CC) tests/model/check')
 
 # Not for the command line: it expects everything to be built.
 run-check:
