@@ -268,38 +268,47 @@ static void a_process_that_ends_leaves_nothing(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
-static uint64_t resident_kb(pid_t pid)
+/* Counted by walking the pages: VmRSS is a sum of the processors' counters, up to some hundred KiB off, and has files. */
+static uint64_t anonymous_kb(pid_t pid)
 {
 	unsigned long long kb = 0;
 	char path[48], line[128];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
 	file = fopen(path, "re");
 	assert_non_null(file);
 	while (!kb && fgets(line, sizeof(line), file))
-		(void)sscanf(line, "VmRSS: %llu", &kb);
+		(void)sscanf(line, "Anonymous: %llu", &kb);
 	fclose(file);
 	return kb;
 }
 
-/* One after the other, each with a plan, and its memory stays what it was after the first ones. */
+static uint64_t make_some(struct host *host, int64_t first, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(host_initialise(host, ALL, first + i), ALL);
+	return anonymous_kb(host->ranks[0].pid);
+}
+
+/*
+ * One after the other, each with a plan, and its memory stays what it was after the first ones. It may grow once: by what a
+ * busy machine makes a process need, an arena of a second thread or a queue of lines.
+ */
 static void make_many(struct host *host, unsigned job, unsigned comms)
 {
+	const int64_t first = (int64_t)(job * 2 * comms) + 1;
+	uint64_t before_kb, kb;
 	char environment[64];
-	uint64_t before_kb = 0;
-	int files = 0;
+	int files;
 
 	snprintf(environment, sizeof(environment), "TRIBUTARY_DUMP_DIR=\nMASTER_PORT=%u\n", 1 + job);
 	host_start_all(host, HOST_RANKS, environment);
-	for (unsigned i = 0; i < comms; i++) {
-		assert_int_equal(host_initialise(host, ALL, (int64_t)(job * comms + i + 1)), ALL);
-		if (i == comms / 2) {
-			before_kb = resident_kb(host->ranks[0].pid);
-			files = host_do(host, 0, 0, HOST_FILES, 0);
-		}
-	}
-	assert_true(runtime_sanitized() || resident_kb(host->ranks[0].pid) < before_kb + GROWTH_KB);
+	before_kb = make_some(host, first, comms / 2);
+	files = host_do(host, 0, 0, HOST_FILES, 0);
+	kb = make_some(host, first + comms / 2, comms / 2);
+	if (!runtime_sanitized() && kb >= before_kb + GROWTH_KB)
+		assert_true(make_some(host, first + comms, comms) < kb + GROWTH_KB);
 	assert_int_equal(host_do(host, 0, 0, HOST_FILES, 0), files);
 	for (unsigned rank = 0; rank < HOST_RANKS; rank++) {
 		if (job % 2 || !host_process_can_exit)
