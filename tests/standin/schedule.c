@@ -242,6 +242,16 @@ static void comm_of_parent(struct play *play, enum play_kind kind, unsigned pare
 	threads_choose(play, comm);
 }
 
+/* Of two children of a communicator without init, shrunk at the same time, even the plugin cannot know that they are two. */
+static bool is_shrunk_unheard(const struct play *play, unsigned parent)
+{
+	bool found = false;
+
+	for (unsigned c = 0; c < play->comm_count; c++)
+		found |= play->comms[c].kind == PLAY_SHRINK && play->comms[c].parent == (int)parent;
+	return found && play->comms[parent].kind == PLAY_SHARED;
+}
+
 static void comms_add(struct play *play, unsigned count)
 {
 	for (unsigned i = 0; i < count && play->comm_count + 2 < PLAY_COMMS_MAX; i++) {
@@ -255,9 +265,8 @@ static void comms_add(struct play *play, unsigned count)
 				comm_of_parent(play, PLAY_SPLIT, parent, all & ~keep);
 		} else if (kind < 5) {
 			comm_of_parent(play, PLAY_SHARED, parent, keep);
-		} else if (kind == 5 && keep != all) {
+		} else if (kind == 5 && keep != all && !is_shrunk_unheard(play, parent)) {
 			comm_of_parent(play, PLAY_SHRINK, parent, keep);
-			/* Of both halves of a communicator without init even the plugin cannot know that they are two. */
 			if (one_in(play, 2) && play->comms[parent].kind != PLAY_SHARED)
 				comm_of_parent(play, PLAY_SHRINK, parent, all & ~keep);
 		} else if (kind == 6 && play->comms[parent].kind == PLAY_NEW) { /* NCCL_COMM_ID gives all the same id */

@@ -137,15 +137,17 @@ static void decide_alone(struct steer_thread *thread, const struct diag *why)
 }
 
 /*
- * A decision about an earlier communicator with the same id may go before the other ranks have looked for one; then they
- * must not plan with this rank, which has seen it. It says so and looks again: if the old one is still there, whoever finds
- * none later scans later, too, and sees what this rank said; if not, there is the others' decision, or none yet.
+ * A decision that another communicator with the same id has made, earlier or at the same time, may go before the other ranks
+ * have looked for one; then they must not plan with this rank, which has seen it. One that names both communicators' ranks
+ * is no plan, and no plan can be any rank's of another one. The rank says so and looks again: if the old one is still there,
+ * whoever finds none later scans later, too, and sees what this rank said; if not, there is the others' decision, or none
+ * yet.
  */
 static int find_own_decision(struct steer_thread *thread, struct diag *diag)
 {
 	int r = find_decision(thread, diag);
 
-	if (r < 0 || is_for(thread))
+	if (r < 0 || (thread->decision.verdict == STEER_PLAN && is_for(thread)))
 		return r;
 	pthread_mutex_lock(&steer_here.lock);
 	r = steer_registry_refuse(&steer_here.setup.registry, thread->slot, STEER_REASON_ID);
