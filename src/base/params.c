@@ -15,7 +15,7 @@
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
-#define REPLACE_MOST_NS (10 * NS_PER_S)
+#define REPLACE_LEAST_NS (10 * NS_PER_S) /* or all of the time-out */
 
 enum param_kind {
 	KIND_CHOICE,
@@ -129,7 +129,7 @@ static const struct param_row rows[] = {
 	  .max = 8 },
 	{ { "TRIBUTARY_TIMEOUT", "seconds", "s", "0.1 to 3600", "30",
 	    "How long a peer may show no sign of life before its connections fail. What another can replace (a stream, "
-	    "an aggregator) is given up after at most 10 s of it." },
+	    "an aggregator) is given up after a third of it, or 10 s where that is more." },
 	  KIND_SECONDS,
 	  FIELD(timeout_ns),
 	  .min = NS_PER_S / 10,
@@ -575,7 +575,11 @@ static void load_state_home(const struct params_source *source, struct params *p
 
 uint64_t params_replace_ns(const struct params *params)
 {
-	return params->timeout_ns < REPLACE_MOST_NS ? params->timeout_ns : REPLACE_MOST_NS;
+	const uint64_t third_ns = params->timeout_ns / 3;
+
+	if (params->timeout_ns < REPLACE_LEAST_NS)
+		return params->timeout_ns;
+	return third_ns > REPLACE_LEAST_NS ? third_ns : REPLACE_LEAST_NS;
 }
 
 void params_load(const struct params_source *source, void (*complain)(void *arg, const char *sentence), void *arg,

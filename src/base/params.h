@@ -77,8 +77,8 @@ void params_load(const struct params_source *source, void (*complain)(void *arg,
 		 struct params *ret);
 
 /*
- * What another can replace (a stream, a queue pair, an aggregator) is given up after parts of this; a peer, whose loss ends
- * the job, only after timeout_ns.
+ * What another can replace (a stream, a queue pair, an aggregator) is given up after this or parts of it; a peer, whose loss
+ * ends the job, only after timeout_ns. A third of that, but no less than 10 s, or all of it where it is shorter.
  */
 uint64_t params_replace_ns(const struct params *params);
 

@@ -94,7 +94,7 @@ enum {
 };
 _Static_assert(CONTROL_STATE_BYTES + CONTROL_GROUPS_MAX * CONTROL_GROUP_BYTES <= CONTROL_PAYLOAD_MAX, "the longest");
 
-/* How often each side speaks. A service that is not heard of for 10 s is replaced, whatever the time-out. */
+/* How often each side speaks: the other may replace it after as little as 10 s (params_replace_ns). */
 static inline uint64_t control_beat_ns(uint64_t timeout_ns)
 {
 	return timeout_ns / 5 < 2 * NS_PER_S ? timeout_ns / 5 : 2 * NS_PER_S;

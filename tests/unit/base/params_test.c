@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/params.h"
 
 #include <setjmp.h>
@@ -249,6 +250,20 @@ static void one_bad_value_leaves_the_others(void **state)
 			    "TRIBUTARY_STREAMS=99 is not valid: expected 0 to 16; the default, 0, is used.");
 }
 
+static void what_can_be_replaced_is_given_up_sooner(void **state)
+{
+	static const uint64_t times_s[][2] = {
+		{ 1, 1 }, { 10, 10 }, { 15, 10 }, { 30, 10 }, { 60, 20 }, { 3600, 1200 }
+	};
+	struct params params;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(times_s) / sizeof(times_s[0]); i++) {
+		params.timeout_ns = times_s[i][0] * NS_PER_S;
+		assert_int_equal(params_replace_ns(&params), times_s[i][1] * NS_PER_S);
+	}
+}
+
 static void empty_value_counts_as_unset(void **state)
 {
 	char a[] = "TRIBUTARY_TIMEOUT=", b[] = "TRIBUTARY_IF=", c[] = "NCCL_SOCKET_IFNAME=eth",
@@ -258,9 +273,6 @@ static void empty_value_counts_as_unset(void **state)
 	(void)state;
 	assert_int_equal(complaints.count, 0);
 	assert_int_equal(params.timeout_ns, UINT64_C(30000000000));
-	assert_int_equal(params_replace_ns(&params), UINT64_C(10000000000));
-	params.timeout_ns = 7;
-	assert_int_equal(params_replace_ns(&params), 7);
 	assert_string_equal(params.interfaces, "eth");
 }
 
@@ -412,6 +424,7 @@ int main(void)
 		cmocka_unit_test(every_row_takes_its_range_and_refuses_the_rest),
 		cmocka_unit_test(one_bad_value_leaves_the_others),
 		cmocka_unit_test(empty_value_counts_as_unset),
+		cmocka_unit_test(what_can_be_replaced_is_given_up_sooner),
 		cmocka_unit_test(nccl_variables_count_when_ours_are_unset),
 		cmocka_unit_test(state_home_is_an_absolute_path_of_the_environment),
 		cmocka_unit_test(text_is_kept_whole_or_refused),

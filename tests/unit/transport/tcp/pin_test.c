@@ -26,8 +26,8 @@
 
 enum { HOSTS = 3, PORTS_MAX = 3, DATA_BYTES = 4 << 20, LITTLE_BYTES = 64 << 10 };
 /*
- * A way on which nothing is heard is left after a quarter of it, of 10 s at most: soon, or later than a connect takes whose
- * first request for a neighbour is lost, which the kernel repeats after a second.
+ * A way on which nothing is heard is left after a quarter of it, or of a third of a long one: soon, or later than a connect
+ * ever takes. (A lost request for a neighbour alone is a second.)
  */
 enum { SOON_MS = 4000, LATE_MS = 3600000 };
 
