@@ -1,13 +1,14 @@
 /*
  * The message layer of docs/messages.md between one sender and one receiver over two streams: three messages of two tags,
- * of two pieces each, while the network loses one stream, and then both at once. Pieces stand for bytes: the first may go
+ * of two pieces each, while the network loses one stream, or both at once. Pieces stand for bytes: the first may go
  * unscheduled, with its RTS; the second needs credit. Receives are posted at any time, those of one tag by any delay.
  *
  * Checked in every state: RTS come in order, and each once; a piece is written once, and only where its place is known;
  * messages of one tag meet receives in order. At every end: each message that has a receive is done at both ends, whatever
  * messages of the other tag wait for.
  *
- * tests/model/check runs it. -DALL=1: both streams are lost; -DPLACES: see below; -DSENT=2: two messages; -DBROKEN=1 to 6: one rule is not kept, which must be found.
+ * tests/model/check runs it. -DALL=1: both streams are lost; -DPLACES: see below; -DSENT=2: two messages; -DBROKEN=1 to 6:
+ * one rule is not kept, which must be found.
  */
 #define MESSAGES 3
 #define STREAMS  2
@@ -135,13 +136,13 @@ inline retell()
 {
 	if
 	:: BROKEN != 2 ->
-	for (i : 0 .. MESSAGES - 1) {
-		say_credit[i] = say_credit[i] || (matched[i] && !done[i]);
-		say_fin[i] = say_fin[i] || done[i]
-	}
-	for (i : 0 .. STREAMS - 1) {
-		say_dead[i] = say_dead[i] || (died[i] && !r_live[i])
-	}
+		for (i : 0 .. MESSAGES - 1) {
+			say_credit[i] = say_credit[i] || (matched[i] && !done[i]);
+			say_fin[i] = say_fin[i] || done[i]
+		}
+		for (i : 0 .. STREAMS - 1) {
+			say_dead[i] = say_dead[i] || (died[i] && !r_live[i])
+		}
 	:: else
 	fi
 }

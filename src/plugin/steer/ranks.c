@@ -137,11 +137,11 @@ static void decide_alone(struct steer_thread *thread, const struct diag *why)
 }
 
 /*
- * A decision that another communicator with the same id has made, earlier or at the same time, may go before the other ranks
- * have looked for one; then they must not plan with this rank, which has seen it. One that names both communicators' ranks
- * is no plan, and no plan can be any rank's of another one. The rank says so and looks again: if the old one is still there,
- * whoever finds none later scans later, too, and sees what this rank said; if not, there is the others' decision, or none
- * yet.
+ * A decision of another communicator with the same id, earlier or at the same time, may go before the other ranks have
+ * looked for one; then they must not plan with this rank, which has seen it. Only a plan that names this rank is certainly
+ * its own: "no plan" may be that of two communicators at once, and names the ranks of both. The rank says so and looks
+ * again: if that decision is still there, whoever finds none later scans later, too, and sees what this rank said; if not,
+ * there is the others' decision, or none yet.
  */
 static int find_own_decision(struct steer_thread *thread, struct diag *diag)
 {

@@ -28,8 +28,8 @@ enum {
 #define ALONE_AFTER_NS       (100 * NS_PER_MS)
 #define NEVER                UINT64_MAX
 /*
- * Hosts that sent lately send again, also after a rest: an epoch has so many messages at least. Before that all that are
- * connected may begin at once.
+ * Hosts that sent lately send again, also after a rest: an epoch has so many messages at least. Until so many have come at
+ * all, every host that is connected may begin.
  */
 #define UNSCHEDULED_EPOCH_NS (5 * NS_PER_S)
 enum { UNSCHEDULED_KNOWN = 64, UNSCHEDULED_LEAST_BYTES = 2 * 1448 };
@@ -55,16 +55,18 @@ struct pace {
 	unsigned spread;           /* of the last message's sender whose was more than one */
 	uint64_t spread_ns;        /* when that came */
 	struct pace_flight flight;
+	/* Free where there is no connection. Who comes when none is free shares the last one. */
 	struct {
 		uint64_t id;
-		unsigned connections, coming; /* coming: with messages */
-	} hosts[PACE_HOSTS_MAX];              /* 0 connections: free; who comes when none is shares the last one */
-	unsigned hosts_connected, hosts_coming, hosts_most, hosts_most_before; /* most: in this epoch, in the last */
-	uint64_t hosts_epoch_ns, messages, hosts_epoch_messages;               /* when it began, and after how many */
-	_Atomic uint64_t unscheduled_bytes;                                    /* read without the lock */
-	_Atomic uint64_t poll_due_ns;                                          /* read without the lock */
-	_Atomic uint64_t flight_bytes;                                         /* the same */
-	_Atomic bool one_sender;                                               /* the same */
+		unsigned connections, sending; /* sending: connections with messages coming */
+	} hosts[PACE_HOSTS_MAX];
+	unsigned hosts_connected, hosts_sending;
+	unsigned hosts_most, hosts_most_before; /* that were sending at a time: in this epoch, in the last */
+	uint64_t messages, hosts_epoch_ns, hosts_epoch_messages; /* in all; when the epoch began, and after how many */
+	_Atomic uint64_t unscheduled_bytes;                      /* read without the lock */
+	_Atomic uint64_t poll_due_ns;                            /* the same */
+	_Atomic uint64_t flight_bytes;                           /* the same */
+	_Atomic bool one_sender;                                 /* the same */
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -196,9 +198,10 @@ static void give(struct pace *pace, uint64_t allowance_bytes)
 	}
 }
 
+/* Whenever a message begins or ends, or a connection. */
 static void unscheduled_look(struct pace *pace)
 {
-	uint64_t hosts = pace->hosts_coming, bytes;
+	uint64_t hosts = pace->hosts_sending, bytes;
 
 	if (!pace->enabled)
 		return;
@@ -348,7 +351,7 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 	pace->messages++;
 	if (sender && sender->coming_count++ == 0) {
 		pace->senders++;
-		pace->hosts_coming += pace->hosts[sender->place].coming++ == 0;
+		pace->hosts_sending += pace->hosts[sender->place].sending++ == 0;
 	}
 	run(pace);
 	pthread_mutex_unlock(&pace->lock);
@@ -384,7 +387,7 @@ void pace_remove(struct pace *pace, struct pace_message *message)
 		pace_granter_remove(&pace->granter, &message->flow);
 		if (message->sender && --message->sender->coming_count == 0) {
 			pace->senders--;
-			pace->hosts_coming -= --pace->hosts[message->sender->place].coming == 0;
+			pace->hosts_sending -= --pace->hosts[message->sender->place].sending == 0;
 		}
 		message->grant_sent_ns = 0;
 		run(pace);

@@ -17,15 +17,15 @@
 #define PACE_UNSCHEDULED_BYTES       (80ULL << 10)
 #define PACE_UNSCHEDULED_ALONE_BYTES (256ULL << 10)
 
-struct pace;
+enum { PACE_HOSTS_MAX = 64 }; /* that are told apart */
 
-enum { PACE_HOSTS_MAX = 64 };
+struct pace;
 
 /* One sender: a connection's other end. Zeroed but for its host; it outlives its messages. */
 struct pace_sender {
-	uint64_t host;         /* set by the caller before pace_join; 0: not known */
-	unsigned place;        /* private: of its host, among PACE_HOSTS_MAX */
-	unsigned spread;       /* the same: hosts that it sends to at a time; 0, 1: it is not known to send elsewhere */
+	uint64_t host;   /* set by the caller before pace_join; 0: not known */
+	unsigned spread; /* set by the caller: hosts that it sends to at a time; 0, 1: not known to send elsewhere */
+	unsigned place;  /* private: of its host, among PACE_HOSTS_MAX */
 	unsigned coming_count; /* private: its messages that were added and not removed */
 	uint64_t held_bytes;   /* private: what it was granted and has not delivered, while it sends to several hosts */
 };
@@ -71,7 +71,7 @@ static inline uint64_t pace_granted(struct pace_message *message)
 }
 /* Nobody competes for this device: one host alone sends to it, and only to this process. Cheap, no lock. */
 bool pace_has_one_sender(struct pace *pace);
-/* A connection from that sender is there, until pace_leave. */
+/* A connection from that sender is there, until pace_leave. For transports that ask for pace_unscheduled. */
 void pace_join(struct pace *pace, struct pace_sender *sender);
 void pace_leave(struct pace *pace, struct pace_sender *sender);
 /*

@@ -210,7 +210,6 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	memcpy(connection->peer_host, hello->host, TCP_WIRE_HOST_BYTES);
 	connection->r.sender.host = hello->host_id;
 	pace_join(connection->r.pace, &connection->r.sender);
-	connection->r.unscheduled_told = UINT64_MAX;
 	if (hello->host_id == transport->host_id)
 		connection->peer_process = hello->process_id;
 	tcp_connection_link(connection);

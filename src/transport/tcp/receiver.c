@@ -41,6 +41,7 @@ int tcp_receiver_init(struct tcp_connection *connection)
 	struct tcp_receiver *r = &connection->r;
 
 	r->next_sequence = TCP_WIRE_FIRST_SEQUENCE;
+	r->unscheduled_told = UINT64_MAX;
 	r->messages = sys_zalloc(TRANSPORT_MAX_REQUESTS * sizeof(*r->messages));
 	r->eager = sys_zalloc(TCP_WIRE_EAGER_MESSAGES * sizeof(*r->eager));
 	r->unscheduled = sys_zalloc(TCP_UNSCHEDULED_WINDOW);
@@ -165,14 +166,10 @@ static uint8_t *place_of(const struct tcp_receiver *r, const struct tcp_message 
 	return r->unscheduled + (size_t)message->unit * TCP_WIRE_EAGER_UNIT;
 }
 
-/* Their place is free again: what has come of them goes to the receive, and so does the rest, also in a frame's midst. */
-static void take_unscheduled(struct tcp_connection *connection, struct tcp_message *message, uint8_t *data)
+/* What has come of them goes to the receive, and so does the rest, also in a frame's midst: their place is free again. */
+static void move_unscheduled(struct tcp_connection *connection, struct tcp_message *message, uint8_t *data)
 {
-	struct tcp_receiver *r = &connection->r;
-
-	if (!message->received && !message->accepted)
-		return;
-	copy_bytes(data, place_of(r, message), (size_t)message->received);
+	copy_bytes(data, place_of(&connection->r, message), (size_t)message->received);
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
@@ -186,7 +183,7 @@ static void rts_match(struct tcp_connection *connection, struct tcp_message *mes
 	struct tcp_receiver *r = &connection->r;
 
 	r->coming |= 1U << (message - r->messages);
-	take_unscheduled(connection, message, data);
+	move_unscheduled(connection, message, data);
 	if (message->size) {
 		message->pace.sender = &r->sender;
 		message->pace.unscheduled_bytes = message->unscheduled;
@@ -269,7 +266,7 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 	request->count = request->open_count = (unsigned)count;
 	connection->r.posted_open += (unsigned)count;
 	if (bytes[0] <= connection->transport->params->eager_bytes)
-		connection->r.long_messages = false; /* this one is eager */
+		connection->r.long_messages = false; /* a message for it is eager */
 	for (int i = 0; i < count; i++)
 		request->slots[i] = (struct tcp_receive_slot){ .data = data[i], .bytes = bytes[i], .tag = tags[i] };
 	transport_open_append(&connection->open, &request->open);
@@ -277,7 +274,7 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 		struct tcp_message *message = find_unexpected(&connection->r, request->slots[i].tag);
 		int r;
 
-		/* After the connection's end the rest of a longer one cannot come, and those behind it must not pass it. */
+		/* After the connection's end the rest of a long message cannot come, and those behind it must not pass it. */
 		if (!message || (connection->error && !message->eager))
 			continue;
 		unexpected_remove(&connection->r, message);

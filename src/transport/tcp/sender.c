@@ -1,7 +1,7 @@
 /*
  * The sending role. A short message is copied into the eager window, goes out at once, and its request is done. Of a longer
- * one, or one for which the window has no room, an RTS goes out, with the first bytes behind it where the window has a
- * place for them; the receiver grants the rest; it is cut into frames, each for the stream that will be through first; the
+ * one, or one for which the window has no room, an RTS goes out, with the first bytes behind it as far as
+ * the receiver allows; the receiver grants the rest; it is cut into frames, each for the stream that will be through first; the
  * request is done when the receiver says that every byte is in place. So no message waits for one with another tag.
  */
 #include "base/clock.h"
@@ -19,7 +19,7 @@ enum {
 	SENDER_BURST = 4 << 20,
 	STRIPE_AHEAD_NS = 4 * 1000 * 1000, /* what a stream may have in flight, in time at its own rate */
 	RATE_WINDOW_NS = 5 * 1000 * 1000,
-	UNSCHEDULED_LEAST = 1448,
+	SEGMENT_BYTES = 1448,
 };
 
 int tcp_sender_init(struct tcp_connection *connection)
@@ -32,7 +32,7 @@ int tcp_sender_init(struct tcp_connection *connection)
 	return s->again ? tcp_window_init(&s->window) : -ENOMEM;
 }
 
-/* Announcements and eager messages keep their order only on one stream, so none goes out while that one changes. */
+/* RTS and eager messages keep their order only on one stream, so none goes out while that one changes. */
 static bool order_is_held(const struct tcp_connection *connection)
 {
 	if (connection->s.again_head != connection->s.again_tail)
@@ -77,7 +77,7 @@ static unsigned units_of(uint64_t bytes)
 	return (unsigned)((bytes + TCP_WIRE_EAGER_UNIT - 1) / TCP_WIRE_EAGER_UNIT);
 }
 
-/* The first place for them at the receiver, past all that overlap: those of messages that may still wait. */
+/* The first place at the receiver that no message which may still wait there has; -ENOBUFS. */
 static int find_place(const struct tcp_connection *connection, uint64_t bytes)
 {
 	unsigned unit = 0;
@@ -95,13 +95,13 @@ static int find_place(const struct tcp_connection *connection, uint64_t bytes)
 	return request ? -ENOBUFS : (int)unit;
 }
 
-/* How many bytes follow the RTS: all that may, but for less than a segment of more. */
+/* How many bytes may follow the RTS. A part of a message that is less than a segment is not worth it. */
 static uint64_t unscheduled(const struct tcp_connection *connection, uint64_t bytes)
 {
 	const struct tcp_sender *s = &connection->s;
 	uint64_t left = s->unscheduled_most > s->unscheduled_open ? s->unscheduled_most - s->unscheduled_open : 0;
 
-	return bytes <= left ? bytes : left < UNSCHEDULED_LEAST ? 0 : left;
+	return bytes <= left ? bytes : left < SEGMENT_BYTES ? 0 : left;
 }
 
 static void queue_rts(struct tcp_connection *connection, struct tcp_stream *lead, struct tcp_request *request)
@@ -127,8 +127,8 @@ static void queue_rts(struct tcp_connection *connection, struct tcp_stream *lead
 	transport_open_append(&connection->open, &request->open);
 }
 
-/* The receiver has gone on with it. */
-static void unscheduled_arrived(struct tcp_connection *connection, struct tcp_request *request)
+/* The receiver has said more of it, so it has matched it. */
+static void unscheduled_matched(struct tcp_connection *connection, struct tcp_request *request)
 {
 	connection->s.unscheduled_open -= request->unscheduled;
 	request->unscheduled = 0;
@@ -333,7 +333,6 @@ void tcp_sender_say_bye(struct tcp_connection *connection, uint64_t now_ns)
 
 bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 {
-	struct tcp_stream *const lead = &connection->streams[connection->s.lead];
 	bool unsent = false;
 
 	send_again(connection);
@@ -346,7 +345,7 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 			flush(connection, stream, now_ns);
 	}
 	while (!connection->error) {
-		struct tcp_stream *stream = pick_stream(connection);
+		struct tcp_stream *stream = pick_stream(connection), *lead = &connection->streams[connection->s.lead];
 		size_t burst = 0, bytes = 1;
 
 		if (!stream)
@@ -361,6 +360,7 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 			if (connection->active_count > 1)
 				break; /* choose anew for the next segment */
 		}
+		/* What is left may be unscheduled. */
 		if (!burst && stream != lead && is_usable(lead) && tcp_stream_has_room(lead) && !lead->tx_full) {
 			stream = lead;
 			burst = cut_frame(connection, stream);
@@ -419,7 +419,7 @@ static int done_arrived(struct tcp_connection *connection, const struct tcp_fram
 		return 0; /* told again */
 	if (request->next_offset != request->size)
 		return -EPROTO;
-	unscheduled_arrived(connection, request);
+	unscheduled_matched(connection, request);
 	transport_open_remove(&connection->open, &request->open);
 	request->done = true;
 	connection->reported = false;
@@ -436,7 +436,7 @@ static int granted(struct tcp_connection *connection, const struct tcp_frame *fr
 		return -EPROTO;
 	if (frame->value > request->granted)
 		request->granted = frame->value;
-	unscheduled_arrived(connection, request);
+	unscheduled_matched(connection, request);
 	return 0;
 }
 

@@ -2,10 +2,10 @@
  * The TCP transport's own structures, shared by the files of this folder and by nobody else.
  *
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
- * tcp_connection. sender.c and receiver.c hold what the two roles do with frames, tell.c what a receiver reports of
- * it, window.c where short messages are kept, stream.c moves bytes of one socket, failover.c is what happens when a socket dies, service.c is the one background
- * thread; engine.c holds the threads that move data for callers who asked for some, watch.c serves owners who sleep in an
- * epoll set of their own.
+ * tcp_connection. sender.c and receiver.c hold what the two roles do with frames, tell.c what a receiver reports of it,
+ * window.c where short messages are kept, stream.c moves bytes of one socket, failover.c is what happens when a socket dies,
+ * service.c is the one background thread; engine.c holds the threads that move data for callers who asked for some, watch.c
+ * serves owners who sleep in an epoll set of their own.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
  * a connection), the pace's own. No lock is held across anything that blocks.
@@ -31,7 +31,7 @@ enum {
 	TCP_TX_FRAMES = 128, /* written but not acknowledged, of one stream */
 	TCP_STAGING_RECEIVER = 32 << 10,
 	TCP_STAGING_SENDER = 4 << 10, /* control frames only */
-	/* While announced data may come, a read takes at most this much beyond it: three headers and the bit of payload
+	/* While data of a long message may come, a read takes at most this much beyond it: three headers and the bit of payload
 	 * that COPY_UNCOUNTED_BYTES lets us copy. */
 	TCP_STAGING_BETWEEN_DATA = TCP_WIRE_FRAME_BYTES + 64,
 	TCP_UNSCHEDULED_WINDOW = TCP_WIRE_UNSCHEDULED_UNITS * TCP_WIRE_EAGER_UNIT,
@@ -131,9 +131,8 @@ struct tcp_request {
 	int tag;
 	const uint8_t *data;
 	uint64_t size, granted, next_offset;
-	/* Sent with its RTS, and the receiver has not granted more or taken it; their place there. */
-	uint64_t unscheduled;
-	unsigned unit;
+	uint64_t unscheduled; /* bytes that may go behind its RTS; 0 once the receiver has said more of it */
+	unsigned unit;        /* where they may wait at the receiver */
 	/* A group of receives. */
 	unsigned count, open_count;
 	struct tcp_receive_slot slots[TRANSPORT_MAX_RECVS];
@@ -155,9 +154,9 @@ struct tcp_message {
 	bool eager;
 	int tag;
 	uint64_t size, received;
-	uint64_t accepted; /* received and begun, on any stream: a late byte for a finished message cannot be */
-	uint32_t unscheduled;
-	uint16_t unit; /* their place until a receive matches */
+	uint64_t accepted;    /* received and begun, on any stream: a late byte for a finished message cannot be */
+	uint32_t unscheduled; /* bytes */
+	uint16_t unit;        /* their place until a receive matches */
 	struct tcp_request *request;
 	unsigned slot;
 	uint64_t grant_told;
@@ -177,24 +176,24 @@ struct tcp_sender {
 };
 
 struct tcp_receiver {
-	/* Announced messages, by the sender's request: one that is done stays until that request is used again. */
+	/* Messages by RTS, by the sender's request: one that is done stays until that request is used again. */
 	struct tcp_message *messages;
 	struct tcp_message *eager;                              /* by the first unit in the window */
 	uint32_t coming;                                        /* a set of messages: matched and not done */
 	uint32_t done_untold;                                   /* done, and the sender is to hear of it */
 	struct tcp_message *unexpected_first, *unexpected_last; /* no receive matches, in order of sequence */
 	unsigned spread;        /* hosts that the peer sends to at a time, if somebody has said so; else 0 */
-	uint64_t next_sequence; /* that the next announcement or eager message must have */
+	uint64_t next_sequence; /* that the next RTS or eager message must have */
 	struct tcp_window window;
-	uint8_t *unscheduled;    /* TCP_UNSCHEDULED_WINDOW bytes: places by tcp_message.unit */
-	bool window_due;         /* what it holds is to be reported, however little has changed */
-	bool window_again;       /* the last report is lost */
-	unsigned posted_open;    /* receives that nothing has matched */
-	bool long_messages;      /* the last message was not an eager one */
-	uint64_t expected_bytes; /* granted or unscheduled, not here yet */
-	bool unpaced;            /* its peer may begin, whatever the pace holds */
-	uint64_t unscheduled_told;
-	uint32_t open_messages; /* announced and not done */
+	uint8_t *unscheduled;      /* TCP_UNSCHEDULED_WINDOW bytes: places by tcp_message.unit */
+	bool window_due;           /* what it holds is to be reported, however little has changed */
+	bool window_again;         /* the last report is lost */
+	unsigned posted_open;      /* receives that nothing has matched */
+	bool long_messages;        /* the last message was not an eager one */
+	uint64_t expected_bytes;   /* granted or unscheduled, not here yet */
+	bool unpaced;              /* its peer may begin, whatever the pace holds */
+	uint64_t unscheduled_told; /* UINT64_MAX: nothing, or it is lost */
+	uint32_t open_messages;    /* by RTS, and not done */
 	bool control_pending;
 	struct pace *pace;
 	struct pace_sender sender; /* its host is never 0 */
@@ -468,7 +467,7 @@ void tcp_receiver_fini(struct tcp_connection *connection);
 
 /* tell.c */
 void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns);
-/* Announced data may come: what is read beyond a payload must stay within the uncounted copy. */
+/* Data of a long message may come: what is read beyond a payload must stay within the uncounted copy. */
 bool tcp_receiver_expects_data(const struct tcp_connection *connection);
 /* Nobody's budget waits for what has arrived: it may lie in the socket for a moment. */
 bool tcp_receiver_may_rest(const struct tcp_connection *connection);
@@ -503,7 +502,7 @@ void tcp_linger(struct tcp_connection *connection, uint64_t now_ns);
 bool tcp_linger_step(struct tcp_transport *transport, uint64_t now_ns, bool all);
 
 /* connection.c */
-/* One that takes more of the window would mostly not find room, and be announced. */
+/* One that takes more of the window would mostly not find room, and go by RTS. */
 static inline size_t tcp_eager_most(const struct tcp_transport *transport)
 {
 	size_t most = transport->params->eager_bytes;

@@ -46,7 +46,7 @@ int tcp_window_init(struct tcp_window *window);
 void tcp_window_fini(struct tcp_window *window);
 /*
  * Sender. The first unit for that message, or -EAGAIN: the receiver will send a report, at the latest when the messages with
- * that tag have been received, so try again then; -ENOBUFS: announce it.
+ * that tag have been received, so try again then; -ENOBUFS: let it go by RTS.
  */
 int tcp_window_find(struct tcp_window *window, size_t bytes, int tag);
 /* -EPROTO: not within the window, or not free. */

@@ -162,8 +162,8 @@ int tcp_wire_get_hello(const uint8_t bytes[static TCP_WIRE_HELLO_BYTES], struct 
 }
 
 /*
- * Welcome: 0 magic, 4 version, 6 status, 7 rails, 8 connection, 16 eager window, 20 unscheduled, 32 host[40], 72 rails[8 × 20],
- * 232 their tied ports[8 × 2], 252 sum.
+ * Welcome: 0 magic, 4 version, 6 status, 7 rails, 8 connection, 16 eager window, 20 unscheduled, 32 host[40],
+ * 72 rails[8 × 20], 232 their tied ports[8 × 2], 252 sum.
  */
 enum { WELCOME_SUM_AT = 252, WELCOME_RAIL_BYTES = 20, WELCOME_TIED_AT = 232 };
 
@@ -217,8 +217,8 @@ int tcp_wire_get_welcome(const uint8_t bytes[static TCP_WIRE_WELCOME_BYTES], str
 }
 
 /*
- * Frame: 0 type, 1 stream or request, 2 epoch or unit, 4 message, 8 value, and then what the direction needs: the receiver's frames have
- * 16 position[8]; the sender's 16 payload or unscheduled bytes[4], 20 tag[4].
+ * Frame: 0 type, 1 stream or request, 2 epoch or unit, 4 message, 8 value, and then what the direction needs: the
+ * receiver's frames have 16 position[8]; the sender's 16 payload or unscheduled bytes[4], 20 tag[4].
  */
 static bool from_receiver(uint8_t type)
 {

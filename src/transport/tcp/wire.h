@@ -83,7 +83,7 @@ enum tcp_frame_type {
 	TCP_FRAME_NONE, /* never sent: all-zero bytes are no frame */
 	/* sender to receiver */
 	TCP_FRAME_EAGER,   /* message, tag, value: offset in the eager window, payload: the whole message */
-	TCP_FRAME_RTS,     /* message, request, tag, value: its size; so many unscheduled bytes follow, their place */
+	TCP_FRAME_RTS,     /* message, request, tag, value: its size; unscheduled_bytes, unit */
 	TCP_FRAME_DATA,    /* message, request, value: offset, payload */
 	TCP_FRAME_SUSPECT, /* stream, epoch: stop it for good and answer DEAD */
 	/* receiver to sender; each also acknowledges: stream, epoch, position */
@@ -91,7 +91,7 @@ enum tcp_frame_type {
 	TCP_FRAME_DONE,        /* message: every byte is in place */
 	TCP_FRAME_WINDOW_LOW,  /* message: the next to come. value: what messages before it hold of the eager window */
 	TCP_FRAME_WINDOW_HIGH, /* the same of the upper half */
-	TCP_FRAME_UNSCHEDULED, /* value: what a sender may have on its way before any grant */
+	TCP_FRAME_UNSCHEDULED, /* value: bytes that may be on their way before any grant */
 	TCP_FRAME_ACK,         /* the acknowledgement alone */
 	TCP_FRAME_DEAD,        /* that stream was stopped for good at that position */
 	TCP_FRAME_TRUNCATED,   /* message was longer than the receive it matched (value): the connection is over */

@@ -277,6 +277,31 @@ static void a_decision_that_goes_leaves_all_alike(void **state)
 	no_graph(host, 3, 0);
 }
 
+/* Two at once, with a GPU in both, so there is no plan for either; nor when the first one is through and out of sight. */
+static void two_of_one_id_at_once_get_no_plan(void **state)
+{
+	struct host *host = *state;
+
+	host_start_all(host, 3, NULL);
+	assert_int_equal(host_initialise(host, 7, 9), 7);
+	begin(host, 0, 1, 0, 1);
+	begin(host, 1, 1, 1, 1);
+	begin(host, 1, 0, 1, 1);
+	begin(host, 2, 0, 2, 1);
+	topology(host, 0, 1);
+	topology(host, 1, 1);
+	topology(host, 1, 0);
+	topology(host, 2, 0);
+	no_graph(host, 0, 1);
+	no_graph(host, 1, 1);
+	no_graph(host, 2, 0);
+	for (unsigned rank = 0; rank < 2; rank++) {
+		assert_null(host_ask(host, rank, 1, "NCCL_PROTO"));
+		assert_null(host_ask(host, rank, 1, "NCCL_NET"));
+	}
+	no_graph(host, 1, 0);
+}
+
 static void threads_that_end_take_their_records_along(void **state)
 {
 	struct host *host = *state;
@@ -344,6 +369,7 @@ int main(void)
 		HOST_TEST(an_id_that_is_there_twice_gets_no_plan),
 		HOST_TEST(a_decision_about_others_is_not_followed),
 		HOST_TEST(a_decision_that_goes_leaves_all_alike),
+		HOST_TEST(two_of_one_id_at_once_get_no_plan),
 		HOST_TEST(threads_that_end_take_their_records_along),
 		HOST_TEST(many_communicators_leave_nothing),
 		HOST_TEST(a_network_that_the_user_chose_is_said_to_keep_plans_away),

@@ -251,7 +251,7 @@ static void grant_and_done_are_said_again(struct harness *harness)
 {
 	struct tcp_request *send = send_soon(harness, 3000, 7), *receive;
 
-	harness_step(harness, 10); /* it is announced */
+	harness_step(harness, 10); /* its RTS arrives */
 	receive = harness_receive(harness, harness->in[1], HARNESS_BYTES, 7);
 	progress(harness->receiver);
 	assert_int_equal(harness->receiver->r.messages[send - harness->sender->requests].grant_told, 3000);

@@ -5,6 +5,7 @@
 #include "harness.h"
 
 #include "base/clock.h"
+#include "base/copy.h"
 #include "support/runtime.h"
 
 #include <errno.h>
@@ -242,6 +243,28 @@ static void unscheduled_bytes_need_no_grant(void **state)
 		}
 }
 
+/* From the second long message on whose receive is posted nothing is copied, however much of it is unscheduled. */
+static void long_messages_land_in_their_receive(void **state)
+{
+	static const struct harness_program *const programs[] = { &plain, &unscheduled, &whole };
+	struct harness *harness = *state;
+
+	for (unsigned i = 0; i < 3 * HARNESS_STREAMS; i++) {
+		harness_open(harness, programs[i % 3], 1 + i / 3);
+		harness_exchange(harness, 5, 5000, true);
+		for (unsigned k = 0; k < 20; k++) {
+			struct tcp_request *receive = harness_receive(harness, harness->in[0], HARNESS_BYTES, 5), *send;
+			size_t copies = atomic_load(&copy_counts.calls);
+
+			send = harness_send(harness, harness->out[0], 5000 + k, 5);
+			assert_int_equal(harness_finish(harness, receive), 5000 + k);
+			harness_finish(harness, send);
+			assert_int_equal(atomic_load(&copy_counts.calls), copies);
+		}
+		harness_close(harness);
+	}
+}
+
 /* So many at a time, whatever is in flight; the receiver may change it at any time. */
 static void unscheduled_bytes_are_bounded(void **state)
 {
@@ -352,6 +375,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(order_holds_after_the_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(sequence_numbers_wrap, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_need_no_grant, setup, teardown),
+		cmocka_unit_test_setup_teardown(long_messages_land_in_their_receive, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_without_a_place_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_no_sender_says_is_refused, setup, teardown),
