@@ -156,6 +156,7 @@ ENV_PLUGIN := $(if $(PLUGIN),$(O)/libnccl-env-tributary.so)
 COMMAND := $(if $(COMMAND_SRC),$(O)/tributary)
 DAEMON := $(if $(DAEMON_SRC),$(O)/tributaryd)
 PERF := $(patsubst perf/%.c,$(O)/perf/%,$(PERF_SRC))
+PERF_PLUGIN := $(if $(wildcard perf/plugin),$(O)/perf/libnccl-net-sockets.so)
 UNIT := $(patsubst %.c,$(O)/%,$(UNIT_SRC))
 CONF := $(patsubst %.c,$(O)/%,$(CONF_SRC))
 FUZZ_REPLAY := $(if $(FUZZ_REPLAY_SRC),$(patsubst %,$(O)/tests/fuzz/%_replay,$(FUZZ_NAMES)))
@@ -168,7 +169,7 @@ PLUGIN_PATH := $(abspath $(O))/libnccl-net-tributary.so
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-all: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) $(PERF) ## the plugin, the command and the benchmarks
+all: $(PLUGIN) $(ENV_PLUGIN) $(COMMAND) $(DAEMON) $(PERF) $(PERF_PLUGIN) ## the plugin, the command and the benchmarks
 
 plugin: $(PLUGIN) $(ENV_PLUGIN) ## the plugin alone, which needs no library
 
@@ -225,6 +226,11 @@ $(PERF): $(O)/perf/%: $(O)/obj/perf/%.o $(O)/libperf.a
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(call link)
+
+# What they compare plugins with.
+$(O)/perf/libnccl-net-sockets.so: $(O)/obj/perf/plugin/sockets.o
+	$(say) LD $@
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -o $@ $<
 
 # But for two, which measure our own kernels and plans.
 $(O)/perf/reduce $(O)/perf/railpairs: $(LIB)
@@ -367,11 +373,16 @@ test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
 	$(foreach t,$(STANDIN),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(ENGINE_TESTS),'$(t:$(O)/tests/%_test=%, engine threads)=TRIBUTARY_THREADS=2 TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
-	$(browser_args) $(mpi_args) $(model_args) $(gate_args) \
+	$(peer_args) $(browser_args) $(mpi_args) $(model_args) $(gate_args) \
 	$(if $(SAN),,$(call unit_args,$(LONGEST_UNITS) $(filter-out $(LONGEST_UNITS),$(UNIT)))) \
 	$(foreach f,$(if $(FUZZ_REPLAY),$(FUZZ_NAMES)),'fuzz/$(f)=$(O)/tests/fuzz/$(f)_replay $(wildcard tests/fuzz/corpus/$(f))')
 gate_args = $(foreach g,$(GATES),'$(g)=$(MAKE) --no-print-directory O=$(O) CC=$(CC) $(g)') \
 	$(if $(TESTBED_CHECK)$(filter-out 0,$(words $(GATES))),$(if $(GATES),$(if $(TESTBED_CHECK),'!testbed=$(TESTBED_CHECK)')))
+
+# What plugins are compared with, with threads of its own and without: every message right.
+peer_run = $(O)/perf/p2p --spawn --verify --pairs 1 --seconds 0.05 --sizes 1,128,129,64K,1M --plugin $(O)/perf/libnccl-net-sockets.so
+peer_args = 'perf/sockets=$(peer_run)' 'perf/sockets, threads=NCCL_SOCKET_NTHREADS=2 NCCL_NSOCKS_PERTHREAD=2 $(peer_run)' \
+	'perf/allreduce=$(O)/perf/allreduce --spawn 3 --algo ring,tree --bytes 4,1M --iters 2 --batch 1 --floor --plugin $(PLUGIN_PATH) --vs $(O)/perf/libnccl-net-sockets.so'
 
 # The page in a real browser. Not in a sanitized build: it is the browser that is tested.
 browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')

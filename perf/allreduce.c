@@ -1,7 +1,7 @@
 /*
  * allreduce: sums floats over all ranks as NCCL's proxies do it: ring, tree, or the calls of CollNetChain, through any NCCL
- * plugin; with --floor also over plain TCP sockets, with --peer beside another program, all in turns. Every element is
- * checked on every rank after every iteration.
+ * plugin; with --floor also over plain TCP sockets, with --vs over another plugin, with --peer beside another program, all in
+ * turns. Every element is checked on every rank after every iteration.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 enum { MAX_SIDES = 8, MAX_ITERS = 1001, SMALL_BYTES = 256 << 10, NO_SIDE = -1 };
 
 struct settings {
-	const char *plugin, *devices, *json, *algo, *peer;
+	const char *plugin, *vs, *devices, *json, *algo, *peer;
 	int version, device, nap_us, iters, warmup, spawn, batch, channels;
 	struct args_list bytes;
 	double line_bps, timeout_s;
@@ -40,7 +40,7 @@ struct figures {
 struct allreduce {
 	struct settings set;
 	struct oob *oob;
-	struct endpoint endpoint;
+	struct endpoint endpoint, vs;
 	struct chain chain;
 	int count; /* of sides */
 	struct side sides[MAX_SIDES];
@@ -123,12 +123,12 @@ static int iterate(struct allreduce *a, int which, size_t count, int batch, int 
 
 /* ---- what is compared with what ---- */
 
-static int find(const struct allreduce *a, enum side_kind kind, bool floor)
+static int find(const struct allreduce *a, enum side_kind kind)
 {
 	int i;
 
 	for (i = 0; i < a->count; i++)
-		if (a->sides[i].kind == kind && a->sides[i].floor == floor)
+		if (a->sides[i].kind == kind && a->sides[i].over == OVER_PLUGIN)
 			return i;
 	return NO_SIDE;
 }
@@ -143,17 +143,18 @@ static struct comparison compare(const struct allreduce *a, int which)
 {
 	const struct side *side = &a->sides[which];
 	size_t n = (size_t)a->set.iters;
-	int ring = find(a, SIDE_RING, false), tree = find(a, SIDE_TREE, false), best = ring == NO_SIDE ? tree : ring;
+	int ring = find(a, SIDE_RING), tree = find(a, SIDE_TREE), best = ring == NO_SIDE ? tree : ring;
 
 	if (ring != NO_SIDE && tree != NO_SIDE &&
 	    stats_median(a->figures[tree].seconds, n) < stats_median(a->figures[ring].seconds, n))
 		best = tree;
-	if (side->floor)
-		return (struct comparison){ find(a, side->kind, false), which, "plugin_over_tcp" };
+	if (side->over != OVER_PLUGIN)
+		return (struct comparison){ find(a, side->kind), which,
+					    side->over == OVER_TCP ? "plugin_over_tcp" : "plugin_over_vs" };
 	if (side->kind == SIDE_COLLNET || side->kind == SIDE_WHOLE)
 		return (struct comparison){ which, best, "over_ring_and_tree" };
 	if (side->kind == SIDE_PEER) {
-		int ours = find(a, SIDE_COLLNET, false);
+		int ours = find(a, SIDE_COLLNET);
 
 		return (struct comparison){ which, ours == NO_SIDE ? best : ours, "peer_over_ours" };
 	}
@@ -195,7 +196,10 @@ static void print_links(struct allreduce *a, size_t bytes, int runs)
 	output_note(o, "# bytes on each link in one run, over the size (and packets dropped in all)");
 	output_text(o, -17, "# link");
 	for (k = 0; k < a->count; k++)
-		output_cell(o, 16, "%s%s", side_str(a->sides[k].kind), a->sides[k].floor ? ", TCP" : "");
+		output_cell(o, 16, "%s%s", side_str(a->sides[k].kind),
+			    a->sides[k].over == OVER_PLUGIN ? ""
+			    : a->sides[k].over == OVER_TCP  ? ", TCP"
+							    : ", vs");
 	output_end(o);
 	for (i = 0; i < a->figures[0].links.count; i++) {
 		const struct links_row *row = &a->figures[0].links.rows[i];
@@ -302,9 +306,9 @@ static void print_head(struct allreduce *a)
 {
 	struct output *o = &a->output;
 
-	output_note(o, "# %s%s%s over %d ranks, nap %d us, %d iterations, sides in turn", a->set.algo,
-		    a->set.floor ? ", plain TCP" : "", a->set.peer ? ", another program" : "", a->oob->size,
-		    a->set.nap_us, a->set.iters);
+	output_note(o, "# %s%s%s%s over %d ranks, nap %d us, %d iterations, sides in turn", a->set.algo,
+		    a->set.floor ? ", plain TCP" : "", a->set.vs ? ", another plugin" : "",
+		    a->set.peer ? ", another program" : "", a->oob->size, a->set.nap_us, a->set.iters);
 	output_note(o, "# ring: %d channels; tree: 2; slices of at most 1 MiB, 4 outstanding", a->set.channels);
 	if (a->chain.comm)
 		output_note(
@@ -321,9 +325,8 @@ static void print_head(struct allreduce *a)
 		    "# bound: 2(N-1)/N x size at 0.957 of %.3f Gbit/s; cores: CPU time of all ranks over time; msgs: "
 		    "what the callers post, all ranks",
 		    a->set.line_bps * 1e-9);
-	output_note(
-		o,
-		"# ratio: collnet over the better of ring and tree; TCP: the plugin over it; a program: it over ours");
+	output_note(o, "# ratio: collnet over the better of ring and tree; TCP, another plugin: the plugin over it; a "
+		       "program: it over ours");
 	output_note(o, "%12s %12s %6s %6s %10s %7s %7s %6s %21s %6s %-7s %-10s %8s %4s %20s", "size (B)", "count",
 		    "type", "redop", "time (us)", "algbw", "busbw", "#wrong", "time/bound [95 %]", "cores", "algo",
 		    "what", "msgs", "hops", a->count > 1 ? "ratio [95 %]" : "");
@@ -396,29 +399,33 @@ static int answer(struct allreduce *a)
 
 /* ---- set-up ---- */
 
-static struct side *new_side(struct allreduce *a, enum side_kind kind, const char *what)
+static struct side *new_side(struct allreduce *a, enum side_kind kind, enum side_over over, const char *what)
 {
 	struct side *side = &a->sides[a->count++];
 
-	*side = (struct side){ .kind = kind, .what = what };
+	*side = (struct side){ .kind = kind, .over = over, .what = what };
 	return side;
+}
+
+/* endpoint NULL: plain TCP. */
+static int open_over(struct allreduce *a, enum side_kind kind, enum side_over over, struct endpoint *endpoint)
+{
+	struct side *side = new_side(a, kind, over, endpoint ? netplugin_name(endpoint->plugin) : "plain TCP");
+
+	return collective_open(&side->collective, a->oob, kind == SIDE_TREE ? COLLECTIVE_TREE : COLLECTIVE_RING,
+			       a->set.channels, endpoint);
 }
 
 static int open_collective(struct allreduce *a, enum side_kind kind)
 {
-	enum collective_algo algo = kind == SIDE_TREE ? COLLECTIVE_TREE : COLLECTIVE_RING;
-	struct side *side;
 	int r = 0;
 
-	if (a->set.plugin) {
-		side = new_side(a, kind, netplugin_name(a->endpoint.plugin));
-		r = collective_open(&side->collective, a->oob, algo, a->set.channels, &a->endpoint);
-	}
-	if (r == 0 && a->set.floor) {
-		side = new_side(a, kind, "plain TCP");
-		side->floor = true;
-		r = collective_open(&side->collective, a->oob, algo, a->set.channels, NULL);
-	}
+	if (a->set.plugin)
+		r = open_over(a, kind, OVER_PLUGIN, &a->endpoint);
+	if (r == 0 && a->set.floor)
+		r = open_over(a, kind, OVER_TCP, NULL);
+	if (r == 0 && a->set.vs)
+		r = open_over(a, kind, OVER_OTHER, &a->vs);
 	return r;
 }
 
@@ -430,14 +437,14 @@ static int open_collnet(struct allreduce *a, enum side_kind kind)
 		r = chain_open(&a->chain, a->oob, &a->endpoint, a->set.version, a->set.channels, a->input,
 			       a->output_data, a->most_bytes);
 	if (r == 0)
-		new_side(a, kind, collnetplugin_name(a->chain.plugin))->chain = &a->chain;
+		new_side(a, kind, OVER_PLUGIN, collnetplugin_name(a->chain.plugin))->chain = &a->chain;
 	return r;
 }
 
 /* A program that one rank cannot run is left out everywhere. */
 static int open_peer(struct allreduce *a)
 {
-	struct side *side = new_side(a, SIDE_PEER, "");
+	struct side *side = new_side(a, SIDE_PEER, OVER_PLUGIN, "");
 	int mine = peer_open(&side->peer, a->set.peer, 4 * a->set.timeout_s),
 	    *all = calloc((size_t)a->oob->size, sizeof(mine)), i, r;
 
@@ -499,6 +506,11 @@ static int open_all(struct allreduce *a)
 	reduce_fill(a->input, a->most_bytes / sizeof(float), a->oob->rank);
 	if (a->set.plugin)
 		r = endpoint_open(&options, 0x616c6c72656475ULL, &a->endpoint);
+	if (r == 0 && a->set.vs) {
+		options.plugin = a->set.vs;
+		options.version = 0;
+		r = endpoint_open(&options, 0x616c6c72656476ULL, &a->vs);
+	}
 	return r < 0 ? r : open_sides(a);
 }
 
@@ -526,7 +538,7 @@ static bool is_sound(const struct settings *set)
 {
 	bool collnet = strstr(set->algo, "collnet") || set->whole;
 
-	return (set->plugin || (set->floor && !collnet)) && set->iters >= 1 && set->iters <= MAX_ITERS &&
+	return (set->plugin || (set->floor && !collnet && !set->vs)) && set->iters >= 1 && set->iters <= MAX_ITERS &&
 	       set->line_bps > 0 && set->channels >= 1 && set->channels <= COLLECTIVE_MAX_CHANNELS &&
 	       is_algo_list(set->algo) && !(set->answer && set->peer);
 }
@@ -535,6 +547,7 @@ static int parse(int argc, char **argv, struct settings *set)
 {
 	const struct args_option options[] = {
 		{ "plugin", ARGS_TEXT, &set->plugin, "path, or NAME for libnccl-net-NAME.so" },
+		{ "vs", ARGS_TEXT, &set->vs, "ring and tree also over another plugin, in turns; needs --plugin" },
 		{ "version", ARGS_INT, &set->version, "interface version 6 to 12 (newest)" },
 		{ "floor", ARGS_FLAG, &set->floor, "ring and tree also over plain TCP sockets" },
 		{ "algo", ARGS_TEXT, &set->algo, "ring (default), tree, collnet, or several: ring,tree,collnet" },
@@ -565,7 +578,7 @@ static int parse(int argc, char **argv, struct settings *set)
 
 	if (r == 0 && !is_sound(set)) {
 		fprintf(stderr,
-			"allreduce: give --plugin, --floor or both (collnet: --plugin); --algo is ring, tree or "
+			"allreduce: give --plugin, --floor or both (collnet, --vs: --plugin); --algo is ring, tree or "
 			"collnet or "
 			"several with commas, --channels 1 to %d, --iters 1 to %d\n",
 			COLLECTIVE_MAX_CHANNELS, MAX_ITERS);
@@ -587,6 +600,7 @@ static int run_all(struct allreduce *a)
 	for (i = 0; i < a->count; i++)
 		side_close(&a->sides[i]);
 	chain_close(&a->chain);
+	endpoint_close(&a->vs);
 	endpoint_close(&a->endpoint);
 	output_close(&a->output);
 	return r;

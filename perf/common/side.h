@@ -23,11 +23,13 @@ enum side_kind {
 	SIDE_PEER,
 	SIDE_KIND_COUNT
 };
+/* OVER_OTHER: what the plugin is compared with. */
+enum side_over { OVER_PLUGIN, OVER_TCP, OVER_OTHER };
 const char *side_str(enum side_kind kind); /* "ring"; static text */
 
 struct side {
 	enum side_kind kind;
-	bool floor;       /* ring and tree: plain TCP sockets */
+	enum side_over over;
 	const char *what; /* the plugin's, the floor's or the program's name */
 	struct collective collective;
 	struct chain *chain; /* not owned: the staged and the whole calls share a comm */
