@@ -283,6 +283,9 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 		if (r < 0)
 			return r;
 	}
+	/* Nobody tests it into being told. */
+	if ((request->done || connection->driven) && !connection->error && tcp_receiver_has_to_tell(connection))
+		tcp_receiver_flush(connection, now_ns);
 	*ret = request;
 	return 0;
 }

@@ -393,8 +393,6 @@ static int tcp_receive(struct transport_connection *opaque, int count, void *con
 	r = connection->error && !connection->r.unexpected_first ? connection->error : 0;
 	if (r == 0)
 		r = tcp_receiver_receive(connection, count, data, bytes, tags, connection->now_ns, &request);
-	if (r == 0 && connection->driven && !connection->error && tcp_receiver_has_to_tell(connection))
-		tcp_receiver_flush(connection, connection->now_ns); /* nobody tests it into being told */
 	pthread_mutex_unlock(&connection->lock);
 	*ret = (struct transport_request *)request;
 	return r;

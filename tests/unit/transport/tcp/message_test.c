@@ -265,6 +265,36 @@ static void long_messages_land_in_their_receive(void **state)
 	}
 }
 
+/* Everything that is on its way to this end, and what it does then; the other end sleeps. */
+static void look(struct harness *harness, struct tcp_connection *connection)
+{
+	for (unsigned i = 0; i < 100; i++)
+		harness_pass(&harness->middles[i % HARNESS_STREAMS]);
+	harness->now_ns += harness->step_ns;
+	connection->stirred = true;
+	tcp_connection_progress(connection);
+}
+
+/* The receiver finds its message here, is done, and looks at the connection no more. */
+static void a_receiver_that_leaves_has_told_its_sender(void **state)
+{
+	struct harness *harness = *state;
+
+	for (size_t bytes = 300; bytes <= HARNESS_BYTES; bytes += 263)
+		for (unsigned active = 1; active <= HARNESS_STREAMS; active++) {
+			struct tcp_request *send, *receive;
+
+			harness_open(harness, &whole, active);
+			send = harness_send(harness, harness->out[0], bytes, 5);
+			look(harness, harness->receiver);
+			receive = harness_receive(harness, harness->in[0], bytes, 5);
+			assert_true(receive->done);
+			look(harness, harness->sender);
+			assert_true(send->done);
+			harness_close(harness);
+		}
+}
+
 /* So many at a time, whatever is in flight; the receiver may change it at any time. */
 static void unscheduled_bytes_are_bounded(void **state)
 {
@@ -376,6 +406,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(sequence_numbers_wrap, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_need_no_grant, setup, teardown),
 		cmocka_unit_test_setup_teardown(long_messages_land_in_their_receive, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_receiver_that_leaves_has_told_its_sender, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_without_a_place_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_no_sender_says_is_refused, setup, teardown),
