@@ -188,6 +188,8 @@ void tcp_connection_progress(struct tcp_connection *connection)
 		      (connection->role == TCP_SENDER ? tcp_request_first(connection) != NULL
 						      : connection->r.expected_bytes != 0);
 
+	if (connection->role == TCP_RECEIVER)
+		connection->stirred = false;
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
@@ -195,6 +197,8 @@ void tcp_connection_progress(struct tcp_connection *connection)
 		    (all || !may_skip(connection, stream)))
 			read_stream(connection, stream);
 	}
+	if (connection->r.done_bytes && (!connection->stirred || !tcp_request_first(connection)))
+		connection->r.control_pending = true;
 	answer(connection, all);
 }
 
@@ -227,6 +231,7 @@ void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 	connection->stirred = true;
 	/* The sender may need just that, and nothing else may ever be said. */
 	connection->r.window_due = tcp_window_has_changed(&connection->r.window);
+	connection->r.control_pending |= connection->r.done_bytes > 0;
 	if (!connection->error)
 		tcp_connection_progress(connection);
 	tcp_failover_watch(connection, looked_ns, now_ns);
@@ -333,6 +338,10 @@ void tcp_connection_close(struct tcp_connection *connection)
 	connection->closing = true;
 	connection->closing_since_ns = now_ns;
 	tcp_unwatch(connection);
+	if (connection->r.done_bytes && !connection->error) {
+		connection->r.control_pending = true;
+		tcp_receiver_flush(connection, now_ns);
+	}
 	if (!connection->error)
 		say_bye(connection, now_ns);
 	if (now) {

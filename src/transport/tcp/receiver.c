@@ -108,6 +108,38 @@ static void eager_complete(struct tcp_connection *connection, struct tcp_message
 	r->control_pending |= tcp_window_is_news(&r->window);
 }
 
+/* The oldest posted receive with this tag; *ret_request NULL when there is none. */
+static void find_slot(const struct tcp_connection *connection, int tag, struct tcp_request **ret_request,
+		      unsigned *ret_index)
+{
+	for (struct tcp_request *request = tcp_request_first(connection); request; request = tcp_request_next(request))
+		for (unsigned i = 0; i < request->count; i++)
+			if (!request->slots[i].matched && request->slots[i].tag == tag) {
+				*ret_request = request;
+				*ret_index = i;
+				return;
+			}
+	*ret_request = NULL;
+	*ret_index = 0;
+}
+
+/*
+ * While the caller looks for another of its tag, the word that a short message is through can go with another, or once a look
+ * finds nothing: the system call is not on the message's way then. The sender may have as much more on its way meanwhile.
+ */
+static bool may_wait(const struct tcp_connection *connection, const struct tcp_message *message)
+{
+	const struct tcp_receiver *r = &connection->r;
+	struct tcp_request *next;
+	unsigned index;
+
+	if (message->unscheduled < message->size || connection->driven || connection->watched ||
+	    r->unscheduled_told == UINT64_MAX || 2 * (r->done_bytes + message->size) > r->unscheduled_told)
+		return false;
+	find_slot(connection, message->tag, &next, &index);
+	return next != NULL;
+}
+
 static void rts_complete(struct tcp_connection *connection, struct tcp_message *message)
 {
 	struct tcp_receiver *r = &connection->r;
@@ -119,7 +151,10 @@ static void rts_complete(struct tcp_connection *connection, struct tcp_message *
 	r->open_messages--;
 	r->coming &= ~bit;
 	r->done_untold |= bit;
-	r->control_pending = true;
+	if (may_wait(connection, message))
+		r->done_bytes += message->size;
+	else
+		r->control_pending = true;
 }
 
 static int truncated(struct tcp_connection *connection, const struct tcp_message *message, size_t room, uint64_t now_ns)
@@ -193,7 +228,7 @@ static void rts_match(struct tcp_connection *connection, struct tcp_message *mes
 			pace_delivered(r->pace, &message->pace, message->received, now_ns);
 		bound_flight(connection);
 	}
-	r->control_pending = true;
+	r->control_pending |= message->unscheduled < message->size;
 	if (message->received == message->size)
 		rts_complete(connection, message);
 }
@@ -214,20 +249,6 @@ static int match(struct tcp_connection *connection, struct tcp_message *message,
 	if (!message->eager)
 		rts_match(connection, message, slot->data, now_ns);
 	return 0;
-}
-
-/* The oldest posted receive with this tag; *ret_request NULL when there is none. */
-static void find_slot(struct tcp_connection *connection, int tag, struct tcp_request **ret_request, unsigned *ret_index)
-{
-	for (struct tcp_request *request = tcp_request_first(connection); request; request = tcp_request_next(request))
-		for (unsigned i = 0; i < request->count; i++)
-			if (!request->slots[i].matched && request->slots[i].tag == tag) {
-				*ret_request = request;
-				*ret_index = i;
-				return;
-			}
-	*ret_request = NULL;
-	*ret_index = 0;
 }
 
 /* An eager message that is whole and lies in the window goes to its receive. */
@@ -361,7 +382,7 @@ static int rts_arrived(struct tcp_connection *connection, const struct tcp_frame
 }
 
 /* What no receive matches yet comes in its order, on one stream, and has a place in the window. */
-static bool may_wait(const struct tcp_message *message, const struct tcp_frame *frame)
+static bool may_come(const struct tcp_message *message, const struct tcp_frame *frame)
 {
 	return message->state == TCP_MESSAGE_WAITS && frame->value == message->accepted;
 }
@@ -371,7 +392,7 @@ static int data_arrived(struct tcp_connection *connection, struct tcp_stream *st
 	struct tcp_message *message = &connection->r.messages[frame->request];
 
 	if ((uint32_t)message->sequence != frame->message ||
-	    (message->state != TCP_MESSAGE_COMES && !may_wait(message, frame)) || frame->value >= message->grant_told ||
+	    (message->state != TCP_MESSAGE_COMES && !may_come(message, frame)) || frame->value >= message->grant_told ||
 	    frame->payload_bytes > message->grant_told - frame->value ||
 	    frame->payload_bytes > message->size - message->accepted)
 		return -EPROTO;

@@ -194,6 +194,7 @@ struct tcp_receiver {
 	bool unpaced;              /* its peer may begin, whatever the pace holds */
 	uint64_t unscheduled_told; /* UINT64_MAX: nothing, or it is lost */
 	uint32_t open_messages;    /* by RTS, and not done */
+	uint64_t done_bytes; /* of done_untold, where there is no hurry: see may_wait() */
 	bool control_pending;
 	struct pace *pace;
 	struct pace_sender sender; /* its host is never 0 */

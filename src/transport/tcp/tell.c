@@ -90,6 +90,7 @@ static bool tell_done(struct tcp_connection *connection, struct tcp_stream *lead
 		if (!tell(connection, lead, frame))
 			return false;
 	}
+	r->done_bytes = 0;
 	return true;
 }
 
@@ -134,14 +135,16 @@ void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
 {
 	struct tcp_receiver *r = &connection->r;
 	struct tcp_stream *lead = tcp_failover_lead(connection);
-	bool all;
+	bool all, later;
 	int error;
 
 	if (!lead)
 		return;
 	pace_poll(r->pace, now_ns);
-	all = tell_unscheduled(connection, lead) && tell_grants(connection, lead, now_ns) &&
-	      tell_done(connection, lead) && tell_window(connection, lead) && tell_positions(connection, lead);
+	all = tell_unscheduled(connection, lead) && tell_grants(connection, lead, now_ns);
+	later = r->done_bytes && !r->control_pending && !tcp_stream_has_unsent(lead);
+	all = all && (later || tell_done(connection, lead)) && tell_window(connection, lead) &&
+	      tell_positions(connection, lead);
 	r->control_pending = !all;
 	error = tcp_stream_flush(lead, false, now_ns);
 	if (error < 0)

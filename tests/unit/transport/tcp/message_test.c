@@ -295,6 +295,66 @@ static void a_receiver_that_leaves_has_told_its_sender(void **state)
 		}
 }
 
+/* That a short message is through may wait while the receiver goes on looking for another, and no longer. */
+static void the_word_that_a_message_is_through_waits_for_a_look(void **state)
+{
+	struct tcp_request *sends[2], *receives[3];
+	struct harness *harness = *state;
+
+	harness_open(harness, &whole, 1);
+	for (unsigned i = 0; i < 3; i++)
+		receives[i] = harness_receive(harness, harness->in[i], HARNESS_BYTES, 5);
+	sends[0] = harness_send(harness, harness->out[0], 5000, 5);
+	look(harness, harness->receiver);
+	assert_true(receives[0]->done);
+	look(harness, harness->sender);
+	assert_false(sends[0]->done);
+	look(harness, harness->receiver); /* finds nothing */
+	look(harness, harness->sender);
+	assert_true(sends[0]->done);
+
+	/* One that looks for another tag alone. */
+	receives[0] = harness_receive(harness, harness->in[0], HARNESS_BYTES, 6);
+	sends[0] = harness_send(harness, harness->out[0], 1000, 6);
+	look(harness, harness->receiver);
+	assert_true(receives[0]->done);
+	look(harness, harness->sender);
+	assert_true(sends[0]->done);
+
+	/* Half of what may come unscheduled, at most. */
+	harness->receiver->r.done_bytes = harness->receiver->r.unscheduled_told / 2;
+	sends[0] = harness_send(harness, harness->out[0], 5000, 5);
+	look(harness, harness->receiver);
+	look(harness, harness->sender);
+	assert_true(sends[0]->done);
+
+	/* With the last receive nobody looks any more. */
+	receives[0] = harness_receive(harness, harness->in[0], HARNESS_BYTES, 5);
+	for (unsigned i = 0; i < 2; i++)
+		sends[i] = harness_send(harness, harness->out[i], 1000, 5);
+	look(harness, harness->receiver);
+	assert_true(receives[2]->done && receives[0]->done);
+	look(harness, harness->sender);
+	assert_true(sends[0]->done && sends[1]->done);
+
+	/* Nobody looks but the service thread, which finds a sign of life each time. */
+	for (unsigned i = 0; i < 2; i++)
+		receives[i] = harness_receive(harness, harness->in[i], HARNESS_BYTES, 5);
+	sends[0] = harness_send(harness, harness->out[0], 1000, 5);
+	look(harness, harness->receiver);
+	assert_true(receives[0]->done);
+	harness->now_ns += NS_PER_S;
+	tcp_connection_tick(harness->sender, harness->now_ns);
+	for (unsigned i = 0; i < 100; i++)
+		harness_pass(&harness->middles[i % HARNESS_STREAMS]);
+	assert_false(sends[0]->done);
+	tcp_connection_tick(harness->receiver, harness->now_ns);
+	for (unsigned i = 0; i < 20; i++) /* it may be on any stream, of which most looks read one */
+		look(harness, harness->sender);
+	assert_true(sends[0]->done);
+	harness_close(harness);
+}
+
 /* So many at a time, whatever is in flight; the receiver may change it at any time. */
 static void unscheduled_bytes_are_bounded(void **state)
 {
@@ -407,6 +467,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_need_no_grant, setup, teardown),
 		cmocka_unit_test_setup_teardown(long_messages_land_in_their_receive, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_receiver_that_leaves_has_told_its_sender, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_word_that_a_message_is_through_waits_for_a_look, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_without_a_place_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_no_sender_says_is_refused, setup, teardown),
