@@ -18,6 +18,7 @@ enum {
 	FLOWS_IN_SHARE = 2, /* more flows than that take turns: each grant is a message and a wake-up at both ends */
 	SPREAD_MOST = 16,
 	LOOPS_IN_STALL = 8,
+	LATE_WAKES = 16,
 };
 #define WINDOW_LEAST_NS (2 * NS_PER_MS)
 #define STALL_LEAST_NS \
@@ -25,6 +26,7 @@ enum {
 #define POLL_NS              (2 * NS_PER_MS)
 /* How late a host with more threads than cores may be with what it was granted; docs/pace.md, "Late hosts". */
 #define LATE_NS              (8 * NS_PER_MS)
+#define LATE_MOST_NS         (64 * NS_PER_MS)
 #define ALONE_AFTER_NS       (100 * NS_PER_MS)
 #define NEVER                UINT64_MAX
 /*
@@ -66,7 +68,8 @@ struct pace {
 	_Atomic uint64_t unscheduled_bytes;                      /* read without the lock */
 	_Atomic uint64_t poll_due_ns;                            /* the same */
 	_Atomic uint64_t flight_bytes;                           /* the same */
-	_Atomic bool one_sender;                                 /* the same */
+	_Atomic uint64_t sends_ns; /* when this process last sent a long message; the same */
+	_Atomic bool one_sender;   /* the same */
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -99,7 +102,11 @@ static bool one_sender_alone(const struct pace *pace)
  */
 static uint64_t late_ns(const struct pace *pace)
 {
-	return pace->spread && pace->event_ns < pace->spread_ns + ALONE_AFTER_NS ? LATE_NS * pace->spread : LATE_NS;
+	const bool sends = pace->event_ns <
+			   atomic_load_explicit(&pace->sends_ns, memory_order_relaxed) + ALONE_AFTER_NS;
+	uint64_t ns = sends ? smaller(LATE_NS + LATE_WAKES * pace->estimator.wake_ns, LATE_MOST_NS) : LATE_NS;
+
+	return pace->spread && pace->event_ns < pace->spread_ns + ALONE_AFTER_NS ? ns * pace->spread : ns;
 }
 
 static uint64_t budget(const struct pace *pace)
@@ -418,6 +425,12 @@ uint64_t pace_flight(struct pace *pace, unsigned spread)
 	uint64_t bytes = atomic_load_explicit(&pace->flight_bytes, memory_order_relaxed);
 
 	return spread < 2 ? bytes : bytes * (spread < SPREAD_MOST ? spread : SPREAD_MOST);
+}
+
+void pace_sends(struct pace *pace, uint64_t now_ns)
+{
+	if (pace)
+		atomic_store_explicit(&pace->sends_ns, now_ns, memory_order_relaxed);
 }
 
 bool pace_has_one_sender(struct pace *pace)

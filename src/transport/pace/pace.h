@@ -1,6 +1,6 @@
 /*
  * The pace of one device in this process: a granter, an estimate of the budget (measured rate × (round trip + wake-up),
- * at least two bursts, and 8 ms of the rate for late hosts), and this process's place in the host's arbiter (arbiter.h).
+ * at least two bursts, and 8 ms of the rate or more for late hosts), and this process's place in the host's arbiter (arbiter.h).
  * Any thread; one mutex inside, held for some hundred nanoseconds.
  *
  * The receiver of a connection embeds a struct pace_message in each incoming message, tells what arrives, and from time
@@ -69,6 +69,11 @@ static inline uint64_t pace_granted(struct pace_message *message)
 {
 	return atomic_load_explicit(&message->granted_bytes, memory_order_acquire);
 }
+/*
+ * This process sends a long message over the device. Whoever sends to many has its own port to share, and those that send to
+ * it most likely do the same: then more may be granted ahead where wake-ups are late. NULL is fine. Cheap, no lock.
+ */
+void pace_sends(struct pace *pace, uint64_t now_ns);
 /* Nobody competes for this device: one host alone sends to it, and only to this process. Cheap, no lock. */
 bool pace_has_one_sender(struct pace *pace);
 /* A connection from that sender is there, until pace_leave. For transports that ask for pace_unscheduled. */

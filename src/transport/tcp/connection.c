@@ -48,8 +48,7 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	r = role == TCP_SENDER ? tcp_sender_init(connection) : tcp_receiver_init(connection);
 	if (r < 0)
 		goto fail;
-	if (role == TCP_RECEIVER)
-		connection->r.pace = transport->devices.list[device].pace;
+	*(role == TCP_RECEIVER ? &connection->r.pace : &connection->s.pace) = transport->devices.list[device].pace;
 	*ret = connection;
 	return 0;
 fail:

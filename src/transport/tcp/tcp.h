@@ -169,6 +169,7 @@ struct tcp_sender {
 	uint64_t unscheduled_most, unscheduled_open; /* bytes: what the receiver said, and what is on its way */
 	uint8_t lead;                                /* RTS and eager messages go here, in order */
 	struct tcp_window window;
+	struct pace *pace; /* of its device, told that we send; NULL: nothing is received there */
 	/* Frames of dead streams that must go out again, in order. */
 	struct tcp_tx_frame *again;
 	uint64_t again_head, again_tail;
