@@ -304,8 +304,12 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 		if (r < 0)
 			return r;
 	}
-	/* Nobody tests it into being told. */
-	if ((request->done || connection->driven) && !connection->error && tcp_receiver_has_to_tell(connection))
+	/*
+	 * Nobody tests it into being told, and the sender waits for FIN. Of eager messages there is no hurry: a sender that ends
+	 * with a word unread would take its last bytes back.
+	 */
+	if (((request->done && connection->r.done_untold) || connection->driven) && !connection->error &&
+	    tcp_receiver_has_to_tell(connection))
 		tcp_receiver_flush(connection, now_ns);
 	*ret = request;
 	return 0;
