@@ -286,7 +286,7 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 		return 0;
 	request->count = request->open_count = (unsigned)count;
 	connection->r.posted_open += (unsigned)count;
-	if (bytes[0] <= connection->transport->params->eager_bytes)
+	if (bytes[0] <= connection->transport->params->eager_bytes && bytes[0] <= TCP_COPY_MOST)
 		connection->r.long_messages = false; /* a message for it is eager */
 	for (int i = 0; i < count; i++)
 		request->slots[i] = (struct tcp_receive_slot){ .data = data[i], .bytes = bytes[i], .tag = tags[i] };

@@ -104,6 +104,16 @@ static uint64_t unscheduled(const struct tcp_connection *connection, uint64_t by
 	return bytes <= left ? bytes : left < SEGMENT_BYTES ? 0 : left;
 }
 
+/*
+ * From here on two copies cost more than the word that the message is through. Not where that word has to wake a thread, and not
+ * where the receiver allows less: then there would be a round trip.
+ */
+static bool is_better_unscheduled(const struct tcp_connection *connection, uint64_t bytes)
+{
+	return bytes > TCP_COPY_MOST && !connection->driven && !connection->watched &&
+	       unscheduled(connection, bytes) == bytes && find_place(connection, bytes) >= 0;
+}
+
 static void queue_rts(struct tcp_connection *connection, struct tcp_stream *lead, struct tcp_request *request)
 {
 	struct tcp_frame frame = { .type = TCP_FRAME_RTS,
@@ -146,7 +156,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	*ret = NULL;
 	if (!lead->live || !tcp_stream_has_room(lead) || order_is_held(connection))
 		return 0;
-	if (bytes <= connection->eager_bytes)
+	if (bytes <= connection->eager_bytes && !is_better_unscheduled(connection, bytes))
 		unit = tcp_window_find(&s->window, bytes, tag);
 	if (unit == -EAGAIN)
 		return 0;

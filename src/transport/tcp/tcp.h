@@ -34,6 +34,7 @@ enum {
 	/* While data of a long message may come, a read takes at most this much beyond it: three headers and the bit of payload
 	 * that COPY_UNCOUNTED_BYTES lets us copy. */
 	TCP_STAGING_BETWEEN_DATA = TCP_WIRE_FRAME_BYTES + 64,
+	TCP_COPY_MOST = 12 << 10, /* a longer message is eager only where it cannot go unscheduled */
 	TCP_UNSCHEDULED_WINDOW = TCP_WIRE_UNSCHEDULED_UNITS * TCP_WIRE_EAGER_UNIT,
 	TCP_ENGINES_MAX = 8,
 	TCP_UNPINNED_MAX = 64,
