@@ -244,6 +244,8 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 		connection->joined_count--;
 		connection->live_count--;
 	}
+	if (hello->stream + 1U == connection->stream_count) /* whose welcome says it */
+		connection->r.unscheduled_told = pace_unscheduled(connection->r.pace);
 	if (!answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id))
 		return -ECONNRESET;
 	tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
