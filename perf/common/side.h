@@ -23,9 +23,10 @@ enum side_kind {
 	SIDE_PEER,
 	SIDE_KIND_COUNT
 };
-/* OVER_OTHER: what the plugin is compared with. */
-enum side_over { OVER_PLUGIN, OVER_TCP, OVER_OTHER };
 const char *side_str(enum side_kind kind); /* "ring"; static text */
+
+/* What moves the messages of a ring or tree: the plugin, plain TCP sockets, the plugin of --vs. */
+enum side_over { OVER_PLUGIN, OVER_TCP, OVER_OTHER };
 
 struct side {
 	enum side_kind kind;

@@ -7,7 +7,8 @@
  *   - the size goes first, on the control socket, with the data if these are at most 128 bytes; the rest follows on the control
  *     socket, or in pieces of at least 64 KiB on the data sockets in turn;
  *   - TCP_NODELAY, buffers as the kernel has them, one receive at a time (a group of one), tags are not looked at.
- * Left out: the choice of interfaces (the first that is up and not the loopback; that, if there is no other), IPv6, retries.
+ * Left out: the choice of interfaces (the first that is up and not the loopback; that, if there is no other), IPv6, retries,
+ * strangers, a connect and an accept that never block.
  */
 #include <errno.h>
 #include <ifaddrs.h>
@@ -393,7 +394,7 @@ struct hello {
 	uint32_t which, thread_count, socket_count;
 };
 
-/* As NCCL's does while it waits for a peer that is slow, this blocks: for one round trip a socket. */
+/* Blocks for a round trip: the peer listens already. */
 static int dial(const struct handle *h, uint32_t which)
 {
 	struct hello hello = { which, h->thread_count, h->socket_count };
@@ -446,6 +447,7 @@ static enum nccl_result accept_from(void *listen_comm, void **ret_recv_comm,
 	struct listener *listener = listen_comm;
 	struct hello hello;
 	int one = 1, fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+	enum nccl_result result;
 	struct comm *comm;
 
 	(void)ret_device_handle;
@@ -453,7 +455,8 @@ static enum nccl_result accept_from(void *listen_comm, void **ret_recv_comm,
 	if (fd < 0)
 		return errno == EAGAIN || errno == EINTR ? NCCL_SUCCESS : failed("accept", errno);
 	if (recv(fd, &hello, sizeof(hello), MSG_WAITALL) != sizeof(hello) || hello.socket_count > MAX_SOCKETS ||
-	    hello.thread_count > MAX_THREADS || hello.which > hello.socket_count) {
+	    hello.thread_count > MAX_THREADS || !hello.thread_count != !hello.socket_count ||
+	    hello.which > hello.socket_count) {
 		close(fd);
 		return failed("accept", EPROTO);
 	}
@@ -467,8 +470,13 @@ static enum nccl_result accept_from(void *listen_comm, void **ret_recv_comm,
 	if (++comm->connected <= comm->socket_count)
 		return NCCL_SUCCESS;
 	listener->half = NULL;
+	result = comm_begin(comm, (int)hello.thread_count);
+	if (result != NCCL_SUCCESS) {
+		comm_free(comm);
+		return result;
+	}
 	*ret_recv_comm = comm;
-	return comm_begin(comm, (int)hello.thread_count);
+	return NCCL_SUCCESS;
 }
 
 static enum nccl_result close_comm(void *comm)

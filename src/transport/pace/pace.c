@@ -98,7 +98,8 @@ static bool one_sender_alone(const struct pace *pace)
 
 /*
  * What is granted to somebody who sends to several hosts waits for its turn at that host's own port: with the same budget at
- * all of them, for as long as the budget lasts. Whatever time is lost besides is small only against a larger one.
+ * all of them, for as long as the budget lasts. Whatever time is lost besides is small only against a larger one. A host that
+ * sends has late peers as well as late threads; one that only receives may sit behind a small port that many fill.
  */
 static uint64_t late_ns(const struct pace *pace)
 {
@@ -427,7 +428,7 @@ uint64_t pace_flight(struct pace *pace, unsigned spread)
 	return spread < 2 ? bytes : bytes * (spread < SPREAD_MOST ? spread : SPREAD_MOST);
 }
 
-void pace_sends(struct pace *pace, uint64_t now_ns)
+void pace_note_send(struct pace *pace, uint64_t now_ns)
 {
 	if (pace)
 		atomic_store_explicit(&pace->sends_ns, now_ns, memory_order_relaxed);

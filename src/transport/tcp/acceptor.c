@@ -147,16 +147,17 @@ void tcp_acceptor_tick(struct tcp_transport *transport, uint64_t now_ns)
 	abandon(transport, now_ns);
 }
 
-static bool answer(struct tcp_transport *transport, int fd, int device, enum tcp_welcome status, uint64_t connection_id)
+/* device -1: a refusal. */
+static bool answer(struct tcp_transport *transport, int fd, int device, enum tcp_welcome status, uint64_t connection_id,
+		   uint64_t unscheduled_bytes)
 {
 	struct tcp_wire_welcome welcome = { .status = (uint8_t)status,
 					    .version = TCP_WIRE_VERSION,
 					    .connection_id = connection_id,
-					    .eager_window_bytes = TCP_EAGER_WINDOW };
+					    .eager_window_bytes = TCP_EAGER_WINDOW,
+					    .unscheduled_bytes = (uint32_t)unscheduled_bytes };
 	uint8_t bytes[TCP_WIRE_WELCOME_BYTES];
 
-	if (device >= 0)
-		welcome.unscheduled_bytes = (uint32_t)pace_unscheduled(transport->devices.list[device].pace);
 	memcpy(welcome.host, transport->host, TCP_WIRE_HOST_BYTES);
 	for (unsigned i = 0; device >= 0 && i < transport->devices.list[device].rail_count; i++) {
 		int interface = transport->devices.list[device].members[i];
@@ -234,6 +235,7 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 		int fd, const struct sockaddr_storage *peer, uint64_t now_ns)
 {
 	struct tcp_stream *stream;
+	uint64_t unscheduled_bytes;
 
 	if (hello->stream >= connection->stream_count)
 		return -EINVAL;
@@ -244,9 +246,11 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 		connection->joined_count--;
 		connection->live_count--;
 	}
-	if (hello->stream + 1U == connection->stream_count) /* whose welcome says it */
-		connection->r.unscheduled_told = pace_unscheduled(connection->r.pace);
-	if (!answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id))
+	unscheduled_bytes = pace_unscheduled(connection->r.pace);
+	if (hello->stream + 1U ==
+	    connection->stream_count) /* whose welcome the sender goes by: need not be said again */
+		connection->r.unscheduled_told = unscheduled_bytes;
+	if (!answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id, unscheduled_bytes))
 		return -ECONNRESET;
 	tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
 	tcp_pin_accepted(transport, fd, hello, peer);
@@ -273,7 +277,7 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 	else if (hello->stream >= connection->stream_count || hello->epoch <= connection->streams[hello->stream].epoch)
 		r = -EINVAL;
 	else
-		r = answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id) ? 0 : -ECONNRESET;
+		r = answer(transport, fd, connection->device, TCP_WELCOME_OK, connection->id, 0) ? 0 : -ECONNRESET;
 	if (r == 0) {
 		tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
 		tcp_pin_accepted(transport, fd, hello, peer);
@@ -295,13 +299,13 @@ static bool new_stream_arrived(struct tcp_transport *transport, struct tcp_conne
 	listener = find_listener(transport, hello);
 	if (!listener) {
 		reject(transport, &pending->peer, "did not prove the secret of a listener", now_ns);
-		answer(transport, pending->fd, -1, TCP_WELCOME_SECRET, hello->connection_id);
+		answer(transport, pending->fd, -1, TCP_WELCOME_SECRET, hello->connection_id, 0);
 		return false;
 	}
 	if (!connection) {
 		r = connection_begin(transport, listener, hello, &connection);
 		if (r < 0) {
-			answer(transport, pending->fd, -1, TCP_WELCOME_FULL, hello->connection_id);
+			answer(transport, pending->fd, -1, TCP_WELCOME_FULL, hello->connection_id, 0);
 			return false;
 		}
 	}
@@ -317,7 +321,7 @@ static bool hello_arrived(struct tcp_transport *transport, struct tcp_pending *p
 
 	if (r == -EPROTO) {
 		reject_version(transport, &pending->peer, now_ns);
-		answer(transport, pending->fd, -1, TCP_WELCOME_VERSION, 0);
+		answer(transport, pending->fd, -1, TCP_WELCOME_VERSION, 0, 0);
 		return false;
 	}
 	if (r < 0) {
@@ -332,7 +336,7 @@ static bool hello_arrived(struct tcp_transport *transport, struct tcp_pending *p
 	else
 		return new_stream_arrived(transport, connection, &hello, pending, now_ns);
 	if (r == -EREMOTEIO)
-		answer(transport, pending->fd, -1, TCP_WELCOME_SECRET, hello.connection_id);
+		answer(transport, pending->fd, -1, TCP_WELCOME_SECRET, hello.connection_id, 0);
 	return r == 0;
 }
 

@@ -48,7 +48,10 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	r = role == TCP_SENDER ? tcp_sender_init(connection) : tcp_receiver_init(connection);
 	if (r < 0)
 		goto fail;
-	*(role == TCP_RECEIVER ? &connection->r.pace : &connection->s.pace) = transport->devices.list[device].pace;
+	if (role == TCP_RECEIVER)
+		connection->r.pace = transport->devices.list[device].pace;
+	else
+		connection->s.pace = transport->devices.list[device].pace;
 	*ret = connection;
 	return 0;
 fail:
@@ -187,7 +190,7 @@ void tcp_connection_progress(struct tcp_connection *connection)
 		      (connection->role == TCP_SENDER ? tcp_request_first(connection) != NULL
 						      : connection->r.expected_bytes != 0);
 
-	if (connection->role == TCP_RECEIVER)
+	if (connection->role == TCP_RECEIVER) /* a sender's stays until it has written all it may */
 		connection->stirred = false;
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
@@ -337,7 +340,7 @@ void tcp_connection_close(struct tcp_connection *connection)
 	connection->closing = true;
 	connection->closing_since_ns = now_ns;
 	tcp_unwatch(connection);
-	if (connection->r.done_bytes && !connection->error) {
+	if (connection->r.done_bytes && !connection->error) { /* its sender is through, not ended by us */
 		connection->r.control_pending = true;
 		tcp_receiver_flush(connection, now_ns);
 	}

@@ -173,7 +173,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	else
 		queue_rts(connection, lead, request);
 	if (unit < 0)
-		pace_sends(s->pace, now_ns);
+		pace_note_send(s->pace, now_ns);
 	/* With others under way the caller is about to test one of them; a lone RTS goes out with their bytes then. */
 	if (request->done || !others || connection->driven || request->unscheduled)
 		tcp_sender_pump(connection, now_ns);

@@ -74,7 +74,7 @@ struct tcp_wire_welcome {
 	uint16_t version; /* of the side that answers: named in the other's error */
 	uint64_t connection_id;
 	uint32_t eager_window_bytes;
-	uint32_t unscheduled_bytes; /* as in TCP_FRAME_UNSCHEDULED */
+	uint32_t unscheduled_bytes; /* as in TCP_FRAME_UNSCHEDULED; counts in the last stream's, while they come in */
 	char host[TCP_WIRE_HOST_BYTES];
 	struct tcp_wire_address rails[TCP_WIRE_RAILS_MAX]; /* where the other streams may go */
 };

@@ -229,6 +229,22 @@ static void measured_budget_fits_the_link(void **state)
 	}
 }
 
+/* A pace that measures its budget, and whom it may grant to. speed_Bps 0: that of the others. */
+static struct pace *four_senders(struct sender senders[static 4], uint64_t speed_Bps)
+{
+	struct pace_options options = plain;
+	struct pace *pace;
+
+	memset(senders, 0, 4 * sizeof(*senders));
+	for (size_t k = 0; k < 4; k++)
+		senders[k].total_bytes = 512 << 10;
+	options.fixed_budget_bytes = 0;
+	if (speed_Bps)
+		options.speed_Bps = speed_Bps;
+	assert_int_equal(pace_new(&options, &pace), 0);
+	return pace;
+}
+
 /*
  * On hosts with more threads than cores a grant is looked at late. Where everybody sends and receives, so many more bytes are
  * granted ahead; not where many only send to one, whose port would overflow.
@@ -237,16 +253,11 @@ static void late_wake_ups_raise_the_budget(void **state)
 {
 	const uint64_t rate_Bps = 119600000, loop_ns = 80000;
 	uint64_t now_ns = NS_PER_S, before_bytes;
-	struct pace_options options = plain;
 	struct sender senders[4];
 	struct pace *pace;
 
 	(void)state;
-	memset(senders, 0, sizeof(senders));
-	for (size_t k = 0; k < 4; k++)
-		senders[k].total_bytes = 512 << 10;
-	options.fixed_budget_bytes = 0;
-	assert_int_equal(pace_new(&options, &pace), 0);
+	pace = four_senders(senders, 0);
 	for (unsigned burst = 0; burst < 40; burst++)
 		simulate(pace, senders, 4, rate_Bps, loop_ns, &now_ns, now_ns + 10 * NS_PER_MS);
 	before_bytes = state_of(pace).budget_bytes;
@@ -262,27 +273,21 @@ static void late_wake_ups_raise_the_budget(void **state)
 	}
 	simulate(pace, senders, 4, rate_Bps, loop_ns, &now_ns, now_ns + 100 * NS_PER_MS);
 	assert_in_range(state_of(pace).budget_bytes, before_bytes / 2, before_bytes + 500000);
-	pace_sends(pace, now_ns);
+	pace_note_send(pace, now_ns);
 	/* 16 times 1.9 ms. */
 	assert_in_range(state_of(pace).budget_bytes, before_bytes + 3200000, before_bytes + 4200000);
-	pace_sends(NULL, now_ns);
+	pace_note_send(NULL, now_ns);
 	pace_free(pace);
 }
 
 static void a_late_reader_does_not_take_its_backlog_for_the_rate(void **state)
 {
-	struct pace_options options = plain;
 	struct sender senders[4];
 	uint64_t now_ns = NS_PER_S;
 	struct pace *pace;
 
 	(void)state;
-	memset(senders, 0, sizeof(senders));
-	for (size_t k = 0; k < 4; k++)
-		senders[k].total_bytes = 512 << 10;
-	options.speed_Bps = 1250000000;
-	options.fixed_budget_bytes = 0;
-	assert_int_equal(pace_new(&options, &pace), 0);
+	pace = four_senders(senders, 1250000000);
 	simulated_sleep_ns = 12 * NS_PER_MS;
 	simulate(pace, senders, 4, 119600000, 100000, &now_ns, now_ns + 2 * NS_PER_S);
 	simulated_sleep_ns = 0;
@@ -292,7 +297,6 @@ static void a_late_reader_does_not_take_its_backlog_for_the_rate(void **state)
 
 static void who_sends_to_several_hosts_may_have_more(void **state)
 {
-	struct pace_options options = plain;
 	struct pace_sender here = { .host = 1, .spread = 1 }, everywhere = { .host = 2, .spread = 5 };
 	struct pace_message messages[3] = { { .sender = &here }, { .sender = &everywhere }, { .sender = &here } };
 	struct sender senders[4];
@@ -300,11 +304,7 @@ static void who_sends_to_several_hosts_may_have_more(void **state)
 	struct pace *pace;
 
 	(void)state;
-	memset(senders, 0, sizeof(senders));
-	for (size_t k = 0; k < 4; k++)
-		senders[k].total_bytes = 512 << 10;
-	options.fixed_budget_bytes = 0;
-	assert_int_equal(pace_new(&options, &pace), 0);
+	pace = four_senders(senders, 0);
 	simulate(pace, senders, 4, 119600000, 100000, &now_ns, now_ns + NS_PER_S);
 	pace_add(pace, &messages[0], QUANTUM, ++now_ns);
 	before_bytes = state_of(pace).budget_bytes;

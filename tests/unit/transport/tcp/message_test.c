@@ -355,6 +355,27 @@ static void the_word_that_a_message_is_through_waits_for_a_look(void **state)
 	harness_close(harness);
 }
 
+/* One that closes with that word unsaid says it first: the message had come. */
+static void a_receiver_that_closes_has_told_its_sender(void **state)
+{
+	struct harness *harness = *state;
+	struct tcp_request *send;
+
+	harness_open(harness, &whole, 1);
+	for (unsigned i = 0; i < 2; i++)
+		harness_receive(harness, harness->in[i], HARNESS_BYTES, 5);
+	send = harness_send(harness, harness->out[0], 1000, 5);
+	look(harness, harness->receiver);
+	look(harness, harness->sender);
+	assert_false(send->done);
+	tcp_connection_close(harness->receiver);
+	harness->receiver = NULL;
+	look(harness, harness->sender);
+	assert_true(send->done);
+	tcp_linger_step(&harness->transport, 0, true);
+	harness_close(harness);
+}
+
 /* So many at a time, whatever is in flight; the receiver may change it at any time. */
 static void unscheduled_bytes_are_bounded(void **state)
 {
@@ -468,6 +489,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(long_messages_land_in_their_receive, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_receiver_that_leaves_has_told_its_sender, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_word_that_a_message_is_through_waits_for_a_look, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_receiver_that_closes_has_told_its_sender, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_without_a_place_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_no_sender_says_is_refused, setup, teardown),
