@@ -42,12 +42,13 @@ else
 WERROR ?= 0
 endif
 
+# What says what it makes makes the folder for it, too.
 ifeq ($(V),1)
 Q :=
-say = @:
+say = @mkdir -p $(@D); :
 else
 Q := @
-say = @printf '  %-7s %s\n'
+say = @mkdir -p $(@D); printf '  %-7s %s\n'
 MAKEFLAGS += --no-print-directory
 endif
 
@@ -189,7 +190,6 @@ $(O)/obj/perf/%.o: INCLUDES += -Iperf
 $(O)/obj/src/aggregate/schedule%.o $(O)/obj/src/aggregate/gain%.o: ALL_CFLAGS += -ffp-contract=off
 $(O)/obj/%.o: %.c $(O)/flags
 	$(say) CC $<
-	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(if $(filter 1,$(WERROR)),-Werror) $(INCLUDES) -MMD -MP -c -o $@ $<
 
 # The archives are made anew: an object whose source is gone must not stay in them.
@@ -200,12 +200,11 @@ $(O)/libtesthelp.a: $(call objects,$(UNIT_HELPER_SRC))
 $(O)/libperf.a: $(call objects,$(PERF_COMMON_SRC))
 $(LIB) $(COMMAND_LIB) $(DAEMON_LIB) $(O)/libtesthelp.a $(O)/libperf.a: $(O)/flags
 	$(say) AR $@
-	@mkdir -p $(@D); rm -f $@
+	@rm -f $@
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
 $(O)/libnccl-net-tributary.so: $(call objects,$(PLUGIN_SRC)) $(PLUGIN_MAP) $(O)/flags
 	$(say) LD $@
-	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(PLUGIN_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
 
 $(O)/libnccl-env-tributary.so: $(O)/libnccl-net-tributary.so
@@ -224,7 +223,6 @@ $(O)/tributaryd: $(call objects,$(filter src/daemon/main.c,$(DAEMON_SRC))) $(DAE
 # The benchmarks drive any NCCL net plugin, so they hold nothing of ours.
 $(PERF): $(O)/perf/%: $(O)/obj/perf/%.o $(O)/libperf.a
 	$(say) LD $@
-	@mkdir -p $(@D)
 	$(Q)$(call link)
 
 # What they compare plugins with.
@@ -237,7 +235,6 @@ $(O)/perf/reduce $(O)/perf/railpairs: $(LIB)
 
 $(UNIT): $(O)/%: $(O)/obj/%.o $(O)/libtesthelp.a $(COMMAND_LIB) $(DAEMON_LIB) $(LIB)
 	$(say) LD $@
-	@mkdir -p $(@D)
 	$(Q)$(call link,-lcmocka $(COMMAND_LIBS))
 
 # A solver of linear and integer programs, which nothing but these tests needs: it says what no plan and no share can beat.
@@ -245,14 +242,12 @@ $(O)/tests/unit/plan/optimum_test $(O)/tests/unit/plan/bound_test $(O)/tests/uni
 
 $(CONF): $(O)/%: $(O)/obj/%.o $(call objects,$(CONF_HELPER_SRC)) $(O)/libtesthelp.a $(O)/libperf.a $(LIB)
 	$(say) LD $@
-	@mkdir -p $(@D)
 	$(Q)$(call link,-lcmocka $(COMMAND_LIBS))
 
 # The plugin that the stand-in loads takes from it what other processes can see, what waits and what tells the time.
 STANDIN_HOOKS := openat pread pwrite symlinkat unlinkat mkdirat rmdir syscall sched_yield nanosleep clock_gettime pthread_mutex_lock
 $(STANDIN): $(O)/%: $(O)/obj/%.o $(call objects,$(STANDIN_HELPER_SRC) $(wildcard tests/support/runtime.c)) $(LIB)
 	$(say) LD $@
-	@mkdir -p $(@D)
 	$(Q)$(call link,$(STANDIN_HOOKS:%=-Wl$(comma)--export-dynamic-symbol=%) -lcmocka $(COMMAND_LIBS))
 
 STANDIN_WRAPS := $(if $(wildcard tests/standin/libs/mutant.c),$(shell sed -n 's/^WRAP.[^,]*, \([a-z_]*\),.*/\1/p' tests/standin/libs/mutant.c))
@@ -264,17 +259,14 @@ $(O)/tests/standin/libother.so $(O)/tests/standin/libmutant.so: SHARED_FLAGS = $
 $(O)/tests/standin/libmutant.so: SHARED_FLAGS += $(STANDIN_WRAPS:%=-Wl,--wrap=%)
 $(STANDIN_LIBS):
 	$(say) LD $@
-	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared $(SHARED_FLAGS) -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) $(LIBS) -ldl
 
 $(FUZZ_REPLAY): $(O)/tests/fuzz/%_replay: $(O)/obj/tests/fuzz/%_fuzz.o $(O)/obj/tests/fuzz/replay.o $(COMMAND_LIB) $(LIB)
 	$(say) LD $@
-	@mkdir -p $(@D)
 	$(Q)$(call link,$(COMMAND_LIBS))
 
 $(FUZZERS): $(O)/tests/fuzz/%_fuzzer: $(O)/obj/tests/fuzz/%_fuzz.o $(COMMAND_LIB) $(LIB)
 	$(say) LD $@
-	@mkdir -p $(@D)
 	$(Q)$(call link,-fsanitize=fuzzer $(COMMAND_LIBS))
 
 # The fake device, over which a peer is played.
