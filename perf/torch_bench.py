@@ -2,11 +2,12 @@
 """PyTorch collectives, or your own job, with the plugin and without it, in turns.
 
   perf/torch_bench.py [OPTIONS]                        collectives on one GPU, nccl-tests' columns
+  torchrun --no-python … perf/torch_bench.py [OPTIONS] the same between the ranks that a launcher starts (RANK is set)
   perf/torch_bench.py [OPTIONS] -- torchrun … job.py   your own job; on several hosts the same line on each at the same time
 
 Two groups of ranks live side by side, one for each network, and only one of them works at a time. A pair of timings is
 taken one right after the other, the first of the two alternating; the ratio is that of the pair. With several processes
-on one GPU the times hold the GPU's time slices as well as the network, for both alike.
+on one GPU the times hold the GPU's time slices as well as the network, for both alike, but with --mps.
 
 With a command every pair runs it once with the plugin (by `tributary run`) and once without it: as the environment is now,
 but where NCCL_NET_PLUGIN=tributary is set, without it and without the NCCL_COLLNET_ENABLE set beside it. It compares wall
@@ -15,6 +16,7 @@ of every turn must show the network that is meant.
 Exit 0, 77 where there is no GPU, no PyTorch or nothing that matches --metric, 1 when a result is wrong, a turn says nothing or --gate is not met.
 """
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -93,13 +95,13 @@ def compare(groups, question, pairs, budget_us, timeout_s):
     return times, wrong
 
 
-def bench(world, options, folder):
+def bench(world, options, folder, extra, launched):
     """All cases for one number of ranks; returns the results as they go into the JSON."""
     results = []
-    with ranks.Group("plugin", world, folder) as plugin, ranks.Group("sockets", world, folder) as sockets:
+    with ranks.Group("plugin", world, folder, extra, launched) as plugin, ranks.Group("sockets", world, folder, extra, launched) as sockets:
         groups = {"plugin": plugin, "sockets": sockets}
         for op in options.operations:
-            print("# %s, %d ranks on one GPU, %d pairs" % (op, world, options.pairs))
+            print("# %s, %d ranks%s%s, %d pairs" % (op, world, "" if launched else " on one GPU", " with MPS" if extra else "", options.pairs))
             print(line(HEADER) + "\n" + line(UNITS), flush=True)
             for size in sizes(options.min, options.max, options.factor):
                 count = operations.count_of(op, size, options.type, world)
@@ -135,6 +137,7 @@ def arguments(words=None):
     p.add_argument("--timeout", type=float, help="seconds without an answer, or without the end of a job, that count as a hang (120, 3600)")
     p.add_argument("--gate", action="store_true", help="fail unless the plugin is never slower")
     p.add_argument("--tolerance", type=float, default=0.02, help="how much of a slowdown --gate lets pass (0.02)")
+    p.add_argument("--mps", action="store_true", help="processes share a GPU by MPS, not in turns")
     p.add_argument("--json", metavar="OUT")
     p.add_argument("--metric", metavar="REGEX", help="of a job: what it prints of itself, a number in the first group (wall time)")
     p.add_argument("--higher", action="store_true", help="of a job: more is better, such as tokens per second")
@@ -164,14 +167,21 @@ def main():
     if reason:
         print("skipped: " + reason)
         return 77
+    launched = ranks.Launched(os.environ) if "RANK" in os.environ and "MASTER_ADDR" in os.environ else None
+    if launched and launched.rank:
+        return launched.serve()
     results = []
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            for world in options.ranks:
-                results += bench(world, options, folder)
-        except ranks.Failed as e:
-            print("failed: %s" % e)
-            return 1
+    try:
+        with contextlib.ExitStack() as stack:
+            if launched:
+                stack.callback(launched.close)
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            extra = stack.enter_context(ranks.mps()) if options.mps else None
+            for world in [launched.world] if launched else options.ranks:
+                results += bench(world, options, folder, extra, launched)
+    except ranks.Failed as e:
+        print("failed: %s" % e)
+        return 1
     if options.json:
         with open(options.json, "w", encoding="utf-8") as f:
             json.dump(results, f, indent=1)

@@ -1,16 +1,21 @@
 """Several ranks on one GPU: each its own process with its own NCCL_HOSTID, so that NCCL takes them for hosts.
 
 The parent (check_gpu.py, perf/torch_bench.py) sends one JSON line to every rank's standard input and reads one from its
-standard output; worker.py is the other side. Standard library only.
+standard output; worker.py is the other side. Where a launcher started the parent once for each rank, those of the other
+ranks only start a worker for each group, with a connection to rank 0 in place of the pipes. Standard library only.
 """
+import contextlib
 import json
 import os
 import queue
 import re
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 PLUGIN_NAME = "Tributary"     # what the plugin calls itself in NCCL's log
@@ -44,17 +49,23 @@ def missing():
     return None
 
 
-def environment(base, net, rank, world, port, log):
-    """The environment of one rank. `net` is "plugin" or "sockets"; interface and settings are the same for both."""
-    env = dict(base)
-    env.update({
-        "RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-        "NCCL_HOSTID": "tributary-rank-%d" % rank,
-        # Not needed when the host ids differ, but then nothing but the network is left if that ever changes.
-        "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_IB_DISABLE": "1",
-        "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,TUNING", "NCCL_DEBUG_FILE": log})
-    env.setdefault("NCCL_SOCKET_IFNAME", "lo")
-    for name in ("NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_COMM_ID", "TRIBUTARY_DISABLE"):
+def alone(base, rank, world):
+    """The environment of one of several ranks on this GPU, which takes each other for hosts; interface and settings are
+    the same for both nets."""
+    return {"NCCL_SOCKET_IFNAME": "lo", **base,
+            "RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "LOCAL_RANK": "0",
+            "NCCL_HOSTID": "tributary-rank-%d" % rank,
+            # Not needed when the host ids differ, but then nothing but the network is left if that ever changes.
+            "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_IB_DISABLE": "1"}
+
+
+def environment(base, net, port, log):
+    """The environment of one rank with its net, "plugin" or "sockets", and the port where the ranks meet."""
+    env = {**base, "MASTER_PORT": str(port),
+           "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,TUNING", "NCCL_DEBUG_FILE": log}
+    # The last is torchrun's: the ranks would meet at its agent, and both groups under one name.
+    for name in ("NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_COMM_ID", "TRIBUTARY_DISABLE", "TRIBUTARY_PLUGIN",
+                 "TORCHELASTIC_USE_AGENT_STORE"):
         env.pop(name, None)
     if net == "plugin":
         # By name and folder: NCCL before 2.2x finds a plugin in no other way.
@@ -87,38 +98,140 @@ def free_port():
         return s.getsockname()[1]
 
 
+@contextlib.contextmanager
+def mps():
+    """A daemon of NVIDIA's MPS of this run's own: kernels of several processes run side by side on the GPU, not in turns.
+    Yields what its clients need in their environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        control = [shutil.which("nvidia-cuda-mps-control") or "nvidia-cuda-mps-control"]
+        try:
+            subprocess.run(control + ["-d"], env={**os.environ, **env}, check=True, timeout=60)
+        except (OSError, subprocess.SubprocessError) as e:
+            raise Failed("no MPS: %s" % e) from e
+        try:
+            yield env
+        finally:
+            subprocess.run(control, env={**os.environ, **env}, input="quit\n", text=True, timeout=60)
+
+
+class Launched:
+    """This program's other ranks, where a launcher started one for each: rank 0 asks, the others' workers answer.
+
+    Each of the others connects to rank 0, says its rank in a line, and waits for a line with what a worker of its needs;
+    that worker has the connection for standard input and output, and the next connection waits for the next worker.
+    """
+    LIMIT_S = 120   # for all ranks to be there
+
+    def __init__(self, environ):
+        self.rank, self.world = int(environ["RANK"]), int(environ["WORLD_SIZE"])
+        self.address = (environ["MASTER_ADDR"], int(environ["MASTER_PORT"]) + 1)
+        self.listener = socket.create_server(("", self.address[1]), backlog=4 * self.world) if self.rank == 0 else None
+        self.waiting = {}
+
+    def workers(self, order):
+        """At rank 0: a connection to a new worker of each other rank, in rank order."""
+        self.listener.settimeout(self.LIMIT_S)
+        while len(self.waiting) < self.world - 1:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError as e:
+                raise Failed("only %d of %d ranks are there after %d s" % (len(self.waiting) + 1, self.world, self.LIMIT_S)) from e
+            connection.settimeout(None)
+            self.waiting[int(line_of(connection))] = connection
+        connections, self.waiting = self.waiting, {}
+        for connection in connections.values():
+            connection.sendall(order.encode() + b"\n")
+        return [connections[rank] for rank in range(1, self.world)]
+
+    def serve(self):
+        """At the others: starts workers until rank 0 wants no more; returns the exit status."""
+        began, workers = time.monotonic(), []
+        while True:
+            try:
+                connection = socket.create_connection(self.address)
+            except OSError:
+                if workers or time.monotonic() - began > self.LIMIT_S:
+                    break
+                time.sleep(0.1)
+                continue
+            connection.sendall(b"%d\n" % self.rank)
+            order = line_of(connection)
+            if not order:
+                break
+            order = json.loads(order)
+            env = environment({**os.environ, **order["extra"]}, order["net"], order["port"], os.devnull)
+            workers.append(subprocess.Popen([sys.executable, os.path.join(HERE, "worker.py")], env=env, stdin=connection, stdout=connection))
+            connection.close()
+        return max([abs(worker.wait()) for worker in workers], default=1)
+
+    def close(self):
+        """At rank 0: the others end when their workers do."""
+        self.listener.close()
+        for connection in self.waiting.values():
+            connection.close()
+
+
+def line_of(connection):
+    """One line, and not a byte more: the rest is the worker's."""
+    text = b""
+    while not text.endswith(b"\n"):
+        try:
+            byte = connection.recv(1)
+        except OSError:
+            byte = b""
+        if not byte:
+            return b""
+        text += byte
+    return text
+
+
 class Group:
     """`world` ranks that answer questions. Use as a context manager: leaving it ends them."""
 
-    def __init__(self, net, world, folder, extra=None):
+    def __init__(self, net, world, folder, extra=None, launched=None):
         self.net, self.world = net, world
-        self.logs = [os.path.join(folder, "%s-%d-%d.log" % (net, world, rank)) for rank in range(world)]
-        self.processes, self.readers, self.answers = [], [], []
-        base = {**os.environ, **(extra or {})}
+        self.logs = [os.path.join(folder, "%s-%d-%d.log" % (net, world, rank)) for rank in range(1 if launched else world)]
+        self.processes, self.connections, self.inputs, self.readers, self.answers = [], [], [], [], []
+        extra = extra or {}
         port = free_port()
-        for rank in range(world):
+        for rank, log in enumerate(self.logs):
+            base = {**os.environ, **extra}
             process = subprocess.Popen([sys.executable, os.path.join(HERE, "worker.py")], text=True,
-                                       env=environment(base, net, rank, world, port, self.logs[rank]),
+                                       env=environment(base if launched else alone(base, rank, world), net, port, log),
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            lines = queue.Queue()
-            self.readers.append(threading.Thread(target=self._read, args=(process.stdout, lines), daemon=True))
-            self.readers[-1].start()
             self.processes.append(process)
-            self.answers.append(lines)
+            self._add(process.stdin, process.stdout)
+        if launched:
+            try:
+                self.connections = launched.workers(json.dumps({"net": net, "port": port, "extra": extra}))
+            except Failed:
+                self.__exit__(None)
+                raise
+            for connection in self.connections:
+                self._add(connection.makefile("w", encoding="utf-8"), connection.makefile("r", encoding="utf-8"))
+
+    def _add(self, stdin, stdout):
+        lines = queue.Queue()
+        self.inputs.append(stdin)
+        self.answers.append(lines)
+        self.readers.append(threading.Thread(target=self._read, args=(stdout, lines), daemon=True))
+        self.readers[-1].start()
 
     @staticmethod
     def _read(stream, lines):
-        for line in stream:
-            lines.put(line)
+        with contextlib.suppress(OSError), stream:
+            for line in stream:
+                lines.put(line)
         lines.put(None)
 
     def ask(self, question, timeout_s):
         """Every rank's answer, in rank order. Raises Failed."""
         text = json.dumps(question) + "\n"
-        for rank, process in enumerate(self.processes):
+        for rank, stdin in enumerate(self.inputs):
             try:
-                process.stdin.write(text)
-                process.stdin.flush()
+                stdin.write(text)
+                stdin.flush()
             except OSError:
                 raise Failed("%s, rank %d of %d: it died before %s" % (self.net, rank, self.world, question))
         answers = []
@@ -142,6 +255,17 @@ class Group:
                     text += f.read()
         return text
 
+    def said(self):
+        """The warnings of NCCL and the plugin, and each rank's last lines: what to read after a failure."""
+        text = []
+        for rank, path in enumerate(self.logs):
+            lines = []
+            if os.path.exists(path):
+                with open(path, encoding="utf-8", errors="replace") as f:
+                    lines = f.read().splitlines()
+            text += ["rank %d: %s" % (rank, line) for line in [x for x in lines[:-8] if " WARN " in x][-20:] + lines[-8:]]
+        return "\n".join(text)
+
     def used(self):
         """Checks that all traffic went where it should. Returns the transports' names; raises Failed."""
         want = {"NET/" + (PLUGIN_NAME if self.net == "plugin" else SOCKETS_NAME)}
@@ -162,18 +286,22 @@ class Group:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        for process in self.processes:
-            try:
-                process.stdin.close()
-            except OSError:
-                pass
+    def __exit__(self, kind, *_):
+        for stdin in self.inputs:
+            with contextlib.suppress(OSError):
+                stdin.close()
+        for connection in self.connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
         for process in self.processes:
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for reader, process in zip(self.readers, self.processes):
-            reader.join()
-            process.stdout.close()
+        for connection in self.connections:
+            connection.close()
+        for reader in self.readers:
+            reader.join(20)
+        if kind:
+            print(self.said(), flush=True)

@@ -4,9 +4,11 @@ import contextlib
 import io
 import itertools
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -91,14 +93,14 @@ class Operations(unittest.TestCase):
 
 class Ranks(unittest.TestCase):
     def test_each_rank_is_a_host_of_its_own(self):
-        envs = [ranks.environment({"NCCL_NET": "IB", "PATH": "/bin"}, "plugin", r, 4, 1234, "log") for r in range(4)]
+        envs = [ranks.environment(ranks.alone({"NCCL_NET": "IB", "PATH": "/bin"}, r, 4), "plugin", 1234, "log") for r in range(4)]
         self.assertEqual(len({e["NCCL_HOSTID"] for e in envs}), 4)
         self.assertNotIn("NCCL_NET", envs[0])
         self.assertEqual((envs[2]["RANK"], envs[2]["WORLD_SIZE"], envs[2]["PATH"]), ("2", "4", "/bin"))
         self.assertEqual(envs[0]["NCCL_NET_PLUGIN"], "tributary")
 
     def test_both_nets_differ_in_the_net_alone(self):
-        a, b = (ranks.environment({"LD_LIBRARY_PATH": "/x"}, net, 0, 2, 1, "log") for net in ("plugin", "sockets"))
+        a, b = (ranks.environment({"LD_LIBRARY_PATH": "/x"}, net, 1, "log") for net in ("plugin", "sockets"))
         self.assertEqual({k for k in a.keys() | b.keys() if a.get(k) != b.get(k)},
                          {"NCCL_NET_PLUGIN", "NCCL_NET", "LD_LIBRARY_PATH"})
         self.assertTrue(a["LD_LIBRARY_PATH"].endswith(":/x"))
@@ -129,6 +131,43 @@ class Groups(unittest.TestCase):
         with self.group() as group:
             self.assertEqual([a["wrong"] for a in group.ask({}, 20)], [0, 1])
             self.assertEqual(group.used(), {"NET/Tributary"})
+
+    def launched(self):
+        """Rank 0 of a job of two, and the program of the other."""
+        environs = [{"RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"} for r in range(2)]
+        environs[0]["MASTER_PORT"] = environs[1]["MASTER_PORT"] = str(ranks.free_port() - 1)
+        environment = unittest.mock.patch.dict(os.environ, environs[0])
+        environment.start()
+        self.addCleanup(environment.stop)
+        first = ranks.Launched(environs[0])
+        self.addCleanup(first.close)
+        text = "import os, ranks, sys; ranks.HERE = %r; sys.exit(ranks.Launched(os.environ).serve())" % ranks.HERE
+        other = subprocess.Popen([sys.executable, "-c", text], env={**os.environ, **environs[1], "PYTHONPATH": HERE})
+        self.addCleanup(other.wait)
+        self.addCleanup(other.terminate)
+        return first, other
+
+    def test_ranks_of_a_launcher_answer_rank_0(self):
+        first, other = self.launched()
+        with ranks.Group("plugin", 2, self.folder.name, None, first) as plugin, \
+                ranks.Group("sockets", 2, self.folder.name, {"FAKE_NET": "Socket"}, first) as sockets:
+            for _ in range(3):
+                for group in plugin, sockets:
+                    self.assertEqual([a["wrong"] for a in group.ask({}, 20)], [0, 1])
+            plugin.used()
+            sockets.used()
+        first.close()
+        self.assertEqual(other.wait(20), 0)
+
+    def test_a_launched_rank_that_dies_or_is_missing_is_a_failure(self):
+        first, other = self.launched()
+        with contextlib.redirect_stdout(io.StringIO()), self.assertRaisesRegex(ranks.Failed, "rank 1 of 2: it died"), \
+                ranks.Group("plugin", 2, self.folder.name, None, first) as group:
+            group.ask({"die": 1}, 20)
+        first.world, first.LIMIT_S = 3, 2
+        self.assertRaisesRegex(ranks.Failed, "only 2 of 3 ranks", ranks.Group, "plugin", 3, self.folder.name, None, first)
+        first.close()
+        self.assertEqual(other.wait(20), 3)
 
     def test_another_transport_is_a_failure(self):
         with self.group(FAKE_NET="Socket") as group:
