@@ -96,6 +96,7 @@ static void slot_free(struct pace_arbiter *arbiter, size_t index, uint64_t owner
 	atomic_store(&slot->outstanding_bytes, 0);
 	atomic_store(&slot->wants_more, 0);
 	atomic_store(&slot->senders, 0);
+	atomic_store(&slot->source, 0);
 	atomic_store(&slot->owner, 0);
 	atomic_fetch_add(&arbiter->file.shared->generation, 1);
 }
@@ -207,7 +208,8 @@ uint64_t pace_arbiter_reserve(struct pace_arbiter *arbiter, uint64_t outstanding
 	return more;
 }
 
-void pace_arbiter_publish(struct pace_arbiter *arbiter, uint64_t outstanding_bytes, bool wants_more, unsigned senders)
+void pace_arbiter_publish(struct pace_arbiter *arbiter, uint64_t outstanding_bytes, bool wants_more, unsigned senders,
+			  uint64_t source)
 {
 	struct pace_arbiter_slot *slot = own_slot(arbiter);
 
@@ -217,20 +219,26 @@ void pace_arbiter_publish(struct pace_arbiter *arbiter, uint64_t outstanding_byt
 	atomic_store_explicit(&slot->outstanding_bytes, outstanding_bytes, memory_order_release);
 	atomic_store_explicit(&slot->wants_more, wants_more, memory_order_relaxed);
 	atomic_store_explicit(&slot->senders, senders, memory_order_relaxed);
+	atomic_store_explicit(&slot->source, source, memory_order_relaxed);
 	add_own(&slot->beat, 1);
 }
 
-unsigned pace_arbiter_senders(const struct pace_arbiter *arbiter)
+struct pace_arbiter_others pace_arbiter_look(const struct pace_arbiter *arbiter, uint64_t source)
 {
-	unsigned senders = 0;
+	struct pace_arbiter_others ret = { 0 };
 
 	for (unsigned i = 0; i < arbiter->other_count; i++) {
 		const struct pace_arbiter_slot *slot = &arbiter->file.shared->slots[arbiter->others[i]];
-		uint32_t theirs = atomic_load_explicit(&slot->senders, memory_order_relaxed);
+		uint64_t senders = smaller(atomic_load_explicit(&slot->senders, memory_order_relaxed), SENDERS_MAX);
+		uint64_t theirs = atomic_load_explicit(&slot->source, memory_order_relaxed);
 
-		senders += theirs < SENDERS_MAX ? theirs : SENDERS_MAX; /* the file may hold anything */
+		ret.senders += (unsigned)senders; /* bounded: the file may hold anything */
+		if (theirs && theirs != source) {
+			ret.senders_elsewhere += (unsigned)senders;
+			ret.hear_elsewhere = true;
+		}
 	}
-	return senders;
+	return ret;
 }
 
 void pace_arbiter_count_delivered(struct pace_arbiter *arbiter, uint64_t bytes)

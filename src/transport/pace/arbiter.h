@@ -27,6 +27,7 @@
 enum { PACE_ARBITER_SLOTS = 128 };
 #define PACE_ARBITER_STALE_NS 3000000000ULL
 #define PACE_ARBITER_LEASE_NS 10000000000ULL
+#define PACE_ARBITER_SEVERAL  UINT64_MAX
 
 struct pace_arbiter;
 
@@ -46,11 +47,16 @@ uint64_t pace_arbiter_reserve(struct pace_arbiter *arbiter, uint64_t outstanding
 			      uint64_t budget_bytes, uint64_t quantum_bytes);
 /*
  * Cheap: stores to memory that the others seldom read. wants_more: flows wait for more than they got. senders: that
- * have messages coming to this process.
+ * have messages coming to this process. source: the only host whose messages came lately, PACE_ARBITER_SEVERAL, or 0: none came.
  */
-void pace_arbiter_publish(struct pace_arbiter *arbiter, uint64_t outstanding_bytes, bool wants_more, unsigned senders);
-/* The senders of all other processes together. */
-unsigned pace_arbiter_senders(const struct pace_arbiter *arbiter);
+void pace_arbiter_publish(struct pace_arbiter *arbiter, uint64_t outstanding_bytes, bool wants_more, unsigned senders,
+			  uint64_t source);
+/* What the other processes say: their senders; those of processes that hear of others than `source`, and whether any does. */
+struct pace_arbiter_others {
+	unsigned senders, senders_elsewhere;
+	bool hear_elsewhere;
+};
+struct pace_arbiter_others pace_arbiter_look(const struct pace_arbiter *arbiter, uint64_t source);
 /* Adds to what this process has received; the sum over all processes, for the host's rate. */
 void pace_arbiter_count_delivered(struct pace_arbiter *arbiter, uint64_t bytes);
 uint64_t pace_arbiter_delivered(const struct pace_arbiter *arbiter);

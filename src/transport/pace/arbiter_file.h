@@ -25,6 +25,7 @@ struct pace_arbiter_slot {
 	_Atomic uint32_t pid;                        /* 0: not known yet; written last */
 	_Atomic uint32_t wants_more;
 	_Atomic uint32_t senders; /* that have messages coming to the owner */
+	_Atomic uint64_t source;  /* the one host that the owner hears of; PACE_ARBITER_SEVERAL, or 0: none yet */
 };
 
 struct pace_arbiter_shared {

@@ -53,9 +53,10 @@ struct pace {
 	struct window window;
 	uint64_t event_ns;         /* the last time the pool was looked at */
 	uint64_t source, mixed_ns; /* whose the last message was; when it was last another's than the one before */
-	unsigned senders;          /* that have messages coming */
-	unsigned spread;           /* of the last message's sender whose was more than one */
-	uint64_t spread_ns;        /* when that came */
+	struct pace_arbiter_others others; /* as they were when the pool was last looked at */
+	unsigned senders;                  /* that have messages coming */
+	unsigned spread;                   /* of the last message's sender whose was more than one */
+	uint64_t spread_ns;                /* when that came */
 	struct pace_flight flight;
 	/* Free where there is no connection. Who comes when none is free shares the last one. */
 	struct {
@@ -87,13 +88,19 @@ static unsigned processes(const struct pace *pace)
 	return pace->arbiter ? pace_arbiter_processes(pace->arbiter) : 1;
 }
 
+/* The only host that this process hears of. */
+static uint64_t only_source(const struct pace *pace)
+{
+	return pace->source && pace->event_ns > pace->mixed_ns + ALONE_AFTER_NS ? pace->source : PACE_ARBITER_SEVERAL;
+}
+
 /*
- * One host alone cannot overflow the port behind which we sit by more than its own TCP connection would: nothing is gained
- * by holding it back, and on a busy machine, where wake-ups take milliseconds, much is lost.
+ * One host alone cannot overflow the port behind which we sit by more than its own TCP connections would, to whichever of our
+ * processes: nothing is gained by holding it back, and on a busy machine, where wake-ups take milliseconds, much is lost.
  */
 static bool one_sender_alone(const struct pace *pace)
 {
-	return pace->source && pace->event_ns > pace->mixed_ns + ALONE_AFTER_NS && processes(pace) == 1;
+	return only_source(pace) != PACE_ARBITER_SEVERAL && !pace->others.hear_elsewhere;
 }
 
 /*
@@ -213,8 +220,7 @@ static void unscheduled_look(struct pace *pace)
 
 	if (!pace->enabled)
 		return;
-	if (pace->arbiter)
-		hosts += pace_arbiter_senders(pace->arbiter);
+	hosts += pace->others.senders_elsewhere;
 	if (pace->messages - pace->hosts_epoch_messages >= UNSCHEDULED_KNOWN &&
 	    pace->event_ns >= pace->hosts_epoch_ns + UNSCHEDULED_EPOCH_NS) {
 		pace->hosts_most_before = pace->hosts_most;
@@ -234,12 +240,9 @@ static void unscheduled_look(struct pace *pace)
 /* Who competes is known whenever a message begins or ends, here or in another process. */
 static void flight_look(struct pace *pace)
 {
-	unsigned senders = pace->senders;
 	uint64_t bytes = 0;
 
-	if (pace->arbiter)
-		senders += pace_arbiter_senders(pace->arbiter);
-	pace_flight_note(&pace->flight, senders, pace->event_ns);
+	pace_flight_note(&pace->flight, pace->senders + pace->others.senders, pace->event_ns);
 	if (!one_sender_alone(pace))
 		bytes = pace_flight_bytes(&pace->flight, pace_estimator_rate(&pace->estimator),
 					  pace_estimator_path(&pace->estimator));
@@ -251,8 +254,12 @@ static void flight_look(struct pace *pace)
 static void run(struct pace *pace)
 {
 	struct pace_granter *granter = &pace->granter;
-	uint64_t room, budget_bytes = budget(pace);
+	uint64_t room, budget_bytes;
 
+	if (pace->arbiter)
+		pace->others = pace_arbiter_look(pace->arbiter, only_source(pace));
+	atomic_store_explicit(&pace->one_sender, one_sender_alone(pace), memory_order_relaxed);
+	budget_bytes = budget(pace);
 	flight_look(pace);
 	if (granter->waiting_count)
 		pace_granter_resize(granter, budget_bytes,
@@ -272,7 +279,7 @@ static void run(struct pace *pace)
 	}
 	if (pace->arbiter)
 		pace_arbiter_publish(pace->arbiter, granter->outstanding_bytes, granter->waiting_count > 0,
-				     pace->senders);
+				     pace->senders, pace->messages ? only_source(pace) : 0);
 	if (!granter->waiting_count)
 		atomic_store_explicit(&pace->poll_due_ns, NEVER, memory_order_relaxed);
 	else if (atomic_load_explicit(&pace->poll_due_ns, memory_order_relaxed) == NEVER)
@@ -348,7 +355,6 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		pace->spread = (unsigned)smaller(sender->spread, SPREAD_MOST);
 		pace->spread_ns = pace->event_ns;
 	}
-	atomic_store_explicit(&pace->one_sender, one_sender_alone(pace), memory_order_relaxed);
 	pace_granter_add(&pace->granter, &message->flow, sender && sender->spread > 1 ? &sender->held_bytes : NULL,
 			 total_bytes, now_ns);
 	if (message->unscheduled_bytes) {

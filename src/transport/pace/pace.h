@@ -74,7 +74,7 @@ static inline uint64_t pace_granted(struct pace_message *message)
  * it most likely do the same: then more may be granted ahead where wake-ups are late. NULL is fine. Cheap, no lock.
  */
 void pace_note_send(struct pace *pace, uint64_t now_ns);
-/* Nobody competes for this device: one host alone sends to it, and only to this process. Cheap, no lock. */
+/* Nobody competes for this device: one host alone sends to it, to this process and others. Cheap, no lock. */
 bool pace_has_one_sender(struct pace *pace);
 /* A connection from that sender is there, until pace_leave. For transports that ask for pace_unscheduled. */
 void pace_join(struct pace *pace, struct pace_sender *sender);

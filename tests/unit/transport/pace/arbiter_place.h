@@ -108,7 +108,7 @@ static inline struct child child_start(void)
 		if (pace_arbiter_open(directory, "eth0", &arbiter, &diag) < 0)
 			_exit(1);
 		more = reserve(arbiter, 0, BUDGET);
-		pace_arbiter_publish(arbiter, more, true, 0);
+		pace_arbiter_publish(arbiter, more, true, 0, 0);
 		if (write(said[1], "x", 1) != 1)
 			_exit(2);
 		wait_byte(told[0]);

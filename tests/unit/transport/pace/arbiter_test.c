@@ -59,25 +59,25 @@ static void those_that_want_more_share_equally_what_the_others_leave(void **stat
 	assert_int_equal(pace_arbiter_processes(c), 3);
 	/* An idle process's share is used by the others. */
 	assert_int_equal(reserve(a, 0, BUDGET), BUDGET);
-	pace_arbiter_publish(a, BUDGET, true, 0);
+	pace_arbiter_publish(a, BUDGET, true, 0, 0);
 	/* Who comes late has a quantum at once, the rest as the first gives it back. */
 	assert_int_equal(reserve(b, 0, BUDGET), QUANTUM);
-	pace_arbiter_publish(b, QUANTUM, true, 0);
+	pace_arbiter_publish(b, QUANTUM, true, 0, 0);
 	assert_int_equal(reserve(b, QUANTUM, BUDGET), 0);
-	pace_arbiter_publish(a, 6 * QUANTUM, true, 0);
+	pace_arbiter_publish(a, 6 * QUANTUM, true, 0, 0);
 	assert_int_equal(reserve(a, 6 * QUANTUM, BUDGET), 0); /* has more than half */
 	assert_int_equal(reserve(b, QUANTUM, BUDGET), 3 * QUANTUM);
-	pace_arbiter_publish(b, 4 * QUANTUM, true, 0);
-	pace_arbiter_publish(a, 3 * QUANTUM, true, 0);
+	pace_arbiter_publish(b, 4 * QUANTUM, true, 0, 0);
+	pace_arbiter_publish(a, 3 * QUANTUM, true, 0, 0);
 	assert_int_equal(reserve(a, 3 * QUANTUM, BUDGET), 2 * QUANTUM);
-	pace_arbiter_publish(a, 5 * QUANTUM, true, 0);
+	pace_arbiter_publish(a, 5 * QUANTUM, true, 0, 0);
 	/* A third that wants little takes from what is shared, not a third. */
-	pace_arbiter_publish(a, 3 * QUANTUM, true, 0);
+	pace_arbiter_publish(a, 3 * QUANTUM, true, 0, 0);
 	assert_int_equal(reserve(c, 0, 2 * QUANTUM), 2 * QUANTUM);
-	pace_arbiter_publish(c, 2 * QUANTUM, false, 0);
-	pace_arbiter_publish(b, 2 * QUANTUM, true, 0);
+	pace_arbiter_publish(c, 2 * QUANTUM, false, 0, 0);
+	pace_arbiter_publish(b, 2 * QUANTUM, true, 0, 0);
 	assert_int_equal(reserve(b, 2 * QUANTUM, BUDGET), 2 * QUANTUM);
-	pace_arbiter_publish(b, 4 * QUANTUM, true, 0);
+	pace_arbiter_publish(b, 4 * QUANTUM, true, 0, 0);
 	assert_int_equal(reserve(a, 3 * QUANTUM, BUDGET), QUANTUM);
 	pace_arbiter_close(a);
 	pace_arbiter_close(b);
@@ -145,7 +145,7 @@ static void a_file_full_of_nonsense_never_breaks_anything(void **state)
 			assert_true(pace_arbiter_processes(arbiter) <= PACE_ARBITER_SLOTS + 1);
 			assert_true(reserve(arbiter, 0, BUDGET) <= BUDGET);
 			assert_true(reserve(arbiter, 0, BUDGET) >= QUANTUM);
-			pace_arbiter_publish(arbiter, 0, true, 0);
+			pace_arbiter_publish(arbiter, 0, true, 0, 0);
 			pace_arbiter_count_delivered(arbiter, 1);
 		}
 	}
@@ -301,7 +301,7 @@ static void a_process_that_lost_its_place_takes_another(void **state)
 	pace_arbiter_tick(stopped, 20 * NS_PER_S);
 	assert_int_equal(pace_arbiter_processes(stopped), 3);
 	assert_true(atomic_load(&shared->slots[2].owner) != 0);
-	pace_arbiter_publish(stopped, 3 * QUANTUM, true, 0);
+	pace_arbiter_publish(stopped, 3 * QUANTUM, true, 0, 0);
 	assert_true(atomic_load(&shared->slots[0].outstanding_bytes) == 0);
 	assert_true(atomic_load(&shared->slots[2].outstanding_bytes) == 3 * QUANTUM);
 	munmap(shared, sizeof(*shared));
@@ -340,7 +340,7 @@ static void crowd_run(struct crowd *crowd, unsigned index)
 		less = random_below(&random, mine + 1);
 		atomic_fetch_sub(&crowd->held, less);
 		mine -= less;
-		pace_arbiter_publish(arbiter, mine, random_below(&random, 2), 0);
+		pace_arbiter_publish(arbiter, mine, random_below(&random, 2), 0, 0);
 		if (random_below(&random, 1000) == 0)
 			pace_arbiter_tick(arbiter, (uint64_t)i * NS_PER_US); /* no lease ends here */
 	}
