@@ -73,7 +73,8 @@ void doctor_gpu_nic(struct doctor *doctor)
 		doctor_add(doctor, best >= TOPOLOGY_CLASS_SYS ? DOCTOR_WARNING : DOCTOR_NOTE,
 			   topology->vertices[gpu].name, "the nearest NIC, %s, is %s (%s)",
 			   topology->vertices[nearest].name,
-			   best >= TOPOLOGY_CLASS_SYS ? "on another socket" : "behind another host bridge or switch",
+			   best >= TOPOLOGY_CLASS_SYS ? "on another socket"
+						      : "on its socket, but not below the same switch",
 			   topology_class_word(best));
 	}
 }
