@@ -128,6 +128,7 @@ static int make_pace(const struct transport_device *device, const struct params 
 {
 	struct pace_options options = {
 		.speed_Bps = device->properties.speed_Bps,
+		.port_Bps = device->properties.speed_is_certain ? device->properties.speed_Bps : 0,
 		.fixed_budget_bytes = params->pace_budget_bytes,
 		.quantum_bytes = PACE_QUANTUM,
 		.enabled = params->pace,

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"
+#include "transport/pace/flight.h"
 #include "transport/tcp/tcp.h"
 
 #include <errno.h>
@@ -93,7 +94,7 @@ static void bench_open(struct bench *bench, enum tcp_role role, unsigned active_
 	memset(bench, 0, sizeof(*bench));
 	must(tcp_connection_new(transport, role, 0, STREAMS, active_count, &bench->connection) == 0);
 	if (role == TCP_SENDER && unscheduled)
-		tcp_sender_may_begin(bench->connection, PACE_UNSCHEDULED_BYTES);
+		tcp_sender_may_begin(bench->connection, PACE_FLIGHT_LEAST_BYTES);
 	bench->next_message = (uint32_t)TCP_WIRE_FIRST_SEQUENCE;
 	bench->connection->id = 1;
 	bench->connection->joined_count = STREAMS;

@@ -233,7 +233,7 @@ struct pace_arbiter_others pace_arbiter_look(const struct pace_arbiter *arbiter,
 		uint64_t theirs = atomic_load_explicit(&slot->source, memory_order_relaxed);
 
 		ret.senders += (unsigned)senders; /* bounded: the file may hold anything */
-		if (theirs && theirs != source) {
+		if (theirs && (theirs != source || source == PACE_ARBITER_SEVERAL)) {
 			ret.senders_elsewhere += (unsigned)senders;
 			ret.hear_elsewhere = true;
 		}

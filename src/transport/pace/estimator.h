@@ -22,7 +22,7 @@ enum {
 	PACE_HOLD_WINDOWS_MAX = 64,
 	PACE_PROBE_WINDOWS = 4,
 };
-#define PACE_BUDGET_MAX_BYTES (8ULL << 20)
+#define PACE_BUDGET_MAX_BYTES (256ULL << 20)
 #define PACE_NOMINAL_LOOP_NS  200000ULL /* assumed before anything is measured */
 #define PACE_WAKE_MAX_NS      500000ULL /* more delay than this on top of the usual is not worth a longer queue */
 

@@ -7,6 +7,13 @@ static unsigned most_of(unsigned a, unsigned b)
 	return a > b ? a : b;
 }
 
+uint64_t pace_flight_port_bytes(uint64_t rate_Bps)
+{
+	double bytes = (double)rate_Bps * (double)PACE_FLIGHT_LEAST_NS * 1e-9;
+
+	return bytes > (double)PACE_FLIGHT_LEAST_BYTES ? (uint64_t)bytes : PACE_FLIGHT_LEAST_BYTES;
+}
+
 void pace_flight_note(struct pace_flight *flight, unsigned senders, uint64_t now_ns)
 {
 	if (now_ns >= flight->epoch_ns + PACE_FLIGHT_EPOCH_NS) {
@@ -18,16 +25,14 @@ void pace_flight_note(struct pace_flight *flight, unsigned senders, uint64_t now
 	flight->most = most_of(flight->most, senders);
 }
 
-uint64_t pace_flight_bytes(const struct pace_flight *flight, uint64_t rate_Bps, uint64_t path_ns)
+uint64_t pace_flight_bytes(const struct pace_flight *flight, uint64_t port_bytes, uint64_t rate_Bps, uint64_t path_ns)
 {
 	unsigned senders = most_of(flight->most, flight->most_before);
 	double bytes = 2.0 * (double)rate_Bps * (double)path_ns * 1e-9; /* a full path, and as much again in queues */
 
 	if (senders < 2)
 		return 0;
-	if (bytes < (double)PACE_FLIGHT_LEAST_BYTES)
-		bytes = (double)PACE_FLIGHT_LEAST_BYTES;
-	return (uint64_t)(bytes / senders);
+	return (bytes > (double)port_bytes ? (uint64_t)bytes : port_bytes) / senders;
 }
 
 uint64_t pace_flight_tell_bytes(uint64_t bound_bytes, uint64_t told_bytes, uint64_t grain_bytes, uint64_t read_bytes)

@@ -9,8 +9,12 @@
 
 #include <stdint.h>
 
-/* Of all senders together: below this no switch loses anything, and less makes segments too small. */
+/*
+ * What we take every switch to hold for a port, of all senders together: so many bytes, for less makes segments too small, and
+ * so much time where the port is known to be fast, for switches with faster ports hold more.
+ */
 #define PACE_FLIGHT_LEAST_BYTES (80ULL << 10)
+#define PACE_FLIGHT_LEAST_NS    200000ULL
 /* The most senders of the present and the last such time count: a round's stragglers do not open the window again. */
 #define PACE_FLIGHT_EPOCH_NS    100000000ULL
 
@@ -20,10 +24,15 @@ struct pace_flight {
 	uint64_t epoch_ns; /* when the present epoch began */
 };
 
+/* rate_Bps: the port's; 0: not known. */
+uint64_t pace_flight_port_bytes(uint64_t rate_Bps);
 /* `senders` have messages coming now. Times may go back a little. */
 void pace_flight_note(struct pace_flight *flight, unsigned senders, uint64_t now_ns);
-/* The bytes that each of the senders noted lately may have on its way; 0: no bound, there was at most one. */
-uint64_t pace_flight_bytes(const struct pace_flight *flight, uint64_t rate_Bps, uint64_t path_ns);
+/*
+ * The bytes that each of the senders noted lately may have on its way; 0: no bound, there was at most one. port_bytes: what the
+ * switch holds for our port, of pace_flight_port_bytes.
+ */
+uint64_t pace_flight_bytes(const struct pace_flight *flight, uint64_t port_bytes, uint64_t rate_Bps, uint64_t path_ns);
 /*
  * What to advertise of a bound after a read of `read_bytes`, so that the kernel leaves acknowledging to the reads as long
  * as these come soon enough: docs/pace.md, "In flight". `bound_bytes` and `told_bytes`, the last answer or the bound, are

@@ -46,7 +46,7 @@ struct window {
 struct pace {
 	pthread_mutex_t lock;
 	bool enabled;
-	uint64_t fixed_budget_bytes;
+	uint64_t fixed_budget_bytes, port_Bps;
 	struct pace_granter granter;
 	struct pace_estimator estimator;
 	struct pace_arbiter *arbiter; /* NULL: none */
@@ -213,6 +213,13 @@ static void give(struct pace *pace, uint64_t allowance_bytes)
 	}
 }
 
+/* What the switch holds for our port. */
+static uint64_t port_bytes(const struct pace *pace)
+{
+	return pace_flight_port_bytes(pace->estimator.measured ? pace_estimator_rate(&pace->estimator)
+							       : pace->port_Bps);
+}
+
 /* Whenever a message begins or ends, or a connection. */
 static void unscheduled_look(struct pace *pace)
 {
@@ -232,7 +239,8 @@ static void unscheduled_look(struct pace *pace)
 	hosts = larger(pace->hosts_most, pace->hosts_most_before);
 	if (pace->messages < UNSCHEDULED_KNOWN)
 		hosts = larger(hosts, pace->hosts_connected);
-	bytes = hosts < 2 ? PACE_UNSCHEDULED_ALONE_BYTES : PACE_UNSCHEDULED_BYTES / hosts;
+	bytes = hosts < 2 ? PACE_UNSCHEDULED_ALONE_BYTES
+			  : smaller(port_bytes(pace) / hosts, PACE_UNSCHEDULED_ALONE_BYTES);
 	atomic_store_explicit(&pace->unscheduled_bytes, bytes < UNSCHEDULED_LEAST_BYTES ? 0 : bytes,
 			      memory_order_relaxed);
 }
@@ -244,7 +252,7 @@ static void flight_look(struct pace *pace)
 
 	pace_flight_note(&pace->flight, pace->senders + pace->others.senders, pace->event_ns);
 	if (!one_sender_alone(pace))
-		bytes = pace_flight_bytes(&pace->flight, pace_estimator_rate(&pace->estimator),
+		bytes = pace_flight_bytes(&pace->flight, port_bytes(pace), pace_estimator_rate(&pace->estimator),
 					  pace_estimator_path(&pace->estimator));
 	atomic_store_explicit(&pace->flight_bytes, bytes, memory_order_relaxed);
 	unscheduled_look(pace);
@@ -309,6 +317,7 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 		return -ENOMEM;
 	pthread_mutex_init(&pace->lock, NULL); /* a plain mutex: glibc's cannot fail */
 	pace->enabled = options->enabled;
+	pace->port_Bps = options->port_Bps;
 	atomic_init(&pace->poll_due_ns, NEVER);
 	atomic_init(&pace->flight_bytes, 0);
 	atomic_init(&pace->one_sender, !options->enabled);

@@ -14,7 +14,6 @@
 
 #include <stdatomic.h>
 
-#define PACE_UNSCHEDULED_BYTES       (80ULL << 10)
 #define PACE_UNSCHEDULED_ALONE_BYTES (256ULL << 10)
 
 enum { PACE_HOSTS_MAX = 64 }; /* that are told apart */
@@ -42,6 +41,7 @@ struct pace_message {
 
 struct pace_options {
 	uint64_t speed_Bps;            /* nominal, the first estimate of the rate; 0: not known */
+	uint64_t port_Bps;             /* what the switch's port carries, as far as a card can know it; 0: not known */
 	uint64_t fixed_budget_bytes;   /* 0: measured; otherwise taken as it is, also below two bursts */
 	uint64_t quantum_bytes;        /* a burst; a measured budget is at least two; 0: 32 KiB */
 	bool enabled;                  /* false: everything is granted at once */
@@ -81,7 +81,7 @@ void pace_join(struct pace *pace, struct pace_sender *sender);
 void pace_leave(struct pace *pace, struct pace_sender *sender);
 /*
  * What a sender may send of its messages before it is granted anything, so that medium messages cost no round trip. The
- * hosts that may do so at a time share PACE_UNSCHEDULED_BYTES, which no switch loses; one alone has
+ * hosts that may do so at a time share what the switch holds for our port (flight.h), each at most what one alone has,
  * PACE_UNSCHEDULED_ALONE_BYTES. 0: below two segments. Cheap, no lock.
  */
 uint64_t pace_unscheduled(struct pace *pace);

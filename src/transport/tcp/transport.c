@@ -56,9 +56,13 @@ static void describe(struct transport *opaque, int index)
 		.rail = device->rail_count == 1 ? first->rail : -1,
 		.plane = -1,
 		.member_count = (int)device->rail_count,
+		.speed_is_certain = true,
 	};
 	for (unsigned i = 0; i < device->rail_count; i++) {
-		p->speed_Bps += transport->interfaces[device->members[i]].speed_Bps;
+		const struct tcp_interface *interface = &transport->interfaces[device->members[i]];
+
+		p->speed_Bps += interface->speed_Bps;
+		p->speed_is_certain &= interface->pci_path[0] && !interface->speed_assumed;
 		p->members[i] = device->members[i];
 	}
 }

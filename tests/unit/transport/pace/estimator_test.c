@@ -51,7 +51,7 @@ static void the_first_budget_is_nominal_speed_times_200_us_within_its_bounds(voi
 	assert_int_equal(estimator.budget_bytes, LEAST);
 	pace_estimator_init(&estimator, 0, QUANTUM);
 	assert_int_equal(estimator.budget_bytes, LEAST);
-	pace_estimator_init(&estimator, 8000 * GIGABIT_BPS, QUANTUM);
+	pace_estimator_init(&estimator, 80000 * GIGABIT_BPS, QUANTUM);
 	assert_int_equal(estimator.budget_bytes, PACE_BUDGET_MAX_BYTES);
 }
 

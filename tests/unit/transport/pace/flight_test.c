@@ -14,7 +14,7 @@ enum { RATE_BPS = 125000000, PATH_NS = 100000 };
 
 static uint64_t bytes_of(const struct pace_flight *flight)
 {
-	return pace_flight_bytes(flight, RATE_BPS, PATH_NS);
+	return pace_flight_bytes(flight, pace_flight_port_bytes(RATE_BPS), RATE_BPS, PATH_NS);
 }
 
 static void nobody_and_one_sender_have_no_bound(void **state)
@@ -34,8 +34,11 @@ static void several_share_what_the_path_and_a_small_buffer_hold(void **state)
 	(void)state;
 	pace_flight_note(&flight, 4, 1);
 	assert_int_equal(bytes_of(&flight), LEAST / 4);
-	/* 12.5 GB/s × 50 us × 2 */
-	assert_int_equal(pace_flight_bytes(&flight, 12500000000, 50000), 1250000 / 4);
+	/* 12.5 GB/s × 50 us × 2, or × 200 us at a port that is known to be as fast. */
+	assert_int_equal(pace_flight_port_bytes(0), LEAST);
+	assert_int_equal(pace_flight_bytes(&flight, LEAST, 12500000000, 50000), 1250000 / 4);
+	assert_int_equal(pace_flight_port_bytes(12500000000), 2500000);
+	assert_int_equal(pace_flight_bytes(&flight, 2500000, 12500000000, 50000), 2500000 / 4);
 	pace_flight_note(&flight, 8, 2);
 	assert_int_equal(bytes_of(&flight), LEAST / 8);
 }

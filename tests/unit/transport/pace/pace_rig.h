@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "random.h"
+#include "transport/pace/flight.h"
 #include "transport/pace/pace.h"
 
 enum { QUANTUM = 32 << 10, KNOWN = 64 };

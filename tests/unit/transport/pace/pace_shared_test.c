@@ -89,7 +89,9 @@ static void one_host_that_sends_to_several_processes_is_alone(void **state)
 {
 	struct pace_options options = plain;
 	struct pace_sender senders[2][2] = { { { .host = 1 }, { .host = 1 } }, { { .host = 1 }, { .host = 2 } } };
+	struct pace_sender other = { .host = 3 };
 	struct pace_message first = { .sender = &senders[0][0] }, second = { .sender = &senders[1][1] };
+	struct pace_message third = { .sender = &other }, fourth = { .sender = &senders[1][0] };
 	uint64_t now_ns = NS_PER_S;
 	struct pace *paces[2];
 
@@ -122,9 +124,18 @@ static void one_host_that_sends_to_several_processes_is_alone(void **state)
 		assert_false(pace_has_one_sender(paces[p]));
 		assert_int_not_equal(pace_flight(paces[p], 0), 0);
 	}
-	assert_int_equal(pace_unscheduled(paces[0]), PACE_UNSCHEDULED_BYTES / 2);
+	assert_int_equal(pace_unscheduled(paces[0]), PACE_FLIGHT_LEAST_BYTES / 2);
+	/* Now the other process hears of several, too: of two, while there is one here. */
+	pace_join(paces[0], &other);
+	pace_add(paces[0], &third, QUANTUM, ++now_ns);
+	pace_add(paces[1], &fourth, QUANTUM, ++now_ns);
+	receive_from(paces[0], senders[0], 2, &now_ns);
+	assert_int_equal(pace_unscheduled(paces[0]), PACE_FLIGHT_LEAST_BYTES / 4);
+	pace_remove(paces[0], &third);
+	pace_remove(paces[1], &fourth);
 	pace_remove(paces[0], &first);
 	pace_remove(paces[1], &second);
+	pace_leave(paces[0], &other);
 	for (unsigned p = 0; p < 2; p++) {
 		pace_leave(paces[p], &senders[p][0]);
 		pace_leave(paces[p], &senders[p][1]);

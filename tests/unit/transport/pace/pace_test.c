@@ -166,8 +166,8 @@ static void measured_budget_fits_the_link(void **state)
 		/* Two bursts or what the loop needs, and 8 ms of the rate on top. */
 		{ 1250000000, 119600000, 80000, 950000, 1200000 }, /* a shaped port that says it is ten times as fast */
 		{ 125000000, 119600000, 80000, 950000, 1200000 },
-		{ 1250000000, 1190000000, 100000, 8 << 20, 8 << 20 },
-		{ 1250000000, 12000000000, 60000, 8 << 20, 8 << 20 }, /* faster than it says */
+		{ 1250000000, 1190000000, 100000, 9500000, 12000000 },
+		{ 1250000000, 12000000000, 60000, 96000000, 120000000 }, /* faster than it says */
 		{ 0, 60000000, 300000, 480000, 700000 },
 	};
 
@@ -342,17 +342,17 @@ static void hosts_share_what_may_come_unscheduled(void **state)
 	for (unsigned i = 0; i < 2 * HOSTS; i++) {
 		senders[i].host = 1 + i % HOSTS;
 		pace_join(pace, &senders[i]);
-		assert_int_equal(pace_unscheduled(pace), i ? PACE_UNSCHEDULED_BYTES / (i < HOSTS ? i + 1 : HOSTS)
+		assert_int_equal(pace_unscheduled(pace), i ? PACE_FLIGHT_LEAST_BYTES / (i < HOSTS ? i + 1 : HOSTS)
 							   : PACE_UNSCHEDULED_ALONE_BYTES);
 	}
 	/* Two at a time, of two hosts; then one. */
 	receive_from(pace, senders, 2, &now_ns);
-	assert_int_equal(pace_unscheduled(pace), PACE_UNSCHEDULED_BYTES / 2);
+	assert_int_equal(pace_unscheduled(pace), PACE_FLIGHT_LEAST_BYTES / 2);
 	now_ns += 60 * NS_PER_S;
 	pace_tick(pace, now_ns);
 	now_ns += 60 * NS_PER_S;
 	pace_tick(pace, now_ns);
-	assert_int_equal(pace_unscheduled(pace), PACE_UNSCHEDULED_BYTES / 2);
+	assert_int_equal(pace_unscheduled(pace), PACE_FLIGHT_LEAST_BYTES / 2);
 	for (unsigned i = 0; i < 3; i++) {
 		receive_from(pace, senders, 1, &now_ns);
 		now_ns += 6 * NS_PER_S;
@@ -363,6 +363,36 @@ static void hosts_share_what_may_come_unscheduled(void **state)
 	for (unsigned i = 0; i < 2 * HOSTS; i++)
 		pace_leave(pace, &senders[i]);
 	pace_free(pace);
+}
+
+/* A fast port's switch holds more: what a card knows counts until the rate is measured; what else is said does not. */
+static void at_a_fast_port_more_may_come_unscheduled(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_sender senders[2] = { { .host = 1 }, { .host = 2 } };
+
+	(void)state;
+	options.speed_Bps = 1250000000;
+	for (unsigned certain = 0; certain < 2; certain++) {
+		const uint64_t bytes = certain ? options.speed_Bps / 10000 * 2 : PACE_FLIGHT_LEAST_BYTES;
+		struct pace_message messages[2] = { { .sender = &senders[0] }, { .sender = &senders[1] } };
+		uint64_t now_ns = NS_PER_S;
+		struct pace *pace;
+
+		options.port_Bps = certain ? options.speed_Bps : 0;
+		assert_int_equal(pace_new(&options, &pace), 0);
+		for (unsigned i = 0; i < 2; i++) {
+			pace_join(pace, &senders[i]);
+			pace_add(pace, &messages[i], QUANTUM, now_ns);
+		}
+		assert_int_equal(pace_unscheduled(pace), bytes / 2);
+		assert_in_range(pace_flight(pace, 0), bytes / 2, options.speed_Bps / 10000 * 2 / 2);
+		for (unsigned i = 0; i < 2; i++) {
+			pace_remove(pace, &messages[i]);
+			pace_leave(pace, &senders[i]);
+		}
+		pace_free(pace);
+	}
 }
 
 /* More than the table holds share its last place; and below two segments nothing is worth it. */
@@ -438,6 +468,7 @@ int main(void)
 		cmocka_unit_test(who_sends_to_several_hosts_may_have_more),
 		cmocka_unit_test(senders_that_compete_are_bounded_in_flight),
 		cmocka_unit_test(hosts_share_what_may_come_unscheduled),
+		cmocka_unit_test(at_a_fast_port_more_may_come_unscheduled),
 		cmocka_unit_test(of_very_many_hosts_none_begins),
 		cmocka_unit_test(larger_budgets_are_granted_in_larger_pieces),
 		cmocka_unit_test(many_flows_get_pieces_that_are_worth_a_message),
