@@ -28,6 +28,7 @@ enum {
 #define LATE_NS              (8 * NS_PER_MS)
 #define LATE_MOST_NS         (64 * NS_PER_MS)
 #define ALONE_AFTER_NS       (100 * NS_PER_MS)
+#define ALONE_BYTES          (8ULL << 20)
 #define NEVER                UINT64_MAX
 /*
  * Hosts that sent lately send again, also after a rest: an epoch has so many messages at least. Until so many have come at
@@ -119,15 +120,17 @@ static uint64_t late_ns(const struct pace *pace)
 
 static uint64_t budget(const struct pace *pace)
 {
-	uint64_t late_bytes = 0;
+	const double rate_Bps = (double)pace_estimator_rate(&pace->estimator);
+	uint64_t bytes = pace->estimator.budget_bytes;
 
 	if (pace->fixed_budget_bytes)
 		return pace->fixed_budget_bytes;
-	if (pace->estimator.measured) /* the nominal speed may be ten times the truth */
-		late_bytes = (uint64_t)((double)pace_estimator_rate(&pace->estimator) * (double)late_ns(pace) * 1e-9);
-	if (one_sender_alone(pace) || late_bytes + pace->estimator.budget_bytes > PACE_BUDGET_MAX_BYTES)
-		return PACE_BUDGET_MAX_BYTES;
-	return pace->estimator.budget_bytes + late_bytes;
+	/* Before anything is measured the nominal speed may be ten times the truth. */
+	if (one_sender_alone(pace))
+		bytes = larger(ALONE_BYTES, pace->estimator.measured ? (uint64_t)(rate_Bps * LATE_NS * 1e-9) : 0);
+	else if (pace->estimator.measured)
+		bytes += (uint64_t)(rate_Bps * (double)late_ns(pace) * 1e-9);
+	return smaller(bytes, PACE_BUDGET_MAX_BYTES);
 }
 
 static void window_start(struct pace *pace, uint64_t now_ns)
