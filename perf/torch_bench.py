@@ -137,7 +137,7 @@ def arguments(words=None):
     p.add_argument("--timeout", type=float, help="seconds without an answer, or without the end of a job, that count as a hang (120, 3600)")
     p.add_argument("--gate", action="store_true", help="fail unless the plugin is never slower")
     p.add_argument("--tolerance", type=float, default=0.02, help="how much of a slowdown --gate lets pass (0.02)")
-    p.add_argument("--mps", action="store_true", help="processes share a GPU by MPS, not in turns")
+    p.add_argument("--mps", action="store_true", help="processes share the GPU of one machine by MPS, not in turns")
     p.add_argument("--json", metavar="OUT")
     p.add_argument("--metric", metavar="REGEX", help="of a job: what it prints of itself, a number in the first group (wall time)")
     p.add_argument("--higher", action="store_true", help="of a job: more is better, such as tokens per second")
@@ -167,12 +167,12 @@ def main():
     if reason:
         print("skipped: " + reason)
         return 77
-    launched = ranks.Launched(os.environ) if "RANK" in os.environ and "MASTER_ADDR" in os.environ else None
-    if launched and launched.rank:
-        return launched.serve()
     results = []
     try:
         with contextlib.ExitStack() as stack:
+            launched = ranks.Launched(os.environ) if ranks.are_launched(os.environ) else None
+            if launched and launched.rank:
+                return launched.serve()
             if launched:
                 stack.callback(launched.close)
             folder = stack.enter_context(tempfile.TemporaryDirectory())

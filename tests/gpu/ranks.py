@@ -98,12 +98,15 @@ def free_port():
         return s.getsockname()[1]
 
 
+MPS_NAMES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+
+
 @contextlib.contextmanager
 def mps():
     """A daemon of NVIDIA's MPS of this run's own: kernels of several processes run side by side on the GPU, not in turns.
-    Yields what its clients need in their environment."""
+    Yields what its clients, on this machine, need in their environment."""
     with tempfile.TemporaryDirectory() as folder:
-        env = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        env = dict.fromkeys(MPS_NAMES, folder)
         control = [shutil.which("nvidia-cuda-mps-control") or "nvidia-cuda-mps-control"]
         try:
             subprocess.run(control + ["-d"], env={**os.environ, **env}, check=True, timeout=60)
@@ -112,7 +115,13 @@ def mps():
         try:
             yield env
         finally:
-            subprocess.run(control, env={**os.environ, **env}, input="quit\n", text=True, timeout=60)
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                subprocess.run(control, env={**os.environ, **env}, input="quit -t 5\n", text=True, timeout=60)
+
+
+def are_launched(environ):
+    """Whether a launcher started one of this program for each of several ranks."""
+    return "MASTER_ADDR" in environ and "RANK" in environ and environ.get("WORLD_SIZE", "1") != "1"
 
 
 class Launched:
@@ -120,28 +129,45 @@ class Launched:
 
     Each of the others connects to rank 0, says its rank in a line, and waits for a line with what a worker of its needs;
     that worker has the connection for standard input and output, and the next connection waits for the next worker.
+    Like the store where PyTorch's ranks meet, this is for a network of friends: who answers in place of rank 0, or of
+    another rank, spoils the figures. Nothing else: of an order's environment only where MPS is counts.
     """
     LIMIT_S = 120   # for all ranks to be there
 
     def __init__(self, environ):
         self.rank, self.world = int(environ["RANK"]), int(environ["WORLD_SIZE"])
         self.address = (environ["MASTER_ADDR"], int(environ["MASTER_PORT"]) + 1)
-        self.listener = socket.create_server(("", self.address[1]), backlog=4 * self.world) if self.rank == 0 else None
-        self.waiting = {}
+        self.listener, self.waiting = None, {}
+        if self.rank == 0:
+            try:
+                if self.address[1] > 65535:
+                    raise OSError("there is no such port")
+                self.listener = socket.create_server(("", self.address[1]), backlog=4 * self.world)
+            except OSError as e:
+                raise Failed("port %d, the one after MASTER_PORT: %s" % (self.address[1], e)) from e
 
     def workers(self, order):
         """At rank 0: a connection to a new worker of each other rank, in rank order."""
-        self.listener.settimeout(self.LIMIT_S)
+        end = time.monotonic() + self.LIMIT_S
         while len(self.waiting) < self.world - 1:
+            self.listener.settimeout(max(end - time.monotonic(), 0.01))
             try:
                 connection, _ = self.listener.accept()
             except OSError as e:
                 raise Failed("only %d of %d ranks are there after %d s" % (len(self.waiting) + 1, self.world, self.LIMIT_S)) from e
+            connection.settimeout(5)
+            name = line_of(connection).strip()
+            if not name.isdigit() or not 0 < int(name) < self.world:
+                connection.close()   # a stranger
+                continue
             connection.settimeout(None)
-            self.waiting[int(line_of(connection))] = connection
+            self.waiting[int(name)] = connection
         connections, self.waiting = self.waiting, {}
-        for connection in connections.values():
-            connection.sendall(order.encode() + b"\n")
+        for rank, connection in connections.items():
+            try:
+                connection.sendall(order.encode() + b"\n")
+            except OSError as e:
+                raise Failed("rank %d: %s" % (rank, e)) from e
         return [connections[rank] for rank in range(1, self.world)]
 
     def serve(self):
@@ -160,10 +186,11 @@ class Launched:
             if not order:
                 break
             order = json.loads(order)
-            env = environment({**os.environ, **order["extra"]}, order["net"], order["port"], os.devnull)
+            extra = {name: order["extra"][name] for name in MPS_NAMES if name in order["extra"]}
+            env = environment({**os.environ, **extra}, order["net"], order["port"], os.devnull)
             workers.append(subprocess.Popen([sys.executable, os.path.join(HERE, "worker.py")], env=env, stdin=connection, stdout=connection))
             connection.close()
-        return max([abs(worker.wait()) for worker in workers], default=1)
+        return max([abs(ended(worker)) for worker in workers], default=1)
 
     def close(self):
         """At rank 0: the others end when their workers do."""
@@ -173,9 +200,9 @@ class Launched:
 
 
 def line_of(connection):
-    """One line, and not a byte more: the rest is the worker's."""
+    """One line, and not a byte more: the rest is the worker's. Nothing where none comes."""
     text = b""
-    while not text.endswith(b"\n"):
+    while not text.endswith(b"\n") and len(text) < 4096:
         try:
             byte = connection.recv(1)
         except OSError:
@@ -184,6 +211,15 @@ def line_of(connection):
             return b""
         text += byte
     return text
+
+
+def ended(process):
+    """A worker that has been told to end: its status."""
+    try:
+        return process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 class Group:
@@ -270,6 +306,8 @@ class Group:
         """Checks that all traffic went where it should. Returns the transports' names; raises Failed."""
         want = {"NET/" + (PLUGIN_NAME if self.net == "plugin" else SOCKETS_NAME)}
         found = transports(self.log())
+        if self.connections:   # ranks of a launcher may be on one host, where NCCL needs no network
+            found = {name for name in found if name.startswith("NET/")}
         if found != want:
             raise Failed("%s: NCCL's connections went via %s, not via %s"
                          % (self.net, ", ".join(sorted(found)) or "nothing", ", ".join(want)))
@@ -294,14 +332,13 @@ class Group:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_WR)
         for process in self.processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        for connection in self.connections:
-            connection.close()
+            ended(process)
+        end = time.monotonic() + 20
         for reader in self.readers:
-            reader.join(20)
+            reader.join(max(end - time.monotonic(), 0))
+        for connection in self.connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)   # and with it a reader that still waits
+            connection.close()
         if kind:
             print(self.said(), flush=True)

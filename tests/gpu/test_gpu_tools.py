@@ -4,6 +4,7 @@ import contextlib
 import io
 import itertools
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,9 @@ for line in sys.stdin:
     if question.get("die") == rank:
         sys.exit(3)
     if question.get("hang") == rank:
+        continue
+    if "env" in question:
+        print(json.dumps({"env": {name: os.environ[name] for name in question["env"] if name in os.environ}}), flush=True)
         continue
     wrong = {"error": "no"} if question.get("error") == rank else {"wrong": rank, "us": 10.0 + rank}
     print(json.dumps(wrong), flush=True)
@@ -158,6 +162,44 @@ class Groups(unittest.TestCase):
             sockets.used()
         first.close()
         self.assertEqual(other.wait(20), 0)
+
+    def test_strangers_do_not_disturb(self):
+        first, other = self.launched()
+        for text in b"", b"7\n", b"GET / HTTP/1.1\n", None:
+            stranger = socket.create_connection(("127.0.0.1", first.address[1]))
+            self.addCleanup(stranger.close)
+            if text is not None:
+                stranger.sendall(text)
+                stranger.shutdown(socket.SHUT_WR)
+        with ranks.Group("plugin", 2, self.folder.name, None, first) as group:
+            self.assertEqual([a["wrong"] for a in group.ask({}, 20)], [0, 1])
+        first.close()
+        self.assertEqual(other.wait(20), 0)
+        self.assertRaisesRegex(ranks.Failed, "65536", ranks.Launched, {**os.environ, "MASTER_PORT": "65535"})
+
+    def test_an_order_sets_where_mps_is_and_nothing_else(self):
+        first, other = self.launched()
+        extra = {"FAKE_NET": "Socket", "FAKE_ALGO": "RING", **dict.fromkeys(ranks.MPS_NAMES, "/mps")}
+        with ranks.Group("plugin", 2, self.folder.name, extra, first) as group:
+            self.assertEqual([[a["env"].get(name) for name in extra] for a in group.ask({"env": list(extra)}, 20)],
+                             [list(extra.values()), [None, None, "/mps", "/mps"]])
+        first.close()
+        self.assertEqual(other.wait(20), 0)
+
+    def test_mps_of_its_own(self):
+        control = os.path.join(self.folder.name, "nvidia-cuda-mps-control")
+        said = os.path.join(self.folder.name, "said")
+        with open(control, "w", encoding="utf-8") as f:
+            f.write("#!/bin/sh\necho \"$* $CUDA_MPS_PIPE_DIRECTORY\" >>%s\n[ -n \"$1\" ] || cat >>%s\n" % (said, said))
+        os.chmod(control, 0o700)
+        with unittest.mock.patch.dict(os.environ, {"PATH": self.folder.name + ":" + os.environ["PATH"]}), ranks.mps() as env:
+            folder = env["CUDA_MPS_PIPE_DIRECTORY"]
+            self.assertTrue(os.path.isdir(folder))
+        self.assertFalse(os.path.isdir(folder))
+        with open(said, encoding="utf-8") as f:
+            self.assertEqual(f.read(), "-d %s\n %s\nquit -t 5\n" % (folder, folder))
+        with unittest.mock.patch.dict(os.environ, {"PATH": "/nowhere"}):
+            self.assertRaisesRegex(ranks.Failed, "no MPS", ranks.mps().__enter__)
 
     def test_a_launched_rank_that_dies_or_is_missing_is_a_failure(self):
         first, other = self.launched()
