@@ -124,11 +124,13 @@ int transport_devices_join(struct transport_devices *devices, int count, const i
 	return r;
 }
 
-static int make_pace(const struct transport_device *device, const struct params *params, struct pace **ret)
+static int make_pace(const struct transport_device *device, const struct params *params, bool in_flight_is_bounded,
+		     struct pace **ret)
 {
 	struct pace_options options = {
 		.speed_Bps = device->properties.speed_Bps,
-		.port_Bps = device->properties.speed_is_certain ? device->properties.speed_Bps : 0,
+		.port_Bps = device->properties.port_Bps,
+		.most_budget_bytes = in_flight_is_bounded ? 0 : PACE_ALONE_BYTES,
 		.fixed_budget_bytes = params->pace_budget_bytes,
 		.quantum_bytes = PACE_QUANTUM,
 		.enabled = params->pace,
@@ -140,7 +142,8 @@ static int make_pace(const struct transport_device *device, const struct params 
 	return pace_new(&options, ret);
 }
 
-int transport_devices_pace(struct transport_devices *devices, int index, const struct params *params)
+int transport_devices_pace(struct transport_devices *devices, int index, const struct params *params,
+			   bool in_flight_is_bounded)
 {
 	struct transport_device *device = &devices->list[index];
 	struct pace *pace;
@@ -151,7 +154,7 @@ int transport_devices_pace(struct transport_devices *devices, int index, const s
 	pace = device->pace;
 	pthread_mutex_unlock(devices->lock);
 	if (!pace) {
-		r = make_pace(device, params, &pace);
+		r = make_pace(device, params, in_flight_is_bounded, &pace);
 		pthread_mutex_lock(devices->lock);
 		if (r == 0)
 			device->pace = pace;

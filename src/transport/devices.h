@@ -22,7 +22,7 @@ struct transport_device {
 };
 
 struct transport_devices {
-	pthread_mutex_t *lock; /* the transport's */
+	pthread_mutex_t *lock;     /* the transport's */
 	pthread_mutex_t pace_lock; /* of those who make one; taken before the other */
 	struct transport *transport;
 	/* Fills in a device's properties, once its name and members are there. Under the lock. */
@@ -44,9 +44,10 @@ int transport_devices_join(struct transport_devices *devices, int count, const i
 
 /*
  * The device's pace is there when this returns 0. Without the lock: it waits for a file's lock, which other processes of
- * the user may hold.
+ * the user may hold. in_flight_is_bounded: the transport keeps to pace_flight; without that the budget alone is the bound.
  */
-int transport_devices_pace(struct transport_devices *devices, int index, const struct params *params);
+int transport_devices_pace(struct transport_devices *devices, int index, const struct params *params,
+			   bool in_flight_is_bounded);
 /* The beat of every pace that there is. Under the lock. */
 void transport_devices_tick(struct transport_devices *devices, uint64_t now_ns);
 void transport_devices_fini(struct transport_devices *devices);

@@ -42,10 +42,11 @@ struct transport_properties {
 	unsigned memory;      /* enum transport_memory, a set */
 	bool registration_is_global;
 	bool force_flush;
-	uint64_t speed_Bps;    /* one direction */
-	bool speed_is_certain; /* PCI cards say so themselves; false: it is assumed, or a virtual interface's word */
-	uint64_t latency_ns;   /* 0: unknown */
-	int port;              /* port number on the card, from 1 */
+	uint64_t speed_Bps; /* one direction */
+	uint64_t
+		port_Bps; /* what the switch's port carries, by the word of the PCI card that it alone is for; 0: not known */
+	uint64_t latency_ns; /* 0: unknown */
+	int port;            /* port number on the card, from 1 */
 	int max_connections;
 	int max_recvs; /* in one group, 1 to TRANSPORT_MAX_RECVS */
 	size_t max_message_bytes;

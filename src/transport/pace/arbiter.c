@@ -223,10 +223,12 @@ void pace_arbiter_publish(struct pace_arbiter *arbiter, uint64_t outstanding_byt
 	add_own(&slot->beat, 1);
 }
 
-struct pace_arbiter_others pace_arbiter_look(const struct pace_arbiter *arbiter, uint64_t source)
+struct pace_arbiter_others pace_arbiter_look(struct pace_arbiter *arbiter, uint64_t source)
 {
 	struct pace_arbiter_others ret = { 0 };
 
+	if (atomic_load(&arbiter->file.shared->generation) != arbiter->generation)
+		others_update(arbiter);
 	for (unsigned i = 0; i < arbiter->other_count; i++) {
 		const struct pace_arbiter_slot *slot = &arbiter->file.shared->slots[arbiter->others[i]];
 		uint64_t senders = smaller(atomic_load_explicit(&slot->senders, memory_order_relaxed), SENDERS_MAX);

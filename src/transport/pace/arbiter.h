@@ -56,7 +56,7 @@ struct pace_arbiter_others {
 	unsigned senders, senders_elsewhere;
 	bool hear_elsewhere;
 };
-struct pace_arbiter_others pace_arbiter_look(const struct pace_arbiter *arbiter, uint64_t source);
+struct pace_arbiter_others pace_arbiter_look(struct pace_arbiter *arbiter, uint64_t source);
 /* Adds to what this process has received; the sum over all processes, for the host's rate. */
 void pace_arbiter_count_delivered(struct pace_arbiter *arbiter, uint64_t bytes);
 uint64_t pace_arbiter_delivered(const struct pace_arbiter *arbiter);

@@ -28,7 +28,6 @@ enum {
 #define LATE_NS              (8 * NS_PER_MS)
 #define LATE_MOST_NS         (64 * NS_PER_MS)
 #define ALONE_AFTER_NS       (100 * NS_PER_MS)
-#define ALONE_BYTES          (8ULL << 20)
 #define NEVER                UINT64_MAX
 /*
  * Hosts that sent lately send again, also after a rest: an epoch has so many messages at least. Until so many have come at
@@ -47,7 +46,7 @@ struct window {
 struct pace {
 	pthread_mutex_t lock;
 	bool enabled;
-	uint64_t fixed_budget_bytes, port_Bps;
+	uint64_t fixed_budget_bytes, most_budget_bytes, port_Bps;
 	struct pace_granter granter;
 	struct pace_estimator estimator;
 	struct pace_arbiter *arbiter; /* NULL: none */
@@ -55,6 +54,7 @@ struct pace {
 	uint64_t event_ns;         /* the last time the pool was looked at */
 	uint64_t source, mixed_ns; /* whose the last message was; when it was last another's than the one before */
 	struct pace_arbiter_others others; /* as they were when the pool was last looked at */
+	uint64_t message_ns;               /* when the last message came */
 	unsigned senders;                  /* that have messages coming */
 	unsigned spread;                   /* of the last message's sender whose was more than one */
 	uint64_t spread_ns;                /* when that came */
@@ -95,6 +95,14 @@ static uint64_t only_source(const struct pace *pace)
 	return pace->source && pace->event_ns > pace->mixed_ns + ALONE_AFTER_NS ? pace->source : PACE_ARBITER_SEVERAL;
 }
 
+/* What the other processes are told: nothing of a host that was heard of long ago. */
+static uint64_t said_source(const struct pace *pace)
+{
+	return pace->senders || (pace->messages && pace->event_ns < pace->message_ns + UNSCHEDULED_EPOCH_NS)
+		       ? only_source(pace)
+		       : 0;
+}
+
 /*
  * One host alone cannot overflow the port behind which we sit by more than its own TCP connections would, to whichever of our
  * processes: nothing is gained by holding it back, and on a busy machine, where wake-ups take milliseconds, much is lost.
@@ -120,17 +128,15 @@ static uint64_t late_ns(const struct pace *pace)
 
 static uint64_t budget(const struct pace *pace)
 {
-	const double rate_Bps = (double)pace_estimator_rate(&pace->estimator);
 	uint64_t bytes = pace->estimator.budget_bytes;
 
 	if (pace->fixed_budget_bytes)
 		return pace->fixed_budget_bytes;
-	/* Before anything is measured the nominal speed may be ten times the truth. */
+	if (pace->estimator.measured) /* the nominal speed may be ten times the truth */
+		bytes += (uint64_t)((double)pace_estimator_rate(&pace->estimator) * (double)late_ns(pace) * 1e-9);
 	if (one_sender_alone(pace))
-		bytes = larger(ALONE_BYTES, pace->estimator.measured ? (uint64_t)(rate_Bps * LATE_NS * 1e-9) : 0);
-	else if (pace->estimator.measured)
-		bytes += (uint64_t)(rate_Bps * (double)late_ns(pace) * 1e-9);
-	return smaller(bytes, PACE_BUDGET_MAX_BYTES);
+		bytes = larger(bytes, PACE_ALONE_BYTES);
+	return smaller(bytes, pace->most_budget_bytes);
 }
 
 static void window_start(struct pace *pace, uint64_t now_ns)
@@ -269,7 +275,7 @@ static void run(struct pace *pace)
 
 	if (pace->arbiter)
 		pace->others = pace_arbiter_look(pace->arbiter, only_source(pace));
-	atomic_store_explicit(&pace->one_sender, one_sender_alone(pace), memory_order_relaxed);
+	atomic_store_explicit(&pace->one_sender, one_sender_alone(pace) && processes(pace) == 1, memory_order_relaxed);
 	budget_bytes = budget(pace);
 	flight_look(pace);
 	if (granter->waiting_count)
@@ -290,7 +296,7 @@ static void run(struct pace *pace)
 	}
 	if (pace->arbiter)
 		pace_arbiter_publish(pace->arbiter, granter->outstanding_bytes, granter->waiting_count > 0,
-				     pace->senders, pace->messages ? only_source(pace) : 0);
+				     pace->senders, said_source(pace));
 	if (!granter->waiting_count)
 		atomic_store_explicit(&pace->poll_due_ns, NEVER, memory_order_relaxed);
 	else if (atomic_load_explicit(&pace->poll_due_ns, memory_order_relaxed) == NEVER)
@@ -321,6 +327,7 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	pthread_mutex_init(&pace->lock, NULL); /* a plain mutex: glibc's cannot fail */
 	pace->enabled = options->enabled;
 	pace->port_Bps = options->port_Bps;
+	pace->most_budget_bytes = options->most_budget_bytes ? options->most_budget_bytes : PACE_BUDGET_MAX_BYTES;
 	atomic_init(&pace->poll_due_ns, NEVER);
 	atomic_init(&pace->flight_bytes, 0);
 	atomic_init(&pace->one_sender, !options->enabled);
@@ -375,6 +382,7 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		atomic_store_explicit(&message->granted_bytes, message->unscheduled_bytes, memory_order_release);
 	}
 	pace->messages++;
+	pace->message_ns = pace->event_ns;
 	if (sender && sender->coming_count++ == 0) {
 		pace->senders++;
 		pace->hosts_sending += pace->hosts[sender->place].sending++ == 0;

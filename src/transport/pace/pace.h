@@ -15,6 +15,8 @@
 #include <stdatomic.h>
 
 #define PACE_UNSCHEDULED_ALONE_BYTES (256ULL << 10)
+/* What may be granted to one host alone; to several, where no kernel bounds what is in the network. */
+#define PACE_ALONE_BYTES             (8ULL << 20)
 
 enum { PACE_HOSTS_MAX = 64 }; /* that are told apart */
 
@@ -43,6 +45,7 @@ struct pace_options {
 	uint64_t speed_Bps;            /* nominal, the first estimate of the rate; 0: not known */
 	uint64_t port_Bps;             /* what the switch's port carries, as far as a card can know it; 0: not known */
 	uint64_t fixed_budget_bytes;   /* 0: measured; otherwise taken as it is, also below two bursts */
+	uint64_t most_budget_bytes;    /* of a measured budget; 0: PACE_BUDGET_MAX_BYTES */
 	uint64_t quantum_bytes;        /* a burst; a measured budget is at least two; 0: 32 KiB */
 	bool enabled;                  /* false: everything is granted at once */
 	bool share_host;               /* use the arbiter in shared memory */
@@ -74,7 +77,7 @@ static inline uint64_t pace_granted(struct pace_message *message)
  * it most likely do the same: then more may be granted ahead where wake-ups are late. NULL is fine. Cheap, no lock.
  */
 void pace_note_send(struct pace *pace, uint64_t now_ns);
-/* Nobody competes for this device: one host alone sends to it, to this process and others. Cheap, no lock. */
+/* Nobody competes for this device: one host alone sends to it, and only to this process. Cheap, no lock. */
 bool pace_has_one_sender(struct pace *pace);
 /* A connection from that sender is there, until pace_leave. For transports that ask for pace_unscheduled. */
 void pace_join(struct pace *pace, struct pace_sender *sender);

@@ -5,10 +5,12 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/sys.h"
 #include "transport/tcp/tcp.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -189,8 +191,23 @@ static struct tcp_listener *find_listener(struct tcp_transport *transport, const
 	return NULL;
 }
 
+/*
+ * Whose port what comes has to pass, for the pace: one of several of a host, where the connection has one stream. Where hosts
+ * cannot be told apart by their boot, their addresses do.
+ */
+static uint64_t source_of(const struct tcp_wire_hello *hello, const struct sockaddr_storage *peer)
+{
+	if (hello->stream_count > 1)
+		return hello->host_id;
+	if (peer->ss_family == AF_INET6)
+		return process_hash(hello->host_id, &((const struct sockaddr_in6 *)peer)->sin6_addr,
+				    sizeof(struct in6_addr));
+	return process_hash(hello->host_id, &((const struct sockaddr_in *)peer)->sin_addr, sizeof(struct in_addr));
+}
+
 static int connection_begin(struct tcp_transport *transport, struct tcp_listener *listener,
-			    const struct tcp_wire_hello *hello, struct tcp_connection **ret)
+			    const struct tcp_wire_hello *hello, const struct sockaddr_storage *peer,
+			    struct tcp_connection **ret)
 {
 	struct tcp_connection *connection;
 	unsigned half_joined = 0;
@@ -209,7 +226,7 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	connection->listener = listener;
 	memcpy(connection->secret, listener->secret, TCP_WIRE_SECRET_BYTES);
 	memcpy(connection->peer_host, hello->host, TCP_WIRE_HOST_BYTES);
-	connection->r.sender.host = hello->host_id;
+	connection->r.sender.host = source_of(hello, peer);
 	pace_join(connection->r.pace, &connection->r.sender);
 	if (hello->host_id == transport->host_id)
 		connection->peer_process = hello->process_id;
@@ -303,7 +320,7 @@ static bool new_stream_arrived(struct tcp_transport *transport, struct tcp_conne
 		return false;
 	}
 	if (!connection) {
-		r = connection_begin(transport, listener, hello, &connection);
+		r = connection_begin(transport, listener, hello, &pending->peer, &connection);
 		if (r < 0) {
 			answer(transport, pending->fd, -1, TCP_WELCOME_FULL, hello->connection_id, 0);
 			return false;

@@ -56,13 +56,14 @@ static void describe(struct transport *opaque, int index)
 		.rail = device->rail_count == 1 ? first->rail : -1,
 		.plane = -1,
 		.member_count = (int)device->rail_count,
-		.speed_is_certain = true,
 	};
 	for (unsigned i = 0; i < device->rail_count; i++) {
 		const struct tcp_interface *interface = &transport->interfaces[device->members[i]];
 
 		p->speed_Bps += interface->speed_Bps;
-		p->speed_is_certain &= interface->pci_path[0] && !interface->speed_assumed;
+		if (device->rail_count == 1 && interface->path_count == 1 && interface->pci_path[0] &&
+		    !interface->speed_assumed)
+			p->port_Bps = interface->speed_Bps;
 		p->members[i] = device->members[i];
 	}
 }
@@ -206,7 +207,7 @@ static int tcp_listen(struct transport *opaque, int device, uint8_t bytes[static
 	if (device < 0 || device >= tcp_device_count(opaque))
 		return -EINVAL;
 	memcpy(handle.host, transport->host, sizeof(handle.host));
-	r = transport_devices_pace(&transport->devices, device, transport->params);
+	r = transport_devices_pace(&transport->devices, device, transport->params, true);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&transport->lock);

@@ -150,7 +150,7 @@ static int open_all(const struct params *params, struct verbs_transport **ret, s
 	if (gethostname(transport->host, sizeof(transport->host)) < 0)
 		snprintf(transport->host, sizeof(transport->host), "?");
 	transport->host[sizeof(transport->host) - 1] = '\0';
-	process_identity(&self); /* without /proc all hosts look alike to the pace: it then grants with more care */
+	process_identity(&self); /* without /proc all hosts look alike to the pace */
 	transport->host_id = process_hash(PROCESS_HASH_START, &self.boot, sizeof(self.boot));
 	transport->api = use.api ? use.api : verbs_api_open(diag);
 	if (transport->api) {
@@ -231,7 +231,7 @@ static int verbs_listen(struct transport *opaque, int index, uint8_t handle[stat
 		return -ENOMEM;
 	listener->transport = transport;
 	listener->device = index;
-	r = transport_devices_pace(&transport->devices, index, transport->params);
+	r = transport_devices_pace(&transport->devices, index, transport->params, false);
 	if (r == 0) {
 		pthread_mutex_lock(&transport->lock);
 		r = verbs_service_start(transport);

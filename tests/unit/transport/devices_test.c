@@ -47,7 +47,7 @@ static atomic_bool paced;
 
 static void *make_pace(void *arg)
 {
-	int r = transport_devices_pace(&devices, 0, arg);
+	int r = transport_devices_pace(&devices, 0, arg, true);
 
 	atomic_store(&paced, true);
 	return r == 0 ? arg : NULL;
