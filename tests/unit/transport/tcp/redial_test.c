@@ -49,10 +49,13 @@ static struct transport *opened(unsigned streams)
 	return opened_with(streams, 0);
 }
 
-/* What ends before this time-out has not waited for it: the test's own patience is shorter. */
-static struct transport *opened_for_an_hour(void)
+/*
+ * What ends before this time-out has not waited for it, and what waits for a thread that has no core is not ended by it: the
+ * test's own patience is shorter.
+ */
+static struct transport *opened_for_an_hour(unsigned streams)
 {
-	return opened_with(0, 3600 * NS_PER_S);
+	return opened_with(streams, 3600 * NS_PER_S);
 }
 
 /* Both ends of every TCP connection of this process, as a firewall that resets them would. */
@@ -143,7 +146,7 @@ static void test_oldest(struct stream_of_messages *s)
 
 static void streams_cut_at_once_lose_nothing(unsigned streams)
 {
-	struct transport *transport = opened(streams);
+	struct transport *transport = opened_for_an_hour(streams);
 	struct stream_of_messages *s = calloc(1, sizeof(*s));
 	uint64_t deadline_ns = runtime_deadline_ns(60000);
 	unsigned cuts = 0, cut_at;
@@ -206,7 +209,7 @@ static void four_streams(void **state)
 
 static void idle_streams(void **state)
 {
-	struct transport *transport = opened(0);
+	struct transport *transport = opened_for_an_hour(0);
 	struct link link = { 0 };
 
 	(void)state;
@@ -242,7 +245,7 @@ static int victim_role(int control, const char *argument)
 /* Of a killed process on this host both its sender and its receiver hear long before the time-out. */
 static void killed_process_is_noticed_before_the_time_out(void **state)
 {
-	struct transport *transport = opened_for_an_hour();
+	struct transport *transport = opened_for_an_hour(0);
 	struct link link = { .ops = &transport_tcp };
 	struct transport_request *requests[2] = { NULL };
 	uint8_t handle[TRANSPORT_HANDLE_BYTES], *data = calloc(1, BYTES_MOST);
@@ -273,7 +276,7 @@ static void killed_process_is_noticed_before_the_time_out(void **state)
 /* The sender's user gives it up with a send under way: the receiver need not wait for streams that never come back. */
 static void abandoned_sender_is_noticed_before_the_time_out(void **state)
 {
-	struct transport *transport = opened_for_an_hour();
+	struct transport *transport = opened_for_an_hour(0);
 	struct link link = { 0 };
 	struct transport_request *receive = NULL, *send = NULL;
 	uint8_t *data = calloc(1, BYTES_MOST), *other = calloc(1, BYTES_MOST);
@@ -390,7 +393,7 @@ static int parent_role(int control, const char *argument)
 /* Its child has copies of all that it closes: of connections and of what listens. */
 static void end_beside_a_forked_child_is_noticed_before_the_time_out(void **state)
 {
-	struct transport *transport = opened_for_an_hour();
+	struct transport *transport = opened_for_an_hour(0);
 	struct link link = { .ops = &transport_tcp };
 	struct transport_request *receive = NULL;
 	struct transport_connection *late = NULL;
