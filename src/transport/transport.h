@@ -42,9 +42,8 @@ struct transport_properties {
 	unsigned memory;      /* enum transport_memory, a set */
 	bool registration_is_global;
 	bool force_flush;
-	uint64_t speed_Bps; /* one direction */
-	uint64_t
-		port_Bps; /* what the switch's port carries, by the word of the PCI card that it alone is for; 0: not known */
+	uint64_t speed_Bps;  /* one direction */
+	uint64_t port_Bps;   /* of the switch's port, as a PCI card for it alone says; 0: not known */
 	uint64_t latency_ns; /* 0: unknown */
 	int port;            /* port number on the card, from 1 */
 	int max_connections;

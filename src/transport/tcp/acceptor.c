@@ -192,12 +192,12 @@ static struct tcp_listener *find_listener(struct tcp_transport *transport, const
 }
 
 /*
- * Whose port what comes has to pass, for the pace: one of several of a host, where the connection has one stream. Where hosts
- * cannot be told apart by their boot, their addresses do.
+ * Whose port what comes has to pass, for the pace: one of several of a host, where the connection uses one at a time. Where
+ * hosts cannot be told apart by their boot, their addresses do.
  */
 static uint64_t source_of(const struct tcp_wire_hello *hello, const struct sockaddr_storage *peer)
 {
-	if (hello->stream_count > 1)
+	if (hello->active_count > 1)
 		return hello->host_id;
 	if (peer->ss_family == AF_INET6)
 		return process_hash(hello->host_id, &((const struct sockaddr_in6 *)peer)->sin6_addr,
