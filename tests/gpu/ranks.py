@@ -49,7 +49,7 @@ def missing():
     return None
 
 
-def alone(base, rank, world):
+def on_one_gpu(base, rank, world):
     """The environment of one of several ranks on this GPU, which takes each other for hosts; interface and settings are
     the same for both nets."""
     return {"NCCL_SOCKET_IFNAME": "lo", **base,
@@ -234,7 +234,7 @@ class Group:
         for rank, log in enumerate(self.logs):
             base = {**os.environ, **extra}
             process = subprocess.Popen([sys.executable, os.path.join(HERE, "worker.py")], text=True,
-                                       env=environment(base if launched else alone(base, rank, world), net, port, log),
+                                       env=environment(base if launched else on_one_gpu(base, rank, world), net, port, log),
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self.processes.append(process)
             self._add(process.stdin, process.stdout)

@@ -97,7 +97,7 @@ class Operations(unittest.TestCase):
 
 class Ranks(unittest.TestCase):
     def test_each_rank_is_a_host_of_its_own(self):
-        envs = [ranks.environment(ranks.alone({"NCCL_NET": "IB", "PATH": "/bin"}, r, 4), "plugin", 1234, "log") for r in range(4)]
+        envs = [ranks.environment(ranks.on_one_gpu({"NCCL_NET": "IB", "PATH": "/bin"}, r, 4), "plugin", 1234, "log") for r in range(4)]
         self.assertEqual(len({e["NCCL_HOSTID"] for e in envs}), 4)
         self.assertNotIn("NCCL_NET", envs[0])
         self.assertEqual((envs[2]["RANK"], envs[2]["WORLD_SIZE"], envs[2]["PATH"]), ("2", "4", "/bin"))

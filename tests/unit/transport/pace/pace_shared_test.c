@@ -122,9 +122,8 @@ static void one_host_that_sends_to_several_processes_is_alone(void **state)
 	pace_add(paces[0], &first, QUANTUM, ++now_ns);
 	pace_add(paces[1], &second, QUANTUM, ++now_ns);
 	receive_from(paces[0], senders[0], 2, &now_ns);
-	for (unsigned p = 0; p < 2; p++) {
+	for (unsigned p = 0; p < 2; p++)
 		assert_int_not_equal(pace_flight(paces[p], 0), 0);
-	}
 	assert_int_equal(pace_unscheduled(paces[0]), PACE_FLIGHT_LEAST_BYTES / 2);
 	/* Now the other process hears of several, too: of two, while there is one here. */
 	pace_join(paces[0], &other);

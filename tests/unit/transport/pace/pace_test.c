@@ -369,6 +369,29 @@ static void hosts_share_what_may_come_unscheduled(void **state)
 	pace_free(pace);
 }
 
+/* Also before anything is measured; but never more than the transport allows. */
+static void one_host_alone_is_granted_at_least_8_MiB(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_sender sender = { .host = 1 };
+
+	(void)state;
+	options.fixed_budget_bytes = 0;
+	for (unsigned bounded = 0; bounded < 2; bounded++) {
+		uint64_t now_ns = NS_PER_S;
+		struct pace *pace;
+
+		options.most_budget_bytes = bounded ? 4 * QUANTUM : 0;
+		assert_int_equal(pace_new(&options, &pace), 0);
+		receive_from(pace, &sender, 1, &now_ns);
+		assert_true(state_of(pace).budget_bytes < PACE_ALONE_BYTES);
+		now_ns += NS_PER_S;
+		receive_from(pace, &sender, 1, &now_ns);
+		assert_int_equal(state_of(pace).budget_bytes, bounded ? 4 * QUANTUM : PACE_ALONE_BYTES);
+		pace_free(pace);
+	}
+}
+
 /* A fast port's switch holds more: what a card knows counts until the rate is measured; what else is said does not. */
 static void at_a_fast_port_more_may_come_unscheduled(void **state)
 {
@@ -471,6 +494,7 @@ int main(void)
 		cmocka_unit_test(who_sends_to_several_hosts_may_have_more),
 		cmocka_unit_test(senders_that_compete_are_bounded_in_flight),
 		cmocka_unit_test(hosts_share_what_may_come_unscheduled),
+		cmocka_unit_test(one_host_alone_is_granted_at_least_8_MiB),
 		cmocka_unit_test(at_a_fast_port_more_may_come_unscheduled),
 		cmocka_unit_test(of_very_many_hosts_none_begins),
 		cmocka_unit_test(larger_budgets_are_granted_in_larger_pieces),

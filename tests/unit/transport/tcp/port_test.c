@@ -1,0 +1,89 @@
+/* Whose port a connection's messages pass, and what the own one carries: what the transport tells the pace. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/params.h"
+#include "base/process.h"
+#include "support/link.h"
+#include "support/runtime.h"
+#include "transport/tcp/tcp.h"
+
+#include <arpa/inet.h>
+
+static struct params params;
+
+/* The hosts' ports are told apart by their addresses where a connection uses one at a time. */
+static void a_source_is_a_port_or_a_host(void **state)
+{
+	struct in_addr loopback = { .s_addr = htonl(INADDR_LOOPBACK) };
+
+	(void)state;
+	for (unsigned streams = 1; streams <= 2; streams++) {
+		struct transport *transport;
+		struct tcp_transport *tcp;
+		struct link link;
+
+		params_defaults(&params);
+		snprintf(params.interfaces, sizeof(params.interfaces), "lo");
+		params.streams = streams;
+		assert_int_equal(transport_tcp.open(&params, &transport), 0);
+		tcp = (struct tcp_transport *)transport;
+		assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
+		assert_true(((struct tcp_connection *)link.receiver)->r.sender.host ==
+			    (streams > 1 ? tcp->host_id : process_hash(tcp->host_id, &loopback, sizeof(loopback))));
+		link_close(&link);
+		transport_tcp.close(transport);
+	}
+}
+
+static void the_word_of_a_card_that_is_one_interface_counts(void **state)
+{
+	struct transport *transport;
+	struct tcp_transport *tcp;
+	struct tcp_interface *interface;
+	const uint64_t *port_Bps;
+
+	(void)state;
+	params_defaults(&params);
+	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
+	assert_int_equal(transport_tcp.open(&params, &transport), 0);
+	tcp = (struct tcp_transport *)transport;
+	interface = &tcp->interfaces[0];
+	port_Bps = &tcp->devices.list[0].properties.port_Bps;
+	assert_int_equal(*port_Bps, 0);
+	snprintf(interface->pci_path, sizeof(interface->pci_path), "/sys/devices/pci0000:00/0000:00:01.0");
+	interface->speed_Bps = 1250000000;
+	interface->speed_assumed = false;
+	interface->path_count = 1;
+	tcp->devices.describe(transport, 0);
+	assert_int_equal(*port_Bps, 1250000000);
+	interface->path_count = 2; /* a bond */
+	tcp->devices.describe(transport, 0);
+	assert_int_equal(*port_Bps, 0);
+	interface->path_count = 1;
+	interface->speed_assumed = true;
+	tcp->devices.describe(transport, 0);
+	assert_int_equal(*port_Bps, 0);
+	interface->speed_assumed = false;
+	interface->pci_path[0] = '\0'; /* a virtual interface */
+	tcp->devices.describe(transport, 0);
+	assert_int_equal(*port_Bps, 0);
+	transport_tcp.close(transport);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_source_is_a_port_or_a_host),
+		cmocka_unit_test(the_word_of_a_card_that_is_one_interface_counts),
+	};
+
+	runtime_start("port_test", 60);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
