@@ -105,15 +105,19 @@ static bool launcher_knows(const struct play *play, const struct play_comm *comm
 	return true;
 }
 
-void judge_evidence(struct play *play, struct play_comm *comm, unsigned host)
+/* Somebody may have died since the first rank asked, and before the one that decides has looked. */
+void judge_evidence(struct play *play, struct play_comm *comm, unsigned host, bool is_decided)
 {
-	if (comm->plans[host].is_known)
+	struct play_plan *plan = &comm->plans[host];
+
+	if (is_decided ? plan->is_decided : plan->is_known)
 		return;
-	comm->plans[host].is_known = true;
-	comm->plans[host].is_due = (comm->kind == PLAY_NEW || comm->kind == PLAY_SPLIT) &&
-				   !(play->has_foreigner && first_on(play, comm, host)->place == PLAY_HOST_0) &&
-				   all_are_willing_and_alike(play, comm, host) && id_is_clean(play, comm, host) &&
-				   (has_whole_machine(play, comm, host) || launcher_knows(play, comm, host));
+	plan->is_due = (comm->kind == PLAY_NEW || comm->kind == PLAY_SPLIT) && (!is_decided || plan->is_due) &&
+		       !(play->has_foreigner && first_on(play, comm, host)->place == PLAY_HOST_0) &&
+		       all_are_willing_and_alike(play, comm, host) && id_is_clean(play, comm, host) &&
+		       (has_whole_machine(play, comm, host) || launcher_knows(play, comm, host));
+	plan->is_known = true;
+	plan->is_decided = is_decided;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- what is */

@@ -380,6 +380,8 @@ static void step_ends(struct play *play, struct play_comm *comm, struct play_mem
 		state_leave(play, member->process, member->actor, BOARD_ABSENT);
 	if (member->step == PLAY_INIT)
 		process->registered = !process->silent;
+	if (member->step == PLAY_GRAPH)
+		judge_evidence(play, comm, process->host, true);
 	if (member->step != PLAY_END)
 		judge_answer(play, comm, member);
 	records_follow(play, comm, member, false);
@@ -431,7 +433,7 @@ static void begin(struct play *play, struct play_comm *comm, struct play_member 
 		member->actor = worker_find(play, member->process);
 	order = &actor_of(play, member->process, member->step <= PLAY_START ? member->caller : member->actor)->order;
 	if (member->step == PLAY_GRAPH)
-		judge_evidence(play, comm, process->host);
+		judge_evidence(play, comm, process->host, false);
 	for (unsigned i = 0; i < comm->member_count; i++)
 		hosts |= 1u << play->processes[comm->members[i].process].host;
 	*order = (struct board_order){

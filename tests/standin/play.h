@@ -91,9 +91,10 @@ struct play_comm {
 	/* What becomes of it. */
 	unsigned steps;
 	bool begun, abandoned, hurt, judged; /* hurt: a member has died */
-	struct {
-		bool is_known, is_due; /* by what the plugin can know when the first rank asks */
-		uint64_t graph;        /* what all ranks read; 0: none */
+	struct play_plan {
+		bool is_known, is_decided,
+			is_due; /* by what the plugin can know from the first question to the decision */
+		uint64_t graph; /* what all ranks read; 0: none */
 	} plans[PLAY_HOSTS];
 };
 
@@ -150,8 +151,8 @@ __attribute__((format(printf, 2, 3))) void play_fail(struct play *play, const ch
 
 /* ---- judge.c ---- */
 
-/* Before the first local rank asks for a graph: whether there must be a plan. */
-void judge_evidence(struct play *play, struct play_comm *comm, unsigned host);
+/* Whether there must be a plan: before the first local rank asks for a graph, and again when the first one has its answer. */
+void judge_evidence(struct play *play, struct play_comm *comm, unsigned host, bool is_decided);
 /* The answer of a call that has ended. */
 void judge_answer(struct play *play, const struct play_comm *comm, struct play_member *member);
 /* All its ranks are through. */
