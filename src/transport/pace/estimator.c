@@ -54,11 +54,6 @@ uint64_t pace_estimator_rate(const struct pace_estimator *estimator)
 	return peak ? peak : estimator->nominal_Bps;
 }
 
-uint64_t pace_estimator_path(const struct pace_estimator *estimator)
-{
-	return estimator->loop_count < PACE_LOOP_LEAST ? PACE_NOMINAL_LOOP_NS / 2 : estimator->least_ns;
-}
-
 uint64_t pace_estimator_round_trip(const struct pace_estimator *estimator)
 {
 	return estimator->path_ns + estimator->wake_ns;
@@ -71,8 +66,6 @@ void pace_estimator_loop(struct pace_estimator *estimator, uint64_t loop_ns)
 	if (estimator->loop_count < PACE_LOOP_SAMPLES)
 		estimator->loop_count++;
 	estimator->loop_changed = true;
-	if (!estimator->least_ns || loop_ns < estimator->least_ns)
-		estimator->least_ns = loop_ns;
 }
 
 /* Insertion sort: 64 values, once in some milliseconds. */

@@ -39,7 +39,6 @@ struct pace_estimator {
 	uint64_t loop_ns[PACE_LOOP_SAMPLES]; /* a ring */
 	uint64_t path_ns, wake_ns;           /* least loop; how far the median is above it */
 	uint64_t usual_ns;                   /* first quartile */
-	uint64_t least_ns;                   /* of all samples ever; 0: none yet */
 	size_t loop_count, loop_next;
 	unsigned phase_windows, hold_windows, peak_windows;
 	enum pace_phase phase;
@@ -53,11 +52,6 @@ void pace_estimator_loop(struct pace_estimator *estimator, uint64_t loop_ns);
 void pace_estimator_window(struct pace_estimator *estimator, uint64_t bytes, uint64_t window_ns, bool limited);
 /* The highest rate seen lately; the nominal one before anything was measured. */
 uint64_t pace_estimator_rate(const struct pace_estimator *estimator);
-/*
- * The least time that a grant and its first byte ever took; the assumption before enough samples. Ever: on a busy host
- * all of the last samples may hold milliseconds of waiting for a time slice, which no packet spends in the network.
- */
-uint64_t pace_estimator_path(const struct pace_estimator *estimator);
 /* Path and wake-up together; the assumption before enough samples. */
 uint64_t pace_estimator_round_trip(const struct pace_estimator *estimator);
 

@@ -16,9 +16,10 @@ uint64_t pace_flight_port_bytes(uint64_t rate_Bps)
 
 void pace_flight_note(struct pace_flight *flight, unsigned senders, uint64_t now_ns)
 {
+	if (!senders)
+		return;
 	if (now_ns >= flight->epoch_ns + PACE_FLIGHT_EPOCH_NS) {
-		/* After a longer rest the epoch before this one saw nothing. */
-		flight->most_before = now_ns < flight->epoch_ns + 2 * PACE_FLIGHT_EPOCH_NS ? flight->most : 0;
+		flight->most_before = flight->most;
 		flight->most = 0;
 		flight->epoch_ns = now_ns;
 	}

@@ -15,7 +15,10 @@
  */
 #define PACE_FLIGHT_LEAST_BYTES (80ULL << 10)
 #define PACE_FLIGHT_LEAST_NS    200000ULL
-/* The most senders of the present and the last such time count: a round's stragglers do not open the window again. */
+/*
+ * The most senders of the present and the last such time count: a round's stragglers do not open the window again. Nor does a
+ * rest: who sent together before it begins together after it.
+ */
 #define PACE_FLIGHT_EPOCH_NS    100000000ULL
 
 struct pace_flight {
@@ -26,7 +29,7 @@ struct pace_flight {
 
 /* rate_Bps: the port's; 0: not known. */
 uint64_t pace_flight_port_bytes(uint64_t rate_Bps);
-/* `senders` have messages coming now. Times may go back a little. */
+/* `senders` have messages coming now; 0: a rest, which is no time. Times may go back a little. */
 void pace_flight_note(struct pace_flight *flight, unsigned senders, uint64_t now_ns);
 /*
  * The bytes that each of the senders noted lately may have on its way; 0: no bound, there was at most one. port_bytes: what the

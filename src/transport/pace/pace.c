@@ -47,6 +47,7 @@ struct pace {
 	pthread_mutex_t lock;
 	bool enabled;
 	uint64_t fixed_budget_bytes, most_budget_bytes, port_Bps;
+	uint64_t path_ns; /* the least that a kernel has measured; 0: none */
 	struct pace_granter granter;
 	struct pace_estimator estimator;
 	struct pace_arbiter *arbiter; /* NULL: none */
@@ -70,6 +71,7 @@ struct pace {
 	_Atomic uint64_t unscheduled_bytes;                      /* read without the lock */
 	_Atomic uint64_t poll_due_ns;                            /* the same */
 	_Atomic uint64_t flight_bytes;                           /* the same */
+	_Atomic bool flight_lasts;                               /* the same */
 	_Atomic uint64_t sends_ns; /* when this process last sent a long message; the same */
 	_Atomic bool one_sender;   /* the same */
 };
@@ -229,6 +231,12 @@ static uint64_t port_bytes(const struct pace *pace)
 							       : pace->port_Bps);
 }
 
+/* The most that sent at a time. */
+static uint64_t hosts_lately(const struct pace *pace)
+{
+	return larger(pace->hosts_most, pace->hosts_most_before);
+}
+
 /* Whenever a message begins or ends, or a connection. */
 static void unscheduled_look(struct pace *pace)
 {
@@ -245,7 +253,7 @@ static void unscheduled_look(struct pace *pace)
 		pace->hosts_epoch_messages = pace->messages;
 	}
 	pace->hosts_most = (unsigned)larger(pace->hosts_most, hosts);
-	hosts = larger(pace->hosts_most, pace->hosts_most_before);
+	hosts = hosts_lately(pace);
 	if (pace->messages < UNSCHEDULED_KNOWN)
 		hosts = larger(hosts, pace->hosts_connected);
 	bytes = hosts < 2 ? PACE_UNSCHEDULED_ALONE_BYTES
@@ -262,8 +270,11 @@ static void flight_look(struct pace *pace)
 	pace_flight_note(&pace->flight, pace->senders + pace->others.senders, pace->event_ns);
 	if (!one_sender_alone(pace))
 		bytes = pace_flight_bytes(&pace->flight, port_bytes(pace), pace_estimator_rate(&pace->estimator),
-					  pace_estimator_path(&pace->estimator));
+					  pace->path_ns ? pace->path_ns : PACE_NOMINAL_LOOP_NS / 2);
 	atomic_store_explicit(&pace->flight_bytes, bytes, memory_order_relaxed);
+	atomic_store_explicit(&pace->flight_lasts,
+			      port_bytes(pace) >= pace_flight_port_bytes(pace_estimator_rate(&pace->estimator)),
+			      memory_order_relaxed);
 	unscheduled_look(pace);
 }
 
@@ -330,6 +341,7 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	pace->most_budget_bytes = options->most_budget_bytes ? options->most_budget_bytes : PACE_BUDGET_MAX_BYTES;
 	atomic_init(&pace->poll_due_ns, NEVER);
 	atomic_init(&pace->flight_bytes, 0);
+	atomic_init(&pace->flight_lasts, false);
 	atomic_init(&pace->one_sender, !options->enabled);
 	atomic_init(&pace->unscheduled_bytes, PACE_UNSCHEDULED_ALONE_BYTES);
 	if (options->enabled && options->share_host && options->device_name)
@@ -366,7 +378,9 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		return;
 	pthread_mutex_lock(&pace->lock);
 	account(pace, now_ns);
-	if (!source || source != pace->source) {
+	/* After a rest the first of several is not alone for long. */
+	if (!source || source != pace->source ||
+	    (!pace->senders && hosts_lately(pace) > 1 && pace->event_ns > pace->message_ns + ALONE_AFTER_NS)) {
 		pace->source = source;
 		pace->mixed_ns = pace->event_ns;
 	}
@@ -454,6 +468,11 @@ uint64_t pace_flight(struct pace *pace, unsigned spread)
 	return spread < 2 ? bytes : bytes * (spread < SPREAD_MOST ? spread : SPREAD_MOST);
 }
 
+bool pace_flight_lasts(struct pace *pace)
+{
+	return atomic_load_explicit(&pace->flight_lasts, memory_order_relaxed);
+}
+
 void pace_note_send(struct pace *pace, uint64_t now_ns)
 {
 	if (pace)
@@ -486,6 +505,14 @@ void pace_join(struct pace *pace, struct pace_sender *sender)
 		pace->hosts_connected++;
 	}
 	unscheduled_look(pace);
+	pthread_mutex_unlock(&pace->lock);
+}
+
+void pace_note_path(struct pace *pace, uint64_t round_trip_ns)
+{
+	pthread_mutex_lock(&pace->lock);
+	if (round_trip_ns && (!pace->path_ns || round_trip_ns < pace->path_ns))
+		pace->path_ns = round_trip_ns;
 	pthread_mutex_unlock(&pace->lock);
 }
 

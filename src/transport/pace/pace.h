@@ -82,6 +82,8 @@ bool pace_has_one_sender(struct pace *pace);
 /* A connection from that sender is there, until pace_leave. For transports that ask for pace_unscheduled. */
 void pace_join(struct pace *pace, struct pace_sender *sender);
 void pace_leave(struct pace *pace, struct pace_sender *sender);
+/* What a kernel has measured between it and the other one, without wake-ups; 0: nothing. The least counts. */
+void pace_note_path(struct pace *pace, uint64_t round_trip_ns);
 /*
  * What a sender may send of its messages before it is granted anything, so that medium messages cost no round trip. The
  * hosts that may do so at a time share what the switch holds for our port (flight.h), each at most what one alone has,
@@ -94,6 +96,11 @@ uint64_t pace_unscheduled(struct pace *pace);
  * it is not known to send elsewhere. Cheap, no lock.
  */
 uint64_t pace_flight(struct pace *pace, unsigned spread);
+/*
+ * The bytes of all senders together last for PACE_FLIGHT_LEAST_NS (flight.h), which reads are soon enough for; not, where the
+ * port may be faster than is known. Cheap, no lock.
+ */
+bool pace_flight_lasts(struct pace *pace);
 /* The caller has just told the sender about a grant up to granted_bytes: starts a round-trip sample if none runs. */
 void pace_grant_sent(struct pace *pace, struct pace_message *message, uint64_t granted_bytes, uint64_t now_ns);
 /*

@@ -272,6 +272,7 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 	tcp_socket_tune(fd, peer->ss_family, transport->timeout_ns, -1);
 	tcp_pin_accepted(transport, fd, hello, peer);
 	tcp_stream_attach(stream, fd, hello->epoch, now_ns);
+	pace_note_path(connection->r.pace, tcp_socket_path_ns(fd));
 	stream->peer = *peer;
 	connection->live_count++;
 	connection->last_rx_ns = now_ns;

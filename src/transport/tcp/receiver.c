@@ -175,19 +175,21 @@ static int truncated(struct tcp_connection *connection, const struct tcp_message
 
 /*
  * The kernel's own tuning of the receive buffer lifts the bound now and then, so it is set again whenever a window of
- * bytes has come.
+ * bytes has come, and at the end of a message: the next one may come unscheduled.
  */
-static void bound_flight(struct tcp_connection *connection)
+static void bound_flight(struct tcp_connection *connection, const struct tcp_message *message)
 {
+	const bool ends = message->received == message->size;
 	uint64_t bytes = pace_flight(connection->r.pace, connection->r.spread) / connection->active_count;
 
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
 		if (!stream->live || (bytes == stream->flight_bytes &&
-				      (!bytes || stream->rx_position - stream->flight_position < bytes)))
+				      (!bytes || (!ends && stream->rx_position - stream->flight_position < bytes))))
 			continue;
 		stream->flight_bytes = bytes;
+		stream->flight_lasts = pace_flight_lasts(connection->r.pace);
 		/* Where the reads have brought it to stays, or the kernel would acknowledge all that comes before the next. */
 		if (stream->flight_told > bytes || stream->flight_told < bytes - bytes / 4)
 			stream->flight_told = bytes;
@@ -226,7 +228,7 @@ static void rts_match(struct tcp_connection *connection, struct tcp_message *mes
 		pace_add(r->pace, &message->pace, message->size, now_ns);
 		if (message->received)
 			pace_delivered(r->pace, &message->pace, message->received, now_ns);
-		bound_flight(connection);
+		bound_flight(connection, message);
 	}
 	r->control_pending |= message->unscheduled < message->size;
 	if (message->received == message->size)
@@ -448,7 +450,7 @@ int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *s
 	if (message->state == TCP_MESSAGE_WAITS)
 		return 0;
 	pace_delivered(r->pace, &message->pace, bytes, now_ns);
-	bound_flight(connection);
+	bound_flight(connection, message);
 	if (message->received == message->size)
 		rts_complete(connection, message);
 	return 0;

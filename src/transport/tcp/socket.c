@@ -73,6 +73,13 @@ void tcp_socket_window(int fd, uint64_t bytes)
 	setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp_bytes, sizeof(clamp_bytes));
 }
 
+bool tcp_kernel_bounds_windows(const char *release)
+{
+	unsigned major, minor;
+
+	return sscanf(release, "%u.%u", &major, &minor) == 2 && (major > 5 || (major == 5 && minor >= 15));
+}
+
 uint64_t tcp_socket_window_grain(int fd)
 {
 	struct tcp_info info;
@@ -82,6 +89,15 @@ uint64_t tcp_socket_window_grain(int fd)
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0)
 		return TCP_WINDOW_NO_BOUND;
 	return 1ULL << info.tcpi_rcv_wscale;
+}
+
+uint64_t tcp_socket_path_ns(int fd)
+{
+	struct tcp_info info;
+	socklen_t length = sizeof(info);
+
+	memset(&info, 0, sizeof(info));
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 ? 0 : info.tcpi_rtt * 1000ULL;
 }
 
 void tcp_socket_set_port(struct sockaddr_storage *address, uint16_t port)

@@ -286,7 +286,7 @@ static void let_reads_acknowledge(struct tcp_stream *stream, size_t got)
 {
 	uint64_t bytes;
 
-	if (!stream->flight_bytes)
+	if (!stream->flight_bytes || !stream->flight_lasts)
 		return;
 	if (!stream->flight_grain)
 		stream->flight_grain = tcp_socket_window_grain(stream->fd);

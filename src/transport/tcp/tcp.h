@@ -88,6 +88,7 @@ struct tcp_stream {
 	uint32_t dead_epoch;
 	uint64_t dead_position;
 	uint64_t flight_bytes;    /* receiver: the bound on what is on its way; 0: none */
+	bool flight_lasts;        /* long enough for the next read */
 	uint64_t flight_position; /* of what had been consumed when it was set */
 	uint64_t flight_told;     /* what the kernel was told of it */
 	uint64_t flight_grain;    /* the least step of that; 0: not known yet */
@@ -196,7 +197,7 @@ struct tcp_receiver {
 	bool unpaced;              /* its peer may begin, whatever the pace holds */
 	uint64_t unscheduled_told; /* UINT64_MAX: nothing, or it is lost */
 	uint32_t open_messages;    /* by RTS, and not done */
-	uint64_t done_bytes; /* of done_untold, where there is no hurry: see may_wait() */
+	uint64_t done_bytes;       /* of done_untold, where there is no hurry: see may_wait() */
 	bool control_pending;
 	struct pace *pace;
 	struct pace_sender sender; /* its host is never 0 */
@@ -387,6 +388,7 @@ struct tcp_transport {
 	struct tcp_rejected rejected;
 	struct tcp_lingering *lingering;
 	unsigned lingering_count;
+	bool bounds_windows; /* tcp_kernel_bounds_windows */
 };
 
 /* socket.c */
@@ -397,11 +399,15 @@ int tcp_socket_listen(const struct tcp_interface *interface, bool tied, uint16_t
 void tcp_socket_set_port(struct sockaddr_storage *address, uint16_t port);
 /* What goes out of one socket in a second, spread evenly. 0: no bound, as in the beginning. */
 void tcp_socket_pace(int fd, uint64_t rate_Bps);
-/* What the peer may have on its way in one socket: kernels since 5.15 follow at once. 0: as much as it likes. */
+/* What the peer may have on its way in one socket: kernels since 5.15 follow at once, older ones never. 0: as much as it likes. */
 enum { TCP_WINDOW_NO_BOUND = 1 << 30 };
 void tcp_socket_window(int fd, uint64_t bytes);
+/* Of this release, as uname says it. */
+bool tcp_kernel_bounds_windows(const char *release);
 /* The least difference that two windows can show. */
 uint64_t tcp_socket_window_grain(int fd);
+/* The round trip that the kernel has measured, just connected of the handshake; 0: not known. */
+uint64_t tcp_socket_path_ns(int fd);
 socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret);
 void tcp_socket_wire_address(const struct sockaddr_storage *address, uint16_t port, struct tcp_wire_address *ret);
 bool tcp_socket_same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* ports aside */

@@ -39,9 +39,22 @@ static bool tell(struct tcp_connection *connection, struct tcp_stream *lead, str
 	return true;
 }
 
+/* Our kernel keeps what is on its way short, however much the sender has begun. */
+static bool flight_is_bounded(const struct tcp_connection *connection)
+{
+	if (!connection->transport->bounds_windows)
+		return false;
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		if (connection->streams[i].live && !connection->streams[i].flight_bytes)
+			return false;
+	return true;
+}
+
 static uint64_t unscheduled_most(const struct tcp_connection *connection)
 {
-	return connection->r.unpaced ? TCP_UNSCHEDULED_WINDOW / 2 : pace_unscheduled(connection->r.pace);
+	if (connection->r.unpaced)
+		return TCP_UNSCHEDULED_WINDOW / 2;
+	return flight_is_bounded(connection) ? PACE_UNSCHEDULED_ALONE_BYTES : pace_unscheduled(connection->r.pace);
 }
 
 static bool tell_unscheduled(struct tcp_connection *connection, struct tcp_stream *lead)

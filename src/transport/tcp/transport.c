@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -118,6 +119,7 @@ static int tcp_open(const struct params *params, struct transport **ret)
 {
 	struct tcp_transport *transport = sys_zalloc(sizeof(*transport));
 	struct diag diag = { 0 };
+	struct utsname kernel;
 	int r;
 
 	if (!transport)
@@ -132,6 +134,7 @@ static int tcp_open(const struct params *params, struct transport **ret)
 		snprintf(transport->host, sizeof(transport->host), "?");
 	transport->host[sizeof(transport->host) - 1] = '\0';
 	transport->host_id = find_host_id();
+	transport->bounds_windows = uname(&kernel) == 0 && tcp_kernel_bounds_windows(kernel.release);
 	r = tcp_interfaces_find(params, transport->interfaces, TCP_INTERFACE_MAX, &transport->interface_count, &diag);
 	if (diag.text[0])
 		log_warn("%s", diag.text);

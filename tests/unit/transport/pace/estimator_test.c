@@ -195,24 +195,9 @@ static void odd_windows_and_samples_do_no_harm(void **state)
 	}
 }
 
-static void the_path_is_the_least_loop_ever(void **state)
-{
-	struct pace_estimator estimator;
-
-	(void)state;
-	pace_estimator_init(&estimator, 125000000, 32 << 10);
-	assert_int_equal(pace_estimator_path(&estimator), PACE_NOMINAL_LOOP_NS / 2);
-	pace_estimator_loop(&estimator, 70000);
-	assert_int_equal(pace_estimator_path(&estimator), PACE_NOMINAL_LOOP_NS / 2);
-	for (unsigned i = 0; i < 3 * PACE_LOOP_SAMPLES; i++)
-		pace_estimator_loop(&estimator, 5000000);
-	assert_int_equal(pace_estimator_path(&estimator), 70000);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_path_is_the_least_loop_ever),
 		cmocka_unit_test(the_first_budget_is_nominal_speed_times_200_us_within_its_bounds),
 		cmocka_unit_test(a_nominal_speed_that_is_not_true_goes_with_the_first_window),
 		cmocka_unit_test(the_formula_is_a_floor),

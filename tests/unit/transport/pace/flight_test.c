@@ -60,13 +60,17 @@ static void stragglers_do_not_open_the_window(void **state)
 	assert_int_equal(bytes_of(&flight), 0);
 }
 
-static void a_rest_forgets_who_was_there(void **state)
+static void a_rest_forgets_nothing(void **state)
 {
 	struct pace_flight flight = { 0 };
 
 	(void)state;
 	pace_flight_note(&flight, 4, EPOCH);
+	for (unsigned i = 2; i < 100; i++)
+		pace_flight_note(&flight, 0, i * EPOCH);
 	pace_flight_note(&flight, 1, 100 * EPOCH);
+	assert_int_equal(bytes_of(&flight), LEAST / 4);
+	pace_flight_note(&flight, 1, 101 * EPOCH);
 	assert_int_equal(bytes_of(&flight), 0);
 }
 
@@ -113,7 +117,7 @@ int main(void)
 		cmocka_unit_test(windows_that_cannot_show_the_step_stay),
 		cmocka_unit_test(several_share_what_the_path_and_a_small_buffer_hold),
 		cmocka_unit_test(stragglers_do_not_open_the_window),
-		cmocka_unit_test(a_rest_forgets_who_was_there),
+		cmocka_unit_test(a_rest_forgets_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

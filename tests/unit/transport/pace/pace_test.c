@@ -330,6 +330,70 @@ static void senders_that_compete_are_bounded_in_flight(void **state)
 	pace_free(pace);
 }
 
+/* A grant's loop holds what others have in the port's queue, and wake-ups; a kernel's measurement does not. */
+static void a_long_path_holds_more(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_sender senders[2] = { { .host = 1 }, { .host = 2 } };
+	struct pace_message messages[2] = { { .sender = &senders[0] }, { .sender = &senders[1] } };
+	struct pace *pace;
+
+	(void)state;
+	for (unsigned known = 0; known < 2; known++) {
+		options.speed_Bps = 1250000000;
+		options.port_Bps = known ? options.speed_Bps : 0;
+		assert_int_equal(pace_new(&options, &pace), 0);
+		pace_add(pace, &messages[0], QUANTUM, NS_PER_S);
+		pace_note_path(pace, 0);
+		pace_note_path(pace, NS_PER_MS);
+		pace_add(pace, &messages[1], QUANTUM, NS_PER_S + 1);
+		assert_int_equal(pace_flight(pace, 0), 1250000);
+		pace_remove(pace, &messages[0]);
+		pace_note_path(pace, 20000);
+		pace_note_path(pace, NS_PER_MS);
+		pace_remove(pace, &messages[1]);
+		assert_int_equal(pace_flight(pace, 0), known ? 125000 : (80 << 10) / 2);
+		assert_int_equal(pace_flight_lasts(pace), known);
+		pace_free(pace);
+		memset(&messages[0].flow, 0, sizeof(messages[0].flow));
+		memset(&messages[1].flow, 0, sizeof(messages[1].flow));
+	}
+}
+
+/* Rounds of several senders with rests between: the first of a round opens no window for itself. One alone later does. */
+static void who_competed_before_a_rest_competes_after_it(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_sender senders[2] = { { .host = 1 }, { .host = 2 } };
+	struct pace_message messages[2] = { 0 };
+	uint64_t now_ns = NS_PER_S;
+	struct pace *pace;
+
+	(void)state;
+	options.speed_Bps = 125000000;
+	assert_int_equal(pace_new(&options, &pace), 0);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 2; i++) {
+			memset(&messages[i], 0, sizeof(messages[i]));
+			messages[i].sender = &senders[i];
+			pace_add(pace, &messages[i], QUANTUM, ++now_ns);
+			assert_int_equal(pace_flight(pace, 0), round || i ? (80 << 10) / 2 : 0);
+		}
+		pace_remove(pace, &messages[1]);
+		pace_remove(pace, &messages[0]); /* the last is the first of the next round */
+		for (unsigned i = 0; i < 10; i++)
+			pace_tick(pace, now_ns += NS_PER_S);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		memset(&messages[0], 0, sizeof(messages[0]));
+		messages[0].sender = &senders[0];
+		pace_add(pace, &messages[0], QUANTUM, now_ns += 60 * NS_PER_MS);
+		assert_int_equal(pace_flight(pace, 0), i < 2 ? (80 << 10) / 2 : 0);
+		pace_remove(pace, &messages[0]);
+	}
+	pace_free(pace);
+}
+
 enum { HOSTS = 5 };
 
 /* First all that are connected, then those that send; from one host two connections are one. A rest changes nothing. */
@@ -493,6 +557,8 @@ int main(void)
 		cmocka_unit_test(a_late_reader_does_not_take_its_backlog_for_the_rate),
 		cmocka_unit_test(who_sends_to_several_hosts_may_have_more),
 		cmocka_unit_test(senders_that_compete_are_bounded_in_flight),
+		cmocka_unit_test(a_long_path_holds_more),
+		cmocka_unit_test(who_competed_before_a_rest_competes_after_it),
 		cmocka_unit_test(hosts_share_what_may_come_unscheduled),
 		cmocka_unit_test(one_host_alone_is_granted_at_least_8_MiB),
 		cmocka_unit_test(at_a_fast_port_more_may_come_unscheduled),

@@ -142,6 +142,7 @@ void harness_open(struct harness *harness, const struct harness_program *program
 	harness->transport.beat_ns = NS_PER_S / 2;
 	harness->transport.stream_timeout_ns = 4 * NS_PER_S;
 	harness->transport.host[0] = 'h';
+	harness->transport.bounds_windows = true;
 	assert_int_equal(pace_new(&options, &harness->transport.devices.list[0].pace), 0);
 	assert_int_equal(
 		tcp_connection_new(&harness->transport, TCP_SENDER, 0, HARNESS_STREAMS, active_count, &harness->sender),

@@ -403,6 +403,46 @@ static void unscheduled_bytes_are_bounded(void **state)
 }
 
 /* What no receive matches comes in its order, into its place, and no further. */
+/* Where our kernel bounds what several senders have on their way, they need not wait for a grant. */
+static void whose_flight_is_bounded_begins_at_once(void **state)
+{
+	struct harness *harness = *state;
+	struct pace_sender others = { .host = 7 };
+	struct pace_message message = { .sender = &others };
+	struct pace *pace;
+
+	harness_open(harness, &paced, 1);
+	pace = harness->receiver->r.pace;
+	harness->receiver->r.sender.host = 3;
+	pace_join(pace, &harness->receiver->r.sender);
+	pace_join(pace, &others);
+	harness_exchange(harness, 5, HARNESS_BYTES, true);
+	assert_int_equal(pace_flight(pace, 1), 0);
+	assert_int_equal(harness->receiver->r.unscheduled_told, pace_unscheduled(pace));
+
+	pace_add(pace, &message, 100, harness->now_ns);
+	for (unsigned i = 0; i < 3; i++)
+		harness_exchange(harness, 5, HARNESS_BYTES, true);
+	assert_true(pace_flight(pace, 1) > 0);
+	assert_true(pace_unscheduled(pace) < PACE_UNSCHEDULED_ALONE_BYTES);
+	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_ALONE_BYTES);
+	harness->transport.bounds_windows = false; /* an older kernel */
+	harness_exchange(harness, 5, HARNESS_BYTES, true);
+	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
+	harness->transport.bounds_windows = true;
+
+	pace_remove(pace, &message);
+	for (unsigned i = 0; i < 3; i++) {
+		harness->now_ns += NS_PER_S;
+		harness_exchange(harness, 5, HARNESS_BYTES, true);
+	}
+	assert_int_equal(pace_flight(pace, 1), 0);
+	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
+	assert_true(pace_unscheduled(pace) < PACE_UNSCHEDULED_ALONE_BYTES);
+	pace_leave(pace, &others);
+	harness_close(harness);
+}
+
 static void unscheduled_bytes_without_a_place_are_refused(void **state)
 {
 	const struct tcp_frame rts = { .type = TCP_FRAME_RTS,
@@ -491,6 +531,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(the_word_that_a_message_is_through_waits_for_a_look, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_receiver_that_closes_has_told_its_sender, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_are_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(whose_flight_is_bounded_begins_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_without_a_place_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_no_sender_says_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_report_of_the_future_is_refused, setup, teardown),

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "transport/tcp/tcp.h"
 
 enum { SEGMENT_BYTES = 1400, CHUNK_BYTES = 64 << 10, CHUNKS = 64 };
@@ -93,6 +94,29 @@ static void the_peer_is_told_of_a_bound_and_of_its_end(void **state)
 	close(fds[1]);
 }
 
+static void the_kernel_has_measured_the_path(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	pair_open(fds);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_in_range(tcp_socket_path_ns(fds[i]), 1, NS_PER_S);
+		close(fds[i]);
+		assert_int_equal(tcp_socket_path_ns(fds[i]), 0);
+	}
+}
+
+static void kernels_that_bound_windows_are_known(void **state)
+{
+	(void)state;
+	assert_true(tcp_kernel_bounds_windows("5.15.0-91-generic"));
+	assert_true(tcp_kernel_bounds_windows("6.1.0"));
+	assert_false(tcp_kernel_bounds_windows("5.14.0-427.el9.x86_64"));
+	assert_false(tcp_kernel_bounds_windows("4.18.0-553.el8_10.x86_64"));
+	assert_false(tcp_kernel_bounds_windows("what"));
+}
+
 static void a_bound_leaves_two_segments(void **state)
 {
 	int fds[2];
@@ -165,6 +189,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_peer_is_told_of_a_bound_and_of_its_end),
+		cmocka_unit_test(the_kernel_has_measured_the_path),
+		cmocka_unit_test(kernels_that_bound_windows_are_known),
 		cmocka_unit_test(a_bound_leaves_two_segments),
 		cmocka_unit_test(a_socket_is_paced_as_told),
 		cmocka_unit_test(a_stream_keeps_its_limit_with_another_socket),
