@@ -72,6 +72,7 @@ struct pace {
 	_Atomic uint64_t poll_due_ns;                            /* the same */
 	_Atomic uint64_t flight_bytes;                           /* the same */
 	_Atomic bool flight_lasts;                               /* the same */
+	_Atomic unsigned flight_spread;                          /* the same: of whose is not known */
 	_Atomic uint64_t sends_ns; /* when this process last sent a long message; the same */
 	_Atomic bool one_sender;   /* the same */
 };
@@ -91,10 +92,18 @@ static unsigned processes(const struct pace *pace)
 	return pace->arbiter ? pace_arbiter_processes(pace->arbiter) : 1;
 }
 
-/* The only host that this process hears of. */
+/* The only host that this process hears of: that is connected, or that has sent anything for a while. */
 static uint64_t only_source(const struct pace *pace)
 {
-	return pace->source && pace->event_ns > pace->mixed_ns + ALONE_AFTER_NS ? pace->source : PACE_ARBITER_SEVERAL;
+	return pace->source && (pace->hosts_connected == 1 || pace->event_ns > pace->mixed_ns + ALONE_AFTER_NS)
+		       ? pace->source
+		       : PACE_ARBITER_SEVERAL;
+}
+
+/* This process sends long messages, too. */
+static bool sends(const struct pace *pace)
+{
+	return pace->event_ns < atomic_load_explicit(&pace->sends_ns, memory_order_relaxed) + ALONE_AFTER_NS;
 }
 
 /* What the other processes are told: nothing of a host that was heard of long ago. */
@@ -121,9 +130,7 @@ static bool one_sender_alone(const struct pace *pace)
  */
 static uint64_t late_ns(const struct pace *pace)
 {
-	const bool sends = pace->event_ns <
-			   atomic_load_explicit(&pace->sends_ns, memory_order_relaxed) + ALONE_AFTER_NS;
-	uint64_t ns = sends ? smaller(LATE_NS + LATE_WAKES * pace->estimator.wake_ns, LATE_MOST_NS) : LATE_NS;
+	uint64_t ns = sends(pace) ? smaller(LATE_NS + LATE_WAKES * pace->estimator.wake_ns, LATE_MOST_NS) : LATE_NS;
 
 	return pace->spread && pace->event_ns < pace->spread_ns + ALONE_AFTER_NS ? ns * pace->spread : ns;
 }
@@ -272,6 +279,8 @@ static void flight_look(struct pace *pace)
 		bytes = pace_flight_bytes(&pace->flight, port_bytes(pace), pace_estimator_rate(&pace->estimator),
 					  pace->path_ns ? pace->path_ns : PACE_NOMINAL_LOOP_NS / 2);
 	atomic_store_explicit(&pace->flight_bytes, bytes, memory_order_relaxed);
+	/* What we send keeps our acknowledgements waiting: as much again is on its way without lying in our port's queue. */
+	atomic_store_explicit(&pace->flight_spread, sends(pace) ? 2 : 1, memory_order_relaxed);
 	atomic_store_explicit(&pace->flight_lasts,
 			      port_bytes(pace) >= pace_flight_port_bytes(pace_estimator_rate(&pace->estimator)),
 			      memory_order_relaxed);
@@ -342,6 +351,7 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	atomic_init(&pace->poll_due_ns, NEVER);
 	atomic_init(&pace->flight_bytes, 0);
 	atomic_init(&pace->flight_lasts, false);
+	atomic_init(&pace->flight_spread, 1);
 	atomic_init(&pace->one_sender, !options->enabled);
 	atomic_init(&pace->unscheduled_bytes, PACE_UNSCHEDULED_ALONE_BYTES);
 	if (options->enabled && options->share_host && options->device_name)
@@ -465,7 +475,9 @@ uint64_t pace_flight(struct pace *pace, unsigned spread)
 {
 	uint64_t bytes = atomic_load_explicit(&pace->flight_bytes, memory_order_relaxed);
 
-	return spread < 2 ? bytes : bytes * (spread < SPREAD_MOST ? spread : SPREAD_MOST);
+	if (spread < 2)
+		spread = atomic_load_explicit(&pace->flight_spread, memory_order_relaxed);
+	return bytes * (spread < SPREAD_MOST ? spread : SPREAD_MOST);
 }
 
 bool pace_flight_lasts(struct pace *pace)

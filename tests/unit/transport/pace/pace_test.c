@@ -316,6 +316,14 @@ static void senders_that_compete_are_bounded_in_flight(void **state)
 	assert_int_equal(pace_flight(pace, 1), (80 << 10) / 4);
 	assert_int_equal(pace_flight(pace, 3), 3 * (80 << 10) / 4); /* the others of its bytes go elsewhere */
 	assert_int_equal(pace_flight(pace, 100), 16 * (80 << 10) / 4);
+	/* Who sends, too, keeps acknowledgements waiting. */
+	pace_note_send(pace, now_ns - 50 * NS_PER_MS);
+	pace_tick(pace, ++now_ns);
+	assert_int_equal(pace_flight(pace, 0), 2 * (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, 1), 2 * (80 << 10) / 4);
+	assert_int_equal(pace_flight(pace, 3), 3 * (80 << 10) / 4);
+	pace_tick(pace, now_ns += 60 * NS_PER_MS);
+	assert_int_equal(pace_flight(pace, 1), (80 << 10) / 4);
 	pace_add(pace, &more, QUANTUM, ++now_ns); /* a second message of one sender: still four */
 	assert_int_equal(pace_flight(pace, 0), (80 << 10) / 4);
 	for (size_t i = 0; i < 4; i++)
@@ -327,6 +335,30 @@ static void senders_that_compete_are_bounded_in_flight(void **state)
 	pace_remove(pace, &more);
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(senders[i].coming_count, 0);
+	pace_free(pace);
+}
+
+/* Of the only host that is connected nobody has to wait and see that it is alone. */
+static void the_only_host_is_alone_from_the_first_message_on(void **state)
+{
+	struct pace_options options = plain;
+	struct pace_sender senders[3] = { { .host = 1 }, { .host = 1 }, { .host = 2 } };
+	struct pace_message messages[3] = { 0 };
+	struct pace *pace;
+
+	(void)state;
+	options.speed_Bps = 125000000;
+	assert_int_equal(pace_new(&options, &pace), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		messages[i].sender = &senders[i];
+		pace_join(pace, &senders[i]);
+		pace_add(pace, &messages[i], QUANTUM, NS_PER_S + i);
+		assert_int_equal(pace_flight(pace, 0), i < 2 ? 0 : (80 << 10) / 3);
+	}
+	for (unsigned i = 3; i--;) {
+		pace_remove(pace, &messages[i]);
+		pace_leave(pace, &senders[i]);
+	}
 	pace_free(pace);
 }
 
@@ -557,6 +589,7 @@ int main(void)
 		cmocka_unit_test(a_late_reader_does_not_take_its_backlog_for_the_rate),
 		cmocka_unit_test(who_sends_to_several_hosts_may_have_more),
 		cmocka_unit_test(senders_that_compete_are_bounded_in_flight),
+		cmocka_unit_test(the_only_host_is_alone_from_the_first_message_on),
 		cmocka_unit_test(a_long_path_holds_more),
 		cmocka_unit_test(who_competed_before_a_rest_competes_after_it),
 		cmocka_unit_test(hosts_share_what_may_come_unscheduled),
