@@ -17,6 +17,7 @@ enum {
 	BACKLOGS_IN_WINDOW = 8,
 	FLOWS_IN_SHARE = 2, /* more flows than that take turns: each grant is a message and a wake-up at both ends */
 	SPREAD_MOST = 16,
+	TREE_HOSTS = 3,
 	LOOPS_IN_STALL = 8,
 	LATE_WAKES = 16,
 };
@@ -55,7 +56,7 @@ struct pace {
 	uint64_t event_ns;         /* the last time the pool was looked at */
 	uint64_t source, mixed_ns; /* whose the last message was; when it was last another's than the one before */
 	struct pace_arbiter_others others; /* as they were when the pool was last looked at */
-	uint64_t message_ns;               /* when the last message came */
+	uint64_t message_ns;               /* when the last message came or ended */
 	unsigned senders;                  /* that have messages coming */
 	unsigned spread;                   /* of the last message's sender whose was more than one */
 	uint64_t spread_ns;                /* when that came */
@@ -279,8 +280,12 @@ static void flight_look(struct pace *pace)
 		bytes = pace_flight_bytes(&pace->flight, port_bytes(pace), pace_estimator_rate(&pace->estimator),
 					  pace->path_ns ? pace->path_ns : PACE_NOMINAL_LOOP_NS / 2);
 	atomic_store_explicit(&pace->flight_bytes, bytes, memory_order_relaxed);
-	/* What we send keeps our acknowledgements waiting: as much again is on its way without lying in our port's queue. */
-	atomic_store_explicit(&pace->flight_spread, sends(pace) ? 2 : 1, memory_order_relaxed);
+	/*
+	 * What we send keeps our acknowledgements waiting: as much again is on its way without lying in our port's queue. Where
+	 * more than a tree's hosts send at a time, all of that may come at once after we sent.
+	 */
+	atomic_store_explicit(&pace->flight_spread, sends(pace) && hosts_lately(pace) <= TREE_HOSTS ? 2 : 1,
+			      memory_order_relaxed);
 	atomic_store_explicit(&pace->flight_lasts,
 			      port_bytes(pace) >= pace_flight_port_bytes(pace_estimator_rate(&pace->estimator)),
 			      memory_order_relaxed);
@@ -448,6 +453,7 @@ void pace_remove(struct pace *pace, struct pace_message *message)
 			pace->hosts_sending -= --pace->hosts[message->sender->place].sending == 0;
 		}
 		message->grant_sent_ns = 0;
+		pace->message_ns = pace->event_ns;
 		run(pace);
 	}
 	pthread_mutex_unlock(&pace->lock);
@@ -494,6 +500,11 @@ void pace_note_send(struct pace *pace, uint64_t now_ns)
 bool pace_has_one_sender(struct pace *pace)
 {
 	return atomic_load_explicit(&pace->one_sender, memory_order_relaxed);
+}
+
+bool pace_has_waiting(struct pace *pace)
+{
+	return atomic_load_explicit(&pace->poll_due_ns, memory_order_relaxed) != NEVER;
 }
 
 uint64_t pace_unscheduled(struct pace *pace)

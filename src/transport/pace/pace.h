@@ -87,9 +87,12 @@ void pace_note_path(struct pace *pace, uint64_t round_trip_ns);
 /*
  * What a sender may send of its messages before it is granted anything, so that medium messages cost no round trip. The
  * hosts that may do so at a time share what the switch holds for our port (flight.h), each at most what one alone has,
- * PACE_UNSCHEDULED_ALONE_BYTES. 0: below two segments. Cheap, no lock.
+ * PACE_UNSCHEDULED_ALONE_BYTES, which a caller whose kernel bounds what is on its way may give to all of them while nobody
+ * waits for a grant. 0: below two segments. Cheap, no lock.
  */
 uint64_t pace_unscheduled(struct pace *pace);
+/* A message waits for a grant. Cheap, no lock. */
+bool pace_has_waiting(struct pace *pace);
 /*
  * What each sender's kernel may have on its way at a time, because several compete for this device; 0: as much as it
  * likes. The caller tells its own kernel, which advertises no more. spread: hosts that this sender sends to at a time; 0, 1:

@@ -188,12 +188,16 @@ static void bound_flight(struct tcp_connection *connection, const struct tcp_mes
 		if (!stream->live || (bytes == stream->flight_bytes &&
 				      (!bytes || (!ends && stream->rx_position - stream->flight_position < bytes))))
 			continue;
+		if (bytes && (!stream->flight_bytes || bytes < stream->flight_bytes))
+			stream->flight_from = stream->rx_position + (stream->flight_bytes
+									     ? stream->flight_bytes
+									     : tcp_socket_window_offered(stream->fd));
 		stream->flight_bytes = bytes;
 		stream->flight_lasts = pace_flight_lasts(connection->r.pace);
 		/* Where the reads have brought it to stays, or the kernel would acknowledge all that comes before the next. */
 		if (stream->flight_told > bytes || stream->flight_told < bytes - bytes / 4)
 			stream->flight_told = bytes;
-		tcp_socket_window(stream->fd, stream->flight_told);
+		stream->flight_kept = tcp_socket_window(stream->fd, stream->flight_told) <= bytes;
 		stream->flight_position = stream->rx_position;
 	}
 }

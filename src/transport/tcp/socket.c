@@ -59,7 +59,7 @@ void tcp_socket_pace(int fd, uint64_t rate_Bps)
 		setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &none, sizeof(none));
 }
 
-void tcp_socket_window(int fd, uint64_t bytes)
+uint64_t tcp_socket_window(int fd, uint64_t bytes)
 {
 	int segment_bytes = 0, clamp_bytes = bytes < TCP_WINDOW_NO_BOUND ? (int)bytes : TCP_WINDOW_NO_BOUND;
 	socklen_t length = sizeof(segment_bytes);
@@ -71,6 +71,16 @@ void tcp_socket_window(int fd, uint64_t bytes)
 	if (!bytes)
 		clamp_bytes = TCP_WINDOW_NO_BOUND;
 	setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp_bytes, sizeof(clamp_bytes));
+	return (uint64_t)clamp_bytes;
+}
+
+uint64_t tcp_socket_window_offered(int fd)
+{
+	struct tcp_info info;
+	socklen_t length = sizeof(info);
+
+	memset(&info, 0, sizeof(info));
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 ? 0 : info.tcpi_rcv_ssthresh;
 }
 
 bool tcp_kernel_bounds_windows(const char *release)

@@ -63,7 +63,8 @@ void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64
 	stream->epoch = epoch;
 	stream->rx_position = stream->rx_told = stream->rx_left = 0;
 	stream->staged_begin = stream->staged_end = stream->peeked = 0;
-	stream->flight_bytes = stream->flight_position = stream->flight_told = stream->flight_grain = 0;
+	stream->flight_bytes = stream->flight_position = stream->flight_told = stream->flight_grain =
+		stream->flight_from = 0;
 	stream->quiet_polls = 0;
 	stream->rx_due_ns = stream->tx_due_ns = 0;
 	stream->tx_head = stream->tx_next = stream->tx_tail = UINT32_MAX - 3; /* as TCP_WIRE_FIRST_SEQUENCE */

@@ -89,6 +89,8 @@ struct tcp_stream {
 	uint64_t dead_position;
 	uint64_t flight_bytes;    /* receiver: the bound on what is on its way; 0: none */
 	bool flight_lasts;        /* long enough for the next read */
+	bool flight_kept;         /* the kernel's least is no more than it */
+	uint64_t flight_from;     /* of what had been consumed when nothing that was offered before it is left */
 	uint64_t flight_position; /* of what had been consumed when it was set */
 	uint64_t flight_told;     /* what the kernel was told of it */
 	uint64_t flight_grain;    /* the least step of that; 0: not known yet */
@@ -401,7 +403,9 @@ void tcp_socket_set_port(struct sockaddr_storage *address, uint16_t port);
 void tcp_socket_pace(int fd, uint64_t rate_Bps);
 /* What the peer may have on its way in one socket: kernels since 5.15 follow at once, older ones never. 0: as much as it likes. */
 enum { TCP_WINDOW_NO_BOUND = 1 << 30 };
-void tcp_socket_window(int fd, uint64_t bytes);
+uint64_t tcp_socket_window(int fd, uint64_t bytes); /* what was set: two segments at least */
+/* At most so much of what the peer was offered has not come yet, and is not taken back. 0: not known. */
+uint64_t tcp_socket_window_offered(int fd);
 /* Of this release, as uname says it. */
 bool tcp_kernel_bounds_windows(const char *release);
 /* The least difference that two windows can show. */

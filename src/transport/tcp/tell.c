@@ -39,14 +39,21 @@ static bool tell(struct tcp_connection *connection, struct tcp_stream *lead, str
 	return true;
 }
 
-/* Our kernel keeps what is on its way short, however much the sender has begun. */
+/*
+ * Our kernel keeps what is on its way short, however much the sender has begun: all that it offered before has come. Not of
+ * senders that send to many, whose parts of the port are larger than it, for they take turns by grants.
+ */
 static bool flight_is_bounded(const struct tcp_connection *connection)
 {
-	if (!connection->transport->bounds_windows)
+	if (!connection->transport->bounds_windows || connection->r.spread > 1)
 		return false;
-	for (unsigned i = 0; i < connection->stream_count; i++)
-		if (connection->streams[i].live && !connection->streams[i].flight_bytes)
+	for (unsigned i = 0; i < connection->stream_count; i++) {
+		const struct tcp_stream *stream = &connection->streams[i];
+
+		if (stream->live && (!stream->flight_bytes || !stream->flight_kept ||
+				     (stream->rx_used && stream->rx_position < stream->flight_from)))
 			return false;
+	}
 	return true;
 }
 
@@ -54,7 +61,10 @@ static uint64_t unscheduled_most(const struct tcp_connection *connection)
 {
 	if (connection->r.unpaced)
 		return TCP_UNSCHEDULED_WINDOW / 2;
-	return flight_is_bounded(connection) ? PACE_UNSCHEDULED_ALONE_BYTES : pace_unscheduled(connection->r.pace);
+	/* What comes unscheduled is charged, and could keep somebody from the grant that he waits for. */
+	return flight_is_bounded(connection) && !pace_has_waiting(connection->r.pace)
+		       ? PACE_UNSCHEDULED_ALONE_BYTES
+		       : pace_unscheduled(connection->r.pace);
 }
 
 static bool tell_unscheduled(struct tcp_connection *connection, struct tcp_stream *lead)

@@ -402,16 +402,17 @@ static void unscheduled_bytes_are_bounded(void **state)
 	harness_close(harness);
 }
 
-/* What no receive matches comes in its order, into its place, and no further. */
 /* Where our kernel bounds what several senders have on their way, they need not wait for a grant. */
 static void whose_flight_is_bounded_begins_at_once(void **state)
 {
 	struct harness *harness = *state;
 	struct pace_sender others = { .host = 7 };
-	struct pace_message message = { .sender = &others };
+	struct pace_message message = { .sender = &others }, waiting = { .sender = &others };
+	struct tcp_stream *stream;
 	struct pace *pace;
 
 	harness_open(harness, &paced, 1);
+	stream = &harness->receiver->streams[0];
 	pace = harness->receiver->r.pace;
 	harness->receiver->r.sender.host = 3;
 	pace_join(pace, &harness->receiver->r.sender);
@@ -430,6 +431,25 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
 	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
 	harness->transport.bounds_windows = true;
+	/* What was offered before the bound is not taken back. */
+	stream->flight_from = stream->rx_position + 2 * HARNESS_BYTES;
+	harness_exchange(harness, 5, HARNESS_BYTES, true);
+	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
+	harness_exchange(harness, 5, HARNESS_BYTES, true);
+	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_ALONE_BYTES);
+	/* A sender to many takes its turns. */
+	harness->receiver->r.spread = 2;
+	harness_exchange(harness, 5, HARNESS_BYTES, true);
+	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
+	harness->receiver->r.spread = 0;
+	harness_exchange(harness, 5, HARNESS_BYTES, true);
+	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_ALONE_BYTES);
+	/* Somebody waits for a grant. */
+	pace_add(pace, &waiting, 1 << 20, harness->now_ns);
+	assert_true(pace_has_waiting(pace));
+	harness_exchange(harness, 5, HARNESS_BYTES, true);
+	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
+	pace_remove(pace, &waiting);
 
 	pace_remove(pace, &message);
 	for (unsigned i = 0; i < 3; i++) {
@@ -443,6 +463,7 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	harness_close(harness);
 }
 
+/* What no receive matches comes in its order, into its place, and no further. */
 static void unscheduled_bytes_without_a_place_are_refused(void **state)
 {
 	const struct tcp_frame rts = { .type = TCP_FRAME_RTS,
