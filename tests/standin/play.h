@@ -92,9 +92,9 @@ struct play_comm {
 	unsigned steps;
 	bool begun, abandoned, hurt, judged; /* hurt: a member has died */
 	struct play_plan {
-		bool is_known, is_decided,
-			is_due; /* by what the plugin can know from the first question to the decision */
-		uint64_t graph; /* what all ranks read; 0: none */
+		bool is_known, is_decided; /* judged at the first question; again at the first answer */
+		bool is_due;               /* by what the plugin can know at both */
+		uint64_t graph;            /* what all ranks read; 0: none */
 	} plans[PLAY_HOSTS];
 };
 

@@ -73,7 +73,7 @@ struct pace {
 	_Atomic uint64_t poll_due_ns;                            /* the same */
 	_Atomic uint64_t flight_bytes;                           /* the same */
 	_Atomic bool flight_lasts;                               /* the same */
-	_Atomic unsigned flight_spread;                          /* the same: of whose is not known */
+	_Atomic unsigned flight_spread;                          /* of senders whose own is not known; the same */
 	_Atomic uint64_t sends_ns; /* when this process last sent a long message; the same */
 	_Atomic bool one_sender;   /* the same */
 };
@@ -393,7 +393,7 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		return;
 	pthread_mutex_lock(&pace->lock);
 	account(pace, now_ns);
-	/* After a rest the first of several is not alone for long. */
+	/* Of several hosts the first one after a rest is not alone: the others follow. */
 	if (!source || source != pace->source ||
 	    (!pace->senders && hosts_lately(pace) > 1 && pace->event_ns > pace->message_ns + ALONE_AFTER_NS)) {
 		pace->source = source;

@@ -82,7 +82,7 @@ bool pace_has_one_sender(struct pace *pace);
 /* A connection from that sender is there, until pace_leave. For transports that ask for pace_unscheduled. */
 void pace_join(struct pace *pace, struct pace_sender *sender);
 void pace_leave(struct pace *pace, struct pace_sender *sender);
-/* What a kernel has measured between it and the other one, without wake-ups; 0: nothing. The least counts. */
+/* A round trip to a peer as our kernel measured it, without wake-ups; 0: none. The least counts. */
 void pace_note_path(struct pace *pace, uint64_t round_trip_ns);
 /*
  * What a sender may send of its messages before it is granted anything, so that medium messages cost no round trip. The
@@ -96,7 +96,7 @@ bool pace_has_waiting(struct pace *pace);
 /*
  * What each sender's kernel may have on its way at a time, because several compete for this device; 0: as much as it
  * likes. The caller tells its own kernel, which advertises no more. spread: hosts that this sender sends to at a time; 0, 1:
- * it is not known to send elsewhere. Cheap, no lock.
+ * it is not known to send elsewhere, and counts twice where we send, too. Cheap, no lock.
  */
 uint64_t pace_flight(struct pace *pace, unsigned spread);
 /*

@@ -188,10 +188,14 @@ static void bound_flight(struct tcp_connection *connection, const struct tcp_mes
 		if (!stream->live || (bytes == stream->flight_bytes &&
 				      (!bytes || (!ends && stream->rx_position - stream->flight_position < bytes))))
 			continue;
-		if (bytes && (!stream->flight_bytes || bytes < stream->flight_bytes))
-			stream->flight_from = stream->rx_position + (stream->flight_bytes
-									     ? stream->flight_bytes
-									     : tcp_socket_window_offered(stream->fd));
+		if (bytes && (!stream->flight_bytes || bytes < stream->flight_bytes)) {
+			uint64_t from = stream->rx_position + (stream->flight_bytes
+								       ? stream->flight_bytes
+								       : tcp_socket_window_offered(stream->fd));
+
+			if (from > stream->flight_from) /* senders come one by one: the first bound has the largest */
+				stream->flight_from = from;
+		}
 		stream->flight_bytes = bytes;
 		stream->flight_lasts = pace_flight_lasts(connection->r.pace);
 		/* Where the reads have brought it to stays, or the kernel would acknowledge all that comes before the next. */

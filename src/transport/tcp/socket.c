@@ -74,13 +74,21 @@ uint64_t tcp_socket_window(int fd, uint64_t bytes)
 	return (uint64_t)clamp_bytes;
 }
 
-uint64_t tcp_socket_window_offered(int fd)
+/* All zero: not known. */
+static struct tcp_info info_of(int fd)
 {
 	struct tcp_info info;
 	socklen_t length = sizeof(info);
 
 	memset(&info, 0, sizeof(info));
-	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 ? 0 : info.tcpi_rcv_ssthresh;
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0)
+		memset(&info, 0, sizeof(info));
+	return info;
+}
+
+uint64_t tcp_socket_window_offered(int fd)
+{
+	return info_of(fd).tcpi_rcv_ssthresh;
 }
 
 bool tcp_kernel_bounds_windows(const char *release)
@@ -92,22 +100,14 @@ bool tcp_kernel_bounds_windows(const char *release)
 
 uint64_t tcp_socket_window_grain(int fd)
 {
-	struct tcp_info info;
-	socklen_t length = sizeof(info);
+	const struct tcp_info info = info_of(fd);
 
-	memset(&info, 0, sizeof(info));
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0)
-		return TCP_WINDOW_NO_BOUND;
-	return 1ULL << info.tcpi_rcv_wscale;
+	return info.tcpi_rcv_mss ? 1ULL << info.tcpi_rcv_wscale : TCP_WINDOW_NO_BOUND;
 }
 
 uint64_t tcp_socket_path_ns(int fd)
 {
-	struct tcp_info info;
-	socklen_t length = sizeof(info);
-
-	memset(&info, 0, sizeof(info));
-	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 ? 0 : info.tcpi_rtt * 1000ULL;
+	return info_of(fd).tcpi_rtt * 1000ULL;
 }
 
 void tcp_socket_set_port(struct sockaddr_storage *address, uint16_t port)

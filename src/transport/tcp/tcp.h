@@ -89,8 +89,8 @@ struct tcp_stream {
 	uint64_t dead_position;
 	uint64_t flight_bytes;    /* receiver: the bound on what is on its way; 0: none */
 	bool flight_lasts;        /* long enough for the next read */
-	bool flight_kept;         /* the kernel's least is no more than it */
-	uint64_t flight_from;     /* of what had been consumed when nothing that was offered before it is left */
+	bool flight_kept;         /* two segments, the kernel's least, are no more */
+	uint64_t flight_from;     /* when so much has been consumed, all that was offered before the bound has come */
 	uint64_t flight_position; /* of what had been consumed when it was set */
 	uint64_t flight_told;     /* what the kernel was told of it */
 	uint64_t flight_grain;    /* the least step of that; 0: not known yet */
@@ -401,16 +401,16 @@ int tcp_socket_listen(const struct tcp_interface *interface, bool tied, uint16_t
 void tcp_socket_set_port(struct sockaddr_storage *address, uint16_t port);
 /* What goes out of one socket in a second, spread evenly. 0: no bound, as in the beginning. */
 void tcp_socket_pace(int fd, uint64_t rate_Bps);
-/* What the peer may have on its way in one socket: kernels since 5.15 follow at once, older ones never. 0: as much as it likes. */
+/* What the peer may have on its way in one socket, where tcp_kernel_bounds_windows. 0: as much as it likes. */
 enum { TCP_WINDOW_NO_BOUND = 1 << 30 };
 uint64_t tcp_socket_window(int fd, uint64_t bytes); /* what was set: two segments at least */
-/* At most so much of what the peer was offered has not come yet, and is not taken back. 0: not known. */
+/* At most so much more the peer may send already, whatever bound is set now. 0: not known. */
 uint64_t tcp_socket_window_offered(int fd);
-/* Of this release, as uname says it. */
+/* Kernels since 5.15 follow a bound that is set in mid-stream at once, older ones never. release: uname's. */
 bool tcp_kernel_bounds_windows(const char *release);
 /* The least difference that two windows can show. */
 uint64_t tcp_socket_window_grain(int fd);
-/* The round trip that the kernel has measured, just connected of the handshake; 0: not known. */
+/* The round trip as the kernel has measured it: of a socket just connected, the handshake's. 0: not known. */
 uint64_t tcp_socket_path_ns(int fd);
 socklen_t tcp_socket_address(const struct tcp_wire_address *wire, unsigned scope_id, struct sockaddr_storage *ret);
 void tcp_socket_wire_address(const struct sockaddr_storage *address, uint16_t port, struct tcp_wire_address *ret);

@@ -40,8 +40,8 @@ static bool tell(struct tcp_connection *connection, struct tcp_stream *lead, str
 }
 
 /*
- * Our kernel keeps what is on its way short, however much the sender has begun: all that it offered before has come. Not of
- * senders that send to many, whose parts of the port are larger than it, for they take turns by grants.
+ * Our kernel keeps what is on its way short, however much the sender has begun. Not so of senders to many: their bounds add up
+ * to more than the port holds, since grants let them take turns.
  */
 static bool flight_is_bounded(const struct tcp_connection *connection)
 {

@@ -407,7 +407,9 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 {
 	struct harness *harness = *state;
 	struct pace_sender others = { .host = 7 };
-	struct pace_message message = { .sender = &others }, waiting = { .sender = &others };
+	struct pace_sender third = { .host = 8 };
+	struct pace_message message = { .sender = &others }, waiting = { .sender = &others },
+			    more = { .sender = &third };
 	struct tcp_stream *stream;
 	struct pace *pace;
 
@@ -437,6 +439,17 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
 	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_ALONE_BYTES);
+	/* Nor when the bound shrinks meanwhile. */
+	stream->flight_from = stream->rx_position + 12 * HARNESS_BYTES;
+	pace_join(pace, &third);
+	pace_add(pace, &more, 100, harness->now_ns);
+	for (unsigned i = 0; i < 13; i++) {
+		harness_exchange(harness, 5, HARNESS_BYTES, true);
+		assert_int_equal(harness->sender->s.unscheduled_most,
+				 i < 11 ? pace_unscheduled(pace) : PACE_UNSCHEDULED_ALONE_BYTES);
+	}
+	pace_remove(pace, &more);
+	pace_leave(pace, &third);
 	/* A sender to many takes its turns. */
 	harness->receiver->r.spread = 2;
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
