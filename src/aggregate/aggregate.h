@@ -38,11 +38,8 @@ enum {
 
 struct aggregate_setup {
 	const struct params *params;
-	const struct transport_ops *ops; /* between hosts, open, with its devices known */
+	const struct transport_ops *ops; /* open, with its devices known */
 	struct transport *transport;
-	/* Between members of one host; its first device is used. It has limit_eager. NULL: they use `ops`, too. */
-	const struct transport_ops *host_ops;
-	struct transport *host_transport;
 	const struct cluster *cluster; /* NULL: all in one leaf */
 	const char *host_name;         /* to find oneself in it; NULL: gethostname() */
 };
@@ -79,7 +76,6 @@ void aggregate_set_terms(struct aggregate_listener *listener, const struct aggre
 /* Of a group, after connect: for the log line and the cost model. */
 struct aggregate_facts {
 	size_t members, hosts, leaves, servers;
-	size_t neighbours;      /* members of this host that are reached by host_ops */
 	uint64_t rate_Bps;      /* what a host's NIC moves one way, as it or the cluster file says; 0: not known */
 	uint64_t uplink_Bps;    /* the narrowest; 0: not known */
 	unsigned gain_permille; /* gain.h: agreed */
@@ -135,8 +131,7 @@ void aggregate_close_listener(struct aggregate_listener *listener);
 /* Counters since the group began, for tests and benchmarks. */
 struct aggregate_counters {
 	uint64_t operations, segments, direct_operations, split_operations;
-	uint64_t bytes_sent, bytes_received; /* payload over `ops` */
-	uint64_t host_bytes_sent;            /* payload over `host_ops` */
+	uint64_t bytes_sent, bytes_received; /* payload */
 	uint64_t bytes_copied; /* by the engine on the host path, apart from reductions; not by transports */
 	uint64_t messages_sent;
 };

@@ -46,8 +46,6 @@ static void facts_of_self(const struct meeting *meeting, struct aggregate_wire_f
 		.rank_count = (uint32_t)meeting->listener->terms.rank_count,
 	};
 	memcpy(ret->host, meeting->engine->host_name, sizeof(ret->host));
-	ret->listens_on_host = meeting->listener->host_listener != NULL;
-	memcpy(ret->host_handle, meeting->listener->host_handle, sizeof(ret->host_handle));
 	if (setup->ops->device_properties(setup->transport, meeting->listener->device, &properties) == 0) {
 		ret->rate_Bps = properties.speed_Bps;
 		snprintf(ret->device, sizeof(ret->device), "%.*s", (int)sizeof(ret->device) - 1, properties.name);
@@ -347,19 +345,6 @@ static int coordinate(struct meeting *meeting)
 
 /* --------------------------------------------------------------------------------------------------------- members */
 
-static void peer_learn(struct meeting *meeting, const struct aggregate_wire_facts *facts)
-{
-	struct meeting_peer *peer = &meeting->peers[facts->index];
-
-	memcpy(peer->host, facts->host, sizeof(facts->host));
-	if (facts->host_id != meeting->engine->host_id || !facts->listens_on_host || !meeting->listener->host_listener)
-		return;
-	peer->neighbour = true;
-	meeting->neighbours++;
-	for (unsigned kind = 0; kind < MEETING_KINDS; kind++)
-		memcpy(peer->ways[MEETING_ON_HOST + kind].handle, facts->host_handle, AGGREGATE_WIRE_HANDLE_BYTES);
-}
-
 /* Before anybody has a group: struct aggregate_terms. */
 static int tell(struct meeting *meeting, struct group *group)
 {
@@ -404,7 +389,7 @@ static int verdict_read_members(struct meeting *meeting)
 			group->self = i;
 			found++;
 		} else {
-			peer_learn(meeting, facts);
+			memcpy(meeting->peers[facts->index].host, facts->host, sizeof(facts->host));
 		}
 	}
 	if (r < 0 || found != 1)

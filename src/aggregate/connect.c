@@ -36,11 +36,6 @@ const char *meeting_host(const struct meeting *meeting, size_t peer)
 						   : "(not known yet)";
 }
 
-static const struct transport_ops *ops_of(const struct meeting *meeting, bool on_host)
-{
-	return on_host ? meeting->engine->setup.host_ops : meeting->ops;
-}
-
 void mail_send(struct mail *mail, struct transport_connection *connection, void *data, size_t bytes)
 {
 	*mail = (struct mail){
@@ -55,7 +50,7 @@ void mail_receive(struct mail *mail, struct transport_connection *connection, vo
 
 int mail_step(struct meeting *meeting, struct mail *mail)
 {
-	const struct transport_ops *ops = ops_of(meeting, mail->on_host);
+	const struct transport_ops *ops = meeting->ops;
 	int tag = aggregate_tag(AGGREGATE_TAG_AGREE, 0), r = 0;
 	size_t sizes[TRANSPORT_MAX_RECVS] = { 0 };
 	void *data = mail->data, *registration = NULL;
@@ -82,15 +77,14 @@ int mail_step(struct meeting *meeting, struct mail *mail)
 
 /* ------------------------------------------------------------------------------------------------- those who come */
 
-static int visitor_known(struct meeting *meeting, struct meeting_visitor *visitor, bool on_host)
+static int visitor_known(struct meeting *meeting, struct meeting_visitor *visitor)
 {
 	struct aggregate_wire_hello hello = { 0 };
 	struct meeting_peer *peer;
 	struct meeting_way *way;
 	int r;
 
-	switch (on_host ? SERVERS_VISIT_NONE
-			: servers_visitor(meeting, visitor->connection, visitor->bytes, visitor->hello.received)) {
+	switch (servers_visitor(meeting, visitor->connection, visitor->bytes, visitor->hello.received)) {
 	case SERVERS_VISIT_LATER:
 		return 0;
 	case SERVERS_VISIT_TAKEN:
@@ -111,11 +105,9 @@ static int visitor_known(struct meeting *meeting, struct meeting_visitor *visito
 				    meeting->engine->host_name);
 	}
 	peer = r == 0 && hello.count == meeting->count ? &meeting->peers[hello.from] : NULL;
-	way = peer ? &peer->ways[(on_host ? MEETING_ON_HOST : 0) + (hello.large ? MEETING_LARGE : MEETING_SMALL)]
-		   : NULL;
-	if (!way || hello.group != meeting->group_hash || hello.from == meeting->self || way->in ||
-	    (on_host && !peer->neighbour)) {
-		ops_of(meeting, on_host)->close_connection(visitor->connection); /* of another group, or nonsense */
+	way = peer ? &peer->ways[hello.large ? MEETING_LARGE : MEETING_SMALL] : NULL;
+	if (!way || hello.group != meeting->group_hash || hello.from == meeting->self || way->in) {
+		meeting->ops->close_connection(visitor->connection); /* of another group, or nonsense */
 	} else {
 		way->in = visitor->connection;
 		memcpy(peer->host, hello.host, sizeof(peer->host));
@@ -124,17 +116,7 @@ static int visitor_known(struct meeting *meeting, struct meeting_visitor *visito
 	return 0;
 }
 
-static void say_why(struct meeting *meeting, int error)
-{
-	if (!meeting->said_why)
-		log_info(LOG_INIT,
-			 "Tributary, host %s: members of this host reach each other over the network, as %s between "
-			 "them cannot be had: %s",
-			 meeting->engine->host_name, meeting->engine->setup.host_ops->name, strerror(-error));
-	meeting->said_why = true;
-}
-
-static int network_accept(struct meeting *meeting, struct transport_connection **ret)
+static int accept_visitor(struct meeting *meeting, struct transport_connection **ret)
 {
 	int r = meeting->ops->accept(meeting->listener->listener, ret);
 
@@ -144,46 +126,24 @@ static int network_accept(struct meeting *meeting, struct transport_connection *
 	return 0;
 }
 
-/* An error closes the listener, and with it whatever waits there: whoever it was then comes over the network. */
-static void host_accept(struct meeting *meeting, struct transport_connection **ret)
-{
-	const struct transport_ops *ops = ops_of(meeting, true);
-	struct aggregate_listener *listener = meeting->listener;
-	int r;
-
-	if (!meeting->neighbours || !listener->host_listener)
-		return;
-	r = ops->accept(listener->host_listener, ret);
-	if (r < 0) {
-		say_why(meeting, r);
-		ops->close_listener(listener->host_listener);
-		listener->host_listener = NULL;
-	}
-}
-
 int meeting_receive_visitors(struct meeting *meeting)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < MEETING_WAYS * meeting->count && r == 0; i++) {
+	for (size_t i = 0; i < MEETING_KINDS * meeting->count && r == 0; i++) {
 		struct meeting_visitor *visitor = &meeting->visitors[i];
-		bool on_host = i >= MEETING_KINDS * meeting->count;
 
 		if (!visitor->connection) {
-			if (on_host)
-				host_accept(meeting, &visitor->connection);
-			else
-				r = network_accept(meeting, &visitor->connection);
+			r = accept_visitor(meeting, &visitor->connection);
 			if (r < 0 || !visitor->connection)
 				continue;
 			mail_receive(&visitor->hello, visitor->connection, visitor->bytes, sizeof(visitor->bytes));
-			visitor->hello.on_host = on_host;
 		}
 		if (mail_step(meeting, &visitor->hello) < 0) { /* gone again: it may come once more */
-			ops_of(meeting, on_host)->close_connection(visitor->connection);
+			meeting->ops->close_connection(visitor->connection);
 			*visitor = (struct meeting_visitor){ 0 };
 		} else if (visitor->hello.state == MAIL_DONE) {
-			r = visitor_known(meeting, visitor, on_host);
+			r = visitor_known(meeting, visitor);
 		}
 	}
 	return r;
@@ -191,88 +151,45 @@ int meeting_receive_visitors(struct meeting *meeting)
 
 /* -------------------------------------------------------------------------------------------------- going to others */
 
-static int connect_by(struct meeting *meeting, struct meeting_way *way, bool on_host)
+/* One step towards one of them. */
+static int reach_by(struct meeting *meeting, struct meeting_way *way, bool large)
 {
-	const struct aggregate_setup *setup = &meeting->engine->setup;
-
-	if (on_host)
-		return setup->host_ops->connect(setup->host_transport, 0, -1, way->handle, &way->out);
-	return setup->ops->connect(setup->transport, meeting->listener->device, -1, way->handle, &way->out);
-}
-
-/*
- * One step towards one of them. A connection on the host stands at once, accepted or not. So its hello is sent only when
- * the other side asks for it, and when that is done, the other side has it.
- */
-static int reach_by(struct meeting *meeting, struct meeting_way *way, bool large, bool on_host)
-{
-	const struct transport_ops *ops = ops_of(meeting, on_host);
 	struct aggregate_wire_hello hello = { .from = (uint16_t)meeting->self,
 					      .count = (uint16_t)meeting->count,
 					      .large = large,
 					      .group = meeting->group_hash };
-	int r = 0;
+	int r;
 
 	if (!way->out) {
-		r = connect_by(meeting, way, on_host);
+		r = meeting->ops->connect(meeting->engine->setup.transport, meeting->listener->device, -1, way->handle,
+					  &way->out);
 		if (r < 0 || !way->out)
 			return r;
-		if ((large || on_host) && ops->limit_eager)
-			ops->limit_eager(way->out, 0);
+		if (large && meeting->ops->limit_eager)
+			meeting->ops->limit_eager(way->out, 0);
 		memcpy(hello.host, meeting->engine->host_name, sizeof(hello.host));
 		aggregate_wire_put_hello(&hello, way->hello_bytes);
 		mail_send(&way->hello, way->out, way->hello_bytes, sizeof(way->hello_bytes));
-		way->hello.on_host = on_host;
 		meeting->progressed = true;
 	}
-	r = mail_step(meeting, &way->hello);
-	if (on_host && !large && ops->limit_eager && way->hello.state == MAIL_DONE)
-		ops->limit_eager(way->out, SIZE_MAX);
-	return r;
-}
-
-enum reached { REACHED_NOT, REACHED_LATER, REACHED };
-
-static enum reached reach_on_host(struct meeting *meeting, const struct meeting_peer *peer, struct meeting_way *way,
-				  bool large)
-{
-	int r;
-
-	if (!peer->neighbour || way->failed)
-		return REACHED_NOT;
-	if (way->hello.state == MAIL_DONE)
-		return REACHED;
-	/* An error before that is done: the other side closed it, or never took it, and does not have the hello. */
-	r = reach_by(meeting, way, large, true);
-	if (r == 0)
-		return way->hello.state == MAIL_DONE ? REACHED : REACHED_LATER;
-	say_why(meeting, r);
-	way->failed = true;
-	ops_of(meeting, true)->close_connection(way->out);
-	way->out = NULL;
-	return REACHED_NOT;
+	return mail_step(meeting, &way->hello);
 }
 
 int meeting_reach(struct meeting *meeting, size_t index)
 {
 	struct meeting_peer *peer = &meeting->peers[index];
-	bool agrees = index == 0 || meeting->self == 0, stand = true; /* the agreement goes over the network */
+	bool stand = true;
 
 	if (index == meeting->self)
 		return 1;
 	for (unsigned kind = 0; kind < MEETING_KINDS; kind++) {
-		struct meeting_way *way = &peer->ways[kind], *host_way = &peer->ways[MEETING_ON_HOST + kind];
-		bool large = kind == MEETING_LARGE;
-		enum reached on_host = reach_on_host(meeting, peer, host_way, large);
-		bool network = agrees || on_host == REACHED_NOT;
-		int r = network ? reach_by(meeting, way, large, false) : 0;
+		struct meeting_way *way = &peer->ways[kind];
+		int r = reach_by(meeting, way, kind == MEETING_LARGE);
 
 		if (r < 0)
 			return meeting_fail(meeting, -r, "host %s cannot reach host %s: %s", meeting->engine->host_name,
 					    meeting_host(meeting, index), strerror(-r));
-		stand &= on_host != REACHED_LATER && (!network || way->hello.state == MAIL_DONE);
-		/* Who cannot come on the host comes over the network, where the coordinator's are in any case. */
-		stand &= way->in || (!agrees && host_way->in);
+		stand &= way->hello.state == MAIL_DONE && way->in;
 	}
 	peer->reached = stand;
 	return stand;
@@ -328,19 +245,17 @@ static int meeting_sort(struct meeting *meeting, const uint8_t *const *handles)
 
 static void meeting_fini(struct meeting *meeting)
 {
-	for (size_t i = 0; meeting->peers && i < MEETING_WAYS * meeting->count; i++) {
-		struct meeting_way *way = &meeting->peers[i / MEETING_WAYS].ways[i % MEETING_WAYS];
-		const struct transport_ops *ops = ops_of(meeting, i % MEETING_WAYS >= MEETING_ON_HOST);
+	for (size_t i = 0; meeting->peers && i < MEETING_KINDS * meeting->count; i++) {
+		struct meeting_way *way = &meeting->peers[i / MEETING_KINDS].ways[i % MEETING_KINDS];
 
 		if (way->out)
-			ops->close_connection(way->out);
+			meeting->ops->close_connection(way->out);
 		if (way->in)
-			ops->close_connection(way->in);
+			meeting->ops->close_connection(way->in);
 	}
-	for (size_t i = 0; meeting->visitors && i < MEETING_WAYS * meeting->count; i++)
+	for (size_t i = 0; meeting->visitors && i < MEETING_KINDS * meeting->count; i++)
 		if (meeting->visitors[i].connection)
-			ops_of(meeting, i >= MEETING_KINDS * meeting->count)
-				->close_connection(meeting->visitors[i].connection);
+			meeting->ops->close_connection(meeting->visitors[i].connection);
 	sys_free(meeting->peers);
 	sys_free(meeting->visitors);
 	sys_free(meeting->verdict_bytes);
@@ -348,19 +263,7 @@ static void meeting_fini(struct meeting *meeting)
 	group_free(meeting->group);
 }
 
-static void lane_take(struct meeting *meeting, struct lane *lane, struct transport_connection **network,
-		      struct transport_connection **on_host)
-{
-	lane->connection = *network;
-	if (*on_host) {
-		lane->kept = *network;
-		lane->connection = *on_host;
-		lane->ops = ops_of(meeting, true);
-	}
-	*network = *on_host = NULL;
-}
-
-/* The connections become the group's, by position. What stands on the host is used: its other end has it, too. */
+/* The connections become the group's, by position. */
 static void meeting_hand_over(struct meeting *meeting)
 {
 	struct group *group = meeting->group;
@@ -368,10 +271,10 @@ static void meeting_hand_over(struct meeting *meeting)
 	for (size_t i = 0; i < MEETING_KINDS * group->count; i++) {
 		size_t index = group->members[i % group->count].facts.index;
 		struct meeting_way *way = &meeting->peers[index].ways[i / group->count];
-		struct meeting_way *host_way = way + MEETING_ON_HOST;
 
-		lane_take(meeting, &group->out[i], &way->out, &host_way->out);
-		lane_take(meeting, &group->in[i], &way->in, &host_way->in);
+		group->out[i].connection = way->out;
+		group->in[i].connection = way->in;
+		way->out = way->in = NULL;
 	}
 }
 
@@ -407,7 +310,7 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 	}
 	meeting.verdict_size = AGGREGATE_WIRE_VERDICT_BYTES + count * AGGREGATE_WIRE_FACTS_BYTES + SERVERS_BYTES;
 	meeting.peers = sys_zalloc(count * sizeof(*meeting.peers));
-	meeting.visitors = sys_zalloc(MEETING_WAYS * count * sizeof(*meeting.visitors));
+	meeting.visitors = sys_zalloc(MEETING_KINDS * count * sizeof(*meeting.visitors));
 	meeting.verdict_bytes = sys_zalloc(meeting.verdict_size);
 	if (!meeting.peers || !meeting.visitors || !meeting.verdict_bytes) {
 		r = meeting_fail(&meeting, ENOMEM, "host %s is out of memory", engine->host_name);

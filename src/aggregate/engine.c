@@ -51,8 +51,6 @@ int aggregate_open(const struct aggregate_setup *setup, struct aggregate_engine 
 	struct aggregate_engine *engine;
 	char name[AGGREGATE_WIRE_NAME_BYTES * 2] = "";
 
-	if (setup->host_ops && !setup->host_ops->limit_eager)
-		return -EINVAL;
 	engine = sys_zalloc(sizeof(*engine));
 	if (!engine)
 		return -ENOMEM;
@@ -85,22 +83,6 @@ void aggregate_close(struct aggregate_engine *engine)
 	sys_free(engine);
 }
 
-/* What cannot be had is done without: members of this host then come over the network, like all others. */
-static void listen_on_host(struct aggregate_listener *listener)
-{
-	const struct aggregate_setup *setup = &listener->engine->setup;
-	int r;
-
-	if (!setup->host_ops)
-		return;
-	r = setup->host_ops->listen(setup->host_transport, 0, listener->host_handle, &listener->host_listener);
-	if (r < 0) {
-		listener->host_listener = NULL;
-		log_info(LOG_INIT, "aggregation: members on this host meet over the network, as %s cannot listen: %s",
-			 setup->host_ops->name, strerror(-r));
-	}
-}
-
 int aggregate_listen(struct aggregate_engine *engine, int device, uint8_t handle[static AGGREGATE_HANDLE_BYTES],
 		     struct aggregate_listener **ret)
 {
@@ -116,7 +98,6 @@ int aggregate_listen(struct aggregate_engine *engine, int device, uint8_t handle
 		sys_free(listener);
 		return r;
 	}
-	listen_on_host(listener);
 	memcpy(handle, listener->handle, AGGREGATE_HANDLE_BYTES);
 	*ret = listener;
 	return 0;
@@ -132,8 +113,6 @@ void aggregate_close_listener(struct aggregate_listener *listener)
 	if (!listener)
 		return;
 	listener->engine->setup.ops->close_listener(listener->listener);
-	if (listener->host_listener)
-		listener->engine->setup.host_ops->close_listener(listener->host_listener);
 	sys_free(listener);
 }
 

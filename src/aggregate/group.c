@@ -46,8 +46,8 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 static void lanes_close(struct group *group)
 {
 	for (size_t i = 0; group->out && group->in && i < group_lanes(group); i++) {
-		lane_close(group, &group->out[i]);
-		lane_close(group, &group->in[i]);
+		lane_close(&group->out[i]);
+		lane_close(&group->in[i]);
 	}
 }
 
@@ -626,9 +626,6 @@ void aggregate_facts(const struct aggregate_group *opaque, struct aggregate_fact
 	const struct group *group = (const struct group *)opaque;
 
 	*ret = group->facts;
-	for (size_t i = 0; i < group->count; i++)
-		ret->neighbours += lane_is_on_host(group, &group->out[i]) &&
-				   lane_is_on_host(group, lane_large(group, group->out, i));
 }
 
 void aggregate_counters(const struct aggregate_group *opaque, struct aggregate_counters *ret)
@@ -641,7 +638,6 @@ void aggregate_counters(const struct aggregate_group *opaque, struct aggregate_c
 	ret->split_operations = atomic_load_explicit(&group->split_done, memory_order_relaxed);
 	ret->bytes_sent = atomic_load_explicit(&group->bytes_sent, memory_order_relaxed);
 	ret->bytes_received = atomic_load_explicit(&group->bytes_received, memory_order_relaxed);
-	ret->host_bytes_sent = atomic_load_explicit(&group->host_bytes_sent, memory_order_relaxed);
 	ret->bytes_copied = atomic_load_explicit(&group->bytes_copied, memory_order_relaxed);
 	ret->messages_sent = atomic_load_explicit(&group->messages_sent, memory_order_relaxed);
 }

@@ -83,11 +83,6 @@ struct transfer {
 struct lane {
 	const struct transport_ops *ops;
 	struct transport_connection *connection; /* NULL: to oneself */
-	/*
-	 * The network connection over which the agreement was made, where another took its place: its last word may still
-	 * be on its way. NULL: none.
-	 */
-	struct transport_connection *kept;
 	bool sends;
 	bool over; /* to a server that is lost: whatever is here, or comes, is through at once, and brings nothing */
 	bool stirred, soon;                          /* worth a look now; within a millisecond */
@@ -280,7 +275,7 @@ struct group {
 	bool missed; /* events may have come for it while it had no turn. Under the engine's drive */
 
 	_Atomic uint64_t operations_done, segments_done, direct_done, split_done, bytes_sent, bytes_received,
-		host_bytes_sent, bytes_copied, messages_sent;
+		bytes_copied, messages_sent;
 };
 
 /* Who hears from this member in that step, and from whom it hears; and how many steps there are. */
@@ -351,8 +346,8 @@ struct aggregate_engine {
 struct aggregate_listener {
 	struct aggregate_engine *engine;
 	int device;
-	uint8_t handle[AGGREGATE_HANDLE_BYTES], host_handle[AGGREGATE_HANDLE_BYTES];
-	struct transport_listener *listener, *host_listener; /* host_listener NULL: there is none */
+	uint8_t handle[AGGREGATE_HANDLE_BYTES];
+	struct transport_listener *listener;
 	struct aggregate_terms terms;
 };
 
@@ -414,12 +409,7 @@ bool lane_is_empty(const struct lane *lane);
 void lanes_stir(struct group *group);
 /* Closes it; all that waits there is through in the next turns, as `received` 0. Not from within a transfer's done(). */
 void lane_lose(struct lane *lane);
-void lane_close(struct group *group, struct lane *lane);
-/* It stays on the host. */
-static inline bool lane_is_on_host(const struct group *group, const struct lane *lane)
-{
-	return lane->ops == group->engine->setup.host_ops;
-}
+void lane_close(struct lane *lane);
 
 /* members.c */
 /* After each turn: ends a group in which others wait for each other, as a member has left. */

@@ -65,7 +65,7 @@ static int post(struct group *group, struct lane *lane, struct transfer *transfe
 	lane->asks |= !lane->sends && (is_large(group, lane) || !group->small_unasked);
 	if (lane->sends) {
 		group_add(&group->messages_sent, 1);
-		group_add(lane_is_on_host(group, lane) ? &group->host_bytes_sent : &group->bytes_sent, transfer->bytes);
+		group_add(&group->bytes_sent, transfer->bytes);
 	}
 	group->progressed = true;
 	return 1;
@@ -149,8 +149,7 @@ static int look(struct group *group, struct lane *lane, struct transfer **link)
 	transfer->request = NULL;
 	transfer->received = sizes[0];
 	if (!lane->sends) {
-		if (!lane_is_on_host(group, lane))
-			group_add(&group->bytes_received, sizes[0]);
+		group_add(&group->bytes_received, sizes[0]);
 		group->received = true;
 	}
 	group->progressed = true;
@@ -295,13 +294,11 @@ void lane_lose(struct lane *lane)
 	lane->over = lane->stirred = true;
 }
 
-void lane_close(struct group *group, struct lane *lane)
+void lane_close(struct lane *lane)
 {
 	if (lane->connection) /* else there may be no group yet whose transport it would be */
 		lane->ops->close_connection(lane->connection);
-	if (lane->kept)
-		group->engine->setup.ops->close_connection(lane->kept);
-	lane->connection = lane->kept = NULL;
+	lane->connection = NULL;
 	lane->posted_first = lane->small_first = lane->urgent_first = lane->staged_first = NULL;
 	lane->small_end = &lane->small_first;
 	lane->urgent_end = &lane->urgent_first;

@@ -14,9 +14,6 @@ enum {
 	MEETING_SMALL = 0,
 	MEETING_LARGE = 1,
 	MEETING_KINDS = 2,
-	/* Those over the network, and, to members of the same host, one more of each kind that stays on the host. */
-	MEETING_ON_HOST = MEETING_KINDS,
-	MEETING_WAYS = 2 * MEETING_KINDS,
 };
 
 enum mail_state { MAIL_NONE, MAIL_WAITS, MAIL_POSTED, MAIL_DONE };
@@ -24,7 +21,7 @@ enum mail_state { MAIL_NONE, MAIL_WAITS, MAIL_POSTED, MAIL_DONE };
 struct mail {
 	enum mail_state state;
 	struct transport_connection *connection;
-	bool sends, on_host;
+	bool sends;
 	uint8_t *data;
 	size_t bytes, received;
 	struct transport_request *request;
@@ -37,9 +34,7 @@ struct meeting_peer {
 		struct transport_connection *out, *in;
 		struct mail hello;
 		uint8_t hello_bytes[AGGREGATE_WIRE_HELLO_BYTES];
-		bool failed; /* on the host: it cannot be had, and the network takes its place */
-	} ways[MEETING_WAYS];
-	bool neighbour; /* on this host, where both listen */
+	} ways[MEETING_KINDS];
 	/* At the coordinator: what this member reports. */
 	struct mail report_in, verdict_out;
 	uint8_t report_bytes[AGGREGATE_WIRE_REPORT_BYTES];
@@ -63,9 +58,7 @@ struct meeting {
 	const struct transport_ops *ops;
 	size_t count, self; /* in the ascending order of handles; 0 is the coordinator */
 	struct meeting_peer *peers;
-	struct meeting_visitor *visitors; /* [MEETING_WAYS * count], the second half of them on the host */
-	size_t neighbours;
-	bool said_why; /* that neighbours are reached over the network */
+	struct meeting_visitor *visitors; /* [MEETING_KINDS * count] */
 	uint64_t group_hash, deadline_ns, timeout_ns;
 	uint64_t late_ns; /* a member: not to be waited for any longer */
 	bool progressed;

@@ -10,11 +10,11 @@ struct aggregate_memory {
 	void *registration;
 };
 
-/* NULL: no member is reached over the network. */
-static struct lane *network_lane(struct group *group)
+/* NULL: there is no other member. */
+static struct lane *first_lane(struct group *group)
 {
 	for (size_t i = 0; i < 2 * group->count; i++)
-		if (group->out[i].connection && !lane_is_on_host(group, &group->out[i]))
+		if (group->out[i].connection)
 			return &group->out[i];
 	return NULL;
 }
@@ -27,7 +27,7 @@ static int register_at(struct lane *lane, void *data, size_t bytes, void **ret)
 void group_register_own(struct group *group)
 {
 	const size_t in_bytes = group->count * group->exchange_bytes;
-	struct lane *lane = network_lane(group);
+	struct lane *lane = first_lane(group);
 	void *registration; /* taken back with the connection */
 
 	if (!lane)
@@ -54,7 +54,7 @@ int aggregate_register(struct aggregate_group *opaque, void *data, size_t bytes,
 	if (!memory)
 		return -ENOMEM;
 	pthread_mutex_lock(&group->engine->drive);
-	memory->lane = network_lane(group);
+	memory->lane = first_lane(group);
 	if (memory->lane)
 		r = register_at(memory->lane, data, bytes, &memory->registration);
 	pthread_mutex_unlock(&group->engine->drive);

@@ -353,7 +353,7 @@ static int settle(struct trial *trial)
 	servers_dismiss(group, 0);
 	/* Nobody's operations. */
 	group->operations_done = group->segments_done = group->direct_done = group->split_done = 0;
-	group->bytes_sent = group->bytes_received = group->host_bytes_sent = group->bytes_copied = 0;
+	group->bytes_sent = group->bytes_received = group->bytes_copied = 0;
 	group->messages_sent = 0;
 	unlock(group);
 	return 0;

@@ -90,12 +90,10 @@ void aggregate_wire_put_facts(const struct aggregate_wire_facts *facts,
 	bytes_put(bytes + 72, facts->eager_bytes, 8);
 	bytes_put(bytes + 80, facts->timeout_ns, 8);
 	bytes_put(bytes + 88, facts->verify, 1);
-	bytes_put(bytes + 89, facts->listens_on_host, 1);
-	bytes_put(bytes + 90, facts->as_said, 1);
+	bytes_put(bytes + 89, facts->as_said, 1);
 	bytes_put(bytes + 92, facts->rank_count, 4);
 	put_text(bytes + 96, AGGREGATE_WIRE_NAME_BYTES, facts->host);
 	put_text(bytes + 160, AGGREGATE_WIRE_NAME_BYTES, facts->device);
-	memcpy(bytes + 256, facts->host_handle, AGGREGATE_WIRE_HANDLE_BYTES);
 }
 
 int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYTES], struct aggregate_wire_facts *ret)
@@ -114,20 +112,18 @@ int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYT
 		.eager_bytes = bytes_get(bytes + 72, 8),
 		.timeout_ns = bytes_get(bytes + 80, 8),
 		.verify = bytes[88] == 1,
-		.listens_on_host = bytes[89] == 1,
-		.as_said = bytes[90] == 1,
+		.as_said = bytes[89] == 1,
 		.rank_count = (uint32_t)bytes_get(bytes + 92, 4),
 	};
 	int r = check_head(bytes);
 
 	if (r < 0)
 		return r;
-	if (bytes[88] > 1 || bytes[89] > 1 || bytes[90] > 1 || facts.leaf < AGGREGATE_LEAF_NO_CLUSTER ||
+	if (bytes[88] > 1 || bytes[89] > 1 || facts.leaf < AGGREGATE_LEAF_NO_CLUSTER ||
 	    !settings_in_range(facts.direct_bytes, facts.segment_bytes) ||
 	    !get_text(bytes + 96, AGGREGATE_WIRE_NAME_BYTES, facts.host) ||
 	    !get_text(bytes + 160, AGGREGATE_WIRE_NAME_BYTES, facts.device))
 		return -EBADMSG;
-	memcpy(facts.host_handle, bytes + 256, AGGREGATE_WIRE_HANDLE_BYTES);
 	*ret = facts;
 	return 0;
 }

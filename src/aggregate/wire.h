@@ -13,13 +13,12 @@
 #include <stdint.h>
 
 enum {
-	AGGREGATE_WIRE_VERSION = 7,
+	AGGREGATE_WIRE_VERSION = 8,
 	AGGREGATE_WIRE_NAME_BYTES = 64, /* with its NUL */
 	AGGREGATE_WIRE_REASON_BYTES = 256,
 	AGGREGATE_WIRE_HELLO_BYTES = 96,
-	AGGREGATE_WIRE_HANDLE_BYTES = 128,
-	AGGREGATE_WIRE_FACTS_BYTES = 384,
-	AGGREGATE_WIRE_REPORT_BYTES = 656,
+	AGGREGATE_WIRE_FACTS_BYTES = 256,
+	AGGREGATE_WIRE_REPORT_BYTES = 528,
 	AGGREGATE_WIRE_VERDICT_BYTES = 296, /* before the facts of the members */
 	AGGREGATE_WIRE_OPERATION_BYTES = 64,
 	AGGREGATE_WIRE_VERIFY_BYTES = 16,
@@ -50,10 +49,8 @@ struct aggregate_wire_facts {
 	uint64_t eager_bytes, timeout_ns;
 	uint32_t rank_count; /* struct aggregate_terms */
 	bool verify;
-	bool as_said;         /* wants servers to count as they are said to be */
-	bool listens_on_host; /* for members of its host, by host_handle */
+	bool as_said; /* wants servers to count as they are said to be */
 	char host[AGGREGATE_WIRE_NAME_BYTES], device[AGGREGATE_WIRE_NAME_BYTES];
-	uint8_t host_handle[AGGREGATE_WIRE_HANDLE_BYTES];
 };
 
 /* Member to coordinator. */

@@ -220,12 +220,6 @@ static const struct param_row rows[] = {
 	    "did. 0: by what the cluster file and their cards say; it is enough that one host asks for that." },
 	  KIND_BOOL,
 	  FIELD(aggregate_measure) },
-	{ { "TRIBUTARY_AGGREGATE_SHM", "boolean", "", "0, 1", "1",
-	    "Aggregation: 1: members on one host reach each other through shared memory, where that can be had. 0: "
-	    "over "
-	    "the network, like all others." },
-	  KIND_BOOL,
-	  FIELD(aggregate_shm) },
 	{ { "TRIBUTARY_VERIFY", "boolean", "", "0, 1", "0",
 	    "1: hosts that reduce together compare a checksum of every result, and fail where they differ. If one host "
 	    "asks "

@@ -44,7 +44,6 @@ struct params {
 	size_t aggregate_direct_bytes;        /* TRIBUTARY_AGGREGATE_DIRECT: 0: chosen */
 	size_t aggregate_segment_bytes;       /* TRIBUTARY_AGGREGATE_SEGMENT: the least; 0: chosen */
 	bool aggregate_measure;               /* TRIBUTARY_AGGREGATE_MEASURE */
-	bool aggregate_shm;                   /* TRIBUTARY_AGGREGATE_SHM */
 	bool verify;                          /* TRIBUTARY_VERIFY */
 	char profile[PARAMS_STRING_BYTES];    /* TRIBUTARY_PROFILE: a file; "": look in the state directory */
 	char cluster[PARAMS_STRING_BYTES];    /* TRIBUTARY_CLUSTER: a file; "": the profile's, or none */

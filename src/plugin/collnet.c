@@ -231,9 +231,6 @@ static void say_what_is_there(const struct plugin_collnet_listener *listener, co
 	if (facts.leaves > 1)
 		snprintf(shares + strlen(shares), sizeof(shares) - strlen(shares), ", %.2f a leaf's uplink",
 			 facts.uplink_share);
-	if (facts.neighbours)
-		snprintf(shares + strlen(shares), sizeof(shares) - strlen(shares),
-			 "; %zu others of this host by shared memory", facts.neighbours);
 	log_info(LOG_INIT,
 		 "Tributary, communicator %016llx: AllReduce is aggregated over %zu nodes on %zu hosts in %zu leaves, "
 		 "with %zu aggregators: %s",

@@ -31,8 +31,7 @@ static struct {
 	bool held_for_good;
 	struct transport *transport;
 	struct plugin_devices devices;
-	struct aggregate_engine *engine;  /* NULL: nobody holds it */
-	struct transport *host_transport; /* the engine's, between processes of this host; NULL: none */
+	struct aggregate_engine *engine; /* NULL: nobody holds it */
 	unsigned engine_holders;
 	bool cluster_known;
 	struct cluster *cluster;
@@ -234,12 +233,6 @@ const struct cluster *plugin_state_cluster(void)
 	return cluster;
 }
 
-static void host_transport_close(struct transport *transport)
-{
-	if (transport)
-		transport_shm.close(transport);
-}
-
 static int engine_open_locked(void)
 {
 	struct aggregate_setup setup = { .params = &state.params, .ops = state.ops };
@@ -250,16 +243,9 @@ static int engine_open_locked(void)
 		return r;
 	setup.transport = state.transport;
 	setup.cluster = cluster_locked();
-	if (state.params.aggregate_shm && transport_shm.open(&state.params, &state.host_transport) == 0) {
-		setup.host_ops = &transport_shm;
-		setup.host_transport = state.host_transport;
-	}
 	r = aggregate_open(&setup, &state.engine);
-	if (r < 0) {
-		host_transport_close(state.host_transport);
-		state.host_transport = NULL;
+	if (r < 0)
 		put_locked();
-	}
 	return r;
 }
 
@@ -291,20 +277,16 @@ void plugin_state_engine_hold(void)
 void plugin_state_engine_put(void)
 {
 	struct aggregate_engine *engine = NULL;
-	struct transport *host_transport = NULL;
 
 	pthread_mutex_lock(&state.lock);
 	if (--state.engine_holders == 0) {
 		engine = state.engine;
-		host_transport = state.host_transport;
 		state.engine = NULL;
-		state.host_transport = NULL;
 	}
 	pthread_mutex_unlock(&state.lock);
 	if (!engine)
 		return;
 	aggregate_close(engine); /* without the lock: it waits for the engine's thread */
-	host_transport_close(host_transport);
 	plugin_state_put();
 }
 

@@ -172,16 +172,6 @@ struct transport_ops {
 extern const struct transport_ops transport_tcp;
 
 /*
- * Between processes of one host, of one user: shared memory (docs/shm.md). Its one device is never NCCL's. It has no
- * thread: whoever has requests outstanding calls progress() or test() now and then, or a peer that was stopped
- * (SIGSTOP) for the time of TRIBUTARY_TIMEOUT stays unnoticed until then; one that died is told by an event. A connect
- * stands before it was accepted; what is sent before then waits for that.
- */
-extern const struct transport_ops transport_shm;
-/* True when this handle of its listen() was made on this host: the same start of the kernel and network namespace. */
-bool transport_shm_reaches(const uint8_t handle[static TRANSPORT_HANDLE_BYTES]);
-
-/*
  * RDMA: queue pairs of libibverbs, which is opened at run time (docs/verbs.md). A connection stands when both sides have
  * called connect and accept until it does: no thread does it for them. Memory of GPUs as its properties say.
  */

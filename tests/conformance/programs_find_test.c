@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -60,7 +61,7 @@ static int faulty_send(struct transport_connection *connection, void *data, size
 		faulty.wrong[bytes / 2] ^= 1;
 		data = faulty.wrong;
 	}
-	r = transport_shm.send(connection, data, bytes, tag, registration, ret);
+	r = transport_tcp.send(connection, data, bytes, tag, registration, ret);
 	if (*ret)
 		faulty.tag = tag;
 	return r;
@@ -78,9 +79,9 @@ static int faulty_receive(struct transport_connection *connection, int count, vo
 
 		for (int i = 0; i < count; i++)
 			to[i] = elsewhere;
-		transport_shm.receive(connection, count, to, bytes, tags, registrations, &forgotten);
+		transport_tcp.receive(connection, count, to, bytes, tags, registrations, &forgotten);
 	}
-	r = transport_shm.receive(connection, count, data, bytes, tags, registrations, ret);
+	r = transport_tcp.receive(connection, count, data, bytes, tags, registrations, ret);
 	if (*ret && is_now(FAULT_BEYOND))
 		((uint8_t *)data[0])[bytes[0]] ^= 1;
 	return r;
@@ -88,7 +89,7 @@ static int faulty_receive(struct transport_connection *connection, int count, vo
 
 static int faulty_test(struct transport_request *request, bool *ret_done, size_t *sizes)
 {
-	int r = transport_shm.test(request, ret_done, sizes);
+	int r = transport_tcp.test(request, ret_done, sizes);
 
 	if (r < 0 || !sizes)
 		return r;
@@ -101,7 +102,7 @@ static int faulty_test(struct transport_request *request, bool *ret_done, size_t
 
 static unsigned run(enum fault fault, struct contract_counts *counts)
 {
-	struct transport_ops ops = transport_shm;
+	struct transport_ops ops = transport_tcp;
 	struct contract_mover mover = { .label = "faulty", .ops = &ops, .max_recvs = 8 };
 	struct params params;
 	unsigned failed;
@@ -116,9 +117,10 @@ static unsigned run(enum fault fault, struct contract_counts *counts)
 	atomic_store(&faulty.sends, 0);
 	mover.first_seed = contract_first_seed(0);
 	params_defaults(&params);
-	assert_int_equal(transport_shm.open(&params, &mover.transport), 0);
+	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
+	assert_int_equal(transport_tcp.open(&params, &mover.transport), 0);
 	failed = contract_programs_run(&mover, OPERATIONS, counts);
-	transport_shm.close(mover.transport);
+	transport_tcp.close(mover.transport);
 	return failed;
 }
 

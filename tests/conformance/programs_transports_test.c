@@ -1,13 +1,12 @@
 /*
  * Random programs over the contract, compared with its reference model (support/contract_program.h), on each transport's
- * own table: shared memory with one copy and with two, the fake RDMA device, and TCP.
+ * own table: the fake RDMA device, and TCP.
  *
  * TRIBUTARY_TEST_LONG=1: a million operations for each. TRIBUTARY_TEST_FILTER: only the movers whose name begins so.
  */
 #include "base/log.h"
 #include "base/params.h"
 #include "support/contract_program.h"
-#include "transport/shm/shm.h"
 #include "transport/verbs/verbs.h"
 #include "unit/transport/verbs/fake_verbs.h"
 
@@ -37,7 +36,7 @@ static bool is_wanted(const char *label)
 
 struct variant {
 	const char *label;
-	uint64_t operations; /* in the short form */
+	uint64_t operations;        /* in the short form */
 	unsigned qps, most_regions; /* of verbs */
 	unsigned threads, streams;  /* of TCP */
 	bool lazy, pace;
@@ -131,20 +130,11 @@ static unsigned run_tcp(const struct variant *variant, struct contract_counts *c
 
 int main(void)
 {
-	static const struct variant one_copy = { .label = "shm", .operations = 100000 };
-	static const struct variant two_copies = { .label = "shm, two copies", .operations = 100000 };
-	struct contract_counts shm = { 0 }, verbs = { 0 }, tcp = { 0 };
-	struct params params;
+	struct contract_counts verbs = { 0 }, tcp = { 0 };
 	unsigned failed = 0;
 
 	runtime_start("programs_transports_test", 200);
 	log_set_sink(quiet);
-	params_defaults(&params);
-	params.timeout_ns = TIMEOUT_NS;
-	failed += run(&transport_shm, &params, &one_copy, &shm);
-	shm_set_pull(false);
-	failed += run(&transport_shm, &params, &two_copies, &shm);
-	contract_counts_print("shm", &shm);
 	for (const struct variant *variant = verbs_variants; variant->label; variant++)
 		failed += run_verbs(variant, &verbs);
 	contract_counts_print("verbs", &verbs);

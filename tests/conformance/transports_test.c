@@ -3,7 +3,6 @@
 #include "base/params.h"
 #include "support/runtime.h"
 #include "support/transport_suite.h"
-#include "transport/shm/shm.h"
 #include "transport/verbs/verbs.h"
 #include "unit/transport/verbs/fake_verbs.h"
 
@@ -74,11 +73,6 @@ int main(void)
 	params.threads = 0;
 	params.streams = 3;
 	failed += transport_suite_run(&transport_tcp, &params, "tcp, three streams", TRANSPORT_SUITE_ROUNDS / 4);
-	params_defaults(&params);
-	params.timeout_ns = TIMEOUT_NS;
-	failed += transport_suite_run(&transport_shm, &params, "shm", TRANSPORT_SUITE_ROUNDS / 2);
-	shm_set_pull(false);
-	failed += transport_suite_run(&transport_shm, &params, "shm, two copies", TRANSPORT_SUITE_ROUNDS / 2);
 	failed += run_verbs(1, false, "verbs", TRANSPORT_SUITE_ROUNDS / 2);
 	failed += run_verbs(4, true, "verbs, four queues", TRANSPORT_SUITE_ROUNDS / 2);
 	failed += run_devices();

@@ -4,6 +4,7 @@
  * input chooses which.
  */
 #include "aggregate/wire.h"
+#include "base/bytes.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -45,9 +46,7 @@ static void facts_same(const struct aggregate_wire_facts *a, const struct aggreg
 	     a->rate_Bps == b->rate_Bps && a->up_rate_Bps == b->up_rate_Bps && a->down_rate_Bps == b->down_rate_Bps &&
 	     a->cluster == b->cluster && a->direct_bytes == b->direct_bytes && a->segment_bytes == b->segment_bytes &&
 	     a->eager_bytes == b->eager_bytes && a->timeout_ns == b->timeout_ns && a->verify == b->verify &&
-	     a->as_said == b->as_said && a->listens_on_host == b->listens_on_host &&
-	     !memcmp(a->host_handle, b->host_handle, sizeof(a->host_handle)) && !strcmp(a->host, b->host) &&
-	     !strcmp(a->device, b->device));
+	     a->as_said == b->as_said && !strcmp(a->host, b->host) && !strcmp(a->device, b->device));
 }
 
 static void report(const uint8_t *bytes)
@@ -142,6 +141,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (!exact)
 		return 0;
 	memcpy(exact, data + 1, kinds[kind].bytes);
+	kinds[kind].run(exact);
+	/* Stored inputs may be of old versions. A report has a second head, before its facts. */
+	bytes_put(exact + 4, AGGREGATE_WIRE_VERSION, 2);
+	if (kinds[kind].run == report)
+		bytes_put(exact + 8 + 4, AGGREGATE_WIRE_VERSION, 2);
 	kinds[kind].run(exact);
 	free(exact);
 	return 0;

@@ -103,7 +103,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	slot(whole);
 	note(whole);
 	hello(whole, VERBS_NOTE_HELLO);
-	/* As the fuzzer cannot guess a checksum, each is also tried with the right one. */
+	/* As the fuzzer cannot guess a checksum, each is also tried with the right one; stored inputs may be of old versions. */
+	bytes_put(whole + 4, VERBS_WIRE_VERSION, 2);
 	bytes_put(whole + 8, bytes_checksum(whole + 12, sizeof(whole) - 12), 4);
 	note(whole);
 	hello(whole, VERBS_NOTE_HELLO);

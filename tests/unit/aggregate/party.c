@@ -14,7 +14,7 @@ void party_params(struct params *ret)
 	/* What aggregators do here depends on who else is on this machine; tests of the measuring ask for it. */
 	ret->aggregate_measure = false;
 	snprintf(ret->interfaces, sizeof(ret->interfaces), "lo");
-	/* Parts of it are for the aggregators to answer, and for connections on a host to stand: on a busy machine, too. */
+	/* Parts of it are for the aggregators to answer: on a busy machine, too. */
 	ret->timeout_ns = 120000000000;
 }
 
@@ -49,8 +49,6 @@ struct aggregate_setup party_setup(struct party *party, size_t i)
 	return (struct aggregate_setup){ .params = &member->params,
 					 .ops = party->ops,
 					 .transport = party->transport,
-					 .host_ops = party->params.aggregate_shm ? &transport_shm : NULL,
-					 .host_transport = party->host_transport,
 					 .cluster = &party->cluster,
 					 .host_name = member->host };
 }
@@ -64,8 +62,6 @@ int party_gather(struct party *party, const struct params *params, const char *l
 	party->ops = params->net == NET_CHOICE_VERBS ? &transport_verbs : &transport_tcp;
 	party_place(party, leaves);
 	r = party->ops->open(&party->params, &party->transport);
-	if (r == 0)
-		r = transport_shm.open(&party->params, &party->host_transport);
 	for (size_t i = 0; i < party->count && r == 0; i++) {
 		struct party_member *member = &party->members[i];
 		struct aggregate_setup setup = party_setup(party, i);
@@ -143,8 +139,6 @@ void party_close(struct party *party)
 	}
 	if (party->transport)
 		party->ops->close(party->transport);
-	if (party->host_transport)
-		transport_shm.close(party->host_transport);
 	memset(party, 0, sizeof(*party));
 }
 

@@ -1,7 +1,6 @@
 /*
  * Groups of a test: several engines in one process, each of which takes itself for a host of its own or shares one, over
- * one transport, and over shared memory between members of one host unless params.aggregate_shm says no.
- * Every wait is bounded. One thread, but for party_open, which connects each member in a thread of its own.
+ * one transport. Every wait is bounded. One thread, but for party_open, which connects each member in a thread of its own.
  */
 #ifndef TESTS_UNIT_AGGREGATE_PARTY_H
 #define TESTS_UNIT_AGGREGATE_PARTY_H
@@ -25,7 +24,7 @@ struct party_member {
 struct party {
 	struct params params;
 	const struct transport_ops *ops;
-	struct transport *transport, *host_transport; /* host_transport: shared memory, for members of one host */
+	struct transport *transport;
 	struct cluster cluster;
 	struct cluster_host hosts[PARTY_MAX];
 	struct cluster_switch switches[PARTY_MAX];

@@ -27,7 +27,6 @@ static void gather_beside(struct party *party, const char *leaves, struct cluste
 	party_params(&params);
 	params.net = NET_CHOICE_VERBS;
 	params.gid_index = 1;
-	params.aggregate_shm = false;
 	if (aggregator)
 		snprintf(params.secret, sizeof(params.secret), "/nowhere/secret");
 	verbs_transport_use(fake_verbs_start(&options), NULL);

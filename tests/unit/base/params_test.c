@@ -94,7 +94,6 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_int_equal(defaults.aggregate_direct_bytes, 0);
 	assert_int_equal(defaults.aggregate_segment_bytes, 0);
 	assert_true(defaults.aggregate_measure);
-	assert_true(defaults.aggregate_shm);
 	assert_false(defaults.verify);
 	assert_int_equal(defaults.steer, STEER_FULL);
 	assert_int_equal(defaults.local_processes, 0);
@@ -118,7 +117,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 35);
+	assert_int_equal(params_count(), 34);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -188,7 +187,6 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		  { { "0", "0" }, { "1K", "1K" }, { "512K", "512K" } },
 		  { "1023", "1M" } },
 		{ "TRIBUTARY_AGGREGATE_MEASURE", { { "0", "0" }, { "on", "1" } }, { "2", "never" } },
-		{ "TRIBUTARY_AGGREGATE_SHM", { { "0", "0" }, { "on", "1" } }, { "2", "/dev/shm" } },
 		{ "TRIBUTARY_VERIFY", { { "1", "1" }, { "no", "0" } }, { "2", "all" } },
 		{ "TRIBUTARY_PROFILE", { { "/etc/my.profile", "/etc/my.profile" } }, { NULL } },
 		{ "TRIBUTARY_CLUSTER", { { "/etc/slurm/topology.conf", "/etc/slurm/topology.conf" } }, { NULL } },

@@ -43,17 +43,10 @@ static void over_tcp(void **state)
 	lengths_follow_each_other(&transport_tcp, 33 << 10);
 }
 
-static void over_shared_memory(void **state)
-{
-	(void)state;
-	lengths_follow_each_other(&transport_shm, 64 << 10);
-}
-
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(over_tcp),
-		cmocka_unit_test(over_shared_memory),
 	};
 
 	(void)argc;
