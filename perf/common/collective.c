@@ -287,7 +287,17 @@ static bool rings_done(const struct collective *c)
 	int i;
 
 	for (i = 0; i < c->channels; i++)
-		if (c->rings[i].at != c->rings[i].count || c->rings[i].out.finished != c->rings[i].out.kernel)
+		if (c->rings[i].at != c->rings[i].count)
+			return false;
+	return true;
+}
+
+static bool rings_settled(const struct collective *c)
+{
+	int i;
+
+	for (i = 0; i < c->channels; i++)
+		if (c->rings[i].out.finished != c->rings[i].out.kernel)
 			return false;
 	return true;
 }
@@ -425,13 +435,17 @@ static int trees_step(struct collective *c)
 
 static bool tree_done(const struct tree *tree)
 {
+	return tree->down_at == tree->count && tree->up_at == tree->count;
+}
+
+static bool tree_settled(const struct tree *tree)
+{
 	int i;
 
 	for (i = 0; i < tree->place.child_count; i++)
 		if (tree->down_out[i].finished != tree->down_out[i].kernel)
 			return false;
-	return tree->down_at == tree->count && tree->up_at == tree->count &&
-	       tree->up_out.finished == tree->up_out.kernel;
+	return tree->up_out.finished == tree->up_out.kernel;
 }
 
 /* ---- a run ---- */
@@ -472,19 +486,40 @@ static bool done(const struct collective *c)
 	return tree_done(&c->trees[0]) && tree_done(&c->trees[1]);
 }
 
-int collective_run(struct collective *c, const float *input, float *output, size_t count, struct poller *poller)
+static bool settled(const struct collective *c)
 {
-	int r = prepare(c, count);
+	if (c->algo == COLLECTIVE_RING || c->size < 2)
+		return rings_settled(c);
+	return tree_settled(&c->trees[0]) && tree_settled(&c->trees[1]);
+}
 
-	c->input = input;
-	c->output = output;
-	while (r >= 0 && !done(c)) {
+static int step_until(struct collective *c, bool (*is_so)(const struct collective *c), struct poller *poller)
+{
+	int r = 0;
+
+	while (r >= 0 && !is_so(c)) {
 		r = c->algo == COLLECTIVE_RING || c->size < 2 ? rings_step(c) : trees_step(c);
 		if (r > 0)
 			poller_moved(poller);
 		else if (r == 0 && !poller_idle(poller))
 			r = -ETIMEDOUT;
 	}
+	return r < 0 ? r : 0;
+}
+
+int collective_run(struct collective *c, const float *input, float *output, size_t count, struct poller *poller)
+{
+	int r = prepare(c, count);
+
+	c->input = input;
+	c->output = output;
+	if (r >= 0)
+		r = step_until(c, done, poller);
 	forget(c);
 	return r < 0 ? r : 0;
+}
+
+int collective_settle(struct collective *c, struct poller *poller)
+{
+	return step_until(c, settled, poller);
 }

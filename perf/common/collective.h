@@ -51,8 +51,13 @@ void collective_close(struct collective *collective);
 /* Messages that this rank has sent so far, and how many a byte passes one after the other at most. */
 uint64_t collective_messages(const struct collective *collective);
 int collective_hops(const struct collective *collective);
-/* input and output: count floats each, not the same memory. */
+/*
+ * input and output: count floats each, not the same memory. Ends as NCCL's kernel does, when everything has been received
+ * and what is sent lies in the proxy's slots: no kernel waits for the proxy's sends, which may go on into the next run.
+ */
 int collective_run(struct collective *collective, const float *input, float *output, size_t count,
 		   struct poller *poller);
+/* After the last one of several: until all sends are through. */
+int collective_settle(struct collective *collective, struct poller *poller);
 
 #endif

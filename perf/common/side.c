@@ -63,6 +63,8 @@ int side_run(struct side *side, const struct side_work *work, struct side_outcom
 			r = run_once(side, work);
 		outcome.seconds = (double)(perf_now_ns() - start_ns) * 1e-9 / work->batch;
 		outcome.cpu_s = (perf_cpu_s() - outcome.cpu_s) / work->batch;
+		if (r == 0 && !side->chain)
+			r = collective_settle(&side->collective, work->poller);
 	}
 	if (r < 0)
 		return r;
