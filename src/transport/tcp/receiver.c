@@ -238,7 +238,8 @@ static void rts_match(struct tcp_connection *connection, struct tcp_message *mes
 			pace_delivered(r->pace, &message->pace, message->received, now_ns);
 		bound_flight(connection, message);
 	}
-	r->control_pending |= message->unscheduled < message->size;
+	r->grant_due = message->unscheduled < message->size;
+	r->control_pending |= r->grant_due;
 	if (message->received == message->size)
 		rts_complete(connection, message);
 }

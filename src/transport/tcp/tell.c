@@ -59,12 +59,16 @@ static bool flight_is_bounded(const struct tcp_connection *connection)
 
 static uint64_t unscheduled_most(const struct tcp_connection *connection)
 {
+	uint64_t bytes;
+
 	if (connection->r.unpaced)
 		return TCP_UNSCHEDULED_WINDOW / 2;
+	bytes = pace_unscheduled(connection->r.pace);
 	/* What comes unscheduled is charged, and could keep somebody from the grant that he waits for. */
-	return flight_is_bounded(connection) && !pace_has_waiting(connection->r.pace)
-		       ? PACE_UNSCHEDULED_ALONE_BYTES
-		       : pace_unscheduled(connection->r.pace);
+	if (bytes < PACE_UNSCHEDULED_BOUNDED_BYTES && flight_is_bounded(connection) &&
+	    !pace_has_waiting(connection->r.pace))
+		bytes = PACE_UNSCHEDULED_BOUNDED_BYTES;
+	return bytes;
 }
 
 static bool tell_unscheduled(struct tcp_connection *connection, struct tcp_stream *lead)
@@ -163,6 +167,7 @@ void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
 
 	if (!lead)
 		return;
+	r->grant_due = false;
 	pace_poll(r->pace, now_ns);
 	all = tell_unscheduled(connection, lead) && tell_grants(connection, lead, now_ns);
 	later = r->done_bytes && !r->control_pending && !tcp_stream_has_unsent(lead);
