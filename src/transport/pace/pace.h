@@ -14,8 +14,11 @@
 
 #include <stdatomic.h>
 
-/* A slice of NCCL's, so that none of them waits for a grant. */
-#define PACE_UNSCHEDULED_ALONE_BYTES   (512ULL << 10)
+/*
+ * A slice of NCCL's rings and trees, so that none of them waits for a grant. A grant's way back is as long as what this host
+ * has to send: 20 ms of 1 MB at 400 Mbit/s.
+ */
+#define PACE_UNSCHEDULED_ALONE_BYTES   (1ULL << 20)
 #define PACE_UNSCHEDULED_BOUNDED_BYTES (256ULL << 10)
 /* What may be granted to one host alone; to several, where no kernel bounds what is in the network. */
 #define PACE_ALONE_BYTES               (8ULL << 20)

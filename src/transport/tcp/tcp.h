@@ -36,6 +36,7 @@ enum {
 	TCP_STAGING_BETWEEN_DATA = TCP_WIRE_FRAME_BYTES + 64,
 	TCP_COPY_MOST = 12 << 10, /* a longer message is eager only where it cannot go unscheduled */
 	TCP_UNSCHEDULED_WINDOW = TCP_WIRE_UNSCHEDULED_UNITS * TCP_WIRE_EAGER_UNIT,
+	TCP_UNSCHEDULED_UNPACED = 512 << 10, /* of a sender that its own senders bound */
 	TCP_ENGINES_MAX = 8,
 	TCP_UNPINNED_MAX = 64,
 	TCP_PIN_TRIES = 4, /* parts of the time-out; the last two are for the system's route */

@@ -62,7 +62,7 @@ static uint64_t unscheduled_most(const struct tcp_connection *connection)
 	uint64_t bytes;
 
 	if (connection->r.unpaced)
-		return TCP_UNSCHEDULED_WINDOW / 2;
+		return TCP_UNSCHEDULED_UNPACED;
 	bytes = pace_unscheduled(connection->r.pace);
 	/* What comes unscheduled is charged, and could keep somebody from the grant that he waits for. */
 	if (bytes < PACE_UNSCHEDULED_BOUNDED_BYTES && flight_is_bounded(connection) &&

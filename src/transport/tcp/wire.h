@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum {
-	TCP_WIRE_VERSION = 4,
+	TCP_WIRE_VERSION = 5,
 	TCP_WIRE_HANDLE_BYTES = 128,
 	TCP_WIRE_HELLO_BYTES = 128,
 	TCP_WIRE_WELCOME_BYTES = 256,
@@ -25,7 +25,7 @@ enum {
 	TCP_WIRE_EAGER_UNIT = 64,   /* an eager message takes whole units of the window */
 	TCP_WIRE_EAGER_UNITS = 1024,
 	TCP_WIRE_EAGER_LEAST = 8,           /* and at least so many */
-	TCP_WIRE_UNSCHEDULED_UNITS = 16384, /* of a second window, for unscheduled bytes */
+	TCP_WIRE_UNSCHEDULED_UNITS = 32768, /* of a second window, for unscheduled bytes */
 	TCP_WIRE_EAGER_MESSAGES = 128, /* so no more of them than this, and each begins in eight units of its own */
 };
 
