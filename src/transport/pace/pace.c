@@ -264,8 +264,10 @@ static void unscheduled_look(struct pace *pace)
 	hosts = hosts_lately(pace);
 	if (pace->messages < UNSCHEDULED_KNOWN)
 		hosts = larger(hosts, pace->hosts_connected);
-	bytes = hosts < 2 ? PACE_UNSCHEDULED_ALONE_BYTES
-			  : smaller(port_bytes(pace) / hosts, PACE_UNSCHEDULED_ALONE_BYTES);
+	if (hosts < 2) /* at the beginning others are about to connect, of which it hears too late */
+		bytes = pace->messages < UNSCHEDULED_KNOWN ? PACE_UNSCHEDULED_BYTES : PACE_UNSCHEDULED_ALONE_BYTES;
+	else
+		bytes = smaller(port_bytes(pace) / hosts, PACE_UNSCHEDULED_BYTES);
 	atomic_store_explicit(&pace->unscheduled_bytes, bytes < UNSCHEDULED_LEAST_BYTES ? 0 : bytes,
 			      memory_order_relaxed);
 }
@@ -358,7 +360,7 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	atomic_init(&pace->flight_lasts, false);
 	atomic_init(&pace->flight_spread, 1);
 	atomic_init(&pace->one_sender, !options->enabled);
-	atomic_init(&pace->unscheduled_bytes, PACE_UNSCHEDULED_ALONE_BYTES);
+	atomic_init(&pace->unscheduled_bytes, options->enabled ? PACE_UNSCHEDULED_BYTES : PACE_UNSCHEDULED_ALONE_BYTES);
 	if (options->enabled && options->share_host && options->device_name)
 		open_arbiter(pace, options);
 	if (!pace->arbiter && options->share_host && options->local_processes)

@@ -14,14 +14,14 @@
 
 #include <stdatomic.h>
 
+#define PACE_UNSCHEDULED_BYTES       (256ULL << 10)
 /*
  * A slice of NCCL's rings and trees, so that none of them waits for a grant. A grant's way back is as long as what this host
  * has to send: 20 ms of 1 MB at 400 Mbit/s.
  */
-#define PACE_UNSCHEDULED_ALONE_BYTES   (1ULL << 20)
-#define PACE_UNSCHEDULED_BOUNDED_BYTES (256ULL << 10)
+#define PACE_UNSCHEDULED_ALONE_BYTES (1ULL << 20)
 /* What may be granted to one host alone; to several, where no kernel bounds what is in the network. */
-#define PACE_ALONE_BYTES               (8ULL << 20)
+#define PACE_ALONE_BYTES             (8ULL << 20)
 
 enum { PACE_HOSTS_MAX = 64 }; /* that are told apart */
 
@@ -91,9 +91,9 @@ void pace_leave(struct pace *pace, struct pace_sender *sender);
 void pace_note_path(struct pace *pace, uint64_t round_trip_ns);
 /*
  * What a sender may send of its messages before it is granted anything, so that medium messages cost no round trip. The
- * hosts that may do so at a time share what the switch holds for our port (flight.h), each at most what one alone has,
- * PACE_UNSCHEDULED_ALONE_BYTES. A caller whose kernel bounds what is on its way may give PACE_UNSCHEDULED_BOUNDED_BYTES to
- * each of them while nobody waits for a grant. 0: below two segments. Cheap, no lock.
+ * hosts that may do so at a time share what the switch holds for our port (flight.h), each at most PACE_UNSCHEDULED_BYTES,
+ * which a caller whose kernel bounds what is on its way may give to each of them while nobody waits for a grant. One that is
+ * known to be alone has PACE_UNSCHEDULED_ALONE_BYTES. 0: below two segments. Cheap, no lock.
  */
 uint64_t pace_unscheduled(struct pace *pace);
 /* A message waits for a grant. Cheap, no lock. */

@@ -65,9 +65,8 @@ static uint64_t unscheduled_most(const struct tcp_connection *connection)
 		return TCP_UNSCHEDULED_UNPACED;
 	bytes = pace_unscheduled(connection->r.pace);
 	/* What comes unscheduled is charged, and could keep somebody from the grant that he waits for. */
-	if (bytes < PACE_UNSCHEDULED_BOUNDED_BYTES && flight_is_bounded(connection) &&
-	    !pace_has_waiting(connection->r.pace))
-		bytes = PACE_UNSCHEDULED_BOUNDED_BYTES;
+	if (bytes < PACE_UNSCHEDULED_BYTES && flight_is_bounded(connection) && !pace_has_waiting(connection->r.pace))
+		bytes = PACE_UNSCHEDULED_BYTES;
 	return bytes;
 }
 

@@ -438,12 +438,12 @@ static void hosts_share_what_may_come_unscheduled(void **state)
 
 	(void)state;
 	assert_int_equal(pace_new(&options, &pace), 0);
-	assert_int_equal(pace_unscheduled(pace), PACE_UNSCHEDULED_ALONE_BYTES);
+	assert_int_equal(pace_unscheduled(pace), PACE_UNSCHEDULED_BYTES);
 	for (unsigned i = 0; i < 2 * HOSTS; i++) {
 		senders[i].host = 1 + i % HOSTS;
 		pace_join(pace, &senders[i]);
-		assert_int_equal(pace_unscheduled(pace), i ? PACE_FLIGHT_LEAST_BYTES / (i < HOSTS ? i + 1 : HOSTS)
-							   : PACE_UNSCHEDULED_ALONE_BYTES);
+		assert_int_equal(pace_unscheduled(pace),
+				 i ? PACE_FLIGHT_LEAST_BYTES / (i < HOSTS ? i + 1 : HOSTS) : PACE_UNSCHEDULED_BYTES);
 	}
 	/* Two at a time, of two hosts; then one. */
 	receive_from(pace, senders, 2, &now_ns);
@@ -533,7 +533,7 @@ static void of_very_many_hosts_none_begins(void **state)
 	assert_int_equal(pace_unscheduled(pace), 0);
 	for (unsigned i = 1; i < MANY; i++)
 		pace_leave(pace, &senders[i]);
-	assert_int_equal(pace_unscheduled(pace), PACE_UNSCHEDULED_ALONE_BYTES);
+	assert_int_equal(pace_unscheduled(pace), PACE_UNSCHEDULED_BYTES);
 	pace_leave(pace, &senders[0]);
 	pace_free(pace);
 }

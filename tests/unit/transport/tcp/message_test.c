@@ -427,8 +427,8 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		harness_exchange(harness, 5, HARNESS_BYTES, true);
 	assert_true(pace_flight(pace, 1) > 0);
-	assert_true(pace_unscheduled(pace) < PACE_UNSCHEDULED_BOUNDED_BYTES);
-	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BOUNDED_BYTES);
+	assert_true(pace_unscheduled(pace) < PACE_UNSCHEDULED_BYTES);
+	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BYTES);
 	harness->transport.bounds_windows = false; /* an older kernel */
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
 	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
@@ -438,7 +438,7 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
 	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
-	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BOUNDED_BYTES);
+	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BYTES);
 	/* Nor when the bound shrinks meanwhile. */
 	stream->flight_from = stream->rx_position + 12 * HARNESS_BYTES;
 	pace_join(pace, &third);
@@ -446,7 +446,7 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	for (unsigned i = 0; i < 13; i++) {
 		harness_exchange(harness, 5, HARNESS_BYTES, true);
 		assert_int_equal(harness->sender->s.unscheduled_most,
-				 i < 11 ? pace_unscheduled(pace) : PACE_UNSCHEDULED_BOUNDED_BYTES);
+				 i < 11 ? pace_unscheduled(pace) : PACE_UNSCHEDULED_BYTES);
 	}
 	pace_remove(pace, &more);
 	pace_leave(pace, &third);
@@ -456,7 +456,7 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
 	harness->receiver->r.spread = 0;
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
-	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BOUNDED_BYTES);
+	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BYTES);
 	/* Somebody waits for a grant. */
 	pace_add(pace, &waiting, 1 << 20, harness->now_ns);
 	assert_true(pace_has_waiting(pace));
@@ -471,7 +471,7 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	}
 	assert_int_equal(pace_flight(pace, 1), 0);
 	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
-	assert_true(pace_unscheduled(pace) < PACE_UNSCHEDULED_ALONE_BYTES);
+	assert_true(pace_unscheduled(pace) < PACE_UNSCHEDULED_BYTES);
 	pace_leave(pace, &others);
 	harness_close(harness);
 }
