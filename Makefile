@@ -352,9 +352,7 @@ unit_places = $(if $(findstring /unit/command/,$(1))$(findstring /unit/daemon/,$
 LATE_UNIT_SRC = $(foreach f,$(shell grep -l runtime_long $(UNIT_SRC)),$(if $(call among,$(LONG_UNITS),/$(f:tests/%=%)),,$(f)))
 LATE_UNITS = $(LATE_UNIT_SRC:%.c=$(O)/%)
 late_args = $(foreach t,$(LATE_UNITS),'$(t:$(O)/tests/%_test=%), long=TRIBUTARY_TEST_LONG=1 $(call unit_places,$(t)) $(t)')
-# Once more with engine threads in place of the callers'.
-ENGINE_TESTS := $(filter %/contract_test %/copies_test %/lifecycle_test %/many_test %/vanish_test,$(CONF))
-# And in a host of its own with two interfaces, which can be joined.
+# Once more in a host of its own with two interfaces, which can be joined.
 RAILS_TESTS := $(filter %/contract_test %/copies_test,$(CONF))
 RAILS_RUN = tests/testbed/testbed run tests/testbed/two-rails.bed --only h0 --quiet --no-prefix --env TRIBUTARY_IF=^lo --env TRIBUTARY_JOIN=always
 # The longest first, so that no long program is left alone at the end. In a sanitized build, which may be cut, what finds most.
@@ -363,7 +361,6 @@ unit_args = $(foreach t,$(1),'$(t:$(O)/tests/%_test=%)=$(call unit_env,$(t)) $(t
 test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
 	$(foreach t,$(CONF),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(STANDIN),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
-	$(foreach t,$(ENGINE_TESTS),'$(t:$(O)/tests/%_test=%, engine threads)=TRIBUTARY_THREADS=2 TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
 	$(foreach t,$(RAILS_TESTS),'$(t:$(O)/tests/%_test=%, two rails)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(RAILS_RUN) -- $(t)') \
 	$(peer_args) $(browser_args) $(mpi_args) $(model_args) $(gate_args) \
 	$(if $(SAN),,$(call unit_args,$(LONGEST_UNITS) $(filter-out $(LONGEST_UNITS),$(UNIT)))) \

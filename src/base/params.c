@@ -122,11 +122,6 @@ static const struct param_row rows[] = {
 	  KIND_NUMBER,
 	  FIELD(streams),
 	  .max = 16 },
-	{ { "TRIBUTARY_THREADS", "number", "", "0 to 8", "0",
-	    "Engine threads that move the data. 0: the threads that call the plugin do it." },
-	  KIND_NUMBER,
-	  FIELD(threads),
-	  .max = 8 },
 	{ { "TRIBUTARY_TIMEOUT", "seconds", "s", "0.1 to 3600", "30",
 	    "How long a peer may show no sign of life before its connections fail. What another can replace (a stream, "
 	    "an aggregator) is given up after a third of it, or 10 s where that is more." },

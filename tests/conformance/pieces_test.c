@@ -155,7 +155,6 @@ int main(void)
 		cmocka_unit_test(every_split_of_an_eager_frame),
 	};
 
-	setenv("TRIBUTARY_THREADS", "0", 1); /* the test decides when a socket is looked at */
 	runtime_start("pieces_test", 60);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ struct variant {
 	const char *label;
 	uint64_t operations;        /* in the short form */
 	unsigned qps, most_regions; /* of verbs */
-	unsigned threads, streams;  /* of TCP */
+	unsigned streams;           /* of TCP */
 	bool lazy, pace;
 	void (*disturb)(struct random *random);
 };
@@ -111,7 +111,6 @@ static unsigned run_verbs(const struct variant *variant, struct contract_counts 
 
 static const struct variant tcp_variants[] = {
 	{ .label = "tcp", .operations = 30000, .streams = 1 },
-	{ .label = "tcp, engine threads", .operations = 10000, .streams = 1, .threads = 2 },
 	{ .label = "tcp, three streams", .operations = 10000, .streams = 3 },
 	{ 0 },
 };
@@ -123,7 +122,6 @@ static unsigned run_tcp(const struct variant *variant, struct contract_counts *c
 	params_defaults(&params);
 	params.timeout_ns = TIMEOUT_NS;
 	params.streams = variant->streams;
-	params.threads = variant->threads;
 	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
 	return run(&transport_tcp, &params, variant, counts);
 }

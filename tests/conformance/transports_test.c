@@ -68,9 +68,6 @@ int main(void)
 	params.timeout_ns = TIMEOUT_NS;
 	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
 	failed += transport_suite_run(&transport_tcp, &params, "tcp", TRANSPORT_SUITE_ROUNDS / 2);
-	params.threads = 2;
-	failed += transport_suite_run(&transport_tcp, &params, "tcp, engine threads", TRANSPORT_SUITE_ROUNDS / 4);
-	params.threads = 0;
 	params.streams = 3;
 	failed += transport_suite_run(&transport_tcp, &params, "tcp, three streams", TRANSPORT_SUITE_ROUNDS / 4);
 	failed += run_verbs(1, false, "verbs", TRANSPORT_SUITE_ROUNDS / 2);

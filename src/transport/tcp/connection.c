@@ -29,7 +29,6 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	connection->stream_count = stream_count;
 	connection->active_count = active_count;
 	connection->eager_bytes = tcp_eager_most(transport);
-	connection->driven = transport->engine_count > 0;
 	connection->watch_fd = connection->bell_fd = -1;
 	connection->created_ns = connection->last_rx_ns = connection->last_tick_ns = clock_now_ns();
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
@@ -78,7 +77,6 @@ void tcp_connection_link(struct tcp_connection *connection)
 {
 	struct tcp_transport *transport = connection->transport;
 
-	connection->serial = ++transport->next_serial;
 	connection->prev = NULL;
 	connection->next = transport->connections;
 	if (connection->next)
@@ -151,7 +149,7 @@ static bool may_skip(const struct tcp_connection *connection, const struct tcp_s
 	if (connection->role == TCP_RECEIVER)
 		return stream->rx_due_ns && clock_now_ns() < stream->rx_due_ns;
 	/* As long as it has more to send than the socket takes, no word from the receiver is urgent. */
-	return connection->active_count == 1 && !connection->driven && stream->tx_full &&
+	return connection->active_count == 1 && !connection->watched && stream->tx_full &&
 	       tcp_stream_has_unsent(stream) && connection->poll_count % POLL_BUSY_EVERY != 0;
 }
 
@@ -283,13 +281,8 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 	int r = 0;
 
 	*ret_done = false;
-	if (connection->transport->engine_count && !connection->watched) {
-		if (pthread_mutex_trylock(&connection->lock) != 0)
-			return 0; /* its engine is at work on it */
-	} else {
-		pthread_mutex_lock(&connection->lock);
-	}
-	if (!request->done && !connection->error && !connection->driven) {
+	pthread_mutex_lock(&connection->lock);
+	if (!request->done && !connection->error && !connection->watched) {
 		tcp_connection_progress(connection);
 		if (clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > connection->transport->beat_ns)
 			tcp_connection_tick(connection, connection->now_ns);

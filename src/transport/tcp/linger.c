@@ -22,7 +22,6 @@ void tcp_linger(struct tcp_connection *connection, uint64_t now_ns)
 		lingering = sys_zalloc(sizeof(*lingering));
 		if (!lingering)
 			continue;
-		tcp_engine_unwatch(connection, stream);
 		shutdown(stream->fd, SHUT_WR);
 		*lingering = (struct tcp_lingering){ .next = transport->lingering,
 						     .fd = stream->fd,

@@ -110,8 +110,8 @@ static uint64_t unscheduled(const struct tcp_connection *connection, uint64_t by
  */
 static bool is_better_unscheduled(const struct tcp_connection *connection, uint64_t bytes)
 {
-	return bytes > TCP_COPY_MOST && !connection->driven && !connection->watched &&
-	       unscheduled(connection, bytes) == bytes && find_place(connection, bytes) >= 0;
+	return bytes > TCP_COPY_MOST && !connection->watched && unscheduled(connection, bytes) == bytes &&
+	       find_place(connection, bytes) >= 0;
 }
 
 static void queue_rts(struct tcp_connection *connection, struct tcp_stream *lead, struct tcp_request *request)
@@ -175,7 +175,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	if (unit < 0)
 		pace_note_send(s->pace, now_ns);
 	/* With others under way the caller is about to test one of them; a lone RTS goes out with their bytes then. */
-	if (request->done || !others || connection->driven || request->unscheduled)
+	if (request->done || !others || connection->watched || request->unscheduled)
 		tcp_sender_pump(connection, now_ns);
 	*ret = request;
 	return 0;
@@ -353,7 +353,7 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 
 		if (!stream->live || !stream->tx_full || !tcp_stream_has_unsent(stream))
 			continue;
-		if (connection->driven || !stream->tx_due_ns || clock_now_ns() >= stream->tx_due_ns)
+		if (connection->watched || !stream->tx_due_ns || clock_now_ns() >= stream->tx_due_ns)
 			flush(connection, stream, now_ns);
 	}
 	while (!connection->error) {

@@ -124,12 +124,5 @@ static void *run(void *arg)
 
 int tcp_service_start(struct tcp_transport *transport)
 {
-	int r = 0;
-
-	if (!transport->service.runs) {
-		r = transport_service_start(&transport->service, run, transport, "tributary");
-		if (r == 0)
-			tcp_engines_start(transport);
-	}
-	return r;
+	return transport->service.runs ? 0 : transport_service_start(&transport->service, run, transport, "tributary");
 }

@@ -249,7 +249,7 @@ static bool is_awaited(const struct tcp_connection *connection, const struct tcp
 static bool is_dense(const struct tcp_connection *connection, const struct tcp_stream *stream, size_t got,
 		     uint64_t now_ns)
 {
-	return got <= SMALL_BYTES && connection->role == TCP_RECEIVER && !connection->driven &&
+	return got <= SMALL_BYTES && connection->role == TCP_RECEIVER && !connection->watched &&
 	       !tcp_receiver_expects_data(connection) && clock_elapsed_ns(stream->last_rx_ns, now_ns) < SMALL_GAP_NS &&
 	       atomic_load_explicit(&connection->transport->sends, memory_order_relaxed) == stream->rx_after_sends;
 }

@@ -4,8 +4,7 @@
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
  * tcp_connection. sender.c and receiver.c hold what the two roles do with frames, tell.c what a receiver reports of it,
  * window.c where short messages are kept, stream.c moves bytes of one socket, failover.c is what happens when a socket dies,
- * service.c is the one background thread; engine.c holds the threads that move data for callers who asked for some, watch.c
- * serves owners who sleep in an epoll set of their own.
+ * service.c is the one background thread, watch.c serves owners who sleep in an epoll set of their own.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
  * a connection), the pace's own. No lock is held across anything that blocks.
@@ -37,7 +36,6 @@ enum {
 	TCP_COPY_MOST = 12 << 10, /* a longer message is eager only where it cannot go unscheduled */
 	TCP_UNSCHEDULED_WINDOW = TCP_WIRE_UNSCHEDULED_UNITS * TCP_WIRE_EAGER_UNIT,
 	TCP_UNSCHEDULED_UNPACED = 512 << 10, /* of a sender that its own senders bound */
-	TCP_ENGINES_MAX = 8,
 	TCP_UNPINNED_MAX = 64,
 	TCP_PIN_TRIES = 4, /* parts of the time-out; the last two are for the system's route */
 	TCP_ACCEPTOR_MAX = 2 * TCP_INTERFACE_MAX,
@@ -218,11 +216,9 @@ struct tcp_connection {
 	bool peer_closed; /* it said BYE */
 	bool closing;     /* closed by its user; the service thread lets the last bytes out */
 	uint64_t closing_since_ns;
-	uint64_t serial; /* of all of the transport's, never 0: what the engine threads know it by */
-	bool driven;     /* an engine thread or an owner that watches it moves its data, not the caller of test */
-	bool watched;    /* by an owner, with the next three: transport.h */
-	int watch_fd;    /* the owner's epoll set */
-	int bell_fd; /* an eventfd in it: rung when somebody else than the owner has moved or ended the connection */
+	bool watched; /* by an owner, who moves its data, not the caller of test; with the next three: transport.h */
+	int watch_fd; /* the owner's epoll set */
+	int bell_fd;  /* an eventfd in it: rung when somebody else than the owner has moved or ended the connection */
 	uint64_t watch_key;
 	bool unread; /* a turn ended before its sockets were empty */
 	uint64_t id;
@@ -373,19 +369,13 @@ struct tcp_transport {
 	struct tcp_connector *connectors;
 	struct tcp_connection *connections; /* live ones, half-joined ones, and closed ones that still empty */
 	uint32_t next_listener_id;
-	uint64_t next_connector_id, next_serial;
+	uint64_t next_connector_id;
 	/* The service thread. */
 	struct transport_service service;
 	/* It waits for the lock. Callers poll connect and accept without end and would take the lock again before it
 	 * wakes; while this is set they answer "not yet" instead. */
 	_Atomic bool service_waits;
 	_Atomic uint64_t sends; /* posted so far, on all connections */
-	/* The engine threads; counted under the lock, before there are connections. */
-	struct tcp_engine *engines[TCP_ENGINES_MAX];
-	unsigned engine_count;
-	bool engines_tried;
-	_Atomic bool engines_stop;
-	int engines_stop_fd;
 	/* Addresses that could be reached only as the system routes: hashes, the oldest is overwritten. */
 	_Atomic uint64_t unpinned[TCP_UNPINNED_MAX];
 	_Atomic unsigned unpinned_count;
@@ -574,14 +564,6 @@ void tcp_acceptor_tick(struct tcp_transport *transport, uint64_t now_ns);
 
 /* service.c */
 int tcp_service_start(struct tcp_transport *transport); /* transport lock held; running already: fine */
-
-/* engine.c */
-void tcp_engines_start(
-	struct tcp_transport *transport);               /* transport lock held; as many as TRIBUTARY_THREADS asks for */
-void tcp_engines_stop(struct tcp_transport *transport); /* no lock held */
-/* A new socket of a connection that is linked. The lock that its joining needs is held. */
-void tcp_engine_watch(struct tcp_connection *connection, struct tcp_stream *stream);
-void tcp_engine_unwatch(const struct tcp_connection *connection, const struct tcp_stream *stream);
 
 /* watch.c; connection lock held in all but the first two. */
 int tcp_watch(struct tcp_connection *connection, int epoll_fd, uint64_t key);

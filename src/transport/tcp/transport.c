@@ -87,7 +87,6 @@ static void tcp_close(struct transport *opaque)
 		}
 	}
 	transport_service_stop(&transport->service);
-	tcp_engines_stop(transport);
 	while (transport->connections) {
 		struct tcp_connection *connection = transport->connections;
 
@@ -125,7 +124,6 @@ static int tcp_open(const struct params *params, struct transport **ret)
 	if (!transport)
 		return -ENOMEM;
 	transport->params = params;
-	transport->engines_stop_fd = -1;
 	pthread_mutex_init(&transport->lock, NULL);
 	transport_service_init(&transport->service, &transport->lock);
 	transport_devices_init(&transport->devices, &transport->lock, (struct transport *)transport, describe);
@@ -279,8 +277,6 @@ static void tcp_close_listener(struct transport_listener *opaque)
 		if (connection->listener != listener)
 			continue;
 		tcp_connection_unlink(connection);
-		pthread_mutex_lock(&connection->lock); /* an engine may be about to let go of it */
-		pthread_mutex_unlock(&connection->lock);
 		tcp_connection_free(connection);
 	}
 	if (listener->prev)

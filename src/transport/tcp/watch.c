@@ -39,7 +39,6 @@ void tcp_unwatch(struct tcp_connection *connection)
 	transport_watch_remove(connection->watch_fd, connection->bell_fd);
 	sys_close(&connection->bell_fd);
 	connection->watched = false;
-	connection->driven = connection->transport->engine_count > 0;
 	connection->watch_fd = -1;
 }
 
@@ -63,10 +62,6 @@ static int watch_locked(struct tcp_connection *connection, int epoll_fd, uint64_
 		tcp_unwatch(connection);
 		return r;
 	}
-	for (unsigned i = 0; i < connection->stream_count; i++)
-		if (connection->driven && connection->streams[i].live)
-			tcp_engine_unwatch(connection, &connection->streams[i]);
-	connection->driven = true;
 	if (connection->error || connection->unread)
 		tcp_watch_ring(connection);
 	return 0;
@@ -84,12 +79,8 @@ int tcp_watch(struct tcp_connection *connection, int epoll_fd, uint64_t key)
 
 void tcp_watch_stream(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns)
 {
-	int r = 0;
+	int r = connection->watched ? add_stream(connection, stream) : 0;
 
-	if (connection->watched)
-		r = add_stream(connection, stream);
-	else
-		tcp_engine_watch(connection, stream);
 	if (r < 0)
 		tcp_failover_lost(connection, stream, strerror(-r), now_ns);
 }

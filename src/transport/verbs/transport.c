@@ -116,7 +116,6 @@ static void set_control_params(struct verbs_transport *transport, const struct p
 {
 	transport->control_params = *params;
 	transport->control_params.streams = 1;
-	transport->control_params.threads = 0;
 	transport->control_params.pace = false;
 	transport->control_params.eager_bytes = CONTROL_EAGER_BYTES;
 	transport->control_params.report_after_ns = NEVER_NS; /* a control connection waits all its life */

@@ -81,7 +81,6 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_int_equal(defaults.family, FAMILY_AUTO);
 	assert_int_equal(defaults.port_low, 0);
 	assert_int_equal(defaults.streams, 0);
-	assert_int_equal(defaults.threads, 0);
 	assert_int_equal(defaults.timeout_ns, UINT64_C(30000000000));
 	assert_int_equal(defaults.report_after_ns, UINT64_C(30000000000));
 	assert_int_equal(defaults.eager_bytes, 16384);
@@ -117,7 +116,7 @@ static void every_row_is_described_and_named_once(void **state)
 	struct param_info info, other;
 
 	(void)state;
-	assert_int_equal(params_count(), 34);
+	assert_int_equal(params_count(), 33);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		assert_int_equal(strncmp(info.name, "TRIBUTARY_", 10), 0);
@@ -156,8 +155,7 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 		{ "TRIBUTARY_PORTS",
 		  { { "1024-65535", "1024-65535" }, { "5000-5000", "5000-5000" }, { "any", "any" } },
 		  { "1023-2000", "2000-65536", "3000-2000", "3000", "0", "0-0" } },
-		{ "TRIBUTARY_STREAMS", { { "0", "0" }, { "16", "16" } }, { "17", "-1", "two", "1.5" } },
-		{ "TRIBUTARY_THREADS", { { "0", "0" }, { "8", "8" } }, { "9", "-1", "4294967296" } },
+		{ "TRIBUTARY_STREAMS", { { "0", "0" }, { "16", "16" } }, { "17", "-1", "4294967296", "two", "1.5" } },
 		{ "TRIBUTARY_TIMEOUT",
 		  { { "0.1", "0.1" }, { "3600", "3600" }, { "2.50", "2.5" } },
 		  { "0", "0.099999999", "3600.1", "10s", "-1" } },
@@ -237,12 +235,12 @@ static void every_row_takes_its_range_and_refuses_the_rest(void **state)
 
 static void one_bad_value_leaves_the_others(void **state)
 {
-	char a[] = "TRIBUTARY_STREAMS=99", b[] = "TRIBUTARY_THREADS=3", *environment[] = { a, b, NULL };
+	char a[] = "TRIBUTARY_STREAMS=99", b[] = "TRIBUTARY_QPS=3", *environment[] = { a, b, NULL };
 	struct params params = load(environment);
 
 	(void)state;
 	assert_int_equal(params.streams, 0);
-	assert_int_equal(params.threads, 3);
+	assert_int_equal(params.qps, 3);
 	assert_int_equal(complaints.count, 1);
 	assert_string_equal(complaints.text[0],
 			    "TRIBUTARY_STREAMS=99 is not valid: expected 0 to 16; the default, 0, is used.");

@@ -67,7 +67,7 @@ static void a_value_of_the_file_holds_and_is_said_to_come_from_there(void **stat
 	assert_string_equal(row("TRIBUTARY_IF"), expected);
 	snprintf(expected, sizeof(expected), "3 TRIBUTARY_STREAMS %s", getenv("NCCL_CONF_FILE"));
 	assert_string_equal(row("TRIBUTARY_STREAMS"), expected);
-	assert_string_equal(row("TRIBUTARY_THREADS"), "0 - -");
+	assert_string_equal(row("TRIBUTARY_QPS"), "1 - -");
 	assert_int_equal(program_run("devices", PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 	assert_non_null(strstr(text, "\nlo "));
 	snprintf(expected, sizeof(expected), "NCCL_SOCKET_IFNAME==lo, set in %s.", getenv("NCCL_CONF_FILE"));
