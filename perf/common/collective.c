@@ -227,13 +227,14 @@ static int ring_prepare(const struct collective *c, struct ring *ring, size_t of
 /* What NCCL's kernel does with one slice. True when it could. */
 static bool ring_kernel(struct collective *c, struct ring *ring)
 {
-	const struct slice *slice = &ring->slices[ring->at];
+	const struct slice *slice;
 	const float *mine;
 	float *out, *room = NULL;
 	char *front = NULL;
 
 	if (ring->at == ring->count)
 		return false;
+	slice = &ring->slices[ring->at];
 	if (slice->receive)
 		front = pipe_front(&ring->in);
 	if (slice->send)
@@ -340,7 +341,7 @@ static int tree_prepare(struct tree *tree, size_t offset, size_t bytes)
 /* Adds what came from the children to what is here: into the parent's slot, or at the root into the result. */
 static bool tree_up(struct collective *c, struct tree *tree)
 {
-	const struct slice *slice = &tree->slices[tree->up_at];
+	const struct slice *slice;
 	bool root = tree->place.parent < 0;
 	const float *mine;
 	float *to;
@@ -348,6 +349,7 @@ static bool tree_up(struct collective *c, struct tree *tree)
 
 	if (tree->up_at == tree->count)
 		return false;
+	slice = &tree->slices[tree->up_at];
 	for (i = 0; i < tree->place.child_count; i++)
 		if (!pipe_front(&tree->up_in[i]))
 			return false;
@@ -371,13 +373,14 @@ static bool tree_up(struct collective *c, struct tree *tree)
 /* Keeps what came from the parent and hands it to the children. */
 static bool tree_down(struct collective *c, struct tree *tree)
 {
-	const struct slice *slice = &tree->slices[tree->down_at];
+	const struct slice *slice;
 	bool root = tree->place.parent < 0;
 	float *result;
 	int i;
 
 	if (tree->down_at == tree->count || (root && tree->down_at == tree->up_at))
 		return false;
+	slice = &tree->slices[tree->down_at];
 	if (!root && !pipe_front(&tree->down_in))
 		return false;
 	for (i = 0; i < tree->place.child_count; i++)

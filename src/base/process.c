@@ -108,34 +108,6 @@ bool process_has_ended(uint32_t pid)
 	return ended;
 }
 
-/* "Name:\tvalue ..." of /proc/PID/status; NULL: it is not there. */
-static char *status_value(char *text, const char *name)
-{
-	char *at = strstr(text, name);
-
-	return at ? at + strlen(name) : NULL;
-}
-
-bool process_is_stopped(uint32_t pid, uint64_t *ret_switches)
-{
-	char path[32], text[4096], *state = NULL, *switches = NULL;
-	int saved_errno = errno;
-
-	snprintf(path, sizeof(path), "/proc/%u/status", pid);
-	if (read_text(path, text, sizeof(text)) == 0) {
-		state = status_value(text,
-				     "\nState:\t"); /* the first line is the program's name: it holds no line end */
-		switches = status_value(text, "\nvoluntary_ctxt_switches:\t");
-	}
-	if (switches) {
-		switches[strcspn(switches, "\n")] = '\0';
-		if (parse_u64(switches, 0, UINT64_MAX, ret_switches) < 0)
-			state = NULL;
-	}
-	errno = saved_errno;
-	return state && switches && (*state == 'T' || *state == 't');
-}
-
 static uint64_t boot_of(void)
 {
 	char text[64];

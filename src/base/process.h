@@ -29,12 +29,6 @@ enum process_state process_state(const struct process_identity *of, const struct
 /* A process of this namespace has certainly ended, if only its number is known. False also means: cannot tell. */
 bool process_has_ended(uint32_t pid);
 
-/*
- * Stopped by a signal or a debugger. False also means: cannot tell. *ret_switches is another number whenever it has run
- * since it was seen stopped.
- */
-bool process_is_stopped(uint32_t pid, uint64_t *ret_switches);
-
 /* A number that is another one for another text. FNV-1a, 64 bits; `so_far`: PROCESS_HASH_START, or of what came before. */
 #define PROCESS_HASH_START UINT64_C(0xcbf29ce484222325)
 uint64_t process_hash(uint64_t so_far, const void *data, uint64_t bytes);

@@ -262,82 +262,14 @@ ssize_t sys_sendmsg(int fd, const struct iovec *parts, size_t count)
 	return result_of(sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT), saved_errno);
 }
 
-ssize_t sys_send_descriptors(int fd, const void *data, size_t bytes, const int *descriptors, unsigned count)
+int sys_memory_file(const char *name)
 {
-	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_WRITE);
-	struct iovec part = { (void *)(uintptr_t)data, bytes };
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(SYS_DESCRIPTORS_MAX * sizeof(int))];
-	} control = { 0 };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = control.room,
-				  .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
-
-	if (error)
-		return -error;
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
-	memcpy(CMSG_DATA(&control.header), descriptors, count * sizeof(int));
-	return result_of(sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT), saved_errno);
-}
-
-ssize_t sys_receive_descriptors(int fd, void *data, size_t bytes, int *descriptors, unsigned count)
-{
-	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_READ);
-	struct iovec part = { data, bytes };
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(SYS_DESCRIPTORS_MAX * sizeof(int))];
-	} control = { 0 };
-	struct msghdr message = {
-		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)
-	};
-	unsigned came = 0;
-	ssize_t got;
-
-	for (unsigned i = 0; i < count; i++)
-		descriptors[i] = -1;
-	if (error)
-		return -error;
-	got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	for (struct cmsghdr *at = got < 0 ? NULL : CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
-		if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= at->cmsg_len; i++) {
-			int one;
-
-			memcpy(&one, CMSG_DATA(at) + i * sizeof(int), sizeof(one));
-			if (came < count)
-				descriptors[came++] = one;
-			else
-				close(one); /* more than were asked for */
-		}
-	}
-	for (; got >= 0 && (message.msg_flags & MSG_CTRUNC) && came < count; came++)
-		descriptors[came] = SYS_DESCRIPTOR_NO_ROOM;
-	if (got >= 0 && (message.msg_flags & MSG_TRUNC))
-		return -EMSGSIZE;
-	return result_of(got, saved_errno);
-}
-
-int sys_memory_file(const char *name, size_t bytes, int seals)
-{
-	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_FILE), fd;
+	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_FILE);
 
 	if (error)
 		return -error;
 	/* By number: glibc has the function only since 2.27. */
-	fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd >= 0 && (ftruncate(fd, (off_t)bytes) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)) {
-		error = -errno;
-		sys_close(&fd);
-		errno = saved_errno;
-		return error;
-	}
-	return (int)result_of(fd, saved_errno);
+	return (int)result_of(syscall(SYS_memfd_create, name, MFD_CLOEXEC), saved_errno);
 }
 
 void *sys_map_pages(size_t bytes)
@@ -356,29 +288,6 @@ void sys_unmap_pages(void *memory, size_t bytes)
 {
 	if (memory)
 		munmap(memory, bytes);
-}
-
-int sys_map_shared(int fd, size_t bytes, void **ret)
-{
-	int saved_errno = errno;
-	void *memory;
-
-	if (FAULT_OF(SYS_FAULT_MEMORY))
-		return -ENOMEM;
-	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (memory == MAP_FAILED)
-		return (int)result_of(-1, saved_errno);
-	*ret = memory;
-	return 0;
-}
-
-ssize_t sys_read_process(pid_t pid, const struct iovec *local, const struct iovec *remote, unsigned count)
-{
-	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_READ);
-
-	if (error)
-		return -error;
-	return result_of(process_vm_readv(pid, local, count, remote, count, 0), saved_errno);
 }
 
 int sys_openat(int directory, const char *name, int flags, unsigned mode)

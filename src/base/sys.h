@@ -26,25 +26,14 @@ ssize_t sys_readv(int fd, const struct iovec *parts, int count);
 ssize_t sys_send(int fd, const void *buffer, size_t bytes);           /* adds MSG_NOSIGNAL | MSG_DONTWAIT */
 ssize_t sys_sendmsg(int fd, const struct iovec *parts, size_t count); /* adds MSG_NOSIGNAL | MSG_DONTWAIT */
 int sys_thread_start(void *(*run)(void *), void *arg, const char *name, void *ret_pthread); /* all signals blocked */
-/* One packet with `count` descriptors: sent whole or not at all. Received ones are CLOEXEC, and -1
- * where none came. -EMSGSIZE: the packet is longer than that. */
-enum {
-	SYS_DESCRIPTORS_MAX = 4,
-	SYS_DESCRIPTOR_NO_ROOM = -2 /* in place of -1: this process may have no more of them */
-};
-ssize_t sys_send_descriptors(int fd, const void *data, size_t bytes, const int *descriptors, unsigned count);
-ssize_t sys_receive_descriptors(int fd, void *data, size_t bytes, int *descriptors, unsigned count);
-/* A file without a name, of so many zero bytes, with these seals (F_SEAL_*); the descriptor. */
-int sys_memory_file(const char *name, size_t bytes, int seals);
-int sys_map_shared(int fd, size_t bytes, void **ret); /* readable and writable; munmap takes it back */
+/* An empty file without a name; the descriptor. */
+int sys_memory_file(const char *name);
 /*
  * Whole pages of zeroes, which cost neither time nor memory before they are touched: for what is long and may be used in
  * part. NULL: no memory. Given back with the same length (NULL is fine).
  */
 void *sys_map_pages(size_t bytes);
 void sys_unmap_pages(void *memory, size_t bytes);
-/* From another process' memory, part by part; the bytes read, fewer where memory ends. */
-ssize_t sys_read_process(pid_t pid, const struct iovec *local, const struct iovec *remote, unsigned count);
 void sys_close(int *fd); /* closes unless negative, sets it to -1, keeps errno */
 /*
  * The same for a socket that was made here: the peer hears of it now, though forked children may hold copies. A child that

@@ -22,7 +22,7 @@
 /* /proc/PID rather than /proc/self: a child that inherits the name finds the file while this process lives. */
 int steer_memory_file(size_t reserved_bytes, char path[static STEER_PATH_BYTES])
 {
-	int fd = sys_memory_file("tributary", 0, 0), r = 0;
+	int fd = sys_memory_file("tributary"), r = 0;
 	struct stat named, own;
 
 	if (fd < 0)

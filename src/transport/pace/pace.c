@@ -70,6 +70,7 @@ struct pace {
 	unsigned hosts_most, hosts_most_before; /* that were sending at a time: in this epoch, in the last */
 	uint64_t messages, hosts_epoch_ns, hosts_epoch_messages; /* in all; when the epoch began, and after how many */
 	_Atomic uint64_t unscheduled_bytes;                      /* read without the lock */
+	_Atomic uint64_t alone_host;                             /* the same; 0: there is none */
 	_Atomic uint64_t poll_due_ns;                            /* the same */
 	_Atomic uint64_t flight_bytes;                           /* the same */
 	_Atomic bool flight_lasts;                               /* the same */
@@ -249,6 +250,7 @@ static uint64_t hosts_lately(const struct pace *pace)
 static void unscheduled_look(struct pace *pace)
 {
 	uint64_t hosts = pace->hosts_sending, bytes;
+	bool alone;
 
 	if (!pace->enabled)
 		return;
@@ -264,12 +266,12 @@ static void unscheduled_look(struct pace *pace)
 	hosts = hosts_lately(pace);
 	if (pace->messages < UNSCHEDULED_KNOWN)
 		hosts = larger(hosts, pace->hosts_connected);
-	if (hosts < 2) /* at the beginning others are about to connect, of which it hears too late */
-		bytes = pace->messages < UNSCHEDULED_KNOWN ? PACE_UNSCHEDULED_BYTES : PACE_UNSCHEDULED_ALONE_BYTES;
-	else
-		bytes = smaller(port_bytes(pace) / hosts, PACE_UNSCHEDULED_BYTES);
+	bytes = hosts < 2 ? PACE_UNSCHEDULED_BYTES : smaller(port_bytes(pace) / hosts, PACE_UNSCHEDULED_BYTES);
 	atomic_store_explicit(&pace->unscheduled_bytes, bytes < UNSCHEDULED_LEAST_BYTES ? 0 : bytes,
 			      memory_order_relaxed);
+	/* At the beginning others are about to connect, of which it would hear too late. */
+	alone = hosts < 2 && pace->messages >= UNSCHEDULED_KNOWN && one_sender_alone(pace);
+	atomic_store_explicit(&pace->alone_host, alone ? pace->source : 0, memory_order_relaxed);
 }
 
 /* Who competes is known whenever a message begins or ends, here or in another process. */
@@ -360,7 +362,8 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	atomic_init(&pace->flight_lasts, false);
 	atomic_init(&pace->flight_spread, 1);
 	atomic_init(&pace->one_sender, !options->enabled);
-	atomic_init(&pace->unscheduled_bytes, options->enabled ? PACE_UNSCHEDULED_BYTES : PACE_UNSCHEDULED_ALONE_BYTES);
+	atomic_init(&pace->unscheduled_bytes, PACE_UNSCHEDULED_BYTES);
+	atomic_init(&pace->alone_host, 0);
 	if (options->enabled && options->share_host && options->device_name)
 		open_arbiter(pace, options);
 	if (!pace->arbiter && options->share_host && options->local_processes)
@@ -509,8 +512,11 @@ bool pace_has_waiting(struct pace *pace)
 	return atomic_load_explicit(&pace->poll_due_ns, memory_order_relaxed) != NEVER;
 }
 
-uint64_t pace_unscheduled(struct pace *pace)
+uint64_t pace_unscheduled(struct pace *pace, const struct pace_sender *sender)
 {
+	if (sender && (!pace->enabled ||
+		       (sender->host && sender->host == atomic_load_explicit(&pace->alone_host, memory_order_relaxed))))
+		return PACE_UNSCHEDULED_ALONE_BYTES;
 	return atomic_load_explicit(&pace->unscheduled_bytes, memory_order_relaxed);
 }
 

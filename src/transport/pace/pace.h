@@ -92,10 +92,11 @@ void pace_note_path(struct pace *pace, uint64_t round_trip_ns);
 /*
  * What a sender may send of its messages before it is granted anything, so that medium messages cost no round trip. The
  * hosts that may do so at a time share what the switch holds for our port (flight.h), each at most PACE_UNSCHEDULED_BYTES,
- * which a caller whose kernel bounds what is on its way may give to each of them while nobody waits for a grant. One that is
- * known to be alone has PACE_UNSCHEDULED_ALONE_BYTES. 0: below two segments. Cheap, no lock.
+ * which a caller whose kernel bounds what is on its way may give to each of them while nobody waits for a grant. The one that
+ * is known to be alone has PACE_UNSCHEDULED_ALONE_BYTES; others that are connected beside it have not. sender: NULL: none
+ * that could be. 0: below two segments. Cheap, no lock.
  */
-uint64_t pace_unscheduled(struct pace *pace);
+uint64_t pace_unscheduled(struct pace *pace, const struct pace_sender *sender);
 /* A message waits for a grant. Cheap, no lock. */
 bool pace_has_waiting(struct pace *pace);
 /*

@@ -263,7 +263,8 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 		connection->joined_count--;
 		connection->live_count--;
 	}
-	unscheduled_bytes = pace_unscheduled(connection->r.pace);
+	unscheduled_bytes = pace_unscheduled(connection->r.pace,
+					     connection->active_count > 1 ? NULL : &connection->r.sender);
 	if (hello->stream + 1U ==
 	    connection->stream_count) /* whose welcome the sender goes by: need not be said again */
 		connection->r.unscheduled_told = unscheduled_bytes;

@@ -136,9 +136,6 @@ static void read_stream(struct tcp_connection *connection, struct tcp_stream *st
 			connection->hot = stream->index;
 			connection->stirred = true;
 		}
-		/* Reading the bytes that came with the RTS takes longer than saying that the others may come. */
-		if (connection->role == TCP_RECEIVER && connection->r.grant_due && more && !connection->error)
-			tcp_receiver_flush(connection, connection->now_ns);
 	}
 	connection->unread |= more && stream->live;
 }

@@ -44,7 +44,7 @@ int tcp_receiver_init(struct tcp_connection *connection)
 	r->unscheduled_told = UINT64_MAX;
 	r->messages = sys_zalloc(TRANSPORT_MAX_REQUESTS * sizeof(*r->messages));
 	r->eager = sys_zalloc(TCP_WIRE_EAGER_MESSAGES * sizeof(*r->eager));
-	r->unscheduled = sys_zalloc(TCP_UNSCHEDULED_WINDOW);
+	r->unscheduled = sys_map_pages(TCP_UNSCHEDULED_WINDOW);
 	return r->messages && r->eager && r->unscheduled ? tcp_window_init(&r->window) : -ENOMEM;
 }
 
@@ -68,7 +68,7 @@ void tcp_receiver_fini(struct tcp_connection *connection)
 		pace_leave(r->pace, &r->sender);
 	sys_free(r->messages);
 	sys_free(r->eager);
-	sys_free(r->unscheduled);
+	sys_unmap_pages(r->unscheduled, TCP_UNSCHEDULED_WINDOW);
 	r->unscheduled = NULL;
 	tcp_window_fini(&r->window);
 	r->messages = r->eager = NULL;
@@ -238,8 +238,7 @@ static void rts_match(struct tcp_connection *connection, struct tcp_message *mes
 			pace_delivered(r->pace, &message->pace, message->received, now_ns);
 		bound_flight(connection, message);
 	}
-	r->grant_due = message->unscheduled < message->size;
-	r->control_pending |= r->grant_due;
+	r->control_pending |= message->unscheduled < message->size;
 	if (message->received == message->size)
 		rts_complete(connection, message);
 }

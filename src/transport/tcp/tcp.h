@@ -200,7 +200,6 @@ struct tcp_receiver {
 	uint32_t open_messages;    /* by RTS, and not done */
 	uint64_t done_bytes;       /* of done_untold, where there is no hurry: see may_wait() */
 	bool control_pending;
-	bool grant_due; /* a message was matched that waits for one */
 	struct pace *pace;
 	struct pace_sender sender; /* its host is never 0 */
 };

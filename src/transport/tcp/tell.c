@@ -10,6 +10,11 @@ enum {
 	ACK_BYTES = 64 << 10, /* several streams: the sender balances them by what is acknowledged */
 };
 
+_Static_assert(PACE_UNSCHEDULED_ALONE_BYTES <= TCP_UNSCHEDULED_WINDOW / 2 &&
+		       TCP_UNSCHEDULED_UNPACED <= TCP_UNSCHEDULED_WINDOW / 2,
+	       "what may come unscheduled has a place");
+_Static_assert(TCP_WIRE_UNSCHEDULED_UNITS <= UINT16_MAX + 1, "a place in 16 bits");
+
 /* Each frame to the sender acknowledges one stream: the one that is furthest ahead of what was told. */
 static void acknowledge_in(struct tcp_connection *connection, struct tcp_frame *frame)
 {
@@ -63,7 +68,8 @@ static uint64_t unscheduled_most(const struct tcp_connection *connection)
 
 	if (connection->r.unpaced)
 		return TCP_UNSCHEDULED_UNPACED;
-	bytes = pace_unscheduled(connection->r.pace);
+	/* They all go over one stream, so of several only the beginning does. */
+	bytes = pace_unscheduled(connection->r.pace, connection->active_count > 1 ? NULL : &connection->r.sender);
 	/* What comes unscheduled is charged, and could keep somebody from the grant that he waits for. */
 	if (bytes < PACE_UNSCHEDULED_BYTES && flight_is_bounded(connection) && !pace_has_waiting(connection->r.pace))
 		bytes = PACE_UNSCHEDULED_BYTES;
@@ -166,7 +172,6 @@ void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
 
 	if (!lead)
 		return;
-	r->grant_due = false;
 	pace_poll(r->pace, now_ns);
 	all = tell_unscheduled(connection, lead) && tell_grants(connection, lead, now_ns);
 	later = r->done_bytes && !r->control_pending && !tcp_stream_has_unsent(lead);

@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-
 static void a_process_is_known_by_more_than_its_number(void **state)
 {
 	struct process_identity self, again, other;
@@ -67,38 +66,6 @@ static void a_process_that_has_ended_is_gone(void **state)
 	close(ready[1]);
 }
 
-/* As by SIGSTOP in a terminal, or by a debugger. */
-static void a_stopped_process_is_told_from_a_running_one(void **state)
-{
-	uint64_t switches = 0, before;
-	pid_t child = fork();
-	int status;
-
-	(void)state;
-	if (!child)
-		for (;;)
-			pause();
-	assert_true(child > 0);
-	assert_false(process_is_stopped((uint32_t)child, &switches));
-	assert_int_equal(kill(child, SIGSTOP), 0);
-	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-	assert_true(process_is_stopped((uint32_t)child, &switches));
-	assert_int_equal(kill(child, SIGCONT), 0);
-	assert_int_equal(waitpid(child, &status, WCONTINUED), child);
-	assert_false(process_is_stopped((uint32_t)child, &switches));
-	before = switches;
-	assert_int_equal(kill(child, SIGSTOP), 0);
-	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-	assert_true(process_is_stopped((uint32_t)child, &switches));
-	assert_true(switches > before); /* it was not so all the time */
-	before = switches;
-	assert_true(process_is_stopped((uint32_t)child, &switches));
-	assert_true(switches == before);
-	kill(child, SIGKILL);
-	waitpid(child, &status, 0);
-	assert_false(process_is_stopped((uint32_t)child, &switches));
-}
-
 static void hashes_differ(void **state)
 {
 	uint64_t a = process_hash(PROCESS_HASH_START, "ab", 2), b = process_hash(PROCESS_HASH_START, "ba", 2);
@@ -115,7 +82,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_process_is_known_by_more_than_its_number),
 		cmocka_unit_test(a_process_that_has_ended_is_gone),
-		cmocka_unit_test(a_stopped_process_is_told_from_a_running_one),
 		cmocka_unit_test(hashes_differ),
 	};
 

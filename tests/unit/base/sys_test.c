@@ -292,61 +292,13 @@ static void the_nth_call_of_each_kind_fails_once(void **state)
 }
 #endif
 
-/* They arrive as descriptors of our own, of the same files; what does not fit is an error and leaves none behind. */
-static void descriptors_travel_with_a_packet(void **state)
+static void memory_files_are_ours_alone(void **state)
 {
-	char said[8] = "packet", heard[8] = "";
-	int pair[2], sent[3], came[3];
-	struct stat a, b;
-
-	(void)state;
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	for (unsigned i = 0; i < 3; i++)
-		sent[i] = sys_memory_file("test", 4096 * (i + 1), F_SEAL_SHRINK);
-	assert_int_equal(sys_receive_descriptors(pair[1], heard, sizeof(heard), came, 3), -EAGAIN);
-	assert_int_equal(sys_send_descriptors(pair[0], said, sizeof(said), sent, 3), sizeof(said));
-	assert_int_equal(sys_receive_descriptors(pair[1], heard, sizeof(heard), came, 3), sizeof(heard));
-	assert_string_equal(heard, said);
-	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(fstat(sent[i], &a), 0);
-		assert_int_equal(fstat(came[i], &b), 0);
-		assert_true(came[i] != sent[i] && a.st_ino == b.st_ino && b.st_size == 4096 * (i + 1));
-		assert_true(fcntl(came[i], F_GETFD) & FD_CLOEXEC);
-		sys_close(&came[i]);
-	}
-	assert_int_equal(sys_send_descriptors(pair[0], said, sizeof(said), sent, 3), sizeof(said));
-	assert_int_equal(sys_receive_descriptors(pair[1], heard, sizeof(heard), came, 1), sizeof(heard));
-	sys_close(&came[0]);
-	assert_int_equal(sys_send_descriptors(pair[0], said, sizeof(said), sent, 1), sizeof(said));
-	assert_int_equal(sys_receive_descriptors(pair[1], heard, 2, came, 3), -EMSGSIZE);
-	assert_true(came[1] == -1 && came[2] == -1);
-	sys_close(&came[0]);
-	for (unsigned i = 0; i < 3; i++)
-		sys_close(&sent[i]);
-	close(pair[0]);
-	close(pair[1]);
-}
-
-static void memory_files_are_sealed_and_shared(void **state)
-{
-	int saved_errno, fd = sys_memory_file("test", 8192, F_SEAL_SHRINK | F_SEAL_GROW);
-	void *one, *other;
+	int fd = sys_memory_file("test");
 
 	(void)state;
 	assert_true(fd >= 0);
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-	assert_int_equal(ftruncate(fd, 100), -1);
-	assert_int_equal(sys_map_shared(fd, 8192, &one), 0);
-	assert_int_equal(sys_map_shared(fd, 8192, &other), 0);
-	memcpy(one, "shared", 7);
-	assert_string_equal(other, "shared");
-	munmap(one, 8192);
-	munmap(other, 8192);
-	errno = 77;
-	assert_int_equal(sys_map_shared(-1, 8192, &one), -EBADF);
-	assert_int_equal(sys_memory_file("test", 1, -1), -EINVAL);
-	saved_errno = errno;
-	assert_int_equal(saved_errno, 77);
 	sys_close(&fd);
 }
 
@@ -387,18 +339,6 @@ static void names_of_a_folder_are_those_with_the_prefix(void **state)
 	assert_int_equal(rmdir(folder), 0);
 }
 
-static void a_process_reads_its_own_memory(void **state)
-{
-	char from[] = "from here", to[sizeof(from)] = "";
-	struct iovec local = { to, sizeof(to) }, remote = { from, sizeof(from) };
-
-	(void)state;
-	assert_int_equal(sys_read_process(getpid(), &local, &remote, 1), sizeof(to));
-	assert_string_equal(to, from);
-	remote.iov_base = (void *)(uintptr_t)8;
-	assert_int_equal(sys_read_process(getpid(), &local, &remote, 1), -EFAULT);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,10 +349,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(sending_to_a_closed_peer_raises_no_signal, open_link, close_link),
 		cmocka_unit_test(close_marks_the_descriptor_and_keeps_errno),
 		cmocka_unit_test(thread_is_named_and_blocks_signals),
-		cmocka_unit_test(descriptors_travel_with_a_packet),
-		cmocka_unit_test(memory_files_are_sealed_and_shared),
+		cmocka_unit_test(memory_files_are_ours_alone),
 		cmocka_unit_test(names_of_a_folder_are_those_with_the_prefix),
-		cmocka_unit_test(a_process_reads_its_own_memory),
 		cmocka_unit_test_setup_teardown(the_nth_call_of_each_kind_fails_once, open_link, close_link),
 	};
 

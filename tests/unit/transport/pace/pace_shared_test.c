@@ -116,7 +116,7 @@ static void one_host_that_sends_to_several_processes_is_alone(void **state)
 	for (unsigned p = 0; p < 2; p++) {
 		assert_false(pace_has_one_sender(paces[p])); /* to others as well */
 		assert_int_equal(pace_flight(paces[p], 0), 0);
-		assert_int_equal(pace_unscheduled(paces[p]), PACE_UNSCHEDULED_ALONE_BYTES);
+		assert_int_equal(pace_unscheduled(paces[p], &senders[p][0]), PACE_UNSCHEDULED_ALONE_BYTES);
 		assert_int_equal(state_of(paces[p]).sharing_processes, 3);
 	}
 	pace_add(paces[0], &first, QUANTUM, ++now_ns);
@@ -124,13 +124,13 @@ static void one_host_that_sends_to_several_processes_is_alone(void **state)
 	receive_from(paces[0], senders[0], 2, &now_ns);
 	for (unsigned p = 0; p < 2; p++)
 		assert_int_not_equal(pace_flight(paces[p], 0), 0);
-	assert_int_equal(pace_unscheduled(paces[0]), PACE_FLIGHT_LEAST_BYTES / 2);
+	assert_int_equal(pace_unscheduled(paces[0], NULL), PACE_FLIGHT_LEAST_BYTES / 2);
 	/* Now the other process hears of several, too: of two, while there is one here. */
 	pace_join(paces[0], &other);
 	pace_add(paces[0], &third, QUANTUM, ++now_ns);
 	pace_add(paces[1], &fourth, QUANTUM, ++now_ns);
 	receive_from(paces[0], senders[0], 2, &now_ns);
-	assert_int_equal(pace_unscheduled(paces[0]), PACE_FLIGHT_LEAST_BYTES / 4);
+	assert_int_equal(pace_unscheduled(paces[0], NULL), PACE_FLIGHT_LEAST_BYTES / 4);
 	pace_remove(paces[0], &third);
 	pace_remove(paces[1], &fourth);
 	pace_remove(paces[0], &first);

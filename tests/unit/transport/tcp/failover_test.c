@@ -277,7 +277,9 @@ static void unscheduled_is_said_again(struct harness *harness)
 	tcp_sender_may_begin(harness->sender, 0);
 	replace_all_streams(harness);
 	harness_exchange(harness, 5, 3000, true);
-	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_ALONE_BYTES);
+	/* Of several streams, which share the rest of a message, less. */
+	assert_int_equal(harness->sender->s.unscheduled_most,
+			 harness->sender->active_count > 1 ? PACE_UNSCHEDULED_BYTES : PACE_UNSCHEDULED_ALONE_BYTES);
 }
 
 /* NULL: the window has no room for it, and nothing that is on its way changes that. */

@@ -421,22 +421,22 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	pace_join(pace, &others);
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
 	assert_int_equal(pace_flight(pace, 1), 0);
-	assert_int_equal(harness->receiver->r.unscheduled_told, pace_unscheduled(pace));
+	assert_int_equal(harness->receiver->r.unscheduled_told, pace_unscheduled(pace, NULL));
 
 	pace_add(pace, &message, 100, harness->now_ns);
 	for (unsigned i = 0; i < 3; i++)
 		harness_exchange(harness, 5, HARNESS_BYTES, true);
 	assert_true(pace_flight(pace, 1) > 0);
-	assert_true(pace_unscheduled(pace) < PACE_UNSCHEDULED_BYTES);
+	assert_true(pace_unscheduled(pace, NULL) < PACE_UNSCHEDULED_BYTES);
 	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BYTES);
 	harness->transport.bounds_windows = false; /* an older kernel */
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
-	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
+	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace, NULL));
 	harness->transport.bounds_windows = true;
 	/* What was offered before the bound is not taken back. */
 	stream->flight_from = stream->rx_position + 2 * HARNESS_BYTES;
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
-	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
+	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace, NULL));
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
 	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BYTES);
 	/* Nor when the bound shrinks meanwhile. */
@@ -446,14 +446,14 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	for (unsigned i = 0; i < 13; i++) {
 		harness_exchange(harness, 5, HARNESS_BYTES, true);
 		assert_int_equal(harness->sender->s.unscheduled_most,
-				 i < 11 ? pace_unscheduled(pace) : PACE_UNSCHEDULED_BYTES);
+				 i < 11 ? pace_unscheduled(pace, NULL) : PACE_UNSCHEDULED_BYTES);
 	}
 	pace_remove(pace, &more);
 	pace_leave(pace, &third);
 	/* A sender to many takes its turns. */
 	harness->receiver->r.spread = 2;
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
-	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
+	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace, NULL));
 	harness->receiver->r.spread = 0;
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
 	assert_int_equal(harness->sender->s.unscheduled_most, PACE_UNSCHEDULED_BYTES);
@@ -461,7 +461,7 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	pace_add(pace, &waiting, 1 << 20, harness->now_ns);
 	assert_true(pace_has_waiting(pace));
 	harness_exchange(harness, 5, HARNESS_BYTES, true);
-	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
+	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace, NULL));
 	pace_remove(pace, &waiting);
 
 	pace_remove(pace, &message);
@@ -470,8 +470,8 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 		harness_exchange(harness, 5, HARNESS_BYTES, true);
 	}
 	assert_int_equal(pace_flight(pace, 1), 0);
-	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace));
-	assert_true(pace_unscheduled(pace) < PACE_UNSCHEDULED_BYTES);
+	assert_int_equal(harness->sender->s.unscheduled_most, pace_unscheduled(pace, NULL));
+	assert_true(pace_unscheduled(pace, NULL) < PACE_UNSCHEDULED_BYTES);
 	pace_leave(pace, &others);
 	harness_close(harness);
 }
