@@ -187,12 +187,18 @@ uint64_t collective_messages(const struct collective *c)
 	return messages;
 }
 
+/* One rank alone makes no tree. */
+static bool is_ring(const struct collective *c)
+{
+	return c->algo == COLLECTIVE_RING || c->size < 2;
+}
+
 int collective_hops(const struct collective *c)
 {
 	struct tree_place place;
 	int which, rank, at, depth, deepest = 0;
 
-	if (c->algo == COLLECTIVE_RING || c->size < 2)
+	if (is_ring(c))
 		return 2 * (c->size - 1);
 	for (which = 0; which < 2; which++) {
 		for (rank = 0; rank < c->size; rank++) {
@@ -458,7 +464,7 @@ static int prepare(struct collective *c, size_t count)
 	size_t half = count / 2 * sizeof(float), bytes = count * sizeof(float);
 	int r;
 
-	if (c->algo == COLLECTIVE_RING || c->size < 2)
+	if (is_ring(c))
 		return rings_prepare(c, bytes);
 	r = tree_prepare(&c->trees[0], 0, half);
 	return r < 0 ? r : tree_prepare(&c->trees[1], half, bytes - half);
@@ -484,14 +490,14 @@ static void forget(struct collective *c)
 
 static bool done(const struct collective *c)
 {
-	if (c->algo == COLLECTIVE_RING || c->size < 2)
+	if (is_ring(c))
 		return rings_done(c);
 	return tree_done(&c->trees[0]) && tree_done(&c->trees[1]);
 }
 
 static bool settled(const struct collective *c)
 {
-	if (c->algo == COLLECTIVE_RING || c->size < 2)
+	if (is_ring(c))
 		return rings_settled(c);
 	return tree_settled(&c->trees[0]) && tree_settled(&c->trees[1]);
 }
@@ -501,7 +507,7 @@ static int step_until(struct collective *c, bool (*is_so)(const struct collectiv
 	int r = 0;
 
 	while (r >= 0 && !is_so(c)) {
-		r = c->algo == COLLECTIVE_RING || c->size < 2 ? rings_step(c) : trees_step(c);
+		r = is_ring(c) ? rings_step(c) : trees_step(c);
 		if (r > 0)
 			poller_moved(poller);
 		else if (r == 0 && !poller_idle(poller))
