@@ -64,15 +64,17 @@ static bool flight_is_bounded(const struct tcp_connection *connection)
 
 static uint64_t unscheduled_most(const struct tcp_connection *connection)
 {
-	uint64_t bytes;
+	/* They all go over one stream, so of several only the beginning does. */
+	const bool one = connection->active_count == 1;
+	uint64_t bytes, bounded;
 
 	if (connection->r.unpaced)
 		return TCP_UNSCHEDULED_UNPACED;
-	/* They all go over one stream, so of several only the beginning does. */
-	bytes = pace_unscheduled(connection->r.pace, connection->active_count > 1 ? NULL : &connection->r.sender);
+	bytes = pace_unscheduled(connection->r.pace, one ? &connection->r.sender : NULL);
+	bounded = one ? pace_unscheduled_bounded(connection->r.pace) : PACE_UNSCHEDULED_BYTES;
 	/* What comes unscheduled is charged, and could keep somebody from the grant that he waits for. */
-	if (bytes < PACE_UNSCHEDULED_BYTES && flight_is_bounded(connection) && !pace_has_waiting(connection->r.pace))
-		bytes = PACE_UNSCHEDULED_BYTES;
+	if (bytes < bounded && flight_is_bounded(connection) && !pace_has_waiting(connection->r.pace))
+		bytes = bounded;
 	return bytes;
 }
 
