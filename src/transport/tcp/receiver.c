@@ -133,8 +133,9 @@ static bool may_wait(const struct tcp_connection *connection, const struct tcp_m
 	struct tcp_request *next;
 	unsigned index;
 
-	if (message->unscheduled < message->size || connection->watched || r->unscheduled_told == UINT64_MAX ||
-	    2 * (r->done_bytes + message->size) > r->unscheduled_told)
+	/* done_bytes would not show an empty one. */
+	if (!message->size || message->unscheduled < message->size || connection->watched ||
+	    r->unscheduled_told == UINT64_MAX || 2 * (r->done_bytes + message->size) > r->unscheduled_told)
 		return false;
 	find_slot(connection, message->tag, &next, &index);
 	return next != NULL;

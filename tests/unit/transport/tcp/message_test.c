@@ -355,6 +355,23 @@ static void the_word_that_a_message_is_through_waits_for_a_look(void **state)
 	harness_close(harness);
 }
 
+/* Nor of an empty message, which goes by RTS where the window is full. */
+static void the_word_that_an_empty_message_is_through_is_said(void **state)
+{
+	static uint8_t out[UNMATCHED_MOST][5000];
+	struct tcp_request *unmatched[UNMATCHED_MOST], *send;
+	struct harness *harness = *state;
+
+	harness_open(harness, &whole, 1);
+	send_unmatched(harness, unmatched, out, UNMATCHED_MOST, 100);
+	for (unsigned i = 0; i < 2; i++)
+		harness_receive(harness, harness->in[i], HARNESS_BYTES, 7);
+	send = harness_send(harness, harness->out[0], 0, 7);
+	assert_false(send->done);
+	harness_finish(harness, send);
+	harness_close(harness);
+}
+
 /* One that closes with that word unsaid says it first: the message had come. */
 static void a_receiver_that_closes_has_told_its_sender(void **state)
 {
@@ -589,6 +606,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(long_messages_land_in_their_receive, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_receiver_that_leaves_has_told_its_sender, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_word_that_a_message_is_through_waits_for_a_look, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_word_that_an_empty_message_is_through_is_said, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_receiver_that_closes_has_told_its_sender, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(whose_flight_is_bounded_begins_at_once, setup, teardown),
