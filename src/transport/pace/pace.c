@@ -70,7 +70,6 @@ struct pace {
 	unsigned hosts_most, hosts_most_before; /* that were sending at a time: in this epoch, in the last */
 	uint64_t messages, hosts_epoch_ns, hosts_epoch_messages; /* in all; when the epoch began, and after how many */
 	_Atomic uint64_t unscheduled_bytes;                      /* read without the lock */
-	_Atomic uint64_t unscheduled_bounded_bytes;              /* the same */
 	_Atomic uint64_t alone_host;                             /* the same; 0: there is none */
 	_Atomic uint64_t poll_due_ns;                            /* the same */
 	_Atomic uint64_t flight_bytes;                           /* the same */
@@ -234,16 +233,11 @@ static void give(struct pace *pace, uint64_t allowance_bytes)
 	}
 }
 
-/* Of our port; 0: not known. */
-static uint64_t port_rate_Bps(const struct pace *pace)
-{
-	return pace->estimator.measured ? pace_estimator_rate(&pace->estimator) : pace->port_Bps;
-}
-
 /* What the switch holds for our port. */
 static uint64_t port_bytes(const struct pace *pace)
 {
-	return pace_flight_port_bytes(port_rate_Bps(pace));
+	return pace_flight_port_bytes(pace->estimator.measured ? pace_estimator_rate(&pace->estimator)
+							       : pace->port_Bps);
 }
 
 /* The most that sent at a time. */
@@ -274,10 +268,6 @@ static void unscheduled_look(struct pace *pace)
 		hosts = larger(hosts, pace->hosts_connected);
 	bytes = hosts < 2 ? PACE_UNSCHEDULED_BYTES : smaller(port_bytes(pace) / hosts, PACE_UNSCHEDULED_BYTES);
 	atomic_store_explicit(&pace->unscheduled_bytes, bytes < UNSCHEDULED_LEAST_BYTES ? 0 : bytes,
-			      memory_order_relaxed);
-	bytes = (uint64_t)((double)port_rate_Bps(pace) * (double)PACE_UNSCHEDULED_NS * 1e-9);
-	atomic_store_explicit(&pace->unscheduled_bounded_bytes,
-			      larger(smaller(bytes, PACE_UNSCHEDULED_ALONE_BYTES), PACE_UNSCHEDULED_BYTES),
 			      memory_order_relaxed);
 	/* At the beginning others are about to connect, of which it would hear too late. */
 	alone = hosts < 2 && pace->messages >= UNSCHEDULED_KNOWN && one_sender_alone(pace);
@@ -373,7 +363,6 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	atomic_init(&pace->flight_spread, 1);
 	atomic_init(&pace->one_sender, !options->enabled);
 	atomic_init(&pace->unscheduled_bytes, PACE_UNSCHEDULED_BYTES);
-	atomic_init(&pace->unscheduled_bounded_bytes, PACE_UNSCHEDULED_BYTES);
 	atomic_init(&pace->alone_host, 0);
 	if (options->enabled && options->share_host && options->device_name)
 		open_arbiter(pace, options);
@@ -529,11 +518,6 @@ uint64_t pace_unscheduled(struct pace *pace, const struct pace_sender *sender)
 		       (sender->host && sender->host == atomic_load_explicit(&pace->alone_host, memory_order_relaxed))))
 		return PACE_UNSCHEDULED_ALONE_BYTES;
 	return atomic_load_explicit(&pace->unscheduled_bytes, memory_order_relaxed);
-}
-
-uint64_t pace_unscheduled_bounded(struct pace *pace)
-{
-	return atomic_load_explicit(&pace->unscheduled_bounded_bytes, memory_order_relaxed);
 }
 
 void pace_join(struct pace *pace, struct pace_sender *sender)

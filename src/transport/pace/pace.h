@@ -20,7 +20,6 @@
  * has to send: 20 ms of 1 MB at 400 Mbit/s.
  */
 #define PACE_UNSCHEDULED_ALONE_BYTES (1ULL << 20)
-#define PACE_UNSCHEDULED_NS          1000000ULL /* in which a grant comes, also of a host whose threads are late */
 /* What may be granted to one host alone; to several, where no kernel bounds what is in the network. */
 #define PACE_ALONE_BYTES             (8ULL << 20)
 
@@ -92,16 +91,12 @@ void pace_leave(struct pace *pace, struct pace_sender *sender);
 void pace_note_path(struct pace *pace, uint64_t round_trip_ns);
 /*
  * What a sender may send of its messages before it is granted anything, so that medium messages cost no round trip. The
- * hosts that may do so at a time share what the switch holds for our port (flight.h), each at most PACE_UNSCHEDULED_BYTES.
- * The one that is known to be alone has PACE_UNSCHEDULED_ALONE_BYTES; others that are connected beside it have not. sender:
- * NULL: none that could be. 0: below two segments. Cheap, no lock.
+ * hosts that may do so at a time share what the switch holds for our port (flight.h), each at most PACE_UNSCHEDULED_BYTES,
+ * which a caller whose kernel bounds what is on its way may give to each of them while nobody waits for a grant. The one that
+ * is known to be alone has PACE_UNSCHEDULED_ALONE_BYTES; others that are connected beside it have not. sender: NULL: none
+ * that could be. 0: below two segments. Cheap, no lock.
  */
 uint64_t pace_unscheduled(struct pace *pace, const struct pace_sender *sender);
-/*
- * The same of each of several whose kernel bounds what is on its way, while nobody waits for a grant: what the port is known to
- * bring in PACE_UNSCHEDULED_NS, from PACE_UNSCHEDULED_BYTES to PACE_UNSCHEDULED_ALONE_BYTES. Cheap, no lock.
- */
-uint64_t pace_unscheduled_bounded(struct pace *pace);
 /* A message waits for a grant. Cheap, no lock. */
 bool pace_has_waiting(struct pace *pace);
 /*

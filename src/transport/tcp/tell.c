@@ -64,17 +64,15 @@ static bool flight_is_bounded(const struct tcp_connection *connection)
 
 static uint64_t unscheduled_most(const struct tcp_connection *connection)
 {
-	/* They all go over one stream, so of several only the beginning does. */
-	const bool one = connection->active_count == 1;
-	uint64_t bytes, bounded;
+	uint64_t bytes;
 
 	if (connection->r.unpaced)
 		return TCP_UNSCHEDULED_UNPACED;
-	bytes = pace_unscheduled(connection->r.pace, one ? &connection->r.sender : NULL);
-	bounded = one ? pace_unscheduled_bounded(connection->r.pace) : PACE_UNSCHEDULED_BYTES;
+	/* They all go over one stream, so of several only the beginning does. */
+	bytes = pace_unscheduled(connection->r.pace, connection->active_count > 1 ? NULL : &connection->r.sender);
 	/* What comes unscheduled is charged, and could keep somebody from the grant that he waits for. */
-	if (bytes < bounded && flight_is_bounded(connection) && !pace_has_waiting(connection->r.pace))
-		bytes = bounded;
+	if (bytes < PACE_UNSCHEDULED_BYTES && flight_is_bounded(connection) && !pace_has_waiting(connection->r.pace))
+		bytes = PACE_UNSCHEDULED_BYTES;
 	return bytes;
 }
 

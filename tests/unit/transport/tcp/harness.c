@@ -123,11 +123,9 @@ static void attach(struct harness *harness, unsigned index, int fds[2])
 
 void harness_open(struct harness *harness, const struct harness_program *program, unsigned active_count)
 {
-	struct pace_options options = { .enabled = program->paced,
-					.speed_Bps = 1000000,
-					.port_Bps = program->port_Bps,
-					.quantum_bytes = 512,
-					.device_name = "none" };
+	struct pace_options options = {
+		.enabled = program->paced, .speed_Bps = 1000000, .quantum_bytes = 512, .device_name = "none"
+	};
 
 	memset(harness, 0, sizeof(*harness));
 	harness->program = program;

@@ -35,7 +35,6 @@ struct harness_program {
 	bool receives_lead;   /* a send follows its receive with some distance */
 	unsigned unscheduled; /* bytes */
 	bool paced;           /* small grants */
-	uint64_t port_Bps;    /* the receiver's, known beforehand; 0: not */
 };
 
 /* Between the two sockets of a stream. */

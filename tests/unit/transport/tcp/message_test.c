@@ -493,32 +493,6 @@ static void whose_flight_is_bounded_begins_at_once(void **state)
 	harness_close(harness);
 }
 
-/* A grant is worth more bytes there; but over several streams only the beginning of a message begins. */
-static void from_a_fast_port_more_begins_at_once(void **state)
-{
-	static const struct harness_program fast = { .name = "paced, fast port", .paced = true, .port_Bps = 500000000 };
-	struct harness *harness = *state;
-
-	for (unsigned streams = 1; streams <= 2; streams++) {
-		struct pace_sender other = { .host = 7 };
-		struct pace_message message = { .sender = &other };
-		struct pace *pace;
-
-		harness_open(harness, &fast, streams);
-		pace = harness->receiver->r.pace;
-		harness->receiver->r.sender.host = 3;
-		pace_join(pace, &harness->receiver->r.sender);
-		pace_join(pace, &other);
-		pace_add(pace, &message, 100, harness->now_ns);
-		for (unsigned i = 0; i < 4; i++)
-			harness_exchange(harness, 5, HARNESS_BYTES, true);
-		assert_int_equal(harness->sender->s.unscheduled_most, streams == 1 ? 500000 : PACE_UNSCHEDULED_BYTES);
-		pace_remove(pace, &message);
-		pace_leave(pace, &other);
-		harness_close(harness);
-	}
-}
-
 /* What no receive matches comes in its order, into its place, and no further. */
 static void unscheduled_bytes_without_a_place_are_refused(void **state)
 {
@@ -610,7 +584,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(a_receiver_that_closes_has_told_its_sender, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(whose_flight_is_bounded_begins_at_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(from_a_fast_port_more_begins_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(unscheduled_bytes_without_a_place_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_no_sender_says_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_report_of_the_future_is_refused, setup, teardown),
