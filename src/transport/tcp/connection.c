@@ -69,6 +69,7 @@ void tcp_connection_free(struct tcp_connection *connection)
 	tcp_receiver_fini(connection);
 	tcp_window_fini(&connection->s.window);
 	sys_free(connection->s.again);
+	sys_free(connection->s.kept_bytes);
 	pthread_mutex_destroy(&connection->lock);
 	sys_free(connection);
 }
@@ -100,7 +101,7 @@ void tcp_connection_fail(struct tcp_connection *connection, int error, const cha
 		return;
 	connection->error = error;
 	/* The end of a peer that nobody waits for is no news: it is how every job ends. */
-	if (!connection->closing && tcp_request_first(connection) && !connection->transport->params->quiet)
+	if (!connection->closing && tcp_request_awaited(connection) && !connection->transport->params->quiet)
 		log_warn("connection %s host %s is lost: %s", connection->role == TCP_SENDER ? "to" : "from",
 			 connection->peer_host, why);
 	else if (!connection->closing && !connection->peer_closed)
@@ -237,8 +238,8 @@ void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 	tcp_failover_watch(connection, looked_ns, now_ns);
 	if (connection->role == TCP_SENDER && (!connection->closing || !connection->live_count))
 		tcp_connector_redial(connection, now_ns);
-	if (!connection->error && tcp_request_first(connection) && !connection->reported &&
-	    clock_elapsed_ns(tcp_request_first(connection)->posted_ns, now_ns) >
+	if (!connection->error && tcp_request_awaited(connection) && !connection->reported &&
+	    clock_elapsed_ns(tcp_request_awaited(connection)->posted_ns, now_ns) >
 		    connection->transport->params->report_after_ns)
 		tcp_report_waiting(connection, now_ns);
 }
@@ -262,14 +263,19 @@ struct tcp_request *tcp_request_get(struct tcp_connection *connection, enum tcp_
 	return NULL;
 }
 
+void tcp_request_release(struct tcp_request *request)
+{
+	request->used = false;
+	request->connection->request_count--;
+}
+
 static void request_put(struct tcp_request *request, size_t *sizes)
 {
 	if (sizes && request->kind == TCP_REQUEST_SEND)
 		sizes[0] = request->size;
 	for (unsigned i = 0; sizes && request->kind == TCP_REQUEST_RECEIVE && i < request->count; i++)
 		sizes[i] = request->slots[i].received;
-	request->used = false;
-	request->connection->request_count--;
+	tcp_request_release(request);
 }
 
 int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *sizes)
@@ -287,6 +293,10 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 	if (request->done) {
 		request_put(request, sizes);
 		*ret_done = true;
+	} else if (request->kind == TCP_REQUEST_SEND && tcp_sender_keep(connection, request)) {
+		if (sizes)
+			sizes[0] = request->size;
+		*ret_done = true;
 	} else {
 		r = connection->error;
 	}
@@ -297,7 +307,7 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 /* Sends of the user's own buffers are still open: those bytes are not ours any more, so the sockets end hard. */
 static bool must_end_now(const struct tcp_connection *connection)
 {
-	return connection->error || connection->role == TCP_RECEIVER || tcp_request_first(connection);
+	return connection->error || connection->role == TCP_RECEIVER || tcp_request_awaited(connection);
 }
 
 static void say_bye(struct tcp_connection *connection, uint64_t now_ns)

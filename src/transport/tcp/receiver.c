@@ -306,8 +306,8 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 		struct tcp_message *message = find_unexpected(&connection->r, request->slots[i].tag);
 		int r;
 
-		/* After the connection's end the rest of a long message cannot come, and those behind it must not pass it. */
-		if (!message || (connection->error && !message->eager))
+		/* After the connection's end the rest of a message cannot come, and those behind it must not pass it. */
+		if (!message || (connection->error && !message->eager && message->received < message->size))
 			continue;
 		unexpected_remove(&connection->r, message);
 		r = message->eager ? take_kept(connection, message, request, i, now_ns)

@@ -124,7 +124,7 @@ static void dump(const struct tcp_connection *connection, uint64_t now_ns)
 
 void tcp_report_waiting(struct tcp_connection *connection, uint64_t now_ns)
 {
-	const struct tcp_request *request = tcp_request_first(connection);
+	const struct tcp_request *request = tcp_request_awaited(connection);
 	double age_s = (double)(clock_elapsed_ns(request->posted_ns, now_ns)) / NS_PER_S;
 	double heard_s = (double)(clock_elapsed_ns(connection->last_rx_ns, now_ns)) / NS_PER_S;
 	const char *host = connection->transport->host;

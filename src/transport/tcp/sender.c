@@ -2,7 +2,8 @@
  * The sending role. A short message is copied into the eager window, goes out at once, and its request is done. Of a longer
  * one, or one for which the window has no room, an RTS goes out, with the first bytes behind it as far as
  * the receiver allows; the receiver grants the rest; it is cut into frames, each for the stream that will be through first; the
- * request is done when the receiver says that every byte is in place. So no message waits for one with another tag.
+ * request is done when the receiver says that every byte is in place, or, where that takes long, when a medium message is copied.
+ * So no message waits for one with another tag.
  */
 #include "base/clock.h"
 #include "base/copy.h"
@@ -144,12 +145,54 @@ static void unscheduled_matched(struct tcp_connection *connection, struct tcp_re
 	request->unscheduled = 0;
 }
 
+/*
+ * All of it is written, with nothing behind it: nobody looks after a send that is done. Not where a thread is woken by FIN, nor
+ * where a send that is done was received (limit_eager), nor in a failover, when the frames are elsewhere.
+ */
+static bool may_keep(const struct tcp_connection *connection, const struct tcp_request *request)
+{
+	const struct tcp_stream *lead = &connection->streams[connection->s.lead];
+
+	return tcp_request_first(connection) == request && !tcp_request_next(request) &&
+	       request->size <= TCP_KEEP_MOST && request->unscheduled == request->size &&
+	       request->next_offset == request->size && !connection->error && !connection->watched &&
+	       connection->eager_bytes == tcp_eager_most(connection->transport) && !tcp_stream_has_unsent(lead) &&
+	       !order_is_held(connection);
+}
+
+/*
+ * NCCL begins a connection's next operation when the sends of the one before are done, and FIN may lie behind all that the
+ * receiver's host sends. The copy is made in that time, and only then: where FIN comes soon it would cost more.
+ */
+bool tcp_sender_keep(struct tcp_connection *connection, struct tcp_request *request)
+{
+	struct tcp_stream *lead = &connection->streams[connection->s.lead];
+	struct tcp_sender *s = &connection->s;
+
+	if (!may_keep(connection, request) || clock_elapsed_ns(request->posted_ns, clock_now_ns()) < TCP_KEEP_AFTER_NS)
+		return false;
+	if (!s->kept_bytes)
+		s->kept_bytes = sys_zalloc(TCP_KEEP_MOST);
+	if (!s->kept_bytes)
+		return false;
+	copy_bytes(s->kept_bytes, request->data, (size_t)request->size);
+	request->data = s->kept_bytes;
+	for (uint32_t i = lead->tx_head; i != lead->tx_tail; i++) {
+		struct tcp_tx_frame *out = &lead->frames[i % TCP_TX_FRAMES];
+
+		if (out->type == TCP_FRAME_DATA && out->message == (uint32_t)request->sequence)
+			out->payload = request->data + out->value;
+	}
+	s->kept = request;
+	return true;
+}
+
 int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes, int tag, uint64_t now_ns,
 		    struct tcp_request **ret)
 {
 	struct tcp_sender *s = &connection->s;
 	struct tcp_stream *lead = &connection->streams[s->lead];
-	const bool others = tcp_request_first(connection) != NULL;
+	const bool others = tcp_request_awaited(connection) != NULL;
 	struct tcp_request *request;
 	int unit = -ENOBUFS;
 
@@ -434,6 +477,10 @@ static int done_arrived(struct tcp_connection *connection, const struct tcp_fram
 	unscheduled_matched(connection, request);
 	transport_open_remove(&connection->open, &request->open);
 	request->done = true;
+	if (request == connection->s.kept) {
+		connection->s.kept = NULL;
+		tcp_request_release(request);
+	}
 	connection->reported = false;
 	return 0;
 }

@@ -44,6 +44,10 @@ static void every_program_ends(void **state)
 			harness_open(harness, program, active_count);
 			if (!harness_run(harness))
 				fail_msg("%s: the connection failed", program->name);
+			harness_step(harness, 20); /* FIN of what was kept */
+			assert_int_equal(harness->kept > 0, program->keeps);
+			assert_int_equal(harness->sender->request_count, 0);
+			assert_null(harness->sender->s.kept);
 			assert_int_equal(harness->sender->s.window.taken_units <= TCP_WIRE_EAGER_UNITS, true);
 			assert_int_equal(harness->receiver->r.window.taken_units, 0);
 			assert_int_equal(harness->receiver->r.expected_bytes, 0);
@@ -180,6 +184,16 @@ static void order_holds_after_the_end(void **state)
 	assert_int_equal(tcp_connection_test(receive, &done, NULL), 0);
 	assert_true(done);
 	assert_memory_equal(harness->in[1], harness->out[0], 100);
+	harness_close(harness);
+
+	harness_open(harness, &whole, 1);
+	harness_send(harness, harness->out[0], 5000, 7);
+	harness_step(harness, 3);
+	tcp_connection_fail(harness->receiver, -EREMOTEIO, "the test says so");
+	receive = harness_receive(harness, harness->in[0], 5000, 7);
+	assert_int_equal(tcp_connection_test(receive, &done, NULL), 0);
+	assert_true(done);
+	assert_memory_equal(harness->in[0], harness->out[0], 5000);
 	harness_close(harness);
 }
 
