@@ -412,6 +412,7 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 			 total_bytes, now_ns);
 	if (message->unscheduled_bytes) {
 		pace_granter_charge(&pace->granter, &message->flow, message->unscheduled_bytes);
+		pace_granter_delivered(&pace->granter, &message->flow, message->came_bytes, now_ns);
 		message->told_bytes = message->unscheduled_bytes;
 		atomic_store_explicit(&message->granted_bytes, message->unscheduled_bytes, memory_order_release);
 	}

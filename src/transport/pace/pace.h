@@ -41,6 +41,7 @@ struct pace_message {
 	_Atomic uint64_t granted_bytes; /* copy of flow.granted_bytes, read without the mutex */
 	struct pace_sender *sender;     /* set by the caller; NULL: not known */
 	uint64_t unscheduled_bytes;     /* the same: sent before any grant */
+	uint64_t came_bytes;            /* the same: of them, here before pace_add, which says nothing of the rate */
 	uint64_t told_bytes;            /* of them the sender knows */
 	uint64_t grant_sent_ns;         /* of the round-trip sample under way; 0: none */
 	uint64_t sample_offset_bytes;   /* the sample ends when more than this has arrived */

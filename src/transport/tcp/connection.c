@@ -69,7 +69,7 @@ void tcp_connection_free(struct tcp_connection *connection)
 	tcp_receiver_fini(connection);
 	tcp_window_fini(&connection->s.window);
 	sys_free(connection->s.again);
-	sys_free(connection->s.kept_bytes);
+	sys_free(connection->s.buffer);
 	pthread_mutex_destroy(&connection->lock);
 	sys_free(connection);
 }
@@ -293,7 +293,7 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 	if (request->done) {
 		request_put(request, sizes);
 		*ret_done = true;
-	} else if (request->kind == TCP_REQUEST_SEND && tcp_sender_keep(connection, request)) {
+	} else if (request->kind == TCP_REQUEST_SEND && tcp_sender_buffer(connection, request)) {
 		if (sizes)
 			sizes[0] = request->size;
 		*ret_done = true;

@@ -233,10 +233,9 @@ static void rts_match(struct tcp_connection *connection, struct tcp_message *mes
 	if (message->size) {
 		message->pace.sender = &r->sender;
 		message->pace.unscheduled_bytes = message->unscheduled;
+		message->pace.came_bytes = message->received;
 		r->sender.spread = r->spread;
 		pace_add(r->pace, &message->pace, message->size, now_ns);
-		if (message->received)
-			pace_delivered(r->pace, &message->pace, message->received, now_ns);
 		bound_flight(connection, message);
 	}
 	r->control_pending |= message->unscheduled < message->size;

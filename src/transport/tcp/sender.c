@@ -149,12 +149,12 @@ static void unscheduled_matched(struct tcp_connection *connection, struct tcp_re
  * All of it is written, with nothing behind it: nobody looks after a send that is done. Not where a thread is woken by FIN, nor
  * where a send that is done was received (limit_eager), nor in a failover, when the frames are elsewhere.
  */
-static bool may_keep(const struct tcp_connection *connection, const struct tcp_request *request)
+static bool may_buffer(const struct tcp_connection *connection, const struct tcp_request *request)
 {
 	const struct tcp_stream *lead = &connection->streams[connection->s.lead];
 
 	return tcp_request_first(connection) == request && !tcp_request_next(request) &&
-	       request->size <= TCP_KEEP_MOST && request->unscheduled == request->size &&
+	       request->size <= TCP_BUFFERED_MOST && request->unscheduled == request->size &&
 	       request->next_offset == request->size && !connection->error && !connection->watched &&
 	       connection->eager_bytes == tcp_eager_most(connection->transport) && !tcp_stream_has_unsent(lead) &&
 	       !order_is_held(connection);
@@ -164,26 +164,27 @@ static bool may_keep(const struct tcp_connection *connection, const struct tcp_r
  * NCCL begins a connection's next operation when the sends of the one before are done, and FIN may lie behind all that the
  * receiver's host sends. The copy is made in that time, and only then: where FIN comes soon it would cost more.
  */
-bool tcp_sender_keep(struct tcp_connection *connection, struct tcp_request *request)
+bool tcp_sender_buffer(struct tcp_connection *connection, struct tcp_request *request)
 {
 	struct tcp_stream *lead = &connection->streams[connection->s.lead];
 	struct tcp_sender *s = &connection->s;
 
-	if (!may_keep(connection, request) || clock_elapsed_ns(request->posted_ns, clock_now_ns()) < TCP_KEEP_AFTER_NS)
+	if (!may_buffer(connection, request) ||
+	    clock_elapsed_ns(request->posted_ns, clock_now_ns()) < TCP_BUFFERED_AFTER_NS)
 		return false;
-	if (!s->kept_bytes)
-		s->kept_bytes = sys_zalloc(TCP_KEEP_MOST);
-	if (!s->kept_bytes)
+	if (!s->buffer)
+		s->buffer = sys_zalloc(TCP_BUFFERED_MOST);
+	if (!s->buffer)
 		return false;
-	copy_bytes(s->kept_bytes, request->data, (size_t)request->size);
-	request->data = s->kept_bytes;
+	copy_bytes(s->buffer, request->data, (size_t)request->size);
+	request->data = s->buffer;
 	for (uint32_t i = lead->tx_head; i != lead->tx_tail; i++) {
 		struct tcp_tx_frame *out = &lead->frames[i % TCP_TX_FRAMES];
 
 		if (out->type == TCP_FRAME_DATA && out->message == (uint32_t)request->sequence)
 			out->payload = request->data + out->value;
 	}
-	s->kept = request;
+	s->buffered = request;
 	return true;
 }
 
@@ -477,8 +478,8 @@ static int done_arrived(struct tcp_connection *connection, const struct tcp_fram
 	unscheduled_matched(connection, request);
 	transport_open_remove(&connection->open, &request->open);
 	request->done = true;
-	if (request == connection->s.kept) {
-		connection->s.kept = NULL;
+	if (request == connection->s.buffered) {
+		connection->s.buffered = NULL;
 		tcp_request_release(request);
 	}
 	connection->reported = false;

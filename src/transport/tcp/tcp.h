@@ -33,9 +33,9 @@ enum {
 	/* While data of a long message may come, a read takes at most this much beyond it: three headers and the bit of payload
 	 * that COPY_UNCOUNTED_BYTES lets us copy. */
 	TCP_STAGING_BETWEEN_DATA = TCP_WIRE_FRAME_BYTES + 64,
-	TCP_COPY_MOST = 12 << 10, /* a longer message is eager only where it cannot go unscheduled */
-	TCP_KEEP_MOST = 64 << 10, /* a longer message is never copied to spare its sender the wait for FIN */
-	TCP_KEEP_AFTER_NS = 100 * 1000,
+	TCP_COPY_MOST = 12 << 10,     /* a longer message is eager only where it cannot go unscheduled */
+	TCP_BUFFERED_MOST = 64 << 10, /* a longer message is never copied to spare its sender the wait for FIN */
+	TCP_BUFFERED_AFTER_NS = 100 * 1000,
 	TCP_UNSCHEDULED_WINDOW = TCP_WIRE_UNSCHEDULED_UNITS * TCP_WIRE_EAGER_UNIT,
 	TCP_UNSCHEDULED_UNPACED = 512 << 10, /* of a sender that its own senders bound */
 	TCP_UNPINNED_MAX = 64,
@@ -174,9 +174,10 @@ struct tcp_sender {
 	uint64_t unscheduled_most, unscheduled_open; /* bytes: what the receiver said, and what is on its way */
 	uint8_t lead;                                /* RTS and eager messages go here, in order */
 	struct tcp_window window;
-	struct pace *pace;        /* of its device, told that we send; NULL: nothing is received there */
-	struct tcp_request *kept; /* done for its caller and open until FIN; always the first that is open; or NULL */
-	uint8_t *kept_bytes;      /* a copy of its data */
+	struct pace *pace; /* of its device, told that we send; NULL: nothing is received there */
+	struct tcp_request
+		*buffered; /* done for its caller and open until FIN; always the first that is open; or NULL */
+	uint8_t *buffer;   /* a copy of its data */
 	/* Frames of dead streams that must go out again, in order. */
 	struct tcp_tx_frame *again;
 	uint64_t again_head, again_tail;
@@ -270,7 +271,7 @@ static inline struct tcp_request *tcp_request_awaited(const struct tcp_connectio
 {
 	struct tcp_request *first = tcp_request_first(connection);
 
-	return first && first == connection->s.kept ? tcp_request_next(first) : first;
+	return first && first == connection->s.buffered ? tcp_request_next(first) : first;
 }
 
 struct tcp_listener {
@@ -453,7 +454,7 @@ int tcp_sender_init(struct tcp_connection *connection);
 int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes, int tag, uint64_t now_ns,
 		    struct tcp_request **ret);
 /* Whether a send whose FIN is late is done without it: its data is the caller's again, and its request ours. */
-bool tcp_sender_keep(struct tcp_connection *connection, struct tcp_request *request);
+bool tcp_sender_buffer(struct tcp_connection *connection, struct tcp_request *request);
 int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
 		     uint64_t now_ns);
 /* The receiver has said how many unscheduled bytes may be on their way. */

@@ -92,6 +92,7 @@ static void polls_and_ticks_forgive_a_stalled_sender(void **state)
  * receiver may be late: of every 20 ms it sleeps so many, and then reads what has come.
  */
 static uint64_t simulated_sleep_ns;
+static uint64_t simulated_early_bytes; /* with every packet, so much of messages that came before their receives */
 
 static uint64_t read_at(uint64_t now_ns, uint64_t ready_ns)
 {
@@ -153,6 +154,13 @@ static void simulate(struct pace *pace, struct sender *senders, size_t count, ui
 		    pipe_of[head % PIPE].sender->total_bytes)
 			pace_remove(pace, &pipe_of[head % PIPE].sender->message);
 		head++;
+		if (simulated_early_bytes) {
+			struct pace_message early = { .unscheduled_bytes = simulated_early_bytes,
+						      .came_bytes = simulated_early_bytes };
+
+			pace_add(pace, &early, simulated_early_bytes, *now_ns);
+			pace_remove(pace, &early);
+		}
 	}
 	for (size_t i = 0; i < count; i++) {
 		pace_remove(pace, &senders[i].message);
@@ -265,6 +273,22 @@ static void a_late_reader_does_not_take_its_backlog_for_the_rate(void **state)
 	simulate(pace, senders, 4, 119600000, 100000, &now_ns, now_ns + 2 * NS_PER_S);
 	simulated_sleep_ns = 0;
 	assert_in_range(state_of(pace).rate_Bps, 60000000, 145000000);
+	pace_free(pace);
+}
+
+static void what_came_before_its_receive_does_not_raise_the_rate(void **state)
+{
+	struct sender senders[4];
+	uint64_t now_ns = NS_PER_S;
+	struct pace *pace;
+
+	(void)state;
+	pace = four_senders(senders, 1250000000);
+	simulated_early_bytes = 9000;
+	simulate(pace, senders, 4, 119600000, 100000, &now_ns, now_ns + 2 * NS_PER_S);
+	simulated_early_bytes = 0;
+	assert_in_range(state_of(pace).rate_Bps, 60000000, 125000000);
+	assert_int_equal(state_of(pace).outstanding_bytes, 0);
 	pace_free(pace);
 }
 
@@ -590,6 +614,7 @@ int main(void)
 		cmocka_unit_test(measured_budget_fits_the_link),
 		cmocka_unit_test(late_wake_ups_raise_the_budget),
 		cmocka_unit_test(a_late_reader_does_not_take_its_backlog_for_the_rate),
+		cmocka_unit_test(what_came_before_its_receive_does_not_raise_the_rate),
 		cmocka_unit_test(who_sends_to_several_hosts_may_have_more),
 		cmocka_unit_test(senders_that_compete_are_bounded_in_flight),
 		cmocka_unit_test(the_only_host_is_alone_from_the_first_message_on),

@@ -96,14 +96,14 @@ const struct harness_program harness_programs[] = {
 	  .receives_lead = true,
 	  .unscheduled = 1600,
 	  .paced = true },
-	{ "kept", 9, FOUR_TAGS, { 5, 6, 7, 8, 5, 6, 7, 8, 5 }, .unscheduled = 20000, .keeps = true },
-	{ "kept, unmatched",
+	{ "buffered", 9, FOUR_TAGS, { 5, 6, 7, 8, 5, 6, 7, 8, 5 }, .unscheduled = 20000, .buffers = true },
+	{ "buffered, unmatched",
 	  9,
 	  FOUR_TAGS,
 	  { 8, 8, 7, 7, 6, 6, 5, 5, 5 },
 	  .late = 9,
 	  .unscheduled = 8000,
-	  .keeps = true },
+	  .buffers = true },
 	{ .name = NULL },
 };
 
@@ -286,7 +286,7 @@ static void post(struct harness *harness)
 	}
 	if (program->receives_lead && harness->posted < program->count)
 		may_send = harness->posted / 2;
-	if (program->keeps && harness->sent && harness->sends[harness->sent - 1])
+	if (program->buffers && harness->sent && harness->sends[harness->sent - 1])
 		may_send = 0;
 	if (harness->sent < may_send && !harness->sender->error) {
 		const struct harness_message *message = &program->sends[harness->sent];
@@ -308,9 +308,9 @@ static bool collect(struct harness *harness)
 	bool done, all = true;
 
 	for (unsigned m = 0; m < program->count; m++) {
-		if (harness->sends[m] && !harness->sends[m]->done && program->keeps &&
-		    tcp_sender_keep(harness->sender, harness->sends[m])) {
-			harness->kept++;
+		if (harness->sends[m] && !harness->sends[m]->done && program->buffers &&
+		    tcp_sender_buffer(harness->sender, harness->sends[m])) {
+			harness->buffered++;
 			harness->sends[m] = NULL;
 		} else if (harness->sends[m] && harness->sends[m]->done) {
 			assert_int_equal(tcp_connection_test(harness->sends[m], &done, sizes), 0);

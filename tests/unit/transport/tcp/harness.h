@@ -35,7 +35,7 @@ struct harness_program {
 	bool receives_lead;   /* a send follows its receive with some distance */
 	unsigned unscheduled; /* bytes */
 	bool paced;           /* small grants */
-	bool keeps;           /* one send after another, and a medium one does not wait for FIN */
+	bool buffers;         /* one send after another, and a medium one does not wait for FIN */
 };
 
 /* Between the two sockets of a stream. */
@@ -57,7 +57,7 @@ struct harness {
 	struct tcp_request *sends[HARNESS_MESSAGES], *receives[HARNESS_MESSAGES]; /* NULL again when done */
 	size_t received[HARNESS_MESSAGES];
 	bool sent_done[HARNESS_MESSAGES], received_done[HARNESS_MESSAGES];
-	unsigned sent, posted, came_unscheduled, kept;
+	unsigned sent, posted, came_unscheduled, buffered;
 	bool rejoin; /* lost streams come back */
 	unsigned rejoins;
 	unsigned cut_all_at, cuts_left; /* the step in which all are cut, and how often from then on */

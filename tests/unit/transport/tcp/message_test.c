@@ -44,10 +44,10 @@ static void every_program_ends(void **state)
 			harness_open(harness, program, active_count);
 			if (!harness_run(harness))
 				fail_msg("%s: the connection failed", program->name);
-			harness_step(harness, 20); /* FIN of what was kept */
-			assert_int_equal(harness->kept > 0, program->keeps);
+			harness_step(harness, 20); /* FIN of buffered ones */
+			assert_int_equal(harness->buffered > 0, program->buffers);
 			assert_int_equal(harness->sender->request_count, 0);
-			assert_null(harness->sender->s.kept);
+			assert_null(harness->sender->s.buffered);
 			assert_int_equal(harness->sender->s.window.taken_units <= TCP_WIRE_EAGER_UNITS, true);
 			assert_int_equal(harness->receiver->r.window.taken_units, 0);
 			assert_int_equal(harness->receiver->r.expected_bytes, 0);

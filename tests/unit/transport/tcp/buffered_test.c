@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-static const struct harness_program kept = { .name = "kept", .unscheduled = 8000 };
+static const struct harness_program buffered = { .name = "buffered", .unscheduled = 8000 };
 static const struct harness_program credit = { .name = "credit" };
 
 static int setup(void **state)
@@ -32,7 +32,7 @@ static int teardown(void **state)
 }
 
 /* FIN is late: the data is its caller's again, and nobody waits for FIN. */
-static void a_send_whose_fin_is_late_is_kept(void **state)
+static void a_send_whose_fin_is_late_is_buffered(void **state)
 {
 	struct harness *harness = *state;
 	struct tcp_connection *sender;
@@ -41,13 +41,13 @@ static void a_send_whose_fin_is_late_is_kept(void **state)
 	size_t bytes;
 	bool done;
 
-	harness_open(harness, &kept, 1);
+	harness_open(harness, &buffered, 1);
 	sender = harness->sender;
 	memcpy(sent, harness->out[0], sizeof(sent));
 	send = harness_send(harness, harness->out[0], sizeof(sent), 5);
 	assert_int_equal(tcp_connection_test(send, &done, &bytes), 0);
 	assert_false(done);
-	harness->now_ns += TCP_KEEP_AFTER_NS;
+	harness->now_ns += TCP_BUFFERED_AFTER_NS;
 	assert_int_equal(tcp_connection_test(send, &done, &bytes), 0);
 	assert_true(done);
 	assert_int_equal(bytes, sizeof(sent));
@@ -59,15 +59,15 @@ static void a_send_whose_fin_is_late_is_kept(void **state)
 
 	/* There is one copy. */
 	send = harness_send(harness, harness->out[1], 2000, 6);
-	harness->now_ns += TCP_KEEP_AFTER_NS;
-	assert_false(tcp_sender_keep(sender, send));
+	harness->now_ns += TCP_BUFFERED_AFTER_NS;
+	assert_false(tcp_sender_buffer(sender, send));
 	receive = harness_receive(harness, harness->in[0], HARNESS_BYTES, 5);
 	assert_int_equal(harness_finish(harness, receive), sizeof(sent));
 	assert_memory_equal(harness->in[0], sent, sizeof(sent));
 	harness_step(harness, 20);
-	assert_null(sender->s.kept);
+	assert_null(sender->s.buffered);
 	assert_int_equal(sender->request_count, 1);
-	assert_true(tcp_sender_keep(sender, send));
+	assert_true(tcp_sender_buffer(sender, send));
 	receive = harness_receive(harness, harness->in[1], HARNESS_BYTES, 6);
 	assert_int_equal(harness_finish(harness, receive), 2000);
 	harness_step(harness, 20);
@@ -79,29 +79,29 @@ static void a_send_whose_fin_is_late_is_kept(void **state)
 static void other_sends_wait_for_fin(void **state)
 {
 	struct harness *harness = *state;
-	static uint8_t big[TCP_KEEP_MOST];
+	static uint8_t big[TCP_BUFFERED_MOST];
 	struct tcp_request *sends[2];
 
-	harness_open(harness, &kept, 1);
+	harness_open(harness, &buffered, 1);
 	sends[0] = harness_send(harness, harness->out[0], 5000, 5);
 	sends[1] = harness_send(harness, harness->out[1], 2000, 5);
 	harness->now_ns += NS_PER_S;
-	assert_false(tcp_sender_keep(harness->sender, sends[0]));
-	assert_false(tcp_sender_keep(harness->sender, sends[1]));
+	assert_false(tcp_sender_buffer(harness->sender, sends[0]));
+	assert_false(tcp_sender_buffer(harness->sender, sends[1]));
 	harness_close(harness);
 
-	harness_open(harness, &kept, 1);
+	harness_open(harness, &buffered, 1);
 	sends[0] = harness_send(harness, harness->out[0], 9000, 5);
 	harness->now_ns += NS_PER_S;
-	assert_false(tcp_sender_keep(harness->sender, sends[0]));
+	assert_false(tcp_sender_buffer(harness->sender, sends[0]));
 	harness_close(harness);
 
 	for (unsigned limit = 0; limit < 2; limit++) {
-		harness_open(harness, &kept, 1);
+		harness_open(harness, &buffered, 1);
 		harness->sender->eager_bytes -= limit;
 		sends[0] = harness_send(harness, harness->out[0], 5000, 5);
 		harness->now_ns += NS_PER_S;
-		assert_int_equal(tcp_sender_keep(harness->sender, sends[0]), !limit);
+		assert_int_equal(tcp_sender_buffer(harness->sender, sends[0]), !limit);
 		harness_close(harness);
 	}
 
@@ -113,23 +113,23 @@ static void other_sends_wait_for_fin(void **state)
 		harness_step(harness, 1);
 	assert_false(sends[0]->done);
 	harness->now_ns += NS_PER_S;
-	assert_false(tcp_sender_keep(harness->sender, sends[0]));
+	assert_false(tcp_sender_buffer(harness->sender, sends[0]));
 	harness_close(harness);
 
 	/* What the socket does not take at once is unwritten: nobody would pump it. */
 	for (unsigned small = 0; small < 2; small++) {
 		const int bytes = 4096;
 
-		harness_open(harness, &kept, 1);
+		harness_open(harness, &buffered, 1);
 		tcp_sender_may_begin(harness->sender, UINT64_MAX);
 		if (small)
 			assert_int_equal(setsockopt(harness->sender->streams[0].fd, SOL_SOCKET, SO_SNDBUF, &bytes,
 						    sizeof(bytes)),
 					 0);
-		sends[0] = harness_send(harness, big, TCP_KEEP_MOST, 5);
+		sends[0] = harness_send(harness, big, TCP_BUFFERED_MOST, 5);
 		harness->now_ns += NS_PER_S;
 		assert_int_equal(tcp_stream_has_unsent(&harness->sender->streams[0]), small);
-		assert_int_equal(tcp_sender_keep(harness->sender, sends[0]), !small);
+		assert_int_equal(tcp_sender_buffer(harness->sender, sends[0]), !small);
 		harness_close(harness);
 	}
 }
@@ -137,7 +137,7 @@ static void other_sends_wait_for_fin(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_send_whose_fin_is_late_is_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_send_whose_fin_is_late_is_buffered, setup, teardown),
 		cmocka_unit_test_setup_teardown(other_sends_wait_for_fin, setup, teardown),
 	};
 
