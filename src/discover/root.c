@@ -79,11 +79,6 @@ void discover_root_close(struct discover_root *root)
 	free(root);
 }
 
-bool discover_root_is_here(const struct discover_root *root)
-{
-	return root->here;
-}
-
 const char *discover_root_folder(const struct discover_root *root)
 {
 	return root->folder;

@@ -41,8 +41,6 @@ int discover_root_open(const char *folder, bool record, struct discover_root **r
 /* No entry yet. */
 int discover_root_empty(struct discover_root **ret);
 void discover_root_close(struct discover_root *root);
-/* True: calls are answered by this machine. */
-bool discover_root_is_here(const struct discover_root *root);
 /* The folder it was opened with; "" for this machine, NULL in memory. */
 const char *discover_root_folder(const struct discover_root *root);
 

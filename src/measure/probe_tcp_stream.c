@@ -117,14 +117,3 @@ int probe_tcp_stream_echo(struct probe_tcp_stream *stream, uint8_t *buffer)
 	}
 	return r == -ECANCELED ? 0 : r;
 }
-
-uint64_t probe_tcp_stream_acknowledged(const struct probe_tcp_stream *stream)
-{
-	struct tcp_info info;
-	socklen_t bytes = sizeof(info);
-
-	memset(&info, 0, sizeof(info));
-	if (getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes))
-		return 0;
-	return info.tcpi_bytes_acked;
-}

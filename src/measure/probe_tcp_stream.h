@@ -1,5 +1,6 @@
 /*
- * One connection of probe_tcp.h, at either end: it waits with a limit, and looks at a flag that ends it. Inner header.
+ * One TCP connection between two hosts of a cluster that is measured, at either end: it waits with a limit, and looks at a flag
+ * that ends it.
  */
 #ifndef TRIBUTARY_MEASURE_PROBE_TCP_STREAM_H
 #define TRIBUTARY_MEASURE_PROBE_TCP_STREAM_H
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "measure/probe_tcp_wire.h"
+enum { PROBE_TCP_CHUNK_BYTES = 256 << 10 };
 
 struct probe_tcp_stream {
 	int fd; /* -1: none */
@@ -29,9 +30,6 @@ int probe_tcp_stream_echo(struct probe_tcp_stream *stream, uint8_t *buffer);
 /* Exactly so many bytes. Results as above, but -ECANCELED: stopped. */
 int probe_tcp_stream_send(struct probe_tcp_stream *stream, const uint8_t *bytes, size_t count);
 int probe_tcp_stream_receive(struct probe_tcp_stream *stream, uint8_t *bytes, size_t count);
-
-/* Bytes that the other end's kernel has acknowledged. */
-uint64_t probe_tcp_stream_acknowledged(const struct probe_tcp_stream *stream);
 
 /* Waits until the descriptor is ready for `events` of poll: 0, -ECANCELED (stopped) or -ETIMEDOUT. */
 int probe_tcp_stream_wait(const struct probe_tcp_stream *stream, short events);

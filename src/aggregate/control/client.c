@@ -345,14 +345,6 @@ enum control_event control_client_step(struct control_client *client, struct con
 	return event;
 }
 
-int control_client_fd(const struct control_client *client, bool *ret_out)
-{
-	const uint8_t *at;
-
-	*ret_out = client->fd >= 0 && (!client->connected || control_channel_pending(&client->channel, &at) > 0);
-	return client->fd;
-}
-
 const char *control_client_peer(const struct control_client *client)
 {
 	return client->peer;

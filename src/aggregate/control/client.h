@@ -47,8 +47,6 @@ void control_client_close(struct control_client *client);
 
 /* One event at a time; what belongs to it is in *answer. */
 enum control_event control_client_step(struct control_client *client, struct control_answer *answer);
-/* To sleep on, with events POLLIN, or POLLOUT where *ret_out; -1: step again in a while. */
-int control_client_fd(const struct control_client *client, bool *ret_out);
 const char *control_client_peer(const struct control_client *client); /* "address:port (name)" */
 
 /* Before EVENT_PROVED they wait. -EBUSY: the same is waiting already; -ENOBUFS, -ENOMEM. */

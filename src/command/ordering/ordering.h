@@ -48,7 +48,6 @@ int ordering_hosts_of_list(const char *list, struct simulate_fabric *fabric, uin
 int ordering_hosts_of_file(const char *path, struct simulate_fabric *fabric, uint32_t *ret, size_t *ret_count,
 			   uint64_t *ret_slots);
 
-const char *ordering_phase_word(enum ranks_phase phase);
 void ordering_print(const struct ordering *ordering, FILE *out);
 void ordering_print_hostfile(const struct ordering *ordering, FILE *out);
 void ordering_print_slurm(const struct ordering *ordering, FILE *out);

@@ -14,11 +14,6 @@ static const char *const phase_words[RANKS_PHASE_COUNT] = {
 	[RANKS_TENSOR] = "tensor", [RANKS_DATA_RING] = "ring", [RANKS_DATA_TREE] = "tree", [RANKS_PIPELINE] = "pipeline"
 };
 
-const char *ordering_phase_word(enum ranks_phase phase)
-{
-	return phase_words[phase];
-}
-
 static const char *host_name(const struct ordering *ordering, size_t place)
 {
 	return ordering->fabric.host_names[ordering->after.order[place]];
