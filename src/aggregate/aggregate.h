@@ -102,23 +102,6 @@ int aggregate_register(struct aggregate_group *group, void *data, size_t bytes, 
 void aggregate_deregister(struct aggregate_group *group, struct aggregate_memory *memory);
 
 /*
- * Gather and scatter work on a virtual buffer of members × bytes_per_member bytes; an operation covers its window [offset,
- * offset + bytes), and a member sends (gather) or receives (scatter) only the part of the window inside its own slice,
- * by its rank: from 0 to members - 1, each once; not its place in handles[]. Parts cover the window in order.
- */
-struct aggregate_part {
-	void *data;
-	size_t bytes;
-};
-int aggregate_gather_all(struct aggregate_group *group, size_t rank, const void *send, size_t part_count,
-			 const struct aggregate_part *recv, size_t bytes_per_member, size_t offset, size_t bytes,
-			 struct aggregate_request **ret);
-int aggregate_reduce_scatter(struct aggregate_group *group, size_t rank, size_t part_count,
-			     const struct aggregate_part *send, void *recv, size_t bytes_per_member, size_t offset,
-			     size_t bytes, enum reduce_type type, enum reduce_operation operation,
-			     struct aggregate_request **ret);
-
-/*
  * When *ret_done becomes true the request is gone. In any order. While it is not done the call may work for all groups of
  * the engine, for the time of some sums.
  */

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <string.h>
 
-enum { PIECE_BYTES_LEAST = 4 << 10 };
 /* With fewer members a message to everybody, in one step, is as good. */
 enum { ROOTED_MEMBERS = 6, ROOTED_PART = 4 };
 /* What an eager message takes of a connection's window, at most: its own bytes, a header, and no less than this. */
@@ -27,7 +26,7 @@ size_t direct_place_bytes(size_t message_bytes)
 
 static size_t payload_bytes(const struct operation *operation)
 {
-	return operation->direct && operation->kind == OPERATION_REDUCE ? operation->bytes : 0;
+	return operation->direct ? operation->bytes : 0;
 }
 
 static struct aggregate_wire_operation word_of(const struct operation *operation)
@@ -35,10 +34,6 @@ static struct aggregate_wire_operation word_of(const struct operation *operation
 	return (struct aggregate_wire_operation){
 		.number = operation->number,
 		.bytes = operation->bytes,
-		.bytes_per_member = operation->bytes_per_member,
-		.offset = operation->offset,
-		.rank = (uint16_t)operation->rank,
-		.kind = (uint8_t)operation->kind,
 		.type = (uint8_t)operation->type,
 		.operation = (uint8_t)operation->operation,
 		.direct = operation->direct,
@@ -49,26 +44,24 @@ static struct aggregate_wire_operation word_of(const struct operation *operation
 static bool agree(struct group *group, const struct operation *operation, const uint8_t *bytes, size_t received,
 		  size_t from)
 {
-	static const char *const kinds[] = { "reduction", "gather", "reduce-scatter" };
 	struct aggregate_wire_operation ours = word_of(operation), theirs;
 
 	if (received < AGGREGATE_WIRE_OPERATION_BYTES || aggregate_wire_get_operation(bytes, &theirs) < 0) {
 		group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
 		return false;
 	}
-	if (theirs.number == ours.number && theirs.kind == ours.kind && theirs.type == ours.type &&
-	    theirs.operation == ours.operation && theirs.bytes == ours.bytes && theirs.offset == ours.offset &&
-	    theirs.bytes_per_member == ours.bytes_per_member && theirs.direct == ours.direct)
+	if (theirs.number == ours.number && theirs.type == ours.type && theirs.operation == ours.operation &&
+	    theirs.bytes == ours.bytes && theirs.direct == ours.direct)
 		return true;
 	group_break(
 		group, -EREMOTEIO,
-		"hosts posted different operations: number %llu is a %s (%s of %s) of %llu bytes at host %s, a %s (%s "
-		"of %s) of %llu bytes here",
-		(unsigned long long)theirs.number, kinds[theirs.kind % 3],
+		"hosts posted different operations: number %llu is a %s of %s, %llu bytes, at host %s, and a %s of %s, "
+		"%llu bytes, here",
+		(unsigned long long)theirs.number,
 		theirs.operation < REDUCE_OPERATION_COUNT ? reduce_operation_word(theirs.operation) : "?",
 		theirs.type < REDUCE_TYPE_COUNT ? reduce_type_word(theirs.type) : "?", (unsigned long long)theirs.bytes,
-		group_host(group, from), kinds[ours.kind], reduce_operation_word(operation->operation),
-		reduce_type_word(operation->type), (unsigned long long)ours.bytes);
+		group_host(group, from), reduce_operation_word(operation->operation), reduce_type_word(operation->type),
+		(unsigned long long)ours.bytes);
 	return false;
 }
 
@@ -385,8 +378,6 @@ int direct_init(struct group *group)
 {
 	size_t payload = (size_t)group->settings.direct_bytes;
 
-	if (payload < PIECE_BYTES_LEAST)
-		payload = PIECE_BYTES_LEAST;
 	if (payload < split_part_bytes(group, group->split_bytes))
 		payload = split_part_bytes(group, group->split_bytes);
 	if (payload < group->part_bytes && group->split_bytes)
@@ -408,12 +399,9 @@ int direct_init(struct group *group)
 		exchange->receives = sys_zalloc(group->count * sizeof(*exchange->receives));
 		exchange->result_sends = sys_zalloc(group->count * sizeof(*exchange->sends));
 		exchange->result_receives = sys_zalloc(group->count * sizeof(*exchange->receives));
-		exchange->ranks = sys_zalloc(group->count * sizeof(*exchange->ranks));
-		exchange->sent = sys_zalloc(2 * group->count * sizeof(*exchange->sent));
-		if (!exchange->out || !exchange->in || !exchange->ranks || !exchange->sent || !exchange->sends ||
-		    !exchange->receives || !exchange->result_sends || !exchange->result_receives)
+		if (!exchange->out || !exchange->in || !exchange->sends || !exchange->receives ||
+		    !exchange->result_sends || !exchange->result_receives)
 			return -ENOMEM;
-		exchange->here = exchange->sent + group->count;
 		exchange->next = group->exchanges_free;
 		group->exchanges_free = exchange;
 	}
@@ -431,8 +419,6 @@ void direct_fini(struct group *group)
 		sys_free(exchange->receives);
 		sys_free(exchange->result_sends);
 		sys_free(exchange->result_receives);
-		sys_free(exchange->ranks);
-		sys_free(exchange->sent);
 	}
 	sys_free(group->exchanges);
 	sys_free(group->words);

@@ -57,10 +57,8 @@ void group_free(struct group *group)
 		return;
 	lanes_close(group);
 	servers_close(group);
-	for (size_t i = 0; i < AGGREGATE_MAX_REQUESTS; i++) {
-		sys_free(group->operations[i].parts);
+	for (size_t i = 0; i < AGGREGATE_MAX_REQUESTS; i++)
 		sys_free(group->operations[i].kept);
-	}
 	confirm_fini(group);
 	segment_fini(group);
 	direct_fini(group);
@@ -70,7 +68,6 @@ void group_free(struct group *group)
 	sys_free(group->leaf_hosts);
 	sys_free(group->leaf_begin);
 	sys_free(group->members);
-	sys_free(group->piece_out);
 	sys_free(group->out);
 	sys_free(group->in);
 	pthread_mutex_destroy(&group->lock);
@@ -294,8 +291,6 @@ int group_settle(struct group *group)
 	if (r == 0)
 		r = direct_init(group);
 	if (r == 0)
-		r = pieces_init(group);
-	if (r == 0)
 		group_find_facts(group);
 	return r;
 }
@@ -348,11 +343,6 @@ void operation_step(struct operation *operation)
 		return;
 	if (!operation->direct && operation->segments_done < operation->segment_count)
 		return;
-	if (operation->kind != OPERATION_REDUCE) {
-		operation->introduced = true;
-		pieces_begin(group);
-		return;
-	}
 	if ((operation->direct || operation->rooted || operation->split) && !operation->summed) {
 		operation->summed = true;
 		if (operation->direct)
@@ -377,10 +367,6 @@ void operation_step(struct operation *operation)
 /* Alone in the group: its input is the result. */
 static void take_alone(struct group *group, struct operation *operation)
 {
-	if (operation->kind != OPERATION_REDUCE) {
-		pieces_alone(group, operation);
-		return;
-	}
 	if (operation->recv != operation->send) {
 		memmove(operation->recv, operation->send, operation->bytes);
 		group_add(&group->bytes_copied, operation->bytes);
@@ -393,7 +379,7 @@ static void take(struct group *group, struct operation *operation)
 	group->under_way++;
 	group->progressed = true;
 	operation->waits = 0;
-	operation->introduced = operation->summed = operation->verified = false;
+	operation->summed = operation->verified = false;
 	operation->confirms = operation->drained = operation->poisoned = operation->confirmed = false;
 	operation->next_segment = operation->segments_done = operation->segment_count = 0;
 	operation->next_small = operation->next_staged = NULL;
@@ -401,13 +387,9 @@ static void take(struct group *group, struct operation *operation)
 		take_alone(group, operation);
 		return;
 	}
-	operation->rooted = operation->kind == OPERATION_REDUCE && operation->bytes &&
-			    operation->bytes <= group->rooted_bytes;
-	operation->direct = operation->kind != OPERATION_REDUCE ||
-			    (!operation->rooted && operation->bytes <= group->settings.direct_bytes);
+	operation->rooted = operation->bytes && operation->bytes <= group->rooted_bytes;
+	operation->direct = !operation->rooted && operation->bytes <= group->settings.direct_bytes;
 	operation->split = !operation->rooted && !operation->direct && operation->bytes <= group->split_bytes;
-	if (operation->kind != OPERATION_REDUCE)
-		pieces_add(group, operation);
 	*group->small_end = operation;
 	group->small_end = &operation->next_small;
 	if (operation->direct || operation->rooted)
@@ -562,14 +544,12 @@ int operation_reduce(struct group *group, const void *send, void *recv, size_t c
 	posted = operation_get(group);
 	if (!posted)
 		return 0;
-	posted->kind = OPERATION_REDUCE;
 	posted->type = type;
 	posted->operation = operation;
 	posted->send = send;
 	posted->recv = recv;
 	posted->count = count;
 	posted->bytes = count * reduce_type_bytes(type);
-	posted->rank = posted->bytes_per_member = posted->offset = 0;
 	posted->without = without;
 	error = keep_input(group, posted);
 	if (error < 0)

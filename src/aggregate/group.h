@@ -25,15 +25,16 @@ enum {
 		30592, /* in one connection's window: half of it theirs (docs/aggregation.md, Small operations) */
 	GROUP_BUFFER_BYTES = 64 << 20, /* of slots, at most, if one segment's need is not more than that */
 	GROUP_SEGMENTS_OF_SLOTS = 8,   /* that one node may aggregate at a time, if that fits in it */
-	/* Requests of a connection for large operations: so many, and so many more for the oldest segment and for pieces. */
+	/* Requests of a connection for large operations: so many, and so many more for the oldest segment and for
+	 * repairs. */
 	LANE_STAGED_REQUESTS = 26,
 	LANE_OLDEST_REQUESTS = 2,
-	LANE_PIECE_REQUESTS = 4,
+	LANE_REPAIR_REQUESTS = 4,
 	/* And of one for small ones, where checksums have some of their own. */
 	LANE_SMALL_REQUESTS = 24,
 	LANE_URGENT_REQUESTS = 8,
 	/*
-	 * What pieces, and what is made again, may overtake: a connection numbers its messages and has an end to them, 256,
+	 * What repairs may overtake: a connection numbers its messages and has an end to them, 256,
 	 * and of these 128 may be segments'. docs/aggregation.md, What overtakes.
 	 */
 	LANE_AHEAD = 96,
@@ -50,7 +51,7 @@ enum {
 	AGGREGATE_ALONE_BYTES = 128 << 10,
 	AGGREGATE_ALONE_SEGMENT_BYTES = 16 << 10,
 };
-_Static_assert(LANE_STAGED_REQUESTS + LANE_OLDEST_REQUESTS + LANE_PIECE_REQUESTS <= TRANSPORT_MAX_REQUESTS &&
+_Static_assert(LANE_STAGED_REQUESTS + LANE_OLDEST_REQUESTS + LANE_REPAIR_REQUESTS <= TRANSPORT_MAX_REQUESTS &&
 		       LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS <= TRANSPORT_MAX_REQUESTS,
 	       "requests of a connection");
 
@@ -97,14 +98,12 @@ struct lane {
 	uint64_t turn;                               /* of the next to be posted */
 };
 
-enum operation_kind { OPERATION_REDUCE, OPERATION_GATHER, OPERATION_SCATTER };
 enum operation_state { OPERATION_FREE, OPERATION_POSTED, OPERATION_DONE };
 
 struct operation {
 	_Atomic int state; /* enum operation_state; posted by the caller, done by the engine, freed by the caller */
 	struct group *group;
 	struct operation *next_small, *next_staged; /* in the queues it waits in */
-	enum operation_kind kind;
 	enum reduce_type type;
 	enum reduce_operation operation;
 	const uint8_t *send;
@@ -113,9 +112,6 @@ struct operation {
 	uint64_t number;                 /* in order of posting, from 0 */
 	bool direct, rooted, split;      /* at most one of them */
 	size_t split_parts, split_first; /* how many; whose the first is: the root's */
-	/* Gather and scatter. */
-	size_t rank, part_count, bytes_per_member, offset;
-	struct aggregate_part *parts; /* a copy */
 	/* Staged. */
 	size_t segment_count, next_segment, segments_done;
 	/* Staged, in groups with servers (confirm.c). */
@@ -129,7 +125,7 @@ struct operation {
 	size_t kept_bytes;      /* room in it */
 	/* What others must still say about it, and what must still go out. */
 	unsigned waits;
-	bool introduced, summed, verified;
+	bool summed, verified;
 	uint8_t check_out[AGGREGATE_WIRE_OPERATION_BYTES];
 	struct transfer send_check;
 	struct heard_word *words; /* [member] at the member that compares them */
@@ -153,10 +149,6 @@ struct exchange {
 	struct transfer *sends, *receives;               /* [member] */
 	struct transfer *result_sends, *result_receives; /* [member]; split, rooted */
 	size_t missing;                                  /* the same: inputs */
-	/* Gather and reduce-scatter: [member] its rank; pieces that went to it, and that came. */
-	uint16_t *ranks;
-	size_t *sent, *here;
-	size_t summed; /* pieces */
 };
 
 /* One level of a segment at a node that aggregates there. */
@@ -232,7 +224,7 @@ struct group {
 	struct group_confirm *confirm; /* NULL: no server was ever used */
 	_Atomic bool retains;          /* inputs outlive the making of results */
 	struct group_member *members;
-	/* [member] for small operations, and [count + node] for large ones, gathers and reduce-scatters. */
+	/* [member] for small operations, and [count + node] for large ones. */
 	struct lane *out, *in;
 	struct schedule *schedule;
 	struct aggregate_wire_settings settings;
@@ -254,12 +246,10 @@ struct group {
 	_Atomic uint64_t posted;
 	uint64_t taken, staged_taken;
 	unsigned under_way;                           /* taken, not done */
-	struct operation *small_first, **small_end;   /* whose first word has not gone out, all kinds */
+	struct operation *small_first, **small_end;   /* whose first word has not gone out */
 	struct operation *staged_first, **staged_end; /* not wholly cut */
 	struct heard_word *words;                     /* [AGGREGATE_MAX_REQUESTS × member] */
 	struct exchange *exchanges, *exchanges_free;  /* all of them, [GROUP_DIRECT_OPERATIONS]; a list */
-	struct operation *pieces_first;               /* gathers and reduce-scatters, chained by next_staged */
-	uint8_t *piece_out;                           /* [member] a piece that lies in several parts */
 	size_t exchange_bytes;                        /* of one message */
 	size_t eager_bytes;                           /* of those that are under way */
 
@@ -485,14 +475,6 @@ size_t split_part_count(const struct group *group, size_t bytes);
 void split_begin(struct group *group, struct operation *operation);
 /* All is here and gone. */
 void split_end(struct group *group, struct operation *operation);
-
-/* pieces.c */
-int pieces_init(struct group *group);
-void pieces_add(struct group *group, struct operation *operation);
-/* The oldest one goes on, if everybody has said what it is about. */
-void pieces_begin(struct group *group);
-void pieces_end(struct group *group, struct operation *operation);
-void pieces_alone(struct group *group, struct operation *operation);
 
 /* engine.c */
 /* From connect: the engine's thread takes it over. */

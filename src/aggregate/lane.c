@@ -114,7 +114,7 @@ static int post_waiting(struct group *group, struct lane *lane)
 
 	if (!large || may_overtake(lane))
 		r = post_list(group, lane, &lane->urgent_first, &lane->urgent_end,
-			      large ? LANE_PIECE_REQUESTS : LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS);
+			      large ? LANE_REPAIR_REQUESTS : LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS);
 	if (r == 1)
 		r = post_list(group, lane, &lane->small_first, &lane->small_end, LANE_SMALL_REQUESTS);
 	while (r == 1 && may_post_staged(group, lane)) {

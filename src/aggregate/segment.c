@@ -429,19 +429,8 @@ static void segment_begin(struct group *group, struct segment *segment)
 }
 
 /*
- * An operation does not begin here before the gathers and reduce-scatters that were posted earlier are through here. Its
- * messages may wait until other members post it, and these may wait for the gather first; so many pieces that none may
- * overtake any more would then wait for each other's end. What was posted before a gather is no such matter: pieces
- * move only after every member has posted the gather, and so that, too.
- */
-static bool waits_for_pieces(const struct group *group, const struct operation *operation)
-{
-	return group->pieces_first && group->pieces_first->number < operation->number;
-}
-
-/*
- * Nor before its word has gone out, or does not because so many small operations are under way that others have not posted:
- * what a connection holds of words is of operations that are open at both its ends, then.
+ * An operation does not begin here before its word has gone out, which waits while many small operations are under way that
+ * others have not posted: what a connection holds of words is of operations that are open at both its ends, then.
  */
 static bool waits_for_word(const struct group *group, const struct operation *operation)
 {
@@ -456,9 +445,8 @@ void segment_activate(struct group *group)
 		if (!group->segment_drawn) {
 			if (!group->staged_first || group->segment_next - group->segment_oldest == GROUP_SEGMENTS)
 				return;
-			if (!group->staged_first->next_segment && (waits_for_word(group, group->staged_first) ||
-								   waits_for_pieces(group, group->staged_first) ||
-								   !confirm_begin(group, group->staged_first)))
+			if (!group->staged_first->next_segment &&
+			    (waits_for_word(group, group->staged_first) || !confirm_begin(group, group->staged_first)))
 				return;
 			segment_draw(group, segment);
 			group->segment_drawn = true;

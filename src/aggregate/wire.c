@@ -208,12 +208,8 @@ void aggregate_wire_put_operation(const struct aggregate_wire_operation *operati
 				  uint8_t bytes[static AGGREGATE_WIRE_OPERATION_BYTES])
 {
 	put_head(bytes, AGGREGATE_WIRE_OPERATION_BYTES);
-	bytes_put(bytes + 6, operation->rank, 2);
 	bytes_put(bytes + 8, operation->number, 8);
 	bytes_put(bytes + 16, operation->bytes, 8);
-	bytes_put(bytes + 24, operation->bytes_per_member, 8);
-	bytes_put(bytes + 32, operation->offset, 8);
-	bytes_put(bytes + 40, operation->kind, 1);
 	bytes_put(bytes + 41, operation->type, 1);
 	bytes_put(bytes + 42, operation->operation, 1);
 	bytes_put(bytes + 43, operation->direct, 1);
@@ -227,12 +223,8 @@ int aggregate_wire_get_operation(const uint8_t bytes[static AGGREGATE_WIRE_OPERA
 	if (r < 0)
 		return r;
 	*ret = (struct aggregate_wire_operation){
-		.rank = (uint16_t)bytes_get(bytes + 6, 2),
 		.number = bytes_get(bytes + 8, 8),
 		.bytes = bytes_get(bytes + 16, 8),
-		.bytes_per_member = bytes_get(bytes + 24, 8),
-		.offset = bytes_get(bytes + 32, 8),
-		.kind = bytes[40],
 		.type = bytes[41],
 		.operation = bytes[42],
 		.direct = bytes[43] != 0,

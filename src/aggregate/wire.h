@@ -83,9 +83,8 @@ struct aggregate_wire_verdict {
 /* At the head of each direct message, and alone as a word about a staged operation. */
 struct aggregate_wire_operation {
 	uint64_t number;
-	uint64_t bytes, bytes_per_member, offset;
-	uint16_t rank;
-	uint8_t kind, type, operation;
+	uint64_t bytes;
+	uint8_t type, operation;
 	bool direct; /* the payload follows */
 };
 struct aggregate_wire_verify {
@@ -133,8 +132,7 @@ enum aggregate_tag {
 	AGGREGATE_TAG_UP_ROOT,
 	AGGREGATE_TAG_DOWN,
 	AGGREGATE_TAG_OPERATION,
-	AGGREGATE_TAG_PIECE, /* gather and scatter */
-	AGGREGATE_TAG_VERIFY,
+	AGGREGATE_TAG_VERIFY = 6,
 	AGGREGATE_TAG_AGREE, /* hello, report, verdict; then, about a large operation, what is agreed of it */
 	/* On the connections of large operations, which have no words about operations and no checksums. */
 	AGGREGATE_TAG_REPAIR_INPUT = AGGREGATE_TAG_OPERATION,

@@ -28,11 +28,6 @@ struct plugin_collnet_listener {
 	uint64_t comm_id;                    /* 0: NCCL does not say */
 };
 
-struct plugin_collnet_group {
-	struct aggregate_group *group;
-	size_t rank;
-};
-
 /* ---------------------------------------------------------------------------------------------- communicators, devices */
 
 int plugin_collnet_init_process(log_sink *logger)
@@ -283,51 +278,45 @@ bool plugin_collnet_was_connected(void)
 }
 
 int plugin_collnet_connect(struct plugin_collnet_listener *listener, int count, int rank, void *const *handles,
-			   struct plugin_collnet_group **ret)
+			   struct aggregate_group **ret)
 {
 	int saved_errno = errno, r = -EINVAL;
-	struct plugin_collnet_group *group;
 	const uint8_t **list = NULL;
 
 	if (plugin_guest_forked())
 		return -ECHILD;
 	if (!listener)
 		return -EINVAL;
-	group = sys_zalloc(sizeof(*group));
 	if (count >= 1 && rank >= 0 && rank < count) {
 		list = sys_zalloc((size_t)count * sizeof(*list));
-		r = group && list ? 0 : -ENOMEM;
+		r = list ? 0 : -ENOMEM;
 	}
 	for (int i = 0; r == 0 && i < count; i++)
 		list[i] = handles[i];
 	if (r == 0)
-		r = connect_group(listener, (size_t)count, list, &group->group);
+		r = connect_group(listener, (size_t)count, list, ret);
 	sys_free(list);
 	if (r == 0) {
-		group->rank = (size_t)rank;
 		plugin_state_engine_hold();
 		atomic_store(&was_connected, true);
 		log_collect();
-		say_what_is_there(listener, group->group);
+		say_what_is_there(listener, *ret);
 		log_flush();
-		*ret = group;
 	} else {
 		/* NCCL calls closeListen after a success only. Closed, it fails the other heads soon. */
-		sys_free(group);
 		plugin_collnet_close_listener(listener);
 	}
 	errno = saved_errno;
 	return r;
 }
 
-int plugin_collnet_close_group(struct plugin_collnet_group *group)
+int plugin_collnet_close_group(struct aggregate_group *group)
 {
 	int saved_errno = errno;
 
 	if (plugin_guest_forked() || !group)
 		return 0;
-	aggregate_close_group(group->group);
-	sys_free(group);
+	aggregate_close_group(group);
 	plugin_state_engine_put();
 	errno = saved_errno;
 	return 0;
@@ -411,7 +400,7 @@ static int check_supported(enum nccl_datatype type, enum nccl_redop operation)
 	return -EINVAL;
 }
 
-int plugin_collnet_register(struct plugin_collnet_group *group, void *data, size_t bytes, int memory, void **ret)
+int plugin_collnet_register(struct aggregate_group *group, void *data, size_t bytes, int memory, void **ret)
 {
 	int saved_errno = errno, r;
 	struct aggregate_memory *registration = NULL;
@@ -420,25 +409,25 @@ int plugin_collnet_register(struct plugin_collnet_group *group, void *data, size
 		return -ECHILD;
 	if (memory != NCCL_POINTER_HOST)
 		return -EOPNOTSUPP; /* so NCCL does not use its registered buffers, which are in GPU memory */
-	r = aggregate_register(group->group, data, bytes, &registration);
+	r = aggregate_register(group, data, bytes, &registration);
 	if (r == 0)
 		*ret = registration; /* never NULL, which NCCL takes for "not registered" */
 	errno = saved_errno;
 	return r;
 }
 
-int plugin_collnet_deregister(struct plugin_collnet_group *group, void *registration)
+int plugin_collnet_deregister(struct aggregate_group *group, void *registration)
 {
 	int saved_errno = errno;
 
 	if (plugin_guest_forked())
 		return -ECHILD;
-	aggregate_deregister(group->group, registration);
+	aggregate_deregister(group, registration);
 	errno = saved_errno;
 	return 0;
 }
 
-int plugin_collnet_reduce_all(struct plugin_collnet_group *group, const void *send, void *recv, size_t count,
+int plugin_collnet_reduce_all(struct aggregate_group *group, const void *send, void *recv, size_t count,
 			      enum nccl_datatype type, enum nccl_redop operation, struct aggregate_request **ret)
 {
 	int saved_errno = errno, r;
@@ -447,37 +436,7 @@ int plugin_collnet_reduce_all(struct plugin_collnet_group *group, const void *se
 		return -ECHILD;
 	r = check_supported(type, operation);
 	if (r == 0)
-		r = aggregate_reduce_all(group->group, send, recv, count, type_of(type), operation_of(operation), ret);
-	errno = saved_errno;
-	return r;
-}
-
-int plugin_collnet_gather_all(struct plugin_collnet_group *group, const void *send, size_t part_count,
-			      const struct aggregate_part *recv, size_t bytes_per_rank, size_t offset, size_t bytes,
-			      struct aggregate_request **ret)
-{
-	int saved_errno = errno, r;
-
-	if (plugin_guest_forked())
-		return -ECHILD;
-	r = aggregate_gather_all(group->group, group->rank, send, part_count, recv, bytes_per_rank, offset, bytes, ret);
-	errno = saved_errno;
-	return r;
-}
-
-int plugin_collnet_reduce_scatter(struct plugin_collnet_group *group, size_t part_count,
-				  const struct aggregate_part *send, void *recv, size_t bytes_per_rank, size_t offset,
-				  size_t bytes, enum nccl_datatype type, enum nccl_redop operation,
-				  struct aggregate_request **ret)
-{
-	int saved_errno = errno, r;
-
-	if (plugin_guest_forked())
-		return -ECHILD;
-	r = check_supported(type, operation);
-	if (r == 0)
-		r = aggregate_reduce_scatter(group->group, group->rank, part_count, send, recv, bytes_per_rank, offset,
-					     bytes, type_of(type), operation_of(operation), ret);
+		r = aggregate_reduce_all(group, send, recv, count, type_of(type), operation_of(operation), ret);
 	errno = saved_errno;
 	return r;
 }

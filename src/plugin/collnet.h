@@ -30,7 +30,7 @@
 
 struct plugin_collnet_context; /* one communicator, from version 11 on. Older versions have none: NULL */
 struct plugin_collnet_listener;
-struct plugin_collnet_group;
+struct aggregate_group;
 
 /* Versions up to 10. NCCL has initialised the net plugin before. */
 int plugin_collnet_init_process(log_sink *logger);
@@ -52,12 +52,12 @@ int plugin_collnet_properties(int device, struct plugin_net_properties *ret);
 int plugin_collnet_listen(struct plugin_collnet_context *context, int device, void *handle,
 			  struct plugin_collnet_listener **ret);
 /*
- * handles: of `count` members, in whatever order; rank: this node's number, which counts in gather and scatter. Either
- * all members get a group, or all an error, after a warning that says why; the listener is then closed, as NCCL does not
+ * handles: of `count` members, in whatever order; rank: this node's number, below count. Either all members get a group,
+ * or all an error, after a warning that says why; the listener is then closed, as NCCL does not
  * do it. listener NULL (an earlier connect failed) is -EINVAL.
  */
 int plugin_collnet_connect(struct plugin_collnet_listener *listener, int count, int rank, void *const *handles,
-			   struct plugin_collnet_group **ret);
+			   struct aggregate_group **ret);
 /* Has this process ever had a group? */
 bool plugin_collnet_was_connected(void);
 
@@ -65,23 +65,16 @@ bool plugin_collnet_was_connected(void);
 bool plugin_collnet_supports(enum nccl_datatype type, enum nccl_redop operation);
 
 /* memory: one bit of enum nccl_pointer; anything but host memory is -EOPNOTSUPP, as the properties say. */
-int plugin_collnet_register(struct plugin_collnet_group *group, void *data, size_t bytes, int memory, void **ret);
-int plugin_collnet_deregister(struct plugin_collnet_group *group, void *registration);
+int plugin_collnet_register(struct aggregate_group *group, void *data, size_t bytes, int memory, void **ret);
+int plugin_collnet_deregister(struct aggregate_group *group, void *registration);
 
 /* *ret NULL: 32 are outstanding, come again. */
-int plugin_collnet_reduce_all(struct plugin_collnet_group *group, const void *send, void *recv, size_t count,
+int plugin_collnet_reduce_all(struct aggregate_group *group, const void *send, void *recv, size_t count,
 			      enum nccl_datatype type, enum nccl_redop operation, struct aggregate_request **ret);
-int plugin_collnet_gather_all(struct plugin_collnet_group *group, const void *send, size_t part_count,
-			      const struct aggregate_part *recv, size_t bytes_per_rank, size_t offset, size_t bytes,
-			      struct aggregate_request **ret);
-int plugin_collnet_reduce_scatter(struct plugin_collnet_group *group, size_t part_count,
-				  const struct aggregate_part *send, void *recv, size_t bytes_per_rank, size_t offset,
-				  size_t bytes, enum nccl_datatype type, enum nccl_redop operation,
-				  struct aggregate_request **ret);
 /* ret_bytes may be NULL. */
 int plugin_collnet_test(struct aggregate_request *request, int *ret_done, int *ret_bytes);
 
-int plugin_collnet_close_group(struct plugin_collnet_group *group);
+int plugin_collnet_close_group(struct aggregate_group *group);
 int plugin_collnet_close_listener(struct plugin_collnet_listener *listener);
 
 #endif

@@ -125,109 +125,6 @@ static void one_member_and_many(void **state)
 		run_crew("runner", 12, 12, "mixed", 202);
 }
 
-/* ---- gather and scatter ---- */
-
-enum { SLICE = 3001, WINDOWS = 24, VIRTUAL_MAX = COLLNET_CREW_MAX * SLICE };
-
-static int finish(const struct collnet_member *member, void *request)
-{
-	uint64_t deadline_ns = runtime_deadline_ns(RUN_MS);
-	int done = 0, r = 0;
-
-	while (r == 0 && !done) {
-		r = collnet_ops_test(&member->ops, request, &done, NULL);
-		if (runtime_past(deadline_ns))
-			return -ETIMEDOUT;
-		runtime_nap();
-	}
-	return r;
-}
-
-static uint8_t gather_byte(unsigned rank, size_t at, uint64_t seed)
-{
-	return (uint8_t)((seed + rank * 977 + at * 31) >> 3);
-}
-
-/* One window: random bounds, the same at all members, received in one to three parts. */
-static int gather_window(struct collnet_member *member, struct random *script)
-{
-	size_t all = (size_t)member->count * SLICE, offset = (size_t)random_below(script, all);
-	size_t bytes = 1 + (size_t)random_below(script, all - offset), cut = (size_t)random_below(script, bytes + 1);
-	uint8_t send[SLICE], recv[VIRTUAL_MAX];
-	struct collnet_part parts[3] = { { recv, cut }, { recv + cut, 0 }, { recv + cut, bytes - cut } };
-	size_t own_first = (size_t)member->rank * SLICE > offset ? 0 : offset - (size_t)member->rank * SLICE;
-	void *request = NULL;
-	uint64_t seed = random_next(script);
-	int r = 0;
-
-	for (size_t i = 0; i < SLICE; i++)
-		send[i] = gather_byte(member->rank, i, seed);
-	/* As NCCL does, the pointer is where the own part of the window begins. */
-	while (r == 0 && !request) {
-		r = collnet_ops_gather(&member->ops, member->group, send + (own_first < SLICE ? own_first : 0), 3,
-				       parts, SLICE, offset, bytes, member->registration, &request);
-		runtime_nap();
-	}
-	r = r == 0 ? finish(member, request) : r;
-	for (size_t i = 0; r == 0 && i < bytes; i++)
-		if (recv[i] != gather_byte((unsigned)((offset + i) / SLICE), (offset + i) % SLICE, seed))
-			r = runtime_complain(EBADMSG, "gather of %zu from %zu: byte %zu is wrong", bytes, offset, i);
-	return r;
-}
-
-/* The same the other way round, with int32. */
-static int scatter_window(struct collnet_member *member, struct random *script)
-{
-	enum { ELEMENTS = 700 };
-	size_t all = (size_t)member->count * ELEMENTS, first = (size_t)random_below(script, all);
-	size_t count = 1 + (size_t)random_below(script, all - first), own = (size_t)member->rank * ELEMENTS;
-	int32_t send[COLLNET_CREW_MAX * ELEMENTS], recv[ELEMENTS + 1];
-	struct collnet_part part = { send, count * sizeof(send[0]) };
-	size_t from = first > own ? first : own, to = first + count < own + ELEMENTS ? first + count : own + ELEMENTS;
-	uint64_t seed = random_next(script);
-	void *request = NULL;
-	int r = 0;
-
-	collnet_values_fill(send, NCCL_INT32, NCCL_SUM, member->rank, seed, first, count);
-	memset(recv, 0xee, sizeof(recv));
-	while (r == 0 && !request) {
-		r = collnet_ops_scatter(&member->ops, member->group, 1, &part, recv, ELEMENTS * sizeof(send[0]),
-					first * sizeof(send[0]), count * sizeof(send[0]), NCCL_INT32, NCCL_SUM,
-					member->registration, &request);
-		runtime_nap();
-	}
-	r = r == 0 ? finish(member, request) : r;
-	if (r == 0 && from < to &&
-	    collnet_values_wrong_at(recv, NCCL_INT32, NCCL_SUM, member->count, seed, from, to - from) != SIZE_MAX)
-		r = runtime_complain(EBADMSG, "scatter of %zu from %zu is wrong at %u", count, first, member->rank);
-	if (r == 0 && (uint32_t)recv[from < to ? to - from : 0] != 0xeeeeeeee)
-		r = runtime_complain(EBADMSG, "scatter wrote beyond its part");
-	return r;
-}
-
-static int gather_role(int control, const char *argument)
-{
-	struct collnet_member member;
-	struct random script;
-	int r;
-
-	collnet_member_open(control, argument, &member);
-	collnet_member_meet(&member);
-	r = collnet_member_connect(&member);
-	random_init(&script, member.seed);
-	for (unsigned i = 0; r == 0 && i < WINDOWS; i++)
-		r = i % 2 ? scatter_window(&member, &script) : gather_window(&member, &script);
-	collnet_member_close(&member);
-	return r ? runtime_complain(1, "gather: member %u ends with %d", member.index, r), 1 : 0;
-}
-
-static void gather_and_scatter_do_windows(void **state)
-{
-	(void)state;
-	for (int version = 8; version <= COLLNET_NEWEST; version++)
-		run_crew("gather", 2 + (unsigned)version % 3, version, "-", 300 + (unsigned)version);
-}
-
 /* ---- what NCCL is told, and what is refused ---- */
 
 static int facts_role(int control, const char *argument)
@@ -309,6 +206,7 @@ static int refusals_role(int control, const char *argument)
 	assert_int_equal(collnet_ops_flush(&member.ops, member.group, data, 64, registration, &request), NCCL_SUCCESS);
 	assert_null(request);
 	assert_int_equal(collnet_ops_deregister(&member.ops, member.group, registration), NCCL_SUCCESS);
+	assert_true(collnet_ops_only_reduces(&member.ops));
 	assert_int_equal(collnet_ops_close_listener(&member.ops, NULL), NCCL_SUCCESS);
 	assert_int_equal(collnet_ops_close_group(&member.ops, NULL), NCCL_SUCCESS);
 	collnet_member_close(&member);
@@ -343,7 +241,6 @@ int main(int argc, char **argv)
 {
 	static const struct peer_role roles[] = {
 		{ "runner", runner_role },
-		{ "gather", gather_role },
 		{ "facts", facts_role },
 		{ "refusals", refusals_role },
 		{ NULL, NULL },
@@ -354,7 +251,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(every_version_gives_exact_sums),
 		cmocka_unit_test(every_pattern_gives_exact_sums),
 		cmocka_unit_test(one_member_and_many),
-		cmocka_unit_test(gather_and_scatter_do_windows),
 	};
 	const char *filter;
 

@@ -19,7 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PARTS_MAX = 32 };
 #define ERRNO_MARK 3333 /* no errno has this value */
 
 static int checked(int result)
@@ -293,71 +292,29 @@ int collnet_ops_reduce(const struct collnet_ops *ops, void *group, void *send, v
 	}
 }
 
-bool collnet_ops_gathers(const struct collnet_ops *ops)
+#define REFUSES(n, part)                                                                                   \
+	(TABLE(n)->iallgather(NULL, NULL, 1, &(part), 1, 0, 1, NULL, &request) == NCCL_INVALID_USAGE &&    \
+	 TABLE(n)->ireducescatter(NULL, 1, &(part), NULL, 1, 0, 1, NCCL_INT8, NCCL_SUM, NULL, &request) == \
+		 NCCL_INVALID_USAGE)
+bool collnet_ops_only_reduces(const struct collnet_ops *ops)
 {
-	return ops->version >= 8;
-}
+	struct nccl_net_sge_v8 old = { NULL, NULL, 0 };
+	struct nccl_net_sge_v9 new = { NULL, NULL, 0 };
+	void *request = NULL;
 
-static void convert_parts(int count, const struct collnet_part *from, void *registration,
-			  struct nccl_net_sge_v8 old[static PARTS_MAX], struct nccl_net_sge_v9 new[static PARTS_MAX])
-{
-	for (int i = 0; i < count && i < PARTS_MAX; i++) {
-		old[i] = (struct nccl_net_sge_v8){ registration, from[i].data, (uint32_t)from[i].bytes };
-		new[i] = (struct nccl_net_sge_v9){ registration, from[i].data, from[i].bytes };
-	}
-}
-
-int collnet_ops_gather(const struct collnet_ops *ops, void *group, void *send, int part_count,
-		       const struct collnet_part *parts, size_t bytes_per_rank, size_t offset, size_t bytes,
-		       void *registration, void **ret_request)
-{
-	struct nccl_net_sge_v8 old[PARTS_MAX];
-	struct nccl_net_sge_v9 new[PARTS_MAX];
-
-	*ret_request = NULL;
-	convert_parts(part_count, parts, registration, old, new);
-#define GATHER(n, list)                                                                                         \
-	MARKED(TABLE(n)->iallgather(group, send, part_count, list, bytes_per_rank, offset, bytes, registration, \
-				    ret_request))
 	switch (ops->version) {
 	case 8:
-		return GATHER(8, old);
+		return REFUSES(8, old);
 	case 9:
-		return GATHER(9, new);
+		return REFUSES(9, new);
 	case 10:
-		return GATHER(10, new);
+		return REFUSES(10, new);
 	case 11:
-		return GATHER(11, new);
+		return REFUSES(11, new);
+	case 12:
+		return !TABLE(12)->iallgather && !TABLE(12)->ireducescatter;
 	default:
-		return GATHER(12, new);
-	}
-}
-
-int collnet_ops_scatter(const struct collnet_ops *ops, void *group, int part_count, const struct collnet_part *parts,
-			void *recv, size_t bytes_per_rank, size_t offset, size_t bytes, int type, int operation,
-			void *registration, void **ret_request)
-{
-	enum nccl_datatype t = (enum nccl_datatype)type;
-	enum nccl_redop o = (enum nccl_redop)operation;
-	struct nccl_net_sge_v8 old[PARTS_MAX];
-	struct nccl_net_sge_v9 new[PARTS_MAX];
-
-	*ret_request = NULL;
-	convert_parts(part_count, parts, registration, old, new);
-#define SCATTER(n, list)                                                                                    \
-	MARKED(TABLE(n)->ireducescatter(group, part_count, list, recv, bytes_per_rank, offset, bytes, t, o, \
-					registration, ret_request))
-	switch (ops->version) {
-	case 8:
-		return SCATTER(8, old);
-	case 9:
-		return SCATTER(9, new);
-	case 10:
-		return SCATTER(10, new);
-	case 11:
-		return SCATTER(11, new);
-	default:
-		return SCATTER(12, new);
+		return ops->version < 8;
 	}
 }
 

@@ -44,18 +44,8 @@ int collnet_ops_register_dmabuf(const struct collnet_ops *ops, void *group, void
 int collnet_ops_deregister(const struct collnet_ops *ops, void *group, void *registration);
 int collnet_ops_reduce(const struct collnet_ops *ops, void *group, void *send, void *recv, size_t count, int type,
 		       int operation, void *registration, void **ret_request);
-/* A part of the virtual buffer's window. */
-struct collnet_part {
-	void *data;
-	size_t bytes;
-};
-bool collnet_ops_gathers(const struct collnet_ops *ops);
-int collnet_ops_gather(const struct collnet_ops *ops, void *group, void *send, int part_count,
-		       const struct collnet_part *parts, size_t bytes_per_rank, size_t offset, size_t bytes,
-		       void *registration, void **ret_request);
-int collnet_ops_scatter(const struct collnet_ops *ops, void *group, int part_count, const struct collnet_part *parts,
-			void *recv, size_t bytes_per_rank, size_t offset, size_t bytes, int type, int operation,
-			void *registration, void **ret_request);
+/* Whether AllGather and ReduceScatter are left out where NCCL looks for them, and refused where it may call them. */
+bool collnet_ops_only_reduces(const struct collnet_ops *ops);
 int collnet_ops_flush(const struct collnet_ops *ops, void *group, void *data, int bytes, void *registration,
 		      void **ret_request);
 int collnet_ops_test(const struct collnet_ops *ops, void *request, int *ret_done, int *ret_bytes);

@@ -54,7 +54,7 @@ enum nccl_result plugin_collnet_slot_listen_6_10(int device, void *handle, void 
 enum nccl_result plugin_collnet_slot_connect(void **handles, int nranks, int rank, void *listen_comm,
 					     void **ret_coll_comm)
 {
-	struct plugin_collnet_group *group;
+	struct aggregate_group *group;
 	int r;
 
 	r = plugin_collnet_connect(listen_comm, nranks, rank, handles, &group);
@@ -148,60 +148,47 @@ enum nccl_result plugin_collnet_slot_reduce_all_6_8(void *coll_comm, void *send,
 	return plugin_result(r);
 }
 
-int plugin_collnet_slot_part_count(int count)
+enum nccl_result plugin_collnet_slot_missing(const char *operation)
 {
-	if (count >= 0 && count <= PLUGIN_COLLNET_PARTS_MAX)
-		return 0;
-	log_warn("An operation of %d parts, where up to %d are possible", count, PLUGIN_COLLNET_PARTS_MAX);
-	return -EINVAL;
+	log_warn("NCCL asks collnet for %s, which Tributary does not have: it would not be faster than a ring",
+		 operation);
+	return NCCL_INVALID_USAGE;
 }
 
-static int parts_of(int count, const struct nccl_net_sge_v9 *from,
-		    struct aggregate_part to[static PLUGIN_COLLNET_PARTS_MAX])
+enum nccl_result plugin_collnet_slot_gather_9_11(void *coll_comm, void *send, int recv_count,
+						 struct nccl_net_sge_v9 *recv_parts, size_t bytes_per_rank,
+						 size_t window_offset, size_t window_bytes, void *send_mhandle,
+						 void **ret_request)
 {
-	int r = plugin_collnet_slot_part_count(count);
-
-	for (int i = 0; r == 0 && i < count; i++)
-		to[i] = (struct aggregate_part){ from[i].address, from[i].size };
-	return r;
-}
-
-enum nccl_result plugin_collnet_slot_gather_9(void *coll_comm, void *send, int recv_count,
-					      struct nccl_net_sge_v9 *recv_parts, size_t bytes_per_rank,
-					      size_t window_offset, size_t window_bytes, void *send_mhandle,
-					      void **ret_request)
-{
-	struct aggregate_part parts[PLUGIN_COLLNET_PARTS_MAX];
-	struct aggregate_request *request;
-	int r;
-
+	(void)coll_comm;
+	(void)send;
+	(void)recv_count;
+	(void)recv_parts;
+	(void)bytes_per_rank;
+	(void)window_offset;
+	(void)window_bytes;
 	(void)send_mhandle;
-	r = parts_of(recv_count, recv_parts, parts);
-	if (r == 0)
-		r = plugin_collnet_gather_all(coll_comm, send, (size_t)recv_count, parts, bytes_per_rank, window_offset,
-					      window_bytes, &request);
-	if (r == 0)
-		*ret_request = request;
-	return plugin_result(r);
+	(void)ret_request;
+	return plugin_collnet_slot_missing("AllGather");
 }
 
-enum nccl_result plugin_collnet_slot_scatter_9(void *coll_comm, int send_count, struct nccl_net_sge_v9 *send_parts,
-					       void *recv, size_t bytes_per_rank, size_t window_offset,
-					       size_t window_bytes, enum nccl_datatype type, enum nccl_redop op,
-					       void *recv_mhandle, void **ret_request)
+enum nccl_result plugin_collnet_slot_scatter_9_11(void *coll_comm, int send_count, struct nccl_net_sge_v9 *send_parts,
+						  void *recv, size_t bytes_per_rank, size_t window_offset,
+						  size_t window_bytes, enum nccl_datatype type, enum nccl_redop op,
+						  void *recv_mhandle, void **ret_request)
 {
-	struct aggregate_part parts[PLUGIN_COLLNET_PARTS_MAX];
-	struct aggregate_request *request;
-	int r;
-
+	(void)coll_comm;
+	(void)send_count;
+	(void)send_parts;
+	(void)recv;
+	(void)bytes_per_rank;
+	(void)window_offset;
+	(void)window_bytes;
+	(void)type;
+	(void)op;
 	(void)recv_mhandle;
-	r = parts_of(send_count, send_parts, parts);
-	if (r == 0)
-		r = plugin_collnet_reduce_scatter(coll_comm, (size_t)send_count, parts, recv, bytes_per_rank,
-						  window_offset, window_bytes, type, op, &request);
-	if (r == 0)
-		*ret_request = request;
-	return plugin_result(r);
+	(void)ret_request;
+	return plugin_collnet_slot_missing("ReduceScatter");
 }
 
 enum nccl_result plugin_collnet_slot_flush(void *coll_comm, void *data, int size, void *mhandle, void **ret_request)

@@ -57,51 +57,38 @@ const struct nccl_net_v8 ncclNetPlugin_v8 = {
 	.irecvConsumed = plugin_slot_consumed_7,
 };
 
-/* Sizes of parts are 32 bits. */
-static int parts_of(int count, const struct nccl_net_sge_v8 *from,
-		    struct aggregate_part to[static PLUGIN_COLLNET_PARTS_MAX])
-{
-	int r = plugin_collnet_slot_part_count(count);
-
-	for (int i = 0; r == 0 && i < count; i++)
-		to[i] = (struct aggregate_part){ from[i].address, from[i].size };
-	return r;
-}
-
 static enum nccl_result gather_v8(void *coll_comm, void *send, int recv_count, struct nccl_net_sge_v8 *recv_parts,
 				  size_t bytes_per_rank, size_t window_offset, size_t window_bytes, void *send_mhandle,
 				  void **ret_request)
 {
-	struct aggregate_part parts[PLUGIN_COLLNET_PARTS_MAX];
-	struct aggregate_request *request;
-	int r;
-
+	(void)coll_comm;
+	(void)send;
+	(void)recv_count;
+	(void)recv_parts;
+	(void)bytes_per_rank;
+	(void)window_offset;
+	(void)window_bytes;
 	(void)send_mhandle;
-	r = parts_of(recv_count, recv_parts, parts);
-	if (r == 0)
-		r = plugin_collnet_gather_all(coll_comm, send, (size_t)recv_count, parts, bytes_per_rank, window_offset,
-					      window_bytes, &request);
-	if (r == 0)
-		*ret_request = request;
-	return plugin_result(r);
+	(void)ret_request;
+	return plugin_collnet_slot_missing("AllGather");
 }
 
 static enum nccl_result scatter_v8(void *coll_comm, int send_count, struct nccl_net_sge_v8 *send_parts, void *recv,
 				   size_t bytes_per_rank, size_t window_offset, size_t window_bytes,
 				   enum nccl_datatype type, enum nccl_redop op, void *recv_mhandle, void **ret_request)
 {
-	struct aggregate_part parts[PLUGIN_COLLNET_PARTS_MAX];
-	struct aggregate_request *request;
-	int r;
-
+	(void)coll_comm;
+	(void)send_count;
+	(void)send_parts;
+	(void)recv;
+	(void)bytes_per_rank;
+	(void)window_offset;
+	(void)window_bytes;
+	(void)type;
+	(void)op;
 	(void)recv_mhandle;
-	r = parts_of(send_count, send_parts, parts);
-	if (r == 0)
-		r = plugin_collnet_reduce_scatter(coll_comm, (size_t)send_count, parts, recv, bytes_per_rank,
-						  window_offset, window_bytes, type, op, &request);
-	if (r == 0)
-		*ret_request = request;
-	return plugin_result(r);
+	(void)ret_request;
+	return plugin_collnet_slot_missing("ReduceScatter");
 }
 
 extern PLUGIN_EXPORT const struct nccl_collnet_v8 ncclCollNetPlugin_v8;

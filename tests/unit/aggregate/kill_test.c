@@ -28,13 +28,12 @@ enum kill_state {
 	KILL_SMALL,
 	KILL_LARGE,
 	KILL_MIXED,
-	KILL_GATHER,
 	KILL_POSTED, /* it has posted what others have not */
 	KILL_STATE_COUNT
 };
 
-static const char *const state_names[KILL_STATE_COUNT] = { "listening", "connecting", "idle",   "small",
-							   "large",     "mixed",      "gather", "posted" };
+static const char *const state_names[KILL_STATE_COUNT] = { "listening", "connecting", "idle",  "small",
+							   "large",     "mixed",      "posted" };
 
 enum { MEMBERS = 6, TIMEOUT_MS = 5000, TIMEOUT_MOST_MS = 80000, SLACK_MS = 5000 };
 enum { ROUNDS = 21, SLOW_ROUNDS = 3, END_MS = 120000 };
@@ -91,19 +90,14 @@ struct flight {
 static int flight_begin(struct life *life, struct flight *flight)
 {
 	size_t count = count_of(life, life->posted);
-	struct aggregate_part part = { flight->recv, count * 4 * MEMBERS };
 	uint64_t rank = life->script.rank;
 	int r;
 
 	for (size_t i = 0; i < count; i++)
 		flight->send[i] = value(rank, life->posted);
 	flight->operation = life->posted;
-	if (life->script.state == KILL_GATHER)
-		r = aggregate_gather_all(life->group, rank, flight->send, 1, &part, count * 4, 0, count * 4 * MEMBERS,
-					 &flight->request);
-	else
-		r = aggregate_reduce_all(life->group, flight->send, flight->recv, count, REDUCE_INT32, REDUCE_SUM,
-					 &flight->request);
+	r = aggregate_reduce_all(life->group, flight->send, flight->recv, count, REDUCE_INT32, REDUCE_SUM,
+				 &flight->request);
 	life->posted += flight->request != NULL;
 	return r;
 }
@@ -115,14 +109,8 @@ static bool flight_right(const struct life *life, const struct flight *flight)
 
 	for (unsigned m = 0; m < MEMBERS; m++)
 		sum += value(m, flight->operation);
-	if (life->script.state != KILL_GATHER) {
-		for (size_t i = 0; i < count; i++)
-			if (flight->recv[i] != sum)
-				return false;
-		return true;
-	}
-	for (size_t i = 0; i < count * MEMBERS; i++)
-		if (flight->recv[i] != value(i / count, flight->operation))
+	for (size_t i = 0; i < count; i++)
+		if (flight->recv[i] != sum)
 			return false;
 	return true;
 }
@@ -135,7 +123,7 @@ static int life_goes_on(struct life *life)
 
 	for (size_t i = 0; i < OPEN; i++) {
 		flights[i].send = malloc(ELEMENTS * 4);
-		flights[i].recv = malloc(ELEMENTS * 4 * MEMBERS);
+		flights[i].recv = malloc(ELEMENTS * 4);
 		if (!flights[i].send || !flights[i].recv)
 			return EXIT_BROKEN;
 	}

@@ -1,6 +1,6 @@
 /*
- * Many operations at once, of all sizes and kinds, posted and tested in another rhythm by every member; gathers and
- * reduce-scatters; small operations beside large ones.
+ * Many operations at once, of all sizes, posted and tested in another rhythm by every member; small
+ * operations beside large ones.
  */
 #include "support/runtime.h"
 #include "unit/aggregate/party.h"
@@ -31,7 +31,7 @@ static void mixture(const char *leaves, size_t total, bool verify, uint64_t seed
 	params.verify = verify;
 	assert_int_equal(party_open(&party, &params, leaves), 0);
 	for (size_t i = 0; i < total; i++)
-		task_any(&tasks[i], party.count, &random);
+		task_any(&tasks[i], &random);
 	tasks_run(&party, tasks, total, &random);
 	party_close(&party);
 	free(tasks);
@@ -141,51 +141,6 @@ static void a_large_one_is_not_held_up_by_what_is_not_posted(void **state)
 	}
 }
 
-/*
- * The pieces of a gather overtake what lies in front of them on their connections. Here that is a large operation which was
- * posted after it at one member alone: the other waits for the gather first, however many pieces that takes.
- */
-static void many_pieces(bool scatter)
-{
-	enum { COUNT = 200 << 10, LARGE_COUNT = 1 << 20 };
-	const struct task gather = { .kind = scatter ? 2 : 1, .count = COUNT, .window = 2 * COUNT };
-	const struct task large = { .count = LARGE_COUNT };
-	struct aggregate_request *both[PARTY_MAX] = { 0 };
-	struct task_slot slots[2][2];
-	struct params params;
-	struct party party;
-
-	party_params(&params);
-	params.aggregate_direct_bytes = 4096; /* and so long are pieces */
-	params.aggregate_segment_bytes = 64 << 10;
-	assert_int_equal(party_open(&party, &params, "aa"), 0);
-	assert_int_equal(task_post(&party.members[0], 0, &gather, 0, &slots[0][0]), 0);
-	assert_int_equal(task_post(&party.members[0], 0, &large, 1, &slots[0][1]), 0);
-	usleep(20000); /* whatever can begin has begun */
-	assert_int_equal(task_post(&party.members[1], 1, &gather, 0, &slots[1][0]), 0);
-	for (size_t i = 0; i < 2; i++)
-		both[i] = slots[i][0].request;
-	assert_int_equal(party_finish(&party, both), 0);
-	assert_int_equal(task_post(&party.members[1], 1, &large, 1, &slots[1][1]), 0);
-	for (size_t i = 0; i < 2; i++)
-		both[i] = slots[i][1].request;
-	assert_int_equal(party_finish(&party, both), 0);
-	for (size_t i = 0; i < 2; i++) {
-		task_check(&slots[i][0], &gather, 2, i);
-		task_check(&slots[i][1], &large, 2, i);
-		task_forget(&slots[i][0]);
-		task_forget(&slots[i][1]);
-	}
-	party_close(&party);
-}
-
-static void gathers_are_not_held_up_by_what_is_not_posted(void **state)
-{
-	(void)state;
-	many_pieces(false);
-	many_pieces(true);
-}
-
 static void more_than_32_are_come_again(void **state)
 {
 	struct aggregate_request *requests[2][AGGREGATE_MAX_REQUESTS + 1] = { 0 };
@@ -217,7 +172,6 @@ static void more_than_32_are_come_again(void **state)
 static void wrong_arguments_are_refused(void **state)
 {
 	struct aggregate_request *request;
-	struct aggregate_part part = { &part, 8 };
 	struct params params;
 	struct party party;
 	float number = 0;
@@ -234,48 +188,6 @@ static void wrong_arguments_are_refused(void **state)
 	assert_int_equal(
 		aggregate_reduce_all(party.members[0].group, NULL, &number, 1, REDUCE_FLOAT32, REDUCE_SUM, &request),
 		-EINVAL);
-	/* A rank that is none; parts that are not the window; a window beyond the buffer. */
-	assert_int_equal(aggregate_gather_all(party.members[0].group, 1, &number, 1, &part, 8, 0, 8, &request),
-			 -EINVAL);
-	assert_int_equal(aggregate_gather_all(party.members[0].group, 0, &number, 1, &part, 16, 0, 16, &request),
-			 -EINVAL);
-	assert_int_equal(aggregate_gather_all(party.members[0].group, 0, &number, 1, &part, 8, 4, 8, &request),
-			 -EINVAL);
-	party_close(&party);
-}
-
-/* What the others would have sent is missing then, and nothing would say so. */
-static void two_members_with_one_rank_are_found(void **state)
-{
-	enum { MEMBERS = 3 };
-	uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
-	uint64_t send[MEMBERS] = { 1, 2, 3 }, recv[MEMBERS][MEMBERS];
-	struct aggregate_request *requests[MEMBERS];
-	struct params params;
-	struct party party;
-
-	(void)state;
-	party_params(&params);
-	assert_int_equal(party_open(&party, &params, "---"), 0);
-	for (size_t m = 0; m < MEMBERS; m++) {
-		struct aggregate_part part = { recv[m], sizeof(recv[m]) };
-
-		assert_int_equal(aggregate_gather_all(party.members[m].group, m < 2 ? 0 : m, &send[m], 1, &part, 8, 0,
-						      sizeof(recv[m]), &requests[m]),
-				 0);
-	}
-	for (size_t m = 0; m < MEMBERS; m++) {
-		bool done = false;
-		int r = 0;
-
-		while (r == 0) {
-			r = aggregate_test(requests[m], &done, NULL);
-			assert_false(done);
-			assert_false(runtime_past(deadline_ns));
-			runtime_nap();
-		}
-		assert_int_equal(r, -EREMOTEIO);
-	}
 	party_close(&party);
 }
 
@@ -285,8 +197,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(operations_of_all_kinds_at_once),
 		cmocka_unit_test(small_ones_do_not_wait_for_large_ones),
 		cmocka_unit_test(a_large_one_is_not_held_up_by_what_is_not_posted),
-		cmocka_unit_test(gathers_are_not_held_up_by_what_is_not_posted),
-		cmocka_unit_test(two_members_with_one_rank_are_found),
 		cmocka_unit_test(more_than_32_are_come_again),
 		cmocka_unit_test(wrong_arguments_are_refused),
 	};

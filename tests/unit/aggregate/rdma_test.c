@@ -62,7 +62,7 @@ static void every_operation_is_right(void **state)
 	random_init(&random, runtime_seed());
 	gather(&party, "aab");
 	for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++)
-		task_any(&tasks[i], party.count, &random);
+		task_any(&tasks[i], &random);
 	tasks_run(&party, tasks, sizeof(tasks) / sizeof(tasks[0]), &random);
 	leave(&party);
 }

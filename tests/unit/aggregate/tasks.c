@@ -22,71 +22,21 @@ static size_t size_any(struct random *random)
 	return 1 + random_below(random, most);
 }
 
-void task_any(struct task *task, size_t members, struct random *random)
+void task_any(struct task *task, struct random *random)
 {
-	memset(task, 0, sizeof(*task));
-	task->kind = random_below(random, 6) ? 0 : 1 + (unsigned)random_below(random, 2);
-	task->count = task->kind ? 1 + random_below(random, 9000) : size_any(random);
-	if (task->kind) {
-		task->offset = random_below(random, task->count * members);
-		task->window = 1 + random_below(random, task->count * members - task->offset);
-	}
-	task->in_place = !task->kind && random_below(random, 2);
-}
-
-/* The part of the window in the slice of a rank, in elements of the virtual buffer. */
-static void slice(const struct task *task, size_t rank, size_t *begin, size_t *end)
-{
-	size_t window_end = task->offset + task->window;
-
-	*begin = rank * task->count > task->offset ? rank * task->count : task->offset;
-	*end = (rank + 1) * task->count < window_end ? (rank + 1) * task->count : window_end;
-	if (*end < *begin)
-		*end = *begin;
-}
-
-/* Two parts of the window, cut anywhere. */
-static void cut(const struct task *task, int32_t *data, struct aggregate_part parts[2])
-{
-	size_t at = task->window * 2 / 5;
-
-	parts[0] = (struct aggregate_part){ data, at * 4 };
-	parts[1] = (struct aggregate_part){ data + at + 7, (task->window - at) * 4 };
-}
-
-static size_t place(const struct task *task, size_t index)
-{
-	return index < task->window * 2 / 5 ? index : index + 7;
+	*task = (struct task){ .count = size_any(random), .in_place = random_below(random, 2) };
 }
 
 int task_post(struct party_member *member, size_t rank, const struct task *task, size_t number, struct task_slot *slot)
 {
-	struct aggregate_part parts[2];
-	size_t elements = task->kind ? task->window + 7 : task->count, begin = 0, end = 0;
-
 	slot->task = number;
-	slot->send = malloc(elements * 4);
-	slot->recv = task->in_place ? slot->send : malloc(elements * 4);
+	slot->send = malloc(task->count * 4);
+	slot->recv = task->in_place ? slot->send : malloc(task->count * 4);
 	assert_true(slot->send && slot->recv);
-	if (!task->kind) {
-		for (size_t i = 0; i < task->count; i++)
-			slot->send[i] = value(rank, number, i);
-		return aggregate_reduce_all(member->group, slot->send, slot->recv, task->count, REDUCE_INT32,
-					    REDUCE_SUM, &slot->request);
-	}
-	slice(task, rank, &begin, &end);
-	if (task->kind == 1) {
-		for (size_t i = begin; i < end; i++)
-			slot->send[i - begin] = value(rank, number, i);
-		cut(task, slot->recv, parts);
-		return aggregate_gather_all(member->group, rank, slot->send, 2, parts, task->count * 4,
-					    task->offset * 4, task->window * 4, &slot->request);
-	}
-	for (size_t i = 0; i < task->window; i++)
-		slot->send[place(task, i)] = value(rank, number, task->offset + i);
-	cut(task, slot->send, parts);
-	return aggregate_reduce_scatter(member->group, rank, 2, parts, slot->recv, task->count * 4, task->offset * 4,
-					task->window * 4, REDUCE_INT32, REDUCE_SUM, &slot->request);
+	for (size_t i = 0; i < task->count; i++)
+		slot->send[i] = value(rank, number, i);
+	return aggregate_reduce_all(member->group, slot->send, slot->recv, task->count, REDUCE_INT32, REDUCE_SUM,
+				    &slot->request);
 }
 
 static int32_t sum(size_t members, size_t number, size_t i)
@@ -98,21 +48,10 @@ static int32_t sum(size_t members, size_t number, size_t i)
 	return (int32_t)total;
 }
 
-void task_check(const struct task_slot *slot, const struct task *task, size_t members, size_t rank)
+void task_check(const struct task_slot *slot, const struct task *task, size_t members)
 {
-	size_t begin, end;
-
-	if (task->kind == 0) {
-		for (size_t i = 0; i < task->count; i++)
-			assert_int_equal(slot->recv[i], sum(members, slot->task, i));
-		return;
-	}
-	slice(task, rank, &begin, &end);
-	for (size_t i = begin; task->kind == 2 && i < end; i++)
-		assert_int_equal(slot->recv[i - begin], sum(members, slot->task, i));
-	for (size_t i = 0; task->kind == 1 && i < task->window; i++)
-		assert_int_equal(slot->recv[place(task, i)],
-				 value((task->offset + i) / task->count, slot->task, task->offset + i));
+	for (size_t i = 0; i < task->count; i++)
+		assert_int_equal(slot->recv[i], sum(members, slot->task, i));
 }
 
 void task_forget(struct task_slot *slot)
@@ -138,7 +77,7 @@ static void step(struct party *party, size_t m, struct runner *runner, const str
 		assert_int_equal(aggregate_test(slot->request, &done, NULL), 0);
 		if (!done)
 			return;
-		task_check(slot, &tasks[slot->task], party->count, m);
+		task_check(slot, &tasks[slot->task], party->count);
 		task_forget(slot);
 		runner->done++;
 	} else if (runner->posted < total && random_below(random, 3)) {

@@ -1,5 +1,5 @@
 /*
- * Operations of a test: reductions, gathers and reduce-scatters of any size, whose elements say where they belong, so that
+ * Operations of a test: reductions of any size, whose elements say where they belong, so that
  * every result can be checked without a reference.
  */
 #ifndef TESTS_UNIT_AGGREGATE_TASKS_H
@@ -10,9 +10,7 @@
 
 /* What everybody knows of an operation. */
 struct task {
-	unsigned kind;         /* 0: reduction, 1: gather, 2: reduce-scatter */
-	size_t count;          /* of int32 a member */
-	size_t offset, window; /* of gather and scatter, in elements of the virtual buffer */
+	size_t count; /* of int32 */
 	bool in_place;
 };
 
@@ -24,12 +22,11 @@ struct task_slot {
 	size_t bytes;
 };
 
-/* Any one for a group of so many. */
-void task_any(struct task *task, size_t members, struct random *random);
+void task_any(struct task *task, struct random *random);
 /* Posts it at that member, which has that rank, as the number-th. slot->request NULL with 0: come again. */
 int task_post(struct party_member *member, size_t rank, const struct task *task, size_t number, struct task_slot *slot);
 /* Asserts that the result is right. */
-void task_check(const struct task_slot *slot, const struct task *task, size_t members, size_t rank);
+void task_check(const struct task_slot *slot, const struct task *task, size_t members);
 /* Gives its buffers back. */
 void task_forget(struct task_slot *slot);
 /* Every member posts all of them, in another rhythm, and finds all results right; else the test fails. */

@@ -29,7 +29,7 @@ static struct plugin_collnet_listener *listening(void)
 	return listener;
 }
 
-static int connect_alone(struct plugin_collnet_listener *listener, struct plugin_collnet_group **ret)
+static int connect_alone(struct plugin_collnet_listener *listener, struct aggregate_group **ret)
 {
 	void *handles[1] = { handle };
 
@@ -39,7 +39,7 @@ static int connect_alone(struct plugin_collnet_listener *listener, struct plugin
 static void engine_is_open_while_somebody_holds_it(void **state)
 {
 	struct plugin_collnet_listener *listener;
-	struct plugin_collnet_group *group = NULL;
+	struct aggregate_group *group = NULL;
 
 	(void)state;
 	listener = listening();
@@ -65,7 +65,7 @@ static void an_operation_of_one_is_a_copy(void **state)
 	const int32_t from[3] = { 1, -2, 3 };
 	int32_t to[3] = { 0 };
 	struct plugin_collnet_listener *listener = listening();
-	struct plugin_collnet_group *group;
+	struct aggregate_group *group;
 	struct aggregate_request *request = NULL;
 	int done = 0, bytes = 0;
 
@@ -88,7 +88,7 @@ static void an_operation_of_one_is_a_copy(void **state)
 static void a_head_that_cannot_listen_says_so_in_its_handle(void **state)
 {
 	struct plugin_collnet_listener *listener;
-	struct plugin_collnet_group *group = NULL;
+	struct aggregate_group *group = NULL;
 	uint8_t failed[NCCL_HANDLE_BYTES];
 	void *handles[2] = { handle, failed };
 
@@ -114,7 +114,7 @@ static void a_head_that_cannot_listen_says_so_in_its_handle(void **state)
 /* What came from another host is shown, so it is made harmless. */
 static void the_words_of_a_failed_handle_are_bounded(void **state)
 {
-	struct plugin_collnet_group *group = NULL;
+	struct aggregate_group *group = NULL;
 	struct plugin_collnet_listener *listener;
 
 	(void)state;
@@ -129,7 +129,7 @@ static void the_words_of_a_failed_handle_are_bounded(void **state)
 static void wrong_calls_are_refused_and_leave_nothing(void **state)
 {
 	struct plugin_collnet_listener *listener = NULL;
-	struct plugin_collnet_group *group = NULL;
+	struct aggregate_group *group = NULL;
 	void *handles[1] = { handle };
 
 	(void)state;
@@ -198,7 +198,7 @@ static void a_communicator_that_lost_collnet_is_told_of(void **state)
 	enum { MANY = 40 };
 	struct plugin_tuner *tuner = NULL;
 	struct plugin_collnet_listener *listener = listening();
-	struct plugin_collnet_group *group = NULL;
+	struct aggregate_group *group = NULL;
 
 	(void)state;
 	assert_int_equal(connect_alone(listener, &group), 0);
