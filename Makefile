@@ -101,11 +101,12 @@ csources = $(sort $(shell find $(wildcard $(1)) -name '*.c' 2>/dev/null))
 objects = $(patsubst %.c,$(O)/obj/%.o,$(1))
 find_c = $(if $(wildcard $(1)),$(call csources,$(1)))
 
-# What the plugin is made of.  measure, simulate, discover, the XML reader and the placing of jobs belong to the command alone.
+# What the plugin is made of.  measure, simulate, discover, the XML reader and the placing of jobs belong to the command alone, and
+# the aggregator to tributaryd.
 PLUGIN_DIRS := $(addprefix src/,base gpu topology reduce plan ncclxml profile transport aggregate plugin)
 COMMAND_DIRS := $(addprefix src/,measure simulate discover)
-PLUGIN_SRC := $(filter-out src/ncclxml/read/% src/plan/place%,$(call find_c,$(PLUGIN_DIRS)))
-LIB_SRC := $(sort $(PLUGIN_SRC) $(wildcard src/plan/place*.c) $(call find_c,src/ncclxml/read $(COMMAND_DIRS)))
+PLUGIN_SRC := $(filter-out src/ncclxml/read/% src/plan/place% src/aggregate/aggregator/%,$(call find_c,$(PLUGIN_DIRS)))
+LIB_SRC := $(sort $(PLUGIN_SRC) $(wildcard src/plan/place*.c) $(call find_c,src/ncclxml/read src/aggregate/aggregator $(COMMAND_DIRS)))
 COMMAND_SRC := $(call find_c,src/command)
 DAEMON_SRC := $(call find_c,src/daemon)
 PERF_COMMON_SRC := $(call find_c,perf/common)

@@ -1,7 +1,6 @@
 /* A group's servers: how members come to use them, and what goes to them ahead of the data. */
 #include "aggregate/servers.h"
 
-#include "aggregate/server.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -68,7 +67,7 @@ static struct asking *asking_new(struct meeting *meeting)
 static int asking_send(const struct meeting *meeting, const struct group *group, struct asking *asking)
 {
 	uint8_t *handles = sys_zalloc(group->count * TRANSPORT_HANDLE_BYTES);
-	struct control_request request = { .data_version = AGGREGATE_DATA_VERSION,
+	struct control_request request = { .data_version = SERVER_WIRE_VERSION,
 					   .types = (1U << REDUCE_TYPE_COUNT) - 1,
 					   .operations = (1U << REDUCE_OPERATION_COUNT) - 1,
 					   .timeout_ms = (uint32_t)(meeting->timeout_ns / NS_PER_MS),

@@ -1,6 +1,6 @@
 /*
  * tributaryd's own structures, shared by the files of this folder and by nobody else. One thread: it listens, proves and
- * admits, answers, and sleeps in poll; the data is moved by the threads of aggregate/server.h.
+ * admits, answers, and sleeps in poll; the data is moved by the threads of aggregate/aggregator/server.h.
  *
  * What a stranger can cost: one of DAEMON_UNPROVED_MAX slots for at most DAEMON_UNPROVED_NS, a kilobyte each. When all
  * are taken the oldest of the address that has the most makes room.
@@ -9,7 +9,7 @@
 #define TRIBUTARY_DAEMON_DAEMON_H
 
 #include "aggregate/control/channel.h"
-#include "aggregate/server.h"
+#include "aggregate/aggregator/server.h"
 #include "base/params.h"
 #include "daemon/options.h"
 

@@ -1,3 +1,4 @@
+#include "aggregate/server_wire.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -72,10 +73,10 @@ static int judge(const struct daemon *daemon, const struct daemon_session *sessi
 		snprintf(sentence, CONTROL_SENTENCE_BYTES, "it is ending");
 	else if (session->group)
 		snprintf(sentence, CONTROL_SENTENCE_BYTES, "this connection has a group already");
-	else if (request->data_version != AGGREGATE_DATA_VERSION)
+	else if (request->data_version != SERVER_WIRE_VERSION)
 		snprintf(sentence, CONTROL_SENTENCE_BYTES,
 			 "it speaks version %d of the members' protocol, not %u: install the same version everywhere",
-			 AGGREGATE_DATA_VERSION, request->data_version);
+			 SERVER_WIRE_VERSION, request->data_version);
 	else if (is_taken(daemon, request->id))
 		snprintf(sentence, CONTROL_SENTENCE_BYTES, "it has that group already");
 	else if (daemon_group_count(daemon) >= daemon->options->groups_max)

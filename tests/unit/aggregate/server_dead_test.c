@@ -1,5 +1,5 @@
 /* What a group leaves behind that has failed and that nobody has ended yet: nothing that others wait for. */
-#include "aggregate/server_internal.h"
+#include "aggregate/aggregator/server_internal.h"
 #include "base/clock.h"
 #include "base/params.h"
 #include "support/runtime.h"

@@ -1,5 +1,5 @@
 /* What a server says to its transport about the nodes that come to it. */
-#include "aggregate/server_internal.h"
+#include "aggregate/aggregator/server_internal.h"
 #include "base/clock.h"
 #include "base/params.h"
 #include "support/runtime.h"

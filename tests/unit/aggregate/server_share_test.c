@@ -1,4 +1,4 @@
-#include "aggregate/server_share.h"
+#include "aggregate/aggregator/server_share.h"
 
 #include "support/runtime.h"
 

@@ -1,4 +1,5 @@
 /* The built program, $TRIBUTARY_BUILD/tributaryd, in a process of its own: start, refusals, privileges, signals. */
+#include "aggregate/server_wire.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "server_hall.h"
@@ -238,7 +239,7 @@ static void groups_are_told_and_have_their_time(void **state)
 {
 	uint8_t handle[TRANSPORT_HANDLE_BYTES] = { 0 };
 	struct control_request request = {
-		.data_version = AGGREGATE_DATA_VERSION, .timeout_ms = 60000, .member_count = 1, .handles = handle
+		.data_version = SERVER_WIRE_VERSION, .timeout_ms = 60000, .member_count = 1, .handles = handle
 	};
 	struct control_secret secret;
 	struct control_client *client;

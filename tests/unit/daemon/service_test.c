@@ -1,4 +1,5 @@
 /* The service as its clients and as strangers see it, over the loopback interface. */
+#include "aggregate/server_wire.h"
 #include "base/clock.h"
 #include "daemon/daemon.h"
 
@@ -29,7 +30,7 @@ static struct control_answer answer; /* large */
 static struct control_request request_of(uint16_t members, uint8_t id)
 {
 	static uint8_t handles[CONTROL_MEMBERS_MAX * TRANSPORT_HANDLE_BYTES];
-	struct control_request request = { .data_version = AGGREGATE_DATA_VERSION,
+	struct control_request request = { .data_version = SERVER_WIRE_VERSION,
 					   .types = 0x3ff,
 					   .operations = 0xf,
 					   .name = "test job",

@@ -26,7 +26,6 @@ enum {
 	AGGREGATE_SERVER_GROUPS_MAX = 256,
 	AGGREGATE_SERVER_MEMBERS_MAX = 256,
 	AGGREGATE_SERVER_SENTENCE_BYTES = 200,
-	AGGREGATE_DATA_VERSION = 5, /* of the messages between members and a server */
 };
 
 struct aggregate_server_setup {

@@ -1,7 +1,7 @@
 /* Server: its threads, and the life of its groups as others see it. */
-#include "aggregate/server.h"
+#include "aggregate/aggregator/server.h"
 
-#include "aggregate/server_internal.h"
+#include "aggregate/aggregator/server_internal.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"

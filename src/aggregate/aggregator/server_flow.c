@@ -1,5 +1,5 @@
 /* What moves on a group's connections: HEADs in, inputs in, sums and results out. */
-#include "aggregate/server_internal.h"
+#include "aggregate/aggregator/server_internal.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"

@@ -11,8 +11,8 @@
 #ifndef TRIBUTARY_AGGREGATE_SERVER_INTERNAL_H
 #define TRIBUTARY_AGGREGATE_SERVER_INTERNAL_H
 
-#include "aggregate/server.h"
-#include "aggregate/server_share.h"
+#include "aggregate/aggregator/server.h"
+#include "aggregate/aggregator/server_share.h"
 #include "aggregate/server_wire.h"
 #include "reduce/reduce.h"
 

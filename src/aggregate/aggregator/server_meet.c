@@ -1,13 +1,11 @@
 /* Connections between a server and all other nodes of a group, both ways; without blocking, in the group's thread. */
-#include "aggregate/server_internal.h"
+#include "aggregate/aggregator/server_internal.h"
 #include "base/sys.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum { SPREAD_MOST = 8 }; /* members that count of all that send here */
-
-_Static_assert((int)AGGREGATE_DATA_VERSION == (int)SERVER_WIRE_VERSION, "the same protocol");
 
 static int send_hello(struct server_group *group, struct server_lane *lane)
 {

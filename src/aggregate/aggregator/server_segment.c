@@ -5,7 +5,7 @@
  * the HEADs' `previous` makes known even when a later one is heard of first. So the oldest segment has what it needs at
  * every node, and no two nodes wait for each other.
  */
-#include "aggregate/server_internal.h"
+#include "aggregate/aggregator/server_internal.h"
 #include "base/clock.h"
 #include "base/sys.h"
 
