@@ -230,17 +230,6 @@ int netplugin_make_vdevice(struct netplugin *plugin, int count, const int *membe
 	return NCCL_INVALID_USAGE;
 }
 
-int netplugin_hint(struct netplugin_context *context, uint32_t op, uint32_t algo, uint32_t proto)
-{
-	struct nccl_net_attr attr = { .op = op, .algo = algo, .proto = proto };
-
-	if (!context->plugin->set_net_attr)
-		return NCCL_SUCCESS;
-	memset(&attr.sendCommAttr, 0xff, sizeof(attr.sendCommAttr)); /* -1: undefined */
-	memset(&attr.recvCommAttr, 0xff, sizeof(attr.recvCommAttr));
-	return (int)context->plugin->set_net_attr(context->inner, &attr);
-}
-
 /* ---- connections ---- */
 
 int netplugin_listen(struct netplugin_context *context, int device, void *handle, void **ret_listener)

@@ -92,8 +92,6 @@ int netplugin_devices(struct netplugin *plugin, int *ret_count);
 int netplugin_properties(struct netplugin *plugin, int device, struct netplugin_properties *ret_properties);
 /* NCCL_INVALID_USAGE where version or plugin has none (before v9), or takes fewer members (4 before v12). */
 int netplugin_make_vdevice(struct netplugin *plugin, int count, const int *members, int *ret_device);
-/* v11+: the hints that NCCL gives before connecting and sending (nothing known: all bits and counts undefined). */
-int netplugin_hint(struct netplugin_context *context, uint32_t op, uint32_t algo, uint32_t proto);
 
 int netplugin_listen(struct netplugin_context *context, int device, void *handle, void **ret_listener);
 int netplugin_connect(struct netplugin_context *context, int device, void *handle, void **ret_comm);

@@ -98,7 +98,6 @@ static void adopt_v11(struct netplugin *p, const struct nccl_net_v11 *t)
 	p->receive_v10 = t->irecv;
 	p->make_vdevice_v9 = t->makeVDevice;
 	p->finalize = t->finalize;
-	p->set_net_attr = t->setNetAttr;
 }
 
 static void adopt_v12(struct netplugin *p, const struct nccl_net_v12 *t)
@@ -113,7 +112,6 @@ static void adopt_v12(struct netplugin *p, const struct nccl_net_v12 *t)
 	p->receive_v10 = t->irecv;
 	p->make_vdevice_v12 = t->makeVDevice;
 	p->finalize = t->finalize;
-	p->set_net_attr = t->setNetAttr;
 }
 
 void netplugin_table_adopt(struct netplugin *plugin, int version, const void *table)

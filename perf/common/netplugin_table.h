@@ -46,7 +46,6 @@ struct netplugin {
 	enum nccl_result (*make_vdevice_v9)(int *, struct nccl_net_vdevice_v9 *);
 	enum nccl_result (*make_vdevice_v12)(int *, struct nccl_net_vdevice_v12 *);
 	enum nccl_result (*finalize)(void *);
-	enum nccl_result (*set_net_attr)(void *, struct nccl_net_attr *);
 };
 
 struct netplugin_context {

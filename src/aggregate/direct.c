@@ -16,7 +16,8 @@ enum { ROOTED_MEMBERS = 6, ROOTED_PART = 4 };
 /* What an eager message takes of a connection's window, at most: its own bytes, a header, and no less than this. */
 enum { EAGER_PLACE_LEAST = 512, EAGER_PLACE_MORE = 24, EAGER_PLACE_ROUND = 64 };
 
-size_t direct_place_bytes(size_t message_bytes)
+/* What a message takes of a connection's window of unasked messages, at most. */
+static size_t direct_place_bytes(size_t message_bytes)
 {
 	size_t bytes = (message_bytes + EAGER_PLACE_MORE + EAGER_PLACE_ROUND - 1) / EAGER_PLACE_ROUND *
 		       EAGER_PLACE_ROUND;

@@ -325,7 +325,7 @@ bool transfer_came_whole(struct group *group, const struct transfer *transfer, s
 	return false;
 }
 
-void operation_finish(struct operation *operation)
+static void operation_finish(struct operation *operation)
 {
 	struct group *group = operation->group;
 
@@ -464,7 +464,7 @@ static struct group *group_of(struct aggregate_group *group)
 	return (struct group *)group;
 }
 
-struct operation *operation_get(struct group *group)
+static struct operation *operation_get(struct group *group)
 {
 	for (unsigned i = 0; i < AGGREGATE_MAX_REQUESTS; i++) {
 		struct operation *operation = &group->operations[i];
@@ -475,7 +475,7 @@ struct operation *operation_get(struct group *group)
 	return NULL;
 }
 
-void operation_post(struct group *group, struct operation *operation)
+static void operation_post(struct group *group, struct operation *operation)
 {
 	uint64_t posted = atomic_load_explicit(&group->posted, memory_order_relaxed);
 
@@ -487,7 +487,11 @@ void operation_post(struct group *group, struct operation *operation)
 	engine_wake(group->engine);
 }
 
-int operation_refuse(struct group *group)
+/*
+ * There is no memory for one that the other members post, too, and then wait for: the group ends, here and so everywhere.
+ * Returns -ENOMEM.
+ */
+static int operation_refuse(struct group *group)
 {
 	atomic_store_explicit(&group->refused, true, memory_order_release);
 	engine_wake(group->engine);

@@ -365,18 +365,9 @@ void group_stir(struct group *group, bool all);
 bool group_is_idle(const struct group *group);
 /* Something that the operation waited for is done: it may be through. */
 void operation_step(struct operation *operation);
-/* Callers: a free operation, or NULL; and its way to the engine. */
-struct operation *operation_get(struct group *group);
-void operation_post(struct group *group, struct operation *operation);
-/*
- * There is no memory for one that the other members post, too, and then wait for: the group ends, here and so everywhere.
- * Returns -ENOMEM.
- */
-int operation_refuse(struct group *group);
 /* aggregate_reduce_all, with a part for some servers alone. */
 int operation_reduce(struct group *group, const void *send, void *recv, size_t count, enum reduce_type type,
 		     enum reduce_operation operation, uint32_t without, struct operation **ret);
-void operation_finish(struct operation *operation);
 /* What came from that member, or server, is as long as it had to be; else the group ends with a line that says so. */
 bool transfer_came_whole(struct group *group, const struct transfer *transfer, size_t from);
 const char *group_host(const struct group *group, size_t position);
@@ -461,8 +452,6 @@ size_t direct_root_of(const struct group *group, const struct operation *operati
 unsigned direct_words(const struct group *group, const struct operation *operation);
 struct exchange *direct_take(struct group *group, struct operation *operation);
 void direct_release(struct group *group, struct operation *operation);
-/* What a message takes of a connection's window of unasked messages, at most. */
-size_t direct_place_bytes(size_t message_bytes);
 /* The operation is done when all members have the same checksum of the result. */
 void direct_verify(struct group *group, struct operation *operation);
 

@@ -144,12 +144,6 @@ int process_identity(struct process_identity *ret)
 	return r;
 }
 
-bool process_identity_same(const struct process_identity *a, const struct process_identity *b)
-{
-	return a->boot == b->boot && a->pid_namespace == b->pid_namespace && a->start_ticks == b->start_ticks &&
-	       a->pid == b->pid;
-}
-
 enum process_state process_state(const struct process_identity *of, const struct process_identity *self)
 {
 	int saved_errno = errno, r;

@@ -17,7 +17,6 @@ struct process_identity {
 
 /* -ENOENT: /proc is not there, or tells about another process id namespace. */
 int process_identity(struct process_identity *ret);
-bool process_identity_same(const struct process_identity *a, const struct process_identity *b);
 
 enum process_state {
 	PROCESS_ALIVE,

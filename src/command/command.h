@@ -81,8 +81,6 @@ int command_parse(const struct command *command, int argc, char **argv, struct c
  * standard output. Says on stderr what is wrong. COMMAND_OK, COMMAND_USAGE or COMMAND_FAILED.
  */
 int command_check_outputs(const struct command_call *call);
-/* Whether an option names a file for results. */
-bool command_is_output(const char *option);
 /* The value of an option of the command's own table: given, standard, or NULL. */
 const char *command_value(const struct command_call *call, const char *name);
 bool command_given(const struct command_call *call, const char *name);

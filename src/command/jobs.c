@@ -74,7 +74,7 @@ static int add_comm(struct job *job, const struct job_comm *comm)
 }
 
 /* What is no such line is passed over: another version may have written it, or it is damaged. */
-int jobs_parse(struct jobs *jobs, const char *text, bool running)
+static int jobs_parse(struct jobs *jobs, const char *text, bool running)
 {
 	struct job_comm comm;
 	bool is_inside = false;
@@ -120,7 +120,8 @@ static bool is_same_job(const struct job *a, const struct job *b)
 	       (a->running || b->process.start_s <= a->end_s + GAP_S);
 }
 
-void jobs_join(struct jobs *jobs)
+/* Makes one job of the processes that have the same id and were there at the same time. */
+static void jobs_join(struct jobs *jobs)
 {
 	size_t count = 0;
 

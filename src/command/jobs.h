@@ -31,9 +31,4 @@ void jobs_fini(struct jobs *jobs);
 /* Communicators with channels (true) or without. */
 uint64_t job_count(const struct job *job, bool with_channels);
 
-/* For tests: adds the processes of a text. running: they are alive. Then jobs_join. */
-int jobs_parse(struct jobs *jobs, const char *text, bool running);
-/* Makes one job of the processes that have the same id and were there at the same time. */
-void jobs_join(struct jobs *jobs);
-
 #endif

@@ -45,7 +45,7 @@ static json_t *known_text(const char *text)
 	return *text ? json_text(text) : json_null();
 }
 
-json_t *json_capacity(const struct topology_capacity *capacity)
+static json_t *json_capacity(const struct topology_capacity *capacity)
 {
 	return json_pack("{so ss so so so}", "rate_Bps", json_known(capacity->rate_Bps), "provenance",
 			 topology_provenance_word(capacity->provenance), "latency_ns", json_known(capacity->latency_ns),

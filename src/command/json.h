@@ -13,7 +13,6 @@ int json_print(json_t *value, FILE *out);
 json_t *json_text(const char *text);
 /* A count, or null where 0 means "not known". */
 json_t *json_known(uint64_t value);
-json_t *json_capacity(const struct topology_capacity *capacity);
 json_t *json_topology(const struct topology *topology);
 
 #endif

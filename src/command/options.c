@@ -161,7 +161,7 @@ int command_parse(const struct command *command, int argc, char **argv, struct c
 }
 
 /* Not "out" of `cluster measure`, which counts on one of the hosts alone. */
-bool command_is_output(const char *option)
+static bool command_is_output(const char *option)
 {
 	static const char *const names[] = { "output", "html", "svg", "dot", "export-system" };
 

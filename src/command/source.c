@@ -303,7 +303,8 @@ int source_load(const struct command_call *call, enum source_alone alone, struct
 	return status;
 }
 
-void source_name(const char *path, struct topology *topology)
+/* A title: the graph's own name, or that of the file it is from. path: NULL none. */
+static void source_name(const char *path, struct topology *topology)
 {
 	const char *slash;
 

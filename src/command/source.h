@@ -47,9 +47,6 @@ bool source_is_measured(const struct topology *topology);
 /* Says on stderr, for want of a profile, what rates there are; nothing where one was found or given. */
 void source_note_rates(const struct source *source);
 
-/* A title: the graph's own name, or that of the file it is from. path: NULL none. */
-void source_name(const char *path, struct topology *topology);
-
 /* Rates, limits and pairs of one graph for the same places of another. Returns how many directed links got a rate. */
 size_t source_merge(const struct topology *measured, struct topology *topology);
 

@@ -104,7 +104,6 @@ void daemon_run(struct daemon *daemon);
 /* Once round: sleeps at most wait_ms. */
 void daemon_turn(struct daemon *daemon, int wait_ms);
 int daemon_listen(const struct daemon_listen *at, int *ret_fd);
-void daemon_sample(struct daemon *daemon, uint64_t now_ns);
 struct aggregate_server_counters daemon_totals(const struct daemon *daemon);
 size_t daemon_group_count(const struct daemon *daemon);
 uint64_t daemon_nic_Bps(const struct daemon *daemon);

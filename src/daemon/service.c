@@ -152,7 +152,7 @@ static uint64_t cpu_ns(void)
 	       ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * NS_PER_US;
 }
 
-void daemon_sample(struct daemon *daemon, uint64_t now_ns)
+static void daemon_sample(struct daemon *daemon, uint64_t now_ns)
 {
 	double seconds = (double)clock_elapsed_ns(daemon->sampled_ns, now_ns) / (double)NS_PER_S;
 	struct aggregate_server_counters totals;

@@ -70,7 +70,8 @@ static uint32_t bucket_of(const char *key)
 	return hash % WIRING_BUCKETS;
 }
 
-char *wiring_clean_name(const char *name)
+/* Of the letters that a cluster's names have; freed by free. NULL: no memory. */
+static char *wiring_clean_name(const char *name)
 {
 	size_t bytes = strnlen(name, WIRING_NAME_MAX);
 	char *clean = strndup(bytes ? name : "_", bytes ? bytes : 1);

@@ -43,8 +43,6 @@ struct wiring {
 	uint32_t bucket[WIRING_BUCKETS];
 };
 
-/* Of the letters that a cluster's names have; freed by free. NULL: no memory. */
-char *wiring_clean_name(const char *name);
 /* Switches that nobody gave a name are all called what their maker calls them: they go by their keys. -ENOMEM. */
 int wiring_name_apart(struct wiring *wiring);
 bool wiring_is(const struct wiring *wiring, uint32_t machine, enum wiring_kind kind);

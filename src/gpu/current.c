@@ -17,7 +17,6 @@ enum { DOMAIN_DIGITS = 8, SYSFS_DOMAIN_DIGITS = 4 };
 static const struct gpu_library_symbol symbols[] = {
 	{ "cuCtxGetDevice", offsetof(struct gpu_current_driver, ctx_get_device), true },
 	{ "cuDeviceGetPCIBusId", offsetof(struct gpu_current_driver, device_get_pci_bus_id), true },
-	{ "cuDriverGetVersion", offsetof(struct gpu_current_driver, driver_get_version), false },
 };
 
 /* Written once, by load(). */
@@ -84,17 +83,6 @@ int gpu_current_bus_id(char ret[static GPU_CURRENT_BUS_ID_BYTES], struct diag *d
 	as_sysfs_has_it(bus_id);
 	memcpy(ret, bus_id, sizeof(bus_id));
 	return 0;
-}
-
-int gpu_current_driver_version(void)
-{
-	const struct gpu_current_driver *table = driver_get(NULL);
-	int saved_errno = errno, version = 0;
-
-	if (table && table->driver_get_version && table->driver_get_version(&version))
-		version = 0;
-	errno = saved_errno;
-	return version;
 }
 
 void gpu_current_set_driver(const struct gpu_current_driver *table)

@@ -13,14 +13,11 @@ enum { GPU_CURRENT_BUS_ID_BYTES = 24 };
 
 /* "0000:17:00.0", lower case, as sysfs has it. Why not in *diag: -ENODEV: no driver; -ENOENT: none is current. */
 int gpu_current_bus_id(char ret[static GPU_CURRENT_BUS_ID_BYTES], struct diag *diag);
-/* CUDA's number of the driver: 12040. 0: not known. */
-int gpu_current_driver_version(void);
 
 /* The driver's functions, as gpu_current takes them. */
 struct gpu_current_driver {
 	int (*ctx_get_device)(int *ret);
 	int (*device_get_pci_bus_id)(char *ret, int bytes, int device);
-	int (*driver_get_version)(int *ret);
 };
 /* Tests only: from now on these. NULL: the real driver again. */
 void gpu_current_set_driver(const struct gpu_current_driver *driver);

@@ -10,7 +10,7 @@ static bool is_device(const struct measure_planner *planner, uint32_t vertex)
 	return measure_experiments_is_device(planner->topology, vertex);
 }
 
-bool measure_sets_crosses(const struct measure_candidate *candidate, uint32_t directed)
+static bool measure_sets_crosses(const struct measure_candidate *candidate, uint32_t directed)
 {
 	for (size_t i = 0; i < candidate->route.count; i++)
 		if (candidate->route.links[i] == directed)

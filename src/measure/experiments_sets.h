@@ -29,7 +29,6 @@ struct measure_set {
 	const struct measure_planner *planner;
 };
 
-bool measure_sets_crosses(const struct measure_candidate *candidate, uint32_t directed);
 /* The end of a link that is a device; TOPOLOGY_NONE: neither, or both (NVLink). */
 uint32_t measure_sets_device_end(const struct measure_planner *planner, uint32_t link);
 

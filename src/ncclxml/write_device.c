@@ -16,7 +16,7 @@ static void lower_case(const char *bus_id, char lower[TOPOLOGY_BUS_ID_BYTES])
 	lower[i] = '\0';
 }
 
-void ncclxml_write_error(struct ncclxml_writer *writer, uint64_t wanted_Bps, uint64_t value_Bps)
+static void ncclxml_write_error(struct ncclxml_writer *writer, uint64_t wanted_Bps, uint64_t value_Bps)
 {
 	double error_Bps = value_Bps > wanted_Bps ? (double)(value_Bps - wanted_Bps) : (double)(wanted_Bps - value_Bps);
 

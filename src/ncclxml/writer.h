@@ -36,7 +36,6 @@ void ncclxml_write_pci(struct ncclxml_writer *writer, const struct topology_vert
 		       const char *name, const struct ncclxml_link_value *value);
 /* The value of a link, not above the bridge above it. */
 struct ncclxml_link_value ncclxml_write_value(struct ncclxml_writer *writer, const struct topology_link *link);
-void ncclxml_write_error(struct ncclxml_writer *writer, uint64_t wanted_Bps, uint64_t value_Bps);
 
 /*
  * Whether a host bridge may be written as a PCI switch, which makes P2P and GPUDirect RDMA through it what NCCL does by

@@ -155,7 +155,8 @@ void plan_search_limits(struct plan_search *search, size_t count, bool above)
 	find_limits(search, count, 1000, above);
 }
 
-void plan_search_limits_part(struct plan_search *search, size_t count, unsigned permille)
+/* The most for so many thousandths of the best total. */
+static void plan_search_limits_part(struct plan_search *search, size_t count, unsigned permille)
 {
 	find_limits(search, count, permille, false);
 }

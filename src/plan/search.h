@@ -83,8 +83,6 @@ void plan_selection_value(struct plan_search *search, struct plan_selection *sel
 int plan_selection_compare(const struct plan_selection *a, const struct plan_selection *b);
 /* The most crossings of each row for `count` channels to have more than the best total (above), or at least as much. */
 void plan_search_limits(struct plan_search *search, size_t count, bool above);
-/* The most for so many thousandths of the best total. */
-void plan_search_limits_part(struct plan_search *search, size_t count, unsigned permille);
 /* Whether so many channels may fit the limits, by the duals. */
 bool plan_search_may_fit(const struct plan_search *search, size_t count);
 /* Exchanges channels until all rows are within their limits; false: not found. */

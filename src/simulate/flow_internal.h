@@ -96,10 +96,6 @@ struct flow_network {
 	struct flow_work work;
 };
 
-/* Begins to work out a flow's rate; it and what it was are taken from its links. */
-void flow_open(struct flow_network *network, uint32_t flow);
-/* All flows that a link holds back. */
-void flow_open_held(struct flow_network *network, uint32_t link);
 /* Puts a starting flow on its links, open. */
 void flow_enter(struct flow_network *network, uint32_t flow);
 /* Takes an ending flow off them; whom that helps is opened. */

@@ -83,7 +83,8 @@ static void list_open(struct flow_network *network, uint32_t flow)
 	network->open[network->open_count++] = flow;
 }
 
-void flow_open(struct flow_network *network, uint32_t flow)
+/* Begins to work out a flow's rate; it and what it was are taken from its links. */
+static void flow_open(struct flow_network *network, uint32_t flow)
 {
 	struct flow_one *one = &network->flows[flow];
 
@@ -107,7 +108,8 @@ void flow_open(struct flow_network *network, uint32_t flow)
 	list_open(network, flow);
 }
 
-void flow_open_held(struct flow_network *network, uint32_t link)
+/* All flows that a link holds back. */
+static void flow_open_held(struct flow_network *network, uint32_t link)
 {
 	const struct flow_line *line = &network->lines[link];
 	uint32_t next;

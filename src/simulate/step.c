@@ -121,7 +121,7 @@ double step_intra_Bps(const struct step_system *system)
 	return system->link_Bps * system->link_utilisation / 2;
 }
 
-double step_inter_Bps(const struct step_system *system)
+static double step_inter_Bps(const struct step_system *system)
 {
 	double devices = (double)system->devices / (double)system->hosts;
 

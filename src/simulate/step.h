@@ -73,7 +73,6 @@ struct step_system {
 	double intra_share; /* of an AllReduce: p in p × inside + (1 − p) × between */
 };
 double step_intra_Bps(const struct step_system *system);
-double step_inter_Bps(const struct step_system *system);
 double step_blend_Bps(const struct step_system *system);
 double step_exchange_Bps(const struct step_system *system);
 /* The share and the utilisation by which these formulas give such measured rates; both 0 to 1. */

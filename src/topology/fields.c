@@ -130,7 +130,8 @@ static uint64_t from_spread(double value)
 	return (uint64_t)(value * 1e6 + 0.5);
 }
 
-uint64_t field_number(const struct field *field, const void *object)
+/* The value as it is written, of every type but FIELD_TEXT; 0: not known. FIELD_INDEX: one more than the index. */
+static uint64_t field_number(const struct field *field, const void *object)
 {
 	const void *place = (const char *)object + field->offset;
 	uint64_t number = 0, most = field->most;

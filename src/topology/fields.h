@@ -41,8 +41,6 @@ extern const struct field topology_pair_fields[];
 bool field_of_kind(const struct field *field, enum topology_kind kind);
 bool field_known(const struct field *field, const void *object);
 const char *field_text(const struct field *field, const void *object); /* FIELD_TEXT */
-/* The value as it is written, of every type but FIELD_TEXT; 0: not known. FIELD_INDEX: one more than the index. */
-uint64_t field_number(const struct field *field, const void *object);
 int field_compare(const struct field *field, const void *a, const void *b);
 /* The value as text, without a name for it: at most FIELD_VALUE_BYTES with the NUL. Not FIELD_TEXT. */
 enum { FIELD_VALUE_BYTES = 32 };

@@ -35,7 +35,7 @@ void server_fail(struct server_group *group, const char *fmt, ...)
 	atomic_store(&group->state, AGGREGATE_SERVER_FAILED);
 }
 
-void server_wake(struct server_thread *thread)
+static void wake(struct server_thread *thread)
 {
 	uint64_t one = 1;
 
@@ -62,12 +62,27 @@ static void take_arriving(struct server_thread *thread)
 	}
 }
 
+static void group_free(struct server_group *group)
+{
+	if (!group)
+		return;
+	server_meet_end(group);
+	server_flow_end(group); /* segments that are under way give their share back */
+	server_share_leave(&group->claim);
+	group->server->setup.ops->close_listener(group->listener);
+	for (size_t i = 0; i < group->slots_free; i++)
+		sys_unmap_pages(group->slots[i], SERVER_WIRE_SEGMENT_BYTES_MAX);
+	sys_free(group->slots);
+	pthread_mutex_destroy(&group->lock);
+	sys_free(group);
+}
+
 static void release(struct server_group *group)
 {
 	struct aggregate_server *server = group->server;
 
 	atomic_fetch_sub(&group->thread->load, (unsigned)group->member_count);
-	server_group_free(group);
+	group_free(group);
 	pthread_mutex_lock(&server->lock);
 	server->group_count--;
 	pthread_mutex_unlock(&server->lock);
@@ -208,7 +223,7 @@ void aggregate_server_close(struct aggregate_server *server)
 
 		atomic_store(&thread->stop, true);
 		if (thread->runs) {
-			server_wake(thread);
+			wake(thread);
 			pthread_join(thread->thread, NULL);
 		}
 		sys_close(&thread->epoll_fd);
@@ -222,21 +237,6 @@ void aggregate_server_close(struct aggregate_server *server)
 }
 
 /* ------------------------------------------------------------------------------------------------------------ groups */
-
-void server_group_free(struct server_group *group)
-{
-	if (!group)
-		return;
-	server_meet_end(group);
-	server_flow_end(group); /* segments that are under way give their share back */
-	server_share_leave(&group->claim);
-	group->server->setup.ops->close_listener(group->listener);
-	for (size_t i = 0; i < group->slots_free; i++)
-		sys_unmap_pages(group->slots[i], SERVER_WIRE_SEGMENT_BYTES_MAX);
-	sys_free(group->slots);
-	pthread_mutex_destroy(&group->lock);
-	sys_free(group);
-}
 
 /* One segment of the largest kind must fit, whoever is its root; else members would wait for ever. */
 static size_t slots_needed(size_t member_count)
@@ -261,7 +261,7 @@ static void wake_group(void *arg)
 {
 	const struct server_group *group = arg;
 
-	server_wake(group->thread);
+	wake(group->thread);
 }
 
 static struct server_thread *least_loaded(struct aggregate_server *server)
@@ -317,7 +317,7 @@ int aggregate_server_begin(struct aggregate_server *server, const struct aggrega
 	*ret = (struct aggregate_server_group *)group;
 	return 0;
 fail:
-	server_group_free(group);
+	group_free(group);
 	pthread_mutex_lock(&server->lock);
 	server->group_count--;
 	pthread_mutex_unlock(&server->lock);
@@ -343,7 +343,7 @@ int aggregate_server_go(struct aggregate_server_group *handle, unsigned position
 	group->next = group->thread->arriving;
 	group->thread->arriving = group;
 	pthread_mutex_unlock(&group->thread->lock);
-	server_wake(group->thread);
+	wake(group->thread);
 	return 0;
 }
 
@@ -374,10 +374,10 @@ void aggregate_server_end(struct aggregate_server_group *handle)
 		struct server_thread *thread = group->thread;
 
 		atomic_store(&group->ended, true);
-		server_wake(thread);
+		wake(thread);
 		return;
 	}
-	server_group_free(group);
+	group_free(group);
 	pthread_mutex_lock(&server->lock);
 	server->group_count--;
 	pthread_mutex_unlock(&server->lock);

@@ -156,9 +156,7 @@ struct aggregate_server {
 };
 
 /* server.c */
-void server_wake(struct server_thread *thread);
 void server_fail(struct server_group *group, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void server_group_free(struct server_group *group);
 
 /* server_meet.c: 1: all connections stand; 0: not yet; the group has failed otherwise. */
 int server_meet(struct server_group *group, uint64_t now_ns);

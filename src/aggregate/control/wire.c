@@ -200,11 +200,6 @@ static const struct {
 	[CONTROL_TELL] = { "tell", 1, CONTROL_PAYLOAD_MAX, false, true },
 };
 
-const char *control_type_word(enum control_type type)
-{
-	return type < CONTROL_TYPE_COUNT && types[type].word ? types[type].word : "none";
-}
-
 void control_put_header(const struct control_header *header, uint8_t bytes[static CONTROL_HEADER_BYTES])
 {
 	struct pen pen = { bytes };

@@ -107,7 +107,6 @@ struct control_header {
 void control_put_header(const struct control_header *header, uint8_t bytes[static CONTROL_HEADER_BYTES]);
 /* from_client: -EBADMSG for what the other side alone may send. */
 int control_get_header(const uint8_t bytes[static CONTROL_HEADER_BYTES], bool from_client, struct control_header *ret);
-const char *control_type_word(enum control_type type);
 
 /*
  * The structs below are large where they hold handles; handles are those of the caller when encoding, and point into the

@@ -36,8 +36,6 @@ struct placing {
 
 /* The jobs, of the command line and of --jobs; the tree is there. Says what is wrong; an exit status. */
 int placing_read(const struct command_call *call, struct placing *placing);
-/* "0-3,6" or "node[1-4]"; ret has room for all slots. An exit status; `where` for what is wrong. */
-int placing_slots(const struct placing *placing, const char *list, const char *where, uint32_t *ret, size_t *ret_count);
 int placing_run(struct placing *placing);
 void placing_fini(struct placing *placing); /* but the tree */
 

@@ -79,7 +79,9 @@ static int take_gpus(struct taking *taking, const char *list)
 	return taking->count ? 0 : -EINVAL;
 }
 
-int placing_slots(const struct placing *placing, const char *list, const char *where, uint32_t *ret, size_t *ret_count)
+/* "0-3,6" or "node[1-4]"; ret has room for all slots. An exit status; `where` for what is wrong. */
+static int placing_slots(const struct placing *placing, const char *list, const char *where, uint32_t *ret,
+			 size_t *ret_count)
 {
 	struct cluster_word word = { list, strlen(list), 1, 1 };
 	struct taking taking = { .placing = placing, .slots = ret };

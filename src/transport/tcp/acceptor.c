@@ -18,7 +18,7 @@
 #define OUT_OF_DESCRIPTORS_NS (50 * NS_PER_MS)
 enum { ACCEPTS_AT_ONCE = 256, HALF_JOINED_MAX = 64 };
 
-int tcp_acceptor_get(struct tcp_transport *transport, int index, struct tcp_acceptor **ret)
+static int tcp_acceptor_get(struct tcp_transport *transport, int index, struct tcp_acceptor **ret)
 {
 	struct tcp_acceptor *acceptor = transport->acceptors[index];
 	const struct tcp_interface *interface = &transport->interfaces[index % TCP_INTERFACE_MAX];

@@ -156,7 +156,8 @@ static const struct {
 	[TCP_DIAL_READY] = { "ready", dial_ready },
 };
 
-int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
+/* One step of one stream; -errno when it has failed for good. */
+static int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns)
 {
 	enum tcp_dial_state before;
 	int r;

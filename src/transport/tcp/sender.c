@@ -436,8 +436,8 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 	return unsent;
 }
 
-void tcp_sender_acknowledged(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t position,
-			     uint64_t now_ns)
+static void tcp_sender_acknowledged(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t position,
+				    uint64_t now_ns)
 {
 	uint64_t window_ns = clock_elapsed_ns(stream->rate_since_ns, now_ns);
 

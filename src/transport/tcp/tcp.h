@@ -463,8 +463,6 @@ void tcp_sender_may_begin(struct tcp_connection *connection, uint64_t bytes);
 bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns);
 /* Behind all that is still to be sent again; nothing may be sent after it. */
 void tcp_sender_say_bye(struct tcp_connection *connection, uint64_t now_ns);
-void tcp_sender_acknowledged(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t position,
-			     uint64_t now_ns);
 /* The open request of that message, or NULL. */
 struct tcp_request *tcp_sender_find(const struct tcp_connection *connection, uint32_t message);
 /* Nothing that the peer still needs is left here. */
@@ -550,8 +548,6 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 		       uint8_t handle[static TCP_WIRE_HANDLE_BYTES], struct tcp_connection **ret);
 void tcp_connector_expire(struct tcp_transport *transport, uint64_t now_ns, bool all); /* transport lock held */
 void tcp_dial_free(struct tcp_dial *dial);
-/* One step of one stream; -errno when it has failed for good. */
-int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial, uint64_t now_ns);
 /* A sender's dead streams: dial, attach. Connection lock held. */
 void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns);
 
@@ -569,7 +565,6 @@ void tcp_pin_accepted(struct tcp_transport *transport, int fd, const struct tcp_
 bool tcp_pin_is_needed(const struct tcp_interface *interface);
 
 /* acceptor.c; transport lock held in all of them. */
-int tcp_acceptor_get(struct tcp_transport *transport, int index, struct tcp_acceptor **ret);
 /* Where the interface's sockets listen. */
 int tcp_acceptor_address(struct tcp_transport *transport, int interface, struct tcp_wire_address *ret);
 void tcp_acceptor_free(struct tcp_acceptor *acceptor);

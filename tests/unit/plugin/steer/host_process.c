@@ -62,7 +62,7 @@ static int thread_bus_id(char *ret, int bytes, int device)
 	return 0;
 }
 
-static const struct gpu_current_driver driver = { thread_device, thread_bus_id, NULL };
+static const struct gpu_current_driver driver = { thread_device, thread_bus_id };
 
 static int order_init(int64_t comm)
 {
