@@ -1,7 +1,6 @@
 /*
  * The built plugin through one version's collnet table, as NCCL's proxy thread calls it, in one form for all versions. The
- * library is the one that TRIBUTARY_PLUGIN names. What a version has not got (gathers before 8, contexts before 11) ends
- * here.
+ * library is the one that TRIBUTARY_PLUGIN names. What a version has not got (contexts before 11) ends here.
  *
  * Results are NCCL's (enum nccl_result). No call may change errno: one that does ends the program.
  */
@@ -44,7 +43,7 @@ int collnet_ops_register_dmabuf(const struct collnet_ops *ops, void *group, void
 int collnet_ops_deregister(const struct collnet_ops *ops, void *group, void *registration);
 int collnet_ops_reduce(const struct collnet_ops *ops, void *group, void *send, void *recv, size_t count, int type,
 		       int operation, void *registration, void **ret_request);
-/* Whether AllGather and ReduceScatter are left out where NCCL looks for them, and refused where it may call them. */
+/* AllGather and ReduceScatter are left out. */
 bool collnet_ops_only_reduces(const struct collnet_ops *ops);
 int collnet_ops_flush(const struct collnet_ops *ops, void *group, void *data, int bytes, void *registration,
 		      void **ret_request);

@@ -148,49 +148,6 @@ enum nccl_result plugin_collnet_slot_reduce_all_6_8(void *coll_comm, void *send,
 	return plugin_result(r);
 }
 
-enum nccl_result plugin_collnet_slot_missing(const char *operation)
-{
-	log_warn("NCCL asks collnet for %s, which Tributary does not have: it would not be faster than a ring",
-		 operation);
-	return NCCL_INVALID_USAGE;
-}
-
-enum nccl_result plugin_collnet_slot_gather_9_11(void *coll_comm, void *send, int recv_count,
-						 struct nccl_net_sge_v9 *recv_parts, size_t bytes_per_rank,
-						 size_t window_offset, size_t window_bytes, void *send_mhandle,
-						 void **ret_request)
-{
-	(void)coll_comm;
-	(void)send;
-	(void)recv_count;
-	(void)recv_parts;
-	(void)bytes_per_rank;
-	(void)window_offset;
-	(void)window_bytes;
-	(void)send_mhandle;
-	(void)ret_request;
-	return plugin_collnet_slot_missing("AllGather");
-}
-
-enum nccl_result plugin_collnet_slot_scatter_9_11(void *coll_comm, int send_count, struct nccl_net_sge_v9 *send_parts,
-						  void *recv, size_t bytes_per_rank, size_t window_offset,
-						  size_t window_bytes, enum nccl_datatype type, enum nccl_redop op,
-						  void *recv_mhandle, void **ret_request)
-{
-	(void)coll_comm;
-	(void)send_count;
-	(void)send_parts;
-	(void)recv;
-	(void)bytes_per_rank;
-	(void)window_offset;
-	(void)window_bytes;
-	(void)type;
-	(void)op;
-	(void)recv_mhandle;
-	(void)ret_request;
-	return plugin_collnet_slot_missing("ReduceScatter");
-}
-
 enum nccl_result plugin_collnet_slot_flush(void *coll_comm, void *data, int size, void *mhandle, void **ret_request)
 {
 	(void)coll_comm;

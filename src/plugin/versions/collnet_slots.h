@@ -41,18 +41,4 @@ enum nccl_result plugin_collnet_slot_reduce_all_6_8(void *coll_comm, void *send,
 enum nccl_result plugin_collnet_slot_reduce_all_9(void *coll_comm, void *send, void *recv, size_t count,
 						  enum nccl_datatype type, enum nccl_redop op, void *send_mhandle,
 						  void *recv_mhandle, void **ret_request);
-/*
- * AllGather and ReduceScatter, which the newest version leaves out: NCCL looks there, but wraps older tables in functions that
- * call what they find. Logged; NCCL_INVALID_USAGE.
- */
-enum nccl_result plugin_collnet_slot_missing(const char *operation);
-enum nccl_result plugin_collnet_slot_gather_9_11(void *coll_comm, void *send, int recv_count,
-						 struct nccl_net_sge_v9 *recv_parts, size_t bytes_per_rank,
-						 size_t window_offset, size_t window_bytes, void *send_mhandle,
-						 void **ret_request);
-enum nccl_result plugin_collnet_slot_scatter_9_11(void *coll_comm, int send_count, struct nccl_net_sge_v9 *send_parts,
-						  void *recv, size_t bytes_per_rank, size_t window_offset,
-						  size_t window_bytes, enum nccl_datatype type, enum nccl_redop op,
-						  void *recv_mhandle, void **ret_request);
-
 #endif

@@ -57,40 +57,6 @@ const struct nccl_net_v8 ncclNetPlugin_v8 = {
 	.irecvConsumed = plugin_slot_consumed_7,
 };
 
-static enum nccl_result gather_v8(void *coll_comm, void *send, int recv_count, struct nccl_net_sge_v8 *recv_parts,
-				  size_t bytes_per_rank, size_t window_offset, size_t window_bytes, void *send_mhandle,
-				  void **ret_request)
-{
-	(void)coll_comm;
-	(void)send;
-	(void)recv_count;
-	(void)recv_parts;
-	(void)bytes_per_rank;
-	(void)window_offset;
-	(void)window_bytes;
-	(void)send_mhandle;
-	(void)ret_request;
-	return plugin_collnet_slot_missing("AllGather");
-}
-
-static enum nccl_result scatter_v8(void *coll_comm, int send_count, struct nccl_net_sge_v8 *send_parts, void *recv,
-				   size_t bytes_per_rank, size_t window_offset, size_t window_bytes,
-				   enum nccl_datatype type, enum nccl_redop op, void *recv_mhandle, void **ret_request)
-{
-	(void)coll_comm;
-	(void)send_count;
-	(void)send_parts;
-	(void)recv;
-	(void)bytes_per_rank;
-	(void)window_offset;
-	(void)window_bytes;
-	(void)type;
-	(void)op;
-	(void)recv_mhandle;
-	(void)ret_request;
-	return plugin_collnet_slot_missing("ReduceScatter");
-}
-
 extern PLUGIN_EXPORT const struct nccl_collnet_v8 ncclCollNetPlugin_v8;
 const struct nccl_collnet_v8 ncclCollNetPlugin_v8 = {
 	.name = PLUGIN_COLLNET_NAME,
@@ -104,8 +70,6 @@ const struct nccl_collnet_v8 ncclCollNetPlugin_v8 = {
 	.regMrDmaBuf = plugin_collnet_slot_register_dmabuf,
 	.deregMr = plugin_collnet_slot_deregister,
 	.iallreduce = plugin_collnet_slot_reduce_all_6_8,
-	.iallgather = gather_v8,
-	.ireducescatter = scatter_v8,
 	.iflush = plugin_collnet_slot_flush,
 	.test = plugin_collnet_slot_test,
 	.closeColl = plugin_collnet_slot_close_group,
