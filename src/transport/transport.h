@@ -99,13 +99,16 @@ struct transport_ops {
 				      unsigned memory, uint64_t offset, int fd, void **ret_registration);
 	int (*memory_deregister)(struct transport_connection *connection, void *registration);
 
-	/* *ret NULL: no room now, come again. The data stays untouched by the caller until test says done. */
+	/*
+	 * *ret NULL: no room now, come again. The data stays untouched by the caller until test says done. One that is done
+	 * and not received may still be one of TRANSPORT_MAX_REQUESTS.
+	 */
 	int (*send)(struct transport_connection *connection, void *data, size_t bytes, int tag, void *registration,
 		    struct transport_request **ret);
 	/*
 	 * From now on this sender sends no message that is longer than `bytes` before the receiver has asked for it: 0 for
-	 * none, so that every send but an empty one says, when it is done, that it was received. Never more than the limit
-	 * in the beginning, which follows from params.eager_bytes: SIZE_MAX brings that back. NULL in the table: the
+	 * none, so that every send but an empty one says, when it is done, that it was received. What may go unasked is
+	 * never longer than in the beginning, which follows from params.eager_bytes: SIZE_MAX brings that back. NULL in the table: the
 	 * transport cannot.
 	 */
 	void (*limit_eager)(struct transport_connection *connection, size_t bytes);

@@ -229,7 +229,7 @@ static void unfinished_connects_end(void **state)
 /* As with a socket: a send that was reported done arrives although the sender is gone. */
 static void what_was_done_before_the_close_arrives(void **state)
 {
-	static const size_t sizes[] = { 0, 1, 1000, 100000, 3000000 };
+	static const size_t sizes[] = { 0, 1, 1000, 20000, 65536, 100000, 3000000 };
 	const struct transport_suite *suite = *state;
 	struct traffic_end *ends = calloc(2, sizeof(*ends));
 	struct random random;

@@ -426,6 +426,24 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 	pthread_mutex_unlock(&pace->lock);
 }
 
+static void count_bytes(struct pace *pace, uint64_t bytes)
+{
+	pace->window.bytes += bytes;
+	if (pace->arbiter)
+		pace_arbiter_count_delivered(pace->arbiter, bytes);
+}
+
+void pace_came(struct pace *pace, uint64_t bytes, uint64_t now_ns)
+{
+	if (!pace->enabled)
+		return;
+	pthread_mutex_lock(&pace->lock);
+	account(pace, now_ns);
+	if (pace->granter.outstanding_bytes) /* else their time is not counted either */
+		count_bytes(pace, bytes);
+	pthread_mutex_unlock(&pace->lock);
+}
+
 void pace_delivered(struct pace *pace, struct pace_message *message, uint64_t bytes, uint64_t now_ns)
 {
 	if (!pace->enabled)
@@ -433,9 +451,7 @@ void pace_delivered(struct pace *pace, struct pace_message *message, uint64_t by
 	pthread_mutex_lock(&pace->lock);
 	account(pace, now_ns);
 	pace_granter_delivered(&pace->granter, &message->flow, bytes, now_ns);
-	pace->window.bytes += bytes;
-	if (pace->arbiter)
-		pace_arbiter_count_delivered(pace->arbiter, bytes);
+	count_bytes(pace, bytes);
 	if (message->grant_sent_ns && message->flow.delivered_bytes > message->sample_offset_bytes) {
 		if (now_ns > message->grant_sent_ns)
 			pace_estimator_loop(&pace->estimator, now_ns - message->grant_sent_ns);

@@ -41,7 +41,7 @@ struct pace_message {
 	_Atomic uint64_t granted_bytes; /* copy of flow.granted_bytes, read without the mutex */
 	struct pace_sender *sender;     /* set by the caller; NULL: not known */
 	uint64_t unscheduled_bytes;     /* the same: sent before any grant */
-	uint64_t came_bytes;            /* the same: of them, here before pace_add, which says nothing of the rate */
+	uint64_t came_bytes;            /* the same: of them, here before pace_add */
 	uint64_t told_bytes;            /* of them the sender knows */
 	uint64_t grant_sent_ns;         /* of the round-trip sample under way; 0: none */
 	uint64_t sample_offset_bytes;   /* the sample ends when more than this has arrived */
@@ -71,6 +71,8 @@ void pace_free(struct pace *pace);
 void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_bytes, uint64_t now_ns);
 /* Bytes of it landed in their final buffer. Runs the granter. */
 void pace_delivered(struct pace *pace, struct pace_message *message, uint64_t bytes, uint64_t now_ns);
+/* Bytes of a message that is not added yet have come: the port carried them, beside what was granted. */
+void pace_came(struct pace *pace, uint64_t bytes, uint64_t now_ns);
 /* Complete, failed or closed. A message that was never added (all zero), or was removed: nothing happens. */
 void pace_remove(struct pace *pace, struct pace_message *message);
 /* Highest byte that may be sent, cumulative. Cheap, no lock. */

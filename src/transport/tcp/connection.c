@@ -29,6 +29,7 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	connection->stream_count = stream_count;
 	connection->active_count = active_count;
 	connection->eager_bytes = tcp_eager_most(transport);
+	connection->eager_limit = SIZE_MAX;
 	connection->watch_fd = connection->bell_fd = -1;
 	connection->created_ns = connection->last_rx_ns = connection->last_tick_ns = clock_now_ns();
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)

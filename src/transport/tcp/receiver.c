@@ -455,8 +455,10 @@ int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *s
 	stream->rx_position += bytes;
 	message->received += bytes;
 	r->expected_bytes -= bytes;
-	if (message->state == TCP_MESSAGE_WAITS)
+	if (message->state == TCP_MESSAGE_WAITS) {
+		pace_came(r->pace, bytes, now_ns);
 		return 0;
+	}
 	pace_delivered(r->pace, &message->pace, bytes, now_ns);
 	bound_flight(connection, message);
 	if (message->received == message->size)

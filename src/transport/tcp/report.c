@@ -36,8 +36,9 @@ static void dump_request(FILE *file, const struct tcp_request *request, uint64_t
 	if (request->kind == TCP_REQUEST_SEND) {
 		fprintf(file,
 			"  send %" PRIu64 " tag %d: %" PRIu64 " of %" PRIu64 " bytes out, %" PRIu64
-			" granted, %.3f s old\n",
-			request->sequence, request->tag, request->next_offset, request->size, request->granted, age_s);
+			" granted, %.3f s old%s\n",
+			request->sequence, request->tag, request->next_offset, request->size, request->granted, age_s,
+			request == request->connection->s.buffered ? ", buffered" : "");
 		return;
 	}
 	for (unsigned i = 0; i < request->count; i++)

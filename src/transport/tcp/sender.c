@@ -156,8 +156,7 @@ static bool may_buffer(const struct tcp_connection *connection, const struct tcp
 	return tcp_request_first(connection) == request && !tcp_request_next(request) &&
 	       request->size <= TCP_BUFFERED_MOST && request->unscheduled == request->size &&
 	       request->next_offset == request->size && !connection->error && !connection->watched &&
-	       connection->eager_bytes == tcp_eager_most(connection->transport) && !tcp_stream_has_unsent(lead) &&
-	       !order_is_held(connection);
+	       request->size <= connection->eager_limit && !tcp_stream_has_unsent(lead) && !order_is_held(connection);
 }
 
 /*
@@ -342,12 +341,12 @@ static bool flush(struct tcp_connection *connection, struct tcp_stream *stream, 
 	return r == 0;
 }
 
-/* They stay behind their RTS, which may be lost, too. */
+/* They stay behind their RTS, which may be lost, too; and before BYE, which may follow a buffered send. */
 static bool is_unscheduled(const struct tcp_connection *connection, const struct tcp_tx_frame *out)
 {
 	const struct tcp_request *request = tcp_sender_find(connection, out->message);
 
-	return request && out->value < request->unscheduled;
+	return request && (request == connection->s.buffered || out->value < request->unscheduled);
 }
 
 /* What a dead stream left: order first, and only once every dead stream is accounted for. */

@@ -244,6 +244,7 @@ struct tcp_connection {
 	uint64_t now_ns;    /* the last reading of the clock under the lock */
 	bool stirred;       /* something came or was posted since the last progress: worth more than a look */
 	size_t eager_bytes; /* sender: the longest message that goes out unasked */
+	size_t eager_limit; /* the same by limit_eager alone: what is longer is received when its send is done */
 	struct tcp_request requests[TRANSPORT_MAX_REQUESTS];
 	struct transport_open_list open;
 	unsigned request_count;

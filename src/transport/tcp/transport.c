@@ -329,6 +329,10 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 	connection->stirred = true;
 	atomic_fetch_add_explicit(&connection->transport->sends, 1, memory_order_relaxed);
 	r = connection->error;
+	if (connection->s.buffered && !connection->watched) { /* its FIN may lie there, and makes room */
+		tcp_connection_progress(connection);
+		r = connection->error;
+	}
 	if (r == 0)
 		r = tcp_sender_send(connection, data, bytes, tag, now_ns, &request);
 	if (r == 0 && !request && !connection->watched) { /* what makes room comes from the peer */
@@ -347,6 +351,7 @@ static void tcp_limit_eager(struct transport_connection *opaque, size_t bytes)
 	size_t most = tcp_eager_most(connection->transport);
 
 	pthread_mutex_lock(&connection->lock);
+	connection->eager_limit = bytes;
 	connection->eager_bytes = bytes < most ? bytes : most;
 	pthread_mutex_unlock(&connection->lock);
 }

@@ -98,7 +98,8 @@ static void other_sends_wait_for_fin(void **state)
 
 	for (unsigned limit = 0; limit < 2; limit++) {
 		harness_open(harness, &buffered, 1);
-		harness->sender->eager_bytes -= limit;
+		if (limit) /* also where nothing goes unasked anyway */
+			harness->sender->eager_limit = 4999;
 		sends[0] = harness_send(harness, harness->out[0], 5000, 5);
 		harness->now_ns += NS_PER_S;
 		assert_int_equal(tcp_sender_buffer(harness->sender, sends[0]), !limit);
@@ -134,11 +135,49 @@ static void other_sends_wait_for_fin(void **state)
 	}
 }
 
+/* Its stream is lost, or all, at any moment of the way to its close: what is sent again comes before BYE. */
+static void a_buffered_send_arrives_though_its_sender_closes(void **state)
+{
+	enum { STEPS = 24, CUT = 2000 };
+	struct harness *harness = *state;
+	uint8_t sent[5000];
+
+	for (unsigned run = 0; run < 4 * STEPS; run++) {
+		const bool all = run & 1;
+		struct tcp_request *send, *receive;
+
+		harness_open(harness, &buffered, 1 + (run >> 1 & 1));
+		memcpy(sent, harness->out[0], sizeof(sent));
+		receive = harness_receive(harness, harness->in[0], HARNESS_BYTES, 5);
+		harness->middles[0].left = CUT;
+		send = harness_send(harness, harness->out[0], sizeof(sent), 5);
+		harness->now_ns += TCP_BUFFERED_AFTER_NS;
+		assert_true(tcp_sender_buffer(harness->sender, send));
+		memset(harness->out[0], 0xee, HARNESS_BYTES);
+		harness_step(harness, 2);
+		if (all)
+			harness_cut_all(harness);
+		for (unsigned step = 0; step < run / 4; step++) {
+			harness_step(harness, 1);
+			harness_rejoin(harness);
+		}
+		tcp_connection_close(harness->sender);
+		for (unsigned step = 0; step < 100; step++) {
+			harness_step(harness, 1);
+			harness_rejoin(harness);
+		}
+		assert_int_equal(harness_finish(harness, receive), sizeof(sent));
+		assert_memory_equal(harness->in[0], sent, sizeof(sent));
+		harness_close(harness);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_send_whose_fin_is_late_is_buffered, setup, teardown),
 		cmocka_unit_test_setup_teardown(other_sends_wait_for_fin, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_buffered_send_arrives_though_its_sender_closes, setup, teardown),
 	};
 
 	(void)argc;

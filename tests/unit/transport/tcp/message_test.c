@@ -189,11 +189,18 @@ static void order_holds_after_the_end(void **state)
 	harness_open(harness, &whole, 1);
 	harness_send(harness, harness->out[0], 5000, 7);
 	harness_step(harness, 3);
+	harness->middles[0].left = 3000; /* of the next a part, and one behind it not at all */
+	harness_send(harness, harness->out[1], 5000, 7);
+	harness_send(harness, harness->out[2], 100, 7);
+	harness_step(harness, 3);
 	tcp_connection_fail(harness->receiver, -EREMOTEIO, "the test says so");
 	receive = harness_receive(harness, harness->in[0], 5000, 7);
 	assert_int_equal(tcp_connection_test(receive, &done, NULL), 0);
 	assert_true(done);
 	assert_memory_equal(harness->in[0], harness->out[0], 5000);
+	receive = harness_receive(harness, harness->in[1], 5000, 7);
+	assert_int_equal(tcp_connection_test(receive, &done, NULL), -EREMOTEIO);
+	assert_false(done);
 	harness_close(harness);
 }
 
