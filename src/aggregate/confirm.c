@@ -73,7 +73,7 @@ void confirm_fini(struct group *group)
 static bool plan_for(struct group *group, const struct operation *operation)
 {
 	struct group_confirm *confirm = group->confirm;
-	uint64_t number = operation->staged_number;
+	uint64_t number = operation->segmented_number;
 	uint32_t gone = number < CONFIRM_WINDOW ? 0 : confirm->gone_at[number % CONFIRM_WINDOW];
 	int r;
 
@@ -111,7 +111,7 @@ bool confirm_begin(struct group *group, struct operation *operation)
 	if (!confirm)
 		return true;
 	if (!confirm->over) {
-		if (operation->staged_number >= confirm->agreed + CONFIRM_WINDOW || !plan_for(group, operation))
+		if (operation->segmented_number >= confirm->agreed + CONFIRM_WINDOW || !plan_for(group, operation))
 			return false;
 	}
 	operation->segment_count = segment_count_of(group, operation->bytes, operation->count);
@@ -227,8 +227,8 @@ static void act_upon(struct group *group, const struct agreement *agreement)
 	if (!confirm->first)
 		confirm->end = &confirm->first;
 	confirm->gone |= agreement->known.lost | agreement->known.leaves;
-	confirm->gone_at[operation->staged_number % CONFIRM_WINDOW] = confirm->gone;
-	confirm->agreed = operation->staged_number + 1;
+	confirm->gone_at[operation->segmented_number % CONFIRM_WINDOW] = confirm->gone;
+	confirm->agreed = operation->segmented_number + 1;
 	servers_let_go(group, agreement->known.leaves);
 	servers_dismiss(group, confirm->agreed);
 	group->progressed = true;

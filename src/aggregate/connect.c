@@ -1,5 +1,5 @@
 /* Connections between all members, in the caller's thread. */
-#include "aggregate/meeting.h"
+#include "aggregate/bootstrap.h"
 #include "aggregate/servers.h"
 #include "aggregate/trial.h"
 #include "base/clock.h"
@@ -17,23 +17,23 @@
 
 #define PAUSE_NS (200 * NS_PER_US)
 
-int meeting_fail(struct meeting *meeting, int error, const char *fmt, ...)
+int bootstrap_fail(struct bootstrap *bootstrap, int error, const char *fmt, ...)
 {
 	va_list args;
 
-	if (meeting->reason[0])
+	if (bootstrap->reason[0])
 		return -error;
 	va_start(args, fmt);
-	log_sentence_v(meeting->reason, sizeof(meeting->reason), fmt, args);
+	log_sentence_v(bootstrap->reason, sizeof(bootstrap->reason), fmt, args);
 	va_end(args);
 	return -error;
 }
 
-const char *meeting_host(const struct meeting *meeting, size_t peer)
+const char *bootstrap_host(const struct bootstrap *bootstrap, size_t peer)
 {
-	return peer == meeting->self               ? meeting->engine->host_name
-	       : meeting->peers[peer].host[0] != 0 ? meeting->peers[peer].host
-						   : "(not known yet)";
+	return peer == bootstrap->self               ? bootstrap->engine->host_name
+	       : bootstrap->peers[peer].host[0] != 0 ? bootstrap->peers[peer].host
+						     : "(not known yet)";
 }
 
 void mail_send(struct mail *mail, struct transport_connection *connection, void *data, size_t bytes)
@@ -48,9 +48,9 @@ void mail_receive(struct mail *mail, struct transport_connection *connection, vo
 	*mail = (struct mail){ .state = MAIL_WAITS, .connection = connection, .data = data, .bytes = bytes };
 }
 
-int mail_step(struct meeting *meeting, struct mail *mail)
+int mail_step(struct bootstrap *bootstrap, struct mail *mail)
 {
-	const struct transport_ops *ops = meeting->ops;
+	const struct transport_ops *ops = bootstrap->ops;
 	int tag = aggregate_tag(AGGREGATE_TAG_AGREE, 0), r = 0;
 	size_t sizes[TRANSPORT_MAX_RECVS] = { 0 };
 	void *data = mail->data, *registration = NULL;
@@ -71,24 +71,24 @@ int mail_step(struct meeting *meeting, struct mail *mail)
 		return r;
 	mail->received = sizes[0];
 	mail->state = MAIL_DONE;
-	meeting->progressed = true;
+	bootstrap->progressed = true;
 	return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------- those who come */
 
-static int visitor_known(struct meeting *meeting, struct meeting_visitor *visitor)
+static int visitor_known(struct bootstrap *bootstrap, struct bootstrap_visitor *visitor)
 {
 	struct aggregate_wire_hello hello = { 0 };
-	struct meeting_peer *peer;
-	struct meeting_way *way;
+	struct bootstrap_peer *peer;
+	struct bootstrap_way *way;
 	int r;
 
-	switch (servers_visitor(meeting, visitor->connection, visitor->bytes, visitor->hello.received)) {
+	switch (servers_visitor(bootstrap, visitor->connection, visitor->bytes, visitor->hello.received)) {
 	case SERVERS_VISIT_LATER:
 		return 0;
 	case SERVERS_VISIT_TAKEN:
-		*visitor = (struct meeting_visitor){ 0 };
+		*visitor = (struct bootstrap_visitor){ 0 };
 		return 0;
 	default:
 		break;
@@ -99,51 +99,52 @@ static int visitor_known(struct meeting *meeting, struct meeting_visitor *visito
 	if (r == -EPROTO) {
 		/* It stays, heard: who is left standing there is told the reason like all others. */
 		visitor->hello.state = MAIL_NONE;
-		return meeting_fail(meeting, EPROTO,
-				    "a member speaks another version of Tributary's aggregation protocol than host %s: "
-				    "install the same release on all hosts",
-				    meeting->engine->host_name);
+		return bootstrap_fail(
+			bootstrap, EPROTO,
+			"a member speaks another version of Tributary's aggregation protocol than host %s: "
+			"install the same release on all hosts",
+			bootstrap->engine->host_name);
 	}
-	peer = r == 0 && hello.count == meeting->count ? &meeting->peers[hello.from] : NULL;
-	way = peer ? &peer->ways[hello.large ? MEETING_LARGE : MEETING_SMALL] : NULL;
-	if (!way || hello.group != meeting->group_hash || hello.from == meeting->self || way->in) {
-		meeting->ops->close_connection(visitor->connection); /* of another group, or nonsense */
+	peer = r == 0 && hello.count == bootstrap->count ? &bootstrap->peers[hello.from] : NULL;
+	way = peer ? &peer->ways[hello.large ? BOOTSTRAP_LARGE : BOOTSTRAP_SMALL] : NULL;
+	if (!way || hello.group != bootstrap->group_hash || hello.from == bootstrap->self || way->in) {
+		bootstrap->ops->close_connection(visitor->connection); /* of another group, or nonsense */
 	} else {
 		way->in = visitor->connection;
 		memcpy(peer->host, hello.host, sizeof(peer->host));
 	}
-	*visitor = (struct meeting_visitor){ 0 };
+	*visitor = (struct bootstrap_visitor){ 0 };
 	return 0;
 }
 
-static int accept_visitor(struct meeting *meeting, struct transport_connection **ret)
+static int accept_visitor(struct bootstrap *bootstrap, struct transport_connection **ret)
 {
-	int r = meeting->ops->accept(meeting->listener->listener, ret);
+	int r = bootstrap->ops->accept(bootstrap->listener->listener, ret);
 
 	if (r < 0)
-		return meeting_fail(meeting, -r, "host %s cannot accept connections: %s", meeting->engine->host_name,
-				    strerror(-r));
+		return bootstrap_fail(bootstrap, -r, "host %s cannot accept connections: %s",
+				      bootstrap->engine->host_name, strerror(-r));
 	return 0;
 }
 
-int meeting_receive_visitors(struct meeting *meeting)
+int bootstrap_receive_visitors(struct bootstrap *bootstrap)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < MEETING_KINDS * meeting->count && r == 0; i++) {
-		struct meeting_visitor *visitor = &meeting->visitors[i];
+	for (size_t i = 0; i < BOOTSTRAP_KINDS * bootstrap->count && r == 0; i++) {
+		struct bootstrap_visitor *visitor = &bootstrap->visitors[i];
 
 		if (!visitor->connection) {
-			r = accept_visitor(meeting, &visitor->connection);
+			r = accept_visitor(bootstrap, &visitor->connection);
 			if (r < 0 || !visitor->connection)
 				continue;
 			mail_receive(&visitor->hello, visitor->connection, visitor->bytes, sizeof(visitor->bytes));
 		}
-		if (mail_step(meeting, &visitor->hello) < 0) { /* gone again: it may come once more */
-			meeting->ops->close_connection(visitor->connection);
-			*visitor = (struct meeting_visitor){ 0 };
+		if (mail_step(bootstrap, &visitor->hello) < 0) { /* gone again: it may come once more */
+			bootstrap->ops->close_connection(visitor->connection);
+			*visitor = (struct bootstrap_visitor){ 0 };
 		} else if (visitor->hello.state == MAIL_DONE) {
-			r = visitor_known(meeting, visitor);
+			r = visitor_known(bootstrap, visitor);
 		}
 	}
 	return r;
@@ -152,58 +153,59 @@ int meeting_receive_visitors(struct meeting *meeting)
 /* -------------------------------------------------------------------------------------------------- going to others */
 
 /* One step towards one of them. */
-static int reach_by(struct meeting *meeting, struct meeting_way *way, bool large)
+static int reach_by(struct bootstrap *bootstrap, struct bootstrap_way *way, bool large)
 {
-	struct aggregate_wire_hello hello = { .from = (uint16_t)meeting->self,
-					      .count = (uint16_t)meeting->count,
+	struct aggregate_wire_hello hello = { .from = (uint16_t)bootstrap->self,
+					      .count = (uint16_t)bootstrap->count,
 					      .large = large,
-					      .group = meeting->group_hash };
+					      .group = bootstrap->group_hash };
 	int r;
 
 	if (!way->out) {
-		r = meeting->ops->connect(meeting->engine->setup.transport, meeting->listener->device, -1, way->handle,
-					  &way->out);
+		r = bootstrap->ops->connect(bootstrap->engine->setup.transport, bootstrap->listener->device, -1,
+					    way->handle, &way->out);
 		if (r < 0 || !way->out)
 			return r;
-		if (large && meeting->ops->limit_eager)
-			meeting->ops->limit_eager(way->out, 0);
-		memcpy(hello.host, meeting->engine->host_name, sizeof(hello.host));
+		if (large && bootstrap->ops->limit_eager)
+			bootstrap->ops->limit_eager(way->out, 0);
+		memcpy(hello.host, bootstrap->engine->host_name, sizeof(hello.host));
 		aggregate_wire_put_hello(&hello, way->hello_bytes);
 		mail_send(&way->hello, way->out, way->hello_bytes, sizeof(way->hello_bytes));
-		meeting->progressed = true;
+		bootstrap->progressed = true;
 	}
-	return mail_step(meeting, &way->hello);
+	return mail_step(bootstrap, &way->hello);
 }
 
-int meeting_reach(struct meeting *meeting, size_t index)
+int bootstrap_reach(struct bootstrap *bootstrap, size_t index)
 {
-	struct meeting_peer *peer = &meeting->peers[index];
+	struct bootstrap_peer *peer = &bootstrap->peers[index];
 	bool stand = true;
 
-	if (index == meeting->self)
+	if (index == bootstrap->self)
 		return 1;
-	for (unsigned kind = 0; kind < MEETING_KINDS; kind++) {
-		struct meeting_way *way = &peer->ways[kind];
-		int r = reach_by(meeting, way, kind == MEETING_LARGE);
+	for (unsigned kind = 0; kind < BOOTSTRAP_KINDS; kind++) {
+		struct bootstrap_way *way = &peer->ways[kind];
+		int r = reach_by(bootstrap, way, kind == BOOTSTRAP_LARGE);
 
 		if (r < 0)
-			return meeting_fail(meeting, -r, "host %s cannot reach host %s: %s", meeting->engine->host_name,
-					    meeting_host(meeting, index), strerror(-r));
+			return bootstrap_fail(bootstrap, -r, "host %s cannot reach host %s: %s",
+					      bootstrap->engine->host_name, bootstrap_host(bootstrap, index),
+					      strerror(-r));
 		stand &= way->hello.state == MAIL_DONE && way->in;
 	}
 	peer->reached = stand;
 	return stand;
 }
 
-int meeting_pause(struct meeting *meeting)
+int bootstrap_pause(struct bootstrap *bootstrap)
 {
 	struct timespec nap = { .tv_nsec = PAUSE_NS };
 
-	if (clock_now_ns() > meeting->deadline_ns)
+	if (clock_now_ns() > bootstrap->deadline_ns)
 		return -ETIMEDOUT;
-	if (!meeting->progressed)
+	if (!bootstrap->progressed)
 		nanosleep(&nap, NULL);
-	meeting->progressed = false;
+	bootstrap->progressed = false;
 	return 0;
 }
 
@@ -211,66 +213,67 @@ int meeting_pause(struct meeting *meeting)
 
 static int compare_handles(const void *a, const void *b)
 {
-	return memcmp(*(const uint8_t *const *)a, *(const uint8_t *const *)b, MEETING_HANDLE_BYTES);
+	return memcmp(*(const uint8_t *const *)a, *(const uint8_t *const *)b, BOOTSTRAP_HANDLE_BYTES);
 }
 
-static int meeting_sort(struct meeting *meeting, const uint8_t *const *handles)
+static int bootstrap_sort(struct bootstrap *bootstrap, const uint8_t *const *handles)
 {
-	const uint8_t **sorted = sys_zalloc(meeting->count * sizeof(*sorted));
+	const uint8_t **sorted = sys_zalloc(bootstrap->count * sizeof(*sorted));
 	size_t found = 0;
 	int r = 0;
 
 	if (!sorted)
-		return meeting_fail(meeting, ENOMEM, "host %s is out of memory", meeting->engine->host_name);
-	memcpy(sorted, handles, meeting->count * sizeof(*sorted));
-	qsort(sorted, meeting->count, sizeof(*sorted), compare_handles);
-	meeting->group_hash = PROCESS_HASH_START;
-	for (size_t i = 0; i < meeting->count; i++) {
-		for (unsigned k = 0; k < MEETING_KINDS; k++)
-			memcpy(meeting->peers[i].ways[k].handle, sorted[i], MEETING_HANDLE_BYTES);
-		meeting->group_hash = process_hash(meeting->group_hash, sorted[i], MEETING_HANDLE_BYTES);
-		if (memcmp(sorted[i], meeting->listener->handle, MEETING_HANDLE_BYTES) == 0) {
-			meeting->self = i;
+		return bootstrap_fail(bootstrap, ENOMEM, "host %s is out of memory", bootstrap->engine->host_name);
+	memcpy(sorted, handles, bootstrap->count * sizeof(*sorted));
+	qsort(sorted, bootstrap->count, sizeof(*sorted), compare_handles);
+	bootstrap->group_hash = PROCESS_HASH_START;
+	for (size_t i = 0; i < bootstrap->count; i++) {
+		for (unsigned k = 0; k < BOOTSTRAP_KINDS; k++)
+			memcpy(bootstrap->peers[i].ways[k].handle, sorted[i], BOOTSTRAP_HANDLE_BYTES);
+		bootstrap->group_hash = process_hash(bootstrap->group_hash, sorted[i], BOOTSTRAP_HANDLE_BYTES);
+		if (memcmp(sorted[i], bootstrap->listener->handle, BOOTSTRAP_HANDLE_BYTES) == 0) {
+			bootstrap->self = i;
 			found++;
 		}
 		if (i && compare_handles(&sorted[i - 1], &sorted[i]) == 0)
 			found = 2;
 	}
 	if (found != 1)
-		r = meeting_fail(meeting, EINVAL, "host %s is not exactly once among the %zu members that it was given",
-				 meeting->engine->host_name, meeting->count);
+		r = bootstrap_fail(bootstrap, EINVAL,
+				   "host %s is not exactly once among the %zu members that it was given",
+				   bootstrap->engine->host_name, bootstrap->count);
 	sys_free(sorted);
 	return r;
 }
 
-static void meeting_fini(struct meeting *meeting)
+static void bootstrap_fini(struct bootstrap *bootstrap)
 {
-	for (size_t i = 0; meeting->peers && i < MEETING_KINDS * meeting->count; i++) {
-		struct meeting_way *way = &meeting->peers[i / MEETING_KINDS].ways[i % MEETING_KINDS];
+	for (size_t i = 0; bootstrap->peers && i < BOOTSTRAP_KINDS * bootstrap->count; i++) {
+		struct bootstrap_way *way = &bootstrap->peers[i / BOOTSTRAP_KINDS].ways[i % BOOTSTRAP_KINDS];
 
 		if (way->out)
-			meeting->ops->close_connection(way->out);
+			bootstrap->ops->close_connection(way->out);
 		if (way->in)
-			meeting->ops->close_connection(way->in);
+			bootstrap->ops->close_connection(way->in);
 	}
-	for (size_t i = 0; meeting->visitors && i < MEETING_KINDS * meeting->count; i++)
-		if (meeting->visitors[i].connection)
-			meeting->ops->close_connection(meeting->visitors[i].connection);
-	sys_free(meeting->peers);
-	sys_free(meeting->visitors);
-	sys_free(meeting->verdict_bytes);
-	servers_meeting_fini(meeting);
-	group_free(meeting->group);
+	for (size_t i = 0; bootstrap->visitors && i < BOOTSTRAP_KINDS * bootstrap->count; i++)
+		if (bootstrap->visitors[i].connection)
+			bootstrap->ops->close_connection(bootstrap->visitors[i].connection);
+	sys_free(bootstrap->peers);
+	sys_free(bootstrap->visitors);
+	sys_free(bootstrap->verdict_bytes);
+	servers_bootstrap_fini(bootstrap);
+	group_free(bootstrap->group);
 }
 
 /* The connections become the group's, by position. */
-static void meeting_hand_over(struct meeting *meeting)
+static void bootstrap_hand_over(struct bootstrap *bootstrap)
 {
-	struct group *group = meeting->group;
+	struct group *group = bootstrap->group;
 
-	for (size_t i = 0; i < MEETING_KINDS * group->count; i++) {
+	for (size_t i = 0; i < BOOTSTRAP_KINDS * group->count; i++) {
 		size_t index = group->members[i % group->count].facts.index;
-		struct meeting_way *way = &meeting->peers[index].ways[i / group->count];
+		struct bootstrap_way *way = &bootstrap->peers[index].ways[i / group->count];
 
 		group->out[i].connection = way->out;
 		group->in[i].connection = way->in;
@@ -279,65 +282,68 @@ static void meeting_hand_over(struct meeting *meeting)
 }
 
 /* Each says what it knows: the others see a member that is gone. */
-static int trial_failed(struct meeting *meeting, int r)
+static int trial_failed(struct bootstrap *bootstrap, int r)
 {
-	const char *host = meeting->engine->host_name;
+	const char *host = bootstrap->engine->host_name;
 
 	if (r == -ENOMEM)
-		return meeting_fail(meeting, ENOMEM, "host %s is out of memory", host);
+		return bootstrap_fail(bootstrap, ENOMEM, "host %s is out of memory", host);
 	if (r == -ETIMEDOUT)
-		return meeting_fail(meeting, EREMOTEIO,
-				    "host %s waited for others too long while the group's aggregators were measured",
-				    host);
+		return bootstrap_fail(bootstrap, EREMOTEIO,
+				      "host %s waited for others too long while the group's aggregators were measured",
+				      host);
 	/* Who it was, the log says. */
-	return meeting_fail(meeting, EREMOTEIO, "a member was lost while the group's aggregators were measured");
+	return bootstrap_fail(bootstrap, EREMOTEIO, "a member was lost while the group's aggregators were measured");
 }
 
 int aggregate_connect(struct aggregate_listener *listener, size_t count, const uint8_t *const *handles,
 		      struct aggregate_group **ret, char reason[static AGGREGATE_REASON_BYTES])
 {
 	struct aggregate_engine *engine = listener->engine;
-	struct meeting meeting = { .engine = engine, .listener = listener, .ops = engine->setup.ops, .count = count };
+	struct bootstrap bootstrap = {
+		.engine = engine, .listener = listener, .ops = engine->setup.ops, .count = count
+	};
 	struct group *group;
 	int r;
 
 	*ret = NULL;
-	meeting.timeout_ns = engine->setup.params->timeout_ns;
-	meeting.deadline_ns = clock_now_ns() + meeting.timeout_ns;
+	bootstrap.timeout_ns = engine->setup.params->timeout_ns;
+	bootstrap.deadline_ns = clock_now_ns() + bootstrap.timeout_ns;
 	if (!count || count > SCHEDULE_MEMBERS_MAX) {
-		r = meeting_fail(&meeting, EINVAL, "a group has 1 to %d members, not %zu", SCHEDULE_MEMBERS_MAX, count);
+		r = bootstrap_fail(&bootstrap, EINVAL, "a group has 1 to %d members, not %zu", SCHEDULE_MEMBERS_MAX,
+				   count);
 		goto fail;
 	}
-	meeting.verdict_size = AGGREGATE_WIRE_VERDICT_BYTES + count * AGGREGATE_WIRE_FACTS_BYTES + SERVERS_BYTES;
-	meeting.peers = sys_zalloc(count * sizeof(*meeting.peers));
-	meeting.visitors = sys_zalloc(MEETING_KINDS * count * sizeof(*meeting.visitors));
-	meeting.verdict_bytes = sys_zalloc(meeting.verdict_size);
-	if (!meeting.peers || !meeting.visitors || !meeting.verdict_bytes) {
-		r = meeting_fail(&meeting, ENOMEM, "host %s is out of memory", engine->host_name);
+	bootstrap.verdict_size = AGGREGATE_WIRE_VERDICT_BYTES + count * AGGREGATE_WIRE_FACTS_BYTES + SERVERS_BYTES;
+	bootstrap.peers = sys_zalloc(count * sizeof(*bootstrap.peers));
+	bootstrap.visitors = sys_zalloc(BOOTSTRAP_KINDS * count * sizeof(*bootstrap.visitors));
+	bootstrap.verdict_bytes = sys_zalloc(bootstrap.verdict_size);
+	if (!bootstrap.peers || !bootstrap.visitors || !bootstrap.verdict_bytes) {
+		r = bootstrap_fail(&bootstrap, ENOMEM, "host %s is out of memory", engine->host_name);
 		goto fail;
 	}
-	r = meeting_sort(&meeting, handles);
+	r = bootstrap_sort(&bootstrap, handles);
 	if (r == 0)
-		r = meeting_agree(&meeting);
+		r = bootstrap_agree(&bootstrap);
 	if (r < 0)
 		goto fail;
-	meeting_hand_over(&meeting);
-	group_register_own(meeting.group);
-	engine_adopt(engine, meeting.group);
+	bootstrap_hand_over(&bootstrap);
+	group_register_own(bootstrap.group);
+	engine_adopt(engine, bootstrap.group);
 	/* It is the engine's now. */
-	group = meeting.group;
-	meeting.group = NULL;
+	group = bootstrap.group;
+	bootstrap.group = NULL;
 	r = trial_run(group);
 	if (r < 0) {
-		r = trial_failed(&meeting, r);
+		r = trial_failed(&bootstrap, r);
 		goto fail;
 	}
 	*ret = (struct aggregate_group *)group;
 	reason[0] = '\0';
-	meeting_fini(&meeting);
+	bootstrap_fini(&bootstrap);
 	return 0;
 fail:
-	memcpy(reason, meeting.reason, AGGREGATE_REASON_BYTES);
-	meeting_fini(&meeting);
+	memcpy(reason, bootstrap.reason, AGGREGATE_REASON_BYTES);
+	bootstrap_fini(&bootstrap);
 	return r;
 }

@@ -27,7 +27,7 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 	group->device = device;
 	group->count = group->node_count = count;
 	group->small_end = &group->small_first;
-	group->staged_end = &group->staged_first;
+	group->segmented_end = &group->segmented_first;
 	group->members = sys_zalloc(count * sizeof(*group->members));
 	group->out = sys_zalloc((2 * count + SERVERS_MAX) * sizeof(*group->out));
 	group->in = sys_zalloc((2 * count + SERVERS_MAX) * sizeof(*group->in));
@@ -382,7 +382,7 @@ static void take(struct group *group, struct operation *operation)
 	operation->summed = operation->verified = false;
 	operation->confirms = operation->drained = operation->poisoned = operation->confirmed = false;
 	operation->next_segment = operation->segments_done = operation->segment_count = 0;
-	operation->next_small = operation->next_staged = NULL;
+	operation->next_small = operation->next_segmented = NULL;
 	if (group->count == 1) {
 		take_alone(group, operation);
 		return;
@@ -400,11 +400,11 @@ static void take(struct group *group, struct operation *operation)
 		operation->split_first = direct_root_of(group, operation);
 		return;
 	}
-	operation->staged_number = group->staged_taken++;
+	operation->segmented_number = group->segmented_taken++;
 	/* Where servers may be lost the schedule is known when the first segment is cut; till then, some. */
 	operation->segment_count = group->confirm ? 1 : segment_count_of(group, operation->bytes, operation->count);
-	*group->staged_end = operation;
-	group->staged_end = &operation->next_staged;
+	*group->segmented_end = operation;
+	group->segmented_end = &operation->next_segmented;
 }
 
 /* Those to so many nodes, of which the first has that lane. */

@@ -27,7 +27,7 @@ enum {
 	GROUP_SEGMENTS_OF_SLOTS = 8,   /* that one node may aggregate at a time, if that fits in it */
 	/* Requests of a connection for large operations: so many, and so many more for the oldest segment and for
 	 * repairs. */
-	LANE_STAGED_REQUESTS = 26,
+	LANE_SEGMENTED_REQUESTS = 26,
 	LANE_OLDEST_REQUESTS = 2,
 	LANE_REPAIR_REQUESTS = 4,
 	/* And of one for small ones, where checksums have some of their own. */
@@ -51,7 +51,7 @@ enum {
 	AGGREGATE_ALONE_BYTES = 128 << 10,
 	AGGREGATE_ALONE_SEGMENT_BYTES = 16 << 10,
 };
-_Static_assert(LANE_STAGED_REQUESTS + LANE_OLDEST_REQUESTS + LANE_REPAIR_REQUESTS <= TRANSPORT_MAX_REQUESTS &&
+_Static_assert(LANE_SEGMENTED_REQUESTS + LANE_OLDEST_REQUESTS + LANE_REPAIR_REQUESTS <= TRANSPORT_MAX_REQUESTS &&
 		       LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS <= TRANSPORT_MAX_REQUESTS,
 	       "requests of a connection");
 
@@ -59,9 +59,9 @@ struct group;
 struct group_confirm;
 
 enum transfer_class {
-	TRANSFER_STAGED, /* of a segment */
-	TRANSFER_SMALL,  /* of a small operation, in the order of operations; most travel unasked */
-	TRANSFER_URGENT, /* both sides are at it, so it never waits for what a caller does */
+	TRANSFER_SEGMENTED, /* of a segment */
+	TRANSFER_SMALL,     /* of a small operation, in the order of operations; most travel unasked */
+	TRANSFER_URGENT,    /* both sides are at it, so it never waits for what a caller does */
 };
 
 /* One message on its way, or waiting for its turn. Belongs to whoever waits for it. */
@@ -92,9 +92,9 @@ struct lane {
 	bool lost;                                   /* nothing more comes than what has come */
 	struct transfer *small_first, **small_end;   /* not posted yet, in order of adding */
 	struct transfer *urgent_first, **urgent_end; /* the same */
-	struct transfer *staged_first;               /* the same, in order of numbers */
+	struct transfer *segmented_first;            /* the same, in order of numbers */
 	struct transfer *posted_first, **posted_end; /* in order of posting */
-	unsigned small_count, staged_count;          /* posted */
+	unsigned small_count, segmented_count;       /* posted */
 	uint64_t turn;                               /* of the next to be posted */
 };
 
@@ -103,7 +103,7 @@ enum operation_state { OPERATION_FREE, OPERATION_POSTED, OPERATION_DONE };
 struct operation {
 	_Atomic int state; /* enum operation_state; posted by the caller, done by the engine, freed by the caller */
 	struct group *group;
-	struct operation *next_small, *next_staged; /* in the queues it waits in */
+	struct operation *next_small, *next_segmented; /* in the queues it waits in */
 	enum reduce_type type;
 	enum reduce_operation operation;
 	const uint8_t *send;
@@ -112,11 +112,11 @@ struct operation {
 	uint64_t number;                 /* in order of posting, from 0 */
 	bool direct, rooted, split;      /* at most one of them */
 	size_t split_parts, split_first; /* how many; whose the first is: the root's */
-	/* Staged. */
+	/* Segmented. */
 	size_t segment_count, next_segment, segments_done;
-	/* Staged, in groups with servers (confirm.c). */
-	struct operation *next_confirm; /* in the order of staged_number */
-	uint64_t staged_number;
+	/* Segmented, in groups with servers (confirm.c). */
+	struct operation *next_confirm; /* in the order of segmented_number */
+	uint64_t segmented_number;
 	uint32_t without;       /* bit i: server i has no part in it, for a trial */
 	bool confirms;          /* it is done when all agree that it is */
 	bool drained, poisoned; /* its segments are through; some brought nothing */
@@ -152,8 +152,8 @@ struct exchange {
 };
 
 /* One level of a segment at a node that aggregates there. */
-enum station { STATION_HOST, STATION_LEAF, STATION_ROOT, STATION_COUNT };
-struct segment_station {
+enum stage { STAGE_HOST, STAGE_LEAF, STAGE_ROOT, STAGE_COUNT };
+struct segment_stage {
 	bool mine;
 	size_t count, missing; /* inputs; of them */
 	size_t own;            /* index of the input that is made here; count: none is */
@@ -177,11 +177,11 @@ struct segment {
 	uint16_t *host_nodes;                     /* [hosts of the own leaf] */
 	unsigned waits;                           /* transfers not done */
 	unsigned ups;                             /* of them upwards */
-	struct segment_station stations[STATION_COUNT];
+	struct segment_stage stages[STAGE_COUNT];
 	struct transfer up_input, up_partial, down;
 	struct transfer *receives, *sends; /* [group.fan] */
 	size_t send_count;
-	uint8_t **slots; /* [group.fan], those of each station in a row; NULL: given back */
+	uint8_t **slots; /* [group.fan], those of each stage in a row; NULL: given back */
 	size_t slot_count;
 	uint8_t *partial; /* a slot with what this node has made so far, or NULL */
 	/* To the servers that aggregate the leaf, and at the root: what goes ahead of the data. */
@@ -244,14 +244,14 @@ struct group {
 	struct operation operations[AGGREGATE_MAX_REQUESTS];
 	unsigned ring[AGGREGATE_MAX_REQUESTS]; /* operations in order of posting */
 	_Atomic uint64_t posted;
-	uint64_t taken, staged_taken;
-	unsigned under_way;                           /* taken, not done */
-	struct operation *small_first, **small_end;   /* whose first word has not gone out */
-	struct operation *staged_first, **staged_end; /* not wholly cut */
-	struct heard_word *words;                     /* [AGGREGATE_MAX_REQUESTS × member] */
-	struct exchange *exchanges, *exchanges_free;  /* all of them, [GROUP_DIRECT_OPERATIONS]; a list */
-	size_t exchange_bytes;                        /* of one message */
-	size_t eager_bytes;                           /* of those that are under way */
+	uint64_t taken, segmented_taken;
+	unsigned under_way;                                 /* taken, not done */
+	struct operation *small_first, **small_end;         /* whose first word has not gone out */
+	struct operation *segmented_first, **segmented_end; /* not wholly cut */
+	struct heard_word *words;                           /* [AGGREGATE_MAX_REQUESTS × member] */
+	struct exchange *exchanges, *exchanges_free;        /* all of them, [GROUP_DIRECT_OPERATIONS]; a list */
+	size_t exchange_bytes;                              /* of one message */
+	size_t eager_bytes;                                 /* of those that are under way */
 
 	struct segment segments[GROUP_SEGMENTS];
 	uint64_t segment_oldest, segment_next; /* numbers */

@@ -19,7 +19,7 @@ void lane_init(struct lane *lane, const struct transport_ops *ops, bool sends)
 
 void lane_add(struct lane *lane, struct transfer *transfer)
 {
-	struct transfer **link = &lane->staged_first;
+	struct transfer **link = &lane->segmented_first;
 
 	lane->added = true;
 	transfer->request = NULL;
@@ -71,15 +71,15 @@ static int post(struct group *group, struct lane *lane, struct transfer *transfe
 	return 1;
 }
 
-static bool may_post_staged(const struct group *group, const struct lane *lane)
+static bool may_post_segmented(const struct group *group, const struct lane *lane)
 {
-	unsigned most = LANE_STAGED_REQUESTS;
+	unsigned most = LANE_SEGMENTED_REQUESTS;
 
-	if (!lane->staged_first)
+	if (!lane->segmented_first)
 		return false;
-	if (lane->staged_first->number == group->segment_oldest)
+	if (lane->segmented_first->number == group->segment_oldest)
 		most += LANE_OLDEST_REQUESTS;
-	return lane->staged_count < most;
+	return lane->segmented_count < most;
 }
 
 static int post_list(struct group *group, struct lane *lane, struct transfer **first, struct transfer ***end,
@@ -117,14 +117,14 @@ static int post_waiting(struct group *group, struct lane *lane)
 			      large ? LANE_REPAIR_REQUESTS : LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS);
 	if (r == 1)
 		r = post_list(group, lane, &lane->small_first, &lane->small_end, LANE_SMALL_REQUESTS);
-	while (r == 1 && may_post_staged(group, lane)) {
-		struct transfer *transfer = lane->staged_first, *next = transfer->next;
+	while (r == 1 && may_post_segmented(group, lane)) {
+		struct transfer *transfer = lane->segmented_first, *next = transfer->next;
 
 		r = post(group, lane, transfer);
 		if (r != 1)
 			break;
-		lane->staged_first = next;
-		lane->staged_count++;
+		lane->segmented_first = next;
+		lane->segmented_count++;
 	}
 	return r < 0 ? r : 0;
 }
@@ -142,8 +142,8 @@ static int look(struct group *group, struct lane *lane, struct transfer **link)
 	*link = transfer->next;
 	if (lane->posted_end == &transfer->next)
 		lane->posted_end = link;
-	if (transfer->class == TRANSFER_STAGED)
-		lane->staged_count--;
+	if (transfer->class == TRANSFER_SEGMENTED)
+		lane->segmented_count--;
 	else
 		lane->small_count--;
 	transfer->request = NULL;
@@ -211,7 +211,7 @@ static struct transfer *take_any(struct lane *lane)
 		transfer = take_first(&lane->small_first, &lane->small_end);
 	if (!transfer)
 		transfer = take_first(&lane->urgent_first, &lane->urgent_end);
-	return transfer ? transfer : take_first(&lane->staged_first, NULL);
+	return transfer ? transfer : take_first(&lane->segmented_first, NULL);
 }
 
 /* Nobody is at the other end: all is through, and nothing came. */
@@ -225,7 +225,7 @@ static void lane_pass_over(struct group *group, struct lane *lane)
 		group->progressed = true;
 		transfer->done(group, transfer);
 	}
-	lane->small_count = lane->staged_count = 0;
+	lane->small_count = lane->segmented_count = 0;
 	lane->stirred = lane->soon = lane->added = false;
 }
 
@@ -261,7 +261,7 @@ void lane_progress(struct group *group, struct lane *lane)
 	}
 	if (group->error)
 		return;
-	if (r == 0 && (lane->small_first || lane->urgent_first || lane->staged_first)) {
+	if (r == 0 && (lane->small_first || lane->urgent_first || lane->segmented_first)) {
 		r = post_waiting(group, lane); /* there may be room for more */
 		lane->added |= group->progressed;
 	}
@@ -276,7 +276,7 @@ void lane_progress(struct group *group, struct lane *lane)
 
 bool lane_is_empty(const struct lane *lane)
 {
-	return !lane->posted_first && !lane->small_first && !lane->urgent_first && !lane->staged_first;
+	return !lane->posted_first && !lane->small_first && !lane->urgent_first && !lane->segmented_first;
 }
 
 void lanes_stir(struct group *group)
@@ -299,9 +299,9 @@ void lane_close(struct lane *lane)
 	if (lane->connection) /* else there may be no group yet whose transport it would be */
 		lane->ops->close_connection(lane->connection);
 	lane->connection = NULL;
-	lane->posted_first = lane->small_first = lane->urgent_first = lane->staged_first = NULL;
+	lane->posted_first = lane->small_first = lane->urgent_first = lane->segmented_first = NULL;
 	lane->small_end = &lane->small_first;
 	lane->urgent_end = &lane->urgent_first;
 	lane->posted_end = &lane->posted_first;
-	lane->small_count = lane->staged_count = 0;
+	lane->small_count = lane->segmented_count = 0;
 }

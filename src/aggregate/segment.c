@@ -74,8 +74,7 @@ static uint16_t own_leaf(const struct group *group)
 }
 
 static void segment_has_result(struct group *group, struct segment *segment);
-static void station_add(struct group *group, struct segment *segment, enum station station, size_t index,
-			const void *data);
+static void stage_add(struct group *group, struct segment *segment, enum stage stage, size_t index, const void *data);
 
 static void add_transfer(struct segment *segment, struct lane *lane, struct transfer *transfer, const void *data,
 			 enum aggregate_tag kind, void (*done)(struct group *, struct transfer *))
@@ -83,7 +82,7 @@ static void add_transfer(struct segment *segment, struct lane *lane, struct tran
 	transfer->data = (uint8_t *)(uintptr_t)data;
 	transfer->bytes = segment->bytes;
 	transfer->tag = aggregate_tag(kind, segment->number);
-	transfer->class = TRANSFER_STAGED;
+	transfer->class = TRANSFER_SEGMENTED;
 	transfer->number = segment->number;
 	transfer->done = done;
 	transfer->owner = segment;
@@ -114,9 +113,9 @@ static bool came_nothing(struct group *group, struct segment *segment, const str
 
 static uint16_t parent_of(const struct segment *segment)
 {
-	return segment->stations[STATION_LEAF].mine   ? segment->root_node
-	       : segment->stations[STATION_HOST].mine ? segment->leaf_node
-						      : segment->host_node;
+	return segment->stages[STAGE_LEAF].mine   ? segment->root_node
+	       : segment->stages[STAGE_HOST].mine ? segment->leaf_node
+						  : segment->host_node;
 }
 
 static void down_done(struct group *group, struct transfer *transfer)
@@ -155,7 +154,7 @@ static void up_done(struct group *group, struct transfer *transfer)
 		segment->partial = NULL;
 	}
 	segment->waits--;
-	if (--segment->ups == 0 && receives_late(segment) && !segment->stations[STATION_ROOT].mine)
+	if (--segment->ups == 0 && receives_late(segment) && !segment->stages[STAGE_ROOT].mine)
 		down_receive(group, segment);
 	if (segment->ups == 0 && segment->passes_on) {
 		segment_has_result(group, segment);
@@ -189,13 +188,13 @@ static void segment_has_result(struct group *group, struct segment *segment)
 
 	segment->has_result = true;
 	slots_give_back(group, segment, 0, segment->slot_count, segment->ups ? segment->partial : NULL);
-	for (size_t i = 0; segment->stations[STATION_ROOT].mine && i < group->leaf_count; i++)
+	for (size_t i = 0; segment->stages[STAGE_ROOT].mine && i < group->leaf_count; i++)
 		if (segment->leaf_nodes[i] != self)
 			send_down(group, segment, segment->leaf_nodes[i]);
-	for (size_t i = 0; segment->stations[STATION_LEAF].mine && i < hosts_in_leaf(group, leaf); i++)
+	for (size_t i = 0; segment->stages[STAGE_LEAF].mine && i < hosts_in_leaf(group, leaf); i++)
 		if (segment->host_nodes[i] != self)
 			send_down(group, segment, segment->host_nodes[i]);
-	if (segment->stations[STATION_HOST].mine)
+	if (segment->stages[STAGE_HOST].mine)
 		for (size_t i = group->host_begin[host]; i < group->host_begin[host + 1]; i++) {
 			uint16_t node = group->host_members[i];
 
@@ -206,18 +205,18 @@ static void segment_has_result(struct group *group, struct segment *segment)
 }
 
 /* The last sum of all is written where the result belongs. */
-static bool station_is_last(const struct segment *segment, enum station station)
+static bool stage_is_last(const struct segment *segment, enum stage stage)
 {
-	for (unsigned i = (unsigned)station + 1; i < STATION_COUNT; i++)
-		if (!segment->stations[i].mine || segment->stations[i].count != 1)
+	for (unsigned i = (unsigned)stage + 1; i < STAGE_COUNT; i++)
+		if (!segment->stages[i].mine || segment->stages[i].count != 1)
 			return false;
 	return true;
 }
 
-static const void *station_sum(struct group *group, struct segment *segment, enum station station)
+static const void *stage_sum(struct group *group, struct segment *segment, enum stage stage)
 {
-	struct segment_station *at = &segment->stations[station];
-	void *to = station_is_last(segment, station) ? segment->result : at->scratch;
+	struct segment_stage *at = &segment->stages[stage];
+	void *to = stage_is_last(segment, stage) ? segment->result : at->scratch;
 
 	if (at->count == 1)
 		return at->inputs[0];
@@ -225,44 +224,43 @@ static const void *station_sum(struct group *group, struct segment *segment, enu
 	return to;
 }
 
-static void station_through(struct group *group, struct segment *segment, enum station station)
+static void stage_through(struct group *group, struct segment *segment, enum stage stage)
 {
-	struct segment_station *at = &segment->stations[station];
+	struct segment_stage *at = &segment->stages[stage];
 	const void *sum;
-	static const enum aggregate_tag tags[STATION_COUNT] = { AGGREGATE_TAG_UP_LEAF, AGGREGATE_TAG_UP_ROOT,
-								AGGREGATE_TAG_DOWN };
-	uint16_t above = station == STATION_HOST ? segment->leaf_node : segment->root_node;
+	static const enum aggregate_tag tags[STAGE_COUNT] = { AGGREGATE_TAG_UP_LEAF, AGGREGATE_TAG_UP_ROOT,
+							      AGGREGATE_TAG_DOWN };
+	uint16_t above = stage == STAGE_HOST ? segment->leaf_node : segment->root_node;
 
 	group->progressed = true;
-	if (station == STATION_ROOT && segment->poisoned) {
+	if (stage == STAGE_ROOT && segment->poisoned) {
 		segment_has_result(group, segment);
 		return;
 	}
-	sum = station_sum(group, segment, station);
-	slots_give_back(group, segment, 0, at->slot_end, sum); /* those of the stations below, too */
+	sum = stage_sum(group, segment, stage);
+	slots_give_back(group, segment, 0, at->slot_end, sum); /* those of the stages below, too */
 	segment->partial = pool_has(&group->pool, sum) ? (uint8_t *)(uintptr_t)sum : NULL;
-	if (station == STATION_ROOT) {
+	if (stage == STAGE_ROOT) {
 		if (sum != segment->result) { /* a group of one */
 			memmove(segment->result, sum, segment->bytes);
 			group_add(&group->bytes_copied, segment->bytes);
 		}
 		segment_has_result(group, segment);
-	} else if (segment->stations[station + 1].mine) {
-		station_add(group, segment, station + 1, segment->stations[station + 1].own, sum);
+	} else if (segment->stages[stage + 1].mine) {
+		stage_add(group, segment, stage + 1, segment->stages[stage + 1].own, sum);
 	} else {
-		add_transfer(segment, lane_large(group, group->out, above), &segment->up_partial, sum, tags[station],
+		add_transfer(segment, lane_large(group, group->out, above), &segment->up_partial, sum, tags[stage],
 			     up_done);
 	}
 }
 
-static void station_add(struct group *group, struct segment *segment, enum station station, size_t index,
-			const void *data)
+static void stage_add(struct group *group, struct segment *segment, enum stage stage, size_t index, const void *data)
 {
-	struct segment_station *at = &segment->stations[station];
+	struct segment_stage *at = &segment->stages[stage];
 
 	at->inputs[index] = data;
 	if (--at->missing == 0)
-		station_through(group, segment, station);
+		stage_through(group, segment, stage);
 }
 
 static void oldest_advance(struct group *group)
@@ -272,8 +270,8 @@ static void oldest_advance(struct group *group)
 		group->segment_oldest++;
 	for (size_t i = group->count; i < group_lanes(group);
 	     i++) { /* the oldest may use requests that others may not */
-		group->out[i].added |= group->out[i].staged_first != NULL;
-		group->in[i].added |= group->in[i].staged_first != NULL;
+		group->out[i].added |= group->out[i].segmented_first != NULL;
+		group->in[i].added |= group->in[i].segmented_first != NULL;
 	}
 }
 
@@ -296,45 +294,45 @@ void segment_step(struct group *group, struct segment *segment)
 
 /* ------------------------------------------------------------------------------------------------------ beginning */
 
-static uint16_t station_node(const struct group *group, const struct segment *segment, enum station station, size_t i)
+static uint16_t stage_node(const struct group *group, const struct segment *segment, enum stage stage, size_t i)
 {
-	return station == STATION_HOST   ? group->host_members[group->host_begin[own_host(group)] + i]
-	       : station == STATION_LEAF ? segment->host_nodes[i]
-					 : segment->leaf_nodes[i];
+	return stage == STAGE_HOST   ? group->host_members[group->host_begin[own_host(group)] + i]
+	       : stage == STAGE_LEAF ? segment->host_nodes[i]
+				     : segment->leaf_nodes[i];
 }
 
 static void up_received(struct group *group, struct transfer *transfer)
 {
 	struct segment *segment = transfer->owner;
-	enum station station = (enum station)(transfer->what >> 16);
-	size_t index = transfer->what & 0xffff, from = station_node(group, segment, station, index);
+	enum stage stage = (enum stage)(transfer->what >> 16);
+	size_t index = transfer->what & 0xffff, from = stage_node(group, segment, stage, index);
 
 	if (!came_nothing(group, segment, transfer, from, true) && !transfer_came_whole(group, transfer, from))
 		return;
 	segment->waits--;
-	station_add(group, segment, station, index, transfer->data);
+	stage_add(group, segment, stage, index, transfer->data);
 }
 
 /* Inputs that come from other nodes: so many slots. */
-static size_t station_set(const struct group *group, struct segment *segment, enum station station)
+static size_t stage_set(const struct group *group, struct segment *segment, enum stage stage)
 {
-	struct segment_station *at = &segment->stations[station];
+	struct segment_stage *at = &segment->stages[stage];
 	uint16_t self = (uint16_t)group->self;
 	size_t others = 0;
 
-	at->mine = self == (station == STATION_HOST   ? segment->host_node
-			    : station == STATION_LEAF ? segment->leaf_node
-						      : segment->root_node);
-	at->count = at->missing = station == STATION_HOST ? (size_t)group->host_begin[own_host(group) + 1] -
-								    group->host_begin[own_host(group)]
-				  : station == STATION_LEAF ? hosts_in_leaf(group, own_leaf(group))
-							    : group->leaf_count;
+	at->mine = self == (stage == STAGE_HOST   ? segment->host_node
+			    : stage == STAGE_LEAF ? segment->leaf_node
+						  : segment->root_node);
+	at->count = at->missing = stage == STAGE_HOST ? (size_t)group->host_begin[own_host(group) + 1] -
+								group->host_begin[own_host(group)]
+				  : stage == STAGE_LEAF ? hosts_in_leaf(group, own_leaf(group))
+							: group->leaf_count;
 	at->own = at->count;
 	at->scratch = NULL;
 	if (!at->mine)
 		return 0;
 	for (size_t i = 0; i < at->count; i++) {
-		if (station_node(group, segment, station, i) == self)
+		if (stage_node(group, segment, stage, i) == self)
 			at->own = i;
 		else
 			others++;
@@ -345,7 +343,7 @@ static size_t station_set(const struct group *group, struct segment *segment, en
 /* The next segment of the oldest operation that is not wholly cut. */
 static void segment_draw(struct group *group, struct segment *segment)
 {
-	struct operation *operation = group->staged_first;
+	struct operation *operation = group->segmented_first;
 	size_t i = operation->next_segment++, each = operation->count / operation->segment_count;
 	size_t longer = operation->count % operation->segment_count, leaf = own_leaf(group);
 	size_t element = reduce_type_bytes(operation->type), offset = (each * i + (i < longer ? i : longer)) * element;
@@ -371,23 +369,23 @@ static void segment_draw(struct group *group, struct segment *segment)
 	segment->leaf_node = segment->leaf_nodes[leaf];
 	segment->root_node = plan.root;
 	segment->slot_count = 0;
-	for (enum station station = STATION_HOST; station < STATION_COUNT; station++) {
-		segment->stations[station].slot_begin = segment->slot_count;
-		segment->slot_count += station_set(group, segment, station);
-		segment->stations[station].slot_end = segment->slot_count;
+	for (enum stage stage = STAGE_HOST; stage < STAGE_COUNT; stage++) {
+		segment->stages[stage].slot_begin = segment->slot_count;
+		segment->slot_count += stage_set(group, segment, stage);
+		segment->stages[stage].slot_end = segment->slot_count;
 	}
 	if (operation->next_segment < operation->segment_count)
 		return;
-	group->staged_first = operation->next_staged;
-	if (!group->staged_first)
-		group->staged_end = &group->staged_first;
+	group->segmented_first = operation->next_segmented;
+	if (!group->segmented_first)
+		group->segmented_end = &group->segmented_first;
 }
 
-static void station_receive(struct group *group, struct segment *segment, enum station station)
+static void stage_receive(struct group *group, struct segment *segment, enum stage stage)
 {
-	static const enum aggregate_tag tags[STATION_COUNT] = { AGGREGATE_TAG_UP_HOST, AGGREGATE_TAG_UP_LEAF,
-								AGGREGATE_TAG_UP_ROOT };
-	struct segment_station *at = &segment->stations[station];
+	static const enum aggregate_tag tags[STAGE_COUNT] = { AGGREGATE_TAG_UP_HOST, AGGREGATE_TAG_UP_LEAF,
+							      AGGREGATE_TAG_UP_ROOT };
+	struct segment_stage *at = &segment->stages[stage];
 	size_t slot = at->slot_begin;
 
 	for (size_t i = 0; at->mine && i < at->count; i++) {
@@ -399,30 +397,30 @@ static void station_receive(struct group *group, struct segment *segment, enum s
 		if (!at->scratch)
 			at->scratch = segment->slots[slot];
 		segment->waits++;
-		transfer->what = (unsigned)station << 16 | (unsigned)i;
-		add_transfer(segment, lane_large(group, group->in, station_node(group, segment, station, i)), transfer,
-			     segment->slots[slot], tags[station], up_received);
+		transfer->what = (unsigned)stage << 16 | (unsigned)i;
+		add_transfer(segment, lane_large(group, group->in, stage_node(group, segment, stage, i)), transfer,
+			     segment->slots[slot], tags[stage], up_received);
 		slot++;
 	}
 }
 
 static void segment_begin(struct group *group, struct segment *segment)
 {
-	const struct segment_station *stations = segment->stations;
-	bool partial = (stations[STATION_HOST].mine || stations[STATION_LEAF].mine) && !stations[STATION_ROOT].mine;
-	bool receives = !stations[STATION_ROOT].mine;
+	const struct segment_stage *stages = segment->stages;
+	bool partial = (stages[STAGE_HOST].mine || stages[STAGE_LEAF].mine) && !stages[STAGE_ROOT].mine;
+	bool receives = !stages[STAGE_ROOT].mine;
 
 	segment->active = true;
 	group->progressed = true;
-	segment->ups = !stations[STATION_HOST].mine + (unsigned)partial;
+	segment->ups = !stages[STAGE_HOST].mine + (unsigned)partial;
 	segment->waits += segment->ups + receives;
 	servers_send_heads(group, segment);
-	for (enum station station = STATION_HOST; station < STATION_COUNT; station++)
-		station_receive(group, segment, station);
+	for (enum stage stage = STAGE_HOST; stage < STAGE_COUNT; stage++)
+		stage_receive(group, segment, stage);
 	if (receives && !receives_late(segment))
 		down_receive(group, segment);
-	if (stations[STATION_HOST].mine)
-		station_add(group, segment, STATION_HOST, stations[STATION_HOST].own, segment->input);
+	if (stages[STAGE_HOST].mine)
+		stage_add(group, segment, STAGE_HOST, stages[STAGE_HOST].own, segment->input);
 	else
 		add_transfer(segment, lane_large(group, group->out, segment->host_node), &segment->up_input,
 			     segment->input, AGGREGATE_TAG_UP_HOST, up_done);
@@ -443,10 +441,10 @@ void segment_activate(struct group *group)
 		struct segment *segment = &group->segments[group->segment_next % GROUP_SEGMENTS];
 
 		if (!group->segment_drawn) {
-			if (!group->staged_first || group->segment_next - group->segment_oldest == GROUP_SEGMENTS)
+			if (!group->segmented_first || group->segment_next - group->segment_oldest == GROUP_SEGMENTS)
 				return;
-			if (!group->staged_first->next_segment &&
-			    (waits_for_word(group, group->staged_first) || !confirm_begin(group, group->staged_first)))
+			if (!group->segmented_first->next_segment && (waits_for_word(group, group->segmented_first) ||
+								      !confirm_begin(group, group->segmented_first)))
 				return;
 			segment_draw(group, segment);
 			group->segment_drawn = true;
@@ -488,14 +486,14 @@ int segment_init(struct group *group)
 		struct segment *segment = &group->segments[i];
 		const void **area = sys_zalloc(inputs * sizeof(*area));
 
-		segment->stations[STATION_HOST].inputs = area;
+		segment->stages[STAGE_HOST].inputs = area;
 		segment->leaf_nodes = sys_zalloc((group->leaf_count + hosts) * sizeof(*segment->leaf_nodes));
 		segment->receives = sys_zalloc(2 * inputs * sizeof(*segment->receives));
 		segment->slots = sys_zalloc(inputs * sizeof(*segment->slots));
 		if (!area || !segment->leaf_nodes || !segment->receives || !segment->slots)
 			return -ENOMEM;
-		segment->stations[STATION_LEAF].inputs = area + members;
-		segment->stations[STATION_ROOT].inputs = area + members + hosts;
+		segment->stages[STAGE_LEAF].inputs = area + members;
+		segment->stages[STAGE_ROOT].inputs = area + members + hosts;
 		segment->host_nodes = segment->leaf_nodes + group->leaf_count;
 		segment->sends = segment->receives + inputs;
 		segment->done = true;
@@ -510,7 +508,7 @@ void segment_fini(struct group *group)
 	for (size_t i = 0; i < GROUP_SEGMENTS; i++) {
 		struct segment *segment = &group->segments[i];
 
-		sys_free(segment->stations[STATION_HOST].inputs);
+		sys_free(segment->stages[STAGE_HOST].inputs);
 		sys_free(segment->leaf_nodes);
 		sys_free(segment->receives);
 		sys_free(segment->slots);

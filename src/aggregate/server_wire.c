@@ -38,7 +38,7 @@ void server_wire_put_head(const struct server_wire_head *head, uint8_t bytes[sta
 	bytes_put(bytes + 16, head->bytes, 4);
 	bytes_put(bytes + 20, head->type, 1);
 	bytes_put(bytes + 21, head->operation, 1);
-	bytes_put(bytes + 22, (uint64_t)head->station, 1);
+	bytes_put(bytes + 22, (uint64_t)head->stage, 1);
 	bytes_put(bytes + 24, head->index, 2);
 	bytes_put(bytes + 26, head->leaf_inputs, 2);
 	bytes_put(bytes + 28, head->root_inputs, 2);
@@ -59,15 +59,15 @@ static bool head_makes_sense(const struct server_wire_head *head)
 	if (head->leaf_inputs > SERVER_WIRE_INPUTS_MAX || head->root_inputs > SERVER_WIRE_INPUTS_MAX)
 		return false;
 	if (!head->leaf_inputs) /* of a server */
-		return head->station == SERVER_STATION_ROOT && head->index < SERVER_WIRE_INPUTS_MAX &&
-		       !head->root_inputs && !head->own_index && !head->servers && head->previous == SERVER_WIRE_NONE;
+		return head->stage == SERVER_STAGE_ROOT && head->index < SERVER_WIRE_INPUTS_MAX && !head->root_inputs &&
+		       !head->own_index && !head->servers && head->previous == SERVER_WIRE_NONE;
 	if (head->own_index >= SERVER_WIRE_INPUTS_MAX)
 		return false;
 	if (head->previous != SERVER_WIRE_NONE && head->previous >= head->number)
 		return false;
 	if (head->root_inputs && head->own_index >= head->root_inputs)
 		return false;
-	if (head->station == SERVER_STATION_LEAF)
+	if (head->stage == SERVER_STAGE_LEAF)
 		return head->index < head->leaf_inputs;
 	return head->index < head->root_inputs && head->index != head->own_index;
 }
@@ -80,7 +80,7 @@ int server_wire_get_head(const uint8_t bytes[static SERVER_WIRE_HEAD_BYTES], str
 		.bytes = (uint32_t)bytes_get(bytes + 16, 4),
 		.type = bytes[20],
 		.operation = bytes[21],
-		.station = (enum server_station)bytes[22],
+		.stage = (enum server_stage)bytes[22],
 		.index = (uint16_t)bytes_get(bytes + 24, 2),
 		.leaf_inputs = (uint16_t)bytes_get(bytes + 26, 2),
 		.root_inputs = (uint16_t)bytes_get(bytes + 28, 2),
@@ -89,7 +89,7 @@ int server_wire_get_head(const uint8_t bytes[static SERVER_WIRE_HEAD_BYTES], str
 		.servers = (uint32_t)bytes_get(bytes + 36, 4),
 	};
 
-	if (bytes[22] >= SERVER_STATION_COUNT || bytes[23] || !head_makes_sense(&head))
+	if (bytes[22] >= SERVER_STAGE_COUNT || bytes[23] || !head_makes_sense(&head))
 		return -EBADMSG;
 	for (size_t i = 34; i < SERVER_WIRE_HEAD_BYTES; i++)
 		if ((i < 36 || i >= 40) && bytes[i])

@@ -37,7 +37,7 @@ void server_wire_put_hello(const struct server_wire_hello *hello, uint8_t bytes[
 int server_wire_get_hello(const uint8_t bytes[static SERVER_WIRE_HELLO_BYTES], struct server_wire_hello *ret);
 
 /* Where an input belongs. */
-enum server_station { SERVER_STATION_LEAF, SERVER_STATION_ROOT, SERVER_STATION_COUNT };
+enum server_stage { SERVER_STAGE_LEAF, SERVER_STAGE_ROOT, SERVER_STAGE_COUNT };
 
 #define SERVER_WIRE_NONE UINT64_MAX
 
@@ -50,14 +50,14 @@ struct server_wire_head {
 	uint64_t number;
 	uint64_t previous; /* the last segment before it in which this server has any part; SERVER_WIRE_NONE */
 	uint32_t bytes;
-	uint8_t type, operation;     /* enum reduce_type, reduce_operation */
-	enum server_station station; /* this input's */
-	uint16_t index;              /* its place among the inputs of that station */
-	uint16_t leaf_inputs;        /* hosts of the leaf for which the server aggregates */
-	uint16_t root_inputs;        /* leaves, where the server is the root; else 0 */
-	uint16_t own_index;          /* the place of that leaf's sum among the root's inputs */
-	uint16_t root;               /* the node that is */
-	uint32_t servers;            /* bit i: server i aggregates a leaf or is the root; 0 in a server's own */
+	uint8_t type, operation; /* enum reduce_type, reduce_operation */
+	enum server_stage stage; /* this input's */
+	uint16_t index;          /* its place among the inputs of that stage */
+	uint16_t leaf_inputs;    /* hosts of the leaf for which the server aggregates */
+	uint16_t root_inputs;    /* leaves, where the server is the root; else 0 */
+	uint16_t own_index;      /* the place of that leaf's sum among the root's inputs */
+	uint16_t root;           /* the node that is */
+	uint32_t servers;        /* bit i: server i aggregates a leaf or is the root; 0 in a server's own */
 };
 void server_wire_put_head(const struct server_wire_head *head, uint8_t bytes[static SERVER_WIRE_HEAD_BYTES]);
 int server_wire_get_head(const uint8_t bytes[static SERVER_WIRE_HEAD_BYTES], struct server_wire_head *ret);

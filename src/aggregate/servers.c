@@ -34,9 +34,9 @@ struct asking {
 	} each[SERVERS_MAX];
 };
 
-static struct asking *asking_new(struct meeting *meeting)
+static struct asking *asking_new(struct bootstrap *bootstrap)
 {
-	const struct aggregate_setup *setup = &meeting->engine->setup;
+	const struct aggregate_setup *setup = &bootstrap->engine->setup;
 	struct asking *asking = sys_zalloc(sizeof(*asking));
 	struct diag diag = { 0 };
 
@@ -54,8 +54,9 @@ static struct asking *asking_new(struct meeting *meeting)
 		struct control_client_setup client = { .address = aggregator->address,
 						       .port = aggregator->port,
 						       .secret = &asking->secret,
-						       .name = meeting->engine->host_name,
-						       .timeout_ns = params_replace_ns(meeting->engine->setup.params) };
+						       .name = bootstrap->engine->host_name,
+						       .timeout_ns =
+							       params_replace_ns(bootstrap->engine->setup.params) };
 
 		asking->each[asking->count].aggregator = aggregator;
 		if (control_client_open(&client, &asking->each[asking->count].client) == 0)
@@ -64,13 +65,13 @@ static struct asking *asking_new(struct meeting *meeting)
 	return asking;
 }
 
-static int asking_send(const struct meeting *meeting, const struct group *group, struct asking *asking)
+static int asking_send(const struct bootstrap *bootstrap, const struct group *group, struct asking *asking)
 {
 	uint8_t *handles = sys_zalloc(group->count * TRANSPORT_HANDLE_BYTES);
 	struct control_request request = { .data_version = SERVER_WIRE_VERSION,
 					   .types = (1U << REDUCE_TYPE_COUNT) - 1,
 					   .operations = (1U << REDUCE_OPERATION_COUNT) - 1,
-					   .timeout_ms = (uint32_t)(meeting->timeout_ns / NS_PER_MS),
+					   .timeout_ms = (uint32_t)(bootstrap->timeout_ns / NS_PER_MS),
 					   .member_count = (uint16_t)group->count };
 	int r = 0;
 
@@ -78,9 +79,10 @@ static int asking_send(const struct meeting *meeting, const struct group *group,
 		return -ENOMEM;
 	for (size_t i = 0; i < group->count; i++)
 		memcpy(handles + i * TRANSPORT_HANDLE_BYTES,
-		       meeting->peers[group->members[i].facts.index].ways[MEETING_SMALL].handle, MEETING_HANDLE_BYTES);
+		       bootstrap->peers[group->members[i].facts.index].ways[BOOTSTRAP_SMALL].handle,
+		       BOOTSTRAP_HANDLE_BYTES);
 	request.handles = handles;
-	memcpy(request.id, meeting->servers->id, sizeof(request.id));
+	memcpy(request.id, bootstrap->servers->id, sizeof(request.id));
 	snprintf(request.name, sizeof(request.name), "%.32s", group->members[0].facts.host);
 	for (size_t i = 0; i < asking->count && r == 0; i++)
 		r = control_client_request(asking->each[i].client, &request);
@@ -109,21 +111,21 @@ static bool asking_step(struct asking *asking, size_t index)
 	}
 }
 
-static uint64_t tenth_ns(const struct meeting *meeting)
+static uint64_t tenth_ns(const struct bootstrap *bootstrap)
 {
-	return params_replace_ns(meeting->engine->setup.params) / 10;
+	return params_replace_ns(bootstrap->engine->setup.params) / 10;
 }
 
-static void asking_wait(struct meeting *meeting, struct asking *asking)
+static void asking_wait(struct bootstrap *bootstrap, struct asking *asking)
 {
-	uint64_t end_ns = clock_now_ns() + tenth_ns(meeting) * ASK_TENTHS;
+	uint64_t end_ns = clock_now_ns() + tenth_ns(bootstrap) * ASK_TENTHS;
 	size_t answered = 0;
 
 	while (answered < asking->count && clock_now_ns() < end_ns) {
 		answered = 0;
 		for (size_t i = 0; i < asking->count; i++)
 			answered += asking_step(asking, i);
-		if (answered < asking->count && meeting_pause(meeting) < 0)
+		if (answered < asking->count && bootstrap_pause(bootstrap) < 0)
 			break;
 	}
 	for (size_t i = 0; i < asking->count; i++)
@@ -198,65 +200,65 @@ static bool speaks_as_servers(const struct transport_ops *ops)
 	return speaks;
 }
 
-int servers_ask(struct meeting *meeting, struct group *group, uint8_t bytes[static SERVERS_BYTES])
+int servers_ask(struct bootstrap *bootstrap, struct group *group, uint8_t bytes[static SERVERS_BYTES])
 {
-	const struct aggregate_setup *setup = &meeting->engine->setup;
+	const struct aggregate_setup *setup = &bootstrap->engine->setup;
 	struct group_servers *servers;
 	struct asking *asking;
 	int r;
 
 	memset(bytes, 0, SERVERS_BYTES);
-	if (meeting->count < 2 || !setup->cluster || !setup->cluster->aggregator_count || !setup->params->secret[0] ||
+	if (bootstrap->count < 2 || !setup->cluster || !setup->cluster->aggregator_count || !setup->params->secret[0] ||
 	    !speaks_as_servers(setup->ops))
 		return 0;
-	meeting->servers = sys_zalloc(sizeof(*meeting->servers));
+	bootstrap->servers = sys_zalloc(sizeof(*bootstrap->servers));
 	servers = sys_zalloc(sizeof(*servers));
-	asking = asking_new(meeting);
-	if (!meeting->servers || !servers || !asking ||
-	    getrandom(meeting->servers->id, sizeof(meeting->servers->id), 0) != sizeof(meeting->servers->id)) {
+	asking = asking_new(bootstrap);
+	if (!bootstrap->servers || !servers || !asking ||
+	    getrandom(bootstrap->servers->id, sizeof(bootstrap->servers->id), 0) != sizeof(bootstrap->servers->id)) {
 		/* Without aggregators, then. */
 		sys_free(servers);
 		asking_free(asking);
 		return 0;
 	}
-	r = asking_send(meeting, group, asking);
+	r = asking_send(bootstrap, group, asking);
 	if (r == 0) {
-		asking_wait(meeting, asking);
-		memcpy(bytes, meeting->servers->id, SERVER_WIRE_ID_BYTES);
+		asking_wait(bootstrap, asking);
+		memcpy(bytes, bootstrap->servers->id, SERVER_WIRE_ID_BYTES);
 		asking_keep(asking, servers, bytes);
 		say_go(servers, bytes);
 	}
 	asking_free(asking);
 	/* servers_learn takes them over. */
-	meeting->asked = servers;
+	bootstrap->asked = servers;
 	return 0;
 }
 
 /* --------------------------------------------------------------------------------------------------------- everybody */
 
-int servers_learn(struct meeting *meeting, const uint8_t bytes[static SERVERS_BYTES])
+int servers_learn(struct bootstrap *bootstrap, const uint8_t bytes[static SERVERS_BYTES])
 {
 	size_t count = (size_t)bytes_get(bytes + SERVER_WIRE_ID_BYTES, 2);
 	const uint8_t *at = bytes + SERVER_WIRE_ID_BYTES + 8;
-	struct group *group = meeting->group;
+	struct group *group = bootstrap->group;
 
 	if (count > SERVERS_MAX)
 		return -EBADMSG;
 	if (!count)
 		return 0;
-	if (!meeting->servers)
-		meeting->servers = sys_zalloc(sizeof(*meeting->servers));
-	group->servers = meeting->asked ? meeting->asked : sys_zalloc(sizeof(*group->servers));
-	meeting->asked = NULL;
-	if (!meeting->servers || !group->servers)
+	if (!bootstrap->servers)
+		bootstrap->servers = sys_zalloc(sizeof(*bootstrap->servers));
+	group->servers = bootstrap->asked ? bootstrap->asked : sys_zalloc(sizeof(*group->servers));
+	bootstrap->asked = NULL;
+	if (!bootstrap->servers || !group->servers)
 		return -ENOMEM;
-	memcpy(meeting->servers->id, bytes, SERVER_WIRE_ID_BYTES);
-	meeting->servers->count = group->servers->count = count;
-	meeting->servers->deadline_ns = clock_now_ns() + tenth_ns(meeting) * REACH_TENTHS;
+	memcpy(bootstrap->servers->id, bytes, SERVER_WIRE_ID_BYTES);
+	bootstrap->servers->count = group->servers->count = count;
+	bootstrap->servers->deadline_ns = clock_now_ns() + tenth_ns(bootstrap) * REACH_TENTHS;
 	for (size_t i = 0; i < count; i++, at += SERVERS_ENTRY_BYTES) {
 		struct group_server *server = &group->servers->servers[i];
 
-		memcpy(meeting->servers->servers[i].handle, at, TRANSPORT_HANDLE_BYTES);
+		memcpy(bootstrap->servers->servers[i].handle, at, TRANSPORT_HANDLE_BYTES);
 		server->rate_Bps = bytes_get(at + TRANSPORT_HANDLE_BYTES, 8);
 		server->leaf = (int32_t)(uint32_t)bytes_get(at + TRANSPORT_HANDLE_BYTES + 8, 4);
 		server->aggregator = (uint32_t)bytes_get(at + TRANSPORT_HANDLE_BYTES + 12, 4);
@@ -267,11 +269,11 @@ int servers_learn(struct meeting *meeting, const uint8_t bytes[static SERVERS_BY
 	return 0;
 }
 
-static void server_give_up(struct meeting *meeting, struct meeting_server *server)
+static void server_give_up(struct bootstrap *bootstrap, struct bootstrap_server *server)
 {
 	server->lost = true;
-	meeting->ops->close_connection(server->out);
-	meeting->ops->close_connection(server->in);
+	bootstrap->ops->close_connection(server->out);
+	bootstrap->ops->close_connection(server->in);
 	server->out = server->in = NULL;
 	server->hello.state = MAIL_NONE;
 }
@@ -286,34 +288,34 @@ static uint32_t own_rate_kBps(const struct aggregate_engine *engine)
 	return rate_kBps < UINT32_MAX ? (uint32_t)rate_kBps : 0;
 }
 
-static int server_step(struct meeting *meeting, struct meeting_server *server)
+static int server_step(struct bootstrap *bootstrap, struct bootstrap_server *server)
 {
-	struct server_wire_hello hello = { .from = (uint16_t)meeting->group->self,
-					   .rate_kBps = own_rate_kBps(meeting->engine) };
+	struct server_wire_hello hello = { .from = (uint16_t)bootstrap->group->self,
+					   .rate_kBps = own_rate_kBps(bootstrap->engine) };
 	int r = 0;
 
 	if (!server->out) {
-		r = meeting->ops->connect(meeting->engine->setup.transport, meeting->listener->device, -1,
-					  server->handle, &server->out);
+		r = bootstrap->ops->connect(bootstrap->engine->setup.transport, bootstrap->listener->device, -1,
+					    server->handle, &server->out);
 		if (r == 0 && server->out) {
-			if (meeting->ops->limit_eager)
-				meeting->ops->limit_eager(server->out, SERVER_WIRE_UNASKED_BYTES);
-			memcpy(hello.id, meeting->servers->id, sizeof(hello.id));
+			if (bootstrap->ops->limit_eager)
+				bootstrap->ops->limit_eager(server->out, SERVER_WIRE_UNASKED_BYTES);
+			memcpy(hello.id, bootstrap->servers->id, sizeof(hello.id));
 			server_wire_put_hello(&hello, server->hello_bytes);
 			mail_send(&server->hello, server->out, server->hello_bytes, sizeof(server->hello_bytes));
-			meeting->progressed = true;
+			bootstrap->progressed = true;
 		}
 	}
-	return r == 0 && server->out ? mail_step(meeting, &server->hello) : r;
+	return r == 0 && server->out ? mail_step(bootstrap, &server->hello) : r;
 }
 
 /* At the coordinator: what the servers themselves say. */
-static void clients_step(struct meeting *meeting)
+static void clients_step(struct bootstrap *bootstrap)
 {
-	struct group_servers *servers = meeting->group->servers;
+	struct group_servers *servers = bootstrap->group->servers;
 
 	for (size_t i = 0; i < servers->count; i++) {
-		struct meeting_server *server = &meeting->servers->servers[i];
+		struct bootstrap_server *server = &bootstrap->servers->servers[i];
 
 		if (!servers->servers[i].client || server->ready || server->lost)
 			continue;
@@ -324,10 +326,10 @@ static void clients_step(struct meeting *meeting)
 		case CONTROL_EVENT_LOST:
 		case CONTROL_EVENT_FAILURE:
 			log_warn("a group goes on without an aggregator: %s", servers->answer.sentence);
-			server_give_up(meeting, server);
+			server_give_up(bootstrap, server);
 			break;
 		case CONTROL_EVENT_DRAIN:
-			server_give_up(meeting, server);
+			server_give_up(bootstrap, server);
 			break;
 		default:
 			break;
@@ -335,57 +337,57 @@ static void clients_step(struct meeting *meeting)
 	}
 }
 
-bool servers_reach(struct meeting *meeting)
+bool servers_reach(struct bootstrap *bootstrap)
 {
-	struct meeting_servers *servers = meeting->servers;
+	struct bootstrap_servers *servers = bootstrap->servers;
 	bool late, coordinator, all = true;
 
 	if (!servers || !servers->count)
 		return true;
 	late = clock_now_ns() > servers->deadline_ns;
-	coordinator = meeting->self == 0;
+	coordinator = bootstrap->self == 0;
 	if (coordinator)
-		clients_step(meeting);
+		clients_step(bootstrap);
 	for (size_t i = 0; i < servers->count; i++) {
-		struct meeting_server *server = &servers->servers[i];
+		struct bootstrap_server *server = &servers->servers[i];
 
 		if (server->lost)
 			continue;
 		if (server->hello.state == MAIL_DONE && server->in && (server->ready || !coordinator))
 			continue;
-		if (late || server_step(meeting, server) < 0)
-			server_give_up(meeting, server);
+		if (late || server_step(bootstrap, server) < 0)
+			server_give_up(bootstrap, server);
 		else
 			all = false;
 	}
 	return all;
 }
 
-enum servers_visit servers_visitor(struct meeting *meeting, struct transport_connection *connection,
+enum servers_visit servers_visitor(struct bootstrap *bootstrap, struct transport_connection *connection,
 				   const uint8_t *bytes, size_t count)
 {
-	struct meeting_servers *servers = meeting->servers;
+	struct bootstrap_servers *servers = bootstrap->servers;
 	struct server_wire_hello hello;
-	struct meeting_server *server;
+	struct bootstrap_server *server;
 
 	if (count != SERVER_WIRE_HELLO_BYTES || server_wire_get_hello(bytes, &hello) < 0)
 		return SERVERS_VISIT_NONE;
-	if (!meeting->group)
+	if (!bootstrap->group)
 		return SERVERS_VISIT_LATER;
-	if (!servers || hello.from < meeting->count || hello.from - meeting->count >= servers->count ||
+	if (!servers || hello.from < bootstrap->count || hello.from - bootstrap->count >= servers->count ||
 	    memcmp(hello.id, servers->id, sizeof(hello.id)) != 0)
 		return SERVERS_VISIT_NONE;
-	server = &servers->servers[hello.from - meeting->count];
+	server = &servers->servers[hello.from - bootstrap->count];
 	if (server->in || server->lost)
 		return SERVERS_VISIT_NONE;
 	server->in = connection;
-	meeting->progressed = true;
+	bootstrap->progressed = true;
 	return SERVERS_VISIT_TAKEN;
 }
 
-uint32_t servers_standing(const struct meeting *meeting)
+uint32_t servers_standing(const struct bootstrap *bootstrap)
 {
-	const struct meeting_servers *servers = meeting->servers;
+	const struct bootstrap_servers *servers = bootstrap->servers;
 	uint32_t standing = 0;
 
 	for (size_t i = 0; servers && i < servers->count; i++)
@@ -407,10 +409,10 @@ static void say_left(const struct group *group, uint32_t set)
 	}
 }
 
-int servers_settle(struct meeting *meeting, uint32_t used)
+int servers_settle(struct bootstrap *bootstrap, uint32_t used)
 {
-	struct group *group = meeting->group;
-	uint32_t standing = servers_standing(meeting), left = 0;
+	struct group *group = bootstrap->group;
+	uint32_t standing = servers_standing(bootstrap), left = 0;
 	int r;
 
 	if (!group->servers)
@@ -423,42 +425,42 @@ int servers_settle(struct meeting *meeting, uint32_t used)
 	if (r == 0)
 		r = group_plan(group, 0);
 	if (r < 0)
-		return meeting_fail(meeting, -r, "host %s is out of memory", meeting->engine->host_name);
-	if (meeting->self == 0)
+		return bootstrap_fail(bootstrap, -r, "host %s is out of memory", bootstrap->engine->host_name);
+	if (bootstrap->self == 0)
 		say_left(group, left);
 	for (size_t i = 0; i < group->servers->count; i++) {
-		struct meeting_server *server = &meeting->servers->servers[i];
+		struct bootstrap_server *server = &bootstrap->servers->servers[i];
 		struct group_server *of = &group->servers->servers[i];
 
 		if (!of->used) {
-			server_give_up(meeting, server);
+			server_give_up(bootstrap, server);
 			control_client_close(of->client);
 			of->client = NULL;
 			continue;
 		}
 		if (!(standing & UINT32_C(1) << i))
-			return meeting_fail(meeting, EREMOTEIO, "host %s broke the aggregation protocol",
-					    meeting_host(meeting, 0));
+			return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
+					      bootstrap_host(bootstrap, 0));
 		group->out[2 * group->count + i].connection = server->out;
 		group->in[2 * group->count + i].connection = server->in;
 		server->out = server->in = NULL;
 	}
 	group_find_facts(group);
 	if (servers_any(group) && confirm_init(group) < 0)
-		return meeting_fail(meeting, ENOMEM, "host %s is out of memory", meeting->engine->host_name);
+		return bootstrap_fail(bootstrap, ENOMEM, "host %s is out of memory", bootstrap->engine->host_name);
 	return 0;
 }
 
-void servers_meeting_fini(struct meeting *meeting)
+void servers_bootstrap_fini(struct bootstrap *bootstrap)
 {
-	for (size_t i = 0; meeting->servers && i < meeting->servers->count; i++)
-		server_give_up(meeting, &meeting->servers->servers[i]);
-	for (size_t i = 0; meeting->asked && i < meeting->asked->count; i++)
-		control_client_close(meeting->asked->servers[i].client);
-	sys_free(meeting->asked);
-	sys_free(meeting->servers);
-	meeting->asked = NULL;
-	meeting->servers = NULL;
+	for (size_t i = 0; bootstrap->servers && i < bootstrap->servers->count; i++)
+		server_give_up(bootstrap, &bootstrap->servers->servers[i]);
+	for (size_t i = 0; bootstrap->asked && i < bootstrap->asked->count; i++)
+		control_client_close(bootstrap->asked->servers[i].client);
+	sys_free(bootstrap->asked);
+	sys_free(bootstrap->servers);
+	bootstrap->asked = NULL;
+	bootstrap->servers = NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------- the engine's thread */
@@ -579,19 +581,19 @@ void servers_send_heads(struct group *group, struct segment *segment)
 
 	if (!group->servers)
 		return;
-	if (segment->stations[STATION_HOST].mine && node_is_server(group, segment->leaf_node)) {
+	if (segment->stages[STAGE_HOST].mine && node_is_server(group, segment->leaf_node)) {
 		while (group->leaf_hosts[group->leaf_begin[leaf] + index] != host)
 			index++;
 		head.previous = segment->leaf_previous;
-		head.station = SERVER_STATION_LEAF;
+		head.stage = SERVER_STAGE_LEAF;
 		head.index = index;
 		head.leaf_inputs = (uint16_t)hosts_of(group, leaf);
 		head.root_inputs = segment->leaf_node == segment->root_node ? (uint16_t)group->leaf_count : 0;
 		head.own_index = leaf;
 		send_head(group, segment, 0, segment->leaf_node, &head);
-	} else if (segment->stations[STATION_LEAF].mine && root_is_server) {
+	} else if (segment->stages[STAGE_LEAF].mine && root_is_server) {
 		head.previous = segment->root_previous;
-		head.station = SERVER_STATION_ROOT;
+		head.stage = SERVER_STAGE_ROOT;
 		head.index = leaf;
 		head.leaf_inputs = (uint16_t)hosts_of(group, segment->root_leaf);
 		head.root_inputs = (uint16_t)group->leaf_count;

@@ -9,7 +9,7 @@
 
 #include "aggregate/control/client.h"
 #include "aggregate/group.h"
-#include "aggregate/meeting.h"
+#include "aggregate/bootstrap.h"
 #include "aggregate/server_wire.h"
 
 enum {
@@ -53,39 +53,39 @@ struct group_servers {
 };
 
 /* While the group comes together. */
-struct meeting_server {
+struct bootstrap_server {
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
 	struct transport_connection *out, *in;
 	struct mail hello;
 	uint8_t hello_bytes[SERVER_WIRE_HELLO_BYTES];
 	bool lost, ready; /* cannot be had; its own connections stand (at the coordinator) */
 };
-struct meeting_servers {
+struct bootstrap_servers {
 	uint8_t id[SERVER_WIRE_ID_BYTES];
 	size_t count;
-	struct meeting_server servers[SERVERS_MAX];
+	struct bootstrap_server servers[SERVERS_MAX];
 	uint64_t deadline_ns; /* of reaching them */
 };
 
-/* Coordinator: asks the cluster's servers for meeting.group, whose members are in order, and waits a part of the time. */
-int servers_ask(struct meeting *meeting, struct group *group, uint8_t bytes[static SERVERS_BYTES]);
-/* Everybody: what the coordinator has found, into meeting.group. -EBADMSG, -ENOMEM. */
-int servers_learn(struct meeting *meeting, const uint8_t bytes[static SERVERS_BYTES]);
+/* Coordinator: asks the cluster's servers for bootstrap.group, whose members are in order, and waits a part of the time. */
+int servers_ask(struct bootstrap *bootstrap, struct group *group, uint8_t bytes[static SERVERS_BYTES]);
+/* Everybody: what the coordinator has found, into bootstrap.group. -EBADMSG, -ENOMEM. */
+int servers_learn(struct bootstrap *bootstrap, const uint8_t bytes[static SERVERS_BYTES]);
 /* One step towards all of them. True: each is reached, or given up. */
-bool servers_reach(struct meeting *meeting);
+bool servers_reach(struct bootstrap *bootstrap);
 /* A connection that came, and its first message. */
 enum servers_visit {
 	SERVERS_VISIT_NONE,  /* no server's, as far as can be told */
 	SERVERS_VISIT_TAKEN, /* the connection is taken */
 	SERVERS_VISIT_LATER, /* a server's that was faster than the coordinator's word: ask again */
 };
-enum servers_visit servers_visitor(struct meeting *meeting, struct transport_connection *connection,
+enum servers_visit servers_visitor(struct bootstrap *bootstrap, struct transport_connection *connection,
 				   const uint8_t *bytes, size_t count);
 /* Bit i: server i stands, as this member sees it. */
-uint32_t servers_standing(const struct meeting *meeting);
+uint32_t servers_standing(const struct bootstrap *bootstrap);
 /* Those that all have agreed on; the connections become the group's, and the schedule counts with them. */
-int servers_settle(struct meeting *meeting, uint32_t used);
-void servers_meeting_fini(struct meeting *meeting);
+int servers_settle(struct bootstrap *bootstrap, uint32_t used);
+void servers_bootstrap_fini(struct bootstrap *bootstrap);
 
 /* The engine's thread, under the group's lock. */
 void servers_turn(struct group *group, uint64_t now_ns);

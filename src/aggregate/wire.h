@@ -80,7 +80,7 @@ struct aggregate_wire_verdict {
 	char reason[AGGREGATE_WIRE_REASON_BYTES]; /* NO */
 };
 
-/* At the head of each direct message, and alone as a word about a staged operation. */
+/* At the head of each direct message, and alone as a word about a segmented operation. */
 struct aggregate_wire_operation {
 	uint64_t number;
 	uint64_t bytes;

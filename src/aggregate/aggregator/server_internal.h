@@ -38,7 +38,7 @@ struct server_transfer {
 	struct server_transfer *next;
 	struct server_segment *segment;
 	enum server_transfer_kind kind;
-	enum server_station station; /* of an input */
+	enum server_stage stage; /* of an input */
 	uint16_t index;
 	uint16_t node;
 	void *data;
@@ -93,8 +93,8 @@ struct server_level {
 struct server_segment {
 	struct server_segment *next; /* in order of numbers */
 	struct server_group *group;
-	struct server_wire_head head; /* the first that came; its station and index mean nothing */
-	struct server_level levels[SERVER_STATION_COUNT];
+	struct server_wire_head head; /* the first that came; its stage and index mean nothing */
+	struct server_level levels[SERVER_STAGE_COUNT];
 	struct server_early *early;
 	bool known, has_slots, begun, has_result, root;
 	bool poisoned;                  /* it lacks what a lost server should have made: there is no result */

@@ -93,7 +93,7 @@ static void visitor_step(struct server_group *group, struct server_visitor *visi
 	if (!visitor->connection)
 		r = ops->accept(group->listener, &visitor->connection);
 	if (r < 0 || !visitor->connection)
-		return; /* the listener's trouble shows as the time-out of the meeting */
+		return; /* the listener's trouble shows as the time-out of the bootstrap */
 	if (!visitor->request)
 		r = ops->receive(visitor->connection, 1, &data, &bytes, &tag, &registration, &visitor->request);
 	if (r == 0 && visitor->request)

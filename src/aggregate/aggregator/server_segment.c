@@ -38,22 +38,22 @@ static size_t slots_left(const struct server_group *group)
 }
 
 /* Those that come from other nodes: all of a leaf, and at the root the other leaves'. */
-static bool from_elsewhere(const struct server_segment *segment, enum server_station station, size_t index)
+static bool from_elsewhere(const struct server_segment *segment, enum server_stage stage, size_t index)
 {
-	return station == SERVER_STATION_LEAF || index != segment->head.own_index;
+	return stage == SERVER_STAGE_LEAF || index != segment->head.own_index;
 }
 
 static size_t slots_of(const struct server_segment *segment)
 {
-	size_t roots = segment->levels[SERVER_STATION_ROOT].count;
+	size_t roots = segment->levels[SERVER_STAGE_ROOT].count;
 
-	return segment->levels[SERVER_STATION_LEAF].count + (roots ? roots - 1 : 0);
+	return segment->levels[SERVER_STAGE_LEAF].count + (roots ? roots - 1 : 0);
 }
 
-static void slots_put_back(struct server_group *group, struct server_segment *segment, enum server_station station,
+static void slots_put_back(struct server_group *group, struct server_segment *segment, enum server_stage stage,
 			   const void *but)
 {
-	struct server_level *level = &segment->levels[station];
+	struct server_level *level = &segment->levels[stage];
 
 	for (size_t i = 0; i < level->count; i++) {
 		if (level->inputs[i].slot != but)
@@ -64,11 +64,11 @@ static void slots_put_back(struct server_group *group, struct server_segment *se
 
 static int slots_take(struct server_group *group, struct server_segment *segment)
 {
-	for (enum server_station station = 0; station < SERVER_STATION_COUNT; station++) {
-		struct server_level *level = &segment->levels[station];
+	for (enum server_stage stage = 0; stage < SERVER_STAGE_COUNT; stage++) {
+		struct server_level *level = &segment->levels[stage];
 
 		for (size_t i = 0; i < level->count; i++) {
-			if (!from_elsewhere(segment, station, i))
+			if (!from_elsewhere(segment, stage, i))
 				continue;
 			level->inputs[i].slot = slot_get(group);
 			if (!level->inputs[i].slot)
@@ -83,11 +83,11 @@ static int slots_take(struct server_group *group, struct server_segment *segment
 
 static void segment_free(struct server_group *group, struct server_segment *segment)
 {
-	for (enum server_station station = 0; station < SERVER_STATION_COUNT; station++) {
-		if (segment->levels[station].inputs)
-			slots_put_back(group, segment, station, NULL);
-		sys_free(segment->levels[station].inputs);
-		sys_free(segment->levels[station].data);
+	for (enum server_stage stage = 0; stage < SERVER_STAGE_COUNT; stage++) {
+		if (segment->levels[stage].inputs)
+			slots_put_back(group, segment, stage, NULL);
+		sys_free(segment->levels[stage].inputs);
+		sys_free(segment->levels[stage].data);
 	}
 	while (segment->early) {
 		struct server_early *next = segment->early->next;
@@ -153,36 +153,36 @@ static bool heads_agree(const struct server_wire_head *a, const struct server_wi
 		 a->root_inputs == b->root_inputs && a->own_index == b->own_index && a->root == b->root));
 }
 
-static void input_receive(struct server_segment *segment, enum server_station station, size_t index)
+static void input_receive(struct server_segment *segment, enum server_stage stage, size_t index)
 {
-	static const enum server_tag tags[SERVER_STATION_COUNT] = { SERVER_TAG_UP_LEAF, SERVER_TAG_UP_ROOT };
-	struct server_input *input = &segment->levels[station].inputs[index];
+	static const enum server_tag tags[SERVER_STAGE_COUNT] = { SERVER_TAG_UP_LEAF, SERVER_TAG_UP_ROOT };
+	struct server_input *input = &segment->levels[stage].inputs[index];
 
 	input->transfer = (struct server_transfer){
 		.segment = segment,
 		.kind = SERVER_INPUT,
-		.station = station,
+		.stage = stage,
 		.index = (uint16_t)index,
 		.node = input->node,
 		.data = input->slot,
 		.bytes = segment->head.bytes,
-		.tag = server_tag(tags[station], segment->head.number),
+		.tag = server_tag(tags[stage], segment->head.number),
 	};
 	server_lane_add(&segment->group->lanes[input->node], &input->transfer, false);
 }
 
 static int input_announce(struct server_segment *segment, uint16_t node, const struct server_wire_head *head)
 {
-	struct server_level *level = &segment->levels[head->station];
+	struct server_level *level = &segment->levels[head->stage];
 
 	if (!heads_agree(&segment->head, head) || head->index >= level->count ||
-	    !from_elsewhere(segment, head->station, head->index) || level->inputs[head->index].announced)
+	    !from_elsewhere(segment, head->stage, head->index) || level->inputs[head->index].announced)
 		return -EBADMSG;
 	level->inputs[head->index].announced = true;
 	level->inputs[head->index].node = node;
 	level->announced++;
 	if (segment->begun)
-		input_receive(segment, head->station, head->index);
+		input_receive(segment, head->stage, head->index);
 	return 0;
 }
 
@@ -199,9 +199,9 @@ static int segment_learn(struct server_segment *segment, const struct server_wir
 		return -EBADMSG;
 	segment->head = *head;
 	segment->root = head->root == segment->group->self;
-	r = level_init(&segment->levels[SERVER_STATION_LEAF], head->leaf_inputs);
+	r = level_init(&segment->levels[SERVER_STAGE_LEAF], head->leaf_inputs);
 	if (r == 0)
-		r = level_init(&segment->levels[SERVER_STATION_ROOT], head->root_inputs);
+		r = level_init(&segment->levels[SERVER_STAGE_ROOT], head->root_inputs);
 	if (r < 0)
 		return r;
 	/* More than the group may ever have would wait for ever. */
@@ -256,7 +256,7 @@ static uint32_t own_bit(const struct server_group *group)
 
 static bool has_announced(const struct server_segment *segment, size_t node)
 {
-	const struct server_level *level = &segment->levels[SERVER_STATION_ROOT];
+	const struct server_level *level = &segment->levels[SERVER_STAGE_ROOT];
 
 	for (size_t i = 0; i < level->count; i++)
 		if (level->inputs[i].announced && level->inputs[i].node == node)
@@ -270,7 +270,7 @@ static bool has_announced(const struct server_segment *segment, size_t node)
 /* At the root every other server of a segment has one input, the sum of its leaf. True: it waited for nothing else. */
 static bool segment_miss(struct server_group *group, struct server_segment *segment)
 {
-	struct server_level *level = &segment->levels[SERVER_STATION_ROOT];
+	struct server_level *level = &segment->levels[SERVER_STAGE_ROOT];
 
 	for (size_t node = group->member_count; segment->root && node < group->node_count; node++) {
 		uint32_t bit = UINT32_C(1) << (node - group->member_count);
@@ -324,10 +324,10 @@ static void segment_begin(struct server_segment *segment, uint64_t now_ns)
 	segment->begun = true;
 	segment->begun_ns = now_ns;
 	segment->group->progressed = true;
-	for (enum server_station station = 0; station < SERVER_STATION_COUNT; station++)
-		for (size_t i = 0; i < segment->levels[station].count; i++)
-			if (segment->levels[station].inputs[i].announced)
-				input_receive(segment, station, i);
+	for (enum server_stage stage = 0; stage < SERVER_STAGE_COUNT; stage++)
+		for (size_t i = 0; i < segment->levels[stage].count; i++)
+			if (segment->levels[stage].inputs[i].announced)
+				input_receive(segment, stage, i);
 }
 
 static void look_for_stalled(struct server_group *group, struct server_segment *segment, uint64_t now_ns)
@@ -344,7 +344,7 @@ int server_segments_begin(struct server_group *group, uint64_t now_ns)
 	int r = give_slots(group);
 
 	for (struct server_segment *segment = group->segments_first; r == 0 && segment; segment = segment->next) {
-		struct server_level *leaf = &segment->levels[SERVER_STATION_LEAF];
+		struct server_level *leaf = &segment->levels[SERVER_STAGE_LEAF];
 		uint64_t bytes = (uint64_t)leaf->count * segment->head.bytes;
 
 		look_for_stalled(group, segment, now_ns);
@@ -405,10 +405,10 @@ static void send_down(struct server_segment *segment, struct server_input *input
 static void has_result(struct server_segment *segment)
 {
 	segment->has_result = true;
-	for (enum server_station station = 0; station < SERVER_STATION_COUNT; station++)
-		for (size_t i = 0; i < segment->levels[station].count; i++)
-			if (segment->levels[station].inputs[i].announced)
-				send_down(segment, &segment->levels[station].inputs[i]);
+	for (enum server_stage stage = 0; stage < SERVER_STAGE_COUNT; stage++)
+		for (size_t i = 0; i < segment->levels[stage].count; i++)
+			if (segment->levels[stage].inputs[i].announced)
+				send_down(segment, &segment->levels[stage].inputs[i]);
 }
 
 /* Up to the root, and its result comes into the same slot afterwards. */
@@ -420,7 +420,7 @@ static void partial_up(struct server_group *group, struct server_segment *segmen
 					 .bytes = segment->head.bytes,
 					 .type = segment->head.type,
 					 .operation = segment->head.operation,
-					 .station = SERVER_STATION_ROOT,
+					 .stage = SERVER_STAGE_ROOT,
 					 .index = segment->head.own_index,
 					 .root = segment->head.root };
 
@@ -451,33 +451,33 @@ static void result_receive(struct server_group *group, struct server_segment *se
 	server_lane_add(&group->lanes[segment->head.root], &segment->result_in, false);
 }
 
-static void input_add(struct server_group *group, struct server_segment *segment, enum server_station station,
-		      size_t index, const void *data)
+static void input_add(struct server_group *group, struct server_segment *segment, enum server_stage stage, size_t index,
+		      const void *data)
 {
-	struct server_level *level = &segment->levels[station];
+	struct server_level *level = &segment->levels[stage];
 
 	level->data[index] = data;
 	if (--level->missing)
 		return;
-	if (station == SERVER_STATION_ROOT && segment->poisoned) { /* slots go back with the segment */
+	if (stage == SERVER_STAGE_ROOT && segment->poisoned) { /* slots go back with the segment */
 		has_result(segment);
 		return;
 	}
 	segment->sum = level_sum(group, segment, level);
-	slots_put_back(group, segment, station, segment->sum);
-	if (station == SERVER_STATION_LEAF && segment->share_bytes) {
+	slots_put_back(group, segment, stage, segment->sum);
+	if (stage == SERVER_STAGE_LEAF && segment->share_bytes) {
 		server_share_end(&group->claim, segment->share_bytes);
 		segment->share_bytes = 0;
 	}
-	if (station == SERVER_STATION_ROOT) {
+	if (stage == SERVER_STAGE_ROOT) {
 		has_result(segment);
 	} else if (segment->root) {
 		void *sum = segment->sum;
 
 		/* The own leaf's sum is an input of the root like the others, with a slot that goes back like theirs. */
 		segment->sum = NULL;
-		segment->levels[SERVER_STATION_ROOT].inputs[segment->head.own_index].slot = sum;
-		input_add(group, segment, SERVER_STATION_ROOT, segment->head.own_index, sum);
+		segment->levels[SERVER_STAGE_ROOT].inputs[segment->head.own_index].slot = sum;
+		input_add(group, segment, SERVER_STAGE_ROOT, segment->head.own_index, sum);
 	} else {
 		partial_up(group, segment);
 	}
@@ -517,7 +517,7 @@ int server_segment_done(struct server_group *group, struct server_transfer *tran
 		return -EREMOTEIO;
 	switch (transfer->kind) {
 	case SERVER_INPUT:
-		input_add(group, segment, transfer->station, transfer->index, transfer->data);
+		input_add(group, segment, transfer->stage, transfer->index, transfer->data);
 		break;
 	case SERVER_PARTIAL_OUT:
 		result_receive(group, segment);

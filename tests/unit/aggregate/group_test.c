@@ -273,7 +273,7 @@ static void large_operations_wait_for_their_words(void **state)
 	party_close(&party);
 }
 
-static void large_operations_are_staged_in_one_leaf(void **state)
+static void large_operations_are_segmented_in_one_leaf(void **state)
 {
 	(void)state;
 	sums_are_exact("--", 100001, false);
@@ -281,7 +281,7 @@ static void large_operations_are_staged_in_one_leaf(void **state)
 	sums_are_exact("----", 123457, true);
 }
 
-static void large_operations_are_staged_over_leaves_and_hosts(void **state)
+static void large_operations_are_segmented_over_leaves_and_hosts(void **state)
 {
 	(void)state;
 	sums_are_exact("aabb", 300007, false);
@@ -313,8 +313,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(all_members_take_turns_as_root),
 		cmocka_unit_test(parts_are_worth_their_messages),
 		cmocka_unit_test(large_operations_wait_for_their_words),
-		cmocka_unit_test(large_operations_are_staged_in_one_leaf),
-		cmocka_unit_test(large_operations_are_staged_over_leaves_and_hosts),
+		cmocka_unit_test(large_operations_are_segmented_in_one_leaf),
+		cmocka_unit_test(large_operations_are_segmented_over_leaves_and_hosts),
 		cmocka_unit_test(the_longest_operation),
 	};
 

@@ -38,7 +38,7 @@ static void a_head_comes_out_as_it_went_in(void **state)
 					 .bytes = 4096,
 					 .type = REDUCE_FLOAT32,
 					 .operation = REDUCE_SUM,
-					 .station = SERVER_STATION_ROOT,
+					 .stage = SERVER_STAGE_ROOT,
 					 .index = 1,
 					 .leaf_inputs = 7,
 					 .root_inputs = 3,
@@ -52,7 +52,7 @@ static void a_head_comes_out_as_it_went_in(void **state)
 	server_wire_put_head(&head, bytes);
 	assert_int_equal(server_wire_get_head(bytes, &again), 0);
 	assert_true(again.number == head.number && again.previous == head.previous && again.bytes == head.bytes &&
-		    again.type == head.type && again.operation == head.operation && again.station == head.station &&
+		    again.type == head.type && again.operation == head.operation && again.stage == head.stage &&
 		    again.index == head.index && again.leaf_inputs == head.leaf_inputs &&
 		    again.root_inputs == head.root_inputs && again.own_index == head.own_index &&
 		    again.root == head.root && again.servers == head.servers);
