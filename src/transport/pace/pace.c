@@ -269,8 +269,12 @@ static void unscheduled_look(struct pace *pace)
 	bytes = hosts < 2 ? PACE_UNSCHEDULED_BYTES : smaller(port_bytes(pace) / hosts, PACE_UNSCHEDULED_BYTES);
 	atomic_store_explicit(&pace->unscheduled_bytes, bytes < UNSCHEDULED_LEAST_BYTES ? 0 : bytes,
 			      memory_order_relaxed);
-	/* At the beginning others are about to connect, of which it would hear too late. */
-	alone = hosts < 2 && pace->messages >= UNSCHEDULED_KNOWN && one_sender_alone(pace);
+	/*
+	 * At the beginning others are about to connect, of which it would hear too late. Who competed begins again after a rest,
+	 * but not while one host goes on sending alone: then its kernel has no bound either, and theirs still have.
+	 */
+	alone = pace->messages >= UNSCHEDULED_KNOWN && one_sender_alone(pace) &&
+		(hosts < 2 || pace->event_ns < pace->message_ns + ALONE_AFTER_NS);
 	atomic_store_explicit(&pace->alone_host, alone ? pace->source : 0, memory_order_relaxed);
 }
 

@@ -516,6 +516,32 @@ static void hosts_share_what_may_come_unscheduled(void **state)
 	pace_free(pace);
 }
 
+/* An exchange of all with all, then rings: who sent to us lately is silent, and our grants would wait behind what we send. */
+static void who_goes_on_alone_begins_more_until_it_rests(void **state)
+{
+	struct pace_sender senders[2] = { { .host = 1 }, { .host = 2 } };
+	uint64_t now_ns = NS_PER_S;
+	struct pace *pace;
+
+	(void)state;
+	assert_int_equal(pace_new(&plain, &pace), 0);
+	for (unsigned i = 0; i < 2; i++)
+		pace_join(pace, &senders[i]);
+	receive_from(pace, senders, 2, &now_ns);
+	for (unsigned ms = 0; ms <= 120; ms += 20) {
+		receive_from(pace, senders, 1, &now_ns);
+		assert_int_equal(pace_unscheduled(pace, &senders[0]),
+				 ms < 100 ? PACE_FLIGHT_LEAST_BYTES / 2 : PACE_UNSCHEDULED_ALONE_BYTES);
+		assert_int_equal(pace_unscheduled(pace, &senders[1]), PACE_FLIGHT_LEAST_BYTES / 2);
+		now_ns += 20 * NS_PER_MS;
+	}
+	pace_tick(pace, now_ns + 200 * NS_PER_MS);
+	assert_int_equal(pace_unscheduled(pace, &senders[0]), PACE_FLIGHT_LEAST_BYTES / 2);
+	for (unsigned i = 0; i < 2; i++)
+		pace_leave(pace, &senders[i]);
+	pace_free(pace);
+}
+
 /* Also before anything is measured; but never more than the transport allows. */
 static void one_host_alone_is_granted_at_least_8_MiB(void **state)
 {
@@ -645,6 +671,7 @@ int main(void)
 		cmocka_unit_test(a_long_path_holds_more),
 		cmocka_unit_test(who_competed_before_a_rest_competes_after_it),
 		cmocka_unit_test(hosts_share_what_may_come_unscheduled),
+		cmocka_unit_test(who_goes_on_alone_begins_more_until_it_rests),
 		cmocka_unit_test(one_host_alone_is_granted_at_least_8_MiB),
 		cmocka_unit_test(at_a_fast_port_more_may_come_unscheduled),
 		cmocka_unit_test(of_very_many_hosts_none_begins),
