@@ -128,7 +128,7 @@ bool confirm_begin(struct group *group, struct operation *operation)
 
 /* ------------------------------------------------------------------------------------------------------ the agreement */
 
-static void add(struct lane *lane, struct transfer *transfer, struct agreement *agreement, uint8_t *bytes,
+static void add(struct queue *queue, struct transfer *transfer, struct agreement *agreement, uint8_t *bytes,
 		void (*done)(struct group *, struct transfer *))
 {
 	*transfer = (struct transfer){
@@ -140,7 +140,7 @@ static void add(struct lane *lane, struct transfer *transfer, struct agreement *
 		.owner = agreement,
 	};
 	agreement->waits++;
-	lane_add(lane, transfer);
+	queue_add(queue, transfer);
 }
 
 static void word_sent(struct group *group, struct transfer *transfer)

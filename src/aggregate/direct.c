@@ -66,19 +66,19 @@ static bool agree(struct group *group, const struct operation *operation, const 
 	return false;
 }
 
-static void add(struct lane *lane, struct transfer *transfer, struct operation *operation, void *data, size_t bytes,
+static void add(struct queue *queue, struct transfer *transfer, struct operation *operation, void *data, size_t bytes,
 		enum aggregate_tag kind, void (*done)(struct group *, struct transfer *))
 {
 	*transfer = (struct transfer){
 		.data = data,
 		.bytes = bytes,
 		.tag = aggregate_tag(kind, operation->number),
-		.class = kind == AGGREGATE_TAG_VERIFY || (kind == AGGREGATE_TAG_DOWN && lane->sends) ? TRANSFER_URGENT
-												     : TRANSFER_SMALL,
+		.class = kind == AGGREGATE_TAG_VERIFY || (kind == AGGREGATE_TAG_DOWN && queue->sends) ? TRANSFER_URGENT
+												      : TRANSFER_SMALL,
 		.done = done,
 		.owner = operation,
 	};
-	lane_add(lane, transfer);
+	queue_add(queue, transfer);
 }
 
 static void sent(struct group *group, struct transfer *transfer)

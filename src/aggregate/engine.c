@@ -24,10 +24,10 @@ enum {
 	SOON_MS = 1,
 	HELP_TURNS = 4,
 	SPREAD_MOST = 8, /* hosts that count of those that a host sends to */
-	LANE_BITS = 16,  /* of an event's key: which of the group's lanes; the rest: which group */
+	QUEUE_BITS = 16, /* of an event's key: which of the group's queues; the rest: which group */
 };
 #define HELP_LASTS_NS (2 * NS_PER_MS)
-_Static_assert(2 * (SCHEDULE_MEMBERS_MAX + SCHEDULE_NODES_MAX) <= 1 << LANE_BITS, "a lane's number in an event");
+_Static_assert(2 * (SCHEDULE_MEMBERS_MAX + SCHEDULE_NODES_MAX) <= 1 << QUEUE_BITS, "a lane's number in an event");
 
 /* Equal for processes that share kernel and network namespace and call their host the same. */
 static uint64_t find_host_id(const char *name)
@@ -130,14 +130,14 @@ void engine_wake(struct aggregate_engine *engine)
 static void stir_by_events(struct group *group, const struct epoll_event *events, int count)
 {
 	for (int i = 0; i < count; i++) {
-		uint64_t key = events[i].data.u64, lane = key & ((1U << LANE_BITS) - 1);
+		uint64_t key = events[i].data.u64, queue = key & ((1U << QUEUE_BITS) - 1);
 
-		if (key >> LANE_BITS != group->serial)
+		if (key >> QUEUE_BITS != group->serial)
 			continue;
-		if (lane < group_lanes(group))
-			group->out[lane].stirred = true;
-		else if (lane < 2 * group_lanes(group))
-			group->in[lane - group_lanes(group)].stirred = true;
+		if (queue < group_queues(group))
+			group->out[queue].stirred = true;
+		else if (queue < 2 * group_queues(group))
+			group->in[queue - group_queues(group)].stirred = true;
 	}
 }
 
@@ -151,7 +151,7 @@ static void turn(struct group *group, struct engine_look *look)
 	pthread_mutex_lock(&group->lock);
 	if (!group->closed && !group->error) {
 		if (missed)
-			lanes_stir(group);
+			queues_stir(group);
 		if (look->soon || all)
 			group_stir(group, all);
 		stir_by_events(group, look->events, look->event_count);
@@ -325,18 +325,18 @@ static int thread_start(struct aggregate_engine *engine)
 	return 0;
 }
 
-static int watch_lane(const struct aggregate_engine *engine, const struct lane *lane, uint64_t key)
+static int watch_queue(const struct aggregate_engine *engine, const struct queue *queue, uint64_t key)
 {
-	return lane->connection ? lane->ops->watch(lane->connection, engine->epoll_fd, key) : 0;
+	return queue->connection ? queue->ops->watch(queue->connection, engine->epoll_fd, key) : 0;
 }
 
-static bool watch_lanes(const struct aggregate_engine *engine, const struct group *group)
+static bool watch_queues(const struct aggregate_engine *engine, const struct group *group)
 {
-	uint64_t key = group->serial << LANE_BITS;
+	uint64_t key = group->serial << QUEUE_BITS;
 
-	for (size_t i = 0; i < group_lanes(group); i++)
-		if (watch_lane(engine, &group->out[i], key | i) < 0 ||
-		    watch_lane(engine, &group->in[i], key | (group_lanes(group) + i)) < 0)
+	for (size_t i = 0; i < group_queues(group); i++)
+		if (watch_queue(engine, &group->out[i], key | i) < 0 ||
+		    watch_queue(engine, &group->in[i], key | (group_queues(group) + i)) < 0)
 			return false;
 	return true;
 }
@@ -387,16 +387,16 @@ static unsigned hosts_beside(const struct group *group, size_t member)
  * What comes from a server is a sum of what all sent, so it comes no faster than that; a grant would wait behind the
  * inputs in this host's port.
  */
-static void tell_lanes(const struct group *group)
+static void tell_queues(const struct group *group)
 {
 	for (size_t i = 0; i < group->node_count; i++) {
-		const struct lane *lane = lane_large(group, group->in, i);
+		const struct queue *queue = queue_large(group, group->in, i);
 		unsigned hosts = i < group->count ? hosts_beside(group, i) : spread_of(group->count);
 
-		if (lane->connection && lane->ops->spread)
-			lane->ops->spread(lane->connection, hosts);
-		if (lane->connection && lane->ops->unpaced && i >= group->count)
-			lane->ops->unpaced(lane->connection);
+		if (queue->connection && queue->ops->spread)
+			queue->ops->spread(queue->connection, hosts);
+		if (queue->connection && queue->ops->unpaced && i >= group->count)
+			queue->ops->unpaced(queue->connection);
 	}
 }
 
@@ -416,8 +416,8 @@ void engine_adopt(struct aggregate_engine *engine, struct group *group)
 {
 	pthread_mutex_lock(&engine->lock);
 	group->serial = ++engine->serial;
-	tell_lanes(group);
-	group->watched = watch_lanes(engine, group);
+	tell_queues(group);
+	group->watched = watch_queues(engine, group);
 	group->users = 1;
 	group->next = engine->groups;
 	engine->groups = group;

@@ -36,18 +36,18 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < 2 * count + SERVERS_MAX; i++) {
-		lane_init(&group->out[i], engine->setup.ops, true);
-		lane_init(&group->in[i], engine->setup.ops, false);
+		queue_init(&group->out[i], engine->setup.ops, true);
+		queue_init(&group->in[i], engine->setup.ops, false);
 	}
 	*ret = group;
 	return 0;
 }
 
-static void lanes_close(struct group *group)
+static void queues_close(struct group *group)
 {
-	for (size_t i = 0; group->out && group->in && i < group_lanes(group); i++) {
-		lane_close(&group->out[i]);
-		lane_close(&group->in[i]);
+	for (size_t i = 0; group->out && group->in && i < group_queues(group); i++) {
+		queue_close(&group->out[i]);
+		queue_close(&group->in[i]);
 	}
 }
 
@@ -55,7 +55,7 @@ void group_free(struct group *group)
 {
 	if (!group)
 		return;
-	lanes_close(group);
+	queues_close(group);
 	servers_close(group);
 	for (size_t i = 0; i < AGGREGATE_MAX_REQUESTS; i++)
 		sys_free(group->operations[i].kept);
@@ -310,7 +310,7 @@ void group_break(struct group *group, int error, const char *fmt, ...)
 	if (group->under_way || atomic_load_explicit(&group->refused, memory_order_relaxed))
 		log_warn("aggregation over %zu hosts ends at host %s: %s", group->host_count,
 			 group_host(group, group->self), text);
-	lanes_close(group);     /* from here on nobody writes to the callers' buffers, or reads them */
+	queues_close(group);    /* from here on nobody writes to the callers' buffers, or reads them */
 	servers_hang_up(group); /* what is known of them stays: a caller may be trying them */
 	atomic_store_explicit(&group->error, error, memory_order_release);
 }
@@ -407,17 +407,17 @@ static void take(struct group *group, struct operation *operation)
 	group->segmented_end = &operation->next_segmented;
 }
 
-/* Those to so many nodes, of which the first has that lane. */
-static void lanes_progress(struct group *group, size_t first, size_t count)
+/* Those to so many nodes, of which the first has that queue. */
+static void queues_progress(struct group *group, size_t first, size_t count)
 {
 	for (size_t i = 1; i < count && !group->error; i++) { /* member r begins with r + 1 */
-		struct lane *out = &group->out[first + (group->self + i) % count];
-		struct lane *in = &group->in[first + (group->self + count - i) % count];
+		struct queue *out = &group->out[first + (group->self + i) % count];
+		struct queue *in = &group->in[first + (group->self + count - i) % count];
 
 		if (in->stirred || in->added)
-			lane_progress(group, in);
+			queue_progress(group, in);
 		if ((out->stirred || out->added) && !group->error)
-			lane_progress(group, out);
+			queue_progress(group, out);
 	}
 }
 
@@ -437,8 +437,8 @@ bool group_turn(struct group *group)
 		return false;
 	direct_begin(group);
 	segment_activate(group);
-	lanes_progress(group, 0, group->count); /* small ones first */
-	lanes_progress(group, group->count, group->node_count);
+	queues_progress(group, 0, group->count); /* small ones first */
+	queues_progress(group, group->count, group->node_count);
 	if (!group->error)
 		servers_carry_out(group);
 	return group->progressed;
@@ -446,9 +446,9 @@ bool group_turn(struct group *group)
 
 void group_stir(struct group *group, bool all)
 {
-	for (size_t i = 0; i < group_lanes(group); i++) {
-		group->in[i].stirred |= group->in[i].soon || (all && !lane_is_empty(&group->in[i]));
-		group->out[i].stirred |= group->out[i].soon || (all && !lane_is_empty(&group->out[i]));
+	for (size_t i = 0; i < group_queues(group); i++) {
+		group->in[i].stirred |= group->in[i].soon || (all && !queue_is_empty(&group->in[i]));
+		group->out[i].stirred |= group->out[i].soon || (all && !queue_is_empty(&group->out[i]));
 	}
 }
 
@@ -598,7 +598,7 @@ void aggregate_close_group(struct aggregate_group *opaque)
 		return;
 	atomic_store(&group->wanted, true);
 	pthread_mutex_lock(&group->lock);
-	lanes_close(group);
+	queues_close(group);
 	servers_close(group);
 	group->closed = true;
 	pthread_mutex_unlock(&group->lock);

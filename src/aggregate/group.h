@@ -27,17 +27,17 @@ enum {
 	GROUP_SEGMENTS_OF_SLOTS = 8,   /* that one node may aggregate at a time, if that fits in it */
 	/* Requests of a connection for large operations: so many, and so many more for the oldest segment and for
 	 * repairs. */
-	LANE_SEGMENTED_REQUESTS = 26,
-	LANE_OLDEST_REQUESTS = 2,
-	LANE_REPAIR_REQUESTS = 4,
+	QUEUE_SEGMENTED_REQUESTS = 26,
+	QUEUE_OLDEST_REQUESTS = 2,
+	QUEUE_REPAIR_REQUESTS = 4,
 	/* And of one for small ones, where checksums have some of their own. */
-	LANE_SMALL_REQUESTS = 24,
-	LANE_URGENT_REQUESTS = 8,
+	QUEUE_SMALL_REQUESTS = 24,
+	QUEUE_URGENT_REQUESTS = 8,
 	/*
 	 * What repairs may overtake: a connection numbers its messages and has an end to them, 256,
 	 * and of these 128 may be segments'. docs/aggregation.md, What overtakes.
 	 */
-	LANE_AHEAD = 96,
+	QUEUE_AHEAD = 96,
 	/*
 	 * Groups with servers: so many large operations may be begun beyond the first that is not agreed on, and so many be
 	 * in their agreement. docs/aggregation.md, Losing a server.
@@ -51,8 +51,8 @@ enum {
 	AGGREGATE_ALONE_BYTES = 128 << 10,
 	AGGREGATE_ALONE_SEGMENT_BYTES = 16 << 10,
 };
-_Static_assert(LANE_SEGMENTED_REQUESTS + LANE_OLDEST_REQUESTS + LANE_REPAIR_REQUESTS <= TRANSPORT_MAX_REQUESTS &&
-		       LANE_SMALL_REQUESTS + LANE_URGENT_REQUESTS <= TRANSPORT_MAX_REQUESTS,
+_Static_assert(QUEUE_SEGMENTED_REQUESTS + QUEUE_OLDEST_REQUESTS + QUEUE_REPAIR_REQUESTS <= TRANSPORT_MAX_REQUESTS &&
+		       QUEUE_SMALL_REQUESTS + QUEUE_URGENT_REQUESTS <= TRANSPORT_MAX_REQUESTS,
 	       "requests of a connection");
 
 struct group;
@@ -73,7 +73,7 @@ struct transfer {
 	int tag;
 	enum transfer_class class;
 	uint64_t number; /* of the segment; of others: not used */
-	uint64_t turn;   /* which of the lane's it is, by posting */
+	uint64_t turn;   /* which of the queue's it is, by posting */
 	struct transport_request *request;
 	void (*done)(struct group *group, struct transfer *transfer); /* may add transfers, and break the group */
 	void *owner;
@@ -81,7 +81,7 @@ struct transfer {
 };
 
 /* One direction between two members. */
-struct lane {
+struct queue {
 	const struct transport_ops *ops;
 	struct transport_connection *connection; /* NULL: to oneself */
 	bool sends;
@@ -225,7 +225,7 @@ struct group {
 	_Atomic bool retains;          /* inputs outlive the making of results */
 	struct group_member *members;
 	/* [member] for small operations, and [count + node] for large ones. */
-	struct lane *out, *in;
+	struct queue *out, *in;
 	struct schedule *schedule;
 	struct aggregate_wire_settings settings;
 	bool small_unasked;   /* nothing on the connections of small operations is asked for */
@@ -258,7 +258,7 @@ struct group {
 	bool segment_drawn;                    /* the next one is cut, and waits for slots */
 	struct pool pool;
 	bool progressed, received; /* something moved; was received whole */
-	bool soon, now;            /* a lane wants to be looked at */
+	bool soon, now;            /* a queue wants to be looked at */
 	/* members.c: since when nothing has moved, when that was looked at, and whether all connections were asked since. */
 	uint64_t moved_ns, looked_ns;
 	bool asked;
@@ -300,7 +300,7 @@ static inline int group_end_of(const struct group *group)
 	return error ? error : atomic_load_explicit(&group->refused, memory_order_acquire) ? -ENOMEM : 0;
 }
 
-static inline size_t group_lanes(const struct group *group)
+static inline size_t group_queues(const struct group *group)
 {
 	return group->count + group->node_count;
 }
@@ -309,7 +309,7 @@ static inline size_t group_lanes(const struct group *group)
 struct engine_look {
 	const struct epoll_event *events;
 	int event_count;
-	bool soon, all; /* which lanes are worth it, besides those of the events */
+	bool soon, all; /* which queues are worth it, besides those of the events */
 	bool progressed, received, busy, wants_soon, wants_now;
 	uint64_t now_ns, soon_ns, all_ns;
 };
@@ -376,21 +376,21 @@ static inline void group_add(_Atomic uint64_t *counter, uint64_t by)
 	atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
 }
 
-/* lane.c */
-static inline struct lane *lane_large(const struct group *group, struct lane *lanes, size_t member)
+/* queue.c */
+static inline struct queue *queue_large(const struct group *group, struct queue *queues, size_t member)
 {
-	return &lanes[group->count + member];
+	return &queues[group->count + member];
 }
-void lane_init(struct lane *lane, const struct transport_ops *ops, bool sends);
-void lane_add(struct lane *lane, struct transfer *transfer);
+void queue_init(struct queue *queue, const struct transport_ops *ops, bool sends);
+void queue_add(struct queue *queue, struct transfer *transfer);
 /* Posts what may be posted and looks what is done. */
-void lane_progress(struct group *group, struct lane *lane);
-bool lane_is_empty(const struct lane *lane);
+void queue_progress(struct group *group, struct queue *queue);
+bool queue_is_empty(const struct queue *queue);
 /* All, also where nothing is under way, are looked at in the next turn: events may have been missed. */
-void lanes_stir(struct group *group);
+void queues_stir(struct group *group);
 /* Closes it; all that waits there is through in the next turns, as `received` 0. Not from within a transfer's done(). */
-void lane_lose(struct lane *lane);
-void lane_close(struct lane *lane);
+void queue_lose(struct queue *queue);
+void queue_close(struct queue *queue);
 
 /* members.c */
 /* After each turn: ends a group in which others wait for each other, as a member has left. */

@@ -122,8 +122,8 @@ static void lose(struct group *group, size_t index)
 	struct group_server *server = &group->servers->servers[index];
 
 	server->lost = true;
-	lane_lose(lane_large(group, group->out, group->count + index));
-	lane_lose(lane_large(group, group->in, group->count + index));
+	queue_lose(queue_large(group, group->out, group->count + index));
+	queue_lose(queue_large(group, group->in, group->count + index));
 	control_client_close(server->client);
 	server->client = NULL;
 	group->progressed = true;
@@ -160,7 +160,7 @@ static void tell(struct group *group, struct group_server *to)
 				      .class = TRANSFER_SMALL,
 				      .done = told,
 				      .owner = to };
-	lane_add(lane_large(group, group->out, group->count + (size_t)(to - group->servers->servers)), &to->word);
+	queue_add(queue_large(group, group->out, group->count + (size_t)(to - group->servers->servers)), &to->word);
 }
 
 static void told(struct group *group, struct transfer *transfer)

@@ -14,8 +14,8 @@
 /* All its connections with this one have ended. One alone may: a network that loses the packets of one connection. */
 static bool has_left(const struct group *group, size_t member)
 {
-	return group->in[member].lost && group->out[member].lost && lane_large(group, group->in, member)->lost &&
-	       lane_large(group, group->out, member)->lost;
+	return group->in[member].lost && group->out[member].lost && queue_large(group, group->in, member)->lost &&
+	       queue_large(group, group->out, member)->lost;
 }
 
 static bool somebody_left(const struct group *group, size_t *ret_member)
@@ -44,7 +44,7 @@ void members_watch(struct group *group, uint64_t now_ns)
 	if (group->error || clock_elapsed_ns(group->moved_ns, now_ns) < patience_ns)
 		return;
 	if (!group->asked) { /* an event may have been missed; the answers are here after the next turn */
-		lanes_stir(group);
+		queues_stir(group);
 		group->asked = true;
 		return;
 	}

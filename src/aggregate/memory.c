@@ -4,14 +4,14 @@
 
 #include <errno.h>
 
-/* On the connection of the lane; the transport finds it for every other connection of the device. */
+/* On the connection of the queue; the transport finds it for every other connection of the device. */
 struct aggregate_memory {
-	struct lane *lane;
+	struct queue *queue;
 	void *registration;
 };
 
 /* NULL: there is no other member. */
-static struct lane *first_lane(struct group *group)
+static struct queue *first_queue(struct group *group)
 {
 	for (size_t i = 0; i < 2 * group->count; i++)
 		if (group->out[i].connection)
@@ -19,29 +19,29 @@ static struct lane *first_lane(struct group *group)
 	return NULL;
 }
 
-static int register_at(struct lane *lane, void *data, size_t bytes, void **ret)
+static int register_at(struct queue *queue, void *data, size_t bytes, void **ret)
 {
-	return lane->ops->memory_register(lane->connection, data, bytes, TRANSPORT_MEMORY_HOST, ret);
+	return queue->ops->memory_register(queue->connection, data, bytes, TRANSPORT_MEMORY_HOST, ret);
 }
 
 void group_register_own(struct group *group)
 {
 	const size_t in_bytes = group->count * group->exchange_bytes;
-	struct lane *lane = first_lane(group);
+	struct queue *queue = first_queue(group);
 	void *registration; /* taken back with the connection */
 
-	if (!lane)
+	if (!queue)
 		return;
 	/* What fails here was said, and is tried again for each message. Words that go out are in the group itself. */
-	(void)register_at(lane, group, sizeof(*group), &registration);
+	(void)register_at(queue, group, sizeof(*group), &registration);
 	if (group->words)
-		(void)register_at(lane, group->words, AGGREGATE_MAX_REQUESTS * group->count * sizeof(*group->words),
+		(void)register_at(queue, group->words, AGGREGATE_MAX_REQUESTS * group->count * sizeof(*group->words),
 				  &registration);
 	if (group->pool.memory)
-		(void)register_at(lane, group->pool.memory, group->pool.count * group->pool.slot_bytes, &registration);
+		(void)register_at(queue, group->pool.memory, group->pool.count * group->pool.slot_bytes, &registration);
 	for (size_t i = 0; group->exchanges && i < GROUP_DIRECT_OPERATIONS; i++) {
-		(void)register_at(lane, group->exchanges[i].out, group->exchange_bytes, &registration);
-		(void)register_at(lane, group->exchanges[i].in, in_bytes, &registration);
+		(void)register_at(queue, group->exchanges[i].out, group->exchange_bytes, &registration);
+		(void)register_at(queue, group->exchanges[i].in, in_bytes, &registration);
 	}
 }
 
@@ -54,9 +54,9 @@ int aggregate_register(struct aggregate_group *opaque, void *data, size_t bytes,
 	if (!memory)
 		return -ENOMEM;
 	pthread_mutex_lock(&group->engine->drive);
-	memory->lane = first_lane(group);
-	if (memory->lane)
-		r = register_at(memory->lane, data, bytes, &memory->registration);
+	memory->queue = first_queue(group);
+	if (memory->queue)
+		r = register_at(memory->queue, data, bytes, &memory->registration);
 	pthread_mutex_unlock(&group->engine->drive);
 	if (r < 0) {
 		sys_free(memory);
@@ -74,8 +74,8 @@ void aggregate_deregister(struct aggregate_group *opaque, struct aggregate_memor
 		return;
 	pthread_mutex_lock(&group->engine->drive);
 	/* A connection that has been closed has taken its registrations with it. */
-	if (memory->lane && memory->lane->connection)
-		memory->lane->ops->memory_deregister(memory->lane->connection, memory->registration);
+	if (memory->queue && memory->queue->connection)
+		memory->queue->ops->memory_deregister(memory->queue->connection, memory->registration);
 	pthread_mutex_unlock(&group->engine->drive);
 	sys_free(memory);
 }

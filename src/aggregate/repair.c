@@ -2,7 +2,7 @@
  * What a lost server should have made is made again, by the members alone: member m sums the m-th part of the operation.
  * Every member sends it its input of that part and gets the result. The order of sums is what it always is (combine.c), so
  * the bits are, too. It need not be fast. Messages are as long as the memory for them allows, so that they are few: they
- * overtake what others wait for (LANE_AHEAD).
+ * overtake what others wait for (QUEUE_AHEAD).
  */
 #include "aggregate/group.h"
 #include "base/sys.h"
@@ -116,7 +116,7 @@ static void add(struct group *group, struct repair *repair, unsigned kind, size_
 				       .owner = repair,
 				       .what = (unsigned)member };
 	repair->waits++;
-	lane_add(lane_large(group, out ? group->out : group->in, member), transfer);
+	queue_add(queue_large(group, out ? group->out : group->in, member), transfer);
 }
 
 /* All inputs of the own part are here. */

@@ -76,7 +76,7 @@ static uint16_t own_leaf(const struct group *group)
 static void segment_has_result(struct group *group, struct segment *segment);
 static void stage_add(struct group *group, struct segment *segment, enum stage stage, size_t index, const void *data);
 
-static void add_transfer(struct segment *segment, struct lane *lane, struct transfer *transfer, const void *data,
+static void add_transfer(struct segment *segment, struct queue *queue, struct transfer *transfer, const void *data,
 			 enum aggregate_tag kind, void (*done)(struct group *, struct transfer *))
 {
 	transfer->data = (uint8_t *)(uintptr_t)data;
@@ -86,7 +86,7 @@ static void add_transfer(struct segment *segment, struct lane *lane, struct tran
 	transfer->number = segment->number;
 	transfer->done = done;
 	transfer->owner = segment;
-	lane_add(lane, transfer);
+	queue_add(queue, transfer);
 }
 
 /*
@@ -102,7 +102,7 @@ static bool came_nothing(struct group *group, struct segment *segment, const str
 	if (!segment->servers || transfer->received == transfer->bytes || (!server && (up || transfer->received)))
 		return false;
 	segment->poisoned = true;
-	if (!server || lane_large(group, group->in, from)->over)
+	if (!server || queue_large(group, group->in, from)->over)
 		return true;
 	if (up || transfer->received)
 		servers_suspect(group, from - group->count, "it breaks the protocol");
@@ -135,7 +135,7 @@ static void down_done(struct group *group, struct transfer *transfer)
 
 static void down_receive(struct group *group, struct segment *segment)
 {
-	add_transfer(segment, lane_large(group, group->in, parent_of(segment)), &segment->down, segment->result,
+	add_transfer(segment, queue_large(group, group->in, parent_of(segment)), &segment->down, segment->result,
 		     AGGREGATE_TAG_DOWN, down_done);
 }
 
@@ -176,7 +176,7 @@ static void send_down(struct group *group, struct segment *segment, uint16_t nod
 	struct transfer *transfer = &segment->sends[segment->send_count++];
 
 	segment->waits++;
-	add_transfer(segment, lane_large(group, group->out, node), transfer, segment->result, AGGREGATE_TAG_DOWN,
+	add_transfer(segment, queue_large(group, group->out, node), transfer, segment->result, AGGREGATE_TAG_DOWN,
 		     sent_down);
 	if (segment->poisoned)
 		transfer->bytes = 0;
@@ -249,7 +249,7 @@ static void stage_through(struct group *group, struct segment *segment, enum sta
 	} else if (segment->stages[stage + 1].mine) {
 		stage_add(group, segment, stage + 1, segment->stages[stage + 1].own, sum);
 	} else {
-		add_transfer(segment, lane_large(group, group->out, above), &segment->up_partial, sum, tags[stage],
+		add_transfer(segment, queue_large(group, group->out, above), &segment->up_partial, sum, tags[stage],
 			     up_done);
 	}
 }
@@ -268,7 +268,7 @@ static void oldest_advance(struct group *group)
 	while (group->segment_oldest != group->segment_next &&
 	       group->segments[group->segment_oldest % GROUP_SEGMENTS].done)
 		group->segment_oldest++;
-	for (size_t i = group->count; i < group_lanes(group);
+	for (size_t i = group->count; i < group_queues(group);
 	     i++) { /* the oldest may use requests that others may not */
 		group->out[i].added |= group->out[i].segmented_first != NULL;
 		group->in[i].added |= group->in[i].segmented_first != NULL;
@@ -398,7 +398,7 @@ static void stage_receive(struct group *group, struct segment *segment, enum sta
 			at->scratch = segment->slots[slot];
 		segment->waits++;
 		transfer->what = (unsigned)stage << 16 | (unsigned)i;
-		add_transfer(segment, lane_large(group, group->in, stage_node(group, segment, stage, i)), transfer,
+		add_transfer(segment, queue_large(group, group->in, stage_node(group, segment, stage, i)), transfer,
 			     segment->slots[slot], tags[stage], up_received);
 		slot++;
 	}
@@ -422,7 +422,7 @@ static void segment_begin(struct group *group, struct segment *segment)
 	if (stages[STAGE_HOST].mine)
 		stage_add(group, segment, STAGE_HOST, stages[STAGE_HOST].own, segment->input);
 	else
-		add_transfer(segment, lane_large(group, group->out, segment->host_node), &segment->up_input,
+		add_transfer(segment, queue_large(group, group->out, segment->host_node), &segment->up_input,
 			     segment->input, AGGREGATE_TAG_UP_HOST, up_done);
 }
 

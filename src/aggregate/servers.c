@@ -560,7 +560,7 @@ static void send_head(struct group *group, struct segment *segment, unsigned whi
 				       .done = head_done,
 				       .owner = segment };
 	segment->waits++;
-	lane_add(lane_large(group, group->out, node), transfer);
+	queue_add(queue_large(group, group->out, node), transfer);
 }
 
 static size_t hosts_of(const struct group *group, size_t leaf)

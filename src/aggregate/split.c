@@ -71,7 +71,7 @@ static size_t part_of(const struct group *group, const struct operation *operati
 	return part < parts ? (each + (part < longer)) * element : 0;
 }
 
-static void add(struct lane *lane, struct transfer *transfer, struct operation *operation, const void *data,
+static void add(struct queue *queue, struct transfer *transfer, struct operation *operation, const void *data,
 		size_t bytes, enum aggregate_tag kind, enum transfer_class class,
 		void (*done)(struct group *, struct transfer *))
 {
@@ -83,7 +83,7 @@ static void add(struct lane *lane, struct transfer *transfer, struct operation *
 		.done = done,
 		.owner = operation,
 	};
-	lane_add(lane, transfer);
+	queue_add(queue, transfer);
 }
 
 static void through(struct operation *operation)

@@ -105,7 +105,7 @@ static void turn_of(struct server_group *group, uint64_t now_ns)
 		server_flow(group, now_ns);
 	}
 	/* Members see the end at once, and nobody waits for its turn; the sentence waits for who asks. */
-	if (atomic_load(&group->state) == AGGREGATE_SERVER_FAILED && group->lanes) {
+	if (atomic_load(&group->state) == AGGREGATE_SERVER_FAILED && group->peers) {
 		server_flow_end(group);
 		server_share_rest(&group->claim);
 	}
@@ -150,11 +150,11 @@ static void *run(void *arg)
 			return NULL;
 		count = epoll_wait(thread->epoll_fd, events, EVENTS, wait_ms);
 		for (int i = 0; i < count; i++) {
-			struct server_lane *lane = events[i].data.ptr;
+			struct server_peer *peer = events[i].data.ptr;
 
-			/* Lanes are freed by this thread alone, after their connections left the set. */
-			if (lane)
-				lane->stirred = true;
+			/* Peers are freed by this thread alone, after their connections left the set. */
+			if (peer)
+				peer->stirred = true;
 			else if (read(thread->wake_fd, &drained, sizeof(drained)) < 0)
 				continue; /* somebody else has */
 		}
@@ -302,13 +302,13 @@ int aggregate_server_begin(struct aggregate_server *server, const struct aggrega
 	group->chain = SERVER_WIRE_NONE;
 	group->slot_count = (size_t)(window_bytes / SERVER_WIRE_SEGMENT_BYTES_MAX);
 	group->slots = sys_zalloc(group->slot_count * sizeof(*group->slots));
-	group->lanes = sys_zalloc(SERVER_NODES_MAX * sizeof(*group->lanes));
-	if (!group->slots || !group->lanes) {
+	group->peers = sys_zalloc(SERVER_NODES_MAX * sizeof(*group->peers));
+	if (!group->slots || !group->peers) {
 		r = -ENOMEM;
 		goto fail;
 	}
 	for (size_t i = 0; i < request->member_count; i++)
-		memcpy(group->lanes[i].handle, request->handles + i * TRANSPORT_HANDLE_BYTES, TRANSPORT_HANDLE_BYTES);
+		memcpy(group->peers[i].handle, request->handles + i * TRANSPORT_HANDLE_BYTES, TRANSPORT_HANDLE_BYTES);
 	r = server->setup.ops->listen(server->setup.transport, request->device, handle, &group->listener);
 	if (r < 0)
 		goto fail;
@@ -334,7 +334,7 @@ int aggregate_server_go(struct aggregate_server_group *handle, unsigned position
 	group->self = group->member_count + position;
 	group->node_count = group->member_count + server_count;
 	for (size_t i = 0; i < server_count; i++)
-		memcpy(group->lanes[group->member_count + i].handle, handles + i * TRANSPORT_HANDLE_BYTES,
+		memcpy(group->peers[group->member_count + i].handle, handles + i * TRANSPORT_HANDLE_BYTES,
 		       TRANSPORT_HANDLE_BYTES);
 	group->deadline_ns = clock_now_ns() + group->timeout_ns;
 	atomic_store(&group->state, AGGREGATE_SERVER_CONNECTING);

@@ -12,16 +12,16 @@ void server_flow_begin(struct server_group *group)
 	const struct transport_ops *ops = group->server->setup.ops;
 
 	for (size_t i = 0; i < group->node_count; i++) {
-		struct server_lane *lane = &group->lanes[i];
+		struct server_peer *peer = &group->peers[i];
 		int r;
 
-		lane->last_head = SERVER_WIRE_NONE;
+		peer->last_head = SERVER_WIRE_NONE;
 		if (i == group->self)
 			continue;
-		lane->stirred = true;
-		r = ops->watch(lane->in, group->thread->epoll_fd, (uint64_t)(uintptr_t)lane);
+		peer->stirred = true;
+		r = ops->watch(peer->in, group->thread->epoll_fd, (uint64_t)(uintptr_t)peer);
 		if (r == 0)
-			r = ops->watch(lane->out, group->thread->epoll_fd, (uint64_t)(uintptr_t)lane);
+			r = ops->watch(peer->out, group->thread->epoll_fd, (uint64_t)(uintptr_t)peer);
 		if (r < 0) {
 			server_fail(group, "its connections cannot be watched: %s", strerror(-r));
 			return;
@@ -33,24 +33,24 @@ void server_flow_end(struct server_group *group)
 {
 	const struct transport_ops *ops = group->server->setup.ops;
 
-	for (size_t i = 0; group->lanes && i < group->node_count; i++) {
-		ops->close_connection(group->lanes[i].in);
-		ops->close_connection(group->lanes[i].out);
+	for (size_t i = 0; group->peers && i < group->node_count; i++) {
+		ops->close_connection(group->peers[i].in);
+		ops->close_connection(group->peers[i].out);
 	}
 	/* Only now: until its connection is closed a receive may write into a slot. */
 	server_segments_free(group);
-	sys_free(group->lanes);
-	group->lanes = NULL;
+	sys_free(group->peers);
+	group->peers = NULL;
 }
 
-void server_lane_add(struct server_lane *lane, struct server_transfer *transfer, bool sends)
+void server_peer_add(struct server_peer *peer, struct server_transfer *transfer, bool sends)
 {
-	struct server_transfer **link = sends ? &lane->sends : &lane->receives;
+	struct server_transfer **link = sends ? &peer->sends : &peer->receives;
 
 	transfer->next = NULL;
 	transfer->request = NULL;
 	transfer->segment->open++;
-	lane->stirred = true;
+	peer->stirred = true;
 	/* The oldest segment first, whenever it comes. */
 	while (*link && (*link)->segment->head.number <= transfer->segment->head.number)
 		link = &(*link)->next;
@@ -60,30 +60,30 @@ void server_lane_add(struct server_lane *lane, struct server_transfer *transfer,
 
 /* ------------------------------------------------------------------------------------------------------------- heads */
 
-static int head_post(struct server_group *group, struct server_lane *lane, unsigned index)
+static int head_post(struct server_group *group, struct server_peer *peer, unsigned index)
 {
 	const struct transport_ops *ops = group->server->setup.ops;
-	void *data = lane->heads[index], *registration = NULL;
+	void *data = peer->heads[index], *registration = NULL;
 	size_t bytes = SERVER_WIRE_HEAD_BYTES;
 	int tag = server_tag(SERVER_TAG_HEAD, 0);
 
-	return ops->receive(lane->in, 1, &data, &bytes, &tag, &registration, &lane->head_requests[index]);
+	return ops->receive(peer->in, 1, &data, &bytes, &tag, &registration, &peer->head_requests[index]);
 }
 
 static int head_came(struct server_group *group, uint16_t node, const uint8_t *bytes)
 {
-	struct server_lane *lane = &group->lanes[node];
+	struct server_peer *peer = &group->peers[node];
 	struct server_wire_head head;
 	int r = server_wire_get_head(bytes, &head);
 
 	/* Members go by the numbers; a server says when it has a sum. */
-	if (r == 0 && node < group->member_count && lane->last_head != SERVER_WIRE_NONE &&
-	    head.number <= lane->last_head)
+	if (r == 0 && node < group->member_count && peer->last_head != SERVER_WIRE_NONE &&
+	    head.number <= peer->last_head)
 		r = -EBADMSG;
 	if (r == 0 && head.root >= group->node_count)
 		r = -EBADMSG;
 	if (r == 0) {
-		lane->last_head = head.number;
+		peer->last_head = head.number;
 		r = server_segment_head(group, node, &head);
 	}
 	if (r < 0)
@@ -91,18 +91,18 @@ static int head_came(struct server_group *group, uint16_t node, const uint8_t *b
 	return r;
 }
 
-static void lane_lose(struct server_group *group, uint16_t node)
+static void peer_lose(struct server_group *group, uint16_t node)
 {
 	const struct transport_ops *ops = group->server->setup.ops;
-	struct server_lane *lane = &group->lanes[node];
+	struct server_peer *peer = &group->peers[node];
 
 	log_info(LOG_NET, "a group of %zu members goes on without server %zu of it", group->member_count,
 		 node - group->member_count);
-	ops->close_connection(lane->in);
-	ops->close_connection(lane->out);
-	lane->in = lane->out = NULL;
-	memset(lane->head_requests, 0, sizeof(lane->head_requests));
-	lane->lost = lane->stirred = true;
+	ops->close_connection(peer->in);
+	ops->close_connection(peer->out);
+	peer->in = peer->out = NULL;
+	memset(peer->head_requests, 0, sizeof(peer->head_requests));
+	peer->lost = peer->stirred = true;
 	group->now = true;
 	server_segments_miss(group);
 }
@@ -121,33 +121,33 @@ static int losses_came(struct server_group *group, uint16_t node, const uint8_t 
 		return r;
 	}
 	for (size_t i = group->member_count; i < group->node_count; i++)
-		if (servers >> (i - group->member_count) & 1 && !group->lanes[i].lost)
-			lane_lose(group, (uint16_t)i);
+		if (servers >> (i - group->member_count) & 1 && !group->peers[i].lost)
+			peer_lose(group, (uint16_t)i);
 	return 0;
 }
 
 static int heads_progress(struct server_group *group, uint16_t node)
 {
 	const struct transport_ops *ops = group->server->setup.ops;
-	struct server_lane *lane = &group->lanes[node];
+	struct server_peer *peer = &group->peers[node];
 
 	for (;;) {
-		unsigned index = lane->head_next;
+		unsigned index = peer->head_next;
 		size_t sizes[TRANSPORT_MAX_RECVS] = { 0 };
 		uint8_t bytes[SERVER_WIRE_HEAD_BYTES];
 		bool done = false;
 		int r = 0;
 
 		for (unsigned i = 0; r == 0 && i < SERVER_HEADS; i++)
-			if (!lane->head_requests[(index + i) % SERVER_HEADS])
-				r = head_post(group, lane, (index + i) % SERVER_HEADS);
-		if (r == 0 && lane->head_requests[index])
-			r = ops->test(lane->head_requests[index], &done, sizes);
+			if (!peer->head_requests[(index + i) % SERVER_HEADS])
+				r = head_post(group, peer, (index + i) % SERVER_HEADS);
+		if (r == 0 && peer->head_requests[index])
+			r = ops->test(peer->head_requests[index], &done, sizes);
 		if (r < 0 || !done)
 			return r;
-		lane->head_requests[index] = NULL;
-		lane->head_next = (index + 1) % SERVER_HEADS;
-		memcpy(bytes, lane->heads[index], sizeof(bytes));
+		peer->head_requests[index] = NULL;
+		peer->head_next = (index + 1) % SERVER_HEADS;
+		memcpy(bytes, peer->heads[index], sizeof(bytes));
 		group->progressed = true;
 		if (sizes[0] != SERVER_WIRE_HEAD_BYTES && sizes[0] != SERVER_WIRE_LOST_BYTES)
 			return -EPROTO;
@@ -160,15 +160,15 @@ static int heads_progress(struct server_group *group, uint16_t node)
 
 /* -------------------------------------------------------------------------------------------------------------- data */
 
-static int transfer_post(struct server_group *group, struct server_lane *lane, struct server_transfer *transfer,
+static int transfer_post(struct server_group *group, struct server_peer *peer, struct server_transfer *transfer,
 			 bool sends)
 {
 	const struct transport_ops *ops = group->server->setup.ops;
 	void *data = transfer->data, *registration = NULL;
 
 	if (sends)
-		return ops->send(lane->out, data, transfer->bytes, transfer->tag, NULL, &transfer->request);
-	return ops->receive(lane->in, 1, &data, &transfer->bytes, &transfer->tag, &registration, &transfer->request);
+		return ops->send(peer->out, data, transfer->bytes, transfer->tag, NULL, &transfer->request);
+	return ops->receive(peer->in, 1, &data, &transfer->bytes, &transfer->tag, &registration, &transfer->request);
 }
 
 /* The oldest segment has requests that no other may use: whatever waits here, waits for it. */
@@ -179,10 +179,10 @@ static bool may_post(const struct server_group *group, const struct server_trans
 }
 
 /* Posts what there is room for and takes out what is through. */
-static int list_progress(struct server_group *group, struct server_lane *lane, bool sends)
+static int list_progress(struct server_group *group, struct server_peer *peer, bool sends)
 {
-	struct server_transfer **link = sends ? &lane->sends : &lane->receives;
-	unsigned *count = sends ? &lane->send_count : &lane->receive_count;
+	struct server_transfer **link = sends ? &peer->sends : &peer->receives;
+	unsigned *count = sends ? &peer->send_count : &peer->receive_count;
 	int r = 0;
 
 	while (*link && r == 0) {
@@ -192,8 +192,8 @@ static int list_progress(struct server_group *group, struct server_lane *lane, b
 
 		if (!transfer->request) {
 			if (may_post(group, transfer, *count))
-				r = transfer_post(group, lane, transfer, sends);
-			lane->asks |= !sends && transfer->request;
+				r = transfer_post(group, peer, transfer, sends);
+			peer->asks |= !sends && transfer->request;
 			if (r < 0 || !transfer->request) {
 				link = &transfer->next;
 				continue;
@@ -217,20 +217,20 @@ static int list_progress(struct server_group *group, struct server_lane *lane, b
 			return 0;
 		}
 		/* What that led to may have been added to this list: from the front again. */
-		link = sends ? &lane->sends : &lane->receives;
+		link = sends ? &peer->sends : &peer->receives;
 	}
 	return r;
 }
 
-static int connection_progress(struct server_group *group, struct server_lane *lane, bool sends)
+static int connection_progress(struct server_group *group, struct server_peer *peer, bool sends)
 {
 	enum transport_next next = TRANSPORT_NEXT_EVENT;
-	bool busy = sends ? lane->sends != NULL : lane->receives != NULL;
-	int r = group->server->setup.ops->progress(sends ? lane->out : lane->in, &next);
+	bool busy = sends ? peer->sends != NULL : peer->receives != NULL;
+	int r = group->server->setup.ops->progress(sends ? peer->out : peer->in, &next);
 
 	group->soon |= busy && next == TRANSPORT_NEXT_SOON;
 	group->now |= next == TRANSPORT_NEXT_NOW;
-	lane->stirred |= next == TRANSPORT_NEXT_NOW || (busy && next == TRANSPORT_NEXT_SOON);
+	peer->stirred |= next == TRANSPORT_NEXT_NOW || (busy && next == TRANSPORT_NEXT_SOON);
 	return r;
 }
 
@@ -254,48 +254,48 @@ static int list_pass_over(struct server_group *group, struct server_transfer **l
  * Nobody is at the other end: all is through, and nothing came. What is summed without it would be wrong, so every segment
  * in which it has a part ends without a result; the members make that (docs/aggregation.md, Losing a server).
  */
-static void lane_pass_over(struct server_group *group, struct server_lane *lane)
+static void peer_pass_over(struct server_group *group, struct server_peer *peer)
 {
-	lane->stirred = false;
-	lane->send_count = lane->receive_count = 0;
-	if (list_pass_over(group, &lane->receives, false) < 0 || list_pass_over(group, &lane->sends, true) < 0)
+	peer->stirred = false;
+	peer->send_count = peer->receive_count = 0;
+	if (list_pass_over(group, &peer->receives, false) < 0 || list_pass_over(group, &peer->sends, true) < 0)
 		server_fail(group, "a segment without a lost server's part makes no sense");
 }
 
-static void lane_progress(struct server_group *group, uint16_t node)
+static void peer_progress(struct server_group *group, uint16_t node)
 {
-	struct server_lane *lane = &group->lanes[node];
+	struct server_peer *peer = &group->peers[node];
 	int error, r;
 
-	if (lane->lost) {
-		lane_pass_over(group, lane);
+	if (peer->lost) {
+		peer_pass_over(group, peer);
 		return;
 	}
-	lane->stirred = false;
-	error = connection_progress(group, lane, false);
+	peer->stirred = false;
+	error = connection_progress(group, peer, false);
 
 	/* What was complete before an error still counts: its results may be wanted by others. */
 	r = heads_progress(group, node);
 	if (r == 0)
-		r = list_progress(group, lane, false);
+		r = list_progress(group, peer, false);
 	/*
 	 * Its message may be announced already, and wait for a grant that no event brings. An error shows in the next
 	 * turn.
 	 */
-	if (r == 0 && lane->asks && error == 0 && connection_progress(group, lane, false) < 0)
-		group->now = lane->stirred = true;
-	lane->asks = false;
+	if (r == 0 && peer->asks && error == 0 && connection_progress(group, peer, false) < 0)
+		group->now = peer->stirred = true;
+	peer->asks = false;
 	if (r == 0)
-		r = list_progress(group, lane, true);
+		r = list_progress(group, peer, true);
 	if (r == 0)
 		r = error;
 	if (r == 0)
-		r = connection_progress(group, lane, true);
+		r = connection_progress(group, peer, true);
 	/* What has gone out makes room for more. */
 	if (r == 0)
-		r = list_progress(group, lane, true);
+		r = list_progress(group, peer, true);
 	if (r < 0 && node >= group->member_count)
-		lane_lose(group, node);
+		peer_lose(group, node);
 	else if (r < 0)
 		server_fail(group, "node %u of the group is gone: %s", node, strerror(-r));
 }
@@ -303,8 +303,8 @@ static void lane_progress(struct server_group *group, uint16_t node)
 void server_flow(struct server_group *group, uint64_t now_ns)
 {
 	for (size_t i = 0; i < group->node_count; i++) {
-		if (i != group->self && group->lanes[i].stirred)
-			lane_progress(group, (uint16_t)i);
+		if (i != group->self && group->peers[i].stirred)
+			peer_progress(group, (uint16_t)i);
 		if (atomic_load(&group->state) == AGGREGATE_SERVER_FAILED)
 			return;
 	}

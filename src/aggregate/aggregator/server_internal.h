@@ -48,7 +48,7 @@ struct server_transfer {
 };
 
 /* Both directions to a node. */
-struct server_lane {
+struct server_peer {
 	struct transport_connection *in, *out;
 	uint8_t handle[TRANSPORT_HANDLE_BYTES]; /* connect keeps its place in it */
 	uint8_t hello_bytes[SERVER_WIRE_HELLO_BYTES];
@@ -121,7 +121,7 @@ struct server_group {
 	uint64_t timeout_ns, deadline_ns;
 	struct transport_listener *listener;
 	size_t member_count, node_count, self;
-	struct server_lane *lanes; /* [node_count] */
+	struct server_peer *peers; /* [node_count] */
 	struct server_visitor *visitors;
 	size_t visitor_count;
 
@@ -167,7 +167,7 @@ void server_flow_begin(struct server_group *group);
 /* Moves what can be moved. */
 void server_flow(struct server_group *group, uint64_t now_ns);
 void server_flow_end(struct server_group *group);
-void server_lane_add(struct server_lane *lane, struct server_transfer *transfer, bool sends);
+void server_peer_add(struct server_peer *peer, struct server_transfer *transfer, bool sends);
 
 /* server_segment.c */
 int server_segment_head(struct server_group *group, uint16_t node, const struct server_wire_head *head);

@@ -7,25 +7,25 @@
 
 enum { SPREAD_MOST = 8 }; /* members that count of all that send here */
 
-static int send_hello(struct server_group *group, struct server_lane *lane)
+static int send_hello(struct server_group *group, struct server_peer *peer)
 {
 	const struct transport_ops *ops = group->server->setup.ops;
 	struct server_wire_hello hello = { .from = (uint16_t)group->self };
 	bool done = false;
 	int r;
 
-	if (!lane->hello) {
+	if (!peer->hello) {
 		memcpy(hello.id, group->id, sizeof(hello.id));
-		server_wire_put_hello(&hello, lane->hello_bytes);
-		r = ops->send(lane->out, lane->hello_bytes, sizeof(lane->hello_bytes), server_tag(SERVER_TAG_HELLO, 0),
-			      NULL, &lane->hello);
-		if (r < 0 || !lane->hello)
+		server_wire_put_hello(&hello, peer->hello_bytes);
+		r = ops->send(peer->out, peer->hello_bytes, sizeof(peer->hello_bytes), server_tag(SERVER_TAG_HELLO, 0),
+			      NULL, &peer->hello);
+		if (r < 0 || !peer->hello)
 			return r;
 	}
-	r = ops->test(lane->hello, &done, NULL);
+	r = ops->test(peer->hello, &done, NULL);
 	if (done)
-		lane->hello = NULL;
-	lane->said_hello = done;
+		peer->hello = NULL;
+	peer->said_hello = done;
 	return r;
 }
 
@@ -33,21 +33,21 @@ static int send_hello(struct server_group *group, struct server_lane *lane)
 static int reach(struct server_group *group, size_t node)
 {
 	const struct aggregate_server_setup *setup = &group->server->setup;
-	struct server_lane *lane = &group->lanes[node];
+	struct server_peer *peer = &group->peers[node];
 	int r = 0;
 
 	if (node == group->self)
 		return 1;
-	if (!lane->out) {
-		r = setup->ops->connect(setup->transport, group->device, -1, lane->handle, &lane->out);
-		if (r == 0 && lane->out && setup->ops->limit_eager)
-			setup->ops->limit_eager(lane->out, SERVER_WIRE_UNASKED_BYTES);
+	if (!peer->out) {
+		r = setup->ops->connect(setup->transport, group->device, -1, peer->handle, &peer->out);
+		if (r == 0 && peer->out && setup->ops->limit_eager)
+			setup->ops->limit_eager(peer->out, SERVER_WIRE_UNASKED_BYTES);
 	}
-	if (r == 0 && lane->out && !lane->said_hello)
-		r = send_hello(group, lane);
+	if (r == 0 && peer->out && !peer->said_hello)
+		r = send_hello(group, peer);
 	if (r < 0)
 		server_fail(group, "it cannot reach node %zu of the group: %s", node, strerror(-r));
-	return r < 0 ? r : lane->said_hello;
+	return r < 0 ? r : peer->said_hello;
 }
 
 /*
@@ -72,9 +72,9 @@ static void visitor_known(struct server_group *group, struct server_visitor *vis
 
 	if (bytes == SERVER_WIRE_HELLO_BYTES && !server_wire_get_hello(visitor->bytes, &hello) &&
 	    !memcmp(hello.id, group->id, sizeof(hello.id)) && hello.from < group->node_count &&
-	    hello.from != group->self && !group->lanes[hello.from].in) {
-		group->lanes[hello.from].in = visitor->connection;
-		group->lanes[hello.from].rate_Bps = UINT64_C(1000) * hello.rate_kBps;
+	    hello.from != group->self && !group->peers[hello.from].in) {
+		group->peers[hello.from].in = visitor->connection;
+		group->peers[hello.from].rate_Bps = UINT64_C(1000) * hello.rate_kBps;
 		tell_spread(group, visitor->connection);
 		visitor->connection = NULL;
 	}
@@ -115,8 +115,8 @@ static void limit_rates(struct server_group *group)
 	if (!setup->ops->limit_rate || setup->ops->device_properties(setup->transport, group->device, &own) < 0)
 		return;
 	for (size_t i = 0; i < group->member_count; i++)
-		if (group->lanes[i].rate_Bps < own.speed_Bps)
-			setup->ops->limit_rate(group->lanes[i].out, group->lanes[i].rate_Bps);
+		if (group->peers[i].rate_Bps < own.speed_Bps)
+			setup->ops->limit_rate(group->peers[i].out, group->peers[i].rate_Bps);
 }
 
 /* How fast the group's members can be together, where all have said it. */
@@ -126,8 +126,8 @@ static void tell_share(struct server_group *group)
 	bool known = true;
 
 	for (size_t i = 0; i < group->member_count; i++) {
-		known = known && group->lanes[i].rate_Bps;
-		together_Bps += group->lanes[i].rate_Bps;
+		known = known && group->peers[i].rate_Bps;
+		together_Bps += group->peers[i].rate_Bps;
 	}
 	server_share_rate(&group->claim, known ? together_Bps : 0);
 }
@@ -151,7 +151,7 @@ int server_meet(struct server_group *group, uint64_t now_ns)
 
 		if (r < 0)
 			return 0;
-		all = all && r == 1 && (group->lanes[i].in || i == group->self);
+		all = all && r == 1 && (group->peers[i].in || i == group->self);
 		if (!all && now_ns > group->deadline_ns) {
 			server_fail(group, "node %zu of the group did not %s within its time-out", i,
 				    r == 1 ? "come" : "let it in");

@@ -168,7 +168,7 @@ static void input_receive(struct server_segment *segment, enum server_stage stag
 		.bytes = segment->head.bytes,
 		.tag = server_tag(tags[stage], segment->head.number),
 	};
-	server_lane_add(&segment->group->lanes[input->node], &input->transfer, false);
+	server_peer_add(&segment->group->peers[input->node], &input->transfer, false);
 }
 
 static int input_announce(struct server_segment *segment, uint16_t node, const struct server_wire_head *head)
@@ -275,7 +275,7 @@ static bool segment_miss(struct server_group *group, struct server_segment *segm
 	for (size_t node = group->member_count; segment->root && node < group->node_count; node++) {
 		uint32_t bit = UINT32_C(1) << (node - group->member_count);
 
-		if (!group->lanes[node].lost || !(segment->head.servers & bit & ~own_bit(group)) ||
+		if (!group->peers[node].lost || !(segment->head.servers & bit & ~own_bit(group)) ||
 		    segment->absent & bit || has_announced(segment, node))
 			continue;
 		segment->absent |= bit;
@@ -399,7 +399,7 @@ static void send_down(struct server_segment *segment, struct server_input *input
 						.data = segment->poisoned ? segment->head_bytes : segment->sum,
 						.bytes = segment->poisoned ? 0 : segment->head.bytes,
 						.tag = server_tag(SERVER_TAG_DOWN, segment->head.number) };
-	server_lane_add(&segment->group->lanes[input->node], &input->down, true);
+	server_peer_add(&segment->group->peers[input->node], &input->down, true);
 }
 
 static void has_result(struct server_segment *segment)
@@ -414,7 +414,7 @@ static void has_result(struct server_segment *segment)
 /* Up to the root, and its result comes into the same slot afterwards. */
 static void partial_up(struct server_group *group, struct server_segment *segment)
 {
-	struct server_lane *lane = &group->lanes[segment->head.root];
+	struct server_peer *peer = &group->peers[segment->head.root];
 	struct server_wire_head head = { .number = segment->head.number,
 					 .previous = SERVER_WIRE_NONE,
 					 .bytes = segment->head.bytes,
@@ -431,14 +431,14 @@ static void partial_up(struct server_group *group, struct server_segment *segmen
 							      .data = segment->head_bytes,
 							      .bytes = sizeof(segment->head_bytes),
 							      .tag = server_tag(SERVER_TAG_HEAD, 0) };
-		server_lane_add(lane, &segment->head_out, true);
+		server_peer_add(peer, &segment->head_out, true);
 	}
 	segment->partial_out = (struct server_transfer){ .segment = segment,
 							 .kind = SERVER_PARTIAL_OUT,
 							 .data = segment->sum,
 							 .bytes = segment->head.bytes,
 							 .tag = server_tag(SERVER_TAG_UP_ROOT, segment->head.number) };
-	server_lane_add(lane, &segment->partial_out, true);
+	server_peer_add(peer, &segment->partial_out, true);
 }
 
 static void result_receive(struct server_group *group, struct server_segment *segment)
@@ -448,7 +448,7 @@ static void result_receive(struct server_group *group, struct server_segment *se
 						       .data = segment->sum,
 						       .bytes = segment->head.bytes,
 						       .tag = server_tag(SERVER_TAG_DOWN, segment->head.number) };
-	server_lane_add(&group->lanes[segment->head.root], &segment->result_in, false);
+	server_peer_add(&group->peers[segment->head.root], &segment->result_in, false);
 }
 
 static void input_add(struct server_group *group, struct server_segment *segment, enum server_stage stage, size_t index,
@@ -503,7 +503,7 @@ static bool came_nothing(const struct server_group *group, struct server_transfe
 	struct server_segment *segment = transfer->segment;
 	uint16_t from = transfer->kind == SERVER_INPUT ? transfer->node : segment->head.root;
 
-	if (transfer->kind == SERVER_RESULT_IN ? !(segment->head.servers & ~own_bit(group)) : !group->lanes[from].lost)
+	if (transfer->kind == SERVER_RESULT_IN ? !(segment->head.servers & ~own_bit(group)) : !group->peers[from].lost)
 		return false;
 	segment->poisoned = true;
 	return true;

@@ -20,7 +20,7 @@ static struct {
 	struct aggregate_engine engine;
 	struct group group;
 	struct group_member members[MEMBERS];
-	struct lane out[2 * MEMBERS], in[2 * MEMBERS];
+	struct queue out[2 * MEMBERS], in[2 * MEMBERS];
 	uint64_t now_ns;
 } the;
 
@@ -48,8 +48,8 @@ static int set_up(void **state)
 	for (size_t i = 0; i < MEMBERS; i++)
 		snprintf(the.members[i].facts.host, sizeof(the.members[i].facts.host), "host%zu", i);
 	for (size_t i = 0; i < 2 * MEMBERS; i++) {
-		lane_init(&the.out[i], &no_ops, true);
-		lane_init(&the.in[i], &no_ops, false);
+		queue_init(&the.out[i], &no_ops, true);
+		queue_init(&the.in[i], &no_ops, false);
 		if (i % MEMBERS != SELF) /* some address */
 			the.out[i].connection = the.in[i].connection = (struct transport_connection *)&the;
 	}
@@ -122,12 +122,12 @@ static void one_lost_connection_is_no_lost_member(void **state)
 	(void)state;
 	leave(3);
 	for (unsigned i = 0; i < 4; i++) {
-		struct lane *lanes[] = { &the.in[3], &the.out[3], &the.in[MEMBERS + 3], &the.out[MEMBERS + 3] };
+		struct queue *queues[] = { &the.in[3], &the.out[3], &the.in[MEMBERS + 3], &the.out[MEMBERS + 3] };
 
-		lanes[i]->lost = false;
+		queues[i]->lost = false;
 		pass(1000);
 		assert_int_equal(the.group.error, 0);
-		lanes[i]->lost = true;
+		queues[i]->lost = true;
 	}
 }
 

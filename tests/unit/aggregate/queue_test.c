@@ -1,4 +1,4 @@
-/* One lane over a transport that does what it is told: what is posted when, and who is asked what it waits for. */
+/* One queue over a transport that does what it is told: what is posted when, and who is asked what it waits for. */
 #include "aggregate/group.h"
 
 #include <setjmp.h>
@@ -57,7 +57,7 @@ struct scene {
 	struct aggregate_engine engine;
 	struct group group;
 	struct group_member member;
-	struct lane in[2], out[2];
+	struct queue in[2], out[2];
 	struct transfer transfers[2];
 	unsigned done;
 };
@@ -80,10 +80,10 @@ static int begin(void **state)
 	scene.group.in = scene.in;
 	scene.group.out = scene.out;
 	scene.group.members = &scene.member;
-	lane_init(&scene.in[0], &fake_ops, false);
+	queue_init(&scene.in[0], &fake_ops, false);
 	for (unsigned i = 0; i < 2; i++) {
 		scene.transfers[i] = (struct transfer){ .class = TRANSFER_SMALL, .bytes = 8, .done = transfer_done };
-		lane_add(&scene.in[0], &scene.transfers[i]);
+		queue_add(&scene.in[0], &scene.transfers[i]);
 	}
 	return 0;
 }
@@ -91,7 +91,7 @@ static int begin(void **state)
 static void turn(void)
 {
 	scene.group.progressed = scene.group.soon = scene.group.now = false;
-	lane_progress(&scene.group, &scene.in[0]);
+	queue_progress(&scene.group, &scene.in[0]);
 }
 
 static void a_posted_receive_is_asked_what_it_waits_for(void **state)
@@ -140,7 +140,7 @@ static void nobody_asks_for_nothing(void **state)
 	finish();
 	turn();
 	assert_int_equal(connection.asked, 0);
-	assert_true(lane_is_empty(&scene.in[0]));
+	assert_true(queue_is_empty(&scene.in[0]));
 }
 
 /* What it holds already is told by no event, and something may be due there next. */
@@ -183,7 +183,7 @@ static void all_that_stand_are_looked_at(void **state)
 {
 	(void)state;
 	scene.in[1].connection = (struct transport_connection *)&connection;
-	lanes_stir(&scene.group);
+	queues_stir(&scene.group);
 	assert_false(scene.in[0].stirred);
 	assert_true(scene.in[1].stirred);
 }
