@@ -115,7 +115,8 @@ static int report_read(struct bootstrap *bootstrap, size_t index)
 	peer->facts = report.facts;
 	peer->facts.index = (uint16_t)index;
 	peer->reported = true;
-	mail_receive(&peer->report_in, peer->ways[BOOTSTRAP_SMALL].in, peer->report_bytes, sizeof(peer->report_bytes));
+	bootstrap_receive(&peer->report_in, peer->ways[BOOTSTRAP_SMALL].in, peer->report_bytes,
+			  sizeof(peer->report_bytes));
 	return 0;
 }
 
@@ -125,19 +126,19 @@ static int coordinator_hear(struct bootstrap *bootstrap, size_t index)
 	struct bootstrap_peer *peer = &bootstrap->peers[index];
 	int r;
 
-	if (peer->report_in.state == MAIL_NONE) {
+	if (peer->report_in.state == MESSAGE_NONE) {
 		r = bootstrap_reach(bootstrap, index);
 		if (r <= 0)
 			return r;
-		mail_receive(&peer->report_in, peer->ways[BOOTSTRAP_SMALL].in, peer->report_bytes,
-			     sizeof(peer->report_bytes));
+		bootstrap_receive(&peer->report_in, peer->ways[BOOTSTRAP_SMALL].in, peer->report_bytes,
+				  sizeof(peer->report_bytes));
 	}
-	r = mail_step(bootstrap, &peer->report_in);
-	if (r == 0 && peer->verdict_out.state != MAIL_NONE)
-		r = mail_step(bootstrap, &peer->verdict_out);
+	r = bootstrap_step(bootstrap, &peer->report_in);
+	if (r == 0 && peer->verdict_out.state != MESSAGE_NONE)
+		r = bootstrap_step(bootstrap, &peer->verdict_out);
 	if (r < 0)
 		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s is gone", bootstrap_host(bootstrap, index));
-	return peer->report_in.state == MAIL_DONE && !peer->ready ? report_read(bootstrap, index) : 0;
+	return peer->report_in.state == MESSAGE_DONE && !peer->ready ? report_read(bootstrap, index) : 0;
 }
 
 static int coordinator_too_late(struct bootstrap *bootstrap, bool ready)
@@ -163,7 +164,7 @@ static int coordinator_gather(struct bootstrap *bootstrap, bool ready)
 {
 	for (;;) {
 		size_t here = 1;
-		int r = bootstrap_receive_visitors(bootstrap);
+		int r = bootstrap_receive_incoming(bootstrap);
 
 		for (size_t i = 1; i < bootstrap->count && r == 0; i++) {
 			r = coordinator_hear(bootstrap, i);
@@ -267,8 +268,8 @@ static int coordinator_tell_members(struct bootstrap *bootstrap)
 	if (r < 0)
 		return r;
 	for (size_t i = 1; i < bootstrap->count; i++)
-		mail_send(&bootstrap->peers[i].verdict_out, bootstrap->peers[i].ways[BOOTSTRAP_SMALL].out,
-			  bootstrap->verdict_bytes, bootstrap->verdict_size);
+		bootstrap_send(&bootstrap->peers[i].verdict_out, bootstrap->peers[i].ways[BOOTSTRAP_SMALL].out,
+			       bootstrap->verdict_bytes, bootstrap->verdict_size);
 	return verdict_read_members(bootstrap);
 }
 
@@ -280,24 +281,24 @@ static bool coordinator_end_with(struct bootstrap *bootstrap, size_t index, uint
 {
 	struct bootstrap_peer *peer = &bootstrap->peers[index];
 	const struct bootstrap_way *way = &peer->ways[BOOTSTRAP_SMALL];
-	struct mail *mail = &peer->verdict_out;
+	struct bootstrap_message *message = &peer->verdict_out;
 
 	/* All of its connections: it listens to us when they stand. */
 	if (!peer->lost && !peer->reached)
 		peer->lost = bootstrap_reach(bootstrap, index) < 0;
 	if (peer->lost)
 		return false;
-	if (!way->out || way->hello.state != MAIL_DONE)
+	if (!way->out || way->hello.state != MESSAGE_DONE)
 		return true;
 	/* Received, and not just sent: what a connection holds that ends before it was accepted is lost with it. */
 	if (!peer->ended && bootstrap->reason[0] && bootstrap->ops->limit_eager)
 		bootstrap->ops->limit_eager(way->out, 0);
-	if (!peer->ended && (mail->state == MAIL_NONE || mail->state == MAIL_DONE)) {
-		mail_send(mail, peer->ways[BOOTSTRAP_SMALL].out, bytes, AGGREGATE_WIRE_VERDICT_BYTES);
+	if (!peer->ended && (message->state == MESSAGE_NONE || message->state == MESSAGE_DONE)) {
+		bootstrap_send(message, peer->ways[BOOTSTRAP_SMALL].out, bytes, AGGREGATE_WIRE_VERDICT_BYTES);
 		peer->ended = true;
 	}
-	peer->lost = mail_step(bootstrap, mail) < 0; /* after a "go" its next operation finds it gone */
-	return !peer->lost && !(peer->ended && mail->state == MAIL_DONE);
+	peer->lost = bootstrap_step(bootstrap, message) < 0; /* after a "go" its next operation finds it gone */
+	return !peer->lost && !(peer->ended && message->state == MESSAGE_DONE);
 }
 
 /* Best effort, a little while: whoever is reached has the same reason; for the others it is a time-out. */
@@ -315,7 +316,7 @@ static int coordinator_end(struct bootstrap *bootstrap, int error)
 	while (left) {
 		left = 0;
 		if (error)
-			(void)bootstrap_receive_visitors(bootstrap); /* who listens is who was let in */
+			(void)bootstrap_receive_incoming(bootstrap); /* who listens is who was let in */
 		for (size_t i = 1; i < bootstrap->count; i++)
 			left += coordinator_end_with(bootstrap, i, bytes);
 		if (left && bootstrap_pause(bootstrap) < 0)
@@ -412,22 +413,23 @@ static int verdict_read_members(struct bootstrap *bootstrap)
 /* 1: the coordinator has spoken; an error: it said no, or is gone. */
 static int member_hear(struct bootstrap *bootstrap)
 {
-	struct mail *mail = &bootstrap->verdict_in;
+	struct bootstrap_message *message = &bootstrap->verdict_in;
 	int r;
 
-	if (mail->state == MAIL_NONE)
-		mail_receive(mail, bootstrap->peers[0].ways[BOOTSTRAP_SMALL].in, bootstrap->verdict_bytes,
-			     bootstrap->verdict_size);
-	r = mail_step(bootstrap, mail);
+	if (message->state == MESSAGE_NONE)
+		bootstrap_receive(message, bootstrap->peers[0].ways[BOOTSTRAP_SMALL].in, bootstrap->verdict_bytes,
+				  bootstrap->verdict_size);
+	r = bootstrap_step(bootstrap, message);
 	if (r < 0)
 		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s is gone", bootstrap_host(bootstrap, 0));
-	if (mail->state != MAIL_DONE)
+	if (message->state != MESSAGE_DONE)
 		return 0;
-	r = mail->received >= AGGREGATE_WIRE_VERDICT_BYTES
+	r = message->received >= AGGREGATE_WIRE_VERDICT_BYTES
 		    ? aggregate_wire_get_verdict(bootstrap->verdict_bytes, &bootstrap->verdict)
 		    : -EBADMSG;
-	mail->state = MAIL_NONE;
-	if (r == 0 && bootstrap->verdict.kind == AGGREGATE_VERDICT_MEMBERS && mail->received != bootstrap->verdict_size)
+	message->state = MESSAGE_NONE;
+	if (r == 0 && bootstrap->verdict.kind == AGGREGATE_VERDICT_MEMBERS &&
+	    message->received != bootstrap->verdict_size)
 		r = -EBADMSG;
 	if (r < 0)
 		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
@@ -459,11 +461,11 @@ static int member_report(struct bootstrap *bootstrap, enum aggregate_report kind
 	report.gain_permille = kind == AGGREGATE_REPORT_READY ? bootstrap->group->facts.gain_permille : 0;
 	memcpy(report.reason, bootstrap->reason, sizeof(report.reason));
 	aggregate_wire_put_report(&report, bootstrap->report_bytes);
-	mail_send(&bootstrap->report_out, bootstrap->peers[0].ways[BOOTSTRAP_SMALL].out, bootstrap->report_bytes,
-		  sizeof(bootstrap->report_bytes));
-	while (r == 0 && bootstrap->report_out.state != MAIL_DONE) {
-		r = mail_step(bootstrap, &bootstrap->report_out);
-		if (r == 0 && bootstrap->report_out.state != MAIL_DONE && bootstrap_pause(bootstrap) < 0)
+	bootstrap_send(&bootstrap->report_out, bootstrap->peers[0].ways[BOOTSTRAP_SMALL].out, bootstrap->report_bytes,
+		       sizeof(bootstrap->report_bytes));
+	while (r == 0 && bootstrap->report_out.state != MESSAGE_DONE) {
+		r = bootstrap_step(bootstrap, &bootstrap->report_out);
+		if (r == 0 && bootstrap->report_out.state != MESSAGE_DONE && bootstrap_pause(bootstrap) < 0)
 			return member_silent(bootstrap);
 	}
 	return r < 0 ? bootstrap_fail(bootstrap, EREMOTEIO, "host %s is gone", bootstrap_host(bootstrap, 0)) : 0;
@@ -474,7 +476,7 @@ static int member_reach(struct bootstrap *bootstrap, bool everybody)
 {
 	for (;;) {
 		size_t end = everybody ? bootstrap->count : 1, stand = 0, behind = 0;
-		int r = bootstrap_receive_visitors(bootstrap);
+		int r = bootstrap_receive_incoming(bootstrap);
 
 		/* Member r begins with r + 1: not all at the same. */
 		for (size_t i = 0; i < end && r == 0; i++) {
@@ -514,7 +516,7 @@ static int member_await(struct bootstrap *bootstrap, enum aggregate_verdict want
 		int r = member_hear(bootstrap);
 
 		if (r == 0)
-			r = bootstrap_receive_visitors(bootstrap);
+			r = bootstrap_receive_incoming(bootstrap);
 		else if (r == 1)
 			return bootstrap->verdict.kind == wanted
 				       ? 0
@@ -532,11 +534,11 @@ static bool member_can_speak(struct bootstrap *bootstrap)
 {
 	const struct bootstrap_way *way = &bootstrap->peers[0].ways[BOOTSTRAP_SMALL];
 
-	while (way->hello.state != MAIL_DONE || !way->in) {
+	while (way->hello.state != MESSAGE_DONE || !way->in) {
 		if (bootstrap_reach(bootstrap, 0) < 0 || clock_now_ns() > bootstrap->late_ns ||
 		    bootstrap_pause(bootstrap) < 0)
 			return false;
-		(void)bootstrap_receive_visitors(bootstrap);
+		(void)bootstrap_receive_incoming(bootstrap);
 	}
 	return true;
 }

@@ -16,10 +16,10 @@ enum {
 	BOOTSTRAP_KINDS = 2,
 };
 
-enum mail_state { MAIL_NONE, MAIL_WAITS, MAIL_POSTED, MAIL_DONE };
+enum bootstrap_message_state { MESSAGE_NONE, MESSAGE_WAITS, MESSAGE_POSTED, MESSAGE_DONE };
 /* One message of the agreement. */
-struct mail {
-	enum mail_state state;
+struct bootstrap_message {
+	enum bootstrap_message_state state;
 	struct transport_connection *connection;
 	bool sends;
 	uint8_t *data;
@@ -32,11 +32,11 @@ struct bootstrap_peer {
 	struct bootstrap_way {
 		uint8_t handle[AGGREGATE_HANDLE_BYTES];
 		struct transport_connection *out, *in;
-		struct mail hello;
+		struct bootstrap_message hello;
 		uint8_t hello_bytes[AGGREGATE_WIRE_HELLO_BYTES];
 	} ways[BOOTSTRAP_KINDS];
 	/* At the coordinator: what this member reports. */
-	struct mail report_in, verdict_out;
+	struct bootstrap_message report_in, verdict_out;
 	uint8_t report_bytes[AGGREGATE_WIRE_REPORT_BYTES];
 	struct aggregate_wire_facts facts;
 	bool reported, ready;
@@ -46,9 +46,9 @@ struct bootstrap_peer {
 };
 
 /* A connection that came and has not said from whom. */
-struct bootstrap_visitor {
+struct bootstrap_incoming {
 	struct transport_connection *connection;
-	struct mail hello;
+	struct bootstrap_message hello;
 	uint8_t bytes[AGGREGATE_WIRE_HELLO_BYTES];
 };
 
@@ -58,13 +58,13 @@ struct bootstrap {
 	const struct transport_ops *ops;
 	size_t count, self; /* in the ascending order of handles; 0 is the coordinator */
 	struct bootstrap_peer *peers;
-	struct bootstrap_visitor *visitors; /* [BOOTSTRAP_KINDS * count] */
+	struct bootstrap_incoming *incoming; /* [BOOTSTRAP_KINDS * count] */
 	uint64_t group_hash, deadline_ns, timeout_ns;
 	uint64_t late_ns; /* a member: not to be waited for any longer */
 	bool progressed;
 	bool said_no; /* the coordinator */
 	/* A member's words with the coordinator. */
-	struct mail report_out, verdict_in;
+	struct bootstrap_message report_out, verdict_in;
 	uint8_t report_bytes[AGGREGATE_WIRE_REPORT_BYTES];
 	uint8_t *verdict_bytes; /* verdict and facts of all */
 	size_t verdict_size;
@@ -83,10 +83,12 @@ const char *bootstrap_host(const struct bootstrap *bootstrap, size_t peer);
 /* One step towards the connections with that peer. 1: they stand; 0: not yet. */
 int bootstrap_reach(struct bootstrap *bootstrap, size_t peer);
 /* Takes those who come. */
-int bootstrap_receive_visitors(struct bootstrap *bootstrap);
-void mail_send(struct mail *mail, struct transport_connection *connection, void *data, size_t bytes);
-void mail_receive(struct mail *mail, struct transport_connection *connection, void *data, size_t bytes);
-int mail_step(struct bootstrap *bootstrap, struct mail *mail);
+int bootstrap_receive_incoming(struct bootstrap *bootstrap);
+void bootstrap_send(struct bootstrap_message *message, struct transport_connection *connection, void *data,
+		    size_t bytes);
+void bootstrap_receive(struct bootstrap_message *message, struct transport_connection *connection, void *data,
+		       size_t bytes);
+int bootstrap_step(struct bootstrap *bootstrap, struct bootstrap_message *message);
 /* Waits a little if nothing moved. -ETIMEDOUT after the deadline. */
 int bootstrap_pause(struct bootstrap *bootstrap);
 

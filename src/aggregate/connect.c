@@ -36,69 +36,73 @@ const char *bootstrap_host(const struct bootstrap *bootstrap, size_t peer)
 						     : "(not known yet)";
 }
 
-void mail_send(struct mail *mail, struct transport_connection *connection, void *data, size_t bytes)
+void bootstrap_send(struct bootstrap_message *message, struct transport_connection *connection, void *data,
+		    size_t bytes)
 {
-	*mail = (struct mail){
-		.state = MAIL_WAITS, .connection = connection, .sends = true, .data = data, .bytes = bytes
+	*message = (struct bootstrap_message){
+		.state = MESSAGE_WAITS, .connection = connection, .sends = true, .data = data, .bytes = bytes
 	};
 }
 
-void mail_receive(struct mail *mail, struct transport_connection *connection, void *data, size_t bytes)
+void bootstrap_receive(struct bootstrap_message *message, struct transport_connection *connection, void *data,
+		       size_t bytes)
 {
-	*mail = (struct mail){ .state = MAIL_WAITS, .connection = connection, .data = data, .bytes = bytes };
+	*message = (struct bootstrap_message){
+		.state = MESSAGE_WAITS, .connection = connection, .data = data, .bytes = bytes
+	};
 }
 
-int mail_step(struct bootstrap *bootstrap, struct mail *mail)
+int bootstrap_step(struct bootstrap *bootstrap, struct bootstrap_message *message)
 {
 	const struct transport_ops *ops = bootstrap->ops;
 	int tag = aggregate_tag(AGGREGATE_TAG_AGREE, 0), r = 0;
 	size_t sizes[TRANSPORT_MAX_RECVS] = { 0 };
-	void *data = mail->data, *registration = NULL;
+	void *data = message->data, *registration = NULL;
 	bool done = false;
 
-	if (mail->state == MAIL_WAITS) {
-		r = mail->sends ? ops->send(mail->connection, data, mail->bytes, tag, NULL, &mail->request)
-				: ops->receive(mail->connection, 1, &data, &mail->bytes, &tag, &registration,
-					       &mail->request);
-		if (r < 0 || !mail->request)
+	if (message->state == MESSAGE_WAITS) {
+		r = message->sends ? ops->send(message->connection, data, message->bytes, tag, NULL, &message->request)
+				   : ops->receive(message->connection, 1, &data, &message->bytes, &tag, &registration,
+						  &message->request);
+		if (r < 0 || !message->request)
 			return r;
-		mail->state = MAIL_POSTED;
+		message->state = MESSAGE_POSTED;
 	}
-	if (mail->state != MAIL_POSTED)
+	if (message->state != MESSAGE_POSTED)
 		return 0;
-	r = ops->test(mail->request, &done, sizes);
+	r = ops->test(message->request, &done, sizes);
 	if (r < 0 || !done)
 		return r;
-	mail->received = sizes[0];
-	mail->state = MAIL_DONE;
+	message->received = sizes[0];
+	message->state = MESSAGE_DONE;
 	bootstrap->progressed = true;
 	return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------- those who come */
 
-static int visitor_known(struct bootstrap *bootstrap, struct bootstrap_visitor *visitor)
+static int incoming_known(struct bootstrap *bootstrap, struct bootstrap_incoming *incoming)
 {
 	struct aggregate_wire_hello hello = { 0 };
 	struct bootstrap_peer *peer;
 	struct bootstrap_way *way;
 	int r;
 
-	switch (servers_visitor(bootstrap, visitor->connection, visitor->bytes, visitor->hello.received)) {
-	case SERVERS_VISIT_LATER:
+	switch (servers_incoming(bootstrap, incoming->connection, incoming->bytes, incoming->hello.received)) {
+	case SERVERS_INCOMING_LATER:
 		return 0;
-	case SERVERS_VISIT_TAKEN:
-		*visitor = (struct bootstrap_visitor){ 0 };
+	case SERVERS_INCOMING_TAKEN:
+		*incoming = (struct bootstrap_incoming){ 0 };
 		return 0;
 	default:
 		break;
 	}
-	r = visitor->hello.received == AGGREGATE_WIRE_HELLO_BYTES ? aggregate_wire_get_hello(visitor->bytes, &hello)
-								  : -EBADMSG;
+	r = incoming->hello.received == AGGREGATE_WIRE_HELLO_BYTES ? aggregate_wire_get_hello(incoming->bytes, &hello)
+								   : -EBADMSG;
 
 	if (r == -EPROTO) {
 		/* It stays, heard: who is left standing there is told the reason like all others. */
-		visitor->hello.state = MAIL_NONE;
+		incoming->hello.state = MESSAGE_NONE;
 		return bootstrap_fail(
 			bootstrap, EPROTO,
 			"a member speaks another version of Tributary's aggregation protocol than host %s: "
@@ -108,16 +112,16 @@ static int visitor_known(struct bootstrap *bootstrap, struct bootstrap_visitor *
 	peer = r == 0 && hello.count == bootstrap->count ? &bootstrap->peers[hello.from] : NULL;
 	way = peer ? &peer->ways[hello.large ? BOOTSTRAP_LARGE : BOOTSTRAP_SMALL] : NULL;
 	if (!way || hello.group != bootstrap->group_hash || hello.from == bootstrap->self || way->in) {
-		bootstrap->ops->close_connection(visitor->connection); /* of another group, or nonsense */
+		bootstrap->ops->close_connection(incoming->connection); /* of another group, or nonsense */
 	} else {
-		way->in = visitor->connection;
+		way->in = incoming->connection;
 		memcpy(peer->host, hello.host, sizeof(peer->host));
 	}
-	*visitor = (struct bootstrap_visitor){ 0 };
+	*incoming = (struct bootstrap_incoming){ 0 };
 	return 0;
 }
 
-static int accept_visitor(struct bootstrap *bootstrap, struct transport_connection **ret)
+static int accept_incoming(struct bootstrap *bootstrap, struct transport_connection **ret)
 {
 	int r = bootstrap->ops->accept(bootstrap->listener->listener, ret);
 
@@ -127,24 +131,25 @@ static int accept_visitor(struct bootstrap *bootstrap, struct transport_connecti
 	return 0;
 }
 
-int bootstrap_receive_visitors(struct bootstrap *bootstrap)
+int bootstrap_receive_incoming(struct bootstrap *bootstrap)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < BOOTSTRAP_KINDS * bootstrap->count && r == 0; i++) {
-		struct bootstrap_visitor *visitor = &bootstrap->visitors[i];
+		struct bootstrap_incoming *incoming = &bootstrap->incoming[i];
 
-		if (!visitor->connection) {
-			r = accept_visitor(bootstrap, &visitor->connection);
-			if (r < 0 || !visitor->connection)
+		if (!incoming->connection) {
+			r = accept_incoming(bootstrap, &incoming->connection);
+			if (r < 0 || !incoming->connection)
 				continue;
-			mail_receive(&visitor->hello, visitor->connection, visitor->bytes, sizeof(visitor->bytes));
+			bootstrap_receive(&incoming->hello, incoming->connection, incoming->bytes,
+					  sizeof(incoming->bytes));
 		}
-		if (mail_step(bootstrap, &visitor->hello) < 0) { /* gone again: it may come once more */
-			bootstrap->ops->close_connection(visitor->connection);
-			*visitor = (struct bootstrap_visitor){ 0 };
-		} else if (visitor->hello.state == MAIL_DONE) {
-			r = visitor_known(bootstrap, visitor);
+		if (bootstrap_step(bootstrap, &incoming->hello) < 0) { /* gone again: it may come once more */
+			bootstrap->ops->close_connection(incoming->connection);
+			*incoming = (struct bootstrap_incoming){ 0 };
+		} else if (incoming->hello.state == MESSAGE_DONE) {
+			r = incoming_known(bootstrap, incoming);
 		}
 	}
 	return r;
@@ -170,10 +175,10 @@ static int reach_by(struct bootstrap *bootstrap, struct bootstrap_way *way, bool
 			bootstrap->ops->limit_eager(way->out, 0);
 		memcpy(hello.host, bootstrap->engine->host_name, sizeof(hello.host));
 		aggregate_wire_put_hello(&hello, way->hello_bytes);
-		mail_send(&way->hello, way->out, way->hello_bytes, sizeof(way->hello_bytes));
+		bootstrap_send(&way->hello, way->out, way->hello_bytes, sizeof(way->hello_bytes));
 		bootstrap->progressed = true;
 	}
-	return mail_step(bootstrap, &way->hello);
+	return bootstrap_step(bootstrap, &way->hello);
 }
 
 int bootstrap_reach(struct bootstrap *bootstrap, size_t index)
@@ -191,7 +196,7 @@ int bootstrap_reach(struct bootstrap *bootstrap, size_t index)
 			return bootstrap_fail(bootstrap, -r, "host %s cannot reach host %s: %s",
 					      bootstrap->engine->host_name, bootstrap_host(bootstrap, index),
 					      strerror(-r));
-		stand &= way->hello.state == MAIL_DONE && way->in;
+		stand &= way->hello.state == MESSAGE_DONE && way->in;
 	}
 	peer->reached = stand;
 	return stand;
@@ -256,11 +261,11 @@ static void bootstrap_fini(struct bootstrap *bootstrap)
 		if (way->in)
 			bootstrap->ops->close_connection(way->in);
 	}
-	for (size_t i = 0; bootstrap->visitors && i < BOOTSTRAP_KINDS * bootstrap->count; i++)
-		if (bootstrap->visitors[i].connection)
-			bootstrap->ops->close_connection(bootstrap->visitors[i].connection);
+	for (size_t i = 0; bootstrap->incoming && i < BOOTSTRAP_KINDS * bootstrap->count; i++)
+		if (bootstrap->incoming[i].connection)
+			bootstrap->ops->close_connection(bootstrap->incoming[i].connection);
 	sys_free(bootstrap->peers);
-	sys_free(bootstrap->visitors);
+	sys_free(bootstrap->incoming);
 	sys_free(bootstrap->verdict_bytes);
 	servers_bootstrap_fini(bootstrap);
 	group_free(bootstrap->group);
@@ -316,9 +321,9 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 	}
 	bootstrap.verdict_size = AGGREGATE_WIRE_VERDICT_BYTES + count * AGGREGATE_WIRE_FACTS_BYTES + SERVERS_BYTES;
 	bootstrap.peers = sys_zalloc(count * sizeof(*bootstrap.peers));
-	bootstrap.visitors = sys_zalloc(BOOTSTRAP_KINDS * count * sizeof(*bootstrap.visitors));
+	bootstrap.incoming = sys_zalloc(BOOTSTRAP_KINDS * count * sizeof(*bootstrap.incoming));
 	bootstrap.verdict_bytes = sys_zalloc(bootstrap.verdict_size);
-	if (!bootstrap.peers || !bootstrap.visitors || !bootstrap.verdict_bytes) {
+	if (!bootstrap.peers || !bootstrap.incoming || !bootstrap.verdict_bytes) {
 		r = bootstrap_fail(&bootstrap, ENOMEM, "host %s is out of memory", engine->host_name);
 		goto fail;
 	}

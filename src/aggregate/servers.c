@@ -275,7 +275,7 @@ static void server_give_up(struct bootstrap *bootstrap, struct bootstrap_server 
 	bootstrap->ops->close_connection(server->out);
 	bootstrap->ops->close_connection(server->in);
 	server->out = server->in = NULL;
-	server->hello.state = MAIL_NONE;
+	server->hello.state = MESSAGE_NONE;
 }
 
 /* As somebody measured or wrote it: what a card says of itself may be a guess, and this is to be a limit. */
@@ -302,11 +302,11 @@ static int server_step(struct bootstrap *bootstrap, struct bootstrap_server *ser
 				bootstrap->ops->limit_eager(server->out, SERVER_WIRE_UNASKED_BYTES);
 			memcpy(hello.id, bootstrap->servers->id, sizeof(hello.id));
 			server_wire_put_hello(&hello, server->hello_bytes);
-			mail_send(&server->hello, server->out, server->hello_bytes, sizeof(server->hello_bytes));
+			bootstrap_send(&server->hello, server->out, server->hello_bytes, sizeof(server->hello_bytes));
 			bootstrap->progressed = true;
 		}
 	}
-	return r == 0 && server->out ? mail_step(bootstrap, &server->hello) : r;
+	return r == 0 && server->out ? bootstrap_step(bootstrap, &server->hello) : r;
 }
 
 /* At the coordinator: what the servers themselves say. */
@@ -353,7 +353,7 @@ bool servers_reach(struct bootstrap *bootstrap)
 
 		if (server->lost)
 			continue;
-		if (server->hello.state == MAIL_DONE && server->in && (server->ready || !coordinator))
+		if (server->hello.state == MESSAGE_DONE && server->in && (server->ready || !coordinator))
 			continue;
 		if (late || server_step(bootstrap, server) < 0)
 			server_give_up(bootstrap, server);
@@ -363,26 +363,26 @@ bool servers_reach(struct bootstrap *bootstrap)
 	return all;
 }
 
-enum servers_visit servers_visitor(struct bootstrap *bootstrap, struct transport_connection *connection,
-				   const uint8_t *bytes, size_t count)
+enum servers_incoming_result servers_incoming(struct bootstrap *bootstrap, struct transport_connection *connection,
+					      const uint8_t *bytes, size_t count)
 {
 	struct bootstrap_servers *servers = bootstrap->servers;
 	struct server_wire_hello hello;
 	struct bootstrap_server *server;
 
 	if (count != SERVER_WIRE_HELLO_BYTES || server_wire_get_hello(bytes, &hello) < 0)
-		return SERVERS_VISIT_NONE;
+		return SERVERS_INCOMING_NONE;
 	if (!bootstrap->group)
-		return SERVERS_VISIT_LATER;
+		return SERVERS_INCOMING_LATER;
 	if (!servers || hello.from < bootstrap->count || hello.from - bootstrap->count >= servers->count ||
 	    memcmp(hello.id, servers->id, sizeof(hello.id)) != 0)
-		return SERVERS_VISIT_NONE;
+		return SERVERS_INCOMING_NONE;
 	server = &servers->servers[hello.from - bootstrap->count];
 	if (server->in || server->lost)
-		return SERVERS_VISIT_NONE;
+		return SERVERS_INCOMING_NONE;
 	server->in = connection;
 	bootstrap->progressed = true;
-	return SERVERS_VISIT_TAKEN;
+	return SERVERS_INCOMING_TAKEN;
 }
 
 uint32_t servers_standing(const struct bootstrap *bootstrap)
@@ -391,7 +391,8 @@ uint32_t servers_standing(const struct bootstrap *bootstrap)
 	uint32_t standing = 0;
 
 	for (size_t i = 0; servers && i < servers->count; i++)
-		if (!servers->servers[i].lost && servers->servers[i].in && servers->servers[i].hello.state == MAIL_DONE)
+		if (!servers->servers[i].lost && servers->servers[i].in &&
+		    servers->servers[i].hello.state == MESSAGE_DONE)
 			standing |= UINT32_C(1) << i;
 	return standing;
 }

@@ -56,7 +56,7 @@ struct group_servers {
 struct bootstrap_server {
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
 	struct transport_connection *out, *in;
-	struct mail hello;
+	struct bootstrap_message hello;
 	uint8_t hello_bytes[SERVER_WIRE_HELLO_BYTES];
 	bool lost, ready; /* cannot be had; its own connections stand (at the coordinator) */
 };
@@ -74,13 +74,13 @@ int servers_learn(struct bootstrap *bootstrap, const uint8_t bytes[static SERVER
 /* One step towards all of them. True: each is reached, or given up. */
 bool servers_reach(struct bootstrap *bootstrap);
 /* A connection that came, and its first message. */
-enum servers_visit {
-	SERVERS_VISIT_NONE,  /* no server's, as far as can be told */
-	SERVERS_VISIT_TAKEN, /* the connection is taken */
-	SERVERS_VISIT_LATER, /* a server's that was faster than the coordinator's word: ask again */
+enum servers_incoming_result {
+	SERVERS_INCOMING_NONE,  /* no server's, as far as can be told */
+	SERVERS_INCOMING_TAKEN, /* the connection is taken */
+	SERVERS_INCOMING_LATER, /* a server's that was faster than the coordinator's word: ask again */
 };
-enum servers_visit servers_visitor(struct bootstrap *bootstrap, struct transport_connection *connection,
-				   const uint8_t *bytes, size_t count);
+enum servers_incoming_result servers_incoming(struct bootstrap *bootstrap, struct transport_connection *connection,
+					      const uint8_t *bytes, size_t count);
 /* Bit i: server i stands, as this member sees it. */
 uint32_t servers_standing(const struct bootstrap *bootstrap);
 /* Those that all have agreed on; the connections become the group's, and the schedule counts with them. */

@@ -67,7 +67,7 @@ struct server_peer {
 };
 
 /* A connection that came and has not said who it is. */
-struct server_visitor {
+struct server_incoming {
 	struct transport_connection *connection;
 	uint8_t bytes[SERVER_WIRE_HELLO_BYTES + 1]; /* one more: a longer message shows */
 	struct transport_request *request;
@@ -122,8 +122,8 @@ struct server_group {
 	struct transport_listener *listener;
 	size_t member_count, node_count, self;
 	struct server_peer *peers; /* [node_count] */
-	struct server_visitor *visitors;
-	size_t visitor_count;
+	struct server_incoming *incoming;
+	size_t incoming_count;
 
 	struct server_claim claim;
 	struct server_segment *segments_first; /* known ones, by number */

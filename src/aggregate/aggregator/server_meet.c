@@ -66,40 +66,40 @@ static void tell_spread(const struct server_group *group, struct transport_conne
 }
 
 /* Who says something else than the group's hello, or says it twice, is a stranger: turned away, and no reason to fail. */
-static void visitor_known(struct server_group *group, struct server_visitor *visitor, size_t bytes)
+static void incoming_known(struct server_group *group, struct server_incoming *incoming, size_t bytes)
 {
 	struct server_wire_hello hello;
 
-	if (bytes == SERVER_WIRE_HELLO_BYTES && !server_wire_get_hello(visitor->bytes, &hello) &&
+	if (bytes == SERVER_WIRE_HELLO_BYTES && !server_wire_get_hello(incoming->bytes, &hello) &&
 	    !memcmp(hello.id, group->id, sizeof(hello.id)) && hello.from < group->node_count &&
 	    hello.from != group->self && !group->peers[hello.from].in) {
-		group->peers[hello.from].in = visitor->connection;
+		group->peers[hello.from].in = incoming->connection;
 		group->peers[hello.from].rate_Bps = UINT64_C(1000) * hello.rate_kBps;
-		tell_spread(group, visitor->connection);
-		visitor->connection = NULL;
+		tell_spread(group, incoming->connection);
+		incoming->connection = NULL;
 	}
-	group->server->setup.ops->close_connection(visitor->connection);
-	*visitor = (struct server_visitor){ .connection = NULL };
+	group->server->setup.ops->close_connection(incoming->connection);
+	*incoming = (struct server_incoming){ .connection = NULL };
 }
 
-static void visitor_step(struct server_group *group, struct server_visitor *visitor)
+static void incoming_step(struct server_group *group, struct server_incoming *incoming)
 {
 	const struct transport_ops *ops = group->server->setup.ops;
-	void *data = visitor->bytes, *registration = NULL;
-	size_t bytes = sizeof(visitor->bytes), sizes[TRANSPORT_MAX_RECVS] = { 0 };
+	void *data = incoming->bytes, *registration = NULL;
+	size_t bytes = sizeof(incoming->bytes), sizes[TRANSPORT_MAX_RECVS] = { 0 };
 	int tag = server_tag(SERVER_TAG_HELLO, 0), r = 0;
 	bool done = false;
 
-	if (!visitor->connection)
-		r = ops->accept(group->listener, &visitor->connection);
-	if (r < 0 || !visitor->connection)
+	if (!incoming->connection)
+		r = ops->accept(group->listener, &incoming->connection);
+	if (r < 0 || !incoming->connection)
 		return; /* the listener's trouble shows as the time-out of the bootstrap */
-	if (!visitor->request)
-		r = ops->receive(visitor->connection, 1, &data, &bytes, &tag, &registration, &visitor->request);
-	if (r == 0 && visitor->request)
-		r = ops->test(visitor->request, &done, sizes);
+	if (!incoming->request)
+		r = ops->receive(incoming->connection, 1, &data, &bytes, &tag, &registration, &incoming->request);
+	if (r == 0 && incoming->request)
+		r = ops->test(incoming->request, &done, sizes);
 	if (r < 0 || done)
-		visitor_known(group, visitor, r < 0 ? 0 : sizes[0]);
+		incoming_known(group, incoming, r < 0 ? 0 : sizes[0]);
 }
 
 /*
@@ -136,16 +136,16 @@ int server_meet(struct server_group *group, uint64_t now_ns)
 {
 	bool all = true;
 
-	if (!group->visitors) {
-		group->visitor_count = group->node_count;
-		group->visitors = sys_zalloc(group->visitor_count * sizeof(*group->visitors));
-		if (!group->visitors) {
+	if (!group->incoming) {
+		group->incoming_count = group->node_count;
+		group->incoming = sys_zalloc(group->incoming_count * sizeof(*group->incoming));
+		if (!group->incoming) {
 			server_fail(group, "it is out of memory");
 			return 0;
 		}
 	}
-	for (size_t i = 0; i < group->visitor_count; i++)
-		visitor_step(group, &group->visitors[i]);
+	for (size_t i = 0; i < group->incoming_count; i++)
+		incoming_step(group, &group->incoming[i]);
 	for (size_t i = 0; i < group->node_count; i++) {
 		int r = reach(group, i);
 
@@ -167,8 +167,8 @@ int server_meet(struct server_group *group, uint64_t now_ns)
 
 void server_meet_end(struct server_group *group)
 {
-	for (size_t i = 0; group->visitors && i < group->visitor_count; i++)
-		group->server->setup.ops->close_connection(group->visitors[i].connection);
-	sys_free(group->visitors);
-	group->visitors = NULL;
+	for (size_t i = 0; group->incoming && i < group->incoming_count; i++)
+		group->server->setup.ops->close_connection(group->incoming[i].connection);
+	sys_free(group->incoming);
+	group->incoming = NULL;
 }

@@ -175,7 +175,7 @@ static enum step fail_at(int64_t call, uint64_t timeout_ns)
 	over = (int64_t)atomic_load(&broken.calls) < call;
 	count = party.count;
 	party_close(&party);
-	if (errors == 0) /* not over: a step on which nothing depends, as a visitor comes again */
+	if (errors == 0) /* not over: a step on which nothing depends, as a incoming comes again */
 		return over ? STEP_OVER : STEP_WITHOUT_HARM;
 	/* A coordinator that cannot tell the others leaves them their own reasons; but they all fail. */
 	if ((errors != count || over) && runtime_stalled_ns() - stalled_ns > timeout_ns / 20)

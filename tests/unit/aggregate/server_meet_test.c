@@ -27,7 +27,7 @@ static void count_spread(struct transport_connection *connection, unsigned hosts
 }
 
 /*
- * Two servers and a member that never comes: each server is the other's only visitor. It sends to the member, too, so what
+ * Two servers and a member that never comes: each server is the other's only incoming. It sends to the member, too, so what
  * it sends here is a part of what its port carries; without the hint a leaf's sums crawl beside its results.
  */
 static void servers_know_that_servers_send_to_many(void **state)
