@@ -59,7 +59,7 @@ void group_free(struct group *group)
 	servers_close(group);
 	for (size_t i = 0; i < AGGREGATE_MAX_REQUESTS; i++)
 		sys_free(group->operations[i].kept);
-	confirm_fini(group);
+	commit_fini(group);
 	segment_fini(group);
 	direct_fini(group);
 	schedule_free(group->schedule);
@@ -352,8 +352,8 @@ void operation_step(struct operation *operation)
 		else
 			split_end(group, operation);
 	}
-	if (operation->confirms && !operation->confirmed) {
-		confirm_drained(group, operation);
+	if (operation->commits && !operation->committed) {
+		commit_drained(group, operation);
 		return;
 	}
 	if (group->settings.verify && !operation->verified) {
@@ -380,7 +380,7 @@ static void take(struct group *group, struct operation *operation)
 	group->progressed = true;
 	operation->waits = 0;
 	operation->summed = operation->verified = false;
-	operation->confirms = operation->drained = operation->poisoned = operation->confirmed = false;
+	operation->commits = operation->drained = operation->poisoned = operation->committed = false;
 	operation->next_segment = operation->segments_done = operation->segment_count = 0;
 	operation->next_small = operation->next_segmented = NULL;
 	if (group->count == 1) {
@@ -402,7 +402,7 @@ static void take(struct group *group, struct operation *operation)
 	}
 	operation->segmented_number = group->segmented_taken++;
 	/* Where servers may be lost the schedule is known when the first segment is cut; till then, some. */
-	operation->segment_count = group->confirm ? 1 : segment_count_of(group, operation->bytes, operation->count);
+	operation->segment_count = group->commit ? 1 : segment_count_of(group, operation->bytes, operation->count);
 	*group->segmented_end = operation;
 	group->segmented_end = &operation->next_segmented;
 }

@@ -42,8 +42,8 @@ enum {
 	 * Groups with servers: so many large operations may be begun beyond the first that is not agreed on, and so many be
 	 * in their agreement. docs/aggregation.md, Losing a server.
 	 */
-	CONFIRM_WINDOW = 12,
-	CONFIRM_OPEN = 4,
+	COMMIT_WINDOW = 12,
+	COMMIT_OPEN = 4,
 	/* Of what spreads over all members: in step i to the one 2^i places on. */
 	SPREAD_STEPS = 8,
 	AGGREGATE_SEGMENT_BYTES_MAX = 512 << 10, /* of a slot */
@@ -56,7 +56,7 @@ _Static_assert(QUEUE_SEGMENTED_REQUESTS + QUEUE_OLDEST_REQUESTS + QUEUE_REPAIR_R
 	       "requests of a connection");
 
 struct group;
-struct group_confirm;
+struct group_commit;
 
 enum transfer_class {
 	TRANSFER_SEGMENTED, /* of a segment */
@@ -114,13 +114,13 @@ struct operation {
 	size_t split_parts, split_first; /* how many; whose the first is: the root's */
 	/* Segmented. */
 	size_t segment_count, next_segment, segments_done;
-	/* Segmented, in groups with servers (confirm.c). */
-	struct operation *next_confirm; /* in the order of segmented_number */
+	/* Segmented, in groups with servers (commit.c). */
+	struct operation *next_commit; /* in the order of segmented_number */
 	uint64_t segmented_number;
 	uint32_t without;       /* bit i: server i has no part in it, for a trial */
-	bool confirms;          /* it is done when all agree that it is */
+	bool commits;           /* it is done when all agree that it is */
 	bool drained, poisoned; /* its segments are through; some brought nothing */
-	bool confirmed;         /* all agree, and what was missing has been made */
+	bool committed;         /* all agree, and what was missing has been made */
 	uint8_t *kept;          /* the input, where the result overwrites the caller's */
 	size_t kept_bytes;      /* room in it */
 	/* What others must still say about it, and what must still go out. */
@@ -221,7 +221,7 @@ struct group {
 	size_t count, self;            /* members; positions */
 	size_t node_count;             /* members, then servers */
 	struct group_servers *servers; /* NULL: none */
-	struct group_confirm *confirm; /* NULL: no server was ever used */
+	struct group_commit *commit;   /* NULL: no server was ever used */
 	_Atomic bool retains;          /* inputs outlive the making of results */
 	struct group_member *members;
 	/* [member] for small operations, and [count + node] for large ones. */
@@ -420,18 +420,18 @@ void segment_activate(struct group *group);
 /* Of an operation of so many bytes and elements. */
 size_t segment_count_of(const struct group *group, size_t bytes, size_t count);
 
-/* confirm.c */
+/* commit.c */
 /* When it is known that servers are used. -ENOMEM. */
-int confirm_init(struct group *group);
-void confirm_fini(struct group *group);
+int commit_init(struct group *group);
+void commit_fini(struct group *group);
 /* Before the first segment of an operation is cut: how many it has. False: it must wait, or the group has ended. */
-bool confirm_begin(struct group *group, struct operation *operation);
+bool commit_begin(struct group *group, struct operation *operation);
 /* Its segments are through: it is done after an agreement of all. Calls operation_step, then or later. */
-void confirm_drained(struct group *group, struct operation *operation);
+void commit_drained(struct group *group, struct operation *operation);
 /* Between operations: servers have other rates, or are not used any more. */
-void confirm_replan(struct group *group);
+void commit_replan(struct group *group);
 /* From repair.c. */
-void confirm_repaired(struct group *group, struct operation *operation);
+void commit_repaired(struct group *group, struct operation *operation);
 
 /* repair.c: what servers should have made, made by the members. One operation at a time. */
 struct repair;

@@ -85,7 +85,7 @@ static void through(struct group *group, struct repair *repair)
 	sys_free(repair->memory);
 	repair->memory = NULL;
 	repair->operation = NULL;
-	confirm_repaired(group, operation);
+	commit_repaired(group, operation);
 }
 
 static void sent(struct group *group, struct transfer *transfer)

@@ -444,7 +444,7 @@ void segment_activate(struct group *group)
 			if (!group->segmented_first || group->segment_next - group->segment_oldest == GROUP_SEGMENTS)
 				return;
 			if (!group->segmented_first->next_segment && (waits_for_word(group, group->segmented_first) ||
-								      !confirm_begin(group, group->segmented_first)))
+								      !commit_begin(group, group->segmented_first)))
 				return;
 			segment_draw(group, segment);
 			group->segment_drawn = true;

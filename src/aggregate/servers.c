@@ -447,7 +447,7 @@ int servers_settle(struct bootstrap *bootstrap, uint32_t used)
 		server->out = server->in = NULL;
 	}
 	group_find_facts(group);
-	if (servers_any(group) && confirm_init(group) < 0)
+	if (servers_any(group) && commit_init(group) < 0)
 		return bootstrap_fail(bootstrap, ENOMEM, "host %s is out of memory", bootstrap->engine->host_name);
 	return 0;
 }

@@ -341,7 +341,7 @@ static int settle(struct trial *trial)
 	}
 	if (r == 0) {
 		group_find_facts(group);
-		confirm_replan(group);
+		commit_replan(group);
 	}
 	unlock(group);
 	say_left(group, left);
@@ -364,7 +364,7 @@ int trial_run(struct group *group)
 	struct trial trial = { .group = group, .timeout_ns = params_replace_ns(group->engine->setup.params) };
 	int r;
 
-	if (!group->servers || !group->confirm || !group->settings.measures || !usable(group))
+	if (!group->servers || !group->commit || !group->settings.measures || !usable(group))
 		return 0;
 	trial.memory = sys_zalloc((1 + SCHEDULE_RATES_OPERATIONS) * (size_t)SCHEDULE_RATES_MOST_BYTES);
 	r = trial.memory ? try_all(&trial) : -ENOMEM;

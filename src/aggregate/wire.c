@@ -247,21 +247,21 @@ void aggregate_wire_get_verify(const uint8_t bytes[static AGGREGATE_WIRE_VERIFY_
 	ret->checksum = (uint32_t)bytes_get(bytes + 8, 4);
 }
 
-void aggregate_wire_put_confirm(const struct aggregate_wire_confirm *confirm,
-				uint8_t bytes[static AGGREGATE_WIRE_CONFIRM_BYTES])
+void aggregate_wire_put_commit(const struct aggregate_wire_commit *commit,
+			       uint8_t bytes[static AGGREGATE_WIRE_COMMIT_BYTES])
 {
-	bytes_put(bytes, confirm->number, 8);
-	bytes_put(bytes + 8, confirm->lost, 4);
-	bytes_put(bytes + 12, confirm->leaves, 4);
-	bytes_put(bytes + 16, confirm->poisoned, 8);
+	bytes_put(bytes, commit->number, 8);
+	bytes_put(bytes + 8, commit->lost, 4);
+	bytes_put(bytes + 12, commit->leaves, 4);
+	bytes_put(bytes + 16, commit->poisoned, 8);
 }
 
-int aggregate_wire_get_confirm(const uint8_t bytes[static AGGREGATE_WIRE_CONFIRM_BYTES],
-			       struct aggregate_wire_confirm *ret)
+int aggregate_wire_get_commit(const uint8_t bytes[static AGGREGATE_WIRE_COMMIT_BYTES],
+			      struct aggregate_wire_commit *ret)
 {
 	if (bytes_get(bytes + 16, 8) > 1)
 		return -EBADMSG;
-	*ret = (struct aggregate_wire_confirm){
+	*ret = (struct aggregate_wire_commit){
 		.number = bytes_get(bytes, 8),
 		.lost = (uint32_t)bytes_get(bytes + 8, 4),
 		.leaves = (uint32_t)bytes_get(bytes + 12, 4),

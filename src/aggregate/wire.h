@@ -22,7 +22,7 @@ enum {
 	AGGREGATE_WIRE_VERDICT_BYTES = 296, /* before the facts of the members */
 	AGGREGATE_WIRE_OPERATION_BYTES = 64,
 	AGGREGATE_WIRE_VERIFY_BYTES = 16,
-	AGGREGATE_WIRE_CONFIRM_BYTES = 24,
+	AGGREGATE_WIRE_COMMIT_BYTES = 24,
 	/* What settings may come to: the ranges of their parameters (base/params.c). Buffers are as large as they say. */
 	AGGREGATE_WIRE_DIRECT_BYTES_MAX = 64 << 10,
 	AGGREGATE_WIRE_SEGMENT_BYTES_MAX = 512 << 10,
@@ -92,7 +92,7 @@ struct aggregate_wire_verify {
 	uint32_t checksum;
 };
 /* Groups with servers, of each large operation: what its sender, and all of whom it has heard, know. */
-struct aggregate_wire_confirm {
+struct aggregate_wire_commit {
 	uint64_t number;
 	uint32_t lost, leaves; /* bit i: server i */
 	bool poisoned;         /* somebody lacks a part of the result */
@@ -120,10 +120,10 @@ void aggregate_wire_put_verify(const struct aggregate_wire_verify *verify,
 			       uint8_t bytes[static AGGREGATE_WIRE_VERIFY_BYTES]);
 void aggregate_wire_get_verify(const uint8_t bytes[static AGGREGATE_WIRE_VERIFY_BYTES],
 			       struct aggregate_wire_verify *ret);
-void aggregate_wire_put_confirm(const struct aggregate_wire_confirm *confirm,
-				uint8_t bytes[static AGGREGATE_WIRE_CONFIRM_BYTES]);
-int aggregate_wire_get_confirm(const uint8_t bytes[static AGGREGATE_WIRE_CONFIRM_BYTES],
-			       struct aggregate_wire_confirm *ret);
+void aggregate_wire_put_commit(const struct aggregate_wire_commit *commit,
+			       uint8_t bytes[static AGGREGATE_WIRE_COMMIT_BYTES]);
+int aggregate_wire_get_commit(const uint8_t bytes[static AGGREGATE_WIRE_COMMIT_BYTES],
+			      struct aggregate_wire_commit *ret);
 
 /* Tags: what a message is, and the number of its segment or operation. */
 enum aggregate_tag {

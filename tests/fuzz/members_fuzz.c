@@ -111,12 +111,12 @@ static void verify(const uint8_t *bytes)
 
 static void confirm(const uint8_t *bytes)
 {
-	uint8_t again[AGGREGATE_WIRE_CONFIRM_BYTES];
-	struct aggregate_wire_confirm first;
+	uint8_t again[AGGREGATE_WIRE_COMMIT_BYTES];
+	struct aggregate_wire_commit first;
 
-	if (aggregate_wire_get_confirm(bytes, &first) < 0)
+	if (aggregate_wire_get_commit(bytes, &first) < 0)
 		return;
-	aggregate_wire_put_confirm(&first, again);
+	aggregate_wire_put_commit(&first, again);
 	must(!memcmp(bytes, again, sizeof(again)));
 }
 
@@ -128,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	} kinds[] = {
 		{ AGGREGATE_WIRE_HELLO_BYTES, hello },     { AGGREGATE_WIRE_REPORT_BYTES, report },
 		{ AGGREGATE_WIRE_VERDICT_BYTES, verdict }, { AGGREGATE_WIRE_OPERATION_BYTES, operation },
-		{ AGGREGATE_WIRE_VERIFY_BYTES, verify },   { AGGREGATE_WIRE_CONFIRM_BYTES, confirm },
+		{ AGGREGATE_WIRE_VERIFY_BYTES, verify },   { AGGREGATE_WIRE_COMMIT_BYTES, confirm },
 	};
 	size_t kind = bytes ? data[0] % (sizeof(kinds) / sizeof(kinds[0])) : 0;
 	uint8_t *exact;

@@ -48,7 +48,7 @@ static void what_goes_in_comes_out(void **state)
 						  .reason = "no" },
 				      verdict_again;
 	struct aggregate_wire_operation operation = { 1, 2, 7, 8, true }, operation_again;
-	struct aggregate_wire_confirm confirm = { UINT64_MAX - 1, 1U << 31, 5, true }, confirm_again;
+	struct aggregate_wire_commit commit = { UINT64_MAX - 1, 1U << 31, 5, true }, commit_again;
 	struct aggregate_wire_report report_again;
 	struct aggregate_wire_hello hello_again;
 
@@ -84,12 +84,12 @@ static void what_goes_in_comes_out(void **state)
 	assert_int_equal(aggregate_wire_get_operation(bytes, &operation_again), 0);
 	assert_true(operation_again.number == 1 && operation_again.bytes == 2 && operation_again.type == 7 &&
 		    operation_again.operation == 8 && operation_again.direct);
-	aggregate_wire_put_confirm(&confirm, bytes);
-	assert_int_equal(aggregate_wire_get_confirm(bytes, &confirm_again), 0);
-	assert_true(confirm_again.number == UINT64_MAX - 1 && confirm_again.lost == 1U << 31 &&
-		    confirm_again.leaves == 5 && confirm_again.poisoned);
+	aggregate_wire_put_commit(&commit, bytes);
+	assert_int_equal(aggregate_wire_get_commit(bytes, &commit_again), 0);
+	assert_true(commit_again.number == UINT64_MAX - 1 && commit_again.lost == 1U << 31 &&
+		    commit_again.leaves == 5 && commit_again.poisoned);
 	bytes[16] = 2;
-	assert_int_equal(aggregate_wire_get_confirm(bytes, &confirm_again), -EBADMSG);
+	assert_int_equal(aggregate_wire_get_commit(bytes, &commit_again), -EBADMSG);
 }
 
 static void nonsense_is_refused(void **state)

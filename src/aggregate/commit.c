@@ -15,24 +15,24 @@
 /* One operation's, on its way. */
 struct agreement {
 	struct operation *operation;
-	struct aggregate_wire_confirm known; /* own, and of the steps that are through */
-	unsigned heard;                      /* bit i: the word of step i is here */
-	unsigned steps;                      /* through, in order */
-	unsigned waits;                      /* transfers */
+	struct aggregate_wire_commit known; /* own, and of the steps that are through */
+	unsigned heard;                     /* bit i: the word of step i is here */
+	unsigned steps;                     /* through, in order */
+	unsigned waits;                     /* transfers */
 	struct transfer sends[SPREAD_STEPS], receives[SPREAD_STEPS];
-	uint8_t out[SPREAD_STEPS][AGGREGATE_WIRE_CONFIRM_BYTES], in[SPREAD_STEPS][AGGREGATE_WIRE_CONFIRM_BYTES];
+	uint8_t out[SPREAD_STEPS][AGGREGATE_WIRE_COMMIT_BYTES], in[SPREAD_STEPS][AGGREGATE_WIRE_COMMIT_BYTES];
 };
 
-struct group_confirm {
+struct group_commit {
 	unsigned step_count;
 	/* Those that are not acted upon, in order; the first that has not begun its agreement. */
 	struct operation *first, **end, *next;
 	uint64_t begun, agreed; /* so many agreements; operations: the number of the first without one */
-	struct agreement open[CONFIRM_OPEN];
+	struct agreement open[COMMIT_OPEN];
 	struct operation *repairing; /* NULL: none */
 	struct repair *repair;
 	/* Servers that are gone, as agreed with each of the last operations; what the schedule goes by. */
-	uint32_t gone, gone_at[CONFIRM_WINDOW], planned;
+	uint32_t gone, gone_at[COMMIT_WINDOW], planned;
 	bool stale; /* ... is not any more */
 	bool over;  /* the schedule has no servers any more */
 };
@@ -40,89 +40,89 @@ _Static_assert(SCHEDULE_MEMBERS_MAX <= 1 << SPREAD_STEPS, "steps");
 
 static void advance(struct group *group);
 
-int confirm_init(struct group *group)
+int commit_init(struct group *group)
 {
-	struct group_confirm *confirm = sys_zalloc(sizeof(*confirm));
+	struct group_commit *commit = sys_zalloc(sizeof(*commit));
 	int r;
 
-	if (!confirm)
+	if (!commit)
 		return -ENOMEM;
-	group->confirm = confirm;
-	confirm->end = &confirm->first;
-	confirm->step_count = spread_steps(group);
-	r = repair_new(group, &confirm->repair);
+	group->commit = commit;
+	commit->end = &commit->first;
+	commit->step_count = spread_steps(group);
+	r = repair_new(group, &commit->repair);
 	atomic_store_explicit(&group->retains, r == 0, memory_order_relaxed);
 	return r;
 }
 
-void confirm_fini(struct group *group)
+void commit_fini(struct group *group)
 {
-	if (!group->confirm)
+	if (!group->commit)
 		return;
-	repair_free(group->confirm->repair);
-	sys_free(group->confirm);
-	group->confirm = NULL;
+	repair_free(group->commit->repair);
+	sys_free(group->commit);
+	group->commit = NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------- the schedule */
 
 /*
- * The schedule changes at the same operation everywhere: CONFIRM_WINDOW after the one with which the loss was agreed on,
+ * The schedule changes at the same operation everywhere: COMMIT_WINDOW after the one with which the loss was agreed on,
  * because nobody begins an operation before the one that is so many before it was agreed on.
  */
 static bool plan_for(struct group *group, const struct operation *operation)
 {
-	struct group_confirm *confirm = group->confirm;
+	struct group_commit *commit = group->commit;
 	uint64_t number = operation->segmented_number;
-	uint32_t gone = number < CONFIRM_WINDOW ? 0 : confirm->gone_at[number % CONFIRM_WINDOW];
+	uint32_t gone = number < COMMIT_WINDOW ? 0 : commit->gone_at[number % COMMIT_WINDOW];
 	int r;
 
-	if ((gone | operation->without) == confirm->planned && !confirm->stale)
+	if ((gone | operation->without) == commit->planned && !commit->stale)
 		return true;
-	confirm->planned = gone | operation->without;
-	confirm->stale = false;
+	commit->planned = gone | operation->without;
+	commit->stale = false;
 	servers_exclude(group, gone, number);
 	r = group_plan(group, operation->without);
 	if (r < 0) {
 		group_break(group, r, "it is out of memory");
 		return false;
 	}
-	confirm->over = !servers_any(group);
+	commit->over = !servers_any(group);
 	/* An operation that is posted from now on comes after this one. */
-	if (confirm->over)
+	if (commit->over)
 		atomic_store_explicit(&group->retains, false, memory_order_relaxed);
 	return true;
 }
 
-void confirm_replan(struct group *group)
+void commit_replan(struct group *group)
 {
-	struct group_confirm *confirm = group->confirm;
+	struct group_commit *commit = group->commit;
 
-	confirm->stale = true;
-	confirm->over = !servers_any(group);
-	if (confirm->over)
+	commit->stale = true;
+	commit->over = !servers_any(group);
+	if (commit->over)
 		atomic_store_explicit(&group->retains, false, memory_order_relaxed);
 }
 
-bool confirm_begin(struct group *group, struct operation *operation)
+bool commit_begin(struct group *group, struct operation *operation)
 {
-	struct group_confirm *confirm = group->confirm;
+	struct group_commit *commit = group->commit;
 
-	if (!confirm)
+	if (!commit)
 		return true;
-	if (!confirm->over) {
-		if (operation->segmented_number >= confirm->agreed + CONFIRM_WINDOW || !plan_for(group, operation))
+	if (!commit->over) {
+		if (operation->segmented_number >= commit->agreed + COMMIT_WINDOW || !plan_for(group, operation))
 			return false;
 	}
 	operation->segment_count = segment_count_of(group, operation->bytes, operation->count);
-	operation->confirms = !confirm->over;
-	if (!operation->confirms)
+	operation->commits = !commit->over;
+	if (!operation->commits)
 		return true;
-	operation->next_confirm = NULL;
-	*confirm->end = operation;
-	confirm->end = &operation->next_confirm;
-	if (!confirm->next)
-		confirm->next = operation;
+	operation->next_commit = NULL;
+	*commit->end = operation;
+	commit->end = &operation->next_commit;
+	if (!commit->next)
+		commit->next = operation;
 	return true;
 }
 
@@ -133,7 +133,7 @@ static void add(struct queue *queue, struct transfer *transfer, struct agreement
 {
 	*transfer = (struct transfer){
 		.data = bytes,
-		.bytes = AGGREGATE_WIRE_CONFIRM_BYTES,
+		.bytes = AGGREGATE_WIRE_COMMIT_BYTES,
 		.tag = aggregate_tag(AGGREGATE_TAG_AGREE, agreement->operation->number),
 		.class = TRANSFER_URGENT,
 		.done = done,
@@ -155,19 +155,19 @@ static void word_send(struct group *group, struct agreement *agreement)
 {
 	unsigned step = agreement->steps;
 
-	if (step == group->confirm->step_count)
+	if (step == group->commit->step_count)
 		return;
-	aggregate_wire_put_confirm(&agreement->known, agreement->out[step]);
+	aggregate_wire_put_commit(&agreement->known, agreement->out[step]);
 	add(&group->out[spread_to(group, step)], &agreement->sends[step], agreement, agreement->out[step], word_sent);
 }
 
 /* The words of the steps in order, each of which makes the next one's. */
 static void words_take(struct group *group, struct agreement *agreement)
 {
-	struct aggregate_wire_confirm word;
+	struct aggregate_wire_commit word;
 
-	while (agreement->steps < group->confirm->step_count && agreement->heard & 1U << agreement->steps) {
-		if (aggregate_wire_get_confirm(agreement->in[agreement->steps], &word) < 0 ||
+	while (agreement->steps < group->commit->step_count && agreement->heard & 1U << agreement->steps) {
+		if (aggregate_wire_get_commit(agreement->in[agreement->steps], &word) < 0 ||
 		    word.number != agreement->operation->number || (word.lost | word.leaves) & ~servers_used(group)) {
 			group_break(group, -EREMOTEIO, "host %s broke the protocol",
 				    group_host(group, spread_from(group, agreement->steps)));
@@ -187,7 +187,7 @@ static void word_received(struct group *group, struct transfer *transfer)
 	struct agreement *agreement = transfer->owner;
 	unsigned step = (unsigned)(transfer - agreement->receives);
 
-	if (transfer->received != AGGREGATE_WIRE_CONFIRM_BYTES) {
+	if (transfer->received != AGGREGATE_WIRE_COMMIT_BYTES) {
 		group_break(group, -EREMOTEIO, "host %s broke the protocol",
 			    group_host(group, spread_from(group, step)));
 		return;
@@ -201,15 +201,15 @@ static void word_received(struct group *group, struct transfer *transfer)
 
 static void agreement_begin(struct group *group, struct operation *operation)
 {
-	struct group_confirm *confirm = group->confirm;
-	struct agreement *agreement = &confirm->open[confirm->begun++ % CONFIRM_OPEN];
+	struct group_commit *commit = group->commit;
+	struct agreement *agreement = &commit->open[commit->begun++ % COMMIT_OPEN];
 
 	*agreement = (struct agreement){ .operation = operation };
-	agreement->known = (struct aggregate_wire_confirm){ .number = operation->number,
-							    .lost = servers_lost(group),
-							    .leaves = servers_leaving(group),
-							    .poisoned = operation->poisoned };
-	for (unsigned step = 0; step < confirm->step_count; step++)
+	agreement->known = (struct aggregate_wire_commit){ .number = operation->number,
+							   .lost = servers_lost(group),
+							   .leaves = servers_leaving(group),
+							   .poisoned = operation->poisoned };
+	for (unsigned step = 0; step < commit->step_count; step++)
 		add(&group->in[spread_from(group, step)], &agreement->receives[step], agreement, agreement->in[step],
 		    word_received);
 	word_send(group, agreement);
@@ -219,24 +219,24 @@ static void agreement_begin(struct group *group, struct operation *operation)
 
 static void act_upon(struct group *group, const struct agreement *agreement)
 {
-	struct group_confirm *confirm = group->confirm;
+	struct group_commit *commit = group->commit;
 	struct operation *operation = agreement->operation;
 	bool poisoned = agreement->known.poisoned;
 
-	confirm->first = operation->next_confirm;
-	if (!confirm->first)
-		confirm->end = &confirm->first;
-	confirm->gone |= agreement->known.lost | agreement->known.leaves;
-	confirm->gone_at[operation->segmented_number % CONFIRM_WINDOW] = confirm->gone;
-	confirm->agreed = operation->segmented_number + 1;
+	commit->first = operation->next_commit;
+	if (!commit->first)
+		commit->end = &commit->first;
+	commit->gone |= agreement->known.lost | agreement->known.leaves;
+	commit->gone_at[operation->segmented_number % COMMIT_WINDOW] = commit->gone;
+	commit->agreed = operation->segmented_number + 1;
 	servers_let_go(group, agreement->known.leaves);
-	servers_dismiss(group, confirm->agreed);
+	servers_dismiss(group, commit->agreed);
 	group->progressed = true;
 	if (poisoned) {
-		confirm->repairing = operation;
-		repair_begin(group, confirm->repair, operation);
+		commit->repairing = operation;
+		repair_begin(group, commit->repair, operation);
 	} else {
-		operation->confirmed = true;
+		operation->committed = true;
 		operation_step(operation);
 	}
 }
@@ -244,27 +244,27 @@ static void act_upon(struct group *group, const struct agreement *agreement)
 /* Begins agreements and acts upon those that are through. Both in the order of operations. */
 static void advance(struct group *group)
 {
-	struct group_confirm *confirm = group->confirm;
+	struct group_commit *commit = group->commit;
 
 	for (bool moved = true; moved && !group->error;) {
-		struct agreement *oldest = confirm->first ? &confirm->open[confirm->agreed % CONFIRM_OPEN] : NULL;
+		struct agreement *oldest = commit->first ? &commit->open[commit->agreed % COMMIT_OPEN] : NULL;
 
 		moved = false;
-		if (confirm->next && confirm->next->drained && confirm->begun - confirm->agreed < CONFIRM_OPEN) {
-			struct operation *operation = confirm->next;
+		if (commit->next && commit->next->drained && commit->begun - commit->agreed < COMMIT_OPEN) {
+			struct operation *operation = commit->next;
 
-			confirm->next = operation->next_confirm;
+			commit->next = operation->next_commit;
 			agreement_begin(group, operation);
 			moved = true;
-		} else if (oldest && !confirm->repairing && confirm->agreed < confirm->begun &&
-			   oldest->steps == confirm->step_count && !oldest->waits) {
+		} else if (oldest && !commit->repairing && commit->agreed < commit->begun &&
+			   oldest->steps == commit->step_count && !oldest->waits) {
 			act_upon(group, oldest);
 			moved = true;
 		}
 	}
 }
 
-void confirm_drained(struct group *group, struct operation *operation)
+void commit_drained(struct group *group, struct operation *operation)
 {
 	if (operation->drained)
 		return;
@@ -272,10 +272,10 @@ void confirm_drained(struct group *group, struct operation *operation)
 	advance(group);
 }
 
-void confirm_repaired(struct group *group, struct operation *operation)
+void commit_repaired(struct group *group, struct operation *operation)
 {
-	group->confirm->repairing = NULL;
-	operation->confirmed = true;
+	group->commit->repairing = NULL;
+	operation->committed = true;
 	operation_step(operation);
 	if (!group->error)
 		advance(group);
