@@ -134,8 +134,8 @@ static int coordinator_hear(struct bootstrap *bootstrap, size_t index)
 				  sizeof(peer->report_bytes));
 	}
 	r = bootstrap_step(bootstrap, &peer->report_in);
-	if (r == 0 && peer->verdict_out.state != MESSAGE_NONE)
-		r = bootstrap_step(bootstrap, &peer->verdict_out);
+	if (r == 0 && peer->decision_out.state != MESSAGE_NONE)
+		r = bootstrap_step(bootstrap, &peer->decision_out);
 	if (r < 0)
 		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s is gone", bootstrap_host(bootstrap, index));
 	return peer->report_in.state == MESSAGE_DONE && !peer->ready ? report_read(bootstrap, index) : 0;
@@ -229,12 +229,12 @@ static uint64_t choose_segment_bytes(const struct bootstrap *bootstrap)
 	return wanted ? wanted : schedule_segment_least_bytes(rate == UINT64_MAX ? 0 : rate);
 }
 
-static int verdict_read_members(struct bootstrap *bootstrap);
+static int decision_read_members(struct bootstrap *bootstrap);
 
 /* Who is in the group, and in which order: told to all. */
 static int coordinator_tell_members(struct bootstrap *bootstrap)
 {
-	struct aggregate_wire_verdict *verdict = &bootstrap->verdict;
+	struct aggregate_wire_decision *decision = &bootstrap->decision;
 	struct group *group;
 	int r = check_clusters(bootstrap);
 
@@ -243,34 +243,34 @@ static int coordinator_tell_members(struct bootstrap *bootstrap)
 	r = group_new(bootstrap->engine, bootstrap->listener->device, bootstrap->count, &group);
 	if (r < 0)
 		return out_of_memory(bootstrap);
-	*verdict = (struct aggregate_wire_verdict){ .kind = AGGREGATE_VERDICT_MEMBERS,
-						    .count = (uint16_t)bootstrap->count };
-	verdict->settings.direct_bytes = choose_direct_bytes(bootstrap);
-	verdict->settings.segment_bytes = choose_segment_bytes(bootstrap);
-	verdict->settings.measures = true;
+	*decision = (struct aggregate_wire_decision){ .kind = AGGREGATE_DECISION_MEMBERS,
+						      .count = (uint16_t)bootstrap->count };
+	decision->settings.direct_bytes = choose_direct_bytes(bootstrap);
+	decision->settings.segment_bytes = choose_segment_bytes(bootstrap);
+	decision->settings.measures = true;
 	for (size_t i = 0; i < bootstrap->count; i++) {
 		const struct aggregate_wire_facts *facts = &bootstrap->peers[i].facts;
 
 		group->members[i].facts = *facts;
-		verdict->settings.verify |= facts->verify;
-		verdict->settings.measures &= !facts->as_said;
+		decision->settings.verify |= facts->verify;
+		decision->settings.measures &= !facts->as_said;
 	}
 	qsort(group->members, bootstrap->count, sizeof(*group->members), compare_members);
-	aggregate_wire_put_verdict(verdict, bootstrap->verdict_bytes);
+	aggregate_wire_put_decision(decision, bootstrap->decision_bytes);
 	for (size_t i = 0; i < bootstrap->count; i++)
-		aggregate_wire_put_facts(&group->members[i].facts, bootstrap->verdict_bytes +
-									   AGGREGATE_WIRE_VERDICT_BYTES +
+		aggregate_wire_put_facts(&group->members[i].facts, bootstrap->decision_bytes +
+									   AGGREGATE_WIRE_DECISION_BYTES +
 									   i * AGGREGATE_WIRE_FACTS_BYTES);
 	r = servers_ask(bootstrap, group,
-			bootstrap->verdict_bytes + AGGREGATE_WIRE_VERDICT_BYTES +
+			bootstrap->decision_bytes + AGGREGATE_WIRE_DECISION_BYTES +
 				bootstrap->count * AGGREGATE_WIRE_FACTS_BYTES);
 	group_free(group);
 	if (r < 0)
 		return r;
 	for (size_t i = 1; i < bootstrap->count; i++)
-		bootstrap_send(&bootstrap->peers[i].verdict_out, bootstrap->peers[i].ways[BOOTSTRAP_SMALL].out,
-			       bootstrap->verdict_bytes, bootstrap->verdict_size);
-	return verdict_read_members(bootstrap);
+		bootstrap_send(&bootstrap->peers[i].decision_out, bootstrap->peers[i].ways[BOOTSTRAP_SMALL].out,
+			       bootstrap->decision_bytes, bootstrap->decision_size);
+	return decision_read_members(bootstrap);
 }
 
 /*
@@ -281,7 +281,7 @@ static bool coordinator_end_with(struct bootstrap *bootstrap, size_t index, uint
 {
 	struct bootstrap_peer *peer = &bootstrap->peers[index];
 	const struct bootstrap_way *way = &peer->ways[BOOTSTRAP_SMALL];
-	struct bootstrap_message *message = &peer->verdict_out;
+	struct bootstrap_message *message = &peer->decision_out;
 
 	/* All of its connections: it listens to us when they stand. */
 	if (!peer->lost && !peer->reached)
@@ -294,7 +294,7 @@ static bool coordinator_end_with(struct bootstrap *bootstrap, size_t index, uint
 	if (!peer->ended && bootstrap->reason[0] && bootstrap->ops->limit_eager)
 		bootstrap->ops->limit_eager(way->out, 0);
 	if (!peer->ended && (message->state == MESSAGE_NONE || message->state == MESSAGE_DONE)) {
-		bootstrap_send(message, peer->ways[BOOTSTRAP_SMALL].out, bytes, AGGREGATE_WIRE_VERDICT_BYTES);
+		bootstrap_send(message, peer->ways[BOOTSTRAP_SMALL].out, bytes, AGGREGATE_WIRE_DECISION_BYTES);
 		peer->ended = true;
 	}
 	peer->lost = bootstrap_step(bootstrap, message) < 0; /* after a "go" its next operation finds it gone */
@@ -304,14 +304,14 @@ static bool coordinator_end_with(struct bootstrap *bootstrap, size_t index, uint
 /* Best effort, a little while: whoever is reached has the same reason; for the others it is a time-out. */
 static int coordinator_end(struct bootstrap *bootstrap, int error)
 {
-	struct aggregate_wire_verdict verdict = { .kind = error ? AGGREGATE_VERDICT_NO : AGGREGATE_VERDICT_GO,
-						  .error = error,
-						  .servers = error ? 0 : bootstrap->servers_standing };
-	uint8_t bytes[AGGREGATE_WIRE_VERDICT_BYTES];
+	struct aggregate_wire_decision decision = { .kind = error ? AGGREGATE_DECISION_NO : AGGREGATE_DECISION_GO,
+						    .error = error,
+						    .servers = error ? 0 : bootstrap->servers_standing };
+	uint8_t bytes[AGGREGATE_WIRE_DECISION_BYTES];
 	size_t left = 1;
 
-	memcpy(verdict.reason, bootstrap->reason, sizeof(verdict.reason));
-	aggregate_wire_put_verdict(&verdict, bytes);
+	memcpy(decision.reason, bootstrap->reason, sizeof(decision.reason));
+	aggregate_wire_put_decision(&decision, bytes);
 	bootstrap->deadline_ns = clock_now_ns() + bootstrap->timeout_ns / 10;
 	while (left) {
 		left = 0;
@@ -366,21 +366,21 @@ static int tell(struct bootstrap *bootstrap, struct group *group)
 }
 
 /* What the coordinator said about the members becomes a group. */
-static int verdict_read_members(struct bootstrap *bootstrap)
+static int decision_read_members(struct bootstrap *bootstrap)
 {
-	const uint8_t *bytes = bootstrap->verdict_bytes + AGGREGATE_WIRE_VERDICT_BYTES;
+	const uint8_t *bytes = bootstrap->decision_bytes + AGGREGATE_WIRE_DECISION_BYTES;
 	struct group *group;
 	size_t found = 0;
 	int r;
 
-	if (bootstrap->verdict.count != bootstrap->count)
+	if (bootstrap->decision.count != bootstrap->count)
 		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
 				      bootstrap_host(bootstrap, 0));
 	r = group_new(bootstrap->engine, bootstrap->listener->device, bootstrap->count, &group);
 	if (r < 0)
 		return out_of_memory(bootstrap);
 	bootstrap->group = group;
-	group->settings = bootstrap->verdict.settings;
+	group->settings = bootstrap->decision.settings;
 	for (size_t i = 0; i < bootstrap->count && r == 0; i++) {
 		struct aggregate_wire_facts *facts = &group->members[i].facts;
 
@@ -413,32 +413,32 @@ static int verdict_read_members(struct bootstrap *bootstrap)
 /* 1: the coordinator has spoken; an error: it said no, or is gone. */
 static int member_hear(struct bootstrap *bootstrap)
 {
-	struct bootstrap_message *message = &bootstrap->verdict_in;
+	struct bootstrap_message *message = &bootstrap->decision_in;
 	int r;
 
 	if (message->state == MESSAGE_NONE)
-		bootstrap_receive(message, bootstrap->peers[0].ways[BOOTSTRAP_SMALL].in, bootstrap->verdict_bytes,
-				  bootstrap->verdict_size);
+		bootstrap_receive(message, bootstrap->peers[0].ways[BOOTSTRAP_SMALL].in, bootstrap->decision_bytes,
+				  bootstrap->decision_size);
 	r = bootstrap_step(bootstrap, message);
 	if (r < 0)
 		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s is gone", bootstrap_host(bootstrap, 0));
 	if (message->state != MESSAGE_DONE)
 		return 0;
-	r = message->received >= AGGREGATE_WIRE_VERDICT_BYTES
-		    ? aggregate_wire_get_verdict(bootstrap->verdict_bytes, &bootstrap->verdict)
+	r = message->received >= AGGREGATE_WIRE_DECISION_BYTES
+		    ? aggregate_wire_get_decision(bootstrap->decision_bytes, &bootstrap->decision)
 		    : -EBADMSG;
 	message->state = MESSAGE_NONE;
-	if (r == 0 && bootstrap->verdict.kind == AGGREGATE_VERDICT_MEMBERS &&
-	    message->received != bootstrap->verdict_size)
+	if (r == 0 && bootstrap->decision.kind == AGGREGATE_DECISION_MEMBERS &&
+	    message->received != bootstrap->decision_size)
 		r = -EBADMSG;
 	if (r < 0)
 		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
 				      bootstrap_host(bootstrap, 0));
-	if (bootstrap->verdict.kind == AGGREGATE_VERDICT_NO) {
+	if (bootstrap->decision.kind == AGGREGATE_DECISION_NO) {
 		bootstrap->said_no = true;
 		bootstrap->reason[0] = '\0'; /* all have the coordinator's */
-		return bootstrap_fail(bootstrap, bootstrap->verdict.error ? -bootstrap->verdict.error : EREMOTEIO, "%s",
-				      bootstrap->verdict.reason);
+		return bootstrap_fail(bootstrap, bootstrap->decision.error ? -bootstrap->decision.error : EREMOTEIO,
+				      "%s", bootstrap->decision.reason);
 	}
 	return 1;
 }
@@ -510,7 +510,7 @@ static int member_reach(struct bootstrap *bootstrap, bool everybody)
 	}
 }
 
-static int member_await(struct bootstrap *bootstrap, enum aggregate_verdict wanted)
+static int member_await(struct bootstrap *bootstrap, enum aggregate_decision wanted)
 {
 	for (;;) {
 		int r = member_hear(bootstrap);
@@ -518,7 +518,7 @@ static int member_await(struct bootstrap *bootstrap, enum aggregate_verdict want
 		if (r == 0)
 			r = bootstrap_receive_incoming(bootstrap);
 		else if (r == 1)
-			return bootstrap->verdict.kind == wanted
+			return bootstrap->decision.kind == wanted
 				       ? 0
 				       : bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
 							bootstrap_host(bootstrap, 0));
@@ -548,8 +548,8 @@ static int member_give_up(struct bootstrap *bootstrap, int error)
 {
 	if (bootstrap->said_no || !member_can_speak(bootstrap) || member_report(bootstrap, AGGREGATE_REPORT_FAILED) < 0)
 		return error;
-	member_await(bootstrap, AGGREGATE_VERDICT_NO);
-	return bootstrap->said_no && bootstrap->verdict.error ? bootstrap->verdict.error : error;
+	member_await(bootstrap, AGGREGATE_DECISION_NO);
+	return bootstrap->said_no && bootstrap->decision.error ? bootstrap->decision.error : error;
 }
 
 static int take_part(struct bootstrap *bootstrap)
@@ -561,17 +561,17 @@ static int take_part(struct bootstrap *bootstrap)
 	if (r == 0)
 		r = member_report(bootstrap, AGGREGATE_REPORT_FACTS);
 	if (r == 0)
-		r = member_await(bootstrap, AGGREGATE_VERDICT_MEMBERS);
+		r = member_await(bootstrap, AGGREGATE_DECISION_MEMBERS);
 	if (r == 0)
-		r = verdict_read_members(bootstrap);
+		r = decision_read_members(bootstrap);
 	if (r == 0)
 		r = member_reach(bootstrap, true);
 	if (r == 0)
 		r = member_report(bootstrap, AGGREGATE_REPORT_READY);
 	if (r == 0)
-		r = member_await(bootstrap, AGGREGATE_VERDICT_GO);
+		r = member_await(bootstrap, AGGREGATE_DECISION_GO);
 	if (r == 0)
-		return servers_settle(bootstrap, bootstrap->verdict.servers);
+		return servers_settle(bootstrap, bootstrap->decision.servers);
 	return member_give_up(bootstrap, r);
 }
 

@@ -36,7 +36,7 @@ struct bootstrap_peer {
 		uint8_t hello_bytes[AGGREGATE_WIRE_HELLO_BYTES];
 	} ways[BOOTSTRAP_KINDS];
 	/* At the coordinator: what this member reports. */
-	struct bootstrap_message report_in, verdict_out;
+	struct bootstrap_message report_in, decision_out;
 	uint8_t report_bytes[AGGREGATE_WIRE_REPORT_BYTES];
 	struct aggregate_wire_facts facts;
 	bool reported, ready;
@@ -64,11 +64,11 @@ struct bootstrap {
 	bool progressed;
 	bool said_no; /* the coordinator */
 	/* A member's words with the coordinator. */
-	struct bootstrap_message report_out, verdict_in;
+	struct bootstrap_message report_out, decision_in;
 	uint8_t report_bytes[AGGREGATE_WIRE_REPORT_BYTES];
-	uint8_t *verdict_bytes; /* verdict and facts of all */
-	size_t verdict_size;
-	struct aggregate_wire_verdict verdict;
+	uint8_t *decision_bytes; /* decision and facts of all */
+	size_t decision_size;
+	struct aggregate_wire_decision decision;
 	struct group *group;               /* once the members are known */
 	struct bootstrap_servers *servers; /* NULL: there are none */
 	struct group_servers *asked;       /* the coordinator, until there is a group to hold them */

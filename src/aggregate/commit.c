@@ -30,7 +30,7 @@ struct group_commit {
 	uint64_t begun, agreed; /* so many agreements; operations: the number of the first without one */
 	struct agreement open[COMMIT_OPEN];
 	struct operation *repairing; /* NULL: none */
-	struct repair *repair;
+	struct recompute *recompute;
 	/* Servers that are gone, as agreed with each of the last operations; what the schedule goes by. */
 	uint32_t gone, gone_at[COMMIT_WINDOW], planned;
 	bool stale; /* ... is not any more */
@@ -50,7 +50,7 @@ int commit_init(struct group *group)
 	group->commit = commit;
 	commit->end = &commit->first;
 	commit->step_count = spread_steps(group);
-	r = repair_new(group, &commit->repair);
+	r = recompute_new(group, &commit->recompute);
 	atomic_store_explicit(&group->retains, r == 0, memory_order_relaxed);
 	return r;
 }
@@ -59,7 +59,7 @@ void commit_fini(struct group *group)
 {
 	if (!group->commit)
 		return;
-	repair_free(group->commit->repair);
+	recompute_free(group->commit->recompute);
 	sys_free(group->commit);
 	group->commit = NULL;
 }
@@ -234,7 +234,7 @@ static void act_upon(struct group *group, const struct agreement *agreement)
 	group->progressed = true;
 	if (poisoned) {
 		commit->repairing = operation;
-		repair_begin(group, commit->repair, operation);
+		recompute_begin(group, commit->recompute, operation);
 	} else {
 		operation->committed = true;
 		operation_step(operation);
@@ -272,7 +272,7 @@ void commit_drained(struct group *group, struct operation *operation)
 	advance(group);
 }
 
-void commit_repaired(struct group *group, struct operation *operation)
+void commit_recomputed(struct group *group, struct operation *operation)
 {
 	group->commit->repairing = NULL;
 	operation->committed = true;

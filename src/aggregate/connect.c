@@ -1,7 +1,7 @@
 /* Connections between all members, in the caller's thread. */
 #include "aggregate/bootstrap.h"
 #include "aggregate/servers.h"
-#include "aggregate/trial.h"
+#include "aggregate/calibration.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"
@@ -266,7 +266,7 @@ static void bootstrap_fini(struct bootstrap *bootstrap)
 			bootstrap->ops->close_connection(bootstrap->incoming[i].connection);
 	sys_free(bootstrap->peers);
 	sys_free(bootstrap->incoming);
-	sys_free(bootstrap->verdict_bytes);
+	sys_free(bootstrap->decision_bytes);
 	servers_bootstrap_fini(bootstrap);
 	group_free(bootstrap->group);
 }
@@ -287,7 +287,7 @@ static void bootstrap_hand_over(struct bootstrap *bootstrap)
 }
 
 /* Each says what it knows: the others see a member that is gone. */
-static int trial_failed(struct bootstrap *bootstrap, int r)
+static int calibration_failed(struct bootstrap *bootstrap, int r)
 {
 	const char *host = bootstrap->engine->host_name;
 
@@ -319,11 +319,11 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 				   count);
 		goto fail;
 	}
-	bootstrap.verdict_size = AGGREGATE_WIRE_VERDICT_BYTES + count * AGGREGATE_WIRE_FACTS_BYTES + SERVERS_BYTES;
+	bootstrap.decision_size = AGGREGATE_WIRE_DECISION_BYTES + count * AGGREGATE_WIRE_FACTS_BYTES + SERVERS_BYTES;
 	bootstrap.peers = sys_zalloc(count * sizeof(*bootstrap.peers));
 	bootstrap.incoming = sys_zalloc(BOOTSTRAP_KINDS * count * sizeof(*bootstrap.incoming));
-	bootstrap.verdict_bytes = sys_zalloc(bootstrap.verdict_size);
-	if (!bootstrap.peers || !bootstrap.incoming || !bootstrap.verdict_bytes) {
+	bootstrap.decision_bytes = sys_zalloc(bootstrap.decision_size);
+	if (!bootstrap.peers || !bootstrap.incoming || !bootstrap.decision_bytes) {
 		r = bootstrap_fail(&bootstrap, ENOMEM, "host %s is out of memory", engine->host_name);
 		goto fail;
 	}
@@ -338,9 +338,9 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 	/* It is the engine's now. */
 	group = bootstrap.group;
 	bootstrap.group = NULL;
-	r = trial_run(group);
+	r = calibration_run(group);
 	if (r < 0) {
-		r = trial_failed(&bootstrap, r);
+		r = calibration_failed(&bootstrap, r);
 		goto fail;
 	}
 	*ret = (struct aggregate_group *)group;

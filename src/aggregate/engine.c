@@ -27,7 +27,7 @@ enum {
 	QUEUE_BITS = 16, /* of an event's key: which of the group's queues; the rest: which group */
 };
 #define HELP_LASTS_NS (2 * NS_PER_MS)
-_Static_assert(2 * (SCHEDULE_MEMBERS_MAX + SCHEDULE_NODES_MAX) <= 1 << QUEUE_BITS, "a lane's number in an event");
+_Static_assert(2 * (SCHEDULE_MEMBERS_MAX + SCHEDULE_NODES_MAX) <= 1 << QUEUE_BITS, "a queue's number in an event");
 
 /* Equal for processes that share kernel and network namespace and call their host the same. */
 static uint64_t find_host_id(const char *name)

@@ -26,15 +26,15 @@ enum {
 	GROUP_BUFFER_BYTES = 64 << 20, /* of slots, at most, if one segment's need is not more than that */
 	GROUP_SEGMENTS_OF_SLOTS = 8,   /* that one node may aggregate at a time, if that fits in it */
 	/* Requests of a connection for large operations: so many, and so many more for the oldest segment and for
-	 * repairs. */
+	 * recomputations. */
 	QUEUE_SEGMENTED_REQUESTS = 26,
 	QUEUE_OLDEST_REQUESTS = 2,
-	QUEUE_REPAIR_REQUESTS = 4,
+	QUEUE_RECOMPUTE_REQUESTS = 4,
 	/* And of one for small ones, where checksums have some of their own. */
 	QUEUE_SMALL_REQUESTS = 24,
 	QUEUE_URGENT_REQUESTS = 8,
 	/*
-	 * What repairs may overtake: a connection numbers its messages and has an end to them, 256,
+	 * What recomputations may overtake: a connection numbers its messages and has an end to them, 256,
 	 * and of these 128 may be segments'. docs/aggregation.md, What overtakes.
 	 */
 	QUEUE_AHEAD = 96,
@@ -51,7 +51,7 @@ enum {
 	AGGREGATE_ALONE_BYTES = 128 << 10,
 	AGGREGATE_ALONE_SEGMENT_BYTES = 16 << 10,
 };
-_Static_assert(QUEUE_SEGMENTED_REQUESTS + QUEUE_OLDEST_REQUESTS + QUEUE_REPAIR_REQUESTS <= TRANSPORT_MAX_REQUESTS &&
+_Static_assert(QUEUE_SEGMENTED_REQUESTS + QUEUE_OLDEST_REQUESTS + QUEUE_RECOMPUTE_REQUESTS <= TRANSPORT_MAX_REQUESTS &&
 		       QUEUE_SMALL_REQUESTS + QUEUE_URGENT_REQUESTS <= TRANSPORT_MAX_REQUESTS,
 	       "requests of a connection");
 
@@ -117,7 +117,7 @@ struct operation {
 	/* Segmented, in groups with servers (commit.c). */
 	struct operation *next_commit; /* in the order of segmented_number */
 	uint64_t segmented_number;
-	uint32_t without;       /* bit i: server i has no part in it, for a trial */
+	uint32_t without;       /* bit i: server i has no part in it, for a calibration */
 	bool commits;           /* it is done when all agree that it is */
 	bool drained, poisoned; /* its segments are through; some brought nothing */
 	bool committed;         /* all agree, and what was missing has been made */
@@ -430,14 +430,14 @@ bool commit_begin(struct group *group, struct operation *operation);
 void commit_drained(struct group *group, struct operation *operation);
 /* Between operations: servers have other rates, or are not used any more. */
 void commit_replan(struct group *group);
-/* From repair.c. */
-void commit_repaired(struct group *group, struct operation *operation);
+/* From recompute.c. */
+void commit_recomputed(struct group *group, struct operation *operation);
 
-/* repair.c: what servers should have made, made by the members. One operation at a time. */
-struct repair;
-int repair_new(const struct group *group, struct repair **ret);
-void repair_free(struct repair *repair);
-void repair_begin(struct group *group, struct repair *repair, struct operation *operation);
+/* recompute.c: what servers should have made, made by the members. One operation at a time. */
+struct recompute;
+int recompute_new(const struct group *group, struct recompute **ret);
+void recompute_free(struct recompute *recompute);
+void recompute_begin(struct group *group, struct recompute *recompute, struct operation *operation);
 
 /* direct.c */
 int direct_init(struct group *group);

@@ -114,7 +114,7 @@ static int post_waiting(struct group *group, struct queue *queue)
 
 	if (!large || may_overtake(queue))
 		r = post_list(group, queue, &queue->urgent_first, &queue->urgent_end,
-			      large ? QUEUE_REPAIR_REQUESTS : QUEUE_SMALL_REQUESTS + QUEUE_URGENT_REQUESTS);
+			      large ? QUEUE_RECOMPUTE_REQUESTS : QUEUE_SMALL_REQUESTS + QUEUE_URGENT_REQUESTS);
 	if (r == 1)
 		r = post_list(group, queue, &queue->small_first, &queue->small_end, QUEUE_SMALL_REQUESTS);
 	while (r == 1 && may_post_segmented(group, queue)) {

@@ -39,9 +39,9 @@ size_t schedule_rates_least_bytes(size_t host_count, size_t segment_bytes)
 	return within(bytes, SCHEDULE_RATES_LEAST_BYTES);
 }
 
-void schedule_rates_begin(struct schedule_rates_trial *trial, double expected_s_per_B, size_t least_bytes)
+void schedule_rates_begin(struct schedule_rates_calibration *calibration, double expected_s_per_B, size_t least_bytes)
 {
-	*trial = (struct schedule_rates_trial){
+	*calibration = (struct schedule_rates_calibration){
 		.expected_s_per_B = expected_s_per_B,
 		.least_bytes = least_bytes,
 		.bytes = within(FIRST_NS / NS_IN_S / SCHEDULE_RATES_OPERATIONS / expected_s_per_B, least_bytes),
@@ -49,27 +49,29 @@ void schedule_rates_begin(struct schedule_rates_trial *trial, double expected_s_
 	};
 }
 
-bool schedule_rates_round(struct schedule_rates_trial *trial, uint64_t time_ns)
+bool schedule_rates_round(struct schedule_rates_calibration *calibration, uint64_t time_ns)
 {
 	double growth;
 
-	trial->time_ns = time_ns ? time_ns : 1;
-	trial->slower = (double)trial->time_ns / NS_IN_S / ((double)trial->bytes * SCHEDULE_RATES_OPERATIONS) /
-			trial->expected_s_per_B;
-	if ((double)trial->time_ns >= COUNTS_NS || trial->bytes >= SCHEDULE_RATES_MOST_BYTES)
+	calibration->time_ns = time_ns ? time_ns : 1;
+	calibration->slower = (double)calibration->time_ns / NS_IN_S /
+			      ((double)calibration->bytes * SCHEDULE_RATES_OPERATIONS) / calibration->expected_s_per_B;
+	if ((double)calibration->time_ns >= COUNTS_NS || calibration->bytes >= SCHEDULE_RATES_MOST_BYTES)
 		return true;
-	growth = ROUND_NS / (double)trial->time_ns;
-	trial->bytes = within((double)trial->bytes * (growth < GROWTH_MOST ? growth : GROWTH_MOST), trial->least_bytes);
+	growth = ROUND_NS / (double)calibration->time_ns;
+	calibration->bytes = within((double)calibration->bytes * (growth < GROWTH_MOST ? growth : GROWTH_MOST),
+				    calibration->least_bytes);
 	return false;
 }
 
-void schedule_rates_again(struct schedule_rates_trial *trial)
+void schedule_rates_again(struct schedule_rates_calibration *calibration)
 {
-	if ((double)trial->time_ns < DOUBLES_NS)
-		trial->bytes = within((double)trial->bytes * 2, trial->least_bytes);
+	if ((double)calibration->time_ns < DOUBLES_NS)
+		calibration->bytes = within((double)calibration->bytes * 2, calibration->least_bytes);
 }
 
-double schedule_rates_compare(const struct schedule_rates_trial *with, const struct schedule_rates_trial *without)
+double schedule_rates_compare(const struct schedule_rates_calibration *with,
+			      const struct schedule_rates_calibration *without)
 {
 	return with->slower / (without->slower > 1 ? without->slower : 1);
 }
@@ -81,25 +83,25 @@ double schedule_rates_limit(double expected_s_per_B, double without_s_per_B)
 	return gains > FITS ? gains : FITS;
 }
 
-bool schedule_rates_hear(struct schedule_rates_verdict *verdict, double slower)
+bool schedule_rates_hear(struct schedule_rates_decision *decision, double slower)
 {
-	bool better = slower < verdict->last * BETTER;
+	bool better = slower < decision->last * BETTER;
 
-	verdict->last = slower;
-	if (++verdict->heard == 1)
+	decision->last = slower;
+	if (++decision->heard == 1)
 		return false;
-	if (verdict->heard == 2 || slower < verdict->slower)
-		verdict->slower = slower;
-	verdict->enough = slower <= verdict->limit || verdict->heard > HEARD_MOST ||
-			  (!better && verdict->heard > HEARD);
-	return verdict->enough;
+	if (decision->heard == 2 || slower < decision->slower)
+		decision->slower = slower;
+	decision->enough = slower <= decision->limit || decision->heard > HEARD_MOST ||
+			   (!better && decision->heard > HEARD);
+	return decision->enough;
 }
 
-double schedule_rates_slower(const struct schedule_rates_verdict *verdict)
+double schedule_rates_slower(const struct schedule_rates_decision *decision)
 {
-	double limit = verdict->enough ? verdict->limit : verdict->limit * FEWER;
+	double limit = decision->enough ? decision->limit : decision->limit * FEWER;
 
-	return verdict->heard > 1 && verdict->slower > limit ? verdict->slower : 1;
+	return decision->heard > 1 && decision->slower > limit ? decision->slower : 1;
 }
 
 uint64_t schedule_rates_server(uint64_t said_Bps, double load, double expected_s_per_B, double slower)

@@ -102,7 +102,7 @@ void servers_note_segment(struct group *group, const struct schedule_segment *pl
 /* The words that go ahead of this node's inputs to servers. */
 void servers_send_heads(struct group *group, struct segment *segment);
 
-/* loss.c */
+/* failure.c */
 bool servers_any(const struct group *group); /* that the schedule counts with */
 /* Bit i: server i. */
 uint32_t servers_used(const struct group *group); /* in the beginning */

@@ -163,26 +163,26 @@ int aggregate_wire_get_report(const uint8_t bytes[static AGGREGATE_WIRE_REPORT_B
 	return 0;
 }
 
-void aggregate_wire_put_verdict(const struct aggregate_wire_verdict *verdict,
-				uint8_t bytes[static AGGREGATE_WIRE_VERDICT_BYTES])
+void aggregate_wire_put_decision(const struct aggregate_wire_decision *decision,
+				 uint8_t bytes[static AGGREGATE_WIRE_DECISION_BYTES])
 {
-	put_head(bytes, AGGREGATE_WIRE_VERDICT_BYTES);
-	bytes_put(bytes + 6, (uint64_t)verdict->kind, 1);
-	bytes_put(bytes + 7, verdict->settings.verify, 1);
-	bytes_put(bytes + 8, (uint32_t)verdict->error, 4);
-	bytes_put(bytes + 12, verdict->count, 2);
-	bytes_put(bytes + 14, verdict->settings.measures, 1);
-	bytes_put(bytes + 16, verdict->settings.direct_bytes, 8);
-	bytes_put(bytes + 24, verdict->settings.segment_bytes, 8);
-	bytes_put(bytes + 32, verdict->servers, 8);
-	put_text(bytes + 40, AGGREGATE_WIRE_REASON_BYTES, verdict->reason);
+	put_head(bytes, AGGREGATE_WIRE_DECISION_BYTES);
+	bytes_put(bytes + 6, (uint64_t)decision->kind, 1);
+	bytes_put(bytes + 7, decision->settings.verify, 1);
+	bytes_put(bytes + 8, (uint32_t)decision->error, 4);
+	bytes_put(bytes + 12, decision->count, 2);
+	bytes_put(bytes + 14, decision->settings.measures, 1);
+	bytes_put(bytes + 16, decision->settings.direct_bytes, 8);
+	bytes_put(bytes + 24, decision->settings.segment_bytes, 8);
+	bytes_put(bytes + 32, decision->servers, 8);
+	put_text(bytes + 40, AGGREGATE_WIRE_REASON_BYTES, decision->reason);
 }
 
-int aggregate_wire_get_verdict(const uint8_t bytes[static AGGREGATE_WIRE_VERDICT_BYTES],
-			       struct aggregate_wire_verdict *ret)
+int aggregate_wire_get_decision(const uint8_t bytes[static AGGREGATE_WIRE_DECISION_BYTES],
+				struct aggregate_wire_decision *ret)
 {
-	struct aggregate_wire_verdict verdict = {
-		.kind = (enum aggregate_verdict)bytes[6],
+	struct aggregate_wire_decision decision = {
+		.kind = (enum aggregate_decision)bytes[6],
 		.error = (int32_t)(uint32_t)bytes_get(bytes + 8, 4),
 		.count = (uint16_t)bytes_get(bytes + 12, 2),
 		.servers = (uint32_t)bytes_get(bytes + 32, 4),
@@ -195,12 +195,12 @@ int aggregate_wire_get_verdict(const uint8_t bytes[static AGGREGATE_WIRE_VERDICT
 
 	if (r < 0)
 		return r;
-	if (verdict.kind < AGGREGATE_VERDICT_MEMBERS || verdict.kind > AGGREGATE_VERDICT_NO || bytes[7] > 1 ||
-	    bytes[14] > 1 || verdict.error > 0 || verdict.error < -4095 ||
-	    !settings_in_range(verdict.settings.direct_bytes, verdict.settings.segment_bytes) ||
-	    !get_text(bytes + 40, AGGREGATE_WIRE_REASON_BYTES, verdict.reason))
+	if (decision.kind < AGGREGATE_DECISION_MEMBERS || decision.kind > AGGREGATE_DECISION_NO || bytes[7] > 1 ||
+	    bytes[14] > 1 || decision.error > 0 || decision.error < -4095 ||
+	    !settings_in_range(decision.settings.direct_bytes, decision.settings.segment_bytes) ||
+	    !get_text(bytes + 40, AGGREGATE_WIRE_REASON_BYTES, decision.reason))
 		return -EBADMSG;
-	*ret = verdict;
+	*ret = decision;
 	return 0;
 }
 

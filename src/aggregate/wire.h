@@ -19,7 +19,7 @@ enum {
 	AGGREGATE_WIRE_HELLO_BYTES = 96,
 	AGGREGATE_WIRE_FACTS_BYTES = 256,
 	AGGREGATE_WIRE_REPORT_BYTES = 528,
-	AGGREGATE_WIRE_VERDICT_BYTES = 296, /* before the facts of the members */
+	AGGREGATE_WIRE_DECISION_BYTES = 296, /* before the facts of the members */
 	AGGREGATE_WIRE_OPERATION_BYTES = 64,
 	AGGREGATE_WIRE_VERIFY_BYTES = 16,
 	AGGREGATE_WIRE_COMMIT_BYTES = 24,
@@ -64,15 +64,15 @@ struct aggregate_wire_report {
 };
 
 /* Coordinator to member. */
-enum aggregate_verdict { AGGREGATE_VERDICT_MEMBERS = 1, AGGREGATE_VERDICT_GO, AGGREGATE_VERDICT_NO };
+enum aggregate_decision { AGGREGATE_DECISION_MEMBERS = 1, AGGREGATE_DECISION_GO, AGGREGATE_DECISION_NO };
 struct aggregate_wire_settings {
 	uint64_t direct_bytes;  /* operations up to this size are exchanged directly */
 	uint64_t segment_bytes; /* least of a segment */
 	bool verify;
 	bool measures; /* what servers can do */
 };
-struct aggregate_wire_verdict {
-	enum aggregate_verdict kind;
+struct aggregate_wire_decision {
+	enum aggregate_decision kind;
 	int32_t error;                            /* NO: -errno */
 	uint32_t servers;                         /* GO: bit i: server i is used */
 	uint16_t count;                           /* MEMBERS: facts that follow, in the order of their positions */
@@ -108,10 +108,10 @@ void aggregate_wire_put_report(const struct aggregate_wire_report *report,
 			       uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES]);
 int aggregate_wire_get_report(const uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES],
 			      struct aggregate_wire_report *ret);
-void aggregate_wire_put_verdict(const struct aggregate_wire_verdict *verdict,
-				uint8_t bytes[static AGGREGATE_WIRE_VERDICT_BYTES]);
-int aggregate_wire_get_verdict(const uint8_t bytes[static AGGREGATE_WIRE_VERDICT_BYTES],
-			       struct aggregate_wire_verdict *ret);
+void aggregate_wire_put_decision(const struct aggregate_wire_decision *decision,
+				 uint8_t bytes[static AGGREGATE_WIRE_DECISION_BYTES]);
+int aggregate_wire_get_decision(const uint8_t bytes[static AGGREGATE_WIRE_DECISION_BYTES],
+				struct aggregate_wire_decision *ret);
 void aggregate_wire_put_operation(const struct aggregate_wire_operation *operation,
 				  uint8_t bytes[static AGGREGATE_WIRE_OPERATION_BYTES]);
 int aggregate_wire_get_operation(const uint8_t bytes[static AGGREGATE_WIRE_OPERATION_BYTES],
@@ -133,10 +133,10 @@ enum aggregate_tag {
 	AGGREGATE_TAG_DOWN,
 	AGGREGATE_TAG_OPERATION,
 	AGGREGATE_TAG_VERIFY = 6,
-	AGGREGATE_TAG_AGREE, /* hello, report, verdict; then, about a large operation, what is agreed of it */
+	AGGREGATE_TAG_AGREE, /* hello, report, decision; then, about a large operation, what is agreed of it */
 	/* On the connections of large operations, which have no words about operations and no checksums. */
-	AGGREGATE_TAG_REPAIR_INPUT = AGGREGATE_TAG_OPERATION,
-	AGGREGATE_TAG_REPAIR_RESULT = AGGREGATE_TAG_VERIFY,
+	AGGREGATE_TAG_RECOMPUTE_INPUT = AGGREGATE_TAG_OPERATION,
+	AGGREGATE_TAG_RECOMPUTE_RESULT = AGGREGATE_TAG_VERIFY,
 };
 static inline int aggregate_tag(enum aggregate_tag kind, uint64_t number)
 {

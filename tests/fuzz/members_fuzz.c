@@ -69,15 +69,15 @@ static void report(const uint8_t *bytes)
 
 static void verdict(const uint8_t *bytes)
 {
-	uint8_t again[AGGREGATE_WIRE_VERDICT_BYTES];
-	struct aggregate_wire_verdict first, second;
+	uint8_t again[AGGREGATE_WIRE_DECISION_BYTES];
+	struct aggregate_wire_decision first, second;
 
-	if (aggregate_wire_get_verdict(bytes, &first) < 0)
+	if (aggregate_wire_get_decision(bytes, &first) < 0)
 		return;
 	printable(first.reason, sizeof(first.reason));
-	must(first.kind >= AGGREGATE_VERDICT_MEMBERS && first.kind <= AGGREGATE_VERDICT_NO && first.error <= 0);
-	aggregate_wire_put_verdict(&first, again);
-	must(aggregate_wire_get_verdict(again, &second) == 0);
+	must(first.kind >= AGGREGATE_DECISION_MEMBERS && first.kind <= AGGREGATE_DECISION_NO && first.error <= 0);
+	aggregate_wire_put_decision(&first, again);
+	must(aggregate_wire_get_decision(again, &second) == 0);
 	must(first.kind == second.kind && first.error == second.error && first.count == second.count &&
 	     first.settings.direct_bytes == second.settings.direct_bytes &&
 	     first.settings.segment_bytes == second.settings.segment_bytes &&
@@ -126,9 +126,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		size_t bytes;
 		void (*run)(const uint8_t *bytes);
 	} kinds[] = {
-		{ AGGREGATE_WIRE_HELLO_BYTES, hello },     { AGGREGATE_WIRE_REPORT_BYTES, report },
-		{ AGGREGATE_WIRE_VERDICT_BYTES, verdict }, { AGGREGATE_WIRE_OPERATION_BYTES, operation },
-		{ AGGREGATE_WIRE_VERIFY_BYTES, verify },   { AGGREGATE_WIRE_COMMIT_BYTES, confirm },
+		{ AGGREGATE_WIRE_HELLO_BYTES, hello },      { AGGREGATE_WIRE_REPORT_BYTES, report },
+		{ AGGREGATE_WIRE_DECISION_BYTES, verdict }, { AGGREGATE_WIRE_OPERATION_BYTES, operation },
+		{ AGGREGATE_WIRE_VERIFY_BYTES, verify },    { AGGREGATE_WIRE_COMMIT_BYTES, confirm },
 	};
 	size_t kind = bytes ? data[0] % (sizeof(kinds) / sizeof(kinds[0])) : 0;
 	uint8_t *exact;

@@ -68,7 +68,7 @@ static void group_free(struct server_group *group)
 		return;
 	server_meet_end(group);
 	server_flow_end(group); /* segments that are under way give their share back */
-	server_share_leave(&group->claim);
+	server_share_leave(&group->user);
 	group->server->setup.ops->close_listener(group->listener);
 	for (size_t i = 0; i < group->slots_free; i++)
 		sys_unmap_pages(group->slots[i], SERVER_WIRE_SEGMENT_BYTES_MAX);
@@ -107,7 +107,7 @@ static void turn_of(struct server_group *group, uint64_t now_ns)
 	/* Members see the end at once, and nobody waits for its turn; the sentence waits for who asks. */
 	if (atomic_load(&group->state) == AGGREGATE_SERVER_FAILED && group->peers) {
 		server_flow_end(group);
-		server_share_rest(&group->claim);
+		server_share_rest(&group->user);
 	}
 }
 
@@ -313,7 +313,7 @@ int aggregate_server_begin(struct aggregate_server *server, const struct aggrega
 	if (r < 0)
 		goto fail;
 	group->thread = least_loaded(server);
-	server_share_join(&server->share, &group->claim, wake_group, group);
+	server_share_join(&server->share, &group->user, wake_group, group);
 	*ret = (struct aggregate_server_group *)group;
 	return 0;
 fail:

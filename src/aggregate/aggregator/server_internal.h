@@ -125,7 +125,7 @@ struct server_group {
 	struct server_incoming *incoming;
 	size_t incoming_count;
 
-	struct server_claim claim;
+	struct server_share_user user;
 	struct server_segment *segments_first; /* known ones, by number */
 	size_t segment_count;
 	uint64_t chain; /* number of the last that got slots; SERVER_WIRE_NONE */

@@ -129,7 +129,7 @@ static void tell_share(struct server_group *group)
 		known = known && group->peers[i].rate_Bps;
 		together_Bps += group->peers[i].rate_Bps;
 	}
-	server_share_rate(&group->claim, known ? together_Bps : 0);
+	server_share_rate(&group->user, known ? together_Bps : 0);
 }
 
 int server_meet(struct server_group *group, uint64_t now_ns)

@@ -97,7 +97,7 @@ static void segment_free(struct server_group *group, struct server_segment *segm
 	}
 	slot_put(group, segment->sum);
 	if (segment->share_bytes)
-		server_share_end(&group->claim, segment->share_bytes);
+		server_share_end(&group->user, segment->share_bytes);
 	sys_free(segment);
 }
 
@@ -334,7 +334,7 @@ static void look_for_stalled(struct server_group *group, struct server_segment *
 {
 	if (!segment->share_bytes || clock_elapsed_ns(segment->begun_ns, now_ns) < SERVER_SHARE_STALL_NS)
 		return;
-	server_share_end(&group->claim, segment->share_bytes);
+	server_share_end(&group->user, segment->share_bytes);
 	segment->share_bytes = 0;
 }
 
@@ -351,7 +351,7 @@ int server_segments_begin(struct server_group *group, uint64_t now_ns)
 		/* All its leaf's hosts have it: what is asked for now comes. */
 		if (segment->begun || !segment->has_slots || leaf->announced < leaf->count)
 			continue;
-		if (!server_share_begin(&group->claim, bytes)) {
+		if (!server_share_begin(&group->user, bytes)) {
 			waits = true;
 			break;
 		}
@@ -359,7 +359,7 @@ int server_segments_begin(struct server_group *group, uint64_t now_ns)
 		segment_begin(segment, now_ns);
 	}
 	if (!waits)
-		server_share_rest(&group->claim);
+		server_share_rest(&group->user);
 	return r;
 }
 
@@ -466,7 +466,7 @@ static void input_add(struct server_group *group, struct server_segment *segment
 	segment->sum = level_sum(group, segment, level);
 	slots_put_back(group, segment, stage, segment->sum);
 	if (stage == SERVER_STAGE_LEAF && segment->share_bytes) {
-		server_share_end(&group->claim, segment->share_bytes);
+		server_share_end(&group->user, segment->share_bytes);
 		segment->share_bytes = 0;
 	}
 	if (stage == SERVER_STAGE_ROOT) {

@@ -15,61 +15,61 @@ void server_share_fini(struct server_share *share)
 	pthread_mutex_destroy(&share->lock);
 }
 
-void server_share_join(struct server_share *share, struct server_claim *claim, void (*wake)(void *arg), void *arg)
+void server_share_join(struct server_share *share, struct server_share_user *user, void (*wake)(void *arg), void *arg)
 {
 	pthread_mutex_lock(&share->lock);
-	*claim = (struct server_claim){ .share = share, .next = share->claims, .wake = wake, .arg = arg };
-	share->claims = claim;
+	*user = (struct server_share_user){ .share = share, .next = share->users, .wake = wake, .arg = arg };
+	share->users = user;
 	pthread_mutex_unlock(&share->lock);
 }
 
 static void wake_waiting(struct server_share *share)
 {
-	for (struct server_claim *claim = share->claims; claim; claim = claim->next)
-		if (claim->waits)
-			claim->wake(claim->arg);
+	for (struct server_share_user *user = share->users; user; user = user->next)
+		if (user->waits)
+			user->wake(user->arg);
 }
 
-void server_share_leave(struct server_claim *claim)
+void server_share_leave(struct server_share_user *user)
 {
-	struct server_share *share = claim->share;
+	struct server_share *share = user->share;
 
 	if (!share)
 		return;
 	pthread_mutex_lock(&share->lock);
-	for (struct server_claim **link = &share->claims; *link; link = &(*link)->next) {
-		if (*link != claim)
+	for (struct server_share_user **link = &share->users; *link; link = &(*link)->next) {
+		if (*link != user)
 			continue;
-		*link = claim->next;
+		*link = user->next;
 		break;
 	}
-	claim->share = NULL;
+	user->share = NULL;
 	wake_waiting(share);
 	pthread_mutex_unlock(&share->lock);
 }
 
 /* The clock of the one that waits and has had the least; UINT64_MAX: nobody else waits. */
-static uint64_t least_served(const struct server_share *share, const struct server_claim *but)
+static uint64_t least_served(const struct server_share *share, const struct server_share_user *but)
 {
 	uint64_t least = UINT64_MAX;
 
-	for (const struct server_claim *claim = share->claims; claim; claim = claim->next)
-		if (claim != but && claim->waits && claim->served_bytes < least)
-			least = claim->served_bytes;
+	for (const struct server_share_user *user = share->users; user; user = user->next)
+		if (user != but && user->waits && user->served_bytes < least)
+			least = user->served_bytes;
 	return least;
 }
 
-void server_share_rate(struct server_claim *claim, uint64_t rate_Bps)
+void server_share_rate(struct server_share_user *user, uint64_t rate_Bps)
 {
-	pthread_mutex_lock(&claim->share->lock);
-	claim->rate_Bps = rate_Bps;
-	pthread_mutex_unlock(&claim->share->lock);
+	pthread_mutex_lock(&user->share->lock);
+	user->rate_Bps = rate_Bps;
+	pthread_mutex_unlock(&user->share->lock);
 }
 
 /* It did not take so many times most_bytes of what it might have had. */
-static bool is_behind(const struct server_share *share, const struct server_claim *claim, unsigned times)
+static bool is_behind(const struct server_share *share, const struct server_share_user *user, unsigned times)
 {
-	return claim->served_bytes + share->most_bytes * times < share->clock_bytes;
+	return user->served_bytes + share->most_bytes * times < share->clock_bytes;
 }
 
 /* How much may be under way. */
@@ -78,13 +78,13 @@ static uint64_t bound(const struct server_share *share, uint64_t bytes)
 	uint64_t rate_Bps = 0, ahead_bytes;
 	unsigned active = 0;
 
-	for (const struct server_claim *claim = share->claims; claim; claim = claim->next) {
-		if (!claim->busy && is_behind(share, claim, 2 * SERVER_SHARE_SAVED))
+	for (const struct server_share_user *user = share->users; user; user = user->next) {
+		if (!user->busy && is_behind(share, user, 2 * SERVER_SHARE_SAVED))
 			continue;
-		if (!claim->rate_Bps)
+		if (!user->rate_Bps)
 			return share->most_bytes;
 		active++;
-		rate_Bps = claim->rate_Bps > rate_Bps ? claim->rate_Bps : rate_Bps;
+		rate_Bps = user->rate_Bps > rate_Bps ? user->rate_Bps : rate_Bps;
 	}
 	if (active < 2)
 		return share->most_bytes;
@@ -94,50 +94,50 @@ static uint64_t bound(const struct server_share *share, uint64_t bytes)
 	return ahead_bytes < share->most_bytes ? ahead_bytes : share->most_bytes;
 }
 
-bool server_share_begin(struct server_claim *claim, uint64_t bytes)
+bool server_share_begin(struct server_share_user *user, uint64_t bytes)
 {
-	struct server_share *share = claim->share;
+	struct server_share *share = user->share;
 	uint64_t least;
 	bool may;
 
 	pthread_mutex_lock(&share->lock);
-	least = least_served(share, claim);
+	least = least_served(share, user);
 	/* Back from a rest: of what it did not take only a little is owed to it. */
-	if (!claim->busy && is_behind(share, claim, SERVER_SHARE_SAVED))
-		claim->served_bytes = share->clock_bytes - share->most_bytes * SERVER_SHARE_SAVED;
-	claim->busy = true;
+	if (!user->busy && is_behind(share, user, SERVER_SHARE_SAVED))
+		user->served_bytes = share->clock_bytes - share->most_bytes * SERVER_SHARE_SAVED;
+	user->busy = true;
 	may = !share->under_way_bytes || share->under_way_bytes + bytes <= bound(share, bytes);
-	may = may && (least == UINT64_MAX || claim->served_bytes <= least + share->quantum_bytes);
+	may = may && (least == UINT64_MAX || user->served_bytes <= least + share->quantum_bytes);
 	if (may) {
-		if (claim->served_bytes > share->clock_bytes)
-			share->clock_bytes = claim->served_bytes;
-		claim->served_bytes += bytes;
+		if (user->served_bytes > share->clock_bytes)
+			share->clock_bytes = user->served_bytes;
+		user->served_bytes += bytes;
 		share->under_way_bytes += bytes;
 	}
-	claim->waits = !may;
+	user->waits = !may;
 	/* The one whose turn it is may have been asleep. */
-	if (!may && least != UINT64_MAX && claim->served_bytes > least + share->quantum_bytes)
+	if (!may && least != UINT64_MAX && user->served_bytes > least + share->quantum_bytes)
 		wake_waiting(share);
 	pthread_mutex_unlock(&share->lock);
 	return may;
 }
 
-void server_share_rest(struct server_claim *claim)
+void server_share_rest(struct server_share_user *user)
 {
-	struct server_share *share = claim->share;
+	struct server_share *share = user->share;
 
 	pthread_mutex_lock(&share->lock);
-	claim->busy = false;
-	if (claim->waits) {
-		claim->waits = false;
+	user->busy = false;
+	if (user->waits) {
+		user->waits = false;
 		wake_waiting(share);
 	}
 	pthread_mutex_unlock(&share->lock);
 }
 
-void server_share_end(struct server_claim *claim, uint64_t bytes)
+void server_share_end(struct server_share_user *user, uint64_t bytes)
 {
-	struct server_share *share = claim->share;
+	struct server_share *share = user->share;
 
 	pthread_mutex_lock(&share->lock);
 	share->under_way_bytes -= bytes < share->under_way_bytes ? bytes : share->under_way_bytes;

@@ -23,9 +23,9 @@
 
 struct server_share;
 /* One group's part. In the group; zeros, then server_share_join. */
-struct server_claim {
+struct server_share_user {
 	struct server_share *share;
-	struct server_claim *next;
+	struct server_share_user *next;
 	uint64_t served_bytes; /* its clock */
 	uint64_t rate_Bps;     /* of its members' cards together; 0: not known */
 	bool waits;            /* it has something that it may not begin yet */
@@ -35,7 +35,7 @@ struct server_claim {
 };
 struct server_share {
 	pthread_mutex_t lock;
-	struct server_claim *claims;
+	struct server_share_user *users;
 	uint64_t under_way_bytes, most_bytes, quantum_bytes;
 	uint64_t clock_bytes; /* of the group that was furthest when it last began something */
 };
@@ -49,17 +49,17 @@ void server_share_init(struct server_share *share, uint64_t most_bytes, uint64_t
 void server_share_fini(struct server_share *share);
 
 /* wake: called from any thread, under the share's lock, when it may be worth trying again. */
-void server_share_join(struct server_share *share, struct server_claim *claim, void (*wake)(void *arg), void *arg);
+void server_share_join(struct server_share *share, struct server_share_user *user, void (*wake)(void *arg), void *arg);
 /* What its members' cards send together. */
-void server_share_rate(struct server_claim *claim, uint64_t rate_Bps);
+void server_share_rate(struct server_share_user *user, uint64_t rate_Bps);
 /* What it had under way was given back before. */
-void server_share_leave(struct server_claim *claim);
+void server_share_leave(struct server_share_user *user);
 
 /* May it begin so many bytes now? True: they count. False: it waits, and is woken. */
-bool server_share_begin(struct server_claim *claim, uint64_t bytes);
+bool server_share_begin(struct server_share_user *user, uint64_t bytes);
 /* It has nothing to begin any more. */
-void server_share_rest(struct server_claim *claim);
+void server_share_rest(struct server_share_user *user);
 /* So many bytes are through, or have stalled. */
-void server_share_end(struct server_claim *claim, uint64_t bytes);
+void server_share_end(struct server_share_user *user, uint64_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Rates of servers from the times of trials: what a model of hosts and servers takes is found again. */
+/* Rates of servers from the times of calibrations: what a model of hosts and servers takes is found again. */
 #include "aggregate/schedule_rates.h"
 
 #include "aggregate/schedule.h"
@@ -41,25 +41,25 @@ static double time_of(uint64_t server_Bps, double *ret_load)
 	return loads.slowest_s_per_B;
 }
 
-/* A trial of something that takes so long for a byte of an operation, and for the beginning of a round. */
-static unsigned run(struct schedule_rates_trial *trial, double s_per_B, double start_s)
+/* A calibration of something that takes so long for a byte of an operation, and for the beginning of a round. */
+static unsigned run(struct schedule_rates_calibration *calibration, double s_per_B, double start_s)
 {
 	unsigned rounds = 0;
 	bool over = false;
 
 	while (!over) {
 		assert_true(rounds++ < ROUNDS_MOST);
-		assert_in_range(trial->bytes, SCHEDULE_RATES_LEAST_BYTES, SCHEDULE_RATES_MOST_BYTES);
+		assert_in_range(calibration->bytes, SCHEDULE_RATES_LEAST_BYTES, SCHEDULE_RATES_MOST_BYTES);
 		over = schedule_rates_round(
-			trial,
-			(uint64_t)(1e9 * (s_per_B * (double)trial->bytes * SCHEDULE_RATES_OPERATIONS + start_s)));
+			calibration,
+			(uint64_t)(1e9 * (s_per_B * (double)calibration->bytes * SCHEDULE_RATES_OPERATIONS + start_s)));
 	}
 	return rounds;
 }
 
 static uint64_t found(uint64_t said_Bps, double true_Bps, double busy)
 {
-	struct schedule_rates_trial without, with;
+	struct schedule_rates_calibration without, with;
 	double load, expected = time_of(said_Bps, &load), s_per_B = load / true_Bps, slower;
 
 	schedule_rates_begin(&without, time_of(0, NULL), SCHEDULE_RATES_LEAST_BYTES);
@@ -114,24 +114,24 @@ static void nobody_said_anything_and_the_server_is_slow(void **state)
 /* What a round costs besides its bytes is less of a longer one. */
 static void a_round_that_is_repeated_is_longer_if_there_is_time(void **state)
 {
-	struct schedule_rates_trial trial;
+	struct schedule_rates_calibration calibration;
 	double before;
 
 	(void)state;
-	schedule_rates_begin(&trial, 1 / 25e6, SCHEDULE_RATES_LEAST_BYTES);
-	assert_int_equal(run(&trial, 1 / 25e6, 0.03), 1);
-	before = trial.slower;
-	schedule_rates_again(&trial);
-	assert_int_equal(trial.bytes, 2 * SCHEDULE_RATES_LEAST_BYTES);
-	assert_int_equal(run(&trial, 1 / 25e6, 0.03), 1);
-	assert_true(trial.slower < before && trial.slower > 1);
-	run(&trial, 10 / 25e6, 0);
-	schedule_rates_again(&trial);
-	assert_int_equal(trial.bytes, 2 * SCHEDULE_RATES_LEAST_BYTES);
-	schedule_rates_begin(&trial, 1 / 50e9, SCHEDULE_RATES_LEAST_BYTES);
-	run(&trial, 1 / 50e9, 0);
-	schedule_rates_again(&trial);
-	assert_int_equal(trial.bytes, SCHEDULE_RATES_MOST_BYTES);
+	schedule_rates_begin(&calibration, 1 / 25e6, SCHEDULE_RATES_LEAST_BYTES);
+	assert_int_equal(run(&calibration, 1 / 25e6, 0.03), 1);
+	before = calibration.slower;
+	schedule_rates_again(&calibration);
+	assert_int_equal(calibration.bytes, 2 * SCHEDULE_RATES_LEAST_BYTES);
+	assert_int_equal(run(&calibration, 1 / 25e6, 0.03), 1);
+	assert_true(calibration.slower < before && calibration.slower > 1);
+	run(&calibration, 10 / 25e6, 0);
+	schedule_rates_again(&calibration);
+	assert_int_equal(calibration.bytes, 2 * SCHEDULE_RATES_LEAST_BYTES);
+	schedule_rates_begin(&calibration, 1 / 50e9, SCHEDULE_RATES_LEAST_BYTES);
+	run(&calibration, 1 / 50e9, 0);
+	schedule_rates_again(&calibration);
+	assert_int_equal(calibration.bytes, SCHEDULE_RATES_MOST_BYTES);
 }
 
 /* Every host sums two segments in a round, or one where there are many. */
@@ -164,11 +164,11 @@ static void a_server_with_which_it_is_faster_keeps_its_rate(void **state)
 	assert_true(fabs(schedule_rates_limit(0, 7) - LIMIT) < 1e-9);
 }
 
-static unsigned heard(struct schedule_rates_verdict *verdict, const double *slower, size_t count)
+static unsigned heard(struct schedule_rates_decision *decision, const double *slower, size_t count)
 {
-	*verdict = (struct schedule_rates_verdict){ .limit = LIMIT };
+	*decision = (struct schedule_rates_decision){ .limit = LIMIT };
 	for (size_t i = 0; i < count; i++)
-		if (schedule_rates_hear(verdict, slower[i]))
+		if (schedule_rates_hear(decision, slower[i]))
 			return (unsigned)i + 1;
 	return 0;
 }
@@ -178,21 +178,21 @@ static void who_seems_slow_is_heard_again(void **state)
 	static const double good[] = { 1, 1.8 }, cold[] = { 30, 1.7 }, slow[] = { 10, 10, 10.5, 9.9, 10, 11, 10 };
 	static const double disturbed[] = { 1, 4, 6, 5, 9, 5, 1.9 }, ramp[] = { 27, 16, 8.4, 5.1, 3, 2.3, 2.2, 1.7 };
 	static const double better[] = { 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4, 2 };
-	struct schedule_rates_verdict verdict;
+	struct schedule_rates_decision decision;
 
 	(void)state;
-	assert_int_equal(heard(&verdict, good, 2), 2);
-	assert_int_equal(heard(&verdict, cold, 2), 2);
-	assert_true(verdict.slower > 1 && verdict.slower <= LIMIT);
-	assert_int_equal(heard(&verdict, slow, 7), 7);
-	assert_true(verdict.slower > 9.8 && verdict.slower < 10);
-	assert_int_equal(heard(&verdict, disturbed, 7), 7);
-	assert_true(verdict.slower <= LIMIT);
-	assert_int_equal(heard(&verdict, ramp, 8), 7); /* it has stopped getting better */
-	assert_true(verdict.slower > 2.1 && verdict.slower < 2.3);
+	assert_int_equal(heard(&decision, good, 2), 2);
+	assert_int_equal(heard(&decision, cold, 2), 2);
+	assert_true(decision.slower > 1 && decision.slower <= LIMIT);
+	assert_int_equal(heard(&decision, slow, 7), 7);
+	assert_true(decision.slower > 9.8 && decision.slower < 10);
+	assert_int_equal(heard(&decision, disturbed, 7), 7);
+	assert_true(decision.slower <= LIMIT);
+	assert_int_equal(heard(&decision, ramp, 8), 7); /* it has stopped getting better */
+	assert_true(decision.slower > 2.1 && decision.slower < 2.3);
 	/* Better and better, but not for ever. */
-	assert_int_equal(heard(&verdict, better, 12), 11);
-	assert_true(verdict.slower > 3.9);
+	assert_int_equal(heard(&decision, better, 12), 11);
+	assert_true(decision.slower > 3.9);
 }
 
 /* The time for it was over: a lost packet must not cost a server that is as said. */
@@ -201,46 +201,46 @@ static void what_ends_early_must_say_more(void **state)
 	static const double cold[] = { 30 }, odd[] = { 3, 2.6 }, odder[] = { 3, 2.6, 2.4, 3.9, 2.5 },
 			    slow[] = { 30, 10 };
 	static const double sure[] = { 3, 2.6, 2.4, 2.5, 2.6, 2.5, 2.6 };
-	struct schedule_rates_verdict verdict;
+	struct schedule_rates_decision decision;
 
 	(void)state;
-	heard(&verdict, cold, 1);
-	assert_true(schedule_rates_slower(&verdict) == 1);
-	heard(&verdict, odd, 2);
-	assert_true(schedule_rates_slower(&verdict) == 1);
-	heard(&verdict, odder, 5);
-	assert_true(schedule_rates_slower(&verdict) == 1);
-	heard(&verdict, slow, 2);
-	assert_true(schedule_rates_slower(&verdict) == 10);
-	assert_int_equal(heard(&verdict, sure, 7), 7);
-	assert_true(schedule_rates_slower(&verdict) == 2.4);
+	heard(&decision, cold, 1);
+	assert_true(schedule_rates_slower(&decision) == 1);
+	heard(&decision, odd, 2);
+	assert_true(schedule_rates_slower(&decision) == 1);
+	heard(&decision, odder, 5);
+	assert_true(schedule_rates_slower(&decision) == 1);
+	heard(&decision, slow, 2);
+	assert_true(schedule_rates_slower(&decision) == 10);
+	assert_int_equal(heard(&decision, sure, 7), 7);
+	assert_true(schedule_rates_slower(&decision) == 2.4);
 }
 
 static void rounds_grow_until_they_say_something(void **state)
 {
-	struct schedule_rates_trial trial;
+	struct schedule_rates_calibration calibration;
 
 	(void)state;
 	/* 10 Gbit/s: the first round is short, and the next one long enough. */
-	schedule_rates_begin(&trial, 1 / 1.25e9, SCHEDULE_RATES_LEAST_BYTES);
-	assert_int_equal(run(&trial, 1 / 1.25e9, 0), 2);
-	assert_in_range(trial.time_ns, 10000000, 25000000);
+	schedule_rates_begin(&calibration, 1 / 1.25e9, SCHEDULE_RATES_LEAST_BYTES);
+	assert_int_equal(run(&calibration, 1 / 1.25e9, 0), 2);
+	assert_in_range(calibration.time_ns, 10000000, 25000000);
 	/* 400 Gbit/s: as long as there is memory for. */
-	schedule_rates_begin(&trial, 1 / 50e9, SCHEDULE_RATES_LEAST_BYTES);
-	run(&trial, 1 / 50e9, 0);
-	assert_int_equal(trial.bytes, SCHEDULE_RATES_MOST_BYTES);
+	schedule_rates_begin(&calibration, 1 / 50e9, SCHEDULE_RATES_LEAST_BYTES);
+	run(&calibration, 1 / 50e9, 0);
+	assert_int_equal(calibration.bytes, SCHEDULE_RATES_MOST_BYTES);
 	/* A server at a hundredth of its rate: not a longer one than the first. */
-	schedule_rates_begin(&trial, 1 / 1.25e9, SCHEDULE_RATES_LEAST_BYTES);
-	assert_int_equal(run(&trial, 100 / 1.25e9, 0), 1);
-	assert_true(trial.slower > 99 && trial.slower < 101 && trial.time_ns < 600000000);
+	schedule_rates_begin(&calibration, 1 / 1.25e9, SCHEDULE_RATES_LEAST_BYTES);
+	assert_int_equal(run(&calibration, 100 / 1.25e9, 0), 1);
+	assert_true(calibration.slower > 99 && calibration.slower < 101 && calibration.time_ns < 600000000);
 	/* However odd the time. */
-	schedule_rates_begin(&trial, 1e300, SCHEDULE_RATES_LEAST_BYTES);
-	assert_int_equal(trial.bytes, SCHEDULE_RATES_LEAST_BYTES);
-	assert_true(schedule_rates_round(&trial, UINT64_MAX));
-	schedule_rates_begin(&trial, 1e-300, SCHEDULE_RATES_LEAST_BYTES);
-	assert_int_equal(trial.bytes, SCHEDULE_RATES_MOST_BYTES);
-	assert_true(schedule_rates_round(&trial, 0));
-	assert_true(trial.slower > 0);
+	schedule_rates_begin(&calibration, 1e300, SCHEDULE_RATES_LEAST_BYTES);
+	assert_int_equal(calibration.bytes, SCHEDULE_RATES_LEAST_BYTES);
+	assert_true(schedule_rates_round(&calibration, UINT64_MAX));
+	schedule_rates_begin(&calibration, 1e-300, SCHEDULE_RATES_LEAST_BYTES);
+	assert_int_equal(calibration.bytes, SCHEDULE_RATES_MOST_BYTES);
+	assert_true(schedule_rates_round(&calibration, 0));
+	assert_true(calibration.slower > 0);
 }
 
 int main(int argc, char **argv)

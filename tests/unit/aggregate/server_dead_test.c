@@ -58,7 +58,7 @@ static void a_failed_group_does_not_wait_for_its_turn(void **state)
 	struct aggregate_server_group *opaque;
 	struct aggregate_server_look look;
 	struct aggregate_server *server;
-	struct server_claim other;
+	struct server_share_user other;
 	struct server_group *group;
 	struct transport *transport;
 	struct params params;
@@ -73,7 +73,7 @@ static void a_failed_group_does_not_wait_for_its_turn(void **state)
 	server_share_join(&server->share, &other, nobody, NULL);
 	/* Another group has all that there is, and this one waits. */
 	assert_true(server_share_begin(&other, most));
-	assert_false(server_share_begin(&group->claim, 4096));
+	assert_false(server_share_begin(&group->user, 4096));
 	assert_int_equal(aggregate_server_go(opaque, 0, 1, handle), 0);
 	do {
 		runtime_nap();

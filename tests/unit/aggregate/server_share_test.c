@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CLAIMS = 3 };
+enum { USERS = 3 };
 #define MOST    (UINT64_C(8) << 20)
 #define QUANTUM (UINT64_C(512) << 10)
 
@@ -22,24 +22,24 @@ static void woken(void *arg)
 
 struct jobs {
 	struct server_share share;
-	struct server_claim claims[CLAIMS];
-	unsigned wakes[CLAIMS];
+	struct server_share_user users[USERS];
+	unsigned wakes[USERS];
 };
 
 static void jobs_open(struct jobs *jobs)
 {
 	server_share_init(&jobs->share, MOST, QUANTUM);
-	for (unsigned i = 0; i < CLAIMS; i++) {
+	for (unsigned i = 0; i < USERS; i++) {
 		jobs->wakes[i] = 0;
-		server_share_join(&jobs->share, &jobs->claims[i], woken, &jobs->wakes[i]);
+		server_share_join(&jobs->share, &jobs->users[i], woken, &jobs->wakes[i]);
 	}
 }
 
 static void jobs_close(struct jobs *jobs)
 {
-	for (unsigned i = 0; i < CLAIMS; i++)
-		server_share_leave(&jobs->claims[i]);
-	assert_null(jobs->share.claims);
+	for (unsigned i = 0; i < USERS; i++)
+		server_share_leave(&jobs->users[i]);
+	assert_null(jobs->share.users);
 	server_share_fini(&jobs->share);
 }
 
@@ -57,17 +57,17 @@ static double jain(const uint64_t *bytes, unsigned count)
 /* What was begun comes over one card, in the order in which it was begun. */
 struct card {
 	struct {
-		unsigned claim;
+		unsigned user;
 		uint64_t bytes, left;
 	} queue[1 << 14];
 	size_t head, tail;
 };
 
-static void card_takes(struct card *card, unsigned claim, uint64_t bytes)
+static void card_takes(struct card *card, unsigned user, uint64_t bytes)
 {
 	size_t at = card->tail++ % (sizeof(card->queue) / sizeof(card->queue[0]));
 
-	card->queue[at].claim = claim;
+	card->queue[at].user = user;
 	card->queue[at].bytes = card->queue[at].left = bytes;
 }
 
@@ -82,8 +82,8 @@ static void card_moves(struct card *card, struct jobs *jobs, uint64_t bytes, uin
 		if (card->queue[at].left)
 			return;
 		card->head++;
-		ret_bytes[card->queue[at].claim] += card->queue[at].bytes;
-		server_share_end(&jobs->claims[card->queue[at].claim], card->queue[at].bytes);
+		ret_bytes[card->queue[at].user] += card->queue[at].bytes;
+		server_share_end(&jobs->users[card->queue[at].user], card->queue[at].bytes);
 	}
 }
 
@@ -93,33 +93,33 @@ static void card_moves(struct card *card, struct jobs *jobs, uint64_t bytes, uin
  */
 static void groups_that_always_have_more_get_the_same_bytes(void **state)
 {
-	static const uint64_t sizes[][CLAIMS] = { { 512 << 10, 51 << 10, 51 << 10 },
-						  { 512 << 10, 512 << 10, 51 << 10 },
-						  { 4 << 20, 1 << 10, 100 << 10 } };
+	static const uint64_t sizes[][USERS] = { { 512 << 10, 51 << 10, 51 << 10 },
+						 { 512 << 10, 512 << 10, 51 << 10 },
+						 { 4 << 20, 1 << 10, 100 << 10 } };
 	static struct card card;
 	struct random random;
 
 	(void)state;
 	random_init(&random, runtime_seed());
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
-		uint64_t bytes[CLAIMS] = { 0 };
+		uint64_t bytes[USERS] = { 0 };
 		struct jobs jobs;
 
 		jobs_open(&jobs);
 		card.head = card.tail = 0;
 		for (unsigned round = 0; round < 50000; round++) {
-			unsigned i = (unsigned)random_below(&random, CLAIMS);
+			unsigned i = (unsigned)random_below(&random, USERS);
 
-			while (server_share_begin(&jobs.claims[i], sizes[s][i])) {
+			while (server_share_begin(&jobs.users[i], sizes[s][i])) {
 				card_takes(&card, i, sizes[s][i]);
 			}
 			assert_true(jobs.share.under_way_bytes <= MOST);
 			card_moves(&card, &jobs, random_below(&random, 64 << 10), bytes);
 		}
-		if (jain(bytes, CLAIMS) < 0.99)
+		if (jain(bytes, USERS) < 0.99)
 			fail_msg("case %zu: %llu, %llu, %llu bytes", s, (unsigned long long)bytes[0],
 				 (unsigned long long)bytes[1], (unsigned long long)bytes[2]);
-		print_message("case %zu: Jain %.4f\n", s, jain(bytes, CLAIMS));
+		print_message("case %zu: Jain %.4f\n", s, jain(bytes, USERS));
 		jobs_close(&jobs);
 	}
 }
@@ -127,7 +127,7 @@ static void groups_that_always_have_more_get_the_same_bytes(void **state)
 /* What moves over the card in a turn, MOST under way at a time: the second group always has more. */
 static void turn(struct jobs *jobs, struct card *card, uint64_t *bytes)
 {
-	while (server_share_begin(&jobs->claims[1], QUANTUM)) {
+	while (server_share_begin(&jobs->users[1], QUANTUM)) {
 		card_takes(card, 1, QUANTUM);
 	}
 	card_moves(card, jobs, QUANTUM, bytes);
@@ -138,24 +138,24 @@ static void who_rests_between_short_operations_gets_as_many_bytes(void **state)
 {
 	enum { SEGMENTS = 16, OPERATIONS = 200 };
 	static struct card card;
-	uint64_t bytes[CLAIMS] = { 0 };
+	uint64_t bytes[USERS] = { 0 };
 	struct jobs jobs;
 
 	(void)state;
 	jobs_open(&jobs);
 	for (unsigned i = 0; i < 2; i++) /* 4 ms of it are less than the least */
-		server_share_rate(&jobs.claims[i], 50000000);
+		server_share_rate(&jobs.users[i], 50000000);
 	card.head = card.tail = 0;
 	for (unsigned operation = 0; operation < OPERATIONS; operation++) {
 		uint64_t until = bytes[0] + SEGMENTS * QUANTUM;
 
 		for (unsigned begun = 0; bytes[0] < until; turn(&jobs, &card, bytes)) {
-			while (begun < SEGMENTS && server_share_begin(&jobs.claims[0], QUANTUM)) {
+			while (begun < SEGMENTS && server_share_begin(&jobs.users[0], QUANTUM)) {
 				card_takes(&card, 0, QUANTUM);
 				begun++;
 			}
 			if (begun == SEGMENTS)
-				server_share_rest(&jobs.claims[0]);
+				server_share_rest(&jobs.users[0]);
 		}
 		for (unsigned i = 0; i < SEGMENTS; i++)
 			turn(&jobs, &card, bytes);
@@ -172,7 +172,7 @@ static void a_long_rest_is_hardly_saved_up(void **state)
 
 	(void)state;
 	for (unsigned first = 0; first < 2; first++) {
-		uint64_t bytes[CLAIMS] = { 0 };
+		uint64_t bytes[USERS] = { 0 };
 		struct jobs jobs;
 
 		jobs_open(&jobs);
@@ -181,12 +181,12 @@ static void a_long_rest_is_hardly_saved_up(void **state)
 			turn(&jobs, &card, bytes);
 		while (card.head != card.tail)
 			card_moves(&card, &jobs, QUANTUM, bytes);
-		server_share_rest(&jobs.claims[1]);
+		server_share_rest(&jobs.users[1]);
 		if (first)
 			turn(&jobs, &card, bytes);
 		memset(bytes, 0, sizeof(bytes));
 		for (unsigned i = 0; i < 1000; i++) {
-			while (server_share_begin(&jobs.claims[0], QUANTUM)) {
+			while (server_share_begin(&jobs.users[0], QUANTUM)) {
 				card_takes(&card, 0, QUANTUM);
 			}
 			turn(&jobs, &card, bytes);
@@ -205,14 +205,14 @@ static void who_waits_is_woken_when_there_is_room(void **state)
 
 	(void)state;
 	jobs_open(&jobs);
-	assert_true(server_share_begin(&jobs.claims[0], MOST));
-	assert_false(server_share_begin(&jobs.claims[1], 1000));
+	assert_true(server_share_begin(&jobs.users[0], MOST));
+	assert_false(server_share_begin(&jobs.users[1], 1000));
 	before = jobs.wakes[1];
 	assert_int_equal(jobs.wakes[2], 0);
-	server_share_end(&jobs.claims[0], MOST);
+	server_share_end(&jobs.users[0], MOST);
 	assert_true(jobs.wakes[1] > before);
 	assert_int_equal(jobs.wakes[2], 0); /* it does not wait */
-	assert_true(server_share_begin(&jobs.claims[1], 1000));
+	assert_true(server_share_begin(&jobs.users[1], 1000));
 	jobs_close(&jobs);
 }
 
@@ -223,10 +223,10 @@ static void the_longest_segment_gets_through(void **state)
 
 	(void)state;
 	jobs_open(&jobs);
-	assert_true(server_share_begin(&jobs.claims[0], 1));
-	assert_false(server_share_begin(&jobs.claims[1], 2 * MOST));
-	server_share_end(&jobs.claims[0], 1);
-	assert_true(server_share_begin(&jobs.claims[1], 2 * MOST));
+	assert_true(server_share_begin(&jobs.users[0], 1));
+	assert_false(server_share_begin(&jobs.users[1], 2 * MOST));
+	server_share_end(&jobs.users[0], 1);
+	assert_true(server_share_begin(&jobs.users[1], 2 * MOST));
 	jobs_close(&jobs);
 }
 
@@ -236,13 +236,13 @@ static void who_leaves_holds_up_nobody(void **state)
 
 	(void)state;
 	jobs_open(&jobs);
-	assert_true(server_share_begin(&jobs.claims[0], MOST));
-	assert_false(server_share_begin(&jobs.claims[1], 1000)); /* waits, with the least clock */
-	server_share_leave(&jobs.claims[1]);
-	server_share_end(&jobs.claims[0], MOST);
+	assert_true(server_share_begin(&jobs.users[0], MOST));
+	assert_false(server_share_begin(&jobs.users[1], 1000)); /* waits, with the least clock */
+	server_share_leave(&jobs.users[1]);
+	server_share_end(&jobs.users[0], MOST);
 	for (unsigned i = 0; i < 100; i++) {
-		assert_true(server_share_begin(&jobs.claims[2], 1 << 20));
-		server_share_end(&jobs.claims[2], 1 << 20);
+		assert_true(server_share_begin(&jobs.users[2], 1 << 20));
+		server_share_end(&jobs.users[2], 1 << 20);
 	}
 	jobs_close(&jobs);
 }

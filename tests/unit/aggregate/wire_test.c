@@ -41,12 +41,12 @@ static const struct aggregate_wire_report report = {
 static void what_goes_in_comes_out(void **state)
 {
 	uint8_t bytes[AGGREGATE_WIRE_REPORT_BYTES];
-	struct aggregate_wire_verdict verdict = { .kind = AGGREGATE_VERDICT_NO,
-						  .error = -ETIMEDOUT,
-						  .count = 9,
-						  .settings = { 1, 2, true, true },
-						  .reason = "no" },
-				      verdict_again;
+	struct aggregate_wire_decision decision = { .kind = AGGREGATE_DECISION_NO,
+						    .error = -ETIMEDOUT,
+						    .count = 9,
+						    .settings = { 1, 2, true, true },
+						    .reason = "no" },
+				       decision_again;
 	struct aggregate_wire_operation operation = { 1, 2, 7, 8, true }, operation_again;
 	struct aggregate_wire_commit commit = { UINT64_MAX - 1, 1U << 31, 5, true }, commit_again;
 	struct aggregate_wire_report report_again;
@@ -69,17 +69,17 @@ static void what_goes_in_comes_out(void **state)
 	assert_true(report_again.facts.verify);
 	assert_true(report_again.facts.as_said);
 	assert_string_equal(report_again.facts.device, "device");
-	aggregate_wire_put_verdict(&verdict, bytes);
-	assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), 0);
-	assert_true(verdict_again.error == -ETIMEDOUT && verdict_again.count == 9 && verdict_again.settings.verify &&
-		    verdict_again.settings.direct_bytes == 1 && verdict_again.settings.segment_bytes == 2 &&
-		    verdict_again.settings.measures);
-	verdict.settings.verify = verdict.settings.measures = false;
-	aggregate_wire_put_verdict(&verdict, bytes);
-	assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), 0);
-	assert_false(verdict_again.settings.measures);
+	aggregate_wire_put_decision(&decision, bytes);
+	assert_int_equal(aggregate_wire_get_decision(bytes, &decision_again), 0);
+	assert_true(decision_again.error == -ETIMEDOUT && decision_again.count == 9 && decision_again.settings.verify &&
+		    decision_again.settings.direct_bytes == 1 && decision_again.settings.segment_bytes == 2 &&
+		    decision_again.settings.measures);
+	decision.settings.verify = decision.settings.measures = false;
+	aggregate_wire_put_decision(&decision, bytes);
+	assert_int_equal(aggregate_wire_get_decision(bytes, &decision_again), 0);
+	assert_false(decision_again.settings.measures);
 	bytes[14] = 2;
-	assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), -EBADMSG);
+	assert_int_equal(aggregate_wire_get_decision(bytes, &decision_again), -EBADMSG);
 	aggregate_wire_put_operation(&operation, bytes);
 	assert_int_equal(aggregate_wire_get_operation(bytes, &operation_again), 0);
 	assert_true(operation_again.number == 1 && operation_again.bytes == 2 && operation_again.type == 7 &&
@@ -127,33 +127,33 @@ static void nonsense_is_refused(void **state)
 /* Buffers are made by them: what wraps around when a header is added would be written beyond their end. */
 static void lengths_are_bounded(void **state)
 {
-	struct aggregate_wire_verdict verdict = { .kind = AGGREGATE_VERDICT_MEMBERS, .count = 2 }, verdict_again;
+	struct aggregate_wire_decision decision = { .kind = AGGREGATE_DECISION_MEMBERS, .count = 2 }, decision_again;
 	struct aggregate_wire_facts facts = report.facts, facts_again;
 	static const uint64_t too_long[] = { (64 << 10) + 1, UINT32_MAX, INT64_MAX, UINT64_MAX - 62, UINT64_MAX };
 	uint8_t bytes[AGGREGATE_WIRE_REPORT_BYTES];
 
 	(void)state;
-	facts.direct_bytes = verdict.settings.direct_bytes = 64 << 10;
-	facts.segment_bytes = verdict.settings.segment_bytes = 512 << 10;
+	facts.direct_bytes = decision.settings.direct_bytes = 64 << 10;
+	facts.segment_bytes = decision.settings.segment_bytes = 512 << 10;
 	aggregate_wire_put_facts(&facts, bytes);
 	assert_int_equal(aggregate_wire_get_facts(bytes, &facts_again), 0);
-	aggregate_wire_put_verdict(&verdict, bytes);
-	assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), 0);
+	aggregate_wire_put_decision(&decision, bytes);
+	assert_int_equal(aggregate_wire_get_decision(bytes, &decision_again), 0);
 	for (size_t i = 0; i < sizeof(too_long) / sizeof(too_long[0]); i++) {
-		facts.direct_bytes = verdict.settings.direct_bytes = too_long[i];
-		facts.segment_bytes = verdict.settings.segment_bytes = 0;
+		facts.direct_bytes = decision.settings.direct_bytes = too_long[i];
+		facts.segment_bytes = decision.settings.segment_bytes = 0;
 		aggregate_wire_put_facts(&facts, bytes);
 		assert_int_equal(aggregate_wire_get_facts(bytes, &facts_again), -EBADMSG);
-		aggregate_wire_put_verdict(&verdict, bytes);
-		assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), -EBADMSG);
-		facts.direct_bytes = verdict.settings.direct_bytes = 0;
-		facts.segment_bytes = verdict.settings.segment_bytes = too_long[i] + (512 << 10);
+		aggregate_wire_put_decision(&decision, bytes);
+		assert_int_equal(aggregate_wire_get_decision(bytes, &decision_again), -EBADMSG);
+		facts.direct_bytes = decision.settings.direct_bytes = 0;
+		facts.segment_bytes = decision.settings.segment_bytes = too_long[i] + (512 << 10);
 		if (facts.segment_bytes < too_long[i])
-			facts.segment_bytes = verdict.settings.segment_bytes = too_long[i];
+			facts.segment_bytes = decision.settings.segment_bytes = too_long[i];
 		aggregate_wire_put_facts(&facts, bytes);
 		assert_int_equal(aggregate_wire_get_facts(bytes, &facts_again), -EBADMSG);
-		aggregate_wire_put_verdict(&verdict, bytes);
-		assert_int_equal(aggregate_wire_get_verdict(bytes, &verdict_again), -EBADMSG);
+		aggregate_wire_put_decision(&decision, bytes);
+		assert_int_equal(aggregate_wire_get_decision(bytes, &decision_again), -EBADMSG);
 	}
 }
 

@@ -1,4 +1,4 @@
-#include "aggregate/trial.h"
+#include "aggregate/calibration.h"
 
 #include "aggregate/schedule_rates.h"
 #include "aggregate/servers.h"
@@ -27,7 +27,7 @@ struct word {
 	uint64_t time_ns, disturbed;
 };
 
-struct trial {
+struct calibration {
 	struct group *group;
 	struct word own, all;
 	uint8_t *memory; /* an input, then results: what is in them matters to nobody */
@@ -35,7 +35,7 @@ struct trial {
 	uint64_t spent_ns; /* as agreed */
 	uint32_t lowered;  /* servers whose rate is less than was said */
 	bool disturbed;    /* a server was lost: what has been measured since says nothing */
-	struct schedule_rates_trial without;
+	struct schedule_rates_calibration without;
 };
 
 static void lock(struct group *group)
@@ -67,16 +67,16 @@ static uint32_t usable(const struct group *group)
 	return set;
 }
 
-static uint64_t server_limit_ns(const struct trial *trial)
+static uint64_t server_limit_ns(const struct calibration *calibration)
 {
-	uint64_t limit_ns = trial->timeout_ns / 10 * SERVER_TENTHS;
+	uint64_t limit_ns = calibration->timeout_ns / 10 * SERVER_TENTHS;
 
 	return limit_ns > SERVER_LEAST_NS ? limit_ns : SERVER_LEAST_NS;
 }
 
-static uint64_t members_limit_ns(const struct trial *trial)
+static uint64_t members_limit_ns(const struct calibration *calibration)
 {
-	uint64_t limit_ns = trial->timeout_ns / 10 * MEMBERS_TENTHS;
+	uint64_t limit_ns = calibration->timeout_ns / 10 * MEMBERS_TENTHS;
 
 	return limit_ns > MEMBERS_LEAST_NS ? limit_ns : MEMBERS_LEAST_NS;
 }
@@ -89,9 +89,9 @@ static void nap(uint64_t ns)
 }
 
 /* Until it is done. suspects: the servers that are lost if it takes too long. */
-static int finish(struct trial *trial, struct operation *operation, uint64_t began_ns, uint32_t suspects)
+static int finish(struct calibration *calibration, struct operation *operation, uint64_t began_ns, uint32_t suspects)
 {
-	struct group *group = trial->group;
+	struct group *group = calibration->group;
 
 	for (;;) {
 		uint64_t now_ns;
@@ -101,9 +101,9 @@ static int finish(struct trial *trial, struct operation *operation, uint64_t beg
 		if (r < 0 || done)
 			return r;
 		now_ns = clock_now_ns();
-		if (clock_elapsed_ns(began_ns, now_ns) > members_limit_ns(trial))
+		if (clock_elapsed_ns(began_ns, now_ns) > members_limit_ns(calibration))
 			return -ETIMEDOUT;
-		if (suspects && clock_elapsed_ns(began_ns, now_ns) > server_limit_ns(trial)) {
+		if (suspects && clock_elapsed_ns(began_ns, now_ns) > server_limit_ns(calibration)) {
 			lock(group);
 			servers_suspect_all(group, suspects,
 					    "it did not get through while it was measured, or a host stood still");
@@ -114,64 +114,66 @@ static int finish(struct trial *trial, struct operation *operation, uint64_t beg
 	}
 }
 
-/* trial.own of all members becomes trial.all. */
-static int agree(struct trial *trial)
+/* calibration.own of all members becomes calibration.all. */
+static int agree(struct calibration *calibration)
 {
 	struct operation *operation;
-	int r = operation_reduce(trial->group, &trial->own, &trial->all, sizeof(trial->own) / sizeof(uint64_t),
-				 REDUCE_UINT64, REDUCE_MAX, 0, &operation);
+	int r = operation_reduce(calibration->group, &calibration->own, &calibration->all,
+				 sizeof(calibration->own) / sizeof(uint64_t), REDUCE_UINT64, REDUCE_MAX, 0, &operation);
 
-	return r < 0 ? r : finish(trial, operation, clock_now_ns(), 0);
+	return r < 0 ? r : finish(calibration, operation, clock_now_ns(), 0);
 }
 
 /* Operations of so many bytes, all posted at once: how long they took, and whether a server was lost meanwhile. */
-static int operations_time(struct trial *trial, size_t bytes, uint32_t with)
+static int operations_time(struct calibration *calibration, size_t bytes, uint32_t with)
 {
 	struct operation *operations[SCHEDULE_RATES_OPERATIONS];
 	uint64_t began_ns = clock_now_ns();
 	int r = 0;
 
-	trial->own = (struct word){ 0 };
+	calibration->own = (struct word){ 0 };
 	for (size_t i = 0; i < SCHEDULE_RATES_OPERATIONS && r == 0; i++)
-		r = operation_reduce(trial->group, trial->memory, trial->memory + (i + 1) * SCHEDULE_RATES_MOST_BYTES,
-				     bytes, REDUCE_UINT8, REDUCE_MAX, ~with, &operations[i]);
+		r = operation_reduce(calibration->group, calibration->memory,
+				     calibration->memory + (i + 1) * SCHEDULE_RATES_MOST_BYTES, bytes, REDUCE_UINT8,
+				     REDUCE_MAX, ~with, &operations[i]);
 	for (size_t i = 0; i < SCHEDULE_RATES_OPERATIONS && r == 0; i++) {
-		r = finish(trial, operations[i], began_ns, with);
-		trial->own.disturbed |= r == 0 && operations[i]->poisoned;
+		r = finish(calibration, operations[i], began_ns, with);
+		calibration->own.disturbed |= r == 0 && operations[i]->poisoned;
 	}
-	trial->own.time_ns = clock_elapsed_ns(began_ns, clock_now_ns());
+	calibration->own.time_ns = clock_elapsed_ns(began_ns, clock_now_ns());
 	return r;
 }
 
 /* One round. *ret_counts: it was long enough. */
-static int run_round(struct trial *trial, struct schedule_rates_trial *of, uint32_t with, bool *ret_counts)
+static int run_round(struct calibration *calibration, struct schedule_rates_calibration *of, uint32_t with,
+		     bool *ret_counts)
 {
-	int r = operations_time(trial, of->bytes, with);
+	int r = operations_time(calibration, of->bytes, with);
 
 	if (r == 0)
-		r = agree(trial);
+		r = agree(calibration);
 	if (r < 0)
 		return r;
-	trial->spent_ns += trial->all.time_ns;
-	trial->disturbed = trial->all.disturbed != 0;
-	*ret_counts = schedule_rates_round(of, trial->all.time_ns);
+	calibration->spent_ns += calibration->all.time_ns;
+	calibration->disturbed = calibration->all.disturbed != 0;
+	*ret_counts = schedule_rates_round(of, calibration->all.time_ns);
 	return 0;
 }
 
-static int run_rounds(struct trial *trial, struct schedule_rates_trial *of, uint32_t with)
+static int run_rounds(struct calibration *calibration, struct schedule_rates_calibration *of, uint32_t with)
 {
 	bool counts = false;
 	int r = 0;
 
-	while (r == 0 && !counts && !trial->disturbed)
-		r = run_round(trial, of, with, &counts);
+	while (r == 0 && !counts && !calibration->disturbed)
+		r = run_round(calibration, of, with, &counts);
 	return r;
 }
 
 /* Well within the time after which a server would be given up. */
-static void again(const struct trial *trial, struct schedule_rates_trial *of)
+static void again(const struct calibration *calibration, struct schedule_rates_calibration *of)
 {
-	if (of->time_ns < server_limit_ns(trial) / 8)
+	if (of->time_ns < server_limit_ns(calibration) / 8)
 		schedule_rates_again(of);
 }
 
@@ -179,35 +181,36 @@ static void again(const struct trial *trial, struct schedule_rates_trial *of)
  * How much slower than the schedule says operations with these servers are, if it is beyond the limit, else 1. Both kinds
  * are tried close to each other, and what seems slow again: others may have been at the same ports, or cores.
  */
-static int compare(struct trial *trial, uint32_t with, double expected_s_per_B, double limit, double *ret_slower)
+static int compare(struct calibration *calibration, uint32_t with, double expected_s_per_B, double limit,
+		   double *ret_slower)
 {
-	struct schedule_rates_verdict verdict = { .limit = limit };
-	struct schedule_rates_trial of;
+	struct schedule_rates_decision decision = { .limit = limit };
+	struct schedule_rates_calibration of;
 	bool enough = false;
 	int r = 0;
 
-	schedule_rates_begin(&of, expected_s_per_B, trial->without.least_bytes);
+	schedule_rates_begin(&of, expected_s_per_B, calibration->without.least_bytes);
 	/* One comparison says nothing by itself, so there is a second one, however long the first took. */
-	while (!enough && (verdict.heard == 1 || trial->spent_ns < SCHEDULE_RATES_ENOUGH_NS)) {
-		if (verdict.heard > 1) {
-			nap(PAUSE_NS * verdict.heard);
-			again(trial, &trial->without);
-			again(trial, &of);
-			r = run_rounds(trial, &trial->without, 0);
+	while (!enough && (decision.heard == 1 || calibration->spent_ns < SCHEDULE_RATES_ENOUGH_NS)) {
+		if (decision.heard > 1) {
+			nap(PAUSE_NS * decision.heard);
+			again(calibration, &calibration->without);
+			again(calibration, &of);
+			r = run_rounds(calibration, &calibration->without, 0);
 		}
 		if (r == 0)
-			r = run_rounds(trial, &of, with);
-		if (r < 0 || trial->disturbed)
+			r = run_rounds(calibration, &of, with);
+		if (r < 0 || calibration->disturbed)
 			break;
-		enough = schedule_rates_hear(&verdict, schedule_rates_compare(&of, &trial->without));
+		enough = schedule_rates_hear(&decision, schedule_rates_compare(&of, &calibration->without));
 	}
-	*ret_slower = schedule_rates_slower(&verdict);
+	*ret_slower = schedule_rates_slower(&decision);
 	return r;
 }
 
-static void take_rate(struct trial *trial, size_t index, uint64_t rate_Bps)
+static void take_rate(struct calibration *calibration, size_t index, uint64_t rate_Bps)
 {
-	struct group *group = trial->group;
+	struct group *group = calibration->group;
 	struct group_server *server = &group->servers->servers[index];
 	uint64_t said_Bps = server->rate_Bps;
 	char name[128];
@@ -216,7 +219,7 @@ static void take_rate(struct trial *trial, size_t index, uint64_t rate_Bps)
 	server->rate_Bps = rate_Bps;
 	unlock(group);
 	if (rate_Bps != said_Bps)
-		trial->lowered |= bit(index);
+		calibration->lowered |= bit(index);
 	servers_name(group, server, name, sizeof(name));
 	if (group->self == 0 && rate_Bps != said_Bps)
 		log_info(LOG_INIT,
@@ -226,9 +229,9 @@ static void take_rate(struct trial *trial, size_t index, uint64_t rate_Bps)
 }
 
 /* One server alone, or all that are left together, where they may be in each other's way. */
-static int try_set(struct trial *trial, uint32_t with)
+static int try_set(struct calibration *calibration, uint32_t with)
 {
-	struct group *group = trial->group;
+	struct group *group = calibration->group;
 	struct schedule_loads loads;
 	double slower, limit;
 	bool alone = !(with & (with - 1));
@@ -237,9 +240,9 @@ static int try_set(struct trial *trial, uint32_t with)
 	/* One that has no part anyway has nothing to lose. */
 	if (r < 0 || loads.server <= 0)
 		return r;
-	limit = schedule_rates_limit(loads.slowest_s_per_B, trial->without.expected_s_per_B);
-	r = compare(trial, with, loads.slowest_s_per_B, limit, &slower);
-	if (r < 0 || trial->disturbed || slower <= 1)
+	limit = schedule_rates_limit(loads.slowest_s_per_B, calibration->without.expected_s_per_B);
+	r = compare(calibration, with, loads.slowest_s_per_B, limit, &slower);
+	if (r < 0 || calibration->disturbed || slower <= 1)
 		return r;
 	for (size_t i = 0; i < group->servers->count; i++) {
 		uint64_t said_Bps = group->servers->servers[i].rate_Bps;
@@ -247,35 +250,35 @@ static int try_set(struct trial *trial, uint32_t with)
 		if (!(with & bit(i)))
 			continue;
 		if (alone)
-			take_rate(trial, i,
+			take_rate(calibration, i,
 				  schedule_rates_server(said_Bps, loads.server, loads.slowest_s_per_B, slower));
 		else if (said_Bps)
-			take_rate(trial, i, schedule_rates_server(said_Bps, (double)said_Bps, 1, slower));
+			take_rate(calibration, i, schedule_rates_server(said_Bps, (double)said_Bps, 1, slower));
 	}
 	return 0;
 }
 
-static int try_all(struct trial *trial)
+static int try_all(struct calibration *calibration)
 {
-	struct group *group = trial->group;
+	struct group *group = calibration->group;
 	struct schedule_loads loads;
 	uint32_t set = usable(group);
 	int r = group_expect(group, UINT32_MAX, &loads);
 
 	if (r < 0 || loads.slowest_s_per_B <= 0) /* nobody knows what to expect of anybody */
 		return r;
-	schedule_rates_begin(&trial->without, loads.slowest_s_per_B,
+	schedule_rates_begin(&calibration->without, loads.slowest_s_per_B,
 			     schedule_rates_least_bytes(group->host_count, (size_t)group->settings.segment_bytes));
-	r = agree(trial); /* all are here */
+	r = agree(calibration); /* all are here */
 	if (r == 0)
-		r = run_rounds(trial, &trial->without, 0);
+		r = run_rounds(calibration, &calibration->without, 0);
 	if (r == 0) /* again, as the first was on connections that had carried nothing yet */
-		r = run_rounds(trial, &trial->without, 0);
+		r = run_rounds(calibration, &calibration->without, 0);
 	for (size_t i = 0; i < group->servers->count && r == 0; i++)
-		if (set & bit(i) && !trial->disturbed && trial->spent_ns < SCHEDULE_RATES_ENOUGH_NS)
-			r = try_set(trial, bit(i));
-	if (r == 0 && set & (set - 1) && !trial->disturbed && trial->spent_ns < SCHEDULE_RATES_ENOUGH_NS)
-		r = try_set(trial, set);
+		if (set & bit(i) && !calibration->disturbed && calibration->spent_ns < SCHEDULE_RATES_ENOUGH_NS)
+			r = try_set(calibration, bit(i));
+	if (r == 0 && set & (set - 1) && !calibration->disturbed && calibration->spent_ns < SCHEDULE_RATES_ENOUGH_NS)
+		r = try_set(calibration, set);
 	return r;
 }
 
@@ -306,13 +309,13 @@ static void leave(struct group *group, uint32_t set)
 }
 
 /* One that is as said stays: it may have a part when another is lost. */
-static uint32_t without_part(const struct trial *trial)
+static uint32_t without_part(const struct calibration *calibration)
 {
-	const struct group *group = trial->group;
+	const struct group *group = calibration->group;
 	uint32_t set = 0;
 
 	for (size_t i = 0; i < group->servers->count; i++)
-		if (usable(group) & trial->lowered & bit(i) &&
+		if (usable(group) & calibration->lowered & bit(i) &&
 		    schedule_node_share(group->schedule, (unsigned)(group->count + i)) <= 0)
 			set |= bit(i);
 	return set;
@@ -322,9 +325,9 @@ static uint32_t without_part(const struct trial *trial)
  * The schedule by what was found. A server that is not used then must not be missed by anybody: each member notes that
  * first, and closes its connections when all have.
  */
-static int settle(struct trial *trial)
+static int settle(struct calibration *calibration)
 {
-	struct group *group = trial->group;
+	struct group *group = calibration->group;
 	uint32_t left = 0;
 	int r;
 
@@ -334,8 +337,8 @@ static int settle(struct trial *trial)
 	if (r == 0)
 		r = group_plan(group, 0);
 	/* Too slow to have a part even so: each operation would wait for an agreement for nothing. */
-	if (r == 0 && without_part(trial)) {
-		left |= without_part(trial);
+	if (r == 0 && without_part(calibration)) {
+		left |= without_part(calibration);
 		leave(group, left);
 		r = group_plan(group, 0);
 	}
@@ -346,7 +349,7 @@ static int settle(struct trial *trial)
 	unlock(group);
 	say_left(group, left);
 	if (r == 0)
-		r = agree(trial);
+		r = agree(calibration);
 	if (r < 0)
 		return r;
 	lock(group);
@@ -359,20 +362,21 @@ static int settle(struct trial *trial)
 	return 0;
 }
 
-int trial_run(struct group *group)
+int calibration_run(struct group *group)
 {
-	struct trial trial = { .group = group, .timeout_ns = params_replace_ns(group->engine->setup.params) };
+	struct calibration calibration = { .group = group,
+					   .timeout_ns = params_replace_ns(group->engine->setup.params) };
 	int r;
 
 	if (!group->servers || !group->commit || !group->settings.measures || !usable(group))
 		return 0;
-	trial.memory = sys_zalloc((1 + SCHEDULE_RATES_OPERATIONS) * (size_t)SCHEDULE_RATES_MOST_BYTES);
-	r = trial.memory ? try_all(&trial) : -ENOMEM;
+	calibration.memory = sys_zalloc((1 + SCHEDULE_RATES_OPERATIONS) * (size_t)SCHEDULE_RATES_MOST_BYTES);
+	r = calibration.memory ? try_all(&calibration) : -ENOMEM;
 	if (r == 0)
-		r = settle(&trial);
+		r = settle(&calibration);
 	/* Nothing may move into that memory any more. */
 	if (r < 0)
 		aggregate_close_group((struct aggregate_group *)group);
-	sys_free(trial.memory);
+	sys_free(calibration.memory);
 	return r;
 }
