@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 /* Room for others that start after this one. Seven tenths: what may wait for a member; the coordinator decides later. */
-enum { DIRECT_BYTES_LEAST = 512 };
+enum { FLAT_BYTES_LEAST = 512 };
 #define MEMBER_TENTHS      7
 #define COORDINATOR_TENTHS 8
 
@@ -37,7 +37,7 @@ static void facts_of_self(const struct bootstrap *bootstrap, struct aggregate_wi
 		.process_id = (uint32_t)getpid(),
 		.index = (uint16_t)bootstrap->self,
 		.leaf = AGGREGATE_LEAF_NO_CLUSTER,
-		.direct_bytes = setup->params->aggregate_direct_bytes,
+		.flat_bytes = setup->params->aggregate_direct_bytes,
 		.segment_bytes = setup->params->aggregate_segment_bytes,
 		.eager_bytes = setup->params->eager_bytes,
 		.timeout_ns = setup->params->timeout_ns,
@@ -194,17 +194,17 @@ static int check_clusters(struct bootstrap *bootstrap)
 }
 
 /*
- * Up to this size a direct exchange is faster: N - 1 inputs come in through each NIC instead of twice one, but in one
+ * Up to this size a flat exchange is faster: N - 1 inputs come in through each NIC instead of twice one, but in one
  * step, unasked, instead of two to four that are asked for. What these cost more is taken for 200 us.
  */
-static uint64_t choose_direct_bytes(const struct bootstrap *bootstrap)
+static uint64_t choose_flat_bytes(const struct bootstrap *bootstrap)
 {
 	uint64_t wanted = 0, eager = UINT64_MAX, rate = UINT64_MAX;
 
 	for (size_t i = 0; i < bootstrap->count; i++) {
 		const struct aggregate_wire_facts *facts = &bootstrap->peers[i].facts;
 
-		wanted = facts->direct_bytes > wanted ? facts->direct_bytes : wanted;
+		wanted = facts->flat_bytes > wanted ? facts->flat_bytes : wanted;
 		eager = facts->eager_bytes < eager ? facts->eager_bytes : eager;
 		rate = facts->rate_Bps && facts->rate_Bps < rate ? facts->rate_Bps : rate;
 	}
@@ -213,7 +213,7 @@ static uint64_t choose_direct_bytes(const struct bootstrap *bootstrap)
 	wanted = rate == UINT64_MAX ? eager : rate / 1000000 * 200 / (bootstrap->count > 3 ? bootstrap->count - 3 : 1);
 	if (wanted + AGGREGATE_WIRE_OPERATION_BYTES > eager)
 		wanted = eager > AGGREGATE_WIRE_OPERATION_BYTES ? eager - AGGREGATE_WIRE_OPERATION_BYTES : 0;
-	return wanted > DIRECT_BYTES_LEAST ? wanted : DIRECT_BYTES_LEAST;
+	return wanted > FLAT_BYTES_LEAST ? wanted : FLAT_BYTES_LEAST;
 }
 
 static uint64_t choose_segment_bytes(const struct bootstrap *bootstrap)
@@ -245,7 +245,7 @@ static int coordinator_tell_members(struct bootstrap *bootstrap)
 		return out_of_memory(bootstrap);
 	*decision = (struct aggregate_wire_decision){ .kind = AGGREGATE_DECISION_MEMBERS,
 						      .count = (uint16_t)bootstrap->count };
-	decision->settings.direct_bytes = choose_direct_bytes(bootstrap);
+	decision->settings.flat_bytes = choose_flat_bytes(bootstrap);
 	decision->settings.segment_bytes = choose_segment_bytes(bootstrap);
 	decision->settings.measures = true;
 	for (size_t i = 0; i < bootstrap->count; i++) {

@@ -61,7 +61,7 @@ void group_free(struct group *group)
 		sys_free(group->operations[i].kept);
 	commit_fini(group);
 	segment_fini(group);
-	direct_fini(group);
+	flat_fini(group);
 	schedule_free(group->schedule);
 	sys_free(group->host_members);
 	sys_free(group->host_begin);
@@ -289,7 +289,7 @@ int group_settle(struct group *group)
 	if (r == 0)
 		r = segment_init(group);
 	if (r == 0)
-		r = direct_init(group);
+		r = flat_init(group);
 	if (r == 0)
 		group_find_facts(group);
 	return r;
@@ -341,14 +341,14 @@ void operation_step(struct operation *operation)
 
 	if (group->error || operation->waits)
 		return;
-	if (!operation->direct && operation->segments_done < operation->segment_count)
+	if (!operation->flat && operation->segments_done < operation->segment_count)
 		return;
-	if ((operation->direct || operation->rooted || operation->split) && !operation->summed) {
+	if ((operation->flat || operation->rooted || operation->split) && !operation->summed) {
 		operation->summed = true;
-		if (operation->direct)
-			direct_end(group, operation);
+		if (operation->flat)
+			flat_end(group, operation);
 		else if (operation->rooted)
-			direct_rooted_end(group, operation);
+			flat_rooted_end(group, operation);
 		else
 			split_end(group, operation);
 	}
@@ -358,7 +358,7 @@ void operation_step(struct operation *operation)
 	}
 	if (group->settings.verify && !operation->verified) {
 		operation->verified = true;
-		direct_verify(group, operation);
+		flat_verify(group, operation);
 		return;
 	}
 	operation_finish(operation);
@@ -388,16 +388,16 @@ static void take(struct group *group, struct operation *operation)
 		return;
 	}
 	operation->rooted = operation->bytes && operation->bytes <= group->rooted_bytes;
-	operation->direct = !operation->rooted && operation->bytes <= group->settings.direct_bytes;
-	operation->split = !operation->rooted && !operation->direct && operation->bytes <= group->split_bytes;
+	operation->flat = !operation->rooted && operation->bytes <= group->settings.flat_bytes;
+	operation->split = !operation->rooted && !operation->flat && operation->bytes <= group->split_bytes;
 	*group->small_end = operation;
 	group->small_end = &operation->next_small;
-	if (operation->direct || operation->rooted)
+	if (operation->flat || operation->rooted)
 		return;
-	operation->waits = direct_words(group, operation);
+	operation->waits = flat_words(group, operation);
 	if (operation->split) {
 		operation->split_parts = split_part_count(group, operation->bytes);
-		operation->split_first = direct_root_of(group, operation);
+		operation->split_first = flat_root_of(group, operation);
 		return;
 	}
 	operation->segmented_number = group->segmented_taken++;
@@ -435,7 +435,7 @@ bool group_turn(struct group *group)
 	servers_carry_out(group);
 	if (!group->under_way)
 		return false;
-	direct_begin(group);
+	flat_begin(group);
 	segment_activate(group);
 	queues_progress(group, 0, group->count); /* small ones first */
 	queues_progress(group, group->count, group->node_count);
@@ -506,7 +506,7 @@ static int keep_input(struct group *group, struct operation *operation)
 	const uint8_t *send = operation->send, *recv = operation->recv;
 	size_t bytes = operation->bytes;
 
-	if (bytes <= group->settings.direct_bytes || bytes <= group->split_bytes || send + bytes <= recv ||
+	if (bytes <= group->settings.flat_bytes || bytes <= group->split_bytes || send + bytes <= recv ||
 	    recv + bytes <= send || !atomic_load_explicit(&group->retains, memory_order_relaxed))
 		return 0;
 	if (operation->kept_bytes < bytes) {
@@ -618,7 +618,7 @@ void aggregate_counters(const struct aggregate_group *opaque, struct aggregate_c
 
 	ret->operations = atomic_load_explicit(&group->operations_done, memory_order_relaxed);
 	ret->segments = atomic_load_explicit(&group->segments_done, memory_order_relaxed);
-	ret->direct_operations = atomic_load_explicit(&group->direct_done, memory_order_relaxed);
+	ret->flat_operations = atomic_load_explicit(&group->flat_done, memory_order_relaxed);
 	ret->split_operations = atomic_load_explicit(&group->split_done, memory_order_relaxed);
 	ret->bytes_sent = atomic_load_explicit(&group->bytes_sent, memory_order_relaxed);
 	ret->bytes_received = atomic_load_explicit(&group->bytes_received, memory_order_relaxed);

@@ -19,8 +19,8 @@
 #include <stdatomic.h>
 
 enum {
-	GROUP_SEGMENTS = 64,         /* between the oldest unfinished and the newest */
-	GROUP_DIRECT_OPERATIONS = 8, /* under way at a time */
+	GROUP_SEGMENTS = 64,       /* between the oldest unfinished and the newest */
+	GROUP_FLAT_OPERATIONS = 8, /* under way at a time */
 	GROUP_EAGER_BYTES =
 		30592, /* in one connection's window: half of it theirs (docs/aggregation.md, Small operations) */
 	GROUP_BUFFER_BYTES = 64 << 20, /* of slots, at most, if one segment's need is not more than that */
@@ -110,7 +110,7 @@ struct operation {
 	uint8_t *recv;
 	size_t count, bytes;
 	uint64_t number;                 /* in order of posting, from 0 */
-	bool direct, rooted, split;      /* at most one of them */
+	bool flat, rooted, split;        /* at most one of them */
 	size_t split_parts, split_first; /* how many; whose the first is: the root's */
 	/* Segmented. */
 	size_t segment_count, next_segment, segments_done;
@@ -132,7 +132,7 @@ struct operation {
 	uint8_t verify_out[AGGREGATE_WIRE_VERIFY_BYTES], verify_in[SPREAD_STEPS][AGGREGATE_WIRE_VERIFY_BYTES];
 	struct transfer send_verify[SPREAD_STEPS], receive_verify[SPREAD_STEPS];
 	unsigned verify_heard, verify_steps; /* bit i: the word of step i is here; steps that are through, in order */
-	struct exchange *exchange;           /* direct or split: the buffers it was given */
+	struct exchange *exchange;           /* flat or split: the buffers it was given */
 	size_t eager_bytes;                  /* what its messages take of a window */
 };
 
@@ -264,7 +264,7 @@ struct group {
 	bool asked;
 	bool missed; /* events may have come for it while it had no turn. Under the engine's drive */
 
-	_Atomic uint64_t operations_done, segments_done, direct_done, split_done, bytes_sent, bytes_received,
+	_Atomic uint64_t operations_done, segments_done, flat_done, split_done, bytes_sent, bytes_received,
 		bytes_copied, messages_sent;
 };
 
@@ -439,21 +439,21 @@ int recompute_new(const struct group *group, struct recompute **ret);
 void recompute_free(struct recompute *recompute);
 void recompute_begin(struct group *group, struct recompute *recompute, struct operation *operation);
 
-/* direct.c */
-int direct_init(struct group *group);
-void direct_fini(struct group *group);
-void direct_begin(struct group *group);
+/* flat.c */
+int flat_init(struct group *group);
+void flat_fini(struct group *group);
+void flat_begin(struct group *group);
 /* All messages of a small operation are here and gone: the result. */
-void direct_end(struct group *group, struct operation *operation);
-void direct_rooted_end(struct group *group, struct operation *operation);
+void flat_end(struct group *group, struct operation *operation);
+void flat_rooted_end(struct group *group, struct operation *operation);
 /* The position of who sums it if it is short, and hears the words about it if not. */
-size_t direct_root_of(const struct group *group, const struct operation *operation);
-/* How many words about an operation this member sends and hears, that is neither direct nor rooted. */
-unsigned direct_words(const struct group *group, const struct operation *operation);
-struct exchange *direct_take(struct group *group, struct operation *operation);
-void direct_release(struct group *group, struct operation *operation);
+size_t flat_root_of(const struct group *group, const struct operation *operation);
+/* How many words about an operation this member sends and hears, that is neither flat nor rooted. */
+unsigned flat_words(const struct group *group, const struct operation *operation);
+struct exchange *flat_take(struct group *group, struct operation *operation);
+void flat_release(struct group *group, struct operation *operation);
 /* The operation is done when all members have the same checksum of the result. */
-void direct_verify(struct group *group, struct operation *operation);
+void flat_verify(struct group *group, struct operation *operation);
 
 /* split.c */
 /* Which operations are, from what all members know. */

@@ -39,7 +39,7 @@ void group_register_own(struct group *group)
 				  &registration);
 	if (group->pool.memory)
 		(void)register_at(queue, group->pool.memory, group->pool.count * group->pool.slot_bytes, &registration);
-	for (size_t i = 0; group->exchanges && i < GROUP_DIRECT_OPERATIONS; i++) {
+	for (size_t i = 0; group->exchanges && i < GROUP_FLAT_OPERATIONS; i++) {
 		(void)register_at(queue, group->exchanges[i].out, group->exchange_bytes, &registration);
 		(void)register_at(queue, group->exchanges[i].in, in_bytes, &registration);
 	}

@@ -53,7 +53,7 @@ void split_settle(struct group *group)
 		most = 0; /* somebody wants segments, and says how long */
 	if (most > group->count * (eager / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST))
 		most = group->count * (eager / ELEMENT_BYTES_MOST * ELEMENT_BYTES_MOST);
-	group->small_unasked = group->settings.direct_bytes + AGGREGATE_WIRE_OPERATION_BYTES <= eager;
+	group->small_unasked = group->settings.flat_bytes + AGGREGATE_WIRE_OPERATION_BYTES <= eager;
 	group->split_bytes = most;
 	group->part_bytes = choose_part_bytes(group);
 	if (group->part_bytes > eager)
@@ -144,7 +144,7 @@ static void input_came(struct group *group, struct transfer *transfer)
  */
 void split_begin(struct group *group, struct operation *operation)
 {
-	struct exchange *exchange = direct_take(group, operation);
+	struct exchange *exchange = flat_take(group, operation);
 	size_t own_offset, own = part_of(group, operation, group->self, &own_offset);
 
 	exchange->missing = own ? group->count - 1 : 0;
@@ -172,6 +172,6 @@ void split_begin(struct group *group, struct operation *operation)
 
 void split_end(struct group *group, struct operation *operation)
 {
-	direct_release(group, operation);
+	flat_release(group, operation);
 	group_add(&group->split_done, 1);
 }

@@ -27,9 +27,9 @@ static bool get_text(const uint8_t *at, size_t room, char *ret)
 	return true;
 }
 
-static bool settings_in_range(uint64_t direct_bytes, uint64_t segment_bytes)
+static bool settings_in_range(uint64_t flat_bytes, uint64_t segment_bytes)
 {
-	return direct_bytes <= AGGREGATE_WIRE_DIRECT_BYTES_MAX && segment_bytes <= AGGREGATE_WIRE_SEGMENT_BYTES_MAX;
+	return flat_bytes <= AGGREGATE_WIRE_FLAT_BYTES_MAX && segment_bytes <= AGGREGATE_WIRE_SEGMENT_BYTES_MAX;
 }
 
 static void put_head(uint8_t *bytes, size_t count)
@@ -85,7 +85,7 @@ void aggregate_wire_put_facts(const struct aggregate_wire_facts *facts,
 	bytes_put(bytes + 32, facts->up_rate_Bps, 8);
 	bytes_put(bytes + 40, facts->down_rate_Bps, 8);
 	bytes_put(bytes + 48, facts->cluster, 8);
-	bytes_put(bytes + 56, facts->direct_bytes, 8);
+	bytes_put(bytes + 56, facts->flat_bytes, 8);
 	bytes_put(bytes + 64, facts->segment_bytes, 8);
 	bytes_put(bytes + 72, facts->eager_bytes, 8);
 	bytes_put(bytes + 80, facts->timeout_ns, 8);
@@ -107,7 +107,7 @@ int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYT
 		.up_rate_Bps = bytes_get(bytes + 32, 8),
 		.down_rate_Bps = bytes_get(bytes + 40, 8),
 		.cluster = bytes_get(bytes + 48, 8),
-		.direct_bytes = bytes_get(bytes + 56, 8),
+		.flat_bytes = bytes_get(bytes + 56, 8),
 		.segment_bytes = bytes_get(bytes + 64, 8),
 		.eager_bytes = bytes_get(bytes + 72, 8),
 		.timeout_ns = bytes_get(bytes + 80, 8),
@@ -120,7 +120,7 @@ int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYT
 	if (r < 0)
 		return r;
 	if (bytes[88] > 1 || bytes[89] > 1 || facts.leaf < AGGREGATE_LEAF_NO_CLUSTER ||
-	    !settings_in_range(facts.direct_bytes, facts.segment_bytes) ||
+	    !settings_in_range(facts.flat_bytes, facts.segment_bytes) ||
 	    !get_text(bytes + 96, AGGREGATE_WIRE_NAME_BYTES, facts.host) ||
 	    !get_text(bytes + 160, AGGREGATE_WIRE_NAME_BYTES, facts.device))
 		return -EBADMSG;
@@ -172,7 +172,7 @@ void aggregate_wire_put_decision(const struct aggregate_wire_decision *decision,
 	bytes_put(bytes + 8, (uint32_t)decision->error, 4);
 	bytes_put(bytes + 12, decision->count, 2);
 	bytes_put(bytes + 14, decision->settings.measures, 1);
-	bytes_put(bytes + 16, decision->settings.direct_bytes, 8);
+	bytes_put(bytes + 16, decision->settings.flat_bytes, 8);
 	bytes_put(bytes + 24, decision->settings.segment_bytes, 8);
 	bytes_put(bytes + 32, decision->servers, 8);
 	put_text(bytes + 40, AGGREGATE_WIRE_REASON_BYTES, decision->reason);
@@ -186,7 +186,7 @@ int aggregate_wire_get_decision(const uint8_t bytes[static AGGREGATE_WIRE_DECISI
 		.error = (int32_t)(uint32_t)bytes_get(bytes + 8, 4),
 		.count = (uint16_t)bytes_get(bytes + 12, 2),
 		.servers = (uint32_t)bytes_get(bytes + 32, 4),
-		.settings = { .direct_bytes = bytes_get(bytes + 16, 8),
+		.settings = { .flat_bytes = bytes_get(bytes + 16, 8),
 			      .segment_bytes = bytes_get(bytes + 24, 8),
 			      .verify = bytes[7] == 1,
 			      .measures = bytes[14] == 1 },
@@ -197,7 +197,7 @@ int aggregate_wire_get_decision(const uint8_t bytes[static AGGREGATE_WIRE_DECISI
 		return r;
 	if (decision.kind < AGGREGATE_DECISION_MEMBERS || decision.kind > AGGREGATE_DECISION_NO || bytes[7] > 1 ||
 	    bytes[14] > 1 || decision.error > 0 || decision.error < -4095 ||
-	    !settings_in_range(decision.settings.direct_bytes, decision.settings.segment_bytes) ||
+	    !settings_in_range(decision.settings.flat_bytes, decision.settings.segment_bytes) ||
 	    !get_text(bytes + 40, AGGREGATE_WIRE_REASON_BYTES, decision.reason))
 		return -EBADMSG;
 	*ret = decision;
@@ -212,7 +212,7 @@ void aggregate_wire_put_operation(const struct aggregate_wire_operation *operati
 	bytes_put(bytes + 16, operation->bytes, 8);
 	bytes_put(bytes + 41, operation->type, 1);
 	bytes_put(bytes + 42, operation->operation, 1);
-	bytes_put(bytes + 43, operation->direct, 1);
+	bytes_put(bytes + 43, operation->flat, 1);
 }
 
 int aggregate_wire_get_operation(const uint8_t bytes[static AGGREGATE_WIRE_OPERATION_BYTES],
@@ -227,7 +227,7 @@ int aggregate_wire_get_operation(const uint8_t bytes[static AGGREGATE_WIRE_OPERA
 		.bytes = bytes_get(bytes + 16, 8),
 		.type = bytes[41],
 		.operation = bytes[42],
-		.direct = bytes[43] != 0,
+		.flat = bytes[43] != 0,
 	};
 	return 0;
 }

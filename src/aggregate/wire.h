@@ -24,7 +24,7 @@ enum {
 	AGGREGATE_WIRE_VERIFY_BYTES = 16,
 	AGGREGATE_WIRE_COMMIT_BYTES = 24,
 	/* What settings may come to: the ranges of their parameters (base/params.c). Buffers are as large as they say. */
-	AGGREGATE_WIRE_DIRECT_BYTES_MAX = 64 << 10,
+	AGGREGATE_WIRE_FLAT_BYTES_MAX = 64 << 10,
 	AGGREGATE_WIRE_SEGMENT_BYTES_MAX = 512 << 10,
 };
 
@@ -45,7 +45,7 @@ struct aggregate_wire_facts {
 	int32_t leaf;
 	uint64_t rate_Bps, up_rate_Bps, down_rate_Bps; /* NIC; uplink of the leaf; 0: not known */
 	uint64_t cluster;                              /* fingerprint; 0: none */
-	uint64_t direct_bytes, segment_bytes;          /* as set; 0: to be chosen */
+	uint64_t flat_bytes, segment_bytes;            /* as set; 0: to be chosen */
 	uint64_t eager_bytes, timeout_ns;
 	uint32_t rank_count; /* struct aggregate_terms */
 	bool verify;
@@ -66,7 +66,7 @@ struct aggregate_wire_report {
 /* Coordinator to member. */
 enum aggregate_decision { AGGREGATE_DECISION_MEMBERS = 1, AGGREGATE_DECISION_GO, AGGREGATE_DECISION_NO };
 struct aggregate_wire_settings {
-	uint64_t direct_bytes;  /* operations up to this size are exchanged directly */
+	uint64_t flat_bytes;    /* operations up to this size are exchanged directly */
 	uint64_t segment_bytes; /* least of a segment */
 	bool verify;
 	bool measures; /* what servers can do */
@@ -80,12 +80,12 @@ struct aggregate_wire_decision {
 	char reason[AGGREGATE_WIRE_REASON_BYTES]; /* NO */
 };
 
-/* At the head of each direct message, and alone as a word about a segmented operation. */
+/* At the head of each flat message, and alone as a word about a segmented operation. */
 struct aggregate_wire_operation {
 	uint64_t number;
 	uint64_t bytes;
 	uint8_t type, operation;
-	bool direct; /* the payload follows */
+	bool flat; /* the payload follows */
 };
 struct aggregate_wire_verify {
 	uint64_t number;

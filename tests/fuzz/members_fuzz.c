@@ -44,7 +44,7 @@ static void facts_same(const struct aggregate_wire_facts *a, const struct aggreg
 {
 	must(a->host_id == b->host_id && a->process_id == b->process_id && a->index == b->index && a->leaf == b->leaf &&
 	     a->rate_Bps == b->rate_Bps && a->up_rate_Bps == b->up_rate_Bps && a->down_rate_Bps == b->down_rate_Bps &&
-	     a->cluster == b->cluster && a->direct_bytes == b->direct_bytes && a->segment_bytes == b->segment_bytes &&
+	     a->cluster == b->cluster && a->flat_bytes == b->flat_bytes && a->segment_bytes == b->segment_bytes &&
 	     a->eager_bytes == b->eager_bytes && a->timeout_ns == b->timeout_ns && a->verify == b->verify &&
 	     a->as_said == b->as_said && !strcmp(a->host, b->host) && !strcmp(a->device, b->device));
 }
@@ -79,7 +79,7 @@ static void verdict(const uint8_t *bytes)
 	aggregate_wire_put_decision(&first, again);
 	must(aggregate_wire_get_decision(again, &second) == 0);
 	must(first.kind == second.kind && first.error == second.error && first.count == second.count &&
-	     first.settings.direct_bytes == second.settings.direct_bytes &&
+	     first.settings.flat_bytes == second.settings.flat_bytes &&
 	     first.settings.segment_bytes == second.settings.segment_bytes &&
 	     first.settings.verify == second.settings.verify && first.settings.measures == second.settings.measures &&
 	     !strcmp(first.reason, second.reason));
@@ -95,7 +95,7 @@ static void operation(const uint8_t *bytes)
 	aggregate_wire_put_operation(&first, again);
 	must(aggregate_wire_get_operation(again, &second) == 0);
 	must(first.number == second.number && first.bytes == second.bytes && first.type == second.type &&
-	     first.operation == second.operation && first.direct == second.direct);
+	     first.operation == second.operation && first.flat == second.flat);
 }
 
 static void verify(const uint8_t *bytes)

@@ -66,7 +66,7 @@ static void group_free(struct server_group *group)
 {
 	if (!group)
 		return;
-	server_meet_end(group);
+	server_bootstrap_end(group);
 	server_flow_end(group); /* segments that are under way give their share back */
 	server_share_leave(&group->user);
 	group->server->setup.ops->close_listener(group->listener);
@@ -93,8 +93,8 @@ static void turn_of(struct server_group *group, uint64_t now_ns)
 	int state = atomic_load(&group->state);
 
 	group->soon = group->now = group->progressed = false;
-	if (state == AGGREGATE_SERVER_CONNECTING && server_meet(group, now_ns) == 1) {
-		server_meet_end(group);
+	if (state == AGGREGATE_SERVER_CONNECTING && server_bootstrap(group, now_ns) == 1) {
+		server_bootstrap_end(group);
 		server_flow_begin(group);
 		if (atomic_load(&group->state) == AGGREGATE_SERVER_CONNECTING)
 			atomic_store(&group->state, AGGREGATE_SERVER_READY);

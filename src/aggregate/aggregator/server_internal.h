@@ -158,9 +158,9 @@ struct aggregate_server {
 /* server.c */
 void server_fail(struct server_group *group, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* server_meet.c: 1: all connections stand; 0: not yet; the group has failed otherwise. */
-int server_meet(struct server_group *group, uint64_t now_ns);
-void server_meet_end(struct server_group *group);
+/* server_bootstrap.c: 1: all connections stand; 0: not yet; the group has failed otherwise. */
+int server_bootstrap(struct server_group *group, uint64_t now_ns);
+void server_bootstrap_end(struct server_group *group);
 
 /* server_flow.c */
 void server_flow_begin(struct server_group *group);

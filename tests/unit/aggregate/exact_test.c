@@ -142,7 +142,7 @@ static void reduce_with(const struct way *way, size_t segment_bytes, void *const
 	}
 	aggregate_counters(party.members[0].group, &counters);
 	assert_int_equal(counters.split_operations, way->split && !segment_bytes ? 3 : 0);
-	assert_int_equal(counters.direct_operations, 0);
+	assert_int_equal(counters.flat_operations, 0);
 	assert_int_equal(counters.segments > 0, !way->split || segment_bytes);
 	party_close(&party);
 }

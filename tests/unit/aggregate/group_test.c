@@ -160,7 +160,7 @@ static void roots_are_spread_whatever_the_stride(void **state)
 
 			for (operation.number = 0; operation.number < EACH * group->count * stride;
 			     operation.number += stride)
-				roots[direct_root_of(group, &operation)]++;
+				roots[flat_root_of(group, &operation)]++;
 			for (size_t m = 0; m < group->count; m++)
 				assert_in_range(roots[m], EACH / 2, EACH * 2);
 		}
@@ -238,7 +238,7 @@ static void parts_are_worth_their_messages(void **state)
  */
 static void large_operations_wait_for_their_words(void **state)
 {
-	enum { SMALL = GROUP_DIRECT_OPERATIONS + 1, MANY = SMALL + 1, COUNT = 200000 };
+	enum { SMALL = GROUP_FLAT_OPERATIONS + 1, MANY = SMALL + 1, COUNT = 200000 };
 	static float send[COUNT], recv[2][MANY][COUNT];
 	struct aggregate_request *requests[MANY][PARTY_MAX] = { 0 };
 	uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
@@ -257,7 +257,7 @@ static void large_operations_wait_for_their_words(void **state)
 		if (m == 1)
 			break;
 		/* Once as many are out as may be, nothing more comes. */
-		for (unsigned looks = 0; looks < 50; looks += counters.messages_sent >= GROUP_DIRECT_OPERATIONS) {
+		for (unsigned looks = 0; looks < 50; looks += counters.messages_sent >= GROUP_FLAT_OPERATIONS) {
 			bool done = false;
 
 			assert_int_equal(aggregate_test(requests[MANY - 1][0], &done, NULL), 0);
@@ -266,7 +266,7 @@ static void large_operations_wait_for_their_words(void **state)
 			runtime_nap();
 			aggregate_counters(party.members[0].group, &counters);
 		}
-		assert_int_equal(counters.messages_sent, GROUP_DIRECT_OPERATIONS);
+		assert_int_equal(counters.messages_sent, GROUP_FLAT_OPERATIONS);
 	}
 	for (size_t i = 0; i < MANY; i++)
 		assert_int_equal(party_finish(&party, requests[i]), 0);

@@ -152,7 +152,7 @@ static int life_goes_on(struct life *life)
 	}
 }
 
-static int life_meet(struct life *life)
+static int life_bootstrap(struct life *life)
 {
 	struct aggregate_setup setup = { .params = &life->params,
 					 .ops = &transport_tcp,
@@ -216,7 +216,7 @@ static int member_role(int control, const char *argument)
 					  .switches = life->leaves,
 					  .hosts = life->hosts,
 					  .fingerprint = 1 };
-	r = life_meet(life);
+	r = life_bootstrap(life);
 	if (r == 0 && life->script.state == KILL_IDLE) { /* until told that somebody was struck */
 		char order;
 

@@ -24,7 +24,7 @@ static const struct aggregate_wire_report report = {
 		   .up_rate_Bps = 5,
 		   .down_rate_Bps = 6,
 		   .cluster = 7,
-		   .direct_bytes = 8,
+		   .flat_bytes = 8,
 		   .segment_bytes = 9,
 		   .eager_bytes = 10,
 		   .timeout_ns = 11,
@@ -72,7 +72,7 @@ static void what_goes_in_comes_out(void **state)
 	aggregate_wire_put_decision(&decision, bytes);
 	assert_int_equal(aggregate_wire_get_decision(bytes, &decision_again), 0);
 	assert_true(decision_again.error == -ETIMEDOUT && decision_again.count == 9 && decision_again.settings.verify &&
-		    decision_again.settings.direct_bytes == 1 && decision_again.settings.segment_bytes == 2 &&
+		    decision_again.settings.flat_bytes == 1 && decision_again.settings.segment_bytes == 2 &&
 		    decision_again.settings.measures);
 	decision.settings.verify = decision.settings.measures = false;
 	aggregate_wire_put_decision(&decision, bytes);
@@ -83,7 +83,7 @@ static void what_goes_in_comes_out(void **state)
 	aggregate_wire_put_operation(&operation, bytes);
 	assert_int_equal(aggregate_wire_get_operation(bytes, &operation_again), 0);
 	assert_true(operation_again.number == 1 && operation_again.bytes == 2 && operation_again.type == 7 &&
-		    operation_again.operation == 8 && operation_again.direct);
+		    operation_again.operation == 8 && operation_again.flat);
 	aggregate_wire_put_commit(&commit, bytes);
 	assert_int_equal(aggregate_wire_get_commit(bytes, &commit_again), 0);
 	assert_true(commit_again.number == UINT64_MAX - 1 && commit_again.lost == 1U << 31 &&
@@ -133,20 +133,20 @@ static void lengths_are_bounded(void **state)
 	uint8_t bytes[AGGREGATE_WIRE_REPORT_BYTES];
 
 	(void)state;
-	facts.direct_bytes = decision.settings.direct_bytes = 64 << 10;
+	facts.flat_bytes = decision.settings.flat_bytes = 64 << 10;
 	facts.segment_bytes = decision.settings.segment_bytes = 512 << 10;
 	aggregate_wire_put_facts(&facts, bytes);
 	assert_int_equal(aggregate_wire_get_facts(bytes, &facts_again), 0);
 	aggregate_wire_put_decision(&decision, bytes);
 	assert_int_equal(aggregate_wire_get_decision(bytes, &decision_again), 0);
 	for (size_t i = 0; i < sizeof(too_long) / sizeof(too_long[0]); i++) {
-		facts.direct_bytes = decision.settings.direct_bytes = too_long[i];
+		facts.flat_bytes = decision.settings.flat_bytes = too_long[i];
 		facts.segment_bytes = decision.settings.segment_bytes = 0;
 		aggregate_wire_put_facts(&facts, bytes);
 		assert_int_equal(aggregate_wire_get_facts(bytes, &facts_again), -EBADMSG);
 		aggregate_wire_put_decision(&decision, bytes);
 		assert_int_equal(aggregate_wire_get_decision(bytes, &decision_again), -EBADMSG);
-		facts.direct_bytes = decision.settings.direct_bytes = 0;
+		facts.flat_bytes = decision.settings.flat_bytes = 0;
 		facts.segment_bytes = decision.settings.segment_bytes = too_long[i] + (512 << 10);
 		if (facts.segment_bytes < too_long[i])
 			facts.segment_bytes = decision.settings.segment_bytes = too_long[i];

@@ -132,7 +132,7 @@ static void tell_share(struct server_group *group)
 	server_share_rate(&group->user, known ? together_Bps : 0);
 }
 
-int server_meet(struct server_group *group, uint64_t now_ns)
+int server_bootstrap(struct server_group *group, uint64_t now_ns)
 {
 	bool all = true;
 
@@ -165,7 +165,7 @@ int server_meet(struct server_group *group, uint64_t now_ns)
 	return all;
 }
 
-void server_meet_end(struct server_group *group)
+void server_bootstrap_end(struct server_group *group)
 {
 	for (size_t i = 0; group->incoming && i < group->incoming_count; i++)
 		group->server->setup.ops->close_connection(group->incoming[i].connection);

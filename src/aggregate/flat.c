@@ -17,7 +17,7 @@ enum { ROOTED_MEMBERS = 6, ROOTED_PART = 4 };
 enum { EAGER_PLACE_LEAST = 512, EAGER_PLACE_MORE = 24, EAGER_PLACE_ROUND = 64 };
 
 /* What a message takes of a connection's window of unasked messages, at most. */
-static size_t direct_place_bytes(size_t message_bytes)
+static size_t flat_place_bytes(size_t message_bytes)
 {
 	size_t bytes = (message_bytes + EAGER_PLACE_MORE + EAGER_PLACE_ROUND - 1) / EAGER_PLACE_ROUND *
 		       EAGER_PLACE_ROUND;
@@ -27,7 +27,7 @@ static size_t direct_place_bytes(size_t message_bytes)
 
 static size_t payload_bytes(const struct operation *operation)
 {
-	return operation->direct ? operation->bytes : 0;
+	return operation->flat ? operation->bytes : 0;
 }
 
 static struct aggregate_wire_operation word_of(const struct operation *operation)
@@ -37,7 +37,7 @@ static struct aggregate_wire_operation word_of(const struct operation *operation
 		.bytes = operation->bytes,
 		.type = (uint8_t)operation->type,
 		.operation = (uint8_t)operation->operation,
-		.direct = operation->direct,
+		.flat = operation->flat,
 	};
 }
 
@@ -52,7 +52,7 @@ static bool agree(struct group *group, const struct operation *operation, const 
 		return false;
 	}
 	if (theirs.number == ours.number && theirs.type == ours.type && theirs.operation == ours.operation &&
-	    theirs.bytes == ours.bytes && theirs.direct == ours.direct)
+	    theirs.bytes == ours.bytes && theirs.flat == ours.flat)
 		return true;
 	group_break(
 		group, -EREMOTEIO,
@@ -104,7 +104,7 @@ static void exchanged(struct group *group, struct transfer *transfer)
 	sent(group, transfer);
 }
 
-struct exchange *direct_take(struct group *group, struct operation *operation)
+struct exchange *flat_take(struct group *group, struct operation *operation)
 {
 	struct exchange *exchange = group->exchanges_free;
 
@@ -116,7 +116,7 @@ struct exchange *direct_take(struct group *group, struct operation *operation)
 
 static void exchange_begin(struct group *group, struct operation *operation)
 {
-	struct exchange *exchange = direct_take(group, operation);
+	struct exchange *exchange = flat_take(group, operation);
 	struct aggregate_wire_operation word = word_of(operation);
 	size_t payload = payload_bytes(operation);
 
@@ -136,7 +136,7 @@ static void exchange_begin(struct group *group, struct operation *operation)
 	group->progressed = true;
 }
 
-void direct_release(struct group *group, struct operation *operation)
+void flat_release(struct group *group, struct operation *operation)
 {
 	group->eager_bytes -= operation->eager_bytes;
 	operation->exchange->next = group->exchanges_free;
@@ -144,7 +144,7 @@ void direct_release(struct group *group, struct operation *operation)
 	operation->exchange = NULL;
 }
 
-void direct_end(struct group *group, struct operation *operation)
+void flat_end(struct group *group, struct operation *operation)
 {
 	struct exchange *exchange = operation->exchange;
 	uint8_t *inputs[SCHEDULE_MEMBERS_MAX];
@@ -154,8 +154,8 @@ void direct_end(struct group *group, struct operation *operation)
 			    AGGREGATE_WIRE_OPERATION_BYTES;
 	if (operation->count)
 		combine_all(group, operation, operation->recv, inputs, operation->count);
-	direct_release(group, operation);
-	group_add(&group->direct_done, 1);
+	flat_release(group, operation);
+	group_add(&group->flat_done, 1);
 }
 
 /* ------------------------------------------------------------------------------------------ one member sums for all */
@@ -164,7 +164,7 @@ void direct_end(struct group *group, struct operation *operation)
  * Not by the number alone: what an application posts recurs, and its short operations may all have the same remainder. Each
  * bit of the number reaches all bits (the finalizer of splitmix64: Steele and others, OOPSLA 2014).
  */
-size_t direct_root_of(const struct group *group, const struct operation *operation)
+size_t flat_root_of(const struct group *group, const struct operation *operation)
 {
 	uint64_t mixed = (operation->number + 1) * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -175,7 +175,7 @@ size_t direct_root_of(const struct group *group, const struct operation *operati
 
 static void result_came(struct group *group, struct transfer *transfer)
 {
-	if (transfer_came_whole(group, transfer, direct_root_of(group, transfer->owner)))
+	if (transfer_came_whole(group, transfer, flat_root_of(group, transfer->owner)))
 		sent(group, transfer);
 }
 
@@ -215,9 +215,9 @@ static void input_came(struct group *group, struct transfer *transfer)
 
 static void rooted_begin(struct group *group, struct operation *operation)
 {
-	struct exchange *exchange = direct_take(group, operation);
+	struct exchange *exchange = flat_take(group, operation);
 	struct aggregate_wire_operation word = word_of(operation);
-	size_t root = direct_root_of(group, operation);
+	size_t root = flat_root_of(group, operation);
 
 	group->progressed = true;
 	if (root == group->self) {
@@ -241,17 +241,17 @@ static void rooted_begin(struct group *group, struct operation *operation)
 	    AGGREGATE_WIRE_OPERATION_BYTES + operation->bytes, AGGREGATE_TAG_OPERATION, sent);
 }
 
-void direct_rooted_end(struct group *group, struct operation *operation)
+void flat_rooted_end(struct group *group, struct operation *operation)
 {
-	direct_release(group, operation);
-	group_add(&group->direct_done, 1);
+	flat_release(group, operation);
+	group_add(&group->flat_done, 1);
 }
 
 /* ------------------------------------------------------------------------------------- words about large operations */
 
-unsigned direct_words(const struct group *group, const struct operation *operation)
+unsigned flat_words(const struct group *group, const struct operation *operation)
 {
-	return direct_root_of(group, operation) == group->self ? (unsigned)(group->count - 1) : 1;
+	return flat_root_of(group, operation) == group->self ? (unsigned)(group->count - 1) : 1;
 }
 
 static void word_came(struct group *group, struct transfer *transfer)
@@ -267,7 +267,7 @@ static void word_came(struct group *group, struct transfer *transfer)
 static void check_begin(struct group *group, struct operation *operation)
 {
 	struct aggregate_wire_operation word = word_of(operation);
-	size_t root = direct_root_of(group, operation);
+	size_t root = flat_root_of(group, operation);
 
 	group->progressed = true;
 	if (root != group->self) {
@@ -327,7 +327,7 @@ static void verify_received(struct group *group, struct transfer *transfer)
  * Who has sent the word of a step has found those of all steps before it equal. So whoever has heard all of them has heard
  * of all members; with a word to the next one alone, some in the midst of a row of equal wrong results would be through.
  */
-void direct_verify(struct group *group, struct operation *operation)
+void flat_verify(struct group *group, struct operation *operation)
 {
 	struct aggregate_wire_verify word = { .number = operation->number,
 					      .checksum = crc_ieee32(operation->recv, operation->bytes) };
@@ -346,25 +346,25 @@ void direct_verify(struct group *group, struct operation *operation)
 static size_t eager_bytes_of(const struct group *group, const struct operation *operation)
 {
 	if (operation->split)
-		return direct_place_bytes(split_part_bytes(group, operation->bytes));
-	return direct_place_bytes(AGGREGATE_WIRE_OPERATION_BYTES +
-				  (operation->rooted ? operation->bytes : payload_bytes(operation)));
+		return flat_place_bytes(split_part_bytes(group, operation->bytes));
+	return flat_place_bytes(AGGREGATE_WIRE_OPERATION_BYTES +
+				(operation->rooted ? operation->bytes : payload_bytes(operation)));
 }
 
-void direct_begin(struct group *group)
+void flat_begin(struct group *group)
 {
 	while (group->small_first) {
 		struct operation *operation = group->small_first;
 
 		operation->eager_bytes = eager_bytes_of(group, operation);
-		if ((operation->direct || operation->rooted || operation->split) &&
+		if ((operation->flat || operation->rooted || operation->split) &&
 		    (!group->exchanges_free ||
 		     (group->eager_bytes && group->eager_bytes + operation->eager_bytes > GROUP_EAGER_BYTES / 2)))
 			return;
 		group->small_first = operation->next_small;
 		if (!group->small_first)
 			group->small_end = &group->small_first;
-		if (operation->direct)
+		if (operation->flat)
 			exchange_begin(group, operation);
 		else if (operation->rooted)
 			rooted_begin(group, operation);
@@ -375,9 +375,9 @@ void direct_begin(struct group *group)
 	}
 }
 
-int direct_init(struct group *group)
+int flat_init(struct group *group)
 {
-	size_t payload = (size_t)group->settings.direct_bytes;
+	size_t payload = (size_t)group->settings.flat_bytes;
 
 	if (payload < split_part_bytes(group, group->split_bytes))
 		payload = split_part_bytes(group, group->split_bytes);
@@ -386,12 +386,12 @@ int direct_init(struct group *group)
 
 	group->exchange_bytes = AGGREGATE_WIRE_OPERATION_BYTES + (payload + 63) / 64 * 64;
 	/* In and out of one network card, then, is half of what is in at everybody's with the longest that goes to all. */
-	group->rooted_bytes = group->count < ROOTED_MEMBERS ? 0 : (size_t)group->settings.direct_bytes / ROOTED_PART;
+	group->rooted_bytes = group->count < ROOTED_MEMBERS ? 0 : (size_t)group->settings.flat_bytes / ROOTED_PART;
 	group->words = sys_zalloc(AGGREGATE_MAX_REQUESTS * group->count * sizeof(*group->words));
-	group->exchanges = sys_zalloc(GROUP_DIRECT_OPERATIONS * sizeof(*group->exchanges));
+	group->exchanges = sys_zalloc(GROUP_FLAT_OPERATIONS * sizeof(*group->exchanges));
 	if (!group->words || !group->exchanges)
 		return -ENOMEM;
-	for (size_t i = 0; i < GROUP_DIRECT_OPERATIONS; i++) {
+	for (size_t i = 0; i < GROUP_FLAT_OPERATIONS; i++) {
 		struct exchange *exchange = &group->exchanges[i];
 
 		exchange->out = sys_zalloc(group->exchange_bytes);
@@ -409,9 +409,9 @@ int direct_init(struct group *group)
 	return 0;
 }
 
-void direct_fini(struct group *group)
+void flat_fini(struct group *group)
 {
-	for (size_t i = 0; group->exchanges && i < GROUP_DIRECT_OPERATIONS; i++) {
+	for (size_t i = 0; group->exchanges && i < GROUP_FLAT_OPERATIONS; i++) {
 		struct exchange *exchange = &group->exchanges[i];
 
 		sys_free(exchange->out);
