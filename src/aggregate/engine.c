@@ -135,9 +135,9 @@ static void stir_by_events(struct group *group, const struct epoll_event *events
 		if (key >> QUEUE_BITS != group->serial)
 			continue;
 		if (queue < group_queues(group))
-			group->out[queue].stirred = true;
+			group->out[queue].ready = true;
 		else if (queue < 2 * group_queues(group))
-			group->in[queue - group_queues(group)].stirred = true;
+			group->in[queue - group_queues(group)].ready = true;
 	}
 }
 

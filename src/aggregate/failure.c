@@ -50,7 +50,7 @@ void servers_suspect(struct group *group, size_t index, const char *why)
 	if (server->suspected || !server->used)
 		return;
 	server->suspected = true;
-	group->servers->stirred = true;
+	group->servers->ready = true;
 	group->progressed = true; /* the next turn is soon */
 	log_sentence(server->why, sizeof(server->why), "%s", why);
 }
@@ -88,7 +88,7 @@ void servers_dismiss(struct group *group, uint64_t number)
 		if (!server->excluded || server->excluded_at > number || server->suspected)
 			continue;
 		server->suspected = server->dismissed = true;
-		group->servers->stirred = true;
+		group->servers->ready = true;
 	}
 }
 
@@ -175,9 +175,9 @@ void servers_carry_out(struct group *group)
 {
 	struct group_servers *servers = group->servers;
 
-	if (!servers || !servers->stirred)
+	if (!servers || !servers->ready)
 		return;
-	servers->stirred = false;
+	servers->ready = false;
 	for (size_t i = 0; i < servers->count; i++) {
 		struct group_server *server = &servers->servers[i];
 
@@ -189,7 +189,7 @@ void servers_carry_out(struct group *group)
 		server->said = group->under_way || server->dismissed || server->going;
 		if (server->said)
 			say(group, server);
-		servers->stirred |= !server->said;
+		servers->ready |= !server->said;
 	}
 	for (size_t i = 0; i < servers->count; i++)
 		tell(group, &servers->servers[i]);

@@ -414,9 +414,9 @@ static void queues_progress(struct group *group, size_t first, size_t count)
 		struct queue *out = &group->out[first + (group->self + i) % count];
 		struct queue *in = &group->in[first + (group->self + count - i) % count];
 
-		if (in->stirred || in->added)
+		if (in->ready || in->added)
 			queue_progress(group, in);
-		if ((out->stirred || out->added) && !group->error)
+		if ((out->ready || out->added) && !group->error)
 			queue_progress(group, out);
 	}
 }
@@ -447,8 +447,8 @@ bool group_turn(struct group *group)
 void group_stir(struct group *group, bool all)
 {
 	for (size_t i = 0; i < group_queues(group); i++) {
-		group->in[i].stirred |= group->in[i].soon || (all && !queue_is_empty(&group->in[i]));
-		group->out[i].stirred |= group->out[i].soon || (all && !queue_is_empty(&group->out[i]));
+		group->in[i].ready |= group->in[i].soon || (all && !queue_is_empty(&group->in[i]));
+		group->out[i].ready |= group->out[i].soon || (all && !queue_is_empty(&group->out[i]));
 	}
 }
 

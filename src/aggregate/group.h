@@ -86,7 +86,7 @@ struct queue {
 	struct transport_connection *connection; /* NULL: to oneself */
 	bool sends;
 	bool over; /* to a server that is lost: whatever is here, or comes, is through at once, and brings nothing */
-	bool stirred, soon;                          /* worth a look now; within a millisecond */
+	bool ready, soon;                            /* worth a look now; within a millisecond */
 	bool added;                                  /* worth posting */
 	bool asks;                                   /* a receive was posted whose message is asked for */
 	bool lost;                                   /* nothing more comes than what has come */

@@ -226,7 +226,7 @@ static void queue_pass_over(struct group *group, struct queue *queue)
 		transfer->done(group, transfer);
 	}
 	queue->small_count = queue->segmented_count = 0;
-	queue->stirred = queue->soon = queue->added = false;
+	queue->ready = queue->soon = queue->added = false;
 }
 
 /*
@@ -241,14 +241,14 @@ static bool ends_group(const struct group *group, const struct queue *queue, int
 void queue_progress(struct group *group, struct queue *queue)
 {
 	enum transport_next next = queue->soon ? TRANSPORT_NEXT_SOON : TRANSPORT_NEXT_EVENT;
-	bool moves = queue->stirred || queue->lost || queue->asks; /* asks: posted at the end of the last turn */
+	bool moves = queue->ready || queue->lost || queue->asks; /* asks: posted at the end of the last turn */
 	int r, error = 0;
 
 	if (queue->over) {
 		queue_pass_over(group, queue);
 		return;
 	}
-	queue->stirred = queue->soon = queue->added = queue->asks = false;
+	queue->ready = queue->soon = queue->added = queue->asks = false;
 	r = post_waiting(group, queue);
 	if (r == 0) {
 		/* A send is under way when it is posted, and what comes is told by an event; a grant may have to wait. */
@@ -269,9 +269,9 @@ void queue_progress(struct group *group, struct queue *queue)
 		queue_failed(group, queue, r);
 	queue->soon = next == TRANSPORT_NEXT_SOON && !queue_is_empty(queue);
 	/* Also of an empty one: no event comes for what is there already. */
-	queue->stirred |= next == TRANSPORT_NEXT_NOW;
+	queue->ready |= next == TRANSPORT_NEXT_NOW;
 	group->soon |= queue->soon;
-	group->now |= queue->stirred || queue->added;
+	group->now |= queue->ready || queue->added;
 }
 
 bool queue_is_empty(const struct queue *queue)
@@ -282,8 +282,8 @@ bool queue_is_empty(const struct queue *queue)
 void queues_stir(struct group *group)
 {
 	for (size_t i = 0; i < group_queues(group); i++) {
-		group->in[i].stirred |= group->in[i].connection != NULL;
-		group->out[i].stirred |= group->out[i].connection != NULL;
+		group->in[i].ready |= group->in[i].connection != NULL;
+		group->out[i].ready |= group->out[i].connection != NULL;
 	}
 }
 
@@ -291,7 +291,7 @@ void queue_lose(struct queue *queue)
 {
 	queue->ops->close_connection(queue->connection);
 	queue->connection = NULL;
-	queue->over = queue->stirred = true;
+	queue->over = queue->ready = true;
 }
 
 void queue_close(struct queue *queue)

@@ -45,7 +45,7 @@ struct group_server {
 };
 struct group_servers {
 	size_t count;
-	bool stirred; /* something is to be carried out */
+	bool ready; /* something is to be carried out */
 	struct group_server servers[SERVERS_MAX];
 	/* At the coordinator. */
 	struct control_answer answer;

@@ -274,13 +274,13 @@ static int take(struct team *team, struct stream *stream)
 }
 
 /* What has come, and as much again. */
-static int turn(struct team *team, struct stream *stream, bool *ret_stirred)
+static int turn(struct team *team, struct stream *stream, bool *ret_ready)
 {
 	int count = take(team, stream), r = 0;
 
 	if (count < 0)
 		return count;
-	*ret_stirred |= count > 0;
+	*ret_ready |= count > 0;
 	atomic_store_explicit(&stream->moved_bytes, stream->seen * MESSAGE_BYTES, memory_order_relaxed);
 	while (r == 0 && stream->posted - stream->seen < DEPTH)
 		r = post(team->rdma, stream, IBV_WR_RDMA_WRITE, MESSAGE_BYTES);
@@ -293,11 +293,11 @@ static void *work(void *arg)
 	int r = 0;
 
 	while (r == 0 && !atomic_load_explicit(&team->stop, memory_order_relaxed)) {
-		bool stirred = false;
+		bool ready = false;
 
 		for (size_t i = 0; i < team->count && r == 0; i++)
-			r = turn(team, &team->streams[i], &stirred);
-		if (!stirred)
+			r = turn(team, &team->streams[i], &ready);
+		if (!ready)
 			sched_yield(); /* a device made of software needs the core, too */
 	}
 	atomic_store(&team->error, r);

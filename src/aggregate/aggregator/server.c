@@ -154,7 +154,7 @@ static void *run(void *arg)
 
 			/* Peers are freed by this thread alone, after their connections left the set. */
 			if (peer)
-				peer->stirred = true;
+				peer->ready = true;
 			else if (read(thread->wake_fd, &drained, sizeof(drained)) < 0)
 				continue; /* somebody else has */
 		}

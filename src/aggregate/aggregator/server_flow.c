@@ -18,7 +18,7 @@ void server_flow_begin(struct server_group *group)
 		peer->last_head = SERVER_WIRE_NONE;
 		if (i == group->self)
 			continue;
-		peer->stirred = true;
+		peer->ready = true;
 		r = ops->watch(peer->in, group->thread->epoll_fd, (uint64_t)(uintptr_t)peer);
 		if (r == 0)
 			r = ops->watch(peer->out, group->thread->epoll_fd, (uint64_t)(uintptr_t)peer);
@@ -50,7 +50,7 @@ void server_peer_add(struct server_peer *peer, struct server_transfer *transfer,
 	transfer->next = NULL;
 	transfer->request = NULL;
 	transfer->segment->open++;
-	peer->stirred = true;
+	peer->ready = true;
 	/* The oldest segment first, whenever it comes. */
 	while (*link && (*link)->segment->head.number <= transfer->segment->head.number)
 		link = &(*link)->next;
@@ -102,7 +102,7 @@ static void peer_lose(struct server_group *group, uint16_t node)
 	ops->close_connection(peer->out);
 	peer->in = peer->out = NULL;
 	memset(peer->head_requests, 0, sizeof(peer->head_requests));
-	peer->lost = peer->stirred = true;
+	peer->lost = peer->ready = true;
 	group->now = true;
 	server_segments_miss(group);
 }
@@ -230,7 +230,7 @@ static int connection_progress(struct server_group *group, struct server_peer *p
 
 	group->soon |= busy && next == TRANSPORT_NEXT_SOON;
 	group->now |= next == TRANSPORT_NEXT_NOW;
-	peer->stirred |= next == TRANSPORT_NEXT_NOW || (busy && next == TRANSPORT_NEXT_SOON);
+	peer->ready |= next == TRANSPORT_NEXT_NOW || (busy && next == TRANSPORT_NEXT_SOON);
 	return r;
 }
 
@@ -256,7 +256,7 @@ static int list_pass_over(struct server_group *group, struct server_transfer **l
  */
 static void peer_pass_over(struct server_group *group, struct server_peer *peer)
 {
-	peer->stirred = false;
+	peer->ready = false;
 	peer->send_count = peer->receive_count = 0;
 	if (list_pass_over(group, &peer->receives, false) < 0 || list_pass_over(group, &peer->sends, true) < 0)
 		server_fail(group, "a segment without a lost server's part makes no sense");
@@ -271,7 +271,7 @@ static void peer_progress(struct server_group *group, uint16_t node)
 		peer_pass_over(group, peer);
 		return;
 	}
-	peer->stirred = false;
+	peer->ready = false;
 	error = connection_progress(group, peer, false);
 
 	/* What was complete before an error still counts: its results may be wanted by others. */
@@ -283,7 +283,7 @@ static void peer_progress(struct server_group *group, uint16_t node)
 	 * turn.
 	 */
 	if (r == 0 && peer->asks && error == 0 && connection_progress(group, peer, false) < 0)
-		group->now = peer->stirred = true;
+		group->now = peer->ready = true;
 	peer->asks = false;
 	if (r == 0)
 		r = list_progress(group, peer, true);
@@ -303,7 +303,7 @@ static void peer_progress(struct server_group *group, uint16_t node)
 void server_flow(struct server_group *group, uint64_t now_ns)
 {
 	for (size_t i = 0; i < group->node_count; i++) {
-		if (i != group->self && group->peers[i].stirred)
+		if (i != group->self && group->peers[i].ready)
 			peer_progress(group, (uint16_t)i);
 		if (atomic_load(&group->state) == AGGREGATE_SERVER_FAILED)
 			return;

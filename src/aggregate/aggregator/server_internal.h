@@ -62,7 +62,7 @@ struct server_peer {
 	unsigned receive_count, send_count;       /* posted */
 	bool lost;          /* another server: whatever is here, or comes, is through at once, and brings nothing */
 	uint64_t last_head; /* number of the last HEAD, SERVER_WIRE_NONE before the first */
-	bool stirred;       /* worth a look */
+	bool ready;         /* worth a look */
 	bool asks;          /* a receive was posted now */
 };
 

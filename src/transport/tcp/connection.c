@@ -136,7 +136,7 @@ static void read_stream(struct tcp_connection *connection, struct tcp_stream *st
 			tcp_failover_lost(connection, stream, strerror(-r), connection->now_ns);
 		else if (stream->last_rx_ns != heard_ns) {
 			connection->hot = stream->index;
-			connection->stirred = true;
+			connection->ready = true;
 		}
 	}
 	connection->unread |= more && stream->live;
@@ -174,8 +174,8 @@ static void answer(struct tcp_connection *connection, bool all)
 	if (all)
 		connection->now_ns = clock_now_ns();
 	if (connection->role == TCP_SENDER) {
-		if (connection->stirred || all)
-			connection->stirred = tcp_sender_pump(connection, connection->now_ns);
+		if (connection->ready || all)
+			connection->ready = tcp_sender_pump(connection, connection->now_ns);
 	} else if (tcp_receiver_has_to_tell(connection)) {
 		tcp_receiver_flush(connection, connection->now_ns);
 	}
@@ -191,7 +191,7 @@ void tcp_connection_progress(struct tcp_connection *connection)
 						      : connection->r.expected_bytes != 0);
 
 	if (connection->role == TCP_RECEIVER) /* a sender's stays until it has written all it may */
-		connection->stirred = false;
+		connection->ready = false;
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
@@ -199,7 +199,7 @@ void tcp_connection_progress(struct tcp_connection *connection)
 		    (all || !may_skip(connection, stream)))
 			read_stream(connection, stream);
 	}
-	if (connection->r.done_bytes && (!connection->stirred || !tcp_request_first(connection)))
+	if (connection->r.done_bytes && (!connection->ready || !tcp_request_first(connection)))
 		connection->r.control_pending = true;
 	answer(connection, all);
 }
@@ -209,18 +209,18 @@ void tcp_connection_progress_watched(struct tcp_connection *connection)
 	struct tcp_stream *hot = &connection->streams[connection->hot];
 	bool enough;
 
-	connection->stirred = false;
+	connection->ready = false;
 	if (hot->live)
 		read_stream(connection, hot);
 	/* The event does not say which stream. One in reserve has something in a failover only, and is read each beat. */
-	enough = connection->stirred && connection->active_count == 1;
+	enough = connection->ready && connection->active_count == 1;
 	for (unsigned i = 0; i < connection->stream_count && !enough && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
 		if (stream->live && stream != hot)
 			read_stream(connection, stream);
 	}
-	connection->stirred = true;
+	connection->ready = true;
 	answer(connection, true);
 }
 
@@ -230,7 +230,7 @@ void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
 
 	connection->last_tick_ns = now_ns;
 	connection->poll_count = 0; /* every stream: silence is judged by what was read */
-	connection->stirred = true;
+	connection->ready = true;
 	/* The sender may need just that, and nothing else may ever be said. */
 	connection->r.window_due = tcp_window_has_changed(&connection->r.window);
 	connection->r.control_pending |= connection->r.done_bytes > 0;

@@ -170,7 +170,7 @@ void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *s
 {
 	tcp_stream_attach(stream, fd, epoch, now_ns);
 	connection->live_count++;
-	connection->stirred = true;
+	connection->ready = true;
 	if (connection->live_count > 1)
 		return;
 	if (connection->role == TCP_SENDER)
@@ -247,7 +247,7 @@ void tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame
 	stream->awaits_dead = false;
 	stream->redial_wait_ns = REDIAL_FIRST_NS;
 	stream->redial_at_ns = now_ns + REDIAL_FIRST_NS;
-	connection->stirred = true;
+	connection->ready = true;
 }
 
 void tcp_failover_suspect(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)

@@ -242,7 +242,7 @@ struct tcp_connection {
 	struct tcp_stream *streams; /* stream_count of them */
 	uint64_t last_rx_ns, last_tick_ns;
 	uint64_t now_ns;    /* the last reading of the clock under the lock */
-	bool stirred;       /* something came or was posted since the last progress: worth more than a look */
+	bool ready;         /* something came or was posted since the last progress: worth more than a look */
 	size_t eager_bytes; /* sender: the longest message that goes out unasked */
 	size_t eager_limit; /* the same by limit_eager alone: what is longer is received when its send is done */
 	struct tcp_request requests[TRANSPORT_MAX_REQUESTS];

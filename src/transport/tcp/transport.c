@@ -326,7 +326,7 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 		return -EINVAL;
 	pthread_mutex_lock(&connection->lock);
 	now_ns = connection->now_ns = clock_now_ns();
-	connection->stirred = true;
+	connection->ready = true;
 	atomic_fetch_add_explicit(&connection->transport->sends, 1, memory_order_relaxed);
 	r = connection->error;
 	if (connection->s.buffered && !connection->watched) { /* its FIN may lie there, and makes room */
@@ -336,7 +336,7 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 	if (r == 0)
 		r = tcp_sender_send(connection, data, bytes, tag, now_ns, &request);
 	if (r == 0 && !request && !connection->watched) { /* what makes room comes from the peer */
-		connection->stirred = true;
+		connection->ready = true;
 		tcp_connection_progress(connection);
 		r = connection->error;
 	}
@@ -397,7 +397,7 @@ static int tcp_receive(struct transport_connection *opaque, int count, void *con
 		return -EINVAL;
 	pthread_mutex_lock(&connection->lock);
 	/* After the peer's end, what it had sent before is still here to be received. */
-	connection->stirred = true;
+	connection->ready = true;
 	connection->now_ns = clock_now_ns();
 	r = connection->error && !connection->r.unexpected_first ? connection->error : 0;
 	if (r == 0)

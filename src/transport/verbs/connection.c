@@ -513,16 +513,16 @@ int verbs_connection_progress(struct verbs_connection *connection, enum transpor
 void verbs_connection_look(struct verbs_connection *connection, uint64_t now_ns)
 {
 	enum transport_next next;
-	unsigned stirred, live;
+	unsigned ready, live;
 
 	if (pthread_mutex_trylock(&connection->lock) != 0)
 		return; /* its owner is at it */
 	if (!connection->error && clock_elapsed_ns(connection->progressed_ns, now_ns) > UNATTENDED_NS) {
-		stirred = connection->stirred;
+		ready = connection->ready;
 		live = connection->live_count;
 		verbs_connection_progress(connection, &next);
 		/* The events that told of it are gone. */
-		if (next != TRANSPORT_NEXT_EVENT || stirred != connection->stirred || live != connection->live_count)
+		if (next != TRANSPORT_NEXT_EVENT || ready != connection->ready || live != connection->live_count)
 			verbs_watch_ring(connection);
 	}
 	pthread_mutex_unlock(&connection->lock);

@@ -268,7 +268,7 @@ void verbs_loop_completed(struct verbs_connection *connection, unsigned index, c
 
 	if (!loop->qp || (wc->wr_id >> 32 & 0xffffffU) != (loop->epoch & 0xffffffU))
 		return; /* of one that is no more */
-	connection->stirred++;
+	connection->ready++;
 	if (wc->status == IBV_WC_LOC_PROT_ERR || wc->status == IBV_WC_REM_ACCESS_ERR) {
 		verbs_connection_fail(connection, -EIO, "the RDMA device may not access the GPU's memory");
 		return;

@@ -346,7 +346,7 @@ static void take(struct verbs_connection *connection, const struct ibv_wc *wc)
 	queue = &connection->queues[index];
 	if ((wc->wr_id >> 32 & 0xffffffU) != (queue->epoch & 0xffffffU) || !queue->qp)
 		return; /* of a queue that is no more */
-	connection->stirred++;
+	connection->ready++;
 	if (wc->status == IBV_WC_SUCCESS && receive)
 		received(connection, queue, wc);
 	else if (wc->status == IBV_WC_SUCCESS)

@@ -298,7 +298,7 @@ struct verbs_connection {
 	bool linked;
 	pthread_mutex_t lock;
 	uint64_t progressed_ns;
-	unsigned stirred; /* counts what came */
+	unsigned ready; /* counts what came */
 	enum verbs_role role;
 	int error;
 	bool peer_closed;

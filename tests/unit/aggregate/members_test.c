@@ -136,11 +136,11 @@ static void all_connections_are_asked_first(void **state)
 {
 	(void)state;
 	pass(PATIENCE_S - 1);
-	assert_false(the.in[2].stirred);
+	assert_false(the.in[2].ready);
 	pass(1);
 	for (size_t i = 0; i < 2 * MEMBERS; i++) {
-		assert_int_equal(the.in[i].stirred, i % MEMBERS != SELF);
-		assert_int_equal(the.out[i].stirred, i % MEMBERS != SELF);
+		assert_int_equal(the.in[i].ready, i % MEMBERS != SELF);
+		assert_int_equal(the.out[i].ready, i % MEMBERS != SELF);
 	}
 	pass(1); /* nobody: they are asked again before long */
 	leave(0);

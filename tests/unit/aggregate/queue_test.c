@@ -148,11 +148,11 @@ static void an_empty_one_that_is_not_through_is_looked_at_again(void **state)
 {
 	(void)state;
 	finish();
-	scene.in[0].stirred = true;
+	scene.in[0].ready = true;
 	connection.next = TRANSPORT_NEXT_NOW;
 	turn();
 	assert_int_equal(connection.asked, 1);
-	assert_true(scene.in[0].stirred);
+	assert_true(scene.in[0].ready);
 	assert_true(scene.group.now);
 }
 
@@ -160,7 +160,7 @@ static void an_empty_one_may_end(void **state)
 {
 	(void)state;
 	finish();
-	scene.in[0].stirred = true;
+	scene.in[0].ready = true;
 	connection.error = -EREMOTEIO;
 	turn();
 	assert_true(scene.in[0].lost);
@@ -172,7 +172,7 @@ static void an_empty_one_ends_the_group_if_a_message_was_too_long(void **state)
 {
 	(void)state;
 	finish();
-	scene.in[0].stirred = true;
+	scene.in[0].ready = true;
 	connection.error = -EMSGSIZE;
 	turn();
 	assert_int_equal(scene.group.error, -EREMOTEIO);
@@ -184,8 +184,8 @@ static void all_that_stand_are_looked_at(void **state)
 	(void)state;
 	scene.in[1].connection = (struct transport_connection *)&connection;
 	queues_stir(&scene.group);
-	assert_false(scene.in[0].stirred);
-	assert_true(scene.in[1].stirred);
+	assert_false(scene.in[0].ready);
+	assert_true(scene.in[1].ready);
 }
 
 int main(void)

@@ -206,7 +206,7 @@ static void all_streams_cut_at_once_lose_nothing(void **state)
 
 static void progress(struct tcp_connection *connection)
 {
-	connection->stirred = true;
+	connection->ready = true;
 	tcp_connection_progress(connection);
 }
 

@@ -365,7 +365,7 @@ static void check_data(const struct harness *harness)
 
 static void move_both(struct harness *harness)
 {
-	harness->sender->stirred = harness->receiver->stirred = true;
+	harness->sender->ready = harness->receiver->ready = true;
 	if (!harness->sender->error)
 		tcp_connection_progress(harness->sender);
 	if (!harness->receiver->error)

@@ -249,7 +249,7 @@ static void unscheduled_bytes_need_no_grant(void **state)
 			harness->middles[0].left = 2 * TCP_WIRE_FRAME_BYTES + posted_at;
 			harness->middles[0].death = HARNESS_SILENT;
 			harness_pass(&harness->middles[0]);
-			harness->receiver->stirred = true;
+			harness->receiver->ready = true;
 			tcp_connection_progress(harness->receiver);
 			assert_int_equal(message->received,
 					 posted_at < send->unscheduled ? posted_at : send->unscheduled);
@@ -292,7 +292,7 @@ static void look(struct harness *harness, struct tcp_connection *connection)
 	for (unsigned i = 0; i < 100; i++)
 		harness_pass(&harness->middles[i % HARNESS_STREAMS]);
 	harness->now_ns += harness->step_ns;
-	connection->stirred = true;
+	connection->ready = true;
 	tcp_connection_progress(connection);
 }
 
