@@ -1,7 +1,7 @@
 /* Messages of the fleet, little-endian, byte by byte; this file alone knows an offset. */
 #include "command/fleet/fleet.h"
 
-#include "base/bytes.h"
+#include "base/cursor.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,72 +11,16 @@
 #define HELLO_MAGIC UINT32_C(0x48425254) /* "TRBH" */
 enum { KNOCK_VERSION = 1 };
 
-struct pen {
-	uint8_t *at;
-};
-struct eye {
-	const uint8_t *at, *end;
-	bool short_of;
-};
-
-static void put(struct pen *pen, uint64_t value, unsigned bytes)
+static void put_address(struct writer *writer, const struct fleet_address *address)
 {
-	bytes_put(pen->at, value, bytes);
-	pen->at += bytes;
+	writer_put_block(writer, address->ip, sizeof(address->ip));
+	writer_put(writer, address->port, 2);
 }
 
-static void put_block(struct pen *pen, const void *block, size_t bytes)
+static void get_address(struct reader *reader, struct fleet_address *ret)
 {
-	memcpy(pen->at, block, bytes);
-	pen->at += bytes;
-}
-
-static uint64_t get(struct eye *eye, unsigned bytes)
-{
-	uint64_t value;
-
-	if ((size_t)(eye->end - eye->at) < bytes) {
-		eye->short_of = true;
-		return 0;
-	}
-	value = bytes_get(eye->at, bytes);
-	eye->at += bytes;
-	return value;
-}
-
-static void get_block(struct eye *eye, void *ret, size_t bytes)
-{
-	if ((size_t)(eye->end - eye->at) < bytes) {
-		eye->short_of = true;
-		memset(ret, 0, bytes);
-		return;
-	}
-	memcpy(ret, eye->at, bytes);
-	eye->at += bytes;
-}
-
-/* Printable ASCII with its NUL. */
-static void get_text(struct eye *eye, char *ret, size_t bytes)
-{
-	get_block(eye, ret, bytes);
-	if (ret[bytes - 1] != '\0')
-		eye->short_of = true;
-	ret[bytes - 1] = '\0';
-	for (char *at = ret; *at; at++)
-		if (*at < 0x20 || *at > 0x7e)
-			*at = '?';
-}
-
-static void put_address(struct pen *pen, const struct fleet_address *address)
-{
-	put_block(pen, address->ip, sizeof(address->ip));
-	put(pen, address->port, 2);
-}
-
-static void get_address(struct eye *eye, struct fleet_address *ret)
-{
-	get_block(eye, ret->ip, sizeof(ret->ip));
-	ret->port = (uint16_t)get(eye, 2);
+	reader_get_block(reader, ret->ip, sizeof(ret->ip));
+	ret->port = (uint16_t)reader_get(reader, 2);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- addresses */
@@ -149,168 +93,168 @@ bool fleet_address_widen(const char *given, struct sockaddr_storage *address)
 
 size_t fleet_message_put(const struct fleet_message *message, uint8_t *payload)
 {
-	struct pen pen = { payload };
+	struct writer writer = { payload };
 
-	put(&pen, (uint64_t)message->kind, 1);
+	writer_put(&writer, (uint64_t)message->kind, 1);
 	switch (message->kind) {
 	case FLEET_HELLO:
-		put(&pen, HELLO_MAGIC, 4);
-		put(&pen, FLEET_VERSION, 2);
-		put(&pen, message->rank, 4);
-		put(&pen, message->boot, 8);
-		put_address(&pen, &message->address);
-		put_block(&pen, message->name, sizeof(message->name));
+		writer_put(&writer, HELLO_MAGIC, 4);
+		writer_put(&writer, FLEET_VERSION, 2);
+		writer_put(&writer, message->rank, 4);
+		writer_put(&writer, message->boot, 8);
+		put_address(&writer, &message->address);
+		writer_put_text(&writer, message->name, sizeof(message->name));
 		break;
 	case FLEET_RATES:
 	case FLEET_ROUND:
-		put(&pen, message->round, 4);
-		put(&pen, message->duration_ms, 4);
-		put(&pen, message->task_count, 2);
+		writer_put(&writer, message->round, 4);
+		writer_put(&writer, message->duration_ms, 4);
+		writer_put(&writer, message->task_count, 2);
 		for (size_t i = 0; i < message->task_count; i++) {
-			put(&pen, message->tasks[i].flow, 2);
-			put(&pen, message->tasks[i].peer, 2);
-			put(&pen, message->tasks[i].rate_Bps, 8);
+			writer_put(&writer, message->tasks[i].flow, 2);
+			writer_put(&writer, message->tasks[i].peer, 2);
+			writer_put(&writer, message->tasks[i].rate_Bps, 8);
 		}
 		break;
 	case FLEET_LATENCIES:
 	case FLEET_PING:
-		put(&pen, message->round, 4);
-		put(&pen, message->peer, 2);
-		put(&pen, message->median_ns, 8);
-		put(&pen, message->least_ns, 8);
+		writer_put(&writer, message->round, 4);
+		writer_put(&writer, message->peer, 2);
+		writer_put(&writer, message->median_ns, 8);
+		writer_put(&writer, message->least_ns, 8);
 		break;
 	case FLEET_WELCOME:
-		put(&pen, message->index, 2);
-		put(&pen, message->streams, 4);
-		put(&pen, message->limit_Bps, 8);
-		put_block(&pen, message->token, sizeof(message->token));
+		writer_put(&writer, message->index, 2);
+		writer_put(&writer, message->streams, 4);
+		writer_put(&writer, message->limit_Bps, 8);
+		writer_put_block(&writer, message->token, sizeof(message->token));
 		break;
 	case FLEET_PEERS:
-		put(&pen, message->first, 2);
-		put(&pen, message->peer_count, 2);
+		writer_put(&writer, message->first, 2);
+		writer_put(&writer, message->peer_count, 2);
 		for (size_t i = 0; i < message->peer_count; i++)
-			put_address(&pen, &message->peers[i]);
+			put_address(&writer, &message->peers[i]);
 		break;
 	case FLEET_TROUBLE:
 	case FLEET_END:
-		put_block(&pen, message->sentence, sizeof(message->sentence));
+		writer_put_text(&writer, message->sentence, sizeof(message->sentence));
 		break;
 	case FLEET_HERE:
 	case FLEET_NONE:
 	case FLEET_KIND_COUNT:
 		break;
 	}
-	return (size_t)(pen.at - payload);
+	return (size_t)(writer.at - payload);
 }
 
-static void get_tasks(struct eye *eye, struct fleet_message *ret)
+static void get_tasks(struct reader *reader, struct fleet_message *ret)
 {
-	ret->round = (uint32_t)get(eye, 4);
-	ret->duration_ms = (uint32_t)get(eye, 4);
-	ret->task_count = get(eye, 2);
+	ret->round = (uint32_t)reader_get(reader, 4);
+	ret->duration_ms = (uint32_t)reader_get(reader, 4);
+	ret->task_count = reader_get(reader, 2);
 	if (ret->task_count > FLEET_TASKS_MAX || ret->duration_ms > 60000)
-		eye->short_of = true;
-	for (size_t i = 0; i < ret->task_count && !eye->short_of; i++) {
-		ret->tasks[i].flow = (uint16_t)get(eye, 2);
-		ret->tasks[i].peer = (uint16_t)get(eye, 2);
-		ret->tasks[i].rate_Bps = get(eye, 8);
+		reader->bad = true;
+	for (size_t i = 0; i < ret->task_count && !reader->bad; i++) {
+		ret->tasks[i].flow = (uint16_t)reader_get(reader, 2);
+		ret->tasks[i].peer = (uint16_t)reader_get(reader, 2);
+		ret->tasks[i].rate_Bps = reader_get(reader, 8);
 	}
 }
 
-static void get_peers(struct eye *eye, struct fleet_message *ret)
+static void get_peers(struct reader *reader, struct fleet_message *ret)
 {
-	ret->first = (uint16_t)get(eye, 2);
-	ret->peer_count = get(eye, 2);
+	ret->first = (uint16_t)reader_get(reader, 2);
+	ret->peer_count = reader_get(reader, 2);
 	if (ret->peer_count > FLEET_PEERS_MAX || ret->first + ret->peer_count > FABRIC_HOSTS_MAX)
-		eye->short_of = true;
-	for (size_t i = 0; i < ret->peer_count && !eye->short_of; i++)
-		get_address(eye, &ret->peers[i]);
+		reader->bad = true;
+	for (size_t i = 0; i < ret->peer_count && !reader->bad; i++)
+		get_address(reader, &ret->peers[i]);
 }
 
-static int get_hello(struct eye *eye, struct fleet_message *ret)
+static int get_hello(struct reader *reader, struct fleet_message *ret)
 {
-	bool named = get(eye, 4) == HELLO_MAGIC;
+	bool named = reader_get(reader, 4) == HELLO_MAGIC;
 
-	ret->version = named ? (uint16_t)get(eye, 2) : 1;
-	if (ret->version != FLEET_VERSION && !eye->short_of)
+	ret->version = named ? (uint16_t)reader_get(reader, 2) : 1;
+	if (ret->version != FLEET_VERSION && !reader->bad)
 		return -EPROTO;
-	ret->rank = (uint32_t)get(eye, 4);
-	ret->boot = get(eye, 8);
-	get_address(eye, &ret->address);
-	get_text(eye, ret->name, sizeof(ret->name));
+	ret->rank = (uint32_t)reader_get(reader, 4);
+	ret->boot = reader_get(reader, 8);
+	get_address(reader, &ret->address);
+	reader_get_text(reader, ret->name, sizeof(ret->name));
 	return 0;
 }
 
 int fleet_message_get(const uint8_t *payload, size_t bytes, bool from_member, struct fleet_message *ret)
 {
-	struct eye eye = { payload, payload + bytes, false };
-	uint64_t kind = get(&eye, 1);
+	struct reader reader = { payload, payload + bytes, false };
+	uint64_t kind = reader_get(&reader, 1);
 
 	if (kind == FLEET_NONE || kind >= FLEET_KIND_COUNT || from_member != (kind <= FLEET_TROUBLE))
 		return -EBADMSG;
 	ret->kind = (enum fleet_kind)kind;
 	switch (ret->kind) {
 	case FLEET_HELLO:
-		if (get_hello(&eye, ret) < 0)
+		if (get_hello(&reader, ret) < 0)
 			return -EPROTO;
 		break;
 	case FLEET_RATES:
 	case FLEET_ROUND:
-		get_tasks(&eye, ret);
+		get_tasks(&reader, ret);
 		break;
 	case FLEET_LATENCIES:
 	case FLEET_PING:
-		ret->round = (uint32_t)get(&eye, 4);
-		ret->peer = (uint16_t)get(&eye, 2);
-		ret->median_ns = get(&eye, 8);
-		ret->least_ns = get(&eye, 8);
+		ret->round = (uint32_t)reader_get(&reader, 4);
+		ret->peer = (uint16_t)reader_get(&reader, 2);
+		ret->median_ns = reader_get(&reader, 8);
+		ret->least_ns = reader_get(&reader, 8);
 		break;
 	case FLEET_WELCOME:
-		ret->index = (uint16_t)get(&eye, 2);
-		ret->streams = (uint32_t)get(&eye, 4);
-		ret->limit_Bps = get(&eye, 8);
-		get_block(&eye, ret->token, sizeof(ret->token));
+		ret->index = (uint16_t)reader_get(&reader, 2);
+		ret->streams = (uint32_t)reader_get(&reader, 4);
+		ret->limit_Bps = reader_get(&reader, 8);
+		reader_get_block(&reader, ret->token, sizeof(ret->token));
 		break;
 	case FLEET_PEERS:
-		get_peers(&eye, ret);
+		get_peers(&reader, ret);
 		break;
 	case FLEET_TROUBLE:
 	case FLEET_END:
-		get_text(&eye, ret->sentence, sizeof(ret->sentence));
+		reader_get_text(&reader, ret->sentence, sizeof(ret->sentence));
 		break;
 	case FLEET_HERE:
 	case FLEET_NONE:
 	case FLEET_KIND_COUNT:
 		break;
 	}
-	return eye.short_of || eye.at != eye.end ? -EBADMSG : 0;
+	return reader.bad || reader.at != reader.end ? -EBADMSG : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------------------- knocks */
 
 void fleet_knock_put(const struct fleet_knock *knock, uint8_t bytes[static FLEET_KNOCK_BYTES])
 {
-	struct pen pen = { bytes };
+	struct writer writer = { bytes };
 
-	put(&pen, KNOCK_MAGIC, 4);
-	put(&pen, KNOCK_VERSION, 1);
-	put(&pen, knock->echo, 1);
-	put(&pen, knock->flow, 2);
-	put(&pen, knock->round, 4);
-	put_block(&pen, knock->token, sizeof(knock->token));
-	put(&pen, 0, 4);
+	writer_put(&writer, KNOCK_MAGIC, 4);
+	writer_put(&writer, KNOCK_VERSION, 1);
+	writer_put(&writer, knock->echo, 1);
+	writer_put(&writer, knock->flow, 2);
+	writer_put(&writer, knock->round, 4);
+	writer_put_block(&writer, knock->token, sizeof(knock->token));
+	writer_put(&writer, 0, 4);
 }
 
 int fleet_knock_get(const uint8_t bytes[static FLEET_KNOCK_BYTES], struct fleet_knock *ret)
 {
-	struct eye eye = { bytes, bytes + FLEET_KNOCK_BYTES, false };
-	uint64_t magic = get(&eye, 4), version = get(&eye, 1), echo = get(&eye, 1);
+	struct reader reader = { bytes, bytes + FLEET_KNOCK_BYTES, false };
+	uint64_t magic = reader_get(&reader, 4), version = reader_get(&reader, 1), echo = reader_get(&reader, 1);
 
 	if (magic != KNOCK_MAGIC || version != KNOCK_VERSION || echo > 1)
 		return -EBADMSG;
 	ret->echo = echo != 0;
-	ret->flow = (uint16_t)get(&eye, 2);
-	ret->round = (uint32_t)get(&eye, 4);
-	get_block(&eye, ret->token, sizeof(ret->token));
+	ret->flow = (uint16_t)reader_get(&reader, 2);
+	ret->round = (uint32_t)reader_get(&reader, 4);
+	reader_get_block(&reader, ret->token, sizeof(ret->token));
 	return 0;
 }

@@ -111,8 +111,11 @@ static void names_are_text(void **state)
 	bytes = fleet_message_put(&one, payload);
 	assert_int_equal(fleet_message_get(payload, bytes, true, &two), 0);
 	assert_string_equal(two.name, "a?[31mb");
-	memset(one.name, 'x', sizeof(one.name));
+	payload[bytes - sizeof(one.name)] = 0x1b; /* the name is the last field */
+	assert_int_equal(fleet_message_get(payload, bytes, true, &two), -EBADMSG);
+	memset(one.name, 'x', sizeof(one.name) - 1);
 	bytes = fleet_message_put(&one, payload);
+	payload[bytes - 1] = 'x';
 	assert_int_equal(fleet_message_get(payload, bytes, true, &two), -EBADMSG);
 }
 
