@@ -101,10 +101,10 @@ csources = $(sort $(shell find $(wildcard $(1)) -name '*.c' 2>/dev/null))
 objects = $(patsubst %.c,$(O)/obj/%.o,$(1))
 find_c = $(if $(wildcard $(1)),$(call csources,$(1)))
 
-# What the plugin is made of.  measure, simulate, discover, the XML reader and the placing of jobs belong to the command alone, and
+# What the plugin is made of.  measure, clusterprobe, simulate, discover, the XML reader and the placing of jobs belong to the command alone, and
 # the aggregator to tributaryd.
 PLUGIN_DIRS := $(addprefix src/,base gpu topology reduce plan ncclxml profile transport aggregate plugin)
-COMMAND_DIRS := $(addprefix src/,measure simulate discover)
+COMMAND_DIRS := $(addprefix src/,measure clusterprobe simulate discover)
 PLUGIN_SRC := $(filter-out src/ncclxml/read/% src/plan/place% src/aggregate/aggregator/%,$(call find_c,$(PLUGIN_DIRS)))
 LIB_SRC := $(sort $(PLUGIN_SRC) $(wildcard src/plan/place*.c) $(call find_c,src/ncclxml/read src/aggregate/aggregator $(COMMAND_DIRS)))
 COMMAND_SRC := $(call find_c,src/command)
@@ -139,7 +139,7 @@ STANDIN_SRC :=
 endif
 ifeq ($(SAN)$(T),thread)
 # Only what has a second thread: in all else there is nothing for ThreadSanitizer to find, and it takes ten times as long.
-THREADED := $(addprefix tests/unit/,aggregate/ base/ command/cluster_measure command/fleet/ command/measure daemon/ gpu/ measure/ \
+THREADED := $(addprefix tests/unit/,aggregate/ base/ command/cluster_measure clusterprobe/ command/measure daemon/ gpu/ measure/ \
 	plugin/ transport/)
 UNIT_SRC := $(filter $(addsuffix %,$(THREADED)),$(UNIT_SRC))
 endif
@@ -357,7 +357,7 @@ late_args = $(foreach t,$(LATE_UNITS),'$(t:$(O)/tests/%_test=%), long=TRIBUTARY_
 RAILS_TESTS := $(filter %/contract_test %/copies_test,$(CONF))
 RAILS_RUN = tests/testbed/testbed run tests/testbed/two-rails.bed --only h0 --quiet --no-prefix --env TRIBUTARY_IF=^lo --env TRIBUTARY_JOIN=always
 # The longest first, so that no long program is left alone at the end. In a sanitized build, which may be cut, what finds most.
-LONGEST_UNITS := $(foreach d,daemon measure plan aggregate plugin transport command/fleet,$(filter $(O)/tests/unit/$(d)/%,$(UNIT)))
+LONGEST_UNITS := $(foreach d,daemon measure plan aggregate plugin transport clusterprobe,$(filter $(O)/tests/unit/$(d)/%,$(UNIT)))
 unit_args = $(foreach t,$(1),'$(t:$(O)/tests/%_test=%)=$(call unit_env,$(t)) $(t)')
 test_args = $(if $(SAN),$(call unit_args,$(UNIT))) \
 	$(foreach t,$(CONF),'$(t:$(O)/tests/%_test=%)=TRIBUTARY_PLUGIN=$(PLUGIN_PATH) $(t)') \
@@ -377,8 +377,8 @@ peer_args = 'perf/sockets=$(peer_run)' 'perf/sockets, threads=NCCL_SOCKET_NTHREA
 # The page in a real browser. Not in a sanitized build: it is the browser that is tested.
 browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
 
-# Sums beside MPI's. It builds its own program, as nothing else needs MPI. And a fleet that mpirun starts.
-mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/fleet=PYTHON=$(PYTHON) tests/mpi/fleet $(O)')
+# Sums beside MPI's. It builds its own program, as nothing else needs MPI. And a cluster that mpirun measures.
+mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/clusterprobe=PYTHON=$(PYTHON) tests/mpi/clusterprobe $(O)')
 
 # The rules of docs/messages.md, in every state.
 model_args = $(if $(GATES),'model/messages=CC=$(CC) tests/model/check')

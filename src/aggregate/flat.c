@@ -6,6 +6,7 @@
  */
 #include "aggregate/group.h"
 #include "base/crc.h"
+#include "base/random.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -162,15 +163,13 @@ void flat_end(struct group *group, struct operation *operation)
 
 /*
  * Not by the number alone: what an application posts recurs, and its short operations may all have the same remainder. Each
- * bit of the number reaches all bits (the finalizer of splitmix64: Steele and others, OOPSLA 2014).
+ * bit of the number reaches all bits.
  */
 size_t flat_root_of(const struct group *group, const struct operation *operation)
 {
-	uint64_t mixed = (operation->number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t state = operation->number * UINT64_C(0x9e3779b97f4a7c15);
 
-	mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
-	return (size_t)((mixed ^ mixed >> 31) % group->count);
+	return (size_t)random_below(&state, group->count);
 }
 
 static void result_came(struct group *group, struct transfer *transfer)

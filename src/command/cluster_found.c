@@ -20,7 +20,7 @@ static bool is_known(const struct fabric_direction *at)
 
 /* ------------------------------------------------------------------------------------------------------------- cluster */
 
-int cluster_found(const struct fleet_result *result, struct cluster **ret, struct diag *diag)
+int cluster_found(const struct clusterprobe_result *result, struct cluster **ret, struct diag *diag)
 {
 	const struct fabric *fabric = &result->fabric;
 	char *text = NULL;
@@ -72,8 +72,8 @@ static size_t compare_rate(const char *what, double found_Bps, bool known, uint6
 	return 1;
 }
 
-static size_t compare_leaf(const struct fleet_result *result, const struct cluster *declared, size_t leaf, int of,
-			   const char *indent, FILE *out)
+static size_t compare_leaf(const struct clusterprobe_result *result, const struct cluster *declared, size_t leaf,
+			   int of, const char *indent, FILE *out)
 {
 	const struct fabric_leaf *at = &result->fabric.leaves[leaf];
 	const struct cluster_switch *is = &declared->switches[of];
@@ -90,8 +90,8 @@ static size_t compare_leaf(const struct fleet_result *result, const struct clust
 }
 
 /* Two hosts at a time would be many lines: each host is compared with the first of its leaf, either way. */
-static size_t compare_host(const struct fleet_result *result, const struct cluster_host *const *declared, size_t host,
-			   const struct cluster *cluster, const char *indent, FILE *out)
+static size_t compare_host(const struct clusterprobe_result *result, const struct cluster_host *const *declared,
+			   size_t host, const struct cluster *cluster, const char *indent, FILE *out)
 {
 	const struct fabric *fabric = &result->fabric;
 	size_t count = 0;
@@ -120,8 +120,8 @@ static size_t compare_host(const struct fleet_result *result, const struct clust
 	return count;
 }
 
-size_t cluster_contradictions(const struct fleet_result *result, const struct cluster *declared, const char *indent,
-			      FILE *out)
+size_t cluster_contradictions(const struct clusterprobe_result *result, const struct cluster *declared,
+			      const char *indent, FILE *out)
 {
 	const struct fabric *fabric = &result->fabric;
 	const struct cluster_host **known = calloc(fabric->host_count, sizeof(struct cluster_host *));
@@ -185,7 +185,7 @@ static void print_direction(const char *way, const struct fabric_direction *at, 
 	fprintf(out, " (%u rounds)\n", at->rounds);
 }
 
-static void print_leaf(const struct fleet_result *result, size_t leaf, FILE *out)
+static void print_leaf(const struct clusterprobe_result *result, size_t leaf, FILE *out)
 {
 	const struct fabric_leaf *at = &result->fabric.leaves[leaf];
 
@@ -207,7 +207,7 @@ static void print_leaf(const struct fleet_result *result, size_t leaf, FILE *out
 		fputs("    asymmetric: one direction carries far less than the other\n", out);
 }
 
-static void print_hosts(const struct fleet_result *result, FILE *out)
+static void print_hosts(const struct clusterprobe_result *result, FILE *out)
 {
 	const struct fabric *fabric = &result->fabric;
 	double low = INFINITY, high = 0;
@@ -244,13 +244,13 @@ static int compare(const void *a, const void *b)
 	return (*first > *second) - (*first < *second);
 }
 
-static void print_latency(const struct fleet_result *result, bool across, const char *what, FILE *out)
+static void print_latency(const struct clusterprobe_result *result, bool across, const char *what, FILE *out)
 {
 	double *medians = calloc(result->latency_count + 1, sizeof(*medians)), least = INFINITY;
 	size_t count = 0;
 
 	for (size_t i = 0; medians && i < result->latency_count; i++) {
-		const struct fleet_latency *at = &result->latencies[i];
+		const struct clusterprobe_latency *at = &result->latencies[i];
 
 		if ((result->fabric.hosts[at->from].leaf != result->fabric.hosts[at->to].leaf) != across)
 			continue;
@@ -265,7 +265,7 @@ static void print_latency(const struct fleet_result *result, bool across, const 
 	free(medians);
 }
 
-void cluster_found_print(const struct fleet_result *result, FILE *out)
+void cluster_found_print(const struct clusterprobe_result *result, FILE *out)
 {
 	const struct fabric *fabric = &result->fabric;
 

@@ -54,7 +54,7 @@ static json_t *leaves_json(const struct fabric *fabric)
 	return list;
 }
 
-static json_t *hosts_json(const struct fleet_result *result)
+static json_t *hosts_json(const struct clusterprobe_result *result)
 {
 	json_t *list = json_array();
 
@@ -71,12 +71,12 @@ static json_t *hosts_json(const struct fleet_result *result)
 	return list;
 }
 
-static json_t *latencies_json(const struct fleet_result *result)
+static json_t *latencies_json(const struct clusterprobe_result *result)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < result->latency_count; i++) {
-		const struct fleet_latency *at = &result->latencies[i];
+		const struct clusterprobe_latency *at = &result->latencies[i];
 
 		json_array_append_new(list, json_pack("{so so sI sI}", "from", json_text(result->names[at->from]), "to",
 						      json_text(result->names[at->to]), "median_ns",
@@ -85,7 +85,7 @@ static json_t *latencies_json(const struct fleet_result *result)
 	return list;
 }
 
-static int print_json(const struct fleet_result *result, const char *contradictions, FILE *out)
+static int print_json(const struct clusterprobe_result *result, const char *contradictions, FILE *out)
 {
 	const struct fabric *fabric = &result->fabric;
 	json_t *lines = contradictions ? json_array() : json_null();
@@ -107,7 +107,7 @@ static int print_json(const struct fleet_result *result, const char *contradicti
 
 /* ------------------------------------------------------------------------------------------------------------ results */
 
-static int write_file(const struct fleet_result *result, const char *path, FILE *out)
+static int write_file(const struct clusterprobe_result *result, const char *path, FILE *out)
 {
 	struct cluster *cluster = NULL;
 	struct diag why = { 0 };
@@ -128,8 +128,8 @@ static int write_file(const struct fleet_result *result, const char *path, FILE 
 	return status;
 }
 
-static int print_all(const struct command_call *call, const struct fleet_result *result, struct cluster *declared,
-		     FILE *file_out)
+static int print_all(const struct command_call *call, const struct clusterprobe_result *result,
+		     struct cluster *declared, FILE *file_out)
 {
 	const char *path = command_value(call, "out");
 	FILE *out = path && !strcmp(path, "-") ? stderr : file_out;
@@ -168,12 +168,12 @@ static void show_progress(size_t round, size_t of, void *arg)
 	measure_text_progress(arg, round, of, "rounds");
 }
 
-static int chief(const struct command_call *call, const struct fleet_setup *setup, const struct fleet_options *wanted,
-		 FILE *out)
+static int coordinator(const struct command_call *call, const struct clusterprobe_setup *setup,
+		       const struct clusterprobe_options *wanted, FILE *out)
 {
 	struct measure_text progress;
-	struct fleet_options options = *wanted;
-	struct fleet_result result = { 0 };
+	struct clusterprobe_options options = *wanted;
+	struct clusterprobe_result result = { 0 };
 	struct cluster *declared = NULL;
 	struct diag diag = { 0 };
 	int status = file_check_put(command_value(call, "out")), r;
@@ -186,14 +186,14 @@ static int chief(const struct command_call *call, const struct fleet_setup *setu
 	measure_text_begin(stderr, &progress);
 	options.progress = show_progress;
 	options.progress_arg = &progress;
-	r = fleet_chief_run(setup, &options, &result, &diag);
+	r = clusterprobe_coordinator_run(setup, &options, &result, &diag);
 	measure_text_end(&progress);
 	if (r < 0)
 		status = command_failed(NULL, diag.text[0] ? 0 : r, "%s",
 					diag.text[0] ? diag.text : "the cluster cannot be measured");
 	else
 		status = print_all(call, &result, declared, out);
-	fleet_result_fini(&result);
+	clusterprobe_result_fini(&result);
 	cluster_free(declared);
 	return status;
 }
@@ -203,7 +203,7 @@ static const char *from_environment(const char *name)
 	return getenv(name);
 }
 
-static int read_options(const struct command_call *call, struct fleet_options *ret)
+static int read_options(const struct command_call *call, struct clusterprobe_options *ret)
 {
 	const char *limit = command_value(call, "limit"), *file = command_value(call, "out");
 	uint64_t round_ms = 0, streams = 0;
@@ -215,9 +215,9 @@ static int read_options(const struct command_call *call, struct fleet_options *r
 	if (parse_u64(command_value(call, "round"), ROUND_MS_LEAST, ROUND_MS_MOST, &round_ms) < 0)
 		return command_usage_error("cluster measure", "--round is \"%s\", expected %d to %d milliseconds",
 					   command_value(call, "round"), ROUND_MS_LEAST, ROUND_MS_MOST);
-	if (parse_u64(command_value(call, "streams"), 1, FLEET_STREAMS_MAX, &streams) < 0)
+	if (parse_u64(command_value(call, "streams"), 1, CLUSTERPROBE_STREAMS_MAX, &streams) < 0)
 		return command_usage_error("cluster measure", "--streams is \"%s\", expected 1 to %d",
-					   command_value(call, "streams"), FLEET_STREAMS_MAX);
+					   command_value(call, "streams"), CLUSTERPROBE_STREAMS_MAX);
 	if (file && !strcmp(file, "-") && command_given(call, "json"))
 		return command_usage_error("cluster measure", "only one of --out, --json can go to standard output");
 	ret->round_ms = (uint32_t)round_ms;
@@ -253,8 +253,8 @@ static void raise_descriptors(void)
 
 static int run(const struct command_call *call, FILE *out)
 {
-	struct fleet_setup setup = { .stop = &interrupt_wanted };
-	struct fleet_options options = { 0 };
+	struct clusterprobe_setup setup = { .stop = &interrupt_wanted };
+	struct clusterprobe_options options = { 0 };
 	struct control_secret secret = { 0 };
 	struct process_identity self;
 	struct params params;
@@ -264,24 +264,24 @@ static int run(const struct command_call *call, FILE *out)
 	if (status != COMMAND_OK)
 		return status;
 	command_load_params(&params);
-	r = fleet_place_find(from_environment, command_value(call, "master"), &setup.place, &diag);
+	r = clusterprobe_placement_find(from_environment, command_value(call, "master"), &setup.placement, &diag);
 	if (r < 0)
 		return command_failed(NULL, 0, "%s", diag.text);
 	status = read_secret(call, &params, &secret);
 	if (status != COMMAND_OK)
 		return status;
 	if (gethostname(setup.name, sizeof(setup.name) - 1) < 0)
-		snprintf(setup.name, sizeof(setup.name), "rank%u", setup.place.rank);
+		snprintf(setup.name, sizeof(setup.name), "rank%u", setup.placement.rank);
 	if (process_identity(&self) == 0)
 		setup.boot = self.boot;
 	setup.secret = &secret;
 	setup.timeout_ns = params.timeout_ns;
 	raise_descriptors();
 	interrupt_catch();
-	if (setup.place.rank == 0) {
-		status = chief(call, &setup, &options, out);
+	if (setup.placement.rank == 0) {
+		status = coordinator(call, &setup, &options, out);
 	} else {
-		r = fleet_member_run(&setup, &diag);
+		r = clusterprobe_worker_run(&setup, &diag);
 		if (r < 0)
 			status = command_failed(NULL, diag.text[0] || r == -EINTR ? 0 : r, "%s: %s", setup.name,
 						r == -EINTR    ? "interrupted"

@@ -1,5 +1,6 @@
 #include "measure/simulate_probe.h"
 
+#include "base/random.h"
 #include "base/sys.h"
 #include "measure/simulate_machine.h"
 
@@ -27,16 +28,6 @@ struct simulated {
 	uint64_t now_ns;
 	struct solved *buckets[BUCKETS];
 };
-
-/* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t random_next(uint64_t *state)
-{
-	uint64_t z = (*state += 0x9e3779b97f4a7c15ULL);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-	return z ^ (z >> 31);
-}
 
 /* In (0, 1). */
 static double random_part(uint64_t *state)

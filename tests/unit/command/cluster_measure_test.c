@@ -145,7 +145,7 @@ static void what_is_declared_is_compared_with_what_is_measured(void **state)
 					  declared,  "--out", found,     NULL };
 	const char *const plain[] = { NULL };
 	uint16_t port = free_port();
-	struct process chief, member;
+	struct process coordinator, member;
 	int statuses[2];
 
 	(void)state;
@@ -161,21 +161,21 @@ static void what_is_declared_is_compared_with_what_is_measured(void **state)
 	/* What a user may have without asking is less than a host needs. */
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &descriptors), 0);
 	descriptors.rlim_cur = 5;
-	chief = begin(0, port, arguments);
+	coordinator = begin(0, port, arguments);
 	member = begin(1, port, plain);
 	descriptors = (struct rlimit){ RLIM_INFINITY, RLIM_INFINITY };
 	statuses[1] = end(&member);
-	statuses[0] = end(&chief);
+	statuses[0] = end(&coordinator);
 	if (statuses[0] == NO_NAME) {
 		print_message("skipped: no namespace for a host's name\n");
 		skip();
 	}
 	if (statuses[0] || statuses[1])
-		fail_msg("%d, %d: %s", statuses[0], statuses[1], file_text(chief.complaints));
-	assert_string_equal(file_text(chief.complaints), "");
+		fail_msg("%d, %d: %s", statuses[0], statuses[1], file_text(coordinator.complaints));
+	assert_string_equal(file_text(coordinator.complaints), "");
 	assert_string_equal(file_text(member.complaints), "");
 	assert_string_equal(file_text(member.output), "");
-	file_text(chief.output);
+	file_text(coordinator.output);
 	assert_non_null(strstr(text, "2 hosts, "));
 	assert_non_null(strstr(text, "what is declared:\n"));
 	assert_non_null(strstr(text, "\nhost-0: "));
@@ -206,11 +206,11 @@ static bool listens(uint16_t port)
 	return error == 0;
 }
 
-static void control_c_ends_a_chief_that_waits(void **state)
+static void control_c_ends_a_coordinator_that_waits(void **state)
 {
 	const char *const plain[] = { NULL };
 	uint16_t port = free_port();
-	struct process chief = begin(0, port, plain);
+	struct process coordinator = begin(0, port, plain);
 	bool here = false, gone = false;
 	int status;
 
@@ -219,20 +219,20 @@ static void control_c_ends_a_chief_that_waits(void **state)
 		siginfo_t info = { 0 };
 
 		here = listens(port);
-		gone = waitid(P_PID, (id_t)chief.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
+		gone = waitid(P_PID, (id_t)coordinator.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
 		poll(NULL, 0, NAP_MS);
 	}
 	if (here)
-		kill(chief.pid, SIGINT);
-	status = end(&chief);
+		kill(coordinator.pid, SIGINT);
+	status = end(&coordinator);
 	if (status == NO_NAME) {
 		print_message("skipped: no namespace for a host's name\n");
 		skip();
 	}
 	assert_true(here);
 	assert_int_equal(status, COMMAND_FAILED);
-	assert_string_equal(file_text(chief.complaints), "tributary: interrupted\n");
-	assert_string_equal(file_text(chief.output), "");
+	assert_string_equal(file_text(coordinator.complaints), "tributary: interrupted\n");
+	assert_string_equal(file_text(coordinator.output), "");
 }
 
 /* Three standard ones, the listener, the own member's: none for who has connected, or none for the member. */
@@ -246,19 +246,19 @@ static void descriptors_that_run_out_are_named(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct process chief;
+		struct process coordinator;
 		int status;
 
 		descriptors = (struct rlimit){ cases[i].most, cases[i].most };
-		chief = begin(0, free_port(), plain);
+		coordinator = begin(0, free_port(), plain);
 		descriptors = (struct rlimit){ RLIM_INFINITY, RLIM_INFINITY };
-		status = end(&chief);
+		status = end(&coordinator);
 		if (status == NO_NAME) {
 			print_message("skipped: no namespace for a host's name\n");
 			skip();
 		}
 		assert_int_equal(status, COMMAND_FAILED);
-		if (!strstr(file_text(chief.complaints), cases[i].sentence))
+		if (!strstr(file_text(coordinator.complaints), cases[i].sentence))
 			fail_msg("%u: %s", cases[i].most, text);
 	}
 }
@@ -267,7 +267,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_declared_is_compared_with_what_is_measured),
-		cmocka_unit_test(control_c_ends_a_chief_that_waits),
+		cmocka_unit_test(control_c_ends_a_coordinator_that_waits),
 		cmocka_unit_test(descriptors_that_run_out_are_named),
 	};
 

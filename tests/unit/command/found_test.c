@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-static char names[4][FLEET_NAME_BYTES] = { "h0", "h1", "h2", "h3" };
+static char names[4][CLUSTERPROBE_NAME_BYTES] = { "h0", "h1", "h2", "h3" };
 
 /* h0 and h1 on one leaf, h2 and h3 on the other; only the first is narrow, and only upwards. */
 static struct fabric_leaf leaves[2] = {
@@ -22,7 +22,7 @@ static struct fabric_host hosts[4] = { { 0, 2e6, 2e6, 0, false },
 				       { 0, 2e6, 2e6, 0, false },
 				       { 1, 2e6, 2e6, 0, false },
 				       { 1, 2e6, 1e6, FABRIC_SLOW_IN, false } };
-static const struct fleet_result result = {
+static const struct clusterprobe_result result = {
 	.host_count = 4,
 	.names = names,
 	.fabric = { .host_count = 4, .leaf_count = 2, .hosts = hosts, .leaves = leaves }
@@ -92,7 +92,7 @@ static void contradictions_are_named(void **state)
 	free(text);
 }
 
-static char *printed(const struct fleet_result *what)
+static char *printed(const struct clusterprobe_result *what)
 {
 	char *text = NULL;
 	size_t bytes = 0;
@@ -104,7 +104,9 @@ static char *printed(const struct fleet_result *what)
 	return text;
 }
 
-static struct fleet_latency latencies[3] = { { 0, 1, 20000, 15000 }, { 2, 3, 22000, 16000 }, { 1, 2, 40000, 31000 } };
+static struct clusterprobe_latency latencies[3] = { { 0, 1, 20000, 15000 },
+						    { 2, 3, 22000, 16000 },
+						    { 1, 2, 40000, 31000 } };
 
 /* All that is said of leaves, of uplinks however much is known of them, of hosts, and of latencies. */
 static void what_is_found_is_said_with_its_evidence(void **state)
@@ -129,17 +131,17 @@ static void what_is_found_is_said_with_its_evidence(void **state)
 					  { 0, 2e6, 5e5, FABRIC_SLOW_IN, false },
 					  { 1, 2e6, 2e6, 0, true },
 					  { 2, 1e6, 1e6, FABRIC_SLOW_OUT | FABRIC_SLOW_IN, true } };
-	struct fleet_result what = { .host_count = 4,
-				     .names = names,
-				     .seconds = 61.4,
-				     .latencies = latencies,
-				     .latency_count = 3,
-				     .fabric = { .host_count = 4,
-						 .leaf_count = 3,
-						 .hosts = members,
-						 .leaves = said,
-						 .round_count = 120,
-						 .median_Bps = 2e6 } };
+	struct clusterprobe_result what = { .host_count = 4,
+					    .names = names,
+					    .seconds = 61.4,
+					    .latencies = latencies,
+					    .latency_count = 3,
+					    .fabric = { .host_count = 4,
+							.leaf_count = 3,
+							.hosts = members,
+							.leaves = said,
+							.round_count = 120,
+							.median_Bps = 2e6 } };
 	char *text = printed(&what);
 
 	(void)state;
@@ -176,19 +178,19 @@ static void a_fabric_that_never_blocks_cannot_be_told(void **state)
 					  { .leaf = 0, .out_Bps = 2e6, .in_Bps = 2e6 },
 					  { .leaf = 0, .out_Bps = 2e6, .in_Bps = 2e6 },
 					  { .leaf = 0, .out_Bps = 2e6, .in_Bps = 2e6 } };
-	struct fleet_result what = { .host_count = 4,
-				     .names = names,
-				     .seconds = 30,
-				     .latencies = latencies,
-				     .latency_count = 3,
-				     .fabric = { .host_count = 4,
-						 .leaf_count = 1,
-						 .hosts = members,
-						 .leaves = &one,
-						 .round_count = 61,
-						 .median_Bps = 2e6,
-						 .full_part = 0.995,
-						 .loaded_part = 0.97 } };
+	struct clusterprobe_result what = { .host_count = 4,
+					    .names = names,
+					    .seconds = 30,
+					    .latencies = latencies,
+					    .latency_count = 3,
+					    .fabric = { .host_count = 4,
+							.leaf_count = 1,
+							.hosts = members,
+							.leaves = &one,
+							.round_count = 61,
+							.median_Bps = 2e6,
+							.full_part = 0.995,
+							.loaded_part = 0.97 } };
 	char *text = printed(&what);
 
 	(void)state;

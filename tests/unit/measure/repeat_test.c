@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "random.h"
+#include "base/random.h"
 
 enum { SERIES = 40 };
 

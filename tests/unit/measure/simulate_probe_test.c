@@ -14,7 +14,7 @@
 
 #include "truth.h"
 #include "oracle.h"
-#include "random.h"
+#include "base/random.h"
 
 #define MS UINT64_C(1000000)
 

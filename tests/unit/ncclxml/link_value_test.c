@@ -7,7 +7,7 @@
 
 #include "ncclxml/limits.h"
 #include "ncclxml/link_value.h"
-#include "unit/transport/pace/random.h"
+#include "base/random.h"
 #include "tributary/topology.h"
 
 enum { HALF_STEP_BPS = 187500000 / 2 };

@@ -5,7 +5,7 @@
 #include "machine.h"
 #include "ncclxml/limits.h"
 #include "ncclxml/lint.h"
-#include "unit/transport/pace/random.h"
+#include "base/random.h"
 
 #define GBPS(x) ((uint64_t)(x)*1000000000ULL)
 enum { HALF_STEP_BPS = 187500000 / 2 };

@@ -1,7 +1,7 @@
 #include "box.h"
 
 #include "unit/topology/machine.h"
-#include "unit/transport/pace/random.h"
+#include "base/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "ncclxml/graph_xml.h"
 #include "unit/plan/nccl_chose.h"
-#include "unit/transport/pace/random.h"
+#include "base/random.h"
 
 #include <errno.h>
 #include <setjmp.h>

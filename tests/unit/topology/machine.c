@@ -1,6 +1,6 @@
 #include "machine.h"
 
-#include "unit/transport/pace/random.h"
+#include "base/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 #include "machine.h"
-#include "unit/transport/pace/random.h"
+#include "base/random.h"
 
 #include <errno.h>
 #include <locale.h>

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "ncclxml/graph_xml.h"
 #include "unit/ncclxml/machine.h"
-#include "unit/transport/pace/random.h"
+#include "base/random.h"
 
 #define FACTS                                                                                          \
 	"speedintra=\"12\" speedinter=\"2.4\" latencyinter=\"0\" typeintra=\"SYS\" typeinter=\"PXN\" " \

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "random.h"
+#include "base/random.h"
 #include "transport/pace/arbiter_file.h"
 
 static struct pace_arbiter_shared *map_file(void)

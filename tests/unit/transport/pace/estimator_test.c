@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "random.h"
+#include "base/random.h"
 #include "transport/pace/estimator.h"
 
 enum { QUANTUM = 32 << 10 };

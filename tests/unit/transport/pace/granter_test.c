@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "random.h"
+#include "base/random.h"
 #include "transport/pace/granter.h"
 
 enum { QUANTUM = 1000, STALL_NS = 100 };

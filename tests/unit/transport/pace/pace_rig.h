@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "random.h"
+#include "base/random.h"
 #include "transport/pace/flight.h"
 #include "transport/pace/pace.h"
 

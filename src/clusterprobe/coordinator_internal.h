@@ -1,0 +1,56 @@
+/* The coordinator's state, which its two files share. */
+#ifndef TRIBUTARY_CLUSTERPROBE_COORDINATOR_INTERNAL_H
+#define TRIBUTARY_CLUSTERPROBE_COORDINATOR_INTERNAL_H
+
+#include "clusterprobe/clusterprobe.h"
+
+enum { COORDINATOR_UNAUTHENTICATED_MAX = 64, COORDINATOR_POLL_MS = 50 };
+
+struct peer {
+	struct clusterprobe_control control;
+	uint64_t since_ns;
+	bool here; /* has said HELLO */
+	uint32_t rank;
+	uint64_t boot;
+	char name[CLUSTERPROBE_NAME_BYTES];
+	struct clusterprobe_address address;
+};
+
+struct coordinator {
+	struct fabric_probe probe; /* first */
+	const struct clusterprobe_setup *setup;
+	const struct clusterprobe_options *options;
+	struct diag *diag;
+	int listener;
+	struct peer *peers; /* [size + COORDINATOR_UNAUTHENTICATED_MAX] */
+	size_t peer_count, here_count;
+	struct peer **hosts; /* [host_count], by rank */
+	size_t host_count;
+	bool *awaited; /* [host_count]: of the round at hand */
+	struct pollfd *polls;
+	struct clusterprobe_message in, out;
+	uint8_t token[CLUSTERPROBE_TOKEN_BYTES];
+	uint32_t round;
+	struct clusterprobe_keepalive keepalive; /* while rounds are run; paused in each */
+	pthread_t worker;
+	bool has_worker;
+	int worker_result; /* once it has ended */
+	atomic_bool over, worker_ended;
+	struct clusterprobe_setup worker_setup;
+	struct diag worker_diag;
+	bool loopback;                       /* is where rank 0 is said to be */
+	struct clusterprobe_address reached; /* this host, as the first one of another came to it */
+	bool is_reached;
+};
+
+/* -EINTR and the reason, once a signal has come. */
+int coordinator_stopped(struct coordinator *coordinator);
+
+/* coordinator_join.c */
+int coordinator_listen(struct coordinator *coordinator);
+/* Until all ranks are here and have said HELLO: coordinator->hosts, in the order of ranks. -errno with the reason. */
+int coordinator_wait_for_workers(struct coordinator *coordinator);
+/* Where the others reach that peer. */
+struct clusterprobe_address coordinator_address_of(const struct coordinator *coordinator, const struct peer *peer);
+
+#endif
