@@ -1,5 +1,5 @@
 /*
- * What the two ends of an RDMA connection say: notes over the control connection, words in the rings, slots. Bytes from
+ * What the two ends of an RDMA connection say: frames over the control connection, descriptors in the rings, slots. Bytes from
  * anybody: what decodes is in range, and is the same after it was encoded and decoded once more.
  */
 #include "base/bytes.h"
@@ -17,9 +17,9 @@ static void must(bool truth)
 		abort();
 }
 
-static void hello(const uint8_t *bytes, enum verbs_note_type type)
+static void hello(const uint8_t *bytes, enum verbs_frame_type type)
 {
-	uint8_t again[VERBS_WIRE_NOTE_BYTES];
+	uint8_t again[VERBS_WIRE_FRAME_BYTES];
 	struct verbs_wire_hello first, second;
 
 	if (verbs_wire_get_hello(bytes, type, &first) < 0)
@@ -42,39 +42,39 @@ static void hello(const uint8_t *bytes, enum verbs_note_type type)
 	must(!memcmp(first.queues, second.queues, sizeof(first.queues)));
 }
 
-static void note(const uint8_t *bytes)
+static void frame(const uint8_t *bytes)
 {
-	uint8_t again[VERBS_WIRE_NOTE_BYTES];
-	struct verbs_wire_note first, second;
+	uint8_t again[VERBS_WIRE_FRAME_BYTES];
+	struct verbs_wire_frame first, second;
 
-	if (verbs_wire_get_note(bytes, &first) < 0)
+	if (verbs_wire_get_frame(bytes, &first) < 0)
 		return;
-	must(first.type > VERBS_NOTE_WELCOME && first.type < VERBS_NOTE_TYPE_COUNT);
+	must(first.type > VERBS_FRAME_WELCOME && first.type < VERBS_FRAME_TYPE_COUNT);
 	must(first.queue < VERBS_WIRE_QUEUES_MAX);
-	verbs_wire_put_note(&first, again);
-	must(verbs_wire_get_note(again, &second) == 0);
+	verbs_wire_put_frame(&first, again);
+	must(verbs_wire_get_frame(again, &second) == 0);
 	must(first.type == second.type && first.queue == second.queue && first.epoch == second.epoch &&
 	     first.count == second.count && first.made.number == second.made.number &&
 	     first.made.psn == second.made.psn && first.made.rail == second.made.rail);
 }
 
-static void word(const uint8_t *bytes)
+static void descriptor(const uint8_t *bytes)
 {
 	uint8_t again[VERBS_WIRE_HEAD_BYTES];
-	struct verbs_word first, second;
+	struct verbs_descriptor first, second;
 
-	if (verbs_wire_get_word(bytes, &first) < 0)
+	if (verbs_wire_get_descriptor(bytes, &first) < 0)
 		return;
-	must(first.type > VERBS_WORD_NONE && first.type < VERBS_WORD_TYPE_COUNT);
+	must(first.type > VERBS_DESCRIPTOR_NONE && first.type < VERBS_DESCRIPTOR_TYPE_COUNT);
 	must(first.size <= TRANSPORT_MAX_MESSAGE_BYTES);
 	must(!first.embedded || first.size <= VERBS_WIRE_EMBEDDED_BYTES);
 	/* Whatever follows the head lies in the entry. */
-	if (first.type == VERBS_WORD_SLOTS)
+	if (first.type == VERBS_DESCRIPTOR_SLOTS)
 		must(first.count * verbs_wire_slot_bytes(VERBS_WIRE_RAILS_MAX) <= VERBS_WIRE_EMBEDDED_BYTES);
-	if (first.type == VERBS_WORD_MATCHED || first.type == VERBS_WORD_CREDIT)
+	if (first.type == VERBS_DESCRIPTOR_MATCHED || first.type == VERBS_DESCRIPTOR_CREDIT)
 		must((size_t)first.count * 4 <= VERBS_WIRE_EMBEDDED_BYTES);
-	verbs_wire_put_word(&first, again);
-	must(verbs_wire_get_word(again, &second) == 0);
+	verbs_wire_put_descriptor(&first, again);
+	must(verbs_wire_get_descriptor(again, &second) == 0);
 	must(first.type == second.type && first.sequence == second.sequence && first.taken == second.taken &&
 	     first.count == second.count && first.embedded == second.embedded &&
 	     first.wants_room == second.wants_room && first.promised == second.promised && first.slot == second.slot &&
@@ -84,7 +84,7 @@ static void word(const uint8_t *bytes)
 
 static void slot(const uint8_t *bytes)
 {
-	uint8_t again[VERBS_WIRE_WORD_BYTES];
+	uint8_t again[VERBS_WIRE_DESCRIPTOR_BYTES];
 	struct verbs_wire_slot first = { 0 }, second = { 0 };
 
 	verbs_wire_get_slot(bytes, VERBS_WIRE_RAILS_MAX, &first);
@@ -96,18 +96,18 @@ static void slot(const uint8_t *bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	uint8_t whole[VERBS_WIRE_NOTE_BYTES] = { 0 };
+	uint8_t whole[VERBS_WIRE_FRAME_BYTES] = { 0 };
 
 	memcpy(whole, data, bytes < sizeof(whole) ? bytes : sizeof(whole));
-	word(whole);
+	descriptor(whole);
 	slot(whole);
-	note(whole);
-	hello(whole, VERBS_NOTE_HELLO);
+	frame(whole);
+	hello(whole, VERBS_FRAME_HELLO);
 	/* As the fuzzer cannot guess a checksum, each is also tried with the right one; stored inputs may be of old versions. */
 	bytes_put(whole + 4, VERBS_WIRE_VERSION, 2);
 	bytes_put(whole + 8, bytes_checksum(whole + 12, sizeof(whole) - 12), 4);
-	note(whole);
-	hello(whole, VERBS_NOTE_HELLO);
-	hello(whole, VERBS_NOTE_WELCOME);
+	frame(whole);
+	hello(whole, VERBS_FRAME_HELLO);
+	hello(whole, VERBS_FRAME_WELCOME);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /*
- * What a peer over RDMA can do once it has connected: words in the ring, notices of data, notes over the control connection, in
- * any order and with anything in them, while this end posts and tests, and queue pairs fail. Nothing is read or written outside
- * of its bounds, every call returns, and an end that saw nonsense has failed for good.
+ * What a peer over RDMA can do once it has connected: descriptors in the ring, notices of data, frames over the control
+ * connection, in any order and with anything in them, while this end posts and tests, and queue pairs fail. Nothing is read
+ * or written outside of its bounds, every call returns, and an end that saw nonsense has failed for good.
  *
  * The input is a script: which end the peer plays, then steps of twelve bytes. Both ends are real and in this process, over the
  * fake device; what the script says is put where the victim would find it. The sanitizer watches the buffers.
@@ -95,7 +95,7 @@ static void bed_close(struct bed *bed)
 		free(bed->buffers[i]);
 }
 
-static void note(struct bed *bed, int r)
+static void frame(struct bed *bed, int r)
 {
 	must(r <= 0);
 	must(!bed->error || r == 0 || r == bed->error);
@@ -112,9 +112,9 @@ static void post(struct bed *bed, unsigned at, uint64_t number)
 	if (bed->requests[at])
 		return;
 	if (bed->victim->role == VERBS_SENDER)
-		note(bed, ops->send(bed->sender, data, size, tag, NULL, &bed->requests[at]));
+		frame(bed, ops->send(bed->sender, data, size, tag, NULL, &bed->requests[at]));
 	else
-		note(bed, ops->receive(bed->receiver, 1, &data, &size, &tag, &registration, &bed->requests[at]));
+		frame(bed, ops->receive(bed->receiver, 1, &data, &size, &tag, &registration, &bed->requests[at]));
 }
 
 static void test(struct bed *bed, unsigned at)
@@ -124,7 +124,7 @@ static void test(struct bed *bed, unsigned at)
 
 	if (!bed->requests[at])
 		return;
-	note(bed, ops->test(bed->requests[at], &done, sizes));
+	frame(bed, ops->test(bed->requests[at], &done, sizes));
 	must(!done || sizes[0] <= BUFFER_BYTES);
 	if (done)
 		bed->requests[at] = NULL;
@@ -145,13 +145,13 @@ static uint32_t slot_id(const struct verbs_connection *victim, uint8_t choice)
 	return verbs_slot_id(request, choice >> 7, victim->requests[request].generation + (choice >> 5 & 1));
 }
 
-static size_t put_slots(const struct bed *bed, const uint8_t *step, struct verbs_word *word, uint8_t *extra)
+static size_t put_slots(const struct bed *bed, const uint8_t *step, struct verbs_descriptor *descriptor, uint8_t *extra)
 {
 	const unsigned rails = bed->victim->peer.rail_count;
 	const size_t each = verbs_wire_slot_bytes(rails);
 
-	word->count = 1 + step[3] % 8;
-	for (unsigned i = 0; i < word->count; i++) {
+	descriptor->count = 1 + step[3] % 8;
+	for (unsigned i = 0; i < descriptor->count; i++) {
 		struct verbs_wire_slot slot = { .address = bed->window_address + (step[4] % 4 ? 0 : step[5]),
 						.bytes = (size_t)step[6] << 8,
 						.tag = (int)((step[7] + i) % 3),
@@ -162,60 +162,61 @@ static size_t put_slots(const struct bed *bed, const uint8_t *step, struct verbs
 		slot.rkeys[0] = bed->window_key + (step[10] > 250);
 		verbs_wire_put_slot(&slot, rails, extra + each * i);
 	}
-	return each * word->count;
+	return each * descriptor->count;
 }
 
-/* A word as the peer would write it: near to a right one, so that it gets further than the first check. */
-static void word_put(struct bed *bed, const uint8_t *step)
+/* A descriptor as the peer would write it: near to a right one, so that it gets further than the first check. */
+static void descriptor_put(struct bed *bed, const uint8_t *step)
 {
 	struct verbs_connection *victim = bed->victim;
 	const uint64_t at = victim->in.taken + victim->in.notices;
-	uint8_t *entry = (uint8_t *)victim->in.memory + (size_t)(at % VERBS_WIRE_WORDS) * VERBS_WIRE_WORD_BYTES;
+	uint8_t *entry = (uint8_t *)victim->in.memory +
+			 (size_t)(at % VERBS_WIRE_DESCRIPTORS) * VERBS_WIRE_DESCRIPTOR_BYTES;
 	uint8_t extra[VERBS_WIRE_EMBEDDED_BYTES] = { 0 };
 	size_t extra_bytes = sizeof(extra);
-	struct verbs_word word = { .type = step[1] % (VERBS_WORD_TYPE_COUNT + 1),
-				   .sequence = at + 1 + (step[11] > 250),
-				   .taken = victim->out.taken,
-				   .tag = step[4] % 3,
-				   .slot = slot_id(victim, step[5]),
-				   .size = (uint64_t)step[6] << (step[7] % 9),
-				   .wants_room = step[8] & 1,
-				   .promised = step[8] & 2,
-				   .embedded = step[8] & 4 };
+	struct verbs_descriptor descriptor = { .type = step[1] % (VERBS_DESCRIPTOR_TYPE_COUNT + 1),
+					       .sequence = at + 1 + (step[11] > 250),
+					       .taken = victim->out.taken,
+					       .tag = step[4] % 3,
+					       .slot = slot_id(victim, step[5]),
+					       .size = (uint64_t)step[6] << (step[7] % 9),
+					       .wants_room = step[8] & 1,
+					       .promised = step[8] & 2,
+					       .embedded = step[8] & 4 };
 
-	if (victim->in.notices >= VERBS_WIRE_WORDS)
+	if (victim->in.notices >= VERBS_WIRE_DESCRIPTORS)
 		return;
 	if (victim->out.written != victim->out.taken)
-		word.taken += step[2] % (victim->out.written - victim->out.taken + 1);
+		descriptor.taken += step[2] % (victim->out.written - victim->out.taken + 1);
 	if (victim->role == VERBS_RECEIVER) {
-		word.value = victim->r.window_end + (step[9] % 8 ? 0 : (uint64_t)step[10] * VERBS_WINDOW_UNIT);
-		word.pieces = (uint8_t)(victim->r.pieces_taken + (step[9] % 8 ? 0 : step[10]));
+		descriptor.value = victim->r.window_end + (step[9] % 8 ? 0 : (uint64_t)step[10] * VERBS_WINDOW_UNIT);
+		descriptor.pieces = (uint8_t)(victim->r.pieces_taken + (step[9] % 8 ? 0 : step[10]));
 	} else {
-		word.value = victim->s.window_begin;
+		descriptor.value = victim->s.window_begin;
 		if (victim->s.window_end != victim->s.window_begin)
-			word.value += step[9] * 64ULL % (victim->s.window_end - victim->s.window_begin + 1);
-		word.pieces = (uint8_t)(victim->s.pieces_free +
-					step[10] % (victim->s.pieces_sent - victim->s.pieces_free + 2));
+			descriptor.value += step[9] * 64ULL % (victim->s.window_end - victim->s.window_begin + 1);
+		descriptor.pieces = (uint8_t)(victim->s.pieces_free +
+					      step[10] % (victim->s.pieces_sent - victim->s.pieces_free + 2));
 		bytes_put(extra, victim->s.eager_number - step[10] % 4, 4);
-		word.count = step[3] % 3;
-		if (word.type == VERBS_WORD_SLOTS) {
-			extra_bytes = put_slots(bed, step, &word, extra);
-			word.size %= VERBS_WIRE_QUEUES_MAX + 1; /* the queue of the credit */
+		descriptor.count = step[3] % 3;
+		if (descriptor.type == VERBS_DESCRIPTOR_SLOTS) {
+			extra_bytes = put_slots(bed, step, &descriptor, extra);
+			descriptor.size %= VERBS_WIRE_QUEUES_MAX + 1; /* the queue of the credit */
 		}
 	}
-	if (word.embedded && word.size > sizeof(extra))
-		word.size %= sizeof(extra);
-	verbs_wire_put_word(&word, entry);
+	if (descriptor.embedded && descriptor.size > sizeof(extra))
+		descriptor.size %= sizeof(extra);
+	verbs_wire_put_descriptor(&descriptor, entry);
 	memcpy(entry + VERBS_WIRE_HEAD_BYTES, extra, extra_bytes);
 	if (step[11] == 7) /* anything */
 		memcpy(entry, step, STEP_BYTES);
 	victim->in.notices++;
 }
 
-static void note_put(struct verbs_connection *victim, const uint8_t *step)
+static void frame_put(struct verbs_connection *victim, const uint8_t *step)
 {
-	struct verbs_wire_note wire = {
-		.type = VERBS_NOTE_READY + step[1] % (VERBS_NOTE_BYE - VERBS_NOTE_READY),
+	struct verbs_wire_frame wire = {
+		.type = VERBS_FRAME_READY + step[1] % (VERBS_FRAME_BYE - VERBS_FRAME_READY),
 		.queue = step[2] % 3,
 		.made = { .number = 1 + step[3], .psn = step[4], .rail = step[5] % 8 ? 0 : step[5] }
 	};
@@ -223,7 +224,7 @@ static void note_put(struct verbs_connection *victim, const uint8_t *step)
 
 	wire.epoch = queue->epoch + step[6] % 2;
 	wire.count = (uint32_t)(step[7] % 4 ? queue->head : queue->tail + step[8]);
-	if (wire.type != VERBS_NOTE_TRUNCATED)
+	if (wire.type != VERBS_FRAME_TRUNCATED)
 		verbs_failover_note(victim, &wire);
 }
 
@@ -243,7 +244,7 @@ static void act(struct bed *bed, const uint8_t *step)
 		test(bed, step[1] % BUFFERS);
 		return;
 	case 3:
-		note(bed, ops->progress((struct transport_connection *)victim, &next));
+		frame(bed, ops->progress((struct transport_connection *)victim, &next));
 		return;
 	case 4:
 		fake_verbs_lose(0, (enum fake_verbs_loss)(step[1] % FAKE_VERBS_LOSS_COUNT));
@@ -253,14 +254,14 @@ static void act(struct bed *bed, const uint8_t *step)
 	}
 	pthread_mutex_lock(&victim->lock);
 	if (!victim->error && step[0] % 10 < 8)
-		word_put(bed, step);
+		descriptor_put(bed, step);
 	else if (!victim->error && step[0] % 10 == 8 && victim->role == VERBS_RECEIVER)
 		taken(victim,
 		      verbs_receiver_data(victim,
 					  verbs_notice_make((enum verbs_notice)(step[1] % 4), slot_id(victim, step[5])),
 					  (uint32_t)step[6] << (step[7] % 9)));
 	else if (!victim->error)
-		note_put(victim, step);
+		frame_put(victim, step);
 	pthread_mutex_unlock(&victim->lock);
 }
 

@@ -60,7 +60,7 @@ static int take_hello(struct verbs_listener *listener, struct verbs_pending *pen
 
 	if (r <= 0)
 		return r;
-	r = verbs_wire_get_hello(pending->bytes, VERBS_NOTE_HELLO, &hello);
+	r = verbs_wire_get_hello(pending->bytes, VERBS_FRAME_HELLO, &hello);
 	if (r == -EPROTO)
 		log_warn("a peer speaks another version of Tributary's RDMA protocol than this host (%s), which speaks "
 			 "%u: "
@@ -79,19 +79,19 @@ static int take_hello(struct verbs_listener *listener, struct verbs_pending *pen
 	memcpy(pending->back, hello.back, sizeof(pending->back));
 	verbs_wire_put_cookie(pending->back, 0);
 	verbs_connection_hello(pending->connection, &hello);
-	verbs_wire_put_hello(VERBS_NOTE_WELCOME, &hello, pending->bytes);
+	verbs_wire_put_hello(VERBS_FRAME_WELCOME, &hello, pending->bytes);
 	return 1;
 }
 
 static int take_ready(struct verbs_pending *pending)
 {
-	struct verbs_wire_note note;
+	struct verbs_wire_frame frame;
 	int r = verbs_control_receive_bytes(pending->in, pending->bytes, &pending->request);
 
 	if (r <= 0)
 		return r;
-	r = verbs_wire_get_note(pending->bytes, &note);
-	if (r == 0 && note.type != VERBS_NOTE_READY)
+	r = verbs_wire_get_frame(pending->bytes, &frame);
+	if (r == 0 && frame.type != VERBS_FRAME_READY)
 		r = -EREMOTEIO;
 	return r < 0 ? r : 1;
 }

@@ -78,7 +78,7 @@ static int make_queues(struct verbs_connection *connection, unsigned count)
 
 static int make_block(struct verbs_connection *connection)
 {
-	const size_t ring_bytes = (size_t)VERBS_WIRE_WORDS * VERBS_WIRE_WORD_BYTES;
+	const size_t ring_bytes = (size_t)VERBS_WIRE_DESCRIPTORS * VERBS_WIRE_DESCRIPTOR_BYTES;
 	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	const bool receives = connection->role == VERBS_RECEIVER;
 
@@ -132,7 +132,7 @@ static void begin_to_count(struct verbs_connection *connection)
 	if (connection->role == VERBS_SENDER)
 		connection->s.eager_number = (uint32_t)first;
 	else
-		connection->r.kept_head = connection->r.kept_tail = (uint32_t)first;
+		connection->r.unexpected_head = connection->r.unexpected_tail = (uint32_t)first;
 }
 
 int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role, int device, int traffic_class,
@@ -284,7 +284,7 @@ static void request_release(struct verbs_request *request)
 
 int verbs_connection_fail(struct verbs_connection *connection, int error, const char *why)
 {
-	const struct verbs_wire_note bye = { .type = VERBS_NOTE_BYE };
+	const struct verbs_wire_frame bye = { .type = VERBS_FRAME_BYE };
 
 	if (connection->error)
 		return connection->error;

@@ -87,22 +87,22 @@ static int make(struct verbs_transport *transport, struct verbs_connector *conne
 		return r;
 	verbs_connection_hello(connector->connection, &hello);
 	memcpy(hello.back, connector->back_handle, sizeof(hello.back));
-	verbs_wire_put_hello(VERBS_NOTE_HELLO, &hello, connector->bytes);
+	verbs_wire_put_hello(VERBS_FRAME_HELLO, &hello, connector->bytes);
 	return 1;
 }
 
 static int take_welcome(struct verbs_connector *connector)
 {
-	const struct verbs_wire_note ready = { .type = VERBS_NOTE_READY };
+	const struct verbs_wire_frame ready = { .type = VERBS_FRAME_READY };
 	struct verbs_wire_hello hello;
 	int r = verbs_control_receive_bytes(connector->in, connector->bytes, &connector->request);
 
 	if (r <= 0)
 		return r;
-	r = verbs_wire_get_hello(connector->bytes, VERBS_NOTE_WELCOME, &hello);
+	r = verbs_wire_get_hello(connector->bytes, VERBS_FRAME_WELCOME, &hello);
 	if (r == 0)
 		r = verbs_connection_take_hello(connector->connection, &hello);
-	verbs_wire_put_note(&ready, connector->bytes);
+	verbs_wire_put_frame(&ready, connector->bytes);
 	return r < 0 ? r : 1;
 }
 

@@ -1,23 +1,23 @@
 /*
- * The control connections: one of the TCP transport in each direction. They carry notes; their heartbeat, which goes on
+ * The control connections: one of the TCP transport in each direction. They carry frames; their heartbeat, which goes on
  * whatever this process does, is what shows that the peer lives.
  */
 #include "transport/verbs/verbs.h"
 
 #include <errno.h>
 
-enum { NOTE_TAG = 1, NOTES_AT_ONCE = 16 };
+enum { FRAME_TAG = 1, FRAMES_AT_ONCE = 16 };
 
 static const struct transport_ops *const tcp = &transport_tcp;
 
-int verbs_control_send_bytes(struct transport_connection *out, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES],
+int verbs_control_send_bytes(struct transport_connection *out, uint8_t bytes[static VERBS_WIRE_FRAME_BYTES],
 			     struct transport_request **request)
 {
 	bool done = false;
 	int r;
 
 	if (!*request) {
-		r = tcp->send(out, bytes, VERBS_WIRE_NOTE_BYTES, NOTE_TAG, NULL, request);
+		r = tcp->send(out, bytes, VERBS_WIRE_FRAME_BYTES, FRAME_TAG, NULL, request);
 		if (r < 0 || !*request)
 			return r;
 	}
@@ -27,12 +27,12 @@ int verbs_control_send_bytes(struct transport_connection *out, uint8_t bytes[sta
 	return r < 0 ? r : done;
 }
 
-int verbs_control_receive_bytes(struct transport_connection *in, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES],
+int verbs_control_receive_bytes(struct transport_connection *in, uint8_t bytes[static VERBS_WIRE_FRAME_BYTES],
 				struct transport_request **request)
 {
-	size_t room = VERBS_WIRE_NOTE_BYTES, size = 0;
+	size_t room = VERBS_WIRE_FRAME_BYTES, size = 0;
 	void *data = bytes, *registration = NULL;
-	int r, tag = NOTE_TAG;
+	int r, tag = FRAME_TAG;
 	bool done = false;
 
 	if (!*request) {
@@ -45,7 +45,7 @@ int verbs_control_receive_bytes(struct transport_connection *in, uint8_t bytes[s
 		*request = NULL;
 	if (r < 0)
 		return r;
-	return done && size != VERBS_WIRE_NOTE_BYTES ? -EREMOTEIO : done;
+	return done && size != VERBS_WIRE_FRAME_BYTES ? -EREMOTEIO : done;
 }
 
 static int push(struct verbs_connection *connection)
@@ -53,42 +53,42 @@ static int push(struct verbs_connection *connection)
 	struct verbs_control *control = &connection->control;
 	int r = 1;
 
-	while (r > 0 && control->note_head != control->note_tail) {
+	while (r > 0 && control->frame_head != control->frame_tail) {
 		if (!control->sending)
-			verbs_wire_put_note(&control->notes[control->note_head % VERBS_NOTES], control->sent);
+			verbs_wire_put_frame(&control->frames[control->frame_head % VERBS_FRAMES], control->sent);
 		r = verbs_control_send_bytes(control->out, control->sent, &control->sending);
-		control->note_head += r > 0;
+		control->frame_head += r > 0;
 	}
 	return r < 0 ? r : 0;
 }
 
-int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_note *note)
+int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_frame *frame)
 {
 	struct verbs_control *control = &connection->control;
 
 	if (!control->out)
 		return 0;
-	if (control->note_tail - control->note_head == VERBS_NOTES)
+	if (control->frame_tail - control->frame_head == VERBS_FRAMES)
 		return verbs_connection_fail(connection, -EREMOTEIO, "it does not read what is said to it");
-	control->notes[control->note_tail++ % VERBS_NOTES] = *note;
+	control->frames[control->frame_tail++ % VERBS_FRAMES] = *frame;
 	return push(connection);
 }
 
 static int take(struct verbs_connection *connection)
 {
-	struct verbs_wire_note note;
-	int r = verbs_wire_get_note(connection->control.received, &note);
+	struct verbs_wire_frame frame;
+	int r = verbs_wire_get_frame(connection->control.received, &frame);
 
 	if (r < 0)
 		return -EREMOTEIO;
-	if (note.type == VERBS_NOTE_BYE) {
+	if (frame.type == VERBS_FRAME_BYE) {
 		connection->peer_closed = true;
 		return -EREMOTEIO;
 	}
-	if (note.type == VERBS_NOTE_TRUNCATED)
+	if (frame.type == VERBS_FRAME_TRUNCATED)
 		return verbs_connection_fail(connection, -EMSGSIZE,
 					     "a message was longer than the receive that it matched");
-	verbs_failover_note(connection, &note);
+	verbs_failover_note(connection, &frame);
 	return connection->error;
 }
 
@@ -107,7 +107,7 @@ int verbs_control_step(struct verbs_connection *connection)
 	}
 	if (r == 0)
 		r = push(connection);
-	for (unsigned i = 0; i < NOTES_AT_ONCE && r == 0; i++) {
+	for (unsigned i = 0; i < FRAMES_AT_ONCE && r == 0; i++) {
 		int got = verbs_control_receive_bytes(control->in, control->received, &control->receiving);
 
 		if (got == 0)
@@ -119,7 +119,7 @@ int verbs_control_step(struct verbs_connection *connection)
 
 void verbs_control_close(struct verbs_connection *connection)
 {
-	const struct verbs_wire_note bye = { .type = VERBS_NOTE_BYE };
+	const struct verbs_wire_frame bye = { .type = VERBS_FRAME_BYE };
 	struct verbs_control *control = &connection->control;
 
 	if (control->out && !connection->peer_closed)

@@ -52,7 +52,7 @@ enum verbs_gid_type verbs_facts_gid_type(const char *root, const char *device, u
 		return VERBS_GID_UNKNOWN;
 	if (!strcmp(text, "RoCE v2"))
 		return VERBS_GID_ROCE_V2;
-	/* The kernel has one word for both: on Ethernet it is RoCE v1. */
+	/* The kernel has one descriptor for both: on Ethernet it is RoCE v1. */
 	return strcmp(text, "IB/RoCE v1") == 0 ? VERBS_GID_ROCE_V1 : VERBS_GID_UNKNOWN;
 }
 

@@ -5,7 +5,7 @@
  * not delivered. No late packet can write into a buffer that was given back.
  *
  *   state      here                                          what ends it
- *   live       carries words and data                        an error, the peer's STOPPED, its port going down
+ *   live       carries descriptors and data                        an error, the peer's STOPPED, its port going down
  *   stopping   error state, its receives are being taken     none is left: reset, STOPPED is said
  *   stopped    nothing                                       the peer's STOPPED: what was not delivered is given back
  *   resting    no queue pair                                 connecting side: after a while a new one, BUILD;
@@ -33,18 +33,18 @@ enum {
 	LONE_PARTS = 8,             /* of TRIBUTARY_TIMEOUT: one is the longest wait with no other queue */
 };
 
-static void say(struct verbs_connection *connection, enum verbs_note_type type, const struct verbs_queue *queue)
+static void say(struct verbs_connection *connection, enum verbs_frame_type type, const struct verbs_queue *queue)
 {
-	struct verbs_wire_note note = {
+	struct verbs_wire_frame frame = {
 		.type = type, .queue = (uint8_t)queue->index, .epoch = queue->epoch, .count = (uint32_t)queue->notices
 	};
 
 	if (queue->qp) {
-		note.made.number = queue->qp->qp_num;
-		note.made.psn = queue->psn;
-		note.made.rail = (uint8_t)queue->rail;
+		frame.made.number = queue->qp->qp_num;
+		frame.made.psn = queue->psn;
+		frame.made.rail = (uint8_t)queue->rail;
 	}
-	verbs_control_say(connection, &note);
+	verbs_control_say(connection, &frame);
 }
 
 static void protocol_error(struct verbs_connection *connection)
@@ -82,8 +82,8 @@ void verbs_failover_lost(struct verbs_connection *connection, struct verbs_queue
 }
 
 /*
- * Something of a message arrived, here or there. Words of credit do not count: each loss asks for one, so they would go on for
- * ever over a path that carries nothing else.
+ * Something of a message arrived, here or there. Descriptors of credit do not count: each loss asks for one, so they would
+ * go on for ever over a path that carries nothing else.
  */
 void verbs_failover_moved(struct verbs_connection *connection)
 {
@@ -169,20 +169,20 @@ static void stop(struct verbs_connection *connection, struct verbs_queue *queue,
 		return;
 	}
 	queue->state = VERBS_QUEUE_STOPPED;
-	say(connection, VERBS_NOTE_STOPPED, queue);
+	say(connection, VERBS_FRAME_STOPPED, queue);
 	settle(connection, queue);
 }
 
 static void stopped_there(struct verbs_connection *connection, struct verbs_queue *queue,
-			  const struct verbs_wire_note *note)
+			  const struct verbs_wire_frame *frame)
 {
 	if (queue->state == VERBS_QUEUE_RESTING) { /* it never stood here in this epoch */
 		if (connection->role == VERBS_RECEIVER)
-			say(connection, VERBS_NOTE_STOPPED, queue);
+			say(connection, VERBS_FRAME_STOPPED, queue);
 		return;
 	}
 	queue->peer_stopped = true;
-	queue->peer_notices = verbs_wire_count(queue->head, note->count);
+	queue->peer_notices = verbs_wire_count(queue->head, frame->count);
 	verbs_failover_lost(connection, queue, "the peer has stopped it");
 	settle(connection, queue);
 }
@@ -217,67 +217,67 @@ static void build(struct verbs_connection *connection, struct verbs_queue *queue
 		return;
 	}
 	queue->build_asked = true;
-	say(connection, VERBS_NOTE_BUILD, queue);
+	say(connection, VERBS_FRAME_BUILD, queue);
 }
 
 static void asked_to_build(struct verbs_connection *connection, struct verbs_queue *queue,
-			   const struct verbs_wire_note *note)
+			   const struct verbs_wire_frame *frame)
 {
-	if (queue->state != VERBS_QUEUE_RESTING || note->epoch <= queue->epoch ||
-	    note->made.rail >= connection->peer.rail_count) {
+	if (queue->state != VERBS_QUEUE_RESTING || frame->epoch <= queue->epoch ||
+	    frame->made.rail >= connection->peer.rail_count) {
 		protocol_error(connection);
 		return;
 	}
-	queue->epoch = note->epoch;
-	queue->peer = note->made;
-	queue->peer_rail = note->made.rail;
+	queue->epoch = frame->epoch;
+	queue->peer = frame->made;
+	queue->peer_rail = frame->made.rail;
 	if (verbs_queue_create(connection, queue) < 0 || verbs_queue_connect(connection, queue) < 0)
 		rest(connection, queue);
-	say(connection, VERBS_NOTE_BUILT, queue);
+	say(connection, VERBS_FRAME_BUILT, queue);
 }
 
 static void built_there(struct verbs_connection *connection, struct verbs_queue *queue,
-			const struct verbs_wire_note *note)
+			const struct verbs_wire_frame *frame)
 {
 	if (queue->state != VERBS_QUEUE_JOINING || !queue->build_asked)
 		return; /* it has failed meanwhile, and STOPPED says so */
 	queue->build_asked = false;
-	if (!note->made.number || note->made.rail >= connection->peer.rail_count) {
+	if (!frame->made.number || frame->made.rail >= connection->peer.rail_count) {
 		rest(connection, queue);
 		return;
 	}
-	queue->peer = note->made;
-	queue->peer_rail = note->made.rail;
+	queue->peer = frame->made;
+	queue->peer_rail = frame->made.rail;
 	if (verbs_queue_connect(connection, queue) < 0) {
 		verbs_failover_lost(connection, queue, "it could not be connected");
 		return;
 	}
-	say(connection, VERBS_NOTE_READY, queue);
+	say(connection, VERBS_FRAME_READY, queue);
 	goes_live(connection, queue);
 }
 
 /* ---- */
 
-void verbs_failover_note(struct verbs_connection *connection, const struct verbs_wire_note *note)
+void verbs_failover_note(struct verbs_connection *connection, const struct verbs_wire_frame *frame)
 {
-	struct verbs_queue *queue = &connection->queues[note->queue];
+	struct verbs_queue *queue = &connection->queues[frame->queue];
 	const bool sends = connection->role == VERBS_SENDER;
 
-	if (note->queue >= connection->queue_count) {
+	if (frame->queue >= connection->queue_count) {
 		protocol_error(connection);
 		return;
 	}
-	if (note->type == VERBS_NOTE_BUILD && !sends) {
-		asked_to_build(connection, queue, note);
+	if (frame->type == VERBS_FRAME_BUILD && !sends) {
+		asked_to_build(connection, queue, frame);
 		return;
 	}
-	if (note->epoch != queue->epoch)
+	if (frame->epoch != queue->epoch)
 		return; /* of a queue that is no more */
-	if (note->type == VERBS_NOTE_STOPPED)
-		stopped_there(connection, queue, note);
-	else if (note->type == VERBS_NOTE_BUILT && sends)
-		built_there(connection, queue, note);
-	else if (note->type != VERBS_NOTE_READY || sends)
+	if (frame->type == VERBS_FRAME_STOPPED)
+		stopped_there(connection, queue, frame);
+	else if (frame->type == VERBS_FRAME_BUILT && sends)
+		built_there(connection, queue, frame);
+	else if (frame->type != VERBS_FRAME_READY || sends)
 		protocol_error(connection);
 	else if (queue->state == VERBS_QUEUE_JOINING)
 		goes_live(connection, queue);

@@ -109,16 +109,16 @@ static void take_keys(const struct verbs_connection *connection, struct verbs_tu
 }
 
 void verbs_loop_move(struct verbs_connection *connection, struct verbs_request *request, struct verbs_slot *slot,
-		     struct verbs_kept *kept)
+		     struct verbs_unexpected *unexpected)
 {
 	unsigned rail = verbs_port_is_down(connection->rails[0].port) ? rail_that_is_up(connection, 0) : 0;
 	struct verbs_turn *turn = add(connection, request, rail);
 
 	turn->slot = slot;
-	turn->kept = kept;
+	turn->unexpected = unexpected;
 	turn->address = (uintptr_t)slot->data + slot->placed;
-	turn->bytes = (uint32_t)kept->size;
-	turn->place = kept->place;
+	turn->bytes = (uint32_t)unexpected->size;
+	turn->place = unexpected->place;
 	take_keys(connection, turn, slot->registration);
 }
 

@@ -63,7 +63,7 @@ static void make(struct verbs_connection *connection, struct verbs_queue *queue)
 		attr.cap.max_inline_data = 0;
 		queue->qp = connection->transport->api->create_qp(rail->port->card->pd, &attr);
 	}
-	/* It may give more than it was asked for; a word has room for no more than this. */
+	/* It may give more than it was asked for; a descriptor has room for no more than this. */
 	queue->inline_bytes = attr.cap.max_inline_data < VERBS_INLINE_BYTES ? attr.cap.max_inline_data
 									    : VERBS_INLINE_BYTES;
 }
@@ -158,39 +158,41 @@ static uint32_t local_key(const struct verbs_queue *queue, const struct verbs_re
 	return registration && registration->memories[queue->rail] ? registration->memories[queue->rail]->mr->lkey : 0;
 }
 
-int verbs_queue_post_word(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t word)
+int verbs_queue_post_descriptor(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t descriptor)
 {
 	const struct verbs_wire_rail *peer = &connection->peer.rails[queue->peer_rail];
-	const uint64_t at = (word - 1) % VERBS_WIRE_WORDS;
+	const uint64_t at = (descriptor - 1) % VERBS_WIRE_DESCRIPTORS;
 	struct verbs_ring_out *out = &connection->out;
 	struct verbs_request *request = out->requests[at];
-	struct ibv_sge entry = { (uintptr_t)(out->copy + (size_t)at * VERBS_WIRE_WORD_BYTES), out->bytes[at],
+	struct ibv_sge entry = { (uintptr_t)(out->copy + (size_t)at * VERBS_WIRE_DESCRIPTOR_BYTES), out->bytes[at],
 				 connection->rails[queue->rail].block->mr->lkey };
-	struct ibv_send_wr word_wr = { .wr_id = name_of(queue, false, queue->tail),
-				       .sg_list = &entry,
-				       .num_sge = 1,
-				       .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-				       .send_flags = IBV_SEND_SIGNALED,
-				       .imm_data = htonl(verbs_notice_make(VERBS_NOTICE_WORD, 0)) };
+	struct ibv_send_wr descriptor_wr = { .wr_id = name_of(queue, false, queue->tail),
+					     .sg_list = &entry,
+					     .num_sge = 1,
+					     .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+					     .send_flags = IBV_SEND_SIGNALED,
+					     .imm_data = htonl(verbs_notice_make(VERBS_NOTICE_DESCRIPTOR, 0)) };
 	struct ibv_sge payload;
 	struct ibv_send_wr payload_wr;
-	struct verbs_item item = { .kind = VERBS_ITEM_WORD, .word = word, .request = request };
+	struct verbs_item item = { .kind = VERBS_ITEM_DESCRIPTOR, .descriptor = descriptor, .request = request };
 
-	word_wr.wr.rdma.remote_addr = connection->peer.ring_address + (uint64_t)at * VERBS_WIRE_WORD_BYTES;
-	word_wr.wr.rdma.rkey = peer->rkey;
+	descriptor_wr.wr.rdma.remote_addr = connection->peer.ring_address + (uint64_t)at * VERBS_WIRE_DESCRIPTOR_BYTES;
+	descriptor_wr.wr.rdma.rkey = peer->rkey;
 	if (entry.length <= queue->inline_bytes)
-		word_wr.send_flags |= IBV_SEND_INLINE;
+		descriptor_wr.send_flags |= IBV_SEND_INLINE;
 	if (!out->payload[at])
-		return post(connection, queue, &word_wr, &item);
+		return post(connection, queue, &descriptor_wr, &item);
 	payload = (struct ibv_sge){ (uintptr_t)request->data + out->offsets[at], out->payload[at],
 				    local_key(queue, request) };
 	if (out->staged[at]) {
 		payload.addr = (uintptr_t)(connection->s.stage + out->places[at]);
 		payload.lkey = entry.lkey;
 	}
-	payload_wr = (struct ibv_send_wr){
-		.wr_id = word_wr.wr_id, .next = &word_wr, .sg_list = &payload, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE
-	};
+	payload_wr = (struct ibv_send_wr){ .wr_id = descriptor_wr.wr_id,
+					   .next = &descriptor_wr,
+					   .sg_list = &payload,
+					   .num_sge = 1,
+					   .opcode = IBV_WR_RDMA_WRITE };
 	payload_wr.wr.rdma.remote_addr = connection->peer.window_address + out->places[at];
 	payload_wr.wr.rdma.rkey = peer->rkey;
 	return post(connection, queue, &payload_wr, &item);
@@ -220,7 +222,7 @@ int verbs_queue_post_data(struct verbs_connection *connection, struct verbs_queu
 	if (r == 0) {
 		queue->data_sent++;
 		request->open_items++;
-		verbs_ring_shown(connection, request->word);
+		verbs_ring_shown(connection, request->descriptor);
 	}
 	return r;
 }
@@ -252,7 +254,7 @@ static unsigned *refusals_of(struct verbs_connection *connection, const struct v
 void verbs_queue_delivered(struct verbs_connection *connection, const struct verbs_item *item)
 {
 	*refusals_of(connection, item) = 0;
-	if (item->kind == VERBS_ITEM_DATA || !connection->out.credit[(item->word - 1) % VERBS_WIRE_WORDS])
+	if (item->kind == VERBS_ITEM_DATA || !connection->out.credit[(item->descriptor - 1) % VERBS_WIRE_DESCRIPTORS])
 		verbs_failover_moved(connection);
 	verbs_sender_delivered(connection, item);
 }
@@ -282,7 +284,7 @@ static void received(struct verbs_connection *connection, struct verbs_queue *qu
 		verbs_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
 		return;
 	}
-	if (verbs_notice_kind(notice) == VERBS_NOTICE_WORD) {
+	if (verbs_notice_kind(notice) == VERBS_NOTICE_DESCRIPTOR) {
 		connection->in.notices++;
 	} else {
 		verbs_failover_moved(connection);

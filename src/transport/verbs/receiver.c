@@ -17,9 +17,9 @@
 
 static int truncated(struct verbs_connection *connection)
 {
-	const struct verbs_wire_note note = { .type = VERBS_NOTE_TRUNCATED };
+	const struct verbs_wire_frame frame = { .type = VERBS_FRAME_TRUNCATED };
 
-	verbs_control_say(connection, &note);
+	verbs_control_say(connection, &frame);
 	return verbs_connection_fail(connection, -EMSGSIZE, "a message was longer than the receive that it matched");
 }
 
@@ -54,12 +54,12 @@ void verbs_receiver_end(struct verbs_connection *connection)
 
 static void window_walk(struct verbs_receiver *r)
 {
-	for (; r->kept_head != r->kept_tail; r->kept_head++) {
-		const struct verbs_kept *kept = &r->kept[r->kept_head % VERBS_KEPT];
+	for (; r->unexpected_head != r->unexpected_tail; r->unexpected_head++) {
+		const struct verbs_unexpected *unexpected = &r->unexpected[r->unexpected_head % VERBS_UNEXPECTED];
 
-		if (kept->waits || kept->moves)
+		if (unexpected->waits || unexpected->moves)
 			return;
-		r->window_free = kept->place_end;
+		r->window_free = unexpected->place_end;
 	}
 }
 
@@ -70,38 +70,38 @@ static void pieces_walk(struct verbs_receiver *r)
 		r->pieces_free++;
 }
 
-bool verbs_receiver_has_kept(const struct verbs_connection *connection)
+bool verbs_receiver_has_unexpected(const struct verbs_connection *connection)
 {
 	return connection->r.waiting_count > 0;
 }
 
-static struct verbs_kept *find_kept(struct verbs_receiver *r, int tag)
+static struct verbs_unexpected *find_unexpected(struct verbs_receiver *r, int tag)
 {
-	for (uint32_t i = r->kept_head; i != r->kept_tail; i++) {
-		struct verbs_kept *kept = &r->kept[i % VERBS_KEPT];
+	for (uint32_t i = r->unexpected_head; i != r->unexpected_tail; i++) {
+		struct verbs_unexpected *unexpected = &r->unexpected[i % VERBS_UNEXPECTED];
 
-		if (kept->waits && kept->tag == tag)
-			return kept;
+		if (unexpected->waits && unexpected->tag == tag)
+			return unexpected;
 	}
 	return NULL;
 }
 
-/* The next bytes of a receive: `from` is their place, or the word itself. True: they are where they belong. */
+/* The next bytes of a receive: `from` is their place, or the descriptor itself. True: they are where they belong. */
 static bool place(struct verbs_connection *connection, struct verbs_request *request, struct verbs_slot *slot,
-		  struct verbs_kept *kept, const uint8_t *from)
+		  struct verbs_unexpected *unexpected, const uint8_t *from)
 {
-	uint8_t *at = connection->r.window + kept->place;
-	const bool gpu = kept->size && slot->registration && slot->registration->gpu;
+	uint8_t *at = connection->r.window + unexpected->place;
+	const bool gpu = unexpected->size && slot->registration && slot->registration->gpu;
 
 	if (gpu) {
 		if (from != at)
-			copy_bytes(at, from, (size_t)kept->size);
-		kept->moves = true;
-		verbs_loop_move(connection, request, slot, kept);
-	} else if (kept->size) {
-		copy_bytes(slot->data + slot->placed, from, (size_t)kept->size);
+			copy_bytes(at, from, (size_t)unexpected->size);
+		unexpected->moves = true;
+		verbs_loop_move(connection, request, slot, unexpected);
+	} else if (unexpected->size) {
+		copy_bytes(slot->data + slot->placed, from, (size_t)unexpected->size);
 	}
-	slot->placed += kept->size;
+	slot->placed += unexpected->size;
 	return !gpu;
 }
 
@@ -112,14 +112,14 @@ static void look_if_done(struct verbs_connection *connection, struct verbs_reque
 }
 
 static int take_eager(struct verbs_connection *connection, struct verbs_request *request, struct verbs_slot *slot,
-		      struct verbs_kept *kept, const uint8_t *from)
+		      struct verbs_unexpected *unexpected, const uint8_t *from)
 {
-	if (kept->size > slot->bytes)
+	if (unexpected->size > slot->bytes)
 		return truncated(connection);
 	slot->matched = slot->sized = true;
-	slot->size = kept->size;
-	if (place(connection, request, slot, kept, from)) {
-		slot->received = kept->size;
+	slot->size = unexpected->size;
+	if (place(connection, request, slot, unexpected, from)) {
+		slot->received = unexpected->size;
 		slot_finish(connection, request, slot);
 	}
 	return 0;
@@ -127,22 +127,22 @@ static int take_eager(struct verbs_connection *connection, struct verbs_request 
 
 void verbs_receiver_moved(struct verbs_connection *connection, const struct verbs_turn *turn)
 {
-	turn->kept->moves = false;
+	turn->unexpected->moves = false;
 	turn->slot->received += turn->bytes;
 	look_if_done(connection, turn->request, turn->slot);
 	window_walk(&connection->r);
 	pieces_walk(&connection->r);
 }
 
-static struct verbs_slot *find_slot(const struct verbs_connection *connection, const struct verbs_word *word,
-				    struct verbs_request **ret_request)
+static struct verbs_slot *find_slot(const struct verbs_connection *connection,
+				    const struct verbs_descriptor *descriptor, struct verbs_request **ret_request)
 {
 	for (struct verbs_request *request = verbs_request_first(connection); request;
 	     request = verbs_request_next(request)) {
-		if (request->told && request->word <= word->taken)
+		if (request->told && request->descriptor <= descriptor->taken)
 			continue;
 		for (unsigned i = 0; i < request->count; i++)
-			if (!request->slots[i].matched && request->slots[i].tag == word->tag) {
+			if (!request->slots[i].matched && request->slots[i].tag == descriptor->tag) {
 				*ret_request = request;
 				return &request->slots[i];
 			}
@@ -150,45 +150,49 @@ static struct verbs_slot *find_slot(const struct verbs_connection *connection, c
 	return NULL;
 }
 
-static bool place_is_valid(const struct verbs_receiver *r, const struct verbs_word *word, uint64_t used)
+static bool place_is_valid(const struct verbs_receiver *r, const struct verbs_descriptor *descriptor, uint64_t used)
 {
-	const uint64_t at = word->value % VERBS_WINDOW_BYTES;
+	const uint64_t at = descriptor->value % VERBS_WINDOW_BYTES;
 
-	return word->size <= VERBS_WINDOW_BYTES && word->value >= r->window_end &&
-	       word->value - r->window_end < VERBS_WINDOW_BYTES && word->value % VERBS_WINDOW_UNIT == 0 &&
-	       at + used <= VERBS_WINDOW_BYTES && word->value + used - r->window_free <= VERBS_WINDOW_BYTES &&
-	       r->kept_tail - r->kept_head < VERBS_KEPT && r->waiting_count + r->matched_count < VERBS_KEPT;
+	return descriptor->size <= VERBS_WINDOW_BYTES && descriptor->value >= r->window_end &&
+	       descriptor->value - r->window_end < VERBS_WINDOW_BYTES && descriptor->value % VERBS_WINDOW_UNIT == 0 &&
+	       at + used <= VERBS_WINDOW_BYTES && descriptor->value + used - r->window_free <= VERBS_WINDOW_BYTES &&
+	       r->unexpected_tail - r->unexpected_head < VERBS_UNEXPECTED &&
+	       r->waiting_count + r->matched_count < VERBS_UNEXPECTED;
 }
 
-static int eager_arrived(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra)
+static int eager_arrived(struct verbs_connection *connection, const struct verbs_descriptor *descriptor,
+			 const uint8_t *extra)
 {
 	struct verbs_receiver *r = &connection->r;
-	uint64_t used = word->size ? (word->size + VERBS_WINDOW_UNIT - 1) / VERBS_WINDOW_UNIT * VERBS_WINDOW_UNIT
-				   : VERBS_WINDOW_UNIT;
-	const uint32_t at = word->value % VERBS_WINDOW_BYTES;
+	uint64_t used = descriptor->size
+				? (descriptor->size + VERBS_WINDOW_UNIT - 1) / VERBS_WINDOW_UNIT * VERBS_WINDOW_UNIT
+				: VERBS_WINDOW_UNIT;
+	const uint32_t at = descriptor->value % VERBS_WINDOW_BYTES;
 	struct verbs_request *request;
-	struct verbs_kept *kept;
+	struct verbs_unexpected *unexpected;
 	struct verbs_slot *slot;
 	int error = 0;
 
-	if (!place_is_valid(r, word, used))
+	if (!place_is_valid(r, descriptor, used))
 		return -EPROTO;
-	slot = find_slot(connection, word, &request);
-	kept = &r->kept[r->kept_tail % VERBS_KEPT];
-	*kept = (struct verbs_kept){ .number = r->kept_tail++,
-				     .tag = word->tag,
-				     .waits = !slot,
-				     .size = word->size,
-				     .place = at,
-				     .place_end = word->value + used };
-	r->window_end = kept->place_end;
+	slot = find_slot(connection, descriptor, &request);
+	unexpected = &r->unexpected[r->unexpected_tail % VERBS_UNEXPECTED];
+	*unexpected = (struct verbs_unexpected){ .number = r->unexpected_tail++,
+						 .tag = descriptor->tag,
+						 .waits = !slot,
+						 .size = descriptor->size,
+						 .place = at,
+						 .place_end = descriptor->value + used };
+	r->window_end = unexpected->place_end;
 	r->waiting_count += !slot;
 	if (slot && !request->told)
-		r->matched[r->matched_count++] = kept->number;
+		r->matched[r->matched_count++] = unexpected->number;
 	if (slot)
-		error = take_eager(connection, request, slot, kept, word->embedded ? extra : r->window + at);
-	else if (word->embedded)
-		copy_bytes(r->window + at, extra, (size_t)word->size);
+		error = take_eager(connection, request, slot, unexpected,
+				   descriptor->embedded ? extra : r->window + at);
+	else if (descriptor->embedded)
+		copy_bytes(r->window + at, extra, (size_t)descriptor->size);
 	window_walk(r);
 	return error;
 }
@@ -218,10 +222,10 @@ static void tell_of(struct verbs_connection *connection, struct verbs_request *r
 {
 	const unsigned index = (unsigned)(request - connection->requests);
 	const size_t each = verbs_wire_slot_bytes(connection->rail_count);
-	struct verbs_word word = { .type = VERBS_WORD_SLOTS };
+	struct verbs_descriptor descriptor = { .type = VERBS_DESCRIPTOR_SLOTS };
 	uint8_t extra[VERBS_WIRE_EMBEDDED_BYTES];
 
-	request->receive_promised = word.promised = pace_has_one_sender(connection->r.pace);
+	request->receive_promised = descriptor.promised = pace_has_one_sender(connection->r.pace);
 	request->told = true;
 	connection->r.untold_count--;
 	for (unsigned i = 0; i < request->count; i++) {
@@ -237,10 +241,10 @@ static void tell_of(struct verbs_connection *connection, struct verbs_request *r
 			wire.address = 0;
 		for (unsigned k = 0; k < connection->rail_count && slot->registration && wire.address; k++)
 			wire.rkeys[k] = verbs_registration_rkey(slot->registration, k);
-		verbs_wire_put_slot(&wire, connection->rail_count, extra + each * word.count++);
+		verbs_wire_put_slot(&wire, connection->rail_count, extra + each * descriptor.count++);
 	}
-	if (word.count) /* else the card is putting all of them in their places */
-		request->word = verbs_ring_put(connection, &word, extra, each * word.count);
+	if (descriptor.count) /* else the card is putting all of them in their places */
+		request->descriptor = verbs_ring_put(connection, &descriptor, extra, each * descriptor.count);
 }
 
 /* All that there is room for. */
@@ -250,12 +254,12 @@ static void tell_matched(struct verbs_connection *connection)
 
 	while (r->matched_count && verbs_ring_has_room(connection)) {
 		unsigned count = r->matched_count < VERBS_WIRE_MATCHED_MAX ? r->matched_count : VERBS_WIRE_MATCHED_MAX;
-		struct verbs_word word = { .type = VERBS_WORD_MATCHED, .count = (uint8_t)count };
+		struct verbs_descriptor descriptor = { .type = VERBS_DESCRIPTOR_MATCHED, .count = (uint8_t)count };
 		uint8_t extra[VERBS_WIRE_EMBEDDED_BYTES];
 
 		for (unsigned i = 0; i < count; i++)
 			bytes_put(extra + 4 * (size_t)i, r->matched[i], 4);
-		verbs_ring_put(connection, &word, extra, 4 * (size_t)count);
+		verbs_ring_put(connection, &descriptor, extra, 4 * (size_t)count);
 		r->matched_count -= count;
 		memmove(r->matched, r->matched + count, r->matched_count * sizeof(r->matched[0]));
 	}
@@ -277,23 +281,23 @@ static void tell_of_receives(struct verbs_connection *connection)
 }
 
 /* Those that lie in the window come first: the sender has sent them before it hears of this receive. */
-static int match_kept(struct verbs_connection *connection, struct verbs_request *request)
+static int match_unexpected(struct verbs_connection *connection, struct verbs_request *request)
 {
 	struct verbs_receiver *r = &connection->r;
 
 	for (unsigned i = 0; i < request->count && !request->done; i++) {
 		struct verbs_slot *slot = &request->slots[i];
-		struct verbs_kept *kept = find_kept(r, slot->tag);
+		struct verbs_unexpected *unexpected = find_unexpected(r, slot->tag);
 		int error;
 
-		if (!kept)
+		if (!unexpected)
 			continue;
-		error = take_eager(connection, request, slot, kept, r->window + kept->place);
+		error = take_eager(connection, request, slot, unexpected, r->window + unexpected->place);
 		if (error < 0)
 			return error;
-		kept->waits = false;
+		unexpected->waits = false;
 		r->waiting_count--;
-		r->matched[r->matched_count++] = kept->number;
+		r->matched[r->matched_count++] = unexpected->number;
 		window_walk(r);
 	}
 	return 0;
@@ -330,7 +334,7 @@ int verbs_receiver_receive(struct verbs_connection *connection, int count, void 
 	request->generation++;
 	connection->r.untold_count++;
 	verbs_request_append(connection, request);
-	r = match_kept(connection, request);
+	r = match_unexpected(connection, request);
 	if (r < 0)
 		return r;
 	if (!connection->error) {
@@ -367,17 +371,17 @@ static void pace_begin(struct verbs_connection *connection, struct verbs_slot *s
 	pace_add(r->pace, &slot->pace, slot->size, now_ns);
 }
 
-static int announce_arrived(struct verbs_connection *connection, const struct verbs_word *word)
+static int rts_arrived(struct verbs_connection *connection, const struct verbs_descriptor *descriptor)
 {
 	struct verbs_request *request;
-	struct verbs_slot *slot = slot_of(connection, word->slot, &request);
+	struct verbs_slot *slot = slot_of(connection, descriptor->slot, &request);
 	const uint64_t now_ns = clock_now_ns();
 
 	/* Its first pieces may have come before it, over other queues, if it was promised. */
-	if (!slot || slot->sized || word->size > slot->bytes || slot->received > word->size)
+	if (!slot || slot->sized || descriptor->size > slot->bytes || slot->received > descriptor->size)
 		return -EPROTO;
 	slot->matched = slot->sized = true;
-	slot->size = word->size;
+	slot->size = descriptor->size;
 	if (slot->received == slot->size) {
 		slot_finish(connection, request, slot);
 		return 0;
@@ -409,7 +413,7 @@ int verbs_receiver_data(struct verbs_connection *connection, uint32_t notice, ui
 		   (slot->sized && bytes > slot->size - slot->received)) {
 		return -EPROTO;
 	}
-	verbs_ring_seen(connection, request->word);
+	verbs_ring_seen(connection, request->descriptor);
 	slot->matched = true;
 	slot->received += bytes;
 	if (slot->paced)
@@ -419,42 +423,43 @@ int verbs_receiver_data(struct verbs_connection *connection, uint32_t notice, ui
 }
 
 /* A part of an announced message: one of the two memories cannot be written to, or read from, by a device. */
-static int piece_arrived(struct verbs_connection *connection, const struct verbs_word *word)
+static int piece_arrived(struct verbs_connection *connection, const struct verbs_descriptor *descriptor)
 {
 	struct verbs_receiver *r = &connection->r;
 	struct verbs_request *request;
-	struct verbs_kept *kept;
-	struct verbs_slot *slot = slot_of(connection, word->slot, &request);
+	struct verbs_unexpected *unexpected;
+	struct verbs_slot *slot = slot_of(connection, descriptor->slot, &request);
 
-	if (!slot || !slot->sized || slot->received > slot->placed || !word->size ||
-	    word->size > slot->size - slot->placed || word->size > VERBS_PIECE_BYTES ||
-	    word->pieces != (uint8_t)r->pieces_taken || r->pieces_taken - r->pieces_free == VERBS_PIECES)
+	if (!slot || !slot->sized || slot->received > slot->placed || !descriptor->size ||
+	    descriptor->size > slot->size - slot->placed || descriptor->size > VERBS_PIECE_BYTES ||
+	    descriptor->pieces != (uint8_t)r->pieces_taken || r->pieces_taken - r->pieces_free == VERBS_PIECES)
 		return -EPROTO;
-	kept = &r->pieces[r->pieces_taken % VERBS_PIECES];
-	*kept = (struct verbs_kept){
-		.size = word->size, .place = VERBS_WINDOW_BYTES + r->pieces_taken++ % VERBS_PIECES * VERBS_PIECE_BYTES
-	};
+	unexpected = &r->pieces[r->pieces_taken % VERBS_PIECES];
+	*unexpected = (struct verbs_unexpected){ .size = descriptor->size,
+						 .place = VERBS_WINDOW_BYTES +
+							  r->pieces_taken++ % VERBS_PIECES * VERBS_PIECE_BYTES };
 	if (slot->paced)
-		pace_delivered(r->pace, &slot->pace, word->size, clock_now_ns());
-	if (place(connection, request, slot, kept, r->window + kept->place)) {
-		slot->received += word->size;
+		pace_delivered(r->pace, &slot->pace, descriptor->size, clock_now_ns());
+	if (place(connection, request, slot, unexpected, r->window + unexpected->place)) {
+		slot->received += descriptor->size;
 		look_if_done(connection, request, slot);
 	}
 	pieces_walk(r);
 	return 0;
 }
 
-int verbs_receiver_word(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra)
+int verbs_receiver_descriptor(struct verbs_connection *connection, const struct verbs_descriptor *descriptor,
+			      const uint8_t *extra)
 {
-	connection->r.room_wanted |= word->wants_room;
-	switch (word->type) {
-	case VERBS_WORD_EAGER:
-		return eager_arrived(connection, word, extra);
-	case VERBS_WORD_ANNOUNCE:
-		return announce_arrived(connection, word);
-	case VERBS_WORD_PIECE:
-		return piece_arrived(connection, word);
-	case VERBS_WORD_CREDIT:
+	connection->r.room_wanted |= descriptor->wants_room;
+	switch (descriptor->type) {
+	case VERBS_DESCRIPTOR_EAGER:
+		return eager_arrived(connection, descriptor, extra);
+	case VERBS_DESCRIPTOR_RTS:
+		return rts_arrived(connection, descriptor);
+	case VERBS_DESCRIPTOR_PIECE:
+		return piece_arrived(connection, descriptor);
+	case VERBS_DESCRIPTOR_CREDIT:
 		return 0;
 	default:
 		return -EPROTO;
@@ -467,24 +472,24 @@ static void tell_grants(struct verbs_connection *connection, struct verbs_reques
 {
 	for (unsigned i = 0; i < request->count; i++) {
 		struct verbs_slot *slot = &request->slots[i];
-		struct verbs_word word = { .type = VERBS_WORD_GRANT };
+		struct verbs_descriptor descriptor = { .type = VERBS_DESCRIPTOR_GRANT };
 
 		if (!slot->paced || slot->done || slot->granted_told == slot->size || !verbs_ring_has_room(connection))
 			continue;
-		word.size = pace_granted(&slot->pace);
-		if (word.size <= slot->granted_told)
+		descriptor.size = pace_granted(&slot->pace);
+		if (descriptor.size <= slot->granted_told)
 			continue;
-		word.slot = verbs_slot_id((unsigned)(request - connection->requests), i, request->generation);
-		verbs_ring_put(connection, &word, NULL, 0);
-		slot->granted_told = word.size;
-		pace_grant_sent(connection->r.pace, &slot->pace, word.size, now_ns);
+		descriptor.slot = verbs_slot_id((unsigned)(request - connection->requests), i, request->generation);
+		verbs_ring_put(connection, &descriptor, NULL, 0);
+		slot->granted_told = descriptor.size;
+		pace_grant_sent(connection->r.pace, &slot->pace, descriptor.size, now_ns);
 	}
 }
 
 void verbs_receiver_tell(struct verbs_connection *connection)
 {
 	struct verbs_receiver *r = &connection->r;
-	struct verbs_word room = { .type = VERBS_WORD_CREDIT };
+	struct verbs_descriptor room = { .type = VERBS_DESCRIPTOR_CREDIT };
 
 	if (r->paced_count) {
 		uint64_t now_ns = clock_now_ns();
@@ -496,7 +501,7 @@ void verbs_receiver_tell(struct verbs_connection *connection)
 	}
 	tell_of_receives(connection);
 	/* Both are what a sender may wait for; the one that opens the window ends its asking. */
-	if (r->room_wanted || r->matched_count >= VERBS_KEPT / 2)
+	if (r->room_wanted || r->matched_count >= VERBS_UNEXPECTED / 2)
 		tell_matched(connection);
 	if (r->room_wanted && r->window_told != r->window_free && verbs_ring_has_room(connection)) {
 		verbs_ring_put(connection, &room, NULL, 0);

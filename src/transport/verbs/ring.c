@@ -1,6 +1,6 @@
 /*
- * Words: each side writes them into a ring in the other's memory, in order, over one queue (the lead). An entry is used
- * again when the peer is known to have taken it; every word says how many of the other ring were taken.
+ * Descriptors: each side writes them into a ring in the other's memory, in order, over one queue (the lead). An entry is used
+ * again when the peer is known to have taken it; every descriptor says how many of the other ring were taken.
  */
 #include "base/bytes.h"
 #include "transport/verbs/verbs.h"
@@ -10,38 +10,38 @@
 
 bool verbs_ring_has_room(const struct verbs_connection *connection)
 {
-	return connection->out.written - connection->out.taken < VERBS_WIRE_WORDS - VERBS_RING_RESERVE;
+	return connection->out.written - connection->out.taken < VERBS_WIRE_DESCRIPTORS - VERBS_RING_RESERVE;
 }
 
-/* Receives that are told of bring the credit of one queue, in turn, so that what flows one way needs no words for it. */
-static void put_credit(struct verbs_connection *connection, struct verbs_word *word)
+/* Receives that are told of bring the credit of one queue, in turn, so that what flows one way needs no descriptors for it. */
+static void put_credit(struct verbs_connection *connection, struct verbs_descriptor *descriptor)
 {
-	struct verbs_queue *queue = &connection->queues[word->sequence % connection->queue_count];
+	struct verbs_queue *queue = &connection->queues[descriptor->sequence % connection->queue_count];
 
-	word->size = queue->index;
-	word->slot = (uint32_t)queue->data_taken;
+	descriptor->size = queue->index;
+	descriptor->slot = (uint32_t)queue->data_taken;
 	queue->data_told = queue->data_taken;
 }
 
-uint64_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *word, const void *extra,
+uint64_t verbs_ring_put(struct verbs_connection *connection, struct verbs_descriptor *descriptor, const void *extra,
 			size_t extra_bytes)
 {
 	struct verbs_ring_out *out = &connection->out;
-	const unsigned at = out->written % VERBS_WIRE_WORDS;
-	uint8_t *entry = out->copy + (size_t)at * VERBS_WIRE_WORD_BYTES;
+	const unsigned at = out->written % VERBS_WIRE_DESCRIPTORS;
+	uint8_t *entry = out->copy + (size_t)at * VERBS_WIRE_DESCRIPTOR_BYTES;
 
-	word->sequence = ++out->written;
-	word->taken = connection->in.taken;
+	descriptor->sequence = ++out->written;
+	descriptor->taken = connection->in.taken;
 	connection->in.told = connection->in.taken;
 	if (connection->role == VERBS_RECEIVER) {
-		word->value = connection->r.window_free;
+		descriptor->value = connection->r.window_free;
 		connection->r.window_told = connection->r.window_free;
-		word->pieces = (uint8_t)connection->r.pieces_free;
+		descriptor->pieces = (uint8_t)connection->r.pieces_free;
 		connection->r.pieces_told = connection->r.pieces_free;
 	}
-	if (word->type == VERBS_WORD_SLOTS)
-		put_credit(connection, word);
-	verbs_wire_put_word(word, entry);
+	if (descriptor->type == VERBS_DESCRIPTOR_SLOTS)
+		put_credit(connection, descriptor);
+	verbs_wire_put_descriptor(descriptor, entry);
 	if (extra_bytes)
 		memcpy(entry + VERBS_WIRE_HEAD_BYTES, extra, extra_bytes);
 	out->bytes[at] = (uint16_t)(VERBS_WIRE_HEAD_BYTES + extra_bytes);
@@ -49,8 +49,8 @@ uint64_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *
 	out->payload[at] = 0;
 	out->offsets[at] = 0;
 	out->staged[at] = false;
-	out->credit[at] = word->type == VERBS_WORD_CREDIT;
-	return word->sequence;
+	out->credit[at] = descriptor->type == VERBS_DESCRIPTOR_CREDIT;
+	return descriptor->sequence;
 }
 
 /* Queues of ports that are down are for want of others only. */
@@ -78,13 +78,13 @@ void verbs_ring_flush(struct verbs_connection *connection)
 {
 	struct verbs_ring_out *out = &connection->out;
 
-	/* After a stop nothing goes before it is known which words had arrived: they arrive in order. */
+	/* After a stop nothing goes before it is known which descriptors had arrived: they arrive in order. */
 	while (connection->settled && out->posted != out->written && !connection->error) {
 		struct verbs_queue *lead = choose_lead(connection);
 
 		if (!lead || !verbs_queue_has_room(lead))
 			return;
-		if (verbs_queue_post_word(connection, lead, out->posted + 1) < 0)
+		if (verbs_queue_post_descriptor(connection, lead, out->posted + 1) < 0)
 			verbs_failover_lost(connection, lead, "a word could not be posted");
 		else
 			out->posted++;
@@ -103,60 +103,63 @@ static void take_credit(struct verbs_connection *connection, unsigned index, uin
 		queue->data_known = count;
 }
 
-static void take_credits(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra)
+static void take_credits(struct verbs_connection *connection, const struct verbs_descriptor *descriptor,
+			 const uint8_t *extra)
 {
-	if (word->type == VERBS_WORD_SLOTS)
-		take_credit(connection, (unsigned)word->size, word->slot);
-	for (unsigned i = 0; word->type == VERBS_WORD_CREDIT && i < word->count; i++)
+	if (descriptor->type == VERBS_DESCRIPTOR_SLOTS)
+		take_credit(connection, (unsigned)descriptor->size, descriptor->slot);
+	for (unsigned i = 0; descriptor->type == VERBS_DESCRIPTOR_CREDIT && i < descriptor->count; i++)
 		take_credit(connection, i, (uint32_t)bytes_get(extra + 4 * (size_t)i, 4));
 }
 
-void verbs_ring_seen(struct verbs_connection *connection, uint64_t word)
+void verbs_ring_seen(struct verbs_connection *connection, uint64_t descriptor)
 {
 	struct verbs_ring_out *out = &connection->out;
 
-	if (word > out->taken && word <= out->written)
-		out->taken = word;
+	if (descriptor > out->taken && descriptor <= out->written)
+		out->taken = descriptor;
 }
 
-void verbs_ring_shown(struct verbs_connection *connection, uint64_t word)
+void verbs_ring_shown(struct verbs_connection *connection, uint64_t descriptor)
 {
 	struct verbs_ring_in *in = &connection->in;
 
-	if (word > in->told && word <= in->taken)
-		in->told = word;
+	if (descriptor > in->told && descriptor <= in->taken)
+		in->told = descriptor;
 }
 
 void verbs_ring_shown_nothing(struct verbs_connection *connection)
 {
-	connection->in.told = connection->in.taken - VERBS_WIRE_WORDS / 2;
+	connection->in.told = connection->in.taken - VERBS_WIRE_DESCRIPTORS / 2;
 }
 
 static int take_one(struct verbs_connection *connection)
 {
 	struct verbs_ring_in *in = &connection->in;
 	struct verbs_ring_out *out = &connection->out;
-	uint8_t entry[VERBS_WIRE_WORD_BYTES];
-	struct verbs_word word;
+	uint8_t entry[VERBS_WIRE_DESCRIPTOR_BYTES];
+	struct verbs_descriptor descriptor;
 	int r;
 
 	/* Once: whatever the peer writes from now on is not what is looked at. */
-	memcpy(entry, in->memory + (size_t)(in->taken % VERBS_WIRE_WORDS) * VERBS_WIRE_WORD_BYTES, sizeof(entry));
-	r = verbs_wire_get_word(entry, &word);
+	memcpy(entry, in->memory + (size_t)(in->taken % VERBS_WIRE_DESCRIPTORS) * VERBS_WIRE_DESCRIPTOR_BYTES,
+	       sizeof(entry));
+	r = verbs_wire_get_descriptor(entry, &descriptor);
 	if (r < 0)
 		return -EPROTO;
-	word.sequence = verbs_wire_count(in->taken, word.sequence);
-	word.taken = verbs_wire_count(out->written, word.taken);
+	descriptor.sequence = verbs_wire_count(in->taken, descriptor.sequence);
+	descriptor.taken = verbs_wire_count(out->written, descriptor.taken);
 	/* It may know of less than data that was sent after it and came before it, over another queue. */
-	if (word.sequence != in->taken + 1 || word.taken > out->written)
+	if (descriptor.sequence != in->taken + 1 || descriptor.taken > out->written)
 		return -EPROTO;
 	in->taken++;
-	if (word.type != VERBS_WORD_CREDIT)
+	if (descriptor.type != VERBS_DESCRIPTOR_CREDIT)
 		verbs_failover_moved(connection);
-	verbs_ring_seen(connection, word.taken);
-	take_credits(connection, &word, entry + VERBS_WIRE_HEAD_BYTES);
-	return connection->role == VERBS_SENDER ? verbs_sender_word(connection, &word, entry + VERBS_WIRE_HEAD_BYTES)
-						: verbs_receiver_word(connection, &word, entry + VERBS_WIRE_HEAD_BYTES);
+	verbs_ring_seen(connection, descriptor.taken);
+	take_credits(connection, &descriptor, entry + VERBS_WIRE_HEAD_BYTES);
+	return connection->role == VERBS_SENDER
+		       ? verbs_sender_descriptor(connection, &descriptor, entry + VERBS_WIRE_HEAD_BYTES)
+		       : verbs_receiver_descriptor(connection, &descriptor, entry + VERBS_WIRE_HEAD_BYTES);
 }
 
 int verbs_ring_take(struct verbs_connection *connection)
@@ -172,7 +175,7 @@ int verbs_ring_take(struct verbs_connection *connection)
 
 static bool credit_is_due(const struct verbs_connection *connection)
 {
-	if (connection->in.taken - connection->in.told >= VERBS_WIRE_WORDS / 2)
+	if (connection->in.taken - connection->in.told >= VERBS_WIRE_DESCRIPTORS / 2)
 		return true;
 	/* Unasked: whoever waits for a place has filled all of them. */
 	if (connection->role == VERBS_RECEIVER &&
@@ -186,10 +189,11 @@ static bool credit_is_due(const struct verbs_connection *connection)
 
 void verbs_ring_credit(struct verbs_connection *connection)
 {
-	struct verbs_word word = { .type = VERBS_WORD_CREDIT, .count = (uint8_t)connection->queue_count };
+	struct verbs_descriptor descriptor = { .type = VERBS_DESCRIPTOR_CREDIT,
+					       .count = (uint8_t)connection->queue_count };
 	uint8_t extra[4 * VERBS_WIRE_QUEUES_MAX];
 
-	if (!credit_is_due(connection) || connection->out.written - connection->out.taken >= VERBS_WIRE_WORDS)
+	if (!credit_is_due(connection) || connection->out.written - connection->out.taken >= VERBS_WIRE_DESCRIPTORS)
 		return;
 	for (unsigned i = 0; i < connection->queue_count; i++) {
 		struct verbs_queue *queue = &connection->queues[i];
@@ -197,5 +201,5 @@ void verbs_ring_credit(struct verbs_connection *connection)
 		queue->data_told = queue->data_taken;
 		bytes_put(extra + 4 * (size_t)i, queue->data_taken & UINT32_MAX, 4);
 	}
-	verbs_ring_put(connection, &word, extra, 4 * (size_t)connection->queue_count);
+	verbs_ring_put(connection, &descriptor, extra, 4 * (size_t)connection->queue_count);
 }

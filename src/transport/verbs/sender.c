@@ -1,7 +1,7 @@
 /*
  * The sending role. It knows which receives are posted and matches its messages to them by tag, in order; a short message
  * for which none is known goes into the window instead, and the receiver matches it by the same rule. Both come to the
- * same pairs, because an eager word says how many announcements its sender had seen (receiver.c).
+ * same pairs, because an eager descriptor says how many receives its sender had been told of (receiver.c).
  */
 #include "base/bytes.h"
 #include "base/copy.h"
@@ -29,9 +29,9 @@ static struct verbs_request *find_waiting(const struct verbs_connection *connect
 
 static int truncated(struct verbs_connection *connection)
 {
-	const struct verbs_wire_note note = { .type = VERBS_NOTE_TRUNCATED };
+	const struct verbs_wire_frame frame = { .type = VERBS_FRAME_TRUNCATED };
 
-	verbs_control_say(connection, &note);
+	verbs_control_say(connection, &frame);
 	return verbs_connection_fail(connection, -EMSGSIZE, "a message was longer than the receive that it matched");
 }
 
@@ -40,7 +40,7 @@ static int give(struct verbs_connection *connection, struct verbs_request *reque
 	if (request->size > offer->slot.bytes)
 		return truncated(connection);
 	request->slot = offer->slot;
-	request->word = offer->word;
+	request->descriptor = offer->descriptor;
 	request->promised = offer->promised || !request->size;
 	request->copied = request->size &&
 			  (!offer->slot.address || (request->registration && request->registration->copied));
@@ -50,8 +50,8 @@ static int give(struct verbs_connection *connection, struct verbs_request *reque
 
 static void strike(struct verbs_sender *s, unsigned index)
 {
-	s->unpaired_count--;
-	memmove(&s->unpaired[index], &s->unpaired[index + 1], (s->unpaired_count - index) * sizeof(s->unpaired[0]));
+	s->unmatched_count--;
+	memmove(&s->unmatched[index], &s->unmatched[index + 1], (s->unmatched_count - index) * sizeof(s->unmatched[0]));
 }
 
 /* The receive belongs to an eager message that crossed it, to one that waits for it, or to one still to come. */
@@ -60,8 +60,8 @@ static int offer_arrived(struct verbs_connection *connection, const struct verbs
 	struct verbs_sender *s = &connection->s;
 	struct verbs_request *request;
 
-	for (unsigned i = 0; i < s->unpaired_count; i++) {
-		if (s->unpaired[i].tag != offer->slot.tag)
+	for (unsigned i = 0; i < s->unmatched_count; i++) {
+		if (s->unmatched[i].tag != offer->slot.tag)
 			continue;
 		strike(s, i);
 		return 0;
@@ -75,68 +75,71 @@ static int offer_arrived(struct verbs_connection *connection, const struct verbs
 	return 0;
 }
 
-static int slots_arrived(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra)
+static int slots_arrived(struct verbs_connection *connection, const struct verbs_descriptor *descriptor,
+			 const uint8_t *extra)
 {
 	const unsigned rails = connection->peer.rail_count;
-	struct verbs_offer offer = { .word = word->sequence, .promised = word->promised };
+	struct verbs_offer offer = { .descriptor = descriptor->sequence, .promised = descriptor->promised };
 	int r = 0;
 
-	for (unsigned i = 0; i < word->count && r == 0; i++) {
+	for (unsigned i = 0; i < descriptor->count && r == 0; i++) {
 		verbs_wire_get_slot(extra + verbs_wire_slot_bytes(rails) * i, rails, &offer.slot);
 		r = offer_arrived(connection, &offer);
 	}
 	return r;
 }
 
-static int matched_arrived(struct verbs_sender *s, const struct verbs_word *word, const uint8_t *extra)
+static int matched_arrived(struct verbs_sender *s, const struct verbs_descriptor *descriptor, const uint8_t *extra)
 {
-	for (unsigned i = 0; i < word->count; i++) {
+	for (unsigned i = 0; i < descriptor->count; i++) {
 		uint32_t number = (uint32_t)bytes_get(extra + 4 * (size_t)i, 4);
 		unsigned at = 0;
 
-		while (at < s->unpaired_count && s->unpaired[at].number != number)
+		while (at < s->unmatched_count && s->unmatched[at].number != number)
 			at++;
-		if (at == s->unpaired_count)
+		if (at == s->unmatched_count)
 			return -EPROTO;
 		strike(s, at);
 	}
 	return 0;
 }
 
-static int grant_arrived(struct verbs_connection *connection, const struct verbs_word *word)
+static int grant_arrived(struct verbs_connection *connection, const struct verbs_descriptor *descriptor)
 {
 	for (struct verbs_request *request = verbs_request_first(connection); request;
 	     request = verbs_request_next(request))
-		if (request->has_slot && request->announced && request->slot.id == word->slot) {
-			if (word->size > request->size)
+		if (request->has_slot && request->announced && request->slot.id == descriptor->slot) {
+			if (descriptor->size > request->size)
 				return -EPROTO;
-			if (word->size > request->granted)
-				request->granted = word->size;
+			if (descriptor->size > request->granted)
+				request->granted = descriptor->size;
 			return 0;
 		}
 	return -EPROTO;
 }
 
-int verbs_sender_word(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra)
+int verbs_sender_descriptor(struct verbs_connection *connection, const struct verbs_descriptor *descriptor,
+			    const uint8_t *extra)
 {
 	struct verbs_sender *s = &connection->s;
 
-	const uint8_t freed = (uint8_t)(word->pieces - s->pieces_free);
+	const uint8_t freed = (uint8_t)(descriptor->pieces - s->pieces_free);
 
-	if (word->value < s->window_begin || word->value > s->window_end || freed > s->pieces_sent - s->pieces_free)
+	if (descriptor->value < s->window_begin || descriptor->value > s->window_end ||
+	    freed > s->pieces_sent - s->pieces_free)
 		return -EPROTO;
 	s->pieces_free += freed;
-	if (word->value != s->window_begin)
+	if (descriptor->value != s->window_begin)
 		s->room_asked = false;
-	s->window_begin = word->value;
-	switch (word->type) {
-	case VERBS_WORD_SLOTS:
-		return slots_arrived(connection, word, extra);
-	case VERBS_WORD_GRANT:
-		return grant_arrived(connection, word);
-	case VERBS_WORD_MATCHED:
-		return matched_arrived(s, word, extra);
-	case VERBS_WORD_CREDIT:
+	s->window_begin = descriptor->value;
+	switch (descriptor->type) {
+	case VERBS_DESCRIPTOR_SLOTS:
+		return slots_arrived(connection, descriptor, extra);
+	case VERBS_DESCRIPTOR_GRANT:
+		return grant_arrived(connection, descriptor);
+	case VERBS_DESCRIPTOR_MATCHED:
+		return matched_arrived(s, descriptor, extra);
+	case VERBS_DESCRIPTOR_CREDIT:
 		return 0;
 	default:
 		return -EPROTO;
@@ -165,65 +168,65 @@ static bool find_place(const struct verbs_sender *s, size_t bytes, uint64_t *ret
 /* It cannot go now, and its owner will come again: the receiver shall say when there is room. */
 static void ask_for_room(struct verbs_connection *connection)
 {
-	struct verbs_word word = { .type = VERBS_WORD_CREDIT, .wants_room = true };
+	struct verbs_descriptor descriptor = { .type = VERBS_DESCRIPTOR_CREDIT, .wants_room = true };
 
 	if (connection->s.room_asked || !verbs_ring_has_room(connection))
 		return;
-	verbs_ring_put(connection, &word, NULL, 0);
+	verbs_ring_put(connection, &descriptor, NULL, 0);
 	connection->s.room_asked = true;
 	verbs_ring_flush(connection);
 }
 
-/* Small ones lie in the word itself; of memory that is not registered also what would have to be. */
+/* Small ones lie in the descriptor itself; of memory that is not registered also what would have to be. */
 static bool embeds(const struct verbs_connection *connection, const struct verbs_request *request)
 {
 	size_t most;
 
 	if (request->registration && request->registration->gpu)
 		return !request->size;
-	most = request->registration ? connection->queues[0].inline_bytes : VERBS_WIRE_WORD_BYTES;
+	most = request->registration ? connection->queues[0].inline_bytes : VERBS_WIRE_DESCRIPTOR_BYTES;
 
 	return request->size + VERBS_WIRE_HEAD_BYTES <= most || request->size <= COPY_UNCOUNTED_BYTES;
 }
 
 /*
- * What a word brings to the window, from `offset` of the message on. What no device reads goes out of our own memory: at the
- * same place as in the window, which is free for as long. What a device reads goes from where it is, for a GPU's memory no
- * CPU can copy; it stays there until the word has been delivered, however often it is sent.
+ * What a descriptor brings to the window, from `offset` of the message on. What no device reads goes out of our own memory:
+ * at the same place as in the window, which is free for as long. What a device reads goes from where it is, for a GPU's
+ * memory no CPU can copy; it stays there until the descriptor has been delivered, however often it is sent.
  */
-static void put_payload(struct verbs_connection *connection, uint64_t word, const struct verbs_request *request,
+static void put_payload(struct verbs_connection *connection, uint64_t descriptor, const struct verbs_request *request,
 			uint64_t offset, size_t bytes)
 {
 	struct verbs_ring_out *out = &connection->out;
 
-	out->payload[word] = (uint32_t)bytes;
-	out->offsets[word] = offset;
-	out->staged[word] = request->registration && request->registration->copied;
-	if (out->staged[word])
-		copy_bytes(connection->s.stage + out->places[word], request->data + offset, bytes);
+	out->payload[descriptor] = (uint32_t)bytes;
+	out->offsets[descriptor] = offset;
+	out->staged[descriptor] = request->registration && request->registration->copied;
+	if (out->staged[descriptor])
+		copy_bytes(connection->s.stage + out->places[descriptor], request->data + offset, bytes);
 }
 
 static void go_eagerly(struct verbs_connection *connection, struct verbs_request *request, uint64_t place)
 {
 	struct verbs_sender *s = &connection->s;
-	struct verbs_word word = { .type = VERBS_WORD_EAGER,
-				   .tag = request->tag,
-				   .size = request->size,
-				   .value = place,
-				   .embedded = embeds(connection, request) };
+	struct verbs_descriptor descriptor = { .type = VERBS_DESCRIPTOR_EAGER,
+					       .tag = request->tag,
+					       .size = request->size,
+					       .value = place,
+					       .embedded = embeds(connection, request) };
 	uint8_t embedded[VERBS_WIRE_EMBEDDED_BYTES];
-	size_t bytes = word.embedded ? request->size : 0;
+	size_t bytes = descriptor.embedded ? request->size : 0;
 	uint64_t at;
 
 	if (bytes)
 		copy_bytes(embedded, request->data, bytes);
-	at = (verbs_ring_put(connection, &word, embedded, bytes) - 1) % VERBS_WIRE_WORDS;
+	at = (verbs_ring_put(connection, &descriptor, embedded, bytes) - 1) % VERBS_WIRE_DESCRIPTORS;
 	connection->out.requests[at] = request;
 	connection->out.places[at] = place % VERBS_WINDOW_BYTES;
-	if (!word.embedded)
+	if (!descriptor.embedded)
 		put_payload(connection, at, request, 0, request->size);
 	s->window_end = place + place_bytes(request->size);
-	s->unpaired[s->unpaired_count++] = (struct verbs_unpaired){ s->eager_number++, request->tag };
+	s->unmatched[s->unmatched_count++] = (struct verbs_unmatched){ s->eager_number++, request->tag };
 	request->announced = request->all_posted = true;
 	request->open_items = 1;
 }
@@ -261,8 +264,8 @@ int verbs_sender_send(struct verbs_connection *connection, void *data, size_t by
 
 	if (connection->request_count == TRANSPORT_MAX_REQUESTS)
 		return 0;
-	if (eager &&
-	    (!verbs_ring_has_room(connection) || s->unpaired_count == VERBS_KEPT || !find_place(s, bytes, &place))) {
+	if (eager && (!verbs_ring_has_room(connection) || s->unmatched_count == VERBS_UNEXPECTED ||
+		      !find_place(s, bytes, &place))) {
 		ask_for_room(connection);
 		return 0;
 	}
@@ -349,31 +352,34 @@ static bool post_copied(struct verbs_connection *connection, struct verbs_reques
 	struct verbs_sender *s = &connection->s;
 
 	while (request->posted < limit) {
-		struct verbs_word word = { .type = VERBS_WORD_PIECE,
-					   .slot = request->slot.id,
-					   .pieces = (uint8_t)s->pieces_sent };
+		struct verbs_descriptor descriptor = { .type = VERBS_DESCRIPTOR_PIECE,
+						       .slot = request->slot.id,
+						       .pieces = (uint8_t)s->pieces_sent };
 		uint64_t at;
 
 		if (s->pieces_sent - s->pieces_free == VERBS_PIECES)
 			return true; /* it is told when one is free */
 		if (!verbs_ring_has_room(connection))
 			return false;
-		word.size = limit - request->posted < VERBS_PIECE_BYTES ? limit - request->posted : VERBS_PIECE_BYTES;
-		at = (verbs_ring_put(connection, &word, NULL, 0) - 1) % VERBS_WIRE_WORDS;
+		descriptor.size = limit - request->posted < VERBS_PIECE_BYTES ? limit - request->posted
+									      : VERBS_PIECE_BYTES;
+		at = (verbs_ring_put(connection, &descriptor, NULL, 0) - 1) % VERBS_WIRE_DESCRIPTORS;
 		connection->out.requests[at] = request;
 		connection->out.places[at] = VERBS_WINDOW_BYTES + s->pieces_sent++ % VERBS_PIECES * VERBS_PIECE_BYTES;
-		put_payload(connection, at, request, request->posted, (size_t)word.size);
+		put_payload(connection, at, request, request->posted, (size_t)descriptor.size);
 		request->open_items++;
-		request->posted += word.size;
+		request->posted += descriptor.size;
 		request->all_posted = request->posted == request->size;
 	}
 	return true;
 }
 
 /* What is asked for, and what is longer than one piece, is told of first. */
-static bool announce(struct verbs_connection *connection, struct verbs_request *request)
+static bool rts(struct verbs_connection *connection, struct verbs_request *request)
 {
-	struct verbs_word word = { .type = VERBS_WORD_ANNOUNCE, .slot = request->slot.id, .size = request->size };
+	struct verbs_descriptor descriptor = { .type = VERBS_DESCRIPTOR_RTS,
+					       .slot = request->slot.id,
+					       .size = request->size };
 	uint64_t at;
 
 	if (request->announced ||
@@ -381,7 +387,7 @@ static bool announce(struct verbs_connection *connection, struct verbs_request *
 		return true;
 	if (!verbs_ring_has_room(connection))
 		return false;
-	at = (verbs_ring_put(connection, &word, NULL, 0) - 1) % VERBS_WIRE_WORDS;
+	at = (verbs_ring_put(connection, &descriptor, NULL, 0) - 1) % VERBS_WIRE_DESCRIPTORS;
 	/* Its pieces may be there before it, over other queues; it is not done before the receiver knows its size. */
 	connection->out.requests[at] = request;
 	request->open_items++;
@@ -398,7 +404,7 @@ void verbs_sender_pump(struct verbs_connection *connection)
 	     request = verbs_request_next(request)) {
 		if (!request->has_slot || request->all_posted)
 			continue;
-		room = announce(connection, request) &&
+		room = rts(connection, request) &&
 		       (request->copied ? post_copied(connection, request) : post_pieces(connection, request));
 	}
 	verbs_ring_flush(connection);
@@ -422,9 +428,9 @@ void verbs_sender_lost(struct verbs_connection *connection, const struct verbs_i
 {
 	struct verbs_sender *s = &connection->s;
 
-	if (item->kind == VERBS_ITEM_WORD) {
-		if (connection->out.posted >= item->word)
-			connection->out.posted = item->word - 1;
+	if (item->kind == VERBS_ITEM_DESCRIPTOR) {
+		if (connection->out.posted >= item->descriptor)
+			connection->out.posted = item->descriptor - 1;
 		return;
 	}
 	verbs_ring_shown_nothing(connection);

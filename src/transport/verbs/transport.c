@@ -111,7 +111,7 @@ static void verbs_close(struct transport *opaque)
 	sys_free(transport);
 }
 
-/* The TCP transport below carries a few words: nothing in it is a matter of speed. */
+/* The TCP transport below carries a few descriptors: nothing in it is a matter of speed. */
 static void set_control_params(struct verbs_transport *transport, const struct params *params)
 {
 	transport->control_params = *params;
@@ -398,7 +398,7 @@ static int verbs_receive(struct transport_connection *opaque, int count, void *c
 	if (connection->role != VERBS_RECEIVER || count < 1 || count > TRANSPORT_MAX_RECVS)
 		return unlocked(connection, -EINVAL);
 	/* After the peer's end, what it had sent before is still here to be received; by what the CPU can write. */
-	r = connection->error && verbs_receiver_has_kept(connection) && !any_gpu(count, registrations)
+	r = connection->error && verbs_receiver_has_unexpected(connection) && !any_gpu(count, registrations)
 		    ? 0
 		    : connection->error;
 	if (r == 0)

@@ -3,14 +3,14 @@
  *
  * A connection is one or several queue pairs on one or several rails, and beside them a control connection of the TCP
  * transport in each direction: it carries the handshake, shows that the peer lives, and is what remains when queues fail.
- * Data goes straight into receives that the peer has announced; what is said about it goes in words, which each side
+ * Data goes straight into receives that the peer has announced; what is said about it goes in descriptors, which each side
  * writes into a ring in the other's memory. Nothing is ever sent that finds no posted receive at the other end's queue:
- * words and data are counted, and their credit comes back in words.
+ * descriptors and data are counted, and their credit comes back in descriptors.
  *
  * Memory of GPUs is written and read by cards alone: by queue pairs with themselves where no peer does it (loop.c).
  *
- * Life: connector.c and acceptor.c; then sender.c and receiver.c hold the roles, ring.c the words, queue.c the queue
- * pairs, failover.c what happens when one fails, control.c the notes, connection.c what is common, watch.c owners who
+ * Life: connector.c and acceptor.c; then sender.c and receiver.c hold the roles, ring.c the descriptors, queue.c the queue
+ * pairs, failover.c what happens when one fails, control.c the frames, connection.c what is common, watch.c owners who
  * sleep, service.c the one thread, which ends what nobody finishes and looks at connections that nobody else looks at.
  *
  * Locks: verbs_transport.lock (connectors, devices, pace, the list of connections), then verbs_connection.lock (all else in
@@ -30,14 +30,14 @@
 
 enum {
 	VERBS_ITEMS = 64,         /* on the way in one queue */
-	VERBS_ITEMS_OF_DATA = 56, /* of them at most so many are data: words always find a place */
+	VERBS_ITEMS_OF_DATA = 56, /* of them at most so many are data: descriptors always find a place */
 	VERBS_DATA_CREDIT = 48,   /* data notices of one queue that the peer has not been seen to take */
-	VERBS_QUEUE_RECEIVES = VERBS_WIRE_WORDS + VERBS_DATA_CREDIT + 8,
+	VERBS_QUEUE_RECEIVES = VERBS_WIRE_DESCRIPTORS + VERBS_DATA_CREDIT + 8,
 	VERBS_QUEUE_SENDS = 2 * VERBS_ITEMS, /* an eager message is two work requests */
 	VERBS_RING_RESERVE = 4,              /* entries that only credits may use: they are what frees the others */
 	VERBS_WINDOW_BYTES = 64 << 10,
 	VERBS_WINDOW_UNIT = 512, /* the least that an eager message takes: bounds their number */
-	VERBS_KEPT = VERBS_WINDOW_BYTES / VERBS_WINDOW_UNIT,
+	VERBS_UNEXPECTED = VERBS_WINDOW_BYTES / VERBS_WINDOW_UNIT,
 	/*
 	 * Behind the window, for messages that are copied. They are no part of it, for an eager message may wait in the window
 	 * until its receive is posted, and that for such a message.
@@ -47,15 +47,15 @@ enum {
 	VERBS_PLACES_BYTES = VERBS_WINDOW_BYTES + VERBS_PIECES * VERBS_PIECE_BYTES,
 	VERBS_OFFERS = TRANSPORT_MAX_REQUESTS * TRANSPORT_MAX_RECVS,
 	VERBS_AGAIN = VERBS_WIRE_QUEUES_MAX * VERBS_ITEMS,
-	VERBS_NOTES = 64,
+	VERBS_FRAMES = 64,
 	VERBS_INLINE_BYTES = 220,
 	VERBS_FLUSHES = 16,    /* outstanding, beside the other requests */
 	VERBS_LOOP_SENDS = 32, /* on the way in one loop */
 	VERBS_LOOP_FIRST = 64, /* loops in the names of work requests: above every queue's index */
-	VERBS_TURNS = VERBS_KEPT + VERBS_PIECES + VERBS_FLUSHES * VERBS_WIRE_RAILS_MAX,
+	VERBS_TURNS = VERBS_UNEXPECTED + VERBS_PIECES + VERBS_FLUSHES * VERBS_WIRE_RAILS_MAX,
 };
 
-_Static_assert((int)VERBS_INLINE_BYTES <= (int)VERBS_WIRE_WORD_BYTES, "what goes inline fits a word");
+_Static_assert((int)VERBS_INLINE_BYTES <= (int)VERBS_WIRE_DESCRIPTOR_BYTES, "what goes inline fits a word");
 
 struct verbs_connection;
 
@@ -99,12 +99,12 @@ enum verbs_queue_state {
 	VERBS_QUEUE_STATE_COUNT
 };
 
-enum verbs_item_kind { VERBS_ITEM_WORD, VERBS_ITEM_DATA };
+enum verbs_item_kind { VERBS_ITEM_DESCRIPTOR, VERBS_ITEM_DATA };
 struct verbs_item {
 	enum verbs_item_kind kind;
 	bool whole;
-	uint64_t word;                 /* its sequence number */
-	struct verbs_request *request; /* of data, and of a message's words; else NULL */
+	uint64_t descriptor;           /* its sequence number */
+	struct verbs_request *request; /* of data, and of a message's descriptors; else NULL */
 	uint64_t offset;
 	uint32_t bytes;
 };
@@ -133,23 +133,23 @@ struct verbs_queue {
 	bool build_asked;
 };
 
-/* ---- words ---- */
+/* ---- descriptors ---- */
 
 struct verbs_ring_out {
 	uint8_t *copy;                   /* what is written into the peer's memory, in our own */
-	uint64_t written, posted, taken; /* words made, sent (of those made), and known to be taken by the peer */
-	uint16_t bytes[VERBS_WIRE_WORDS];
-	struct verbs_request *requests[VERBS_WIRE_WORDS]; /* of a message */
-	uint32_t places[VERBS_WIRE_WORDS];                /* where its payload goes, from the window's beginning */
-	uint32_t payload[VERBS_WIRE_WORDS];               /* bytes of it; 0: none */
-	uint64_t offsets[VERBS_WIRE_WORDS];               /* and where they begin in the message */
-	bool staged[VERBS_WIRE_WORDS];                    /* they lie in `stage`, at the same place */
-	bool credit[VERBS_WIRE_WORDS];                    /* words that bring nothing else */
+	uint64_t written, posted, taken; /* descriptors made, sent (of those made), and known to be taken by the peer */
+	uint16_t bytes[VERBS_WIRE_DESCRIPTORS];
+	struct verbs_request *requests[VERBS_WIRE_DESCRIPTORS]; /* of a message */
+	uint32_t places[VERBS_WIRE_DESCRIPTORS];  /* where its payload goes, from the window's beginning */
+	uint32_t payload[VERBS_WIRE_DESCRIPTORS]; /* bytes of it; 0: none */
+	uint64_t offsets[VERBS_WIRE_DESCRIPTORS]; /* and where they begin in the message */
+	bool staged[VERBS_WIRE_DESCRIPTORS];      /* they lie in `stage`, at the same place */
+	bool credit[VERBS_WIRE_DESCRIPTORS];      /* descriptors that bring nothing else */
 };
 struct verbs_ring_in {
 	const uint8_t *memory; /* the peer writes here */
 	uint64_t taken, told;
-	uint32_t notices; /* of words, not looked at yet */
+	uint32_t notices; /* of descriptors, not looked at yet */
 };
 
 /* ---- requests ---- */
@@ -176,7 +176,7 @@ struct verbs_request {
 	bool used, done;
 	struct verbs_registration *registration;
 	bool own_registration;
-	uint64_t word; /* the one that told of the receive, or of that which a send goes into */
+	uint64_t descriptor; /* the one that told of the receive, or of that which a send goes into */
 	/* A send. */
 	uint8_t *data;
 	size_t size;
@@ -199,7 +199,7 @@ struct verbs_request {
 
 struct verbs_offer {
 	struct verbs_wire_slot slot;
-	uint64_t word; /* that told of it */
+	uint64_t descriptor; /* that told of it */
 	bool promised;
 };
 /* A piece whose queue stopped before it was delivered. */
@@ -211,7 +211,7 @@ struct verbs_piece {
 };
 
 /* An eager message, by its number on this connection: the window holds so few that 32 bits tell them apart. */
-struct verbs_unpaired {
+struct verbs_unmatched {
 	uint32_t number;
 	int tag;
 };
@@ -219,8 +219,9 @@ struct verbs_unpaired {
 struct verbs_sender {
 	struct verbs_offer offers[VERBS_OFFERS]; /* receives that nothing was sent for yet, oldest first */
 	unsigned offer_count;
-	struct verbs_unpaired unpaired[VERBS_KEPT]; /* eager messages whose receive is not known yet, oldest first */
-	unsigned unpaired_count;
+	struct verbs_unmatched
+		unmatched[VERBS_UNEXPECTED]; /* eager messages whose receive is not known yet, oldest first */
+	unsigned unmatched_count;
 	uint32_t eager_number; /* of the next */
 	uint64_t window_begin, window_end;
 	uint32_t pieces_free, pieces_sent;
@@ -232,7 +233,7 @@ struct verbs_sender {
 		stage; /* as large as the peer's window and pieces: what goes there from memory that is not registered */
 };
 
-struct verbs_kept {
+struct verbs_unexpected {
 	uint32_t number;
 	int tag;
 	bool waits, moves; /* for a receive; the card is about to put it into one */
@@ -248,21 +249,21 @@ struct verbs_turn {
 	uint64_t since_ns;
 	struct verbs_request *request;
 	struct verbs_slot *slot; /* that an eager message goes into; NULL: a flush */
-	struct verbs_kept *kept;
+	struct verbs_unexpected *unexpected;
 	uint64_t address; /* to be written, or read by a flush */
 	uint32_t bytes;   /* written */
 	uint32_t place;   /* from the window's beginning */
 	uint32_t keys[VERBS_WIRE_RAILS_MAX];
 };
 struct verbs_receiver {
-	struct verbs_kept kept[VERBS_KEPT];
-	uint32_t kept_head, kept_tail; /* of all that still hold a place in the window */
-	unsigned waiting_count;        /* of them, those without a receive */
+	struct verbs_unexpected unexpected[VERBS_UNEXPECTED];
+	uint32_t unexpected_head, unexpected_tail; /* of all that still hold a place in the window */
+	unsigned waiting_count;                    /* of them, those without a receive */
 	/* Numbers of those that were matched with receives that were not told of: the sender shall strike them off. */
-	uint32_t matched[VERBS_KEPT];
+	uint32_t matched[VERBS_UNEXPECTED];
 	unsigned matched_count;
 	unsigned untold_count; /* open requests that the sender has not been told of: the ring had no room */
-	struct verbs_kept pieces[VERBS_PIECES];
+	struct verbs_unexpected pieces[VERBS_PIECES];
 	uint32_t pieces_free, pieces_told, pieces_taken;
 	uint8_t *window;
 	uint64_t window_free, window_told, window_end;
@@ -282,9 +283,9 @@ struct verbs_receiver {
 struct verbs_control {
 	struct transport_connection *out, *in;
 	struct transport_request *sending, *receiving;
-	uint8_t sent[VERBS_WIRE_NOTE_BYTES], received[VERBS_WIRE_NOTE_BYTES];
-	struct verbs_wire_note notes[VERBS_NOTES];
-	unsigned note_head, note_tail;
+	uint8_t sent[VERBS_WIRE_FRAME_BYTES], received[VERBS_WIRE_FRAME_BYTES];
+	struct verbs_wire_frame frames[VERBS_FRAMES];
+	unsigned frame_head, frame_tail;
 	bool unread; /* of a watched one: no event tells what is still there */
 };
 
@@ -307,11 +308,11 @@ struct verbs_connection {
 	struct verbs_queue queues[VERBS_WIRE_QUEUES_MAX];
 	struct verbs_wire_hello peer; /* what it said at first */
 	int traffic_class;
-	unsigned lead;           /* the queue that carries our words */
+	unsigned lead;           /* the queue that carries our descriptors */
 	unsigned next_queue;     /* to look at for data */
-	bool settled;            /* false: the lead stopped, and which words arrived is not known yet */
+	bool settled;            /* false: the lead stopped, and which descriptors arrived is not known yet */
 	uint64_t stuck_since_ns; /* a queue was lost then, and nothing has arrived since; 0: all is well */
-	unsigned refusals;       /* by a device, of words, since one was delivered */
+	unsigned refusals;       /* by a device, of descriptors, since one was delivered */
 	uint8_t *block;          /* rings, window and pieces, registered with every rail */
 	size_t block_bytes;
 	struct verbs_ring_out out;
@@ -352,7 +353,7 @@ struct verbs_pending {
 	struct transport_connection *in, *out; /* become the connection's own in the end */
 	struct verbs_connection *connection;
 	struct transport_request *request;
-	uint8_t bytes[VERBS_WIRE_NOTE_BYTES], back[TRANSPORT_HANDLE_BYTES];
+	uint8_t bytes[VERBS_WIRE_FRAME_BYTES], back[TRANSPORT_HANDLE_BYTES];
 	unsigned step;
 	uint64_t since_ns;
 };
@@ -377,7 +378,7 @@ struct verbs_connector {
 	struct transport_connection *in, *out;
 	struct verbs_connection *connection;
 	struct transport_request *request;
-	uint8_t bytes[VERBS_WIRE_NOTE_BYTES];
+	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
 	uint8_t back_handle[TRANSPORT_HANDLE_BYTES];
 	unsigned step;
 };
@@ -417,7 +418,7 @@ static inline bool verbs_queue_has_room(const struct verbs_queue *queue)
 	return queue->tail - queue->head < VERBS_ITEMS;
 }
 /* Post one item each. The caller looked for room; an error means that the queue has failed. */
-int verbs_queue_post_word(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t word);
+int verbs_queue_post_descriptor(struct verbs_connection *connection, struct verbs_queue *queue, uint64_t descriptor);
 int verbs_queue_post_data(struct verbs_connection *connection, struct verbs_queue *queue, struct verbs_request *request,
 			  uint64_t offset, uint32_t bytes, bool whole);
 /* An item has arrived. */
@@ -430,29 +431,30 @@ struct verbs_queue *verbs_queue_for_data(struct verbs_connection *connection);
 /* ring.c */
 bool verbs_ring_has_room(const struct verbs_connection *connection);
 /*
- * Makes the next word: *word's sequence and credit are filled in, and `extra` follows its head. The caller looked for room.
- * Returns its sequence number.
+ * Makes the next descriptor: *descriptor's sequence and credit are filled in, and `extra` follows its head. The caller
+ * looked for room. Returns its sequence number.
  */
-uint64_t verbs_ring_put(struct verbs_connection *connection, struct verbs_word *word, const void *extra,
+uint64_t verbs_ring_put(struct verbs_connection *connection, struct verbs_descriptor *descriptor, const void *extra,
 			size_t extra_bytes);
 /* Sends what was made, as far as the lead has room. */
 void verbs_ring_flush(struct verbs_connection *connection);
-/* Takes the words that notices have told of. 0 or an error. */
+/* Takes the descriptors that notices have told of. 0 or an error. */
 int verbs_ring_take(struct verbs_connection *connection);
 /* Says what was taken, if the peer may run dry. */
 void verbs_ring_credit(struct verbs_connection *connection);
 /*
- * Data for a receive shows that the word that told of it, and so each before it, has been taken: the receiver has seen that,
- * and the sender has shown it, which needs no word of its own. Data that is lost has shown nothing.
+ * Data for a receive shows that the descriptor that told of it, and so each before it, has been taken: the receiver has seen
+ * that, and the sender has shown it, which needs no descriptor of its own. Data that is lost has shown nothing.
  */
-void verbs_ring_seen(struct verbs_connection *connection, uint64_t word);
-void verbs_ring_shown(struct verbs_connection *connection, uint64_t word);
+void verbs_ring_seen(struct verbs_connection *connection, uint64_t descriptor);
+void verbs_ring_shown(struct verbs_connection *connection, uint64_t descriptor);
 void verbs_ring_shown_nothing(struct verbs_connection *connection);
 
 /* sender.c */
 int verbs_sender_send(struct verbs_connection *connection, void *data, size_t bytes, int tag,
 		      struct verbs_registration *registration, struct verbs_request **ret);
-int verbs_sender_word(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra);
+int verbs_sender_descriptor(struct verbs_connection *connection, const struct verbs_descriptor *descriptor,
+			    const uint8_t *extra);
 void verbs_sender_pump(struct verbs_connection *connection);
 /* An item has been delivered; by verbs_queue_delivered(). */
 void verbs_sender_delivered(struct verbs_connection *connection, const struct verbs_item *item);
@@ -462,12 +464,13 @@ void verbs_sender_lost(struct verbs_connection *connection, const struct verbs_i
 /* receiver.c */
 int verbs_receiver_receive(struct verbs_connection *connection, int count, void *const *data, const size_t *bytes,
 			   const int *tags, void *const *registrations, struct verbs_request **ret);
-int verbs_receiver_word(struct verbs_connection *connection, const struct verbs_word *word, const uint8_t *extra);
+int verbs_receiver_descriptor(struct verbs_connection *connection, const struct verbs_descriptor *descriptor,
+			      const uint8_t *extra);
 /* Data that was written into a receive. */
 int verbs_receiver_data(struct verbs_connection *connection, uint32_t notice, uint32_t bytes);
 /* Grants, and room in the window that is waited for. */
 void verbs_receiver_tell(struct verbs_connection *connection);
-bool verbs_receiver_has_kept(const struct verbs_connection *connection);
+bool verbs_receiver_has_unexpected(const struct verbs_connection *connection);
 /* An eager message, or a piece, is where it belongs. */
 void verbs_receiver_moved(struct verbs_connection *connection, const struct verbs_turn *turn);
 void verbs_receiver_end(struct verbs_connection *connection);
@@ -478,7 +481,7 @@ int verbs_loop_open(struct verbs_connection *connection);
 void verbs_loop_close(struct verbs_connection *connection);
 /* The card puts an eager message, or a piece, from its place into its receive; verbs_receiver_moved() when it has. */
 void verbs_loop_move(struct verbs_connection *connection, struct verbs_request *request, struct verbs_slot *slot,
-		     struct verbs_kept *kept);
+		     struct verbs_unexpected *unexpected);
 /* Reads there by each rail that has written. *ret NULL: none has. */
 int verbs_loop_flush(struct verbs_connection *connection, const void *data,
 		     const struct verbs_registration *registration, struct verbs_request **ret);
@@ -489,18 +492,18 @@ void verbs_loop_completed(struct verbs_connection *connection, unsigned rail, co
 /* failover.c */
 void verbs_failover_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why);
 void verbs_failover_moved(struct verbs_connection *connection); /* something of a message has arrived, at either end */
-void verbs_failover_note(struct verbs_connection *connection, const struct verbs_wire_note *note);
+void verbs_failover_note(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
 /* Now and then: drains, rebuilds, gives up. */
 void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns);
 
 /* control.c */
-int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_note *note);
+int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
 /* Sends and receives. An error: the peer is gone. */
 int verbs_control_step(struct verbs_connection *connection);
-/* One whole note, for the handshake: 1 when it is through, 0 not yet. *request is the caller's place. */
-int verbs_control_send_bytes(struct transport_connection *out, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES],
+/* One whole frame, for the handshake: 1 when it is through, 0 not yet. *request is the caller's place. */
+int verbs_control_send_bytes(struct transport_connection *out, uint8_t bytes[static VERBS_WIRE_FRAME_BYTES],
 			     struct transport_request **request);
-int verbs_control_receive_bytes(struct transport_connection *in, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES],
+int verbs_control_receive_bytes(struct transport_connection *in, uint8_t bytes[static VERBS_WIRE_FRAME_BYTES],
 				struct transport_request **request);
 void verbs_control_close(struct verbs_connection *connection);
 

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define MAGIC_TCP  0x31425254U /* "TRB1": a handle of the TCP transport */
-#define MAGIC_MARK 0x55425254U /* "TRBU", and the version is added to its last letter */
-#define MAGIC_NOTE 0x4e425254U /* "TRBN" */
+#define MAGIC_TCP   0x31425254U /* "TRB1": a handle of the TCP transport */
+#define MAGIC_MARK  0x55425254U /* "TRBU", and the version is added to its last letter */
+#define MAGIC_FRAME 0x4e425254U /* "TRBN" */
 
 enum { COOKIE_AT = TRANSPORT_HANDLE_BYTES - 8, MARK_AT = 3, VERSIONS_MAX = 32 };
 
@@ -50,39 +50,39 @@ uint64_t verbs_wire_get_cookie(const uint8_t handle[static TRANSPORT_HANDLE_BYTE
 	return bytes_get(handle + COOKIE_AT, 8);
 }
 
-/* ---- notes: 0 magic, 4 version, 6 type, 8 sum of the rest; what follows is the type's ---- */
+/* ---- frames: 0 magic, 4 version, 6 type, 8 sum of the rest; what follows is the type's ---- */
 
-enum { NOTE_SUM_AT = 8, NOTE_BODY_AT = 12 };
+enum { FRAME_SUM_AT = 8, FRAME_BODY_AT = 12 };
 
-static void note_begin(enum verbs_note_type type, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES])
+static void frame_begin(enum verbs_frame_type type, uint8_t bytes[static VERBS_WIRE_FRAME_BYTES])
 {
-	memset(bytes, 0, VERBS_WIRE_NOTE_BYTES);
-	bytes_put(bytes, MAGIC_NOTE, 4);
+	memset(bytes, 0, VERBS_WIRE_FRAME_BYTES);
+	bytes_put(bytes, MAGIC_FRAME, 4);
 	bytes_put(bytes + 4, VERBS_WIRE_VERSION, 2);
 	bytes_put(bytes + 6, (uint64_t)type, 2);
 }
 
-static uint32_t note_sum(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES])
+static uint32_t frame_sum(const uint8_t bytes[static VERBS_WIRE_FRAME_BYTES])
 {
-	return bytes_checksum(bytes + NOTE_BODY_AT, VERBS_WIRE_NOTE_BYTES - NOTE_BODY_AT);
+	return bytes_checksum(bytes + FRAME_BODY_AT, VERBS_WIRE_FRAME_BYTES - FRAME_BODY_AT);
 }
 
-static void note_end(uint8_t bytes[static VERBS_WIRE_NOTE_BYTES])
+static void frame_end(uint8_t bytes[static VERBS_WIRE_FRAME_BYTES])
 {
-	bytes_put(bytes + NOTE_SUM_AT, note_sum(bytes), 4);
+	bytes_put(bytes + FRAME_SUM_AT, frame_sum(bytes), 4);
 }
 
 /* The type, or an error. */
-static int note_open(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES])
+static int frame_open(const uint8_t bytes[static VERBS_WIRE_FRAME_BYTES])
 {
 	uint64_t type = bytes_get(bytes + 6, 2);
 
-	if (bytes_get(bytes, 4) != MAGIC_NOTE)
+	if (bytes_get(bytes, 4) != MAGIC_FRAME)
 		return -EBADMSG;
 	if (bytes_get(bytes + 4, 2) != VERBS_WIRE_VERSION)
 		return -EPROTO;
-	if (bytes_get(bytes + NOTE_SUM_AT, 4) != note_sum(bytes) || type == VERBS_NOTE_NONE ||
-	    type >= VERBS_NOTE_TYPE_COUNT)
+	if (bytes_get(bytes + FRAME_SUM_AT, 4) != frame_sum(bytes) || type == VERBS_FRAME_NONE ||
+	    type >= VERBS_FRAME_TYPE_COUNT)
 		return -EBADMSG;
 	return (int)type;
 }
@@ -108,14 +108,14 @@ static const uint8_t *get_queue(const uint8_t *at, struct verbs_wire_queue *queu
  * 440 queues of 12.
  */
 enum { HELLO_RAILS_AT = 216, RAIL_BYTES = 28, HELLO_QUEUES_AT = HELLO_RAILS_AT + RAIL_BYTES * VERBS_WIRE_RAILS_MAX };
-_Static_assert(HELLO_QUEUES_AT + 12 * VERBS_WIRE_QUEUES_MAX <= VERBS_WIRE_NOTE_BYTES, "it fits");
+_Static_assert(HELLO_QUEUES_AT + 12 * VERBS_WIRE_QUEUES_MAX <= VERBS_WIRE_FRAME_BYTES, "it fits");
 
-void verbs_wire_put_hello(enum verbs_note_type type, const struct verbs_wire_hello *hello,
-			  uint8_t bytes[static VERBS_WIRE_NOTE_BYTES])
+void verbs_wire_put_hello(enum verbs_frame_type type, const struct verbs_wire_hello *hello,
+			  uint8_t bytes[static VERBS_WIRE_FRAME_BYTES])
 {
 	uint8_t *at = bytes + HELLO_QUEUES_AT;
 
-	note_begin(type, bytes);
+	frame_begin(type, bytes);
 	bytes[12] = (uint8_t)hello->rail_count;
 	bytes[13] = (uint8_t)hello->queue_count;
 	bytes_put(bytes + 16, hello->ring_address, 8);
@@ -135,7 +135,7 @@ void verbs_wire_put_hello(enum verbs_note_type type, const struct verbs_wire_hel
 	}
 	for (unsigned i = 0; i < hello->queue_count; i++)
 		at = put_queue(at, &hello->queues[i]);
-	note_end(bytes);
+	frame_end(bytes);
 }
 
 static void get_host(const uint8_t *from, char host[static 40])
@@ -147,12 +147,12 @@ static void get_host(const uint8_t *from, char host[static 40])
 			*c = '?';
 }
 
-int verbs_wire_get_hello(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES], enum verbs_note_type type,
+int verbs_wire_get_hello(const uint8_t bytes[static VERBS_WIRE_FRAME_BYTES], enum verbs_frame_type type,
 			 struct verbs_wire_hello *ret)
 {
 	const uint8_t *at = bytes + HELLO_QUEUES_AT;
 	struct verbs_wire_hello hello = { 0 };
-	int r = note_open(bytes);
+	int r = frame_open(bytes);
 
 	if (r < 0)
 		return r;
@@ -191,81 +191,85 @@ int verbs_wire_get_hello(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES], enum
 
 /* Others: 12 queue, 16 epoch, 20 count, 24 made. */
 
-void verbs_wire_put_note(const struct verbs_wire_note *note, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES])
+void verbs_wire_put_frame(const struct verbs_wire_frame *frame, uint8_t bytes[static VERBS_WIRE_FRAME_BYTES])
 {
-	note_begin(note->type, bytes);
-	bytes[12] = note->queue;
-	bytes_put(bytes + 16, note->epoch, 4);
-	bytes_put(bytes + 20, note->count, 4);
-	put_queue(bytes + 24, &note->made);
-	note_end(bytes);
+	frame_begin(frame->type, bytes);
+	bytes[12] = frame->queue;
+	bytes_put(bytes + 16, frame->epoch, 4);
+	bytes_put(bytes + 20, frame->count, 4);
+	put_queue(bytes + 24, &frame->made);
+	frame_end(bytes);
 }
 
-int verbs_wire_get_note(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES], struct verbs_wire_note *ret)
+int verbs_wire_get_frame(const uint8_t bytes[static VERBS_WIRE_FRAME_BYTES], struct verbs_wire_frame *ret)
 {
-	struct verbs_wire_note note = { 0 };
-	int r = note_open(bytes);
+	struct verbs_wire_frame frame = { 0 };
+	int r = frame_open(bytes);
 
 	if (r < 0)
 		return r;
-	note.type = (enum verbs_note_type)r;
-	if (note.type == VERBS_NOTE_HELLO || note.type == VERBS_NOTE_WELCOME)
+	frame.type = (enum verbs_frame_type)r;
+	if (frame.type == VERBS_FRAME_HELLO || frame.type == VERBS_FRAME_WELCOME)
 		return -EBADMSG;
-	note.queue = bytes[12];
-	if (note.queue >= VERBS_WIRE_QUEUES_MAX)
+	frame.queue = bytes[12];
+	if (frame.queue >= VERBS_WIRE_QUEUES_MAX)
 		return -EBADMSG;
-	note.epoch = (uint32_t)bytes_get(bytes + 16, 4);
-	note.count = (uint32_t)bytes_get(bytes + 20, 4);
-	get_queue(bytes + 24, &note.made);
-	*ret = note;
+	frame.epoch = (uint32_t)bytes_get(bytes + 16, 4);
+	frame.count = (uint32_t)bytes_get(bytes + 20, 4);
+	get_queue(bytes + 24, &frame.made);
+	*ret = frame;
 	return 0;
 }
 
-/* ---- words: 0 sequence, 4 type, 5 count, 6 flags, 7 pieces, 8 value, 16 size, 24 taken, 28 slot or tag ---- */
+/* ---- descriptors: 0 sequence, 4 type, 5 count, 6 flags, 7 pieces, 8 value, 16 size, 24 taken, 28 slot or tag ---- */
 
 enum { FLAG_EMBEDDED = 1, FLAG_WANTS_ROOM = 2, FLAG_PROMISED = 4 };
 
-void verbs_wire_put_word(const struct verbs_word *word, uint8_t bytes[static VERBS_WIRE_HEAD_BYTES])
+void verbs_wire_put_descriptor(const struct verbs_descriptor *descriptor, uint8_t bytes[static VERBS_WIRE_HEAD_BYTES])
 {
-	bytes_put(bytes, word->sequence & UINT32_MAX, 4);
-	bytes[4] = (uint8_t)word->type;
-	bytes[5] = word->count;
-	bytes[6] = (uint8_t)((word->embedded ? FLAG_EMBEDDED : 0) | (word->wants_room ? FLAG_WANTS_ROOM : 0) |
-			     (word->promised ? FLAG_PROMISED : 0));
-	bytes[7] = word->pieces;
-	bytes_put(bytes + 8, word->value, 8);
-	bytes_put(bytes + 16, word->size, 8);
-	bytes_put(bytes + 24, word->taken & UINT32_MAX, 4);
-	bytes_put(bytes + 28, word->type == VERBS_WORD_EAGER ? (uint32_t)word->tag : word->slot, 4);
+	bytes_put(bytes, descriptor->sequence & UINT32_MAX, 4);
+	bytes[4] = (uint8_t)descriptor->type;
+	bytes[5] = descriptor->count;
+	bytes[6] = (uint8_t)((descriptor->embedded ? FLAG_EMBEDDED : 0) |
+			     (descriptor->wants_room ? FLAG_WANTS_ROOM : 0) |
+			     (descriptor->promised ? FLAG_PROMISED : 0));
+	bytes[7] = descriptor->pieces;
+	bytes_put(bytes + 8, descriptor->value, 8);
+	bytes_put(bytes + 16, descriptor->size, 8);
+	bytes_put(bytes + 24, descriptor->taken & UINT32_MAX, 4);
+	bytes_put(bytes + 28, descriptor->type == VERBS_DESCRIPTOR_EAGER ? (uint32_t)descriptor->tag : descriptor->slot,
+		  4);
 }
 
-int verbs_wire_get_word(const uint8_t bytes[static VERBS_WIRE_HEAD_BYTES], struct verbs_word *ret)
+int verbs_wire_get_descriptor(const uint8_t bytes[static VERBS_WIRE_HEAD_BYTES], struct verbs_descriptor *ret)
 {
-	struct verbs_word word = { .type = (enum verbs_word_type)bytes[4] };
+	struct verbs_descriptor descriptor = { .type = (enum verbs_descriptor_type)bytes[4] };
 
-	if (word.type == VERBS_WORD_NONE || word.type >= VERBS_WORD_TYPE_COUNT)
+	if (descriptor.type == VERBS_DESCRIPTOR_NONE || descriptor.type >= VERBS_DESCRIPTOR_TYPE_COUNT)
 		return -EBADMSG;
-	word.sequence = bytes_get(bytes, 4);
-	word.count = bytes[5];
-	word.pieces = bytes[7];
-	word.embedded = bytes[6] & FLAG_EMBEDDED;
-	word.wants_room = bytes[6] & FLAG_WANTS_ROOM;
-	word.promised = bytes[6] & FLAG_PROMISED;
-	word.value = bytes_get(bytes + 8, 8);
-	word.size = bytes_get(bytes + 16, 8);
-	word.taken = bytes_get(bytes + 24, 4);
-	if (word.type == VERBS_WORD_EAGER)
-		word.tag = (int32_t)bytes_get(bytes + 28, 4);
+	descriptor.sequence = bytes_get(bytes, 4);
+	descriptor.count = bytes[5];
+	descriptor.pieces = bytes[7];
+	descriptor.embedded = bytes[6] & FLAG_EMBEDDED;
+	descriptor.wants_room = bytes[6] & FLAG_WANTS_ROOM;
+	descriptor.promised = bytes[6] & FLAG_PROMISED;
+	descriptor.value = bytes_get(bytes + 8, 8);
+	descriptor.size = bytes_get(bytes + 16, 8);
+	descriptor.taken = bytes_get(bytes + 24, 4);
+	if (descriptor.type == VERBS_DESCRIPTOR_EAGER)
+		descriptor.tag = (int32_t)bytes_get(bytes + 28, 4);
 	else
-		word.slot = (uint32_t)bytes_get(bytes + 28, 4);
-	if (word.size > TRANSPORT_MAX_MESSAGE_BYTES ||
-	    (word.type == VERBS_WORD_SLOTS &&
-	     (!word.count || word.count > TRANSPORT_MAX_RECVS || word.size >= VERBS_WIRE_QUEUES_MAX)) ||
-	    (word.type == VERBS_WORD_CREDIT && word.count > VERBS_WIRE_QUEUES_MAX) ||
-	    (word.type == VERBS_WORD_MATCHED && (!word.count || word.count > VERBS_WIRE_MATCHED_MAX)) ||
-	    (word.embedded && word.size > VERBS_WIRE_EMBEDDED_BYTES))
+		descriptor.slot = (uint32_t)bytes_get(bytes + 28, 4);
+	if (descriptor.size > TRANSPORT_MAX_MESSAGE_BYTES ||
+	    (descriptor.type == VERBS_DESCRIPTOR_SLOTS &&
+	     (!descriptor.count || descriptor.count > TRANSPORT_MAX_RECVS ||
+	      descriptor.size >= VERBS_WIRE_QUEUES_MAX)) ||
+	    (descriptor.type == VERBS_DESCRIPTOR_CREDIT && descriptor.count > VERBS_WIRE_QUEUES_MAX) ||
+	    (descriptor.type == VERBS_DESCRIPTOR_MATCHED &&
+	     (!descriptor.count || descriptor.count > VERBS_WIRE_MATCHED_MAX)) ||
+	    (descriptor.embedded && descriptor.size > VERBS_WIRE_EMBEDDED_BYTES))
 		return -EBADMSG;
-	*ret = word;
+	*ret = descriptor;
 	return 0;
 }
 

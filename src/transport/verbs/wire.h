@@ -1,5 +1,5 @@
 /*
- * What two ends of a connection say to each other: notes over the control connection (TCP), words in the rings that each
+ * What two ends of a connection say to each other: frames over the control connection (TCP), descriptors in the rings that each
  * writes into the other's memory, and the 32 bits that come with data. Little-endian, encoded byte by byte
  * (docs/verbs.md). Pure.
  *
@@ -20,18 +20,18 @@ enum {
 	VERBS_WIRE_VERSION = 5,
 	VERBS_WIRE_RAILS_MAX = TRANSPORT_MAX_MEMBERS,
 	VERBS_WIRE_QUEUES_MAX = 16,
-	VERBS_WIRE_NOTE_BYTES = 1024, /* every note, whatever is in it */
+	VERBS_WIRE_FRAME_BYTES = 1024, /* every frame, whatever is in it */
 	VERBS_WIRE_HEAD_BYTES = 32,
-	VERBS_WIRE_WORD_BYTES = 512, /* an entry of a ring */
-	VERBS_WIRE_EMBEDDED_BYTES = VERBS_WIRE_WORD_BYTES - VERBS_WIRE_HEAD_BYTES,
-	VERBS_WIRE_WORDS = 64, /* entries of a ring */
+	VERBS_WIRE_DESCRIPTOR_BYTES = 512, /* an entry of a ring */
+	VERBS_WIRE_EMBEDDED_BYTES = VERBS_WIRE_DESCRIPTOR_BYTES - VERBS_WIRE_HEAD_BYTES,
+	VERBS_WIRE_DESCRIPTORS = 64, /* entries of a ring */
 	VERBS_WIRE_MATCHED_MAX = VERBS_WIRE_EMBEDDED_BYTES / 4,
 	VERBS_WIRE_GID_BYTES = 16,
 };
 
 /*
- * Whatever is counted (words, notices, items of a queue, eager messages) is counted from here on. 32 bits of it are sent; they
- * wrap in every test, not after hours.
+ * Whatever is counted (descriptors, notices, items of a queue, eager messages) is counted from here on. 32 bits of it are
+ * sent; they wrap in every test, not after hours.
  */
 #define VERBS_WIRE_FIRST_COUNT (UINT32_MAX - UINT64_C(50))
 
@@ -52,19 +52,19 @@ int verbs_wire_unmark_handle(uint8_t handle[static TRANSPORT_HANDLE_BYTES], unsi
 void verbs_wire_put_cookie(uint8_t handle[static TRANSPORT_HANDLE_BYTES], uint64_t cookie);
 uint64_t verbs_wire_get_cookie(const uint8_t handle[static TRANSPORT_HANDLE_BYTES]);
 
-/* ---- notes ---- */
+/* ---- frames ---- */
 
-enum verbs_note_type {
-	VERBS_NOTE_NONE,
-	VERBS_NOTE_HELLO,   /* connecting side: all of struct verbs_wire_hello, and the way back */
-	VERBS_NOTE_WELCOME, /* accepting side: the same, but for the way back */
-	VERBS_NOTE_READY,   /* connecting side: its queue (or all, at first) can be written to */
-	VERBS_NOTE_STOPPED, /* either: this queue is stopped here for good; count: notices that came over it (32 bits) */
-	VERBS_NOTE_BUILD,   /* connecting side: a new queue in place of a stopped one */
-	VERBS_NOTE_BUILT,   /* accepting side: so is ours; number 0: it could not be made */
-	VERBS_NOTE_TRUNCATED, /* either: a message was longer than the receive that it matched: the connection is over */
-	VERBS_NOTE_BYE,       /* the end of the connection, in good order */
-	VERBS_NOTE_TYPE_COUNT
+enum verbs_frame_type {
+	VERBS_FRAME_NONE,
+	VERBS_FRAME_HELLO,   /* connecting side: all of struct verbs_wire_hello, and the way back */
+	VERBS_FRAME_WELCOME, /* accepting side: the same, but for the way back */
+	VERBS_FRAME_READY,   /* connecting side: its queue (or all, at first) can be written to */
+	VERBS_FRAME_STOPPED, /* either: this queue is stopped here for good; count: notices that came over it (32 bits) */
+	VERBS_FRAME_BUILD,   /* connecting side: a new queue in place of a stopped one */
+	VERBS_FRAME_BUILT,   /* accepting side: so is ours; number 0: it could not be made */
+	VERBS_FRAME_TRUNCATED, /* either: a message was longer than the receive that it matched: the connection is over */
+	VERBS_FRAME_BYE,       /* the end of the connection, in good order */
+	VERBS_FRAME_TYPE_COUNT
 };
 
 struct verbs_wire_queue {
@@ -91,25 +91,25 @@ struct verbs_wire_hello {
 	uint8_t back[TRANSPORT_HANDLE_BYTES]; /* connecting side: where its own listener is */
 };
 
-struct verbs_wire_note {
-	enum verbs_note_type type;
+struct verbs_wire_frame {
+	enum verbs_frame_type type;
 	uint8_t queue;
 	uint32_t epoch, count;
 	struct verbs_wire_queue made;
 };
 
 /* HELLO and WELCOME. */
-void verbs_wire_put_hello(enum verbs_note_type type, const struct verbs_wire_hello *hello,
-			  uint8_t bytes[static VERBS_WIRE_NOTE_BYTES]);
-int verbs_wire_get_hello(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES], enum verbs_note_type type,
+void verbs_wire_put_hello(enum verbs_frame_type type, const struct verbs_wire_hello *hello,
+			  uint8_t bytes[static VERBS_WIRE_FRAME_BYTES]);
+int verbs_wire_get_hello(const uint8_t bytes[static VERBS_WIRE_FRAME_BYTES], enum verbs_frame_type type,
 			 struct verbs_wire_hello *ret);
 /* All others. */
-void verbs_wire_put_note(const struct verbs_wire_note *note, uint8_t bytes[static VERBS_WIRE_NOTE_BYTES]);
-int verbs_wire_get_note(const uint8_t bytes[static VERBS_WIRE_NOTE_BYTES], struct verbs_wire_note *ret);
+void verbs_wire_put_frame(const struct verbs_wire_frame *frame, uint8_t bytes[static VERBS_WIRE_FRAME_BYTES]);
+int verbs_wire_get_frame(const uint8_t bytes[static VERBS_WIRE_FRAME_BYTES], struct verbs_wire_frame *ret);
 
 /* ---- notices: the 32 bits that come with a write ---- */
 
-enum verbs_notice { VERBS_NOTICE_NONE, VERBS_NOTICE_WORD, VERBS_NOTICE_WHOLE, VERBS_NOTICE_PART };
+enum verbs_notice { VERBS_NOTICE_NONE, VERBS_NOTICE_DESCRIPTOR, VERBS_NOTICE_WHOLE, VERBS_NOTICE_PART };
 
 /* A receive: index of the request, place in its group, and which use of them it is. */
 static inline uint32_t verbs_slot_id(unsigned request, unsigned slot, uint32_t generation)
@@ -141,30 +141,30 @@ static inline uint32_t verbs_notice_slot(uint32_t notice)
 	return notice & 0xffffffU;
 }
 
-/* ---- words ---- */
+/* ---- descriptors ---- */
 
-enum verbs_word_type {
-	VERBS_WORD_NONE, /* never written: an entry of zeroes is no word */
+enum verbs_descriptor_type {
+	VERBS_DESCRIPTOR_NONE, /* never written: an entry of zeroes is no descriptor */
 	/* sender to receiver */
-	VERBS_WORD_EAGER,    /* tag, size, value: place in the window; `embedded`: the message follows the head */
-	VERBS_WORD_ANNOUNCE, /* slot, size: the message for this slot is so long */
+	VERBS_DESCRIPTOR_EAGER, /* tag, size, value: place in the window; `embedded`: the message follows the head */
+	VERBS_DESCRIPTOR_RTS,   /* slot, size: the message for this slot is so long */
 	/* receiver to sender; in each `value` says how far the window is free, `pieces` how many of their places were freed */
 	/* count: receives that were posted follow; slot: data notices taken so far from the queue with the number `size` */
-	VERBS_WORD_SLOTS,
-	VERBS_WORD_GRANT, /* slot, size: it may be written up to here */
+	VERBS_DESCRIPTOR_SLOTS,
+	VERBS_DESCRIPTOR_GRANT, /* slot, size: it may be written up to here */
 	/* count: numbers of eager messages follow that were matched with receives the sender will not hear of */
-	VERBS_WORD_MATCHED,
+	VERBS_DESCRIPTOR_MATCHED,
 	/* both ways */
-	VERBS_WORD_CREDIT, /* count: numbers follow, of notices with data taken from each queue */
+	VERBS_DESCRIPTOR_CREDIT, /* count: numbers follow, of notices with data taken from each queue */
 	/* sender to receiver; slot, size, pieces (its number): the next bytes for this slot, whose message was announced */
-	VERBS_WORD_PIECE,
-	VERBS_WORD_TYPE_COUNT
+	VERBS_DESCRIPTOR_PIECE,
+	VERBS_DESCRIPTOR_TYPE_COUNT
 };
 
-struct verbs_word {
-	enum verbs_word_type type;
+struct verbs_descriptor {
+	enum verbs_descriptor_type type;
 	uint64_t sequence; /* of this ring, from 1; 32 bits of it travel, as of taken */
-	uint64_t taken;    /* words of the other ring that were taken when this one was written */
+	uint64_t taken;    /* descriptors of the other ring that were taken when this one was written */
 	uint8_t count;
 	uint8_t pieces;  /* since the beginning, modulo 256 */
 	bool embedded;   /* EAGER */
@@ -182,8 +182,8 @@ struct verbs_wire_slot {
 	uint32_t rkeys[VERBS_WIRE_RAILS_MAX]; /* rail_count of the receiving side */
 };
 
-void verbs_wire_put_word(const struct verbs_word *word, uint8_t bytes[static VERBS_WIRE_HEAD_BYTES]);
-int verbs_wire_get_word(const uint8_t bytes[static VERBS_WIRE_HEAD_BYTES], struct verbs_word *ret);
+void verbs_wire_put_descriptor(const struct verbs_descriptor *descriptor, uint8_t bytes[static VERBS_WIRE_HEAD_BYTES]);
+int verbs_wire_get_descriptor(const uint8_t bytes[static VERBS_WIRE_HEAD_BYTES], struct verbs_descriptor *ret);
 static inline size_t verbs_wire_slot_bytes(unsigned rail_count)
 {
 	return 24 + 4 * (size_t)rail_count;

@@ -417,7 +417,7 @@ static void the_registered_memory_of_a_connection_is_its_own(void **state)
 	verbs_bed_close(&bed);
 }
 
-/* A device gives its queues more inline than they ask for; words are no longer for that. */
+/* A device gives its queues more inline than they ask for; descriptors are no longer for that. */
 static void a_device_that_writes_much_of_itself_will_do(void **state)
 {
 	static const size_t sizes[] = { 100, 188, 189, 480, 481, 700, 950 };

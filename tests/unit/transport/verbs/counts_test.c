@@ -65,8 +65,8 @@ static void every_count_passes_32_bits(void **state)
 	verbs_bed_close(&bed);
 }
 
-/* As if so many words had gone over the receiver's ring meanwhile. */
-static void pass_words(struct verbs_bed *bed, uint64_t count)
+/* As if so many descriptors had gone over the receiver's ring meanwhile. */
+static void pass_descriptors(struct verbs_bed *bed, uint64_t count)
 {
 	struct verbs_connection *sender = (struct verbs_connection *)bed->link.sender;
 	struct verbs_connection *receiver = (struct verbs_connection *)bed->link.receiver;
@@ -80,7 +80,7 @@ static void pass_words(struct verbs_bed *bed, uint64_t count)
 
 /*
  * The first receive was told of long ago, for a message that is on its way over another queue pair; what is sent after that
- * belongs to the second one. 2^31 words later the first must not look like one that the sender has not seen.
+ * belongs to the second one. 2^31 descriptors later the first must not look like one that the sender has not seen.
  */
 static void a_receive_that_waits_for_very_long_is_still_the_older_one(void **state)
 {
@@ -96,7 +96,7 @@ static void a_receive_that_waits_for_very_long_is_still_the_older_one(void **sta
 	progress_both(&bed);
 	assert_int_equal(sender->s.offer_count, 1);
 	sender->s.offer_count = 0; /* the message for it */
-	pass_words(&bed, ((uint64_t)1 << 31) + VERBS_WIRE_WORDS);
+	pass_descriptors(&bed, ((uint64_t)1 << 31) + VERBS_WIRE_DESCRIPTORS);
 	send = post(&bed, true, message, sizeof(message), 3);
 	while (!is_done(send))
 		progress_both(&bed);

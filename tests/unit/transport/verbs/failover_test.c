@@ -262,7 +262,7 @@ static void a_path_for_short_writes_alone_is_an_error(void **state)
 	}
 }
 
-/* Each loss asks for a word of credit, which arrives. */
+/* Each loss asks for a descriptor of credit, which arrives. */
 static void a_path_for_credit_alone_is_an_error(void **state)
 {
 	const struct transport_ops *ops = &transport_verbs;

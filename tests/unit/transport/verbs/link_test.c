@@ -119,7 +119,7 @@ static void a_paced_message_costs_two_requests_more(void **state)
 	count_costs(true, 2);
 }
 
-/* What flows one way brings its own credit: no words but those of the receives, however long it goes on. */
+/* What flows one way brings its own credit: no descriptors but those of the receives, however long it goes on. */
 static void many_messages_cost_two_requests_each(void **state)
 {
 	enum { MESSAGES = 400, BYTES = 64 << 10 };
@@ -269,7 +269,7 @@ static void copied_messages_pass_eager_ones_that_wait(void **state)
 			sent += request != NULL;
 		} while (request && sent < most);
 		assert_true(sent < MOST);
-		while (!verbs_receiver_has_kept((struct verbs_connection *)bed.link.receiver)) {
+		while (!verbs_receiver_has_unexpected((struct verbs_connection *)bed.link.receiver)) {
 			assert_int_equal(ops->progress(bed.link.receiver, &next), 0);
 			assert_false(runtime_past(deadline_ns));
 		}

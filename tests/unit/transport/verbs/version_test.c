@@ -86,7 +86,7 @@ static void a_hello_of_another_version_is_turned_away(void **state)
 	struct transport_connection *dialled = NULL, *accepted = NULL;
 	struct transport_request *request = NULL;
 	const struct verbs_transport *transport;
-	uint8_t note[VERBS_WIRE_NOTE_BYTES];
+	uint8_t frame[VERBS_WIRE_FRAME_BYTES];
 	struct meeting meeting;
 	enum transport_next next;
 	char expected[80];
@@ -98,14 +98,14 @@ static void a_hello_of_another_version_is_turned_away(void **state)
 	transport = (const struct verbs_transport *)meeting.bed.transport;
 	assert_int_equal(verbs_wire_unmark_handle(meeting.handle, &version), 0);
 	verbs_wire_put_cookie(meeting.handle, 0);
-	verbs_wire_put_hello(VERBS_NOTE_HELLO, &hello, note);
-	note[VERSION_AT] = VERBS_WIRE_VERSION - 1;
+	verbs_wire_put_hello(VERBS_FRAME_HELLO, &hello, frame);
+	frame[VERSION_AT] = VERBS_WIRE_VERSION - 1;
 	for (int r = 0; r == 0;) {
 		if (!dialled)
 			r = tcp->connect(transport->control, transport->control_devices[0], -1, meeting.handle,
 					 &dialled);
 		else if (!sent)
-			r = sent = verbs_control_send_bytes(dialled, note, &request);
+			r = sent = verbs_control_send_bytes(dialled, frame, &request);
 		else
 			r = tcp->progress(dialled, &next);
 		if (r > 0)

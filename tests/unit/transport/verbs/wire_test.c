@@ -36,22 +36,22 @@ static struct verbs_wire_hello some_hello(void)
 static void a_hello_comes_back_as_it_was(void **state)
 {
 	struct verbs_wire_hello hello = some_hello(), back;
-	uint8_t bytes[VERBS_WIRE_NOTE_BYTES];
+	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
 
 	(void)state;
-	verbs_wire_put_hello(VERBS_NOTE_HELLO, &hello, bytes);
+	verbs_wire_put_hello(VERBS_FRAME_HELLO, &hello, bytes);
 	memset(&back, 0, sizeof(back));
-	assert_int_equal(verbs_wire_get_hello(bytes, VERBS_NOTE_HELLO, &back), 0);
+	assert_int_equal(verbs_wire_get_hello(bytes, VERBS_FRAME_HELLO, &back), 0);
 	assert_memory_equal(&back, &hello, sizeof(hello));
-	assert_int_equal(verbs_wire_get_hello(bytes, VERBS_NOTE_WELCOME, &back), -EBADMSG);
+	assert_int_equal(verbs_wire_get_hello(bytes, VERBS_FRAME_WELCOME, &back), -EBADMSG);
 	bytes[4]++;
-	assert_int_equal(verbs_wire_get_hello(bytes, VERBS_NOTE_HELLO, &back), -EPROTO);
+	assert_int_equal(verbs_wire_get_hello(bytes, VERBS_FRAME_HELLO, &back), -EPROTO);
 }
 
 static void what_a_hello_must_not_say_is_refused(void **state)
 {
 	struct verbs_wire_hello bad[7], back;
-	uint8_t bytes[VERBS_WIRE_NOTE_BYTES];
+	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
 
 	(void)state;
 	for (unsigned i = 0; i < 7; i++)
@@ -63,120 +63,120 @@ static void what_a_hello_must_not_say_is_refused(void **state)
 	bad[4].rails[0].mtu = 0;
 	bad[5].queues[0].number = 0;
 	for (unsigned i = 0; i < 6; i++) {
-		verbs_wire_put_hello(VERBS_NOTE_HELLO, &bad[i], bytes);
-		assert_int_equal(verbs_wire_get_hello(bytes, VERBS_NOTE_HELLO, &back), -EBADMSG);
+		verbs_wire_put_hello(VERBS_FRAME_HELLO, &bad[i], bytes);
+		assert_int_equal(verbs_wire_get_hello(bytes, VERBS_FRAME_HELLO, &back), -EBADMSG);
 	}
 	/* Counts beyond the arrays, and host names for the log. */
 	memcpy(bad[6].host, "a\nb\x1b", 5);
-	verbs_wire_put_hello(VERBS_NOTE_HELLO, &bad[6], bytes);
-	assert_int_equal(verbs_wire_get_hello(bytes, VERBS_NOTE_HELLO, &back), 0);
+	verbs_wire_put_hello(VERBS_FRAME_HELLO, &bad[6], bytes);
+	assert_int_equal(verbs_wire_get_hello(bytes, VERBS_FRAME_HELLO, &back), 0);
 	assert_string_equal(back.host, "a?b?");
 	bytes[12] = 9;
-	assert_int_equal(verbs_wire_get_hello(bytes, VERBS_NOTE_HELLO, &back), -EBADMSG);
+	assert_int_equal(verbs_wire_get_hello(bytes, VERBS_FRAME_HELLO, &back), -EBADMSG);
 }
 
-static void every_damaged_byte_of_a_note_is_noticed(void **state)
+static void every_damaged_byte_of_a_frame_is_noticed(void **state)
 {
-	const struct verbs_wire_note note = {
-		.type = VERBS_NOTE_BUILD, .queue = 3, .epoch = 0x01020304, .count = 0xfffffff0, .made = { 5, 6, 1 }
+	const struct verbs_wire_frame frame = {
+		.type = VERBS_FRAME_BUILD, .queue = 3, .epoch = 0x01020304, .count = 0xfffffff0, .made = { 5, 6, 1 }
 	};
-	uint8_t bytes[VERBS_WIRE_NOTE_BYTES];
-	struct verbs_wire_note back;
+	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
+	struct verbs_wire_frame back;
 
 	(void)state;
 	memset(&back, 0, sizeof(back));
-	verbs_wire_put_note(&note, bytes);
-	assert_int_equal(verbs_wire_get_note(bytes, &back), 0);
-	assert_int_equal(back.type, note.type);
+	verbs_wire_put_frame(&frame, bytes);
+	assert_int_equal(verbs_wire_get_frame(bytes, &back), 0);
+	assert_int_equal(back.type, frame.type);
 	assert_int_equal(back.queue, 3);
-	assert_int_equal(back.epoch, note.epoch);
-	assert_int_equal(back.count, note.count);
+	assert_int_equal(back.epoch, frame.epoch);
+	assert_int_equal(back.count, frame.count);
 	assert_int_equal(back.made.number, 5);
 	assert_int_equal(back.made.psn, 6);
 	assert_int_equal(back.made.rail, 1);
-	for (unsigned i = 0; i < VERBS_WIRE_NOTE_BYTES; i++) {
+	for (unsigned i = 0; i < VERBS_WIRE_FRAME_BYTES; i++) {
 		bytes[i] ^= 0x40;
-		assert_true(verbs_wire_get_note(bytes, &back) < 0);
+		assert_true(verbs_wire_get_frame(bytes, &back) < 0);
 		bytes[i] ^= 0x40;
 	}
 }
 
-static void notes_out_of_range_are_refused(void **state)
+static void frames_out_of_range_are_refused(void **state)
 {
-	struct verbs_wire_note note = { .type = VERBS_NOTE_STOPPED, .queue = VERBS_WIRE_QUEUES_MAX }, back;
+	struct verbs_wire_frame frame = { .type = VERBS_FRAME_STOPPED, .queue = VERBS_WIRE_QUEUES_MAX }, back;
 	struct verbs_wire_hello hello = some_hello();
-	uint8_t bytes[VERBS_WIRE_NOTE_BYTES];
+	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
 
 	(void)state;
-	verbs_wire_put_note(&note, bytes);
-	assert_int_equal(verbs_wire_get_note(bytes, &back), -EBADMSG);
-	verbs_wire_put_hello(VERBS_NOTE_WELCOME, &hello, bytes);
-	assert_int_equal(verbs_wire_get_note(bytes, &back), -EBADMSG);
+	verbs_wire_put_frame(&frame, bytes);
+	assert_int_equal(verbs_wire_get_frame(bytes, &back), -EBADMSG);
+	verbs_wire_put_hello(VERBS_FRAME_WELCOME, &hello, bytes);
+	assert_int_equal(verbs_wire_get_frame(bytes, &back), -EBADMSG);
 }
 
-static void words_come_back_as_they_were(void **state)
+static void descriptors_come_back_as_they_were(void **state)
 {
-	const struct verbs_word words[] = {
-		{ .type = VERBS_WORD_EAGER,
+	const struct verbs_descriptor descriptors[] = {
+		{ .type = VERBS_DESCRIPTOR_EAGER,
 		  .sequence = 1,
 		  .taken = 0xffffffff,
 		  .embedded = true,
 		  .tag = -5,
 		  .value = 512,
 		  .size = 480 },
-		{ .type = VERBS_WORD_ANNOUNCE,
+		{ .type = VERBS_DESCRIPTOR_RTS,
 		  .sequence = 0xffffffff,
 		  .slot = 0xabcdef,
 		  .size = TRANSPORT_MAX_MESSAGE_BYTES },
-		{ .type = VERBS_WORD_SLOTS, .sequence = 3, .count = 8, .promised = true, .value = 1ULL << 60 },
-		{ .type = VERBS_WORD_GRANT, .sequence = 4, .slot = 7, .size = 65536 },
-		{ .type = VERBS_WORD_MATCHED, .sequence = 6, .count = 120, .value = 9 },
-		{ .type = VERBS_WORD_CREDIT, .sequence = 5, .count = 16, .wants_room = true, .pieces = 255 },
-		{ .type = VERBS_WORD_PIECE, .sequence = 7, .slot = 7, .size = 16384, .pieces = 3 },
+		{ .type = VERBS_DESCRIPTOR_SLOTS, .sequence = 3, .count = 8, .promised = true, .value = 1ULL << 60 },
+		{ .type = VERBS_DESCRIPTOR_GRANT, .sequence = 4, .slot = 7, .size = 65536 },
+		{ .type = VERBS_DESCRIPTOR_MATCHED, .sequence = 6, .count = 120, .value = 9 },
+		{ .type = VERBS_DESCRIPTOR_CREDIT, .sequence = 5, .count = 16, .wants_room = true, .pieces = 255 },
+		{ .type = VERBS_DESCRIPTOR_PIECE, .sequence = 7, .slot = 7, .size = 16384, .pieces = 3 },
 	};
 	uint8_t bytes[VERBS_WIRE_HEAD_BYTES];
 
 	(void)state;
-	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		struct verbs_word back;
+	for (unsigned i = 0; i < sizeof(descriptors) / sizeof(descriptors[0]); i++) {
+		struct verbs_descriptor back;
 
 		memset(&back, 0, sizeof(back));
-		verbs_wire_put_word(&words[i], bytes);
-		assert_int_equal(verbs_wire_get_word(bytes, &back), 0);
-		assert_int_equal(back.type, words[i].type);
-		assert_int_equal(back.sequence, words[i].sequence);
-		assert_int_equal(back.taken, words[i].taken);
-		assert_int_equal(back.count, words[i].count);
-		assert_int_equal(back.pieces, words[i].pieces);
-		assert_int_equal(back.embedded, words[i].embedded);
-		assert_int_equal(back.wants_room, words[i].wants_room);
-		assert_int_equal(back.promised, words[i].promised);
-		assert_int_equal(back.slot, words[i].slot);
-		assert_int_equal(back.tag, words[i].tag);
-		assert_true(back.value == words[i].value && back.size == words[i].size);
+		verbs_wire_put_descriptor(&descriptors[i], bytes);
+		assert_int_equal(verbs_wire_get_descriptor(bytes, &back), 0);
+		assert_int_equal(back.type, descriptors[i].type);
+		assert_int_equal(back.sequence, descriptors[i].sequence);
+		assert_int_equal(back.taken, descriptors[i].taken);
+		assert_int_equal(back.count, descriptors[i].count);
+		assert_int_equal(back.pieces, descriptors[i].pieces);
+		assert_int_equal(back.embedded, descriptors[i].embedded);
+		assert_int_equal(back.wants_room, descriptors[i].wants_room);
+		assert_int_equal(back.promised, descriptors[i].promised);
+		assert_int_equal(back.slot, descriptors[i].slot);
+		assert_int_equal(back.tag, descriptors[i].tag);
+		assert_true(back.value == descriptors[i].value && back.size == descriptors[i].size);
 	}
 }
 
-static void words_that_say_too_much_are_refused(void **state)
+static void descriptors_that_say_too_much_are_refused(void **state)
 {
-	const struct verbs_word words[] = {
-		{ .type = VERBS_WORD_NONE },
-		{ .type = VERBS_WORD_TYPE_COUNT },
-		{ .type = VERBS_WORD_SLOTS, .count = 0 },
-		{ .type = VERBS_WORD_SLOTS, .count = 9 },
-		{ .type = VERBS_WORD_CREDIT, .count = 17 },
-		{ .type = VERBS_WORD_MATCHED, .count = 0 },
-		{ .type = VERBS_WORD_MATCHED, .count = 121 },
-		{ .type = VERBS_WORD_EAGER, .embedded = true, .size = VERBS_WIRE_EMBEDDED_BYTES + 1 },
-		{ .type = VERBS_WORD_ANNOUNCE, .size = TRANSPORT_MAX_MESSAGE_BYTES + 1 },
+	const struct verbs_descriptor descriptors[] = {
+		{ .type = VERBS_DESCRIPTOR_NONE },
+		{ .type = VERBS_DESCRIPTOR_TYPE_COUNT },
+		{ .type = VERBS_DESCRIPTOR_SLOTS, .count = 0 },
+		{ .type = VERBS_DESCRIPTOR_SLOTS, .count = 9 },
+		{ .type = VERBS_DESCRIPTOR_CREDIT, .count = 17 },
+		{ .type = VERBS_DESCRIPTOR_MATCHED, .count = 0 },
+		{ .type = VERBS_DESCRIPTOR_MATCHED, .count = 121 },
+		{ .type = VERBS_DESCRIPTOR_EAGER, .embedded = true, .size = VERBS_WIRE_EMBEDDED_BYTES + 1 },
+		{ .type = VERBS_DESCRIPTOR_RTS, .size = TRANSPORT_MAX_MESSAGE_BYTES + 1 },
 	};
 	uint8_t bytes[VERBS_WIRE_HEAD_BYTES];
-	struct verbs_word back;
+	struct verbs_descriptor back;
 
 	(void)state;
-	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		verbs_wire_put_word(&words[i], bytes);
-		assert_int_equal(verbs_wire_get_word(bytes, &back), -EBADMSG);
+	for (unsigned i = 0; i < sizeof(descriptors) / sizeof(descriptors[0]); i++) {
+		verbs_wire_put_descriptor(&descriptors[i], bytes);
+		assert_int_equal(verbs_wire_get_descriptor(bytes, &back), -EBADMSG);
 	}
 }
 
@@ -237,10 +237,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_hello_comes_back_as_it_was),
 		cmocka_unit_test(what_a_hello_must_not_say_is_refused),
-		cmocka_unit_test(every_damaged_byte_of_a_note_is_noticed),
-		cmocka_unit_test(notes_out_of_range_are_refused),
-		cmocka_unit_test(words_come_back_as_they_were),
-		cmocka_unit_test(words_that_say_too_much_are_refused),
+		cmocka_unit_test(every_damaged_byte_of_a_frame_is_noticed),
+		cmocka_unit_test(frames_out_of_range_are_refused),
+		cmocka_unit_test(descriptors_come_back_as_they_were),
+		cmocka_unit_test(descriptors_that_say_too_much_are_refused),
 		cmocka_unit_test(a_slot_and_its_names_come_back),
 		cmocka_unit_test(a_handle_of_tcp_is_told_from_ours),
 	};
