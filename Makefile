@@ -331,7 +331,7 @@ TIMEOUT ?= 240
 JOBS ?= $(shell expr $$(nproc) + 1)
 T ?=
 RUN := tests/gates/run-tests
-GATES := check-abi check-guest check-layers check-size check-docs check-gates
+GATES := check-abi check-imports check-layers check-size check-docs check-gates
 # In a sanitized or fault build the plugin imports other things, and the texts are the same: no gates.
 ifneq ($(SAN)$(filter 1,$(FAULTS)),)
 GATES :=
@@ -436,8 +436,8 @@ GATE_ROOT ?= .
 check-abi: $(if $(filter $(O)/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)) ## the plugin exports what src/plugin/exports.txt lists, and needs libc alone
 	@tests/gates/abi '$(GATE_PLUGIN)' '$(ABI_LIST)'
 
-check-guest: $(if $(filter $(O)/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)) ## the plugin imports nothing that a guest may not use
-	@tests/gates/guest '$(GATE_PLUGIN)' '$(GATE_ROOT)'
+check-imports: $(if $(filter $(O)/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)) ## the plugin imports nothing that would change the process it is in
+	@tests/gates/imports '$(GATE_PLUGIN)' '$(GATE_ROOT)'
 
 check-layers: ## includes point only downwards (layers.txt)
 	@cd '$(GATE_ROOT)' && awk -f '$(CURDIR)/tests/gates/layers.awk' '$(CURDIR)/layers.txt' $$(find src -name '*.[ch]' | sort)

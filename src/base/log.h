@@ -1,5 +1,5 @@
 /*
- * Logging. The plugin is a guest: it never writes to stdout, and it writes to stderr only before NCCL handed it a
+ * Logging. The plugin lives in a process of others: it never writes to stdout, and it writes to stderr only before NCCL handed it a
  * logger. Every function here keeps errno, is safe from any thread, and never fails.
  *
  * Invariant: with a sink set, log_write never calls it. The sink may block for as long as it likes (NCCL's holds a lock of

@@ -119,7 +119,7 @@ static const struct iovec *cut_parts(enum sys_fault_kind kind, const struct iove
 #define CUT_PARTS(kind, parts, count) (parts)
 #endif
 
-/* errno belongs to the process that we are a guest in: it is put back, and our callers get it as a result. */
+/* errno belongs to the process that loaded us: it is put back, and our callers get it as a result. */
 static ssize_t result_of(ssize_t result, int saved_errno)
 {
 	if (result < 0) {

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
-#include "plugin/guest.h"
+#include "plugin/fork.h"
 #include "plugin/state.h"
 #include "plugin/steer.h"
 #include "plugin/steer/agreed.h"
@@ -32,7 +32,7 @@ struct plugin_collnet_listener {
 
 int plugin_collnet_init_process(log_sink *logger)
 {
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	plugin_state_log_hold(logger, true);
 	return 0;
@@ -43,7 +43,7 @@ int plugin_collnet_init(uint64_t comm_id, log_sink *logger, struct plugin_collne
 	int saved_errno = errno;
 	struct plugin_collnet_context *context;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	context = sys_zalloc(sizeof(*context));
 	errno = saved_errno;
@@ -59,7 +59,7 @@ int plugin_collnet_finalize(struct plugin_collnet_context *context)
 {
 	int saved_errno = errno;
 
-	if (!plugin_guest_forked() && context) {
+	if (!plugin_is_forked() && context) {
 		sys_free(context);
 		plugin_state_log_put();
 	}
@@ -110,7 +110,7 @@ int plugin_collnet_devices(int *ret_count)
 {
 	int saved_errno = errno, r, count = 0;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	log_collect();
 	r = plugin_state_device_count(&count);
@@ -127,7 +127,7 @@ int plugin_collnet_properties(int device, struct plugin_net_properties *ret)
 {
 	int saved_errno = errno, r;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	r = plugin_state_device(device, ret);
 	if (r == 0) {
@@ -193,7 +193,7 @@ int plugin_collnet_listen(struct plugin_collnet_context *context, int device, vo
 	struct plugin_collnet_listener *listener;
 	int saved_errno = errno, r = -ENOMEM;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	listener = sys_zalloc(sizeof(*listener));
 	if (listener) {
@@ -283,7 +283,7 @@ int plugin_collnet_connect(struct plugin_collnet_listener *listener, int count, 
 	int saved_errno = errno, r = -EINVAL;
 	const uint8_t **list = NULL;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	if (!listener)
 		return -EINVAL;
@@ -314,7 +314,7 @@ int plugin_collnet_close_group(struct aggregate_group *group)
 {
 	int saved_errno = errno;
 
-	if (plugin_guest_forked() || !group)
+	if (plugin_is_forked() || !group)
 		return 0;
 	aggregate_close_group(group);
 	plugin_state_engine_put();
@@ -326,7 +326,7 @@ int plugin_collnet_close_listener(struct plugin_collnet_listener *listener)
 {
 	int saved_errno = errno;
 
-	if (plugin_guest_forked() || !listener)
+	if (plugin_is_forked() || !listener)
 		return 0;
 	if (listener->listener) {
 		aggregate_close_listener(listener->listener);
@@ -405,7 +405,7 @@ int plugin_collnet_register(struct aggregate_group *group, void *data, size_t by
 	int saved_errno = errno, r;
 	struct aggregate_memory *registration = NULL;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	if (memory != NCCL_POINTER_HOST)
 		return -EOPNOTSUPP; /* so NCCL does not use its registered buffers, which are in GPU memory */
@@ -420,7 +420,7 @@ int plugin_collnet_deregister(struct aggregate_group *group, void *registration)
 {
 	int saved_errno = errno;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	aggregate_deregister(group, registration);
 	errno = saved_errno;
@@ -432,7 +432,7 @@ int plugin_collnet_reduce_all(struct aggregate_group *group, const void *send, v
 {
 	int saved_errno = errno, r;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	r = check_supported(type, operation);
 	if (r == 0)
@@ -447,7 +447,7 @@ int plugin_collnet_test(struct aggregate_request *request, int *ret_done, int *r
 	bool is_done = false;
 	size_t bytes = 0;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	r = aggregate_test(request, &is_done, &bytes);
 	if (r == 0) {

@@ -1,7 +1,7 @@
 #include "plugin/env.h"
 
 #include "base/log.h"
-#include "plugin/guest.h"
+#include "plugin/fork.h"
 #include "plugin/state.h"
 #include "plugin/steer.h"
 #include "plugin/steer/collnet.h"
@@ -102,7 +102,7 @@ const char *plugin_env_get(const char *name)
 	int saved_errno = errno;
 	const char *value = steer_get(name);
 
-	if (value || plugin_guest_forked())
+	if (value || plugin_is_forked())
 		return value;
 	if (!strcmp(name, "NCCL_NET_PLUGIN")) {
 		pthread_mutex_lock(&answers.lock);

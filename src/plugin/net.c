@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "nccl/types.h"
-#include "plugin/guest.h"
+#include "plugin/fork.h"
 #include "plugin/report.h"
 #include "plugin/steer.h"
 #include "plugin/state.h"
@@ -49,7 +49,7 @@ int plugin_net_init_process(log_sink *logger)
 {
 	int saved_errno = errno, r;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	plugin_state_log_hold(logger, true);
 	log_collect();
@@ -83,7 +83,7 @@ int plugin_net_init(uint64_t comm_id, int traffic_class, log_sink *logger, struc
 	struct plugin_net_context *context;
 	struct transport *transport;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	plugin_state_log_hold(logger, false);
 	log_collect();
@@ -132,7 +132,7 @@ int plugin_net_finalize(struct plugin_net_context *context)
 {
 	int saved_errno = errno;
 
-	if (plugin_guest_forked() || !context)
+	if (plugin_is_forked() || !context)
 		return 0;
 	log_collect();
 	if (context->holds_transport)
@@ -146,14 +146,14 @@ int plugin_net_finalize(struct plugin_net_context *context)
 
 int plugin_net_check(void)
 {
-	return plugin_guest_forked() ? -ECHILD : 0;
+	return plugin_is_forked() ? -ECHILD : 0;
 }
 
 int plugin_net_devices(int *ret_count)
 {
 	int saved_errno = errno, r;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	log_collect();
 	r = plugin_state_device_count(ret_count);
@@ -169,7 +169,7 @@ int plugin_net_properties(int device, struct plugin_net_properties *ret)
 {
 	int saved_errno = errno, r;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	log_collect();
 	r = plugin_state_device(device, ret);
@@ -182,7 +182,7 @@ int plugin_net_join(int count, const int *members, int *ret_device)
 {
 	int saved_errno = errno, r;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	log_collect();
 	r = plugin_state_join(count, members, ret_device);
@@ -196,7 +196,7 @@ int plugin_net_listen(int device, void *handle, struct transport_listener **ret)
 	int saved_errno = errno, r;
 	struct transport *transport;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	log_collect();
 	r = plugin_state_get(&transport);
@@ -216,7 +216,7 @@ int plugin_net_connect(int device, int traffic_class, void *handle, struct trans
 	struct transport_connection *connection = NULL;
 	struct transport *transport;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	r = traffic_class_check(traffic_class, &traffic_class);
 	if (r < 0)
@@ -240,7 +240,7 @@ int plugin_net_accept(struct transport_listener *listener, struct transport_conn
 	int saved_errno = errno, r;
 	struct transport_connection *connection = NULL;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	r = plugin_state_ops()->accept(listener, &connection);
 	if (r == 0) {
@@ -256,7 +256,7 @@ int plugin_net_register(struct transport_connection *connection, void *data, siz
 {
 	int saved_errno = errno, r;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	r = plugin_state_ops()->memory_register(connection, data, bytes, (unsigned)memory, ret);
 	errno = saved_errno;
@@ -268,7 +268,7 @@ int plugin_net_register_dmabuf(struct transport_connection *connection, void *da
 {
 	int saved_errno = errno, r;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	r = plugin_state_ops()->memory_register_dmabuf(connection, data, bytes, (unsigned)memory, offset, fd, ret);
 	errno = saved_errno;
@@ -279,7 +279,7 @@ int plugin_net_deregister(struct transport_connection *connection, void *registr
 {
 	int saved_errno = errno, r;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	r = plugin_state_ops()->memory_deregister(connection, registration);
 	errno = saved_errno;
@@ -291,7 +291,7 @@ int plugin_net_send(struct transport_connection *connection, void *data, size_t 
 {
 	int saved_errno = errno, r;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	r = plugin_state_ops()->send(connection, data, bytes, tag, registration, ret);
 	errno = saved_errno;
@@ -303,7 +303,7 @@ int plugin_net_receive(struct transport_connection *connection, int count, void 
 {
 	int saved_errno = errno, r;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	if (count < 1 || count > TRANSPORT_MAX_RECVS)
 		return -EINVAL;
@@ -317,7 +317,7 @@ int plugin_net_flush(struct transport_connection *connection, int count, void *c
 {
 	int saved_errno = errno, r;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	r = plugin_state_ops()->flush(connection, count, data, bytes, registrations, ret);
 	errno = saved_errno;
@@ -330,7 +330,7 @@ int plugin_net_test(struct transport_request *request, int *ret_done, int *ret_s
 	int saved_errno = errno, r;
 	bool is_done = false;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return -ECHILD;
 	/* How many sizes there are only the transport knows: the ones it does not write keep this mark. */
 	for (int i = 0; i < TRANSPORT_MAX_RECVS; i++)
@@ -349,7 +349,7 @@ int plugin_net_close_connection(struct transport_connection *connection)
 {
 	int saved_errno = errno;
 
-	if (plugin_guest_forked() || !connection)
+	if (plugin_is_forked() || !connection)
 		return 0;
 	plugin_state_ops()->close_connection(connection);
 	plugin_state_put();
@@ -361,7 +361,7 @@ int plugin_net_close_listener(struct transport_listener *listener)
 {
 	int saved_errno = errno;
 
-	if (plugin_guest_forked() || !listener)
+	if (plugin_is_forked() || !listener)
 		return 0;
 	plugin_state_ops()->close_listener(listener);
 	plugin_state_put();

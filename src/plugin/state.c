@@ -3,7 +3,7 @@
 #include "aggregate/aggregate.h"
 #include "base/log.h"
 #include "plugin/cluster.h"
-#include "plugin/guest.h"
+#include "plugin/fork.h"
 #include "tributary/cluster.h"
 #include "transport/transport.h"
 
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-struct plugin_guest plugin_guest = PLUGIN_GUEST_UNARMED;
+struct plugin_fork plugin_fork = PLUGIN_FORK_UNARMED;
 
 static struct {
 	pthread_mutex_t lock; /* guards all that is not atomic; loaded parameters are not written again */
@@ -71,7 +71,7 @@ void plugin_state_load(void)
 		return;
 	pthread_mutex_lock(&state.lock);
 	if (!atomic_load_explicit(&state.loaded, memory_order_relaxed)) {
-		plugin_guest_arm(&plugin_guest);
+		plugin_fork_arm(&plugin_fork);
 		source = params_from_environment();
 		params_load(&source, complain, NULL, &state.params);
 		plugin_choose(&state.params, getenv("NCCL_NET"), state.rdma_root, &state.choice);
@@ -381,7 +381,7 @@ void plugin_state_reset(const struct transport_ops *ops, const char *rdma_root)
 	state.cluster_known = false;
 	log_holders = 0;
 	log_held_for_good = false;
-	plugin_guest_disarm(&plugin_guest);
+	plugin_fork_disarm(&plugin_fork);
 	state.ops = ops ? ops : &transport_tcp;
 	state.ops_are_given = ops != NULL;
 	state.rdma_root = rdma_root ? rdma_root : PLUGIN_RDMA_ROOT;

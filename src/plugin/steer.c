@@ -5,7 +5,7 @@
 #include "base/params.h"
 #include "base/sys.h"
 #include "gpu/current.h"
-#include "plugin/guest.h"
+#include "plugin/fork.h"
 #include "plugin/net.h"
 #include "plugin/state.h"
 #include "plugin/steer/collnet.h"
@@ -52,7 +52,7 @@ static void thread_ends(void *arg)
 {
 	struct steer_thread *thread = arg, **link = &steer_here.threads;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return;
 	become_idle(thread);
 	pthread_mutex_lock(&steer_here.lock);
@@ -100,7 +100,7 @@ __attribute__((destructor)) static void leave(void)
 	enum { TRIES = 100 };
 	int r = EBUSY;
 
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return;
 	for (unsigned i = 0; i < TRIES && r; i++) {
 		r = pthread_mutex_trylock(&steer_here.lock);
@@ -299,7 +299,7 @@ const char *steer_get(const char *name)
 	const char *value;
 	bool ready;
 
-	if (strncmp(name, "NCCL_", 5) != 0 || plugin_guest_forked())
+	if (strncmp(name, "NCCL_", 5) != 0 || plugin_is_forked())
 		return users(name);
 	ready = atomic_load_explicit(&steer_here.ready, memory_order_acquire);
 	if (!strcmp(name, "NCCL_NET") && steer_this_thread())
@@ -331,11 +331,11 @@ static void say_if_another_network_is_named(void)
 
 int steer_tuner(uint64_t comm_id, struct steer_facts *ret)
 {
-	const struct steer_thread *thread = plugin_guest_forked() ? NULL : steer_this_thread();
+	const struct steer_thread *thread = plugin_is_forked() ? NULL : steer_this_thread();
 	const struct topology *topology = &steer_here.setup.machine.topology;
 	const struct plan_request *request;
 
-	if (!plugin_guest_forked())
+	if (!plugin_is_forked())
 		say_if_another_network_is_named();
 	if (!thread || !thread->has_decision || (comm_id && thread->record.comm_id != comm_id))
 		return -ENOENT;

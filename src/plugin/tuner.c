@@ -3,7 +3,7 @@
 #include "base/sys.h"
 #include "nccl/types.h"
 #include "plugin/collnet.h"
-#include "plugin/guest.h"
+#include "plugin/fork.h"
 #include "plugin/state.h"
 
 #include <errno.h>
@@ -98,7 +98,7 @@ int plugin_tuner_init(uint64_t comm_id, size_t rank_count, size_t node_count, co
 	int saved_errno = errno, r;
 
 	*ret = NULL;
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return 0;
 	if (logger)
 		plugin_state_log_hold(logger, false);
@@ -123,7 +123,7 @@ void plugin_tuner_fini(struct plugin_tuner *tuner)
 {
 	int saved_errno = errno;
 
-	if (tuner && !plugin_guest_forked()) {
+	if (tuner && !plugin_is_forked()) {
 		if (tuner->holds_log)
 			plugin_state_log_put();
 		sys_free(tuner);
@@ -154,7 +154,7 @@ static void watch_collnet(struct plugin_tuner *tuner, int collective, const stru
 void plugin_tuner_edit(struct plugin_tuner *tuner, int collective, size_t bytes, int operations,
 		       const struct predict_table *table)
 {
-	if (!tuner || plugin_guest_forked())
+	if (!tuner || plugin_is_forked())
 		return;
 	watch_collnet(tuner, collective, table);
 	(void)predict_tuner_edit(&tuner->look, collective, bytes, operations, table);

@@ -1,5 +1,5 @@
 /*
- * The plugin is a guest in the training process: what it may hold, change and leave behind. Each case is a process of
+ * The plugin lives in the training process: what it may hold, change and leave behind. Each case is a process of
  * its own, because what a library does to its process cannot be undone. The version is the case's argument.
  */
 #include "plugin_ops.h"

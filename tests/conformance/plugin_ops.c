@@ -110,7 +110,7 @@ static void mark_errno(void)
 	errno = ERRNO_MARK;
 }
 
-/* The plugin is a guest: no call may change errno. Ends the program, whichever case it was. */
+/* The plugin lives in a process of others: no call may change errno. Ends the program, whichever case it was. */
 static int errno_of(int result)
 {
 	if (errno != ERRNO_MARK) {

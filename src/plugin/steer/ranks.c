@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "plugin/guest.h"
+#include "plugin/fork.h"
 #include "plugin/state.h"
 #include "plugin/steer.h"
 #include "plugin/steer/agreed.h"
@@ -227,7 +227,7 @@ int steer_collnet_tell(const struct steer_audience *audience, const struct steer
 
 int steer_collnet_agreed(uint64_t comm_id, size_t rank_count, unsigned *ret_gain_permille)
 {
-	const struct steer_thread *thread = plugin_guest_forked() ? NULL : steer_this_thread();
+	const struct steer_thread *thread = plugin_is_forked() ? NULL : steer_this_thread();
 	struct steer_agreed agreed;
 	int saved_errno = errno, r;
 

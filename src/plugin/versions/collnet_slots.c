@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "plugin/collnet.h"
-#include "plugin/guest.h"
+#include "plugin/fork.h"
 #include "plugin/result.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ enum nccl_result plugin_collnet_slot_connect(void **handles, int nranks, int ran
 
 enum nccl_result plugin_collnet_slot_support(enum nccl_datatype type, enum nccl_redop op, int *ret_supported)
 {
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return plugin_result(-ECHILD);
 	*ret_supported = plugin_collnet_supports(type, op);
 	return NCCL_SUCCESS;
@@ -107,7 +107,7 @@ enum nccl_result plugin_collnet_slot_register_dmabuf(void *comm, void *data, siz
 	(void)offset;
 	(void)fd;
 	(void)ret_mhandle;
-	return plugin_result(plugin_guest_forked() ? -ECHILD : -EOPNOTSUPP); /* as the properties say */
+	return plugin_result(plugin_is_forked() ? -ECHILD : -EOPNOTSUPP); /* as the properties say */
 }
 
 enum nccl_result plugin_collnet_slot_deregister(void *comm, void *mhandle)
@@ -154,7 +154,7 @@ enum nccl_result plugin_collnet_slot_flush(void *coll_comm, void *data, int size
 	(void)data;
 	(void)size;
 	(void)mhandle;
-	if (plugin_guest_forked())
+	if (plugin_is_forked())
 		return plugin_result(-ECHILD);
 	*ret_request = NULL;
 	return NCCL_SUCCESS;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugin/guest.h"
+#include "plugin/fork.h"
 #include "transport/verbs/verbs.h"
 #include "unit/plugin/fake_transport.h"
 #include "unit/transport/verbs/fake_verbs.h"
@@ -179,9 +179,9 @@ static void verbs_is_taken_by_name_alone_and_else_is_a_warning_and_tcp(void **st
 static void loading_arms_the_fork_guard(void **state)
 {
 	(void)state;
-	assert_ptr_equal(plugin_guest.mark, &plugin_guest_unarmed_mark);
+	assert_ptr_equal(plugin_fork.mark, &plugin_fork_unarmed_mark);
 	plugin_state_load();
-	assert_ptr_not_equal(plugin_guest.mark, &plugin_guest_unarmed_mark);
+	assert_ptr_not_equal(plugin_fork.mark, &plugin_fork_unarmed_mark);
 }
 
 static void *hold_and_let_go(void *arg)

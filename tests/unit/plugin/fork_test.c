@@ -1,4 +1,4 @@
-#include "plugin/guest.h"
+#include "plugin/fork.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,12 +13,12 @@
 static int disarm(void **state)
 {
 	(void)state;
-	plugin_guest_disarm(&plugin_guest);
+	plugin_fork_disarm(&plugin_fork);
 	return 0;
 }
 
-/* What plugin_guest_check() says in a child of a child of this process. */
-static bool grandchild_is_forked(const struct plugin_guest *guest)
+/* What plugin_fork_check() says in a child of a child of this process. */
+static bool grandchild_is_forked(const struct plugin_fork *mark)
 {
 	pid_t child = fork();
 	int status;
@@ -28,10 +28,10 @@ static bool grandchild_is_forked(const struct plugin_guest *guest)
 		pid_t grandchild = fork();
 
 		if (grandchild == 0)
-			_exit(plugin_guest_check(guest));
+			_exit(plugin_fork_check(mark));
 		if (grandchild < 0 || waitpid(grandchild, &status, 0) != grandchild || !WIFEXITED(status))
 			_exit(2);
-		_exit(WEXITSTATUS(status) == (int)plugin_guest_check(guest) ? WEXITSTATUS(status) : 3);
+		_exit(WEXITSTATUS(status) == (int)plugin_fork_check(mark) ? WEXITSTATUS(status) : 3);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
@@ -42,33 +42,33 @@ static bool grandchild_is_forked(const struct plugin_guest *guest)
 static void before_arming_no_process_is_a_child(void **state)
 {
 	(void)state;
-	assert_false(plugin_guest_forked());
-	assert_false(grandchild_is_forked(&plugin_guest));
+	assert_false(plugin_is_forked());
+	assert_false(grandchild_is_forked(&plugin_fork));
 }
 
 static void children_are_found_by_the_wiped_page(void **state)
 {
 	(void)state;
-	plugin_guest_arm(&plugin_guest);
-	if (!plugin_guest.page) {
+	plugin_fork_arm(&plugin_fork);
+	if (!plugin_fork.page) {
 		print_message("skipped: this kernel has no MADV_WIPEONFORK\n");
 		skip();
 	}
-	plugin_guest.owner = getpid(); /* as if the child had the parent's id in a pid namespace of its own */
-	assert_false(plugin_guest_forked());
-	assert_true(grandchild_is_forked(&plugin_guest));
-	assert_false(plugin_guest_forked());
+	plugin_fork.owner = getpid(); /* as if the child had the parent's id in a pid namespace of its own */
+	assert_false(plugin_is_forked());
+	assert_true(grandchild_is_forked(&plugin_fork));
+	assert_false(plugin_is_forked());
 }
 
 static void children_are_found_by_process_id(void **state)
 {
-	struct plugin_guest guest = PLUGIN_GUEST_UNARMED;
+	struct plugin_fork mark = PLUGIN_FORK_UNARMED;
 
 	(void)state;
-	plugin_guest_arm_by_pid(&guest);
-	assert_null(guest.page);
-	assert_false(plugin_guest_check(&guest));
-	assert_true(grandchild_is_forked(&guest));
+	plugin_fork_arm_by_pid(&mark);
+	assert_null(mark.page);
+	assert_false(plugin_fork_check(&mark));
+	assert_true(grandchild_is_forked(&mark));
 }
 
 static void arming_again_changes_nothing_and_keeps_errno(void **state)
@@ -77,11 +77,11 @@ static void arming_again_changes_nothing_and_keeps_errno(void **state)
 
 	(void)state;
 	errno = EXDEV;
-	plugin_guest_arm(&plugin_guest);
-	page = plugin_guest.page;
-	plugin_guest_arm(&plugin_guest);
-	plugin_guest_arm_by_pid(&plugin_guest);
-	assert_ptr_equal(plugin_guest.page, page);
+	plugin_fork_arm(&plugin_fork);
+	page = plugin_fork.page;
+	plugin_fork_arm(&plugin_fork);
+	plugin_fork_arm_by_pid(&plugin_fork);
+	assert_ptr_equal(plugin_fork.page, page);
 	assert_int_equal(errno, EXDEV);
 }
 
