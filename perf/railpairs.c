@@ -61,7 +61,7 @@ static double paired_Bps(const struct topology *topology, const struct plan_requ
 	}
 	pairs.channel_count *= 2;
 	pairs.crossnic = true;
-	if (plan_judge_rate(topology, request, &pairs, &rate_Bps, &diag) < 0)
+	if (plan_verify_rate(topology, request, &pairs, &rate_Bps, &diag) < 0)
 		return 0;
 	return (double)rate_Bps * (double)pairs.channel_count;
 }

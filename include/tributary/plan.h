@@ -94,15 +94,15 @@ int plan_bound_cuts(const struct topology *topology, const struct plan_request *
 
 struct diag;
 /*
- * The judge, which shares no code with the planner: every GPU once in every channel, closed rings, every hop a way that
+ * The verifier, which shares no code with the planner: every GPU once in every channel, closed rings, every hop a way that
  * exists, NIC rules, and no constraint over its capacity at the plan's rate (to one byte/s a channel). 0, or -EINVAL with
  * the reason in *diag.
  */
 int plan_verify(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
 		struct diag *diag);
-/* The largest rate that the channels allow, by the judge's own arithmetic; for plans of others (NCCL's). */
-int plan_judge_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
-		    uint64_t *ret_rate_Bps, struct diag *diag);
+/* The largest rate that the channels allow, by the verifier's own arithmetic; for plans of others (NCCL's). */
+int plan_verify_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		     uint64_t *ret_rate_Bps, struct diag *diag);
 
 /* What channels charge, and how much of it: one directed link, one limit, one pair by one way, one NIC one way. */
 enum plan_load_kind {
@@ -121,11 +121,11 @@ struct plan_load {
 	uint64_t capacity_Bps; /* 0: not known, and it bounds nothing */
 };
 /*
- * All that the channels cross, by the judge's own arithmetic: what they fill first comes first, what has no known
- * capacity last. *ret is malloc'ed; the caller frees it. Errors: those of plan_judge_rate.
+ * All that the channels cross, by the verifier's own arithmetic: what they fill first comes first, what has no known
+ * capacity last. *ret is malloc'ed; the caller frees it. Errors: those of plan_verify_rate.
  */
-int plan_judge_loads(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
-		     struct plan_load **ret, size_t *ret_count, struct diag *diag);
+int plan_verify_loads(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		      struct plan_load **ret, size_t *ret_count, struct diag *diag);
 
 /*
  * The plans of one communicator as NCCL takes them: rings, trees and chains with the same number of channels, the
@@ -151,10 +151,11 @@ struct plan_set {
 	 * PLAN_DIRECT_GPUS_MAX GPUs: as many channels as there are heads, and the chains then begin at those.
 	 */
 	bool has[PLAN_PATTERN_COUNT];
-	struct plan plans[PLAN_PATTERN_COUNT];  /* where has[]; rate_Bps is that of intra_Bps or, if less, inter_Bps */
-	uint64_t intra_Bps[PLAN_PATTERN_COUNT]; /* of each channel when the communicator has one host; 0: not judged */
-	uint64_t inter_Bps[PLAN_PATTERN_COUNT]; /* when it has several; 0: not judged */
-	uint64_t many_Bps[PLAN_PATTERN_COUNT];  /* when it has three or more; 0: not judged */
+	struct plan plans[PLAN_PATTERN_COUNT]; /* where has[]; rate_Bps is that of intra_Bps or, if less, inter_Bps */
+	uint64_t
+		intra_Bps[PLAN_PATTERN_COUNT]; /* of each channel when the communicator has one host; 0: not verified */
+	uint64_t inter_Bps[PLAN_PATTERN_COUNT]; /* when it has several; 0: not verified */
+	uint64_t many_Bps[PLAN_PATTERN_COUNT];  /* when it has three or more; 0: not verified */
 	uint64_t one_way_Bps; /* of each tree channel inside a host if its hops were crossed one way alone */
 	/*
 	 * How many times as fast as a ring the hosts aggregate what is large, on the job's leaves and aggregators. 0: no
@@ -174,7 +175,7 @@ int plan_make_set(const struct topology *topology, const struct plan_request *re
 /*
  * Whether such a set can be used for that request, wherever its bytes come from: every count is in its bounds, every GPU is
  * in every channel once, and no index leads astray but to the vertices, which are the request's. What it carries is not
- * judged.
+ * verified.
  */
 bool plan_set_fits(const struct plan_request *request, const struct plan_set *set);
 

@@ -126,7 +126,7 @@ static void raise_rates(struct fabric_work *work, struct fabric *found)
 }
 
 /* After all rates are known: what bounds each direction. */
-static void judge_direction(const struct fabric_work *work, struct fabric *found, size_t leaf, bool down)
+static void classify_direction(const struct fabric_work *work, struct fabric *found, size_t leaf, bool down)
 {
 	struct fabric_direction *at = direction_of(&found->leaves[leaf], down);
 	double nics = 0;
@@ -151,7 +151,7 @@ static void judge_direction(const struct fabric_work *work, struct fabric *found
 		at->known = found->leaf_count == 2 ? FABRIC_JOINT : FABRIC_NARROW;
 }
 
-static void judge_leaf(const struct fabric_work *work, struct fabric *found, size_t leaf)
+static void classify_leaf(const struct fabric_work *work, struct fabric *found, size_t leaf)
 {
 	struct fabric_leaf *at = &found->leaves[leaf];
 	double sums[2] = { 0 };
@@ -188,7 +188,7 @@ static void judge_leaf(const struct fabric_work *work, struct fabric *found, siz
 /* --------------------------------------------------------------------------------------------------------------- hosts */
 
 /* Slow is said only of a host whose leaf has another that could have given or taken more: else the uplink might be slow. */
-static void judge_host(const struct fabric_work *work, struct fabric *found, size_t host)
+static void classify_host(const struct fabric_work *work, struct fabric *found, size_t host)
 {
 	struct fabric_host *at = &found->hosts[host];
 
@@ -256,8 +256,8 @@ static int find_uplinks(struct fabric_work *work, struct fabric *ret)
 	if (ret->leaf_count > 2)
 		raise_rates(work, ret);
 	for (size_t leaf = 0; leaf < ret->leaf_count && ret->leaf_count > 1; leaf++) {
-		judge_direction(work, ret, leaf, false);
-		judge_direction(work, ret, leaf, true);
+		classify_direction(work, ret, leaf, false);
+		classify_direction(work, ret, leaf, true);
 	}
 	return 0;
 }
@@ -282,9 +282,9 @@ int fabric_conclude(struct fabric_work *work, struct fabric *ret)
 			return r;
 	}
 	for (size_t leaf = 0; leaf < ret->leaf_count; leaf++)
-		judge_leaf(work, ret, leaf);
+		classify_leaf(work, ret, leaf);
 	for (size_t i = 0; i < n; i++)
-		judge_host(work, ret, i);
+		classify_host(work, ret, i);
 	sum_up(work, ret);
 	ret->round_count = work->round_count;
 	return 0;

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-static int status_of(enum doctor_verdict worst)
+static int status_of(enum doctor_severity worst)
 {
 	if (worst == DOCTOR_ERROR)
 		return COMMAND_ERRORS;
@@ -24,24 +24,24 @@ static int print_json(const struct doctor_report *report, FILE *out)
 		const struct doctor_finding *at = &report->at[i];
 
 		json_array_append_new(list, json_pack("{ss ss so so ss ss}", "check", at->check->word, "verdict",
-						      doctor_verdict_word(at->verdict), "subject",
+						      doctor_severity_word(at->severity), "subject",
 						      json_text(at->subject), "evidence", json_text(at->evidence),
 						      "cost", at->check->cost, "remedy", at->remedy));
 	}
-	return json_print(json_pack("{ss so}", "worst", doctor_verdict_word(doctor_worst(report)), "findings", list),
+	return json_print(json_pack("{ss so}", "worst", doctor_severity_word(doctor_worst(report)), "findings", list),
 			  out);
 }
 
 static void print_finding(const struct doctor_finding *at, bool explained, const struct term *term, FILE *out)
 {
-	static const enum term_colour colours[DOCTOR_VERDICT_COUNT] = {
+	static const enum term_colour colours[DOCTOR_SEVERITY_COUNT] = {
 		[DOCTOR_SKIPPED] = TERM_DIM, [DOCTOR_GOOD] = TERM_GREEN,     [DOCTOR_UNKNOWN] = TERM_DIM,
 		[DOCTOR_NOTE] = TERM_BLUE,   [DOCTOR_WARNING] = TERM_YELLOW, [DOCTOR_ERROR] = TERM_RED,
 	};
 
-	fprintf(out, "%s %s%s%s %s %s\n", at->check->word, term_on(term, colours[at->verdict]),
-		doctor_verdict_word(at->verdict), term_off(term), at->subject, at->evidence);
-	if (at->verdict < DOCTOR_NOTE || explained)
+	fprintf(out, "%s %s%s%s %s %s\n", at->check->word, term_on(term, colours[at->severity]),
+		doctor_severity_word(at->severity), term_off(term), at->subject, at->evidence);
+	if (at->severity < DOCTOR_NOTE || explained)
 		return;
 	fprintf(out, "    %scost:%s %s\n", term_on(term, TERM_DIM), term_off(term), at->check->cost);
 	fprintf(out, "    %sremedy:%s %s\n", term_on(term, TERM_DIM), term_off(term), at->remedy);
@@ -49,19 +49,19 @@ static void print_finding(const struct doctor_finding *at, bool explained, const
 
 static void print_text(const struct doctor_report *report, const struct term *term, FILE *out)
 {
-	size_t counts[DOCTOR_VERDICT_COUNT] = { 0 };
+	size_t counts[DOCTOR_SEVERITY_COUNT] = { 0 };
 
 	for (size_t i = 0; i < report->count; i++) {
 		const struct doctor_finding *at = &report->at[i];
 		/* Several findings of one check are explained once, after the last of them. */
 		bool more = i + 1 < report->count && report->at[i + 1].check == at->check &&
-			    report->at[i + 1].verdict >= DOCTOR_NOTE;
+			    report->at[i + 1].severity >= DOCTOR_NOTE;
 
 		print_finding(at, more, term, out);
-		counts[at->verdict]++;
+		counts[at->severity]++;
 	}
 	fprintf(out, "summary %s machine %zu errors, %zu warnings, %zu notes, %zu unknown, %zu good, %zu skipped\n",
-		doctor_verdict_word(doctor_worst(report)), counts[DOCTOR_ERROR], counts[DOCTOR_WARNING],
+		doctor_severity_word(doctor_worst(report)), counts[DOCTOR_ERROR], counts[DOCTOR_WARNING],
 		counts[DOCTOR_NOTE], counts[DOCTOR_UNKNOWN], counts[DOCTOR_GOOD], counts[DOCTOR_SKIPPED]);
 }
 

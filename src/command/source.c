@@ -200,10 +200,10 @@ static bool is_foreign(const struct profile *profile, const struct source *sourc
 
 	ret_why->text[0] = '\0';
 	if (here && fingerprint_take("", &now) == 0) {
-		enum fingerprint_verdict verdict = fingerprint_compare(&profile->fingerprint, &now, ret_why);
+		enum fingerprint_change change = fingerprint_compare(&profile->fingerprint, &now, ret_why);
 
 		fingerprint_fini(&now);
-		if (verdict == FINGERPRINT_FOREIGN)
+		if (change == FINGERPRINT_FOREIGN)
 			return true;
 	} else if (cards && !count_rates(measured, &source->topology, true)) {
 		diag_set(ret_why, 0, 0, "none of the cards that were measured is there");

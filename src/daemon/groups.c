@@ -66,8 +66,8 @@ static bool is_taken(const struct daemon *daemon, const uint8_t id[static CONTRO
 }
 
 /* Sentences end up in a training job's log: they say what to change, and where. */
-static int judge(const struct daemon *daemon, const struct daemon_session *session,
-		 const struct control_request *request, char sentence[static CONTROL_SENTENCE_BYTES])
+static int check_request(const struct daemon *daemon, const struct daemon_session *session,
+			 const struct control_request *request, char sentence[static CONTROL_SENTENCE_BYTES])
 {
 	if (daemon->draining)
 		snprintf(sentence, CONTROL_SENTENCE_BYTES, "it is ending");
@@ -98,7 +98,7 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_session *sessi
 	struct transport_properties properties = { 0 };
 	struct aggregate_server_look look;
 	struct daemon_group *group;
-	int r = judge(daemon, session, request, sentence);
+	int r = check_request(daemon, session, request, sentence);
 
 	if (r < 0)
 		return r;

@@ -284,7 +284,7 @@ static size_t count_coming(struct session *session, size_t count, double reserve
 static int refine(struct session *session, size_t count)
 {
 	bool looked = false;
-	int r = measure_repeat_judge(session->series, count);
+	int r = measure_repeat_analyse(session->series, count);
 
 	while (r == 0) {
 		double reserve_ns = looked ? 0 : time_of(session, count, 1);
@@ -303,7 +303,7 @@ static int refine(struct session *session, size_t count)
 			r = run_rounds(session, count, 1);
 		}
 		if (r == 0 || r == -ETIME) {
-			int judged = measure_repeat_judge(session->series, count);
+			int judged = measure_repeat_analyse(session->series, count);
 
 			r = judged < 0 ? judged : r;
 		}
@@ -330,7 +330,7 @@ static int session_run(struct session *session, size_t *ret_count)
 		r = refine(session, count);
 	/* Interrupted or out of time: what there is counts. */
 	if (r == -EINTR || r == -ETIME)
-		r = measure_repeat_judge(session->series, count);
+		r = measure_repeat_analyse(session->series, count);
 	return r;
 }
 

@@ -156,8 +156,8 @@ static double sigma_of(double *values, size_t count)
 	return NORMAL_MAD * median(values, count) / middle / (1 - fmin(0.8 / (double)count, 0.25));
 }
 
-/* What is common to a judgement. */
-struct judge {
+/* What is common to an analysis. */
+struct analysis {
 	struct measure_series *series;
 	size_t count;
 	double *scratch;
@@ -174,20 +174,20 @@ struct span {
 	uint32_t series;
 };
 
-static double own_sigma(struct judge *judge, const struct measure_series *series)
+static double own_sigma(struct analysis *analysis, const struct measure_series *series)
 {
-	memcpy(judge->scratch, series->totals, series->count * sizeof(double));
-	return sigma_of(judge->scratch, series->count);
+	memcpy(analysis->scratch, series->totals, series->count * sizeof(double));
+	return sigma_of(analysis->scratch, series->count);
 }
 
 /* The middle one of all series that have one flow, or several. */
-static double usual_sigma(struct judge *judge, bool single, double *values)
+static double usual_sigma(struct analysis *analysis, bool single, double *values)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < judge->count; i++)
-		if ((judge->series[i].flow_count == 1) == single && judge->series[i].count >= 3)
-			values[count++] = judge->sigmas[i];
+	for (size_t i = 0; i < analysis->count; i++)
+		if ((analysis->series[i].flow_count == 1) == single && analysis->series[i].count >= 3)
+			values[count++] = analysis->sigmas[i];
 	return count ? fmax(median(values, count), SIGMA_LEAST) : SIGMA_GUESS;
 }
 
@@ -200,9 +200,9 @@ static double far_from(double sigma)
  * The highest level that enough repetitions agree on. A neighbour only takes away: of two levels the upper one is the
  * machine's own, unless it is a single value that was misread.
  */
-static double level_of(struct judge *judge, const struct measure_series *series, double sigma)
+static double level_of(struct analysis *analysis, const struct measure_series *series, double sigma)
 {
-	double *values = judge->scratch, level, far = far_from(sigma);
+	double *values = analysis->scratch, level, far = far_from(sigma);
 	size_t least = (size_t)ceil(CLUSTER_PART * (double)series->count), first = 0, last = series->count;
 
 	memcpy(values, series->totals, series->count * sizeof(*values));
@@ -236,34 +236,36 @@ static double level_of(struct judge *judge, const struct measure_series *series,
 	return level;
 }
 
-static bool is_low(const struct judge *judge, size_t series, size_t repetition)
+static bool is_low(const struct analysis *analysis, size_t series, size_t repetition)
 {
-	return judge->series[series].totals[repetition] < judge->levels[series] * (1 - far_from(judge->sigmas[series]));
+	return analysis->series[series].totals[repetition] <
+	       analysis->levels[series] * (1 - far_from(analysis->sigmas[series]));
 }
 
-static bool is_high(const struct judge *judge, size_t series, size_t repetition)
+static bool is_high(const struct analysis *analysis, size_t series, size_t repetition)
 {
-	return judge->series[series].totals[repetition] > judge->levels[series] * (1 + far_from(judge->sigmas[series]));
+	return analysis->series[series].totals[repetition] >
+	       analysis->levels[series] * (1 + far_from(analysis->sigmas[series]));
 }
 
-static void find_levels(struct judge *judge, double *values)
+static void find_levels(struct analysis *analysis, double *values)
 {
-	for (size_t i = 0; i < judge->count; i++)
-		judge->sigmas[i] = judge->series[i].count ? own_sigma(judge, &judge->series[i]) : 0;
-	judge->usual_single = usual_sigma(judge, true, values);
-	judge->usual_set = usual_sigma(judge, false, values);
-	for (size_t i = 0; i < judge->count; i++) {
-		double usual = judge->series[i].flow_count == 1 ? judge->usual_single : judge->usual_set;
+	for (size_t i = 0; i < analysis->count; i++)
+		analysis->sigmas[i] = analysis->series[i].count ? own_sigma(analysis, &analysis->series[i]) : 0;
+	analysis->usual_single = usual_sigma(analysis, true, values);
+	analysis->usual_set = usual_sigma(analysis, false, values);
+	for (size_t i = 0; i < analysis->count; i++) {
+		double usual = analysis->series[i].flow_count == 1 ? analysis->usual_single : analysis->usual_set;
 
 		/*
 		 * A series in two halves has a large deviation of its own, which must not hide them; of few it is
 		 * chance.
 		 */
-		judge->sigmas[i] = judge->series[i].count < SIGMA_COUNT
-					   ? usual
-					   : fmin(fmax(judge->sigmas[i], usual), 2 * usual);
-		if (judge->series[i].count)
-			judge->levels[i] = level_of(judge, &judge->series[i], judge->sigmas[i]);
+		analysis->sigmas[i] = analysis->series[i].count < SIGMA_COUNT
+					      ? usual
+					      : fmin(fmax(analysis->sigmas[i], usual), 2 * usual);
+		if (analysis->series[i].count)
+			analysis->levels[i] = level_of(analysis, &analysis->series[i], analysis->sigmas[i]);
 	}
 }
 
@@ -277,51 +279,51 @@ static int compare_spans(const void *a, const void *b)
 }
 
 /* Two or more low repetitions of a series, one after the other: accidents come alone. */
-static void find_spans(struct judge *judge)
+static void find_spans(struct analysis *analysis)
 {
-	uint32_t apart = (uint32_t)(ROUNDS_APART * judge->count);
+	uint32_t apart = (uint32_t)(ROUNDS_APART * analysis->count);
 
-	judge->span_count = 0;
-	for (size_t i = 0; i < judge->count; i++) {
-		const struct measure_series *series = &judge->series[i];
+	analysis->span_count = 0;
+	for (size_t i = 0; i < analysis->count; i++) {
+		const struct measure_series *series = &analysis->series[i];
 
 		for (size_t first = 0, last; first < series->count; first = last + 1) {
 			last = first;
-			if (!is_low(judge, i, first))
+			if (!is_low(analysis, i, first))
 				continue;
-			while (last + 1 < series->count && is_low(judge, i, last + 1) &&
+			while (last + 1 < series->count && is_low(analysis, i, last + 1) &&
 			       series->turns[last + 1] - series->turns[last] <= apart)
 				last++;
 			if (last > first)
-				judge->spans[judge->span_count++] = (struct span){
+				analysis->spans[analysis->span_count++] = (struct span){
 					.from = series->turns[first],
 					.to = series->turns[last],
 					.series = (uint32_t)i,
 				};
 		}
 	}
-	qsort(judge->spans, judge->span_count, sizeof(*judge->spans), compare_spans);
+	qsort(analysis->spans, analysis->span_count, sizeof(*analysis->spans), compare_spans);
 }
 
-static void set_aside(struct judge *judge, uint32_t from, uint32_t to)
+static void set_aside(struct analysis *analysis, uint32_t from, uint32_t to)
 {
-	for (size_t i = 0; i < judge->count; i++)
-		for (size_t j = 0; j < judge->series[i].count; j++)
-			if (judge->series[i].turns[j] >= from && judge->series[i].turns[j] <= to)
-				judge->series[i].fates[j] = MEASURE_REPEAT_ASIDE;
+	for (size_t i = 0; i < analysis->count; i++)
+		for (size_t j = 0; j < analysis->series[i].count; j++)
+			if (analysis->series[i].turns[j] >= from && analysis->series[i].turns[j] <= to)
+				analysis->series[i].fates[j] = MEASURE_REPEAT_ASIDE;
 }
 
 /*
  * The disturbance may have begun before the first low repetition and ended after the last one: at most where one of the
  * series that show it was last as usual, and was as usual again.
  */
-static struct span widen(const struct judge *judge, size_t first, size_t last, struct span span)
+static struct span widen(const struct analysis *analysis, size_t first, size_t last, struct span span)
 {
-	uint32_t round = (uint32_t)judge->count;
+	uint32_t round = (uint32_t)analysis->count;
 	struct span wide = { .from = span.from > round ? span.from - round : 0, .to = span.to + round };
 
 	for (size_t i = first; i <= last; i++) {
-		const struct measure_series *series = &judge->series[judge->spans[i].series];
+		const struct measure_series *series = &analysis->series[analysis->spans[i].series];
 
 		for (size_t j = 0; j < series->count; j++) {
 			if (series->turns[j] < span.from && series->turns[j] >= wide.from)
@@ -334,33 +336,35 @@ static struct span widen(const struct judge *judge, size_t first, size_t last, s
 }
 
 /* Spans of several series that overlap are one disturbance; all that ran in it is set aside. */
-static void find_windows(struct judge *judge)
+static void find_windows(struct analysis *analysis)
 {
-	for (size_t first = 0, last; first < judge->span_count; first = last + 1) {
-		struct span span = judge->spans[first];
+	for (size_t first = 0, last; first < analysis->span_count; first = last + 1) {
+		struct span span = analysis->spans[first];
 		bool several = false;
 
-		for (last = first; last + 1 < judge->span_count && judge->spans[last + 1].from <= span.to; last++) {
-			if (judge->spans[last + 1].to > span.to)
-				span.to = judge->spans[last + 1].to;
-			several = several || judge->spans[last + 1].series != span.series;
+		for (last = first; last + 1 < analysis->span_count && analysis->spans[last + 1].from <= span.to;
+		     last++) {
+			if (analysis->spans[last + 1].to > span.to)
+				span.to = analysis->spans[last + 1].to;
+			several = several || analysis->spans[last + 1].series != span.series;
 		}
 		if (!several)
 			continue;
-		span = widen(judge, first, last, span);
-		set_aside(judge, span.from, span.to);
+		span = widen(analysis, first, last, span);
+		set_aside(analysis, span.from, span.to);
 	}
 }
 
 /* --------------------------------------------------------------------------------------------------------- verdicts */
 
 /* Repetitions in which the total, or one flow, is far from the middle one. */
-static void drop_outliers(struct judge *judge, size_t index)
+static void drop_outliers(struct analysis *analysis, size_t index)
 {
-	struct measure_series *series = &judge->series[index];
+	struct measure_series *series = &analysis->series[index];
 
 	for (size_t j = 0; j < series->count; j++)
-		if (series->fates[j] == MEASURE_REPEAT_KEPT && (is_low(judge, index, j) || is_high(judge, index, j)))
+		if (series->fates[j] == MEASURE_REPEAT_KEPT &&
+		    (is_low(analysis, index, j) || is_high(analysis, index, j)))
 			series->fates[j] = MEASURE_REPEAT_OUTLIER;
 	for (size_t i = 0; series->flow_count > 1 && i < series->flow_count; i++) {
 		double middle, far;
@@ -368,10 +372,10 @@ static void drop_outliers(struct judge *judge, size_t index)
 
 		for (size_t j = 0; j < series->count; j++)
 			if (series->fates[j] == MEASURE_REPEAT_KEPT)
-				judge->scratch[count++] = series->rates[j * series->flow_count + i];
-		middle = median(judge->scratch, count);
-		far = far_from(count < SIGMA_COUNT ? judge->usual_single
-						   : fmax(judge->usual_single, sigma_of(judge->scratch, count)));
+				analysis->scratch[count++] = series->rates[j * series->flow_count + i];
+		middle = median(analysis->scratch, count);
+		far = far_from(count < SIGMA_COUNT ? analysis->usual_single
+						   : fmax(analysis->usual_single, sigma_of(analysis->scratch, count)));
 		for (size_t j = 0; j < series->count; j++)
 			if (series->fates[j] == MEASURE_REPEAT_KEPT &&
 			    fabs(series->rates[j * series->flow_count + i] - middle) > far * middle)
@@ -383,9 +387,9 @@ static void drop_outliers(struct judge *judge, size_t index)
  * Whether what is kept says something else before some time than after it: the largest of Student's t over all times,
  * the deviation taken within the two parts, so that the step itself does not hide in it.
  */
-static bool drifts(struct judge *judge, const struct measure_series *series, size_t flow, double part)
+static bool drifts(struct analysis *analysis, const struct measure_series *series, size_t flow, double part)
 {
-	double *values = judge->scratch, sum = 0, squares = 0, before = 0, before_squares = 0;
+	double *values = analysis->scratch, sum = 0, squares = 0, before = 0, before_squares = 0;
 	size_t count = 0;
 
 	for (size_t i = 0; i < series->count; i++) {
@@ -410,7 +414,7 @@ static bool drifts(struct judge *judge, const struct measure_series *series, siz
 		late = (sum - before) / rest;
 		within = before_squares - n * early * early + squares - before_squares - rest * late * late;
 		within = sqrt(fmax(within, 0) / (n + rest - 2));
-		within = fmax(within, USUAL_PART * judge->usual_single * late);
+		within = fmax(within, USUAL_PART * analysis->usual_single * late);
 		if (fabs(early - late) >
 			    fmax(part * fmax(early, late), DRIFT_ERRORS * within * sqrt(1 / n + 1 / rest)) &&
 		    fabs(early - late) * fmin(n, rest) / (n + rest) > HARM * fmax(early, late))
@@ -419,10 +423,10 @@ static bool drifts(struct judge *judge, const struct measure_series *series, siz
 	return false;
 }
 
-static void verdict(struct judge *judge, size_t index)
+static void conclude(struct analysis *analysis, size_t index)
 {
-	struct measure_series *series = &judge->series[index];
-	double error, usual = series->flow_count == 1 ? judge->usual_single : judge->usual_set;
+	struct measure_series *series = &analysis->series[index];
+	double error, usual = series->flow_count == 1 ? analysis->usual_single : analysis->usual_set;
 	bool disturbed;
 
 	series->kept = 0;
@@ -430,16 +434,16 @@ static void verdict(struct judge *judge, size_t index)
 		series->kept += series->fates[j] == MEASURE_REPEAT_KEPT;
 	series->mean_Bps = mean_of(series, SIZE_MAX, 0, SIZE_MAX, &error);
 	series->error_least = series->kept ? usual / sqrt((double)series->kept) : 0;
-	series->flow_error_least = series->kept ? judge->usual_single / sqrt((double)series->kept) : 0;
+	series->flow_error_least = series->kept ? analysis->usual_single / sqrt((double)series->kept) : 0;
 	error = fmax(error, USUAL_PART * series->error_least * series->mean_Bps);
 	series->half = series->mean_Bps > 0 && series->kept > 1
 			       ? measure_repeat_student(series->kept - 1) * error / series->mean_Bps
 			       : INFINITY;
-	disturbed = series->kept < MEASURE_REPEAT_KEPT_LEAST || drifts(judge, series, SIZE_MAX, DRIFT);
+	disturbed = series->kept < MEASURE_REPEAT_KEPT_LEAST || drifts(analysis, series, SIZE_MAX, DRIFT);
 	for (size_t i = 0; series->flow_count > 1 && !disturbed && i < series->flow_count; i++)
-		disturbed = drifts(judge, series, i, FLOW_DRIFT);
+		disturbed = drifts(analysis, series, i, FLOW_DRIFT);
 	/* Above all before it: either misread, or the disturbance has just ended. One more tells. */
-	if (series->count && is_high(judge, index, series->count - 1))
+	if (series->count && is_high(analysis, index, series->count - 1))
 		disturbed = true;
 	series->state = series->count < MEASURE_REPEAT_KEPT_LEAST ? MEASURE_REPEAT_MORE
 			: disturbed                               ? MEASURE_REPEAT_DISTURBED
@@ -447,9 +451,9 @@ static void verdict(struct judge *judge, size_t index)
 								  : MEASURE_REPEAT_DONE;
 }
 
-int measure_repeat_judge(struct measure_series *series, size_t count)
+int measure_repeat_analyse(struct measure_series *series, size_t count)
 {
-	struct judge judge = { .series = series, .count = count };
+	struct analysis analysis = { .series = series, .count = count };
 	size_t longest = 0, all = 0;
 	double *values = sys_zalloc((count + 1) * sizeof(*values));
 	int r = -ENOMEM;
@@ -459,28 +463,28 @@ int measure_repeat_judge(struct measure_series *series, size_t count)
 		if (series[i].count > longest)
 			longest = series[i].count;
 	}
-	judge.scratch = sys_zalloc((longest + 1) * sizeof(double));
-	judge.levels = sys_zalloc((count + 1) * sizeof(double));
-	judge.sigmas = sys_zalloc((count + 1) * sizeof(double));
-	judge.spans = sys_zalloc((all + 1) * sizeof(*judge.spans));
-	if (!values || !judge.scratch || !judge.levels || !judge.sigmas || !judge.spans)
+	analysis.scratch = sys_zalloc((longest + 1) * sizeof(double));
+	analysis.levels = sys_zalloc((count + 1) * sizeof(double));
+	analysis.sigmas = sys_zalloc((count + 1) * sizeof(double));
+	analysis.spans = sys_zalloc((all + 1) * sizeof(*analysis.spans));
+	if (!values || !analysis.scratch || !analysis.levels || !analysis.sigmas || !analysis.spans)
 		goto out;
 	for (size_t i = 0; i < count; i++)
 		if (series[i].count)
 			memset(series[i].fates, MEASURE_REPEAT_KEPT, series[i].count);
-	find_levels(&judge, values);
-	find_spans(&judge);
-	find_windows(&judge);
+	find_levels(&analysis, values);
+	find_spans(&analysis);
+	find_windows(&analysis);
 	for (size_t i = 0; i < count; i++) {
-		drop_outliers(&judge, i);
-		verdict(&judge, i);
+		drop_outliers(&analysis, i);
+		conclude(&analysis, i);
 	}
 	r = 0;
 out:
 	sys_free(values);
-	sys_free(judge.scratch);
-	sys_free(judge.levels);
-	sys_free(judge.sigmas);
-	sys_free(judge.spans);
+	sys_free(analysis.scratch);
+	sys_free(analysis.levels);
+	sys_free(analysis.sigmas);
+	sys_free(analysis.spans);
 	return r;
 }

@@ -27,7 +27,7 @@ struct measure_series {
 	uint32_t *turns; /* of each repetition: how many runs, of any experiment, came before it */
 	uint8_t *fates;  /* of each repetition: enum measure_repeat_fate */
 	double target;   /* the 95 % interval's half that is small enough, over the rate */
-	/* By measure_repeat_judge, of the total over the repetitions that count: */
+	/* By measure_repeat_analyse, of the total over the repetitions that count: */
 	enum measure_repeat_state state;
 	size_t kept;
 	double mean_Bps, half; /* half: of the 95 % interval, over the rate */
@@ -52,7 +52,7 @@ int measure_series_add(struct measure_series *series, const double *rates, uint3
 double measure_series_flow(const struct measure_series *series, size_t flow, double *ret_error_Bps);
 
 /* Judges all together: what was disturbed is found in their common time. -ENOMEM. */
-int measure_repeat_judge(struct measure_series *series, size_t count);
+int measure_repeat_analyse(struct measure_series *series, size_t count);
 
 /* Two-sided 95 % quantile of Student's t. */
 double measure_repeat_student(size_t degrees);

@@ -66,7 +66,7 @@ struct graph_xml_numbers {
 /*
  * The graphs of a set of plans: rings and trees, and where there may be several hosts chains with the heads that go with
  * them, or where an NVSwitch joins all GPUs the heads of the set's direct plan. (Where one joins some, NCCL's own are
- * left to it.) What NCCL believes of the rates is what the judge
+ * left to it.) What NCCL believes of the rates is what the verifier
  * found: inside a host the lesser of one host and several, as NCCL takes that also for two hosts. -EINVAL with the reason
  * in *diag: a GPU without an index, a NIC without a device, rings and trees that differ, nothing known of the rates.
  */
@@ -83,7 +83,7 @@ int graph_xml_write(const struct graph_xml *graphs, char **ret, size_t *ret_byte
 int graph_xml_read(const char *text, size_t bytes, struct graph_xml *ret, struct diag *diag);
 
 /*
- * A read graph as a plan for a request whose GPUs and NICs it names, so that plan_judge_rate can judge it. -ENOENT: it
+ * A read graph as a plan for a request whose GPUs and NICs it names, so that plan_verify_rate can check it. -ENOENT: it
  * names a GPU or a NIC that the request has not; -EINVAL: a GPU is missing or there twice; -E2BIG: more channels than
  * a plan holds.
  */

@@ -498,7 +498,7 @@ static uint64_t tree_rate(struct weighed *weighed, uint32_t first_halves, uint32
  * is one edge, at the first GPU in both. A host of many has up to three in one of NCCL's two trees and one in the other,
  * each with half of the rate; if balanced, one of the three is the second GPU's.
  */
-static int judge_balance(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
+static int verify_balance(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
 {
 	struct weighed weighed = { .plan = &set->plans[PLAN_TREE] };
 	struct side side = { 0 };
@@ -561,7 +561,7 @@ int plan_one_way_rate(const struct topology *topology, const struct plan_request
 }
 
 /* A tree's NIC carries the rate once between two hosts and twice among more; the others' does not change. */
-static int judge_many(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
+static int verify_many(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
 {
 	const struct plan *plan = &set->plans[PLAN_TREE];
 	struct side side = { 0 };
@@ -593,10 +593,10 @@ static int store_set(const struct topology *topology, const struct plan_request 
 	if (r == 0 && set->has[PLAN_DIRECT])
 		r = begin_at_heads(topology, request, set);
 	if (r == 0)
-		r = judge_many(topology, request, set);
+		r = verify_many(topology, request, set);
 	if (r == 0)
 		r = plan_one_way_rate(topology, request, &set->plans[PLAN_TREE], &set->one_way_Bps);
-	return r == 0 ? judge_balance(topology, request, set) : r;
+	return r == 0 ? verify_balance(topology, request, set) : r;
 }
 
 /* All searches together, in the time that one plan may take; PLAN_EITHER has six of them, and more models to make. */

@@ -1,5 +1,5 @@
 /*
- * The judge. It walks a plan's hops on the graph itself and adds up what each constraint carries, and has nothing of the
+ * The verifier. It walks a plan's hops on the graph itself and adds up what each constraint carries, and has nothing of the
  * planner: no rows, no columns, and its own view of which way data goes.
  */
 #include "tributary/plan.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct judge {
+struct verifier {
 	const struct topology *topology;
 	const struct plan_request *request;
 	const struct plan *plan;
@@ -22,80 +22,81 @@ struct judge {
 	uint64_t wire_in[PLAN_NICS_MAX], wire_out[PLAN_NICS_MAX];
 };
 
-static int judge_init(struct judge *judge)
+static int verifier_init(struct verifier *verifier)
 {
-	const struct topology *topology = judge->topology;
+	const struct topology *topology = verifier->topology;
 
-	judge->links = sys_zalloc((2 * topology->link_count + 1) * sizeof(*judge->links));
-	judge->direct = sys_zalloc((topology->pair_count + 1) * sizeof(*judge->direct));
-	judge->host = sys_zalloc((topology->pair_count + 1) * sizeof(*judge->host));
-	return judge->links && judge->direct && judge->host ? 0 : -ENOMEM;
+	verifier->links = sys_zalloc((2 * topology->link_count + 1) * sizeof(*verifier->links));
+	verifier->direct = sys_zalloc((topology->pair_count + 1) * sizeof(*verifier->direct));
+	verifier->host = sys_zalloc((topology->pair_count + 1) * sizeof(*verifier->host));
+	return verifier->links && verifier->direct && verifier->host ? 0 : -ENOMEM;
 }
 
-static void judge_fini(struct judge *judge)
+static void verifier_fini(struct verifier *verifier)
 {
-	sys_free(judge->links);
-	sys_free(judge->direct);
-	sys_free(judge->host);
+	sys_free(verifier->links);
+	sys_free(verifier->direct);
+	sys_free(verifier->host);
 }
 
-static const char *name_of(const struct judge *judge, uint32_t vertex)
+static const char *name_of(const struct verifier *verifier, uint32_t vertex)
 {
-	return vertex < judge->topology->vertex_count ? judge->topology->vertices[vertex].name : "?";
+	return vertex < verifier->topology->vertex_count ? verifier->topology->vertices[vertex].name : "?";
 }
 
 /* ------------------------------------------------------------------------------------------------------------ shape */
 
-static int check_vertices(const struct judge *judge, const uint32_t *list, size_t count, enum topology_kind kind)
+static int check_vertices(const struct verifier *verifier, const uint32_t *list, size_t count, enum topology_kind kind)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (list[i] >= judge->topology->vertex_count || judge->topology->vertices[list[i]].kind != kind) {
-			diag_set(judge->diag, 0, 0, "the request's %s %zu is none", topology_kind_word(kind), i);
+		if (list[i] >= verifier->topology->vertex_count || verifier->topology->vertices[list[i]].kind != kind) {
+			diag_set(verifier->diag, 0, 0, "the request's %s %zu is none", topology_kind_word(kind), i);
 			return -EINVAL;
 		}
 	}
 	return 0;
 }
 
-static int check_request(const struct judge *judge)
+static int check_request(const struct verifier *verifier)
 {
-	const struct plan_request *request = judge->request;
-	const struct plan *plan = judge->plan;
+	const struct plan_request *request = verifier->request;
+	const struct plan *plan = verifier->plan;
 
 	if (!request->gpu_count || request->gpu_count > PLAN_GPUS_MAX || request->nic_count > PLAN_NICS_MAX ||
 	    (request->hosts > 1 && !request->nic_count)) {
-		diag_set(judge->diag, 0, 0, "the request has %zu GPUs and %zu NICs", request->gpu_count,
+		diag_set(verifier->diag, 0, 0, "the request has %zu GPUs and %zu NICs", request->gpu_count,
 			 request->nic_count);
 		return -EINVAL;
 	}
-	if (check_vertices(judge, request->gpus, request->gpu_count, TOPOLOGY_GPU) < 0 ||
-	    check_vertices(judge, request->nics, request->nic_count, TOPOLOGY_NIC) < 0)
+	if (check_vertices(verifier, request->gpus, request->gpu_count, TOPOLOGY_GPU) < 0 ||
+	    check_vertices(verifier, request->nics, request->nic_count, TOPOLOGY_NIC) < 0)
 		return -EINVAL;
 	if ((unsigned)plan->pattern >= PLAN_PATTERN_COUNT || plan->gpu_count != request->gpu_count) {
-		diag_set(judge->diag, 0, 0, "a plan for %zu GPUs, asked for %zu", plan->gpu_count, request->gpu_count);
+		diag_set(verifier->diag, 0, 0, "a plan for %zu GPUs, asked for %zu", plan->gpu_count,
+			 request->gpu_count);
 		return -EINVAL;
 	}
 	if (!plan->channel_count || plan->channel_count > PLAN_CHANNELS_MAX ||
 	    (request->channels_max && plan->channel_count > request->channels_max)) {
-		diag_set(judge->diag, 0, 0, "%zu channels", plan->channel_count);
+		diag_set(verifier->diag, 0, 0, "%zu channels", plan->channel_count);
 		return -EINVAL;
 	}
 	return 0;
 }
 
-static int check_order(const struct judge *judge, size_t channel)
+static int check_order(const struct verifier *verifier, size_t channel)
 {
-	const uint8_t *order = judge->plan->channels[channel].order;
+	const uint8_t *order = verifier->plan->channels[channel].order;
 	uint32_t seen = 0;
 
-	for (size_t i = 0; i < judge->plan->gpu_count; i++) {
-		if (order[i] >= judge->plan->gpu_count) {
-			diag_set(judge->diag, 0, 0, "channel %zu: there is no GPU %u", channel, order[i]);
+	for (size_t i = 0; i < verifier->plan->gpu_count; i++) {
+		if (order[i] >= verifier->plan->gpu_count) {
+			diag_set(verifier->diag, 0, 0, "channel %zu: there is no GPU %u", channel, order[i]);
 			return -EINVAL;
 		}
 		if (seen & ((uint32_t)1 << order[i])) {
-			diag_set(judge->diag, 0, 0, "channel %zu: %s is in it twice, and another GPU not at all",
-				 channel, name_of(judge, judge->request->gpus[order[i]]));
+			diag_set(verifier->diag, 0, 0, "channel %zu: %s is in it twice, and another GPU not at all",
+				 channel, name_of(verifier, verifier->request->gpus[order[i]]));
 			return -EINVAL;
 		}
 		seen |= (uint32_t)1 << order[i];
@@ -103,23 +104,23 @@ static int check_order(const struct judge *judge, size_t channel)
 	return 0;
 }
 
-static int check_nics(const struct judge *judge, size_t channel)
+static int check_nics(const struct verifier *verifier, size_t channel)
 {
-	const struct plan_channel *one = &judge->plan->channels[channel];
+	const struct plan_channel *one = &verifier->plan->channels[channel];
 
-	if (judge->request->hosts <= 1) {
+	if (verifier->request->hosts <= 1) {
 		if (!one->nic_in && !one->nic_out)
 			return 0;
-		diag_set(judge->diag, 0, 0, "channel %zu: a NIC, with one host", channel);
+		diag_set(verifier->diag, 0, 0, "channel %zu: a NIC, with one host", channel);
 		return -EINVAL;
 	}
-	if (one->nic_in >= judge->request->nic_count || one->nic_out >= judge->request->nic_count) {
-		diag_set(judge->diag, 0, 0, "channel %zu: there is no NIC %u", channel,
-			 one->nic_in >= judge->request->nic_count ? one->nic_in : one->nic_out);
+	if (one->nic_in >= verifier->request->nic_count || one->nic_out >= verifier->request->nic_count) {
+		diag_set(verifier->diag, 0, 0, "channel %zu: there is no NIC %u", channel,
+			 one->nic_in >= verifier->request->nic_count ? one->nic_in : one->nic_out);
 		return -EINVAL;
 	}
-	if (one->nic_in != one->nic_out && (judge->plan->pattern != PLAN_RING || !judge->request->crossnic)) {
-		diag_set(judge->diag, 0, 0, "channel %zu: in by one NIC and out by another", channel);
+	if (one->nic_in != one->nic_out && (verifier->plan->pattern != PLAN_RING || !verifier->request->crossnic)) {
+		diag_set(verifier->diag, 0, 0, "channel %zu: in by one NIC and out by another", channel);
 		return -EINVAL;
 	}
 	return 0;
@@ -127,71 +128,74 @@ static int check_nics(const struct judge *judge, size_t channel)
 
 /* ------------------------------------------------------------------------------------------------------------ loads */
 
-static int walk(struct judge *judge, size_t channel, const struct topology_flow *flow, enum topology_class *ret_class)
+static int walk(struct verifier *verifier, size_t channel, const struct topology_flow *flow,
+		enum topology_class *ret_class)
 {
 	struct topology_route route;
-	int r = topology_route(judge->topology, flow, &route);
+	int r = topology_route(verifier->topology, flow, &route);
 
 	if (r < 0) {
-		diag_set(judge->diag, 0, 0, "channel %zu: no way from %s to %s", channel, name_of(judge, flow->from),
-			 name_of(judge, flow->to));
+		diag_set(verifier->diag, 0, 0, "channel %zu: no way from %s to %s", channel,
+			 name_of(verifier, flow->from), name_of(verifier, flow->to));
 		return r == -ENOMEM ? r : -EINVAL;
 	}
 	for (size_t i = 0; i < route.count; i++)
-		judge->links[route.links[i]]++;
+		verifier->links[route.links[i]]++;
 	*ret_class = route.path_class;
 	return 0;
 }
 
 /* By a buffer at a GPU's CPU: its memory, or the CPU itself where the graph has no memory for it. */
-static int walk_by_host(struct judge *judge, size_t channel, uint32_t from, uint32_t to, uint32_t buffer_at)
+static int walk_by_host(struct verifier *verifier, size_t channel, uint32_t from, uint32_t to, uint32_t buffer_at)
 {
-	uint32_t memory = topology_memory_of(judge->topology, buffer_at);
-	uint32_t cpu = topology_cpu_of(judge->topology, buffer_at);
+	uint32_t memory = topology_memory_of(verifier->topology, buffer_at);
+	uint32_t cpu = topology_cpu_of(verifier->topology, buffer_at);
 	enum topology_class path_class;
 	int r;
 
 	if (memory != TOPOLOGY_NONE) {
 		struct topology_flow flow = { from, to, TOPOLOGY_WAY_HOST, memory };
 
-		return walk(judge, channel, &flow, &path_class);
+		return walk(verifier, channel, &flow, &path_class);
 	}
 	if (cpu == TOPOLOGY_NONE) {
-		diag_set(judge->diag, 0, 0, "channel %zu: no host memory between %s and %s", channel,
-			 name_of(judge, from), name_of(judge, to));
+		diag_set(verifier->diag, 0, 0, "channel %zu: no host memory between %s and %s", channel,
+			 name_of(verifier, from), name_of(verifier, to));
 		return -EINVAL;
 	}
-	r = walk(judge, channel, &(struct topology_flow){ from, cpu, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE }, &path_class);
+	r = walk(verifier, channel, &(struct topology_flow){ from, cpu, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE },
+		 &path_class);
 	if (r < 0)
 		return r;
-	return walk(judge, channel, &(struct topology_flow){ cpu, to, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE },
+	return walk(verifier, channel, &(struct topology_flow){ cpu, to, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE },
 		    &path_class);
 }
 
-static int walk_gpus(struct judge *judge, size_t channel, uint8_t from_place, uint8_t to_place)
+static int walk_gpus(struct verifier *verifier, size_t channel, uint8_t from_place, uint8_t to_place)
 {
-	uint32_t from = judge->request->gpus[from_place], to = judge->request->gpus[to_place];
-	uint32_t pair = topology_find_pair(judge->topology, from, to);
+	uint32_t from = verifier->request->gpus[from_place], to = verifier->request->gpus[to_place];
+	uint32_t pair = topology_find_pair(verifier->topology, from, to);
 	struct topology_flow flow = { from, to, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE };
 	struct topology_route route;
 
 	/* P2P if the driver lets them and NCCL thinks it worth while. */
-	if (topology_route(judge->topology, &flow, &route) == 0 && route.path_class <= judge->request->p2p_farthest) {
+	if (topology_route(verifier->topology, &flow, &route) == 0 &&
+	    route.path_class <= verifier->request->p2p_farthest) {
 		enum topology_class path_class;
 
 		if (pair != TOPOLOGY_NONE)
-			judge->direct[pair]++;
-		return walk(judge, channel, &flow, &path_class);
+			verifier->direct[pair]++;
+		return walk(verifier, channel, &flow, &path_class);
 	}
 	if (pair != TOPOLOGY_NONE)
-		judge->host[pair]++;
-	return walk_by_host(judge, channel, from, to, to);
+		verifier->host[pair]++;
+	return walk_by_host(verifier, channel, from, to, to);
 }
 
-static uint32_t wire_of(const struct judge *judge, uint32_t nic)
+static uint32_t wire_of(const struct verifier *verifier, uint32_t nic)
 {
-	for (size_t i = 0; i < judge->topology->link_count; i++) {
-		const struct topology_link *link = &judge->topology->links[i];
+	for (size_t i = 0; i < verifier->topology->link_count; i++) {
+		const struct topology_link *link = &verifier->topology->links[i];
 
 		if (link->kind == TOPOLOGY_LINK_NETWORK && (link->lower == nic || link->upper == nic))
 			return (uint32_t)i;
@@ -200,33 +204,33 @@ static uint32_t wire_of(const struct judge *judge, uint32_t nic)
 }
 
 /* Between a NIC and the GPU that it reads or writes, or whose CPU's memory it does. */
-static int walk_to_nic(struct judge *judge, size_t channel, uint32_t nic, uint32_t gpu, bool out)
+static int walk_to_nic(struct verifier *verifier, size_t channel, uint32_t nic, uint32_t gpu, bool out)
 {
-	const struct topology_vertex *vertices = judge->topology->vertices;
+	const struct topology_vertex *vertices = verifier->topology->vertices;
 	struct topology_flow flow = { out ? gpu : nic, out ? nic : gpu, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE };
 	enum topology_class path_class;
 
 	if (vertices[nic].nic.gdr && vertices[gpu].gpu.gdr &&
-	    topology_class_of(judge->topology, nic, gpu) <= TOPOLOGY_CLASS_PXB)
-		return walk(judge, channel, &flow, &path_class);
-	return walk_by_host(judge, channel, flow.from, flow.to, gpu);
+	    topology_class_of(verifier->topology, nic, gpu) <= TOPOLOGY_CLASS_PXB)
+		return walk(verifier, channel, &flow, &path_class);
+	return walk_by_host(verifier, channel, flow.from, flow.to, gpu);
 }
 
 /* NCCL's PXN: what is sent by a far NIC goes over NVLink to a GPU that is near it, and from there. */
-static uint8_t sender_of(const struct judge *judge, uint8_t nic_place, uint8_t gpu_place)
+static uint8_t sender_of(const struct verifier *verifier, uint8_t nic_place, uint8_t gpu_place)
 {
-	const struct plan_request *request = judge->request;
+	const struct plan_request *request = verifier->request;
 	uint32_t nic = request->nics[nic_place], gpu = request->gpus[gpu_place];
 	enum topology_class nearest = TOPOLOGY_CLASS_PXB;
 	uint8_t sender = gpu_place;
 
-	if (topology_class_of(judge->topology, gpu, nic) <= TOPOLOGY_CLASS_PXB)
+	if (topology_class_of(verifier->topology, gpu, nic) <= TOPOLOGY_CLASS_PXB)
 		return gpu_place;
 	for (uint8_t i = 0; i < request->gpu_count; i++) {
-		enum topology_class path_class = topology_class_of(judge->topology, request->gpus[i], nic);
+		enum topology_class path_class = topology_class_of(verifier->topology, request->gpus[i], nic);
 
 		if (i == gpu_place || path_class > nearest || (sender != gpu_place && path_class == nearest) ||
-		    topology_class_of(judge->topology, gpu, request->gpus[i]) != TOPOLOGY_CLASS_NVL ||
+		    topology_class_of(verifier->topology, gpu, request->gpus[i]) != TOPOLOGY_CLASS_NVL ||
 		    request->p2p_farthest < TOPOLOGY_CLASS_NVL)
 			continue;
 		nearest = path_class;
@@ -235,113 +239,113 @@ static uint8_t sender_of(const struct judge *judge, uint8_t nic_place, uint8_t g
 	return sender;
 }
 
-static int walk_nic(struct judge *judge, size_t channel, uint8_t nic_place, uint8_t gpu_place, bool out)
+static int walk_nic(struct verifier *verifier, size_t channel, uint8_t nic_place, uint8_t gpu_place, bool out)
 {
-	uint32_t nic = judge->request->nics[nic_place], wire = wire_of(judge, nic);
-	uint8_t near = out ? sender_of(judge, nic_place, gpu_place) : gpu_place;
+	uint32_t nic = verifier->request->nics[nic_place], wire = wire_of(verifier, nic);
+	uint8_t near = out ? sender_of(verifier, nic_place, gpu_place) : gpu_place;
 
 	if (wire != TOPOLOGY_NONE) {
-		bool up = out == (judge->topology->links[wire].lower == nic);
+		bool up = out == (verifier->topology->links[wire].lower == nic);
 
-		judge->links[topology_directed(wire, up ? TOPOLOGY_UP : TOPOLOGY_DOWN)]++;
+		verifier->links[topology_directed(wire, up ? TOPOLOGY_UP : TOPOLOGY_DOWN)]++;
 	}
 	if (out)
-		judge->wire_out[nic_place]++;
+		verifier->wire_out[nic_place]++;
 	else
-		judge->wire_in[nic_place]++;
+		verifier->wire_in[nic_place]++;
 	if (near != gpu_place) {
-		int r = walk_gpus(judge, channel, gpu_place, near);
+		int r = walk_gpus(verifier, channel, gpu_place, near);
 
 		if (r < 0)
 			return r;
 	}
-	return walk_to_nic(judge, channel, nic, judge->request->gpus[near], out);
+	return walk_to_nic(verifier, channel, nic, verifier->request->gpus[near], out);
 }
 
 /* A ring: from GPU to GPU and back to the first, or in by a NIC and out by one. */
-static int walk_ring(struct judge *judge, size_t channel)
+static int walk_ring(struct verifier *verifier, size_t channel)
 {
-	const struct plan_channel *one = &judge->plan->channels[channel];
-	size_t last = judge->plan->gpu_count - 1;
+	const struct plan_channel *one = &verifier->plan->channels[channel];
+	size_t last = verifier->plan->gpu_count - 1;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < last; i++)
-		r = walk_gpus(judge, channel, one->order[i], one->order[i + 1]);
+		r = walk_gpus(verifier, channel, one->order[i], one->order[i + 1]);
 	if (r < 0)
 		return r;
-	if (judge->request->hosts <= 1)
-		return last ? walk_gpus(judge, channel, one->order[last], one->order[0]) : 0;
-	r = walk_nic(judge, channel, one->nic_in, one->order[0], false);
-	return r < 0 ? r : walk_nic(judge, channel, one->nic_out, one->order[last], true);
+	if (verifier->request->hosts <= 1)
+		return last ? walk_gpus(verifier, channel, one->order[last], one->order[0]) : 0;
+	r = walk_nic(verifier, channel, one->nic_in, one->order[0], false);
+	return r < 0 ? r : walk_nic(verifier, channel, one->nic_out, one->order[last], true);
 }
 
 /* A chain: up to the first GPU and down again, and as much over its NIC, or twice that in a tree of many hosts. */
-static int walk_chain(struct judge *judge, size_t channel)
+static int walk_chain(struct verifier *verifier, size_t channel)
 {
-	const struct plan_channel *one = &judge->plan->channels[channel];
-	unsigned times = judge->plan->pattern == PLAN_TREE && judge->request->hosts > 2 ? 2 : 1;
+	const struct plan_channel *one = &verifier->plan->channels[channel];
+	unsigned times = verifier->plan->pattern == PLAN_TREE && verifier->request->hosts > 2 ? 2 : 1;
 	int r = 0;
 
-	for (size_t i = 1; r == 0 && i < judge->plan->gpu_count; i++) {
-		r = walk_gpus(judge, channel, one->order[i], one->order[i - 1]);
+	for (size_t i = 1; r == 0 && i < verifier->plan->gpu_count; i++) {
+		r = walk_gpus(verifier, channel, one->order[i], one->order[i - 1]);
 		if (r == 0)
-			r = walk_gpus(judge, channel, one->order[i - 1], one->order[i]);
+			r = walk_gpus(verifier, channel, one->order[i - 1], one->order[i]);
 	}
-	for (unsigned i = 0; r == 0 && judge->request->hosts > 1 && i < times; i++) {
-		r = walk_nic(judge, channel, one->nic_in, one->order[0], false);
+	for (unsigned i = 0; r == 0 && verifier->request->hosts > 1 && i < times; i++) {
+		r = walk_nic(verifier, channel, one->nic_in, one->order[0], false);
 		if (r == 0)
-			r = walk_nic(judge, channel, one->nic_in, one->order[0], true);
+			r = walk_nic(verifier, channel, one->nic_in, one->order[0], true);
 	}
 	return r;
 }
 
 /* A head: each other GPU hands it its part and gets the sum back, and as much goes over its NIC. */
-static int walk_direct(struct judge *judge, size_t channel)
+static int walk_direct(struct verifier *verifier, size_t channel)
 {
-	const struct plan_channel *one = &judge->plan->channels[channel];
+	const struct plan_channel *one = &verifier->plan->channels[channel];
 	uint8_t head = one->order[0];
 	int r = 0;
 
 	for (size_t i = 0; i < channel; i++) {
-		if (judge->plan->channels[i].order[0] != head)
+		if (verifier->plan->channels[i].order[0] != head)
 			continue;
-		diag_set(judge->diag, 0, 0, "channel %zu: %s is the head of channel %zu too", channel,
-			 name_of(judge, judge->request->gpus[head]), i);
+		diag_set(verifier->diag, 0, 0, "channel %zu: %s is the head of channel %zu too", channel,
+			 name_of(verifier, verifier->request->gpus[head]), i);
 		return -EINVAL;
 	}
-	for (size_t i = 1; r == 0 && i < judge->plan->gpu_count; i++) {
-		r = walk_gpus(judge, channel, one->order[i], head);
+	for (size_t i = 1; r == 0 && i < verifier->plan->gpu_count; i++) {
+		r = walk_gpus(verifier, channel, one->order[i], head);
 		if (r == 0)
-			r = walk_gpus(judge, channel, head, one->order[i]);
+			r = walk_gpus(verifier, channel, head, one->order[i]);
 	}
-	if (r < 0 || judge->request->hosts <= 1)
+	if (r < 0 || verifier->request->hosts <= 1)
 		return r;
-	r = walk_nic(judge, channel, one->nic_in, head, false);
-	return r < 0 ? r : walk_nic(judge, channel, one->nic_in, head, true);
+	r = walk_nic(verifier, channel, one->nic_in, head, false);
+	return r < 0 ? r : walk_nic(verifier, channel, one->nic_in, head, true);
 }
 
-static int walk_channel(struct judge *judge, size_t channel)
+static int walk_channel(struct verifier *verifier, size_t channel)
 {
-	switch (judge->plan->pattern) {
+	switch (verifier->plan->pattern) {
 	case PLAN_RING:
-		return walk_ring(judge, channel);
+		return walk_ring(verifier, channel);
 	case PLAN_DIRECT:
-		return walk_direct(judge, channel);
+		return walk_direct(verifier, channel);
 	default:
-		return walk_chain(judge, channel);
+		return walk_chain(verifier, channel);
 	}
 }
 
-static int walk_plan(struct judge *judge)
+static int walk_plan(struct verifier *verifier)
 {
-	int r = check_request(judge);
+	int r = check_request(verifier);
 
-	for (size_t i = 0; r == 0 && i < judge->plan->channel_count; i++) {
-		r = check_order(judge, i);
+	for (size_t i = 0; r == 0 && i < verifier->plan->channel_count; i++) {
+		r = check_order(verifier, i);
 		if (r == 0)
-			r = check_nics(judge, i);
+			r = check_nics(verifier, i);
 		if (r == 0)
-			r = walk_channel(judge, i);
+			r = walk_channel(verifier, i);
 	}
 	return r;
 }
@@ -370,88 +374,88 @@ static uint64_t bytes_per_s(const struct topology_capacity *capacity)
 	return capacity->provenance != TOPOLOGY_UNKNOWN ? capacity->rate_Bps : 0;
 }
 
-static void name_pair(const struct judge *judge, const struct topology_pair *pair, const char *way,
+static void name_pair(const struct verifier *verifier, const struct topology_pair *pair, const char *way,
 		      struct tightest *tightest)
 {
 	struct diag text;
 
-	diag_set(&text, 0, 0, "%s to %s %s", name_of(judge, pair->from), name_of(judge, pair->to), way);
+	diag_set(&text, 0, 0, "%s to %s %s", name_of(verifier, pair->from), name_of(verifier, pair->to), way);
 	memcpy(tightest->name, text.text, sizeof(tightest->name) - 1);
 }
 
-static void weigh_links(const struct judge *judge, struct tightest *tightest)
+static void weigh_links(const struct verifier *verifier, struct tightest *tightest)
 {
-	const struct topology *topology = judge->topology;
+	const struct topology *topology = verifier->topology;
 
 	for (uint32_t i = 0; i < 2 * topology->link_count; i++)
-		if (tighter(tightest, bytes_per_s(&topology->links[i / 2].capacity[i % 2]), judge->links[i]))
+		if (tighter(tightest, bytes_per_s(&topology->links[i / 2].capacity[i % 2]), verifier->links[i]))
 			(void)topology_directed_name(topology, i, tightest->name, sizeof(tightest->name));
 	for (size_t i = 0; i < topology->limit_count; i++) {
 		const struct topology_limit *limit = &topology->limits[i];
 		uint64_t crossings = 0;
 
 		for (size_t j = 0; j < limit->member_count; j++)
-			crossings += judge->links[limit->members[j]];
+			crossings += verifier->links[limit->members[j]];
 		if (tighter(tightest, bytes_per_s(&limit->capacity), crossings))
 			memcpy(tightest->name, limit->name, sizeof(limit->name));
 	}
 }
 
 /* The link to the network knows better than the NIC's speed, if it knows. */
-static bool knows_wire(const struct judge *judge, uint32_t nic, bool out)
+static bool knows_wire(const struct verifier *verifier, uint32_t nic, bool out)
 {
-	uint32_t wire = wire_of(judge, nic);
-	const struct topology_link *link = wire != TOPOLOGY_NONE ? &judge->topology->links[wire] : NULL;
+	uint32_t wire = wire_of(verifier, nic);
+	const struct topology_link *link = wire != TOPOLOGY_NONE ? &verifier->topology->links[wire] : NULL;
 
 	return link && bytes_per_s(&link->capacity[out == (link->lower == nic) ? TOPOLOGY_UP : TOPOLOGY_DOWN]);
 }
 
-static void weigh_all(const struct judge *judge, struct tightest *tightest)
+static void weigh_all(const struct verifier *verifier, struct tightest *tightest)
 {
-	const struct topology *topology = judge->topology;
+	const struct topology *topology = verifier->topology;
 
-	weigh_links(judge, tightest);
+	weigh_links(verifier, tightest);
 	for (size_t i = 0; i < topology->pair_count; i++) {
 		const struct topology_pair *pair = &topology->pairs[i];
 
-		if (tighter(tightest, bytes_per_s(&pair->p2p), judge->direct[i]))
-			name_pair(judge, pair, "by P2P", tightest);
-		if (tighter(tightest, bytes_per_s(&pair->host), judge->host[i]))
-			name_pair(judge, pair, "by the host", tightest);
+		if (tighter(tightest, bytes_per_s(&pair->p2p), verifier->direct[i]))
+			name_pair(verifier, pair, "by P2P", tightest);
+		if (tighter(tightest, bytes_per_s(&pair->host), verifier->host[i]))
+			name_pair(verifier, pair, "by the host", tightest);
 	}
-	for (size_t i = 0; i < judge->request->nic_count; i++) {
-		uint32_t nic = judge->request->nics[i];
+	for (size_t i = 0; i < verifier->request->nic_count; i++) {
+		uint32_t nic = verifier->request->nics[i];
 		uint64_t speed_Bps = topology->vertices[nic].nic.speed_Bps;
 
 		for (int out = 0; out < 2; out++) {
-			if (knows_wire(judge, nic, out))
+			if (knows_wire(verifier, nic, out))
 				continue;
-			if (tighter(tightest, speed_Bps, out ? judge->wire_out[i] : judge->wire_in[i]))
-				memcpy(tightest->name, name_of(judge, nic), TOPOLOGY_NAME_BYTES);
+			if (tighter(tightest, speed_Bps, out ? verifier->wire_out[i] : verifier->wire_in[i]))
+				memcpy(tightest->name, name_of(verifier, nic), TOPOLOGY_NAME_BYTES);
 		}
 	}
 }
 
-static int judge_plan(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
-		      struct diag *diag, struct tightest *ret)
+static int verify_plan(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		       struct diag *diag, struct tightest *ret)
 {
-	struct judge judge = { .topology = topology, .request = request, .plan = plan, .diag = diag };
-	int r = judge_init(&judge);
+	struct verifier verifier = { .topology = topology, .request = request, .plan = plan, .diag = diag };
+	int r = verifier_init(&verifier);
 
 	*ret = (struct tightest){ .rate_Bps = PLAN_UNBOUNDED_BPS };
 	if (r == 0)
-		r = walk_plan(&judge);
+		r = walk_plan(&verifier);
 	if (r == 0)
-		weigh_all(&judge, ret);
-	judge_fini(&judge);
+		weigh_all(&verifier, ret);
+	verifier_fini(&verifier);
 	return r;
 }
 
-int plan_judge_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
-		    uint64_t *ret_rate_Bps, struct diag *diag)
+int plan_verify_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		     uint64_t *ret_rate_Bps, struct diag *diag)
 {
 	struct tightest tightest;
-	int r = judge_plan(topology, request, plan, diag, &tightest);
+	int r = verify_plan(topology, request, plan, diag, &tightest);
 
 	if (r == 0)
 		*ret_rate_Bps = tightest.rate_Bps;
@@ -462,7 +466,7 @@ int plan_verify(const struct topology *topology, const struct plan_request *requ
 		struct diag *diag)
 {
 	struct tightest tightest;
-	int r = judge_plan(topology, request, plan, diag, &tightest);
+	int r = verify_plan(topology, request, plan, diag, &tightest);
 
 	if (r < 0)
 		return r;
@@ -490,32 +494,32 @@ static void add_load(struct plan_load *loads, size_t *count, enum plan_load_kind
 		loads[(*count)++] = (struct plan_load){ kind, index, crossings, capacity_Bps };
 }
 
-static size_t list_loads(const struct judge *judge, struct plan_load *loads)
+static size_t list_loads(const struct verifier *verifier, struct plan_load *loads)
 {
-	const struct topology *topology = judge->topology;
+	const struct topology *topology = verifier->topology;
 	size_t count = 0;
 
 	for (uint32_t i = 0; i < 2 * topology->link_count; i++)
-		add_load(loads, &count, PLAN_LOAD_LINK, i, judge->links[i],
+		add_load(loads, &count, PLAN_LOAD_LINK, i, verifier->links[i],
 			 bytes_per_s(&topology->links[i / 2].capacity[i % 2]));
 	for (uint32_t i = 0; i < topology->limit_count; i++) {
 		uint64_t crossings = 0;
 
 		for (size_t j = 0; j < topology->limits[i].member_count; j++)
-			crossings += judge->links[topology->limits[i].members[j]];
+			crossings += verifier->links[topology->limits[i].members[j]];
 		add_load(loads, &count, PLAN_LOAD_LIMIT, i, crossings, bytes_per_s(&topology->limits[i].capacity));
 	}
 	for (uint32_t i = 0; i < topology->pair_count; i++) {
-		add_load(loads, &count, PLAN_LOAD_P2P, i, judge->direct[i], bytes_per_s(&topology->pairs[i].p2p));
-		add_load(loads, &count, PLAN_LOAD_HOST, i, judge->host[i], bytes_per_s(&topology->pairs[i].host));
+		add_load(loads, &count, PLAN_LOAD_P2P, i, verifier->direct[i], bytes_per_s(&topology->pairs[i].p2p));
+		add_load(loads, &count, PLAN_LOAD_HOST, i, verifier->host[i], bytes_per_s(&topology->pairs[i].host));
 	}
-	for (size_t i = 0; i < judge->request->nic_count; i++) {
-		uint32_t nic = judge->request->nics[i];
+	for (size_t i = 0; i < verifier->request->nic_count; i++) {
+		uint32_t nic = verifier->request->nics[i];
 
 		for (int out = 0; out < 2; out++)
-			if (!knows_wire(judge, nic, out))
+			if (!knows_wire(verifier, nic, out))
 				add_load(loads, &count, out ? PLAN_LOAD_NIC_OUT : PLAN_LOAD_NIC_IN, nic,
-					 out ? judge->wire_out[i] : judge->wire_in[i],
+					 out ? verifier->wire_out[i] : verifier->wire_in[i],
 					 topology->vertices[nic].nic.speed_Bps);
 	}
 	return count;
@@ -535,25 +539,25 @@ static int compare_loads(const void *a, const void *b)
 	return (first->index > second->index) - (first->index < second->index);
 }
 
-int plan_judge_loads(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
-		     struct plan_load **ret, size_t *ret_count, struct diag *diag)
+int plan_verify_loads(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		      struct plan_load **ret, size_t *ret_count, struct diag *diag)
 {
-	struct judge judge = { .topology = topology, .request = request, .plan = plan, .diag = diag };
+	struct verifier verifier = { .topology = topology, .request = request, .plan = plan, .diag = diag };
 	size_t most = 2 * topology->link_count + topology->limit_count + 2 * topology->pair_count + 2 * PLAN_NICS_MAX;
 	struct plan_load *loads = sys_zalloc((most + 1) * sizeof(*loads));
-	int r = judge_init(&judge);
+	int r = verifier_init(&verifier);
 
 	if (r == 0 && !loads)
 		r = -ENOMEM;
 	if (r == 0)
-		r = walk_plan(&judge);
+		r = walk_plan(&verifier);
 	if (r == 0) {
-		*ret_count = list_loads(&judge, loads);
+		*ret_count = list_loads(&verifier, loads);
 		qsort(loads, *ret_count, sizeof(*loads), compare_loads);
 		*ret = loads;
 		loads = NULL;
 	}
 	sys_free(loads);
-	judge_fini(&judge);
+	verifier_fini(&verifier);
 	return r;
 }

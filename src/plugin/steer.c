@@ -339,7 +339,7 @@ int steer_tuner(uint64_t comm_id, struct steer_facts *ret)
 		say_if_another_network_is_named();
 	if (!thread || !thread->has_decision || (comm_id && thread->record.comm_id != comm_id))
 		return -ENOENT;
-	*ret = (struct steer_facts){ .published = thread->decision.verdict == STEER_PLAN };
+	*ret = (struct steer_facts){ .published = thread->decision.result == STEER_PLAN };
 	if (!ret->published)
 		return 0;
 	request = &thread->decision.request;

@@ -28,7 +28,7 @@ int fingerprint_of_text(const char *text, size_t bytes, struct fingerprint *ret)
 size_t fingerprint_gpu_count(const struct fingerprint *fingerprint);
 void fingerprint_fini(struct fingerprint *fingerprint);
 
-enum fingerprint_verdict {
+enum fingerprint_change {
 	FINGERPRINT_SAME,
 	FINGERPRINT_CARD_MOVED, /* the same card in another slot */
 	FINGERPRINT_CARD_GONE,
@@ -37,10 +37,10 @@ enum fingerprint_verdict {
 	FINGERPRINT_DRIVER_CHANGED,
 	FINGERPRINT_CPU_CHANGED, /* the processor, or how many NUMA domains it is divided into */
 	FINGERPRINT_FOREIGN,     /* another machine: hardly anything in common */
-	FINGERPRINT_VERDICT_COUNT
+	FINGERPRINT_CHANGE_COUNT
 };
 /* The gravest difference; the reason, with both values, in *why (untouched for FINGERPRINT_SAME). */
-enum fingerprint_verdict fingerprint_compare(const struct fingerprint *then, const struct fingerprint *now,
-					     struct diag *why);
+enum fingerprint_change fingerprint_compare(const struct fingerprint *then, const struct fingerprint *now,
+					    struct diag *why);
 
 #endif

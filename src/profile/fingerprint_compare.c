@@ -24,7 +24,7 @@ struct side {
 };
 
 struct finding {
-	enum fingerprint_verdict verdict;
+	enum fingerprint_change change;
 	size_t differences;
 	char text[sizeof(((struct diag *)NULL)->text)];
 };
@@ -107,16 +107,16 @@ static const char *or_unknown(struct fingerprint_span value, char text[static 48
 	return value.bytes ? text : "unknown";
 }
 
-/* The first and gravest difference gives the verdict and the sentence; the others are counted. */
-static void found(struct finding *finding, enum fingerprint_verdict verdict, const char *fmt, ...)
+/* The first and gravest difference gives the change and the sentence; the others are counted. */
+static void found(struct finding *finding, enum fingerprint_change change, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-static void found(struct finding *finding, enum fingerprint_verdict verdict, const char *fmt, ...)
+static void found(struct finding *finding, enum fingerprint_change change, const char *fmt, ...)
 {
 	va_list args;
 
 	if (finding->differences++)
 		return;
-	finding->verdict = verdict;
+	finding->change = change;
 	va_start(args, fmt);
 	log_sentence_v(finding->text, sizeof(finding->text), fmt, args);
 	va_end(args);
@@ -287,7 +287,7 @@ static void find_cpu(struct finding *finding, const struct side *then)
 		      "the processors were divided into %.*s NUMA domains and are into %.*s now", SPAN(was), SPAN(is));
 }
 
-/* -------- the verdict -------- */
+/* -------- the change -------- */
 
 static size_t paired(const struct side *side, size_t *ret_of)
 {
@@ -349,8 +349,8 @@ static void find_differences(struct finding *finding, const struct side *then, c
 	find_drivers(finding, then, now);
 }
 
-enum fingerprint_verdict fingerprint_compare(const struct fingerprint *then, const struct fingerprint *now,
-					     struct diag *why)
+enum fingerprint_change fingerprint_compare(const struct fingerprint *then, const struct fingerprint *now,
+					    struct diag *why)
 {
 	struct finding finding = { FINGERPRINT_SAME, 0, "" };
 	struct side was = { 0 }, is = { 0 };
@@ -373,5 +373,5 @@ enum fingerprint_verdict fingerprint_compare(const struct fingerprint *then, con
 		diag_set(why, 0, 0, "%s (and %zu more)", finding.text, finding.differences - 1);
 	else if (finding.differences)
 		diag_set(why, 0, 0, "%s", finding.text);
-	return finding.verdict;
+	return finding.change;
 }

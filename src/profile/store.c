@@ -71,9 +71,9 @@ static int read_file(const char *path, size_t most, char **ret, size_t *ret_byte
 	return text_file_read(&profile, path, most, ret, ret_bytes, why);
 }
 
-static int error_of(enum fingerprint_verdict verdict)
+static int error_of(enum fingerprint_change change)
 {
-	return verdict == FINGERPRINT_SAME ? 0 : verdict == FINGERPRINT_FOREIGN ? -EXDEV : -ESTALE;
+	return change == FINGERPRINT_SAME ? 0 : change == FINGERPRINT_FOREIGN ? -EXDEV : -ESTALE;
 }
 
 /* A profile that is whole and fits. */

@@ -1,4 +1,4 @@
-/* The machine as NCCL's search sees it: hops between GPUs and NICs, and the rooms (in GB/s) that each takes from. */
+/* The machine as NCCL's search sees it: the paths between GPUs and NICs, and the bandwidth (in GB/s) that each takes from. */
 #ifndef TRIBUTARY_SIMULATE_INTERNAL_H
 #define TRIBUTARY_SIMULATE_INTERNAL_H
 
@@ -15,10 +15,10 @@ struct simulate_hop {
 	bool intel;                     /* P2P by an Intel root complex takes a fifth more of the PCIe links */
 };
 
-struct simulate_sight {
+struct simulate_paths {
 	const struct topology *topology;
 	const struct plan_request *request;
-	double *room_GBps; /* by row: directed links, then NICs in and out where they have no wire; INFINITY: no bound */
+	double *residual_GBps; /* by row: directed links, then NICs in and out where they have no wire; INFINITY: no bound */
 	struct simulate_hop between[PLAN_GPUS_MAX][PLAN_GPUS_MAX];
 	struct simulate_hop in[PLAN_NICS_MAX][PLAN_GPUS_MAX], out[PLAN_GPUS_MAX][PLAN_NICS_MAX];
 	uint8_t next[PLAN_GPUS_MAX][PLAN_GPUS_MAX]; /* the other GPUs, in the order in which they are tried */
@@ -30,8 +30,8 @@ struct simulate_sight {
 };
 
 /* -ENOENT, -ENOMEM. The topology and the request must outlive it. */
-int simulate_sight_init(const struct topology *topology, const struct plan_request *request,
-			struct simulate_sight *ret);
-void simulate_sight_fini(struct simulate_sight *sight);
+int simulate_paths_init(const struct topology *topology, const struct plan_request *request,
+			struct simulate_paths *ret);
+void simulate_paths_fini(struct simulate_paths *paths);
 
 #endif

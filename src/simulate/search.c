@@ -30,7 +30,7 @@ static const double speeds[3][2][20] = {
 };
 
 struct search {
-	struct simulate_sight sight;
+	struct simulate_paths paths;
 	enum plan_pattern pattern;
 	size_t gpu_count, least, most; /* channels: at least, at most */
 	bool inter, same;              /* same: all channels are copies of one */
@@ -50,7 +50,7 @@ struct search {
 
 static double charge_of(const struct search *search, const struct simulate_hop *hop, uint32_t row, double GBps)
 {
-	const struct topology *topology = search->sight.topology;
+	const struct topology *topology = search->paths.topology;
 	bool pci = row / 2 < topology->link_count && topology->links[row / 2].kind == TOPOLOGY_LINK_PCI;
 
 	return hop->intel && pci ? INTEL_P2P * GBps : GBps;
@@ -59,13 +59,13 @@ static double charge_of(const struct search *search, const struct simulate_hop *
 static void give_back(struct search *search, const struct simulate_hop *hop, size_t count, double GBps)
 {
 	for (size_t i = 0; i < count; i++)
-		search->sight.room_GBps[hop->rows[i]] += charge_of(search, hop, hop->rows[i], GBps);
+		search->paths.residual_GBps[hop->rows[i]] += charge_of(search, hop, hop->rows[i], GBps);
 }
 
 static bool take(struct search *search, const struct simulate_hop *hop, double GBps)
 {
 	for (size_t i = 0; i < hop->count; i++) {
-		double *room = &search->sight.room_GBps[hop->rows[i]];
+		double *room = &search->paths.residual_GBps[hop->rows[i]];
 		double charge = charge_of(search, hop, hop->rows[i], GBps);
 
 		if (*room + TOLERANCE_GBps < charge) {
@@ -86,11 +86,11 @@ struct step {
 /* From the last GPU on: back to the first, or to the NIC. NCCL charges a tree's way down alone, and half of it back. */
 static size_t closing_steps(const struct search *search, const struct plan_channel *channel, struct step *steps)
 {
-	const struct simulate_sight *sight = &search->sight;
+	const struct simulate_paths *paths = &search->paths;
 	size_t last = search->gpu_count - 1;
 
 	if (search->pattern == PLAN_RING && !search->inter && last) {
-		steps[0] = (struct step){ &sight->between[channel->order[last]][channel->order[0]],
+		steps[0] = (struct step){ &paths->between[channel->order[last]][channel->order[0]],
 					  search->intra_GBps };
 		return 1;
 	}
@@ -99,23 +99,23 @@ static size_t closing_steps(const struct search *search, const struct plan_chann
 	if (search->pattern == PLAN_RING || !search->balanced || !last) {
 		size_t end = search->pattern == PLAN_RING ? last : 0;
 
-		steps[0] = (struct step){ &sight->out[channel->order[end]][channel->nic_out], search->inter_GBps };
+		steps[0] = (struct step){ &paths->out[channel->order[end]][channel->nic_out], search->inter_GBps };
 		return 1;
 	}
 	for (size_t i = 0; i < 2; i++)
-		steps[i] = (struct step){ &sight->out[channel->order[i]][channel->nic_out], search->inter_GBps / 2 };
+		steps[i] = (struct step){ &paths->out[channel->order[i]][channel->nic_out], search->inter_GBps / 2 };
 	return 2;
 }
 
 static size_t all_steps(const struct search *search, const struct plan_channel *channel, struct step *steps)
 {
-	const struct simulate_sight *sight = &search->sight;
+	const struct simulate_paths *paths = &search->paths;
 	size_t count = 0;
 
 	if (search->inter)
-		steps[count++] = (struct step){ &sight->in[channel->nic_in][channel->order[0]], search->inter_GBps };
+		steps[count++] = (struct step){ &paths->in[channel->nic_in][channel->order[0]], search->inter_GBps };
 	for (size_t i = 0; i + 1 < search->gpu_count; i++)
-		steps[count++] = (struct step){ &sight->between[channel->order[i]][channel->order[i + 1]],
+		steps[count++] = (struct step){ &paths->between[channel->order[i]][channel->order[i + 1]],
 						search->intra_GBps };
 	return count + closing_steps(search, channel, steps + count);
 }
@@ -202,9 +202,9 @@ static void grow(struct search *search, size_t place, uint8_t gpu, bool in_order
 		return;
 	search->tries--;
 	if (place)
-		step.hop = &search->sight.between[channel->order[place - 1]][gpu];
+		step.hop = &search->paths.between[channel->order[place - 1]][gpu];
 	else if (search->inter)
-		step.hop = &search->sight.in[channel->nic_in][gpu];
+		step.hop = &search->paths.in[channel->nic_in][gpu];
 	if (step.hop && ((place && step.hop->path_class > search->farthest) || !take_steps(search, &step, 1)))
 		return;
 	channel->order[place] = gpu;
@@ -213,9 +213,9 @@ static void grow(struct search *search, size_t place, uint8_t gpu, bool in_order
 		end_channel(search);
 	else if (in_order)
 		grow(search, place + 1, (uint8_t)(gpu + 1), true);
-	for (size_t i = 0; i < search->sight.next_count && !in_order && place + 1 < search->gpu_count; i++)
-		if (!(search->used & (1U << search->sight.next[gpu][i])))
-			grow(search, place + 1, search->sight.next[gpu][i], false);
+	for (size_t i = 0; i < search->paths.next_count && !in_order && place + 1 < search->gpu_count; i++)
+		if (!(search->used & (1U << search->paths.next[gpu][i])))
+			grow(search, place + 1, search->paths.next[gpu][i], false);
 	search->used &= ~(1U << gpu);
 	if (step.hop)
 		give_back_steps(search, &step, 1);
@@ -231,14 +231,14 @@ static void begin_at_nic(struct search *search, uint8_t nic)
 		grow(search, 0, 0, true);
 	for (int path_class = 0; path_class < TOPOLOGY_CLASS_DIS; path_class++)
 		for (size_t i = 0; i < search->gpu_count; i++)
-			if ((int)search->sight.in[nic][i].path_class == path_class)
+			if ((int)search->paths.in[nic][i].path_class == path_class)
 				grow(search, 0, (uint8_t)i, false);
 }
 
 /* The GPUs in order first, as they are numbered; each channel of several hosts begins at the next NIC. */
 static void begin_channel(struct search *search)
 {
-	size_t nics = search->sight.request->nic_count;
+	size_t nics = search->paths.request->nic_count;
 
 	memset(&search->channels[search->channel_count], 0, sizeof(search->channels[0]));
 	for (size_t i = 0; search->inter && i < nics; i++)
@@ -267,9 +267,9 @@ static void try_speeds(struct search *search, double intra_GBps, double inter_GB
 	for (int different = 0; different < 2; different++) {
 		search->same = !different;
 		/* nccl: channels that differ are not tried across the sockets of AMD's CPUs. */
-		search->farthest = different && search->sight.amd && search->sight.farthest > TOPOLOGY_CLASS_PHB
+		search->farthest = different && search->paths.amd && search->paths.farthest > TOPOLOGY_CLASS_PHB
 					   ? TOPOLOGY_CLASS_PHB
-					   : search->sight.farthest;
+					   : search->paths.farthest;
 		search->tries = different ? TRIES_DIFFERENT : TRIES_SAME;
 		search->channel_count = 0;
 		search->used = 0;
@@ -295,19 +295,19 @@ static size_t graph_channels(const struct simulate_graph *graph)
 
 static const double *speeds_for(const struct search *search)
 {
-	return speeds[search->sight.sm >= 100 ? 2 : search->sight.sm >= 90 ? 1 : 0][search->inter];
+	return speeds[search->paths.sm >= 100 ? 2 : search->paths.sm >= 90 ? 1 : 0][search->inter];
 }
 
 /* From the fastest on that the machine could have, to the slowest that could still be better; returns its place. */
 static void slow_down(struct search *search, struct simulate_graph *best)
 {
 	const double *list = speeds_for(search);
-	double own_GBps = search->sight.gpu_GBps;
+	double own_GBps = search->paths.gpu_GBps;
 	size_t at = 0;
 
 	if (search->pattern != PLAN_RING && search->gpu_count > 1)
 		own_GBps *= (double)search->gpu_count / (double)(search->gpu_count - 1);
-	while (list[at + 1] > 0 && (list[at] > search->sight.most_GBps || list[at] * (double)search->least > own_GBps))
+	while (list[at + 1] > 0 && (list[at] > search->paths.most_GBps || list[at] * (double)search->least > own_GBps))
 		at++;
 	for (; list[at] > 0; at++) {
 		double total = (double)graph_channels(best) * best->intra_GBps;
@@ -318,7 +318,7 @@ static void slow_down(struct search *search, struct simulate_graph *best)
 		if ((double)channels_of(search) * list[at] > total)
 			take_best(search, best);
 		if (graph_channels(best) >= search->most ||
-		    (double)graph_channels(best) * best->inter_GBps >= search->sight.gpu_GBps)
+		    (double)graph_channels(best) * best->inter_GBps >= search->paths.gpu_GBps)
 			return;
 	}
 }
@@ -328,7 +328,7 @@ static void double_fast(const struct search *search, struct simulate_graph *best
 {
 	size_t channels = graph_channels(best), factor = channels * 2 <= search->most ? 2 : 1;
 
-	if (best->intra_GBps < 25 || (search->sight.sm > 80 && best->intra_GBps < 50 && channels > 4))
+	if (best->intra_GBps < 25 || (search->paths.sm > 80 && best->intra_GBps < 50 && channels > 4))
 		return;
 	best->copies *= factor;
 	best->intra_GBps /= (double)factor;
@@ -369,7 +369,7 @@ static void fall_back(struct search *search, struct simulate_graph *graph)
 /* The farthest hops of the channels, in NCCL's sense. */
 static void set_classes(const struct search *search, struct plan *plan)
 {
-	const struct simulate_sight *sight = &search->sight;
+	const struct simulate_paths *paths = &search->paths;
 
 	plan->intra_class = plan->inter_class = TOPOLOGY_CLASS_LOC;
 	for (size_t c = 0; c < plan->channel_count; c++) {
@@ -378,15 +378,15 @@ static void set_classes(const struct search *search, struct plan *plan)
 
 		for (size_t i = 0; i < search->gpu_count; i++) {
 			size_t next = (i + 1) % search->gpu_count;
-			enum topology_class at = sight->between[channel->order[i]][channel->order[next]].path_class;
+			enum topology_class at = paths->between[channel->order[i]][channel->order[next]].path_class;
 
 			if ((next || (plan->pattern == PLAN_RING && !search->inter)) && at > plan->intra_class)
 				plan->intra_class = at;
 		}
-		if (search->inter && sight->in[channel->nic_in][channel->order[0]].path_class > plan->inter_class)
-			plan->inter_class = sight->in[channel->nic_in][channel->order[0]].path_class;
-		if (search->inter && sight->out[channel->order[end]][channel->nic_out].path_class > plan->inter_class)
-			plan->inter_class = sight->out[channel->order[end]][channel->nic_out].path_class;
+		if (search->inter && paths->in[channel->nic_in][channel->order[0]].path_class > plan->inter_class)
+			plan->inter_class = paths->in[channel->nic_in][channel->order[0]].path_class;
+		if (search->inter && paths->out[channel->order[end]][channel->nic_out].path_class > plan->inter_class)
+			plan->inter_class = paths->out[channel->order[end]][channel->nic_out].path_class;
 	}
 }
 
@@ -406,7 +406,7 @@ static void run(struct search *search, struct simulate_graph *ret)
 	*ret = best;
 }
 
-/* By the judge, which says what a request may be. */
+/* By the verifier, which says what a request may be. */
 static bool is_good(const struct topology *topology, const struct plan_request *request)
 {
 	struct plan plan = { .pattern = PLAN_TREE, .gpu_count = request->gpu_count, .channel_count = 1 };
@@ -415,7 +415,7 @@ static bool is_good(const struct topology *topology, const struct plan_request *
 
 	for (size_t i = 0; i < request->gpu_count && i < PLAN_GPUS_MAX; i++)
 		plan.channels[0].order[i] = (uint8_t)i;
-	return plan_judge_rate(topology, request, &plan, &rate_Bps, &diag) == 0;
+	return plan_verify_rate(topology, request, &plan, &rate_Bps, &diag) == 0;
 }
 
 static int find(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,
@@ -426,7 +426,7 @@ static int find(const struct topology *topology, const struct plan_request *requ
 
 	if (!search)
 		return -ENOMEM;
-	r = simulate_sight_init(topology, request, &search->sight);
+	r = simulate_paths_init(topology, request, &search->paths);
 	if (r == 0) {
 		search->pattern = pattern;
 		search->gpu_count = request->gpu_count;
@@ -435,7 +435,7 @@ static int find(const struct topology *topology, const struct plan_request *requ
 		search->most = most;
 		search->balanced = pattern == PLAN_TREE && request->gpu_count > 1;
 		run(search, ret);
-		simulate_sight_fini(&search->sight);
+		simulate_paths_fini(&search->paths);
 	}
 	free(search);
 	return r;

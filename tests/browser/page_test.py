@@ -99,7 +99,7 @@ class Machine(InBrowser):
         for name in ("cpu0", "cpu1", "memory0", "gpu0", "gpu7"):
             self.assertIn(name, names)
         self.assertEqual(len(self.all(".link")), len(self.all("#links tbody tr")))
-        self.assertIn("8 GPUs", self.find(".census").text)
+        self.assertIn("8 GPUs", self.find(".summary").text)
         self.picture("page")
 
     def test_bottleneck_stands_out(self):

@@ -27,9 +27,9 @@ static void must(bool truth)
 static void compare(const struct fingerprint *a, const struct fingerprint *b)
 {
 	struct diag why = { .text = "" };
-	enum fingerprint_verdict verdict = fingerprint_compare(a, b, &why);
+	enum fingerprint_change change = fingerprint_compare(a, b, &why);
 
-	must(verdict < FINGERPRINT_VERDICT_COUNT && (verdict == FINGERPRINT_SAME) == !why.text[0]);
+	must(change < FINGERPRINT_CHANGE_COUNT && (change == FINGERPRINT_SAME) == !why.text[0]);
 	must(memchr(why.text, '\0', sizeof(why.text)) != NULL);
 }
 

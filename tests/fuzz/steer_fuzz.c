@@ -87,8 +87,8 @@ static void decision(const uint8_t *data, size_t bytes, bool seal)
 		steer_decision_seal(file);
 	if (steer_decision_read(file, sizeof(*file), ret) == 0) {
 		must(memchr(ret->reason, '\0', sizeof(ret->reason)) != NULL);
-		must(ret->verdict == STEER_NCCL_SEARCHES || ret->verdict == STEER_PLAN);
-		if (ret->verdict == STEER_PLAN)
+		must(ret->result == STEER_NCCL_SEARCHES || ret->result == STEER_PLAN);
+		if (ret->result == STEER_PLAN)
 			check_plan(ret);
 		must(steer_decision_read(ret, sizeof(*ret), file) == 0);
 	}

@@ -1,6 +1,6 @@
 /*
  * What `plan` and `explain` have in common: for which GPUs, NICs and hosts; the channels of a machine, ours and others';
- * what each makes of the graph's capacities, by the judge; and how it is printed. One thread. Strings in ret_* belong to
+ * what each makes of the graph's capacities, by the verifier; and how it is printed. One thread. Strings in ret_* belong to
  * the caller. The graph must outlive all of it.
  */
 #ifndef TRIBUTARY_COMMAND_CHANNELS_CHANNELS_H
@@ -18,9 +18,10 @@ struct command_call;
 
 /* Channels of one pattern, whoever made them, on the graph's capacities. */
 struct channels_graph {
-	struct plan plan;  /* the channels that differ; rate_Bps is what their maker says of each */
-	size_t copies;     /* of each; at least 1 */
-	uint64_t rate_Bps; /* what each can really move, by the judge, copies counted; PLAN_UNBOUNDED_BPS: no limit */
+	struct plan plan; /* the channels that differ; rate_Bps is what their maker says of each */
+	size_t copies;    /* of each; at least 1 */
+	uint64_t
+		rate_Bps; /* what each can really move, by the verifier, copies counted; PLAN_UNBOUNDED_BPS: no limit */
 	struct plan_load *loads; /* the fullest first; crossings with copies counted */
 	size_t load_count;
 	bool fallback; /* NCCL's, for want of anything better */
@@ -60,7 +61,7 @@ enum topology_class channels_p2p(const struct topology *topology, const uint32_t
  */
 int channels_request(const struct command_call *call, struct topology *topology, struct plan_request *ret,
 		     enum plan_where *ret_where);
-/* Plans, and has the judge verify every plan. Says on stderr what went wrong. Returns an exit status. */
+/* Plans, and has the verifier verify every plan. Says on stderr what went wrong. Returns an exit status. */
 int channels_plan(const struct topology *topology, const struct plan_request *request, enum plan_where where,
 		  struct channels *ret);
 /* What NCCL's search would choose by nominal rates. */

@@ -1,4 +1,4 @@
-/* What NCCL wrote to NCCL_GRAPH_DUMP_FILE, as channels that can be judged. */
+/* What NCCL wrote to NCCL_GRAPH_DUMP_FILE, as channels that can be verified. */
 #include "command/channels/internal.h"
 
 #include "command/command.h"
@@ -93,7 +93,7 @@ static int take_graph(struct dump *dump, struct graph_xml_graph *graph, enum pla
 	if (r == 0) {
 		ret->graphs[pattern].plan.bound_Bps = 0;
 		channels_believe(ret, pattern, graph->intra_GBps, graph->inter_GBps);
-		r = channels_judge_other(ret, pattern, &diag);
+		r = channels_verify_other(ret, pattern, &diag);
 	}
 	return r == 0 ? COMMAND_OK : command_failed(&diag, r, "\"%s\" is no graph for these GPUs and NICs", dump->path);
 }

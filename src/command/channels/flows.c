@@ -40,7 +40,7 @@ static void group(struct channels_flows *flows)
 	}
 }
 
-/* What one of them crosses, by the judge. */
+/* What one of them crosses, by the verifier. */
 static int cross(const struct channels_flows *flows, struct channels_flow *flow)
 {
 	const struct channels *channels = flows->channels;
@@ -56,7 +56,7 @@ static int cross(const struct channels_flows *flows, struct channels_flow *flow)
 	one.channels[0] = one.channels[flow->channel];
 	one.channel_count = 1;
 	flow->crossings = calloc(2 * channels->topology->link_count + 1, sizeof(*flow->crossings));
-	r = flow->crossings ? plan_judge_loads(channels->topology, &request, &one, &loads, &count, &diag) : -ENOMEM;
+	r = flow->crossings ? plan_verify_loads(channels->topology, &request, &one, &loads, &count, &diag) : -ENOMEM;
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < count; i++)

@@ -212,7 +212,7 @@ static void put_head(const struct channels_flows *flows, size_t count, FILE *out
 	fputs("<header>\n<div>\n<h1>", out);
 	xml_escape(title, out);
 	channels_request_words(flows->channels, words, sizeof(words));
-	fprintf(out, "</h1>\n<div class=\"census\">Channels for %s · GB/s</div>\n", words);
+	fprintf(out, "</h1>\n<div class=\"summary\">Channels for %s · GB/s</div>\n", words);
 	for (size_t i = 0; i < count; i++)
 		put_view_words(&flows[i], i, out);
 	fputs("</div>\n<nav>\n<div class=\"group\" id=\"views\">", out);

@@ -254,8 +254,7 @@ void channels_print(const struct channels *channels, const struct channels *othe
 		printer.channels = channels;
 		print_gain(&printer, other);
 	}
-	fprintf(out,
-		"\n%sGB/s: (12.0) nominal, ~12.0 assumed, %s12.0 at least. Each plan was checked by the judge.%s%s\n",
+	fprintf(out, "\n%sGB/s: (12.0) nominal, ~12.0 assumed, %s12.0 at least. Each plan was verified.%s%s\n",
 		term_on(term, TERM_DIM), term->utf8 ? "≥" : ">=", printer.any_host ? " *: through host memory." : "",
 		term_off(term));
 }

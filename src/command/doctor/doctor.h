@@ -9,16 +9,16 @@
 #include "tributary/topology.h"
 
 /* In order of severity. */
-enum doctor_verdict {
+enum doctor_severity {
 	DOCTOR_SKIPPED, /* the machine has nothing of the kind */
 	DOCTOR_GOOD,
 	DOCTOR_UNKNOWN, /* what it needs to know was not to be had */
 	DOCTOR_NOTE,
 	DOCTOR_WARNING,
 	DOCTOR_ERROR,
-	DOCTOR_VERDICT_COUNT
+	DOCTOR_SEVERITY_COUNT
 };
-const char *doctor_verdict_word(enum doctor_verdict verdict);
+const char *doctor_severity_word(enum doctor_severity severity);
 
 struct doctor;
 
@@ -35,7 +35,7 @@ extern const struct doctor_check doctor_checks[]; /* ends with word NULL */
 
 struct doctor_finding {
 	const struct doctor_check *check;
-	enum doctor_verdict verdict;
+	enum doctor_severity severity;
 	const char *remedy;                    /* the check's, unless the finding has a better one */
 	char subject[2 * TOPOLOGY_NAME_BYTES]; /* a vertex, a link, an interface, "machine"; no spaces */
 	char evidence[256];
@@ -50,7 +50,7 @@ struct doctor_report {
 int doctor_examine(const struct topology *topology, const struct discover_facts *facts, bool from_file,
 		   struct doctor_report *ret);
 void doctor_report_fini(struct doctor_report *report);
-enum doctor_verdict doctor_worst(const struct doctor_report *report);
+enum doctor_severity doctor_worst(const struct doctor_report *report);
 
 /* ------------------------------------------------------------------------------------------------- for the checks */
 
@@ -65,7 +65,7 @@ struct doctor {
 };
 
 /* A check that adds nothing has found nothing: it is good. */
-void doctor_add(struct doctor *doctor, enum doctor_verdict verdict, const char *subject, const char *fmt, ...)
+void doctor_add(struct doctor *doctor, enum doctor_severity severity, const char *subject, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /* One line of facts, "what subject key=value ...". */

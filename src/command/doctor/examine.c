@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *doctor_verdict_word(enum doctor_verdict verdict)
+const char *doctor_severity_word(enum doctor_severity severity)
 {
-	static const char *const words[DOCTOR_VERDICT_COUNT] = {
+	static const char *const words[DOCTOR_SEVERITY_COUNT] = {
 		[DOCTOR_SKIPPED] = "skipped", [DOCTOR_GOOD] = "good",       [DOCTOR_UNKNOWN] = "unknown",
 		[DOCTOR_NOTE] = "note",       [DOCTOR_WARNING] = "warning", [DOCTOR_ERROR] = "error",
 	};
 
-	return words[verdict];
+	return words[severity];
 }
 
 /* Text from outside, for a terminal and for lines that are taken apart again. */
@@ -28,7 +28,7 @@ static void clean(char *text, bool spaces)
 	}
 }
 
-void doctor_add(struct doctor *doctor, enum doctor_verdict verdict, const char *subject, const char *fmt, ...)
+void doctor_add(struct doctor *doctor, enum doctor_severity severity, const char *subject, const char *fmt, ...)
 {
 	struct doctor_report *report = &doctor->report;
 	struct doctor_finding *finding;
@@ -50,7 +50,7 @@ void doctor_add(struct doctor *doctor, enum doctor_verdict verdict, const char *
 	finding = &report->at[report->count++];
 	memset(finding, 0, sizeof(*finding));
 	finding->check = doctor->check;
-	finding->verdict = verdict;
+	finding->severity = severity;
 	finding->remedy = doctor->check->remedy;
 	snprintf(finding->subject, sizeof(finding->subject), "%s", *subject ? subject : "machine");
 	va_start(args, fmt);
@@ -123,13 +123,13 @@ void doctor_report_fini(struct doctor_report *report)
 	memset(report, 0, sizeof(*report));
 }
 
-enum doctor_verdict doctor_worst(const struct doctor_report *report)
+enum doctor_severity doctor_worst(const struct doctor_report *report)
 {
-	enum doctor_verdict worst = DOCTOR_SKIPPED;
+	enum doctor_severity worst = DOCTOR_SKIPPED;
 
 	for (size_t i = 0; i < report->count; i++) {
-		if (report->at[i].verdict > worst)
-			worst = report->at[i].verdict;
+		if (report->at[i].severity > worst)
+			worst = report->at[i].severity;
 	}
 	return worst;
 }

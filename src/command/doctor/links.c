@@ -117,7 +117,7 @@ static void known_causes(struct doctor *doctor, const char *subject, char *text,
 	for (size_t i = 0; i < doctor->report.count; i++) {
 		const struct doctor_finding *at = &doctor->report.at[i];
 
-		if (at->verdict >= DOCTOR_WARNING && !strcmp(at->subject, subject) && at->check != doctor->check)
+		if (at->severity >= DOCTOR_WARNING && !strcmp(at->subject, subject) && at->check != doctor->check)
 			snprintf(text, text_bytes, "%s", at->check->word);
 	}
 }

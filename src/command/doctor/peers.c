@@ -105,10 +105,10 @@ void doctor_p2p_refused(struct doctor *doctor)
 	}
 	for (int c = 0; c < TOPOLOGY_CLASS_COUNT; c++) {
 		/* Across host bridges it often is by design; below one switch it is a loss. */
-		enum doctor_verdict verdict = c < TOPOLOGY_CLASS_PHB ? DOCTOR_WARNING : DOCTOR_NOTE;
+		enum doctor_severity severity = c < TOPOLOGY_CLASS_PHB ? DOCTOR_WARNING : DOCTOR_NOTE;
 
 		if (refused[c].count)
-			doctor_add(doctor, verdict, refused[c].first, "P2P is refused in %zu pairs of class %s: %s",
+			doctor_add(doctor, severity, refused[c].first, "P2P is refused in %zu pairs of class %s: %s",
 				   refused[c].count, topology_class_word((enum topology_class)c),
 				   reason_of(refused[c].status));
 	}

@@ -1,4 +1,4 @@
-/* What stands in the way of plans (obstacles.h), which comes as facts: "obstacle NAME VERDICT text". */
+/* What stands in the way of plans (obstacles.h), which comes as facts: "obstacle NAME SEVERITY text". */
 #include "command/doctor/doctor.h"
 
 #include <stdio.h>
@@ -11,12 +11,12 @@ void doctor_plans(struct doctor *doctor)
 	bool is_known = false;
 
 	while (doctor_next_fact(doctor, "obstacle", &at, &fact)) {
-		char name[64], verdict[16];
+		char name[64], severity[16];
 		int from = 0;
 
 		is_known = true; /* also by "obstacle none" */
-		if (sscanf(fact.line, "obstacle %63s %15s %n", name, verdict, &from) == 2 && from)
-			doctor_add(doctor, !strcmp(verdict, "warning") ? DOCTOR_WARNING : DOCTOR_NOTE, name, "%s",
+		if (sscanf(fact.line, "obstacle %63s %15s %n", name, severity, &from) == 2 && from)
+			doctor_add(doctor, !strcmp(severity, "warning") ? DOCTOR_WARNING : DOCTOR_NOTE, name, "%s",
 				   fact.line + from);
 	}
 	if (!is_known)

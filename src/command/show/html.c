@@ -306,14 +306,14 @@ static void put_head(const struct html *html)
 {
 	const struct topology *topology = html->view->topology;
 	const char *title = topology->name[0] ? topology->name : "Machine";
-	char census[160], measured[80], text[600];
+	char snapshot[160], measured[80], text[600];
 
 	html_begin(title, html->out);
 	fputs("<header>\n<div>\n<h1>", html->out);
 	xml_escape(title, html->out);
-	view_census(topology, census, sizeof(census));
+	view_snapshot(topology, snapshot, sizeof(snapshot));
 	view_measured(html->view, measured, sizeof(measured));
-	fprintf(html->out, "</h1>\n<div class=\"census\">%s · %s · GB/s</div>\n", census, measured);
+	fprintf(html->out, "</h1>\n<div class=\"summary\">%s · %s · GB/s</div>\n", snapshot, measured);
 	view_bottleneck(html->view, true, text, sizeof(text));
 	fputs("<div class=\"headline\">", html->out);
 	xml_escape(text, html->out);

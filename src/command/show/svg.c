@@ -143,14 +143,14 @@ static void put_link(const struct drawing *drawing, uint32_t index)
 static void put_head(const struct drawing *drawing)
 {
 	const struct topology *topology = drawing->view->topology;
-	char census[160], measured[80], text[TITLE_BYTES], clipped[DRAW_CLIP_BYTES];
+	char snapshot[160], measured[80], text[TITLE_BYTES], clipped[DRAW_CLIP_BYTES];
 	double room = drawing->width - 2 * LAYOUT_MARGIN;
 
 	draw_clip(topology->name[0] ? topology->name : "Machine", room, 26, clipped);
 	draw_text(drawing, LAYOUT_MARGIN, 50, 26, "class=\"title\" fill=\"" DRAW_INK "\" font-weight=\"700\"", clipped);
-	view_census(topology, census, sizeof(census));
+	view_snapshot(topology, snapshot, sizeof(snapshot));
 	view_measured(drawing->view, measured, sizeof(measured));
-	snprintf(text, sizeof(text), "%s  ·  %s  ·  GB/s", census, measured);
+	snprintf(text, sizeof(text), "%s  ·  %s  ·  GB/s", snapshot, measured);
 	draw_clip(text, room, 13, clipped);
 	draw_text(drawing, LAYOUT_MARGIN, 73, 13, "class=\"soft\" fill=\"" DRAW_SOFT "\"", clipped);
 	view_bottleneck(drawing->view, true, text, sizeof(text));

@@ -275,12 +275,12 @@ static int print_pairs(const struct tree *tree)
 static void print_head(const struct tree *tree)
 {
 	const struct topology *topology = tree->view->topology;
-	char census[160], measured[80], name[TOPOLOGY_NAME_BYTES];
+	char snapshot[160], measured[80], name[TOPOLOGY_NAME_BYTES];
 
-	view_census(topology, census, sizeof(census));
+	view_snapshot(topology, snapshot, sizeof(snapshot));
 	view_measured(tree->view, measured, sizeof(measured));
 	term_clean(topology->name[0] ? topology->name : "this machine", name, sizeof(name));
-	fprintf(tree->out, "%s%s%s: %s", term_on(tree->term, TERM_BOLD), name, term_off(tree->term), census);
+	fprintf(tree->out, "%s%s%s: %s", term_on(tree->term, TERM_BOLD), name, term_off(tree->term), snapshot);
 	fprintf(tree->out, "; %s\n\n", measured);
 	pad(tree->out, "", tree->left_columns + 2, false);
 	fprintf(tree->out, "%-*s  %*s  %*s  %s\n", KIND_COLUMNS, "link", RATE_COLUMNS, "up", RATE_COLUMNS, "down GB/s",

@@ -65,7 +65,7 @@ void view_more(const struct topology_vertex *vertex, char *text, size_t text_byt
 /* Both. */
 void view_vertex_words(const struct topology_vertex *vertex, char *text, size_t text_bytes);
 /* "2 CPUs, 8 GPUs, 2 NICs". */
-void view_census(const struct topology *topology, char *text, size_t text_bytes);
+void view_snapshot(const struct topology *topology, char *text, size_t text_bytes);
 /* "17 of 17 links measured, 2026-11-21", or that none is, and what is known then. */
 void view_measured(const struct view *view, char *text, size_t text_bytes);
 /* "2026-11-21"; "" for 0. */

@@ -115,7 +115,7 @@ void view_vertex_words(const struct topology_vertex *vertex, char *text, size_t 
 	snprintf(text, text_bytes, "%s%s%s", model, *model && *more ? ", " : "", more);
 }
 
-void view_census(const struct topology *topology, char *text, size_t text_bytes)
+void view_snapshot(const struct topology *topology, char *text, size_t text_bytes)
 {
 	static const struct {
 		enum topology_kind kind;

@@ -66,7 +66,7 @@ static int add_rows(const struct topology *topology, const struct plan_request *
 		if (!plan)
 			continue;
 		allows.crossnic = plan->crossnic;
-		r = plan_judge_loads(topology, &allows, plan, &loads, &count, &diag);
+		r = plan_verify_loads(topology, &allows, plan, &loads, &count, &diag);
 		for (size_t j = 0; r == 0 && j < count; j++)
 			if (loads[j].capacity_Bps && !is_wire(topology, &loads[j]))
 				add_row(topology, &loads[j], i,

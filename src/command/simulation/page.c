@@ -270,7 +270,7 @@ static void put_head(const struct simulation *simulation, FILE *out)
 	html_begin(simulation->title, out);
 	fputs("<header>\n<div>\n<h1>", out);
 	xml_escape(simulation->title, out);
-	fprintf(out, "</h1>\n<div class=\"census\">%zu hosts · %s of %.4g MB a rank · simulated</div>\n",
+	fprintf(out, "</h1>\n<div class=\"summary\">%zu hosts · %s of %.4g MB a rank · simulated</div>\n",
 		simulation->fabric.host_count, simulation_collective_word(simulation->collective),
 		simulation->bytes / 1e6);
 	for (size_t i = 0; i < simulation->case_count; i++) {

@@ -57,7 +57,7 @@ static bool is_complete(const struct steer_planner *planner, const struct steer_
 
 void steer_decide_against(struct steer_decision *decision, const struct diag *why)
 {
-	decision->verdict = STEER_NCCL_SEARCHES;
+	decision->result = STEER_NCCL_SEARCHES;
 	log_sentence(decision->reason, sizeof(decision->reason), "%s", why->text);
 }
 
@@ -168,7 +168,7 @@ void steer_decide(const struct steer_planner *planner, const struct steer_snapsh
 		goto against;
 	if (plan(planner, whole ? PLAN_ONE_HOST : PLAN_EITHER, ret, &diag) < 0)
 		goto against;
-	ret->verdict = STEER_PLAN;
+	ret->result = STEER_PLAN;
 	name_members(planner, snapshot, ret);
 	return;
 against:
@@ -181,7 +181,7 @@ bool steer_decision_names(const struct steer_decision *decision, uint64_t proces
 	for (size_t i = 0; i < decision->member_count; i++)
 		if (decision->members[i].process == process && decision->members[i].serial == record->serial &&
 		    !strcmp(decision->members[i].bus_id, record->bus_id))
-			return decision->verdict != STEER_PLAN || decision->machine == record->machine;
+			return decision->result != STEER_PLAN || decision->machine == record->machine;
 	return false;
 }
 

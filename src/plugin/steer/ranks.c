@@ -147,14 +147,14 @@ static int find_own_decision(struct steer_thread *thread, struct diag *diag)
 {
 	int r = find_decision(thread, diag);
 
-	if (r < 0 || (thread->decision.verdict == STEER_PLAN && is_for(thread)))
+	if (r < 0 || (thread->decision.result == STEER_PLAN && is_for(thread)))
 		return r;
 	pthread_mutex_lock(&steer_here.lock);
 	r = steer_registry_refuse(&steer_here.setup.registry, thread->slot, STEER_REASON_ID);
 	pthread_mutex_unlock(&steer_here.lock);
 	if (r == 0)
 		r = find_decision(thread, diag);
-	if (r == 0 && thread->decision.verdict == STEER_PLAN && !is_for(thread)) {
+	if (r == 0 && thread->decision.result == STEER_PLAN && !is_for(thread)) {
 		diag_set(diag, 0, 0, "%s", steer_reason_text(STEER_REASON_ID));
 		decide_alone(thread, diag);
 	}
@@ -176,7 +176,7 @@ void steer_thread_decide(struct steer_thread *thread)
 	r = find_own_decision(thread, &diag);
 	if (r == 0)
 		tell(thread);
-	if (r == 0 && thread->decision.verdict == STEER_PLAN)
+	if (r == 0 && thread->decision.result == STEER_PLAN)
 		r = write_graph(thread, &diag);
 	if (r < 0) {
 		log_warn("Communicator %016llx may have a plan that this rank cannot follow: %s",
@@ -187,7 +187,7 @@ void steer_thread_decide(struct steer_thread *thread)
 		return;
 	}
 	thread->has_decision = true;
-	if (thread->decision.verdict == STEER_PLAN)
+	if (thread->decision.result == STEER_PLAN)
 		thread->graph = thread->graph_path;
 	steer_report_say(&steer_here.setup, thread->record.comm_id, &thread->decision,
 			 clock_elapsed_ns(start_ns, clock_now_ns()));

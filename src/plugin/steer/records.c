@@ -115,9 +115,9 @@ int steer_decision_read(const void *data, size_t bytes, struct steer_decision *r
 	for (size_t i = 0; i < PLAN_GPUS_MAX; i++)
 		if (!ends(ret->members[i].bus_id, sizeof(ret->members[i].bus_id)))
 			return -EINVAL;
-	if (ret->verdict == STEER_NCCL_SEARCHES)
+	if (ret->result == STEER_NCCL_SEARCHES)
 		return 0;
-	return ret->verdict == STEER_PLAN && ret->member_count == ret->request.gpu_count &&
+	return ret->result == STEER_PLAN && ret->member_count == ret->request.gpu_count &&
 			       plan_set_fits(&ret->request, &ret->set)
 		       ? 0
 		       : -EINVAL;

@@ -94,7 +94,7 @@ struct steer_member_name {
 	char bus_id[STEER_BUS_ID_BYTES];
 };
 
-enum steer_verdict { STEER_NCCL_SEARCHES, STEER_PLAN };
+enum steer_result { STEER_NCCL_SEARCHES, STEER_PLAN };
 
 /* A decision's file, as it lies there. */
 struct steer_decision {
@@ -102,8 +102,8 @@ struct steer_decision {
 	uint32_t bytes, checksum;    /* the checksum is of everything behind it */
 	char author[STEER_ID_BYTES]; /* of the process's file */
 	uint64_t comm_id, machine;
-	uint32_t verdict; /* enum steer_verdict */
-	uint32_t shaped;  /* 1: all ranks get steer_machine.shaped_text; also without a plan */
+	uint32_t result; /* enum steer_result */
+	uint32_t shaped; /* 1: all ranks get steer_machine.shaped_text; also without a plan */
 	uint32_t member_count;
 	struct steer_member_name members[PLAN_GPUS_MAX]; /* of a plan: in the order of request.gpus */
 	char reason[STEER_REASON_BYTES];                 /* why there is no plan, a clause */

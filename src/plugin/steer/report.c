@@ -61,7 +61,7 @@ void steer_report_line(const struct topology *topology, const struct steer_decis
 	struct plugin_report line = { .text = text };
 
 	text[0] = '\0';
-	if (decision->verdict != STEER_PLAN) {
+	if (decision->result != STEER_PLAN) {
 		plugin_report_add(&line, "NCCL searches its channels itself: %s", decision->reason);
 		return;
 	}

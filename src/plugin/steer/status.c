@@ -147,7 +147,7 @@ void steer_status_add(struct steer_status *status, const struct steer_setup *set
 
 	gpus_of(topology, decision, comm.gpus);
 	memcpy(comm.why, decision->reason, sizeof(comm.why));
-	if (decision->verdict == STEER_PLAN) {
+	if (decision->result == STEER_PLAN) {
 		comm.channels = (unsigned)decision->set.channel_count;
 		steer_report_rates(topology, decision, &comm.alone_GBps, &comm.several_GBps);
 	}

@@ -81,7 +81,7 @@ static void begin(struct fixture *fixture)
 
 static void infer(struct fixture *fixture)
 {
-	assert_int_equal(measure_repeat_judge(fixture->series, fixture->count), 0);
+	assert_int_equal(measure_repeat_analyse(fixture->series, fixture->count), 0);
 	assert_int_equal(
 		measure_resources_init(&fixture->resources, &fixture->topology, fixture->results, fixture->count), 0);
 	fixture->figures = calloc(fixture->resources.count, sizeof(*fixture->figures));

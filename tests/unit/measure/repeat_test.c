@@ -56,9 +56,9 @@ static void run_rounds(struct fixture *fixture, unsigned rounds, size_t victims,
 		}
 }
 
-static void judge(struct fixture *fixture)
+static void analysis(struct fixture *fixture)
 {
-	assert_int_equal(measure_repeat_judge(fixture->series, SERIES), 0);
+	assert_int_equal(measure_repeat_analyse(fixture->series, SERIES), 0);
 }
 
 static void assert_level(const struct measure_series *series)
@@ -76,11 +76,11 @@ static void quiet_series_are_kept_and_get_precise(void **state)
 	(void)state;
 	begin(&fixture, 1);
 	run_rounds(&fixture, 6, 0, 1);
-	judge(&fixture);
+	analysis(&fixture);
 	before = fixture.series[3].half;
 	assert_true(before > 0.005 && before < 0.06);
 	run_rounds(&fixture, 24, 0, 1);
-	judge(&fixture);
+	analysis(&fixture);
 	for (size_t i = 0; i < SERIES; i++) {
 		assert_level(&fixture.series[i]);
 		assert_true(fixture.series[i].kept >= 28);
@@ -104,7 +104,7 @@ static void lonely_outlier_is_dropped_and_nothing_else(void **state)
 		run_rounds(&fixture, 5, 0, 1);
 		assert_int_equal(measure_series_add(&fixture.series[2], &rate, fixture.turn++), 0);
 		run_rounds(&fixture, 5, 0, 1);
-		judge(&fixture);
+		analysis(&fixture);
 		assert_int_equal(fixture.series[2].fates[5], MEASURE_REPEAT_OUTLIER);
 		assert_int_equal(fixture.series[2].kept, 10);
 		assert_level(&fixture.series[2]);
@@ -121,7 +121,7 @@ static void neighbour_for_a_while_sets_aside_all_that_ran_then(void **state)
 	run_rounds(&fixture, 5, 0, 1);
 	run_rounds(&fixture, 4, 4, 0.6);
 	run_rounds(&fixture, 6, 0, 1);
-	judge(&fixture);
+	analysis(&fixture);
 	for (size_t i = 0; i < SERIES; i++) {
 		assert_level(&fixture.series[i]);
 		assert_int_not_equal(fixture.series[i].state, MEASURE_REPEAT_DISTURBED);
@@ -141,7 +141,7 @@ static void neighbour_for_most_of_the_time_is_not_taken_for_the_machine(void **s
 	begin(&fixture, 1);
 	run_rounds(&fixture, 8, 4, 0.6);
 	run_rounds(&fixture, 6, 0, 1);
-	judge(&fixture);
+	analysis(&fixture);
 	for (size_t i = 0; i < 4; i++)
 		assert_level(&fixture.series[i]);
 	end(&fixture);
@@ -155,7 +155,7 @@ static void newest_repetition_above_all_others_asks_for_more(void **state)
 	begin(&fixture, 1);
 	run_rounds(&fixture, 8, 4, 0.6);
 	run_rounds(&fixture, 1, 0, 1);
-	judge(&fixture);
+	analysis(&fixture);
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(fixture.series[i].state, MEASURE_REPEAT_DISTURBED);
 	assert_int_not_equal(fixture.series[10].state, MEASURE_REPEAT_DISTURBED);
@@ -170,7 +170,7 @@ static void small_lasting_change_is_flagged_rather_than_averaged(void **state)
 	begin(&fixture, 8);
 	run_rounds(&fixture, 6, 0, 1);
 	run_rounds(&fixture, 6, 4, 0.95);
-	judge(&fixture);
+	analysis(&fixture);
 	for (size_t i = 0; i < 4; i++)
 		assert_true(fixture.series[i].state == MEASURE_REPEAT_DISTURBED ||
 			    fabs(fixture.series[i].mean_Bps / (8 * LEVEL) - 1) < 0.015);
@@ -190,7 +190,7 @@ static void one_flow_of_a_set_that_is_off_drops_the_repetition(void **state)
 		rates[i] = i == 3 ? 0.7 * LEVEL : LEVEL;
 	assert_int_equal(measure_series_add(&fixture.series[1], rates, fixture.turn++), 0);
 	run_rounds(&fixture, 4, 0, 1);
-	judge(&fixture);
+	analysis(&fixture);
 	assert_int_equal(fixture.series[1].fates[4], MEASURE_REPEAT_OUTLIER);
 	assert_level(&fixture.series[1]);
 	end(&fixture);
@@ -203,15 +203,15 @@ static void too_few_repetitions_are_never_done(void **state)
 
 	(void)state;
 	measure_series_init(&series, 1, 0.01);
-	assert_int_equal(measure_repeat_judge(&series, 1), 0);
+	assert_int_equal(measure_repeat_analyse(&series, 1), 0);
 	assert_int_equal(series.state, MEASURE_REPEAT_MORE);
 	for (uint32_t i = 0; i < 3; i++) {
 		assert_int_equal(measure_series_add(&series, &rate, i), 0);
-		assert_int_equal(measure_repeat_judge(&series, 1), 0);
+		assert_int_equal(measure_repeat_analyse(&series, 1), 0);
 		assert_int_equal(series.state, MEASURE_REPEAT_MORE);
 	}
 	measure_series_fini(&series);
-	assert_int_equal(measure_repeat_judge(NULL, 0), 0);
+	assert_int_equal(measure_repeat_analyse(NULL, 0), 0);
 }
 
 static void student_is_that_of_the_tables(void **state)

@@ -3,7 +3,7 @@
  * candidates, and a dynamic program over subsets of the GPUs, of this file's own, finds each next one. What GLPK's shares
  * move is possible, so no bound may be below it; and where the dynamic program finds no more channels, nothing moves more,
  * so a bound far above says too little. Hops and what they charge are the planner's model, which make_test holds to the
- * judge. All machines of topo/ (TRIBUTARY_SOURCE), rings, trees and chains.
+ * verifier. All machines of topo/ (TRIBUTARY_SOURCE), rings, trees and chains.
  */
 #include "box.h"
 

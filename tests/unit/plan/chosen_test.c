@@ -1,6 +1,7 @@
 /*
- * Against NCCL itself: real machines, and the channels that NCCL 2.28.9 chose for them (nccl_chose.h). Both are judged by the judge's arithmetic
- * on the same capacities: nominal, and with links that are not what NCCL takes them for. The table is the record.
+ * Against NCCL itself: real machines, and the channels that NCCL 2.28.9 chose for them (nccl_chose.h). Both are verified by
+ * the verifier's arithmetic on the same capacities: nominal, and with links that are not what NCCL takes them for. The table
+ * is the record.
  */
 #include "tributary/plan.h"
 
@@ -234,7 +235,7 @@ static void plan_all(struct comparison *comparison, const char *name, enum plan_
 	int r;
 
 	request->crossnic = ret->nccls.crossnic;
-	if (plan_judge_rate(&comparison->topology, request, &ret->nccls, &ret->nccls.rate_Bps, &diag) < 0)
+	if (plan_verify_rate(&comparison->topology, request, &ret->nccls, &ret->nccls.rate_Bps, &diag) < 0)
 		fail_msg("%s: %s", name, diag.text);
 	assert_int_equal(plan_make(&comparison->topology, request, pattern, &ret->best), 0);
 	if (plan_verify(&comparison->topology, request, &ret->best, &diag) < 0)
@@ -375,7 +376,7 @@ static uint64_t first_ones(const struct host *host, const struct plan *plan, siz
 	uint64_t rate_Bps = 0;
 
 	first.channel_count = count;
-	if (plan_judge_rate(&host->comparison.topology, &host->comparison.request, &first, &rate_Bps, &diag) < 0)
+	if (plan_verify_rate(&host->comparison.topology, &host->comparison.request, &first, &rate_Bps, &diag) < 0)
 		fail_msg("%s", diag.text);
 	return rate_Bps * count;
 }

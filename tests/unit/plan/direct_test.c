@@ -1,4 +1,4 @@
-/* Direct heads: against every set of heads with every NIC, judged one by one; what a set has of them; what is refused. */
+/* Direct heads: against every set of heads with every NIC, verified one by one; what a set has of them; what is refused. */
 #include "box.h"
 #include "set_check.h"
 
@@ -53,7 +53,7 @@ static uint64_t best_of_all(const struct topology *topology, const struct plan_r
 	if (gpu == request->gpu_count) {
 		if (!plan->channel_count)
 			return 0;
-		assert_int_equal(plan_judge_rate(topology, request, plan, &rate_Bps, &diag), 0);
+		assert_int_equal(plan_verify_rate(topology, request, plan, &rate_Bps, &diag), 0);
 		return rate_Bps * plan->channel_count;
 	}
 	best_Bps = best_of_all(topology, request, plan, gpu + 1);
@@ -170,7 +170,7 @@ static void little_work_still_gives_heads(void **state)
 	}
 }
 
-static void the_judge_refuses_a_head_twice(void **state)
+static void the_verifier_refuses_a_head_twice(void **state)
 {
 	struct plan_request request;
 	struct topology topology;
@@ -190,7 +190,7 @@ static void the_judge_refuses_a_head_twice(void **state)
 }
 
 /* One way of a head's NVLink carries what six others hand it and what it hands to the other heads. */
-static void the_judge_charges_what_a_head_takes_in(void **state)
+static void the_verifier_charges_what_a_head_takes_in(void **state)
 {
 	struct plan_request request;
 	struct topology topology;
@@ -203,7 +203,7 @@ static void the_judge_charges_what_a_head_takes_in(void **state)
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	plan.channels[0] = channel_from(&request, 0, 0);
 	plan.channels[1] = channel_from(&request, 5, 0);
-	assert_int_equal(plan_judge_rate(&topology, &request, &plan, &rate_Bps, &diag), 0);
+	assert_int_equal(plan_verify_rate(&topology, &request, &plan, &rate_Bps, &diag), 0);
 	assert_int_equal(rate_Bps, 240000000000 / 8);
 	topology_fini(&topology);
 }
@@ -353,8 +353,8 @@ int main(void)
 		cmocka_unit_test(every_nic_has_a_head_that_is_near),
 		cmocka_unit_test(a_slow_switch_wants_more_heads_than_nics),
 		cmocka_unit_test(little_work_still_gives_heads),
-		cmocka_unit_test(the_judge_refuses_a_head_twice),
-		cmocka_unit_test(the_judge_charges_what_a_head_takes_in),
+		cmocka_unit_test(the_verifier_refuses_a_head_twice),
+		cmocka_unit_test(the_verifier_charges_what_a_head_takes_in),
 		cmocka_unit_test(a_set_has_heads_where_a_switch_joins_all),
 		cmocka_unit_test(nccl_counts_what_the_heads_move),
 		cmocka_unit_test(a_graph_file_has_them_with_the_chains),

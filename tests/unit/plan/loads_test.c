@@ -1,4 +1,4 @@
-/* What the judge says is charged: by hand on a small machine, and against its own rate on many. */
+/* What the verifier says is charged: by hand on a small machine, and against its own rate on many. */
 #include "tributary/plan.h"
 
 #include "base/log.h"
@@ -77,7 +77,7 @@ static void every_crossing_of_a_ring_is_listed(void **state)
 	read_three(&topology, &request);
 	for (uint8_t i = 0; i < 3; i++)
 		plan.channels[0].order[i] = plan.channels[1].order[i] = i;
-	assert_int_equal(plan_judge_loads(&topology, &request, &plan, &loads, &count, &diag), 0);
+	assert_int_equal(plan_verify_loads(&topology, &request, &plan, &loads, &count, &diag), 0);
 	/* gpu0 to gpu1 by P2P; gpu1 to gpu2 and gpu2 to gpu0 through the memory. */
 	assert_load(&topology, loads, count, PLAN_LOAD_LINK, "gpu0>switch:a", 2, 12000000000);
 	assert_load(&topology, loads, count, PLAN_LOAD_LINK, "gpu1>switch:a", 2, 12000000000);
@@ -113,12 +113,12 @@ static void nics_own_speed_counts_where_its_wire_is_no_link(void **state)
 	request.hosts = 3;
 	for (uint8_t i = 0; i < 3; i++)
 		plan.channels[0].order[i] = i;
-	assert_int_equal(plan_judge_loads(&topology, &request, &plan, &loads, &count, &diag), 0);
+	assert_int_equal(plan_verify_loads(&topology, &request, &plan, &loads, &count, &diag), 0);
 	assert_load(&topology, loads, count, PLAN_LOAD_NIC_IN, "eth0", 2, 5000000000);
 	assert_load(&topology, loads, count, PLAN_LOAD_NIC_OUT, "eth0", 2, 5000000000);
 	free(loads);
 	plan.channels[0].order[1] = 0;
-	assert_true(plan_judge_loads(&topology, &request, &plan, &loads, &count, &diag) < 0);
+	assert_true(plan_verify_loads(&topology, &request, &plan, &loads, &count, &diag) < 0);
 	topology_fini(&topology);
 }
 
@@ -143,8 +143,8 @@ static void loads_say_the_same_as_the_rate(void **state)
 				size_t count;
 
 				assert_int_equal(plan_make(&topology, &request, (enum plan_pattern)pattern, &plan), 0);
-				assert_int_equal(plan_judge_rate(&topology, &request, &plan, &rate_Bps, &diag), 0);
-				assert_int_equal(plan_judge_loads(&topology, &request, &plan, &loads, &count, &diag),
+				assert_int_equal(plan_verify_rate(&topology, &request, &plan, &rate_Bps, &diag), 0);
+				assert_int_equal(plan_verify_loads(&topology, &request, &plan, &loads, &count, &diag),
 						 0);
 				if (rate_Bps < PLAN_UNBOUNDED_BPS)
 					assert_int_equal(loads[0].capacity_Bps / loads[0].crossings, rate_Bps);
@@ -182,7 +182,7 @@ static void no_memory_is_said_and_nothing_is_lost(void **state)
 		int r;
 
 		sys_fault_set(SYS_FAULT_MEMORY, nth, ENOMEM);
-		r = plan_judge_loads(&topology, &request, &plan, &loads, &count, &diag);
+		r = plan_verify_loads(&topology, &request, &plan, &loads, &count, &diag);
 		if (r == 0)
 			break;
 		assert_int_equal(r, -ENOMEM);

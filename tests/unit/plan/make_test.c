@@ -101,7 +101,7 @@ static struct tally plan_subsets(const struct box_spec *spec)
 	return tally;
 }
 
-static void every_subset_gets_a_plan_that_the_judge_accepts_and_that_is_near_its_bound(void **state)
+static void every_subset_gets_a_plan_that_the_verifier_accepts_and_that_is_near_its_bound(void **state)
 {
 	struct tally sum = { .worst = 1 };
 
@@ -410,7 +410,7 @@ static void cuts_find_what_limits_a_machine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_subset_gets_a_plan_that_the_judge_accepts_and_that_is_near_its_bound),
+		cmocka_unit_test(every_subset_gets_a_plan_that_the_verifier_accepts_and_that_is_near_its_bound),
 		cmocka_unit_test(the_order_of_the_graph_does_not_change_the_plan),
 		cmocka_unit_test(two_switches_without_p2p_across_get_all_that_the_sockets_carry),
 		cmocka_unit_test(of_equal_rates_the_fewest_crossings_win),

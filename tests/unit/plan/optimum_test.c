@@ -1,6 +1,6 @@
 /*
- * Nothing beats the planner where everything can be tried: all multisets of channels for up to four GPUs, each judged by
- * plan_judge_rate; and for up to six an integer program over all channels (GLPK). Of the subsets of each machine's GPUs some
+ * Nothing beats the planner where everything can be tried: all multisets of channels for up to four GPUs, each verified by
+ * plan_verify_rate; and for up to six an integer program over all channels (GLPK). Of the subsets of each machine's GPUs some
  * are taken.
  */
 #include "box.h"
@@ -102,7 +102,7 @@ static void plan_and_verify(const struct topology *topology, const struct plan_r
 	if (plan_verify(topology, request, ret, &diag) < 0)
 		fail_msg("%s: %s", name, diag.text);
 	/* The planner's rate is all that its channels allow. */
-	assert_int_equal(plan_judge_rate(topology, request, ret, &rate_Bps, &diag), 0);
+	assert_int_equal(plan_verify_rate(topology, request, ret, &rate_Bps, &diag), 0);
 	assert_int_equal(rate_Bps, ret->rate_Bps);
 }
 
@@ -116,7 +116,7 @@ static uint64_t best_of_all(const struct topology *topology, const struct plan_r
 	if (plan->channel_count) {
 		uint64_t rate_Bps;
 
-		assert_int_equal(plan_judge_rate(topology, request, plan, &rate_Bps, NULL), 0);
+		assert_int_equal(plan_verify_rate(topology, request, plan, &rate_Bps, NULL), 0);
 		best_Bps = rate_Bps * plan->channel_count;
 	}
 	if (plan->channel_count == request->channels_max)
@@ -173,7 +173,7 @@ static void four_gpus_get_the_best_of_all_plans(void **state)
 			for (unsigned j = 0; j < 3 * PLACES; j++) {
 				struct plan_request request;
 
-				/* Of four that is a hundred channels, and ten thousand plans to judge. */
+				/* Of four that is a hundred channels, and ten thousand plans to verifier. */
 				if (places[j % PLACES].crossnic && count > 3)
 					continue;
 				if (!take_place(&all, mask, j, 2, &request))

@@ -1,5 +1,5 @@
 /*
- * Where jobs are placed: against all subsets of slots, judged from the definition by code that is not shared; and the cases
+ * Where jobs are placed: against all subsets of slots, verified from the definition by code that is not shared; and the cases
  * that docs/place.md names.
  */
 #include "plan/place.h"
@@ -77,8 +77,8 @@ struct verdict {
 	double share, crossings;
 };
 
-static struct verdict judge(const struct plan_place_tree *tree, const struct plan_place_job *running,
-			    size_t running_count, const struct plan_place_job *job)
+static struct verdict verifier(const struct plan_place_tree *tree, const struct plan_place_job *running,
+			       size_t running_count, const struct plan_place_job *job)
 {
 	struct verdict verdict = { .share = 1 };
 
@@ -167,7 +167,7 @@ static void nothing_is_better_than_what_is_found(void **unused)
 		job.count = 1 + draw((unsigned)scene.free);
 		job.slots = slots;
 		assert_int_equal(plan_place(&scene.tree, scene.running, RUNNING, NULL, &job, slots, &result), 0);
-		found = judge(&scene.tree, scene.running, RUNNING, &job);
+		found = verifier(&scene.tree, scene.running, RUNNING, &job);
 		assert_int_equal(result.shared, found.shared);
 		assert_true(fabs(result.share - found.share) < 1e-9 && fabs(result.crossings - found.crossings) < 1e-9);
 		for (size_t i = 0; i < job.count; i++)
@@ -185,7 +185,7 @@ static void nothing_is_better_than_what_is_found(void **unused)
 			}
 			if (!good)
 				continue;
-			verdict = judge(&scene.tree, scene.running, RUNNING, &another);
+			verdict = verifier(&scene.tree, scene.running, RUNNING, &another);
 			if (is_worse(&found, &verdict, job.kind))
 				fail_msg("seed %u: %zu shared, share %g, %g crossings; another has %zu, %g, %g", seed,
 					 found.shared, found.share, found.crossings, verdict.shared, verdict.share,

@@ -146,19 +146,19 @@ static void assert_near(double a, double b)
 static double judged_GBps(const struct topology *topology, struct plan_request request, const struct plan *plan,
 			  unsigned hosts)
 {
-	struct plan judged = *plan;
+	struct plan verified = *plan;
 	uint64_t rate_Bps;
 	struct diag diag;
 
 	request.hosts = hosts;
-	for (size_t i = 0; hosts == 1 && i < judged.channel_count; i++)
-		judged.channels[i].nic_in = judged.channels[i].nic_out = 0; /* one host has no business with them */
-	if (plan_judge_rate(topology, &request, &judged, &rate_Bps, &diag) < 0)
+	for (size_t i = 0; hosts == 1 && i < verified.channel_count; i++)
+		verified.channels[i].nic_in = verified.channels[i].nic_out = 0; /* one host has no business with them */
+	if (plan_verify_rate(topology, &request, &verified, &rate_Bps, &diag) < 0)
 		fail_msg("%u hosts: %s", hosts, diag.text);
 	return (double)rate_Bps / 1e9;
 }
 
-/* Both speeds of each pattern against the judge, which knows nothing of sets. */
+/* Both speeds of each pattern against the verifier, which knows nothing of sets. */
 static void check_file(const struct topology *topology, const struct plan_request *request, const struct plan_set *set)
 {
 	bool one = set->where == PLAN_ONE_HOST;
@@ -186,7 +186,7 @@ static void check_truth(const struct topology *topology, const struct plan_reque
 		    judged_GBps(topology, *request, &set->plans[PLAN_RING], (unsigned)nodes));
 }
 
-static void files_say_what_the_judge_finds(void **state)
+static void files_say_what_the_verifier_finds(void **state)
 {
 	static const struct box_spec specs[] = {
 		{ .name = "two sockets",
@@ -289,8 +289,8 @@ static void nobody_to_talk_to_is_no_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_line_that_nccl_printed),   cmocka_unit_test(nothing_that_nccl_would_not_run),
-		cmocka_unit_test(files_say_what_the_judge_finds), cmocka_unit_test(the_quickest_is_the_best),
+		cmocka_unit_test(every_line_that_nccl_printed),      cmocka_unit_test(nothing_that_nccl_would_not_run),
+		cmocka_unit_test(files_say_what_the_verifier_finds), cmocka_unit_test(the_quickest_is_the_best),
 		cmocka_unit_test(nobody_to_talk_to_is_no_time),
 	};
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* As the judge wants it: on one host no NIC is named. */
+/* As the verifier wants it: on one host no NIC is named. */
 static struct plan without_nics(const struct plan *plan)
 {
 	struct plan copy = *plan;
@@ -19,7 +19,7 @@ static struct plan without_nics(const struct plan *plan)
 	return copy;
 }
 
-/* The judge's rate on so many hosts is what the set says of it, and the plan holds there. Returns the total. */
+/* The verifier's rate on so many hosts is what the set says of it, and the plan holds there. Returns the total. */
 static double judged_total(const char *name, const struct topology *topology, const struct plan_request *request,
 			   unsigned hosts, const struct plan *plan, uint64_t said_Bps)
 {
@@ -30,7 +30,7 @@ static double judged_total(const char *name, const struct topology *topology, co
 
 	here.hosts = hosts;
 	if (plan_verify(topology, &here, &there, &diag) < 0 ||
-	    plan_judge_rate(topology, &here, &there, &rate_Bps, &diag) < 0)
+	    plan_verify_rate(topology, &here, &there, &rate_Bps, &diag) < 0)
 		fail_msg("%s, %zu GPUs, %u hosts: %s", name, plan->gpu_count, hosts, diag.text);
 	assert_true(said_Bps <= rate_Bps + 1 && rate_Bps <= said_Bps + 1);
 	return (double)said_Bps * (double)plan->channel_count;

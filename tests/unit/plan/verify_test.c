@@ -193,7 +193,7 @@ static void a_total_above_its_bound_is_refused(void **state)
 }
 
 /* gpu0 -> gpu1 -> gpu2 -> gpu3 -> gpu0: 0 to 1 and 2 to 3 by their memories, the others over the socket link: 4 GB/s. */
-static void the_judges_rate_is_that_of_the_narrowest_link(void **state)
+static void the_verified_rate_is_that_of_the_narrowest_link(void **state)
 {
 	struct plan plan = planned(PLAN_RING, 1);
 	struct diag diag;
@@ -202,11 +202,11 @@ static void the_judges_rate_is_that_of_the_narrowest_link(void **state)
 	(void)state;
 	plan.channel_count = 1;
 	memcpy(plan.channels[0].order, (uint8_t[]){ 0, 1, 2, 3 }, 4);
-	assert_int_equal(plan_judge_rate(&topology, &request, &plan, &rate_Bps, &diag), 0);
+	assert_int_equal(plan_verify_rate(&topology, &request, &plan, &rate_Bps, &diag), 0);
 	assert_int_equal(rate_Bps, 4000000000);
 	/* 0 -> 2 -> 1 -> 3 -> 0 crosses it twice each way. */
 	memcpy(plan.channels[0].order, (uint8_t[]){ 0, 2, 1, 3 }, 4);
-	assert_int_equal(plan_judge_rate(&topology, &request, &plan, &rate_Bps, &diag), 0);
+	assert_int_equal(plan_verify_rate(&topology, &request, &plan, &rate_Bps, &diag), 0);
 	assert_int_equal(rate_Bps, 2000000000);
 }
 
@@ -221,13 +221,13 @@ static void trees_of_many_hosts_charge_their_nic_twice(void **state)
 	request.gpu_count = plan.gpu_count = 1;
 	plan.channel_count = 1;
 	plan.channels[0] = (struct plan_channel){ 0 };
-	assert_int_equal(plan_judge_rate(&topology, &request, &plan, &two_Bps, &diag), 0);
+	assert_int_equal(plan_verify_rate(&topology, &request, &plan, &two_Bps, &diag), 0);
 	request.hosts = 3;
-	assert_int_equal(plan_judge_rate(&topology, &request, &plan, &three_Bps, &diag), 0);
+	assert_int_equal(plan_verify_rate(&topology, &request, &plan, &three_Bps, &diag), 0);
 	assert_int_equal(two_Bps, 10000000000);
 	assert_int_equal(three_Bps, 5000000000);
 	plan.pattern = PLAN_CHAIN;
-	assert_int_equal(plan_judge_rate(&topology, &request, &plan, &three_Bps, &diag), 0);
+	assert_int_equal(plan_verify_rate(&topology, &request, &plan, &three_Bps, &diag), 0);
 	assert_int_equal(three_Bps, 10000000000);
 }
 
@@ -255,10 +255,10 @@ static void a_far_nic_is_sent_to_by_a_gpu_that_is_near_it(void **state)
 	request.gpus[1] = request.gpus[2];
 	request.gpu_count = 2;
 	request.hosts = 2;
-	assert_int_equal(plan_judge_rate(&topology, &request, &plan, &rate_Bps, &diag), 0);
+	assert_int_equal(plan_verify_rate(&topology, &request, &plan, &rate_Bps, &diag), 0);
 	assert_int_equal(rate_Bps, 4000000000);
 	assert_int_equal(topology_add_link(&topology, &nvlink, NULL), 0);
-	assert_int_equal(plan_judge_rate(&topology, &request, &plan, &rate_Bps, &diag), 0);
+	assert_int_equal(plan_verify_rate(&topology, &request, &plan, &rate_Bps, &diag), 0);
 	assert_int_equal(rate_Bps, 10000000000);
 }
 
@@ -279,7 +279,7 @@ int main(void)
 		TEST(a_pair_is_charged_by_the_way_its_data_goes),
 		TEST(a_way_that_does_not_exist_is_refused),
 		TEST(a_total_above_its_bound_is_refused),
-		TEST(the_judges_rate_is_that_of_the_narrowest_link),
+		TEST(the_verified_rate_is_that_of_the_narrowest_link),
 		TEST(trees_of_many_hosts_charge_their_nic_twice),
 		TEST(a_far_nic_is_sent_to_by_a_gpu_that_is_near_it),
 	};

@@ -20,23 +20,23 @@
 static const struct fake_device gpu = { "10de:20b5", "10de:1533",       "0x030200\n",
 					"16\n",      "2.5 GT/s PCIe\n", "16.0 GT/s PCIe\n" };
 
-static void assert_verdict(const struct fingerprint *then, const struct fingerprint *now,
-			   enum fingerprint_verdict verdict, const char *why)
+static void assert_change(const struct fingerprint *then, const struct fingerprint *now, enum fingerprint_change change,
+			  const char *why)
 {
 	struct diag diag = { .text = "untouched" };
 
-	assert_int_equal(fingerprint_compare(then, now, NULL), verdict);
-	assert_int_equal(fingerprint_compare(then, now, &diag), verdict);
+	assert_int_equal(fingerprint_compare(then, now, NULL), change);
+	assert_int_equal(fingerprint_compare(then, now, &diag), change);
 	assert_string_equal(diag.text, why);
 }
 
 /* Compares the machine as it was fake_host_filled with what it is now. */
-static void assert_now(struct fake_host *machine, enum fingerprint_verdict verdict, const char *why)
+static void assert_now(struct fake_host *machine, enum fingerprint_change change, const char *why)
 {
 	struct fingerprint then, now = fake_host_take(machine);
 
 	assert_int_equal(fingerprint_of_text(fake_host_filled, strlen(fake_host_filled), &then), 0);
-	assert_verdict(&then, &now, verdict, why);
+	assert_change(&then, &now, change, why);
 	fingerprint_fini(&then);
 	fingerprint_fini(&now);
 }
@@ -72,8 +72,8 @@ static void renumbered_buses_are_not_another_machine(void **state)
 	for (char *at = strstr(shifted, "0000:1"); at; at = strstr(at + 1, "0000:1"))
 		at[5] = '2';
 	assert_int_equal(fingerprint_of_text(shifted, strlen(shifted), &now), 0);
-	assert_verdict(&then, &now, FINGERPRINT_CARD_MOVED,
-		       "the GPU 10de:20b5 was at 0000:19:00.0 and is at 0000:29:00.0 now (and 8 more)");
+	assert_change(&then, &now, FINGERPRINT_CARD_MOVED,
+		      "the GPU 10de:20b5 was at 0000:19:00.0 and is at 0000:29:00.0 now (and 8 more)");
 	free(shifted);
 	fingerprint_fini(&then);
 	fingerprint_fini(&now);
@@ -189,7 +189,7 @@ static void other_processor_or_division_is_named(void **state)
 		   "\"cpu vendor=GenuineIntel family=6 model=143 domains=8\" now");
 }
 
-static void gravest_difference_gives_the_verdict(void **state)
+static void gravest_difference_gives_the_change(void **state)
 {
 	struct fake_host *machine = *state;
 
@@ -214,11 +214,11 @@ static void hardly_anything_in_common_is_foreign(void **state)
 		   "it is of another machine: the processor there is \"cpu vendor=GenuineIntel family=6 model=106 "
 		   "domains=2\", here it is \"cpu vendor=AuthenticAMD\"");
 	assert_int_equal(fingerprint_of_text(fake_host_filled, strlen(fake_host_filled), &then), 0);
-	assert_verdict(&then, &nothing, FINGERPRINT_FOREIGN,
-		       "it is of another machine: of 11 parts (processor, cards, ports, drivers) 0 are in both");
-	assert_verdict(&nothing, &then, FINGERPRINT_FOREIGN,
-		       "it is of another machine: of 11 parts (processor, cards, ports, drivers) 0 are in both");
-	assert_verdict(&nothing, &nothing, FINGERPRINT_SAME, "untouched");
+	assert_change(&then, &nothing, FINGERPRINT_FOREIGN,
+		      "it is of another machine: of 11 parts (processor, cards, ports, drivers) 0 are in both");
+	assert_change(&nothing, &then, FINGERPRINT_FOREIGN,
+		      "it is of another machine: of 11 parts (processor, cards, ports, drivers) 0 are in both");
+	assert_change(&nothing, &nothing, FINGERPRINT_SAME, "untouched");
 	fingerprint_fini(&then);
 }
 
@@ -237,9 +237,9 @@ static void same_cards_around_another_processor_are_foreign(void **state)
 	memcpy(model, "model=143", 9);
 	assert_int_equal(fingerprint_of_text(fake_host_filled, strlen(fake_host_filled), &then), 0);
 	assert_int_equal(fingerprint_of_text(text, strlen(text), &now), 0);
-	assert_verdict(&then, &now, FINGERPRINT_FOREIGN,
-		       "it is of another machine: the processor there is \"cpu vendor=GenuineIntel family=6 model=106 "
-		       "domains=2\", here it is \"cpu vendor=GenuineIntel family=6 model=143 domains=2\"");
+	assert_change(&then, &now, FINGERPRINT_FOREIGN,
+		      "it is of another machine: the processor there is \"cpu vendor=GenuineIntel family=6 model=106 "
+		      "domains=2\", here it is \"cpu vendor=GenuineIntel family=6 model=143 domains=2\"");
 	free(text);
 	fingerprint_fini(&then);
 	fingerprint_fini(&now);
@@ -262,7 +262,7 @@ int main(void)
 		MACHINE_TEST(unknown_width_is_no_difference),
 		MACHINE_TEST(other_driver_has_changed),
 		MACHINE_TEST(other_processor_or_division_is_named),
-		MACHINE_TEST(gravest_difference_gives_the_verdict),
+		MACHINE_TEST(gravest_difference_gives_the_change),
 		MACHINE_TEST(hardly_anything_in_common_is_foreign),
 		cmocka_unit_test(same_cards_around_another_processor_are_foreign),
 	};

@@ -61,7 +61,7 @@ static void make(const char *machine, unsigned hosts, struct made *ret)
 	ret->channels.graphs[PLAN_RING].copies = 1;
 	ret->channels.graphs[PLAN_TREE].copies = 2;
 	for (int i = 0; i < 2; i++)
-		if (channels_judge_other(&ret->channels, (enum plan_pattern)i, &diag) < 0)
+		if (channels_verify_other(&ret->channels, (enum plan_pattern)i, &diag) < 0)
 			fail_msg("%s", diag.text);
 }
 

@@ -64,7 +64,7 @@ static const struct doctor_finding *find(const struct doctor_report *report, con
 	for (size_t i = 0; i < report->count; i++) {
 		const struct doctor_finding *at = &report->at[i];
 
-		if (!strcmp(at->check->word, fixture->check) && at->verdict == fixture->verdict &&
+		if (!strcmp(at->check->word, fixture->check) && at->severity == fixture->severity &&
 		    !strcmp(at->subject, fixture->subject) && strstr(at->evidence, fixture->evidence))
 			return at;
 	}
@@ -74,9 +74,9 @@ static const struct doctor_finding *find(const struct doctor_report *report, con
 static void print(const struct doctor_report *report)
 {
 	for (size_t i = 0; i < report->count; i++) {
-		if (report->at[i].verdict > DOCTOR_GOOD)
+		if (report->at[i].severity > DOCTOR_GOOD)
 			print_message("%s %s %s %s\n", report->at[i].check->word,
-				      doctor_verdict_word(report->at[i].verdict), report->at[i].subject,
+				      doctor_severity_word(report->at[i].severity), report->at[i].subject,
 				      report->at[i].evidence);
 	}
 }
@@ -130,7 +130,7 @@ static void each_fault_is_found_by_its_check_and_by_no_other(void **state)
 			bool meant = !strcmp(word, fixture->check) ||
 				     (fixture->also && (!strcmp(fixture->also, "*") || !strcmp(word, fixture->also)));
 
-			if (report.at[j].verdict > DOCTOR_GOOD && !meant)
+			if (report.at[j].severity > DOCTOR_GOOD && !meant)
 				fail_msg("fixture %zu, of %s: %s says %s", i, fixture->check, word,
 					 report.at[j].evidence);
 		}
@@ -147,7 +147,7 @@ static void every_check_has_a_fault_that_it_finds(void **state)
 		bool found = false;
 
 		for (size_t i = 0; i < FIXTURE_COUNT; i++)
-			found |= !strcmp(fixtures[i].check, check->word) && fixtures[i].verdict >= DOCTOR_NOTE;
+			found |= !strcmp(fixtures[i].check, check->word) && fixtures[i].severity >= DOCTOR_NOTE;
 		if (!found)
 			fail_msg("no fixture for %s", check->word);
 	}
@@ -189,13 +189,13 @@ static const char *evidence_of(const struct doctor_report *report, const char *c
 	return "";
 }
 
-static enum doctor_verdict verdict_of(const struct doctor_report *report, const char *check)
+static enum doctor_severity severity_of(const struct doctor_report *report, const char *check)
 {
-	enum doctor_verdict worst = DOCTOR_SKIPPED;
+	enum doctor_severity worst = DOCTOR_SKIPPED;
 
 	for (size_t i = 0; i < report->count; i++)
-		if (!strcmp(report->at[i].check->word, check) && report->at[i].verdict > worst)
-			worst = report->at[i].verdict;
+		if (!strcmp(report->at[i].check->word, check) && report->at[i].severity > worst)
+			worst = report->at[i].severity;
 	return worst;
 }
 
@@ -213,7 +213,7 @@ static void acs_is_looked_at_where_it_decides(void **state)
 	"mixed translated=1 identity=1 unknown=0\n"
 	static const struct {
 		const char *machine, *facts;
-		enum doctor_verdict verdict;
+		enum doctor_severity severity;
 	} cases[] = {
 		/* Each alone below its switch: the switches' ports decide nothing. */
 		{ VERTICES(GPU_A GPU_B UP), ACS("0000:0b:00.0", 1) ACS("0000:1b:00.0", 1) "iommu state=off\n",
@@ -250,9 +250,9 @@ static void acs_is_looked_at_where_it_decides(void **state)
 		struct doctor_report report;
 
 		examine(cases[i].machine, cases[i].facts, &report);
-		if (verdict_of(&report, "acs") != cases[i].verdict) {
+		if (severity_of(&report, "acs") != cases[i].severity) {
 			print(&report);
-			fail_msg("case %zu: acs is %s", i, doctor_verdict_word(verdict_of(&report, "acs")));
+			fail_msg("case %zu: acs is %s", i, doctor_severity_word(severity_of(&report, "acs")));
 		}
 		doctor_report_fini(&report);
 	}
@@ -286,13 +286,13 @@ static void slices_are_one_card_to_every_check(void **state)
 	for (size_t i = 0; i < report.count; i++) {
 		const struct doctor_finding *at = &report.at[i];
 
-		if (at->verdict <= DOCTOR_GOOD)
+		if (at->severity <= DOCTOR_GOOD)
 			continue;
-		if (!strcmp(at->check->word, "link-width") && at->verdict == DOCTOR_WARNING)
+		if (!strcmp(at->check->word, "link-width") && at->severity == DOCTOR_WARNING)
 			widths++;
-		else if (!strcmp(at->check->word, "link-speed") && at->verdict == DOCTOR_NOTE)
+		else if (!strcmp(at->check->word, "link-speed") && at->severity == DOCTOR_NOTE)
 			speeds++;
-		else if (!strcmp(at->check->word, "p2p-refused") && at->verdict == DOCTOR_NOTE)
+		else if (!strcmp(at->check->word, "p2p-refused") && at->severity == DOCTOR_NOTE)
 			refused += strstr(at->evidence, "in 2 pairs a GPU is a slice") != NULL;
 		else
 			fail_msg("%s %s", at->check->word, at->evidence);
@@ -316,7 +316,7 @@ static void empty_machine_is_not_good_and_crashes_nothing(void **state)
 	assert_null(strstr(report.at[0].remedy, "--from"));
 	assert_non_null(strstr(report.at[0].remedy, "the file"));
 	for (size_t i = 0; i < report.count; i++) {
-		if (report.at[i].verdict == DOCTOR_GOOD)
+		if (report.at[i].severity == DOCTOR_GOOD)
 			fail_msg("%s is good: %s", report.at[i].check->word, report.at[i].evidence);
 	}
 	assert_string_equal(evidence_of(&report, "link-width"), "there is no PCIe link");
@@ -334,7 +334,7 @@ static void nothing_is_good_that_was_not_looked_at(void **state)
 {
 	static const struct {
 		const char *machine, *facts, *check;
-		enum doctor_verdict verdict;
+		enum doctor_severity severity;
 	} cases[] = {
 		{ "vertex cpu cpu0 numa=0\n", "sysctl kernel.numa_balancing value=1\n", "numa-balancing",
 		  DOCTOR_SKIPPED },
@@ -361,10 +361,10 @@ static void nothing_is_good_that_was_not_looked_at(void **state)
 
 		snprintf(machine, sizeof(machine), "tributary-topology 1\n%s", cases[i].machine);
 		examine(machine, cases[i].facts, &report);
-		if (verdict_of(&report, cases[i].check) != cases[i].verdict) {
+		if (severity_of(&report, cases[i].check) != cases[i].severity) {
 			print(&report);
 			fail_msg("case %zu: %s is %s", i, cases[i].check,
-				 doctor_verdict_word(verdict_of(&report, cases[i].check)));
+				 doctor_severity_word(severity_of(&report, cases[i].check)));
 		}
 		doctor_report_fini(&report);
 	}
@@ -383,7 +383,7 @@ static void check_of_what_is_not_there_is_skipped_and_not_good(void **state)
 		for (size_t j = 0; j < sizeof(about_gpus) / sizeof(about_gpus[0]); j++) {
 			if (strcmp(report.at[i].check->word, about_gpus[j]) != 0)
 				continue;
-			assert_int_equal(report.at[i].verdict, DOCTOR_SKIPPED);
+			assert_int_equal(report.at[i].severity, DOCTOR_SKIPPED);
 			assert_string_equal(report.at[i].evidence, "there is no GPU");
 			found++;
 		}

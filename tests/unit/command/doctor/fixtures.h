@@ -87,7 +87,7 @@ struct change {
 
 struct fixture {
 	const char *check;
-	enum doctor_verdict verdict;
+	enum doctor_severity severity;
 	const char *subject, *evidence; /* a part of it */
 	struct change machine[3], facts[2];
 	const char *also; /* a check that rightly sees it, too */

@@ -252,7 +252,7 @@ static void what_is_written_is_read_back(void **state)
 
 static const enum plan_pattern pattern_of[] = { PLAN_RING, PLAN_TREE, PLAN_CHAIN };
 
-/* A set's graphs are its plans again, and the judge accepts them at the rate that they name. */
+/* A set's graphs are its plans again, and the verifier accepts them at the rate that they name. */
 static void a_set_comes_back_as_the_plans_that_it_was(void **state)
 {
 	struct graph_xml_numbers numbers = { .net_devices = { 10, 3 }, .inter_latency_us = 1 };

@@ -157,7 +157,7 @@ static void decisions_are_checked(void **state)
 
 	assert_non_null(ret);
 	memset(decision, 0, sizeof(*decision));
-	decision->verdict = STEER_PLAN;
+	decision->result = STEER_PLAN;
 	decision->member_count = 2;
 	decision->request.gpu_count = 2;
 	decision->set.channel_count = 1;
@@ -184,7 +184,7 @@ static void decisions_are_checked(void **state)
 		assert_int_equal(steer_decision_read(copy, sizeof(*copy), ret), -EINVAL); \
 		free(copy);                                                               \
 	} while (0)
-	REFUSED(verdict, 2);
+	REFUSED(result, 2);
 	REFUSED(member_count, 3);
 	REFUSED(request.gpu_count, PLAN_GPUS_MAX + 1);
 	REFUSED(request.nic_count, PLAN_NICS_MAX + 1);

@@ -184,7 +184,7 @@ static void take_snapshot(unsigned gpus, uint32_t world_size, struct steer_snaps
 }
 
 /*
- * What the planner's tests and `tributary plan` judge is plan_make_set() of the request: what NCCL is given is the same set,
+ * What the planner's tests and `tributary plan` verifier is plan_make_set() of the request: what NCCL is given is the same set,
  * and of as many channels.
  */
 static void what_is_decided_is_the_planners_own_set(void **state)
@@ -213,7 +213,7 @@ static void what_is_decided_is_the_planners_own_set(void **state)
 				continue;
 			take_snapshot(gpus, where == PLAN_ONE_HOST ? (uint32_t)request.gpu_count : 64, snapshot);
 			steer_decide(&planner, snapshot, decision);
-			assert_int_equal(decision->verdict, STEER_PLAN);
+			assert_int_equal(decision->result, STEER_PLAN);
 			assert_int_equal(plan_make_set(&machine.topology, &request, (enum plan_where)where, &set), 0);
 			assert_int_equal(decision->set.where, where);
 			assert_int_equal(decision->set.channel_count, set.channel_count);
@@ -252,7 +252,7 @@ static void eight_gpus_are_decided_for_and_told(void **state)
 		snprintf(snapshot->members[i].record.bus_id, sizeof(snapshot->members[i].record.bus_id),
 			 "0000:%02x:00.0", 0x17 - i);
 	steer_decide(&planner, snapshot, decision);
-	assert_int_equal(decision->verdict, STEER_PLAN);
+	assert_int_equal(decision->result, STEER_PLAN);
 	assert_int_equal(decision->set.where, PLAN_ONE_HOST);
 	assert_string_equal(decision->members[7].bus_id, "0000:17:00.0");
 	for (uint32_t i = 0; i < 8; i++) {
@@ -278,7 +278,7 @@ static void eight_gpus_are_decided_for_and_told(void **state)
 	assert_null(strstr(text, "between two"));
 	memcpy(snapshot->members[7].record.bus_id, snapshot->members[6].record.bus_id, STEER_BUS_ID_BYTES);
 	steer_decide(&planner, snapshot, decision);
-	assert_int_equal(decision->verdict, STEER_NCCL_SEARCHES);
+	assert_int_equal(decision->result, STEER_NCCL_SEARCHES);
 	assert_string_equal(decision->reason,
 			    "two ranks have the same GPU, or the same id was used twice: each needs its own");
 	steer_report_line(&machine.topology, decision, text);
@@ -302,7 +302,7 @@ static void the_line_says_what_the_channels_should_bring(void **state)
 	assert_non_null(decision);
 	host_machine(&host_box, &machine.topology);
 	decision->request = request_of_gpus(&machine, &plain, 0xff);
-	decision->verdict = STEER_PLAN;
+	decision->result = STEER_PLAN;
 	assert_int_equal(plan_make_set(&machine.topology, &decision->request, PLAN_ONE_HOST, &decision->set), 0);
 	steer_report_line(&machine.topology, decision, text);
 	/* The sockets carry 16 GB/s each way, and latency is little beside 256 MiB. */

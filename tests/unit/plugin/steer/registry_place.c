@@ -86,7 +86,7 @@ void registry_place_decision(struct steer_decision *decision, uint64_t comm, int
 {
 	memset(decision, 0, sizeof(*decision));
 	decision->comm_id = comm;
-	decision->verdict = STEER_NCCL_SEARCHES;
+	decision->result = STEER_NCCL_SEARCHES;
 	snprintf(decision->reason, sizeof(decision->reason), "%d", number);
 }
 

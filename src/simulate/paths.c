@@ -18,7 +18,7 @@ static uint64_t socket_Bps(const struct topology *topology, const struct topolog
 	return constant_Bps ? constant_Bps : link->capacity[direction].rate_Bps;
 }
 
-static double room_of(const struct topology *topology, const struct topology_link *link, unsigned direction)
+static double capacity_of(const struct topology *topology, const struct topology_link *link, unsigned direction)
 {
 	uint64_t rate_Bps = link->nominal_Bps;
 
@@ -34,30 +34,30 @@ static double room_of(const struct topology *topology, const struct topology_lin
 	return rate_Bps ? (double)rate_Bps / 1e9 : INFINITY;
 }
 
-static int make_rooms(struct simulate_sight *sight)
+static int make_residuals(struct simulate_paths *paths)
 {
-	const struct topology *topology = sight->topology;
+	const struct topology *topology = paths->topology;
 
-	sight->room_GBps = calloc(2 * (topology->link_count + PLAN_NICS_MAX), sizeof(*sight->room_GBps));
-	if (!sight->room_GBps)
+	paths->residual_GBps = calloc(2 * (topology->link_count + PLAN_NICS_MAX), sizeof(*paths->residual_GBps));
+	if (!paths->residual_GBps)
 		return -ENOMEM;
 	for (size_t i = 0; i < 2 * topology->link_count; i++)
-		sight->room_GBps[i] = room_of(topology, &topology->links[i / 2], i % 2);
-	for (size_t i = 0; i < 2 * sight->request->nic_count; i++) {
-		uint64_t speed_Bps = topology->vertices[sight->request->nics[i / 2]].nic.speed_Bps;
+		paths->residual_GBps[i] = capacity_of(topology, &topology->links[i / 2], i % 2);
+	for (size_t i = 0; i < 2 * paths->request->nic_count; i++) {
+		uint64_t speed_Bps = topology->vertices[paths->request->nics[i / 2]].nic.speed_Bps;
 
-		sight->room_GBps[2 * topology->link_count + i] = speed_Bps ? (double)speed_Bps / 1e9 : INFINITY;
+		paths->residual_GBps[2 * topology->link_count + i] = speed_Bps ? (double)speed_Bps / 1e9 : INFINITY;
 	}
 	return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- hops */
 
-static int append(const struct simulate_sight *sight, uint32_t from, uint32_t to, struct simulate_hop *hop)
+static int append(const struct simulate_paths *paths, uint32_t from, uint32_t to, struct simulate_hop *hop)
 {
 	struct topology_flow flow = { from, to, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE };
 	struct topology_route route;
-	int r = topology_route(sight->topology, &flow, &route);
+	int r = topology_route(paths->topology, &flow, &route);
 
 	if (r == -ENOMEM)
 		return r;
@@ -78,20 +78,20 @@ static bool is_intel(const struct topology *topology, uint32_t cpu)
 	       !strcmp(topology->vertices[cpu].cpu.vendor, "GenuineIntel");
 }
 
-static void finish_hop(const struct simulate_sight *sight, uint32_t from, struct simulate_hop *hop)
+static void finish_hop(const struct simulate_paths *paths, uint32_t from, struct simulate_hop *hop)
 {
 	hop->rate_GBps = INFINITY;
 	for (size_t i = 0; i < hop->count; i++)
-		hop->rate_GBps = fmin(hop->rate_GBps, sight->room_GBps[hop->rows[i]]);
-	hop->intel = hop->path_class == TOPOLOGY_CLASS_PHB && sight->topology->vertices[from].kind == TOPOLOGY_GPU &&
-		     is_intel(sight->topology, topology_cpu_of(sight->topology, from));
+		hop->rate_GBps = fmin(hop->rate_GBps, paths->residual_GBps[hop->rows[i]]);
+	hop->intel = hop->path_class == TOPOLOGY_CLASS_PHB && paths->topology->vertices[from].kind == TOPOLOGY_GPU &&
+		     is_intel(paths->topology, topology_cpu_of(paths->topology, from));
 }
 
 /* NCCL's own ways end at CPUs, not at memories. */
-static int by_cpu(const struct simulate_sight *sight, uint32_t from, uint32_t to, uint32_t near,
+static int by_cpu(const struct simulate_paths *paths, uint32_t from, uint32_t to, uint32_t near,
 		  struct simulate_hop *hop)
 {
-	uint32_t cpu = topology_cpu_of(sight->topology, near);
+	uint32_t cpu = topology_cpu_of(paths->topology, near);
 	int r;
 
 	hop->count = 0;
@@ -100,24 +100,24 @@ static int by_cpu(const struct simulate_sight *sight, uint32_t from, uint32_t to
 		hop->path_class = TOPOLOGY_CLASS_DIS;
 		return 0;
 	}
-	r = append(sight, from, cpu, hop);
-	return r < 0 ? r : append(sight, cpu, to, hop);
+	r = append(paths, from, cpu, hop);
+	return r < 0 ? r : append(paths, cpu, to, hop);
 }
 
-static int make_between(struct simulate_sight *sight, size_t a, size_t b)
+static int make_between(struct simulate_paths *paths, size_t a, size_t b)
 {
-	uint32_t from = sight->request->gpus[a], to = sight->request->gpus[b];
-	enum topology_way way = plan_way(sight->topology, sight->request, from, to);
-	struct simulate_hop *hop = &sight->between[a][b];
+	uint32_t from = paths->request->gpus[a], to = paths->request->gpus[b];
+	enum topology_way way = plan_way(paths->topology, paths->request, from, to);
+	struct simulate_hop *hop = &paths->between[a][b];
 	int r = 0;
 
 	if (way == TOPOLOGY_WAY_DIRECT)
-		r = append(sight, from, to, hop);
+		r = append(paths, from, to, hop);
 	else if (way == TOPOLOGY_WAY_HOST)
-		r = by_cpu(sight, from, to, to, hop);
+		r = by_cpu(paths, from, to, to, hop);
 	else
 		return -ENOENT;
-	finish_hop(sight, from, hop);
+	finish_hop(paths, from, hop);
 	return r;
 }
 
@@ -130,14 +130,14 @@ static uint32_t wire_of(const struct topology *topology, uint32_t nic)
 	return TOPOLOGY_NONE;
 }
 
-static int make_to_nic(struct simulate_sight *sight, size_t gpu, size_t nic, bool out)
+static int make_to_nic(struct simulate_paths *paths, size_t gpu, size_t nic, bool out)
 {
-	const struct topology *topology = sight->topology;
-	uint32_t a = sight->request->gpus[gpu], b = sight->request->nics[nic], wire = wire_of(topology, b);
-	struct simulate_hop *hop = out ? &sight->out[gpu][nic] : &sight->in[nic][gpu];
+	const struct topology *topology = paths->topology;
+	uint32_t a = paths->request->gpus[gpu], b = paths->request->nics[nic], wire = wire_of(topology, b);
+	struct simulate_hop *hop = out ? &paths->out[gpu][nic] : &paths->in[nic][gpu];
 	bool direct = topology->vertices[a].gpu.gdr && topology->vertices[b].nic.gdr &&
 		      topology_class_of(topology, a, b) <= TOPOLOGY_CLASS_PXB;
-	int r = direct ? append(sight, out ? a : b, out ? b : a, hop) : by_cpu(sight, out ? a : b, out ? b : a, a, hop);
+	int r = direct ? append(paths, out ? a : b, out ? b : a, hop) : by_cpu(paths, out ? a : b, out ? b : a, a, hop);
 
 	if (hop->count < SIMULATE_ROWS_MAX)
 		hop->rows[hop->count++] = wire == TOPOLOGY_NONE
@@ -145,19 +145,19 @@ static int make_to_nic(struct simulate_sight *sight, size_t gpu, size_t nic, boo
 						  : topology_directed(wire, out == (topology->links[wire].lower == b)
 										    ? TOPOLOGY_UP
 										    : TOPOLOGY_DOWN);
-	finish_hop(sight, out ? a : b, hop);
+	finish_hop(paths, out ? a : b, hop);
 	return r;
 }
 
 /* What is sent by a far NIC may go over NVLink to a GPU that is near it (PXN). */
-static void shorten_by_nvlink(struct simulate_sight *sight, size_t gpu, size_t nic)
+static void shorten_by_nvlink(struct simulate_paths *paths, size_t gpu, size_t nic)
 {
-	struct simulate_hop *hop = &sight->out[gpu][nic];
+	struct simulate_hop *hop = &paths->out[gpu][nic];
 
 	if (hop->path_class <= TOPOLOGY_CLASS_PXB)
 		return;
-	for (size_t i = 0; i < sight->request->gpu_count; i++) {
-		const struct simulate_hop *first = &sight->between[gpu][i], *second = &sight->out[i][nic];
+	for (size_t i = 0; i < paths->request->gpu_count; i++) {
+		const struct simulate_hop *first = &paths->between[gpu][i], *second = &paths->out[i][nic];
 
 		if (i == gpu || first->path_class != TOPOLOGY_CLASS_NVL || second->path_class > TOPOLOGY_CLASS_PXB ||
 		    first->count + second->count > SIMULATE_ROWS_MAX)
@@ -166,7 +166,7 @@ static void shorten_by_nvlink(struct simulate_sight *sight, size_t gpu, size_t n
 		memcpy(hop->rows + first->count, second->rows, second->count * sizeof(second->rows[0]));
 		hop->count += second->count;
 		hop->path_class = TOPOLOGY_CLASS_PXN;
-		finish_hop(sight, sight->request->gpus[gpu], hop);
+		finish_hop(paths, paths->request->gpus[gpu], hop);
 		return;
 	}
 }
@@ -174,10 +174,10 @@ static void shorten_by_nvlink(struct simulate_sight *sight, size_t gpu, size_t n
 /* -------------------------------------------------------------------------------------------------------- the order */
 
 /* Faster ways first, then shorter ones, then who comes next in order, round and round. */
-static bool before(const struct simulate_sight *sight, size_t gpu, size_t a, size_t b)
+static bool before(const struct simulate_paths *paths, size_t gpu, size_t a, size_t b)
 {
-	const struct simulate_hop *first = &sight->between[gpu][a], *second = &sight->between[gpu][b];
-	size_t count = sight->request->gpu_count;
+	const struct simulate_hop *first = &paths->between[gpu][a], *second = &paths->between[gpu][b];
+	size_t count = paths->request->gpu_count;
 
 	if (floor(first->rate_GBps) != floor(second->rate_GBps))
 		return floor(first->rate_GBps) > floor(second->rate_GBps);
@@ -186,13 +186,13 @@ static bool before(const struct simulate_sight *sight, size_t gpu, size_t a, siz
 	return (a + count - gpu) % count < (b + count - gpu) % count;
 }
 
-static void order_next(struct simulate_sight *sight, size_t gpu)
+static void order_next(struct simulate_paths *paths, size_t gpu)
 {
-	size_t gpus = sight->request->gpu_count, count = 0;
+	size_t gpus = paths->request->gpu_count, count = 0;
 
-	if (sight->next_count < gpus - 1) {
-		sight->next[gpu][0] = (uint8_t)((gpu + 1) % gpus);
-		sight->next[gpu][1] = (uint8_t)((gpu + gpus - 1) % gpus);
+	if (paths->next_count < gpus - 1) {
+		paths->next[gpu][0] = (uint8_t)((gpu + 1) % gpus);
+		paths->next[gpu][1] = (uint8_t)((gpu + gpus - 1) % gpus);
 		return;
 	}
 	for (size_t i = 0; i < gpus; i++) {
@@ -200,9 +200,9 @@ static void order_next(struct simulate_sight *sight, size_t gpu)
 
 		if (i == gpu)
 			continue;
-		for (; at && before(sight, gpu, i, sight->next[gpu][at - 1]); at--)
-			sight->next[gpu][at] = sight->next[gpu][at - 1];
-		sight->next[gpu][at] = (uint8_t)i;
+		for (; at && before(paths, gpu, i, paths->next[gpu][at - 1]); at--)
+			paths->next[gpu][at] = paths->next[gpu][at - 1];
+		paths->next[gpu][at] = (uint8_t)i;
 		count++;
 	}
 }
@@ -217,93 +217,93 @@ static bool has_nvswitch(const struct topology *topology)
 
 /* ------------------------------------------------------------------------------------------------------------ whole */
 
-static int make_hops(struct simulate_sight *sight)
+static int make_hops(struct simulate_paths *paths)
 {
-	const struct plan_request *request = sight->request;
+	const struct plan_request *request = paths->request;
 	int r = 0;
 
 	for (size_t i = 0; i < request->gpu_count; i++) {
 		for (size_t j = 0; j < request->gpu_count && r == 0; j++)
 			if (i != j)
-				r = make_between(sight, i, j);
+				r = make_between(paths, i, j);
 		for (size_t j = 0; j < request->nic_count && request->hosts > 1 && r == 0; j++) {
-			r = make_to_nic(sight, i, j, true);
+			r = make_to_nic(paths, i, j, true);
 			if (r == 0)
-				r = make_to_nic(sight, i, j, false);
+				r = make_to_nic(paths, i, j, false);
 		}
 	}
 	for (size_t i = 0; i < request->gpu_count && r == 0 && request->hosts > 1; i++)
 		for (size_t j = 0; j < request->nic_count; j++)
-			shorten_by_nvlink(sight, i, j);
-	sight->next_count = request->gpu_count - 1;
-	if (has_nvswitch(sight->topology) && sight->next_count > 2)
-		sight->next_count = 2;
+			shorten_by_nvlink(paths, i, j);
+	paths->next_count = request->gpu_count - 1;
+	if (has_nvswitch(paths->topology) && paths->next_count > 2)
+		paths->next_count = 2;
 	for (size_t i = 0; i < request->gpu_count && r == 0; i++)
-		order_next(sight, i);
+		order_next(paths, i);
 	return r;
 }
 
 /* Slots at most, or all NVLinks together. */
-static double gpus_own_GBps(const struct simulate_sight *sight, uint32_t gpu)
+static double gpus_own_GBps(const struct simulate_paths *paths, uint32_t gpu)
 {
 	double nvlink = 0, pci = 0;
 
-	for (size_t i = 0; i < sight->topology->link_count; i++) {
-		const struct topology_link *link = &sight->topology->links[i];
+	for (size_t i = 0; i < paths->topology->link_count; i++) {
+		const struct topology_link *link = &paths->topology->links[i];
 
 		if (link->lower != gpu && link->upper != gpu)
 			continue;
 		if (link->kind == TOPOLOGY_LINK_NVLINK)
-			nvlink += sight->room_GBps[2 * i];
+			nvlink += paths->residual_GBps[2 * i];
 		else if (link->kind == TOPOLOGY_LINK_PCI)
-			pci = sight->room_GBps[2 * i];
+			pci = paths->residual_GBps[2 * i];
 	}
 	return fmax(nvlink, pci);
 }
 
-static void sum_up(struct simulate_sight *sight)
+static void sum_up(struct simulate_paths *paths)
 {
-	const struct plan_request *request = sight->request;
-	uint32_t cpu = topology_cpu_of(sight->topology, request->gpus[0]);
+	const struct plan_request *request = paths->request;
+	uint32_t cpu = topology_cpu_of(paths->topology, request->gpus[0]);
 
-	sight->farthest = request->hosts > 1 ? TOPOLOGY_CLASS_LOC : TOPOLOGY_CLASS_SYS;
-	sight->sm = sight->topology->vertices[request->gpus[0]].gpu.sm;
-	sight->amd = cpu != TOPOLOGY_NONE && !strcmp(sight->topology->vertices[cpu].cpu.vendor, "AuthenticAMD");
+	paths->farthest = request->hosts > 1 ? TOPOLOGY_CLASS_LOC : TOPOLOGY_CLASS_SYS;
+	paths->sm = paths->topology->vertices[request->gpus[0]].gpu.sm;
+	paths->amd = cpu != TOPOLOGY_NONE && !strcmp(paths->topology->vertices[cpu].cpu.vendor, "AuthenticAMD");
 	for (size_t i = 0; i < request->gpu_count; i++) {
-		int sm = sight->topology->vertices[request->gpus[i]].gpu.sm;
+		int sm = paths->topology->vertices[request->gpus[i]].gpu.sm;
 
-		sight->sm = sm < sight->sm ? sm : sight->sm;
-		sight->gpu_GBps = fmax(sight->gpu_GBps, gpus_own_GBps(sight, request->gpus[i]));
+		paths->sm = sm < paths->sm ? sm : paths->sm;
+		paths->gpu_GBps = fmax(paths->gpu_GBps, gpus_own_GBps(paths, request->gpus[i]));
 		for (size_t j = 0; j < request->gpu_count && request->hosts <= 1; j++)
 			if (i != j)
-				sight->most_GBps = fmax(sight->most_GBps, sight->between[i][j].rate_GBps);
+				paths->most_GBps = fmax(paths->most_GBps, paths->between[i][j].rate_GBps);
 		for (size_t j = 0; j < request->nic_count && request->hosts > 1; j++) {
-			sight->most_GBps = fmax(sight->most_GBps, sight->out[i][j].rate_GBps);
-			if (sight->out[i][j].path_class > sight->farthest)
-				sight->farthest = sight->out[i][j].path_class;
+			paths->most_GBps = fmax(paths->most_GBps, paths->out[i][j].rate_GBps);
+			if (paths->out[i][j].path_class > paths->farthest)
+				paths->farthest = paths->out[i][j].path_class;
 		}
 	}
 }
 
-int simulate_sight_init(const struct topology *topology, const struct plan_request *request, struct simulate_sight *ret)
+int simulate_paths_init(const struct topology *topology, const struct plan_request *request, struct simulate_paths *ret)
 {
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
 	ret->topology = topology;
 	ret->request = request;
-	r = make_rooms(ret);
+	r = make_residuals(ret);
 	if (r == 0)
 		r = make_hops(ret);
 	if (r == 0)
 		sum_up(ret);
 	else
-		simulate_sight_fini(ret);
+		simulate_paths_fini(ret);
 	return r;
 }
 
-void simulate_sight_fini(struct simulate_sight *sight)
+void simulate_paths_fini(struct simulate_paths *paths)
 {
-	free(sight->room_GBps);
-	sight->room_GBps = NULL;
+	free(paths->residual_GBps);
+	paths->residual_GBps = NULL;
 }

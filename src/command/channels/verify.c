@@ -38,13 +38,13 @@ bool channels_load_is_full(const struct channels_graph *graph, const struct plan
 	return channels_load_share(graph, load) >= FULL;
 }
 
-/* The judge's loads and rate. Returns -errno. */
-static int judge(const struct channels *channels, const struct plan_request *request, struct channels_graph *graph,
-		 struct diag *diag)
+/* The verifier's loads and rate. Returns -errno. */
+static int verifier(const struct channels *channels, const struct plan_request *request, struct channels_graph *graph,
+		    struct diag *diag)
 {
 	struct plan_load *loads;
 	size_t count;
-	int r = plan_judge_loads(channels->topology, request, &graph->plan, &loads, &count, diag);
+	int r = plan_verify_loads(channels->topology, request, &graph->plan, &loads, &count, diag);
 
 	if (r < 0)
 		return r;
@@ -103,7 +103,7 @@ static int take_set(struct channels *channels)
 		request.crossnic = graph->plan.crossnic;
 		r = plan_verify(channels->topology, &request, &graph->plan, &diag);
 		if (r == 0)
-			r = judge(channels, &request, graph, &diag);
+			r = verifier(channels, &request, graph, &diag);
 		if (r < 0)
 			return command_failed(&diag, r, "the %s was planned wrongly",
 					      channels_pattern_word((enum plan_pattern)i));
@@ -121,7 +121,7 @@ int channels_plan(const struct topology *topology, const struct plan_request *re
 	r = plan_make_set(topology, request, where, &ret->set);
 	if (r < 0)
 		return no_plan(request, r);
-	/* What is judged as on several hosts, where nobody can tell. */
+	/* What is verified as on several hosts, where nobody can tell. */
 	if (where == PLAN_EITHER)
 		ret->request.hosts = 2;
 	status = take_set(ret);
@@ -149,11 +149,11 @@ void channels_believe(struct channels *channels, enum plan_pattern pattern, doub
 
 	graph->believed_intra_GBps = intra_GBps;
 	graph->believed_inter_GBps = inter_GBps;
-	/* A tree's collective gets half of what a hop does: NCCL halves it later, the judge at once. */
+	/* A tree's collective gets half of what a hop does: NCCL halves it later, the verifier at once. */
 	graph->plan.rate_Bps = (uint64_t)(GBps * 1e9 / (pattern == PLAN_RING ? 1 : 2));
 }
 
-int channels_judge_other(struct channels *channels, enum plan_pattern pattern, struct diag *diag)
+int channels_verify_other(struct channels *channels, enum plan_pattern pattern, struct diag *diag)
 {
 	struct channels_graph *graph = &channels->graphs[pattern];
 	struct plan_request request = channels->request;
@@ -164,7 +164,7 @@ int channels_judge_other(struct channels *channels, enum plan_pattern pattern, s
 	for (size_t i = 0; i < graph->plan.channel_count && pattern != PLAN_RING; i++)
 		graph->plan.channels[i].nic_out = graph->plan.channels[i].nic_in;
 	request.crossnic = graph->plan.crossnic = crosses(&graph->plan);
-	r = judge(channels, &request, graph, diag);
+	r = verifier(channels, &request, graph, diag);
 	channels->has[pattern] = r == 0;
 	return r;
 }
@@ -185,7 +185,7 @@ int channels_estimate(const struct topology *topology, const struct plan_request
 		ret->graphs[i].copies = made[i]->copies;
 		ret->graphs[i].fallback = made[i]->fallback;
 		channels_believe(ret, (enum plan_pattern)i, made[i]->intra_GBps, made[i]->inter_GBps);
-		r = channels_judge_other(ret, (enum plan_pattern)i, &diag);
+		r = channels_verify_other(ret, (enum plan_pattern)i, &diag);
 	}
 	if (r == 0)
 		return COMMAND_OK;
