@@ -6,7 +6,7 @@
 #include "aggregate/group.h"
 #include "life.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -29,7 +29,7 @@ enum {
 enum what { SUM_SMALL, SUM_LARGE, SUM_IN_PLACE, WHATS };
 
 struct faulty {
-	struct party party;
+	struct harness harness;
 	/* Of every member and operation: nobody may touch them after the group is closed. */
 	int32_t *send[MEMBERS][WHATS], *recv[MEMBERS][WHATS];
 };
@@ -70,7 +70,7 @@ static size_t count_of(enum what what)
 
 static int post(struct faulty *faulty, size_t m, enum what what, struct aggregate_request **ret)
 {
-	struct party_member *member = &faulty->party.members[m];
+	struct group_harness_member *member = &faulty->harness.members[m];
 	int32_t *send = faulty->send[m][what], *recv = faulty->recv[m][what];
 
 	return aggregate_reduce_all(member->group, what == SUM_IN_PLACE ? memcpy(recv, send, LARGE * 4) : send, recv,
@@ -95,7 +95,7 @@ static bool right(const struct faulty *faulty, uint64_t seed, size_t m, enum wha
 /* Of one member, all its operations: 0, or its first error. Whatever is done is right. */
 static int finish(const struct faulty *faulty, uint64_t seed, size_t m, struct aggregate_request **requests)
 {
-	uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
+	uint64_t deadline_ns = runtime_deadline_ns(GROUP_HARNESS_PATIENCE_MS);
 	int error = 0;
 
 	for (enum what what = 0; what < WHATS; what++) {
@@ -122,10 +122,10 @@ static int operate(struct faulty *faulty, uint64_t seed)
 	int error = 0;
 
 	for (size_t m = 0; m < MEMBERS; m++)
-		there += faulty->party.members[m].group != NULL;
+		there += faulty->harness.members[m].group != NULL;
 	for (enum what what = 0; what < WHATS; what++)
 		for (size_t m = 0; m < MEMBERS; m++) {
-			int r = faulty->party.members[m].group ? post(faulty, m, what, &requests[m][what]) : 0;
+			int r = faulty->harness.members[m].group ? post(faulty, m, what, &requests[m][what]) : 0;
 
 			error = error ? error : r;
 		}
@@ -134,7 +134,7 @@ static int operate(struct faulty *faulty, uint64_t seed)
 
 		if (r == -ETIMEDOUT || r == -EBADMSG)
 			return r;
-		through += faulty->party.members[m].group && r == 0;
+		through += faulty->harness.members[m].group && r == 0;
 		error = error ? error : r;
 	}
 	if (through && there < MEMBERS && !error)
@@ -150,15 +150,15 @@ static int life_of_group(uint64_t seed)
 
 	if (!faulty)
 		return -ENOMEM;
-	party_params(&params);
+	group_harness_params(&params);
 	params.timeout_ns = 1000000000ULL * (runtime_sanitized() ? 3 : 1);
 	params.streams = 2;
 	params.verify = true;
-	r = party_gather(&faulty->party, &params, "a2b");
+	r = group_harness_gather(&faulty->harness, &params, "a2b");
 	if (r == 0) {
-		error = party_connect(&faulty->party);
+		error = group_harness_connect(&faulty->harness);
 		for (size_t m = 0; m < MEMBERS; m++)
-			if (faulty->party.members[m].error && !faulty->party.members[m].reason[0])
+			if (faulty->harness.members[m].error && !faulty->harness.members[m].reason[0])
 				r = runtime_complain(EBADMSG, "member %zu has no group and no reason", m);
 	}
 	/* Those that have a group hear of it if others have none. */
@@ -166,7 +166,7 @@ static int life_of_group(uint64_t seed)
 		r = operate(faulty, seed);
 	if (r == 0 && error)
 		r = -ECONNABORTED; /* -ETIMEDOUT may be what a member says of another */
-	party_close(&faulty->party);
+	group_harness_close(&faulty->harness);
 	faulty_free(faulty);
 	return r;
 }
@@ -174,7 +174,7 @@ static int life_of_group(uint64_t seed)
 /* True: member 0 had no memory for an operation, and all others have heard. */
 static bool refused_by_one(struct faulty *faulty)
 {
-	struct group *group = (struct group *)faulty->party.members[0].group;
+	struct group *group = (struct group *)faulty->harness.members[0].group;
 	struct aggregate_request *requests[MEMBERS][WHATS] = { 0 };
 	int r;
 
@@ -199,14 +199,14 @@ static void a_refused_operation_ends_the_group(void **state)
 	bool refused = false;
 
 	(void)state;
-	party_params(&params);
+	group_harness_params(&params);
 	for (unsigned i = 0; i < 5 && !refused; i++) {
 		struct faulty *faulty = faulty_new(1);
 
 		assert_non_null(faulty);
-		assert_int_equal(party_open(&faulty->party, &params, "abc"), 0);
+		assert_int_equal(group_harness_open(&faulty->harness, &params, "abc"), 0);
 		refused = refused_by_one(faulty);
-		party_close(&faulty->party);
+		group_harness_close(&faulty->harness);
 		faulty_free(faulty);
 	}
 	assert_true(refused);

@@ -1,7 +1,7 @@
 /* Members that post different operations. Everybody hears of it, whatever each of them waits for. */
 #include "base/clock.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 /* Those that wait for each other do so for this time; and members must have come together in it, on a busy machine too. */
 static void params_of_short_patience(struct params *ret)
 {
-	party_params(ret);
+	group_harness_params(ret);
 	ret->timeout_ns = (runtime_sanitized() ? 12 : 4) * NS_PER_S;
 }
 
@@ -37,26 +37,27 @@ static void hosts_post_different_operations(void **state)
 		{ 5000, 50000, REDUCE_FLOAT32, REDUCE_SUM },
 	};
 	static const char *const layouts[] = { "aabb", "aabbaca" }; /* short ones are exchanged, or have a root */
-	void *send = calloc(150000, 4), *recv[PARTY_MAX];
+	void *send = calloc(150000, 4), *recv[GROUP_HARNESS_MAX];
 
 	(void)state;
 	for (size_t m = 0; m < 7; m++)
 		recv[m] = malloc(150000 * 4);
 	for (size_t k = 0; k < 2 * sizeof(cases) / sizeof(cases[0]); k++) {
 		size_t i = k / 2, members = strlen(layouts[k % 2]);
-		struct aggregate_request *requests[PARTY_MAX] = { 0 };
+		struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
 		struct params params;
-		struct party party;
+		struct harness harness;
 		size_t errors = 0, ends = 0;
-		uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
+		uint64_t deadline_ns = runtime_deadline_ns(GROUP_HARNESS_PATIENCE_MS);
 
 		params_of_short_patience(&params);
-		assert_int_equal(party_open(&party, &params, layouts[k % 2]), 0);
+		assert_int_equal(group_harness_open(&harness, &params, layouts[k % 2]), 0);
 		for (size_t m = 0; m < members; m++)
-			assert_int_equal(party_reduce(&party.members[m], send, recv[m],
-						      m == i % members ? cases[i].count : cases[i].others,
-						      m == i % members ? cases[i].type : REDUCE_FLOAT32,
-						      m == i % members ? cases[i].operation : REDUCE_SUM, &requests[m]),
+			assert_int_equal(group_harness_reduce(&harness.members[m], send, recv[m],
+							      m == i % members ? cases[i].count : cases[i].others,
+							      m == i % members ? cases[i].type : REDUCE_FLOAT32,
+							      m == i % members ? cases[i].operation : REDUCE_SUM,
+							      &requests[m]),
 					 0);
 		/* Of a large one, who is through before it is found out has its error with the next operation. */
 		while (ends < members) {
@@ -75,7 +76,7 @@ static void hosts_post_different_operations(void **state)
 		/* One that is summed by a root, by some for all, or by everybody, is nobody's before the words are heard. */
 		assert_true(errors >=
 			    (cases[i].others <= 5000 && cases[i].count / 10 == cases[i].others / 10 ? members : 1));
-		party_close(&party);
+		group_harness_close(&harness);
 	}
 	for (size_t m = 0; m < 7; m++)
 		free(recv[m]);
@@ -83,16 +84,16 @@ static void hosts_post_different_operations(void **state)
 }
 
 /* Until the others of four have each other's inputs, and wait for this one's alone. */
-static void all_others_wait_for(const struct party *party, size_t odd, size_t bytes)
+static void all_others_wait_for(const struct harness *harness, size_t odd, size_t bytes)
 {
-	uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
+	uint64_t deadline_ns = runtime_deadline_ns(GROUP_HARNESS_PATIENCE_MS);
 
-	for (size_t m = 0; m < party->count; runtime_nap()) {
+	for (size_t m = 0; m < harness->count; runtime_nap()) {
 		struct aggregate_counters counters;
 
 		assert_false(runtime_past(deadline_ns));
-		aggregate_counters(party->members[m].group, &counters);
-		m += m == odd || counters.bytes_received >= (party->count - 2) * bytes;
+		aggregate_counters(harness->members[m].group, &counters);
+		m += m == odd || counters.bytes_received >= (harness->count - 2) * bytes;
 	}
 }
 
@@ -109,23 +110,23 @@ static void who_waits_in_a_circle_is_told(void **state)
 	for (size_t m = 0; m < 4; m++)
 		recv[m] = malloc(LONG * sizeof(float));
 	for (size_t odd = 0; odd < 4; odd++) {
-		struct aggregate_request *requests[PARTY_MAX] = { 0 };
+		struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
 		struct params params;
-		struct party party;
+		struct harness harness;
 
 		params_of_short_patience(&params);
-		assert_int_equal(party_open(&party, &params, "aabb"), 0);
+		assert_int_equal(group_harness_open(&harness, &params, "aabb"), 0);
 		for (size_t m = 0; m < 4; m++)
 			if (m != odd)
-				assert_int_equal(party_reduce(&party.members[m], send, recv[m], SHORT, REDUCE_FLOAT32,
-							      REDUCE_SUM, &requests[m]),
+				assert_int_equal(group_harness_reduce(&harness.members[m], send, recv[m], SHORT,
+								      REDUCE_FLOAT32, REDUCE_SUM, &requests[m]),
 						 0);
-		all_others_wait_for(&party, odd, SHORT * sizeof(float));
-		assert_int_equal(party_reduce(&party.members[odd], send, recv[odd], LONG, REDUCE_FLOAT32, REDUCE_SUM,
-					      &requests[odd]),
+		all_others_wait_for(&harness, odd, SHORT * sizeof(float));
+		assert_int_equal(group_harness_reduce(&harness.members[odd], send, recv[odd], LONG, REDUCE_FLOAT32,
+						      REDUCE_SUM, &requests[odd]),
 				 0);
-		assert_int_equal(party_all_fail(&party, SIZE_MAX, requests), 0);
-		party_close(&party);
+		assert_int_equal(group_harness_all_fail(&harness, SIZE_MAX, requests), 0);
+		group_harness_close(&harness);
 	}
 	for (size_t m = 0; m < 4; m++)
 		free(recv[m]);

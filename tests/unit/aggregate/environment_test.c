@@ -3,7 +3,7 @@
  * get the same bits as all others: threads inherit it, and callers' threads make sums.
  */
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,15 +39,15 @@ static void denormals_are_kept(void **state)
 	static const uint32_t inputs[] = { 0x00000005, 0x0000000a }; /* bits of floats */
 	static const uint32_t results[] = { 0x0000000f, 0x00000005, 0x0000000a };
 	struct params params;
-	struct party party;
+	struct harness harness;
 	unsigned was;
 
 	(void)state;
-	party_params(&params);
+	group_harness_params(&params);
 	was = flush_begin(); /* the engines' threads, too */
-	assert_int_equal(party_open(&party, &params, "--"), 0);
+	assert_int_equal(group_harness_open(&harness, &params, "--"), 0);
 	for (size_t i = 0; i < 9; i++) {
-		struct aggregate_request *requests[PARTY_MAX] = { 0 };
+		struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
 		size_t count = counts[i / 3];
 		uint32_t *data[2];
 
@@ -56,11 +56,11 @@ static void denormals_are_kept(void **state)
 			assert_non_null(data[m]);
 			for (size_t k = 0; k < count; k++)
 				data[m][k] = inputs[m];
-			assert_int_equal(party_reduce(&party.members[m], data[m], data[m], count, REDUCE_FLOAT32,
-						      operations[i % 3], &requests[m]),
+			assert_int_equal(group_harness_reduce(&harness.members[m], data[m], data[m], count,
+							      REDUCE_FLOAT32, operations[i % 3], &requests[m]),
 					 0);
 		}
-		assert_int_equal(party_finish(&party, requests), 0);
+		assert_int_equal(group_harness_finish(&harness, requests), 0);
 		for (size_t m = 0; m < 2; m++) {
 			for (size_t k = 0; k < count; k++)
 				assert_int_equal(data[m][k], results[i % 3]);
@@ -68,7 +68,7 @@ static void denormals_are_kept(void **state)
 		}
 		assert_int_equal(__builtin_ia32_stmxcsr() & FLUSH, FLUSH); /* what is the caller's stays as it is */
 	}
-	party_close(&party);
+	group_harness_close(&harness);
 	flush_end(was);
 #else
 	(void)state;

@@ -3,7 +3,7 @@
  * every member, for every type and operation and any bits that go in, whether exchanged directly or segmented.
  */
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 #include "unit/reduce/elements.h"
 #include "unit/reduce/slow.h"
 
@@ -16,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of parties with one member a host: leaves by first appearance, hosts in the order of their names. */
+/* Of harnesses with one member a host: leaves by first appearance, hosts in the order of their names. */
 static uint64_t want(const char *leaves, enum reduce_type type, enum reduce_operation operation, void *const *send,
 		     size_t index)
 {
-	uint64_t partial[PARTY_MAX], members[PARTY_MAX];
+	uint64_t partial[GROUP_HARNESS_MAX], members[GROUP_HARNESS_MAX];
 	unsigned leaf_count = 0;
 
 	for (size_t first = 0; leaves[first]; first++) {
@@ -36,27 +36,27 @@ static uint64_t want(const char *leaves, enum reduce_type type, enum reduce_oper
 	return leaf_count == 1 ? partial[0] : slow_reduce(type, operation, partial, leaf_count);
 }
 
-static void one_reduction(struct party *party, const char *leaves, enum reduce_type type,
+static void one_reduction(struct harness *harness, const char *leaves, enum reduce_type type,
 			  enum reduce_operation operation, size_t count, struct random *random)
 {
-	struct aggregate_request *requests[PARTY_MAX] = { 0 };
+	struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
 	size_t bytes = count * reduce_type_bytes(type);
-	void *send[PARTY_MAX], *recv[PARTY_MAX];
+	void *send[GROUP_HARNESS_MAX], *recv[GROUP_HARNESS_MAX];
 	bool in_place = random_below(random, 2);
 
-	for (size_t m = 0; m < party->count; m++) {
+	for (size_t m = 0; m < harness->count; m++) {
 		send[m] = malloc(bytes + 1);
 		recv[m] = malloc(bytes + 1);
 		assert_true(send[m] && recv[m]);
 		element_fill(type, false, send[m], count, random);
 		memcpy(recv[m], send[m], bytes);
 	}
-	for (size_t m = 0; m < party->count; m++)
-		assert_int_equal(party_reduce(&party->members[m], in_place ? recv[m] : send[m], recv[m], count, type,
-					      operation, &requests[m]),
+	for (size_t m = 0; m < harness->count; m++)
+		assert_int_equal(group_harness_reduce(&harness->members[m], in_place ? recv[m] : send[m], recv[m],
+						      count, type, operation, &requests[m]),
 				 0);
-	assert_int_equal(party_finish(party, requests), 0);
-	for (size_t m = 1; m < party->count; m++)
+	assert_int_equal(group_harness_finish(harness, requests), 0);
+	for (size_t m = 1; m < harness->count; m++)
 		assert_memory_equal(recv[m], recv[0], bytes);
 	for (size_t i = 0; i < count; i += 1 + count / 5000) {
 		uint64_t have = element_get(type, recv[0], i), should = want(leaves, type, operation, send, i);
@@ -66,7 +66,7 @@ static void one_reduction(struct party *party, const char *leaves, enum reduce_t
 				 reduce_operation_word(operation), reduce_type_word(type), i, count,
 				 (unsigned long long)have, (unsigned long long)should);
 	}
-	for (size_t m = 0; m < party->count; m++) {
+	for (size_t m = 0; m < harness->count; m++) {
 		free(send[m]);
 		free(recv[m]);
 	}
@@ -75,21 +75,21 @@ static void one_reduction(struct party *party, const char *leaves, enum reduce_t
 static void every_type_and_operation(const char *leaves)
 {
 	struct params params;
-	struct party party;
+	struct harness harness;
 	struct random random;
 
 	random_init(&random, runtime_seed());
-	party_params(&params);
-	assert_int_equal(party_open(&party, &params, leaves), 0);
+	group_harness_params(&params);
+	assert_int_equal(group_harness_open(&harness, &params, leaves), 0);
 	for (unsigned type = 0; type < REDUCE_TYPE_COUNT; type++)
 		for (unsigned operation = 0; operation < REDUCE_OPERATION_COUNT; operation++) {
 			size_t element = reduce_type_bytes(type);
 
-			one_reduction(&party, leaves, type, operation, 1 + random_below(&random, 700), &random);
-			one_reduction(&party, leaves, type, operation,
+			one_reduction(&harness, leaves, type, operation, 1 + random_below(&random, 700), &random);
+			one_reduction(&harness, leaves, type, operation,
 				      (16 << 10) / element + 1 + random_below(&random, 20000), &random);
 		}
-	party_close(&party);
+	group_harness_close(&harness);
 }
 
 static void one_leaf(void **state)
@@ -122,29 +122,29 @@ static void reduce_with(const struct way *way, size_t segment_bytes, void *const
 	size_t bytes = way->count * sizeof(float);
 	struct aggregate_counters counters;
 	struct params params;
-	struct party party;
+	struct harness harness;
 
-	party_params(&params);
+	group_harness_params(&params);
 	params.aggregate_segment_bytes = segment_bytes;
-	assert_int_equal(party_open(&party, &params, way->leaves), 0);
+	assert_int_equal(group_harness_open(&harness, &params, way->leaves), 0);
 	for (size_t round = 0; round < 3; round++) {
-		struct aggregate_request *requests[PARTY_MAX] = { 0 };
+		struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
 
-		for (size_t m = 0; m < party.count; m++)
-			assert_int_equal(party_reduce(&party.members[m], send[m], recv[m], way->count, REDUCE_FLOAT32,
-						      REDUCE_SUM, &requests[m]),
+		for (size_t m = 0; m < harness.count; m++)
+			assert_int_equal(group_harness_reduce(&harness.members[m], send[m], recv[m], way->count,
+							      REDUCE_FLOAT32, REDUCE_SUM, &requests[m]),
 					 0);
-		assert_int_equal(party_finish(&party, requests), 0);
+		assert_int_equal(group_harness_finish(&harness, requests), 0);
 		if (is_first && round == 0)
 			memcpy(first, recv[0], bytes);
-		for (size_t m = 0; m < party.count; m++)
+		for (size_t m = 0; m < harness.count; m++)
 			assert_memory_equal(recv[m], first, bytes);
 	}
-	aggregate_counters(party.members[0].group, &counters);
+	aggregate_counters(harness.members[0].group, &counters);
 	assert_int_equal(counters.split_operations, way->split && !segment_bytes ? 3 : 0);
 	assert_int_equal(counters.flat_operations, 0);
 	assert_int_equal(counters.segments > 0, !way->split || segment_bytes);
-	party_close(&party);
+	group_harness_close(&harness);
 }
 
 /* The association belongs to the group: the way, the segments and the aggregators do not show in the bits. */

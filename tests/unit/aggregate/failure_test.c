@@ -5,7 +5,7 @@
  */
 #include "base/log.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -107,14 +107,14 @@ static int broken_test(struct transport_request *request, bool *ret_done, size_t
 
 static struct transport_ops broken_ops;
 
-/* The last member of a party gets it. */
-static void break_last(struct party *party, int64_t call)
+/* The last member of a harness gets it. */
+static void break_last(struct harness *harness, int64_t call)
 {
-	struct party_member *member = &party->members[party->count - 1];
+	struct group_harness_member *member = &harness->members[harness->count - 1];
 	struct aggregate_setup setup = { .params = &member->params,
 					 .ops = &broken_ops,
-					 .transport = party->transport,
-					 .cluster = &party->cluster,
+					 .transport = harness->transport,
+					 .cluster = &harness->cluster,
 					 .host_name = member->host };
 
 	broken_ops = transport_tcp;
@@ -133,16 +133,16 @@ static void break_last(struct party *party, int64_t call)
 
 /* ---------------------------------------------------------------------------------------------------- the agreement */
 
-static void all_failed_alike(struct party *party, size_t but)
+static void all_failed_alike(struct harness *harness, size_t but)
 {
-	for (size_t m = 0; m < party->count; m++) {
+	for (size_t m = 0; m < harness->count; m++) {
 		if (m == but)
 			continue;
-		assert_true(party->members[m].error < 0);
-		assert_null(party->members[m].group);
-		assert_true(strlen(party->members[m].reason) > 10);
-		assert_string_equal(party->members[m].reason, party->members[but == 0].reason);
-		assert_int_equal(party->members[m].error, party->members[but == 0].error);
+		assert_true(harness->members[m].error < 0);
+		assert_null(harness->members[m].group);
+		assert_true(strlen(harness->members[m].reason) > 10);
+		assert_string_equal(harness->members[m].reason, harness->members[but == 0].reason);
+		assert_int_equal(harness->members[m].error, harness->members[but == 0].error);
 	}
 }
 
@@ -159,22 +159,22 @@ static enum step fail_at(int64_t call, uint64_t timeout_ns)
 {
 	uint64_t begin_ns, stalled_ns = runtime_stalled_ns();
 	struct params params;
-	struct party party;
+	struct harness harness;
 	size_t errors = 0, count;
 	bool over;
 
-	party_params(&params);
+	group_harness_params(&params);
 	params.timeout_ns = timeout_ns;
-	assert_int_equal(party_gather(&party, &params, "aabb"), 0);
-	break_last(&party, call);
+	assert_int_equal(group_harness_gather(&harness, &params, "aabb"), 0);
+	break_last(&harness, call);
 	begin_ns = runtime_now_ns();
-	party_connect(&party);
+	group_harness_connect(&harness);
 	ends_in_time(&params, begin_ns, stalled_ns);
-	for (size_t m = 0; m < party.count; m++)
-		errors += party.members[m].error < 0;
+	for (size_t m = 0; m < harness.count; m++)
+		errors += harness.members[m].error < 0;
 	over = (int64_t)atomic_load(&broken.calls) < call;
-	count = party.count;
-	party_close(&party);
+	count = harness.count;
+	group_harness_close(&harness);
 	if (errors == 0) /* not over: a step on which nothing depends, as a incoming comes again */
 		return over ? STEP_OVER : STEP_WITHOUT_HARM;
 	/* A coordinator that cannot tell the others leaves them their own reasons; but they all fail. */
@@ -217,20 +217,20 @@ static void a_member_never_comes(void **state)
 	for (size_t missing = 0; missing < 3; missing++) {
 		uint64_t begin_ns, stalled_ns = runtime_stalled_ns();
 		struct params params;
-		struct party party;
+		struct harness harness;
 
 		(void)state;
-		party_params(&params);
+		group_harness_params(&params);
 		params.timeout_ns = 1500000000;
-		assert_int_equal(party_gather(&party, &params, "aab"), 0);
-		aggregate_close_listener(party.members[missing].listener);
-		party.members[missing].listener = NULL;
+		assert_int_equal(group_harness_gather(&harness, &params, "aab"), 0);
+		aggregate_close_listener(harness.members[missing].listener);
+		harness.members[missing].listener = NULL;
 		begin_ns = runtime_now_ns();
-		assert_true(party_connect(&party) < 0);
+		assert_true(group_harness_connect(&harness) < 0);
 		ends_in_time(&params, begin_ns, stalled_ns);
-		for (size_t m = 0; m < party.count; m++)
-			assert_true(m == missing || (party.members[m].error < 0 && party.members[m].reason[0]));
-		party_close(&party);
+		for (size_t m = 0; m < harness.count; m++)
+			assert_true(m == missing || (harness.members[m].error < 0 && harness.members[m].reason[0]));
+		group_harness_close(&harness);
 	}
 }
 
@@ -238,48 +238,49 @@ static void cluster_files_differ(void **state)
 {
 	struct aggregate_setup setup;
 	struct params params;
-	struct party party;
+	struct harness harness;
 	struct cluster other;
 
 	(void)state;
-	party_params(&params);
-	assert_int_equal(party_gather(&party, &params, "aabb"), 0);
-	other = party.cluster;
+	group_harness_params(&params);
+	assert_int_equal(group_harness_gather(&harness, &params, "aabb"), 0);
+	other = harness.cluster;
 	other.fingerprint++;
-	aggregate_close_listener(party.members[2].listener);
-	aggregate_close(party.members[2].engine);
-	setup = (struct aggregate_setup){ .params = &party.members[2].params,
-					  .ops = party.ops,
-					  .transport = party.transport,
+	aggregate_close_listener(harness.members[2].listener);
+	aggregate_close(harness.members[2].engine);
+	setup = (struct aggregate_setup){ .params = &harness.members[2].params,
+					  .ops = harness.ops,
+					  .transport = harness.transport,
 					  .cluster = &other,
-					  .host_name = party.members[2].host };
-	assert_int_equal(aggregate_open(&setup, &party.members[2].engine), 0);
+					  .host_name = harness.members[2].host };
+	assert_int_equal(aggregate_open(&setup, &harness.members[2].engine), 0);
 	assert_int_equal(
-		aggregate_listen(party.members[2].engine, 0, party.members[2].handle, &party.members[2].listener), 0);
-	assert_int_equal(party_connect(&party), -EPROTO);
-	all_failed_alike(&party, SIZE_MAX);
-	assert_non_null(strstr(party.members[0].reason, "host02"));
-	party_close(&party);
+		aggregate_listen(harness.members[2].engine, 0, harness.members[2].handle, &harness.members[2].listener),
+		0);
+	assert_int_equal(group_harness_connect(&harness), -EPROTO);
+	all_failed_alike(&harness, SIZE_MAX);
+	assert_non_null(strstr(harness.members[0].reason, "host02"));
+	group_harness_close(&harness);
 }
 
 static void a_member_that_is_not_in_the_list(void **state)
 {
 	struct params params;
-	struct party party;
+	struct harness harness;
 	struct aggregate_group *group;
 	const uint8_t *handles[2];
 	char reason[AGGREGATE_REASON_BYTES];
 
 	(void)state;
-	party_params(&params);
-	assert_int_equal(party_gather(&party, &params, "aaa"), 0);
-	handles[0] = party.members[1].handle;
-	handles[1] = party.members[2].handle;
-	assert_int_equal(aggregate_connect(party.members[0].listener, 2, handles, &group, reason), -EINVAL);
+	group_harness_params(&params);
+	assert_int_equal(group_harness_gather(&harness, &params, "aaa"), 0);
+	handles[0] = harness.members[1].handle;
+	handles[1] = harness.members[2].handle;
+	assert_int_equal(aggregate_connect(harness.members[0].listener, 2, handles, &group, reason), -EINVAL);
 	assert_non_null(strstr(reason, "host00"));
-	handles[0] = handles[1] = party.members[0].handle;
-	assert_int_equal(aggregate_connect(party.members[0].listener, 2, handles, &group, reason), -EINVAL);
-	party_close(&party);
+	handles[0] = handles[1] = harness.members[0].handle;
+	assert_int_equal(aggregate_connect(harness.members[0].listener, 2, handles, &group, reason), -EINVAL);
+	group_harness_close(&harness);
 }
 
 /* ---------------------------------------------------------------------------------------------------- operations */
@@ -322,31 +323,31 @@ static int log_names_hosts(void **state)
 static void corruption_is_found_when_asked(void **state)
 {
 	enum { COUNT = 100000 };
-	float *send = calloc(COUNT, sizeof(float)), *recv[PARTY_MAX];
+	float *send = calloc(COUNT, sizeof(float)), *recv[GROUP_HARNESS_MAX];
 
 	(void)state;
 	for (size_t m = 0; m < 3; m++)
 		recv[m] = malloc(COUNT * sizeof(float));
 	for (unsigned verify = 0; verify < 2; verify++) {
-		struct aggregate_request *requests[PARTY_MAX] = { 0 };
+		struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
 		struct params params;
-		struct party party;
+		struct harness harness;
 		bool same = true;
 		int r = 0;
 
-		party_params(&params);
+		group_harness_params(&params);
 		params.verify = verify;
-		assert_int_equal(party_gather(&party, &params, "aaa"), 0);
-		break_last(&party, 0);
-		assert_int_equal(party_connect(&party), 0);
+		assert_int_equal(group_harness_gather(&harness, &params, "aaa"), 0);
+		break_last(&harness, 0);
+		assert_int_equal(group_harness_connect(&harness), 0);
 		/* Some rounds: what is changed may be an input, and then everybody has the same wrong sum. */
 		for (unsigned round = 0; round < 40 && r == 0 && same; round++) {
 			atomic_store(&broken.corrupt, true);
 			for (size_t m = 0; m < 3 && r == 0; m++)
-				r = party_reduce(&party.members[m], send, recv[m], COUNT, REDUCE_FLOAT32, REDUCE_SUM,
-						 &requests[m]);
+				r = group_harness_reduce(&harness.members[m], send, recv[m], COUNT, REDUCE_FLOAT32,
+							 REDUCE_SUM, &requests[m]);
 			if (r == 0)
-				r = party_finish(&party, requests);
+				r = group_harness_finish(&harness, requests);
 			same = r < 0 || (!memcmp(recv[0], recv[1], COUNT * sizeof(float)) &&
 					 !memcmp(recv[0], recv[2], COUNT * sizeof(float)));
 		}
@@ -354,7 +355,7 @@ static void corruption_is_found_when_asked(void **state)
 			assert_int_equal(r, -EREMOTEIO);
 		else
 			assert_true(r == 0 && !same); /* so there was something to find */
-		party_close(&party);
+		group_harness_close(&harness);
 	}
 	for (size_t m = 0; m < 3; m++)
 		free(recv[m]);
@@ -362,26 +363,26 @@ static void corruption_is_found_when_asked(void **state)
 }
 
 /* One operation of all four members, in which something is changed on its way. True: somebody has found out. */
-static bool changed_operation_fails(struct party *party, const float *send, float *const *recv, size_t count)
+static bool changed_operation_fails(struct harness *harness, const float *send, float *const *recv, size_t count)
 {
-	struct aggregate_request *requests[PARTY_MAX] = { 0 };
-	uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
-	size_t left = party->count;
+	struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
+	uint64_t deadline_ns = runtime_deadline_ns(GROUP_HARNESS_PATIENCE_MS);
+	size_t left = harness->count;
 	bool failed = false;
 
 	atomic_store(&broken.corrupt, true);
-	for (size_t m = 0; m < party->count; m++)
-		assert_int_equal(party_reduce(&party->members[m], send, recv[m], count, REDUCE_FLOAT32, REDUCE_SUM,
-					      &requests[m]),
+	for (size_t m = 0; m < harness->count; m++)
+		assert_int_equal(group_harness_reduce(&harness->members[m], send, recv[m], count, REDUCE_FLOAT32,
+						      REDUCE_SUM, &requests[m]),
 				 0);
 	for (; left; runtime_nap()) {
 		assert_false(runtime_past(deadline_ns));
-		for (size_t m = party->count; m-- > 0;) {
+		for (size_t m = harness->count; m-- > 0;) {
 			bool done = false;
 			int r = requests[m] ? aggregate_test(requests[m], &done, NULL) : 0;
 
 			assert_true(r == 0 || r == -EREMOTEIO);
-			for (size_t k = 0; done && k < party->count; k++)
+			for (size_t k = 0; done && k < harness->count; k++)
 				assert_memory_equal(recv[k], recv[m], count * sizeof(float));
 			failed |= r < 0;
 			left -= done || r < 0;
@@ -401,23 +402,23 @@ static void no_member_is_through_with_what_others_do_not_have(void **state)
 	enum { COUNT = 100000, MEMBERS = 4, OPERATIONS = 40 };
 	float *send = calloc(COUNT, sizeof(float)), *recv[MEMBERS];
 	struct params params;
-	struct party party;
+	struct harness harness;
 
 	(void)state;
 	for (size_t m = 0; m < MEMBERS; m++)
 		recv[m] = malloc(COUNT * sizeof(float));
-	party_params(&params);
+	group_harness_params(&params);
 	params.verify = true;
 	for (unsigned round = 0; round < 8; round++) {
 		unsigned i = 0;
 
-		assert_int_equal(party_gather(&party, &params, "aabb"), 0);
-		break_last(&party, 0);
-		assert_int_equal(party_connect(&party), 0);
-		while (i < OPERATIONS && !changed_operation_fails(&party, send, recv, COUNT))
+		assert_int_equal(group_harness_gather(&harness, &params, "aabb"), 0);
+		break_last(&harness, 0);
+		assert_int_equal(group_harness_connect(&harness), 0);
+		while (i < OPERATIONS && !changed_operation_fails(&harness, send, recv, COUNT))
 			i++;
 		assert_true(i < OPERATIONS); /* so there was something to find */
-		party_close(&party);
+		group_harness_close(&harness);
 	}
 	assert_true(atomic_load(&logged.lines) > 20); /* log_names_hosts has something to look at */
 	for (size_t m = 0; m < MEMBERS; m++)
@@ -437,23 +438,23 @@ struct leaver {
 static void member_leaves(uint64_t seed)
 {
 	static const char *const leaves[] = { "aaa", "aabb", "a2b2", "ab" };
-	struct leaver members[PARTY_MAX] = { 0 };
+	struct leaver members[GROUP_HARNESS_MAX] = { 0 };
 	size_t counts[LEAVE_OPERATIONS], total = 0, gone, at;
 	uint64_t deadline_ns, strike_ns;
 	struct params params;
-	struct party party;
+	struct harness harness;
 	struct random random;
 	int32_t want = 0;
 
 	random_init(&random, seed);
-	party_params(&params);
-	assert_int_equal(party_open(&party, &params, leaves[random_below(&random, 4)]), 0);
-	gone = random_below(&random, party.count);
+	group_harness_params(&params);
+	assert_int_equal(group_harness_open(&harness, &params, leaves[random_below(&random, 4)]), 0);
+	gone = random_below(&random, harness.count);
 	for (size_t i = 0; i < LEAVE_OPERATIONS; i++) {
 		counts[i] = 1 + random_below(&random, random_below(&random, 2) ? 1000 : 400000);
 		total += counts[i];
 	}
-	for (size_t m = 0; m < party.count; m++) {
+	for (size_t m = 0; m < harness.count; m++) {
 		members[m].send = malloc(total * 4);
 		members[m].recv = malloc(total * 4);
 		for (size_t i = 0; i < total; i++)
@@ -463,9 +464,9 @@ static void member_leaves(uint64_t seed)
 		for (size_t i = 0; i < LEAVE_OPERATIONS; i++) {
 			/* It may leave before it has posted all, and the others wait for it then. */
 			if (m != gone || random_below(&random, 8))
-				assert_int_equal(party_reduce(&party.members[m], members[m].send + at * 4,
-							      members[m].recv + at * 4, counts[i], REDUCE_INT32,
-							      REDUCE_SUM, &members[m].requests[i]),
+				assert_int_equal(group_harness_reduce(&harness.members[m], members[m].send + at * 4,
+								      members[m].recv + at * 4, counts[i], REDUCE_INT32,
+								      REDUCE_SUM, &members[m].requests[i]),
 						 0);
 			else
 				break;
@@ -475,12 +476,12 @@ static void member_leaves(uint64_t seed)
 	strike_ns = runtime_now_ns() + random_below(&random, 8000000);
 	while (runtime_now_ns() < strike_ns)
 		runtime_nap();
-	aggregate_close_group(party.members[gone].group);
-	party.members[gone].group = NULL;
+	aggregate_close_group(harness.members[gone].group);
+	harness.members[gone].group = NULL;
 	memset(members[gone].send, 0xdd, total * 4); /* nobody may notice */
 	memset(members[gone].recv, 0xee, total * 4);
-	deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
-	for (size_t m = 0; m < party.count; m++) {
+	deadline_ns = runtime_deadline_ns(GROUP_HARNESS_PATIENCE_MS);
+	for (size_t m = 0; m < harness.count; m++) {
 		int error = 0;
 
 		at = 0;
@@ -507,8 +508,8 @@ static void member_leaves(uint64_t seed)
 	}
 	for (size_t i = 0; i < total * 4; i++)
 		assert_int_equal(members[gone].recv[i], 0xee);
-	party_close(&party); /* and forgets how many there were */
-	for (size_t m = 0; m < PARTY_MAX; m++) {
+	group_harness_close(&harness); /* and forgets how many there were */
+	for (size_t m = 0; m < GROUP_HARNESS_MAX; m++) {
 		free(members[m].send);
 		free(members[m].recv);
 	}
@@ -525,30 +526,30 @@ static void members_leave_with_everything_in_flight(void **state)
 static void members_may_leave_when_they_are_through(void **state)
 {
 	enum { COUNT = 60000, MEMBERS = 7 };
-	int32_t *data[PARTY_MAX];
+	int32_t *data[GROUP_HARNESS_MAX];
 
 	(void)state;
 	for (size_t m = 0; m < MEMBERS; m++)
 		data[m] = malloc(COUNT * 4);
 	for (unsigned round = 0; round < (runtime_long() ? 300U : 12U); round++) {
-		struct aggregate_request *requests[PARTY_MAX] = { 0 };
+		struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
 		size_t count = round % 3 ? COUNT - round : 1 + round, members = round / 2 % 2 ? MEMBERS : 4,
 		       left = members;
 		struct params params;
-		struct party party;
+		struct harness harness;
 
-		party_params(&params);
+		group_harness_params(&params);
 		params.verify = round % 4 == 3;
-		assert_int_equal(party_open(&party, &params,
-					    members == 4 ? round % 2 ? "aabb" : "aaaa"
-					    : round % 2  ? "aabbcab"
-							 : "aaaaaaa"),
+		assert_int_equal(group_harness_open(&harness, &params,
+						    members == 4 ? round % 2 ? "aabb" : "aaaa"
+						    : round % 2  ? "aabbcab"
+								 : "aaaaaaa"),
 				 0);
 		for (size_t m = 0; m < members; m++) {
 			for (size_t i = 0; i < count; i++)
 				data[m][i] = (int32_t)(m + i);
-			assert_int_equal(party_reduce(&party.members[m], data[m], data[m], count, REDUCE_INT32,
-						      REDUCE_SUM, &requests[m]),
+			assert_int_equal(group_harness_reduce(&harness.members[m], data[m], data[m], count,
+							      REDUCE_INT32, REDUCE_SUM, &requests[m]),
 					 0);
 		}
 		while (left) {
@@ -560,8 +561,8 @@ static void members_may_leave_when_they_are_through(void **state)
 				if (!done)
 					continue;
 				requests[m] = NULL;
-				aggregate_close_group(party.members[m].group);
-				party.members[m].group = NULL;
+				aggregate_close_group(harness.members[m].group);
+				harness.members[m].group = NULL;
 				left--;
 			}
 			runtime_nap();
@@ -569,7 +570,7 @@ static void members_may_leave_when_they_are_through(void **state)
 		for (size_t m = 0; m < members; m++)
 			for (size_t i = 0; i < count; i++)
 				assert_int_equal(data[m][i], (int32_t)(members * (members - 1) / 2 + members * i));
-		party_close(&party);
+		group_harness_close(&harness);
 	}
 	for (size_t m = 0; m < MEMBERS; m++)
 		free(data[m]);
@@ -577,25 +578,25 @@ static void members_may_leave_when_they_are_through(void **state)
 
 static void the_end_of_one_is_everybodys(void **state)
 {
-	struct aggregate_request *requests[PARTY_MAX] = { 0 }, *more;
+	struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 }, *more;
 	struct params params;
-	struct party party;
+	struct harness harness;
 	float number[3] = { 0 };
 
 	(void)state;
-	party_params(&params);
-	assert_int_equal(party_open(&party, &params, "abc"), 0);
+	group_harness_params(&params);
+	assert_int_equal(group_harness_open(&harness, &params, "abc"), 0);
 	for (size_t m = 0; m < 2; m++)
-		assert_int_equal(party_reduce(&party.members[m], &number[m], &number[m], 1, REDUCE_FLOAT32, REDUCE_SUM,
-					      &requests[m]),
+		assert_int_equal(group_harness_reduce(&harness.members[m], &number[m], &number[m], 1, REDUCE_FLOAT32,
+						      REDUCE_SUM, &requests[m]),
 				 0);
-	aggregate_close_group(party.members[2].group);
-	party.members[2].group = NULL;
-	assert_int_equal(party_all_fail(&party, 2, requests), 0);
-	assert_int_equal(aggregate_reduce_all(party.members[0].group, &number[0], &number[0], 1, REDUCE_FLOAT32,
+	aggregate_close_group(harness.members[2].group);
+	harness.members[2].group = NULL;
+	assert_int_equal(group_harness_all_fail(&harness, 2, requests), 0);
+	assert_int_equal(aggregate_reduce_all(harness.members[0].group, &number[0], &number[0], 1, REDUCE_FLOAT32,
 					      REDUCE_SUM, &more),
 			 -EREMOTEIO);
-	party_close(&party);
+	group_harness_close(&harness);
 }
 
 static int begin(void **state)

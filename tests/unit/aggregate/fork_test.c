@@ -3,7 +3,7 @@
  * threads. It may live long after; the group goes on, and its end is seen by all although the child holds the sockets.
  */
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -52,19 +52,19 @@ static void flight_fini(struct flight *flight)
 	}
 }
 
-static void flight_post(struct flight *flight, struct party *party, size_t operation)
+static void flight_post(struct flight *flight, struct harness *harness, size_t operation)
 {
 	for (size_t m = 0; m < MEMBERS; m++)
-		assert_int_equal(party_reduce(&party->members[m], flight->send[m], flight->recv[operation][m],
-					      count_of(operation), REDUCE_INT32, REDUCE_SUM,
-					      &flight->requests[operation][m]),
+		assert_int_equal(group_harness_reduce(&harness->members[m], flight->send[m], flight->recv[operation][m],
+						      count_of(operation), REDUCE_INT32, REDUCE_SUM,
+						      &flight->requests[operation][m]),
 				 0);
 }
 
-static void flight_land(struct flight *flight, struct party *party)
+static void flight_land(struct flight *flight, struct harness *harness)
 {
 	for (size_t i = 0; i < OPERATIONS; i++) {
-		assert_int_equal(party_finish(party, flight->requests[i]), 0);
+		assert_int_equal(group_harness_finish(harness, flight->requests[i]), 0);
 		for (size_t m = 0; m < MEMBERS; m++)
 			for (size_t k = 0; k < count_of(i); k++)
 				assert_int_equal(flight->recv[i][m][k], 6000 + 4 * k);
@@ -97,27 +97,27 @@ static void a_child_in_the_middle_of_operations_breaks_nothing(void **state)
 {
 	struct flight flight = { 0 };
 	struct params params;
-	struct party party;
+	struct harness harness;
 	pid_t children[ROUNDS];
 
 	(void)state;
-	party_params(&params);
+	group_harness_params(&params);
 	flight_init(&flight);
-	assert_int_equal(party_open(&party, &params, "aabb"), 0);
+	assert_int_equal(group_harness_open(&harness, &params, "aabb"), 0);
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		for (size_t i = 0; i < OPERATIONS; i++) {
-			flight_post(&flight, &party, i);
+			flight_post(&flight, &harness, i);
 			if (i == OPERATIONS * round / ROUNDS)
 				children[round] = child_start();
 		}
-		flight_land(&flight, &party);
+		flight_land(&flight, &harness);
 	}
 	for (unsigned round = 0; round < ROUNDS; round++)
 		child_end(children[round]);
 	for (size_t i = 0; i < OPERATIONS; i++)
-		flight_post(&flight, &party, i);
-	flight_land(&flight, &party);
-	party_close(&party);
+		flight_post(&flight, &harness, i);
+	flight_land(&flight, &harness);
+	group_harness_close(&harness);
 	flight_fini(&flight);
 }
 
@@ -127,27 +127,27 @@ static void a_member_that_leaves_is_missed_though_a_child_lives(void **state)
 	struct aggregate_request *requests[MEMBERS] = { 0 };
 	struct flight flight = { 0 };
 	struct params params;
-	struct party party;
+	struct harness harness;
 	uint64_t begin_ns, stalled_ns;
 	pid_t child;
 
 	(void)state;
-	party_params(&params);
+	group_harness_params(&params);
 	params.timeout_ns = runtime_sanitized() ? 12000000000 : 4000000000;
 	flight_init(&flight);
-	assert_int_equal(party_open(&party, &params, "aabb"), 0);
+	assert_int_equal(group_harness_open(&harness, &params, "aabb"), 0);
 	for (size_t i = 0; i < OPERATIONS; i++)
-		flight_post(&flight, &party, i);
+		flight_post(&flight, &harness, i);
 	child = child_start();
-	flight_land(&flight, &party);
+	flight_land(&flight, &harness);
 	for (size_t m = 0; m < MEMBERS - 1; m++)
-		assert_int_equal(party_reduce(&party.members[m], flight.send[m], flight.recv[0][m], LARGE, REDUCE_INT32,
-					      REDUCE_SUM, &requests[m]),
+		assert_int_equal(group_harness_reduce(&harness.members[m], flight.send[m], flight.recv[0][m], LARGE,
+						      REDUCE_INT32, REDUCE_SUM, &requests[m]),
 				 0);
 	stalled_ns = runtime_stalled_ns();
 	begin_ns = runtime_now_ns();
-	aggregate_close_group(party.members[MEMBERS - 1].group);
-	party.members[MEMBERS - 1].group = NULL;
+	aggregate_close_group(harness.members[MEMBERS - 1].group);
+	harness.members[MEMBERS - 1].group = NULL;
 	for (size_t m = 0; m < MEMBERS - 1; m++) {
 		bool done = false;
 		int r = 0;
@@ -162,7 +162,7 @@ static void a_member_that_leaves_is_missed_though_a_child_lives(void **state)
 		assert_int_equal(r, -EREMOTEIO);
 	}
 	child_end(child);
-	party_close(&party);
+	group_harness_close(&harness);
 	flight_fini(&flight);
 }
 

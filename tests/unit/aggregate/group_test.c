@@ -1,7 +1,7 @@
 /* Groups that work: sums are exact, the same at every member, whatever the layout, the size and the order. */
 #include "aggregate/group.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,13 +21,13 @@ static float small_number(size_t member, size_t i)
 static void sums_are_exact(const char *leaves, size_t count, bool in_place)
 {
 	struct params params;
-	struct party party;
-	struct aggregate_request *requests[PARTY_MAX] = { 0 };
-	float *send[PARTY_MAX], *recv[PARTY_MAX];
+	struct harness harness;
+	struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
+	float *send[GROUP_HARNESS_MAX], *recv[GROUP_HARNESS_MAX];
 
-	party_params(&params);
-	assert_int_equal(party_open(&party, &params, leaves), 0);
-	for (size_t m = 0; m < party.count; m++) {
+	group_harness_params(&params);
+	assert_int_equal(group_harness_open(&harness, &params, leaves), 0);
+	for (size_t m = 0; m < harness.count; m++) {
 		send[m] = malloc((count + 1) * sizeof(float));
 		recv[m] = in_place ? send[m] : malloc((count + 1) * sizeof(float));
 		assert_non_null(send[m]);
@@ -35,28 +35,28 @@ static void sums_are_exact(const char *leaves, size_t count, bool in_place)
 		recv[m][count] = 4711;
 		for (size_t i = 0; i < count; i++)
 			send[m][i] = small_number(m, i);
-		assert_int_equal(party_reduce(&party.members[m], send[m], recv[m], count, REDUCE_FLOAT32, REDUCE_SUM,
-					      &requests[m]),
+		assert_int_equal(group_harness_reduce(&harness.members[m], send[m], recv[m], count, REDUCE_FLOAT32,
+						      REDUCE_SUM, &requests[m]),
 				 0);
 	}
-	assert_int_equal(party_finish(&party, requests), 0);
+	assert_int_equal(group_harness_finish(&harness, requests), 0);
 	for (size_t i = 0; i < count; i++) {
 		float want = 0;
 
-		for (size_t m = 0; m < party.count; m++)
+		for (size_t m = 0; m < harness.count; m++)
 			want += small_number(m, i);
-		for (size_t m = 0; m < party.count; m++)
+		for (size_t m = 0; m < harness.count; m++)
 			if (recv[m][i] != want)
 				fail_msg("%s: member %zu, element %zu of %zu: %g, not %g", leaves, m, i, count,
 					 (double)recv[m][i], (double)want);
 	}
-	for (size_t m = 0; m < party.count; m++) {
+	for (size_t m = 0; m < harness.count; m++) {
 		assert_true(recv[m][count] == 4711 || in_place);
 		if (!in_place)
 			free(recv[m]);
 		free(send[m]);
 	}
-	party_close(&party);
+	group_harness_close(&harness);
 }
 
 static void one_member_alone(void **state)
@@ -93,34 +93,34 @@ static void small_operations_of_many_have_a_root(void **state)
 enum { MEMBERS_MOST = 16, FLOATS_MOST = 16 << 10 };
 
 /* What each member sends for one sum. */
-static void messages_for(struct party *party, size_t count, uint64_t *ret)
+static void messages_for(struct harness *harness, size_t count, uint64_t *ret)
 {
 	static float send[FLOATS_MOST], recv[MEMBERS_MOST][FLOATS_MOST];
-	struct aggregate_request *requests[PARTY_MAX] = { 0 };
+	struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
 	struct aggregate_counters counters;
 
-	assert_true(count <= FLOATS_MOST && party->count <= MEMBERS_MOST);
-	for (size_t m = 0; m < party->count; m++) {
-		aggregate_counters(party->members[m].group, &counters);
+	assert_true(count <= FLOATS_MOST && harness->count <= MEMBERS_MOST);
+	for (size_t m = 0; m < harness->count; m++) {
+		aggregate_counters(harness->members[m].group, &counters);
 		ret[m] = counters.messages_sent;
 	}
-	for (size_t m = 0; m < party->count; m++)
-		assert_int_equal(party_reduce(&party->members[m], send, recv[m], count, REDUCE_FLOAT32, REDUCE_SUM,
-					      &requests[m]),
+	for (size_t m = 0; m < harness->count; m++)
+		assert_int_equal(group_harness_reduce(&harness->members[m], send, recv[m], count, REDUCE_FLOAT32,
+						      REDUCE_SUM, &requests[m]),
 				 0);
-	assert_int_equal(party_finish(party, requests), 0);
-	for (size_t m = 0; m < party->count; m++) {
-		aggregate_counters(party->members[m].group, &counters);
+	assert_int_equal(group_harness_finish(harness, requests), 0);
+	for (size_t m = 0; m < harness->count; m++) {
+		aggregate_counters(harness->members[m].group, &counters);
 		ret[m] = counters.messages_sent - ret[m];
 	}
 }
 
-static uint64_t messages_of_all_for(struct party *party, size_t count)
+static uint64_t messages_of_all_for(struct harness *harness, size_t count)
 {
 	uint64_t each[MEMBERS_MOST], all = 0;
 
-	messages_for(party, count, each);
-	for (size_t m = 0; m < party->count; m++)
+	messages_for(harness, count, each);
+	for (size_t m = 0; m < harness->count; m++)
 		all += each[m];
 	return all;
 }
@@ -134,14 +134,14 @@ static void a_root_takes_few_messages(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		size_t members = strlen(cases[i]), all = members * (members - 1);
 		struct params params;
-		struct party party;
+		struct harness harness;
 
-		party_params(&params);
+		group_harness_params(&params);
 		params.aggregate_direct_bytes = 8000;
-		assert_int_equal(party_open(&party, &params, cases[i]), 0);
-		assert_int_equal(messages_of_all_for(&party, 500), members < 6 ? all : 2 * (members - 1));
-		assert_int_equal(messages_of_all_for(&party, 501), all);
-		party_close(&party);
+		assert_int_equal(group_harness_open(&harness, &params, cases[i]), 0);
+		assert_int_equal(messages_of_all_for(&harness, 500), members < 6 ? all : 2 * (members - 1));
+		assert_int_equal(messages_of_all_for(&harness, 501), all);
+		group_harness_close(&harness);
 	}
 }
 
@@ -176,22 +176,22 @@ static void all_members_take_turns_as_root(void **state)
 	for (unsigned period = 1; period <= 3; period++) {
 		unsigned roots[MEMBERS] = { 0 };
 		struct params params;
-		struct party party;
+		struct harness harness;
 
-		party_params(&params);
-		assert_int_equal(party_open(&party, &params, "------"), 0);
+		group_harness_params(&params);
+		assert_int_equal(group_harness_open(&harness, &params, "------"), 0);
 		for (unsigned i = 0; i < ROUNDS; i++) {
 			uint64_t each[MEMBERS_MOST];
 
-			messages_for(&party, 10, each);
+			messages_for(&harness, 10, each);
 			for (size_t m = 0; m < MEMBERS; m++)
 				roots[m] += each[m] == MEMBERS - 1;
 			for (unsigned k = 1; k < period; k++)
-				messages_for(&party, 0, each);
+				messages_for(&harness, 0, each);
 		}
 		for (size_t m = 0; m < MEMBERS; m++)
 			assert_in_range(roots[m], ROUNDS / MEMBERS / 2, ROUNDS / MEMBERS * 2);
-		party_close(&party);
+		group_harness_close(&harness);
 	}
 }
 
@@ -214,21 +214,21 @@ static void parts_are_worth_their_messages(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint64_t each[MEMBERS_MOST], first[MEMBERS_MOST];
 		struct params params;
-		struct party party;
+		struct harness harness;
 
-		party_params(&params);
+		group_harness_params(&params);
 		params.aggregate_direct_bytes = 512;
-		assert_int_equal(party_gather(&party, &params, "aaaaaaaa"), 0);
+		assert_int_equal(group_harness_gather(&harness, &params, "aaaaaaaa"), 0);
 		for (size_t host = 0; host < MEMBERS; host++)
-			party.hosts[host].rate_Bps = cases[i].rate_Bps;
-		assert_int_equal(party_connect(&party), 0);
-		assert_int_equal(messages_of_all_for(&party, cases[i].count), WORDS + cases[i].parts * A_PART);
+			harness.hosts[host].rate_Bps = cases[i].rate_Bps;
+		assert_int_equal(group_harness_connect(&harness), 0);
+		assert_int_equal(messages_of_all_for(&harness, cases[i].count), WORDS + cases[i].parts * A_PART);
 		/* The next ones have other members' parts. */
-		messages_for(&party, cases[i].count, first);
-		messages_for(&party, cases[i].count, each);
+		messages_for(&harness, cases[i].count, first);
+		messages_for(&harness, cases[i].count, each);
 		if (cases[i].parts < MEMBERS)
 			assert_memory_not_equal(first, each, MEMBERS * sizeof(each[0]));
-		party_close(&party);
+		group_harness_close(&harness);
 	}
 }
 
@@ -240,19 +240,20 @@ static void large_operations_wait_for_their_words(void **state)
 {
 	enum { SMALL = GROUP_FLAT_OPERATIONS + 1, MANY = SMALL + 1, COUNT = 200000 };
 	static float send[COUNT], recv[2][MANY][COUNT];
-	struct aggregate_request *requests[MANY][PARTY_MAX] = { 0 };
-	uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
+	struct aggregate_request *requests[MANY][GROUP_HARNESS_MAX] = { 0 };
+	uint64_t deadline_ns = runtime_deadline_ns(GROUP_HARNESS_PATIENCE_MS);
 	struct aggregate_counters counters;
 	struct params params;
-	struct party party;
+	struct harness harness;
 
 	(void)state;
-	party_params(&params);
-	assert_int_equal(party_open(&party, &params, "--"), 0);
+	group_harness_params(&params);
+	assert_int_equal(group_harness_open(&harness, &params, "--"), 0);
 	for (size_t m = 0; m < 2; m++) {
 		for (size_t i = 0; i < MANY; i++)
-			assert_int_equal(party_reduce(&party.members[m], send, recv[m][i], i < SMALL ? 1 : COUNT,
-						      REDUCE_FLOAT32, REDUCE_SUM, &requests[i][m]),
+			assert_int_equal(group_harness_reduce(&harness.members[m], send, recv[m][i],
+							      i < SMALL ? 1 : COUNT, REDUCE_FLOAT32, REDUCE_SUM,
+							      &requests[i][m]),
 					 0);
 		if (m == 1)
 			break;
@@ -264,13 +265,13 @@ static void large_operations_wait_for_their_words(void **state)
 			assert_false(done);
 			assert_false(runtime_past(deadline_ns));
 			runtime_nap();
-			aggregate_counters(party.members[0].group, &counters);
+			aggregate_counters(harness.members[0].group, &counters);
 		}
 		assert_int_equal(counters.messages_sent, GROUP_FLAT_OPERATIONS);
 	}
 	for (size_t i = 0; i < MANY; i++)
-		assert_int_equal(party_finish(&party, requests[i]), 0);
-	party_close(&party);
+		assert_int_equal(group_harness_finish(&harness, requests[i]), 0);
+	group_harness_close(&harness);
 }
 
 static void large_operations_are_segmented_in_one_leaf(void **state)

@@ -5,7 +5,7 @@
  */
 #include "support/peer.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -203,7 +203,7 @@ static int member_role(int control, const char *argument)
 		   &life->script.timeout_ms, &life->script.per_host, &life->script.seed) != 6)
 		return EXIT_BROKEN;
 	life->control = control;
-	party_params(&life->params);
+	group_harness_params(&life->params);
 	life->params.timeout_ns = life->script.timeout_ms * 1000000ULL;
 	for (unsigned i = 0; i < MEMBERS; i++) {
 		snprintf(life->names[i], sizeof(life->names[i]), "host%u", i / life->script.per_host);

@@ -3,7 +3,7 @@
  * operations beside large ones.
  */
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 #include "unit/aggregate/tasks.h"
 
 #include <errno.h>
@@ -23,17 +23,17 @@ static void mixture(const char *leaves, size_t total, bool verify, uint64_t seed
 {
 	struct task *tasks = calloc(total, sizeof(*tasks));
 	struct params params;
-	struct party party;
+	struct harness harness;
 	struct random random;
 
 	random_init(&random, seed);
-	party_params(&params);
+	group_harness_params(&params);
 	params.verify = verify;
-	assert_int_equal(party_open(&party, &params, leaves), 0);
+	assert_int_equal(group_harness_open(&harness, &params, leaves), 0);
 	for (size_t i = 0; i < total; i++)
 		task_any(&tasks[i], &random);
-	tasks_run(&party, tasks, total, &random);
-	party_close(&party);
+	tasks_run(&harness, tasks, total, &random);
+	group_harness_close(&harness);
 	free(tasks);
 }
 
@@ -51,27 +51,27 @@ static void operations_of_all_kinds_at_once(void **state)
  * A small operation is through before a large one that was posted before it. This process may get no time to see it, so
  * it may try again; where small ones wait it never sees it.
  */
-static bool small_one_first(struct party *party, const float *send, float *const *recv)
+static bool small_one_first(struct harness *harness, const float *send, float *const *recv)
 {
-	struct aggregate_request *large[LARGES][PARTY_MAX] = { 0 }, *small[PARTY_MAX] = { 0 };
+	struct aggregate_request *large[LARGES][GROUP_HARNESS_MAX] = { 0 }, *small[GROUP_HARNESS_MAX] = { 0 };
 	bool done = false, first;
 
-	for (size_t m = 0; m < party->count; m++) {
+	for (size_t m = 0; m < harness->count; m++) {
 		for (size_t i = 0; i < LARGES; i++)
-			assert_int_equal(party_reduce(&party->members[m], send, recv[m] + i * LARGE, LARGE,
-						      REDUCE_FLOAT32, REDUCE_SUM, &large[i][m]),
+			assert_int_equal(group_harness_reduce(&harness->members[m], send, recv[m] + i * LARGE, LARGE,
+							      REDUCE_FLOAT32, REDUCE_SUM, &large[i][m]),
 					 0);
-		assert_int_equal(party_reduce(&party->members[m], send, recv[m] + LARGES * LARGE, 1, REDUCE_FLOAT32,
-					      REDUCE_SUM, &small[m]),
+		assert_int_equal(group_harness_reduce(&harness->members[m], send, recv[m] + LARGES * LARGE, 1,
+						      REDUCE_FLOAT32, REDUCE_SUM, &small[m]),
 				 0);
 	}
-	assert_int_equal(party_finish(party, small), 0);
+	assert_int_equal(group_harness_finish(harness, small), 0);
 	assert_int_equal(aggregate_test(large[LARGES - 1][0], &done, NULL), 0);
 	first = !done;
 	if (done)
 		large[LARGES - 1][0] = NULL;
 	for (size_t i = 0; i < LARGES; i++)
-		assert_int_equal(party_finish(party, large[i]), 0);
+		assert_int_equal(group_harness_finish(harness, large[i]), 0);
 	return first;
 }
 
@@ -79,21 +79,21 @@ static void small_ones_do_not_wait_for_large_ones(void **state)
 {
 	float *send = calloc(LARGE, sizeof(float)), *recv[3];
 	struct params params;
-	struct party party;
+	struct harness harness;
 	bool first = false;
 
 	(void)state;
-	party_params(&params);
-	assert_int_equal(party_open(&party, &params, "aaa"), 0);
+	group_harness_params(&params);
+	assert_int_equal(group_harness_open(&harness, &params, "aaa"), 0);
 	for (size_t m = 0; m < 3; m++)
 		recv[m] = calloc(LARGES * LARGE + 1, sizeof(float));
 	for (unsigned i = 0; i < 20 && !first; i++)
-		first = small_one_first(&party, send, recv);
+		first = small_one_first(&harness, send, recv);
 	assert_true(first);
 	for (size_t m = 0; m < 3; m++)
 		free(recv[m]);
 	free(send);
-	party_close(&party);
+	group_harness_close(&harness);
 }
 
 /*
@@ -103,38 +103,38 @@ static void small_ones_do_not_wait_for_large_ones(void **state)
 static void a_large_one_is_not_held_up_by_what_is_not_posted(void **state)
 {
 	enum { COUNT = 24 << 20, SMALLS = 12, SMALL = 300 };
-	struct aggregate_request *large[PARTY_MAX] = { 0 }, *small[SMALLS][PARTY_MAX] = { 0 };
+	struct aggregate_request *large[GROUP_HARNESS_MAX] = { 0 }, *small[SMALLS][GROUP_HARNESS_MAX] = { 0 };
 	uint8_t *data[2], *some[2];
 	struct params params;
-	struct party party;
+	struct harness harness;
 
 	(void)state;
-	party_params(&params);
+	group_harness_params(&params);
 	params.aggregate_segment_bytes = 16 << 10;
-	assert_int_equal(party_open(&party, &params, "aa"), 0);
+	assert_int_equal(group_harness_open(&harness, &params, "aa"), 0);
 	for (size_t m = 0; m < 2; m++) {
 		data[m] = calloc(COUNT, 1);
 		some[m] = calloc(SMALLS, SMALL);
 		memset(data[m], (int)m + 1, COUNT);
-		assert_int_equal(
-			party_reduce(&party.members[m], data[m], data[m], COUNT, REDUCE_UINT8, REDUCE_SUM, &large[m]),
-			0);
+		assert_int_equal(group_harness_reduce(&harness.members[m], data[m], data[m], COUNT, REDUCE_UINT8,
+						      REDUCE_SUM, &large[m]),
+				 0);
 		for (size_t i = 0; i < SMALLS && m == 0; i++)
-			assert_int_equal(party_reduce(&party.members[m], some[m], some[m] + i * SMALL, SMALL,
-						      REDUCE_UINT8, REDUCE_SUM, &small[i][m]),
+			assert_int_equal(group_harness_reduce(&harness.members[m], some[m], some[m] + i * SMALL, SMALL,
+							      REDUCE_UINT8, REDUCE_SUM, &small[i][m]),
 					 0);
 	}
-	assert_int_equal(party_finish(&party, large), 0);
+	assert_int_equal(group_harness_finish(&harness, large), 0);
 	for (size_t i = 0; i < SMALLS; i++) {
-		assert_int_equal(party_reduce(&party.members[1], some[1], some[1] + i * SMALL, SMALL, REDUCE_UINT8,
-					      REDUCE_SUM, &small[i][1]),
+		assert_int_equal(group_harness_reduce(&harness.members[1], some[1], some[1] + i * SMALL, SMALL,
+						      REDUCE_UINT8, REDUCE_SUM, &small[i][1]),
 				 0);
-		assert_int_equal(party_finish(&party, small[i]), 0);
+		assert_int_equal(group_harness_finish(&harness, small[i]), 0);
 	}
 	for (size_t i = 0; i < COUNT; i++)
 		if (data[0][i] != 3 || data[1][i] != 3)
 			fail_msg("element %zu: %u and %u", i, data[0][i], data[1][i]);
-	party_close(&party);
+	group_harness_close(&harness);
 	for (size_t m = 0; m < 2; m++) {
 		free(data[m]);
 		free(some[m]);
@@ -146,49 +146,50 @@ static void more_than_32_are_come_again(void **state)
 	struct aggregate_request *requests[2][AGGREGATE_MAX_REQUESTS + 1] = { 0 };
 	float numbers[AGGREGATE_MAX_REQUESTS + 1] = { 0 };
 	struct params params;
-	struct party party;
+	struct harness harness;
 
 	(void)state;
-	party_params(&params);
-	assert_int_equal(party_open(&party, &params, "--"), 0);
+	group_harness_params(&params);
+	assert_int_equal(group_harness_open(&harness, &params, "--"), 0);
 	for (size_t i = 0; i <= AGGREGATE_MAX_REQUESTS; i++)
-		assert_int_equal(aggregate_reduce_all(party.members[0].group, numbers + i, numbers + i, 1,
+		assert_int_equal(aggregate_reduce_all(harness.members[0].group, numbers + i, numbers + i, 1,
 						      REDUCE_FLOAT32, REDUCE_MAX, &requests[0][i]),
 				 0);
 	assert_non_null(requests[0][AGGREGATE_MAX_REQUESTS - 1]);
 	assert_null(requests[0][AGGREGATE_MAX_REQUESTS]);
 	for (size_t i = 0; i < AGGREGATE_MAX_REQUESTS; i++) {
-		struct aggregate_request *both[PARTY_MAX] = { requests[0][i] };
+		struct aggregate_request *both[GROUP_HARNESS_MAX] = { requests[0][i] };
 		float other = (float)i;
 
-		assert_int_equal(
-			party_reduce(&party.members[1], &other, &other, 1, REDUCE_FLOAT32, REDUCE_MAX, &both[1]), 0);
-		assert_int_equal(party_finish(&party, both), 0);
+		assert_int_equal(group_harness_reduce(&harness.members[1], &other, &other, 1, REDUCE_FLOAT32,
+						      REDUCE_MAX, &both[1]),
+				 0);
+		assert_int_equal(group_harness_finish(&harness, both), 0);
 		assert_true(other == (float)i && numbers[i] == (float)i);
 	}
-	party_close(&party);
+	group_harness_close(&harness);
 }
 
 static void wrong_arguments_are_refused(void **state)
 {
 	struct aggregate_request *request;
 	struct params params;
-	struct party party;
+	struct harness harness;
 	float number = 0;
 
 	(void)state;
-	party_params(&params);
-	assert_int_equal(party_open(&party, &params, "-"), 0);
-	assert_int_equal(aggregate_reduce_all(party.members[0].group, &number, &number, 1, REDUCE_TYPE_COUNT,
+	group_harness_params(&params);
+	assert_int_equal(group_harness_open(&harness, &params, "-"), 0);
+	assert_int_equal(aggregate_reduce_all(harness.members[0].group, &number, &number, 1, REDUCE_TYPE_COUNT,
 					      REDUCE_SUM, &request),
 			 -EINVAL);
-	assert_int_equal(aggregate_reduce_all(party.members[0].group, &number, &number, SIZE_MAX / 2, REDUCE_FLOAT32,
+	assert_int_equal(aggregate_reduce_all(harness.members[0].group, &number, &number, SIZE_MAX / 2, REDUCE_FLOAT32,
 					      REDUCE_SUM, &request),
 			 -EINVAL);
 	assert_int_equal(
-		aggregate_reduce_all(party.members[0].group, NULL, &number, 1, REDUCE_FLOAT32, REDUCE_SUM, &request),
+		aggregate_reduce_all(harness.members[0].group, NULL, &number, 1, REDUCE_FLOAT32, REDUCE_SUM, &request),
 		-EINVAL);
-	party_close(&party);
+	group_harness_close(&harness);
 }
 
 int main(int argc, char **argv)

@@ -19,33 +19,33 @@
 
 enum { MEMBERS = 3, COUNT = 100000 };
 
-static void gather_beside(struct party *party, const char *leaves, struct cluster_aggregator *aggregator)
+static void gather_beside(struct harness *harness, const char *leaves, struct cluster_aggregator *aggregator)
 {
 	const struct fake_verbs_options options = { .devices = 1, .seed = runtime_seed() };
 	struct params params;
 
-	party_params(&params);
+	group_harness_params(&params);
 	params.net = NET_CHOICE_VERBS;
 	params.gid_index = 1;
 	if (aggregator)
 		snprintf(params.secret, sizeof(params.secret), "/nowhere/secret");
 	verbs_transport_use(fake_verbs_start(&options), NULL);
-	assert_int_equal(party_gather(party, &params, leaves), 0);
-	party->cluster.aggregators = aggregator;
-	party->cluster.aggregator_count = aggregator != NULL;
-	assert_int_equal(party_connect(party), 0);
+	assert_int_equal(group_harness_gather(harness, &params, leaves), 0);
+	harness->cluster.aggregators = aggregator;
+	harness->cluster.aggregator_count = aggregator != NULL;
+	assert_int_equal(group_harness_connect(harness), 0);
 }
 
-static void gather(struct party *party, const char *leaves)
+static void gather(struct harness *harness, const char *leaves)
 {
-	gather_beside(party, leaves, NULL);
+	gather_beside(harness, leaves, NULL);
 }
 
-static void leave(struct party *party)
+static void leave(struct harness *harness)
 {
 	struct fake_verbs_counts counts;
 
-	party_close(party);
+	group_harness_close(harness);
 	fake_verbs_counts(&counts);
 	assert_int_equal(fake_verbs_stop(), 0);
 	verbs_transport_use(NULL, NULL);
@@ -56,29 +56,29 @@ static void every_operation_is_right(void **state)
 {
 	struct task tasks[40];
 	struct random random;
-	struct party party;
+	struct harness harness;
 
 	(void)state;
 	random_init(&random, runtime_seed());
-	gather(&party, "aab");
+	gather(&harness, "aab");
 	for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++)
 		task_any(&tasks[i], &random);
-	tasks_run(&party, tasks, sizeof(tasks) / sizeof(tasks[0]), &random);
-	leave(&party);
+	tasks_run(&harness, tasks, sizeof(tasks) / sizeof(tasks[0]), &random);
+	leave(&harness);
 }
 
-static void reduce(struct party *party, float *const *data, size_t count)
+static void reduce(struct harness *harness, float *const *data, size_t count)
 {
 	struct aggregate_request *requests[MEMBERS];
 
 	for (size_t m = 0; m < MEMBERS; m++) {
 		for (size_t i = 0; i < count; i++)
 			data[m][i] = (float)(i % 1000 + m);
-		assert_int_equal(party_reduce(&party->members[m], data[m], data[m], count, REDUCE_FLOAT32, REDUCE_SUM,
-					      &requests[m]),
+		assert_int_equal(group_harness_reduce(&harness->members[m], data[m], data[m], count, REDUCE_FLOAT32,
+						      REDUCE_SUM, &requests[m]),
 				 0);
 	}
-	assert_int_equal(party_finish(party, requests), 0);
+	assert_int_equal(group_harness_finish(harness, requests), 0);
 	for (size_t m = 0; m < MEMBERS; m++)
 		for (size_t i = 0; i < count; i++)
 			if (data[m][i] != (float)(3 * (i % 1000) + 3))
@@ -96,33 +96,33 @@ static uint64_t registrations(void)
 static void registered_memory_is_not_registered_again(void **state)
 {
 	struct aggregate_memory *memory[MEMBERS];
-	struct party party;
+	struct harness harness;
 	float *data[MEMBERS];
 	uint64_t before;
 
 	(void)state;
-	gather(&party, "aab");
+	gather(&harness, "aab");
 	for (size_t m = 0; m < MEMBERS; m++) {
 		data[m] = aligned_alloc(4096, (COUNT * sizeof(float) + 4095) / 4096 * 4096);
 		assert_non_null(data[m]);
 	}
 	before = registrations();
-	reduce(&party, data, COUNT);
+	reduce(&harness, data, COUNT);
 	assert_true(registrations() > before); /* else what follows would show nothing */
 	for (size_t m = 0; m < MEMBERS; m++)
-		assert_int_equal(aggregate_register(party.members[m].group, data[m], COUNT * sizeof(float), &memory[m]),
-				 0);
+		assert_int_equal(
+			aggregate_register(harness.members[m].group, data[m], COUNT * sizeof(float), &memory[m]), 0);
 	before = registrations();
 	for (size_t count = 1; count <= COUNT; count = count * 10) {
-		reduce(&party, data, count);
+		reduce(&harness, data, count);
 		if (registrations() != before)
 			fail_msg("%u registrations for %zu elements", (unsigned)(registrations() - before), count);
 	}
 	for (size_t m = 0; m < MEMBERS; m++)
-		aggregate_deregister(party.members[m].group, memory[m]);
-	reduce(&party, data, COUNT);
+		aggregate_deregister(harness.members[m].group, memory[m]);
+	reduce(&harness, data, COUNT);
 	assert_true(registrations() > before);
-	leave(&party);
+	leave(&harness);
 	for (size_t m = 0; m < MEMBERS; m++)
 		free(data[m]);
 }
@@ -132,23 +132,24 @@ static void memory_of_a_group_that_has_ended_is_taken_back(void **state)
 {
 	struct aggregate_memory *memory;
 	struct aggregate_request *request = NULL;
-	struct party party;
+	struct harness harness;
 	float *data = calloc(COUNT, sizeof(*data));
 	bool done = false;
 	int r = 0;
 
 	(void)state;
 	assert_non_null(data);
-	gather(&party, "--");
-	assert_int_equal(aggregate_register(party.members[0].group, data, COUNT * sizeof(float), &memory), 0);
-	aggregate_close_group(party.members[1].group);
-	party.members[1].group = NULL;
-	assert_int_equal(party_reduce(&party.members[0], data, data, COUNT, REDUCE_FLOAT32, REDUCE_SUM, &request), 0);
+	gather(&harness, "--");
+	assert_int_equal(aggregate_register(harness.members[0].group, data, COUNT * sizeof(float), &memory), 0);
+	aggregate_close_group(harness.members[1].group);
+	harness.members[1].group = NULL;
+	assert_int_equal(
+		group_harness_reduce(&harness.members[0], data, data, COUNT, REDUCE_FLOAT32, REDUCE_SUM, &request), 0);
 	while (r == 0 && !done)
 		r = aggregate_test(request, &done, NULL);
 	assert_true(r < 0);
-	aggregate_deregister(party.members[0].group, memory);
-	leave(&party);
+	aggregate_deregister(harness.members[0].group, memory);
+	leave(&harness);
 	free(data);
 }
 
@@ -180,7 +181,7 @@ static void aggregators_are_left_out_and_that_is_said_once(void **state)
 	struct cluster_aggregator aggregator = { .address = "127.0.0.1", .leaf = 0, .rate_Bps = UINT64_C(10000000000) };
 	struct aggregate_facts facts;
 	float *data[MEMBERS];
-	struct party party;
+	struct harness harness;
 
 	(void)state;
 	assert_int_equal(bind(end, (const struct sockaddr *)&address, sizeof(address)), 0);
@@ -191,11 +192,11 @@ static void aggregators_are_left_out_and_that_is_said_once(void **state)
 		data[m] = malloc(COUNT * sizeof(float));
 	log_set_sink(hear);
 	for (unsigned i = 0; i < 2; i++) {
-		gather_beside(&party, "aab", &aggregator);
-		aggregate_facts(party.members[0].group, &facts);
+		gather_beside(&harness, "aab", &aggregator);
+		aggregate_facts(harness.members[0].group, &facts);
 		assert_int_equal(facts.servers, 0);
-		reduce(&party, data, COUNT);
-		leave(&party);
+		reduce(&harness, data, COUNT);
+		leave(&harness);
 	}
 	log_set_sink(NULL);
 	assert_int_equal(warnings, 1);

@@ -27,7 +27,8 @@ void task_any(struct task *task, struct random *random)
 	*task = (struct task){ .count = size_any(random), .in_place = random_below(random, 2) };
 }
 
-int task_post(struct party_member *member, size_t rank, const struct task *task, size_t number, struct task_slot *slot)
+int task_post(struct group_harness_member *member, size_t rank, const struct task *task, size_t number,
+	      struct task_slot *slot)
 {
 	slot->task = number;
 	slot->send = malloc(task->count * 4);
@@ -67,7 +68,7 @@ struct runner {
 	size_t posted, done;
 };
 
-static void step(struct party *party, size_t m, struct runner *runner, const struct task *tasks, size_t total,
+static void step(struct harness *harness, size_t m, struct runner *runner, const struct task *tasks, size_t total,
 		 struct random *random)
 {
 	struct task_slot *slot = &runner->slots[random_below(random, AGGREGATE_MAX_REQUESTS)];
@@ -77,31 +78,31 @@ static void step(struct party *party, size_t m, struct runner *runner, const str
 		assert_int_equal(aggregate_test(slot->request, &done, NULL), 0);
 		if (!done)
 			return;
-		task_check(slot, &tasks[slot->task], party->count);
+		task_check(slot, &tasks[slot->task], harness->count);
 		task_forget(slot);
 		runner->done++;
 	} else if (runner->posted < total && random_below(random, 3)) {
-		assert_int_equal(task_post(&party->members[m], m, &tasks[runner->posted], runner->posted, slot), 0);
+		assert_int_equal(task_post(&harness->members[m], m, &tasks[runner->posted], runner->posted, slot), 0);
 		assert_non_null(slot->request);
 		runner->posted++;
 	}
 }
 
-void tasks_run(struct party *party, const struct task *tasks, size_t total, struct random *random)
+void tasks_run(struct harness *harness, const struct task *tasks, size_t total, struct random *random)
 {
-	struct runner *runners = calloc(party->count, sizeof(*runners));
+	struct runner *runners = calloc(harness->count, sizeof(*runners));
 	uint64_t seed = random->state, deadline_ns = runtime_deadline_ns(100000);
 	size_t left = 1;
 
 	assert_non_null(runners);
 	while (left) {
 		left = 0;
-		for (size_t m = 0; m < party->count; m++) {
+		for (size_t m = 0; m < harness->count; m++) {
 			/* One of them is slow for a while. */
-			size_t steps = m == (runners[0].done / 16) % party->count ? 1 : 1 + random_below(random, 40);
+			size_t steps = m == (runners[0].done / 16) % harness->count ? 1 : 1 + random_below(random, 40);
 
 			for (size_t i = 0; i < steps; i++)
-				step(party, m, &runners[m], tasks, total, random);
+				step(harness, m, &runners[m], tasks, total, random);
 			left += runners[m].done < total;
 		}
 		if (runtime_past(deadline_ns))

@@ -6,7 +6,7 @@
 #define TESTS_UNIT_AGGREGATE_TASKS_H
 
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 /* What everybody knows of an operation. */
 struct task {
@@ -24,12 +24,13 @@ struct task_slot {
 
 void task_any(struct task *task, struct random *random);
 /* Posts it at that member, which has that rank, as the number-th. slot->request NULL with 0: come again. */
-int task_post(struct party_member *member, size_t rank, const struct task *task, size_t number, struct task_slot *slot);
+int task_post(struct group_harness_member *member, size_t rank, const struct task *task, size_t number,
+	      struct task_slot *slot);
 /* Asserts that the result is right. */
 void task_check(const struct task_slot *slot, const struct task *task, size_t members);
 /* Gives its buffers back. */
 void task_forget(struct task_slot *slot);
 /* Every member posts all of them, in another rhythm, and finds all results right; else the test fails. */
-void tasks_run(struct party *party, const struct task *tasks, size_t total, struct random *random);
+void tasks_run(struct harness *harness, const struct task *tasks, size_t total, struct random *random);
 
 #endif

@@ -5,7 +5,7 @@
 #include "aggregate/wire.h"
 #include "base/bytes.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -37,14 +37,14 @@ static int stranger_send(struct transport_connection *connection, void *data, si
 	return transport_tcp.send(connection, data, bytes, tag, registration, ret);
 }
 
-static void become_stranger(struct party *party, size_t m, size_t bytes)
+static void become_stranger(struct harness *harness, size_t m, size_t bytes)
 {
 	static struct transport_ops ops;
-	struct party_member *member = &party->members[m];
+	struct group_harness_member *member = &harness->members[m];
 	struct aggregate_setup setup = { .params = &member->params,
 					 .ops = &ops,
-					 .transport = party->transport,
-					 .cluster = &party->cluster,
+					 .transport = harness->transport,
+					 .cluster = &harness->cluster,
 					 .host_name = member->host };
 
 	ops = transport_tcp;
@@ -58,10 +58,10 @@ static void become_stranger(struct party *party, size_t m, size_t bytes)
 }
 
 /* The coordinator, who makes no report, has the least handle. */
-static bool is_coordinator(const struct party *party, size_t member)
+static bool is_coordinator(const struct harness *harness, size_t member)
 {
-	for (size_t m = 0; m < party->count; m++)
-		if (memcmp(party->members[m].handle, party->members[member].handle, AGGREGATE_HANDLE_BYTES) < 0)
+	for (size_t m = 0; m < harness->count; m++)
+		if (memcmp(harness->members[m].handle, harness->members[member].handle, AGGREGATE_HANDLE_BYTES) < 0)
 			return false;
 	return true;
 }
@@ -69,25 +69,26 @@ static bool is_coordinator(const struct party *party, size_t member)
 static void ends_alike(const char *leaves, size_t bytes)
 {
 	struct params params;
-	struct party party;
+	struct harness harness;
 	uint64_t begin_ns = runtime_now_ns();
 
-	party_params(&params);
-	assert_int_equal(party_gather(&party, &params, leaves), 0);
+	group_harness_params(&params);
+	assert_int_equal(group_harness_gather(&harness, &params, leaves), 0);
 	/* Each listener gets another handle. */
 	do
-		become_stranger(&party, 0, bytes);
-	while (is_coordinator(&party, 0));
-	assert_true(party_connect(&party) < 0);
+		become_stranger(&harness, 0, bytes);
+	while (is_coordinator(&harness, 0));
+	assert_true(group_harness_connect(&harness) < 0);
 	assert_true(atomic_load(&stranger.count) > 0);
-	for (size_t m = 0; m < party.count; m++) {
-		assert_true(party.members[m].error < 0);
-		assert_null(party.members[m].group);
-		assert_string_equal(party.members[m].reason, party.members[0].reason);
-		assert_non_null(strstr(party.members[m].reason, "another version of Tributary's aggregation protocol"));
-		assert_non_null(strstr(party.members[m].reason, "install the same release on all hosts"));
+	for (size_t m = 0; m < harness.count; m++) {
+		assert_true(harness.members[m].error < 0);
+		assert_null(harness.members[m].group);
+		assert_string_equal(harness.members[m].reason, harness.members[0].reason);
+		assert_non_null(
+			strstr(harness.members[m].reason, "another version of Tributary's aggregation protocol"));
+		assert_non_null(strstr(harness.members[m].reason, "install the same release on all hosts"));
 	}
-	party_close(&party);
+	group_harness_close(&harness);
 	assert_true(runtime_now_ns() - begin_ns < params.timeout_ns); /* nobody waited for it to run out */
 }
 

@@ -5,7 +5,7 @@
 #include "clusterprobe/fabric_internal.h"
 
 #include "base/log.h"
-#include "fabric_truth.h"
+#include "fabric_ground_truth.h"
 #include "support/runtime.h"
 
 #include <errno.h>

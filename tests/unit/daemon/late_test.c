@@ -2,9 +2,9 @@
  * Members that are late, in groups with aggregators. What the others' newer operations sent ahead must not keep out what an
  * older one needs: whoever waits for that one before it posts the newer would wait for ever.
  */
-#include "server_hall.h"
+#include "host_harness.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,33 +27,33 @@ struct kind {
 };
 
 struct flight {
-	struct party party;
+	struct harness harness;
 	struct cluster_aggregator aggregator;
-	struct aggregate_request *requests[OPERATIONS][PARTY_MAX];
-	float *send, *recv[OPERATIONS][PARTY_MAX];
+	struct aggregate_request *requests[OPERATIONS][GROUP_HARNESS_MAX];
+	float *send, *recv[OPERATIONS][GROUP_HARNESS_MAX];
 	size_t count;
 };
 
-static void flight_open(struct flight *flight, const struct server_hall *hall, const struct kind *kind)
+static void flight_open(struct flight *flight, const struct host_harness *host, const struct kind *kind)
 {
 	struct aggregate_facts facts;
 	struct params params;
 
 	memset(flight, 0, sizeof(*flight));
-	party_params(&params);
+	group_harness_params(&params);
 	params.aggregate_segment_bytes = kind->segment_bytes;
 	params.verify = kind->verify;
 	flight->count = kind->count;
-	snprintf(params.secret, sizeof(params.secret), "%s", server_hall_secret_path);
-	assert_int_equal(party_gather(&flight->party, &params, kind->leaves), 0);
+	snprintf(params.secret, sizeof(params.secret), "%s", host_harness_secret_path);
+	assert_int_equal(group_harness_gather(&flight->harness, &params, kind->leaves), 0);
 	flight->aggregator = (struct cluster_aggregator){
-		.address = "127.0.0.1", .port = hall->port, .leaf = kind->server_leaf, .rate_Bps = UINT64_C(1250000000)
+		.address = "127.0.0.1", .port = host->port, .leaf = kind->server_leaf, .rate_Bps = UINT64_C(1250000000)
 	};
-	party_slow_hosts(&flight->party);
-	flight->party.cluster.aggregators = &flight->aggregator;
-	flight->party.cluster.aggregator_count = kind->server_leaf >= 0;
-	assert_int_equal(party_connect(&flight->party), 0);
-	aggregate_facts(flight->party.members[0].group, &facts);
+	group_harness_slow_hosts(&flight->harness);
+	flight->harness.cluster.aggregators = &flight->aggregator;
+	flight->harness.cluster.aggregator_count = kind->server_leaf >= 0;
+	assert_int_equal(group_harness_connect(&flight->harness), 0);
+	aggregate_facts(flight->harness.members[0].group, &facts);
 	assert_int_equal(facts.servers, kind->server_leaf >= 0);
 	flight->send = calloc(flight->count, sizeof(float));
 	assert_non_null(flight->send);
@@ -66,8 +66,9 @@ static void post(struct flight *flight, size_t member, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++) {
 		flight->recv[i][member] = calloc(flight->count, sizeof(float));
 		assert_non_null(flight->recv[i][member]);
-		assert_int_equal(party_reduce(&flight->party.members[member], flight->send, flight->recv[i][member],
-					      flight->count, REDUCE_FLOAT32, REDUCE_SUM, &flight->requests[i][member]),
+		assert_int_equal(group_harness_reduce(&flight->harness.members[member], flight->send,
+						      flight->recv[i][member], flight->count, REDUCE_FLOAT32,
+						      REDUCE_SUM, &flight->requests[i][member]),
 				 0);
 	}
 }
@@ -79,7 +80,7 @@ static void let_time_pass(struct flight *flight)
 	while (!runtime_past(deadline_ns)) {
 		bool done = false;
 
-		for (size_t m = 0; m < flight->party.count; m++)
+		for (size_t m = 0; m < flight->harness.count; m++)
 			if (flight->requests[0][m]) {
 				assert_int_equal(aggregate_test(flight->requests[0][m], &done, NULL), 0);
 				assert_false(done);
@@ -92,29 +93,29 @@ static void let_time_pass(struct flight *flight)
 static void one_is_late(const struct kind *kind, size_t late)
 {
 	struct flight flight;
-	struct server_hall hall;
+	struct host_harness host;
 
-	server_hall_open(&hall, "", 60);
-	flight_open(&flight, &hall, kind);
-	for (size_t m = 0; m < flight.party.count; m++)
+	host_harness_open(&host, "", 60);
+	flight_open(&flight, &host, kind);
+	for (size_t m = 0; m < flight.harness.count; m++)
 		if (m != late)
 			post(&flight, m, 0, OPERATIONS);
 	let_time_pass(&flight);
 	post(&flight, late, 0, FIRST);
 	for (size_t i = 0; i < FIRST; i++)
-		assert_int_equal(party_finish(&flight.party, flight.requests[i]), 0);
+		assert_int_equal(group_harness_finish(&flight.harness, flight.requests[i]), 0);
 	post(&flight, late, FIRST, OPERATIONS);
 	for (size_t i = FIRST; i < OPERATIONS; i++)
-		assert_int_equal(party_finish(&flight.party, flight.requests[i]), 0);
+		assert_int_equal(group_harness_finish(&flight.harness, flight.requests[i]), 0);
 	for (size_t i = 0; i < OPERATIONS; i++)
-		for (size_t m = 0; m < flight.party.count; m++) {
+		for (size_t m = 0; m < flight.harness.count; m++) {
 			for (size_t k = 0; k < kind->count; k++)
-				assert_true(flight.recv[i][m][k] == (float)(flight.party.count * (k % 1000)));
+				assert_true(flight.recv[i][m][k] == (float)(flight.harness.count * (k % 1000)));
 			free(flight.recv[i][m]);
 		}
 	free(flight.send);
-	party_close(&flight.party);
-	server_hall_close(&hall);
+	group_harness_close(&flight.harness);
+	host_harness_close(&host);
 }
 
 static void each_is_late(const char *leaves, int server_leaf, size_t segment_bytes, size_t count, bool verify)
@@ -164,5 +165,5 @@ int main(int argc, char **argv)
 
 	(void)argc;
 	runtime_start(argv[0], 110);
-	return cmocka_run_group_tests(tests, server_hall_secret_make, server_hall_secret_remove);
+	return cmocka_run_group_tests(tests, host_harness_secret_make, host_harness_secret_remove);
 }

@@ -2,9 +2,9 @@
  * Groups whose members use aggregators: the same bits as without them, whatever the leaves, types and sizes; one that is
  * not there, refuses or has another secret is gone without; and several jobs share one.
  */
-#include "server_hall.h"
+#include "host_harness.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 #include "unit/reduce/elements.h"
 
 #include <setjmp.h>
@@ -23,67 +23,68 @@
 
 #include "support/parallel.h"
 
-enum { HALLS_MAX = 3, JOBS = 3 };
+enum { HOSTS_MAX = 3, JOBS = 3 };
 
 static struct control_answer answer;
 
 struct lend {
-	struct party party;
-	struct cluster_aggregator aggregators[HALLS_MAX];
+	struct harness harness;
+	struct cluster_aggregator aggregators[HOSTS_MAX];
 };
 
 /* aggregator_leaves: "ab": one on leaf a, one on leaf b; NULL: the job has no secret and uses none. */
-static void lend_open(struct lend *lend, const char *leaves, struct server_hall *halls, const char *aggregator_leaves)
+static void lend_open(struct lend *lend, const char *leaves, struct host_harness *hosts, const char *aggregator_leaves)
 {
 	struct params params;
 
-	party_params(&params);
+	group_harness_params(&params);
 	/* A fifth of it is for the aggregators, on a busy machine too. */
 	params.timeout_ns = (runtime_sanitized() ? 60 : 30) * UINT64_C(1000000000);
 	if (aggregator_leaves)
-		snprintf(params.secret, sizeof(params.secret), "%s", server_hall_secret_path);
-	assert_int_equal(party_gather(&lend->party, &params, leaves), 0);
+		snprintf(params.secret, sizeof(params.secret), "%s", host_harness_secret_path);
+	assert_int_equal(group_harness_gather(&lend->harness, &params, leaves), 0);
 	for (size_t i = 0; aggregator_leaves && aggregator_leaves[i]; i++)
 		lend->aggregators[i] = (struct cluster_aggregator){ .address = "127.0.0.1",
-								    .port = halls[i].port,
+								    .port = hosts[i].port,
 								    .leaf = aggregator_leaves[i] - 'a',
 								    .rate_Bps = UINT64_C(1250000000) };
-	party_slow_hosts(&lend->party);
-	lend->party.cluster.aggregators = lend->aggregators;
-	lend->party.cluster.aggregator_count = aggregator_leaves ? strlen(aggregator_leaves) : 0;
-	assert_int_equal(party_connect(&lend->party), 0);
+	group_harness_slow_hosts(&lend->harness);
+	lend->harness.cluster.aggregators = lend->aggregators;
+	lend->harness.cluster.aggregator_count = aggregator_leaves ? strlen(aggregator_leaves) : 0;
+	assert_int_equal(group_harness_connect(&lend->harness), 0);
 }
 
 static size_t servers_of(const struct lend *lend)
 {
 	struct aggregate_facts facts;
 
-	aggregate_facts(lend->party.members[0].group, &facts);
-	for (size_t i = 1; i < lend->party.count; i++) {
+	aggregate_facts(lend->harness.members[0].group, &facts);
+	for (size_t i = 1; i < lend->harness.count; i++) {
 		struct aggregate_facts others;
 
-		aggregate_facts(lend->party.members[i].group, &others);
+		aggregate_facts(lend->harness.members[i].group, &others);
 		assert_int_equal(facts.servers, others.servers);
 	}
 	return facts.servers;
 }
 
-static void reduce_everywhere(struct party *party, void *const *send, void *const *recv, size_t count,
+static void reduce_everywhere(struct harness *harness, void *const *send, void *const *recv, size_t count,
 			      enum reduce_type type, enum reduce_operation operation)
 {
-	struct aggregate_request *requests[PARTY_MAX] = { 0 };
+	struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
 
-	for (size_t m = 0; m < party->count; m++)
-		assert_int_equal(
-			party_reduce(&party->members[m], send[m], recv[m], count, type, operation, &requests[m]), 0);
-	assert_int_equal(party_finish(party, requests), 0);
+	for (size_t m = 0; m < harness->count; m++)
+		assert_int_equal(group_harness_reduce(&harness->members[m], send[m], recv[m], count, type, operation,
+						      &requests[m]),
+				 0);
+	assert_int_equal(group_harness_finish(harness, requests), 0);
 }
 
-static void compare(struct party *with, struct party *without, enum reduce_type type, enum reduce_operation operation,
-		    size_t count, struct random *random)
+static void compare(struct harness *with, struct harness *without, enum reduce_type type,
+		    enum reduce_operation operation, size_t count, struct random *random)
 {
 	size_t bytes = count * reduce_type_bytes(type);
-	void *send[PARTY_MAX], *one[PARTY_MAX], *other[PARTY_MAX];
+	void *send[GROUP_HARNESS_MAX], *one[GROUP_HARNESS_MAX], *other[GROUP_HARNESS_MAX];
 
 	for (size_t m = 0; m < with->count; m++) {
 		send[m] = malloc(bytes);
@@ -110,28 +111,28 @@ static void compare(struct party *with, struct party *without, enum reduce_type 
 
 static void same_bits(const char *leaves, const char *aggregator_leaves)
 {
-	struct server_hall halls[HALLS_MAX];
-	size_t hall_count = strlen(aggregator_leaves);
+	struct host_harness hosts[HOSTS_MAX];
+	size_t host_harness_count = strlen(aggregator_leaves);
 	struct lend with, without;
 	struct random random;
 
 	random_init(&random, runtime_seed());
-	for (size_t i = 0; i < hall_count; i++)
-		server_hall_open(&halls[i], "--threads 2", 60);
-	lend_open(&with, leaves, halls, aggregator_leaves);
-	lend_open(&without, leaves, halls, NULL);
-	assert_int_equal(servers_of(&with), hall_count);
+	for (size_t i = 0; i < host_harness_count; i++)
+		host_harness_open(&hosts[i], "--threads 2", 60);
+	lend_open(&with, leaves, hosts, aggregator_leaves);
+	lend_open(&without, leaves, hosts, NULL);
+	assert_int_equal(servers_of(&with), host_harness_count);
 	assert_int_equal(servers_of(&without), 0);
 	for (unsigned type = 0; type < REDUCE_TYPE_COUNT; type++) {
 		enum reduce_operation operation = (enum reduce_operation)(type % REDUCE_OPERATION_COUNT);
 
-		compare(&with.party, &without.party, (enum reduce_type)type, operation, 1 + random_below(&random, 1000),
-			&random);
-		compare(&with.party, &without.party, (enum reduce_type)type, REDUCE_SUM,
+		compare(&with.harness, &without.harness, (enum reduce_type)type, operation,
+			1 + random_below(&random, 1000), &random);
+		compare(&with.harness, &without.harness, (enum reduce_type)type, REDUCE_SUM,
 			300000 + random_below(&random, 100000), &random);
 	}
-	for (size_t i = 0; i < hall_count; i++) {
-		server_hall_state(&halls[i], &answer);
+	for (size_t i = 0; i < host_harness_count; i++) {
+		host_harness_state(&hosts[i], &answer);
 		assert_int_equal(answer.state.group_count, 1);
 		assert_true(answer.groups[0].ready);
 		print_message("%s, %s: aggregator %zu had %llu segments, %llu bytes in, %llu out\n", leaves,
@@ -139,10 +140,10 @@ static void same_bits(const char *leaves, const char *aggregator_leaves)
 			      (unsigned long long)answer.state.bytes_in, (unsigned long long)answer.state.bytes_out);
 		assert_true(answer.state.segments > 10);
 	}
-	party_close(&with.party);
-	party_close(&without.party);
-	for (size_t i = 0; i < hall_count; i++)
-		server_hall_close(&halls[i]);
+	group_harness_close(&with.harness);
+	group_harness_close(&without.harness);
+	for (size_t i = 0; i < host_harness_count; i++)
+		host_harness_close(&hosts[i]);
 }
 
 static void one_leaf_with_an_aggregator(void **state)
@@ -180,17 +181,17 @@ static void uneven_leaves_and_hosts_with_three(void **state)
 static void reduces(struct lend *lend)
 {
 	size_t count = 200000;
-	float *send[PARTY_MAX], *recv[PARTY_MAX];
+	float *send[GROUP_HARNESS_MAX], *recv[GROUP_HARNESS_MAX];
 
-	for (size_t m = 0; m < lend->party.count; m++) {
+	for (size_t m = 0; m < lend->harness.count; m++) {
 		send[m] = malloc(count * sizeof(float));
 		recv[m] = malloc(count * sizeof(float));
 		for (size_t i = 0; i < count; i++)
 			send[m][i] = (float)(m + i % 1000);
 	}
-	reduce_everywhere(&lend->party, (void **)send, (void **)recv, count, REDUCE_FLOAT32, REDUCE_SUM);
-	for (size_t m = 0; m < lend->party.count; m++) {
-		size_t n = lend->party.count;
+	reduce_everywhere(&lend->harness, (void **)send, (void **)recv, count, REDUCE_FLOAT32, REDUCE_SUM);
+	for (size_t m = 0; m < lend->harness.count; m++) {
+		size_t n = lend->harness.count;
 
 		for (size_t i = 0; i < count; i++)
 			assert_true(recv[m][i] == (float)(n * (n - 1) / 2 + n * (i % 1000)));
@@ -201,50 +202,50 @@ static void reduces(struct lend *lend)
 
 static void one_that_is_not_there_is_gone_without(void **state)
 {
-	struct server_hall halls[2];
+	struct host_harness hosts[2];
 	struct lend lend;
 
 	(void)state;
-	server_hall_open(&halls[0], "", 60);
-	halls[1].port = 1; /* nobody listens */
-	lend_open(&lend, "aaa", halls, "aa");
+	host_harness_open(&hosts[0], "", 60);
+	hosts[1].port = 1; /* nobody listens */
+	lend_open(&lend, "aaa", hosts, "aa");
 	assert_int_equal(servers_of(&lend), 1);
 	reduces(&lend);
-	party_close(&lend.party);
-	server_hall_close(&halls[0]);
+	group_harness_close(&lend.harness);
+	host_harness_close(&hosts[0]);
 }
 
 static void one_that_is_full_is_gone_without(void **state)
 {
 	struct lend first, second;
-	struct server_hall hall;
+	struct host_harness host;
 
 	(void)state;
-	server_hall_open(&hall, "--groups-max 1", 60);
-	lend_open(&first, "aaa", &hall, "a");
-	lend_open(&second, "aaa", &hall, "a");
+	host_harness_open(&host, "--groups-max 1", 60);
+	lend_open(&first, "aaa", &host, "a");
+	lend_open(&second, "aaa", &host, "a");
 	assert_int_equal(servers_of(&first), 1);
 	assert_int_equal(servers_of(&second), 0);
 	reduces(&first);
 	reduces(&second);
-	party_close(&first.party);
-	party_close(&second.party);
-	server_hall_close(&hall);
+	group_harness_close(&first.harness);
+	group_harness_close(&second.harness);
+	host_harness_close(&host);
 }
 
 static void one_with_another_secret_is_gone_without(void **state)
 {
-	struct server_hall hall;
+	struct host_harness host;
 	struct lend lend;
 
 	(void)state;
-	server_hall_open(&hall, "", 60);
-	hall.secret.bytes[3] ^= 1;
-	lend_open(&lend, "aaa", &hall, "a");
+	host_harness_open(&host, "", 60);
+	host.secret.bytes[3] ^= 1;
+	lend_open(&lend, "aaa", &host, "a");
 	assert_int_equal(servers_of(&lend), 0);
 	reduces(&lend);
-	party_close(&lend.party);
-	server_hall_close(&hall);
+	group_harness_close(&lend.harness);
+	host_harness_close(&host);
 }
 
 /* ---- several jobs ---- */
@@ -259,7 +260,7 @@ struct job {
 	int result;
 };
 
-static void member_close(struct party_member *member)
+static void member_close(struct group_harness_member *member)
 {
 	aggregate_close_group(member->group);
 	member->group = NULL;
@@ -270,36 +271,37 @@ static void *job_run(void *arg)
 {
 	enum { FLIGHT = 8 };
 	struct job *job = arg;
-	struct party *party = &job->lend.party;
-	struct aggregate_request *requests[FLIGHT][PARTY_MAX];
+	struct harness *harness = &job->lend.harness;
+	struct aggregate_request *requests[FLIGHT][GROUP_HARNESS_MAX];
 	size_t count = job->bytes / sizeof(float);
-	float *send = calloc(count, sizeof(float)), *recv[FLIGHT][PARTY_MAX];
+	float *send = calloc(count, sizeof(float)), *recv[FLIGHT][GROUP_HARNESS_MAX];
 
 	for (unsigned f = 0; f < FLIGHT; f++)
-		for (size_t m = 0; m < party->count; m++) {
+		for (size_t m = 0; m < harness->count; m++) {
 			recv[f][m] = malloc(job->bytes);
 			requests[f][m] = NULL;
 		}
 	while (!atomic_load(job->stop) && job->result == 0) {
 		for (unsigned f = 0; f < FLIGHT; f++)
-			for (size_t m = 0; m < party->count && job->result == 0; m++)
-				if (party->members[m].group)
-					job->result = party_reduce(&party->members[m], send, recv[f][m], count,
-								   REDUCE_FLOAT32, REDUCE_SUM, &requests[f][m]);
+			for (size_t m = 0; m < harness->count && job->result == 0; m++)
+				if (harness->members[m].group)
+					job->result = group_harness_reduce(&harness->members[m], send, recv[f][m],
+									   count, REDUCE_FLOAT32, REDUCE_SUM,
+									   &requests[f][m]);
 		if (atomic_load(&job->dies)) {
-			member_close(&party->members[party->count - 1]);
+			member_close(&harness->members[harness->count - 1]);
 			for (unsigned f = 0; f < FLIGHT; f++)
-				requests[f][party->count - 1] = NULL;
+				requests[f][harness->count - 1] = NULL;
 		}
 		for (unsigned f = 0; f < FLIGHT && job->result == 0; f++)
-			job->result = party_finish(party, requests[f]);
+			job->result = group_harness_finish(harness, requests[f]);
 		atomic_fetch_add(&job->rounds, 1);
 	}
 	/* One member's error comes before another's: only then is nothing in use any more. */
-	for (size_t m = 0; job->result < 0 && m < party->count; m++)
-		member_close(&party->members[m]);
+	for (size_t m = 0; job->result < 0 && m < harness->count; m++)
+		member_close(&harness->members[m]);
 	for (unsigned f = 0; f < FLIGHT; f++)
-		for (size_t m = 0; m < party->count; m++)
+		for (size_t m = 0; m < harness->count; m++)
 			free(recv[f][m]);
 	free(send);
 	return NULL;
@@ -308,7 +310,7 @@ static void *job_run(void *arg)
 /* Until it has gone on so many times. */
 static void await_rounds(struct job *job, unsigned more)
 {
-	uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
+	uint64_t deadline_ns = runtime_deadline_ns(GROUP_HARNESS_PATIENCE_MS);
 	unsigned before = atomic_load(&job->rounds);
 
 	while (atomic_load(&job->rounds) < before + more) {
@@ -321,13 +323,13 @@ static void jobs_share_one(void **state)
 {
 	static struct job jobs[JOBS];
 	_Atomic bool stop = false;
-	struct server_hall hall;
+	struct host_harness host;
 
 	(void)state;
-	server_hall_open(&hall, "--threads 2", 60);
+	host_harness_open(&host, "--threads 2", 60);
 	for (size_t i = 0; i < JOBS; i++) {
 		memset(&jobs[i], 0, sizeof(jobs[i]));
-		lend_open(&jobs[i].lend, "aaa", &hall, "a");
+		lend_open(&jobs[i].lend, "aaa", &host, "a");
 		assert_int_equal(servers_of(&jobs[i].lend), 1);
 		jobs[i].bytes = i ? 200 << 10 : 2000 << 10;
 		jobs[i].stop = &stop;
@@ -335,7 +337,7 @@ static void jobs_share_one(void **state)
 	}
 	for (size_t i = 0; i < JOBS; i++)
 		await_rounds(&jobs[i], 5);
-	server_hall_state(&hall, &answer);
+	host_harness_state(&host, &answer);
 	assert_int_equal(answer.state.group_count, JOBS);
 	atomic_store(&stop, true);
 	for (size_t i = 0; i < JOBS; i++) {
@@ -343,9 +345,9 @@ static void jobs_share_one(void **state)
 		assert_int_equal(jobs[i].result, 0);
 		assert_true(jobs[i].rounds > 0);
 		print_message("job %zu: %llu bytes in\n", i, (unsigned long long)answer.groups[i].bytes_in);
-		party_close(&jobs[i].lend.party);
+		group_harness_close(&jobs[i].lend.harness);
 	}
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 /* One job's member dies in mid-run: its job ends everywhere, the others never notice. */
@@ -353,13 +355,13 @@ static void a_dead_member_of_one_job_stalls_no_other(void **state)
 {
 	static struct job jobs[2];
 	_Atomic bool stop = false, stop_first = false;
-	struct server_hall hall;
+	struct host_harness host;
 
 	(void)state;
-	server_hall_open(&hall, "", 60);
+	host_harness_open(&host, "", 60);
 	for (size_t i = 0; i < 2; i++) {
 		memset(&jobs[i], 0, sizeof(jobs[i]));
-		lend_open(&jobs[i].lend, "aaa", &hall, "a");
+		lend_open(&jobs[i].lend, "aaa", &host, "a");
 		jobs[i].bytes = 500 << 10;
 		jobs[i].stop = i ? &stop : &stop_first;
 		assert_int_equal(pthread_create(&jobs[i].thread, NULL, job_run, &jobs[i]), 0);
@@ -373,9 +375,9 @@ static void a_dead_member_of_one_job_stalls_no_other(void **state)
 	atomic_store(&stop, true);
 	pthread_join(jobs[1].thread, NULL);
 	assert_int_equal(jobs[1].result, 0);
-	party_close(&jobs[0].lend.party);
-	party_close(&jobs[1].lend.party);
-	server_hall_close(&hall);
+	group_harness_close(&jobs[0].lend.harness);
+	group_harness_close(&jobs[1].lend.harness);
+	host_harness_close(&host);
 }
 
 static struct transport_ops hearing;
@@ -391,7 +393,7 @@ static _Atomic unsigned limits, other_limits;
 
 static void hear_limit(struct transport_connection *connection, uint64_t rate_Bps)
 {
-	atomic_fetch_add(rate_Bps == PARTY_SLOW_HOST_BPS ? &limits : &other_limits, 1);
+	atomic_fetch_add(rate_Bps == GROUP_HARNESS_SLOW_HOST_BPS ? &limits : &other_limits, 1);
 	transport_tcp.limit_rate(connection, rate_Bps);
 }
 
@@ -400,15 +402,15 @@ static void servers_hear(size_t count, unsigned hosts)
 {
 	uint64_t deadline_ns = runtime_deadline_ns(60000);
 	unsigned connections = (unsigned)(count * (3 + count - 1));
-	struct server_hall halls[2];
+	struct host_harness servers[2];
 	struct lend lend;
 
 	for (size_t i = 0; i < 16; i++)
 		atomic_store(&heard[i], 0);
 	atomic_store(&limits, 0);
 	for (size_t i = 0; i < count; i++)
-		server_hall_open_over(&halls[i], "", 60, &hearing);
-	lend_open(&lend, "aaa", halls, count == 1 ? "a" : "aa");
+		host_harness_open_over(&servers[i], "", 60, &hearing);
+	lend_open(&lend, "aaa", servers, count == 1 ? "a" : "aa");
 	assert_int_equal(servers_of(&lend), count);
 	while (atomic_load(&heard[hosts]) < connections && !runtime_past(deadline_ns))
 		runtime_nap();
@@ -418,9 +420,9 @@ static void servers_hear(size_t count, unsigned hosts)
 		runtime_nap();
 	assert_int_equal(atomic_load(&limits), 3 * count); /* members said what their cards take */
 	assert_int_equal(atomic_load(&other_limits), 0);
-	party_close(&lend.party);
+	group_harness_close(&lend.harness);
 	for (size_t i = 0; i < count; i++)
-		server_hall_close(&halls[i]);
+		host_harness_close(&servers[i]);
 }
 
 static void connections_to_a_server_count_the_members(void **state)
@@ -451,5 +453,5 @@ int main(int argc, char **argv)
 
 	(void)argc;
 	runtime_start(argv[0], 110);
-	return parallel_run_group_tests(tests, server_hall_secret_make, server_hall_secret_remove);
+	return parallel_run_group_tests(tests, host_harness_secret_make, host_harness_secret_remove);
 }

@@ -6,9 +6,9 @@
 #include "aggregate/server_wire.h"
 #include "base/clock.h"
 #include "blow.h"
-#include "server_hall.h"
+#include "host_harness.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,11 +24,11 @@
 
 #include "support/parallel.h"
 
-enum { HALLS = 2, COUNT = 150000, OPERATIONS = 4, ROUNDS = 3, ROUNDS_LONG = 40, ATTEMPTS = 5 };
+enum { HOSTS = 2, COUNT = 150000, OPERATIONS = 4, ROUNDS = 3, ROUNDS_LONG = 40, ATTEMPTS = 5 };
 
 /* ---------------------------------------------------------------------------------- a service with a narrow port */
 
-/* Far below what hosts are said to do (PARTY_SLOW_HOST_BPS), and what they do here under any sanitizer and load. */
+/* Far below what hosts are said to do (GROUP_HARNESS_SLOW_HOST_BPS), and what they do here under any sanitizer and load. */
 #define NARROW_BPS 1000000.0
 
 static struct transport_ops narrow_ops;
@@ -118,46 +118,46 @@ static int fall_progress(struct transport_connection *connection, enum transport
 /* --------------------------------------------------------------------------------------------------------- scenes */
 
 struct scene {
-	size_t halls;
-	struct server_hall hall[HALLS];
-	struct cluster_aggregator aggregators[HALLS];
-	struct party party;
+	size_t hosts;
+	struct host_harness host[HOSTS];
+	struct cluster_aggregator aggregators[HOSTS];
+	struct harness harness;
 };
 
-static void scene_gather(struct scene *scene, const char *leaves, size_t halls, const struct transport_ops *ops,
+static void scene_gather(struct scene *scene, const char *leaves, size_t hosts, const struct transport_ops *ops,
 			 bool measures)
 {
 	struct params params;
 
-	scene->halls = halls;
-	for (size_t i = 0; i < halls; i++) {
-		server_hall_open_over(&scene->hall[i], "", 60, i ? &transport_tcp : ops);
+	scene->hosts = hosts;
+	for (size_t i = 0; i < hosts; i++) {
+		host_harness_open_over(&scene->host[i], "", 60, i ? &transport_tcp : ops);
 		scene->aggregators[i] = (struct cluster_aggregator){ .address = "127.0.0.1",
-								     .port = scene->hall[i].port,
+								     .port = scene->host[i].port,
 								     .rate_Bps = UINT64_C(1220000000) };
 	}
-	party_params(&params);
+	group_harness_params(&params);
 	params.aggregate_measure = measures;
-	snprintf(params.secret, sizeof(params.secret), "%s", server_hall_secret_path);
-	assert_int_equal(party_gather(&scene->party, &params, leaves), 0);
-	party_slow_hosts(&scene->party);
-	scene->party.cluster.aggregators = scene->aggregators;
-	scene->party.cluster.aggregator_count = halls;
+	snprintf(params.secret, sizeof(params.secret), "%s", host_harness_secret_path);
+	assert_int_equal(group_harness_gather(&scene->harness, &params, leaves), 0);
+	group_harness_slow_hosts(&scene->harness);
+	scene->harness.cluster.aggregators = scene->aggregators;
+	scene->harness.cluster.aggregator_count = hosts;
 }
 
 static void scene_close(struct scene *scene)
 {
-	party_close(&scene->party);
-	for (size_t i = 0; i < scene->halls; i++)
-		server_hall_close(&scene->hall[i]);
+	group_harness_close(&scene->harness);
+	for (size_t i = 0; i < scene->hosts; i++)
+		host_harness_close(&scene->host[i]);
 }
 
 static void connect_all(struct scene *scene)
 {
-	int r = party_connect(&scene->party);
+	int r = group_harness_connect(&scene->harness);
 
-	for (size_t m = 0; m < scene->party.count && r < 0; m++)
-		print_message("member %zu: %s\n", m, scene->party.members[m].reason);
+	for (size_t m = 0; m < scene->harness.count && r < 0; m++)
+		print_message("member %zu: %s\n", m, scene->harness.members[m].reason);
 	assert_int_equal(r, 0);
 }
 
@@ -166,9 +166,9 @@ static struct aggregate_facts facts_of(const struct scene *scene)
 {
 	struct aggregate_facts facts, other;
 
-	aggregate_facts(scene->party.members[0].group, &facts);
-	for (size_t m = 1; m < scene->party.count; m++) {
-		aggregate_facts(scene->party.members[m].group, &other);
+	aggregate_facts(scene->harness.members[0].group, &facts);
+	for (size_t m = 1; m < scene->harness.count; m++) {
+		aggregate_facts(scene->harness.members[m].group, &other);
 		assert_int_equal(other.servers, facts.servers);
 		assert_true(other.host_share == facts.host_share && other.uplink_share == facts.uplink_share);
 	}
@@ -178,13 +178,13 @@ static struct aggregate_facts facts_of(const struct scene *scene)
 /* Large operations, in place and not, and nothing of the measuring is counted as theirs. */
 static void reduce_all(struct scene *scene)
 {
-	size_t members = scene->party.count;
-	float *send[PARTY_MAX], *recv[PARTY_MAX], *want = calloc(COUNT, sizeof(*want));
+	size_t members = scene->harness.count;
+	float *send[GROUP_HARNESS_MAX], *recv[GROUP_HARNESS_MAX], *want = calloc(COUNT, sizeof(*want));
 	struct aggregate_counters counters;
 
 	assert_non_null(want);
 	for (size_t m = 0; m < members; m++) {
-		aggregate_counters(scene->party.members[m].group, &counters);
+		aggregate_counters(scene->harness.members[m].group, &counters);
 		assert_int_equal(counters.operations, 0);
 		assert_int_equal(counters.bytes_sent, 0);
 		send[m] = malloc(COUNT * sizeof(float));
@@ -196,20 +196,20 @@ static void reduce_all(struct scene *scene)
 		}
 	}
 	for (unsigned k = 0; k < OPERATIONS; k++) {
-		struct aggregate_request *requests[PARTY_MAX] = { 0 };
+		struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
 
 		for (size_t m = 0; m < members; m++) {
 			memcpy(recv[m], send[m], COUNT * sizeof(float));
-			assert_int_equal(party_reduce(&scene->party.members[m], k % 2 ? recv[m] : send[m], recv[m],
-						      COUNT, REDUCE_FLOAT32, REDUCE_SUM, &requests[m]),
+			assert_int_equal(group_harness_reduce(&scene->harness.members[m], k % 2 ? recv[m] : send[m],
+							      recv[m], COUNT, REDUCE_FLOAT32, REDUCE_SUM, &requests[m]),
 					 0);
 		}
-		assert_int_equal(party_finish(&scene->party, requests), 0);
+		assert_int_equal(group_harness_finish(&scene->harness, requests), 0);
 		for (size_t m = 0; m < members; m++)
 			assert_memory_equal(recv[m], want, COUNT * sizeof(float));
 	}
 	for (size_t m = 0; m < members; m++) {
-		aggregate_counters(scene->party.members[m].group, &counters);
+		aggregate_counters(scene->harness.members[m].group, &counters);
 		assert_int_equal(counters.operations, OPERATIONS);
 		free(send[m]);
 		free(recv[m]);
@@ -217,15 +217,15 @@ static void reduce_all(struct scene *scene)
 	free(want);
 }
 
-static void until_it_has_no_group(const struct server_hall *hall)
+static void until_it_has_no_group(const struct host_harness *host)
 {
-	uint64_t deadline_ns = runtime_deadline_ns(PARTY_PATIENCE_MS);
+	uint64_t deadline_ns = runtime_deadline_ns(GROUP_HARNESS_PATIENCE_MS);
 	static struct control_answer answer;
 
 	do {
 		assert_false(runtime_past(deadline_ns));
 		runtime_nap();
-		server_hall_state(hall, &answer);
+		host_harness_state(host, &answer);
 	} while (answer.state.group_count);
 }
 
@@ -240,7 +240,7 @@ static void an_aggregator_that_is_slower_than_said_is_left_out(void **state)
 	connect_all(&scene);
 	assert_int_equal(facts_of(&scene).servers, 0);
 	/* Its place there is free again, while the group lives. */
-	until_it_has_no_group(&scene.hall[0]);
+	until_it_has_no_group(&scene.host[0]);
 	reduce_all(&scene);
 	scene_close(&scene);
 }
@@ -251,7 +251,7 @@ static void nobody_measures_if_one_member_does_not_want_it(void **state)
 
 	(void)state;
 	scene_gather(&scene, "aaaa", 1, &narrow_ops, true);
-	scene.party.members[2].params.aggregate_measure = false;
+	scene.harness.members[2].params.aggregate_measure = false;
 	connect_all(&scene);
 	assert_int_equal(facts_of(&scene).servers, 1);
 	scene_close(&scene);
@@ -267,7 +267,7 @@ static double host_share(bool measures)
 	connect_all(&scene);
 	share = facts_of(&scene).host_share;
 	if (!facts_of(&scene).servers)
-		until_it_has_no_group(&scene.hall[0]);
+		until_it_has_no_group(&scene.host[0]);
 	reduce_all(&scene);
 	scene_close(&scene);
 	return share;
@@ -300,7 +300,7 @@ static void a_group_that_has_measured_is_a_group_as_any(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		memset(&scene, 0, sizeof(scene));
-		scene_gather(&scene, leaves[i], 1 + i % HALLS, &transport_tcp, true);
+		scene_gather(&scene, leaves[i], 1 + i % HOSTS, &transport_tcp, true);
 		connect_all(&scene);
 		facts_of(&scene);
 		reduce_all(&scene);
@@ -342,7 +342,7 @@ static void an_aggregator_that_is_lost_while_it_is_measured_is_done_without(void
 
 		memset(&scene, 0, sizeof(scene));
 		blow_set(STROKE_NONE, false, 0, 0);
-		scene_gather(&scene, leaves[round % 3], 1 + random_below(&random, HALLS), &blow_ops, true);
+		scene_gather(&scene, leaves[round % 3], 1 + random_below(&random, HOSTS), &blow_ops, true);
 		blow_set(stroke, random_below(&random, 3) == 0, 1 + (int64_t)random_below(&random, 12), 0);
 		connect_all(&scene);
 		struck += blow_has_fallen();
@@ -363,27 +363,27 @@ static void a_member_that_is_lost_meanwhile_fails_all_with_one_reason(void **sta
 	(void)state;
 	random_init(&random, runtime_seed() + 1);
 	for (unsigned round = 0; round < rounds; round++) {
-		struct party_member *victim;
+		struct group_harness_member *victim;
 		struct aggregate_setup setup;
 
 		memset(&scene, 0, sizeof(scene));
 		scene_gather(&scene, round % 2 ? "aaaa" : "aab", 1, &transport_tcp, true);
-		victim = &scene.party.members[random_below(&random, scene.party.count)];
+		victim = &scene.harness.members[random_below(&random, scene.harness.count)];
 		aggregate_close_listener(victim->listener);
 		aggregate_close(victim->engine);
-		setup = party_setup(&scene.party, (size_t)(victim - scene.party.members));
+		setup = group_harness_setup(&scene.harness, (size_t)(victim - scene.harness.members));
 		setup.ops = &fall_ops;
 		/* Fewer than any member sends in a round with members alone and one with the aggregator. */
 		atomic_store(&fall_left, 1 + (int64_t)random_below(&random, 12));
 		assert_int_equal(aggregate_open(&setup, &victim->engine), 0);
 		assert_int_equal(aggregate_listen(victim->engine, 0, victim->handle, &victim->listener), 0);
-		assert_int_equal(party_connect(&scene.party), -EREMOTEIO);
-		for (size_t m = 0; m < scene.party.count; m++) {
-			assert_int_equal(scene.party.members[m].error, -EREMOTEIO);
-			assert_null(scene.party.members[m].group);
-			assert_string_equal(scene.party.members[m].reason, scene.party.members[0].reason);
+		assert_int_equal(group_harness_connect(&scene.harness), -EREMOTEIO);
+		for (size_t m = 0; m < scene.harness.count; m++) {
+			assert_int_equal(scene.harness.members[m].error, -EREMOTEIO);
+			assert_null(scene.harness.members[m].group);
+			assert_string_equal(scene.harness.members[m].reason, scene.harness.members[0].reason);
 		}
-		assert_non_null(strstr(scene.party.members[0].reason, "measured"));
+		assert_non_null(strstr(scene.harness.members[0].reason, "measured"));
 		scene_close(&scene);
 	}
 }
@@ -399,7 +399,7 @@ static int begin(void **state)
 	told_ops.progress = told_progress;
 	fall_ops.send = fall_send;
 	fall_ops.progress = fall_progress;
-	return server_hall_secret_make(state);
+	return host_harness_secret_make(state);
 }
 
 int main(int argc, char **argv)
@@ -418,5 +418,5 @@ int main(int argc, char **argv)
 	runtime_start(argv[0], 110);
 	if (runtime_long())
 		runtime_watchdog(3600);
-	return parallel_run_group_tests(tests, begin, server_hall_secret_remove);
+	return parallel_run_group_tests(tests, begin, host_harness_secret_remove);
 }

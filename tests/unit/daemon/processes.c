@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "daemon/daemon.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -169,7 +169,7 @@ static void life_cluster(struct life *life)
 		snprintf(life->names[i], sizeof(life->names[i]), "host%u", i);
 		life->hosts[i] = (struct cluster_host){ .name = life->names[i],
 							.leaf = (int)(i % script->leaves),
-							.rate_Bps = PARTY_SLOW_HOST_BPS };
+							.rate_Bps = GROUP_HARNESS_SLOW_HOST_BPS };
 	}
 	for (unsigned i = 0; i < script->leaves; i++)
 		life->switches[i] = (struct cluster_switch){ .name = "leaf", .parent = CLUSTER_NONE };
@@ -231,7 +231,7 @@ int processes_member(int control, const char *argument)
 	if (!life || peer_read(control, &life->script, sizeof(life->script)) < 0)
 		return PROCESSES_BROKEN;
 	life->control = control;
-	party_params(&life->params);
+	group_harness_params(&life->params);
 	life->params.timeout_ns = (uint64_t)(life->script.timeout_s * (double)NS_PER_S);
 	life->params.aggregate_direct_bytes = 4096;
 	life->params.aggregate_segment_bytes = 16 << 10; /* and so nothing is split */

@@ -2,9 +2,9 @@
 #include "aggregate/server_wire.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "server_hall.h"
+#include "host_harness.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +47,7 @@ static void put_file(const char *path, const char *text, mode_t mode)
 	close(fd);
 }
 
-static int hall_make(void **state)
+static int host_harness_make(void **state)
 {
 	const char *at = runtime_setting("BUILD");
 
@@ -61,7 +61,7 @@ static int hall_make(void **state)
 	return 0;
 }
 
-static int hall_remove(void **state)
+static int host_harness_remove(void **state)
 {
 	(void)state;
 	unlink(secret_path);
@@ -226,7 +226,7 @@ static void it_answers_tells_systemd_and_ends_by_sigterm(void **state)
 	assert_memory_equal(text, "READY=1\n", 8);
 	client = client_of(&program, &secret);
 	assert_int_equal(control_client_ask(client), 0);
-	assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_STATE);
+	assert_int_equal(host_harness_wait(client, &answer), CONTROL_EVENT_STATE);
 	control_client_close(client);
 	assert_int_equal(kill(program.pid, SIGTERM), 0);
 	memset(text, 0, sizeof(text));
@@ -254,9 +254,9 @@ static void groups_are_told_and_have_their_time(void **state)
 		program = serve(drains[way], false);
 		client = client_of(&program, &secret);
 		assert_int_equal(control_client_request(client, &request), 0);
-		assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_OFFER);
+		assert_int_equal(host_harness_wait(client, &answer), CONTROL_EVENT_OFFER);
 		assert_int_equal(kill(program.pid, way ? SIGINT : SIGTERM), 0);
-		assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_DRAIN);
+		assert_int_equal(host_harness_wait(client, &answer), CONTROL_EVENT_DRAIN);
 		if (way == 0) /* the group has moved on */
 			control_client_close(client);
 		if (way == 2) /* somebody is in a hurry */
@@ -274,7 +274,7 @@ static void an_idle_group_is_no_news(void **state)
 	struct aggregate_facts facts;
 	struct program program;
 	struct params params;
-	struct party party;
+	struct harness harness;
 
 	(void)state;
 	skip_without_program();
@@ -282,18 +282,18 @@ static void an_idle_group_is_no_news(void **state)
 	setenv("TRIBUTARY_REPORT_AFTER", "1", 1);
 	program = serve("", false);
 	unsetenv("TRIBUTARY_REPORT_AFTER");
-	party_params(&params);
+	group_harness_params(&params);
 	snprintf(params.secret, sizeof(params.secret), "%s", secret_path);
-	assert_int_equal(party_gather(&party, &params, "aa"), 0);
+	assert_int_equal(group_harness_gather(&harness, &params, "aa"), 0);
 	aggregator.port = program.port;
-	party_slow_hosts(&party);
-	party.cluster.aggregators = &aggregator;
-	party.cluster.aggregator_count = 1;
-	assert_int_equal(party_connect(&party), 0);
-	aggregate_facts(party.members[0].group, &facts);
+	group_harness_slow_hosts(&harness);
+	harness.cluster.aggregators = &aggregator;
+	harness.cluster.aggregator_count = 1;
+	assert_int_equal(group_harness_connect(&harness), 0);
+	aggregate_facts(harness.members[0].group, &facts);
 	assert_int_equal(facts.servers, 1);
 	sleep(2);
-	party_close(&party);
+	group_harness_close(&harness);
 	assert_int_equal(kill(program.pid, SIGTERM), 0);
 	hear(&program, "told to end");
 	assert_null(strstr(program.said, "has waited"));
@@ -425,5 +425,5 @@ int main(int argc, char **argv)
 
 	(void)argc;
 	runtime_start(argv[0], 110);
-	return cmocka_run_group_tests(tests, hall_make, hall_remove);
+	return cmocka_run_group_tests(tests, host_harness_make, host_harness_remove);
 }

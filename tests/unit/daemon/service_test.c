@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "daemon/daemon.h"
 
-#include "server_hall.h"
+#include "host_harness.h"
 #include "support/runtime.h"
 
 #include <setjmp.h>
@@ -44,11 +44,11 @@ static struct control_request request_of(uint16_t members, uint8_t id)
 
 static void it_tells_how_it_is(void **state)
 {
-	struct server_hall hall;
+	struct host_harness host;
 
 	(void)state;
-	server_hall_open(&hall, "--groups-max 7 --threads 2 --memory-max 64M", 30);
-	server_hall_state(&hall, &answer);
+	host_harness_open(&host, "--groups-max 7 --threads 2 --memory-max 64M", 30);
+	host_harness_state(&host, &answer);
 	assert_int_equal(answer.state.groups_max, 7);
 	assert_int_equal(answer.state.thread_count, 2);
 	assert_int_equal(answer.state.memory_max_bytes, 64 << 20);
@@ -56,24 +56,24 @@ static void it_tells_how_it_is(void **state)
 	assert_false(answer.state.draining);
 	assert_true(answer.state.nic_Bps > 0);
 	assert_true(answer.state.version[0] && answer.state.name[0]);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 static void a_group_is_offered_listed_and_gone_when_its_coordinator_leaves(void **state)
 {
 	struct control_request request = request_of(3, 1);
 	struct control_client *client;
-	struct server_hall hall;
+	struct host_harness host;
 
 	(void)state;
-	server_hall_open(&hall, "", 30);
-	client = server_hall_client(&hall, "node01");
+	host_harness_open(&host, "", 30);
+	client = host_harness_client(&host, "node01");
 	assert_int_equal(control_client_request(client, &request), 0);
-	assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_OFFER);
+	assert_int_equal(host_harness_wait(client, &answer), CONTROL_EVENT_OFFER);
 	assert_int_equal(answer.offer.group_count, 1);
 	assert_int_equal(answer.offer.window_bytes, (64 << 20));
 	assert_true(answer.offer.rate_Bps > 0);
-	server_hall_state(&hall, &answer);
+	host_harness_state(&host, &answer);
 	assert_int_equal(answer.state.group_count, 1);
 	assert_string_equal(answer.groups[0].name, "test job");
 	assert_int_equal(answer.groups[0].member_count, 3);
@@ -81,95 +81,95 @@ static void a_group_is_offered_listed_and_gone_when_its_coordinator_leaves(void 
 	control_client_close(client);
 	for (uint64_t deadline_ns = runtime_deadline_ns(90000); answer.state.group_count;) {
 		assert_false(runtime_past(deadline_ns));
-		server_hall_state(&hall, &answer);
+		host_harness_state(&host, &answer);
 	}
 	assert_int_equal(answer.state.groups_served, 1);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
-static enum control_event ask_for_group(const struct server_hall *hall, const struct control_request *request,
+static enum control_event ask_for_group(const struct host_harness *host, const struct control_request *request,
 					struct control_client **ret)
 {
-	*ret = server_hall_client(hall, "node01");
+	*ret = host_harness_client(host, "node01");
 	assert_int_equal(control_client_request(*ret, request), 0);
-	return server_hall_wait(*ret, &answer);
+	return host_harness_wait(*ret, &answer);
 }
 
 static void one_group_too_many_is_refused_with_a_sentence(void **state)
 {
 	struct control_request first = request_of(2, 1), second = request_of(2, 2), third = request_of(2, 3);
 	struct control_client *clients[3];
-	struct server_hall hall;
+	struct host_harness host;
 
 	(void)state;
-	server_hall_open(&hall, "--groups-max 2", 30);
-	assert_int_equal(ask_for_group(&hall, &first, &clients[0]), CONTROL_EVENT_OFFER);
-	assert_int_equal(ask_for_group(&hall, &second, &clients[1]), CONTROL_EVENT_OFFER);
-	assert_int_equal(ask_for_group(&hall, &third, &clients[2]), CONTROL_EVENT_REFUSAL);
+	host_harness_open(&host, "--groups-max 2", 30);
+	assert_int_equal(ask_for_group(&host, &first, &clients[0]), CONTROL_EVENT_OFFER);
+	assert_int_equal(ask_for_group(&host, &second, &clients[1]), CONTROL_EVENT_OFFER);
+	assert_int_equal(ask_for_group(&host, &third, &clients[2]), CONTROL_EVENT_REFUSAL);
 	assert_non_null(strstr(answer.sentence, "--groups-max"));
 	assert_non_null(strstr(answer.sentence, "aggregator 127.0.0.1:"));
 	for (size_t i = 0; i < 3; i++)
 		control_client_close(clients[i]);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 static void what_does_not_fit_is_refused_with_a_sentence(void **state)
 {
 	struct control_request version = request_of(2, 1), many = request_of(200, 2), twin = request_of(2, 3);
 	struct control_client *client, *other;
-	struct server_hall hall;
+	struct host_harness host;
 
 	(void)state;
-	server_hall_open(&hall, "--groups-max 16 --memory-max 256M", 30);
+	host_harness_open(&host, "--groups-max 16 --memory-max 256M", 30);
 	version.data_version++;
-	assert_int_equal(ask_for_group(&hall, &version, &client), CONTROL_EVENT_REFUSAL);
+	assert_int_equal(ask_for_group(&host, &version, &client), CONTROL_EVENT_REFUSAL);
 	assert_non_null(strstr(answer.sentence, "same version"));
 	control_client_close(client);
-	assert_int_equal(ask_for_group(&hall, &many, &client), CONTROL_EVENT_REFUSAL);
+	assert_int_equal(ask_for_group(&host, &many, &client), CONTROL_EVENT_REFUSAL);
 	assert_non_null(strstr(answer.sentence, "--memory-max"));
 	control_client_close(client);
-	assert_int_equal(ask_for_group(&hall, &twin, &client), CONTROL_EVENT_OFFER);
-	assert_int_equal(ask_for_group(&hall, &twin, &other), CONTROL_EVENT_REFUSAL);
+	assert_int_equal(ask_for_group(&host, &twin, &client), CONTROL_EVENT_OFFER);
+	assert_int_equal(ask_for_group(&host, &twin, &other), CONTROL_EVENT_REFUSAL);
 	assert_non_null(strstr(answer.sentence, "already"));
 	control_client_close(client);
 	control_client_close(other);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 static void another_secret_is_turned_away_and_told(void **state)
 {
-	struct server_hall hall, thief;
+	struct host_harness host, thief;
 	struct control_client *client;
 
 	(void)state;
-	server_hall_open(&hall, "", 30);
-	thief = hall;
+	host_harness_open(&host, "", 30);
+	thief = host;
 	thief.secret.bytes[31] ^= 1;
-	client = server_hall_client(&thief, "thief");
-	assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_LOST);
+	client = host_harness_client(&thief, "thief");
+	assert_int_equal(host_harness_wait(client, &answer), CONTROL_EVENT_LOST);
 	assert_non_null(strstr(answer.sentence, "another secret"));
 	control_client_close(client);
-	server_hall_state(&hall, &answer);
+	host_harness_state(&host, &answer);
 	assert_int_equal(answer.state.strangers, 1);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 static void networks_that_are_not_allowed_get_no_word(void **state)
 {
 	struct control_client *client;
-	struct server_hall hall;
+	struct host_harness host;
 	char byte;
 	int fd;
 
 	(void)state;
-	server_hall_open(&hall, "--allow 10.99.0.0/16", 1);
-	fd = server_hall_dial(hall.port);
+	host_harness_open(&host, "--allow 10.99.0.0/16", 1);
+	fd = host_harness_dial(host.port);
 	assert_true(recv(fd, &byte, 1, 0) <= 0);
 	close(fd);
-	client = server_hall_client(&hall, "node01");
-	assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_LOST);
+	client = host_harness_client(&host, "node01");
+	assert_int_equal(host_harness_wait(client, &answer), CONTROL_EVENT_LOST);
 	control_client_close(client);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 /* ---- strangers ---- */
@@ -194,15 +194,15 @@ static void ten_thousand_strangers_disturb_nobody(void **state)
 	struct control_request request = request_of(2, 9);
 	static int fds[FLOOD_AT_ONCE];
 	struct control_client *client;
-	struct server_hall hall;
+	struct host_harness host;
 	struct random random;
 	size_t before, after;
 	unsigned open_fds;
 
 	(void)state;
 	random_init(&random, runtime_seed());
-	server_hall_open(&hall, "", 30);
-	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
+	host_harness_open(&host, "", 30);
+	assert_int_equal(ask_for_group(&host, &request, &client), CONTROL_EVENT_OFFER);
 	for (size_t i = 0; i < FLOOD_AT_ONCE; i++)
 		fds[i] = -1;
 	before = runtime_resident_bytes();
@@ -211,17 +211,17 @@ static void ten_thousand_strangers_disturb_nobody(void **state)
 
 		if (*fd >= 0)
 			close(*fd);
-		*fd = server_hall_dial(hall.port);
+		*fd = host_harness_dial(host.port);
 		if (random_below(&random, 2))
 			throw_bytes(*fd, &random);
 		if (i % 2000 == 0) {
-			server_hall_state(&hall, &answer);
+			host_harness_state(&host, &answer);
 			assert_int_equal(answer.state.group_count, 1);
 		}
 		if (i % 200 == 0)
 			assert_int_equal(control_client_step(client, &answer), CONTROL_EVENT_NONE);
 	}
-	server_hall_state(&hall, &answer);
+	host_harness_state(&host, &answer);
 	assert_true(answer.state.strangers > FLOOD / 2);
 	assert_int_equal(answer.state.group_count, 1);
 	after = runtime_resident_bytes();
@@ -234,23 +234,23 @@ static void ten_thousand_strangers_disturb_nobody(void **state)
 	for (size_t i = 0; i < FLOOD_AT_ONCE; i++)
 		close(fds[i]);
 	control_client_close(client);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 /* Strangers hold every slot and say nothing: the next one takes the place of the oldest of them. */
 static void silent_strangers_do_not_keep_a_client_out(void **state)
 {
 	static int fds[2 * DAEMON_UNPROVED_MAX];
-	struct server_hall hall;
+	struct host_harness host;
 
 	(void)state;
-	server_hall_open(&hall, "", 30);
+	host_harness_open(&host, "", 30);
 	for (size_t i = 0; i < 2 * DAEMON_UNPROVED_MAX; i++)
-		fds[i] = server_hall_dial(hall.port);
-	server_hall_state(&hall, &answer);
+		fds[i] = host_harness_dial(host.port);
+	host_harness_state(&host, &answer);
 	for (size_t i = 0; i < 2 * DAEMON_UNPROVED_MAX; i++)
 		close(fds[i]);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 /* Who has the secret may still break the protocol: that costs its own connection and its own group. */
@@ -260,23 +260,23 @@ static void a_client_that_breaks_the_protocol_loses_its_own_group_alone(void **s
 	struct control_go go = { .server_count = 1 };
 	struct control_client *good, *bad;
 	uint8_t handle[TRANSPORT_HANDLE_BYTES] = { 0 };
-	struct server_hall hall;
+	struct host_harness host;
 
 	(void)state;
-	server_hall_open(&hall, "", 30);
-	assert_int_equal(ask_for_group(&hall, &one, &good), CONTROL_EVENT_OFFER);
-	assert_int_equal(ask_for_group(&hall, &two, &bad), CONTROL_EVENT_OFFER);
+	host_harness_open(&host, "", 30);
+	assert_int_equal(ask_for_group(&host, &one, &good), CONTROL_EVENT_OFFER);
+	assert_int_equal(ask_for_group(&host, &two, &bad), CONTROL_EVENT_OFFER);
 	go.handles = handle;
 	assert_int_equal(control_client_go(bad, &go), 0);
 	assert_int_equal(control_client_go(bad, &go), 0); /* twice */
 	while (control_client_step(bad, &answer) != CONTROL_EVENT_LOST)
 		usleep(1000);
 	control_client_close(bad);
-	server_hall_state(&hall, &answer);
+	host_harness_state(&host, &answer);
 	assert_int_equal(answer.state.group_count, 1);
 	assert_int_equal(answer.groups[0].id[0], 1);
 	control_client_close(good);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 /* Members that are nowhere: the group fails within its time-out, with a sentence, and only that group. */
@@ -286,37 +286,37 @@ static void a_group_whose_members_do_not_come_fails(void **state)
 	uint8_t handles[TRANSPORT_HANDLE_BYTES] = { 0 };
 	struct control_go go = { .server_count = 1, .handles = handles };
 	struct control_client *client;
-	struct server_hall hall;
+	struct host_harness host;
 
 	(void)state;
 	request.timeout_ms = 2000;
-	server_hall_open(&hall, "", 30);
-	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
+	host_harness_open(&host, "", 30);
+	assert_int_equal(ask_for_group(&host, &request, &client), CONTROL_EVENT_OFFER);
 	assert_int_equal(control_client_go(client, &go), 0);
-	assert_int_equal(server_hall_wait(client, &answer), CONTROL_EVENT_FAILURE);
+	assert_int_equal(host_harness_wait(client, &answer), CONTROL_EVENT_FAILURE);
 	assert_true(strlen(answer.sentence) > 20);
 	control_client_close(client);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 static void a_coordinator_that_falls_silent_is_given_up(void **state)
 {
 	struct control_request request = request_of(2, 6);
 	struct control_client *client;
-	struct server_hall hall;
+	struct host_harness host;
 	uint64_t deadline_ns;
 
 	(void)state;
 	request.timeout_ms = 500;
-	server_hall_open(&hall, "", 30);
-	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
+	host_harness_open(&host, "", 30);
+	assert_int_equal(ask_for_group(&host, &request, &client), CONTROL_EVENT_OFFER);
 	deadline_ns = runtime_deadline_ns(90000); /* not stepped any more: a process that was stopped */
 	do {
-		server_hall_state(&hall, &answer);
+		host_harness_state(&host, &answer);
 		assert_false(runtime_past(deadline_ns));
 	} while (answer.state.group_count);
 	control_client_close(client);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 /* The machine stood still for ten minutes, and all processes on it: neither side takes that for the other's end. */
@@ -325,31 +325,31 @@ static void time_that_passed_for_nobody_ends_nothing(void **state)
 	struct control_request request = request_of(2, 7);
 	static uint64_t now_ns;
 	struct control_client *client;
-	struct server_hall hall;
+	struct host_harness host;
 	int newcomer;
 
 	(void)state;
 	now_ns = clock_now_ns();
 	clock_set_fake(&now_ns);
-	server_hall_open(&hall, "", 30);
-	newcomer = server_hall_dial(hall.port); /* let in before the next one, and still about to prove the secret */
-	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
+	host_harness_open(&host, "", 30);
+	newcomer = host_harness_dial(host.port); /* let in before the next one, and still about to prove the secret */
+	assert_int_equal(ask_for_group(&host, &request, &client), CONTROL_EVENT_OFFER);
 	__atomic_store_n(&now_ns, now_ns + 600 * NS_PER_S, __ATOMIC_RELAXED);
-	server_hall_state(&hall, &answer); /* it has looked at all its clients since */
+	host_harness_state(&host, &answer); /* it has looked at all its clients since */
 	assert_int_equal(answer.state.group_count, 1);
 	assert_int_equal(answer.state.strangers, 0);
 	close(newcomer);
 	assert_int_equal(control_client_step(client, &answer), CONTROL_EVENT_NONE);
 	clock_set_fake(NULL);
 	control_client_close(client);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 /* ---- metrics ---- */
 
 static void get(uint16_t port, const char *request, char *text, size_t room)
 {
-	int fd = server_hall_dial(port);
+	int fd = host_harness_dial(port);
 	size_t count = 0;
 	ssize_t got;
 
@@ -365,41 +365,41 @@ static void metrics_are_prometheus_text(void **state)
 	struct control_request request = request_of(4, 8);
 	static char text[DAEMON_METRICS_BYTES];
 	struct control_client *client;
-	struct server_hall hall;
+	struct host_harness host;
 
 	(void)state;
 	memcpy(request.name, "a \"b\\", 6);
-	server_hall_open(&hall, "--metrics 127.0.0.1:0", 30);
-	assert_int_equal(ask_for_group(&hall, &request, &client), CONTROL_EVENT_OFFER);
-	get(hall.metrics_port, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", text, sizeof(text));
+	host_harness_open(&host, "--metrics 127.0.0.1:0", 30);
+	assert_int_equal(ask_for_group(&host, &request, &client), CONTROL_EVENT_OFFER);
+	get(host.metrics_port, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", text, sizeof(text));
 	assert_memory_equal(text, "HTTP/1.1 200 OK\r\n", 17);
 	assert_non_null(strstr(text, "\ntributaryd_groups 1\n"));
 	assert_non_null(strstr(text, "\ntributaryd_group_members{group=\"a _b_\",id=\"08080808\"} 4\n"));
 	assert_non_null(strstr(text, "\n# TYPE tributaryd_received_bytes_total counter\n"));
 	for (const char *line = strstr(text, "\r\n\r\n") + 4; *line; line += strcspn(line, "\n") + 1)
 		assert_true(!strncmp(line, "# ", 2) || !strncmp(line, "tributaryd_", 11));
-	get(hall.metrics_port, "GET / HTTP/1.1\r\n\r\n", text, sizeof(text));
+	get(host.metrics_port, "GET / HTTP/1.1\r\n\r\n", text, sizeof(text));
 	assert_memory_equal(text, "HTTP/1.1 404", 12);
-	get(hall.metrics_port, "POST /metrics HTTP/1.1\r\n\r\n", text, sizeof(text));
+	get(host.metrics_port, "POST /metrics HTTP/1.1\r\n\r\n", text, sizeof(text));
 	assert_memory_equal(text, "HTTP/1.1 405", 12);
 	control_client_close(client);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 static void who_never_ends_a_request_for_metrics_is_closed(void **state)
 {
 	char text[2000], line[1500];
-	struct server_hall hall;
+	struct host_harness host;
 
 	(void)state;
-	server_hall_open(&hall, "--metrics 127.0.0.1:0", 30);
+	host_harness_open(&host, "--metrics 127.0.0.1:0", 30);
 	memset(line, 'a', sizeof(line));
 	line[sizeof(line) - 1] = '\0';
-	get(hall.metrics_port, line, text, sizeof(text));
+	get(host.metrics_port, line, text, sizeof(text));
 	assert_string_equal(text, "");
-	get(hall.metrics_port, "GET /metrics HTTP/1.1\r\n\r\n", text, sizeof(text));
+	get(host.metrics_port, "GET /metrics HTTP/1.1\r\n\r\n", text, sizeof(text));
 	assert_memory_equal(text, "HTTP/1.1 200", 12);
-	server_hall_close(&hall);
+	host_harness_close(&host);
 }
 
 int main(void)

@@ -5,9 +5,9 @@
  */
 #include "base/log.h"
 #include "blow.h"
-#include "server_hall.h"
+#include "host_harness.h"
 #include "support/runtime.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 #include "unit/reduce/elements.h"
 
 #include <setjmp.h>
@@ -27,7 +27,7 @@
 #include "support/parallel.h"
 
 enum {
-	HALLS_MAX = 3,
+	HOSTS_MAX = 3,
 	SPECS = 40,
 	OPEN = 12,
 	ROUNDS_LONG = 20,
@@ -115,10 +115,10 @@ struct pace {
 	int error;
 };
 struct run {
-	struct party *party;
+	struct harness *harness;
 	const struct expected *expected; /* NULL: only that they end */
-	struct pace paces[PARTY_MAX];
-	size_t specs, gone; /* gone: that member is dead from then on; PARTY_MAX: none */
+	struct pace paces[GROUP_HARNESS_MAX];
+	size_t specs, gone; /* gone: that member is dead from then on; GROUP_HARNESS_MAX: none */
 	size_t wrong;
 };
 
@@ -138,7 +138,7 @@ static void flight_post(struct run *run, struct pace *pace, size_t member)
 		memcpy(flight->recv, send, spec_bytes(&specs[spec]));
 		send = flight->recv;
 	}
-	pace->error = aggregate_reduce_all(run->party->members[member].group, send, flight->recv, specs[spec].count,
+	pace->error = aggregate_reduce_all(run->harness->members[member].group, send, flight->recv, specs[spec].count,
 					   specs[spec].type, specs[spec].operation, &flight->request);
 	if (pace->error < 0 || !flight->request) {
 		flight->request = NULL;
@@ -192,17 +192,17 @@ static int run_all(struct run *run, struct random *random)
 	uint64_t deadline_ns = runtime_deadline_ns(STILL_MS);
 	int r = 0;
 
-	for (size_t m = 0; m < run->party->count; m++)
+	for (size_t m = 0; m < run->harness->count; m++)
 		run->paces[m].laziness = (unsigned)random_below(random, 8);
 	for (;;) {
 		bool over = true, moved = false;
 
-		for (size_t i = 0; i < run->party->count; i++) {
-			size_t m = (size_t)random_below(random, run->party->count);
+		for (size_t i = 0; i < run->harness->count; i++) {
+			size_t m = (size_t)random_below(random, run->harness->count);
 
 			moved |= m != run->gone && pace_step(run, m, random);
 		}
-		for (size_t m = 0; m < run->party->count; m++)
+		for (size_t m = 0; m < run->harness->count; m++)
 			over &= m == run->gone || run->paces[m].error < 0 || run->paces[m].done == run->specs;
 		if (over)
 			break;
@@ -213,29 +213,29 @@ static int run_all(struct run *run, struct random *random)
 		else
 			usleep(200);
 	}
-	for (size_t m = 0; m < run->party->count && r == 0; m++)
+	for (size_t m = 0; m < run->harness->count && r == 0; m++)
 		r = m == run->gone ? 0 : run->paces[m].error;
 	return r;
 }
 
 static void run_end(struct run *run)
 {
-	for (size_t m = 0; m < run->party->count; m++)
+	for (size_t m = 0; m < run->harness->count; m++)
 		for (size_t i = 0; i < OPEN; i++)
 			if (run->paces[m].flights[i].request)
 				free(run->paces[m].flights[i].recv);
 	free(run);
 }
 
-static struct run *run_new(struct party *party, const struct expected *results)
+static struct run *run_new(struct harness *harness, const struct expected *results)
 {
 	struct run *run = calloc(1, sizeof(*run));
 
 	assert_non_null(run);
-	run->party = party;
+	run->harness = harness;
 	run->expected = results;
 	run->specs = SPECS;
-	run->gone = PARTY_MAX;
+	run->gone = GROUP_HARNESS_MAX;
 	return run;
 }
 
@@ -245,9 +245,9 @@ struct scene {
 	const char *leaves, *aggregator_leaves;
 	size_t struck; /* so many of the aggregators use the transport that errs; the first ones */
 	bool verify;
-	struct party party;
-	struct cluster_aggregator aggregators[HALLS_MAX];
-	struct server_hall halls[HALLS_MAX];
+	struct harness harness;
+	struct cluster_aggregator aggregators[HOSTS_MAX];
+	struct host_harness hosts[HOSTS_MAX];
 	struct random random;
 };
 
@@ -255,29 +255,29 @@ static void members_open(struct scene *scene)
 {
 	struct params params;
 
-	party_params(&params);
+	group_harness_params(&params);
 	params.aggregate_direct_bytes = DIRECT_BYTES;
 	params.aggregate_segment_bytes = 16 << 10; /* and so nothing is split */
 	params.verify = scene->verify;
 	if (scene->aggregator_leaves)
-		snprintf(params.secret, sizeof(params.secret), "%s", server_hall_secret_path);
-	assert_int_equal(party_gather(&scene->party, &params, scene->leaves), 0);
+		snprintf(params.secret, sizeof(params.secret), "%s", host_harness_secret_path);
+	assert_int_equal(group_harness_gather(&scene->harness, &params, scene->leaves), 0);
 	for (size_t i = 0; scene->aggregator_leaves && scene->aggregator_leaves[i]; i++)
 		scene->aggregators[i] = (struct cluster_aggregator){ .address = "127.0.0.1",
-								     .port = scene->halls[i].port,
+								     .port = scene->hosts[i].port,
 								     .leaf = scene->aggregator_leaves[i] - 'a',
 								     .rate_Bps = UINT64_C(1250000000) };
-	party_slow_hosts(&scene->party);
-	scene->party.cluster.aggregators = scene->aggregators;
-	scene->party.cluster.aggregator_count = scene->aggregator_leaves ? strlen(scene->aggregator_leaves) : 0;
+	group_harness_slow_hosts(&scene->harness);
+	scene->harness.cluster.aggregators = scene->aggregators;
+	scene->harness.cluster.aggregator_count = scene->aggregator_leaves ? strlen(scene->aggregator_leaves) : 0;
 }
 
 static void scene_open(struct scene *scene, uint64_t seed)
 {
 	random_init(&scene->random, seed);
 	for (size_t i = 0; scene->aggregator_leaves && scene->aggregator_leaves[i]; i++)
-		server_hall_open_over(&scene->halls[i], "--drain 60", 60,
-				      i < scene->struck ? &blow_ops : &transport_tcp);
+		host_harness_open_over(&scene->hosts[i], "--drain 60", 60,
+				       i < scene->struck ? &blow_ops : &transport_tcp);
 	members_open(scene);
 }
 
@@ -285,22 +285,22 @@ static size_t servers_of(const struct scene *scene)
 {
 	struct aggregate_facts facts;
 
-	aggregate_facts(scene->party.members[0].group, &facts);
+	aggregate_facts(scene->harness.members[0].group, &facts);
 	return facts.servers;
 }
 
 static void scene_close(struct scene *scene)
 {
-	party_close(&scene->party);
+	group_harness_close(&scene->harness);
 	for (size_t i = 0; scene->aggregator_leaves && scene->aggregator_leaves[i]; i++)
-		server_hall_close(&scene->halls[i]);
+		host_harness_close(&scene->hosts[i]);
 }
 
 static const struct expected *expect(const char *leaves)
 {
 	struct scene scene = { .leaves = leaves };
 	struct expected *at = expected;
-	struct aggregate_request *requests[PARTY_MAX] = { 0 };
+	struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
 
 	while (at->leaves && strcmp(at->leaves, leaves))
 		at++;
@@ -308,20 +308,20 @@ static const struct expected *expect(const char *leaves)
 		return at;
 	at->leaves = leaves;
 	scene_open(&scene, 1);
-	assert_int_equal(party_connect(&scene.party), 0);
+	assert_int_equal(group_harness_connect(&scene.harness), 0);
 	for (size_t spec = 0; spec < SPECS; spec++) {
-		uint8_t *recv[PARTY_MAX];
+		uint8_t *recv[GROUP_HARNESS_MAX];
 
-		for (size_t m = 0; m < scene.party.count; m++) {
+		for (size_t m = 0; m < scene.harness.count; m++) {
 			recv[m] = malloc(spec_bytes(&specs[spec]));
-			assert_int_equal(party_reduce(&scene.party.members[m], spec_input(spec, m), recv[m],
-						      specs[spec].count, specs[spec].type, specs[spec].operation,
-						      &requests[m]),
+			assert_int_equal(group_harness_reduce(&scene.harness.members[m], spec_input(spec, m), recv[m],
+							      specs[spec].count, specs[spec].type,
+							      specs[spec].operation, &requests[m]),
 					 0);
 		}
-		assert_int_equal(party_finish(&scene.party, requests), 0);
+		assert_int_equal(group_harness_finish(&scene.harness, requests), 0);
 		at->results[spec] = recv[0];
-		for (size_t m = 1; m < scene.party.count; m++)
+		for (size_t m = 1; m < scene.harness.count; m++)
 			free(recv[m]);
 	}
 	scene_close(&scene);
@@ -335,7 +335,7 @@ static void goes_through(struct scene *scene, const char *what, uint64_t seed)
 	uint64_t began_ns = runtime_now_ns();
 
 	for (unsigned again = 0; again < 2; again++) {
-		struct run *run = run_new(&scene->party, results);
+		struct run *run = run_new(&scene->harness, results);
 		int r = run_all(run, &scene->random);
 
 		if (r < 0 || run->wrong)
@@ -368,7 +368,7 @@ static void strike(enum stroke stroke, size_t layout, size_t struck, bool one_wa
 	(void)expect(scene.leaves);
 	blow_set(STROKE_NONE, false, 0, 0);
 	scene_open(&scene, seed);
-	assert_int_equal(party_connect(&scene.party), 0);
+	assert_int_equal(group_harness_connect(&scene.harness), 0);
 	assert_true(servers_of(&scene) > 0);
 	blow_set(stroke, one_way,
 		 1 + (int64_t)random_below(&scene.random, stroke == STROKE_ANY                              ? 400
@@ -453,7 +453,8 @@ static void *reap(void *arg)
 
 	for (size_t i = 0; i < strlen(reaper->scene->aggregator_leaves); i++) {
 		usleep((useconds_t)random_below(&reaper->random, 20000));
-		server_hall_close(&reaper->scene->halls[i]); /* as sudden as the end of a process: nothing is drained */
+		host_harness_close(
+			&reaper->scene->hosts[i]); /* as sudden as the end of a process: nothing is drained */
 	}
 	return NULL;
 }
@@ -470,10 +471,10 @@ static void one_after_the_other_is_lost(void **state)
 		int r = 0;
 
 		scene_open(&scene, seed);
-		assert_int_equal(party_connect(&scene.party), 0);
+		assert_int_equal(group_harness_connect(&scene.harness), 0);
 		assert_int_equal(servers_of(&scene), 3);
 		random_init(&reaper.random, seed);
-		run = run_new(&scene.party, results);
+		run = run_new(&scene.harness, results);
 		assert_int_equal(pthread_create(&reaper.thread, NULL, reap, &reaper), 0);
 		for (unsigned i = 0; i < 4 && r == 0; i++) {
 			run->specs = (i + 1) * SPECS;
@@ -484,7 +485,7 @@ static void one_after_the_other_is_lost(void **state)
 			fail_msg("seed %llu: %s, %zu wrong results", (unsigned long long)seed, strerror(-r),
 				 run->wrong);
 		run_end(run);
-		party_close(&scene.party);
+		group_harness_close(&scene.harness);
 	}
 }
 
@@ -517,25 +518,25 @@ static void one_that_is_told_to_end_is_done_without(void **state)
 	(void)state;
 	assert_non_null(answer);
 	scene_open(&scene, runtime_seed());
-	assert_int_equal(party_connect(&scene.party), 0);
+	assert_int_equal(group_harness_connect(&scene.harness), 0);
 	assert_int_equal(servers_of(&scene), 2);
 	atomic_store(&losses, 0);
 	log_set_sink(listen_for_losses);
-	run = run_new(&scene.party, results);
+	run = run_new(&scene.harness, results);
 	run->specs = 10;
 	assert_int_equal(run_all(run, &scene.random), 0);
-	server_hall_tell_to_end(&scene.halls[0]);
-	while (!server_hall_has_ended(&scene.halls[0]) && !runtime_past(deadline_ns)) {
+	host_harness_tell_to_end(&scene.hosts[0]);
+	while (!host_harness_has_ended(&scene.hosts[0]) && !runtime_past(deadline_ns)) {
 		run->specs += 10;
 		assert_int_equal(run_all(run, &scene.random), 0);
 	}
 	log_set_sink(NULL);
-	assert_true(server_hall_has_ended(&scene.halls[0]));
-	server_hall_state(&scene.halls[1], answer);
+	assert_true(host_harness_has_ended(&scene.hosts[0]));
+	host_harness_state(&scene.hosts[1], answer);
 	segments = answer->state.segments;
 	run->specs += SPECS;
 	assert_int_equal(run_all(run, &scene.random), 0);
-	server_hall_state(&scene.halls[1], answer);
+	host_harness_state(&scene.hosts[1], answer);
 	assert_int_equal(run->wrong, 0);
 	assert_int_equal(atomic_load(&losses), 0);
 	assert_true(answer->state.segments > segments);
@@ -557,14 +558,14 @@ static void nothing_is_lost_at_the_end_of_a_group(void **state)
 		struct run *run;
 
 		scene_open(&scene, runtime_seed());
-		assert_int_equal(party_connect(&scene.party), 0);
+		assert_int_equal(group_harness_connect(&scene.harness), 0);
 		assert_int_equal(servers_of(&scene), 2);
 		atomic_store(&losses, 0);
 		log_set_sink(listen_for_losses);
-		run = run_new(&scene.party, results);
+		run = run_new(&scene.harness, results);
 		assert_int_equal(run_all(run, &scene.random), 0);
 		for (size_t i = 0; i < 3; i++) {
-			struct party_member *member = &scene.party.members[round ? 2 - i : i];
+			struct group_harness_member *member = &scene.harness.members[round ? 2 - i : i];
 
 			aggregate_close_group(member->group);
 			member->group = NULL;
@@ -588,7 +589,7 @@ static void while_a_group_comes_together(void **state)
 		random_init(&scene.random, seed);
 		blow_set(STROKE_ANY, false, 1, (int64_t)random_below(&scene.random, 12));
 		scene_open(&scene, seed);
-		assert_int_equal(party_connect(&scene.party), 0);
+		assert_int_equal(group_harness_connect(&scene.harness), 0);
 		print_message("%zu aggregators of 2; ", servers_of(&scene));
 		goes_through(&scene, "coming together", seed);
 		scene_close(&scene);
@@ -607,14 +608,14 @@ static void with_a_member_it_is_an_error_everywhere(void **state)
 
 		blow_set(STROKE_NONE, false, 0, 0);
 		scene_open(&scene, seed);
-		assert_int_equal(party_connect(&scene.party), 0);
-		run = run_new(&scene.party, results);
+		assert_int_equal(group_harness_connect(&scene.harness), 0);
+		run = run_new(&scene.harness, results);
 		run->specs = 1 + random_below(&scene.random, 20);
 		assert_int_equal(run_all(run, &scene.random), 0);
 		blow_set(STROKE_ANY, false, 1 + (int64_t)random_below(&scene.random, 20), 0);
 		run->gone = random_below(&scene.random, 4);
-		aggregate_close_group(scene.party.members[run->gone].group);
-		scene.party.members[run->gone].group = NULL;
+		aggregate_close_group(scene.harness.members[run->gone].group);
+		scene.harness.members[run->gone].group = NULL;
 		run->specs = 2 * SPECS;
 		r = run_all(run, &scene.random);
 		for (size_t m = 0; m < 4; m++)
@@ -626,7 +627,7 @@ static void with_a_member_it_is_an_error_everywhere(void **state)
 	}
 }
 
-/* ----------------------------------------------------------------------------------------------------------- the hall */
+/* ----------------------------------------------------------------------------------------------------------- the host */
 
 static uint8_t *pool_make(enum reduce_type type, struct random *random)
 {
@@ -641,11 +642,11 @@ static uint8_t *pool_make(enum reduce_type type, struct random *random)
 	return pool;
 }
 
-static int hall_set_up(void **state)
+static int host_harness_set_up(void **state)
 {
 	struct random random;
 
-	if (server_hall_secret_make(state) < 0)
+	if (host_harness_secret_make(state) < 0)
 		return -1;
 	random_init(&random, runtime_seed());
 	for (size_t i = 0; i < 3; i++)
@@ -656,12 +657,12 @@ static int hall_set_up(void **state)
 	return 0;
 }
 
-static int hall_clear_up(void **state)
+static int host_harness_clear_up(void **state)
 {
 	for (size_t i = 0; i < REDUCE_TYPE_COUNT; i++)
 		free(pools[i]);
 	expected_forget();
-	return server_hall_secret_remove(state);
+	return host_harness_secret_remove(state);
 }
 
 int main(int argc, char **argv)
@@ -682,5 +683,5 @@ int main(int argc, char **argv)
 	runtime_start(argv[0], 110);
 	if (runtime_long())
 		runtime_watchdog(3600);
-	return parallel_run_group_tests(tests, hall_set_up, hall_clear_up);
+	return parallel_run_group_tests(tests, host_harness_set_up, host_harness_clear_up);
 }

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "truth.h"
+#include "ground_truth.h"
 #include "oracle.h"
 #include "base/random.h"
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "truth.h"
+#include "ground_truth.h"
 
 /* Two sockets, each with a switch of `width` GPUs and a NIC. */
 static void build(struct topology *topology, unsigned width)

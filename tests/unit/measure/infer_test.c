@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "truth.h"
+#include "ground_truth.h"
 
 enum { RESULTS_MAX = 32, FLOWS_MAX = 8, REPEATS = 12 };
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "truth.h"
+#include "ground_truth.h"
 #include "measure/simulate_probe.h"
 
 #define SECOND UINT64_C(1000000000)

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "truth.h"
+#include "ground_truth.h"
 
 enum { CALLS_MOST = 2000, BUFFER_BYTES = 2 << 20 };
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "truth.h"
+#include "ground_truth.h"
 #include "oracle.h"
 #include "base/random.h"
 

@@ -5,7 +5,7 @@
  * so a bound far above says too little. Hops and what they charge are the planner's model, which make_test holds to the
  * verifier. All machines of topo/ (TRIBUTARY_SOURCE), rings, trees and chains.
  */
-#include "box.h"
+#include "machine_spec.h"
 
 #include "base/log.h"
 #include "plan/model.h"
@@ -261,7 +261,7 @@ static void try_subset(const char *name, const struct topology *topology, const 
 		       struct tally *tally)
 {
 	for (unsigned hosts = 1; hosts <= (all->nic_count ? 3U : 1U); hosts++) {
-		struct plan_request request = box_subset(all, mask, hosts);
+		struct plan_request request = machine_subset(all, mask, hosts);
 
 		for (int pattern = PLAN_RING; pattern <= PLAN_CHAIN; pattern++)
 			try_case(name, topology, &request, (enum plan_pattern)pattern, tally);
@@ -371,21 +371,21 @@ static void the_same_for_machines_that_nobody_has(void **state)
 
 	(void)state;
 	glp_term_out(GLP_OFF);
-	for (size_t i = 0; i < box_spec_count; i++) {
+	for (size_t i = 0; i < machine_spec_count; i++) {
 		struct tally tally = { .most = 1 };
 		struct plan_request all;
 		struct topology topology;
 		bool is_large;
 
-		box_build(&box_specs[i], 7, &topology);
+		machine_spec_build(&machine_specs[i], 7, &topology);
 		assert_int_equal(plan_request_all(&topology, &all), 0);
 		is_large = all.gpu_count > 8;
 		if (all.gpu_count >= FEW && (!is_large || GPUS_MOST > 8) && fit++ % CASE_STEP == 0)
-			try_subset(box_specs[i].name, &topology, &all, is_large ? 0x5757 : (1U << all.gpu_count) - 1,
-				   &tally);
+			try_subset(machine_specs[i].name, &topology, &all,
+				   is_large ? 0x5757 : (1U << all.gpu_count) - 1, &tally);
 		topology_fini(&topology);
 		if (tally.cases)
-			print_tally(box_specs[i].name, &tally);
+			print_tally(machine_specs[i].name, &tally);
 		sum.cases += tally.cases;
 	}
 	glp_free_env();

@@ -1,5 +1,5 @@
 /* Direct heads: against every set of heads with every NIC, verified one by one; what a set has of them; what is refused. */
-#include "box.h"
+#include "machine_spec.h"
 #include "set_check.h"
 
 #include "base/log.h"
@@ -17,19 +17,19 @@
 
 #include <cmocka.h>
 
-static const struct box_spec switched = { .name = "NVSwitch, a NIC for two GPUs",
-					  .gpus = 8,
-					  .nics = 4,
-					  .sockets = 2,
-					  .switches = 4,
-					  .gdr = true,
-					  .nvswitch_rate = 2400,
-					  .gpu_rate = 240,
-					  .uplink_rate = 240,
-					  .socket_rate = 300,
-					  .memory_rate = 1000,
-					  .nic_rate = 240,
-					  .wire_rate = 120 };
+static const struct machine_spec switched = { .name = "NVSwitch, a NIC for two GPUs",
+					      .gpus = 8,
+					      .nics = 4,
+					      .sockets = 2,
+					      .switches = 4,
+					      .gdr = true,
+					      .nvswitch_rate = 2400,
+					      .gpu_rate = 240,
+					      .uplink_rate = 240,
+					      .socket_rate = 300,
+					      .memory_rate = 1000,
+					      .nic_rate = 240,
+					      .wire_rate = 120 };
 
 static struct plan_channel channel_from(const struct plan_request *request, size_t head, size_t nic)
 {
@@ -68,7 +68,7 @@ static uint64_t best_of_all(const struct topology *topology, const struct plan_r
 	return best_Bps;
 }
 
-static void compare_with_all(const struct box_spec *spec, unsigned mask, unsigned hosts)
+static void compare_with_all(const struct machine_spec *spec, unsigned mask, unsigned hosts)
 {
 	struct plan_request all, request;
 	struct topology topology;
@@ -76,9 +76,9 @@ static void compare_with_all(const struct box_spec *spec, unsigned mask, unsigne
 	struct plan plan;
 	uint64_t best_Bps;
 
-	box_build(spec, 11, &topology);
+	machine_spec_build(spec, 11, &topology);
 	assert_int_equal(plan_request_all(&topology, &all), 0);
-	request = box_subset(&all, mask, hosts);
+	request = machine_subset(&all, mask, hosts);
 	if (request.nic_count > 4)
 		request.nic_count = 4;
 	assert_int_equal(plan_make(&topology, &request, PLAN_DIRECT, &plan), 0);
@@ -96,11 +96,11 @@ static void compare_with_all(const struct box_spec *spec, unsigned mask, unsigne
 static void no_other_heads_move_more(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < box_spec_count; i++)
-		for (unsigned mask = 1; mask < 1U << box_specs[i].gpus && mask < 256; mask += 6)
+	for (size_t i = 0; i < machine_spec_count; i++)
+		for (unsigned mask = 1; mask < 1U << machine_specs[i].gpus && mask < 256; mask += 6)
 			for (unsigned hosts = 1; hosts <= 2; hosts++)
 				if (__builtin_popcount(mask) <= 4)
-					compare_with_all(&box_specs[i], mask, hosts);
+					compare_with_all(&machine_specs[i], mask, hosts);
 	for (unsigned mask = 1; mask < 256; mask += 5)
 		if (__builtin_popcount(mask) <= 5)
 			compare_with_all(&switched, mask, 2);
@@ -114,7 +114,7 @@ static void every_nic_has_a_head_that_is_near(void **state)
 	struct plan plan;
 
 	(void)state;
-	box_build(&switched, 1, &topology);
+	machine_spec_build(&switched, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	request.hosts = 4;
 	assert_int_equal(plan_make(&topology, &request, PLAN_DIRECT, &plan), 0);
@@ -132,7 +132,7 @@ static void every_nic_has_a_head_that_is_near(void **state)
 /* What each head takes in is seven times its part. */
 static void a_slow_switch_wants_more_heads_than_nics(void **state)
 {
-	struct box_spec spec = switched;
+	struct machine_spec spec = switched;
 	struct plan_request request;
 	struct topology topology;
 	struct plan plan;
@@ -140,7 +140,7 @@ static void a_slow_switch_wants_more_heads_than_nics(void **state)
 	(void)state;
 	spec.nvswitch_rate = 700;
 	spec.wire_rate = 240;
-	box_build(&spec, 1, &topology);
+	machine_spec_build(&spec, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	request.hosts = 2;
 	assert_int_equal(plan_make(&topology, &request, PLAN_DIRECT, &plan), 0);
@@ -153,13 +153,13 @@ static void a_slow_switch_wants_more_heads_than_nics(void **state)
 static void little_work_still_gives_heads(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < box_spec_count; i++) {
+	for (size_t i = 0; i < machine_spec_count; i++) {
 		struct plan_request request;
 		struct topology topology;
 		struct diag diag;
 		struct plan plan;
 
-		box_build(&box_specs[i], 1, &topology);
+		machine_spec_build(&machine_specs[i], 1, &topology);
 		assert_int_equal(plan_request_all(&topology, &request), 0);
 		for (request.hosts = 1; request.hosts <= 2; request.hosts++) {
 			request.work_limit = 1;
@@ -178,7 +178,7 @@ static void the_verifier_refuses_a_head_twice(void **state)
 	struct plan plan;
 
 	(void)state;
-	box_build(&switched, 1, &topology);
+	machine_spec_build(&switched, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	request.hosts = 2;
 	assert_int_equal(plan_make(&topology, &request, PLAN_DIRECT, &plan), 0);
@@ -199,7 +199,7 @@ static void the_verifier_charges_what_a_head_takes_in(void **state)
 	uint64_t rate_Bps;
 
 	(void)state;
-	box_build(&switched, 1, &topology);
+	machine_spec_build(&switched, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	plan.channels[0] = channel_from(&request, 0, 0);
 	plan.channels[1] = channel_from(&request, 5, 0);
@@ -219,18 +219,18 @@ static unsigned mask_of_heads(const struct plan *plan)
 
 static void a_set_has_heads_where_a_switch_joins_all(void **state)
 {
-	struct box_spec unswitched = switched;
+	struct machine_spec unswitched = switched;
 	struct plan_request all;
 	struct topology topology;
 	struct plan_set set;
 	double ring, tree;
 
 	(void)state;
-	box_build(&switched, 1, &topology);
+	machine_spec_build(&switched, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &all), 0);
 	for (unsigned mask = 1; mask < 256; mask += 14) {
 		for (int where = 0; where < PLAN_WHERE_COUNT; where++) {
-			struct plan_request request = box_subset(&all, mask, 2);
+			struct plan_request request = machine_subset(&all, mask, 2);
 			int r = plan_make_set(&topology, &request, (enum plan_where)where, &set);
 
 			if (r == -ENODATA)
@@ -249,7 +249,7 @@ static void a_set_has_heads_where_a_switch_joins_all(void **state)
 	}
 	topology_fini(&topology);
 	unswitched.nvswitch_rate = 0;
-	box_build(&unswitched, 1, &topology);
+	machine_spec_build(&unswitched, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &all), 0);
 	assert_int_equal(plan_make_set(&topology, &all, PLAN_SEVERAL_HOSTS, &set), 0);
 	assert_false(set.has[PLAN_DIRECT]);
@@ -267,7 +267,7 @@ static void nccl_counts_what_the_heads_move(void **state)
 	struct plan_set set;
 
 	(void)state;
-	box_build(&switched, 1, &topology);
+	machine_spec_build(&switched, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make_set(&topology, &request, PLAN_SEVERAL_HOSTS, &set), 0);
 	for (unsigned gain = 500; gain <= 2000; gain += 500) {
@@ -295,7 +295,7 @@ static void a_graph_file_has_them_with_the_chains(void **state)
 	struct plan_set set;
 
 	(void)state;
-	box_build(&switched, 1, &topology);
+	machine_spec_build(&switched, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make_set(&topology, &request, PLAN_SEVERAL_HOSTS, &set), 0);
 	assert_int_equal(graph_xml_of_set(&topology, &request, &set, &numbers, &graphs, &diag), 0);
@@ -324,7 +324,7 @@ static void without_memory_there_are_no_heads_and_no_leak(void **state)
 	uint64_t calls;
 
 	(void)state;
-	box_build(&switched, 1, &topology);
+	machine_spec_build(&switched, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	request.hosts = 2;
 	sys_fault_set(SYS_FAULT_MEMORY, 0, 0);

@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
-#include "unit/plan/box.h"
+#include "unit/plan/machine_spec.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -128,11 +128,11 @@ static void loads_say_the_same_as_the_rate(void **state)
 	unsigned plans = 0;
 
 	(void)state;
-	for (size_t i = 0; i < box_spec_count; i++) {
+	for (size_t i = 0; i < machine_spec_count; i++) {
 		struct topology topology;
 		struct plan_request request;
 
-		box_build(&box_specs[i], 7 + i, &topology);
+		machine_spec_build(&machine_specs[i], 7 + i, &topology);
 		assert_int_equal(plan_request_all(&topology, &request), 0);
 		for (request.hosts = 1; request.hosts <= (request.nic_count ? 3U : 1U); request.hosts++) {
 			for (int pattern = 0; pattern < PLAN_PATTERN_COUNT && request.gpu_count <= 8; pattern++) {

@@ -4,7 +4,7 @@
  * allowed, and against what NCCL would choose from our graph file without the tuner.
  */
 #include "base/log.h"
-#include "box.h"
+#include "machine_spec.h"
 #include "predict_costs.h"
 
 #include <dirent.h>
@@ -163,7 +163,7 @@ static void try_machine(const char *name, const struct topology *topology,
 	last = (1U << all.gpu_count) - 1;
 	step = all.gpu_count > 8 ? LARGE_STEP : SUBSET_STEP;
 	for (unsigned mask = 1; mask <= last; mask = mask < last && mask + step > last ? last : mask + step) {
-		struct plan_request request = box_subset(&all, mask, 2);
+		struct plan_request request = machine_subset(&all, mask, 2);
 
 		try_subset(name, topology, &request, tallies);
 	}

@@ -1,4 +1,4 @@
-#include "box.h"
+#include "machine_spec.h"
 
 #include "base/log.h"
 #include "base/sys.h"
@@ -22,15 +22,15 @@ struct tally {
 	double slowest_ms, total_ms, worst;
 };
 
-static void plan_one(const struct box_spec *spec, const struct topology *topology, const struct plan_request *request,
-		     enum plan_pattern pattern, struct tally *tally)
+static void plan_one(const struct machine_spec *spec, const struct topology *topology,
+		     const struct plan_request *request, enum plan_pattern pattern, struct tally *tally)
 {
-	double start_ms = box_cpu_ms(), ms, share;
+	double start_ms = machine_cpu_ms(), ms, share;
 	struct plan plan;
 	struct diag diag;
 
 	assert_int_equal(plan_make(topology, request, pattern, &plan), 0);
-	ms = box_cpu_ms() - start_ms;
+	ms = machine_cpu_ms() - start_ms;
 	if (plan_verify(topology, request, &plan, &diag) < 0)
 		fail_msg("%s, %zu GPUs, %u hosts, %s: %s", spec->name, request->gpu_count, request->hosts,
 			 pattern_words[pattern], diag.text);
@@ -77,19 +77,19 @@ static unsigned sample_step(void)
 }
 
 /* Subsets of up to eight GPUs: each one. */
-static struct tally plan_subsets(const struct box_spec *spec)
+static struct tally plan_subsets(const struct machine_spec *spec)
 {
 	struct tally tally = { .worst = 1 };
 	struct plan_request all;
 	struct topology topology;
 	unsigned last, step = spec->gpus > 8 ? sample_step() : SUBSET_STEP;
 
-	box_build(spec, 11, &topology);
+	machine_spec_build(spec, 11, &topology);
 	assert_int_equal(plan_request_all(&topology, &all), 0);
 	last = (1U << all.gpu_count) - 1;
 	for (unsigned mask = 1; mask <= last; mask = mask < last && mask + step > last ? last : mask + step) {
 		for (unsigned hosts = 1; hosts <= 3; hosts++) {
-			struct plan_request request = box_subset(&all, mask, hosts);
+			struct plan_request request = machine_subset(&all, mask, hosts);
 
 			request.crossnic = hosts == 3;
 			for (int pattern = 0; pattern <= PLAN_CHAIN; pattern++)
@@ -106,11 +106,11 @@ static void every_subset_gets_a_plan_that_the_verifier_accepts_and_that_is_near_
 	struct tally sum = { .worst = 1 };
 
 	(void)state;
-	for (size_t i = 0; i < box_spec_count; i++) {
-		struct tally tally = plan_subsets(&box_specs[i]);
+	for (size_t i = 0; i < machine_spec_count; i++) {
+		struct tally tally = plan_subsets(&machine_specs[i]);
 
 		assert_int_equal(tally.below_90, 0);
-		if (box_specs[i].gpus <= 8)
+		if (machine_specs[i].gpus <= 8)
 			add_tally(&sum, &tally);
 	}
 	print_tally("all of up to eight GPUs", &sum);
@@ -135,12 +135,12 @@ static void assert_same_plan(const struct topology *a, const struct plan_request
 static void the_order_of_the_graph_does_not_change_the_plan(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < box_spec_count; i++) {
+	for (size_t i = 0; i < machine_spec_count; i++) {
 		struct topology topology, shuffled;
 		struct plan_request request, other;
 		uint64_t seed = 17 + i;
 
-		box_build(&box_specs[i], 23, &topology);
+		machine_spec_build(&machine_specs[i], 23, &topology);
 		machine_shuffle(&topology, &seed, &shuffled);
 		assert_int_equal(plan_request_all(&topology, &request), 0);
 		assert_int_equal(plan_request_all(&shuffled, &other), 0);
@@ -162,7 +162,7 @@ static void two_switches_without_p2p_across_get_all_that_the_sockets_carry(void 
 	struct plan plan;
 
 	(void)state;
-	box_build(&box_sm_120, 1, &topology);
+	machine_spec_build(&machine_sm_120, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make(&topology, &request, PLAN_RING, &plan), 0);
 	assert_int_equal(plan_total_Bps(&plan), 16000000000);
@@ -175,22 +175,22 @@ static void two_switches_without_p2p_across_get_all_that_the_sockets_carry(void 
 /* Both NVLink pairs and both sockets are used once by a ring that has the fewest crossings. */
 static void of_equal_rates_the_fewest_crossings_win(void **state)
 {
-	static const struct box_spec spec = { .name = "flat",
-					      .gpus = 6,
-					      .sockets = 2,
-					      .switches = 2,
-					      .gpu_rate = 100,
-					      .uplink_rate = 900,
-					      .socket_rate = 900,
-					      .memory_rate = 9000,
-					      .p2p = BOX_P2P_SOCKET };
+	static const struct machine_spec spec = { .name = "flat",
+						  .gpus = 6,
+						  .sockets = 2,
+						  .switches = 2,
+						  .gpu_rate = 100,
+						  .uplink_rate = 900,
+						  .socket_rate = 900,
+						  .memory_rate = 9000,
+						  .p2p = MACHINE_P2P_SOCKET };
 	struct plan_request request;
 	struct topology topology;
 	struct plan plan;
 	unsigned changes = 0;
 
 	(void)state;
-	box_build(&spec, 1, &topology);
+	machine_spec_build(&spec, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make(&topology, &request, PLAN_RING, &plan), 0);
 	assert_int_equal(plan.channel_count, 1);
@@ -202,14 +202,14 @@ static void of_equal_rates_the_fewest_crossings_win(void **state)
 
 static void what_crosses_nothing_that_is_known_is_unbounded(void **state)
 {
-	static const struct box_spec spec = { .name = "unknown", .gpus = 5, .nics = 1, .sockets = 1 };
+	static const struct machine_spec spec = { .name = "unknown", .gpus = 5, .nics = 1, .sockets = 1 };
 	struct plan_request request;
 	struct topology topology;
 	struct plan plan;
 	struct diag diag;
 
 	(void)state;
-	box_build(&spec, 1, &topology);
+	machine_spec_build(&spec, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	for (unsigned hosts = 1; hosts <= 2; hosts++) {
 		request.hosts = hosts;
@@ -229,7 +229,7 @@ static void no_more_channels_than_asked_for(void **state)
 	uint64_t before_Bps = 0;
 
 	(void)state;
-	box_build(&box_specs[1], 1, &topology);
+	machine_spec_build(&machine_specs[1], 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	request.hosts = 2;
 	for (unsigned most = 1; most <= PLAN_CHANNELS_MAX; most++) {
@@ -245,13 +245,13 @@ static void no_more_channels_than_asked_for(void **state)
 static void little_work_still_gives_a_plan(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < box_spec_count; i++) {
+	for (size_t i = 0; i < machine_spec_count; i++) {
 		struct plan_request request;
 		struct topology topology;
 		struct plan plan;
 		struct diag diag;
 
-		box_build(&box_specs[i], 1, &topology);
+		machine_spec_build(&machine_specs[i], 1, &topology);
 		assert_int_equal(plan_request_all(&topology, &request), 0);
 		request.hosts = 2;
 		request.work_limit = 1;
@@ -271,7 +271,7 @@ static void wrong_requests_are_refused(void **state)
 	struct plan plan;
 
 	(void)state;
-	box_build(&box_specs[0], 1, &topology);
+	machine_spec_build(&machine_specs[0], 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &good), 0);
 	bad = good;
 	bad.gpu_count = 0;
@@ -311,7 +311,7 @@ static void without_memory_there_is_no_plan_and_no_leak(void **state)
 	uint64_t calls = 0;
 
 	(void)state;
-	box_build(&box_specs[2], 1, &topology);
+	machine_spec_build(&machine_specs[2], 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	request.hosts = 2;
 	sys_fault_set(SYS_FAULT_MEMORY, 0, 0);
@@ -330,7 +330,7 @@ static void without_memory_there_is_no_plan_and_no_leak(void **state)
 static void cuts_find_what_limits_a_machine(void **state)
 {
 	static const struct {
-		struct box_spec spec;
+		struct machine_spec spec;
 		enum plan_pattern pattern;
 		unsigned hosts;
 		uint64_t bound_Bps;
@@ -397,7 +397,7 @@ static void cuts_find_what_limits_a_machine(void **state)
 		struct topology topology;
 		uint64_t bound_Bps;
 
-		box_build(&cases[i].spec, 1, &topology);
+		machine_spec_build(&cases[i].spec, 1, &topology);
 		assert_int_equal(plan_request_all(&topology, &request), 0);
 		request.hosts = cases[i].hosts;
 		assert_int_equal(plan_bound_cuts(&topology, &request, cases[i].pattern, &bound_Bps), 0);

@@ -2,7 +2,7 @@
  * GPUs that are joined each to each: how many channels share no link is known. Of n GPUs each has n - 1 links, so no plan
  * has more than n - 1 rings at their rate; n ways from NIC to NIC; n / 2 trees, each of which charges both directions.
  */
-#include "box.h"
+#include "machine_spec.h"
 
 #include "base/log.h"
 
@@ -19,23 +19,23 @@ enum { LINK_BPS = 1000000000 };
 /* NICs, if any, that never limit. */
 static struct plan plan_of(unsigned gpus, unsigned nics, unsigned hosts, enum plan_pattern pattern)
 {
-	const struct box_spec spec = { .name = "mesh",
-				       .gpus = gpus,
-				       .nics = nics,
-				       .sockets = 1,
-				       .gdr = true,
-				       .nvlink_mesh = true,
-				       .nvlink_rate = 10,
-				       .gpu_rate = 40000,
-				       .memory_rate = 60000,
-				       .nic_rate = 40000,
-				       .wire_rate = 40000 };
+	const struct machine_spec spec = { .name = "mesh",
+					   .gpus = gpus,
+					   .nics = nics,
+					   .sockets = 1,
+					   .gdr = true,
+					   .nvlink_mesh = true,
+					   .nvlink_rate = 10,
+					   .gpu_rate = 40000,
+					   .memory_rate = 60000,
+					   .nic_rate = 40000,
+					   .wire_rate = 40000 };
 	struct plan_request request;
 	struct topology topology;
 	struct diag diag;
 	struct plan plan;
 
-	box_build(&spec, 1, &topology);
+	machine_spec_build(&spec, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	request.hosts = hosts;
 	assert_int_equal(plan_make(&topology, &request, pattern, &plan), 0);
@@ -90,19 +90,19 @@ static void as_many_ways_between_hosts_as_there_are_gpus(void **state)
 /* Sixteen would need a channel more than rings have: then they take what there is, and the trees are not the best. */
 static void a_set_does_not_lose_half_of_the_rings_to_a_number(void **state)
 {
-	const struct box_spec spec = { .name = "mesh",
-				       .gpus = 16,
-				       .sockets = 1,
-				       .nvlink_mesh = true,
-				       .nvlink_rate = 250,
-				       .gpu_rate = 250,
-				       .memory_rate = 6000 };
+	const struct machine_spec spec = { .name = "mesh",
+					   .gpus = 16,
+					   .sockets = 1,
+					   .nvlink_mesh = true,
+					   .nvlink_rate = 250,
+					   .gpu_rate = 250,
+					   .memory_rate = 6000 };
 	struct plan_request request;
 	struct topology topology;
 	struct plan_set set;
 
 	(void)state;
-	box_build(&spec, 1, &topology);
+	machine_spec_build(&spec, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make_set(&topology, &request, PLAN_ONE_HOST, &set), 0);
 	assert_true(set.channel_count * set.intra_Bps[PLAN_RING] >= 337500000000);
@@ -116,20 +116,20 @@ static void a_set_does_not_lose_half_of_the_rings_to_a_number(void **state)
  */
 static void nics_that_are_near_no_gpu_are_used_too(void **state)
 {
-	static const struct box_spec spec = { .name = "mesh",
-					      .gpus = 16,
-					      .nics = 8,
-					      .sockets = 2,
-					      .switches = 8,
-					      .gdr = true,
-					      .nvlink_mesh = true,
-					      .nvlink_rate = 250,
-					      .gpu_rate = 240,
-					      .uplink_rate = 240,
-					      .socket_rate = 500,
-					      .memory_rate = 2000,
-					      .nic_rate = 240,
-					      .wire_rate = 240 };
+	static const struct machine_spec spec = { .name = "mesh",
+						  .gpus = 16,
+						  .nics = 8,
+						  .sockets = 2,
+						  .switches = 8,
+						  .gdr = true,
+						  .nvlink_mesh = true,
+						  .nvlink_rate = 250,
+						  .gpu_rate = 240,
+						  .uplink_rate = 240,
+						  .socket_rate = 500,
+						  .memory_rate = 2000,
+						  .nic_rate = 240,
+						  .wire_rate = 240 };
 	static const struct {
 		unsigned mask;
 		uint64_t total_Bps, bound_Bps;
@@ -144,10 +144,10 @@ static void nics_that_are_near_no_gpu_are_used_too(void **state)
 	struct topology topology;
 
 	(void)state;
-	box_build(&spec, 1, &topology);
+	machine_spec_build(&spec, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &all), 0);
 	for (size_t i = 0; i < sizeof(subsets) / sizeof(subsets[0]); i++) {
-		struct plan_request request = box_subset(&all, subsets[i].mask, 2);
+		struct plan_request request = machine_subset(&all, subsets[i].mask, 2);
 		struct plan plan;
 
 		assert_int_equal(plan_make(&topology, &request, PLAN_RING, &plan), 0);

@@ -3,7 +3,7 @@
  * plan_verify_rate; and for up to six an integer program over all channels (GLPK). Of the subsets of each machine's GPUs some
  * are taken.
  */
-#include "box.h"
+#include "machine_spec.h"
 
 #include "base/log.h"
 #include "plan/model.h"
@@ -70,7 +70,7 @@ enum { PLACES = sizeof(places) / sizeof(places[0]) };
 static bool take_place(const struct plan_request *all, unsigned mask, unsigned at, size_t nics,
 		       struct plan_request *ret)
 {
-	*ret = box_subset(all, mask, places[at % PLACES].hosts);
+	*ret = machine_subset(all, mask, places[at % PLACES].hosts);
 	ret->crossnic = places[at % PLACES].crossnic;
 	ret->nic_count = ret->nic_count > nics ? nics : ret->nic_count;
 	return !ret->crossnic || (at / PLACES == PLAN_RING && ret->nic_count > 1);
@@ -132,8 +132,8 @@ static uint64_t best_of_all(const struct topology *topology, const struct plan_r
 	return best_Bps;
 }
 
-static void try_everything(const struct box_spec *spec, const struct topology *topology, struct plan_request *request,
-			   enum plan_pattern pattern)
+static void try_everything(const struct machine_spec *spec, const struct topology *topology,
+			   struct plan_request *request, enum plan_pattern pattern)
 {
 	struct plan plan;
 	struct plan tried = { .pattern = pattern, .gpu_count = request->gpu_count, .crossnic = request->crossnic };
@@ -159,11 +159,11 @@ static void four_gpus_get_the_best_of_all_plans(void **state)
 	unsigned cases = 0, step = CASE_STEP * (runtime_long() || runtime_sanitized() ? 1 : 3);
 
 	(void)state;
-	for (size_t i = 0; i < box_spec_count; i++) {
+	for (size_t i = 0; i < machine_spec_count; i++) {
 		struct plan_request all;
 		struct topology topology;
 
-		box_build(&box_specs[i], 3, &topology);
+		machine_spec_build(&machine_specs[i], 3, &topology);
 		assert_int_equal(plan_request_all(&topology, &all), 0);
 		for (unsigned mask = 1; mask < 1U << all.gpu_count; mask++) {
 			unsigned count = bits_of(mask);
@@ -178,7 +178,7 @@ static void four_gpus_get_the_best_of_all_plans(void **state)
 					continue;
 				if (!take_place(&all, mask, j, 2, &request))
 					continue;
-				try_everything(&box_specs[i], &topology, &request, (enum plan_pattern)(j / PLACES));
+				try_everything(&machine_specs[i], &topology, &request, (enum plan_pattern)(j / PLACES));
 				cases++;
 			}
 		}
@@ -284,7 +284,7 @@ static bool beaten_with(const struct plan_model *model, const unsigned *loads, s
 }
 
 /* True: the planner has said so itself, that it ran out of work before it had looked at everything. */
-static bool try_program(const struct box_spec *spec, const struct topology *topology, struct plan_request *request,
+static bool try_program(const struct machine_spec *spec, const struct topology *topology, struct plan_request *request,
 			enum plan_pattern pattern)
 {
 	struct plan_model model;
@@ -316,11 +316,11 @@ static void no_integer_program_finds_better_channels(void **state)
 
 	(void)state;
 	glp_term_out(GLP_OFF);
-	for (size_t i = 0; i < box_spec_count; i++) {
+	for (size_t i = 0; i < machine_spec_count; i++) {
 		struct plan_request all;
 		struct topology topology;
 
-		box_build(&box_specs[i], 5, &topology);
+		machine_spec_build(&machine_specs[i], 5, &topology);
 		assert_int_equal(plan_request_all(&topology, &all), 0);
 		for (unsigned mask = 1; mask < 1U << all.gpu_count && mask < 256; mask++) {
 			unsigned count = bits_of(mask);
@@ -333,7 +333,7 @@ static void no_integer_program_finds_better_channels(void **state)
 				/* Three hosts and pairs of NICs take GLPK many minutes: bound_test has them. */
 				if (j % PLACES > 1 || !take_place(&all, mask, j, 4, &request))
 					continue;
-				incomplete += try_program(&box_specs[i], &topology, &request,
+				incomplete += try_program(&machine_specs[i], &topology, &request,
 							  (enum plan_pattern)(j / PLACES));
 				cases++;
 			}

@@ -3,7 +3,7 @@
  * tuner's edit, then NCCL's choice.
  */
 #include "predict_costs.h"
-#include "box.h"
+#include "machine_spec.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -17,13 +17,13 @@
 enum { FIRST_LOG2 = 3, LAST_LOG2 = 30, SMALL_LOG2 = 16, AGREED_LOG2 = 19, LARGE_LOG2 = 22, SMALL_NODES = 8 };
 
 /* Two GPUs and a NIC of 10 or 100 Gbit/s. */
-static const struct box_spec boxes[] = {
+static const struct machine_spec machines[] = {
 	{ .name = "10 Gbit/s",
 	  .gpus = 2,
 	  .nics = 1,
 	  .sockets = 1,
 	  .switches = 1,
-	  .p2p = BOX_P2P_ALL,
+	  .p2p = MACHINE_P2P_ALL,
 	  .gdr = false,
 	  .gpu_rate = 240,
 	  .uplink_rate = 240,
@@ -35,7 +35,7 @@ static const struct box_spec boxes[] = {
 	  .nics = 1,
 	  .sockets = 1,
 	  .switches = 1,
-	  .p2p = BOX_P2P_ALL,
+	  .p2p = MACHINE_P2P_ALL,
 	  .gdr = false,
 	  .gpu_rate = 240,
 	  .uplink_rate = 240,
@@ -43,15 +43,15 @@ static const struct box_spec boxes[] = {
 	  .nic_rate = 160,
 	  .wire_rate = 125 },
 };
-enum { BOXES = sizeof(boxes) / sizeof(boxes[0]) };
+enum { BOXES = sizeof(machines) / sizeof(machines[0]) };
 
-static struct plan_set set_of(const struct box_spec *box, unsigned gain_permille)
+static struct plan_set set_of(const struct machine_spec *spec, unsigned gain_permille)
 {
 	struct plan_request request;
 	struct topology topology;
 	struct plan_set set;
 
-	box_build(box, 1, &topology);
+	machine_spec_build(spec, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make_set(&topology, &request, PLAN_EITHER, &set), 0);
 	assert_true(set.has[PLAN_CHAIN]);
@@ -60,9 +60,9 @@ static struct plan_set set_of(const struct box_spec *box, unsigned gain_permille
 	return set;
 }
 
-static struct predict_communicator published(const struct box_spec *box, size_t nodes, unsigned gain_permille)
+static struct predict_communicator published(const struct machine_spec *spec, size_t nodes, unsigned gain_permille)
 {
-	struct plan_set set = set_of(box, gain_permille);
+	struct plan_set set = set_of(spec, gain_permille);
 	struct predict_communicator communicator;
 
 	predict_of_file(&set, nodes, &communicator);
@@ -71,9 +71,9 @@ static struct predict_communicator published(const struct box_spec *box, size_t 
 }
 
 /* As NCCL searches by itself: chains as fast as PCIe, or as the NIC. */
-static struct predict_communicator resting(const struct box_spec *box, size_t nodes, double chain_GBps)
+static struct predict_communicator resting(const struct machine_spec *spec, size_t nodes, double chain_GBps)
 {
-	struct predict_communicator communicator = published(box, nodes, 0);
+	struct predict_communicator communicator = published(spec, nodes, 0);
 
 	communicator.chain.intra_GBps = communicator.chain.inter_GBps = chain_GBps;
 	return communicator;
@@ -119,11 +119,11 @@ static void two_nodes_never_take_it(void **state)
 	(void)state;
 	for (size_t b = 0; b < BOXES; b++) {
 		for (int log2 = FIRST_LOG2; log2 <= LAST_LOG2; log2++) {
-			struct predict_communicator rests = resting(&boxes[b], 2, 12);
+			struct predict_communicator rests = resting(&machines[b], 2, 12);
 
 			assert_false(takes_collnet(&rests, UINT64_C(1) << log2, TUNED));
 			for (size_t g = 0; g < sizeof(gains) / sizeof(gains[0]); g++) {
-				struct predict_communicator ours = published(&boxes[b], 2, gains[g]);
+				struct predict_communicator ours = published(&machines[b], 2, gains[g]);
 
 				assert_false(takes_collnet(&ours, UINT64_C(1) << log2, TUNED));
 			}
@@ -138,8 +138,8 @@ static void small_ones_take_it_on_some_nodes_alone(void **state)
 	for (size_t b = 0; b < BOXES; b++) {
 		for (size_t nodes = 2; nodes <= 64; nodes++) {
 			for (int log2 = FIRST_LOG2; log2 <= LARGE_LOG2; log2++) {
-				struct predict_communicator ours = published(&boxes[b], nodes, 1750);
-				struct predict_communicator rests = resting(&boxes[b], nodes, 12);
+				struct predict_communicator ours = published(&machines[b], nodes, 1750);
+				struct predict_communicator rests = resting(&machines[b], nodes, 12);
 				bool small = nodes >= 3 && nodes <= SMALL_NODES && log2 <= SMALL_LOG2;
 				uint64_t bytes = UINT64_C(1) << log2;
 
@@ -193,13 +193,14 @@ static void large_ones_do_not_where_it_brings_nothing(void **state)
 	for (size_t b = 0; b < BOXES; b++) {
 		for (size_t nodes = 3; nodes <= 64; nodes = nodes * 2 - 2) {
 			for (int log2 = SMALL_LOG2 + 1; log2 <= LAST_LOG2; log2++) {
-				struct predict_communicator ours = published(&boxes[b], nodes, 0);
+				struct predict_communicator ours = published(&machines[b], nodes, 0);
 
 				/* In the middle what counts is still the number of steps. */
 				if (log2 >= LARGE_LOG2 + (nodes > 16 ? 4 : 2))
 					assert_false(takes_collnet(&ours, UINT64_C(1) << log2, TUNED));
 				for (size_t i = 0; i < sizeof(searched_GBps) / sizeof(searched_GBps[0]); i++) {
-					struct predict_communicator rests = resting(&boxes[b], nodes, searched_GBps[i]);
+					struct predict_communicator rests = resting(&machines[b], nodes,
+										    searched_GBps[i]);
 
 					if (rests.chain.intra_GBps * (double)rests.chain.channel_count <
 					    0.4 * rests.ring.inter_GBps * (double)rests.ring.channel_count)
@@ -217,7 +218,7 @@ static void large_ones_do_where_leaves_or_aggregators_save_bytes(void **state)
 	for (size_t b = 0; b < BOXES; b++)
 		for (size_t nodes = 4; nodes <= 64; nodes *= 2)
 			for (int log2 = LARGE_LOG2 + (nodes > 16 ? 2 : 1); log2 <= LAST_LOG2; log2++) {
-				struct predict_communicator ours = published(&boxes[b], nodes, 1750);
+				struct predict_communicator ours = published(&machines[b], nodes, 1750);
 
 				assert_true(takes_collnet(&ours, UINT64_C(1) << log2, TUNED));
 				/* Without our tuner NCCL leaves it. */
@@ -236,8 +237,8 @@ static void those_that_were_agreed_on_do_with_and_without_channels(void **state)
 
 				for (unsigned published_gain = 0; published_gain <= 1750; published_gain += 1750) {
 					struct predict_communicator ours =
-						published_gain ? published(&boxes[b], nodes, published_gain)
-							       : resting(&boxes[b], nodes, 0.1);
+						published_gain ? published(&machines[b], nodes, published_gain)
+							       : resting(&machines[b], nodes, 0.1);
 					struct predict_costs costs = predict_costs_of(&ours, PREDICT_ALLREDUCE, bytes,
 										      1);
 					struct predict_table table = { &costs.us[0][0], PREDICT_ALGORITHM_COUNT,
@@ -260,7 +261,7 @@ static void those_that_were_agreed_on_do_with_and_without_channels(void **state)
 
 static void what_is_not_allowed_stays_so(void **state)
 {
-	struct predict_communicator ours = published(&boxes[0], 8, 1750);
+	struct predict_communicator ours = published(&machines[0], 8, 1750);
 	struct predict_costs costs = predict_costs_of(&ours, PREDICT_ALLREDUCE, 1 << 20, 1), before;
 	struct predict_table table = { &costs.us[0][0], PREDICT_ALGORITHM_COUNT, PREDICT_PROTOCOL_COUNT };
 

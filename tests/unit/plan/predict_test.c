@@ -1,7 +1,7 @@
 #include "tributary/predict.h"
 
 #include "base/log.h"
-#include "box.h"
+#include "machine_spec.h"
 #include "predict_observed.h"
 
 #include <errno.h>
@@ -188,13 +188,13 @@ static void check_truth(const struct topology *topology, const struct plan_reque
 
 static void files_say_what_the_verifier_finds(void **state)
 {
-	static const struct box_spec specs[] = {
+	static const struct machine_spec specs[] = {
 		{ .name = "two sockets",
 		  .gpus = 6,
 		  .nics = 2,
 		  .sockets = 2,
 		  .switches = 2,
-		  .p2p = BOX_P2P_SOCKET,
+		  .p2p = MACHINE_P2P_SOCKET,
 		  .gdr = true,
 		  .gpu_rate = 240,
 		  .uplink_rate = 200,
@@ -208,7 +208,7 @@ static void files_say_what_the_verifier_finds(void **state)
 		  .nics = 1,
 		  .sockets = 1,
 		  .switches = 1,
-		  .p2p = BOX_P2P_ALL,
+		  .p2p = MACHINE_P2P_ALL,
 		  .gdr = true,
 		  .gpu_rate = 120,
 		  .uplink_rate = 120,
@@ -223,7 +223,7 @@ static void files_say_what_the_verifier_finds(void **state)
 		struct plan_request request;
 		struct topology topology;
 
-		box_build(&specs[i], 3, &topology);
+		machine_spec_build(&specs[i], 3, &topology);
 		assert_int_equal(topology.limit_count, 0);
 		assert_int_equal(plan_request_all(&topology, &request), 0);
 		for (int where = 0; where < PLAN_WHERE_COUNT; where++) {

@@ -1,5 +1,5 @@
 #include "predict_costs.h"
-#include "box.h"
+#include "machine_spec.h"
 
 #include <errno.h>
 #include <math.h>
@@ -21,13 +21,13 @@ enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
  * Two sockets with two GPUs each on a switch, and a slow card: what several hosts move is a fraction of what one does, but
  * the same channels do for both.
  */
-static const struct box_spec slow_card = {
+static const struct machine_spec slow_card = {
 	.name = "slow card",
 	.gpus = 4,
 	.nics = 1,
 	.sockets = 1,
 	.switches = 2,
-	.p2p = BOX_P2P_ALL,
+	.p2p = MACHINE_P2P_ALL,
 	.gdr = true,
 	.gpu_rate = 240,
 	.uplink_rate = 240,
@@ -44,7 +44,7 @@ static struct plan_set set_of(enum plan_where where)
 	struct topology topology;
 	struct plan_set set;
 
-	box_build(&slow_card, 1, &topology);
+	machine_spec_build(&slow_card, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(request.gpu_count, GPUS);
 	assert_int_equal(plan_make_set(&topology, &request, where, &set), 0);

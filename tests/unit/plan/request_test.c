@@ -1,4 +1,4 @@
-#include "box.h"
+#include "machine_spec.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -10,22 +10,22 @@
 
 #include <cmocka.h>
 
-static const struct box_spec spec = { .name = "two switches",
-				      .gpus = 12,
-				      .nics = 2,
-				      .sockets = 2,
-				      .switches = 2,
-				      .p2p = BOX_P2P_SOCKET,
-				      .gpu_rate = 240,
-				      .uplink_rate = 240,
-				      .socket_rate = 300 };
+static const struct machine_spec spec = { .name = "two switches",
+					  .gpus = 12,
+					  .nics = 2,
+					  .sockets = 2,
+					  .switches = 2,
+					  .p2p = MACHINE_P2P_SOCKET,
+					  .gpu_rate = 240,
+					  .uplink_rate = 240,
+					  .socket_rate = 300 };
 static struct topology topology;
 static struct plan_request request;
 
 static int build(void **state)
 {
 	(void)state;
-	box_build(&spec, 1, &topology);
+	machine_spec_build(&spec, 1, &topology);
 	return plan_request_all(&topology, &request);
 }
 

@@ -1,4 +1,4 @@
-#include "box.h"
+#include "machine_spec.h"
 #include "set_check.h"
 
 #include "base/log.h"
@@ -49,15 +49,15 @@ static void tally_set(const char *name, const struct topology *topology, const s
 	tally->tree_least = tree < tally->tree_least ? tree : tally->tree_least;
 }
 
-static void set_one(const struct box_spec *spec, const struct topology *topology, const struct plan_request *request,
-		    enum plan_where where, struct set_tally *tally)
+static void set_one(const struct machine_spec *spec, const struct topology *topology,
+		    const struct plan_request *request, enum plan_where where, struct set_tally *tally)
 {
-	double start_ms = box_cpu_ms();
+	double start_ms = machine_cpu_ms();
 	struct plan_set set;
 	int r = plan_make_set(topology, request, where, &set);
 
 	assert_true(tally->cases < CASES_MAX);
-	tally->times_ms[tally->cases++] = box_cpu_ms() - start_ms;
+	tally->times_ms[tally->cases++] = machine_cpu_ms() - start_ms;
 	if (r == -ENODATA) {
 		assert_int_equal(where, PLAN_EITHER);
 		tally->none++;
@@ -100,7 +100,7 @@ static void add_set_tally(const struct set_tally *tally, struct set_tally *sum)
 }
 
 /* Of up to eight GPUs the figures are added to the sum. */
-static void set_subsets(const struct box_spec *spec, enum plan_where where, struct set_tally *sum)
+static void set_subsets(const struct machine_spec *spec, enum plan_where where, struct set_tally *sum)
 {
 	struct set_tally tally = { .ring_least = 1, .tree_least = 1 };
 	struct plan_request all;
@@ -109,12 +109,12 @@ static void set_subsets(const struct box_spec *spec, enum plan_where where, stru
 
 	tally.times_ms = calloc(CASES_MAX, sizeof(double));
 	assert_non_null(tally.times_ms);
-	box_build(spec, 11, &topology);
+	machine_spec_build(spec, 11, &topology);
 	assert_int_equal(plan_request_all(&topology, &all), 0);
 	last = (1U << all.gpu_count) - 1;
 	for (unsigned mask = 1; mask <= last; mask = mask < last && mask + step > last ? last : mask + step) {
 		for (unsigned hosts = 2; hosts <= (where == PLAN_ONE_HOST ? 2U : 3U); hosts++) {
-			struct plan_request request = box_subset(&all, mask, hosts);
+			struct plan_request request = machine_subset(&all, mask, hosts);
 
 			request.crossnic = hosts == 3;
 			set_one(spec, &topology, &request, where, &tally);
@@ -134,9 +134,9 @@ static void a_set_loses_no_more_than_it_may(void **state)
 	for (int where = 0; where < PLAN_WHERE_COUNT; where++) {
 		struct set_tally sum = { .ring_least = 1, .tree_least = 1 };
 
-		for (size_t i = 0; i < box_spec_count; i++)
-			if (box_specs[i].nics || where == PLAN_ONE_HOST)
-				set_subsets(&box_specs[i], (enum plan_where)where, &sum);
+		for (size_t i = 0; i < machine_spec_count; i++)
+			if (machine_specs[i].nics || where == PLAN_ONE_HOST)
+				set_subsets(&machine_specs[i], (enum plan_where)where, &sum);
 		print_message("all of up to eight GPUs, %s: %u sets, %u none; rings below 98 %%: %u, least %.1f %%; "
 			      "trees below 95 %%: %u, least %.1f %%\n",
 			      where_words[where], sum.cases, sum.none, sum.ring_below, 100 * sum.ring_least,
@@ -149,7 +149,7 @@ static void a_set_loses_no_more_than_it_may(void **state)
 }
 
 /* Up to eight GPUs behind two switches, as NCCL gives up on: 0.1 GB/s is all that it believes them to carry. */
-static void an_sm_120_box_gets_its_channels_at_what_the_sockets_carry(void **state)
+static void an_sm_120_machine_gets_its_channels_at_what_the_sockets_carry(void **state)
 {
 	struct graph_xml_numbers numbers = { .inter_latency_us = 0 };
 	struct diag diag = { .text = "" };
@@ -159,7 +159,7 @@ static void an_sm_120_box_gets_its_channels_at_what_the_sockets_carry(void **sta
 	struct plan_set set;
 
 	(void)state;
-	box_build(&box_sm_120, 1, &topology);
+	machine_spec_build(&machine_sm_120, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make_set(&topology, &request, PLAN_ONE_HOST, &set), 0);
 	assert_true(set.channel_count >= 2);
@@ -187,7 +187,7 @@ static void assert_same_set(const struct plan_set *a, const struct plan_set *b)
 static void the_order_of_the_graph_does_not_change_the_set(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < box_spec_count; i++) {
+	for (size_t i = 0; i < machine_spec_count; i++) {
 		for (int where = 0; where < PLAN_WHERE_COUNT; where++) {
 			struct topology topology, shuffled;
 			struct plan_request request, other;
@@ -195,7 +195,7 @@ static void the_order_of_the_graph_does_not_change_the_set(void **state)
 			uint64_t seed = 17 + i;
 			int r;
 
-			box_build(&box_specs[i], 23, &topology);
+			machine_spec_build(&machine_specs[i], 23, &topology);
 			machine_shuffle(&topology, &seed, &shuffled);
 			assert_int_equal(plan_request_all(&topology, &request), 0);
 			assert_int_equal(plan_request_all(&shuffled, &other), 0);
@@ -209,11 +209,11 @@ static void the_order_of_the_graph_does_not_change_the_set(void **state)
 	}
 }
 
-static const struct box_spec *box_named(const char *name)
+static const struct machine_spec *machine_named(const char *name)
 {
-	for (size_t i = 0; i < box_spec_count; i++)
-		if (!strcmp(box_specs[i].name, name))
-			return &box_specs[i];
+	for (size_t i = 0; i < machine_spec_count; i++)
+		if (!strcmp(machine_specs[i].name, name))
+			return &machine_specs[i];
 	fail_msg("there is no %s", name);
 	return NULL;
 }
@@ -226,7 +226,7 @@ static void the_first_channels_use_the_nics_evenly(void **state)
 	struct plan_set set;
 
 	(void)state;
-	box_build(box_named("two levels of switches"), 1, &topology);
+	machine_spec_build(machine_named("two levels of switches"), 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(request.nic_count, 4);
 	assert_int_equal(plan_make_set(&topology, &request, PLAN_SEVERAL_HOSTS, &set), 0);
@@ -251,12 +251,14 @@ static void what_one_channel_cannot_move_is_spread_over_copies(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct box_spec spec = { .gpus = 2, .sockets = 1, .gpu_rate = cases[i].gpu_rate, .memory_rate = 60000 };
+		struct machine_spec spec = {
+			.gpus = 2, .sockets = 1, .gpu_rate = cases[i].gpu_rate, .memory_rate = 60000
+		};
 		struct plan_request request;
 		struct topology topology;
 		struct plan_set set;
 
-		box_build(&spec, 1, &topology);
+		machine_spec_build(&spec, 1, &topology);
 		assert_int_equal(plan_request_all(&topology, &request), 0);
 		assert_int_equal(plan_make_set(&topology, &request, PLAN_ONE_HOST, &set), 0);
 		assert_int_equal(set.channel_count, cases[i].channels);
@@ -273,7 +275,7 @@ static void no_more_channels_than_asked_for_in_a_set(void **state)
 	double ring, tree;
 
 	(void)state;
-	box_build(box_named("two levels of switches"), 1, &topology);
+	machine_spec_build(machine_named("two levels of switches"), 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	for (unsigned most = 1; most <= PLAN_CHANNELS_MAX; most++) {
 		request.channels_max = most;
@@ -291,27 +293,27 @@ static void no_more_channels_than_asked_for_in_a_set(void **state)
  */
 static void trees_are_balanced_where_that_costs_nothing(void **state)
 {
-	static const struct box_spec near_and_far = { .gpus = 2,
-						      .nics = 1,
-						      .sockets = 2,
-						      .gpu_rate = 900,
-						      .socket_rate = 100,
-						      .memory_rate = 9000,
-						      .nic_rate = 900,
-						      .wire_rate = 200 };
-	static const struct box_spec near = { .gpus = 2,
-					      .nics = 1,
-					      .sockets = 1,
-					      .gpu_rate = 900,
-					      .memory_rate = 9000,
-					      .nic_rate = 900,
-					      .wire_rate = 200 };
+	static const struct machine_spec near_and_far = { .gpus = 2,
+							  .nics = 1,
+							  .sockets = 2,
+							  .gpu_rate = 900,
+							  .socket_rate = 100,
+							  .memory_rate = 9000,
+							  .nic_rate = 900,
+							  .wire_rate = 200 };
+	static const struct machine_spec near = { .gpus = 2,
+						  .nics = 1,
+						  .sockets = 1,
+						  .gpu_rate = 900,
+						  .memory_rate = 9000,
+						  .nic_rate = 900,
+						  .wire_rate = 200 };
 	struct plan_request request;
 	struct topology topology;
 	struct plan_set set;
 
 	(void)state;
-	box_build(&near, 1, &topology);
+	machine_spec_build(&near, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make_set(&topology, &request, PLAN_SEVERAL_HOSTS, &set), 0);
 	assert_true(set.tree_balanced);
@@ -320,7 +322,7 @@ static void trees_are_balanced_where_that_costs_nothing(void **state)
 	assert_false(set.tree_balanced);
 	topology_fini(&topology);
 	/* The far GPU's edge would cross the sockets once more. */
-	box_build(&near_and_far, 1, &topology);
+	machine_spec_build(&near_and_far, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make_set(&topology, &request, PLAN_SEVERAL_HOSTS, &set), 0);
 	assert_false(set.tree_balanced);
@@ -334,7 +336,7 @@ static void sets_of_wrong_requests_are_refused(void **state)
 	struct plan_set set;
 
 	(void)state;
-	box_build(&box_specs[0], 1, &topology);
+	machine_spec_build(&machine_specs[0], 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make_set(&topology, &request, PLAN_WHERE_COUNT, &set), -EINVAL);
 	request.nic_count = 0;
@@ -349,7 +351,7 @@ static void sets_of_wrong_requests_are_refused(void **state)
 static void little_work_still_gives_a_set(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < box_spec_count; i++) {
+	for (size_t i = 0; i < machine_spec_count; i++) {
 		for (int where = 0; where < PLAN_WHERE_COUNT; where++) {
 			struct plan_request request;
 			struct topology topology;
@@ -357,13 +359,13 @@ static void little_work_still_gives_a_set(void **state)
 			double ring, tree;
 			int r;
 
-			box_build(&box_specs[i], 1, &topology);
+			machine_spec_build(&machine_specs[i], 1, &topology);
 			assert_int_equal(plan_request_all(&topology, &request), 0);
 			request.work_limit = 1;
 			r = plan_make_set(&topology, &request, (enum plan_where)where, &set);
 			assert_true(r == 0 || (r == -ENODATA && where == PLAN_EITHER));
 			if (r == 0)
-				set_check(box_specs[i].name, &topology, &request, &set, &ring, &tree);
+				set_check(machine_specs[i].name, &topology, &request, &set, &ring, &tree);
 			topology_fini(&topology);
 		}
 	}
@@ -378,7 +380,7 @@ static void without_memory_there_is_no_set_and_no_leak(void **state)
 	uint64_t calls;
 
 	(void)state;
-	box_build(&box_specs[2], 1, &topology);
+	machine_spec_build(&machine_specs[2], 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	request.hosts = 3;
 	request.gpu_count = 4;
@@ -398,7 +400,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_set_loses_no_more_than_it_may),
-		cmocka_unit_test(an_sm_120_box_gets_its_channels_at_what_the_sockets_carry),
+		cmocka_unit_test(an_sm_120_machine_gets_its_channels_at_what_the_sockets_carry),
 		cmocka_unit_test(the_order_of_the_graph_does_not_change_the_set),
 		cmocka_unit_test(the_first_channels_use_the_nics_evenly),
 		cmocka_unit_test(what_one_channel_cannot_move_is_spread_over_copies),

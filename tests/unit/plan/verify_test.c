@@ -1,4 +1,4 @@
-#include "box.h"
+#include "machine_spec.h"
 
 #include "base/log.h"
 
@@ -12,22 +12,22 @@
 #include <cmocka.h>
 
 /* Two sockets with two GPUs and a NIC each, on bridges of their own; 10 GB/s everywhere but between the sockets: 4. */
-static const struct box_spec spec = { .name = "four",
-				      .gpus = 4,
-				      .nics = 2,
-				      .sockets = 2,
-				      .gpu_rate = 100,
-				      .socket_rate = 40,
-				      .memory_rate = 300,
-				      .nic_rate = 100,
-				      .wire_rate = 100 };
+static const struct machine_spec spec = { .name = "four",
+					  .gpus = 4,
+					  .nics = 2,
+					  .sockets = 2,
+					  .gpu_rate = 100,
+					  .socket_rate = 40,
+					  .memory_rate = 300,
+					  .nic_rate = 100,
+					  .wire_rate = 100 };
 static struct topology topology;
 static struct plan_request request;
 
 static int build(void **state)
 {
 	(void)state;
-	box_build(&spec, 1, &topology);
+	machine_spec_build(&spec, 1, &topology);
 	return plan_request_all(&topology, &request);
 }
 

@@ -8,7 +8,7 @@
 #include "support/runtime.h"
 #include "support/tree.h"
 #include "tributary/predict.h"
-#include "unit/aggregate/party.h"
+#include "unit/aggregate/group_harness.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -139,20 +139,20 @@ static bool heads_agree(struct job *job, const char *leaves, uint64_t uplink_Bps
 	bool another_file = one_in(job, 12), stands;
 	struct cluster other;
 	struct params params;
-	struct party party;
+	struct harness harness;
 	size_t groups = 0;
 
-	party_params(&params);
-	assert_int_equal(party_gather(&party, &params, leaves), 0);
-	for (size_t i = 0; i < party.cluster.host_count; i++)
-		party.hosts[i].rate_Bps = HOST_BPS;
-	for (size_t i = 0; i < party.cluster.switch_count; i++)
-		party.switches[i].up_rate_Bps = party.switches[i].down_rate_Bps = uplink_Bps;
+	group_harness_params(&params);
+	assert_int_equal(group_harness_gather(&harness, &params, leaves), 0);
+	for (size_t i = 0; i < harness.cluster.host_count; i++)
+		harness.hosts[i].rate_Bps = HOST_BPS;
+	for (size_t i = 0; i < harness.cluster.switch_count; i++)
+		harness.switches[i].up_rate_Bps = harness.switches[i].down_rate_Bps = uplink_Bps;
 	if (another_file) { /* an engine reads it when its group forms */
-		struct party_member *odd = &party.members[job->host_count - 1];
-		struct aggregate_setup setup = party_setup(&party, job->host_count - 1);
+		struct group_harness_member *odd = &harness.members[job->host_count - 1];
+		struct aggregate_setup setup = group_harness_setup(&harness, job->host_count - 1);
 
-		other = party.cluster;
+		other = harness.cluster;
 		other.fingerprint++;
 		setup.cluster = &other;
 		aggregate_close_listener(odd->listener);
@@ -163,16 +163,16 @@ static bool heads_agree(struct job *job, const char *leaves, uint64_t uplink_Bps
 	for (size_t i = 0; i < job->host_count; i++) {
 		const struct aggregate_terms terms = { job->hosts[i].audience.count, tell, &job->hosts[i] };
 
-		aggregate_set_terms(party.members[i].listener, &terms);
+		aggregate_set_terms(harness.members[i].listener, &terms);
 	}
-	(void)party_connect(&party);
+	(void)group_harness_connect(&harness);
 	for (size_t i = 0; i < job->host_count; i++)
-		groups += party.members[i].group != NULL;
+		groups += harness.members[i].group != NULL;
 	stands = groups > 0;
 	assert_true(groups == 0 || groups == job->host_count);
 	if (another_file)
 		assert_false(stands);
-	party_close(&party);
+	group_harness_close(&harness);
 	return stands;
 }
 

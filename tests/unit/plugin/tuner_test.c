@@ -1,7 +1,7 @@
 #include "plugin/tuner.h"
 
 #include "plugin/state.h"
-#include "unit/plan/box.h"
+#include "unit/plan/machine_spec.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -14,13 +14,13 @@
 #include <cmocka.h>
 
 /* What several hosts move is a fraction of what one does, but the same channels do for both. */
-static const struct box_spec slow_card = {
+static const struct machine_spec slow_card = {
 	.name = "slow card",
 	.gpus = 4,
 	.nics = 1,
 	.sockets = 1,
 	.switches = 2,
-	.p2p = BOX_P2P_ALL,
+	.p2p = MACHINE_P2P_ALL,
 	.gdr = true,
 	.gpu_rate = 240,
 	.uplink_rate = 240,
@@ -35,7 +35,7 @@ static struct steer_facts facts_of(enum plan_where where)
 	struct plan_request request;
 	struct topology topology;
 
-	box_build(&slow_card, 1, &topology);
+	machine_spec_build(&slow_card, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make_set(&topology, &request, where, &facts.set), 0);
 	facts.local_gpu_count = request.gpu_count;

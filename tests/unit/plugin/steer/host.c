@@ -27,13 +27,13 @@ enum { WAIT_MS = 90000 };
 
 /* ---------------------------------------------------------------------------------------------------------- the machine */
 
-const struct box_spec host_box = {
+const struct machine_spec host_spec = {
 	.name = "host",
 	.gpus = 8,
 	.nics = 2,
 	.sockets = 2,
 	.switches = 2,
-	.p2p = BOX_P2P_ALL,
+	.p2p = MACHINE_P2P_ALL,
 	.gpu_rate = 240,
 	.uplink_rate = 220,
 	.socket_rate = 160,
@@ -68,9 +68,9 @@ static void name_vertices(struct topology *topology)
 	}
 }
 
-void host_machine(const struct box_spec *spec, struct topology *ret)
+void host_machine(const struct machine_spec *spec, struct topology *ret)
 {
-	box_build(spec, 1, ret);
+	machine_spec_build(spec, 1, ret);
 	name_vertices(ret);
 }
 
@@ -84,7 +84,7 @@ static void profile_make(const struct host *host, int sliced)
 
 	params_defaults(&params);
 	profile_init(&profile);
-	host_machine(&host_box, &profile.topology);
+	host_machine(&host_spec, &profile.topology);
 	for (size_t i = 0; i < profile.topology.vertex_count; i++)
 		if (profile.topology.vertices[i].kind == TOPOLOGY_GPU &&
 		    profile.topology.vertices[i].gpu.index == sliced)

@@ -8,7 +8,7 @@
 #define TRIBUTARY_TESTS_UNIT_PLUGIN_STEER_HOST_H
 
 #include "tributary/topology.h"
-#include "unit/plan/box.h"
+#include "unit/plan/machine_spec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,9 +57,9 @@ enum host_order {
 
 #define HOST_FAULT_ARG(kind, nth) ((int64_t)(kind) << 32 | (int64_t)(nth))
 
-extern const struct box_spec host_box;
+extern const struct machine_spec host_spec;
 /* With bus ids (GPUs 0000:10:00.0 and on, NICs 0000:40:00.0), interfaces fake0 and on, AMD's CPUs. */
-void host_machine(const struct box_spec *spec, struct topology *ret);
+void host_machine(const struct machine_spec *spec, struct topology *ret);
 
 /* cmocka setup and teardown: *state is the host, empty. */
 int host_open(void **state);

@@ -52,7 +52,7 @@ static void a_request_has_gpus_in_order_and_nics_as_the_plugin_has_them(void **s
 	struct plan_request request;
 
 	(void)state;
-	host_machine(&host_box, &machine.topology);
+	host_machine(&host_spec, &machine.topology);
 	request = request_of_gpus(&machine, &plain, 0x91);
 	assert_int_equal(request.gpu_count, 3);
 	assert_int_equal(machine.topology.vertices[request.gpus[0]].gpu.index, 0);
@@ -74,7 +74,7 @@ static void a_request_has_gpus_in_order_and_nics_as_the_plugin_has_them(void **s
 	topology_fini(&machine.topology);
 }
 
-static bool splits(const struct box_spec *spec, unsigned gpus, uint64_t speed_Bps)
+static bool splits(const struct machine_spec *spec, unsigned gpus, uint64_t speed_Bps)
 {
 	struct steer_machine machine = { .loaded = true };
 	struct steer_nets nets = two_nets();
@@ -94,7 +94,7 @@ static bool splits(const struct box_spec *spec, unsigned gpus, uint64_t speed_Bp
 /* nccl: graph/paths.cc, ncclTopoCheckNet */
 static void a_network_that_is_faster_than_what_is_between_gpus_splits_the_host(void **state)
 {
-	struct box_spec spec = host_box;
+	struct machine_spec spec = host_spec;
 
 	(void)state;
 	assert_false(splits(&spec, 0xff, 0)); /* 6 GB/s of wire against 16 between sockets */
@@ -109,7 +109,7 @@ static void a_network_that_is_faster_than_what_is_between_gpus_splits_the_host(v
 	spec.wire_rate = 230;
 	spec.switches = 0; /* each device on a root port of its own: no NIC is near */
 	assert_false(splits(&spec, 0x11, 0));
-	spec = host_box;
+	spec = host_spec;
 	spec.gpu_rate = 0; /* not known: nothing is taken for faster than it is */
 	assert_true(splits(&spec, 0x11, 0));
 }
@@ -202,7 +202,7 @@ static void what_is_decided_is_the_planners_own_set(void **state)
 
 	(void)state;
 	assert_true(snapshot && decision);
-	host_machine(&host_box, &machine.topology);
+	host_machine(&host_spec, &machine.topology);
 	for (unsigned gpus = 3; gpus < 256; gpus += 36) {
 		struct plan_request request = request_of_gpus(&machine, &plain, gpus);
 
@@ -246,7 +246,7 @@ static void eight_gpus_are_decided_for_and_told(void **state)
 
 	(void)state;
 	assert_true(snapshot && decision);
-	host_machine(&host_box, &machine.topology);
+	host_machine(&host_spec, &machine.topology);
 	take_snapshot(0xff, 8, snapshot);
 	for (uint32_t i = 0; i < 8; i++) /* in any order */
 		snprintf(snapshot->members[i].record.bus_id, sizeof(snapshot->members[i].record.bus_id),
@@ -300,7 +300,7 @@ static void the_line_says_what_the_channels_should_bring(void **state)
 
 	(void)state;
 	assert_non_null(decision);
-	host_machine(&host_box, &machine.topology);
+	host_machine(&host_spec, &machine.topology);
 	decision->request = request_of_gpus(&machine, &plain, 0xff);
 	decision->result = STEER_PLAN;
 	assert_int_equal(plan_make_set(&machine.topology, &decision->request, PLAN_ONE_HOST, &decision->set), 0);

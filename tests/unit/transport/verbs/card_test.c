@@ -7,7 +7,7 @@
 #include "support/runtime.h"
 #include "support/traffic.h"
 #include "transport/verbs/verbs.h"
-#include "unit/transport/verbs/bed.h"
+#include "unit/transport/verbs/link_harness.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -50,28 +50,28 @@ static void a_card_that_fails_leaves_its_traffic_to_the_other(void **state)
 	(void)state;
 	for (unsigned round = 0; round < (runtime_long() ? 40 : 8); round++) {
 		struct fake_verbs_counts before, after;
-		struct verbs_bed bed;
+		struct verbs_link_harness harness;
 		struct verbs_run run;
 
-		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2, .lazy = round & 2 }, 1 + round % 3,
-			       true);
-		verbs_run_begin(&run, &bed, runtime_seed() + round);
+		verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2, .lazy = round & 2 },
+					1 + round % 3, true);
+		verbs_run_begin(&run, &harness, runtime_seed() + round);
 		some_steps(&run);
 		fake_verbs_die(round & 1);
 		finish(&run);
 		verbs_run_end(&run);
 		/* Memory of the host is registered with the other alone, and nothing is copied for want of the one. */
 		fake_verbs_counts(&before);
-		assert_int_equal(link_exchange(&bed.link, 3 << 20, round), 0);
+		assert_int_equal(link_exchange(&harness.link, 3 << 20, round), 0);
 		fake_verbs_counts(&after);
 		assert_int_equal(after.data[round & 1], before.data[round & 1]);
 		assert_true(after.data[!(round & 1)] - before.data[!(round & 1)] >= 3 << 20);
 		assert_true(after.requests - before.requests < 3 << 20 >> 14); /* in pieces: 16 KiB at a time */
 		/* A connection that is made now has one rail. */
-		link_close(&bed.link);
-		assert_int_equal(link_open(ops, bed.transport, bed.device, &bed.link), 0);
-		assert_int_equal(link_exchange(&bed.link, 1 << 20, round), 0);
-		verbs_bed_close(&bed);
+		link_close(&harness.link);
+		assert_int_equal(link_open(ops, harness.transport, harness.device, &harness.link), 0);
+		assert_int_equal(link_exchange(&harness.link, 1 << 20, round), 0);
+		verbs_link_harness_close(&harness);
 	}
 }
 
@@ -79,14 +79,14 @@ static void a_card_that_fails_leaves_its_traffic_to_the_other(void **state)
 static void without_a_card_there_is_an_error_at_once(void **state)
 {
 	int r[2] = { 0, 0 };
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	struct verbs_run run;
 	uint64_t deadline_ns;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 2, false);
-	bed.params.timeout_ns = 3600 * NS_PER_S;
-	verbs_run_begin(&run, &bed, runtime_seed());
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, 2, false);
+	harness.params.timeout_ns = 3600 * NS_PER_S;
+	verbs_run_begin(&run, &harness, runtime_seed());
 	some_steps(&run);
 	fake_verbs_die(0);
 	deadline_ns = runtime_deadline_ns(20000);
@@ -97,10 +97,10 @@ static void without_a_card_there_is_an_error_at_once(void **state)
 	}
 	assert_int_equal(r[0], -EIO);
 	assert_int_equal(r[1], -EIO);
-	link_close(&bed.link);
-	assert_true(link_open(ops, bed.transport, 0, &bed.link) < 0);
+	link_close(&harness.link);
+	assert_true(link_open(ops, harness.transport, 0, &harness.link) < 0);
 	verbs_run_end(&run);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 /* What it wrote into memory of a GPU cannot be read back: nobody knows when the GPU sees it. */
@@ -110,21 +110,21 @@ static void a_card_that_fails_ends_who_receives_into_memory_of_gpus(void **state
 	uint64_t deadline_ns = runtime_deadline_ns(20000);
 	void *registration = NULL;
 	enum transport_next next;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	int r = 0;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2, .dmabuf = true }, 1, true);
-	assert_int_equal(ops->memory_register_dmabuf(bed.link.receiver, gpu.address, gpu.bytes, TRANSPORT_MEMORY_CUDA,
-						     0, gpu.fd, &registration),
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2, .dmabuf = true }, 1, true);
+	assert_int_equal(ops->memory_register_dmabuf(harness.link.receiver, gpu.address, gpu.bytes,
+						     TRANSPORT_MEMORY_CUDA, 0, gpu.fd, &registration),
 			 0);
 	fake_verbs_die(1);
 	while (r == 0) {
-		r = ops->progress(bed.link.receiver, &next);
+		r = ops->progress(harness.link.receiver, &next);
 		assert_false(runtime_past(deadline_ns));
 	}
 	assert_int_equal(r, -EIO);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 	fake_verbs_gpu_free(&gpu);
 }
 
@@ -141,45 +141,45 @@ static uint64_t written_by(unsigned device)
 static void a_port_that_comes_back_carries_traffic_again(void **state)
 {
 	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS), before;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	unsigned i = 0;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2 }, 1, true);
-	assert_int_equal(link_exchange(&bed.link, 8 << 20, i++), 0);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2 }, 1, true);
+	assert_int_equal(link_exchange(&harness.link, 8 << 20, i++), 0);
 	assert_true(written_by(0) > 1 << 20 && written_by(1) > 1 << 20);
 	fake_verbs_port(1, false);
-	while (bed.link.sender && ((const struct verbs_connection *)bed.link.sender)->live_count == 2) {
-		assert_int_equal(link_exchange(&bed.link, 1 << 20, i++), 0);
+	while (harness.link.sender && ((const struct verbs_connection *)harness.link.sender)->live_count == 2) {
+		assert_int_equal(link_exchange(&harness.link, 1 << 20, i++), 0);
 		assert_false(runtime_past(deadline_ns));
 	}
 	before = written_by(1);
 	for (unsigned k = 0; k < 10; k++)
-		assert_int_equal(link_exchange(&bed.link, 8 << 20, i++), 0);
+		assert_int_equal(link_exchange(&harness.link, 8 << 20, i++), 0);
 	assert_int_equal(written_by(1), before);
 	fake_verbs_port(1, true);
 	while (written_by(1) < before + (4 << 20)) {
-		assert_int_equal(link_exchange(&bed.link, 8 << 20, i++), 0);
+		assert_int_equal(link_exchange(&harness.link, 8 << 20, i++), 0);
 		assert_false(runtime_past(deadline_ns));
 	}
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 /* Pieces go to whichever queue pair has room. */
 static void a_slower_rail_gets_fewer(void **state)
 {
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
 	for (unsigned slow = 0; slow < 2; slow++) {
-		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2 }, 1, true);
+		verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2 }, 1, true);
 		fake_verbs_slow(slow, 20 * NS_PER_MS); /* far more than a busy machine makes of the other one */
 		for (unsigned i = 0; i < 4; i++)
-			assert_int_equal(link_exchange(&bed.link, 24 << 20, i), 0);
+			assert_int_equal(link_exchange(&harness.link, 24 << 20, i), 0);
 		print_message("rail %u takes 20 ms a write: %u MiB over it, %u over the other\n", slow,
 			      (unsigned)(written_by(slow) >> 20), (unsigned)(written_by(!slow) >> 20));
 		assert_true(written_by(slow) < written_by(!slow) / 2);
-		verbs_bed_close(&bed);
+		verbs_link_harness_close(&harness);
 	}
 }
 
@@ -189,87 +189,88 @@ static void a_card_with_two_ports_is_two_devices(void **state)
 	struct transport_properties first, second;
 	const int members[] = { 0, 1 };
 	const struct verbs_transport *transport;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
-	verbs_bed_begin(&bed, (struct fake_verbs_options){ .devices = 1, .ports = 2 }, NULL);
-	transport = (const struct verbs_transport *)bed.transport;
-	assert_int_equal(ops->device_count(bed.transport), 2);
-	assert_int_equal(ops->device_properties(bed.transport, 0, &first), 0);
-	assert_int_equal(ops->device_properties(bed.transport, 1, &second), 0);
+	verbs_link_harness_begin(&harness, (struct fake_verbs_options){ .devices = 1, .ports = 2 }, NULL);
+	transport = (const struct verbs_transport *)harness.transport;
+	assert_int_equal(ops->device_count(harness.transport), 2);
+	assert_int_equal(ops->device_properties(harness.transport, 0, &first), 0);
+	assert_int_equal(ops->device_properties(harness.transport, 1, &second), 0);
 	assert_string_equal(first.name, "fake0:1");
 	assert_string_equal(second.name, "fake0:2");
 	assert_int_equal(first.guid, second.guid);
 	assert_int_equal(first.port + 1, second.port);
 	assert_memory_not_equal(transport->cards.ports[0].gid, transport->cards.ports[1].gid, 16);
-	assert_int_equal(ops->device_join(bed.transport, 2, members, &bed.device), 0);
-	assert_int_equal(link_open(ops, bed.transport, bed.device, &bed.link), 0);
-	assert_int_equal(((const struct verbs_connection *)bed.link.sender)->queues[1].rail, 1);
-	assert_int_equal(link_exchange(&bed.link, 8 << 20, 1), 0);
+	assert_int_equal(ops->device_join(harness.transport, 2, members, &harness.device), 0);
+	assert_int_equal(link_open(ops, harness.transport, harness.device, &harness.link), 0);
+	assert_int_equal(((const struct verbs_connection *)harness.link.sender)->queues[1].rail, 1);
+	assert_int_equal(link_exchange(&harness.link, 8 << 20, 1), 0);
 	fake_verbs_port_of(0, 2, false);
 	verbs_devices_listen((struct verbs_devices *)&transport->cards);
 	assert_false(verbs_port_is_down(&transport->cards.ports[0]));
 	assert_true(verbs_port_is_down(&transport->cards.ports[1]));
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 static void a_port_is_taken_by_its_number(void **state)
 {
 	struct transport_properties properties;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
-	verbs_bed_begin(&bed, (struct fake_verbs_options){ .devices = 1 }, NULL);
-	ops->close(bed.transport);
-	snprintf(bed.params.hca, sizeof(bed.params.hca), "fake0:2");
+	verbs_link_harness_begin(&harness, (struct fake_verbs_options){ .devices = 1 }, NULL);
+	ops->close(harness.transport);
+	snprintf(harness.params.hca, sizeof(harness.params.hca), "fake0:2");
 	assert_int_equal(fake_verbs_stop(), 0);
 	verbs_transport_use(fake_verbs_start(&(struct fake_verbs_options){ .devices = 1, .ports = 2 }), NULL);
-	assert_int_equal(ops->open(&bed.params, &bed.transport), 0);
-	assert_int_equal(ops->device_count(bed.transport), 1);
-	assert_int_equal(ops->device_properties(bed.transport, 0, &properties), 0);
+	assert_int_equal(ops->open(&harness.params, &harness.transport), 0);
+	assert_int_equal(ops->device_count(harness.transport), 1);
+	assert_int_equal(ops->device_properties(harness.transport, 0, &properties), 0);
 	assert_string_equal(properties.name, "fake0:2");
-	assert_int_equal(link_open(ops, bed.transport, 0, &bed.link), 0);
+	assert_int_equal(link_open(ops, harness.transport, 0, &harness.link), 0);
 	assert_int_equal(fake_verbs_last_path(0).port_num, 2);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 /* ---- what is asked of a device ---- */
 
 static void the_traffic_class_and_level_that_were_asked_for_are_set(void **state)
 {
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
-	verbs_bed_begin(&bed, (struct fake_verbs_options){ .devices = 1 }, NULL);
-	bed.params.traffic_class = 104;
-	bed.params.service_level = 3;
-	assert_int_equal(link_open(ops, bed.transport, 0, &bed.link), 0);
+	verbs_link_harness_begin(&harness, (struct fake_verbs_options){ .devices = 1 }, NULL);
+	harness.params.traffic_class = 104;
+	harness.params.service_level = 3;
+	assert_int_equal(link_open(ops, harness.transport, 0, &harness.link), 0);
 	assert_int_equal(fake_verbs_last_path(0).grh.traffic_class, 104);
 	assert_int_equal(fake_verbs_last_path(0).sl, 3);
 	assert_int_equal(fake_verbs_last_path(0).is_global, 1);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 /* NCCL's own for this connection counts before the parameter. */
 static void the_traffic_class_of_a_connection_comes_first(void **state)
 {
 	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
-	verbs_bed_begin(&bed, (struct fake_verbs_options){ .devices = 1 }, NULL);
-	bed.params.traffic_class = 104;
-	bed.link.ops = ops;
-	assert_int_equal(ops->listen(bed.transport, 0, bed.link.handle, &bed.link.listener), 0);
-	while (!bed.link.sender || !bed.link.receiver) {
-		if (!bed.link.sender)
-			assert_int_equal(ops->connect(bed.transport, 0, 32, bed.link.handle, &bed.link.sender), 0);
-		if (!bed.link.receiver)
-			assert_int_equal(ops->accept(bed.link.listener, &bed.link.receiver), 0);
+	verbs_link_harness_begin(&harness, (struct fake_verbs_options){ .devices = 1 }, NULL);
+	harness.params.traffic_class = 104;
+	harness.link.ops = ops;
+	assert_int_equal(ops->listen(harness.transport, 0, harness.link.handle, &harness.link.listener), 0);
+	while (!harness.link.sender || !harness.link.receiver) {
+		if (!harness.link.sender)
+			assert_int_equal(
+				ops->connect(harness.transport, 0, 32, harness.link.handle, &harness.link.sender), 0);
+		if (!harness.link.receiver)
+			assert_int_equal(ops->accept(harness.link.listener, &harness.link.receiver), 0);
 		assert_false(runtime_past(deadline_ns));
 	}
 	assert_int_equal(fake_verbs_last_path(0).grh.traffic_class, 32); /* the sender's queue was connected last */
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 /* The standard lets each try take four times as long as it is asked to. */
@@ -322,15 +323,17 @@ static void ordering_is_relaxed_where_the_library_knows_it(void **state)
 	assert_non_null(data);
 	for (unsigned old = 0; old < 2; old++) {
 		void *registration = NULL;
-		struct verbs_bed bed;
+		struct verbs_link_harness harness;
 
-		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1, .no_iova2 = old }, 1, false);
+		verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1, .no_iova2 = old }, 1,
+					false);
 		assert_int_equal(
-			ops->memory_register(bed.link.receiver, data, 8192, TRANSPORT_MEMORY_HOST, &registration), 0);
+			ops->memory_register(harness.link.receiver, data, 8192, TRANSPORT_MEMORY_HOST, &registration),
+			0);
 		assert_int_equal(fake_verbs_access(data) & IBV_ACCESS_RELAXED_ORDERING,
 				 old ? 0 : IBV_ACCESS_RELAXED_ORDERING);
 		assert_int_equal(fake_verbs_access(data) & IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE);
-		verbs_bed_close(&bed); /* also: an old library was not asked for it */
+		verbs_link_harness_close(&harness); /* also: an old library was not asked for it */
 	}
 	free(data);
 }
@@ -342,18 +345,18 @@ static void a_queue_that_finds_no_receive_is_built_anew(void **state)
 
 	(void)state;
 	for (unsigned qps = 1; qps < 3; qps++) {
-		struct verbs_bed bed;
+		struct verbs_link_harness harness;
 		struct verbs_run run;
 
-		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, qps, false);
-		verbs_run_begin(&run, &bed, runtime_seed());
+		verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, qps, false);
+		verbs_run_begin(&run, &harness, runtime_seed());
 		some_steps(&run);
 		fake_verbs_lose(0, FAKE_VERBS_NO_RECEIVE);
 		finish(&run);
 		fake_verbs_counts(&counts);
 		assert_true(counts.failed_queues >= 2); /* at both ends */
 		verbs_run_end(&run);
-		verbs_bed_close(&bed);
+		verbs_link_harness_close(&harness);
 	}
 }
 
@@ -363,15 +366,15 @@ static void a_queue_that_cannot_be_built_is_tried_less_and_less_often(void **sta
 	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS), wait_ns = 0, longest_ns = 0;
 	struct verbs_connection *connection;
 	uint32_t epoch = 0;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 2, false);
-	connection = (struct verbs_connection *)bed.link.sender;
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, 2, false);
+	connection = (struct verbs_connection *)harness.link.sender;
 	fake_verbs_limit_queues(3); /* both have one, and the sender's new one */
 	fake_verbs_lose(0, FAKE_VERBS_ARRIVES_NOT);
 	for (unsigned i = 0; epoch < 4; i++) {
-		assert_int_equal(link_exchange(&bed.link, 1000, i), 0);
+		assert_int_equal(link_exchange(&harness.link, 1000, i), 0);
 		pthread_mutex_lock(&connection->lock);
 		for (unsigned k = 0; k < 2; k++) {
 			const struct verbs_queue *queue = &connection->queues[k];
@@ -388,10 +391,10 @@ static void a_queue_that_cannot_be_built_is_tried_less_and_less_often(void **sta
 	assert_true(longest_ns >= 8 * NS_PER_S / 10 && longest_ns <= 5 * NS_PER_S);
 	fake_verbs_limit_queues(0);
 	for (unsigned i = 0; connection->live_count < 2; i++) {
-		assert_int_equal(link_exchange(&bed.link, 1000, i), 0);
+		assert_int_equal(link_exchange(&harness.link, 1000, i), 0);
 		assert_false(runtime_past(deadline_ns));
 	}
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 /* ---- what is a connection's own ---- */
@@ -399,13 +402,13 @@ static void a_queue_that_cannot_be_built_is_tried_less_and_less_often(void **sta
 /* The pages that are registered hold nothing else: a peer can write there, and a forked child may lack them. */
 static void the_registered_memory_of_a_connection_is_its_own(void **state)
 {
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2 }, 1, true);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2 }, 1, true);
 	for (unsigned end = 0; end < 2; end++) {
-		const struct verbs_connection *connection = (const struct verbs_connection *)(end ? bed.link.receiver
-												  : bed.link.sender);
+		const struct verbs_connection *connection =
+			(const struct verbs_connection *)(end ? harness.link.receiver : harness.link.sender);
 
 		assert_int_equal(connection->block_bytes % (size_t)sysconf(_SC_PAGESIZE), 0);
 		for (unsigned i = 0; i < connection->rail_count; i++) {
@@ -414,7 +417,7 @@ static void the_registered_memory_of_a_connection_is_its_own(void **state)
 					 (uintptr_t)connection->block + connection->block_bytes);
 		}
 	}
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 /* A device gives its queues more inline than they ask for; descriptors are no longer for that. */
@@ -423,27 +426,27 @@ static void a_device_that_writes_much_of_itself_will_do(void **state)
 	static const size_t sizes[] = { 100, 188, 189, 480, 481, 700, 950 };
 	static uint8_t from[1000], to[1000];
 	void *out = NULL, *in = NULL, *data = to;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	const int tag = 3;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1, .gives_inline = 1000 }, 1, false);
-	assert_int_equal(ops->memory_register(bed.link.sender, from, sizeof(from), TRANSPORT_MEMORY_HOST, &out), 0);
-	assert_int_equal(ops->memory_register(bed.link.receiver, to, sizeof(to), TRANSPORT_MEMORY_HOST, &in), 0);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1, .gives_inline = 1000 }, 1, false);
+	assert_int_equal(ops->memory_register(harness.link.sender, from, sizeof(from), TRANSPORT_MEMORY_HOST, &out), 0);
+	assert_int_equal(ops->memory_register(harness.link.receiver, to, sizeof(to), TRANSPORT_MEMORY_HOST, &in), 0);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct transport_request *request = NULL;
 		size_t bytes = sizes[i];
 
 		pattern_fill(from, bytes, i);
-		assert_int_equal(ops->send(bed.link.sender, from, bytes, tag, out, &request), 0);
+		assert_int_equal(ops->send(harness.link.sender, from, bytes, tag, out, &request), 0);
 		assert_non_null(request);
 		assert_int_equal(link_finish(ops, request, NULL), 0);
-		assert_int_equal(ops->receive(bed.link.receiver, 1, &data, &bytes, &tag, &in, &request), 0);
+		assert_int_equal(ops->receive(harness.link.receiver, 1, &data, &bytes, &tag, &in, &request), 0);
 		assert_non_null(request);
 		assert_int_equal(link_finish(ops, request, NULL), 0);
 		assert_memory_equal(from, to, bytes);
 	}
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 /* ---- what is said ---- */
@@ -471,7 +474,7 @@ static void too_little_locked_memory_is_said_with_the_remedy(void **state)
 	uint8_t *data = calloc(1, 10000);
 	struct rlimit limit, low;
 	void *registration = NULL;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
 	assert_non_null(data);
@@ -483,19 +486,20 @@ static void too_little_locked_memory_is_said_with_the_remedy(void **state)
 		skip();
 	}
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &low), 0);
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1, .most_regions = 2 }, 1, false);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1, .most_regions = 2 }, 1, false);
 	heard[0] = '\0';
 	log_set_sink(hear);
 	for (unsigned i = 0; i < 2; i++) /* the second time nothing is said */
 		assert_int_equal(
-			ops->memory_register(bed.link.sender, data, 10000, TRANSPORT_MEMORY_HOST, &registration), 0);
+			ops->memory_register(harness.link.sender, data, 10000, TRANSPORT_MEMORY_HOST, &registration),
+			0);
 	log_set_sink(NULL);
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
 	assert_non_null(strstr(heard, "RDMA device fake0 cannot register "));
 	assert_non_null(strstr(heard, "This process may lock 64 KiB of memory: raise that (ulimit -l unlimited)"));
 	assert_non_null(strstr(heard, "messages in memory that RDMA device fake0 does not register are copied"));
 	assert_null(strstr(strstr(heard, "cannot register ") + 1, "cannot register "));
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 	free(data);
 }
 
@@ -526,12 +530,12 @@ static void a_child_amid_traffic_breaks_nothing(void **state)
 {
 	enum { CHILDREN = 4 };
 	pid_t children[CHILDREN];
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	struct verbs_run run;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2, .lazy = true }, 1, true);
-	verbs_run_begin(&run, &bed, runtime_seed());
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2, .lazy = true }, 1, true);
+	verbs_run_begin(&run, &harness, runtime_seed());
 	for (unsigned i = 0; i < CHILDREN; i++) {
 		some_steps(&run);
 		children[i] = child_start();
@@ -542,7 +546,7 @@ static void a_child_amid_traffic_breaks_nothing(void **state)
 	for (unsigned i = 0; i < CHILDREN; i++)
 		child_end(children[i]);
 	verbs_run_end(&run);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 /* The child still holds the sockets by which the peer's life is seen. */
@@ -553,19 +557,19 @@ static void an_end_that_closes_is_missed_though_a_child_lives(void **state)
 	void *registration = NULL;
 	static uint8_t to[100000];
 	size_t bytes = sizeof(to);
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	void *data = to;
 	int tag = 1, r;
 	pid_t child;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 1, false);
-	assert_int_equal(link_exchange(&bed.link, 1000, 1), 0);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, 1, false);
+	assert_int_equal(link_exchange(&harness.link, 1000, 1), 0);
 	child = child_start();
-	assert_int_equal(ops->receive(bed.link.receiver, 1, &data, &bytes, &tag, &registration, &request), 0);
+	assert_int_equal(ops->receive(harness.link.receiver, 1, &data, &bytes, &tag, &registration, &request), 0);
 	assert_non_null(request);
-	ops->close_connection(bed.link.sender);
-	bed.link.sender = NULL;
+	ops->close_connection(harness.link.sender);
+	harness.link.sender = NULL;
 	do {
 		bool done;
 
@@ -574,7 +578,7 @@ static void an_end_that_closes_is_missed_though_a_child_lives(void **state)
 	} while (r == 0);
 	assert_int_equal(r, -EREMOTEIO);
 	child_end(child);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 int main(void)

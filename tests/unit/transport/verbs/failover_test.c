@@ -4,7 +4,7 @@
 #include "support/runtime.h"
 #include "support/traffic.h"
 #include "transport/verbs/verbs.h"
-#include "unit/transport/verbs/bed.h"
+#include "unit/transport/verbs/link_harness.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -30,12 +30,13 @@ static void survive(unsigned qps, bool join, void (*harm)(struct random *random)
 		struct fake_verbs_counts counts;
 		uint64_t harm_ns = runtime_deadline_ns(HARM_MS);
 		unsigned harms = 0;
-		struct verbs_bed bed;
+		struct verbs_link_harness harness;
 		struct verbs_run run;
 
 		random_init(&random, runtime_seed() + round);
-		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2, .lazy = round % 2 }, qps, join);
-		verbs_run_begin(&run, &bed, runtime_seed() + round);
+		verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2, .lazy = round % 2 }, qps,
+					join);
+		verbs_run_begin(&run, &harness, runtime_seed() + round);
 		while (run.done != 3) {
 			unsigned at = (unsigned)random_below(&random, 2);
 			int r = verbs_run_step(&run, at);
@@ -56,7 +57,7 @@ static void survive(unsigned qps, bool join, void (*harm)(struct random *random)
 		fake_verbs_counts(&counts);
 		failed_queues += counts.failed_queues;
 		verbs_run_end(&run);
-		verbs_bed_close(&bed);
+		verbs_link_harness_close(&harness);
 	}
 	print_message("%u rounds, %u queues failed\n", rounds, (unsigned)failed_queues);
 	assert_true(failed_queues > rounds / 2);
@@ -84,13 +85,13 @@ static void ports_go_down_and_up(struct random *random)
 static void a_lone_queue_that_fails_is_built_anew(void **state)
 {
 	(void)state;
-	survive(1, false, verbs_bed_lose_one_of_the_first, runtime_long() ? 60 : 12);
+	survive(1, false, verbs_link_harness_lose_one_of_the_first, runtime_long() ? 60 : 12);
 }
 
 static void queues_that_fail_leave_their_bytes_to_others(void **state)
 {
 	(void)state;
-	survive(4, false, verbs_bed_lose_one_of_the_first, runtime_long() ? 60 : 12);
+	survive(4, false, verbs_link_harness_lose_one_of_the_first, runtime_long() ? 60 : 12);
 }
 
 static void two_rails_lose_no_byte(void **state)
@@ -124,24 +125,24 @@ static void a_peer_that_looks_away_takes_part(void **state)
 	void *data = to, *registration = NULL;
 	size_t bytes = 300000;
 	bool done = false;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	int tag = 2;
 
 	(void)state;
 	assert_non_null(from);
 	assert_non_null(to);
 	pattern_fill(from, bytes, 6);
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2 }, 1, true);
-	assert_int_equal(ops->receive(bed.link.receiver, 1, &data, &bytes, &tag, &registration, &receive), 0);
-	while (!verbs_bed_sender_has_offers(&bed)) {
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2 }, 1, true);
+	assert_int_equal(ops->receive(harness.link.receiver, 1, &data, &bytes, &tag, &registration, &receive), 0);
+	while (!verbs_link_harness_sender_has_offers(&harness)) {
 		enum transport_next next;
 
-		assert_int_equal(ops->progress(bed.link.sender, &next), 0);
+		assert_int_equal(ops->progress(harness.link.sender, &next), 0);
 		assert_false(runtime_past(deadline_ns));
 	}
 	fake_verbs_lose(0, FAKE_VERBS_ARRIVES_WHOLE);
 	fake_verbs_lose(1, FAKE_VERBS_ARRIVES_WHOLE);
-	assert_int_equal(ops->send(bed.link.sender, from, bytes, tag, NULL, &send), 0);
+	assert_int_equal(ops->send(harness.link.sender, from, bytes, tag, NULL, &send), 0);
 	assert_non_null(send);
 	while (!done) {
 		assert_int_equal(ops->test(send, &done, NULL), 0);
@@ -149,7 +150,7 @@ static void a_peer_that_looks_away_takes_part(void **state)
 	}
 	assert_int_equal(link_finish(ops, receive, NULL), 0);
 	assert_memory_equal(from, to, bytes);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 	free(from);
 	free(to);
 }
@@ -174,12 +175,12 @@ static void both_sides_fail(struct verbs_run *run)
 static void without_any_path_there_is_an_error(void **state)
 {
 	uint64_t began_ns;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	struct verbs_run run;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2 }, 2, true);
-	verbs_run_begin(&run, &bed, runtime_seed());
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2 }, 2, true);
+	verbs_run_begin(&run, &harness, runtime_seed());
 	for (unsigned i = 0; i < 100; i++)
 		assert_int_equal(verbs_run_step(&run, i % 2), 0);
 	fake_verbs_path(0, false);
@@ -187,21 +188,21 @@ static void without_any_path_there_is_an_error(void **state)
 	began_ns = runtime_now_ns();
 	both_sides_fail(&run);
 	assert_true(runtime_now_ns() - began_ns >= 2 * NS_PER_S);
-	link_close(&bed.link);
+	link_close(&harness.link);
 	verbs_run_end(&run);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 /* It stands still for the time-out, then it is built anew. */
 static void a_request_that_a_device_forgets_is_sent_again(void **state)
 {
 	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS), began_ns;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	struct verbs_run run;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 1, false);
-	verbs_run_begin(&run, &bed, runtime_seed());
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, 1, false);
+	verbs_run_begin(&run, &harness, runtime_seed());
 	for (unsigned i = 0; i < 100; i++)
 		assert_int_equal(verbs_run_step(&run, i % 2), 0);
 	assert_int_not_equal(run.done, 3);
@@ -215,7 +216,7 @@ static void a_request_that_a_device_forgets_is_sent_again(void **state)
 	}
 	assert_true(runtime_now_ns() - began_ns >= 2 * NS_PER_S);
 	verbs_run_end(&run);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 /* Each message loses a queue. Nothing is counted up but what happens with no progress between. */
@@ -224,23 +225,25 @@ static void losses_have_no_limit_while_messages_arrive(void **state)
 	enum { LOSSES = 40 };
 	struct fake_verbs_counts counts;
 	struct random random;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
 	random_init(&random, runtime_seed());
 	for (unsigned qps = 1; qps < 3; qps++) {
-		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, qps, false);
+		verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, qps, false);
 		for (unsigned i = 0; i < LOSSES; i++) {
-			verbs_bed_lose_one_of_the_first(&random);
-			assert_int_equal(link_exchange(&bed.link, 1000 + (size_t)random_below(&random, 300000), i), 0);
+			verbs_link_harness_lose_one_of_the_first(&random);
+			assert_int_equal(link_exchange(&harness.link, 1000 + (size_t)random_below(&random, 300000), i),
+					 0);
 		}
 		for (unsigned i = 0; i < LOSSES; i++) {
 			fake_verbs_lose(0, FAKE_VERBS_REFUSED);
-			assert_int_equal(link_exchange(&bed.link, 1000 + (size_t)random_below(&random, 300000), i), 0);
+			assert_int_equal(link_exchange(&harness.link, 1000 + (size_t)random_below(&random, 300000), i),
+					 0);
 		}
 		fake_verbs_counts(&counts);
 		assert_true(counts.failed_queues >= 2 * LOSSES);
-		verbs_bed_close(&bed);
+		verbs_link_harness_close(&harness);
 	}
 }
 
@@ -249,16 +252,16 @@ static void a_path_for_short_writes_alone_is_an_error(void **state)
 {
 	(void)state;
 	for (unsigned qps = 1; qps < 4; qps += 2) {
-		struct verbs_bed bed;
+		struct verbs_link_harness harness;
 		struct verbs_run run;
 
-		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, qps, false);
+		verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, qps, false);
 		fake_verbs_lose_always(0, 2000, FAKE_VERBS_ARRIVES_NOT);
-		verbs_run_begin(&run, &bed, runtime_seed());
+		verbs_run_begin(&run, &harness, runtime_seed());
 		both_sides_fail(&run);
-		link_close(&bed.link);
+		link_close(&harness.link);
 		verbs_run_end(&run);
-		verbs_bed_close(&bed);
+		verbs_link_harness_close(&harness);
 	}
 }
 
@@ -270,25 +273,25 @@ static void a_path_for_credit_alone_is_an_error(void **state)
 	struct transport_request *send = NULL, *receive = NULL;
 	size_t bytes = 100000;
 	void *data = calloc(1, bytes), *to = calloc(1, bytes), *registration = NULL;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	int tag = 1, r = 0;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 3, false);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, 3, false);
 	fake_verbs_lose_always(0, 2000, FAKE_VERBS_ARRIVES_NOT);
-	assert_int_equal(ops->receive(bed.link.receiver, 1, &to, &bytes, &tag, &registration, &receive), 0);
+	assert_int_equal(ops->receive(harness.link.receiver, 1, &to, &bytes, &tag, &registration, &receive), 0);
 	while (r == 0) {
 		bool done;
 
 		assert_false(runtime_past(deadline_ns));
-		r = send ? ops->test(send, &done, NULL) : ops->send(bed.link.sender, data, bytes, tag, NULL, &send);
+		r = send ? ops->test(send, &done, NULL) : ops->send(harness.link.sender, data, bytes, tag, NULL, &send);
 		if (r == 0)
 			r = ops->test(receive, &done, NULL);
 		usleep(10);
 	}
 	assert_int_equal(r, -EREMOTEIO);
-	link_close(&bed.link);
-	verbs_bed_close(&bed);
+	link_close(&harness.link);
+	verbs_link_harness_close(&harness);
 	free(data);
 	free(to);
 }
@@ -303,12 +306,12 @@ static void a_message_that_is_always_refused_is_an_error(void **state)
 	struct transport_request *refused[2] = { 0 }, *others[2] = { 0 };
 	uint8_t small[2][100] = { { 0 } };
 	unsigned arrived = 0;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	int r = 0;
 
 	(void)state;
 	assert_non_null(data);
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 2, false);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, 2, false);
 	fake_verbs_lose_always(0, 2000, FAKE_VERBS_REFUSED);
 	while (r == 0) {
 		void *to[2] = { data, small[0] }, *registration = NULL;
@@ -318,13 +321,15 @@ static void a_message_that_is_always_refused_is_an_error(void **state)
 
 		assert_false(runtime_past(deadline_ns));
 		if (!refused[0])
-			r = ops->receive(bed.link.receiver, 1, &to[0], &rooms[0], &tags[0], &registration, &refused[0]);
+			r = ops->receive(harness.link.receiver, 1, &to[0], &rooms[0], &tags[0], &registration,
+					 &refused[0]);
 		if (r == 0 && refused[0] && !refused[1])
-			r = ops->send(bed.link.sender, data + bytes, bytes, tags[0], NULL, &refused[1]);
+			r = ops->send(harness.link.sender, data + bytes, bytes, tags[0], NULL, &refused[1]);
 		if (r == 0 && !others[0])
-			r = ops->receive(bed.link.receiver, 1, &to[1], &rooms[1], &tags[1], &registration, &others[0]);
+			r = ops->receive(harness.link.receiver, 1, &to[1], &rooms[1], &tags[1], &registration,
+					 &others[0]);
 		if (r == 0 && !others[1])
-			r = ops->send(bed.link.sender, small[1], sizeof(small[1]), tags[1], NULL, &others[1]);
+			r = ops->send(harness.link.sender, small[1], sizeof(small[1]), tags[1], NULL, &others[1]);
 		for (unsigned i = 0; i < 2 && r == 0; i++) {
 			if (others[i])
 				r = ops->test(others[i], &done[i], NULL);
@@ -335,24 +340,24 @@ static void a_message_that_is_always_refused_is_an_error(void **state)
 	}
 	assert_int_equal(r, -EREMOTEIO);
 	assert_true(arrived > 0);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 	free(data);
 }
 
 /* Some refused requests are survived, like all that a queue may meet (above); but not without end. */
 static void requests_that_are_always_refused_are_an_error(void **state)
 {
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	struct verbs_run run;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 8, false);
-	verbs_run_begin(&run, &bed, runtime_seed());
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, 8, false);
+	verbs_run_begin(&run, &harness, runtime_seed());
 	fake_verbs_lose_always(0, 0, FAKE_VERBS_REFUSED);
 	both_sides_fail(&run);
-	link_close(&bed.link);
+	link_close(&harness.link);
 	verbs_run_end(&run);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 int main(void)

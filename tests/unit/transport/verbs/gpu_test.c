@@ -8,7 +8,7 @@
 #include "support/traffic.h"
 #include "transport/verbs/verbs.h"
 #include "unit/transport/tcp/fake_sysfs.h"
-#include "unit/transport/verbs/bed.h"
+#include "unit/transport/verbs/link_harness.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -67,27 +67,27 @@ static void what_a_device_cannot_register_is_refused(void **state)
 {
 	struct fake_verbs_gpu gpu = fake_verbs_gpu_new(8192);
 	void *registration = NULL;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1 }, 1, false);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, 1, false);
 	assert_int_equal(
-		ops->memory_register(bed.link.receiver, gpu.address, 100, TRANSPORT_MEMORY_CUDA, &registration),
+		ops->memory_register(harness.link.receiver, gpu.address, 100, TRANSPORT_MEMORY_CUDA, &registration),
 		-EOPNOTSUPP);
-	assert_int_equal(ops->memory_register_dmabuf(bed.link.receiver, gpu.address, 100, TRANSPORT_MEMORY_CUDA, 0,
+	assert_int_equal(ops->memory_register_dmabuf(harness.link.receiver, gpu.address, 100, TRANSPORT_MEMORY_CUDA, 0,
 						     gpu.fd, &registration),
 			 -EOPNOTSUPP);
 	assert_null(registration);
-	verbs_bed_close(&bed);
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1, .dmabuf = true }, 1, false);
-	assert_int_equal(ops->memory_register_dmabuf(bed.link.sender, gpu.address, 100, TRANSPORT_MEMORY_CUDA, 4096,
+	verbs_link_harness_close(&harness);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1, .dmabuf = true }, 1, false);
+	assert_int_equal(ops->memory_register_dmabuf(harness.link.sender, gpu.address, 100, TRANSPORT_MEMORY_CUDA, 4096,
 						     gpu.fd, &registration),
 			 -EINVAL); /* not where that descriptor has it */
-	assert_int_equal(ops->memory_register_dmabuf(bed.link.sender, gpu.address, 100, TRANSPORT_MEMORY_HOST, 0,
+	assert_int_equal(ops->memory_register_dmabuf(harness.link.sender, gpu.address, 100, TRANSPORT_MEMORY_HOST, 0,
 						     gpu.fd, &registration),
 			 -EOPNOTSUPP);
 	assert_null(registration);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 	fake_verbs_gpu_free(&gpu);
 }
 
@@ -233,7 +233,7 @@ static void do_harm(enum harm harm, struct random *random)
 	}
 }
 
-static void run(struct verbs_bed *bed, bool from_gpu, bool to_gpu, bool by_address, enum harm harm)
+static void run(struct verbs_link_harness *harness, bool from_gpu, bool to_gpu, bool by_address, enum harm harm)
 {
 	static uint64_t runs;
 	const uint64_t deadline_ns = runtime_deadline_ns(30000), seed = runtime_seed() + runs++;
@@ -243,10 +243,10 @@ static void run(struct verbs_bed *bed, bool from_gpu, bool to_gpu, bool by_addre
 
 	random_init(&random, seed);
 	if (from_gpu) /* first: a GPU's memory must be registered */
-		end_open(&from, bed->link.sender, true, by_address);
-	end_open(&to, bed->link.receiver, to_gpu, by_address);
+		end_open(&from, harness->link.sender, true, by_address);
+	end_open(&to, harness->link.receiver, to_gpu, by_address);
 	if (!from_gpu)
-		end_open(&from, bed->link.sender, false, by_address);
+		end_open(&from, harness->link.sender, false, by_address);
 	while (to.done < MESSAGES || from.done < MESSAGES) {
 		/* By messages, not by time, which is short on a fast machine. */
 		if (to.done >= harm_at && to.done < MESSAGES) {
@@ -267,19 +267,20 @@ static void run(struct verbs_bed *bed, bool from_gpu, bool to_gpu, bool by_addre
 static void messages_come_and_go_without_the_cpu(void **state)
 {
 	struct fake_verbs_counts counts;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
 	for (unsigned i = 1; i < 16; i++) {
-		verbs_bed_open_paced(&bed, (struct fake_verbs_options){ .devices = 2, .dmabuf = true, .lazy = i & 4 },
-				     1, i & 8, i & 4);
-		run(&bed, i & 1, i & 2, false, NO_HARM);
+		verbs_link_harness_open_paced(
+			&harness, (struct fake_verbs_options){ .devices = 2, .dmabuf = true, .lazy = i & 4 }, 1, i & 8,
+			i & 4);
+		run(&harness, i & 1, i & 2, false, NO_HARM);
 		fake_verbs_counts(&counts);
 		if (i & 2)
 			assert_true(counts.reads > 0);
 		else
 			assert_int_equal(counts.reads, 0);
-		verbs_bed_close(&bed);
+		verbs_link_harness_close(&harness);
 	}
 }
 
@@ -287,32 +288,33 @@ static void messages_come_and_go_without_the_cpu(void **state)
 static void peer_memory_serves_as_well(void **state)
 {
 	struct fake_sysfs *tree = *state;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	fake_file(tree, "kernel/mm/memory_peers/nv_mem/version", "1\n");
 	fake_interface(tree, "eth2", NIC, 3, "02:00:00:00:00:01", "100000");
 	fake_link(tree, "class/infiniband/fake0/device", "../../../devices/" NIC);
-	verbs_bed_begin(&bed, (struct fake_verbs_options){ .devices = 1, .peermem = true }, tree->root);
-	assert_int_equal(link_open(ops, bed.transport, 0, &bed.link), 0);
-	run(&bed, true, true, true, NO_HARM);
-	verbs_bed_close(&bed);
+	verbs_link_harness_begin(&harness, (struct fake_verbs_options){ .devices = 1, .peermem = true }, tree->root);
+	assert_int_equal(link_open(ops, harness.transport, 0, &harness.link), 0);
+	run(&harness, true, true, true, NO_HARM);
+	verbs_link_harness_close(&harness);
 }
 
 static void survive(enum harm harm)
 {
 	struct fake_verbs_counts counts;
 	uint64_t failed = 0;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	/* Not every stroke is felt by a queue. */
 	for (unsigned round = 0; round < (runtime_long() ? 60 : 8) || (failed <= ENOUGH && round < ROUNDS_MOST);
 	     round++) {
-		verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2, .dmabuf = true, .lazy = round % 2 }, 2,
-			       true);
-		run(&bed, round & 1, true, false, harm);
+		verbs_link_harness_open(&harness,
+					(struct fake_verbs_options){ .devices = 2, .dmabuf = true, .lazy = round % 2 },
+					2, true);
+		run(&harness, round & 1, true, false, harm);
 		fake_verbs_counts(&counts);
 		failed += counts.failed_queues;
-		verbs_bed_close(&bed);
+		verbs_link_harness_close(&harness);
 	}
 	assert_true(failed > ENOUGH);
 }
@@ -345,23 +347,23 @@ static void copy_for_want_of_registration(bool from_gpu)
 	void *data = late, *none = NULL;
 	size_t bytes = sizeof(late);
 	const int tag = 8;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	for (unsigned i = 0; i < 8; i++) {
-		verbs_bed_open_paced(
-			&bed,
+		verbs_link_harness_open_paced(
+			&harness,
 			(struct fake_verbs_options){ .devices = 1, .dmabuf = true, .most_regions = 3, .lazy = i & 1 },
 			1 + i / 4, false, i & 2);
 		pattern_fill(early, sizeof(early), i);
-		assert_int_equal(ops->send(bed.link.sender, early, sizeof(early), tag, NULL, &request), 0);
+		assert_int_equal(ops->send(harness.link.sender, early, sizeof(early), tag, NULL, &request), 0);
 		assert_non_null(request);
 		assert_int_equal(link_finish(ops, request, NULL), 0);
-		run(&bed, from_gpu, !from_gpu, false, i ? MANY_LOSSES : NO_HARM);
-		assert_int_equal(ops->receive(bed.link.receiver, 1, &data, &bytes, &tag, &none, &request), 0);
+		run(&harness, from_gpu, !from_gpu, false, i ? MANY_LOSSES : NO_HARM);
+		assert_int_equal(ops->receive(harness.link.receiver, 1, &data, &bytes, &tag, &none, &request), 0);
 		assert_non_null(request);
 		assert_int_equal(link_finish(ops, request, NULL), 0);
 		assert_memory_equal(early, late, sizeof(early));
-		verbs_bed_close(&bed);
+		verbs_link_harness_close(&harness);
 	}
 }
 
@@ -398,14 +400,14 @@ static void a_flush_is_a_read_only_where_something_was_written(void **state)
 	struct fake_verbs_counts before, after;
 	struct transport_request *request = NULL;
 	struct end from, to;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	size_t bytes = 100000;
 	void *data;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2, .dmabuf = true }, 1, true);
-	end_open(&from, bed.link.sender, true, false);
-	end_open(&to, bed.link.receiver, true, false);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2, .dmabuf = true }, 1, true);
+	end_open(&from, harness.link.sender, true, false);
+	end_open(&to, harness.link.receiver, true, false);
 	data = address(&to, 0);
 	assert_int_equal(ops->flush(to.connection, 1, &data, &bytes, &to.registration, &request), 0);
 	assert_null(request);
@@ -426,7 +428,7 @@ static void a_flush_is_a_read_only_where_something_was_written(void **state)
 	bytes = 0;
 	assert_int_equal(ops->flush(to.connection, 1, &data, &bytes, &to.registration, &request), 0);
 	assert_null(request);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 	end_close(&from);
 	end_close(&to);
 }
@@ -437,23 +439,23 @@ static void an_eager_message_outlives_its_sender(void **state)
 	struct transport_request *send = NULL, *receive;
 	enum transport_next next;
 	struct end from, to;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	size_t bytes = 9000;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1, .dmabuf = true }, 1, false);
-	end_open(&from, bed.link.sender, true, false);
-	end_open(&to, bed.link.receiver, true, false);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1, .dmabuf = true }, 1, false);
+	end_open(&from, harness.link.sender, true, false);
+	end_open(&to, harness.link.receiver, true, false);
 	pattern_fill(view(&from, 0), bytes, 4);
 	assert_int_equal(ops->send(from.connection, address(&from, 0), bytes, 7, from.registration, &send), 0);
 	assert_int_equal(link_finish(ops, send, NULL), 0);
 	while (!verbs_receiver_has_unexpected((struct verbs_connection *)to.connection))
 		assert_int_equal(ops->progress(to.connection, &next), 0);
 	receive = post_receive(&to, bytes);
-	ops->close_connection(bed.link.sender);
-	bed.link.sender = NULL;
+	ops->close_connection(harness.link.sender);
+	harness.link.sender = NULL;
 	assert_int_equal(link_finish(ops, receive, NULL), 0);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 	assert_true(pattern_wrong_at(view(&to, 0), bytes, 4) == SIZE_MAX);
 	end_close(&from);
 	end_close(&to);
@@ -464,16 +466,16 @@ static void a_card_that_does_not_reach_the_gpu_is_an_error(void **state)
 	uint64_t deadline_ns = runtime_deadline_ns(20000);
 	struct transport_request *request = NULL;
 	struct end from, to;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	size_t bytes = 100000;
 	bool done = false;
 	void *data;
 	int r = 0;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1, .dmabuf = true }, 1, false);
-	end_open(&from, bed.link.sender, true, false);
-	end_open(&to, bed.link.receiver, true, false);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1, .dmabuf = true }, 1, false);
+	end_open(&from, harness.link.sender, true, false);
+	end_open(&to, harness.link.receiver, true, false);
 	data = address(&to, 0);
 	assert_int_equal(ops->send(from.connection, address(&from, 0), bytes, 7, from.registration, &request), 0);
 	assert_int_equal(link_finish(ops, post_receive(&to, bytes), NULL), 0);
@@ -487,7 +489,7 @@ static void a_card_that_does_not_reach_the_gpu_is_an_error(void **state)
 		assert_false(runtime_past(deadline_ns));
 	}
 	assert_true(r == -EIO || r == -EREMOTEIO); /* the time-out of its own queue, or of those with the peer */
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 	end_close(&from);
 	end_close(&to);
 }

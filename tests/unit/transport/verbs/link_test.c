@@ -8,7 +8,7 @@
 #include "support/runtime.h"
 #include "support/traffic.h"
 #include "transport/verbs/verbs.h"
-#include "unit/transport/verbs/bed.h"
+#include "unit/transport/verbs/link_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,15 +20,15 @@
 
 #include "support/parallel.h"
 
-static const struct verbs_connection *sender_of(const struct verbs_bed *bed)
+static const struct verbs_connection *sender_of(const struct verbs_link_harness *harness)
 {
-	return (const struct verbs_connection *)bed->link.sender;
+	return (const struct verbs_connection *)harness->link.sender;
 }
 
 /* ---- what goes over the wire ---- */
 
 /* One message of registered memory into a receive that is there first. */
-static void exchange_registered(struct verbs_bed *bed, uint8_t *from, uint8_t *to, size_t bytes)
+static void exchange_registered(struct verbs_link_harness *harness, uint8_t *from, uint8_t *to, size_t bytes)
 {
 	const struct transport_ops *ops = &transport_verbs;
 	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
@@ -36,17 +36,18 @@ static void exchange_registered(struct verbs_bed *bed, uint8_t *from, uint8_t *t
 	void *registration = NULL, *out = NULL, *data = to;
 	int tag = 5;
 
-	assert_int_equal(ops->memory_register(bed->link.receiver, to, bytes, TRANSPORT_MEMORY_HOST, &registration), 0);
-	assert_int_equal(ops->memory_register(bed->link.sender, from, bytes, TRANSPORT_MEMORY_HOST, &out), 0);
-	assert_int_equal(ops->receive(bed->link.receiver, 1, &data, &bytes, &tag, &registration, &receive), 0);
+	assert_int_equal(ops->memory_register(harness->link.receiver, to, bytes, TRANSPORT_MEMORY_HOST, &registration),
+			 0);
+	assert_int_equal(ops->memory_register(harness->link.sender, from, bytes, TRANSPORT_MEMORY_HOST, &out), 0);
+	assert_int_equal(ops->receive(harness->link.receiver, 1, &data, &bytes, &tag, &registration, &receive), 0);
 	assert_non_null(receive);
-	while (!verbs_bed_sender_has_offers(bed)) {
+	while (!verbs_link_harness_sender_has_offers(harness)) {
 		enum transport_next next;
 
-		assert_int_equal(ops->progress(bed->link.sender, &next), 0);
+		assert_int_equal(ops->progress(harness->link.sender, &next), 0);
 		assert_false(runtime_past(deadline_ns));
 	}
-	assert_int_equal(ops->send(bed->link.sender, from, bytes, tag, out, &send), 0);
+	assert_int_equal(ops->send(harness->link.sender, from, bytes, tag, out, &send), 0);
 	assert_non_null(send);
 	while (send || receive) {
 		bool done = false;
@@ -63,8 +64,8 @@ static void exchange_registered(struct verbs_bed *bed, uint8_t *from, uint8_t *t
 		assert_false(runtime_past(deadline_ns));
 	}
 	assert_memory_equal(from, to, bytes);
-	assert_int_equal(ops->memory_deregister(bed->link.receiver, registration), 0);
-	assert_int_equal(ops->memory_deregister(bed->link.sender, out), 0);
+	assert_int_equal(ops->memory_deregister(harness->link.receiver, registration), 0);
+	assert_int_equal(ops->memory_deregister(harness->link.sender, out), 0);
 }
 
 /* Few bytes beside the payload, no copy, no receive missing; `more` requests beside two for each segment. */
@@ -72,25 +73,25 @@ static void count_costs(bool pace, unsigned more)
 {
 	static const size_t sizes[] = { 64 << 10, 1 << 20, 3 << 20 };
 	uint8_t first[64], first_to[64] = { 0 };
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	uint64_t now_ns;
 
-	verbs_bed_open_paced(&bed, (struct fake_verbs_options){ .devices = 1 }, 1, false, pace);
+	verbs_link_harness_open_paced(&harness, (struct fake_verbs_options){ .devices = 1 }, 1, false, pace);
 	/* Time stands still: credit is given by rates, in smaller pieces to who is slow on a busy machine. */
 	now_ns = clock_now_ns();
 	clock_set_fake(&now_ns);
 	/* Not counted: on a busy machine a heartbeat may be due since the connection was made. */
 	pattern_fill(first, sizeof(first), 0);
-	exchange_registered(&bed, first, first_to, sizeof(first));
+	exchange_registered(&harness, first, first_to, sizeof(first));
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		uint8_t *from = malloc(sizes[s]), *to = calloc(1, sizes[s]);
-		uint64_t segments = (sizes[s] + bed.params.segment_bytes - 1) / bed.params.segment_bytes;
+		uint64_t segments = (sizes[s] + harness.params.segment_bytes - 1) / harness.params.segment_bytes;
 		uint64_t copied = atomic_load(&copy_counts.bytes);
 		struct fake_verbs_counts before, after;
 
 		pattern_fill(from, sizes[s], s);
 		fake_verbs_counts(&before);
-		exchange_registered(&bed, from, to, sizes[s]);
+		exchange_registered(&harness, from, to, sizes[s]);
 		fake_verbs_counts(&after);
 		print_message("%zu bytes: %u requests, %u bytes beside the payload\n", sizes[s],
 			      (unsigned)(after.requests - before.requests),
@@ -102,7 +103,7 @@ static void count_costs(bool pace, unsigned more)
 		free(to);
 	}
 	clock_set_fake(NULL);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 }
 
 /* Both directions together: the receive's announcement, the message's if it is of several segments, and the segments. */
@@ -129,19 +130,20 @@ static void many_messages_cost_two_requests_each(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
 		struct fake_verbs_counts before, after;
-		struct verbs_bed bed;
+		struct verbs_link_harness harness;
 
-		verbs_bed_open_paced(&bed, (struct fake_verbs_options){ .devices = 1 }, queues[i], false, false);
+		verbs_link_harness_open_paced(&harness, (struct fake_verbs_options){ .devices = 1 }, queues[i], false,
+					      false);
 		fake_verbs_counts(&before);
 		for (unsigned k = 0; k < MESSAGES; k++) {
 			pattern_fill(from, BYTES, k);
-			exchange_registered(&bed, from, to, BYTES);
+			exchange_registered(&harness, from, to, BYTES);
 		}
 		fake_verbs_counts(&after);
 		print_message("%u queues: %u requests for %d messages\n", queues[i],
 			      (unsigned)(after.requests - before.requests), MESSAGES);
 		assert_true(after.requests - before.requests <= 2 * MESSAGES);
-		verbs_bed_close(&bed);
+		verbs_link_harness_close(&harness);
 	}
 	free(from);
 	free(to);
@@ -151,26 +153,27 @@ static void many_messages_cost_two_requests_each(void **state)
 
 static void fewer_queues_than_asked_for_will_do(void **state)
 {
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1, .most_queues = 5 }, 4, false);
-	assert_in_range(sender_of(&bed)->queue_count, 1, 4);
-	assert_int_equal(sender_of(&bed)->queue_count,
-			 ((const struct verbs_connection *)bed.link.receiver)->queue_count);
-	assert_int_equal(link_exchange(&bed.link, 500000, 3), 0);
-	verbs_bed_close(&bed);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1, .most_queues = 5 }, 4, false);
+	assert_in_range(sender_of(&harness)->queue_count, 1, 4);
+	assert_int_equal(sender_of(&harness)->queue_count,
+			 ((const struct verbs_connection *)harness.link.receiver)->queue_count);
+	assert_int_equal(link_exchange(&harness.link, 500000, 3), 0);
+	verbs_link_harness_close(&harness);
 }
 
 static void a_device_with_nothing_inline_and_an_old_library_will_do(void **state)
 {
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1, .max_inline = 1, .no_iova2 = true }, 1, false);
+	verbs_link_harness_open(
+		&harness, (struct fake_verbs_options){ .devices = 1, .max_inline = 1, .no_iova2 = true }, 1, false);
 	for (size_t bytes = 0; bytes < 5000; bytes = bytes * 3 + 1)
-		assert_int_equal(link_exchange(&bed.link, bytes, bytes), 0);
-	verbs_bed_close(&bed);
+		assert_int_equal(link_exchange(&harness.link, bytes, bytes), 0);
+	verbs_link_harness_close(&harness);
 }
 
 /*
@@ -185,18 +188,19 @@ static void messages_are_copied_where_memory_cannot_be_registered(void **state)
 		uint64_t copied = atomic_load(&copy_counts.bytes);
 		struct random random;
 		unsigned harms = 6;
-		struct verbs_bed bed;
+		struct verbs_link_harness harness;
 		struct verbs_run run;
 
 		random_init(&random, runtime_seed());
-		verbs_bed_open_paced(
-			&bed, (struct fake_verbs_options){ .devices = 1, .most_regions = regions, .lazy = regions % 2 },
+		verbs_link_harness_open_paced(
+			&harness,
+			(struct fake_verbs_options){ .devices = 1, .most_regions = regions, .lazy = regions % 2 },
 			1 + regions % 2, false, regions & 2);
-		verbs_run_begin(&run, &bed, runtime_seed());
+		verbs_run_begin(&run, &harness, runtime_seed());
 		while (run.done != 3) {
 			assert_int_equal(verbs_run_step(&run, (unsigned)random_below(&random, 2)), 0);
 			if (harms && runtime_past(harm_ns)) {
-				verbs_bed_lose_one_of_the_first(&random);
+				verbs_link_harness_lose_one_of_the_first(&random);
 				harm_ns = runtime_deadline_ns(5);
 				harms--;
 			}
@@ -205,7 +209,7 @@ static void messages_are_copied_where_memory_cannot_be_registered(void **state)
 		assert_true(atomic_load(&copy_counts.bytes) > copied);
 		assert_true(fake_verbs_regions() <= regions);
 		verbs_run_end(&run);
-		verbs_bed_close(&bed);
+		verbs_link_harness_close(&harness);
 	}
 }
 
@@ -227,13 +231,13 @@ static void finish_both(struct transport_request *send, struct transport_request
 	}
 }
 
-static struct transport_request *post(const struct verbs_bed *bed, void *data, size_t bytes, int tag)
+static struct transport_request *post(const struct verbs_link_harness *harness, void *data, size_t bytes, int tag)
 {
 	struct transport_request *request = NULL;
 	void *registration = NULL;
 
-	assert_int_equal(transport_verbs.receive(bed->link.receiver, 1, &data, &bytes, &tag, &registration, &request),
-			 0);
+	assert_int_equal(
+		transport_verbs.receive(harness->link.receiver, 1, &data, &bytes, &tag, &registration, &request), 0);
 	assert_non_null(request);
 	return request;
 }
@@ -254,42 +258,42 @@ static void copied_messages_pass_eager_ones_that_wait(void **state)
 		struct transport_request *request = NULL;
 		unsigned sent = 0, most = i & 1 ? MOST : 1;
 		enum transport_next next;
-		struct verbs_bed bed;
+		struct verbs_link_harness harness;
 
-		verbs_bed_open_paced(&bed,
-				     (struct fake_verbs_options){ .devices = 1, .most_regions = 2, .lazy = i & 4 }, 1,
-				     false, i & 2);
+		verbs_link_harness_open_paced(
+			&harness, (struct fake_verbs_options){ .devices = 1, .most_regions = 2, .lazy = i & 4 }, 1,
+			false, i & 2);
 		pattern_fill(from, LONG, i);
 		do {
 			request = NULL;
-			assert_int_equal(ops->send(bed.link.sender, from + sent, bytes, WAITING_TAG, NULL, &request),
-					 0);
+			assert_int_equal(
+				ops->send(harness.link.sender, from + sent, bytes, WAITING_TAG, NULL, &request), 0);
 			if (request)
 				assert_int_equal(link_finish(ops, request, NULL), 0);
 			sent += request != NULL;
 		} while (request && sent < most);
 		assert_true(sent < MOST);
-		while (!verbs_receiver_has_unexpected((struct verbs_connection *)bed.link.receiver)) {
-			assert_int_equal(ops->progress(bed.link.receiver, &next), 0);
+		while (!verbs_receiver_has_unexpected((struct verbs_connection *)harness.link.receiver)) {
+			assert_int_equal(ops->progress(harness.link.receiver, &next), 0);
 			assert_false(runtime_past(deadline_ns));
 		}
 		for (unsigned k = 0; k < 3; k++) {
 			struct transport_request *receive;
 
 			memset(to, 0, LONG);
-			receive = post(&bed, to, LONG, TAG);
+			receive = post(&harness, to, LONG, TAG);
 			for (request = NULL; !request;) {
-				assert_int_equal(ops->send(bed.link.sender, from, LONG, TAG, NULL, &request), 0);
+				assert_int_equal(ops->send(harness.link.sender, from, LONG, TAG, NULL, &request), 0);
 				assert_false(runtime_past(deadline_ns));
 			}
 			finish_both(request, receive);
 			assert_memory_equal(from, to, LONG);
 		}
 		for (unsigned k = 0; k < sent; k++) {
-			finish_both(NULL, post(&bed, to, bytes, WAITING_TAG));
+			finish_both(NULL, post(&harness, to, bytes, WAITING_TAG));
 			assert_memory_equal(from + k, to, bytes);
 		}
-		verbs_bed_close(&bed);
+		verbs_link_harness_close(&harness);
 	}
 	free(from);
 	free(to);
@@ -299,16 +303,17 @@ static void memory_that_cannot_be_registered_is_no_error(void **state)
 {
 	uint8_t *data = calloc(1, 10000);
 	void *registration = NULL;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
 	assert_non_null(data);
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 1, .most_regions = 2 }, 1, false);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1, .most_regions = 2 }, 1, false);
 	assert_int_equal(
-		transport_verbs.memory_register(bed.link.sender, data, 10000, TRANSPORT_MEMORY_HOST, &registration), 0);
+		transport_verbs.memory_register(harness.link.sender, data, 10000, TRANSPORT_MEMORY_HOST, &registration),
+		0);
 	assert_non_null(registration);
-	assert_int_equal(transport_verbs.memory_deregister(bed.link.sender, registration), 0);
-	verbs_bed_close(&bed);
+	assert_int_equal(transport_verbs.memory_deregister(harness.link.sender, registration), 0);
+	verbs_link_harness_close(&harness);
 	free(data);
 }
 
@@ -317,19 +322,21 @@ static void closing_takes_back_what_was_registered(void **state)
 {
 	uint8_t *data = calloc(1, 10000);
 	void *registration = NULL;
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 
 	(void)state;
 	assert_non_null(data);
-	verbs_bed_open(&bed, (struct fake_verbs_options){ .devices = 2 }, 1, true);
+	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2 }, 1, true);
 	assert_int_equal(
-		transport_verbs.memory_register(bed.link.sender, data, 10000, TRANSPORT_MEMORY_HOST, &registration), 0);
+		transport_verbs.memory_register(harness.link.sender, data, 10000, TRANSPORT_MEMORY_HOST, &registration),
+		0);
 	assert_int_equal(
-		transport_verbs.memory_register(bed.link.receiver, data, 100, TRANSPORT_MEMORY_HOST, &registration), 0);
+		transport_verbs.memory_register(harness.link.receiver, data, 100, TRANSPORT_MEMORY_HOST, &registration),
+		0);
 	assert_true(fake_verbs_regions() > 0);
-	link_close(&bed.link);
+	link_close(&harness.link);
 	assert_int_equal(fake_verbs_regions(), 0);
-	verbs_bed_close(&bed);
+	verbs_link_harness_close(&harness);
 	free(data);
 }
 

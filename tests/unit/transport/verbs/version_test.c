@@ -2,7 +2,7 @@
 #include "base/log.h"
 #include "support/runtime.h"
 #include "transport/verbs/verbs.h"
-#include "unit/transport/verbs/bed.h"
+#include "unit/transport/verbs/link_harness.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -34,7 +34,7 @@ __attribute__((format(printf, 5, 6))) static void keep_warning(int level, unsign
 }
 
 struct meeting {
-	struct verbs_bed bed;
+	struct verbs_link_harness harness;
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
 	struct transport_listener *listener;
 };
@@ -42,9 +42,9 @@ struct meeting {
 static void meeting_open(struct meeting *meeting)
 {
 	memset(meeting, 0, sizeof(*meeting));
-	verbs_bed_begin(&meeting->bed, (struct fake_verbs_options){ .devices = 1 }, NULL);
-	meeting->bed.link.ops = ops;
-	assert_int_equal(ops->listen(meeting->bed.transport, 0, meeting->handle, &meeting->listener), 0);
+	verbs_link_harness_begin(&meeting->harness, (struct fake_verbs_options){ .devices = 1 }, NULL);
+	meeting->harness.link.ops = ops;
+	assert_int_equal(ops->listen(meeting->harness.transport, 0, meeting->handle, &meeting->listener), 0);
 	warning[0] = '\0';
 	log_set_sink(keep_warning);
 }
@@ -53,7 +53,7 @@ static void meeting_close(struct meeting *meeting)
 {
 	log_set_sink(NULL);
 	ops->close_listener(meeting->listener);
-	verbs_bed_close(&meeting->bed);
+	verbs_link_harness_close(&meeting->harness);
 }
 
 /* The connecting side knows both versions before it dials. */
@@ -67,7 +67,7 @@ static void a_handle_of_another_version_is_not_dialled(void **state)
 	for (int by = -1; by <= 1; by += 2) {
 		meeting_open(&meeting);
 		meeting.handle[MARK_AT] = (uint8_t)(meeting.handle[MARK_AT] + by);
-		assert_int_equal(ops->connect(meeting.bed.transport, 0, -1, meeting.handle, &connection), -EPROTO);
+		assert_int_equal(ops->connect(meeting.harness.transport, 0, -1, meeting.handle, &connection), -EPROTO);
 		assert_null(connection);
 		snprintf(expected, sizeof(expected),
 			 "speaks version %d of Tributary's RDMA protocol, this host %d:", VERBS_WIRE_VERSION + by,
@@ -95,7 +95,7 @@ static void a_hello_of_another_version_is_turned_away(void **state)
 
 	(void)state;
 	meeting_open(&meeting);
-	transport = (const struct verbs_transport *)meeting.bed.transport;
+	transport = (const struct verbs_transport *)meeting.harness.transport;
 	assert_int_equal(verbs_wire_unmark_handle(meeting.handle, &version), 0);
 	verbs_wire_put_cookie(meeting.handle, 0);
 	verbs_wire_put_hello(VERBS_FRAME_HELLO, &hello, frame);

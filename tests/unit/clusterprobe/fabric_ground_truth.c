@@ -1,4 +1,4 @@
-#include "fabric_truth.h"
+#include "fabric_ground_truth.h"
 
 #include "base/random.h"
 #include "simulate/flow.h"

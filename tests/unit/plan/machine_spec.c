@@ -1,4 +1,4 @@
-#include "box.h"
+#include "machine_spec.h"
 
 #include "unit/topology/machine.h"
 #include "base/random.h"
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 /* Rates in 10^8 bytes/s. */
-const struct box_spec box_specs[] = {
+const struct machine_spec machine_specs[] = {
 	{ .name = "single root, no switch",
 	  .gpus = 4,
 	  .nics = 1,
@@ -51,7 +51,7 @@ const struct box_spec box_specs[] = {
 	  .nics = 1,
 	  .sockets = 2,
 	  .switches = 2,
-	  .p2p = BOX_P2P_SOCKET,
+	  .p2p = MACHINE_P2P_SOCKET,
 	  .gpu_rate = 500,
 	  .uplink_rate = 480,
 	  .socket_rate = 300,
@@ -62,7 +62,7 @@ const struct box_spec box_specs[] = {
 	  .gpus = 8,
 	  .nics = 2,
 	  .sockets = 2,
-	  .p2p = BOX_P2P_NOWHERE,
+	  .p2p = MACHINE_P2P_NOWHERE,
 	  .gpu_rate = 260,
 	  .socket_rate = 400,
 	  .memory_rate = 1800,
@@ -200,7 +200,7 @@ const struct box_spec box_specs[] = {
 	  .gpus = 5,
 	  .nics = 1,
 	  .sockets = 2,
-	  .p2p = BOX_P2P_NOWHERE,
+	  .p2p = MACHINE_P2P_NOWHERE,
 	  .link_spread = 10,
 	  .gpu_rate = 250,
 	  .socket_rate = 600,
@@ -254,7 +254,7 @@ const struct box_spec box_specs[] = {
 	  .nics = 4,
 	  .sockets = 2,
 	  .switches = 4,
-	  .p2p = BOX_P2P_NOWHERE,
+	  .p2p = MACHINE_P2P_NOWHERE,
 	  .pair_spread = 20,
 	  .gpu_rate = 240,
 	  .uplink_rate = 240,
@@ -271,20 +271,20 @@ const struct box_spec box_specs[] = {
 	  .nic_rate = 120,
 	  .wire_rate = 12 },
 };
-const size_t box_spec_count = sizeof(box_specs) / sizeof(box_specs[0]);
-const struct box_spec box_sm_120 = {
+const size_t machine_spec_count = sizeof(machine_specs) / sizeof(machine_specs[0]);
+const struct machine_spec machine_sm_120 = {
 	.name = "sm 120",
 	.gpus = 8,
 	.sockets = 2,
 	.switches = 2,
-	.p2p = BOX_P2P_SOCKET,
+	.p2p = MACHINE_P2P_SOCKET,
 	.gpu_rate = 500,
 	.uplink_rate = 480,
 	.socket_rate = 160,
 	.memory_rate = 2000,
 };
 
-double box_cpu_ms(void)
+double machine_cpu_ms(void)
 {
 	struct timespec time;
 
@@ -293,7 +293,7 @@ double box_cpu_ms(void)
 }
 
 struct builder {
-	const struct box_spec *spec;
+	const struct machine_spec *spec;
 	struct topology *topology;
 	uint64_t seed;
 	uint32_t cpus[2], switches[8], tops[4], gpus[PLAN_GPUS_MAX];
@@ -355,7 +355,7 @@ static uint32_t root_of(struct builder *builder, unsigned socket, unsigned numbe
 
 static void build_switches(struct builder *builder)
 {
-	const struct box_spec *spec = builder->spec;
+	const struct machine_spec *spec = builder->spec;
 
 	for (unsigned i = 0; i < spec->sockets; i++) {
 		uint32_t memory = add(builder, TOPOLOGY_MEMORY, "memory", i);
@@ -389,7 +389,7 @@ static void build_switches(struct builder *builder)
 /* Device i of `count`: below which switch, or on a bridge of its own. */
 static uint32_t place_of(struct builder *builder, unsigned i, unsigned count, unsigned bridge)
 {
-	const struct box_spec *spec = builder->spec;
+	const struct machine_spec *spec = builder->spec;
 
 	if (spec->switches)
 		return builder->switches[i * spec->switches / count];
@@ -398,12 +398,12 @@ static uint32_t place_of(struct builder *builder, unsigned i, unsigned count, un
 
 static void build_pair(struct builder *builder, unsigned a, unsigned b)
 {
-	const struct box_spec *spec = builder->spec;
+	const struct machine_spec *spec = builder->spec;
 	bool across = topology_cpu_of(builder->topology, builder->gpus[a]) !=
 		      topology_cpu_of(builder->topology, builder->gpus[b]);
 	struct topology_pair pair = { .from = builder->gpus[a], .to = builder->gpus[b] };
 
-	pair.p2p_works = spec->p2p == BOX_P2P_ALL || (spec->p2p == BOX_P2P_SOCKET && !across);
+	pair.p2p_works = spec->p2p == MACHINE_P2P_ALL || (spec->p2p == MACHINE_P2P_SOCKET && !across);
 	if (spec->pair_spread) {
 		uint64_t rate_Bps = (uint64_t)spec->gpu_rate * 1000000;
 
@@ -417,7 +417,7 @@ static void build_pair(struct builder *builder, unsigned a, unsigned b)
 
 static void build_nvlinks(struct builder *builder)
 {
-	const struct box_spec *spec = builder->spec;
+	const struct machine_spec *spec = builder->spec;
 
 	for (unsigned a = 0; spec->nvlink_rate && a < spec->gpus; a++)
 		for (unsigned b = a + 1; b < spec->gpus; b++)
@@ -434,7 +434,7 @@ static void build_nvlinks(struct builder *builder)
 
 static void build_gpu(struct builder *builder, unsigned i)
 {
-	const struct box_spec *spec = builder->spec;
+	const struct machine_spec *spec = builder->spec;
 	struct topology_capacity both = capacity_of((uint64_t)spec->both_rate * 100000000);
 	uint32_t link, members[2];
 	char name[TOPOLOGY_NAME_BYTES];
@@ -450,7 +450,7 @@ static void build_gpu(struct builder *builder, unsigned i)
 	assert_int_equal(topology_add_limit(builder->topology, name, &both, members, 2, NULL), 0);
 }
 
-void box_build(const struct box_spec *spec, uint64_t seed, struct topology *ret)
+void machine_spec_build(const struct machine_spec *spec, uint64_t seed, struct topology *ret)
 {
 	struct builder builder = { .spec = spec, .topology = ret, .seed = seed };
 	uint32_t network;
@@ -473,7 +473,7 @@ void box_build(const struct box_spec *spec, uint64_t seed, struct topology *ret)
 	}
 }
 
-struct plan_request box_subset(const struct plan_request *all, unsigned mask, unsigned hosts)
+struct plan_request machine_subset(const struct plan_request *all, unsigned mask, unsigned hosts)
 {
 	struct plan_request request = *all;
 

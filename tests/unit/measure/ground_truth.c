@@ -1,4 +1,4 @@
-#include "truth.h"
+#include "ground_truth.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,23 +1,23 @@
 /* Machines for the tests of the planner: described by a few numbers, built as graphs with known capacities. */
-#ifndef TRIBUTARY_TESTS_UNIT_PLAN_BOX_H
-#define TRIBUTARY_TESTS_UNIT_PLAN_BOX_H
+#ifndef TRIBUTARY_TESTS_UNIT_PLAN_MACHINE_H
+#define TRIBUTARY_TESTS_UNIT_PLAN_MACHINE_H
 
 #include "tributary/plan.h"
 
-enum box_p2p {
-	BOX_P2P_ALL,    /* the driver allows it everywhere */
-	BOX_P2P_SOCKET, /* not across sockets */
-	BOX_P2P_NOWHERE,
+enum machine_p2p {
+	MACHINE_P2P_ALL,    /* the driver allows it everywhere */
+	MACHINE_P2P_SOCKET, /* not across sockets */
+	MACHINE_P2P_NOWHERE,
 };
 
-struct box_spec {
+struct machine_spec {
 	const char *name;
 	unsigned gpus, nics;
 	unsigned sockets;  /* 1 or 2 */
 	unsigned switches; /* in all; 0: each GPU on a bridge of its own */
 	unsigned tops;     /* switches above those, in all; 0: none */
 	bool cascade;      /* the switches of a socket hang one below the other */
-	enum box_p2p p2p;
+	enum machine_p2p p2p;
 	bool gdr;
 	/* 10^8 bytes/s, each direction; 0: not known */
 	unsigned gpu_rate, uplink_rate, top_rate, socket_rate, socket_back_rate, memory_rate, nic_rate, wire_rate;
@@ -29,17 +29,17 @@ struct box_spec {
 	unsigned link_spread;   /* percent: each link deviates by up to so much, both ways */
 };
 
-void box_build(const struct box_spec *spec, uint64_t seed, struct topology *ret);
+void machine_spec_build(const struct machine_spec *spec, uint64_t seed, struct topology *ret);
 
-extern const struct box_spec box_specs[];
-extern const size_t box_spec_count;
+extern const struct machine_spec machine_specs[];
+extern const size_t machine_spec_count;
 /* Two Gen5 switches on two sockets without P2P between them: NCCL tries no rate that the sockets carry. Not in the list. */
-extern const struct box_spec box_sm_120;
+extern const struct machine_spec machine_sm_120;
 
 /* CPU time of this thread. */
-double box_cpu_ms(void);
+double machine_cpu_ms(void);
 
 /* The GPUs of a mask out of all of a request. */
-struct plan_request box_subset(const struct plan_request *all, unsigned mask, unsigned hosts);
+struct plan_request machine_subset(const struct plan_request *all, unsigned mask, unsigned hosts);
 
 #endif

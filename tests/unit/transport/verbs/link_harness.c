@@ -1,4 +1,4 @@
-#include "unit/transport/verbs/bed.h"
+#include "unit/transport/verbs/link_harness.h"
 
 #include "base/clock.h"
 #include "support/runtime.h"
@@ -19,7 +19,7 @@ static bool stands;
 static char shared_dir[] = "/tmp/tributary-verbs-test.XXXXXX";
 
 /* What a test that failed left standing has a thread, which would use the devices of the next one. */
-static void start(struct verbs_bed *bed, struct fake_verbs_options options, const char *root)
+static void start(struct verbs_link_harness *harness, struct fake_verbs_options options, const char *root)
 {
 	if (stands) {
 		print_error("the test before has failed and left its connection: no other can be tried\n");
@@ -28,51 +28,53 @@ static void start(struct verbs_bed *bed, struct fake_verbs_options options, cons
 	stands = true;
 	options.seed = runtime_seed();
 	verbs_transport_use(fake_verbs_start(&options), root);
-	assert_int_equal(transport_verbs.open(&bed->params, &bed->transport), 0);
+	assert_int_equal(transport_verbs.open(&harness->params, &harness->transport), 0);
 }
 
-static void set_params(struct verbs_bed *bed)
+static void set_params(struct verbs_link_harness *harness)
 {
-	memset(bed, 0, sizeof(*bed));
-	params_defaults(&bed->params);
-	snprintf(bed->params.interfaces, sizeof(bed->params.interfaces), "lo");
-	bed->params.timeout_ns = 3 * NS_PER_S;
-	bed->params.gid_index = 1;
+	memset(harness, 0, sizeof(*harness));
+	params_defaults(&harness->params);
+	snprintf(harness->params.interfaces, sizeof(harness->params.interfaces), "lo");
+	harness->params.timeout_ns = 3 * NS_PER_S;
+	harness->params.gid_index = 1;
 	memset(shared_dir + sizeof(shared_dir) - 7, 'X', 6);
 	assert_non_null(mkdtemp(shared_dir));
-	snprintf(bed->params.shared_dir, sizeof(bed->params.shared_dir), "%s", shared_dir);
+	snprintf(harness->params.shared_dir, sizeof(harness->params.shared_dir), "%s", shared_dir);
 }
 
-void verbs_bed_begin(struct verbs_bed *bed, struct fake_verbs_options options, const char *root)
+void verbs_link_harness_begin(struct verbs_link_harness *harness, struct fake_verbs_options options, const char *root)
 {
-	set_params(bed);
-	start(bed, options, root);
+	set_params(harness);
+	start(harness, options, root);
 }
 
-void verbs_bed_open_paced(struct verbs_bed *bed, struct fake_verbs_options options, unsigned qps, bool join, bool pace)
+void verbs_link_harness_open_paced(struct verbs_link_harness *harness, struct fake_verbs_options options, unsigned qps,
+				   bool join, bool pace)
 {
 	const int members[] = { 0, 1 };
 
-	set_params(bed);
-	bed->params.qps = qps;
-	bed->params.pace = pace;
-	start(bed, options, NULL);
+	set_params(harness);
+	harness->params.qps = qps;
+	harness->params.pace = pace;
+	start(harness, options, NULL);
 	if (join)
-		assert_int_equal(transport_verbs.device_join(bed->transport, 2, members, &bed->device), 0);
-	assert_int_equal(link_open(&transport_verbs, bed->transport, bed->device, &bed->link), 0);
+		assert_int_equal(transport_verbs.device_join(harness->transport, 2, members, &harness->device), 0);
+	assert_int_equal(link_open(&transport_verbs, harness->transport, harness->device, &harness->link), 0);
 }
 
-void verbs_bed_open(struct verbs_bed *bed, struct fake_verbs_options options, unsigned qps, bool join)
+void verbs_link_harness_open(struct verbs_link_harness *harness, struct fake_verbs_options options, unsigned qps,
+			     bool join)
 {
-	verbs_bed_open_paced(bed, options, qps, join, true);
+	verbs_link_harness_open_paced(harness, options, qps, join, true);
 }
 
-void verbs_bed_close(struct verbs_bed *bed)
+void verbs_link_harness_close(struct verbs_link_harness *harness)
 {
 	struct fake_verbs_counts counts;
 
-	link_close(&bed->link);
-	transport_verbs.close(bed->transport);
+	link_close(&harness->link);
+	transport_verbs.close(harness->transport);
 	assert_int_equal(rmdir(shared_dir), 0);
 	assert_int_equal(fake_verbs_stop(), 0);
 	fake_verbs_counts(&counts);
@@ -85,14 +87,14 @@ void verbs_bed_close(struct verbs_bed *bed)
 
 /* ---- traffic ---- */
 
-void verbs_bed_lose_one_of_the_first(struct random *random)
+void verbs_link_harness_lose_one_of_the_first(struct random *random)
 {
 	fake_verbs_lose(0, (enum fake_verbs_loss)random_below(random, FAKE_VERBS_LOSS_COUNT));
 }
 
-bool verbs_bed_sender_has_offers(const struct verbs_bed *bed)
+bool verbs_link_harness_sender_has_offers(const struct verbs_link_harness *harness)
 {
-	struct verbs_connection *connection = (struct verbs_connection *)bed->link.sender;
+	struct verbs_connection *connection = (struct verbs_connection *)harness->link.sender;
 	bool has;
 
 	pthread_mutex_lock(&connection->lock);
@@ -109,14 +111,14 @@ static const struct traffic_shape busy = { .name = "busy",
 					   .shuffled = true,
 					   .extra_max = 9 };
 
-void verbs_run_begin(struct verbs_run *run, struct verbs_bed *bed, uint64_t seed)
+void verbs_run_begin(struct verbs_run *run, struct verbs_link_harness *harness, uint64_t seed)
 {
 	run->done = 0;
 	run->ends = calloc(2, sizeof(*run->ends));
 	assert_non_null(run->ends);
 	assert_int_equal(traffic_plan_init(&busy, seed, TRANSPORT_MAX_RECVS, &run->plan), 0);
-	traffic_end_init(&run->ends[0], &transport_verbs, bed->link.sender, &run->plan, true);
-	traffic_end_init(&run->ends[1], &transport_verbs, bed->link.receiver, &run->plan, false);
+	traffic_end_init(&run->ends[0], &transport_verbs, harness->link.sender, &run->plan, true);
+	traffic_end_init(&run->ends[1], &transport_verbs, harness->link.receiver, &run->plan, false);
 }
 
 int verbs_run_step(struct verbs_run *run, unsigned at)
