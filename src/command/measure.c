@@ -31,7 +31,7 @@
 
 enum { PROBES_MAX = 4, SECONDS_MAX = 3600, SEED = 1 };
 
-struct session {
+struct measurement {
 	struct params params;
 	struct topology topology;
 	struct probe *probes[PROBES_MAX];
@@ -45,69 +45,71 @@ struct session {
 	char path[PATH_MAX];     /* where the profile went; "" nowhere */
 };
 
-static void session_fini(struct session *session)
+static void measurement_fini(struct measurement *measurement)
 {
-	for (size_t i = 0; i < session->probe_count; i++)
-		session->probes[i]->ops->close(session->probes[i]);
-	measure_report_fini(&session->report);
-	topology_fini(&session->topology);
-	cluster_free(session->cluster);
+	for (size_t i = 0; i < measurement->probe_count; i++)
+		measurement->probes[i]->ops->close(measurement->probes[i]);
+	measure_report_fini(&measurement->report);
+	topology_fini(&measurement->topology);
+	cluster_free(measurement->cluster);
 }
 
 /* ----------------------------------------------------------------------------------------------------- what to ask */
 
-static int open_simulated(struct session *session, const char *folder)
+static int open_simulated(struct measurement *measurement, const char *folder)
 {
 	struct topology truth;
 	struct probe_rules rules;
 	struct diag diag = { 0 };
 	int status = COMMAND_OK, r;
 
-	session->simulated = true;
+	measurement->simulated = true;
 	if (access(folder, R_OK) < 0)
 		return file_unreadable(folder, -errno, "a folder with machine.topology and rules is meant");
 	r = probe_simulated_read(folder, &truth, &rules, &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "\"%s\" is no simulated machine", folder);
-	r = probe_simulated_hide(&truth, &session->topology);
+	r = probe_simulated_hide(&truth, &measurement->topology);
 	if (!r)
-		r = probe_simulated_open(&truth, &rules, SEED, &session->probes[0]);
+		r = probe_simulated_open(&truth, &rules, SEED, &measurement->probes[0]);
 	if (r < 0) {
 		status = command_failed(NULL, r, "\"%s\" cannot be simulated", folder);
 	} else {
-		session->probes[0]->stop = &interrupt_wanted;
-		session->probe_count = 1;
+		measurement->probes[0]->stop = &interrupt_wanted;
+		measurement->probe_count = 1;
 	}
 	topology_fini(&truth);
 	return status;
 }
 
-static int open_here(struct session *session)
+static int open_here(struct measurement *measurement)
 {
 	struct diag diag = { 0 };
 	struct probe *cuda = NULL;
 	int r;
 
-	r = discover(NULL, &session->topology, NULL, &(enum discover_source){ DISCOVER_HERE }, &diag);
+	r = discover(NULL, &measurement->topology, NULL, &(enum discover_source){ DISCOVER_HERE }, &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "this machine cannot be looked at");
-	r = probe_cuda_open(&session->topology, &interrupt_wanted, &cuda, &session->no_gpu);
+	r = probe_cuda_open(&measurement->topology, &interrupt_wanted, &cuda, &measurement->no_gpu);
 	if (!r)
-		session->probes[session->probe_count++] = cuda;
-	else if (!session->no_gpu.text[0])
-		diag_set(&session->no_gpu, 0, 0, "%s", strerror(-r));
-	r = probe_memory_open(&session->topology, &interrupt_wanted, &session->probes[session->probe_count], &diag);
+		measurement->probes[measurement->probe_count++] = cuda;
+	else if (!measurement->no_gpu.text[0])
+		diag_set(&measurement->no_gpu, 0, 0, "%s", strerror(-r));
+	r = probe_memory_open(&measurement->topology, &interrupt_wanted, &measurement->probes[measurement->probe_count],
+			      &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "memory cannot be measured");
-	session->probe_count++;
-	r = probe_rdma_open(&session->topology, &interrupt_wanted,
-			    &(struct probe_rdma_options){
-				    .params = &session->params, .cuda = cuda, .ret_no_gpu = &session->no_rdma_of_gpu },
-			    &session->probes[session->probe_count], &session->no_rdma);
+	measurement->probe_count++;
+	r = probe_rdma_open(&measurement->topology, &interrupt_wanted,
+			    &(struct probe_rdma_options){ .params = &measurement->params,
+							  .cuda = cuda,
+							  .ret_no_gpu = &measurement->no_rdma_of_gpu },
+			    &measurement->probes[measurement->probe_count], &measurement->no_rdma);
 	if (!r)
-		session->probe_count++;
-	else if (!session->no_rdma.text[0])
-		diag_set(&session->no_rdma, 0, 0, "%s", strerror(-r));
+		measurement->probe_count++;
+	else if (!measurement->no_rdma.text[0])
+		diag_set(&measurement->no_rdma, 0, 0, "%s", strerror(-r));
 	return COMMAND_OK;
 }
 
@@ -117,19 +119,19 @@ static int open_here(struct session *session)
  * What is known of this machine from before: of its links, where this time there is nothing better; of the cluster, unless
  * a file says it.
  */
-static void add_known(struct session *session, struct profile *profile)
+static void add_known(struct measurement *measurement, struct profile *profile)
 {
 	struct profile before;
 	struct diag why = { 0 };
 	char path[PATH_MAX];
 
 	profile_init(&before);
-	if (!store_find(&session->params, &profile->fingerprint, &before, path, sizeof(path), &why)) {
-		if (session->report.stopped) {
-			struct topology fresh = session->topology;
+	if (!store_find(&measurement->params, &profile->fingerprint, &before, path, sizeof(path), &why)) {
+		if (measurement->report.stopped) {
+			struct topology fresh = measurement->topology;
 
 			source_merge(&fresh, &before.topology);
-			session->topology = before.topology;
+			measurement->topology = before.topology;
 			before.topology = fresh;
 		}
 		if (!profile->cluster) {
@@ -141,11 +143,11 @@ static void add_known(struct session *session, struct profile *profile)
 }
 
 /* A simulated machine has no fingerprint but what it says it is. */
-static int take_fingerprint(const struct session *session, struct fingerprint *ret)
+static int take_fingerprint(const struct measurement *measurement, struct fingerprint *ret)
 {
 	static const char text[] = "cpu simulated=1\n";
 
-	return session->simulated ? fingerprint_of_text(text, sizeof(text) - 1, ret) : fingerprint_take("", ret);
+	return measurement->simulated ? fingerprint_of_text(text, sizeof(text) - 1, ret) : fingerprint_take("", ret);
 }
 
 static bool to_standard_output(const struct command_call *call)
@@ -155,7 +157,7 @@ static bool to_standard_output(const struct command_call *call)
 	return output && !strcmp(output, "-");
 }
 
-static int print_profile(const struct profile *profile, struct session *session, FILE *out)
+static int print_profile(const struct profile *profile, struct measurement *measurement, FILE *out)
 {
 	size_t bytes = 0;
 	char *text = NULL;
@@ -165,11 +167,11 @@ static int print_profile(const struct profile *profile, struct session *session,
 		return r;
 	fwrite(text, 1, bytes, out);
 	sys_free(text);
-	snprintf(session->path, sizeof(session->path), "standard output");
+	snprintf(measurement->path, sizeof(measurement->path), "standard output");
 	return 0;
 }
 
-static int save(const struct command_call *call, struct session *session, int64_t date_s, FILE *out)
+static int save(const struct command_call *call, struct measurement *measurement, int64_t date_s, FILE *out)
 {
 	const char *output = command_value(call, "output");
 	struct profile profile;
@@ -177,25 +179,25 @@ static int save(const struct command_call *call, struct session *session, int64_
 	int r;
 
 	/* Nothing was measured, which is no profile and shall replace none; or nothing that is. */
-	if (!session->report.run_count || (session->simulated && !output))
+	if (!measurement->report.run_count || (measurement->simulated && !output))
 		return COMMAND_OK;
 	profile_init(&profile);
-	r = take_fingerprint(session, &profile.fingerprint);
+	r = take_fingerprint(measurement, &profile.fingerprint);
 	if (r < 0) {
 		profile_fini(&profile);
 		return command_failed(NULL, r, "the machine's fingerprint cannot be taken");
 	}
-	profile.cluster = session->cluster;
-	session->cluster = NULL;
-	if (!session->simulated)
-		add_known(session, &profile);
+	profile.cluster = measurement->cluster;
+	measurement->cluster = NULL;
+	if (!measurement->simulated)
+		add_known(measurement, &profile);
 	profile.date_s = date_s;
 	snprintf(profile.measured_by, sizeof(profile.measured_by), "tributary %s", TRIBUTARY_VERSION);
 	/* Lent: taken back below. */
-	profile.topology = session->topology;
-	r = to_standard_output(call)
-		    ? print_profile(&profile, session, out)
-		    : store_save(&session->params, &profile, output, session->path, sizeof(session->path), &why);
+	profile.topology = measurement->topology;
+	r = to_standard_output(call) ? print_profile(&profile, measurement, out)
+				     : store_save(&measurement->params, &profile, output, measurement->path,
+						  sizeof(measurement->path), &why);
 	topology_init(&profile.topology);
 	profile_fini(&profile);
 	return r < 0 ? command_failed(&why, r, "the profile cannot be written") : COMMAND_OK;
@@ -228,15 +230,17 @@ static int check_output(const struct command_call *call, const struct params *pa
 	return r < 0 ? command_failed(&why, r, "the profile cannot be written") : COMMAND_OK;
 }
 
-static bool has_rdma(const struct session *session)
+static bool has_rdma(const struct measurement *measurement)
 {
-	for (uint32_t i = 0; i < session->topology.vertex_count; i++)
-		if (session->topology.vertices[i].kind == TOPOLOGY_NIC && session->topology.vertices[i].nic.rdma)
+	for (uint32_t i = 0; i < measurement->topology.vertex_count; i++)
+		if (measurement->topology.vertices[i].kind == TOPOLOGY_NIC &&
+		    measurement->topology.vertices[i].nic.rdma)
 			return true;
 	return false;
 }
 
-static int measure(const struct command_call *call, struct session *session, uint64_t budget_ns, FILE *profile_out)
+static int measure(const struct command_call *call, struct measurement *measurement, uint64_t budget_ns,
+		   FILE *profile_out)
 {
 	FILE *out = to_standard_output(call) ? stderr : profile_out;
 	struct measure_text progress;
@@ -251,31 +255,32 @@ static int measure(const struct command_call *call, struct session *session, uin
 	int status, r;
 
 	measure_text_begin(stderr, &progress);
-	if (session->no_gpu.text[0] && !command_given(call, "json"))
-		fprintf(out, "no GPU found: %s\n", session->no_gpu.text);
-	if (session->no_rdma.text[0] && has_rdma(session) && !command_given(call, "json"))
-		fprintf(out, "RDMA devices are not measured: %s\n", session->no_rdma.text);
-	if (session->no_rdma_of_gpu.text[0] && !command_given(call, "json"))
-		fprintf(out, "RDMA with the memory of GPUs is not measured: %s\n", session->no_rdma_of_gpu.text);
+	if (measurement->no_gpu.text[0] && !command_given(call, "json"))
+		fprintf(out, "no GPU found: %s\n", measurement->no_gpu.text);
+	if (measurement->no_rdma.text[0] && has_rdma(measurement) && !command_given(call, "json"))
+		fprintf(out, "RDMA devices are not measured: %s\n", measurement->no_rdma.text);
+	if (measurement->no_rdma_of_gpu.text[0] && !command_given(call, "json"))
+		fprintf(out, "RDMA with the memory of GPUs is not measured: %s\n", measurement->no_rdma_of_gpu.text);
 	interrupt_catch();
-	r = measure_run(&session->topology, session->probes, session->probe_count, &options, &session->report);
+	r = measure_run(&measurement->topology, measurement->probes, measurement->probe_count, &options,
+			&measurement->report);
 	interrupt_release();
 	measure_text_end(&progress);
 	if (r < 0)
 		return command_failed(NULL, r, "the measurement failed");
-	status = save(call, session, options.date_s, profile_out);
+	status = save(call, measurement, options.date_s, profile_out);
 	if (command_given(call, "json"))
-		r = measure_print_json(&session->topology, &session->report, session->path,
-				       session->no_gpu.text[0] ? session->no_gpu.text : NULL, out);
+		r = measure_print_json(&measurement->topology, &measurement->report, measurement->path,
+				       measurement->no_gpu.text[0] ? measurement->no_gpu.text : NULL, out);
 	else
-		r = measure_print(call, &session->topology, &session->report, session->path, out);
-	if (status == COMMAND_OK && !session->report.run_count && !session->report.stopped)
+		r = measure_print(call, &measurement->topology, &measurement->report, measurement->path, out);
+	if (status == COMMAND_OK && !measurement->report.run_count && !measurement->report.stopped)
 		status = command_failed(NULL, 0, "nothing was measured, and no profile is written: %s",
-					session->report.out_of_time ? "give it more --seconds"
-								    : "there is nothing that can be");
-	if (status == COMMAND_OK && session->report.stopped) {
+					measurement->report.out_of_time ? "give it more --seconds"
+									: "there is nothing that can be");
+	if (status == COMMAND_OK && measurement->report.stopped) {
 		fprintf(stderr, "tributary: interrupted: %s\n",
-			session->path[0] ? "what was known by then is kept" : "nothing is kept");
+			measurement->path[0] ? "what was known by then is kept" : "nothing is kept");
 		status = COMMAND_FAILED;
 	}
 	return status != COMMAND_OK ? status : r;
@@ -284,25 +289,25 @@ static int measure(const struct command_call *call, struct session *session, uin
 static int run(const struct command_call *call, FILE *out)
 {
 	const char *folder = command_value(call, "simulate");
-	struct session session = { 0 };
+	struct measurement measurement = { 0 };
 	uint64_t budget_ns;
 	int status = get_budget(call, &budget_ns);
 
 	if (status == COMMAND_OK)
-		status = command_cluster_of(call, "cluster", &session.cluster);
+		status = command_cluster_of(call, "cluster", &measurement.cluster);
 	if (status != COMMAND_OK)
 		return status;
-	command_load_params(&session.params);
-	status = check_output(call, &session.params);
+	command_load_params(&measurement.params);
+	status = check_output(call, &measurement.params);
 	if (status != COMMAND_OK) {
-		cluster_free(session.cluster);
+		cluster_free(measurement.cluster);
 		return status;
 	}
-	topology_init(&session.topology);
-	status = folder ? open_simulated(&session, folder) : open_here(&session);
+	topology_init(&measurement.topology);
+	status = folder ? open_simulated(&measurement, folder) : open_here(&measurement);
 	if (status == COMMAND_OK)
-		status = measure(call, &session, budget_ns, out);
-	session_fini(&session);
+		status = measure(call, &measurement, budget_ns, out);
+	measurement_fini(&measurement);
 	return status;
 }
 

@@ -19,8 +19,8 @@ enum {
 	DAEMON_UNPROVED_MAX = 64,
 	DAEMON_IDLE_MAX = 32, /* proved, and without a group: who asks how we are */
 	DAEMON_SCRAPES_MAX = 8,
-	DAEMON_SESSIONS_MAX = DAEMON_UNPROVED_MAX + DAEMON_IDLE_MAX + CONTROL_GROUPS_MAX,
-	DAEMON_POLL_MAX = DAEMON_SESSIONS_MAX + DAEMON_SCRAPES_MAX + DAEMON_LISTEN_MAX + 2,
+	DAEMON_CONNECTIONS_MAX = DAEMON_UNPROVED_MAX + DAEMON_IDLE_MAX + CONTROL_GROUPS_MAX,
+	DAEMON_POLL_MAX = DAEMON_CONNECTIONS_MAX + DAEMON_SCRAPES_MAX + DAEMON_LISTEN_MAX + 2,
 	DAEMON_REQUEST_BYTES = 1024, /* of one that asks for the metrics */
 	DAEMON_METRICS_BYTES = 160 << 10,
 };
@@ -45,7 +45,7 @@ struct daemon_group {
 	struct aggregate_server_counters counters; /* as sampled last */
 };
 
-struct daemon_session {
+struct daemon_connection {
 	int fd;
 	struct sockaddr_storage peer;
 	struct control_channel channel;
@@ -74,8 +74,8 @@ struct daemon {
 	int listeners[DAEMON_LISTEN_MAX]; /* -1: closed */
 	uint64_t accept_paused_until_ns;  /* out of descriptors */
 	int metrics_fd, signal_fd;
-	struct daemon_session *sessions[DAEMON_SESSIONS_MAX]; /* the first session_count */
-	size_t session_count;
+	struct daemon_connection *connections[DAEMON_CONNECTIONS_MAX]; /* the first connection_count */
+	size_t connection_count;
 	struct daemon_scrape scrapes[DAEMON_SCRAPES_MAX];
 
 	bool draining, stopped;
@@ -108,18 +108,18 @@ struct aggregate_server_counters daemon_totals(const struct daemon *daemon);
 size_t daemon_group_count(const struct daemon *daemon);
 uint64_t daemon_nic_Bps(const struct daemon *daemon);
 
-/* session.c */
-void daemon_session_accept(struct daemon *daemon, int listener, uint64_t now_ns);
+/* connection.c */
+void daemon_connection_accept(struct daemon *daemon, int listener, uint64_t now_ns);
 /* Moves bytes, answers frames, looks at its group and its times. False: it is over, and closed. */
-bool daemon_session_step(struct daemon *daemon, struct daemon_session *session, uint64_t now_ns);
-void daemon_session_close(struct daemon *daemon, struct daemon_session *session);
-void daemon_session_drain(struct daemon *daemon, struct daemon_session *session);
+bool daemon_connection_step(struct daemon *daemon, struct daemon_connection *connection, uint64_t now_ns);
+void daemon_connection_close(struct daemon *daemon, struct daemon_connection *connection);
+void daemon_connection_drain(struct daemon *daemon, struct daemon_connection *connection);
 /* After what was heard or due: so long may be slept. */
-bool daemon_session_waits_for_group(const struct daemon_session *session);
+bool daemon_connection_waits_for_group(const struct daemon_connection *connection);
 
 /* groups.c */
 /* Lets a group in and fills the offer, or fills the sentence that says why not. */
-int daemon_group_begin(struct daemon *daemon, const struct daemon_session *session,
+int daemon_group_begin(struct daemon *daemon, const struct daemon_connection *connection,
 		       const struct control_request *request, struct daemon_group **ret,
 		       struct control_offer *ret_offer, char sentence[static CONTROL_SENTENCE_BYTES]);
 void daemon_group_end(struct daemon *daemon, struct daemon_group *group);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The interface that has the address which the coordinator reached: its members are on the same network. */
-static bool interface_of(const struct daemon_session *session, char *ret, size_t bytes)
+static bool interface_of(const struct daemon_connection *connection, char *ret, size_t bytes)
 {
 	struct sockaddr_storage own = { 0 };
 	socklen_t own_bytes = sizeof(own);
@@ -18,7 +18,7 @@ static bool interface_of(const struct daemon_session *session, char *ret, size_t
 	struct ifaddrs *list;
 	bool found = false;
 
-	if (getsockname(session->fd, (struct sockaddr *)&own, &own_bytes) < 0 || getifaddrs(&list) < 0)
+	if (getsockname(connection->fd, (struct sockaddr *)&own, &own_bytes) < 0 || getifaddrs(&list) < 0)
 		return false;
 	daemon_address_bytes(&own, wanted);
 	for (const struct ifaddrs *i = list; i && !found; i = i->ifa_next) {
@@ -37,12 +37,12 @@ static bool interface_of(const struct daemon_session *session, char *ret, size_t
 	return found;
 }
 
-static int device_for(const struct daemon *daemon, const struct daemon_session *session)
+static int device_for(const struct daemon *daemon, const struct daemon_connection *connection)
 {
 	char name[64];
 	int count = daemon->ops->device_count(daemon->transport);
 
-	if (!interface_of(session, name, sizeof(name)))
+	if (!interface_of(connection, name, sizeof(name)))
 		return 0;
 	for (int i = 0; i < count; i++) {
 		struct transport_properties properties;
@@ -56,8 +56,8 @@ static int device_for(const struct daemon *daemon, const struct daemon_session *
 
 static bool is_taken(const struct daemon *daemon, const uint8_t id[static CONTROL_ID_BYTES])
 {
-	for (size_t i = 0; i < daemon->session_count; i++) {
-		const struct daemon_group *group = daemon->sessions[i]->group;
+	for (size_t i = 0; i < daemon->connection_count; i++) {
+		const struct daemon_group *group = daemon->connections[i]->group;
 
 		if (group && !memcmp(group->id, id, CONTROL_ID_BYTES))
 			return true;
@@ -66,12 +66,12 @@ static bool is_taken(const struct daemon *daemon, const uint8_t id[static CONTRO
 }
 
 /* Sentences end up in a training job's log: they say what to change, and where. */
-static int check_request(const struct daemon *daemon, const struct daemon_session *session,
+static int check_request(const struct daemon *daemon, const struct daemon_connection *connection,
 			 const struct control_request *request, char sentence[static CONTROL_SENTENCE_BYTES])
 {
 	if (daemon->draining)
 		snprintf(sentence, CONTROL_SENTENCE_BYTES, "it is ending");
-	else if (session->group)
+	else if (connection->group)
 		snprintf(sentence, CONTROL_SENTENCE_BYTES, "this connection has a group already");
 	else if (request->data_version != SERVER_WIRE_VERSION)
 		snprintf(sentence, CONTROL_SENTENCE_BYTES,
@@ -87,18 +87,18 @@ static int check_request(const struct daemon *daemon, const struct daemon_sessio
 	return -EBUSY;
 }
 
-int daemon_group_begin(struct daemon *daemon, const struct daemon_session *session,
+int daemon_group_begin(struct daemon *daemon, const struct daemon_connection *connection,
 		       const struct control_request *request, struct daemon_group **ret,
 		       struct control_offer *ret_offer, char sentence[static CONTROL_SENTENCE_BYTES])
 {
-	struct aggregate_server_request wanted = { .device = device_for(daemon, session),
+	struct aggregate_server_request wanted = { .device = device_for(daemon, connection),
 						   .timeout_ns = request->timeout_ms * NS_PER_MS,
 						   .member_count = request->member_count,
 						   .handles = request->handles };
 	struct transport_properties properties = { 0 };
 	struct aggregate_server_look look;
 	struct daemon_group *group;
-	int r = check_request(daemon, session, request, sentence);
+	int r = check_request(daemon, connection, request, sentence);
 
 	if (r < 0)
 		return r;

@@ -74,8 +74,8 @@ void daemon_close(struct daemon *daemon)
 {
 	if (!daemon)
 		return;
-	while (daemon->session_count)
-		daemon_session_close(daemon, daemon->sessions[0]);
+	while (daemon->connection_count)
+		daemon_connection_close(daemon, daemon->connections[0]);
 	for (size_t i = 0; i < DAEMON_SCRAPES_MAX; i++) {
 		sys_close(&daemon->scrapes[i].fd);
 		sys_free(daemon->scrapes[i].answer);
@@ -94,8 +94,8 @@ size_t daemon_group_count(const struct daemon *daemon)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < daemon->session_count; i++)
-		count += daemon->sessions[i]->group != NULL;
+	for (size_t i = 0; i < daemon->connection_count; i++)
+		count += daemon->connections[i]->group != NULL;
 	return count;
 }
 
@@ -118,8 +118,8 @@ struct aggregate_server_counters daemon_totals(const struct daemon *daemon)
 {
 	struct aggregate_server_counters totals = daemon->past;
 
-	for (size_t i = 0; i < daemon->session_count; i++) {
-		const struct daemon_group *group = daemon->sessions[i]->group;
+	for (size_t i = 0; i < daemon->connection_count; i++) {
+		const struct daemon_group *group = daemon->connections[i]->group;
 		struct aggregate_server_look look;
 
 		if (!group)
@@ -164,8 +164,8 @@ static void daemon_sample(struct daemon *daemon, uint64_t now_ns)
 	rate_sample(&daemon->in, totals.bytes_in, seconds);
 	rate_sample(&daemon->out, totals.bytes_out, seconds);
 	rate_sample(&daemon->cpu, cpu_ns(), seconds);
-	for (size_t i = 0; i < daemon->session_count; i++) {
-		struct daemon_group *group = daemon->sessions[i]->group;
+	for (size_t i = 0; i < daemon->connection_count; i++) {
+		struct daemon_group *group = daemon->connections[i]->group;
 		struct aggregate_server_look look;
 
 		if (!group)
@@ -190,11 +190,11 @@ static void drain_begin(struct daemon *daemon, uint64_t now_ns)
 	for (size_t k = 0; k < DAEMON_LISTEN_MAX; k++)
 		sys_close(&daemon->listeners[k]);
 	/* Closing one puts another in its place. */
-	while (i < daemon->session_count) {
-		struct daemon_session *session = daemon->sessions[i];
+	while (i < daemon->connection_count) {
+		struct daemon_connection *connection = daemon->connections[i];
 
-		daemon_session_drain(daemon, session);
-		if (i < daemon->session_count && daemon->sessions[i] == session)
+		daemon_connection_drain(daemon, connection);
+		if (i < daemon->connection_count && daemon->connections[i] == connection)
 			i++;
 	}
 }
@@ -231,11 +231,11 @@ static nfds_t gather(const struct daemon *daemon, struct pollfd *fds, uint64_t n
 	for (size_t i = 0; i < DAEMON_LISTEN_MAX; i++)
 		if (daemon->listeners[i] >= 0 && now_ns >= daemon->accept_paused_until_ns)
 			fds[count++] = (struct pollfd){ .fd = daemon->listeners[i], .events = POLLIN };
-	for (size_t i = 0; i < daemon->session_count; i++) {
-		const struct daemon_session *session = daemon->sessions[i];
-		bool out = control_channel_pending(&session->channel, &at) > 0;
+	for (size_t i = 0; i < daemon->connection_count; i++) {
+		const struct daemon_connection *connection = daemon->connections[i];
+		bool out = control_channel_pending(&connection->channel, &at) > 0;
 
-		fds[count++] = (struct pollfd){ .fd = session->fd, .events = (short)(POLLIN | (out ? POLLOUT : 0)) };
+		fds[count++] = (struct pollfd){ .fd = connection->fd, .events = (short)(POLLIN | (out ? POLLOUT : 0)) };
 	}
 	for (size_t i = 0; i < DAEMON_SCRAPES_MAX; i++)
 		if (daemon->scrapes[i].fd >= 0)
@@ -246,8 +246,8 @@ static nfds_t gather(const struct daemon *daemon, struct pollfd *fds, uint64_t n
 
 static int sleep_ms(const struct daemon *daemon, int wait_ms)
 {
-	for (size_t i = 0; i < daemon->session_count; i++)
-		if (daemon_session_waits_for_group(daemon->sessions[i]) && wait_ms > CONNECTING_MS)
+	for (size_t i = 0; i < daemon->connection_count; i++)
+		if (daemon_connection_waits_for_group(daemon->connections[i]) && wait_ms > CONNECTING_MS)
 			return CONNECTING_MS;
 	return wait_ms;
 }
@@ -265,12 +265,12 @@ void daemon_turn(struct daemon *daemon, int wait_ms)
 	now_ns = clock_now_ns();
 	take_signals(daemon, now_ns);
 	/* Those who are here before those who come: what they have said may keep their place. */
-	while (i < daemon->session_count)
-		if (daemon_session_step(daemon, daemon->sessions[i], now_ns))
+	while (i < daemon->connection_count)
+		if (daemon_connection_step(daemon, daemon->connections[i], now_ns))
 			i++;
 	for (i = 0; i < DAEMON_LISTEN_MAX; i++)
 		if (daemon->listeners[i] >= 0 && now_ns >= daemon->accept_paused_until_ns)
-			daemon_session_accept(daemon, daemon->listeners[i], now_ns);
+			daemon_connection_accept(daemon, daemon->listeners[i], now_ns);
 	if (daemon->metrics_fd >= 0)
 		daemon_scrape_accept(daemon, now_ns);
 	for (i = 0; i < DAEMON_SCRAPES_MAX; i++)

@@ -48,14 +48,14 @@ void daemon_state(const struct daemon *daemon, uint64_t now_ns, struct control_s
 	};
 	snprintf(ret->version, sizeof(ret->version), "%s", TRIBUTARY_VERSION);
 	snprintf(ret->name, sizeof(ret->name), "%s", daemon->name);
-	for (size_t i = 0; i < daemon->session_count; i++) {
+	for (size_t i = 0; i < daemon->connection_count; i++) {
 		struct aggregate_server_look look;
 
-		if (!daemon->sessions[i]->group || ret->group_count == CONTROL_GROUPS_MAX)
+		if (!daemon->connections[i]->group || ret->group_count == CONTROL_GROUPS_MAX)
 			continue;
-		aggregate_server_look(daemon->sessions[i]->group->server_group, &look);
+		aggregate_server_look(daemon->connections[i]->group->server_group, &look);
 		ret->memory_bytes += look.window_bytes;
-		group_state(daemon->sessions[i]->group, now_ns, &ret_groups[ret->group_count++]);
+		group_state(daemon->connections[i]->group, now_ns, &ret_groups[ret->group_count++]);
 	}
 }
 

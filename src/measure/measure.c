@@ -40,7 +40,7 @@ struct pacing {
 	double duration_ns, overhead_ns, ramp_ns;
 };
 
-struct session {
+struct measurement {
 	const struct topology *topology;
 	const struct measure_options *options;
 	struct measure_plan plan;
@@ -55,47 +55,47 @@ struct session {
 	struct measure_report report;
 };
 
-static void session_fini(struct session *session)
+static void measurement_fini(struct measurement *measurement)
 {
-	for (size_t i = 0; session->series && i < session->plan.count; i++)
-		measure_series_fini(&session->series[i]);
-	sys_free(session->series);
-	sys_free(session->refused);
-	sys_free(session->pacings);
-	sys_free(session->rates);
-	measure_experiments_fini(&session->plan);
+	for (size_t i = 0; measurement->series && i < measurement->plan.count; i++)
+		measure_series_fini(&measurement->series[i]);
+	sys_free(measurement->series);
+	sys_free(measurement->refused);
+	sys_free(measurement->pacings);
+	sys_free(measurement->rates);
+	measure_experiments_fini(&measurement->plan);
 }
 
-static bool stopped(struct session *session)
+static bool stopped(struct measurement *measurement)
 {
-	if (session->options->stop && *session->options->stop)
-		session->report.stopped = true;
-	return session->report.stopped;
+	if (measurement->options->stop && *measurement->options->stop)
+		measurement->report.stopped = true;
+	return measurement->report.stopped;
 }
 
-static struct pacing *pacing_of(struct session *session, size_t index)
+static struct pacing *pacing_of(struct measurement *measurement, size_t index)
 {
 	size_t i = 0;
 
-	while (session->pacings[i].probe != session->plan.items[index].probe)
+	while (measurement->pacings[i].probe != measurement->plan.items[index].probe)
 		i++;
-	return &session->pacings[i];
+	return &measurement->pacings[i];
 }
 
 /* ------------------------------------------------------------------------------------------------------------- runs */
 
-static double cost_of(struct session *session, size_t index)
+static double cost_of(struct measurement *measurement, size_t index)
 {
-	const struct pacing *pacing = pacing_of(session, index);
+	const struct pacing *pacing = pacing_of(measurement, index);
 
 	return pacing->duration_ns + pacing->overhead_ns;
 }
 
 /* 0; 1: this experiment cannot be run; -EINTR: enough; -ENOMEM. */
-static int run_probe(struct session *session, size_t index, double duration_ns, double *ret_time_ns)
+static int run_probe(struct measurement *measurement, size_t index, double duration_ns, double *ret_time_ns)
 {
-	const struct measure_experiment *experiment = &session->plan.items[index];
-	struct probe_rates rates = { .rate_Bps = session->rates };
+	const struct measure_experiment *experiment = &measurement->plan.items[index];
+	struct probe_rates rates = { .rate_Bps = measurement->rates };
 	uint64_t start_ns = clock_now_ns(), elapsed_ns;
 	struct diag diag = { 0 };
 	int r = experiment->probe->ops->run(experiment->probe, experiment->flows, experiment->count,
@@ -105,18 +105,18 @@ static int run_probe(struct session *session, size_t index, double duration_ns, 
 	/* Warm-up and buffers count; a simulated machine's time passes faster than ours. */
 	if (elapsed_ns > rates.time_ns)
 		rates.time_ns = elapsed_ns;
-	session->time_ns += (double)rates.time_ns;
+	measurement->time_ns += (double)rates.time_ns;
 	if (r == -EINTR)
-		session->report.stopped = true;
+		measurement->report.stopped = true;
 	if (r == 0 || r == -EINTR || r == -ENOMEM) {
 		*ret_time_ns = (double)rates.time_ns;
 		return r;
 	}
-	session->refused[index] = true;
+	measurement->refused[index] = true;
 	/* A pair that has no P2P after all is a result, not a failure. */
 	if (r == -ENOTSUP && experiment->pair)
 		return 1;
-	r = measure_conclude_find(&session->report, MEASURE_NOT_MEASURABLE, experiment->what, "%s",
+	r = measure_conclude_find(&measurement->report, MEASURE_NOT_MEASURABLE, experiment->what, "%s",
 				  diag.text[0] ? diag.text : "the probe cannot move these flows");
 	return r < 0 ? r : 1;
 }
@@ -127,29 +127,29 @@ static double correction_of(const struct pacing *pacing)
 	return 1 / (1 - fmin(pacing->ramp_ns / pacing->duration_ns, CORRECTION_MOST));
 }
 
-static int repeat(struct session *session, size_t index)
+static int repeat(struct measurement *measurement, size_t index)
 {
 	double time_ns;
 	int r;
 
-	if (session->refused[index])
+	if (measurement->refused[index])
 		return 0;
-	if (stopped(session))
+	if (stopped(measurement))
 		return -EINTR;
-	if (session->time_ns + cost_of(session, index) > session->budget_ns) {
-		session->report.out_of_time = true;
+	if (measurement->time_ns + cost_of(measurement, index) > measurement->budget_ns) {
+		measurement->report.out_of_time = true;
 		return -ETIME;
 	}
-	if (session->options->progress)
-		session->options->progress(session->options->progress_arg, session->report.run_count,
-					   session->expected_runs, session->plan.items[index].what);
-	r = run_probe(session, index, pacing_of(session, index)->duration_ns, &time_ns);
+	if (measurement->options->progress)
+		measurement->options->progress(measurement->options->progress_arg, measurement->report.run_count,
+					       measurement->expected_runs, measurement->plan.items[index].what);
+	r = run_probe(measurement, index, pacing_of(measurement, index)->duration_ns, &time_ns);
 	if (r)
 		return r < 0 ? r : 0;
-	session->report.run_count++;
-	for (size_t i = 0; i < session->plan.items[index].count; i++)
-		session->rates[i] *= correction_of(pacing_of(session, index));
-	return measure_series_add(&session->series[index], session->rates, session->turn++);
+	measurement->report.run_count++;
+	for (size_t i = 0; i < measurement->plan.items[index].count; i++)
+		measurement->rates[i] *= correction_of(pacing_of(measurement, index));
+	return measure_series_add(&measurement->series[index], measurement->rates, measurement->turn++);
 }
 
 /* ------------------------------------------------------------------------------------------------------ calibration */
@@ -162,20 +162,21 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* Median rate of a single flow; 0: it cannot be run. */
-static int median_rate(struct session *session, size_t index, double duration_ns, double *overhead_ns, double *ret_Bps)
+static int median_rate(struct measurement *measurement, size_t index, double duration_ns, double *overhead_ns,
+		       double *ret_Bps)
 {
 	double rates[CALIBRATION_REPEATS];
 
 	*ret_Bps = 0;
 	for (size_t i = 0; i < CALIBRATION_REPEATS; i++) {
 		double time_ns;
-		int r = stopped(session) ? -EINTR : run_probe(session, index, duration_ns, &time_ns);
+		int r = stopped(measurement) ? -EINTR : run_probe(measurement, index, duration_ns, &time_ns);
 
 		if (r)
 			return r < 0 ? r : 0;
 		if (time_ns - duration_ns > *overhead_ns)
 			*overhead_ns = time_ns - duration_ns;
-		rates[i] = session->rates[0];
+		rates[i] = measurement->rates[0];
 	}
 	qsort(rates, CALIBRATION_REPEATS, sizeof(rates[0]), compare_doubles);
 	*ret_Bps = rates[CALIBRATION_REPEATS / 2];
@@ -186,21 +187,21 @@ static int median_rate(struct session *session, size_t index, double duration_ns
  * A rate that rises as 1 - exp(-t / ramp) reads low by ramp / duration on average. Two durations, one much longer than
  * the other, show the ramp.
  */
-static int calibrate(struct session *session, struct pacing *pacing)
+static int calibrate(struct measurement *measurement, struct pacing *pacing)
 {
 	double ramp_ns = 0, longest_ns = 0;
 	size_t flows = 0;
 
-	for (size_t i = 0; i < session->plan.count && flows < CALIBRATION_FLOWS; i++) {
+	for (size_t i = 0; i < measurement->plan.count && flows < CALIBRATION_FLOWS; i++) {
 		double first_ns = 0, quick, slow;
 		int r;
 
-		if (session->plan.items[i].probe != pacing->probe || session->plan.items[i].count > 1)
+		if (measurement->plan.items[i].probe != pacing->probe || measurement->plan.items[i].count > 1)
 			continue;
 		/* The first run allocates: it is not counted. */
-		r = median_rate(session, i, SHORT_NS, &first_ns, &quick);
+		r = median_rate(measurement, i, SHORT_NS, &first_ns, &quick);
 		if (r == 0)
-			r = median_rate(session, i, LONG_NS, &longest_ns, &slow);
+			r = median_rate(measurement, i, LONG_NS, &longest_ns, &slow);
 		if (r < 0)
 			return r;
 		if (quick <= 0 || slow <= 0)
@@ -215,95 +216,96 @@ static int calibrate(struct session *session, struct pacing *pacing)
 }
 
 /* Time that so many rounds of the first `count` experiments take. */
-static double time_of(struct session *session, size_t count, double rounds)
+static double time_of(struct measurement *measurement, size_t count, double rounds)
 {
 	double sum = 0;
 
 	for (size_t i = 0; i < count; i++)
-		sum += session->refused[i] ? 0 : rounds * cost_of(session, i);
+		sum += measurement->refused[i] ? 0 : rounds * cost_of(measurement, i);
 	return sum;
 }
 
 /* Shortens runs until the plan fits, and if that does not help, the plan. Returns how many experiments are left. */
-static size_t fit(struct session *session)
+static size_t fit(struct measurement *measurement)
 {
-	double left_ns = BUDGET_PART * session->budget_ns - session->time_ns;
-	size_t count = session->plan.count;
+	double left_ns = BUDGET_PART * measurement->budget_ns - measurement->time_ns;
+	size_t count = measurement->plan.count;
 
-	for (unsigned step = 0; step < 64 && time_of(session, count, ROUNDS_EXPECTED) > left_ns; step++)
-		for (size_t i = 0; i < session->pacing_count; i++)
-			session->pacings[i].duration_ns = fmax(0.95 * session->pacings[i].duration_ns, DURATION_MIN_NS);
-	while (count > 0 && time_of(session, count, ROUNDS_LEAST + 1) > left_ns)
+	for (unsigned step = 0; step < 64 && time_of(measurement, count, ROUNDS_EXPECTED) > left_ns; step++)
+		for (size_t i = 0; i < measurement->pacing_count; i++)
+			measurement->pacings[i].duration_ns = fmax(0.95 * measurement->pacings[i].duration_ns,
+								   DURATION_MIN_NS);
+	while (count > 0 && time_of(measurement, count, ROUNDS_LEAST + 1) > left_ns)
 		count--;
 	return count;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- repeats */
 
-static int run_rounds(struct session *session, size_t count, unsigned rounds)
+static int run_rounds(struct measurement *measurement, size_t count, unsigned rounds)
 {
 	int r = 0;
 
 	for (unsigned round = 0; r == 0 && round < rounds; round++)
 		for (size_t i = 0; r == 0 && i < count; i++)
-			r = repeat(session, i);
+			r = repeat(measurement, i);
 	return r;
 }
 
 /* Whether an experiment is to be run again: not for precision alone if that takes the time of the last look. */
-static bool wants_more(struct session *session, size_t index, double reserve_ns)
+static bool wants_more(struct measurement *measurement, size_t index, double reserve_ns)
 {
-	const struct measure_series *series = &session->series[index];
+	const struct measure_series *series = &measurement->series[index];
 
-	if (session->refused[index] || series->state == MEASURE_REPEAT_DONE || series->count >= REPEATS_MAX)
+	if (measurement->refused[index] || series->state == MEASURE_REPEAT_DONE || series->count >= REPEATS_MAX)
 		return false;
 	return series->state == MEASURE_REPEAT_DISTURBED ||
-	       session->time_ns + cost_of(session, index) + reserve_ns <= session->budget_ns;
+	       measurement->time_ns + cost_of(measurement, index) + reserve_ns <= measurement->budget_ns;
 }
 
 /* How many runs there will be is a guess before; what is sure to come is more than that at times. */
-static void expect_runs(struct session *session, size_t coming)
+static void expect_runs(struct measurement *measurement, size_t coming)
 {
-	if (session->expected_runs < session->report.run_count + coming)
-		session->expected_runs = session->report.run_count + coming;
+	if (measurement->expected_runs < measurement->report.run_count + coming)
+		measurement->expected_runs = measurement->report.run_count + coming;
 }
 
 /* Runs of the next pass, and of the last look at all. */
-static size_t count_coming(struct session *session, size_t count, double reserve_ns, bool looked)
+static size_t count_coming(struct measurement *measurement, size_t count, double reserve_ns, bool looked)
 {
 	size_t coming = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		coming += wants_more(session, i, reserve_ns);
-		coming += !looked && !session->refused[i];
+		coming += wants_more(measurement, i, reserve_ns);
+		coming += !looked && !measurement->refused[i];
 	}
 	return coming;
 }
 
 /* Until all are precise and of one mind, or no time is left. A last look at all shows a disturbance that came late. */
-static int refine(struct session *session, size_t count)
+static int refine(struct measurement *measurement, size_t count)
 {
 	bool looked = false;
-	int r = measure_repeat_analyse(session->series, count);
+	int r = measure_repeat_analyse(measurement->series, count);
 
 	while (r == 0) {
-		double reserve_ns = looked ? 0 : time_of(session, count, 1);
+		double reserve_ns = looked ? 0 : time_of(measurement, count, 1);
 		bool more = false;
 
-		expect_runs(session, count_coming(session, count, reserve_ns, looked));
+		expect_runs(measurement, count_coming(measurement, count, reserve_ns, looked));
 		for (size_t i = 0; r == 0 && i < count; i++)
-			if (wants_more(session, i, reserve_ns)) {
-				r = repeat(session, i);
+			if (wants_more(measurement, i, reserve_ns)) {
+				r = repeat(measurement, i);
 				more = true;
 			}
 		if (r == 0 && !more) {
 			if (looked)
 				break;
 			looked = true;
-			r = run_rounds(session, count, 1);
+			r = run_rounds(measurement, count, 1);
 		}
 		if (r == 0 || r == -ETIME) {
-			int judged = measure_repeat_analyse(session->series, count);
+			int judged = measure_repeat_analyse(measurement->series, count);
 
 			r = judged < 0 ? judged : r;
 		}
@@ -311,50 +313,51 @@ static int refine(struct session *session, size_t count)
 	return r;
 }
 
-static int session_run(struct session *session, size_t *ret_count)
+static int measurement_run(struct measurement *measurement, size_t *ret_count)
 {
 	size_t count;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < session->pacing_count; i++)
-		r = calibrate(session, &session->pacings[i]);
-	count = fit(session);
-	if (count < session->plan.count)
-		session->report.out_of_time = true;
-	session->report.experiment_count = count;
-	session->expected_runs = count * ROUNDS_EXPECTED;
+	for (size_t i = 0; r == 0 && i < measurement->pacing_count; i++)
+		r = calibrate(measurement, &measurement->pacings[i]);
+	count = fit(measurement);
+	if (count < measurement->plan.count)
+		measurement->report.out_of_time = true;
+	measurement->report.experiment_count = count;
+	measurement->expected_runs = count * ROUNDS_EXPECTED;
 	*ret_count = count;
 	if (r == 0)
-		r = run_rounds(session, count, ROUNDS_LEAST);
+		r = run_rounds(measurement, count, ROUNDS_LEAST);
 	if (r == 0)
-		r = refine(session, count);
+		r = refine(measurement, count);
 	/* Interrupted or out of time: what there is counts. */
 	if (r == -EINTR || r == -ETIME)
-		r = measure_repeat_analyse(session->series, count);
+		r = measure_repeat_analyse(measurement->series, count);
 	return r;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- results */
 
-static int session_results(struct session *session, struct measure_result *results, size_t count, bool *ret_complete)
+static int measurement_results(struct measurement *measurement, struct measure_result *results, size_t count,
+			       bool *ret_complete)
 {
-	*ret_complete = count == session->plan.count && !session->report.stopped;
+	*ret_complete = count == measurement->plan.count && !measurement->report.stopped;
 	for (size_t i = 0; i < count; i++) {
-		const struct measure_experiment *experiment = &session->plan.items[i];
-		const struct measure_series *series = &session->series[i];
+		const struct measure_experiment *experiment = &measurement->plan.items[i];
+		const struct measure_series *series = &measurement->series[i];
 		struct diag diag = { 0 };
 		int r = 0;
 
 		results[i] = (struct measure_result){
 			.experiment = experiment,
 			.series = series,
-			.refused = session->refused[i],
-			.usable = !session->refused[i] && series->kept >= MEASURE_REPEAT_KEPT_LEAST &&
+			.refused = measurement->refused[i],
+			.usable = !measurement->refused[i] && series->kept >= MEASURE_REPEAT_KEPT_LEAST &&
 				  series->state != MEASURE_REPEAT_DISTURBED,
 		};
-		session->report.repeat_count += series->count - series->kept;
+		measurement->report.repeat_count += series->count - series->kept;
 		if (results[i].usable) {
-			if (experiment->pair && !stopped(session) &&
+			if (experiment->pair && !stopped(measurement) &&
 			    experiment->probe->ops->latency(experiment->probe, experiment->flows,
 							    &results[i].latency_ns, &diag) < 0)
 				results[i].latency_ns = 0;
@@ -362,13 +365,13 @@ static int session_results(struct session *session, struct measure_result *resul
 		}
 		if (series->count >= MEASURE_REPEAT_KEPT_LEAST && series->state == MEASURE_REPEAT_DISTURBED)
 			r = measure_conclude_find(
-				&session->report, MEASURE_DISTURBED, experiment->what,
+				&measurement->report, MEASURE_DISTURBED, experiment->what,
 				"%zu repetitions contradict each other (%zu of them agree): something else "
 				"uses the machine, and this is not used",
 				series->count, series->kept);
 		if (r < 0)
 			return r;
-		if (!session->refused[i] && series->count < MEASURE_REPEAT_KEPT_LEAST)
+		if (!measurement->refused[i] && series->count < MEASURE_REPEAT_KEPT_LEAST)
 			*ret_complete = false;
 	}
 	return 0;
@@ -410,24 +413,24 @@ static int write_no_p2p(struct topology *topology, struct probe *const *probes, 
 	return r;
 }
 
-static int conclude(struct session *session, struct topology *topology, size_t count)
+static int conclude(struct measurement *measurement, struct topology *topology, size_t count)
 {
 	struct measure_result *results = sys_zalloc((count + 1) * sizeof(*results));
 	struct measure_resources resources = { 0 };
 	struct measure_figure *figures = NULL;
 	bool complete = false;
-	int r = results ? session_results(session, results, count, &complete) : -ENOMEM;
+	int r = results ? measurement_results(measurement, results, count, &complete) : -ENOMEM;
 
 	if (r == 0)
-		r = measure_resources_init(&resources, session->topology, results, count);
+		r = measure_resources_init(&resources, measurement->topology, results, count);
 	if (r < 0)
 		goto out;
 	figures = sys_zalloc((resources.count + 1) * sizeof(*figures));
 	r = figures ? measure_infer(&resources, figures) : -ENOMEM;
 	if (r == 0)
-		r = measure_conclude(topology, &resources, figures, complete, session->options->date_s);
+		r = measure_conclude(topology, &resources, figures, complete, measurement->options->date_s);
 	if (r == 0)
-		r = measure_conclude_check(topology, &resources, figures, &session->report);
+		r = measure_conclude_check(topology, &resources, figures, &measurement->report);
 out:
 	sys_free(figures);
 	measure_resources_fini(&resources);
@@ -447,57 +450,57 @@ static double target_of(const struct topology *topology, const struct measure_ex
 	return topology->links[route.links[0] / 2].kind == TOPOLOGY_LINK_NVLINK ? TARGET : PAIR_TARGET;
 }
 
-static int session_init(struct session *session, const struct topology *topology, struct probe *const *probes,
-			size_t probe_count, const struct measure_options *options)
+static int measurement_init(struct measurement *measurement, const struct topology *topology,
+			    struct probe *const *probes, size_t probe_count, const struct measure_options *options)
 {
 	size_t most = 1;
 	int r;
 
-	*session = (struct session){ .topology = topology, .options = options, .pacing_count = probe_count };
-	session->budget_ns = options->budget_ns ? (double)options->budget_ns
-						: (options->quick ? QUICK_BUDGET_S : BUDGET_S) * SECOND_NS;
-	r = measure_experiments_plan(topology, probes, probe_count, options->quick, &session->plan);
+	*measurement = (struct measurement){ .topology = topology, .options = options, .pacing_count = probe_count };
+	measurement->budget_ns = options->budget_ns ? (double)options->budget_ns
+						    : (options->quick ? QUICK_BUDGET_S : BUDGET_S) * SECOND_NS;
+	r = measure_experiments_plan(topology, probes, probe_count, options->quick, &measurement->plan);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < session->plan.count; i++)
-		if (session->plan.items[i].count > most)
-			most = session->plan.items[i].count;
-	session->series = sys_zalloc((session->plan.count + 1) * sizeof(*session->series));
-	session->refused = sys_zalloc(session->plan.count + 1);
-	session->pacings = sys_zalloc(probe_count * sizeof(*session->pacings));
-	session->rates = sys_zalloc(most * sizeof(*session->rates));
-	if (!session->series || !session->refused || !session->pacings || !session->rates)
+	for (size_t i = 0; i < measurement->plan.count; i++)
+		if (measurement->plan.items[i].count > most)
+			most = measurement->plan.items[i].count;
+	measurement->series = sys_zalloc((measurement->plan.count + 1) * sizeof(*measurement->series));
+	measurement->refused = sys_zalloc(measurement->plan.count + 1);
+	measurement->pacings = sys_zalloc(probe_count * sizeof(*measurement->pacings));
+	measurement->rates = sys_zalloc(most * sizeof(*measurement->rates));
+	if (!measurement->series || !measurement->refused || !measurement->pacings || !measurement->rates)
 		return -ENOMEM;
 	for (size_t i = 0; i < probe_count; i++)
-		session->pacings[i] = (struct pacing){ .probe = probes[i], .duration_ns = DURATION_LEAST_NS };
-	for (size_t i = 0; i < session->plan.count; i++)
-		measure_series_init(&session->series[i], session->plan.items[i].count,
-				    target_of(topology, &session->plan.items[i]));
+		measurement->pacings[i] = (struct pacing){ .probe = probes[i], .duration_ns = DURATION_LEAST_NS };
+	for (size_t i = 0; i < measurement->plan.count; i++)
+		measure_series_init(&measurement->series[i], measurement->plan.items[i].count,
+				    target_of(topology, &measurement->plan.items[i]));
 	return 0;
 }
 
 int measure_run(struct topology *topology, struct probe *const *probes, size_t probe_count,
 		const struct measure_options *options, struct measure_report *ret)
 {
-	struct session session;
+	struct measurement measurement;
 	size_t count = 0;
 	int r;
 
 	if (!probe_count)
 		return -EINVAL;
-	r = session_init(&session, topology, probes, probe_count, options);
+	r = measurement_init(&measurement, topology, probes, probe_count, options);
 	if (r == 0)
-		r = session_run(&session, &count);
+		r = measurement_run(&measurement, &count);
 	if (r == 0)
-		r = conclude(&session, topology, count);
-	if (r == 0 && !session.report.stopped)
+		r = conclude(&measurement, topology, count);
+	if (r == 0 && !measurement.report.stopped)
 		r = write_no_p2p(topology, probes, probe_count);
-	session.report.time_ns = (uint64_t)session.time_ns;
-	session_fini(&session);
+	measurement.report.time_ns = (uint64_t)measurement.time_ns;
+	measurement_fini(&measurement);
 	if (r < 0) {
-		measure_report_fini(&session.report);
+		measure_report_fini(&measurement.report);
 		return r;
 	}
-	*ret = session.report;
+	*ret = measurement.report;
 	return 0;
 }

@@ -18,7 +18,7 @@ void transport_watch_remove(int epoll_fd, int fd)
 	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-int transport_watch_bell(int *ret_fd)
+int transport_watch_doorbell(int *ret_fd)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
@@ -28,11 +28,11 @@ int transport_watch_bell(int *ret_fd)
 	return 0;
 }
 
-void transport_watch_ring(int bell_fd)
+void transport_watch_ring(int doorbell_fd)
 {
 	uint64_t one = 1;
 
 	/* Never read: every write is a new edge, and the counter does not fill up in a life-time. */
-	if (write(bell_fd, &one, sizeof(one)) < 0)
+	if (write(doorbell_fd, &one, sizeof(one)) < 0)
 		return;
 }

@@ -1,4 +1,7 @@
-/* What the transports' watch() has in common: descriptors in the owner's epoll set, and a bell for what no descriptor tells. */
+/*
+ * What the transports' watch() has in common: descriptors in the owner's epoll set, and a doorbell for what no descriptor
+ * tells.
+ */
 #ifndef TRIBUTARY_TRANSPORT_WATCH_H
 #define TRIBUTARY_TRANSPORT_WATCH_H
 
@@ -9,7 +12,7 @@ int transport_watch_add(int epoll_fd, int fd, uint32_t events, uint64_t key);
 /* By hand, before it is closed: forked children may hold copies, which would keep it in the set. */
 void transport_watch_remove(int epoll_fd, int fd);
 /* An eventfd; it is not in the set yet. */
-int transport_watch_bell(int *ret_fd);
-void transport_watch_ring(int bell_fd);
+int transport_watch_doorbell(int *ret_fd);
+void transport_watch_ring(int doorbell_fd);
 
 #endif

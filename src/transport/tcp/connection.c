@@ -30,7 +30,7 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	connection->active_count = active_count;
 	connection->eager_bytes = tcp_eager_most(transport);
 	connection->eager_limit = SIZE_MAX;
-	connection->watch_fd = connection->bell_fd = -1;
+	connection->watch_fd = connection->doorbell_fd = -1;
 	connection->created_ns = connection->last_rx_ns = connection->last_tick_ns = clock_now_ns();
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
 		connection->requests[i].connection = connection;
@@ -313,23 +313,23 @@ static bool must_end_now(const struct tcp_connection *connection)
 
 static void say_bye(struct tcp_connection *connection, uint64_t now_ns)
 {
-	struct tcp_stream *lead = NULL;
+	struct tcp_stream *primary = NULL;
 	struct tcp_frame frame = { .type = TCP_FRAME_BYE };
 
 	if (connection->role == TCP_RECEIVER) {
-		lead = tcp_failover_lead(connection);
+		primary = tcp_failover_primary(connection);
 	} else if (!must_end_now(connection)) {
 		tcp_sender_say_bye(connection, now_ns);
 		return;
 	}
 	/* No more of the user's bytes goes out. Any stream that is not in the midst of a frame will do. */
-	for (unsigned i = 0; !lead && i < connection->stream_count; i++)
+	for (unsigned i = 0; !primary && i < connection->stream_count; i++)
 		if (connection->streams[i].live && !tcp_stream_has_unsent(&connection->streams[i]))
-			lead = &connection->streams[i];
-	if (!lead || !lead->live || !tcp_stream_has_room(lead))
+			primary = &connection->streams[i];
+	if (!primary || !primary->live || !tcp_stream_has_room(primary))
 		return;
-	tcp_stream_queue(lead, &frame, NULL);
-	tcp_stream_flush(lead, connection->role == TCP_SENDER, now_ns);
+	tcp_stream_queue(primary, &frame, NULL);
+	tcp_stream_flush(primary, connection->role == TCP_SENDER, now_ns);
 }
 
 void tcp_connection_close(struct tcp_connection *connection)

@@ -27,7 +27,7 @@
 
 #define REDIAL_FIRST_NS (100 * NS_PER_MS)
 
-struct tcp_stream *tcp_failover_lead(struct tcp_connection *connection)
+struct tcp_stream *tcp_failover_primary(struct tcp_connection *connection)
 {
 	struct tcp_stream *hot = &connection->streams[connection->hot];
 
@@ -45,39 +45,39 @@ static void drop(struct tcp_connection *connection, struct tcp_stream *stream)
 	sys_close_socket(&stream->fd);
 	stream->live = false;
 	connection->live_count--;
-	if (connection->role == TCP_SENDER && connection->s.lead == stream->index)
+	if (connection->role == TCP_SENDER && connection->s.primary == stream->index)
 		for (unsigned i = 0; i < connection->stream_count; i++)
 			if (connection->streams[i].live) {
-				connection->s.lead = (uint8_t)i;
+				connection->s.primary = (uint8_t)i;
 				break;
 			}
 }
 
 static void send_suspect(struct tcp_connection *connection, const struct tcp_stream *stream, uint64_t now_ns)
 {
-	struct tcp_stream *lead = &connection->streams[connection->s.lead];
+	struct tcp_stream *primary = &connection->streams[connection->s.primary];
 	struct tcp_frame frame = { .type = TCP_FRAME_SUSPECT,
 				   .stream = stream->index,
 				   .epoch = (uint16_t)stream->lost_epoch };
 
-	if (!lead->live || !tcp_stream_has_room(lead))
+	if (!primary->live || !tcp_stream_has_room(primary))
 		return; /* the watch says it again */
-	tcp_stream_queue(lead, &frame, NULL);
-	if (tcp_stream_flush(lead, true, now_ns) < 0)
-		lead->tx_full = true; /* its own loss shows at the next write */
+	tcp_stream_queue(primary, &frame, NULL);
+	if (tcp_stream_flush(primary, true, now_ns) < 0)
+		primary->tx_full = true; /* its own loss shows at the next write */
 }
 
 static void send_dead(struct tcp_connection *connection, const struct tcp_stream *stream, uint32_t epoch,
 		      uint64_t position)
 {
-	struct tcp_stream *lead = tcp_failover_lead(connection);
+	struct tcp_stream *primary = tcp_failover_primary(connection);
 	struct tcp_frame frame = {
 		.type = TCP_FRAME_DEAD, .stream = stream->index, .epoch = (uint16_t)epoch, .position = position
 	};
 
-	if (!lead || !tcp_stream_has_room(lead))
+	if (!primary || !tcp_stream_has_room(primary))
 		return; /* SUSPECT comes again, and asks again */
-	tcp_stream_queue(lead, &frame, NULL);
+	tcp_stream_queue(primary, &frame, NULL);
 	connection->r.control_pending = true;
 }
 
@@ -174,7 +174,7 @@ void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *s
 	if (connection->live_count > 1)
 		return;
 	if (connection->role == TCP_SENDER)
-		connection->s.lead = stream->index;
+		connection->s.primary = stream->index;
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		if (connection->role == TCP_RECEIVER)
 			tcp_failover_send_dead(connection, &connection->streams[i]);

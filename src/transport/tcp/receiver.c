@@ -161,14 +161,14 @@ static void rts_complete(struct tcp_connection *connection, struct tcp_message *
 static int truncated(struct tcp_connection *connection, const struct tcp_message *message, size_t room, uint64_t now_ns)
 {
 	struct tcp_frame frame = { .type = TCP_FRAME_TRUNCATED, .message = (uint32_t)message->sequence, .value = room };
-	struct tcp_stream *lead = tcp_failover_lead(connection);
+	struct tcp_stream *primary = tcp_failover_primary(connection);
 
-	if (lead && tcp_stream_has_room(lead)) {
-		frame.epoch = (uint16_t)lead->epoch;
-		frame.stream = lead->index;
-		frame.position = lead->rx_position;
-		tcp_stream_queue(lead, &frame, NULL);
-		tcp_stream_flush(lead, false, now_ns);
+	if (primary && tcp_stream_has_room(primary)) {
+		frame.epoch = (uint16_t)primary->epoch;
+		frame.stream = primary->index;
+		frame.position = primary->rx_position;
+		tcp_stream_queue(primary, &frame, NULL);
+		tcp_stream_flush(primary, false, now_ns);
 	}
 	tcp_connection_fail(connection, -EMSGSIZE, "a message was longer than the receive that it matched");
 	return -EMSGSIZE;

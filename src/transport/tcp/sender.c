@@ -1,9 +1,9 @@
 /*
  * The sending role. A short message is copied into the eager window, goes out at once, and its request is done. Of a longer
- * one, or one for which the window has no room, an RTS goes out, with the first bytes behind it as far as
- * the receiver allows; the receiver grants the rest; it is cut into frames, each for the stream that will be through first; the
- * request is done when the receiver says that every byte is in place, or, where that takes long, when a medium message is copied.
- * So no message waits for one with another tag.
+ * one, or one for which the window has no room, an RTS goes out, with the first bytes behind it as far as the receiver
+ * allows; the receiver grants the rest; it is cut into frames, each for the stream that will be through first; the request
+ * is done when the receiver says that every byte is in place, or, where that takes long, when a medium message is copied. So
+ * no message waits for one with another tag.
  */
 #include "base/clock.h"
 #include "base/copy.h"
@@ -44,7 +44,7 @@ static bool order_is_held(const struct tcp_connection *connection)
 	return false;
 }
 
-static void queue_eager(struct tcp_connection *connection, struct tcp_stream *lead, struct tcp_request *request,
+static void queue_eager(struct tcp_connection *connection, struct tcp_stream *primary, struct tcp_request *request,
 			unsigned unit)
 {
 	struct tcp_window *window = &connection->s.window;
@@ -58,9 +58,9 @@ static void queue_eager(struct tcp_connection *connection, struct tcp_stream *le
 
 	tcp_window_take(window, unit, request->size, request->tag, request->sequence);
 	copy_bytes(copy, request->data, (size_t)request->size);
-	tcp_stream_queue(lead, &frame, request->size ? copy : NULL);
+	tcp_stream_queue(primary, &frame, request->size ? copy : NULL);
 	if (request->size) {
-		struct tcp_tx_frame *out = &lead->frames[(lead->tx_tail - 1) % TCP_TX_FRAMES];
+		struct tcp_tx_frame *out = &primary->frames[(primary->tx_tail - 1) % TCP_TX_FRAMES];
 
 		memcpy(copy - TCP_WIRE_FRAME_BYTES, out->header, TCP_WIRE_FRAME_BYTES);
 		out->joined = true;
@@ -115,7 +115,7 @@ static bool is_better_unscheduled(const struct tcp_connection *connection, uint6
 	       find_place(connection, bytes) >= 0;
 }
 
-static void queue_rts(struct tcp_connection *connection, struct tcp_stream *lead, struct tcp_request *request)
+static void queue_rts(struct tcp_connection *connection, struct tcp_stream *primary, struct tcp_request *request)
 {
 	struct tcp_frame frame = { .type = TCP_FRAME_RTS,
 				   .message = (uint32_t)request->sequence,
@@ -134,7 +134,7 @@ static void queue_rts(struct tcp_connection *connection, struct tcp_stream *lead
 		frame.unit = (uint16_t)unit;
 		frame.unscheduled_bytes = (uint32_t)bytes;
 	}
-	tcp_stream_queue(lead, &frame, NULL);
+	tcp_stream_queue(primary, &frame, NULL);
 	transport_open_append(&connection->open, &request->open);
 }
 
@@ -151,12 +151,13 @@ static void unscheduled_matched(struct tcp_connection *connection, struct tcp_re
  */
 static bool may_buffer(const struct tcp_connection *connection, const struct tcp_request *request)
 {
-	const struct tcp_stream *lead = &connection->streams[connection->s.lead];
+	const struct tcp_stream *primary = &connection->streams[connection->s.primary];
 
 	return tcp_request_first(connection) == request && !tcp_request_next(request) &&
 	       request->size <= TCP_BUFFERED_MOST && request->unscheduled == request->size &&
 	       request->next_offset == request->size && !connection->error && !connection->watched &&
-	       request->size <= connection->eager_limit && !tcp_stream_has_unsent(lead) && !order_is_held(connection);
+	       request->size <= connection->eager_limit && !tcp_stream_has_unsent(primary) &&
+	       !order_is_held(connection);
 }
 
 /*
@@ -165,7 +166,7 @@ static bool may_buffer(const struct tcp_connection *connection, const struct tcp
  */
 bool tcp_sender_buffer(struct tcp_connection *connection, struct tcp_request *request)
 {
-	struct tcp_stream *lead = &connection->streams[connection->s.lead];
+	struct tcp_stream *primary = &connection->streams[connection->s.primary];
 	struct tcp_sender *s = &connection->s;
 
 	if (!may_buffer(connection, request) ||
@@ -177,8 +178,8 @@ bool tcp_sender_buffer(struct tcp_connection *connection, struct tcp_request *re
 		return false;
 	copy_bytes(s->buffer, request->data, (size_t)request->size);
 	request->data = s->buffer;
-	for (uint32_t i = lead->tx_head; i != lead->tx_tail; i++) {
-		struct tcp_tx_frame *out = &lead->frames[i % TCP_TX_FRAMES];
+	for (uint32_t i = primary->tx_head; i != primary->tx_tail; i++) {
+		struct tcp_tx_frame *out = &primary->frames[i % TCP_TX_FRAMES];
 
 		if (out->type == TCP_FRAME_DATA && out->message == (uint32_t)request->sequence)
 			out->payload = request->data + out->value;
@@ -191,13 +192,13 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 		    struct tcp_request **ret)
 {
 	struct tcp_sender *s = &connection->s;
-	struct tcp_stream *lead = &connection->streams[s->lead];
+	struct tcp_stream *primary = &connection->streams[s->primary];
 	const bool others = tcp_request_awaited(connection) != NULL;
 	struct tcp_request *request;
 	int unit = -ENOBUFS;
 
 	*ret = NULL;
-	if (!lead->live || !tcp_stream_has_room(lead) || order_is_held(connection))
+	if (!primary->live || !tcp_stream_has_room(primary) || order_is_held(connection))
 		return 0;
 	if (bytes <= connection->eager_bytes && !is_better_unscheduled(connection, bytes))
 		unit = tcp_window_find(&s->window, bytes, tag);
@@ -212,9 +213,9 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	request->sequence = s->next_sequence++;
 	request->granted = request->next_offset = request->unscheduled = 0;
 	if (unit >= 0)
-		queue_eager(connection, lead, request, (unsigned)unit);
+		queue_eager(connection, primary, request, (unsigned)unit);
 	else
-		queue_rts(connection, lead, request);
+		queue_rts(connection, primary, request);
 	if (unit < 0)
 		pace_note_send(s->pace, now_ns);
 	/* With others under way the caller is about to test one of them; a lone RTS goes out with their bytes then. */
@@ -248,7 +249,7 @@ static struct tcp_stream *pick_stream(struct tcp_connection *connection)
 	const uint64_t segment = connection->transport->params->segment_bytes;
 	unsigned first = any_active_live(connection) ? 0 : connection->active_count;
 	unsigned end = first ? connection->stream_count : connection->active_count;
-	struct tcp_stream *best = &connection->streams[connection->s.lead];
+	struct tcp_stream *best = &connection->streams[connection->s.primary];
 	uint64_t best_ns = UINT64_MAX;
 
 	/* Nothing to balance. */
@@ -301,7 +302,7 @@ static bool may_go(const struct tcp_connection *connection, const struct tcp_str
 		   const struct tcp_request *request)
 {
 	return request->next_offset >= request->unscheduled ||
-	       (stream->index == connection->s.lead && !order_is_held(connection));
+	       (stream->index == connection->s.primary && !order_is_held(connection));
 }
 
 /* Queues the next piece of the oldest message that has one which may go. 0: there is none. */
@@ -360,7 +361,7 @@ static void send_again(struct tcp_connection *connection)
 	while (s->again_head != s->again_tail) {
 		struct tcp_tx_frame *out = &s->again[s->again_head % s->again_capacity];
 		bool ordered = out->type != TCP_FRAME_DATA || is_unscheduled(connection, out);
-		struct tcp_stream *stream = ordered ? &connection->streams[s->lead] : pick_stream(connection);
+		struct tcp_stream *stream = ordered ? &connection->streams[s->primary] : pick_stream(connection);
 		struct tcp_frame frame;
 
 		if (!stream || !stream->live || !tcp_stream_has_room(stream))
@@ -400,7 +401,8 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 			flush(connection, stream, now_ns);
 	}
 	while (!connection->error) {
-		struct tcp_stream *stream = pick_stream(connection), *lead = &connection->streams[connection->s.lead];
+		struct tcp_stream *stream = pick_stream(connection),
+				  *primary = &connection->streams[connection->s.primary];
 		size_t burst = 0, bytes = 1;
 
 		if (!stream)
@@ -416,8 +418,9 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 				break; /* choose anew for the next segment */
 		}
 		/* What is left may be unscheduled. */
-		if (!burst && stream != lead && is_usable(lead) && tcp_stream_has_room(lead) && !lead->tx_full) {
-			stream = lead;
+		if (!burst && stream != primary && is_usable(primary) && tcp_stream_has_room(primary) &&
+		    !primary->tx_full) {
+			stream = primary;
 			burst = cut_frame(connection, stream);
 		}
 		if (!burst)

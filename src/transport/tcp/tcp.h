@@ -172,7 +172,7 @@ struct tcp_message {
 struct tcp_sender {
 	uint64_t next_sequence;
 	uint64_t unscheduled_most, unscheduled_open; /* bytes: what the receiver said, and what is on its way */
-	uint8_t lead;                                /* RTS and eager messages go here, in order */
+	uint8_t primary;                             /* RTS and eager messages go here, in order */
 	struct tcp_window window;
 	struct pace *pace; /* of its device, told that we send; NULL: nothing is received there */
 	struct tcp_request
@@ -220,9 +220,9 @@ struct tcp_connection {
 	bool peer_closed; /* it said BYE */
 	bool closing;     /* closed by its user; the service thread lets the last bytes out */
 	uint64_t closing_since_ns;
-	bool watched; /* by an owner, who moves its data, not the caller of test; with the next three: transport.h */
-	int watch_fd; /* the owner's epoll set */
-	int bell_fd;  /* an eventfd in it: rung when somebody else than the owner has moved or ended the connection */
+	bool watched;    /* by an owner, who moves its data, not the caller of test; with the next three: transport.h */
+	int watch_fd;    /* the owner's epoll set */
+	int doorbell_fd; /* an eventfd in it: rung when somebody else than the owner has moved or ended the connection */
 	uint64_t watch_key;
 	bool unread; /* a turn ended before its sockets were empty */
 	uint64_t id;
@@ -496,7 +496,7 @@ bool tcp_receiver_waits_for_grant(struct tcp_connection *connection);
 void tcp_receiver_retell(struct tcp_connection *connection);
 
 /* failover.c */
-struct tcp_stream *tcp_failover_lead(struct tcp_connection *connection);
+struct tcp_stream *tcp_failover_primary(struct tcp_connection *connection);
 /* This socket is done for. Moves on to the others, or fails the connection. */
 void tcp_failover_lost(struct tcp_connection *connection, struct tcp_stream *stream, const char *why, uint64_t now_ns);
 /* Sender: the receiver said how far it got. */

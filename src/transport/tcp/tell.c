@@ -35,12 +35,12 @@ static void acknowledge_in(struct tcp_connection *connection, struct tcp_frame *
 	furthest->rx_told = furthest->rx_position;
 }
 
-static bool tell(struct tcp_connection *connection, struct tcp_stream *lead, struct tcp_frame frame)
+static bool tell(struct tcp_connection *connection, struct tcp_stream *primary, struct tcp_frame frame)
 {
-	if (!tcp_stream_has_room(lead))
+	if (!tcp_stream_has_room(primary))
 		return false;
 	acknowledge_in(connection, &frame);
-	tcp_stream_queue(lead, &frame, NULL);
+	tcp_stream_queue(primary, &frame, NULL);
 	return true;
 }
 
@@ -76,19 +76,19 @@ static uint64_t unscheduled_most(const struct tcp_connection *connection)
 	return bytes;
 }
 
-static bool tell_unscheduled(struct tcp_connection *connection, struct tcp_stream *lead)
+static bool tell_unscheduled(struct tcp_connection *connection, struct tcp_stream *primary)
 {
 	const struct tcp_frame frame = { .type = TCP_FRAME_UNSCHEDULED, .value = unscheduled_most(connection) };
 
 	if (frame.value == connection->r.unscheduled_told)
 		return true;
-	if (!tell(connection, lead, frame))
+	if (!tell(connection, primary, frame))
 		return false;
 	connection->r.unscheduled_told = frame.value;
 	return true;
 }
 
-static bool tell_grants(struct tcp_connection *connection, struct tcp_stream *lead, uint64_t now_ns)
+static bool tell_grants(struct tcp_connection *connection, struct tcp_stream *primary, uint64_t now_ns)
 {
 	struct tcp_receiver *r = &connection->r;
 
@@ -100,7 +100,7 @@ static bool tell_grants(struct tcp_connection *connection, struct tcp_stream *le
 		if (granted <= message->grant_told && !message->tell_again)
 			continue;
 		frame.value = granted;
-		if (!tell(connection, lead, frame))
+		if (!tell(connection, primary, frame))
 			return false;
 		if (granted > message->grant_told) /* told again, its answer may be here already */
 			pace_grant_sent(r->pace, &message->pace, granted, now_ns);
@@ -111,7 +111,7 @@ static bool tell_grants(struct tcp_connection *connection, struct tcp_stream *le
 	return true;
 }
 
-static bool tell_done(struct tcp_connection *connection, struct tcp_stream *lead)
+static bool tell_done(struct tcp_connection *connection, struct tcp_stream *primary)
 {
 	struct tcp_receiver *r = &connection->r;
 
@@ -119,20 +119,20 @@ static bool tell_done(struct tcp_connection *connection, struct tcp_stream *lead
 		const struct tcp_message *message = &r->messages[__builtin_ctz(r->done_untold)];
 		struct tcp_frame frame = { .type = TCP_FRAME_DONE, .message = (uint32_t)message->sequence };
 
-		if (!tell(connection, lead, frame))
+		if (!tell(connection, primary, frame))
 			return false;
 	}
 	r->done_bytes = 0;
 	return true;
 }
 
-static bool tell_window(struct tcp_connection *connection, struct tcp_stream *lead)
+static bool tell_window(struct tcp_connection *connection, struct tcp_stream *primary)
 {
 	struct tcp_receiver *r = &connection->r;
 	uint64_t words[TCP_WINDOW_HALVES];
 
 	if (!tcp_window_is_news(&r->window) && !r->window_again &&
-	    !(tcp_window_has_changed(&r->window) && (r->window_due || tcp_stream_has_unsent(lead))))
+	    !(tcp_window_has_changed(&r->window) && (r->window_due || tcp_stream_has_unsent(primary))))
 		return true;
 	tcp_window_report(&r->window, r->next_sequence, words);
 	for (unsigned half = 0; half < TCP_WINDOW_HALVES; half++) {
@@ -140,7 +140,7 @@ static bool tell_window(struct tcp_connection *connection, struct tcp_stream *le
 					   .message = (uint32_t)r->next_sequence,
 					   .value = words[half] };
 
-		if (!tell(connection, lead, frame))
+		if (!tell(connection, primary, frame))
 			return false;
 		tcp_window_reported(&r->window, half, r->next_sequence, words[half]);
 	}
@@ -149,7 +149,7 @@ static bool tell_window(struct tcp_connection *connection, struct tcp_stream *le
 	return true;
 }
 
-static bool tell_positions(struct tcp_connection *connection, struct tcp_stream *lead)
+static bool tell_positions(struct tcp_connection *connection, struct tcp_stream *primary)
 {
 	struct tcp_frame frame = { .type = TCP_FRAME_ACK };
 
@@ -157,7 +157,7 @@ static bool tell_positions(struct tcp_connection *connection, struct tcp_stream 
 		const struct tcp_stream *stream = &connection->streams[i];
 
 		if (stream->live && stream->rx_position - stream->rx_told >= ACK_BYTES &&
-		    !tell(connection, lead, frame))
+		    !tell(connection, primary, frame))
 			return false;
 	}
 	return true;
@@ -166,21 +166,21 @@ static bool tell_positions(struct tcp_connection *connection, struct tcp_stream 
 void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
 {
 	struct tcp_receiver *r = &connection->r;
-	struct tcp_stream *lead = tcp_failover_lead(connection);
+	struct tcp_stream *primary = tcp_failover_primary(connection);
 	bool all, later;
 	int error;
 
-	if (!lead)
+	if (!primary)
 		return;
 	pace_poll(r->pace, now_ns);
-	all = tell_unscheduled(connection, lead) && tell_grants(connection, lead, now_ns);
-	later = r->done_bytes && !r->control_pending && !tcp_stream_has_unsent(lead);
-	all = all && (later || tell_done(connection, lead)) && tell_window(connection, lead) &&
-	      tell_positions(connection, lead);
+	all = tell_unscheduled(connection, primary) && tell_grants(connection, primary, now_ns);
+	later = r->done_bytes && !r->control_pending && !tcp_stream_has_unsent(primary);
+	all = all && (later || tell_done(connection, primary)) && tell_window(connection, primary) &&
+	      tell_positions(connection, primary);
 	r->control_pending = !all;
-	error = tcp_stream_flush(lead, false, now_ns);
+	error = tcp_stream_flush(primary, false, now_ns);
 	if (error < 0)
-		tcp_failover_lost(connection, lead, strerror(-error), now_ns);
+		tcp_failover_lost(connection, primary, strerror(-error), now_ns);
 }
 
 void tcp_receiver_retell(struct tcp_connection *connection)

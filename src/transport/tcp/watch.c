@@ -1,7 +1,7 @@
 /*
  * Owners who sleep (transport.h, watch). The sockets join the owner's epoll set, edge-triggered, so each turn reads a
  * socket until it is empty, or says that it did not. The service thread also reads, a few times a second, and other calls
- * may end the connection: the owner's event is gone then, so they ring a bell of their own.
+ * may end the connection: the owner's event is gone then, so they ring a doorbell of their own.
  */
 #include "base/clock.h"
 #include "base/sys.h"
@@ -21,7 +21,7 @@ static int add_stream(const struct tcp_connection *connection, const struct tcp_
 void tcp_watch_ring(const struct tcp_connection *connection)
 {
 	if (connection->watched)
-		transport_watch_ring(connection->bell_fd);
+		transport_watch_ring(connection->doorbell_fd);
 }
 
 void tcp_unwatch_stream(const struct tcp_connection *connection, const struct tcp_stream *stream)
@@ -36,8 +36,8 @@ void tcp_unwatch(struct tcp_connection *connection)
 		return;
 	for (unsigned i = 0; i < connection->stream_count; i++)
 		tcp_unwatch_stream(connection, &connection->streams[i]);
-	transport_watch_remove(connection->watch_fd, connection->bell_fd);
-	sys_close(&connection->bell_fd);
+	transport_watch_remove(connection->watch_fd, connection->doorbell_fd);
+	sys_close(&connection->doorbell_fd);
 	connection->watched = false;
 	connection->watch_fd = -1;
 }
@@ -48,13 +48,13 @@ static int watch_locked(struct tcp_connection *connection, int epoll_fd, uint64_
 
 	if (connection->watched)
 		return -EBUSY;
-	r = transport_watch_bell(&connection->bell_fd);
+	r = transport_watch_doorbell(&connection->doorbell_fd);
 	if (r < 0)
 		return r;
 	connection->watch_fd = epoll_fd;
 	connection->watch_key = key;
 	connection->watched = true;
-	r = transport_watch_add(epoll_fd, connection->bell_fd, EPOLLIN, key);
+	r = transport_watch_add(epoll_fd, connection->doorbell_fd, EPOLLIN, key);
 	for (unsigned i = 0; i < connection->stream_count && r == 0; i++)
 		if (connection->streams[i].live)
 			r = add_stream(connection, &connection->streams[i]);

@@ -150,7 +150,7 @@ int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role
 	connection->role = role;
 	connection->traffic_class = traffic_class;
 	connection->settled = true;
-	connection->watch_fd = connection->bell_fd = -1;
+	connection->watch_fd = connection->doorbell_fd = -1;
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS + VERBS_FLUSHES; i++)
 		connection->requests[i].connection = connection;
 	begin_to_count(connection);

@@ -72,7 +72,7 @@ void verbs_failover_lost(struct verbs_connection *connection, struct verbs_queue
 	queue->build_asked = false;
 	if (!connection->stuck_since_ns)
 		connection->stuck_since_ns = queue->stopping_since_ns;
-	if (connection->lead == queue->index)
+	if (connection->primary == queue->index)
 		connection->settled = false;
 	if (!connection->peer_closed)
 		log_info(LOG_NET, "queue %u with host %s on %s is lost: %s. %u others go on", queue->index,
@@ -146,7 +146,7 @@ static void settle(struct verbs_connection *connection, struct verbs_queue *queu
 	queue->state = VERBS_QUEUE_RESTING;
 	queue->peer_stopped = false;
 	plan_build(connection, queue);
-	if (connection->lead == queue->index)
+	if (connection->primary == queue->index)
 		connection->settled = true;
 }
 

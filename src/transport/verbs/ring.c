@@ -1,5 +1,5 @@
 /*
- * Descriptors: each side writes them into a ring in the other's memory, in order, over one queue (the lead). An entry is used
+ * Descriptors: each side writes them into a ring in the other's memory, in order, over one queue (the primary). An entry is used
  * again when the peer is known to have taken it; every descriptor says how many of the other ring were taken.
  */
 #include "base/bytes.h"
@@ -54,12 +54,12 @@ uint64_t verbs_ring_put(struct verbs_connection *connection, struct verbs_descri
 }
 
 /* Queues of ports that are down are for want of others only. */
-static struct verbs_queue *choose_lead(struct verbs_connection *connection)
+static struct verbs_queue *choose_primary(struct verbs_connection *connection)
 {
-	struct verbs_queue *lead = &connection->queues[connection->lead], *second = NULL;
+	struct verbs_queue *primary = &connection->queues[connection->primary], *second = NULL;
 
-	if (lead->state == VERBS_QUEUE_LIVE)
-		return lead;
+	if (primary->state == VERBS_QUEUE_LIVE)
+		return primary;
 	for (unsigned i = 0; i < connection->queue_count; i++) {
 		struct verbs_queue *queue = &connection->queues[i];
 
@@ -70,7 +70,7 @@ static struct verbs_queue *choose_lead(struct verbs_connection *connection)
 			break;
 	}
 	if (second)
-		connection->lead = second->index;
+		connection->primary = second->index;
 	return second;
 }
 
@@ -80,12 +80,12 @@ void verbs_ring_flush(struct verbs_connection *connection)
 
 	/* After a stop nothing goes before it is known which descriptors had arrived: they arrive in order. */
 	while (connection->settled && out->posted != out->written && !connection->error) {
-		struct verbs_queue *lead = choose_lead(connection);
+		struct verbs_queue *primary = choose_primary(connection);
 
-		if (!lead || !verbs_queue_has_room(lead))
+		if (!primary || !verbs_queue_has_room(primary))
 			return;
-		if (verbs_queue_post_descriptor(connection, lead, out->posted + 1) < 0)
-			verbs_failover_lost(connection, lead, "a word could not be posted");
+		if (verbs_queue_post_descriptor(connection, primary, out->posted + 1) < 0)
+			verbs_failover_lost(connection, primary, "a word could not be posted");
 		else
 			out->posted++;
 	}

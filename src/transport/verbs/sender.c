@@ -48,7 +48,7 @@ static int give(struct verbs_connection *connection, struct verbs_request *reque
 	return 0;
 }
 
-static void strike(struct verbs_sender *s, unsigned index)
+static void drop(struct verbs_sender *s, unsigned index)
 {
 	s->unmatched_count--;
 	memmove(&s->unmatched[index], &s->unmatched[index + 1], (s->unmatched_count - index) * sizeof(s->unmatched[0]));
@@ -63,7 +63,7 @@ static int offer_arrived(struct verbs_connection *connection, const struct verbs
 	for (unsigned i = 0; i < s->unmatched_count; i++) {
 		if (s->unmatched[i].tag != offer->slot.tag)
 			continue;
-		strike(s, i);
+		drop(s, i);
 		return 0;
 	}
 	request = find_waiting(connection, offer->slot.tag);
@@ -99,7 +99,7 @@ static int matched_arrived(struct verbs_sender *s, const struct verbs_descriptor
 			at++;
 		if (at == s->unmatched_count)
 			return -EPROTO;
-		strike(s, at);
+		drop(s, at);
 	}
 	return 0;
 }

@@ -308,9 +308,9 @@ struct verbs_connection {
 	struct verbs_queue queues[VERBS_WIRE_QUEUES_MAX];
 	struct verbs_wire_hello peer; /* what it said at first */
 	int traffic_class;
-	unsigned lead;           /* the queue that carries our descriptors */
+	unsigned primary;        /* the queue that carries our descriptors */
 	unsigned next_queue;     /* to look at for data */
-	bool settled;            /* false: the lead stopped, and which descriptors arrived is not known yet */
+	bool settled;            /* false: the primary stopped, and which descriptors arrived is not known yet */
 	uint64_t stuck_since_ns; /* a queue was lost then, and nothing has arrived since; 0: all is well */
 	unsigned refusals;       /* by a device, of descriptors, since one was delivered */
 	uint8_t *block;          /* rings, window and pieces, registered with every rail */
@@ -325,7 +325,7 @@ struct verbs_connection {
 	struct transport_open_list open;
 	unsigned request_count;
 	bool watched;
-	int watch_fd, bell_fd;
+	int watch_fd, doorbell_fd;
 	union {
 		struct verbs_sender s;
 		struct verbs_receiver r;
@@ -436,7 +436,7 @@ bool verbs_ring_has_room(const struct verbs_connection *connection);
  */
 uint64_t verbs_ring_put(struct verbs_connection *connection, struct verbs_descriptor *descriptor, const void *extra,
 			size_t extra_bytes);
-/* Sends what was made, as far as the lead has room. */
+/* Sends what was made, as far as the primary has room. */
 void verbs_ring_flush(struct verbs_connection *connection);
 /* Takes the descriptors that notices have told of. 0 or an error. */
 int verbs_ring_take(struct verbs_connection *connection);

@@ -12,7 +12,7 @@
 void verbs_watch_ring(const struct verbs_connection *connection)
 {
 	if (connection->watched)
-		transport_watch_ring(connection->bell_fd);
+		transport_watch_ring(connection->doorbell_fd);
 }
 
 void verbs_unwatch(struct verbs_connection *connection)
@@ -21,8 +21,8 @@ void verbs_unwatch(struct verbs_connection *connection)
 		return;
 	for (unsigned i = 0; i < connection->rail_count; i++)
 		transport_watch_remove(connection->watch_fd, connection->rails[i].channel->fd);
-	transport_watch_remove(connection->watch_fd, connection->bell_fd);
-	sys_close(&connection->bell_fd);
+	transport_watch_remove(connection->watch_fd, connection->doorbell_fd);
+	sys_close(&connection->doorbell_fd);
 	connection->watched = false;
 }
 
@@ -32,12 +32,12 @@ int verbs_connection_watch(struct verbs_connection *connection, int epoll_fd, ui
 
 	if (connection->watched)
 		return -EBUSY;
-	r = transport_watch_bell(&connection->bell_fd);
+	r = transport_watch_doorbell(&connection->doorbell_fd);
 	if (r < 0)
 		return r;
 	connection->watched = true;
 	connection->watch_fd = epoll_fd;
-	r = transport_watch_add(epoll_fd, connection->bell_fd, EPOLLIN, key);
+	r = transport_watch_add(epoll_fd, connection->doorbell_fd, EPOLLIN, key);
 	for (unsigned i = 0; i < connection->rail_count && r == 0; i++)
 		r = transport_watch_add(epoll_fd, connection->rails[i].channel->fd, EPOLLIN, key);
 	if (r == 0)

@@ -33,17 +33,17 @@
 const struct harness_program harness_programs[] = {
 	{ "one tag", 9, MIXED, MIXED_TAGS, .group = 0 },
 	{ "one tag, paced", 9, MIXED, MIXED_TAGS, .paced = true },
-	{ "one tag, receives lead", 9, MIXED, MIXED_TAGS, .receives_lead = true },
+	{ "one tag, receives lead", 9, MIXED, MIXED_TAGS, .receives_primary = true },
 	{ "two tags",
 	  5,
 	  { { 7, 3000 }, { 9, 2500 }, { 7, 2000 }, { 7, 1500 }, { 7, 1000 } },
 	  { 7, 7, 7, 7, 9 },
-	  .receives_lead = true },
+	  .receives_primary = true },
 	{ "one of a tag, then another tag",
 	  7,
 	  { { 9, 3000 }, { 7, 2500 }, { 7, 2000 }, { 7, 1500 }, { 7, 60 }, { 7, 1000 }, { 7, 1000 } },
 	  { 9, 7, 7, 7, 7, 7, 7 },
-	  .receives_lead = true },
+	  .receives_primary = true },
 	{ "unmatched ones",
 	  11,
 	  { { 9, 3000 },
@@ -85,15 +85,15 @@ const struct harness_program harness_programs[] = {
 	    { 7, 2000 } },
 	  { 5, 6, 7, 5, 6, 7, 5, 6, 7 },
 	  .group = 3,
-	  .receives_lead = true },
-	{ "unscheduled", 9, FOUR_TAGS, { 5, 6, 7, 8, 5, 6, 7, 8, 5 }, .receives_lead = true, .unscheduled = 1600 },
+	  .receives_primary = true },
+	{ "unscheduled", 9, FOUR_TAGS, { 5, 6, 7, 8, 5, 6, 7, 8, 5 }, .receives_primary = true, .unscheduled = 1600 },
 	{ "unscheduled, wholly", 9, FOUR_TAGS, { 5, 6, 7, 8, 5, 6, 7, 8, 5 }, .unscheduled = 20000 },
 	{ "unscheduled, unmatched", 9, FOUR_TAGS, { 8, 8, 7, 7, 6, 6, 5, 5, 5 }, .late = 9, .unscheduled = 8000 },
 	{ "unscheduled, paced",
 	  9,
 	  FOUR_TAGS,
 	  { 5, 6, 7, 8, 5, 6, 7, 8, 5 },
-	  .receives_lead = true,
+	  .receives_primary = true,
 	  .unscheduled = 1600,
 	  .paced = true },
 	{ "buffered", 9, FOUR_TAGS, { 5, 6, 7, 8, 5, 6, 7, 8, 5 }, .unscheduled = 20000, .buffers = true },
@@ -284,7 +284,7 @@ static void post(struct harness *harness)
 				 0);
 		harness->posted += harness->receives[at / group] ? group : 0;
 	}
-	if (program->receives_lead && harness->posted < program->count)
+	if (program->receives_primary && harness->posted < program->count)
 		may_send = harness->posted / 2;
 	if (program->buffers && harness->sent && harness->sends[harness->sent - 1])
 		may_send = 0;

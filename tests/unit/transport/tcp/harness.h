@@ -30,12 +30,12 @@ struct harness_program {
 	unsigned count;
 	struct harness_message sends[HARNESS_MESSAGES];
 	int receives[HARNESS_MESSAGES];
-	unsigned group;       /* receives in a request; 0: one */
-	unsigned late;        /* so many of the last receives are posted when all other messages are done */
-	bool receives_lead;   /* a send follows its receive with some distance */
-	unsigned unscheduled; /* bytes */
-	bool paced;           /* small grants */
-	bool buffers;         /* one send after another, and a medium one does not wait for FIN */
+	unsigned group;        /* receives in a request; 0: one */
+	unsigned late;         /* so many of the last receives are posted when all other messages are done */
+	bool receives_primary; /* a send follows its receive with some distance */
+	unsigned unscheduled;  /* bytes */
+	bool paced;            /* small grants */
+	bool buffers;          /* one send after another, and a medium one does not wait for FIN */
 };
 
 /* Between the two sockets of a stream. */
