@@ -331,7 +331,7 @@ TIMEOUT ?= 240
 JOBS ?= $(shell expr $$(nproc) + 1)
 T ?=
 RUN := tests/gates/run-tests
-GATES := check-abi check-imports check-layers check-size check-docs check-gates
+GATES := check-abi check-imports check-layers check-size check-words check-docs check-gates
 # In a sanitized or fault build the plugin imports other things, and the texts are the same: no gates.
 ifneq ($(SAN)$(filter 1,$(FAULTS)),)
 GATES :=
@@ -444,6 +444,9 @@ check-layers: ## includes point only downwards (layers.txt)
 
 check-size: ## no function over 120 lines, no file over 700
 	@cd '$(GATE_ROOT)' && awk -f '$(CURDIR)/tests/gates/size.awk' $$(find src include perf tests -name '*.[ch]' 2>/dev/null | sort)
+
+check-words: ## names as tests/gates/words.txt has them, functions with the name of their folder or file
+	@$(PYTHON) tests/gates/words.py '$(GATE_ROOT)' tests/gates/words.txt
 
 check-docs: ## every warning is in docs/troubleshooting.md, every relative link of the docs leads somewhere
 	@$(PYTHON) tests/gates/docs.py '$(GATE_ROOT)'

@@ -37,7 +37,7 @@ static void facts_of_self(const struct bootstrap *bootstrap, struct aggregate_wi
 		.process_id = (uint32_t)getpid(),
 		.index = (uint16_t)bootstrap->self,
 		.leaf = AGGREGATE_LEAF_NO_CLUSTER,
-		.flat_bytes = setup->params->aggregate_direct_bytes,
+		.flat_bytes = setup->params->aggregate_flat_bytes,
 		.segment_bytes = setup->params->aggregate_segment_bytes,
 		.eager_bytes = setup->params->eager_bytes,
 		.timeout_ns = setup->params->timeout_ns,

@@ -118,8 +118,8 @@ static int finish(struct calibration *calibration, struct operation *operation, 
 static int agree(struct calibration *calibration)
 {
 	struct operation *operation;
-	int r = operation_reduce(calibration->group, &calibration->own, &calibration->all,
-				 sizeof(calibration->own) / sizeof(uint64_t), REDUCE_UINT64, REDUCE_MAX, 0, &operation);
+	int r = group_reduce(calibration->group, &calibration->own, &calibration->all,
+			     sizeof(calibration->own) / sizeof(uint64_t), REDUCE_UINT64, REDUCE_MAX, 0, &operation);
 
 	return r < 0 ? r : finish(calibration, operation, clock_now_ns(), 0);
 }
@@ -133,9 +133,9 @@ static int operations_time(struct calibration *calibration, size_t bytes, uint32
 
 	calibration->own = (struct word){ 0 };
 	for (size_t i = 0; i < SCHEDULE_RATES_OPERATIONS && r == 0; i++)
-		r = operation_reduce(calibration->group, calibration->memory,
-				     calibration->memory + (i + 1) * SCHEDULE_RATES_MOST_BYTES, bytes, REDUCE_UINT8,
-				     REDUCE_MAX, ~with, &operations[i]);
+		r = group_reduce(calibration->group, calibration->memory,
+				 calibration->memory + (i + 1) * SCHEDULE_RATES_MOST_BYTES, bytes, REDUCE_UINT8,
+				 REDUCE_MAX, ~with, &operations[i]);
 	for (size_t i = 0; i < SCHEDULE_RATES_OPERATIONS && r == 0; i++) {
 		r = finish(calibration, operations[i], began_ns, with);
 		calibration->own.disturbed |= r == 0 && operations[i]->poisoned;

@@ -237,7 +237,7 @@ static void act_upon(struct group *group, const struct agreement *agreement)
 		recompute_begin(group, commit->recompute, operation);
 	} else {
 		operation->committed = true;
-		operation_step(operation);
+		group_operation_step(operation);
 	}
 }
 
@@ -276,7 +276,7 @@ void commit_recomputed(struct group *group, struct operation *operation)
 {
 	group->commit->repairing = NULL;
 	operation->committed = true;
-	operation_step(operation);
+	group_operation_step(operation);
 	if (!group->error)
 		advance(group);
 }

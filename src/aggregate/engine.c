@@ -151,7 +151,7 @@ static void turn(struct group *group, struct engine_look *look)
 	pthread_mutex_lock(&group->lock);
 	if (!group->closed && !group->error) {
 		if (missed)
-			queues_stir(group);
+			queue_stir_all(group);
 		if (look->soon || all)
 			group_stir(group, all);
 		stir_by_events(group, look->events, look->event_count);

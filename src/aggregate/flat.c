@@ -88,7 +88,7 @@ static void sent(struct group *group, struct transfer *transfer)
 
 	(void)group;
 	operation->waits--;
-	operation_step(operation);
+	group_operation_step(operation);
 }
 
 static void exchanged(struct group *group, struct transfer *transfer)
@@ -174,7 +174,7 @@ size_t flat_root_of(const struct group *group, const struct operation *operation
 
 static void result_came(struct group *group, struct transfer *transfer)
 {
-	if (transfer_came_whole(group, transfer, flat_root_of(group, transfer->owner)))
+	if (group_transfer_came_whole(group, transfer, flat_root_of(group, transfer->owner)))
 		sent(group, transfer);
 }
 

@@ -315,7 +315,7 @@ void group_break(struct group *group, int error, const char *fmt, ...)
 	atomic_store_explicit(&group->error, error, memory_order_release);
 }
 
-bool transfer_came_whole(struct group *group, const struct transfer *transfer, size_t from)
+bool group_transfer_came_whole(struct group *group, const struct transfer *transfer, size_t from)
 {
 	if (transfer->received == transfer->bytes)
 		return true;
@@ -335,7 +335,7 @@ static void operation_finish(struct operation *operation)
 	atomic_store_explicit(&operation->state, OPERATION_DONE, memory_order_release);
 }
 
-void operation_step(struct operation *operation)
+void group_operation_step(struct operation *operation)
 {
 	struct group *group = operation->group;
 
@@ -533,8 +533,8 @@ static void let_input_go(struct operation *operation)
 	operation->kept_bytes = 0;
 }
 
-int operation_reduce(struct group *group, const void *send, void *recv, size_t count, enum reduce_type type,
-		     enum reduce_operation operation, uint32_t without, struct operation **ret)
+int group_reduce(struct group *group, const void *send, void *recv, size_t count, enum reduce_type type,
+		 enum reduce_operation operation, uint32_t without, struct operation **ret)
 {
 	struct operation *posted;
 	int error = group_end_of(group);
@@ -567,7 +567,7 @@ int aggregate_reduce_all(struct aggregate_group *opaque, const void *send, void 
 			 enum reduce_type type, enum reduce_operation operation, struct aggregate_request **ret)
 {
 	struct operation *posted;
-	int r = operation_reduce(group_of(opaque), send, recv, count, type, operation, 0, &posted);
+	int r = group_reduce(group_of(opaque), send, recv, count, type, operation, 0, &posted);
 
 	*ret = (struct aggregate_request *)posted;
 	return r;

@@ -364,12 +364,12 @@ bool group_turn(struct group *group);
 void group_stir(struct group *group, bool all);
 bool group_is_idle(const struct group *group);
 /* Something that the operation waited for is done: it may be through. */
-void operation_step(struct operation *operation);
+void group_operation_step(struct operation *operation);
 /* aggregate_reduce_all, with a part for some servers alone. */
-int operation_reduce(struct group *group, const void *send, void *recv, size_t count, enum reduce_type type,
-		     enum reduce_operation operation, uint32_t without, struct operation **ret);
+int group_reduce(struct group *group, const void *send, void *recv, size_t count, enum reduce_type type,
+		 enum reduce_operation operation, uint32_t without, struct operation **ret);
 /* What came from that member, or server, is as long as it had to be; else the group ends with a line that says so. */
-bool transfer_came_whole(struct group *group, const struct transfer *transfer, size_t from);
+bool group_transfer_came_whole(struct group *group, const struct transfer *transfer, size_t from);
 const char *group_host(const struct group *group, size_t position);
 static inline void group_add(_Atomic uint64_t *counter, uint64_t by)
 {
@@ -387,7 +387,7 @@ void queue_add(struct queue *queue, struct transfer *transfer);
 void queue_progress(struct group *group, struct queue *queue);
 bool queue_is_empty(const struct queue *queue);
 /* All, also where nothing is under way, are looked at in the next turn: events may have been missed. */
-void queues_stir(struct group *group);
+void queue_stir_all(struct group *group);
 /* Closes it; all that waits there is through in the next turns, as `received` 0. Not from within a transfer's done(). */
 void queue_lose(struct queue *queue);
 void queue_close(struct queue *queue);
@@ -426,7 +426,7 @@ int commit_init(struct group *group);
 void commit_fini(struct group *group);
 /* Before the first segment of an operation is cut: how many it has. False: it must wait, or the group has ended. */
 bool commit_begin(struct group *group, struct operation *operation);
-/* Its segments are through: it is done after an agreement of all. Calls operation_step, then or later. */
+/* Its segments are through: it is done after an agreement of all. Calls group_operation_step, then or later. */
 void commit_drained(struct group *group, struct operation *operation);
 /* Between operations: servers have other rates, or are not used any more. */
 void commit_replan(struct group *group);

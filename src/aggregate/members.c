@@ -44,7 +44,7 @@ void members_watch(struct group *group, uint64_t now_ns)
 	if (group->error || clock_elapsed_ns(group->moved_ns, now_ns) < patience_ns)
 		return;
 	if (!group->asked) { /* an event may have been missed; the answers are here after the next turn */
-		queues_stir(group);
+		queue_stir_all(group);
 		group->asked = true;
 		return;
 	}

@@ -279,7 +279,7 @@ bool queue_is_empty(const struct queue *queue)
 	return !queue->posted_first && !queue->small_first && !queue->urgent_first && !queue->segmented_first;
 }
 
-void queues_stir(struct group *group)
+void queue_stir_all(struct group *group)
 {
 	for (size_t i = 0; i < group_queues(group); i++) {
 		group->in[i].ready |= group->in[i].connection != NULL;

@@ -123,7 +123,7 @@ static void down_done(struct group *group, struct transfer *transfer)
 	struct segment *segment = transfer->owner;
 
 	if (!came_nothing(group, segment, transfer, parent_of(segment), false) &&
-	    !transfer_came_whole(group, transfer, parent_of(segment)))
+	    !group_transfer_came_whole(group, transfer, parent_of(segment)))
 		return;
 	segment->waits--;
 	/* From a server that is lost it comes at once: inputs may still be on their way into slots here. */
@@ -289,7 +289,7 @@ void segment_step(struct group *group, struct segment *segment)
 	operation->poisoned |= segment->poisoned;
 	if (segment->number == group->segment_oldest)
 		oldest_advance(group);
-	operation_step(operation);
+	group_operation_step(operation);
 }
 
 /* ------------------------------------------------------------------------------------------------------ beginning */
@@ -307,7 +307,7 @@ static void up_received(struct group *group, struct transfer *transfer)
 	enum stage stage = (enum stage)(transfer->what >> 16);
 	size_t index = transfer->what & 0xffff, from = stage_node(group, segment, stage, index);
 
-	if (!came_nothing(group, segment, transfer, from, true) && !transfer_came_whole(group, transfer, from))
+	if (!came_nothing(group, segment, transfer, from, true) && !group_transfer_came_whole(group, transfer, from))
 		return;
 	segment->waits--;
 	stage_add(group, segment, stage, index, transfer->data);

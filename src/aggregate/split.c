@@ -89,7 +89,7 @@ static void add(struct queue *queue, struct transfer *transfer, struct operation
 static void through(struct operation *operation)
 {
 	operation->waits--;
-	operation_step(operation);
+	group_operation_step(operation);
 }
 
 static void sent(struct group *group, struct transfer *transfer)
@@ -102,7 +102,7 @@ static void result_came(struct group *group, struct transfer *transfer)
 {
 	struct operation *operation = transfer->owner;
 
-	if (transfer_came_whole(group, transfer, (size_t)(transfer - operation->exchange->result_receives)))
+	if (group_transfer_came_whole(group, transfer, (size_t)(transfer - operation->exchange->result_receives)))
 		through(operation);
 }
 
@@ -131,7 +131,7 @@ static void input_came(struct group *group, struct transfer *transfer)
 	struct operation *operation = transfer->owner;
 	struct exchange *exchange = operation->exchange;
 
-	if (!transfer_came_whole(group, transfer, (size_t)(transfer - exchange->receives)))
+	if (!group_transfer_came_whole(group, transfer, (size_t)(transfer - exchange->receives)))
 		return;
 	if (--exchange->missing == 0)
 		sum(group, operation);

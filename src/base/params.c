@@ -197,7 +197,7 @@ static const struct param_row rows[] = {
 	    "of "
 	    "the network cards." },
 	  KIND_SIZE,
-	  FIELD(aggregate_direct_bytes),
+	  FIELD(aggregate_flat_bytes),
 	  .min = KIB,
 	  .max = 64 * KIB,
 	  .zero_too = true },

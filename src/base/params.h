@@ -40,7 +40,7 @@ struct params {
 	uint64_t from_nccl;                   /* bit i: the value of row i is that of NCCL's own variable */
 	bool tuner;                           /* TRIBUTARY_TUNER */
 	bool collnet;                         /* TRIBUTARY_COLLNET */
-	size_t aggregate_direct_bytes;        /* TRIBUTARY_AGGREGATE_DIRECT: 0: chosen */
+	size_t aggregate_flat_bytes;          /* TRIBUTARY_AGGREGATE_DIRECT: 0: chosen */
 	size_t aggregate_segment_bytes;       /* TRIBUTARY_AGGREGATE_SEGMENT: the least; 0: chosen */
 	bool aggregate_measure;               /* TRIBUTARY_AGGREGATE_MEASURE */
 	bool verify;                          /* TRIBUTARY_VERIFY */

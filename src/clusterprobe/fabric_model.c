@@ -138,15 +138,15 @@ static void sum_up(struct model *model)
 			uint16_t ends[2] = { work->part[at[i].flow.from], work->part[at[i].flow.to] };
 
 			for (size_t way = 0; way < 2 && ends[0] != ends[1]; way++) {
-				size_t link = way * model->n + ends[way], place;
+				size_t link = way * model->n + ends[way], at_round;
 
 				model->crossed[link] += model->last[link] != r + 1;
-				place = link * work->round_count + model->crossed[link] - 1;
+				at_round = link * work->round_count + model->crossed[link] - 1;
 				if (model->last[link] != r + 1)
-					model->sum[place] = model->demand[place] = 0;
+					model->sum[at_round] = model->demand[at_round] = 0;
 				model->last[link] = r + 1;
-				model->sum[place] += (double)at[i].rate_Bps;
-				model->demand[place] += fabric_nic(work, at[i].flow);
+				model->sum[at_round] += (double)at[i].rate_Bps;
+				model->demand[at_round] += fabric_nic(work, at[i].flow);
 			}
 		}
 	}

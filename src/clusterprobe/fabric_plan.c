@@ -227,28 +227,28 @@ static size_t list_others(struct fabric_work *work, uint16_t part, uint16_t othe
 
 static size_t plan_two(struct fabric_work *work, uint16_t part, uint16_t other, bool down, size_t turn, size_t each)
 {
-	uint16_t *others = work->order, *members = work->order + work->n;
-	size_t other_count = list_others(work, part, other, others), member_count = 0, used, count;
+	uint16_t *others = work->order, *hosts = work->order + work->n;
+	size_t other_count = list_others(work, part, other, others), host_count = 0, used, count;
 	size_t most = FABRIC_FLOWS_EACH * other_count;
 
 	for (size_t i = 0; i < work->n; i++)
 		if (work->part[i] == part || work->part[i] == other)
-			members[member_count++] = (uint16_t)i;
-	if (!most || !member_count)
+			hosts[host_count++] = (uint16_t)i;
+	if (!most || !host_count)
 		return 0;
-	/* So many members that a flow of each is as much as the others may have: in every turn other ones. */
-	used = member_count < most ? member_count : most;
+	/* So many hosts that a flow of each is as much as the others may have: in every turn other ones. */
+	used = host_count < most ? host_count : most;
 	each = each < other_count ? each : other_count;
 	if (each * used > most)
 		each = most / used;
 	count = each * used;
 	for (size_t i = 0; i < count; i++) {
-		/* Each member's flows go to others that follow one another, so to different ones. */
+		/* Each host's flows go to others that follow one another, so to different ones. */
 		size_t to = (i / used + (i % used) * each + turn * 5) % other_count;
-		uint16_t member = members[(i % used + turn * used) % member_count];
+		uint16_t host = hosts[(i % used + turn * used) % host_count];
 
-		work->flows[i] = down ? (struct fabric_flow){ others[to], member }
-				      : (struct fabric_flow){ member, others[to] };
+		work->flows[i] = down ? (struct fabric_flow){ others[to], host }
+				      : (struct fabric_flow){ host, others[to] };
 	}
 	return count;
 }

@@ -18,7 +18,7 @@ enum { READ_TRIES = 100 };
 /* Between the end of one process and the start of the next of the same job. */
 #define GAP_S 2
 
-uint64_t job_count(const struct job *job, bool with_channels)
+uint64_t jobs_count(const struct job *job, bool with_channels)
 {
 	uint64_t count = 0;
 

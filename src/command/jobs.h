@@ -29,6 +29,6 @@ struct jobs {
 int jobs_read(const struct params *params, struct jobs *ret);
 void jobs_fini(struct jobs *jobs);
 /* Communicators with channels (true) or without. */
-uint64_t job_count(const struct job *job, bool with_channels);
+uint64_t jobs_count(const struct job *job, bool with_channels);
 
 #endif

@@ -66,12 +66,12 @@ static int open_simulated(struct measurement *measurement, const char *folder)
 	measurement->simulated = true;
 	if (access(folder, R_OK) < 0)
 		return file_unreadable(folder, -errno, "a folder with machine.topology and rules is meant");
-	r = probe_simulated_read(folder, &truth, &rules, &diag);
+	r = simulate_probe_read(folder, &truth, &rules, &diag);
 	if (r < 0)
 		return command_failed(&diag, r, "\"%s\" is no simulated machine", folder);
-	r = probe_simulated_hide(&truth, &measurement->topology);
+	r = simulate_probe_hide(&truth, &measurement->topology);
 	if (!r)
-		r = probe_simulated_open(&truth, &rules, SEED, &measurement->probes[0]);
+		r = simulate_probe_open(&truth, &rules, SEED, &measurement->probes[0]);
 	if (r < 0) {
 		status = command_failed(NULL, r, "\"%s\" cannot be simulated", folder);
 	} else {

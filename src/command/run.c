@@ -82,8 +82,8 @@ static struct outcome outcome_of(const struct jobs *jobs, const char *id)
 		if (strcmp(job->process.job, id) != 0 || strcmp(job->process.host, host) != 0)
 			continue;
 		outcome.is_known = true;
-		outcome.planned += job_count(job, true);
-		outcome.searched += job_count(job, false);
+		outcome.planned += jobs_count(job, true);
+		outcome.searched += jobs_count(job, false);
 		outcome.why = job->process.why[0] ? job->process.why : outcome.why;
 		add_reasons(job, &outcome);
 	}

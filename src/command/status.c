@@ -57,8 +57,8 @@ static void print_job(const struct job *job, FILE *out)
 	fprintf(out, "%s on %s: %s %s%s%s, over %s network\n", command, host,
 		job->running ? "running since" : "ran from", start, job->running ? "" : " to ", job->running ? "" : end,
 		job->process.ours ? "Tributary's" : "NCCL's own");
-	fprintf(out, "  communicators: %" PRIu64 " with channels, %" PRIu64 " without\n", job_count(job, true),
-		job_count(job, false));
+	fprintf(out, "  communicators: %" PRIu64 " with channels, %" PRIu64 " without\n", jobs_count(job, true),
+		jobs_count(job, false));
 	if (why[0])
 		fprintf(out, "    all: NCCL searches: %s\n", why);
 	for (size_t i = 0; i < job->comm_count; i++)

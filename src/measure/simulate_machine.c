@@ -368,7 +368,7 @@ static void rows_compact(struct probe_simulated_rows *rows)
 	rows->count = kept;
 }
 
-void probe_simulated_rows_fini(struct probe_simulated_rows *rows)
+void simulate_rows_fini(struct probe_simulated_rows *rows)
 {
 	free(rows->bound_Bps);
 	free(rows->weight);
@@ -389,7 +389,7 @@ int simulate_rows_of(const struct simulate_machine *machine, const struct probe_
 	rows.directed = calloc(layout.count + 1, sizeof(*rows.directed));
 	rows.device = calloc(layout.count + 1, sizeof(*rows.device));
 	if (!rows.bound_Bps || !rows.weight || !rows.directed || !rows.device) {
-		probe_simulated_rows_fini(&rows);
+		simulate_rows_fini(&rows);
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < layout.count; i++)
@@ -399,7 +399,7 @@ int simulate_rows_of(const struct simulate_machine *machine, const struct probe_
 
 		if (!simulate_machine_can(machine, &flows[i]) ||
 		    simulate_machine_route(machine, &flows[i], &route) < 0) {
-			probe_simulated_rows_fini(&rows);
+			simulate_rows_fini(&rows);
 			return -ENOTSUP;
 		}
 		charge_links(&filling, i, &route);

@@ -102,7 +102,7 @@ static int solve_anew(struct simulated *simulated, const struct probe_flow *flow
 	r = simulate_rows_of(&simulated->machine, flows, count, neighbours, &rows);
 	if (r == 0)
 		r = simulate_solve(&rows, solved->rates);
-	probe_simulated_rows_fini(&rows);
+	simulate_rows_fini(&rows);
 	if (r < 0)
 		goto fail;
 	*ret = solved;
@@ -272,8 +272,8 @@ static const struct probe_ops simulated_ops = {
 	.close = simulated_close,
 };
 
-int probe_simulated_open(const struct topology *truth, const struct probe_rules *rules, uint64_t seed,
-			 struct probe **ret)
+int simulate_probe_open(const struct topology *truth, const struct probe_rules *rules, uint64_t seed,
+			struct probe **ret)
 {
 	struct simulated *simulated = sys_zalloc(sizeof(*simulated));
 	int r;
@@ -291,7 +291,7 @@ int probe_simulated_open(const struct topology *truth, const struct probe_rules 
 	return 0;
 }
 
-int probe_simulated_solve(struct probe *probe, const struct probe_flow *flows, size_t count, double *ret_Bps)
+int simulate_probe_solve(struct probe *probe, const struct probe_flow *flows, size_t count, double *ret_Bps)
 {
 	const double *rates;
 	int r = solve(simulated_of(probe), flows, count, 0, &rates);
@@ -301,15 +301,15 @@ int probe_simulated_solve(struct probe *probe, const struct probe_flow *flows, s
 	return r;
 }
 
-int probe_simulated_constraints(struct probe *probe, const struct probe_flow *flows, size_t count,
-				struct probe_simulated_rows *ret)
+int simulate_probe_constraints(struct probe *probe, const struct probe_flow *flows, size_t count,
+			       struct probe_simulated_rows *ret)
 {
 	return simulate_rows_of(&simulated_of(probe)->machine, flows, count, 0, ret);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ files */
 
-int probe_simulated_hide(const struct topology *truth, struct topology *ret)
+int simulate_probe_hide(const struct topology *truth, struct topology *ret)
 {
 	struct topology hidden;
 	uint32_t index;
@@ -372,8 +372,8 @@ static int read_file(const char *folder, const char *name, char **ret, size_t *r
 	return 0;
 }
 
-int probe_simulated_read(const char *folder, struct topology *ret_truth, struct probe_rules *ret_rules,
-			 struct diag *diag)
+int simulate_probe_read(const char *folder, struct topology *ret_truth, struct probe_rules *ret_rules,
+			struct diag *diag)
 {
 	char *rules_text = NULL, *machine_text = NULL;
 	size_t rules_bytes = 0, machine_bytes = 0;
@@ -381,7 +381,7 @@ int probe_simulated_read(const char *folder, struct topology *ret_truth, struct 
 	int r = read_file(folder, "rules", &rules_text, &rules_bytes, diag);
 
 	if (r == 0)
-		r = probe_rules_read(rules_text, rules_bytes, &rules, diag);
+		r = simulate_rules_read(rules_text, rules_bytes, &rules, diag);
 	if (r == 0)
 		r = read_file(folder, "machine.topology", &machine_text, &machine_bytes, diag);
 	if (r == 0)

@@ -54,24 +54,24 @@ struct probe_rules {
 	uint64_t latency_ns;           /* of a copy, without the links' own */
 };
 
-void probe_rules_init(struct probe_rules *rules); /* no rule, no noise, P2P everywhere, no cores */
+void simulate_rules_init(struct probe_rules *rules); /* no rule, no noise, P2P everywhere, no cores */
 /* "key value ..." a line, '#' to the end of a line is a comment. -EINVAL with line and reason in *diag. */
-int probe_rules_read(const char *text, size_t bytes, struct probe_rules *ret, struct diag *diag);
+int simulate_rules_read(const char *text, size_t bytes, struct probe_rules *ret, struct diag *diag);
 
 /*
  * FOLDER/machine.topology and FOLDER/rules. Errors: as the system said, or -EINVAL; file, line and reason in *diag.
  * The caller ends *ret_truth with topology_fini.
  */
-int probe_simulated_read(const char *folder, struct topology *ret_truth, struct probe_rules *ret_rules,
-			 struct diag *diag);
+int simulate_probe_read(const char *folder, struct topology *ret_truth, struct probe_rules *ret_rules,
+			struct diag *diag);
 /* What discovery would see of the machine: nominal rates, and nothing that was measured. */
-int probe_simulated_hide(const struct topology *truth, struct topology *ret);
+int simulate_probe_hide(const struct topology *truth, struct topology *ret);
 
 /* Copies both; the flows of runs name vertices of `truth`. -EINVAL: a rule names what is not there. */
-int probe_simulated_open(const struct topology *truth, const struct probe_rules *rules, uint64_t seed,
-			 struct probe **ret);
+int simulate_probe_open(const struct topology *truth, const struct probe_rules *rules, uint64_t seed,
+			struct probe **ret);
 /* The rates without noise, ramp or neighbours. -ENOTSUP as probe_ops.run. */
-int probe_simulated_solve(struct probe *probe, const struct probe_flow *flows, size_t count, double *ret_Bps);
+int simulate_probe_solve(struct probe *probe, const struct probe_flow *flows, size_t count, double *ret_Bps);
 
 /*
  * For tests that need to know what could be reached: the constraints of a set of flows, sum of weight × rate <= bound
@@ -84,8 +84,8 @@ struct probe_simulated_rows {
 	uint32_t *directed; /* of each row */
 	uint32_t *device; /* of each row: whose rule it is, if it is about one device (its engines, its total) or CPU */
 };
-int probe_simulated_constraints(struct probe *probe, const struct probe_flow *flows, size_t count,
-				struct probe_simulated_rows *ret);
-void probe_simulated_rows_fini(struct probe_simulated_rows *rows);
+int simulate_probe_constraints(struct probe *probe, const struct probe_flow *flows, size_t count,
+			       struct probe_simulated_rows *ret);
+void simulate_rows_fini(struct probe_simulated_rows *rows);
 
 #endif

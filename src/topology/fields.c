@@ -90,7 +90,7 @@ const struct field topology_pair_fields[] = {
 	{ NULL, FIELD_TEXT, 0, 0, 0 },
 };
 
-struct topology_capacity field_canonical(const struct topology_capacity *capacity)
+struct topology_capacity fields_canonical(const struct topology_capacity *capacity)
 {
 	struct topology_capacity canonical = *capacity;
 
@@ -102,12 +102,12 @@ struct topology_capacity field_canonical(const struct topology_capacity *capacit
 	return canonical;
 }
 
-bool field_of_kind(const struct field *field, enum topology_kind kind)
+bool fields_of_kind(const struct field *field, enum topology_kind kind)
 {
 	return !field->kinds || (field->kinds & KIND(kind));
 }
 
-const char *field_text(const struct field *field, const void *object)
+const char *fields_text(const struct field *field, const void *object)
 {
 	return (const char *)object + field->offset;
 }
@@ -177,11 +177,11 @@ static uint64_t field_number(const struct field *field, const void *object)
 	return number > most ? 0 : number;
 }
 
-bool field_known(const struct field *field, const void *object)
+bool fields_known(const struct field *field, const void *object)
 {
 	switch (field->type) {
 	case FIELD_TEXT:
-		return *field_text(field, object) != '\0';
+		return *fields_text(field, object) != '\0';
 	case FIELD_COUNT:
 		return field_number(field, object) > 1;
 	case FIELD_FLAG_ALWAYS:
@@ -191,12 +191,12 @@ bool field_known(const struct field *field, const void *object)
 	}
 }
 
-int field_compare(const struct field *field, const void *a, const void *b)
+int fields_compare(const struct field *field, const void *a, const void *b)
 {
 	uint64_t first, second;
 
 	if (field->type == FIELD_TEXT)
-		return strcmp(field_text(field, a), field_text(field, b));
+		return strcmp(fields_text(field, a), fields_text(field, b));
 	first = field_number(field, a);
 	second = field_number(field, b);
 	return (first > second) - (first < second);
@@ -214,7 +214,7 @@ static void format_spread(uint64_t millionths, char *ret)
 		ret[--bytes] = '\0';
 }
 
-void field_format(const struct field *field, const void *object, char *ret)
+void fields_format(const struct field *field, const void *object, char *ret)
 {
 	uint64_t number = field_number(field, object);
 
@@ -318,7 +318,7 @@ static void store_number(enum field_type type, void *place, uint64_t number)
 	}
 }
 
-int field_set(const struct field *field, void *object, const char *value)
+int fields_set(const struct field *field, void *object, const char *value)
 {
 	char *place = (char *)object + field->offset;
 	size_t bytes = strlen(value);
@@ -336,7 +336,7 @@ int field_set(const struct field *field, void *object, const char *value)
 	return 0;
 }
 
-void field_expected(const struct field *field, char *text, size_t text_bytes)
+void fields_expected(const struct field *field, char *text, size_t text_bytes)
 {
 	switch (field->type) {
 	case FIELD_TEXT:

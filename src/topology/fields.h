@@ -38,20 +38,20 @@ extern const struct field topology_link_fields[];
 extern const struct field topology_capacity_fields[]; /* without rate and provenance, which have their own places */
 extern const struct field topology_pair_fields[];
 
-bool field_of_kind(const struct field *field, enum topology_kind kind);
-bool field_known(const struct field *field, const void *object);
-const char *field_text(const struct field *field, const void *object); /* FIELD_TEXT */
-int field_compare(const struct field *field, const void *a, const void *b);
+bool fields_of_kind(const struct field *field, enum topology_kind kind);
+bool fields_known(const struct field *field, const void *object);
+const char *fields_text(const struct field *field, const void *object); /* FIELD_TEXT */
+int fields_compare(const struct field *field, const void *a, const void *b);
 /* The value as text, without a name for it: at most FIELD_VALUE_BYTES with the NUL. Not FIELD_TEXT. */
 enum { FIELD_VALUE_BYTES = 32 };
-void field_format(const struct field *field, const void *object, char *ret);
-/* -EINVAL: not such a value, or not in its range. field_expected says what would be: "a whole number from 1 to 9". */
-int field_set(const struct field *field, void *object, const char *value);
-void field_expected(const struct field *field, char *text, size_t text_bytes);
+void fields_format(const struct field *field, const void *object, char *ret);
+/* -EINVAL: not such a value, or not in its range. fields_expected says what would be: "a whole number from 1 to 9". */
+int fields_set(const struct field *field, void *object, const char *value);
+void fields_expected(const struct field *field, char *text, size_t text_bytes);
 
 #define FIELD_RATE_MOST ((uint64_t)INT64_MAX)
 
 /* As it is written: no rate without a provenance, no provenance without a rate. */
-struct topology_capacity field_canonical(const struct topology_capacity *capacity);
+struct topology_capacity fields_canonical(const struct topology_capacity *capacity);
 
 #endif

@@ -209,7 +209,7 @@ static const struct field *field_of(const struct field *fields, const char *key,
 				    unsigned *ret_place)
 {
 	for (unsigned i = 0; fields[i].key; i++) {
-		if (!strcmp(fields[i].key, key) && field_of_kind(&fields[i], kind)) {
+		if (!strcmp(fields[i].key, key) && fields_of_kind(&fields[i], kind)) {
 			*ret_place = i;
 			return &fields[i];
 		}
@@ -259,12 +259,12 @@ static int read_fields(struct reader *reader, const struct field *fields, enum t
 		if (seen & (1U << place))
 			return fail_name(reader, at, "a second time in this line:", key);
 		seen |= 1U << place;
-		field_expected(field, expected, sizeof(expected));
+		fields_expected(field, expected, sizeof(expected));
 		snprintf(text, sizeof(text), "%s= with %s", field->key, expected);
 		r = read_value(reader, text, value, sizeof(value), &at);
 		if (r < 0)
 			return r;
-		if (field_set(field, object, value) < 0)
+		if (fields_set(field, object, value) < 0)
 			return fail_expected(reader, at, text);
 	}
 	return 0;

@@ -81,13 +81,13 @@ static int compare_fields(const struct field *fields, const void *a, const void 
 	int order = 0;
 
 	for (; order == 0 && fields->key; fields++)
-		order = field_compare(fields, a, b);
+		order = fields_compare(fields, a, b);
 	return order;
 }
 
 static int compare_capacities(const struct topology_capacity *a, const struct topology_capacity *b)
 {
-	struct topology_capacity first = field_canonical(a), second = field_canonical(b);
+	struct topology_capacity first = fields_canonical(a), second = fields_canonical(b);
 	int order = compare_numbers(first.rate_Bps, second.rate_Bps);
 
 	if (!order)
@@ -307,16 +307,16 @@ static void put_field(struct writer *writer, const struct field *field, const vo
 {
 	char value[FIELD_VALUE_BYTES];
 
-	if (!field_known(field, object))
+	if (!fields_known(field, object))
 		return;
 	put(writer, " ");
 	put(writer, field->key);
 	put(writer, "=");
 	if (field->type == FIELD_TEXT) {
-		put_value(writer, field_text(field, object));
+		put_value(writer, fields_text(field, object));
 		return;
 	}
-	field_format(field, object, value);
+	fields_format(field, object, value);
 	put(writer, value);
 }
 
@@ -366,7 +366,7 @@ static void put_vertex(struct writer *writer, const struct topology_vertex *vert
 	put(writer, " ");
 	put(writer, vertex->name);
 	for (const struct field *field = topology_vertex_fields; field->key; field++)
-		if (field_of_kind(field, vertex->kind))
+		if (fields_of_kind(field, vertex->kind))
 			put_field(writer, field, vertex);
 	put(writer, "\n");
 }
@@ -395,7 +395,7 @@ static bool nothing_known(const struct topology_capacity *capacity)
 
 static void put_rate(struct writer *writer, uint32_t directed)
 {
-	struct topology_capacity capacity = field_canonical(capacity_of(writer, directed));
+	struct topology_capacity capacity = fields_canonical(capacity_of(writer, directed));
 
 	if (nothing_known(&capacity))
 		return;
@@ -407,7 +407,7 @@ static void put_rate(struct writer *writer, uint32_t directed)
 
 static int put_limit(struct writer *writer, const struct topology_limit *limit)
 {
-	struct topology_capacity capacity = field_canonical(&limit->capacity);
+	struct topology_capacity capacity = fields_canonical(&limit->capacity);
 	uint32_t *members = sys_zalloc(limit->member_count * sizeof(*members));
 
 	if (!members)
@@ -433,8 +433,8 @@ static void put_pair(struct writer *writer, const struct topology_pair *pair)
 	const struct topology_vertex *vertices = writer->topology->vertices;
 	struct topology_pair canonical = *pair;
 
-	canonical.p2p = field_canonical(&pair->p2p);
-	canonical.host = field_canonical(&pair->host);
+	canonical.p2p = fields_canonical(&pair->p2p);
+	canonical.host = fields_canonical(&pair->host);
 	put(writer, "pair ");
 	put(writer, vertices[pair->from].name);
 	put(writer, " ");

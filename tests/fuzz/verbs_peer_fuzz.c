@@ -225,7 +225,7 @@ static void frame_put(struct verbs_connection *victim, const uint8_t *step)
 	wire.epoch = queue->epoch + step[6] % 2;
 	wire.count = (uint32_t)(step[7] % 4 ? queue->head : queue->tail + step[8]);
 	if (wire.type != VERBS_FRAME_TRUNCATED)
-		verbs_failover_note(victim, &wire);
+		verbs_failover_frame(victim, &wire);
 }
 
 static void act(struct bed *bed, const uint8_t *step)

@@ -193,12 +193,12 @@ static void put_view_words(const struct channels_flows *flows, size_t index, FIL
 
 	fprintf(out, "<div data-view=\"%zu\"%s><div class=\"headline\">", index, index ? " hidden" : "");
 	channels_flows_title(flows, text, sizeof(text));
-	xml_escape(text, out);
+	draw_xml_escape(text, out);
 	fputs("</div><div>By ", out);
-	xml_escape(flows->channels->maker, out);
+	draw_xml_escape(flows->channels->maker, out);
 	fputs(". ", out);
 	channels_flows_headline(flows, text, sizeof(text));
-	xml_escape(text, out);
+	draw_xml_escape(text, out);
 	fputs("</div></div>\n", out);
 }
 
@@ -210,7 +210,7 @@ static void put_head(const struct channels_flows *flows, size_t count, FILE *out
 
 	html_begin(title, out);
 	fputs("<header>\n<div>\n<h1>", out);
-	xml_escape(title, out);
+	draw_xml_escape(title, out);
 	channels_request_words(flows->channels, words, sizeof(words));
 	fprintf(out, "</h1>\n<div class=\"summary\">Channels for %s · GB/s</div>\n", words);
 	for (size_t i = 0; i < count; i++)
@@ -243,7 +243,7 @@ static void put_legend(const struct channels_flows *flows, size_t index, FILE *o
 			channels_flow_colour(i));
 		if (flows->flows[i].count > 1)
 			fprintf(out, "%zu × ", flows->flows[i].count);
-		xml_escape(words, out);
+		draw_xml_escape(words, out);
 		fputs("</span></button>\n", out);
 	}
 	fputs("</div>\n", out);

@@ -90,9 +90,9 @@ static void put_link(const struct scene *scene, uint32_t link)
 		fprintf(out, "<g class=\"link\" id=\"link-%u\" data-link=\"%u\">\n<title>", link, link);
 	lane_words(scene, 2 * link, up, sizeof(up));
 	lane_words(scene, 2 * link + 1, down, sizeof(down));
-	xml_escape(topology->vertices[topology->links[link].lower].name, out);
+	draw_xml_escape(topology->vertices[topology->links[link].lower].name, out);
 	fputs(" to ", out);
-	xml_escape(topology->vertices[topology->links[link].upper].name, out);
+	draw_xml_escape(topology->vertices[topology->links[link].upper].name, out);
 	fprintf(out, ": %s; back %s</title>\n", up, down);
 	if (stands_out(scene, link))
 		draw_halo(scene->drawing, link);

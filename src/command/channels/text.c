@@ -157,7 +157,7 @@ static void print_loads(const struct printer *printer, const struct channels_gra
 		fprintf(printer->out, "      and %zu more that are full\n", full - shown);
 }
 
-static void print_verdict(const struct printer *printer, const struct channels_graph *graph)
+static void print_result(const struct printer *printer, const struct channels_graph *graph)
 {
 	char bound[24], share[40];
 
@@ -192,7 +192,7 @@ static void print_graph(struct printer *printer, enum plan_pattern pattern)
 	fprintf(printer->out, "\n%s%s%s: %s", term_on(printer->term, TERM_BOLD), channels_pattern_word(pattern),
 		term_off(printer->term), sum);
 	if (graph->plan.bound_Bps)
-		print_verdict(printer, graph);
+		print_result(printer, graph);
 	if (graph->fallback)
 		fputs("; NCCL finds no channels and takes the GPUs in order, believing 0.1 GB/s", printer->out);
 	else if (!graph->plan.bound_Bps && graph->plan.rate_Bps) {

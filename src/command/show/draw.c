@@ -6,7 +6,7 @@
 /* What a letter takes of its size, on average, in the fonts that a browser picks for sans-serif. */
 static const double LETTER = 0.61;
 
-void xml_escape(const char *text, FILE *out)
+void draw_xml_escape(const char *text, FILE *out)
 {
 	for (; *text; text++) {
 		if (*text == '<')
@@ -44,7 +44,7 @@ void draw_clip(const char *text, double width, double size, char ret[static DRAW
 void draw_text(const struct drawing *drawing, double x, double y, double size, const char *style, const char *text)
 {
 	fprintf(drawing->out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" %s>", x, y, size, style);
-	xml_escape(text, drawing->out);
+	draw_xml_escape(text, drawing->out);
 	fputs("</text>\n", drawing->out);
 }
 
@@ -184,11 +184,11 @@ static void put_bar_text(const struct drawing *drawing, const struct topology_ve
 	if (!two_lines || !*words || both < room) {
 		fprintf(drawing->out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" %s>", box->x + box->width / 2,
 			box->y + box->height / 2 + size * 0.36, size, style);
-		xml_escape(text, drawing->out);
+		draw_xml_escape(text, drawing->out);
 		if (*words && both < room) {
 			fprintf(drawing->out, "<tspan class=\"soft\" font-weight=\"400\" fill=\"%s\" dx=\"8\">",
 				look->soft);
-			xml_escape(words, drawing->out);
+			draw_xml_escape(words, drawing->out);
 			fputs("</tspan>", drawing->out);
 		}
 		fputs("</text>\n", drawing->out);
@@ -213,10 +213,10 @@ void draw_box(const struct drawing *drawing, uint32_t index)
 	view_vertex_words(vertex, words, sizeof(words));
 	fprintf(drawing->out, "<g class=\"vertex %s\" id=\"vertex-%u\" data-vertex=\"%u\">\n<title>", look->name, index,
 		index);
-	xml_escape(vertex->name, drawing->out);
+	draw_xml_escape(vertex->name, drawing->out);
 	if (*words) {
 		fputs(": ", drawing->out);
-		xml_escape(words, drawing->out);
+		draw_xml_escape(words, drawing->out);
 	}
 	fprintf(drawing->out,
 		"</title>\n<rect class=\"box\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "

@@ -30,7 +30,7 @@ struct html {
 void html_cell(const char *text, bool number, FILE *out)
 {
 	fputs(number ? "<td class=\"number\">" : "<td>", out);
-	xml_escape(text, out);
+	draw_xml_escape(text, out);
 	fputs("</td>", out);
 }
 
@@ -144,7 +144,7 @@ static void put_rate_cell(const struct html *html, const struct topology_capacit
 
 	view_rate_of(capacity, true, rate, sizeof(rate));
 	fprintf(html->out, "<td class=\"number\" data-value=\"%llu\">", (unsigned long long)capacity->rate_Bps);
-	xml_escape(rate, html->out);
+	draw_xml_escape(rate, html->out);
 	fputs("</td>", html->out);
 }
 
@@ -177,7 +177,7 @@ static void put_link_row(const struct html *html, uint32_t index)
 	view_link_words(topology, link, text, sizeof(text));
 	view_degraded(topology, link, degraded, sizeof(degraded));
 	fputs("<td>", html->out);
-	xml_escape(text, html->out);
+	draw_xml_escape(text, html->out);
 	if (*degraded)
 		fprintf(html->out, " <span class=\"warn\">%s</span>", degraded);
 	if (html->view->lanes[2 * index].bottleneck || html->view->lanes[2 * index + 1].bottleneck)
@@ -221,7 +221,7 @@ static void put_limit_row(const struct html *html, const struct topology_limit *
 		if (topology_directed_name(html->view->topology, limit->members[i], name, sizeof(name)))
 			continue;
 		fputs(i ? ", " : "", html->out);
-		xml_escape(name, html->out);
+		draw_xml_escape(name, html->out);
 	}
 	fputs("</td></tr>\n", html->out);
 }
@@ -267,7 +267,7 @@ void html_begin(const char *title, FILE *out)
 	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
 	      "script-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
 	      out);
-	xml_escape(title, out);
+	draw_xml_escape(title, out);
 	fprintf(out, " – Tributary</title>\n<style>\n%s</style>\n</head>\n<body>\n", html_page_css);
 }
 
@@ -310,13 +310,13 @@ static void put_head(const struct html *html)
 
 	html_begin(title, html->out);
 	fputs("<header>\n<div>\n<h1>", html->out);
-	xml_escape(title, html->out);
+	draw_xml_escape(title, html->out);
 	view_snapshot(topology, snapshot, sizeof(snapshot));
 	view_measured(html->view, measured, sizeof(measured));
 	fprintf(html->out, "</h1>\n<div class=\"summary\">%s · %s · GB/s</div>\n", snapshot, measured);
 	view_bottleneck(html->view, true, text, sizeof(text));
 	fputs("<div class=\"headline\">", html->out);
-	xml_escape(text, html->out);
+	draw_xml_escape(text, html->out);
 	fputs("</div>\n</div>\n<nav>\n", html->out);
 	html_buttons(html->out);
 	fputs("</nav>\n</header>\n<main>\n", html->out);

@@ -16,6 +16,6 @@ int svg_print(const struct view *view, bool inside, FILE *out);
 /* One page that needs nothing else: the picture, the numbers on hover, a table. */
 int html_print(const struct view *view, FILE *out);
 /* Text for XML and HTML. */
-void xml_escape(const char *text, FILE *out);
+void draw_xml_escape(const char *text, FILE *out);
 
 #endif

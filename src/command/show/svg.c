@@ -128,7 +128,7 @@ static void put_link(const struct drawing *drawing, uint32_t index)
 
 	fprintf(drawing->out, "<g class=\"link\" id=\"link-%u\" data-link=\"%u\">\n<title>", index, index);
 	link_title(drawing, index, title, sizeof(title));
-	xml_escape(title, drawing->out);
+	draw_xml_escape(title, drawing->out);
 	fputs("</title>\n", drawing->out);
 	if (drawing->view->lanes[2 * index].bottleneck || drawing->view->lanes[2 * index + 1].bottleneck)
 		draw_halo(drawing, index);

@@ -103,7 +103,7 @@ static void put_text(const struct map *map, double x, double y, double size, con
 		"<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\" text-anchor=\"%s\" fill=\"var(--ink)\" "
 		"font-family=\"sans-serif\">",
 		x, y, size, anchor);
-	xml_escape(text, map->out);
+	draw_xml_escape(text, map->out);
 	fputs("</text>", map->out);
 }
 
@@ -114,7 +114,7 @@ static void begin_link(const struct map *map, size_t view, uint32_t link)
 
 	simulate_link_name(&map->simulation->fabric, link, name, sizeof(name));
 	fprintf(map->out, "<g class=\"link\" id=\"link-%zu-%u\" data-link=\"%u\"><title>", view, link, link);
-	xml_escape(name, map->out);
+	draw_xml_escape(name, map->out);
 	fputs("</title>", map->out);
 }
 
@@ -269,7 +269,7 @@ static void put_head(const struct simulation *simulation, FILE *out)
 {
 	html_begin(simulation->title, out);
 	fputs("<header>\n<div>\n<h1>", out);
-	xml_escape(simulation->title, out);
+	draw_xml_escape(simulation->title, out);
 	fprintf(out, "</h1>\n<div class=\"summary\">%zu hosts · %s of %.4g MB a rank · simulated</div>\n",
 		simulation->fabric.host_count, simulation_collective_word(simulation->collective),
 		simulation->bytes / 1e6);
@@ -280,7 +280,7 @@ static void put_head(const struct simulation *simulation, FILE *out)
 		simulation_case_words(simulation, one, words, sizeof(words));
 		simulation_time_words(one->time_s, time, sizeof(time));
 		fprintf(out, "<div data-view=\"%zu\"%s><div class=\"headline\">", i, i ? " hidden" : "");
-		xml_escape(words, out);
+		draw_xml_escape(words, out);
 		fprintf(out,
 			one->worst.bound ? ": at least %s, at most %.4g GB/s</div></div>\n"
 					 : ": %s, %.4g GB/s</div></div>\n",
@@ -292,7 +292,7 @@ static void put_head(const struct simulation *simulation, FILE *out)
 
 		simulation_case_words(simulation, &simulation->cases[i], words, sizeof(words));
 		fprintf(out, "<button data-show=\"%zu\" aria-pressed=\"%s\">", i, i ? "false" : "true");
-		xml_escape(words, out);
+		draw_xml_escape(words, out);
 		fputs("</button>", out);
 	}
 	fputs("</div>\n", out);

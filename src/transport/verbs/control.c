@@ -88,7 +88,7 @@ static int take(struct verbs_connection *connection)
 	if (frame.type == VERBS_FRAME_TRUNCATED)
 		return verbs_connection_fail(connection, -EMSGSIZE,
 					     "a message was longer than the receive that it matched");
-	verbs_failover_note(connection, &frame);
+	verbs_failover_frame(connection, &frame);
 	return connection->error;
 }
 

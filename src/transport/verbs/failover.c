@@ -258,7 +258,7 @@ static void built_there(struct verbs_connection *connection, struct verbs_queue 
 
 /* ---- */
 
-void verbs_failover_note(struct verbs_connection *connection, const struct verbs_wire_frame *frame)
+void verbs_failover_frame(struct verbs_connection *connection, const struct verbs_wire_frame *frame)
 {
 	struct verbs_queue *queue = &connection->queues[frame->queue];
 	const bool sends = connection->role == VERBS_SENDER;

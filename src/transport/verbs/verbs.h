@@ -492,7 +492,7 @@ void verbs_loop_completed(struct verbs_connection *connection, unsigned rail, co
 /* failover.c */
 void verbs_failover_lost(struct verbs_connection *connection, struct verbs_queue *queue, const char *why);
 void verbs_failover_moved(struct verbs_connection *connection); /* something of a message has arrived, at either end */
-void verbs_failover_note(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
+void verbs_failover_frame(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
 /* Now and then: drains, rebuilds, gives up. */
 void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns);
 

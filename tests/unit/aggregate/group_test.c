@@ -137,7 +137,7 @@ static void a_root_takes_few_messages(void **state)
 		struct harness harness;
 
 		group_harness_params(&params);
-		params.aggregate_direct_bytes = 8000;
+		params.aggregate_flat_bytes = 8000;
 		assert_int_equal(group_harness_open(&harness, &params, cases[i]), 0);
 		assert_int_equal(messages_of_all_for(&harness, 500), members < 6 ? all : 2 * (members - 1));
 		assert_int_equal(messages_of_all_for(&harness, 501), all);
@@ -217,7 +217,7 @@ static void parts_are_worth_their_messages(void **state)
 		struct harness harness;
 
 		group_harness_params(&params);
-		params.aggregate_direct_bytes = 512;
+		params.aggregate_flat_bytes = 512;
 		assert_int_equal(group_harness_gather(&harness, &params, "aaaaaaaa"), 0);
 		for (size_t host = 0; host < MEMBERS; host++)
 			harness.hosts[host].rate_Bps = cases[i].rate_Bps;

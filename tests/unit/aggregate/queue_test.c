@@ -183,7 +183,7 @@ static void all_that_stand_are_looked_at(void **state)
 {
 	(void)state;
 	scene.in[1].connection = (struct transport_connection *)&connection;
-	queues_stir(&scene.group);
+	queue_stir_all(&scene.group);
 	assert_false(scene.in[0].ready);
 	assert_true(scene.in[1].ready);
 }

@@ -90,7 +90,7 @@ static void defaults_are_what_the_table_says(void **state)
 	assert_string_equal(defaults.dump_dir, "");
 	assert_true(defaults.tuner);
 	assert_true(defaults.collnet);
-	assert_int_equal(defaults.aggregate_direct_bytes, 0);
+	assert_int_equal(defaults.aggregate_flat_bytes, 0);
 	assert_int_equal(defaults.aggregate_segment_bytes, 0);
 	assert_true(defaults.aggregate_measure);
 	assert_false(defaults.verify);

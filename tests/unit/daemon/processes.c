@@ -233,7 +233,7 @@ int processes_member(int control, const char *argument)
 	life->control = control;
 	group_harness_params(&life->params);
 	life->params.timeout_ns = (uint64_t)(life->script.timeout_s * (double)NS_PER_S);
-	life->params.aggregate_direct_bytes = 4096;
+	life->params.aggregate_flat_bytes = 4096;
 	life->params.aggregate_segment_bytes = 16 << 10; /* and so nothing is split */
 	snprintf(life->params.secret, sizeof(life->params.secret), "%s", life->script.secret);
 	life_cluster(life);

@@ -256,7 +256,7 @@ static void members_open(struct scene *scene)
 	struct params params;
 
 	group_harness_params(&params);
-	params.aggregate_direct_bytes = DIRECT_BYTES;
+	params.aggregate_flat_bytes = DIRECT_BYTES;
 	params.aggregate_segment_bytes = 16 << 10; /* and so nothing is split */
 	params.verify = scene->verify;
 	if (scene->aggregator_leaves)
