@@ -1,0 +1,36 @@
+# Packages: what is missing is found, shown and installed with apt.
+
+# What a fresh Debian or Ubuntu lacks.  package=what to look for: a command, or a header.  `make deps` reads this list.
+DEPS := gcc=gcc make=make libc6-dev=header:stdio.h linux-libc-dev=header:linux/ethtool.h binutils=nm \
+	libcmocka-dev=header:cmocka.h libhwloc-dev=header:hwloc.h libexpat1-dev=header:expat.h \
+	libjansson-dev=header:jansson.h libarchive-dev=header:archive.h libibverbs-dev=header:infiniband/verbs.h libhwloc-plugins=@hwloc-pci iproute2=ip iproute2=tc ethtool=ethtool util-linux=unshare python3=python3
+# Only for `make check`: the page of `tributary show --html` is opened in a real browser; plans are compared with a solver's,
+# sums with MPI's, the message layer's rules are looked at in every state.
+DEPS_CHECK := chromium=chromium chromium-driver=chromedriver python3-selenium=python:selenium \
+	libglpk-dev=header:glpk.h openmpi-bin=mpirun libopenmpi-dev=mpicc spin=spin
+# Only for `make lint`, `make format` and `make fuzz`.
+DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-format=clang-format cppcheck=cppcheck
+# Only for `make check-vm`: virtual machines with SoftRoCE.  Debian's kernel is downloaded beside these (tests/vm/README.md).
+DEPS_VM := qemu-system-x86=qemu-system-x86_64 busybox-static=busybox cpio=cpio kmod=depmod xz-utils=xz binutils=readelf \
+	iproute2=rdma ibverbs-utils=ibv_rc_pingpong ibverbs-providers=@rxe
+# Only for `make bench`: the floor is compared with iperf3, aggregation with PyTorch's Gloo.
+DEPS_BENCH := iperf3=iperf3 python3-torch=python:torch
+
+.PHONY: deps deps-check deps-lint deps-vm deps-bench
+deps: ## find missing packages, show them, install them with apt
+	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS)
+
+deps-check: deps
+	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_CHECK)
+
+deps-lint: deps
+	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_LINT)
+
+deps-vm:
+	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_VM)
+
+deps-bench: deps
+	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_BENCH)
+
+# What is built only after `deps` has had its say, whatever the order of the goals.
+after_deps = $(MAKE) O='$(O)' CC='$(CC)' SAN='$(SAN)' FAULTS='$(FAULTS)' WERROR='$(WERROR)' V='$(V)'
