@@ -578,9 +578,8 @@ static int parse(int argc, char **argv, struct settings *set)
 
 	if (r == 0 && !is_sound(set)) {
 		fprintf(stderr,
-			"allreduce: give --plugin, --floor or both (collnet, --vs: --plugin); --algo is ring, tree or "
-			"collnet or "
-			"several with commas, --channels 1 to %d, --iters 1 to %d\n",
+			"allreduce: give --plugin, --floor or both (collnet, --vs: --plugin); --algo is ring, tree "
+			"or collnet or several with commas, --channels 1 to %d, --iters 1 to %d\n",
 			COLLECTIVE_MAX_CHANNELS, MAX_ITERS);
 		return -EINVAL;
 	}

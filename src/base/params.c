@@ -81,8 +81,7 @@ static const struct param_row rows[] = {
 	{ { "TRIBUTARY_NET", "choice", "", "auto, tcp, verbs, off", "auto",
 	    "Transport that carries NCCL's traffic. auto: TCP where there is no active RDMA port, else NCCL's own "
 	    "transport. verbs: our own RDMA transport, on all hosts; TCP where it cannot be had. off: leave the "
-	    "network to "
-	    "NCCL." },
+	    "network to NCCL." },
 	  KIND_CHOICE,
 	  FIELD(net),
 	  .choices = net_names },
@@ -90,10 +89,9 @@ static const struct param_row rows[] = {
 	  KIND_BOOL,
 	  FIELD(disable) },
 	{ { "TRIBUTARY_IF", "text", "", "list of interfaces, at most 255 characters", "",
-	    "Interfaces for TCP, and of an RDMA port's addresses those to prefer, in the syntax of NCCL_SOCKET_IFNAME: "
-	    "eth "
-	    "(names that begin so), =eth0 (this name), "
-	    "^docker (all but these), several with commas. Unset: NCCL_SOCKET_IFNAME, or else every suitable one." },
+	    "Interfaces for TCP, and of an RDMA port's addresses those to prefer, in the syntax of "
+	    "NCCL_SOCKET_IFNAME: eth (names that begin so), =eth0 (this name), ^docker (all but these), several "
+	    "with commas. Unset: NCCL_SOCKET_IFNAME, or else every suitable one." },
 	  KIND_TEXT,
 	  FIELD(interfaces),
 	  .instead = "NCCL_SOCKET_IFNAME" },
@@ -107,8 +105,7 @@ static const struct param_row rows[] = {
 	  .instead_choices = nccl_family_names },
 	{ { "TRIBUTARY_JOIN", "choice", "", "auto, always, never", "auto",
 	    "Which interfaces NCCL may join in one device. auto: those with a PCI path; virtual ones stay apart, "
-	    "because "
-	    "NCCL finds no way from a GPU to them once they are joined." },
+	    "because NCCL finds no way from a GPU to them once they are joined." },
 	  KIND_CHOICE,
 	  FIELD(join),
 	  .choices = join_names },
@@ -158,10 +155,9 @@ static const struct param_row rows[] = {
 	  .max = GIB,
 	  .zero_too = true },
 	{ { "TRIBUTARY_STEER", "choice", "", "off, topology, full", "full",
-	    "What NCCL is told of the measured machine. topology: what its links carry. full: also the channels of "
-	    "each "
-	    "communicator, which needs NCCL_ENV_PLUGIN=tributary. Nothing without a profile, and never against "
-	    "NCCL_TOPO_FILE or NCCL_GRAPH_FILE." },
+	    "What NCCL is told of the measured machine. topology: what its links carry. full: also the channels "
+	    "of each communicator, which needs NCCL_ENV_PLUGIN=tributary. Nothing without a profile, and never "
+	    "against NCCL_TOPO_FILE or NCCL_GRAPH_FILE." },
 	  KIND_CHOICE,
 	  FIELD(steer),
 	  .choices = steer_names },
@@ -186,25 +182,22 @@ static const struct param_row rows[] = {
 	  KIND_BOOL,
 	  FIELD(tuner) },
 	{ { "TRIBUTARY_COLLNET", "boolean", "", "0, 1", "1",
-	    "1: offer NCCL collnet, by which AllReduce is aggregated in the hosts where NCCL_COLLNET_ENABLE=1 asks for "
-	    "it. "
-	    "0: as if the plugin had none. The same on all ranks." },
+	    "1: offer NCCL collnet, by which AllReduce is aggregated in the hosts where NCCL_COLLNET_ENABLE=1 "
+	    "asks for it. 0: as if the plugin had none. The same on all ranks." },
 	  KIND_BOOL,
 	  FIELD(collnet) },
 	{ { "TRIBUTARY_AGGREGATE_DIRECT", "size", "bytes", "0, or 1K to 64K", "0",
 	    "Aggregation: the longest operation for which all hosts send to all; of six hosts and more the "
-	    "shortest quarter goes through one of them. The largest value of the hosts counts. 0: chosen by the rate "
-	    "of "
-	    "the network cards." },
+	    "shortest quarter goes through one of them. The largest value of the hosts counts. 0: chosen by the "
+	    "rate of the network cards." },
 	  KIND_SIZE,
 	  FIELD(aggregate_flat_bytes),
 	  .min = KIB,
 	  .max = 64 * KIB,
 	  .zero_too = true },
 	{ { "TRIBUTARY_AGGREGATE_SEGMENT", "size", "bytes", "0, or 1K to 512K", "0",
-	    "Aggregation: the least piece of an operation for which one host does the sum, unless the operation is "
-	    "shorter. "
-	    "The largest value of the hosts counts. 0: chosen by the rate of the network cards." },
+	    "Aggregation: the least piece of an operation for which one host does the sum, unless the operation "
+	    "is shorter. The largest value of the hosts counts. 0: chosen by the rate of the network cards." },
 	  KIND_SIZE,
 	  FIELD(aggregate_segment_bytes),
 	  .min = KIB,
@@ -216,9 +209,8 @@ static const struct param_row rows[] = {
 	  KIND_BOOL,
 	  FIELD(aggregate_measure) },
 	{ { "TRIBUTARY_VERIFY", "boolean", "", "0, 1", "0",
-	    "1: hosts that reduce together compare a checksum of every result, and fail where they differ. If one host "
-	    "asks "
-	    "for it, all do." },
+	    "1: hosts that reduce together compare a checksum of every result, and fail where they differ. If one "
+	    "host asks for it, all do." },
 	  KIND_BOOL,
 	  FIELD(verify) },
 	{ { "TRIBUTARY_PROFILE", "text", "", "file, at most 255 characters", "",
@@ -228,8 +220,7 @@ static const struct param_row rows[] = {
 	  FIELD(profile) },
 	{ { "TRIBUTARY_CLUSTER", "text", "", "file, at most 255 characters", "",
 	    "Which host is on which leaf switch: a cluster file, or Slurm's topology.conf. The same on all ranks. "
-	    "Unset: "
-	    "as the profile says, or all hosts on one switch." },
+	    "Unset: as the profile says, or all hosts on one switch." },
 	  KIND_TEXT,
 	  FIELD(cluster) },
 	{ { "TRIBUTARY_STATE_DIR", "text", "", "folder, at most 255 characters", "",
@@ -243,9 +234,8 @@ static const struct param_row rows[] = {
 	  FIELD(simd),
 	  .choices = simd_names },
 	{ { "TRIBUTARY_SECRET", "text", "", "file, at most 255 characters", "",
-	    "File with the secret that this job shares with the aggregators of the cluster (tributaryd), readable by "
-	    "its "
-	    "owner alone. Unset: aggregators are not used." },
+	    "File with the secret that this job shares with the aggregators of the cluster (tributaryd), readable "
+	    "by its owner alone. Unset: aggregators are not used." },
 	  KIND_TEXT,
 	  FIELD(secret) },
 	{ { "TRIBUTARY_HCA", "text", "", "list of RDMA devices, at most 255 characters", "",

@@ -272,9 +272,8 @@ void cluster_found_print(const struct clusterprobe_result *result, FILE *out)
 	fprintf(out, "%zu hosts, %zu rounds in %.0f s\n", result->host_count, fabric->round_count, result->seconds);
 	if (fabric->leaf_count < 2)
 		fprintf(out,
-			"Cannot tell the leaves: no narrow link was found. %.1f %% of all flows had the full rate of "
-			"their "
-			"NICs, and in the round that filled most, all hosts together %.1f %%.\n",
+			"Cannot tell the leaves: no narrow link was found. %.1f %% of all flows had the full rate "
+			"of their NICs, and in the round that filled most, all hosts together %.1f %%.\n",
 			100 * fabric->full_part, 100 * fabric->loaded_part);
 	else
 		fprintf(out, "%zu leaves with narrow links between them\n", fabric->leaf_count);

@@ -115,11 +115,9 @@ const struct command command_devices = {
 	.name = "devices",
 	.operands = "",
 	.help = "the interfaces that the TCP transport would use, and why",
-	.about = "Best first: name, address, speed in one direction, rail (the position among several), links (members "
-		 "of a "
-		 "bond that share the traffic), MTU, why it was chosen, and its place on PCI. A speed that the system "
-		 "does "
-		 "not tell is assumed to be 10 Gbit/s.",
+	.about = "Best first: name, address, speed in one direction, rail (the position among several), links "
+		 "(members of a bond that share the traffic), MTU, why it was chosen, and its place on PCI. A speed "
+		 "that the system does not tell is assumed to be 10 Gbit/s.",
 	.options = { COMMAND_OPTION_JSON },
 	.run = run,
 };

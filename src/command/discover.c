@@ -69,8 +69,7 @@ const struct command command_discover = {
 	.operands = "",
 	.help = "the machine graph: what is in a machine and how it is joined",
 	.about = "Prints the canonical text form (docs/profile-format.md): one vertex, link, limit or pair a line, "
-		 "sorted, with "
-		 "nominal rates.",
+		 "sorted, with nominal rates.",
 	.options = { COMMAND_OPTION_FROM,
 		     { "facts", NULL, "print what doctor goes by beside the graph (docs/discover.md)", NULL },
 		     COMMAND_OPTION_JSON },

@@ -321,11 +321,10 @@ const struct command command_env = {
 	.operands = "",
 	.help = "what to export so that NCCL uses the plugin",
 	.about = "In a shell: eval \"$(tributary env)\". It names both halves of the plugin, NCCL_ENV_PLUGIN and "
-		 "NCCL_NET_PLUGIN, the folder of its library where the loader does not look by itself, and, where the "
-		 "cluster file promises a gain by aggregation, NCCL_COLLNET_ENABLE=1, which NCCL must find before it "
-		 "loads plugins. It switches GPUDirect RDMA off. What is set already stays, and a comment says what "
-		 "that "
-		 "means. It has to be the same on every host of the job.",
+		 "NCCL_NET_PLUGIN, the folder of its library where the loader does not look by itself, and, where "
+		 "the cluster file promises a gain by aggregation, NCCL_COLLNET_ENABLE=1, which NCCL must find "
+		 "before it loads plugins. It switches GPUDirect RDMA off. What is set already stays, and a comment "
+		 "says what that means. It has to be the same on every host of the job.",
 	.options = { ENV_OPTION_COLLNET, COMMAND_OPTION_JSON },
 	.run = run,
 };

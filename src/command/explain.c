@@ -411,12 +411,10 @@ const struct command command_explain = {
 	.name = "explain",
 	.operands = "",
 	.help = "what NCCL by itself makes of the machine, and what Tributary makes of it",
-	.about = "Both are judged on the same capacities: channels, what each believes they move and what they really "
-		 "do, the "
-		 "links that they fill, and how long a collective takes by NCCL's cost model.\n"
+	.about = "Both are judged on the same capacities: channels, what each believes they move and what they "
+		 "really do, the links that they fill, and how long a collective takes by NCCL's cost model.\n"
 		 "NCCL's channels are an estimate of its search, which knows nominal rates alone. --compare takes "
-		 "those that it "
-		 "dumped instead (NCCL_GRAPH_DUMP_FILE).",
+		 "those that it dumped instead (NCCL_GRAPH_DUMP_FILE).",
 	.options = { COMMAND_OPTION_FROM,
 		     COMMAND_OPTION_PROFILE,
 		     COMMAND_OPTION_GPUS,

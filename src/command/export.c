@@ -62,9 +62,8 @@ static void print_summary(const struct source *source, const struct topology_xml
 		fputs("tributary: the machine has no GPU: the file says nothing that NCCL needs\n", stderr);
 	if (shape->p2p_farthest >= TOPOLOGY_CLASS_PHB)
 		fprintf(stderr,
-			"tributary: GPUs are written below one PCI switch, for NCCL to use P2P up to %s: it is faster "
-			"than "
-			"host memory\n",
+			"tributary: GPUs are written below one PCI switch, for NCCL to use P2P up to %s: it is "
+			"faster than host memory\n",
 			topology_class_word(shape->p2p_farthest));
 	else if (report->sockets_as_switches)
 		fprintf(stderr, "tributary: sockets are written as PCI switches under one CPU, to give NCCL their "
@@ -139,16 +138,13 @@ const struct command command_export = {
 	.operands = "",
 	.help = "write a topology file that an unmodified NCCL takes (NCCL_TOPO_FILE)",
 	.about = "Every link gets the width and speed by which NCCL computes the rate nearest to its measurement. A "
-		 "summary goes "
-		 "to standard error.\n"
+		 "summary goes to standard error.\n"
 		 "NCCL has a constant for the link between sockets. Where the measured rate is far from it, sockets "
-		 "can be "
-		 "written as PCI switches under one CPU, which gives NCCL the rate but changes classes of paths.\n"
-		 "--graph-json writes a graph for other programs in its place: the machine with the channels planned "
-		 "for it, "
-		 "and, with --cluster or --fabric, a cluster with the flows of one AllReduce and their times (without "
-		 "--from "
-		 "that alone).",
+		 "can be written as PCI switches under one CPU, which gives NCCL the rate but changes classes of "
+		 "paths.\n"
+		 "--graph-json writes a graph for other programs in its place: the machine with the channels "
+		 "planned for it, and, with --cluster or --fabric, a cluster with the flows of one AllReduce and "
+		 "their times (without --from that alone).",
 	.options = { COMMAND_OPTION_FROM,
 		     COMMAND_OPTION_PROFILE,
 		     { "output", "FILE", "where to write it; without it, or with -, to standard output", NULL },

@@ -22,7 +22,8 @@ void measure_text_begin(FILE *out, struct measure_text *ret)
 {
 	const char *terminal = getenv("TERM");
 
-	*ret = (struct measure_text){ .out = out, .shown = isatty(fileno(out)) && terminal && strcmp(terminal, "dumb") };
+	*ret = (struct measure_text){ .out = out,
+				      .shown = isatty(fileno(out)) && terminal && strcmp(terminal, "dumb") };
 }
 
 /* One less than there are: in the last column a terminal may go on to the next line. It may have been resized. */
@@ -63,7 +64,8 @@ void measure_text_progress(void *arg, size_t done, size_t total, const char *wha
 	snprintf(counts, sizeof(counts), "%zu of %zu  ", done, total);
 	used += (size_t)fprintf(text->out, "%.*s", (int)(room - used), counts);
 	term_clean(what ? what : "", clean, sizeof(clean));
-	used += (size_t)fprintf(text->out, "%.*s", (int)(room - used < WHAT_COLUMNS ? room - used : WHAT_COLUMNS), clean);
+	used += (size_t)fprintf(text->out, "%.*s", (int)(room - used < WHAT_COLUMNS ? room - used : WHAT_COLUMNS),
+				clean);
 	/* Over what is left of the last line. */
 	if (used < text->drawn && text->drawn <= room)
 		fprintf(text->out, "%*s", (int)(text->drawn - used), "");

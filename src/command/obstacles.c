@@ -61,9 +61,8 @@ static void find_plugins(struct list *list)
 		    "NCCL_ENV_PLUGIN=%.60s keeps NCCL from loading the environment half; set it to tributary", env);
 	else if (!env && !is_default())
 		add(list, "NCCL_ENV_PLUGIN", true, false,
-		    "nothing tells NCCL to load the environment half; NCCL_ENV_PLUGIN=tributary does, and `tributary "
-		    "run` "
-		    "sets it");
+		    "nothing tells NCCL to load the environment half; NCCL_ENV_PLUGIN=tributary does, and "
+		    "`tributary run` sets it");
 	if (net && !names_us(net))
 		add(list, "NCCL_NET_PLUGIN", true, true,
 		    "NCCL_NET_PLUGIN=%.60s keeps NCCL from telling Tributary of communicators; set it to tributary",
@@ -71,8 +70,7 @@ static void find_plugins(struct list *list)
 	if (name && strcasecmp(name, PLUGIN_NET_NAME) != 0)
 		add(list, "NCCL_NET", true, true,
 		    "NCCL_NET=%.60s keeps NCCL from telling Tributary of communicators; unset it (TRIBUTARY_NET=off "
-		    "leaves "
-		    "the network to NCCL, too)",
+		    "leaves the network to NCCL, too)",
 		    name);
 }
 
@@ -136,8 +134,7 @@ static void find_evidence(const struct params *params, struct list *list)
 	if (!compute.known)
 		add(list, "launcher", false, false,
 		    "jobs on a part of the GPUs must tell how many processes they have here (%s); start them with "
-		    "torchrun, "
-		    "mpirun or srun, or set TRIBUTARY_LOCAL_PROCESSES",
+		    "torchrun, mpirun or srun, or set TRIBUTARY_LOCAL_PROCESSES",
 		    compute.why);
 }
 

@@ -207,8 +207,7 @@ static void note_unknown(const struct topology *topology)
 			return;
 	}
 	fputs("tributary: the rates of this machine's links are not known: none is ever full (`tributary measure` "
-	      "finds "
-	      "them)\n",
+	      "finds them)\n",
 	      stderr);
 }
 

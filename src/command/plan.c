@@ -239,16 +239,13 @@ const struct command command_plan = {
 	.name = "plan",
 	.operands = "",
 	.help = "plan rings and trees for some GPUs from what each link carries",
-	.about =
-		"Prints the channels that the links allow, what each moves, the links that they fill, and how far from "
-		"the "
-		"best possible they are at most. With a profile and no --from: the machine that the profile describes; "
-		"without one, and for files, rates are nominal.\n"
-		"--compare judges the channels that NCCL chose for the same GPUs (NCCL_GRAPH_DUMP_FILE) on the same "
-		"capacities.\n"
-		"The plugin plans by itself and needs none of this. --nccl-graph is for an NCCL without it: a file "
-		"that "
-		"serves communicators of exactly these GPUs, and makes any other fail.",
+	.about = "Prints the channels that the links allow, what each moves, the links that they fill, and how far "
+		 "from the best possible they are at most. With a profile and no --from: the machine that the "
+		 "profile describes; without one, and for files, rates are nominal.\n"
+		 "--compare judges the channels that NCCL chose for the same GPUs (NCCL_GRAPH_DUMP_FILE) on the same "
+		 "capacities.\n"
+		 "The plugin plans by itself and needs none of this. --nccl-graph is for an NCCL without it: a file "
+		 "that serves communicators of exactly these GPUs, and makes any other fail.",
 	.options = { COMMAND_OPTION_FROM,
 		     COMMAND_OPTION_PROFILE,
 		     COMMAND_OPTION_GPUS,

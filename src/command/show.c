@@ -94,8 +94,7 @@ const struct command command_show = {
 	.operands = "",
 	.help = "draw the machine: what each link carries, and where the bottleneck is",
 	.about = "Without --svg, --dot or --html: a tree of text with a bar of measured over nominal rate at each "
-		 "link. With a "
-		 "profile and no --from: the machine that the profile describes.\n"
+		 "link. With a profile and no --from: the machine that the profile describes.\n"
 		 "The bottleneck is the link that leaves each pair of GPUs least when all exchange data with all "
 		 "others.",
 	.options = { COMMAND_OPTION_FROM,

@@ -230,9 +230,8 @@ static int merge_profile(const char *path, const struct profile *profile, bool h
 			why.text);
 	if (used < all)
 		fprintf(stderr,
-			"tributary: warning: \"%s\": %zu of %zu measured rates are of links that are not here, and are "
-			"left "
-			"out\n",
+			"tributary: warning: \"%s\": %zu of %zu measured rates are of links that are not here, and "
+			"are left out\n",
 			path, all - used, all);
 	return COMMAND_OK;
 }

@@ -322,14 +322,12 @@ const struct command command_tune = {
 	.operands = "",
 	.help = "which algorithm and protocol NCCL takes for each size on these channels, and why",
 	.about = "For each collective and size, by NCCL's cost model at the rates of the planned channels: what the "
-		 "tuner "
-		 "makes NCCL take, and what NCCL would take without it. --table prints each size with the time of "
-		 "everything that NCCL may choose.\n"
-		 "Where a job has several hosts, channels are planned for communicators on one of them and on several "
-		 "alike (--hosts either); --nodes says how many the communicator at hand is on.\n"
+		 "tuner makes NCCL take, and what NCCL would take without it. --table prints each size with the "
+		 "time of everything that NCCL may choose.\n"
+		 "Where a job has several hosts, channels are planned for communicators on one of them and on "
+		 "several alike (--hosts either); --nodes says how many the communicator at hand is on.\n"
 		 "On several hosts NCCL has the plugin's collnet too where NCCL_COLLNET_ENABLE=1 asks for it: "
-		 "--collnet; "
-		 "--cluster says by the cluster file how much it gains.",
+		 "--collnet; --cluster says by the cluster file how much it gains.",
 	.options = { COMMAND_OPTION_FROM,
 		     COMMAND_OPTION_PROFILE,
 		     COMMAND_OPTION_GPUS,

@@ -131,13 +131,11 @@ static int take_metrics(const char *value, struct daemon_options *options, struc
 static const struct option_row rows[] = {
 	{ "listen", "ADDRESS:PORT,...", NULL,
 	  "where coordinators of groups connect: addresses of this host, as 10.0.0.9:7471 or [fd00::9]:7471. The "
-	  "data "
-	  "goes over other ports, see TRIBUTARY_IF and TRIBUTARY_PORTS",
+	  "data goes over other ports, see TRIBUTARY_IF and TRIBUTARY_PORTS",
 	  take_listen },
 	{ "secret", "FILE", NULL,
 	  "the secret that members of groups must prove to have, and that is proved to them: 16 to 1024 bytes, in a "
-	  "file "
-	  "that its owner alone can read",
+	  "file that its owner alone can read",
 	  take_secret },
 	{ "allow", "NETWORKS", "private",
 	  "who may connect at all: networks with their prefix (10.0.0.0/8,fd00::/8), private (what does not leave a "
@@ -158,8 +156,7 @@ static const struct option_row rows[] = {
 	  take_metrics },
 	{ "drain", "SECONDS", "10",
 	  "after SIGTERM or SIGINT: how long groups have to finish what is running and to go on without this "
-	  "aggregator. "
-	  "A second signal ends at once",
+	  "aggregator. A second signal ends at once",
 	  take_drain },
 	{ "help", NULL, NULL, "print this", NULL },
 	{ "version", NULL, NULL, "print the version", NULL },

@@ -215,9 +215,8 @@ static int take_node(struct reader *reader, const char *at, bool is_switch, char
 	at = skip_blanks(at);
 	if (*at == ':') {
 		diag_set(reader->diag, reader->line, (int)(at - reader->text) + 1,
-			 "this is a list of nodes, as ibnetdiscover -l, ibhosts and ibswitches print it, which has no "
-			 "cables: "
-			 "give what `ibnetdiscover` prints without options");
+			 "this is a list of nodes, as ibnetdiscover -l, ibhosts and ibswitches print it, which has "
+			 "no cables: give what `ibnetdiscover` prints without options");
 		return -EINVAL;
 	}
 	at += strspn(at, "0123456789");

@@ -304,9 +304,8 @@ static bool leave_out_across(struct fabric *fabric, uint32_t at, uint32_t *insid
 	if (own_Bps && known == count && own_Bps / 3 * 2 >= fastest_Bps) {
 		for (size_t i = 0; i < count; i++)
 			leave_out(fabric, inside[i],
-				  "its hosts have faster links to another switch that has all of them (to count it, "
-				  "--exclude "
-				  "that one)");
+				  "its hosts have faster links to another switch that has all of them (to count "
+				  "it, --exclude that one)");
 	} else {
 		leave_out(fabric, at, across);
 	}

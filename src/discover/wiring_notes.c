@@ -56,8 +56,7 @@ static void note_fewer(struct wiring_tree *tree, const uint32_t *hosts, size_t c
 		same = same && switches[hosts[i]] == 1 && tree->leaf[hosts[i]] == tree->leaf[hosts[0]];
 	snprintf(what, sizeof(what),
 		 "on %s%.60s, where other hosts of the leaf are on more switches.  A cable or an adapter's name is "
-		 "missing, or a "
-		 "switch of the leaf is for storage: --exclude %.60s leaves it out",
+		 "missing, or a switch of the leaf is for storage: --exclude %.60s leaves it out",
 		 same ? "" : "few switches like ", at, same ? at : "SWITCH");
 	note_machines(tree, hosts, count, what);
 }
@@ -124,9 +123,8 @@ int wiring_note_unknown(struct wiring_tree *tree)
 		    group_known[wiring_group_of(tree, i)])
 			list[count++] = i;
 	note_machines(tree, list, count,
-		      "counted with the switches beside, but no rate of its cables is known: if it is for management, "
-		      "--exclude "
-		      "it");
+		      "counted with the switches beside, but no rate of its cables is known: if it is for "
+		      "management, --exclude it");
 	free(known);
 	return 0;
 }

@@ -102,13 +102,11 @@ static int refuse_host(const struct wiring_tree *tree, uint32_t host, uint32_t a
 
 	if (others)
 		snprintf(more, sizeof(more), " (and so are %zu more)", others);
-	diag_set(
-		tree->diag, 0, 0,
-		"the host %.60s is on the switches %.60s and %.60s, which have other hosts too, and not the same%s: "
-		"leave "
-		"out what is not for training, --exclude NAME[,NAME], be it a switch or, where a cable is in the wrong "
-		"place, the host",
-		name_of(tree, host), name_of(tree, tree->leaf[host]), name_of(tree, at), more);
+	diag_set(tree->diag, 0, 0,
+		 "the host %.60s is on the switches %.60s and %.60s, which have other hosts too, and not the same%s: "
+		 "leave out what is not for training, --exclude NAME[,NAME], be it a switch or, where a cable is in "
+		 "the wrong place, the host",
+		 name_of(tree, host), name_of(tree, tree->leaf[host]), name_of(tree, at), more);
 	return -EINVAL;
 }
 

@@ -54,16 +54,6 @@ static int relax_limits(struct plan_search *search, size_t count, uint64_t work_
 	return r;
 }
 
-static bool fits(const struct plan_search *search, uint32_t column)
-{
-	const uint16_t *loads = plan_column_loads(&search->columns, column);
-
-	for (size_t row = 0; row < search->model->rows; row++)
-		if (search->loads[row] + loads[row] > search->limits[row])
-			return false;
-	return true;
-}
-
 static void list_columns(struct proof *proof)
 {
 	struct plan_search *search = proof->search;
@@ -74,7 +64,7 @@ static void list_columns(struct proof *proof)
 		double cost = 0;
 		size_t low = 0, high = proof->count;
 
-		if (!fits(search, column))
+		if (!plan_search_fits(search, column))
 			continue;
 		for (size_t row = 0; row < search->model->rows; row++)
 			cost += proof->duals[row] * loads[row];
@@ -117,7 +107,7 @@ static int choose(struct proof *proof, size_t first, size_t left, double money)
 		search->columns.work += search->model->rows;
 		if (search->columns.work >= proof->work_limit)
 			return -EAGAIN;
-		if (!fits(search, proof->order[i]))
+		if (!plan_search_fits(search, proof->order[i]))
 			continue;
 		proof->found.columns[left - 1] = proof->order[i];
 		change_loads(search, proof->order[i], true);

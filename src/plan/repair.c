@@ -132,16 +132,6 @@ static uint64_t detours_of(const struct plan_search *search, const struct plan_s
 	return sum;
 }
 
-static bool fits(const struct plan_search *search, uint32_t column)
-{
-	const uint16_t *loads = plan_column_loads(&search->columns, column);
-
-	for (size_t row = 0; row < search->model->rows; row++)
-		if (search->loads[row] + loads[row] > search->limits[row])
-			return false;
-	return true;
-}
-
 /* Each channel for one with fewer detours, while the rows allow it. */
 static void shorten(struct plan_search *search, struct plan_selection *selection)
 {
@@ -156,7 +146,7 @@ static void shorten(struct plan_search *search, struct plan_selection *selection
 			add_loads(search, best, false);
 			for (uint32_t column = 0; column < search->columns.count; column++)
 				if (search->columns.detours[column] < search->columns.detours[best] &&
-				    fits(search, column))
+				    plan_search_fits(search, column))
 					best = column;
 			search->columns.work += search->columns.count * 4;
 			better = better || best != selection->columns[i];

@@ -589,3 +589,13 @@ bool plan_search_few(struct plan_search *search, size_t count, unsigned permille
 	}
 	return false;
 }
+
+bool plan_search_fits(const struct plan_search *search, uint32_t column)
+{
+	const uint16_t *loads = plan_column_loads(&search->columns, column);
+
+	for (size_t row = 0; row < search->model->rows; row++)
+		if (search->loads[row] + loads[row] > search->limits[row])
+			return false;
+	return true;
+}

@@ -33,6 +33,8 @@ struct plan_search {
 int plan_search_init(struct plan_search *search, const struct plan_model *model, uint64_t work_limit);
 void plan_search_fini(struct plan_search *search);
 
+/* Whether one more such channel fits into what the loads leave of the limits. */
+bool plan_search_fits(const struct plan_search *search, uint32_t column);
 /* Channels that somebody else found: the best so far, if they are. Before plan_search_run. */
 void plan_search_offer(struct plan_search *search, const struct plan_selection *selection);
 /* All of what follows but polishing. No plan's total is above bound_Bps. */

@@ -74,7 +74,7 @@ static unsigned class_of(size_t bytes)
 	unsigned class = 0;
 
 	while (((size_t)CONTRACT_LEAST_BUFFER << class) < bytes + GUARD_BYTES)
-		class++;
+		class ++;
 	return class;
 }
 
@@ -221,7 +221,7 @@ static unsigned any_tag(struct contract_end *end)
 
 	do
 		tag = (unsigned)random_below(&end->random, style->tag_count);
-	while (style->uses[tag] == not);
+	while (style->uses[tag] == not );
 	return tag;
 }
 

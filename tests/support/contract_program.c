@@ -26,7 +26,7 @@ static void choose_tags(struct contract_style *style, struct random *random)
 
 		style->tags[i] = (int)(random_next(random) & 0xffffff00U) + (int)i;
 		style->uses[i] = i == 0 || use > 2 ? CONTRACT_USED_BY_BOTH
-				 : use == 2	   ? CONTRACT_POSTED_ALONE
+				 : use == 2        ? CONTRACT_POSTED_ALONE
 						   : CONTRACT_SENT_ALONE;
 	}
 }
@@ -140,8 +140,7 @@ static int drain(struct run *run)
 {
 	int r = 0;
 
-	while (r == 0 && !is_broken(run) &&
-	       contract_end_due(&run->ends[0]) + contract_end_due(&run->ends[1]) > 0) {
+	while (r == 0 && !is_broken(run) && contract_end_due(&run->ends[0]) + contract_end_due(&run->ends[1]) > 0) {
 		for (unsigned i = 0; i < 2 && r >= 0; i++)
 			if (run->ends[i].wanted.count)
 				r = post_end(run, &run->ends[i]);
@@ -418,6 +417,7 @@ unsigned contract_programs_run(const struct contract_mover *mover, uint64_t oper
 
 void contract_counts_print(const char *label, const struct contract_counts *counts)
 {
-	fprintf(stderr, "%s: %" PRIu64 " operations in %" PRIu64 " programs, %" PRIu64 " differences, %" PRIu64 " stalls\n",
+	fprintf(stderr,
+		"%s: %" PRIu64 " operations in %" PRIu64 " programs, %" PRIu64 " differences, %" PRIu64 " stalls\n",
 		label, counts->operations, counts->programs, counts->differences, counts->stalls);
 }

@@ -19,7 +19,7 @@ struct contract_mover {
 	int device;
 	unsigned max_recvs;
 	uint64_t first_seed;
-	unsigned stall_ms; /* 0: five seconds */
+	unsigned stall_ms;                      /* 0: five seconds */
 	void (*disturb)(struct random *random); /* in some programs, now and then; NULL: never */
 };
 

@@ -37,9 +37,7 @@ int transport_suite_run(const struct transport_ops *ops, const struct params *pa
 	unsigned count = 0;
 	int r;
 
-	suite_now = (struct transport_suite){
-		.ops = ops, .params = params, .rounds = rounds, .seed = runtime_seed()
-	};
+	suite_now = (struct transport_suite){ .ops = ops, .params = params, .rounds = rounds, .seed = runtime_seed() };
 	for (const char *at = label; *at; at++)
 		suite_now.seed = suite_now.seed * 31 + (uint8_t)*at;
 	r = ops->open(params, &suite_now.transport);

@@ -203,8 +203,7 @@ static int take_gpus(const struct command_call *call, struct topology *topology,
 			(void)keep_one_slice(topology, false, devices.list, &devices.count);
 		if (number_gpus(topology, devices.list, devices.count))
 			fputs("tributary: the GPUs have no numbers here: they are counted in order of their PCI "
-			      "places, as "
-			      "NVML does\n",
+			      "places, as NVML does\n",
 			      stderr);
 		qsort_r(devices.list, devices.count, sizeof(devices.list[0]), by_index, &devices);
 	}

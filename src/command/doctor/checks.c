@@ -19,16 +19,14 @@ const struct doctor_check doctor_checks[] = {
 	  "PCIe links run at the generation that both ends can",
 	  "Each generation less halves what the link carries.",
 	  "Look at the slot's speed in the firmware setup and at the riser or cable; corrected PCIe errors in the "
-	  "kernel's log "
-	  "point to a bad signal.",
+	  "kernel's log point to a bad signal.",
 	  doctor_link_speed,
 	  { 0 } },
 	{ "measured-low",
 	  "measured rates are near to nominal ones, or another check says why not",
 	  "The link gives less than it was bought for, and nothing that can be read explains it.",
-	  "Measure again on an idle machine; then compare with a like link of the machine, and look for PCIe errors, a "
-	  "small "
-	  "maximum payload, power or thermal limits.",
+	  "Measure again on an idle machine; then compare with a like link of the machine, and look for PCIe "
+	  "errors, a small maximum payload, power or thermal limits.",
 	  doctor_measured_low,
 	  { 0 } },
 	{ "gpu-nic-distance",
@@ -58,22 +56,18 @@ const struct doctor_check doctor_checks[] = {
 	  { .gpus = 1 } },
 	{ "acs",
 	  "no port between GPUs, or a GPU and a NIC, redirects their traffic (ACS)",
-	  "Traffic between devices of one switch goes up to the host bridge and back, and loads the uplink twice; what "
-	  "the "
-	  "IOMMU translates on the way is slower still, and P2P may hang.",
+	  "Traffic between devices of one switch goes up to the host bridge and back, and loads the uplink twice; "
+	  "what the IOMMU translates on the way is slower still, and P2P may hang.",
 	  "Switch ACS off in the firmware setup, or clear it on each listed port (setpci -s PORT ECAP_ACS+6.w=0), "
-	  "unless "
-	  "virtual machines need it; at root ports iommu=pt cures it as well, and one of the two is enough.",
+	  "unless virtual machines need it; at root ports iommu=pt cures it as well, and one of the two is enough.",
 	  doctor_acs,
 	  { .gpus = 1 } },
 	{ "iommu",
 	  "the IOMMU does not translate the devices' addresses",
-	  "Every access of a device to memory goes through the IOMMU, and so does P2P where ACS redirects it: slower, "
-	  "and P2P "
-	  "may hang.",
+	  "Every access of a device to memory goes through the IOMMU, and so does P2P where ACS redirects it: "
+	  "slower, and P2P may hang.",
 	  "Boot with iommu=pt (or with the IOMMU off), unless virtual machines need it; switches that redirect (see "
-	  "acs) "
-	  "stay slow until ACS is cleared there, too.",
+	  "acs) stay slow until ACS is cleared there, too.",
 	  doctor_iommu,
 	  { .gpus = 1 } },
 	{ "p2p-refused",

@@ -329,9 +329,8 @@ static void put_legend(const struct html *html)
 		if (view_has_band(html->view, (enum view_band)band))
 			fprintf(html->out, "<span><i style=\"background-color:var(--band-%d)\"></i>%s</span>", band,
 				view_band_words((enum view_band)band));
-	fputs("<span>thickness: capacity; the pale bed: what the slot could</span><span>(12) nominal</span><span>~12 "
-	      "assumed</span>"
-	      "<span>≥12 at least</span></div>\n",
+	fputs("<span>thickness: capacity; the pale bed: what the slot could</span><span>(12) "
+	      "nominal</span><span>~12 assumed</span><span>≥12 at least</span></div>\n",
 	      html->out);
 }
 

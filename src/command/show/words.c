@@ -188,9 +188,8 @@ void view_bottleneck(const struct view *view, bool utf8, char *text, size_t text
 	view_rate(view->bottleneck_pair_Bps, pair, sizeof(pair));
 	if (view->bottleneck_is_own) {
 		snprintf(text, text_bytes,
-			 "No bottleneck between GPUs: when all exchange data with all others, their own links are the "
-			 "limit, "
-			 "%s GB/s for each pair",
+			 "No bottleneck between GPUs: when all exchange data with all others, their own links are "
+			 "the limit, %s GB/s for each pair",
 			 pair);
 		return;
 	}

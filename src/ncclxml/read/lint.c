@@ -20,8 +20,7 @@ static const struct {
 } checks[LINT_CHECK_COUNT] = {
 	[LINT_PARSER] = { "nccl-parser", LINT_ERROR,
 			  "Write it as NCCL's own dumps are: elements and comments alone, separated by spaces and "
-			  "newlines, "
-			  "every tag on one line." },
+			  "newlines, every tag on one line." },
 	[LINT_NOT_TOPOLOGY] = { "not-a-topology", LINT_ERROR,
 				"NCCL_TOPO_FILE takes a file that begins with <system>." },
 	[LINT_VERSION] = { "bad-version", LINT_ERROR, "Write version=\"1\"." },

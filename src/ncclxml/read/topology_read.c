@@ -426,9 +426,8 @@ static void warn(const struct ncclxml_reader *reader)
 			 reader->twice);
 	else if (reader->classless_line)
 		diag_set(reader->diag, reader->classless_line, 0,
-			 "%zu <pci> without class and without children: NCCL asks the machine whether they are GPUs or "
-			 "NICs; "
-			 "here they are switches",
+			 "%zu <pci> without class and without children: NCCL asks the machine whether they are GPUs "
+			 "or NICs; here they are switches",
 			 reader->classless_count);
 	else
 		diag_set(reader->diag, 0, 0, "%s", "");

@@ -383,8 +383,7 @@ static int begin(struct tcp_transport *transport, int device, int traffic_class,
 				 host, version, transport->host, TCP_WIRE_VERSION);
 		else
 			log_warn("a peer of host %s sent a handle that is not Tributary's: is the plugin loaded on "
-				 "every "
-				 "host, with the same TRIBUTARY_NET?",
+				 "every host, with the same TRIBUTARY_NET?",
 				 transport->host);
 		return -EPROTO;
 	}

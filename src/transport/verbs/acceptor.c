@@ -62,9 +62,8 @@ static int take_hello(struct verbs_listener *listener, struct verbs_pending *pen
 		return r;
 	r = verbs_wire_get_hello(pending->bytes, VERBS_FRAME_HELLO, &hello);
 	if (r == -EPROTO)
-		log_warn("a peer speaks another version of Tributary's RDMA protocol than this host (%s), which speaks "
-			 "%u: "
-			 "install the same release on both",
+		log_warn("a peer speaks another version of Tributary's RDMA protocol than this host (%s), which "
+			 "speaks %u: install the same release on both",
 			 listener->transport->host, VERBS_WIRE_VERSION);
 	if (r == 0)
 		r = verbs_connection_new(listener->transport, VERBS_RECEIVER, listener->device, -1, hello.queue_count,

@@ -54,9 +54,8 @@ static int connector_new(struct verbs_transport *transport, int device, int traf
 			 "same release on both",
 			 transport->host, version, VERBS_WIRE_VERSION);
 	else if (r < 0)
-		log_warn("a peer of host %s offers TCP where this host wants RDMA: set the same TRIBUTARY_NET on all "
-			 "hosts, "
-			 "and see there why it has none",
+		log_warn("a peer of host %s offers TCP where this host wants RDMA: set the same TRIBUTARY_NET on "
+			 "all hosts, and see there why it has none",
 			 transport->host);
 	verbs_wire_put_cookie(connector->handle, 0);
 	if (r == 0)

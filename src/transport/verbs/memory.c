@@ -17,9 +17,8 @@ static void say_failed(struct verbs_card *card, const struct verbs_range *range,
 		return; /* every message would say it again */
 	card->refused |= range->memory == TRANSPORT_MEMORY_HOST;
 	if (range->memory != TRANSPORT_MEMORY_HOST)
-		log_warn("RDMA device %s cannot register %zu bytes of a GPU (%s): %s. NCCL_NET_GDR_LEVEL=LOC keeps it "
-			 "to host "
-			 "memory",
+		log_warn("RDMA device %s cannot register %zu bytes of a GPU (%s): %s. NCCL_NET_GDR_LEVEL=LOC keeps "
+			 "it to host memory",
 			 card->name, range->bytes,
 			 range->memory == TRANSPORT_MEMORY_DMABUF ? "DMA-BUF" : "nvidia-peermem", strerror(-error));
 	else if ((error == -ENOMEM || error == -EPERM) && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&

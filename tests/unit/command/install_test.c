@@ -253,8 +253,7 @@ static void ldconfig_lists_both_names(void **state)
 	need_installation();
 	snprintf(line, sizeof(line),
 		 "PATH=$PATH:/usr/sbin:/sbin; command -v ldconfig >/dev/null || exit 0; echo '%s/root/usr/lib' > "
-		 "'%s/conf'; "
-		 "ldconfig -X -C '%s/cache' -f '%s/conf' 2>/dev/null; ldconfig -C '%s/cache' -p",
+		 "'%s/conf'; ldconfig -X -C '%s/cache' -f '%s/conf' 2>/dev/null; ldconfig -C '%s/cache' -p",
 		 program_folder(), program_folder(), program_folder(), program_folder(), program_folder());
 	assert_int_equal(shell(line), 0);
 	if (!text[0]) {

@@ -21,7 +21,8 @@ static void run_python(const char *name, const char *arguments)
 		print_message("skipped: TRIBUTARY_SOURCE is not set\n");
 		skip();
 	}
-	snprintf(line, sizeof(line), "PYTHONDONTWRITEBYTECODE=1 python3 '%s/%s' %s 2>&1", program_source(), name, arguments);
+	snprintf(line, sizeof(line), "PYTHONDONTWRITEBYTECODE=1 python3 '%s/%s' %s 2>&1", program_source(), name,
+		 arguments);
 	pipe = popen(line, "re");
 	assert_non_null(pipe);
 	bytes = fread(text, 1, sizeof(text) - 1, pipe);

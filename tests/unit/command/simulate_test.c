@@ -379,7 +379,8 @@ static void check_row(const char *row, unsigned *checked)
 	json_t *value;
 
 	if (sscanf(row, "| %ux%u, %u:1 | %u | %u | %u | %u | %u | %lf, %lf, %lf:", &leaves, &hosts, &ratio, &says_ms[0],
-		   &says_ms[1], &says_ms[2], &says_ms[3], &says_ms[4], &says_gain[0], &says_gain[1], &says_gain[2]) != 11)
+		   &says_ms[1], &says_ms[2], &says_ms[3], &says_ms[4], &says_gain[0], &says_gain[1],
+		   &says_gain[2]) != 11)
 		return;
 	if (leaves > 2 && !runtime_long())
 		return;

@@ -29,14 +29,12 @@ static void one_host_is_this_one(void **state)
 static void hosts_may_be_named_around(void **state)
 {
 	(void)state;
-	declared_means("{\"n1\":{\"lldp\":{\"interface\":{" HEARS(
-			       "eth0", "leaf1",
-			       FAST) "}}},"
-				     "\"n2\":{\"lldp\":{\"interface\":[{" HEARS("eth0", "leaf2", FAST) "},{" HEARS(
-					     "eth1", "leaf2", "10GigBaseX - over fiber") "}]}}}",
-		       NULL,
-		       "tributary-cluster 1\nswitch leaf1\nswitch leaf2\nhost n1 leaf=leaf1 rate=100Gbit/s\n"
-		       "host n2 leaf=leaf2 rate=100Gbit/s\n");
+	declared_means(
+		"{\"n1\":{\"lldp\":{\"interface\":{" HEARS("eth0", "leaf1", FAST) "}}},\"n2\":{\"lldp\":{\"interface\":[{" HEARS(
+			"eth0", "leaf2", FAST) "},{" HEARS("eth1", "leaf2", "10GigBaseX - over fiber") "}]}}}",
+		NULL,
+		"tributary-cluster 1\nswitch leaf1\nswitch leaf2\nhost n1 leaf=leaf1 rate=100Gbit/s\n"
+		"host n2 leaf=leaf2 rate=100Gbit/s\n");
 }
 
 static void hosts_may_be_named_within_in_an_array(void **state)
@@ -44,10 +42,10 @@ static void hosts_may_be_named_within_in_an_array(void **state)
 	(void)state;
 	declared_leaves_out(
 		"[{\"host\":\"n1\",\"lldp\":{\"interface\":{" HEARS(
-			"eth0", "leaf1", "unknown") "}}},"
-						    "{\"host\":\"n2\",\"lldp\":{}},"
-						    "{\"host\":\"n3\",\"lldp\":{\"interface\":{" HEARS(
-							    "eth0", "leaf1", "2500BaseX") "}}}]",
+			"eth0", "leaf1",
+			"unknown") "}}},{\"host\":\"n2\",\"lldp\":{}},{\"host\":\"n3\",\"lldp\":{\"interface\":{" HEARS("eth0",
+															"leaf1",
+															"2500BaseX") "}}}]",
 		NULL, "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1\nhost n3 leaf=leaf1 rate=2500Mbit/s\n",
 		"n2: left out, on no switch that counts");
 }
@@ -90,13 +88,11 @@ static void switches_may_tell_too(void **state)
 {
 	(void)state;
 	declared_means(
-		"{\"host\":\"n1\",\"lldp\":{\"interface\":{" HEARS(
-			"eth0", "leaf1",
-			FAST) "}}}"
-			      "{\"switch\":\"leaf1\",\"lldp\":{\"interface\":[{" HEARS("e1", "n1", FAST) "},{" HEARS(
-				      "e9", "spine",
-				      FAST) "},{\"e2\":{\"chassis\":{\"n2\":{\"capability\":{\"type\":\"Station\","
-					    "\"enabled\":true}}}}}]}}",
+		"{\"host\":\"n1\",\"lldp\":{\"interface\":{" HEARS("eth0", "leaf1", FAST) "}}}{\"switch\":\"leaf1\",\"lldp\":{\"interface\":[{" HEARS(
+			"e1", "n1",
+			FAST) "},{" HEARS("e9", "spine",
+					  FAST) "},{\"e2\":{\"chassis\":{\"n2\":{\"capability\":{\"type\":\"Station\","
+						"\"enabled\":true}}}}}]}}",
 		NULL,
 		"tributary-cluster 1\nswitch spine\nswitch leaf1 parent=spine rate=100Gbit/s\n"
 		"host n1 leaf=leaf1 rate=100Gbit/s\nhost n2 leaf=leaf1\n");
@@ -154,14 +150,10 @@ static void a_neighbour_without_a_name_is_no_host(void **state)
 static void a_host_that_routes_is_a_host(void **state)
 {
 	(void)state;
-	declared_means("{\"switch\":\"leaf1\",\"lldp\":{\"interface\":[" SWITCH_HEARS(
-			       "e1", "n1", "enp65s0f0np0",
-			       "Router") ","
-					 "{\"e2\":{\"chassis\":{\"n2\":{\"capability\":[{\"type\":\"Bridge\","
-					 "\"enabled\":true}]}},\"port\":{\"id\":"
-					 "{\"type\":\"mac\",\"value\":\"02:00:00:00:00:01\"},\"descr\":\"ens2\"}}}"
-					 "," SWITCH_HEARS("e9", "spine", "ens", "Router") "]}}",
-		       NULL, "tributary-cluster 1\nswitch spine\nswitch leaf1 parent=spine\nhost n[1-2] leaf=leaf1\n");
+	declared_means(
+		"{\"switch\":\"leaf1\",\"lldp\":{\"interface\":[" SWITCH_HEARS("e1", "n1", "enp65s0f0np0", "Router") ",{\"e2\":{\"chassis\":{\"n2\":{\"capability\":[{\"type\":\"Bridge\",\"enabled\":true}]}},\"port\":{\"id\":{\"type\":\"mac\",\"value\":\"02:00:00:00:00:01\"},\"descr\":\"ens2\"}}}," SWITCH_HEARS(
+			"e9", "spine", "ens", "Router") "]}}",
+		NULL, "tributary-cluster 1\nswitch spine\nswitch leaf1 parent=spine\nhost n[1-2] leaf=leaf1\n");
 }
 
 /* lldpd lists what it heard by LLDP and what it heard by CDP. */
@@ -203,30 +195,23 @@ static void hosts_are_no_switches(void **state)
 static void names_fit_with_and_without_a_domain(void **state)
 {
 	(void)state;
-	declared_means("{\"host\":\"n1\",\"lldp\":{\"interface\":{" HEARS(
-			       "eth0", "leaf1.example.com",
-			       FAST) "}}}"
-				     "{\"switch\":\"leaf1\",\"lldp\":{\"interface\":[{" HEARS(
-					     "e1", "n1.example.com",
-					     FAST) "},{" HEARS("e2", "n2", FAST) "}]}}"
-										 "{\"host\":\"n2.example.com\","
-										 "\"lldp\":{}}",
-		       NULL,
-		       "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=100Gbit/s\n"
-		       "host n2.example.com leaf=leaf1 rate=100Gbit/s\n");
+	declared_means(
+		"{\"host\":\"n1\",\"lldp\":{\"interface\":{" HEARS(
+			"eth0", "leaf1.example.com",
+			FAST) "}}}{\"switch\":\"leaf1\",\"lldp\":{\"interface\":[{" HEARS("e1", "n1.example.com",
+											  FAST) "},{" HEARS("e2", "n2",
+													    FAST) "}]}}{\"host\":\"n2.example.com\",\"lldp\":{}}",
+		NULL,
+		"tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1 rate=100Gbit/s\n"
+		"host n2.example.com leaf=leaf1 rate=100Gbit/s\n");
 	/* Which one it is cannot be told; two domains are two hosts. */
-	declared_means("{\"host\":\"n1.a\",\"lldp\":{\"interface\":{" HEARS(
-			       "eth0", "leaf1",
-			       FAST) "}}}"
-				     "{\"host\":\"n1.b\",\"lldp\":{\"interface\":{" HEARS(
-					     "eth0", "leaf1",
-					     FAST) "}}}"
-						   "{\"switch\":\"leaf1\",\"lldp\":{\"interface\":[{\"e1\":{"
-						   "\"chassis\":{\"n1\":{"
-						   "\"capability\":{\"type\":\"Station\",\"enabled\":true}}}}}]}}",
-		       NULL,
-		       "tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1\nhost n1.a leaf=leaf1 rate=100Gbit/s\n"
-		       "host n1.b leaf=leaf1 rate=100Gbit/s\n");
+	declared_means(
+		"{\"host\":\"n1.a\",\"lldp\":{\"interface\":{" HEARS("eth0", "leaf1", FAST) "}}}{\"host\":\"n1.b\",\"lldp\":{\"interface\":{" HEARS(
+			"eth0", "leaf1",
+			FAST) "}}}{\"switch\":\"leaf1\",\"lldp\":{\"interface\":[{\"e1\":{\"chassis\":{\"n1\":{\"capability\":{\"type\":\"Station\",\"enabled\":true}}}}}]}}",
+		NULL,
+		"tributary-cluster 1\nswitch leaf1\nhost n1 leaf=leaf1\nhost n1.a leaf=leaf1 rate=100Gbit/s\n"
+		"host n1.b leaf=leaf1 rate=100Gbit/s\n");
 }
 
 static void what_is_wrong_is_said(void **state)

@@ -580,9 +580,8 @@ static void what_leads_nowhere_is_not_counted(void **state)
 static void pods_stay_pods(void **state)
 {
 	(void)state;
-	cable("h1 a 10, h2 b 10, h3 c 10, h4 d 10, a p1 10, b p1 10, a p2 10, b p2 10, c q1 10, d q1 10, c q2 10, d q2 "
-	      "10,"
-	      "p1 k1 40, p2 k2 40, q1 k2 40, q2 k1 40");
+	cable("h1 a 10, h2 b 10, h3 c 10, h4 d 10, a p1 10, b p1 10, a p2 10, b p2 10, c q1 10, d q1 10, c q2 10, "
+	      "d q2 10,p1 k1 40, p2 k2 40, q1 k2 40, q2 k1 40");
 	check("tributary-cluster 1\nswitch k1..k2\nswitch p1..p2 parent=k1..k2 rate=80Gbit/s\n"
 	      "switch q1..q2 parent=k1..k2 rate=80Gbit/s\nswitch a parent=p1..p2 rate=20Gbit/s\n"
 	      "switch b parent=p1..p2 rate=20Gbit/s\nswitch c parent=q1..q2 rate=20Gbit/s\n"

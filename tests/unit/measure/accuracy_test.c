@@ -446,9 +446,8 @@ static void neighbour_makes_no_capacity_wrong(void **state)
 	each_of_topo(check_neighbour, &tally);
 	each_random(check_neighbour, want_long() ? NEIGHBOURS_MANY : NEIGHBOURS_FEW, &tally);
 	if (want_table())
-		printf("with a neighbour: %zu machines, 0 wrong capacities; of %zu directed links that can be loaded "
-		       "%zu are "
-		       "claimed as measured\n",
+		printf("with a neighbour: %zu machines, 0 wrong capacities; of %zu directed links that can be "
+		       "loaded %zu are claimed as measured\n",
 		       tally.machines, tally.loadable, tally.claimed);
 	assert_true(tally.claimed * 2 > tally.loadable);
 }

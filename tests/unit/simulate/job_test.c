@@ -500,9 +500,8 @@ static void compare_forms(enum simulate_algorithm algorithm, size_t cases, doubl
 		pipe_s = try_job(&fabric, &job, &settings).time_s;
 		error = pipe_s / steps_s - 1;
 		if (error < low || error > high)
-			fail_msg("case %u, %zu hosts on %zu switches, %.0f MB, latency %.0f us: %.6f s step by step, "
-				 "%.6f s "
-				 "pipelined",
+			fail_msg("case %u, %zu hosts on %zu switches, %.0f MB, latency %.0f us: %.6f s step by "
+				 "step, %.6f s pipelined",
 				 (unsigned)number, fabric.host_count, fabric.switch_count, bytes * 1e-6,
 				 settings.latency_s * 1e6, steps_s, pipe_s);
 		sum += fabs(error);

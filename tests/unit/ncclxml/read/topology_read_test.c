@@ -149,9 +149,8 @@ static void ports_of_a_card_share_its_slot_and_nics_of_one_guid_and_port_a_wire(
 	static const char text[] =
 		"<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:01:00.0\" class=\"0x020000\" "
 		"link_speed=\"8 GT/s\" link_width=\"16\"><nic><net name=\"a\" speed=\"100000\" port=\"1\" "
-		"guid=\"0x5\"/>"
-		"<net name=\"b\" speed=\"-1\" port=\"2\" guid=\"0x5\"/></nic></pci><nic>"
-		"<net name=\"c\" speed=\"40000\" port=\"1\" guid=\"0x5\"/><net name=\"d\" "
+		"guid=\"0x5\"/><net name=\"b\" speed=\"-1\" port=\"2\" guid=\"0x5\"/></nic></pci><nic><net "
+		"name=\"c\" speed=\"40000\" port=\"1\" guid=\"0x5\"/><net name=\"d\" "
 		"guid=\"0x0\"/></nic></cpu></system>";
 	const struct topology_limit *limit;
 	struct topology topology;
@@ -274,25 +273,17 @@ static void what_is_there_twice_is_shown_with_a_warning(void **state)
 						     "02", "1", "") "</pci>\n"
 								    "<pci "
 								    "busid=\"0000:05:00.0\" "
-								    "class="
-								    "\"0x060400\">" GPU_WITH("03", "1", "") "</pci></"
-													    "cpu></"
-													    "system>";
+								    "class=\"0x060400\">" GPU_WITH("03", "1",
+												   "") "</pci></"
+												       "cpu></system>";
 	static const char devices[] = "<system version=\"1\"><cpu numaid=\"0\">" GPU_WITH("01", "0", "") "\n" GPU_WITH(
 		"01", "1",
 		"<nvlink target=\"0000:01:00.0\" count=\"1\" "
-		"tclass=\"0x03\"/>") "<pci "
-				     "busid=\"0000:07:00.0\" class=\"0x02\" "
-				     "link_speed=\"16.0 GT/s PCIe\" "
-				     "link_width=\"16\"><nic><net "
-				     "name=\"a\"/><net "
-				     "name=\"b\"/></nic></pci><pci "
-				     "busid=\"0000:07:00.0\" class=\"0x02\" "
-				     "link_speed=\"16.0 GT/s PCIe\" "
-				     "link_width=\"16\"><nic><net "
-				     "name=\"a\"/><net "
-				     "name=\"c\"/></nic></pci>"
-				     "</cpu></system>";
+		"tclass=\"0x03\"/>") "<pci busid=\"0000:07:00.0\" class=\"0x02\" link_speed=\"16.0 GT/s PCIe\" "
+				     "link_width=\"16\"><nic><net name=\"a\"/><net name=\"b\"/></nic></pci><pci "
+				     "busid=\"0000:07:00.0\" class=\"0x02\" link_speed=\"16.0 GT/s PCIe\" "
+				     "link_width=\"16\"><nic><net name=\"a\"/><net "
+				     "name=\"c\"/></nic></pci></cpu></system>";
 	static const char cpus[] = "<system version=\"1\">\n<cpu numaid=\"0\"/>\n<cpu numaid=\"0\"/></system>";
 	struct topology topology;
 

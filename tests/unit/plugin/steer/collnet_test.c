@@ -61,7 +61,8 @@ static void gain_is_that_of_the_jobs_hosts(void **state)
 
 static void advice_is_given_where_it_helps(void **state)
 {
-	struct steer_setup quiet = setup_of(16, 2, true), offered = setup_of(16, 2, false), all = setup_of(16, 2, false);
+	struct steer_setup quiet = setup_of(16, 2, true), offered = setup_of(16, 2, false),
+			   all = setup_of(16, 2, false);
 	struct steer_setup few = setup_of(8, 2, false);
 
 	(void)state;
