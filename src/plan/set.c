@@ -8,7 +8,7 @@
 enum {
 	RING_PERMILLE = 990,
 	TREE_PERMILLE = 990,
-	EITHER_PERMILLE = 900, /* of the best on one host, and of the best on several */
+	EITHER_PERMILLE = 850, /* of the best on one host, and of the best on several */
 	CHANNELS_LEAST = 2, /* NCCL doubles them to four, which is what it gives itself where two links leave a GPU */
 };
 
@@ -17,7 +17,6 @@ struct side {
 	bool used;
 	struct plan_model model;
 	uint64_t best_Bps, bound_Bps;
-	bool exact;
 };
 
 /* One pattern. */
@@ -80,7 +79,6 @@ static int search_side(struct part *part, struct side *side, struct plan_search 
 	part->work += search->columns.work;
 	side->best_Bps = selection_Bps(&search->best);
 	side->bound_Bps = plan_search_bound(search, cuts_Bps);
-	side->exact = search->exact;
 	return 0;
 }
 
@@ -321,15 +319,9 @@ static int rate_of(const struct plan_model *model, const struct plan_channel *ch
 
 static bool short_of_best(const struct side *side, uint64_t rate_Bps, size_t count)
 {
-	uint64_t likely_Bps = side->bound_Bps / 10 * 9, best_Bps = side->best_Bps;
-
-	if (!side->used || side->best_Bps >= PLAN_UNBOUNDED_BPS)
-		return false;
-	/* A search that ran out of work says little of what is possible; the bound is rarely far from that. */
-	if (!side->exact && likely_Bps > best_Bps)
-		best_Bps = likely_Bps;
 	/* Each channel's rate was rounded down. */
-	return (unsigned __int128)(rate_Bps + 1) * count * 1000 < (unsigned __int128)best_Bps * EITHER_PERMILLE;
+	return side->used && side->best_Bps < PLAN_UNBOUNDED_BPS &&
+	       (unsigned __int128)(rate_Bps + 1) * count * 1000 < (unsigned __int128)side->best_Bps * EITHER_PERMILLE;
 }
 
 static int store_part(struct part *part, enum plan_where where, struct plan_set *set)

@@ -129,8 +129,7 @@ static int plan(const struct steer_planner *planner, enum plan_where where, stru
 	r = plan_make_set(&planner->machine->topology, &decision->request, where, &decision->set);
 	if (r == -ENODATA)
 		diag_set(diag, 0, 0,
-			 "no channels are good for one host and for several, and which it has is not known: a launcher "
-			 "tells (torchrun, mpirun, srun)");
+			 "no channels are good for one host as well as for several, and NCCL has one set for both");
 	else if (r < 0)
 		diag_set(diag, 0, 0, "no plan can be made: %s", strerror(-r));
 	if (r == 0 && misleads(planner, &decision->set, diag))
