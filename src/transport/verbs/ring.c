@@ -85,7 +85,7 @@ void verbs_ring_flush(struct verbs_connection *connection)
 		if (!primary || !verbs_queue_has_room(primary))
 			return;
 		if (verbs_queue_post_descriptor(connection, primary, out->posted + 1) < 0)
-			verbs_failover_lost(connection, primary, "a word could not be posted");
+			verbs_failover_lost(connection, primary, "a descriptor could not be posted");
 		else
 			out->posted++;
 	}

@@ -190,7 +190,7 @@ static void a_server_gets_shorter_segments(void **state)
 	schedule_free(schedule);
 }
 
-/* Less than three members' cards together: docs/schedule.md has the measurement. */
+/* Less than three members' cards together: perf/results/segments.txt has the measurement. */
 static void servers_that_are_too_slow_together_are_left(void **state)
 {
 	static const struct {
