@@ -20,7 +20,7 @@ struct gain_job {
 /*
  * How many thousandths of a ring's rate: the time of a ring whose hosts are in the order of their leaves, over that of
  * the aggregation, by the slowest link of each. The job is taken to be on as few leaves as hold it, this host's first. 0:
- * no gain worth it (less than a tenth), or nothing is known.
+ * no gain worth it (less than half as much again), or nothing is known.
  */
 unsigned gain_permille(const struct cluster *cluster, const struct gain_job *job);
 /* The same of members whose places are known. Servers that bring too little are marked lost. */
