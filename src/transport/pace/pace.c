@@ -274,7 +274,7 @@ static void unscheduled_look(struct pace *pace)
 	 * but not while one host goes on sending alone: then its kernel has no bound either, and theirs still have.
 	 */
 	alone = pace->messages >= UNSCHEDULED_KNOWN && one_sender_alone(pace) &&
-		(hosts < 2 || pace->event_ns < pace->message_ns + ALONE_AFTER_NS);
+		(hosts < 2 || pace->senders || pace->event_ns < pace->message_ns + ALONE_AFTER_NS);
 	atomic_store_explicit(&pace->alone_host, alone ? pace->source : 0, memory_order_relaxed);
 }
 

@@ -520,6 +520,7 @@ static void hosts_share_what_may_come_unscheduled(void **state)
 static void who_goes_on_alone_begins_more_until_it_rests(void **state)
 {
 	struct pace_sender senders[2] = { { .host = 1 }, { .host = 2 } };
+	struct pace_message message = { .sender = &senders[0] };
 	uint64_t now_ns = NS_PER_S;
 	struct pace *pace;
 
@@ -535,6 +536,12 @@ static void who_goes_on_alone_begins_more_until_it_rests(void **state)
 		assert_int_equal(pace_unscheduled(pace, &senders[1]), PACE_FLIGHT_LEAST_BYTES / 2);
 		now_ns += 20 * NS_PER_MS;
 	}
+	pace_add(pace, &message, 8ULL * QUANTUM, now_ns);
+	for (unsigned i = 0; i < 8; i++) { /* one message, for longer than a rest */
+		pace_delivered(pace, &message, QUANTUM, now_ns += 60 * NS_PER_MS);
+		assert_int_equal(pace_unscheduled(pace, &senders[0]), PACE_UNSCHEDULED_ALONE_BYTES);
+	}
+	pace_remove(pace, &message);
 	pace_tick(pace, now_ns + 200 * NS_PER_MS);
 	assert_int_equal(pace_unscheduled(pace, &senders[0]), PACE_FLIGHT_LEAST_BYTES / 2);
 	for (unsigned i = 0; i < 2; i++)
