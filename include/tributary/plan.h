@@ -166,8 +166,8 @@ struct plan_set {
 };
 /*
  * request.hosts says how many there are where there are several (2 if it says less); request.channels_max, if not 0, is
- * the most channels. Errors: those of plan_make; -ENODATA: PLAN_EITHER, and no channels are within a tenth of the best
- * for both.
+ * the most channels. Errors: those of plan_make; -ENODATA: PLAN_EITHER, and no channels reach 85 % of the best
+ * that was found for both.
  */
 int plan_make_set(const struct topology *topology, const struct plan_request *request, enum plan_where where,
 		  struct plan_set *ret);

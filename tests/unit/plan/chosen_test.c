@@ -48,7 +48,8 @@ struct gains {
 
 /*
  * What is reached of the possible gain, so that less fails. Nine tenths are sought everywhere; where a set has less, ring
- * and tree would need unequal numbers of channels (docs/planner.md).
+ * and tree would need unequal numbers of channels (docs/planner.md). For either number of hosts oci-h100 on two, whose
+ * search runs out of work, has the least; all others reach seven tenths.
  */
 static const struct {
 	double least_share;
@@ -336,10 +337,7 @@ static void never_worse_than_what_nccl_chose(void **state)
 	}
 	/* Few channels may cost a set 1 % of the best. */
 	assert_true(gains[1].least_of_best[PLAN_RING] >= 0.93 && gains[1].least_of_best[PLAN_TREE] >= 0.93);
-	/*
-	 * Channels for either number of hosts: within 15 % of what was found for each in the same time, which of 16 channels
-	 * (oci-h100) is less than what a longer search finds.
-	 */
+	/* For either number of hosts 85 % of what was found for each in the same time; oci-h100's longer search finds more. */
 	assert_int_equal(gains[2].none, 0);
 	assert_true(gains[2].least_of_best[PLAN_RING] >= 0.78 && gains[2].least_of_best[PLAN_TREE] >= 0.84);
 }
@@ -448,7 +446,7 @@ static void try_pair(const char *folder, size_t at, enum deviation deviation, un
  * Each host plans for itself, and NCCL takes the least number of channels that any has: of many slow ones on one host few
  * are left. What that costs where hosts deviate.
  */
-static void hosts_that_differ_move_no_less_than_nccls(void **state)
+static void hosts_that_differ_move_no_less_than_nccls_but_for_one(void **state)
 {
 	const char *folder = getenv("TRIBUTARY_TEST_TOPOLOGIES");
 	struct pairs pairs[2] = { { .least = 9 }, { .least = 9 } };
@@ -473,7 +471,8 @@ static void hosts_that_differ_move_no_less_than_nccls(void **state)
 			100 * pairs[pattern].sum / pairs[pattern].cases, 100 * pairs[pattern].least);
 	for (int pattern = PLAN_RING; pattern <= PLAN_TREE; pattern++) {
 		assert_true(pairs[pattern].cases > 0);
-		assert_true(pairs[pattern].worse + pairs[pattern].worse_beside_rest <= 1);
+		assert_true(pairs[pattern].worse <= (pattern == PLAN_TREE)); /* of 216 */
+		assert_int_equal(pairs[pattern].worse_beside_rest, 0);
 		assert_true(pairs[pattern].sum >= 0.97 * pairs[pattern].cases && pairs[pattern].least >= 0.49);
 	}
 }
@@ -482,7 +481,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(never_worse_than_what_nccl_chose),
-		cmocka_unit_test(hosts_that_differ_move_no_less_than_nccls),
+		cmocka_unit_test(hosts_that_differ_move_no_less_than_nccls_but_for_one),
 	};
 
 	return cmocka_run_group_tests_name("plan/chosen", tests, NULL, NULL);

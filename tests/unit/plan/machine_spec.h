@@ -1,6 +1,6 @@
 /* Machines for the tests of the planner: described by a few numbers, built as graphs with known capacities. */
-#ifndef TRIBUTARY_TESTS_UNIT_PLAN_MACHINE_H
-#define TRIBUTARY_TESTS_UNIT_PLAN_MACHINE_H
+#ifndef TRIBUTARY_TESTS_UNIT_PLAN_MACHINE_SPEC_H
+#define TRIBUTARY_TESTS_UNIT_PLAN_MACHINE_SPEC_H
 
 #include "tributary/plan.h"
 
