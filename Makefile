@@ -116,7 +116,7 @@ STANDIN_SRC :=
 endif
 ifneq ($(SAN),)
 # Long computations that touch little memory come last: a run that is cut has done what finds most.
-COMPUTING := tests/unit/plan/% tests/unit/measure/% tests/unit/simulate/%
+COMPUTING := tests/unit/plan/% tests/unit/clusterprobe/fabric% tests/unit/measure/% tests/unit/simulate/%
 UNIT_SRC := $(filter-out $(COMPUTING),$(UNIT_SRC)) $(filter $(COMPUTING),$(UNIT_SRC))
 endif
 ifeq ($(SAN),thread)

@@ -20,7 +20,7 @@ check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (
 	+$(Q)$(MAKE) O='$(O)' CC='$(CC)' SAN='$(SAN)' FAULTS='$(FAULTS)' V='$(V)' TIMEOUT='$(TIMEOUT)' T='$(T)' run-check
 
 # Each variable is for those alone that take it away again: the plugin warns of a TRIBUTARY_ name that it does not know.
-LONG_UNITS := /unit/measure/ /unit/ncclxml/ /unit/plan/
+LONG_UNITS := /unit/clusterprobe/fabric /unit/measure/ /unit/ncclxml/ /unit/plan/
 unit_env = $(if $(call among,$(LONG_UNITS),$(1)),,env -u TRIBUTARY_TEST_LONG -u TRIBUTARY_TEST_SEEDS )$(call unit_places,$(1))
 among = $(strip $(foreach l,$(1),$(findstring $(l),$(2))))
 unit_places = $(if $(findstring /unit/command/,$(1))$(findstring /unit/daemon/,$(1))$(findstring /unit/measure/,$(1))$(findstring /unit/plan/machines,$(1)),TRIBUTARY_SOURCE='\''$(CURDIR)'\'' TRIBUTARY_BUILD='\''$(abspath $(O))'\'')
@@ -107,6 +107,7 @@ check-gpu: ## needs a GPU and PyTorch: several ranks share it and talk through t
 ABI_LIST ?= src/plugin/exports.txt
 GATE_PLUGIN ?= $(O)/libnccl-net-tributary.so
 GATE_ROOT ?= .
+WORDS ?= tests/gates/words.txt
 
 check-abi: $(if $(filter $(O)/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)) ## the plugin exports what src/plugin/exports.txt lists, and needs libc alone
 	@tests/gates/abi '$(GATE_PLUGIN)' '$(ABI_LIST)'
@@ -121,7 +122,7 @@ check-size: ## no function over 120 lines, no file over 700
 	@cd '$(GATE_ROOT)' && awk -f '$(CURDIR)/tests/gates/size.awk' $$(find src include perf tests -name '*.[ch]' 2>/dev/null | sort)
 
 check-words: ## names as tests/gates/words.txt has them, functions with the name of their folder or file
-	@$(PYTHON) tests/gates/words.py '$(GATE_ROOT)' tests/gates/words.txt
+	@$(PYTHON) tests/gates/words.py '$(GATE_ROOT)' '$(WORDS)'
 
 check-docs: ## every warning is in docs/troubleshooting.md, every relative link of the docs leads somewhere
 	@$(PYTHON) tests/gates/docs.py '$(GATE_ROOT)'

@@ -36,7 +36,7 @@ struct clusterprobe_placement {
 	char address[CLUSTERPROBE_ADDRESS_TEXT_BYTES]; /* where rank 0 listens; "": nobody says */
 	uint16_t port;
 };
-/* get: as getenv. master: ADDRESS or ADDRESS:PORT or [ADDRESS]:PORT, in placement of what the environment says; may be NULL. */
+/* get: as getenv. master: ADDRESS or ADDRESS:PORT or [ADDRESS]:PORT, in place of what the environment says; may be NULL. */
 int clusterprobe_placement_find(const char *(*get)(const char *name), const char *master,
 				struct clusterprobe_placement *ret, struct diag *diag);
 
@@ -119,14 +119,14 @@ struct clusterprobe_control {
 	int fd;
 	struct control_channel channel;
 };
-/* Sends a message, as far as the socket takes it; clusterprobe_control_step sends the rest. -errno: the control is dead. */
+/* Sends a message, as far as the socket takes it; clusterprobe_control_step sends the rest. -errno: the connection is dead. */
 int clusterprobe_control_say(struct clusterprobe_control *control, const struct clusterprobe_message *message);
 /* 1: *ret is there; 0: not yet; -errno: dead, control->channel.why. */
 int clusterprobe_control_step(struct clusterprobe_control *control, struct clusterprobe_message *ret);
 short clusterprobe_control_events(const struct clusterprobe_control *control);
 void clusterprobe_control_fini(struct clusterprobe_control *control);
 
-/* -------------------------------------------------------------------------------------------------------------- port.c */
+/* -------------------------------------------------------------------------------------------------------------- data.c */
 
 /* Takes data of this run, in threads of its own. */
 struct clusterprobe_receiver;

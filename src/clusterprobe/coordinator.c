@@ -386,7 +386,7 @@ static int start(struct coordinator *coordinator)
 		return r;
 	coordinator->worker_setup = *coordinator->setup;
 	coordinator->worker_setup.over = &coordinator->over;
-	r = sys_thread_start(run_worker, coordinator, "member", &coordinator->worker);
+	r = sys_thread_start(run_worker, coordinator, "worker", &coordinator->worker);
 	coordinator->has_worker = r == 0;
 	return r;
 }

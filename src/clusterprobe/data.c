@@ -99,7 +99,7 @@ static void *serve(void *arg)
 			clusterprobe_stream_take(&peer->stream, buffer);
 	}
 	free(buffer);
-	/* The sender's round may end before it is counted here: it is known until another takes its placement. */
+	/* The sender's round may end before it is counted here: it is known until another takes its place. */
 	pthread_mutex_lock(&peer->port->lock);
 	peer->last = received(peer);
 	peer->ended = true;

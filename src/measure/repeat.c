@@ -355,7 +355,7 @@ static void find_windows(struct analysis *analysis)
 	}
 }
 
-/* --------------------------------------------------------------------------------------------------------- verdicts */
+/* --------------------------------------------------------------------------------------------------------- results */
 
 /* Repetitions in which the total, or one flow, is far from the middle one. */
 static void drop_outliers(struct analysis *analysis, size_t index)

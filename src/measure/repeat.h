@@ -51,7 +51,7 @@ int measure_series_add(struct measure_series *series, const double *rates, uint3
 /* Mean of a flow over the repetitions that count, and its standard error; 0 when there are none. */
 double measure_series_flow(const struct measure_series *series, size_t flow, double *ret_error_Bps);
 
-/* Judges all together: what was disturbed is found in their common time. -ENOMEM. */
+/* Analyses all together: what was disturbed is found in their common time. -ENOMEM. */
 int measure_repeat_analyse(struct measure_series *series, size_t count);
 
 /* Two-sided 95 % quantile of Student's t. */

@@ -1,7 +1,7 @@
 """words.py ROOT WORDS: names of the code in ROOT/src.
 
-No identifier below a folder has one of the words that WORDS lists for it: another one took its place.  And every function
-that a header declares begins with the name of a folder on its way, of the header, or of a file of its folder; what
+No identifier below a folder has one of the words that WORDS lists for it, nor that word and an s: another one took its place.
+And every function that a header declares (not those that it defines, nor behind an attribute) begins with the name of a folder on its way, of the header, or of a file of its folder; what
 PREFIXES lists may be called otherwise.  Exit status 1 when a rule is broken, 2 when there is nothing to check.
 """
 import os
@@ -42,7 +42,8 @@ def main(root, words):
             rules = {old: new for below, old, new in banned if path.startswith(below)}
             for number, text in enumerate(code.split("\n"), 1):
                 for identifier in re.findall(r"[A-Za-z_]\w*", text) if rules else ():
-                    for old in rules.keys() & set(identifier.lower().split("_")):
+                    parts = set(identifier.lower().split("_"))
+                    for old in [old for old in rules if {old, old + "s"} & parts]:
                         print("%s:%d: %s: say %s in place of %s" % (path, number, identifier, rules[old], old))
                         bad = True
             if not name.endswith(".h"):
@@ -53,8 +54,8 @@ def main(root, words):
                     print("%s:%d: %s does not begin with the name of its folder or file"
                           % (path, code.count("\n", 0, match.start()) + 1, function))
                     bad = True
-    if not files:
-        print("check-words: no file to check")
+    if not files or not banned:
+        print("check-words: nothing to check")
         return 2
     return 1 if bad else 0
 

@@ -8,7 +8,7 @@ void channels_begin(const struct topology *topology, const struct plan_request *
 		    const char *maker, struct channels *ret);
 /* What NCCL believes of each channel, as it counts. */
 void channels_believe(struct channels *channels, enum plan_pattern pattern, double intra_GBps, double inter_GBps);
-/* Judges channels that are not ours; has[] is set. -errno with the reason in *diag. */
+/* Verifies channels that are not ours; has[] is set. -errno with the reason in *diag. */
 int channels_verify_other(struct channels *channels, enum plan_pattern pattern, struct diag *diag);
 
 #endif

@@ -151,7 +151,7 @@ static void what_waits_for_a_gap_has_come(void **state)
 		/* Joined on the way, and counted as one. */
 		{ { 0 }, { 64000, 10, 3, 1000 }, 64000 },
 		{ { 64000, 10, 3, 1000 }, { 128000, 20, 3, 1000 }, 64000 },
-		/* Ten had come twice before; of what came since, half was out of order, and has its placement by now. */
+		/* Ten had come twice before; of what came since, half was out of order, and has its place by now. */
 		{ { 10000, 20, 0, 1000 }, { 30000, 40, 10, 1000 }, 20000 },
 		/* A connection that has made way for another. */
 		{ { 10000, 10, 0, 1000 }, { 0, 0, 0, 0 }, 0 },

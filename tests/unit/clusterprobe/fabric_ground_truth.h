@@ -1,6 +1,6 @@
 /* Made-up fabrics whose leaves are known, and a probe that measures them: fair rates of src/simulate, with noise. */
-#ifndef TRIBUTARY_TESTS_UNIT_MEASURE_FABRIC_TRUTH_H
-#define TRIBUTARY_TESTS_UNIT_MEASURE_FABRIC_TRUTH_H
+#ifndef TRIBUTARY_TESTS_UNIT_CLUSTERPROBE_FABRIC_GROUND_TRUTH_H
+#define TRIBUTARY_TESTS_UNIT_CLUSTERPROBE_FABRIC_GROUND_TRUTH_H
 
 #include "clusterprobe/fabric.h"
 

@@ -83,7 +83,7 @@ static int wait_for(struct clusterprobe_control *control, struct clusterprobe_me
 /* A worker that measures nothing: all that it says it has made up. */
 struct actor {
 	struct clusterprobe_setup setup;
-	uint16_t latency_from_nowhere;     /* in placement of the host that it should talk to */
+	uint16_t latency_from_nowhere;     /* in place of the host that it should talk to */
 	struct in_addr to;                 /* where rank 0 is */
 	struct clusterprobe_address first; /* of rank 0's host, as it is told */
 	pthread_t thread;

@@ -1,6 +1,6 @@
 /* Machines for the tests of measuring: built by hand, or at random from a seed. */
-#ifndef TRIBUTARY_TESTS_UNIT_MEASURE_TRUTH_H
-#define TRIBUTARY_TESTS_UNIT_MEASURE_TRUTH_H
+#ifndef TRIBUTARY_TESTS_UNIT_MEASURE_GROUND_TRUTH_H
+#define TRIBUTARY_TESTS_UNIT_MEASURE_GROUND_TRUTH_H
 
 #include "measure/simulate_probe.h"
 
