@@ -87,12 +87,12 @@ csources = $(sort $(shell find $(wildcard $(1)) -name '*.c' 2>/dev/null))
 objects = $(patsubst %.c,$(O)/obj/%.o,$(1))
 find_c = $(if $(wildcard $(1)),$(call csources,$(1)))
 
-# What the plugin is made of.  measure, clusterprobe, simulate, discover, the XML reader and the placing of jobs belong to the command alone, and
+# What the plugin is made of.  measure, clusterprobe, simulate, discover, the readers of XML and of switches, and the placing of jobs belong to the command alone, and
 # the aggregator to tributaryd.
-PLUGIN_DIRS := $(addprefix src/,base gpu topology reduce plan ncclxml profile transport aggregate plugin)
+PLUGIN_DIRS := $(addprefix src/,base gpu topology cluster reduce plan ncclxml profile transport aggregate plugin)
 COMMAND_DIRS := $(addprefix src/,measure clusterprobe simulate discover)
-PLUGIN_SRC := $(filter-out src/ncclxml/read/% src/plan/place% src/aggregate/aggregator/%,$(call find_c,$(PLUGIN_DIRS)))
-LIB_SRC := $(sort $(PLUGIN_SRC) $(wildcard src/plan/place*.c) $(call find_c,src/ncclxml/read src/aggregate/aggregator $(COMMAND_DIRS)))
+PLUGIN_SRC := $(filter-out src/ncclxml/read/% src/cluster/read/% src/plan/place% src/aggregate/aggregator/%,$(call find_c,$(PLUGIN_DIRS)))
+LIB_SRC := $(sort $(PLUGIN_SRC) $(wildcard src/plan/place*.c) $(call find_c,src/ncclxml/read src/cluster/read src/aggregate/aggregator $(COMMAND_DIRS)))
 COMMAND_SRC := $(call find_c,src/command)
 DAEMON_SRC := $(call find_c,src/daemon)
 PERF_COMMON_SRC := $(call find_c,perf/common)

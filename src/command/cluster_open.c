@@ -1,7 +1,7 @@
 #include "command/cluster_open.h"
 
 #include "command/command.h"
-#include "discover/cluster_any.h"
+#include "cluster/read/any.h"
 
 #include "base/log.h"
 

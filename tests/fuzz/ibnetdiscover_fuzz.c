@@ -2,8 +2,8 @@
  * What ibnetdiscover prints, as bytes from anybody. What is read is within its bounds, and written in our own form it means the
  * same.
  */
-#include "discover/ibnetdiscover.h"
-#include "discover/wiring.h"
+#include "cluster/read/ibnetdiscover.h"
+#include "cluster/read/wiring.h"
 
 #include "declared_fuzz.h"
 

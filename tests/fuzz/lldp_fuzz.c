@@ -2,8 +2,8 @@
  * What lldpctl prints, as bytes from anybody. What is read is within its bounds, and written in our own form it means the
  * same.
  */
-#include "discover/lldp.h"
-#include "discover/wiring.h"
+#include "cluster/read/lldp.h"
+#include "cluster/read/wiring.h"
 
 #include "declared_fuzz.h"
 

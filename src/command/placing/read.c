@@ -5,7 +5,7 @@
 #include "base/parse.h"
 #include "command/command.h"
 #include "command/file.h"
-#include "topology/cluster_text.h"
+#include "cluster/text.h"
 
 #include <errno.h>
 #include <stdlib.h>

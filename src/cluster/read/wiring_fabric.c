@@ -8,7 +8,7 @@
  *   hosts are on other switches too; and a switch whose hosts are on several others that have none in common, because leaves
  *   part hosts into groups and a network for all of them does not.
  */
-#include "discover/wiring_internal.h"
+#include "cluster/read/wiring_internal.h"
 
 #include <errno.h>
 #include <fnmatch.h>

@@ -3,7 +3,7 @@
 
 #include "base/parse.h"
 #include "base/sys.h"
-#include "topology/cluster_text.h"
+#include "cluster/text.h"
 #include "topology/internal.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 #include "declared.h"
 
 #include "base/sys.h"
-#include "discover/cluster_any.h"
+#include "cluster/read/any.h"
 
 #include <errno.h>
 #include <setjmp.h>

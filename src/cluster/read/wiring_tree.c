@@ -1,5 +1,5 @@
 /* A tree of what is cabled: groups of switches, levels, rates. */
-#include "discover/wiring_tree.h"
+#include "cluster/read/wiring_tree.h"
 
 #include "base/log.h"
 #include "base/sys.h"

@@ -1,6 +1,6 @@
 /* An InfiniBand fabric as `ibnetdiscover` prints it, made into a cluster. docs/cluster-file.md says how. Pure. */
-#ifndef TRIBUTARY_DISCOVER_IBNETDISCOVER_H
-#define TRIBUTARY_DISCOVER_IBNETDISCOVER_H
+#ifndef TRIBUTARY_CLUSTER_READ_IBNETDISCOVER_H
+#define TRIBUTARY_CLUSTER_READ_IBNETDISCOVER_H
 
 #include <stdbool.h>
 #include <stddef.h>

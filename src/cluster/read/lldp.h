@@ -2,8 +2,8 @@
  * What hosts and switches hear by LLDP, as `lldpctl -f json` (or json0) prints it, made into a cluster: one host's, or
  * those of many in one file. docs/cluster-file.md says in which forms. Pure.
  */
-#ifndef TRIBUTARY_DISCOVER_LLDP_H
-#define TRIBUTARY_DISCOVER_LLDP_H
+#ifndef TRIBUTARY_CLUSTER_READ_LLDP_H
+#define TRIBUTARY_CLUSTER_READ_LLDP_H
 
 #include <stddef.h>
 

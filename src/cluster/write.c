@@ -2,7 +2,7 @@
  * The canonical text of a cluster: switches from the top down, then hosts by leaf, those whose names differ in a number
  * alone in one line, then aggregators. Two files that mean the same give the same text.
  */
-#include "topology/cluster_text.h"
+#include "cluster/text.h"
 
 #include "base/sys.h"
 

@@ -1,8 +1,8 @@
 /* The tree while it is being made: wiring_tree.c makes it, wiring_notes.c says what is odd about it. */
-#ifndef TRIBUTARY_DISCOVER_WIRING_TREE_H
-#define TRIBUTARY_DISCOVER_WIRING_TREE_H
+#ifndef TRIBUTARY_CLUSTER_READ_WIRING_TREE_H
+#define TRIBUTARY_CLUSTER_READ_WIRING_TREE_H
 
-#include "discover/wiring_internal.h"
+#include "cluster/read/wiring_internal.h"
 
 struct wiring_tree {
 	struct wiring *wiring;

@@ -15,9 +15,9 @@
  *     CA    10  1 0x0002c90300a1b2c1 4x EDR - SW     3  1 0x0002c903006e1430 ( 'node1 mlx5_0' - 'leaf1' )
  *     SW     3  2 0x0002c903006e1430 4x SDR                                    'leaf1'
  */
-#include "discover/ibnetdiscover.h"
+#include "cluster/read/ibnetdiscover.h"
 
-#include "discover/wiring.h"
+#include "cluster/read/wiring.h"
 
 #include "base/log.h"
 

@@ -9,7 +9,7 @@
  * A switch may stand above or below the one that names it. LinkSpeed is of the link to the switch above; Slurm gives it no
  * unit and makes no use of it, so a number without a unit says nothing here.
  */
-#include "topology/cluster_text.h"
+#include "cluster/text.h"
 
 #include "base/sys.h"
 

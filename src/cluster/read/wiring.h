@@ -15,8 +15,8 @@
  *
  * Networks for storage and management are left out, as far as they can be told (wiring_fabric.c); a user can leave out more.
  */
-#ifndef TRIBUTARY_DISCOVER_WIRING_H
-#define TRIBUTARY_DISCOVER_WIRING_H
+#ifndef TRIBUTARY_CLUSTER_READ_WIRING_H
+#define TRIBUTARY_CLUSTER_READ_WIRING_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* A cluster as far as it has been read; and the whole of it, checked and in order. */
-#include "topology/cluster_text.h"
+#include "cluster/text.h"
 
 #include "base/sys.h"
 #include "topology/internal.h"

@@ -2,8 +2,8 @@
  * What the readers of cluster files share: words with their places, lists of hosts, and the cluster as far as it has
  * been read. Pure.
  */
-#ifndef TRIBUTARY_TOPOLOGY_CLUSTER_TEXT_H
-#define TRIBUTARY_TOPOLOGY_CLUSTER_TEXT_H
+#ifndef TRIBUTARY_CLUSTER_TEXT_H
+#define TRIBUTARY_CLUSTER_TEXT_H
 
 #include "tributary/cluster.h"
 

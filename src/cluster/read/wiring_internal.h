@@ -3,10 +3,10 @@
  * wiring_management.c (what names tell), wiring_pairs.c (who is cabled to whom), wiring_tree.c (the tree that it makes),
  * wiring_notes.c (what the user is told).
  */
-#ifndef TRIBUTARY_DISCOVER_WIRING_INTERNAL_H
-#define TRIBUTARY_DISCOVER_WIRING_INTERNAL_H
+#ifndef TRIBUTARY_CLUSTER_READ_WIRING_INTERNAL_H
+#define TRIBUTARY_CLUSTER_READ_WIRING_INTERNAL_H
 
-#include "discover/wiring.h"
+#include "cluster/read/wiring.h"
 
 #include <stdio.h>
 

@@ -3,11 +3,11 @@
  * InfiniBand subnet says, which are told by their content. The plugin takes none of the latter: `tributary cluster show
  * FILE --text` writes them in our own form. Forms that say the same and are not read are named, with the one that is.
  */
-#ifndef TRIBUTARY_DISCOVER_CLUSTER_ANY_H
-#define TRIBUTARY_DISCOVER_CLUSTER_ANY_H
+#ifndef TRIBUTARY_CLUSTER_READ_ANY_H
+#define TRIBUTARY_CLUSTER_READ_ANY_H
 
 #include "base/log.h"
-#include "discover/wiring.h"
+#include "cluster/read/wiring.h"
 #include "tributary/cluster.h"
 
 #include <stddef.h>

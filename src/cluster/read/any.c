@@ -1,7 +1,7 @@
-#include "discover/cluster_any.h"
+#include "cluster/read/any.h"
 
-#include "discover/ibnetdiscover.h"
-#include "discover/lldp.h"
+#include "cluster/read/ibnetdiscover.h"
+#include "cluster/read/lldp.h"
 
 #include "base/sys.h"
 #include "profile/text_file.h"

@@ -1,5 +1,5 @@
 /* What is cabled becomes a tree: leaves, levels, rates; what is no tree is made one, or refused. */
-#include "discover/wiring.h"
+#include "cluster/read/wiring.h"
 
 #include "base/log.h"
 #include "base/sys.h"

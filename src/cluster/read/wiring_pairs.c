@@ -1,5 +1,5 @@
 /* Pairs of machines that are cabled, and for each host its switches. */
-#include "discover/wiring_internal.h"
+#include "cluster/read/wiring_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  * The documents of one file, and whose each is; then the neighbours in them. Both of lldpctl's JSON forms: "json", in which
  * what is there once is an object and several are an array, and "json0", in which all is an array.
  */
-#include "discover/lldp.h"
+#include "cluster/read/lldp.h"
 
-#include "discover/wiring.h"
+#include "cluster/read/wiring.h"
 
 #include "base/log.h"
 

@@ -14,7 +14,7 @@
  * The plugin reads this and links libc alone, so this is no reader of YAML: lines of "KEY: VALUE" and dashes, indented by
  * spaces, which is how Slurm documents the file and how people write it. Anything else of YAML is refused by its name.
  */
-#include "topology/cluster_text.h"
+#include "cluster/text.h"
 
 #include "base/sys.h"
 

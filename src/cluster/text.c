@@ -1,5 +1,5 @@
 /* Words of a cluster file, from anybody; the text may end anywhere. */
-#include "topology/cluster_text.h"
+#include "cluster/text.h"
 
 #include "base/parse.h"
 

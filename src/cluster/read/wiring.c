@@ -1,5 +1,5 @@
 /* What is told of machines and cables; wiring_tree.c makes a cluster of it. */
-#include "discover/wiring_internal.h"
+#include "cluster/read/wiring_internal.h"
 
 #include "base/sys.h"
 
