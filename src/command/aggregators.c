@@ -9,7 +9,7 @@
 #include "command/cluster_open.h"
 #include "command/json.h"
 #include "command/term.h"
-#include "profile/cluster_file.h"
+#include "cluster/file.h"
 
 #include <errno.h>
 #include <inttypes.h>

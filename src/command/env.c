@@ -5,7 +5,7 @@
 #include "base/params.h"
 #include "base/parse.h"
 #include "command/json.h"
-#include "profile/cluster_file.h"
+#include "cluster/file.h"
 #include "profile/fingerprint.h"
 #include "profile/profile.h"
 #include "profile/store.h"

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/params.h"
-#include "profile/cluster_file.h"
+#include "cluster/file.h"
 #include "profile/fingerprint.h"
 #include "profile/store.h"
 #include "profile/store_places.h"

@@ -3,9 +3,9 @@
 
 #include "base/params.h"
 #include "base/sys.h"
+#include "base/text_file.h"
 #include "profile/fingerprint_lines.h"
 #include "profile/profile_text.h"
-#include "profile/text_file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "cluster/read/lldp.h"
 
 #include "base/sys.h"
-#include "profile/text_file.h"
+#include "base/text_file.h"
 
 #include <errno.h>
 #include <string.h>

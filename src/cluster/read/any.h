@@ -1,5 +1,5 @@
 /*
- * A cluster file for the command: of any form that the plugin reads (profile/cluster_file.h), and what LLDP or an
+ * A cluster file for the command: of any form that the plugin reads (cluster/file.h), and what LLDP or an
  * InfiniBand subnet says, which are told by their content. The plugin takes none of the latter: `tributary cluster show
  * FILE --text` writes them in our own form. Forms that say the same and are not read are named, with the one that is.
  */

@@ -2,8 +2,8 @@
  * Where the cluster is from: the file that TRIBUTARY_CLUSTER names, else the profile. For the plugin and the daemon;
  * tributary/cluster.h reads the text.
  */
-#ifndef TRIBUTARY_PROFILE_CLUSTER_FILE_H
-#define TRIBUTARY_PROFILE_CLUSTER_FILE_H
+#ifndef TRIBUTARY_CLUSTER_FILE_H
+#define TRIBUTARY_CLUSTER_FILE_H
 
 #include "base/log.h"
 #include "tributary/cluster.h"

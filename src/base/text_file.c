@@ -1,4 +1,4 @@
-#include "profile/text_file.h"
+#include "base/text_file.h"
 
 #include "base/sys.h"
 

@@ -1,6 +1,6 @@
 /* A text file, bounded, from a path that somebody gave. The plugin reads such files, so nothing but libc is needed. */
-#ifndef TRIBUTARY_PROFILE_TEXT_FILE_H
-#define TRIBUTARY_PROFILE_TEXT_FILE_H
+#ifndef TRIBUTARY_BASE_TEXT_FILE_H
+#define TRIBUTARY_BASE_TEXT_FILE_H
 
 #include "base/log.h"
 

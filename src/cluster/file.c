@@ -1,9 +1,9 @@
-#include "profile/cluster_file.h"
+#include "cluster/file.h"
 
 #include "base/params.h"
 #include "base/sys.h"
+#include "base/text_file.h"
 #include "profile/profile.h"
-#include "profile/text_file.h"
 
 #include <errno.h>
 #include <string.h>

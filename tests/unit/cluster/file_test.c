@@ -1,5 +1,5 @@
 /* Which cluster a process is in: the file that is named, else the profile's, else none. */
-#include "profile/cluster_file.h"
+#include "cluster/file.h"
 
 #include "base/params.h"
 #include "profile/profile.h"
