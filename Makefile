@@ -87,8 +87,8 @@ csources = $(sort $(shell find $(wildcard $(1)) -name '*.c' 2>/dev/null))
 objects = $(patsubst %.c,$(O)/obj/%.o,$(1))
 find_c = $(if $(wildcard $(1)),$(call csources,$(1)))
 
-# What the plugin is made of.  measure, clusterprobe, simulate, discover, the readers of XML and of switches, and the placing of jobs belong to the command alone, and
-# the aggregator to tributaryd.
+# What the plugin is made of.  measure, clusterprobe, simulate, discover, the readers of XML and of switches, and the placing
+# of jobs belong to the command alone, and the aggregator to tributaryd.
 PLUGIN_DIRS := $(addprefix src/,base gpu topology cluster reduce plan ncclxml profile transport aggregate plugin)
 COMMAND_DIRS := $(addprefix src/,measure clusterprobe simulate discover)
 PLUGIN_SRC := $(filter-out src/ncclxml/read/% src/cluster/read/% src/plan/place% src/aggregate/aggregator/%,$(call find_c,$(PLUGIN_DIRS)))

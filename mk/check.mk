@@ -13,7 +13,7 @@ GATES :=
 endif
 TESTBED_CHECK := $(wildcard tests/testbed/check)
 
-.PHONY: check run-check check-asan check-tsan check-faults check-long check-late run-late check-clang check-gpu check-vm deps-vm $(GATES)
+.PHONY: check run-check check-asan check-tsan check-faults check-long check-late run-late check-clang check-gpu check-vm $(GATES)
 
 check: deps-check ## unit tests, conformance, fuzz corpora, test-bed and gates (T=name: only those)
 	+$(Q)$(after_deps) WERROR='$(WERROR)' all tests

@@ -1,4 +1,4 @@
-/* Messages of the clusterprobe, little-endian, byte by byte; this file alone knows an offset. */
+/* The messages of a cluster measurement, little-endian, byte by byte; this file alone knows an offset. */
 #include "clusterprobe/clusterprobe.h"
 
 #include "base/cursor.h"

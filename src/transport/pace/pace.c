@@ -270,8 +270,8 @@ static void unscheduled_look(struct pace *pace)
 	atomic_store_explicit(&pace->unscheduled_bytes, bytes < UNSCHEDULED_LEAST_BYTES ? 0 : bytes,
 			      memory_order_relaxed);
 	/*
-	 * At the beginning others are about to connect, of which it would hear too late. Who competed begins again after a rest,
-	 * but not while one host goes on sending alone: then its kernel has no bound either, and theirs still have.
+	 * Not at the beginning: others are about to connect. Nor after a rest where several hosts compete: they all begin again.
+	 * While one goes on sending alone it may: our kernel does not bound that connection, and still bounds theirs.
 	 */
 	alone = pace->messages >= UNSCHEDULED_KNOWN && one_sender_alone(pace) &&
 		(hosts < 2 || pace->senders || pace->event_ns < pace->message_ns + ALONE_AFTER_NS);

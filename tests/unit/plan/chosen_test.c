@@ -48,13 +48,14 @@ struct gains {
 
 /*
  * What is reached of the possible gain, so that less fails. Nine tenths are sought everywhere; where a set has less, ring
- * and tree would need unequal numbers of channels (docs/planner.md). For either number of hosts oci-h100 on two, whose
- * search runs out of work, has the least; all others reach seven tenths.
+ * and tree would need unequal numbers of channels (docs/planner.md). "Others" are the cases of "either" but for one machine,
+ * whose search for either number of hosts runs out of work.
  */
+static const char search_ends_early[] = "oci-h100-2n";
 static const struct {
 	double least_share;
 	unsigned less_permille; /* of the cases in which more than a tenth could be gained, those with less than 0.9 */
-} gain_floors[3] = { { 0.97, 0 }, { 0.7, 50 }, { 0.44, 142 } };
+} gain_floors[4] = { { 0.97, 0 }, { 0.7, 50 }, { 0.44, 142 }, { 0.7, 131 } };
 
 /* The value of an attribute in [at, end), or NULL. */
 static const char *attribute(const char *at, const char *end, const char *name)
@@ -268,7 +269,7 @@ static void print_case(const struct comparison *comparison, const char *name, en
 }
 
 static void compare(struct comparison *comparison, const char *name, enum plan_pattern pattern,
-		    enum deviation deviation, unsigned seed, struct gains gains[3])
+		    enum deviation deviation, unsigned seed, struct gains gains[4])
 {
 	const struct graph_xml_graph *graph = graph_of(comparison, pattern);
 	struct diag diag = { .text = "" };
@@ -285,10 +286,12 @@ static void compare(struct comparison *comparison, const char *name, enum plan_p
 	count_case(&gains[1], &outcome, set_total(comparison, &outcome.set, pattern));
 	if (outcome.has_either)
 		count_case(&gains[2], &outcome, set_total(comparison, &outcome.either, pattern));
+	if (outcome.has_either && strcmp(name, search_ends_early) != 0)
+		count_case(&gains[3], &outcome, set_total(comparison, &outcome.either, pattern));
 	gains[2].none += !outcome.has_either;
 }
 
-static void compare_machine(const char *folder, size_t at, struct gains gains[3])
+static void compare_machine(const char *folder, size_t at, struct gains gains[4])
 {
 	for (int deviation = 0; deviation < DEVIATION_COUNT; deviation++) {
 		for (unsigned seed = 0; seed < (deviation == NOMINAL ? 1 : SEEDS); seed++) {
@@ -309,7 +312,7 @@ static void compare_machine(const char *folder, size_t at, struct gains gains[3]
 static void never_worse_than_what_nccl_chose(void **state)
 {
 	const char *folder = getenv("TRIBUTARY_TEST_TOPOLOGIES");
-	struct gains gains[3] = { { .name = "plan" }, { .name = "set" }, { .name = "either" } };
+	struct gains gains[4] = { { .name = "plan" }, { .name = "set" }, { .name = "either" }, { .name = "others" } };
 
 	(void)state;
 	if (!folder) {
@@ -318,28 +321,29 @@ static void never_worse_than_what_nccl_chose(void **state)
 	}
 	print_message("channels and GB/s of all together\n%-20s %s %-12s   | %-11s | %-11s | %-11s | %-11s | %8s\n",
 		      "machine, hosts", "    ", "deviation", "NCCL", "best plan", "set", "set, either", "bound");
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		gains[i] = (struct gains){ gains[i].name, .least_ratio = 9, .least_share = 9,
 					   .least_of_best = { 9, 9 } };
 	for (size_t i = 0; i < nccl_chose_count; i++)
 		compare_machine(folder, i, gains);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		print_message(
 			"%-6s: %u cases, %u without; %u below NCCL's, least %.4f of it; in %u more than 10 %% could "
 			"be gained, of which at least %.1f %% were, and in %u less than 90 %%\n",
 			gains[i].name, gains[i].cases, gains[i].none, gains[i].worse, gains[i].least_ratio,
 			gains[i].possible, 100 * gains[i].least_share, gains[i].less);
 	assert_true(gains[0].cases > 0);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		assert_int_equal(gains[i].worse, 0);
 		assert_true(gains[i].least_share >= gain_floors[i].least_share);
 		assert_true(gains[i].less * 1000 <= gains[i].possible * gain_floors[i].less_permille);
 	}
 	/* Few channels may cost a set 1 % of the best. */
 	assert_true(gains[1].least_of_best[PLAN_RING] >= 0.93 && gains[1].least_of_best[PLAN_TREE] >= 0.93);
-	/* For either number of hosts 85 % of what was found for each in the same time; oci-h100's longer search finds more. */
+	/* Channels for either number of hosts: within a tenth of what was found for each in the same time. */
 	assert_int_equal(gains[2].none, 0);
-	assert_true(gains[2].least_of_best[PLAN_RING] >= 0.78 && gains[2].least_of_best[PLAN_TREE] >= 0.84);
+	assert_true(gains[3].least_of_best[PLAN_RING] >= 0.89 && gains[3].least_of_best[PLAN_TREE] >= 0.89);
+	assert_true(gains[2].least_of_best[PLAN_RING] >= 0.78 && gains[2].least_of_best[PLAN_TREE] >= 0.89);
 }
 
 /* ------------------------------------------------------------------------------------------------ hosts that differ */
@@ -395,6 +399,7 @@ static uint64_t moved(const struct host *a, const struct plan *of_a, const struc
 }
 
 struct pairs {
+	unsigned worse_early;              /* of worse: the machine whose search ends early */
 	unsigned cases, worse, unequal;    /* worse: than NCCL's channels on both; unequal: in number */
 	unsigned rests, worse_beside_rest; /* where one host has NCCL's channels */
 	double sum, least;                 /* of the lesser of both hosts' best plans */
@@ -428,6 +433,7 @@ static void try_pair(const char *folder, size_t at, enum deviation deviation, un
 {
 	for (int pattern = PLAN_RING; pattern <= PLAN_TREE; pattern++) {
 		static struct host a, b;
+		unsigned worse;
 
 		if (!load(folder, &nccl_chose_cases[at], &a.comparison))
 			return;
@@ -435,8 +441,11 @@ static void try_pair(const char *folder, size_t at, enum deviation deviation, un
 		deviate(&b.comparison.topology, deviation, 101 + at + 1000 * seed);
 		if (!nominal)
 			deviate(&a.comparison.topology, deviation, 101 + at + 1000 * (seed + 1));
+		worse = pairs[pattern].worse;
 		if (a.comparison.request.hosts > 1)
 			take_pair(&a, &b, (enum plan_pattern)pattern, &pairs[pattern]);
+		if (!strcmp(nccl_chose_cases[at].graph, search_ends_early))
+			pairs[pattern].worse_early += pairs[pattern].worse - worse;
 		topology_fini(&a.comparison.topology);
 		topology_fini(&b.comparison.topology);
 	}
@@ -446,7 +455,7 @@ static void try_pair(const char *folder, size_t at, enum deviation deviation, un
  * Each host plans for itself, and NCCL takes the least number of channels that any has: of many slow ones on one host few
  * are left. What that costs where hosts deviate.
  */
-static void hosts_that_differ_move_no_less_than_nccls_but_for_one(void **state)
+static void hosts_that_differ_move_no_less_than_nccls(void **state)
 {
 	const char *folder = getenv("TRIBUTARY_TEST_TOPOLOGIES");
 	struct pairs pairs[2] = { { .least = 9 }, { .least = 9 } };
@@ -471,7 +480,8 @@ static void hosts_that_differ_move_no_less_than_nccls_but_for_one(void **state)
 			100 * pairs[pattern].sum / pairs[pattern].cases, 100 * pairs[pattern].least);
 	for (int pattern = PLAN_RING; pattern <= PLAN_TREE; pattern++) {
 		assert_true(pairs[pattern].cases > 0);
-		assert_true(pairs[pattern].worse <= (pattern == PLAN_TREE)); /* of 216 */
+		assert_int_equal(pairs[pattern].worse - pairs[pattern].worse_early, 0);
+		assert_true(pairs[pattern].worse_early <= (pattern == PLAN_TREE));
 		assert_int_equal(pairs[pattern].worse_beside_rest, 0);
 		assert_true(pairs[pattern].sum >= 0.97 * pairs[pattern].cases && pairs[pattern].least >= 0.49);
 	}
@@ -481,7 +491,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(never_worse_than_what_nccl_chose),
-		cmocka_unit_test(hosts_that_differ_move_no_less_than_nccls_but_for_one),
+		cmocka_unit_test(hosts_that_differ_move_no_less_than_nccls),
 	};
 
 	return cmocka_run_group_tests_name("plan/chosen", tests, NULL, NULL);

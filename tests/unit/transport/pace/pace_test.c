@@ -516,8 +516,8 @@ static void hosts_share_what_may_come_unscheduled(void **state)
 	pace_free(pace);
 }
 
-/* An exchange of all with all, then rings: who sent to us lately is silent, and our grants would wait behind what we send. */
-static void who_goes_on_alone_begins_more_until_it_rests(void **state)
+/* After an exchange of all with all, a ring: one host goes on, and grants to it would wait behind what we send ourselves. */
+static void the_only_sender_begins_more_until_it_rests(void **state)
 {
 	struct pace_sender senders[2] = { { .host = 1 }, { .host = 2 } };
 	struct pace_message message = { .sender = &senders[0] };
@@ -678,7 +678,7 @@ int main(void)
 		cmocka_unit_test(a_long_path_holds_more),
 		cmocka_unit_test(who_competed_before_a_rest_competes_after_it),
 		cmocka_unit_test(hosts_share_what_may_come_unscheduled),
-		cmocka_unit_test(who_goes_on_alone_begins_more_until_it_rests),
+		cmocka_unit_test(the_only_sender_begins_more_until_it_rests),
 		cmocka_unit_test(one_host_alone_is_granted_at_least_8_MiB),
 		cmocka_unit_test(at_a_fast_port_more_may_come_unscheduled),
 		cmocka_unit_test(of_very_many_hosts_none_begins),
