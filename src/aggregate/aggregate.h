@@ -113,7 +113,7 @@ void aggregate_close_listener(struct aggregate_listener *listener);
 
 /* Counters since the group began, for tests and benchmarks. */
 struct aggregate_counters {
-	uint64_t operations, segments, flat_operations, split_operations;
+	uint64_t operations, segments, flat_operations, part_operations;
 	uint64_t bytes_sent, bytes_received; /* payload */
 	uint64_t bytes_copied; /* by the engine on the host path, apart from reductions; not by transports */
 	uint64_t messages_sent;

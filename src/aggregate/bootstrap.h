@@ -1,6 +1,6 @@
 /*
  * How a group comes together: connections from everybody to everybody, and an agreement over those of the coordinator,
- * the member with the least handle. connect.c makes connections, agree.c says what is said over them. One thread.
+ * the member with the least handle. reach.c makes connections, agree.c says what is said over them. One thread.
  */
 #ifndef TRIBUTARY_AGGREGATE_BOOTSTRAP_H
 #define TRIBUTARY_AGGREGATE_BOOTSTRAP_H
@@ -76,14 +76,10 @@ struct bootstrap {
 	char reason[AGGREGATE_REASON_BYTES];
 };
 
-/* connect.c */
+/* bootstrap.c */
 /* Sets the reason, if there is none yet, and returns -error. */
 int bootstrap_fail(struct bootstrap *bootstrap, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 const char *bootstrap_host(const struct bootstrap *bootstrap, size_t peer);
-/* One step towards the connections with that peer. 1: they stand; 0: not yet. */
-int bootstrap_reach(struct bootstrap *bootstrap, size_t peer);
-/* Takes those who come. */
-int bootstrap_receive_incoming(struct bootstrap *bootstrap);
 void bootstrap_send(struct bootstrap_message *message, struct transport_connection *connection, void *data,
 		    size_t bytes);
 void bootstrap_receive(struct bootstrap_message *message, struct transport_connection *connection, void *data,
@@ -91,6 +87,12 @@ void bootstrap_receive(struct bootstrap_message *message, struct transport_conne
 int bootstrap_step(struct bootstrap *bootstrap, struct bootstrap_message *message);
 /* Waits a little if nothing moved. -ETIMEDOUT after the deadline. */
 int bootstrap_pause(struct bootstrap *bootstrap);
+
+/* reach.c */
+/* One step towards the connections with that peer. 1: they stand; 0: not yet. */
+int bootstrap_reach(struct bootstrap *bootstrap, size_t peer);
+/* Takes those who come. */
+int bootstrap_receive_incoming(struct bootstrap *bootstrap);
 
 /* agree.c */
 /* The whole agreement: bootstrap.group then has its members in order, and every connection stands. */

@@ -355,7 +355,7 @@ static int settle(struct calibration *calibration)
 	lock(group);
 	servers_dismiss(group, 0);
 	/* Nobody's operations. */
-	group->operations_done = group->segments_done = group->flat_done = group->split_done = 0;
+	group->operations_done = group->segments_done = group->flat_done = group->parts_done = 0;
 	group->bytes_sent = group->bytes_received = group->bytes_copied = 0;
 	group->messages_sent = 0;
 	unlock(group);

@@ -114,7 +114,7 @@ bool commit_begin(struct group *group, struct operation *operation)
 		if (operation->segmented_number >= commit->agreed + COMMIT_WINDOW || !plan_for(group, operation))
 			return false;
 	}
-	operation->segment_count = segment_count_of(group, operation->bytes, operation->count);
+	operation->segment_count = group_segment_count(group, operation->bytes, operation->count);
 	operation->commits = !commit->over;
 	if (!operation->commits)
 		return true;
@@ -195,7 +195,7 @@ static void word_received(struct group *group, struct transfer *transfer)
 	agreement->waits--;
 	agreement->heard |= 1U << step;
 	words_take(group, agreement);
-	if (!group->error)
+	if (!group->broken)
 		advance(group);
 }
 
@@ -236,8 +236,8 @@ static void act_upon(struct group *group, const struct agreement *agreement)
 		commit->repairing = operation;
 		recompute_begin(group, commit->recompute, operation);
 	} else {
-		operation->committed = true;
-		group_operation_step(operation);
+		operation->phase = OPERATION_COMMITTED;
+		operation_ready(operation);
 	}
 }
 
@@ -246,11 +246,12 @@ static void advance(struct group *group)
 {
 	struct group_commit *commit = group->commit;
 
-	for (bool moved = true; moved && !group->error;) {
+	for (bool moved = true; moved && !group->broken;) {
 		struct agreement *oldest = commit->first ? &commit->open[commit->agreed % COMMIT_OPEN] : NULL;
 
 		moved = false;
-		if (commit->next && commit->next->drained && commit->begun - commit->agreed < COMMIT_OPEN) {
+		if (commit->next && commit->next->phase == OPERATION_COMMITTING &&
+		    commit->begun - commit->agreed < COMMIT_OPEN) {
 			struct operation *operation = commit->next;
 
 			commit->next = operation->next_commit;
@@ -264,19 +265,19 @@ static void advance(struct group *group)
 	}
 }
 
-void commit_drained(struct group *group, struct operation *operation)
+void commit_drained(struct group *group)
 {
-	if (operation->drained)
-		return;
-	operation->drained = true;
 	advance(group);
 }
 
-void commit_recomputed(struct group *group, struct operation *operation)
+void commit_step(struct group *group, struct operation *operation)
 {
-	group->commit->repairing = NULL;
-	operation->committed = true;
-	group_operation_step(operation);
-	if (!group->error)
-		advance(group);
+	struct group_commit *commit = group->commit;
+
+	if (commit->repairing != operation || !recompute_is_done(commit->recompute))
+		return;
+	commit->repairing = NULL;
+	operation->phase = OPERATION_COMMITTED;
+	operation_ready(operation);
+	advance(group);
 }

@@ -155,10 +155,7 @@ static void turn(struct group *group, struct engine_look *look)
 		if (look->soon || all)
 			group_stir(group, all);
 		stir_by_events(group, look->events, look->event_count);
-		look->progressed |= group_turn(group);
-		members_watch(group, look->now_ns);
-		if (group->servers)
-			servers_turn(group, look->now_ns);
+		look->progressed |= group_turn(group, look->now_ns);
 		look->received |= group->received;
 		look->busy |= !group->error && !group_is_idle(group);
 		look->wants_soon |= group->soon || !group->watched;

@@ -98,41 +98,64 @@ struct queue {
 	uint64_t turn;                               /* of the next to be posted */
 };
 
+/* Between a caller and the engine: the caller frees and posts, the engine ends. */
 enum operation_state { OPERATION_FREE, OPERATION_POSTED, OPERATION_DONE };
+
+/* By the operation's size alone, so that all members choose the same. */
+enum operation_scheme {
+	OPERATION_ALONE,     /* a group of one: the input is the result */
+	OPERATION_FLAT,      /* each member sends all of its input to all others (small.c) */
+	OPERATION_PARTS,     /* one member, or several, sum a part each and send it to all (small.c) */
+	OPERATION_SEGMENTED, /* cut, by the schedule (segment.c) */
+};
+
+/*
+ * Of an operation that is under way. operation_step (progress.c) goes from one to the next when nothing is waited for.
+ *
+ *   phase        waits for                                       next
+ *   MOVING       its messages, or its segments                   COMMITTING, where servers may be lost, else COMMITTED
+ *   COMMITTING   the agreement of all that nothing is missing,   COMMITTED
+ *                or what was missing made again (commit.c)
+ *   COMMITTED    nothing: the result is here                     VERIFYING with TRIBUTARY_VERIFY, else done
+ *   VERIFYING    the others' checksums (check.c)                 done
+ */
+enum operation_phase { OPERATION_MOVING, OPERATION_COMMITTING, OPERATION_COMMITTED, OPERATION_VERIFYING };
 
 struct operation {
 	_Atomic int state; /* enum operation_state; posted by the caller, done by the engine, freed by the caller */
 	struct group *group;
 	struct operation *next_small, *next_segmented; /* in the queues it waits in */
+	struct operation *next_ready;                  /* of those that may go on */
+	bool ready;                                    /* it is one of them */
+	enum operation_scheme scheme;
+	enum operation_phase phase;
 	enum reduce_type type;
 	enum reduce_operation operation;
 	const uint8_t *send;
 	uint8_t *recv;
 	size_t count, bytes;
-	uint64_t number;                 /* in order of posting, from 0 */
-	bool flat, rooted, split;        /* at most one of them */
-	size_t split_parts, split_first; /* how many; whose the first is: the root's */
+	uint64_t number;   /* in order of posting, from 0 */
+	size_t root;       /* the member that hears what all have posted, and sums the first part */
+	size_t part_count; /* parts: one for each of the members from the root on */
 	/* Segmented. */
 	size_t segment_count, next_segment, segments_done;
 	/* Segmented, in groups with servers (commit.c). */
 	struct operation *next_commit; /* in the order of segmented_number */
 	uint64_t segmented_number;
-	uint32_t without;       /* bit i: server i has no part in it, for a calibration */
-	bool commits;           /* it is done when all agree that it is */
-	bool drained, poisoned; /* its segments are through; some brought nothing */
-	bool committed;         /* all agree, and what was missing has been made */
-	uint8_t *kept;          /* the input, where the result overwrites the caller's */
-	size_t kept_bytes;      /* room in it */
+	uint32_t without;  /* bit i: server i has no part in it, for a calibration */
+	bool commits;      /* it is done when all agree that it is */
+	bool poisoned;     /* some of its segments brought nothing */
+	uint8_t *kept;     /* the input, where the result overwrites the caller's */
+	size_t kept_bytes; /* room in it */
 	/* What others must still say about it, and what must still go out. */
 	unsigned waits;
-	bool summed, verified;
 	uint8_t check_out[AGGREGATE_WIRE_OPERATION_BYTES];
 	struct transfer send_check;
 	struct heard_word *words; /* [member] at the member that compares them */
 	uint8_t verify_out[AGGREGATE_WIRE_VERIFY_BYTES], verify_in[SPREAD_STEPS][AGGREGATE_WIRE_VERIFY_BYTES];
 	struct transfer send_verify[SPREAD_STEPS], receive_verify[SPREAD_STEPS];
 	unsigned verify_heard, verify_steps; /* bit i: the word of step i is here; steps that are through, in order */
-	struct exchange *exchange;           /* flat or split: the buffers it was given */
+	struct exchange *exchange;           /* flat or in parts: the buffers it was given */
 	size_t eager_bytes;                  /* what its messages take of a window */
 };
 
@@ -143,11 +166,12 @@ struct heard_word {
 };
 
 /* Buffers of a small operation: one message out, one in from each member. */
+enum { EXCHANGE_TRANSFERS = 4 };
 struct exchange {
 	struct exchange *next;
 	uint8_t *out, *in;                               /* header and payload; [member] the same */
-	struct transfer *sends, *receives;               /* [member] */
-	struct transfer *result_sends, *result_receives; /* [member]; split, rooted */
+	struct transfer *sends, *receives;               /* [member]; the memory of all EXCHANGE_TRANSFERS */
+	struct transfer *result_sends, *result_receives; /* [member]; in parts */
 	size_t missing;                                  /* the same: inputs */
 };
 
@@ -187,8 +211,8 @@ struct segment {
 	/* To the servers that aggregate the leaf, and at the root: what goes ahead of the data. */
 	uint64_t leaf_previous, root_previous;
 	uint16_t root_leaf;
-	struct transfer heads[2];
-	uint8_t head_bytes[2][48];
+	struct transfer head;
+	uint8_t head_bytes[48];
 };
 
 /* Slots of one size. */
@@ -214,6 +238,7 @@ struct group {
 	pthread_mutex_t lock;
 	_Atomic bool wanted;  /* somebody waits for the lock */
 	bool closed;          /* under the lock */
+	int broken;           /* the engine's: 0, or why the group ends after this turn */
 	_Atomic int error;    /* 0, or what every call returns from now on; set when no buffer is in use any more */
 	_Atomic bool refused; /* there was no memory for an operation: the group is to end */
 	int device;
@@ -230,9 +255,9 @@ struct group {
 	struct aggregate_wire_settings settings;
 	bool small_unasked;   /* nothing on the connections of small operations is asked for */
 	bool segments_chosen; /* how long they are, by somebody's wish */
-	size_t rooted_bytes;  /* operations up to this size are summed by one member */
-	size_t split_bytes;   /* those up to this size are split, if they are not exchanged directly */
-	size_t part_bytes;    /* in parts that are no longer than this, or one for each member */
+	size_t rooted_bytes;  /* operations up to this size are one part */
+	size_t parts_bytes;   /* those up to this size are summed in parts, if they are not flat */
+	size_t part_bytes;    /* that are no longer than this, or one for each member */
 	/* Positions: who is where. hosts and leaves are dense. */
 	size_t host_count, leaf_count;
 	uint16_t *host_members, *host_begin; /* members by host; [host_count + 1] */
@@ -248,8 +273,9 @@ struct group {
 	unsigned under_way;                                 /* taken, not done */
 	struct operation *small_first, **small_end;         /* whose first word has not gone out */
 	struct operation *segmented_first, **segmented_end; /* not wholly cut */
+	struct operation *ready_first, **ready_end;         /* that may go on */
 	struct heard_word *words;                           /* [AGGREGATE_MAX_REQUESTS × member] */
-	struct exchange *exchanges, *exchanges_free;        /* all of them, [GROUP_DIRECT_OPERATIONS]; a list */
+	struct exchange *exchanges, *exchanges_free;        /* all of them, [GROUP_FLAT_OPERATIONS]; a list */
 	size_t exchange_bytes;                              /* of one message */
 	size_t eager_bytes;                                 /* of those that are under way */
 
@@ -264,7 +290,7 @@ struct group {
 	bool asked;
 	bool missed; /* events may have come for it while it had no turn. Under the engine's drive */
 
-	_Atomic uint64_t operations_done, segments_done, flat_done, split_done, bytes_sent, bytes_received,
+	_Atomic uint64_t operations_done, segments_done, flat_done, parts_done, bytes_sent, bytes_received,
 		bytes_copied, messages_sent;
 };
 
@@ -284,12 +310,6 @@ static inline unsigned spread_steps(const struct group *group)
 	while ((size_t)1 << steps < group->count)
 		steps++;
 	return steps;
-}
-
-/* Where that member's message is received. */
-static inline uint8_t *exchange_in(const struct group *group, const struct exchange *exchange, size_t member)
-{
-	return exchange->in + member * group->exchange_bytes;
 }
 
 /* 0, or why nothing can be posted any more. */
@@ -341,11 +361,16 @@ struct aggregate_listener {
 	struct aggregate_terms terms;
 };
 
-/* group.c */
+/* setup.c */
 /* An empty group of so many members. Freed by group_free, which accepts half-built ones and NULL. */
 int group_new(struct aggregate_engine *engine, int device, size_t count, struct group **ret);
 /* Everything that follows from the members' facts: who is where, the schedule, the buffers. */
 int group_settle(struct group *group);
+/* All connections; what is in flight is given up. */
+void group_close(struct group *group);
+void group_free(struct group *group);
+
+/* group.c */
 /* By gain_of_group(). assumed: servers that are not yet used count as well. 0 also if there is no memory. */
 unsigned group_gain(const struct group *group, bool assumed);
 /* Bit i: server i is used, and brings too little. All members come to the same. */
@@ -355,26 +380,42 @@ int group_plan(struct group *group, uint32_t without);
 /* What it puts on the links then; the group keeps the one that it has. */
 int group_expect(const struct group *group, uint32_t without, struct schedule_loads *ret);
 void group_find_facts(struct group *group);
-void group_free(struct group *group);
-/* Ends it: closes every connection, and only then lets the callers know. `why` names the member. */
+/* Of an operation of so many bytes and elements. */
+size_t group_segment_count(const struct group *group, size_t bytes, size_t count);
+const char *group_host(const struct group *group, size_t position);
+/*
+ * It is to end: nothing more is begun, and when the turn is through every connection is closed, and only then the callers
+ * know. `why` names the member. The first one counts.
+ */
 void group_break(struct group *group, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* One turn. True: something moved. */
-bool group_turn(struct group *group);
-/* Connections with something under way are worth a look: those that asked for one soon, or all. */
-void group_stir(struct group *group, bool all);
-bool group_is_idle(const struct group *group);
-/* Something that the operation waited for is done: it may be through. */
-void group_operation_step(struct operation *operation);
-/* aggregate_reduce_all, with a part for some servers alone. */
-int group_reduce(struct group *group, const void *send, void *recv, size_t count, enum reduce_type type,
-		 enum reduce_operation operation, uint32_t without, struct operation **ret);
 /* What came from that member, or server, is as long as it had to be; else the group ends with a line that says so. */
 bool group_transfer_came_whole(struct group *group, const struct transfer *transfer, size_t from);
-const char *group_host(const struct group *group, size_t position);
 static inline void group_add(_Atomic uint64_t *counter, uint64_t by)
 {
 	atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
 }
+
+/* operation.c */
+/* Perhaps nothing is missing of it any more: it is looked at later in the turn. */
+void operation_ready(struct operation *operation);
+/* One of its operation.waits is through. */
+void operation_transferred(struct operation *operation);
+/* The same, for transfer.done where the owner is the operation. */
+void operation_sent(struct group *group, struct transfer *transfer);
+/* A message of a small operation, or about one, from or into `data`. Urgent where both sides are at it. */
+void operation_add(struct queue *queue, struct transfer *transfer, struct operation *operation, const void *data,
+		   size_t bytes, enum aggregate_tag kind, void (*done)(struct group *, struct transfer *));
+
+/* progress.c */
+/* One turn. True: something moved. */
+bool group_turn(struct group *group, uint64_t now_ns);
+/* Connections with something under way are worth a look: those that asked for one soon, or all. */
+void group_stir(struct group *group, bool all);
+bool group_is_idle(const struct group *group);
+
+/* reduce.c: aggregate_reduce_all, with a part for some servers alone. */
+int group_reduce(struct group *group, const void *send, void *recv, size_t count, enum reduce_type type,
+		 enum reduce_operation operation, uint32_t without, struct operation **ret);
 
 /* queue.c */
 static inline struct queue *queue_large(const struct group *group, struct queue *queues, size_t member)
@@ -383,14 +424,15 @@ static inline struct queue *queue_large(const struct group *group, struct queue 
 }
 void queue_init(struct queue *queue, const struct transport_ops *ops, bool sends);
 void queue_add(struct queue *queue, struct transfer *transfer);
-/* Posts what may be posted and looks what is done. */
-void queue_progress(struct group *group, struct queue *queue);
+/* Posts what may be posted and looks what is done. 0, or why the connection has ended with something under way. */
+int queue_progress(struct group *group, struct queue *queue);
 bool queue_is_empty(const struct queue *queue);
 /* All, also where nothing is under way, are looked at in the next turn: events may have been missed. */
 void queue_stir_all(struct group *group);
 /* Closes it; all that waits there is through in the next turns, as `received` 0. Not from within a transfer's done(). */
 void queue_lose(struct queue *queue);
 void queue_close(struct queue *queue);
+void queue_close_all(struct group *group);
 
 /* members.c */
 /* After each turn: ends a group in which others wait for each other, as a member has left. */
@@ -414,11 +456,7 @@ void combine_all(const struct group *group, const struct operation *operation, v
 /* segment.c */
 int segment_init(struct group *group);
 void segment_fini(struct group *group);
-/* A transfer of it is through: perhaps it is, too. */
-void segment_step(struct group *group, struct segment *segment);
 void segment_activate(struct group *group);
-/* Of an operation of so many bytes and elements. */
-size_t segment_count_of(const struct group *group, size_t bytes, size_t count);
 
 /* commit.c */
 /* When it is known that servers are used. -ENOMEM. */
@@ -426,44 +464,46 @@ int commit_init(struct group *group);
 void commit_fini(struct group *group);
 /* Before the first segment of an operation is cut: how many it has. False: it must wait, or the group has ended. */
 bool commit_begin(struct group *group, struct operation *operation);
-/* Its segments are through: it is done after an agreement of all. Calls group_operation_step, then or later. */
-void commit_drained(struct group *group, struct operation *operation);
+/* An operation's segments are through; it is COMMITTING until all agree. */
+void commit_drained(struct group *group);
+/* It is COMMITTING: perhaps what was missing has been made. */
+void commit_step(struct group *group, struct operation *operation);
 /* Between operations: servers have other rates, or are not used any more. */
 void commit_replan(struct group *group);
-/* From recompute.c. */
-void commit_recomputed(struct group *group, struct operation *operation);
 
 /* recompute.c: what servers should have made, made by the members. One operation at a time. */
 struct recompute;
 int recompute_new(const struct group *group, struct recompute **ret);
 void recompute_free(struct recompute *recompute);
 void recompute_begin(struct group *group, struct recompute *recompute, struct operation *operation);
+/* Nothing is missing of what was begun last. */
+bool recompute_is_done(const struct recompute *recompute);
 
-/* flat.c */
-int flat_init(struct group *group);
-void flat_fini(struct group *group);
-void flat_begin(struct group *group);
+/* check.c */
+/* The member that hears of all what they have posted. */
+size_t check_root(const struct group *group, const struct operation *operation);
+/* What this member has posted, in AGGREGATE_WIRE_OPERATION_BYTES. */
+void check_put(const struct operation *operation, uint8_t *bytes);
+/* The same came from that member, with so many bytes behind it; else the group ends with a line that says so. */
+bool check_same(struct group *group, const struct operation *operation, const struct transfer *transfer, size_t from,
+		size_t payload_bytes);
+/* Of a large operation: the messages about it, and how many this member sends and hears. */
+unsigned check_waits(const struct group *group, const struct operation *operation);
+void check_begin(struct group *group, struct operation *operation);
+/* operation.waits is 0 when all members are known to have the same checksum of the result. */
+void check_verify(struct group *group, struct operation *operation);
+
+/* small.c */
+/* From what all members know. */
+void small_settle(struct group *group);
+int small_init(struct group *group);
+void small_fini(struct group *group);
+enum operation_scheme small_scheme(const struct group *group, size_t bytes);
+size_t small_part_count(const struct group *group, size_t bytes);
+/* Small operations, and the messages about large ones, as far as there is room. */
+void small_begin(struct group *group);
 /* All messages of a small operation are here and gone: the result. */
-void flat_end(struct group *group, struct operation *operation);
-void flat_rooted_end(struct group *group, struct operation *operation);
-/* The position of who sums it if it is short, and hears the words about it if not. */
-size_t flat_root_of(const struct group *group, const struct operation *operation);
-/* How many words about an operation this member sends and hears, that is neither flat nor rooted. */
-unsigned flat_words(const struct group *group, const struct operation *operation);
-struct exchange *flat_take(struct group *group, struct operation *operation);
-void flat_release(struct group *group, struct operation *operation);
-/* The operation is done when all members have the same checksum of the result. */
-void flat_verify(struct group *group, struct operation *operation);
-
-/* split.c */
-/* Which operations are, from what all members know. */
-void split_settle(struct group *group);
-/* The longest part of an operation of so many bytes. */
-size_t split_part_bytes(const struct group *group, size_t bytes);
-size_t split_part_count(const struct group *group, size_t bytes);
-void split_begin(struct group *group, struct operation *operation);
-/* All is here and gone. */
-void split_end(struct group *group, struct operation *operation);
+void small_end(struct group *group, struct operation *operation);
 
 /* engine.c */
 /* From connect: the engine's thread takes it over. */

@@ -41,7 +41,7 @@ void members_watch(struct group *group, uint64_t now_ns)
 		group->moved_ns = now_ns;
 		group->asked = false;
 	}
-	if (group->error || clock_elapsed_ns(group->moved_ns, now_ns) < patience_ns)
+	if (group->broken || clock_elapsed_ns(group->moved_ns, now_ns) < patience_ns)
 		return;
 	if (!group->asked) { /* an event may have been missed; the answers are here after the next turn */
 		queue_stir_all(group);

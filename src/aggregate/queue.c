@@ -161,7 +161,7 @@ static int look_at_posted(struct group *group, struct queue *queue)
 {
 	struct transfer **link = &queue->posted_first;
 
-	while (!group->error && *link) {
+	while (!group->broken && *link) {
 		int r = look(group, queue, link);
 
 		if (r < 0)
@@ -178,18 +178,6 @@ static size_t node_of(const struct group *group, const struct queue *queue)
 	size_t index = (size_t)(queue - (queue->sends ? group->out : group->in));
 
 	return index < group->count ? index : index - group->count;
-}
-
-static void queue_failed(struct group *group, const struct queue *queue, int error)
-{
-	size_t node = node_of(group, queue);
-
-	if (node_is_server(group, node))
-		servers_suspect(group, node - group->count, "its connection is closed, or was silent for too long");
-	else if (error == -EMSGSIZE)
-		group_break(group, -EREMOTEIO, "host %s posted an operation of another size", group_host(group, node));
-	else
-		group_break(group, error, "host %s is gone", group_host(group, node));
 }
 
 static struct transfer *take_first(struct transfer **first, struct transfer ***end)
@@ -219,7 +207,7 @@ static void queue_pass_over(struct group *group, struct queue *queue)
 {
 	struct transfer *transfer;
 
-	while (!group->error && (transfer = take_any(queue)) != NULL) {
+	while (!group->broken && (transfer = take_any(queue)) != NULL) {
 		transfer->request = NULL;
 		transfer->received = 0;
 		group->progressed = true;
@@ -238,7 +226,7 @@ static bool ends_group(const struct group *group, const struct queue *queue, int
 	return queue->posted_first || error == -EMSGSIZE || node_is_server(group, node_of(group, queue));
 }
 
-void queue_progress(struct group *group, struct queue *queue)
+int queue_progress(struct group *group, struct queue *queue)
 {
 	enum transport_next next = queue->soon ? TRANSPORT_NEXT_SOON : TRANSPORT_NEXT_EVENT;
 	bool moves = queue->ready || queue->lost || queue->asks; /* asks: posted at the end of the last turn */
@@ -246,7 +234,7 @@ void queue_progress(struct group *group, struct queue *queue)
 
 	if (queue->over) {
 		queue_pass_over(group, queue);
-		return;
+		return 0;
 	}
 	queue->ready = queue->soon = queue->added = queue->asks = false;
 	r = post_waiting(group, queue);
@@ -259,19 +247,18 @@ void queue_progress(struct group *group, struct queue *queue)
 		if (r == 0 && error < 0 && ends_group(group, queue, error))
 			r = error;
 	}
-	if (group->error)
-		return;
+	if (group->broken)
+		return 0;
 	if (r == 0 && (queue->small_first || queue->urgent_first || queue->segmented_first)) {
 		r = post_waiting(group, queue); /* there may be room for more */
 		queue->added |= group->progressed;
 	}
-	if (r < 0)
-		queue_failed(group, queue, r);
 	queue->soon = next == TRANSPORT_NEXT_SOON && !queue_is_empty(queue);
 	/* Also of an empty one: no event comes for what is there already. */
 	queue->ready |= next == TRANSPORT_NEXT_NOW;
 	group->soon |= queue->soon;
 	group->now |= queue->ready || queue->added;
+	return r;
 }
 
 bool queue_is_empty(const struct queue *queue)
@@ -304,4 +291,12 @@ void queue_close(struct queue *queue)
 	queue->urgent_end = &queue->urgent_first;
 	queue->posted_end = &queue->posted_first;
 	queue->small_count = queue->segmented_count = 0;
+}
+
+void queue_close_all(struct group *group)
+{
+	for (size_t i = 0; group->out && group->in && i < group_queues(group); i++) {
+		queue_close(&group->out[i]);
+		queue_close(&group->in[i]);
+	}
 }

@@ -76,7 +76,7 @@ static void through(struct group *group, struct recompute *recompute)
 {
 	struct operation *operation = recompute->operation;
 
-	if (--recompute->waits || group->error)
+	if (--recompute->waits || group->broken)
 		return;
 	if (++recompute->round < recompute->rounds) {
 		round_begin(group, recompute);
@@ -85,7 +85,7 @@ static void through(struct group *group, struct recompute *recompute)
 	sys_free(recompute->memory);
 	recompute->memory = NULL;
 	recompute->operation = NULL;
-	commit_recomputed(group, operation);
+	operation_ready(operation);
 }
 
 static void sent(struct group *group, struct transfer *transfer)
@@ -188,4 +188,9 @@ void recompute_begin(struct group *group, struct recompute *recompute, struct op
 		return;
 	}
 	round_begin(group, recompute);
+}
+
+bool recompute_is_done(const struct recompute *recompute)
+{
+	return !recompute->operation;
 }

@@ -73,6 +73,7 @@ static uint16_t own_leaf(const struct group *group)
 	return group->members[group->self].leaf;
 }
 
+static void segment_step(struct group *group, struct segment *segment);
 static void segment_has_result(struct group *group, struct segment *segment);
 static void stage_add(struct group *group, struct segment *segment, enum stage stage, size_t index, const void *data);
 
@@ -163,7 +164,7 @@ static void up_done(struct group *group, struct transfer *transfer)
 	segment_step(group, segment);
 }
 
-static void sent_down(struct group *group, struct transfer *transfer)
+static void transferred(struct group *group, struct transfer *transfer)
 {
 	struct segment *segment = transfer->owner;
 
@@ -177,7 +178,7 @@ static void send_down(struct group *group, struct segment *segment, uint16_t nod
 
 	segment->waits++;
 	add_transfer(segment, queue_large(group, group->out, node), transfer, segment->result, AGGREGATE_TAG_DOWN,
-		     sent_down);
+		     transferred);
 	if (segment->poisoned)
 		transfer->bytes = 0;
 }
@@ -275,11 +276,11 @@ static void oldest_advance(struct group *group)
 	}
 }
 
-void segment_step(struct group *group, struct segment *segment)
+static void segment_step(struct group *group, struct segment *segment)
 {
 	struct operation *operation = segment->operation;
 
-	if (!segment->has_result || segment->waits || segment->done || group->error)
+	if (!segment->has_result || segment->waits || segment->done || group->broken)
 		return;
 	segment->done = true;
 	segment->active = false;
@@ -289,7 +290,7 @@ void segment_step(struct group *group, struct segment *segment)
 	operation->poisoned |= segment->poisoned;
 	if (segment->number == group->segment_oldest)
 		oldest_advance(group);
-	group_operation_step(operation);
+	operation_ready(operation);
 }
 
 /* ------------------------------------------------------------------------------------------------------ beginning */
@@ -404,6 +405,26 @@ static void stage_receive(struct group *group, struct segment *segment, enum sta
 	}
 }
 
+/* To the server that aggregates the leaf, or to that at the root, ahead of the data. */
+static void head_send(struct group *group, struct segment *segment)
+{
+	struct server_wire_head head;
+	uint16_t node;
+
+	if (!servers_head(group, segment, &head, &node))
+		return;
+	server_wire_put_head(&head, segment->head_bytes);
+	segment->head = (struct transfer){ .data = segment->head_bytes,
+					   .bytes = SERVER_WIRE_HEAD_BYTES,
+					   .tag = server_tag(SERVER_TAG_HEAD, 0),
+					   .class = TRANSFER_SMALL,
+					   .number = segment->number,
+					   .done = transferred,
+					   .owner = segment };
+	segment->waits++;
+	queue_add(queue_large(group, group->out, node), &segment->head);
+}
+
 static void segment_begin(struct group *group, struct segment *segment)
 {
 	const struct segment_stage *stages = segment->stages;
@@ -414,7 +435,7 @@ static void segment_begin(struct group *group, struct segment *segment)
 	group->progressed = true;
 	segment->ups = !stages[STAGE_HOST].mine + (unsigned)partial;
 	segment->waits += segment->ups + receives;
-	servers_send_heads(group, segment);
+	head_send(group, segment);
 	for (enum stage stage = STAGE_HOST; stage < STAGE_COUNT; stage++)
 		stage_receive(group, segment, stage);
 	if (receives && !receives_late(segment))
@@ -455,23 +476,6 @@ void segment_activate(struct group *group)
 		group->segment_next++;
 		segment_begin(group, segment);
 	}
-}
-
-size_t segment_count_of(const struct group *group, size_t bytes, size_t count)
-{
-	size_t element = bytes / count, least = (size_t)group->settings.segment_bytes, each, segments;
-
-	each = schedule_segment_bytes(group->schedule, bytes, least);
-	if (bytes <= AGGREGATE_ALONE_BYTES && !group->segments_chosen) {
-		each = bytes / group->host_count;
-		if (each < AGGREGATE_ALONE_SEGMENT_BYTES)
-			each = AGGREGATE_ALONE_SEGMENT_BYTES;
-	}
-	if (each > group->pool.slot_bytes)
-		each = group->pool.slot_bytes;
-	each = each / element * element;
-	segments = (count * element + each - 1) / each;
-	return segments ? segments : 1;
 }
 
 int segment_init(struct group *group)

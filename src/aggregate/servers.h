@@ -67,6 +67,7 @@ struct bootstrap_servers {
 	uint64_t deadline_ns; /* of reaching them */
 };
 
+/* servers_join.c */
 /* Coordinator: asks the cluster's servers for bootstrap.group, whose members are in order, and waits a part of the time. */
 int servers_ask(struct bootstrap *bootstrap, struct group *group, uint8_t bytes[static SERVERS_BYTES]);
 /* Everybody: what the coordinator has found, into bootstrap.group. -EBADMSG, -ENOMEM. */
@@ -87,7 +88,7 @@ uint32_t servers_standing(const struct bootstrap *bootstrap);
 int servers_settle(struct bootstrap *bootstrap, uint32_t used);
 void servers_bootstrap_fini(struct bootstrap *bootstrap);
 
-/* The engine's thread, under the group's lock. */
+/* servers.c: the engine's thread, under the group's lock. */
 void servers_turn(struct group *group, uint64_t now_ns);
 /* The coordinator has nothing to say to them any more. */
 void servers_hang_up(struct group *group);
@@ -99,8 +100,9 @@ static inline bool node_is_server(const struct group *group, size_t node)
 }
 /* Of every segment that is cut, in order: which servers have a part in it. */
 void servers_note_segment(struct group *group, const struct schedule_segment *plan, struct segment *segment);
-/* The words that go ahead of this node's inputs to servers. */
-void servers_send_heads(struct group *group, struct segment *segment);
+/* What goes ahead of this node's input to a server, and to which node. False: none of them gets one. */
+bool servers_head(const struct group *group, const struct segment *segment, struct server_wire_head *ret,
+		  uint16_t *ret_node);
 
 /* failure.c */
 bool servers_any(const struct group *group); /* that the schedule counts with */

@@ -1,5 +1,5 @@
 /* A small generator whose sequence depends on the seed alone, the same everywhere. Not against an attacker. All hosts of
- * a job depend on these exact values (aggregate/flat.c).
+ * a job depend on these exact values (aggregate/check.c).
  */
 #ifndef TRIBUTARY_BASE_RANDOM_H
 #define TRIBUTARY_BASE_RANDOM_H

@@ -21,20 +21,6 @@ enum { EVENTS = 64, IDLE_MS = 100 };
 #define SHARE_PER_S 250 /* 4 ms */
 #define SHARE_LEAST (UINT64_C(8) << 20)
 
-void server_fail(struct server_group *group, const char *fmt, ...)
-{
-	va_list args;
-
-	pthread_mutex_lock(&group->lock);
-	if (!group->sentence[0]) {
-		va_start(args, fmt);
-		log_sentence_v(group->sentence, sizeof(group->sentence), fmt, args);
-		va_end(args);
-	}
-	pthread_mutex_unlock(&group->lock);
-	atomic_store(&group->state, AGGREGATE_SERVER_FAILED);
-}
-
 static void wake(struct server_thread *thread)
 {
 	uint64_t one = 1;

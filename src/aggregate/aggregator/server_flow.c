@@ -43,21 +43,6 @@ void server_flow_end(struct server_group *group)
 	group->peers = NULL;
 }
 
-void server_peer_add(struct server_peer *peer, struct server_transfer *transfer, bool sends)
-{
-	struct server_transfer **link = sends ? &peer->sends : &peer->receives;
-
-	transfer->next = NULL;
-	transfer->request = NULL;
-	transfer->segment->open++;
-	peer->ready = true;
-	/* The oldest segment first, whenever it comes. */
-	while (*link && (*link)->segment->head.number <= transfer->segment->head.number)
-		link = &(*link)->next;
-	transfer->next = *link;
-	*link = transfer;
-}
-
 /* ------------------------------------------------------------------------------------------------------------- heads */
 
 static int head_post(struct server_group *group, struct server_peer *peer, unsigned index)

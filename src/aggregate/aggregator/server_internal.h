@@ -155,8 +155,9 @@ struct aggregate_server {
 	struct server_thread *threads; /* [setup.thread_count] */
 };
 
-/* server.c */
+/* server_group.c */
 void server_fail(struct server_group *group, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void server_peer_add(struct server_peer *peer, struct server_transfer *transfer, bool sends);
 
 /* server_bootstrap.c: 1: all connections stand; 0: not yet; the group has failed otherwise. */
 int server_bootstrap(struct server_group *group, uint64_t now_ns);
@@ -167,7 +168,6 @@ void server_flow_begin(struct server_group *group);
 /* Moves what can be moved. */
 void server_flow(struct server_group *group, uint64_t now_ns);
 void server_flow_end(struct server_group *group);
-void server_peer_add(struct server_peer *peer, struct server_transfer *transfer, bool sends);
 
 /* server_segment.c */
 int server_segment_head(struct server_group *group, uint16_t node, const struct server_wire_head *head);

@@ -141,7 +141,7 @@ static void reduce_with(const struct way *way, size_t segment_bytes, void *const
 			assert_memory_equal(recv[m], first, bytes);
 	}
 	aggregate_counters(harness.members[0].group, &counters);
-	assert_int_equal(counters.split_operations, way->split && !segment_bytes ? 3 : 0);
+	assert_int_equal(counters.part_operations, way->split && !segment_bytes ? 3 : 0);
 	assert_int_equal(counters.flat_operations, 0);
 	assert_int_equal(counters.segments > 0, !way->split || segment_bytes);
 	group_harness_close(&harness);

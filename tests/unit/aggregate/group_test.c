@@ -160,7 +160,7 @@ static void roots_are_spread_whatever_the_stride(void **state)
 
 			for (operation.number = 0; operation.number < EACH * group->count * stride;
 			     operation.number += stride)
-				roots[flat_root_of(group, &operation)]++;
+				roots[check_root(group, &operation)]++;
 			for (size_t m = 0; m < group->count; m++)
 				assert_in_range(roots[m], EACH / 2, EACH * 2);
 		}
@@ -197,11 +197,11 @@ static void all_members_take_turns_as_root(void **state)
 
 /*
  * Operations are split into parts that a card is worth a message for: of 12 us, 14 KiB at most; one a member where cards are
- * slower or not known. For each part an input and a result for all others, and a word from each to one that compares them.
+ * slower or not known. For each part an input and a result for all others.
  */
 static void parts_are_worth_their_messages(void **state)
 {
-	enum { MEMBERS = 8, WORDS = MEMBERS - 1, A_PART = 2 * (MEMBERS - 1) };
+	enum { MEMBERS = 8, A_PART = 2 * (MEMBERS - 1) };
 	static const struct {
 		uint64_t rate_Bps;
 		size_t count, parts;
@@ -222,7 +222,7 @@ static void parts_are_worth_their_messages(void **state)
 		for (size_t host = 0; host < MEMBERS; host++)
 			harness.hosts[host].rate_Bps = cases[i].rate_Bps;
 		assert_int_equal(group_harness_connect(&harness), 0);
-		assert_int_equal(messages_of_all_for(&harness, cases[i].count), WORDS + cases[i].parts * A_PART);
+		assert_int_equal(messages_of_all_for(&harness, cases[i].count), cases[i].parts * A_PART);
 		/* The next ones have other members' parts. */
 		messages_for(&harness, cases[i].count, first);
 		messages_for(&harness, cases[i].count, each);

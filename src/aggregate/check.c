@@ -1,0 +1,167 @@
+/*
+ * Members that do not post the same operations must hear of it. What each has posted goes ahead of its input of a small
+ * operation, and of a large one in a message of its own, to one member: the root, which is the same for equal numbers,
+ * so the messages meet however different the operations are. With TRIBUTARY_VERIFY the results are compared, too.
+ */
+#include "aggregate/group.h"
+#include "base/crc.h"
+#include "base/random.h"
+
+#include <errno.h>
+
+/*
+ * Not by the number alone: what an application posts recurs, and its short operations may all have the same remainder. Each
+ * bit of the number reaches all bits.
+ */
+size_t check_root(const struct group *group, const struct operation *operation)
+{
+	uint64_t state = operation->number * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (size_t)random_below(&state, group->count);
+}
+
+static struct aggregate_wire_operation message_of(const struct operation *operation)
+{
+	return (struct aggregate_wire_operation){
+		.number = operation->number,
+		.bytes = operation->bytes,
+		.type = (uint8_t)operation->type,
+		.operation = (uint8_t)operation->operation,
+		.flat = operation->scheme == OPERATION_FLAT,
+	};
+}
+
+void check_put(const struct operation *operation, uint8_t *bytes)
+{
+	const struct aggregate_wire_operation message = message_of(operation);
+
+	aggregate_wire_put_operation(&message, bytes);
+}
+
+bool check_same(struct group *group, const struct operation *operation, const struct transfer *transfer, size_t from,
+		size_t payload_bytes)
+{
+	struct aggregate_wire_operation ours = message_of(operation), theirs;
+
+	if (transfer->received < AGGREGATE_WIRE_OPERATION_BYTES ||
+	    aggregate_wire_get_operation(transfer->data, &theirs) < 0)
+		goto broken;
+	if (theirs.number != ours.number || theirs.type != ours.type || theirs.operation != ours.operation ||
+	    theirs.bytes != ours.bytes || theirs.flat != ours.flat) {
+		group_break(group, -EREMOTEIO,
+			    "hosts posted different operations: number %llu is a %s of %s, %llu bytes, at host %s, and "
+			    "a %s of %s, %llu bytes, here",
+			    (unsigned long long)theirs.number,
+			    theirs.operation < REDUCE_OPERATION_COUNT ? reduce_operation_word(theirs.operation) : "?",
+			    theirs.type < REDUCE_TYPE_COUNT ? reduce_type_word(theirs.type) : "?",
+			    (unsigned long long)theirs.bytes, group_host(group, from),
+			    reduce_operation_word(operation->operation), reduce_type_word(operation->type),
+			    (unsigned long long)ours.bytes);
+		return false;
+	}
+	if (transfer->received == AGGREGATE_WIRE_OPERATION_BYTES + payload_bytes)
+		return true;
+broken:
+	group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
+	return false;
+}
+
+/* --------------------------------------------------------------------------------------------- of large operations */
+
+unsigned check_waits(const struct group *group, const struct operation *operation)
+{
+	return operation->root == group->self ? (unsigned)(group->count - 1) : 1;
+}
+
+static void message_came(struct group *group, struct transfer *transfer)
+{
+	struct operation *operation = transfer->owner;
+	/* The receive is the first member of its message. */
+	size_t from = (size_t)((struct heard_word *)transfer - operation->words);
+
+	if (check_same(group, operation, transfer, from, 0))
+		operation_transferred(operation);
+}
+
+void check_begin(struct group *group, struct operation *operation)
+{
+	size_t root = operation->root;
+
+	group->progressed = true;
+	if (root != group->self) {
+		check_put(operation, operation->check_out);
+		operation_add(&group->out[root], &operation->send_check, operation, operation->check_out,
+			      sizeof(operation->check_out), AGGREGATE_TAG_OPERATION, operation_sent);
+		return;
+	}
+	operation->words = group->words + (size_t)(operation - group->operations) * group->count;
+	for (size_t i = 1; i < group->count; i++) {
+		size_t from = (group->self + i) % group->count;
+
+		operation_add(&group->in[from], &operation->words[from].receive, operation,
+			      operation->words[from].bytes, sizeof(operation->words[from].bytes),
+			      AGGREGATE_TAG_OPERATION, message_came);
+	}
+}
+
+/* ----------------------------------------------------------------------------------------------------- of results */
+
+static void verify_send(struct group *group, struct operation *operation)
+{
+	unsigned step = operation->verify_steps;
+
+	if (step < spread_steps(group))
+		operation_add(&group->out[spread_to(group, step)], &operation->send_verify[step], operation,
+			      operation->verify_out, sizeof(operation->verify_out), AGGREGATE_TAG_VERIFY,
+			      operation_sent);
+}
+
+static void verify_received(struct group *group, struct transfer *transfer)
+{
+	struct operation *operation = transfer->owner;
+	unsigned step = (unsigned)(transfer - operation->receive_verify);
+	size_t from = spread_from(group, step);
+	struct aggregate_wire_verify ours, theirs;
+
+	if (transfer->received != AGGREGATE_WIRE_VERIFY_BYTES) {
+		group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
+		return;
+	}
+	aggregate_wire_get_verify(transfer->data, &theirs);
+	aggregate_wire_get_verify(operation->verify_out, &ours);
+	if (theirs.checksum != ours.checksum || theirs.number != ours.number) {
+		group_break(group, -EREMOTEIO,
+			    "the result of operation %llu (%zu bytes) has checksum %08x at host %s and %08x here "
+			    "(TRIBUTARY_VERIFY): memory or network corrupts data",
+			    (unsigned long long)operation->number, operation->bytes, theirs.checksum,
+			    group_host(group, from), ours.checksum);
+		return;
+	}
+	operation->verify_heard |= 1U << step;
+	while (operation->verify_heard & 1U << operation->verify_steps) {
+		operation->verify_steps++;
+		verify_send(group, operation);
+	}
+	operation_transferred(operation);
+}
+
+/*
+ * A dissemination: whoever sends the message of a step has found those of all steps before it equal, so whoever has heard
+ * all of them has heard of all members. With a message to the next member alone, some in the midst of a row of equal
+ * wrong results would be through.
+ */
+void check_verify(struct group *group, struct operation *operation)
+{
+	struct aggregate_wire_verify message = { .number = operation->number,
+						 .checksum = crc_ieee32(operation->recv, operation->bytes) };
+	unsigned steps = spread_steps(group);
+
+	aggregate_wire_put_verify(&message, operation->verify_out);
+	operation->verify_heard = operation->verify_steps = 0;
+	operation->waits = 2 * steps;
+	for (unsigned step = 0; step < steps; step++)
+		operation_add(&group->in[spread_from(group, step)], &operation->receive_verify[step], operation,
+			      operation->verify_in[step], sizeof(operation->verify_in[step]), AGGREGATE_TAG_VERIFY,
+			      verify_received);
+	verify_send(group, operation);
+}

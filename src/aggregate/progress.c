@@ -1,0 +1,190 @@
+/* One turn of a group: what was posted begins, what came is taken, and what nothing is missing of goes on. */
+#include "aggregate/group.h"
+#include "aggregate/servers.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void operation_finish(struct operation *operation)
+{
+	struct group *group = operation->group;
+
+	group->under_way--;
+	group->progressed = true;
+	group_add(&group->operations_done, 1);
+	atomic_store_explicit(&operation->state, OPERATION_DONE, memory_order_release);
+}
+
+static void operation_step(struct group *group, struct operation *operation)
+{
+	if (group->broken || operation->waits)
+		return;
+	switch (operation->phase) {
+	case OPERATION_MOVING:
+		if (operation->scheme == OPERATION_SEGMENTED && operation->segments_done < operation->segment_count)
+			return;
+		if (operation->scheme != OPERATION_SEGMENTED)
+			small_end(group, operation);
+		if (operation->commits) {
+			operation->phase = OPERATION_COMMITTING;
+			commit_drained(group);
+			return;
+		}
+		break;
+	case OPERATION_COMMITTING:
+		commit_step(group, operation);
+		return;
+	case OPERATION_COMMITTED:
+		break;
+	case OPERATION_VERIFYING:
+		operation_finish(operation);
+		return;
+	}
+	if (!group->settings.verify) {
+		operation_finish(operation);
+		return;
+	}
+	operation->phase = OPERATION_VERIFYING;
+	check_verify(group, operation);
+}
+
+static void operations_step(struct group *group)
+{
+	while (group->ready_first) {
+		struct operation *operation = group->ready_first;
+
+		group->ready_first = operation->next_ready;
+		if (!group->ready_first)
+			group->ready_end = &group->ready_first;
+		operation->ready = false;
+		operation_step(group, operation);
+	}
+}
+
+/* Alone in the group: its input is the result. */
+static void take_alone(struct group *group, struct operation *operation)
+{
+	if (operation->recv != operation->send) {
+		memmove(operation->recv, operation->send, operation->bytes);
+		group_add(&group->bytes_copied, operation->bytes);
+	}
+	operation_finish(operation);
+}
+
+static void take(struct group *group, struct operation *operation)
+{
+	group->under_way++;
+	group->progressed = true;
+	operation->phase = OPERATION_MOVING;
+	operation->waits = 0;
+	operation->ready = operation->commits = operation->poisoned = false;
+	operation->next_segment = operation->segments_done = operation->segment_count = 0;
+	operation->next_small = operation->next_segmented = NULL;
+	operation->scheme = small_scheme(group, operation->bytes);
+	if (operation->scheme == OPERATION_ALONE) {
+		take_alone(group, operation);
+		return;
+	}
+	operation->root = check_root(group, operation);
+	operation->part_count = small_part_count(group, operation->bytes);
+	*group->small_end = operation;
+	group->small_end = &operation->next_small;
+	if (operation->scheme != OPERATION_SEGMENTED)
+		return;
+	operation->waits = check_waits(group, operation);
+	operation->segmented_number = group->segmented_taken++;
+	/* Where servers may be lost the schedule is known when the first segment is cut; till then, some. */
+	operation->segment_count = group->commit ? 1 : group_segment_count(group, operation->bytes, operation->count);
+	*group->segmented_end = operation;
+	group->segmented_end = &operation->next_segmented;
+}
+
+static void queue_failed(struct group *group, size_t node, int error)
+{
+	if (node_is_server(group, node))
+		servers_suspect(group, node - group->count, "its connection is closed, or was silent for too long");
+	else if (error == -EMSGSIZE)
+		group_break(group, -EREMOTEIO, "host %s posted an operation of another size", group_host(group, node));
+	else
+		group_break(group, error, "host %s is gone", group_host(group, node));
+}
+
+static void progress(struct group *group, struct queue *queue, size_t node)
+{
+	int r = queue_progress(group, queue);
+
+	if (r < 0)
+		queue_failed(group, node, r);
+}
+
+/* Those to so many nodes, of which the first has that queue. */
+static void queues_progress(struct group *group, size_t first, size_t count)
+{
+	for (size_t i = 1; i < count && !group->broken; i++) { /* member r begins with r + 1 */
+		size_t to = (group->self + i) % count, from = (group->self + count - i) % count;
+		struct queue *out = &group->out[first + to], *in = &group->in[first + from];
+
+		if (in->ready || in->added)
+			progress(group, in, from);
+		if ((out->ready || out->added) && !group->broken)
+			progress(group, out, to);
+	}
+	operations_step(group);
+}
+
+/* True: something moved. */
+static bool turn(struct group *group)
+{
+	uint64_t posted = atomic_load_explicit(&group->posted, memory_order_acquire);
+
+	group->progressed = group->received = group->soon = group->now = false;
+	if (atomic_load_explicit(&group->refused, memory_order_acquire)) {
+		group_break(group, -ENOMEM, "there is no memory for an operation");
+		return true;
+	}
+	while (group->taken != posted)
+		take(group, &group->operations[group->ring[group->taken++ % AGGREGATE_MAX_REQUESTS]]);
+	servers_carry_out(group);
+	if (!group->under_way)
+		return false;
+	small_begin(group);
+	segment_activate(group);
+	queues_progress(group, 0, group->count); /* small ones first */
+	queues_progress(group, group->count, group->node_count);
+	if (!group->broken)
+		servers_carry_out(group);
+	return group->progressed;
+}
+
+/* Connections first: then nobody writes to the callers' buffers any more, or reads them. */
+static void end(struct group *group)
+{
+	queue_close_all(group);
+	servers_hang_up(group); /* what is known of them stays: a caller may be trying them */
+	atomic_store_explicit(&group->error, group->broken, memory_order_release);
+}
+
+bool group_turn(struct group *group, uint64_t now_ns)
+{
+	bool moved = turn(group);
+
+	members_watch(group, now_ns);
+	if (group->servers)
+		servers_turn(group, now_ns);
+	if (group->broken)
+		end(group);
+	return moved;
+}
+
+void group_stir(struct group *group, bool all)
+{
+	for (size_t i = 0; i < group_queues(group); i++) {
+		group->in[i].ready |= group->in[i].soon || (all && !queue_is_empty(&group->in[i]));
+		group->out[i].ready |= group->out[i].soon || (all && !queue_is_empty(&group->out[i]));
+	}
+}
+
+bool group_is_idle(const struct group *group)
+{
+	return !group->under_way && group->taken == atomic_load_explicit(&group->posted, memory_order_acquire);
+}
