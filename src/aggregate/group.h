@@ -47,7 +47,7 @@ enum {
 	/* Of what spreads over all members: in step i to the one 2^i places on. */
 	SPREAD_STEPS = 8,
 	AGGREGATE_SEGMENT_BYTES_MAX = 512 << 10, /* of a slot */
-	/* Operations up to this size come alone: all aggregators take part in one, in segments of no less than the other. */
+	/* Operations up to this size come alone: all leaders take part in one, in segments of no less than the other. */
 	AGGREGATE_ALONE_BYTES = 128 << 10,
 	AGGREGATE_ALONE_SEGMENT_BYTES = 16 << 10,
 };

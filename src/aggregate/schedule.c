@@ -240,7 +240,7 @@ static void weigh_leaves(struct schedule *schedule)
 }
 
 /*
- * A leaf that always has the root has no other aggregator, and so on: such a role is given like the other one, should
+ * A leaf that always has the root has no other leader, and so on: such a role is given like the other one, should
  * rounding ask for it.
  */
 static void weigh_places(struct schedule *schedule, size_t leaf)

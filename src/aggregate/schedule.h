@@ -4,7 +4,7 @@
  *
  * A group has members (hosts' processes that have data) and servers (tributaryd: no data). Members of one host are a
  * host group; hosts of one leaf a leaf group; leaves meet at the root. An operation is cut in segments; each segment has
- * in every host group, in every leaf group and at the root one aggregator. Data goes up from aggregator to aggregator and
+ * in every host group, in every leaf group and at the root one leader. Data goes up from leader to leader and
  * the result down the same way. A level with a single child passes it on unchanged.
  *
  *   Sums: level by level, children in ascending order of position, rounded to the operation's type after every level. This
@@ -12,7 +12,7 @@
  *
  *   Shares: a leaf of n hosts (m leaves) that roots the share ρ of all bytes S moves, each direction,
  *     S [2(n−1) + (1−ρ) + (m−1)ρ] / n  at a host's NIC   and   S [(1−ρ) + (m−1)ρ]  on its uplink;
- *   shares even out the slowest of all links (equal links: ρ = 1/m). In a leaf the aggregators take turns, in
+ *   shares even out the slowest of all links (equal links: ρ = 1/m). In a leaf the leaders take turns, in
  *   proportion to their shares; a server's share follows from its rate. Turns run on across operations, and are counted in bytes.
  *
  * docs/schedule.md derives the shares. Threads: one at a time for each schedule.
@@ -58,14 +58,14 @@ void schedule_free(struct schedule *schedule);
 struct schedule_segment {
 	uint64_t number;    /* running, from 0 */
 	uint16_t root;      /* node */
-	uint16_t root_leaf; /* whose aggregator is the root; a root server may be in any leaf */
+	uint16_t root_leaf; /* whose leader is the root; a root server may be in any leaf */
 	/*
-	 * [leaf_count] aggregator of each leaf; root_leaf's is the root. SCHEDULE_NONE for a leaf of servers alone that
+	 * [leaf_count] leader of each leaf; root_leaf's is the root. SCHEDULE_NONE for a leaf of servers alone that
 	 * is not root_leaf.
 	 */
 	const uint16_t *leaf_node;
 	/*
-	 * [host_count] of each host of members: always one of its members, and its leaf's aggregator if that is one of
+	 * [host_count] of each host of members: always one of its members, and its leaf's leader if that is one of
 	 * them. SCHEDULE_NONE for a server's host.
 	 */
 	const uint16_t *host_node;
@@ -75,7 +75,7 @@ void schedule_next(struct schedule *schedule, size_t bytes, struct schedule_segm
 
 /*
  * How many bytes a segment of an operation should have, if it is one of several in flight: enough segments that all
- * aggregators have work, none below least_bytes unless the operation is. The last one has the rest. See docs/schedule.md.
+ * leaders have work, none below least_bytes unless the operation is. The last one has the rest. See docs/schedule.md.
  */
 size_t schedule_segment_bytes(const struct schedule *schedule, size_t operation_bytes, size_t least_bytes);
 /* That least: what the slowest card carries in a millisecond, within bounds; 0: no rate is known. */

@@ -86,7 +86,7 @@ static double carries(double left, double cost)
 	return left >= cost ? 1 : left / cost;
 }
 
-/* What this much of a leaf's aggregation by hosts lets it root. extra: what a root costs above another aggregator. */
+/* What this much of a leaf's aggregation by hosts lets it root. extra: what a root costs above another leader. */
 static struct split split_at(const struct pool *hosts, const struct pool *servers, double by_hosts, double extra)
 {
 	struct split split = { .hosts = by_hosts, .hosts_root = by_hosts, .servers_root = 1 - by_hosts };

@@ -1,5 +1,5 @@
 /*
- * Large operations, cut in segments: up through the aggregators of host and leaf to the root, and the result down the
+ * Large operations, cut in segments: up through the leaders of host and leaf to the root, and the result down the
  * same way (docs/aggregation.md). Segments begin in the order of their numbers, each with all the slots that it needs at
  * this node, and only then the next: so the oldest one everywhere has what it needs, and nobody waits in a circle.
  */
@@ -485,7 +485,7 @@ int segment_init(struct group *group)
 	size_t inputs = members + hosts + group->leaf_count, least;
 
 	group->fan = inputs;
-	least = members - 1 + hosts + group->leaf_count - 1; /* a leaf's aggregator may be none of its host */
+	least = members - 1 + hosts + group->leaf_count - 1; /* a leaf's leader may be none of its host */
 	for (size_t i = 0; i < GROUP_SEGMENTS; i++) {
 		struct segment *segment = &group->segments[i];
 		const void **area = sys_zalloc(inputs * sizeof(*area));

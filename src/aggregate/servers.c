@@ -50,7 +50,7 @@ void servers_close(struct group *group)
 	group->servers = NULL;
 }
 
-/* Which servers have a part in a segment: the root, and the aggregators of the leaves. */
+/* Which servers have a part in a segment: the root, and the leaders of the leaves. */
 static void note(struct group *group, uint16_t node, struct segment *segment)
 {
 	if (node == SCHEDULE_NONE || !node_is_server(group, node))
