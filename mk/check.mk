@@ -6,7 +6,7 @@ TIMEOUT ?= 240
 JOBS ?= $(shell expr $$(nproc) + 1)
 T ?=
 RUN := tests/gates/run-tests
-GATES := check-abi check-imports check-layers check-size check-words check-docs check-gates
+GATES := check-abi check-imports check-layers check-circles check-size check-words check-docs check-gates
 # In a sanitized or fault build the plugin imports other things, and the texts are the same: no gates.
 ifneq ($(SAN)$(filter 1,$(FAULTS)),)
 GATES :=
@@ -108,6 +108,8 @@ ABI_LIST ?= src/plugin/exports.txt
 GATE_PLUGIN ?= $(O)/libnccl-net-tributary.so
 GATE_ROOT ?= .
 WORDS ?= tests/gates/words.txt
+CIRCLES ?= tests/gates/circles.txt
+CIRCLE_OBJECTS ?= $(call objects,$(LIB_SRC) $(COMMAND_SRC) $(DAEMON_SRC))
 
 check-abi: $(if $(filter $(O)/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLUGIN)) ## the plugin exports what src/plugin/exports.txt lists, and needs libc alone
 	@tests/gates/abi '$(GATE_PLUGIN)' '$(ABI_LIST)'
@@ -117,6 +119,9 @@ check-imports: $(if $(filter $(O)/libnccl-net-tributary.so,$(GATE_PLUGIN)),$(PLU
 
 check-layers: ## includes point only downwards (layers.txt)
 	@cd '$(GATE_ROOT)' && awk -f '$(CURDIR)/tests/gates/layers.awk' '$(CURDIR)/layers.txt' $$(find src -name '*.[ch]' | sort)
+
+check-circles: $(CIRCLE_OBJECTS) ## no two files use each other, but for tests/gates/circles.txt
+	@$(PYTHON) tests/gates/circles.py '$(CIRCLES)' $(CIRCLE_OBJECTS)
 
 check-size: ## no function over 120 lines, no file over 700
 	@cd '$(GATE_ROOT)' && awk -f '$(CURDIR)/tests/gates/size.awk' $$(find src include perf tests -name '*.[ch]' 2>/dev/null | sort)
