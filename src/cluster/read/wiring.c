@@ -4,6 +4,7 @@
 #include "base/sys.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,4 +227,27 @@ int wiring_link(struct wiring *wiring, uint32_t from, uint32_t to, uint64_t rate
 	snprintf(at->label, sizeof(at->label), "%s", label);
 	snprintf(at->far_label, sizeof(at->far_label), "%s", far_label);
 	return 0;
+}
+
+void wiring_note(struct wiring *wiring, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vfprintf(wiring->notes, fmt, args);
+	va_end(args);
+	fputc('\n', wiring->notes);
+}
+
+void wiring_list(const struct wiring *wiring, const uint32_t *machines, size_t count,
+		 char ret[static WIRING_LIST_BYTES])
+{
+	size_t shown = count > WIRING_SHOWN + 1 ? WIRING_SHOWN : count, used = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < shown; i++)
+		used += (size_t)snprintf(ret + used, WIRING_LIST_BYTES - used, "%s%.60s", i ? ", " : "",
+					 wiring->machines[machines[i]].name);
+	if (shown < count)
+		snprintf(ret + used, WIRING_LIST_BYTES - used, " and %zu more", count - shown);
 }

@@ -202,13 +202,6 @@ static void leave_out_storage(struct fabric *fabric)
 
 /* ------------------------------------------------------------------------------------------ a network across the leaves */
 
-static uint32_t group_of(const struct fabric *fabric, uint32_t machine)
-{
-	while (fabric->group[machine] != machine)
-		machine = fabric->group[machine] = fabric->group[fabric->group[machine]];
-	return machine;
-}
-
 static uint32_t host_count(const struct fabric *fabric, uint32_t at)
 {
 	return fabric->edges.of_switch[at + 1] - fabric->edges.of_switch[at];
@@ -265,7 +258,7 @@ static size_t find_inside(struct fabric *fabric, uint32_t at, uint32_t *ret_insi
 				continue;
 			if (first == WIRING_NONE)
 				first = other;
-			fabric->group[group_of(fabric, other)] = group_of(fabric, first);
+			fabric->group[wiring_group_of(fabric->group, other)] = wiring_group_of(fabric->group, first);
 		}
 	}
 	for (size_t i = *ret_count; i-- > 0;) {

@@ -112,4 +112,7 @@ struct wiring_edges {
 int wiring_edges_init(const struct wiring *wiring, const struct wiring_pairs *pairs, struct wiring_edges *ret);
 void wiring_edges_fini(struct wiring_edges *edges);
 
+/* The one that stands for the machine: union-find over group[machine]. */
+uint32_t wiring_group_of(uint32_t *group, uint32_t machine);
+
 #endif

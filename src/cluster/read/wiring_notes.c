@@ -2,33 +2,7 @@
 #include "cluster/read/wiring_tree.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-void wiring_note(struct wiring *wiring, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vfprintf(wiring->notes, fmt, args);
-	va_end(args);
-	fputc('\n', wiring->notes);
-}
-
-void wiring_list(const struct wiring *wiring, const uint32_t *machines, size_t count,
-		 char ret[static WIRING_LIST_BYTES])
-{
-	size_t shown = count > WIRING_SHOWN + 1 ? WIRING_SHOWN : count, used = 0;
-
-	ret[0] = '\0';
-	for (size_t i = 0; i < shown; i++)
-		used += (size_t)snprintf(ret + used, WIRING_LIST_BYTES - used, "%s%.60s", i ? ", " : "",
-					 wiring->machines[machines[i]].name);
-	if (shown < count)
-		snprintf(ret + used, WIRING_LIST_BYTES - used, " and %zu more", count - shown);
-}
-
-/* --------------------------------------------------------------------------------------------------------- of a tree */
 
 static const char *tree_name(const struct wiring_tree *tree, uint32_t machine)
 {
@@ -77,7 +51,7 @@ int wiring_note_hosts(struct wiring_tree *tree)
 
 		if (!wiring_pair_of_host(tree->wiring, &tree->pairs.at[i], &host, &at))
 			continue;
-		at = wiring_group_of(tree, at);
+		at = wiring_group_of(tree->group, at);
 		if (++switches[host] > most[at])
 			most[at] = switches[host];
 	}
@@ -88,7 +62,8 @@ int wiring_note_hosts(struct wiring_tree *tree)
 			lost[lost_count++] = i;
 		else if (leaf != WIRING_NONE && wiring_named_for_storage(tree_name(tree, i)))
 			storage[storage_count++] = i;
-		else if (leaf != WIRING_NONE && !tree->upper[leaf] && switches[i] < most[wiring_group_of(tree, leaf)])
+		else if (leaf != WIRING_NONE && !tree->upper[leaf] &&
+			 switches[i] < most[wiring_group_of(tree->group, leaf)])
 			fewer[fewer_count++] = i;
 	}
 	note_machines(tree, lost, lost_count, "left out, on no switch that counts");
@@ -116,11 +91,11 @@ int wiring_note_unknown(struct wiring_tree *tree)
 			if (!pair->cable_Bps || !wiring_is(tree->wiring, at, WIRING_SWITCH))
 				continue;
 			known[at]++;
-			group_known[wiring_group_of(tree, at)]++;
+			group_known[wiring_group_of(tree->group, at)]++;
 		}
 	for (uint32_t i = 0; i < tree->wiring->machine_count; i++)
 		if (wiring_is(tree->wiring, i, WIRING_SWITCH) && tree->level[i] != WIRING_NONE && !known[i] &&
-		    group_known[wiring_group_of(tree, i)])
+		    group_known[wiring_group_of(tree->group, i)])
 			list[count++] = i;
 	note_machines(tree, list, count,
 		      "counted with the switches beside, but no rate of its cables is known: if it is for "

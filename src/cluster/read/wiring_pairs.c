@@ -217,3 +217,10 @@ int wiring_edges_init(const struct wiring *wiring, const struct wiring_pairs *pa
 	}
 	return 0;
 }
+
+uint32_t wiring_group_of(uint32_t *group, uint32_t machine)
+{
+	while (group[machine] != machine)
+		machine = group[machine] = group[group[machine]];
+	return machine;
+}

@@ -16,18 +16,9 @@ enum { PASSES_MAX = 16 };
 
 /* ------------------------------------------------------------------------------------------------------------ groups */
 
-uint32_t wiring_group_of(const struct wiring_tree *tree, uint32_t machine)
-{
-	while (tree->group[machine] != machine) {
-		tree->group[machine] = tree->group[tree->group[machine]];
-		machine = tree->group[machine];
-	}
-	return machine;
-}
-
 static void join(struct wiring_tree *tree, uint32_t a, uint32_t b)
 {
-	uint32_t first = wiring_group_of(tree, a), second = wiring_group_of(tree, b);
+	uint32_t first = wiring_group_of(tree->group, a), second = wiring_group_of(tree->group, b);
 
 	tree->group[first > second ? first : second] = first < second ? first : second;
 }
@@ -124,7 +115,7 @@ static int place_hosts(struct wiring_tree *tree)
 			continue;
 		any = true;
 		if (tree->leaf[host] != WIRING_NONE &&
-		    wiring_group_of(tree, tree->leaf[host]) != wiring_group_of(tree, at) &&
+		    wiring_group_of(tree->group, tree->leaf[host]) != wiring_group_of(tree->group, at) &&
 		    !(tree->upper[at] && tree->upper[tree->leaf[host]])) {
 			odd_count += host != last;
 			last = host;
@@ -243,7 +234,7 @@ static void join_above(struct wiring_tree *tree)
 
 			if (!goes_up(tree, &tree->pairs.at[i], &below, &above) || tree->level[below] != level)
 				continue;
-			group = wiring_group_of(tree, below);
+			group = wiring_group_of(tree->group, below);
 			if (tree->parent[group] == WIRING_NONE)
 				tree->parent[group] = above;
 			else
@@ -260,9 +251,10 @@ static void find_neighbours(const struct wiring_tree *tree, uint32_t *only)
 		const struct wiring_pair *pair = &tree->pairs.at[i];
 
 		for (int end = 0; end < 2 && two_switches(tree, pair); end++) {
-			uint32_t at = end ? pair->b : pair->a, other = wiring_group_of(tree, end ? pair->a : pair->b);
+			uint32_t at = end ? pair->b : pair->a,
+				 other = wiring_group_of(tree->group, end ? pair->a : pair->b);
 
-			if (other != wiring_group_of(tree, at))
+			if (other != wiring_group_of(tree->group, at))
 				only[at] = only[at] == WIRING_NONE || only[at] == other ? other : MANY;
 		}
 	}
@@ -286,7 +278,7 @@ static bool leave_dead_ends(struct wiring_tree *tree)
 			uint32_t below, above;
 
 			if (goes_up(tree, &tree->pairs.at[i], &below, &above) && only[above] == MANY)
-				tree->between[wiring_group_of(tree, below)] = true;
+				tree->between[wiring_group_of(tree->group, below)] = true;
 		}
 		for (uint32_t i = 0; i < tree->wiring->machine_count; i++) {
 			uint32_t level = tree->level[i];
@@ -327,7 +319,7 @@ static void add_uplinks(struct wiring_tree *tree)
 
 		if (!goes_up(tree, &tree->pairs.at[i], &below, &above))
 			continue;
-		below = wiring_group_of(tree, below);
+		below = wiring_group_of(tree->group, below);
 		add_rate(&tree->up_rate_Bps[below], !tree->shared[below], tree->pairs.at[i].rate_Bps);
 		tree->shared[below] = 1;
 	}
@@ -338,8 +330,8 @@ static void add_uplinks(struct wiring_tree *tree)
 
 		if (!two_switches(tree, pair) || tree->level[pair->a] != tree->level[pair->b])
 			continue;
-		a = wiring_group_of(tree, pair->a);
-		b = wiring_group_of(tree, pair->b);
+		a = wiring_group_of(tree->group, pair->a);
+		b = wiring_group_of(tree->group, pair->b);
 		if (a == b || tree->level[a] == WIRING_NONE || tree->parent[a] != WIRING_NONE ||
 		    tree->parent[b] != WIRING_NONE)
 			continue;
@@ -362,7 +354,7 @@ static void name_groups(struct wiring_tree *tree)
 
 		if (!wiring_is(tree->wiring, i, WIRING_SWITCH))
 			continue;
-		group = wiring_group_of(tree, i);
+		group = wiring_group_of(tree->group, i);
 		if (tree->first[group] == WIRING_NONE ||
 		    strverscmp(name_of(tree, i), name_of(tree, tree->first[group])) < 0)
 			tree->first[group] = i;
@@ -396,13 +388,13 @@ static void put_switches(const struct wiring_tree *tree, FILE *out)
 	for (uint32_t level = tree->top + 1; level-- > 0;)
 		for (uint32_t i = 0; i < tree->wiring->machine_count; i++) {
 			if (!wiring_is(tree->wiring, i, WIRING_SWITCH) || tree->level[i] != level ||
-			    wiring_group_of(tree, i) != i)
+			    wiring_group_of(tree->group, i) != i)
 				continue;
 			fputs("switch ", out);
 			put_group(tree, i, out);
 			if (tree->parent[i] != WIRING_NONE) {
 				fputs(" parent=", out);
-				put_group(tree, wiring_group_of(tree, tree->parent[i]), out);
+				put_group(tree, wiring_group_of(tree->group, tree->parent[i]), out);
 			} else if (tree->between[i]) {
 				fputs(" parent=between", out);
 			}
@@ -420,7 +412,7 @@ static void put_text(const struct wiring_tree *tree, FILE *out)
 		if (tree->leaf[i] == WIRING_NONE)
 			continue;
 		fprintf(out, "host %s leaf=", name_of(tree, i));
-		put_group(tree, wiring_group_of(tree, tree->leaf[i]), out);
+		put_group(tree, wiring_group_of(tree->group, tree->leaf[i]), out);
 		put_rate("rate", tree->host_rate_Bps[i], out);
 		fputc('\n', out);
 	}

@@ -22,8 +22,6 @@ struct wiring_tree {
 	uint32_t top;                          /* levels */
 };
 
-uint32_t wiring_group_of(const struct wiring_tree *tree, uint32_t machine);
-
 /* Hosts on no switch, on fewer switches of their leaf than others, and servers for storage, once hosts have leaves. -ENOMEM. */
 int wiring_note_hosts(struct wiring_tree *tree);
 /*
