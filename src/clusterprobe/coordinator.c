@@ -14,14 +14,6 @@
 enum { SHIFTS_MAX = 6, FAREWELL_MS = 1000 };
 #define HERE_NS NS_PER_S
 
-int coordinator_stopped(struct coordinator *coordinator)
-{
-	if (!*coordinator->setup->stop)
-		return 0;
-	diag_set(coordinator->diag, 0, 0, "interrupted");
-	return -EINTR;
-}
-
 static void *run_worker(void *arg)
 {
 	struct coordinator *coordinator = arg;

@@ -43,10 +43,8 @@ struct coordinator {
 	bool is_reached;
 };
 
-/* -EINTR and the reason, once a signal has come. */
+/* coordinator_join.c. -EINTR and the reason, once a signal has come. */
 int coordinator_stopped(struct coordinator *coordinator);
-
-/* coordinator_join.c */
 int coordinator_listen(struct coordinator *coordinator);
 /* Until all ranks are here and have said HELLO: coordinator->hosts, in the order of ranks. -errno with the reason. */
 int coordinator_wait_for_workers(struct coordinator *coordinator);

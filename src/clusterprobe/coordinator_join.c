@@ -16,6 +16,14 @@
 enum { BACKLOG = 1024, MISSING_MAX = 8 };
 #define UNAUTHENTICATED_NS (5 * NS_PER_S)
 
+int coordinator_stopped(struct coordinator *coordinator)
+{
+	if (!*coordinator->setup->stop)
+		return 0;
+	diag_set(coordinator->diag, 0, 0, "interrupted");
+	return -EINTR;
+}
+
 /* This host's own part, which nobody tells to end before all have come. */
 static int worker_failed(struct coordinator *coordinator)
 {

@@ -72,19 +72,21 @@ static inline bool fabric_one_to_one(const struct fabric_round *round)
 	return round->purpose == FABRIC_PAIRS || round->purpose == FABRIC_FILL;
 }
 
-/* fabric.c */
+/* fabric_work.c. Tables for the n hosts: -ENOMEM; fabric_work_fini is due then, too. */
+int fabric_work_init(struct fabric_work *work);
+void fabric_work_fini(struct fabric_work *work);
 uint64_t fabric_random(struct fabric_work *work, uint64_t below);
 void fabric_shuffle(struct fabric_work *work, uint16_t *items, size_t count);
 /* Runs work->flows, the first `count`, and keeps what came. What the probe says. */
 int fabric_run(struct fabric_work *work, size_t count, size_t single, enum fabric_purpose purpose);
+/* Parts get the numbers of their first hosts' order. */
+void fabric_number(struct fabric_work *work);
 
 /* fabric_evidence.c: of all one-to-one rounds, with the parts as they are. */
 void fabric_evidence(struct fabric_work *work);
 
 /* fabric_partition.c: parts that the evidence speaks for. *ret_changed: they are others now. */
 int fabric_partition(struct fabric_work *work, bool *ret_changed);
-/* Parts get the numbers of their first hosts' order. */
-void fabric_number(struct fabric_work *work);
 /* Halves of each part (numbers 2 p and 2 p + 1) between which an uplink is most likely, if there is one. */
 void fabric_halves(struct fabric_work *work, uint16_t *ret_half);
 

@@ -10,23 +10,6 @@
 enum { SWEEPS_MAX = 20, POWER_TURNS = 60 };
 #define GAIN_LEAST 0.5 /* less is nothing, or two places would be equally good for ever */
 
-void fabric_number(struct fabric_work *work)
-{
-	uint16_t *number = work->order;
-	size_t count = 0;
-
-	for (size_t i = 0; i < work->n; i++)
-		number[i] = UINT16_MAX;
-	for (size_t i = 0; i < work->n; i++) {
-		uint16_t *at = &number[work->part[i]];
-
-		if (*at == UINT16_MAX)
-			*at = (uint16_t)count++;
-		work->part[i] = *at;
-	}
-	work->part_count = count;
-}
-
 /* ----------------------------------------------------------------------------------------------------------- from single hosts */
 
 /* Joins the two parts with the lowest mean between them, while that speaks for it. Part numbers are those of hosts. */

@@ -1,0 +1,166 @@
+/* What was measured, and the parts that hosts are put in for now. */
+#include "clusterprobe/fabric_internal.h"
+
+#include "base/random.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { TOP_EACH = 24 }; /* of so many rounds one may be too high */
+
+int fabric_work_init(struct fabric_work *work)
+{
+	size_t n = work->n;
+
+	work->top = sys_zalloc(2 * FABRIC_TOP * n * sizeof(*work->top));
+	work->seen = sys_zalloc(2 * n * sizeof(*work->seen));
+	work->part = sys_zalloc(n * sizeof(*work->part));
+	work->margin = sys_zalloc(n * sizeof(*work->margin));
+	work->other = sys_zalloc(n * sizeof(*work->other));
+	work->order = sys_zalloc(2 * n * sizeof(*work->order));
+	work->evidence = sys_zalloc(n * n * sizeof(*work->evidence));
+	work->between = sys_zalloc(n * n * sizeof(*work->between));
+	work->scratch = sys_zalloc(FABRIC_SCRATCH * n * sizeof(*work->scratch));
+	work->flows = sys_zalloc(FABRIC_FLOWS_EACH * n * sizeof(*work->flows));
+	work->rates = sys_zalloc(FABRIC_FLOWS_EACH * n * sizeof(*work->rates));
+	for (int way = 0; way < 2; way++) {
+		work->nic_Bps[way] = sys_zalloc(n * sizeof(**work->nic_Bps));
+		work->crossing[way] = sys_zalloc(n * sizeof(**work->crossing));
+		if (!work->nic_Bps[way] || !work->crossing[way])
+			return -ENOMEM;
+	}
+	if (!work->top || !work->seen || !work->part || !work->margin || !work->other || !work->order ||
+	    !work->evidence || !work->between || !work->scratch || !work->flows || !work->rates)
+		return -ENOMEM;
+	return 0;
+}
+
+void fabric_work_fini(struct fabric_work *work)
+{
+	sys_free(work->samples);
+	sys_free(work->rounds);
+	for (int way = 0; way < 2; way++)
+		sys_free(work->nic_Bps[way]);
+	sys_free(work->part);
+	sys_free(work->top);
+	sys_free(work->seen);
+	sys_free(work->evidence);
+	sys_free(work->between);
+	sys_free(work->order);
+	sys_free(work->margin);
+	sys_free(work->other);
+	sys_free(work->scratch);
+	sys_free(work->flows);
+	sys_free(work->rates);
+	for (int way = 0; way < 2; way++)
+		sys_free(work->crossing[way]);
+}
+
+uint64_t fabric_random(struct fabric_work *work, uint64_t below)
+{
+	return random_below(&work->random, below);
+}
+
+void fabric_shuffle(struct fabric_work *work, uint16_t *items, size_t count)
+{
+	for (size_t i = count; i > 1; i--) {
+		size_t j = fabric_random(work, i);
+		uint16_t item = items[i - 1];
+
+		items[i - 1] = items[j];
+		items[j] = item;
+	}
+}
+
+static int grow(void *array, size_t *room, size_t wanted, size_t element_bytes)
+{
+	void **at = array, *more;
+	size_t many = *room ? *room : 256;
+
+	if (wanted <= *room)
+		return 0;
+	while (many < wanted)
+		many *= 2;
+	more = sys_zalloc(many * element_bytes);
+	if (!more)
+		return -ENOMEM;
+	if (*at)
+		memcpy(more, *at, *room * element_bytes);
+	sys_free(*at);
+	*at = more;
+	*room = many;
+	return 0;
+}
+
+/*
+ * A host's NIC carries the most that it moved in any round, but for the very best of many: a sample may be too high, as a
+ * clock was read too late.
+ */
+static void learn_nic(struct fabric_work *work, size_t way, size_t host, double sum)
+{
+	double *top = work->top + FABRIC_TOP * (way * work->n + host);
+	unsigned *seen = &work->seen[way * work->n + host], skip;
+
+	for (size_t i = 0; i < FABRIC_TOP; i++)
+		if (sum > top[i]) {
+			double other = top[i];
+
+			top[i] = sum;
+			sum = other;
+		}
+	skip = ++*seen / TOP_EACH;
+	work->nic_Bps[way][host] = top[skip < FABRIC_TOP ? skip : FABRIC_TOP - 1];
+}
+
+static void learn_nics(struct fabric_work *work, const struct fabric_sample *samples, size_t count)
+{
+	double *sum = work->scratch;
+
+	memset(sum, 0, 2 * work->n * sizeof(*sum));
+	for (size_t i = 0; i < count; i++) {
+		sum[samples[i].flow.from] += (double)samples[i].rate_Bps;
+		sum[work->n + samples[i].flow.to] += (double)samples[i].rate_Bps;
+	}
+	for (size_t i = 0; i < 2 * work->n; i++)
+		if (sum[i] > 0)
+			learn_nic(work, i / work->n, i % work->n, sum[i]);
+}
+
+int fabric_run(struct fabric_work *work, size_t count, size_t single, enum fabric_purpose purpose)
+{
+	struct fabric_round *round;
+	int r = grow(&work->samples, &work->sample_room, work->sample_count + count, sizeof(*work->samples));
+
+	if (r == 0)
+		r = grow(&work->rounds, &work->round_room, work->round_count + 1, sizeof(*work->rounds));
+	if (r == 0)
+		r = work->probe->ops->run(work->probe, work->flows, count, work->round_count,
+					  work->expected > work->round_count ? work->expected : work->round_count + 1,
+					  work->rates, work->diag);
+	if (r < 0)
+		return r;
+	round = &work->rounds[work->round_count++];
+	*round = (struct fabric_round){ work->sample_count, count, single, purpose };
+	for (size_t i = 0; i < count; i++)
+		work->samples[work->sample_count++] = (struct fabric_sample){ work->flows[i], (float)work->rates[i] };
+	learn_nics(work, &work->samples[round->first], count);
+	return 0;
+}
+
+void fabric_number(struct fabric_work *work)
+{
+	uint16_t *number = work->order;
+	size_t count = 0;
+
+	for (size_t i = 0; i < work->n; i++)
+		number[i] = UINT16_MAX;
+	for (size_t i = 0; i < work->n; i++) {
+		uint16_t *at = &number[work->part[i]];
+
+		if (*at == UINT16_MAX)
+			*at = (uint16_t)count++;
+		work->part[i] = *at;
+	}
+	work->part_count = count;
+}
