@@ -104,9 +104,6 @@ void daemon_run(struct daemon *daemon);
 /* Once round: sleeps at most wait_ms. */
 void daemon_turn(struct daemon *daemon, int wait_ms);
 int daemon_listen(const struct daemon_listen *at, int *ret_fd);
-struct aggregate_server_counters daemon_totals(const struct daemon *daemon);
-size_t daemon_group_count(const struct daemon *daemon);
-uint64_t daemon_nic_Bps(const struct daemon *daemon);
 
 /* connection.c */
 void daemon_connection_accept(struct daemon *daemon, int listener, uint64_t now_ns);
@@ -125,6 +122,9 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_connection *co
 void daemon_group_end(struct daemon *daemon, struct daemon_group *group);
 
 /* state.c */
+size_t daemon_group_count(const struct daemon *daemon);
+/* The rates, once a second. */
+void daemon_sample(struct daemon *daemon, uint64_t now_ns);
 void daemon_state(const struct daemon *daemon, uint64_t now_ns, struct control_state *ret,
 		  struct control_group_state ret_groups[static CONTROL_GROUPS_MAX]);
 /* Prometheus' text form, of a state. Bytes written, without the NUL; 0: no room. */

@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -86,95 +85,6 @@ void daemon_close(struct daemon *daemon)
 	sys_close(&daemon->signal_fd);
 	aggregate_server_close(daemon->server);
 	sys_free(daemon);
-}
-
-/* ----------------------------------------------------------------------------------------------------------- numbers */
-
-size_t daemon_group_count(const struct daemon *daemon)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < daemon->connection_count; i++)
-		count += daemon->connections[i]->group != NULL;
-	return count;
-}
-
-/* The fastest of the devices: groups take the one that their coordinator reached. */
-uint64_t daemon_nic_Bps(const struct daemon *daemon)
-{
-	int count = daemon->ops->device_count(daemon->transport);
-	uint64_t most = 0;
-
-	for (int i = 0; i < count; i++) {
-		struct transport_properties properties;
-
-		if (!daemon->ops->device_properties(daemon->transport, i, &properties) && properties.speed_Bps > most)
-			most = properties.speed_Bps;
-	}
-	return most;
-}
-
-struct aggregate_server_counters daemon_totals(const struct daemon *daemon)
-{
-	struct aggregate_server_counters totals = daemon->past;
-
-	for (size_t i = 0; i < daemon->connection_count; i++) {
-		const struct daemon_group *group = daemon->connections[i]->group;
-		struct aggregate_server_look look;
-
-		if (!group)
-			continue;
-		aggregate_server_look(group->server_group, &look);
-		totals.bytes_in += look.counters.bytes_in;
-		totals.bytes_out += look.counters.bytes_out;
-		totals.segments += look.counters.segments;
-	}
-	return totals;
-}
-
-static void rate_sample(struct daemon_rate *rate, uint64_t now, double seconds)
-{
-	double fresh = now >= rate->last ? (double)(now - rate->last) / seconds : 0;
-
-	rate->last = now;
-	rate->per_s += (fresh - rate->per_s) / 2;
-	if (rate->per_s < 1)
-		rate->per_s = 0;
-}
-
-static uint64_t cpu_ns(void)
-{
-	struct rusage usage;
-
-	if (getrusage(RUSAGE_SELF, &usage) < 0)
-		return 0;
-	return ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * NS_PER_S +
-	       ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * NS_PER_US;
-}
-
-static void daemon_sample(struct daemon *daemon, uint64_t now_ns)
-{
-	double seconds = (double)clock_elapsed_ns(daemon->sampled_ns, now_ns) / (double)NS_PER_S;
-	struct aggregate_server_counters totals;
-
-	if (clock_elapsed_ns(daemon->sampled_ns, now_ns) < DAEMON_SAMPLE_NS)
-		return;
-	daemon->sampled_ns = now_ns;
-	totals = daemon_totals(daemon);
-	rate_sample(&daemon->in, totals.bytes_in, seconds);
-	rate_sample(&daemon->out, totals.bytes_out, seconds);
-	rate_sample(&daemon->cpu, cpu_ns(), seconds);
-	for (size_t i = 0; i < daemon->connection_count; i++) {
-		struct daemon_group *group = daemon->connections[i]->group;
-		struct aggregate_server_look look;
-
-		if (!group)
-			continue;
-		aggregate_server_look(group->server_group, &look);
-		group->counters = look.counters;
-		rate_sample(&group->in, look.counters.bytes_in, seconds);
-		rate_sample(&group->out, look.counters.bytes_out, seconds);
-	}
 }
 
 /* --------------------------------------------------------------------------------------------------------------- end */
