@@ -26,7 +26,7 @@ struct discover_build {
 	size_t nic_count;
 };
 
-/* As topology_add_vertex, but what is wrong is said in *diag, and an impossible graph is -EINVAL. */
+/* add.c: as topology_add_vertex, but what is wrong is said in *diag, and an impossible graph is -EINVAL. */
 int discover_add_vertex(struct discover_build *build, const struct topology_vertex *vertex, uint32_t *ret);
 int discover_add_link(struct discover_build *build, const struct topology_link *link);
 int discover_add_limit(struct discover_build *build, const char *name, const struct topology_capacity *capacity,

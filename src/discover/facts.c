@@ -7,82 +7,19 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES_MOST = 8192, LINE_BYTES = 512, INTERFACES_MOST = 256, POLICIES_MOST = 4096, GOVERNORS_MOST = 8 };
+enum { INTERFACES_MOST = 256, POLICIES_MOST = 4096, GOVERNORS_MOST = 8 };
 
 #define UNKNOWN DISCOVER_UNKNOWN
-
-void discover_facts_add(struct discover_collector *to, const char *fmt, ...)
-{
-	char text[LINE_BYTES];
-	va_list args;
-
-	if (to->result < 0 || to->count == LINES_MOST)
-		return;
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	if (to->count == to->room) {
-		size_t room = to->room ? 2 * to->room : 64;
-		char **lines = realloc(to->lines, room * sizeof(*lines));
-
-		if (!lines) {
-			to->result = -ENOMEM;
-			return;
-		}
-		to->lines = lines;
-		to->room = room;
-	}
-	to->lines[to->count] = strdup(text);
-	if (to->lines[to->count])
-		to->count++;
-	else
-		to->result = -ENOMEM;
-}
-
-void discover_facts_word(struct discover_collector *from, char *text, size_t room, const char *folder, const char *name,
-			 const char *file)
-{
-	char *to = text;
-
-	if (discover_root_read(from->root, text, room, "%s%s%s", folder, name, file) < 0 || !*text) {
-		snprintf(text, room, UNKNOWN);
-		return;
-	}
-	for (const char *at = text; *at;) {
-		size_t bytes = strcspn(at, " \t\n");
-
-		memmove(to, at, bytes);
-		to += bytes;
-		at += bytes;
-		at += strspn(at, " \t\n");
-		if (*at)
-			*to++ = ',';
-	}
-	*to = '\0';
-}
-
-void discover_facts_value(const char *line, const char *key, char *ret, size_t room)
-{
-	size_t key_bytes = strlen(key), bytes;
-	const char *item;
-
-	snprintf(ret, room, UNKNOWN);
-	while (line && parse_list_next(&line, ' ', &item, &bytes))
-		if (bytes > key_bytes && item[key_bytes] == '=' && !strncmp(item, key, key_bytes) &&
-		    bytes - key_bytes <= room)
-			snprintf(ret, room, "%.*s", (int)(bytes - key_bytes - 1), item + key_bytes + 1);
-}
 
 /* -------------------------------------------------------------------------------------------------------- PCI devices */
 
 static void add_acs(struct discover_collector *to, const char *bus_id, const struct discover_config *config)
 {
-	char text[LINE_BYTES] = "";
+	char text[DISCOVER_FACT_BYTES] = "";
 	size_t used = 0;
 
 	if (config->acs != DISCOVER_CONFIG_PRESENT) {
@@ -358,35 +295,6 @@ static void add_gpus(struct discover_collector *to, const struct discover_tree *
 
 /* --------------------------------------------------------------------------------------------------------------- whole */
 
-static int compare(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int join(struct discover_collector *from, struct discover_facts *ret)
-{
-	size_t bytes = 0, used = 0;
-	char *text;
-
-	if (from->count)
-		qsort(from->lines, from->count, sizeof(*from->lines), compare);
-	for (size_t i = 0; i < from->count; i++)
-		bytes += strlen(from->lines[i]) + 1;
-	text = malloc(bytes + 1);
-	if (!text)
-		return -ENOMEM;
-	for (size_t i = 0; i < from->count; i++) {
-		size_t length = strlen(from->lines[i]);
-
-		memcpy(text + used, from->lines[i], length);
-		text[used + length] = '\n';
-		used += length + 1;
-	}
-	text[used] = '\0';
-	*ret = (struct discover_facts){ text, used };
-	return 0;
-}
-
 int discover_facts_read(struct discover_root *root, const struct topology *topology, const struct discover_tree *tree,
 			const struct gpu_inventory *gpus, struct discover_facts *ret)
 {
@@ -403,51 +311,9 @@ int discover_facts_read(struct discover_root *root, const struct topology *topol
 	add_gpus(&collector, tree, gpus);
 	r = collector.result;
 	if (!r)
-		r = join(&collector, ret);
+		r = discover_facts_join(&collector, ret);
 	for (size_t i = 0; i < collector.count; i++)
 		free(collector.lines[i]);
 	free(collector.lines);
 	return r;
-}
-
-void discover_facts_fini(struct discover_facts *facts)
-{
-	free(facts->text);
-	*facts = (struct discover_facts){ 0 };
-}
-
-static bool begins_with_words(const char *line, size_t bytes, const char *what)
-{
-	size_t length = strlen(what);
-
-	return bytes >= length && !memcmp(line, what, length) && (bytes == length || line[length] == ' ');
-}
-
-int discover_fact(const struct discover_facts *facts, const char *what, const char *key, char *ret, size_t ret_bytes)
-{
-	const char *line = facts->text;
-	size_t key_bytes = strlen(key);
-
-	for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		size_t bytes = strcspn(line, "\n");
-		const char *at;
-
-		if (!begins_with_words(line, bytes, what))
-			continue;
-		for (at = line + strlen(what); at < line + bytes; at += strcspn(at, " \n")) {
-			size_t value_bytes;
-
-			at += *at == ' ';
-			if (strncmp(at, key, key_bytes) != 0 || at[key_bytes] != '=')
-				continue;
-			at += key_bytes + 1;
-			value_bytes = strcspn(at, " \n");
-			if (value_bytes >= ret_bytes)
-				return -ENOSPC;
-			memcpy(ret, at, value_bytes);
-			ret[value_bytes] = '\0';
-			return 0;
-		}
-	}
-	return -ENOENT;
 }

@@ -1,9 +1,10 @@
-/* What facts.c (machine and system) and facts_rdma.c (RDMA) share. One thread. */
+/* What facts.c (machine and system) and facts_rdma.c (RDMA) share: facts_text.c. One thread. */
 #ifndef TRIBUTARY_DISCOVER_FACTS_INTERNAL_H
 #define TRIBUTARY_DISCOVER_FACTS_INTERNAL_H
 
 #include "discover/build.h"
 
+enum { DISCOVER_FACT_BYTES = 512 };
 #define DISCOVER_UNKNOWN "unknown"
 
 struct discover_collector {
@@ -22,6 +23,9 @@ void discover_facts_word(struct discover_collector *from, char *text, size_t roo
 			 const char *file);
 /* The value of a key in one line of words, which may be NULL; "unknown". */
 void discover_facts_value(const char *line, const char *key, char *ret, size_t room);
+
+/* All lines, sorted, in one text. -ENOMEM. */
+int discover_facts_join(struct discover_collector *from, struct discover_facts *ret);
 
 /* facts_rdma.c: each RDMA port, its addresses, and how GPUs and NICs reach each other. */
 void discover_facts_rdma(struct discover_collector *to);
