@@ -5,6 +5,13 @@
 #include <errno.h>
 #include <string.h>
 
+bool measure_experiments_is_device(const struct topology *topology, uint32_t vertex)
+{
+	enum topology_kind kind = topology->vertices[vertex].kind;
+
+	return kind == TOPOLOGY_GPU || kind == TOPOLOGY_NIC || kind == TOPOLOGY_HOST || kind == TOPOLOGY_NETWORK;
+}
+
 static bool is_device(const struct measure_planner *planner, uint32_t vertex)
 {
 	return measure_experiments_is_device(planner->topology, vertex);
