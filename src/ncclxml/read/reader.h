@@ -1,4 +1,4 @@
-/* What the parts of the reader share: topology_read.c (CPUs and the PCI tree), read_nics.c, read_gpu_links.c. Pure. */
+/* What the parts of the reader share (reader.c): topology_read.c (CPUs and the PCI tree), read_nics.c, read_gpu_links.c. Pure. */
 #ifndef TRIBUTARY_NCCLXML_READ_READER_H
 #define TRIBUTARY_NCCLXML_READ_READER_H
 
@@ -8,6 +8,9 @@
 #include "tributary/topology.h"
 
 struct ncclxml_element;
+
+/* Far more than NCCL reads; enough for what it writes when it joins the machines of a large NVLink domain. */
+enum { NCCLXML_READER_ELEMENTS_MAX = 4096 };
 
 struct ncclxml_reader {
 	struct topology topology;
@@ -21,6 +24,8 @@ struct ncclxml_reader {
 /* -EINVAL, with the element's line and the reason in the diag. */
 int ncclxml_reader_fail(struct ncclxml_reader *reader, const struct ncclxml_element *element, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Of what is there twice: the first one is enough to look at the file again. */
+void ncclxml_reader_twice(struct ncclxml_reader *reader, const struct ncclxml_element *element, const char *what);
 /* A name that is there already gets a number: "gpu0~2". */
 int ncclxml_reader_vertex(struct ncclxml_reader *reader, const struct ncclxml_element *element,
 			  const struct topology_vertex *vertex, uint32_t *ret);
