@@ -3,17 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-uint64_t plan_work_limit(const struct plan_request *request)
-{
-	const uint64_t most_8 = 3000000, most_16 = 32000000;
-
-	if (request->work_limit)
-		return request->work_limit;
-	if (request->gpu_count <= 8)
-		return most_8;
-	return most_8 + (most_16 - most_8) * (request->gpu_count - 8) / (PLAN_GPUS_MAX - 8);
-}
-
 int plan_channel_compare(const struct plan_channel *a, const struct plan_channel *b, size_t gpus)
 {
 	if (a->nic_in != b->nic_in)
@@ -87,15 +76,6 @@ int plan_search_run(struct plan_search *search, uint64_t bound_Bps)
 	if (!plan_search_done(search))
 		plan_search_relax(search);
 	return plan_search_equal(search);
-}
-
-uint64_t plan_search_bound(const struct plan_search *search, uint64_t cuts_Bps)
-{
-	/* Up to the next whole byte/s: the arithmetic is in doubles. */
-	double relaxed = search->bound_Bps * (1 + 1e-12) + 1;
-	uint64_t bound_Bps = cuts_Bps < PLAN_UNBOUNDED_BPS ? cuts_Bps : PLAN_UNBOUNDED_BPS;
-
-	return relaxed < (double)bound_Bps ? (uint64_t)relaxed : bound_Bps;
 }
 
 int plan_make(const struct topology *topology, const struct plan_request *request, enum plan_pattern pattern,

@@ -176,7 +176,7 @@ void plan_search_polish(struct plan_search *search, size_t least, size_t most)
 		if (detours_of(search, &chosen) == (uint64_t)chosen.count * search->columns.detours[shortest] &&
 		    chosen.count <= count)
 			break; /* nothing is shorter, and fewer did not do */
-		plan_search_limits(search, count, false);
+		plan_search_limits(search, count, 1000, false);
 		if (!plan_search_may_fit(search, count))
 			continue;
 		for (size_t i = 0; i < count; i++)

@@ -5,185 +5,13 @@
 #include <errno.h>
 #include <string.h>
 
-/* Two totals that differ by less, relative, are equal: what the linear program's arithmetic leaves open. */
-#define CLOSE 2e-9
-
 enum {
 	CHEAP_PRICING = 100000, /* steps: up to here pricing is always exact */
 	REPAIR_ROUNDS = 12,
 	SEEDS = 3,
 };
 
-int plan_search_init(struct plan_search *search, const struct plan_model *model, uint64_t work_limit)
-{
-	size_t rows = model->rows;
-	int r = plan_columns_init(&search->columns, model);
-
-	search->model = model;
-	search->work_limit = work_limit;
-	search->loads = sys_zalloc((rows + 1) * sizeof(*search->loads));
-	search->limits = sys_zalloc((rows + 1) * sizeof(*search->limits));
-	search->duals = sys_zalloc((rows + 1) * sizeof(double));
-	search->prices = sys_zalloc((rows + 1) * sizeof(double));
-	search->weights = sys_zalloc((rows + 1) * sizeof(double));
-	search->capacities = sys_zalloc((rows + 1) * sizeof(double));
-	if (r == 0)
-		search->shares = sys_zalloc((search->columns.room + 1) * sizeof(double));
-	if (!search->loads || !search->limits || !search->duals || !search->prices || !search->weights ||
-	    !search->capacities || !search->shares)
-		r = -ENOMEM;
-	if (r == 0) {
-		for (size_t i = 0; i < rows; i++)
-			search->capacities[i] = (double)model->capacity_Bps[i];
-		r = plan_simplex_init(&search->simplex, rows, search->capacities);
-	}
-	if (r < 0)
-		plan_search_fini(search);
-	return r;
-}
-
-void plan_search_fini(struct plan_search *search)
-{
-	plan_columns_fini(&search->columns);
-	plan_simplex_fini(&search->simplex);
-	sys_free(search->loads);
-	sys_free(search->limits);
-	sys_free(search->duals);
-	sys_free(search->prices);
-	sys_free(search->weights);
-	sys_free(search->capacities);
-	sys_free(search->shares);
-	memset(search, 0, sizeof(*search));
-}
-
-/* ---------------------------------------------------------------------------------------------------------- values */
-
-void plan_selection_value(struct plan_search *search, struct plan_selection *selection)
-{
-	const struct plan_model *model = search->model;
-
-	memset(search->loads, 0, model->rows * sizeof(*search->loads));
-	for (size_t i = 0; i < selection->count; i++) {
-		const uint16_t *loads = plan_column_loads(&search->columns, selection->columns[i]);
-
-		for (size_t row = 0; row < model->rows; row++)
-			search->loads[row] += loads[row];
-	}
-	selection->load = 0;
-	selection->capacity_Bps = PLAN_UNBOUNDED_BPS;
-	for (size_t row = 0; row < model->rows; row++) {
-		if (!search->loads[row])
-			continue;
-		if (!selection->load || (unsigned __int128)model->capacity_Bps[row] * selection->load <
-						(unsigned __int128)selection->capacity_Bps * search->loads[row]) {
-			selection->capacity_Bps = model->capacity_Bps[row];
-			selection->load = search->loads[row];
-		}
-	}
-	if (!selection->load)
-		selection->load = 1;
-	search->columns.work += model->rows * (selection->count + 2);
-}
-
-int plan_selection_compare(const struct plan_selection *a, const struct plan_selection *b)
-{
-	unsigned __int128 first = (unsigned __int128)a->count * a->capacity_Bps * b->load;
-	unsigned __int128 second = (unsigned __int128)b->count * b->capacity_Bps * a->load;
-
-	return (first > second) - (first < second);
-}
-
-static double total_Bps(const struct plan_selection *selection)
-{
-	return (double)selection->count * (double)selection->capacity_Bps / (double)selection->load;
-}
-
-bool plan_search_done(const struct plan_search *search)
-{
-	return search->best.count && total_Bps(&search->best) >= search->bound_Bps * (1 - CLOSE);
-}
-
-static bool take_if_better(struct plan_search *search, struct plan_selection *selection)
-{
-	plan_selection_value(search, selection);
-	if (search->best.count && plan_selection_compare(selection, &search->best) <= 0)
-		return false;
-	search->best = *selection;
-	return true;
-}
-
-/* count × capacity / load >= (>) best × permille / 1000, for each row. */
-static void find_limits(struct plan_search *search, size_t count, unsigned permille, bool above)
-{
-	const struct plan_model *model = search->model;
-	unsigned __int128 per = (unsigned __int128)search->best.count * search->best.capacity_Bps * permille;
-
-	if (!per) {
-		/* Any plan is better than none. */
-		for (size_t row = 0; row < model->rows; row++)
-			search->limits[row] = UINT16_MAX;
-		return;
-	}
-	for (size_t row = 0; row < model->rows; row++) {
-		unsigned __int128 most = (unsigned __int128)count * model->capacity_Bps[row] * search->best.load * 1000;
-
-		most = (most - (above ? 1 : 0)) / per;
-		search->limits[row] = most > UINT16_MAX ? UINT16_MAX : (uint32_t)most;
-	}
-}
-
-static void keep_packed(struct plan_search *search, const struct plan_selection *selection)
-{
-	struct plan_selection *packed = &search->packed[selection->count];
-
-	if (!packed->count || plan_selection_compare(selection, packed) >= 0)
-		*packed = *selection;
-}
-
-void plan_search_offer(struct plan_search *search, const struct plan_selection *selection)
-{
-	struct plan_selection offered = *selection;
-
-	if (!offered.count)
-		return;
-	(void)take_if_better(search, &offered);
-	keep_packed(search, &offered);
-}
-
-void plan_search_limits(struct plan_search *search, size_t count, bool above)
-{
-	find_limits(search, count, 1000, above);
-}
-
-/* The most for so many thousandths of the best total. */
-static void plan_search_limits_part(struct plan_search *search, size_t count, unsigned permille)
-{
-	find_limits(search, count, permille, false);
-}
-
-bool plan_search_may_fit(const struct plan_search *search, size_t count)
-{
-	double sum = 0;
-
-	if (!search->bound_closed)
-		return true;
-	for (size_t row = 0; row < search->model->rows; row++)
-		sum += search->duals[row] * search->limits[row];
-	return sum >= (double)count * (1 - 1e-9);
-}
-
 /* ----------------------------------------------------------------------------------------------------------- seeds */
-
-size_t plan_search_add(struct plan_search *search, const struct plan_priced *priced, size_t most)
-{
-	size_t before = search->columns.count;
-	uint32_t column;
-
-	for (size_t i = 0; i < priced->count && i < most; i++)
-		if (plan_columns_add(&search->columns, &priced->channels[i], &column) < 0)
-			break;
-	return search->columns.count - before;
-}
 
 static void seed_prices(struct plan_search *search, double price, double detour_price)
 {
@@ -270,7 +98,7 @@ bool plan_search_seed(struct plan_search *search)
 	for (uint32_t column = 0; column < search->columns.count; column++) {
 		struct plan_selection one = { .count = 1, .columns = { column } };
 
-		(void)take_if_better(search, &one);
+		(void)plan_search_take(search, &one);
 		if (one.capacity_Bps == PLAN_UNBOUNDED_BPS)
 			return true;
 	}
@@ -328,8 +156,8 @@ static void pack_known(struct plan_search *search)
 	       !plan_search_done(search)) {
 		price_loads(search);
 		selection.columns[selection.count++] = cheapest_known(search);
-		(void)take_if_better(search, &selection);
-		keep_packed(search, &selection);
+		(void)plan_search_take(search, &selection);
+		plan_search_keep(search, &selection);
 	}
 }
 
@@ -343,7 +171,7 @@ void plan_search_pack(struct plan_search *search)
 	if (search->columns.count > SEEDS)
 		pack_known(search);
 	/* What the linear program and exchanges begin with is good enough. */
-	if (total_Bps(&search->best) >= 0.9 * search->bound_Bps)
+	if (plan_selection_total(&search->best) >= 0.9 * search->bound_Bps)
 		return;
 	stop = search->columns.work + search->work_limit / 4;
 	memset(search->loads, 0, search->model->rows * sizeof(*search->loads));
@@ -356,8 +184,8 @@ void plan_search_pack(struct plan_search *search)
 		if (!priced.count || plan_columns_add(columns, &priced.channels[0], &column) < 0)
 			break;
 		selection.columns[selection.count++] = column;
-		(void)take_if_better(search, &selection);
-		keep_packed(search, &selection);
+		(void)plan_search_take(search, &selection);
+		plan_search_keep(search, &selection);
 	}
 }
 
@@ -421,7 +249,7 @@ static bool price_more(struct plan_search *search, double sum)
 		plan_price(columns, search->prices, 0, exact, &priced);
 		if (exact && priced.least > 0)
 			take_duals(search, sum, priced.least);
-		while (helpful < priced.count && priced.costs[helpful] < 1 - CLOSE / 4)
+		while (helpful < priced.count && priced.costs[helpful] < 1 - PLAN_CLOSE / 4)
 			helpful++;
 		if (helpful)
 			return plan_search_add(search, &priced, helpful) > 0;
@@ -480,10 +308,11 @@ static bool beat_from(struct plan_search *search, const struct plan_selection *s
 
 	if (!selection.count)
 		return false;
-	if (take_if_better(search, &selection))
+	if (plan_search_take(search, &selection))
 		return true;
-	plan_search_limits(search, selection.count, true);
-	return plan_search_repair(search, &selection, REPAIR_ROUNDS, work_limit) && take_if_better(search, &selection);
+	plan_search_limits(search, selection.count, 1000, true);
+	return plan_search_repair(search, &selection, REPAIR_ROUNDS, work_limit) &&
+	       plan_search_take(search, &selection);
 }
 
 int plan_search_beat(struct plan_search *search, size_t count, uint64_t work_limit)
@@ -492,7 +321,7 @@ int plan_search_beat(struct plan_search *search, size_t count, uint64_t work_lim
 		struct plan_selection selection;
 		int r;
 
-		plan_search_limits(search, count, true);
+		plan_search_limits(search, count, 1000, true);
 		if (!plan_search_may_fit(search, count))
 			return 0;
 		if (search->columns.work >= work_limit)
@@ -502,11 +331,11 @@ int plan_search_beat(struct plan_search *search, size_t count, uint64_t work_lim
 			continue;
 		if (!search->columns.complete)
 			return -EAGAIN;
-		plan_search_limits(search, count, true);
+		plan_search_limits(search, count, 1000, true);
 		r = plan_search_prove(search, count, work_limit, &selection);
 		if (r != 1)
 			return r;
-		if (!take_if_better(search, &selection))
+		if (!plan_search_take(search, &selection))
 			return -EAGAIN;
 	}
 }
@@ -558,7 +387,8 @@ static struct plan_selection repeated(const struct plan_selection *from, size_t 
 
 static bool enough(const struct plan_search *search, const struct plan_selection *selection, unsigned permille)
 {
-	return total_Bps(selection) >= total_Bps(&search->best) * permille / 1000 * (1 - CLOSE);
+	return plan_selection_total(selection) >=
+	       plan_selection_total(&search->best) * permille / 1000 * (1 - PLAN_CLOSE);
 }
 
 bool plan_search_few(struct plan_search *search, size_t count, unsigned permille, uint64_t work_limit,
@@ -577,7 +407,7 @@ bool plan_search_few(struct plan_search *search, size_t count, unsigned permille
 	if (enough(search, ret, permille))
 		return true;
 	for (size_t i = 0; i < start_count && search->columns.work < work_limit; i++) {
-		plan_search_limits_part(search, count, permille);
+		plan_search_limits(search, count, permille, false);
 		if (!plan_search_may_fit(search, count))
 			return false;
 		if (!starts[i].count)
@@ -588,14 +418,4 @@ bool plan_search_few(struct plan_search *search, size_t count, unsigned permille
 			return true;
 	}
 	return false;
-}
-
-bool plan_search_fits(const struct plan_search *search, uint32_t column)
-{
-	const uint16_t *loads = plan_column_loads(&search->columns, column);
-
-	for (size_t row = 0; row < search->model->rows; row++)
-		if (search->loads[row] + loads[row] > search->limits[row])
-			return false;
-	return true;
 }

@@ -5,6 +5,9 @@
 #include "plan/columns.h"
 #include "plan/simplex.h"
 
+/* Two totals that differ by less, relative, are equal: what the linear program's arithmetic leaves open. */
+#define PLAN_CLOSE 2e-9
+
 /* Channels of equal shares. Their total is count × capacity / load, as a fraction, so that no rounding decides. */
 struct plan_selection {
 	size_t count;
@@ -72,6 +75,14 @@ bool plan_search_done(const struct plan_search *search);
 /* plan_make of PLAN_DIRECT. */
 int plan_make_direct(const struct topology *topology, const struct plan_request *request, struct plan *ret);
 
+/*
+ * Whether NCCL's balanced trees carry as much as those whose first GPU has all edges to other hosts. Of two hosts there
+ * is one edge, at the first GPU in both. A host of many has up to three in one of NCCL's two trees and one in the other,
+ * each with half of the rate; if balanced, one of the three is the second GPU's. Errors: those of plan_make.
+ */
+int plan_tree_balanced(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
+		       bool *ret);
+
 /* Shared by the files of the search. */
 /* Steps that take about a nanosecond: see docs/planner.md for what they were measured to take. */
 uint64_t plan_work_limit(const struct plan_request *request);
@@ -83,8 +94,16 @@ struct plan_channel plan_channel_turned(const struct plan_model *model, const st
 void plan_store_classes(const struct plan_model *model, struct plan *plan);
 void plan_selection_value(struct plan_search *search, struct plan_selection *selection);
 int plan_selection_compare(const struct plan_selection *a, const struct plan_selection *b);
-/* The most crossings of each row for `count` channels to have more than the best total (above), or at least as much. */
-void plan_search_limits(struct plan_search *search, size_t count, bool above);
+double plan_selection_total(const struct plan_selection *selection); /* bytes/s; of models that are joined, parts */
+/* Values it, and takes it if it is better than the best so far. */
+bool plan_search_take(struct plan_search *search, struct plan_selection *selection);
+/* As the best of so many channels, if it is. */
+void plan_search_keep(struct plan_search *search, const struct plan_selection *selection);
+/*
+ * The most crossings of each row for `count` channels to have more than so many thousandths of the best total (above), or
+ * at least as much.
+ */
+void plan_search_limits(struct plan_search *search, size_t count, unsigned permille, bool above);
 /* Whether so many channels may fit the limits, by the duals. */
 bool plan_search_may_fit(const struct plan_search *search, size_t count);
 /* Exchanges channels until all rows are within their limits; false: not found. */

@@ -48,12 +48,6 @@ static uint64_t left_of(uint64_t limit, uint64_t work)
 	return limit - lesser(limit, work);
 }
 
-/* Also of models that are joined, in parts. */
-static double total_of(const struct plan_selection *selection)
-{
-	return (double)selection->count * (double)selection->capacity_Bps / (double)selection->load;
-}
-
 static uint64_t selection_Bps(const struct plan_selection *selection)
 {
 	unsigned __int128 total = (unsigned __int128)selection->count * selection->capacity_Bps;
@@ -236,8 +230,8 @@ static bool try_count(struct part *ring, struct part *tree, size_t count, struct
 static double worse_share(const struct part *ring, const struct plan_selection *rings, const struct part *tree,
 			  const struct plan_selection *trees)
 {
-	double of_ring = total_of(rings) / total_of(&ring->search.best);
-	double of_tree = total_of(trees) / total_of(&tree->search.best);
+	double of_ring = plan_selection_total(rings) / plan_selection_total(&ring->search.best);
+	double of_tree = plan_selection_total(trees) / plan_selection_total(&tree->search.best);
 
 	return of_ring < of_tree ? of_ring : of_tree;
 }
@@ -450,106 +444,14 @@ static int begin_at_heads(const struct topology *topology, const struct plan_req
 	return r;
 }
 
-struct weighed {
-	const struct plan_model *model;
-	const struct plan *plan;
-	uint32_t *sums; /* of each row */
-};
-
-static void weigh_hop(struct weighed *weighed, size_t hop, uint32_t times)
-{
-	const struct plan_model *model = weighed->model;
-
-	for (uint32_t i = model->first[hop]; i < model->first[hop + 1]; i++)
-		weighed->sums[model->crossings[i].row] += times * model->crossings[i].count;
-}
-
-/* By halves of an edge to another host, at each channel's first and second GPU. */
-static uint64_t tree_rate(struct weighed *weighed, uint32_t first_halves, uint32_t second_halves)
-{
-	const struct plan_model *model = weighed->model;
-	uint64_t rate_Bps = PLAN_UNBOUNDED_BPS;
-
-	memset(weighed->sums, 0, model->rows * sizeof(*weighed->sums));
-	for (size_t i = 0; i < weighed->plan->channel_count; i++) {
-		const struct plan_channel *channel = &weighed->plan->channels[i];
-
-		for (size_t j = 1; j < model->gpus; j++)
-			weigh_hop(weighed, plan_hop(model, channel->order[j - 1], channel->order[j]), 2);
-		weigh_hop(weighed, plan_hop_in(model, channel->nic_in, channel->order[0]), first_halves);
-		weigh_hop(weighed, plan_hop_in(model, channel->nic_in, channel->order[1]), second_halves);
-	}
-	for (size_t row = 0; row < model->rows; row++)
-		if (weighed->sums[row] && 2 * model->capacity_Bps[row] / weighed->sums[row] < rate_Bps)
-			rate_Bps = 2 * model->capacity_Bps[row] / weighed->sums[row];
-	return rate_Bps;
-}
-
-/*
- * Whether NCCL's balanced trees carry as much as those whose first GPU has all edges to other hosts. Of two hosts there
- * is one edge, at the first GPU in both. A host of many has up to three in one of NCCL's two trees and one in the other,
- * each with half of the rate; if balanced, one of the three is the second GPU's.
- */
 static int verify_balance(const struct topology *topology, const struct plan_request *request, struct plan_set *set)
 {
-	struct weighed weighed = { .plan = &set->plans[PLAN_TREE] };
-	struct side side = { 0 };
-	int r;
+	const struct plan *plan = &set->plans[PLAN_TREE];
 
-	set->tree_balanced = weighed.plan->gpu_count > 1;
+	set->tree_balanced = plan->gpu_count > 1;
 	if (!set->tree_balanced || set->where == PLAN_ONE_HOST)
 		return 0;
-	r = make_side(topology, request, PLAN_TREE, 2, &side);
-	if (r == 0) {
-		weighed.model = &side.model;
-		weighed.sums = sys_zalloc((side.model.rows + 1) * sizeof(*weighed.sums));
-		r = weighed.sums ? 0 : -ENOMEM;
-	}
-	if (r == 0)
-		set->tree_balanced = tree_rate(&weighed, 3, 1) >= tree_rate(&weighed, 4, 0);
-	sys_free(weighed.sums);
-	plan_model_fini(&side.model);
-	return r;
-}
-
-static uint64_t one_way_rate(struct weighed *weighed, unsigned back)
-{
-	const struct plan_model *model = weighed->model;
-	uint64_t rate_Bps = PLAN_UNBOUNDED_BPS;
-
-	memset(weighed->sums, 0, model->rows * sizeof(*weighed->sums));
-	for (size_t i = 0; i < weighed->plan->channel_count; i++) {
-		const uint8_t *order = weighed->plan->channels[i].order;
-
-		for (size_t j = 1; j < model->gpus; j++)
-			weigh_hop(weighed, plan_hop(model, order[j - !back], order[j - back]), 1);
-	}
-	for (size_t row = 0; row < model->rows; row++)
-		if (weighed->sums[row])
-			rate_Bps = lesser(rate_Bps, model->capacity_Bps[row] / weighed->sums[row]);
-	return rate_Bps;
-}
-
-int plan_one_way_rate(const struct topology *topology, const struct plan_request *request, const struct plan *plan,
-		      uint64_t *ret_rate_Bps)
-{
-	struct weighed weighed = { .plan = plan };
-	uint64_t rate_Bps = PLAN_UNBOUNDED_BPS;
-	struct side side = { 0 };
-	int r = make_side(topology, request, PLAN_RING, 1, &side);
-
-	if (r < 0)
-		return r;
-	weighed.model = &side.model;
-	weighed.sums = sys_zalloc((side.model.rows + 1) * sizeof(*weighed.sums));
-	r = weighed.sums ? 0 : -ENOMEM;
-	for (unsigned back = 0; r == 0 && back < 2; back++)
-		rate_Bps = lesser(rate_Bps, one_way_rate(&weighed, back));
-	if (r == 0)
-		*ret_rate_Bps = rate_Bps;
-	sys_free(weighed.sums);
-	plan_model_fini(&side.model);
-	return r;
+	return plan_tree_balanced(topology, request, plan, &set->tree_balanced);
 }
 
 /* A tree's NIC carries the rate once between two hosts and twice among more; the others' does not change. */
