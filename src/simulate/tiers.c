@@ -182,13 +182,6 @@ static int pipe_on(struct simulate_build *build, size_t rail)
 
 /* ------------------------------------------------------------------------------------------------------------- choice */
 
-double simulate_operation_bytes(const struct simulate_build *build)
-{
-	double bytes = build->job->bytes / (double)build->fabric->rail_count, set = build->settings->operation_bytes;
-
-	return fmin(bytes, set > 0 ? set : simulate_call_bytes(bytes));
-}
-
 /* Of segments of the least length: a bound. */
 size_t simulate_tiers_steps(const struct simulate_build *build)
 {
