@@ -21,76 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 
-struct steer_here steer_here = { .lock = PTHREAD_MUTEX_INITIALIZER, .root = "" };
-
-/* -------------------------------------------------------------------------------------------------------------- threads */
-
-/* The record and, of its author, the decision. Under the lock. */
-static void withdraw(struct steer_thread *thread)
-{
-	if (thread->is_author)
-		steer_registry_forget(&steer_here.setup.registry, thread->record.comm_id);
-	steer_registry_drop(&steer_here.setup.registry, thread->slot);
-	thread->is_author = false;
-	thread->slot = STEER_NO_SLOT;
-}
-
-/* NCCL reads no more of what this thread was given. The decision stays for the tuner. */
-static void become_idle(struct steer_thread *thread)
-{
-	if (thread->state == STEER_THREAD_IDLE)
-		return;
-	pthread_mutex_lock(&steer_here.lock);
-	withdraw(thread);
-	pthread_mutex_unlock(&steer_here.lock);
-	sys_close(&thread->graph_fd);
-	thread->graph = NULL;
-	thread->state = STEER_THREAD_IDLE;
-}
-
-static void thread_ends(void *arg)
-{
-	struct steer_thread *thread = arg, **link = &steer_here.threads;
-
-	if (plugin_is_forked())
-		return;
-	become_idle(thread);
-	pthread_mutex_lock(&steer_here.lock);
-	while (*link != thread)
-		link = &(*link)->next;
-	*link = thread->next;
-	pthread_mutex_unlock(&steer_here.lock);
-	sys_free(thread);
-}
-
-struct steer_thread *steer_this_thread(void)
-{
-	return atomic_load_explicit(&steer_here.ready, memory_order_acquire) && steer_here.setup.registers
-		       ? pthread_getspecific(steer_here.key)
-		       : NULL;
-}
-
-/* Under the lock. NULL: this process does not register, or no memory. */
-static struct steer_thread *thread_make(void)
-{
-	struct steer_thread *thread = steer_this_thread();
-
-	if (thread || !steer_here.setup.registers)
-		return thread;
-	thread = sys_zalloc(sizeof(*thread));
-	if (!thread)
-		return NULL;
-	if (pthread_setspecific(steer_here.key, thread) != 0) {
-		sys_free(thread);
-		return NULL;
-	}
-	thread->slot = STEER_NO_SLOT;
-	thread->graph_fd = -1;
-	thread->next = steer_here.threads;
-	steer_here.threads = thread;
-	return thread;
-}
-
 /*
  * The library is never unloaded (-z nodelete), so this is the end of the process, where other threads may still be at
  * work: only what would be left behind goes. Who holds the lock for long has ended with it.
@@ -111,7 +41,7 @@ __attribute__((destructor)) static void leave(void)
 		return;
 	if (atomic_load(&steer_here.ready)) {
 		for (struct steer_thread *thread = steer_here.threads; thread; thread = thread->next)
-			withdraw(thread);
+			steer_thread_withdraw(thread);
 		steer_status_end(&steer_here.status, &steer_here.setup);
 		steer_registry_close(&steer_here.setup.registry);
 		steer_elsewhere_close(&steer_here.setup.elsewhere);
@@ -143,7 +73,7 @@ static void setup_once(void)
 	if (!nccl_version && steer_here.setup.level > STEER_OFF)
 		point_nccl_to_topology();
 	if (steer_here.setup.registers)
-		steer_here.setup.registers = pthread_key_create(&steer_here.key, thread_ends) == 0;
+		steer_here.setup.registers = pthread_key_create(&steer_here.key, steer_thread_end) == 0;
 	atomic_store_explicit(&steer_here.ready, true, memory_order_release);
 	steer_collnet_advise(&steer_here.setup);
 }
@@ -236,10 +166,10 @@ void steer_begin(uint64_t comm_id)
 
 	pthread_mutex_lock(&steer_here.lock);
 	setup_once();
-	thread = thread_make();
+	thread = steer_thread_make();
 	pthread_mutex_unlock(&steer_here.lock);
 	if (thread) {
-		become_idle(thread);
+		steer_thread_idle(thread);
 		thread->has_decision = false;
 		pthread_mutex_lock(&steer_here.lock);
 		enter(thread, comm_id);
@@ -272,7 +202,7 @@ static const char *topology_file(struct steer_thread *thread)
 		if (setup->machine.shaped_text)
 			decide_aloud(thread);
 	} else if (thread && thread->state == STEER_THREAD_DECIDED) {
-		become_idle(thread);
+		steer_thread_idle(thread);
 	}
 	if (setup->level <= STEER_OFF)
 		return users(STEER_TOPOLOGY_VARIABLE);
@@ -303,7 +233,7 @@ const char *steer_get(const char *name)
 		return users(name);
 	ready = atomic_load_explicit(&steer_here.ready, memory_order_acquire);
 	if (!strcmp(name, "NCCL_NET") && steer_this_thread())
-		become_idle(steer_this_thread());
+		steer_thread_idle(steer_this_thread());
 	if (ready && !strcmp(name, STEER_TOPOLOGY_VARIABLE))
 		value = topology_file(steer_this_thread());
 	else if (ready && !strcmp(name, STEER_GRAPH_VARIABLE))
@@ -311,7 +241,7 @@ const char *steer_get(const char *name)
 	else
 		value = users(name);
 	if (!strcmp(name, "NCCL_PROTO") && steer_this_thread())
-		become_idle(steer_this_thread());
+		steer_thread_idle(steer_this_thread());
 	errno = saved_errno;
 	return value;
 }
@@ -356,7 +286,7 @@ int steer_tuner(uint64_t comm_id, struct steer_facts *ret)
 void steer_reset(const struct params_source *source, const char *root)
 {
 	while (steer_here.threads)
-		thread_ends(steer_here.threads);
+		steer_thread_end(steer_here.threads);
 	if (atomic_exchange(&steer_here.ready, false)) {
 		if (steer_here.setup.registers) /* whichever threads had a value of it are gone, or begin anew */
 			pthread_key_delete(steer_here.key);

@@ -54,6 +54,14 @@ extern struct steer_here steer_here;
 
 /* NULL: it has initialised no communicator. */
 struct steer_thread *steer_this_thread(void);
+/* Makes it, under the lock. NULL: this process does not register, or no memory. */
+struct steer_thread *steer_thread_make(void);
+/* The record goes and, of its author, the decision. Under the lock. */
+void steer_thread_withdraw(struct steer_thread *thread);
+/* NCCL reads no more of what this thread was given. The decision stays for the tuner. */
+void steer_thread_idle(struct steer_thread *thread);
+/* Frees it: a destructor of pthread_key_create. */
+void steer_thread_end(void *thread);
 
 /* Takes the decision of the thread's communicator, or makes it; graph and decision are set. Waits as steer.h says. */
 void steer_thread_decide(struct steer_thread *thread);

@@ -4,6 +4,8 @@
 #include "base/crc.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* "tribstr" and "tribsde" with the layout. */
@@ -30,6 +32,14 @@ const char *steer_reason_text(enum steer_reason reason)
 
 	return (unsigned)reason < STEER_REASON_COUNT ? texts[reason]
 						     : "a rank has a reason that this version does not know";
+}
+
+void steer_process_id(const struct steer_process *process, char id[static STEER_ID_BYTES])
+{
+	const struct process_identity *of = &process->identity;
+
+	snprintf(id, STEER_ID_BYTES, "%08" PRIx32 "-%" PRIx64 "-%" PRIu32 "-%" PRIx64 "-%" PRIx64, (uint32_t)of->boot,
+		 of->pid_namespace, of->pid, of->start_ticks, process->instance);
 }
 
 uint64_t steer_process_hash(const struct steer_process *process)

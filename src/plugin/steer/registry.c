@@ -20,14 +20,6 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------------------- names */
 
-void steer_process_id(const struct steer_process *process, char id[static STEER_ID_BYTES])
-{
-	const struct process_identity *of = &process->identity;
-
-	snprintf(id, STEER_ID_BYTES, "%08" PRIx32 "-%" PRIx64 "-%" PRIu32 "-%" PRIx64 "-%" PRIx64, (uint32_t)of->boot,
-		 of->pid_namespace, of->pid, of->start_ticks, process->instance);
-}
-
 bool steer_registry_is_own(const struct steer_registry *registry, const char *id)
 {
 	size_t instance = (size_t)(strrchr(registry->id, '-') - registry->id);
