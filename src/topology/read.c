@@ -11,6 +11,7 @@
 #include "base/sys.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,9 +36,13 @@ struct reader {
 
 /* ------------------------------------------------------------------------------------------------------------ words */
 
-static int fail_at(const struct reader *reader, size_t at, const char *text)
+__attribute__((format(printf, 3, 4))) static int fail_at(const struct reader *reader, size_t at, const char *fmt, ...)
 {
-	diag_set(reader->diag, reader->line, (int)(at - reader->line_start) + 1, "%s", text);
+	va_list args;
+
+	va_start(args, fmt);
+	diag_set_v(reader->diag, reader->line, (int)(at - reader->line_start) + 1, fmt, args);
+	va_end(args);
 	return -EINVAL;
 }
 
@@ -70,24 +75,12 @@ static int shown_bytes(const struct reader *reader, size_t at)
 static int fail_expected(const struct reader *reader, size_t at, const char *expected)
 {
 	int count = shown_bytes(reader, at);
-	char text[sizeof(reader->diag->text)];
 
 	if (count)
-		snprintf(text, sizeof(text), "expected %s, found %.*s", expected, count, reader->text + at);
-	else if (at >= reader->bytes || reader->text[at] == '\n' || reader->text[at] == '\r')
-		snprintf(text, sizeof(text), "expected %s, the line ends here", expected);
-	else
-		snprintf(text, sizeof(text), "expected %s, found byte 0x%02x", expected,
-			 (unsigned char)reader->text[at]);
-	return fail_at(reader, at, text);
-}
-
-static int fail_name(const struct reader *reader, size_t at, const char *what, const char *name)
-{
-	char text[sizeof(reader->diag->text)];
-
-	snprintf(text, sizeof(text), "%.40s %.180s", what, name);
-	return fail_at(reader, at, text);
+		return fail_at(reader, at, "expected %s, found %.*s", expected, count, reader->text + at);
+	if (at >= reader->bytes || reader->text[at] == '\n' || reader->text[at] == '\r')
+		return fail_at(reader, at, "expected %s, the line ends here", expected);
+	return fail_at(reader, at, "expected %s, found byte 0x%02x", expected, (unsigned char)reader->text[at]);
 }
 
 static void skip_blanks(struct reader *reader)
@@ -257,7 +250,7 @@ static int read_fields(struct reader *reader, const struct field *fields, enum t
 		if (!field)
 			return fail_expected(reader, at, "a key of this kind of line");
 		if (seen & (1U << place))
-			return fail_name(reader, at, "a second time in this line:", key);
+			return fail_at(reader, at, "a second time in this line: %.180s", key);
 		seen |= 1U << place;
 		fields_expected(field, expected, sizeof(expected));
 		snprintf(text, sizeof(text), "%s= with %s", field->key, expected);
@@ -306,7 +299,7 @@ static int read_vertex_of(struct reader *reader, const char *expected, uint32_t 
 	if (r < 0)
 		return r;
 	*ret = topology_index_find(&reader->index, reader->topology, name);
-	return *ret == TOPOLOGY_NONE ? fail_name(reader, at, "no vertex line above has the name", name) : 0;
+	return *ret == TOPOLOGY_NONE ? fail_at(reader, at, "no vertex line above has the name %.180s", name) : 0;
 }
 
 /* The name of a directed link whose line stands above, up to a blank or a comma. */
@@ -318,7 +311,7 @@ static int read_directed(struct reader *reader, uint32_t *ret, size_t *ret_at)
 	if (r < 0)
 		return r;
 	*ret = topology_index_find_directed(&reader->index, reader->topology, name);
-	return *ret == TOPOLOGY_NONE ? fail_name(reader, *ret_at, "no link line above joins", name) : 0;
+	return *ret == TOPOLOGY_NONE ? fail_at(reader, *ret_at, "no link line above joins %.180s", name) : 0;
 }
 
 static int fail_again(const struct reader *reader, size_t at)
