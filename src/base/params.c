@@ -26,7 +26,6 @@ enum param_kind {
 	KIND_INDEX,
 	KIND_SECONDS,
 	KIND_SIZE,
-	KIND_COUNT
 };
 
 struct param_row {
@@ -278,35 +277,17 @@ _Static_assert(ROW_COUNT <= 64, "struct params has a bit for each");
 
 /* Each writes the row's field on success only; 0 or -errno as parse.h has them. */
 
-static int parse_choice_row(const struct param_row *row, const char *text, void *field)
-{
-	size_t index;
-	int r = parse_choice(text, row->choices, &index);
-
-	/* Both enums begin at 0 and have the size of an unsigned. */
-	if (!r)
-		*(unsigned *)field = (unsigned)index;
-	return r;
-}
-
-static int parse_bool_row(const struct param_row *row, const char *text, void *field)
-{
-	(void)row;
-	return parse_bool(text, field);
-}
-
-static int parse_text_row(const struct param_row *row, const char *text, void *field)
+static int parse_text(const char *text, void *field)
 {
 	size_t bytes = strlen(text);
 
-	(void)row;
 	if (bytes >= PARAMS_STRING_BYTES)
 		return -ERANGE;
 	memcpy(field, text, bytes + 1);
 	return 0;
 }
 
-static int parse_ports_row(const struct param_row *row, const char *text, void *field)
+static int parse_ports(const struct param_row *row, const char *text, void *field)
 {
 	uint64_t low = 0, high = 0;
 	uint16_t *ports = field;
@@ -319,18 +300,8 @@ static int parse_ports_row(const struct param_row *row, const char *text, void *
 	return 0;
 }
 
-static int parse_number_row(const struct param_row *row, const char *text, void *field)
-{
-	uint64_t value;
-	int r = parse_u64(text, row->min, row->max, &value);
-
-	if (!r)
-		*(unsigned *)field = (unsigned)value;
-	return r;
-}
-
 /* -1 for auto, and for NCCL's own -1, which means the same. */
-static int parse_index_row(const struct param_row *row, const char *text, void *field)
+static int parse_index(const struct param_row *row, const char *text, void *field)
 {
 	uint64_t value;
 	int r = strcmp(text, "auto") && strcmp(text, "-1") ? parse_u64(text, row->min, row->max, &value) : 1;
@@ -340,12 +311,7 @@ static int parse_index_row(const struct param_row *row, const char *text, void *
 	return r < 0 ? r : 0;
 }
 
-static int parse_seconds_row(const struct param_row *row, const char *text, void *field)
-{
-	return parse_seconds(text, row->min, row->max, field);
-}
-
-static int parse_size_row(const struct param_row *row, const char *text, void *field)
+static int parse_size_of(const struct param_row *row, const char *text, void *field)
 {
 	uint64_t value;
 	int r = parse_size(text, row->zero_too ? 0 : row->min, row->max, &value);
@@ -358,55 +324,46 @@ static int parse_size_row(const struct param_row *row, const char *text, void *f
 	return 0;
 }
 
+static int parse_row(const struct param_row *row, const char *text, void *field)
+{
+	uint64_t value = 0;
+	size_t index = 0;
+	int r;
+
+	switch (row->kind) {
+	case KIND_CHOICE:
+		r = parse_choice(text, row->choices, &index);
+		if (!r)
+			*(unsigned *)field = (unsigned)index;
+		return r;
+	case KIND_BOOL:
+		return parse_bool(text, field);
+	case KIND_TEXT:
+		return parse_text(text, field);
+	case KIND_PORTS:
+		return parse_ports(row, text, field);
+	case KIND_NUMBER:
+		r = parse_u64(text, row->min, row->max, &value);
+		if (!r)
+			*(unsigned *)field = (unsigned)value;
+		return r;
+	case KIND_INDEX:
+		return parse_index(row, text, field);
+	case KIND_SECONDS:
+		return parse_seconds(text, row->min, row->max, field);
+	case KIND_SIZE:
+		return parse_size_of(row, text, field);
+	}
+	return -EINVAL;
+}
+
 /* Each returns what snprintf does. */
 
-static int format_choice_row(const struct param_row *row, const void *field, char *text, size_t bytes)
-{
-	return snprintf(text, bytes, "%s", row->choices[*(const unsigned *)field]);
-}
-
-static int format_bool_row(const struct param_row *row, const void *field, char *text, size_t bytes)
-{
-	(void)row;
-	return snprintf(text, bytes, "%d", *(const bool *)field ? 1 : 0);
-}
-
-static int format_text_row(const struct param_row *row, const void *field, char *text, size_t bytes)
-{
-	(void)row;
-	return snprintf(text, bytes, "%s", (const char *)field);
-}
-
-static int format_ports_row(const struct param_row *row, const void *field, char *text, size_t bytes)
-{
-	const uint16_t *ports = field;
-
-	(void)row;
-	if (!ports[0])
-		return snprintf(text, bytes, "any");
-	return snprintf(text, bytes, "%u-%u", (unsigned)ports[0], (unsigned)ports[1]);
-}
-
-static int format_number_row(const struct param_row *row, const void *field, char *text, size_t bytes)
-{
-	(void)row;
-	return snprintf(text, bytes, "%u", *(const unsigned *)field);
-}
-
-static int format_index_row(const struct param_row *row, const void *field, char *text, size_t bytes)
-{
-	const int *value = field;
-
-	(void)row;
-	return *value < 0 ? snprintf(text, bytes, "auto") : snprintf(text, bytes, "%d", *value);
-}
-
-static int format_seconds_row(const struct param_row *row, const void *field, char *text, size_t bytes)
+static int format_seconds(const void *field, char *text, size_t bytes)
 {
 	uint64_t value_ns = *(const uint64_t *)field, fraction_ns = value_ns % NS_PER_S;
 	int digits = 9;
 
-	(void)row;
 	if (!fraction_ns)
 		return snprintf(text, bytes, "%" PRIu64, value_ns / NS_PER_S);
 	for (; fraction_ns % 10 == 0; digits--)
@@ -414,30 +371,42 @@ static int format_seconds_row(const struct param_row *row, const void *field, ch
 	return snprintf(text, bytes, "%" PRIu64 ".%0*" PRIu64, value_ns / NS_PER_S, digits, fraction_ns);
 }
 
-static int format_size_row(const struct param_row *row, const void *field, char *text, size_t bytes)
+static int format_size(const void *field, char *text, size_t bytes)
 {
 	static const char units[][2] = { "", "K", "M", "G" };
 	size_t value = *(const size_t *)field, unit = 0;
 
-	(void)row;
 	for (; value && value % KIB == 0 && unit < 3; unit++)
 		value /= KIB;
 	return snprintf(text, bytes, "%zu%s", value, units[unit]);
 }
 
-static const struct {
-	int (*parse)(const struct param_row *row, const char *text, void *field);
-	int (*format)(const struct param_row *row, const void *field, char *text, size_t bytes);
-} kinds[KIND_COUNT] = {
-	[KIND_CHOICE] = { parse_choice_row, format_choice_row },
-	[KIND_BOOL] = { parse_bool_row, format_bool_row },
-	[KIND_TEXT] = { parse_text_row, format_text_row },
-	[KIND_PORTS] = { parse_ports_row, format_ports_row },
-	[KIND_NUMBER] = { parse_number_row, format_number_row },
-	[KIND_INDEX] = { parse_index_row, format_index_row },
-	[KIND_SECONDS] = { parse_seconds_row, format_seconds_row },
-	[KIND_SIZE] = { parse_size_row, format_size_row },
-};
+static int format_row(const struct param_row *row, const void *field, char *text, size_t bytes)
+{
+	const uint16_t *ports = field;
+	const int *index = field;
+
+	switch (row->kind) {
+	case KIND_CHOICE:
+		return snprintf(text, bytes, "%s", row->choices[*(const unsigned *)field]);
+	case KIND_BOOL:
+		return snprintf(text, bytes, "%d", *(const bool *)field ? 1 : 0);
+	case KIND_TEXT:
+		return snprintf(text, bytes, "%s", (const char *)field);
+	case KIND_PORTS:
+		return ports[0] ? snprintf(text, bytes, "%u-%u", (unsigned)ports[0], (unsigned)ports[1])
+				: snprintf(text, bytes, "any");
+	case KIND_NUMBER:
+		return snprintf(text, bytes, "%u", *(const unsigned *)field);
+	case KIND_INDEX:
+		return *index < 0 ? snprintf(text, bytes, "auto") : snprintf(text, bytes, "%d", *index);
+	case KIND_SECONDS:
+		return format_seconds(field, text, bytes);
+	case KIND_SIZE:
+		return format_size(field, text, bytes);
+	}
+	return -EINVAL;
+}
 
 _Static_assert(sizeof(enum net_choice) == sizeof(unsigned), "choices are written as unsigned");
 _Static_assert(sizeof(enum steer_choice) == sizeof(unsigned), "choices are written as unsigned");
@@ -491,7 +460,7 @@ static void load_row(const struct param_row *row, const struct params_source *so
 	if (!value || !*value) /* NAME= is how a job script unsets a variable */
 		return;
 	as.choices = choices;
-	if (!kinds[row->kind].parse(&as, value, (char *)params + row->offset)) {
+	if (!parse_row(&as, value, (char *)params + row->offset)) {
 		params->given |= UINT64_C(1) << (row - rows);
 		if (name != row->info.name)
 			params->from_nccl |= UINT64_C(1) << (row - rows);
@@ -590,7 +559,7 @@ void params_defaults(struct params *ret)
 {
 	memset(ret, 0, sizeof(*ret));
 	for (size_t i = 0; i < ROW_COUNT; i++) /* cannot fail: a test walks every default */
-		kinds[rows[i].kind].parse(&rows[i], rows[i].info.default_text, (char *)ret + rows[i].offset);
+		parse_row(&rows[i], rows[i].info.default_text, (char *)ret + rows[i].offset);
 }
 
 size_t params_count(void)
@@ -617,7 +586,7 @@ int params_format(const struct params *params, size_t index, char *text, size_t 
 {
 	const struct param_row *row = &rows[index];
 	char whole[PARAMS_STRING_BYTES];
-	int bytes = kinds[row->kind].format(row, (const char *)params + row->offset, whole, sizeof(whole));
+	int bytes = format_row(row, (const char *)params + row->offset, whole, sizeof(whole));
 
 	if (bytes < 0 || (size_t)bytes >= text_bytes || (size_t)bytes >= sizeof(whole))
 		return -ENOSPC;
