@@ -1,6 +1,14 @@
 #include "transport/pace/estimator.h"
 
+#include "base/clock.h"
+
 #include <string.h>
+
+enum {
+	LOOPS_IN_WINDOW = 8, /* a window's ends, where bytes of the neighbours count, stay small beside it */
+	BACKLOGS_IN_WINDOW = 8,
+};
+#define WINDOW_LEAST_NS (2 * NS_PER_MS)
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -231,4 +239,34 @@ void pace_estimator_window(struct pace_estimator *estimator, uint64_t bytes, uin
 	estimator->phase_ns += window_ns;
 	estimator->phase_windows++;
 	phase_step(estimator);
+}
+
+bool pace_window_is_over(const struct pace_window *window, uint64_t round_trip_ns)
+{
+	/* A late reader finds a backlog, which no link brought within the window in which it is read. */
+	return window->busy_ns >= larger(WINDOW_LEAST_NS, LOOPS_IN_WINDOW * round_trip_ns) &&
+	       window->bytes >= BACKLOGS_IN_WINDOW * window->backlog_bytes;
+}
+
+void pace_estimator_take(struct pace_estimator *estimator, const struct pace_window *window, uint64_t now_ns,
+			 bool shared, uint64_t host_bytes)
+{
+	uint64_t bytes = window->bytes, time_ns = window->busy_ns;
+	bool limited = window->limited_ns >= window->busy_ns / 2;
+
+	if (window->shared || shared) {
+		uint64_t passed_ns = now_ns - window->start_ns;
+
+		/*
+		 * The budget is the host's, so the rate must be. It is known only where we were busy all the while;
+		 * otherwise our own part says no more than that the link can do at least this.
+		 */
+		if (host_bytes > window->host_bytes && window->busy_ns >= passed_ns - passed_ns / 4) {
+			bytes = host_bytes - window->host_bytes;
+			time_ns = passed_ns;
+		} else {
+			limited = false;
+		}
+	}
+	pace_estimator_window(estimator, bytes, time_ns, limited);
 }

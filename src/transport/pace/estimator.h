@@ -45,11 +45,22 @@ struct pace_estimator {
 	bool measured, loop_changed, down_next, starting;
 };
 
+/* Time of the pool since the window began; see docs/pace.md, "Windows". */
+struct pace_window {
+	uint64_t start_ns, busy_ns, limited_ns, bytes, host_bytes;
+	uint64_t backlog_bytes; /* at most so much was here already when it began, unread */
+	bool shared;            /* with other processes of the host; host_bytes: what had come to all of them */
+};
+
 /* nominal_Bps 0: not known. */
 void pace_estimator_init(struct pace_estimator *estimator, uint64_t nominal_Bps, uint64_t quantum_bytes);
 void pace_estimator_loop(struct pace_estimator *estimator, uint64_t loop_ns);
 /* limited: flows waited for the budget during most of the window. Windows of 0 ns are ignored. */
 void pace_estimator_window(struct pace_estimator *estimator, uint64_t bytes, uint64_t window_ns, bool limited);
+bool pace_window_is_over(const struct pace_window *window, uint64_t round_trip_ns);
+/* shared, host_bytes: as in the window, now. */
+void pace_estimator_take(struct pace_estimator *estimator, const struct pace_window *window, uint64_t now_ns,
+			 bool shared, uint64_t host_bytes);
 /* The highest rate seen lately; the nominal one before anything was measured. */
 uint64_t pace_estimator_rate(const struct pace_estimator *estimator);
 /* Path and wake-up together; the assumption before enough samples. */

@@ -13,15 +13,12 @@
 enum {
 	DEFAULT_QUANTUM_BYTES = 32 << 10,
 	GRANTS_IN_BUDGET = 4, /* for each waiting flow: enough to share it, few enough to keep messages rare */
-	LOOPS_IN_WINDOW = 8,  /* a window's ends, where bytes of the neighbours count, stay small beside it */
-	BACKLOGS_IN_WINDOW = 8,
-	FLOWS_IN_SHARE = 2, /* more flows than that take turns: each grant is a message and a wake-up at both ends */
+	FLOWS_IN_SHARE = 2,   /* more flows than that take turns: each grant is a message and a wake-up at both ends */
 	SPREAD_MOST = 16,
 	TREE_HOSTS = 3,
 	LOOPS_IN_STALL = 8,
 	LATE_WAKES = 16,
 };
-#define WINDOW_LEAST_NS (2 * NS_PER_MS)
 #define STALL_LEAST_NS \
 	(20 * NS_PER_MS) /* above a busy machine's time slices, far below TCP's retransmission time-out */
 #define POLL_NS              (2 * NS_PER_MS)
@@ -37,13 +34,6 @@ enum {
 #define UNSCHEDULED_EPOCH_NS (5 * NS_PER_S)
 enum { UNSCHEDULED_KNOWN = 64, UNSCHEDULED_LEAST_BYTES = 2 * 1448 };
 
-/* Time of the pool since the window began; see docs/pace.md, "Windows". */
-struct window {
-	uint64_t start_ns, busy_ns, limited_ns, bytes, host_bytes;
-	uint64_t backlog_bytes; /* at most so much was here already when it began, unread */
-	bool shared;
-};
-
 struct pace {
 	pthread_mutex_t lock;
 	bool enabled;
@@ -52,7 +42,7 @@ struct pace {
 	struct pace_granter granter;
 	struct pace_estimator estimator;
 	struct pace_arbiter *arbiter; /* NULL: none */
-	struct window window;
+	struct pace_window window;
 	uint64_t event_ns;         /* the last time the pool was looked at */
 	uint64_t source, mixed_ns; /* whose the last message was; when it was last another's than the one before */
 	struct pace_arbiter_others others; /* as they were when the pool was last looked at */
@@ -150,47 +140,10 @@ static uint64_t budget(const struct pace *pace)
 	return smaller(bytes, pace->most_budget_bytes);
 }
 
-static void window_start(struct pace *pace, uint64_t now_ns)
-{
-	pace->window = (struct window){
-		.start_ns = now_ns,
-		.backlog_bytes = pace->granter.outstanding_bytes,
-		.shared = processes(pace) > 1,
-	};
-	if (pace->window.shared)
-		pace->window.host_bytes = pace_arbiter_delivered(pace->arbiter);
-}
-
-static void window_end(struct pace *pace, uint64_t now_ns)
-{
-	const struct window *window = &pace->window;
-	uint64_t bytes = window->bytes, time_ns = window->busy_ns, host_bytes;
-	bool limited = window->limited_ns >= window->busy_ns / 2;
-
-	if (window->shared || processes(pace) > 1) {
-		uint64_t passed_ns = now_ns - window->start_ns;
-
-		/*
-		 * The budget is the host's, so the rate must be. It is known only where we were busy all the while;
-		 * otherwise our own part says no more than that the link can do at least this.
-		 */
-		host_bytes = window->shared && pace->arbiter ? pace_arbiter_delivered(pace->arbiter) : 0;
-		if (host_bytes > window->host_bytes && window->busy_ns >= passed_ns - passed_ns / 4) {
-			bytes = host_bytes - window->host_bytes;
-			time_ns = passed_ns;
-		} else {
-			limited = false;
-		}
-	}
-	pace_estimator_window(&pace->estimator, bytes, time_ns, limited);
-	pace->granter.stall_ns = larger(STALL_LEAST_NS, LOOPS_IN_STALL * pace_estimator_round_trip(&pace->estimator));
-	window_start(pace, now_ns);
-}
-
 /* Books the time since the last look at the pool under what the pool was then. Every entry calls it first. */
 static void account(struct pace *pace, uint64_t now_ns)
 {
-	struct window *window = &pace->window;
+	struct pace_window *window = &pace->window;
 	uint64_t passed_ns;
 
 	/* Threads took their time before the lock: it may go back a little. */
@@ -208,12 +161,22 @@ static void account(struct pace *pace, uint64_t now_ns)
 
 static void window_look(struct pace *pace)
 {
-	uint64_t round_trip_ns = pace_estimator_round_trip(&pace->estimator);
+	struct pace_window *window = &pace->window;
+	uint64_t host_bytes;
+	bool shared;
 
-	/* A late reader finds a backlog, which no link brought within the window in which it is read. */
-	if (pace->window.busy_ns >= larger(WINDOW_LEAST_NS, LOOPS_IN_WINDOW * round_trip_ns) &&
-	    pace->window.bytes >= BACKLOGS_IN_WINDOW * pace->window.backlog_bytes)
-		window_end(pace, pace->event_ns);
+	if (!pace_window_is_over(window, pace_estimator_round_trip(&pace->estimator)))
+		return;
+	shared = processes(pace) > 1;
+	host_bytes = window->shared && pace->arbiter ? pace_arbiter_delivered(pace->arbiter) : 0;
+	pace_estimator_take(&pace->estimator, window, pace->event_ns, shared, host_bytes);
+	pace->granter.stall_ns = larger(STALL_LEAST_NS, LOOPS_IN_STALL * pace_estimator_round_trip(&pace->estimator));
+	*window = (struct pace_window){
+		.start_ns = pace->event_ns,
+		.backlog_bytes = pace->granter.outstanding_bytes,
+		.host_bytes = shared ? pace_arbiter_delivered(pace->arbiter) : 0,
+		.shared = shared,
+	};
 }
 
 static void give(struct pace *pace, uint64_t allowance_bytes)
