@@ -268,23 +268,6 @@ static int collect(const struct ifaddrs *addresses, enum family_choice family, s
 
 /* -------- choosing -------- */
 
-/* Names that container software gives to its bridges and to the host's end of its overlays. */
-static bool is_container_name(const char *name)
-{
-	static const char *const prefixes[] = {
-		"docker", "virbr",   "cni",     "podman",  "flannel", "cilium",  "cali",         "kube-",
-		"lxcbr",  "lxdbr",   "incusbr", "nerdctl", "weave",   "antrea-", "nodelocaldns", "ovn-k8s-",
-		"vmnet",  "vboxnet", "genev_",  "vxlan",   "tunl0",   "wg",      "tailscale",
-	};
-
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
-		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
-			return true;
-	}
-	/* Docker's own networks: br- and twelve hexadecimal digits. */
-	return !strncmp(name, "br-", 3) && strlen(name) == 15 && strspn(name + 3, "0123456789abcdef") == 12;
-}
-
 /* An address that all ports share: the traffic does not go through this interface. */
 static bool holds_address_only(const struct candidate *candidate)
 {
@@ -319,7 +302,7 @@ static void learn(struct candidate *candidate, int sysfs_fd, int socket_fd)
 	interface->index = candidate->identity.index;
 	interface->rail = -1;
 	candidate->container = facts->container_bridge || facts->tunnel || (candidate->flags & IFF_POINTOPOINT) ||
-			       is_container_name(interface->name);
+			       tcp_interface_facts_container(interface->name);
 	interface->address_only = holds_address_only(candidate);
 }
 

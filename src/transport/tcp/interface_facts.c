@@ -564,3 +564,19 @@ void tcp_interface_facts_ask(int socket_fd, int sysfs_fd, const char *name, stru
 	    snprintf(facts->pci_path, PATH_BYTES, "/sys/%s", pci_dir) >= PATH_BYTES)
 		facts->pci_path[0] = '\0';
 }
+
+bool tcp_interface_facts_container(const char *name)
+{
+	static const char *const prefixes[] = {
+		"docker", "virbr",   "cni",     "podman",  "flannel", "cilium",  "cali",         "kube-",
+		"lxcbr",  "lxdbr",   "incusbr", "nerdctl", "weave",   "antrea-", "nodelocaldns", "ovn-k8s-",
+		"vmnet",  "vboxnet", "genev_",  "vxlan",   "tunl0",   "wg",      "tailscale",
+	};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	}
+	/* Docker's own networks: br- and twelve hexadecimal digits. */
+	return !strncmp(name, "br-", 3) && strlen(name) == 15 && strspn(name + 3, "0123456789abcdef") == 12;
+}

@@ -53,4 +53,7 @@ void tcp_interface_facts_none(const char *name, const struct tcp_interface_ident
  */
 void tcp_interface_facts_ask(int socket_fd, int sysfs_fd, const char *name, struct tcp_interface_facts *facts);
 
+/* Whether the name is one that container software gives to its bridges and to the host's end of its overlays. */
+bool tcp_interface_facts_container(const char *name);
+
 #endif
