@@ -280,7 +280,7 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 	if (++connection->joined_count < connection->stream_count)
 		return 0;
 	for (unsigned i = 0; i < connection->stream_count; i++)
-		tcp_watch_stream(connection, &connection->streams[i], now_ns);
+		tcp_failover_watch_stream(connection, &connection->streams[i], now_ns);
 	make_ready(connection);
 	return 0;
 }
@@ -302,7 +302,7 @@ static int rejoin(struct tcp_transport *transport, struct tcp_connection *connec
 		tcp_pin_accepted(transport, fd, hello, peer);
 		r = tcp_failover_rejoin(connection, hello->stream, hello->epoch, fd, peer, now_ns);
 		if (r == 0)
-			tcp_watch_stream(connection, &connection->streams[hello->stream], now_ns);
+			tcp_failover_watch_stream(connection, &connection->streams[hello->stream], now_ns);
 	}
 	pthread_mutex_unlock(&connection->lock);
 	return r;

@@ -19,11 +19,6 @@ enum {
 	LAST_REFUSED_MAX = 3,  /* the same of a peer whose last stream was lost: its process has ended */
 };
 
-void tcp_dial_free(struct tcp_dial *dial)
-{
-	sys_close_socket(&dial->fd);
-}
-
 /* Puts the socket off and tries again a little later. Some refusals are only a full backlog. */
 static int dial_again(struct tcp_transport *transport, struct tcp_dial *dial, int error, uint64_t now_ns)
 {
@@ -183,7 +178,7 @@ static void connector_free(struct tcp_transport *transport, struct tcp_connector
 	if (connector->next)
 		connector->next->prev = connector->prev;
 	for (unsigned i = 0; i < connector->dial_count; i++)
-		tcp_dial_free(&connector->dials[i]);
+		sys_close_socket(&connector->dials[i].fd);
 	sys_free(connector);
 }
 
@@ -347,7 +342,7 @@ static int connection_from(struct tcp_transport *transport, struct tcp_connector
 	tcp_sender_may_begin(connection, connector->dials[connector->dial_count - 1].welcome.unscheduled_bytes);
 	tcp_connection_link(connection);
 	for (unsigned i = 0; i < connection->stream_count; i++)
-		tcp_watch_stream(connection, &connection->streams[i], now_ns);
+		tcp_failover_watch_stream(connection, &connection->streams[i], now_ns);
 	*ret = connection;
 	return 0;
 }
@@ -399,7 +394,6 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 	int r = 0;
 
 	*ret = NULL;
-	pthread_mutex_lock(&transport->lock);
 	for (connector = transport->connectors; connector && connector->id != cookie;)
 		connector = connector->next;
 	if (!connector) {
@@ -407,9 +401,6 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 		if (r < 0)
 			goto out;
 		tcp_wire_put_cookie(handle, connector->id);
-		r = tcp_service_start(transport);
-		if (r < 0)
-			goto end;
 	}
 	r = step_dials(transport, connector, &failed);
 	if (r < 0)
@@ -418,11 +409,9 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 		r = connection_from(transport, connector, ret);
 	else
 		goto out;
-end:
 	tcp_wire_put_cookie(handle, 0);
 	connector_free(transport, connector);
 out:
-	pthread_mutex_unlock(&transport->lock);
 	if (r == -ETIMEDOUT || r == -ECONNREFUSED || r == -EBUSY)
 		r = -EREMOTEIO;
 	return r;
@@ -436,7 +425,7 @@ static bool redial_failed(struct tcp_connection *connection, struct tcp_stream *
 		tcp_connection_fail(connection, -EREMOTEIO, connection->lost_why);
 		return false;
 	}
-	tcp_dial_free(stream->dial);
+	sys_close_socket(&stream->dial->fd);
 	stream->dial->state = TCP_DIAL_START;
 	stream->dial->refused = 0;
 	stream->dial->retry_at_ns = 0;
@@ -489,7 +478,7 @@ void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns)
 			dial->retry_at_ns = 0;
 			tcp_failover_attach(connection, stream, fd, dial->hello.epoch, now_ns);
 			log_info(LOG_NET, "stream %u with host %s is back", i, connection->peer_host);
-			tcp_watch_stream(connection, stream, now_ns);
+			tcp_failover_watch_stream(connection, stream, now_ns);
 		}
 	}
 }

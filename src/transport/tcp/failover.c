@@ -370,3 +370,11 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, u
 			send_suspect(connection, stream, now_ns);
 	}
 }
+
+void tcp_failover_watch_stream(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns)
+{
+	int r = tcp_watch_stream(connection, stream);
+
+	if (r < 0)
+		tcp_failover_lost(connection, stream, strerror(-r), now_ns);
+}

@@ -48,16 +48,6 @@ int tcp_receiver_init(struct tcp_connection *connection)
 	return r->messages && r->eager && r->unscheduled ? tcp_window_init(&r->window) : -ENOMEM;
 }
 
-void tcp_receiver_failed(struct tcp_connection *connection)
-{
-	struct tcp_receiver *r = &connection->r;
-
-	for (unsigned i = 0; r->messages && i < TRANSPORT_MAX_REQUESTS; i++)
-		if (r->coming >> i & 1)
-			pace_remove(r->pace, &r->messages[i].pace);
-	r->coming = 0;
-}
-
 void tcp_receiver_fini(struct tcp_connection *connection)
 {
 	struct tcp_receiver *r = &connection->r;

@@ -1,22 +1,14 @@
-/* One socket of a connection: frames out of a ring, bytes in through a small staging buffer or straight to their place. */
+/* One socket of a connection, and frames out of a ring. read.c has the other direction. */
 #include "base/clock.h"
-#include "base/copy.h"
 #include "base/sys.h"
-#include "transport/pace/flight.h"
 #include "transport/tcp/tcp.h"
 
 #include <errno.h>
 
 enum {
 	STREAM_IOVEC = 32,
-	QUIET_POLLS = 1,        /* a round trip has more, a stream seldom */
-	WORTH_BYTES = 32 << 10, /* what a system call should move at least: after less, in a long frame, it can wait */
-	TAIL_BYTES = 64 << 10,  /* what ends a frame is waited for, so it is read as it comes */
-	WAIT_LEAST_NS = 20000,  /* on a fast link the next poll is no sooner anyway */
+	WAIT_LEAST_NS = 20000, /* on a fast link the next poll is no sooner anyway */
 	WAIT_MOST_NS = 200000,
-	SMALL_BYTES = 4 << 10, /* a read that brought no more */
-	SMALL_GAP_NS = 20000,  /* and came so soon after the one before */
-	SMALL_WAIT_NS = 10000,
 };
 
 int tcp_stream_init(struct tcp_stream *stream, unsigned index, enum tcp_role role)
@@ -38,7 +30,7 @@ void tcp_stream_fini(struct tcp_stream *stream)
 	sys_free(stream->frames);
 	sys_free(stream->lost_frames);
 	if (stream->dial)
-		tcp_dial_free(stream->dial);
+		sys_close_socket(&stream->dial->fd);
 	sys_free(stream->dial);
 	stream->dial = NULL;
 	stream->staging = NULL;
@@ -126,17 +118,14 @@ static size_t gather(const struct tcp_stream *stream, struct iovec *parts, size_
 	return count;
 }
 
-/*
- * A caller that polls every 50 us moves 6 KiB at a time at 1 Gbit/s, and pays a system call for each. When `bytes` came
- * in the time since `then_ns`: from when on as many as are worth it will have come; 0: at once.
- */
-static uint64_t worth_from(uint64_t bytes, uint64_t then_ns, uint64_t now_ns)
+/* A caller that polls every 50 us moves 6 KiB at a time at 1 Gbit/s, and pays a system call for each. */
+uint64_t tcp_stream_worth_from(uint64_t bytes, uint64_t then_ns, uint64_t now_ns)
 {
 	uint64_t wait_ns;
 
-	if (!bytes || bytes >= WORTH_BYTES)
+	if (!bytes || bytes >= TCP_WORTH_BYTES)
 		return 0;
-	wait_ns = clock_elapsed_ns(then_ns, now_ns) * WORTH_BYTES / bytes;
+	wait_ns = clock_elapsed_ns(then_ns, now_ns) * TCP_WORTH_BYTES / bytes;
 	if (wait_ns < WAIT_LEAST_NS)
 		return 0;
 	return now_ns + (wait_ns < WAIT_MOST_NS ? wait_ns : WAIT_MOST_NS);
@@ -167,7 +156,7 @@ int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns)
 		if (stream->tx_written == stream->tx_acknowledged) /* the clock of silence starts now */
 			stream->last_ack_ns = now_ns;
 		if (was_full && (size_t)r < bytes)
-			stream->tx_due_ns = worth_from((uint64_t)r, stream->last_tx_ns, now_ns);
+			stream->tx_due_ns = tcp_stream_worth_from((uint64_t)r, stream->last_tx_ns, now_ns);
 		stream->tx_written += (uint64_t)r;
 		stream->last_tx_ns = now_ns;
 		while (stream->tx_next != stream->tx_tail &&
@@ -183,182 +172,4 @@ int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns)
 	}
 	stream->tx_full = stream->tx_broken;
 	return 0;
-}
-
-static int frame_arrived(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
-			 uint64_t now_ns)
-{
-	if (connection->role == TCP_SENDER) {
-		stream->rx_position += TCP_WIRE_FRAME_BYTES;
-		return tcp_sender_frame(connection, stream, frame, now_ns);
-	}
-	return tcp_receiver_frame(connection, stream, frame, now_ns);
-}
-
-/* Works through what was staged. Stops when the stream was taken away under it (a failure that frames brought). */
-static int consume(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns)
-{
-	while (stream->live && !connection->error) {
-		size_t staged = stream->staged_end - stream->staged_begin;
-		uint8_t *at = stream->staging + stream->staged_begin;
-		int r;
-
-		if (stream->rx_left) {
-			size_t count = staged < stream->rx_left ? staged : (size_t)stream->rx_left;
-
-			if (!count)
-				break;
-			copy_bytes(stream->rx_target, at, count);
-			stream->rx_target += count;
-			stream->rx_left -= count;
-			stream->staged_begin += count;
-			r = tcp_receiver_payload(connection, stream, count, now_ns);
-		} else {
-			struct tcp_frame frame;
-
-			if (staged < TCP_WIRE_FRAME_BYTES)
-				break;
-			r = tcp_wire_get_frame(at, &frame);
-			if (r < 0)
-				return -EPROTO;
-			stream->staged_begin += TCP_WIRE_FRAME_BYTES;
-			r = frame_arrived(connection, stream, &frame, now_ns);
-		}
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-/*
- * A message that ends a quiet spell in which this process has sent something is most likely an answer, and somebody waits
- * for the next. Reading it would make the kernel send an acknowledgement before the call returns, about a microsecond;
- * peeking does not, and the bytes are taken off the socket by the next read, when nobody waits for it. In a stream of
- * small messages one way the second call would only cost.
- */
-static bool is_awaited(const struct tcp_connection *connection, const struct tcp_stream *stream)
-{
-	return stream->quiet_polls > QUIET_POLLS && !connection->watched && !tcp_receiver_expects_data(connection) &&
-	       atomic_load_explicit(&connection->transport->sends, memory_order_relaxed) != stream->rx_after_sends;
-}
-
-/*
- * A stream of small messages one way: looking less often finds several at once, and each look that finds one makes the
- * kernel send an acknowledgement, which costs the sender.
- */
-static bool is_dense(const struct tcp_connection *connection, const struct tcp_stream *stream, size_t got,
-		     uint64_t now_ns)
-{
-	return got <= SMALL_BYTES && connection->role == TCP_RECEIVER && !connection->watched &&
-	       !tcp_receiver_expects_data(connection) && clock_elapsed_ns(stream->last_rx_ns, now_ns) < SMALL_GAP_NS &&
-	       atomic_load_explicit(&connection->transport->sends, memory_order_relaxed) == stream->rx_after_sends;
-}
-
-static ssize_t peek(struct tcp_stream *stream, size_t most)
-{
-	ssize_t got = sys_recv(stream->fd, stream->staging, most, MSG_PEEK);
-
-	if (got > 0)
-		stream->peeked = (size_t)got;
-	return got;
-}
-
-static int drop_peeked(struct tcp_stream *stream)
-{
-	uint8_t *unused = stream->staging + stream->staged_end;
-	size_t room = stream->staging_bytes - stream->staged_end;
-
-	while (stream->peeked) {
-		ssize_t got = sys_recv(stream->fd, unused, stream->peeked < room ? stream->peeked : room, 0);
-
-		if (got <= 0)
-			return got == 0 ? -ECONNRESET : got == -EINTR ? -EAGAIN : (int)got;
-		stream->peeked -= (size_t)got;
-	}
-	return 0;
-}
-
-/*
- * A bounded window does not shrink as data waits, which the kernel takes for a reader that is fast, and acknowledges every
- * second segment at once. That is 2 % of the link. Told a little less than it offered last, it leaves acknowledging to
- * the next read.
- */
-static void let_reads_acknowledge(struct tcp_stream *stream, size_t got)
-{
-	uint64_t bytes;
-
-	if (!stream->flight_bytes || !stream->flight_lasts)
-		return;
-	if (!stream->flight_grain)
-		stream->flight_grain = tcp_socket_window_grain(stream->fd);
-	bytes = pace_flight_tell_bytes(stream->flight_bytes, stream->flight_told, stream->flight_grain, got);
-	if (bytes == stream->flight_told)
-		return;
-	tcp_socket_window(stream->fd, bytes);
-	stream->flight_told = bytes;
-}
-
-int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, bool *ret_more)
-{
-	uint64_t now_ns;
-	struct iovec parts[2];
-	int count = 0, r;
-	size_t staged = stream->staged_end - stream->staged_begin, wanted = 0, direct;
-	const bool amid = stream->rx_left > 0;
-	ssize_t got;
-
-	*ret_more = false;
-	if (stream->staged_begin) { /* less than a header is left, or nothing */
-		memmove(stream->staging, stream->staging + stream->staged_begin, staged);
-		stream->staged_begin = 0;
-		stream->staged_end = staged;
-	}
-	r = drop_peeked(stream);
-	if (r < 0)
-		return r == -EAGAIN ? 0 : r;
-	if (stream->rx_left) {
-		parts[count++] = (struct iovec){ stream->rx_target, (size_t)stream->rx_left };
-		wanted = (size_t)stream->rx_left;
-	}
-	if (most > stream->staging_bytes)
-		most = stream->staging_bytes;
-	if (most > staged) {
-		parts[count++] = (struct iovec){ stream->staging + staged, most - staged };
-		wanted += most - staged;
-	}
-	if (!staged && !stream->rx_left && is_awaited(connection, stream))
-		got = peek(stream, most);
-	else
-		got = count == 1 ? sys_recv(stream->fd, parts[0].iov_base, parts[0].iov_len, 0)
-				 : sys_readv(stream->fd, parts, count);
-	if (got == -EAGAIN || got == -EINTR) {
-		*ret_more = got == -EINTR;
-		stream->quiet_polls++;
-		return 0;
-	}
-	stream->quiet_polls = 0;
-	if (got <= 0)
-		return got ? (int)got : -ECONNRESET; /* the end without BYE is as good as a reset */
-	now_ns =
-		clock_now_ns(); /* only now: most polls find nothing, and the clock costs as much as the rest of them */
-	let_reads_acknowledge(stream, (size_t)got);
-	stream->rx_due_ns = 0;
-	if (amid && stream->rx_left > (size_t)got + TAIL_BYTES && tcp_receiver_may_rest(connection))
-		stream->rx_due_ns = worth_from((uint64_t)got, stream->last_rx_ns, now_ns);
-	else if (!amid && is_dense(connection, stream, (size_t)got, now_ns))
-		stream->rx_due_ns = now_ns + SMALL_WAIT_NS;
-	stream->rx_after_sends = atomic_load_explicit(&connection->transport->sends, memory_order_relaxed);
-	stream->last_rx_ns = connection->last_rx_ns = connection->now_ns = now_ns;
-	/* An owner who sleeps hears of what comes after a short read. (Of an end that came with it, at the next beat.) */
-	*ret_more = (size_t)got == wanted || (got >= WORTH_BYTES && !connection->watched);
-	direct = (size_t)got < stream->rx_left ? (size_t)got : (size_t)stream->rx_left;
-	stream->staged_end += (size_t)got - direct;
-	if (direct) {
-		stream->rx_target += direct;
-		stream->rx_left -= direct;
-		r = tcp_receiver_payload(connection, stream, direct, now_ns);
-		if (r < 0)
-			return r;
-	}
-	return consume(connection, stream, now_ns);
 }

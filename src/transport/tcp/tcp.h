@@ -2,9 +2,10 @@
  * The TCP transport's own structures, shared by the files of this folder and by nobody else.
  *
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
- * tcp_connection. sender.c and receiver.c hold what the two roles do with frames, tell.c what a receiver reports of it,
- * window.c where short messages are kept, stream.c moves bytes of one socket, failover.c is what happens when a socket dies,
- * service.c is the one background thread, watch.c serves owners who sleep in an epoll set of their own.
+ * tcp_connection. progress.c moves its data: read.c hands on what came, sender.c and receiver.c hold what the two roles do
+ * with frames, tell.c what a receiver reports of it, window.c where short messages are kept, stream.c writes to one socket.
+ * failover.c is what happens when a socket dies, service.c is the one background thread, watch.c serves owners who sleep in
+ * an epoll set of their own.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
  * a connection), the pace's own. No lock is held across anything that blocks.
@@ -444,11 +445,24 @@ static inline bool tcp_stream_has_unsent(const struct tcp_stream *stream)
 void tcp_stream_queue(struct tcp_stream *stream, const struct tcp_frame *frame, const void *payload);
 /* Writes what is queued. Socket errors are returned, a full socket is not one. keep: frames wait to be acknowledged. */
 int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns);
+/* When `bytes` came since `then_ns`: from when on as many as are worth a system call will have come; 0: at once. */
+enum {
+	TCP_WORTH_BYTES = 32 << 10
+}; /* what a system call should move at least: after less, in a long frame, it can wait */
+uint64_t tcp_stream_worth_from(uint64_t bytes, uint64_t then_ns, uint64_t now_ns);
 /*
- * Reads once and hands on what came. `most` bounds what is read beyond the payload that is on its way. *ret_more: the
+ * read.c. Reads once and hands on what came. `most` bounds what is read beyond the payload that is on its way. *ret_more: the
  * read was filled, so there may be more.
  */
 int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, bool *ret_more);
+
+/* request.c */
+struct tcp_request *tcp_request_get(struct tcp_connection *connection, enum tcp_request_kind kind, uint64_t now_ns);
+void tcp_request_release(struct tcp_request *request);
+/* A receiver that has failed: what lies whole in the window can still be received, but nothing comes. */
+void tcp_receiver_failed(struct tcp_connection *connection);
+/* Sets the error, once, says so, and drops every socket. */
+void tcp_connection_fail(struct tcp_connection *connection, int error, const char *why);
 
 /* sender.c */
 int tcp_sender_init(struct tcp_connection *connection);
@@ -479,8 +493,6 @@ int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *str
 int tcp_receiver_payload(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t bytes, uint64_t now_ns);
 /* An eager frame whose stream died half-way: as if it had never begun. */
 void tcp_receiver_forget_partial(struct tcp_connection *connection, struct tcp_stream *stream);
-/* The connection has failed: what lies whole in the window can still be received, but nothing comes. */
-void tcp_receiver_failed(struct tcp_connection *connection);
 void tcp_receiver_fini(struct tcp_connection *connection);
 
 /* tell.c */
@@ -513,6 +525,9 @@ void tcp_failover_send_dead(struct tcp_connection *connection, const struct tcp_
 void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *stream, int fd, uint32_t epoch,
 			 uint64_t now_ns);
 
+/* A new socket of a connection that may be watched; one that cannot be is lost. */
+void tcp_failover_watch_stream(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns);
+
 /* linger.c; transport lock held. */
 /* Takes the sockets of a connection that is closed, each until the peer's kernel has all, for a second at most. */
 void tcp_linger(struct tcp_connection *connection, uint64_t now_ns);
@@ -521,34 +536,26 @@ bool tcp_linger_step(struct tcp_transport *transport, uint64_t now_ns, bool all)
 
 /* connection.c */
 /* One that takes more of the window would mostly not find room, and go by RTS. */
-static inline size_t tcp_eager_most(const struct tcp_transport *transport)
-{
-	size_t most = transport->params->eager_bytes;
-
-	return most < TCP_EAGER_WINDOW / 4 ? most : TCP_EAGER_WINDOW / 4;
-}
+size_t tcp_eager_most(const struct tcp_transport *transport);
 int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int device, unsigned stream_count,
 		       unsigned active_count, struct tcp_connection **ret);
 void tcp_connection_free(struct tcp_connection *connection);
 void tcp_connection_link(struct tcp_connection *connection);   /* transport lock held */
 void tcp_connection_unlink(struct tcp_connection *connection); /* transport lock held */
-/* Sets the error, once, says so, and drops every socket. */
-void tcp_connection_fail(struct tcp_connection *connection, int error, const char *why);
+/* progress.c */
 void tcp_connection_progress(struct tcp_connection *connection);
-/* The same for a connection whose owner was woken by one of its sockets. */
-void tcp_connection_progress_watched(struct tcp_connection *connection);
+/* For an owner who was woken by one of its sockets. */
+int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *ret_next);
 /* What has to be done every beat, by the service thread or by a caller that holds the lock all the time. */
 void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns);
-struct tcp_request *tcp_request_get(struct tcp_connection *connection, enum tcp_request_kind kind, uint64_t now_ns);
-void tcp_request_release(struct tcp_request *request);
 int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *sizes);
 void tcp_connection_close(struct tcp_connection *connection);
 
 /* connector.c */
+/* Transport lock held; the service runs. */
 int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_class,
 		       uint8_t handle[static TCP_WIRE_HANDLE_BYTES], struct tcp_connection **ret);
 void tcp_connector_expire(struct tcp_transport *transport, uint64_t now_ns, bool all); /* transport lock held */
-void tcp_dial_free(struct tcp_dial *dial);
 /* A sender's dead streams: dial, attach. Connection lock held. */
 void tcp_connector_redial(struct tcp_connection *connection, uint64_t now_ns);
 
@@ -576,11 +583,10 @@ void tcp_acceptor_tick(struct tcp_transport *transport, uint64_t now_ns);
 /* service.c */
 int tcp_service_start(struct tcp_transport *transport); /* transport lock held; running already: fine */
 
-/* watch.c; connection lock held in all but the first two. */
+/* watch.c; connection lock held in all but the first. */
 int tcp_watch(struct tcp_connection *connection, int epoll_fd, uint64_t key);
-int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *ret_next);
-/* A new socket of a connection that may be watched; one that cannot be is lost. */
-void tcp_watch_stream(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns);
+/* A new socket of a connection that may be watched. */
+int tcp_watch_stream(const struct tcp_connection *connection, const struct tcp_stream *stream);
 /* Before a socket is closed: forked children may hold copies, which would keep it in the set. */
 void tcp_unwatch_stream(const struct tcp_connection *connection, const struct tcp_stream *stream);
 void tcp_unwatch(struct tcp_connection *connection);

@@ -234,7 +234,11 @@ static int tcp_connect(struct transport *opaque, int device, int traffic_class,
 		return 0;
 	if (device < 0 || device >= tcp_device_count(opaque))
 		return -EINVAL;
-	r = tcp_connector_step(transport, device, traffic_class, handle, &connection);
+	pthread_mutex_lock(&transport->lock);
+	r = tcp_service_start(transport);
+	if (r == 0)
+		r = tcp_connector_step(transport, device, traffic_class, handle, &connection);
+	pthread_mutex_unlock(&transport->lock);
 	if (r == 0)
 		*ret = (struct transport_connection *)connection;
 	return r < 0 ? r : 0;

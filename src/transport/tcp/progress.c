@@ -1,0 +1,254 @@
+/* What both roles share: moving the data of a connection, tests, the end. */
+#include "base/clock.h"
+#include "base/sys.h"
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	READS_AT_ONCE = 16,  /* of one stream, before the others and the caller have their turn */
+	POLL_BUSY_EVERY = 4, /* a sender with a full socket looks for words from its receiver this seldom */
+	POLL_ALL_EVERY = 16, /* streams on which nothing came lately are looked at this seldom */
+};
+
+static void read_stream(struct tcp_connection *connection, struct tcp_stream *stream)
+{
+	bool more = true;
+
+	for (unsigned i = 0; i < READS_AT_ONCE && more && stream->live && !connection->error; i++) {
+		size_t most = connection->role == TCP_RECEIVER && tcp_receiver_expects_data(connection)
+				      ? TCP_STAGING_BETWEEN_DATA
+				      : stream->staging_bytes;
+		uint64_t heard_ns = stream->last_rx_ns;
+		int r = tcp_stream_read(connection, stream, most, &more);
+
+		if (r == -EPROTO)
+			tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
+		else if (r < 0)
+			tcp_failover_lost(connection, stream, strerror(-r), connection->now_ns);
+		else if (stream->last_rx_ns != heard_ns) {
+			connection->hot = stream->index;
+			connection->ready = true;
+		}
+	}
+	connection->unread |= more && stream->live;
+}
+
+/* In the midst of a long message most looks at a socket would find little or nothing: not now, then. */
+static bool may_skip(const struct tcp_connection *connection, const struct tcp_stream *stream)
+{
+	if (connection->role == TCP_RECEIVER)
+		return stream->rx_due_ns && clock_now_ns() < stream->rx_due_ns;
+	/* As long as it has more to send than the socket takes, no word from the receiver is urgent. */
+	return connection->active_count == 1 && !connection->watched && stream->tx_full &&
+	       tcp_stream_has_unsent(stream) && connection->poll_count % POLL_BUSY_EVERY != 0;
+}
+
+/* Words that a full socket did not take; there may be no more to say, and so no other reason to write. */
+static void push_words(struct tcp_connection *connection)
+{
+	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+		int r = stream->live && tcp_stream_has_unsent(stream)
+				? tcp_stream_flush(stream, false, connection->now_ns)
+				: 0;
+
+		if (r < 0)
+			tcp_failover_lost(connection, stream, strerror(-r), connection->now_ns);
+	}
+}
+
+/* After reading. all: every stream was read, or may have been. */
+static void answer(struct tcp_connection *connection, bool all)
+{
+	if (connection->error)
+		return;
+	if (all)
+		connection->now_ns = clock_now_ns();
+	if (connection->role == TCP_SENDER) {
+		if (connection->ready || all)
+			connection->ready = tcp_sender_pump(connection, connection->now_ns);
+	} else if (tcp_receiver_has_to_tell(connection)) {
+		tcp_receiver_flush(connection, connection->now_ns);
+	}
+	if (all && connection->role == TCP_RECEIVER)
+		push_words(connection);
+}
+
+void tcp_connection_progress(struct tcp_connection *connection)
+{
+	bool all = connection->poll_count++ % POLL_ALL_EVERY == 0;
+	bool spread = connection->active_count > 1 &&
+		      (connection->role == TCP_SENDER ? tcp_request_first(connection) != NULL
+						      : connection->r.expected_bytes != 0);
+
+	if (connection->role == TCP_RECEIVER) /* a sender's stays until it has written all it may */
+		connection->ready = false;
+	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		if (stream->live && (all || i == connection->hot || (spread && i < connection->active_count)) &&
+		    (all || !may_skip(connection, stream)))
+			read_stream(connection, stream);
+	}
+	if (connection->r.done_bytes && (!connection->ready || !tcp_request_first(connection)))
+		connection->r.control_pending = true;
+	answer(connection, all);
+}
+
+static void progress_watched(struct tcp_connection *connection)
+{
+	struct tcp_stream *hot = &connection->streams[connection->hot];
+	bool enough;
+
+	connection->ready = false;
+	if (hot->live)
+		read_stream(connection, hot);
+	/* The event does not say which stream. One in reserve has something in a failover only, and is read each beat. */
+	enough = connection->ready && connection->active_count == 1;
+	for (unsigned i = 0; i < connection->stream_count && !enough && !connection->error; i++) {
+		struct tcp_stream *stream = &connection->streams[i];
+
+		if (stream->live && stream != hot)
+			read_stream(connection, stream);
+	}
+	connection->ready = true;
+	answer(connection, true);
+}
+
+void tcp_connection_tick(struct tcp_connection *connection, uint64_t now_ns)
+{
+	uint64_t looked_ns = connection->last_tick_ns;
+
+	connection->last_tick_ns = now_ns;
+	connection->poll_count = 0; /* every stream: silence is judged by what was read */
+	connection->ready = true;
+	/* The sender may need just that, and nothing else may ever be said. */
+	connection->r.window_due = tcp_window_has_changed(&connection->r.window);
+	connection->r.control_pending |= connection->r.done_bytes > 0;
+	if (!connection->error)
+		tcp_connection_progress(connection);
+	tcp_failover_watch(connection, looked_ns, now_ns);
+	if (connection->role == TCP_SENDER && (!connection->closing || !connection->live_count))
+		tcp_connector_redial(connection, now_ns);
+	if (!connection->error && tcp_request_awaited(connection) && !connection->reported &&
+	    clock_elapsed_ns(tcp_request_awaited(connection)->posted_ns, now_ns) >
+		    connection->transport->params->report_after_ns)
+		tcp_report_waiting(connection, now_ns);
+}
+
+int tcp_watch_progress(struct tcp_connection *connection, enum transport_next *ret_next)
+{
+	int r;
+
+	*ret_next = TRANSPORT_NEXT_EVENT;
+	pthread_mutex_lock(&connection->lock);
+	connection->now_ns = clock_now_ns();
+	connection->unread = false;
+	if (!connection->error)
+		progress_watched(connection);
+	if (!connection->error &&
+	    clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > connection->transport->beat_ns)
+		tcp_connection_tick(connection, connection->now_ns);
+	r = connection->error;
+	if (r == 0 && connection->unread)
+		*ret_next = TRANSPORT_NEXT_NOW;
+	else if (r == 0 && connection->role == TCP_RECEIVER && tcp_receiver_waits_for_grant(connection))
+		*ret_next = TRANSPORT_NEXT_SOON;
+	pthread_mutex_unlock(&connection->lock);
+	return r;
+}
+
+static void request_put(struct tcp_request *request, size_t *sizes)
+{
+	if (sizes && request->kind == TCP_REQUEST_SEND)
+		sizes[0] = request->size;
+	for (unsigned i = 0; sizes && request->kind == TCP_REQUEST_RECEIVE && i < request->count; i++)
+		sizes[i] = request->slots[i].received;
+	tcp_request_release(request);
+}
+
+int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *sizes)
+{
+	struct tcp_connection *connection = request->connection;
+	int r = 0;
+
+	*ret_done = false;
+	pthread_mutex_lock(&connection->lock);
+	if (!request->done && !connection->error && !connection->watched) {
+		tcp_connection_progress(connection);
+		if (clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > connection->transport->beat_ns)
+			tcp_connection_tick(connection, connection->now_ns);
+	}
+	if (request->done) {
+		request_put(request, sizes);
+		*ret_done = true;
+	} else if (request->kind == TCP_REQUEST_SEND && tcp_sender_buffer(connection, request)) {
+		if (sizes)
+			sizes[0] = request->size;
+		*ret_done = true;
+	} else {
+		r = connection->error;
+	}
+	pthread_mutex_unlock(&connection->lock);
+	return r;
+}
+
+/* Sends of the user's own buffers are still open: those bytes are not ours any more, so the sockets end hard. */
+static bool must_end_now(const struct tcp_connection *connection)
+{
+	return connection->error || connection->role == TCP_RECEIVER || tcp_request_awaited(connection);
+}
+
+static void say_bye(struct tcp_connection *connection, uint64_t now_ns)
+{
+	struct tcp_stream *primary = NULL;
+	struct tcp_frame frame = { .type = TCP_FRAME_BYE };
+
+	if (connection->role == TCP_RECEIVER) {
+		primary = tcp_failover_primary(connection);
+	} else if (!must_end_now(connection)) {
+		tcp_sender_say_bye(connection, now_ns);
+		return;
+	}
+	/* No more of the user's bytes goes out. Any stream that is not in the midst of a frame will do. */
+	for (unsigned i = 0; !primary && i < connection->stream_count; i++)
+		if (connection->streams[i].live && !tcp_stream_has_unsent(&connection->streams[i]))
+			primary = &connection->streams[i];
+	if (!primary || !primary->live || !tcp_stream_has_room(primary))
+		return;
+	tcp_stream_queue(primary, &frame, NULL);
+	tcp_stream_flush(primary, connection->role == TCP_SENDER, now_ns);
+}
+
+void tcp_connection_close(struct tcp_connection *connection)
+{
+	struct tcp_transport *transport = connection->transport;
+	uint64_t now_ns = clock_now_ns();
+	bool now, lingers;
+
+	pthread_mutex_lock(&transport->lock);
+	pthread_mutex_lock(&connection->lock);
+	now = must_end_now(connection);
+	connection->closing = true;
+	connection->closing_since_ns = now_ns;
+	tcp_unwatch(connection);
+	if (connection->r.done_bytes && !connection->error) { /* its sender is through, not ended by us */
+		connection->r.control_pending = true;
+		tcp_receiver_flush(connection, now_ns);
+	}
+	if (!connection->error)
+		say_bye(connection, now_ns);
+	if (now) {
+		tcp_connection_unlink(connection);
+		tcp_linger(connection, now_ns);
+	}
+	lingers = transport->lingering != NULL;
+	pthread_mutex_unlock(&connection->lock);
+	pthread_mutex_unlock(&transport->lock);
+	if (now)
+		tcp_connection_free(connection);
+	if (!now || lingers)
+		transport_service_wake(&transport->service);
+}
