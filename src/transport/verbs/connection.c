@@ -1,4 +1,4 @@
-/* What both roles share: making and unmaking a connection, moving its data, requests, the end. */
+/* What both roles share: making and unmaking a connection, its memory and requests, the end. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -9,11 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* At the control connections, by callers who poll: while all is well, and while a queue is being replaced. */
-#define LOOK_EVERY_NS (NS_PER_MS / 2)
-#define LOOK_OFTEN_NS (NS_PER_MS / 20)
-#define UNATTENDED_NS (100 * NS_PER_MS)
-enum { POLL_MOST = 64, LAST_LOOKS = 64, SCRATCH_BYTES = 64 };
+enum { SCRATCH_BYTES = 64 };
 
 /* ---- making ---- */
 
@@ -421,7 +417,7 @@ void verbs_request_finish(struct verbs_connection *connection, struct verbs_requ
 	request->done = true;
 }
 
-static void request_put(struct verbs_request *request, size_t *sizes)
+void verbs_request_put(struct verbs_request *request, size_t *sizes)
 {
 	if (sizes && request->kind == VERBS_REQUEST_SEND)
 		sizes[0] = request->size;
@@ -431,115 +427,4 @@ static void request_put(struct verbs_request *request, size_t *sizes)
 	request->count = 0;
 	request->used = false;
 	request->connection->request_count--;
-}
-
-/* ---- progress ---- */
-
-static bool is_whole(const struct verbs_connection *connection)
-{
-	return connection->live_count == connection->queue_count;
-}
-
-/* One round over what has come. */
-static void move(struct verbs_connection *connection, bool *ret_more)
-{
-	int r;
-
-	verbs_queue_poll(connection, POLL_MOST, ret_more);
-	r = connection->error ? 0 : verbs_ring_take(connection);
-	if (r < 0)
-		verbs_connection_fail(connection, r == -EPROTO ? -EREMOTEIO : r, "it broke the protocol");
-	if (connection->error)
-		return;
-	if (connection->role == VERBS_SENDER)
-		verbs_sender_pump(connection);
-	else
-		verbs_receiver_tell(connection);
-	if (connection->role == VERBS_RECEIVER && connection->r.turn_count)
-		verbs_loop_step(connection);
-	if (connection->error)
-		return;
-	verbs_ring_credit(connection);
-	verbs_ring_flush(connection);
-}
-
-/* The peer's end is known: what it had sent before is here. */
-static void ends(struct verbs_connection *connection)
-{
-	bool more = true;
-
-	for (unsigned i = 0; i < LAST_LOOKS && more && !connection->error; i++)
-		move(connection, &more);
-	if (connection->role == VERBS_RECEIVER && connection->r.turn_count)
-		return; /* what the card still has to put in its place */
-	verbs_connection_fail(connection, -EREMOTEIO, "its process or host is gone");
-}
-
-static void look(struct verbs_connection *connection, uint64_t now_ns)
-{
-	int r;
-
-	connection->looked_ns = now_ns;
-	verbs_transport_listen(connection->transport, now_ns);
-	verbs_failover_step(connection, now_ns);
-	r = connection->error ? 0 : verbs_control_step(connection);
-	if ((r < 0 || connection->peer_closed) && !connection->error)
-		ends(connection);
-}
-
-int verbs_connection_progress(struct verbs_connection *connection, enum transport_next *ret_next)
-{
-	bool more = false, whole;
-	uint64_t now_ns;
-
-	*ret_next = TRANSPORT_NEXT_EVENT;
-	if (connection->error)
-		return connection->error;
-	verbs_watch_arm(connection);
-	move(connection, &more);
-	now_ns = connection->progressed_ns = clock_now_ns();
-	whole = is_whole(connection);
-	if (!connection->error && (connection->watched || clock_elapsed_ns(connection->looked_ns, now_ns) >
-								  (whole ? LOOK_EVERY_NS : LOOK_OFTEN_NS)))
-		look(connection, now_ns);
-	if (more || connection->control.unread)
-		*ret_next = TRANSPORT_NEXT_NOW;
-	else if (!is_whole(connection) ||
-		 (connection->role == VERBS_RECEIVER && (connection->r.paced_count || connection->r.turn_count)))
-		*ret_next = TRANSPORT_NEXT_SOON;
-	return connection->error;
-}
-
-void verbs_connection_look(struct verbs_connection *connection, uint64_t now_ns)
-{
-	enum transport_next next;
-	unsigned ready, live;
-
-	if (pthread_mutex_trylock(&connection->lock) != 0)
-		return; /* its owner is at it */
-	if (!connection->error && clock_elapsed_ns(connection->progressed_ns, now_ns) > UNATTENDED_NS) {
-		ready = connection->ready;
-		live = connection->live_count;
-		verbs_connection_progress(connection, &next);
-		/* The events that told of it are gone. */
-		if (next != TRANSPORT_NEXT_EVENT || ready != connection->ready || live != connection->live_count)
-			verbs_watch_ring(connection);
-	}
-	pthread_mutex_unlock(&connection->lock);
-}
-
-int verbs_connection_test(struct verbs_request *request, bool *ret_done, size_t *sizes)
-{
-	struct verbs_connection *connection = request->connection;
-	enum transport_next next;
-	int r = connection->error;
-
-	*ret_done = false;
-	if (!request->done && !connection->watched)
-		r = verbs_connection_progress(connection, &next);
-	if (!request->done)
-		return r;
-	request_put(request, sizes);
-	*ret_done = true;
-	return 0;
 }

@@ -150,25 +150,21 @@ int verbs_connector_step(struct verbs_transport *transport, int device, int traf
 {
 	uint64_t cookie = verbs_wire_get_cookie(handle);
 	struct verbs_connector *connector;
-	int r = 0;
+	int r;
 
 	*ret = NULL;
-	pthread_mutex_lock(&transport->lock);
 	for (connector = transport->connectors; connector && connector->id != cookie;)
 		connector = connector->next;
 	if (!connector) {
 		r = cookie ? -EINVAL : connector_new(transport, device, traffic_class, handle, &connector);
-		if (r == 0)
-			r = verbs_service_start(transport);
-		if (r < 0 && !connector)
-			goto out;
+		if (r < 0)
+			return r == -EBADMSG ? -EREMOTEIO : r;
 		verbs_wire_put_cookie(handle, connector->id);
 	}
 	connector->since_ns = clock_now_ns();
+	r = advance(transport, connector);
 	if (r == 0)
-		r = advance(transport, connector);
-	if (r == 0)
-		goto out;
+		return 0;
 	verbs_wire_put_cookie(handle, 0);
 	if (r > 0) {
 		*ret = connector->connection;
@@ -177,8 +173,6 @@ int verbs_connector_step(struct verbs_transport *transport, int device, int traf
 		connector->out = connector->in = NULL;
 	}
 	connector_free(transport, connector);
-out:
-	pthread_mutex_unlock(&transport->lock);
 	return r == -EBADMSG ? -EREMOTEIO : r < 0 ? r : 0;
 }
 

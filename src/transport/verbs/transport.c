@@ -10,8 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LISTEN_EVERY_NS (20 * NS_PER_MS) /* to what the devices have to tell */
-#define NEVER_NS        (UINT64_MAX / 4)
+#define NEVER_NS (UINT64_MAX / 4)
 enum { CONTROL_EAGER_BYTES = 16 << 10 };
 
 static const struct transport_ops *const tcp = &transport_tcp;
@@ -25,15 +24,6 @@ void verbs_transport_use(const struct verbs_api *api, const char *sysfs_root)
 {
 	use.api = api;
 	use.root = sysfs_root ? sysfs_root : "/sys";
-}
-
-void verbs_transport_listen(struct verbs_transport *transport, uint64_t now_ns)
-{
-	uint64_t last_ns = atomic_load_explicit(&transport->listened_ns, memory_order_relaxed);
-
-	if (clock_elapsed_ns(last_ns, now_ns) > LISTEN_EVERY_NS &&
-	    atomic_compare_exchange_strong(&transport->listened_ns, &last_ns, now_ns))
-		verbs_devices_listen(&transport->cards);
 }
 
 /* ---- devices ---- */
@@ -261,13 +251,18 @@ static void verbs_close_listener(struct transport_listener *opaque)
 static int verbs_connect(struct transport *opaque, int device, int traffic_class,
 			 uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct transport_connection **ret)
 {
+	struct verbs_transport *transport = (struct verbs_transport *)opaque;
 	struct verbs_connection *connection = NULL;
 	int r;
 
 	*ret = NULL;
 	if (device < 0 || device >= verbs_device_count(opaque))
 		return -EINVAL;
-	r = verbs_connector_step((struct verbs_transport *)opaque, device, traffic_class, handle, &connection);
+	pthread_mutex_lock(&transport->lock);
+	r = verbs_service_start(transport);
+	if (r == 0)
+		r = verbs_connector_step(transport, device, traffic_class, handle, &connection);
+	pthread_mutex_unlock(&transport->lock);
 	*ret = (struct transport_connection *)connection;
 	return r;
 }

@@ -10,8 +10,9 @@
  * Memory of GPUs is written and read by cards alone: by queue pairs with themselves where no peer does it (loop.c).
  *
  * Life: connector.c and acceptor.c; then sender.c and receiver.c hold the roles, ring.c the descriptors, queue.c the queue
- * pairs, failover.c what happens when one fails, control.c the frames, connection.c what is common, watch.c owners who
- * sleep, service.c the one thread, which ends what nobody finishes and looks at connections that nobody else looks at.
+ * pairs, failover.c what happens when one fails, control.c the frames, connection.c what is common. progress.c calls them
+ * all, watch.c serves owners who sleep, service.c is the one thread, which ends what nobody finishes and looks at
+ * connections that nobody else looks at.
  *
  * Locks: verbs_transport.lock (connectors, devices, pace, the list of connections), then verbs_connection.lock (all else in
  * it), then the TCP transport's own. The service thread only tries a connection's.
@@ -524,23 +525,28 @@ int verbs_connection_fail(struct verbs_connection *connection, int error, const 
 struct verbs_request *verbs_request_get(struct verbs_connection *connection, enum verbs_request_kind kind);
 void verbs_request_append(struct verbs_connection *connection, struct verbs_request *request);
 void verbs_request_finish(struct verbs_connection *connection, struct verbs_request *request);
+/* One that its user has seen done. sizes may be NULL. */
+void verbs_request_put(struct verbs_request *request, size_t *sizes);
+int verbs_registration_new(struct verbs_connection *connection, const struct verbs_range *range,
+			   struct verbs_registration **ret);
+void verbs_registration_free(struct verbs_connection *connection, struct verbs_registration *registration);
+
+/* progress.c */
 int verbs_connection_progress(struct verbs_connection *connection, enum transport_next *ret_next);
 /* From the service thread: moves what a connection has whose owner has not called for a while. */
 void verbs_connection_look(struct verbs_connection *connection, uint64_t now_ns);
 int verbs_connection_test(struct verbs_request *request, bool *ret_done, size_t *sizes);
-int verbs_registration_new(struct verbs_connection *connection, const struct verbs_range *range,
-			   struct verbs_registration **ret);
-void verbs_registration_free(struct verbs_connection *connection, struct verbs_registration *registration);
 
 /* watch.c */
 int verbs_connection_watch(struct verbs_connection *connection, int epoll_fd, uint64_t key);
 void verbs_unwatch(struct verbs_connection *connection);
 /* Something happened that the owner would not learn from the queues. */
 void verbs_watch_ring(const struct verbs_connection *connection);
-/* Takes the events that have come, and asks for the next; nothing for who is not watched. */
-void verbs_watch_arm(struct verbs_connection *connection);
+/* Takes the events that have come, and asks for the next; nothing for who is not watched. -EIO. */
+int verbs_watch_arm(struct verbs_connection *connection);
 
 /* connector.c; acceptor.c */
+/* Lock held; the service runs. */
 int verbs_connector_step(struct verbs_transport *transport, int device, int traffic_class,
 			 uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct verbs_connection **ret);
 void verbs_connector_expire(struct verbs_transport *transport, uint64_t now_ns, bool all); /* lock held */
@@ -551,8 +557,6 @@ void verbs_acceptor_end(struct verbs_listener *listener);
 int verbs_service_start(struct verbs_transport *transport); /* lock held; running already: fine */
 
 /* transport.c */
-/* What the devices have to tell, now and then. */
-void verbs_transport_listen(struct verbs_transport *transport, uint64_t now_ns);
 /* For tests, before open. NULL: the real one. Not thread-safe. */
 void verbs_transport_use(const struct verbs_api *api, const char *sysfs_root);
 

@@ -51,7 +51,7 @@ int verbs_connection_watch(struct verbs_connection *connection, int epoll_fd, ui
 	return r;
 }
 
-void verbs_watch_arm(struct verbs_connection *connection)
+int verbs_watch_arm(struct verbs_connection *connection)
 {
 	const struct verbs_api *api = connection->transport->api;
 
@@ -63,6 +63,7 @@ void verbs_watch_arm(struct verbs_connection *connection)
 		while (api->get_cq_event(rail->channel, &cq, &context) == 0)
 			rail->events++;
 		if (api->req_notify_cq(rail->cq, 0) != 0)
-			verbs_connection_fail(connection, -EIO, "its completion channel cannot be armed");
+			return -EIO;
 	}
+	return 0;
 }

@@ -1,0 +1,131 @@
+/* What both roles share: moving the data of a connection, for its owner or the service thread. */
+#include "base/clock.h"
+#include "transport/verbs/verbs.h"
+
+#include <errno.h>
+
+/* At the control connections, by callers who poll: while all is well, and while a queue is being replaced. */
+#define LOOK_EVERY_NS   (NS_PER_MS / 2)
+#define LOOK_OFTEN_NS   (NS_PER_MS / 20)
+#define UNATTENDED_NS   (100 * NS_PER_MS)
+#define LISTEN_EVERY_NS (20 * NS_PER_MS) /* to what the devices have to tell */
+enum { POLL_MOST = 64, LAST_LOOKS = 64 };
+
+static bool is_whole(const struct verbs_connection *connection)
+{
+	return connection->live_count == connection->queue_count;
+}
+
+/* One round over what has come. */
+static void move(struct verbs_connection *connection, bool *ret_more)
+{
+	int r;
+
+	verbs_queue_poll(connection, POLL_MOST, ret_more);
+	r = connection->error ? 0 : verbs_ring_take(connection);
+	if (r < 0)
+		verbs_connection_fail(connection, r == -EPROTO ? -EREMOTEIO : r, "it broke the protocol");
+	if (connection->error)
+		return;
+	if (connection->role == VERBS_SENDER)
+		verbs_sender_pump(connection);
+	else
+		verbs_receiver_tell(connection);
+	if (connection->role == VERBS_RECEIVER && connection->r.turn_count)
+		verbs_loop_step(connection);
+	if (connection->error)
+		return;
+	verbs_ring_credit(connection);
+	verbs_ring_flush(connection);
+}
+
+/* The peer's end is known: what it had sent before is here. */
+static void ends(struct verbs_connection *connection)
+{
+	bool more = true;
+
+	for (unsigned i = 0; i < LAST_LOOKS && more && !connection->error; i++)
+		move(connection, &more);
+	if (connection->role == VERBS_RECEIVER && connection->r.turn_count)
+		return; /* what the card still has to put in its place */
+	verbs_connection_fail(connection, -EREMOTEIO, "its process or host is gone");
+}
+
+static void listen_to_devices(struct verbs_transport *transport, uint64_t now_ns)
+{
+	uint64_t last_ns = atomic_load_explicit(&transport->listened_ns, memory_order_relaxed);
+
+	if (clock_elapsed_ns(last_ns, now_ns) > LISTEN_EVERY_NS &&
+	    atomic_compare_exchange_strong(&transport->listened_ns, &last_ns, now_ns))
+		verbs_devices_listen(&transport->cards);
+}
+
+static void look(struct verbs_connection *connection, uint64_t now_ns)
+{
+	int r;
+
+	connection->looked_ns = now_ns;
+	listen_to_devices(connection->transport, now_ns);
+	verbs_failover_step(connection, now_ns);
+	r = connection->error ? 0 : verbs_control_step(connection);
+	if ((r < 0 || connection->peer_closed) && !connection->error)
+		ends(connection);
+}
+
+int verbs_connection_progress(struct verbs_connection *connection, enum transport_next *ret_next)
+{
+	bool more = false, whole;
+	uint64_t now_ns;
+
+	*ret_next = TRANSPORT_NEXT_EVENT;
+	if (connection->error)
+		return connection->error;
+	if (verbs_watch_arm(connection) < 0)
+		verbs_connection_fail(connection, -EIO, "its completion channel cannot be armed");
+	move(connection, &more);
+	now_ns = connection->progressed_ns = clock_now_ns();
+	whole = is_whole(connection);
+	if (!connection->error && (connection->watched || clock_elapsed_ns(connection->looked_ns, now_ns) >
+								  (whole ? LOOK_EVERY_NS : LOOK_OFTEN_NS)))
+		look(connection, now_ns);
+	if (more || connection->control.unread)
+		*ret_next = TRANSPORT_NEXT_NOW;
+	else if (!is_whole(connection) ||
+		 (connection->role == VERBS_RECEIVER && (connection->r.paced_count || connection->r.turn_count)))
+		*ret_next = TRANSPORT_NEXT_SOON;
+	return connection->error;
+}
+
+void verbs_connection_look(struct verbs_connection *connection, uint64_t now_ns)
+{
+	enum transport_next next;
+	unsigned ready, live;
+
+	if (pthread_mutex_trylock(&connection->lock) != 0)
+		return; /* its owner is at it */
+	if (!connection->error && clock_elapsed_ns(connection->progressed_ns, now_ns) > UNATTENDED_NS) {
+		ready = connection->ready;
+		live = connection->live_count;
+		verbs_connection_progress(connection, &next);
+		/* The events that told of it are gone. */
+		if (next != TRANSPORT_NEXT_EVENT || ready != connection->ready || live != connection->live_count)
+			verbs_watch_ring(connection);
+	}
+	pthread_mutex_unlock(&connection->lock);
+}
+
+int verbs_connection_test(struct verbs_request *request, bool *ret_done, size_t *sizes)
+{
+	struct verbs_connection *connection = request->connection;
+	enum transport_next next;
+	int r = connection->error;
+
+	*ret_done = false;
+	if (!request->done && !connection->watched)
+		r = verbs_connection_progress(connection, &next);
+	if (!request->done)
+		return r;
+	verbs_request_put(request, sizes);
+	*ret_done = true;
+	return 0;
+}
