@@ -9,11 +9,10 @@
 
 enum { PACE_QUANTUM = 32 << 10 };
 
-void transport_devices_init(struct transport_devices *devices, pthread_mutex_t *lock, struct transport *transport,
+void transport_devices_init(struct transport_devices *devices, pthread_mutex_t *lock,
 			    void (*describe)(struct transport *transport, int index))
 {
 	devices->lock = lock;
-	devices->transport = transport;
 	devices->describe = describe;
 	pthread_mutex_init(&devices->pace_lock, NULL);
 }
@@ -26,12 +25,18 @@ void transport_devices_add(struct transport_devices *devices, const char *name)
 	snprintf(device->name, sizeof(device->name), "%s", name);
 	device->rail_count = 1;
 	device->members[0] = index;
-	devices->describe(devices->transport, index);
+	devices->describe((struct transport *)devices, index);
 	devices->count = devices->physical_count = index + 1;
 }
 
-int transport_devices_count(struct transport_devices *devices)
+static struct transport_devices *devices_of(struct transport *transport)
 {
+	return (struct transport_devices *)transport;
+}
+
+int transport_devices_count(struct transport *transport)
+{
+	struct transport_devices *devices = devices_of(transport);
 	int count;
 
 	pthread_mutex_lock(devices->lock);
@@ -40,11 +45,11 @@ int transport_devices_count(struct transport_devices *devices)
 	return count;
 }
 
-int transport_devices_properties(struct transport_devices *devices, int index, struct transport_properties *ret)
+int transport_devices_properties(struct transport *transport, int index, struct transport_properties *ret)
 {
-	if (index < 0 || index >= transport_devices_count(devices))
+	if (index < 0 || index >= transport_devices_count(transport))
 		return -EINVAL;
-	*ret = devices->list[index].properties;
+	*ret = devices_of(transport)->list[index].properties;
 	return 0;
 }
 
@@ -107,13 +112,14 @@ static int join_locked(struct transport_devices *devices, int count, const int *
 	memcpy(device->members, members, (size_t)count * sizeof(members[0]));
 	if (!put_name(devices, device))
 		return -EINVAL;
-	devices->describe(devices->transport, devices->count);
+	devices->describe((struct transport *)devices, devices->count);
 	*ret_index = devices->count++;
 	return 0;
 }
 
-int transport_devices_join(struct transport_devices *devices, int count, const int *members, int *ret_index)
+int transport_devices_join(struct transport *transport, int count, const int *members, int *ret_index)
 {
+	struct transport_devices *devices = devices_of(transport);
 	int r;
 
 	if (count < 1 || count > TRANSPORT_MAX_MEMBERS)

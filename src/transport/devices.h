@@ -1,6 +1,7 @@
 /*
  * The devices of a transport over a network, as its table shows them: the physical ones first, then those that were joined
- * of them. An index, once given, is for ever, and what describe() wrote does not change.
+ * of them. A transport's struct begins with them. An index, once given, is for ever, and what describe() wrote does not
+ * change.
  */
 #ifndef TRIBUTARY_TRANSPORT_DEVICES_H
 #define TRIBUTARY_TRANSPORT_DEVICES_H
@@ -24,7 +25,6 @@ struct transport_device {
 struct transport_devices {
 	pthread_mutex_t *lock;     /* the transport's */
 	pthread_mutex_t pace_lock; /* of those who make one; taken before the other */
-	struct transport *transport;
 	/* Fills in a device's properties, once its name and members are there. Under the lock. */
 	void (*describe)(struct transport *transport, int index);
 	struct transport_device list[TRANSPORT_DEVICES_MAX];
@@ -32,15 +32,15 @@ struct transport_devices {
 };
 
 /* Of zeroes; transport_devices_fini then accepts it at any time. */
-void transport_devices_init(struct transport_devices *devices, pthread_mutex_t *lock, struct transport *transport,
+void transport_devices_init(struct transport_devices *devices, pthread_mutex_t *lock,
 			    void (*describe)(struct transport *transport, int index));
 /* Before anybody else knows of the transport: one more physical device. At most TRANSPORT_PHYSICAL_MAX. */
 void transport_devices_add(struct transport_devices *devices, const char *name);
 
-/* As in the transport's table. They take the lock. */
-int transport_devices_count(struct transport_devices *devices);
-int transport_devices_properties(struct transport_devices *devices, int index, struct transport_properties *ret);
-int transport_devices_join(struct transport_devices *devices, int count, const int *members, int *ret_index);
+/* For the transport's table. They take the lock. */
+int transport_devices_count(struct transport *transport);
+int transport_devices_properties(struct transport *transport, int index, struct transport_properties *ret);
+int transport_devices_join(struct transport *transport, int count, const int *members, int *ret_index);
 
 /*
  * The device's pace is there when this returns 0. Without the lock: it waits for a file's lock, which other processes of

@@ -369,13 +369,13 @@ struct tcp_connector {
 _Static_assert((int)TCP_INTERFACE_MAX <= (int)TRANSPORT_PHYSICAL_MAX, "each is a device");
 
 struct tcp_transport {
+	struct transport_devices devices; /* first; a member is an index in interfaces */
 	const struct params *params;
 	pthread_mutex_t lock;
 	struct tcp_interface interfaces[TCP_INTERFACE_MAX];
 	size_t interface_count;
 	/* Made at the first listen. The second half: sockets tied to their interface, where that matters. */
 	struct tcp_acceptor *acceptors[TCP_ACCEPTOR_MAX];
-	struct transport_devices devices; /* a member is an index in interfaces */
 	char host[TCP_WIRE_HOST_BYTES];
 	/* A word is read up to a beat after it came, and its absence seen up to a beat late: silence_ns leaves them room. */
 	uint64_t host_id, timeout_ns, silence_ns, beat_ns, stream_timeout_ns;

@@ -126,7 +126,7 @@ static int tcp_open(const struct params *params, struct transport **ret)
 	transport->params = params;
 	pthread_mutex_init(&transport->lock, NULL);
 	transport_service_init(&transport->service, &transport->lock);
-	transport_devices_init(&transport->devices, &transport->lock, (struct transport *)transport, describe);
+	transport_devices_init(&transport->devices, &transport->lock, describe);
 	set_times(transport);
 	if (gethostname(transport->host, sizeof(transport->host)) < 0)
 		snprintf(transport->host, sizeof(transport->host), "?");
@@ -147,21 +147,6 @@ static int tcp_open(const struct params *params, struct transport **ret)
 fail:
 	tcp_close((struct transport *)transport);
 	return r;
-}
-
-static int tcp_device_count(struct transport *opaque)
-{
-	return transport_devices_count(&((struct tcp_transport *)opaque)->devices);
-}
-
-static int tcp_device_properties(struct transport *opaque, int device, struct transport_properties *ret)
-{
-	return transport_devices_properties(&((struct tcp_transport *)opaque)->devices, device, ret);
-}
-
-static int tcp_device_join(struct transport *opaque, int count, const int *members, int *ret_device)
-{
-	return transport_devices_join(&((struct tcp_transport *)opaque)->devices, count, members, ret_device);
 }
 
 static int listen_locked(struct tcp_transport *transport, int index, struct tcp_wire_handle *handle,
@@ -205,7 +190,7 @@ static int tcp_listen(struct transport *opaque, int device, uint8_t bytes[static
 	struct tcp_listener *listener = NULL;
 	int r;
 
-	if (device < 0 || device >= tcp_device_count(opaque))
+	if (device < 0 || device >= transport_devices_count(opaque))
 		return -EINVAL;
 	memcpy(handle.host, transport->host, sizeof(handle.host));
 	r = transport_devices_pace(&transport->devices, device, transport->params, true);
@@ -232,7 +217,7 @@ static int tcp_connect(struct transport *opaque, int device, int traffic_class,
 	*ret = NULL;
 	if (atomic_load(&transport->service_waits))
 		return 0;
-	if (device < 0 || device >= tcp_device_count(opaque))
+	if (device < 0 || device >= transport_devices_count(opaque))
 		return -EINVAL;
 	pthread_mutex_lock(&transport->lock);
 	r = tcp_service_start(transport);
@@ -444,9 +429,9 @@ const struct transport_ops transport_tcp = {
 	.name = "tcp",
 	.open = tcp_open,
 	.close = tcp_close,
-	.device_count = tcp_device_count,
-	.device_properties = tcp_device_properties,
-	.device_join = tcp_device_join,
+	.device_count = transport_devices_count,
+	.device_properties = transport_devices_properties,
+	.device_join = transport_devices_join,
 	.listen = tcp_listen,
 	.connect = tcp_connect,
 	.accept = tcp_accept,

@@ -134,7 +134,7 @@ static int open_all(const struct params *params, struct verbs_transport **ret, s
 	transport->params = params;
 	pthread_mutex_init(&transport->lock, NULL);
 	transport_service_init(&transport->service, &transport->lock);
-	transport_devices_init(&transport->devices, &transport->lock, (struct transport *)transport, describe);
+	transport_devices_init(&transport->devices, &transport->lock, describe);
 	set_control_params(transport, params);
 	if (gethostname(transport->host, sizeof(transport->host)) < 0)
 		snprintf(transport->host, sizeof(transport->host), "?");
@@ -189,21 +189,6 @@ bool transport_verbs_is_there(const struct params *params, struct diag *diag)
 	return is_there;
 }
 
-static int verbs_device_count(struct transport *opaque)
-{
-	return transport_devices_count(&((struct verbs_transport *)opaque)->devices);
-}
-
-static int verbs_device_properties(struct transport *opaque, int device, struct transport_properties *ret)
-{
-	return transport_devices_properties(&((struct verbs_transport *)opaque)->devices, device, ret);
-}
-
-static int verbs_device_join(struct transport *opaque, int count, const int *members, int *ret_device)
-{
-	return transport_devices_join(&((struct verbs_transport *)opaque)->devices, count, members, ret_device);
-}
-
 /* ---- listening and connecting ---- */
 
 static int verbs_listen(struct transport *opaque, int index, uint8_t handle[static TRANSPORT_HANDLE_BYTES],
@@ -213,7 +198,7 @@ static int verbs_listen(struct transport *opaque, int index, uint8_t handle[stat
 	struct verbs_listener *listener;
 	int r;
 
-	if (index < 0 || index >= verbs_device_count(opaque))
+	if (index < 0 || index >= transport_devices_count(opaque))
 		return -EINVAL;
 	listener = sys_zalloc(sizeof(*listener));
 	if (!listener)
@@ -256,7 +241,7 @@ static int verbs_connect(struct transport *opaque, int device, int traffic_class
 	int r;
 
 	*ret = NULL;
-	if (device < 0 || device >= verbs_device_count(opaque))
+	if (device < 0 || device >= transport_devices_count(opaque))
 		return -EINVAL;
 	pthread_mutex_lock(&transport->lock);
 	r = verbs_service_start(transport);
@@ -458,9 +443,9 @@ const struct transport_ops transport_verbs = {
 	.name = "verbs",
 	.open = verbs_open,
 	.close = verbs_close,
-	.device_count = verbs_device_count,
-	.device_properties = verbs_device_properties,
-	.device_join = verbs_device_join,
+	.device_count = transport_devices_count,
+	.device_properties = transport_devices_properties,
+	.device_join = transport_devices_join,
 	.listen = verbs_listen,
 	.connect = verbs_connect,
 	.accept = verbs_accept,

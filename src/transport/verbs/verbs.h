@@ -387,13 +387,13 @@ struct verbs_connector {
 _Static_assert((int)VERBS_PORTS_MAX <= (int)TRANSPORT_PHYSICAL_MAX, "each is a device");
 
 struct verbs_transport {
+	struct transport_devices devices; /* first; a member is an index in cards.ports */
 	const struct params *params;
 	struct params control_params; /* of the TCP transport below */
 	const struct verbs_api *api;
 	struct transport *control;
 	pthread_mutex_t lock;
 	struct verbs_devices cards;
-	struct transport_devices devices;           /* a member is an index in cards.ports */
 	int control_devices[TRANSPORT_DEVICES_MAX]; /* of the TCP transport, for each */
 	uint64_t host_id;
 	char host[40];

@@ -24,7 +24,7 @@ static void describe(struct transport *transport, int index)
 {
 	struct transport_device *device = &devices.list[index];
 
-	assert_ptr_equal(transport, &lock);
+	assert_ptr_equal(transport, &devices);
 	device->properties = (struct transport_properties){ .name = device->name,
 							    .member_count = (int)device->rail_count };
 }
@@ -35,7 +35,7 @@ static int setup(void **state)
 
 	(void)state;
 	memset(&devices, 0, sizeof(devices));
-	transport_devices_init(&devices, &lock, (struct transport *)&lock, describe);
+	transport_devices_init(&devices, &lock, describe);
 	for (int i = 0; i < 8; i++) {
 		snprintf(name, sizeof(name), "rail%d", i);
 		transport_devices_add(&devices, name);
@@ -93,7 +93,7 @@ static void the_file_of_the_pace_is_waited_for_without_the_lock(void **state)
 
 static int join(int count, const int *members)
 {
-	int index = -1, r = transport_devices_join(&devices, count, members, &index);
+	int index = -1, r = transport_devices_join((struct transport *)&devices, count, members, &index);
 
 	assert_int_equal(r < 0, index == -1);
 	return r < 0 ? r : index;
@@ -104,11 +104,11 @@ static void a_physical_device_is_its_own_member(void **state)
 	struct transport_properties p;
 
 	(void)state;
-	assert_int_equal(transport_devices_count(&devices), 8);
-	assert_int_equal(transport_devices_properties(&devices, 7, &p), 0);
+	assert_int_equal(transport_devices_count((struct transport *)&devices), 8);
+	assert_int_equal(transport_devices_properties((struct transport *)&devices, 7, &p), 0);
 	assert_string_equal(p.name, "rail7");
 	assert_int_equal(join(1, (int[]){ 7 }), 7);
-	assert_int_equal(transport_devices_count(&devices), 8);
+	assert_int_equal(transport_devices_count((struct transport *)&devices), 8);
 }
 
 static void the_same_members_are_the_same_device(void **state)
@@ -120,8 +120,8 @@ static void the_same_members_are_the_same_device(void **state)
 	assert_int_equal(join(2, (int[]){ 1, 0 }), 9); /* the first one leads: another device */
 	assert_int_equal(join(3, (int[]){ 0, 1, 2 }), 10);
 	assert_int_equal(join(2, (int[]){ 0, 1 }), 8);
-	assert_int_equal(transport_devices_count(&devices), 11);
-	assert_int_equal(transport_devices_properties(&devices, 10, &p), 0);
+	assert_int_equal(transport_devices_count((struct transport *)&devices), 11);
+	assert_int_equal(transport_devices_properties((struct transport *)&devices, 10, &p), 0);
 	assert_string_equal(p.name, "rail0+rail1+rail2");
 	assert_int_equal(p.member_count, 3);
 }
@@ -138,9 +138,9 @@ static void what_is_no_set_of_physical_devices_is_refused(void **state)
 	assert_int_equal(join(2, (int[]){ 3, 3 }), -EINVAL);
 	assert_int_equal(join(2, (int[]){ 0, -1 }), -EINVAL);
 	assert_int_equal(join(2, (int[]){ 0, 8 }), -EINVAL); /* there is one, but it is joined itself */
-	assert_int_equal(transport_devices_count(&devices), 9);
-	assert_int_equal(transport_devices_properties(&devices, 9, &p), -EINVAL);
-	assert_int_equal(transport_devices_properties(&devices, -1, &p), -EINVAL);
+	assert_int_equal(transport_devices_count((struct transport *)&devices), 9);
+	assert_int_equal(transport_devices_properties((struct transport *)&devices, 9, &p), -EINVAL);
+	assert_int_equal(transport_devices_properties((struct transport *)&devices, -1, &p), -EINVAL);
 }
 
 static void there_is_room_for_so_many(void **state)
