@@ -156,8 +156,7 @@ static void pack_known(struct plan_search *search)
 	       !plan_search_done(search)) {
 		price_loads(search);
 		selection.columns[selection.count++] = cheapest_known(search);
-		(void)plan_search_take(search, &selection);
-		plan_search_keep(search, &selection);
+		plan_search_offer(search, &selection);
 	}
 }
 
@@ -184,8 +183,7 @@ void plan_search_pack(struct plan_search *search)
 		if (!priced.count || plan_columns_add(columns, &priced.channels[0], &column) < 0)
 			break;
 		selection.columns[selection.count++] = column;
-		(void)plan_search_take(search, &selection);
-		plan_search_keep(search, &selection);
+		plan_search_offer(search, &selection);
 	}
 }
 

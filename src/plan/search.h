@@ -38,7 +38,7 @@ void plan_search_fini(struct plan_search *search);
 
 /* Whether one more such channel fits into what the loads leave of the limits. */
 bool plan_search_fits(const struct plan_search *search, uint32_t column);
-/* Channels that somebody else found: the best so far, if they are. Before plan_search_run. */
+/* The best so far, and the best of so many channels, if they are. */
 void plan_search_offer(struct plan_search *search, const struct plan_selection *selection);
 /* All of what follows but polishing. No plan's total is above bound_Bps. */
 int plan_search_run(struct plan_search *search, uint64_t bound_Bps);
@@ -97,8 +97,6 @@ int plan_selection_compare(const struct plan_selection *a, const struct plan_sel
 double plan_selection_total(const struct plan_selection *selection); /* bytes/s; of models that are joined, parts */
 /* Values it, and takes it if it is better than the best so far. */
 bool plan_search_take(struct plan_search *search, struct plan_selection *selection);
-/* As the best of so many channels, if it is. */
-void plan_search_keep(struct plan_search *search, const struct plan_selection *selection);
 /*
  * The most crossings of each row for `count` channels to have more than so many thousandths of the best total (above), or
  * at least as much.

@@ -135,22 +135,15 @@ bool plan_search_take(struct plan_search *search, struct plan_selection *selecti
 	return true;
 }
 
-void plan_search_keep(struct plan_search *search, const struct plan_selection *selection)
-{
-	struct plan_selection *packed = &search->packed[selection->count];
-
-	if (!packed->count || plan_selection_compare(selection, packed) >= 0)
-		*packed = *selection;
-}
-
 void plan_search_offer(struct plan_search *search, const struct plan_selection *selection)
 {
-	struct plan_selection offered = *selection;
+	struct plan_selection offered = *selection, *packed = &search->packed[offered.count];
 
 	if (!offered.count)
 		return;
 	(void)plan_search_take(search, &offered);
-	plan_search_keep(search, &offered);
+	if (!packed->count || plan_selection_compare(&offered, packed) >= 0)
+		*packed = offered;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- limits */
