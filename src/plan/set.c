@@ -1,5 +1,6 @@
 #include "plan/search.h"
 
+#include "base/minmax.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -38,14 +39,9 @@ static void part_fini(struct part *part)
 	plan_model_fini(&part->joined);
 }
 
-static uint64_t lesser(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static uint64_t left_of(uint64_t limit, uint64_t work)
 {
-	return limit - lesser(limit, work);
+	return limit - min_u64(limit, work);
 }
 
 static uint64_t selection_Bps(const struct plan_selection *selection)
@@ -188,7 +184,7 @@ static uint64_t part_total(const struct part *part)
 	if (part->alone.used)
 		least_Bps = part->alone.best_Bps;
 	if (part->network.used)
-		least_Bps = lesser(least_Bps, part->network.best_Bps);
+		least_Bps = min_u64(least_Bps, part->network.best_Bps);
 	return least_Bps < PLAN_UNBOUNDED_BPS ? least_Bps : 0;
 }
 
@@ -333,9 +329,9 @@ static int store_part(struct part *part, enum plan_where where, struct plan_set 
 		r = rate_of(&part->network.model, plan->channels, plan->channel_count, &inter_Bps);
 	if (r < 0)
 		return r;
-	plan->rate_Bps = lesser(intra_Bps, inter_Bps);
-	plan->bound_Bps = lesser(part->alone.used ? part->alone.bound_Bps : PLAN_UNBOUNDED_BPS,
-				 part->network.used ? part->network.bound_Bps : PLAN_UNBOUNDED_BPS);
+	plan->rate_Bps = min_u64(intra_Bps, inter_Bps);
+	plan->bound_Bps = min_u64(part->alone.used ? part->alone.bound_Bps : PLAN_UNBOUNDED_BPS,
+				  part->network.used ? part->network.bound_Bps : PLAN_UNBOUNDED_BPS);
 	if (plan->bound_Bps == PLAN_UNBOUNDED_BPS)
 		plan->bound_Bps *= plan->channel_count; /* of channels, and copies of them */
 	plan->exact = plan_total_Bps(plan) + PLAN_CHANNELS_MAX >= plan->bound_Bps;
@@ -375,10 +371,10 @@ static int store_chain(const struct topology *topology, const struct plan_reques
 		r = plan_cuts_bound(&side.model, &bound_Bps);
 	if (r == 0) {
 		if (tree->alone.used)
-			bound_Bps = lesser(bound_Bps, tree->alone.bound_Bps);
+			bound_Bps = min_u64(bound_Bps, tree->alone.bound_Bps);
 		set->inter_Bps[PLAN_CHAIN] = rate_Bps;
-		plan->rate_Bps = set->intra_Bps[PLAN_CHAIN] ? lesser(set->intra_Bps[PLAN_CHAIN], rate_Bps) : rate_Bps;
-		plan->bound_Bps = lesser(bound_Bps, PLAN_UNBOUNDED_BPS);
+		plan->rate_Bps = set->intra_Bps[PLAN_CHAIN] ? min_u64(set->intra_Bps[PLAN_CHAIN], rate_Bps) : rate_Bps;
+		plan->bound_Bps = min_u64(bound_Bps, PLAN_UNBOUNDED_BPS);
 		plan->exact = false;
 	}
 	plan_model_fini(&side.model);
@@ -436,7 +432,7 @@ static int begin_at_heads(const struct topology *topology, const struct plan_req
 		r = rate_of(&alone.model, plan->channels, plan->channel_count, &set->intra_Bps[PLAN_CHAIN]);
 	if (r == 0)
 		r = rate_of(&network.model, plan->channels, plan->channel_count, &set->inter_Bps[PLAN_CHAIN]);
-	plan->rate_Bps = lesser(set->intra_Bps[PLAN_CHAIN], set->inter_Bps[PLAN_CHAIN]);
+	plan->rate_Bps = min_u64(set->intra_Bps[PLAN_CHAIN], set->inter_Bps[PLAN_CHAIN]);
 	if (set->where == PLAN_SEVERAL_HOSTS)
 		set->intra_Bps[PLAN_CHAIN] = 0;
 	plan_model_fini(&alone.model);

@@ -1,6 +1,7 @@
 #include "transport/pace/arbiter.h"
 
 #include "base/clock.h"
+#include "base/minmax.h"
 #include "base/sys.h"
 #include "transport/pace/arbiter_file.h"
 
@@ -153,16 +154,6 @@ static struct demand demand_of_others(const struct pace_arbiter *arbiter, uint64
 	return demand;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static uint64_t less(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
@@ -175,7 +166,7 @@ uint64_t pace_arbiter_reserve(struct pace_arbiter *arbiter, uint64_t outstanding
 	uint64_t share, most, more;
 	struct demand demand;
 
-	wanted_bytes = smaller(wanted_bytes, less(larger(budget_bytes, quantum_bytes), outstanding_bytes));
+	wanted_bytes = min_u64(wanted_bytes, less(max_u64(budget_bytes, quantum_bytes), outstanding_bytes));
 	if (!slot)
 		return wanted_bytes;
 	if (atomic_load(&arbiter->file.shared->generation) != arbiter->generation)
@@ -193,14 +184,14 @@ uint64_t pace_arbiter_reserve(struct pace_arbiter *arbiter, uint64_t outstanding
 	demand = demand_of_others(arbiter, budget_bytes);
 	share = less(budget_bytes, demand.content_bytes) / (demand.wanting + 1);
 	most = less(budget_bytes, demand.outstanding_bytes);
-	more = smaller(less(larger(smaller(share, most), quantum_bytes), outstanding_bytes), wanted_bytes);
+	more = min_u64(less(max_u64(min_u64(share, most), quantum_bytes), outstanding_bytes), wanted_bytes);
 	/*
 	 * Say first, then look again: of two processes that take the same bytes at once at least one sees that, and
 	 * each that sees it goes back. Never over the budget; at worst both come again a little later.
 	 */
 	atomic_store(&slot->outstanding_bytes, outstanding_bytes + more);
 	demand = demand_of_others(arbiter, budget_bytes);
-	most = larger(less(budget_bytes, demand.outstanding_bytes), quantum_bytes);
+	most = max_u64(less(budget_bytes, demand.outstanding_bytes), quantum_bytes);
 	if (outstanding_bytes + more > most) {
 		more = less(most, outstanding_bytes);
 		atomic_store(&slot->outstanding_bytes, outstanding_bytes + more);
@@ -231,7 +222,7 @@ struct pace_arbiter_others pace_arbiter_look(struct pace_arbiter *arbiter, uint6
 		others_update(arbiter);
 	for (unsigned i = 0; i < arbiter->other_count; i++) {
 		const struct pace_arbiter_slot *slot = &arbiter->file.shared->slots[arbiter->others[i]];
-		uint64_t senders = smaller(atomic_load_explicit(&slot->senders, memory_order_relaxed), SENDERS_MAX);
+		uint64_t senders = min_u64(atomic_load_explicit(&slot->senders, memory_order_relaxed), SENDERS_MAX);
 		uint64_t theirs = atomic_load_explicit(&slot->source, memory_order_relaxed);
 
 		ret.senders += (unsigned)senders; /* bounded: the file may hold anything */
@@ -291,7 +282,7 @@ void pace_arbiter_tick(struct pace_arbiter *arbiter, uint64_t now_ns)
 	size_t count = slots_in_use(arbiter);
 
 	/* Time in which we were stopped ourselves is no evidence against the others: a second at most counts. */
-	passed_ns = smaller(passed_ns, NS_PER_S);
+	passed_ns = min_u64(passed_ns, NS_PER_S);
 	arbiter->tick_ns = now_ns;
 	if (!slot || atomic_load(&slot->owner) != arbiter->token)
 		slot_take(arbiter); /* none free: shares as if there were no arbiter, until there is one */

@@ -1,6 +1,7 @@
 #include "transport/pace/estimator.h"
 
 #include "base/clock.h"
+#include "base/minmax.h"
 
 #include <string.h>
 
@@ -10,19 +11,9 @@ enum {
 };
 #define WINDOW_LEAST_NS (2 * NS_PER_MS)
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
 {
-	return larger(low, smaller(value, high)); /* low wins: two bursts, whatever the limit is */
+	return max_u64(low, min_u64(value, high)); /* low wins: two bursts, whatever the limit is */
 }
 
 static uint64_t bytes_in(uint64_t rate_Bps, uint64_t time_ns)
@@ -57,7 +48,7 @@ void pace_estimator_init(struct pace_estimator *estimator, uint64_t nominal_Bps,
 
 uint64_t pace_estimator_rate(const struct pace_estimator *estimator)
 {
-	uint64_t peak = larger(estimator->peak_Bps[0], estimator->peak_Bps[1]);
+	uint64_t peak = max_u64(estimator->peak_Bps[0], estimator->peak_Bps[1]);
 
 	return peak ? peak : estimator->nominal_Bps;
 }
@@ -130,8 +121,8 @@ static void phase_enter(struct pace_estimator *estimator, enum pace_phase phase,
 static void probe_start(struct pace_estimator *estimator)
 {
 	uint64_t low = low_bound(estimator), high = high_bound(estimator);
-	uint64_t up = smaller(estimator->base_bytes + estimator->base_bytes / 2, high);
-	uint64_t down = larger(estimator->base_bytes - estimator->base_bytes / 5, low);
+	uint64_t up = min_u64(estimator->base_bytes + estimator->base_bytes / 2, high);
+	uint64_t down = max_u64(estimator->base_bytes - estimator->base_bytes / 5, low);
 	bool down_now = estimator->down_next && !estimator->starting;
 
 	if (up <= estimator->base_bytes)
@@ -150,7 +141,7 @@ static void probe_start(struct pace_estimator *estimator)
 static void probe_failed(struct pace_estimator *estimator)
 {
 	estimator->starting = false;
-	estimator->hold_windows = (unsigned)smaller(2 * estimator->hold_windows, PACE_HOLD_WINDOWS_MAX);
+	estimator->hold_windows = (unsigned)min_u64(2 * estimator->hold_windows, PACE_HOLD_WINDOWS_MAX);
 	phase_enter(estimator, PACE_PHASE_HOLD, estimator->base_bytes);
 }
 
@@ -205,7 +196,7 @@ static void peak_update(struct pace_estimator *estimator, uint64_t rate_Bps, boo
 		estimator->peak_Bps[1] = estimator->peak_Bps[0];
 		estimator->peak_Bps[0] = 0;
 	}
-	estimator->peak_Bps[0] = larger(estimator->peak_Bps[0], rate_Bps);
+	estimator->peak_Bps[0] = max_u64(estimator->peak_Bps[0], rate_Bps);
 }
 
 void pace_estimator_window(struct pace_estimator *estimator, uint64_t bytes, uint64_t window_ns, bool limited)
@@ -223,7 +214,7 @@ void pace_estimator_window(struct pace_estimator *estimator, uint64_t bytes, uin
 	if (limited && !estimator->measured) {
 		/* The nominal speed may be far from the truth (a virtual device, a shaped port): it goes at once. */
 		estimator->measured = true;
-		estimator->base_bytes = smaller(estimator->base_bytes, high_bound(estimator));
+		estimator->base_bytes = min_u64(estimator->base_bytes, high_bound(estimator));
 		phase_enter(estimator, PACE_PHASE_HOLD, estimator->base_bytes);
 		return;
 	}
@@ -244,7 +235,7 @@ void pace_estimator_window(struct pace_estimator *estimator, uint64_t bytes, uin
 bool pace_window_is_over(const struct pace_window *window, uint64_t round_trip_ns)
 {
 	/* A late reader finds a backlog, which no link brought within the window in which it is read. */
-	return window->busy_ns >= larger(WINDOW_LEAST_NS, LOOPS_IN_WINDOW * round_trip_ns) &&
+	return window->busy_ns >= max_u64(WINDOW_LEAST_NS, LOOPS_IN_WINDOW * round_trip_ns) &&
 	       window->bytes >= BACKLOGS_IN_WINDOW * window->backlog_bytes;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/sys.h"
 #include "transport/pace/arbiter.h"
 #include "transport/pace/estimator.h"
@@ -69,16 +70,6 @@ struct pace {
 	_Atomic bool one_sender;   /* the same */
 };
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static unsigned processes(const struct pace *pace)
 {
 	return pace->arbiter ? pace_arbiter_processes(pace->arbiter) : 1;
@@ -122,7 +113,7 @@ static bool one_sender_alone(const struct pace *pace)
  */
 static uint64_t late_ns(const struct pace *pace)
 {
-	uint64_t ns = sends(pace) ? smaller(LATE_NS + LATE_WAKES * pace->estimator.wake_ns, LATE_MOST_NS) : LATE_NS;
+	uint64_t ns = sends(pace) ? min_u64(LATE_NS + LATE_WAKES * pace->estimator.wake_ns, LATE_MOST_NS) : LATE_NS;
 
 	return pace->spread && pace->event_ns < pace->spread_ns + ALONE_AFTER_NS ? ns * pace->spread : ns;
 }
@@ -136,8 +127,8 @@ static uint64_t budget(const struct pace *pace)
 	if (pace->estimator.measured) /* the nominal speed may be ten times the truth */
 		bytes += (uint64_t)((double)pace_estimator_rate(&pace->estimator) * (double)late_ns(pace) * 1e-9);
 	if (one_sender_alone(pace))
-		bytes = larger(bytes, PACE_ALONE_BYTES);
-	return smaller(bytes, pace->most_budget_bytes);
+		bytes = max_u64(bytes, PACE_ALONE_BYTES);
+	return min_u64(bytes, pace->most_budget_bytes);
 }
 
 /* Books the time since the last look at the pool under what the pool was then. Every entry calls it first. */
@@ -148,7 +139,7 @@ static void account(struct pace *pace, uint64_t now_ns)
 
 	/* Threads took their time before the lock: it may go back a little. */
 	passed_ns = now_ns > pace->event_ns ? now_ns - pace->event_ns : 0;
-	pace->event_ns = larger(now_ns, pace->event_ns);
+	pace->event_ns = max_u64(now_ns, pace->event_ns);
 	if (!pace->granter.outstanding_bytes) {
 		if (!window->busy_ns)
 			window->start_ns = pace->event_ns; /* nothing yet: it begins with the first grant */
@@ -170,7 +161,7 @@ static void window_look(struct pace *pace)
 	shared = processes(pace) > 1;
 	host_bytes = window->shared && pace->arbiter ? pace_arbiter_delivered(pace->arbiter) : 0;
 	pace_estimator_take(&pace->estimator, window, pace->event_ns, shared, host_bytes);
-	pace->granter.stall_ns = larger(STALL_LEAST_NS, LOOPS_IN_STALL * pace_estimator_round_trip(&pace->estimator));
+	pace->granter.stall_ns = max_u64(STALL_LEAST_NS, LOOPS_IN_STALL * pace_estimator_round_trip(&pace->estimator));
 	*window = (struct pace_window){
 		.start_ns = pace->event_ns,
 		.backlog_bytes = pace->granter.outstanding_bytes,
@@ -206,7 +197,7 @@ static uint64_t port_bytes(const struct pace *pace)
 /* The most that sent at a time. */
 static uint64_t hosts_lately(const struct pace *pace)
 {
-	return larger(pace->hosts_most, pace->hosts_most_before);
+	return max_u64(pace->hosts_most, pace->hosts_most_before);
 }
 
 /* Whenever a message begins or ends, or a connection. */
@@ -225,11 +216,11 @@ static void unscheduled_look(struct pace *pace)
 		pace->hosts_epoch_ns = pace->event_ns;
 		pace->hosts_epoch_messages = pace->messages;
 	}
-	pace->hosts_most = (unsigned)larger(pace->hosts_most, hosts);
+	pace->hosts_most = (unsigned)max_u64(pace->hosts_most, hosts);
 	hosts = hosts_lately(pace);
 	if (pace->messages < UNSCHEDULED_KNOWN)
-		hosts = larger(hosts, pace->hosts_connected);
-	bytes = hosts < 2 ? PACE_UNSCHEDULED_BYTES : smaller(port_bytes(pace) / hosts, PACE_UNSCHEDULED_BYTES);
+		hosts = max_u64(hosts, pace->hosts_connected);
+	bytes = hosts < 2 ? PACE_UNSCHEDULED_BYTES : min_u64(port_bytes(pace) / hosts, PACE_UNSCHEDULED_BYTES);
 	atomic_store_explicit(&pace->unscheduled_bytes, bytes < UNSCHEDULED_LEAST_BYTES ? 0 : bytes,
 			      memory_order_relaxed);
 	/*
@@ -277,13 +268,13 @@ static void run(struct pace *pace)
 	if (granter->waiting_count)
 		pace_granter_resize(granter, budget_bytes,
 				    budget_bytes / processes(pace) / GRANTS_IN_BUDGET /
-					    smaller(granter->waiting_count, FLOWS_IN_SHARE));
+					    min_u64(granter->waiting_count, FLOWS_IN_SHARE));
 	if (pace_granter_may_give(granter)) {
 		if (pace->arbiter) {
 			room = budget_bytes > granter->outstanding_bytes ? budget_bytes - granter->outstanding_bytes
 									 : 0;
 			if (!granter->outstanding_bytes)
-				room = larger(room, granter->quantum_bytes);
+				room = max_u64(room, granter->quantum_bytes);
 			give(pace, pace_arbiter_reserve(pace->arbiter, granter->outstanding_bytes, room, budget_bytes,
 							granter->quantum_bytes));
 		} else {
@@ -336,7 +327,7 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	if (!pace->arbiter && options->share_host && options->local_processes)
 		share_of = options->local_processes;
 	if (options->fixed_budget_bytes)
-		pace->fixed_budget_bytes = larger(options->fixed_budget_bytes / share_of, 1);
+		pace->fixed_budget_bytes = max_u64(options->fixed_budget_bytes / share_of, 1);
 	pace_estimator_init(&pace->estimator, options->speed_Bps / share_of, quantum_bytes);
 	pace_granter_init(&pace->granter, budget(pace), quantum_bytes, STALL_LEAST_NS);
 	*ret = pace;
@@ -372,7 +363,7 @@ void pace_add(struct pace *pace, struct pace_message *message, uint64_t total_by
 		pace->mixed_ns = pace->event_ns;
 	}
 	if (sender && sender->spread > 1) {
-		pace->spread = (unsigned)smaller(sender->spread, SPREAD_MOST);
+		pace->spread = (unsigned)min_u64(sender->spread, SPREAD_MOST);
 		pace->spread_ns = pace->event_ns;
 	}
 	pace_granter_add(&pace->granter, &message->flow, sender && sender->spread > 1 ? &sender->held_bytes : NULL,
