@@ -21,9 +21,4 @@ static inline uint64_t random_below(uint64_t *state, uint64_t limit)
 	return random_next(state) % limit;
 }
 
-static inline double random_between(uint64_t *state, double low, double high)
-{
-	return low + (high - low) * (double)(random_next(state) >> 11) / 9007199254740992.0;
-}
-
 #endif

@@ -252,7 +252,7 @@ static void a_late_head_is_waited_for(void **state)
 }
 
 /* The outcome of those that are left, or -1 as above. */
-static int kill_one(struct random *random, unsigned timeout_s)
+static int kill_one(uint64_t *random, unsigned timeout_s)
 {
 	uint64_t seed = random_next(random) >> 8, stalled_ns = runtime_stalled_ns();
 	unsigned who = (unsigned)random_below(random, HEADS);
@@ -279,10 +279,9 @@ static int kill_one(struct random *random, unsigned timeout_s)
 static void killed_while_connecting(void **state)
 {
 	unsigned rounds = runtime_long() ? KILLS_LONG : KILLS, connected = 0;
-	struct random random;
+	uint64_t random = runtime_seed();
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	for (unsigned round = 0; round < rounds; round++) {
 		unsigned timeout_s = TIMEOUT_S;
 		int common = -1;

@@ -37,9 +37,8 @@ void collnet_crew_start(const char *role, unsigned count, int version, uint64_t 
 /* A permutation from the seed: handles come in the order of their members' numbers, which are not their indices. */
 static void permute(unsigned count, uint64_t seed, unsigned order[static COLLNET_CREW_MAX])
 {
-	struct random random;
+	uint64_t random = seed;
 
-	random_init(&random, seed);
 	for (unsigned i = 0; i < count; i++) {
 		unsigned other = (unsigned)random_below(&random, i + 1);
 
@@ -111,7 +110,7 @@ void collnet_member_open(int control, const char *argument, struct collnet_membe
 		   member.words) != 5)
 		leave(&member, "no such argument", 0);
 	member.rank = collnet_crew_rank(member.count, member.seed, member.index);
-	random_init(&member.random, member.seed + member.index * UINT64_C(7919));
+	member.random = member.seed + member.index * UINT64_C(7919);
 	collnet_ops_open(version, member.seed, &member.ops);
 	*ret = member;
 }
@@ -175,7 +174,7 @@ struct slot {
 struct running {
 	struct collnet_member *member;
 	const struct collnet_shape *shape;
-	struct random script; /* the same at all members */
+	uint64_t script; /* the same at all members */
 	struct slot slots[SLOTS_MAX];
 	unsigned posted, done, outstanding;
 	struct step next;
@@ -328,7 +327,7 @@ int collnet_member_run(struct collnet_member *member, const struct collnet_shape
 		return -ENOMEM;
 	running->member = member;
 	running->shape = shape;
-	random_init(&running->script, member->seed ^ 0x5363726970);
+	running->script = member->seed ^ 0x5363726970;
 	r = slots_new(running);
 	while (r == 0 && running->done < shape->operations) {
 		r = run_step(running);

@@ -40,7 +40,7 @@ struct collnet_member {
 	uint64_t seed;
 	char words[COLLNET_WORDS_BYTES];
 	int control;
-	struct random random; /* of this member alone */
+	uint64_t random; /* of this member alone */
 	struct collnet_ops ops;
 	uint8_t handles[COLLNET_CREW_MAX][NCCL_HANDLE_BYTES]; /* as NCCL gives them */
 	void *listener, *group, *registration;

@@ -99,13 +99,13 @@ static int closing_role(int control, const char *argument)
 {
 	struct collnet_member member;
 	void *memory[NCCL_MAX_REQUESTS] = { NULL };
-	struct random random;
+	uint64_t random;
 	int r;
 
 	collnet_member_open(control, argument, &member);
 	collnet_member_meet(&member);
 	r = collnet_member_connect(&member);
-	random_init(&random, member.seed + member.index);
+	random = member.seed + member.index;
 	for (unsigned i = 0; r == 0 && i < NCCL_MAX_REQUESTS; i++) {
 		void *request = NULL;
 

@@ -187,12 +187,11 @@ static unsigned crew_start_patiently(const char *role, unsigned count, const cha
 static void vanish_once(struct script script, uint64_t seed)
 {
 	struct collnet_crew crew;
-	struct random random;
+	uint64_t random = seed;
 	uint64_t at_ns, stalled_ns;
 	unsigned timeout_s;
 	char words[64];
 
-	random_init(&random, seed);
 	script.victim = (unsigned)random_below(&random, MEMBERS);
 	snprintf(words, sizeof(words), "%u,%u,%u", script.state, script.way, script.victim);
 	timeout_s = crew_start_patiently("member", MEMBERS, words, seed, &crew);
@@ -228,9 +227,8 @@ static void a_member_that_vanishes_is_found_by_all(void **state)
 	/* Nobody hears of one that is stopped, or whose sockets are held, before the time-out is over. */
 	unsigned rounds = !runtime_long() ? 1 : script.way == VANISH_STOP ? ROUNDS_LONG / 4 : ROUNDS_LONG;
 	bool all_states = runtime_long() || script.way == VANISH_KILL;
-	struct random random;
+	uint64_t random = runtime_seed() + script.way;
 
-	random_init(&random, runtime_seed() + script.way);
 	for (unsigned round = 0; round < rounds; round++) {
 		unsigned only = (unsigned)random_below(&random, VANISH_STATE_COUNT);
 
@@ -245,10 +243,9 @@ static bool slow_member(unsigned *timeout_s)
 {
 	uint64_t longest_ns = 0, stopped_ns;
 	struct collnet_crew crew;
-	struct random random;
+	uint64_t random = runtime_seed();
 	int r;
 
-	random_init(&random, runtime_seed());
 	*timeout_s = crew_start_patiently("slow", 3, "-", runtime_seed(), &crew);
 	for (unsigned i = 0; i < (runtime_long() ? 5 : 1); i++) {
 		pid_t pid = crew.peers[random_below(&random, 3)].pid;

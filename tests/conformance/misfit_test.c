@@ -162,12 +162,11 @@ static void a_greeting_of_another_version(void **state)
 	struct tcp_wire_handle handle;
 	struct tcp_wire_hello hello;
 	struct sockaddr_in address;
-	struct random random;
+	uint64_t random = runtime_seed();
 	char own[64];
 	int fd;
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	host_name(own, sizeof(own));
 	assert_int_equal(plugin_ops.listen(transport, 0, link.handle, &link.listener), 0);
 	address = raw_address(link.handle, &handle);

@@ -45,7 +45,7 @@ static struct transport_request *posted(struct raw_link *link, void *data, size_
 	return request;
 }
 
-static void raw_link_open(struct transport *transport, struct raw_link *link, struct random *random)
+static void raw_link_open(struct transport *transport, struct raw_link *link, uint64_t *random)
 {
 	uint8_t handle_bytes[TRANSPORT_HANDLE_BYTES];
 	struct tcp_wire_handle handle;
@@ -95,7 +95,7 @@ static void eager_frame(unsigned message, uint64_t seed, uint8_t *bytes)
 }
 
 /* In which of the three moments the receive of the first message is posted. */
-static void arrives_in_pieces(struct transport *transport, size_t first_piece, unsigned moment, struct random *random)
+static void arrives_in_pieces(struct transport *transport, size_t first_piece, unsigned moment, uint64_t *random)
 {
 	struct transport_request *requests[2] = { NULL };
 	uint8_t frames[2][WHOLE], received[2][PAYLOAD];
@@ -139,10 +139,9 @@ static void arrives_in_pieces(struct transport *transport, size_t first_piece, u
 static void every_split_of_an_eager_frame(void **state)
 {
 	struct transport *transport = raw_opened();
-	struct random random;
+	uint64_t random = runtime_seed();
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	for (unsigned moment = 0; moment < 3; moment++)
 		for (size_t piece = 0; piece <= WHOLE; piece += piece < TCP_WIRE_FRAME_BYTES + 4 ? 1 : 13)
 			arrives_in_pieces(transport, piece, moment, &random);

@@ -40,7 +40,7 @@ struct variant {
 	unsigned qps, most_regions; /* of verbs */
 	unsigned streams;           /* of TCP */
 	bool lazy, pace;
-	void (*disturb)(struct random *random);
+	void (*disturb)(uint64_t *random);
 };
 
 static unsigned run(const struct transport_ops *ops, const struct params *params, const struct variant *variant,
@@ -64,7 +64,7 @@ static unsigned run(const struct transport_ops *ops, const struct params *params
 }
 
 /* A queue pair of one end or the other is lost, in each of the ways that another one makes good. */
-static void lose_a_queue(struct random *random)
+static void lose_a_queue(uint64_t *random)
 {
 	static const enum fake_verbs_loss ways[] = { FAKE_VERBS_ARRIVES_NOT, FAKE_VERBS_ARRIVES_HALF,
 						     FAKE_VERBS_ARRIVES_WHOLE };

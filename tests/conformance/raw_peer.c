@@ -48,7 +48,7 @@ int raw_connect(const struct sockaddr_in *address, bool wait)
 	return fd;
 }
 
-struct tcp_wire_hello raw_hello(const struct tcp_wire_handle *handle, struct random *random)
+struct tcp_wire_hello raw_hello(const struct tcp_wire_handle *handle, uint64_t *random)
 {
 	struct tcp_wire_hello hello = {
 		.stream_count = 2,

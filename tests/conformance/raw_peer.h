@@ -16,7 +16,7 @@ struct sockaddr_in raw_address(const uint8_t *handle_bytes, struct tcp_wire_hand
 /* -1: refused. wait: the connection stands when this returns. */
 int raw_connect(const struct sockaddr_in *address, bool wait);
 /* What an honest sender with two streams would say first on stream 0. */
-struct tcp_wire_hello raw_hello(const struct tcp_wire_handle *handle, struct random *random);
+struct tcp_wire_hello raw_hello(const struct tcp_wire_handle *handle, uint64_t *random);
 /* Sends; a socket that the other side has closed is fine. */
 void raw_put(int fd, const void *bytes, size_t count);
 /* The first `count` bytes of a greeting. */

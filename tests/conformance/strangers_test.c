@@ -34,12 +34,12 @@
 
 /* ---- what a stranger does after it connected ---- */
 
-static void says_nothing(int fd, const struct tcp_wire_handle *handle, struct random *random)
+static void says_nothing(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
 {
 	(void)fd, (void)handle, (void)random;
 }
 
-static void says_anything(int fd, const struct tcp_wire_handle *handle, struct random *random)
+static void says_anything(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
 {
 	uint8_t bytes[4096];
 	size_t count = 1 + random_below(random, sizeof(bytes));
@@ -50,7 +50,7 @@ static void says_anything(int fd, const struct tcp_wire_handle *handle, struct r
 	raw_put(fd, bytes, count);
 }
 
-static void says_http(int fd, const struct tcp_wire_handle *handle, struct random *random)
+static void says_http(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
 {
 	static const char text[] = "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: scanner\r\nAccept: */*\r\n"
 				   "Connection: keep-alive\r\nCache-Control: no-cache\r\nPragma: no-cache\r\n\r\n";
@@ -59,7 +59,7 @@ static void says_http(int fd, const struct tcp_wire_handle *handle, struct rando
 	raw_put(fd, text, sizeof(text) - 1);
 }
 
-static void has_the_wrong_secret(int fd, const struct tcp_wire_handle *handle, struct random *random)
+static void has_the_wrong_secret(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
 {
 	struct tcp_wire_hello hello = raw_hello(handle, random);
 
@@ -67,7 +67,7 @@ static void has_the_wrong_secret(int fd, const struct tcp_wire_handle *handle, s
 	raw_put_hello(fd, &hello, TCP_WIRE_HELLO_BYTES);
 }
 
-static void wants_another_listener(int fd, const struct tcp_wire_handle *handle, struct random *random)
+static void wants_another_listener(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
 {
 	struct tcp_wire_hello hello = raw_hello(handle, random);
 
@@ -75,7 +75,7 @@ static void wants_another_listener(int fd, const struct tcp_wire_handle *handle,
 	raw_put_hello(fd, &hello, TCP_WIRE_HELLO_BYTES);
 }
 
-static void speaks_another_version(int fd, const struct tcp_wire_handle *handle, struct random *random)
+static void speaks_another_version(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
 {
 	struct tcp_wire_hello hello = raw_hello(handle, random);
 	uint8_t bytes[TCP_WIRE_HELLO_BYTES];
@@ -85,7 +85,7 @@ static void speaks_another_version(int fd, const struct tcp_wire_handle *handle,
 	raw_put(fd, bytes, sizeof(bytes));
 }
 
-static void stops_in_its_greeting(int fd, const struct tcp_wire_handle *handle, struct random *random)
+static void stops_in_its_greeting(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
 {
 	struct tcp_wire_hello hello = raw_hello(handle, random);
 
@@ -93,7 +93,7 @@ static void stops_in_its_greeting(int fd, const struct tcp_wire_handle *handle, 
 }
 
 /* It knows the secret; of its two streams only one ever comes. */
-static void stops_after_one_stream(int fd, const struct tcp_wire_handle *handle, struct random *random)
+static void stops_after_one_stream(int fd, const struct tcp_wire_handle *handle, uint64_t *random)
 {
 	struct tcp_wire_hello hello = raw_hello(handle, random);
 
@@ -102,7 +102,7 @@ static void stops_after_one_stream(int fd, const struct tcp_wire_handle *handle,
 
 struct stranger_kind {
 	const char *name;
-	void (*acts)(int fd, const struct tcp_wire_handle *handle, struct random *random);
+	void (*acts)(int fd, const struct tcp_wire_handle *handle, uint64_t *random);
 	bool stays; /* with its socket open; STRANGERS of them, else FLOOD_OF_A_KIND */
 };
 
@@ -131,13 +131,12 @@ static void strangers_do_not_keep_the_peer_out(void **state)
 	struct plugin_ops_log log;
 	struct tcp_wire_handle handle;
 	struct sockaddr_in address;
-	struct random random;
+	uint64_t random = runtime_seed();
 	const unsigned count = kind->stays ? STRANGERS : FLOOD_OF_A_KIND;
 	size_t resident_bytes = runtime_resident_bytes();
 	uint64_t begin_ns = runtime_now_ns();
 	int fds[FLOOD_OF_A_KIND];
 
-	random_init(&random, runtime_seed());
 	assert_int_equal(plugin_ops.listen(transport, 0, link.handle, &link.listener), 0);
 	address = raw_address(link.handle, &handle);
 	for (unsigned i = 0; i < count; i++) {
@@ -170,11 +169,10 @@ static int flood_role(int control, const char *argument)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	int fds[FLOOD_AT_ONCE];
-	struct random random;
+	uint64_t random = 1;
 	char token = 'd';
 	unsigned made = 0;
 
-	random_init(&random, 1);
 	address.sin_port = htons((uint16_t)strtoul(argument, NULL, 10));
 	for (unsigned i = 0; i < FLOOD_AT_ONCE; i++)
 		fds[i] = -1;
@@ -268,7 +266,7 @@ static void ten_thousand_strangers(void **state)
 /* ---- peers that know the secret and then talk nonsense ---- */
 
 /* A frame that decodes, with fields near and beyond every limit. */
-static void random_frame(struct random *random, uint8_t *bytes)
+static void random_frame(uint64_t *random, uint8_t *bytes)
 {
 	static const uint64_t values[] = {
 		0,          1,         511, 512, 4096, 65535, 65536, 1 << 20, 1ULL << 32, 1ULL << 40, (1ULL << 40) + 1,
@@ -295,11 +293,10 @@ static void nonsense_harms_nobody_else(void **state)
 	struct link link = { .ops = &plugin_ops };
 	struct tcp_wire_handle handle;
 	struct sockaddr_in address;
-	struct random random;
+	uint64_t random = runtime_seed();
 	uint8_t *buffer = malloc(1 << 20);
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	assert_int_equal(link_open(&plugin_ops, transport, 0, &link), 0);
 	address = raw_address(link.handle, &handle);
 	for (unsigned round = 0; round < 200; round++) {

@@ -56,7 +56,7 @@ struct question {
 	int channels, algorithm, protocol;
 };
 
-static void ask_random(struct random *random, struct question *ret)
+static void ask_random(uint64_t *random, struct question *ret)
 {
 	static const int shapes[][2] = {
 		{ 7, 3 }, { 7, 3 }, { 6, 3 }, { 7, 4 }, { 12, 5 }, { 1, 1 }, { 0, 0 }, { 3, 2 }
@@ -186,10 +186,9 @@ static void every_table_is_whole_and_named(void **state)
 
 static void costs_come_back_as_they_were(void **state)
 {
-	struct random random;
+	uint64_t random = runtime_seed();
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	for (int version = OLDEST; version <= NEWEST; version++) {
 		for (int i = 0; i < ROUNDS; i++) {
 			size_t nodes = 1 + random_below(&random, 4);
@@ -215,12 +214,11 @@ static void costs_come_back_as_they_were(void **state)
 
 static void chunks_are_no_longer_than_the_operation(void **state)
 {
-	struct random random;
+	uint64_t random = runtime_seed();
 	unsigned shortened = 0;
 	void *context = NULL;
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	assert_int_equal(begin(6, 5, 4, 1, NULL, &context), NCCL_SUCCESS);
 	for (int i = 0; i < ROUNDS; i++) {
 		size_t bytes = (size_t)random_next(&random) >> random_below(&random, 64);
@@ -256,9 +254,8 @@ struct worker {
 static void *work(void *arg)
 {
 	struct worker *worker = arg;
-	struct random random;
+	uint64_t random = runtime_seed() + worker->number;
 
-	random_init(&random, runtime_seed() + worker->number);
 	worker->good = true;
 	for (int i = 0; i < ROUNDS / 4; i++) {
 		int version = OLDEST + (int)random_below(&random, NEWEST - OLDEST + 1);
@@ -295,12 +292,11 @@ static void a_forked_child_changes_nothing_and_does_not_fail(void **state)
 {
 	void *context = NULL, *other = NULL;
 	struct question question;
-	struct random random;
+	uint64_t random = runtime_seed();
 	int status;
 	pid_t child;
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	assert_int_equal(begin(5, 9, 4, 1, NULL, &context), NCCL_SUCCESS);
 	ask_random(&random, &question);
 	child = fork();

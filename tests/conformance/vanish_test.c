@@ -91,10 +91,9 @@ static int victim_connection(const struct script *script, struct transport *tran
 {
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
 	struct transport_listener *listener;
-	struct random random;
+	uint64_t random = script->seed;
 	int r;
 
-	random_init(&random, script->seed);
 	if (script->victim_sends) {
 		r = peer_read(control, handle, sizeof(handle));
 		if (r == 0 && script->state != VICTIM_CONNECTING)
@@ -341,7 +340,7 @@ static bool batch(struct transport *transport, struct survivor *survivors, unsig
 }
 
 /* Case `number` of a round: every state in each way; in the short form the seed chooses one of two ways. */
-static struct script script_of(unsigned number, struct random *random)
+static struct script script_of(unsigned number, uint64_t *random)
 {
 	static const enum victim_way reported[] = { VICTIM_KILL, VICTIM_EXIT }, silent[] = { VICTIM_STOP, VICTIM_HELD };
 	unsigned kind = number / VICTIM_STATE_COUNT, which = (unsigned)random_below(random, 2);
@@ -359,9 +358,8 @@ static struct script script_of(unsigned number, struct random *random)
 
 static void batch_make(struct survivor *survivors, unsigned first, unsigned count)
 {
-	struct random random;
+	uint64_t random = runtime_seed() + first * 100;
 
-	random_init(&random, runtime_seed() + first * 100);
 	memset(survivors, 0, AT_ONCE * sizeof(*survivors));
 	for (unsigned i = 0; i < count; i++) {
 		survivors[i].script = script_of((first + i) % (4 * VICTIM_STATE_COUNT), &random);
@@ -465,10 +463,9 @@ static bool stop_for_a_while(struct survivor *survivor, uint64_t seed)
 {
 	uint64_t stalled_ns = runtime_stalled_ns();
 	struct transport *transport = opened();
-	struct random random;
+	uint64_t random = seed;
 	int r = 0;
 
-	random_init(&random, seed);
 	memset(survivor, 0, sizeof(*survivor));
 	survivor->script = (struct script){ .state = VICTIM_TRANSFERRING, .way = VICTIM_KILL, .seed = seed };
 	survivor_start(survivor, transport);
@@ -493,11 +490,10 @@ static bool stop_for_a_while(struct survivor *survivor, uint64_t seed)
 static void a_peer_stopped_for_a_while_goes_on(void **state)
 {
 	struct survivor *survivor = calloc(1, sizeof(*survivor));
-	struct random random;
+	uint64_t random = runtime_seed();
 
 	(void)state;
 	assert_non_null(survivor);
-	random_init(&random, runtime_seed());
 	for (unsigned round = 0; round < (runtime_long() ? 4 : 1); round++) {
 		uint64_t seed = random_next(&random) >> 16;
 		unsigned try = 0;

@@ -119,10 +119,9 @@ static void every_call_may_fail(void **state)
 	const struct life_fault *fault = *state;
 	unsigned errors = 0, recovered = 0, fds = runtime_fd_count();
 	uint64_t nth = 1, step = 1;
-	struct random random;
+	uint64_t random = runtime_seed();
 	int r;
 
-	random_init(&random, runtime_seed());
 	for (bool met = true; met && nth < MAX_NTH; nth += step) {
 		uint64_t began_ns = runtime_now_ns();
 
@@ -151,7 +150,7 @@ static void every_call_may_fail(void **state)
 }
 
 /* The last call that a pair is looked for in; each power of two as likely as the next. */
-static uint64_t random_nth(struct random *random, uint64_t most)
+static uint64_t random_nth(uint64_t *random, uint64_t most)
 {
 	uint64_t bound = 1;
 
@@ -165,10 +164,9 @@ static void two_calls_may_fail(void **state)
 {
 	unsigned errors = 0, recovered = 0, fds = runtime_fd_count();
 	const unsigned pairs = runtime_long() ? PAIRS_LONG : PAIRS;
-	struct random random;
+	uint64_t random = runtime_seed() ^ 0x7fa175;
 
 	(void)state;
-	random_init(&random, runtime_seed() ^ 0x7fa175);
 	for (unsigned i = 0; i < pairs; i++) {
 		const struct life_fault *first = &faults_now[random_below(&random, faults_count)];
 		const struct life_fault *second = &faults_now[random_below(&random, faults_count)];

@@ -58,10 +58,9 @@ static void cut_once(enum sys_fault_kind kind, uint64_t nth, size_t bytes, size_
 static void any_length_is_enough(enum sys_fault_kind kind)
 {
 	size_t whole = 1, before;
-	struct random random;
+	uint64_t random = runtime_seed();
 	unsigned runs = 0;
 
-	random_init(&random, runtime_seed());
 	for (uint64_t nth = 1; whole; nth += nth < ALL_UP_TO || runtime_long() ? 1 : nth / 4) {
 		cut_once(kind, nth, 1, &whole);
 		before = whole;

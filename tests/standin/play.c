@@ -77,7 +77,7 @@ void play_begin(struct play *play, unsigned world, uint64_t seed)
 	char path[512];
 
 	play->world = world;
-	random_init(&play->random, seed);
+	play->random = seed;
 	play->process_count = play->comm_count = 0;
 	memset(play->processes, 0, sizeof(play->processes));
 	memset(play->comms, 0, sizeof(play->comms));

@@ -113,7 +113,7 @@ struct play {
 	struct world worlds[PLAY_WORLDS];
 	struct place places[PLAY_WORLDS][PLAY_PLACES];
 	void *library, *other_build;
-	struct random random;
+	uint64_t random;
 	unsigned world;
 	bool calm;  /* every step in one go */
 	bool trace; /* to stderr */

@@ -103,11 +103,10 @@ int tuner_table_ask(const struct tuner_table *tuner, void *context, uint64_t com
 	float costs[NCCL_ALGO_COUNT][NCCL_PROTO_COUNT], before[NCCL_ALGO_COUNT][NCCL_PROTO_COUNT], least = -1;
 	struct tuner_choice choice = { .choice = -1 };
 	enum nccl_func func;
-	struct random random;
+	uint64_t random = comm_id * 31 + (uint64_t)question;
 	size_t bytes;
 	int r, ops, registered;
 
-	random_init(&random, comm_id * 31 + (uint64_t)question);
 	func = (enum nccl_func)random_below(&random, 5);
 	bytes = (size_t)1 << random_below(&random, 31);
 	ops = 1 + (int)random_below(&random, 3);

@@ -27,9 +27,8 @@ static void source_make(void)
 
 static uint64_t message_random(const struct contract_style *style, unsigned tag, uint64_t number, unsigned purpose)
 {
-	struct random random;
+	uint64_t random = style->seed * 0x9e3779b97f4a7c15ULL + number * 64 + tag * 4 + purpose;
 
-	random_init(&random, style->seed * 0x9e3779b97f4a7c15ULL + number * 64 + tag * 4 + purpose);
 	return random_next(&random);
 }
 
@@ -421,7 +420,7 @@ int contract_end_begin(struct contract_end *end, struct contract_shared *shared,
 	end->idle_polls = 0;
 	end->epoll_fd = -1;
 	end->next = TRANSPORT_NEXT_NOW;
-	random_init(&end->random, shared->style.seed * 2 + sends);
+	end->random = shared->style.seed * 2 + sends;
 	give_hints(end);
 	if (!shared->style.watched)
 		return 0;

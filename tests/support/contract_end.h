@@ -63,7 +63,7 @@ struct contract_end {
 	struct transport_connection *connection;
 	struct contract_shared *shared;
 	bool sends;
-	struct random random;
+	uint64_t random;
 	struct contract_pending pending[TRANSPORT_MAX_REQUESTS]; /* oldest first */
 	unsigned pending_count;
 	struct contract_request wanted; /* refused, although the model says that it would be due; count 0: none */

@@ -18,7 +18,7 @@ enum {
 
 /* ---- the style of a program ---- */
 
-static void choose_tags(struct contract_style *style, struct random *random)
+static void choose_tags(struct contract_style *style, uint64_t *random)
 {
 	style->tag_count = 2 + (unsigned)random_below(random, CONTRACT_TAGS - 1);
 	for (unsigned i = 0; i < style->tag_count; i++) {
@@ -35,10 +35,9 @@ static void style_make(const struct contract_mover *mover, uint64_t seed, unsign
 		       struct contract_style *ret)
 {
 	struct contract_style style = { .seed = seed };
-	struct random random;
+	uint64_t random = seed;
 	uint64_t most;
 
-	random_init(&random, seed);
 	choose_tags(&style, &random);
 	style.max_bytes = (size_t)64 << random_below(&random, 17);
 	style.more_room = random_below(&random, 3) ? 0 : 500;
@@ -153,7 +152,7 @@ static int drain(struct run *run)
 	return r;
 }
 
-static void disturb_now_and_then(const struct run *run, struct random *random)
+static void disturb_now_and_then(const struct run *run, uint64_t *random)
 {
 	if (run->shared.style.disturbed && random_below(random, 300) == 0)
 		run->mover->disturb(random);
@@ -163,10 +162,9 @@ static int in_one_thread(struct run *run)
 {
 	const struct contract_style *style = &run->shared.style;
 	unsigned stalled_until[2] = { 0, 0 };
-	struct random random;
+	uint64_t random = style->seed ^ 0x70726f67;
 	int r = 0;
 
-	random_init(&random, style->seed ^ 0x70726f67);
 	for (unsigned i = 0; i < style->operations && r >= 0 && !is_broken(run); i++) {
 		const unsigned at = (unsigned)random_below(&random, 2);
 		struct contract_end *end = &run->ends[at];
@@ -224,10 +222,9 @@ static int half_program(struct run *run, struct contract_end *end, unsigned at)
 {
 	const struct contract_style *style = &run->shared.style;
 	unsigned stalled_until = 0;
-	struct random random;
+	uint64_t random = style->seed ^ 0x68616c66 ^ at;
 	int r = 0;
 
-	random_init(&random, style->seed ^ 0x68616c66 ^ at);
 	for (unsigned i = 0; i < style->operations / 2 && r >= 0 && !atomic_load(&run->shared.stop); i++) {
 		disturb_now_and_then(run, &random);
 		if (style->stall_most && random_below(&random, 60) == 0)

@@ -19,8 +19,8 @@ struct contract_mover {
 	int device;
 	unsigned max_recvs;
 	uint64_t first_seed;
-	unsigned stall_ms;                      /* 0: five seconds */
-	void (*disturb)(struct random *random); /* in some programs, now and then; NULL: never */
+	unsigned stall_ms;                 /* 0: five seconds */
+	void (*disturb)(uint64_t *random); /* in some programs, now and then; NULL: never */
 };
 
 struct contract_counts {

@@ -277,31 +277,6 @@ int runtime_complain(int error, const char *fmt, ...)
 	return -error;
 }
 
-void random_init(struct random *random, uint64_t seed)
-{
-	random->state = seed;
-}
-
-static uint64_t mix(uint64_t x)
-{
-	x ^= x >> 30;
-	x *= 0xbf58476d1ce4e5b9ULL;
-	x ^= x >> 27;
-	x *= 0x94d049bb133111ebULL;
-	return x ^ (x >> 31);
-}
-
-uint64_t random_next(struct random *random)
-{
-	random->state += 0x9e3779b97f4a7c15ULL;
-	return mix(random->state);
-}
-
-uint64_t random_below(struct random *random, uint64_t bound)
-{
-	return random_next(random) % bound;
-}
-
 static uint64_t pattern_word(uint64_t seed, uint64_t index)
 {
 	uint64_t x = (seed + index) * 0x9e3779b97f4a7c15ULL;
@@ -312,7 +287,7 @@ static uint64_t pattern_word(uint64_t seed, uint64_t index)
 void pattern_fill(void *data, size_t bytes, uint64_t seed)
 {
 	uint8_t *at = data;
-	uint64_t word, index = 0, start = mix(seed);
+	uint64_t word, index = 0, start = random_next(&seed);
 
 	for (; bytes >= sizeof(word); bytes -= sizeof(word), at += sizeof(word)) {
 		word = pattern_word(start, index++);
@@ -325,7 +300,7 @@ void pattern_fill(void *data, size_t bytes, uint64_t seed)
 size_t pattern_wrong_at(const void *data, size_t bytes, uint64_t seed)
 {
 	const uint8_t *at = data;
-	uint64_t word, found, start = mix(seed);
+	uint64_t word, found, start = random_next(&seed);
 	size_t done, piece, i;
 
 	for (done = 0; done < bytes; done += piece) {

@@ -5,7 +5,7 @@
 #ifndef TESTS_SUPPORT_RUNTIME_H
 #define TESTS_SUPPORT_RUNTIME_H
 
-#include "support/sanitized.h"
+#include "support/random.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,6 +34,8 @@ uint64_t runtime_seed(void);
 bool runtime_long(void);
 /* TRIBUTARY_TEST_SLOW: 1 when it is unset. */
 unsigned runtime_slow(void);
+/* Built with AddressSanitizer or ThreadSanitizer: memory counts mean nothing and everything is slower. */
+bool runtime_sanitized(void);
 
 uint64_t runtime_now_ns(void);
 /*
@@ -54,13 +56,6 @@ uint64_t runtime_cpu_ns(void); /* user and system time of the process */
 
 /* One line to stderr, "program: text", and -error, so that `return runtime_complain(EIO, ...)` reads well. */
 int runtime_complain(int error, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-struct random {
-	uint64_t state;
-};
-void random_init(struct random *random, uint64_t seed);
-uint64_t random_next(struct random *random);
-uint64_t random_below(struct random *random, uint64_t bound); /* 0 to bound - 1; bound > 0 */
 
 /* Bytes that depend on the seed and their place, so that a byte from elsewhere is noticed. */
 void pattern_fill(void *data, size_t bytes, uint64_t seed);

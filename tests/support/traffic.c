@@ -54,7 +54,7 @@ const struct traffic_shape traffic_shapes[] = {
 };
 
 /* 0 to max bytes, each power of two as likely as the next, odd in most cases. */
-static size_t random_size(struct random *random, size_t min_bytes, size_t max_bytes)
+static size_t random_size(uint64_t *random, size_t min_bytes, size_t max_bytes)
 {
 	size_t bound = 1;
 
@@ -67,7 +67,7 @@ static size_t random_size(struct random *random, size_t min_bytes, size_t max_by
 	return min_bytes + random_below(random, bound);
 }
 
-static void shuffle(struct random *random, unsigned *items, unsigned count)
+static void shuffle(uint64_t *random, unsigned *items, unsigned count)
 {
 	for (unsigned i = count; i > 1; i--) {
 		unsigned j = (unsigned)random_below(random, i), kept = items[i - 1];
@@ -77,7 +77,7 @@ static void shuffle(struct random *random, unsigned *items, unsigned count)
 	}
 }
 
-static void plan_groups(struct traffic_plan *plan, struct random *random, unsigned group_max)
+static void plan_groups(struct traffic_plan *plan, uint64_t *random, unsigned group_max)
 {
 	const struct traffic_shape *shape = plan->shape;
 	unsigned at = 0;
@@ -106,7 +106,7 @@ static void plan_groups(struct traffic_plan *plan, struct random *random, unsign
 }
 
 /* Messages of one tag keep their order, as NCCL's do. */
-static void plan_across(struct traffic_plan *plan, struct random *random)
+static void plan_across(struct traffic_plan *plan, uint64_t *random)
 {
 	unsigned *order = plan->send_order, kept;
 
@@ -122,10 +122,9 @@ static void plan_across(struct traffic_plan *plan, struct random *random)
 int traffic_plan_init(const struct traffic_shape *shape, uint64_t seed, unsigned max_recvs, struct traffic_plan *plan)
 {
 	unsigned group_max = shape->group_max ? shape->group_max : 1;
-	struct random random;
+	uint64_t random = seed;
 
 	memset(plan, 0, sizeof(*plan));
-	random_init(&random, seed);
 	plan->shape = shape;
 	plan->seed = seed;
 	plan->message_count = shape->messages;
@@ -372,10 +371,9 @@ int traffic_run(struct traffic_end *end, unsigned milliseconds)
 int traffic_run_both(struct traffic_end *sender, struct traffic_end *receiver, unsigned milliseconds)
 {
 	uint64_t deadline_ns = runtime_deadline_ns(milliseconds);
-	struct random random;
+	uint64_t random = sender->plan->seed ^ 0x5eed;
 	int sent = 0, received = 0;
 
-	random_init(&random, sender->plan->seed ^ 0x5eed);
 	while (!sent || !received) {
 		bool sender_turn = random_below(&random, 2);
 

@@ -97,7 +97,7 @@ static void steps(struct link *link, const struct transport_suite *suite, unsign
 	}
 }
 
-static void close_while_connecting(const struct transport_suite *suite, enum close_state state, struct random *random)
+static void close_while_connecting(const struct transport_suite *suite, enum close_state state, uint64_t *random)
 {
 	struct link link = { .ops = suite->ops };
 	uint64_t deadline_ns, stalled_ns;
@@ -114,7 +114,7 @@ static void close_while_connecting(const struct transport_suite *suite, enum clo
 }
 
 /* Which steps lead to the state; then one end closes and the other is asked. */
-static void close_while_connected(const struct transport_suite *suite, enum close_state state, struct random *random)
+static void close_while_connected(const struct transport_suite *suite, enum close_state state, uint64_t *random)
 {
 	struct traffic_end *ends = calloc(2, sizeof(*ends)); /* 0 sends, 1 receives */
 	unsigned closes = (unsigned)random_below(random, 2), turns = 1 + (unsigned)random_below(random, 60);
@@ -189,10 +189,9 @@ static unsigned opened_once(const struct transport_suite *suite)
 static void closing_works_in_every_state(void **state)
 {
 	const struct transport_suite *suite = *state;
-	struct random random;
+	uint64_t random = suite->seed ^ 0xc105e;
 	unsigned fds;
 
-	random_init(&random, suite->seed ^ 0xc105e);
 	fds = opened_once(suite);
 	for (unsigned round = 0; round < suite->rounds; round++) {
 		close_while_connecting(suite, CLOSE_LISTENING, &random);
@@ -207,10 +206,9 @@ static void unfinished_connects_end(void **state)
 {
 	struct transport_suite suite = *(const struct transport_suite *)*state;
 	struct params quick;
-	struct random random;
+	uint64_t random = suite.seed ^ 0x0f1a15;
 	unsigned fds;
 
-	random_init(&random, suite.seed ^ 0x0f1a15);
 	if (suite.params) {
 		quick = *suite.params;
 		quick.timeout_ns = QUICK_NS;
@@ -232,10 +230,9 @@ static void what_was_done_before_the_close_arrives(void **state)
 	static const size_t sizes[] = { 0, 1, 1000, 20000, 65536, 100000, 3000000 };
 	const struct transport_suite *suite = *state;
 	struct traffic_end *ends = calloc(2, sizeof(*ends));
-	struct random random;
+	uint64_t random = suite->seed ^ 0xd07e;
 
 	assert_non_null(ends);
-	random_init(&random, suite->seed ^ 0xd07e);
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		struct traffic_shape shape = { .name = "closed after done", .messages = 6, .window = 8 };
 		uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);

@@ -76,10 +76,9 @@ static void a_handle_that_is_none_is_an_error(void **state)
 	const struct transport_suite *suite = *state;
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
 	struct transport_connection *sender = NULL;
-	struct random random;
+	uint64_t random = suite->seed;
 	int r;
 
-	random_init(&random, suite->seed);
 	memset(handle, 0, sizeof(handle));
 	r = link_connect(suite->ops, suite->transport, suite->device, handle, &sender);
 	assert_true(r < 0 && r != -ETIMEDOUT);

@@ -150,9 +150,8 @@ static void sleepers_of_two_threads_meet(void **state)
 static void falling_asleep_late_loses_nothing(void **state)
 {
 	const struct transport_suite *suite = *state;
-	struct random random;
+	uint64_t random = suite->seed ^ 0x1a7e;
 
-	random_init(&random, suite->seed ^ 0x1a7e);
 	for (unsigned round = 0; round < suite->rounds; round++) {
 		unsigned turns = (unsigned)random_below(&random, 300);
 		struct asleep asleep = { .count = 0 };

@@ -37,7 +37,7 @@ static uint64_t want(const char *leaves, enum reduce_type type, enum reduce_oper
 }
 
 static void one_reduction(struct harness *harness, const char *leaves, enum reduce_type type,
-			  enum reduce_operation operation, size_t count, struct random *random)
+			  enum reduce_operation operation, size_t count, uint64_t *random)
 {
 	struct aggregate_request *requests[GROUP_HARNESS_MAX] = { 0 };
 	size_t bytes = count * reduce_type_bytes(type);
@@ -76,9 +76,8 @@ static void every_type_and_operation(const char *leaves)
 {
 	struct params params;
 	struct harness harness;
-	struct random random;
+	uint64_t random = runtime_seed();
 
-	random_init(&random, runtime_seed());
 	group_harness_params(&params);
 	assert_int_equal(group_harness_open(&harness, &params, leaves), 0);
 	for (unsigned type = 0; type < REDUCE_TYPE_COUNT; type++)
@@ -157,10 +156,9 @@ static void the_schedule_does_not_show(void **state)
 	};
 	size_t bytes = 300001 * sizeof(float);
 	void *first = malloc(bytes), *send[8], *recv[8];
-	struct random random;
+	uint64_t random = runtime_seed();
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	for (size_t m = 0; m < 8; m++) {
 		send[m] = malloc(bytes);
 		recv[m] = malloc(bytes);

@@ -443,10 +443,9 @@ static void member_leaves(uint64_t seed)
 	uint64_t deadline_ns, strike_ns;
 	struct params params;
 	struct harness harness;
-	struct random random;
+	uint64_t random = seed;
 	int32_t want = 0;
 
-	random_init(&random, seed);
 	group_harness_params(&params);
 	assert_int_equal(group_harness_open(&harness, &params, leaves[random_below(&random, 4)]), 0);
 	gone = random_below(&random, harness.count);

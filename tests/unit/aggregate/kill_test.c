@@ -73,9 +73,8 @@ static int32_t value(uint64_t rank, uint64_t operation)
 static size_t count_of(const struct life *life, uint64_t operation)
 {
 	unsigned state = life->script.state;
-	struct random random;
+	uint64_t random = life->script.seed * 31 + operation;
 
-	random_init(&random, life->script.seed * 31 + operation);
 	if (state == KILL_SMALL || (state == KILL_MIXED && random_below(&random, 2)))
 		return 1 + random_below(&random, 1000);
 	return 10000 + random_below(&random, ELEMENTS - 10000);
@@ -279,9 +278,8 @@ static void strike(unsigned state, bool stop, unsigned per_host, uint64_t seed)
 	struct script script = { .state = state, .per_host = per_host, .seed = seed };
 	struct peer peers[MEMBERS] = { 0 };
 	uint64_t struck_ns, stalled_ns, took_ms, stalled_ms;
-	struct random random;
+	uint64_t random = seed;
 
-	random_init(&random, seed);
 	start_patiently(peers, &script);
 	usleep((useconds_t)random_below(&random, state == KILL_CONNECTING ? 4000 : 60000));
 	stalled_ns = runtime_stalled_ns();

@@ -24,9 +24,8 @@ static void mixture(const char *leaves, size_t total, bool verify, uint64_t seed
 	struct task *tasks = calloc(total, sizeof(*tasks));
 	struct params params;
 	struct harness harness;
-	struct random random;
+	uint64_t random = seed;
 
-	random_init(&random, seed);
 	group_harness_params(&params);
 	params.verify = verify;
 	assert_int_equal(group_harness_open(&harness, &params, leaves), 0);

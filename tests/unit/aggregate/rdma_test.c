@@ -55,11 +55,10 @@ static void leave(struct harness *harness)
 static void every_operation_is_right(void **state)
 {
 	struct task tasks[40];
-	struct random random;
+	uint64_t random = runtime_seed();
 	struct harness harness;
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	gather(&harness, "aab");
 	for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++)
 		task_any(&tasks[i], &random);

@@ -323,7 +323,7 @@ static void no_shares_are_better_for_any_small_split(void **state)
 
 /* ---------------------------------------------------------------------------------------------------------- at random */
 
-static uint64_t random_rate(struct random *random)
+static uint64_t random_rate(uint64_t *random)
 {
 	static const uint64_t rates[] = { 125000000, 1250000000, 3125000000, 12500000000 };
 
@@ -333,7 +333,7 @@ static uint64_t random_rate(struct random *random)
 }
 
 /* Several members on a host, servers in leaves and apart, uplinks of any rate, some not known. */
-static void make_random(struct random *random)
+static void make_random(uint64_t *random)
 {
 	unsigned hosts[HOSTS_MOST], leaves = 1 + (unsigned)random_below(random, 6);
 	unsigned members = random_below(random, 4) ? 1 : 1 + (unsigned)random_below(random, 3);
@@ -416,11 +416,10 @@ static double turn_s(void)
 
 static void random_groups_are_as_fast_as_any_shares_allow(void **state)
 {
-	struct random random;
+	uint64_t random = runtime_seed();
 	double worst = 0, worst_run = 0;
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	for (unsigned i = 0; i < RANDOM_CASES; i++) {
 		struct schedule_segment segment;
 		struct schedule_loads loads;
@@ -455,10 +454,9 @@ static void random_groups_are_as_fast_as_any_shares_allow(void **state)
 
 static void a_server_never_makes_it_slower(void **state)
 {
-	struct random random;
+	uint64_t random = runtime_seed() + 1;
 
 	(void)state;
-	random_init(&random, runtime_seed() + 1);
 	for (unsigned i = 0; i < RANDOM_CASES; i++) {
 		struct schedule_loads with, without;
 		struct schedule *schedule;

@@ -97,10 +97,9 @@ static void groups_that_always_have_more_get_the_same_bytes(void **state)
 						 { 512 << 10, 512 << 10, 51 << 10 },
 						 { 4 << 20, 1 << 10, 100 << 10 } };
 	static struct card card;
-	struct random random;
+	uint64_t random = runtime_seed();
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		uint64_t bytes[USERS] = { 0 };
 		struct jobs jobs;

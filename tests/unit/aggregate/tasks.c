@@ -14,7 +14,7 @@ static int32_t value(size_t member, size_t task, size_t i)
 	return (int32_t)(member * 1000003 + task * 10007 + i * 31);
 }
 
-static size_t size_any(struct random *random)
+static size_t size_any(uint64_t *random)
 {
 	static const size_t magnitudes[] = { 1, 16, 250, 4096, 20000, 70000, 300000 };
 	size_t most = magnitudes[random_below(random, sizeof(magnitudes) / sizeof(magnitudes[0]))];
@@ -22,7 +22,7 @@ static size_t size_any(struct random *random)
 	return 1 + random_below(random, most);
 }
 
-void task_any(struct task *task, struct random *random)
+void task_any(struct task *task, uint64_t *random)
 {
 	*task = (struct task){ .count = size_any(random), .in_place = random_below(random, 2) };
 }
@@ -69,7 +69,7 @@ struct runner {
 };
 
 static void step(struct harness *harness, size_t m, struct runner *runner, const struct task *tasks, size_t total,
-		 struct random *random)
+		 uint64_t *random)
 {
 	struct task_slot *slot = &runner->slots[random_below(random, AGGREGATE_MAX_REQUESTS)];
 	bool done = false;
@@ -88,10 +88,10 @@ static void step(struct harness *harness, size_t m, struct runner *runner, const
 	}
 }
 
-void tasks_run(struct harness *harness, const struct task *tasks, size_t total, struct random *random)
+void tasks_run(struct harness *harness, const struct task *tasks, size_t total, uint64_t *random)
 {
 	struct runner *runners = calloc(harness->count, sizeof(*runners));
-	uint64_t seed = random->state, deadline_ns = runtime_deadline_ns(100000);
+	uint64_t seed = *random, deadline_ns = runtime_deadline_ns(100000);
 	size_t left = 1;
 
 	assert_non_null(runners);

@@ -22,7 +22,7 @@ struct task_slot {
 	size_t bytes;
 };
 
-void task_any(struct task *task, struct random *random);
+void task_any(struct task *task, uint64_t *random);
 /* Posts it at that member, which has that rank, as the number-th. slot->request NULL with 0: come again. */
 int task_post(struct group_harness_member *member, size_t rank, const struct task *task, size_t number,
 	      struct task_slot *slot);
@@ -31,6 +31,6 @@ void task_check(const struct task_slot *slot, const struct task *task, size_t me
 /* Gives its buffers back. */
 void task_forget(struct task_slot *slot);
 /* Every member posts all of them, in another rhythm, and finds all results right; else the test fails. */
-void tasks_run(struct harness *harness, const struct task *tasks, size_t total, struct random *random);
+void tasks_run(struct harness *harness, const struct task *tasks, size_t total, uint64_t *random);
 
 #endif

@@ -1,6 +1,6 @@
 #include "fabric_ground_truth.h"
 
-#include "base/random.h"
+#include "support/random.h"
 #include "simulate/flow.h"
 
 #include <errno.h>

@@ -31,9 +31,9 @@ static unsigned long kills_due(unsigned long few, unsigned long all)
 	return text ? strtoul(text, NULL, 10) : runtime_long() ? all : few;
 }
 
-static struct processes_scene scene_any(struct random *random, size_t least_daemons)
+static struct processes_scene scene_any(uint64_t *random, size_t least_daemons)
 {
-	struct processes_scene scene = { .seed = random->state };
+	struct processes_scene scene = { .seed = *random };
 
 	scene.members = 2 + random_below(random, PROCESSES_MEMBERS_MOST - 1);
 	scene.leaves = 1 + random_below(random, 2);
@@ -46,11 +46,10 @@ static struct processes_scene scene_any(struct random *random, size_t least_daem
 static void aggregators_are_killed(void **state)
 {
 	unsigned long due = kills_due(6, 500), kills = 0, completed = 0, hung = 0, wrong = 0, ended = 0, unused = 0;
-	struct random random;
+	uint64_t random = runtime_seed();
 
 	(void)state;
 	processes_skip_without_program();
-	random_init(&random, runtime_seed());
 	for (unsigned long groups = 0; kills < due; groups++) {
 		struct processes_scene scene = scene_any(&random, 1);
 		size_t victims, killed = 0;
@@ -87,12 +86,11 @@ static void aggregators_are_killed(void **state)
 static void members_are_killed(void **state)
 {
 	unsigned long due = kills_due(6, 1000), wrong = 0, hung = 0, late = 0, other = 0;
-	struct random random;
+	uint64_t random = runtime_seed() + 1;
 	uint64_t worst_ns = 0;
 
 	(void)state;
 	processes_skip_without_program();
-	random_init(&random, runtime_seed() + 1);
 	for (unsigned long kills = 0; kills < due; kills++) {
 		struct processes_scene scene = scene_any(&random, 0);
 		size_t victim = random_below(&random, scene.members);

@@ -81,7 +81,7 @@ static void reduce_everywhere(struct harness *harness, void *const *send, void *
 }
 
 static void compare(struct harness *with, struct harness *without, enum reduce_type type,
-		    enum reduce_operation operation, size_t count, struct random *random)
+		    enum reduce_operation operation, size_t count, uint64_t *random)
 {
 	size_t bytes = count * reduce_type_bytes(type);
 	void *send[GROUP_HARNESS_MAX], *one[GROUP_HARNESS_MAX], *other[GROUP_HARNESS_MAX];
@@ -114,9 +114,8 @@ static void same_bits(const char *leaves, const char *aggregator_leaves)
 	struct host_harness hosts[HOSTS_MAX];
 	size_t host_harness_count = strlen(aggregator_leaves);
 	struct lend with, without;
-	struct random random;
+	uint64_t random = runtime_seed();
 
-	random_init(&random, runtime_seed());
 	for (size_t i = 0; i < host_harness_count; i++)
 		host_harness_open(&hosts[i], "--threads 2", 60);
 	lend_open(&with, leaves, hosts, aggregator_leaves);

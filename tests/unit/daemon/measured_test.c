@@ -332,11 +332,10 @@ static void an_aggregator_that_is_lost_while_it_is_measured_is_done_without(void
 {
 	static const char *const leaves[] = { "aaaa", "aab", "a2aa" };
 	unsigned rounds = runtime_long() ? ROUNDS_LONG : ROUNDS, struck = 0;
-	struct random random;
+	uint64_t random = runtime_seed();
 	struct scene scene;
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	for (unsigned round = 0; round < rounds; round++) {
 		enum stroke stroke = round % 2 ? STROKE_DOWN : STROKE_INPUT;
 
@@ -357,11 +356,10 @@ static void an_aggregator_that_is_lost_while_it_is_measured_is_done_without(void
 static void a_member_that_is_lost_meanwhile_fails_all_with_one_reason(void **state)
 {
 	unsigned rounds = runtime_long() ? ROUNDS_LONG : ROUNDS;
-	struct random random;
+	uint64_t random = runtime_seed() + 1;
 	struct scene scene;
 
 	(void)state;
-	random_init(&random, runtime_seed() + 1);
 	for (unsigned round = 0; round < rounds; round++) {
 		struct group_harness_member *victim;
 		struct aggregate_setup setup;

@@ -75,11 +75,10 @@ struct kind {
 static struct kind kind_of(uint64_t number)
 {
 	static const enum reduce_type types[] = { REDUCE_FLOAT32, REDUCE_BFLOAT16, REDUCE_INT32 };
-	struct random random;
+	uint64_t random = 977 + number / 2 % KINDS;
 	struct kind kind;
 	size_t bytes;
 
-	random_init(&random, 977 + number / 2 % KINDS);
 	kind.type = types[random_below(&random, 3)];
 	kind.in_place = random_below(&random, 3) == 0;
 	bytes = random_below(&random, 6) ? 5000 + random_below(&random, 120000)
@@ -223,7 +222,7 @@ static int life_meet(struct life *life)
 int processes_member(int control, const char *argument)
 {
 	struct life *life = calloc(1, sizeof(*life));
-	struct random random;
+	uint64_t random;
 	char order;
 	int r;
 
@@ -238,7 +237,7 @@ int processes_member(int control, const char *argument)
 	snprintf(life->params.secret, sizeof(life->params.secret), "%s", life->script.secret);
 	life_cluster(life);
 	life->inputs = malloc((ELEMENTS + KINDS * 64) * sizeof(*life->inputs));
-	random_init(&random, 31 + life->script.rank);
+	random = 31 + life->script.rank;
 	for (size_t i = 0; life->inputs && i < ELEMENTS + KINDS * 64; i++) { /* two bf16 or one float, not too large */
 		uint32_t bits = (uint32_t)random_next(&random);
 

@@ -174,7 +174,7 @@ static void networks_that_are_not_allowed_get_no_word(void **state)
 
 /* ---- strangers ---- */
 
-static void throw_bytes(int fd, struct random *random)
+static void throw_bytes(int fd, uint64_t *random)
 {
 	uint8_t bytes[512];
 	size_t count = random_below(random, sizeof(bytes));
@@ -195,12 +195,11 @@ static void ten_thousand_strangers_disturb_nobody(void **state)
 	static int fds[FLOOD_AT_ONCE];
 	struct control_client *client;
 	struct host_harness host;
-	struct random random;
+	uint64_t random = runtime_seed();
 	size_t before, after;
 	unsigned open_fds;
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	host_harness_open(&host, "", 30);
 	assert_int_equal(ask_for_group(&host, &request, &client), CONTROL_EVENT_OFFER);
 	for (size_t i = 0; i < FLOOD_AT_ONCE; i++)

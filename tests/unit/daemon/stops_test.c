@@ -43,15 +43,15 @@ static unsigned long stops_due(void)
 	return text ? strtoul(text, NULL, 10) : runtime_long() ? 20 : 1;
 }
 
-static void ready(struct processes_scene *scene, struct random *random)
+static void ready(struct processes_scene *scene, uint64_t *random)
 {
-	scene->seed = random->state;
+	scene->seed = *random;
 	processes_daemon_timeout_s = DAEMON_TIMEOUT_S;
 	processes_expect(scene->members, scene->leaves);
 	processes_daemons_ready(scene->daemons);
 }
 
-static void any_moment(struct random *random)
+static void any_moment(uint64_t *random)
 {
 	usleep((useconds_t)random_below(random, random_below(random, 3) ? 30000 : 300));
 }
@@ -63,11 +63,10 @@ static uint64_t since_ms(uint64_t began_ns)
 
 static void an_aggregator_that_stops_is_done_without(void **state)
 {
-	struct random random;
+	uint64_t random = runtime_seed();
 
 	(void)state;
 	processes_skip_without_program();
-	random_init(&random, runtime_seed());
 	for (unsigned long i = 0; i < stops_due(); i++) {
 		/* On two leaves the other one waits for it, and has more patience than the members. */
 		struct processes_scene scene = { .members = 4, .leaves = 2 - i % 2 };
@@ -100,11 +99,10 @@ static void an_aggregator_that_stops_is_done_without(void **state)
 static void a_new_group_does_without_a_stopped_aggregator(void **state)
 {
 	struct processes_scene scene = { .members = 3, .daemons = 2, .leaves = 1 };
-	struct random random;
+	uint64_t random = runtime_seed() + 4;
 
 	(void)state;
 	processes_skip_without_program();
-	random_init(&random, runtime_seed() + 4);
 	ready(&scene, &random);
 	assert_int_equal(kill(processes_daemons[0].pid, SIGSTOP), 0);
 	processes_open(&scene, CONNECT_TIMEOUT_S);
@@ -115,11 +113,10 @@ static void a_new_group_does_without_a_stopped_aggregator(void **state)
 
 static void an_aggregator_that_stops_briefly_is_waited_for(void **state)
 {
-	struct random random;
+	uint64_t random = runtime_seed() + 1;
 
 	(void)state;
 	processes_skip_without_program();
-	random_init(&random, runtime_seed() + 1);
 	for (unsigned long i = 0; i < stops_due(); i++) {
 		struct processes_scene scene = { .members = 3, .daemons = 1, .leaves = 1 };
 		uint64_t before, deadline_ns;
@@ -143,11 +140,10 @@ static void an_aggregator_that_stops_briefly_is_waited_for(void **state)
 /* With an aggregator beside it. */
 static void a_member_that_stops_is_an_error_everywhere(void **state)
 {
-	struct random random;
+	uint64_t random = runtime_seed() + 2;
 
 	(void)state;
 	processes_skip_without_program();
-	random_init(&random, runtime_seed() + 2);
 	for (unsigned long i = 0; i < stops_due(); i++) {
 		struct processes_scene scene = { .members = 3, .daemons = 1, .leaves = 1 };
 		size_t victim = random_below(&random, 3);
@@ -173,11 +169,10 @@ static void a_member_that_stops_is_an_error_everywhere(void **state)
 
 static void a_member_that_stops_briefly_is_waited_for(void **state)
 {
-	struct random random;
+	uint64_t random = runtime_seed() + 3;
 
 	(void)state;
 	processes_skip_without_program();
-	random_init(&random, runtime_seed() + 3);
 	for (unsigned long i = 0; i < stops_due(); i++) {
 		struct processes_scene scene = { .members = 3, .daemons = 1, .leaves = 1 };
 		size_t victim = random_below(&random, 3);

@@ -59,7 +59,7 @@ static size_t spec_bytes(const struct spec *spec)
 	return spec->count * reduce_type_bytes(spec->type);
 }
 
-static void specs_make(struct random *random)
+static void specs_make(uint64_t *random)
 {
 	size_t most = runtime_long() ? (size_t)8 << 20 : (size_t)2 << 20;
 
@@ -171,7 +171,7 @@ static void flight_look(struct run *run, struct pace *pace, struct flight *fligh
 }
 
 /* True: it moved. */
-static bool pace_step(struct run *run, size_t member, struct random *random)
+static bool pace_step(struct run *run, size_t member, uint64_t *random)
 {
 	struct pace *pace = &run->paces[member];
 	size_t before = pace->posted + pace->done;
@@ -187,7 +187,7 @@ static bool pace_step(struct run *run, size_t member, struct random *random)
 }
 
 /* 0, the first error of a member that lives, or -ETIMEDOUT. */
-static int run_all(struct run *run, struct random *random)
+static int run_all(struct run *run, uint64_t *random)
 {
 	uint64_t deadline_ns = runtime_deadline_ns(STILL_MS);
 	int r = 0;
@@ -248,7 +248,7 @@ struct scene {
 	struct harness harness;
 	struct cluster_aggregator aggregators[HOSTS_MAX];
 	struct host_harness hosts[HOSTS_MAX];
-	struct random random;
+	uint64_t random;
 };
 
 static void members_open(struct scene *scene)
@@ -274,7 +274,7 @@ static void members_open(struct scene *scene)
 
 static void scene_open(struct scene *scene, uint64_t seed)
 {
-	random_init(&scene->random, seed);
+	scene->random = seed;
 	for (size_t i = 0; scene->aggregator_leaves && scene->aggregator_leaves[i]; i++)
 		host_harness_open_over(&scene->hosts[i], "--drain 60", 60,
 				       i < scene->struck ? &blow_ops : &transport_tcp);
@@ -443,7 +443,7 @@ static void one_connection_breaks(void **state)
 /* One after the other, at any time: also while the group gets over the one before. */
 struct reaper {
 	struct scene *scene;
-	struct random random;
+	uint64_t random;
 	pthread_t thread;
 };
 
@@ -473,7 +473,7 @@ static void one_after_the_other_is_lost(void **state)
 		scene_open(&scene, seed);
 		assert_int_equal(group_harness_connect(&scene.harness), 0);
 		assert_int_equal(servers_of(&scene), 3);
-		random_init(&reaper.random, seed);
+		reaper.random = seed;
 		run = run_new(&scene.harness, results);
 		assert_int_equal(pthread_create(&reaper.thread, NULL, reap, &reaper), 0);
 		for (unsigned i = 0; i < 4 && r == 0; i++) {
@@ -586,7 +586,7 @@ static void while_a_group_comes_together(void **state)
 		struct scene scene = { .leaves = "abab", .aggregator_leaves = "ab", .struck = 1 };
 
 		(void)expect(scene.leaves);
-		random_init(&scene.random, seed);
+		scene.random = seed;
 		blow_set(STROKE_ANY, false, 1, (int64_t)random_below(&scene.random, 12));
 		scene_open(&scene, seed);
 		assert_int_equal(group_harness_connect(&scene.harness), 0);
@@ -629,7 +629,7 @@ static void with_a_member_it_is_an_error_everywhere(void **state)
 
 /* ----------------------------------------------------------------------------------------------------------- the host */
 
-static uint8_t *pool_make(enum reduce_type type, struct random *random)
+static uint8_t *pool_make(enum reduce_type type, uint64_t *random)
 {
 	enum { PERIOD = 61 * 4096 };
 	uint8_t *pool = malloc(pool_bytes());
@@ -644,11 +644,10 @@ static uint8_t *pool_make(enum reduce_type type, struct random *random)
 
 static int host_harness_set_up(void **state)
 {
-	struct random random;
+	uint64_t random = runtime_seed();
 
 	if (host_harness_secret_make(state) < 0)
 		return -1;
-	random_init(&random, runtime_seed());
 	for (size_t i = 0; i < 3; i++)
 		pools[spec_types[i]] = pool_make(spec_types[i], &random);
 	pools[REDUCE_INT8] = pool_make(REDUCE_INT8, &random);

@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "ground_truth.h"
 #include "oracle.h"
-#include "base/random.h"
+#include "support/random.h"
 
 enum { RANDOM_FEW = 60, RANDOM_MANY = 1000, NEIGHBOURS_FEW = 24, NEIGHBOURS_MANY = 300, SETS = 30, FLOWS_MOST = 12 };
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/random.h"
+#include "support/random.h"
 
 uint32_t truth_vertex(struct topology *topology, enum topology_kind kind, const char *name)
 {

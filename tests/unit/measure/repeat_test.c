@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "base/random.h"
+#include "support/random.h"
 
 enum { SERIES = 40 };
 

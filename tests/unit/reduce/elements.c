@@ -27,7 +27,7 @@ static uint64_t mask_of(enum reduce_type type)
 	return UINT64_MAX >> (64 - 8 * reduce_type_bytes(type));
 }
 
-uint64_t element_special(enum reduce_type type, struct random *random)
+uint64_t element_special(enum reduce_type type, uint64_t *random)
 {
 	const struct slow_format *format = slow_format_of(type);
 	uint64_t mask = mask_of(type), sign = mask ^ mask >> 1, one, infinite, pick = random_below(random, 10);
@@ -55,7 +55,7 @@ uint64_t element_special(enum reduce_type type, struct random *random)
 	return floats[pick] | (random_next(random) & sign);
 }
 
-static uint64_t anything(enum reduce_type type, struct random *random)
+static uint64_t anything(enum reduce_type type, uint64_t *random)
 {
 	const struct slow_format *format = slow_format_of(type);
 	uint64_t any = random_next(random) & mask_of(type);
@@ -74,7 +74,7 @@ static uint64_t anything(enum reduce_type type, struct random *random)
 	}
 }
 
-uint64_t element_any(enum reduce_type type, bool finite, struct random *random)
+uint64_t element_any(enum reduce_type type, bool finite, uint64_t *random)
 {
 	const struct slow_format *format = slow_format_of(type);
 	uint64_t bits;
@@ -85,7 +85,7 @@ uint64_t element_any(enum reduce_type type, bool finite, struct random *random)
 	return bits;
 }
 
-void element_fill(enum reduce_type type, bool finite, void *array, size_t count, struct random *random)
+void element_fill(enum reduce_type type, bool finite, void *array, size_t count, uint64_t *random)
 {
 	for (size_t i = 0; i < count; i++)
 		element_set(type, array, i, element_any(type, finite, random));

@@ -28,7 +28,7 @@ enum {
 
 static enum reduce_level levels[REDUCE_LEVEL_COUNT];
 static unsigned level_count;
-static struct random chance;
+static uint64_t chance;
 
 /* Arrays at a chosen distance from an aligned address, with guards around. */
 static struct {
@@ -334,7 +334,7 @@ int main(void)
 	};
 
 	runtime_start("kernels_test", 300);
-	random_init(&chance, runtime_seed());
+	chance = runtime_seed();
 	level_count = element_levels(levels);
 	for (unsigned l = 0; l < level_count; l++)
 		print_message("level %s\n", reduce_level_word(levels[l]));

@@ -16,14 +16,13 @@ static void lengths_follow_each_other(const struct transport_ops *ops, size_t ea
 {
 	struct transport *transport;
 	struct params params;
-	struct random random;
+	uint64_t random = runtime_seed();
 	struct link link;
 
 	params_defaults(&params);
 	params.net = NET_CHOICE_TCP;
 	params.eager_bytes = eager_bytes;
 	snprintf(params.interfaces, sizeof(params.interfaces), "lo");
-	random_init(&random, runtime_seed());
 	assert_int_equal(ops->open(&params, &transport), 0);
 	assert_int_equal(link_open(ops, transport, 0, &link), 0);
 	/* The second neither fits behind the first nor before it. */

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "support/sanitized.h"
+#include "support/runtime.h"
 #include "transport/pace/arbiter_file.h"
 
 enum { CROWD = 3 };

@@ -19,21 +19,20 @@
 #include "support/parallel.h"
 
 /* Something bad now and then; all of it arrives, once, in order. */
-static void survive(unsigned qps, bool join, void (*harm)(struct random *random), unsigned rounds)
+static void survive(unsigned qps, bool join, void (*harm)(uint64_t *random), unsigned rounds)
 {
 	enum { HARMS = 12, HARM_MS = 5 };
 	uint64_t failed_queues = 0;
 
 	for (unsigned round = 0; round < rounds; round++) {
 		uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
-		struct random random;
+		uint64_t random = runtime_seed() + round;
 		struct fake_verbs_counts counts;
 		uint64_t harm_ns = runtime_deadline_ns(HARM_MS);
 		unsigned harms = 0;
 		struct verbs_link_harness harness;
 		struct verbs_run run;
 
-		random_init(&random, runtime_seed() + round);
 		verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 2, .lazy = round % 2 }, qps,
 					join);
 		verbs_run_begin(&run, &harness, runtime_seed() + round);
@@ -63,18 +62,18 @@ static void survive(unsigned qps, bool join, void (*harm)(struct random *random)
 	assert_true(failed_queues > rounds / 2);
 }
 
-static void lose_one(struct random *random)
+static void lose_one(uint64_t *random)
 {
 	fake_verbs_lose((unsigned)random_below(random, 2),
 			(enum fake_verbs_loss)random_below(random, FAKE_VERBS_LOSS_COUNT));
 }
 
-static void break_or_mend_a_path(struct random *random)
+static void break_or_mend_a_path(uint64_t *random)
 {
 	fake_verbs_path((unsigned)random_below(random, 2), random_below(random, 2));
 }
 
-static void ports_go_down_and_up(struct random *random)
+static void ports_go_down_and_up(uint64_t *random)
 {
 	unsigned device = (unsigned)random_below(random, 2);
 
@@ -224,11 +223,10 @@ static void losses_have_no_limit_while_messages_arrive(void **state)
 {
 	enum { LOSSES = 40 };
 	struct fake_verbs_counts counts;
-	struct random random;
+	uint64_t random = runtime_seed();
 	struct verbs_link_harness harness;
 
 	(void)state;
-	random_init(&random, runtime_seed());
 	for (unsigned qps = 1; qps < 3; qps++) {
 		verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, qps, false);
 		for (unsigned i = 0; i < LOSSES; i++) {

@@ -147,9 +147,8 @@ static uint8_t *address(const struct end *end, unsigned message)
 
 static size_t size_of(uint64_t seed, unsigned message)
 {
-	struct random random;
+	uint64_t random = seed + message;
 
-	random_init(&random, seed + message);
 	return random_below(&random, 3) ? random_below(&random, 20 << 10) : random_below(&random, ROOM);
 }
 
@@ -221,7 +220,7 @@ static int receive_step(struct end *end, uint64_t seed)
 
 enum harm { NO_HARM, LOSSES, MANY_LOSSES, PORTS };
 
-static void do_harm(enum harm harm, struct random *random)
+static void do_harm(enum harm harm, uint64_t *random)
 {
 	unsigned device = (unsigned)random_below(random, 2);
 
@@ -239,9 +238,8 @@ static void run(struct verbs_link_harness *harness, bool from_gpu, bool to_gpu, 
 	const uint64_t deadline_ns = runtime_deadline_ns(30000), seed = runtime_seed() + runs++;
 	unsigned harm_at = harm == NO_HARM ? MESSAGES : HARM_AT;
 	struct end from, to;
-	struct random random;
+	uint64_t random = seed;
 
-	random_init(&random, seed);
 	if (from_gpu) /* first: a GPU's memory must be registered */
 		end_open(&from, harness->link.sender, true, by_address);
 	end_open(&to, harness->link.receiver, to_gpu, by_address);

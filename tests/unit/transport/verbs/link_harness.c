@@ -87,7 +87,7 @@ void verbs_link_harness_close(struct verbs_link_harness *harness)
 
 /* ---- traffic ---- */
 
-void verbs_link_harness_lose_one_of_the_first(struct random *random)
+void verbs_link_harness_lose_one_of_the_first(uint64_t *random)
 {
 	fake_verbs_lose(0, (enum fake_verbs_loss)random_below(random, FAKE_VERBS_LOSS_COUNT));
 }

@@ -28,7 +28,7 @@ void verbs_link_harness_close(struct verbs_link_harness *harness);
 bool verbs_link_harness_sender_has_offers(const struct verbs_link_harness *harness);
 
 /* Of the first device: its next write is lost, in one of the ways there are. */
-void verbs_link_harness_lose_one_of_the_first(struct random *random);
+void verbs_link_harness_lose_one_of_the_first(uint64_t *random);
 
 /* Many messages of many sizes over the link, in groups and out of order. */
 struct verbs_run {

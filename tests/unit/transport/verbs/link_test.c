@@ -186,12 +186,11 @@ static void messages_are_copied_where_memory_cannot_be_registered(void **state)
 	for (unsigned regions = 2; regions < 6; regions++) {
 		uint64_t deadline_ns = runtime_deadline_ns(30000), harm_ns = runtime_deadline_ns(5);
 		uint64_t copied = atomic_load(&copy_counts.bytes);
-		struct random random;
+		uint64_t random = runtime_seed();
 		unsigned harms = 6;
 		struct verbs_link_harness harness;
 		struct verbs_run run;
 
-		random_init(&random, runtime_seed());
 		verbs_link_harness_open_paced(
 			&harness,
 			(struct fake_verbs_options){ .devices = 1, .most_regions = regions, .lazy = regions % 2 },
