@@ -4,20 +4,12 @@
  * and read again; its facts are lines.
  */
 #include "discover/machine.h"
+#include "support/fuzz.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
 enum { MOST_BYTES = 1 << 17 };
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
 
 static void check(struct topology *topology, struct discover_facts *facts)
 {
@@ -26,15 +18,15 @@ static void check(struct topology *topology, struct discover_facts *facts)
 	char *text, value[64];
 	size_t bytes;
 
-	must(topology_write(topology, &text, &bytes) == 0);
-	must(topology_read(text, bytes, &again, &diag) == 0);
-	must(again.vertex_count == topology->vertex_count && again.link_count == topology->link_count);
+	fuzz_must(topology_write(topology, &text, &bytes) == 0);
+	fuzz_must(topology_read(text, bytes, &again, &diag) == 0);
+	fuzz_must(again.vertex_count == topology->vertex_count && again.link_count == topology->link_count);
 	topology_fini(&again);
 	topology_fini(topology);
 	free(text);
-	must(strlen(facts->text) == facts->bytes);
-	must(!facts->bytes || facts->text[facts->bytes - 1] == '\n');
-	must(discover_fact(facts, "iommu", "state", value, sizeof(value)) == 0);
+	fuzz_must(strlen(facts->text) == facts->bytes);
+	fuzz_must(!facts->bytes || facts->text[facts->bytes - 1] == '\n');
+	fuzz_must(discover_fact(facts, "iommu", "state", value, sizeof(value)) == 0);
 	discover_facts_fini(facts);
 }
 
@@ -86,10 +78,10 @@ static void fuzz_entries(const char *data, size_t bytes)
 	struct diag diag = { 0 };
 	int r;
 
-	must(discover_root_empty(&root) == 0);
+	fuzz_must(discover_root_empty(&root) == 0);
 	put_entries(root, data, data + bytes);
 	r = discover_machine(root, &topology, &facts, &diag);
-	must(r == 0 || diag.text[0]);
+	fuzz_must(r == 0 || diag.text[0]);
 	if (!r)
 		check(&topology, &facts);
 	discover_root_close(root);
@@ -110,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	}
 	r = discover_bytes((const char *)data, bytes, &topology, &facts, &source, &diag);
-	must(r == 0 || diag.text[0]);
+	fuzz_must(r == 0 || diag.text[0]);
 	if (!r && source == DISCOVER_CAPTURE)
 		check(&topology, &facts);
 	else if (!r)

@@ -4,25 +4,10 @@
  * more. The first byte of an input chooses which.
  */
 #include "clusterprobe/clusterprobe.h"
+#include "support/fuzz.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
-
-static void printable(const char *text, size_t room)
-{
-	must(memchr(text, '\0', room) != NULL);
-	for (; *text; text++)
-		must((unsigned char)*text >= ' ' && *text != 0x7f);
-}
 
 /* What does not belong to the kind stays as it was: both are zero there. */
 static void message(const uint8_t *data, size_t bytes, bool from_worker)
@@ -35,30 +20,30 @@ static void message(const uint8_t *data, size_t bytes, bool from_worker)
 	memset(&second, 0, sizeof(second));
 	if (clusterprobe_message_get(data, bytes, from_worker, &first) < 0)
 		return;
-	must(first.kind > CLUSTERPROBE_NONE && first.kind < CLUSTERPROBE_KIND_COUNT);
-	must(from_worker == (first.kind <= CLUSTERPROBE_TROUBLE));
-	must(first.task_count <= CLUSTERPROBE_TASKS_MAX && first.peer_count <= CLUSTERPROBE_PEERS_MAX);
-	must(first.first + first.peer_count <= FABRIC_HOSTS_MAX);
-	printable(first.name, sizeof(first.name));
-	printable(first.sentence, sizeof(first.sentence));
+	fuzz_must(first.kind > CLUSTERPROBE_NONE && first.kind < CLUSTERPROBE_KIND_COUNT);
+	fuzz_must(from_worker == (first.kind <= CLUSTERPROBE_TROUBLE));
+	fuzz_must(first.task_count <= CLUSTERPROBE_TASKS_MAX && first.peer_count <= CLUSTERPROBE_PEERS_MAX);
+	fuzz_must(first.first + first.peer_count <= FABRIC_HOSTS_MAX);
+	fuzz_must_be_text(first.name, sizeof(first.name));
+	fuzz_must_be_text(first.sentence, sizeof(first.sentence));
 	length = clusterprobe_message_put(&first, again);
-	must(length == bytes && length <= sizeof(again));
-	must(clusterprobe_message_get(again, length, from_worker, &second) == 0);
-	must(first.kind == second.kind && first.rank == second.rank && first.boot == second.boot &&
-	     first.version == second.version && first.round == second.round &&
-	     first.duration_ms == second.duration_ms && first.streams == second.streams &&
-	     first.index == second.index && first.peer == second.peer && first.first == second.first &&
-	     first.limit_Bps == second.limit_Bps && first.median_ns == second.median_ns &&
-	     first.least_ns == second.least_ns && first.task_count == second.task_count &&
-	     first.peer_count == second.peer_count);
-	must(!memcmp(first.token, second.token, sizeof(first.token)) && !strcmp(first.name, second.name) &&
-	     !strcmp(first.sentence, second.sentence));
+	fuzz_must(length == bytes && length <= sizeof(again));
+	fuzz_must(clusterprobe_message_get(again, length, from_worker, &second) == 0);
+	fuzz_must(first.kind == second.kind && first.rank == second.rank && first.boot == second.boot &&
+		  first.version == second.version && first.round == second.round &&
+		  first.duration_ms == second.duration_ms && first.streams == second.streams &&
+		  first.index == second.index && first.peer == second.peer && first.first == second.first &&
+		  first.limit_Bps == second.limit_Bps && first.median_ns == second.median_ns &&
+		  first.least_ns == second.least_ns && first.task_count == second.task_count &&
+		  first.peer_count == second.peer_count);
+	fuzz_must(!memcmp(first.token, second.token, sizeof(first.token)) && !strcmp(first.name, second.name) &&
+		  !strcmp(first.sentence, second.sentence));
 	for (size_t i = 0; i < first.task_count; i++)
-		must(first.tasks[i].flow == second.tasks[i].flow && first.tasks[i].peer == second.tasks[i].peer &&
-		     first.tasks[i].rate_Bps == second.tasks[i].rate_Bps);
+		fuzz_must(first.tasks[i].flow == second.tasks[i].flow && first.tasks[i].peer == second.tasks[i].peer &&
+			  first.tasks[i].rate_Bps == second.tasks[i].rate_Bps);
 	for (size_t i = 0; i < first.peer_count; i++)
-		must(!memcmp(first.peers[i].ip, second.peers[i].ip, sizeof(first.peers[i].ip)) &&
-		     first.peers[i].port == second.peers[i].port);
+		fuzz_must(!memcmp(first.peers[i].ip, second.peers[i].ip, sizeof(first.peers[i].ip)) &&
+			  first.peers[i].port == second.peers[i].port);
 }
 
 static void preamble(const uint8_t *bytes)
@@ -69,9 +54,9 @@ static void preamble(const uint8_t *bytes)
 	if (clusterprobe_preamble_get(bytes, &first) < 0)
 		return;
 	clusterprobe_preamble_put(&first, again);
-	must(clusterprobe_preamble_get(again, &second) == 0);
-	must(first.echo == second.echo && first.flow == second.flow && first.round == second.round &&
-	     !memcmp(first.token, second.token, sizeof(first.token)));
+	fuzz_must(clusterprobe_preamble_get(again, &second) == 0);
+	fuzz_must(first.echo == second.echo && first.flow == second.flow && first.round == second.round &&
+		  !memcmp(first.token, second.token, sizeof(first.token)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

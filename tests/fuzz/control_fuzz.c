@@ -7,24 +7,9 @@
  */
 #include "aggregate/control/channel.h"
 #include "aggregate/server_wire.h"
+#include "support/fuzz.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
-
-static void printable(const char *text, size_t bytes)
-{
-	must(memchr(text, '\0', bytes) != NULL);
-	for (; *text; text++)
-		must(*text >= ' ' && *text <= '~');
-}
 
 static struct control_secret *secret(void)
 {
@@ -38,7 +23,7 @@ static struct control_channel proved_server(void)
 {
 	struct control_channel channel;
 
-	must(control_channel_init(&channel, CONTROL_SERVER, secret(), "fuzz") == 0);
+	fuzz_must(control_channel_init(&channel, CONTROL_SERVER, secret(), "fuzz") == 0);
 	channel.state = CONTROL_AWAITS_HEADER;
 	return channel;
 }
@@ -58,7 +43,7 @@ static size_t feed(struct control_channel *channel, const uint8_t *data, size_t 
 		memcpy(at, data + done, wanted);
 		done += wanted;
 		if (control_channel_came(channel, wanted) < 0) {
-			must(channel->state == CONTROL_DEAD && channel->why[0]);
+			fuzz_must(channel->state == CONTROL_DEAD && channel->why[0]);
 			break;
 		}
 	}
@@ -69,9 +54,9 @@ static void raw(enum control_side side, const uint8_t *data, size_t bytes)
 {
 	struct control_channel channel;
 
-	must(control_channel_init(&channel, side, secret(), "fuzz") == 0);
+	fuzz_must(control_channel_init(&channel, side, secret(), "fuzz") == 0);
 	feed(&channel, data, bytes);
-	must(!control_channel_proved(&channel)); /* nobody proves a secret of zeros by luck */
+	fuzz_must(!control_channel_proved(&channel)); /* nobody proves a secret of zeros by luck */
 	control_channel_fini(&channel);
 }
 
@@ -82,13 +67,13 @@ static void one_request(const uint8_t *payload, size_t bytes)
 
 	if (control_get_request(payload, bytes, &first) < 0)
 		return;
-	printable(first.name, sizeof(first.name));
-	must(first.member_count >= 1 && first.member_count <= CONTROL_MEMBERS_MAX);
-	must(control_put_request(&first, again) == bytes);
-	must(control_get_request(again, bytes, &second) == 0);
-	must(!memcmp(first.id, second.id, sizeof(first.id)) && first.member_count == second.member_count &&
-	     first.timeout_ms == second.timeout_ms && !strcmp(first.name, second.name));
-	must(!memcmp(first.handles, second.handles, (size_t)first.member_count * TRANSPORT_HANDLE_BYTES));
+	fuzz_must_be_text(first.name, sizeof(first.name));
+	fuzz_must(first.member_count >= 1 && first.member_count <= CONTROL_MEMBERS_MAX);
+	fuzz_must(control_put_request(&first, again) == bytes);
+	fuzz_must(control_get_request(again, bytes, &second) == 0);
+	fuzz_must(!memcmp(first.id, second.id, sizeof(first.id)) && first.member_count == second.member_count &&
+		  first.timeout_ms == second.timeout_ms && !strcmp(first.name, second.name));
+	fuzz_must(!memcmp(first.handles, second.handles, (size_t)first.member_count * TRANSPORT_HANDLE_BYTES));
 }
 
 static void one_state(const uint8_t *payload, size_t bytes)
@@ -99,11 +84,11 @@ static void one_state(const uint8_t *payload, size_t bytes)
 
 	if (control_get_state(payload, bytes, &state, groups) < 0)
 		return;
-	printable(state.name, sizeof(state.name));
-	must(state.group_count <= CONTROL_GROUPS_MAX);
+	fuzz_must_be_text(state.name, sizeof(state.name));
+	fuzz_must(state.group_count <= CONTROL_GROUPS_MAX);
 	for (size_t i = 0; i < state.group_count; i++)
-		printable(groups[i].name, sizeof(groups[i].name));
-	must(control_put_state(&state, groups, again) == bytes);
+		fuzz_must_be_text(groups[i].name, sizeof(groups[i].name));
+	fuzz_must(control_put_state(&state, groups, again) == bytes);
 }
 
 static void one_of_each(const uint8_t *payload, size_t bytes)
@@ -115,10 +100,10 @@ static void one_of_each(const uint8_t *payload, size_t bytes)
 	one_request(payload, bytes);
 	one_state(payload, bytes);
 	if (!control_get_sentence(payload, bytes, sentence))
-		printable(sentence, sizeof(sentence));
+		fuzz_must_be_text(sentence, sizeof(sentence));
 	(void)control_get_offer(payload, bytes, &offer);
 	if (!control_get_go(payload, bytes, &go))
-		must(go.server_count <= CONTROL_SERVERS_MAX && go.position < go.server_count);
+		fuzz_must(go.server_count <= CONTROL_SERVERS_MAX && go.position < go.server_count);
 }
 
 /* A header of the fuzzer's, its payload, and the seal that belongs there. */
@@ -137,11 +122,11 @@ static void sealed(const uint8_t *data, size_t bytes)
 		bytes -= CONTROL_HEADER_BYTES;
 		memcpy(padded, data + CONTROL_HEADER_BYTES,
 		       bytes < header.payload_bytes ? bytes : header.payload_bytes);
-		must(control_channel_send(&client, header.type, padded, header.payload_bytes) == 0);
+		fuzz_must(control_channel_send(&client, header.type, padded, header.payload_bytes) == 0);
 		count = control_channel_pending(&client, &out);
-		must(feed(&server, out, count) == count);
-		must(control_channel_frame(&server, &payload) != NULL);
-		must(!memcmp(payload, padded, header.payload_bytes));
+		fuzz_must(feed(&server, out, count) == count);
+		fuzz_must(control_channel_frame(&server, &payload) != NULL);
+		fuzz_must(!memcmp(payload, padded, header.payload_bytes));
 		one_of_each(payload, header.payload_bytes);
 		control_channel_take(&server);
 	}
@@ -158,14 +143,14 @@ static void words(const uint8_t *data, size_t bytes)
 
 	memcpy(whole, data, bytes < sizeof(whole) ? bytes : sizeof(whole));
 	if (!server_wire_get_head(whole, &head)) {
-		must(head.bytes && head.bytes <= SERVER_WIRE_SEGMENT_BYTES_MAX);
-		must(head.leaf_inputs <= SERVER_WIRE_INPUTS_MAX && head.root_inputs <= SERVER_WIRE_INPUTS_MAX);
+		fuzz_must(head.bytes && head.bytes <= SERVER_WIRE_SEGMENT_BYTES_MAX);
+		fuzz_must(head.leaf_inputs <= SERVER_WIRE_INPUTS_MAX && head.root_inputs <= SERVER_WIRE_INPUTS_MAX);
 		server_wire_put_head(&head, again);
-		must(!memcmp(whole, again, sizeof(whole)));
+		fuzz_must(!memcmp(whole, again, sizeof(whole)));
 	}
 	if (!server_wire_get_lost(whole, &lost)) {
 		server_wire_put_lost(lost, again);
-		must(!memcmp(whole, again, SERVER_WIRE_LOST_BYTES));
+		fuzz_must(!memcmp(whole, again, SERVER_WIRE_LOST_BYTES));
 	}
 	(void)server_wire_get_hello(whole, &hello);
 }

@@ -4,19 +4,10 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "support/fuzz.h"
 #include "tributary/cluster.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static inline void declared_must(bool truth)
-{
-	if (!truth)
-		abort();
-}
 
 /* r, cluster, diag: as a reader left them. The cluster is freed. */
 static inline void declared_check(int r, struct cluster *cluster, const struct diag *diag)
@@ -27,13 +18,13 @@ static inline void declared_check(int r, struct cluster *cluster, const struct d
 	size_t bytes;
 
 	if (r < 0) {
-		declared_must(r == -EINVAL && !cluster && diag->text[0]);
+		fuzz_must(r == -EINVAL && !cluster && diag->text[0]);
 		return;
 	}
-	declared_must(cluster->host_count >= 1 && cluster->host_count <= CLUSTER_HOSTS_MAX);
-	declared_must(cluster->switch_count >= 1 && cluster->switch_count <= CLUSTER_SWITCHES_MAX);
-	declared_must(!cluster_format(cluster, &text, &bytes) && !cluster_read(text, bytes, &again, &why));
-	declared_must(again->fingerprint == cluster->fingerprint);
+	fuzz_must(cluster->host_count >= 1 && cluster->host_count <= CLUSTER_HOSTS_MAX);
+	fuzz_must(cluster->switch_count >= 1 && cluster->switch_count <= CLUSTER_SWITCHES_MAX);
+	fuzz_must(!cluster_format(cluster, &text, &bytes) && !cluster_read(text, bytes, &again, &why));
+	fuzz_must(again->fingerprint == cluster->fingerprint);
 	sys_free(text);
 	cluster_free(again);
 	cluster_free(cluster);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"
+#include "support/fuzz.h"
 #include "transport/pace/flight.h"
 #include "transport/tcp/tcp.h"
 
@@ -16,8 +17,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 enum { STREAMS = 2, REQUESTS = 8, MOST_COMMANDS = 200, TAGS = 3 };
 
@@ -41,12 +40,6 @@ struct bench {
 };
 
 static uint64_t now_ns;
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
 
 static void log_nothing(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
 {
@@ -80,10 +73,10 @@ static struct tcp_transport *transport_get(void)
 	params.net = NET_CHOICE_TCP;
 	params.pace = false;
 	memcpy(params.interfaces, "lo", 3);
-	must(transport_tcp.open(&params, &transport) == 0 && transport_tcp.device_count(transport) > 0);
+	fuzz_must(transport_tcp.open(&params, &transport) == 0 && transport_tcp.device_count(transport) > 0);
 	/* Listening would make the pace, and would start the service thread, which has no place here. */
 	tcp = (struct tcp_transport *)transport;
-	must(tcp->devices.list[0].pace || pace_new(&options, &tcp->devices.list[0].pace) == 0);
+	fuzz_must(tcp->devices.list[0].pace || pace_new(&options, &tcp->devices.list[0].pace) == 0);
 	return tcp;
 }
 
@@ -92,7 +85,7 @@ static void bench_open(struct bench *bench, enum tcp_role role, unsigned active_
 	struct tcp_transport *transport = transport_get();
 
 	memset(bench, 0, sizeof(*bench));
-	must(tcp_connection_new(transport, role, 0, STREAMS, active_count, &bench->connection) == 0);
+	fuzz_must(tcp_connection_new(transport, role, 0, STREAMS, active_count, &bench->connection) == 0);
 	if (role == TCP_SENDER && unscheduled)
 		tcp_sender_may_begin(bench->connection, PACE_FLIGHT_LEAST_BYTES);
 	bench->next_message = (uint32_t)TCP_WIRE_FIRST_SEQUENCE;
@@ -101,7 +94,7 @@ static void bench_open(struct bench *bench, enum tcp_role role, unsigned active_
 	for (unsigned i = 0; i < STREAMS; i++) {
 		int pair[2];
 
-		must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
+		fuzz_must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
 		tcp_stream_attach(&bench->connection->streams[i], pair[0], 0, now_ns);
 		bench->connection->live_count++;
 		bench->peers[i] = pair[1];
@@ -132,7 +125,7 @@ static void bench_close(struct bench *bench)
 			close(bench->peers[i]);
 	for (unsigned i = 0; i < bench->post_count; i++)
 		post_free(&bench->posts[i]);
-	must(transport->connections == NULL);
+	fuzz_must(transport->connections == NULL);
 }
 
 static void peer_says(struct bench *bench, unsigned stream, const void *bytes, size_t count)
@@ -215,14 +208,14 @@ static void post(struct bench *bench, struct input *input)
 		bytes[i] *= take(input, 1) % 16 ? 1 : 8;
 		tags[i] = (int)(take(input, 1) % TAGS);
 		one->buffers[i] = calloc(1, bytes[i] + 1);
-		must(one->buffers[i] != NULL);
+		fuzz_must(one->buffers[i] != NULL);
 		data[i] = one->buffers[i];
 	}
 	if (bench->connection->role == TCP_SENDER)
 		r = transport_tcp.send(connection, data[0], bytes[0], tags[0], NULL, &one->request);
 	else
 		r = transport_tcp.receive(connection, (int)count, data, bytes, tags, registrations, &one->request);
-	must(r <= 0);
+	fuzz_must(r <= 0);
 	/* After an error nothing may be written any more, as little as after a refusal. */
 	if (r < 0 || !one->request)
 		post_free(one);
@@ -242,7 +235,7 @@ static void test(struct bench *bench, struct input *input)
 		return;
 	at %= bench->post_count;
 	r = transport_tcp.test(bench->posts[at].request, &done, sizes);
-	must(r <= 0 && !(r < 0 && done));
+	fuzz_must(r <= 0 && !(r < 0 && done));
 	if (r == 0 && !done)
 		return;
 	post_free(&bench->posts[at]);

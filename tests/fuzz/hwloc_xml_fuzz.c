@@ -5,20 +5,12 @@
 #include "discover/hwloc_xml.h"
 
 #include "discover/machine.h"
+#include "support/fuzz.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
 enum { MOST_BYTES = 1 << 17 };
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
 
 static const char *shown(void *arg, const char *name)
 {
@@ -31,14 +23,14 @@ static void check_tree(const struct discover_tree *tree)
 	for (uint32_t i = 0; i < tree->count; i++) {
 		const struct discover_object *object = &tree->at[i];
 
-		must(object->parent == HWLOC_NONE || object->parent < i);
-		must(object->type != HWLOC_XML_NODE || object->os_index >= 0);
-		must(memchr(object->name, '\0', sizeof(object->name)) != NULL);
-		must(memchr(object->model, '\0', sizeof(object->model)) != NULL);
-		must(memchr(object->cpus, '\0', sizeof(object->cpus)) != NULL);
+		fuzz_must(object->parent == HWLOC_NONE || object->parent < i);
+		fuzz_must(object->type != HWLOC_XML_NODE || object->os_index >= 0);
+		fuzz_must(memchr(object->name, '\0', sizeof(object->name)) != NULL);
+		fuzz_must(memchr(object->model, '\0', sizeof(object->model)) != NULL);
+		fuzz_must(memchr(object->cpus, '\0', sizeof(object->cpus)) != NULL);
 	}
 	for (size_t i = 0; i < tree->nvlink_count; i++)
-		must(tree->nvlink_ends[i] == HWLOC_NONE || tree->nvlink_ends[i] < tree->count);
+		fuzz_must(tree->nvlink_ends[i] == HWLOC_NONE || tree->nvlink_ends[i] < tree->count);
 }
 
 static void check_filter(const char *text, size_t bytes)
@@ -53,7 +45,7 @@ static void check_filter(const char *text, size_t bytes)
 	if (discover_hwloc_read(filtered, filtered_bytes, &tree, &diag) == 0)
 		discover_tree_fini(&tree);
 	else
-		must(diag.text[0]);
+		fuzz_must(diag.text[0]);
 	free(filtered);
 }
 
@@ -66,12 +58,12 @@ static void check_graph(const char *data, size_t bytes)
 	char *text;
 
 	if (discover_bytes(data, bytes, &topology, NULL, &source, &diag) < 0) {
-		must(diag.text[0]);
+		fuzz_must(diag.text[0]);
 		return;
 	}
-	must(topology_write(&topology, &text, &text_bytes) == 0);
-	must(topology_read(text, text_bytes, &again, &diag) == 0);
-	must(again.vertex_count == topology.vertex_count && again.link_count == topology.link_count);
+	fuzz_must(topology_write(&topology, &text, &text_bytes) == 0);
+	fuzz_must(topology_read(text, text_bytes, &again, &diag) == 0);
+	fuzz_must(again.vertex_count == topology.vertex_count && again.link_count == topology.link_count);
 	topology_fini(&again);
 	topology_fini(&topology);
 	free(text);
@@ -85,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (bytes > MOST_BYTES)
 		return 0;
 	if (discover_hwloc_read((const char *)data, bytes, &tree, &diag) < 0) {
-		must(diag.text[0]);
+		fuzz_must(diag.text[0]);
 		return 0;
 	}
 	check_tree(&tree);

@@ -5,24 +5,16 @@
  */
 #include "aggregate/wire.h"
 #include "base/bytes.h"
+#include "support/fuzz.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
-
 static void printable(const char *text, size_t room)
 {
-	must(memchr(text, '\0', room) != NULL);
+	fuzz_must(memchr(text, '\0', room) != NULL);
 	for (; *text; text++)
-		must((unsigned char)*text >= ' ' && *text != 0x7f);
+		fuzz_must((unsigned char)*text >= ' ' && *text != 0x7f);
 }
 
 static void hello(const uint8_t *bytes)
@@ -33,20 +25,21 @@ static void hello(const uint8_t *bytes)
 	if (aggregate_wire_get_hello(bytes, &first) < 0)
 		return;
 	printable(first.host, sizeof(first.host));
-	must(first.from < first.count);
+	fuzz_must(first.from < first.count);
 	aggregate_wire_put_hello(&first, again);
-	must(aggregate_wire_get_hello(again, &second) == 0);
-	must(first.from == second.from && first.count == second.count && first.group == second.group &&
-	     first.large == second.large && !strcmp(first.host, second.host));
+	fuzz_must(aggregate_wire_get_hello(again, &second) == 0);
+	fuzz_must(first.from == second.from && first.count == second.count && first.group == second.group &&
+		  first.large == second.large && !strcmp(first.host, second.host));
 }
 
 static void facts_same(const struct aggregate_wire_facts *a, const struct aggregate_wire_facts *b)
 {
-	must(a->host_id == b->host_id && a->process_id == b->process_id && a->index == b->index && a->leaf == b->leaf &&
-	     a->rate_Bps == b->rate_Bps && a->up_rate_Bps == b->up_rate_Bps && a->down_rate_Bps == b->down_rate_Bps &&
-	     a->cluster == b->cluster && a->flat_bytes == b->flat_bytes && a->segment_bytes == b->segment_bytes &&
-	     a->eager_bytes == b->eager_bytes && a->timeout_ns == b->timeout_ns && a->verify == b->verify &&
-	     a->as_said == b->as_said && !strcmp(a->host, b->host) && !strcmp(a->device, b->device));
+	fuzz_must(a->host_id == b->host_id && a->process_id == b->process_id && a->index == b->index &&
+		  a->leaf == b->leaf && a->rate_Bps == b->rate_Bps && a->up_rate_Bps == b->up_rate_Bps &&
+		  a->down_rate_Bps == b->down_rate_Bps && a->cluster == b->cluster && a->flat_bytes == b->flat_bytes &&
+		  a->segment_bytes == b->segment_bytes && a->eager_bytes == b->eager_bytes &&
+		  a->timeout_ns == b->timeout_ns && a->verify == b->verify && a->as_said == b->as_said &&
+		  !strcmp(a->host, b->host) && !strcmp(a->device, b->device));
 }
 
 static void report(const uint8_t *bytes)
@@ -59,11 +52,11 @@ static void report(const uint8_t *bytes)
 	printable(first.reason, sizeof(first.reason));
 	printable(first.facts.host, sizeof(first.facts.host));
 	printable(first.facts.device, sizeof(first.facts.device));
-	must(first.kind >= AGGREGATE_REPORT_FACTS && first.kind <= AGGREGATE_REPORT_FAILED);
-	must(first.facts.leaf >= AGGREGATE_LEAF_NO_CLUSTER);
+	fuzz_must(first.kind >= AGGREGATE_REPORT_FACTS && first.kind <= AGGREGATE_REPORT_FAILED);
+	fuzz_must(first.facts.leaf >= AGGREGATE_LEAF_NO_CLUSTER);
 	aggregate_wire_put_report(&first, again);
-	must(aggregate_wire_get_report(again, &second) == 0);
-	must(first.kind == second.kind && !strcmp(first.reason, second.reason));
+	fuzz_must(aggregate_wire_get_report(again, &second) == 0);
+	fuzz_must(first.kind == second.kind && !strcmp(first.reason, second.reason));
 	facts_same(&first.facts, &second.facts);
 }
 
@@ -75,14 +68,14 @@ static void verdict(const uint8_t *bytes)
 	if (aggregate_wire_get_decision(bytes, &first) < 0)
 		return;
 	printable(first.reason, sizeof(first.reason));
-	must(first.kind >= AGGREGATE_DECISION_MEMBERS && first.kind <= AGGREGATE_DECISION_NO && first.error <= 0);
+	fuzz_must(first.kind >= AGGREGATE_DECISION_MEMBERS && first.kind <= AGGREGATE_DECISION_NO && first.error <= 0);
 	aggregate_wire_put_decision(&first, again);
-	must(aggregate_wire_get_decision(again, &second) == 0);
-	must(first.kind == second.kind && first.error == second.error && first.count == second.count &&
-	     first.settings.flat_bytes == second.settings.flat_bytes &&
-	     first.settings.segment_bytes == second.settings.segment_bytes &&
-	     first.settings.verify == second.settings.verify && first.settings.measures == second.settings.measures &&
-	     !strcmp(first.reason, second.reason));
+	fuzz_must(aggregate_wire_get_decision(again, &second) == 0);
+	fuzz_must(first.kind == second.kind && first.error == second.error && first.count == second.count &&
+		  first.settings.flat_bytes == second.settings.flat_bytes &&
+		  first.settings.segment_bytes == second.settings.segment_bytes &&
+		  first.settings.verify == second.settings.verify &&
+		  first.settings.measures == second.settings.measures && !strcmp(first.reason, second.reason));
 }
 
 static void operation(const uint8_t *bytes)
@@ -93,9 +86,9 @@ static void operation(const uint8_t *bytes)
 	if (aggregate_wire_get_operation(bytes, &first) < 0)
 		return;
 	aggregate_wire_put_operation(&first, again);
-	must(aggregate_wire_get_operation(again, &second) == 0);
-	must(first.number == second.number && first.bytes == second.bytes && first.type == second.type &&
-	     first.operation == second.operation && first.flat == second.flat);
+	fuzz_must(aggregate_wire_get_operation(again, &second) == 0);
+	fuzz_must(first.number == second.number && first.bytes == second.bytes && first.type == second.type &&
+		  first.operation == second.operation && first.flat == second.flat);
 }
 
 static void verify(const uint8_t *bytes)
@@ -106,7 +99,7 @@ static void verify(const uint8_t *bytes)
 	aggregate_wire_get_verify(bytes, &first);
 	aggregate_wire_put_verify(&first, again);
 	aggregate_wire_get_verify(again, &second);
-	must(first.number == second.number && first.checksum == second.checksum);
+	fuzz_must(first.number == second.number && first.checksum == second.checksum);
 }
 
 static void confirm(const uint8_t *bytes)
@@ -117,7 +110,7 @@ static void confirm(const uint8_t *bytes)
 	if (aggregate_wire_get_commit(bytes, &first) < 0)
 		return;
 	aggregate_wire_put_commit(&first, again);
-	must(!memcmp(bytes, again, sizeof(again)));
+	fuzz_must(!memcmp(bytes, again, sizeof(again)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

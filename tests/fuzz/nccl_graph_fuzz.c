@@ -7,24 +7,11 @@
 #include "ncclxml/read/scan.h"
 
 #include "base/log.h"
+#include "support/fuzz.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
-
-static void no_escape(void *arg, int line)
-{
-	(void)arg, (void)line;
-	abort();
-}
 
 static char *write_graphs(const struct graph_xml *graphs, size_t *ret_bytes)
 {
@@ -35,11 +22,11 @@ static char *write_graphs(const struct graph_xml *graphs, size_t *ret_bytes)
 
 	/* The reader takes more elements than five full graphs have. */
 	if (r < 0) {
-		must(r == -E2BIG && diag.text[0]);
+		fuzz_must(r == -E2BIG && diag.text[0]);
 		return NULL;
 	}
-	must(strlen(text) == *ret_bytes);
-	must(ncclxml_scan(text, *ret_bytes, no_escape, NULL, &reason) == 0);
+	fuzz_must(strlen(text) == *ret_bytes);
+	fuzz_must(ncclxml_scan(text, *ret_bytes, fuzz_no_escape, NULL, &reason) == 0);
 	return text;
 }
 
@@ -52,9 +39,9 @@ static void write_again(const struct graph_xml *graphs)
 
 	if (!text)
 		return;
-	must(graph_xml_read(text, bytes, &again, &diag) == 0);
+	fuzz_must(graph_xml_read(text, bytes, &again, &diag) == 0);
 	second = write_graphs(&again, &second_bytes);
-	must(second && second_bytes == bytes && !memcmp(text, second, bytes));
+	fuzz_must(second && second_bytes == bytes && !memcmp(text, second, bytes));
 	free(second);
 	free(text);
 }
@@ -70,7 +57,8 @@ static void add_vertices(struct topology *topology, struct plan_request *request
 		struct topology_vertex vertex = topology_vertex_of(i < 4 ? TOPOLOGY_GPU : TOPOLOGY_NIC, names[i]);
 
 		vertex.gpu.index = i;
-		must(topology_add_vertex(topology, &vertex, i < 4 ? &request->gpus[i] : &request->nics[i - 4]) == 0);
+		fuzz_must(topology_add_vertex(topology, &vertex, i < 4 ? &request->gpus[i] : &request->nics[i - 4]) ==
+			  0);
 	}
 }
 
@@ -86,13 +74,13 @@ static void make_plans(const struct graph_xml *graphs)
 		struct plan plan;
 		int r = graph_xml_to_plan(&topology, &request, &numbers, &graphs->graphs[i], &plan, &diag);
 
-		must(r == 0 || diag.text[0]);
+		fuzz_must(r == 0 || diag.text[0]);
 		for (size_t j = 0; r == 0 && j < plan.channel_count; j++) {
 			unsigned seen = 0;
 
 			for (size_t k = 0; k < plan.gpu_count; k++)
 				seen |= 1U << plan.channels[j].order[k];
-			must(seen == 15 && plan.channels[j].nic_in < 2 && plan.channels[j].nic_out < 2);
+			fuzz_must(seen == 15 && plan.channels[j].nic_in < 2 && plan.channels[j].nic_out < 2);
 		}
 	}
 	topology_fini(&topology);
@@ -105,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	int r = graph_xml_read((const char *)data, bytes, &graphs, &diag);
 
 	if (r < 0) {
-		must(r == -EINVAL && diag.text[0] && !graphs.graph_count);
+		fuzz_must(r == -EINVAL && diag.text[0] && !graphs.graph_count);
 		return 0;
 	}
 	write_again(&graphs);

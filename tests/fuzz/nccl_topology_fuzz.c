@@ -7,24 +7,11 @@
 #include "ncclxml/lint.h"
 #include "ncclxml/read/scan.h"
 #include "ncclxml/topology_xml.h"
+#include "support/fuzz.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
-
-static void no_escape(void *arg, int line)
-{
-	(void)arg, (void)line;
-	abort();
-}
 
 static void lint(const char *text, size_t bytes, const struct topology *measured)
 {
@@ -34,15 +21,15 @@ static void lint(const char *text, size_t bytes, const struct topology *measured
 
 	r = lint_topology_xml(text, bytes, measured, &findings, &diag);
 	if (r < 0) {
-		must(r == -EINVAL && diag.text[0]);
+		fuzz_must(r == -EINVAL && diag.text[0]);
 		return;
 	}
 	for (size_t i = 0; i < findings.count; i++) {
 		const struct lint_finding *finding = &findings.at[i];
 
-		must(finding->line >= 1 && finding->severity < LINT_SEVERITY_COUNT && finding->check[0]);
-		must(memchr(finding->text, '\0', sizeof(finding->text)) && finding->text[0] && finding->remedy[0]);
-		must(!i || findings.at[i - 1].line <= finding->line);
+		fuzz_must(finding->line >= 1 && finding->severity < LINT_SEVERITY_COUNT && finding->check[0]);
+		fuzz_must(memchr(finding->text, '\0', sizeof(finding->text)) && finding->text[0] && finding->remedy[0]);
+		fuzz_must(!i || findings.at[i - 1].line <= finding->line);
 	}
 	lint_findings_fini(&findings);
 }
@@ -59,11 +46,11 @@ static char *write_one(const struct topology *topology, enum topology_xml_socket
 
 	r = topology_xml_write(topology, &shape, &text, ret_bytes, &report, &diag);
 	if (r < 0) {
-		must((r == -EINVAL || r == -E2BIG) && diag.text[0]);
+		fuzz_must((r == -EINVAL || r == -E2BIG) && diag.text[0]);
 		return NULL;
 	}
-	must(strlen(text) == *ret_bytes && report.node_count <= NCCLXML_NODE_MAX && report.worst_error_Bps >= 0);
-	must(ncclxml_scan(text, *ret_bytes, no_escape, NULL, &reason) == 0);
+	fuzz_must(strlen(text) == *ret_bytes && report.node_count <= NCCLXML_NODE_MAX && report.worst_error_Bps >= 0);
+	fuzz_must(ncclxml_scan(text, *ret_bytes, fuzz_no_escape, NULL, &reason) == 0);
 	return text;
 }
 
@@ -80,12 +67,12 @@ static void again(const char *text, size_t bytes)
 	char *second;
 
 	if (topology_xml_read(text, bytes, &topology, &diag) != 0) {
-		must(strstr(diag.text, "count \"") != NULL);
+		fuzz_must(strstr(diag.text, "count \"") != NULL);
 		return;
 	}
 	twice = strstr(diag.text, "is there twice") != NULL;
 	second = write_one(&topology, TOPOLOGY_XML_SOCKETS_CPUS, TOPOLOGY_CLASS_PXB, &second_bytes);
-	must(twice || (second && second_bytes == bytes && !memcmp(second, text, bytes)));
+	fuzz_must(twice || (second && second_bytes == bytes && !memcmp(second, text, bytes)));
 	free(second);
 	topology_fini(&topology);
 }
@@ -101,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	lint((const char *)data, bytes, NULL);
 	r = topology_xml_read((const char *)data, bytes, &topology, &diag);
 	if (r < 0) {
-		must(r == -EINVAL && diag.text[0] && !topology.vertex_count);
+		fuzz_must(r == -EINVAL && diag.text[0] && !topology.vertex_count);
 		return 0;
 	}
 	lint((const char *)data, bytes, &topology);

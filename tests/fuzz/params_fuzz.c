@@ -3,21 +3,14 @@
  * complaint is one whole sentence, and every value can be shown.
  */
 #include "base/params.h"
+#include "support/fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
 enum { MOST_LINES = 64, MOST_BYTES = 8192 };
 
 static char *lines[MOST_LINES + 1]; /* the source has no place for an argument */
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
 
 static const char *get(const char *name)
 {
@@ -33,7 +26,7 @@ static void complain(void *arg, const char *sentence)
 {
 	unsigned *complaints = arg;
 
-	must(sentence && strlen(sentence) > 10 && !strchr(sentence, '\n'));
+	fuzz_must(sentence && strlen(sentence) > 10 && !strchr(sentence, '\n'));
 	(*complaints)++;
 }
 
@@ -41,19 +34,19 @@ static void check(const struct params *params)
 {
 	char text[2 * PARAMS_STRING_BYTES];
 
-	must(params->net < NET_CHOICE_COUNT && params->family < FAMILY_COUNT);
-	must(memchr(params->interfaces, '\0', sizeof(params->interfaces)) != NULL);
-	must(memchr(params->dump_dir, '\0', sizeof(params->dump_dir)) != NULL);
-	must(memchr(params->profile, '\0', sizeof(params->profile)) != NULL);
-	must(memchr(params->state_dir, '\0', sizeof(params->state_dir)) != NULL);
-	must(memchr(params->state_home, '\0', sizeof(params->state_home)) != NULL);
-	must(!params->state_home[0] || params->state_home[0] == '/');
-	must(params->port_low <= params->port_high && (!params->port_high || params->port_low));
-	must(params->timeout_ns > 0 && params->segment_bytes > 0);
-	must(params->streams <= 16);
+	fuzz_must(params->net < NET_CHOICE_COUNT && params->family < FAMILY_COUNT);
+	fuzz_must(memchr(params->interfaces, '\0', sizeof(params->interfaces)) != NULL);
+	fuzz_must(memchr(params->dump_dir, '\0', sizeof(params->dump_dir)) != NULL);
+	fuzz_must(memchr(params->profile, '\0', sizeof(params->profile)) != NULL);
+	fuzz_must(memchr(params->state_dir, '\0', sizeof(params->state_dir)) != NULL);
+	fuzz_must(memchr(params->state_home, '\0', sizeof(params->state_home)) != NULL);
+	fuzz_must(!params->state_home[0] || params->state_home[0] == '/');
+	fuzz_must(params->port_low <= params->port_high && (!params->port_high || params->port_low));
+	fuzz_must(params->timeout_ns > 0 && params->segment_bytes > 0);
+	fuzz_must(params->streams <= 16);
 	for (size_t i = 0; i < params_count(); i++) {
-		must(params_format(params, i, text, sizeof(text)) == 0);
-		must(params_format(params, i, text, 1) <= 0);
+		fuzz_must(params_format(params, i, text, sizeof(text)) == 0);
+		fuzz_must(params_format(params, i, text, 1) <= 0);
 	}
 }
 

@@ -6,31 +6,23 @@
 #include "base/crc.h"
 #include "base/sys.h"
 #include "profile/profile_text.h"
+#include "support/fuzz.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
 enum { MOST_BYTES = 65536, CHECKSUM_LINE_BYTES = 24 };
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
 
 static void compare(const struct fingerprint *a, const struct fingerprint *b)
 {
 	struct diag why = { .text = "" };
 	enum fingerprint_change change = fingerprint_compare(a, b, &why);
 
-	must(change < FINGERPRINT_CHANGE_COUNT && (change == FINGERPRINT_SAME) == !why.text[0]);
-	must(memchr(why.text, '\0', sizeof(why.text)) != NULL);
+	fuzz_must(change < FINGERPRINT_CHANGE_COUNT && (change == FINGERPRINT_SAME) == !why.text[0]);
+	fuzz_must(memchr(why.text, '\0', sizeof(why.text)) != NULL);
 }
 
 static void check_machine(const struct fingerprint *fingerprint)
@@ -43,10 +35,10 @@ static void check_machine(const struct fingerprint *fingerprint)
 		"port 0000:16:02.0 id=8086:347a class=060400\n";
 	struct fingerprint again, another;
 
-	must(!fingerprint_of_text(fingerprint->text, fingerprint->bytes, &again));
-	must(!strcmp(again.id, fingerprint->id));
-	must(fingerprint_compare(&again, fingerprint, NULL) == FINGERPRINT_SAME);
-	must(!fingerprint_of_text(other, strlen(other), &another));
+	fuzz_must(!fingerprint_of_text(fingerprint->text, fingerprint->bytes, &again));
+	fuzz_must(!strcmp(again.id, fingerprint->id));
+	fuzz_must(fingerprint_compare(&again, fingerprint, NULL) == FINGERPRINT_SAME);
+	fuzz_must(!fingerprint_of_text(other, strlen(other), &another));
 	compare(fingerprint, &another);
 	compare(&another, fingerprint);
 	fingerprint_fini(&again);
@@ -62,13 +54,13 @@ static void check_profile(const struct profile *profile, const char *text, size_
 	int64_t date_s;
 
 	check_machine(&profile->fingerprint);
-	must(!profile_read_head(text, bytes, &head, &date_s));
-	must(!strcmp(head.id, profile->fingerprint.id) && date_s == profile->date_s);
+	fuzz_must(!profile_read_head(text, bytes, &head, &date_s));
+	fuzz_must(!strcmp(head.id, profile->fingerprint.id) && date_s == profile->date_s);
 	fingerprint_fini(&head);
-	must(!profile_write(profile, &first, &first_bytes));
-	must(!profile_read(first, first_bytes, &again, NULL));
-	must(!profile_write(&again, &second, &second_bytes));
-	must(first_bytes == second_bytes && !memcmp(first, second, first_bytes));
+	fuzz_must(!profile_write(profile, &first, &first_bytes));
+	fuzz_must(!profile_read(first, first_bytes, &again, NULL));
+	fuzz_must(!profile_write(&again, &second, &second_bytes));
+	fuzz_must(first_bytes == second_bytes && !memcmp(first, second, first_bytes));
 	profile_fini(&again);
 	free(first);
 	free(second);
@@ -98,14 +90,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return machine_alone(data + 1, bytes - 1);
 	text_bytes = bytes - 1;
 	text = malloc(text_bytes + CHECKSUM_LINE_BYTES + 1);
-	must(text);
+	fuzz_must(text);
 	memcpy(text, data + 1, text_bytes);
 	if (data[0] != 'a')
 		text_bytes += (size_t)snprintf(text + text_bytes, CHECKSUM_LINE_BYTES + 1,
 					       "checksum crc32 %08" PRIx32 "\n", crc_ieee32(text, text_bytes));
 	r = profile_read(text, text_bytes, &profile, &diag);
-	must(r == 0 || r == -EINVAL || r == -EBADMSG || r == -EPROTONOSUPPORT);
-	must((r < 0) == (diag.text[0] != '\0'));
+	fuzz_must(r == 0 || r == -EINVAL || r == -EBADMSG || r == -EPROTONOSUPPORT);
+	fuzz_must((r < 0) == (diag.text[0] != '\0'));
 	if (!r)
 		check_profile(&profile, text, text_bytes);
 	profile_fini(&profile);

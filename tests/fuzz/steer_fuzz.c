@@ -6,26 +6,19 @@
 #include "plugin/steer/settings.h"
 #include "plugin/steer/elsewhere.h"
 #include "plugin/steer/registry.h"
+#include "support/fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
 enum { TEXT_MOST = 4096 };
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
 
 /* A struct's worth of the input, the rest zero. */
 static void *padded(const uint8_t *data, size_t bytes, size_t want)
 {
 	void *ret = calloc(1, want);
 
-	must(ret != NULL);
+	fuzz_must(ret != NULL);
 	memcpy(ret, data, bytes < want ? bytes : want);
 	return ret;
 }
@@ -34,7 +27,7 @@ static void process(const uint8_t *data, size_t bytes, bool seal)
 {
 	struct steer_process_file *file = padded(data, bytes, sizeof(*file)), *ret = malloc(sizeof(*ret));
 
-	must(ret != NULL);
+	fuzz_must(ret != NULL);
 	if (seal) {
 		steer_process_seal(file);
 		for (size_t i = 0; i < STEER_RECORDS; i++)
@@ -44,12 +37,12 @@ static void process(const uint8_t *data, size_t bytes, bool seal)
 		for (size_t i = 0; i < STEER_RECORDS; i++) {
 			const struct steer_record *record = &ret->records[i];
 
-			must(!record->used || memchr(record->bus_id, '\0', sizeof(record->bus_id)));
-			must(steer_reason_text((enum steer_reason)record->reason) != NULL);
+			fuzz_must(!record->used || memchr(record->bus_id, '\0', sizeof(record->bus_id)));
+			fuzz_must(steer_reason_text((enum steer_reason)record->reason) != NULL);
 		}
-		must(steer_process_read(ret, sizeof(*ret), file) == 0);
+		fuzz_must(steer_process_read(ret, sizeof(*ret), file) == 0);
 	} else {
-		must(!seal);
+		fuzz_must(!seal);
 	}
 	free(ret);
 	free(file);
@@ -59,21 +52,22 @@ static void check_plan(const struct steer_decision *decision)
 {
 	const struct plan_request *request = &decision->request;
 
-	must(request->gpu_count >= 1 && request->gpu_count <= PLAN_GPUS_MAX && request->nic_count <= PLAN_NICS_MAX);
-	must(decision->set.channel_count >= 1 && decision->set.channel_count <= PLAN_CHANNELS_MAX);
+	fuzz_must(request->gpu_count >= 1 && request->gpu_count <= PLAN_GPUS_MAX &&
+		  request->nic_count <= PLAN_NICS_MAX);
+	fuzz_must(decision->set.channel_count >= 1 && decision->set.channel_count <= PLAN_CHANNELS_MAX);
 	for (size_t i = 0; i < PLAN_PATTERN_COUNT; i++) {
 		const struct plan *plan = &decision->set.plans[i];
 
 		for (size_t k = 0; decision->set.has[i] && k < plan->channel_count; k++) {
 			uint32_t seen = 0;
 
-			must(i == PLAN_DIRECT ? plan->channel_count <= request->gpu_count
-					      : plan->channel_count == decision->set.channel_count);
+			fuzz_must(i == PLAN_DIRECT ? plan->channel_count <= request->gpu_count
+						   : plan->channel_count == decision->set.channel_count);
 			for (size_t gpu = 0; gpu < request->gpu_count; gpu++)
 				seen |= 1u << plan->channels[k].order[gpu];
-			must(seen == (1u << request->gpu_count) - 1);
-			must(!request->nic_count || (plan->channels[k].nic_in < request->nic_count &&
-						     plan->channels[k].nic_out < request->nic_count));
+			fuzz_must(seen == (1u << request->gpu_count) - 1);
+			fuzz_must(!request->nic_count || (plan->channels[k].nic_in < request->nic_count &&
+							  plan->channels[k].nic_out < request->nic_count));
 		}
 	}
 }
@@ -82,17 +76,17 @@ static void decision(const uint8_t *data, size_t bytes, bool seal)
 {
 	struct steer_decision *file = padded(data, bytes, sizeof(*file)), *ret = malloc(sizeof(*ret));
 
-	must(ret != NULL);
+	fuzz_must(ret != NULL);
 	if (seal)
 		steer_decision_seal(file);
 	if (steer_decision_read(file, sizeof(*file), ret) == 0) {
-		must(memchr(ret->reason, '\0', sizeof(ret->reason)) != NULL);
-		must(ret->result == STEER_NCCL_SEARCHES || ret->result == STEER_PLAN);
+		fuzz_must(memchr(ret->reason, '\0', sizeof(ret->reason)) != NULL);
+		fuzz_must(ret->result == STEER_NCCL_SEARCHES || ret->result == STEER_PLAN);
 		if (ret->result == STEER_PLAN)
 			check_plan(ret);
-		must(steer_decision_read(ret, sizeof(*ret), file) == 0);
+		fuzz_must(steer_decision_read(ret, sizeof(*ret), file) == 0);
 	}
-	must(steer_decision_read(file, sizeof(*file) - 1, ret) < 0);
+	fuzz_must(steer_decision_read(file, sizeof(*file) - 1, ret) < 0);
 	free(ret);
 	free(file);
 }
@@ -106,11 +100,11 @@ static void text(const uint8_t *data, size_t bytes, bool sockets)
 	memcpy(line, data, bytes);
 	line[bytes] = '\0';
 	if (sockets) {
-		must(steer_elsewhere_in_text(&elsewhere, line) <= (strstr(line, "@tributary.1.") != NULL));
+		fuzz_must(steer_elsewhere_in_text(&elsewhere, line) <= (strstr(line, "@tributary.1.") != NULL));
 		return;
 	}
 	for (uint32_t node = 0; node < 4; node++)
-		must(steer_settings_slurm_tasks(line, node) <= 1u << 20);
+		fuzz_must(steer_settings_slurm_tasks(line, node) <= 1u << 20);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

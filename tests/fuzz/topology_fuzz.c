@@ -3,21 +3,14 @@
  * same text again. Ways and shares of whatever graph that is end, and no share is above a capacity on its way.
  */
 #include "base/log.h"
+#include "support/fuzz.h"
 #include "tributary/topology.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
 enum { MOST_ENDS = 6, MOST_FLOWS = MOST_ENDS * MOST_ENDS * 2 };
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
 
 static void round_trip(const struct topology *topology)
 {
@@ -26,12 +19,12 @@ static void round_trip(const struct topology *topology)
 	char *first, *second;
 	size_t first_bytes, second_bytes;
 
-	must(topology_write(topology, &first, &first_bytes) == 0);
-	must(topology_read(first, first_bytes, &again, &diag) == 0);
-	must(again.vertex_count == topology->vertex_count && again.link_count == topology->link_count &&
-	     again.limit_count == topology->limit_count && again.pair_count == topology->pair_count);
-	must(topology_write(&again, &second, &second_bytes) == 0);
-	must(first_bytes == second_bytes && !memcmp(first, second, first_bytes));
+	fuzz_must(topology_write(topology, &first, &first_bytes) == 0);
+	fuzz_must(topology_read(first, first_bytes, &again, &diag) == 0);
+	fuzz_must(again.vertex_count == topology->vertex_count && again.link_count == topology->link_count &&
+		  again.limit_count == topology->limit_count && again.pair_count == topology->pair_count);
+	fuzz_must(topology_write(&again, &second, &second_bytes) == 0);
+	fuzz_must(first_bytes == second_bytes && !memcmp(first, second, first_bytes));
 	free(first);
 	free(second);
 	topology_fini(&again);
@@ -42,8 +35,8 @@ static void names(const struct topology *topology)
 	char name[3 * TOPOLOGY_NAME_BYTES];
 
 	for (uint32_t i = 0; i < 2 * topology->link_count && i < 64; i++) {
-		must(topology_directed_name(topology, i, name, sizeof(name)) == 0);
-		must(topology_find_directed(topology, name) == i);
+		fuzz_must(topology_directed_name(topology, i, name, sizeof(name)) == 0);
+		fuzz_must(topology_find_directed(topology, name) == i);
 	}
 }
 
@@ -59,18 +52,18 @@ static void shares(const struct topology *topology)
 		struct topology_flow flow = { i / 2 / ends, i / 2 % ends,
 					      i % 2 ? TOPOLOGY_WAY_HOST : TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE };
 
-		must(topology_class_of(topology, flow.from, flow.to) < TOPOLOGY_CLASS_COUNT);
+		fuzz_must(topology_class_of(topology, flow.from, flow.to) < TOPOLOGY_CLASS_COUNT);
 		if (topology_route(topology, &flow, &route) == 0)
 			flows[count++] = flow;
 	}
-	must(topology_share(topology, flows, count, rates) == 0);
+	fuzz_must(topology_share(topology, flows, count, rates) == 0);
 	for (size_t i = 0; i < count; i++) {
-		must(topology_route(topology, &flows[i], &route) == 0);
+		fuzz_must(topology_route(topology, &flows[i], &route) == 0);
 		for (size_t j = 0; j < route.count; j++) {
 			const struct topology_capacity *capacity =
 				&topology->links[route.links[j] / 2].capacity[route.links[j] % 2];
 
-			must(capacity->provenance == TOPOLOGY_UNKNOWN || rates[i] <= capacity->rate_Bps);
+			fuzz_must(capacity->provenance == TOPOLOGY_UNKNOWN || rates[i] <= capacity->rate_Bps);
 		}
 	}
 }
@@ -82,8 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	int r = topology_read((const char *)data, bytes, &topology, &diag);
 
 	if (r < 0) {
-		must(r == -EINVAL && diag.line >= 1 && diag.column >= 1 && diag.text[0]);
-		must(!topology.vertices && !topology.links && !topology.limits && !topology.pairs);
+		fuzz_must(r == -EINVAL && diag.line >= 1 && diag.column >= 1 && diag.text[0]);
+		fuzz_must(!topology.vertices && !topology.links && !topology.limits && !topology.pairs);
 		return 0;
 	}
 	round_trip(&topology);

@@ -3,19 +3,10 @@
  * anybody: what decodes is in range, and is the same after it was encoded and decoded once more.
  */
 #include "base/bytes.h"
+#include "support/fuzz.h"
 #include "transport/verbs/wire.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
 
 static void hello(const uint8_t *bytes, enum verbs_frame_type type)
 {
@@ -24,22 +15,20 @@ static void hello(const uint8_t *bytes, enum verbs_frame_type type)
 
 	if (verbs_wire_get_hello(bytes, type, &first) < 0)
 		return;
-	must(memchr(first.host, '\0', sizeof(first.host)) != NULL);
-	for (const char *c = first.host; *c; c++)
-		must(*c >= ' ' && *c <= '~');
-	must(first.rail_count && first.rail_count <= VERBS_WIRE_RAILS_MAX);
-	must(first.queue_count && first.queue_count <= VERBS_WIRE_QUEUES_MAX);
+	fuzz_must_be_text(first.host, sizeof(first.host));
+	fuzz_must(first.rail_count && first.rail_count <= VERBS_WIRE_RAILS_MAX);
+	fuzz_must(first.queue_count && first.queue_count <= VERBS_WIRE_QUEUES_MAX);
 	for (unsigned i = 0; i < first.rail_count; i++)
-		must(first.rails[i].mtu && first.rails[i].mtu <= 5);
+		fuzz_must(first.rails[i].mtu && first.rails[i].mtu <= 5);
 	for (unsigned i = 0; i < first.queue_count; i++)
-		must(first.queues[i].number && first.queues[i].number < 1U << 24 && first.queues[i].psn < 1U << 24 &&
-		     first.queues[i].rail < first.rail_count);
+		fuzz_must(first.queues[i].number && first.queues[i].number < 1U << 24 &&
+			  first.queues[i].psn < 1U << 24 && first.queues[i].rail < first.rail_count);
 	verbs_wire_put_hello(type, &first, again);
-	must(verbs_wire_get_hello(again, type, &second) == 0);
-	must(first.ring_address == second.ring_address && first.window_address == second.window_address &&
-	     first.window_bytes == second.window_bytes && first.host_id == second.host_id);
-	must(!strcmp(first.host, second.host) && !memcmp(first.back, second.back, sizeof(first.back)));
-	must(!memcmp(first.queues, second.queues, sizeof(first.queues)));
+	fuzz_must(verbs_wire_get_hello(again, type, &second) == 0);
+	fuzz_must(first.ring_address == second.ring_address && first.window_address == second.window_address &&
+		  first.window_bytes == second.window_bytes && first.host_id == second.host_id);
+	fuzz_must(!strcmp(first.host, second.host) && !memcmp(first.back, second.back, sizeof(first.back)));
+	fuzz_must(!memcmp(first.queues, second.queues, sizeof(first.queues)));
 }
 
 static void frame(const uint8_t *bytes)
@@ -49,13 +38,13 @@ static void frame(const uint8_t *bytes)
 
 	if (verbs_wire_get_frame(bytes, &first) < 0)
 		return;
-	must(first.type > VERBS_FRAME_WELCOME && first.type < VERBS_FRAME_TYPE_COUNT);
-	must(first.queue < VERBS_WIRE_QUEUES_MAX);
+	fuzz_must(first.type > VERBS_FRAME_WELCOME && first.type < VERBS_FRAME_TYPE_COUNT);
+	fuzz_must(first.queue < VERBS_WIRE_QUEUES_MAX);
 	verbs_wire_put_frame(&first, again);
-	must(verbs_wire_get_frame(again, &second) == 0);
-	must(first.type == second.type && first.queue == second.queue && first.epoch == second.epoch &&
-	     first.count == second.count && first.made.number == second.made.number &&
-	     first.made.psn == second.made.psn && first.made.rail == second.made.rail);
+	fuzz_must(verbs_wire_get_frame(again, &second) == 0);
+	fuzz_must(first.type == second.type && first.queue == second.queue && first.epoch == second.epoch &&
+		  first.count == second.count && first.made.number == second.made.number &&
+		  first.made.psn == second.made.psn && first.made.rail == second.made.rail);
 }
 
 static void descriptor(const uint8_t *bytes)
@@ -65,21 +54,21 @@ static void descriptor(const uint8_t *bytes)
 
 	if (verbs_wire_get_descriptor(bytes, &first) < 0)
 		return;
-	must(first.type > VERBS_DESCRIPTOR_NONE && first.type < VERBS_DESCRIPTOR_TYPE_COUNT);
-	must(first.size <= TRANSPORT_MAX_MESSAGE_BYTES);
-	must(!first.embedded || first.size <= VERBS_WIRE_EMBEDDED_BYTES);
+	fuzz_must(first.type > VERBS_DESCRIPTOR_NONE && first.type < VERBS_DESCRIPTOR_TYPE_COUNT);
+	fuzz_must(first.size <= TRANSPORT_MAX_MESSAGE_BYTES);
+	fuzz_must(!first.embedded || first.size <= VERBS_WIRE_EMBEDDED_BYTES);
 	/* Whatever follows the head lies in the entry. */
 	if (first.type == VERBS_DESCRIPTOR_SLOTS)
-		must(first.count * verbs_wire_slot_bytes(VERBS_WIRE_RAILS_MAX) <= VERBS_WIRE_EMBEDDED_BYTES);
+		fuzz_must(first.count * verbs_wire_slot_bytes(VERBS_WIRE_RAILS_MAX) <= VERBS_WIRE_EMBEDDED_BYTES);
 	if (first.type == VERBS_DESCRIPTOR_MATCHED || first.type == VERBS_DESCRIPTOR_CREDIT)
-		must((size_t)first.count * 4 <= VERBS_WIRE_EMBEDDED_BYTES);
+		fuzz_must((size_t)first.count * 4 <= VERBS_WIRE_EMBEDDED_BYTES);
 	verbs_wire_put_descriptor(&first, again);
-	must(verbs_wire_get_descriptor(again, &second) == 0);
-	must(first.type == second.type && first.sequence == second.sequence && first.taken == second.taken &&
-	     first.count == second.count && first.embedded == second.embedded &&
-	     first.wants_room == second.wants_room && first.promised == second.promised && first.slot == second.slot &&
-	     first.pieces == second.pieces && first.tag == second.tag && first.value == second.value &&
-	     first.size == second.size);
+	fuzz_must(verbs_wire_get_descriptor(again, &second) == 0);
+	fuzz_must(first.type == second.type && first.sequence == second.sequence && first.taken == second.taken &&
+		  first.count == second.count && first.embedded == second.embedded &&
+		  first.wants_room == second.wants_room && first.promised == second.promised &&
+		  first.slot == second.slot && first.pieces == second.pieces && first.tag == second.tag &&
+		  first.value == second.value && first.size == second.size);
 }
 
 static void slot(const uint8_t *bytes)
@@ -88,10 +77,11 @@ static void slot(const uint8_t *bytes)
 	struct verbs_wire_slot first = { 0 }, second = { 0 };
 
 	verbs_wire_get_slot(bytes, VERBS_WIRE_RAILS_MAX, &first);
-	must(verbs_slot_request(first.id) < TRANSPORT_MAX_REQUESTS && verbs_slot_place(first.id) < TRANSPORT_MAX_RECVS);
+	fuzz_must(verbs_slot_request(first.id) < TRANSPORT_MAX_REQUESTS &&
+		  verbs_slot_place(first.id) < TRANSPORT_MAX_RECVS);
 	verbs_wire_put_slot(&first, VERBS_WIRE_RAILS_MAX, again);
 	verbs_wire_get_slot(again, VERBS_WIRE_RAILS_MAX, &second);
-	must(!memcmp(&first, &second, sizeof(first)));
+	fuzz_must(!memcmp(&first, &second, sizeof(first)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "support/fuzz.h"
 #include "transport/verbs/verbs.h"
 #include "unit/transport/verbs/fake_verbs.h"
 
@@ -16,8 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 enum { STEP_BYTES = 12, STEPS_MAX = 100, BUFFERS = 8, BUFFER_BYTES = 20000 };
 #define PATIENCE_NS (5 * NS_PER_S)
@@ -42,16 +41,6 @@ static void quiet(int level, unsigned long flags, const char *file, int line, co
 	(void)level, (void)flags, (void)file, (void)line, (void)fmt;
 }
 
-/* Says where: an input need not fail again, because the clock and other threads have a part in it. */
-static void must_at(bool truth, const char *what, int line)
-{
-	if (truth)
-		return;
-	fprintf(stderr, "verbs_peer_fuzz.c:%d: not so: %s\n", line, what);
-	abort();
-}
-#define must(truth) must_at((truth), #truth, __LINE__)
-
 static void bed_open(struct bed *bed, uint8_t first)
 {
 	const struct fake_verbs_options options = { .devices = 1, .seed = first };
@@ -67,12 +56,12 @@ static void bed_open(struct bed *bed, uint8_t first)
 	bed->params.pace = first & 4;
 	bed->params.segment_bytes = 4096;
 	verbs_transport_use(fake_verbs_start(&options), NULL);
-	must(ops->open(&bed->params, &bed->transport) == 0);
-	must(ops->listen(bed->transport, 0, handle, &bed->listener) == 0);
+	fuzz_must(ops->open(&bed->params, &bed->transport) == 0);
+	fuzz_must(ops->listen(bed->transport, 0, handle, &bed->listener) == 0);
 	while (!bed->sender || !bed->receiver) {
-		must(bed->sender || ops->connect(bed->transport, 0, -1, handle, &bed->sender) == 0);
-		must(bed->receiver || ops->accept(bed->listener, &bed->receiver) == 0);
-		must(clock_now_ns() < until_ns);
+		fuzz_must(bed->sender || ops->connect(bed->transport, 0, -1, handle, &bed->sender) == 0);
+		fuzz_must(bed->receiver || ops->accept(bed->listener, &bed->receiver) == 0);
+		fuzz_must(clock_now_ns() < until_ns);
 	}
 	bed->victim = (struct verbs_connection *)(first & 1 ? bed->receiver : bed->sender);
 	receiver = (const struct verbs_connection *)bed->receiver;
@@ -80,7 +69,7 @@ static void bed_open(struct bed *bed, uint8_t first)
 	bed->window_key = receiver->rails[0].block->mr->rkey;
 	for (unsigned i = 0; i < BUFFERS; i++) {
 		bed->buffers[i] = calloc(1, BUFFER_BYTES);
-		must(bed->buffers[i] != NULL);
+		fuzz_must(bed->buffers[i] != NULL);
 	}
 }
 
@@ -90,15 +79,15 @@ static void bed_close(struct bed *bed)
 	ops->close_connection(bed->sender);
 	ops->close_listener(bed->listener);
 	ops->close(bed->transport);
-	must(fake_verbs_stop() == 0);
+	fuzz_must(fake_verbs_stop() == 0);
 	for (unsigned i = 0; i < BUFFERS; i++)
 		free(bed->buffers[i]);
 }
 
 static void frame(struct bed *bed, int r)
 {
-	must(r <= 0);
-	must(!bed->error || r == 0 || r == bed->error);
+	fuzz_must(r <= 0);
+	fuzz_must(!bed->error || r == 0 || r == bed->error);
 	if (r < 0)
 		bed->error = r;
 }
@@ -125,7 +114,7 @@ static void test(struct bed *bed, unsigned at)
 	if (!bed->requests[at])
 		return;
 	frame(bed, ops->test(bed->requests[at], &done, sizes));
-	must(!done || sizes[0] <= BUFFER_BYTES);
+	fuzz_must(!done || sizes[0] <= BUFFER_BYTES);
 	if (done)
 		bed->requests[at] = NULL;
 }

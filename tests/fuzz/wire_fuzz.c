@@ -2,30 +2,14 @@
  * The handle, the greeting, its answer and the frame header, as bytes from anybody. What decodes is in range, and is the
  * same after it was encoded and decoded once more.
  */
+#include "support/fuzz.h"
 #include "transport/tcp/wire.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static void must(bool truth)
-{
-	if (!truth)
-		abort();
-}
-
-static void printable(const char *host)
-{
-	must(memchr(host, '\0', TCP_WIRE_HOST_BYTES) != NULL);
-	for (; *host; host++)
-		must(*host >= ' ' && *host <= '~');
-}
 
 static void address(const struct tcp_wire_address *one)
 {
-	must((one->family == 4 || one->family == 6) && one->port);
+	fuzz_must((one->family == 4 || one->family == 6) && one->port);
 }
 
 static void handle(const uint8_t *bytes)
@@ -35,16 +19,16 @@ static void handle(const uint8_t *bytes)
 
 	if (tcp_wire_get_handle(bytes, &first) < 0)
 		return;
-	printable(first.host);
+	fuzz_must_be_text(first.host, sizeof(first.host));
 	address(&first.address);
-	must(first.rail_count >= 1 && first.rail_count <= TCP_WIRE_RAILS_MAX);
+	fuzz_must(first.rail_count >= 1 && first.rail_count <= TCP_WIRE_RAILS_MAX);
 	tcp_wire_put_handle(&first, again);
 	tcp_wire_put_cookie(again, 0x1122334455667788ULL);
-	must(tcp_wire_get_cookie(again) == 0x1122334455667788ULL);
-	must(tcp_wire_get_handle(again, &second) == 0);
-	must(!memcmp(first.secret, second.secret, sizeof(first.secret)) && !strcmp(first.host, second.host));
-	must(first.listener_id == second.listener_id && first.process_id == second.process_id &&
-	     first.host_id == second.host_id && first.address.port == second.address.port);
+	fuzz_must(tcp_wire_get_cookie(again) == 0x1122334455667788ULL);
+	fuzz_must(tcp_wire_get_handle(again, &second) == 0);
+	fuzz_must(!memcmp(first.secret, second.secret, sizeof(first.secret)) && !strcmp(first.host, second.host));
+	fuzz_must(first.listener_id == second.listener_id && first.process_id == second.process_id &&
+		  first.host_id == second.host_id && first.address.port == second.address.port);
 }
 
 static void hello(const uint8_t *bytes)
@@ -54,14 +38,14 @@ static void hello(const uint8_t *bytes)
 
 	if (tcp_wire_get_hello(bytes, &first) < 0)
 		return;
-	printable(first.host);
-	must(first.stream_count >= 1 && first.stream_count <= TCP_WIRE_STREAMS_MAX);
-	must(first.stream < first.stream_count && first.active_count && first.active_count <= first.stream_count);
+	fuzz_must_be_text(first.host, sizeof(first.host));
+	fuzz_must(first.stream_count >= 1 && first.stream_count <= TCP_WIRE_STREAMS_MAX);
+	fuzz_must(first.stream < first.stream_count && first.active_count && first.active_count <= first.stream_count);
 	tcp_wire_put_hello(&first, again);
-	must(tcp_wire_get_hello(again, &second) == 0);
-	must(first.connection_id == second.connection_id && first.epoch == second.epoch &&
-	     first.stream == second.stream && first.active_count == second.active_count &&
-	     first.timeout_ms == second.timeout_ms && first.eager_window_bytes == second.eager_window_bytes);
+	fuzz_must(tcp_wire_get_hello(again, &second) == 0);
+	fuzz_must(first.connection_id == second.connection_id && first.epoch == second.epoch &&
+		  first.stream == second.stream && first.active_count == second.active_count &&
+		  first.timeout_ms == second.timeout_ms && first.eager_window_bytes == second.eager_window_bytes);
 }
 
 static void welcome(const uint8_t *bytes)
@@ -72,14 +56,14 @@ static void welcome(const uint8_t *bytes)
 
 	if (tcp_wire_get_welcome(bytes, &first, &version) < 0)
 		return;
-	printable(first.host);
-	must(first.status < TCP_WELCOME_COUNT && first.rail_count <= TCP_WIRE_RAILS_MAX);
+	fuzz_must_be_text(first.host, sizeof(first.host));
+	fuzz_must(first.status < TCP_WELCOME_COUNT && first.rail_count <= TCP_WIRE_RAILS_MAX);
 	for (unsigned i = 0; i < first.rail_count; i++)
 		address(&first.rails[i]);
 	tcp_wire_put_welcome(&first, again);
-	must(tcp_wire_get_welcome(again, &second, &version) == 0);
-	must(first.connection_id == second.connection_id && first.status == second.status &&
-	     first.rail_count == second.rail_count);
+	fuzz_must(tcp_wire_get_welcome(again, &second, &version) == 0);
+	fuzz_must(first.connection_id == second.connection_id && first.status == second.status &&
+		  first.rail_count == second.rail_count);
 }
 
 static void frame(const uint8_t *bytes)
@@ -89,13 +73,13 @@ static void frame(const uint8_t *bytes)
 
 	if (tcp_wire_get_frame(bytes, &first) < 0)
 		return;
-	must(first.type > TCP_FRAME_NONE && first.type < TCP_FRAME_TYPE_COUNT);
-	must(tcp_frame_type_str(first.type) != NULL);
+	fuzz_must(first.type > TCP_FRAME_NONE && first.type < TCP_FRAME_TYPE_COUNT);
+	fuzz_must(tcp_frame_type_str(first.type) != NULL);
 	tcp_wire_put_frame(&first, again);
-	must(tcp_wire_get_frame(again, &second) == 0);
-	must(first.type == second.type && first.stream == second.stream && first.epoch == second.epoch &&
-	     first.message == second.message && first.value == second.value && first.position == second.position &&
-	     first.payload_bytes == second.payload_bytes && first.tag == second.tag);
+	fuzz_must(tcp_wire_get_frame(again, &second) == 0);
+	fuzz_must(first.type == second.type && first.stream == second.stream && first.epoch == second.epoch &&
+		  first.message == second.message && first.value == second.value && first.position == second.position &&
+		  first.payload_bytes == second.payload_bytes && first.tag == second.tag);
 }
 
 /* As the fuzzer cannot guess a checksum, each is also tried with the right one, which the encoder computes. */
