@@ -212,10 +212,9 @@ const char *topology_provenance_word(enum topology_provenance provenance);
 
 /* As strcmp, but runs of digits by their value, so that gpu2 comes before gpu10. 0 only for the same text. */
 int topology_compare_names(const char *a, const char *b);
-/* By name, bus id or GPU index; TOPOLOGY_NONE when there is none. */
+/* By name or bus id; TOPOLOGY_NONE when there is none. */
 uint32_t topology_find(const struct topology *topology, const char *name);
 uint32_t topology_find_bus_id(const struct topology *topology, const char *bus_id);
-uint32_t topology_find_gpu(const struct topology *topology, int index);
 /*
  * Whether a GPU is a slice (MIG) of a card of which an earlier vertex is one, too: what is counted by card has been counted,
  * and NCCL would refuse a job with both.

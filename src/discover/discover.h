@@ -39,7 +39,4 @@ int discover(const char *path, struct topology *ret, struct discover_facts *ret_
  */
 int discover_capture(const char *path, struct diag *diag);
 
-/* The value of `key` in the first line of facts that begins with `what` and has it; 0, -ENOENT, -ENOSPC. */
-int discover_fact(const struct discover_facts *facts, const char *what, const char *key, char *ret, size_t ret_bytes);
-
 #endif

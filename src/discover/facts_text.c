@@ -108,38 +108,3 @@ void discover_facts_fini(struct discover_facts *facts)
 	*facts = (struct discover_facts){ 0 };
 }
 
-static bool begins_with_words(const char *line, size_t bytes, const char *what)
-{
-	size_t length = strlen(what);
-
-	return bytes >= length && !memcmp(line, what, length) && (bytes == length || line[length] == ' ');
-}
-
-int discover_fact(const struct discover_facts *facts, const char *what, const char *key, char *ret, size_t ret_bytes)
-{
-	const char *line = facts->text;
-	size_t key_bytes = strlen(key);
-
-	for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		size_t bytes = strcspn(line, "\n");
-		const char *at;
-
-		if (!begins_with_words(line, bytes, what))
-			continue;
-		for (at = line + strlen(what); at < line + bytes; at += strcspn(at, " \n")) {
-			size_t value_bytes;
-
-			at += *at == ' ';
-			if (strncmp(at, key, key_bytes) != 0 || at[key_bytes] != '=')
-				continue;
-			at += key_bytes + 1;
-			value_bytes = strcspn(at, " \n");
-			if (value_bytes >= ret_bytes)
-				return -ENOSPC;
-			memcpy(ret, at, value_bytes);
-			ret[value_bytes] = '\0';
-			return 0;
-		}
-	}
-	return -ENOENT;
-}

@@ -17,8 +17,6 @@
 
 #define RATE_MOST_GBPS 1e6
 
-const char graph_xml_resting[] = "<graphs version=\"1\">\n</graphs>\n";
-
 /* ------------------------------------------------------------------------------------------------------- from plans */
 
 struct maker {

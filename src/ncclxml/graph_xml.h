@@ -55,9 +55,6 @@ struct graph_xml {
 	struct graph_xml_graph graphs[GRAPH_XML_GRAPHS_MAX];
 };
 
-/* A file with which NCCL searches by itself. */
-extern const char graph_xml_resting[];
-
 /* What of a plan's NICs and GPUs NCCL calls by what number. */
 struct graph_xml_numbers {
 	int net_devices[PLAN_NICS_MAX]; /* of request.nics; after NCCL has fused NICs, the device that holds each */

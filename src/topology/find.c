@@ -96,16 +96,6 @@ uint32_t topology_find_bus_id(const struct topology *topology, const char *bus_i
 	return TOPOLOGY_NONE;
 }
 
-uint32_t topology_find_gpu(const struct topology *topology, int index)
-{
-	if (index < 0)
-		return TOPOLOGY_NONE;
-	for (size_t i = 0; i < topology->vertex_count; i++)
-		if (topology->vertices[i].kind == TOPOLOGY_GPU && topology->vertices[i].gpu.index == index)
-			return (uint32_t)i;
-	return TOPOLOGY_NONE;
-}
-
 bool topology_is_later_slice(const struct topology *topology, uint32_t gpu)
 {
 	const struct topology_vertex *own = &topology->vertices[gpu];

@@ -15,7 +15,7 @@ static void check(struct topology *topology, struct discover_facts *facts)
 {
 	struct topology again;
 	struct diag diag;
-	char *text, value[64];
+	char *text;
 	size_t bytes;
 
 	fuzz_must(topology_write(topology, &text, &bytes) == 0);
@@ -26,7 +26,7 @@ static void check(struct topology *topology, struct discover_facts *facts)
 	free(text);
 	fuzz_must(strlen(facts->text) == facts->bytes);
 	fuzz_must(!facts->bytes || facts->text[facts->bytes - 1] == '\n');
-	fuzz_must(discover_fact(facts, "iommu", "state", value, sizeof(value)) == 0);
+	fuzz_must(strstr(facts->text, "iommu state=") != NULL);
 	discover_facts_fini(facts);
 }
 

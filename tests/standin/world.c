@@ -55,8 +55,11 @@ static void nic_rename(struct topology *topology)
 static void gpus_list(const struct topology *topology, struct world *ret)
 {
 	for (int dev = 0; dev < WORLD_GPUS_MAX; dev++) {
-		uint32_t gpu = topology_find_gpu(topology, dev);
+		char name[16];
+		uint32_t gpu;
 
+		snprintf(name, sizeof(name), "gpu%d", dev);
+		gpu = topology_find(topology, name);
 		if (gpu == TOPOLOGY_NONE)
 			break;
 		ret->devs[ret->gpu_count] = dev;

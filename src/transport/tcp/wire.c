@@ -272,26 +272,3 @@ int tcp_wire_get_frame(const uint8_t bytes[static TCP_WIRE_FRAME_BYTES], struct 
 	*ret = frame;
 	return 0;
 }
-
-const char *tcp_frame_type_str(enum tcp_frame_type type)
-{
-	static const char *const names[TCP_FRAME_TYPE_COUNT] = {
-		[TCP_FRAME_NONE] = "none",
-		[TCP_FRAME_EAGER] = "eager",
-		[TCP_FRAME_RTS] = "RTS",
-		[TCP_FRAME_DATA] = "data",
-		[TCP_FRAME_SUSPECT] = "suspect",
-		[TCP_FRAME_GRANT] = "grant",
-		[TCP_FRAME_DONE] = "done",
-		[TCP_FRAME_WINDOW_LOW] = "window, lower half",
-		[TCP_FRAME_WINDOW_HIGH] = "window, upper half",
-		[TCP_FRAME_UNSCHEDULED] = "unscheduled",
-		[TCP_FRAME_ACK] = "acknowledgement",
-		[TCP_FRAME_DEAD] = "dead",
-		[TCP_FRAME_TRUNCATED] = "truncated",
-		[TCP_FRAME_HEARTBEAT] = "heartbeat",
-		[TCP_FRAME_BYE] = "bye",
-	};
-
-	return type < TCP_FRAME_TYPE_COUNT ? names[type] : "unknown";
-}

@@ -156,6 +156,4 @@ static inline uint64_t tcp_wire_sequence(uint32_t low, uint64_t near)
 	return near + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)near);
 }
 
-const char *tcp_frame_type_str(enum tcp_frame_type type);
-
 #endif

@@ -2,7 +2,7 @@
  * The captures of topo/captures: each NAME.tar.gz gives the graph and the facts of NAME.txt. TRIBUTARY_TEST_WRITE_FIXTURES=1
  * writes the texts anew; what has changed in them is then to be looked at.
  */
-#include "discover/discover.h"
+#include "unit/discover/fact.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,7 +91,6 @@ static void the_vms_switches_are_on_their_sockets(void **state)
 	struct discover_facts facts = { 0 };
 	struct topology topology;
 	struct diag diag = { 0 };
-	char text[32];
 	uint32_t link;
 
 	(void)state;
@@ -114,12 +113,9 @@ static void the_vms_switches_are_on_their_sockets(void **state)
 		assert_string_equal(topology.vertices[at].name, expected);
 	}
 	/* An MTU of 1500 on the one, of 4200 on the other. */
-	assert_int_equal(discover_fact(&facts, "rdma nic:rxe0", "packet_bytes", text, sizeof(text)), 0);
-	assert_string_equal(text, "1024");
-	assert_int_equal(discover_fact(&facts, "rdma nic:rxe1", "packet_bytes", text, sizeof(text)), 0);
-	assert_string_equal(text, "4096");
-	assert_int_equal(discover_fact(&facts, "gids nic:rxe1", "ipv4", text, sizeof(text)), 0);
-	assert_string_equal(text, "1");
+	fact_assert(&facts, "rdma nic:rxe0", "packet_bytes", "1024");
+	fact_assert(&facts, "rdma nic:rxe1", "packet_bytes", "4096");
+	fact_assert(&facts, "gids nic:rxe1", "ipv4", "1");
 	topology_fini(&topology);
 	discover_facts_fini(&facts);
 }

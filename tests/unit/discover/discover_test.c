@@ -194,9 +194,12 @@ static void a_dgx2_has_sixteen_gpus_behind_two_levels_of_switches(void **state)
 	assert_int_equal(count(&topology, TOPOLOGY_SWITCH), 12);
 	assert_int_equal(count(&topology, TOPOLOGY_NIC), 0);
 	for (unsigned i = 0; i < 16; i++) {
-		uint32_t gpu = topology_find_gpu(&topology, (int)i), link;
+		uint32_t gpu, link;
 
+		snprintf(name, sizeof(name), "gpu%u", i);
+		gpu = topology_find(&topology, name);
 		assert_int_not_equal(gpu, TOPOLOGY_NONE);
+		assert_int_equal(topology.vertices[gpu].gpu.index, i);
 		snprintf(name, sizeof(name), "0000:%s:00.0", bus_ids[i]);
 		assert_string_equal(topology.vertices[gpu].bus_id, name);
 		assert_string_equal(topology.vertices[gpu].model, "Tesla V100-SXM3-32GB-H");

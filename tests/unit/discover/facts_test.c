@@ -2,6 +2,7 @@
 
 #include "discover/build.h"
 #include "discover/machine.h"
+#include "unit/discover/fact.h"
 #include "unit/discover/fake_machine.h"
 
 #include <setjmp.h>
@@ -13,15 +14,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-static void must_say(const struct discover_facts *facts, const char *what, const char *key, const char *value)
-{
-	char text[128] = "";
-	int r = discover_fact(facts, what, key, text, sizeof(text));
-
-	if (r < 0 || strcmp(text, value) != 0)
-		fail_msg("%s %s is \"%s\" (%d), not \"%s\"", what, key, text, r, value);
-}
 
 static void read_facts(const struct fake_machine *machine, struct discover_facts *ret)
 {
@@ -87,7 +79,7 @@ static void a_machine_says_what_doctor_asks(void **state)
 
 	read_facts(*state, &facts);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		must_say(&facts, cases[i].what, cases[i].key, cases[i].value);
+		fact_assert(&facts, cases[i].what, cases[i].key, cases[i].value);
 	discover_facts_fini(&facts);
 }
 
@@ -119,45 +111,26 @@ static void a_gpu_that_nobody_can_use_says_why(void **state)
 		"gpu 1 bus=0000:1a:00.0 device=0x20f110de subsystem=0x10de sm=80 generation=4 lanes=16 "
 		"most_generation=4 most_lanes=16 memory=1024 bar1=256 mig=1 name=A\n");
 	read_facts(machine, &facts);
-	must_say(&facts, "hidden-gpu 0000:1a:00.0", "reason", "no-slices");
-	must_say(&facts, "hidden-gpu 0000:9a:00.0", "reason", "driver");
+	fact_assert(&facts, "hidden-gpu 0000:1a:00.0", "reason", "no-slices");
+	fact_assert(&facts, "hidden-gpu 0000:9a:00.0", "reason", "driver");
 	discover_facts_fini(&facts);
 }
 
 static void without_roots_rights_acs_is_unknown(void **state)
 {
 	struct discover_facts facts;
-	char text[8], header[64] = { 0 };
+	char header[64] = { 0 };
 
 	/* What the kernel gives of configuration space to others: the header of a downstream port. */
 	memcpy(header, "\x00\x10\x30\xc0\x47\x01\x10\x00\x00\x00\x04\x06\x00\x00\x01", 15);
 	memcpy(header + 0x18, "\x18\x1a\x1a", 3);
 	fake_machine_bytes(*state, "sys/bus/pci/devices/0000:18:01.0/config", header, sizeof(header));
 	read_facts(*state, &facts);
-	must_say(&facts, "acs 0000:18:01.0", "state", "unknown");
-	must_say(&facts, "device 0000:18:01.0", "relaxed_ordering", "unknown");
-	assert_int_equal(discover_fact(&facts, "acs 0000:18:01.0", "ReqRedir", text, sizeof(text)), -ENOENT);
-	must_say(&facts, "acs 0000:18:00.0", "ReqRedir", "1");
+	fact_assert(&facts, "acs 0000:18:01.0", "state", "unknown");
+	fact_assert(&facts, "device 0000:18:01.0", "relaxed_ordering", "unknown");
+	assert_null(fact_value(&facts, "acs 0000:18:01.0", "ReqRedir"));
+	fact_assert(&facts, "acs 0000:18:00.0", "ReqRedir", "1");
 	discover_facts_fini(&facts);
-}
-
-static void a_fact_is_found_by_whole_words(void **state)
-{
-	char lines[] = "mtu eth0 value=1\nmtu eth01 value=2 last=x\nmtu eth01 more=3\n", text[8] = "before";
-	const struct discover_facts facts = { lines, sizeof(lines) - 1 }, none = { 0 };
-
-	(void)state;
-	assert_int_equal(discover_fact(&facts, "mtu eth01", "value", text, sizeof(text)), 0);
-	assert_string_equal(text, "2");
-	assert_int_equal(discover_fact(&facts, "mtu eth01", "more", text, sizeof(text)), 0);
-	assert_string_equal(text, "3");
-	assert_int_equal(discover_fact(&facts, "mtu", "last", text, sizeof(text)), 0);
-	assert_string_equal(text, "x");
-	assert_int_equal(discover_fact(&facts, "mtu eth", "value", text, sizeof(text)), -ENOENT);
-	assert_int_equal(discover_fact(&facts, "mtu eth0", "val", text, sizeof(text)), -ENOENT);
-	assert_int_equal(discover_fact(&facts, "mtu eth0", "value", text, 1), -ENOSPC);
-	assert_int_equal(discover_fact(&none, "mtu eth0", "value", text, sizeof(text)), -ENOENT);
-	assert_string_equal(text, "x");
 }
 
 int main(void)
@@ -168,7 +141,6 @@ int main(void)
 		TEST(lines_are_sorted_and_end),
 		TEST(a_gpu_that_nobody_can_use_says_why),
 		TEST(without_roots_rights_acs_is_unknown),
-		cmocka_unit_test(a_fact_is_found_by_whole_words),
 	};
 #undef TEST
 

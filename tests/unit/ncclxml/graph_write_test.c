@@ -302,13 +302,14 @@ static void classes_that_nccl_has_no_word_for_are_the_next_farther(void **state)
 	}
 }
 
-static void the_resting_file_has_no_graph(void **state)
+static void a_file_may_have_no_graph(void **state)
 {
+	static const char text[] = "<graphs version=\"1\">\n</graphs>\n";
 	struct diag diag = { .text = "" };
 	struct graph_xml graphs;
 
 	(void)state;
-	assert_int_equal(graph_xml_read(graph_xml_resting, strlen(graph_xml_resting), &graphs, &diag), 0);
+	assert_int_equal(graph_xml_read(text, strlen(text), &graphs, &diag), 0);
 	assert_int_equal(graphs.graph_count, 0);
 }
 
@@ -323,7 +324,7 @@ int main(void)
 		cmocka_unit_test(sixteen_channels_of_sixteen_gpus_in_four_graphs_fit),
 		cmocka_unit_test(rates_have_all_their_digits_in_any_locale),
 		cmocka_unit_test(classes_that_nccl_has_no_word_for_are_the_next_farther),
-		cmocka_unit_test(the_resting_file_has_no_graph),
+		cmocka_unit_test(a_file_may_have_no_graph),
 	};
 
 	return cmocka_run_group_tests_name("ncclxml/graph_write", tests, NULL, NULL);

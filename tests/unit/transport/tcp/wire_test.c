@@ -182,12 +182,10 @@ static void every_frame_survives(void **state)
 		tcp_wire_put_frame(&in, bytes);
 		if (type == TCP_FRAME_NONE || type >= TCP_FRAME_TYPE_COUNT) {
 			assert_int_equal(tcp_wire_get_frame(bytes, &out), -EBADMSG);
-			assert_string_equal(tcp_frame_type_str((enum tcp_frame_type)type), type ? "unknown" : "none");
 			continue;
 		}
 		assert_int_equal(tcp_wire_get_frame(bytes, &out), 0);
 		assert_memory_equal(&in, &out, sizeof(in));
-		assert_string_not_equal(tcp_frame_type_str((enum tcp_frame_type)type), "unknown");
 	}
 }
 

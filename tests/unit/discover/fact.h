@@ -1,0 +1,12 @@
+/* Reads the facts of a machine. One thread. */
+#ifndef TRIBUTARY_TESTS_UNIT_DISCOVER_FACT_H
+#define TRIBUTARY_TESTS_UNIT_DISCOVER_FACT_H
+
+#include "discover/discover.h"
+
+/* The value of `key` in the first line that begins with the words `what` and has it, until the next call; NULL: none. */
+const char *fact_value(const struct discover_facts *facts, const char *what, const char *key);
+/* Fails the running test unless that is the value. */
+void fact_assert(const struct discover_facts *facts, const char *what, const char *key, const char *expected);
+
+#endif
