@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/params.h"
 #include "support/contract_program.h"
+#include "support/log_lines.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -141,16 +142,11 @@ static void each_fault_is_found(void **state)
 	}
 }
 
-static void quiet(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-{
-	(void)level, (void)flags, (void)file, (void)line, (void)fmt;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(each_fault_is_found) };
 
 	runtime_start("programs_find_test", 60);
-	log_set_sink(quiet);
+	log_set_sink(log_lines_ignore);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/params.h"
 #include "support/contract_program.h"
+#include "support/log_lines.h"
 #include "transport/verbs/verbs.h"
 #include "unit/transport/verbs/fake_verbs.h"
 
@@ -17,11 +18,6 @@
 #define TIMEOUT_NS UINT64_C(10000000000) /* an eighth of it, for a new queue pair, is less than a stall */
 
 /* Connections are broken by the hundred, on purpose. */
-static void quiet(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-{
-	(void)level, (void)flags, (void)file, (void)line, (void)fmt;
-}
-
 static uint64_t operations_of(uint64_t in_short)
 {
 	return runtime_long() ? 500000 : in_short;
@@ -132,7 +128,7 @@ int main(void)
 	unsigned failed = 0;
 
 	runtime_start("programs_transports_test", 200);
-	log_set_sink(quiet);
+	log_set_sink(log_lines_ignore);
 	for (const struct variant *variant = verbs_variants; variant->label; variant++)
 		failed += run_verbs(variant, &verbs);
 	contract_counts_print("verbs", &verbs);

@@ -9,6 +9,7 @@
 #include "nccl/tuner_v4.h"
 #include "nccl/tuner_v5.h"
 #include "nccl/tuner_v6.h"
+#include "support/log_lines.h"
 #include "support/runtime.h"
 
 #include <dlfcn.h>
@@ -36,17 +37,6 @@ static struct {
 	const struct nccl_tuner_v5 *v5;
 	const struct nccl_tuner_v6 *v6;
 } tables;
-
-static void quiet(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
-static void quiet(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-{
-	(void)level;
-	(void)flags;
-	(void)file;
-	(void)line;
-	(void)fmt;
-}
 
 /* One question, whatever version it is asked in. */
 struct question {
@@ -116,15 +106,15 @@ static enum nccl_result begin(int version, uint64_t comm_id, size_t ranks, size_
 
 	switch (version) {
 	case 2:
-		return tables.v2->init(ranks, nodes, quiet, ret_context);
+		return tables.v2->init(ranks, nodes, log_lines_ignore, ret_context);
 	case 3:
-		return tables.v3->init(ranks, nodes, quiet, ret_context);
+		return tables.v3->init(ranks, nodes, log_lines_ignore, ret_context);
 	case 4:
-		return tables.v4->init(ranks, nodes, quiet, ret_context);
+		return tables.v4->init(ranks, nodes, log_lines_ignore, ret_context);
 	case 5:
-		return tables.v5->init(ret_context, comm_id, ranks, nodes, quiet, &domain, constants);
+		return tables.v5->init(ret_context, comm_id, ranks, nodes, log_lines_ignore, &domain, constants);
 	default:
-		return tables.v6->init(ret_context, comm_id, ranks, nodes, quiet, &domain, constants);
+		return tables.v6->init(ret_context, comm_id, ranks, nodes, log_lines_ignore, &domain, constants);
 	}
 }
 

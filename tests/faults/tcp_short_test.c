@@ -8,6 +8,7 @@
 #include "base/params.h"
 #include "life.h"
 #include "support/contract_program.h"
+#include "support/log_lines.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -151,11 +152,6 @@ static void all_may_move_less(void **state)
 	assert_int_equal(failed, 0);
 }
 
-static void quiet(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-{
-	(void)level, (void)flags, (void)file, (void)line, (void)fmt;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,7 +166,7 @@ int main(void)
 	filter = runtime_setting("TEST_FILTER");
 	if (filter)
 		cmocka_set_test_filter(filter);
-	log_set_sink(quiet);
+	log_set_sink(log_lines_ignore);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

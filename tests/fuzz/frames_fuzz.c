@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/params.h"
 #include "support/fuzz.h"
+#include "support/log_lines.h"
 #include "transport/pace/flight.h"
 #include "transport/tcp/tcp.h"
 
@@ -41,11 +42,6 @@ struct bench {
 
 static uint64_t now_ns;
 
-static void log_nothing(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-{
-	(void)level, (void)flags, (void)file, (void)line, (void)fmt;
-}
-
 static uint64_t take(struct input *input, size_t count)
 {
 	uint64_t value = 0;
@@ -66,7 +62,7 @@ static struct tcp_transport *transport_get(void)
 
 	if (transport)
 		return (struct tcp_transport *)transport;
-	log_set_sink(log_nothing);
+	log_set_sink(log_lines_ignore);
 	clock_set_fake(&now_ns);
 	now_ns = NS_PER_S;
 	params_defaults(&params);

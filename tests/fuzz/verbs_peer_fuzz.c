@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "support/fuzz.h"
+#include "support/log_lines.h"
 #include "transport/verbs/verbs.h"
 #include "unit/transport/verbs/fake_verbs.h"
 
@@ -35,11 +36,6 @@ struct bed {
 };
 
 static const struct transport_ops *const ops = &transport_verbs;
-
-static void quiet(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-{
-	(void)level, (void)flags, (void)file, (void)line, (void)fmt;
-}
 
 static void bed_open(struct bed *bed, uint8_t first)
 {
@@ -258,7 +254,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct bed bed;
 
-	log_set_sink(quiet);
+	log_set_sink(log_lines_ignore);
 	if (!bytes)
 		return 0;
 	bed_open(&bed, data[0]);

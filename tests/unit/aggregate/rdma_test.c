@@ -1,5 +1,6 @@
 /* Groups over queue pairs of the fake: the same operations, and nothing is registered while they go on. */
 #include "base/log.h"
+#include "support/log_lines.h"
 #include "support/runtime.h"
 #include "transport/verbs/verbs.h"
 #include "unit/aggregate/tasks.h"
@@ -152,25 +153,6 @@ static void memory_of_a_group_that_has_ended_is_taken_back(void **state)
 	free(data);
 }
 
-static char heard[512];
-static unsigned warnings;
-
-__attribute__((format(printf, 5, 6))) static void hear(int level, unsigned long flags, const char *file, int line,
-						       const char *fmt, ...)
-{
-	va_list args;
-
-	(void)flags;
-	(void)file;
-	(void)line;
-	if (level != LOG_LEVEL_WARN)
-		return;
-	warnings++;
-	va_start(args, fmt);
-	vsnprintf(heard, sizeof(heard), fmt, args);
-	va_end(args);
-}
-
 /* tributaryd serves TCP alone: it is not even asked, and that is said once. */
 static void aggregators_are_left_out_and_that_is_said_once(void **state)
 {
@@ -189,7 +171,7 @@ static void aggregators_are_left_out_and_that_is_said_once(void **state)
 	aggregator.port = ntohs(address.sin_port);
 	for (size_t m = 0; m < MEMBERS; m++)
 		data[m] = malloc(COUNT * sizeof(float));
-	log_set_sink(hear);
+	log_lines_start(NULL);
 	for (unsigned i = 0; i < 2; i++) {
 		gather_beside(&harness, "aab", &aggregator);
 		aggregate_facts(harness.members[0].group, &facts);
@@ -198,10 +180,11 @@ static void aggregators_are_left_out_and_that_is_said_once(void **state)
 		leave(&harness);
 	}
 	log_set_sink(NULL);
-	assert_int_equal(warnings, 1);
+	assert_int_equal(log_lines()->warnings, 1);
 	assert_string_equal(
-		heard, "aggregators are not used, because tributaryd serves TCP alone and this job goes over verbs "
-		       "(TRIBUTARY_NET)");
+		log_lines()->warning,
+		"aggregators are not used, because tributaryd serves TCP alone and this job goes over verbs "
+		"(TRIBUTARY_NET)");
 	assert_true(accept(end, NULL, NULL) < 0); /* nobody came */
 	for (size_t m = 0; m < MEMBERS; m++)
 		free(data[m]);

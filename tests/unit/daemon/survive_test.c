@@ -24,6 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "support/log_lines.h"
 #include "support/parallel.h"
 
 enum {
@@ -491,21 +492,6 @@ static void one_after_the_other_is_lost(void **state)
 
 /* ---- one that is told to end ---- */
 
-static _Atomic unsigned losses;
-static void listen_for_losses(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
-static void listen_for_losses(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-{
-	char text[1024];
-	va_list args;
-
-	(void)level, (void)flags, (void)file, (void)line;
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	atomic_fetch_add(&losses, strstr(text, "goes on without aggregator") != NULL);
-}
-
 /* It ends in good time, by itself, while the group works; nothing is lost with it. The other one stays. */
 static void one_that_is_told_to_end_is_done_without(void **state)
 {
@@ -520,8 +506,7 @@ static void one_that_is_told_to_end_is_done_without(void **state)
 	scene_open(&scene, runtime_seed());
 	assert_int_equal(group_harness_connect(&scene.harness), 0);
 	assert_int_equal(servers_of(&scene), 2);
-	atomic_store(&losses, 0);
-	log_set_sink(listen_for_losses);
+	log_lines_start("goes on without aggregator");
 	run = run_new(&scene.harness, results);
 	run->specs = 10;
 	assert_int_equal(run_all(run, &scene.random), 0);
@@ -538,7 +523,7 @@ static void one_that_is_told_to_end_is_done_without(void **state)
 	assert_int_equal(run_all(run, &scene.random), 0);
 	host_harness_state(&scene.hosts[1], answer);
 	assert_int_equal(run->wrong, 0);
-	assert_int_equal(atomic_load(&losses), 0);
+	assert_int_equal(log_lines()->found, 0);
 	assert_true(answer->state.segments > segments);
 	run_end(run);
 	scene_close(&scene);
@@ -560,8 +545,7 @@ static void nothing_is_lost_at_the_end_of_a_group(void **state)
 		scene_open(&scene, runtime_seed());
 		assert_int_equal(group_harness_connect(&scene.harness), 0);
 		assert_int_equal(servers_of(&scene), 2);
-		atomic_store(&losses, 0);
-		log_set_sink(listen_for_losses);
+		log_lines_start("goes on without aggregator");
 		run = run_new(&scene.harness, results);
 		assert_int_equal(run_all(run, &scene.random), 0);
 		for (size_t i = 0; i < 3; i++) {
@@ -572,7 +556,7 @@ static void nothing_is_lost_at_the_end_of_a_group(void **state)
 			usleep(1100000); /* twice the time after which the coordinator looks */
 		}
 		log_set_sink(NULL);
-		assert_int_equal(atomic_load(&losses), 0);
+		assert_int_equal(log_lines()->found, 0);
 		run_end(run);
 		scene_close(&scene);
 	}

@@ -77,9 +77,9 @@ static void an_operation_of_one_is_a_copy(void **state)
 		assert_int_equal(plugin_collnet_test(request, &done, &bytes), 0);
 	assert_int_equal(bytes, sizeof(to));
 	assert_memory_equal(to, from, sizeof(to));
-	fake_logged()->warnings = 0;
+	log_lines()->warnings = 0;
 	assert_int_equal(plugin_collnet_reduce_all(group, from, to, 3, NCCL_FLOAT8E4M3, NCCL_SUM, &request), -EINVAL);
-	assert_int_equal(fake_logged()->warnings, 1);
+	assert_int_equal(log_lines()->warnings, 1);
 	plugin_collnet_close_group(group);
 	plugin_collnet_close_listener(listener);
 }
@@ -101,13 +101,13 @@ static void a_head_that_cannot_listen_says_so_in_its_handle(void **state)
 	memcpy(failed, handle, sizeof(failed));
 	assert_true(connect_alone(listener, &group) < 0); /* also frees it */
 	assert_null(group);
-	assert_non_null(strstr(fake_logged()->warning, strerror(EADDRINUSE)));
+	assert_non_null(strstr(log_lines()->warning, strerror(EADDRINUSE)));
 	/* Another head, whose own listener is fine, has it among its handles. */
 	fake_transport.listen_error = 0;
-	fake_logged()->warning[0] = '\0';
+	log_lines()->warning[0] = '\0';
 	listener = listening();
 	assert_true(plugin_collnet_connect(listener, 2, 0, handles, &group) < 0);
-	assert_non_null(strstr(fake_logged()->warning, strerror(EADDRINUSE)));
+	assert_non_null(strstr(log_lines()->warning, strerror(EADDRINUSE)));
 	assert_int_equal(plugin_state_engine_holders(), 0);
 }
 
@@ -122,8 +122,8 @@ static void the_words_of_a_failed_handle_are_bounded(void **state)
 	listener = listening();
 	memset(handle + 8, '\n', sizeof(handle) - 8);
 	assert_true(connect_alone(listener, &group) < 0);
-	assert_null(strchr(fake_logged()->warning, '\n'));
-	assert_non_null(strstr(fake_logged()->warning, "????"));
+	assert_null(strchr(log_lines()->warning, '\n'));
+	assert_non_null(strstr(log_lines()->warning, "????"));
 }
 
 static void wrong_calls_are_refused_and_leave_nothing(void **state)
@@ -207,14 +207,14 @@ static void a_communicator_that_lost_collnet_is_told_of(void **state)
 	for (int i = 0; i < 3; i++) {
 		if (i == 1)
 			setenv("NCCL_ALGO", "Ring", 1); /* no loss */
-		assert_int_equal(plugin_tuner_init(0x77, 16, 8, NULL, fake_log_sink, &tuner), 0);
-		fake_logged()->info[0] = '\0';
+		assert_int_equal(plugin_tuner_init(0x77, 16, 8, NULL, log_lines_sink, &tuner), 0);
+		log_lines()->info[0] = '\0';
 		ask_tuner(tuner, i == 2 ? 100 : -1, 1);
 		ask_tuner(tuner, -1, MANY);
-		assert_int_equal(strstr(fake_logged()->info, "NCCL_COMM_SPLIT_SHARE_RESOURCES=1") != NULL, i == 0);
-		fake_logged()->info[0] = '\0';
+		assert_int_equal(strstr(log_lines()->info, "NCCL_COMM_SPLIT_SHARE_RESOURCES=1") != NULL, i == 0);
+		log_lines()->info[0] = '\0';
 		ask_tuner(tuner, -1, MANY);
-		assert_string_equal(fake_logged()->info, "");
+		assert_string_equal(log_lines()->info, "");
 		unsetenv("NCCL_ALGO");
 		plugin_tuner_fini(tuner);
 	}
@@ -245,21 +245,21 @@ static void gpudirect_is_not_given_for_collnet_unasked(void **state)
 	/* A host whose cards take host memory alone says what the others say: NCCL compares their counts. */
 	assert_int_equal(count_with(NULL), 0);
 	assert_int_equal(count_with("1"), FAKE_PHYSICAL);
-	assert_null(strstr(fake_logged()->info, "GPUDirect"));
+	assert_null(strstr(log_lines()->info, "GPUDirect"));
 	for (int i = 0; i < 2; i++) {
 		plugin_state_reset(&fake_transport_ops, NULL);
 		fake_transport.devices[i].memory = TRANSPORT_MEMORY_HOST |
 						   (i ? TRANSPORT_MEMORY_DMABUF : TRANSPORT_MEMORY_CUDA);
-		memset(&fake_log, 0, sizeof(fake_log));
+		log_lines_forget();
 		assert_int_equal(count_with(NULL), 0);
 		assert_int_equal(count_with("0"), 0);
-		assert_null(strstr(fake_logged()->info, "GPUDirect"));
+		assert_null(strstr(log_lines()->info, "GPUDirect"));
 		assert_int_equal(count_with("1"), FAKE_PHYSICAL);
 		if (i == 0) {
-			assert_non_null(strstr(fake_logged()->info, "NCCL_COLLNET_ENABLE switches GPUDirect RDMA off"));
-			fake_logged()->info[0] = '\0';
+			assert_non_null(strstr(log_lines()->info, "NCCL_COLLNET_ENABLE switches GPUDirect RDMA off"));
+			log_lines()->info[0] = '\0';
 			assert_int_equal(count_with("0x1"), FAKE_PHYSICAL);
-			assert_null(strstr(fake_logged()->info, "GPUDirect")); /* once */
+			assert_null(strstr(log_lines()->info, "GPUDirect")); /* once */
 		}
 		fake_transport.devices[i].memory = TRANSPORT_MEMORY_HOST;
 	}

@@ -129,8 +129,8 @@ static void another_device_under_an_index_is_an_error(void **state)
 	fake_transport.devices[1].name = "other";
 	reopen();
 	assert_int_equal(refresh(), -ENODEV);
-	assert_int_equal(fake_logged()->warnings, 1);
-	assert_non_null(strstr(fake_logged()->warning, "other"));
+	assert_int_equal(log_lines()->warnings, 1);
+	assert_non_null(strstr(log_lines()->warning, "other"));
 }
 
 static void a_device_that_has_gone_is_an_error(void **state)
@@ -140,7 +140,7 @@ static void a_device_that_has_gone_is_an_error(void **state)
 	fake_transport.physical_count = 1;
 	reopen();
 	assert_int_equal(refresh(), -ENODEV);
-	assert_non_null(strstr(fake_logged()->warning, "fake1"));
+	assert_non_null(strstr(log_lines()->warning, "fake1"));
 }
 
 static void a_new_device_moves_no_joined_one(void **state)
@@ -155,8 +155,8 @@ static void a_new_device_moves_no_joined_one(void **state)
 	fake_transport.physical_count = 3;
 	reopen();
 	assert_int_equal(refresh(), -ENODEV);
-	assert_int_equal(fake_logged()->warnings, 1);
-	assert_non_null(strstr(fake_logged()->warning, "Joined"));
+	assert_int_equal(log_lines()->warnings, 1);
+	assert_non_null(strstr(log_lines()->warning, "Joined"));
 }
 
 static void more_devices_than_places_are_cut_with_a_warning(void **state)
@@ -170,7 +170,7 @@ static void more_devices_than_places_are_cut_with_a_warning(void **state)
 	reopen();
 	assert_int_equal(refresh(), 0);
 	assert_int_equal(devices.count, PLUGIN_MAX_DEVICES);
-	assert_int_equal(fake_logged()->warnings, 1);
+	assert_int_equal(log_lines()->warnings, 1);
 	assert_int_equal(join(2, members, &joined), -ENOSPC);
 }
 

@@ -37,34 +37,8 @@ struct transport_listener {
 };
 
 struct fake_transport fake_transport;
-struct fake_log fake_log;
 static struct transport the_transport;
 static struct transport_listener *listeners[FAKE_LISTENERS_MAX];
-
-void fake_log_sink(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-{
-	bool is_warning = level == LOG_LEVEL_WARN;
-	va_list args;
-
-	(void)flags;
-	(void)file;
-	(void)line; /* and of the format it is known that it is "%s" */
-	if (is_warning)
-		fake_log.warnings++;
-	else
-		fake_log.infos++;
-	va_start(args, fmt);
-	snprintf(is_warning ? fake_log.warning : fake_log.info, sizeof(fake_log.info), "%s",
-		 va_arg(args, const char *));
-	va_end(args);
-	errno = EXDEV;
-}
-
-struct fake_log *fake_logged(void)
-{
-	(void)log_drain(10000);
-	return &fake_log;
-}
 
 void fake_transport_reset(void)
 {
@@ -96,8 +70,7 @@ int fake_transport_setup(void **state)
 {
 	(void)state;
 	fake_transport_reset();
-	memset(&fake_log, 0, sizeof(fake_log));
-	log_set_sink(fake_log_sink);
+	log_lines_start(NULL);
 	setenv("TRIBUTARY_NET", "tcp", 1);
 	setenv("TRIBUTARY_STEER", "off", 1);
 	unsetenv("TRIBUTARY_DISABLE");

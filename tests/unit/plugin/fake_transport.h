@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "support/log_lines.h"
 #include "transport/transport.h"
 
 enum { FAKE_DEVICES_MAX = 80, FAKE_LISTENERS_MAX = 16, FAKE_PHYSICAL = 2 };
@@ -33,21 +34,8 @@ extern const struct transport_ops fake_transport_ops;
 /* Two devices, fake0 of 10 Gbit/s and fake1 of 2.5 Gbit/s; no errors; nothing happened yet. */
 void fake_transport_reset(void);
 
-/* cmocka setup and teardown: resets this and the plugin's state on it; TRIBUTARY_NET is tcp, TRIBUTARY_STEER off. */
+/* cmocka setup and teardown: resets this, the plugin's state on it and log_lines; TRIBUTARY_NET is tcp, TRIBUTARY_STEER off. */
 int fake_transport_setup(void **state);
 int fake_transport_teardown(void **state);
-
-/*
- * A log sink that keeps the last warning and the last other line, and counts both. fake_log is zeroed by
- * fake_transport_setup(), which also installs the sink.
- */
-struct fake_log {
-	int warnings, infos;
-	char warning[1024], info[1024];
-};
-extern struct fake_log fake_log;
-/* It, with everything in it that was logged so far: lines may be on their way. */
-struct fake_log *fake_logged(void);
-void fake_log_sink(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
 
 #endif

@@ -28,7 +28,7 @@ struct pair {
 
 static void pair_open(struct pair *pair)
 {
-	assert_int_equal(plugin_net_init(1, -1, fake_log_sink, &pair->context), 0);
+	assert_int_equal(plugin_net_init(1, -1, log_lines_sink, &pair->context), 0);
 	assert_int_equal(plugin_net_listen(0, pair->handle, &pair->listener), 0);
 	assert_int_equal(plugin_net_accept(pair->listener, &pair->receiver), 0);
 	assert_null(pair->receiver);
@@ -54,12 +54,12 @@ static void one_line_is_said_for_each_communicator(void **state)
 
 	(void)state;
 	errno = EXDEV;
-	assert_int_equal(plugin_net_init(1, -1, fake_log_sink, &first), 0);
-	assert_int_equal(fake_logged()->infos, 1);
-	assert_non_null(strstr(fake_logged()->info, "net fake over fake0 10 Gbit/s, fake1 2.5 Gbit/s"));
-	assert_int_equal(plugin_net_init(2, -1, fake_log_sink, &second), 0);
-	assert_int_equal(fake_logged()->infos, 2);
-	assert_int_equal(fake_logged()->warnings, 0);
+	assert_int_equal(plugin_net_init(1, -1, log_lines_sink, &first), 0);
+	assert_int_equal(log_lines()->infos, 1);
+	assert_non_null(strstr(log_lines()->info, "net fake over fake0 10 Gbit/s, fake1 2.5 Gbit/s"));
+	assert_int_equal(plugin_net_init(2, -1, log_lines_sink, &second), 0);
+	assert_int_equal(log_lines()->infos, 2);
+	assert_int_equal(log_lines()->warnings, 0);
 	assert_int_equal(fake_transport.opens, 1);
 	plugin_net_finalize(first);
 	assert_int_equal(fake_transport.closes, 0);
@@ -88,15 +88,15 @@ static void nccls_log_is_not_called_after_the_last_finalize(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(plugin_net_init((uint64_t)i, -1, fake_log_sink, &contexts[i]), 0);
+		assert_int_equal(plugin_net_init((uint64_t)i, -1, log_lines_sink, &contexts[i]), 0);
 	assert_int_equal(plugin_net_finalize(contexts[0]), 0);
 	log_warn("one is left");
-	assert_int_equal(fake_logged()->warnings, 1);
+	assert_int_equal(log_lines()->warnings, 1);
 	log_warn("queued when the last one ends");
 	assert_int_equal(plugin_net_finalize(contexts[1]), 0);
-	assert_int_equal(fake_log.warnings, 2);
+	assert_int_equal(log_lines_now.warnings, 2);
 	log_warn("for stderr");
-	assert_int_equal(fake_logged()->warnings, 2);
+	assert_int_equal(log_lines()->warnings, 2);
 }
 
 static void connections_outlive_finalize(void **state)
@@ -121,7 +121,7 @@ static void unfinished_connect_and_failed_listen_hold_nothing(void **state)
 	uint8_t handle[NCCL_HANDLE_BYTES];
 
 	(void)state;
-	assert_int_equal(plugin_net_init(1, -1, fake_log_sink, &context), 0);
+	assert_int_equal(plugin_net_init(1, -1, log_lines_sink, &context), 0);
 	assert_int_equal(plugin_net_listen(0, handle, &listener), 0);
 	assert_int_equal(plugin_net_connect(0, -1, handle, &connection), 0);
 	assert_null(connection);
@@ -140,12 +140,12 @@ static void failed_init_leaves_nothing(void **state)
 
 	(void)state;
 	fake_transport.open_error = -ENOMEM;
-	assert_int_equal(plugin_net_init(1, -1, fake_log_sink, &context), -ENOMEM);
-	assert_int_equal(plugin_net_init_process(fake_log_sink), -ENOMEM);
+	assert_int_equal(plugin_net_init(1, -1, log_lines_sink, &context), -ENOMEM);
+	assert_int_equal(plugin_net_init_process(log_lines_sink), -ENOMEM);
 	assert_null(context);
 	fake_transport.open_error = 0;
-	assert_int_equal(plugin_net_init(1, 256, fake_log_sink, &context), -EINVAL);
-	assert_int_equal(fake_logged()->warnings, 1);
+	assert_int_equal(plugin_net_init(1, 256, log_lines_sink, &context), -EINVAL);
+	assert_int_equal(log_lines()->warnings, 1);
 	assert_null(context);
 	assert_int_equal(plugin_state_holders(), 0);
 }
@@ -155,12 +155,12 @@ static void process_init_needs_no_finalize_and_may_come_again(void **state)
 	int count;
 
 	(void)state;
-	assert_int_equal(plugin_net_init_process(fake_log_sink), 0);
-	assert_int_equal(plugin_net_init_process(fake_log_sink), 0);
+	assert_int_equal(plugin_net_init_process(log_lines_sink), 0);
+	assert_int_equal(plugin_net_init_process(log_lines_sink), 0);
 	assert_int_equal(plugin_net_devices(&count), 0);
 	assert_int_equal(count, 2);
 	assert_int_equal(fake_transport.opens, 1);
-	assert_int_equal(fake_logged()->infos, 2);
+	assert_int_equal(log_lines()->infos, 2);
 }
 
 static void off_and_disable_succeed_with_no_device(void **state)
@@ -172,19 +172,19 @@ static void off_and_disable_succeed_with_no_device(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		plugin_state_reset(&fake_transport_ops, NULL);
-		memset(&fake_log, 0, sizeof(fake_log));
+		log_lines_forget();
 		setenv("TRIBUTARY_NET", i == 0 ? "off" : "tcp", 1);
 		setenv("TRIBUTARY_DISABLE", i == 0 ? "0" : "1", 1);
 		count = 77;
-		assert_int_equal(plugin_net_init_process(fake_log_sink), 0);
-		assert_int_equal(plugin_net_init(1, -1, fake_log_sink, &context), 0);
+		assert_int_equal(plugin_net_init_process(log_lines_sink), 0);
+		assert_int_equal(plugin_net_init(1, -1, log_lines_sink, &context), 0);
 		assert_null(context); /* NCCL 2.28's own InfiniBand would free it once more */
 		assert_int_equal(plugin_net_devices(&count), 0);
 		assert_int_equal(count, 0);
 		assert_int_equal(plugin_net_finalize(context), 0);
-		assert_int_equal(fake_logged()->warnings, 0);
-		assert_int_equal(fake_logged()->infos, 2);
-		assert_non_null(strstr(fake_logged()->info, names[i]));
+		assert_int_equal(log_lines()->warnings, 0);
+		assert_int_equal(log_lines()->infos, 2);
+		assert_non_null(strstr(log_lines()->info, names[i]));
 	}
 	assert_int_equal(fake_transport.opens, 0);
 }
@@ -208,11 +208,11 @@ static void auto_yields_to_an_active_rdma_port(void **state)
 	assert_int_equal(count, 2);
 	fake_file(sysfs, "class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
 	plugin_state_reset(&fake_transport_ops, root);
-	assert_int_equal(plugin_net_init_process(fake_log_sink), 0);
+	assert_int_equal(plugin_net_init_process(log_lines_sink), 0);
 	assert_int_equal(plugin_net_devices(&count), 0);
 	assert_int_equal(count, 0);
-	assert_int_equal(fake_logged()->infos, 1);
-	assert_non_null(strstr(fake_logged()->info, "mlx5_0"));
+	assert_int_equal(log_lines()->infos, 1);
+	assert_non_null(strstr(log_lines()->info, "mlx5_0"));
 	assert_int_equal(fake_sysfs_free(&made), 0);
 }
 
@@ -312,8 +312,8 @@ static int calls_of_a_child(struct pair *pair)
 	int number = 0, tags[] = { 0 }, members[] = { 0 };
 	const int results[] = {
 		plugin_net_check(),
-		plugin_net_init_process(fake_log_sink),
-		plugin_net_init(1, -1, fake_log_sink, &pair->context),
+		plugin_net_init_process(log_lines_sink),
+		plugin_net_init(1, -1, log_lines_sink, &pair->context),
 		plugin_net_devices(&number),
 		plugin_net_properties(0, &properties),
 		plugin_net_join(1, members, &number),
@@ -338,7 +338,7 @@ static int calls_of_a_child(struct pair *pair)
 		return 50;
 	/* Nothing was touched: not the objects, not the counts, not the log. */
 	if (fake_transport.connections != 2 || fake_transport.listeners != 1 || fake_transport.closes != 0 ||
-	    plugin_state_holders() != 4 || fake_logged()->infos != 1)
+	    plugin_state_holders() != 4 || log_lines()->infos != 1)
 		return 51;
 	return 0;
 }

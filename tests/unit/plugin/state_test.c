@@ -140,8 +140,8 @@ static void wrong_settings_are_named_once(void **state)
 	plugin_state_load();
 	unsetenv("TRIBUTARY_STREEMS");
 	plugin_state_load();
-	assert_int_equal(fake_logged()->warnings, 1);
-	assert_non_null(strstr(fake_logged()->warning, "TRIBUTARY_STREEMS"));
+	assert_int_equal(log_lines()->warnings, 1);
+	assert_non_null(strstr(log_lines()->warning, "TRIBUTARY_STREEMS"));
 }
 
 /* What the plugin takes when it is asked for `net` on a host with so many RDMA devices. */
@@ -169,10 +169,10 @@ static void verbs_is_taken_by_name_alone_and_else_is_a_warning_and_tcp(void **st
 	assert_ptr_equal(taken("auto", 2), &transport_tcp);
 	assert_ptr_equal(taken("tcp", 2), &transport_tcp);
 	assert_ptr_equal(taken("verbs", 2), &transport_verbs);
-	assert_int_equal(fake_logged()->warnings, 0);
+	assert_int_equal(log_lines()->warnings, 0);
 	assert_ptr_equal(taken("verbs", 0), &transport_tcp);
-	assert_int_equal(fake_logged()->warnings, 1);
-	assert_string_equal(fake_logged()->warning,
+	assert_int_equal(log_lines()->warnings, 1);
+	assert_string_equal(log_lines()->warning,
 			    "TRIBUTARY_NET=verbs cannot be had, TCP is used: this host has no RDMA device");
 }
 
@@ -211,7 +211,7 @@ static void many_threads_open_and_close_it(void **state)
 
 	(void)state;
 	for (int i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, hold_and_let_go, &fake_log), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, hold_and_let_go, &fake_transport), 0);
 	for (int i = 0; i < THREADS; i++) {
 		assert_int_equal(pthread_join(threads[i], &failed), 0);
 		assert_null(failed);

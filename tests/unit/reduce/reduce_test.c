@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "reduce/cpu.h"
+#include "support/log_lines.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,24 +73,6 @@ static void a_level_that_is_not_here_gives_way_to_the_best(void **state)
 	}
 }
 
-static char warning[256];
-static unsigned warnings;
-
-static void keep_warning(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-{
-	va_list args;
-
-	(void)flags;
-	(void)file;
-	(void)line;
-	(void)fmt;
-	assert_int_equal(level, LOG_LEVEL_WARN);
-	va_start(args, fmt);
-	snprintf(warning, sizeof(warning), "%s", va_arg(args, const char *));
-	va_end(args);
-	warnings++;
-}
-
 static void what_is_asked_for_and_not_here_is_one_warning(void **state)
 {
 	/* The other architecture's. */
@@ -97,17 +80,18 @@ static void what_is_asked_for_and_not_here_is_one_warning(void **state)
 	char expected[256];
 
 	(void)state;
-	log_set_sink(keep_warning);
+	log_lines_start(NULL);
 	assert_int_equal(reduce_level_start(SIMD_AUTO), reduce_level_best());
 	assert_int_equal(reduce_level_start(SIMD_SCALAR), REDUCE_SCALAR);
-	assert_int_equal(warnings, 0);
+	assert_int_equal(log_lines()->warnings + log_lines()->infos, 0);
 	assert_int_equal(reduce_level_start(arm ? SIMD_AVX2 : SIMD_NEON), reduce_level_best());
 	log_set_sink(NULL);
-	assert_int_equal(warnings, 1);
+	assert_int_equal(log_lines()->warnings, 1);
+	assert_int_equal(log_lines()->infos, 0);
 	snprintf(expected, sizeof(expected),
 		 "TRIBUTARY_SIMD=%s: this CPU has no such instructions; sums are taken with those of %s.",
 		 arm ? "avx2" : "neon", reduce_level_word(reduce_level_best()));
-	assert_string_equal(warning, expected);
+	assert_string_equal(log_lines()->warning, expected);
 }
 
 /* What CPUs say: bits of CPUID leaf 1 ECX, leaf 7 EBX, and XCR0. */

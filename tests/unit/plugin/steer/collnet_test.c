@@ -43,7 +43,7 @@ static void in_cluster(const char *text)
 	setenv("TRIBUTARY_CLUSTER", path, 1);
 	plugin_state_reset(&fake_transport_ops, NULL);
 	plugin_state_load();
-	memset(&fake_log, 0, sizeof(fake_log));
+	log_lines_forget();
 }
 
 static void gain_is_that_of_the_jobs_hosts(void **state)
@@ -69,14 +69,14 @@ static void advice_is_given_where_it_helps(void **state)
 	in_cluster(two_leaves);
 	steer_collnet_advise(&quiet);
 	steer_collnet_advise(&few);
-	assert_int_equal(fake_logged()->infos, 0);
+	assert_int_equal(log_lines()->infos, 0);
 	steer_collnet_advise(&all);
-	assert_int_equal(fake_logged()->infos, 1);
-	assert_non_null(strstr(fake_logged()->info, "NCCL_COLLNET_ENABLE=1"));
+	assert_int_equal(log_lines()->infos, 1);
+	assert_non_null(strstr(log_lines()->info, "NCCL_COLLNET_ENABLE=1"));
 	offered.offers_collnet = true; /* NCCL will use it */
 	steer_collnet_advise(&offered);
-	assert_int_equal(fake_logged()->infos, 1);
-	assert_int_equal(fake_logged()->warnings, 0);
+	assert_int_equal(log_lines()->infos, 1);
+	assert_int_equal(log_lines()->warnings, 0);
 }
 
 static void a_cluster_that_cannot_be_read_is_said_once(void **state)
@@ -87,10 +87,10 @@ static void a_cluster_that_cannot_be_read_is_said_once(void **state)
 	in_cluster("tributary-cluster 1\nswitch a\nhost n1 leaf=nowhere\n");
 	steer_collnet_advise(&all);
 	steer_collnet_advise(&all);
-	assert_int_equal(fake_logged()->infos, 0);
-	assert_int_equal(fake_logged()->warnings, 1);
-	assert_non_null(strstr(fake_logged()->warning, "all hosts count as one leaf"));
-	assert_non_null(strstr(fake_logged()->warning, path));
+	assert_int_equal(log_lines()->infos, 0);
+	assert_int_equal(log_lines()->warnings, 1);
+	assert_non_null(strstr(log_lines()->warning, "all hosts count as one leaf"));
+	assert_non_null(strstr(log_lines()->warning, path));
 }
 
 static int teardown(void **state)

@@ -169,11 +169,11 @@ static void refused(const struct plugin_net_properties *properties, int greatest
 {
 	struct plugin_properties from;
 
-	memset(&fake_log, 0, sizeof(fake_log));
+	log_lines_forget();
 	assert_int_equal(plugin_properties_convert(properties, greatest_members, &from), -EINVAL);
-	assert_int_equal(fake_logged()->warnings, 1);
-	assert_non_null(strstr(fake_logged()->warning, what));
-	assert_non_null(strstr(fake_logged()->warning, "eth5"));
+	assert_int_equal(log_lines()->warnings, 1);
+	assert_non_null(strstr(log_lines()->warning, what));
+	assert_non_null(strstr(log_lines()->warning, "eth5"));
 }
 
 static void what_does_not_fit_is_refused(void **state)

@@ -137,7 +137,7 @@ static char received[sizeof(sent)];
 				 NCCL_INVALID_ARGUMENT);                                                               \
 		assert_int_equal((table).isend(sender, sent, INT_MIN, tag, mhandle, &nothing), NCCL_INVALID_ARGUMENT); \
 		assert_null(nothing);                                                                                  \
-		assert_int_equal(fake_logged()->warnings, 3);                                                          \
+		assert_int_equal(log_lines()->warnings, 3);                                                            \
 	} while (0)
 
 static void version_6_moves_a_message(void **state)
@@ -147,7 +147,7 @@ static void version_6_moves_a_message(void **state)
 	VARIABLES;
 
 	(void)state;
-	OK(net->init(fake_log_sink));
+	OK(net->init(log_lines_sink));
 	OK(net->devices(&count));
 	assert_int_equal(count, FAKE_PHYSICAL);
 	OK(net->getProperties(1, &properties));
@@ -158,7 +158,7 @@ static void version_6_moves_a_message(void **state)
 		  net->accept(listener, &receiver));
 	assert_int_equal(fake_transport.last_traffic_class, -1);
 	assert_int_equal(net->regMr(receiver, data, -1, NCCL_POINTER_HOST, &mhandle), NCCL_INVALID_ARGUMENT);
-	fake_logged()->warnings = 0;
+	log_lines()->warnings = 0;
 	REFUSE_NEGATIVE(*net);
 	POST_INT(*net);
 	FINISH(*net);
@@ -172,7 +172,7 @@ static void version_7_moves_a_message(void **state)
 	VARIABLES;
 
 	(void)state;
-	OK(net->init(fake_log_sink));
+	OK(net->init(log_lines_sink));
 	OK(net->devices(&count));
 	OK(net->getProperties(1, &properties));
 	assert_int_equal(properties.netDeviceType, NCCL_NET_DEVICE_HOST);
@@ -180,7 +180,7 @@ static void version_7_moves_a_message(void **state)
 		  net->accept(listener, &receiver, &device_handle));
 	assert_null(device_handle);
 	assert_int_equal(net->regMr(receiver, data, INT_MIN, NCCL_POINTER_HOST, &mhandle), NCCL_INVALID_ARGUMENT);
-	fake_logged()->warnings = 0;
+	log_lines()->warnings = 0;
 	REFUSE_NEGATIVE(*net);
 	assert_int_equal(net->getDeviceMr(receiver, mhandle, &data), NCCL_INTERNAL_ERROR);
 	OK(net->irecvConsumed(receiver, 1, NULL));
@@ -196,7 +196,7 @@ static void version_8_moves_a_message(void **state)
 	VARIABLES;
 
 	(void)state;
-	OK(net->init(fake_log_sink));
+	OK(net->init(log_lines_sink));
 	OK(net->devices(&count));
 	OK(net->getProperties(0, &properties));
 	assert_int_equal(properties.regIsGlobal, 1);
@@ -221,7 +221,7 @@ static void version_9_moves_a_message(void **state)
 
 	(void)state;
 	fake_transport.devices[1].pci_path = "/sys/devices/pci0000:00/0000:00:02.0";
-	OK(net->init(fake_log_sink));
+	OK(net->init(log_lines_sink));
 	OK(net->devices(&count));
 	OK(net->makeVDevice(&joined, &members));
 	assert_int_equal(joined, FAKE_PHYSICAL);
@@ -249,7 +249,7 @@ static void version_10_moves_a_message(void **state)
 	VARIABLES;
 
 	(void)state;
-	OK(net->init(fake_log_sink, NULL));
+	OK(net->init(log_lines_sink, NULL));
 	OK(net->devices(&count));
 	OK(net->getProperties(0, &properties));
 	assert_int_equal(properties.vProps.ndevs, 1);
@@ -284,7 +284,7 @@ static void version_11_moves_a_message(void **state)
 	VARIABLES;
 
 	(void)state;
-	OK(net->init(&context, 0x1234, &config, fake_log_sink, NULL));
+	OK(net->init(&context, 0x1234, &config, log_lines_sink, NULL));
 	assert_non_null(context);
 	OK(net->devices(&count));
 	OK(net->getProperties(0, &properties));
@@ -314,7 +314,7 @@ static void version_12_moves_a_message(void **state)
 
 	(void)state;
 	fake_transport.devices[1].pci_path = "/sys/devices/pci0000:00/0000:00:02.0";
-	OK(net->init(&context, 0x1234, NULL, fake_log_sink, NULL));
+	OK(net->init(&context, 0x1234, NULL, log_lines_sink, NULL));
 	OK(net->devices(&count));
 	OK(net->makeVDevice(&joined, &members));
 	OK(net->getProperties(joined, &properties));

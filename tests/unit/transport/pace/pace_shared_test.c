@@ -5,20 +5,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "support/log_lines.h"
 
 static char directory[64];
-static unsigned infos;
-
-static void count_info(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-{
-	(void)flags;
-	(void)file;
-	(void)line;
-	(void)fmt;
-	infos += level == LOG_LEVEL_INFO;
-	assert_int_not_equal(level, LOG_LEVEL_WARN);
-}
 
 static int directory_make(void **state)
 {
@@ -46,11 +35,11 @@ static void without_an_arbiter_there_is_one_line_and_an_equal_share(void **state
 	options.arbiter_directory = "/nonexistent";
 	options.local_processes = 4;
 	options.fixed_budget_bytes = 16 * QUANTUM;
-	infos = 0;
-	log_set_sink(count_info);
+	log_lines_start(NULL);
 	assert_int_equal(pace_new(&options, &pace), 0);
 	log_set_sink(NULL);
-	assert_int_equal(infos, 1);
+	assert_int_equal(log_lines()->infos, 1);
+	assert_int_equal(log_lines()->warnings, 0);
 	pace_add(pace, &message, 100 * QUANTUM, 1);
 	assert_int_equal(pace_granted(&message), 4 * QUANTUM);
 	pace_remove(pace, &message);

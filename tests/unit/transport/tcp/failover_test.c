@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "support/log_lines.h"
 #include "support/runtime.h"
 
 #include <errno.h>
@@ -528,18 +529,6 @@ static void time_in_which_nobody_looked_is_no_silence(void **state)
 	free(harness);
 }
 
-static unsigned waits_said;
-static void hear_waits(int level, unsigned long flags, const char *file, int line, const char *fmt, ...)
-{
-	va_list arguments;
-
-	(void)level, (void)flags, (void)file, (void)line;
-	assert_string_equal(fmt, "%s");
-	va_start(arguments, fmt);
-	waits_said += strstr(va_arg(arguments, const char *), "has waited") != NULL;
-	va_end(arguments);
-}
-
 static void only_a_connection_that_lives_is_waited_for(void **state)
 {
 	struct harness *harness = calloc(1, sizeof(*harness));
@@ -551,15 +540,14 @@ static void only_a_connection_that_lives_is_waited_for(void **state)
 		assert_non_null(harness_send(harness, harness->out[1], 3000, 5));
 		if (!lives)
 			tcp_connection_fail(harness->sender, -EREMOTEIO, "the test says so");
-		waits_said = 0;
-		log_set_sink(hear_waits);
+		log_lines_start("has waited");
 		harness->now_ns += harness->params.report_after_ns + NS_PER_S;
 		for (unsigned i = 0; i < HARNESS_STREAMS; i++)
 			harness->sender->streams[i].last_rx_ns = harness->now_ns;
 		harness->sender->last_rx_ns = harness->now_ns;
 		tcp_connection_tick(harness->sender, harness->now_ns);
 		log_set_sink(NULL);
-		assert_int_equal(waits_said, lives);
+		assert_int_equal(log_lines()->found, lives);
 		harness_close(harness);
 	}
 	free(harness);

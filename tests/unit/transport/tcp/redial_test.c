@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/params.h"
 #include "support/link.h"
+#include "support/log_lines.h"
 #include "support/peer.h"
 #include "support/runtime.h"
 #include "transport/tcp/tcp.h"
@@ -297,29 +298,13 @@ static void abandoned_sender_is_noticed_before_the_time_out(void **state)
 	free(other);
 }
 
-static _Atomic unsigned redials;
-
-__attribute__((format(printf, 5, 6))) static void count_redials(int level, unsigned long subsystem, const char *file,
-								int line, const char *fmt, ...)
-{
-	char text[1024];
-	va_list args;
-
-	(void)level, (void)subsystem, (void)file, (void)line;
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	redials += strstr(text, "They are dialled anew") != NULL;
-}
-
 /* What it has said last has arrived, and the receiver says so: there is nothing to dial anew for. */
 static void a_close_in_good_order_dials_nothing_anew(void **state)
 {
 	static const unsigned streams[] = { 0, 1, 3 };
 
 	(void)state;
-	redials = 0;
-	log_set_sink(count_redials);
+	log_lines_start("They are dialled anew");
 	for (unsigned i = 0; i < 3 * sizeof(streams) / sizeof(streams[0]); i++) {
 		struct transport *transport = opened(streams[i / 3]);
 		uint8_t sent = 7, *data = calloc(1, BYTES_MOST);
@@ -342,7 +327,7 @@ static void a_close_in_good_order_dials_nothing_anew(void **state)
 		free(data);
 	}
 	log_set_sink(NULL);
-	assert_int_equal(redials, 0);
+	assert_int_equal(log_lines()->found, 0);
 }
 
 /* ---- forked children, and the last word ---- */

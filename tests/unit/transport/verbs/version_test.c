@@ -1,5 +1,6 @@
 /* Peers of another release: which of them are told, and what. */
 #include "base/log.h"
+#include "support/log_lines.h"
 #include "support/runtime.h"
 #include "transport/verbs/verbs.h"
 #include "unit/transport/verbs/link_harness.h"
@@ -18,21 +19,6 @@ enum { MARK_AT = 3, VERSION_AT = 4 };
 static const struct transport_ops *const ops = &transport_verbs;
 static const struct transport_ops *const tcp = &transport_tcp;
 
-static char warning[512];
-
-__attribute__((format(printf, 5, 6))) static void keep_warning(int level, unsigned long flags, const char *file,
-							       int line, const char *fmt, ...)
-{
-	va_list args;
-
-	(void)flags, (void)file, (void)line;
-	if (level != LOG_LEVEL_WARN)
-		return;
-	va_start(args, fmt);
-	vsnprintf(warning, sizeof(warning), fmt, args);
-	va_end(args);
-}
-
 struct meeting {
 	struct verbs_link_harness harness;
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
@@ -45,8 +31,7 @@ static void meeting_open(struct meeting *meeting)
 	verbs_link_harness_begin(&meeting->harness, (struct fake_verbs_options){ .devices = 1 }, NULL);
 	meeting->harness.link.ops = ops;
 	assert_int_equal(ops->listen(meeting->harness.transport, 0, meeting->handle, &meeting->listener), 0);
-	warning[0] = '\0';
-	log_set_sink(keep_warning);
+	log_lines_start(NULL);
 }
 
 static void meeting_close(struct meeting *meeting)
@@ -73,7 +58,7 @@ static void a_handle_of_another_version_is_not_dialled(void **state)
 			 "speaks version %d of Tributary's RDMA protocol, this host %d:", VERBS_WIRE_VERSION + by,
 			 VERBS_WIRE_VERSION);
 		assert_true(log_drain(10000));
-		assert_non_null(strstr(warning, expected));
+		assert_non_null(strstr(log_lines()->warning, expected));
 		meeting_close(&meeting);
 	}
 }
@@ -116,8 +101,8 @@ static void a_hello_of_another_version_is_turned_away(void **state)
 	}
 	snprintf(expected, sizeof(expected), ", which speaks %d: install", VERBS_WIRE_VERSION);
 	assert_true(log_drain(10000));
-	assert_non_null(strstr(warning, "another version of Tributary's RDMA protocol"));
-	assert_non_null(strstr(warning, expected));
+	assert_non_null(strstr(log_lines()->warning, "another version of Tributary's RDMA protocol"));
+	assert_non_null(strstr(log_lines()->warning, expected));
 	tcp->close_connection(dialled);
 	meeting_close(&meeting);
 }
