@@ -233,7 +233,7 @@ $(CONF): $(O)/%: $(O)/obj/%.o $(call objects,$(CONF_HELPER_SRC)) $(O)/libtesthel
 
 # The plugin that the stand-in loads takes from it what other processes can see, what waits and what tells the time.
 STANDIN_HOOKS := openat pread pwrite symlinkat unlinkat mkdirat rmdir syscall sched_yield nanosleep clock_gettime pthread_mutex_lock
-$(STANDIN): $(O)/%: $(O)/obj/%.o $(call objects,$(STANDIN_HELPER_SRC) $(wildcard tests/support/runtime.c)) $(LIB)
+$(STANDIN): $(O)/%: $(O)/obj/%.o $(call objects,$(STANDIN_HELPER_SRC) $(wildcard $(addprefix tests/support/,machines.c runtime.c tree.c))) $(LIB)
 	$(say) LD $@
 	$(Q)$(call link,$(STANDIN_HOOKS:%=-Wl$(comma)--export-dynamic-symbol=%) -lcmocka $(COMMAND_LIBS))
 

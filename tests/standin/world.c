@@ -4,6 +4,7 @@
 #include "profile/profile.h"
 #include "profile/store.h"
 #include "base/params.h"
+#include "support/machines.h"
 #include "support/runtime.h"
 
 #include <setjmp.h>
@@ -16,26 +17,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static void topology_load(const char *machine, struct topology *ret)
-{
-	const char *source = runtime_setting("SOURCE");
-	char path[512], *text = malloc(1 << 20);
-	struct diag diag;
-	size_t bytes;
-	FILE *file;
-
-	assert_non_null(text);
-	snprintf(path, sizeof(path), "%s/topo/%s/machine.topology", source ? source : ".", machine);
-	file = fopen(path, "re");
-	if (!file)
-		fail_msg("%s cannot be read", path);
-	bytes = fread(text, 1, 1 << 20, file);
-	fclose(file);
-	if (topology_read(text, bytes, ret, &diag) < 0)
-		fail_msg("%s:%u: %s", path, diag.line, diag.text);
-	free(text);
-}
 
 static void nic_rename(struct topology *topology)
 {
@@ -73,8 +54,7 @@ void world_make(const char *machine, struct world *ret)
 	struct topology topology;
 
 	memset(ret, 0, sizeof(*ret));
-	topology_init(&topology);
-	topology_load(machine, &topology);
+	assert_true(machines_load(machine, &topology));
 	gpus_list(&topology, ret);
 	topology_fini(&topology);
 }
@@ -88,7 +68,7 @@ void world_measure(const char *folder, const char *machine, struct world *ret)
 	struct diag why;
 
 	profile_init(&profile);
-	topology_load(machine, &profile.topology);
+	assert_true(machines_load(machine, &profile.topology));
 	nic_rename(&profile.topology);
 	assert_int_equal(fingerprint_take("", &profile.fingerprint), 0);
 	profile.date_s = 1700000000;

@@ -10,11 +10,18 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { DESCRIPTORS = 16 };
+
+void tree_make(char ret_root[static TREE_ROOT_BYTES])
+{
+	snprintf(ret_root, TREE_ROOT_BYTES, "/tmp/tributary-test-XXXXXX");
+	assert_non_null(mkdtemp(ret_root));
+}
 
 void tree_parents(int fd, const char *path)
 {
@@ -28,15 +35,54 @@ void tree_parents(int fd, const char *path)
 	}
 }
 
-void tree_write(int fd, const char *path, const void *data, size_t bytes)
+static void write_file(int fd, const char *path, const void *data, size_t bytes, unsigned mode)
 {
-	int file;
+	int file = openat(fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
 
-	tree_parents(fd, path);
-	file = openat(fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	assert_true(file >= 0);
 	assert_int_equal(write(file, data, bytes), bytes);
 	close(file);
+}
+
+void tree_write(int fd, const char *path, const void *data, size_t bytes)
+{
+	tree_parents(fd, path);
+	write_file(fd, path, data, bytes, 0644);
+}
+
+void tree_put(const char *path, const char *text)
+{
+	write_file(AT_FDCWD, path, text, strlen(text), 0644);
+}
+
+void tree_put_mode(const char *path, const char *text, unsigned mode)
+{
+	write_file(AT_FDCWD, path, text, strlen(text), 0600);
+	assert_int_equal(chmod(path, mode), 0);
+}
+
+char *tree_read(const char *path, size_t *ret_bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t bytes = 0, room = 4096;
+	char *text = NULL;
+	ssize_t got;
+
+	if (fd < 0)
+		return NULL;
+	do {
+		room *= 2;
+		text = realloc(text, room);
+		assert_non_null(text);
+		while ((got = read(fd, text + bytes, room - 1 - bytes)) > 0)
+			bytes += (size_t)got;
+		assert_true(got == 0);
+	} while (bytes == room - 1);
+	close(fd);
+	text[bytes] = '\0';
+	if (ret_bytes)
+		*ret_bytes = bytes;
+	return text;
 }
 
 static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)

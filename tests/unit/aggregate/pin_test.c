@@ -1,5 +1,6 @@
 #include "aggregate/pin.h"
 #include "support/runtime.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,13 +31,9 @@ static void lists_are_read_as_the_kernel_writes_them(void **state)
 static void write_list(const char *folder, const char *text)
 {
 	char name[128];
-	FILE *file;
 
 	snprintf(name, sizeof(name), "%s/local_cpulist", folder);
-	file = fopen(name, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
+	tree_put(name, text);
 }
 
 static void a_thread_goes_near_and_never_where_it_may_not(void **state)

@@ -3,6 +3,7 @@
 
 #include "base/params.h"
 #include "profile/profile.h"
+#include "support/tree.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -26,13 +27,8 @@ static void path_of(const char *name, char *ret, size_t bytes)
 
 static void write_file(const char *name, const char *text, char *ret_path, size_t bytes)
 {
-	FILE *file;
-
 	path_of(name, ret_path, bytes);
-	file = fopen(ret_path, "we");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	tree_put(ret_path, text);
 }
 
 static void a_named_file_is_read(void **state)

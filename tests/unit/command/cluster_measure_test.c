@@ -4,6 +4,7 @@
 #include "program.h"
 
 #include "base/sys.h"
+#include "support/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,15 +36,6 @@ struct process {
 };
 
 static char text[TEXT_BYTES], secret[512];
-
-static void put_file(const char *path, const char *lines, mode_t mode)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, lines, strlen(lines)), strlen(lines));
-	close(fd);
-}
 
 static const char *file_text(const char *path)
 {
@@ -93,7 +85,7 @@ static struct process begin(unsigned rank, uint16_t port, const char *const *arg
 		skip();
 	}
 	snprintf(secret, sizeof(secret), "%s/secret", program_folder());
-	put_file(secret, "one that is long enough", 0600);
+	tree_put_mode(secret, "one that is long enough", 0600);
 	snprintf(process.output, sizeof(process.output), "%s/output-%u", program_folder(), rank);
 	snprintf(process.complaints, sizeof(process.complaints), "%s/complaints-%u", program_folder(), rank);
 	argv[count++] = (char *)(uintptr_t)program_path();
@@ -152,12 +144,12 @@ static void what_is_declared_is_compared_with_what_is_measured(void **state)
 	snprintf(declared, sizeof(declared), "%s/declared", program_folder());
 	snprintf(found, sizeof(found), "%s/found", program_folder());
 	snprintf(kept, sizeof(kept), "%s/kept", program_folder());
-	put_file(found, "the old one\n", 0644);
+	tree_put_mode(found, "the old one\n", 0644);
 	unlink(kept);
 	assert_int_equal(link(found, kept), 0);
-	put_file(declared,
-		 "tributary-cluster 1\nswitch a\nhost host-0 leaf=a rate=1GB/s\nhost host-1 leaf=a rate=50MB/s\n",
-		 0644);
+	tree_put_mode(declared,
+		      "tributary-cluster 1\nswitch a\nhost host-0 leaf=a rate=1GB/s\nhost host-1 leaf=a rate=50MB/s\n",
+		      0644);
 	/* What a user may have without asking is less than a host needs. */
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &descriptors), 0);
 	descriptors.rlim_cur = 5;

@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,14 +93,10 @@ static void launchers_get_their_files(void **state)
 static void a_hosts_file_is_read_in_any_way(void **state)
 {
 	char path[512], call[600], text[TEXT_BYTES];
-	FILE *file;
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/hosts", program_folder());
-	file = fopen(path, "we");
-	assert_non_null(file);
-	fputs("# now: slots=7\nnode8 slots=2\nnode7.example.org:2\nnode6\nnode6\n\n", file);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, "# now: slots=7\nnode8 slots=2\nnode7.example.org:2\nnode6\nnode6\n\n");
 	snprintf(call, sizeof(call), "--hostfile '%s' --format slurm", path);
 	assert_int_equal(order(call, PROGRAM_STDOUT, text), COMMAND_OK);
 	assert_string_equal(text, "node8\nnode7.example.org\nnode6\n");
@@ -151,13 +148,9 @@ static void what_does_not_fit_is_refused(void **state)
 static void check_hostfile(const char *lines, const char *expected)
 {
 	char path[512], call[600], text[TEXT_BYTES], words[1024];
-	FILE *file;
 
 	snprintf(path, sizeof(path), "%.90s/hosts", program_folder());
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_true(fputs(lines, file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, lines);
 	snprintf(call, sizeof(call), "--hostfile '%s'", path);
 	assert_int_equal(order(call, PROGRAM_STDERR, text), COMMAND_FAILED);
 	snprintf(words, sizeof(words), "tributary: %s%s\n", path, expected);
@@ -221,15 +214,10 @@ static void times_without_rates_are_not_known(void **state)
 static void hosts_are_printed_as_they_were_named(void **state)
 {
 	char path[512], call[1024], text[TEXT_BYTES];
-	FILE *file;
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/cluster", program_folder());
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_true(fputs("tributary-cluster 1\nswitch s\nhost a.example.org,b.example.org,c leaf=s rate=1GB/s\n",
-			  file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, "tributary-cluster 1\nswitch s\nhost a.example.org,b.example.org,c leaf=s rate=1GB/s\n");
 	snprintf(call, sizeof(call), "cluster order '%s' --hosts a,b.example.org,c.example.org --format slurm", path);
 	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 	assert_string_equal(text, "a\nb.example.org\nc.example.org\n");

@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -119,12 +120,8 @@ static void canonical_text_means_the_same(void **state)
 	(void)state;
 	snprintf(path, sizeof(path), "%s/again.cluster", program_folder());
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		FILE *file = fopen(path, "we");
-
 		assert_int_equal(show(names[i], "--text", PROGRAM_STDOUT, text), COMMAND_OK);
-		assert_non_null(file);
-		assert_true(fputs(text, file) >= 0);
-		assert_int_equal(fclose(file), 0);
+		tree_put(path, text);
 		snprintf(call, sizeof(call), "cluster show '%s' --text", path);
 		assert_int_equal(program_run(call, PROGRAM_STDOUT, again, sizeof(again)), COMMAND_OK);
 		assert_string_equal(text, again);
@@ -155,7 +152,6 @@ static void what_switches_say_is_understood(void **state)
 static void slurm_is_written_from_any_form(void **state)
 {
 	char text[TEXT_BYTES], path[512], call[600];
-	FILE *file;
 
 	(void)state;
 	assert_int_equal(show("ibnetdiscover.txt", "--slurm", PROGRAM_STDOUT, text), COMMAND_OK);
@@ -163,10 +159,7 @@ static void slurm_is_written_from_any_form(void **state)
 				  "SwitchName=leaf2 Nodes=node4,node5,node6\n");
 	assert_int_equal(show("with-aggregators.cluster", "--slurm", PROGRAM_STDOUT, text), COMMAND_OK);
 	snprintf(path, sizeof(path), "%s/topology.conf", program_folder());
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, text);
 	snprintf(call, sizeof(call), "cluster show '%s'", path);
 	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 	assert_non_null(strstr(text, ": 12 hosts on 3 leaves, 0 aggregators"));
@@ -210,17 +203,12 @@ static void what_is_excluded_is_left_out(void **state)
 static void text_says_it_in_a_tree(void **state)
 {
 	char text[TEXT_BYTES], path[512], call[600];
-	FILE *file;
 
 	(void)state;
 	/* The uplinks of many rails together. */
 	snprintf(path, sizeof(path), "%s/wide.cluster", program_folder());
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_true(fputs("tributary-cluster 1\nswitch s\nswitch a parent=s rate=14400Gbit/s\nhost n leaf=a "
-			  "rate=9999Mbit/s\n",
-			  file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, "tributary-cluster 1\nswitch s\nswitch a parent=s rate=14400Gbit/s\nhost n leaf=a "
+		       "rate=9999Mbit/s\n");
 	snprintf(call, sizeof(call), "cluster show '%s'", path);
 	assert_int_equal(program_run(call, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
 	assert_non_null(strstr(text, "  a: uplink 14400 Gbit/s; 1 host of 9.999 Gbit/s;"));

@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,13 +23,10 @@ static char text[TEXT_BYTES];
 static int prepare(void **state)
 {
 	char path[256];
-	FILE *file;
 	int r = program_find(state);
 
 	snprintf(path, sizeof(path), "%s/a machine.xml", program_folder());
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, "");
 	snprintf(path, sizeof(path), "%s/some folder", program_folder());
 	assert_int_equal(mkdir(path, 0700), 0);
 	return r;

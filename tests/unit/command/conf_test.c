@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,16 +21,12 @@ static void configure(const char *text)
 	static const char *const names[] = { "NCCL_SOCKET_IFNAME", "TRIBUTARY_IF", "TRIBUTARY_STREAMS",
 					     "NCCL_NET_PLUGIN", "TRIBUTARY_TIMEOUT" };
 	char path[512];
-	FILE *file;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		unsetenv(names[i]);
 	snprintf(path, sizeof(path), "%s/nccl.conf", program_folder());
 	setenv("NCCL_CONF_FILE", path, 1);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
+	tree_put(path, text);
 }
 
 /* A text of a row of `tributary params --json`, as "value from"; "" where there is none. */

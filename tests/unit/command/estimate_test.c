@@ -62,18 +62,6 @@ static double value_of(const json_t *value, const char *name, const char *key)
 	return 0;
 }
 
-static void write_file(const char *name, const char *lines)
-{
-	char path[512];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", program_folder(), name);
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_true(fputs(lines, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-}
-
 static void the_published_results_come_out(void **state)
 {
 	static const struct {
@@ -201,11 +189,11 @@ static void nccls_own_channels_are_a_case(void **state)
 	json_t *value;
 
 	(void)state;
-	write_file("system-4",
-		   "{\"num_devices\": 4, \"num_nodes\": 1, \"f32_flops\": 156e12, \"f16_flops\": 312e12, "
-		   "\"flops_util\": 0.7, \"mem_bw\": 1e12, \"mem_bw_util\": 0.8, \"num_nvlinks\": 12, "
-		   "\"bw_per_nvlink\": 50e9, \"nvlink_util\": 0.6, \"num_ibroce_ports\": 8, \"ibroce_bw\": 25e9, "
-		   "\"ibroce_util\": 0.5, \"ar_perc_intra\": 1}");
+	program_put("system-4",
+		    "{\"num_devices\": 4, \"num_nodes\": 1, \"f32_flops\": 156e12, \"f16_flops\": 312e12, "
+		    "\"flops_util\": 0.7, \"mem_bw\": 1e12, \"mem_bw_util\": 0.8, \"num_nvlinks\": 12, "
+		    "\"bw_per_nvlink\": 50e9, \"nvlink_util\": 0.6, \"num_ibroce_ports\": 8, \"ibroce_bw\": 25e9, "
+		    "\"ibroce_util\": 0.5, \"ar_perc_intra\": 1}");
 	snprintf(call, sizeof(call),
 		 "@layers.json --system %s/system-4 --fabric leaf-spine:2x2,8000Gbit/s --from "
 		 "'%s/topo/nvlink-pairs-4gpu/machine.topology'",
@@ -218,7 +206,7 @@ static void nccls_own_channels_are_a_case(void **state)
 		    1.5 * value_of(value, "ring", "communication_s"));
 	json_decref(value);
 
-	write_file("ring", RING);
+	program_put("ring", RING);
 	snprintf(call, sizeof(call),
 		 "@layers.json --system @system-8.json --latency 0 --fabric leaf-spine:2x4,400Gbit/s --from "
 		 "'%s/topo/two-level-8gpu/machine.topology' --graph %s/ring",
@@ -256,7 +244,7 @@ static void the_language_model_is_its_formulas(void **state)
 	check_near(value_of(value, NULL, "exposed_s"), 3 * gather_s);
 	json_decref(value);
 	/* The same by a task. */
-	write_file("task", "{\"transformer_parallel\": [\"fsdp\"], \"local_transformer_bs\": 1}");
+	program_put("task", "{\"transformer_parallel\": [\"fsdp\"], \"local_transformer_bs\": 1}");
 	snprintf(call, sizeof(call), "@transformer.json --system @system-8.json --published --task %s/task",
 		 program_folder());
 	value = estimate_json(call);
@@ -367,10 +355,10 @@ static void a_machine_is_exported_with_its_own_links(void **state)
 	check_near(rate_Bps, 268435456 / simulated_s(call));
 	assert_true(rate_Bps < 20e9); /* PCIe; the file has NVLinks of 200 GB/s */
 	/* Slower links in the file than the machine has. */
-	write_file("slow", "{\"num_devices\": 8, \"num_nodes\": 1, \"f32_flops\": 156e12, \"f16_flops\": 312e12, "
-			   "\"flops_util\": 0.7, \"mem_bw\": 1e12, \"mem_bw_util\": 0.8, \"num_nvlinks\": 2, "
-			   "\"bw_per_nvlink\": 1e9, \"nvlink_util\": 0.6, \"num_ibroce_ports\": 8, \"ibroce_bw\": "
-			   "25e9, \"ibroce_util\": 0.5, \"ar_perc_intra\": 1}");
+	program_put("slow", "{\"num_devices\": 8, \"num_nodes\": 1, \"f32_flops\": 156e12, \"f16_flops\": 312e12, "
+			    "\"flops_util\": 0.7, \"mem_bw\": 1e12, \"mem_bw_util\": 0.8, \"num_nvlinks\": 2, "
+			    "\"bw_per_nvlink\": 1e9, \"nvlink_util\": 0.6, \"num_ibroce_ports\": 8, \"ibroce_bw\": "
+			    "25e9, \"ibroce_util\": 0.5, \"ar_perc_intra\": 1}");
 	snprintf(call, sizeof(call),
 		 "@layers.json --system %s/slow --latency 0 --fabric leaf-spine:1x1,400Gbit/s --from "
 		 "'%s/topo/two-level-8gpu/machine.topology' --export-system -",
@@ -461,9 +449,9 @@ static void what_has_no_time_is_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		snprintf(lines, sizeof(lines), SYSTEM, cases[i].devices, cases[i].ports);
-		write_file("system", lines);
+		program_put("system", lines);
 		snprintf(lines, sizeof(lines), "{\"type\": \"layers\", \"layers\": [%s]}", cases[i].model);
-		write_file("model", lines);
+		program_put("model", lines);
 		snprintf(call, sizeof(call), "%s/model --system %s/system %s", program_folder(), program_folder(),
 			 cases[i].options);
 		estimate(call, PROGRAM_STDERR, COMMAND_FAILED);

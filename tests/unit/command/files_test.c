@@ -88,18 +88,6 @@ static void a_missing_file_is_said_in_one_way(void **state)
 	}
 }
 
-static void write_file(const char *name, const char *content)
-{
-	char path[256];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", program_folder(), name);
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_true(fputs(content, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-}
-
 /* Not after a minute of measuring: nothing else may have been printed by then. And what is there stays. */
 static void an_output_that_cannot_be_written_is_said_at_once(void **state)
 {
@@ -129,7 +117,7 @@ static void an_output_that_cannot_be_written_is_said_at_once(void **state)
 	};
 
 	(void)state;
-	write_file("file", "as it was");
+	program_put("file", "as it was");
 	snprintf(other, sizeof(other), "%s/folder", program_folder());
 	assert_int_equal(mkdir(other, 0700), 0);
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -151,7 +139,7 @@ static void an_output_that_cannot_be_written_is_said_at_once(void **state)
 static void the_state_directory_is_looked_at_before_measuring(void **state)
 {
 	(void)state;
-	write_file("file", "as it was");
+	program_put("file", "as it was");
 	setenv("TRIBUTARY_STATE_DIR", "/proc/none", 1);
 	assert_int_equal(program_run("measure", "2>&1", text, sizeof(text)), COMMAND_FAILED);
 	assert_non_null(strstr(text, "TRIBUTARY_STATE_DIR can name another"));
@@ -204,8 +192,8 @@ static void every_file_may_be_standard_input(void **state)
 	};
 
 	(void)state;
-	write_file("hosts", "leaf1-host1\nleaf2-host1\n");
-	write_file("jobs", "wants a host 1\n");
+	program_put("hosts", "leaf1-host1\nleaf2-host1\n");
+	program_put("jobs", "wants a host 1\n");
 	assert_int_equal(program_run("cluster order " FABRIC " --format hostfile", ">$F/hosts", text, sizeof(text)), 0);
 	assert_int_equal(program_run("export " MACHINE, ">$F/topology.xml 2>/dev/null", text, sizeof(text)), 0);
 	assert_int_equal(program_run("plan " MACHINE " --nccl-graph", ">$F/graph.xml 2>/dev/null", text, sizeof(text)),
@@ -277,7 +265,7 @@ static void two_results_do_not_share_standard_output(void **state)
 static void a_machine_of_which_nothing_is_known_is_called_that(void **state)
 {
 	(void)state;
-	write_file(
+	program_put(
 		"empty.topology",
 		"tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex nic nic:e bus=0000:00:03.0 interface=e port=1\n"
 		"link pci nic:e cpu0\n");
@@ -371,7 +359,7 @@ static void folders_are_machines(void **state)
 	assert_int_equal(program_run("discover --from $S/docs", "2>&1", text, sizeof(text)), COMMAND_FAILED);
 	assert_non_null(strstr(text, "neither an unpacked capture"));
 	/* What is none of the forms is not called a bad one of any. */
-	write_file("notes", "# Things to do\n");
+	program_put("notes", "# Things to do\n");
 	assert_int_equal(program_run("discover --from $F/notes", "2>&1", text, sizeof(text)), COMMAND_FAILED);
 	assert_non_null(strstr(text, "it is no capture, no XML of hwloc or NCCL, and no text form"));
 	assert_int_equal(program_run("discover --from -", "</dev/null 2>&1", text, sizeof(text)), COMMAND_FAILED);

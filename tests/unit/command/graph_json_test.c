@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -263,13 +264,9 @@ static void the_machines_nics_are_joined_with_every_host(void **state)
 static json_t *graph_of_file(const char *lines, const char *options)
 {
 	char path[512], call[1024];
-	FILE *file;
 
 	snprintf(path, sizeof(path), "%s/cluster", program_folder());
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_true(fputs(lines, file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, lines);
 	snprintf(call, sizeof(call), "--cluster '%s' --size 1M %s", path, options);
 	return graph_of(call);
 }

@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,7 +97,6 @@ static void wrong_calls_get_one_line_and_status_2(void **state)
 static void cluster_measure_says_at_once_what_is_wrong(void **state)
 {
 	char secret[512], call[2048], text[1024];
-	FILE *file;
 
 	(void)state;
 	assert_int_equal(program_run("cluster measure --round 1", PROGRAM_STDERR, text, sizeof(text)), COMMAND_USAGE);
@@ -104,10 +104,7 @@ static void cluster_measure_says_at_once_what_is_wrong(void **state)
 	assert_non_null(strstr(text, "`tributary help cluster measure`"));
 	/* Rank 1 does not come: who waited for it would say that. */
 	snprintf(secret, sizeof(secret), "%s/secret", program_folder());
-	file = fopen(secret, "w");
-	assert_non_null(file);
-	fputs("0123456789012345678901234567890123456789\n", file);
-	fclose(file);
+	tree_put(secret, "0123456789012345678901234567890123456789\n");
 	assert_int_equal(chmod(secret, 0600), 0);
 	setenv("RANK", "0", 1);
 	setenv("WORLD_SIZE", "2", 1);
@@ -142,16 +139,11 @@ static void a_topology_file_with_a_bus_id_twice_is_shown_with_a_warning(void **s
 {
 	static const char *const calls[] = { "show --from ", "discover --from ", "export --from " };
 	char path[4096], call[4200], text[8192];
-	FILE *file;
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/twice.xml", program_folder());
-	file = fopen(path, "we");
-	assert_non_null(file);
-	fputs("<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:05:00.0\" class=\"0x060400\"/>\n"
-	      "<pci busid=\"0000:05:00.0\" class=\"0x060400\"/></cpu></system>\n",
-	      file);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:05:00.0\" class=\"0x060400\"/>\n"
+		       "<pci busid=\"0000:05:00.0\" class=\"0x060400\"/></cpu></system>\n");
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		snprintf(call, sizeof(call), "%s%s", calls[i], path);
 		assert_int_equal(program_run(call, PROGRAM_STDERR, text, sizeof(text)), COMMAND_OK);

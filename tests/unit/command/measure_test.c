@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,13 +23,9 @@ static char text[1 << 20];
 static void write_machine(const char *folder, const char *name, const char *content)
 {
 	char path[256];
-	FILE *file;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	file = fopen(path, "we");
-	assert_non_null(file);
-	fputs(content, file);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, content);
 }
 
 /* A folder with a machine whose first GPU's link is a quarter slower than it ought to be. */

@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,14 +61,10 @@ static void hosts_are_too(void **state)
 static int queue(const char *jobs, const char *options, const char *what, char *text)
 {
 	char path[512], call[600];
-	FILE *file;
 	int status;
 
 	snprintf(path, sizeof(path), "%s/jobs", program_folder());
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_true(fputs(jobs, file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, jobs);
 	snprintf(call, sizeof(call), "--jobs '%s' %s", path, options);
 	status = place(MACHINE, call, what, text);
 	unlink(path);
@@ -155,13 +152,9 @@ static void what_is_wrong_is_named(void **state)
 static int place_on(const char *cluster, const char *options, const char *what, char *text)
 {
 	char path[512], call[1024];
-	FILE *file;
 
 	snprintf(path, sizeof(path), "%s/cluster", program_folder());
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_true(fputs(cluster, file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, cluster);
 	snprintf(call, sizeof(call), "place --cluster '%s' %s", path, options);
 	return program_run(call, what, text, TEXT_BYTES);
 }

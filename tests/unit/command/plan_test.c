@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,19 +30,6 @@ static const char *usual(void)
 	static char path[600];
 
 	snprintf(path, sizeof(path), "%s/tests/browser/machine.topology", program_source());
-	return path;
-}
-
-static const char *machine_file(const char *name, const char *content)
-{
-	static char path[256];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s.topology", program_folder(), name);
-	file = fopen(path, "we");
-	assert_non_null(file);
-	fputs(content, file);
-	assert_int_equal(fclose(file), 0);
 	return path;
 }
 
@@ -147,21 +135,22 @@ static void what_cannot_be_planned_is_said_in_one_line(void **state)
 
 static void machines_without_gpus_or_nics_are_said_to_be(void **state)
 {
-	const char *path = machine_file("bare", "tributary-topology 1\nvertex cpu cpu0 numa=0\n");
+	const char *path = program_put("bare.topology", "tributary-topology 1\nvertex cpu cpu0 numa=0\n");
 
 	(void)state;
 	assert_int_equal(run_on("plan", path, "", PROGRAM_STDERR, text), COMMAND_FAILED);
 	assert_non_null(strstr(text, "the machine has no GPU"));
 	assert_int_equal(run_on("explain", path, "", PROGRAM_STDERR, text), COMMAND_FAILED);
-	path = machine_file("two", "tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex gpu gpu0 index=0\n"
-				   "vertex gpu gpu1 index=1\nlink pci gpu0 cpu0\nlink pci gpu1 cpu0\n"
-				   "rate gpu0>cpu0 12000000000 nominal\nrate cpu0>gpu0 12000000000 nominal\n");
+	path = program_put("two.topology", "tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex gpu gpu0 index=0\n"
+					   "vertex gpu gpu1 index=1\nlink pci gpu0 cpu0\nlink pci gpu1 cpu0\n"
+					   "rate gpu0>cpu0 12000000000 nominal\nrate cpu0>gpu0 12000000000 nominal\n");
 	assert_int_equal(run_on("plan", path, "--hosts 2", PROGRAM_STDERR, text), COMMAND_FAILED);
 	assert_non_null(strstr(text, "the machine has no NIC"));
 	/* One GPU has nobody to talk to: no limit, and no crash. */
 	assert_int_equal(run_on("plan", path, "--gpus 0", PROGRAM_STDOUT, text), COMMAND_OK);
 	assert_non_null(strstr(text, "nothing known limits"));
-	path = machine_file("apart", "tributary-topology 1\nvertex gpu gpu0 index=0\nvertex gpu gpu1 index=1\n");
+	path = program_put("apart.topology",
+			   "tributary-topology 1\nvertex gpu gpu0 index=0\nvertex gpu gpu1 index=1\n");
 	assert_int_equal(run_on("plan", path, "", PROGRAM_STDERR, text), COMMAND_FAILED);
 	assert_non_null(strstr(text, "no data can pass"));
 }
@@ -169,13 +158,14 @@ static void machines_without_gpus_or_nics_are_said_to_be(void **state)
 /* Slices of one GPU have one bus id, and NCCL refuses a job with two ranks on one. */
 static void a_plan_has_one_slice_of_a_gpu_and_says_why(void **state)
 {
-	const char *machine = machine_file(
-		"sliced", "tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex memory memory0 numa=0\n"
-			  "vertex switch switch:a\nvertex gpu gpu0.0 bus=0000:01:00.0 index=0 mig=0\n"
-			  "vertex gpu gpu0.1 bus=0000:01:00.0 index=0 mig=1\nvertex gpu gpu1 bus=0000:02:00.0 index=1\n"
-			  "link memory memory0 cpu0\nlink pci switch:a cpu0 nominal_Bps=24000000000\n"
-			  "link pci gpu0.0 switch:a nominal_Bps=24000000000\nlink pci gpu0.1 switch:a "
-			  "nominal_Bps=24000000000\nlink pci gpu1 switch:a nominal_Bps=24000000000\n");
+	const char *machine = program_put(
+		"sliced.topology",
+		"tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex memory memory0 numa=0\n"
+		"vertex switch switch:a\nvertex gpu gpu0.0 bus=0000:01:00.0 index=0 mig=0\n"
+		"vertex gpu gpu0.1 bus=0000:01:00.0 index=0 mig=1\nvertex gpu gpu1 bus=0000:02:00.0 index=1\n"
+		"link memory memory0 cpu0\nlink pci switch:a cpu0 nominal_Bps=24000000000\n"
+		"link pci gpu0.0 switch:a nominal_Bps=24000000000\nlink pci gpu0.1 switch:a "
+		"nominal_Bps=24000000000\nlink pci gpu1 switch:a nominal_Bps=24000000000\n");
 
 	(void)state;
 	assert_int_equal(run_on("plan", machine, "", PROGRAM_STDOUT, text), COMMAND_OK);
@@ -200,9 +190,10 @@ static void more_gpus_than_a_plan_holds_must_be_chosen(void **state)
 		snprintf(line, sizeof(line), "vertex gpu gpu%d index=%d\nlink pci gpu%d cpu0\n", i, i, i);
 		strcat(machine, line);
 	}
-	assert_int_equal(run_on("plan", machine_file("many", machine), "", PROGRAM_STDERR, text), COMMAND_FAILED);
+	assert_int_equal(run_on("plan", program_put("many.topology", machine), "", PROGRAM_STDERR, text),
+			 COMMAND_FAILED);
 	assert_non_null(strstr(text, "choose with --gpus"));
-	assert_int_equal(run_on("plan", machine_file("many", machine), "--gpus 2-17", PROGRAM_STDOUT, text),
+	assert_int_equal(run_on("plan", program_put("many.topology", machine), "--gpus 2-17", PROGRAM_STDOUT, text),
 			 COMMAND_OK);
 	assert_non_null(strstr(text, "16 of 18 GPUs (2-17)"));
 }
@@ -301,14 +292,10 @@ static void dump_of_nccl_is_judged_beside_ours(void **state)
 		"</graphs>\n";
 	char path[128], options[700];
 	json_t *value, *theirs;
-	FILE *file;
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/dump.xml", program_folder());
-	file = fopen(path, "we");
-	assert_non_null(file);
-	fputs(dump, file);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, dump);
 	snprintf(options, sizeof(options), "--gpus 0,1,4,5 --compare %s", path);
 	assert_int_equal(run_on("plan", usual(), options, PROGRAM_STDOUT, text), COMMAND_OK);
 	assert_non_null(strstr(text, "channels by NCCL (dump.xml)"));
@@ -446,7 +433,7 @@ static void explanation_names_the_pairs_that_gain_by_p2p(void **state)
 
 	(void)state;
 	snprintf(content, sizeof(content), machine, "15000000000");
-	path = machine_file("pairs", content);
+	path = program_put("pairs.topology", content);
 	assert_int_equal(run_on("explain", path, "", PROGRAM_STDOUT, text), COMMAND_OK);
 	assert_non_null(strstr(text, "gpu0 > gpu1 PHB"));
 	assert_non_null(strstr(text, "1.50 times as much\n"));
@@ -465,7 +452,7 @@ static void explanation_names_the_pairs_that_gain_by_p2p(void **state)
 	assert_int_equal(run_on("export", path, "--sockets cpus", PROGRAM_STDERR, text), COMMAND_OK);
 	assert_null(strstr(text, "PHB->PXB"));
 	snprintf(content, sizeof(content), machine, "9000000000");
-	value = json_on("explain", machine_file("pairs", content), "");
+	value = json_on("explain", program_put("pairs.topology", content), "");
 	assert_int_equal(json_array_size(json_object_get(value, "p2p")), 0);
 	json_decref(value);
 }
@@ -474,13 +461,14 @@ static void explanation_names_the_pairs_that_gain_by_p2p(void **state)
 /* Without a measurement nobody knows what links really carry. */
 static void nominal_rates_are_not_called_real(void **state)
 {
-	const char *path = machine_file(
-		"nominal", "tributary-topology 1\nvertex cpu cpu0 numa=0\n"
-			   "vertex gpu gpu0 bus=0000:23:00.0 class=0x030200 index=0 sm=86\n"
-			   "vertex gpu gpu1 bus=0000:24:00.0 class=0x030200 index=1 sm=86\n"
-			   "link pci gpu0 cpu0 nominal_Bps=24000000000\nlink pci gpu1 cpu0 nominal_Bps=24000000000\n"
-			   "rate gpu0>cpu0 24000000000 nominal\nrate cpu0>gpu0 24000000000 nominal\n"
-			   "rate gpu1>cpu0 24000000000 nominal\nrate cpu0>gpu1 24000000000 nominal\n");
+	const char *path =
+		program_put("nominal.topology",
+			    "tributary-topology 1\nvertex cpu cpu0 numa=0\n"
+			    "vertex gpu gpu0 bus=0000:23:00.0 class=0x030200 index=0 sm=86\n"
+			    "vertex gpu gpu1 bus=0000:24:00.0 class=0x030200 index=1 sm=86\n"
+			    "link pci gpu0 cpu0 nominal_Bps=24000000000\nlink pci gpu1 cpu0 nominal_Bps=24000000000\n"
+			    "rate gpu0>cpu0 24000000000 nominal\nrate cpu0>gpu0 24000000000 nominal\n"
+			    "rate gpu1>cpu0 24000000000 nominal\nrate cpu0>gpu1 24000000000 nominal\n");
 
 	(void)state;
 	assert_int_equal(run_on("explain", path, "", PROGRAM_STDOUT, text), COMMAND_OK);

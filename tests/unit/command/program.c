@@ -1,4 +1,5 @@
 #include "program.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,23 +67,30 @@ int program_run(const char *arguments, const char *what, char *text, size_t text
 
 char *program_source_text(const char *name)
 {
-	enum { MOST_BYTES = 1 << 18 };
-	char path[1024], *text = calloc(1, MOST_BYTES);
-	FILE *file;
+	char path[1024], *text;
 
-	assert_non_null(text);
 	if (!source[0]) {
-		free(text);
 		print_message("skipped: TRIBUTARY_SOURCE is not set\n");
 		skip();
 	}
 	snprintf(path, sizeof(path), "%s/%s", source, name);
-	file = fopen(path, "re");
-	if (!file)
+	text = tree_read(path, NULL);
+	if (!text || !text[0])
 		fail_msg("%s is missing", path);
-	assert_in_range(fread(text, 1, MOST_BYTES - 1, file), 1, MOST_BYTES - 2);
-	fclose(file);
 	return text;
+}
+
+void program_compare(const char *text, const char *golden)
+{
+	char path[1024], *wanted;
+
+	if (getenv("TRIBUTARY_TEST_UPDATE")) {
+		snprintf(path, sizeof(path), "%s/%s", source, golden);
+		tree_put(path, text);
+	}
+	wanted = program_source_text(golden);
+	assert_string_equal(text, wanted);
+	free(wanted);
 }
 
 static void remove_folder(void)
@@ -102,4 +110,13 @@ const char *program_folder(void)
 		assert_int_equal(atexit(remove_folder), 0);
 	}
 	return folder;
+}
+
+const char *program_put(const char *name, const char *text)
+{
+	static char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", program_folder(), name);
+	tree_put(path, text);
+	return path;
 }

@@ -19,7 +19,11 @@ int program_run(const char *arguments, const char *what, char *text, size_t text
 
 /* A file of the repository, whole; the caller frees it. Skips the test when the repository is not told. */
 char *program_source_text(const char *name);
+/* Compares with a file of the repository. TRIBUTARY_TEST_UPDATE=1 writes it anew, to be looked at before it is committed. */
+void program_compare(const char *text, const char *golden);
 /* A folder that is removed at the end of the program. */
 const char *program_folder(void);
+/* A file of this text in it; its path, until the next call. */
+const char *program_put(const char *name, const char *text);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "program.h"
 #include "support/runtime.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,14 +81,10 @@ static void orders_are_cases_and_a_file_is_an_order(void **state)
 {
 	char path[512], call[800];
 	json_t *value;
-	FILE *file;
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/order", program_folder());
-	file = fopen(path, "we");
-	assert_non_null(file);
-	fputs("# interleaved\nhost1\nhost5\n  host2 # its neighbour\nhost6\nhost3\nhost7\nhost4\nhost8\n", file);
-	assert_int_equal(fclose(file), 0);
+	tree_put(path, "# interleaved\nhost1\nhost5\n  host2 # its neighbour\nhost6\nhost3\nhost7\nhost4\nhost8\n");
 	snprintf(call, sizeof(call),
 		 "--fabric leaf-spine:2x4,4:1,8Gbit/s --algo ring --latency 0 --size 1G --order rank,leaf,random:7,%s",
 		 path);
@@ -330,15 +327,6 @@ static void a_host_by_itself_takes_no_time(void **state)
 	assert_null(strstr(text, "inf"));
 }
 
-static void write_order(const char *path, const char *lines)
-{
-	FILE *file = fopen(path, "we");
-
-	assert_non_null(file);
-	assert_true(fputs(lines, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-}
-
 /* The fastest is named, and what loses is said to. */
 static void what_loses_is_said(void **state)
 {
@@ -458,8 +446,8 @@ static void a_rate_is_for_those_without(void **state)
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/partly.cluster", program_folder());
-	write_order(path, "tributary-cluster 1\nswitch spine\nswitch a parent=spine rate=16Gbit/s\n"
-			  "switch b parent=spine\nhost a1 leaf=a rate=16Gbit/s\nhost b1 leaf=b\n");
+	tree_put(path, "tributary-cluster 1\nswitch spine\nswitch a parent=spine rate=16Gbit/s\n"
+		       "switch b parent=spine\nhost a1 leaf=a rate=16Gbit/s\nhost b1 leaf=b\n");
 	snprintf(call, sizeof(call), "--cluster '%s' --algo ring --latency 0 --size 1G --detail pipelined", path);
 	simulate(call, PROGRAM_STDERR, COMMAND_OK);
 	assert_non_null(strstr(text, "no rate for 1 of its 2 hosts: each counts like the others"));
@@ -480,14 +468,13 @@ static void a_machine_without_rates_is_refused(void **state)
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/no-rates.topology", program_folder());
-	write_order(path,
-		    "tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex bridge bridge:0000:20 bus=0000:20\n"
-		    "vertex gpu gpu0 bus=0000:23:00.0 class=0x030200 index=0 sm=86\n"
-		    "vertex gpu gpu1 bus=0000:24:00.0 class=0x030200 index=1 sm=86\n"
-		    "vertex nic mlx5_0 bus=0000:27:00.0 class=0x020000 interface=e port=1 guid=0x1 "
-		    "speed_Bps=25000000000\n"
-		    "link internal bridge:0000:20 cpu0\nlink pci gpu0 bridge:0000:20\nlink pci gpu1 bridge:0000:20\n"
-		    "link pci mlx5_0 bridge:0000:20\n");
+	tree_put(path, "tributary-topology 1\nvertex cpu cpu0 numa=0\nvertex bridge bridge:0000:20 bus=0000:20\n"
+		       "vertex gpu gpu0 bus=0000:23:00.0 class=0x030200 index=0 sm=86\n"
+		       "vertex gpu gpu1 bus=0000:24:00.0 class=0x030200 index=1 sm=86\n"
+		       "vertex nic mlx5_0 bus=0000:27:00.0 class=0x020000 interface=e port=1 guid=0x1 "
+		       "speed_Bps=25000000000\n"
+		       "link internal bridge:0000:20 cpu0\nlink pci gpu0 bridge:0000:20\nlink pci gpu1 bridge:0000:20\n"
+		       "link pci mlx5_0 bridge:0000:20\n");
 	snprintf(call, sizeof(call), "--fabric leaf-spine:2x2,100Gbit/s --gpus 2 --from '%s'", path);
 	simulate(call, "2>&1", COMMAND_FAILED);
 	assert_non_null(strstr(text, "no rate of the links inside the machine is known"));
@@ -511,11 +498,11 @@ static void a_wrong_order_is_said_with_its_line(void **state)
 	(void)state;
 	snprintf(path, sizeof(path), "%s/order", program_folder());
 	snprintf(call, sizeof(call), "--fabric leaf-spine:1x2,1GB/s --order '%s'", path);
-	write_order(path, "host1\n\n# nobody\nhost9\n");
+	tree_put(path, "host1\n\n# nobody\nhost9\n");
 	simulate(call, PROGRAM_STDERR, COMMAND_FAILED);
 	snprintf(words, sizeof(words), "tributary: %s:4: there is no host host9 in this cluster\n", path);
 	assert_string_equal(text, words);
-	write_order(path, "host1\nhost2\nhost1\n");
+	tree_put(path, "host1\nhost2\nhost1\n");
 	simulate(call, PROGRAM_STDERR, COMMAND_FAILED);
 	snprintf(words, sizeof(words), "tributary: %s:3: the host host1 is named a second time\n", path);
 	assert_string_equal(text, words);

@@ -1,6 +1,7 @@
 #include "daemon/options.h"
 
 #include "base/clock.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -130,12 +131,9 @@ static void the_texts_name_every_option(void **state)
 /* docs/tributaryd.8 is what the program prints: `make generated` writes it. */
 static void the_man_page_is_of_this_program(void **state)
 {
-	static char page[20000];
 	struct daemon_options options;
 	const char *source = getenv("TRIBUTARY_SOURCE");
-	char path[4096];
-	size_t bytes;
-	FILE *file;
+	char path[4096], *page;
 
 	(void)state;
 	if (!source) {
@@ -144,13 +142,11 @@ static void the_man_page_is_of_this_program(void **state)
 		return;
 	}
 	snprintf(path, sizeof(path), "%s/docs/tributaryd.8", source);
-	file = fopen(path, "re");
-	assert_non_null(file);
-	bytes = fread(page, 1, sizeof(page) - 1, file);
-	page[bytes] = '\0';
-	fclose(file);
+	page = tree_read(path, NULL);
+	assert_non_null(page);
 	assert_int_equal(parse("--man", &options), DAEMON_DONE);
 	assert_string_equal(page, out_text);
+	free(page);
 }
 
 int main(void)

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "host_harness.h"
 #include "support/runtime.h"
+#include "support/tree.h"
 #include "unit/aggregate/group_harness.h"
 
 #include <setjmp.h>
@@ -36,16 +37,6 @@ struct program {
 	char said[8192];
 	uint16_t port;
 };
-
-static void put_file(const char *path, const char *text, mode_t mode)
-{
-	int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	assert_int_equal(fchmod(fd, mode), 0);
-	close(fd);
-}
 
 static int host_harness_make(void **state)
 {
@@ -220,7 +211,7 @@ static void it_answers_tells_systemd_and_ends_by_sigterm(void **state)
 
 	(void)state;
 	skip_without_program();
-	put_file(secret_path, "0123456789abcdef0123456789abcdef\n", 0600);
+	tree_put_mode(secret_path, "0123456789abcdef0123456789abcdef\n", 0600);
 	program = serve("", true);
 	assert_true(recv(program.notify, text, sizeof(text) - 1, 0) > 0);
 	assert_memory_equal(text, "READY=1\n", 8);
@@ -247,7 +238,7 @@ static void groups_are_told_and_have_their_time(void **state)
 
 	(void)state;
 	skip_without_program();
-	put_file(secret_path, "0123456789abcdef0123456789abcdef\n", 0600);
+	tree_put_mode(secret_path, "0123456789abcdef0123456789abcdef\n", 0600);
 	for (unsigned way = 0; way < 3; way++) {
 		static const char *const drains[] = { "--drain 3600", "--drain 0.3", "--drain 3600" };
 
@@ -278,7 +269,7 @@ static void an_idle_group_is_no_news(void **state)
 
 	(void)state;
 	skip_without_program();
-	put_file(secret_path, "0123456789abcdef0123456789abcdef\n", 0600);
+	tree_put_mode(secret_path, "0123456789abcdef0123456789abcdef\n", 0600);
 	setenv("TRIBUTARY_REPORT_AFTER", "1", 1);
 	program = serve("", false);
 	unsetenv("TRIBUTARY_REPORT_AFTER");
@@ -314,12 +305,12 @@ static void what_it_cannot_work_with_it_refuses_with_the_remedy(void **state)
 
 	(void)state;
 	skip_without_program();
-	put_file(secret_path, "0123456789abcdef\n", 0644);
+	tree_put_mode(secret_path, "0123456789abcdef\n", 0644);
 	snprintf(line, sizeof(line), "--listen 127.0.0.1:0 --secret %s", secret_path);
 	refuses(line, "chmod 600", 1);
-	put_file(secret_path, "short\n", 0600);
+	tree_put_mode(secret_path, "short\n", 0600);
 	refuses(line, "/dev/urandom", 1);
-	put_file(secret_path, "0123456789abcdef\n", 0600);
+	tree_put_mode(secret_path, "0123456789abcdef\n", 0600);
 	snprintf(line, sizeof(line), "--listen 127.0.0.1:0 --secret %s/nothing", folder);
 	refuses(line, "No such file", 1);
 	snprintf(line, sizeof(line), "--listen 192.0.2.1:7471 --secret %s", secret_path);
@@ -329,30 +320,26 @@ static void what_it_cannot_work_with_it_refuses_with_the_remedy(void **state)
 	refuses("--listen 127.0.0.1:0", "--secret is missing", 2);
 }
 
-static void status_of(pid_t pid, char *text, size_t room)
+static char *status_of(pid_t pid)
 {
-	char path[64];
-	size_t count = 0;
-	FILE *file;
+	char path[64], *text;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	file = fopen(path, "re");
-	assert_non_null(file);
-	count = fread(text, 1, room - 1, file);
-	text[count] = '\0';
-	fclose(file);
+	text = tree_read(path, NULL);
+	assert_non_null(text);
+	return text;
 }
 
 static void it_gives_its_privileges_away(void **state)
 {
 	struct program program;
-	char text[4096];
+	char *text;
 
 	(void)state;
 	skip_without_program();
-	put_file(secret_path, "0123456789abcdef0123456789abcdef\n", 0600);
+	tree_put_mode(secret_path, "0123456789abcdef0123456789abcdef\n", 0600);
 	program = serve(geteuid() == 0 ? "--user nobody" : "", false);
-	status_of(program.pid, text, sizeof(text));
+	text = status_of(program.pid);
 	assert_non_null(strstr(text, "\nNoNewPrivs:\t1\n"));
 	if (geteuid() == 0) {
 		assert_null(strstr(text, "\nUid:\t0\t"));
@@ -361,6 +348,7 @@ static void it_gives_its_privileges_away(void **state)
 		assert_non_null(strstr(text, "\nCapEff:\t0000000000000000\n"));
 		assert_non_null(strstr(text, "\nCapPrm:\t0000000000000000\n"));
 	}
+	free(text);
 	kill(program.pid, SIGTERM);
 	assert_int_equal(end(&program), 0);
 }
@@ -390,12 +378,12 @@ static void the_command_shows_those_that_answer_and_those_that_do_not(void **sta
 
 	(void)state;
 	skip_without_program();
-	put_file(secret_path, "0123456789abcdef0123456789abcdef\n", 0600);
+	tree_put_mode(secret_path, "0123456789abcdef0123456789abcdef\n", 0600);
 	program = serve("--groups-max 5", false);
 	snprintf(text, sizeof(text),
 		 "tributary-cluster 1\nswitch leaf1\nhost node[1-2] leaf=leaf1\naggregator 127.0.0.1:%u leaf=leaf1\n",
 		 program.port);
-	put_file(cluster_path, text, 0600);
+	tree_put_mode(cluster_path, text, 0600);
 	snprintf(line, sizeof(line), "--cluster %s --secret %s --seconds 60", cluster_path, secret_path);
 	if (command(line, text, sizeof(text)) != 0)
 		fail_msg("%s", text);

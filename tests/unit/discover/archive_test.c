@@ -1,4 +1,5 @@
 #include "discover/archive.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,16 +101,12 @@ static void what_is_written_reads_the_same_and_twice_alike(void **state)
 	assert_int_equal(discover_root_put(root, "a", DISCOVER_FILE, "text\n", 5), 0);
 	for (int i = 0; i < 2; i++) {
 		int fd = mkstemp(path[i]);
-		FILE *file;
 
 		assert_true(fd >= 0);
 		close(fd);
 		assert_int_equal(discover_archive_write(path[i], root), 0);
-		file = fopen(path[i], "rbe");
-		data[i] = malloc(ROOM);
+		data[i] = tree_read(path[i], &bytes[i]);
 		assert_non_null(data[i]);
-		bytes[i] = fread(data[i], 1, ROOM, file);
-		fclose(file);
 		assert_int_equal(stat(path[i], &stat_now), 0);
 		assert_int_equal(stat_now.st_mode & 0777, 0644);
 		unlink(path[i]);

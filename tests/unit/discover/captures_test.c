@@ -2,6 +2,7 @@
  * The captures of topo/captures: each NAME.tar.gz gives the graph and the facts of NAME.txt. TRIBUTARY_TEST_WRITE_FIXTURES=1
  * writes the texts anew; what has changed in them is then to be looked at.
  */
+#include "support/tree.h"
 #include "unit/discover/fact.h"
 
 #include <setjmp.h>
@@ -37,19 +38,6 @@ static char *look_at_capture(const char *path)
 	return both;
 }
 
-static char *read_expected(const char *path)
-{
-	char *text = calloc(1, (1 << 20) + 1);
-	FILE *file = fopen(path, "re");
-
-	assert_non_null(text);
-	if (!file)
-		fail_msg("%s cannot be read", path);
-	(void)!fread(text, 1, 1 << 20, file);
-	fclose(file);
-	return text;
-}
-
 static void each_capture_gives_the_machine_that_it_is_of(void **state)
 {
 	struct dirent **entries;
@@ -66,14 +54,10 @@ static void each_capture_gives_the_machine_that_it_is_of(void **state)
 			snprintf(expected_path, sizeof(expected_path), FOLDER "/%.*s.txt",
 				 (int)(end - entries[i]->d_name), entries[i]->d_name);
 			text = look_at_capture(path);
-			if (getenv("TRIBUTARY_TEST_WRITE_FIXTURES")) {
-				FILE *file = fopen(expected_path, "we");
-
-				assert_non_null(file);
-				fputs(text, file);
-				fclose(file);
-			}
-			expected = read_expected(expected_path);
+			if (getenv("TRIBUTARY_TEST_WRITE_FIXTURES"))
+				tree_put(expected_path, text);
+			expected = tree_read(expected_path, NULL);
+			assert_non_null(expected);
 			assert_string_equal(text, expected);
 			captures++;
 			free(text);

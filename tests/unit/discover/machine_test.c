@@ -5,6 +5,7 @@
 #include "discover/machine.h"
 
 #include "discover/archive.h"
+#include "support/tree.h"
 #include "unit/discover/fake_machine.h"
 
 #include <setjmp.h>
@@ -21,19 +22,6 @@
 #include <unistd.h>
 
 #define FIXTURES "tests/fixtures/discover/"
-
-static char *slurp(const char *path, size_t *ret_bytes)
-{
-	FILE *file = fopen(path, "rbe");
-	char *data = calloc(1, (1 << 20) + 1);
-
-	assert_non_null(data);
-	if (!file)
-		fail_msg("%s cannot be read: run this from the repository's root", path);
-	*ret_bytes = fread(data, 1, 1 << 20, file);
-	fclose(file);
-	return data;
-}
 
 /* Graph and facts as one text. */
 static char *text_of(const struct topology *topology, const struct discover_facts *facts)
@@ -99,14 +87,10 @@ static void the_graph_of_a_two_node_machine_is_as_expected(void **state)
 	size_t bytes;
 
 	if (getenv("TRIBUTARY_TEST_WRITE_FIXTURES")) {
-		FILE *file = fopen(FIXTURES "two-node.txt", "we");
-
-		assert_non_null(file);
-		fputs(text, file);
-		fclose(file);
+		tree_put(FIXTURES "two-node.txt", text);
 		assert_int_equal(discover_archive_write(FIXTURES "two-node.tar.gz", root), 0);
 	}
-	expected = slurp(FIXTURES "two-node.txt", &bytes);
+	expected = tree_read(FIXTURES "two-node.txt", &bytes);
 	assert_string_equal(text, expected);
 	free(expected);
 	free(text);
@@ -116,7 +100,7 @@ static void the_graph_of_a_two_node_machine_is_as_expected(void **state)
 static void the_recorded_capture_gives_the_same(void **state)
 {
 	size_t bytes;
-	char *expected = slurp(FIXTURES "two-node.txt", &bytes);
+	char *expected = tree_read(FIXTURES "two-node.txt", &bytes);
 	char *text = look_at_file(FIXTURES "two-node.tar.gz");
 
 	(void)state;
@@ -149,7 +133,7 @@ static void a_capture_of_a_capture_is_the_same_capture(void **state)
 
 	snprintf(path, sizeof(path), "%s/capture.tar.gz", ((struct fake_machine *)*state)->root);
 	assert_int_equal(discover_archive_write(path, root), 0);
-	data = slurp(path, &bytes);
+	data = tree_read(path, &bytes);
 	assert_int_equal(discover_archive_read(data, bytes, &again, &diag), 0);
 	first = discover_root_entries(root, &first_count);
 	second = discover_root_entries(again, &second_count);

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "plan/model.h"
+#include "support/machines.h"
 
 #include <dirent.h>
 #include <float.h>
@@ -271,94 +272,42 @@ static void try_subset(const char *name, const struct topology *topology, const 
 	}
 }
 
-static unsigned bits_of(unsigned mask)
-{
-	unsigned count = 0;
-
-	for (; mask; mask &= mask - 1)
-		count++;
-	return count;
-}
-
-static void try_machine(const char *name, const struct topology *topology, struct tally *tally)
-{
-	bool is_long = getenv("TRIBUTARY_TEST_LONG") != NULL;
-	unsigned most = is_long ? 12 : GPUS_MOST, step = is_long ? 3001 : 9001, fit = 0;
-	struct plan_request all;
-
-	assert_int_equal(plan_request_all(topology, &all), 0);
-	for (unsigned mask = 1; mask < 1U << all.gpu_count; mask++) {
-		unsigned count = bits_of(mask);
-
-		if (count < FEW || count > most || (all.gpu_count > 8 && mask % step))
-			continue;
-		if (fit++ % CASE_STEP == 0)
-			try_subset(name, topology, &all, mask, tally);
-	}
-}
-
-static char *read_machine(const char *source, const char *name, size_t *ret_bytes)
-{
-	char path[PATH_BYTES];
-	size_t room = 1 << 20;
-	char *text;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/topo/%s/machine.topology", source, name);
-	file = name[0] != '.' ? fopen(path, "re") : NULL;
-	if (!file)
-		return NULL;
-	text = calloc(1, room);
-	assert_non_null(text);
-	*ret_bytes = fread(text, 1, room - 1, file);
-	fclose(file);
-	return text;
-}
-
 static void print_tally(const char *name, const struct tally *tally)
 {
 	print_message("%-24s %4u cases, in %u the bound is above GLPK's optimum, by %.2f %% at most\n", name,
 		      tally->cases, tally->above, 100 * (tally->most - 1));
 }
 
+static void try_machine(void *arg, const char *name, const struct topology *topology)
+{
+	bool is_long = getenv("TRIBUTARY_TEST_LONG") != NULL;
+	unsigned most = is_long ? 12 : GPUS_MOST, step = is_long ? 3001 : 9001, fit = 0;
+	struct tally tally = { .most = 1 }, *sum = arg;
+	struct plan_request all;
+
+	assert_int_equal(plan_request_all(topology, &all), 0);
+	for (unsigned mask = 1; mask < 1U << all.gpu_count; mask++) {
+		unsigned count = (unsigned)__builtin_popcount(mask);
+
+		if (count < FEW || count > most || (all.gpu_count > 8 && mask % step))
+			continue;
+		if (fit++ % CASE_STEP == 0)
+			try_subset(name, topology, &all, mask, &tally);
+	}
+	if (tally.cases)
+		print_tally(name, &tally);
+	sum->cases += tally.cases;
+	sum->above += tally.above;
+	sum->most = tally.most > sum->most ? tally.most : sum->most;
+}
+
 static void no_bound_is_below_the_optimum_nor_far_above(void **state)
 {
-	const char *source = getenv("TRIBUTARY_SOURCE") ? getenv("TRIBUTARY_SOURCE") : ".";
 	struct tally sum = { .most = 1 };
-	char path[PATH_BYTES];
-	struct dirent *entry;
-	DIR *folder;
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/topo", source);
-	folder = opendir(path);
-	if (!folder) {
-		print_message("skipped: there is no %s\n", path);
-		skip();
-	}
-	assert_non_null(folder);
 	glp_term_out(GLP_OFF);
-	while ((entry = readdir(folder))) {
-		struct tally tally = { .most = 1 };
-		struct topology topology;
-		struct diag diag;
-		size_t bytes;
-		char *text = read_machine(source, entry->d_name, &bytes);
-
-		if (!text)
-			continue;
-		if (topology_read(text, bytes, &topology, &diag) < 0)
-			fail_msg("%s: %s", entry->d_name, diag.text);
-		free(text);
-		try_machine(entry->d_name, &topology, &tally);
-		topology_fini(&topology);
-		if (tally.cases)
-			print_tally(entry->d_name, &tally);
-		sum.cases += tally.cases;
-		sum.above += tally.above;
-		sum.most = tally.most > sum.most ? tally.most : sum.most;
-	}
-	closedir(folder);
+	(void)machines_each(try_machine, &sum);
 	glp_free_env();
 	print_tally("all", &sum);
 	assert_true(sum.cases > 0);

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "support/machines.h"
 #include "unit/plan/machine_spec.h"
 
 #include <errno.h>
@@ -32,10 +33,7 @@ static const char three[] = "tributary-topology 1\n"
 
 static void read_three(struct topology *topology, struct plan_request *request)
 {
-	struct diag diag = { 0 };
-
-	if (topology_read(three, strlen(three), topology, &diag) < 0)
-		fail_msg("line %d: %s", diag.line, diag.text);
+	machines_of_text(three, topology);
 	assert_int_equal(plan_request_all(topology, request), 0);
 }
 

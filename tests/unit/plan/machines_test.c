@@ -4,6 +4,7 @@
 #include "set_check.h"
 
 #include "base/log.h"
+#include "support/machines.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,23 +19,6 @@
 #include <cmocka.h>
 
 enum { PATH_BYTES = 1024, SET_STEP = 3 };
-
-static char *read_all(const char *path, size_t *ret_bytes)
-{
-	FILE *file = fopen(path, "re");
-	size_t room = 1 << 20, bytes;
-	char *text = calloc(1, room);
-
-	assert_non_null(text);
-	if (!file) {
-		free(text);
-		return NULL;
-	}
-	bytes = fread(text, 1, room - 1, file);
-	fclose(file);
-	*ret_bytes = bytes;
-	return text;
-}
 
 /* -------------------------------------------------------------------------------------------------------------- topo */
 
@@ -80,8 +64,9 @@ static void plan_sets(const char *name, const struct topology *topology, const s
 	}
 }
 
-static void plan_subsets(const char *name, const struct topology *topology, struct tally *tally, struct tally *sets)
+static void plan_subsets(void *arg, const char *name, const struct topology *topology)
 {
+	struct tally *tally = arg, *sets = tally + 1;
 	struct plan_request all;
 	unsigned last, step;
 
@@ -107,44 +92,18 @@ static void plan_subsets(const char *name, const struct topology *topology, stru
 
 static void every_subset_of_the_reference_machines_gets_a_good_plan(void **state)
 {
-	const char *source = getenv("TRIBUTARY_SOURCE");
-	char path[PATH_BYTES];
-	struct tally tally = { 0 }, sets = { 0 };
-	struct dirent *entry;
-	DIR *folder;
+	struct tally tallies[2] = { 0 }, *plans = &tallies[0], *sets = &tallies[1];
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/topo", source ? source : ".");
-	folder = opendir(path);
-	if (!folder) {
-		print_message("skipped: there is no %s\n", path);
-		skip();
-	}
-	while ((entry = readdir(folder))) {
-		struct topology topology;
-		struct diag diag;
-		size_t bytes;
-		char *text;
-
-		snprintf(path, sizeof(path), "%s/topo/%s/machine.topology", source ? source : ".", entry->d_name);
-		text = entry->d_name[0] != '.' ? read_all(path, &bytes) : NULL;
-		if (!text)
-			continue;
-		if (topology_read(text, bytes, &topology, &diag) < 0)
-			fail_msg("%s:%d: %s", path, diag.line, diag.text);
-		plan_subsets(entry->d_name, &topology, &tally, &sets);
-		topology_fini(&topology);
-		free(text);
-	}
-	closedir(folder);
-	print_message("%u plans, %u below 98 %% of the bound, %u below 90 %%\n", tally.cases, tally.below_98,
-		      tally.below_90);
-	assert_true(tally.below_98 * 20 <= tally.cases);
-	assert_int_equal(tally.below_90, 0);
-	print_message("%u sets, %u lose more than they may, %u more than a tenth of a ring\n", sets.cases,
-		      sets.below_98, sets.below_90);
-	assert_true(sets.below_98 * 50 <= sets.cases);
-	assert_int_equal(sets.below_90, 0);
+	(void)machines_each(plan_subsets, tallies);
+	print_message("%u plans, %u below 98 %% of the bound, %u below 90 %%\n", plans->cases, plans->below_98,
+		      plans->below_90);
+	assert_true(plans->below_98 * 20 <= plans->cases);
+	assert_int_equal(plans->below_90, 0);
+	print_message("%u sets, %u lose more than they may, %u more than a tenth of a ring\n", sets->cases,
+		      sets->below_98, sets->below_90);
+	assert_true(sets->below_98 * 50 <= sets->cases);
+	assert_int_equal(sets->below_90, 0);
 }
 
 int main(void)

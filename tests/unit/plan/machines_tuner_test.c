@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "machine_spec.h"
 #include "predict_costs.h"
+#include "support/machines.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -153,9 +154,9 @@ static void try_subset(const char *machine, const struct topology *topology, con
 	}
 }
 
-static void try_machine(const char *name, const struct topology *topology,
-			struct tally tallies[PLAN_WHERE_COUNT][TALLIES])
+static void try_machine(void *arg, const char *name, const struct topology *topology)
 {
+	struct tally(*tallies)[TALLIES] = arg;
 	struct plan_request all;
 	unsigned last, step;
 
@@ -167,24 +168,6 @@ static void try_machine(const char *name, const struct topology *topology,
 
 		try_subset(name, topology, &request, tallies);
 	}
-}
-
-static char *read_machine(const char *source, const char *name, size_t *ret_bytes)
-{
-	char path[PATH_BYTES];
-	size_t room = 1 << 20;
-	char *text;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/topo/%s/machine.topology", source, name);
-	file = name[0] != '.' ? fopen(path, "re") : NULL;
-	if (!file)
-		return NULL;
-	text = calloc(1, room);
-	assert_non_null(text);
-	*ret_bytes = fread(text, 1, room - 1, file);
-	fclose(file);
-	return text;
 }
 
 static void print_tallies(struct tally tallies[PLAN_WHERE_COUNT][TALLIES])
@@ -206,35 +189,9 @@ static void print_tallies(struct tally tallies[PLAN_WHERE_COUNT][TALLIES])
 static void never_worse_than_nccl_and_near_the_best(void **state)
 {
 	struct tally tallies[PLAN_WHERE_COUNT][TALLIES] = { 0 };
-	const char *source = getenv("TRIBUTARY_SOURCE");
-	char path[PATH_BYTES];
-	unsigned machines = 0;
-	struct dirent *entry;
-	DIR *folder;
+	unsigned machines = machines_each(try_machine, tallies);
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/topo", source ? source : ".");
-	folder = opendir(path);
-	if (!folder) {
-		print_message("skipped: there is no %s\n", path);
-		skip();
-	}
-	while ((entry = readdir(folder))) {
-		struct topology topology;
-		struct diag diag;
-		size_t bytes;
-		char *text = read_machine(source ? source : ".", entry->d_name, &bytes);
-
-		if (!text)
-			continue;
-		if (topology_read(text, bytes, &topology, &diag) < 0)
-			fail_msg("%s: %s", entry->d_name, diag.text);
-		try_machine(entry->d_name, &topology, tallies);
-		topology_fini(&topology);
-		free(text);
-		machines++;
-	}
-	closedir(folder);
 	print_message("%u machines\n", machines);
 	print_tallies(tallies);
 	assert_true(machines > 0);

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "ncclxml/topology_xml.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,26 +38,12 @@ const struct nccl_chose nccl_chose_cases[] = {
 };
 const size_t nccl_chose_count = sizeof(nccl_chose_cases) / sizeof(nccl_chose_cases[0]);
 
-static char *read_whole(const char *path, size_t *ret_bytes)
-{
-	FILE *file = fopen(path, "re");
-	char *text;
-
-	if (!file)
-		return NULL;
-	text = calloc(1, TEXT_BYTES);
-	assert_non_null(text);
-	*ret_bytes = fread(text, 1, TEXT_BYTES - 1, file);
-	fclose(file);
-	return text;
-}
-
 char *nccl_chose_machine_text(const char *folder, const struct nccl_chose *which, size_t *ret_bytes)
 {
 	char path[PATH_BYTES];
 
 	snprintf(path, sizeof(path), "%s/%s.xml", folder, which->machine);
-	return read_whole(path, ret_bytes);
+	return tree_read(path, ret_bytes);
 }
 
 char *nccl_chose_graph_text(const char *folder, const struct nccl_chose *which, size_t *ret_bytes)
@@ -64,7 +51,7 @@ char *nccl_chose_graph_text(const char *folder, const struct nccl_chose *which, 
 	char path[PATH_BYTES];
 
 	snprintf(path, sizeof(path), "%s/nccl-chose/%s.graph.xml", folder, which->graph);
-	return read_whole(path, ret_bytes);
+	return tree_read(path, ret_bytes);
 }
 
 static void tell(struct topology *topology)

@@ -83,15 +83,6 @@ enum { CASE_STEP = 8 };
 enum { CASE_STEP = 1 };
 #endif
 
-static unsigned bits_of(unsigned mask)
-{
-	unsigned count = 0;
-
-	for (; mask; mask &= mask - 1)
-		count++;
-	return count;
-}
-
 static void plan_and_verify(const struct topology *topology, const struct plan_request *request,
 			    enum plan_pattern pattern, const char *name, struct plan *ret)
 {
@@ -166,7 +157,7 @@ static void four_gpus_get_the_best_of_all_plans(void **state)
 		machine_spec_build(&machine_specs[i], 3, &topology);
 		assert_int_equal(plan_request_all(&topology, &all), 0);
 		for (unsigned mask = 1; mask < 1U << all.gpu_count; mask++) {
-			unsigned count = bits_of(mask);
+			unsigned count = (unsigned)__builtin_popcount(mask);
 
 			if (count > 4 || (mask + i) % (step * (count < 3 ? 11 : 37)) || mask > 255)
 				continue;
@@ -323,7 +314,7 @@ static void no_integer_program_finds_better_channels(void **state)
 		machine_spec_build(&machine_specs[i], 5, &topology);
 		assert_int_equal(plan_request_all(&topology, &all), 0);
 		for (unsigned mask = 1; mask < 1U << all.gpu_count && mask < 256; mask++) {
-			unsigned count = bits_of(mask);
+			unsigned count = (unsigned)__builtin_popcount(mask);
 
 			if (count < 2 || count > 6 || (mask * 5 + i) % step)
 				continue;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "command/show/view.h"
+#include "support/machines.h"
 #include "unit/command/program.h"
 
 #include <setjmp.h>
@@ -23,14 +24,6 @@ struct made {
 	struct topology topology;
 	struct channels channels;
 };
-
-static void read_machine(const char *text, struct topology *ret)
-{
-	struct diag diag = { 0 };
-
-	if (topology_read(text, strlen(text), ret, &diag) < 0)
-		fail_msg("line %d: %s", diag.line, diag.text);
-}
 
 static void give_orders(struct plan *plan, enum plan_pattern pattern, const char *const *orders)
 {
@@ -51,7 +44,7 @@ static void make(const char *machine, unsigned hosts, struct made *ret)
 	struct plan_request request;
 	struct diag diag = { 0 };
 
-	read_machine(machine, &ret->topology);
+	machines_of_text(machine, &ret->topology);
 	assert_int_equal(plan_request_all(&ret->topology, &request), 0);
 	request.hosts = hosts;
 	channels_begin(&ret->topology, &request, hosts > 1 ? PLAN_SEVERAL_HOSTS : PLAN_ONE_HOST, "Tributary",
@@ -94,25 +87,6 @@ static char *print(const struct channels *channels, const struct channels *other
 	return text;
 }
 
-/* TRIBUTARY_TEST_UPDATE=1 writes the file anew, to be looked at before it is committed. */
-static void compare_golden(const char *text, const char *golden)
-{
-	char path[1024], *wanted;
-
-	if (getenv("TRIBUTARY_TEST_UPDATE")) {
-		FILE *file;
-
-		snprintf(path, sizeof(path), "%s/%s", program_source(), golden);
-		file = fopen(path, "we");
-		assert_non_null(file);
-		fputs(text, file);
-		assert_int_equal(fclose(file), 0);
-	}
-	wanted = program_source_text(golden);
-	assert_string_equal(text, wanted);
-	free(wanted);
-}
-
 static void text_is_as_it_was_looked_at(void **state)
 {
 	struct channels_graph *ring;
@@ -131,11 +105,11 @@ static void text_is_as_it_was_looked_at(void **state)
 	other.channels.graphs[PLAN_RING].fallback = true;
 	channels_believe(&other.channels, PLAN_TREE, 10, 10);
 	text = print(&made.channels, &other.channels, true);
-	compare_golden(text, "tests/unit/command/channels/golden/plan.txt");
+	program_compare(text, "tests/unit/command/channels/golden/plan.txt");
 	assert_null(strstr(text, " \n"));
 	free(text);
 	text = print(&made.channels, NULL, false);
-	compare_golden(text, "tests/unit/command/channels/golden/plan-ascii.txt");
+	program_compare(text, "tests/unit/command/channels/golden/plan-ascii.txt");
 	for (const char *at = text; *at; at++)
 		assert_true(*at == '\n' || (*at >= ' ' && *at <= '~'));
 	free(text);

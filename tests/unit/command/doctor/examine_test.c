@@ -3,6 +3,8 @@
  * check finds and no other.
  */
 #include "command/doctor/doctor.h"
+#include "support/machines.h"
+#include "support/tree.h"
 #include "unit/command/doctor/fixtures.h"
 
 #include <setjmp.h>
@@ -43,10 +45,8 @@ static void examine_as(bool from_file, const char *machine, const char *facts_te
 {
 	struct discover_facts facts = { 0 };
 	struct topology topology;
-	struct diag diag = { 0 };
 
-	if (topology_read(machine, strlen(machine), &topology, &diag) < 0)
-		fail_msg("line %d: %s", diag.line, diag.text);
+	machines_of_text(machine, &topology);
 	facts.text = strdup(facts_text);
 	facts.bytes = strlen(facts_text);
 	assert_int_equal(doctor_examine(&topology, &facts, from_file, ret), 0);
@@ -423,22 +423,17 @@ static void join_lines(char *text)
 static void every_check_is_documented_with_its_remedy(void **state)
 {
 	const char *source = getenv("TRIBUTARY_SOURCE");
-	char path[512], heading[128], *text = calloc(1, 1 << 17);
+	char path[512], heading[128], *text;
 	struct doctor_report report;
-	FILE *file;
 
 	(void)state;
-	assert_non_null(text);
 	if (!source) {
-		free(text);
 		print_message("skipped: TRIBUTARY_SOURCE is not set\n");
 		skip();
 	}
 	snprintf(path, sizeof(path), "%s/docs/doctor.md", source);
-	file = fopen(path, "re");
-	assert_non_null(file);
-	assert_in_range(fread(text, 1, (1 << 17) - 1, file), 1, (1 << 17) - 2);
-	fclose(file);
+	text = tree_read(path, NULL);
+	assert_non_null(text);
 	join_lines(text);
 	for (const struct doctor_check *check = doctor_checks; check->word; check++) {
 		snprintf(heading, sizeof(heading), "\n## %s\n", check->word);

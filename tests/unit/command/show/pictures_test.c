@@ -2,6 +2,7 @@
 #include "command/show/pictures.h"
 
 #include "base/log.h"
+#include "support/machines.h"
 #include "unit/command/program.h"
 
 #include <setjmp.h>
@@ -23,15 +24,13 @@ static char *draw(const char *machine, enum picture picture)
 {
 	struct term term = { .utf8 = picture == TREE_UTF8 };
 	struct topology topology;
-	struct diag diag = { 0 };
 	char *text = NULL;
 	struct view view;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
 	assert_non_null(out);
-	if (topology_read(machine, strlen(machine), &topology, &diag) < 0)
-		fail_msg("line %d: %s", diag.line, diag.text);
+	machines_of_text(machine, &topology);
 	assert_int_equal(view_make(&topology, &view), 0);
 	if (picture == DOT)
 		dot_print(&view, out);
@@ -47,24 +46,11 @@ static char *draw(const char *machine, enum picture picture)
 	return text;
 }
 
-/* TRIBUTARY_TEST_UPDATE=1 writes the file anew, to be looked at before it is committed. */
 static void compare(enum picture picture, const char *golden)
 {
-	char *machine = program_source_text("tests/browser/machine.topology"), *text = draw(machine, picture),
-	     path[1024], *wanted;
+	char *machine = program_source_text("tests/browser/machine.topology"), *text = draw(machine, picture);
 
-	if (getenv("TRIBUTARY_TEST_UPDATE")) {
-		FILE *file;
-
-		snprintf(path, sizeof(path), "%s/%s", program_source(), golden);
-		file = fopen(path, "we");
-		assert_non_null(file);
-		fputs(text, file);
-		assert_int_equal(fclose(file), 0);
-	}
-	wanted = program_source_text(golden);
-	assert_string_equal(text, wanted);
-	free(wanted);
+	program_compare(text, golden);
 	free(text);
 	free(machine);
 }
@@ -293,9 +279,8 @@ static const char *words_for(const struct seen_colours *seen, const char *look)
 static void compare_colours(const char *machine, const struct seen_colours *seen)
 {
 	struct topology topology;
-	struct diag diag = { 0 };
 
-	assert_int_equal(topology_read(machine, strlen(machine), &topology, &diag), 0);
+	machines_of_text(machine, &topology);
 	assert_int_equal(seen->lane_count, 2 * topology.link_count);
 	for (uint32_t i = 0; i < 2 * topology.link_count; i++)
 		assert_string_equal(words_for(seen, seen->lanes[i].look), expected_words(&topology, i));

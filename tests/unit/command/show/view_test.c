@@ -1,6 +1,7 @@
 #include "command/show/view.h"
 
 #include "base/log.h"
+#include "support/machines.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,11 +26,9 @@
 static void with(const char *text, void (*look)(const struct view *view))
 {
 	struct topology topology;
-	struct diag diag = { 0 };
 	struct view view;
 
-	if (topology_read(text, strlen(text), &topology, &diag) < 0)
-		fail_msg("line %d: %s", diag.line, diag.text);
+	machines_of_text(text, &topology);
 	assert_int_equal(view_make(&topology, &view), 0);
 	look(&view);
 	view_free(&view);

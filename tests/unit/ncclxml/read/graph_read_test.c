@@ -14,6 +14,7 @@
 #include "ncclxml/graph_xml.h"
 #include "unit/ncclxml/machine.h"
 #include "base/random.h"
+#include "support/tree.h"
 
 #define FACTS                                                                                          \
 	"speedintra=\"12\" speedinter=\"2.4\" latencyinter=\"0\" typeintra=\"SYS\" typeinter=\"PXN\" " \
@@ -359,18 +360,16 @@ static void nets_are_those_that_nccl_would_use(void **state)
 
 static bool read_real(const char *path)
 {
-	static char text[1 << 20];
 	struct diag diag = { .text = "" };
-	FILE *file = fopen(path, "re");
 	struct graph_xml graphs;
 	size_t bytes;
+	char *text = tree_read(path, &bytes);
 
-	if (!file)
+	if (!text)
 		return false;
-	bytes = fread(text, 1, sizeof(text), file);
-	fclose(file);
 	if (graph_xml_read(text, bytes, &graphs, &diag) != 0)
 		fail_msg("%s:%d: %s", path, diag.line, diag.text);
+	free(text);
 	assert_true(graphs.graph_count > 0);
 	for (size_t i = 0; i < graphs.graph_count; i++)
 		if (graphs.graphs[i].id == GRAPH_XML_RING)

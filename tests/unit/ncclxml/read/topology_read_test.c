@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "support/tree.h"
 #include "unit/ncclxml/machine.h"
 
 #define GBPS(x) ((uint64_t)((x)*1000) * 1000000ULL)
@@ -391,17 +392,15 @@ static void more_than_a_graph_can_hold_is_refused(void **state)
 /* The path classes and rates of real files cannot be known here; that they load, and as trees, can. */
 static void check_file(const char *path, const char *name)
 {
-	static char text[1 << 20];
 	struct diag diag = { .text = "" };
 	struct topology topology;
-	FILE *file = fopen(path, "rbe");
 	size_t bytes;
+	char *text = tree_read(path, &bytes);
 	int r;
 
-	assert_non_null(file);
-	bytes = fread(text, 1, sizeof(text), file);
-	fclose(file);
+	assert_non_null(text);
 	r = topology_xml_read(text, bytes, &topology, &diag);
+	free(text);
 	if (strstr(name, "hwloc")) {
 		assert_int_equal(r, -EINVAL);
 		assert_non_null(strstr(diag.text, "hwloc"));

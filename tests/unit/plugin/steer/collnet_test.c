@@ -2,6 +2,7 @@
 #include "plugin/steer/collnet.h"
 
 #include "plugin/state.h"
+#include "support/tree.h"
 #include "unit/plugin/fake_transport.h"
 
 #include <setjmp.h>
@@ -35,11 +36,7 @@ static struct steer_setup setup_of(uint32_t world, uint32_t local, bool wants)
 
 static void in_cluster(const char *text)
 {
-	FILE *file = fopen(path, "we");
-
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
+	tree_put(path, text);
 	setenv("TRIBUTARY_CLUSTER", path, 1);
 	plugin_state_reset(&fake_transport_ops, NULL);
 	plugin_state_load();
