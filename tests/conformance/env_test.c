@@ -97,32 +97,8 @@ static int fork_main(const char *path)
 
 /* ------------------------------------------------------------------------------------------------------------- in the test */
 
-struct place {
-	char root[64];
-};
-
-static int place_open(void **state)
-{
-	struct place *place = calloc(1, sizeof(*place));
-
-	assert_non_null(place);
-	snprintf(place->root, sizeof(place->root), "/tmp/tributary-env-XXXXXX");
-	assert_non_null(mkdtemp(place->root));
-	*state = place;
-	return 0;
-}
-
-static int place_close(void **state)
-{
-	struct place *place = *state;
-
-	tree_remove(place->root);
-	free(place);
-	return 0;
-}
-
 /* This program in that mode, with the folder first among those in which the loader looks. Its output; its exit status. */
-static int run(const struct place *place, const char *setting, const char *mode, const char *path, const char *name,
+static int run(const struct tree *place, const char *setting, const char *mode, const char *path, const char *name,
 	       char output[static ANSWER_BYTES])
 {
 	ssize_t got, used = 0;
@@ -152,7 +128,7 @@ static int run(const struct place *place, const char *setting, const char *mode,
 	return WEXITSTATUS(status);
 }
 
-static void expect(const struct place *place, const char *setting, const char *path, const char *name,
+static void expect(const struct tree *place, const char *setting, const char *path, const char *name,
 		   const char *expected)
 {
 	char output[ANSWER_BYTES];
@@ -175,7 +151,7 @@ static void copy(const char *from, const char *to)
 	close(out);
 }
 
-static const char *in(const struct place *place, const char *name)
+static const char *in(const struct tree *place, const char *name)
 {
 	static char path[PATH_MAX];
 
@@ -185,7 +161,7 @@ static const char *in(const struct place *place, const char *name)
 
 static void one_variable_loads_both_halves(void **state)
 {
-	struct place *place = *state;
+	struct tree *place = *state;
 
 	expect(place, NULL, plugin, "NCCL_NET_PLUGIN", plugin);
 	assert_int_equal(symlink(plugin, in(place, "libnccl-env-tributary.so")), 0);
@@ -196,7 +172,7 @@ static void one_variable_loads_both_halves(void **state)
 
 static void this_library_under_nccls_own_name_is_no_other(void **state)
 {
-	struct place *place = *state;
+	struct tree *place = *state;
 
 	assert_int_equal(symlink(plugin, in(place, "libnccl-net.so")), 0);
 	expect(place, NULL, plugin, "NCCL_NET_PLUGIN", plugin);
@@ -204,7 +180,7 @@ static void this_library_under_nccls_own_name_is_no_other(void **state)
 
 static void another_plugin_that_is_installed_stays(void **state)
 {
-	struct place *place = *state;
+	struct tree *place = *state;
 
 	copy(plugin, in(place, "libnccl-net.so")); /* whoever's it is: not this library */
 	expect(place, NULL, plugin, "NCCL_NET_PLUGIN", "(none)");
@@ -213,7 +189,7 @@ static void another_plugin_that_is_installed_stays(void **state)
 
 static void a_plugin_of_other_versions_is_another(void **state)
 {
-	struct place *place = *state;
+	struct tree *place = *state;
 	Dl_info any; /* a library without our tables */
 
 	assert_true(dladdr((const void *)(uintptr_t)&_cmocka_run_group_tests, &any));
@@ -224,7 +200,7 @@ static void a_plugin_of_other_versions_is_another(void **state)
 /* NCCL takes a list with commas, of names up to 255 characters. */
 static void a_path_that_nccl_cannot_take_becomes_the_name(void **state)
 {
-	struct place *place = *state;
+	struct tree *place = *state;
 	char folder[300] = "";
 
 	assert_int_equal(mkdir(in(place, "a,b"), 0755), 0);
@@ -240,7 +216,7 @@ static void a_path_that_nccl_cannot_take_becomes_the_name(void **state)
 /* With the count at 0 NCCL would unload it with the first communicator that is declined, or the last one that is served. */
 static void the_net_half_stays_loaded(void **state)
 {
-	struct place *place = *state;
+	struct tree *place = *state;
 
 	expect(place, "TRIBUTARY_NET=off", plugin, "NCCL_NET_PLUGIN_REF_COUNT", "1000000");
 	expect(place, "TRIBUTARY_NET=tcp", plugin, "NCCL_NET_PLUGIN_REF_COUNT", "1000000");
@@ -249,7 +225,7 @@ static void the_net_half_stays_loaded(void **state)
 
 static void everything_else_is_the_environments(void **state)
 {
-	struct place *place = *state;
+	struct tree *place = *state;
 
 	expect(place, "NCCL_ALGO=Ring", plugin, "NCCL_ALGO", "Ring");
 	expect(place, "NCCL_TOPO_FILE=/x", plugin, "NCCL_TOPO_FILE", "/x");
@@ -259,7 +235,7 @@ static void everything_else_is_the_environments(void **state)
 
 static void a_child_that_was_forked_after_ncclGetUniqueId_is_a_rank(void **state)
 {
-	struct place *place = *state;
+	struct tree *place = *state;
 	char output[ANSWER_BYTES];
 
 	assert_int_equal(run(place, "TRIBUTARY_NET=tcp", "fork", plugin, NULL, output), 0);
@@ -286,7 +262,7 @@ static void both_versions_are_one(void **state)
 	assert_int_equal(first->finalize(), NCCL_SUCCESS);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, place_open, place_close)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_new, tree_free)
 
 int main(int argc, char **argv)
 {

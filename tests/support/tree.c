@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -17,10 +18,47 @@
 
 enum { DESCRIPTORS = 16 };
 
-void tree_make(char ret_root[static TREE_ROOT_BYTES])
+void tree_open(struct tree *tree)
 {
-	snprintf(ret_root, TREE_ROOT_BYTES, "/tmp/tributary-test-XXXXXX");
-	assert_non_null(mkdtemp(ret_root));
+	snprintf(tree->root, sizeof(tree->root), "/tmp/tributary-test-XXXXXX");
+	assert_non_null(mkdtemp(tree->root));
+	tree->fd = open(tree->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(tree->fd >= 0);
+}
+
+void tree_close(struct tree *tree)
+{
+	tree_remove(tree->root);
+	close(tree->fd);
+}
+
+int tree_new(void **state)
+{
+	struct tree *tree = malloc(sizeof(*tree));
+
+	assert_non_null(tree);
+	tree_open(tree);
+	*state = tree;
+	return 0;
+}
+
+int tree_free(void **state)
+{
+	tree_close(*state);
+	free(*state);
+	return 0;
+}
+
+void tree_text(const struct tree *tree, const char *path, const char *text)
+{
+	tree_write(tree->fd, path, text, strlen(text));
+}
+
+void tree_link(const struct tree *tree, const char *path, const char *target)
+{
+	tree_parents(tree->fd, path);
+	if (symlinkat(target, tree->fd, path))
+		assert_int_equal(errno, EEXIST);
 }
 
 void tree_parents(int fd, const char *path)
@@ -83,6 +121,20 @@ char *tree_read(const char *path, size_t *ret_bytes)
 	if (ret_bytes)
 		*ret_bytes = bytes;
 	return text;
+}
+
+unsigned tree_count(const char *folder, const char *prefix)
+{
+	DIR *dir = opendir(folder);
+	const struct dirent *entry;
+	unsigned count = 0;
+
+	while (dir && (entry = readdir(dir)))
+		count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+			 !strncmp(entry->d_name, prefix, strlen(prefix));
+	if (dir)
+		closedir(dir);
+	return count;
 }
 
 static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)

@@ -4,10 +4,21 @@
 
 #include <stddef.h>
 
-enum { TREE_ROOT_BYTES = 40 };
+/* A new folder below /tmp, of the owner alone; what is in it goes with it. */
+struct tree {
+	char root[40];
+	int fd;
+};
+void tree_open(struct tree *tree);
+void tree_close(struct tree *tree);
+/* The same as cmocka's setup and teardown: *state is a struct tree. */
+int tree_new(void **state);
+int tree_free(void **state);
 
-/* A new folder below /tmp, of the owner alone. */
-void tree_make(char ret_root[static TREE_ROOT_BYTES]);
+/* In a tree, with the directories above it. A link may be there already. */
+void tree_text(const struct tree *tree, const char *path, const char *text);
+void tree_link(const struct tree *tree, const char *path, const char *target);
+
 /* The directories above a path; fd is the directory that the path is relative to. */
 void tree_parents(int fd, const char *path);
 /* A file and the directories above it. */
@@ -18,6 +29,8 @@ void tree_put(const char *path, const char *text);
 void tree_put_mode(const char *path, const char *text, unsigned mode);
 /* A whole file, NUL-terminated; the caller frees it. NULL: it cannot be opened. ret_bytes: NULL, or its length. */
 char *tree_read(const char *path, size_t *ret_bytes);
+/* How many names in a folder begin so, hidden ones too; 0 without the folder. */
+unsigned tree_count(const char *folder, const char *prefix);
 /* Everything at and below a path, links not followed. */
 void tree_remove(const char *path);
 

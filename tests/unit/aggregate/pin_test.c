@@ -28,41 +28,32 @@ static void lists_are_read_as_the_kernel_writes_them(void **state)
 		assert_false(pin_read_list(wrong[i], &set));
 }
 
-static void write_list(const char *folder, const char *text)
-{
-	char name[128];
-
-	snprintf(name, sizeof(name), "%s/local_cpulist", folder);
-	tree_put(name, text);
-}
-
 static void a_thread_goes_near_and_never_where_it_may_not(void **state)
 {
-	char folder[] = "/tmp/pin-XXXXXX", name[128], text[32];
+	char text[32];
+	struct tree tree;
 	cpu_set_t before, now;
 	int first = 0;
 
 	(void)state;
-	assert_non_null(mkdtemp(folder));
+	tree_open(&tree);
 	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
 	while (!CPU_ISSET((size_t)first, &before))
 		first++;
-	write_list(folder, "1000-1023\n"); /* none that it may have */
-	pin_near(folder);
+	tree_text(&tree, "local_cpulist", "1000-1023\n"); /* none that it may have */
+	pin_near(tree.root);
 	assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
 	assert_true(CPU_EQUAL(&before, &now));
 	snprintf(text, sizeof(text), "%d,1000-1023\n", first);
-	write_list(folder, text);
-	pin_near(folder);
+	tree_text(&tree, "local_cpulist", text);
+	pin_near(tree.root);
 	assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
 	assert_int_equal(CPU_COUNT(&now), 1);
 	assert_true(CPU_ISSET((size_t)first, &now));
 	pin_near(NULL);
 	pin_near("/nonexistent");
 	sched_setaffinity(0, sizeof(before), &before);
-	snprintf(name, sizeof(name), "%s/local_cpulist", folder);
-	unlink(name);
-	rmdir(folder);
+	tree_close(&tree);
 }
 
 int main(int argc, char **argv)

@@ -18,11 +18,11 @@
 
 #include <cmocka.h>
 
-static char folder[] = "/tmp/tributary-cluster-XXXXXX";
+static struct tree tree;
 
 static void path_of(const char *name, char *ret, size_t bytes)
 {
-	snprintf(ret, bytes, "%s/%s", folder, name);
+	snprintf(ret, bytes, "%s/%s", tree.root, name);
 }
 
 static void write_file(const char *name, const char *text, char *ret_path, size_t bytes)
@@ -62,7 +62,7 @@ static void what_is_wrong_names_the_file_and_the_place(void **state)
 	path_of("none", path, sizeof(path));
 	assert_int_equal(cluster_file_load(path, &cluster, &why), -ENOENT);
 	assert_non_null(strstr(why.text, "none\" cannot be read: No such file or directory"));
-	assert_int_equal(cluster_file_load(folder, &cluster, &why), -EINVAL);
+	assert_int_equal(cluster_file_load(tree.root, &cluster, &why), -EINVAL);
 	assert_non_null(strstr(why.text, "cannot be read: it is a folder"));
 	path_of("pipe", path, sizeof(path));
 	assert_int_equal(mkfifo(path, 0600), 0);
@@ -105,20 +105,15 @@ static void the_profile_counts_where_no_file_is_named(void **state)
 static int set_up(void **state)
 {
 	(void)state;
-	return mkdtemp(folder) ? 0 : -1;
+	tree_open(&tree);
+	return 0;
 }
 
 static int tear_down(void **state)
 {
-	static const char *const names[] = { "good", "bad", "pipe", "long", "other" };
-	char path[256];
-
 	(void)state;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		path_of(names[i], path, sizeof(path));
-		unlink(path);
-	}
-	return rmdir(folder);
+	tree_close(&tree);
+	return 0;
 }
 
 int main(void)

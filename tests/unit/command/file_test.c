@@ -1,6 +1,7 @@
 #include "command/file.h"
 
 #include "program.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,18 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static size_t count_files(const char *folder)
-{
-	DIR *names = opendir(folder);
-	size_t count = 0;
-
-	assert_non_null(names);
-	while (readdir(names))
-		count++;
-	closedir(names);
-	return count;
-}
-
 static void file_is_replaced_whole_and_nothing_is_left_beside_it(void **state)
 {
 	char path[256], *text;
@@ -36,9 +25,9 @@ static void file_is_replaced_whole_and_nothing_is_left_beside_it(void **state)
 	(void)state;
 	snprintf(path, sizeof(path), "%s/whole", program_folder());
 	assert_int_equal(file_write(path, "first", 5), 0);
-	files = count_files(program_folder());
+	files = tree_count(program_folder(), "");
 	assert_int_equal(file_write(path, "second text", 11), 0);
-	assert_int_equal(count_files(program_folder()), files);
+	assert_int_equal(tree_count(program_folder(), ""), files);
 	assert_int_equal(file_read(path, 100, &text, &bytes), 0);
 	assert_int_equal(bytes, 11);
 	assert_string_equal(text, "second text");
@@ -78,9 +67,9 @@ static void a_check_changes_nothing(void **state)
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/checked", program_folder());
-	files = count_files(program_folder());
+	files = tree_count(program_folder(), "");
 	assert_int_equal(file_check(path), 0);
-	assert_int_equal(count_files(program_folder()), files);
+	assert_int_equal(tree_count(program_folder(), ""), files);
 	assert_int_equal(file_write(path, "kept", 4), 0);
 	assert_int_equal(file_check(path), 0);
 	assert_int_equal(file_read(path, 100, &text, &bytes), 0);

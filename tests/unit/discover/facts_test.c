@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void read_facts(const struct fake_machine *machine, struct discover_facts *ret)
+static void read_facts(const struct tree *machine, struct discover_facts *ret)
 {
 	struct discover_root *root;
 	struct topology topology;
@@ -100,16 +100,15 @@ static void lines_are_sorted_and_end(void **state)
 
 static void a_gpu_that_nobody_can_use_says_why(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct tree *machine = *state;
 	struct discover_facts facts;
 
 	/* Of the machine's GPUs the driver shows two, the second of which has no slice. */
-	fake_machine_file(
-		machine, "nvml.txt",
-		"nvml 1\ngpu 0 bus=0000:19:00.0 device=0x20f110de subsystem=0x10de sm=80 generation=4 lanes=16 "
-		"most_generation=4 most_lanes=16 memory=1024 bar1=256 mig=0 name=A\n"
-		"gpu 1 bus=0000:1a:00.0 device=0x20f110de subsystem=0x10de sm=80 generation=4 lanes=16 "
-		"most_generation=4 most_lanes=16 memory=1024 bar1=256 mig=1 name=A\n");
+	tree_text(machine, "nvml.txt",
+		  "nvml 1\ngpu 0 bus=0000:19:00.0 device=0x20f110de subsystem=0x10de sm=80 generation=4 lanes=16 "
+		  "most_generation=4 most_lanes=16 memory=1024 bar1=256 mig=0 name=A\n"
+		  "gpu 1 bus=0000:1a:00.0 device=0x20f110de subsystem=0x10de sm=80 generation=4 lanes=16 "
+		  "most_generation=4 most_lanes=16 memory=1024 bar1=256 mig=1 name=A\n");
 	read_facts(machine, &facts);
 	fact_assert(&facts, "hidden-gpu 0000:1a:00.0", "reason", "no-slices");
 	fact_assert(&facts, "hidden-gpu 0000:9a:00.0", "reason", "driver");
@@ -124,7 +123,7 @@ static void without_roots_rights_acs_is_unknown(void **state)
 	/* What the kernel gives of configuration space to others: the header of a downstream port. */
 	memcpy(header, "\x00\x10\x30\xc0\x47\x01\x10\x00\x00\x00\x04\x06\x00\x00\x01", 15);
 	memcpy(header + 0x18, "\x18\x1a\x1a", 3);
-	fake_machine_bytes(*state, "sys/bus/pci/devices/0000:18:01.0/config", header, sizeof(header));
+	tree_write(((struct tree *)*state)->fd, "sys/bus/pci/devices/0000:18:01.0/config", header, sizeof(header));
 	read_facts(*state, &facts);
 	fact_assert(&facts, "acs 0000:18:01.0", "state", "unknown");
 	fact_assert(&facts, "device 0000:18:01.0", "relaxed_ordering", "unknown");
@@ -135,7 +134,7 @@ static void without_roots_rights_acs_is_unknown(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_machine_new, fake_machine_free)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_machine_new, tree_free)
 	const struct CMUnitTest tests[] = {
 		TEST(a_machine_says_what_doctor_asks),
 		TEST(lines_are_sorted_and_end),

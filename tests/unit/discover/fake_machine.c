@@ -22,34 +22,7 @@ const char *const fake_machine_secrets[] = { "secrethost",   "0a:1b:2c:3d:4e:5f"
 
 static const char identity[] = "0a1b:2c3d:4e5f:feed";
 
-int fake_machine_free(void **state)
-{
-	struct fake_machine *machine = *state;
-
-	tree_remove(machine->root);
-	close(machine->fd);
-	free(machine);
-	return 0;
-}
-
-void fake_machine_bytes(struct fake_machine *machine, const char *path, const void *data, size_t bytes)
-{
-	tree_write(machine->fd, path, data, bytes);
-}
-
-void fake_machine_file(struct fake_machine *machine, const char *path, const char *text)
-{
-	fake_machine_bytes(machine, path, text, strlen(text));
-}
-
-void fake_machine_link(struct fake_machine *machine, const char *path, const char *target)
-{
-	tree_parents(machine->fd, path);
-	assert_int_equal(symlinkat(target, machine->fd, path), 0);
-}
-
-__attribute__((format(printf, 3, 4))) static void put(struct fake_machine *machine, const char *text, const char *fmt,
-						      ...)
+__attribute__((format(printf, 3, 4))) static void put(struct tree *machine, const char *text, const char *fmt, ...)
 {
 	char path[512];
 	va_list args;
@@ -57,12 +30,12 @@ __attribute__((format(printf, 3, 4))) static void put(struct fake_machine *machi
 	va_start(args, fmt);
 	vsnprintf(path, sizeof(path), fmt, args);
 	va_end(args);
-	fake_machine_file(machine, path, text);
+	tree_text(machine, path, text);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- CPUs */
 
-static void put_cpu(struct fake_machine *machine, unsigned cpu)
+static void put_cpu(struct tree *machine, unsigned cpu)
 {
 	char text[64];
 
@@ -81,7 +54,7 @@ static void put_cpu(struct fake_machine *machine, unsigned cpu)
 	    "sys/devices/system/cpu/cpufreq/policy%u/scaling_governor", cpu);
 }
 
-static void put_cpus(struct fake_machine *machine)
+static void put_cpus(struct tree *machine)
 {
 	char cpuinfo[2048] = "", text[256];
 
@@ -201,7 +174,7 @@ static const char *speed_text(unsigned generation)
 	return texts[generation];
 }
 
-static void put_device(struct fake_machine *machine, const struct device *device)
+static void put_device(struct tree *machine, const struct device *device)
 {
 	const char *bus_id = strrchr(device->path, '/') + 1, *at = device->path;
 	bool second = !strncmp(at, "pci0000:97", 10);
@@ -232,20 +205,20 @@ static void put_device(struct fake_machine *machine, const struct device *device
 	    "%s/resource", folder);
 	make_config(device, config);
 	snprintf(path, sizeof(path), "%s/config", folder);
-	fake_machine_bytes(machine, path, config, sizeof(config));
+	tree_write(machine->fd, path, config, sizeof(config));
 	snprintf(path, sizeof(path), "%s/driver", folder);
 	snprintf(text, sizeof(text), "/sys/bus/pci/drivers/%s", device->driver);
-	fake_machine_link(machine, path, text);
+	tree_link(machine, path, text);
 	snprintf(path, sizeof(path), "%s/iommu_group", folder);
-	fake_machine_link(machine, path, second ? "/sys/kernel/iommu_groups/7" : "/sys/kernel/iommu_groups/3");
+	tree_link(machine, path, second ? "/sys/kernel/iommu_groups/7" : "/sys/kernel/iommu_groups/3");
 	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", bus_id);
 	snprintf(text, sizeof(text), "../../../devices/%s", at);
-	fake_machine_link(machine, path, text);
+	tree_link(machine, path, text);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- network */
 
-static void put_interface(struct fake_machine *machine, const char *name, const char *device, const char *speed)
+static void put_interface(struct tree *machine, const char *name, const char *device, const char *speed)
 {
 	char path[512], text[512], folder[400];
 
@@ -259,15 +232,15 @@ static void put_interface(struct fake_machine *machine, const char *name, const 
 	put(machine, "0\n", "%s/dev_port", folder);
 	snprintf(path, sizeof(path), "sys/class/net/%s", name);
 	snprintf(text, sizeof(text), "../../devices/%s/net/%s", device, name);
-	fake_machine_link(machine, path, text);
+	tree_link(machine, path, text);
 	if (strncmp(device, "pci", 3) != 0)
 		return;
 	snprintf(path, sizeof(path), "%s/device", folder);
 	snprintf(text, sizeof(text), "../../../%s", strrchr(device, '/') + 1);
-	fake_machine_link(machine, path, text);
+	tree_link(machine, path, text);
 }
 
-static void put_rdma(struct fake_machine *machine, const char *name, const char *device)
+static void put_rdma(struct tree *machine, const char *name, const char *device)
 {
 	char path[512], text[512], folder[400];
 
@@ -289,13 +262,13 @@ static void put_rdma(struct fake_machine *machine, const char *name, const char 
 	put(machine, "RoCE v2\n", "%s/ports/1/gid_attrs/types/4", folder);
 	snprintf(path, sizeof(path), "sys/class/infiniband/%s", name);
 	snprintf(text, sizeof(text), "../../devices/%s/infiniband/%s", device, name);
-	fake_machine_link(machine, path, text);
+	tree_link(machine, path, text);
 	snprintf(path, sizeof(path), "%s/device", folder);
 	snprintf(text, sizeof(text), "../../../%s", strrchr(device, '/') + 1);
-	fake_machine_link(machine, path, text);
+	tree_link(machine, path, text);
 }
 
-static void put_network(struct fake_machine *machine)
+static void put_network(struct tree *machine)
 {
 	put_interface(machine, "ens1f0np0", DOWN0 "02.0/0000:1b:00.0", "200000\n");
 	put_interface(machine, "enx0011223344ff", DOWN0 "02.0/0000:1b:00.1", "200000\n");
@@ -333,7 +306,7 @@ static const char nvml[] = "nvml 1\ndriver 550.54.15\n" FAKE_GPU(0, "0000:19:00.
 			     "p2p 2 to=0 status=bridges\np2p 2 to=1 status=bridges\np2p 2 to=3 status=works\n"
 			     "p2p 3 to=0 status=bridges\np2p 3 to=1 status=bridges\np2p 3 to=2 status=works\n";
 
-static void put_system(struct fake_machine *machine)
+static void put_system(struct tree *machine)
 {
 	put(machine, nvml, "nvml.txt");
 	put(machine, "DMA-FQ\n", "sys/kernel/iommu_groups/3/type");
@@ -361,18 +334,11 @@ static void put_system(struct fake_machine *machine)
 
 int fake_machine_new(void **state)
 {
-	struct fake_machine *machine = calloc(1, sizeof(*machine));
-
-	assert_non_null(machine);
-	snprintf(machine->root, sizeof(machine->root), "/tmp/tributary-machine-XXXXXX");
-	assert_non_null(mkdtemp(machine->root));
-	machine->fd = open(machine->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	assert_true(machine->fd >= 0);
-	put_cpus(machine);
+	(void)tree_new(state);
+	put_cpus(*state);
 	for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
-		put_device(machine, &devices[i]);
-	put_network(machine);
-	put_system(machine);
-	*state = machine;
+		put_device(*state, &devices[i]);
+	put_network(*state);
+	put_system(*state);
 	return 0;
 }

@@ -6,20 +6,10 @@
 #ifndef TRIBUTARY_TESTS_UNIT_DISCOVER_FAKE_MACHINE_H
 #define TRIBUTARY_TESTS_UNIT_DISCOVER_FAKE_MACHINE_H
 
-#include <stddef.h>
+#include "support/tree.h"
 
-struct fake_machine {
-	char root[64];
-	int fd;
-};
-
-/* cmocka set-up and tear-down: *state is a struct fake_machine. */
+/* cmocka's setup: *state is a struct tree, for tree_free. */
 int fake_machine_new(void **state);
-int fake_machine_free(void **state);
-
-void fake_machine_bytes(struct fake_machine *machine, const char *path, const void *data, size_t bytes);
-void fake_machine_file(struct fake_machine *machine, const char *path, const char *text);
-void fake_machine_link(struct fake_machine *machine, const char *path, const char *target);
 
 /* Words that must be in no capture; ends with NULL. */
 extern const char *const fake_machine_secrets[];

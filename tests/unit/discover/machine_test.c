@@ -72,7 +72,7 @@ static char *look_at_file(const char *path)
 	return text;
 }
 
-static struct discover_root *open_fake(const struct fake_machine *machine)
+static struct discover_root *open_fake(const struct tree *machine)
 {
 	struct discover_root *root;
 
@@ -114,7 +114,7 @@ static void a_capture_gives_what_the_folder_gave(void **state)
 	struct discover_root *root = open_fake(*state);
 	char path[128], *first = look_at(root), *second;
 
-	snprintf(path, sizeof(path), "%s/capture.tar.gz", ((struct fake_machine *)*state)->root);
+	snprintf(path, sizeof(path), "%s/capture.tar.gz", ((struct tree *)*state)->root);
 	assert_int_equal(discover_archive_write(path, root), 0);
 	second = look_at_file(path);
 	assert_string_equal(first, second);
@@ -131,7 +131,7 @@ static void a_capture_of_a_capture_is_the_same_capture(void **state)
 	char *text = look_at(root), *data, path[128];
 	struct diag diag;
 
-	snprintf(path, sizeof(path), "%s/capture.tar.gz", ((struct fake_machine *)*state)->root);
+	snprintf(path, sizeof(path), "%s/capture.tar.gz", ((struct tree *)*state)->root);
 	assert_int_equal(discover_archive_write(path, root), 0);
 	data = tree_read(path, &bytes);
 	assert_int_equal(discover_archive_read(data, bytes, &again, &diag), 0);
@@ -161,18 +161,17 @@ static bool holds(const char *data, size_t bytes, const char *word)
 /* It is on an interface whose name is an address, which must not get out. */
 static void a_software_device_is_the_nic_of_its_interface(void **state)
 {
-	struct fake_machine *machine = *state;
+	struct tree *machine = *state;
 	const struct discover_entry *entries;
 	struct discover_root *root;
 	char path[128], *first, *second;
 	size_t count;
 
-	fake_machine_file(machine, "sys/class/infiniband/rxe0/parent", "enx0011223344ff\n");
-	fake_machine_file(machine, "sys/class/infiniband/rxe0/ports/1/state", "4: ACTIVE\n");
-	fake_machine_file(machine, "sys/class/infiniband/rxe0/ports/1/link_layer", "Ethernet\n");
-	fake_machine_file(machine, "sys/class/infiniband/rxe0/ports/1/gids/0",
-			  "fe80:0000:0000:0000:0a1b:2cff:fe3d:4e5f\n");
-	fake_machine_file(machine, "sys/class/infiniband/rxe0/ports/1/gid_attrs/types/0", "RoCE v2\n");
+	tree_text(machine, "sys/class/infiniband/rxe0/parent", "enx0011223344ff\n");
+	tree_text(machine, "sys/class/infiniband/rxe0/ports/1/state", "4: ACTIVE\n");
+	tree_text(machine, "sys/class/infiniband/rxe0/ports/1/link_layer", "Ethernet\n");
+	tree_text(machine, "sys/class/infiniband/rxe0/ports/1/gids/0", "fe80:0000:0000:0000:0a1b:2cff:fe3d:4e5f\n");
+	tree_text(machine, "sys/class/infiniband/rxe0/ports/1/gid_attrs/types/0", "RoCE v2\n");
 	root = open_fake(machine);
 	first = look_at(root);
 	assert_null(strstr(first, "nic:enxmac1 "));
@@ -234,7 +233,7 @@ static void this_machine_and_its_capture_give_the_same(void **state)
 
 	assert_int_equal(discover_root_open("", true, &root), 0);
 	first = look_at(root);
-	snprintf(path, sizeof(path), "%s/here.tar.gz", ((struct fake_machine *)*state)->root);
+	snprintf(path, sizeof(path), "%s/here.tar.gz", ((struct tree *)*state)->root);
 	assert_int_equal(discover_archive_write(path, root), 0);
 	second = look_at_file(path);
 	assert_string_equal(first, second);
@@ -286,7 +285,7 @@ static void this_machines_capture_holds_none_of_its_addresses(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_machine_new, fake_machine_free)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_machine_new, tree_free)
 	const struct CMUnitTest tests[] = {
 		TEST(the_graph_of_a_two_node_machine_is_as_expected),
 		TEST(the_recorded_capture_gives_the_same),

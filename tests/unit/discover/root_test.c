@@ -16,20 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int empty_folder(void **state)
-{
-	struct fake_machine *folder = calloc(1, sizeof(*folder));
-
-	assert_non_null(folder);
-	snprintf(folder->root, sizeof(folder->root), "/tmp/tributary-root-XXXXXX");
-	assert_non_null(mkdtemp(folder->root));
-	folder->fd = open(folder->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	assert_true(folder->fd >= 0);
-	*state = folder;
-	return 0;
-}
-
-static struct discover_root *recording(const struct fake_machine *folder)
+static struct discover_root *recording(const struct tree *folder)
 {
 	struct discover_root *root;
 
@@ -60,8 +47,8 @@ static void only_what_was_read_is_recorded(void **state)
 	char text[64];
 	size_t count;
 
-	fake_machine_file(*state, "sys/wanted", "42\n");
-	fake_machine_file(*state, "sys/unwanted", "secret\n");
+	tree_text(*state, "sys/wanted", "42\n");
+	tree_text(*state, "sys/unwanted", "secret\n");
 	root = recording(*state);
 	assert_int_equal(discover_root_read(root, text, sizeof(text), "sys/%s", "wanted"), 0);
 	assert_string_equal(text, "42");
@@ -90,7 +77,7 @@ static void of_an_rdma_address_only_its_kind_is_known(void **state)
 
 	for (size_t i = 0; i < 4; i++) {
 		snprintf(path, sizeof(path), "sys/gids/%zu", i);
-		fake_machine_file(*state, path, cases[i].text);
+		tree_text(*state, path, cases[i].text);
 	}
 	root = recording(*state);
 	for (size_t i = 0; i < 4; i++) {
@@ -119,8 +106,8 @@ static void an_interfaces_name_in_a_file_is_shown_as_elsewhere(void **state)
 	char text[32];
 	size_t count;
 
-	fake_machine_file(*state, "sys/parent", "enx0011223344ff\n");
-	fake_machine_file(*state, "sys/other", "eth0\n");
+	tree_text(*state, "sys/parent", "enx0011223344ff\n");
+	tree_text(*state, "sys/other", "eth0\n");
 	root = recording(*state);
 	assert_int_equal(discover_root_name(root, text, sizeof(text), "sys/parent"), 0);
 	assert_string_equal(text, "enxmac1");
@@ -144,10 +131,10 @@ static void what_was_recorded_reads_the_same(void **state)
 	char text[64];
 	int64_t number;
 
-	fake_machine_file(*state, "sys/a/number", "-7\n");
-	fake_machine_file(*state, "sys/a/hex", "0x030200\n");
-	fake_machine_file(*state, "sys/b/other", "x");
-	fake_machine_link(*state, "sys/a/driver", "../../bus/drivers/mlx5_core");
+	tree_text(*state, "sys/a/number", "-7\n");
+	tree_text(*state, "sys/a/hex", "0x030200\n");
+	tree_text(*state, "sys/b/other", "x");
+	tree_link(*state, "sys/a/driver", "../../bus/drivers/mlx5_core");
 	root = recording(*state);
 	assert_int_equal(discover_root_list(root, &names, "sys"), 0);
 	discover_names_fini(&names);
@@ -183,9 +170,9 @@ static void an_address_in_a_name_is_replaced_everywhere(void **state)
 	char text[64];
 	size_t count;
 
-	fake_machine_file(*state, "sys/class/net/enx0011223344ff/mtu", "9000\n");
-	fake_machine_file(*state, "sys/class/net/eth0/mtu", "1500\n");
-	fake_machine_link(*state, "sys/up", "../net/enx0011223344ff");
+	tree_text(*state, "sys/class/net/enx0011223344ff/mtu", "9000\n");
+	tree_text(*state, "sys/class/net/eth0/mtu", "1500\n");
+	tree_link(*state, "sys/up", "../net/enx0011223344ff");
 	root = recording(*state);
 	assert_int_equal(discover_root_list(root, &names, "sys/class/net"), 0);
 	assert_int_equal(names.count, 2);
@@ -215,9 +202,9 @@ static void an_identity_becomes_a_number_that_tells_the_same_from_others(void **
 	unsigned a, b, c;
 	size_t count;
 
-	fake_machine_file(*state, "a", "0a1b:2c3d\n");
-	fake_machine_file(*state, "b", "ffff:0000\n");
-	fake_machine_file(*state, "c", "0a1b:2c3d\n");
+	tree_text(*state, "a", "0a1b:2c3d\n");
+	tree_text(*state, "b", "ffff:0000\n");
+	tree_text(*state, "c", "0a1b:2c3d\n");
 	root = recording(*state);
 	assert_int_equal(discover_root_identity(root, &a, "a"), 0);
 	assert_int_equal(discover_root_identity(root, &b, "b"), 0);
@@ -302,9 +289,9 @@ static void a_file_that_is_too_long_or_no_text_is_not_known(void **state)
 	assert_non_null(longest);
 	memset(longest, 'x', DISCOVER_TEXT_BYTES);
 	longest[DISCOVER_TEXT_BYTES] = '\0';
-	fake_machine_file(*state, "longest", longest);
-	fake_machine_file(*state, "long", "12345678");
-	fake_machine_bytes(*state, "binary", "a\0b", 3);
+	tree_text(*state, "longest", longest);
+	tree_text(*state, "long", "12345678");
+	tree_write(((struct tree *)*state)->fd, "binary", "a\0b", 3);
 	root = recording(*state);
 	assert_int_equal(discover_root_read(root, text, sizeof(text), "longest"), -EFBIG);
 	assert_int_equal(discover_root_read(root, text, sizeof(text), "long"), -EFBIG);
@@ -316,7 +303,7 @@ static void a_file_that_is_too_long_or_no_text_is_not_known(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, empty_folder, fake_machine_free)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_new, tree_free)
 	const struct CMUnitTest tests[] = {
 		TEST(only_what_was_read_is_recorded),
 		TEST(of_an_rdma_address_only_its_kind_is_known),

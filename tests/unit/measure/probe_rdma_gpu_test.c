@@ -145,7 +145,7 @@ static void build(struct machine *machine, struct fake_sysfs *tree)
 		topology->vertices[machine->nics[i]].nic.rdma = true;
 		truth_link(topology, TOPOLOGY_LINK_PCI, machine->nics[i], i < 1 ? vertex : bridge, 24, 21, 21);
 		snprintf(path, sizeof(path), "class/infiniband/fake%u/ports/1/gid_attrs/types/1", i);
-		fake_file(tree, path, "RoCE v2\n");
+		tree_text(&tree->tree, path, "RoCE v2\n");
 	}
 }
 
@@ -173,7 +173,7 @@ static void machine_open(struct machine *machine, struct fake_sysfs *tree, struc
 	assert_int_equal(probe_cuda_open_with(&machine->topology, NULL, &cuda_options, &machine->cuda, &diag), 0);
 	assert_int_equal(probe_rdma_open(&machine->topology, NULL,
 					 &(struct probe_rdma_options){ .api = fake_verbs_start(&options),
-								       .sysfs_root = tree->root,
+								       .sysfs_root = tree->tree.root,
 								       .buffer_bytes = BUFFER_BYTES,
 								       .cuda = machine->cuda,
 								       .ret_no_gpu = &machine->no_gpu },
@@ -318,10 +318,10 @@ static void peer_memory_takes_the_place_of_dmabuf(void **state)
 	struct machine machine = { .probe = NULL };
 
 	build(&machine, tree);
-	fake_file(tree, "module/nvidia_peermem/version", "1\n");
+	tree_text(&tree->tree, "module/nvidia_peermem/version", "1\n");
 	fake_interface(tree, "eth2", NIC, 3, "02:00:00:00:00:01", "100000");
-	fake_link(tree, "class/infiniband/fake0/device", "../../../devices/" NIC);
-	fake_link(tree, "class/infiniband/fake1/device", "../../../devices/" NIC);
+	tree_link(&tree->tree, "class/infiniband/fake0/device", "../../../devices/" NIC);
+	tree_link(&tree->tree, "class/infiniband/fake1/device", "../../../devices/" NIC);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		driver_start();
 		lends = cases[i].lends;

@@ -44,7 +44,7 @@ static void build(struct machine *machine, struct fake_sysfs *tree)
 		machine->topology.vertices[machine->nics[i]].nic.rdma = true;
 		truth_link(&machine->topology, TOPOLOGY_LINK_PCI, machine->nics[i], bridge, 24, 21, 21);
 		snprintf(path, sizeof(path), "class/infiniband/fake%u/ports/1/gid_attrs/types/1", i);
-		fake_file(tree, path, "RoCE v2\n");
+		tree_text(&tree->tree, path, "RoCE v2\n");
 	}
 	machine->plain = truth_vertex(&machine->topology, TOPOLOGY_NIC, "nic:eth0");
 	truth_link(&machine->topology, TOPOLOGY_LINK_PCI, machine->plain, bridge, 8, 6, 6);
@@ -54,7 +54,7 @@ static int probe_open_with(struct machine *machine, const struct fake_sysfs *tre
 			   const struct fake_verbs_options *options, const struct params *params, struct diag *diag)
 {
 	const struct probe_rdma_options probe_options = { .api = fake_verbs_start(options),
-							  .sysfs_root = tree->root,
+							  .sysfs_root = tree->tree.root,
 							  .params = params,
 							  .buffer_bytes = BUFFER_BYTES };
 

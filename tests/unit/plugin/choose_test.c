@@ -24,7 +24,7 @@ static struct plugin_choice choose_with(struct fake_sysfs *fake, enum net_choice
 	params_defaults(&params);
 	params.net = net;
 	params.disable = disable;
-	snprintf(root, sizeof(root), "%s/class/infiniband", fake->root);
+	snprintf(root, sizeof(root), "%s/class/infiniband", fake->tree.root);
 	errno = EXDEV;
 	plugin_choose(&params, nccl_net, root, &choice);
 	assert_int_equal(errno, EXDEV);
@@ -41,9 +41,9 @@ static void rdma_port(struct fake_sysfs *fake, const char *device, int port, con
 	char path[128];
 
 	snprintf(path, sizeof(path), "class/infiniband/%s/ports/%d/state", device, port);
-	fake_file(fake, path, port_state);
+	tree_text(&fake->tree, path, port_state);
 	snprintf(path, sizeof(path), "class/infiniband/%s/ports/%d/link_layer", device, port);
-	fake_file(fake, path, layer);
+	tree_text(&fake->tree, path, layer);
 }
 
 static void auto_is_ours_without_rdma(void **state)
@@ -60,8 +60,8 @@ static void auto_is_ours_where_no_port_is_active(void **state)
 	rdma_port(*state, "mlx5_0", 1, "1: DOWN\n", "Ethernet\n");
 	rdma_port(*state, "mlx5_1", 1, "5: ACTIVE_DEFER\n", "InfiniBand\n");
 	rdma_port(*state, "usnic_0", 1, "4: ACTIVE\n", "Unspecified\n");
-	fake_file(*state, "class/infiniband/broken_0/ports/1/state", "");
-	fake_file(*state, "class/infiniband/broken_1/node_type", "1: CA\n");
+	tree_text(&((struct fake_sysfs *)*state)->tree, "class/infiniband/broken_0/ports/1/state", "");
+	tree_text(&((struct fake_sysfs *)*state)->tree, "class/infiniband/broken_1/node_type", "1: CA\n");
 	assert_true(choose(*state, NET_CHOICE_AUTO, false).ours);
 }
 
@@ -132,7 +132,7 @@ static void active_ports_are_counted_and_the_first_is_named(void **state)
 	assert_string_equal(choice.ports[0].device, "");
 	rdma_port(fake, "mlx5_3", 1, "4: ACTIVE\n", "Ethernet\n");
 	rdma_port(fake, "mlx5_4", 1, "1: DOWN\n", "Ethernet\n");
-	snprintf(path, sizeof(path), "%s/class/infiniband/mlx5_3/device", fake->root);
+	snprintf(path, sizeof(path), "%s/class/infiniband/mlx5_3/device", fake->tree.root);
 	assert_int_equal(symlink("../../../0000:40:00.0", path), 0);
 	for (int net = 0; net < NET_CHOICE_COUNT; net++) {
 		choice = choose(fake, (enum net_choice)net, false);

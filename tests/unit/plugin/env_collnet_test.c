@@ -31,17 +31,15 @@ static void expect(const char *cluster, const char *settings, const char *expect
 					     "TRIBUTARY_NET",       "TRIBUTARY_TUNER",   "TRIBUTARY_COLLNET",
 					     "TRIBUTARY_DISABLE",   "NCCL_TUNER_PLUGIN", "TRIBUTARY_CLUSTER",
 					     "WORLD_SIZE",          "LOCAL_WORLD_SIZE" };
-	char folder[] = "/tmp/tributary-env-XXXXXX", path[64], list[256], *save = NULL;
-	int status, fd;
+	char path[64], list[256], *save = NULL;
+	struct tree tree;
+	int status;
 	pid_t child;
 
-	assert_non_null(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/cluster", folder);
-	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_true(fd >= 0);
+	tree_open(&tree);
+	snprintf(path, sizeof(path), "%s/cluster", tree.root);
 	if (cluster)
-		tree_write(fd, "cluster", cluster, strlen(cluster));
-	close(fd);
+		tree_put(path, cluster);
 	child = fork();
 	assert_true(child >= 0);
 	if (!child) {
@@ -51,7 +49,7 @@ static void expect(const char *cluster, const char *settings, const char *expect
 			unsetenv(names[i]);
 		setenv("NCCL_NET_PLUGIN", "tributary", 1);
 		setenv("TRIBUTARY_NET", "tcp", 1);
-		setenv("TRIBUTARY_PROFILE", folder, 1); /* this machine's own, if there is one, does not matter */
+		setenv("TRIBUTARY_PROFILE", tree.root, 1); /* this machine's own, if there is one, does not matter */
 		if (cluster)
 			setenv("TRIBUTARY_CLUSTER", path, 1);
 		snprintf(list, sizeof(list), "%s", settings);
@@ -66,7 +64,7 @@ static void expect(const char *cluster, const char *settings, const char *expect
 		_exit(strcmp(answer ? answer : "none", expected) != 0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
-	tree_remove(folder);
+	tree_close(&tree);
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
 		fail_msg("with %s: not %s", settings, expected);
 }

@@ -199,14 +199,14 @@ static void auto_yields_to_an_active_rdma_port(void **state)
 	(void)state;
 	assert_int_equal(fake_sysfs_new(&made), 0);
 	sysfs = made;
-	fake_file(sysfs, "class/infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n");
-	fake_file(sysfs, "class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
-	snprintf(root, sizeof(root), "%s/class/infiniband", sysfs->root);
+	tree_text(&sysfs->tree, "class/infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n");
+	tree_text(&sysfs->tree, "class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+	snprintf(root, sizeof(root), "%s/class/infiniband", sysfs->tree.root);
 	setenv("TRIBUTARY_NET", "auto", 1);
 	plugin_state_reset(&fake_transport_ops, root);
 	assert_int_equal(plugin_net_devices(&count), 0);
 	assert_int_equal(count, 2);
-	fake_file(sysfs, "class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+	tree_text(&sysfs->tree, "class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
 	plugin_state_reset(&fake_transport_ops, root);
 	assert_int_equal(plugin_net_init_process(log_lines_sink), 0);
 	assert_int_equal(plugin_net_devices(&count), 0);

@@ -40,40 +40,12 @@ const char fake_host_filled[] = "card 0000:19:00.0 kind=gpu id=10de:20b5 subsyst
 				"port 0000:18:01.0 id=1000:c010 class=060400\n"
 				"port 0000:18:02.0 id=1000:c010 class=060400\n";
 
-int fake_host_new(void **state)
-{
-	struct fake_host *machine = calloc(1, sizeof(*machine));
-
-	assert_non_null(machine);
-	snprintf(machine->root, sizeof(machine->root), "/tmp/tributary-machine-XXXXXX");
-	assert_non_null(mkdtemp(machine->root));
-	machine->fd = open(machine->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	assert_true(machine->fd >= 0);
-	*state = machine;
-	return 0;
-}
-
-int fake_host_free(void **state)
-{
-	struct fake_host *machine = *state;
-
-	tree_remove(machine->root);
-	close(machine->fd);
-	free(machine);
-	return 0;
-}
-
-void fake_host_text(struct fake_host *machine, const char *path, const char *text)
-{
-	tree_write(machine->fd, path, text, strlen(text));
-}
-
-void fake_host_attribute(struct fake_host *machine, const char *bus, const char *file, const char *text)
+void fake_host_attribute(struct tree *machine, const char *bus, const char *file, const char *text)
 {
 	char path[256];
 
 	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s/%s", bus, file);
-	fake_host_text(machine, path, text);
+	tree_text(machine, path, text);
 }
 
 static const char *last_part(const char *place)
@@ -81,7 +53,7 @@ static const char *last_part(const char *place)
 	return strrchr(place, '/') + 1;
 }
 
-static void id_files(struct fake_host *machine, const char *bus, const char *id, const char *vendor, const char *device)
+static void id_files(struct tree *machine, const char *bus, const char *id, const char *vendor, const char *device)
 {
 	char text[16];
 
@@ -91,17 +63,16 @@ static void id_files(struct fake_host *machine, const char *bus, const char *id,
 	fake_host_attribute(machine, bus, device, text);
 }
 
-void fake_host_device(struct fake_host *machine, const char *place, const struct fake_device *device)
+void fake_host_device(struct tree *machine, const char *place, const struct fake_device *device)
 {
 	const char *bus = last_part(place);
 	char path[512], target[600];
 
 	snprintf(path, sizeof(path), "sys/devices/%s/", place);
 	tree_parents(machine->fd, path);
-	tree_parents(machine->fd, "sys/bus/pci/devices/");
 	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", bus);
 	snprintf(target, sizeof(target), "../../../devices/%s", place);
-	assert_int_equal(symlinkat(target, machine->fd, path), 0);
+	tree_link(machine, path, target);
 	id_files(machine, bus, device->id, "vendor", "device");
 	if (device->subsystem)
 		id_files(machine, bus, device->subsystem, "subsystem_vendor", "subsystem_device");
@@ -114,7 +85,7 @@ void fake_host_device(struct fake_host *machine, const char *place, const struct
 		fake_host_attribute(machine, bus, "max_link_speed", device->max_speed);
 }
 
-void fake_host_unplug(struct fake_host *machine, const char *place)
+void fake_host_unplug(struct tree *machine, const char *place)
 {
 	char path[512];
 
@@ -124,7 +95,7 @@ void fake_host_unplug(struct fake_host *machine, const char *place)
 	tree_remove(path);
 }
 
-void fake_host_fill(struct fake_host *machine)
+void fake_host_fill(struct tree *machine)
 {
 #define SWITCH "pci0000:16/0000:16:02.0/0000:17:00.0/"
 	static const struct fake_device
@@ -145,16 +116,16 @@ void fake_host_fill(struct fake_host *machine)
 	fake_host_device(machine, SWITCH "0000:18:02.0/0000:1b:00.0", &nic);
 	fake_host_device(machine, SWITCH "0000:18:02.0/0000:1b:00.1", &nic);
 	fake_host_device(machine, "pci0000:00/0000:00:1c.0/0000:03:00.0", &board);
-	fake_host_text(machine, "proc/cpuinfo",
-		       "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\n"
-		       "model name\t: Xeon\nstepping\t: 6\n\nprocessor\t: 1\nmodel\t\t: 9\n");
-	fake_host_text(machine, "sys/devices/system/node/has_cpu", "0-1\n");
-	fake_host_text(machine, "sys/devices/system/node/online", "0-3\n");
-	fake_host_text(machine, "sys/module/nvidia/version", "550.54.15\n");
+	tree_text(machine, "proc/cpuinfo",
+		  "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\n"
+		  "model name\t: Xeon\nstepping\t: 6\n\nprocessor\t: 1\nmodel\t\t: 9\n");
+	tree_text(machine, "sys/devices/system/node/has_cpu", "0-1\n");
+	tree_text(machine, "sys/devices/system/node/online", "0-3\n");
+	tree_text(machine, "sys/module/nvidia/version", "550.54.15\n");
 #undef SWITCH
 }
 
-struct fingerprint fake_host_take(const struct fake_host *machine)
+struct fingerprint fake_host_take(const struct tree *machine)
 {
 	struct fingerprint fingerprint = { 0 };
 

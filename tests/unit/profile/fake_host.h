@@ -6,11 +6,7 @@
 #define TRIBUTARY_TESTS_UNIT_PROFILE_FAKE_HOST_H
 
 #include "profile/fingerprint.h"
-
-struct fake_host {
-	char root[64];
-	int fd;
-};
+#include "support/tree.h"
 
 /* What sysfs says of a PCI device; NULL: no such file. */
 struct fake_device {
@@ -19,26 +15,20 @@ struct fake_device {
 	const char *class_code, *lanes, *speed, *max_speed;
 };
 
-/* cmocka setup and teardown: *state is the machine, which is empty. */
-int fake_host_new(void **state);
-int fake_host_free(void **state);
-
 /* place: below sys/devices, "pci0000:16/0000:16:02.0/0000:17:00.0"; its last part is the device. */
-void fake_host_device(struct fake_host *machine, const char *place, const struct fake_device *device);
+void fake_host_device(struct tree *machine, const char *place, const struct fake_device *device);
 /* Removes a device again. */
-void fake_host_unplug(struct fake_host *machine, const char *place);
-/* A file, path relative to the root, made anew with its folders. */
-void fake_host_text(struct fake_host *machine, const char *path, const char *text);
+void fake_host_unplug(struct tree *machine, const char *place);
 /* One file of a device. */
-void fake_host_attribute(struct fake_host *machine, const char *bus, const char *file, const char *text);
+void fake_host_attribute(struct tree *machine, const char *bus, const char *file, const char *text);
 
 /*
  * Two GPUs (0000:19:00.0, 0000:1a:00.0) and a NIC of two ports (0000:1b:00.0 and .1) behind a switch at 0000:16:02.0, a
  * controller that is no GPU, two sockets, a driver.
  */
-void fake_host_fill(struct fake_host *machine);
+void fake_host_fill(struct tree *machine);
 /* The fingerprint of it. */
 extern const char fake_host_filled[];
-struct fingerprint fake_host_take(const struct fake_host *machine);
+struct fingerprint fake_host_take(const struct tree *machine);
 
 #endif

@@ -31,7 +31,7 @@ static void assert_change(const struct fingerprint *then, const struct fingerpri
 }
 
 /* Compares the machine as it was fake_host_filled with what it is now. */
-static void assert_now(struct fake_host *machine, enum fingerprint_change change, const char *why)
+static void assert_now(struct tree *machine, enum fingerprint_change change, const char *why)
 {
 	struct fingerprint then, now = fake_host_take(machine);
 
@@ -49,7 +49,7 @@ static void same_machine_is_the_same(void **state)
 
 static void card_in_another_slot_has_moved(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 
 	fake_host_fill(machine);
 	fake_host_unplug(machine, GPU1);
@@ -61,7 +61,7 @@ static void card_in_another_slot_has_moved(void **state)
 /* One more device in front shifts the numbers of all buses behind it. */
 static void renumbered_buses_are_not_another_machine(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint then, now;
 	char *shifted;
 
@@ -81,7 +81,7 @@ static void renumbered_buses_are_not_another_machine(void **state)
 
 static void card_behind_another_port_has_moved(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 
 	fake_host_fill(machine);
 	fake_host_unplug(machine, GPU1);
@@ -93,7 +93,7 @@ static void card_behind_another_port_has_moved(void **state)
 
 static void missing_card_is_gone(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 
 	fake_host_fill(machine);
 	fake_host_unplug(machine, GPU0);
@@ -104,7 +104,7 @@ static void card_of_another_model_takes_a_place(void **state)
 {
 	static const struct fake_device other = { "10de:2330", "10de:16c1", "0x030200\n",
 						  "16\n",      NULL,        "32.0 GT/s PCIe\n" };
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 
 	fake_host_fill(machine);
 	fake_host_unplug(machine, GPU0);
@@ -118,7 +118,7 @@ static void additional_card_is_new(void **state)
 	static const struct fake_device nic = {
 		"14e4:16d7", "14e4:0001", "0x020000\n", "8\n", "8.0 GT/s PCIe\n", NULL
 	};
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 
 	fake_host_fill(machine);
 	fake_host_device(machine, "pci0000:00/0000:00:1d.0", &nic);
@@ -127,7 +127,7 @@ static void additional_card_is_new(void **state)
 
 static void narrower_link_is_retrained(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 
 	fake_host_fill(machine);
 	fake_host_attribute(machine, "0000:19:00.0", "current_link_width", "8\n");
@@ -139,7 +139,7 @@ static void narrower_link_is_retrained(void **state)
 
 static void slower_link_is_retrained(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 
 	fake_host_fill(machine);
 	fake_host_attribute(machine, "0000:1b:00.0", "current_link_speed", "8.0 GT/s PCIe\n");
@@ -153,7 +153,7 @@ static void slower_link_is_retrained(void **state)
 
 static void unknown_width_is_no_difference(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 
 	fake_host_fill(machine);
 	fake_host_attribute(machine, "0000:19:00.0", "current_link_width", "63\n");
@@ -163,27 +163,27 @@ static void unknown_width_is_no_difference(void **state)
 
 static void other_driver_has_changed(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 
 	fake_host_fill(machine);
-	fake_host_text(machine, "sys/module/nvidia/version", "560.35.03\n");
+	tree_text(machine, "sys/module/nvidia/version", "560.35.03\n");
 	assert_now(machine, FINGERPRINT_DRIVER_CHANGED, "the driver nvidia was 550.54.15 and is 560.35.03 now");
 	assert_int_equal(unlinkat(machine->fd, "sys/module/nvidia/version", 0), 0);
 	assert_now(machine, FINGERPRINT_DRIVER_CHANGED, "the driver nvidia 550.54.15 is not loaded now");
-	fake_host_text(machine, "sys/module/nvidia/version", "550.54.15\n");
-	fake_host_text(machine, "sys/module/amdgpu/version", "6.3.6\n");
+	tree_text(machine, "sys/module/nvidia/version", "550.54.15\n");
+	tree_text(machine, "sys/module/amdgpu/version", "6.3.6\n");
 	assert_now(machine, FINGERPRINT_DRIVER_CHANGED, "the driver amdgpu 6.3.6 is loaded now and was not");
 }
 
 static void other_processor_or_division_is_named(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 
 	fake_host_fill(machine);
-	fake_host_text(machine, "sys/devices/system/node/has_cpu", "0-7\n");
+	tree_text(machine, "sys/devices/system/node/has_cpu", "0-7\n");
 	assert_now(machine, FINGERPRINT_CPU_CHANGED,
 		   "the processors were divided into 2 NUMA domains and are into 8 now");
-	fake_host_text(machine, "proc/cpuinfo", "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n");
+	tree_text(machine, "proc/cpuinfo", "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n");
 	assert_now(machine, FINGERPRINT_CPU_CHANGED,
 		   "the processor was \"cpu vendor=GenuineIntel family=6 model=106 domains=2\" and is "
 		   "\"cpu vendor=GenuineIntel family=6 model=143 domains=8\" now");
@@ -191,10 +191,10 @@ static void other_processor_or_division_is_named(void **state)
 
 static void gravest_difference_gives_the_change(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 
 	fake_host_fill(machine);
-	fake_host_text(machine, "sys/module/nvidia/version", "560.35.03\n");
+	tree_text(machine, "sys/module/nvidia/version", "560.35.03\n");
 	fake_host_attribute(machine, "0000:19:00.0", "current_link_width", "8\n");
 	assert_now(machine, FINGERPRINT_LINK_RETRAINED,
 		   "the PCIe link of 0000:19:00.0 had 16 lanes and has 8 now (and 1 more)");
@@ -205,11 +205,11 @@ static void gravest_difference_gives_the_change(void **state)
 static void hardly_anything_in_common_is_foreign(void **state)
 {
 	static const struct fake_device nic = { "8086:1572", NULL, "0x020000\n", "8\n", "8.0 GT/s PCIe\n", NULL };
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint nothing = { 0 }, then;
 
 	fake_host_device(machine, "pci0000:00/0000:00:05.0", &nic);
-	fake_host_text(machine, "proc/cpuinfo", "vendor_id\t: AuthenticAMD\n");
+	tree_text(machine, "proc/cpuinfo", "vendor_id\t: AuthenticAMD\n");
 	assert_now(machine, FINGERPRINT_FOREIGN,
 		   "it is of another machine: the processor there is \"cpu vendor=GenuineIntel family=6 model=106 "
 		   "domains=2\", here it is \"cpu vendor=AuthenticAMD\"");
@@ -245,7 +245,7 @@ static void same_cards_around_another_processor_are_foreign(void **state)
 	fingerprint_fini(&now);
 }
 
-#define MACHINE_TEST(name) cmocka_unit_test_setup_teardown(name, fake_host_new, fake_host_free)
+#define MACHINE_TEST(name) cmocka_unit_test_setup_teardown(name, tree_new, tree_free)
 
 int main(void)
 {

@@ -19,7 +19,7 @@
 
 static void cards_links_driver_and_processor_are_taken(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint taken;
 
 	fake_host_fill(machine);
@@ -33,14 +33,14 @@ static void cards_links_driver_and_processor_are_taken(void **state)
 
 static void nothing_that_names_one_machine_is_taken(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint before, after;
 
 	fake_host_fill(machine);
 	before = fake_host_take(machine);
-	fake_host_text(machine, "sys/class/net/eth0/address", "02:11:22:33:44:55\n");
-	fake_host_text(machine, "proc/sys/kernel/hostname", "ada\n");
-	fake_host_text(machine, "etc/machine-id", "0123456789abcdef0123456789abcdef\n");
+	tree_text(machine, "sys/class/net/eth0/address", "02:11:22:33:44:55\n");
+	tree_text(machine, "proc/sys/kernel/hostname", "ada\n");
+	tree_text(machine, "etc/machine-id", "0123456789abcdef0123456789abcdef\n");
 	fake_host_attribute(machine, "0000:19:00.0", "vpd", "SN1234567");
 	fake_host_attribute(machine, "0000:1b:00.0", "net/eth0/address", "02:11:22:33:44:55\n");
 	after = fake_host_take(machine);
@@ -52,7 +52,7 @@ static void nothing_that_names_one_machine_is_taken(void **state)
 
 static void speed_of_an_idle_gpu_is_not_taken(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint idle, busy;
 
 	fake_host_fill(machine);
@@ -72,7 +72,7 @@ static void speed_of_the_ports_on_a_gpu_card_is_not_taken(void **state)
 		root_port = { "1022:1483", NULL, "0x060400\n", "16\n", "2.5 GT/s PCIe\n", NULL },
 		port = { "1002:1478", NULL, "0x060400\n", "16\n", "2.5 GT/s PCIe\n", NULL },
 		card = { "1002:7408", "1002:0b0c", "0x038000\n", "16\n", "16.0 GT/s PCIe\n", "16.0 GT/s PCIe\n" };
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint taken;
 
 	fake_host_device(machine, "pci0000:40/0000:40:01.1", &root_port);
@@ -105,7 +105,7 @@ static void only_what_nccl_uses_is_a_card(void **state)
 		{ "0x060400\n", "10b5:8796", NULL },       { "", "10de:20b5", NULL },
 		{ "nonsense\n", "10de:20b5", NULL },       { "0x1ffffffff\n", "10de:20b5", NULL },
 	};
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	char expected[64];
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
@@ -128,7 +128,7 @@ static void only_what_nccl_uses_is_a_card(void **state)
 static void virtual_functions_come_and_go_unseen(void **state)
 {
 	static const struct fake_device function = { "15b3:101e", "15b3:0040", "0x020000\n", "16\n", NULL, NULL };
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint taken;
 
 	fake_host_fill(machine);
@@ -159,7 +159,7 @@ static void every_kernel_s_way_to_write_a_speed_is_understood(void **state)
 		{ "3.0 GT/s\n", "" },
 		{ "", "" },
 	};
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	char expected[96];
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
@@ -179,7 +179,7 @@ static void every_kernel_s_way_to_write_a_speed_is_understood(void **state)
 static void link_without_a_width_is_no_link(void **state)
 {
 	static const char *const widths[] = { "0\n", "63\n", "Unknown\n", "255\n", NULL };
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 
 	for (size_t i = 0; i < COUNT(widths); i++) {
 		struct fake_device card = { "10de:20b5", NULL, "0x030200\n", widths[i], "2.5 GT/s\n", "16 GT/s\n" };
@@ -199,7 +199,7 @@ static void unusual_places_are_understood(void **state)
 {
 	static const struct fake_device nic = { "15b3:1018", NULL, "0x020700\n", NULL, NULL, NULL },
 					port = { "8086:2030", NULL, "0x060400\n", NULL, NULL, NULL };
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint taken;
 
 	fake_host_device(machine, "LNXSYSTM:00/VMBUS:01/47505500-0001-0000-3130-444532304235/pci6ab3:00/6ab3:00:02.0",
@@ -228,17 +228,17 @@ static void driver_s_version_is_found_in_either_place(void **state)
 		{ "NVRM version: none\n", "" },
 		{ "", "" },
 	};
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint taken;
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		fake_host_text(machine, "proc/driver/nvidia/version", cases[i].text);
+		tree_text(machine, "proc/driver/nvidia/version", cases[i].text);
 		taken = fake_host_take(machine);
 		assert_string_equal(taken.text, cases[i].line);
 		fingerprint_fini(&taken);
 	}
-	fake_host_text(machine, "sys/module/nvidia/version", "560.35.03\n");
-	fake_host_text(machine, "sys/module/amdgpu/version", "6.3.6 beta\n");
+	tree_text(machine, "sys/module/nvidia/version", "560.35.03\n");
+	tree_text(machine, "sys/module/amdgpu/version", "6.3.6 beta\n");
 	taken = fake_host_take(machine);
 	assert_string_equal(taken.text, "driver amdgpu version=6.3.6_beta\ndriver nvidia version=560.35.03\n");
 	fingerprint_fini(&taken);
@@ -246,18 +246,18 @@ static void driver_s_version_is_found_in_either_place(void **state)
 
 static void processors_of_both_kinds_are_described(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint taken;
 
-	fake_host_text(machine, "proc/cpuinfo",
-		       "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU architecture: 8\n"
-		       "CPU variant\t: 0x0\nCPU part\t: 0xd4f\nCPU revision\t: 0\n");
-	fake_host_text(machine, "sys/devices/system/node/online", "0,2-3\n");
+	tree_text(machine, "proc/cpuinfo",
+		  "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU architecture: 8\n"
+		  "CPU variant\t: 0x0\nCPU part\t: 0xd4f\nCPU revision\t: 0\n");
+	tree_text(machine, "sys/devices/system/node/online", "0,2-3\n");
 	taken = fake_host_take(machine);
 	assert_string_equal(taken.text, "cpu vendor=0x41 family=8 model=0xd4f domains=3\n");
 	fingerprint_fini(&taken);
-	fake_host_text(machine, "proc/cpuinfo", "vendor_id : A\tB \033\n");
-	fake_host_text(machine, "sys/devices/system/node/online", "0-\n");
+	tree_text(machine, "proc/cpuinfo", "vendor_id : A\tB \033\n");
+	tree_text(machine, "sys/devices/system/node/online", "0-\n");
 	taken = fake_host_take(machine);
 	assert_string_equal(taken.text, "cpu vendor=A_B__\n");
 	fingerprint_fini(&taken);
@@ -265,7 +265,7 @@ static void processors_of_both_kinds_are_described(void **state)
 
 static void machine_of_nothing_has_no_lines(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint taken = fake_host_take(machine), kept = { .bytes = 5 };
 
 	assert_int_equal(taken.bytes, 0);
@@ -278,7 +278,7 @@ static void machine_of_nothing_has_no_lines(void **state)
 static void more_cards_than_any_machine_has_is_an_error(void **state)
 {
 	static const struct fake_device nic = { "15b3:1018", NULL, "0x020700\n", NULL, NULL, NULL };
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint taken;
 	char place[64];
 
@@ -304,7 +304,7 @@ static void this_machine_can_be_taken(void **state)
 #ifdef TRIBUTARY_FAULTS
 static void no_memory_is_an_error_and_leaves_nothing(void **state)
 {
-	struct fake_host *machine = *state;
+	struct tree *machine = *state;
 	struct fingerprint taken = { 0 };
 	int r = -ENOMEM;
 
@@ -321,7 +321,7 @@ static void no_memory_is_an_error_and_leaves_nothing(void **state)
 }
 #endif
 
-#define MACHINE_TEST(name) cmocka_unit_test_setup_teardown(name, fake_host_new, fake_host_free)
+#define MACHINE_TEST(name) cmocka_unit_test_setup_teardown(name, tree_new, tree_free)
 
 int main(void)
 {

@@ -141,19 +141,6 @@ char *state_place_read(const char *path)
 	return text;
 }
 
-size_t state_place_count(const char *directory)
-{
-	DIR *listing = opendir(directory);
-	const struct dirent *entry;
-	size_t count = 0;
-
-	assert_non_null(listing);
-	while ((entry = readdir(listing)))
-		count += strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
-	closedir(listing);
-	return count;
-}
-
 bool state_place_become_nobody(void)
 {
 	return geteuid() != 0 || seteuid(NOBODY) == 0;

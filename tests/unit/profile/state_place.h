@@ -7,6 +7,7 @@
 
 #include "base/params.h"
 #include "profile/store_places.h"
+#include "support/tree.h"
 
 #define STATE_PLACE_MACHINE                                                          \
 	"card 0000:19:00.0 kind=gpu id=10de:20b5 subsystem=10de:1533 class=030200\n" \
@@ -38,8 +39,7 @@ int state_place_try_save(struct state_place *place, const char *path, struct dia
 int64_t state_place_find(struct state_place *place, struct diag *why);
 
 void state_place_write(const char *path, const char *text, size_t bytes);
-char *state_place_read(const char *path);        /* the caller frees it */
-size_t state_place_count(const char *directory); /* what is in it */
+char *state_place_read(const char *path); /* the caller frees it */
 
 /* As another user, since root may do anything. False: this process cannot become one. */
 bool state_place_become_nobody(void);

@@ -61,7 +61,7 @@ static void failed_write_leaves_the_old_file(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 	signal(SIGXFSZ, SIG_DFL);
 	assert_non_null(strstr(why.text, ".profile cannot be written: File too large; TRIBUTARY_STATE_DIR can name"));
-	assert_int_equal(state_place_count(place->directory), 1); /* no temporary file either */
+	assert_int_equal(tree_count(place->directory, ""), 1); /* no temporary file either */
 	assert_int_equal(state_place_find(place, &why), 5);
 }
 
@@ -81,7 +81,7 @@ static void folder_that_may_not_be_written_names_the_remedy(void **state)
 	assert_int_equal(r, -EACCES);
 	assert_non_null(strstr(why.text, place->directory));
 	assert_non_null(strstr(why.text, "Permission denied; TRIBUTARY_STATE_DIR can name another folder"));
-	assert_int_equal(state_place_count(place->directory), 1);
+	assert_int_equal(tree_count(place->directory, ""), 1);
 	assert_int_equal(state_place_find(place, &why), 5);
 	assert_int_equal(chmod(place->directory, 0755), 0);
 }
@@ -121,7 +121,7 @@ static void file_without_a_folder_is_written_where_the_process_is(void **state)
 	state_place_save(place, state_place_machine, 5, "mine", path);
 	assert_string_equal(path, "mine");
 	assert_int_equal(access("mine", R_OK), 0);
-	assert_int_equal(state_place_count(place->root), 1);
+	assert_int_equal(tree_count(place->root, ""), 1);
 	assert_int_equal(chdir(before), 0);
 }
 
@@ -146,7 +146,7 @@ static void links_and_devices_are_not_replaced(void **state)
 	assert_non_null(strstr(why.text, "/pipe is not a regular file and is not replaced"));
 	assert_int_equal(lstat(path, &st), 0);
 	assert_true(S_ISFIFO(st.st_mode));
-	assert_int_equal(state_place_count(place->root), 3);
+	assert_int_equal(tree_count(place->root, ""), 3);
 }
 
 static void profile_of_no_machine_needs_a_name(void **state)

@@ -58,7 +58,7 @@ static void what_was_saved_is_found(void **state)
 	assert_int_equal(state_place_find(place, &why), 5);
 	state_place_save(place, state_place_machine, 6, NULL, path);
 	assert_int_equal(state_place_find(place, &why), 6);
-	assert_int_equal(state_place_count(place->directory), 1);
+	assert_int_equal(tree_count(place->directory, ""), 1);
 }
 
 static void file_named_by_the_user_is_taken(void **state)

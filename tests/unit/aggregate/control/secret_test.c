@@ -1,6 +1,7 @@
 #include "aggregate/control/secret.h"
 
 #include "base/log.h"
+#include "support/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,22 +17,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/tributary-secret-XXXXXX", path[64];
+static struct tree tree;
+static char path[64];
 
 static int folder_make(void **state)
 {
 	(void)state;
-	if (!mkdtemp(folder))
-		return -1;
-	snprintf(path, sizeof(path), "%s/secret", folder);
+	tree_open(&tree);
+	snprintf(path, sizeof(path), "%s/secret", tree.root);
 	return 0;
 }
 
 static int folder_remove(void **state)
 {
 	(void)state;
-	unlink(path);
-	return rmdir(folder);
+	tree_close(&tree);
+	return 0;
 }
 
 static void put(const char *text, size_t bytes, mode_t mode)
@@ -131,7 +132,7 @@ static void what_is_no_plain_file_is_refused_without_waiting(void **state)
 	assert_non_null(strstr(diag.text, path));
 	assert_int_equal(mkfifo(path, 0600), 0);
 	assert_int_equal(read_it(&secret, &diag), -EINVAL);
-	assert_int_equal(control_secret_read(folder, &secret, &diag), -EINVAL);
+	assert_int_equal(control_secret_read(tree.root, &secret, &diag), -EINVAL);
 }
 
 int main(void)

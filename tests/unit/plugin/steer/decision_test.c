@@ -45,7 +45,7 @@ static void the_claim_of_a_dead_process_holds_nobody_up(void **state)
 	place->registry.host++;
 	steer_registry_unclaim(&place->registry, 5);
 	place->registry.host--;
-	assert_int_equal(registry_place_count(place, "c-"), 0);
+	assert_int_equal(tree_count(place->folder, "c-"), 0);
 }
 
 static void a_decision_goes_with_its_author(void **state)
@@ -58,11 +58,11 @@ static void a_decision_goes_with_its_author(void **state)
 	assert_int_equal(registry_other_do(&other, REGISTRY_DECIDE), 0);
 	assert_int_equal(steer_registry_decision(&place->registry, 5, &place->decision, &place->diag), 0);
 	registry_place_sweep(place);
-	assert_int_equal(registry_place_count(place, "d-"), 1);
+	assert_int_equal(tree_count(place->folder, "d-"), 1);
 	registry_other_end(&other, SIGKILL);
 	assert_int_equal(steer_registry_decision(&place->registry, 5, &place->decision, &place->diag), 0);
 	registry_place_sweep(place);
-	assert_int_equal(registry_place_count(place, "d-"), 0);
+	assert_int_equal(tree_count(place->folder, "d-"), 0);
 }
 
 /* 0: this process's decision counts; 1: another one's does. In *ret, whose number it has. */
@@ -283,8 +283,8 @@ static void a_process_that_is_killed_at_any_moment_leaves_whole_facts_or_none(vo
 		assert_int_equal(steer_registry_claim(&place->registry, 5), 0);
 		steer_registry_unclaim(&place->registry, 5);
 		registry_place_sweep(place);
-		if (registry_place_count(place, "") != 2)
-			fail_msg("killed at its call %u it left %u files", nth, registry_place_count(place, "") - 2);
+		if (tree_count(place->folder, "") != 2)
+			fail_msg("killed at its call %u it left %u files", nth, tree_count(place->folder, "") - 2);
 	}
 	if (r < 0) {
 		print_message("skipped: processes may not be traced here\n");

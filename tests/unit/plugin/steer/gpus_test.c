@@ -21,7 +21,7 @@
 
 enum { NO_CONTAINER = 77 };
 
-static struct steer_gpus gpus_of(const struct fake_host *machine)
+static struct steer_gpus gpus_of(const struct tree *machine)
 {
 	struct fingerprint now;
 	struct steer_gpus gpus;
@@ -34,19 +34,19 @@ static struct steer_gpus gpus_of(const struct fake_host *machine)
 	return gpus;
 }
 
-static void card(const struct fake_host *machine, const char *bus_id, const char *class, const char *vendor)
+static void card(const struct tree *machine, const char *bus_id, const char *class, const char *vendor)
 {
 	char path[128];
 
 	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s/class", bus_id);
-	tree_write(machine->fd, path, class, strlen(class));
+	tree_text(machine, path, class);
 	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s/vendor", bus_id);
-	tree_write(machine->fd, path, vendor, strlen(vendor));
+	tree_text(machine, path, vendor);
 }
 
 static void gpus_are_counted_as_sysfs_has_them(void **state)
 {
-	const struct fake_host *machine = *state;
+	const struct tree *machine = *state;
 	struct fingerprint text;
 
 	assert_int_equal(gpus_of(machine).count, 0);
@@ -68,30 +68,30 @@ static void gpus_are_counted_as_sysfs_has_them(void **state)
 /* Laid out as the driver's documentation has it: capabilities/gpuN/mig/giN/... */
 static void a_gpu_with_an_instance_is_divided(void **state)
 {
-	const struct fake_host *machine = *state;
+	const struct tree *machine = *state;
 
-	tree_write(machine->fd, "proc/driver/nvidia/capabilities/mig/config", "", 0);
+	tree_text(machine, "proc/driver/nvidia/capabilities/mig/config", "");
 	assert_false(gpus_of(machine).mig);
-	tree_write(machine->fd, "proc/driver/nvidia/capabilities/gpu0/readme", "", 0);
-	tree_write(machine->fd, "proc/driver/nvidia/capabilities/gpu1/mig/readme", "", 0);
+	tree_text(machine, "proc/driver/nvidia/capabilities/gpu0/readme", "");
+	tree_text(machine, "proc/driver/nvidia/capabilities/gpu1/mig/readme", "");
 	assert_false(gpus_of(machine).mig);
-	tree_write(machine->fd, "proc/driver/nvidia/capabilities/gpu1/mig/gi3/access", "", 0);
+	tree_text(machine, "proc/driver/nvidia/capabilities/gpu1/mig/gi3/access", "");
 	assert_true(gpus_of(machine).mig);
 }
 
 static void what_cannot_be_looked_at_may_be_divided(void **state)
 {
-	const struct fake_host *machine = *state;
+	const struct tree *machine = *state;
 
-	tree_write(machine->fd, "proc/driver/nvidia/capabilities", "a file", 6);
+	tree_text(machine, "proc/driver/nvidia/capabilities", "a file");
 	assert_true(gpus_of(machine).mig);
 }
 
 static void a_gpu_that_cannot_be_looked_at_may_be_divided(void **state)
 {
-	const struct fake_host *machine = *state;
+	const struct tree *machine = *state;
 
-	tree_write(machine->fd, "proc/driver/nvidia/capabilities/gpu0/mig", "a file", 6);
+	tree_text(machine, "proc/driver/nvidia/capabilities/gpu0/mig", "a file");
 	assert_true(gpus_of(machine).mig);
 }
 
@@ -206,7 +206,7 @@ static void what_nvml_does_not_say_is_not_known(void **state)
 	assert_false(ask().known);
 }
 
-#define SYSFS_TEST(name) cmocka_unit_test_setup_teardown(name, fake_host_new, fake_host_free)
+#define SYSFS_TEST(name) cmocka_unit_test_setup_teardown(name, tree_new, tree_free)
 #define NVML_TEST(name)  cmocka_unit_test_setup_teardown(name, open_nvml, close_nvml)
 
 int main(void)

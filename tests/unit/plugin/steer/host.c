@@ -353,16 +353,8 @@ void host_registry(struct host *host, char path[static 160])
 
 unsigned host_count(struct host *host, const char *prefix)
 {
-	struct dirent *entry;
-	unsigned count = 0;
 	char path[160];
-	DIR *dir;
 
 	host_registry(host, path);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir)))
-		count += !strncmp(entry->d_name, prefix, strlen(prefix));
-	if (dir)
-		closedir(dir);
-	return count;
+	return tree_count(path, prefix);
 }

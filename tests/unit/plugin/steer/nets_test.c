@@ -21,7 +21,7 @@ static struct steer_nets know(const struct fake_sysfs *sysfs, const char *net)
 	static char root[128]; /* kept by reference */
 	struct steer_nets nets;
 
-	snprintf(root, sizeof(root), "%s/class/infiniband", sysfs->root);
+	snprintf(root, sizeof(root), "%s/class/infiniband", sysfs->tree.root);
 	setenv("TRIBUTARY_NET", net, 1);
 	fake_transport_reset();
 	plugin_state_reset(&fake_transport_ops, root);
@@ -36,9 +36,9 @@ static void port(struct fake_sysfs *sysfs, const char *device, const char *state
 	char path[128];
 
 	snprintf(path, sizeof(path), "class/infiniband/%s/ports/1/state", device);
-	fake_file(sysfs, path, state);
+	tree_text(&sysfs->tree, path, state);
 	snprintf(path, sizeof(path), "class/infiniband/%s/ports/1/link_layer", device);
-	fake_file(sysfs, path, "InfiniBand\n");
+	tree_text(&sysfs->tree, path, "InfiniBand\n");
 }
 
 static void our_devices_have_our_numbers(void **state)
@@ -59,7 +59,7 @@ static void a_single_active_port_is_nccls_device_0(void **state)
 
 	port(sysfs, "mlx5_0", "1: DOWN\n");
 	port(sysfs, "mlx5_1", "4: ACTIVE\n");
-	snprintf(path, sizeof(path), "%s/class/infiniband/mlx5_1/device", sysfs->root);
+	snprintf(path, sizeof(path), "%s/class/infiniband/mlx5_1/device", sysfs->tree.root);
 	assert_int_equal(symlink("../../../0000:41:00.0", path), 0);
 	nets = know(sysfs, "auto");
 	assert_false(nets.ours);

@@ -90,19 +90,6 @@ void registry_place_decision(struct steer_decision *decision, uint64_t comm, int
 	snprintf(decision->reason, sizeof(decision->reason), "%d", number);
 }
 
-unsigned registry_place_count(const struct registry_place *place, const char *prefix)
-{
-	DIR *dir = opendir(place->folder);
-	struct dirent *entry;
-	unsigned ret = 0;
-
-	assert_non_null(dir);
-	while ((entry = readdir(dir)))
-		ret += entry->d_name[0] != '.' && !strncmp(entry->d_name, prefix, strlen(prefix));
-	closedir(dir);
-	return ret;
-}
-
 static int other_replace(struct steer_registry *registry)
 {
 	struct steer_process_file *file = registry->own;

@@ -6,6 +6,7 @@
 #define TRIBUTARY_TESTS_UNIT_PLUGIN_STEER_REGISTRY_PLACE_H
 
 #include "plugin/steer/registry.h"
+#include "support/tree.h"
 
 #include <sys/types.h>
 
@@ -29,8 +30,6 @@ int registry_place_add(struct steer_registry *registry, uint64_t comm, const cha
 void registry_place_scan(struct registry_place *place, uint64_t comm);
 /* That NCCL searches; the reason is the number. */
 void registry_place_decision(struct steer_decision *decision, uint64_t comm, int number);
-/* Names in the folder that begin so. */
-unsigned registry_place_count(const struct registry_place *place, const char *prefix);
 /* A process comes, removes what the dead have left, and takes away its own when it goes. */
 void registry_place_sweep(const struct registry_place *place);
 

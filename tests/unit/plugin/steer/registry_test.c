@@ -51,7 +51,7 @@ static void what_is_added_is_found_until_it_is_dropped(void **state)
 	steer_registry_drop(&place->registry, STEER_NO_SLOT);
 	registry_place_scan(place, 5);
 	assert_int_equal(place->snapshot.member_count, 1);
-	assert_int_equal(registry_place_count(place, "s-"), 2);
+	assert_int_equal(tree_count(place->folder, "s-"), 2);
 }
 
 static void ranks_of_other_processes_are_found(void **state)
@@ -89,8 +89,8 @@ static void a_rank_that_was_killed_is_seen_to_be_dead(void **state)
 	registry_place_scan(place, 6);
 	assert_int_equal(place->snapshot.dead_member_count, 0);
 	registry_place_sweep(place);
-	assert_int_equal(registry_place_count(place, "p-"), 1);
-	assert_int_equal(registry_place_count(place, "s-"), 1);
+	assert_int_equal(tree_count(place->folder, "p-"), 1);
+	assert_int_equal(tree_count(place->folder, "s-"), 1);
 }
 
 /* flock would be kept by the child; a record lock is not, and the child's end does not take it from its parent either. */
@@ -113,7 +113,7 @@ static void a_forked_child_keeps_nobody_alive_and_ends_nobody(void **state)
 	assert_int_equal(place->snapshot.process_count, 1);
 	assert_int_equal(place->snapshot.dead_member_count, 1);
 	registry_place_sweep(place);
-	assert_int_equal(registry_place_count(place, "p-"), 1);
+	assert_int_equal(tree_count(place->folder, "p-"), 1);
 	assert_int_equal(kill(child, SIGKILL), 0);
 }
 
@@ -145,7 +145,7 @@ static void a_process_of_another_pid_namespace_is_alive_by_its_lock(void **state
 	assert_int_equal(place->snapshot.member_count, 0);
 	assert_int_equal(place->snapshot.dead_member_count, 1);
 	registry_place_sweep(place);
-	assert_int_equal(registry_place_count(place, "p-"), 1);
+	assert_int_equal(tree_count(place->folder, "p-"), 1);
 }
 
 static void half_a_record_means_that_not_all_is_known(void **state)
@@ -161,7 +161,7 @@ static void half_a_record_means_that_not_all_is_known(void **state)
 	registry_place_scan(place, 5);
 	assert_int_equal(place->snapshot.foreign_count, 0);
 	registry_place_sweep(place);
-	assert_int_equal(registry_place_count(place, "p-"), 1);
+	assert_int_equal(tree_count(place->folder, "p-"), 1);
 }
 
 static void a_file_of_another_version_counts_while_its_process_lives(void **state)
@@ -174,12 +174,12 @@ static void a_file_of_another_version_counts_while_its_process_lives(void **stat
 	assert_int_equal(place->snapshot.process_count, 1);
 	assert_int_equal(place->snapshot.foreign_count, 1);
 	registry_place_sweep(place);
-	assert_int_equal(registry_place_count(place, "p-"), 2);
+	assert_int_equal(tree_count(place->folder, "p-"), 2);
 	registry_other_end(&other, SIGKILL);
 	registry_place_scan(place, 5);
 	assert_int_equal(place->snapshot.foreign_count, 0);
 	registry_place_sweep(place);
-	assert_int_equal(registry_place_count(place, "p-"), 1);
+	assert_int_equal(tree_count(place->folder, "p-"), 1);
 }
 
 /* A file in the folder. */
@@ -215,12 +215,12 @@ static void foreign_and_broken_files_do_not_mislead(void **state)
 	assert_int_equal(place->snapshot.member_count, 1);
 	assert_int_equal(place->snapshot.process_count, 1);
 	registry_place_sweep(place);
-	assert_int_equal(registry_place_count(place, "n-"), 0);
-	assert_int_equal(registry_place_count(place, "a-"), 0);
-	assert_int_equal(registry_place_count(place, "c-"), 0);
-	assert_int_equal(registry_place_count(place, "s-"), 1); /* this process's */
-	assert_int_equal(registry_place_count(place, "x-"), 1); /* whatever that is */
-	assert_int_equal(registry_place_count(place, "readme"), 1);
+	assert_int_equal(tree_count(place->folder, "n-"), 0);
+	assert_int_equal(tree_count(place->folder, "a-"), 0);
+	assert_int_equal(tree_count(place->folder, "c-"), 0);
+	assert_int_equal(tree_count(place->folder, "s-"), 1); /* this process's */
+	assert_int_equal(tree_count(place->folder, "x-"), 1); /* whatever that is */
+	assert_int_equal(tree_count(place->folder, "readme"), 1);
 	assert_int_equal(steer_registry_decision(&place->registry, 5, &place->decision, &place->diag), -ENODATA);
 }
 
@@ -247,7 +247,7 @@ static void a_folder_that_was_emptied_is_made_again(void **state)
 	assert_int_equal(steer_registry_decide(&place->registry, 1, &place->decision, &is_author, &place->diag), 0);
 	assert_true(is_author);
 	registry_other_end(&other, 0);
-	assert_int_equal(registry_place_count(place, "p-"), 1);
+	assert_int_equal(tree_count(place->folder, "p-"), 1);
 }
 
 static void records_that_find_no_slot_are_told_of_until_they_are_gone(void **state)
@@ -285,10 +285,10 @@ static void a_process_takes_everything_along(void **state)
 
 	registry_place_decision(&place->decision, 5, 1);
 	assert_int_equal(steer_registry_decide(&place->registry, slot, &place->decision, &is_author, &place->diag), 0);
-	assert_int_equal(registry_place_count(place, "s-"), 0); /* it has become the decision */
+	assert_int_equal(tree_count(place->folder, "s-"), 0); /* it has become the decision */
 	steer_registry_forget(&place->registry, 5);
 	assert_true(registry_place_add(&place->registry, 6, "0000:10:00.0") >= 0);
-	assert_int_equal(registry_place_count(place, "s-"), 1);
+	assert_int_equal(tree_count(place->folder, "s-"), 1);
 	steer_registry_close(&place->registry);
 	assert_int_equal(stat(place->folder, &st), -1);
 }

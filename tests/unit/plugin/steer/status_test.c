@@ -18,10 +18,12 @@
 
 #include "base/process.h"
 #include "profile/store_jobs.h"
+#include "support/tree.h"
 
 enum { TEXT_BYTES = 1 << 20, PROCESSES = 64, JOBS = 400 };
 
-static char folder[64], text[TEXT_BYTES];
+static char text[TEXT_BYTES];
+static struct tree tree;
 static struct params params;
 static struct steer_setup setup;
 static struct steer_status status;
@@ -39,31 +41,19 @@ static const char *run_variable(const char *name)
 
 static const struct params_source nothing = { .get = no_variable }, of_run = { .get = run_variable };
 
-__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
-{
-	char line[256];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(line, sizeof(line), fmt, args);
-	va_end(args);
-	assert_int_equal(system(line), 0);
-}
-
 static int make_folder(void **state)
 {
 	(void)state;
-	snprintf(folder, sizeof(folder), "/tmp/tributary-status-test.XXXXXX");
-	assert_non_null(mkdtemp(folder));
+	tree_open(&tree);
 	memset(&params, 0, sizeof(params));
-	snprintf(params.state_dir, sizeof(params.state_dir), "%s/state", folder);
+	snprintf(params.state_dir, sizeof(params.state_dir), "%s/state", tree.root);
 	return 0;
 }
 
 static int remove_folder(void **state)
 {
 	(void)state;
-	shell("rm -r '%s'", folder);
+	tree_close(&tree);
 	return 0;
 }
 
@@ -76,7 +66,7 @@ static void begin(const struct params_source *source, const char *why)
 	steer_setup_init(&setup);
 	snprintf(setup.why.text, sizeof(setup.why.text), "%s", why);
 	setup.settings.job.local_rank = STEER_RANK_UNKNOWN;
-	assert_int_equal(steer_registry_open(folder, &process, &setup.registry, &diag), 0);
+	assert_int_equal(steer_registry_open(tree.root, &process, &setup.registry, &diag), 0);
 	steer_status_begin(&params, source, &setup, &status);
 }
 
@@ -126,7 +116,7 @@ static size_t running(char kind)
 	size_t count = 0;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "%s/tributary-%u", folder, (unsigned)geteuid());
+	snprintf(path, sizeof(path), "%s/tributary-%u", tree.root, (unsigned)geteuid());
 	dir = opendir(path);
 	if (!dir)
 		return 0;
@@ -136,7 +126,8 @@ static size_t running(char kind)
 		if (!count++) {
 			FILE *file;
 
-			snprintf(path, sizeof(path), "%s/tributary-%u/%s", folder, (unsigned)geteuid(), entry->d_name);
+			snprintf(path, sizeof(path), "%s/tributary-%u/%s", tree.root, (unsigned)geteuid(),
+				 entry->d_name);
 			file = fopen(path, "re");
 			assert_non_null(file);
 			text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
@@ -276,7 +267,7 @@ static void many_processes_fill_a_file_at_once(void **state)
 
 			if (store_jobs_add(&params, "", line, sizeof(line)) < 0)
 				_exit(1);
-			snprintf(path, sizeof(path), "%s/state/jobs-%02u.old", folder,
+			snprintf(path, sizeof(path), "%s/state/jobs-%02u.old", tree.root,
 				 (unsigned)(PROCESS_HASH_START >> 32) % STORE_JOBS_FILES);
 			old = stat(path, &st);
 			if (k == 499 ? old < 0 : old == 0 && st.st_size < STORE_JOBS_BYTES)
@@ -308,7 +299,7 @@ static void files_do_not_grow_without_end(void **state)
 		end();
 	}
 	for (unsigned i = 0; i < 2 * STORE_JOBS_FILES; i++) {
-		snprintf(path, sizeof(path), "%s/state/jobs-%02u%s", folder, i / 2, i % 2 ? ".old" : "");
+		snprintf(path, sizeof(path), "%s/state/jobs-%02u%s", tree.root, i / 2, i % 2 ? ".old" : "");
 		if (stat(path, &st) == 0) {
 			assert_true(st.st_size < STORE_JOBS_BYTES + JOB_TEXT_BYTES);
 			all += (size_t)st.st_size;
@@ -323,8 +314,8 @@ static void files_do_not_grow_without_end(void **state)
 static void without_a_place_nothing_is_kept(void **state)
 {
 	(void)state;
-	shell("echo > '%s/file'", folder);
-	snprintf(params.state_dir, sizeof(params.state_dir), "%s/file/state", folder);
+	tree_text(&tree, "file", "\n");
+	snprintf(params.state_dir, sizeof(params.state_dir), "%s/file/state", tree.root);
 	begin(&nothing, "");
 	add(1, "nowhere");
 	errno = 0;

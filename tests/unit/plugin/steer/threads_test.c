@@ -334,7 +334,7 @@ static void many_communicators_leave_nothing(void **state)
 			files = host_do(host, 0, 0, HOST_FILES, 0);
 	}
 	assert_int_equal(host_do(host, 0, 0, HOST_FILES, 0), files);
-	assert_int_equal(host_count(host, ""), 2 + 3 + 1);
+	assert_int_equal(host_count(host, ""), 3 + 1);
 	assert_int_equal(host->reply.warnings, 0);
 }
 

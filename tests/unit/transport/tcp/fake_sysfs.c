@@ -24,12 +24,9 @@ int fake_sysfs_new(void **state)
 	struct fake_sysfs *fake = calloc(1, sizeof(*fake));
 
 	assert_non_null(fake);
-	snprintf(fake->root, sizeof(fake->root), "/tmp/tributary-sysfs-XXXXXX");
-	assert_non_null(mkdtemp(fake->root));
-	fake->fd = open(fake->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	assert_true(fake->fd >= 0);
-	fake_file(fake, "bus/pci/uevent", "");
-	fake_file(fake, "bus/virtio/uevent", "");
+	tree_open(&fake->tree);
+	tree_text(&fake->tree, "bus/pci/uevent", "");
+	tree_text(&fake->tree, "bus/virtio/uevent", "");
 	*state = fake;
 	return 0;
 }
@@ -38,22 +35,9 @@ int fake_sysfs_free(void **state)
 {
 	struct fake_sysfs *fake = *state;
 
-	tree_remove(fake->root);
-	close(fake->fd);
+	tree_close(&fake->tree);
 	free(fake);
 	return 0;
-}
-
-void fake_file(struct fake_sysfs *fake, const char *path, const char *text)
-{
-	tree_write(fake->fd, path, text, strlen(text));
-}
-
-void fake_link(struct fake_sysfs *fake, const char *path, const char *target)
-{
-	tree_parents(fake->fd, path);
-	if (symlinkat(target, fake->fd, path))
-		assert_int_equal(errno, EEXIST);
 }
 
 static size_t depth_of(const char *path)
@@ -73,7 +57,7 @@ static void link_to_root(struct fake_sysfs *fake, const char *path, const char *
 	for (size_t i = depth_of(path); i; i--)
 		strncat(text, "../", sizeof(text) - strlen(text) - 1);
 	strncat(text, target, sizeof(text) - strlen(text) - 1);
-	fake_link(fake, path, text);
+	tree_link(&fake->tree, path, text);
 }
 
 /* The subsystem link of every part of a device path, and for PCI devices the bus's link to them. */
@@ -105,7 +89,7 @@ void fake_interface(struct fake_sysfs *fake, const char *name, const char *devic
 		snprintf(dir, sizeof(dir), "devices/virtual/net/%s", name);
 	snprintf(path, sizeof(path), "%s/ifindex", dir);
 	snprintf(text, sizeof(text), "%d\n", index);
-	fake_file(fake, path, text);
+	tree_text(&fake->tree, path, text);
 	snprintf(path, sizeof(path), "class/net/%s", name);
 	link_to_root(fake, path, dir);
 	if (device) {
@@ -113,7 +97,7 @@ void fake_interface(struct fake_sysfs *fake, const char *name, const char *devic
 		snprintf(path, sizeof(path), "%s/device", dir);
 		snprintf(text, sizeof(text), "%s", strrchr(device, '/') + 1);
 		snprintf(dir, sizeof(dir), "../../../%s", text);
-		fake_link(fake, path, dir);
+		tree_link(&fake->tree, path, dir);
 	}
 	snprintf(text, sizeof(text), "%s\n", mac);
 	fake_attribute(fake, name, "address", text);
@@ -130,7 +114,7 @@ void fake_attribute(struct fake_sysfs *fake, const char *name, const char *file,
 	char path[256];
 
 	snprintf(path, sizeof(path), "class/net/%s/%s", name, file);
-	fake_file(fake, path, text);
+	tree_text(&fake->tree, path, text);
 }
 
 void fake_lower(struct fake_sysfs *fake, const char *upper, const char *lower)
@@ -138,7 +122,7 @@ void fake_lower(struct fake_sysfs *fake, const char *upper, const char *lower)
 	char path[256];
 
 	snprintf(path, sizeof(path), "class/net/%s/lower_%s", upper, lower);
-	fake_link(fake, path, "../anything");
+	tree_link(&fake->tree, path, "../anything");
 }
 
 static struct sockaddr_storage *add(struct fake_sysfs *fake, const char *name, unsigned flags)
@@ -222,7 +206,7 @@ struct fake_choice fake_choose_of(struct fake_sysfs *fake, const char *list, enu
 
 struct fake_choice fake_choose(struct fake_sysfs *fake, const char *list)
 {
-	return fake_choose_of(fake, list, FAMILY_AUTO, fake->fd);
+	return fake_choose_of(fake, list, FAMILY_AUTO, fake->tree.fd);
 }
 
 void fake_assert_chosen(const struct fake_choice *choice, const char *names)

@@ -11,13 +11,13 @@
 
 #include "base/log.h"
 #include "base/params.h"
+#include "support/tree.h"
 #include "transport/tcp/interface.h"
 
 enum { FAKE_ADDRESSES_MAX = 64, FAKE_UP = IFF_UP | IFF_RUNNING };
 
 struct fake_sysfs {
-	char root[64];
-	int fd; /* of the root, what "/sys" would be */
+	struct tree tree; /* what "/sys" would be */
 	size_t address_count;
 	struct ifaddrs addresses[FAKE_ADDRESSES_MAX]; /* linked in order; &addresses[0] is the list if count > 0 */
 	struct sockaddr_storage storage[FAKE_ADDRESSES_MAX], masks[FAKE_ADDRESSES_MAX];
@@ -27,10 +27,6 @@ struct fake_sysfs {
 /* cmocka setup and teardown: *state is the tree. */
 int fake_sysfs_new(void **state);
 int fake_sysfs_free(void **state);
-
-/* Writes a file, path relative to the root, making its folders. */
-void fake_file(struct fake_sysfs *fake, const char *path, const char *text);
-void fake_link(struct fake_sysfs *fake, const char *path, const char *target);
 
 /*
  * An interface as the kernel shows it. device: the folder of its device relative to devices/, on PCI the path of the

@@ -89,7 +89,7 @@ static void virtual_function_is_on_the_wire_of_its_physical_one(void **state)
 
 	fake_nic(fake, "p1", PORT_1, 2, "25000", "10.0.0.7");
 	fake_nic(fake, "v0", "pci0000:80/0000:80:01.0/0000:81:02.3", 3, "25000", "10.0.1.7");
-	fake_link(fake, "devices/pci0000:80/0000:80:01.0/0000:81:02.3/physfn", "../0000:81:00.1");
+	tree_link(&fake->tree, "devices/pci0000:80/0000:80:01.0/0000:81:02.3/physfn", "../0000:81:00.1");
 	choice = fake_choose(fake, "");
 	fake_assert_chosen(&choice, "p1 v0");
 	assert_string_equal(choice.at[1].pci_path, "/sys/devices/pci0000:80/0000:80:01.0/0000:81:02.3");

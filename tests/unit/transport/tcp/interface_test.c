@@ -128,7 +128,7 @@ static void ipv6_alone_is_used_by_its_global_address(void **state)
 	choice = fake_choose(fake, "");
 	fake_assert_chosen(&choice, "eth0");
 	fake_assert_address(&choice.at[0], "2001:db8::7");
-	choice = fake_choose_of(fake, "", FAMILY_IPV4, fake->fd);
+	choice = fake_choose_of(fake, "", FAMILY_IPV4, fake->tree.fd);
 	assert_int_equal(choice.result, 0);
 	assert_int_equal(choice.count, 0);
 	assert_non_null(strstr(choice.diag.text, "IPv4"));
@@ -162,7 +162,7 @@ static void family_decides_among_an_interface_s_addresses(void **state)
 	choice = fake_choose(fake, "");
 	fake_assert_chosen(&choice, "eth0");
 	fake_assert_address(&choice.at[0], "10.0.0.7");
-	choice = fake_choose_of(fake, "", FAMILY_IPV6, fake->fd);
+	choice = fake_choose_of(fake, "", FAMILY_IPV6, fake->tree.fd);
 	fake_assert_chosen(&choice, "eth0");
 	fake_assert_address(&choice.at[0], "2001:db8::7");
 }
@@ -418,7 +418,7 @@ static void an_empty_host_has_none(void **state)
 static void at_most_max_are_given_the_best_ones(void **state)
 {
 	struct fake_sysfs *fake = *state;
-	struct tcp_interface_source source = { fake->fd, &fake->addresses[0] };
+	struct tcp_interface_source source = { fake->tree.fd, &fake->addresses[0] };
 	struct tcp_interface at[2];
 	struct params params;
 	struct diag diag;

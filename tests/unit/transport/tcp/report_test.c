@@ -7,6 +7,7 @@
 #include "support/link.h"
 #include "support/peer.h"
 #include "support/runtime.h"
+#include "support/tree.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -83,25 +84,10 @@ static int sender_role(int control, const char *argument)
 	return 0;
 }
 
-static unsigned files_in(const char *folder)
-{
-	char command[256];
-	FILE *list;
-	unsigned count = 0;
-
-	snprintf(command, sizeof(command), "ls %s", folder);
-	list = popen(command, "r");
-	assert_non_null(list);
-	while (fgets(command, sizeof(command), list))
-		count += strncmp(command, "tributary-", 10) == 0;
-	pclose(list);
-	return count;
-}
-
 static void peer_of_a_blocked_log_is_served(void **state)
 {
 	static struct params params;
-	char folder[] = "/tmp/tributary-report-XXXXXX", command[64];
+	struct tree tree;
 	struct transport_listener *listeners[2];
 	struct transport_connection *receivers[2];
 	struct transport_request *waiting = NULL;
@@ -115,11 +101,11 @@ static void peer_of_a_blocked_log_is_served(void **state)
 	int tag = 0;
 
 	(void)state;
-	assert_non_null(mkdtemp(folder));
+	tree_open(&tree);
 	sem_init(&blocked.entered, 0, 0);
 	sem_init(&blocked.let_go, 0, 0);
 	log_set_sink(block);
-	transport = opened(&params, folder);
+	transport = opened(&params, tree.root);
 	assert_int_equal(peer_start("sender", "", &peer), 0);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(transport_tcp.listen(transport, 0, handle, &listeners[i]), 0);
@@ -143,10 +129,11 @@ static void peer_of_a_blocked_log_is_served(void **state)
 	assert_int_equal(link_finish(&transport_tcp, waiting, sizes), 0);
 	assert_true(pattern_wrong_at(late, sizes[0], 1) == SIZE_MAX);
 	assert_int_equal(blocked.waits, 1);
-	assert_int_equal(files_in(folder), 0);
+	assert_int_equal(tree_count(tree.root, "tributary-"), 0);
 	sem_post(&blocked.let_go);
 	assert_true(log_drain(60000));
-	assert_true(files_in(folder) >= 1); /* on a busy machine the other one may have waited, too */
+	assert_true(tree_count(tree.root, "tributary-") >=
+		    1); /* on a busy machine the other one may have waited, too */
 	log_set_sink(NULL);
 	assert_int_equal(peer_write(peer.control, "e", 1), 0);
 	assert_int_equal(peer_wait(&peer, 60000), 0);
@@ -155,8 +142,7 @@ static void peer_of_a_blocked_log_is_served(void **state)
 		transport_tcp.close_listener(listeners[i]);
 	}
 	transport_tcp.close(transport);
-	snprintf(command, sizeof(command), "rm -r %s", folder);
-	assert_int_equal(system(command), 0);
+	tree_close(&tree);
 	free(data);
 	free(late);
 }

@@ -76,9 +76,9 @@ static void gid_row(struct fake_sysfs *tree, const char *device, unsigned row, c
 	char path[160];
 
 	snprintf(path, sizeof(path), "class/infiniband/%s/ports/1/gid_attrs/types/%u", device, row);
-	fake_file(tree, path, type);
+	tree_text(&tree->tree, path, type);
 	snprintf(path, sizeof(path), "class/infiniband/%s/ports/1/gid_attrs/ndevs/%u", device, row);
-	fake_file(tree, path, netdev);
+	tree_text(&tree->tree, path, netdev);
 }
 
 static void a_card_says_where_it_is(void **state)
@@ -88,15 +88,15 @@ static void a_card_says_where_it_is(void **state)
 	char netdev[IFNAMSIZ];
 
 	fake_interface(tree, "eth2", NIC, 3, "02:00:00:00:00:01", "100000");
-	fake_file(tree, "devices/" NIC "/numa_node", "1\n");
-	fake_link(tree, "class/infiniband/mlx5_0/device", "../../../devices/" NIC);
+	tree_text(&tree->tree, "devices/" NIC "/numa_node", "1\n");
+	tree_link(&tree->tree, "class/infiniband/mlx5_0/device", "../../../devices/" NIC);
 	gid_row(tree, "mlx5_0", 1, "RoCE v2\n", "eth2\n");
 	errno = EXDEV;
-	verbs_facts_netdev(tree->root, "mlx5_0", 1, 1, netdev);
+	verbs_facts_netdev(tree->tree.root, "mlx5_0", 1, 1, netdev);
 	assert_string_equal(netdev, "eth2");
-	assert_int_equal(verbs_facts_gid_type(tree->root, "mlx5_0", 1, 1), VERBS_GID_ROCE_V2);
-	assert_int_equal(verbs_facts_gid_type(tree->root, "mlx5_0", 1, 2), VERBS_GID_UNKNOWN);
-	verbs_facts_place(tree->root, "mlx5_0", netdev, &place);
+	assert_int_equal(verbs_facts_gid_type(tree->tree.root, "mlx5_0", 1, 1), VERBS_GID_ROCE_V2);
+	assert_int_equal(verbs_facts_gid_type(tree->tree.root, "mlx5_0", 1, 2), VERBS_GID_UNKNOWN);
+	verbs_facts_place(tree->tree.root, "mlx5_0", netdev, &place);
 	assert_string_equal(place.pci_path, "/sys/devices/" NIC);
 	assert_int_equal(place.function, 1);
 	assert_int_equal(place.numa_node, 1);
@@ -111,11 +111,11 @@ static void a_software_device_is_where_its_interface_is(void **state)
 	struct verbs_place place;
 
 	fake_interface(tree, "eth2", NIC, 3, "02:00:00:00:00:01", "10000");
-	fake_file(tree, "class/infiniband/rxe0/parent", "eth2\n");
-	verbs_facts_place(tree->root, "rxe0", "eth2", &place);
+	tree_text(&tree->tree, "class/infiniband/rxe0/parent", "eth2\n");
+	verbs_facts_place(tree->tree.root, "rxe0", "eth2", &place);
 	assert_string_equal(place.pci_path, "/sys/devices/" NIC);
 	assert_int_equal(place.speed_Bps, UINT64_C(1250000000));
-	verbs_facts_place(tree->root, "rxe0", "", &place);
+	verbs_facts_place(tree->tree.root, "rxe0", "", &place);
 	assert_string_equal(place.pci_path, "");
 	assert_int_equal(place.numa_node, -1);
 }
@@ -154,7 +154,7 @@ static void a_port_is_described(void **state)
 	gid_row(tree, "fake0", 3, "RoCE v2\n", "eth3\n");
 	fake_verbs_set_gid(0, 3, mapped);
 	fake_verbs_set_port(1, false, true);
-	open_with(&opened, api, tree->root);
+	open_with(&opened, api, tree->tree.root);
 	assert_int_equal(opened.r, 0);
 	assert_int_equal(opened.devices.port_count, 1);
 	assert_int_equal(opened.devices.ports[0].gid_index, 3);
@@ -193,7 +193,7 @@ static void an_interface_chooses_its_address(void **state)
 		fake_verbs_set_gid(0, 3, local);
 		params_defaults(&opened.params);
 		snprintf(opened.params.interfaces, sizeof(opened.params.interfaces), "%s", cases[i].list);
-		open_with(&opened, api, tree->root);
+		open_with(&opened, api, tree->tree.root);
 		assert_int_equal(opened.devices.port_count, 1);
 		if (opened.devices.ports[0].gid_index != cases[i].row)
 			fail_msg("TRIBUTARY_IF=%s: row %u", cases[i].list, opened.devices.ports[0].gid_index);
@@ -211,7 +211,7 @@ static void the_parameters_choose_device_and_address(void **state)
 	params_defaults(&opened.params);
 	opened.params.gid_index = 0;
 	snprintf(opened.params.hca, sizeof(opened.params.hca), "=fake1");
-	open_with(&opened, api, tree->root);
+	open_with(&opened, api, tree->tree.root);
 	assert_int_equal(opened.devices.port_count, 1);
 	assert_string_equal(opened.devices.ports[0].name, "fake1");
 	assert_int_equal(opened.devices.ports[0].gid_index, 0);
@@ -219,7 +219,7 @@ static void the_parameters_choose_device_and_address(void **state)
 	/* InfiniBand needs no such row: its ports have a LID. */
 	opened.params.gid_index = -1;
 	fake_verbs_set_port(1, true, false);
-	open_with(&opened, api, tree->root);
+	open_with(&opened, api, tree->tree.root);
 	assert_int_equal(opened.devices.port_count, 1);
 	assert_int_equal(opened.devices.ports[0].lid, 8);
 	close_and_check(&opened);
@@ -243,7 +243,7 @@ static void none(const struct verbs_api *api, const char *root, const char *hca,
 
 static void every_reason_for_none_is_said(void **state)
 {
-	const char *root = ((struct fake_sysfs *)*state)->root;
+	const char *root = ((struct fake_sysfs *)*state)->tree.root;
 	const struct verbs_api *api = fake_verbs_start(&(struct fake_verbs_options){ .devices = 0 });
 
 	none(api, root, "", 0, "this host has no RDMA device");
@@ -265,7 +265,7 @@ static void only_infiniband_and_roce_are_used(void **state)
 {
 	static const enum ibv_transport_type others[] = { IBV_TRANSPORT_UNKNOWN, IBV_TRANSPORT_IWARP,
 							  IBV_TRANSPORT_UNSPECIFIED };
-	const char *root = ((struct fake_sysfs *)*state)->root;
+	const char *root = ((struct fake_sysfs *)*state)->tree.root;
 	struct opened opened;
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {

@@ -50,17 +50,19 @@ static void devices_say_what_they_can_register(void **state)
 	const unsigned host = TRANSPORT_MEMORY_HOST, dmabuf = TRANSPORT_MEMORY_DMABUF, cuda = TRANSPORT_MEMORY_CUDA;
 	struct fake_sysfs *tree = *state;
 
-	assert_int_equal(memory_with((struct fake_verbs_options){ 0 }, tree->root), host);
-	assert_int_equal(memory_with((struct fake_verbs_options){ .dmabuf = true }, tree->root), host | dmabuf);
-	assert_int_equal(memory_with((struct fake_verbs_options){ .dmabuf = true, .no_dmabuf_call = true }, tree->root),
-			 host);
+	assert_int_equal(memory_with((struct fake_verbs_options){ 0 }, tree->tree.root), host);
+	assert_int_equal(memory_with((struct fake_verbs_options){ .dmabuf = true }, tree->tree.root), host | dmabuf);
+	assert_int_equal(
+		memory_with((struct fake_verbs_options){ .dmabuf = true, .no_dmabuf_call = true }, tree->tree.root),
+		host);
 	/* The module is of use to a card alone. */
-	fake_file(tree, "module/nvidia_peermem/version", "1\n");
-	assert_int_equal(memory_with((struct fake_verbs_options){ 0 }, tree->root), host);
+	tree_text(&tree->tree, "module/nvidia_peermem/version", "1\n");
+	assert_int_equal(memory_with((struct fake_verbs_options){ 0 }, tree->tree.root), host);
 	fake_interface(tree, "eth2", NIC, 3, "02:00:00:00:00:01", "100000");
-	fake_link(tree, "class/infiniband/fake0/device", "../../../devices/" NIC);
-	assert_int_equal(memory_with((struct fake_verbs_options){ 0 }, tree->root), host | cuda);
-	assert_int_equal(memory_with((struct fake_verbs_options){ .dmabuf = true }, tree->root), host | cuda | dmabuf);
+	tree_link(&tree->tree, "class/infiniband/fake0/device", "../../../devices/" NIC);
+	assert_int_equal(memory_with((struct fake_verbs_options){ 0 }, tree->tree.root), host | cuda);
+	assert_int_equal(memory_with((struct fake_verbs_options){ .dmabuf = true }, tree->tree.root),
+			 host | cuda | dmabuf);
 }
 
 static void what_a_device_cannot_register_is_refused(void **state)
@@ -288,10 +290,11 @@ static void peer_memory_serves_as_well(void **state)
 	struct fake_sysfs *tree = *state;
 	struct verbs_link_harness harness;
 
-	fake_file(tree, "kernel/mm/memory_peers/nv_mem/version", "1\n");
+	tree_text(&tree->tree, "kernel/mm/memory_peers/nv_mem/version", "1\n");
 	fake_interface(tree, "eth2", NIC, 3, "02:00:00:00:00:01", "100000");
-	fake_link(tree, "class/infiniband/fake0/device", "../../../devices/" NIC);
-	verbs_link_harness_begin(&harness, (struct fake_verbs_options){ .devices = 1, .peermem = true }, tree->root);
+	tree_link(&tree->tree, "class/infiniband/fake0/device", "../../../devices/" NIC);
+	verbs_link_harness_begin(&harness, (struct fake_verbs_options){ .devices = 1, .peermem = true },
+				 tree->tree.root);
 	assert_int_equal(link_open(ops, harness.transport, 0, &harness.link), 0);
 	run(&harness, true, true, true, NO_HARM);
 	verbs_link_harness_close(&harness);
