@@ -103,17 +103,7 @@ static int fork_role(int control, const char *argument)
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
 		fail_msg("the child: status %#x (an exit status is the set of calls that gave no error)", status);
 	/* What the child closed was its own copy. */
-	while (send || receive) {
-		bool done = false;
-
-		if (send)
-			assert_int_equal(plugin_ops.test(send, &done, NULL), 0);
-		send = done ? NULL : send;
-		done = false;
-		if (receive)
-			assert_int_equal(plugin_ops.test(receive, &done, NULL), 0);
-		receive = done ? NULL : receive;
-	}
+	assert_int_equal(link_finish_both(&plugin_ops, send, receive), 0);
 	assert_true(pattern_wrong_at(to, bytes, 1) == SIZE_MAX);
 	assert_int_equal(link_exchange(&link, 100000, 2), 0);
 	link_close(&link);

@@ -141,22 +141,35 @@ int link_receive(const struct transport_ops *ops, struct transport_connection *r
 }
 
 /* Both requests to their end, in turn; *request becomes NULL when it is done. */
-static int step_both(struct link *link, struct transport_request **send, struct transport_request **receive,
-		     size_t *sizes)
+static int step_both(const struct transport_ops *ops, struct transport_request **send,
+		     struct transport_request **receive, size_t *sizes)
 {
 	bool done = false;
 	int r = 0;
 
 	if (*send) {
-		r = link->ops->test(*send, &done, NULL);
+		r = ops->test(*send, &done, NULL);
 		if (done)
 			*send = NULL;
 	}
 	if (r == 0 && *receive) {
 		done = false;
-		r = link->ops->test(*receive, &done, sizes);
+		r = ops->test(*receive, &done, sizes);
 		if (done)
 			*receive = NULL;
+	}
+	return r;
+}
+
+int link_finish_both(const struct transport_ops *ops, struct transport_request *send, struct transport_request *receive)
+{
+	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
+	int r = 0;
+
+	while (r == 0 && (send || receive)) {
+		r = step_both(ops, &send, &receive, NULL);
+		if (r == 0 && runtime_past(deadline_ns))
+			r = -ETIMEDOUT;
 	}
 	return r;
 }
@@ -180,7 +193,7 @@ static int exchange(struct link *link, void *sent, void *received, size_t bytes)
 			send_posted = send != NULL;
 		}
 		if (r == 0)
-			r = step_both(link, &send, &receive, sizes);
+			r = step_both(link->ops, &send, &receive, sizes);
 		if (r == 0 && runtime_past(deadline_ns))
 			r = -ETIMEDOUT;
 	}

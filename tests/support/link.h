@@ -36,6 +36,10 @@ int link_receive(const struct transport_ops *ops, struct transport_connection *r
 /* One message of `bytes` pattern bytes from end to end of the link, checked. */
 int link_exchange(struct link *link, size_t bytes, uint64_t seed);
 
+/* Polls both, each to its end, in turn; -ETIMEDOUT. */
+int link_finish_both(const struct transport_ops *ops, struct transport_request *send,
+		     struct transport_request *receive);
+
 /* Polls a request to its end: 0, the transport's error, or -ETIMEDOUT. sizes: NULL or TRANSPORT_MAX_RECVS. */
 int link_finish(const struct transport_ops *ops, struct transport_request *request, size_t *sizes);
 

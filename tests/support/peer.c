@@ -153,3 +153,23 @@ void peer_stop(struct peer *peer)
 		peer_forget(peer);
 	}
 }
+
+pid_t peer_fork_idle(void)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		alarm(100);
+		for (;;)
+			pause();
+	}
+	return child;
+}
+
+void peer_end_idle(pid_t child)
+{
+	if (child <= 0)
+		return;
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}

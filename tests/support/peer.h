@@ -38,4 +38,9 @@ int peer_wait(struct peer *peer, unsigned milliseconds);
 /* Kills it if it still runs and forgets it. NULL or an empty one is fine. */
 void peer_stop(struct peer *peer);
 
+/* A forked child that has copies of all descriptors, and does nothing with them; -1. */
+pid_t peer_fork_idle(void);
+/* Ends it. */
+void peer_end_idle(pid_t child);
+
 #endif

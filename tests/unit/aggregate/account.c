@@ -134,3 +134,11 @@ void account_add_server(struct schedule_group *group, uint16_t leaf, uint64_t ra
 	if (leaf >= group->leaf_count)
 		group->leaf_count = leaf + 1U;
 }
+
+struct schedule *account_schedule(const struct schedule_group *group)
+{
+	struct schedule *schedule;
+
+	assert_int_equal(schedule_new(group, &schedule), 0);
+	return schedule;
+}

@@ -2,6 +2,7 @@
  * A child that is forked in the middle of operations, as data loaders are: it has copies of all sockets and none of the
  * threads. It may live long after; the group goes on, and its end is seen by all although the child holds the sockets.
  */
+#include "support/peer.h"
 #include "support/runtime.h"
 #include "unit/aggregate/group_harness.h"
 
@@ -71,28 +72,6 @@ static void flight_land(struct flight *flight, struct harness *harness)
 	}
 }
 
-/* It has what was open when it was made, and does nothing with it. */
-static pid_t child_start(void)
-{
-	pid_t child = fork();
-
-	assert_true(child >= 0);
-	if (child == 0) {
-		alarm(100);
-		for (;;)
-			pause();
-	}
-	return child;
-}
-
-static void child_end(pid_t child)
-{
-	int status;
-
-	kill(child, SIGKILL);
-	assert_int_equal(waitpid(child, &status, 0), child);
-}
-
 static void a_child_in_the_middle_of_operations_breaks_nothing(void **state)
 {
 	struct flight flight = { 0 };
@@ -107,13 +86,15 @@ static void a_child_in_the_middle_of_operations_breaks_nothing(void **state)
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		for (size_t i = 0; i < OPERATIONS; i++) {
 			flight_post(&flight, &harness, i);
-			if (i == OPERATIONS * round / ROUNDS)
-				children[round] = child_start();
+			if (i == OPERATIONS * round / ROUNDS) {
+				children[round] = peer_fork_idle();
+				assert_true(children[round] > 0);
+			}
 		}
 		flight_land(&flight, &harness);
 	}
 	for (unsigned round = 0; round < ROUNDS; round++)
-		child_end(children[round]);
+		peer_end_idle(children[round]);
 	for (size_t i = 0; i < OPERATIONS; i++)
 		flight_post(&flight, &harness, i);
 	flight_land(&flight, &harness);
@@ -138,7 +119,8 @@ static void a_member_that_leaves_is_missed_though_a_child_lives(void **state)
 	assert_int_equal(group_harness_open(&harness, &params, "aabb"), 0);
 	for (size_t i = 0; i < OPERATIONS; i++)
 		flight_post(&flight, &harness, i);
-	child = child_start();
+	child = peer_fork_idle();
+	assert_true(child > 0);
 	flight_land(&flight, &harness);
 	for (size_t m = 0; m < MEMBERS - 1; m++)
 		assert_int_equal(group_harness_reduce(&harness.members[m], flight.send[m], flight.recv[0][m], LARGE,
@@ -161,7 +143,7 @@ static void a_member_that_leaves_is_missed_though_a_child_lives(void **state)
 		}
 		assert_int_equal(r, -EREMOTEIO);
 	}
-	child_end(child);
+	peer_end_idle(child);
 	group_harness_close(&harness);
 	flight_fini(&flight);
 }

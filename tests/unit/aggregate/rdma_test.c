@@ -1,6 +1,7 @@
 /* Groups over queue pairs of the fake: the same operations, and nothing is registered while they go on. */
 #include "base/log.h"
 #include "support/log_lines.h"
+#include "support/port.h"
 #include "support/runtime.h"
 #include "transport/verbs/verbs.h"
 #include "unit/aggregate/tasks.h"
@@ -156,19 +157,14 @@ static void memory_of_a_group_that_has_ended_is_taken_back(void **state)
 /* tributaryd serves TCP alone: it is not even asked, and that is said once. */
 static void aggregators_are_left_out_and_that_is_said_once(void **state)
 {
-	int end = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t address_bytes = sizeof(address);
 	struct cluster_aggregator aggregator = { .address = "127.0.0.1", .leaf = 0, .rate_Bps = UINT64_C(10000000000) };
 	struct aggregate_facts facts;
 	float *data[MEMBERS];
 	struct harness harness;
+	int end = port_bind(&aggregator.port);
 
 	(void)state;
-	assert_int_equal(bind(end, (const struct sockaddr *)&address, sizeof(address)), 0);
 	assert_int_equal(listen(end, 8), 0);
-	assert_int_equal(getsockname(end, (struct sockaddr *)&address, &address_bytes), 0);
-	aggregator.port = ntohs(address.sin_port);
 	for (size_t m = 0; m < MEMBERS; m++)
 		data[m] = malloc(COUNT * sizeof(float));
 	log_lines_start(NULL);

@@ -29,14 +29,6 @@ enum { SPLIT_STEP = 1, RANDOM_CASES = 400, RANDOM_SEGMENTS = 4000 };
 static struct schedule_group group;
 static struct account account;
 
-static struct schedule *schedule_of(const struct schedule_group *of)
-{
-	struct schedule *schedule;
-
-	assert_int_equal(schedule_new(of, &schedule), 0);
-	return schedule;
-}
-
 /* ------------------------------------------------------------------------------------------------- the linear program */
 
 struct counts {
@@ -221,7 +213,7 @@ static void follows_the_formula(const unsigned *hosts, size_t leaf_count, void *
 	double m = (double)leaf_count;
 
 	account_group(&group, hosts, leaf_count, 1, 1000000);
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	segments = 2 * group.host_count + 3;
 	run(schedule, segments, 1);
 	for (size_t leaf = 0; leaf < leaf_count; leaf++) {
@@ -275,7 +267,7 @@ static void equal_leaves_move_what_the_design_says(void **state)
 			for (unsigned i = 0; i < m; i++)
 				hosts[i] = n;
 			account_group(&group, hosts, m, 1, 1000);
-			schedule = schedule_of(&group);
+			schedule = account_schedule(&group);
 			schedule_loads(schedule, &loads);
 			check_near(loads.host, 2 * (total - 1) / total, 1e-9, "host", hosts, m);
 			check_near(loads.uplink, 2.0 * (m - 1) / m, 1e-9, "uplink", hosts, m);
@@ -301,7 +293,7 @@ static void is_optimal(const unsigned *hosts, size_t leaf_count, void *arg)
 		for (size_t i = 0; i < leaf_count; i++)
 			group.uplink_out_Bps[i] = group.uplink_in_Bps[i] = 1000000;
 	}
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	schedule_loads(schedule, &loads);
 	optimum = optimum_s(&group);
 	check_near(loads.slowest_s_per_B / optimum, 1, 1e-7, "time over the optimum", hosts, leaf_count);
@@ -427,7 +419,7 @@ static void random_groups_are_as_fast_as_any_shares_allow(void **state)
 		double optimum, run_s;
 
 		make_random(&random);
-		schedule = schedule_of(&group);
+		schedule = account_schedule(&group);
 		schedule_loads(schedule, &loads);
 		lose_slow_servers();
 		optimum = optimum_s(&group);
@@ -465,11 +457,11 @@ static void a_server_never_makes_it_slower(void **state)
 		make_random(&random);
 		nodes = group.node_count;
 		account_add_server(&group, (uint16_t)random_below(&random, group.leaf_count), random_rate(&random));
-		schedule = schedule_of(&group);
+		schedule = account_schedule(&group);
 		schedule_loads(schedule, &with);
 		schedule_free(schedule);
 		group.node_count = nodes;
-		schedule = schedule_of(&group);
+		schedule = account_schedule(&group);
 		schedule_loads(schedule, &without);
 		schedule_free(schedule);
 		assert_true(with.slowest_s_per_B <= without.slowest_s_per_B * (1 + 1e-9));

@@ -16,14 +16,6 @@
 static struct schedule_group group;
 static struct account account;
 
-static struct schedule *schedule_of(const struct schedule_group *of)
-{
-	struct schedule *schedule;
-
-	assert_int_equal(schedule_new(of, &schedule), 0);
-	return schedule;
-}
-
 static void run(struct schedule *schedule, size_t segments, size_t bytes)
 {
 	struct schedule_segment segment;
@@ -42,7 +34,7 @@ static void equal_hosts_of_one_leaf_take_turns(void **state)
 
 	(void)state;
 	account_group(&group, (unsigned[]){ 8 }, 1, 1, 1000);
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	for (unsigned i = 0; i < 64; i++) {
 		schedule_next(schedule, 4096, &segment);
 		assert_int_equal(segment.root, i % 8);
@@ -72,7 +64,7 @@ static void equal_leaves_rotate_roots_and_aggregators(void **state)
 		half = hosts / 2;
 		account_group(&group, splits[i], leaves, 1, 1000);
 		memset(&account, 0, sizeof(account));
-		schedule = schedule_of(&group);
+		schedule = account_schedule(&group);
 		for (size_t number = 0; number < ROUNDS * hosts + half; number++) {
 			schedule_next(schedule, 100, &segment);
 			account_segment(&account, &group, &segment, 100);
@@ -130,7 +122,7 @@ static void the_largest_group_works(void **state)
 	for (uint16_t i = 0; i < SCHEDULE_SERVERS_MAX; i++)
 		account_add_server(&group, (uint16_t)(SCHEDULE_MEMBERS_MAX + i), 1000);
 	memset(&account, 0, sizeof(account));
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	run(schedule, 1000, SIZE_MAX / 2048);
 	schedule_free(schedule);
 }
@@ -142,7 +134,7 @@ static void segments_are_long_enough_and_enough(void **state)
 
 	(void)state;
 	account_group(&group, (unsigned[]){ 8 }, 1, 1, 1000);
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	assert_int_equal(schedule_segment_least_bytes(0), 256 * KIB);
 	assert_int_equal(schedule_segment_least_bytes(12500000), 32 * KIB);
 	assert_int_equal(schedule_segment_least_bytes(125000000), 125000);
@@ -176,7 +168,7 @@ static void a_server_gets_shorter_segments(void **state)
 	(void)state;
 	account_group(&group, (unsigned[]){ 8 }, 1, 1, 1000);
 	account_add_server(&group, 0, 8000);
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	assert_int_equal(schedule_segment_bytes(schedule, 16 * KIB, 16 * KIB), 16 * KIB);
 	assert_int_equal(schedule_segment_bytes(schedule, 256 * KIB, 8 * KIB), 32 * KIB);
 	assert_int_equal(schedule_segment_bytes(schedule, 256 * KIB, 64 * KIB), 64 * KIB);
@@ -185,7 +177,7 @@ static void a_server_gets_shorter_segments(void **state)
 	schedule_free(schedule);
 	account_group(&group, (unsigned[]){ 8 }, 1, 1, 1000);
 	account_add_server(&group, 0, 400); /* it has a part, and the members more */
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 128 * KIB), 128 * KIB);
 	schedule_free(schedule);
 }
@@ -230,7 +222,7 @@ static void members_of_a_host_take_turns(void **state)
 	(void)state;
 	account_group(&group, (unsigned[]){ 5, 3 }, 2, 3, 1000);
 	memset(&account, 0, sizeof(account));
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	for (size_t i = 0; i < 2400; i++) {
 		schedule_next(schedule, 64, &segment);
 		account_segment(&account, &group, &segment, 64);
@@ -260,7 +252,7 @@ static void a_server_of_the_hosts_rate_together_takes_all(void **state)
 	account_add_server(&group, 0, 100000000);
 	account_add_server(&group, 0, 100000000);
 	memset(&account, 0, sizeof(account));
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	run(schedule, 1000, 65536);
 	schedule_loads(schedule, &loads);
 	assert_true(loads.host > 0.999999 && loads.host < 1.000001);
@@ -279,12 +271,12 @@ static void a_slow_server_gets_its_proportion_and_a_very_slow_one_nothing(void *
 	(void)state;
 	account_group(&group, (unsigned[]){ 8 }, 1, 1, 25000000);
 	account_add_server(&group, 0, 20000000);
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	share = schedule_node_share(schedule, 8); /* 8 x / 20 = (1 + 6 (1 - x) / 8) / 25 */
 	assert_true(share > 0.16278 && share < 0.16280);
 	schedule_free(schedule);
 	group.nodes[8].rate_Bps = 6249999;
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	assert_true(schedule_node_share(schedule, 8) == 0);
 	memset(&account, 0, sizeof(account));
 	run(schedule, 100, 100);
@@ -302,7 +294,7 @@ static void a_lost_server_gets_nothing(void **state)
 	account_add_server(&group, 3, 10000);
 	group.nodes[12].lost = group.nodes[13].lost = true;
 	memset(&account, 0, sizeof(account));
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	run(schedule, 1200, 10); /* asserts that a lost one is not named */
 	for (size_t i = 0; i < 12; i++)
 		assert_int_equal(account.rooted[i], 1000);
@@ -319,7 +311,7 @@ static void a_server_apart_is_the_root(void **state)
 	account_group(&group, (unsigned[]){ 1, 1, 1, 1, 1, 1, 1, 1 }, 8, 1, 1000);
 	account_add_server(&group, 8, 8000);
 	memset(&account, 0, sizeof(account));
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	run(schedule, 100, 10);
 	schedule_loads(schedule, &loads);
 	assert_int_equal(account.rooted[8], 1000);
@@ -337,19 +329,19 @@ static void without_rates_hosts_are_equal(void **state)
 
 	(void)state;
 	account_group(&group, (unsigned[]){ 4, 4 }, 2, 1, 0);
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	schedule_loads(schedule, &loads);
 	assert_true(loads.slowest_s_per_B == 0);
 	assert_true(loads.host > 1.7499999 && loads.host < 1.7500001);
 	schedule_free(schedule);
 	group.uplink_out_Bps[0] = 1000;
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	schedule_loads(schedule, &loads);
 	assert_true(loads.slowest_s_per_B > 0);
 	assert_true(schedule_node_share(schedule, 0) == 0.25);
 	schedule_free(schedule);
 	group.nodes[3].rate_Bps = 500; /* the others are taken for the same */
-	schedule = schedule_of(&group);
+	schedule = account_schedule(&group);
 	assert_true(schedule_node_share(schedule, 0) == schedule_node_share(schedule, 3));
 	schedule_free(schedule);
 }
@@ -381,7 +373,7 @@ static void the_choice_is_the_same_everywhere(void **state)
 
 			group.uplink_out_Bps[j] = factor * (1000000000 + random_below(&random, 1000));
 		}
-		schedule = schedule_of(&group);
+		schedule = account_schedule(&group);
 		for (unsigned j = 0; j < 500; j++) {
 			schedule_next(schedule, 1 + random_below(&random, 65536), &segment);
 			for (size_t leaf = 0; leaf < group.leaf_count; leaf++)

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "support/parallel.h"
+#include "support/port.h"
 
 static const struct control_secret right = { .bytes = "0123456789abcdef", .count = 16 };
 static const struct control_secret wrong = { .bytes = "0123456789abcdeF", .count = 16 };
@@ -41,20 +42,6 @@ static void *run_worker(void *arg)
 	return NULL;
 }
 
-/* One that was free a moment ago. */
-static uint16_t free_port(void)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t bytes = sizeof(address);
-	int fd = sys_socket(AF_INET, SOCK_STREAM, 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(sys_bind(fd, (struct sockaddr *)&address, bytes), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
-	sys_close(&fd);
-	return ntohs(address.sin_port);
-}
-
 static struct clusterprobe_setup setup_of(uint32_t rank, uint32_t size, uint16_t port, uint64_t timeout_ns)
 {
 	struct clusterprobe_setup setup = {
@@ -78,7 +65,7 @@ static const struct clusterprobe_options options = { .round_ms = 50, .streams = 
 /* Four ranks on three hosts: the second of a host is sent home; no link is narrow. */
 static void a_clusterprobe_measures_and_goes_home(void **state)
 {
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct one workers[3];
 	struct clusterprobe_setup setup = setup_of(0, 4, port, 80 * NS_PER_S);
 	struct clusterprobe_result result = { 0 };
@@ -126,7 +113,7 @@ static void stop_at_the_third_round(size_t round, size_t of, void *arg)
 /* As Ctrl-C on rank 0 does it, while rounds are going on: it ends there, and whoever takes part is told why. */
 static void an_interrupted_coordinator_sends_all_home(void **state)
 {
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct clusterprobe_setup setup = setup_of(0, 3, port, 80 * NS_PER_S);
 	struct one workers[2] = { { .setup = setup_of(1, 3, port, 80 * NS_PER_S) },
 				  { .setup = setup_of(2, 3, port, 80 * NS_PER_S) } };
@@ -159,7 +146,7 @@ static void an_interrupted_coordinator_sends_all_home(void **state)
 
 static void who_does_not_come_is_named(void **state)
 {
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct clusterprobe_setup setup = setup_of(0, 3, port, MISSED_NS);
 	struct one worker = { .setup = setup_of(1, 3, port, MISSED_NS) };
 	struct clusterprobe_result result;
@@ -178,7 +165,7 @@ static void who_does_not_come_is_named(void **state)
 
 static void another_secret_is_refused(void **state)
 {
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct clusterprobe_setup setup = setup_of(0, 2, port, MISSED_NS);
 	struct one worker = { .setup = setup_of(1, 2, port, MISSED_NS) };
 	struct clusterprobe_result result;
@@ -196,7 +183,7 @@ static void another_secret_is_refused(void **state)
 
 static void one_that_goes_ends_it_for_all(void **state)
 {
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct clusterprobe_setup setup = setup_of(0, 3, port, MISSED_NS);
 	struct one stays = { .setup = setup_of(1, 3, port, MOST_NS) };
 	struct one goes = { .setup = setup_of(2, 3, port, MOST_NS) };
@@ -223,7 +210,7 @@ static void one_that_goes_ends_it_for_all(void **state)
 
 static void ranks_on_one_host_are_no_cluster(void **state)
 {
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct clusterprobe_setup setup = setup_of(0, 2, port, 80 * NS_PER_S);
 	struct one worker = { .setup = setup_of(1, 2, port, 80 * NS_PER_S) };
 	struct clusterprobe_result result;
@@ -240,7 +227,7 @@ static void ranks_on_one_host_are_no_cluster(void **state)
 /* Of one start of one kernel, as containers of a host are, or not: a name is no host's alone by itself. */
 static void two_hosts_of_one_name_are_refused(void **state)
 {
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct clusterprobe_setup setup = setup_of(0, 3, port, 80 * NS_PER_S);
 	struct one workers[2] = { { .setup = setup_of(1, 3, port, 80 * NS_PER_S) },
 				  { .setup = setup_of(2, 3, port, 80 * NS_PER_S) } };
@@ -267,7 +254,7 @@ static void two_hosts_of_one_name_are_refused(void **state)
 /* Nobody else comes: the coordinator alone could wait for them for long. */
 static void what_stops_the_own_worker_is_said_at_once(void **state)
 {
-	struct clusterprobe_setup setup = setup_of(0, 2, free_port(), MOST_NS);
+	struct clusterprobe_setup setup = setup_of(0, 2, port_free(), MOST_NS);
 	struct clusterprobe_result result = { 0 };
 	struct diag diag = { 0 };
 
@@ -281,7 +268,7 @@ static void what_stops_the_own_worker_is_said_at_once(void **state)
 /* Of a coordinator and a worker. In whichever of their threads it is that the call fails, both come to an end. */
 static void run_with_fault(enum sys_fault_kind kind, uint64_t nth, uint64_t timeout_ns, bool one_host)
 {
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct clusterprobe_setup setup = setup_of(0, 2, port, timeout_ns);
 	struct one worker = { .setup = setup_of(1, 2, port, timeout_ns) };
 	struct clusterprobe_result result = { 0 };

@@ -18,35 +18,13 @@
 #include <cmocka.h>
 
 #include "support/parallel.h"
+#include "support/port.h"
 
 enum { NAP_MS = 20, WAITS_MOST = 4000, RATE_BPS = 10000000, ACTORS = 4 };
 
 static const struct control_secret secret = { .bytes = "0123456789abcdef", .count = 16 };
 static _Atomic bool never;
 static const struct clusterprobe_options options = { .round_ms = 1, .streams = 1, .limit_Bps = 50000000, .seed = 1 };
-
-static int listen_anywhere(uint16_t *ret_port)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t bytes = sizeof(address);
-	int fd = sys_socket(AF_INET, SOCK_STREAM, 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(sys_bind(fd, (struct sockaddr *)&address, bytes), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
-	*ret_port = ntohs(address.sin_port);
-	return fd;
-}
-
-/* One that was free a moment ago. */
-static uint16_t free_port(void)
-{
-	uint16_t port;
-	int fd = listen_anywhere(&port);
-
-	sys_close(&fd);
-	return port;
-}
 
 static struct clusterprobe_setup setup_of(uint32_t rank, uint32_t size, uint16_t port)
 {
@@ -200,7 +178,7 @@ static void start(struct actor *actor, uint32_t rank, uint32_t size, uint16_t po
 static void every_host_hears_of_every_round(void **state)
 {
 	static struct actor actors[ACTORS];
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct clusterprobe_setup setup = setup_of(0, 1 + ACTORS, port);
 	struct clusterprobe_result result = { 0 };
 	struct diag diag = { 0 };
@@ -235,7 +213,7 @@ static void think(size_t round, size_t of, void *arg)
 static void a_coordinator_that_thinks_says_that_it_is_there(void **state)
 {
 	static struct actor actor;
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct clusterprobe_setup setup = setup_of(0, 2, port);
 	struct clusterprobe_options thoughtful = options;
 	struct clusterprobe_result result = { 0 };
@@ -256,7 +234,7 @@ static void a_coordinator_that_thinks_says_that_it_is_there(void **state)
 static void a_latency_to_nobody_is_refused(void **state)
 {
 	static struct actor actor = { .latency_from_nowhere = 2 };
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct clusterprobe_setup setup = setup_of(0, 2, port);
 	struct clusterprobe_result result = { 0 };
 	struct diag diag = { 0 };
@@ -291,7 +269,7 @@ static bool find_address(struct in_addr *ret)
 static void rank_0_may_know_itself_by_a_loopback_address(void **state)
 {
 	static struct actor actor;
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct clusterprobe_setup setup = setup_of(0, 2, port);
 	struct clusterprobe_result result = { 0 };
 	struct addrinfo *found = NULL;
@@ -339,7 +317,7 @@ static void a_round_before_the_welcome_is_answered(void **state)
 	socklen_t bytes = sizeof(address);
 	uint16_t port;
 	pthread_t thread;
-	int listener = listen_anywhere(&port);
+	int listener = port_bind(&port);
 
 	(void)state;
 	assert_int_equal(sys_listen(listener, 1), 0);

@@ -4,6 +4,7 @@
 #include "program.h"
 
 #include "base/sys.h"
+#include "support/port.h"
 #include "support/tree.h"
 
 #include <errno.h>
@@ -47,20 +48,6 @@ static const char *file_text(const char *path)
 	text[bytes] = '\0';
 	fclose(file);
 	return text;
-}
-
-/* One that was free a moment ago. */
-static uint16_t free_port(void)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t bytes = sizeof(address);
-	int fd = sys_socket(AF_INET, SOCK_STREAM, 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(sys_bind(fd, (struct sockaddr *)&address, bytes), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
-	sys_close(&fd);
-	return ntohs(address.sin_port);
 }
 
 /* A host's name belongs to a namespace; without the right to have one there are no two hosts here. */
@@ -136,7 +123,7 @@ static void what_is_declared_is_compared_with_what_is_measured(void **state)
 	const char *const arguments[] = { "--round", "50",    "--limit", "50MB/s", "--declared",
 					  declared,  "--out", found,     NULL };
 	const char *const plain[] = { NULL };
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct process coordinator, member;
 	int statuses[2];
 
@@ -201,7 +188,7 @@ static bool listens(uint16_t port)
 static void control_c_ends_a_coordinator_that_waits(void **state)
 {
 	const char *const plain[] = { NULL };
-	uint16_t port = free_port();
+	uint16_t port = port_free();
 	struct process coordinator = begin(0, port, plain);
 	bool here = false, gone = false;
 	int status;
@@ -242,7 +229,7 @@ static void descriptors_that_run_out_are_named(void **state)
 		int status;
 
 		descriptors = (struct rlimit){ cases[i].most, cases[i].most };
-		coordinator = begin(0, free_port(), plain);
+		coordinator = begin(0, port_free(), plain);
 		descriptors = (struct rlimit){ RLIM_INFINITY, RLIM_INFINITY };
 		status = end(&coordinator);
 		if (status == NO_NAME) {

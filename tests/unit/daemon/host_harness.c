@@ -1,6 +1,7 @@
 #include "host_harness.h"
 
 #include "base/clock.h"
+#include "support/port.h"
 #include "support/runtime.h"
 
 #include <setjmp.h>
@@ -45,15 +46,6 @@ int host_harness_secret_remove(void **state)
 }
 
 enum { WAIT_MS = 90000 };
-
-static uint16_t port_of(int fd)
-{
-	struct sockaddr_in address;
-	socklen_t bytes = sizeof(address);
-
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
-	return ntohs(address.sin_port);
-}
 
 static void *serve(void *arg)
 {

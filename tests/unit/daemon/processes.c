@@ -5,6 +5,7 @@
 #include "base/crc.h"
 #include "base/log.h"
 #include "daemon/daemon.h"
+#include "support/port.h"
 #include "support/runtime.h"
 #include "unit/aggregate/group_harness.h"
 
@@ -306,21 +307,6 @@ void processes_skip_without_program(void)
 	skip();
 }
 
-static uint16_t free_port(void)
-{
-	struct sockaddr_storage own;
-	socklen_t bytes = sizeof(own);
-	struct daemon_listen at;
-	struct diag diag;
-	int fd = -1;
-
-	assert_int_equal(daemon_address_parse("127.0.0.1:0", &at.address, &at.bytes, &diag), 0);
-	assert_int_equal(daemon_listen(&at, &fd), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &bytes), 0);
-	close(fd);
-	return ntohs(((const struct sockaddr_in *)&own)->sin_port);
-}
-
 /* True: it says that it listens. */
 static bool daemon_start(struct processes_daemon *daemon)
 {
@@ -331,7 +317,7 @@ static bool daemon_start(struct processes_daemon *daemon)
 	int pipes[2];
 
 	if (!daemon->port)
-		daemon->port = free_port();
+		daemon->port = port_free();
 	snprintf(listen, sizeof(listen), "127.0.0.1:%u", daemon->port);
 	snprintf(timeout, sizeof(timeout), "%u", processes_daemon_timeout_s);
 	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);

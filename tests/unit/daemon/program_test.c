@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "host_harness.h"
+#include "support/port.h"
 #include "support/runtime.h"
 #include "support/tree.h"
 #include "unit/aggregate/group_harness.h"
@@ -164,17 +165,7 @@ static struct program serve(const char *options, bool notify)
 
 	/* A port that was free a moment ago; the program takes no other. */
 	for (unsigned tries = 0;; tries++) {
-		struct daemon_listen at;
-		struct sockaddr_storage own;
-		socklen_t bytes = sizeof(own);
-		struct diag diag;
-		int fd = -1;
-
-		assert_int_equal(daemon_address_parse("127.0.0.1:0", &at.address, &at.bytes, &diag), 0);
-		assert_int_equal(daemon_listen(&at, &fd), 0);
-		assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &bytes), 0);
-		port = ntohs(((const struct sockaddr_in *)&own)->sin_port);
-		close(fd);
+		port = port_free();
 		snprintf(line, sizeof(line), "--listen 127.0.0.1:%u --secret %s %s", port, secret_path, options);
 		program = start(line, notify);
 		program.port = port;

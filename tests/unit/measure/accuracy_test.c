@@ -42,8 +42,6 @@ struct tally {
 	double longest_s;
 };
 
-static uint64_t still_clock_ns; /* the time of a simulated machine is the probe's own */
-
 static bool want_table(void)
 {
 	return getenv("TRIBUTARY_TEST_TABLE") != NULL;
@@ -499,20 +497,6 @@ static void quick_measurement_claims_nothing_wrong(void **state)
 	tally_fini(&tally);
 }
 
-static int hold_clock(void **state)
-{
-	(void)state;
-	clock_set_fake(&still_clock_ns);
-	return 0;
-}
-
-static int release_clock(void **state)
-{
-	(void)state;
-	clock_set_fake(NULL);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -522,5 +506,5 @@ int main(void)
 		cmocka_unit_test(quick_measurement_claims_nothing_wrong),
 	};
 
-	return cmocka_run_group_tests(tests, hold_clock, release_clock);
+	return cmocka_run_group_tests(tests, truth_hold_clock, truth_release_clock);
 }

@@ -53,24 +53,13 @@ static void rules_with_cores(struct probe_rules *rules)
 	rules->cores_Bps = 50e9;
 }
 
-static bool crosses(const struct topology *topology, const struct probe_flow *flow, uint32_t directed)
-{
-	struct topology_route route;
-
-	assert_int_equal(measure_experiments_route(topology, &flow->flow, &route), 0);
-	for (size_t i = 0; i < route.count; i++)
-		if (route.links[i] == directed)
-			return true;
-	return false;
-}
-
 /* Of one experiment. */
 static size_t crossings(const struct topology *topology, const struct measure_experiment *experiment, uint32_t directed)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < experiment->count; i++)
-		count += crosses(topology, &experiment->flows[i], directed);
+		count += truth_crossings(topology, &experiment->flows[i], directed) != 0;
 	return count;
 }
 

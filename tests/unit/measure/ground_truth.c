@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/clock.h"
+#include "measure/experiments.h"
 #include "support/random.h"
 
 uint32_t truth_vertex(struct topology *topology, enum topology_kind kind, const char *name)
@@ -219,4 +221,31 @@ void truth_random(uint64_t seed, struct topology *ret_truth, struct probe_rules 
 	if (chance(&maker, 0.2))
 		add_nvlinks(&maker);
 	random_rules(&maker, ret_rules);
+}
+
+size_t truth_crossings(const struct topology *topology, const struct probe_flow *flow, uint32_t directed)
+{
+	struct topology_route route;
+	size_t count = 0;
+
+	assert_int_equal(measure_experiments_route(topology, &flow->flow, &route), 0);
+	for (size_t i = 0; i < route.count; i++)
+		count += route.links[i] == directed;
+	return count;
+}
+
+int truth_hold_clock(void **state)
+{
+	static uint64_t still_ns;
+
+	(void)state;
+	clock_set_fake(&still_ns);
+	return 0;
+}
+
+int truth_release_clock(void **state)
+{
+	(void)state;
+	clock_set_fake(NULL);
+	return 0;
 }

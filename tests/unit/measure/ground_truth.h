@@ -14,4 +14,11 @@ uint32_t truth_cpu(struct topology *topology, int numa, double memory_GBps);
 /* 2 to 16 GPUs in a tree of PCIe switches, with NICs and NVLinks on some, and rules. */
 void truth_random(uint64_t seed, struct topology *ret_truth, struct probe_rules *ret_rules);
 
+/* How often a flow goes over a link in that direction. */
+size_t truth_crossings(const struct topology *topology, const struct probe_flow *flow, uint32_t directed);
+
+/* For cmocka_run_group_tests: the clock stands still, for the time of a simulated machine is the probe's own. */
+int truth_hold_clock(void **state);
+int truth_release_clock(void **state);
+
 #endif

@@ -18,8 +18,6 @@
 
 #define SECOND UINT64_C(1000000000)
 
-static uint64_t still_clock_ns;
-
 /* One CPU with a switch of two GPUs and one GPU beside it. */
 static void build(struct topology *truth, struct probe_rules *rules)
 {
@@ -369,20 +367,6 @@ static void lasting_neighbour_from_the_middle_on_is_not_averaged_in(void **state
 	topology_fini(&truth);
 }
 
-static int hold_clock(void **state)
-{
-	(void)state;
-	clock_set_fake(&still_clock_ns);
-	return 0;
-}
-
-static int release_clock(void **state)
-{
-	(void)state;
-	clock_set_fake(NULL);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -396,5 +380,5 @@ int main(void)
 		cmocka_unit_test(lasting_neighbour_from_the_middle_on_is_not_averaged_in),
 	};
 
-	return cmocka_run_group_tests(tests, hold_clock, release_clock);
+	return cmocka_run_group_tests(tests, truth_hold_clock, truth_release_clock);
 }

@@ -9,6 +9,7 @@
 #include "measure/probe_cuda.h"
 #include "measure/resources.h"
 #include "support/runtime.h"
+#include "unit/measure/ground_truth.h"
 #include "unit/gpu/fake_cuda.h"
 #include "unit/transport/tcp/fake_sysfs.h"
 #include "unit/transport/verbs/fake_verbs.h"
@@ -440,18 +441,6 @@ static void every_call_of_the_driver_may_fail_at_first(void **state)
 
 /* ---- what is planned ---- */
 
-static size_t crossings(const struct topology *topology, const struct probe_flow *flow, uint32_t link,
-			unsigned direction)
-{
-	struct topology_route route;
-	size_t count = 0;
-
-	assert_int_equal(measure_experiments_route(topology, &flow->flow, &route), 0);
-	for (size_t i = 0; i < route.count; i++)
-		count += route.links[i] == topology_directed(link, direction);
-	return count;
-}
-
 /* What a card reads from a GPU enters by its slot and leaves by it again, for the memory. */
 static void links_are_charged_in_the_direction_of_the_bytes(void **state)
 {
@@ -465,12 +454,13 @@ static void links_are_charged_in_the_direction_of_the_bytes(void **state)
 	for (unsigned out = 0; out < 2; out++) {
 		const struct probe_flow flow = out ? from_gpu(&machine, 0, 0) : to_gpu(&machine, 0, 0);
 
-		assert_int_equal(crossings(topology, &flow, gpu, TOPOLOGY_UP), out);
-		assert_int_equal(crossings(topology, &flow, gpu, TOPOLOGY_DOWN), !out);
-		assert_int_equal(crossings(topology, &flow, nic, TOPOLOGY_UP), 1);
-		assert_int_equal(crossings(topology, &flow, nic, TOPOLOGY_DOWN), 1);
-		assert_int_equal(crossings(topology, &flow, machine.upper, TOPOLOGY_UP), out);
-		assert_int_equal(crossings(topology, &flow, machine.upper, TOPOLOGY_DOWN), !out);
+		assert_int_equal(truth_crossings(topology, &flow, topology_directed(gpu, TOPOLOGY_UP)), out);
+		assert_int_equal(truth_crossings(topology, &flow, topology_directed(gpu, TOPOLOGY_DOWN)), !out);
+		assert_int_equal(truth_crossings(topology, &flow, topology_directed(nic, TOPOLOGY_UP)), 1);
+		assert_int_equal(truth_crossings(topology, &flow, topology_directed(nic, TOPOLOGY_DOWN)), 1);
+		assert_int_equal(truth_crossings(topology, &flow, topology_directed(machine.upper, TOPOLOGY_UP)), out);
+		assert_int_equal(truth_crossings(topology, &flow, topology_directed(machine.upper, TOPOLOGY_DOWN)),
+				 !out);
 	}
 	topology_fini(&machine.topology);
 }

@@ -484,3 +484,18 @@ struct plan_request machine_subset(const struct plan_request *all, unsigned mask
 			request.gpus[request.gpu_count++] = all->gpus[i];
 	return request;
 }
+
+const struct machine_spec machine_spec_slow_card = {
+	.name = "slow card",
+	.gpus = 4,
+	.nics = 1,
+	.sockets = 1,
+	.switches = 2,
+	.p2p = MACHINE_P2P_ALL,
+	.gdr = true,
+	.gpu_rate = 240,
+	.uplink_rate = 240,
+	.memory_rate = 1000,
+	.nic_rate = 160,
+	.wire_rate = 25,
+};

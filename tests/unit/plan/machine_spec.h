@@ -42,4 +42,10 @@ double machine_cpu_ms(void);
 /* The GPUs of a mask out of all of a request. */
 struct plan_request machine_subset(const struct plan_request *all, unsigned mask, unsigned hosts);
 
+/*
+ * Two sockets with two GPUs each on a switch, and a slow card: what several hosts move is a fraction of what one does, but
+ * the same channels do for both.
+ */
+extern const struct machine_spec machine_spec_slow_card;
+
 #endif

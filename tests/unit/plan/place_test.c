@@ -5,6 +5,7 @@
 #include "plan/place.h"
 
 #include "base/log.h"
+#include "base/random.h"
 #include "tributary/cluster.h"
 
 #include <errno.h>
@@ -25,10 +26,7 @@ static uint64_t state;
 
 static unsigned draw(unsigned below)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (unsigned)(state >> 20) % below;
+	return (unsigned)random_below(&state, below);
 }
 
 static struct cluster *tree_of(const char *text, struct plan_place_tree *ret)

@@ -17,25 +17,6 @@ enum { ALGORITHMS = PREDICT_ALGORITHM_COUNT, PROTOCOLS = PREDICT_PROTOCOL_COUNT 
 static const uint64_t sizes[] = { 8, 1024, 65536, 1 << 20, 1 << 24, 1 << 30 };
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
-/*
- * Two sockets with two GPUs each on a switch, and a slow card: what several hosts move is a fraction of what one does, but
- * the same channels do for both.
- */
-static const struct machine_spec slow_card = {
-	.name = "slow card",
-	.gpus = 4,
-	.nics = 1,
-	.sockets = 1,
-	.switches = 2,
-	.p2p = MACHINE_P2P_ALL,
-	.gdr = true,
-	.gpu_rate = 240,
-	.uplink_rate = 240,
-	.memory_rate = 1000,
-	.nic_rate = 160,
-	.wire_rate = 25,
-};
-
 enum { SM = 86, GPUS = 4 };
 
 static struct plan_set set_of(enum plan_where where)
@@ -44,7 +25,7 @@ static struct plan_set set_of(enum plan_where where)
 	struct topology topology;
 	struct plan_set set;
 
-	machine_spec_build(&slow_card, 1, &topology);
+	machine_spec_build(&machine_spec_slow_card, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(request.gpu_count, GPUS);
 	assert_int_equal(plan_make_set(&topology, &request, where, &set), 0);

@@ -13,29 +13,13 @@
 
 #include <cmocka.h>
 
-/* What several hosts move is a fraction of what one does, but the same channels do for both. */
-static const struct machine_spec slow_card = {
-	.name = "slow card",
-	.gpus = 4,
-	.nics = 1,
-	.sockets = 1,
-	.switches = 2,
-	.p2p = MACHINE_P2P_ALL,
-	.gdr = true,
-	.gpu_rate = 240,
-	.uplink_rate = 240,
-	.memory_rate = 1000,
-	.nic_rate = 160,
-	.wire_rate = 25,
-};
-
 static struct steer_facts facts_of(enum plan_where where)
 {
 	struct steer_facts facts = { .published = true, .sm = 86 };
 	struct plan_request request;
 	struct topology topology;
 
-	machine_spec_build(&slow_card, 1, &topology);
+	machine_spec_build(&machine_spec_slow_card, 1, &topology);
 	assert_int_equal(plan_request_all(&topology, &request), 0);
 	assert_int_equal(plan_make_set(&topology, &request, where, &facts.set), 0);
 	facts.local_gpu_count = request.gpu_count;

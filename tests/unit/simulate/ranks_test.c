@@ -5,6 +5,7 @@
 #include "simulate/ranks.h"
 
 #include "base/log.h"
+#include "base/random.h"
 #include "base/sys.h"
 #include "simulate/job.h"
 #include "tributary/cluster.h"
@@ -27,10 +28,7 @@ static uint64_t state;
 
 static unsigned draw(unsigned below)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (unsigned)(state >> 20) % below;
+	return (unsigned)random_below(&state, below);
 }
 
 static void fabric_of(const char *text, struct simulate_fabric *ret)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "support/log_lines.h"
+#include "support/peer.h"
 #include "support/runtime.h"
 #include "support/traffic.h"
 #include "transport/verbs/verbs.h"
@@ -489,27 +490,6 @@ static void too_little_locked_memory_is_said_with_the_remedy(void **state)
 
 /* ---- forked children: they have copies of all descriptors, and none of the threads ---- */
 
-static pid_t child_start(void)
-{
-	pid_t child = fork();
-
-	assert_true(child >= 0);
-	if (child == 0) {
-		alarm(100);
-		for (;;)
-			pause();
-	}
-	return child;
-}
-
-static void child_end(pid_t child)
-{
-	int status;
-
-	kill(child, SIGKILL);
-	assert_int_equal(waitpid(child, &status, 0), child);
-}
-
 static void a_child_amid_traffic_breaks_nothing(void **state)
 {
 	enum { CHILDREN = 4 };
@@ -522,13 +502,14 @@ static void a_child_amid_traffic_breaks_nothing(void **state)
 	verbs_run_begin(&run, &harness, runtime_seed());
 	for (unsigned i = 0; i < CHILDREN; i++) {
 		some_steps(&run);
-		children[i] = child_start();
+		children[i] = peer_fork_idle();
+		assert_true(children[i] > 0);
 		if (i == CHILDREN / 2)
 			fake_verbs_lose(0, FAKE_VERBS_ARRIVES_HALF);
 	}
 	finish(&run);
 	for (unsigned i = 0; i < CHILDREN; i++)
-		child_end(children[i]);
+		peer_end_idle(children[i]);
 	verbs_run_end(&run);
 	verbs_link_harness_close(&harness);
 }
@@ -549,7 +530,8 @@ static void an_end_that_closes_is_missed_though_a_child_lives(void **state)
 	(void)state;
 	verbs_link_harness_open(&harness, (struct fake_verbs_options){ .devices = 1 }, 1, false);
 	assert_int_equal(link_exchange(&harness.link, 1000, 1), 0);
-	child = child_start();
+	child = peer_fork_idle();
+	assert_true(child > 0);
 	assert_int_equal(ops->receive(harness.link.receiver, 1, &data, &bytes, &tag, &registration, &request), 0);
 	assert_non_null(request);
 	ops->close_connection(harness.link.sender);
@@ -561,7 +543,7 @@ static void an_end_that_closes_is_missed_though_a_child_lives(void **state)
 		assert_false(runtime_past(deadline_ns));
 	} while (r == 0);
 	assert_int_equal(r, -EREMOTEIO);
-	child_end(child);
+	peer_end_idle(child);
 	verbs_link_harness_close(&harness);
 }
 

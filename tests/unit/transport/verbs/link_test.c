@@ -212,24 +212,6 @@ static void messages_are_copied_where_memory_cannot_be_registered(void **state)
 	}
 }
 
-/* Until both are done. */
-static void finish_both(struct transport_request *send, struct transport_request *receive)
-{
-	uint64_t deadline_ns = runtime_deadline_ns(LINK_PATIENCE_MS);
-
-	for (bool done; send || receive;) {
-		done = false;
-		if (send)
-			assert_int_equal(transport_verbs.test(send, &done, NULL), 0);
-		send = done ? NULL : send;
-		done = false;
-		if (receive)
-			assert_int_equal(transport_verbs.test(receive, &done, NULL), 0);
-		receive = done ? NULL : receive;
-		assert_false(runtime_past(deadline_ns));
-	}
-}
-
 static struct transport_request *post(const struct verbs_link_harness *harness, void *data, size_t bytes, int tag)
 {
 	struct transport_request *request = NULL;
@@ -285,11 +267,12 @@ static void copied_messages_pass_eager_ones_that_wait(void **state)
 				assert_int_equal(ops->send(harness.link.sender, from, LONG, TAG, NULL, &request), 0);
 				assert_false(runtime_past(deadline_ns));
 			}
-			finish_both(request, receive);
+			assert_int_equal(link_finish_both(&transport_verbs, request, receive), 0);
 			assert_memory_equal(from, to, LONG);
 		}
 		for (unsigned k = 0; k < sent; k++) {
-			finish_both(NULL, post(&harness, to, bytes, WAITING_TAG));
+			assert_int_equal(
+				link_finish_both(&transport_verbs, NULL, post(&harness, to, bytes, WAITING_TAG)), 0);
 			assert_memory_equal(from + k, to, bytes);
 		}
 		verbs_link_harness_close(&harness);
