@@ -37,13 +37,6 @@ static double number(const json_t *of, const char *first, const char *second, co
 	return json_number_value(value);
 }
 
-/* JSON has six digits. */
-static void check_near(double is, double expected)
-{
-	if (is < expected * (1 - 1e-4) || is > expected * (1 + 1e-4))
-		fail_msg("%g, expected %g", is, expected);
-}
-
 /* Interleaved, all 8 edges cross; in order one does: a link of one host's rate then takes a quarter of the time. */
 static void a_mixed_ring_gets_four_times_as_fast(void **state)
 {
@@ -64,8 +57,8 @@ static void a_mixed_ring_gets_four_times_as_fast(void **state)
 	assert_int_equal(json_array_size(uplinks), 4);
 	json_array_foreach(uplinks, i, one)
 	{
-		check_near(number(one, "before", "ring", NULL), 7.0 * (1 << 30));
-		check_near(number(one, "after", "ring", NULL), 1.75 * (1 << 30));
+		program_check_near(number(one, "before", "ring", NULL), 7.0 * (1 << 30), 1e-4);
+		program_check_near(number(one, "after", "ring", NULL), 1.75 * (1 << 30), 1e-4);
 	}
 	before = json_object_get(value, "before");
 	after = json_object_get(value, "after");

@@ -51,14 +51,6 @@ static const json_t *named(const json_t *of, const char *list, const char *key, 
 	return NULL;
 }
 
-static double number(const json_t *of, const char *key)
-{
-	const json_t *value = json_object_get(of, key);
-
-	assert_true(json_is_number(value));
-	return json_number_value(value);
-}
-
 static void check_near(double is, double expected)
 {
 	if (is < expected - 1e-4 || is > expected + 1e-4)
@@ -71,10 +63,10 @@ static void two_leaves_share_the_roots(void **state)
 
 	(void)state;
 	assert_int_equal(json_array_size(json_object_get(value, "hosts")), 8);
-	check_near(number(named(value, "switches", "name", "leaf1"), "root_share"), 0.5);
-	check_near(number(named(value, "hosts", "name", "node7"), "share"), 0.25);
-	check_near(number(json_object_get(value, "loads"), "host"), 1.75);
-	check_near(number(json_object_get(value, "loads"), "uplink"), 1);
+	check_near(program_number(named(value, "switches", "name", "leaf1"), "root_share"), 0.5);
+	check_near(program_number(named(value, "hosts", "name", "node7"), "share"), 0.25);
+	check_near(program_number(json_object_get(value, "loads"), "host"), 1.75);
+	check_near(program_number(json_object_get(value, "loads"), "uplink"), 1);
 	assert_true(json_is_null(json_object_get(named(value, "switches", "name", "spine"), "parent")));
 	json_decref(value);
 }
@@ -87,7 +79,7 @@ static void aggregators_have_shares(void **state)
 	(void)state;
 	assert_int_equal(json_integer_value(json_object_get(aggregator, "rate_Bps")), 12500000000);
 	assert_int_equal(json_integer_value(json_object_get(aggregator, "port")), 7471);
-	assert_true(number(aggregator, "share") > 0.5);
+	assert_true(program_number(aggregator, "share") > 0.5);
 	assert_string_equal(
 		json_string_value(json_object_get(named(value, "aggregators", "address", "2001:db8::7"), "leaf")),
 		"spine");
@@ -139,12 +131,12 @@ static void what_switches_say_is_understood(void **state)
 	assert_int_equal(json_array_size(json_object_get(value, "switches")), 3);
 	assert_string_equal(json_string_value(json_object_get(named(value, "hosts", "name", "node5"), "leaf")),
 			    "leaf3..leaf4");
-	check_near(number(named(value, "switches", "name", "leaf1..leaf2"), "up_rate_Bps"), 50e9);
+	check_near(program_number(named(value, "switches", "name", "leaf1..leaf2"), "up_rate_Bps"), 50e9);
 	json_decref(value);
 	value = show_json("ibnetdiscover.txt");
 	assert_int_equal(json_array_size(json_object_get(value, "hosts")), 6);
-	check_near(number(named(value, "switches", "name", "leaf2"), "up_rate_Bps"), 37.5e9);
-	check_near(number(named(value, "hosts", "name", "node5"), "rate_Bps"), 12.5e9);
+	check_near(program_number(named(value, "switches", "name", "leaf2"), "up_rate_Bps"), 37.5e9);
+	check_near(program_number(named(value, "hosts", "name", "node5"), "rate_Bps"), 12.5e9);
 	json_decref(value);
 }
 

@@ -124,12 +124,6 @@ static double simulated_s(const char *arguments)
 	return time_s;
 }
 
-static void check_near(double is, double expected)
-{
-	if (fabs(is - expected) > 1e-4 * expected)
-		fail_msg("%g, expected %g", is, expected);
-}
-
 /*
  * Four layers of 100 MB: each is gathered before forward and before backward, and its gradients scattered, 63/64 of it at
  * 1 GB/s each time. Computing is nothing beside it, so all is exposed. However AllReduce is done, it is not used.
@@ -144,8 +138,8 @@ static void fully_sharded_layers_are_gathered_twice_and_scattered(void **state)
 	(void)state;
 	assert_int_equal(json_array_size(json_object_get(value, "cases")), 5);
 	for (size_t i = 0; i < 5; i++) {
-		check_near(value_of(value, names[i], "communication_s"), 4 * 3 * 0.1 * 63 / 64);
-		check_near(value_of(value, names[i], "step_s"), 4 * 3 * 0.1 * 63 / 64);
+		program_check_near(value_of(value, names[i], "communication_s"), 4 * 3 * 0.1 * 63 / 64, 1e-4);
+		program_check_near(value_of(value, names[i], "step_s"), 4 * 3 * 0.1 * 63 / 64, 1e-4);
 	}
 	json_decref(value);
 }
@@ -157,11 +151,13 @@ static void aggregators_take_what_simulate_says(void **state)
 				      "--fabric leaf-spine:2x4,2:1,8Gbit/s");
 
 	(void)state;
-	check_near(value_of(value, "with aggregators", "communication_s"),
-		   4 * simulated_s("--fabric leaf-spine:2x4,2:1,8Gbit/s --size 100000000 --algo aggregators "
-				   "--aggregators 1,16Gbit/s"));
-	check_near(value_of(value, "hierarchical", "communication_s"),
-		   4 * simulated_s("--fabric leaf-spine:2x4,2:1,8Gbit/s --size 100000000 --algo hierarchical"));
+	program_check_near(value_of(value, "with aggregators", "communication_s"),
+			   4 * simulated_s("--fabric leaf-spine:2x4,2:1,8Gbit/s --size 100000000 --algo aggregators "
+					   "--aggregators 1,16Gbit/s"),
+			   1e-4);
+	program_check_near(value_of(value, "hierarchical", "communication_s"),
+			   4 * simulated_s("--fabric leaf-spine:2x4,2:1,8Gbit/s --size 100000000 --algo hierarchical"),
+			   1e-4);
 	/* One of 32 Gbit/s, as four hosts have together, beside one of 16. */
 	assert_true(value_of(value, "one more aggregator a leaf", "step_s") <
 		    0.95 * value_of(value, "with aggregators", "step_s"));
@@ -216,9 +212,10 @@ static void nccls_own_channels_are_a_case(void **state)
 		 "--fabric leaf-spine:2x4,400Gbit/s --size 100000000 --algo ring --from "
 		 "'%s/topo/two-level-8gpu/machine.topology'",
 		 program_source());
-	check_near(value_of(value, "ring", "communication_s"), 4 * simulated_s(call));
+	program_check_near(value_of(value, "ring", "communication_s"), 4 * simulated_s(call), 1e-4);
 	snprintf(call + strlen(call), sizeof(call) - strlen(call), " --graph %s/ring", program_folder());
-	check_near(value_of(value, "ring, NCCL's own channels", "communication_s"), 4 * simulated_s(call));
+	program_check_near(value_of(value, "ring, NCCL's own channels", "communication_s"), 4 * simulated_s(call),
+			   1e-4);
 	assert_true(value_of(value, "ring, NCCL's own channels", "step_s") > 2 * value_of(value, "ring", "step_s"));
 	json_decref(value);
 }
@@ -239,28 +236,28 @@ static void the_language_model_is_its_formulas(void **state)
 	(void)state;
 	/* Of the file's one host: the first gather of each way and the last scatter are exposed. */
 	value = estimate_json("@transformer.json --system @system-8.json --published --parallel fsdp");
-	check_near(value_of(value, NULL, "compute_s"), compute_s);
-	check_near(value_of(value, NULL, "communication_s"), 80 * 3 * gather_s);
-	check_near(value_of(value, NULL, "exposed_s"), 3 * gather_s);
+	program_check_near(value_of(value, NULL, "compute_s"), compute_s, 1e-4);
+	program_check_near(value_of(value, NULL, "communication_s"), 80 * 3 * gather_s, 1e-4);
+	program_check_near(value_of(value, NULL, "exposed_s"), 3 * gather_s, 1e-4);
 	json_decref(value);
 	/* The same by a task. */
 	program_put("task", "{\"transformer_parallel\": [\"fsdp\"], \"local_transformer_bs\": 1}");
 	snprintf(call, sizeof(call), "@transformer.json --system @system-8.json --published --task %s/task",
 		 program_folder());
 	value = estimate_json(call);
-	check_near(value_of(value, NULL, "step_s"), compute_s + 3 * gather_s);
+	program_check_near(value_of(value, NULL, "step_s"), compute_s + 3 * gather_s, 1e-4);
 	json_decref(value);
 	/* On 8 hosts of 50 GB/s. 64 ranks: gathered and scattered at the NICs' rate. */
 	value = estimate_json("@transformer.json --system @system-8.json --parallel fsdp --latency 0 "
 			      "--fabric leaf-spine:2x4,4:1,400Gbit/s");
-	check_near(value_of(value, "ring, by leaf", "compute_s"), compute_s);
-	check_near(value_of(value, "ring, by leaf", "communication_s"), 80 * 3 * bytes * 63 / 64 / 50e9);
+	program_check_near(value_of(value, "ring, by leaf", "compute_s"), compute_s, 1e-4);
+	program_check_near(value_of(value, "ring, by leaf", "communication_s"), 80 * 3 * bytes * 63 / 64 / 50e9, 1e-4);
 	json_decref(value);
 	/* Cut in eight inside each host: a ring of eight for the gradients, two sums of activations a layer. */
 	value = estimate_json("@transformer.json --system @system-8.json --parallel tp:8 --latency 0 "
 			      "--fabric leaf-spine:2x4,4:1,400Gbit/s");
-	check_near(value_of(value, "ring, by leaf", "compute_s"), compute_s / 8);
-	check_near(value_of(value, "ring, by leaf", "communication_s"), 80 * (ring_s + 2 * sums_s));
+	program_check_near(value_of(value, "ring, by leaf", "compute_s"), compute_s / 8, 1e-4);
+	program_check_near(value_of(value, "ring, by leaf", "communication_s"), 80 * (ring_s + 2 * sums_s), 1e-4);
 	json_decref(value);
 }
 
@@ -352,7 +349,7 @@ static void a_machine_is_exported_with_its_own_links(void **state)
 		 "--fabric leaf-spine:1x1,400Gbit/s --size 256M --algo ring --from "
 		 "'%s/topo/two-level-8gpu/machine.topology'",
 		 program_source());
-	check_near(rate_Bps, 268435456 / simulated_s(call));
+	program_check_near(rate_Bps, 268435456 / simulated_s(call), 1e-4);
 	assert_true(rate_Bps < 20e9); /* PCIe; the file has NVLinks of 200 GB/s */
 	/* Slower links in the file than the machine has. */
 	program_put("slow", "{\"num_devices\": 8, \"num_nodes\": 1, \"f32_flops\": 156e12, \"f16_flops\": 312e12, "
@@ -366,8 +363,8 @@ static void a_machine_is_exported_with_its_own_links(void **state)
 	estimate(call, PROGRAM_STDOUT, COMMAND_OK);
 	value = json_loads(text, 0, NULL);
 	assert_non_null(value);
-	check_near(json_number_value(json_object_get(value, "nvlink_util")), 1);
-	check_near(json_number_value(json_object_get(value, "bw_per_nvlink")), rate_Bps);
+	program_check_near(json_number_value(json_object_get(value, "nvlink_util")), 1, 1e-4);
+	program_check_near(json_number_value(json_object_get(value, "bw_per_nvlink")), rate_Bps, 1e-4);
 	json_decref(value);
 }
 

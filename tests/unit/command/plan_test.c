@@ -47,15 +47,6 @@ static json_t *json_on(const char *command, const char *machine, const char *opt
 	return value;
 }
 
-static double number(json_t *value, const char *key)
-{
-	json_t *at = json_object_get(value, key);
-
-	if (!json_is_number(at))
-		fail_msg("%s is no number", key);
-	return json_number_value(at);
-}
-
 /* ------------------------------------------------------------------------------------------------------------- plan */
 
 static void channels_bound_and_full_links_are_printed(void **state)
@@ -206,17 +197,19 @@ static void json_says_what_the_text_says(void **state)
 	(void)state;
 	assert_int_equal(json_array_size(json_object_get(value, "gpus")), 8);
 	assert_true(json_is_true(json_object_get(value, "verified")));
-	assert_true(number(ring, "total_Bps") <= number(ring, "bound_Bps"));
-	assert_true(number(ring, "share_of_bound") > 0.5 && number(ring, "share_of_bound") <= 1);
-	assert_int_equal((int)number(ring, "channel_count"), json_array_size(json_object_get(ring, "channels")));
-	assert_true(number(ring, "rate_Bps") * number(ring, "channel_count") == number(ring, "total_Bps"));
+	assert_true(program_number(ring, "total_Bps") <= program_number(ring, "bound_Bps"));
+	assert_true(program_number(ring, "share_of_bound") > 0.5 && program_number(ring, "share_of_bound") <= 1);
+	assert_int_equal((int)program_number(ring, "channel_count"),
+			 json_array_size(json_object_get(ring, "channels")));
+	assert_true(program_number(ring, "rate_Bps") * program_number(ring, "channel_count") ==
+		    program_number(ring, "total_Bps"));
 	json_array_foreach(json_object_get(ring, "channels"), index, channel)
 	{
 		assert_int_equal(json_array_size(json_object_get(channel, "gpus")), 8);
 		assert_int_equal(json_array_size(json_object_get(channel, "hops")), 9); /* NICs included */
 		assert_true(json_is_string(json_object_get(channel, "nic_in")));
 	}
-	assert_true(number(json_array_get(json_object_get(ring, "loads"), 0), "share") > 0.999);
+	assert_true(program_number(json_array_get(json_object_get(ring, "loads"), 0), "share") > 0.999);
 	json_decref(value);
 	value = json_on("plan", usual(), "");
 	assert_true(json_is_null(json_object_get(value, "chain")));
@@ -244,10 +237,10 @@ static void graph_file_reads_back_as_the_same_channels(void **state)
 		for (int tree = 0; tree < 2; tree++) {
 			mine = json_object_get(value, tree ? "tree" : "ring");
 			theirs = json_object_get(json_object_get(value, "compared"), tree ? "tree" : "ring");
-			assert_true(number(mine, "channel_count") == number(theirs, "channel_count"));
+			assert_true(program_number(mine, "channel_count") == program_number(theirs, "channel_count"));
 			/* Whole bytes/s for each channel, whichever way the channels are counted. */
-			assert_true(number(theirs, "total_Bps") >= number(mine, "total_Bps") - 64 &&
-				    number(theirs, "total_Bps") <= number(mine, "total_Bps") + 64);
+			assert_true(program_number(theirs, "total_Bps") >= program_number(mine, "total_Bps") - 64 &&
+				    program_number(theirs, "total_Bps") <= program_number(mine, "total_Bps") + 64);
 		}
 		json_decref(value);
 	}
@@ -304,8 +297,8 @@ static void dump_of_nccl_is_judged_beside_ours(void **state)
 	assert_non_null(strstr(text, "times what NCCL's do"));
 	value = json_on("plan", usual(), options);
 	theirs = json_object_get(json_object_get(value, "compared"), "ring");
-	assert_true(number(theirs, "believed_Bps") == 1e10);
-	assert_true(number(theirs, "total_Bps") < number(json_object_get(value, "ring"), "total_Bps"));
+	assert_true(program_number(theirs, "believed_Bps") == 1e10);
+	assert_true(program_number(theirs, "total_Bps") < program_number(json_object_get(value, "ring"), "total_Bps"));
 	assert_true(json_is_null(json_object_get(json_object_get(value, "compared"), "tree")));
 	assert_true(json_is_null(json_object_get(theirs, "bound_Bps")));
 	json_decref(value);
@@ -352,8 +345,9 @@ static void no_real_dump_moves_more_than_ours(void **state)
 			json_t *theirs = json_object_get(json_object_get(value, "compared"), tree ? "tree" : "ring");
 
 			print_message("%-22s %s: %6.2f GB/s, ours %6.2f\n", cases[i].dump, tree ? "tree" : "ring",
-				      number(theirs, "total_Bps") / 1e9, number(ours, "total_Bps") / 1e9);
-			assert_true(number(ours, "total_Bps") >= 0.98 * number(theirs, "total_Bps"));
+				      program_number(theirs, "total_Bps") / 1e9,
+				      program_number(ours, "total_Bps") / 1e9);
+			assert_true(program_number(ours, "total_Bps") >= 0.98 * program_number(theirs, "total_Bps"));
 		}
 		json_decref(value);
 	}
@@ -405,11 +399,11 @@ static void explanation_has_both_sides_and_says_what_it_is(void **state)
 	{
 		json_t *nccl = json_object_get(size, "nccl"), *ours = json_object_get(size, "tributary");
 
-		assert_true(number(nccl, "time_us") > 0 && number(ours, "time_us") > 0);
+		assert_true(program_number(nccl, "time_us") > 0 && program_number(ours, "time_us") > 0);
 		assert_true(json_is_string(json_object_get(ours, "algorithm")));
 	}
-	assert_true(number(json_object_get(json_object_get(value, "tributary"), "ring"), "total_Bps") >=
-		    number(json_object_get(json_object_get(value, "nccl"), "ring"), "total_Bps"));
+	assert_true(program_number(json_object_get(json_object_get(value, "tributary"), "ring"), "total_Bps") >=
+		    program_number(json_object_get(json_object_get(value, "nccl"), "ring"), "total_Bps"));
 	json_decref(value);
 	assert_int_equal(run_on("explain", usual(), "--collective all", PROGRAM_STDERR, text), COMMAND_USAGE);
 }
@@ -442,10 +436,10 @@ static void explanation_names_the_pairs_that_gain_by_p2p(void **state)
 	assert_int_equal(json_array_size(json_object_get(value, "p2p")), 2);
 	pair = json_array_get(json_object_get(value, "p2p"), 0);
 	assert_string_equal(json_string_value(json_object_get(pair, "class")), "PHB");
-	assert_int_equal(number(pair, "p2p_Bps"), 15000000000);
-	assert_int_equal(number(pair, "host_Bps"), 10000000000);
-	assert_true(number(json_object_get(json_object_get(value, "tributary"), "ring"), "total_Bps") >
-		    number(json_object_get(json_object_get(value, "nccl"), "ring"), "total_Bps"));
+	assert_int_equal(program_number(pair, "p2p_Bps"), 15000000000);
+	assert_int_equal(program_number(pair, "host_Bps"), 10000000000);
+	assert_true(program_number(json_object_get(json_object_get(value, "tributary"), "ring"), "total_Bps") >
+		    program_number(json_object_get(json_object_get(value, "nccl"), "ring"), "total_Bps"));
 	json_decref(value);
 	assert_int_equal(run_on("export", path, "", PROGRAM_STDERR, text), COMMAND_OK);
 	assert_non_null(strstr(text, "gpu0-gpu1 PHB->PXB"));

@@ -1,6 +1,7 @@
 #include "program.h"
 #include "support/tree.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -119,4 +120,19 @@ const char *program_put(const char *name, const char *text)
 	snprintf(path, sizeof(path), "%s/%s", program_folder(), name);
 	tree_put(path, text);
 	return path;
+}
+
+double program_number(const json_t *of, const char *key)
+{
+	const json_t *value = json_object_get(of, key);
+
+	if (!json_is_number(value))
+		fail_msg("%s is no number", key);
+	return json_number_value(value);
+}
+
+void program_check_near(double is, double expected, double part)
+{
+	if (fabs(is - expected) > part * expected)
+		fail_msg("%g, expected %g", is, expected);
 }

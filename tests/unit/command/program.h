@@ -2,6 +2,7 @@
 #ifndef TESTS_UNIT_COMMAND_PROGRAM_H
 #define TESTS_UNIT_COMMAND_PROGRAM_H
 
+#include <jansson.h>
 #include <stddef.h>
 
 /* For cmocka_run_group_tests: finds the program, and takes the test run's own variables out of the environment. */
@@ -25,5 +26,10 @@ void program_compare(const char *text, const char *golden);
 const char *program_folder(void);
 /* A file of this text in it; its path, until the next call. */
 const char *program_put(const char *name, const char *text);
+
+/* The number of that key; fails the test where it is none. */
+double program_number(const json_t *of, const char *key);
+/* Fails the test unless a number is what is expected, but for such a part of it. */
+void program_check_near(double is, double expected, double part);
 
 #endif

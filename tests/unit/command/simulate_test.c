@@ -50,12 +50,6 @@ static double time_of(const json_t *value, size_t number)
 	return json_number_value(json_object_get(one, "time_s"));
 }
 
-static void check_near(double is, double expected, double relative)
-{
-	if (fabs(is - expected) > relative * expected)
-		fail_msg("%g, expected %g", is, expected);
-}
-
 /* 8 hosts of 100 Gbit/s in two leaves, each of which has 100 Gbit/s up: see docs/schedule.md for the shares. */
 static void a_cluster_file_is_simulated(void **state)
 {
@@ -70,7 +64,7 @@ static void a_cluster_file_is_simulated(void **state)
 	value = simulate_json(call);
 	assert_int_equal(json_array_size(json_object_get(value, "cases")), 2);
 	assert_int_equal(json_integer_value(json_object_get(value, "hosts")), 8);
-	check_near(time_of(value, 0), 1.75 * 800 * 1048576 / 12.5e9, 1e-5);
+	program_check_near(time_of(value, 0), 1.75 * 800 * 1048576 / 12.5e9, 1e-5);
 	/* What is in flight leaves links idle. */
 	assert_true(time_of(value, 1) > 1.75 * 800 * 1048576 / 12.5e9);
 	assert_true(time_of(value, 1) < 2.5 * 800 * 1048576 / 12.5e9);
@@ -89,10 +83,10 @@ static void orders_are_cases_and_a_file_is_an_order(void **state)
 		 "--fabric leaf-spine:2x4,4:1,8Gbit/s --algo ring --latency 0 --size 1G --order rank,leaf,random:7,%s",
 		 path);
 	value = simulate_json(call);
-	check_near(time_of(value, 0), 1.75 * 1.073741824, 1e-5);
-	check_near(time_of(value, 1), 1.75 * 1.073741824, 1e-5);
+	program_check_near(time_of(value, 0), 1.75 * 1.073741824, 1e-5);
+	program_check_near(time_of(value, 1), 1.75 * 1.073741824, 1e-5);
 	assert_true(time_of(value, 2) > time_of(value, 1) * 1.5);
-	check_near(time_of(value, 3), 4 * 1.75 * 1.073741824, 1e-5);
+	program_check_near(time_of(value, 3), 4 * 1.75 * 1.073741824, 1e-5);
 	assert_string_equal(
 		json_string_value(json_object_get(json_array_get(json_object_get(value, "cases"), 3), "order")),
 		"order");
@@ -173,7 +167,7 @@ static void a_graph_file_of_the_planned_channels_changes_nothing(void **state)
 		 program_source(), program_folder());
 	with = simulate_json(call);
 	for (size_t i = 0; i < 3; i++)
-		check_near(time_of(with, i), time_of(without, i), 1e-4);
+		program_check_near(time_of(with, i), time_of(without, i), 1e-4);
 	json_decref(with);
 	json_decref(without);
 }
@@ -195,10 +189,10 @@ static void given_channels_cross_what_they_cross(void **state)
 		 "--fabric leaf-spine:2x4,400Gbit/s " MACHINE " --algo ring --size 1G --graph '%s/ring'",
 		 program_source(), program_folder());
 	value = simulate_json(call);
-	check_near(crossings_of(value, "host1 cpu0>cpu1", 1073741824), 3, 1e-4);
-	check_near(crossings_of(value, "host1 cpu1>cpu0", 1073741824), 3, 1e-4);
-	check_near(crossings_of(value, "host1 gpu0>switch:0000:24:00.0", 1073741824), 1, 1e-4);
-	check_near(crossings_of(value, "host1 out", 1073741824), 1, 1e-4);
+	program_check_near(crossings_of(value, "host1 cpu0>cpu1", 1073741824), 3, 1e-4);
+	program_check_near(crossings_of(value, "host1 cpu1>cpu0", 1073741824), 3, 1e-4);
+	program_check_near(crossings_of(value, "host1 gpu0>switch:0000:24:00.0", 1073741824), 1, 1e-4);
+	program_check_near(crossings_of(value, "host1 out", 1073741824), 1, 1e-4);
 	json_decref(value);
 	/* Channels are all that --graph changes: who stands next to whom among hosts is --order's. */
 	snprintf(call, sizeof(call),
@@ -294,12 +288,12 @@ static void patterns_and_jobs_are_cases(void **state)
 	json_t *value = simulate_json("--fabric leaf-spine:2x4,4:1,8Gbit/s --collective incast --latency 0 --size 1G");
 
 	(void)state;
-	check_near(time_of(value, 0), 7 * 1.073741824, 1e-5);
+	program_check_near(time_of(value, 0), 7 * 1.073741824, 1e-5);
 	json_decref(value);
 	value = simulate_json("--fabric leaf-spine:2x4,4:1,8Gbit/s --algo ring --jobs 2 --latency 0 --size 1G");
 	assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(value, "cases"), 0), "jobs")),
 			 2);
-	check_near(time_of(value, 0), 1.5 * 1.073741824, 1e-5);
+	program_check_near(time_of(value, 0), 1.5 * 1.073741824, 1e-5);
 	json_decref(value);
 }
 
@@ -419,7 +413,7 @@ static void without_rates_there_are_no_times(void **state)
 	/* 53/54 of two times 1 GiB at 1 GB/s; uplinks as wide as anything, which is said. */
 	strcat(call, " --rate 8Gbit/s --latency 0 --order leaf --algo ring --detail pipelined");
 	value = simulate_json(call);
-	check_near(time_of(value, 0), 2 * 53 / 54.0 * 1.073741824, 1e-5);
+	program_check_near(time_of(value, 0), 2 * 53 / 54.0 * 1.073741824, 1e-5);
 	assert_int_equal(json_integer_value(json_object_get(value, "uplinks_without_rate")), 6);
 	json_decref(value);
 	simulate(call, PROGRAM_STDERR, COMMAND_OK);
@@ -431,7 +425,7 @@ static void without_rates_there_are_no_times(void **state)
 		 "ring --detail pipelined",
 		 program_source());
 	value = simulate_json(call);
-	check_near(time_of(value, 0), 32 / 6.0 * 2 * 53 / 54.0 * 1.073741824, 1e-5);
+	program_check_near(time_of(value, 0), 32 / 6.0 * 2 * 53 / 54.0 * 1.073741824, 1e-5);
 	assert_int_equal(json_integer_value(json_object_get(value, "uplinks_without_rate")), 0);
 	json_decref(value);
 	simulate(call, PROGRAM_STDERR, COMMAND_OK);
@@ -453,11 +447,11 @@ static void a_rate_is_for_those_without(void **state)
 	assert_non_null(strstr(text, "no rate for 1 of its 2 hosts: each counts like the others"));
 	assert_non_null(strstr(text, "no rate for 1 of its 2 uplinks"));
 	value = simulate_json(call);
-	check_near(time_of(value, 0), 1.073741824 / 2, 1e-5);
+	program_check_near(time_of(value, 0), 1.073741824 / 2, 1e-5);
 	json_decref(value);
 	strcat(call, " --rate 8:1,8Gbit/s");
 	value = simulate_json(call);
-	check_near(time_of(value, 0), 8 * 1.073741824, 1e-5);
+	program_check_near(time_of(value, 0), 8 * 1.073741824, 1e-5);
 	json_decref(value);
 }
 

@@ -18,26 +18,6 @@
 
 #define FOLDER "topo/captures"
 
-static char *look_at_capture(const char *path)
-{
-	struct discover_facts facts = { 0 };
-	enum discover_source source;
-	struct topology topology;
-	struct diag diag = { 0 };
-	char *graph, *both;
-	size_t bytes;
-
-	if (discover(path, &topology, &facts, &source, &diag) < 0)
-		fail_msg("%s: line %d: %s", path, diag.line, diag.text);
-	assert_int_equal(source, DISCOVER_CAPTURE);
-	assert_int_equal(topology_write(&topology, &graph, &bytes), 0);
-	assert_true(asprintf(&both, "%sfacts\n%s", graph, facts.text) > 0);
-	free(graph);
-	topology_fini(&topology);
-	discover_facts_fini(&facts);
-	return both;
-}
-
 static void each_capture_gives_the_machine_that_it_is_of(void **state)
 {
 	struct dirent **entries;
@@ -53,7 +33,7 @@ static void each_capture_gives_the_machine_that_it_is_of(void **state)
 			snprintf(path, sizeof(path), FOLDER "/%s", entries[i]->d_name);
 			snprintf(expected_path, sizeof(expected_path), FOLDER "/%.*s.txt",
 				 (int)(end - entries[i]->d_name), entries[i]->d_name);
-			text = look_at_capture(path);
+			text = fact_capture_text(path);
 			if (getenv("TRIBUTARY_TEST_WRITE_FIXTURES"))
 				tree_put(expected_path, text);
 			expected = tree_read(expected_path, NULL);

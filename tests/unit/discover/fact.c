@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *fact_value(const struct discover_facts *facts, const char *what, const char *key)
@@ -38,4 +39,32 @@ void fact_assert(const struct discover_facts *facts, const char *what, const cha
 
 	if (!value || strcmp(value, expected) != 0)
 		fail_msg("%s %s is \"%s\", not \"%s\"", what, key, value ? value : "(none)", expected);
+}
+
+char *fact_text(const struct topology *topology, const struct discover_facts *facts)
+{
+	char *graph, *both;
+	size_t bytes;
+
+	assert_int_equal(topology_write(topology, &graph, &bytes), 0);
+	assert_true(asprintf(&both, "%sfacts\n%s", graph, facts->text ? facts->text : "") > 0);
+	free(graph);
+	return both;
+}
+
+char *fact_capture_text(const char *path)
+{
+	struct discover_facts facts = { 0 };
+	enum discover_source source;
+	struct topology topology;
+	struct diag diag = { 0 };
+	char *text;
+
+	if (discover(path, &topology, &facts, &source, &diag) < 0)
+		fail_msg("%s: line %d: %s", path, diag.line, diag.text);
+	assert_int_equal(source, DISCOVER_CAPTURE);
+	text = fact_text(&topology, &facts);
+	topology_fini(&topology);
+	discover_facts_fini(&facts);
+	return text;
 }

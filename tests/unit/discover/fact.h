@@ -9,4 +9,8 @@ const char *fact_value(const struct discover_facts *facts, const char *what, con
 /* Fails the running test unless that is the value. */
 void fact_assert(const struct discover_facts *facts, const char *what, const char *key, const char *expected);
 
+/* A machine's graph and its facts as one text, which the caller frees: these, or those of a capture. */
+char *fact_text(const struct topology *topology, const struct discover_facts *facts);
+char *fact_capture_text(const char *path);
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "discover/archive.h"
 #include "support/tree.h"
+#include "unit/discover/fact.h"
 #include "unit/discover/fake_machine.h"
 
 #include <setjmp.h>
@@ -23,21 +24,6 @@
 
 #define FIXTURES "tests/fixtures/discover/"
 
-/* Graph and facts as one text. */
-static char *text_of(const struct topology *topology, const struct discover_facts *facts)
-{
-	size_t bytes;
-	char *text, *both;
-
-	assert_int_equal(topology_write(topology, &text, &bytes), 0);
-	both = malloc(bytes + facts->bytes + 16);
-	assert_non_null(both);
-	memcpy(both, text, bytes);
-	snprintf(both + bytes, facts->bytes + 16, "facts\n%s", facts->text ? facts->text : "");
-	free(text);
-	return both;
-}
-
 static char *look_at(struct discover_root *root)
 {
 	struct discover_facts facts = { 0 };
@@ -48,25 +34,7 @@ static char *look_at(struct discover_root *root)
 
 	if (r < 0)
 		fail_msg("%d: %s", r, diag.text);
-	text = text_of(&topology, &facts);
-	topology_fini(&topology);
-	discover_facts_fini(&facts);
-	return text;
-}
-
-static char *look_at_file(const char *path)
-{
-	struct discover_facts facts = { 0 };
-	enum discover_source source;
-	struct topology topology;
-	struct diag diag = { 0 };
-	char *text;
-	int r = discover(path, &topology, &facts, &source, &diag);
-
-	if (r < 0)
-		fail_msg("%d: %s", r, diag.text);
-	assert_int_equal(source, DISCOVER_CAPTURE);
-	text = text_of(&topology, &facts);
+	text = fact_text(&topology, &facts);
 	topology_fini(&topology);
 	discover_facts_fini(&facts);
 	return text;
@@ -101,7 +69,7 @@ static void the_recorded_capture_gives_the_same(void **state)
 {
 	size_t bytes;
 	char *expected = tree_read(FIXTURES "two-node.txt", &bytes);
-	char *text = look_at_file(FIXTURES "two-node.tar.gz");
+	char *text = fact_capture_text(FIXTURES "two-node.tar.gz");
 
 	(void)state;
 	assert_string_equal(text, expected);
@@ -116,7 +84,7 @@ static void a_capture_gives_what_the_folder_gave(void **state)
 
 	snprintf(path, sizeof(path), "%s/capture.tar.gz", ((struct tree *)*state)->root);
 	assert_int_equal(discover_archive_write(path, root), 0);
-	second = look_at_file(path);
+	second = fact_capture_text(path);
 	assert_string_equal(first, second);
 	free(first);
 	free(second);
@@ -186,7 +154,7 @@ static void a_software_device_is_the_nic_of_its_interface(void **state)
 			assert_null(strstr(entries[i].data, fake_machine_secrets[j]));
 	snprintf(path, sizeof(path), "%s/soft.tar.gz", machine->root);
 	assert_int_equal(discover_archive_write(path, root), 0);
-	second = look_at_file(path);
+	second = fact_capture_text(path);
 	assert_string_equal(first, second);
 	free(first);
 	free(second);
@@ -235,7 +203,7 @@ static void this_machine_and_its_capture_give_the_same(void **state)
 	first = look_at(root);
 	snprintf(path, sizeof(path), "%s/here.tar.gz", ((struct tree *)*state)->root);
 	assert_int_equal(discover_archive_write(path, root), 0);
-	second = look_at_file(path);
+	second = fact_capture_text(path);
 	assert_string_equal(first, second);
 	free(first);
 	free(second);

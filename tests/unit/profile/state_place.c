@@ -129,18 +129,6 @@ void state_place_write(const char *path, const char *text, size_t bytes)
 	close(fd);
 }
 
-char *state_place_read(const char *path)
-{
-	char *text = calloc(1, 65536);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	assert_non_null(text);
-	assert_true(fd >= 0);
-	assert_true(read(fd, text, 65535) > 0);
-	close(fd);
-	return text;
-}
-
 bool state_place_become_nobody(void)
 {
 	return geteuid() != 0 || seteuid(NOBODY) == 0;

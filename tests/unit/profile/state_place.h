@@ -39,7 +39,6 @@ int state_place_try_save(struct state_place *place, const char *path, struct dia
 int64_t state_place_find(struct state_place *place, struct diag *why);
 
 void state_place_write(const char *path, const char *text, size_t bytes);
-char *state_place_read(const char *path); /* the caller frees it */
 
 /* As another user, since root may do anything. False: this process cannot become one. */
 bool state_place_become_nobody(void);

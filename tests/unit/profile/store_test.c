@@ -234,7 +234,7 @@ static void damaged_profile_is_refused(void **state)
 	char *text;
 
 	state_place_save(place, state_place_machine, 5, NULL, path);
-	text = state_place_read(path);
+	text = tree_read(path, NULL);
 	state_place_write(path, text, strlen(text) - 30);
 	assert_int_equal(state_place_find(place, &why), -EBADMSG);
 	assert_non_null(strstr(why.text, ".profile cannot be used: it is cut off"));
@@ -267,7 +267,7 @@ static void wrong_line_is_refused_with_its_number(void **state)
 	struct diag why;
 
 	state_place_save(place, state_place_machine, 5, NULL, path);
-	text = state_place_read(path);
+	text = tree_read(path, NULL);
 	changed = sample_replaced(text, "machine cpu", "machine disk");
 	sealed = sample_resealed(changed);
 	state_place_write(path, sealed, strlen(sealed));

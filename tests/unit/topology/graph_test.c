@@ -127,15 +127,6 @@ static void there_is_an_end_to_what_a_graph_holds(void **state)
 	topology_fini(&topology);
 }
 
-static char *text_of(const struct topology *topology)
-{
-	size_t bytes;
-	char *text;
-
-	assert_int_equal(topology_write(topology, &text, &bytes), 0);
-	return text;
-}
-
 static void a_copy_shares_nothing_with_its_original(void **state)
 {
 	struct topology first, second;
@@ -146,14 +137,14 @@ static void a_copy_shares_nothing_with_its_original(void **state)
 		uint64_t random = seed;
 
 		machine_random(&random, &first);
-		before = text_of(&first);
+		before = machine_text(&first);
 		assert_int_equal(topology_copy(&first, &second), 0);
 		for (size_t i = 0; i < first.limit_count; i++)
 			for (size_t j = 0; j < first.limits[i].member_count; j++)
 				first.limits[i].members[j] = UINT32_MAX;
 		topology_fini(&first);
 		assert_true(!first.vertices && !first.vertex_count && !first.limits && !first.pair_room);
-		after = text_of(&second);
+		after = machine_text(&second);
 		assert_string_equal(before, after);
 		(void)machine_vertex(&second, TOPOLOGY_HOST, "one.more"); /* it can grow */
 		topology_fini(&second);
@@ -237,7 +228,7 @@ static void without_memory_there_is_an_error_and_the_graph_stays(void **state)
 	(void)state;
 	topology_init(&whole);
 	assert_int_equal(build_all(&whole), 0);
-	wanted = text_of(&whole);
+	wanted = machine_text(&whole);
 	for (uint64_t nth = 1; nth < 1000; nth++) {
 		topology_init(&topology);
 		sys_fault_set(SYS_FAULT_MEMORY, nth, ENOMEM);
@@ -245,7 +236,7 @@ static void without_memory_there_is_an_error_and_the_graph_stays(void **state)
 		sys_fault_set(SYS_FAULT_MEMORY, 0, 0);
 		if (r < 0) {
 			assert_int_equal(r, -ENOMEM);
-			got = text_of(&topology); /* what was added before is there, and nothing else */
+			got = machine_text(&topology); /* what was added before is there, and nothing else */
 			assert_true(strlen(got) < strlen(wanted));
 			free(got);
 		}
@@ -253,7 +244,7 @@ static void without_memory_there_is_an_error_and_the_graph_stays(void **state)
 		sys_fault_set(SYS_FAULT_MEMORY, nth, ENOMEM);
 		r = use_all(&whole, &rate);
 		sys_fault_set(SYS_FAULT_MEMORY, 0, 0);
-		got = text_of(&whole);
+		got = machine_text(&whole);
 		assert_string_equal(wanted, got);
 		free(got);
 		if (r == 0)

@@ -313,3 +313,13 @@ void machine_random(uint64_t *seed, struct topology *ret)
 		(void)topology_add_pair(ret, &pair, NULL);
 	}
 }
+
+char *machine_text(const struct topology *topology)
+{
+	size_t bytes;
+	char *text;
+
+	assert_int_equal(topology_write(topology, &text, &bytes), 0);
+	assert_int_equal(strlen(text), bytes);
+	return text;
+}

@@ -28,6 +28,8 @@ uint32_t machine_link(struct topology *topology, enum topology_link_kind kind, u
 uint32_t machine_directed(const struct topology *topology, const char *name);
 void machine_rate(struct topology *topology, const char *directed, uint64_t rate_Bps);
 
+/* A graph as it is written; the caller frees it. */
+char *machine_text(const struct topology *topology);
 /* The same machine, added in another order: everything shuffled, and every second link between equals turned round. */
 void machine_shuffle(const struct topology *from, uint64_t *seed, struct topology *ret);
 /* Anything that a graph may hold, however senseless. */

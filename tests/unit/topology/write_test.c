@@ -15,16 +15,6 @@
 
 #include "base/log.h"
 
-static char *text_of(const struct topology *topology)
-{
-	size_t bytes;
-	char *text;
-
-	assert_int_equal(topology_write(topology, &text, &bytes), 0);
-	assert_int_equal(strlen(text), bytes);
-	return text;
-}
-
 /* A small machine with a value in nearly every place, built upside down. */
 static void build_small(struct topology *topology)
 {
@@ -152,7 +142,7 @@ static void text_is_sorted_and_complete(void **state)
 
 	(void)state;
 	build_small(&topology);
-	text = text_of(&topology);
+	text = machine_text(&topology);
 	assert_string_equal(text, small_text);
 	free(text);
 	topology_fini(&topology);
@@ -165,7 +155,7 @@ static void an_empty_graph_is_one_line(void **state)
 
 	(void)state;
 	topology_init(&topology);
-	text = text_of(&topology);
+	text = machine_text(&topology);
 	assert_string_equal(text, "tributary-topology 1\n");
 	free(text);
 }
@@ -226,10 +216,10 @@ static void the_order_of_building_does_not_show(void **state)
 	machine_build(&machine);
 	machine_rate(&machine.topology, "cpu0>cpu1", 20000000000);
 	machine_rate(&machine.topology, "cpu1>cpu0", 19000000000);
-	text = text_of(&machine.topology);
+	text = machine_text(&machine.topology);
 	for (unsigned i = 0; i < 20; i++) {
 		machine_shuffle(&machine.topology, &seed, &other);
-		other_text = text_of(&other);
+		other_text = machine_text(&other);
 		assert_string_equal(text, other_text);
 		free(other_text);
 		topology_fini(&other);
@@ -239,7 +229,7 @@ static void the_order_of_building_does_not_show(void **state)
 	build_small(&topology);
 	for (unsigned i = 0; i < 20; i++) {
 		machine_shuffle(&topology, &seed, &other);
-		text = text_of(&other);
+		text = machine_text(&other);
 		assert_string_equal(text, small_text);
 		free(text);
 		topology_fini(&other);
@@ -264,10 +254,10 @@ static void alike_links_are_told_apart_by_their_limits(void **state)
 	third = 2 * machine_link(&topology, TOPOLOGY_LINK_NVLINK, a, b) + 1;
 	assert_int_equal(topology_add_limit(&topology, "x", &(struct topology_capacity){ 0 }, &second, 1, NULL), 0);
 	assert_int_equal(topology_add_limit(&topology, "y", &(struct topology_capacity){ 0 }, &third, 1, NULL), 0);
-	text = text_of(&topology);
+	text = machine_text(&topology);
 	for (unsigned i = 0; i < 20; i++) {
 		machine_shuffle(&topology, &seed, &other);
-		other_text = text_of(&other);
+		other_text = machine_text(&other);
 		assert_string_equal(text, other_text);
 		free(other_text);
 		topology_fini(&other);
@@ -286,15 +276,15 @@ static void random_graphs_survive_writing_and_reading(void **state)
 		uint64_t random = seed;
 
 		machine_random(&random, &first);
-		text = text_of(&first);
+		text = machine_text(&first);
 		if (topology_read(text, strlen(text), &again, &diag) < 0)
 			fail_msg("seed %u, line %d, column %d: %s\n%s", (unsigned)seed, diag.line, diag.column,
 				 diag.text, text);
 		assert_int_equal(again.vertex_count, first.vertex_count);
 		assert_int_equal(again.link_count, first.link_count);
-		again_text = text_of(&again);
+		again_text = machine_text(&again);
 		machine_shuffle(&first, &random, &shuffled);
-		shuffled_text = text_of(&shuffled);
+		shuffled_text = machine_text(&shuffled);
 		if (strcmp(text, again_text) != 0 || strcmp(text, shuffled_text) != 0)
 			fail_msg("seed %u:\n%s\n%s\n%s", (unsigned)seed, text, again_text, shuffled_text);
 		free(text);
@@ -317,7 +307,7 @@ static void the_locale_does_not_matter(void **state)
 		skip();
 	}
 	assert_int_equal(topology_read(small_text, strlen(small_text), &topology, NULL), 0);
-	text = text_of(&topology);
+	text = machine_text(&topology);
 	setlocale(LC_ALL, "C");
 	assert_string_equal(text, small_text);
 	free(text);
@@ -340,7 +330,7 @@ static void values_out_of_range_are_left_out(void **state)
 	link->nominal_Bps = UINT64_MAX;
 	link->capacity[0] = (struct topology_capacity){ .rate_Bps = 5, .provenance = TOPOLOGY_UNKNOWN };
 	link->capacity[1] = (struct topology_capacity){ .rate_Bps = 5, .provenance = TOPOLOGY_NOMINAL, .spread = -1 };
-	text = text_of(&topology);
+	text = machine_text(&topology);
 	assert_string_equal(text, "tributary-topology 1\nvertex cpu cpu0\nvertex gpu gpu0\nlink pci gpu0 cpu0\n"
 				  "rate cpu0>gpu0 5 nominal\n");
 	free(text);
