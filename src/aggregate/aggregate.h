@@ -8,7 +8,7 @@
  * Threads: engine functions from any; one group by one thread at a time; different groups at once.
  * Errors: -errno as in transport.h, and -EAGAIN never; -EREMOTEIO: a member is gone, or members disagree: every later call on
  * that group returns it; -ETIMEDOUT (connect alone): not all members came.
- * Blocking: aggregate_connect alone, within params.timeout_ns; and where a group measures its servers, for that as well
+ * Blocking: aggregate_connect alone, within params.timeout_ns; and where a group measures its aggregators, for that as well
  * (docs/aggregation.md, Measured rates).
  */
 #ifndef TRIBUTARY_AGGREGATE_AGGREGATE_H
@@ -75,7 +75,7 @@ void aggregate_set_terms(struct aggregate_listener *listener, const struct aggre
 
 /* Of a group, after connect: for the log line and the cost model. */
 struct aggregate_facts {
-	size_t members, hosts, leaves, servers;
+	size_t members, hosts, leaves, aggregators;
 	uint64_t rate_Bps;      /* what a host's NIC moves one way, as it or the cluster file says; 0: not known */
 	uint64_t uplink_Bps;    /* the narrowest; 0: not known */
 	unsigned gain_permille; /* gain.h: agreed */
@@ -87,7 +87,7 @@ void aggregate_facts(const struct aggregate_group *group, struct aggregate_facts
 
 /*
  * Posts an operation; *ret NULL with success: 32 are outstanding, come again. send and recv may be the same memory; they
- * stay untouched until the request is done; send too, as it may be needed again. Where servers are used an input that the
+ * stay untouched until the request is done; send too, as it may be needed again. Where aggregators are used an input that the
  * result overwrites is copied. -ENOMEM, here and below: the group has ended, as all other members wait for that operation.
  * count 0 is fine.
  */

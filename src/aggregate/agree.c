@@ -6,7 +6,7 @@
  */
 #include "aggregate/bootstrap.h"
 #include "aggregate/schedule.h"
-#include "aggregate/servers.h"
+#include "aggregate/aggregators.h"
 #include "base/clock.h"
 #include "base/params.h"
 
@@ -108,7 +108,7 @@ static int report_read(struct bootstrap *bootstrap, size_t index)
 				      bootstrap->engine->host_name, bootstrap_host(bootstrap, index),
 				      bootstrap->group->facts.gain_permille, report.gain_permille);
 	if (report.kind == AGGREGATE_REPORT_READY) {
-		bootstrap->servers_standing &= report.servers;
+		bootstrap->aggregators_standing &= report.aggregators;
 		peer->ready = true;
 		return 0;
 	}
@@ -173,7 +173,7 @@ static int coordinator_gather(struct bootstrap *bootstrap, bool ready)
 			here += ready ? bootstrap->peers[i].ready && bootstrap->peers[i].reached
 				      : bootstrap->peers[i].reported;
 		}
-		if (ready && !servers_reach(bootstrap) && here == bootstrap->count)
+		if (ready && !aggregators_reach(bootstrap) && here == bootstrap->count)
 			here--;
 		if (r < 0 || here == bootstrap->count)
 			return r;
@@ -261,9 +261,9 @@ static int coordinator_tell_members(struct bootstrap *bootstrap)
 		aggregate_wire_put_facts(&group->members[i].facts, bootstrap->decision_bytes +
 									   AGGREGATE_WIRE_DECISION_BYTES +
 									   i * AGGREGATE_WIRE_FACTS_BYTES);
-	r = servers_ask(bootstrap, group,
-			bootstrap->decision_bytes + AGGREGATE_WIRE_DECISION_BYTES +
-				bootstrap->count * AGGREGATE_WIRE_FACTS_BYTES);
+	r = aggregators_ask(bootstrap, group,
+			    bootstrap->decision_bytes + AGGREGATE_WIRE_DECISION_BYTES +
+				    bootstrap->count * AGGREGATE_WIRE_FACTS_BYTES);
 	group_free(group);
 	if (r < 0)
 		return r;
@@ -306,7 +306,7 @@ static int coordinator_end(struct bootstrap *bootstrap, int error)
 {
 	struct aggregate_wire_decision decision = { .kind = error ? AGGREGATE_DECISION_NO : AGGREGATE_DECISION_GO,
 						    .error = error,
-						    .servers = error ? 0 : bootstrap->servers_standing };
+						    .aggregators = error ? 0 : bootstrap->aggregators_standing };
 	uint8_t bytes[AGGREGATE_WIRE_DECISION_BYTES];
 	size_t left = 1;
 
@@ -334,12 +334,12 @@ static int coordinate(struct bootstrap *bootstrap)
 	r = coordinator_gather(bootstrap, false);
 	if (r == 0)
 		r = coordinator_tell_members(bootstrap);
-	bootstrap->servers_standing = UINT32_MAX;
+	bootstrap->aggregators_standing = UINT32_MAX;
 	if (r == 0)
 		r = coordinator_gather(bootstrap, true);
 	if (r == 0) {
-		bootstrap->servers_standing &= servers_standing(bootstrap);
-		r = servers_settle(bootstrap, bootstrap->servers_standing);
+		bootstrap->aggregators_standing &= aggregators_standing(bootstrap);
+		r = aggregators_settle(bootstrap, bootstrap->aggregators_standing);
 	}
 	if (r == 0 && bootstrap->group->facts.rank_count && bootstrap->group->facts.gain_permille &&
 	    !group_gain(bootstrap->group, false))
@@ -404,7 +404,7 @@ static int decision_read_members(struct bootstrap *bootstrap)
 	if (r < 0)
 		return bootstrap_fail(bootstrap, -r, "host %s cannot start a thread: %s", bootstrap->engine->host_name,
 				      strerror(-r));
-	if (servers_learn(bootstrap, bytes + bootstrap->count * AGGREGATE_WIRE_FACTS_BYTES) < 0)
+	if (aggregators_learn(bootstrap, bytes + bootstrap->count * AGGREGATE_WIRE_FACTS_BYTES) < 0)
 		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
 				      bootstrap_host(bootstrap, 0));
 	return group_settle(group) < 0 ? out_of_memory(bootstrap) : tell(bootstrap, group);
@@ -457,7 +457,7 @@ static int member_report(struct bootstrap *bootstrap, enum aggregate_report kind
 	int r = 0;
 
 	facts_of_self(bootstrap, &report.facts);
-	report.servers = kind == AGGREGATE_REPORT_READY ? servers_standing(bootstrap) : 0;
+	report.aggregators = kind == AGGREGATE_REPORT_READY ? aggregators_standing(bootstrap) : 0;
 	report.gain_permille = kind == AGGREGATE_REPORT_READY ? bootstrap->group->facts.gain_permille : 0;
 	memcpy(report.reason, bootstrap->reason, sizeof(report.reason));
 	aggregate_wire_put_report(&report, bootstrap->report_bytes);
@@ -490,7 +490,7 @@ static int member_reach(struct bootstrap *bootstrap, bool everybody)
 			r = r < 0 ? r : 0;
 		}
 		if (r == 0 && everybody) {
-			if (!servers_reach(bootstrap) && stand == end)
+			if (!aggregators_reach(bootstrap) && stand == end)
 				stand--;
 			r = member_hear(bootstrap);
 			if (r == 1)
@@ -571,7 +571,7 @@ static int take_part(struct bootstrap *bootstrap)
 	if (r == 0)
 		r = member_await(bootstrap, AGGREGATE_DECISION_GO);
 	if (r == 0)
-		return servers_settle(bootstrap, bootstrap->decision.servers);
+		return aggregators_settle(bootstrap, bootstrap->decision.aggregators);
 	return member_give_up(bootstrap, r);
 }
 

@@ -69,10 +69,10 @@ struct bootstrap {
 	uint8_t *decision_bytes; /* decision and facts of all */
 	size_t decision_size;
 	struct aggregate_wire_decision decision;
-	struct group *group;               /* once the members are known */
-	struct bootstrap_servers *servers; /* NULL: there are none */
-	struct group_servers *asked;       /* the coordinator, until there is a group to hold them */
-	uint32_t servers_standing;         /* the coordinator: as everybody sees it */
+	struct group *group;                       /* once the members are known */
+	struct bootstrap_aggregators *aggregators; /* NULL: there are none */
+	struct group_aggregators *asked;           /* the coordinator, until there is a group to hold them */
+	uint32_t aggregators_standing;             /* the coordinator: as everybody sees it */
 	char reason[AGGREGATE_REASON_BYTES];
 };
 

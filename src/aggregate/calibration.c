@@ -1,7 +1,7 @@
 #include "aggregate/calibration.h"
 
 #include "aggregate/schedule_rates.h"
-#include "aggregate/servers.h"
+#include "aggregate/aggregators.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/params.h"
@@ -11,16 +11,16 @@
 #include <time.h>
 
 /*
- * Of the time-out: until a server that does not get through is given up; until a member that does not is. But rounds have
+ * Of the time-out: until an aggregator that does not get through is given up; until a member that does not is. But rounds have
  * a length of their own, whatever the time-out is.
  */
-#define SERVER_TENTHS    3
-#define SERVER_LEAST_NS  (NS_PER_S / 2)
-#define MEMBERS_TENTHS   15
-#define MEMBERS_LEAST_NS (3 * NS_PER_S)
-#define NAP_NS           (20 * NS_PER_US)
-/* Before a server that seemed slow is tried again: what disturbed it may be over. */
-#define PAUSE_NS         (10 * NS_PER_MS)
+#define AGGREGATOR_TENTHS   3
+#define AGGREGATOR_LEAST_NS (NS_PER_S / 2)
+#define MEMBERS_TENTHS      15
+#define MEMBERS_LEAST_NS    (3 * NS_PER_S)
+#define NAP_NS              (20 * NS_PER_US)
+/* Before an aggregator that seemed slow is tried again: what disturbed it may be over. */
+#define PAUSE_NS            (10 * NS_PER_MS)
 
 /* What all members agree on after a round: the greatest of each. */
 struct word {
@@ -33,8 +33,8 @@ struct calibration {
 	uint8_t *memory; /* an input, then results: what is in them matters to nobody */
 	uint64_t timeout_ns;
 	uint64_t spent_ns; /* as agreed */
-	uint32_t lowered;  /* servers whose rate is less than was said */
-	bool disturbed;    /* a server was lost: what has been measured since says nothing */
+	uint32_t lowered;  /* aggregators whose rate is less than was said */
+	bool disturbed;    /* an aggregator was lost: what has been measured since says nothing */
 	struct schedule_rates_calibration without;
 };
 
@@ -61,17 +61,17 @@ static uint32_t usable(const struct group *group)
 {
 	uint32_t set = 0;
 
-	for (size_t i = 0; i < group->servers->count; i++)
-		if (group->servers->servers[i].used && !group->servers->servers[i].excluded)
+	for (size_t i = 0; i < group->aggregators->count; i++)
+		if (group->aggregators->aggregators[i].used && !group->aggregators->aggregators[i].excluded)
 			set |= bit(i);
 	return set;
 }
 
-static uint64_t server_limit_ns(const struct calibration *calibration)
+static uint64_t aggregator_limit_ns(const struct calibration *calibration)
 {
-	uint64_t limit_ns = calibration->timeout_ns / 10 * SERVER_TENTHS;
+	uint64_t limit_ns = calibration->timeout_ns / 10 * AGGREGATOR_TENTHS;
 
-	return limit_ns > SERVER_LEAST_NS ? limit_ns : SERVER_LEAST_NS;
+	return limit_ns > AGGREGATOR_LEAST_NS ? limit_ns : AGGREGATOR_LEAST_NS;
 }
 
 static uint64_t members_limit_ns(const struct calibration *calibration)
@@ -88,7 +88,7 @@ static void nap(uint64_t ns)
 	nanosleep(&time, NULL);
 }
 
-/* Until it is done. suspects: the servers that are lost if it takes too long. */
+/* Until it is done. suspects: the aggregators that are lost if it takes too long. */
 static int finish(struct calibration *calibration, struct operation *operation, uint64_t began_ns, uint32_t suspects)
 {
 	struct group *group = calibration->group;
@@ -103,10 +103,10 @@ static int finish(struct calibration *calibration, struct operation *operation, 
 		now_ns = clock_now_ns();
 		if (clock_elapsed_ns(began_ns, now_ns) > members_limit_ns(calibration))
 			return -ETIMEDOUT;
-		if (suspects && clock_elapsed_ns(began_ns, now_ns) > server_limit_ns(calibration)) {
+		if (suspects && clock_elapsed_ns(began_ns, now_ns) > aggregator_limit_ns(calibration)) {
 			lock(group);
-			servers_suspect_all(group, suspects,
-					    "it did not get through while it was measured, or a host stood still");
+			aggregators_suspect_all(group, suspects,
+						"it did not get through while it was measured, or a host stood still");
 			unlock(group);
 			suspects = 0;
 		}
@@ -124,7 +124,7 @@ static int agree(struct calibration *calibration)
 	return r < 0 ? r : finish(calibration, operation, clock_now_ns(), 0);
 }
 
-/* Operations of so many bytes, all posted at once: how long they took, and whether a server was lost meanwhile. */
+/* Operations of so many bytes, all posted at once: how long they took, and whether an aggregator was lost meanwhile. */
 static int operations_time(struct calibration *calibration, size_t bytes, uint32_t with)
 {
 	struct operation *operations[SCHEDULE_RATES_OPERATIONS];
@@ -170,15 +170,15 @@ static int run_rounds(struct calibration *calibration, struct schedule_rates_cal
 	return r;
 }
 
-/* Well within the time after which a server would be given up. */
+/* Well within the time after which an aggregator would be given up. */
 static void again(const struct calibration *calibration, struct schedule_rates_calibration *of)
 {
-	if (of->time_ns < server_limit_ns(calibration) / 8)
+	if (of->time_ns < aggregator_limit_ns(calibration) / 8)
 		schedule_rates_again(of);
 }
 
 /*
- * How much slower than the schedule says operations with these servers are, if it is beyond the limit, else 1. Both kinds
+ * How much slower than the schedule says operations with these aggregators are, if it is beyond the limit, else 1. Both kinds
  * are tried close to each other, and what seems slow again: others may have been at the same ports, or cores.
  */
 static int compare(struct calibration *calibration, uint32_t with, double expected_s_per_B, double limit,
@@ -211,16 +211,16 @@ static int compare(struct calibration *calibration, uint32_t with, double expect
 static void take_rate(struct calibration *calibration, size_t index, uint64_t rate_Bps)
 {
 	struct group *group = calibration->group;
-	struct group_server *server = &group->servers->servers[index];
-	uint64_t said_Bps = server->rate_Bps;
+	struct group_aggregator *aggregator = &group->aggregators->aggregators[index];
+	uint64_t said_Bps = aggregator->rate_Bps;
 	char name[128];
 
 	lock(group);
-	server->rate_Bps = rate_Bps;
+	aggregator->rate_Bps = rate_Bps;
 	unlock(group);
 	if (rate_Bps != said_Bps)
 		calibration->lowered |= bit(index);
-	servers_name(group, server, name, sizeof(name));
+	aggregators_name(group, aggregator, name, sizeof(name));
 	if (group->self == 0 && rate_Bps != said_Bps)
 		log_info(LOG_INIT,
 			 "aggregator %s counts with the %.0f Mbit/s that it was measured to do for %zu hosts, not with "
@@ -228,7 +228,7 @@ static void take_rate(struct calibration *calibration, size_t index, uint64_t ra
 			 name, (double)rate_Bps * 8e-6, group->host_count, (double)said_Bps * 8e-6);
 }
 
-/* One server alone, or all that are left together, where they may be in each other's way. */
+/* One aggregator alone, or all that are left together, where they may be in each other's way. */
 static int try_set(struct calibration *calibration, uint32_t with)
 {
 	struct group *group = calibration->group;
@@ -238,22 +238,22 @@ static int try_set(struct calibration *calibration, uint32_t with)
 	int r = group_expect(group, ~with, &loads);
 
 	/* One that has no part anyway has nothing to lose. */
-	if (r < 0 || loads.server <= 0)
+	if (r < 0 || loads.aggregator <= 0)
 		return r;
 	limit = schedule_rates_limit(loads.slowest_s_per_B, calibration->without.expected_s_per_B);
 	r = compare(calibration, with, loads.slowest_s_per_B, limit, &slower);
 	if (r < 0 || calibration->disturbed || slower <= 1)
 		return r;
-	for (size_t i = 0; i < group->servers->count; i++) {
-		uint64_t said_Bps = group->servers->servers[i].rate_Bps;
+	for (size_t i = 0; i < group->aggregators->count; i++) {
+		uint64_t said_Bps = group->aggregators->aggregators[i].rate_Bps;
 
 		if (!(with & bit(i)))
 			continue;
 		if (alone)
 			take_rate(calibration, i,
-				  schedule_rates_server(said_Bps, loads.server, loads.slowest_s_per_B, slower));
+				  schedule_rates_aggregator(said_Bps, loads.aggregator, loads.slowest_s_per_B, slower));
 		else if (said_Bps)
-			take_rate(calibration, i, schedule_rates_server(said_Bps, (double)said_Bps, 1, slower));
+			take_rate(calibration, i, schedule_rates_aggregator(said_Bps, (double)said_Bps, 1, slower));
 	}
 	return 0;
 }
@@ -274,7 +274,7 @@ static int try_all(struct calibration *calibration)
 		r = run_rounds(calibration, &calibration->without, 0);
 	if (r == 0) /* again, as the first was on connections that had carried nothing yet */
 		r = run_rounds(calibration, &calibration->without, 0);
-	for (size_t i = 0; i < group->servers->count && r == 0; i++)
+	for (size_t i = 0; i < group->aggregators->count && r == 0; i++)
 		if (set & bit(i) && !calibration->disturbed && calibration->spent_ns < SCHEDULE_RATES_ENOUGH_NS)
 			r = try_set(calibration, bit(i));
 	if (r == 0 && set & (set - 1) && !calibration->disturbed && calibration->spent_ns < SCHEDULE_RATES_ENOUGH_NS)
@@ -286,10 +286,10 @@ static void say_left(const struct group *group, uint32_t left)
 {
 	char name[128];
 
-	for (size_t i = 0; group->self == 0 && i < group->servers->count; i++) {
+	for (size_t i = 0; group->self == 0 && i < group->aggregators->count; i++) {
 		if (!(left & bit(i)))
 			continue;
-		servers_name(group, &group->servers->servers[i], name, sizeof(name));
+		aggregators_name(group, &group->aggregators->aggregators[i], name, sizeof(name));
 		log_info(LOG_INIT,
 			 "aggregator %s is not used: as it was measured, it is too slow for %zu hosts to gain by it",
 			 name, group->host_count);
@@ -298,13 +298,13 @@ static void say_left(const struct group *group, uint32_t left)
 
 static void leave(struct group *group, uint32_t set)
 {
-	for (size_t i = 0; i < group->servers->count; i++) {
-		struct group_server *server = &group->servers->servers[i];
+	for (size_t i = 0; i < group->aggregators->count; i++) {
+		struct group_aggregator *aggregator = &group->aggregators->aggregators[i];
 
 		if (!(set & bit(i)))
 			continue;
-		server->excluded = server->dismissed = server->said = true;
-		server->excluded_at = 0;
+		aggregator->excluded = aggregator->dismissed = aggregator->said = true;
+		aggregator->excluded_at = 0;
 	}
 }
 
@@ -314,7 +314,7 @@ static uint32_t without_part(const struct calibration *calibration)
 	const struct group *group = calibration->group;
 	uint32_t set = 0;
 
-	for (size_t i = 0; i < group->servers->count; i++)
+	for (size_t i = 0; i < group->aggregators->count; i++)
 		if (usable(group) & calibration->lowered & bit(i) &&
 		    schedule_node_share(group->schedule, (unsigned)(group->count + i)) <= 0)
 			set |= bit(i);
@@ -322,7 +322,7 @@ static uint32_t without_part(const struct calibration *calibration)
 }
 
 /*
- * The schedule by what was found. A server that is not used then must not be missed by anybody: each member notes that
+ * The schedule by what was found. An aggregator that is not used then must not be missed by anybody: each member notes that
  * first, and closes its connections when all have.
  */
 static int settle(struct calibration *calibration)
@@ -353,7 +353,7 @@ static int settle(struct calibration *calibration)
 	if (r < 0)
 		return r;
 	lock(group);
-	servers_dismiss(group, 0);
+	aggregators_dismiss(group, 0);
 	/* Nobody's operations. */
 	group->operations_done = group->segments_done = group->flat_done = group->parts_done = 0;
 	group->bytes_sent = group->bytes_received = group->bytes_copied = 0;
@@ -368,7 +368,7 @@ int calibration_run(struct group *group)
 					   .timeout_ns = params_replace_ns(group->engine->setup.params) };
 	int r;
 
-	if (!group->servers || !group->commit || !group->settings.measures || !usable(group))
+	if (!group->aggregators || !group->commit || !group->settings.measures || !usable(group))
 		return 0;
 	calibration.memory = sys_zalloc((1 + SCHEDULE_RATES_OPERATIONS) * (size_t)SCHEDULE_RATES_MOST_BYTES);
 	r = calibration.memory ? try_all(&calibration) : -ENOMEM;

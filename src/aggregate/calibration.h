@@ -1,6 +1,6 @@
 /*
- * What a group's servers can do is tried as soon as the group stands (docs/aggregation.md, Measured rates): operations of
- * the engine's own, with the members alone and with each server. All members have the same times, and so the same rates.
+ * What a group's aggregators can do is tried as soon as the group stands (docs/aggregation.md, Measured rates): operations of
+ * the engine's own, with the members alone and with each aggregator. All members have the same times, and so the same rates.
  */
 #ifndef TRIBUTARY_AGGREGATE_CALIBRATION_H
 #define TRIBUTARY_AGGREGATE_CALIBRATION_H
@@ -8,7 +8,7 @@
 struct group;
 
 /*
- * In the thread of the group's caller, before anything else is posted. Blocks; a server that does not answer is lost after
+ * In the thread of the group's caller, before anything else is posted. Blocks; an aggregator that does not answer is lost after
  * a part of the time-out. An error: a member is gone, or was silent for longer than that; the group is closed then.
  */
 int calibration_run(struct group *group);

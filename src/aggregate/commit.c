@@ -1,13 +1,13 @@
 /*
- * Groups with servers: no large operation is done before all members agree that it is (docs/aggregation.md, Losing a
- * server). Until then every member has its input, so whatever a lost server should have made can be made again.
+ * Groups with aggregators: no large operation is done before all members agree that it is (docs/aggregation.md, Losing a
+ * aggregator). Until then every member has its input, so whatever a lost aggregator should have made can be made again.
  *
  * The agreement of an operation is a dissemination in log2 N steps: in step i each member sends what it knows to the one
  * 2^i places on, and hears as much from the one 2^i places back. What a member knows of itself is fixed when it begins; so
  * all end with the same: the OR of all. Agreements begin and are acted upon in the order of operations.
  */
 #include "aggregate/group.h"
-#include "aggregate/servers.h"
+#include "aggregate/aggregators.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -31,10 +31,10 @@ struct group_commit {
 	struct agreement open[COMMIT_OPEN];
 	struct operation *repairing; /* NULL: none */
 	struct recompute *recompute;
-	/* Servers that are gone, as agreed with each of the last operations; what the schedule goes by. */
+	/* Aggregators that are gone, as agreed with each of the last operations; what the schedule goes by. */
 	uint32_t gone, gone_at[COMMIT_WINDOW], planned;
 	bool stale; /* ... is not any more */
-	bool over;  /* the schedule has no servers any more */
+	bool over;  /* the schedule has no aggregators any more */
 };
 _Static_assert(SCHEDULE_MEMBERS_MAX <= 1 << SPREAD_STEPS, "steps");
 
@@ -81,13 +81,13 @@ static bool plan_for(struct group *group, const struct operation *operation)
 		return true;
 	commit->planned = gone | operation->without;
 	commit->stale = false;
-	servers_exclude(group, gone, number);
+	aggregators_exclude(group, gone, number);
 	r = group_plan(group, operation->without);
 	if (r < 0) {
 		group_break(group, r, "it is out of memory");
 		return false;
 	}
-	commit->over = !servers_any(group);
+	commit->over = !aggregators_any(group);
 	/* An operation that is posted from now on comes after this one. */
 	if (commit->over)
 		atomic_store_explicit(&group->retains, false, memory_order_relaxed);
@@ -99,7 +99,7 @@ void commit_replan(struct group *group)
 	struct group_commit *commit = group->commit;
 
 	commit->stale = true;
-	commit->over = !servers_any(group);
+	commit->over = !aggregators_any(group);
 	if (commit->over)
 		atomic_store_explicit(&group->retains, false, memory_order_relaxed);
 }
@@ -168,7 +168,8 @@ static void words_take(struct group *group, struct agreement *agreement)
 
 	while (agreement->steps < group->commit->step_count && agreement->heard & 1U << agreement->steps) {
 		if (aggregate_wire_get_commit(agreement->in[agreement->steps], &word) < 0 ||
-		    word.number != agreement->operation->number || (word.lost | word.leaves) & ~servers_used(group)) {
+		    word.number != agreement->operation->number ||
+		    (word.lost | word.leaves) & ~aggregators_used(group)) {
 			group_break(group, -EREMOTEIO, "host %s broke the protocol",
 				    group_host(group, spread_from(group, agreement->steps)));
 			return;
@@ -176,7 +177,7 @@ static void words_take(struct group *group, struct agreement *agreement)
 		agreement->known.lost |= word.lost;
 		agreement->known.leaves |= word.leaves;
 		agreement->known.poisoned |= word.poisoned;
-		servers_suspect_all(group, word.lost, "another host has lost it");
+		aggregators_suspect_all(group, word.lost, "another host has lost it");
 		agreement->steps++;
 		word_send(group, agreement);
 	}
@@ -206,8 +207,8 @@ static void agreement_begin(struct group *group, struct operation *operation)
 
 	*agreement = (struct agreement){ .operation = operation };
 	agreement->known = (struct aggregate_wire_commit){ .number = operation->number,
-							   .lost = servers_lost(group),
-							   .leaves = servers_leaving(group),
+							   .lost = aggregators_lost(group),
+							   .leaves = aggregators_leaving(group),
 							   .poisoned = operation->poisoned };
 	for (unsigned step = 0; step < commit->step_count; step++)
 		add(&group->in[spread_from(group, step)], &agreement->receives[step], agreement, agreement->in[step],
@@ -229,8 +230,8 @@ static void act_upon(struct group *group, const struct agreement *agreement)
 	commit->gone |= agreement->known.lost | agreement->known.leaves;
 	commit->gone_at[operation->segmented_number % COMMIT_WINDOW] = commit->gone;
 	commit->agreed = operation->segmented_number + 1;
-	servers_let_go(group, agreement->known.leaves);
-	servers_dismiss(group, commit->agreed);
+	aggregators_let_go(group, agreement->known.leaves);
+	aggregators_dismiss(group, commit->agreed);
 	group->progressed = true;
 	if (poisoned) {
 		commit->repairing = operation;

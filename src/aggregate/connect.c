@@ -1,7 +1,7 @@
 /* The call that makes a group, in the caller's thread. */
 #include "aggregate/bootstrap.h"
 #include "aggregate/calibration.h"
-#include "aggregate/servers.h"
+#include "aggregate/aggregators.h"
 #include "base/clock.h"
 #include "base/params.h"
 #include "base/process.h"
@@ -62,7 +62,7 @@ static void bootstrap_fini(struct bootstrap *bootstrap)
 	sys_free(bootstrap->peers);
 	sys_free(bootstrap->incoming);
 	sys_free(bootstrap->decision_bytes);
-	servers_bootstrap_fini(bootstrap);
+	aggregators_bootstrap_fini(bootstrap);
 	group_free(bootstrap->group);
 }
 
@@ -114,7 +114,8 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 				   count);
 		goto fail;
 	}
-	bootstrap.decision_size = AGGREGATE_WIRE_DECISION_BYTES + count * AGGREGATE_WIRE_FACTS_BYTES + SERVERS_BYTES;
+	bootstrap.decision_size = AGGREGATE_WIRE_DECISION_BYTES + count * AGGREGATE_WIRE_FACTS_BYTES +
+				  AGGREGATORS_BYTES;
 	bootstrap.peers = sys_zalloc(count * sizeof(*bootstrap.peers));
 	bootstrap.incoming = sys_zalloc(BOOTSTRAP_KINDS * count * sizeof(*bootstrap.incoming));
 	bootstrap.decision_bytes = sys_zalloc(bootstrap.decision_size);

@@ -1,6 +1,6 @@
 /* The engine and its thread, which gives every group its turns and sleeps when none has anything to do. */
 #include "aggregate/group.h"
-#include "aggregate/servers.h"
+#include "aggregate/aggregators.h"
 #include "aggregate/pin.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -188,7 +188,7 @@ static void turns(struct aggregate_engine *engine, struct engine_look *look)
 	pthread_mutex_unlock(&engine->lock);
 }
 
-/* Servers want a sign of life from the coordinator of a group, however idle it is. */
+/* Aggregators want a sign of life from the coordinator of a group, however idle it is. */
 static int idle_ms(const struct aggregate_engine *engine)
 {
 	uint64_t part_ms = engine->setup.params->timeout_ns / NS_PER_MS / 10;
@@ -381,7 +381,7 @@ static unsigned hosts_beside(const struct group *group, size_t member)
 }
 
 /*
- * What comes from a server is a sum of what all sent, so it comes no faster than that; a grant would wait behind the
+ * What comes from an aggregator is a sum of what all sent, so it comes no faster than that; a grant would wait behind the
  * inputs in this host's port.
  */
 static void tell_queues(const struct group *group)

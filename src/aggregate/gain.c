@@ -26,15 +26,15 @@ static uint16_t leaf_of(struct leaves *leaves, const struct cluster *cluster, in
 	return leaves->number[leaf];
 }
 
-static void add_node(struct schedule_group *group, uint16_t leaf, uint64_t rate_Bps, bool server)
+static void add_node(struct schedule_group *group, uint16_t leaf, uint64_t rate_Bps, bool aggregator)
 {
 	group->nodes[group->node_count++] = (struct schedule_node){
 		.host = (uint16_t)group->host_count++,
 		.leaf = leaf,
 		.rate_Bps = rate_Bps,
-		.server = server,
+		.aggregator = aggregator,
 	};
-	group->member_count += !server;
+	group->member_count += !aggregator;
 }
 
 static void add_hosts(struct schedule_group *group, struct leaves *leaves, const struct cluster *cluster, int leaf,
@@ -81,12 +81,12 @@ static void group_of(const struct cluster *cluster, const struct gain_job *job, 
 		leaf = largest_left(cluster, &leaves);
 	for (; leaf != CLUSTER_NONE && group->member_count < most; leaf = largest_left(cluster, &leaves))
 		add_hosts(group, &leaves, cluster, leaf, most, job->rate_Bps);
-	for (size_t i = 0; i < cluster->aggregator_count && i < SCHEDULE_SERVERS_MAX; i++) {
-		const struct cluster_aggregator *server = &cluster->aggregators[i];
+	for (size_t i = 0; i < cluster->aggregator_count && i < SCHEDULE_AGGREGATORS_MAX; i++) {
+		const struct cluster_aggregator *aggregator = &cluster->aggregators[i];
 
 		/* One of another leaf would be reached through uplinks that nothing else crosses. */
-		if (server->leaf >= 0 && leaves.number[server->leaf] != SCHEDULE_NONE)
-			add_node(group, leaves.number[server->leaf], server->rate_Bps, true);
+		if (aggregator->leaf >= 0 && leaves.number[aggregator->leaf] != SCHEDULE_NONE)
+			add_node(group, leaves.number[aggregator->leaf], aggregator->rate_Bps, true);
 	}
 }
 
@@ -117,7 +117,7 @@ unsigned gain_of_group(struct schedule_group *group)
 	struct schedule_loads loads;
 	struct schedule *schedule;
 
-	schedule_leave_servers(group);
+	schedule_leave_aggregators(group);
 	if (group->member_count < LEAST_HOSTS || !(ring > 0) || schedule_new(group, &schedule) < 0)
 		return 0;
 	schedule_loads(schedule, &loads);

@@ -23,7 +23,7 @@ struct gain_job {
  * no gain worth it (less than half as much again), or nothing is known.
  */
 unsigned gain_permille(const struct cluster *cluster, const struct gain_job *job);
-/* The same of members whose places are known. Servers that bring too little are marked lost. */
+/* The same of members whose places are known. Aggregators that bring too little are marked lost. */
 unsigned gain_of_group(struct schedule_group *group);
 
 #endif

@@ -2,7 +2,7 @@
 #include "aggregate/group.h"
 
 #include "aggregate/gain.h"
-#include "aggregate/servers.h"
+#include "aggregate/aggregators.h"
 #include "base/log.h"
 #include "base/sys.h"
 
@@ -13,7 +13,7 @@
 
 const char *group_host(const struct group *group, size_t position)
 {
-	return node_is_server(group, position) ? "of an aggregator" : group->members[position].facts.host;
+	return node_is_aggregator(group, position) ? "of an aggregator" : group->members[position].facts.host;
 }
 
 static uint64_t lesser_rate(uint64_t a, uint64_t b)
@@ -21,20 +21,20 @@ static uint64_t lesser_rate(uint64_t a, uint64_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
-/* Where a server's leaf has no members it counts with the first: it can then be a root at least. */
-static void plan_servers(const struct group *group, struct schedule_group *plan, uint32_t without)
+/* Where an aggregator's leaf has no members it counts with the first: it can then be a root at least. */
+static void plan_aggregators(const struct group *group, struct schedule_group *plan, uint32_t without)
 {
 	for (size_t i = group->count; i < group->node_count; i++) {
-		const struct group_server *server = &group->servers->servers[i - group->count];
+		const struct group_aggregator *aggregator = &group->aggregators->aggregators[i - group->count];
 		struct schedule_node *node = &plan->nodes[i];
 
 		*node = (struct schedule_node){ .host = (uint16_t)plan->host_count++,
-						.rate_Bps = server->rate_Bps,
-						.server = true,
-						.lost = !server->used || server->excluded ||
+						.rate_Bps = aggregator->rate_Bps,
+						.aggregator = true,
+						.lost = !aggregator->used || aggregator->excluded ||
 							(without & UINT32_C(1) << (i - group->count)) };
 		for (size_t k = 0; k < group->count; k++)
-			if (group->members[k].facts.leaf == server->leaf)
+			if (group->members[k].facts.leaf == aggregator->leaf)
 				node->leaf = group->members[k].leaf;
 	}
 	plan->node_count = group->node_count;
@@ -58,7 +58,7 @@ static struct schedule_group *plan_new(const struct group *group, uint32_t witho
 		plan->uplink_out_Bps[member->leaf] = member->facts.up_rate_Bps;
 		plan->uplink_in_Bps[member->leaf] = member->facts.down_rate_Bps;
 	}
-	plan_servers(group, plan, without);
+	plan_aggregators(group, plan, without);
 	return plan;
 }
 
@@ -68,12 +68,12 @@ int group_choose(const struct group *group, uint32_t *ret_left)
 
 	if (!plan)
 		return -ENOMEM;
-	schedule_leave_servers(plan);
+	schedule_leave_aggregators(plan);
 	*ret_left = 0;
 	for (size_t i = group->count; i < group->node_count; i++) {
-		const struct group_server *server = &group->servers->servers[i - group->count];
+		const struct group_aggregator *aggregator = &group->aggregators->aggregators[i - group->count];
 
-		if (plan->nodes[i].lost && server->used && !server->excluded)
+		if (plan->nodes[i].lost && aggregator->used && !aggregator->excluded)
 			*ret_left |= UINT32_C(1) << (i - group->count);
 	}
 	sys_free(plan);
@@ -143,9 +143,9 @@ void group_find_facts(struct group *group)
 		}
 	}
 	for (size_t i = group->count; i < group->node_count; i++)
-		facts->servers += group->servers->servers[i - group->count].used &&
-				  !group->servers->servers[i - group->count].excluded;
-	if (facts->servers) {
+		facts->aggregators += group->aggregators->aggregators[i - group->count].used &&
+				      !group->aggregators->aggregators[i - group->count].excluded;
+	if (facts->aggregators) {
 		struct schedule_loads loads;
 
 		schedule_loads(group->schedule, &loads);

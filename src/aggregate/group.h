@@ -39,8 +39,8 @@ enum {
 	 */
 	QUEUE_AHEAD = 96,
 	/*
-	 * Groups with servers: so many large operations may be begun beyond the first that is not agreed on, and so many be
-	 * in their agreement. docs/aggregation.md, Losing a server.
+	 * Groups with aggregators: so many large operations may be begun beyond the first that is not agreed on, and so many be
+	 * in their agreement. docs/aggregation.md, Losing an aggregator.
 	 */
 	COMMIT_WINDOW = 12,
 	COMMIT_OPEN = 4,
@@ -85,7 +85,7 @@ struct queue {
 	const struct transport_ops *ops;
 	struct transport_connection *connection; /* NULL: to oneself */
 	bool sends;
-	bool over; /* to a server that is lost: whatever is here, or comes, is through at once, and brings nothing */
+	bool over; /* to an aggregator that is lost: whatever is here, or comes, is through at once, and brings nothing */
 	bool ready, soon;                            /* worth a look now; within a millisecond */
 	bool added;                                  /* worth posting */
 	bool asks;                                   /* a receive was posted whose message is asked for */
@@ -113,7 +113,7 @@ enum operation_scheme {
  * Of an operation that is under way. operation_step (progress.c) goes from one to the next when nothing is waited for.
  *
  *   phase        waits for                                       next
- *   MOVING       its messages, or its segments                   COMMITTING, where servers may be lost, else COMMITTED
+ *   MOVING       its messages, or its segments                   COMMITTING, where aggregators may be lost, else COMMITTED
  *   COMMITTING   the agreement of all that nothing is missing,   COMMITTED
  *                or what was missing made again (commit.c)
  *   COMMITTED    nothing: the result is here                     VERIFYING with TRIBUTARY_VERIFY, else done
@@ -139,10 +139,10 @@ struct operation {
 	size_t part_count; /* parts: one for each of the members from the root on */
 	/* Segmented. */
 	size_t segment_count, next_segment, segments_done;
-	/* Segmented, in groups with servers (commit.c). */
+	/* Segmented, in groups with aggregators (commit.c). */
 	struct operation *next_commit; /* in the order of segmented_number */
 	uint64_t segmented_number;
-	uint32_t without;  /* bit i: server i has no part in it, for a calibration */
+	uint32_t without;  /* bit i: aggregator i has no part in it, for a calibration */
 	bool commits;      /* it is done when all agree that it is */
 	bool poisoned;     /* some of its segments brought nothing */
 	uint8_t *kept;     /* the input, where the result overwrites the caller's */
@@ -193,9 +193,9 @@ struct segment {
 	uint8_t *result;
 	size_t count, bytes;
 	bool active, done, has_result;
-	bool poisoned;                            /* a server was lost: there is no result, and none for those below */
-	bool passes_on;                           /* ... that is to be said to them when their inputs are here */
-	uint32_t servers;                         /* bit i: server i has a part in it */
+	bool poisoned;        /* an aggregator was lost: there is no result, and none for those below */
+	bool passes_on;       /* ... that is to be said to them when their inputs are here */
+	uint32_t aggregators; /* bit i: aggregator i has a part in it */
 	uint16_t host_node, leaf_node, root_node; /* of this node's own host and leaf */
 	uint16_t *leaf_nodes;                     /* [leaf_count] */
 	uint16_t *host_nodes;                     /* [hosts of the own leaf] */
@@ -208,7 +208,7 @@ struct segment {
 	uint8_t **slots; /* [group.fan], those of each stage in a row; NULL: given back */
 	size_t slot_count;
 	uint8_t *partial; /* a slot with what this node has made so far, or NULL */
-	/* To the servers that aggregate the leaf, and at the root: what goes ahead of the data. */
+	/* To the aggregators that aggregate the leaf, and at the root: what goes ahead of the data. */
 	uint64_t leaf_previous, root_previous;
 	uint16_t root_leaf;
 	struct transfer head;
@@ -243,11 +243,11 @@ struct group {
 	_Atomic bool refused; /* there was no memory for an operation: the group is to end */
 	int device;
 
-	size_t count, self;            /* members; positions */
-	size_t node_count;             /* members, then servers */
-	struct group_servers *servers; /* NULL: none */
-	struct group_commit *commit;   /* NULL: no server was ever used */
-	_Atomic bool retains;          /* inputs outlive the making of results */
+	size_t count, self;                    /* members; positions */
+	size_t node_count;                     /* members, then aggregators */
+	struct group_aggregators *aggregators; /* NULL: none */
+	struct group_commit *commit;           /* NULL: no aggregator was ever used */
+	_Atomic bool retains;                  /* inputs outlive the making of results */
 	struct group_member *members;
 	/* [member] for small operations, and [count + node] for large ones. */
 	struct queue *out, *in;
@@ -371,11 +371,11 @@ void group_close(struct group *group);
 void group_free(struct group *group);
 
 /* group.c */
-/* By gain_of_group(). assumed: servers that are not yet used count as well. 0 also if there is no memory. */
+/* By gain_of_group(). assumed: aggregators that are not yet used count as well. 0 also if there is no memory. */
 unsigned group_gain(const struct group *group, bool assumed);
-/* Bit i: server i is used, and brings too little. All members come to the same. */
+/* Bit i: aggregator i is used, and brings too little. All members come to the same. */
 int group_choose(const struct group *group, uint32_t *ret_left);
-/* The schedule anew. without: bit i: server i has no part in it for now. */
+/* The schedule anew. without: bit i: aggregator i has no part in it for now. */
 int group_plan(struct group *group, uint32_t without);
 /* What it puts on the links then; the group keeps the one that it has. */
 int group_expect(const struct group *group, uint32_t without, struct schedule_loads *ret);
@@ -388,7 +388,7 @@ const char *group_host(const struct group *group, size_t position);
  * know. `why` names the member. The first one counts.
  */
 void group_break(struct group *group, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* What came from that member, or server, is as long as it had to be; else the group ends with a line that says so. */
+/* What came from that member, or aggregator, is as long as it had to be; else the group ends with a line that says so. */
 bool group_transfer_came_whole(struct group *group, const struct transfer *transfer, size_t from);
 static inline void group_add(_Atomic uint64_t *counter, uint64_t by)
 {
@@ -413,7 +413,7 @@ bool group_turn(struct group *group, uint64_t now_ns);
 void group_stir(struct group *group, bool all);
 bool group_is_idle(const struct group *group);
 
-/* reduce.c: aggregate_reduce_all, with a part for some servers alone. */
+/* reduce.c: aggregate_reduce_all, with a part for some aggregators alone. */
 int group_reduce(struct group *group, const void *send, void *recv, size_t count, enum reduce_type type,
 		 enum reduce_operation operation, uint32_t without, struct operation **ret);
 
@@ -459,7 +459,7 @@ void segment_fini(struct group *group);
 void segment_activate(struct group *group);
 
 /* commit.c */
-/* When it is known that servers are used. -ENOMEM. */
+/* When it is known that aggregators are used. -ENOMEM. */
 int commit_init(struct group *group);
 void commit_fini(struct group *group);
 /* Before the first segment of an operation is cut: how many it has. False: it must wait, or the group has ended. */
@@ -468,10 +468,10 @@ bool commit_begin(struct group *group, struct operation *operation);
 void commit_drained(struct group *group);
 /* It is COMMITTING: perhaps what was missing has been made. */
 void commit_step(struct group *group, struct operation *operation);
-/* Between operations: servers have other rates, or are not used any more. */
+/* Between operations: aggregators have other rates, or are not used any more. */
 void commit_replan(struct group *group);
 
-/* recompute.c: what servers should have made, made by the members. One operation at a time. */
+/* recompute.c: what aggregators should have made, made by the members. One operation at a time. */
 struct recompute;
 int recompute_new(const struct group *group, struct recompute **ret);
 void recompute_free(struct recompute *recompute);

@@ -1,8 +1,8 @@
 /*
  * Members that have left. One that is through with everything may close its connections while others still wait, for each
  * other or for an aggregator, and these get what they wait for. But where members post different operations they may wait
- * for each other in a circle, which the one that found the difference has left; and where servers have all the work no
- * member waits for another, and a server may be more patient than they. As long as something moves, nothing is wrong.
+ * for each other in a circle, which the one that found the difference has left; and where aggregators have all the work no
+ * member waits for another, and an aggregator may be more patient than they. As long as something moves, nothing is wrong.
  */
 #include "aggregate/group.h"
 #include "base/clock.h"

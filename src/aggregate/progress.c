@@ -1,6 +1,6 @@
 /* One turn of a group: what was posted begins, what came is taken, and what nothing is missing of goes on. */
 #include "aggregate/group.h"
-#include "aggregate/servers.h"
+#include "aggregate/aggregators.h"
 
 #include <errno.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static void take(struct group *group, struct operation *operation)
 		return;
 	operation->waits = check_waits(group, operation);
 	operation->segmented_number = group->segmented_taken++;
-	/* Where servers may be lost the schedule is known when the first segment is cut; till then, some. */
+	/* Where aggregators may be lost the schedule is known when the first segment is cut; till then, some. */
 	operation->segment_count = group->commit ? 1 : group_segment_count(group, operation->bytes, operation->count);
 	*group->segmented_end = operation;
 	group->segmented_end = &operation->next_segmented;
@@ -101,8 +101,8 @@ static void take(struct group *group, struct operation *operation)
 
 static void queue_failed(struct group *group, size_t node, int error)
 {
-	if (node_is_server(group, node))
-		servers_suspect(group, node - group->count, "its connection is closed, or was silent for too long");
+	if (node_is_aggregator(group, node))
+		aggregators_suspect(group, node - group->count, "its connection is closed, or was silent for too long");
 	else if (error == -EMSGSIZE)
 		group_break(group, -EREMOTEIO, "host %s posted an operation of another size", group_host(group, node));
 	else
@@ -144,7 +144,7 @@ static bool turn(struct group *group)
 	}
 	while (group->taken != posted)
 		take(group, &group->operations[group->ring[group->taken++ % AGGREGATE_MAX_REQUESTS]]);
-	servers_carry_out(group);
+	aggregators_carry_out(group);
 	if (!group->under_way)
 		return false;
 	small_begin(group);
@@ -152,7 +152,7 @@ static bool turn(struct group *group)
 	queues_progress(group, 0, group->count); /* small ones first */
 	queues_progress(group, group->count, group->node_count);
 	if (!group->broken)
-		servers_carry_out(group);
+		aggregators_carry_out(group);
 	return group->progressed;
 }
 
@@ -160,7 +160,7 @@ static bool turn(struct group *group)
 static void end(struct group *group)
 {
 	queue_close_all(group);
-	servers_hang_up(group); /* what is known of them stays: a caller may be trying them */
+	aggregators_hang_up(group); /* what is known of them stays: a caller may be trying them */
 	atomic_store_explicit(&group->error, group->broken, memory_order_release);
 }
 
@@ -169,8 +169,8 @@ bool group_turn(struct group *group, uint64_t now_ns)
 	bool moved = turn(group);
 
 	members_watch(group, now_ns);
-	if (group->servers)
-		servers_turn(group, now_ns);
+	if (group->aggregators)
+		aggregators_turn(group, now_ns);
 	if (group->broken)
 		end(group);
 	return moved;

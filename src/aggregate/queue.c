@@ -4,7 +4,7 @@
  * requests that no other may use.
  */
 #include "aggregate/group.h"
-#include "aggregate/servers.h"
+#include "aggregate/aggregators.h"
 
 #include <errno.h>
 
@@ -223,7 +223,7 @@ static void queue_pass_over(struct group *group, struct queue *queue)
  */
 static bool ends_group(const struct group *group, const struct queue *queue, int error)
 {
-	return queue->posted_first || error == -EMSGSIZE || node_is_server(group, node_of(group, queue));
+	return queue->posted_first || error == -EMSGSIZE || node_is_aggregator(group, node_of(group, queue));
 }
 
 int queue_progress(struct group *group, struct queue *queue)

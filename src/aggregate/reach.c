@@ -1,6 +1,6 @@
 /* Connections between all members, in the caller's thread. */
 #include "aggregate/bootstrap.h"
-#include "aggregate/servers.h"
+#include "aggregate/aggregators.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,10 +14,10 @@ static int incoming_known(struct bootstrap *bootstrap, struct bootstrap_incoming
 	struct bootstrap_way *way;
 	int r;
 
-	switch (servers_incoming(bootstrap, incoming->connection, incoming->bytes, incoming->hello.received)) {
-	case SERVERS_INCOMING_LATER:
+	switch (aggregators_incoming(bootstrap, incoming->connection, incoming->bytes, incoming->hello.received)) {
+	case AGGREGATORS_INCOMING_LATER:
 		return 0;
-	case SERVERS_INCOMING_TAKEN:
+	case AGGREGATORS_INCOMING_TAKEN:
 		*incoming = (struct bootstrap_incoming){ 0 };
 		return 0;
 	default:

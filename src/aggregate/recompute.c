@@ -1,5 +1,5 @@
 /*
- * What a lost server should have made is made again, by the members alone: member m sums the m-th part of the operation.
+ * What a lost aggregator should have made is made again, by the members alone: member m sums the m-th part of the operation.
  * Every member sends it its input of that part and gets the result. The order of sums is what it always is (combine.c), so
  * the bits are, too. It need not be fast. Messages are as long as the memory for them allows, so that they are few: they
  * overtake what others wait for (QUEUE_AHEAD).

@@ -48,7 +48,7 @@ static int operation_refuse(struct group *group)
 }
 
 /*
- * What a server is to make may have to be made again, from the inputs: one that the result overwrites is copied. -ENOMEM.
+ * What an aggregator is to make may have to be made again, from the inputs: one that the result overwrites is copied. -ENOMEM.
  */
 static int keep_input(struct group *group, struct operation *operation)
 {

@@ -1,5 +1,5 @@
 /*
- * Turns. Each leaf in turn has the root, and in each leaf the places (hosts and servers) take turns at aggregating, once as
+ * Turns. Each leaf in turn has the root, and in each leaf the places (hosts and aggregators) take turns at aggregating, once as
  * the root and once for a root elsewhere. A turn is given to whoever lags most behind its share of the bytes so far; what
  * a place lags behind in both roles counts beside what it lags behind in this one, so that neighbouring segments go to
  * different places. Everything here is integers: lags are exact, and the same everywhere.
@@ -14,14 +14,14 @@
 #include <string.h>
 
 enum {
-	WHOLE = 1 << 20, /* weights of those who take turns come to this */
-	SLOW_SERVER = 4, /* a server that is so many times slower than a member's NIC is left out */
+	WHOLE = 1 << 20,     /* weights of those who take turns come to this */
+	SLOW_AGGREGATOR = 4, /* an aggregator that is so many times slower than a member's NIC is left out */
 	SEGMENT_LEAST_BYTES = 32 * 1024,
 	SEGMENT_MOST_BYTES = 256 * 1024,
-	SERVERS_LEAST = 3, /* members' NICs; servers that are slower together cost more than they bring */
-	/* Where most goes through a server: an operation's first segments are on their way down while others go up. */
-	SERVER_SEGMENTS = 8, /* of an operation */
-	SERVER_SEGMENT_MOST_BYTES = 64 * 1024,
+	AGGREGATORS_LEAST = 3, /* members' NICs; aggregators that are slower together cost more than they bring */
+	/* Where most goes through an aggregator: an operation's first segments are on their way down while others go up. */
+	AGGREGATOR_SEGMENTS = 8, /* of an operation */
+	AGGREGATOR_SEGMENT_MOST_BYTES = 64 * 1024,
 	SEGMENT_ALIGN_BYTES = 64,
 };
 /* Longer segments do not come; lags stay far from overflow. */
@@ -34,8 +34,8 @@ struct turn {
 
 struct place {
 	uint16_t leaf;
-	uint16_t host;   /* of members, or SCHEDULE_NONE */
-	uint16_t server; /* node, or SCHEDULE_NONE */
+	uint16_t host;       /* of members, or SCHEDULE_NONE */
+	uint16_t aggregator; /* node, or SCHEDULE_NONE */
 	struct turn root, rest;
 	double share; /* of all bytes, that it aggregates */
 };
@@ -65,8 +65,8 @@ static bool node_ok(const struct schedule_group *group, size_t index)
 	if (node->leaf >= group->leaf_count)
 		return false;
 	if (index >= group->member_count)
-		return node->server;
-	return !node->server && !node->lost && node->host < group->host_count;
+		return node->aggregator;
+	return !node->aggregator && !node->lost && node->host < group->host_count;
 }
 
 static bool group_ok(const struct schedule_group *group)
@@ -74,7 +74,8 @@ static bool group_ok(const struct schedule_group *group)
 	uint16_t leaf_of[SCHEDULE_NODES_MAX];
 
 	if (!group->member_count || group->member_count > SCHEDULE_MEMBERS_MAX ||
-	    group->node_count < group->member_count || group->node_count - group->member_count > SCHEDULE_SERVERS_MAX ||
+	    group->node_count < group->member_count ||
+	    group->node_count - group->member_count > SCHEDULE_AGGREGATORS_MAX ||
 	    group->host_count > SCHEDULE_NODES_MAX || group->leaf_count > SCHEDULE_NODES_MAX)
 		return false;
 	for (size_t i = 0; i < group->node_count; i++)
@@ -165,22 +166,24 @@ static double median_rate(const struct schedule *schedule, bool *ret_known)
 
 /* --------------------------------------------------------------------------------------------------------- the places */
 
-static void add_place(struct schedule *schedule, size_t leaf, size_t host, size_t server, double rate_Bps)
+static void add_place(struct schedule *schedule, size_t leaf, size_t host, size_t aggregator, double rate_Bps)
 {
-	struct schedule_place of = { .leaf = (uint16_t)leaf, .server = server != SCHEDULE_NONE, .rate_Bps = rate_Bps };
+	struct schedule_place of = { .leaf = (uint16_t)leaf,
+				     .aggregator = aggregator != SCHEDULE_NONE,
+				     .rate_Bps = rate_Bps };
 
 	schedule->places[schedule->place_count] =
-		(struct place){ .leaf = (uint16_t)leaf, .host = (uint16_t)host, .server = (uint16_t)server };
+		(struct place){ .leaf = (uint16_t)leaf, .host = (uint16_t)host, .aggregator = (uint16_t)aggregator };
 	schedule->problem.places[schedule->place_count++] = of;
 }
 
-static void add_servers(struct schedule *schedule, size_t leaf, double median_Bps)
+static void add_aggregators(struct schedule *schedule, size_t leaf, double median_Bps)
 {
 	for (size_t i = schedule->group.member_count; i < schedule->group.node_count; i++) {
 		const struct schedule_node *node = &schedule->group.nodes[i];
 		double rate_Bps = node->rate_Bps ? (double)node->rate_Bps : median_Bps;
 
-		if (node->leaf == leaf && !node->lost && rate_Bps * SLOW_SERVER >= median_Bps)
+		if (node->leaf == leaf && !node->lost && rate_Bps * SLOW_AGGREGATOR >= median_Bps)
 			add_place(schedule, leaf, SCHEDULE_NONE, i, rate_Bps);
 	}
 }
@@ -202,7 +205,7 @@ static void list_places(struct schedule *schedule)
 			add_place(schedule, leaf, host, SCHEDULE_NONE, rate_Bps ? (double)rate_Bps : median_Bps);
 			schedule->has_hosts[leaf] = true;
 		}
-		add_servers(schedule, leaf, median_Bps);
+		add_aggregators(schedule, leaf, median_Bps);
 		schedule->problem.uplink_Bps[leaf] = uplink_rate(&schedule->group, leaf);
 	}
 	schedule->first[schedule->group.leaf_count] = (uint16_t)schedule->place_count;
@@ -292,10 +295,10 @@ void schedule_free(struct schedule *schedule)
 	sys_free(schedule);
 }
 
-void schedule_leave_servers(struct schedule_group *group)
+void schedule_leave_aggregators(struct schedule_group *group)
 {
 	uint64_t rates[SCHEDULE_MEMBERS_MAX];
-	double servers_Bps = 0;
+	double aggregators_Bps = 0;
 	size_t count = 0;
 
 	for (size_t i = 0; i < group->member_count; i++) {
@@ -307,13 +310,13 @@ void schedule_leave_servers(struct schedule_group *group)
 	for (size_t i = group->member_count; i < group->node_count; i++) {
 		if (!group->nodes[i].lost && !group->nodes[i].rate_Bps)
 			return; /* nobody says how fast it is, so it is wanted */
-		servers_Bps += group->nodes[i].lost ? 0 : (double)group->nodes[i].rate_Bps;
+		aggregators_Bps += group->nodes[i].lost ? 0 : (double)group->nodes[i].rate_Bps;
 	}
 	if (!count)
 		return;
 	qsort(rates, count, sizeof(*rates), compare_rates);
 	count = (count - 1) / 2;
-	if (servers_Bps >= (double)rates[count] * SERVERS_LEAST)
+	if (aggregators_Bps >= (double)rates[count] * AGGREGATORS_LEAST)
 		return;
 	for (size_t i = group->member_count; i < group->node_count; i++)
 		group->nodes[i].lost = true;
@@ -376,7 +379,7 @@ static uint16_t next_in_leaf(struct schedule *schedule, size_t leaf, bool root, 
 	uint16_t node;
 
 	if (place->host == SCHEDULE_NONE)
-		return place->server;
+		return place->aggregator;
 	node = next_member(schedule, place->host, schedule->leaf_bytes);
 	schedule->leaf_bytes[node] += bytes;
 	schedule->host_node[place->host] = node;
@@ -451,15 +454,15 @@ size_t schedule_segment_least_bytes(uint64_t slowest_Bps)
 size_t schedule_segment_bytes(const struct schedule *schedule, size_t operation_bytes, size_t least_bytes)
 {
 	size_t busiest = busiest_root(schedule), places = width(schedule, busiest), least = least_bytes, number, bytes;
-	bool served = schedule->places[busiest].server != SCHEDULE_NONE;
-	size_t most = served ? SERVER_SEGMENT_MOST_BYTES : SEGMENT_MOST_BYTES;
+	bool served = schedule->places[busiest].aggregator != SCHEDULE_NONE;
+	size_t most = served ? AGGREGATOR_SEGMENT_MOST_BYTES : SEGMENT_MOST_BYTES;
 
 	if (!least)
 		least = most;
 	most = least > most ? least : most;
 	number = operation_bytes / least;
-	if (served && number > SERVER_SEGMENTS)
-		number = SERVER_SEGMENTS;
+	if (served && number > AGGREGATOR_SEGMENTS)
+		number = AGGREGATOR_SEGMENTS;
 	else if (number > places && number % places < places / 2)
 		number -= number % places; /* every place has as many */
 	if (operation_bytes / most >= number)
@@ -486,7 +489,7 @@ double schedule_node_share(const struct schedule *schedule, unsigned node)
 	for (size_t i = 0; i < schedule->place_count; i++) {
 		const struct place *place = &schedule->places[i];
 
-		if (place->server == node)
+		if (place->aggregator == node)
 			return place->share;
 		if (node < schedule->group.member_count && place->host == schedule->group.nodes[node].host)
 			return place->share /

@@ -2,7 +2,7 @@
  * Who aggregates what: a pure function of the group and of the operations so far. Every member works it out by itself and
  * comes to the same result, whatever machine it runs on.
  *
- * A group has members (hosts' processes that have data) and servers (tributaryd: no data). Members of one host are a
+ * A group has members (hosts' processes that have data) and aggregators (tributaryd: no data). Members of one host are a
  * host group; hosts of one leaf a leaf group; leaves meet at the root. An operation is cut in segments; each segment has
  * in every host group, in every leaf group and at the root one leader. Data goes up from leader to leader and
  * the result down the same way. A level with a single child passes it on unchanged.
@@ -13,7 +13,7 @@
  *   Shares: a leaf of n hosts (m leaves) that roots the share ρ of all bytes S moves, each direction,
  *     S [2(n−1) + (1−ρ) + (m−1)ρ] / n  at a host's NIC   and   S [(1−ρ) + (m−1)ρ]  on its uplink;
  *   shares even out the slowest of all links (equal links: ρ = 1/m). In a leaf the leaders take turns, in
- *   proportion to their shares; a server's share follows from its rate. Turns run on across operations, and are counted in bytes.
+ *   proportion to their shares; an aggregator's share follows from its rate. Turns run on across operations, and are counted in bytes.
  *
  * docs/schedule.md derives the shares. Threads: one at a time for each schedule.
  */
@@ -26,24 +26,24 @@
 
 enum {
 	SCHEDULE_MEMBERS_MAX = 256,
-	SCHEDULE_SERVERS_MAX = 32,
-	SCHEDULE_NODES_MAX = SCHEDULE_MEMBERS_MAX + SCHEDULE_SERVERS_MAX,
+	SCHEDULE_AGGREGATORS_MAX = 32,
+	SCHEDULE_NODES_MAX = SCHEDULE_MEMBERS_MAX + SCHEDULE_AGGREGATORS_MAX,
 	SCHEDULE_NONE = 0xffff
 };
 
-/* Positions are indices into group.nodes: members first, in the order of their ids, then servers. */
+/* Positions are indices into group.nodes: members first, in the order of their ids, then aggregators. */
 struct schedule_node {
-	uint16_t host, leaf; /* dense, from 0, numbered by first appearance; a server has a host of its own */
+	uint16_t host, leaf; /* dense, from 0, numbered by first appearance; an aggregator has a host of its own */
 	uint64_t rate_Bps;   /* of its NIC, one direction; 0: not known, taken for the members' median */
-	bool server;
-	bool lost; /* a server that is not to be used */
+	bool aggregator;
+	bool lost; /* an aggregator that is not to be used */
 };
 /*
- * Members of one host share its NIC (the fastest that one of them names) and are in one leaf. A leaf may have servers
+ * Members of one host share its NIC (the fastest that one of them names) and are in one leaf. A leaf may have aggregators
  * alone: then these can be roots, nothing else.
  */
 struct schedule_group {
-	size_t member_count, node_count; /* servers: node_count - member_count */
+	size_t member_count, node_count; /* aggregators: node_count - member_count */
 	struct schedule_node nodes[SCHEDULE_NODES_MAX];
 	size_t host_count, leaf_count;
 	uint64_t uplink_out_Bps[SCHEDULE_NODES_MAX], uplink_in_Bps[SCHEDULE_NODES_MAX]; /* by leaf; 0: not known */
@@ -58,15 +58,15 @@ void schedule_free(struct schedule *schedule);
 struct schedule_segment {
 	uint64_t number;    /* running, from 0 */
 	uint16_t root;      /* node */
-	uint16_t root_leaf; /* whose leader is the root; a root server may be in any leaf */
+	uint16_t root_leaf; /* whose leader is the root; a root aggregator may be in any leaf */
 	/*
-	 * [leaf_count] leader of each leaf; root_leaf's is the root. SCHEDULE_NONE for a leaf of servers alone that
+	 * [leaf_count] leader of each leaf; root_leaf's is the root. SCHEDULE_NONE for a leaf of aggregators alone that
 	 * is not root_leaf.
 	 */
 	const uint16_t *leaf_node;
 	/*
 	 * [host_count] of each host of members: always one of its members, and its leaf's leader if that is one of
-	 * them. SCHEDULE_NONE for a server's host.
+	 * them. SCHEDULE_NONE for an aggregator's host.
 	 */
 	const uint16_t *host_node;
 };
@@ -86,15 +86,15 @@ double schedule_leaf_share(const struct schedule *schedule, unsigned leaf);
 double schedule_node_share(const struct schedule *schedule, unsigned node);
 
 /*
- * Marks all servers lost if they are together too slow to be worth what they cost (docs/schedule.md, Servers); none if
- * members are in several leaves, the rate of a server is not known, or no member's is.
+ * Marks all aggregators lost if they are together too slow to be worth what they cost (docs/schedule.md, Aggregators); none if
+ * members are in several leaves, the rate of an aggregator is not known, or no member's is.
  */
-void schedule_leave_servers(struct schedule_group *group);
+void schedule_leave_aggregators(struct schedule_group *group);
 
 /* What an operation's bytes become on the links, each direction: bytes on the busiest of each kind, over its bytes. */
 struct schedule_loads {
-	double host, server, uplink; /* 0: there is none, or nothing crosses it */
-	double slowest_s_per_B;      /* time of the slowest link for each byte of an operation; 0: no rate is known */
+	double host, aggregator, uplink; /* 0: there is none, or nothing crosses it */
+	double slowest_s_per_B; /* time of the slowest link for each byte of an operation; 0: no rate is known */
 };
 void schedule_loads(const struct schedule *schedule, struct schedule_loads *ret);
 

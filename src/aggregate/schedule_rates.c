@@ -17,7 +17,7 @@
 #define BETTER        0.8
 /* Fewer of them, because time was over, must say that much more. */
 #define FEWER         2.0
-/* Rounds are short: good servers seem slower in them than they are. */
+/* Rounds are short: good aggregators seem slower in them than they are. */
 #define FITS          2.0
 #define GAINS         0.9
 #define NS_IN_S       1e9
@@ -104,7 +104,7 @@ double schedule_rates_slower(const struct schedule_rates_decision *decision)
 	return decision->heard > 1 && decision->slower > limit ? decision->slower : 1;
 }
 
-uint64_t schedule_rates_server(uint64_t said_Bps, double load, double expected_s_per_B, double slower)
+uint64_t schedule_rates_aggregator(uint64_t said_Bps, double load, double expected_s_per_B, double slower)
 {
 	double rate_Bps = load / expected_s_per_B / slower;
 

@@ -1,5 +1,5 @@
 /*
- * What servers are worth, from how long operations took with them and without (docs/schedule.md, Measured rates). Pure.
+ * What aggregators are worth, from how long operations took with them and without (docs/schedule.md, Measured rates). Pure.
  *
  * A calibration is operations over one schedule, several in flight, in rounds that are as long as it takes to say something. All
  * members go by the same times and must come to the same rates, to the last bit: double arithmetic as in
@@ -36,16 +36,16 @@ size_t schedule_rates_least_bytes(size_t host_count, size_t segment_bytes);
 bool schedule_rates_round(struct schedule_rates_calibration *calibration, uint64_t time_ns);
 /* For the next one: longer, if there is time, as the beginning and the end of a round count less in a longer one. */
 void schedule_rates_again(struct schedule_rates_calibration *calibration);
-/* With a server against without, and no better than expected. */
+/* With an aggregator against without, and no better than expected. */
 double schedule_rates_compare(const struct schedule_rates_calibration *with,
 			      const struct schedule_rates_calibration *without);
 /*
- * Up to so much slower than expected a server's rate stays as it was said: a port's own overheads and some noise, or as long as
+ * Up to so much slower than expected an aggregator's rate stays as it was said: a port's own overheads and some noise, or as long as
  * it is still better than members alone, whose expected time is the second.
  */
 double schedule_rates_limit(double expected_s_per_B, double without_s_per_B);
 /*
- * The comparisons of one server (or all), in order; zeros but for the limit. The first is of connections that have carried
+ * The comparisons of one aggregator (or all), in order; zeros but for the limit. The first is of connections that have carried
  * nothing yet: it says nothing by itself.
  */
 struct schedule_rates_decision {
@@ -62,9 +62,9 @@ bool schedule_rates_hear(struct schedule_rates_decision *decision, double slower
  */
 double schedule_rates_slower(const struct schedule_rates_decision *decision);
 /*
- * Of a server beyond the limit, for which the schedule reckoned with load bytes for each of an operation; never more than
+ * Of an aggregator beyond the limit, for which the schedule reckoned with load bytes for each of an operation; never more than
  * said_Bps (0: nobody said).
  */
-uint64_t schedule_rates_server(uint64_t said_Bps, double load, double expected_s_per_B, double slower);
+uint64_t schedule_rates_aggregator(uint64_t said_Bps, double load, double expected_s_per_B, double slower);
 
 #endif

@@ -4,11 +4,11 @@
  * as root itself:
  *
  *     a host        1 + (n−1) y + (n+m−3) r      m = 1:  1 + (n−2) r
- *     a server          (n+1) y + (n+m−1) r      m = 1:      n r          no hosts in its leaf:  m r
+ *     an aggregator          (n+1) y + (n+m−1) r      m = 1:      n r          no hosts in its leaf:  m r
  *     an uplink     1 + (m−2) ρ                                           no hosts in the leaf:  m ρ
  *
  * For a given time, what is left of each link's capacity bounds these shares. All hosts of a leaf cost the same, and so do
- * all servers: what is left of them is one pool each, and how a pool is shared out does not matter to the others. The
+ * all aggregators: what is left of them is one pool each, and how a pool is shared out does not matter to the others. The
  * least time for which the roots come to 1 is found by bisection.
  */
 #include "aggregate/schedule_shares.h"
@@ -22,9 +22,9 @@
 enum { HALVINGS = 128 };
 
 struct leaf {
-	size_t hosts, servers;
+	size_t hosts, aggregators;
 	double hosts_Bps, slowest_Bps; /* sum and least of its hosts */
-	double servers_Bps;
+	double aggregators_Bps;
 	double uplink_Bps;
 };
 
@@ -36,8 +36,8 @@ struct pool {
 
 /* How a leaf's aggregation is split; most: what it can root then. */
 struct split {
-	double hosts; /* aggregated by hosts; the remainder by servers */
-	double hosts_root, servers_root;
+	double hosts; /* aggregated by hosts; the remainder by aggregators */
+	double hosts_root, aggregators_root;
 	double most;
 };
 
@@ -67,9 +67,9 @@ static void survey(struct solver *solver)
 		const struct schedule_place *place = &problem->places[i];
 		struct leaf *leaf = &solver->leaves[place->leaf];
 
-		if (place->server) {
-			leaf->servers++;
-			leaf->servers_Bps += place->rate_Bps;
+		if (place->aggregator) {
+			leaf->aggregators++;
+			leaf->aggregators_Bps += place->rate_Bps;
 			continue;
 		}
 		leaf->slowest_Bps = leaf->hosts++ ? least(leaf->slowest_Bps, place->rate_Bps) : place->rate_Bps;
@@ -87,17 +87,18 @@ static double carries(double left, double cost)
 }
 
 /* What this much of a leaf's aggregation by hosts lets it root. extra: what a root costs above another leader. */
-static struct split split_at(const struct pool *hosts, const struct pool *servers, double by_hosts, double extra)
+static struct split split_at(const struct pool *hosts, const struct pool *aggregators, double by_hosts, double extra)
 {
-	struct split split = { .hosts = by_hosts, .hosts_root = by_hosts, .servers_root = 1 - by_hosts };
+	struct split split = { .hosts = by_hosts, .hosts_root = by_hosts, .aggregators_root = 1 - by_hosts };
 
 	if (extra > 0) {
 		split.hosts_root = least(by_hosts, (hosts->left - hosts->rest * by_hosts) / extra);
-		split.servers_root = least(1 - by_hosts, (servers->left - servers->rest * (1 - by_hosts)) / extra);
+		split.aggregators_root = least(1 - by_hosts,
+					       (aggregators->left - aggregators->rest * (1 - by_hosts)) / extra);
 	}
 	split.hosts_root = split.hosts_root > 0 ? split.hosts_root : 0;
-	split.servers_root = split.servers_root > 0 ? split.servers_root : 0;
-	split.most = split.hosts_root + split.servers_root;
+	split.aggregators_root = split.aggregators_root > 0 ? split.aggregators_root : 0;
+	split.most = split.hosts_root + split.aggregators_root;
 	return split;
 }
 
@@ -105,19 +106,20 @@ static struct split split_at(const struct pool *hosts, const struct pool *server
  * The split that roots most: the sum of two concave functions with a bend each is greatest at a bend or at an end. Where
  * all are alike, in proportion to what each pool could do, and by hosts alone where that costs them nothing. False: the leaf cannot aggregate everything in this time.
  */
-static bool split_leaf(const struct pool *hosts, const struct pool *servers, struct split *ret)
+static bool split_leaf(const struct pool *hosts, const struct pool *aggregators, struct split *ret)
 {
 	double extra = hosts->root - hosts->rest;
-	double most_hosts = carries(hosts->left, hosts->rest), most_servers = carries(servers->left, servers->rest);
-	double candidates[] = { 0, 1 - most_servers, most_hosts, carries(hosts->left, hosts->root),
-				1 - carries(servers->left, servers->root) };
+	double most_hosts = carries(hosts->left, hosts->rest),
+	       most_aggregators = carries(aggregators->left, aggregators->rest);
+	double candidates[] = { 0, 1 - most_aggregators, most_hosts, carries(hosts->left, hosts->root),
+				1 - carries(aggregators->left, aggregators->root) };
 
-	if (most_hosts + most_servers < 1)
+	if (most_hosts + most_aggregators < 1)
 		return false;
-	candidates[0] = hosts->rest > 0 ? most_hosts / (most_hosts + most_servers) : 1;
+	candidates[0] = hosts->rest > 0 ? most_hosts / (most_hosts + most_aggregators) : 1;
 	for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
-		double by_hosts = within(candidates[i], 1 - most_servers, most_hosts);
-		struct split split = split_at(hosts, servers, by_hosts, extra);
+		double by_hosts = within(candidates[i], 1 - most_aggregators, most_hosts);
+		struct split split = split_at(hosts, aggregators, by_hosts, extra);
 
 		if (!i || split.most > ret->most)
 			*ret = split;
@@ -137,10 +139,10 @@ static struct pool host_pool(const struct solver *solver, const struct leaf *lea
 	return pool;
 }
 
-static struct pool server_pool(const struct solver *solver, const struct leaf *leaf, double time)
+static struct pool aggregator_pool(const struct solver *solver, const struct leaf *leaf, double time)
 {
 	double n = (double)leaf->hosts, m = solver->member_leaves;
-	struct pool pool = { .left = time * leaf->servers_Bps, .rest = n + 1, .root = n + m - 1 };
+	struct pool pool = { .left = time * leaf->aggregators_Bps, .rest = n + 1, .root = n + m - 1 };
 
 	if (m < 2)
 		pool.rest = pool.root = n;
@@ -151,20 +153,20 @@ static struct pool server_pool(const struct solver *solver, const struct leaf *l
 static double leaf_most(const struct solver *solver, const struct leaf *leaf, double time, struct split *ret)
 {
 	double m = solver->member_leaves, uplink = 1;
-	struct pool hosts, servers;
+	struct pool hosts, aggregators;
 
 	memset(ret, 0, sizeof(*ret));
 	if (!leaf->hosts) {
-		if (m < 2 || !leaf->servers)
+		if (m < 2 || !leaf->aggregators)
 			return 0;
-		ret->servers_root = ret->most = carries(time * leaf->servers_Bps, m);
+		ret->aggregators_root = ret->most = carries(time * leaf->aggregators_Bps, m);
 		return leaf->uplink_Bps > 0 ? least(ret->most, time * leaf->uplink_Bps / m) : ret->most;
 	}
 	if (time * leaf->slowest_Bps < 1)
 		return -1;
 	hosts = host_pool(solver, leaf, time);
-	servers = server_pool(solver, leaf, time);
-	if (!split_leaf(&hosts, &servers, ret))
+	aggregators = aggregator_pool(solver, leaf, time);
+	if (!split_leaf(&hosts, &aggregators, ret))
 		return -1;
 	if (m < 2)
 		return 1;
@@ -235,7 +237,7 @@ static double least_leaf_time(const struct solver *solver, const struct leaf *le
 }
 
 /*
- * In proportion to what each leaf could root. Leaves of servers alone get only what the others cannot: a root that is
+ * In proportion to what each leaf could root. Leaves of aggregators alone get only what the others cannot: a root that is
  * elsewhere than the data costs a leaf nothing less when there are two, and a way more.
  */
 static void share_leaves(const struct solver *solver, double time, struct schedule_shares *ret)
@@ -263,8 +265,8 @@ static double part_of(const struct solver *solver, const struct leaf *leaf, cons
 {
 	double left, all;
 
-	if (place->server)
-		return place->rate_Bps / leaf->servers_Bps;
+	if (place->aggregator)
+		return place->rate_Bps / leaf->aggregators_Bps;
 	left = time * place->rate_Bps - 1;
 	all = host_pool(solver, leaf, time).left;
 	return all > 0 && left > 0 ? left / all : all > 0 ? 0 : 1 / (double)leaf->hosts;
@@ -280,8 +282,8 @@ static void share_places(const struct solver *solver, const double *times, struc
 
 		leaf_most(solver, leaf, times[place->leaf], &split);
 		scale = split.most > 0 ? ret->leaf[place->leaf] / split.most : 0;
-		ret->root[i] = part * scale * (place->server ? split.servers_root : split.hosts_root);
-		aggregated = part * (place->server ? 1 - split.hosts : split.hosts);
+		ret->root[i] = part * scale * (place->aggregator ? split.aggregators_root : split.hosts_root);
+		aggregated = part * (place->aggregator ? 1 - split.hosts : split.hosts);
 		ret->rest[i] = leaf->hosts && aggregated > ret->root[i] ? aggregated - ret->root[i] : 0;
 	}
 }
@@ -313,12 +315,12 @@ void schedule_shares_loads(const struct schedule_problem *problem, const struct 
 	m = solver.member_leaves;
 	for (size_t i = 0; i < problem->place_count; i++) {
 		const struct leaf *leaf = &solver.leaves[problem->places[i].leaf];
-		bool server = problem->places[i].server, apart = !leaf->hosts;
-		struct pool pool = server ? server_pool(&solver, leaf, 0) : host_pool(&solver, leaf, 0);
+		bool aggregator = problem->places[i].aggregator, apart = !leaf->hosts;
+		struct pool pool = aggregator ? aggregator_pool(&solver, leaf, 0) : host_pool(&solver, leaf, 0);
 		double load = pool.rest * shares->rest[i] + (apart ? m : pool.root) * shares->root[i];
-		double *most = server ? &ret->server : &ret->host;
+		double *most = aggregator ? &ret->aggregator : &ret->host;
 
-		if (!server && (m > 1 || leaf->hosts > 1))
+		if (!aggregator && (m > 1 || leaf->hosts > 1))
 			load += 1;
 		*most = load > *most ? load : *most;
 	}

@@ -10,10 +10,10 @@
 
 #include "aggregate/schedule.h"
 
-/* What can aggregate in a leaf: a host of members, or a server. */
+/* What can aggregate in a leaf: a host of members, or an aggregator. */
 struct schedule_place {
 	uint16_t leaf;
-	bool server;
+	bool aggregator;
 	double rate_Bps; /* above 0 */
 };
 

@@ -4,7 +4,7 @@
  * this node, and only then the next: so the oldest one everywhere has what it needs, and nobody waits in a circle.
  */
 #include "aggregate/group.h"
-#include "aggregate/servers.h"
+#include "aggregate/aggregators.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -91,24 +91,25 @@ static void add_transfer(struct segment *segment, struct queue *queue, struct tr
 }
 
 /*
- * Of a segment in which a lost server had a part a node above may send zero bytes: there is no result. It goes to those
- * alone who have begun the segment, as it is only said when all inputs are there, or never come. Upwards only a server is
- * missed, as servers have inputs of members alone, but for those that the root gets.
+ * Of a segment in which a lost aggregator had a part a node above may send zero bytes: there is no result. It goes to those
+ * alone who have begun the segment, as it is only said when all inputs are there, or never come. Upwards only an aggregator is
+ * missed, as aggregators have inputs of members alone, but for those that the root gets.
  */
 static bool came_nothing(struct group *group, struct segment *segment, const struct transfer *transfer, size_t from,
 			 bool up)
 {
-	bool server = node_is_server(group, from);
+	bool aggregator = node_is_aggregator(group, from);
 
-	if (!segment->servers || transfer->received == transfer->bytes || (!server && (up || transfer->received)))
+	if (!segment->aggregators || transfer->received == transfer->bytes ||
+	    (!aggregator && (up || transfer->received)))
 		return false;
 	segment->poisoned = true;
-	if (!server || queue_large(group, group->in, from)->over)
+	if (!aggregator || queue_large(group, group->in, from)->over)
 		return true;
 	if (up || transfer->received)
-		servers_suspect(group, from - group->count, "it breaks the protocol");
-	else if (from != segment->root_node && node_is_server(group, segment->root_node))
-		servers_suspect(group, segment->root_node - group->count, "another aggregator has lost it");
+		aggregators_suspect(group, from - group->count, "it breaks the protocol");
+	else if (from != segment->root_node && node_is_aggregator(group, segment->root_node))
+		aggregators_suspect(group, segment->root_node - group->count, "another aggregator has lost it");
 	return true;
 }
 
@@ -127,7 +128,7 @@ static void down_done(struct group *group, struct transfer *transfer)
 	    !group_transfer_came_whole(group, transfer, parent_of(segment)))
 		return;
 	segment->waits--;
-	/* From a server that is lost it comes at once: inputs may still be on their way into slots here. */
+	/* From an aggregator that is lost it comes at once: inputs may still be on their way into slots here. */
 	if (segment->poisoned && segment->ups)
 		segment->passes_on = true;
 	else
@@ -362,7 +363,7 @@ static void segment_draw(struct group *group, struct segment *segment)
 	segment->send_count = 0;
 	segment->partial = NULL;
 	schedule_next(group->schedule, segment->bytes, &plan);
-	servers_note_segment(group, &plan, segment);
+	aggregators_note_segment(group, &plan, segment);
 	memcpy(segment->leaf_nodes, plan.leaf_node, group->leaf_count * sizeof(*segment->leaf_nodes));
 	for (size_t k = 0; k < hosts_in_leaf(group, leaf); k++)
 		segment->host_nodes[k] = plan.host_node[group->leaf_hosts[group->leaf_begin[leaf] + k]];
@@ -405,18 +406,18 @@ static void stage_receive(struct group *group, struct segment *segment, enum sta
 	}
 }
 
-/* To the server that aggregates the leaf, or to that at the root, ahead of the data. */
+/* To the aggregator that aggregates the leaf, or to that at the root, ahead of the data. */
 static void head_send(struct group *group, struct segment *segment)
 {
-	struct server_wire_head head;
+	struct aggregator_wire_head head;
 	uint16_t node;
 
-	if (!servers_head(group, segment, &head, &node))
+	if (!aggregators_head(group, segment, &head, &node))
 		return;
-	server_wire_put_head(&head, segment->head_bytes);
+	aggregator_wire_put_head(&head, segment->head_bytes);
 	segment->head = (struct transfer){ .data = segment->head_bytes,
-					   .bytes = SERVER_WIRE_HEAD_BYTES,
-					   .tag = server_tag(SERVER_TAG_HEAD, 0),
+					   .bytes = AGGREGATOR_WIRE_HEAD_BYTES,
+					   .tag = aggregator_tag(AGGREGATOR_TAG_HEAD, 0),
 					   .class = TRANSFER_SMALL,
 					   .number = segment->number,
 					   .done = transferred,

@@ -1,6 +1,6 @@
 /* Groups are made and unmade: memory, and who is where. */
 #include "aggregate/group.h"
-#include "aggregate/servers.h"
+#include "aggregate/aggregators.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -19,13 +19,13 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 	group->segmented_end = &group->segmented_first;
 	group->ready_end = &group->ready_first;
 	group->members = sys_zalloc(count * sizeof(*group->members));
-	group->out = sys_zalloc((2 * count + SERVERS_MAX) * sizeof(*group->out));
-	group->in = sys_zalloc((2 * count + SERVERS_MAX) * sizeof(*group->in));
+	group->out = sys_zalloc((2 * count + AGGREGATORS_MAX) * sizeof(*group->out));
+	group->in = sys_zalloc((2 * count + AGGREGATORS_MAX) * sizeof(*group->in));
 	if (!group->members || !group->out || !group->in) {
 		group_free(group);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < 2 * count + SERVERS_MAX; i++) {
+	for (size_t i = 0; i < 2 * count + AGGREGATORS_MAX; i++) {
 		queue_init(&group->out[i], engine->setup.ops, true);
 		queue_init(&group->in[i], engine->setup.ops, false);
 	}
@@ -36,7 +36,7 @@ int group_new(struct aggregate_engine *engine, int device, size_t count, struct 
 void group_close(struct group *group)
 {
 	queue_close_all(group);
-	servers_close(group);
+	aggregators_close(group);
 }
 
 void group_free(struct group *group)

@@ -128,8 +128,8 @@ int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYT
 	return 0;
 }
 
-enum { REPORT_SERVERS_AT = 8 + AGGREGATE_WIRE_FACTS_BYTES + AGGREGATE_WIRE_REASON_BYTES };
-_Static_assert(REPORT_SERVERS_AT + 8 == AGGREGATE_WIRE_REPORT_BYTES, "a report");
+enum { REPORT_AGGREGATORS_AT = 8 + AGGREGATE_WIRE_FACTS_BYTES + AGGREGATE_WIRE_REASON_BYTES };
+_Static_assert(REPORT_AGGREGATORS_AT + 8 == AGGREGATE_WIRE_REPORT_BYTES, "a report");
 
 void aggregate_wire_put_report(const struct aggregate_wire_report *report,
 			       uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES])
@@ -138,16 +138,16 @@ void aggregate_wire_put_report(const struct aggregate_wire_report *report,
 	bytes_put(bytes + 6, (uint64_t)report->kind, 1);
 	aggregate_wire_put_facts(&report->facts, bytes + 8);
 	put_text(bytes + 8 + AGGREGATE_WIRE_FACTS_BYTES, AGGREGATE_WIRE_REASON_BYTES, report->reason);
-	bytes_put(bytes + REPORT_SERVERS_AT, report->servers, 4);
-	bytes_put(bytes + REPORT_SERVERS_AT + 4, report->gain_permille, 4);
+	bytes_put(bytes + REPORT_AGGREGATORS_AT, report->aggregators, 4);
+	bytes_put(bytes + REPORT_AGGREGATORS_AT + 4, report->gain_permille, 4);
 }
 
 int aggregate_wire_get_report(const uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES],
 			      struct aggregate_wire_report *ret)
 {
 	struct aggregate_wire_report report = { .kind = (enum aggregate_report)bytes[6],
-						.servers = (uint32_t)bytes_get(bytes + REPORT_SERVERS_AT, 4),
-						.gain_permille = (uint32_t)bytes_get(bytes + REPORT_SERVERS_AT + 4,
+						.aggregators = (uint32_t)bytes_get(bytes + REPORT_AGGREGATORS_AT, 4),
+						.gain_permille = (uint32_t)bytes_get(bytes + REPORT_AGGREGATORS_AT + 4,
 										     4) };
 	int r = check_head(bytes);
 
@@ -174,7 +174,7 @@ void aggregate_wire_put_decision(const struct aggregate_wire_decision *decision,
 	bytes_put(bytes + 14, decision->settings.measures, 1);
 	bytes_put(bytes + 16, decision->settings.flat_bytes, 8);
 	bytes_put(bytes + 24, decision->settings.segment_bytes, 8);
-	bytes_put(bytes + 32, decision->servers, 8);
+	bytes_put(bytes + 32, decision->aggregators, 8);
 	put_text(bytes + 40, AGGREGATE_WIRE_REASON_BYTES, decision->reason);
 }
 
@@ -185,7 +185,7 @@ int aggregate_wire_get_decision(const uint8_t bytes[static AGGREGATE_WIRE_DECISI
 		.kind = (enum aggregate_decision)bytes[6],
 		.error = (int32_t)(uint32_t)bytes_get(bytes + 8, 4),
 		.count = (uint16_t)bytes_get(bytes + 12, 2),
-		.servers = (uint32_t)bytes_get(bytes + 32, 4),
+		.aggregators = (uint32_t)bytes_get(bytes + 32, 4),
 		.settings = { .flat_bytes = bytes_get(bytes + 16, 8),
 			      .segment_bytes = bytes_get(bytes + 24, 8),
 			      .verify = bytes[7] == 1,

@@ -49,7 +49,7 @@ struct aggregate_wire_facts {
 	uint64_t eager_bytes, timeout_ns;
 	uint32_t rank_count; /* struct aggregate_terms */
 	bool verify;
-	bool as_said; /* wants servers to count as they are said to be */
+	bool as_said; /* wants aggregators to count as they are said to be */
 	char host[AGGREGATE_WIRE_NAME_BYTES], device[AGGREGATE_WIRE_NAME_BYTES];
 };
 
@@ -58,7 +58,7 @@ enum aggregate_report { AGGREGATE_REPORT_FACTS = 1, AGGREGATE_REPORT_READY, AGGR
 struct aggregate_wire_report {
 	enum aggregate_report kind;
 	struct aggregate_wire_facts facts;
-	uint32_t servers;                         /* READY: bit i: server i stands */
+	uint32_t aggregators;                     /* READY: bit i: aggregator i stands */
 	uint32_t gain_permille;                   /* READY: as this member works it out */
 	char reason[AGGREGATE_WIRE_REASON_BYTES]; /* FAILED */
 };
@@ -69,12 +69,12 @@ struct aggregate_wire_settings {
 	uint64_t flat_bytes;    /* operations up to this size are exchanged directly */
 	uint64_t segment_bytes; /* least of a segment */
 	bool verify;
-	bool measures; /* what servers can do */
+	bool measures; /* what aggregators can do */
 };
 struct aggregate_wire_decision {
 	enum aggregate_decision kind;
 	int32_t error;                            /* NO: -errno */
-	uint32_t servers;                         /* GO: bit i: server i is used */
+	uint32_t aggregators;                     /* GO: bit i: aggregator i is used */
 	uint16_t count;                           /* MEMBERS: facts that follow, in the order of their positions */
 	struct aggregate_wire_settings settings;  /* MEMBERS */
 	char reason[AGGREGATE_WIRE_REASON_BYTES]; /* NO */
@@ -91,10 +91,10 @@ struct aggregate_wire_verify {
 	uint64_t number;
 	uint32_t checksum;
 };
-/* Groups with servers, of each large operation: what its sender, and all of whom it has heard, know. */
+/* Groups with aggregators, of each large operation: what its sender, and all of whom it has heard, know. */
 struct aggregate_wire_commit {
 	uint64_t number;
-	uint32_t lost, leaves; /* bit i: server i */
+	uint32_t lost, leaves; /* bit i: aggregator i */
 	bool poisoned;         /* somebody lacks a part of the result */
 };
 

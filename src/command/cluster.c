@@ -42,7 +42,7 @@ static int make_schedule(struct view *view)
 	for (size_t i = 0; i < CLUSTER_SWITCHES_MAX; i++)
 		view->leaf_of[i] = SCHEDULE_NONE;
 	if (!cluster->host_count || cluster->host_count > SCHEDULE_MEMBERS_MAX ||
-	    cluster->aggregator_count > SCHEDULE_SERVERS_MAX)
+	    cluster->aggregator_count > SCHEDULE_AGGREGATORS_MAX)
 		return 0;
 	group = calloc(1, sizeof(*group));
 	if (!group)
@@ -58,8 +58,8 @@ static int make_schedule(struct view *view)
 			(struct schedule_node){ .host = (uint16_t)group->host_count++,
 						.leaf = leaf_number(view, group, cluster->aggregators[i].leaf),
 						.rate_Bps = cluster->aggregators[i].rate_Bps,
-						.server = true };
-	schedule_leave_servers(group);
+						.aggregator = true };
+	schedule_leave_aggregators(group);
 	r = schedule_new(group, &view->schedule);
 	free(group);
 	if (r == 0)
@@ -181,7 +181,7 @@ static void print_text(const struct view *view, const char *path, FILE *out)
 	if (!view->schedule) {
 		if (cluster->host_count)
 			fprintf(out, "No shares: a group has at most %d hosts and %d aggregators.\n",
-				SCHEDULE_MEMBERS_MAX, SCHEDULE_SERVERS_MAX);
+				SCHEDULE_MEMBERS_MAX, SCHEDULE_AGGREGATORS_MAX);
 		return;
 	}
 	fprintf(out,
@@ -189,8 +189,8 @@ static void print_text(const struct view *view, const char *path, FILE *out)
 		view->loads.host);
 	if (view->loads.uplink > 0)
 		fprintf(out, ", %.3f on an uplink", view->loads.uplink);
-	if (view->loads.server > 0)
-		fprintf(out, ", %.3f on an aggregator's NIC", view->loads.server);
+	if (view->loads.aggregator > 0)
+		fprintf(out, ", %.3f on an aggregator's NIC", view->loads.aggregator);
 	fputs(".\n", out);
 	if (view->loads.slowest_s_per_B > 0)
 		fprintf(out, "Its slowest link would take %.4g ms for 64 MiB.\n",
@@ -261,8 +261,8 @@ static int print_json(const struct view *view, FILE *out)
 
 	snprintf(fingerprint, sizeof(fingerprint), "%016" PRIx64, view->cluster->fingerprint);
 	if (view->schedule)
-		loads = json_pack("{sf sf sf}", "host", view->loads.host, "aggregator", view->loads.server, "uplink",
-				  view->loads.uplink);
+		loads = json_pack("{sf sf sf}", "host", view->loads.host, "aggregator", view->loads.aggregator,
+				  "uplink", view->loads.uplink);
 	return json_print(json_pack("{ss so so so so}", "fingerprint", fingerprint, "switches", switches_json(view),
 				    "hosts", hosts_json(view), "aggregators", aggregators_json(view), "loads", loads),
 			  out);

@@ -197,11 +197,11 @@ static int answer_go(struct daemon_connection *connection, const uint8_t *payloa
 
 	if (r < 0)
 		return r;
-	if (!connection->group || connection->group->told != AGGREGATE_SERVER_OFFERED)
+	if (!connection->group || connection->group->told != AGGREGATOR_OFFERED)
 		return -EPROTO;
-	r = aggregate_server_go(connection->group->server_group, go.position, go.server_count, go.handles);
+	r = aggregator_go(connection->group->aggregator_group, go.position, go.aggregator_count, go.handles);
 	if (!r)
-		connection->group->told = AGGREGATE_SERVER_CONNECTING;
+		connection->group->told = AGGREGATOR_CONNECTING;
 	return r;
 }
 
@@ -257,15 +257,15 @@ static size_t count_idle(const struct daemon *daemon)
 static int tell_group(struct daemon_connection *connection)
 {
 	struct daemon_group *group = connection->group;
-	struct aggregate_server_look look;
+	struct aggregator_look look;
 	int r = 0;
 
-	aggregate_server_look(group->server_group, &look);
+	aggregator_look(group->aggregator_group, &look);
 	if (look.state == group->told)
 		return 0;
-	if (look.state == AGGREGATE_SERVER_READY)
+	if (look.state == AGGREGATOR_READY)
 		r = say(connection, CONTROL_READY, NULL, 0);
-	else if (look.state == AGGREGATE_SERVER_FAILED)
+	else if (look.state == AGGREGATOR_FAILED)
 		r = say_sentence(connection, CONTROL_FAILURE, look.sentence);
 	group->told = look.state;
 	return r;
@@ -355,5 +355,5 @@ void daemon_connection_drain(struct daemon *daemon, struct daemon_connection *co
 
 bool daemon_connection_waits_for_group(const struct daemon_connection *connection)
 {
-	return connection->group && connection->group->told == AGGREGATE_SERVER_CONNECTING;
+	return connection->group && connection->group->told == AGGREGATOR_CONNECTING;
 }

@@ -1,6 +1,6 @@
 /*
  * tributaryd's own structures, shared by the files of this folder and by nobody else. One thread: it listens, proves and
- * admits, answers, and sleeps in poll; the data is moved by the threads of aggregate/aggregator/server.h.
+ * admits, answers, and sleeps in poll; the data is moved by the threads of aggregate/aggregator/aggregator.h.
  *
  * What a stranger can cost: one of DAEMON_UNPROVED_MAX slots for at most DAEMON_UNPROVED_NS, a kilobyte each. When all
  * are taken the oldest of the address that has the most makes room.
@@ -9,7 +9,7 @@
 #define TRIBUTARY_DAEMON_DAEMON_H
 
 #include "aggregate/control/channel.h"
-#include "aggregate/aggregator/server.h"
+#include "aggregate/aggregator/aggregator.h"
 #include "base/params.h"
 #include "daemon/options.h"
 
@@ -39,10 +39,10 @@ struct daemon_group {
 	char name[CONTROL_NAME_BYTES];
 	uint16_t member_count;
 	uint64_t since_ns, timeout_ns;
-	enum aggregate_server_state told; /* what its coordinator knows */
-	struct aggregate_server_group *server_group;
+	enum aggregator_state told; /* what its coordinator knows */
+	struct aggregator_group *aggregator_group;
 	struct daemon_rate in, out;
-	struct aggregate_server_counters counters; /* as sampled last */
+	struct aggregator_counters counters; /* as sampled last */
 };
 
 struct daemon_connection {
@@ -68,7 +68,7 @@ struct daemon {
 	const struct control_secret *secret;
 	const struct transport_ops *ops;
 	struct transport *transport;
-	struct aggregate_server *server;
+	struct aggregator *aggregator;
 	char name[CONTROL_NAME_BYTES];
 
 	int listeners[DAEMON_LISTEN_MAX]; /* -1: closed */
@@ -83,7 +83,7 @@ struct daemon {
 	uint64_t strangers, stranger_said_ns;
 	uint64_t groups_served;
 	/* Of groups that are gone, so that totals never shrink. */
-	struct aggregate_server_counters past;
+	struct aggregator_counters past;
 	struct daemon_rate in, out, cpu;
 };
 

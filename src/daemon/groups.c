@@ -1,4 +1,4 @@
-#include "aggregate/server_wire.h"
+#include "aggregate/aggregator_wire.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -73,10 +73,10 @@ static int check_request(const struct daemon *daemon, const struct daemon_connec
 		snprintf(sentence, CONTROL_SENTENCE_BYTES, "it is ending");
 	else if (connection->group)
 		snprintf(sentence, CONTROL_SENTENCE_BYTES, "this connection has a group already");
-	else if (request->data_version != SERVER_WIRE_VERSION)
+	else if (request->data_version != AGGREGATOR_WIRE_VERSION)
 		snprintf(sentence, CONTROL_SENTENCE_BYTES,
 			 "it speaks version %d of the members' protocol, not %u: install the same version everywhere",
-			 SERVER_WIRE_VERSION, request->data_version);
+			 AGGREGATOR_WIRE_VERSION, request->data_version);
 	else if (is_taken(daemon, request->id))
 		snprintf(sentence, CONTROL_SENTENCE_BYTES, "it has that group already");
 	else if (daemon_group_count(daemon) >= daemon->options->groups_max)
@@ -91,12 +91,12 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_connection *co
 		       const struct control_request *request, struct daemon_group **ret,
 		       struct control_offer *ret_offer, char sentence[static CONTROL_SENTENCE_BYTES])
 {
-	struct aggregate_server_request wanted = { .device = device_for(daemon, connection),
-						   .timeout_ns = request->timeout_ms * NS_PER_MS,
-						   .member_count = request->member_count,
-						   .handles = request->handles };
+	struct aggregator_request wanted = { .device = device_for(daemon, connection),
+					     .timeout_ns = request->timeout_ms * NS_PER_MS,
+					     .member_count = request->member_count,
+					     .handles = request->handles };
 	struct transport_properties properties = { 0 };
-	struct aggregate_server_look look;
+	struct aggregator_look look;
 	struct daemon_group *group;
 	int r = check_request(daemon, connection, request, sentence);
 
@@ -107,7 +107,8 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_connection *co
 		wanted.timeout_ns = daemon->params->timeout_ns;
 	memcpy(wanted.id, request->id, sizeof(wanted.id));
 	group = sys_zalloc(sizeof(*group));
-	r = group ? aggregate_server_begin(daemon->server, &wanted, ret_offer->handle, &group->server_group) : -ENOMEM;
+	r = group ? aggregator_begin(daemon->aggregator, &wanted, ret_offer->handle, &group->aggregator_group)
+		  : -ENOMEM;
 	if (!r)
 		r = daemon->ops->device_properties(daemon->transport, wanted.device, &properties);
 	if (r < 0) {
@@ -121,7 +122,7 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_connection *co
 		else
 			snprintf(sentence, CONTROL_SENTENCE_BYTES, "it cannot take the group: %s", strerror(-r));
 		if (group)
-			aggregate_server_end(group->server_group);
+			aggregator_end(group->aggregator_group);
 		sys_free(group);
 		return r;
 	}
@@ -130,7 +131,7 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_connection *co
 	group->member_count = request->member_count;
 	group->since_ns = clock_now_ns();
 	group->timeout_ns = wanted.timeout_ns;
-	aggregate_server_look(group->server_group, &look);
+	aggregator_look(group->aggregator_group, &look);
 	ret_offer->rate_Bps = properties.speed_Bps;
 	ret_offer->window_bytes = look.window_bytes;
 	ret_offer->group_count = (uint32_t)daemon_group_count(daemon) + 1;
@@ -141,19 +142,18 @@ int daemon_group_begin(struct daemon *daemon, const struct daemon_connection *co
 
 void daemon_group_end(struct daemon *daemon, struct daemon_group *group)
 {
-	struct aggregate_server_look look;
+	struct aggregator_look look;
 
 	if (!group)
 		return;
-	aggregate_server_look(group->server_group, &look);
+	aggregator_look(group->aggregator_group, &look);
 	daemon->past.bytes_in += look.counters.bytes_in;
 	daemon->past.bytes_out += look.counters.bytes_out;
 	daemon->past.segments += look.counters.segments;
-	aggregate_server_end(group->server_group);
+	aggregator_end(group->aggregator_group);
 	/* No warning: groups end with a connection lost when their members do, and these know better why. */
 	log_info(LOG_NET, "group %.39s of %u members has ended after %llu segments%s%s", group->name,
 		 group->member_count, (unsigned long long)look.counters.segments,
-		 look.state == AGGREGATE_SERVER_FAILED ? ": " : "",
-		 look.state == AGGREGATE_SERVER_FAILED ? look.sentence : "");
+		 look.state == AGGREGATOR_FAILED ? ": " : "", look.state == AGGREGATOR_FAILED ? look.sentence : "");
 	sys_free(group);
 }

@@ -37,12 +37,12 @@ int daemon_listen(const struct daemon_listen *at, int *ret_fd)
 int daemon_open(const struct daemon_setup *setup, struct daemon **ret)
 {
 	struct daemon *daemon = sys_zalloc(sizeof(*daemon));
-	struct aggregate_server_setup server = { .params = setup->params,
-						 .ops = setup->ops,
-						 .transport = setup->transport,
-						 .thread_count = setup->options->threads,
-						 .groups_max = setup->options->groups_max,
-						 .memory_max_bytes = setup->options->memory_max_bytes };
+	struct aggregator_setup aggregator = { .params = setup->params,
+					       .ops = setup->ops,
+					       .transport = setup->transport,
+					       .thread_count = setup->options->threads,
+					       .groups_max = setup->options->groups_max,
+					       .memory_max_bytes = setup->options->memory_max_bytes };
 	int r;
 
 	if (!daemon)
@@ -59,7 +59,7 @@ int daemon_open(const struct daemon_setup *setup, struct daemon **ret)
 		daemon->scrapes[i].fd = -1;
 	if (gethostname(daemon->name, sizeof(daemon->name) - 1) < 0)
 		daemon->name[0] = '\0';
-	r = aggregate_server_open(&server, &daemon->server);
+	r = aggregator_open(&aggregator, &daemon->aggregator);
 	if (r < 0) {
 		daemon_close(daemon);
 		return r;
@@ -83,7 +83,7 @@ void daemon_close(struct daemon *daemon)
 		sys_close(&daemon->listeners[i]);
 	sys_close(&daemon->metrics_fd);
 	sys_close(&daemon->signal_fd);
-	aggregate_server_close(daemon->server);
+	aggregator_close(daemon->aggregator);
 	sys_free(daemon);
 }
 

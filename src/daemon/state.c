@@ -35,17 +35,17 @@ static uint64_t nic_Bps(const struct daemon *daemon)
 	return most;
 }
 
-static struct aggregate_server_counters totals_of(const struct daemon *daemon)
+static struct aggregator_counters totals_of(const struct daemon *daemon)
 {
-	struct aggregate_server_counters totals = daemon->past;
+	struct aggregator_counters totals = daemon->past;
 
 	for (size_t i = 0; i < daemon->connection_count; i++) {
 		const struct daemon_group *group = daemon->connections[i]->group;
-		struct aggregate_server_look look;
+		struct aggregator_look look;
 
 		if (!group)
 			continue;
-		aggregate_server_look(group->server_group, &look);
+		aggregator_look(group->aggregator_group, &look);
 		totals.bytes_in += look.counters.bytes_in;
 		totals.bytes_out += look.counters.bytes_out;
 		totals.segments += look.counters.segments;
@@ -76,7 +76,7 @@ static uint64_t cpu_ns(void)
 void daemon_sample(struct daemon *daemon, uint64_t now_ns)
 {
 	double seconds = (double)clock_elapsed_ns(daemon->sampled_ns, now_ns) / (double)NS_PER_S;
-	struct aggregate_server_counters totals;
+	struct aggregator_counters totals;
 
 	if (clock_elapsed_ns(daemon->sampled_ns, now_ns) < DAEMON_SAMPLE_NS)
 		return;
@@ -87,11 +87,11 @@ void daemon_sample(struct daemon *daemon, uint64_t now_ns)
 	rate_sample(&daemon->cpu, cpu_ns(), seconds);
 	for (size_t i = 0; i < daemon->connection_count; i++) {
 		struct daemon_group *group = daemon->connections[i]->group;
-		struct aggregate_server_look look;
+		struct aggregator_look look;
 
 		if (!group)
 			continue;
-		aggregate_server_look(group->server_group, &look);
+		aggregator_look(group->aggregator_group, &look);
 		group->counters = look.counters;
 		rate_sample(&group->in, look.counters.bytes_in, seconds);
 		rate_sample(&group->out, look.counters.bytes_out, seconds);
@@ -104,7 +104,7 @@ static void group_state(const struct daemon_group *group, uint64_t now_ns, struc
 	memcpy(ret->id, group->id, sizeof(ret->id));
 	memcpy(ret->name, group->name, sizeof(ret->name));
 	ret->member_count = group->member_count;
-	ret->ready = group->told == AGGREGATE_SERVER_READY;
+	ret->ready = group->told == AGGREGATOR_READY;
 	ret->age_ms = clock_elapsed_ns(group->since_ns, now_ns) / NS_PER_MS;
 	ret->bytes_in = group->counters.bytes_in;
 	ret->bytes_out = group->counters.bytes_out;
@@ -116,7 +116,7 @@ static void group_state(const struct daemon_group *group, uint64_t now_ns, struc
 void daemon_state(const struct daemon *daemon, uint64_t now_ns, struct control_state *ret,
 		  struct control_group_state ret_groups[static CONTROL_GROUPS_MAX])
 {
-	struct aggregate_server_counters totals = totals_of(daemon);
+	struct aggregator_counters totals = totals_of(daemon);
 
 	*ret = (struct control_state){
 		.uptime_ms = clock_elapsed_ns(daemon->started_ns, now_ns) / NS_PER_MS,
@@ -137,11 +137,11 @@ void daemon_state(const struct daemon *daemon, uint64_t now_ns, struct control_s
 	snprintf(ret->version, sizeof(ret->version), "%s", TRIBUTARY_VERSION);
 	snprintf(ret->name, sizeof(ret->name), "%s", daemon->name);
 	for (size_t i = 0; i < daemon->connection_count; i++) {
-		struct aggregate_server_look look;
+		struct aggregator_look look;
 
 		if (!daemon->connections[i]->group || ret->group_count == CONTROL_GROUPS_MAX)
 			continue;
-		aggregate_server_look(daemon->connections[i]->group->server_group, &look);
+		aggregator_look(daemon->connections[i]->group->aggregator_group, &look);
 		ret->memory_bytes += look.window_bytes;
 		group_state(daemon->connections[i]->group, now_ns, &ret_groups[ret->group_count++]);
 	}

@@ -229,7 +229,7 @@ static void say_what_is_there(const struct plugin_collnet_listener *listener, co
 	log_info(LOG_INIT,
 		 "Tributary, communicator %016llx: AllReduce is aggregated over %zu nodes on %zu hosts in %zu leaves, "
 		 "with %zu aggregators: %s",
-		 (unsigned long long)listener->comm_id, facts.members, facts.hosts, facts.leaves, facts.servers,
+		 (unsigned long long)listener->comm_id, facts.members, facts.hosts, facts.leaves, facts.aggregators,
 		 shares);
 	if (facts.unknown_host)
 		log_info(LOG_INIT, "Tributary: the cluster file has no host %s, which counts as a leaf of its own",

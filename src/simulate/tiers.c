@@ -49,7 +49,7 @@ static void add_place(const struct simulate_build *build, struct tiers *tiers, s
 	tiers->ends[tiers->place_count] = end;
 	tiers->places[tiers->place_count++] = (struct simulate_place){
 		.leaf = *leaf,
-		.server = end.host == SIMULATE_NONE,
+		.aggregator = end.host == SIMULATE_NONE,
 		.rate_Bps = fmin(port->capacity_Bps[0], port->capacity_Bps[1]),
 	};
 }
@@ -141,7 +141,8 @@ static struct simulate_pipe bound_pipe(const struct simulate_build *build, const
 
 static bool too_many(const struct simulate_build *build)
 {
-	return build->job->host_count > SCHEDULE_MEMBERS_MAX || build->fabric->aggregator_count > SCHEDULE_SERVERS_MAX;
+	return build->job->host_count > SCHEDULE_MEMBERS_MAX ||
+	       build->fabric->aggregator_count > SCHEDULE_AGGREGATORS_MAX;
 }
 
 static int add_pipe(struct simulate_build *build, const struct tiers *tiers)
@@ -206,7 +207,7 @@ int simulate_tiers(struct simulate_build *build)
 	if (steps && simulate_tiers_steps(build) == SIZE_MAX) {
 		diag_set(build->diag, 0, 0,
 			 "aggregation step by step is for at most %d hosts and %d aggregators, without a machine",
-			 SCHEDULE_MEMBERS_MAX, SCHEDULE_SERVERS_MAX);
+			 SCHEDULE_MEMBERS_MAX, SCHEDULE_AGGREGATORS_MAX);
 		return -EINVAL;
 	}
 	for (size_t rail = 0; r == 0 && rail < build->fabric->rail_count; rail++) {

@@ -12,7 +12,7 @@
 
 struct simulate_place {
 	uint32_t leaf; /* dense, from 0 */
-	bool server;
+	bool aggregator;
 	double rate_Bps;   /* above 0; INFINITY: bounds nothing */
 	double root, rest; /* results: what it aggregates as the root, and for a root elsewhere, of each byte */
 	double load;       /* result: bytes on its NIC, each direction, for each byte of an operation */
@@ -21,12 +21,12 @@ struct simulate_leaf {
 	double uplink_Bps; /* the slower direction; INFINITY: bounds nothing */
 	double root;       /* result: what it roots; all of them: 1 */
 	/* Of its places. */
-	size_t hosts, servers;
-	double hosts_Bps, slowest_Bps, servers_Bps;
-	double by_hosts, hosts_root, servers_root; /* of the split that was found */
+	size_t hosts, aggregators;
+	double hosts_Bps, slowest_Bps, aggregators_Bps;
+	double by_hosts, hosts_root, aggregators_root; /* of the split that was found */
 };
 /*
- * At least one place is a host. A server with less than a quarter of the hosts' median gets nothing. *ret: seconds that
+ * At least one place is a host. An aggregator with less than a quarter of the hosts' median gets nothing. *ret: seconds that
  * the slowest link takes for each byte. -ENOMEM.
  */
 int simulate_tiers_share(struct simulate_place *places, size_t place_count, struct simulate_leaf *leaves,

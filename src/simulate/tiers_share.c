@@ -2,11 +2,11 @@
  * With n hosts in a leaf and m leaves that have hosts, for a place that aggregates y for roots elsewhere and r as root:
  *
  *     a host      1 + (n-1) y + (n+m-3) r      m = 1:  1 + (n-2) r
- *     a server        (n+1) y + (n+m-1) r      m = 1:      n r         no hosts in its leaf:  m r
+ *     an aggregator        (n+1) y + (n+m-1) r      m = 1:      n r         no hosts in its leaf:  m r
  *     an uplink   1 + (m-2) root                                       no hosts in the leaf:  m root
  *
  * In a given time each link carries so much; what its own bytes leave of that is for aggregating, and is one pool for all
- * hosts of a leaf and one for its servers. What a leaf can root is concave in the part that its hosts aggregate, so its
+ * hosts of a leaf and one for its aggregators. What a leaf can root is concave in the part that its hosts aggregate, so its
  * most is found by thirds; the least time in which all roots together come to 1 by halves.
  */
 #include "simulate/tiers.h"
@@ -17,7 +17,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { HALVINGS = 100, THIRDS = 80, SLOW_SERVER = 4 };
+enum { HALVINGS = 100, THIRDS = 80, SLOW_AGGREGATOR = 4 };
 
 /* In place of what bounds nothing, relative to the fastest that is known. */
 #define UNBOUNDED 1e6
@@ -41,7 +41,7 @@ static int median_of(const struct simulate_place *places, size_t count, double *
 	if (!rates)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
-		if (!places[i].server)
+		if (!places[i].aggregator)
 			rates[hosts++] = places[i].rate_Bps;
 	qsort(rates, hosts, sizeof(*rates), compare_rates);
 	*ret_Bps = hosts ? rates[(hosts - 1) / 2] : 0;
@@ -71,20 +71,21 @@ static double survey(struct simulate_place *places, size_t place_count, struct s
 	double member_leaves = 0;
 
 	for (size_t i = 0; i < leaf_count; i++) {
-		leaves[i].hosts = leaves[i].servers = 0;
-		leaves[i].hosts_Bps = leaves[i].servers_Bps = 0;
+		leaves[i].hosts = leaves[i].aggregators = 0;
+		leaves[i].hosts_Bps = leaves[i].aggregators_Bps = 0;
 		leaves[i].slowest_Bps = INFINITY;
 	}
 	for (size_t i = 0; i < place_count; i++) {
 		struct simulate_leaf *leaf = &leaves[places[i].leaf];
 
-		if (places[i].server && places[i].rate_Bps * SLOW_SERVER < median_Bps)
+		if (places[i].aggregator && places[i].rate_Bps * SLOW_AGGREGATOR < median_Bps)
 			places[i].rate_Bps = 0;
-		leaf->servers += places[i].server;
-		leaf->servers_Bps += places[i].server ? places[i].rate_Bps : 0;
-		leaf->hosts += !places[i].server;
-		leaf->hosts_Bps += places[i].server ? 0 : places[i].rate_Bps;
-		leaf->slowest_Bps = places[i].server ? leaf->slowest_Bps : fmin(leaf->slowest_Bps, places[i].rate_Bps);
+		leaf->aggregators += places[i].aggregator;
+		leaf->aggregators_Bps += places[i].aggregator ? places[i].rate_Bps : 0;
+		leaf->hosts += !places[i].aggregator;
+		leaf->hosts_Bps += places[i].aggregator ? 0 : places[i].rate_Bps;
+		leaf->slowest_Bps = places[i].aggregator ? leaf->slowest_Bps
+							 : fmin(leaf->slowest_Bps, places[i].rate_Bps);
 	}
 	for (size_t i = 0; i < leaf_count; i++)
 		member_leaves += leaves[i].hosts > 0;
@@ -101,10 +102,10 @@ static struct pool hosts_of(const struct simulate_leaf *leaf, double m, double t
 	return pool;
 }
 
-static struct pool servers_of(const struct simulate_leaf *leaf, double m, double time)
+static struct pool aggregators_of(const struct simulate_leaf *leaf, double m, double time)
 {
 	double n = (double)leaf->hosts;
-	struct pool pool = { time * leaf->servers_Bps, n + 1, n + m - 1 };
+	struct pool pool = { time * leaf->aggregators_Bps, n + 1, n + m - 1 };
 
 	if (m < 2)
 		pool.rest = pool.root = n;
@@ -126,45 +127,45 @@ static double roots_of(const struct pool *pool, double aggregates)
 	return fmax(0, fmin(aggregates, (pool->left - pool->rest * aggregates) / extra));
 }
 
-static double roots_at(const struct pool *hosts, const struct pool *servers, double by_hosts)
+static double roots_at(const struct pool *hosts, const struct pool *aggregators, double by_hosts)
 {
-	return roots_of(hosts, by_hosts) + roots_of(servers, 1 - by_hosts);
+	return roots_of(hosts, by_hosts) + roots_of(aggregators, 1 - by_hosts);
 }
 
 /* False: it cannot aggregate all its bytes in this time. */
 static bool split(struct simulate_leaf *leaf, double m, double time)
 {
-	struct pool hosts = hosts_of(leaf, m, time), servers = servers_of(leaf, m, time);
+	struct pool hosts = hosts_of(leaf, m, time), aggregators = aggregators_of(leaf, m, time);
 	double low, high, even, most_hosts = carries(&hosts, hosts.rest);
-	double most_servers = leaf->servers ? carries(&servers, servers.rest) : 0;
+	double most_aggregators = leaf->aggregators ? carries(&aggregators, aggregators.rest) : 0;
 
-	if (most_hosts + most_servers < 1 || time * leaf->slowest_Bps < 1)
+	if (most_hosts + most_aggregators < 1 || time * leaf->slowest_Bps < 1)
 		return false;
-	low = 1 - most_servers;
+	low = 1 - most_aggregators;
 	high = most_hosts;
 	/* In proportion to what each could do, and by hosts alone where it costs them nothing, if that roots as much. */
-	even = hosts.rest > 0 ? most_hosts / (most_hosts + most_servers) : 1;
+	even = hosts.rest > 0 ? most_hosts / (most_hosts + most_aggregators) : 1;
 	even = fmin(fmax(even, low), high);
 	for (int i = 0; i < THIRDS; i++) {
 		double first = low + (high - low) / 3, second = high - (high - low) / 3;
 
-		if (roots_at(&hosts, &servers, first) < roots_at(&hosts, &servers, second))
+		if (roots_at(&hosts, &aggregators, first) < roots_at(&hosts, &aggregators, second))
 			low = first;
 		else
 			high = second;
 	}
 	leaf->by_hosts = (low + high) / 2;
-	if (roots_at(&hosts, &servers, even) >= roots_at(&hosts, &servers, leaf->by_hosts) * (1 - 1e-12))
+	if (roots_at(&hosts, &aggregators, even) >= roots_at(&hosts, &aggregators, leaf->by_hosts) * (1 - 1e-12))
 		leaf->by_hosts = even;
 	leaf->hosts_root = roots_of(&hosts, leaf->by_hosts);
-	leaf->servers_root = roots_of(&servers, 1 - leaf->by_hosts);
-	leaf->root = leaf->hosts_root + leaf->servers_root;
+	leaf->aggregators_root = roots_of(&aggregators, 1 - leaf->by_hosts);
+	leaf->root = leaf->hosts_root + leaf->aggregators_root;
 	if (m > 2)
 		leaf->root = fmin(leaf->root, (time * leaf->uplink_Bps - 1) / (m - 2));
 	return m < 2 || time * leaf->uplink_Bps >= 1;
 }
 
-/* True: the time is enough. Servers of leaves without hosts root only what the others cannot. */
+/* True: the time is enough. Aggregators of leaves without hosts root only what the others cannot. */
 static bool is_enough(struct simulate_leaf *leaves, size_t leaf_count, double m, double time)
 {
 	double left = 1, apart = 0;
@@ -179,7 +180,7 @@ static bool is_enough(struct simulate_leaf *leaves, size_t leaf_count, double m,
 	for (size_t i = 0; i < leaf_count; i++) {
 		if (leaves[i].hosts)
 			continue;
-		leaves[i].root = time * fmin(leaves[i].servers_Bps, m > 1 ? leaves[i].uplink_Bps : INFINITY) / m;
+		leaves[i].root = time * fmin(leaves[i].aggregators_Bps, m > 1 ? leaves[i].uplink_Bps : INFINITY) / m;
 		apart += leaves[i].root;
 	}
 	for (size_t i = 0; i < leaf_count; i++)
@@ -198,21 +199,21 @@ static void hand_out(struct simulate_place *places, size_t place_count, struct s
 		sum += leaves[i].root;
 	for (size_t i = 0; i < leaf_count; i++) {
 		struct simulate_leaf *leaf = &leaves[i];
-		double could = leaf->hosts_root + leaf->servers_root;
+		double could = leaf->hosts_root + leaf->aggregators_root;
 
 		leaf->root /= sum;
 		leaf->hosts_root *= could > 0 ? leaf->root / could : 0;
-		leaf->servers_root *= could > 0 ? leaf->root / could : 0;
+		leaf->aggregators_root *= could > 0 ? leaf->root / could : 0;
 	}
 	for (size_t i = 0; i < place_count; i++) {
 		struct simulate_place *place = &places[i];
 		const struct simulate_leaf *leaf = &leaves[place->leaf];
 		double n = (double)leaf->hosts, part, all;
 
-		if (place->server) {
-			part = leaf->servers_Bps > 0 ? place->rate_Bps / leaf->servers_Bps : 0;
+		if (place->aggregator) {
+			part = leaf->aggregators_Bps > 0 ? place->rate_Bps / leaf->aggregators_Bps : 0;
 			all = leaf->hosts ? 1 - leaf->by_hosts : leaf->root;
-			place->root = part * (leaf->hosts ? leaf->servers_root : leaf->root);
+			place->root = part * (leaf->hosts ? leaf->aggregators_root : leaf->root);
 			place->rest = part * all - place->root;
 			place->load = leaf->hosts ? (n + 1) * place->rest + (n + m - 1) * place->root : m * place->root;
 			place->load = m < 2 && leaf->hosts ? n * place->root : place->load;

@@ -60,7 +60,7 @@ static int make_schedule(struct steps *steps, const struct simulate_leaf *leaves
 		group->nodes[i] = (struct schedule_node){ .host = (uint16_t)i,
 							  .leaf = (uint16_t)steps->places[i].leaf,
 							  .rate_Bps = (uint64_t)known_rate(steps->places[i].rate_Bps),
-							  .server = steps->places[i].server };
+							  .aggregator = steps->places[i].aggregator };
 	for (size_t i = 0; i < steps->leaf_count; i++)
 		group->uplink_out_Bps[i] = group->uplink_in_Bps[i] = (uint64_t)known_rate(leaves[i].uplink_Bps);
 	r = schedule_new(group, &steps->schedule);
@@ -190,7 +190,7 @@ static uint64_t slowest_Bps(const struct steps *steps)
 	return (uint64_t)known_rate(rate_Bps);
 }
 
-static size_t abreast_to_servers(const struct steps *steps)
+static size_t abreast_to_aggregators(const struct steps *steps)
 {
 	double in_flight = steps->operation_bytes / steps->segment_bytes * (double)steps->in_flight;
 
@@ -210,8 +210,8 @@ static int steps_init(struct steps *steps, const struct simulate_leaf *leaves)
 	steps->in_flight = build->settings->in_flight > 1 ? build->settings->in_flight : 1;
 	steps->word_s = steps->latency_s + (slowest_Bps(steps) ? WORD_BEHIND_BYTES / (double)slowest_Bps(steps) : 0);
 	for (size_t i = 0; i < steps->place_count; i++)
-		steps->served |= steps->places[i].server;
-	steps->abreast = steps->served ? abreast_to_servers(steps) : ABREAST;
+		steps->served |= steps->places[i].aggregator;
+	steps->abreast = steps->served ? abreast_to_aggregators(steps) : ABREAST;
 	steps->through = sys_zalloc((steps->in_flight * steps->host_count + 1) * sizeof(*steps->through));
 	steps->drained = sys_zalloc((steps->host_count + 1) * sizeof(*steps->drained));
 	steps->words = sys_zalloc((2 * steps->host_count + 1) * sizeof(*steps->words));

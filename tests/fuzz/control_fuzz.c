@@ -1,12 +1,12 @@
 /*
- * Control connections, and the words between members and servers, from anybody: raw bytes at every state of both ends;
+ * Control connections, and the words between members and aggregators, from anybody: raw bytes at every state of both ends;
  * and frames with a right seal, as from a peer that has the secret and then says anything. What decodes is in range and
  * is the same after it was encoded and decoded once more; nothing is read or written out of bounds.
  *
  * The first byte chooses what the rest is for; see LLVMFuzzerTestOneInput.
  */
 #include "aggregate/control/channel.h"
-#include "aggregate/server_wire.h"
+#include "aggregate/aggregator_wire.h"
 #include "support/fuzz.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static struct control_secret *secret(void)
 }
 
 /* Handshakes draw random numbers, which no fuzzer can follow: both ends are put into a state by hand. */
-static struct control_channel proved_server(void)
+static struct control_channel proved_aggregator(void)
 {
 	struct control_channel channel;
 
@@ -103,13 +103,13 @@ static void one_of_each(const uint8_t *payload, size_t bytes)
 		fuzz_must_be_text(sentence, sizeof(sentence));
 	(void)control_get_offer(payload, bytes, &offer);
 	if (!control_get_go(payload, bytes, &go))
-		fuzz_must(go.server_count <= CONTROL_SERVERS_MAX && go.position < go.server_count);
+		fuzz_must(go.aggregator_count <= CONTROL_AGGREGATORS_MAX && go.position < go.aggregator_count);
 }
 
 /* A header of the fuzzer's, its payload, and the seal that belongs there. */
 static void sealed(const uint8_t *data, size_t bytes)
 {
-	struct control_channel server = proved_server(), client = proved_server();
+	struct control_channel aggregator = proved_aggregator(), client = proved_aggregator();
 	struct control_header header;
 	const uint8_t *payload, *out;
 	size_t count;
@@ -124,35 +124,36 @@ static void sealed(const uint8_t *data, size_t bytes)
 		       bytes < header.payload_bytes ? bytes : header.payload_bytes);
 		fuzz_must(control_channel_send(&client, header.type, padded, header.payload_bytes) == 0);
 		count = control_channel_pending(&client, &out);
-		fuzz_must(feed(&server, out, count) == count);
-		fuzz_must(control_channel_frame(&server, &payload) != NULL);
+		fuzz_must(feed(&aggregator, out, count) == count);
+		fuzz_must(control_channel_frame(&aggregator, &payload) != NULL);
 		fuzz_must(!memcmp(payload, padded, header.payload_bytes));
 		one_of_each(payload, header.payload_bytes);
-		control_channel_take(&server);
+		control_channel_take(&aggregator);
 	}
-	control_channel_fini(&server);
+	control_channel_fini(&aggregator);
 	control_channel_fini(&client);
 }
 
 static void words(const uint8_t *data, size_t bytes)
 {
-	uint8_t whole[SERVER_WIRE_HEAD_BYTES] = { 0 }, again[SERVER_WIRE_HEAD_BYTES];
-	struct server_wire_head head;
-	struct server_wire_hello hello;
+	uint8_t whole[AGGREGATOR_WIRE_HEAD_BYTES] = { 0 }, again[AGGREGATOR_WIRE_HEAD_BYTES];
+	struct aggregator_wire_head head;
+	struct aggregator_wire_hello hello;
 	uint32_t lost;
 
 	memcpy(whole, data, bytes < sizeof(whole) ? bytes : sizeof(whole));
-	if (!server_wire_get_head(whole, &head)) {
-		fuzz_must(head.bytes && head.bytes <= SERVER_WIRE_SEGMENT_BYTES_MAX);
-		fuzz_must(head.leaf_inputs <= SERVER_WIRE_INPUTS_MAX && head.root_inputs <= SERVER_WIRE_INPUTS_MAX);
-		server_wire_put_head(&head, again);
+	if (!aggregator_wire_get_head(whole, &head)) {
+		fuzz_must(head.bytes && head.bytes <= AGGREGATOR_WIRE_SEGMENT_BYTES_MAX);
+		fuzz_must(head.leaf_inputs <= AGGREGATOR_WIRE_INPUTS_MAX &&
+			  head.root_inputs <= AGGREGATOR_WIRE_INPUTS_MAX);
+		aggregator_wire_put_head(&head, again);
 		fuzz_must(!memcmp(whole, again, sizeof(whole)));
 	}
-	if (!server_wire_get_lost(whole, &lost)) {
-		server_wire_put_lost(lost, again);
-		fuzz_must(!memcmp(whole, again, SERVER_WIRE_LOST_BYTES));
+	if (!aggregator_wire_get_lost(whole, &lost)) {
+		aggregator_wire_put_lost(lost, again);
+		fuzz_must(!memcmp(whole, again, AGGREGATOR_WIRE_LOST_BYTES));
 	}
-	(void)server_wire_get_hello(whole, &hello);
+	(void)aggregator_wire_get_hello(whole, &hello);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -173,10 +174,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		words(data + 1, bytes - 1);
 		break;
 	case 4: {
-		struct control_channel server = proved_server();
+		struct control_channel aggregator = proved_aggregator();
 
-		feed(&server, data + 1, bytes - 1);
-		control_channel_fini(&server);
+		feed(&aggregator, data + 1, bytes - 1);
+		control_channel_fini(&aggregator);
 		break;
 	}
 	default:

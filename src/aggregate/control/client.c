@@ -381,7 +381,7 @@ int control_client_ask(struct control_client *client)
 
 int control_client_go(struct control_client *client, const struct control_go *go)
 {
-	uint8_t payload[CONTROL_GO_BYTES + CONTROL_SERVERS_MAX * TRANSPORT_HANDLE_BYTES];
+	uint8_t payload[CONTROL_GO_BYTES + CONTROL_AGGREGATORS_MAX * TRANSPORT_HANDLE_BYTES];
 
 	return say(client, CONTROL_GO, payload, control_put_go(go, payload));
 }

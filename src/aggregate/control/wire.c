@@ -115,12 +115,12 @@ int control_get_welcome(const uint8_t bytes[static CONTROL_WELCOME_BYTES], struc
 static const struct {
 	const char *word;
 	size_t least_bytes, most_bytes;
-	bool client, server;
+	bool client, aggregator;
 } types[CONTROL_TYPE_COUNT] = {
 	[CONTROL_REQUEST] = { "request", CONTROL_REQUEST_BYTES + TRANSPORT_HANDLE_BYTES, CONTROL_PAYLOAD_MAX, true,
 			      false },
 	[CONTROL_GO] = { "go", CONTROL_GO_BYTES + TRANSPORT_HANDLE_BYTES,
-			 CONTROL_GO_BYTES + CONTROL_SERVERS_MAX *TRANSPORT_HANDLE_BYTES, true, false },
+			 CONTROL_GO_BYTES + CONTROL_AGGREGATORS_MAX *TRANSPORT_HANDLE_BYTES, true, false },
 	[CONTROL_ASK] = { "ask", 0, 0, true, false },
 	[CONTROL_LEAVE] = { "leave", 0, 0, true, false },
 	[CONTROL_OFFER] = { "offer", CONTROL_OFFER_BYTES, CONTROL_OFFER_BYTES, false, true },
@@ -151,7 +151,7 @@ int control_get_header(const uint8_t bytes[static CONTROL_HEADER_BYTES], bool fr
 
 	if (type >= CONTROL_TYPE_COUNT || !types[type].word || reader_get(&reader, 2) != 0)
 		return -EBADMSG;
-	if (!(from_client ? types[type].client : types[type].server))
+	if (!(from_client ? types[type].client : types[type].aggregator))
 		return -EBADMSG;
 	if (payload_bytes < types[type].least_bytes || payload_bytes > types[type].most_bytes)
 		return -EBADMSG;
@@ -232,9 +232,9 @@ size_t control_put_go(const struct control_go *go, uint8_t *payload)
 	struct writer writer = { payload };
 
 	writer_put(&writer, go->position, 2);
-	writer_put(&writer, go->server_count, 2);
+	writer_put(&writer, go->aggregator_count, 2);
 	writer_put(&writer, 0, 4);
-	writer_put_block(&writer, go->handles, (size_t)go->server_count * TRANSPORT_HANDLE_BYTES);
+	writer_put_block(&writer, go->handles, (size_t)go->aggregator_count * TRANSPORT_HANDLE_BYTES);
 	return (size_t)(writer.at - payload);
 }
 
@@ -246,11 +246,11 @@ int control_get_go(const uint8_t *payload, size_t bytes, struct control_go *ret)
 	if (bytes < CONTROL_GO_BYTES)
 		return -EBADMSG;
 	go.position = (uint16_t)reader_get(&reader, 2);
-	go.server_count = (uint16_t)reader_get(&reader, 2);
-	if (reader_get(&reader, 4) != 0 || !go.server_count || go.server_count > CONTROL_SERVERS_MAX ||
-	    go.position >= go.server_count)
+	go.aggregator_count = (uint16_t)reader_get(&reader, 2);
+	if (reader_get(&reader, 4) != 0 || !go.aggregator_count || go.aggregator_count > CONTROL_AGGREGATORS_MAX ||
+	    go.position >= go.aggregator_count)
 		return -EBADMSG;
-	if (bytes != CONTROL_GO_BYTES + (size_t)go.server_count * TRANSPORT_HANDLE_BYTES)
+	if (bytes != CONTROL_GO_BYTES + (size_t)go.aggregator_count * TRANSPORT_HANDLE_BYTES)
 		return -EBADMSG;
 	go.handles = reader.at;
 	*ret = go;

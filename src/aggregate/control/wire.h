@@ -29,7 +29,7 @@ enum {
 	CONTROL_WELCOME_BYTES = 40,
 
 	CONTROL_MEMBERS_MAX = 256,
-	CONTROL_SERVERS_MAX = 32,
+	CONTROL_AGGREGATORS_MAX = 32,
 	CONTROL_GROUPS_MAX = 256,
 };
 
@@ -45,7 +45,7 @@ int control_get_hello(const uint8_t bytes[static CONTROL_HELLO_BYTES], struct co
 
 enum control_status { CONTROL_STATUS_OK, CONTROL_STATUS_VERSION, CONTROL_STATUS_SECRET, CONTROL_STATUS_COUNT };
 struct control_challenge {
-	enum control_status status; /* _VERSION: the other members mean nothing, and the server closes */
+	enum control_status status; /* _VERSION: the other members mean nothing, and the aggregator closes */
 	struct control_hello hello;
 };
 void control_put_challenge(const struct control_challenge *challenge, uint8_t bytes[static CONTROL_CHALLENGE_BYTES]);
@@ -53,7 +53,7 @@ int control_get_challenge(const uint8_t bytes[static CONTROL_CHALLENGE_BYTES], s
 			  uint16_t *ret_version);
 
 struct control_welcome {
-	enum control_status status; /* _SECRET: the proof means nothing, and the server closes */
+	enum control_status status; /* _SECRET: the proof means nothing, and the aggregator closes */
 	uint8_t proof[CONTROL_PROOF_BYTES];
 };
 void control_put_welcome(const struct control_welcome *welcome, uint8_t bytes[static CONTROL_WELCOME_BYTES]);
@@ -63,12 +63,12 @@ int control_get_welcome(const uint8_t bytes[static CONTROL_WELCOME_BYTES], struc
 
 enum control_type {
 	CONTROL_NONE, /* never sent */
-	/* client to server */
+	/* client to aggregator */
 	CONTROL_REQUEST, /* a group wants this aggregator */
-	CONTROL_GO,      /* the members know the server: connect */
+	CONTROL_GO,      /* the members know the aggregator: connect */
 	CONTROL_ASK,     /* how are you; no payload */
 	CONTROL_LEAVE,   /* the group ends in good order; no payload */
-	/* server to client */
+	/* aggregator to client */
 	CONTROL_OFFER,
 	CONTROL_REFUSAL, /* of a request: a sentence */
 	CONTROL_READY,   /* every member's connections stand; no payload */
@@ -78,8 +78,8 @@ enum control_type {
 	/* both */
 	CONTROL_HEARTBEAT, /* no payload */
 	/* Between the processes of `tributary cluster measure`, which say more in the payload; a service takes neither. */
-	CONTROL_REPORT, /* client to server */
-	CONTROL_TELL,   /* server to client */
+	CONTROL_REPORT, /* client to aggregator */
+	CONTROL_TELL,   /* aggregator to client */
 	CONTROL_TYPE_COUNT
 };
 enum {
@@ -114,7 +114,7 @@ int control_get_header(const uint8_t bytes[static CONTROL_HEADER_BYTES], bool fr
  */
 struct control_request {
 	uint8_t id[CONTROL_ID_BYTES]; /* random: of the group */
-	uint16_t data_version;        /* of the members' protocol with the server (docs/aggregation.md) */
+	uint16_t data_version;        /* of the members' protocol with the aggregator (docs/aggregation.md) */
 	uint16_t types, operations;   /* that may come: bit i is enum reduce_type, reduce_operation i */
 	char name[CONTROL_NAME_BYTES];
 	uint32_t timeout_ms; /* silence after which this group counts as dead */
@@ -129,15 +129,15 @@ struct control_offer {
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
 	uint64_t rate_Bps;     /* of its NIC, one direction, shared with the groups that are there */
 	uint64_t window_bytes; /* memory that this group gets for segments under way */
-	uint32_t group_count;  /* groups on the server, this one included */
+	uint32_t group_count;  /* groups on the aggregator, this one included */
 };
 size_t control_put_offer(const struct control_offer *offer, uint8_t *payload);
 int control_get_offer(const uint8_t *payload, size_t bytes, struct control_offer *ret);
 
 struct control_go {
-	uint16_t position;      /* of this server among them */
-	uint16_t server_count;  /* this one included */
-	const uint8_t *handles; /* server_count × TRANSPORT_HANDLE_BYTES */
+	uint16_t position;         /* of this aggregator among them */
+	uint16_t aggregator_count; /* this one included */
+	const uint8_t *handles;    /* aggregator_count × TRANSPORT_HANDLE_BYTES */
 };
 size_t control_put_go(const struct control_go *go, uint8_t *payload);
 int control_get_go(const uint8_t *payload, size_t bytes, struct control_go *ret);

@@ -45,7 +45,7 @@ static void check_leaf(const struct schedule_group *group, const struct schedule
 	assert_int_equal(group->nodes[node].leaf, leaf);
 	if (leaf == segment->root_leaf)
 		assert_int_equal(node, segment->root);
-	if (!group->nodes[node].server)
+	if (!group->nodes[node].aggregator)
 		assert_int_equal(segment->host_node[group->nodes[node].host], node);
 }
 
@@ -126,10 +126,10 @@ void account_group(struct schedule_group *ret, const unsigned *hosts, size_t lea
 	ret->node_count = ret->member_count;
 }
 
-void account_add_server(struct schedule_group *group, uint16_t leaf, uint64_t rate_Bps)
+void account_add_aggregator(struct schedule_group *group, uint16_t leaf, uint64_t rate_Bps)
 {
 	group->nodes[group->node_count++] = (struct schedule_node){
-		.host = (uint16_t)group->host_count++, .leaf = leaf, .rate_Bps = rate_Bps, .server = true
+		.host = (uint16_t)group->host_count++, .leaf = leaf, .rate_Bps = rate_Bps, .aggregator = true
 	};
 	if (leaf >= group->leaf_count)
 		group->leaf_count = leaf + 1U;

@@ -28,7 +28,7 @@ double account_slowest_s(const struct account *account, const struct schedule_gr
 void account_group(struct schedule_group *ret, const unsigned *hosts, size_t leaf_count, unsigned members,
 		   uint64_t rate_Bps);
 struct schedule *account_schedule(const struct schedule_group *group);
-/* One more server; its host is one more host. leaf may be the next that there is not yet. */
-void account_add_server(struct schedule_group *group, uint16_t leaf, uint64_t rate_Bps);
+/* One more aggregator; its host is one more host. leaf may be the next that there is not yet. */
+void account_add_aggregator(struct schedule_group *group, uint16_t leaf, uint64_t rate_Bps);
 
 #endif

@@ -171,7 +171,7 @@ static void aggregators_are_left_out_and_that_is_said_once(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		gather_beside(&harness, "aab", &aggregator);
 		aggregate_facts(harness.members[0].group, &facts);
-		assert_int_equal(facts.servers, 0);
+		assert_int_equal(facts.aggregators, 0);
 		reduce(&harness, data, COUNT);
 		leave(&harness);
 	}

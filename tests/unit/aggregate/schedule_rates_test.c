@@ -1,4 +1,4 @@
-/* Rates of servers from the times of calibrations: what a model of hosts and servers takes is found again. */
+/* Rates of aggregators from the times of calibrations: what a model of hosts and aggregators takes is found again. */
 #include "aggregate/schedule_rates.h"
 
 #include "aggregate/schedule.h"
@@ -17,8 +17,8 @@ enum { HOSTS = 8, ROUNDS_MOST = 40 };
 #define HOST_BPS UINT64_C(25000000)
 #define LIMIT    2.0
 
-/* Hosts of HOST_BPS in one leaf, and one server of that rate, or none. */
-static double time_of(uint64_t server_Bps, double *ret_load)
+/* Hosts of HOST_BPS in one leaf, and one aggregator of that rate, or none. */
+static double time_of(uint64_t aggregator_Bps, double *ret_load)
 {
 	static struct schedule_group group;
 	struct schedule_loads loads;
@@ -29,15 +29,16 @@ static double time_of(uint64_t server_Bps, double *ret_load)
 	group.leaf_count = 1;
 	for (uint16_t i = 0; i < HOSTS; i++)
 		group.nodes[i] = (struct schedule_node){ .host = i, .rate_Bps = HOST_BPS };
-	if (server_Bps) {
-		group.nodes[HOSTS] = (struct schedule_node){ .host = HOSTS, .rate_Bps = server_Bps, .server = true };
+	if (aggregator_Bps) {
+		group.nodes[HOSTS] =
+			(struct schedule_node){ .host = HOSTS, .rate_Bps = aggregator_Bps, .aggregator = true };
 		group.node_count = group.host_count = HOSTS + 1;
 	}
 	assert_int_equal(schedule_new(&group, &schedule), 0);
 	schedule_loads(schedule, &loads);
 	schedule_free(schedule);
 	if (ret_load)
-		*ret_load = loads.server;
+		*ret_load = loads.aggregator;
 	return loads.slowest_s_per_B;
 }
 
@@ -69,10 +70,10 @@ static uint64_t found(uint64_t said_Bps, double true_Bps, double busy)
 	slower = schedule_rates_compare(&with, &without);
 	if (slower <= schedule_rates_limit(expected, without.expected_s_per_B))
 		return said_Bps;
-	return schedule_rates_server(said_Bps, load, expected, slower);
+	return schedule_rates_aggregator(said_Bps, load, expected, slower);
 }
 
-static void a_server_that_does_what_was_said_keeps_its_rate(void **state)
+static void a_aggregator_that_does_what_was_said_keeps_its_rate(void **state)
 {
 	(void)state;
 	for (uint64_t said_Bps = 80000000; said_Bps <= 2000000000; said_Bps += 20000000) {
@@ -82,7 +83,7 @@ static void a_server_that_does_what_was_said_keeps_its_rate(void **state)
 	}
 }
 
-static void a_slow_server_has_the_rate_that_it_showed(void **state)
+static void a_slow_aggregator_has_the_rate_that_it_showed(void **state)
 {
 	(void)state;
 	for (double part = 0.49; part > 0.001; part /= 1.3) {
@@ -92,8 +93,8 @@ static void a_slow_server_has_the_rate_that_it_showed(void **state)
 	}
 }
 
-/* The same hosts carry all of it, and the service's host may be one of theirs: what slows everything is not the server's. */
-static void a_machine_that_is_slow_in_all_things_is_no_servers_fault(void **state)
+/* The same hosts carry all of it, and the service's host may be one of theirs: what slows everything is not the aggregator's. */
+static void a_machine_that_is_slow_in_all_things_is_no_aggregators_fault(void **state)
 {
 	(void)state;
 	assert_int_equal(found(200000000, 200e6, 7), 200000000);
@@ -102,13 +103,13 @@ static void a_machine_that_is_slow_in_all_things_is_no_servers_fault(void **stat
 	assert_in_range(found(200000000, 20e6, 0.5), 39900000, 40100000);
 }
 
-static void nobody_said_anything_and_the_server_is_slow(void **state)
+static void nobody_said_anything_and_the_aggregator_is_slow(void **state)
 {
 	(void)state;
-	assert_in_range(schedule_rates_server(0, 4, 1e-8, 10), 39999999, 40000001);
-	assert_int_equal(schedule_rates_server(0, 1e-9, 1, 2), 1); /* not 0, which is "not said" */
+	assert_in_range(schedule_rates_aggregator(0, 4, 1e-8, 10), 39999999, 40000001);
+	assert_int_equal(schedule_rates_aggregator(0, 1e-9, 1, 2), 1); /* not 0, which is "not said" */
 	/* It had less to do than it can: what it showed bounds nothing above that. */
-	assert_in_range(schedule_rates_server(400000000, 4, 1e-8, 2), 199999999, 200000001);
+	assert_in_range(schedule_rates_aggregator(400000000, 4, 1e-8, 2), 199999999, 200000001);
 }
 
 /* What a round costs besides its bytes is less of a longer one. */
@@ -155,7 +156,7 @@ static void a_round_has_work_for_every_host(void **state)
 }
 
 /* Beyond the limit it is lowered only if members alone are as fast, or nearly. */
-static void a_server_with_which_it_is_faster_keeps_its_rate(void **state)
+static void a_aggregator_with_which_it_is_faster_keeps_its_rate(void **state)
 {
 	(void)state;
 	assert_true(fabs(schedule_rates_limit(1, 1) - LIMIT) < 1e-9);
@@ -195,7 +196,7 @@ static void who_seems_slow_is_heard_again(void **state)
 	assert_true(decision.slower > 3.9);
 }
 
-/* The time for it was over: a lost packet must not cost a server that is as said. */
+/* The time for it was over: a lost packet must not cost an aggregator that is as said. */
 static void what_ends_early_must_say_more(void **state)
 {
 	static const double cold[] = { 30 }, odd[] = { 3, 2.6 }, odder[] = { 3, 2.6, 2.4, 3.9, 2.5 },
@@ -229,7 +230,7 @@ static void rounds_grow_until_they_say_something(void **state)
 	schedule_rates_begin(&calibration, 1 / 50e9, SCHEDULE_RATES_LEAST_BYTES);
 	run(&calibration, 1 / 50e9, 0);
 	assert_int_equal(calibration.bytes, SCHEDULE_RATES_MOST_BYTES);
-	/* A server at a hundredth of its rate: not a longer one than the first. */
+	/* An aggregator at a hundredth of its rate: not a longer one than the first. */
 	schedule_rates_begin(&calibration, 1 / 1.25e9, SCHEDULE_RATES_LEAST_BYTES);
 	assert_int_equal(run(&calibration, 100 / 1.25e9, 0), 1);
 	assert_true(calibration.slower > 99 && calibration.slower < 101 && calibration.time_ns < 600000000);
@@ -246,12 +247,12 @@ static void rounds_grow_until_they_say_something(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_server_that_does_what_was_said_keeps_its_rate),
-		cmocka_unit_test(a_slow_server_has_the_rate_that_it_showed),
-		cmocka_unit_test(a_machine_that_is_slow_in_all_things_is_no_servers_fault),
-		cmocka_unit_test(nobody_said_anything_and_the_server_is_slow),
+		cmocka_unit_test(a_aggregator_that_does_what_was_said_keeps_its_rate),
+		cmocka_unit_test(a_slow_aggregator_has_the_rate_that_it_showed),
+		cmocka_unit_test(a_machine_that_is_slow_in_all_things_is_no_aggregators_fault),
+		cmocka_unit_test(nobody_said_anything_and_the_aggregator_is_slow),
 		cmocka_unit_test(a_round_that_is_repeated_is_longer_if_there_is_time),
-		cmocka_unit_test(a_server_with_which_it_is_faster_keeps_its_rate),
+		cmocka_unit_test(a_aggregator_with_which_it_is_faster_keeps_its_rate),
 		cmocka_unit_test(a_round_has_work_for_every_host),
 		cmocka_unit_test(who_seems_slow_is_heard_again),
 		cmocka_unit_test(what_ends_early_must_say_more),

@@ -48,7 +48,7 @@ static void count_all(const struct schedule_group *of, struct counts *ret)
 
 		if (node->rate_Bps > ret->rate_Bps[node->host])
 			ret->rate_Bps[node->host] = node->rate_Bps;
-		if (node->server || seen[node->host])
+		if (node->aggregator || seen[node->host])
 			continue;
 		seen[node->host] = ret->first[i] = true;
 		if (!ret->hosts[node->leaf]++)
@@ -88,24 +88,24 @@ static double optimum_s(const struct schedule_group *of)
 	for (int i = 0; i < nodes; i++) {
 		const struct schedule_node *node = &of->nodes[i];
 		double n = counts.hosts[node->leaf], m = counts.leaves, rest, root;
-		bool can = node->server ? !node->lost : counts.first[i];
+		bool can = node->aggregator ? !node->lost : counts.first[i];
 		bool apart = counts.hosts[node->leaf] == 0;
 
 		glp_set_col_bnds(lp, 2 + 2 * i, can && !apart && m > 1 ? GLP_LO : GLP_FX, 0, 0);
 		glp_set_col_bnds(lp, 3 + 2 * i, can && !(apart && m < 2) ? GLP_LO : GLP_FX, 0, 0);
 		if (!can)
 			continue;
-		rest = node->server ? n + 1 : n - 1;
-		root = apart ? m : node->server ? n + m - 1 : n - 1 + (m - 1) - 1;
+		rest = node->aggregator ? n + 1 : n - 1;
+		root = apart ? m : node->aggregator ? n + m - 1 : n - 1 + (m - 1) - 1;
 		columns[1] = 1;
 		values[1] = -(double)counts.rate_Bps[node->host] / scale;
 		columns[2] = 2 + 2 * i;
 		values[2] = rest;
 		columns[3] = 3 + 2 * i;
 		values[3] = root;
-		if (!node->server && n == 1 && m < 2) /* there is nobody to send to */
+		if (!node->aggregator && n == 1 && m < 2) /* there is nobody to send to */
 			values[3] = 0;
-		add_row(lp, GLP_UP, node->server || (n == 1 && m < 2) ? 0 : -1, 3, columns, values);
+		add_row(lp, GLP_UP, node->aggregator || (n == 1 && m < 2) ? 0 : -1, 3, columns, values);
 	}
 	for (size_t leaf = 0; leaf < of->leaf_count; leaf++) {
 		uint64_t out_Bps = of->uplink_out_Bps[leaf], in_Bps = of->uplink_in_Bps[leaf];
@@ -324,7 +324,7 @@ static uint64_t random_rate(uint64_t *random)
 	return 1000000000 + random_below(random, 3000000000);
 }
 
-/* Several members on a host, servers in leaves and apart, uplinks of any rate, some not known. */
+/* Several members on a host, aggregators in leaves and apart, uplinks of any rate, some not known. */
 static void make_random(uint64_t *random)
 {
 	unsigned hosts[HOSTS_MOST], leaves = 1 + (unsigned)random_below(random, 6);
@@ -338,7 +338,7 @@ static void make_random(uint64_t *random)
 	for (size_t i = 0; !even && i < group.member_count; i++)
 		group.nodes[i].rate_Bps = rate_Bps / 2 + random_below(random, rate_Bps);
 	for (uint64_t i = random_below(random, 5); i > 0; i--)
-		account_add_server(&group, (uint16_t)random_below(random, leaves + 1), random_rate(random));
+		account_add_aggregator(&group, (uint16_t)random_below(random, leaves + 1), random_rate(random));
 	for (size_t i = 0; i < group.leaf_count; i++) {
 		if (random_below(random, 3))
 			group.uplink_out_Bps[i] = random_rate(random) * (1 + random_below(random, 4));
@@ -368,8 +368,8 @@ static uint64_t median_of_hosts(void)
 	return rates[(count - 1) / 2];
 }
 
-/* Servers that are too slow are left out; for the optimum they are lost. */
-static void lose_slow_servers(void)
+/* Aggregators that are too slow are left out; for the optimum they are lost. */
+static void lose_slow_aggregators(void)
 {
 	uint64_t median_Bps = median_of_hosts();
 
@@ -381,8 +381,8 @@ static void fail_group(double ratio)
 {
 	for (size_t i = 0; i < group.node_count; i++)
 		print_message("node %zu: host %u leaf %u rate %llu%s%s\n", i, group.nodes[i].host, group.nodes[i].leaf,
-			      (unsigned long long)group.nodes[i].rate_Bps, group.nodes[i].server ? " server" : "",
-			      group.nodes[i].lost ? " lost" : "");
+			      (unsigned long long)group.nodes[i].rate_Bps,
+			      group.nodes[i].aggregator ? " aggregator" : "", group.nodes[i].lost ? " lost" : "");
 	for (size_t i = 0; i < group.leaf_count; i++)
 		print_message("leaf %zu: uplink %llu, %llu\n", i, (unsigned long long)group.uplink_out_Bps[i],
 			      (unsigned long long)group.uplink_in_Bps[i]);
@@ -421,7 +421,7 @@ static void random_groups_are_as_fast_as_any_shares_allow(void **state)
 		make_random(&random);
 		schedule = account_schedule(&group);
 		schedule_loads(schedule, &loads);
-		lose_slow_servers();
+		lose_slow_aggregators();
 		optimum = optimum_s(&group);
 		memset(&account, 0, sizeof(account));
 		for (unsigned j = 0; j < RANDOM_SEGMENTS; j++) {
@@ -444,7 +444,7 @@ static void random_groups_are_as_fast_as_any_shares_allow(void **state)
 		      worst_run, RANDOM_SEGMENTS);
 }
 
-static void a_server_never_makes_it_slower(void **state)
+static void a_aggregator_never_makes_it_slower(void **state)
 {
 	uint64_t random = runtime_seed() + 1;
 
@@ -456,7 +456,7 @@ static void a_server_never_makes_it_slower(void **state)
 
 		make_random(&random);
 		nodes = group.node_count;
-		account_add_server(&group, (uint16_t)random_below(&random, group.leaf_count), random_rate(&random));
+		account_add_aggregator(&group, (uint16_t)random_below(&random, group.leaf_count), random_rate(&random));
 		schedule = account_schedule(&group);
 		schedule_loads(schedule, &with);
 		schedule_free(schedule);
@@ -475,7 +475,7 @@ int main(void)
 		cmocka_unit_test(equal_leaves_move_what_the_design_says),
 		cmocka_unit_test(no_shares_are_better_for_any_small_split),
 		cmocka_unit_test(random_groups_are_as_fast_as_any_shares_allow),
-		cmocka_unit_test(a_server_never_makes_it_slower),
+		cmocka_unit_test(a_aggregator_never_makes_it_slower),
 	};
 
 	runtime_start("schedule_shares_test", 110);

@@ -101,10 +101,10 @@ static void groups_that_cannot_be_are_refused(void **state)
 	group.nodes[1].leaf = 1; /* two members of one host, in two leaves */
 	assert_int_equal(schedule_new(&group, &schedule), -EINVAL);
 	account_group(&group, (unsigned[]){ 2, 2 }, 2, 1, 1000);
-	group.nodes[1].server = true;
+	group.nodes[1].aggregator = true;
 	assert_int_equal(schedule_new(&group, &schedule), -EINVAL);
 	account_group(&group, (unsigned[]){ 2, 2 }, 2, 1, 1000);
-	group.node_count = group.member_count + SCHEDULE_SERVERS_MAX + 1;
+	group.node_count = group.member_count + SCHEDULE_AGGREGATORS_MAX + 1;
 	assert_int_equal(schedule_new(&group, &schedule), -EINVAL);
 	assert_null(schedule);
 	schedule_free(NULL);
@@ -119,8 +119,8 @@ static void the_largest_group_works(void **state)
 	for (size_t i = 0; i < SCHEDULE_MEMBERS_MAX; i++)
 		ones[i] = 1;
 	account_group(&group, ones, SCHEDULE_MEMBERS_MAX, 1, 1000);
-	for (uint16_t i = 0; i < SCHEDULE_SERVERS_MAX; i++)
-		account_add_server(&group, (uint16_t)(SCHEDULE_MEMBERS_MAX + i), 1000);
+	for (uint16_t i = 0; i < SCHEDULE_AGGREGATORS_MAX; i++)
+		account_add_aggregator(&group, (uint16_t)(SCHEDULE_MEMBERS_MAX + i), 1000);
 	memset(&account, 0, sizeof(account));
 	schedule = account_schedule(&group);
 	run(schedule, 1000, SIZE_MAX / 2048);
@@ -159,15 +159,15 @@ static void segments_are_long_enough_and_enough(void **state)
 	schedule_free(schedule);
 }
 
-/* While the end of an operation goes up to a server, its beginning comes down. */
-static void a_server_gets_shorter_segments(void **state)
+/* While the end of an operation goes up to an aggregator, its beginning comes down. */
+static void a_aggregator_gets_shorter_segments(void **state)
 {
 	enum { KIB = 1024 };
 	struct schedule *schedule;
 
 	(void)state;
 	account_group(&group, (unsigned[]){ 8 }, 1, 1, 1000);
-	account_add_server(&group, 0, 8000);
+	account_add_aggregator(&group, 0, 8000);
 	schedule = account_schedule(&group);
 	assert_int_equal(schedule_segment_bytes(schedule, 16 * KIB, 16 * KIB), 16 * KIB);
 	assert_int_equal(schedule_segment_bytes(schedule, 256 * KIB, 8 * KIB), 32 * KIB);
@@ -176,14 +176,14 @@ static void a_server_gets_shorter_segments(void **state)
 	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 512 * KIB), 512 * KIB);
 	schedule_free(schedule);
 	account_group(&group, (unsigned[]){ 8 }, 1, 1, 1000);
-	account_add_server(&group, 0, 400); /* it has a part, and the members more */
+	account_add_aggregator(&group, 0, 400); /* it has a part, and the members more */
 	schedule = account_schedule(&group);
 	assert_int_equal(schedule_segment_bytes(schedule, 2048 * KIB, 128 * KIB), 128 * KIB);
 	schedule_free(schedule);
 }
 
 /* Less than three members' cards together: perf/results/segments.txt has the measurement. */
-static void servers_that_are_too_slow_together_are_left(void **state)
+static void aggregators_that_are_too_slow_together_are_left(void **state)
 {
 	static const struct {
 		uint64_t host_Bps, rates_Bps[2];
@@ -196,19 +196,19 @@ static void servers_that_are_too_slow_together_are_left(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		account_group(&group, (unsigned[]){ 8 }, 1, 1, cases[i].host_Bps);
-		account_add_server(&group, 0, cases[i].rates_Bps[0]);
-		account_add_server(&group, 0, cases[i].rates_Bps[1]);
-		account_add_server(&group, 0, 8000);
+		account_add_aggregator(&group, 0, cases[i].rates_Bps[0]);
+		account_add_aggregator(&group, 0, cases[i].rates_Bps[1]);
+		account_add_aggregator(&group, 0, 8000);
 		group.nodes[10].lost = true; /* counts for nothing, and stays so */
-		schedule_leave_servers(&group);
+		schedule_leave_aggregators(&group);
 		assert_int_equal(!group.nodes[8].lost, cases[i].used);
 		assert_int_equal(!group.nodes[9].lost, cases[i].used);
 		assert_true(group.nodes[10].lost);
 	}
 	/* Uplinks may be what is slow. */
 	account_group(&group, (unsigned[]){ 4, 4 }, 2, 1, 1000);
-	account_add_server(&group, 0, 800);
-	schedule_leave_servers(&group);
+	account_add_aggregator(&group, 0, 800);
+	schedule_leave_aggregators(&group);
 	assert_false(group.nodes[8].lost);
 }
 
@@ -242,15 +242,15 @@ static void members_of_a_host_take_turns(void **state)
 	schedule_free(schedule);
 }
 
-static void a_server_of_the_hosts_rate_together_takes_all(void **state)
+static void a_aggregator_of_the_hosts_rate_together_takes_all(void **state)
 {
 	struct schedule_loads loads;
 	struct schedule *schedule;
 
 	(void)state;
 	account_group(&group, (unsigned[]){ 8 }, 1, 1, 25000000);
-	account_add_server(&group, 0, 100000000);
-	account_add_server(&group, 0, 100000000);
+	account_add_aggregator(&group, 0, 100000000);
+	account_add_aggregator(&group, 0, 100000000);
 	memset(&account, 0, sizeof(account));
 	schedule = account_schedule(&group);
 	run(schedule, 1000, 65536);
@@ -263,14 +263,14 @@ static void a_server_of_the_hosts_rate_together_takes_all(void **state)
 	schedule_free(schedule);
 }
 
-static void a_slow_server_gets_its_proportion_and_a_very_slow_one_nothing(void **state)
+static void a_slow_aggregator_gets_its_proportion_and_a_very_slow_one_nothing(void **state)
 {
 	struct schedule *schedule;
 	double share;
 
 	(void)state;
 	account_group(&group, (unsigned[]){ 8 }, 1, 1, 25000000);
-	account_add_server(&group, 0, 20000000);
+	account_add_aggregator(&group, 0, 20000000);
 	schedule = account_schedule(&group);
 	share = schedule_node_share(schedule, 8); /* 8 x / 20 = (1 + 6 (1 - x) / 8) / 25 */
 	assert_true(share > 0.16278 && share < 0.16280);
@@ -284,14 +284,14 @@ static void a_slow_server_gets_its_proportion_and_a_very_slow_one_nothing(void *
 	schedule_free(schedule);
 }
 
-static void a_lost_server_gets_nothing(void **state)
+static void a_lost_aggregator_gets_nothing(void **state)
 {
 	struct schedule *schedule;
 
 	(void)state;
 	account_group(&group, (unsigned[]){ 4, 4, 4 }, 3, 1, 1000);
-	account_add_server(&group, 0, 10000);
-	account_add_server(&group, 3, 10000);
+	account_add_aggregator(&group, 0, 10000);
+	account_add_aggregator(&group, 3, 10000);
 	group.nodes[12].lost = group.nodes[13].lost = true;
 	memset(&account, 0, sizeof(account));
 	schedule = account_schedule(&group);
@@ -302,14 +302,14 @@ static void a_lost_server_gets_nothing(void **state)
 	schedule_free(schedule);
 }
 
-static void a_server_apart_is_the_root(void **state)
+static void a_aggregator_apart_is_the_root(void **state)
 {
 	struct schedule_loads loads;
 	struct schedule *schedule;
 
 	(void)state;
 	account_group(&group, (unsigned[]){ 1, 1, 1, 1, 1, 1, 1, 1 }, 8, 1, 1000);
-	account_add_server(&group, 8, 8000);
+	account_add_aggregator(&group, 8, 8000);
 	memset(&account, 0, sizeof(account));
 	schedule = account_schedule(&group);
 	run(schedule, 100, 10);
@@ -366,7 +366,7 @@ static void the_choice_is_the_same_everywhere(void **state)
 		for (unsigned j = 0; j < i % 4; j++) {
 			uint16_t leaf = (uint16_t)random_below(&random, leaves + 1);
 
-			account_add_server(&group, leaf, random_below(&random, 9999999999));
+			account_add_aggregator(&group, leaf, random_below(&random, 9999999999));
 		}
 		for (size_t j = 0; j < group.leaf_count; j++) {
 			uint64_t factor = random_below(&random, 3);
@@ -393,15 +393,15 @@ int main(void)
 		cmocka_unit_test(groups_that_cannot_be_are_refused),
 		cmocka_unit_test(the_largest_group_works),
 		cmocka_unit_test(members_of_a_host_take_turns),
-		cmocka_unit_test(a_server_of_the_hosts_rate_together_takes_all),
-		cmocka_unit_test(a_slow_server_gets_its_proportion_and_a_very_slow_one_nothing),
-		cmocka_unit_test(a_lost_server_gets_nothing),
-		cmocka_unit_test(a_server_apart_is_the_root),
+		cmocka_unit_test(a_aggregator_of_the_hosts_rate_together_takes_all),
+		cmocka_unit_test(a_slow_aggregator_gets_its_proportion_and_a_very_slow_one_nothing),
+		cmocka_unit_test(a_lost_aggregator_gets_nothing),
+		cmocka_unit_test(a_aggregator_apart_is_the_root),
 		cmocka_unit_test(without_rates_hosts_are_equal),
 		cmocka_unit_test(the_choice_is_the_same_everywhere),
 		cmocka_unit_test(segments_are_long_enough_and_enough),
-		cmocka_unit_test(a_server_gets_shorter_segments),
-		cmocka_unit_test(servers_that_are_too_slow_together_are_left),
+		cmocka_unit_test(a_aggregator_gets_shorter_segments),
+		cmocka_unit_test(aggregators_that_are_too_slow_together_are_left),
 	};
 
 	return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);

@@ -33,7 +33,7 @@ static const struct aggregate_wire_report report = {
 		   .as_said = true,
 		   .host = "host",
 		   .device = "device" },
-	.servers = 15,
+	.aggregators = 15,
 	.gain_permille = 1750,
 	.reason = "because",
 };
@@ -64,7 +64,7 @@ static void what_goes_in_comes_out(void **state)
 	assert_int_equal(report_again.facts.leaf, -2);
 	assert_int_equal(report_again.facts.timeout_ns, 11);
 	assert_int_equal(report_again.facts.rank_count, 14);
-	assert_int_equal(report_again.servers, 15);
+	assert_int_equal(report_again.aggregators, 15);
 	assert_int_equal(report_again.gain_permille, 1750);
 	assert_true(report_again.facts.verify);
 	assert_true(report_again.facts.as_said);

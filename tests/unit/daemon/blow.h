@@ -12,7 +12,7 @@ enum stroke {
 	STROKE_HEAD,    /* HEADs are asked for */
 	STROKE_INPUT,   /* an input is */
 	STROKE_PARTIAL, /* a leaf's sum, at the root */
-	STROKE_RESULT,  /* the root's, at a leaf's server */
+	STROKE_RESULT,  /* the root's, at a leaf's aggregator */
 	STROKE_UP,      /* a sum goes up */
 	STROKE_DOWN,    /* a result goes out: some have it, others do not */
 	STROKE_ANY,     /* whatever */

@@ -56,7 +56,7 @@ static void aggregators_are_killed(void **state)
 		int r;
 
 		processes_open(&scene, PROCESSES_TIMEOUT_S);
-		unused += scene.daemons - scene.servers;
+		unused += scene.daemons - scene.aggregators;
 		victims = 1 + random_below(&random, scene.daemons);
 		for (; killed < victims; killed++) {
 			usleep((useconds_t)random_below(&random, random_below(&random, 3) ? 30000 : 300));

@@ -21,7 +21,7 @@ enum { OPERATIONS = 24, FIRST = 4, AHEAD_MS = 150 };
 
 struct kind {
 	const char *leaves;
-	int server_leaf; /* -1: there is no server */
+	int aggregator_leaf; /* -1: there is no aggregator */
 	size_t segment_bytes, count;
 	bool verify;
 };
@@ -46,15 +46,16 @@ static void flight_open(struct flight *flight, const struct host_harness *host, 
 	flight->count = kind->count;
 	snprintf(params.secret, sizeof(params.secret), "%s", host_harness_secret_path);
 	assert_int_equal(group_harness_gather(&flight->harness, &params, kind->leaves), 0);
-	flight->aggregator = (struct cluster_aggregator){
-		.address = "127.0.0.1", .port = host->port, .leaf = kind->server_leaf, .rate_Bps = UINT64_C(1250000000)
-	};
+	flight->aggregator = (struct cluster_aggregator){ .address = "127.0.0.1",
+							  .port = host->port,
+							  .leaf = kind->aggregator_leaf,
+							  .rate_Bps = UINT64_C(1250000000) };
 	group_harness_slow_hosts(&flight->harness);
 	flight->harness.cluster.aggregators = &flight->aggregator;
-	flight->harness.cluster.aggregator_count = kind->server_leaf >= 0;
+	flight->harness.cluster.aggregator_count = kind->aggregator_leaf >= 0;
 	assert_int_equal(group_harness_connect(&flight->harness), 0);
 	aggregate_facts(flight->harness.members[0].group, &facts);
-	assert_int_equal(facts.servers, kind->server_leaf >= 0);
+	assert_int_equal(facts.aggregators, kind->aggregator_leaf >= 0);
 	flight->send = calloc(flight->count, sizeof(float));
 	assert_non_null(flight->send);
 	for (size_t i = 0; i < flight->count; i++)
@@ -118,9 +119,9 @@ static void one_is_late(const struct kind *kind, size_t late)
 	host_harness_close(&host);
 }
 
-static void each_is_late(const char *leaves, int server_leaf, size_t segment_bytes, size_t count, bool verify)
+static void each_is_late(const char *leaves, int aggregator_leaf, size_t segment_bytes, size_t count, bool verify)
 {
-	const struct kind kind = { leaves, server_leaf, segment_bytes, count, verify };
+	const struct kind kind = { leaves, aggregator_leaf, segment_bytes, count, verify };
 	size_t members = 0;
 
 	for (const char *at = leaves; *at; at++)

@@ -54,7 +54,7 @@ static void lend_open(struct lend *lend, const char *leaves, struct host_harness
 	assert_int_equal(group_harness_connect(&lend->harness), 0);
 }
 
-static size_t servers_of(const struct lend *lend)
+static size_t aggregators_of(const struct lend *lend)
 {
 	struct aggregate_facts facts;
 
@@ -63,9 +63,9 @@ static size_t servers_of(const struct lend *lend)
 		struct aggregate_facts others;
 
 		aggregate_facts(lend->harness.members[i].group, &others);
-		assert_int_equal(facts.servers, others.servers);
+		assert_int_equal(facts.aggregators, others.aggregators);
 	}
-	return facts.servers;
+	return facts.aggregators;
 }
 
 static void reduce_everywhere(struct harness *harness, void *const *send, void *const *recv, size_t count,
@@ -120,8 +120,8 @@ static void same_bits(const char *leaves, const char *aggregator_leaves)
 		host_harness_open(&hosts[i], "--threads 2", 60);
 	lend_open(&with, leaves, hosts, aggregator_leaves);
 	lend_open(&without, leaves, hosts, NULL);
-	assert_int_equal(servers_of(&with), host_harness_count);
-	assert_int_equal(servers_of(&without), 0);
+	assert_int_equal(aggregators_of(&with), host_harness_count);
+	assert_int_equal(aggregators_of(&without), 0);
 	for (unsigned type = 0; type < REDUCE_TYPE_COUNT; type++) {
 		enum reduce_operation operation = (enum reduce_operation)(type % REDUCE_OPERATION_COUNT);
 
@@ -208,7 +208,7 @@ static void one_that_is_not_there_is_gone_without(void **state)
 	host_harness_open(&hosts[0], "", 60);
 	hosts[1].port = 1; /* nobody listens */
 	lend_open(&lend, "aaa", hosts, "aa");
-	assert_int_equal(servers_of(&lend), 1);
+	assert_int_equal(aggregators_of(&lend), 1);
 	reduces(&lend);
 	group_harness_close(&lend.harness);
 	host_harness_close(&hosts[0]);
@@ -223,8 +223,8 @@ static void one_that_is_full_is_gone_without(void **state)
 	host_harness_open(&host, "--groups-max 1", 60);
 	lend_open(&first, "aaa", &host, "a");
 	lend_open(&second, "aaa", &host, "a");
-	assert_int_equal(servers_of(&first), 1);
-	assert_int_equal(servers_of(&second), 0);
+	assert_int_equal(aggregators_of(&first), 1);
+	assert_int_equal(aggregators_of(&second), 0);
 	reduces(&first);
 	reduces(&second);
 	group_harness_close(&first.harness);
@@ -241,7 +241,7 @@ static void one_with_another_secret_is_gone_without(void **state)
 	host_harness_open(&host, "", 60);
 	host.secret.bytes[3] ^= 1;
 	lend_open(&lend, "aaa", &host, "a");
-	assert_int_equal(servers_of(&lend), 0);
+	assert_int_equal(aggregators_of(&lend), 0);
 	reduces(&lend);
 	group_harness_close(&lend.harness);
 	host_harness_close(&host);
@@ -329,7 +329,7 @@ static void jobs_share_one(void **state)
 	for (size_t i = 0; i < JOBS; i++) {
 		memset(&jobs[i], 0, sizeof(jobs[i]));
 		lend_open(&jobs[i].lend, "aaa", &host, "a");
-		assert_int_equal(servers_of(&jobs[i].lend), 1);
+		assert_int_equal(aggregators_of(&jobs[i].lend), 1);
 		jobs[i].bytes = i ? 200 << 10 : 2000 << 10;
 		jobs[i].stop = &stop;
 		assert_int_equal(pthread_create(&jobs[i].thread, NULL, job_run, &jobs[i]), 0);
@@ -397,20 +397,20 @@ static void hear_limit(struct transport_connection *connection, uint64_t rate_Bp
 }
 
 /* Of the three members and each other, whatever their rates are. */
-static void servers_hear(size_t count, unsigned hosts)
+static void aggregators_hear(size_t count, unsigned hosts)
 {
 	uint64_t deadline_ns = runtime_deadline_ns(60000);
 	unsigned connections = (unsigned)(count * (3 + count - 1));
-	struct host_harness servers[2];
+	struct host_harness aggregators[2];
 	struct lend lend;
 
 	for (size_t i = 0; i < 16; i++)
 		atomic_store(&heard[i], 0);
 	atomic_store(&limits, 0);
 	for (size_t i = 0; i < count; i++)
-		host_harness_open_over(&servers[i], "", 60, &hearing);
-	lend_open(&lend, "aaa", servers, count == 1 ? "a" : "aa");
-	assert_int_equal(servers_of(&lend), count);
+		host_harness_open_over(&aggregators[i], "", 60, &hearing);
+	lend_open(&lend, "aaa", aggregators, count == 1 ? "a" : "aa");
+	assert_int_equal(aggregators_of(&lend), count);
 	while (atomic_load(&heard[hosts]) < connections && !runtime_past(deadline_ns))
 		runtime_nap();
 	for (size_t i = 0; i < 16; i++)
@@ -421,17 +421,17 @@ static void servers_hear(size_t count, unsigned hosts)
 	assert_int_equal(atomic_load(&other_limits), 0);
 	group_harness_close(&lend.harness);
 	for (size_t i = 0; i < count; i++)
-		host_harness_close(&servers[i]);
+		host_harness_close(&aggregators[i]);
 }
 
-static void connections_to_a_server_count_the_members(void **state)
+static void connections_to_a_aggregator_count_the_members(void **state)
 {
 	(void)state;
 	hearing = transport_tcp;
 	hearing.spread = hear_spread;
 	hearing.limit_rate = hear_limit;
-	servers_hear(1, 6);
-	servers_hear(2, 3);
+	aggregators_hear(1, 6);
+	aggregators_hear(2, 3);
 }
 
 int main(int argc, char **argv)
@@ -442,7 +442,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(two_leaves_with_one),
 		cmocka_unit_test(two_leaves_with_one_each),
 		cmocka_unit_test(uneven_leaves_and_hosts_with_three),
-		cmocka_unit_test(connections_to_a_server_count_the_members),
+		cmocka_unit_test(connections_to_a_aggregator_count_the_members),
 		cmocka_unit_test(one_that_is_not_there_is_gone_without),
 		cmocka_unit_test(one_that_is_full_is_gone_without),
 		cmocka_unit_test(one_with_another_secret_is_gone_without),

@@ -3,7 +3,7 @@
  * none; one that is lost meanwhile is done without; a member that is lost meanwhile is an error at every other, with the
  * same reason. Sums are the same bits in all cases.
  */
-#include "aggregate/server_wire.h"
+#include "aggregate/aggregator_wire.h"
 #include "base/clock.h"
 #include "blow.h"
 #include "host_harness.h"
@@ -41,7 +41,7 @@ static int narrow_receive(struct transport_connection *connection, int count, vo
 	uint64_t now_ns = clock_now_ns(), free_ns = atomic_load(&narrow_free_ns);
 
 	*ret = NULL;
-	if (bytes[0] > SERVER_WIRE_HEAD_BYTES) {
+	if (bytes[0] > AGGREGATOR_WIRE_HEAD_BYTES) {
 		if (now_ns < free_ns)
 			return 0;
 		atomic_store(&narrow_free_ns, now_ns + (uint64_t)((double)bytes[0] / NARROW_BPS * 1e9));
@@ -75,7 +75,7 @@ static int told_receive(struct transport_connection *connection, int count, void
 {
 	int r = transport_tcp.receive(connection, count, data, bytes, tags, registrations, ret);
 
-	if (r < 0 || !*ret || bytes[0] <= SERVER_WIRE_HEAD_BYTES) /* these come unasked */
+	if (r < 0 || !*ret || bytes[0] <= AGGREGATOR_WIRE_HEAD_BYTES) /* these come unasked */
 		return r;
 	told_elsewhere(connection);
 	told_posted = connection;
@@ -104,7 +104,7 @@ static int fall_send(struct transport_connection *connection, void *data, size_t
 		     struct transport_request **ret)
 {
 	*ret = NULL;
-	/* Nothing is as long before servers are tried. */
+	/* Nothing is as long before aggregators are tried. */
 	if (bytes >= 16384)
 		atomic_fetch_sub(&fall_left, 1);
 	return fallen() ? -EREMOTEIO : transport_tcp.send(connection, data, bytes, tag, registration, ret);
@@ -169,7 +169,7 @@ static struct aggregate_facts facts_of(const struct scene *scene)
 	aggregate_facts(scene->harness.members[0].group, &facts);
 	for (size_t m = 1; m < scene->harness.count; m++) {
 		aggregate_facts(scene->harness.members[m].group, &other);
-		assert_int_equal(other.servers, facts.servers);
+		assert_int_equal(other.aggregators, facts.aggregators);
 		assert_true(other.host_share == facts.host_share && other.uplink_share == facts.uplink_share);
 	}
 	return facts;
@@ -238,7 +238,7 @@ static void an_aggregator_that_is_slower_than_said_is_left_out(void **state)
 	(void)state;
 	scene_gather(&scene, "aaaa", 1, &narrow_ops, true);
 	connect_all(&scene);
-	assert_int_equal(facts_of(&scene).servers, 0);
+	assert_int_equal(facts_of(&scene).aggregators, 0);
 	/* Its place there is free again, while the group lives. */
 	until_it_has_no_group(&scene.host[0]);
 	reduce_all(&scene);
@@ -253,7 +253,7 @@ static void nobody_measures_if_one_member_does_not_want_it(void **state)
 	scene_gather(&scene, "aaaa", 1, &narrow_ops, true);
 	scene.harness.members[2].params.aggregate_measure = false;
 	connect_all(&scene);
-	assert_int_equal(facts_of(&scene).servers, 1);
+	assert_int_equal(facts_of(&scene).aggregators, 1);
 	scene_close(&scene);
 }
 
@@ -266,7 +266,7 @@ static double host_share(bool measures)
 	scene_gather(&scene, "aaab", 1, &narrow_ops, measures);
 	connect_all(&scene);
 	share = facts_of(&scene).host_share;
-	if (!facts_of(&scene).servers)
+	if (!facts_of(&scene).aggregators)
 		until_it_has_no_group(&scene.host[0]);
 	reduce_all(&scene);
 	scene_close(&scene);

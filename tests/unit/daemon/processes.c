@@ -193,7 +193,7 @@ static int life_meet(struct life *life)
 					 .ops = &transport_tcp,
 					 .cluster = &life->cluster,
 					 .host_name = life->names[life->script.rank] };
-	uint8_t all[PROCESSES_MEMBERS_MOST][AGGREGATE_HANDLE_BYTES], handle[AGGREGATE_HANDLE_BYTES], servers;
+	uint8_t all[PROCESSES_MEMBERS_MOST][AGGREGATE_HANDLE_BYTES], handle[AGGREGATE_HANDLE_BYTES], aggregators;
 	const uint8_t *handles[PROCESSES_MEMBERS_MOST];
 	char reason[AGGREGATE_REASON_BYTES];
 	struct aggregate_facts facts;
@@ -215,8 +215,8 @@ static int life_meet(struct life *life)
 	if (aggregate_connect(life->listener, life->script.count, handles, &life->group, reason) < 0)
 		return PROCESSES_NO_GROUP;
 	aggregate_facts(life->group, &facts);
-	servers = (uint8_t)facts.servers;
-	peer_write(life->control, &servers, 1);
+	aggregators = (uint8_t)facts.aggregators;
+	peer_write(life->control, &aggregators, 1);
 	return 0;
 }
 
@@ -399,7 +399,7 @@ static uint32_t *expected_of(const struct processes_scene *scene)
 
 void processes_open(struct processes_scene *scene, double timeout_s)
 {
-	uint8_t handles[PROCESSES_MEMBERS_MOST][AGGREGATE_HANDLE_BYTES], servers;
+	uint8_t handles[PROCESSES_MEMBERS_MOST][AGGREGATE_HANDLE_BYTES], aggregators;
 
 	for (size_t i = 0; i < scene->members; i++) {
 		struct script script = { .rank = (unsigned)i,
@@ -422,10 +422,10 @@ void processes_open(struct processes_scene *scene, double timeout_s)
 	for (size_t i = 0; i < scene->members; i++)
 		assert_int_equal(peer_write(scene->peers[i].control, handles, scene->members * sizeof(handles[0])), 0);
 	for (size_t i = 0; i < scene->members; i++) {
-		if (peer_read(scene->peers[i].control, &servers, 1) < 0)
+		if (peer_read(scene->peers[i].control, &aggregators, 1) < 0)
 			fail_msg("seed %" PRIx64 ": member %zu has no group", scene->seed, i);
-		assert_true(i == 0 || servers == scene->servers);
-		scene->servers = servers;
+		assert_true(i == 0 || aggregators == scene->aggregators);
+		scene->aggregators = aggregators;
 	}
 }
 

@@ -36,7 +36,7 @@ extern unsigned processes_daemon_timeout_s;
 struct processes_scene {
 	size_t members, daemons, leaves; /* as the test wants it; leaves: 1 or 2 */
 	struct peer peers[PROCESSES_MEMBERS_MOST];
-	size_t servers; /* that the group uses */
+	size_t aggregators; /* that the group uses */
 	uint64_t seed;
 };
 

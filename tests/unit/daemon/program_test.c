@@ -1,5 +1,5 @@
 /* The built program, $TRIBUTARY_BUILD/tributaryd, in a process of its own: start, refusals, privileges, signals. */
-#include "aggregate/server_wire.h"
+#include "aggregate/aggregator_wire.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "host_harness.h"
@@ -221,7 +221,7 @@ static void groups_are_told_and_have_their_time(void **state)
 {
 	uint8_t handle[TRANSPORT_HANDLE_BYTES] = { 0 };
 	struct control_request request = {
-		.data_version = SERVER_WIRE_VERSION, .timeout_ms = 60000, .member_count = 1, .handles = handle
+		.data_version = AGGREGATOR_WIRE_VERSION, .timeout_ms = 60000, .member_count = 1, .handles = handle
 	};
 	struct control_secret secret;
 	struct control_client *client;
@@ -273,7 +273,7 @@ static void an_idle_group_is_no_news(void **state)
 	harness.cluster.aggregator_count = 1;
 	assert_int_equal(group_harness_connect(&harness), 0);
 	aggregate_facts(harness.members[0].group, &facts);
-	assert_int_equal(facts.servers, 1);
+	assert_int_equal(facts.aggregators, 1);
 	sleep(2);
 	group_harness_close(&harness);
 	assert_int_equal(kill(program.pid, SIGTERM), 0);

@@ -1,5 +1,5 @@
 /* The service as its clients and as strangers see it, over the loopback interface. */
-#include "aggregate/server_wire.h"
+#include "aggregate/aggregator_wire.h"
 #include "base/clock.h"
 #include "daemon/daemon.h"
 
@@ -30,7 +30,7 @@ static struct control_answer answer; /* large */
 static struct control_request request_of(uint16_t members, uint8_t id)
 {
 	static uint8_t handles[CONTROL_MEMBERS_MAX * TRANSPORT_HANDLE_BYTES];
-	struct control_request request = { .data_version = SERVER_WIRE_VERSION,
+	struct control_request request = { .data_version = AGGREGATOR_WIRE_VERSION,
 					   .types = 0x3ff,
 					   .operations = 0xf,
 					   .name = "test job",
@@ -256,7 +256,7 @@ static void silent_strangers_do_not_keep_a_client_out(void **state)
 static void a_client_that_breaks_the_protocol_loses_its_own_group_alone(void **state)
 {
 	struct control_request one = request_of(2, 1), two = request_of(2, 2);
-	struct control_go go = { .server_count = 1 };
+	struct control_go go = { .aggregator_count = 1 };
 	struct control_client *good, *bad;
 	uint8_t handle[TRANSPORT_HANDLE_BYTES] = { 0 };
 	struct host_harness host;
@@ -283,7 +283,7 @@ static void a_group_whose_members_do_not_come_fails(void **state)
 {
 	struct control_request request = request_of(2, 5);
 	uint8_t handles[TRANSPORT_HANDLE_BYTES] = { 0 };
-	struct control_go go = { .server_count = 1, .handles = handles };
+	struct control_go go = { .aggregator_count = 1, .handles = handles };
 	struct control_client *client;
 	struct host_harness host;
 

@@ -85,12 +85,12 @@ static void an_aggregator_that_stops_is_done_without(void **state)
 		took_ms = since_ms(began_ns);
 		assert_int_equal(kill(processes_daemons[0].pid, SIGCONT), 0);
 		print_message("seed %" PRIx64 ", %zu leaves, %zu aggregators: through after %" PRIu64 " ms\n",
-			      scene.seed, scene.leaves, scene.servers, took_ms);
+			      scene.seed, scene.leaves, scene.aggregators, took_ms);
 		if (r || took_ms > TIMEOUT_S * 1000 + SLACK_MS)
 			fail_msg("seed %" PRIx64 ": %d", scene.seed, r);
 		/* It is none the worse for it. */
 		processes_open(&later, PROCESSES_TIMEOUT_S);
-		assert_int_equal(later.servers, 1);
+		assert_int_equal(later.aggregators, 1);
 		assert_int_equal(processes_end(&later), 0);
 	}
 }
@@ -106,7 +106,7 @@ static void a_new_group_does_without_a_stopped_aggregator(void **state)
 	ready(&scene, &random);
 	assert_int_equal(kill(processes_daemons[0].pid, SIGSTOP), 0);
 	processes_open(&scene, CONNECT_TIMEOUT_S);
-	assert_int_equal(scene.servers, 1);
+	assert_int_equal(scene.aggregators, 1);
 	assert_int_equal(kill(processes_daemons[0].pid, SIGCONT), 0);
 	assert_int_equal(processes_end(&scene), 0);
 }
@@ -123,7 +123,7 @@ static void an_aggregator_that_stops_briefly_is_waited_for(void **state)
 
 		ready(&scene, &random);
 		processes_open(&scene, PROCESSES_TIMEOUT_S);
-		assert_int_equal(scene.servers, 1);
+		assert_int_equal(scene.aggregators, 1);
 		any_moment(&random);
 		assert_int_equal(kill(processes_daemons[0].pid, SIGSTOP), 0);
 		usleep(SHORT_MS * 1000);

@@ -282,12 +282,12 @@ static void scene_open(struct scene *scene, uint64_t seed)
 	members_open(scene);
 }
 
-static size_t servers_of(const struct scene *scene)
+static size_t aggregators_of(const struct scene *scene)
 {
 	struct aggregate_facts facts;
 
 	aggregate_facts(scene->harness.members[0].group, &facts);
-	return facts.servers;
+	return facts.aggregators;
 }
 
 static void scene_close(struct scene *scene)
@@ -370,7 +370,7 @@ static void strike(enum stroke stroke, size_t layout, size_t struck, bool one_wa
 	blow_set(STROKE_NONE, false, 0, 0);
 	scene_open(&scene, seed);
 	assert_int_equal(group_harness_connect(&scene.harness), 0);
-	assert_true(servers_of(&scene) > 0);
+	assert_true(aggregators_of(&scene) > 0);
 	blow_set(stroke, one_way,
 		 1 + (int64_t)random_below(&scene.random, stroke == STROKE_ANY                              ? 400
 							  : stroke >= STROKE_PARTIAL && stroke <= STROKE_UP ? 8
@@ -386,7 +386,7 @@ static void one_is_lost_at_every_step(void **state)
 	for (unsigned round = 0; round < rounds(1); round++)
 		for (unsigned stroke = STROKE_HEAD; stroke < STROKE_COUNT; stroke++) {
 			uint64_t seed = runtime_seed() + round * 100 + stroke;
-			/* Sums go from server to server only where there are several leaves. */
+			/* Sums go from aggregator to aggregator only where there are several leaves. */
 			size_t layout = stroke == STROKE_PARTIAL || stroke == STROKE_RESULT || stroke == STROKE_UP
 						? (round & 1 ? 3 : 1)
 						: (round + stroke) % LAYOUTS;
@@ -473,7 +473,7 @@ static void one_after_the_other_is_lost(void **state)
 
 		scene_open(&scene, seed);
 		assert_int_equal(group_harness_connect(&scene.harness), 0);
-		assert_int_equal(servers_of(&scene), 3);
+		assert_int_equal(aggregators_of(&scene), 3);
 		reaper.random = seed;
 		run = run_new(&scene.harness, results);
 		assert_int_equal(pthread_create(&reaper.thread, NULL, reap, &reaper), 0);
@@ -505,7 +505,7 @@ static void one_that_is_told_to_end_is_done_without(void **state)
 	assert_non_null(answer);
 	scene_open(&scene, runtime_seed());
 	assert_int_equal(group_harness_connect(&scene.harness), 0);
-	assert_int_equal(servers_of(&scene), 2);
+	assert_int_equal(aggregators_of(&scene), 2);
 	log_lines_start("goes on without aggregator");
 	run = run_new(&scene.harness, results);
 	run->specs = 10;
@@ -544,7 +544,7 @@ static void nothing_is_lost_at_the_end_of_a_group(void **state)
 
 		scene_open(&scene, runtime_seed());
 		assert_int_equal(group_harness_connect(&scene.harness), 0);
-		assert_int_equal(servers_of(&scene), 2);
+		assert_int_equal(aggregators_of(&scene), 2);
 		log_lines_start("goes on without aggregator");
 		run = run_new(&scene.harness, results);
 		assert_int_equal(run_all(run, &scene.random), 0);
@@ -574,7 +574,7 @@ static void while_a_group_comes_together(void **state)
 		blow_set(STROKE_ANY, false, 1, (int64_t)random_below(&scene.random, 12));
 		scene_open(&scene, seed);
 		assert_int_equal(group_harness_connect(&scene.harness), 0);
-		print_message("%zu aggregators of 2; ", servers_of(&scene));
+		print_message("%zu aggregators of 2; ", aggregators_of(&scene));
 		goes_through(&scene, "coming together", seed);
 		scene_close(&scene);
 	}

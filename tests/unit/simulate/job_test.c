@@ -574,34 +574,34 @@ static void shares_are_as_good_as_the_engines(void **state)
 		struct simulate_leaf leaves[16] = { 0 };
 		uint64_t seed = number * UINT64_C(0x9e3779b97f4a7c15) + 5;
 		size_t hosts = 2 + draw(&seed, 60), leaf_count = 1 + draw(&seed, hosts < 10 ? hosts : 10),
-		       servers = draw(&seed, 2) ? draw(&seed, 8) : 0;
+		       aggregators = draw(&seed, 2) ? draw(&seed, 8) : 0;
 		struct schedule *schedule = NULL;
 		struct schedule_loads loads;
 		double s_per_B, slowest = 0, roots = 0;
 
 		assert_non_null(group);
 		group->member_count = hosts;
-		group->node_count = group->host_count = hosts + servers;
+		group->node_count = group->host_count = hosts + aggregators;
 		group->leaf_count = leaf_count;
 		for (size_t i = 0; i < leaf_count; i++) {
 			group->uplink_out_Bps[i] = group->uplink_in_Bps[i] = 1000000 * (1 + draw(&seed, 3000));
 			leaves[i].uplink_Bps = (double)group->uplink_out_Bps[i];
 		}
-		for (size_t i = 0; i < hosts + servers; i++) {
+		for (size_t i = 0; i < hosts + aggregators; i++) {
 			uint16_t leaf = (uint16_t)(i < leaf_count ? i : draw(&seed, leaf_count));
 			uint64_t rate_Bps = 1000000 * (1 + draw(&seed, i < hosts ? 100 : 4000));
 
 			group->nodes[i] = (struct schedule_node){ (uint16_t)i, leaf, rate_Bps, i >= hosts, false };
 			places[i] = (struct simulate_place){ .leaf = leaf,
-							     .server = i >= hosts,
+							     .aggregator = i >= hosts,
 							     .rate_Bps = (double)group->nodes[i].rate_Bps };
 		}
 		assert_int_equal(schedule_new(group, &schedule), 0);
 		schedule_loads(schedule, &loads);
-		assert_int_equal(simulate_tiers_share(places, hosts + servers, leaves, leaf_count, &s_per_B), 0);
+		assert_int_equal(simulate_tiers_share(places, hosts + aggregators, leaves, leaf_count, &s_per_B), 0);
 		check_close(s_per_B, loads.slowest_s_per_B, 1e-6, "the slowest link's time");
 		/* What is put on the links takes that time, and no more. */
-		for (size_t i = 0; i < hosts + servers; i++)
+		for (size_t i = 0; i < hosts + aggregators; i++)
 			slowest = fmax(slowest, places[i].rate_Bps > 0 ? places[i].load / places[i].rate_Bps : 0);
 		for (size_t i = 0; i < leaf_count; i++) {
 			slowest = fmax(slowest, leaf_count > 1 ? (1 + ((double)leaf_count - 2) * leaves[i].root) /

@@ -33,7 +33,7 @@ static void calls_are_as_long_as_nccls(void **state)
 	assert_true(simulate_call_bytes(1) == 32 << 10);
 }
 
-static double aggregate_s(double server_Bps, unsigned in_flight)
+static double aggregate_s(double aggregator_Bps, unsigned in_flight)
 {
 	static const uint32_t hosts[] = { 0, 1, 2 };
 	struct simulate_job job = { .algorithm = SIMULATE_AGGREGATORS, .hosts = hosts, .host_count = 3, .gpus = 1 };
@@ -49,10 +49,10 @@ static double aggregate_s(double server_Bps, unsigned in_flight)
 	settings.in_flight = in_flight;
 	job.bytes = 10 * settings.operation_bytes;
 	assert_int_equal(simulate_fabric_make("leaf-spine:1x3,8Gbit/s", &fabric, &diag), 0);
-	if (server_Bps <= 0)
+	if (aggregator_Bps <= 0)
 		job.algorithm = SIMULATE_HIERARCHICAL;
 	else
-		assert_int_equal(simulate_fabric_add_aggregators(&fabric, 1, server_Bps), 0);
+		assert_int_equal(simulate_fabric_add_aggregators(&fabric, 1, aggregator_Bps), 0);
 	assert_int_equal(simulate_run(&fabric, &job, 1, &settings, NULL, 0, &result, &diag), 0);
 	end_s = result.end_s;
 	simulate_result_fini(&result);

@@ -40,11 +40,11 @@ void control_pair_run(struct control_channel *a, struct control_channel *b)
 	}
 }
 
-void control_pair_prove(struct control_channel *client, struct control_channel *server,
+void control_pair_prove(struct control_channel *client, struct control_channel *aggregator,
 			const struct control_secret *secret)
 {
 	assert_int_equal(control_channel_init(client, CONTROL_CLIENT, secret, "here"), 0);
-	assert_int_equal(control_channel_init(server, CONTROL_SERVER, secret, "there"), 0);
-	control_pair_run(client, server);
-	assert_true(control_channel_proved(client) && control_channel_proved(server));
+	assert_int_equal(control_channel_init(aggregator, CONTROL_SERVER, secret, "there"), 0);
+	control_pair_run(client, aggregator);
+	assert_true(control_channel_proved(client) && control_channel_proved(aggregator));
 }

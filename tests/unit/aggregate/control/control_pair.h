@@ -1,4 +1,4 @@
-/* A client's and a server's end of a control connection, in memory. One thread. */
+/* A client's and an aggregator's end of a control connection, in memory. One thread. */
 #ifndef TESTS_UNIT_AGGREGATE_CONTROL_PAIR_H
 #define TESTS_UNIT_AGGREGATE_CONTROL_PAIR_H
 
@@ -10,7 +10,7 @@ bool control_pair_byte(struct control_channel *from, struct control_channel *to,
 /* Bytes both ways until none is left or an end is dead. */
 void control_pair_run(struct control_channel *a, struct control_channel *b);
 /* A handshake that succeeds. */
-void control_pair_prove(struct control_channel *client, struct control_channel *server,
+void control_pair_prove(struct control_channel *client, struct control_channel *aggregator,
 			const struct control_secret *secret);
 
 #endif

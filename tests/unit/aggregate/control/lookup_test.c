@@ -87,7 +87,7 @@ static void put(const char *path, const char *text)
 	}
 }
 
-/* A network without a way out, and in it a name server that takes questions and keeps silent. */
+/* A network without a way out, and in it a name aggregator that takes questions and keeps silent. */
 static int silent_resolver(void)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(53) };
@@ -108,7 +108,7 @@ static int silent_resolver(void)
 	if (fd < 0 || file < 0 || ioctl(fd, SIOCSIFFLAGS, &loopback) ||
 	    bind(fd, (struct sockaddr *)&address, sizeof(address)) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		return -1;
-	snprintf(text, sizeof(text), "nameserver 127.0.0.1\noptions timeout:%d attempts:1\n", RESOLVER_S);
+	snprintf(text, sizeof(text), "nameaggregator 127.0.0.1\noptions timeout:%d attempts:1\n", RESOLVER_S);
 	put(path, text);
 	close(file);
 	file = mount(path, "/etc/resolv.conf", NULL, MS_BIND, NULL);

@@ -70,9 +70,9 @@ static void names_of_strangers_are_text(void **state)
 
 static void offers_and_goes_come_back_as_they_were(void **state)
 {
-	static uint8_t handles[CONTROL_SERVERS_MAX * TRANSPORT_HANDLE_BYTES];
+	static uint8_t handles[CONTROL_AGGREGATORS_MAX * TRANSPORT_HANDLE_BYTES];
 	struct control_offer offer = { .rate_Bps = UINT64_C(25000000000), .window_bytes = 1 << 26, .group_count = 3 };
-	struct control_go go = { .position = 4, .server_count = 5, .handles = handles }, go_again;
+	struct control_go go = { .position = 4, .aggregator_count = 5, .handles = handles }, go_again;
 	uint8_t payload[CONTROL_GO_BYTES + sizeof(handles)];
 	struct control_offer offer_again;
 	size_t bytes;
@@ -86,7 +86,7 @@ static void offers_and_goes_come_back_as_they_were(void **state)
 	bytes = control_put_go(&go, payload);
 	assert_int_equal(control_get_go(payload, bytes, &go_again), 0);
 	assert_int_equal(go_again.position, 4);
-	assert_int_equal(go_again.server_count, 5);
+	assert_int_equal(go_again.aggregator_count, 5);
 	go.position = 5;
 	control_put_go(&go, payload);
 	assert_int_equal(control_get_go(payload, bytes, &go_again), -EBADMSG);

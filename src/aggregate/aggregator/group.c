@@ -1,10 +1,10 @@
 /* What all parts of an aggregator do with a group: it fails, and a transfer waits for its turn. */
-#include "aggregate/aggregator/server_internal.h"
+#include "aggregate/aggregator/internal.h"
 #include "base/log.h"
 
 #include <stdarg.h>
 
-void server_fail(struct server_group *group, const char *fmt, ...)
+void aggregator_fail(struct aggregator_group *group, const char *fmt, ...)
 {
 	va_list args;
 
@@ -15,12 +15,12 @@ void server_fail(struct server_group *group, const char *fmt, ...)
 		va_end(args);
 	}
 	pthread_mutex_unlock(&group->lock);
-	atomic_store(&group->state, AGGREGATE_SERVER_FAILED);
+	atomic_store(&group->state, AGGREGATOR_FAILED);
 }
 
-void server_peer_add(struct server_peer *peer, struct server_transfer *transfer, bool sends)
+void aggregator_peer_add(struct aggregator_peer *peer, struct aggregator_transfer *transfer, bool sends)
 {
-	struct server_transfer **link = sends ? &peer->sends : &peer->receives;
+	struct aggregator_transfer **link = sends ? &peer->sends : &peer->receives;
 
 	transfer->next = NULL;
 	transfer->request = NULL;

@@ -1,5 +1,5 @@
-/* Connections between a server and all other nodes of a group, both ways; without blocking, in the group's thread. */
-#include "aggregate/aggregator/server_internal.h"
+/* Connections between an aggregator and all other nodes of a group, both ways; without blocking, in the group's thread. */
+#include "aggregate/aggregator/internal.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -7,18 +7,18 @@
 
 enum { SPREAD_MOST = 8 }; /* members that count of all that send here */
 
-static int send_hello(struct server_group *group, struct server_peer *peer)
+static int send_hello(struct aggregator_group *group, struct aggregator_peer *peer)
 {
-	const struct transport_ops *ops = group->server->setup.ops;
-	struct server_wire_hello hello = { .from = (uint16_t)group->self };
+	const struct transport_ops *ops = group->aggregator->setup.ops;
+	struct aggregator_wire_hello hello = { .from = (uint16_t)group->self };
 	bool done = false;
 	int r;
 
 	if (!peer->hello) {
 		memcpy(hello.id, group->id, sizeof(hello.id));
-		server_wire_put_hello(&hello, peer->hello_bytes);
-		r = ops->send(peer->out, peer->hello_bytes, sizeof(peer->hello_bytes), server_tag(SERVER_TAG_HELLO, 0),
-			      NULL, &peer->hello);
+		aggregator_wire_put_hello(&hello, peer->hello_bytes);
+		r = ops->send(peer->out, peer->hello_bytes, sizeof(peer->hello_bytes),
+			      aggregator_tag(AGGREGATOR_TAG_HELLO, 0), NULL, &peer->hello);
 		if (r < 0 || !peer->hello)
 			return r;
 	}
@@ -30,10 +30,10 @@ static int send_hello(struct server_group *group, struct server_peer *peer)
 }
 
 /* 1: our way to it stands; 0: not yet. */
-static int reach(struct server_group *group, size_t node)
+static int reach(struct aggregator_group *group, size_t node)
 {
-	const struct aggregate_server_setup *setup = &group->server->setup;
-	struct server_peer *peer = &group->peers[node];
+	const struct aggregator_setup *setup = &group->aggregator->setup;
+	struct aggregator_peer *peer = &group->peers[node];
 	int r = 0;
 
 	if (node == group->self)
@@ -41,36 +41,36 @@ static int reach(struct server_group *group, size_t node)
 	if (!peer->out) {
 		r = setup->ops->connect(setup->transport, group->device, -1, peer->handle, &peer->out);
 		if (r == 0 && peer->out && setup->ops->limit_eager)
-			setup->ops->limit_eager(peer->out, SERVER_WIRE_UNASKED_BYTES);
+			setup->ops->limit_eager(peer->out, AGGREGATOR_WIRE_UNASKED_BYTES);
 	}
 	if (r == 0 && peer->out && !peer->said_hello)
 		r = send_hello(group, peer);
 	if (r < 0)
-		server_fail(group, "it cannot reach node %zu of the group: %s", node, strerror(-r));
+		aggregator_fail(group, "it cannot reach node %zu of the group: %s", node, strerror(-r));
 	return r < 0 ? r : peer->said_hello;
 }
 
 /*
  * Shares make this port as busy as the members' own: what each sends here is a part of this port's rate and of its own, so
  * all have as much in flight as one that could fill it alone; and twice, as the results keep the other direction as busy,
- * and acknowledgements wait among them. But not so with several servers, to which a member may send at a time. Another
- * server sends to all members, and what comes from it waits among that at its port.
+ * and acknowledgements wait among them. But not so with several aggregators, to which a member may send at a time. Another
+ * aggregator sends to all members, and what comes from it waits among that at its port.
  */
-static void tell_spread(const struct server_group *group, struct transport_connection *connection)
+static void tell_spread(const struct aggregator_group *group, struct transport_connection *connection)
 {
 	unsigned hosts = group->member_count < SPREAD_MOST ? (unsigned)group->member_count : SPREAD_MOST;
 	bool alone = group->node_count - group->member_count == 1;
 
-	if (group->server->setup.ops->spread)
-		group->server->setup.ops->spread(connection, alone ? 2 * hosts : hosts);
+	if (group->aggregator->setup.ops->spread)
+		group->aggregator->setup.ops->spread(connection, alone ? 2 * hosts : hosts);
 }
 
 /* Who says something else than the group's hello, or says it twice, is a stranger: turned away, and no reason to fail. */
-static void incoming_known(struct server_group *group, struct server_incoming *incoming, size_t bytes)
+static void incoming_known(struct aggregator_group *group, struct aggregator_incoming *incoming, size_t bytes)
 {
-	struct server_wire_hello hello;
+	struct aggregator_wire_hello hello;
 
-	if (bytes == SERVER_WIRE_HELLO_BYTES && !server_wire_get_hello(incoming->bytes, &hello) &&
+	if (bytes == AGGREGATOR_WIRE_HELLO_BYTES && !aggregator_wire_get_hello(incoming->bytes, &hello) &&
 	    !memcmp(hello.id, group->id, sizeof(hello.id)) && hello.from < group->node_count &&
 	    hello.from != group->self && !group->peers[hello.from].in) {
 		group->peers[hello.from].in = incoming->connection;
@@ -78,16 +78,16 @@ static void incoming_known(struct server_group *group, struct server_incoming *i
 		tell_spread(group, incoming->connection);
 		incoming->connection = NULL;
 	}
-	group->server->setup.ops->close_connection(incoming->connection);
-	*incoming = (struct server_incoming){ .connection = NULL };
+	group->aggregator->setup.ops->close_connection(incoming->connection);
+	*incoming = (struct aggregator_incoming){ .connection = NULL };
 }
 
-static void incoming_step(struct server_group *group, struct server_incoming *incoming)
+static void incoming_step(struct aggregator_group *group, struct aggregator_incoming *incoming)
 {
-	const struct transport_ops *ops = group->server->setup.ops;
+	const struct transport_ops *ops = group->aggregator->setup.ops;
 	void *data = incoming->bytes, *registration = NULL;
 	size_t bytes = sizeof(incoming->bytes), sizes[TRANSPORT_MAX_RECVS] = { 0 };
-	int tag = server_tag(SERVER_TAG_HELLO, 0), r = 0;
+	int tag = aggregator_tag(AGGREGATOR_TAG_HELLO, 0), r = 0;
 	bool done = false;
 
 	if (!incoming->connection)
@@ -107,9 +107,9 @@ static void incoming_step(struct server_group *group, struct server_incoming *in
  * is lost, and acknowledgements of what members send here wait behind the rest. A port that is no faster than a member's
  * does not, and pacing has its price.
  */
-static void limit_rates(struct server_group *group)
+static void limit_rates(struct aggregator_group *group)
 {
-	const struct aggregate_server_setup *setup = &group->server->setup;
+	const struct aggregator_setup *setup = &group->aggregator->setup;
 	struct transport_properties own = { 0 };
 
 	if (!setup->ops->limit_rate || setup->ops->device_properties(setup->transport, group->device, &own) < 0)
@@ -120,7 +120,7 @@ static void limit_rates(struct server_group *group)
 }
 
 /* How fast the group's members can be together, where all have said it. */
-static void tell_share(struct server_group *group)
+static void tell_share(struct aggregator_group *group)
 {
 	uint64_t together_Bps = 0;
 	bool known = true;
@@ -129,10 +129,10 @@ static void tell_share(struct server_group *group)
 		known = known && group->peers[i].rate_Bps;
 		together_Bps += group->peers[i].rate_Bps;
 	}
-	server_share_rate(&group->user, known ? together_Bps : 0);
+	aggregator_share_rate(&group->user, known ? together_Bps : 0);
 }
 
-int server_bootstrap(struct server_group *group, uint64_t now_ns)
+int aggregator_bootstrap(struct aggregator_group *group, uint64_t now_ns)
 {
 	bool all = true;
 
@@ -140,7 +140,7 @@ int server_bootstrap(struct server_group *group, uint64_t now_ns)
 		group->incoming_count = group->node_count;
 		group->incoming = sys_zalloc(group->incoming_count * sizeof(*group->incoming));
 		if (!group->incoming) {
-			server_fail(group, "it is out of memory");
+			aggregator_fail(group, "it is out of memory");
 			return 0;
 		}
 	}
@@ -153,8 +153,8 @@ int server_bootstrap(struct server_group *group, uint64_t now_ns)
 			return 0;
 		all = all && r == 1 && (group->peers[i].in || i == group->self);
 		if (!all && now_ns > group->deadline_ns) {
-			server_fail(group, "node %zu of the group did not %s within its time-out", i,
-				    r == 1 ? "come" : "let it in");
+			aggregator_fail(group, "node %zu of the group did not %s within its time-out", i,
+					r == 1 ? "come" : "let it in");
 			return 0;
 		}
 	}
@@ -165,10 +165,10 @@ int server_bootstrap(struct server_group *group, uint64_t now_ns)
 	return all;
 }
 
-void server_bootstrap_end(struct server_group *group)
+void aggregator_bootstrap_end(struct aggregator_group *group)
 {
 	for (size_t i = 0; group->incoming && i < group->incoming_count; i++)
-		group->server->setup.ops->close_connection(group->incoming[i].connection);
+		group->aggregator->setup.ops->close_connection(group->incoming[i].connection);
 	sys_free(group->incoming);
 	group->incoming = NULL;
 }

@@ -1,5 +1,5 @@
-/* How the members of a group come to use servers. */
-#include "aggregate/servers.h"
+/* How the members of a group come to use aggregators. */
+#include "aggregate/aggregators.h"
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Of the time-out: until the servers have answered, and until the connections with them stand. */
+/* Of the time-out: until the aggregators have answered, and until the connections with them stand. */
 #define ASK_TENTHS   2
 #define REACH_TENTHS 3
 
@@ -30,7 +30,7 @@ struct asking {
 		const struct cluster_aggregator *aggregator;
 		struct control_offer offer;
 		bool asked, offered, out;
-	} each[SERVERS_MAX];
+	} each[AGGREGATORS_MAX];
 };
 
 static struct asking *asking_new(struct bootstrap *bootstrap)
@@ -48,7 +48,7 @@ static struct asking *asking_new(struct bootstrap *bootstrap)
 		return NULL;
 	}
 	asking->aggregators = setup->cluster->aggregators;
-	for (size_t i = 0; i < setup->cluster->aggregator_count && asking->count < SERVERS_MAX; i++) {
+	for (size_t i = 0; i < setup->cluster->aggregator_count && asking->count < AGGREGATORS_MAX; i++) {
 		const struct cluster_aggregator *aggregator = &setup->cluster->aggregators[i];
 		struct control_client_setup client = { .address = aggregator->address,
 						       .port = aggregator->port,
@@ -67,7 +67,7 @@ static struct asking *asking_new(struct bootstrap *bootstrap)
 static int asking_send(const struct bootstrap *bootstrap, const struct group *group, struct asking *asking)
 {
 	uint8_t *handles = sys_zalloc(group->count * TRANSPORT_HANDLE_BYTES);
-	struct control_request request = { .data_version = SERVER_WIRE_VERSION,
+	struct control_request request = { .data_version = AGGREGATOR_WIRE_VERSION,
 					   .types = (1U << REDUCE_TYPE_COUNT) - 1,
 					   .operations = (1U << REDUCE_OPERATION_COUNT) - 1,
 					   .timeout_ms = (uint32_t)(bootstrap->timeout_ns / NS_PER_MS),
@@ -81,7 +81,7 @@ static int asking_send(const struct bootstrap *bootstrap, const struct group *gr
 		       bootstrap->peers[group->members[i].facts.index].ways[BOOTSTRAP_SMALL].handle,
 		       BOOTSTRAP_HANDLE_BYTES);
 	request.handles = handles;
-	memcpy(request.id, bootstrap->servers->id, sizeof(request.id));
+	memcpy(request.id, bootstrap->aggregators->id, sizeof(request.id));
 	snprintf(request.name, sizeof(request.name), "%.32s", group->members[0].facts.host);
 	for (size_t i = 0; i < asking->count && r == 0; i++)
 		r = control_client_request(asking->each[i].client, &request);
@@ -134,9 +134,9 @@ static void asking_wait(struct bootstrap *bootstrap, struct asking *asking)
 }
 
 /* Those that offered, into the words for the members; their clients stay for the group's life. */
-static void asking_keep(struct asking *asking, struct group_servers *servers, uint8_t *bytes)
+static void asking_keep(struct asking *asking, struct group_aggregators *aggregators, uint8_t *bytes)
 {
-	uint8_t *at = bytes + SERVER_WIRE_ID_BYTES + 8;
+	uint8_t *at = bytes + AGGREGATOR_WIRE_ID_BYTES + 8;
 
 	for (size_t i = 0; i < asking->count; i++) {
 		const struct cluster_aggregator *aggregator = asking->each[i].aggregator;
@@ -152,11 +152,11 @@ static void asking_keep(struct asking *asking, struct group_servers *servers, ui
 		bytes_put(at + TRANSPORT_HANDLE_BYTES, rate_Bps, 8);
 		bytes_put(at + TRANSPORT_HANDLE_BYTES + 8, (uint32_t)aggregator->leaf, 4);
 		bytes_put(at + TRANSPORT_HANDLE_BYTES + 12, (uint64_t)(aggregator - asking->aggregators), 4);
-		at += SERVERS_ENTRY_BYTES;
-		servers->servers[servers->count++].client = asking->each[i].client;
+		at += AGGREGATORS_ENTRY_BYTES;
+		aggregators->aggregators[aggregators->count++].client = asking->each[i].client;
 		asking->each[i].client = NULL;
 	}
-	bytes_put(bytes + SERVER_WIRE_ID_BYTES, servers->count, 2);
+	bytes_put(bytes + AGGREGATOR_WIRE_ID_BYTES, aggregators->count, 2);
 }
 
 static void asking_free(struct asking *asking)
@@ -168,26 +168,27 @@ static void asking_free(struct asking *asking)
 	sys_free(asking);
 }
 
-/* Tells the servers of each other; they begin to connect. */
-static void say_go(struct group_servers *servers, const uint8_t *bytes)
+/* Tells the aggregators of each other; they begin to connect. */
+static void say_go(struct group_aggregators *aggregators, const uint8_t *bytes)
 {
-	uint8_t handles[SERVERS_MAX * TRANSPORT_HANDLE_BYTES];
-	const uint8_t *at = bytes + SERVER_WIRE_ID_BYTES + 8;
+	uint8_t handles[AGGREGATORS_MAX * TRANSPORT_HANDLE_BYTES];
+	const uint8_t *at = bytes + AGGREGATOR_WIRE_ID_BYTES + 8;
 
-	for (size_t i = 0; i < servers->count; i++)
-		memcpy(handles + i * TRANSPORT_HANDLE_BYTES, at + i * SERVERS_ENTRY_BYTES, TRANSPORT_HANDLE_BYTES);
-	for (size_t i = 0; i < servers->count; i++) {
+	for (size_t i = 0; i < aggregators->count; i++)
+		memcpy(handles + i * TRANSPORT_HANDLE_BYTES, at + i * AGGREGATORS_ENTRY_BYTES, TRANSPORT_HANDLE_BYTES);
+	for (size_t i = 0; i < aggregators->count; i++) {
 		struct control_go go = { .position = (uint16_t)i,
-					 .server_count = (uint16_t)servers->count,
+					 .aggregator_count = (uint16_t)aggregators->count,
 					 .handles = handles };
 
-		(void)control_client_go(servers->servers[i].client, &go); /* one that is lost does not become ready */
-		(void)control_client_step(servers->servers[i].client, &servers->answer);
+		(void)control_client_go(aggregators->aggregators[i].client,
+					&go); /* one that is lost does not become ready */
+		(void)control_client_step(aggregators->aggregators[i].client, &aggregators->answer);
 	}
 }
 
 /* tributaryd has TCP alone. Every group would say it. */
-static bool speaks_as_servers(const struct transport_ops *ops)
+static bool speaks_as_aggregators(const struct transport_ops *ops)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 	const bool speaks = strcmp(ops->name, transport_tcp.name) == 0;
@@ -199,82 +200,83 @@ static bool speaks_as_servers(const struct transport_ops *ops)
 	return speaks;
 }
 
-int servers_ask(struct bootstrap *bootstrap, struct group *group, uint8_t bytes[static SERVERS_BYTES])
+int aggregators_ask(struct bootstrap *bootstrap, struct group *group, uint8_t bytes[static AGGREGATORS_BYTES])
 {
 	const struct aggregate_setup *setup = &bootstrap->engine->setup;
-	struct group_servers *servers;
+	struct group_aggregators *aggregators;
 	struct asking *asking;
 	int r;
 
-	memset(bytes, 0, SERVERS_BYTES);
+	memset(bytes, 0, AGGREGATORS_BYTES);
 	if (bootstrap->count < 2 || !setup->cluster || !setup->cluster->aggregator_count || !setup->params->secret[0] ||
-	    !speaks_as_servers(setup->ops))
+	    !speaks_as_aggregators(setup->ops))
 		return 0;
-	bootstrap->servers = sys_zalloc(sizeof(*bootstrap->servers));
-	servers = sys_zalloc(sizeof(*servers));
+	bootstrap->aggregators = sys_zalloc(sizeof(*bootstrap->aggregators));
+	aggregators = sys_zalloc(sizeof(*aggregators));
 	asking = asking_new(bootstrap);
-	if (!bootstrap->servers || !servers || !asking ||
-	    getrandom(bootstrap->servers->id, sizeof(bootstrap->servers->id), 0) != sizeof(bootstrap->servers->id)) {
+	if (!bootstrap->aggregators || !aggregators || !asking ||
+	    getrandom(bootstrap->aggregators->id, sizeof(bootstrap->aggregators->id), 0) !=
+		    sizeof(bootstrap->aggregators->id)) {
 		/* Without aggregators, then. */
-		sys_free(servers);
+		sys_free(aggregators);
 		asking_free(asking);
 		return 0;
 	}
 	r = asking_send(bootstrap, group, asking);
 	if (r == 0) {
 		asking_wait(bootstrap, asking);
-		memcpy(bytes, bootstrap->servers->id, SERVER_WIRE_ID_BYTES);
-		asking_keep(asking, servers, bytes);
-		say_go(servers, bytes);
+		memcpy(bytes, bootstrap->aggregators->id, AGGREGATOR_WIRE_ID_BYTES);
+		asking_keep(asking, aggregators, bytes);
+		say_go(aggregators, bytes);
 	}
 	asking_free(asking);
-	/* servers_learn takes them over. */
-	bootstrap->asked = servers;
+	/* aggregators_learn takes them over. */
+	bootstrap->asked = aggregators;
 	return 0;
 }
 
 /* --------------------------------------------------------------------------------------------------------- everybody */
 
-int servers_learn(struct bootstrap *bootstrap, const uint8_t bytes[static SERVERS_BYTES])
+int aggregators_learn(struct bootstrap *bootstrap, const uint8_t bytes[static AGGREGATORS_BYTES])
 {
-	size_t count = (size_t)bytes_get(bytes + SERVER_WIRE_ID_BYTES, 2);
-	const uint8_t *at = bytes + SERVER_WIRE_ID_BYTES + 8;
+	size_t count = (size_t)bytes_get(bytes + AGGREGATOR_WIRE_ID_BYTES, 2);
+	const uint8_t *at = bytes + AGGREGATOR_WIRE_ID_BYTES + 8;
 	struct group *group = bootstrap->group;
 
-	if (count > SERVERS_MAX)
+	if (count > AGGREGATORS_MAX)
 		return -EBADMSG;
 	if (!count)
 		return 0;
-	if (!bootstrap->servers)
-		bootstrap->servers = sys_zalloc(sizeof(*bootstrap->servers));
-	group->servers = bootstrap->asked ? bootstrap->asked : sys_zalloc(sizeof(*group->servers));
+	if (!bootstrap->aggregators)
+		bootstrap->aggregators = sys_zalloc(sizeof(*bootstrap->aggregators));
+	group->aggregators = bootstrap->asked ? bootstrap->asked : sys_zalloc(sizeof(*group->aggregators));
 	bootstrap->asked = NULL;
-	if (!bootstrap->servers || !group->servers)
+	if (!bootstrap->aggregators || !group->aggregators)
 		return -ENOMEM;
-	memcpy(bootstrap->servers->id, bytes, SERVER_WIRE_ID_BYTES);
-	bootstrap->servers->count = group->servers->count = count;
-	bootstrap->servers->deadline_ns = clock_now_ns() + tenth_ns(bootstrap) * REACH_TENTHS;
-	for (size_t i = 0; i < count; i++, at += SERVERS_ENTRY_BYTES) {
-		struct group_server *server = &group->servers->servers[i];
+	memcpy(bootstrap->aggregators->id, bytes, AGGREGATOR_WIRE_ID_BYTES);
+	bootstrap->aggregators->count = group->aggregators->count = count;
+	bootstrap->aggregators->deadline_ns = clock_now_ns() + tenth_ns(bootstrap) * REACH_TENTHS;
+	for (size_t i = 0; i < count; i++, at += AGGREGATORS_ENTRY_BYTES) {
+		struct group_aggregator *aggregator = &group->aggregators->aggregators[i];
 
-		memcpy(bootstrap->servers->servers[i].handle, at, TRANSPORT_HANDLE_BYTES);
-		server->rate_Bps = bytes_get(at + TRANSPORT_HANDLE_BYTES, 8);
-		server->leaf = (int32_t)(uint32_t)bytes_get(at + TRANSPORT_HANDLE_BYTES + 8, 4);
-		server->aggregator = (uint32_t)bytes_get(at + TRANSPORT_HANDLE_BYTES + 12, 4);
-		server->previous = SERVER_WIRE_NONE;
-		server->used = true; /* until it is known better */
+		memcpy(bootstrap->aggregators->aggregators[i].handle, at, TRANSPORT_HANDLE_BYTES);
+		aggregator->rate_Bps = bytes_get(at + TRANSPORT_HANDLE_BYTES, 8);
+		aggregator->leaf = (int32_t)(uint32_t)bytes_get(at + TRANSPORT_HANDLE_BYTES + 8, 4);
+		aggregator->listed = (uint32_t)bytes_get(at + TRANSPORT_HANDLE_BYTES + 12, 4);
+		aggregator->previous = AGGREGATOR_WIRE_NONE;
+		aggregator->used = true; /* until it is known better */
 	}
 	group->node_count = group->count + count;
 	return 0;
 }
 
-static void server_give_up(struct bootstrap *bootstrap, struct bootstrap_server *server)
+static void aggregator_give_up(struct bootstrap *bootstrap, struct bootstrap_aggregator *aggregator)
 {
-	server->lost = true;
-	bootstrap->ops->close_connection(server->out);
-	bootstrap->ops->close_connection(server->in);
-	server->out = server->in = NULL;
-	server->hello.state = MESSAGE_NONE;
+	aggregator->lost = true;
+	bootstrap->ops->close_connection(aggregator->out);
+	bootstrap->ops->close_connection(aggregator->in);
+	aggregator->out = aggregator->in = NULL;
+	aggregator->hello.state = MESSAGE_NONE;
 }
 
 /* As somebody measured or wrote it: what a card says of itself may be a guess, and this is to be a limit. */
@@ -287,48 +289,49 @@ static uint32_t own_rate_kBps(const struct aggregate_engine *engine)
 	return rate_kBps < UINT32_MAX ? (uint32_t)rate_kBps : 0;
 }
 
-static int server_step(struct bootstrap *bootstrap, struct bootstrap_server *server)
+static int aggregator_step(struct bootstrap *bootstrap, struct bootstrap_aggregator *aggregator)
 {
-	struct server_wire_hello hello = { .from = (uint16_t)bootstrap->group->self,
-					   .rate_kBps = own_rate_kBps(bootstrap->engine) };
+	struct aggregator_wire_hello hello = { .from = (uint16_t)bootstrap->group->self,
+					       .rate_kBps = own_rate_kBps(bootstrap->engine) };
 	int r = 0;
 
-	if (!server->out) {
+	if (!aggregator->out) {
 		r = bootstrap->ops->connect(bootstrap->engine->setup.transport, bootstrap->listener->device, -1,
-					    server->handle, &server->out);
-		if (r == 0 && server->out) {
+					    aggregator->handle, &aggregator->out);
+		if (r == 0 && aggregator->out) {
 			if (bootstrap->ops->limit_eager)
-				bootstrap->ops->limit_eager(server->out, SERVER_WIRE_UNASKED_BYTES);
-			memcpy(hello.id, bootstrap->servers->id, sizeof(hello.id));
-			server_wire_put_hello(&hello, server->hello_bytes);
-			bootstrap_send(&server->hello, server->out, server->hello_bytes, sizeof(server->hello_bytes));
+				bootstrap->ops->limit_eager(aggregator->out, AGGREGATOR_WIRE_UNASKED_BYTES);
+			memcpy(hello.id, bootstrap->aggregators->id, sizeof(hello.id));
+			aggregator_wire_put_hello(&hello, aggregator->hello_bytes);
+			bootstrap_send(&aggregator->hello, aggregator->out, aggregator->hello_bytes,
+				       sizeof(aggregator->hello_bytes));
 			bootstrap->progressed = true;
 		}
 	}
-	return r == 0 && server->out ? bootstrap_step(bootstrap, &server->hello) : r;
+	return r == 0 && aggregator->out ? bootstrap_step(bootstrap, &aggregator->hello) : r;
 }
 
-/* At the coordinator: what the servers themselves say. */
+/* At the coordinator: what the aggregators themselves say. */
 static void clients_step(struct bootstrap *bootstrap)
 {
-	struct group_servers *servers = bootstrap->group->servers;
+	struct group_aggregators *aggregators = bootstrap->group->aggregators;
 
-	for (size_t i = 0; i < servers->count; i++) {
-		struct bootstrap_server *server = &bootstrap->servers->servers[i];
+	for (size_t i = 0; i < aggregators->count; i++) {
+		struct bootstrap_aggregator *aggregator = &bootstrap->aggregators->aggregators[i];
 
-		if (!servers->servers[i].client || server->ready || server->lost)
+		if (!aggregators->aggregators[i].client || aggregator->ready || aggregator->lost)
 			continue;
-		switch (control_client_step(servers->servers[i].client, &servers->answer)) {
+		switch (control_client_step(aggregators->aggregators[i].client, &aggregators->answer)) {
 		case CONTROL_EVENT_READY:
-			server->ready = true;
+			aggregator->ready = true;
 			break;
 		case CONTROL_EVENT_LOST:
 		case CONTROL_EVENT_FAILURE:
-			log_warn("a group goes on without an aggregator: %s", servers->answer.sentence);
-			server_give_up(bootstrap, server);
+			log_warn("a group goes on without an aggregator: %s", aggregators->answer.sentence);
+			aggregator_give_up(bootstrap, aggregator);
 			break;
 		case CONTROL_EVENT_DRAIN:
-			server_give_up(bootstrap, server);
+			aggregator_give_up(bootstrap, aggregator);
 			break;
 		default:
 			break;
@@ -336,62 +339,63 @@ static void clients_step(struct bootstrap *bootstrap)
 	}
 }
 
-bool servers_reach(struct bootstrap *bootstrap)
+bool aggregators_reach(struct bootstrap *bootstrap)
 {
-	struct bootstrap_servers *servers = bootstrap->servers;
+	struct bootstrap_aggregators *aggregators = bootstrap->aggregators;
 	bool late, coordinator, all = true;
 
-	if (!servers || !servers->count)
+	if (!aggregators || !aggregators->count)
 		return true;
-	late = clock_now_ns() > servers->deadline_ns;
+	late = clock_now_ns() > aggregators->deadline_ns;
 	coordinator = bootstrap->self == 0;
 	if (coordinator)
 		clients_step(bootstrap);
-	for (size_t i = 0; i < servers->count; i++) {
-		struct bootstrap_server *server = &servers->servers[i];
+	for (size_t i = 0; i < aggregators->count; i++) {
+		struct bootstrap_aggregator *aggregator = &aggregators->aggregators[i];
 
-		if (server->lost)
+		if (aggregator->lost)
 			continue;
-		if (server->hello.state == MESSAGE_DONE && server->in && (server->ready || !coordinator))
+		if (aggregator->hello.state == MESSAGE_DONE && aggregator->in && (aggregator->ready || !coordinator))
 			continue;
-		if (late || server_step(bootstrap, server) < 0)
-			server_give_up(bootstrap, server);
+		if (late || aggregator_step(bootstrap, aggregator) < 0)
+			aggregator_give_up(bootstrap, aggregator);
 		else
 			all = false;
 	}
 	return all;
 }
 
-enum servers_incoming_result servers_incoming(struct bootstrap *bootstrap, struct transport_connection *connection,
-					      const uint8_t *bytes, size_t count)
+enum aggregators_incoming_result aggregators_incoming(struct bootstrap *bootstrap,
+						      struct transport_connection *connection, const uint8_t *bytes,
+						      size_t count)
 {
-	struct bootstrap_servers *servers = bootstrap->servers;
-	struct server_wire_hello hello;
-	struct bootstrap_server *server;
+	struct bootstrap_aggregators *aggregators = bootstrap->aggregators;
+	struct aggregator_wire_hello hello;
+	struct bootstrap_aggregator *aggregator;
 
-	if (count != SERVER_WIRE_HELLO_BYTES || server_wire_get_hello(bytes, &hello) < 0)
-		return SERVERS_INCOMING_NONE;
+	if (count != AGGREGATOR_WIRE_HELLO_BYTES || aggregator_wire_get_hello(bytes, &hello) < 0)
+		return AGGREGATORS_INCOMING_NONE;
 	if (!bootstrap->group)
-		return SERVERS_INCOMING_LATER;
-	if (!servers || hello.from < bootstrap->count || hello.from - bootstrap->count >= servers->count ||
-	    memcmp(hello.id, servers->id, sizeof(hello.id)) != 0)
-		return SERVERS_INCOMING_NONE;
-	server = &servers->servers[hello.from - bootstrap->count];
-	if (server->in || server->lost)
-		return SERVERS_INCOMING_NONE;
-	server->in = connection;
+		return AGGREGATORS_INCOMING_LATER;
+	if (!aggregators || hello.from < bootstrap->count || hello.from - bootstrap->count >= aggregators->count ||
+	    memcmp(hello.id, aggregators->id, sizeof(hello.id)) != 0)
+		return AGGREGATORS_INCOMING_NONE;
+	aggregator = &aggregators->aggregators[hello.from - bootstrap->count];
+	if (aggregator->in || aggregator->lost)
+		return AGGREGATORS_INCOMING_NONE;
+	aggregator->in = connection;
 	bootstrap->progressed = true;
-	return SERVERS_INCOMING_TAKEN;
+	return AGGREGATORS_INCOMING_TAKEN;
 }
 
-uint32_t servers_standing(const struct bootstrap *bootstrap)
+uint32_t aggregators_standing(const struct bootstrap *bootstrap)
 {
-	const struct bootstrap_servers *servers = bootstrap->servers;
+	const struct bootstrap_aggregators *aggregators = bootstrap->aggregators;
 	uint32_t standing = 0;
 
-	for (size_t i = 0; servers && i < servers->count; i++)
-		if (!servers->servers[i].lost && servers->servers[i].in &&
-		    servers->servers[i].hello.state == MESSAGE_DONE)
+	for (size_t i = 0; aggregators && i < aggregators->count; i++)
+		if (!aggregators->aggregators[i].lost && aggregators->aggregators[i].in &&
+		    aggregators->aggregators[i].hello.state == MESSAGE_DONE)
 			standing |= UINT32_C(1) << i;
 	return standing;
 }
@@ -400,40 +404,40 @@ static void say_left(const struct group *group, uint32_t set)
 {
 	char name[128];
 
-	for (size_t i = 0; i < group->servers->count; i++) {
+	for (size_t i = 0; i < group->aggregators->count; i++) {
 		if (!(set & UINT32_C(1) << i))
 			continue;
-		servers_name(group, &group->servers->servers[i], name, sizeof(name));
+		aggregators_name(group, &group->aggregators->aggregators[i], name, sizeof(name));
 		log_info(LOG_INIT, "aggregator %s is not used: it is too slow for %zu hosts to gain by it", name,
 			 group->host_count);
 	}
 }
 
-int servers_settle(struct bootstrap *bootstrap, uint32_t used)
+int aggregators_settle(struct bootstrap *bootstrap, uint32_t used)
 {
 	struct group *group = bootstrap->group;
-	uint32_t standing = servers_standing(bootstrap), left = 0;
+	uint32_t standing = aggregators_standing(bootstrap), left = 0;
 	int r;
 
-	if (!group->servers)
+	if (!group->aggregators)
 		return 0;
-	for (size_t i = 0; i < group->servers->count; i++)
-		group->servers->servers[i].used = (used & UINT32_C(1) << i) != 0;
+	for (size_t i = 0; i < group->aggregators->count; i++)
+		group->aggregators->aggregators[i].used = (used & UINT32_C(1) << i) != 0;
 	r = group_choose(group, &left);
-	for (size_t i = 0; r == 0 && i < group->servers->count; i++)
-		group->servers->servers[i].used &= !(left & UINT32_C(1) << i);
+	for (size_t i = 0; r == 0 && i < group->aggregators->count; i++)
+		group->aggregators->aggregators[i].used &= !(left & UINT32_C(1) << i);
 	if (r == 0)
 		r = group_plan(group, 0);
 	if (r < 0)
 		return bootstrap_fail(bootstrap, -r, "host %s is out of memory", bootstrap->engine->host_name);
 	if (bootstrap->self == 0)
 		say_left(group, left);
-	for (size_t i = 0; i < group->servers->count; i++) {
-		struct bootstrap_server *server = &bootstrap->servers->servers[i];
-		struct group_server *of = &group->servers->servers[i];
+	for (size_t i = 0; i < group->aggregators->count; i++) {
+		struct bootstrap_aggregator *aggregator = &bootstrap->aggregators->aggregators[i];
+		struct group_aggregator *of = &group->aggregators->aggregators[i];
 
 		if (!of->used) {
-			server_give_up(bootstrap, server);
+			aggregator_give_up(bootstrap, aggregator);
 			control_client_close(of->client);
 			of->client = NULL;
 			continue;
@@ -441,24 +445,24 @@ int servers_settle(struct bootstrap *bootstrap, uint32_t used)
 		if (!(standing & UINT32_C(1) << i))
 			return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
 					      bootstrap_host(bootstrap, 0));
-		group->out[2 * group->count + i].connection = server->out;
-		group->in[2 * group->count + i].connection = server->in;
-		server->out = server->in = NULL;
+		group->out[2 * group->count + i].connection = aggregator->out;
+		group->in[2 * group->count + i].connection = aggregator->in;
+		aggregator->out = aggregator->in = NULL;
 	}
 	group_find_facts(group);
-	if (servers_any(group) && commit_init(group) < 0)
+	if (aggregators_any(group) && commit_init(group) < 0)
 		return bootstrap_fail(bootstrap, ENOMEM, "host %s is out of memory", bootstrap->engine->host_name);
 	return 0;
 }
 
-void servers_bootstrap_fini(struct bootstrap *bootstrap)
+void aggregators_bootstrap_fini(struct bootstrap *bootstrap)
 {
-	for (size_t i = 0; bootstrap->servers && i < bootstrap->servers->count; i++)
-		server_give_up(bootstrap, &bootstrap->servers->servers[i]);
+	for (size_t i = 0; bootstrap->aggregators && i < bootstrap->aggregators->count; i++)
+		aggregator_give_up(bootstrap, &bootstrap->aggregators->aggregators[i]);
 	for (size_t i = 0; bootstrap->asked && i < bootstrap->asked->count; i++)
-		control_client_close(bootstrap->asked->servers[i].client);
+		control_client_close(bootstrap->asked->aggregators[i].client);
 	sys_free(bootstrap->asked);
-	sys_free(bootstrap->servers);
+	sys_free(bootstrap->aggregators);
 	bootstrap->asked = NULL;
-	bootstrap->servers = NULL;
+	bootstrap->aggregators = NULL;
 }

@@ -1,4 +1,4 @@
-#include "aggregate/aggregator/server_share.h"
+#include "aggregate/aggregator/share.h"
 
 #include "support/runtime.h"
 
@@ -21,26 +21,26 @@ static void woken(void *arg)
 }
 
 struct jobs {
-	struct server_share share;
-	struct server_share_user users[USERS];
+	struct aggregator_share share;
+	struct aggregator_share_user users[USERS];
 	unsigned wakes[USERS];
 };
 
 static void jobs_open(struct jobs *jobs)
 {
-	server_share_init(&jobs->share, MOST, QUANTUM);
+	aggregator_share_init(&jobs->share, MOST, QUANTUM);
 	for (unsigned i = 0; i < USERS; i++) {
 		jobs->wakes[i] = 0;
-		server_share_join(&jobs->share, &jobs->users[i], woken, &jobs->wakes[i]);
+		aggregator_share_join(&jobs->share, &jobs->users[i], woken, &jobs->wakes[i]);
 	}
 }
 
 static void jobs_close(struct jobs *jobs)
 {
 	for (unsigned i = 0; i < USERS; i++)
-		server_share_leave(&jobs->users[i]);
+		aggregator_share_leave(&jobs->users[i]);
 	assert_null(jobs->share.users);
-	server_share_fini(&jobs->share);
+	aggregator_share_fini(&jobs->share);
 }
 
 static double jain(const uint64_t *bytes, unsigned count)
@@ -83,7 +83,7 @@ static void card_moves(struct card *card, struct jobs *jobs, uint64_t bytes, uin
 			return;
 		card->head++;
 		ret_bytes[card->queue[at].user] += card->queue[at].bytes;
-		server_share_end(&jobs->users[card->queue[at].user], card->queue[at].bytes);
+		aggregator_share_end(&jobs->users[card->queue[at].user], card->queue[at].bytes);
 	}
 }
 
@@ -109,7 +109,7 @@ static void groups_that_always_have_more_get_the_same_bytes(void **state)
 		for (unsigned round = 0; round < 50000; round++) {
 			unsigned i = (unsigned)random_below(&random, USERS);
 
-			while (server_share_begin(&jobs.users[i], sizes[s][i])) {
+			while (aggregator_share_begin(&jobs.users[i], sizes[s][i])) {
 				card_takes(&card, i, sizes[s][i]);
 			}
 			assert_true(jobs.share.under_way_bytes <= MOST);
@@ -126,7 +126,7 @@ static void groups_that_always_have_more_get_the_same_bytes(void **state)
 /* What moves over the card in a turn, MOST under way at a time: the second group always has more. */
 static void turn(struct jobs *jobs, struct card *card, uint64_t *bytes)
 {
-	while (server_share_begin(&jobs->users[1], QUANTUM)) {
+	while (aggregator_share_begin(&jobs->users[1], QUANTUM)) {
 		card_takes(card, 1, QUANTUM);
 	}
 	card_moves(card, jobs, QUANTUM, bytes);
@@ -143,18 +143,18 @@ static void who_rests_between_short_operations_gets_as_many_bytes(void **state)
 	(void)state;
 	jobs_open(&jobs);
 	for (unsigned i = 0; i < 2; i++) /* 4 ms of it are less than the least */
-		server_share_rate(&jobs.users[i], 50000000);
+		aggregator_share_rate(&jobs.users[i], 50000000);
 	card.head = card.tail = 0;
 	for (unsigned operation = 0; operation < OPERATIONS; operation++) {
 		uint64_t until = bytes[0] + SEGMENTS * QUANTUM;
 
 		for (unsigned begun = 0; bytes[0] < until; turn(&jobs, &card, bytes)) {
-			while (begun < SEGMENTS && server_share_begin(&jobs.users[0], QUANTUM)) {
+			while (begun < SEGMENTS && aggregator_share_begin(&jobs.users[0], QUANTUM)) {
 				card_takes(&card, 0, QUANTUM);
 				begun++;
 			}
 			if (begun == SEGMENTS)
-				server_share_rest(&jobs.users[0]);
+				aggregator_share_rest(&jobs.users[0]);
 		}
 		for (unsigned i = 0; i < SEGMENTS; i++)
 			turn(&jobs, &card, bytes);
@@ -180,19 +180,19 @@ static void a_long_rest_is_hardly_saved_up(void **state)
 			turn(&jobs, &card, bytes);
 		while (card.head != card.tail)
 			card_moves(&card, &jobs, QUANTUM, bytes);
-		server_share_rest(&jobs.users[1]);
+		aggregator_share_rest(&jobs.users[1]);
 		if (first)
 			turn(&jobs, &card, bytes);
 		memset(bytes, 0, sizeof(bytes));
 		for (unsigned i = 0; i < 1000; i++) {
-			while (server_share_begin(&jobs.users[0], QUANTUM)) {
+			while (aggregator_share_begin(&jobs.users[0], QUANTUM)) {
 				card_takes(&card, 0, QUANTUM);
 			}
 			turn(&jobs, &card, bytes);
 		}
 		print_message("%.0f and %.0f MiB\n", (double)bytes[0] / (1 << 20), (double)bytes[1] / (1 << 20));
-		assert_true(bytes[0] <= bytes[1] + (SERVER_SHARE_SAVED + 2) * MOST);
-		assert_true(bytes[1] <= bytes[0] + (SERVER_SHARE_SAVED + 2) * MOST);
+		assert_true(bytes[0] <= bytes[1] + (AGGREGATOR_SHARE_SAVED + 2) * MOST);
+		assert_true(bytes[1] <= bytes[0] + (AGGREGATOR_SHARE_SAVED + 2) * MOST);
 		jobs_close(&jobs);
 	}
 }
@@ -204,14 +204,14 @@ static void who_waits_is_woken_when_there_is_room(void **state)
 
 	(void)state;
 	jobs_open(&jobs);
-	assert_true(server_share_begin(&jobs.users[0], MOST));
-	assert_false(server_share_begin(&jobs.users[1], 1000));
+	assert_true(aggregator_share_begin(&jobs.users[0], MOST));
+	assert_false(aggregator_share_begin(&jobs.users[1], 1000));
 	before = jobs.wakes[1];
 	assert_int_equal(jobs.wakes[2], 0);
-	server_share_end(&jobs.users[0], MOST);
+	aggregator_share_end(&jobs.users[0], MOST);
 	assert_true(jobs.wakes[1] > before);
 	assert_int_equal(jobs.wakes[2], 0); /* it does not wait */
-	assert_true(server_share_begin(&jobs.users[1], 1000));
+	assert_true(aggregator_share_begin(&jobs.users[1], 1000));
 	jobs_close(&jobs);
 }
 
@@ -222,10 +222,10 @@ static void the_longest_segment_gets_through(void **state)
 
 	(void)state;
 	jobs_open(&jobs);
-	assert_true(server_share_begin(&jobs.users[0], 1));
-	assert_false(server_share_begin(&jobs.users[1], 2 * MOST));
-	server_share_end(&jobs.users[0], 1);
-	assert_true(server_share_begin(&jobs.users[1], 2 * MOST));
+	assert_true(aggregator_share_begin(&jobs.users[0], 1));
+	assert_false(aggregator_share_begin(&jobs.users[1], 2 * MOST));
+	aggregator_share_end(&jobs.users[0], 1);
+	assert_true(aggregator_share_begin(&jobs.users[1], 2 * MOST));
 	jobs_close(&jobs);
 }
 
@@ -235,13 +235,13 @@ static void who_leaves_holds_up_nobody(void **state)
 
 	(void)state;
 	jobs_open(&jobs);
-	assert_true(server_share_begin(&jobs.users[0], MOST));
-	assert_false(server_share_begin(&jobs.users[1], 1000)); /* waits, with the least clock */
-	server_share_leave(&jobs.users[1]);
-	server_share_end(&jobs.users[0], MOST);
+	assert_true(aggregator_share_begin(&jobs.users[0], MOST));
+	assert_false(aggregator_share_begin(&jobs.users[1], 1000)); /* waits, with the least clock */
+	aggregator_share_leave(&jobs.users[1]);
+	aggregator_share_end(&jobs.users[0], MOST);
 	for (unsigned i = 0; i < 100; i++) {
-		assert_true(server_share_begin(&jobs.users[2], 1 << 20));
-		server_share_end(&jobs.users[2], 1 << 20);
+		assert_true(aggregator_share_begin(&jobs.users[2], 1 << 20));
+		aggregator_share_end(&jobs.users[2], 1 << 20);
 	}
 	jobs_close(&jobs);
 }

@@ -1,5 +1,5 @@
-/* What a server says to its transport about the nodes that come to it. */
-#include "aggregate/aggregator/server_internal.h"
+/* What an aggregator says to its transport about the nodes that come to it. */
+#include "aggregate/aggregator/internal.h"
 #include "base/clock.h"
 #include "base/params.h"
 #include "support/runtime.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATIENCE_MS = 20000, SERVERS = 2 };
+enum { PATIENCE_MS = 20000, AGGREGATORS = 2 };
 
 static struct transport_ops counting;
 static _Atomic unsigned spreads, told_hosts;
@@ -27,21 +27,21 @@ static void count_spread(struct transport_connection *connection, unsigned hosts
 }
 
 /*
- * Two servers and a member that never comes: each server is the other's only incoming. It sends to the member, too, so what
+ * Two aggregators and a member that never comes: each aggregator is the other's only incoming. It sends to the member, too, so what
  * it sends here is a part of what its port carries; without the hint a leaf's sums crawl beside its results.
  */
-static void servers_know_that_servers_send_to_many(void **state)
+static void aggregators_know_that_aggregators_send_to_many(void **state)
 {
-	uint8_t handles[SERVERS * TRANSPORT_HANDLE_BYTES], member[TRANSPORT_HANDLE_BYTES];
-	struct aggregate_server_request request = {
+	uint8_t handles[AGGREGATORS * TRANSPORT_HANDLE_BYTES], member[TRANSPORT_HANDLE_BYTES];
+	struct aggregator_request request = {
 		.id = { 7 }, .timeout_ns = 10 * NS_PER_S, .member_count = 1, .handles = member
 	};
-	struct aggregate_server_setup setup = {
-		.ops = &counting, .thread_count = 1, .groups_max = SERVERS, .memory_max_bytes = 64 << 20
+	struct aggregator_setup setup = {
+		.ops = &counting, .thread_count = 1, .groups_max = AGGREGATORS, .memory_max_bytes = 64 << 20
 	};
-	struct aggregate_server_group *groups[SERVERS];
+	struct aggregator_group *groups[AGGREGATORS];
 	struct transport_listener *listener;
-	struct aggregate_server *server;
+	struct aggregator *aggregator;
 	struct params params;
 	uint64_t deadline_ns = runtime_deadline_ns(PATIENCE_MS);
 
@@ -54,20 +54,20 @@ static void servers_know_that_servers_send_to_many(void **state)
 	setup.params = &params;
 	assert_int_equal(transport_tcp.open(&params, &setup.transport), 0);
 	assert_int_equal(transport_tcp.listen(setup.transport, 0, member, &listener), 0);
-	assert_int_equal(aggregate_server_open(&setup, &server), 0);
-	for (unsigned i = 0; i < SERVERS; i++)
-		assert_int_equal(aggregate_server_begin(server, &request, handles + (size_t)i * TRANSPORT_HANDLE_BYTES,
-							&groups[i]),
+	assert_int_equal(aggregator_open(&setup, &aggregator), 0);
+	for (unsigned i = 0; i < AGGREGATORS; i++)
+		assert_int_equal(aggregator_begin(aggregator, &request, handles + (size_t)i * TRANSPORT_HANDLE_BYTES,
+						  &groups[i]),
 				 0);
-	for (unsigned i = 0; i < SERVERS; i++)
-		assert_int_equal(aggregate_server_go(groups[i], i, SERVERS, handles), 0);
-	while (atomic_load(&spreads) < SERVERS && !runtime_past(deadline_ns))
+	for (unsigned i = 0; i < AGGREGATORS; i++)
+		assert_int_equal(aggregator_go(groups[i], i, AGGREGATORS, handles), 0);
+	while (atomic_load(&spreads) < AGGREGATORS && !runtime_past(deadline_ns))
 		runtime_nap();
-	assert_int_equal(atomic_load(&spreads), SERVERS);
+	assert_int_equal(atomic_load(&spreads), AGGREGATORS);
 	assert_int_equal(atomic_load(&told_hosts), 1);
-	for (unsigned i = 0; i < SERVERS; i++)
-		aggregate_server_end(groups[i]);
-	aggregate_server_close(server);
+	for (unsigned i = 0; i < AGGREGATORS; i++)
+		aggregator_end(groups[i]);
+	aggregator_close(aggregator);
 	transport_tcp.close_listener(listener);
 	transport_tcp.close(setup.transport);
 }
@@ -75,7 +75,7 @@ static void servers_know_that_servers_send_to_many(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(servers_know_that_servers_send_to_many),
+		cmocka_unit_test(aggregators_know_that_aggregators_send_to_many),
 	};
 
 	(void)argc;

@@ -1,0 +1,92 @@
+/*
+ * What members and aggregators say to each other, apart from payload (docs/aggregation.md,
+ * Aggregators). Little-endian, encoded byte by byte; this file and aggregator_wire.c are the only place that knows an offset.
+ * Pure. Decoders: -EPROTO for another version, -EBADMSG for anything else; *ret is written on success only.
+ */
+#ifndef TRIBUTARY_AGGREGATE_AGGREGATOR_WIRE_H
+#define TRIBUTARY_AGGREGATE_AGGREGATOR_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	AGGREGATOR_WIRE_VERSION = 5,
+	AGGREGATOR_WIRE_ID_BYTES = 16,
+	AGGREGATOR_WIRE_HELLO_BYTES = 32, /* no other first message of a connection is that long */
+	AGGREGATOR_WIRE_HEAD_BYTES = 48,
+	AGGREGATOR_WIRE_LOST_BYTES = 8, /* under the tag of a HEAD */
+	/*
+	 * Nothing longer is sent before it is asked for: data of a segment that the other end has not begun would keep out
+	 * what an older one needs.
+	 */
+	AGGREGATOR_WIRE_UNASKED_BYTES = AGGREGATOR_WIRE_HEAD_BYTES,
+	AGGREGATOR_WIRE_SEGMENT_BYTES_MAX = 512 << 10,
+	AGGREGATOR_WIRE_INPUTS_MAX = 256,
+	AGGREGATOR_WIRE_WINDOW =
+		256, /* segments from the oldest that is not through to the newest: no more may be open */
+};
+
+/* The first message on every connection that begins or ends at an aggregator. */
+struct aggregator_wire_hello {
+	uint8_t id[AGGREGATOR_WIRE_ID_BYTES]; /* of the group */
+	uint16_t from;                        /* node: members by position, then the aggregators */
+	uint32_t
+		rate_kBps; /* of a member: what its network card takes, by its cluster file, in 1000 B/s; 0: not said */
+};
+void aggregator_wire_put_hello(const struct aggregator_wire_hello *hello,
+			       uint8_t bytes[static AGGREGATOR_WIRE_HELLO_BYTES]);
+int aggregator_wire_get_hello(const uint8_t bytes[static AGGREGATOR_WIRE_HELLO_BYTES],
+			      struct aggregator_wire_hello *ret);
+
+/* Where an input belongs. */
+enum aggregator_stage { AGGREGATOR_STAGE_LEAF, AGGREGATOR_STAGE_ROOT, AGGREGATOR_STAGE_COUNT };
+
+#define AGGREGATOR_WIRE_NONE UINT64_MAX
+
+/*
+ * Goes to an aggregator before each input, in the order of segments on each connection. From the first one of a member the
+ * aggregator knows all about the segment but the data. An aggregator says less to another, which is the root: it knows no
+ * schedule, so leaf_inputs and root_inputs are 0 and previous is AGGREGATOR_WIRE_NONE.
+ */
+struct aggregator_wire_head {
+	uint64_t number;
+	uint64_t previous; /* the last segment before it in which this aggregator has any part; AGGREGATOR_WIRE_NONE */
+	uint32_t bytes;
+	uint8_t type, operation;     /* enum reduce_type, reduce_operation */
+	enum aggregator_stage stage; /* this input's */
+	uint16_t index;              /* its place among the inputs of that stage */
+	uint16_t leaf_inputs;        /* hosts of the leaf for which the aggregator aggregates */
+	uint16_t root_inputs;        /* leaves, where the aggregator is the root; else 0 */
+	uint16_t own_index;          /* the place of that leaf's sum among the root's inputs */
+	uint16_t root;               /* the node that is */
+	uint32_t aggregators; /* bit i: aggregator i aggregates a leaf or is the root; 0 in an aggregator's own */
+};
+void aggregator_wire_put_head(const struct aggregator_wire_head *head,
+			      uint8_t bytes[static AGGREGATOR_WIRE_HEAD_BYTES]);
+int aggregator_wire_get_head(const uint8_t bytes[static AGGREGATOR_WIRE_HEAD_BYTES], struct aggregator_wire_head *ret);
+
+/*
+ * From a member to an aggregator: other aggregators that are lost to it, bit i: aggregator i. One may wait for another that is only
+ * silent, and may have more patience than the members.
+ */
+void aggregator_wire_put_lost(uint32_t aggregators, uint8_t bytes[static AGGREGATOR_WIRE_LOST_BYTES]);
+int aggregator_wire_get_lost(const uint8_t bytes[static AGGREGATOR_WIRE_LOST_BYTES], uint32_t *ret);
+
+/*
+ * Tags of the connections between members and aggregators: the same numbers as between members, so that members send and
+ * receive as they always do. HEAD takes the place of the word about operations, which aggregators never get.
+ */
+enum aggregator_tag {
+	AGGREGATOR_TAG_UP_LEAF = 1,
+	AGGREGATOR_TAG_UP_ROOT = 2,
+	AGGREGATOR_TAG_DOWN = 3,
+	AGGREGATOR_TAG_HEAD = 4,
+	AGGREGATOR_TAG_HELLO = 7,
+};
+static inline int aggregator_tag(enum aggregator_tag kind, uint64_t number)
+{
+	return (int)((number << 3 | (uint64_t)kind) & 0x7fffffff);
+}
+
+#endif

@@ -1,0 +1,130 @@
+/*
+ * The aggregators (tributaryd) of a group as its members see them: asked for by the coordinator during the agreement, reached
+ * by every member, watched over by the coordinator afterwards. docs/aggregation.md, Aggregators.
+ *
+ * An aggregator that cannot be had is left out, by all members alike: the coordinator's "go" says which ones are used.
+ */
+#ifndef TRIBUTARY_AGGREGATE_AGGREGATORS_H
+#define TRIBUTARY_AGGREGATE_AGGREGATORS_H
+
+#include "aggregate/control/client.h"
+#include "aggregate/group.h"
+#include "aggregate/bootstrap.h"
+#include "aggregate/aggregator_wire.h"
+
+enum {
+	AGGREGATORS_MAX = 32,
+	AGGREGATORS_ENTRY_BYTES = TRANSPORT_HANDLE_BYTES + 16,
+	AGGREGATORS_BYTES = AGGREGATOR_WIRE_ID_BYTES + 8 +
+			    AGGREGATORS_MAX * AGGREGATORS_ENTRY_BYTES, /* behind the members' facts */
+};
+_Static_assert((int)AGGREGATORS_MAX <= (int)SCHEDULE_AGGREGATORS_MAX &&
+		       (int)AGGREGATORS_MAX <= (int)CONTROL_AGGREGATORS_MAX,
+	       "aggregators");
+
+/* One of a group. */
+struct group_aggregator {
+	uint64_t rate_Bps;
+	int32_t leaf;    /* of the cluster file */
+	uint32_t listed; /* which of the cluster file */
+	bool used;
+	bool suspected; /* it is lost, or is done without: to be carried out */
+	bool lost;      /* that is carried out: its connections are closed */
+	bool said;      /* in the log; not before an operation is under way that it could matter for */
+	bool leaves;    /* at the coordinator: it was told to end */
+	bool going;     /* all have agreed that it was: its end is no loss */
+	bool excluded;  /* the schedule has no part for it, from operation excluded_at on */
+	bool dismissed; /* nothing that it has a part in is open anywhere, and nothing was lost with it */
+	uint64_t excluded_at;
+	char why[160];
+	/* To it, of others that are lost: what was said so far, and what is on its way. */
+	uint32_t told;
+	bool telling;
+	struct transfer word;
+	uint8_t word_bytes[AGGREGATOR_WIRE_LOST_BYTES];
+	uint64_t previous;             /* number of the last segment in which it had a part; AGGREGATOR_WIRE_NONE */
+	struct control_client *client; /* at the coordinator */
+};
+struct group_aggregators {
+	size_t count;
+	bool ready; /* something is to be carried out */
+	struct group_aggregator aggregators[AGGREGATORS_MAX];
+	/* At the coordinator. */
+	struct control_answer answer;
+	uint64_t looked_ns;
+};
+
+/* While the group comes together. */
+struct bootstrap_aggregator {
+	uint8_t handle[TRANSPORT_HANDLE_BYTES];
+	struct transport_connection *out, *in;
+	struct bootstrap_message hello;
+	uint8_t hello_bytes[AGGREGATOR_WIRE_HELLO_BYTES];
+	bool lost, ready; /* cannot be had; its own connections stand (at the coordinator) */
+};
+struct bootstrap_aggregators {
+	uint8_t id[AGGREGATOR_WIRE_ID_BYTES];
+	size_t count;
+	struct bootstrap_aggregator aggregators[AGGREGATORS_MAX];
+	uint64_t deadline_ns; /* of reaching them */
+};
+
+/* aggregators_join.c */
+/* Coordinator: asks the cluster's aggregators for bootstrap.group, whose members are in order, and waits a part of the time. */
+int aggregators_ask(struct bootstrap *bootstrap, struct group *group, uint8_t bytes[static AGGREGATORS_BYTES]);
+/* Everybody: what the coordinator has found, into bootstrap.group. -EBADMSG, -ENOMEM. */
+int aggregators_learn(struct bootstrap *bootstrap, const uint8_t bytes[static AGGREGATORS_BYTES]);
+/* One step towards all of them. True: each is reached, or given up. */
+bool aggregators_reach(struct bootstrap *bootstrap);
+/* A connection that came, and its first message. */
+enum aggregators_incoming_result {
+	AGGREGATORS_INCOMING_NONE,  /* no aggregator's, as far as can be told */
+	AGGREGATORS_INCOMING_TAKEN, /* the connection is taken */
+	AGGREGATORS_INCOMING_LATER, /* an aggregator's that was faster than the coordinator's word: ask again */
+};
+enum aggregators_incoming_result aggregators_incoming(struct bootstrap *bootstrap,
+						      struct transport_connection *connection, const uint8_t *bytes,
+						      size_t count);
+/* Bit i: aggregator i stands, as this member sees it. */
+uint32_t aggregators_standing(const struct bootstrap *bootstrap);
+/* Those that all have agreed on; the connections become the group's, and the schedule counts with them. */
+int aggregators_settle(struct bootstrap *bootstrap, uint32_t used);
+void aggregators_bootstrap_fini(struct bootstrap *bootstrap);
+
+/* aggregators.c: the engine's thread, under the group's lock. */
+void aggregators_turn(struct group *group, uint64_t now_ns);
+/* The coordinator has nothing to say to them any more. */
+void aggregators_hang_up(struct group *group);
+void aggregators_close(struct group *group);
+/* The node of an aggregator, or of a member? */
+static inline bool node_is_aggregator(const struct group *group, size_t node)
+{
+	return node >= group->count;
+}
+/* Of every segment that is cut, in order: which aggregators have a part in it. */
+void aggregators_note_segment(struct group *group, const struct schedule_segment *plan, struct segment *segment);
+/* What goes ahead of this node's input to an aggregator, and to which node. False: none of them gets one. */
+bool aggregators_head(const struct group *group, const struct segment *segment, struct aggregator_wire_head *ret,
+		      uint16_t *ret_node);
+
+/* failure.c */
+bool aggregators_any(const struct group *group); /* that the schedule counts with */
+/* Bit i: aggregator i. */
+uint32_t aggregators_used(const struct group *group); /* in the beginning */
+uint32_t aggregators_lost(const struct group *group);
+uint32_t aggregators_leaving(const struct group *group);
+/* As the cluster file calls it. */
+void aggregators_name(const struct group *group, const struct group_aggregator *aggregator, char *text, size_t room);
+/* From anywhere in the engine's thread. `why` is for people; the first one counts. */
+void aggregators_suspect(struct group *group, size_t index, const char *why);
+void aggregators_suspect_all(struct group *group, uint32_t set, const char *why);
+/* Agreed on: these were told to end. */
+void aggregators_let_go(struct group *group, uint32_t set);
+/* The schedule will have no part for these, from that large operation on. */
+void aggregators_exclude(struct group *group, uint32_t set, uint64_t number);
+/* All large operations before that one are through at every member: whoever was excluded by then may go. */
+void aggregators_dismiss(struct group *group, uint64_t number);
+/* Between turns: closes the connections with those that are lost. */
+void aggregators_carry_out(struct group *group);
+
+#endif
