@@ -88,11 +88,11 @@ objects = $(patsubst %.c,$(O)/obj/%.o,$(1))
 find_c = $(if $(wildcard $(1)),$(call csources,$(1)))
 
 # What the plugin is made of.  measure, clusterprobe, simulate, discover, the readers of XML and of switches, and the placing
-# of jobs belong to the command alone, and the aggregator to tributaryd.
+# of jobs belong to the command alone, the aggregator to tributaryd, and the table of options to both.
 PLUGIN_DIRS := $(addprefix src/,base gpu topology cluster reduce plan ncclxml profile transport aggregate plugin)
 COMMAND_DIRS := $(addprefix src/,measure clusterprobe simulate discover)
-PLUGIN_SRC := $(filter-out src/ncclxml/read/% src/cluster/read/% src/plan/place% src/aggregate/aggregator/%,$(call find_c,$(PLUGIN_DIRS)))
-LIB_SRC := $(sort $(PLUGIN_SRC) $(wildcard src/plan/place*.c) $(call find_c,src/ncclxml/read src/cluster/read src/aggregate/aggregator $(COMMAND_DIRS)))
+PLUGIN_SRC := $(filter-out src/ncclxml/read/% src/cluster/read/% src/plan/place% src/aggregate/aggregator/% src/base/options.c,$(call find_c,$(PLUGIN_DIRS)))
+LIB_SRC := $(sort $(PLUGIN_SRC) $(wildcard src/plan/place*.c) src/base/options.c $(call find_c,src/ncclxml/read src/cluster/read src/aggregate/aggregator $(COMMAND_DIRS)))
 COMMAND_SRC := $(call find_c,src/command)
 DAEMON_SRC := $(call find_c,src/daemon)
 PERF_COMMON_SRC := $(call find_c,perf/common)
@@ -303,7 +303,7 @@ include mk/fuzz.mk
 MAN1 := $(wildcard docs/*.1)
 MAN8 := $(wildcard docs/*.8)
 UNITS := $(wildcard systemd/*.service)
-COMPLETION := share/bash-completion/completions/tributary
+COMPLETIONS := $(patsubst docs/%.bash,share/bash-completion/completions/%,$(wildcard docs/*.bash))
 # Help texts, man pages and messages name these; --help says where they are. README.md shows the picture and names the results.
 DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*.md docs/*.json docs/plan.svg perf/RESULTS.md)
 DOCS := share/doc/tributary
@@ -322,7 +322,7 @@ install: all ## into PREFIX (default /usr/local) and LIBDIR (PREFIX/lib), under 
 	$(Q)for unit in $(notdir $(UNITS)); do sed 's|@PREFIX@|$(PREFIX)|g' systemd/$$unit > '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit || exit 1; \
 		chmod 644 '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
 	$(Q)install -m 644 systemd/tributaryd.sysusers '$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf'
-	$(Q)install -D -m 644 docs/tributary.bash '$(DESTDIR)$(PREFIX)/$(COMPLETION)'
+	$(Q)for file in $(COMPLETIONS); do install -D -m 644 docs/$${file##*/}.bash '$(DESTDIR)$(PREFIX)/'$$file || exit 1; done
 	$(Q)install -d '$(DESTDIR)$(PREFIX)/$(DOCS)/docs' '$(DESTDIR)$(PREFIX)/$(DOCS)/perf'
 	$(Q)for document in $(DOCUMENTS); do install -m 644 $$document '$(DESTDIR)$(PREFIX)/$(DOCS)/'$$document || exit 1; done
 
@@ -339,13 +339,14 @@ uninstall: ## take out what install put in
 		$(patsubst docs/%,'$(DESTDIR)$(PREFIX)/share/man/man8/%',$(MAN8)) \
 		$(patsubst systemd/%,'$(DESTDIR)$(PREFIX)/lib/systemd/system/%',$(UNITS)) \
 		'$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf' \
-		'$(DESTDIR)$(PREFIX)/$(COMPLETION)' $(patsubst %,'$(DESTDIR)$(PREFIX)/$(DOCS)/%',$(DOCUMENTS))
+		$(patsubst %,'$(DESTDIR)$(PREFIX)/%',$(COMPLETIONS)) $(patsubst %,'$(DESTDIR)$(PREFIX)/$(DOCS)/%',$(DOCUMENTS))
 	$(Q)rmdir '$(DESTDIR)$(PREFIX)/$(DOCS)/docs' '$(DESTDIR)$(PREFIX)/$(DOCS)/perf' '$(DESTDIR)$(PREFIX)/$(DOCS)' 2>/dev/null || :
 
-# A test compares both with what the program prints.
+# A test compares them with what the programs print.
 .PHONY: generated
-generated: $(COMMAND) $(DAEMON) ## write the man pages and the completion anew, from the programs' tables
+generated: $(COMMAND) $(DAEMON) ## write the man pages and the completions anew, from the programs' tables
 	$(Q)$(DAEMON) --man > $(O)/tributaryd.8 && cp $(O)/tributaryd.8 docs/tributaryd.8
+	$(Q)$(DAEMON) --completion bash > $(O)/tributaryd.bash && cp $(O)/tributaryd.bash docs/tributaryd.bash
 	$(Q)$(COMMAND) help --man > $(O)/tributary.1 && cp $(O)/tributary.1 docs/tributary.1
 	$(Q)$(COMMAND) completion bash > $(O)/tributary.bash && cp $(O)/tributary.bash docs/tributary.bash
 

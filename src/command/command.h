@@ -5,9 +5,7 @@
 #ifndef TRIBUTARY_COMMAND_COMMAND_H
 #define TRIBUTARY_COMMAND_COMMAND_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
+#include "base/options.h"
 
 struct params;
 struct diag;
@@ -19,17 +17,6 @@ enum {
 	COMMAND_USAGE = 2,
 	COMMAND_WARNINGS = 3, /* doctor, lint: the worst finding is a warning */
 	COMMAND_ERRORS = 4,   /* doctor, lint: the worst finding is an error */
-};
-
-struct command_option {
-	const char *name; /* without "--" */
-	/*
-	 * What follows: "FILE", "FOLDER", "SECONDS", or the words that are allowed: "auto|cpus|switches". NULL:
-	 * nothing.
-	 */
-	const char *argument;
-	const char *help;     /* a clause, without a full stop */
-	const char *standard; /* the value when it is not given; NULL: none */
 };
 
 enum { COMMAND_OPTIONS_MAX = 24, COMMAND_OPERANDS_MAX = 2 };
@@ -45,7 +32,7 @@ struct command {
 	const char *operands;
 	const char *help;  /* one line, a clause */
 	const char *about; /* sentences for --help and the man page; paragraphs end with a newline; NULL: none */
-	struct command_option options[COMMAND_OPTIONS_MAX]; /* ends with an empty one, or full */
+	struct options_row options[COMMAND_OPTIONS_MAX + 1];
 	/* Results go to out, complaints to stderr. Returns the exit status. */
 	int (*run)(const struct command_call *call, FILE *out);
 };
@@ -74,7 +61,7 @@ const struct command *command_find_words(int count, char **words, int *ret_taken
 /* argv[0] is the program. What goes wrong is said on stderr. Returns the exit status. */
 int command_main(int argc, char **argv, FILE *out);
 
-/* options.c. argv[0] is the subcommand. COMMAND_OK, or COMMAND_USAGE after saying why. */
+/* call.c. argv[0] is the subcommand. COMMAND_OK, or COMMAND_USAGE after saying why. */
 int command_parse(const struct command *command, int argc, char **argv, struct command_call *ret);
 /*
  * Before anything is done: whether the files that the call names for results can be written, and no two results go to
@@ -84,7 +71,6 @@ int command_check_outputs(const struct command_call *call);
 /* The value of an option of the command's own table: given, standard, or NULL. */
 const char *command_value(const struct command_call *call, const char *name);
 bool command_given(const struct command_call *call, const char *name);
-size_t command_option_count(const struct command *command);
 
 /* The next command after `at` (NULL: the first) whose name is that of `command` and one word more; NULL: there is none. */
 const struct command *const *command_next_second(const struct command *command, const struct command *const *at);
@@ -95,10 +81,6 @@ void command_print_man(FILE *out);
 void command_print_completion(FILE *out);
 /* params.c: the section ENVIRONMENT. */
 void command_print_params_man(FILE *out);
-/* Text that troff must not take for its own. */
-void command_print_roff(FILE *out, const char *text);
-/* Words of text, in lines of at most `columns`, each after `indent` spaces. */
-void command_print_wrapped(FILE *out, const char *text, size_t indent, size_t columns);
 
 /* Says on stderr what is wrong with the command line, in one sentence; returns COMMAND_USAGE. */
 int command_usage_error(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -8,17 +8,14 @@
 #include <stdbool.h>
 #include <string.h>
 
-static void print_words(const char *list, FILE *out)
-{
-	for (; *list; list++)
-		fputc(*list == '|' ? ' ' : *list, out);
-}
-
 /* As a pattern of `case`. */
-static void print_name(const struct command *command, FILE *out)
+static const char *name_of(const struct command *command, char *ret, size_t ret_bytes)
 {
-	for (const char *at = command->name; *at; at++)
-		fprintf(out, "%s%c", *at == ' ' ? "\\" : "", *at);
+	const char *space = strchr(command->name, ' ');
+
+	snprintf(ret, ret_bytes, "%.*s%s%s", (int)strcspn(command->name, " "), command->name, space ? "\\" : "",
+		 space ? space : "");
+	return ret;
 }
 
 /* The second words of those that begin with this one's name. */
@@ -28,62 +25,25 @@ static void print_second_words(const struct command *command, FILE *out)
 		fprintf(out, " %s", (*at)->name + strlen(command->name) + 1);
 }
 
-/* What can be said of a value that is no file and no list of words: words, which end in ':' where more follows. */
-static const char *words_of_value(const struct command_option *option)
+/* Values that are no file and no list of words. Words that end in ':' want more after it. */
+static const char *known_value(const struct options_row *row)
 {
 	static const struct {
-		const char *name, *argument, *words;
+		const char *name, *argument, *assignment;
 	} known[] = {
-		{ "order", NULL, "rank leaf random:" },
-		{ "algo", "LIST", "ring tree hierarchical aggregators" },
-		{ "fabric", "FABRIC", "leaf-spine: fat-tree: rail-optimised:" },
-		{ "parallel", "WORD", "ddp fsdp tp:" },
-		{ "hosts", "N", "either" },
-		{ "call", "BYTES", "auto" },
+		{ "order", NULL, "words='rank leaf random:' kind=words-or-file" },
+		{ "algo", "LIST", "words='ring tree hierarchical aggregators'" },
+		{ "fabric", "FABRIC", "words='leaf-spine: fat-tree: rail-optimised:'" },
+		{ "parallel", "WORD", "words='ddp fsdp tp:'" },
+		{ "hosts", "N", "words='either'" },
+		{ "call", "BYTES", "words='auto'" },
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (!strcmp(option->name, known[i].name) &&
-		    (!known[i].argument || !strcmp(option->argument, known[i].argument)))
-			return known[i].words;
+		if (!strcmp(row->name, known[i].name) &&
+		    (!known[i].argument || !strcmp(row->argument, known[i].argument)))
+			return known[i].assignment;
 	return NULL;
-}
-
-static void print_value(const struct command_option *option, FILE *out)
-{
-	const char *words = words_of_value(option);
-
-	if (strchr(option->argument, '|')) {
-		fputs("words='", out);
-		print_words(option->argument, out);
-		fputs("'", out);
-	} else if (words) {
-		fprintf(out, "words='%s'%s", words, strcmp(option->name, "order") ? "" : " kind=words-or-file");
-	} else if (!strcmp(option->argument, "FILE")) {
-		fputs("kind=file", out);
-	} else if (!strcmp(option->argument, "FOLDER")) {
-		fputs("kind=directory", out);
-	} else {
-		fputs("kind=none", out);
-	}
-}
-
-/* What may follow an option that takes a value. */
-static void print_values(const struct command *command, FILE *out)
-{
-	size_t count = command_option_count(command);
-
-	for (size_t i = 0; i < count; i++) {
-		const struct command_option *option = &command->options[i];
-
-		if (!option->argument)
-			continue;
-		fputc('\t', out);
-		print_name(command, out);
-		fprintf(out, "\\ --%s) ", option->name);
-		print_value(option, out);
-		fputs(" ;;\n", out);
-	}
 }
 
 static void print_operands(const struct command *command, FILE *out)
@@ -110,16 +70,21 @@ static void print_operands(const struct command *command, FILE *out)
 	}
 }
 
+static void print_values(const struct command *command, FILE *out)
+{
+	char name[64], prefix[72];
+
+	snprintf(prefix, sizeof(prefix), "%s\\ ", name_of(command, name, sizeof(name)));
+	options_print_bash_values(command->options, prefix, known_value, out);
+}
+
 static void print_options(const struct command *command, FILE *out)
 {
-	size_t count = command_option_count(command);
+	char name[64];
 
-	fputs("\t\t", out);
-	print_name(command, out);
-	fputs(") options='", out);
-	for (size_t i = 0; i < count; i++)
-		fprintf(out, "--%s ", command->options[i].name);
-	fputs("--help'", out);
+	fprintf(out, "\t\t%s) options='", name_of(command, name, sizeof(name)));
+	options_print_bash_names(command->options, out);
+	fputs("'", out);
 	print_operands(command, out);
 	fputs(" ;;\n", out);
 }
@@ -132,19 +97,17 @@ static bool takes_command(const struct command *command)
 /* From the first word on that is no option of ours, the line is the other command's. */
 static void print_other_command(const struct command *command, FILE *out)
 {
-	size_t count = command_option_count(command);
-
 	fprintf(out,
 		"\tif [ \"$command\" = %s ]; then\n"
 		"\t\tat=2\n"
 		"\t\twhile [ \"$at\" -lt \"$COMP_CWORD\" ]; do\n"
 		"\t\t\tcase ${COMP_WORDS[at]} in\n",
 		command->name);
-	for (size_t i = 0; i < count; i++)
-		if (command->options[i].argument)
+	for (const struct options_row *row = command->options; row->name; row++)
+		if (row->argument)
 			fprintf(out,
 				"\t\t\t--%s) at=$((at + 2)); [ \"${COMP_WORDS[at-1]}\" = = ] && at=$((at + 1)) ;;\n",
-				command->options[i].name);
+				row->name);
 	fputs("\t\t\t-*) at=$((at + 1)) ;;\n"
 	      "\t\t\t*) break ;;\n"
 	      "\t\t\tesac\n"
@@ -192,7 +155,6 @@ static void print_begin(FILE *out)
 void command_print_completion(FILE *out)
 {
 	print_begin(out);
-	/* bash makes words of their own of the equals sign in --option=value, and of colons. */
 	fputs("\tlocal command=${COMP_WORDS[1]} options= words= kind= at\n"
 	      "\tCOMPREPLY=()\n"
 	      "\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
@@ -203,20 +165,17 @@ void command_print_completion(FILE *out)
 	for (const struct command *const *at = command_table; *at; at++)
 		if (takes_command(*at))
 			print_other_command(*at, out);
+	/* bash makes a word of its own of a colon, too. */
 	fputs("\tif [ \"$cur\" = : ] || [ \"$prev\" = : ]; then\n"
 	      "\t\treturn\n"
 	      "\tfi\n"
 	      "\tcase \" $pairs \" in\n"
 	      "\t*\" $command+${COMP_WORDS[2]:--} \"*) [ \"$COMP_CWORD\" -gt 2 ] && command=\"$command "
 	      "${COMP_WORDS[2]}\" ;;\n"
-	      "\tesac\n"
-	      "\tif [ \"$cur\" = = ]; then\n"
-	      "\t\tcur=\n"
-	      "\telif [ \"$prev\" = = ] && [ \"$COMP_CWORD\" -gt 2 ]; then\n"
-	      "\t\tprev=${COMP_WORDS[COMP_CWORD-2]}\n"
-	      "\tfi\n"
-	      "\tcase $command\\ $prev in\n",
+	      "\tesac\n",
 	      out);
+	options_print_bash_equals(out);
+	fputs("\tcase $command\\ $prev in\n", out);
 	for (const struct command *const *at = command_table; *at; at++)
 		print_values(*at, out);
 	fputs("\t*)\n\t\tcase $command in\n", out);
@@ -226,23 +185,10 @@ void command_print_completion(FILE *out)
 	      "\t\tcase $cur in\n"
 	      "\t\t-*) words=$options kind=words ;;\n"
 	      "\t\tesac ;;\n"
-	      "\tesac\n"
-	      "\tcase $kind in\n"
-	      "\tfile) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n"
-	      "\tdirectory) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\") ;;\n"
-	      "\tcommand) mapfile -t COMPREPLY < <(compgen -c -- \"$cur\") ;;\n"
-	      "\twords-or-file) mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\"; compgen -f -- \"$cur\") "
-	      ";;\n"
-	      "\tnone) ;;\n"
-	      "\twords) COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) ;;\n"
-	      "\t*) COMPREPLY=($(compgen -W \"${words:-$options}\" -- \"$cur\")) ;;\n"
-	      "\tesac\n"
-	      "\tcase ${COMPREPLY[0]} in\n"
-	      "\t*:) [ \"${#COMPREPLY[@]}\" = 1 ] && compopt -o nospace ;;\n"
-	      "\tesac\n"
-	      "}\n"
-	      "complete -F _tributary tributary\n",
+	      "\tesac\n",
 	      out);
+	options_print_bash_reply(out);
+	fputs("complete -F _tributary tributary\n", out);
 }
 
 static int run(const struct command_call *call, FILE *out)

@@ -239,7 +239,7 @@ static void print_full(const char *whose, const struct channels *channels, enum 
 		if (at >= sizeof(text))
 			break;
 	}
-	command_print_wrapped(out, text, 2, COLUMNS);
+	options_print_wrapped(text, 2, COLUMNS, out);
 }
 
 /* "CollNetChain/Simple" is the longest. */
@@ -308,13 +308,12 @@ static void print_text(const struct explained *explained, const struct term *ter
 	print_gained(explained, term, out);
 	print_sizes(explained, term, out);
 	fprintf(out, "\n%s", term_on(term, TERM_DIM));
-	command_print_wrapped(
-		out,
+	options_print_wrapped(
 		explained->exact ? "NCCL's side is what it dumped, on these capacities. Times are a model's, not "
 				   "measured."
 				 : "NCCL's side is an estimate of its search over nominal rates; --compare with what "
 				   "it dumps (NCCL_GRAPH_DUMP_FILE) is exact. Times are a model's, not measured.",
-		0, COLUMNS);
+		0, COLUMNS, out);
 	if (!explained->measured)
 		fputs("No link was measured: what links really carry under contention may be less.\n", out);
 	fputs(term_off(term), out);

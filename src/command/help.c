@@ -1,75 +1,10 @@
 /* `tributary help`: the list of commands, one command's help, or the whole man page. */
 #include "command/command.h"
 
-#include "base/parse.h"
-
 #include <limits.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
-
-enum { COLUMNS = 100, LEAST_COLUMNS = 20, OPTION_INDENT = 6 };
-
-void command_print_wrapped(FILE *out, const char *text, size_t indent, size_t columns)
-{
-	size_t column = 0, bytes;
-	const char *word;
-
-	while (parse_list_next(&text, ' ', &word, &bytes)) {
-		if (column && column + 1 + bytes > columns) {
-			fputc('\n', out);
-			column = 0;
-		}
-		fprintf(out, "%*s%.*s", (int)(column ? 1 : indent), "", (int)bytes, word);
-		column += (column ? 1 : indent) + bytes;
-	}
-	fputc('\n', out);
-}
-
-/* A narrow terminal would break lines inside words. */
-static size_t columns_of(FILE *out)
-{
-	struct winsize size;
-
-	if (!isatty(fileno(out)) || ioctl(fileno(out), TIOCGWINSZ, &size) < 0 || size.ws_col < LEAST_COLUMNS)
-		return COLUMNS;
-	return size.ws_col - 1 < COLUMNS ? (size_t)size.ws_col - 1 : COLUMNS;
-}
-
-/* Paragraphs end with a newline. */
-static void print_paragraphs(FILE *out, const char *text)
-{
-	char paragraph[1024];
-
-	while (*text) {
-		size_t bytes = strcspn(text, "\n");
-
-		snprintf(paragraph, sizeof(paragraph), "%.*s", (int)bytes, text);
-		fputc('\n', out);
-		command_print_wrapped(out, paragraph, 0, columns_of(out));
-		text += bytes + (text[bytes] == '\n');
-	}
-}
-
-static void print_options(const struct command *command, FILE *out)
-{
-	size_t count = command_option_count(command);
-	char text[512];
-
-	fputs("\nOptions:\n", out);
-	for (size_t i = 0; i < count; i++) {
-		const struct command_option *option = &command->options[i];
-
-		fprintf(out, "  --%s%s%s\n", option->name, option->argument ? " " : "",
-			option->argument ? option->argument : "");
-		snprintf(text, sizeof(text), "%s%s%s%s", option->help, option->standard ? " (default: " : "",
-			 option->standard ? option->standard : "", option->standard ? ")" : "");
-		command_print_wrapped(out, text, OPTION_INDENT, columns_of(out));
-	}
-	fputs("  --help\n      this text\n", out);
-}
 
 static void print_statuses(FILE *out)
 {
@@ -135,8 +70,8 @@ void command_print_help(const struct command *command, FILE *out)
 	fprintf(out, "%s\n", command->help);
 	print_second_words(command, out);
 	if (command->about)
-		print_paragraphs(out, command->about);
-	print_options(command, out);
+		options_print_paragraphs(command->about, out);
+	options_print_help(command->options, out);
 	print_statuses(out);
 	print_documents(out);
 }

@@ -32,7 +32,7 @@ static void print_table(const struct params *params, FILE *out)
 			info.unit, info.unit[0] ? ")" : "");
 		if (command_param_source(params, i, &source))
 			fprintf(out, "%*sSet by %s in %s.\n", INDENT, "", source.variable, source.from);
-		command_print_wrapped(out, info.meaning, INDENT, WRAP_COLUMNS);
+		options_print_wrapped(info.meaning, INDENT, WRAP_COLUMNS, out);
 	}
 }
 
@@ -43,11 +43,11 @@ void command_print_params_man(FILE *out)
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		fprintf(out, ".TP\n.B %s\n", info.name);
-		command_print_roff(out, info.meaning);
+		options_print_roff(info.meaning, out);
 		fputs("\nRange: ", out);
-		command_print_roff(out, info.range);
+		options_print_roff(info.range, out);
 		fprintf(out, "%s%s%s.\nDefault: ", info.unit[0] ? " (" : "", info.unit, info.unit[0] ? ")" : "");
-		command_print_roff(out, info.default_text[0] ? info.default_text : "unset");
+		options_print_roff(info.default_text[0] ? info.default_text : "unset", out);
 		fputs(".\n", out);
 	}
 }

@@ -68,16 +68,6 @@ const struct command *command_find_words(int count, char **words, int *ret_taken
 	return command;
 }
 
-/* `--help` anywhere before `--`: whoever asks for help wants nothing else. */
-static bool asks_for_help(int argc, char **argv)
-{
-	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
-			return true;
-	}
-	return false;
-}
-
 int command_main(int argc, char **argv, FILE *out)
 {
 	const struct command *command;
@@ -94,7 +84,7 @@ int command_main(int argc, char **argv, FILE *out)
 		command = command_find_words(argc - 1, argv + 1, &taken);
 	if (!command)
 		return command_usage_error("", "unknown %s \"%s\"", argv[1][0] == '-' ? "option" : "command", argv[1]);
-	if (asks_for_help(argc - 1, argv + 1)) {
+	if (options_ask_help(argc - 1, argv + 1)) {
 		command_print_help(command, out);
 		return COMMAND_OK;
 	}

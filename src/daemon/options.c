@@ -2,26 +2,16 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/params.h"
+#include "base/options.h"
 #include "base/parse.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 
 #ifndef TRIBUTARY_VERSION
 #define TRIBUTARY_VERSION "unknown"
 #endif
-
-enum { HELP_COLUMNS = 78, HELP_INDENT = 22 };
-
-struct option_row {
-	const char *name;     /* without "--" */
-	const char *argument; /* NULL: none */
-	const char *standard; /* NULL: none */
-	const char *help;
-	/* Takes one value; -EINVAL with *diag. */
-	int (*take)(const char *value, struct daemon_options *options, struct diag *diag);
-};
 
 static int take_listen(const char *value, struct daemon_options *options, struct diag *diag)
 {
@@ -46,11 +36,6 @@ static int take_listen(const char *value, struct daemon_options *options, struct
 	return 0;
 }
 
-static int take_allow(const char *value, struct daemon_options *options, struct diag *diag)
-{
-	return daemon_allow_parse(value, &options->allow, diag);
-}
-
 static int take_text(const char *value, char *ret, size_t bytes, struct diag *diag)
 {
 	if (strlen(value) >= bytes) {
@@ -59,16 +44,6 @@ static int take_text(const char *value, char *ret, size_t bytes, struct diag *di
 	}
 	memcpy(ret, value, strlen(value) + 1);
 	return 0;
-}
-
-static int take_secret(const char *value, struct daemon_options *options, struct diag *diag)
-{
-	return take_text(value, options->secret, sizeof(options->secret), diag);
-}
-
-static int take_user(const char *value, struct daemon_options *options, struct diag *diag)
-{
-	return take_text(value, options->user, sizeof(options->user), diag);
 }
 
 static int take_number(const char *value, unsigned most, unsigned *ret, struct diag *diag)
@@ -81,16 +56,6 @@ static int take_number(const char *value, unsigned most, unsigned *ret, struct d
 	}
 	*ret = (unsigned)number;
 	return 0;
-}
-
-static int take_groups_max(const char *value, struct daemon_options *options, struct diag *diag)
-{
-	return take_number(value, 256, &options->groups_max, diag);
-}
-
-static int take_threads(const char *value, struct daemon_options *options, struct diag *diag)
-{
-	return take_number(value, 64, &options->threads, diag);
 }
 
 static int take_memory_max(const char *value, struct daemon_options *options, struct diag *diag)
@@ -128,106 +93,97 @@ static int take_metrics(const char *value, struct daemon_options *options, struc
 	return 0;
 }
 
-static const struct option_row rows[] = {
-	{ "listen", "ADDRESS:PORT,...", NULL,
-	  "where coordinators of groups connect: addresses of this host, as 10.0.0.9:7471 or [fd00::9]:7471. The "
-	  "data goes over other ports, see TRIBUTARY_IF and TRIBUTARY_PORTS",
-	  take_listen },
-	{ "secret", "FILE", NULL,
-	  "the secret that members of groups must prove to have, and that is proved to them: 16 to 1024 bytes, in a "
-	  "file that its owner alone can read",
-	  take_secret },
-	{ "allow", "NETWORKS", "private",
-	  "who may connect at all: networks with their prefix (10.0.0.0/8,fd00::/8), private (what does not leave a "
-	  "site), or any. Others are closed at once",
-	  take_allow },
-	{ "groups-max", "N", "16", "groups at a time; one more is refused", take_groups_max },
-	{ "memory-max", "SIZE", "1G",
-	  "memory for data under way, of all groups together. Each group that is let in has an equal part of it, so no "
-	  "group can take another's",
-	  take_memory_max },
-	{ "threads", "N", "1", "threads that move and reduce; groups are spread over them", take_threads },
-	{ "user", "NAME", NULL,
-	  "become this user once the ports are open and the secret is read; only root can. No privilege can be had "
-	  "again",
-	  take_user },
-	{ "metrics", "ADDRESS:PORT", NULL,
-	  "answer GET /metrics there with counters in Prometheus' text form; on the loopback interface only",
-	  take_metrics },
-	{ "drain", "SECONDS", "10",
-	  "after SIGTERM or SIGINT: how long groups have to finish what is running and to go on without this "
-	  "aggregator. A second signal ends at once",
-	  take_drain },
-	{ "help", NULL, NULL, "print this", NULL },
-	{ "version", NULL, NULL, "print the version", NULL },
-	{ "man", NULL, NULL, "print the man page", NULL },
+enum row {
+	LISTEN,
+	SECRET,
+	ALLOW,
+	GROUPS_MAX,
+	MEMORY_MAX,
+	THREADS,
+	USER,
+	METRICS,
+	DRAIN,
+	VERSION,
+	MAN,
+	COMPLETION,
+	ROW_COUNT
 };
-enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
 
-static const char about[] =
-	"lends this host's cores and network card to jobs on other hosts. Named in their cluster file, it sums parts "
-	"of "
-	"their AllReduce: every member sends each byte once and receives the result once, half of what a ring moves.";
+static const struct options_row rows[ROW_COUNT + 1] = {
+	[LISTEN] = { "listen", "ADDRESS:PORT,...",
+		     "where coordinators of groups connect: addresses of this host, as 10.0.0.9:7471 or "
+		     "[fd00::9]:7471. The data goes over other ports, see TRIBUTARY_IF and TRIBUTARY_PORTS",
+		     NULL },
+	[SECRET] = { "secret", "FILE",
+		     "the secret that members of groups must prove to have, and that is proved to them: 16 to 1024 "
+		     "bytes, in a file that its owner alone can read",
+		     NULL },
+	[ALLOW] = { "allow", "NETWORKS",
+		    "who may connect at all: networks with their prefix (10.0.0.0/8,fd00::/8), private (what does not "
+		    "leave a site), or any. Others are closed at once",
+		    "private" },
+	[GROUPS_MAX] = { "groups-max", "N", "groups at a time; one more is refused", "16" },
+	[MEMORY_MAX] = { "memory-max", "SIZE",
+			 "memory for data under way, of all groups together. Each group that is let in has an equal "
+			 "part of it, so no group can take another's",
+			 "1G" },
+	[THREADS] = { "threads", "N", "threads that move and reduce; groups are spread over them", "1" },
+	[USER] = { "user", "NAME",
+		   "become this user once the ports are open and the secret is read; only root can. No privilege can "
+		   "be had again",
+		   NULL },
+	[METRICS] = { "metrics", "ADDRESS:PORT",
+		      "answer GET /metrics there with counters in Prometheus' text form; on the loopback interface "
+		      "only",
+		      NULL },
+	[DRAIN] = { "drain", "SECONDS",
+		    "after SIGTERM or SIGINT: how long groups have to finish what is running and to go on without "
+		    "this aggregator. A second signal ends at once",
+		    "10" },
+	[VERSION] = { "version", NULL, "print the version", NULL },
+	[MAN] = { "man", NULL, "print the man page", NULL },
+	[COMPLETION] = { "completion", "bash", "print the completion for a shell", NULL },
+};
+
+static int take(enum row row, const char *value, struct daemon_options *options, struct diag *diag)
+{
+	switch (row) {
+	case LISTEN:
+		return take_listen(value, options, diag);
+	case SECRET:
+		return take_text(value, options->secret, sizeof(options->secret), diag);
+	case ALLOW:
+		return daemon_allow_parse(value, &options->allow, diag);
+	case GROUPS_MAX:
+		return take_number(value, 256, &options->groups_max, diag);
+	case MEMORY_MAX:
+		return take_memory_max(value, options, diag);
+	case THREADS:
+		return take_number(value, 64, &options->threads, diag);
+	case USER:
+		return take_text(value, options->user, sizeof(options->user), diag);
+	case METRICS:
+		return take_metrics(value, options, diag);
+	default:
+		return take_drain(value, options, diag);
+	}
+}
 
 /* ------------------------------------------------------------------------------------------------------------- texts */
 
-/* Words of text in lines, each after `indent` spaces but for the first, which begins at column `at`. */
-static void print_words(FILE *out, const char *text, size_t indent, size_t at)
-{
-	bool first = true;
-
-	while (*text) {
-		size_t word = strcspn(text, " ");
-
-		if (!first && at + 1 + word > HELP_COLUMNS) {
-			fprintf(out, "\n%*s", (int)indent, "");
-			at = indent;
-		} else if (!first) {
-			fputc(' ', out);
-			at++;
-		}
-		fprintf(out, "%.*s", (int)word, text);
-		at += word;
-		text += word;
-		text += strspn(text, " ");
-		first = false;
-	}
-	fputc('\n', out);
-}
+static const char about[] =
+	"tributaryd lends this host's cores and network card to jobs on other hosts. Named in their cluster file, it "
+	"sums parts of their AllReduce: every member sends each byte once and receives the result once, half of what a "
+	"ring moves.\n"
+	"Members find it by the cluster file that TRIBUTARY_CLUSTER names, and prove the secret of the file that "
+	"TRIBUTARY_SECRET names. It runs in the foreground and logs to stderr; systemd is told when it is ready.";
 
 static void print_help(FILE *out)
 {
-	fputs("usage: tributaryd --listen ADDRESS:PORT --secret FILE [OPTIONS]\n\n", out);
-	fputs("tributaryd ", out);
-	print_words(out, about, 0, strlen("tributaryd "));
-	fputc('\n', out);
-	for (size_t i = 0; i < ROW_COUNT; i++) {
-		char left[64], help[512];
-		int used = snprintf(left, sizeof(left), "  --%s %s", rows[i].name,
-				    rows[i].argument ? rows[i].argument : "");
-
-		snprintf(help, sizeof(help), "%s%s%s%s", rows[i].help, rows[i].standard ? " (default: " : "",
-			 rows[i].standard ? rows[i].standard : "", rows[i].standard ? ")" : "");
-		fputs(left, out);
-		if (used >= HELP_INDENT)
-			fprintf(out, "\n%*s", HELP_INDENT, "");
-		else
-			fprintf(out, "%*s", HELP_INDENT - used, "");
-		print_words(out, help, HELP_INDENT, HELP_INDENT);
-	}
+	fputs("usage: tributaryd --listen ADDRESS:PORT --secret FILE [OPTION ...]\n", out);
+	options_print_paragraphs(about, out);
+	options_print_help(rows, out);
 	fputs("\nTRIBUTARY_* variables set the transport; `tributary params` lists them.\n", out);
-}
-
-/* troff takes a dash for a hyphen, and a dot or a quote at the start of a line for itself. */
-static void print_roff(FILE *out, const char *text)
-{
-	for (const char *at = text; *at; at++) {
-		if (at == text && (*at == '.' || *at == '\''))
-			fputs("\\&", out);
-		if (*at == '-' || *at == '\\')
-			fputc('\\', out);
-		fputc(*at, out);
-	}
 }
 
 static void print_man(FILE *out)
@@ -235,25 +191,12 @@ static void print_man(FILE *out)
 	fputs(".TH TRIBUTARYD 8 \"\" \"tributary\" \"System administration\"\n"
 	      ".SH NAME\ntributaryd \\- an aggregator for collective communication\n"
 	      ".SH SYNOPSIS\n.B tributaryd\n\\-\\-listen ADDRESS:PORT \\-\\-secret FILE [OPTIONS]\n"
-	      ".SH DESCRIPTION\n.B tributaryd\n",
+	      ".SH DESCRIPTION\n",
 	      out);
-	print_roff(out, about);
-	fputs("\n.PP\nMembers find it by the cluster file that TRIBUTARY_CLUSTER names, and prove the secret of the "
-	      "file "
-	      "that TRIBUTARY_SECRET names. It runs in the foreground and logs to stderr; systemd is told when it is "
-	      "ready.\n.SH OPTIONS\n",
-	      out);
-	for (size_t i = 0; i < ROW_COUNT; i++) {
-		fprintf(out, ".TP\n.B \\-\\-");
-		print_roff(out, rows[i].name);
-		if (rows[i].argument)
-			fprintf(out, " \\fI%s\\fR", rows[i].argument);
-		fputc('\n', out);
-		print_roff(out, rows[i].help);
-		if (rows[i].standard)
-			fprintf(out, ". Default: %s", rows[i].standard);
-		fputs(".\n", out);
-	}
+	options_print_man_paragraphs(about, out);
+	fputs(".SH OPTIONS\n", out);
+	options_print_man(rows, out);
+	fputs(".TP\n.B \\-\\-help\nprint the options.\n", out);
 	fputs(".SH ENVIRONMENT\nThe variables of the TCP transport, see\n.BR tributary (1):\n"
 	      "TRIBUTARY_IF, TRIBUTARY_FAMILY, TRIBUTARY_PORTS, TRIBUTARY_STREAMS, TRIBUTARY_TIMEOUT, TRIBUTARY_PACE "
 	      "and others.\n"
@@ -265,19 +208,45 @@ static void print_man(FILE *out)
 	      out);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- parse */
-
-static const struct option_row *find(const char *name, size_t bytes)
+static void print_completion(FILE *out)
 {
-	for (size_t i = 0; i < ROW_COUNT; i++)
-		if (strlen(rows[i].name) == bytes && !memcmp(rows[i].name, name, bytes))
-			return &rows[i];
-	return NULL;
+	fputs("# Completion of `tributaryd` for bash. Generated by `tributaryd --completion bash`.\n"
+	      "_tributaryd()\n{\n"
+	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} options= words= kind=\n"
+	      "\tCOMPREPLY=()\n",
+	      out);
+	options_print_bash_equals(out);
+	fputs("\tcase $prev in\n", out);
+	options_print_bash_values(rows, "", NULL, out);
+	fputs("\t*) options='", out);
+	options_print_bash_names(rows, out);
+	fputs("' ;;\n\tesac\n", out);
+	options_print_bash_reply(out);
+	fputs("complete -F _tributaryd tributaryd\n", out);
 }
 
-static enum daemon_start wrong(FILE *complaints, const char *option, const char *what)
+static enum daemon_start print_text(enum row row, FILE *out)
 {
-	fprintf(complaints, "tributaryd: %s%s (see `tributaryd --help`)\n", option, what);
+	if (row == VERSION)
+		fputs("tributaryd " TRIBUTARY_VERSION "\n", out);
+	else if (row == MAN)
+		print_man(out);
+	else
+		print_completion(out);
+	return DAEMON_DONE;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- parse */
+
+__attribute__((format(printf, 2, 3))) static enum daemon_start wrong(FILE *complaints, const char *fmt, ...)
+{
+	va_list args;
+
+	fputs("tributaryd: ", complaints);
+	va_start(args, fmt);
+	vfprintf(complaints, fmt, args);
+	va_end(args);
+	fputs(" (see `tributaryd --help`)\n", complaints);
 	return DAEMON_WRONG;
 }
 
@@ -287,51 +256,37 @@ static void set_standards(struct daemon_options *options)
 	struct diag diag;
 
 	memset(options, 0, sizeof(*options));
-	for (size_t i = 0; i < ROW_COUNT; i++)
-		if (rows[i].standard)
-			(void)rows[i].take(rows[i].standard, options, &diag);
-}
-
-static enum daemon_start print_text(const struct option_row *row, FILE *out)
-{
-	if (!strcmp(row->name, "help"))
-		print_help(out);
-	else if (!strcmp(row->name, "version"))
-		fputs("tributaryd " TRIBUTARY_VERSION "\n", out);
-	else
-		print_man(out);
-	return DAEMON_DONE;
+	for (enum row row = 0; row < ROW_COUNT; row++)
+		if (rows[row].standard)
+			(void)take(row, rows[row].standard, options, &diag);
 }
 
 enum daemon_start daemon_options_parse(int argc, char **argv, struct daemon_options *ret, FILE *out, FILE *complaints)
 {
+	struct options_line line = { .argc = argc, .argv = argv };
+	enum options_step step;
 	struct diag diag = { 0 };
-	char what[sizeof(diag.text) + 2];
+	const char *text;
+	size_t row;
 
+	if (options_ask_help(argc, argv)) {
+		print_help(out);
+		return DAEMON_DONE;
+	}
 	set_standards(ret);
-	for (int i = 1; i < argc; i++) {
-		const char *text = argv[i], *equals, *value = NULL;
-		const struct option_row *row;
-
-		if (strncmp(text, "--", 2) != 0)
-			return wrong(complaints, text, ": unexpected argument");
-		equals = strchr(text, '=');
-		row = find(text + 2, equals ? (size_t)(equals - text) - 2 : strlen(text + 2));
-		if (!row)
-			return wrong(complaints, text, ": unknown option");
-		if (!row->argument)
-			return equals ? wrong(complaints, text, ": takes no value") : print_text(row, out);
-		value = equals ? equals + 1 : i + 1 < argc ? argv[++i] : "";
-		if (!*value)
-			return wrong(complaints, text, ": a value is missing");
-		if (row->take(value, ret, &diag) < 0) {
-			snprintf(what, sizeof(what), ": %s", diag.text);
-			return wrong(complaints, text, what);
-		}
+	while ((step = options_next(rows, &line, &row, &text, &diag)) != OPTIONS_END) {
+		if (step == OPTIONS_WRONG)
+			return wrong(complaints, "%s", diag.text);
+		if (step == OPTIONS_OPERAND)
+			return wrong(complaints, "unexpected argument \"%s\"", text);
+		if (row >= VERSION)
+			return print_text((enum row)row, out);
+		if (take((enum row)row, text, ret, &diag) < 0)
+			return wrong(complaints, "--%s: %s", rows[row].name, diag.text);
 	}
 	if (!ret->listen_count)
-		return wrong(complaints, "--listen", " is missing");
+		return wrong(complaints, "--listen is missing");
 	if (!ret->secret[0])
-		return wrong(complaints, "--secret", " is missing");
+		return wrong(complaints, "--secret is missing");
 	return DAEMON_START;
 }

@@ -147,7 +147,7 @@ static void every_option_and_word_is_offered(void **state)
 	(void)state;
 	need_bash();
 	for (const struct command *const *at = command_table; *at; at++) {
-		size_t count = command_option_count(*at);
+		size_t count = options_count((*at)->options);
 		char words[128], option[64];
 
 		snprintf(words, sizeof(words), "%s --", (*at)->name);

@@ -54,7 +54,7 @@ static void man_page_has_every_command_option_and_variable(void **state)
 		snprintf(line, sizeof(line), "\n.SS %s", (*at)->name);
 		assert_non_null(strstr(page, line));
 		assert_true(strlen((*at)->help) < 100);
-		for (size_t i = 0; i < command_option_count(*at); i++) {
+		for (size_t i = 0; i < options_count((*at)->options); i++) {
 			assert_non_null((*at)->options[i].help);
 			option_line((*at)->options[i].name, line, sizeof(line));
 			assert_non_null(strstr(page, line));

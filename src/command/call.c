@@ -1,82 +1,11 @@
-/* One parser for all command lines: --name, --name VALUE, --name=VALUE, operands, and `--` before operands. */
+/* A command line against its command's table: options, operands, and which results go where. */
 #include "command/command.h"
 
+#include "base/log.h"
 #include "command/file.h"
 
 #include <assert.h>
 #include <string.h>
-
-size_t command_option_count(const struct command *command)
-{
-	size_t count = 0;
-
-	while (count < COMMAND_OPTIONS_MAX && command->options[count].name)
-		count++;
-	return count;
-}
-
-static int find_option(const struct command *command, const char *name, size_t bytes, size_t *ret)
-{
-	size_t count = command_option_count(command);
-
-	for (size_t i = 0; i < count; i++) {
-		if (strlen(command->options[i].name) == bytes && !memcmp(command->options[i].name, name, bytes)) {
-			*ret = i;
-			return 0;
-		}
-	}
-	return -1;
-}
-
-/* "auto|cpus|switches" allows three words; a word in capitals allows any text. */
-static bool is_list(const char *argument)
-{
-	return strchr(argument, '|') != NULL;
-}
-
-static bool in_list(const char *list, const char *value)
-{
-	size_t bytes = strlen(value);
-
-	while (*list) {
-		size_t item = strcspn(list, "|");
-
-		if (item == bytes && !memcmp(list, value, bytes))
-			return true;
-		list += item + (list[item] == '|');
-	}
-	return false;
-}
-
-/* Takes one option; *at is moved on past a value of its own. */
-static int take_option(const struct command *command, int argc, char **argv, int *at, struct command_call *ret)
-{
-	const char *text = argv[*at] + 2, *equals = strchr(text, '='), *value = "";
-	size_t bytes = equals ? (size_t)(equals - text) : strlen(text), index;
-	const struct command_option *option;
-
-	if (find_option(command, text, bytes, &index) < 0)
-		return command_usage_error(command->name, "unknown option \"--%.*s\"", (int)bytes, text);
-	option = &command->options[index];
-	if (ret->values[index])
-		return command_usage_error(command->name, "--%s is given twice", option->name);
-	if (!option->argument && equals)
-		return command_usage_error(command->name, "--%s takes no value", option->name);
-	if (option->argument) {
-		if (!equals && *at + 1 >= argc)
-			return command_usage_error(command->name, "--%s needs a value, %s", option->name,
-						   option->argument);
-		value = equals ? equals + 1 : argv[++*at];
-		if (!*value)
-			return command_usage_error(command->name, "--%s needs a value, %s", option->name,
-						   option->argument);
-		if (is_list(option->argument) && !in_list(option->argument, value))
-			return command_usage_error(command->name, "--%s is \"%s\", expected %s", option->name, value,
-						   option->argument);
-	}
-	ret->values[index] = value;
-	return COMMAND_OK;
-}
 
 /* The operand of that number in "show FILE"; false: there are not so many. */
 static bool operand_of(const struct command *command, size_t number, char *ret, size_t ret_bytes)
@@ -128,25 +57,24 @@ static bool takes_rest(const struct command *command)
 int command_parse(const struct command *command, int argc, char **argv, struct command_call *ret)
 {
 	struct command_call call = { .command = command };
+	struct options_line line = { .argc = argc, .argv = argv };
+	enum options_step step;
 	char missing[128];
-	bool options = true;
-	int status;
+	struct diag diag;
+	const char *text;
+	size_t row;
 
-	for (int i = 1; i < argc; i++) {
-		if (options && !strcmp(argv[i], "--")) {
-			options = false;
-			continue;
-		}
-		if (options && !strncmp(argv[i], "--", 2))
-			status = take_option(command, argc, argv, &i, &call);
-		else if (options && argv[i][0] == '-' && argv[i][1])
-			status = command_usage_error(command->name, "unknown option \"%s\"", argv[i]);
-		else
-			status = take_operand(command, argv[i], &call);
-		if (status != COMMAND_OK)
-			return status;
+	while ((step = options_next(command->options, &line, &row, &text, &diag)) != OPTIONS_END) {
+		if (step == OPTIONS_WRONG)
+			return command_usage_error(command->name, "%s", diag.text);
+		if (step == OPTIONS_OPERAND && take_operand(command, text, &call) != COMMAND_OK)
+			return COMMAND_USAGE;
+		if (step == OPTIONS_ROW && call.values[row])
+			return command_usage_error(command->name, "--%s is given twice", command->options[row].name);
+		if (step == OPTIONS_ROW)
+			call.values[row] = text;
 		if (call.operand_count && takes_rest(command)) {
-			call.rest = argv + i;
+			call.rest = argv + line.at;
 			break;
 		}
 	}
@@ -173,7 +101,7 @@ static bool command_is_output(const char *option)
 
 int command_check_outputs(const struct command_call *call)
 {
-	size_t count = command_option_count(call->command), streams = 0;
+	size_t count = options_count(call->command->options), streams = 0;
 	char list[128] = "";
 
 	for (size_t i = 0; i < count; i++) {
@@ -196,11 +124,9 @@ int command_check_outputs(const struct command_call *call)
 
 static size_t own_option(const struct command_call *call, const char *name)
 {
-	size_t index = 0;
-	int r = find_option(call->command, name, strlen(name), &index);
+	size_t index = options_find(call->command->options, name, strlen(name));
 
-	assert(!r); /* a command asks for what is in its own table */
-	(void)r;
+	assert(call->command->options[index].name); /* a command asks for what is in its own table */
 	return index;
 }
 
