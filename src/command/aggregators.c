@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "command/cluster_open.h"
 #include "command/json.h"
+#include "command/print/units.h"
 #include "command/term.h"
 #include "cluster/file.h"
 
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP_MS = 20, RATE_BYTES = 24 };
+enum { STEP_MS = 20 };
 
 /* One aggregator of the file, and what it said. */
 struct asked {
@@ -101,24 +102,14 @@ static int ask_all(struct question *question, uint64_t timeout_ns)
 
 /* ------------------------------------------------------------------------------------------------------------ print */
 
-static void rate_words(uint64_t rate_Bps, char text[static RATE_BYTES])
-{
-	double mbps = (double)rate_Bps * 8 / 1e6;
-
-	if (mbps >= 1000)
-		snprintf(text, RATE_BYTES, "%.2f Gbit/s", mbps / 1000);
-	else
-		snprintf(text, RATE_BYTES, "%.1f Mbit/s", mbps);
-}
-
 static void print_groups(const struct asked *asked, FILE *out)
 {
 	for (size_t i = 0; i < asked->state.group_count; i++) {
 		const struct control_group_state *group = &asked->groups[i];
-		char in[RATE_BYTES], out_rate[RATE_BYTES], name[2 * CONTROL_NAME_BYTES];
+		char in[UNITS_BYTES], out_rate[UNITS_BYTES], name[2 * CONTROL_NAME_BYTES];
 
-		rate_words(group->rate_in_Bps, in);
-		rate_words(group->rate_out_Bps, out_rate);
+		units_bits((double)group->rate_in_Bps, in);
+		units_bits((double)group->rate_out_Bps, out_rate);
 		term_clean(group->name, name, sizeof(name));
 		fprintf(out, "    group %s: %u members, %s, %" PRIu64 " s, %.1f MB in, %.1f MB out, %s in, %s out\n",
 			name, group->member_count, group->ready ? "ready" : "comes together", group->age_ms / 1000,
@@ -129,7 +120,7 @@ static void print_groups(const struct asked *asked, FILE *out)
 static void print_one(const struct question *question, const struct asked *asked, FILE *out)
 {
 	const struct control_state *state = &asked->state;
-	char in[RATE_BYTES], out_rate[RATE_BYTES], nic[RATE_BYTES], name[2 * CONTROL_NAME_BYTES];
+	char in[UNITS_BYTES], out_rate[UNITS_BYTES], nic[UNITS_BYTES], name[2 * CONTROL_NAME_BYTES];
 
 	fprintf(out, strchr(asked->of->address, ':') ? "[%s]:%u" : "%s:%u", asked->of->address, asked->of->port);
 	fprintf(out, " on %s", question->cluster->switches[asked->of->leaf].name);
@@ -138,9 +129,9 @@ static void print_one(const struct question *question, const struct asked *asked
 		return;
 	}
 	term_clean(state->name, name, sizeof(name));
-	rate_words(state->rate_in_Bps, in);
-	rate_words(state->rate_out_Bps, out_rate);
-	rate_words(state->nic_Bps, nic);
+	units_bits((double)state->rate_in_Bps, in);
+	units_bits((double)state->rate_out_Bps, out_rate);
+	units_bits((double)state->nic_Bps, nic);
 	fprintf(out, ": %s, version %s, up %" PRIu64 " s%s\n", name, state->version, state->uptime_ms / 1000,
 		state->draining ? ", ending" : "");
 	fprintf(out, "  %u of %u groups, %s in, %s out of %s, %u.%02u of %u threads' cores busy\n", state->group_count,

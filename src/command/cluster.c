@@ -4,6 +4,7 @@
 #include "aggregate/schedule.h"
 #include "command/cluster_open.h"
 #include "command/json.h"
+#include "command/print/units.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -79,22 +80,16 @@ static double aggregator_share(const struct view *view, size_t index)
 
 /* -------------------------------------------------------------------------------------------------------------- text */
 
-static void print_rate(uint64_t rate_Bps, FILE *out)
+static const char *rate_words(uint64_t rate_Bps, char text[static UNITS_BYTES])
 {
-	double bits = (double)rate_Bps * 8;
-
-	if (!rate_Bps)
-		fputs("?", out);
-	else if (bits >= 1e13)
-		fprintf(out, "%.0f Gbit/s", bits / 1e9);
-	else
-		fprintf(out, "%.4g %s", bits >= 1e9 ? bits / 1e9 : bits / 1e6, bits >= 1e9 ? "Gbit/s" : "Mbit/s");
+	return rate_Bps ? units_bits((double)rate_Bps, text) : "?";
 }
 
 static void print_hosts(const struct cluster *cluster, size_t leaf, FILE *out)
 {
 	uint64_t low = UINT64_MAX, high = 0;
 	size_t count = 0, known = 0;
+	char rate[UNITS_BYTES];
 
 	for (size_t i = 0; i < cluster->host_count; i++) {
 		const struct cluster_host *host = &cluster->hosts[i];
@@ -109,11 +104,9 @@ static void print_hosts(const struct cluster *cluster, size_t leaf, FILE *out)
 	if (!count)
 		return;
 	fprintf(out, "; %zu %s of ", count, count == 1 ? "host" : "hosts");
-	if (known && low != high) {
-		print_rate(low, out);
-		fputs(" to ", out);
-	}
-	print_rate(high, out);
+	if (known && low != high)
+		fprintf(out, "%s to ", rate_words(low, rate));
+	fputs(rate_words(high, rate), out);
 	if (known && known < count)
 		fprintf(out, " (%zu not known)", count - known);
 }
@@ -123,12 +116,12 @@ static void print_aggregators(const struct view *view, size_t leaf, int depth, F
 	for (size_t i = 0; i < view->cluster->aggregator_count; i++) {
 		const struct cluster_aggregator *at = &view->cluster->aggregators[i];
 		bool v6 = strchr(at->address, ':') != NULL;
+		char rate[UNITS_BYTES];
 
 		if (at->leaf != (int)leaf)
 			continue;
-		fprintf(out, "%*saggregator %s%s%s:%u, ", 2 * depth, "", v6 ? "[" : "", at->address, v6 ? "]" : "",
-			at->port);
-		print_rate(at->rate_Bps, out);
+		fprintf(out, "%*saggregator %s%s%s:%u, %s", 2 * depth, "", v6 ? "[" : "", at->address, v6 ? "]" : "",
+			at->port, rate_words(at->rate_Bps, rate));
 		if (view->schedule)
 			fprintf(out, "; aggregates %.1f %% here", 100 * aggregator_share(view, i));
 		fputc('\n', out);
@@ -139,16 +132,13 @@ static void print_switch(const struct view *view, size_t index, int depth, FILE 
 {
 	const struct cluster *cluster = view->cluster;
 	const struct cluster_switch *at = &cluster->switches[index];
+	char up[UNITS_BYTES], down[UNITS_BYTES];
 
 	fprintf(out, "%*s%s", 2 * depth, "", at->name);
 	if (at->parent != CLUSTER_NONE) {
-		fputs(": uplink ", out);
-		print_rate(at->up_rate_Bps, out);
-		if (at->up_rate_Bps != at->down_rate_Bps) {
-			fputs(" up, ", out);
-			print_rate(at->down_rate_Bps, out);
-			fputs(" down", out);
-		}
+		fprintf(out, ": uplink %s", rate_words(at->up_rate_Bps, up));
+		if (at->up_rate_Bps != at->down_rate_Bps)
+			fprintf(out, " up, %s down", rate_words(at->down_rate_Bps, down));
 	}
 	print_hosts(cluster, index, out);
 	if (view->schedule && view->leaf_of[index] != SCHEDULE_NONE)
@@ -162,6 +152,7 @@ static void print_switch(const struct view *view, size_t index, int depth, FILE 
 
 static void print_text(const struct view *view, const char *path, FILE *out)
 {
+	char time[UNITS_BYTES];
 	const struct cluster *cluster = view->cluster;
 	size_t leaves = 0;
 
@@ -193,8 +184,8 @@ static void print_text(const struct view *view, const char *path, FILE *out)
 		fprintf(out, ", %.3f on an aggregator's NIC", view->loads.aggregator);
 	fputs(".\n", out);
 	if (view->loads.slowest_s_per_B > 0)
-		fprintf(out, "Its slowest link would take %.4g ms for 64 MiB.\n",
-			view->loads.slowest_s_per_B * (64 << 20) * 1000);
+		fprintf(out, "Its slowest link would take %s for 64 MiB.\n",
+			units_time(view->loads.slowest_s_per_B * (64 << 20), time));
 }
 
 /* -------------------------------------------------------------------------------------------------------------- JSON */

@@ -1,6 +1,7 @@
 /* What was found of a fabric: as a cluster, against a declared one, and in words. */
 #include "command/cluster_measure.h"
 
+#include "command/print/units.h"
 #include "tributary/cluster.h"
 
 #include <errno.h>
@@ -150,30 +151,21 @@ size_t cluster_contradictions(const struct clusterprobe_result *result, const st
 
 /* --------------------------------------------------------------------------------------------------------------- words */
 
-static void print_rate(double rate_Bps, FILE *out)
-{
-	double bits = rate_Bps * 8;
-
-	fprintf(out, "%.3g %s", bits >= 1e9 ? bits / 1e9 : bits / 1e6, bits >= 1e9 ? "Gbit/s" : "Mbit/s");
-}
-
 static void print_direction(const char *way, const struct fabric_direction *at, FILE *out)
 {
-	fprintf(out, "    %-4s ", way);
-	if (!is_known(at))
-		fputs("at least ", out);
-	print_rate(at->rate_Bps, out);
+	char rate[UNITS_BYTES], hosts[UNITS_BYTES], others[UNITS_BYTES];
+
+	units_bits(at->hosts_Bps, hosts);
+	fprintf(out, "    %-4s %s%s", way, is_known(at) ? "" : "at least ", units_bits(at->rate_Bps, rate));
 	switch (at->known) {
 	case FABRIC_NARROW:
-		fputs(": its hosts carry ", out);
-		print_rate(at->hosts_Bps, out);
-		fputs(" together, the others ", out);
-		print_rate(at->others_Bps, out);
+		fprintf(out, ": its hosts carry %s together, the others %s", hosts, units_bits(at->others_Bps, others));
 		break;
 	case FABRIC_JOINT:
-		fputs(", this uplink or the other leaf's: with two leaves it cannot be told which; its hosts carry ",
-		      out);
-		print_rate(at->hosts_Bps, out);
+		fprintf(out,
+			", this uplink or the other leaf's: with two leaves it cannot be told which; its hosts carry "
+			"%s",
+			hosts);
 		break;
 	case FABRIC_HOSTS:
 		fputs(": all that its hosts carry", out);
@@ -210,29 +202,22 @@ static void print_leaf(const struct clusterprobe_result *result, size_t leaf, FI
 static void print_hosts(const struct clusterprobe_result *result, FILE *out)
 {
 	const struct fabric *fabric = &result->fabric;
+	char median[UNITS_BYTES], least[UNITS_BYTES], most[UNITS_BYTES];
 	double low = INFINITY, high = 0;
 
 	for (size_t i = 0; i < fabric->host_count; i++) {
 		low = fmin(low, fmin(fabric->hosts[i].out_Bps, fabric->hosts[i].in_Bps));
 		high = fmax(high, fmax(fabric->hosts[i].out_Bps, fabric->hosts[i].in_Bps));
 	}
-	fputs("NICs: median ", out);
-	print_rate(fabric->median_Bps, out);
-	fputs(", from ", out);
-	print_rate(low, out);
-	fputs(" to ", out);
-	print_rate(high, out);
-	fputc('\n', out);
+	fprintf(out, "NICs: median %s, from %s to %s\n", units_bits(fabric->median_Bps, median), units_bits(low, least),
+		units_bits(high, most));
 	for (size_t i = 0; i < fabric->host_count; i++) {
 		const struct fabric_host *at = &fabric->hosts[i];
 
 		if (!at->slow)
 			continue;
-		fprintf(out, "  %s is slow: ", result->names[i]);
-		print_rate(at->out_Bps, out);
-		fputs(" out, ", out);
-		print_rate(at->in_Bps, out);
-		fprintf(out, " in, whoever it talks to%s\n",
+		fprintf(out, "  %s is slow: %s out, %s in, whoever it talks to%s\n", result->names[i],
+			units_bits(at->out_Bps, least), units_bits(at->in_Bps, most),
 			at->alone ? "; alone in its leaf, so it may be a narrow uplink" : "");
 	}
 }
@@ -247,6 +232,7 @@ static int compare(const void *a, const void *b)
 static void print_latency(const struct clusterprobe_result *result, bool across, const char *what, FILE *out)
 {
 	double *medians = calloc(result->latency_count + 1, sizeof(*medians)), least = INFINITY;
+	char median[UNITS_BYTES], fastest[UNITS_BYTES];
 	size_t count = 0;
 
 	for (size_t i = 0; medians && i < result->latency_count; i++) {
@@ -259,8 +245,8 @@ static void print_latency(const struct clusterprobe_result *result, bool across,
 	}
 	if (count) {
 		qsort(medians, count, sizeof(*medians), compare);
-		fprintf(out, "Round trip of a byte, %s: median %.1f us, least %.1f us (%zu pairs)\n", what,
-			medians[count / 2] / 1000, least / 1000, count);
+		fprintf(out, "Round trip of a byte, %s: median %s, least %s (%zu pairs)\n", what,
+			units_time(medians[count / 2] / 1e9, median), units_time(least / 1e9, fastest), count);
 	}
 	free(medians);
 }

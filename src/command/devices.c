@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/params.h"
 #include "command/json.h"
+#include "command/print/units.h"
 #include "transport/tcp/interface.h"
 
 #include <netdb.h>
@@ -21,10 +22,9 @@ static void format_address(const struct tcp_interface *interface, char text[stat
 
 static void format_speed(const struct tcp_interface *interface, char text[static SPEED_BYTES])
 {
-	unsigned long long mbps = interface->speed_Bps / 125000;
-	bool whole = mbps % 1000 == 0;
+	char rate[UNITS_BYTES];
 
-	snprintf(text, SPEED_BYTES, "%llu %s%s", whole ? mbps / 1000 : mbps, whole ? "Gbit/s" : "Mbit/s",
+	snprintf(text, SPEED_BYTES, "%s%s", units_bits((double)interface->speed_Bps, rate),
 		 interface->speed_assumed ? " (assumed)" : "");
 }
 

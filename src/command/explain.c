@@ -3,6 +3,7 @@
 
 #include "command/channels/channels.h"
 #include "command/json.h"
+#include "command/print/units.h"
 #include "command/show/view.h"
 #include "command/source.h"
 
@@ -86,8 +87,8 @@ static void print_gained(const struct explained *explained, const struct term *t
 			continue;
 		snprintf(label, sizeof(label), "%s > %s %s", vertices[pair->from].name, vertices[pair->to].name,
 			 topology_class_word(gained.path_class));
-		view_rate(pair->host.rate_Bps, host, sizeof(host));
-		view_rate(pair->p2p.rate_Bps, p2p, sizeof(p2p));
+		units_GBps(pair->host.rate_Bps, host);
+		units_GBps(pair->p2p.rate_Bps, p2p);
 		snprintf(more, sizeof(more), "%.2f times as much",
 			 (double)pair->p2p.rate_Bps / (double)pair->host.rate_Bps);
 		print_row(out, label, host, p2p, more);
@@ -167,16 +168,6 @@ static void predict(struct explained *explained)
 
 /* ------------------------------------------------------------------------------------------------------------- text */
 
-static void size_words(uint64_t bytes, char *text, size_t text_bytes)
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB" };
-	size_t unit = 0;
-
-	for (; bytes >= 1024 && unit < 3; unit++)
-		bytes /= 1024;
-	snprintf(text, text_bytes, "%u %s", (unsigned)bytes, units[unit]);
-}
-
 /* By more than is shown. */
 static bool differs(double gain)
 {
@@ -188,7 +179,7 @@ static void total_words(const struct channels_graph *graph, uint64_t each_Bps, c
 	if (each_Bps >= PLAN_UNBOUNDED_BPS)
 		snprintf(text, text_bytes, "unlimited");
 	else
-		view_rate(each_Bps * channels_count(graph), text, text_bytes);
+		units_GBps(each_Bps * channels_count(graph), text);
 }
 
 static void print_rates(const struct explained *explained, enum plan_pattern pattern, FILE *out)
@@ -214,7 +205,7 @@ static void print_rates(const struct explained *explained, enum plan_pattern pat
 	snprintf(left, sizeof(left), "%.1f %%", 100 * (double)channels_total_Bps(nccl) / bound);
 	snprintf(right, sizeof(right), "%.1f %%",
 		 channels_is_optimal(ours) ? 100 : 100 * (double)channels_total_Bps(ours) / bound);
-	view_rate(ours->plan.bound_Bps, more, sizeof(more));
+	units_GBps(ours->plan.bound_Bps, more);
 	snprintf(label, sizeof(label), "of the bound, %s", more);
 	print_row(out, label, left, right, "");
 }
@@ -275,7 +266,7 @@ static void print_sizes(const struct explained *explained, const struct term *te
 		const struct chosen *nccl = &explained->by_size[i][0], *ours = &explained->by_size[i][1];
 		char size[24], left[64], right[64], gain[32] = "";
 
-		size_words(sizes[i], size, sizeof(size));
+		units_size((double)sizes[i], size);
 		chosen_words(nccl, columns, left, sizeof(left));
 		chosen_words(ours, columns, right, sizeof(right));
 		if (nccl->known && ours->known && differs(nccl->choice.time_us / ours->choice.time_us))

@@ -2,6 +2,7 @@
 
 #include "command/command.h"
 #include "command/json.h"
+#include "command/print/units.h"
 #include "command/show/view.h"
 #include "command/term.h"
 
@@ -125,7 +126,7 @@ static void print_row(const struct topology *topology, uint32_t directed, size_t
 	term_clean(name, clean, sizeof(clean));
 	limited_by(topology, directed, name, sizeof(name));
 	term_clean(name, by, sizeof(by));
-	view_rate(link->nominal_Bps, nominal, sizeof(nominal));
+	units_GBps(link->nominal_Bps, nominal);
 	view_rate_of(capacity, term->utf8, rate, sizeof(rate));
 	if (link->nominal_Bps && measured)
 		snprintf(share, sizeof(share), "%.0f %%", 100 * (double)capacity->rate_Bps / (double)link->nominal_Bps);

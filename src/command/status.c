@@ -5,6 +5,7 @@
 #include "base/params.h"
 #include "command/jobs.h"
 #include "command/json.h"
+#include "command/print/units.h"
 #include "command/term.h"
 
 #include <inttypes.h>
@@ -28,7 +29,7 @@ static void time_words(int64_t time_s, char text[static TIME_BYTES])
 
 static void print_comm(const struct job_comm *comm, FILE *out)
 {
-	char gpus[JOB_GPUS_BYTES], why[JOB_WHY_BYTES];
+	char gpus[JOB_GPUS_BYTES], why[JOB_WHY_BYTES], rate[UNITS_BYTES];
 
 	term_clean(comm->gpus, gpus, sizeof(gpus));
 	term_clean(comm->why, why, sizeof(why));
@@ -39,9 +40,9 @@ static void print_comm(const struct job_comm *comm, FILE *out)
 	}
 	fprintf(out, "%u channel%s", comm->channels, comm->channels == 1 ? "" : "s");
 	if (comm->alone_GBps > 0)
-		fprintf(out, ", AllReduce %.1f GB/s on one host", comm->alone_GBps);
+		fprintf(out, ", AllReduce %s on one host", units_rate(comm->alone_GBps * 1e9, rate));
 	if (comm->several_GBps > 0)
-		fprintf(out, ", AllReduce %.1f GB/s between two", comm->several_GBps);
+		fprintf(out, ", AllReduce %s between two", units_rate(comm->several_GBps * 1e9, rate));
 	fputc('\n', out);
 }
 

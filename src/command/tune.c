@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "command/channels/channels.h"
 #include "command/json.h"
+#include "command/print/units.h"
 #include "command/source.h"
 #include "command/term.h"
 
@@ -34,16 +35,6 @@ static void compute(const struct tuned *tuned, enum predict_collective collectiv
 
 /* ------------------------------------------------------------------------------------------------------------- text */
 
-static void size_words(uint64_t bytes, char *text, size_t text_bytes)
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB" };
-	size_t unit = 0;
-
-	for (; bytes >= 1024 && unit < 3; unit++)
-		bytes /= 1024;
-	snprintf(text, text_bytes, "%u %s", (unsigned)bytes, units[unit]);
-}
-
 static void taken_words(const struct channels_taken *taken, char text[WORD_BYTES])
 {
 	if (taken->algorithm < 0)
@@ -71,7 +62,7 @@ static void print_ranges(const char *label, const struct channels_tuned *lines, 
 		if (next && same(taken, next))
 			continue;
 		taken_words(taken, words);
-		size_words(lines[i].bytes, size, sizeof(size));
+		units_size((double)lines[i].bytes, size);
 		if (next)
 			fprintf(out, "%s to %s, ", words, size);
 		else
@@ -95,7 +86,7 @@ static void print_summary(const struct channels_tuned lines[SIZES], FILE *out)
 	if (!where)
 		return;
 	print_ranges("not tuned", lines, true, out);
-	size_words(where, size, sizeof(size));
+	units_size((double)where, size);
 	fprintf(out, "    %-12sat most %.2f times as long, at %s\n", "", most, size);
 }
 
@@ -136,7 +127,7 @@ static void print_table(const struct tuned *tuned, enum predict_collective colle
 	for (size_t i = 0; i < SIZES; i++) {
 		const struct channels_tuned *line = &lines[i];
 
-		size_words(line->bytes, size, sizeof(size));
+		units_size((double)line->bytes, size);
 		taken_words(&line->tuned, words);
 		fprintf(out, "  %9s  %-*s %8.3f %9.3f", size, columns, words,
 			line->tuned_us > 0 ? (double)line->bytes / line->tuned_us / 1000 * factor : 0,

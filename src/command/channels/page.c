@@ -2,6 +2,7 @@
 #include "command/channels/picture.h"
 
 #include "command/json.h"
+#include "command/print/units.h"
 #include "command/show/page.h"
 #include "command/show/pictures.h"
 
@@ -18,7 +19,7 @@ static void load_words(const struct channels_flows *flows, uint32_t directed, ch
 	text[0] = '\0';
 	if (flows->load_Bps[directed] <= 0)
 		return;
-	view_rate((uint64_t)flows->load_Bps[directed], rate, sizeof(rate));
+	units_GBps((uint64_t)flows->load_Bps[directed], rate);
 	view_rate_of(&topology->links[directed / 2].capacity[directed % 2], true, most, sizeof(most));
 	if (flows->share[directed] >= 0)
 		snprintf(text, text_bytes, "%s of %s GB/s, %.0f %%", rate, most,
@@ -79,7 +80,7 @@ static json_t *flow_data(const struct channels_flows *flows, size_t index)
 	if (graph->rate_Bps < PLAN_UNBOUNDED_BPS) {
 		char rate[40];
 
-		view_rate(graph->rate_Bps, each, sizeof(each));
+		units_GBps(graph->rate_Bps, each);
 		snprintf(rate, sizeof(rate), "%s GB/s", each);
 		json_array_append_new(rows, row_of("rate", rate));
 	}
@@ -168,7 +169,7 @@ static void put_loads(const struct channels_flows *flows, FILE *out)
 		channels_load_name(flows->channels->topology, load, text, sizeof(text));
 		html_cell(text, false, out);
 		fprintf(out, "<td class=\"number\">%llu</td>", (unsigned long long)load->crossings);
-		view_rate((uint64_t)channels_load_Bps(graph, load), text, sizeof(text));
+		units_GBps((uint64_t)channels_load_Bps(graph, load), text);
 		html_cell(text, true, out);
 		channels_capacity_words(flows->channels->topology, load, true, text, sizeof(text));
 		html_cell(text, true, out);

@@ -5,6 +5,7 @@
  */
 #include "command/channels/picture.h"
 
+#include "command/print/units.h"
 #include "command/show/draw.h"
 
 #include <math.h>
@@ -72,7 +73,7 @@ static void lane_words(const struct scene *scene, uint32_t directed, char *text,
 	const struct topology *topology = scene->flows->channels->topology;
 	char rate[24], most[24];
 
-	view_rate((uint64_t)scene->flows->load_Bps[directed], rate, sizeof(rate));
+	units_GBps((uint64_t)scene->flows->load_Bps[directed], rate);
 	view_rate_of(&topology->links[directed / 2].capacity[directed % 2], true, most, sizeof(most));
 	snprintf(text, text_bytes, "%s of %s GB/s", scene->flows->load_Bps[directed] > 0 ? rate : "0", most);
 }

@@ -1,5 +1,6 @@
 #include "command/channels/channels.h"
 
+#include "command/print/units.h"
 #include "command/show/view.h"
 
 #include <stdio.h>
@@ -127,7 +128,7 @@ static void print_load(const struct printer *printer, const struct channels_grap
 
 	channels_load_name(printer->channels->topology, load, name, sizeof(name));
 	term_clean(name, clean, sizeof(clean));
-	view_rate((uint64_t)channels_load_Bps(graph, load), rate, sizeof(rate));
+	units_GBps((uint64_t)channels_load_Bps(graph, load), rate);
 	channels_capacity_words(printer->channels->topology, load, printer->term->utf8, most, sizeof(most));
 	fprintf(printer->out, "      %-*s  %6s of ", NAME_COLUMNS, clean, rate);
 	fprintf(printer->out, "%*s%s  %3.0f %%  ",
@@ -162,7 +163,7 @@ static void print_result(const struct printer *printer, const struct channels_gr
 	char bound[24], share[40];
 
 	channels_share_words(graph, share, sizeof(share));
-	view_rate(graph->plan.bound_Bps, bound, sizeof(bound));
+	units_GBps(graph->plan.bound_Bps, bound);
 	if (*share && channels_is_optimal(graph))
 		fprintf(printer->out, ", optimal");
 	else if (*share)
@@ -178,8 +179,8 @@ static void print_where(const struct printer *printer, enum plan_pattern pattern
 
 	if (channels->where != PLAN_EITHER || !channels->set.has[pattern])
 		return;
-	view_rate(channels->set.intra_Bps[pattern] * count, one, sizeof(one));
-	view_rate(channels->set.inter_Bps[pattern] * count, several, sizeof(several));
+	units_GBps(channels->set.intra_Bps[pattern] * count, one);
+	units_GBps(channels->set.inter_Bps[pattern] * count, several);
 	fprintf(printer->out, "      on one host %s GB/s, on several %s\n", one, several);
 }
 
@@ -198,7 +199,7 @@ static void print_graph(struct printer *printer, enum plan_pattern pattern)
 	else if (!graph->plan.bound_Bps && graph->plan.rate_Bps) {
 		char believed[24];
 
-		view_rate(graph->plan.rate_Bps, believed, sizeof(believed));
+		units_GBps(graph->plan.rate_Bps, believed);
 		fprintf(printer->out, "; NCCL believes %s each", believed);
 	}
 	fputc('\n', printer->out);

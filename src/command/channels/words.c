@@ -1,5 +1,6 @@
 #include "command/channels/channels.h"
 
+#include "command/print/units.h"
 #include "command/show/view.h"
 
 #include <stdio.h>
@@ -57,7 +58,7 @@ void channels_load_words(const struct channels *channels, const struct channels_
 {
 	char rate[24], most[24];
 
-	view_rate((uint64_t)channels_load_Bps(graph, load), rate, sizeof(rate));
+	units_GBps((uint64_t)channels_load_Bps(graph, load), rate);
 	channels_capacity_words(channels->topology, load, utf8, most, sizeof(most));
 	snprintf(text, text_bytes, "%s of %s", rate, most);
 }
@@ -71,8 +72,8 @@ void channels_sum_words(const struct channels_graph *graph, bool utf8, char *tex
 		snprintf(text, text_bytes, "%zu channel%s that nothing known limits", count, count == 1 ? "" : "s");
 		return;
 	}
-	view_rate(graph->rate_Bps, each, sizeof(each));
-	view_rate(channels_total_Bps(graph), total, sizeof(total));
+	units_GBps(graph->rate_Bps, each);
+	units_GBps(channels_total_Bps(graph), total);
 	if (count == 1)
 		snprintf(text, text_bytes, "1 channel of %s GB/s", each);
 	else

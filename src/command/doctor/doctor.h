@@ -92,8 +92,6 @@ bool doctor_is_above(const struct topology *topology, uint32_t above, uint32_t v
 uint32_t doctor_above(const struct topology *topology, uint32_t vertex);
 /* The NICs that carry traffic between hosts: RDMA, or at least 10 Gbit/s; where there are none, all of them. */
 bool doctor_is_fast_nic(const struct topology *topology, uint32_t vertex);
-/* GB/s with one decimal. */
-double doctor_GBps(uint64_t rate_Bps);
 /* Best known rate of a directed link, nominal where nothing better is known. */
 uint64_t doctor_rate(const struct topology *topology, uint32_t link, enum topology_direction direction);
 

@@ -252,11 +252,6 @@ bool doctor_is_fast_nic(const struct topology *topology, uint32_t vertex)
 	return topology->vertices[vertex].kind == TOPOLOGY_NIC;
 }
 
-double doctor_GBps(uint64_t rate_Bps)
-{
-	return (double)rate_Bps / 1e9;
-}
-
 uint64_t doctor_rate(const struct topology *topology, uint32_t link, enum topology_direction direction)
 {
 	const struct topology_link *at = &topology->links[link];

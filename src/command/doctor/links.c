@@ -1,6 +1,8 @@
 /* Links that are narrower or slower than they ought to be. */
 #include "command/doctor/doctor.h"
 
+#include "command/print/units.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -135,6 +137,7 @@ static bool iommu_translates(const struct doctor *doctor)
 
 void doctor_measured_low(struct doctor *doctor)
 {
+	char rate[UNITS_BYTES], other[UNITS_BYTES];
 	const struct topology *topology = doctor->topology;
 	char name[2 * TOPOLOGY_NAME_BYTES + 16], cause[32];
 	size_t measured = 0, compared = 0;
@@ -158,11 +161,13 @@ void doctor_measured_low(struct doctor *doctor)
 		if (!*cause && link->kind == TOPOLOGY_LINK_PCI && iommu_translates(doctor))
 			snprintf(cause, sizeof(cause), "iommu");
 		if (*cause)
-			doctor_add(doctor, DOCTOR_NOTE, name, "%.1f of %.1f GB/s, %.0f %%: see %s",
-				   doctor_GBps(capacity->rate_Bps), doctor_GBps(link->nominal_Bps), share * 100, cause);
+			doctor_add(doctor, DOCTOR_NOTE, name, "%s of %s GB/s, %.0f %%: see %s",
+				   units_GBps(capacity->rate_Bps, rate), units_GBps(link->nominal_Bps, other),
+				   share * 100, cause);
 		else
-			doctor_add(doctor, DOCTOR_WARNING, name, "%.1f of %.1f GB/s, %.0f %%, and no known cause",
-				   doctor_GBps(capacity->rate_Bps), doctor_GBps(link->nominal_Bps), share * 100);
+			doctor_add(doctor, DOCTOR_WARNING, name, "%s of %s GB/s, %.0f %%, and no known cause",
+				   units_GBps(capacity->rate_Bps, rate), units_GBps(link->nominal_Bps, other),
+				   share * 100);
 	}
 	if (!topology->link_count)
 		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "nothing was measured: there is no link");

@@ -2,6 +2,7 @@
 #include "command/doctor/doctor.h"
 
 #include "command/channels/channels.h"
+#include "command/print/units.h"
 #include "tributary/plan.h"
 
 #include <stdio.h>
@@ -132,6 +133,7 @@ static double p2p_ratio(const struct topology_pair *pair)
 /* GPUs that NCCL joins through host memory although P2P is faster, and that no topology file of ours brings together. */
 static void p2p_unused(struct doctor *doctor, const struct plan_request *all, enum topology_class path_class)
 {
+	char rate[UNITS_BYTES], other[UNITS_BYTES];
 	const struct topology *topology = doctor->topology;
 	const struct topology_pair *first = NULL;
 	char name[2 * TOPOLOGY_NAME_BYTES];
@@ -154,13 +156,14 @@ static void p2p_unused(struct doctor *doctor, const struct plan_request *all, en
 		return;
 	snprintf(name, sizeof(name), "%s>%s", topology->vertices[first->from].name, topology->vertices[first->to].name);
 	doctor_add(doctor, DOCTOR_NOTE, name,
-		   "P2P %.1f GB/s, through host memory %.1f GB/s, which NCCL takes (class %s); so in %zu pairs",
-		   doctor_GBps(first->p2p.rate_Bps), doctor_GBps(first->host.rate_Bps), topology_class_word(path_class),
-		   faster);
+		   "P2P %s GB/s, through host memory %s GB/s, which NCCL takes (class %s); so in %zu pairs",
+		   units_GBps(first->p2p.rate_Bps, rate), units_GBps(first->host.rate_Bps, other),
+		   topology_class_word(path_class), faster);
 }
 
 void doctor_p2p_slow(struct doctor *doctor)
 {
+	char rate[UNITS_BYTES], other[UNITS_BYTES];
 	const struct topology *topology = doctor->topology;
 	size_t measured = 0, count = 0, worst = 0;
 	enum topology_class farthest;
@@ -191,8 +194,9 @@ void doctor_p2p_slow(struct doctor *doctor)
 		snprintf(name, sizeof(name), "%s>%s", topology->vertices[pair->from].name,
 			 topology->vertices[pair->to].name);
 		doctor_add(doctor, DOCTOR_WARNING, name,
-			   "P2P %.1f GB/s, through host memory %.1f GB/s; so in %zu of %zu pairs",
-			   doctor_GBps(pair->p2p.rate_Bps), doctor_GBps(pair->host.rate_Bps), count, measured);
+			   "P2P %s GB/s, through host memory %s GB/s; so in %zu of %zu pairs",
+			   units_GBps(pair->p2p.rate_Bps, rate), units_GBps(pair->host.rate_Bps, other), count,
+			   measured);
 	} else if (!measured && doctor_count(topology, TOPOLOGY_GPU) > 1) {
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "no pair of GPUs was measured both ways");
 	}

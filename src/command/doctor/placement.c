@@ -1,6 +1,8 @@
 /* Where devices sit. */
 #include "command/doctor/doctor.h"
 
+#include "command/print/units.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +111,7 @@ static size_t count_cards(const struct topology *topology, uint32_t above)
 
 void doctor_shared_uplink(struct doctor *doctor)
 {
+	char rate[UNITS_BYTES], other[UNITS_BYTES];
 	const struct topology *topology = doctor->topology;
 
 	for (uint32_t i = 0; i < topology->vertex_count; i++) {
@@ -127,13 +130,14 @@ void doctor_shared_uplink(struct doctor *doctor)
 		if (count < 2 || !uplink_Bps || (double)sum_Bps < SHARED * (double)uplink_Bps)
 			continue;
 		doctor_add(doctor, DOCTOR_WARNING, topology->vertices[i].name,
-			   "%zu NICs with %.1f GB/s together behind an uplink of %.1f GB/s", count,
-			   doctor_GBps(sum_Bps), doctor_GBps(uplink_Bps));
+			   "%zu NICs with %s GB/s together behind an uplink of %s GB/s", count,
+			   units_GBps(sum_Bps, rate), units_GBps(uplink_Bps, other));
 	}
 }
 
 void doctor_oversubscribed(struct doctor *doctor)
 {
+	char rate[UNITS_BYTES], other[UNITS_BYTES];
 	const struct topology *topology = doctor->topology;
 
 	for (uint32_t i = 0; i < topology->vertex_count; i++) {
@@ -159,8 +163,8 @@ void doctor_oversubscribed(struct doctor *doctor)
 			continue;
 		doctor_add(doctor, ratio < OVERSUBSCRIBED_WARNING ? DOCTOR_NOTE : DOCTOR_WARNING,
 			   topology->vertices[i].name,
-			   "%zu GPUs with %.1f GB/s together over an uplink of %.1f GB/s: %.1f to 1", count,
-			   doctor_GBps(sum_Bps), doctor_GBps(uplink_Bps), ratio);
+			   "%zu GPUs with %s GB/s together over an uplink of %s GB/s: %.1f to 1", count,
+			   units_GBps(sum_Bps, rate), units_GBps(uplink_Bps, other), ratio);
 	}
 }
 

@@ -3,6 +3,7 @@
 
 #include "command/command.h"
 #include "command/json.h"
+#include "command/print/units.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -72,13 +73,9 @@ static bool crosses_anything(const struct ordering *ordering)
 
 static void print_time(double time_s, FILE *out)
 {
-	char text[32] = "-";
+	char text[UNITS_BYTES];
 
-	if (time_s >= 1)
-		snprintf(text, sizeof(text), "%.3f s", time_s);
-	else if (time_s > 0)
-		snprintf(text, sizeof(text), "%.4g ms", time_s * 1e3);
-	fprintf(out, "%12s", text);
+	fprintf(out, "%12s", time_s > 0 ? units_time(time_s, text) : "-");
 }
 
 static void print_times(const struct ordering *ordering, FILE *out)
@@ -177,12 +174,13 @@ static void print_uplinks(const struct ordering *ordering, FILE *out)
 void ordering_print(const struct ordering *ordering, FILE *out)
 {
 	const struct ranks_layout *layout = &ordering->layout;
+	char size[UNITS_BYTES];
 
 	fprintf(out, "%s: %zu of %zu %s, %u %s each", ordering->title, ordering->used, ordering->fabric.host_count,
 		ordering->fabric.host_count == 1 ? "host" : "hosts", layout->gpus, layout->gpus == 1 ? "GPU" : "GPUs");
 	if (layout->tensor > 1 || layout->pipeline > 1)
 		fprintf(out, "; tensor %u, pipeline %u, data %u", layout->tensor, layout->pipeline, layout->data);
-	fprintf(out, "; S = %.4g MiB\n\n", ordering->bytes / (1 << 20));
+	fprintf(out, "; S = %s\n\n", units_size(ordering->bytes, size));
 	if (crosses_anything(ordering)) {
 		print_times(ordering, out);
 		print_uplinks(ordering, out);

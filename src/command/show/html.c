@@ -1,5 +1,6 @@
 /* One page that shows the machine and needs nothing else: no network, no other file. */
 #include "command/json.h"
+#include "command/print/units.h"
 #include "command/show/page.h"
 #include "command/show/pictures.h"
 
@@ -185,7 +186,7 @@ static void put_link_row(const struct html *html, uint32_t index)
 	fputs("</td>", html->out);
 	put_rate_cell(html, &link->capacity[TOPOLOGY_UP]);
 	put_rate_cell(html, &link->capacity[TOPOLOGY_DOWN]);
-	view_rate(link->nominal_Bps, text, sizeof(text));
+	units_GBps(link->nominal_Bps, text);
 	put_cell(html, link->nominal_Bps ? text : "", true);
 	put_share_cell(html, index);
 	provenance_words(link, text, sizeof(text));

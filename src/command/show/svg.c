@@ -5,6 +5,8 @@
  */
 #include "command/show/draw.h"
 
+#include "command/print/units.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -114,7 +116,7 @@ static void link_title(const struct drawing *drawing, uint32_t index, char *text
 
 	view_rate_of(&link->capacity[TOPOLOGY_UP], true, up, sizeof(up));
 	view_rate_of(&link->capacity[TOPOLOGY_DOWN], true, down, sizeof(down));
-	view_rate(link->nominal_Bps, nominal, sizeof(nominal));
+	units_GBps(link->nominal_Bps, nominal);
 	view_link_words(topology, link, words, sizeof(words));
 	view_degraded(topology, link, degraded, sizeof(degraded));
 	snprintf(text, text_bytes, "%s to %s: %s%s%s; up %s, down %s, nominal %s GB/s",

@@ -1,6 +1,8 @@
 /* The machine as a tree of text. */
 #include "command/show/pictures.h"
 
+#include "command/print/units.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,7 +235,7 @@ static void pair_text(const struct topology *topology, uint32_t from, uint32_t t
 	if (from == to) {
 		snprintf(text, text_bytes, "-");
 	} else if (pair && (pair->p2p.rate_Bps || pair->host.rate_Bps)) {
-		view_rate(host ? pair->host.rate_Bps : pair->p2p.rate_Bps, rate, sizeof(rate));
+		units_GBps(host ? pair->host.rate_Bps : pair->p2p.rate_Bps, rate);
 		snprintf(text, text_bytes, "%s%s %s", word, host ? "*" : "", rate);
 	} else {
 		snprintf(text, text_bytes, "%s%s", word, pair && !pair->p2p_works ? "*" : "");

@@ -49,8 +49,6 @@ struct view {
 int view_make(const struct topology *topology, struct view *ret);
 void view_free(struct view *view);
 
-/* "12.3": GB/s with as many decimals as make sense. "?" for 0. */
-void view_rate(uint64_t rate_Bps, char *text, size_t text_bytes);
 /* The same with what is known of it: ">=12.3" or "≥12.3" for a lower bound, "(12.0)" nominal, "~10.0" assumed. */
 void view_rate_of(const struct topology_capacity *capacity, bool utf8, char *text, size_t text_bytes);
 /*

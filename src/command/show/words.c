@@ -1,26 +1,18 @@
 /* The words of pictures, the same in all of them. */
 #include "command/show/view.h"
 
+#include "command/print/units.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-void view_rate(uint64_t rate_Bps, char *text, size_t text_bytes)
-{
-	double GBps = (double)rate_Bps / 1e9;
-
-	if (!rate_Bps)
-		snprintf(text, text_bytes, "?");
-	else
-		snprintf(text, text_bytes, "%.*f", GBps >= 99.95 ? 0 : GBps >= 9.995 ? 1 : 2, GBps);
-}
-
 void view_rate_of(const struct topology_capacity *capacity, bool utf8, char *text, size_t text_bytes)
 {
 	char number[24];
 
-	view_rate(capacity->rate_Bps, number, sizeof(number));
+	units_GBps(capacity->rate_Bps, number);
 	if (!capacity->rate_Bps || capacity->provenance == TOPOLOGY_UNKNOWN)
 		snprintf(text, text_bytes, "?");
 	else if (capacity->provenance == TOPOLOGY_ASSUMED)
@@ -95,15 +87,17 @@ void view_model(const struct topology_vertex *vertex, char *text, size_t text_by
 
 void view_more(const struct topology_vertex *vertex, char *text, size_t text_bytes)
 {
+	char words[UNITS_BYTES];
+
 	text[0] = '\0';
 	if (vertex->kind == TOPOLOGY_GPU && vertex->gpu.mig >= 0)
 		snprintf(text, text_bytes, "MIG slice %d", vertex->gpu.mig);
 	else if ((vertex->kind == TOPOLOGY_MEMORY || vertex->kind == TOPOLOGY_GPU) && vertex->memory_bytes)
-		snprintf(text, text_bytes, "%.0f GiB", (double)vertex->memory_bytes / (double)(1 << 30));
+		snprintf(text, text_bytes, "%s", units_size((double)vertex->memory_bytes, words));
 	else if (vertex->kind == TOPOLOGY_CPU && vertex->cpu.numa >= 0)
 		snprintf(text, text_bytes, "NUMA %d", vertex->cpu.numa);
 	else if (vertex->kind == TOPOLOGY_NIC && vertex->nic.speed_Bps)
-		snprintf(text, text_bytes, "%g Gbit/s", (double)vertex->nic.speed_Bps * 8 / 1e9);
+		snprintf(text, text_bytes, "%s", units_bits((double)vertex->nic.speed_Bps, words));
 }
 
 void view_vertex_words(const struct topology_vertex *vertex, char *text, size_t text_bytes)
@@ -185,7 +179,7 @@ void view_bottleneck(const struct view *view, bool utf8, char *text, size_t text
 	text[0] = '\0';
 	if (!view->bottleneck_pair_Bps)
 		return;
-	view_rate(view->bottleneck_pair_Bps, pair, sizeof(pair));
+	units_GBps(view->bottleneck_pair_Bps, pair);
 	if (view->bottleneck_is_own) {
 		snprintf(text, text_bytes,
 			 "No bottleneck between GPUs: when all exchange data with all others, their own links are "
@@ -200,7 +194,7 @@ void view_bottleneck(const struct view *view, bool utf8, char *text, size_t text
 		snprintf(name, sizeof(name), "%s", topology->limits[view->bottleneck_limit].name);
 		rate_Bps = topology->limits[view->bottleneck_limit].capacity.rate_Bps;
 	}
-	view_rate(rate_Bps, rate, sizeof(rate));
+	units_GBps(rate_Bps, rate);
 	snprintf(text, text_bytes,
 		 "Bottleneck: %s, %s GB/s. When all GPUs exchange data with all others, it leaves each pair %s GB/s",
 		 name, rate, pair);

@@ -5,6 +5,7 @@
 #include "command/simulation/simulation.h"
 
 #include "command/json.h"
+#include "command/print/units.h"
 #include "command/show/page.h"
 #include "command/show/pictures.h"
 
@@ -198,7 +199,7 @@ static void put_view(const struct map *map, size_t view)
 {
 	const struct simulate_fabric *fabric = &map->simulation->fabric;
 	const struct simulation_case *one = &map->simulation->cases[view];
-	char time[32];
+	char time[UNITS_BYTES];
 
 	fprintf(map->out, "<g data-view=\"%zu\"%s>\n", view, view ? " display=\"none\"" : "");
 	for (size_t i = 0; i < map->cell_count; i++) {
@@ -210,21 +211,13 @@ static void put_view(const struct map *map, size_t view)
 	put_text(map, MARGIN, map->lines_y - 12, 13, "start", "The fullest links over time");
 	for (size_t i = 0; i < one->busiest_count; i++)
 		put_line(map, one, one->busiest[i], map->lines_y + (double)i * LINE_HEIGHT);
-	simulation_time_words(one->time_s, time, sizeof(time));
+	units_time(one->time_s, time);
 	put_text(map, MARGIN + 200, map->lines_y + SIMULATION_BUSIEST * LINE_HEIGHT + 8, 12, "start", "0");
 	put_text(map, WIDTH - MARGIN, map->lines_y + SIMULATION_BUSIEST * LINE_HEIGHT + 8, 12, "end", time);
 	fputs("</g>\n", map->out);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- page */
-
-static json_t *link_row(const char *name, double value, const char *unit)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "%.4g%s", value, unit);
-	return json_pack("[ss]", name, text);
-}
 
 static json_t *view_links(const struct simulation *simulation, const struct simulation_case *one)
 {
@@ -234,13 +227,16 @@ static json_t *view_links(const struct simulation *simulation, const struct simu
 	for (uint32_t i = 0; i < links; i++) {
 		struct flow_link link = flow_link(one->result.network, i);
 		json_t *rows = json_array();
+		char text[UNITS_BYTES];
 
-		json_array_append_new(rows, link_row("over a rank's bytes", link.bytes / simulation->bytes, ""));
+		snprintf(text, sizeof(text), "%.4g", link.bytes / simulation->bytes);
+		json_array_append_new(rows, json_pack("[ss]", "over a rank's bytes", text));
 		if (isfinite(link.capacity_Bps)) {
-			json_array_append_new(rows, link_row("rate", link.capacity_Bps / 1e9, " GB/s"));
-			json_array_append_new(rows, link_row("load", 100 * simulation_load(one, i), " %"));
+			json_array_append_new(rows, json_pack("[ss]", "rate", units_rate(link.capacity_Bps, text)));
+			snprintf(text, sizeof(text), "%.4g %%", 100 * simulation_load(one, i));
+			json_array_append_new(rows, json_pack("[ss]", "load", text));
 		}
-		json_array_append_new(rows, link_row("busy", link.busy_s * 1e3, " ms"));
+		json_array_append_new(rows, json_pack("[ss]", "busy", units_time(link.busy_s, text)));
 		json_array_append_new(list, json_pack("{so ss ss}", "rows", rows, "brief", "", "warning",
 						      simulation_load(one, i) > 0.98 ? "full" : ""));
 	}
@@ -267,24 +263,24 @@ static json_t *page_data(const struct simulation *simulation)
 
 static void put_head(const struct simulation *simulation, FILE *out)
 {
+	char size[UNITS_BYTES];
+
 	html_begin(simulation->title, out);
 	fputs("<header>\n<div>\n<h1>", out);
 	draw_xml_escape(simulation->title, out);
-	fprintf(out, "</h1>\n<div class=\"summary\">%zu hosts · %s of %.4g MB a rank · simulated</div>\n",
+	fprintf(out, "</h1>\n<div class=\"summary\">%zu hosts · %s of %s a rank · simulated</div>\n",
 		simulation->fabric.host_count, simulation_collective_word(simulation->collective),
-		simulation->bytes / 1e6);
+		units_size(simulation->bytes, size));
 	for (size_t i = 0; i < simulation->case_count; i++) {
 		const struct simulation_case *one = &simulation->cases[i];
-		char words[128], time[32];
+		char words[128], time[UNITS_BYTES], rate[UNITS_BYTES];
 
 		simulation_case_words(simulation, one, words, sizeof(words));
-		simulation_time_words(one->time_s, time, sizeof(time));
+		units_time(one->time_s, time);
 		fprintf(out, "<div data-view=\"%zu\"%s><div class=\"headline\">", i, i ? " hidden" : "");
 		draw_xml_escape(words, out);
-		fprintf(out,
-			one->worst.bound ? ": at least %s, at most %.4g GB/s</div></div>\n"
-					 : ": %s, %.4g GB/s</div></div>\n",
-			time, one->worst.algbw_Bps / 1e9);
+		fprintf(out, one->worst.bound ? ": at least %s, at most %s</div></div>\n" : ": %s, %s</div></div>\n",
+			time, units_rate(one->worst.algbw_Bps, rate));
 	}
 	fputs("</div>\n<nav>\n<div class=\"group\" id=\"views\">", out);
 	for (size_t i = 0; i < simulation->case_count; i++) {

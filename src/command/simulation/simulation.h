@@ -89,7 +89,6 @@ const char *simulation_collective_word(enum simulate_collective collective);
 /* "ring, order leaf" */
 void simulation_case_words(const struct simulation *simulation, const struct simulation_case *one, char *text,
 			   size_t text_bytes);
-void simulation_time_words(double time_s, char *text, size_t text_bytes);
 
 void simulation_print(const struct simulation *simulation, FILE *out);
 json_t *simulation_json(const struct simulation *simulation);

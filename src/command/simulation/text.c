@@ -2,19 +2,10 @@
 #include "command/simulation/simulation.h"
 
 #include "command/json.h"
+#include "command/print/units.h"
 
 #include <math.h>
 #include <string.h>
-
-void simulation_time_words(double time_s, char *text, size_t text_bytes)
-{
-	if (time_s >= 1)
-		snprintf(text, text_bytes, "%.4g s", time_s);
-	else if (time_s >= 1e-3)
-		snprintf(text, text_bytes, "%.4g ms", time_s * 1e3);
-	else
-		snprintf(text, text_bytes, "%.4g us", time_s * 1e6);
-}
 
 void simulation_case_words(const struct simulation *simulation, const struct simulation_case *one, char *text,
 			   size_t text_bytes)
@@ -36,6 +27,7 @@ static const char *form_of(const struct simulation_case *one)
 static void print_head(const struct simulation *simulation, FILE *out)
 {
 	const struct simulate_fabric *fabric = &simulation->fabric;
+	char size[UNITS_BYTES];
 
 	fprintf(out, "%s: %zu %s, %u %s each", simulation->title, fabric->host_count,
 		fabric->host_count == 1 ? "host" : "hosts", simulation->gpus, simulation->gpus == 1 ? "GPU" : "GPUs");
@@ -44,21 +36,11 @@ static void print_head(const struct simulation *simulation, FILE *out)
 	if (fabric->aggregator_count)
 		fprintf(out, ", %zu %s", fabric->aggregator_count,
 			fabric->aggregator_count == 1 ? "aggregator" : "aggregators");
-	fprintf(out, "\n%s of %.0f bytes a rank", simulation_collective_word(simulation->collective),
-		simulation->bytes);
+	fprintf(out, "\n%s of %s a rank", simulation_collective_word(simulation->collective),
+		units_size(simulation->bytes, size));
 	if (simulation->job_count > 1)
 		fprintf(out, ", %zu jobs at once", simulation->job_count);
 	fputs("\n\n", out);
-}
-
-/* Nothing that took no time has a rate. */
-static void print_rate(double rate_Bps, FILE *out)
-{
-	char text[32] = "-";
-
-	if (isfinite(rate_Bps))
-		snprintf(text, sizeof(text), "%.4g GB/s", rate_Bps / 1e9);
-	fprintf(out, "  %10s", text);
 }
 
 static void print_times(const struct simulation *simulation, size_t width, FILE *out)
@@ -66,13 +48,13 @@ static void print_times(const struct simulation *simulation, size_t width, FILE 
 	fprintf(out, "%-*s  %10s  %10s  %10s  %9s  form\n", (int)width, "", "time", "algbw", "busbw", "flows");
 	for (size_t i = 0; i < simulation->case_count; i++) {
 		const struct simulation_case *one = &simulation->cases[i];
-		char words[128], time[32];
+		char words[128], time[UNITS_BYTES], algbw[UNITS_BYTES], busbw[UNITS_BYTES];
 
 		simulation_case_words(simulation, one, words, sizeof(words));
-		simulation_time_words(one->time_s, time, sizeof(time));
+		units_time(one->time_s, time);
 		fprintf(out, "%-*s  %10s", (int)width, words, time);
-		print_rate(one->worst.algbw_Bps, out);
-		print_rate(one->worst.busbw_Bps, out);
+		fprintf(out, "  %10s  %10s", units_rate(one->worst.algbw_Bps, algbw),
+			units_rate(one->worst.busbw_Bps, busbw));
 		fprintf(out, "  %9zu  %s\n", flow_count(one->result.network), form_of(one));
 	}
 }

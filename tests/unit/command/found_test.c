@@ -166,8 +166,8 @@ static void what_is_found_is_said_with_its_evidence(void **state)
 		"  h1 is slow: 16 Mbit/s out, 4 Mbit/s in, whoever it talks to\n"
 		"  h3 is slow: 8 Mbit/s out, 8 Mbit/s in, whoever it talks to; alone in its leaf, so it may be a "
 		"narrow uplink\n"
-		"Round trip of a byte, inside leaves: median 20.0 us, least 15.0 us (1 pairs)\n"
-		"Round trip of a byte, between leaves: median 40.0 us, least 16.0 us (2 pairs)\n");
+		"Round trip of a byte, inside leaves: median 20 us, least 15 us (1 pairs)\n"
+		"Round trip of a byte, between leaves: median 40 us, least 16 us (2 pairs)\n");
 	free(text);
 }
 
@@ -199,7 +199,7 @@ static void a_fabric_that_never_blocks_cannot_be_told(void **state)
 				  "rate of their NICs, and in the round that filled most, all hosts together 97.0 %.\n"
 				  "  leaf1: h0 h1 h2 h3\n"
 				  "NICs: median 16 Mbit/s, from 16 Mbit/s to 16 Mbit/s\n"
-				  "Round trip of a byte, any pair: median 22.0 us, least 15.0 us (3 pairs)\n");
+				  "Round trip of a byte, any pair: median 22 us, least 15 us (3 pairs)\n");
 	free(text);
 }
 

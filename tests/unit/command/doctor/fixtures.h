@@ -308,7 +308,7 @@ static const struct fixture fixtures[] = {
 	{ "p2p-slow",
 	  DOCTOR_WARNING,
 	  "gpu2>gpu3",
-	  "P2P 8.0 GB/s, through host memory 11.0 GB/s; so in 1 of 2 pairs",
+	  "P2P 8.00 GB/s, through host memory 11.0 GB/s; so in 1 of 2 pairs",
 	  { { "pair gpu2 gpu3 p2p_works=1 p2p_Bps=22000000000", "pair gpu2 gpu3 p2p_works=1 p2p_Bps=8000000000" } },
 	  { { 0 } },
 	  NULL },

@@ -1,6 +1,7 @@
 #include "command/show/view.h"
 
 #include "base/log.h"
+#include "command/print/units.h"
 #include "support/machines.h"
 
 #include <setjmp.h>
@@ -148,12 +149,11 @@ static void rates_have_as_many_decimals_as_make_sense(void **state)
 		{ 371000000000, "371" },
 	};
 	struct topology_capacity capacity = { .rate_Bps = 12000000000 };
-	char text[24];
+	char text[UNITS_BYTES];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
-		view_rate(rates[i].rate_Bps, text, sizeof(text));
-		assert_string_equal(text, rates[i].text);
+		assert_string_equal(units_GBps(rates[i].rate_Bps, text), rates[i].text);
 	}
 	capacity.provenance = TOPOLOGY_NOMINAL;
 	view_rate_of(&capacity, true, text, sizeof(text));
