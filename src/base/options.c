@@ -128,14 +128,19 @@ void options_print_wrapped(const char *text, size_t indent, size_t columns, FILE
 	fputc('\n', out);
 }
 
-/* A narrow terminal would break lines inside words. */
-static size_t columns_of(FILE *out)
+size_t options_terminal_columns(FILE *out)
 {
 	struct winsize size;
 
-	if (!isatty(fileno(out)) || ioctl(fileno(out), TIOCGWINSZ, &size) < 0 || size.ws_col < LEAST_COLUMNS)
-		return COLUMNS;
-	return size.ws_col - 1 < COLUMNS ? (size_t)size.ws_col - 1 : COLUMNS;
+	return isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+/* A narrow terminal would break lines inside words. */
+static size_t columns_of(FILE *out)
+{
+	size_t columns = options_terminal_columns(out);
+
+	return columns < LEAST_COLUMNS || columns > COLUMNS ? COLUMNS : columns - 1;
 }
 
 static bool next_paragraph(const char **text, char *ret, size_t ret_bytes)

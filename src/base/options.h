@@ -53,6 +53,8 @@ void options_print_paragraphs(const char *text, FILE *out);
 void options_print_man_paragraphs(const char *text, FILE *out);
 /* Text that troff must not take for its own. */
 void options_print_roff(const char *text, FILE *out);
+/* Of the terminal that out is; 0: it is none, or does not say. */
+size_t options_terminal_columns(FILE *out);
 /* Words of text, in lines of at most `columns`, each after `indent` spaces. */
 void options_print_wrapped(const char *text, size_t indent, size_t columns, FILE *out);
 

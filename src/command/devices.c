@@ -4,13 +4,14 @@
 #include "base/log.h"
 #include "base/params.h"
 #include "command/json.h"
+#include "command/print/table.h"
 #include "command/print/units.h"
 #include "transport/tcp/interface.h"
 
 #include <netdb.h>
 #include <string.h>
 
-enum { ADDRESS_BYTES = 64, SPEED_BYTES = 48, SPEED_COLUMNS = 19 };
+enum { ADDRESS_BYTES = 64, SPEED_BYTES = 48 };
 
 static void format_address(const struct tcp_interface *interface, char text[static ADDRESS_BYTES])
 {
@@ -32,17 +33,10 @@ static void print_devices(const struct tcp_interface *at, size_t count, FILE *ou
 {
 	const char *prefix = "/sys/devices/";
 	char address[ADDRESS_BYTES], speed[SPEED_BYTES], rail[12];
-	int address_columns = (int)strlen("ADDRESS"), why_columns = (int)strlen("WHY");
+	struct table table;
+	FILE *rows = table_begin(&table, out);
 
-	for (size_t i = 0; i < count; i++) {
-		format_address(&at[i], address);
-		if ((int)strlen(address) > address_columns)
-			address_columns = (int)strlen(address);
-		if ((int)strlen(at[i].why) > why_columns)
-			why_columns = (int)strlen(at[i].why);
-	}
-	fprintf(out, "%-15s  %-*s  %-*s  %-4s  %-5s  %-5s  %-*s  %s\n", "NAME", address_columns, "ADDRESS",
-		SPEED_COLUMNS, "SPEED", "RAIL", "LINKS", "MTU", why_columns, "WHY", "PCI");
+	fputs("NAME\tADDRESS\tSPEED\tRAIL\tLINKS\tMTU\tWHY\tPCI\n", rows);
 	for (size_t i = 0; i < count; i++) {
 		const char *pci = at[i].pci_path;
 
@@ -51,10 +45,10 @@ static void print_devices(const struct tcp_interface *at, size_t count, FILE *ou
 		snprintf(rail, sizeof(rail), "%d", at[i].rail);
 		if (!strncmp(pci, prefix, strlen(prefix)))
 			pci += strlen(prefix);
-		fprintf(out, "%-15s  %-*s  %-*s  %-4s  %-5u  %-5u  %-*s  %s\n", at[i].name, address_columns, address,
-			SPEED_COLUMNS, speed, at[i].rail < 0 ? "-" : rail, at[i].path_count, at[i].mtu_bytes,
-			why_columns, at[i].why, *pci ? pci : "-");
+		fprintf(rows, "%s\t%s\t%s\t%s\t%u\t%u\t%s\t%s\n", at[i].name, address, speed,
+			at[i].rail < 0 ? "-" : rail, at[i].path_count, at[i].mtu_bytes, at[i].why, *pci ? pci : "-");
 	}
+	table_end(&table, rows, "l  l  l  l  l  l  l  l");
 }
 
 /* What the choice went by. */

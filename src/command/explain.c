@@ -3,6 +3,7 @@
 
 #include "command/channels/channels.h"
 #include "command/json.h"
+#include "command/print/table.h"
 #include "command/print/units.h"
 #include "command/show/view.h"
 #include "command/source.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LABEL_COLUMNS = 22, VALUE_COLUMNS = 20, LOADS_SHOWN = 3, PAIRS_SHOWN = 8, COLUMNS = 100, SIZES = 10 };
+enum { LOADS_SHOWN = 3, PAIRS_SHOWN = 8, COLUMNS = 100, SIZES = 10 };
 
 static const uint64_t sizes[SIZES] = { 8,       1 << 10, 8 << 10,  64 << 10,  256 << 10,
 				       1 << 20, 4 << 20, 16 << 20, 128 << 20, 1 << 30 };
@@ -35,8 +36,7 @@ struct explained {
 
 static void print_row(FILE *out, const char *label, const char *nccl, const char *ours, const char *more)
 {
-	fprintf(out, "  %-*s%*s%*s%s%s\n", LABEL_COLUMNS, label, VALUE_COLUMNS, nccl, VALUE_COLUMNS, ours,
-		*more ? "   " : "", more);
+	fprintf(out, "  %s\t%s\t%s\t%s\n", label, nccl, ours, more);
 }
 
 /* A pair of GPUs that NCCL joins by P2P with the plugin, and by host memory without it. */
@@ -80,9 +80,8 @@ static void print_gained(const struct explained *explained, const struct term *t
 		const struct topology_pair *pair = gained.pair;
 
 		if (!count++)
-			fprintf(out, "\n%s%-*s%s%*s%*s\n", term_on(term, TERM_BOLD), LABEL_COLUMNS + 2,
-				"pairs of GPUs, GB/s", term_off(term), VALUE_COLUMNS, "NCCL: host memory",
-				VALUE_COLUMNS, "Tributary: P2P");
+			fprintf(out, "\n%spairs of GPUs, GB/s%s\tNCCL: host memory\tTributary: P2P\n",
+				term_on(term, TERM_BOLD), term_off(term));
 		if (count > PAIRS_SHOWN)
 			continue;
 		snprintf(label, sizeof(label), "%s > %s %s", vertices[pair->from].name, vertices[pair->to].name,
@@ -233,70 +232,63 @@ static void print_full(const char *whose, const struct channels *channels, enum 
 	options_print_wrapped(text, 2, COLUMNS, out);
 }
 
-/* "CollNetChain/Simple" is the longest. */
-static int taken_columns(const struct explained *explained)
+static void print_chosen(const struct chosen *chosen, FILE *rows)
 {
-	return explained->collnet.on ? 19 : 14;
-}
-
-static void chosen_words(const struct chosen *chosen, int columns, char *text, size_t text_bytes)
-{
-	char name[32];
-
-	if (!chosen->known) {
-		snprintf(text, text_bytes, "%-*s %9s %7s %7s", columns, "none", "", "", "");
-		return;
-	}
-	snprintf(name, sizeof(name), "%s/%s", predict_algorithm_word(chosen->choice.algorithm),
-		 predict_protocol_word(chosen->choice.protocol));
-	snprintf(text, text_bytes, "%-*s %9.1f %7.2f %7.2f", columns, name, chosen->choice.time_us,
-		 chosen->choice.algbw_GBps, chosen->choice.busbw_GBps);
+	if (chosen->known)
+		fprintf(rows, "\t%s/%s\t%.1f\t%.2f\t%.2f", predict_algorithm_word(chosen->choice.algorithm),
+			predict_protocol_word(chosen->choice.protocol), chosen->choice.time_us,
+			chosen->choice.algbw_GBps, chosen->choice.busbw_GBps);
+	else
+		fputs("\tnone\t\t\t", rows);
 }
 
 static void print_sizes(const struct explained *explained, const struct term *term, FILE *out)
 {
-	int columns = taken_columns(explained);
+	struct table table;
+	FILE *rows = table_begin(&table, out);
 
-	fprintf(out, "\n%s%s%s, by NCCL's cost model at the %s rates\n", term_on(term, TERM_BOLD),
+	fprintf(rows, "\n%s%s%s, by NCCL's cost model at the %s rates\n", term_on(term, TERM_BOLD),
 		predict_collective_word(explained->collective), term_off(term),
 		explained->measured ? "real" : "nominal");
-	fprintf(out, "  %9s   %-*s %9s %7s %7s   %-*s %9s %7s %7s\n", "size", columns, "NCCL takes", "us", "algbw",
-		"busbw", columns, "Tributary", "us", "algbw", "busbw");
+	fputs("size\tNCCL takes\tus\talgbw\tbusbw\tTributary\tus\talgbw\tbusbw\n", rows);
 	for (size_t i = 0; i < SIZES; i++) {
 		const struct chosen *nccl = &explained->by_size[i][0], *ours = &explained->by_size[i][1];
-		char size[24], left[64], right[64], gain[32] = "";
+		char size[UNITS_BYTES];
 
-		units_size((double)sizes[i], size);
-		chosen_words(nccl, columns, left, sizeof(left));
-		chosen_words(ours, columns, right, sizeof(right));
+		fputs(units_size((double)sizes[i], size), rows);
+		print_chosen(nccl, rows);
+		print_chosen(ours, rows);
 		if (nccl->known && ours->known && differs(nccl->choice.time_us / ours->choice.time_us))
-			snprintf(gain, sizeof(gain), "   %.2f times as fast",
-				 nccl->choice.time_us / ours->choice.time_us);
-		fprintf(out, "  %9s   %s   %s%s\n", size, left, right, gain);
+			fprintf(rows, "\t%.2f times as fast", nccl->choice.time_us / ours->choice.time_us);
+		fputc('\n', rows);
 	}
+	table_end(&table, rows, "  r   l  r  r  r   l  r  r  r   l");
 }
 
 static void print_text(const struct explained *explained, const struct term *term, FILE *out)
 {
 	char words[160], name[TOPOLOGY_NAME_BYTES];
+	struct table table;
+	FILE *rows;
 
 	term_clean(explained->ours.topology->name[0] ? explained->ours.topology->name : "this machine", name,
 		   sizeof(name));
 	channels_request_words(&explained->ours, words, sizeof(words));
 	fprintf(out, "%s%s%s: %s\n", term_on(term, TERM_BOLD), name, term_off(term), words);
+	rows = table_begin(&table, out);
 	for (int i = 0; i < PLAN_PATTERN_COUNT; i++) {
 		enum plan_pattern pattern = (enum plan_pattern)i;
 
 		if (!explained->ours.has[i] || !explained->nccl.has[i])
 			continue;
-		fprintf(out, "\n%s%-*s%s%*s%*s\n", term_on(term, TERM_BOLD), LABEL_COLUMNS + 2,
-			channels_pattern_word(pattern), term_off(term), VALUE_COLUMNS,
-			explained->exact ? "NCCL (dump)" : "NCCL (estimate)", VALUE_COLUMNS, "Tributary");
-		print_rates(explained, pattern, out);
-		print_full("NCCL's", &explained->nccl, pattern, term->utf8, out);
-		print_full("Tributary's", &explained->ours, pattern, term->utf8, out);
+		fprintf(rows, "\n%s%s%s\t%s\tTributary\n", term_on(term, TERM_BOLD), channels_pattern_word(pattern),
+			term_off(term), explained->exact ? "NCCL (dump)" : "NCCL (estimate)");
+		print_rates(explained, pattern, rows);
+		print_full("NCCL's", &explained->nccl, pattern, term->utf8, rows);
+		print_full("Tributary's", &explained->ours, pattern, term->utf8, rows);
 	}
-	print_gained(explained, term, out);
+	print_gained(explained, term, rows);
+	table_end(&table, rows, "l  r  r   l");
 	print_sizes(explained, term, out);
 	fprintf(out, "\n%s", term_on(term, TERM_DIM));
 	options_print_wrapped(

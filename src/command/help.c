@@ -1,6 +1,8 @@
 /* `tributary help`: the list of commands, one command's help, or the whole man page. */
 #include "command/command.h"
 
+#include "command/print/table.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +41,14 @@ static void print_documents(FILE *out)
 
 static void print_list(FILE *out)
 {
+	struct table table;
+	FILE *rows;
+
 	fputs("usage: tributary COMMAND [OPTION ...] [ARGUMENT]\n\n", out);
+	rows = table_begin(&table, out);
 	for (const struct command *const *at = command_table; *at; at++)
-		fprintf(out, "  %-15s  %-16s  %s\n", (*at)->name, (*at)->operands, (*at)->help);
+		fprintf(rows, "%s\t%s\t%s\n", (*at)->name, (*at)->operands, (*at)->help);
+	table_end(&table, rows, "  l  l  l");
 	fputs("\n`tributary COMMAND --help` lists the options of one.\n", out);
 	print_statuses(out);
 }

@@ -2,13 +2,13 @@
 
 #include "command/command.h"
 #include "command/json.h"
+#include "command/print/table.h"
 #include "command/print/units.h"
 #include "command/show/view.h"
 #include "command/term.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { BAR_CELLS_LEAST = 5, BAR_CELLS_MOST = 30, WHAT_COLUMNS = 40, WHAT_BYTES = 256, USUAL_COLUMNS = 80 };
@@ -30,11 +30,9 @@ void measure_text_begin(FILE *out, struct measure_text *ret)
 /* One less than there are: in the last column a terminal may go on to the next line. It may have been resized. */
 static size_t room_of(FILE *out)
 {
-	struct winsize size;
+	size_t columns = options_terminal_columns(out);
 
-	if (ioctl(fileno(out), TIOCGWINSZ, &size) < 0 || !size.ws_col)
-		return USUAL_COLUMNS - 1;
-	return (size_t)size.ws_col - 1;
+	return (columns ? columns : USUAL_COLUMNS) - 1;
 }
 
 static size_t draw_bar(FILE *out, size_t room, size_t done, size_t total)
@@ -113,8 +111,7 @@ static void limited_by(const struct topology *topology, uint32_t directed, char 
 		snprintf(text, text_bytes, "at least: something else was the limit");
 }
 
-static void print_row(const struct topology *topology, uint32_t directed, size_t columns, const struct term *term,
-		      FILE *out)
+static void print_row(const struct topology *topology, uint32_t directed, const struct term *term, FILE *rows)
 {
 	const struct topology_link *link = &topology->links[directed / 2];
 	const struct topology_capacity *capacity = &link->capacity[directed % 2];
@@ -130,28 +127,24 @@ static void print_row(const struct topology *topology, uint32_t directed, size_t
 	view_rate_of(capacity, term->utf8, rate, sizeof(rate));
 	if (link->nominal_Bps && measured)
 		snprintf(share, sizeof(share), "%.0f %%", 100 * (double)capacity->rate_Bps / (double)link->nominal_Bps);
-	/* printf counts bytes: the sign of a lower bound is one column of several. */
-	fprintf(out, "%-*s  %7s  %*s  %6s  %s\n", (int)columns, clean, link->nominal_Bps ? nominal : "-",
-		(int)(8 + strlen(rate) - term_width(rate)), measured ? rate : "-", share, by);
+	fprintf(rows, "%s\t%s\t%s\t%s\t%s\n", clean, link->nominal_Bps ? nominal : "-", measured ? rate : "-", share,
+		by);
 }
 
 static void print_links(const struct topology *topology, const struct term *term, FILE *out)
 {
-	char name[2 * TOPOLOGY_NAME_BYTES + 16];
-	size_t columns = strlen("link");
+	struct table table;
+	FILE *rows = table_begin(&table, out);
 
-	for (uint32_t i = 0; i < 2 * topology->link_count; i++) {
-		if (!topology_directed_name(topology, i, name, sizeof(name)) && strlen(name) > columns)
-			columns = strlen(name);
-	}
-	fprintf(out, "%s%-*s  %7s  %8s  %6s  %s%s\n", term_on(term, TERM_BOLD), (int)columns, "link, GB/s", "nominal",
-		"measured", "share", "limited by", term_off(term));
+	fprintf(rows, "%slink, GB/s\tnominal\tmeasured\tshare\tlimited by%s\n", term_on(term, TERM_BOLD),
+		term_off(term));
 	for (uint32_t i = 0; i < 2 * topology->link_count; i++) {
 		/* A host bridge's way to its CPU has no rate of its own to speak of, unless one was found. */
 		if (topology->links[i / 2].kind != TOPOLOGY_LINK_INTERNAL ||
 		    topology->links[i / 2].capacity[i % 2].rate_Bps)
-			print_row(topology, i, columns, term, out);
+			print_row(topology, i, term, rows);
 	}
+	table_end(&table, rows, "l  r  r  r  l");
 }
 
 static void print_limits(const struct topology *topology, FILE *out)

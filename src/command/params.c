@@ -3,37 +3,33 @@
 
 #include "base/params.h"
 #include "command/json.h"
+#include "command/print/table.h"
 
 #include <string.h>
 
-enum { WRAP_COLUMNS = 100, INDENT = 4, VALUE_COLUMNS = 12, DEFAULT_COLUMNS = 8 };
+enum { WRAP_COLUMNS = 100, INDENT = 4 };
 
 static void print_table(const struct params *params, FILE *out)
 {
 	struct command_param_source source;
 	char value[PARAMS_STRING_BYTES];
-	int name_columns = 0;
 	struct param_info info;
+	struct table table;
+	FILE *rows = table_begin(&table, out);
 
-	for (size_t i = 0; i < params_count(); i++) {
-		params_info(i, &info);
-		if ((int)strlen(info.name) > name_columns)
-			name_columns = (int)strlen(info.name);
-	}
-	fprintf(out, "%-*s  %-*s  %-*s  %s\n", name_columns, "NAME", VALUE_COLUMNS, "VALUE", DEFAULT_COLUMNS, "DEFAULT",
-		"RANGE");
+	fputs("NAME\tVALUE\tDEFAULT\tRANGE\n", rows);
 	for (size_t i = 0; i < params_count(); i++) {
 		params_info(i, &info);
 		if (params_format(params, i, value, sizeof(value)) < 0)
 			value[0] = '\0';
-		fprintf(out, "%-*s  %-*s  %-*s  %s%s%s%s\n", name_columns, info.name, VALUE_COLUMNS,
-			value[0] ? value : "(unset)", DEFAULT_COLUMNS,
+		fprintf(rows, "%s\t%s\t%s\t%s%s%s%s\n", info.name, value[0] ? value : "(unset)",
 			info.default_text[0] ? info.default_text : "(unset)", info.range, info.unit[0] ? " (" : "",
 			info.unit, info.unit[0] ? ")" : "");
 		if (command_param_source(params, i, &source))
-			fprintf(out, "%*sSet by %s in %s.\n", INDENT, "", source.variable, source.from);
-		options_print_wrapped(info.meaning, INDENT, WRAP_COLUMNS, out);
+			fprintf(rows, "    Set by %s in %s.\n", source.variable, source.from);
+		options_print_wrapped(info.meaning, INDENT, WRAP_COLUMNS, rows);
 	}
+	table_end(&table, rows, "l  l  l  l");
 }
 
 void command_print_params_man(FILE *out)

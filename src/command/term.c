@@ -6,7 +6,6 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 static bool wants_colour(const char *when, FILE *out)
@@ -32,12 +31,9 @@ static bool locale_is_utf8(void)
 
 struct term term_of(const struct command_call *call, FILE *out)
 {
-	struct term term = { .colour = wants_colour(command_value(call, "color"), out), .utf8 = locale_is_utf8() };
-	struct winsize size;
-
-	if (isatty(fileno(out)) && !ioctl(fileno(out), TIOCGWINSZ, &size))
-		term.columns = size.ws_col;
-	return term;
+	return (struct term){ .colour = wants_colour(command_value(call, "color"), out),
+			      .utf8 = locale_is_utf8(),
+			      .columns = options_terminal_columns(out) };
 }
 
 /* Of the 256 colours, those that are told apart with every common kind of colour blindness. */
@@ -67,8 +63,12 @@ size_t term_width(const char *text)
 {
 	size_t columns = 0;
 
-	for (; *text; text++)
-		columns += ((unsigned char)*text & 0xC0) != 0x80;
+	for (; *text; text++) {
+		if (*text == '\033')
+			text += strcspn(text, "m");
+		else
+			columns += ((unsigned char)*text & 0xC0) != 0x80;
+	}
 	return columns;
 }
 

@@ -31,7 +31,7 @@ struct term term_of(const struct command_call *call, FILE *out);
 /* The sequence that begins a colour, and the one that ends it; "" where there are no colours. */
 const char *term_on(const struct term *term, enum term_colour colour);
 const char *term_off(const struct term *term);
-/* Columns of a UTF-8 text whose characters are all one column wide. */
+/* Columns of a UTF-8 text whose characters are all one column wide; what begins and ends colours takes none. */
 size_t term_width(const char *text);
 /* A copy without control characters, which must not reach a terminal; text from outside goes through this. */
 void term_clean(const char *text, char *ret, size_t ret_bytes);

@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "command/channels/channels.h"
 #include "command/json.h"
+#include "command/print/table.h"
 #include "command/print/units.h"
 #include "command/source.h"
 #include "command/term.h"
@@ -103,42 +104,36 @@ static size_t list_entries(const struct channels_tuned lines[SIZES],
 	return count;
 }
 
-/* "CollNetChain/Simple" is the longest. */
-static int entry_columns(const struct tuned *tuned)
-{
-	return tuned->collnet.on ? 19 : 13;
-}
-
 static void print_table(const struct tuned *tuned, enum predict_collective collective,
 			const struct channels_tuned lines[SIZES], FILE *out)
 {
 	struct channels_taken entries[PREDICT_ALGORITHM_COUNT * PREDICT_PROTOCOL_COUNT];
 	size_t count = list_entries(lines, entries);
 	double factor = predict_bus_factor(collective, tuned->tuner.truth.rank_count);
-	int columns = entry_columns(tuned);
 	char words[WORD_BYTES], size[24];
+	struct table table;
+	FILE *rows = table_begin(&table, out);
 
-	fprintf(out, "  %9s  %-*s %8s %9s  %-*s", "size", columns, "takes", "busbw", "over best", columns, "not tuned");
+	fputs("size\ttakes\tbusbw\tover best\tnot tuned", rows);
 	for (size_t i = 0; i < count; i++) {
 		taken_words(&entries[i], words);
-		fprintf(out, " %*s", columns, words);
+		fprintf(rows, "\t%s", words);
 	}
-	fputc('\n', out);
+	fputc('\n', rows);
 	for (size_t i = 0; i < SIZES; i++) {
 		const struct channels_tuned *line = &lines[i];
 
-		units_size((double)line->bytes, size);
 		taken_words(&line->tuned, words);
-		fprintf(out, "  %9s  %-*s %8.3f %9.3f", size, columns, words,
+		fprintf(rows, "%s\t%s\t%.3f\t%.3f", units_size((double)line->bytes, size), words,
 			line->tuned_us > 0 ? (double)line->bytes / line->tuned_us / 1000 * factor : 0,
 			line->tuned_us / line->best_us);
 		taken_words(&line->alone, words);
-		fprintf(out, "  %-*s", columns, same(&line->alone, &line->tuned) ? "the same" : words);
+		fprintf(rows, "\t%s", same(&line->alone, &line->tuned) ? "the same" : words);
 		for (size_t j = 0; j < count; j++)
-			fprintf(out, " %*.1f", columns,
-				(double)line->truth.us[entries[j].algorithm][entries[j].protocol]);
-		fputc('\n', out);
+			fprintf(rows, "\t%.1f", (double)line->truth.us[entries[j].algorithm][entries[j].protocol]);
+		fputc('\n', rows);
 	}
+	table_end(&table, rows, "  r  l  r  r  l  r");
 }
 
 static void print_collnet(const struct channels_collnet *collnet, FILE *out)

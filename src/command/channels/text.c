@@ -1,5 +1,6 @@
 #include "command/channels/channels.h"
 
+#include "command/print/table.h"
 #include "command/print/units.h"
 #include "command/show/view.h"
 
@@ -7,16 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	LOADS_SHOWN = 4,
-	LABEL_COLUMNS = 6,
-	RATE_COLUMNS = 6,
-	BAR_CELLS = 20,
-	NAME_COLUMNS = 40,
-	COLUMNS = 100,
-	LEAST_COLUMNS = 60,
-	STEP_BYTES = 160
-};
+enum { LOADS_SHOWN = 4, LABEL_COLUMNS = 6, BAR_CELLS = 20, COLUMNS = 100, LEAST_COLUMNS = 60, STEP_BYTES = 160 };
 
 struct printer {
 	const struct channels *channels;
@@ -104,46 +96,46 @@ static size_t print_channel(struct printer *printer, enum plan_pattern pattern, 
 	return run;
 }
 
-static void print_bar(const struct printer *printer, double share, bool full)
+static void print_bar(const struct term *term, double share, bool full, FILE *out)
 {
 	size_t cells = share >= 1 ? BAR_CELLS : (size_t)(share * BAR_CELLS + 0.5);
 
 	if (!full && cells == BAR_CELLS)
 		cells--;
-	fputs(term_on(printer->term, full ? TERM_ORANGE : TERM_BLUE), printer->out);
+	fputs(term_on(term, full ? TERM_ORANGE : TERM_BLUE), out);
 	for (size_t i = 0; i < cells; i++)
-		fputs(printer->term->utf8 ? "█" : "#", printer->out);
-	fputs(term_off(printer->term), printer->out);
-	fputs(term_on(printer->term, TERM_DIM), printer->out);
+		fputs(term->utf8 ? "█" : "#", out);
+	fputs(term_off(term), out);
+	fputs(term_on(term, TERM_DIM), out);
 	for (size_t i = cells; i < BAR_CELLS; i++)
-		fputs(printer->term->utf8 ? "░" : ".", printer->out);
-	fputs(term_off(printer->term), printer->out);
+		fputs(term->utf8 ? "░" : ".", out);
+	fputs(term_off(term), out);
 }
 
-static void print_load(const struct printer *printer, const struct channels_graph *graph, const struct plan_load *load)
+static void print_load(const struct printer *printer, const struct channels_graph *graph, const struct plan_load *load,
+		       FILE *rows)
 {
-	double share = channels_load_share(graph, load);
 	bool full = channels_load_is_full(graph, load);
-	char name[3 * TOPOLOGY_NAME_BYTES], clean[3 * TOPOLOGY_NAME_BYTES], rate[24], most[24];
+	double share = channels_load_share(graph, load);
+	char name[3 * TOPOLOGY_NAME_BYTES], clean[3 * TOPOLOGY_NAME_BYTES], rate[UNITS_BYTES], most[24];
+	const struct term *term = printer->term;
 
 	channels_load_name(printer->channels->topology, load, name, sizeof(name));
 	term_clean(name, clean, sizeof(clean));
-	units_GBps((uint64_t)channels_load_Bps(graph, load), rate);
-	channels_capacity_words(printer->channels->topology, load, printer->term->utf8, most, sizeof(most));
-	fprintf(printer->out, "      %-*s  %6s of ", NAME_COLUMNS, clean, rate);
-	fprintf(printer->out, "%*s%s  %3.0f %%  ",
-		term_width(most) < RATE_COLUMNS ? (int)(RATE_COLUMNS - term_width(most)) : 0, "", most,
-		(double)(int)(share * 100 + 0.01));
-	print_bar(printer, share, full);
+	channels_capacity_words(printer->channels->topology, load, term->utf8, most, sizeof(most));
+	fprintf(rows, "%s\t%s of\t%s\t%d %%\t", clean, units_GBps((uint64_t)channels_load_Bps(graph, load), rate), most,
+		(int)(share * 100 + 0.01));
+	print_bar(term, share, full, rows);
 	if (full)
-		fprintf(printer->out, "  %s%s full%s", term_on(printer->term, TERM_BOLD),
-			printer->term->utf8 ? "◀" : "<", term_off(printer->term));
-	fputc('\n', printer->out);
+		fprintf(rows, "  %s%s full%s", term_on(term, TERM_BOLD), term->utf8 ? "◀" : "<", term_off(term));
+	fputc('\n', rows);
 }
 
 static void print_loads(const struct printer *printer, const struct channels_graph *graph)
 {
 	size_t known = 0, full = 0, shown;
+	struct table table;
+	FILE *rows;
 
 	for (size_t i = 0; i < graph->load_count; i++) {
 		known += graph->loads[i].capacity_Bps != 0;
@@ -152,8 +144,10 @@ static void print_loads(const struct printer *printer, const struct channels_gra
 	if (!known || graph->rate_Bps >= PLAN_UNBOUNDED_BPS)
 		return;
 	shown = known < LOADS_SHOWN ? known : LOADS_SHOWN;
+	rows = table_begin(&table, printer->out);
 	for (size_t i = 0; i < shown; i++)
-		print_load(printer, graph, &graph->loads[i]);
+		print_load(printer, graph, &graph->loads[i], rows);
+	table_end(&table, rows, "      l  r r  r  l");
 	if (full > shown)
 		fprintf(printer->out, "      and %zu more that are full\n", full - shown);
 }

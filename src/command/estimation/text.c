@@ -2,6 +2,7 @@
 #include "command/estimation/estimation.h"
 
 #include "command/json.h"
+#include "command/print/table.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,28 +16,33 @@ void estimation_print(const struct estimation *estimation, FILE *out)
 {
 	const struct step_system *rates = &estimation->system.rates;
 	bool bound = false;
+	struct table table;
+	FILE *rows;
 
 	fprintf(out, "%s: %zu devices on %zu %s", estimation->model.name, rates->devices, rates->hosts,
 		rates->hosts == 1 ? "host" : "hosts");
 	if (estimation->model.stages > 1)
 		fprintf(out, ", %zu stages, %zu micro-batches", estimation->model.stages,
 			estimation->model.micro_batches);
-	fprintf(out, "\n\n%-28s  %9s  %9s  %9s  %9s  %8s  %8s%s\n", "ms", "step", "compute", "communic.", "exposed",
-		"of comm.", "of step", estimation->model.stages > 1 ? "     bubble" : "");
+	fputs("\n\n", out);
+	rows = table_begin(&table, out);
+	fprintf(rows, "ms\tstep\tcompute\tcommunication\texposed\tof comm.\tof step%s\n",
+		estimation->model.stages > 1 ? "\tbubble" : "");
 	for (size_t i = 0; i < estimation->case_count; i++) {
 		const struct estimation_case *one = &estimation->cases[i];
 		const struct step_times *times = &one->times;
 
 		bound |= one->bound;
-		fprintf(out, "%-28s  %9.2f  %9.2f  %9.2f  %9.2f  %6.2f %%  %6.2f %%", one->name, times->step_s * 1e3,
+		fprintf(rows, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f %%\t%.2f %%", one->name, times->step_s * 1e3,
 			times->compute_s * 1e3, times->communication_s * 1e3, times->exposed_s * 1e3,
 			100 * exposed_of_communication(times), 100 * times->exposed_s / times->step_s);
 		if (estimation->model.stages > 1)
-			fprintf(out, "  %9.2f", times->bubble_s * 1e3);
+			fprintf(rows, "\t%.2f", times->bubble_s * 1e3);
 		if (i)
-			fprintf(out, "  %+.1f %%", 100 * (times->step_s / estimation->cases[0].times.step_s - 1));
-		fputs(one->bound ? "  lower bound\n" : "\n", out);
+			fprintf(rows, "\t%+.1f %%", 100 * (times->step_s / estimation->cases[0].times.step_s - 1));
+		fputs(one->bound ? "  lower bound\n" : "\n", rows);
 	}
+	table_end(&table, rows, "l  r");
 	if (bound)
 		fputs("\nLower bound: for so many hosts aggregation is known by the slowest link alone.\n", out);
 }

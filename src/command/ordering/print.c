@@ -3,6 +3,7 @@
 
 #include "command/command.h"
 #include "command/json.h"
+#include "command/print/table.h"
 #include "command/print/units.h"
 
 #include <math.h>
@@ -71,35 +72,31 @@ static bool crosses_anything(const struct ordering *ordering)
 
 /* -------------------------------------------------------------------------------------------------------------- text */
 
-static void print_time(double time_s, FILE *out)
-{
-	char text[UNITS_BYTES];
-
-	fprintf(out, "%12s", time_s > 0 ? units_time(time_s, text) : "-");
-}
-
 static void print_times(const struct ordering *ordering, FILE *out)
 {
 	static const char *const what[RANKS_PHASE_COUNT] = { "tensor groups, rings", "AllReduce, ring",
 							     "AllReduce, tree", "pipeline, slowest link" };
 
 	bool unknown = false;
+	struct table table;
+	FILE *rows = table_begin(&table, out);
 
-	fprintf(out, "%-24s%12s%12s%14s\n", "predicted", "before", "after", "after/before");
+	fputs("predicted\tbefore\tafter\tafter/before\n", rows);
 	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++) {
 		double before = ordering->before.time_s[phase], after = ordering->after.time_s[phase];
+		char was[UNITS_BYTES], is[UNITS_BYTES];
 
 		if (!is_there(ordering, phase))
 			continue;
 		unknown = unknown || !is_known(ordering, &ordering->before, phase) ||
 			  !is_known(ordering, &ordering->after, phase);
-		fprintf(out, "%-24s", what[phase]);
-		print_time(before, out);
-		print_time(after, out);
+		fprintf(rows, "%s\t%s\t%s", what[phase], before > 0 ? units_time(before, was) : "-",
+			after > 0 ? units_time(after, is) : "-");
 		if (before > 0)
-			fprintf(out, "%14.3f", after / before);
-		fputc('\n', out);
+			fprintf(rows, "\t%.3f", after / before);
+		fputc('\n', rows);
 	}
+	table_end(&table, rows, "l  r");
 	if (unknown)
 		fputs("-: not known, as the rates of hosts are not: give --rate RATE, or rate= in the cluster file\n",
 		      out);
@@ -132,6 +129,8 @@ static void print_uplinks(const struct ordering *ordering, FILE *out)
 {
 	size_t links = simulate_link_count(&ordering->fabric);
 	bool *shown = calloc(links + 1, sizeof(*shown)), there[RANKS_PHASE_COUNT];
+	struct table table;
+	FILE *rows;
 
 	if (!shown)
 		return;
@@ -140,17 +139,19 @@ static void print_uplinks(const struct ordering *ordering, FILE *out)
 		free(shown);
 		return;
 	}
-	fprintf(out, "\n%-24s", "bytes on uplinks, x S");
+	fputc('\n', out);
+	rows = table_begin(&table, out);
+	fputs("bytes on uplinks, x S", rows);
 	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++) {
 		there[phase] = is_there(ordering, phase);
 		if (there[phase])
-			fprintf(out, "%20s", phase_words[phase]);
+			fprintf(rows, "\t\t%s", phase_words[phase]);
 	}
-	fprintf(out, "\n%-24s", "");
+	fputc('\n', rows);
 	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
 		if (there[phase])
-			fprintf(out, "%12s%8s", "before", "after");
-	fputc('\n', out);
+			fputs("\tbefore\tafter", rows);
+	fputc('\n', rows);
 	for (int i = 0; i < UPLINKS_SHOWN; i++) {
 		uint32_t link = busiest(ordering, shown);
 		char text[2 * SIMULATE_NAME_BYTES];
@@ -159,13 +160,14 @@ static void print_uplinks(const struct ordering *ordering, FILE *out)
 			break;
 		shown[link] = true;
 		simulate_link_name(&ordering->fabric, link, text, sizeof(text));
-		fprintf(out, "%-24s", text);
+		fputs(text, rows);
 		for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
 			if (there[phase])
-				fprintf(out, "%12.2f%8.2f", load_of(ordering, &ordering->before, phase, link),
+				fprintf(rows, "\t%.2f\t%.2f", load_of(ordering, &ordering->before, phase, link),
 					load_of(ordering, &ordering->after, phase, link));
-		fputc('\n', out);
+		fputc('\n', rows);
 	}
+	table_end(&table, rows, "l  r");
 	if (busiest(ordering, shown) != SIMULATE_NONE)
 		fputs("(and others, with fewer)\n", out);
 	free(shown);

@@ -1,19 +1,18 @@
 /* The machine as a tree of text. */
 #include "command/show/pictures.h"
 
+#include "command/print/table.h"
 #include "command/print/units.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BAR_CELLS = 10, KIND_COLUMNS = 9, RATE_COLUMNS = 7, LINE_BYTES = 512, PREFIX_BYTES = 256, PAIRS_MAX = 16 };
+enum { BAR_CELLS = 10, PREFIX_BYTES = 256, PAIRS_MAX = 16 };
 
 struct tree {
 	const struct view *view;
 	const struct term *term;
-	FILE *out;
-	size_t left_columns; /* of names, lines of the tree included */
+	FILE *out, *rows; /* rows: name, link, up, down, bar, per cent, what is wrong */
 };
 
 static const enum term_colour colours[VIEW_BAND_COUNT] = {
@@ -21,45 +20,33 @@ static const enum term_colour colours[VIEW_BAND_COUNT] = {
 	[VIEW_BAD] = TERM_RED,   [VIEW_BOUND] = TERM_DIM, [VIEW_NO_NOMINAL] = TERM_DIM, [VIEW_UNMEASURED] = TERM_DIM,
 };
 
-static void pad(FILE *out, const char *text, size_t columns, bool right)
-{
-	size_t width = term_width(text);
-	int spaces = width < columns ? (int)(columns - width) : 0;
-
-	fprintf(out, "%*s%s%*s", right ? spaces : 0, "", text, right ? 0 : spaces, "");
-}
-
 /* Cells in eighths; what is left of the nominal rate is shaded. */
 static void print_bar(const struct tree *tree, double share, enum view_band band, bool bound)
 {
 	static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
 	const struct term *term = tree->term;
 	size_t units, cells;
-	char percent[16];
 
 	if (share < 0) {
-		fprintf(tree->out, "%*s", BAR_CELLS + 7, "");
+		fputc('\t', tree->rows);
 		return;
 	}
 	units = share >= 1 ? 8 * BAR_CELLS : (size_t)(share * 8 * BAR_CELLS + 0.5);
 	if (!term->utf8)
 		units = (units + 4) / 8 * 8;
-	fputs(term_on(term, colours[band]), tree->out);
+	fputs(term_on(term, colours[band]), tree->rows);
 	for (cells = 0; cells < units / 8; cells++)
-		fputs(term->utf8 ? "█" : "#", tree->out);
+		fputs(term->utf8 ? "█" : "#", tree->rows);
 	if (units % 8) {
-		fputs(eighths[units % 8], tree->out);
+		fputs(eighths[units % 8], tree->rows);
 		cells++;
 	}
-	fputs(term_off(term), tree->out);
-	fputs(term_on(term, TERM_DIM), tree->out);
+	fputs(term_off(term), tree->rows);
+	fputs(term_on(term, TERM_DIM), tree->rows);
 	for (; cells < BAR_CELLS; cells++)
-		fputs(term->utf8 ? "░" : ".", tree->out);
-	fputs(term_off(term), tree->out);
-	snprintf(percent, sizeof(percent), "%s%.0f", !bound ? "" : term->utf8 ? "≥" : ">=", share * 100);
-	fputc(' ', tree->out);
-	pad(tree->out, percent, 4, true);
-	fputs(" %", tree->out);
+		fputs(term->utf8 ? "░" : ".", tree->rows);
+	fputs(term_off(term), tree->rows);
+	fprintf(tree->rows, "\t%s%.0f %%", !bound ? "" : term->utf8 ? "≥" : ">=", share * 100);
 }
 
 static void print_link(const struct tree *tree, uint32_t index)
@@ -75,61 +62,31 @@ static void print_link(const struct tree *tree, uint32_t index)
 	view_rate_of(&link->capacity[TOPOLOGY_UP], term->utf8, up, sizeof(up));
 	view_rate_of(&link->capacity[TOPOLOGY_DOWN], term->utf8, down, sizeof(down));
 	view_degraded(view->topology, link, degraded, sizeof(degraded));
-	pad(tree->out, words, KIND_COLUMNS, false);
-	fputs("  ", tree->out);
-	pad(tree->out, up, RATE_COLUMNS, true);
-	fputs("  ", tree->out);
-	pad(tree->out, down, RATE_COLUMNS, true);
-	fputs("  ", tree->out);
+	fprintf(tree->rows, "\t%s\t%s\t%s\t", words, up, down);
 	print_bar(tree, lane->share, lane->band, link->capacity[worse].provenance == TOPOLOGY_AT_LEAST);
 	if (degraded[0])
-		fprintf(tree->out, "  %s%s%s", term_on(term, TERM_RED), degraded, term_off(term));
+		fprintf(tree->rows, "\t%s%s%s", term_on(term, TERM_RED), degraded, term_off(term));
 	if (view->lanes[2 * index].bottleneck || view->lanes[2 * index + 1].bottleneck)
-		fprintf(tree->out, "  %s%s bottleneck%s", term_on(term, TERM_BOLD), term->utf8 ? "◀" : "<",
-			term_off(term));
+		fprintf(tree->rows, "%s%s%s bottleneck%s", degraded[0] ? "  " : "\t", term_on(term, TERM_BOLD),
+			term->utf8 ? "◀" : "<", term_off(term));
+	fputc('\n', tree->rows);
 }
 
-/* Lines of a terminal end without spaces: they are built whole first. */
-static void end_line(FILE *out, char *line, size_t bytes)
-{
-	while (bytes && line[bytes - 1] == ' ')
-		bytes--;
-	fwrite(line, 1, bytes, out);
-	fputc('\n', out);
-}
-
-static void vertex_text(const struct tree *tree, uint32_t vertex, const char *prefix, char *text, size_t text_bytes)
+static void print_vertex(const struct tree *tree, uint32_t vertex, const char *prefix)
 {
 	const struct topology_vertex *at = &tree->view->topology->vertices[vertex];
+	bool is_root = tree->view->parent[vertex] == TOPOLOGY_NONE;
 	char name[TOPOLOGY_NAME_BYTES], words[TOPOLOGY_TEXT_BYTES + 80], clean[TOPOLOGY_TEXT_BYTES + 80];
 
 	term_clean(at->name, name, sizeof(name));
 	view_vertex_words(at, words, sizeof(words));
 	term_clean(words, clean, sizeof(clean));
-	snprintf(text, text_bytes, "%s%s%s%s", prefix, name, *clean ? "  " : "", clean);
-}
-
-static int print_vertex(const struct tree *tree, uint32_t vertex, const char *prefix)
-{
-	uint32_t link = tree->view->parent[vertex] == TOPOLOGY_NONE ? TOPOLOGY_NONE : view_link_up(tree->view, vertex);
-	char text[LINE_BYTES], *line = NULL;
-	struct tree inner = *tree;
-	size_t bytes = 0;
-
-	vertex_text(tree, vertex, prefix, text, sizeof(text));
-	inner.out = open_memstream(&line, &bytes);
-	if (!inner.out)
-		return -ENOMEM;
-	if (link == TOPOLOGY_NONE) {
-		fprintf(inner.out, "%s%s%s", term_on(tree->term, TERM_BOLD), text, term_off(tree->term));
-	} else {
-		pad(inner.out, text, tree->left_columns + 2, false);
-		print_link(&inner, link);
-	}
-	fclose(inner.out);
-	end_line(tree->out, line, bytes);
-	free(line);
-	return 0;
+	fprintf(tree->rows, "%s%s%s%s%s%s", is_root ? term_on(tree->term, TERM_BOLD) : "", prefix, name,
+		*clean ? "  " : "", clean, is_root ? term_off(tree->term) : "");
+	if (is_root)
+		fputc('\n', tree->rows);
+	else
+		print_link(tree, view_link_up(tree->view, vertex));
 }
 
 /* The lines before a child's name, and before the names of its own children. */
@@ -141,32 +98,23 @@ static void grow_prefix(const struct term *term, const char *prefix, bool last, 
 	snprintf(ret, ret_bytes, "%s%s", prefix, term->utf8 ? utf8 : plain);
 }
 
-/* Measures with out NULL, prints otherwise. Depth is bounded by the prefix. */
-static int walk(struct tree *tree, uint32_t vertex, const char *own, const char *below)
+/* Depth is bounded by the prefix. */
+static void walk(const struct tree *tree, uint32_t vertex, const char *own, const char *below)
 {
-	char child_own[PREFIX_BYTES], child_below[PREFIX_BYTES], text[LINE_BYTES];
+	char child_own[PREFIX_BYTES], child_below[PREFIX_BYTES];
 	const struct view *view = tree->view;
-	int r = 0;
 
-	if (tree->out) {
-		r = print_vertex(tree, vertex, own);
-	} else {
-		vertex_text(tree, vertex, own, text, sizeof(text));
-		if (view->parent[vertex] != TOPOLOGY_NONE && term_width(text) > tree->left_columns)
-			tree->left_columns = term_width(text);
-	}
-	for (uint32_t child = view->first_child[vertex]; child != TOPOLOGY_NONE && r >= 0;
-	     child = view->next_sibling[child]) {
+	print_vertex(tree, vertex, own);
+	for (uint32_t child = view->first_child[vertex]; child != TOPOLOGY_NONE; child = view->next_sibling[child]) {
 		bool last = view->next_sibling[child] == TOPOLOGY_NONE;
 
 		grow_prefix(tree->term, below, last, false, child_own, sizeof(child_own));
 		grow_prefix(tree->term, below, last, true, child_below, sizeof(child_below));
-		r = walk(tree, child, child_own, child_below);
+		walk(tree, child, child_own, child_below);
 	}
-	return r;
 }
 
-static int print_other_links(const struct tree *tree)
+static void print_other_links(const struct tree *tree)
 {
 	const struct topology *topology = tree->view->topology;
 	bool any = false;
@@ -174,27 +122,16 @@ static int print_other_links(const struct tree *tree)
 	for (uint32_t i = 0; i < topology->link_count; i++) {
 		const char *lower = topology->vertices[topology->links[i].lower].name;
 		const char *upper = topology->vertices[topology->links[i].upper].name;
-		char name[2 * TOPOLOGY_NAME_BYTES + 16], clean[2 * TOPOLOGY_NAME_BYTES + 16], *line = NULL;
-		struct tree inner = *tree;
-		size_t bytes = 0;
+		char name[2 * TOPOLOGY_NAME_BYTES + 16], clean[2 * TOPOLOGY_NAME_BYTES + 16];
 
 		if (view_is_tree_link(tree->view, i))
 			continue;
 		snprintf(name, sizeof(name), "%s %s %s", lower, tree->term->utf8 ? "↔" : "--", upper);
 		term_clean(name, clean, sizeof(clean));
-		inner.out = open_memstream(&line, &bytes);
-		if (!inner.out)
-			return -ENOMEM;
-		pad(inner.out, clean, tree->left_columns + 2, false);
-		print_link(&inner, i);
-		fclose(inner.out);
-		if (!any)
-			fputc('\n', tree->out);
+		fprintf(tree->rows, "%s%s", any ? "" : "\n", clean);
+		print_link(tree, i);
 		any = true;
-		end_line(tree->out, line, bytes);
-		free(line);
 	}
-	return 0;
 }
 
 /* What cannot be had all at once, as far as it was measured. */
@@ -246,7 +183,9 @@ static int print_pairs(const struct tree *tree)
 {
 	const struct topology *topology = tree->view->topology;
 	char text[40], clean[TOPOLOGY_NAME_BYTES];
+	struct table table;
 	bool host = false;
+	FILE *rows;
 	uint32_t *gpus;
 	size_t count;
 	int r = topology_list(topology, TOPOLOGY_GPU, &gpus, &count);
@@ -254,21 +193,23 @@ static int print_pairs(const struct tree *tree)
 	if (r < 0)
 		return r;
 	if (count > 1 && count <= PAIRS_MAX) {
-		fputs("\nfrom \\ to", tree->out);
+		rows = table_begin(&table, tree->out);
+		fputs("\nfrom \\ to", rows);
 		for (size_t i = 0; i < count; i++) {
 			term_clean(topology->vertices[gpus[i]].name, clean, sizeof(clean));
-			fprintf(tree->out, "  %10s", clean);
+			fprintf(rows, "\t%s", clean);
 		}
 		for (size_t i = 0; i < count; i++) {
 			term_clean(topology->vertices[gpus[i]].name, clean, sizeof(clean));
-			fprintf(tree->out, "\n%-9s", clean);
+			fprintf(rows, "\n%s", clean);
 			for (size_t j = 0; j < count; j++) {
 				pair_text(topology, gpus[i], gpus[j], text, sizeof(text));
 				host |= strchr(text, '*') != NULL;
-				fprintf(tree->out, "  %10s", text);
+				fprintf(rows, "\t%s", text);
 			}
 		}
-		fprintf(tree->out, "\n%s", host ? "* through host memory\n" : "");
+		fprintf(rows, "\n%s", host ? "* through host memory\n" : "");
+		table_end(&table, rows, "l  r");
 	}
 	free(gpus);
 	return 0;
@@ -284,9 +225,7 @@ static void print_head(const struct tree *tree)
 	term_clean(topology->name[0] ? topology->name : "this machine", name, sizeof(name));
 	fprintf(tree->out, "%s%s%s: %s", term_on(tree->term, TERM_BOLD), name, term_off(tree->term), snapshot);
 	fprintf(tree->out, "; %s\n\n", measured);
-	pad(tree->out, "", tree->left_columns + 2, false);
-	fprintf(tree->out, "%-*s  %*s  %*s  %s\n", KIND_COLUMNS, "link", RATE_COLUMNS, "up", RATE_COLUMNS, "down GB/s",
-		"of nominal");
+	fputs("\tlink\tup\tdown GB/s\tof nominal\t\n", tree->rows);
 }
 
 static void print_foot(const struct tree *tree)
@@ -305,28 +244,18 @@ static void print_foot(const struct tree *tree)
 
 int tree_print(const struct view *view, const struct term *term, FILE *out)
 {
-	struct tree tree = { .view = view, .term = term };
-	int r = 0;
+	struct tree tree = { .view = view, .term = term, .out = out };
+	struct table table;
+	int r;
 
-	for (uint32_t root = view->first_root; root != TOPOLOGY_NONE; root = view->next_sibling[root])
-		(void)walk(&tree, root, "", "");
-	for (uint32_t i = 0; i < view->topology->link_count; i++) {
-		const struct topology_link *link = &view->topology->links[i];
-		size_t width = strlen(view->topology->vertices[link->lower].name) +
-			       strlen(view->topology->vertices[link->upper].name) + 4;
-
-		if (!view_is_tree_link(view, i) && width > tree.left_columns)
-			tree.left_columns = width;
-	}
-	tree.out = out;
+	tree.rows = table_begin(&table, out);
 	print_head(&tree);
-	for (uint32_t root = view->first_root; root != TOPOLOGY_NONE && r >= 0; root = view->next_sibling[root])
-		r = walk(&tree, root, "", "");
-	if (r >= 0)
-		r = print_other_links(&tree);
+	for (uint32_t root = view->first_root; root != TOPOLOGY_NONE; root = view->next_sibling[root])
+		walk(&tree, root, "", "");
+	print_other_links(&tree);
+	table_end(&table, tree.rows, "l  l  r  r  l r  l");
 	print_limits(&tree);
-	if (r >= 0)
-		r = print_pairs(&tree);
+	r = print_pairs(&tree);
 	print_foot(&tree);
 	return r;
 }

@@ -2,6 +2,7 @@
 #include "command/simulation/simulation.h"
 
 #include "command/json.h"
+#include "command/print/table.h"
 #include "command/print/units.h"
 
 #include <math.h>
@@ -43,20 +44,22 @@ static void print_head(const struct simulation *simulation, FILE *out)
 	fputs("\n\n", out);
 }
 
-static void print_times(const struct simulation *simulation, size_t width, FILE *out)
+static void print_times(const struct simulation *simulation, FILE *out)
 {
-	fprintf(out, "%-*s  %10s  %10s  %10s  %9s  form\n", (int)width, "", "time", "algbw", "busbw", "flows");
+	struct table table;
+	FILE *rows = table_begin(&table, out);
+
+	fputs("\ttime\talgbw\tbusbw\tflows\tform\n", rows);
 	for (size_t i = 0; i < simulation->case_count; i++) {
 		const struct simulation_case *one = &simulation->cases[i];
 		char words[128], time[UNITS_BYTES], algbw[UNITS_BYTES], busbw[UNITS_BYTES];
 
 		simulation_case_words(simulation, one, words, sizeof(words));
-		units_time(one->time_s, time);
-		fprintf(out, "%-*s  %10s", (int)width, words, time);
-		fprintf(out, "  %10s  %10s", units_rate(one->worst.algbw_Bps, algbw),
-			units_rate(one->worst.busbw_Bps, busbw));
-		fprintf(out, "  %9zu  %s\n", flow_count(one->result.network), form_of(one));
+		fprintf(rows, "%s\t%s\t%s\t%s\t%zu\t%s\n", words, units_time(one->time_s, time),
+			units_rate(one->worst.algbw_Bps, algbw), units_rate(one->worst.busbw_Bps, busbw),
+			flow_count(one->result.network), form_of(one));
 	}
+	table_end(&table, rows, "l  r  r  r  r  l");
 }
 
 /* What a comparison is for, in words: the fastest, and by how much the others are slower. */
@@ -86,29 +89,27 @@ static void print_fastest(const struct simulation *simulation, FILE *out)
 	fputc('\n', out);
 }
 
-static void print_bytes(double bytes, double of, FILE *out)
-{
-	if (bytes > 0)
-		fprintf(out, "  %10.4g", bytes / of);
-	else
-		fprintf(out, "  %10s", "-");
-}
-
 /* On the busiest link of each kind, over the bytes of a rank: what the times come from. */
-static void print_loads(const struct simulation *simulation, size_t width, FILE *out)
+static void print_loads(const struct simulation *simulation, FILE *out)
 {
-	fprintf(out, "\nBytes on the busiest link of each kind, over those of a rank:\n%-*s  %10s  %10s  %10s  %10s\n",
-		(int)width, "", "NIC", "uplink", "aggregator", "inside");
+	struct table table;
+	FILE *rows = table_begin(&table, out);
+
+	fputs("\nBytes on the busiest link of each kind, over those of a rank:\n"
+	      "\tNIC\tuplink\taggregator\tinside\n",
+	      rows);
 	for (size_t i = 0; i < simulation->case_count; i++) {
 		const struct simulation_case *one = &simulation->cases[i];
 		char words[128];
 
 		simulation_case_words(simulation, one, words, sizeof(words));
-		fprintf(out, "%-*s", (int)width, words);
+		fputs(words, rows);
 		for (int kind = 0; kind < SIMULATION_KINDS; kind++)
-			print_bytes(one->most_bytes[kind], simulation->bytes, out);
-		fputc('\n', out);
+			fprintf(rows, one->most_bytes[kind] > 0 ? "\t%.4g" : "\t-",
+				one->most_bytes[kind] / simulation->bytes);
+		fputc('\n', rows);
 	}
+	table_end(&table, rows, "l  r");
 }
 
 static void print_busiest(const struct simulation *simulation, FILE *out)
@@ -132,18 +133,10 @@ static void print_busiest(const struct simulation *simulation, FILE *out)
 
 void simulation_print(const struct simulation *simulation, FILE *out)
 {
-	size_t width = 12;
-
-	for (size_t i = 0; i < simulation->case_count; i++) {
-		char words[128];
-
-		simulation_case_words(simulation, &simulation->cases[i], words, sizeof(words));
-		width = strlen(words) > width ? strlen(words) : width;
-	}
 	print_head(simulation, out);
-	print_times(simulation, width, out);
+	print_times(simulation, out);
 	print_fastest(simulation, out);
-	print_loads(simulation, width, out);
+	print_loads(simulation, out);
 	print_busiest(simulation, out);
 }
 

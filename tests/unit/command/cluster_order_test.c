@@ -109,7 +109,7 @@ static void tensor_groups_go_into_one_leaf(void **state)
 	(void)state;
 	assert_int_equal(order(MIXED "--gpus 8 --tp 16 --pp 2", PROGRAM_STDOUT, text), COMMAND_OK);
 	assert_non_null(strstr(text, "tensor 16, pipeline 2, data 2;"));
-	assert_non_null(strstr(text, "leaf1 up                        7.50    0.00"));
+	assert_non_null(strstr(text, "leaf1 up                 7.50    0.00"));
 }
 
 static void what_does_not_fit_is_refused(void **state)
@@ -196,7 +196,7 @@ static void times_without_rates_are_not_known(void **state)
 	snprintf(call, sizeof(call), "cluster order '%s/topo/clusters/slurm-topology.conf' --rate 4:1,100Gbit/s",
 		 program_source());
 	assert_int_equal(program_run(call, "2>&1", text, sizeof(text)), COMMAND_OK);
-	assert_non_null(strstr(text, "AllReduce, ring             168.6 ms"));
+	assert_non_null(strstr(text, "AllReduce, ring  168.6 ms"));
 	assert_null(strstr(text, "not known"));
 	assert_null(strstr(text, "no rate"));
 	assert_int_equal(order("", PROGRAM_STDOUT, text), COMMAND_OK);

@@ -132,8 +132,8 @@ static void text_names_each_collective_and_every_size(void **state)
 		assert_non_null(strstr(text, predict_collective_word((enum predict_collective)c)));
 	assert_int_equal(count(text, "\n    takes "), PREDICT_COLLECTIVE_COUNT);
 	assert_int_equal(tune("two-switch-8gpu-sm120", "--table", PROGRAM_STDOUT, text), COMMAND_OK);
-	assert_int_equal(count(text, "\n        8 B  "), PREDICT_COLLECTIVE_COUNT);
-	assert_int_equal(count(text, "\n      1 GiB  "), PREDICT_COLLECTIVE_COUNT);
+	assert_int_equal(count(text, "\n      8 B  "), PREDICT_COLLECTIVE_COUNT);
+	assert_int_equal(count(text, "\n    1 GiB  "), PREDICT_COLLECTIVE_COUNT);
 	/* Without NVLink NCCL does not run LL128, and the table does not offer it. */
 	assert_null(strstr(text, "LL128"));
 	assert_int_equal(tune("nvlink-pairs-4gpu", "--gpus 0,1 --table", PROGRAM_STDOUT, text), COMMAND_OK);
