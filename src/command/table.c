@@ -32,42 +32,6 @@ const struct command *const command_table[] = {
 	NULL,
 };
 
-const struct command *command_find(const char *name)
-{
-	for (const struct command *const *at = command_table; *at; at++) {
-		if (!strcmp((*at)->name, name))
-			return *at;
-	}
-	return NULL;
-}
-
-const struct command *const *command_next_second(const struct command *command, const struct command *const *at)
-{
-	size_t bytes = strlen(command->name);
-
-	for (at = at ? at + 1 : command_table; *at; at++)
-		if (!strncmp((*at)->name, command->name, bytes) && (*at)->name[bytes] == ' ')
-			return at;
-	return NULL;
-}
-
-const struct command *command_find_words(int count, char **words, int *ret_taken)
-{
-	const struct command *command = NULL;
-	char name[64];
-
-	*ret_taken = 0;
-	if (count >= 2 && snprintf(name, sizeof(name), "%s %s", words[0], words[1]) < (int)sizeof(name))
-		command = command_find(name);
-	if (command)
-		*ret_taken = 2;
-	else if (count >= 1 && !strchr(words[0], ' '))
-		command = command_find(words[0]);
-	if (command && !*ret_taken)
-		*ret_taken = 1;
-	return command;
-}
-
 int command_main(int argc, char **argv, FILE *out)
 {
 	const struct command *command;

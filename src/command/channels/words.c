@@ -6,18 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *channels_pattern_word(enum plan_pattern pattern)
-{
-	static const char *const words[PLAN_PATTERN_COUNT] = {
-		[PLAN_RING] = "ring",
-		[PLAN_TREE] = "tree",
-		[PLAN_CHAIN] = "chain",
-		[PLAN_DIRECT] = "direct",
-	};
-
-	return words[pattern];
-}
-
 void channels_load_name(const struct topology *topology, const struct plan_load *load, char *text, size_t text_bytes)
 {
 	const struct topology_pair *pair = load->index < topology->pair_count ? &topology->pairs[load->index] : NULL;

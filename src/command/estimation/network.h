@@ -1,4 +1,7 @@
-/* How one case of an estimate communicates; estimation/run.c and estimation/pipeline.c. One thread. */
+/*
+ * How one case of an estimate communicates. What a collective takes is what the simulator says of this cluster and, inside hosts,
+ * what the system's links carry: whichever is longer. One thread.
+ */
 #ifndef TRIBUTARY_COMMAND_ESTIMATION_NETWORK_H
 #define TRIBUTARY_COMMAND_ESTIMATION_NETWORK_H
 
@@ -24,12 +27,14 @@ struct network {
 
 /* Until the last of these jobs, which begin together, is through; 0 after an error. */
 double network_jobs_s(struct network *network, const struct simulate_job *jobs, size_t count);
+/* One collective of all hosts, so many of each one's devices. */
+double network_time_s(struct network *network, enum simulate_collective collective, unsigned gpus, double bytes);
 /* Of one host's devices, each of which sends to the next or to all: what stays inside. */
 double network_inside_s(const struct network *network, enum simulate_collective collective, double ranks, double gpus,
 			double bytes);
 
 /*
- * The step with the model's stages, each on as many hosts after each other in the order of the case. layers: their
+ * pipeline.c. The step with the model's stages, each on as many hosts after each other in the order of the case. layers: their
  * computing for the whole batch; changed. replicas: of a host's devices that have the same layers. An exit status.
  */
 int estimation_pipeline(struct network *network, unsigned replicas, struct step_layers *layers, struct step_times *ret);

@@ -1,7 +1,4 @@
-/*
- * The cases. What a collective takes is the published model's formula, or what the simulator says of this cluster and,
- * inside hosts, what the system's links carry: whichever is longer.
- */
+/* The cases. */
 #include "command/estimation/network.h"
 
 #include "base/log.h"
@@ -18,70 +15,6 @@
 static size_t gpus_of(const struct estimation *estimation)
 {
 	return estimation->system.rates.devices / estimation->system.rates.hosts;
-}
-
-double network_inside_s(const struct network *network, enum simulate_collective collective, double ranks, double gpus,
-			double bytes)
-{
-	double rate_Bps = step_intra_Bps(&network->estimation->system.rates);
-
-	if (gpus < 2)
-		return 0;
-	if (collective == SIMULATE_ALLTOALL)
-		return bytes * (gpus - 1) / ranks / rate_Bps;
-	return (collective == SIMULATE_ALLREDUCE ? 2 : 1) * bytes * (ranks - 1) / ranks / rate_Bps;
-}
-
-double network_jobs_s(struct network *network, const struct simulate_job *jobs, size_t count)
-{
-	struct simulate_result result = { 0 };
-	struct diag diag = { 0 };
-	double time_s = 0;
-	int r = simulate_run(network->fabric, jobs, count, &network->estimation->settings, NULL, 0, &result, &diag);
-
-	if (r < 0)
-		network->status = command_failed(&diag, r, "%s cannot be simulated here",
-						 simulation_collective_word(jobs->collective));
-	else
-		time_s = result.end_s;
-	for (size_t i = 0; i < result.outcome_count; i++)
-		network->bound |= result.outcomes[i].bound;
-	simulate_result_fini(&result);
-	return time_s;
-}
-
-static double simulated_s(struct network *network, enum simulate_collective collective, unsigned gpus, double bytes)
-{
-	struct simulate_job job = { .collective = collective,
-				    .algorithm = collective == SIMULATE_ALLREDUCE ? network->algorithm : SIMULATE_RING,
-				    .hosts = network->order,
-				    .host_count = network->fabric->host_count,
-				    .gpus = gpus,
-				    .bytes = bytes };
-
-	return network_jobs_s(network, &job, 1);
-}
-
-static double time_of(struct network *network, enum simulate_collective collective, unsigned gpus, double bytes)
-{
-	double ranks = (double)network->fabric->host_count * gpus, time_s = 0;
-
-	if (network->status != COMMAND_OK || bytes <= 0 || ranks < 2)
-		return 0;
-	for (size_t i = 0; i < network->known_count; i++) {
-		const struct network_known *known = &network->known[i];
-
-		if (known->collective == collective && known->gpus == gpus && fabs(known->bytes - bytes) < 0.5)
-			return known->time_s;
-	}
-	if (network->fabric->host_count > 1 || network->fabric->row_count)
-		time_s = simulated_s(network, collective, gpus, bytes);
-	/* A machine's own links are in the fabric. */
-	if (!network->fabric->row_count || collective == SIMULATE_ALLTOALL)
-		time_s = fmax(time_s, network_inside_s(network, collective, ranks, gpus, bytes));
-	if (network->known_count < NETWORK_KNOWN_MAX)
-		network->known[network->known_count++] = (struct network_known){ collective, gpus, bytes, time_s };
-	return time_s;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- cases */
@@ -152,18 +85,18 @@ static int run_case(struct estimation *estimation, const char *name, const char 
 			add_case(estimation, name, why, network->bound, times);
 		return network->status;
 	}
-	lookups.exchange_s = time_of(network, SIMULATE_ALLTOALL, gpus, model->exchange_bytes);
+	lookups.exchange_s = network_time_s(network, SIMULATE_ALLTOALL, gpus, model->exchange_bytes);
 	for (size_t i = 0; i < model->layer_count; i++) {
 		double bytes = model->layers[i].parameter_bytes;
 
 		if (layers[i].parallel == STEP_FSDP) {
-			layers[i].gather_s = time_of(network, SIMULATE_ALLGATHER, gpus, bytes);
-			layers[i].scatter_s = time_of(network, SIMULATE_REDUCESCATTER, gpus, bytes);
+			layers[i].gather_s = network_time_s(network, SIMULATE_ALLGATHER, gpus, bytes);
+			layers[i].scatter_s = network_time_s(network, SIMULATE_REDUCESCATTER, gpus, bytes);
 		} else if (layers[i].parallel == STEP_DDP) {
-			layers[i].reduce_s = time_of(network, SIMULATE_ALLREDUCE, gpus, bytes);
+			layers[i].reduce_s = network_time_s(network, SIMULATE_ALLREDUCE, gpus, bytes);
 		} else if (layers[i].parallel == STEP_TENSOR) {
 			/* Its devices each sum their part, at once, over the same NICs: together the whole. */
-			layers[i].reduce_s = time_of(network, SIMULATE_ALLREDUCE, replicas, bytes);
+			layers[i].reduce_s = network_time_s(network, SIMULATE_ALLREDUCE, replicas, bytes);
 			layers[i].activations_s = network_inside_s(network, SIMULATE_ALLREDUCE, (double)model->tensor,
 								   (double)model->tensor,
 								   model->layers[i].activation_bytes);
@@ -277,9 +210,9 @@ static int find_rates(struct cluster_run *run)
 		estimation->intra_Bps = inside_Bps(&network, gpus);
 	if (run->fabric->host_count < 2 || network.status != COMMAND_OK)
 		return network.status;
-	estimation->reduce_Bps = EXPORT_BYTES / time_of(&network, SIMULATE_ALLREDUCE, gpus, EXPORT_BYTES);
+	estimation->reduce_Bps = EXPORT_BYTES / network_time_s(&network, SIMULATE_ALLREDUCE, gpus, EXPORT_BYTES);
 	estimation->inter_Bps = EXPORT_BYTES * (devices - gpus) / devices /
-				time_of(&network, SIMULATE_ALLTOALL, gpus, EXPORT_BYTES);
+				network_time_s(&network, SIMULATE_ALLTOALL, gpus, EXPORT_BYTES);
 	if (network.status == COMMAND_OK && !(isfinite(estimation->reduce_Bps) && isfinite(estimation->inter_Bps)))
 		return command_failed(NULL, 0, "--export-system: no rate of this cluster is known");
 	return network.status;
