@@ -3,7 +3,7 @@
 
 #include "command/cluster_rates.h"
 #include "command/json.h"
-#include "command/ordering/ordering.h"
+#include "command/cluster_order/ordering.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,10 +3,10 @@
 
 #include "base/parse.h"
 #include "command/cluster_rates.h"
-#include "command/estimation/estimation.h"
+#include "command/estimate/estimation.h"
 #include "command/file.h"
 #include "command/json.h"
-#include "command/simulation/simulation.h"
+#include "command/simulate/simulation.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* `tributary explain`: what NCCL by itself would make of the machine, beside what Tributary makes of it. */
 #include "command/command.h"
 
-#include "command/channels/channels.h"
+#include "command/plan/channels.h"
 #include "command/json.h"
 #include "command/print/table.h"
 #include "command/print/units.h"

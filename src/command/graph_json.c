@@ -5,11 +5,11 @@
 #include "command/graph_json.h"
 
 #include "base/log.h"
-#include "command/channels/channels.h"
+#include "command/plan/channels.h"
 #include "command/command.h"
 #include "command/file.h"
 #include "command/json.h"
-#include "command/simulation/simulation.h"
+#include "command/simulate/simulation.h"
 #include "command/source.h"
 
 #include <errno.h>

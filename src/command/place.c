@@ -5,7 +5,7 @@
 #include "command/cluster_open.h"
 #include "command/cluster_rates.h"
 #include "command/json.h"
-#include "command/placing/placing.h"
+#include "command/place/placing.h"
 #include "command/source.h"
 
 #include <errno.h>

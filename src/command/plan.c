@@ -1,7 +1,7 @@
 /* `tributary plan`: the channels for some GPUs of a machine, drawn, compared, and as a file for NCCL. */
 #include "command/command.h"
 
-#include "command/channels/picture.h"
+#include "command/plan/picture.h"
 #include "command/file.h"
 #include "command/json.h"
 #include "command/source.h"

@@ -4,7 +4,7 @@
 #include "command/cluster_rates.h"
 #include "command/file.h"
 #include "command/json.h"
-#include "command/simulation/simulation.h"
+#include "command/simulate/simulation.h"
 
 #include <stdlib.h>
 #include <string.h>

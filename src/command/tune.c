@@ -2,7 +2,7 @@
 #include "command/command.h"
 
 #include "base/parse.h"
-#include "command/channels/channels.h"
+#include "command/plan/channels.h"
 #include "command/json.h"
 #include "command/print/table.h"
 #include "command/print/units.h"

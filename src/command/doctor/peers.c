@@ -1,7 +1,7 @@
 /* What stands between two GPUs, or a GPU and a NIC. */
 #include "command/doctor/doctor.h"
 
-#include "command/channels/channels.h"
+#include "command/plan/channels.h"
 #include "command/print/units.h"
 #include "tributary/plan.h"
 

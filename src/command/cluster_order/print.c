@@ -1,0 +1,290 @@
+/* An order of hosts as text, as files for launchers, and as JSON. */
+#include "command/cluster_order/ordering.h"
+
+#include "command/command.h"
+#include "command/json.h"
+#include "command/print/table.h"
+#include "command/print/units.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { UPLINKS_SHOWN = 16, HOSTS_A_LINE = 12 };
+
+static const char *const phase_words[RANKS_PHASE_COUNT] = {
+	[RANKS_TENSOR] = "tensor", [RANKS_DATA_RING] = "ring", [RANKS_DATA_TREE] = "tree", [RANKS_PIPELINE] = "pipeline"
+};
+
+static const char *host_name(const struct ordering *ordering, size_t place)
+{
+	return ordering->fabric.host_names[ordering->after.order[place]];
+}
+
+static uint32_t leaf_of(const struct ordering *ordering, size_t place)
+{
+	return ordering->fabric.nics[ordering->after.order[place] * ordering->fabric.rail_count].leaf;
+}
+
+static double load_of(const struct ordering *ordering, const struct ordering_side *side, int phase, uint32_t link)
+{
+	return side->load_B[(size_t)phase * simulate_link_count(&ordering->fabric) + link];
+}
+
+/* A root's link leads nowhere. */
+static bool is_uplink(const struct ordering *ordering, uint32_t link)
+{
+	struct simulate_link is = simulate_link_of(&ordering->fabric, link);
+
+	return is.kind == SIMULATE_LINK_UPLINK && ordering->fabric.switches[is.of].parent != SIMULATE_NONE;
+}
+
+/* Whether anything of it goes over the network at all. */
+static bool is_there(const struct ordering *ordering, int phase)
+{
+	size_t links = simulate_link_count(&ordering->fabric);
+
+	for (uint32_t link = 0; link < links; link++)
+		if (load_of(ordering, &ordering->before, phase, link) > 0 ||
+		    load_of(ordering, &ordering->after, phase, link) > 0)
+			return true;
+	return false;
+}
+
+/* A time that is 0 says that nothing goes over the network, or over no link whose rate is known. */
+static bool is_known(const struct ordering *ordering, const struct ordering_side *side, int phase)
+{
+	size_t links = simulate_link_count(&ordering->fabric);
+
+	for (uint32_t link = 0; link < links && side->time_s[phase] <= 0; link++)
+		if (load_of(ordering, side, phase, link) > 0)
+			return false;
+	return true;
+}
+
+static bool crosses_anything(const struct ordering *ordering)
+{
+	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
+		if (is_there(ordering, phase))
+			return true;
+	return false;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- text */
+
+static void print_times(const struct ordering *ordering, FILE *out)
+{
+	static const char *const what[RANKS_PHASE_COUNT] = { "tensor groups, rings", "AllReduce, ring",
+							     "AllReduce, tree", "pipeline, slowest link" };
+
+	bool unknown = false;
+	struct table table;
+	FILE *rows = table_begin(&table, out);
+
+	fputs("predicted\tbefore\tafter\tafter/before\n", rows);
+	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++) {
+		double before = ordering->before.time_s[phase], after = ordering->after.time_s[phase];
+		char was[UNITS_BYTES], is[UNITS_BYTES];
+
+		if (!is_there(ordering, phase))
+			continue;
+		unknown = unknown || !is_known(ordering, &ordering->before, phase) ||
+			  !is_known(ordering, &ordering->after, phase);
+		fprintf(rows, "%s\t%s\t%s", what[phase], before > 0 ? units_time(before, was) : "-",
+			after > 0 ? units_time(after, is) : "-");
+		if (before > 0)
+			fprintf(rows, "\t%.3f", after / before);
+		fputc('\n', rows);
+	}
+	table_end(&table, rows, "l  r");
+	if (unknown)
+		fputs("-: not known, as the rates of hosts are not: give --rate RATE, or rate= in the cluster file\n",
+		      out);
+}
+
+/* The uplink with the most bytes of those not shown yet. */
+static uint32_t busiest(const struct ordering *ordering, const bool *shown)
+{
+	size_t links = simulate_link_count(&ordering->fabric);
+	uint32_t best = SIMULATE_NONE;
+	double most = 0;
+
+	for (uint32_t link = 0; link < links; link++) {
+		double sum = 0;
+
+		if (shown[link] || !is_uplink(ordering, link))
+			continue;
+		for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
+			sum += load_of(ordering, &ordering->before, phase, link) +
+			       load_of(ordering, &ordering->after, phase, link);
+		if (sum > most * (1 + 1e-6)) {
+			most = sum;
+			best = link;
+		}
+	}
+	return best;
+}
+
+static void print_uplinks(const struct ordering *ordering, FILE *out)
+{
+	size_t links = simulate_link_count(&ordering->fabric);
+	bool *shown = calloc(links + 1, sizeof(*shown)), there[RANKS_PHASE_COUNT];
+	struct table table;
+	FILE *rows;
+
+	if (!shown)
+		return;
+	if (busiest(ordering, shown) == SIMULATE_NONE) {
+		fputs("\nNothing crosses an uplink.\n", out);
+		free(shown);
+		return;
+	}
+	fputc('\n', out);
+	rows = table_begin(&table, out);
+	fputs("bytes on uplinks, x S", rows);
+	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++) {
+		there[phase] = is_there(ordering, phase);
+		if (there[phase])
+			fprintf(rows, "\t\t%s", phase_words[phase]);
+	}
+	fputc('\n', rows);
+	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
+		if (there[phase])
+			fputs("\tbefore\tafter", rows);
+	fputc('\n', rows);
+	for (int i = 0; i < UPLINKS_SHOWN; i++) {
+		uint32_t link = busiest(ordering, shown);
+		char text[2 * SIMULATE_NAME_BYTES];
+
+		if (link == SIMULATE_NONE)
+			break;
+		shown[link] = true;
+		simulate_link_name(&ordering->fabric, link, text, sizeof(text));
+		fputs(text, rows);
+		for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
+			if (there[phase])
+				fprintf(rows, "\t%.2f\t%.2f", load_of(ordering, &ordering->before, phase, link),
+					load_of(ordering, &ordering->after, phase, link));
+		fputc('\n', rows);
+	}
+	table_end(&table, rows, "l  r");
+	if (busiest(ordering, shown) != SIMULATE_NONE)
+		fputs("(and others, with fewer)\n", out);
+	free(shown);
+}
+
+void ordering_print(const struct ordering *ordering, FILE *out)
+{
+	const struct ranks_layout *layout = &ordering->layout;
+	char size[UNITS_BYTES];
+
+	fprintf(out, "%s: %zu of %zu %s, %u %s each", ordering->title, ordering->used, ordering->fabric.host_count,
+		ordering->fabric.host_count == 1 ? "host" : "hosts", layout->gpus, layout->gpus == 1 ? "GPU" : "GPUs");
+	if (layout->tensor > 1 || layout->pipeline > 1)
+		fprintf(out, "; tensor %u, pipeline %u, data %u", layout->tensor, layout->pipeline, layout->data);
+	fprintf(out, "; S = %s\n\n", units_size(ordering->bytes, size));
+	if (crosses_anything(ordering)) {
+		print_times(ordering, out);
+		print_uplinks(ordering, out);
+	} else {
+		fputs("No group is on several hosts: nothing goes over the network, in whatever order.\n", out);
+	}
+	fputs("\norder\n", out);
+	for (size_t i = 0, in_line = 0; i < ordering->used; i++) {
+		bool begins = !i || leaf_of(ordering, i) != leaf_of(ordering, i - 1);
+
+		if (begins)
+			fprintf(out, "%s  %s:", i ? "\n" : "", ordering->fabric.switches[leaf_of(ordering, i)].name);
+		in_line = begins ? 0 : in_line + 1;
+		if (in_line == HOSTS_A_LINE) {
+			fputs("\n   ", out);
+			in_line = 0;
+		}
+		fprintf(out, " %s", host_name(ordering, i));
+	}
+	fputc('\n', out);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- files */
+
+void ordering_print_hostfile(const struct ordering *ordering, FILE *out)
+{
+	for (size_t i = 0; i < ordering->used; i++)
+		fprintf(out, "%s slots=%u\n", host_name(ordering, i), ordering->layout.gpus);
+}
+
+void ordering_print_slurm(const struct ordering *ordering, FILE *out)
+{
+	for (size_t i = 0; i < ordering->used; i++)
+		for (unsigned gpu = 0; gpu < ordering->layout.gpus; gpu++)
+			fprintf(out, "%s\n", host_name(ordering, i));
+}
+
+void ordering_print_torchrun(const struct ordering *ordering, FILE *out)
+{
+	fprintf(out, "# torchrun --nnodes=%zu --nproc_per_node=%u --master_addr=%s --node_rank=NODE_RANK\n",
+		ordering->used, ordering->layout.gpus, host_name(ordering, 0));
+	fputs("# NODE_RANK HOST RANKS\n", out);
+	for (size_t i = 0; i < ordering->used; i++)
+		fprintf(out, "%zu %s %zu-%zu\n", i, host_name(ordering, i), i * ordering->layout.gpus,
+			(i + 1) * ordering->layout.gpus - 1);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- JSON */
+
+static json_t *side_json(const struct ordering *ordering, const struct ordering_side *side)
+{
+	json_t *order = json_array(), *phases = json_object();
+
+	for (size_t i = 0; i < ordering->used; i++)
+		json_array_append_new(order, json_text(ordering->fabric.host_names[side->order[i]]));
+	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++) {
+		bool known = is_known(ordering, side, phase);
+
+		json_object_set_new(
+			phases, phase_words[phase],
+			json_pack("{so so sf}", "time_s", known ? json_real(side->time_s[phase]) : json_null(),
+				  "slowest_link_s",
+				  known ? json_real(side->costs[phase].worst_s * ordering->bytes) : json_null(),
+				  "uplink_bytes", side->costs[phase].crossings * ordering->bytes));
+	}
+	return json_pack("{so so}", "hosts", order, "phases", phases);
+}
+
+static json_t *bytes_json(const struct ordering *ordering, const struct ordering_side *side, uint32_t link)
+{
+	json_t *value = json_object();
+
+	for (int phase = 0; phase < RANKS_PHASE_COUNT; phase++)
+		json_object_set_new(value, phase_words[phase],
+				    json_real(load_of(ordering, side, phase, link) * ordering->bytes));
+	return value;
+}
+
+static json_t *uplinks_json(const struct ordering *ordering)
+{
+	size_t links = simulate_link_count(&ordering->fabric);
+	json_t *list = json_array();
+
+	for (uint32_t link = 0; link < links; link++) {
+		char text[2 * SIMULATE_NAME_BYTES];
+
+		if (!is_uplink(ordering, link))
+			continue;
+		simulate_link_name(&ordering->fabric, link, text, sizeof(text));
+		json_array_append_new(list, json_pack("{so so so}", "name", json_text(text), "before",
+						      bytes_json(ordering, &ordering->before, link), "after",
+						      bytes_json(ordering, &ordering->after, link)));
+	}
+	return list;
+}
+
+json_t *ordering_json(const struct ordering *ordering)
+{
+	const struct ranks_layout *layout = &ordering->layout;
+
+	return json_pack("{so si si si si sf so so so}", "name", json_text(ordering->title), "gpus", (int)layout->gpus,
+			 "tensor", (int)layout->tensor, "pipeline", (int)layout->pipeline, "data", (int)layout->data,
+			 "bytes", ordering->bytes, "before", side_json(ordering, &ordering->before), "after",
+			 side_json(ordering, &ordering->after), "uplinks", uplinks_json(ordering));
+}

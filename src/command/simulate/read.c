@@ -1,0 +1,256 @@
+/* The command line of `tributary simulate`: what runs on a fabric, and in which orders. */
+#include "command/simulate/simulation.h"
+
+#include "base/log.h"
+#include "base/parse.h"
+#include "command/command.h"
+#include "command/file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ORDER_FILE_BYTES = 4 << 20 };
+
+static const char *const collective_words[SIMULATE_COLLECTIVE_COUNT] = {
+	[SIMULATE_ALLREDUCE] = "allreduce",         [SIMULATE_ALLGATHER] = "allgather",
+	[SIMULATE_REDUCESCATTER] = "reducescatter", [SIMULATE_ALLTOALL] = "alltoall",
+	[SIMULATE_PERMUTATION] = "permutation",     [SIMULATE_INCAST] = "incast",
+};
+static const char *const algorithm_words[] = { "ring", "tree", "hierarchical", "aggregators", NULL };
+
+const char *simulation_collective_word(enum simulate_collective collective)
+{
+	return collective_words[collective];
+}
+
+const char *simulation_algorithm_word(enum simulate_algorithm algorithm)
+{
+	return algorithm_words[algorithm];
+}
+
+static int usage(const struct command_call *call, const char *option, const char *value, const char *expected)
+{
+	return command_usage_error(call->command->name, "--%s is \"%.100s\", expected %s", option, value, expected);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- orders */
+
+static const char *host_name(const void *fabric, size_t index)
+{
+	return ((const struct simulate_fabric *)fabric)->host_names[index];
+}
+
+/* A name a line; '#' begins a comment. */
+static int order_of_text(char *text, const char *path, const struct simulate_fabric *fabric,
+			 struct simulation_case *one)
+{
+	int line = 0;
+
+	for (char *at; (at = strsep(&text, "\n"));) {
+		size_t host;
+
+		line++;
+		at[strcspn(at, "#")] = '\0';
+		parse_trim(at);
+		at += strspn(at, " \t");
+		if (!*at)
+			continue;
+		host = command_find_host(at, strlen(at), host_name, fabric, fabric->host_count);
+		if (host == fabric->host_count)
+			return command_failed(NULL, 0, "%s:%d: there is no host %.100s in this cluster", path, line,
+					      at);
+		for (size_t i = 0; i < one->host_count; i++)
+			if (one->order[i] == host)
+				return command_failed(NULL, 0, "%s:%d: the host %.100s is named a second time", path,
+						      line, at);
+		one->order[one->host_count++] = (uint32_t)host;
+	}
+	return one->host_count ? COMMAND_OK : command_failed(NULL, 0, "\"%s\" names no host", path);
+}
+
+static int order_of_file(const char *path, const struct simulate_fabric *fabric, struct simulation_case *one)
+{
+	const char *name = strrchr(path, '/');
+	size_t bytes;
+	char *text;
+	int status = file_load(path, ORDER_FILE_BYTES, "an order is rank, leaf, random:SEED or a file", &text, &bytes);
+
+	if (status != COMMAND_OK)
+		return status;
+	status = order_of_text(text, path, fabric, one);
+	free(text);
+	snprintf(one->order_word, sizeof(one->order_word), "%.60s", name ? name + 1 : path);
+	return status;
+}
+
+int simulation_order(const struct command_call *call, const char *word, const struct simulate_fabric *fabric,
+		     struct simulation_case *one)
+{
+	uint64_t seed;
+	int r = 0;
+
+	one->order = calloc(fabric->host_count + 1, sizeof(*one->order));
+	if (!one->order)
+		return command_failed(NULL, ENOMEM, "the order of ranks cannot be made");
+	one->host_count = fabric->host_count;
+	snprintf(one->order_word, sizeof(one->order_word), "%.60s", word);
+	if (!strcmp(word, "rank")) {
+		simulate_order_rank(fabric, one->order);
+	} else if (!strcmp(word, "leaf")) {
+		r = simulate_order_leaf(fabric, one->order);
+	} else if (!strncmp(word, "random:", 7)) {
+		if (parse_u64(word + 7, 0, UINT64_MAX, &seed) < 0)
+			return usage(call, "order", word, "random: and a number");
+		simulate_order_random(fabric, seed, one->order);
+	} else {
+		one->host_count = 0;
+		return order_of_file(word, fabric, one);
+	}
+	return r < 0 ? command_failed(NULL, r, "the order of ranks cannot be made") : COMMAND_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- cases */
+
+static int add_case(const struct command_call *call, struct simulation *simulation, enum simulate_algorithm algorithm,
+		    const char *order)
+{
+	struct simulation_case *one = &simulation->cases[simulation->case_count];
+
+	if (simulation->case_count == SIMULATION_CASES_MAX)
+		return command_usage_error("simulate", "at most %d algorithms and orders can be compared",
+					   SIMULATION_CASES_MAX);
+	one->algorithm = algorithm;
+	simulation->case_count++;
+	return simulation_order(call, order, &simulation->fabric, one);
+}
+
+/* Who aggregates depends on the leaves, not on the ranks; with several jobs the order says which hosts are of which. */
+static bool order_matters(const struct simulation *simulation, enum simulate_algorithm algorithm)
+{
+	return algorithm < SIMULATE_HIERARCHICAL || simulation->job_count > 1 ||
+	       simulation->collective != SIMULATE_ALLREDUCE;
+}
+
+static int add_cases(const struct command_call *call, struct simulation *simulation)
+{
+	const char *algorithms = command_value(call, "algo"), *orders = command_value(call, "order");
+	char word[SIMULATION_ITEM_BYTES], order[SIMULATION_ITEM_BYTES];
+
+	for (const char *rest = algorithms; simulation_next_item(&rest, word);) {
+		size_t algorithm = 0;
+
+		if (parse_choice(word, algorithm_words, &algorithm) < 0)
+			return usage(call, "algo", word, "ring, tree, hierarchical or aggregators");
+		for (const char *at = orders; simulation_next_item(&at, order);) {
+			struct simulation_case *one = &simulation->cases[simulation->case_count];
+			bool matters = order_matters(simulation, (enum simulate_algorithm)algorithm);
+			int status;
+
+			/* Where it does not matter the first one will do, unless it names some hosts only. */
+			status = add_case(call, simulation, (enum simulate_algorithm)algorithm, order);
+			if (status != COMMAND_OK)
+				return status;
+			if (matters)
+				continue;
+			if (one->host_count == simulation->fabric.host_count)
+				one->order_word[0] = '\0';
+			break;
+		}
+		if (simulation->collective >= SIMULATE_ALLTOALL)
+			break; /* there is one way only */
+	}
+	return simulation->case_count ? COMMAND_OK
+				      : command_usage_error("simulate", "--algo and --order need at least one word");
+}
+
+int simulation_case(const struct command_call *call, struct simulation *simulation)
+{
+	const char *size = command_value(call, "size"), *word = command_value(call, "algo");
+	size_t algorithm = 0;
+	uint64_t bytes;
+
+	if (parse_size(size, 1, UINT64_C(1) << 50, &bytes) < 0)
+		return usage(call, "size", size, "bytes, as 64M or 1G");
+	if (parse_choice(word, algorithm_words, &algorithm) < 0)
+		return usage(call, "algo", word, "ring, tree, hierarchical or aggregators");
+	simulation->bytes = (double)bytes;
+	return add_case(call, simulation, (enum simulate_algorithm)algorithm, command_value(call, "order"));
+}
+
+int simulation_call_bytes(const char *word, double *ret)
+{
+	uint64_t bytes = 0;
+
+	if (strcmp(word, "auto") != 0 && parse_size(word, 4096, UINT64_C(1) << 40, &bytes) < 0)
+		return -EINVAL;
+	*ret = (double)bytes;
+	return 0;
+}
+
+static int read_numbers(const struct command_call *call, struct simulation *simulation)
+{
+	static const char *const details[] = { "auto", "steps", "pipelined", NULL };
+	const char *size = command_value(call, "size"), *latency = command_value(call, "latency"),
+		   *gpus = command_value(call, "gpus"), *jobs = command_value(call, "jobs"),
+		   *operation = command_value(call, "call");
+	uint64_t bytes, latency_ns, count;
+	size_t detail = 0;
+
+	while (strcmp(collective_words[simulation->collective], command_value(call, "collective")) != 0)
+		simulation->collective = (enum simulate_collective)(simulation->collective + 1);
+	if (parse_size(size, 1, UINT64_C(1) << 50, &bytes) < 0)
+		return usage(call, "size", size, "bytes, as 64M or 1G");
+	if (parse_seconds(latency, 0, 1000000000, &latency_ns) < 0)
+		return usage(call, "latency", latency, "seconds up to 1, as 0.00001");
+	if (parse_u64(gpus, 1, 64, &count) < 0)
+		return usage(call, "gpus", gpus, "1 to 64 GPUs a host");
+	simulation->gpus = (unsigned)count;
+	if (parse_u64(jobs, 1, 1024, &count) < 0)
+		return usage(call, "jobs", jobs, "1 to 1024 jobs");
+	simulation->job_count = count;
+	simulation->bytes = (double)bytes;
+	simulation->settings = simulate_defaults();
+	if (simulation_call_bytes(operation, &simulation->settings.operation_bytes) < 0)
+		return usage(call, "call", operation, "auto, or bytes from 4K, as 512K");
+	simulation->settings.latency_s = (double)latency_ns / 1e9;
+	(void)parse_choice(command_value(call, "detail"), details, &detail); /* the parser knows the words */
+	simulation->settings.detail = (enum simulate_detail)detail;
+	return COMMAND_OK;
+}
+
+static void name(const struct command_call *call, struct simulation *simulation)
+{
+	const char *file = command_value(call, "cluster"), *slash = file ? strrchr(file, '/') : NULL;
+
+	snprintf(simulation->title, sizeof(simulation->title), "%.190s",
+		 !file ? command_value(call, "fabric") : (slash ? slash + 1 : file));
+}
+
+int simulation_read(const struct command_call *call, struct simulation *ret)
+{
+	int status;
+
+	memset(ret, 0, sizeof(*ret));
+	status = read_numbers(call, ret);
+	if (status == COMMAND_OK)
+		status = simulation_fabric(call, ret->gpus,
+					   command_given(call, "graph") ? SIMULATION_GIVEN : SIMULATION_PLANNED,
+					   &ret->fabric);
+	if (status == COMMAND_OK)
+		status = add_cases(call, ret);
+	if (status == COMMAND_OK)
+		name(call, ret);
+	else
+		simulation_fini(ret);
+	return status;
+}
+
+void simulation_fini(struct simulation *simulation)
+{
+	for (size_t i = 0; i < simulation->case_count; i++) {
+		simulate_result_fini(&simulation->cases[i].result);
+		free(simulation->cases[i].order);
+	}
+	simulate_fabric_fini(&simulation->fabric);
+}

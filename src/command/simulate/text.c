@@ -1,0 +1,225 @@
+/* Cases side by side, in words and as JSON. */
+#include "command/simulate/simulation.h"
+
+#include "command/json.h"
+#include "command/print/table.h"
+#include "command/print/units.h"
+
+#include <math.h>
+#include <string.h>
+
+void simulation_case_words(const struct simulation *simulation, const struct simulation_case *one, char *text,
+			   size_t text_bytes)
+{
+	const char *what = simulation->collective >= SIMULATE_ALLTOALL
+				   ? simulation_collective_word(simulation->collective)
+				   : simulation_algorithm_word(one->algorithm);
+
+	snprintf(text, text_bytes, "%s%s%s", what, one->order_word[0] ? ", order " : "", one->order_word);
+}
+
+static const char *form_of(const struct simulation_case *one)
+{
+	if (one->worst.bound)
+		return "lower bound";
+	return one->worst.steps ? "step by step" : "pipelined";
+}
+
+static void print_head(const struct simulation *simulation, FILE *out)
+{
+	const struct simulate_fabric *fabric = &simulation->fabric;
+	char size[UNITS_BYTES];
+
+	fprintf(out, "%s: %zu %s, %u %s each", simulation->title, fabric->host_count,
+		fabric->host_count == 1 ? "host" : "hosts", simulation->gpus, simulation->gpus == 1 ? "GPU" : "GPUs");
+	if (fabric->rail_count > 1)
+		fprintf(out, ", %zu rails", fabric->rail_count);
+	if (fabric->aggregator_count)
+		fprintf(out, ", %zu %s", fabric->aggregator_count,
+			fabric->aggregator_count == 1 ? "aggregator" : "aggregators");
+	fprintf(out, "\n%s of %s a rank", simulation_collective_word(simulation->collective),
+		units_size(simulation->bytes, size));
+	if (simulation->job_count > 1)
+		fprintf(out, ", %zu jobs at once", simulation->job_count);
+	fputs("\n\n", out);
+}
+
+static void print_times(const struct simulation *simulation, FILE *out)
+{
+	struct table table;
+	FILE *rows = table_begin(&table, out);
+
+	fputs("\ttime\talgbw\tbusbw\tflows\tform\n", rows);
+	for (size_t i = 0; i < simulation->case_count; i++) {
+		const struct simulation_case *one = &simulation->cases[i];
+		char words[128], time[UNITS_BYTES], algbw[UNITS_BYTES], busbw[UNITS_BYTES];
+
+		simulation_case_words(simulation, one, words, sizeof(words));
+		fprintf(rows, "%s\t%s\t%s\t%s\t%zu\t%s\n", words, units_time(one->time_s, time),
+			units_rate(one->worst.algbw_Bps, algbw), units_rate(one->worst.busbw_Bps, busbw),
+			flow_count(one->result.network), form_of(one));
+	}
+	table_end(&table, rows, "l  r  r  r  r  l");
+}
+
+/* What a comparison is for, in words: the fastest, and by how much the others are slower. */
+static void print_fastest(const struct simulation *simulation, FILE *out)
+{
+	const struct simulation_case *best = &simulation->cases[0];
+	char words[128];
+
+	for (size_t i = 1; i < simulation->case_count; i++)
+		if (simulation->cases[i].time_s < best->time_s)
+			best = &simulation->cases[i];
+	if (simulation->case_count < 2 || best->time_s <= 0)
+		return;
+	simulation_case_words(simulation, best, words, sizeof(words));
+	fprintf(out, "\nFastest: %s.", words);
+	for (size_t i = 0; i < simulation->case_count; i++) {
+		const struct simulation_case *one = &simulation->cases[i];
+
+		if (one == best)
+			continue;
+		simulation_case_words(simulation, one, words, sizeof(words));
+		if (one->time_s < 1.005 * best->time_s)
+			fprintf(out, " As fast: %s.", words);
+		else
+			fprintf(out, " %.2f times as long: %s.", one->time_s / best->time_s, words);
+	}
+	fputc('\n', out);
+}
+
+/* On the busiest link of each kind, over the bytes of a rank: what the times come from. */
+static void print_loads(const struct simulation *simulation, FILE *out)
+{
+	struct table table;
+	FILE *rows = table_begin(&table, out);
+
+	fputs("\nBytes on the busiest link of each kind, over those of a rank:\n"
+	      "\tNIC\tuplink\taggregator\tinside\n",
+	      rows);
+	for (size_t i = 0; i < simulation->case_count; i++) {
+		const struct simulation_case *one = &simulation->cases[i];
+		char words[128];
+
+		simulation_case_words(simulation, one, words, sizeof(words));
+		fputs(words, rows);
+		for (int kind = 0; kind < SIMULATION_KINDS; kind++)
+			fprintf(rows, one->most_bytes[kind] > 0 ? "\t%.4g" : "\t-",
+				one->most_bytes[kind] / simulation->bytes);
+		fputc('\n', rows);
+	}
+	table_end(&table, rows, "l  r");
+}
+
+static void print_busiest(const struct simulation *simulation, FILE *out)
+{
+	fputs("\nFullest links (bytes over what they could have carried in that time):\n", out);
+	for (size_t i = 0; i < simulation->case_count; i++) {
+		const struct simulation_case *one = &simulation->cases[i];
+		char words[128];
+
+		simulation_case_words(simulation, one, words, sizeof(words));
+		fprintf(out, "  %s:", words);
+		for (size_t j = 0; j < one->busiest_count && j < 4; j++) {
+			char name[SIMULATE_NAME_BYTES + 64];
+
+			simulate_link_name(&simulation->fabric, one->busiest[j], name, sizeof(name));
+			fprintf(out, "%s %s %.1f %%", j ? "," : "", name, 100 * simulation_load(one, one->busiest[j]));
+		}
+		fputs(one->busiest_count ? "\n" : " none is known to bound anything\n", out);
+	}
+}
+
+void simulation_print(const struct simulation *simulation, FILE *out)
+{
+	print_head(simulation, out);
+	print_times(simulation, out);
+	print_fastest(simulation, out);
+	print_loads(simulation, out);
+	print_busiest(simulation, out);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- JSON */
+
+static json_t *real_or_null(double value)
+{
+	return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *links_json(const struct simulation *simulation, const struct simulation_case *one)
+{
+	size_t links = simulate_link_count(&simulation->fabric);
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < links; i++) {
+		struct flow_link link = flow_link(one->result.network, i);
+		char name[SIMULATE_NAME_BYTES + 64];
+
+		if (link.bytes <= 0)
+			continue;
+		simulate_link_name(&simulation->fabric, i, name, sizeof(name));
+		json_array_append_new(list, json_pack("{so so sf sf sf}", "name", json_text(name), "capacity_Bps",
+						      real_or_null(link.capacity_Bps), "bytes", link.bytes, "busy_s",
+						      link.busy_s, "load", simulation_load(one, i)));
+	}
+	return list;
+}
+
+static json_t *busiest_json(const struct simulation *simulation, const struct simulation_case *one)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < one->busiest_count; i++) {
+		char name[SIMULATE_NAME_BYTES + 64];
+
+		simulate_link_name(&simulation->fabric, one->busiest[i], name, sizeof(name));
+		json_array_append_new(list, json_text(name));
+	}
+	return list;
+}
+
+static json_t *jobs_json(const struct simulation_case *one)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < one->result.outcome_count; i++) {
+		const struct simulate_outcome *job = &one->result.outcomes[i];
+
+		json_array_append_new(list, json_pack("{sf so so}", "time_s", job->time_s, "algbw_Bps",
+						      real_or_null(job->algbw_Bps), "busbw_Bps",
+						      real_or_null(job->busbw_Bps)));
+	}
+	return list;
+}
+
+static json_t *case_json(const struct simulation *simulation, const struct simulation_case *one)
+{
+	struct flow_work work = flow_work(one->result.network);
+
+	return json_pack("{ss so ss sf so so sI sI so so so}", "algorithm",
+			 simulation->collective >= SIMULATE_ALLTOALL ? "" : simulation_algorithm_word(one->algorithm),
+			 "order", one->order_word[0] ? json_text(one->order_word) : json_null(), "form",
+			 one->worst.bound   ? "lower-bound"
+			 : one->worst.steps ? "steps"
+					    : "pipelined",
+			 "time_s", one->time_s, "algbw_Bps", real_or_null(one->worst.algbw_Bps), "busbw_Bps",
+			 real_or_null(one->worst.busbw_Bps), "flows", (json_int_t)flow_count(one->result.network),
+			 "events", (json_int_t)work.events, "jobs", jobs_json(one), "busiest",
+			 busiest_json(simulation, one), "links", links_json(simulation, one));
+}
+
+json_t *simulation_json(const struct simulation *simulation)
+{
+	json_t *cases = json_array();
+
+	for (size_t i = 0; i < simulation->case_count; i++)
+		json_array_append_new(cases, case_json(simulation, &simulation->cases[i]));
+	return json_pack("{so sI sI sI sI sI ss sf sf so}", "name", json_text(simulation->title), "hosts",
+			 (json_int_t)simulation->fabric.host_count, "rails", (json_int_t)simulation->fabric.rail_count,
+			 "gpus", (json_int_t)simulation->gpus, "aggregators",
+			 (json_int_t)simulation->fabric.aggregator_count, "uplinks_without_rate",
+			 (json_int_t)simulate_fabric_unknown_uplinks(&simulation->fabric), "collective",
+			 simulation_collective_word(simulation->collective), "bytes", simulation->bytes, "latency_s",
+			 simulation->settings.latency_s, "cases", cases);
+}
