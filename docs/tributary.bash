@@ -55,7 +55,6 @@ _tributary()
 	show\ --from) kind=file ;;
 	show\ --profile) kind=file ;;
 	show\ --svg) kind=file ;;
-	show\ --dot) kind=file ;;
 	show\ --html) kind=file ;;
 	show\ --color) words='auto always never' ;;
 	doctor\ --from) kind=file ;;
@@ -69,7 +68,6 @@ _tributary()
 	plan\ --compare) kind=file ;;
 	plan\ --pattern) words='ring tree chain' ;;
 	plan\ --svg) kind=file ;;
-	plan\ --dot) kind=file ;;
 	plan\ --html) kind=file ;;
 	plan\ --output) kind=file ;;
 	plan\ --color) words='auto always never' ;;
@@ -188,9 +186,9 @@ _tributary()
 		case $command in
 		discover) options='--from --facts --json --help' ;;
 		measure) options='--quick --seconds --output --cluster --exclude --simulate --json --color --help' ;;
-		show) options='--from --profile --svg --dot --html --json --color --help' ;;
+		show) options='--from --profile --svg --html --json --color --help' ;;
 		doctor) options='--from --profile --json --color --help' ;;
-		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --dot --html --nccl-graph --output --json --color --help' ;;
+		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --html --nccl-graph --output --json --color --help' ;;
 		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --exclude --collective --json --color --help' ;;
 		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --table --json --color --help' ;;
 		export) options='--from --profile --output --sockets --graph-json --cluster --exclude --fabric --rate --aggregators --degrade --payload --algo --order --size --json --help' ;;

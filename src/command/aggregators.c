@@ -6,11 +6,11 @@
 #include "base/log.h"
 #include "base/params.h"
 #include "base/parse.h"
+#include "cluster/file.h"
 #include "command/cluster_open.h"
 #include "command/json.h"
 #include "command/print/units.h"
 #include "command/term.h"
-#include "cluster/file.h"
 
 #include <errno.h>
 #include <inttypes.h>

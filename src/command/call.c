@@ -127,7 +127,7 @@ int command_parse(const struct command *command, int argc, char **argv, struct c
 /* Not "out" of `cluster measure`, which counts on one of the hosts alone. */
 static bool command_is_output(const char *option)
 {
-	static const char *const names[] = { "output", "html", "svg", "dot", "export-system" };
+	static const char *const names[] = { "output", "html", "svg", "export-system" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(option, names[i]))

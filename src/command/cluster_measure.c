@@ -107,23 +107,20 @@ static int print_json(const struct clusterprobe_result *result, const char *cont
 
 /* ------------------------------------------------------------------------------------------------------------ results */
 
+static int write_text(const void *cluster, FILE *to)
+{
+	return cluster_write(cluster, to);
+}
+
 static int write_file(const struct clusterprobe_result *result, const char *path, FILE *out)
 {
 	struct cluster *cluster = NULL;
 	struct diag why = { 0 };
 	int status, r = cluster_found(result, &cluster, &why);
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *memory;
 
 	if (r < 0)
 		return command_failed(&why, r, "what was found makes no cluster file");
-	memory = open_memstream(&text, &bytes);
-	r = memory ? cluster_write(cluster, memory) : -ENOMEM;
-	if (memory && fclose(memory) != 0 && r == 0)
-		r = -ENOMEM;
-	status = r < 0 ? command_failed(NULL, r, "\"%s\" cannot be written", path) : file_put(path, text, bytes, out);
-	free(text);
+	status = file_put_made(path, "the cluster file cannot be written", write_text, cluster, out);
 	cluster_free(cluster);
 	return status;
 }

@@ -1,7 +1,7 @@
 #include "command/cluster_open.h"
 
-#include "command/command.h"
 #include "cluster/read/any.h"
+#include "command/command.h"
 
 #include "base/log.h"
 

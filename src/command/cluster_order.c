@@ -1,9 +1,9 @@
 /* `tributary cluster order`: which host should have which ranks. */
 #include "command/command.h"
 
+#include "command/cluster_order/ordering.h"
 #include "command/cluster_rates.h"
 #include "command/json.h"
-#include "command/cluster_order/ordering.h"
 
 #include <stdlib.h>
 #include <string.h>

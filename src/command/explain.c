@@ -1,8 +1,8 @@
 /* `tributary explain`: what NCCL by itself would make of the machine, beside what Tributary makes of it. */
 #include "command/command.h"
 
-#include "command/plan/channels.h"
 #include "command/json.h"
+#include "command/plan/channels.h"
 #include "command/print/table.h"
 #include "command/print/units.h"
 #include "command/show/view.h"

@@ -203,3 +203,18 @@ int file_put(const char *path, const char *text, size_t bytes, FILE *out)
 	r = file_write(path, text, bytes);
 	return r < 0 ? command_failed(NULL, r, "\"%s\" cannot be written", path) : COMMAND_OK;
 }
+
+int file_put_made(const char *path, const char *failure, int (*draw)(const void *arg, FILE *to), const void *arg,
+		  FILE *out)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *memory = open_memstream(&text, &bytes);
+	int r = memory ? draw(arg, memory) : -ENOMEM, status;
+
+	if (memory && fclose(memory) && r >= 0)
+		r = -ENOMEM;
+	status = r < 0 ? command_failed(NULL, r, "%s", failure) : file_put(path, text, bytes, out);
+	free(text);
+	return status;
+}

@@ -22,5 +22,8 @@ int file_check(const char *path);
 int file_check_put(const char *path);
 /* file_write to path, or to out when path is NULL or "-"; says on stderr what went wrong. Returns an exit status. */
 int file_put(const char *path, const char *text, size_t bytes, FILE *out);
+/* The same with what draw(arg) writes to `to`; it returns -errno. failure is said then, "the picture cannot be drawn". */
+int file_put_made(const char *path, const char *failure, int (*draw)(const void *arg, FILE *to), const void *arg,
+		  FILE *out);
 
 #endif

@@ -5,10 +5,10 @@
 #include "command/graph_json.h"
 
 #include "base/log.h"
-#include "command/plan/channels.h"
 #include "command/command.h"
 #include "command/file.h"
 #include "command/json.h"
+#include "command/plan/channels.h"
 #include "command/simulate/simulation.h"
 #include "command/source.h"
 

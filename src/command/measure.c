@@ -1,9 +1,9 @@
 /* `tributary measure`: what each link carries under contention, into the profile of this machine. */
 #include "command/command.h"
 
+#include "base/clock.h"
 #include "base/params.h"
 #include "base/parse.h"
-#include "base/clock.h"
 #include "base/sys.h"
 #include "command/cluster_open.h"
 #include "command/file.h"

@@ -1,9 +1,9 @@
 /* `tributary plan`: the channels for some GPUs of a machine, drawn, compared, and as a file for NCCL. */
 #include "command/command.h"
 
-#include "command/plan/picture.h"
 #include "command/file.h"
 #include "command/json.h"
+#include "command/plan/picture.h"
 #include "command/source.h"
 #include "ncclxml/graph_xml.h"
 
@@ -11,18 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum picture { PICTURE_SVG, PICTURE_DOT, PICTURE_HTML, PICTURE_COUNT };
-static const char *const picture_options[PICTURE_COUNT] = { "svg", "dot", "html" };
-
 struct planned {
 	struct channels ours, other; /* other: NCCL's, if compared */
 	bool compared;
+	enum plan_pattern pattern; /* of --pattern */
 };
 
 /* --------------------------------------------------------------------------------------------------------- pictures */
 
-static int draw_page(const struct planned *planned, FILE *out)
+static int draw_page(const void *arg, FILE *out)
 {
+	const struct planned *planned = arg;
 	struct channels_flows flows[2 * PLAN_PATTERN_COUNT];
 	size_t count = 0;
 	int r = 0;
@@ -44,55 +43,33 @@ static int draw_page(const struct planned *planned, FILE *out)
 	return r;
 }
 
-static int draw_one(const struct planned *planned, enum picture picture, enum plan_pattern pattern, FILE *out)
+static int draw_svg(const void *arg, FILE *out)
 {
+	const struct planned *planned = arg;
 	struct channels_flows flows;
-	int r = channels_flows_make(&planned->ours, pattern, &flows);
+	int r = channels_flows_make(&planned->ours, planned->pattern, &flows);
 
 	if (r < 0)
 		return r;
-	r = picture == PICTURE_SVG ? channels_svg(&flows, out) : channels_dot(&flows, out);
+	r = channels_svg(&flows, out);
 	channels_flows_free(&flows);
 	return r;
 }
 
-static int draw(const struct planned *planned, enum picture picture, enum plan_pattern pattern, const char *path,
-		FILE *out)
+static int draw(const struct command_call *call, struct planned *planned, FILE *out)
 {
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *memory = open_memstream(&text, &bytes);
-	int status, r;
-
-	if (!memory)
-		return command_failed(NULL, 0, "there is no memory for the picture");
-	r = picture == PICTURE_HTML ? draw_page(planned, memory) : draw_one(planned, picture, pattern, memory);
-	if (fclose(memory) || r < 0)
-		status = command_failed(NULL, r, "the picture cannot be drawn");
-	else
-		status = file_put(path, text, bytes, out);
-	free(text);
-	return status;
-}
-
-static int draw_all(const struct command_call *call, const struct planned *planned, FILE *out, bool *ret_drawn)
-{
-	const char *word = command_value(call, "pattern");
-	enum plan_pattern pattern = PLAN_RING;
+	const char *word = command_value(call, "pattern"), *svg = command_value(call, "svg"),
+		   *page = command_value(call, "html");
 	int status = COMMAND_OK;
 
-	while (strcmp(channels_pattern_word(pattern), word) != 0)
-		pattern = (enum plan_pattern)(pattern + 1);
-	*ret_drawn = false;
-	for (int i = 0; i < PICTURE_COUNT && status == COMMAND_OK; i++) {
-		const char *path = command_value(call, picture_options[i]);
-
-		if (path && i != PICTURE_HTML && !planned->ours.has[pattern])
-			return command_usage_error("plan", "there is no %s here: chains are for several hosts", word);
-		if (path)
-			status = draw(planned, (enum picture)i, pattern, path, out);
-		*ret_drawn |= path != NULL;
-	}
+	while (strcmp(channels_pattern_word(planned->pattern), word) != 0)
+		planned->pattern++;
+	if (svg && !planned->ours.has[planned->pattern])
+		return command_usage_error("plan", "there is no %s here: chains are for several hosts", word);
+	if (svg)
+		status = file_put_made(svg, "the picture cannot be drawn", draw_svg, planned, out);
+	if (page && status == COMMAND_OK)
+		status = file_put_made(page, "the picture cannot be drawn", draw_page, planned, out);
 	return status;
 }
 
@@ -172,15 +149,16 @@ static int print(const struct command_call *call, const struct source *source, c
 	return COMMAND_OK;
 }
 
-static int show(const struct command_call *call, const struct source *source, const struct planned *planned, FILE *out)
+static int show(const struct command_call *call, const struct source *source, struct planned *planned, FILE *out)
 {
-	bool drawn;
-	int status = draw_all(call, planned, out, &drawn);
+	bool graph = command_given(call, "nccl-graph");
+	int status = draw(call, planned, out);
 
-	if (status == COMMAND_OK && command_given(call, "nccl-graph"))
+	if (status == COMMAND_OK && graph)
 		status = write_graph(call, &planned->ours, out);
 	if (status == COMMAND_OK)
-		status = print(call, source, planned, drawn || command_given(call, "nccl-graph"), out);
+		status = print(call, source, planned,
+			       graph || command_given(call, "svg") || command_given(call, "html"), out);
 	return status;
 }
 
@@ -207,27 +185,18 @@ static int plan(const struct command_call *call, struct source *source, FILE *ou
 	return status;
 }
 
-static bool to_stdout(const char *path)
+static bool to_stdout(const struct command_call *call, const char *option)
 {
+	const char *path = command_value(call, option);
+
 	return path && !strcmp(path, "-");
-}
-
-/* Two documents on standard output would be none. */
-static bool collides(const struct command_call *call)
-{
-	const char *output = command_value(call, "output");
-	unsigned documents = command_given(call, "json");
-
-	if (command_given(call, "nccl-graph") && (!output || to_stdout(output)))
-		documents++;
-	for (int i = 0; i < PICTURE_COUNT; i++)
-		documents += to_stdout(command_value(call, picture_options[i]));
-	return documents > 1;
 }
 
 static int run(const struct command_call *call, FILE *out)
 {
-	if (collides(call))
+	/* Besides what command_check_outputs() knows: without --output the graph file goes there, too. */
+	if (command_given(call, "nccl-graph") && !command_given(call, "output") &&
+	    (command_given(call, "json") || to_stdout(call, "svg") || to_stdout(call, "html")))
 		return command_usage_error("plan",
 					   "only one of JSON, graph file and pictures can go to standard output");
 	if (command_given(call, "output") && !command_given(call, "nccl-graph"))
@@ -252,9 +221,8 @@ const struct command command_plan = {
 		     COMMAND_OPTION_NETS,
 		     COMMAND_OPTION_HOSTS,
 		     COMMAND_OPTION_COMPARE,
-		     { "pattern", "ring|tree|chain", "what --svg and --dot draw", "ring" },
+		     { "pattern", "ring|tree|chain", "what --svg draws", "ring" },
 		     { "svg", "FILE", "a picture: a stripe for each channel in each link that it crosses", NULL },
-		     { "dot", "FILE", "for graphviz", NULL },
 		     { "html", "FILE", "one page with all patterns, numbers on hover and tables", NULL },
 		     { "nccl-graph", NULL, "write a graph file for NCCL (NCCL_GRAPH_FILE)", NULL },
 		     { "output", "FILE", "where --nccl-graph goes; without it, or with -, to standard output", NULL },

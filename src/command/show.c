@@ -9,30 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum picture { PICTURE_SVG, PICTURE_DOT, PICTURE_HTML, PICTURE_COUNT };
-static const char *const picture_options[PICTURE_COUNT] = { "svg", "dot", "html" };
-
-static int draw(const struct view *view, enum picture picture, const char *path, FILE *out)
+static int draw_svg(const void *view, FILE *to)
 {
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *memory = open_memstream(&text, &bytes);
-	int status, r = 0;
+	return svg_print(view, false, to);
+}
 
-	if (!memory)
-		return command_failed(NULL, 0, "there is no memory for the picture");
-	if (picture == PICTURE_SVG)
-		r = svg_print(view, false, memory);
-	else if (picture == PICTURE_HTML)
-		r = html_print(view, memory);
-	else
-		dot_print(view, memory);
-	if (fclose(memory) || r < 0)
-		status = command_failed(NULL, r, "the picture cannot be drawn");
-	else
-		status = file_put(path, text, bytes, out);
-	free(text);
-	return status;
+static int draw_page(const void *view, FILE *to)
+{
+	return html_print(view, to);
 }
 
 static json_t *lane_of(const struct view_lane *lane)
@@ -62,23 +46,20 @@ static int print_json(const struct view *view, const struct source *source, FILE
 static int show(const struct command_call *call, struct source *source, FILE *out)
 {
 	struct term term = term_of(call, out);
+	const char *svg = command_value(call, "svg"), *page = command_value(call, "html");
 	int status = COMMAND_OK, r;
-	bool drawn = false;
 	struct view view;
 
 	r = view_make(&source->topology, &view);
 	if (r < 0)
 		return command_failed(NULL, r, "the picture cannot be drawn");
-	for (int i = 0; i < PICTURE_COUNT && status == COMMAND_OK; i++) {
-		const char *path = command_value(call, picture_options[i]);
-
-		if (path)
-			status = draw(&view, (enum picture)i, path, out);
-		drawn |= path != NULL;
-	}
+	if (svg)
+		status = file_put_made(svg, "the picture cannot be drawn", draw_svg, &view, out);
+	if (page && status == COMMAND_OK)
+		status = file_put_made(page, "the picture cannot be drawn", draw_page, &view, out);
 	if (status == COMMAND_OK && command_given(call, "json"))
 		status = print_json(&view, source, out);
-	else if (status == COMMAND_OK && !drawn)
+	else if (status == COMMAND_OK && !svg && !page)
 		status = tree_print(&view, &term, out) < 0 ? COMMAND_FAILED : COMMAND_OK;
 	view_free(&view);
 	return status;
@@ -93,14 +74,13 @@ const struct command command_show = {
 	.name = "show",
 	.operands = "",
 	.help = "draw the machine: what each link carries, and where the bottleneck is",
-	.about = "Without --svg, --dot or --html: a tree of text with a bar of measured over nominal rate at each "
+	.about = "Without --svg or --html: a tree of text with a bar of measured over nominal rate at each "
 		 "link. With a profile and no --from: the machine that the profile describes.\n"
 		 "The bottleneck is the link that leaves each pair of GPUs least when all exchange data with all "
 		 "others.",
 	.options = { COMMAND_OPTION_FROM,
 		     COMMAND_OPTION_PROFILE,
 		     { "svg", "FILE", "a picture: thickness is capacity, colour is measured over nominal", NULL },
-		     { "dot", "FILE", "for graphviz", NULL },
 		     { "html", "FILE", "one page that needs no network: zoom, numbers on hover, a table", NULL },
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },

@@ -9,22 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int draw(const struct simulation *simulation, const char *path, FILE *out)
+static int draw(const void *simulation, FILE *to)
 {
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *memory = open_memstream(&text, &bytes);
-	int status, r;
-
-	if (!memory)
-		return command_failed(NULL, 0, "there is no memory for the page");
-	r = simulation_page(simulation, memory);
-	if (fclose(memory) || r < 0)
-		status = command_failed(NULL, r, "the page cannot be drawn");
-	else
-		status = file_put(path, text, bytes, out);
-	free(text);
-	return status;
+	return simulation_page(simulation, to);
 }
 
 static int run(const struct command_call *call, FILE *out)
@@ -44,7 +31,7 @@ static int run(const struct command_call *call, FILE *out)
 			      stderr);
 		status = simulation_run(simulation, page != NULL);
 		if (status == COMMAND_OK && page)
-			status = draw(simulation, page, out);
+			status = file_put_made(page, "the page cannot be drawn", draw, simulation, out);
 		if (status == COMMAND_OK && command_given(call, "json"))
 			status = json_print(simulation_json(simulation), out);
 		else if (status == COMMAND_OK && !page)

@@ -1,8 +1,8 @@
 /* `tributary status`: which communicators of this user's jobs have channels, and why the others have none. */
 #include "command/command.h"
 
-#include "base/parse.h"
 #include "base/params.h"
+#include "base/parse.h"
 #include "command/jobs.h"
 #include "command/json.h"
 #include "command/print/units.h"

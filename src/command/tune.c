@@ -2,8 +2,8 @@
 #include "command/command.h"
 
 #include "base/parse.h"
-#include "command/plan/channels.h"
 #include "command/json.h"
+#include "command/plan/channels.h"
 #include "command/print/table.h"
 #include "command/print/units.h"
 #include "command/source.h"

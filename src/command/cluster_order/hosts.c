@@ -3,9 +3,9 @@
 
 #include "base/log.h"
 #include "base/parse.h"
+#include "cluster/text.h"
 #include "command/command.h"
 #include "command/file.h"
-#include "cluster/text.h"
 
 #include <errno.h>
 #include <stdlib.h>

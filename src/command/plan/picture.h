@@ -8,8 +8,6 @@
 
 /* One pattern as SVG. */
 int channels_svg(const struct channels_flows *flows, FILE *out);
-/* For graphviz: the machine's links with what they carry. */
-int channels_dot(const struct channels_flows *flows, FILE *out);
 /* One page with all of them; it needs nothing else. */
 int channels_page(const struct channels_flows *flows, size_t count, FILE *out);
 

@@ -9,8 +9,6 @@
 
 /* A tree with a bar of measured over nominal at each link. */
 int tree_print(const struct view *view, const struct term *term, FILE *out);
-/* For graphviz. */
-void dot_print(const struct view *view, FILE *out);
 /* An SVG document; inside: as part of a page, which brings its own styles and shows the numbers itself. */
 int svg_print(const struct view *view, bool inside, FILE *out);
 /* One page that needs nothing else: the picture, the numbers on hover, a table. */

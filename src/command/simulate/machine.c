@@ -4,8 +4,8 @@
  */
 #include "command/simulate/machine.h"
 
-#include "command/plan/channels.h"
 #include "command/command.h"
+#include "command/plan/channels.h"
 #include "command/source.h"
 #include "simulate/fabric.h"
 

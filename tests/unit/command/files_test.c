@@ -96,7 +96,6 @@ static void an_output_that_cannot_be_written_is_said_at_once(void **state)
 		"measure --output %s",
 		"show " MACHINE " --svg %s",
 		"show " MACHINE " --html %s",
-		"show " MACHINE " --dot %s",
 		"plan " MACHINE " --svg %s",
 		"plan " MACHINE " --html %s",
 		"plan " MACHINE " --nccl-graph --output %s",
@@ -247,7 +246,7 @@ static void two_results_do_not_share_standard_output(void **state)
 	static const char *const calls[] = {
 		"measure --simulate $S/topo/workstation-2gpu --output - --json",
 		"show " MACHINE " --svg - --html -",
-		"show " MACHINE " --dot - --json",
+		"show " MACHINE " --svg - --json",
 		"simulate " FABRIC " --html - --json",
 		"capture - --json",
 		"cluster measure --out - --json",

@@ -163,7 +163,7 @@ static void options_are_parsed_by_their_tables(void **state)
 	assert_string_equal(command_value(&call, "from"), "a");
 	assert_string_equal(command_value(&call, "svg"), "b=c");
 	assert_string_equal(command_value(&call, "color"), "auto");
-	assert_null(command_value(&call, "dot"));
+	assert_null(command_value(&call, "html"));
 	assert_true(command_given(&call, "json"));
 	assert_false(command_given(&call, "color"));
 	assert_int_equal(command_parse(&command_help, 3, rest, &call), COMMAND_OK);

@@ -183,7 +183,7 @@ static struct found take_apart(const char *svg)
 	return found;
 }
 
-enum drawn { DRAWN_SVG, DRAWN_DOT, DRAWN_PAGE };
+enum drawn { DRAWN_SVG, DRAWN_PAGE };
 
 static char *draw(const struct channels *channels, enum plan_pattern pattern, enum drawn drawn)
 {
@@ -199,8 +199,6 @@ static char *draw(const struct channels *channels, enum plan_pattern pattern, en
 			0);
 	if (drawn == DRAWN_SVG)
 		assert_int_equal(channels_svg(flows, out), 0);
-	else if (drawn == DRAWN_DOT)
-		assert_int_equal(channels_dot(flows, out), 0);
 	else
 		assert_int_equal(channels_page(flows, 2, out), 0);
 	for (size_t i = 0; i < count; i++)
@@ -283,10 +281,6 @@ static void page_has_a_view_of_each_pattern(void **state)
 	found = take_apart(svg);
 	assert_int_equal(found.views, 4); /* lanes below the boxes, words above them */
 	assert_int_equal(found.links, 2 * made.topology.link_count);
-	free(page);
-	page = draw(&made.channels, PLAN_RING, DRAWN_DOT);
-	assert_int_equal(strncmp(page, "digraph ", 8), 0);
-	assert_non_null(strstr(page, "\"nic:mlx5_0\" -> \"gpu0\""));
 	free(page);
 	unmake(&made);
 }

@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* What is drawn, and how. */
-enum picture { TREE_UTF8, TREE_ASCII, DOT, SVG, HTML };
+enum picture { TREE_UTF8, TREE_ASCII, SVG, HTML };
 
 static char *draw(const char *machine, enum picture picture)
 {
@@ -32,9 +32,7 @@ static char *draw(const char *machine, enum picture picture)
 	assert_non_null(out);
 	machines_of_text(machine, &topology);
 	assert_int_equal(view_make(&topology, &view), 0);
-	if (picture == DOT)
-		dot_print(&view, out);
-	else if (picture == SVG)
+	if (picture == SVG)
 		assert_int_equal(svg_print(&view, false, out), 0);
 	else if (picture == HTML)
 		assert_int_equal(html_print(&view, out), 0);
@@ -71,12 +69,6 @@ static void tree_without_utf8_is_plain_ascii(void **state)
 	for (const char *at = text; *at; at++)
 		assert_true(*at == '\n' || (*at >= ' ' && *at <= '~'));
 	free(text);
-}
-
-static void dot_is_as_it_was_looked_at(void **state)
-{
-	(void)state;
-	compare(DOT, "tests/unit/command/show/golden/machine.dot");
 }
 
 static void lines_of_the_tree_end_without_spaces(void **state)
@@ -423,7 +415,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tree_is_as_it_was_looked_at),
 		cmocka_unit_test(tree_without_utf8_is_plain_ascii),
-		cmocka_unit_test(dot_is_as_it_was_looked_at),
 		cmocka_unit_test(lines_of_the_tree_end_without_spaces),
 		cmocka_unit_test(svg_has_every_link_and_vertex_and_marks_the_bottleneck),
 		cmocka_unit_test(colours_of_the_drawing_are_those_of_its_legend),
