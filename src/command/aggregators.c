@@ -247,8 +247,7 @@ static int run(const struct command_call *call, FILE *out)
 		return command_failed(NULL, ENOMEM, "aggregators");
 	command_load_params(&params);
 	if (parse_seconds(command_value(call, "seconds"), NS_PER_S / 10, 600 * NS_PER_S, &timeout_ns) < 0)
-		status = command_usage_error("aggregators", "--seconds is \"%s\", expected 0.1 to 600",
-					     command_value(call, "seconds"));
+		status = command_wrong_value(call, "seconds", "0.1 to 600");
 	else
 		status = find_cluster(call, &params, question);
 	if (status == COMMAND_OK && question->cluster) {

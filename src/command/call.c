@@ -2,9 +2,12 @@
 #include "command/command.h"
 
 #include "base/log.h"
+#include "base/parse.h"
 #include "command/file.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 const struct command *command_find(const char *name)
@@ -176,4 +179,25 @@ const char *command_value(const struct command_call *call, const char *name)
 bool command_given(const struct command_call *call, const char *name)
 {
 	return call->values[own_option(call, name)] != NULL;
+}
+
+int command_wrong_value(const struct command_call *call, const char *name, const char *fmt, ...)
+{
+	char expected[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(expected, sizeof(expected), fmt, args);
+	va_end(args);
+	return command_usage_error(call->command->name, "--%s is \"%.100s\", expected %s", name,
+				   command_value(call, name), expected);
+}
+
+int command_number(const struct command_call *call, const char *name, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	const char *text = command_value(call, name);
+
+	if (text && parse_u64(text, min, max, ret) < 0)
+		return command_wrong_value(call, name, "%" PRIu64 " to %" PRIu64, min, max);
+	return COMMAND_OK;
 }

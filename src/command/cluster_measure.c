@@ -207,14 +207,10 @@ static int read_options(const struct command_call *call, struct clusterprobe_opt
 
 	ret->seed = SEED;
 	if (limit && parse_rate(limit, 1000, UINT64_MAX, &ret->limit_Bps) < 0)
-		return command_usage_error("cluster measure", "--limit is \"%s\", expected a rate such as 10Gbit/s",
-					   limit);
-	if (parse_u64(command_value(call, "round"), ROUND_MS_LEAST, ROUND_MS_MOST, &round_ms) < 0)
-		return command_usage_error("cluster measure", "--round is \"%s\", expected %d to %d milliseconds",
-					   command_value(call, "round"), ROUND_MS_LEAST, ROUND_MS_MOST);
-	if (parse_u64(command_value(call, "streams"), 1, CLUSTERPROBE_STREAMS_MAX, &streams) < 0)
-		return command_usage_error("cluster measure", "--streams is \"%s\", expected 1 to %d",
-					   command_value(call, "streams"), CLUSTERPROBE_STREAMS_MAX);
+		return command_wrong_value(call, "limit", "a rate such as 10Gbit/s");
+	if (command_number(call, "round", ROUND_MS_LEAST, ROUND_MS_MOST, &round_ms) != COMMAND_OK ||
+	    command_number(call, "streams", 1, CLUSTERPROBE_STREAMS_MAX, &streams) != COMMAND_OK)
+		return COMMAND_USAGE;
 	if (file && !strcmp(file, "-") && command_given(call, "json"))
 		return command_usage_error("cluster measure", "only one of --out, --json can go to standard output");
 	ret->round_ms = (uint32_t)round_ms;

@@ -31,9 +31,7 @@ static int read_given(const struct command_call *call, const char *text, struct 
 		}
 	}
 	if ((comma && !ret->ratio) || parse_rate(rate, 1, UINT64_C(1000000000000000), &ret->rate_Bps) < 0)
-		return command_usage_error(call->command->name,
-					   "--rate is \"%.100s\", expected a rate, as 100Gbit/s or 4:1,100Gbit/s",
-					   text);
+		return command_wrong_value(call, "rate", "a rate, as 100Gbit/s or 4:1,100Gbit/s");
 	return COMMAND_OK;
 }
 

@@ -7,6 +7,8 @@
 
 #include "base/options.h"
 
+#include <stdint.h>
+
 struct params;
 struct diag;
 
@@ -71,6 +73,11 @@ int command_check_outputs(const struct command_call *call);
 /* The value of an option of the command's own table: given, standard, or NULL. */
 const char *command_value(const struct command_call *call, const char *name);
 bool command_given(const struct command_call *call, const char *name);
+/* Says "--NAME is "VALUE", expected FMT"; returns COMMAND_USAGE. */
+int command_wrong_value(const struct command_call *call, const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* A number from min to max, or else says so. Without a value *ret stays. */
+int command_number(const struct command_call *call, const char *name, uint64_t min, uint64_t max, uint64_t *ret);
 
 /* The next command after `at` (NULL: the first) whose name is that of `command` and one word more; NULL: there is none. */
 const struct command *const *command_next_second(const struct command *command, const struct command *const *at);

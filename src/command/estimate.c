@@ -1,7 +1,6 @@
 /* `tributary estimate`: how long a training step takes, and how much of that is waiting for the network. */
 #include "command/command.h"
 
-#include "base/parse.h"
 #include "command/cluster_rates.h"
 #include "command/estimate/estimation.h"
 #include "command/file.h"
@@ -13,16 +12,10 @@
 
 static int read_settings(const struct command_call *call, struct estimation *estimation)
 {
-	uint64_t latency_ns;
+	int status = simulation_settings(call, &estimation->settings);
 
-	if (parse_seconds(command_value(call, "latency"), 0, 1000000000, &latency_ns) < 0)
-		return command_usage_error("estimate", "--latency is \"%.40s\", expected seconds up to 1, as 0.00001",
-					   command_value(call, "latency"));
-	estimation->settings = simulate_defaults();
-	if (simulation_call_bytes(command_value(call, "call"), &estimation->settings.operation_bytes) < 0)
-		return command_usage_error("estimate", "--call is \"%.40s\", expected auto, or bytes from 4K, as 512K",
-					   command_value(call, "call"));
-	estimation->settings.latency_s = (double)latency_ns / 1e9;
+	if (status != COMMAND_OK)
+		return status;
 	estimation->published = command_given(call, "published");
 	if (!estimation->published)
 		return COMMAND_OK;

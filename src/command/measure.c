@@ -213,7 +213,7 @@ static int get_budget(const struct command_call *call, uint64_t *ret_ns)
 	if (!text)
 		return COMMAND_OK;
 	if (parse_seconds(text, NS_PER_S, SECONDS_MAX * NS_PER_S, ret_ns) < 0)
-		return command_usage_error("measure", "--seconds is \"%s\", expected 1 to %d", text, SECONDS_MAX);
+		return command_wrong_value(call, "seconds", "1 to %d", SECONDS_MAX);
 	return COMMAND_OK;
 }
 

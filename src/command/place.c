@@ -1,7 +1,6 @@
 /* `tributary place`: which GPUs or hosts a job should have beside those that run. */
 #include "command/command.h"
 
-#include "base/parse.h"
 #include "command/cluster_open.h"
 #include "command/cluster_rates.h"
 #include "command/json.h"
@@ -168,14 +167,14 @@ static int find(const struct command_call *call, struct placing *placing)
 
 static int place_on_hosts(const struct command_call *call, struct placing *placing, FILE *out)
 {
-	const char *gpus = command_value(call, "gpus"), *path = command_value(call, "cluster");
+	const char *path = command_value(call, "cluster");
 	struct cluster *cluster = NULL;
 	struct cluster_rates rates;
-	uint64_t count;
+	uint64_t count = 0;
 	int status, r;
 
-	if (parse_u64(gpus, 1, 64, &count) < 0)
-		return command_usage_error("place", "--gpus is \"%.40s\", expected 1 to 64 GPUs a host", gpus);
+	if (command_number(call, "gpus", 1, 64, &count) != COMMAND_OK)
+		return COMMAND_USAGE;
 	status = command_cluster_of(call, "cluster", &cluster);
 	if (status != COMMAND_OK)
 		return status;

@@ -147,12 +147,11 @@ static int run(const struct command_call *call, FILE *out)
 {
 	struct params params;
 	struct jobs jobs;
-	uint64_t most;
+	uint64_t most = 0;
 	int status, r;
 
-	if (parse_u64(command_value(call, "jobs"), 1, JOBS_MAX, &most))
-		return command_usage_error("status", "--jobs %s: a number from 1 to %d", command_value(call, "jobs"),
-					   JOBS_MAX);
+	if (command_number(call, "jobs", 1, JOBS_MAX, &most) != COMMAND_OK)
+		return COMMAND_USAGE;
 	command_load_params(&params);
 	r = jobs_read(&params, &jobs);
 	if (r < 0)

@@ -1,7 +1,6 @@
 /* `tributary tune`: which algorithm and protocol NCCL takes for each collective and size on our channels, and why. */
 #include "command/command.h"
 
-#include "base/parse.h"
 #include "command/json.h"
 #include "command/plan/channels.h"
 #include "command/print/table.h"
@@ -257,8 +256,8 @@ static int count_nodes(const struct command_call *call, enum plan_where where, u
 	const char *word = command_value(call, "nodes");
 	uint64_t count = where == PLAN_EITHER ? 1 : hosts;
 
-	if (word && parse_u64(word, 1, NODES_MAX, &count))
-		return command_usage_error("tune", "--nodes is \"%s\", expected 1 to %d", word, NODES_MAX);
+	if (command_number(call, "nodes", 1, NODES_MAX, &count) != COMMAND_OK)
+		return COMMAND_USAGE;
 	if (word && where != PLAN_EITHER && (count > 1) != (where == PLAN_SEVERAL_HOSTS))
 		return command_usage_error("tune", "--nodes is %s, and the channels are for %s: --hosts either", word,
 					   where == PLAN_ONE_HOST ? "one host" : "several");

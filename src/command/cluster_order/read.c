@@ -1,8 +1,6 @@
 /* The command line of `tributary cluster order`. */
 #include "command/cluster_order/ordering.h"
 
-#include "base/log.h"
-#include "base/parse.h"
 #include "command/cluster_rates.h"
 #include "command/command.h"
 #include "command/simulate/simulation.h"
@@ -12,11 +10,6 @@
 #include <string.h>
 
 static const char name[] = "cluster order";
-
-static int usage(const char *option, const char *value, const char *expected)
-{
-	return command_usage_error(name, "--%s is \"%.100s\", expected %s", option, value, expected);
-}
 
 static int read_fabric(const struct command_call *call, struct ordering *ordering)
 {
@@ -63,11 +56,10 @@ static int read_layout(const struct command_call *call, struct ordering *orderin
 	uint64_t ranks, group;
 
 	for (size_t i = 0; i < sizeof(into) / sizeof(into[0]); i++) {
-		const char *value = command_value(call, options[i]);
 		uint64_t number = 0;
 
-		if (value && parse_u64(value, 1, 65536, &number) < 0)
-			return usage(options[i], value, "a number from 1 to 65536");
+		if (command_number(call, options[i], 1, 65536, &number) != COMMAND_OK)
+			return COMMAND_USAGE;
 		*into[i] = (unsigned)number;
 	}
 	ranks = ordering->host_count * (uint64_t)layout->gpus;
@@ -89,17 +81,14 @@ static int read_layout(const struct command_call *call, struct ordering *orderin
 
 int ordering_read(const struct command_call *call, struct ordering *ret)
 {
-	const char *size = command_value(call, "size");
-	uint64_t bytes = 0;
 	int status;
 
 	memset(ret, 0, sizeof(*ret));
 	ret->search = ranks_search_defaults();
 	ret->search.tree_first = !strcmp(command_value(call, "algo"), "tree");
-	if (parse_size(size, 1, UINT64_C(1) << 50, &bytes) < 0)
-		return usage("size", size, "bytes, as 64M or 1G");
-	ret->bytes = (double)bytes;
-	status = read_fabric(call, ret);
+	status = simulation_size(call, &ret->bytes);
+	if (status == COMMAND_OK)
+		status = read_fabric(call, ret);
 	if (status == COMMAND_OK)
 		status = read_hosts(call, ret);
 	if (status == COMMAND_OK)

@@ -179,14 +179,12 @@ static int task_of_file(const char *path, const char *type, const struct estimat
 
 static int task_of_options(const struct command_call *call, const struct estimation_system *system, struct task *ret)
 {
-	const char *batch = command_value(call, "batch");
-	uint64_t samples;
-	const char *parallel = command_value(call, "parallel");
+	uint64_t samples = 0;
 
-	if (parallel_of(parallel, ret) < 0)
-		return command_usage_error("estimate", "--parallel is \"%.40s\", expected ddp, fsdp or tp:N", parallel);
-	if (parse_u64(batch, 1, 1000000000, &samples) < 0)
-		return command_usage_error("estimate", "--batch is \"%.40s\", expected samples of a GPU", batch);
+	if (parallel_of(command_value(call, "parallel"), ret) < 0)
+		return command_wrong_value(call, "parallel", "ddp, fsdp or tp:N");
+	if (command_number(call, "batch", 1, 1000000000, &samples) != COMMAND_OK)
+		return COMMAND_USAGE;
 	ret->batch = (double)samples;
 	ret->lookup_devices = (double)system->rates.devices;
 	ret->lookup_batch = ret->batch * ret->lookup_devices;
@@ -297,15 +295,11 @@ static void read_layers(struct reader *reader, const struct estimation_system *s
 /* What a pipeline cannot be made of is refused: nothing here says what it would take. */
 static int read_pipeline(const struct command_call *call, const struct task *task, struct estimation_model *ret)
 {
-	const char *stages = command_value(call, "pipeline"), *micro = command_value(call, "micro-batches");
 	uint64_t count = 1, batches = 1;
 
-	if (parse_u64(stages, 1, STEP_STAGES_MAX, &count) < 0)
-		return command_usage_error("estimate", "--pipeline is \"%.40s\", expected 1 to %d stages", stages,
-					   STEP_STAGES_MAX);
-	if (parse_u64(micro, 1, STEP_MICRO_BATCHES_MAX, &batches) < 0)
-		return command_usage_error("estimate", "--micro-batches is \"%.40s\", expected 1 to %d", micro,
-					   STEP_MICRO_BATCHES_MAX);
+	if (command_number(call, "pipeline", 1, STEP_STAGES_MAX, &count) != COMMAND_OK ||
+	    command_number(call, "micro-batches", 1, STEP_MICRO_BATCHES_MAX, &batches) != COMMAND_OK)
+		return COMMAND_USAGE;
 	if (count == 1 && batches > 1)
 		return command_usage_error("estimate", "--micro-batches is for --pipeline");
 	if (count > 1 && task->parallel == STEP_FSDP)

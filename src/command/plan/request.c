@@ -267,8 +267,7 @@ int channels_request(const struct command_call *call, struct topology *topology,
 	if (!strcmp(hosts, "either"))
 		where = PLAN_EITHER;
 	else if (parse_u64(hosts, 1, HOSTS_MAX, &count))
-		return command_usage_error(call->command->name, "--hosts is \"%s\", expected 1 to %d, or either", hosts,
-					   HOSTS_MAX);
+		return command_wrong_value(call, "hosts", "1 to %d, or either", HOSTS_MAX);
 	else if (count > 1)
 		where = PLAN_SEVERAL_HOSTS;
 	request.hosts = (unsigned)count;

@@ -88,10 +88,7 @@ static int add_aggregators(const struct command_call *call, struct simulate_fabr
 		return COMMAND_OK;
 	if (!simulation_next_item(&rest, each) || !simulation_next_item(&rest, rate) || *rest ||
 	    parse_u64(each, 1, 64, &count) < 0 || parse_rate(rate, 1, UINT64_C(1000000000000000), &rate_Bps) < 0)
-		return command_usage_error(
-			call->command->name,
-			"--aggregators is \"%.100s\", expected how many on each leaf and their rate, as 1,400Gbit/s",
-			value);
+		return command_wrong_value(call, "aggregators", "how many on each leaf and their rate, as 1,400Gbit/s");
 	r = simulate_fabric_add_aggregators(fabric, count, (double)rate_Bps);
 	return r < 0 ? command_failed(NULL, r, "the aggregators cannot be added") : COMMAND_OK;
 }
@@ -112,12 +109,10 @@ static int degrade(const struct command_call *call, struct simulate_fabric *fabr
 
 static int scale(const struct command_call *call, struct simulate_fabric *fabric)
 {
-	const char *value = command_value(call, "payload");
 	uint64_t billionths;
 
-	if (parse_seconds(value, 1000000, 1000000000, &billionths) < 0)
-		return command_usage_error(call->command->name,
-					   "--payload is \"%.100s\", expected a share from 0.001 to 1", value);
+	if (parse_seconds(command_value(call, "payload"), 1000000, 1000000000, &billionths) < 0)
+		return command_wrong_value(call, "payload", "a share from 0.001 to 1");
 	simulate_fabric_scale(fabric, (double)billionths / 1e9);
 	return COMMAND_OK;
 }

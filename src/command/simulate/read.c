@@ -29,11 +29,6 @@ const char *simulation_algorithm_word(enum simulate_algorithm algorithm)
 	return algorithm_words[algorithm];
 }
 
-static int usage(const struct command_call *call, const char *option, const char *value, const char *expected)
-{
-	return command_usage_error(call->command->name, "--%s is \"%.100s\", expected %s", option, value, expected);
-}
-
 /* -------------------------------------------------------------------------------------------------------------- orders */
 
 static const char *host_name(const void *fabric, size_t index)
@@ -101,7 +96,8 @@ int simulation_order(const struct command_call *call, const char *word, const st
 		r = simulate_order_leaf(fabric, one->order);
 	} else if (!strncmp(word, "random:", 7)) {
 		if (parse_u64(word + 7, 0, UINT64_MAX, &seed) < 0)
-			return usage(call, "order", word, "random: and a number");
+			return command_usage_error(call->command->name,
+						   "--order has \"%.100s\", expected random: and a number", word);
 		simulate_order_random(fabric, seed, one->order);
 	} else {
 		one->host_count = 0;
@@ -141,7 +137,9 @@ static int add_cases(const struct command_call *call, struct simulation *simulat
 		size_t algorithm = 0;
 
 		if (parse_choice(word, algorithm_words, &algorithm) < 0)
-			return usage(call, "algo", word, "ring, tree, hierarchical or aggregators");
+			return command_usage_error(
+				"simulate", "--algo has \"%s\", expected ring, tree, hierarchical or aggregators",
+				word);
 		for (const char *at = orders; simulation_next_item(&at, order);) {
 			struct simulation_case *one = &simulation->cases[simulation->case_count];
 			bool matters = order_matters(simulation, (enum simulate_algorithm)algorithm);
@@ -166,57 +164,61 @@ static int add_cases(const struct command_call *call, struct simulation *simulat
 
 int simulation_case(const struct command_call *call, struct simulation *simulation)
 {
-	const char *size = command_value(call, "size"), *word = command_value(call, "algo");
 	size_t algorithm = 0;
-	uint64_t bytes;
+	int status = simulation_size(call, &simulation->bytes);
 
-	if (parse_size(size, 1, UINT64_C(1) << 50, &bytes) < 0)
-		return usage(call, "size", size, "bytes, as 64M or 1G");
-	if (parse_choice(word, algorithm_words, &algorithm) < 0)
-		return usage(call, "algo", word, "ring, tree, hierarchical or aggregators");
-	simulation->bytes = (double)bytes;
+	if (status != COMMAND_OK)
+		return status;
+	if (parse_choice(command_value(call, "algo"), algorithm_words, &algorithm) < 0)
+		return command_wrong_value(call, "algo", "ring, tree, hierarchical or aggregators");
 	return add_case(call, simulation, (enum simulate_algorithm)algorithm, command_value(call, "order"));
 }
 
-int simulation_call_bytes(const char *word, double *ret)
+int simulation_size(const struct command_call *call, double *ret_bytes)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes;
 
-	if (strcmp(word, "auto") != 0 && parse_size(word, 4096, UINT64_C(1) << 40, &bytes) < 0)
-		return -EINVAL;
-	*ret = (double)bytes;
-	return 0;
+	if (parse_size(command_value(call, "size"), 1, UINT64_C(1) << 50, &bytes) < 0)
+		return command_wrong_value(call, "size", "bytes, as 64M or 1G");
+	*ret_bytes = (double)bytes;
+	return COMMAND_OK;
+}
+
+int simulation_settings(const struct command_call *call, struct simulate_settings *ret)
+{
+	const char *operation = command_value(call, "call");
+	uint64_t latency_ns, bytes = 0;
+
+	if (parse_seconds(command_value(call, "latency"), 0, 1000000000, &latency_ns) < 0)
+		return command_wrong_value(call, "latency", "seconds up to 1, as 0.00001");
+	if (strcmp(operation, "auto") != 0 && parse_size(operation, 4096, UINT64_C(1) << 40, &bytes) < 0)
+		return command_wrong_value(call, "call", "auto, or bytes from 4K, as 512K");
+	*ret = simulate_defaults();
+	ret->latency_s = (double)latency_ns / 1e9;
+	ret->operation_bytes = (double)bytes;
+	return COMMAND_OK;
 }
 
 static int read_numbers(const struct command_call *call, struct simulation *simulation)
 {
 	static const char *const details[] = { "auto", "steps", "pipelined", NULL };
-	const char *size = command_value(call, "size"), *latency = command_value(call, "latency"),
-		   *gpus = command_value(call, "gpus"), *jobs = command_value(call, "jobs"),
-		   *operation = command_value(call, "call");
-	uint64_t bytes, latency_ns, count;
+	int status = simulation_size(call, &simulation->bytes);
+	uint64_t gpus = 0, jobs = 0;
 	size_t detail = 0;
 
 	while (strcmp(collective_words[simulation->collective], command_value(call, "collective")) != 0)
 		simulation->collective = (enum simulate_collective)(simulation->collective + 1);
-	if (parse_size(size, 1, UINT64_C(1) << 50, &bytes) < 0)
-		return usage(call, "size", size, "bytes, as 64M or 1G");
-	if (parse_seconds(latency, 0, 1000000000, &latency_ns) < 0)
-		return usage(call, "latency", latency, "seconds up to 1, as 0.00001");
-	if (parse_u64(gpus, 1, 64, &count) < 0)
-		return usage(call, "gpus", gpus, "1 to 64 GPUs a host");
-	simulation->gpus = (unsigned)count;
-	if (parse_u64(jobs, 1, 1024, &count) < 0)
-		return usage(call, "jobs", jobs, "1 to 1024 jobs");
-	simulation->job_count = count;
-	simulation->bytes = (double)bytes;
-	simulation->settings = simulate_defaults();
-	if (simulation_call_bytes(operation, &simulation->settings.operation_bytes) < 0)
-		return usage(call, "call", operation, "auto, or bytes from 4K, as 512K");
-	simulation->settings.latency_s = (double)latency_ns / 1e9;
+	if (status == COMMAND_OK)
+		status = simulation_settings(call, &simulation->settings);
+	if (status == COMMAND_OK)
+		status = command_number(call, "gpus", 1, 64, &gpus);
+	if (status == COMMAND_OK)
+		status = command_number(call, "jobs", 1, 1024, &jobs);
+	simulation->gpus = (unsigned)gpus;
+	simulation->job_count = jobs;
 	(void)parse_choice(command_value(call, "detail"), details, &detail); /* the parser knows the words */
 	simulation->settings.detail = (enum simulate_detail)detail;
-	return COMMAND_OK;
+	return status;
 }
 
 static void name(const struct command_call *call, struct simulation *simulation)

@@ -76,8 +76,9 @@ bool simulation_next_item(const char **rest, char item[static SIMULATION_ITEM_BY
 int simulation_order(const struct command_call *call, const char *word, const struct simulate_fabric *fabric,
 		     struct simulation_case *one);
 
-/* --call: 0 for "auto" (simulate_call_bytes). -EINVAL. */
-int simulation_call_bytes(const char *word, double *ret);
+/* --size; --latency and --call, where "auto" is 0 (simulate_call_bytes). Say what is wrong; an exit status. */
+int simulation_size(const struct command_call *call, double *ret_bytes);
+int simulation_settings(const struct command_call *call, struct simulate_settings *ret);
 
 /* One AllReduce by the options size, algo and order, on the fabric that is there. An exit status. */
 int simulation_case(const struct command_call *call, struct simulation *simulation);

@@ -386,7 +386,7 @@ static void what_is_wrong_is_said(void **state)
 		{ "@layers.json --system @system-8.json --published --batch 0", "batch", COMMAND_USAGE },
 		{ "@layers.json --system @system-8.json --parallel tp:3 --fabric leaf-spine:2x4,8Gbit/s", "groups of 3",
 		  COMMAND_FAILED },
-		{ "@layers.json --system @system-8.json --fabric leaf-spine:2x4,8Gbit/s --pipeline 0", "stages",
+		{ "@layers.json --system @system-8.json --fabric leaf-spine:2x4,8Gbit/s --pipeline 0", "expected 1 to",
 		  COMMAND_USAGE },
 		{ "@layers.json --system @system-8.json --fabric leaf-spine:2x4,8Gbit/s --pipeline 3",
 		  "cut in 3 stages", COMMAND_FAILED },

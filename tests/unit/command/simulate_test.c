@@ -536,7 +536,7 @@ static void what_is_wrong_is_said_once(void **state)
 		  "an order is rank, leaf, random:SEED or a file" },
 		{ "--fabric leaf-spine:2x4,1Gbit/s --order random:x", COMMAND_USAGE, "random: and a number" },
 		{ "--fabric leaf-spine:2x4,1Gbit/s --size 0", COMMAND_USAGE, "bytes, as 64M" },
-		{ "--fabric leaf-spine:2x4,1Gbit/s --gpus 0", COMMAND_USAGE, "1 to 64 GPUs" },
+		{ "--fabric leaf-spine:2x4,1Gbit/s --gpus 0", COMMAND_USAGE, "1 to 64" },
 		{ "--fabric leaf-spine:2x4,1Gbit/s --latency never", COMMAND_USAGE, "seconds" },
 		{ "--fabric leaf-spine:2x4,1Gbit/s --jobs 9", COMMAND_USAGE, "cannot be cut into 9" },
 		{ "--fabric leaf-spine:2x4,1Gbit/s --aggregators 1", COMMAND_USAGE, "as 1,400Gbit/s" },
