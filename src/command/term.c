@@ -59,6 +59,26 @@ const char *term_off(const struct term *term)
 	return term->colour ? "\033[0m" : "";
 }
 
+void term_bar(const struct term *term, double share, size_t cells, enum term_colour colour, FILE *out)
+{
+	static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
+	size_t units = share >= 1 ? 8 * cells : (size_t)(share * 8 * (double)cells + 0.5), cell = 0;
+
+	if (!term->utf8)
+		units = (units + 4) / 8 * 8;
+	fputs(term_on(term, colour), out);
+	for (; cell < units / 8; cell++)
+		fputs(term->utf8 ? "█" : "#", out);
+	if (units % 8) {
+		fputs(eighths[units % 8], out);
+		cell++;
+	}
+	fprintf(out, "%s%s", term_off(term), term_on(term, TERM_DIM));
+	for (; cell < cells; cell++)
+		fputs(term->utf8 ? "░" : ".", out);
+	fputs(term_off(term), out);
+}
+
 size_t term_width(const char *text)
 {
 	size_t columns = 0;

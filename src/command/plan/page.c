@@ -130,9 +130,7 @@ static void put_hops(const struct channels_flows *flows, FILE *out)
 {
 	const struct topology *topology = flows->channels->topology;
 
-	fputs("<h2>Channels</h2>\n<table><thead><tr><th>channel<th class=\"number\">alike<th>from<th>to<th>class<th>way"
-	      "</tr></thead><tbody>\n",
-	      out);
+	html_table_begin("Channels", "", "channel|#alike|from|to|class|way", out);
 	for (size_t i = 0; i < flows->count; i++) {
 		struct channels_hop hops[CHANNELS_HOPS_MAX];
 		size_t count = channels_hops(flows->channels, flows->pattern, flows->flows[i].channel, hops);
@@ -147,16 +145,14 @@ static void put_hops(const struct channels_flows *flows, FILE *out)
 			fputs("</tr>\n", out);
 		}
 	}
-	fputs("</tbody></table>\n", out);
+	html_table_end(out);
 }
 
 static void put_loads(const struct channels_flows *flows, FILE *out)
 {
 	const struct channels_graph *graph = &flows->channels->graphs[flows->pattern];
 
-	fputs("<h2>Loads, GB/s</h2>\n<table class=\"loads\"><thead><tr><th>what<th class=\"number\">crossings<th "
-	      "class=\"number\">load<th class=\"number\">capacity<th>full</tr></thead><tbody>\n",
-	      out);
+	html_table_begin("Loads, GB/s", "class=\"loads\"", "what|#crossings|#load|#capacity|full", out);
 	for (size_t i = 0; i < graph->load_count; i++) {
 		const struct plan_load *load = &graph->loads[i];
 		double share = channels_load_share(graph, load);
@@ -183,7 +179,7 @@ static void put_loads(const struct channels_flows *flows, FILE *out)
 		else
 			fputs("<td data-value=\"-1\"></td></tr>\n", out);
 	}
-	fputs("</tbody></table>\n", out);
+	html_table_end(out);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- page */

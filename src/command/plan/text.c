@@ -4,6 +4,7 @@
 #include "command/print/units.h"
 #include "command/show/view.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,22 +97,6 @@ static size_t print_channel(struct printer *printer, enum plan_pattern pattern, 
 	return run;
 }
 
-static void print_bar(const struct term *term, double share, bool full, FILE *out)
-{
-	size_t cells = share >= 1 ? BAR_CELLS : (size_t)(share * BAR_CELLS + 0.5);
-
-	if (!full && cells == BAR_CELLS)
-		cells--;
-	fputs(term_on(term, full ? TERM_ORANGE : TERM_BLUE), out);
-	for (size_t i = 0; i < cells; i++)
-		fputs(term->utf8 ? "█" : "#", out);
-	fputs(term_off(term), out);
-	fputs(term_on(term, TERM_DIM), out);
-	for (size_t i = cells; i < BAR_CELLS; i++)
-		fputs(term->utf8 ? "░" : ".", out);
-	fputs(term_off(term), out);
-}
-
 static void print_load(const struct printer *printer, const struct channels_graph *graph, const struct plan_load *load,
 		       FILE *rows)
 {
@@ -125,7 +110,8 @@ static void print_load(const struct printer *printer, const struct channels_grap
 	channels_capacity_words(printer->channels->topology, load, term->utf8, most, sizeof(most));
 	fprintf(rows, "%s\t%s of\t%s\t%d %%\t", clean, units_GBps((uint64_t)channels_load_Bps(graph, load), rate), most,
 		(int)(share * 100 + 0.01));
-	print_bar(term, share, full, rows);
+	/* Only what is full fills it. */
+	term_bar(term, full ? 1 : fmin(share, 1 - 1.0 / BAR_CELLS), BAR_CELLS, full ? TERM_ORANGE : TERM_BLUE, rows);
 	if (full)
 		fprintf(rows, "  %s%s full%s", term_on(term, TERM_BOLD), term->utf8 ? "◀" : "<", term_off(term));
 	fputc('\n', rows);

@@ -1,4 +1,5 @@
 /* One page that shows the machine and needs nothing else: no network, no other file. */
+#include "base/parse.h"
 #include "command/json.h"
 #include "command/print/units.h"
 #include "command/show/page.h"
@@ -33,6 +34,25 @@ void html_cell(const char *text, bool number, FILE *out)
 	fputs(number ? "<td class=\"number\">" : "<td>", out);
 	draw_xml_escape(text, out);
 	fputs("</td>", out);
+}
+
+void html_table_begin(const char *title, const char *attribute, const char *heads, FILE *out)
+{
+	const char *head;
+	size_t bytes;
+
+	fprintf(out, "<h2>%s</h2>\n<table %s><thead><tr>", title, attribute);
+	while (parse_list_next(&heads, '|', &head, &bytes)) {
+		bool number = *head == '#';
+
+		fprintf(out, "<th%s>%.*s", number ? " class=\"number\"" : "", (int)(bytes - number), head + number);
+	}
+	fputs("</tr></thead><tbody>\n", out);
+}
+
+void html_table_end(FILE *out)
+{
+	fputs("</tbody></table>\n", out);
 }
 
 static void put_cell(const struct html *html, const char *text, bool number)
@@ -231,31 +251,25 @@ static void put_tables(const struct html *html)
 {
 	const struct topology *topology = html->view->topology;
 
-	fputs("<section id=\"tables\" hidden>\n<h2>Links, GB/s</h2>\n<table id=\"links\"><thead><tr><th>from<th>to "
-	      "(nearer the CPU)"
-	      "<th>link<th class=\"number\">up<th class=\"number\">down<th class=\"number\">nominal<th>of "
-	      "nominal<th>known by"
-	      "<th class=\"number\">spread</tr></thead><tbody>\n",
-	      html->out);
+	fputs("<section id=\"tables\" hidden>\n", html->out);
+	html_table_begin("Links, GB/s", "id=\"links\"",
+			 "from|to (nearer the CPU)|link|#up|#down|#nominal|of nominal|known by|#spread", html->out);
 	for (uint32_t i = 0; i < topology->link_count; i++)
 		put_link_row(html, i);
-	fputs("</tbody></table>\n", html->out);
-	if (topology->limit_count)
-		fputs("<h2>Not all at once, GB/s</h2>\n<table id=\"limits\"><thead><tr><th>limit<th "
-		      "class=\"number\">together<th>over</tr>"
-		      "</thead><tbody>\n",
-		      html->out);
-	for (size_t i = 0; i < topology->limit_count; i++)
-		put_limit_row(html, &topology->limits[i]);
-	fputs(topology->limit_count ? "</tbody></table>\n" : "", html->out);
-	if (topology->pair_count)
-		fputs("<h2>Pairs of GPUs, GB/s</h2>\n<table id=\"pairs\"><thead><tr><th>from<th>to<th>class<th>P2P<th "
-		      "class=\"number\">by P2P"
-		      "<th class=\"number\">through host memory</tr></thead><tbody>\n",
-		      html->out);
-	for (size_t i = 0; i < topology->pair_count; i++)
-		put_pair_row(html, &topology->pairs[i]);
-	fputs(topology->pair_count ? "</tbody></table>\n" : "", html->out);
+	html_table_end(html->out);
+	if (topology->limit_count) {
+		html_table_begin("Not all at once, GB/s", "id=\"limits\"", "limit|#together|over", html->out);
+		for (size_t i = 0; i < topology->limit_count; i++)
+			put_limit_row(html, &topology->limits[i]);
+		html_table_end(html->out);
+	}
+	if (topology->pair_count) {
+		html_table_begin("Pairs of GPUs, GB/s", "id=\"pairs\"",
+				 "from|to|class|P2P|#by P2P|#through host memory", html->out);
+		for (size_t i = 0; i < topology->pair_count; i++)
+			put_pair_row(html, &topology->pairs[i]);
+		html_table_end(html->out);
+	}
 	fputs("</section>\n", html->out);
 }
 

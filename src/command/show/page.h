@@ -14,6 +14,9 @@ int html_end(json_t *data, FILE *out);
 struct topology_vertex;
 json_t *html_vertex(const struct topology_vertex *vertex);
 void html_cell(const char *text, bool number, FILE *out);
+/* A table up to its rows, and after them. attribute: "id=\"links\"" or ""; heads: "from|to|#up", '#' for numbers. */
+void html_table_begin(const char *title, const char *attribute, const char *heads, FILE *out);
+void html_table_end(FILE *out);
 /* Closer, farther, all of it; picture or table; light or dark. */
 void html_buttons(FILE *out);
 

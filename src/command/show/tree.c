@@ -20,35 +20,6 @@ static const enum term_colour colours[VIEW_BAND_COUNT] = {
 	[VIEW_BAD] = TERM_RED,   [VIEW_BOUND] = TERM_DIM, [VIEW_NO_NOMINAL] = TERM_DIM, [VIEW_UNMEASURED] = TERM_DIM,
 };
 
-/* Cells in eighths; what is left of the nominal rate is shaded. */
-static void print_bar(const struct tree *tree, double share, enum view_band band, bool bound)
-{
-	static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
-	const struct term *term = tree->term;
-	size_t units, cells;
-
-	if (share < 0) {
-		fputc('\t', tree->rows);
-		return;
-	}
-	units = share >= 1 ? 8 * BAR_CELLS : (size_t)(share * 8 * BAR_CELLS + 0.5);
-	if (!term->utf8)
-		units = (units + 4) / 8 * 8;
-	fputs(term_on(term, colours[band]), tree->rows);
-	for (cells = 0; cells < units / 8; cells++)
-		fputs(term->utf8 ? "█" : "#", tree->rows);
-	if (units % 8) {
-		fputs(eighths[units % 8], tree->rows);
-		cells++;
-	}
-	fputs(term_off(term), tree->rows);
-	fputs(term_on(term, TERM_DIM), tree->rows);
-	for (; cells < BAR_CELLS; cells++)
-		fputs(term->utf8 ? "░" : ".", tree->rows);
-	fputs(term_off(term), tree->rows);
-	fprintf(tree->rows, "\t%s%.0f %%", !bound ? "" : term->utf8 ? "≥" : ">=", share * 100);
-}
-
 static void print_link(const struct tree *tree, uint32_t index)
 {
 	const struct view *view = tree->view;
@@ -57,13 +28,18 @@ static void print_link(const struct tree *tree, uint32_t index)
 	const struct term *term = tree->term;
 	enum topology_direction worse = view_worse(view, index);
 	const struct view_lane *lane = &view->lanes[topology_directed(index, worse)];
+	bool bound = link->capacity[worse].provenance == TOPOLOGY_AT_LEAST;
 
 	view_link_words(view->topology, link, words, sizeof(words));
 	view_rate_of(&link->capacity[TOPOLOGY_UP], term->utf8, up, sizeof(up));
 	view_rate_of(&link->capacity[TOPOLOGY_DOWN], term->utf8, down, sizeof(down));
 	view_degraded(view->topology, link, degraded, sizeof(degraded));
 	fprintf(tree->rows, "\t%s\t%s\t%s\t", words, up, down);
-	print_bar(tree, lane->share, lane->band, link->capacity[worse].provenance == TOPOLOGY_AT_LEAST);
+	if (lane->share >= 0)
+		term_bar(term, lane->share, BAR_CELLS, colours[lane->band], tree->rows);
+	fputc('\t', tree->rows);
+	if (lane->share >= 0)
+		fprintf(tree->rows, "%s%.0f %%", !bound ? "" : term->utf8 ? "≥" : ">=", lane->share * 100);
 	if (degraded[0])
 		fprintf(tree->rows, "\t%s%s%s", term_on(term, TERM_RED), degraded, term_off(term));
 	if (view->lanes[2 * index].bottleneck || view->lanes[2 * index + 1].bottleneck)

@@ -298,15 +298,9 @@ static void put_head(const struct simulation *simulation, FILE *out)
 
 static void put_tables(const struct simulation *simulation, FILE *out)
 {
-	static const char *const heads[] = { "case", "time, ms", "algbw, GB/s", "busbw, GB/s",
-					     "NIC",  "uplink",   "aggregator",  "inside" };
-
-	fputs("<section id=\"tables\" hidden>\n<h2>Cases; bytes on the busiest link of each kind, over those of a "
-	      "rank</h2>\n<table><thead><tr>",
-	      out);
-	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
-		fprintf(out, "<th%s>%s", i ? " class=\"number\"" : "", heads[i]);
-	fputs("</tr></thead><tbody>\n", out);
+	fputs("<section id=\"tables\" hidden>\n", out);
+	html_table_begin("Cases; bytes on the busiest link of each kind, over those of a rank", "",
+			 "case|#time, ms|#algbw, GB/s|#busbw, GB/s|#NIC|#uplink|#aggregator|#inside", out);
 	for (size_t i = 0; i < simulation->case_count; i++) {
 		const struct simulation_case *one = &simulation->cases[i];
 		double numbers[3 + SIMULATION_KINDS] = { one->time_s * 1e3, one->worst.algbw_Bps / 1e9,
@@ -326,7 +320,8 @@ static void put_tables(const struct simulation *simulation, FILE *out)
 		}
 		fputs("</tr>\n", out);
 	}
-	fputs("</tbody></table>\n</section>\n", out);
+	html_table_end(out);
+	fputs("</section>\n", out);
 }
 
 int simulation_page(const struct simulation *simulation, FILE *out)
