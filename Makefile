@@ -305,7 +305,7 @@ MAN8 := $(wildcard docs/*.8)
 UNITS := $(wildcard systemd/*.service)
 COMPLETIONS := $(patsubst docs/%.bash,share/bash-completion/completions/%,$(wildcard docs/*.bash))
 # Help texts, man pages and messages name these; --help says where they are. README.md shows the picture and names the results.
-DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*.md docs/*.json docs/plan.svg perf/RESULTS.md)
+DOCUMENTS := $(wildcard README.md CHANGELOG.md LICENSE docs/*/*.md docs/*/*.json docs/plan.svg perf/RESULTS.md)
 DOCS := share/doc/tributary
 # What NCCL looks for where no variable names a plugin. Those of another package stay.
 DEFAULT_PLUGINS := libnccl-env.so libnccl-net.so
@@ -323,8 +323,7 @@ install: all ## into PREFIX (default /usr/local) and LIBDIR (PREFIX/lib), under 
 		chmod 644 '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
 	$(Q)install -m 644 systemd/tributaryd.sysusers '$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf'
 	$(Q)for file in $(COMPLETIONS); do install -D -m 644 docs/$${file##*/}.bash '$(DESTDIR)$(PREFIX)/'$$file || exit 1; done
-	$(Q)install -d '$(DESTDIR)$(PREFIX)/$(DOCS)/docs' '$(DESTDIR)$(PREFIX)/$(DOCS)/perf'
-	$(Q)for document in $(DOCUMENTS); do install -m 644 $$document '$(DESTDIR)$(PREFIX)/$(DOCS)/'$$document || exit 1; done
+	$(Q)for document in $(DOCUMENTS); do install -D -m 644 $$document '$(DESTDIR)$(PREFIX)/$(DOCS)/'$$document || exit 1; done
 
 install-default: install ## the same, and every NCCL job of this machine uses it without a variable
 	$(Q)for name in $(DEFAULT_PLUGINS); do if $(call foreign_plugin,$$name); then \
@@ -340,7 +339,7 @@ uninstall: ## take out what install put in
 		$(patsubst systemd/%,'$(DESTDIR)$(PREFIX)/lib/systemd/system/%',$(UNITS)) \
 		'$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf' \
 		$(patsubst %,'$(DESTDIR)$(PREFIX)/%',$(COMPLETIONS)) $(patsubst %,'$(DESTDIR)$(PREFIX)/$(DOCS)/%',$(DOCUMENTS))
-	$(Q)rmdir '$(DESTDIR)$(PREFIX)/$(DOCS)/docs' '$(DESTDIR)$(PREFIX)/$(DOCS)/perf' '$(DESTDIR)$(PREFIX)/$(DOCS)' 2>/dev/null || :
+	$(Q)find '$(DESTDIR)$(PREFIX)/$(DOCS)' -type d -empty -delete 2>/dev/null || :
 
 # A test compares them with what the programs print.
 .PHONY: generated

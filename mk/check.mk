@@ -55,7 +55,7 @@ browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
 # Sums beside MPI's. It builds its own program, as nothing else needs MPI. And a cluster that mpirun measures.
 mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/clusterprobe=PYTHON=$(PYTHON) tests/mpi/clusterprobe $(O)')
 
-# The rules of docs/messages.md, in every state.
+# The rules of docs/design/messages.md, in every state.
 model_args = $(if $(GATES),'model/messages=CC=$(CC) tests/model/check')
 
 # Not for the command line: it expects everything to be built.
@@ -129,7 +129,7 @@ check-size: ## in src no function over 60 lines, no file over 600
 check-words: ## names as tests/gates/words.txt has them, functions with the name of their folder or file
 	@$(PYTHON) tests/gates/words.py '$(GATE_ROOT)' '$(WORDS)'
 
-check-docs: ## every warning is in docs/troubleshooting.md, every relative link of the docs leads somewhere
+check-docs: ## every warning is in docs/guide/troubleshooting.md, every relative link of the docs leads somewhere
 	@$(PYTHON) tests/gates/docs.py '$(GATE_ROOT)'
 
 check-gates: ## every gate above fails when it should

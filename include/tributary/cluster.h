@@ -1,6 +1,6 @@
 /*
  * Who is on which leaf switch, and how wide the links between the leaves are: the cluster, as its file says it. A pure
- * value: reading takes text and gives a cluster or a place and a reason; nothing is looked up. docs/cluster-file.md has
+ * value: reading takes text and gives a cluster or a place and a reason; nothing is looked up. docs/format/cluster-file.md has
  * the form; Slurm's topology.conf and topology.yaml, and what `scontrol show topology` prints, are read as they are.
  *
  * Rates are bytes per second in one direction; 0: not said. Text belongs to the cluster.

@@ -11,7 +11,7 @@
  *     total = channel_count × rate
  *
  * Sought, in this order: the largest total; the fewest crossings of switches and sockets; the shortest ways; the fewest
- * channels. docs/planner.md has the formulae, the search and the bound.
+ * channels. docs/design/planner.md has the formulae, the search and the bound.
  */
 #ifndef TRIBUTARY_PLAN_H
 #define TRIBUTARY_PLAN_H

@@ -1,6 +1,6 @@
 /*
  * How long a collective takes on given channels: NCCL's own cost model (nccl: graph/tuning.cc, as facts), with rates that
- * were measured. time = latency + bytes / rate. docs/planner.md has the formulae.
+ * were measured. time = latency + bytes / rate. docs/design/planner.md has the formulae.
  *
  * Ring, tree, collnet's chain and PAT are modelled; the other algorithms count as not run. Pure; any thread. Units:
  * microseconds, GB/s (10^9 bytes/s).

@@ -3,13 +3,13 @@
  *
  * One engine for each process, with a thread of its own; that thread, or a caller that asks for the end of an operation,
  * moves what all groups' connections have and does all reductions. A group has one member for each node and NIC; all
- * members post the same operations, with the same counts, types and operations, in the same order. docs/aggregation.md: protocol, schedule, memory, failure.
+ * members post the same operations, with the same counts, types and operations, in the same order. docs/design/aggregation.md: protocol, schedule, memory, failure.
  *
  * Threads: engine functions from any; one group by one thread at a time; different groups at once.
  * Errors: -errno as in transport.h, and -EAGAIN never; -EREMOTEIO: a member is gone, or members disagree: every later call on
  * that group returns it; -ETIMEDOUT (connect alone): not all members came.
  * Blocking: aggregate_connect alone, within params.timeout_ns; and where a group measures its aggregators, for that as well
- * (docs/aggregation.md, Measured rates).
+ * (docs/design/aggregation.md, Measured rates).
  */
 #ifndef TRIBUTARY_AGGREGATE_AGGREGATE_H
 #define TRIBUTARY_AGGREGATE_AGGREGATE_H

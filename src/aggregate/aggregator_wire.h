@@ -1,5 +1,5 @@
 /*
- * What members and aggregators say to each other, apart from payload (docs/aggregation.md,
+ * What members and aggregators say to each other, apart from payload (docs/design/aggregation.md,
  * Aggregators). Little-endian, encoded byte by byte; this file and aggregator_wire.c are the only place that knows an offset.
  * Pure. Decoders: -EPROTO for another version, -EBADMSG for anything else; *ret is written on success only.
  */

@@ -1,6 +1,6 @@
 /*
  * The aggregators (tributaryd) of a group as its members see them: asked for by the coordinator during the agreement, reached
- * by every member, watched over by the coordinator afterwards. docs/aggregation.md, Aggregators.
+ * by every member, watched over by the coordinator afterwards. docs/design/aggregation.md, Aggregators.
  *
  * An aggregator that cannot be had is left out, by all members alike: the coordinator's "go" says which ones are used.
  */

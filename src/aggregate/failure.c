@@ -1,5 +1,5 @@
 /*
- * An aggregator that is lost, or is told to end (docs/aggregation.md, Losing an aggregator). Losses are noted wherever they show, also
+ * An aggregator that is lost, or is told to end (docs/design/aggregation.md, Losing an aggregator). Losses are noted wherever they show, also
  * in the midst of a connection's turn, and carried out between turns: only then are connections closed.
  */
 #include "aggregate/aggregators.h"

@@ -1,6 +1,6 @@
 /*
  * What the files of the aggregation engine share, and nobody else: an engine, its groups, and what is under way in them.
- * docs/aggregation.md says how it fits together.
+ * docs/design/aggregation.md says how it fits together.
  *
  * Threads. A group is made by its caller's thread (connect.c) and then belongs to whoever has engine.drive, the engine's
  * thread or a caller that waits (engine_help), who holds group.lock for each turn that it gives to the group. Callers
@@ -22,7 +22,7 @@ enum {
 	GROUP_SEGMENTS = 64,       /* between the oldest unfinished and the newest */
 	GROUP_FLAT_OPERATIONS = 8, /* under way at a time */
 	GROUP_EAGER_BYTES =
-		30592, /* in one connection's window: half of it theirs (docs/aggregation.md, Small operations) */
+		30592, /* in one connection's window: half of it theirs (docs/design/aggregation.md, Small operations) */
 	GROUP_BUFFER_BYTES = 64 << 20, /* of slots, at most, if one segment's need is not more than that */
 	GROUP_SEGMENTS_OF_SLOTS = 8,   /* that one node may aggregate at a time, if that fits in it */
 	/* Requests of a connection for large operations: so many, and so many more for the oldest segment and for
@@ -35,12 +35,12 @@ enum {
 	QUEUE_URGENT_REQUESTS = 8,
 	/*
 	 * What recomputations may overtake: a connection numbers its messages and has an end to them, 256,
-	 * and of these 128 may be segments'. docs/aggregation.md, What overtakes.
+	 * and of these 128 may be segments'. docs/design/aggregation.md, What overtakes.
 	 */
 	QUEUE_AHEAD = 96,
 	/*
 	 * Groups with aggregators: so many large operations may be begun beyond the first that is not agreed on, and so many be
-	 * in their agreement. docs/aggregation.md, Losing an aggregator.
+	 * in their agreement. docs/design/aggregation.md, Losing an aggregator.
 	 */
 	COMMIT_WINDOW = 12,
 	COMMIT_OPEN = 4,

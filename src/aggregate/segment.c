@@ -1,6 +1,6 @@
 /*
  * Large operations, cut in segments: up through the leaders of host and leaf to the root, and the result down the
- * same way (docs/aggregation.md). Segments begin in the order of their numbers, each with all the slots that it needs at
+ * same way (docs/design/aggregation.md). Segments begin in the order of their numbers, each with all the slots that it needs at
  * this node, and only then the next: so the oldest one everywhere has what it needs, and nobody waits in a circle.
  */
 #include "aggregate/group.h"

@@ -139,7 +139,7 @@ static int key_of(const struct cluster_word *word, struct diag *diag)
 	if (cluster_word_is(word, "BlockName", true) || cluster_word_is(word, "BlockSizes", true))
 		return cluster_fail(diag, word,
 				    "this is Slurm's topology/block, which says nothing of switches: name a file with "
-				    "SwitchName= lines, or one in Tributary's own form (docs/cluster-file.md)");
+				    "SwitchName= lines, or one in Tributary's own form (docs/format/cluster-file.md)");
 	return cluster_fail_expected(diag, word, "one of SwitchName=, Nodes=, Switches=, LinkSpeed=");
 }
 

@@ -387,9 +387,10 @@ int cluster_read_yaml(struct cluster_text *text, struct cluster_draft *draft)
 	if (r < 0)
 		return r;
 	if (yaml.first_tree < 0)
-		return cluster_fail(text->diag, &(struct cluster_word){ .line = start.line, .column = 1 },
-				    "no topology in it is a tree, and a block or flat one says nothing of switches: "
-				    "name a file with a tree, or one in Tributary's own form (docs/cluster-file.md)");
+		return cluster_fail(
+			text->diag, &(struct cluster_word){ .line = start.line, .column = 1 },
+			"no topology in it is a tree, and a block or flat one says nothing of switches: "
+			"name a file with a tree, or one in Tributary's own form (docs/format/cluster-file.md)");
 	*text = start;
 	yaml.wanted = yaml.default_tree >= 0 ? yaml.default_tree : yaml.first_tree;
 	r = read_all(&yaml);

@@ -290,7 +290,7 @@ const struct command command_cluster = {
 	.name = "cluster",
 	.operands = "show FILE",
 	.help = "what a cluster file says: leaves, hosts, uplinks, aggregators, and their shares",
-	.about = "FILE is in the form of docs/cluster-file.md, Slurm's topology.conf or topology.yaml, or what "
+	.about = "FILE is in the form of docs/format/cluster-file.md, Slurm's topology.conf or topology.yaml, or what "
 		 "`scontrol show topology`, `lldpctl -f json` on the hosts, or `ibnetdiscover` printed; which one "
 		 "is told by its content. Of what LLDP and ibnetdiscover say, networks for storage and management "
 		 "are left out, as far as they can be told, and what --exclude names. Shares are those of a job "

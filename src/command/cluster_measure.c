@@ -289,7 +289,7 @@ const struct command command_cluster_measure = {
 	.name = "cluster measure",
 	.operands = "",
 	.help = "measure which hosts share a leaf, how wide the uplinks are, which hosts are slow",
-	.about = "Started on every host by mpirun, srun or torchrun (docs/cluster.md): finds leaves, uplinks and "
+	.about = "Started on every host by mpirun, srun or torchrun (docs/guide/cluster.md): finds leaves, uplinks and "
 		 "slow hosts by sending, and writes the cluster file. Do not use the network meanwhile.",
 	.options = { { "out", "FILE", "write the cluster file there, on rank 0's host; - for standard output", NULL },
 		     { "declared", "FILE", "compare with this cluster, in any form that `cluster show` reads", NULL },

@@ -47,12 +47,13 @@ const struct command command_cluster_order = {
 	.name = "cluster order",
 	.operands = "[FILE]",
 	.help = "which host should have which ranks, so that narrow links are crossed least",
-	.about = "Orders the hosts of a cluster (FILE, in any form that `cluster show` reads, or --fabric, as of "
-		 "`simulate`) for rings and trees as NCCL forms them, with ranks laid out as Megatron does: "
-		 "tensor-parallel groups of consecutive ranks, then data, then pipeline.\n"
-		 "Prints what it would bring, or the file for a launcher: mpirun --hostfile, Slurm's SLURM_HOSTFILE "
-		 "for srun --distribution=arbitrary, a table of node ranks for torchrun. docs/ranks.md says what is "
-		 "sought.",
+	.about =
+		"Orders the hosts of a cluster (FILE, in any form that `cluster show` reads, or --fabric, as of "
+		"`simulate`) for rings and trees as NCCL forms them, with ranks laid out as Megatron does: "
+		"tensor-parallel groups of consecutive ranks, then data, then pipeline.\n"
+		"Prints what it would bring, or the file for a launcher: mpirun --hostfile, Slurm's SLURM_HOSTFILE "
+		"for srun --distribution=arbitrary, a table of node ranks for torchrun. docs/guide/ranks.md says what is "
+		"sought.",
 	.options = { { "fabric", "FABRIC", "a made-up cluster, as leaf-spine:32x32,4:1,100Gbit/s", NULL },
 		     COMMAND_OPTION_EXCLUDE,
 		     COMMAND_OPTION_RATE,

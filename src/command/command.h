@@ -115,9 +115,9 @@ struct command_param_source {
 bool command_param_source(const struct params *params, size_t index, struct command_param_source *ret);
 
 /* The option that every command with a machine-readable form has, and that of colours. */
-#define COMMAND_OPTION_JSON                                                      \
-	{                                                                        \
-		"json", NULL, "print JSON; docs/command.md lists the keys", NULL \
+#define COMMAND_OPTION_JSON                                                            \
+	{                                                                              \
+		"json", NULL, "print JSON; docs/guide/command.md lists the keys", NULL \
 	}
 #define COMMAND_OPTION_COLOR                                                                                 \
 	{                                                                                                    \

@@ -116,10 +116,11 @@ const struct command command_doctor = {
 	.name = "doctor",
 	.operands = "",
 	.help = "what is wrong with the machine, what it costs, what helps",
-	.about = "One line for each finding: check, verdict, subject, evidence, with one space between; lines that "
-		 "begin with spaces explain. Verdicts: skipped, good, unknown, note, warning, error. docs/doctor.md "
-		 "lists the checks.\n"
-		 "Exit status 3: the worst finding is a warning; 4: it is an error.",
+	.about =
+		"One line for each finding: check, verdict, subject, evidence, with one space between; lines that "
+		"begin with spaces explain. Verdicts: skipped, good, unknown, note, warning, error. docs/guide/doctor.md "
+		"lists the checks.\n"
+		"Exit status 3: the worst finding is a warning; 4: it is an error.",
 	.options = { COMMAND_OPTION_FROM, COMMAND_OPTION_PROFILE, COMMAND_OPTION_JSON, COMMAND_OPTION_COLOR },
 	.run = run,
 };

@@ -103,12 +103,13 @@ const struct command command_estimate = {
 	.name = "estimate",
 	.operands = "FILE",
 	.help = "how long a training step takes on a cluster, and how much of it waits for the network",
-	.about = "FILE is a model as JSON; --system says what its devices can do. Computing takes its FLOPs over "
-		 "what the device reaches; communication what `tributary simulate` predicts for this cluster, as "
-		 "rings in two orders, by aggregation, and with one more aggregator in each leaf. docs/estimate.md "
-		 "has the forms of the files and the formulas.\n"
-		 "With --published communication is taken from the system's file by the formulas of the published "
-		 "model whose files these are, without latency.",
+	.about =
+		"FILE is a model as JSON; --system says what its devices can do. Computing takes its FLOPs over "
+		"what the device reaches; communication what `tributary simulate` predicts for this cluster, as "
+		"rings in two orders, by aggregation, and with one more aggregator in each leaf. docs/design/estimate.md "
+		"has the forms of the files and the formulas.\n"
+		"With --published communication is taken from the system's file by the formulas of the published "
+		"model whose files these are, without latency.",
 	.options = { { "system", "FILE", "what devices, links and ports can do", NULL },
 		     { "task", "FILE", "the published model's task; in place of --parallel and --batch", NULL },
 		     { "parallel", "WORD", "ddp, fsdp or tp:N", "ddp" },

@@ -150,7 +150,7 @@ const struct command command_export = {
 		     { "output", "FILE", "where to write it; without it, or with -, to standard output", NULL },
 		     { "sockets", "auto|cpus|switches",
 		       "auto: as switches when that matters and the classes that change are acceptable", "auto" },
-		     { "graph-json", NULL, "a graph as JSON, by docs/graph.schema.json", NULL },
+		     { "graph-json", NULL, "a graph as JSON, by docs/format/graph.schema.json", NULL },
 		     { "cluster", "FILE", "of the graph: a cluster, in any form that `cluster show` reads", NULL },
 		     COMMAND_OPTION_EXCLUDE,
 		     { "fabric", "FABRIC", "of the graph: a made-up cluster, as simulate takes it", NULL },

@@ -1,4 +1,4 @@
-/* `tributary export --graph-json`: machine, cluster, channels and flows as one typed graph; docs/graph.schema.json. */
+/* `tributary export --graph-json`: machine, cluster, channels and flows as one typed graph; docs/format/graph.schema.json. */
 #ifndef TRIBUTARY_COMMAND_GRAPH_JSON_H
 #define TRIBUTARY_COMMAND_GRAPH_JSON_H
 

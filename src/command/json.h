@@ -1,4 +1,4 @@
-/* What several commands print as JSON. Keys are documented in docs/command.md and do not change their meaning. */
+/* What several commands print as JSON. Keys are documented in docs/guide/command.md and do not change their meaning. */
 #ifndef TRIBUTARY_COMMAND_JSON_H
 #define TRIBUTARY_COMMAND_JSON_H
 

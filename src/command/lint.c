@@ -114,7 +114,7 @@ const struct command command_lint = {
 	.name = "lint",
 	.operands = "FILE",
 	.help = "what bites in an NCCL topology file",
-	.about = "Exit status 3: warnings, 4: errors. docs/topology-files.md has each check.",
+	.about = "Exit status 3: warnings, 4: errors. docs/format/nccl-files.md has each check.",
 	.options = { { "profile", "FILE", "check the widths that tributary wrote against this profile", NULL },
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },

@@ -46,15 +46,16 @@ const struct command command_simulate = {
 	.name = "simulate",
 	.operands = "",
 	.help = "how long collectives take on a cluster, real or made up, and which links they fill",
-	.about = "Compares algorithms and orders of ranks on a cluster: time, bandwidth as nccl-tests counts it, the "
-		 "bytes on each link, the fullest links. Flows share links fairly; docs/simulate.md says how, how "
-		 "far to trust it, and when aggregation gains: a ring in the order of leaves is hard to beat.\n"
-		 "FABRIC is leaf-spine:LEAVESxHOSTS,RATIO:1,RATE or fat-tree:K,RATIO:1,RATE or "
-		 "rail-optimised:GROUPSxHOSTSxRAILS,RATIO:1,RATE; RATIO is that of the hosts' rate to the uplink's, "
-		 "1:1 if it is left out.\n"
-		 "With --from or --profile, every host is such a machine, and what its links carry bounds the "
-		 "collective too. Channels are those that the plugin would plan, or with --graph those of a file: "
-		 "NCCL's own (NCCL_GRAPH_DUMP_FILE), or one for NCCL_GRAPH_FILE.",
+	.about =
+		"Compares algorithms and orders of ranks on a cluster: time, bandwidth as nccl-tests counts it, the "
+		"bytes on each link, the fullest links. Flows share links fairly; docs/design/simulation.md says how, how "
+		"far to trust it, and when aggregation gains: a ring in the order of leaves is hard to beat.\n"
+		"FABRIC is leaf-spine:LEAVESxHOSTS,RATIO:1,RATE or fat-tree:K,RATIO:1,RATE or "
+		"rail-optimised:GROUPSxHOSTSxRAILS,RATIO:1,RATE; RATIO is that of the hosts' rate to the uplink's, "
+		"1:1 if it is left out.\n"
+		"With --from or --profile, every host is such a machine, and what its links carry bounds the "
+		"collective too. Channels are those that the plugin would plan, or with --graph those of a file: "
+		"NCCL's own (NCCL_GRAPH_DUMP_FILE), or one for NCCL_GRAPH_FILE.",
 	.options = { { "cluster", "FILE", "a cluster, in any form that `cluster show` reads", NULL },
 		     COMMAND_OPTION_EXCLUDE,
 		     { "fabric", "FABRIC", "a made-up cluster, as leaf-spine:32x32,4:1,100Gbit/s", NULL },

@@ -168,7 +168,7 @@ const struct command command_status = {
 	.about = "Of the jobs of this user on this host, the newest first: for each kind of communicator its GPUs, "
 		 "its channels and what AllReduce of 256 MiB should reach, or the reason why NCCL searches, with "
 		 "what helps. Running jobs tell in shared memory (TRIBUTARY_SHARED_DIR), recent ones in the state "
-		 "directory (TRIBUTARY_STATE_DIR). docs/steering.md lists the reasons.",
+		 "directory (TRIBUTARY_STATE_DIR). docs/design/steering.md lists the reasons.",
 	.options = { { "jobs", "N", "recent jobs to show at most, beside those that run", "20" },
 		     { "all", NULL, "also those of other hosts, where the state directory is shared", NULL },
 		     COMMAND_OPTION_JSON },

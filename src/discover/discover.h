@@ -1,6 +1,6 @@
 /*
  * Where a machine graph comes from: this machine (hwloc, sysfs, NVML), a capture of another, a hwloc XML file, or an NCCL
- * topology file. Command only; one thread. docs/discover.md lists what is read.
+ * topology file. Command only; one thread. docs/format/graph.md lists what is read.
  */
 #ifndef TRIBUTARY_DISCOVER_DISCOVER_H
 #define TRIBUTARY_DISCOVER_DISCOVER_H

@@ -1,5 +1,5 @@
 /*
- * Which flows to run at once, so that each link is loaded to its limit in each direction. docs/measure.md lists them.
+ * Which flows to run at once, so that each link is loaded to its limit in each direction. docs/design/measuring.md lists them.
  * Pure but for asking the probes what they can move.
  */
 #ifndef TRIBUTARY_MEASURE_EXPERIMENTS_H

@@ -1,5 +1,5 @@
 /*
- * What each link, and each set of links, carries, from all experiments together. docs/measure.md says how, and what
+ * What each link, and each set of links, carries, from all experiments together. docs/design/measuring.md says how, and what
  * cannot be told apart. Pure.
  */
 #ifndef TRIBUTARY_MEASURE_INFER_H

@@ -1,6 +1,6 @@
 /*
  * Measures a machine: plans few sets of simultaneous flows that load each link to its limit, runs them on probes, and
- * infers what each link carries. docs/measure.md says how. Command only; one thread.
+ * infers what each link carries. docs/design/measuring.md says how. Command only; one thread.
  */
 #ifndef TRIBUTARY_MEASURE_MEASURE_H
 #define TRIBUTARY_MEASURE_MEASURE_H

@@ -1,7 +1,7 @@
 /*
  * Repetitions of experiments, and which of them to believe. Experiments take turns, so that the repetitions of each
  * are spread over the whole measurement; somebody who uses the machine for a while then shows as repetitions that
- * contradict others, and all that ran in that time is set aside. docs/measure.md has the rules. Pure.
+ * contradict others, and all that ran in that time is set aside. docs/design/measuring.md has the rules. Pure.
  */
 #ifndef TRIBUTARY_MEASURE_REPEAT_H
 #define TRIBUTARY_MEASURE_REPEAT_H

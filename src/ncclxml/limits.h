@@ -1,6 +1,6 @@
 /*
  * NCCL's numbers for topology files, as NCCL 2.28.9 and 2.30.7 have them; each says where (paths under NCCL's src/).
- * The rules behind them are in docs/topology-files.md. Pure.
+ * The rules behind them are in docs/format/nccl-files.md. Pure.
  */
 #ifndef TRIBUTARY_NCCLXML_LIMITS_H
 #define TRIBUTARY_NCCLXML_LIMITS_H

@@ -328,7 +328,7 @@ static int write_all(struct ncclxml_writer *writer, struct diag *diag)
 	if (r < 0)
 		return r;
 	ncclxml_text_comment(text,
-			     "Written by Tributary. Widths that no slot has are rates, see docs/topology-files.md.");
+			     "Written by Tributary. Widths that no slot has are rates, see docs/format/nccl-files.md.");
 	ncclxml_text_open(text, "system");
 	ncclxml_text_attribute(text, "version", "%d", NCCLXML_VERSION);
 	if (writer->sockets.as_switches)

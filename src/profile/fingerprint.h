@@ -20,7 +20,7 @@ struct fingerprint {
 
 /*
  * root: "" for this machine, or a folder that has sys/ and proc/. What is not there is not in the text; what is read is
- * listed in docs/profile-format.md. -E2BIG: more cards than any machine has; otherwise as the system said.
+ * listed in docs/format/profile.md. -E2BIG: more cards than any machine has; otherwise as the system said.
  */
 int fingerprint_take(const char *root, struct fingerprint *ret);
 /* -EINVAL: not such lines, or not in order. */

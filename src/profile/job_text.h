@@ -1,6 +1,6 @@
 /*
  * What became of a process's communicators, as text: the plugin writes it, while the process lives as a file in shared
- * memory and then among the recent jobs (store_jobs.h); `tributary status` reads it (docs/command.md). Lines that begin
+ * memory and then among the recent jobs (store_jobs.h); `tributary status` reads it (docs/guide/command.md). Lines that begin
  * with the same word have the same fields, in this order:
  *
  *     process ID job JOB start S rank R size N network ours|nccl host NAME command NAME why TEXT

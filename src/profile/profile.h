@@ -1,5 +1,5 @@
 /*
- * A profile: what was measured of one machine, and of which machine. Text in, values out and back; docs/profile-format.md
+ * A profile: what was measured of one machine, and of which machine. Text in, values out and back; docs/format/profile.md
  * describes it. The format is pure; fingerprint.h and store.h read the system. The plugin reads profiles, so nothing but
  * libc is needed. One thread for each struct.
  */

@@ -1,6 +1,6 @@
 """docs.py ROOT: the documents say what the code says.
 
-- Every warning of src/ is in docs/troubleshooting.md, so that whoever sees it in a log finds its remedy: the longest
+- Every warning of src/ is in docs/guide/troubleshooting.md, so that whoever sees it in a log finds its remedy: the longest
   piece of its text between two conversions stands there literally.
 - Every TRIBUTARY_* variable that README.md or docs/ names is a parameter (src/base/params.c) or one of the tests' own.
 - The results in perf/results name no path of the machine that they were taken on: the command in them is for everyone.
@@ -83,12 +83,12 @@ def missing_warnings(root, known):
             piece = max(pieces, key=len, default="").strip(" :;,.()=")
             line = source.count("\n", 0, match.start()) + 1
             if len(piece) >= 6 and piece not in known:
-                yield f"{path.relative_to(root)}:{line}: docs/troubleshooting.md does not have the warning \"{piece}\""
+                yield f"{path.relative_to(root)}:{line}: docs/guide/troubleshooting.md does not have the warning \"{piece}\""
 
 
 def documents_of(root):
     found = [root / n for n in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "perf/RESULTS.md")]
-    for pattern in ("docs/*", "*/README.md", "tests/*/README.md"):
+    for pattern in ("docs/**/*", "*/README.md", "tests/*/README.md"):
         found += sorted(root.glob(pattern))
     return [d for d in found if d.is_file() and d.suffix != ".svg"]
 
@@ -123,11 +123,11 @@ def wrong_results(root):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    troubleshooting = root / "docs" / "troubleshooting.md"
+    troubleshooting = root / "docs" / "guide" / "troubleshooting.md"
     parameters = root / "src" / "base" / "params.c"
     complaints = []
     if not troubleshooting.is_file() or not parameters.is_file():
-        print("check-docs: docs/troubleshooting.md or src/base/params.c is missing")
+        print("check-docs: docs/guide/troubleshooting.md or src/base/params.c is missing")
         return 2
     complaints.extend(missing_warnings(root, plain(troubleshooting.read_text())))
     names = set(VARIABLE.findall(parameters.read_text()))

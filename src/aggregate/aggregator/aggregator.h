@@ -1,6 +1,6 @@
 /*
  * An aggregator without data of its own: groups of members elsewhere send it their contributions, it sums them and sends
- * the results back. It learns everything from what the members send and knows no schedule (docs/aggregation.md,
+ * the results back. It learns everything from what the members send and knows no schedule (docs/design/aggregation.md,
  * Aggregators).
  *
  * Threads: the functions here from one thread; the work is done by threads of its own, each of which owns the connections

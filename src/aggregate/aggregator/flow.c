@@ -237,7 +237,7 @@ static int list_pass_over(struct aggregator_group *group, struct aggregator_tran
 
 /*
  * Nobody is at the other end: all is through, and nothing came. What is summed without it would be wrong, so every segment
- * in which it has a part ends without a result; the members make that (docs/aggregation.md, Losing an aggregator).
+ * in which it has a part ends without a result; the members make that (docs/design/aggregation.md, Losing an aggregator).
  */
 static void peer_pass_over(struct aggregator_group *group, struct aggregator_peer *peer)
 {

@@ -1,6 +1,6 @@
 /*
  * The bytes of a control connection between a group's coordinator (or the command) and an aggregator service
- * (docs/aggregator-wire.md): the four units of the handshake, and the payloads of the frames after it. Little-endian,
+ * (docs/format/control.md): the four units of the handshake, and the payloads of the frames after it. Little-endian,
  * encoded byte by byte; this file and wire.c are the only place that knows an offset. Pure, any thread.
  *
  * Decoders check all that can be checked without a connection and return -EPROTO for another protocol version, -EBADMSG
@@ -114,7 +114,7 @@ int control_get_header(const uint8_t bytes[static CONTROL_HEADER_BYTES], bool fr
  */
 struct control_request {
 	uint8_t id[CONTROL_ID_BYTES]; /* random: of the group */
-	uint16_t data_version;        /* of the members' protocol with the aggregator (docs/aggregation.md) */
+	uint16_t data_version;        /* of the members' protocol with the aggregator (docs/design/aggregation.md) */
 	uint16_t types, operations;   /* that may come: bit i is enum reduce_type, reduce_operation i */
 	char name[CONTROL_NAME_BYTES];
 	uint32_t timeout_ms; /* silence after which this group counts as dead */

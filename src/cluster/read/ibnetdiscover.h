@@ -1,4 +1,4 @@
-/* An InfiniBand fabric as `ibnetdiscover` prints it, made into a cluster. docs/cluster-file.md says how. Pure. */
+/* An InfiniBand fabric as `ibnetdiscover` prints it, made into a cluster. docs/format/cluster-file.md says how. Pure. */
 #ifndef TRIBUTARY_CLUSTER_READ_IBNETDISCOVER_H
 #define TRIBUTARY_CLUSTER_READ_IBNETDISCOVER_H
 

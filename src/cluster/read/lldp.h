@@ -1,6 +1,6 @@
 /*
  * What hosts and switches hear by LLDP, as `lldpctl -f json` (or json0) prints it, made into a cluster: one host's, or
- * those of many in one file. docs/cluster-file.md says in which forms. Pure.
+ * those of many in one file. docs/format/cluster-file.md says in which forms. Pure.
  */
 #ifndef TRIBUTARY_CLUSTER_READ_LLDP_H
 #define TRIBUTARY_CLUSTER_READ_LLDP_H

@@ -1,4 +1,4 @@
-/* The table of checks. docs/doctor.md has a section for each; a test sees to it. */
+/* The table of checks. docs/guide/doctor.md has a section for each; a test sees to it. */
 #include "command/doctor/doctor.h"
 
 const struct doctor_check doctor_checks[] = {

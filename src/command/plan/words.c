@@ -132,7 +132,7 @@ static void add_hop(const struct channels *channels, uint32_t from, uint32_t to,
 	hops[(*count)++] = (struct channels_hop){ from, to, topology_class_of(channels->topology, from, to), host };
 }
 
-/* A NIC straight to a GPU's memory, as the model has it (docs/planner.md). */
+/* A NIC straight to a GPU's memory, as the model has it (docs/design/planner.md). */
 static bool is_straight(const struct topology *topology, uint32_t nic, uint32_t gpu)
 {
 	return topology->vertices[nic].nic.gdr && topology->vertices[gpu].gpu.gdr &&

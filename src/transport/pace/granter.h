@@ -3,7 +3,7 @@
  * values out; the caller gives the time and holds the pool's lock (struct pace in pace.h does both).
  *
  * A flow is one matched message on its way in. The pool is the budget of granted, undelivered bytes of one device in
- * this process. Rules (docs/pace.md has the state table):
+ * this process. Rules (docs/design/pace.md has the state table):
  *   - every second grant goes to the oldest flow, the ones between to the flow with the least left to grant, as long as
  *     smallest-first has then had no more than half of the bytes; of senders that are told apart the oldest flow is that
  *     of the sender that holds least;
@@ -22,7 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PACE_PASSED_OVER_FACTOR = 4 }; /* × waiting flows: then a flow goes first. See docs/pace.md for the bound */
+enum {
+	PACE_PASSED_OVER_FACTOR = 4
+}; /* × waiting flows: then a flow goes first. See docs/design/pace.md for the bound */
 
 struct pace_flow {
 	/* Private to the granter. Zeroed before pace_granter_add; embedded in the receiver's message. */

@@ -1,4 +1,4 @@
-"""What a cluster file would say of a test-bed: leaves, hosts, rates, aggregators (docs/cluster-file.md)."""
+"""What a cluster file would say of a test-bed: leaves, hosts, rates, aggregators (docs/format/cluster-file.md)."""
 
 
 def rates(**shapes):

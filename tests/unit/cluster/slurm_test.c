@@ -109,7 +109,7 @@ static void what_is_wrong_in_yaml_is_named_with_its_place(void **state)
 		const char *part;
 	} cases[] = {
 		{ "---\n", 2, 1, "no topology in it is a tree" },
-		{ "---\n- topology: b\n  flat: true\n", 2, 1, "docs/cluster-file.md" },
+		{ "---\n- topology: b\n  flat: true\n", 2, 1, "docs/format/cluster-file.md" },
 		{ "---\ntopology: b\n", 2, 1, "expected - topology" },
 		{ "- topology: a\n  tree:\n- topology: b\n", 3, 1, "switches: below tree:" },
 		{ "- topology: a\n  tree:\n    switches: s1\n", 4, 1, "expected a list of switches" },

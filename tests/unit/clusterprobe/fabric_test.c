@@ -91,7 +91,7 @@ static void random_clusters_on_busy_machines(void **state)
 	random_clusters(&fabric_noise_busy, 60, 12, 4, 1);
 }
 
-/* Not all: docs/cluster.md says what is left. */
+/* Not all: docs/guide/cluster.md says what is left. */
 static void random_clusters_of_64_hosts_are_nearly_all_right(void **state)
 {
 	(void)state;

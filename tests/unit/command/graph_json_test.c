@@ -68,7 +68,7 @@ static bool fits(const json_t *schema, const json_t *value)
 
 static json_t *schema_of(void)
 {
-	char *schema = program_source_text("docs/graph.schema.json");
+	char *schema = program_source_text("docs/format/graph.schema.json");
 	json_t *value = json_loads(schema, 0, NULL);
 
 	free(schema);

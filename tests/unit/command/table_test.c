@@ -140,13 +140,13 @@ static void completion_offers_commands_options_words_and_files(void **state)
 
 static void every_command_and_json_option_is_documented(void **state)
 {
-	char *page = program_source_text("docs/command.md"), heading[64];
+	char *page = program_source_text("docs/guide/command.md"), heading[64];
 
 	(void)state;
 	for (const struct command *const *at = command_table; *at; at++) {
 		snprintf(heading, sizeof(heading), "\n## %s\n", (*at)->name);
 		if (!strstr(page, heading))
-			fail_msg("docs/command.md has no section %s", (*at)->name);
+			fail_msg("docs/guide/command.md has no section %s", (*at)->name);
 	}
 	free(page);
 }

@@ -48,7 +48,7 @@ struct gains {
 
 /*
  * What is reached of the possible gain, so that less fails. Nine tenths are sought everywhere; where a set has less, ring
- * and tree would need unequal numbers of channels (docs/planner.md). "Others" are the cases of "either" but for one machine,
+ * and tree would need unequal numbers of channels (docs/design/planner.md). "Others" are the cases of "either" but for one machine,
  * whose search for either number of hosts runs out of work.
  */
 static const char search_ends_early[] = "oci-h100-2n";

@@ -431,24 +431,24 @@ static void every_check_is_documented_with_its_remedy(void **state)
 		print_message("skipped: TRIBUTARY_SOURCE is not set\n");
 		skip();
 	}
-	snprintf(path, sizeof(path), "%s/docs/doctor.md", source);
+	snprintf(path, sizeof(path), "%s/docs/guide/doctor.md", source);
 	text = tree_read(path, NULL);
 	assert_non_null(text);
 	join_lines(text);
 	for (const struct doctor_check *check = doctor_checks; check->word; check++) {
 		snprintf(heading, sizeof(heading), "\n## %s\n", check->word);
 		if (!strstr(text, heading))
-			fail_msg("docs/doctor.md has no section %s", check->word);
+			fail_msg("docs/guide/doctor.md has no section %s", check->word);
 		if (!strstr(text, check->remedy) || !strstr(text, check->cost))
 			fail_msg(
-				"docs/doctor.md does not have the cost and the remedy of %s as the command prints them",
+				"docs/guide/doctor.md does not have the cost and the remedy of %s as the command prints them",
 				check->word);
 	}
 	/* Findings with a remedy of their own. */
 	examine_as(true, "tributary-topology 1\n", "", &report);
 	for (size_t i = 0; i < report.count; i++) {
 		if (!strstr(text, report.at[i].remedy))
-			fail_msg("docs/doctor.md does not have \"%s\"", report.at[i].remedy);
+			fail_msg("docs/guide/doctor.md does not have \"%s\"", report.at[i].remedy);
 	}
 	doctor_report_fini(&report);
 	free(text);
