@@ -55,7 +55,7 @@ browser_args = $(if $(GATES),'browser/page=tests/browser/check $(O)')
 # Sums beside MPI's. It builds its own program, as nothing else needs MPI. And a cluster that mpirun measures.
 mpi_args = $(if $(GATES),'mpi/compare=CC=$(CC) tests/mpi/check $(O)' 'mpi/clusterprobe=PYTHON=$(PYTHON) tests/mpi/clusterprobe $(O)')
 
-# The rules of docs/design/messages.md, in every state.
+# The rules of docs/design/transport.md, in every state.
 model_args = $(if $(GATES),'model/messages=CC=$(CC) tests/model/check')
 
 # Not for the command line: it expects everything to be built.

@@ -291,7 +291,7 @@ struct diag;
 
 /*
  * The canonical text form, one fact a line, sorted; the same graph gives the same text whatever order it was built in.
- * docs/format/profile.md describes it. *ret is malloc'ed, NUL-terminated; the caller frees it.
+ * docs/format/graph.md describes it. *ret is malloc'ed, NUL-terminated; the caller frees it.
  */
 int topology_write(const struct topology *topology, char **ret, size_t *ret_bytes);
 /* -EINVAL with line, column and reason in *diag; nothing is left behind then. `text` need not end with a NUL. */

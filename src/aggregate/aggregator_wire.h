@@ -1,6 +1,6 @@
 /*
- * What members and aggregators say to each other, apart from payload (docs/design/aggregation.md,
- * Aggregators). Little-endian, encoded byte by byte; this file and aggregator_wire.c are the only place that knows an offset.
+ * What members and aggregators say to each other, apart from payload
+ * (docs/format/control.md). Little-endian, encoded byte by byte; this file and aggregator_wire.c are the only place that knows an offset.
  * Pure. Decoders: -EPROTO for another version, -EBADMSG for anything else; *ret is written on success only.
  */
 #ifndef TRIBUTARY_AGGREGATE_AGGREGATOR_WIRE_H

@@ -1,5 +1,5 @@
 /*
- * Groups with aggregators: no large operation is done before all members agree that it is (docs/design/aggregation.md, Losing a
+ * Groups with aggregators: no large operation is done before all members agree that it is (docs/design/aggregation.md, Losing an
  * aggregator). Until then every member has its input, so whatever a lost aggregator should have made can be made again.
  *
  * The agreement of an operation is a dissemination in log2 N steps: in step i each member sends what it knows to the one

@@ -15,7 +15,7 @@
  *   shares even out the slowest of all links (equal links: ρ = 1/m). In a leaf the leaders take turns, in
  *   proportion to their shares; an aggregator's share follows from its rate. Turns run on across operations, and are counted in bytes.
  *
- * docs/design/schedule.md derives the shares. Threads: one at a time for each schedule.
+ * docs/design/aggregation.md derives the shares. Threads: one at a time for each schedule.
  */
 #ifndef TRIBUTARY_AGGREGATE_SCHEDULE_H
 #define TRIBUTARY_AGGREGATE_SCHEDULE_H
@@ -75,7 +75,7 @@ void schedule_next(struct schedule *schedule, size_t bytes, struct schedule_segm
 
 /*
  * How many bytes a segment of an operation should have, if it is one of several in flight: enough segments that all
- * leaders have work, none below least_bytes unless the operation is. The last one has the rest. See docs/design/schedule.md.
+ * leaders have work, none below least_bytes unless the operation is. The last one has the rest. docs/design/aggregation.md, Lengths.
  */
 size_t schedule_segment_bytes(const struct schedule *schedule, size_t operation_bytes, size_t least_bytes);
 /* That least: what the slowest card carries in a millisecond, within bounds; 0: no rate is known. */
@@ -86,7 +86,7 @@ double schedule_leaf_share(const struct schedule *schedule, unsigned leaf);
 double schedule_node_share(const struct schedule *schedule, unsigned node);
 
 /*
- * Marks all aggregators lost if they are together too slow to be worth what they cost (docs/design/schedule.md, Aggregators); none if
+ * Marks all aggregators lost if they are together too slow to be worth what they cost (docs/design/aggregation.md, Shares); none if
  * members are in several leaves, the rate of an aggregator is not known, or no member's is.
  */
 void schedule_leave_aggregators(struct schedule_group *group);

@@ -1,5 +1,5 @@
 /*
- * What aggregators are worth, from how long operations took with them and without (docs/design/schedule.md, Measured rates). Pure.
+ * What aggregators are worth, from how long operations took with them and without (docs/design/aggregation.md, Measured rates). Pure.
  *
  * A calibration is operations over one schedule, several in flight, in rounds that are as long as it takes to say something. All
  * members go by the same times and must come to the same rates, to the last bit: double arithmetic as in

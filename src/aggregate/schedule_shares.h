@@ -1,5 +1,5 @@
 /*
- * Which shares of the bytes the leaders get, so that the slowest link is done as early as possible. docs/design/schedule.md
+ * Which shares of the bytes the leaders get, so that the slowest link is done as early as possible. docs/design/aggregation.md
  * derives it. Pure.
  *
  * All members must come to the same shares to the last bit. So: double arithmetic of + − × ÷ and comparisons alone, in a

@@ -1,5 +1,5 @@
 /*
- * The bytes that members of a group exchange, apart from payload (docs/design/aggregation.md). Little-endian, encoded byte by
+ * The bytes that members of a group exchange, apart from payload (docs/format/control.md). Little-endian, encoded byte by
  * byte; this file and wire.c are the only place that knows an offset. Pure.
  *
  * Decoders check what can be checked without a group: magic, version, ranges, that text ends. -EPROTO: another version;

@@ -2,7 +2,7 @@
  * `tributary cluster measure`: one process on each host, which somebody's launcher started. Rank 0 is the coordinator: all others
  * connect to it, prove that they have the secret (aggregate/control/channel.h), and do what it says: send to these hosts,
  * receive from those, for so long, and report. Data goes straight between hosts, over connections that show a token of
- * this run. docs/guide/cluster.md.
+ * this run. docs/design/measuring.md.
  */
 #ifndef TRIBUTARY_CLUSTERPROBE_CLUSTERPROBE_H
 #define TRIBUTARY_CLUSTERPROBE_CLUSTERPROBE_H

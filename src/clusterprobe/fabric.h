@@ -1,7 +1,7 @@
 /*
  * The switches between hosts, found by moving bytes: rounds of flows that run at the same time go out to a probe, their
  * rates come back. Hosts whose flows never slow each other down inside, but do so together towards others, share a leaf;
- * what they get out together is its uplink. Pure but for the probe; one thread. docs/guide/cluster.md says how, and what cannot
+ * what they get out together is its uplink. Pure but for the probe; one thread. docs/design/measuring.md says how, docs/guide/cluster.md what cannot
  * be told.
  *
  * Rounds: at most FABRIC_ROUNDS_FIXED + FABRIC_ROUNDS_EACH for each host.

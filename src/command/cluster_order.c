@@ -52,7 +52,7 @@ const struct command command_cluster_order = {
 		"`simulate`) for rings and trees as NCCL forms them, with ranks laid out as Megatron does: "
 		"tensor-parallel groups of consecutive ranks, then data, then pipeline.\n"
 		"Prints what it would bring, or the file for a launcher: mpirun --hostfile, Slurm's SLURM_HOSTFILE "
-		"for srun --distribution=arbitrary, a table of node ranks for torchrun. docs/guide/ranks.md says what is "
+		"for srun --distribution=arbitrary, a table of node ranks for torchrun. docs/guide/cluster.md says what is "
 		"sought.",
 	.options = { { "fabric", "FABRIC", "a made-up cluster, as leaf-spine:32x32,4:1,100Gbit/s", NULL },
 		     COMMAND_OPTION_EXCLUDE,

@@ -68,7 +68,7 @@ const struct command command_discover = {
 	.name = "discover",
 	.operands = "",
 	.help = "the machine graph: what is in a machine and how it is joined",
-	.about = "Prints the canonical text form (docs/format/profile.md): one vertex, link, limit or pair a line, "
+	.about = "Prints the canonical text form (docs/format/graph.md): one vertex, link, limit or pair a line, "
 		 "sorted, with nominal rates.",
 	.options = { COMMAND_OPTION_FROM,
 		     { "facts", NULL, "print what doctor goes by beside the graph (docs/format/graph.md)", NULL },

@@ -106,7 +106,7 @@ const struct command command_estimate = {
 	.about =
 		"FILE is a model as JSON; --system says what its devices can do. Computing takes its FLOPs over "
 		"what the device reaches; communication what `tributary simulate` predicts for this cluster, as "
-		"rings in two orders, by aggregation, and with one more aggregator in each leaf. docs/design/estimate.md "
+		"rings in two orders, by aggregation, and with one more aggregator in each leaf. docs/design/simulation.md "
 		"has the forms of the files and the formulas.\n"
 		"With --published communication is taken from the system's file by the formulas of the published "
 		"model whose files these are, without latency.",

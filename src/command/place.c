@@ -265,7 +265,7 @@ const struct command command_place = {
 		 "is known: host:2:10GB/s. Host-bound "
 		 "jobs (data from "
 		 "memory, disks, storage) are spread over switches, peer-bound ones (AllReduce) kept on one; "
-		 "docs/guide/place.md has the "
+		 "docs/guide/cluster.md has the "
 		 "rule. On this machine's GPUs or a file's; with --cluster on hosts.\n"
 		 "A job that would fill an uplink together with others waits: it is named, and the exit status is 1.",
 	.options = { { "jobs", "FILE", "jobs, a line each: running NAME host|peer LIST, wants NAME host|peer COUNT",

@@ -48,8 +48,8 @@ const struct command command_simulate = {
 	.help = "how long collectives take on a cluster, real or made up, and which links they fill",
 	.about =
 		"Compares algorithms and orders of ranks on a cluster: time, bandwidth as nccl-tests counts it, the "
-		"bytes on each link, the fullest links. Flows share links fairly; docs/design/simulation.md says how, how "
-		"far to trust it, and when aggregation gains: a ring in the order of leaves is hard to beat.\n"
+		"bytes on each link, the fullest links. Flows share links fairly; docs/design/simulation.md says how, and how "
+		"far to trust it, docs/guide/cluster.md when aggregation gains: a ring in the order of leaves is hard to beat.\n"
 		"FABRIC is leaf-spine:LEAVESxHOSTS,RATIO:1,RATE or fat-tree:K,RATIO:1,RATE or "
 		"rail-optimised:GROUPSxHOSTSxRAILS,RATIO:1,RATE; RATIO is that of the hosts' rate to the uplink's, "
 		"1:1 if it is left out.\n"

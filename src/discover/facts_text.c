@@ -107,4 +107,3 @@ void discover_facts_fini(struct discover_facts *facts)
 	free(facts->text);
 	*facts = (struct discover_facts){ 0 };
 }
-

@@ -1,6 +1,6 @@
 /*
  * The simulated machine: a probe over a graph whose capacities are the truth, with rules that real machines follow and
- * that the graph cannot say (docs/design/measuring.md lists them). Its rates are found by an iteration of its own that shares
+ * that the graph cannot say (topo/README.md lists them). Its rates are found by an iteration of its own that shares
  * nothing with the inference or with topology_share, and they are not max-min fair. It does not sleep: the time that a
  * run would have taken is in probe_rates.time_ns. The same seed gives the same rates. One thread.
  */

@@ -4,7 +4,7 @@
  *
  * A host-bound slot (it loads data, its weights are in host memory, it talks to storage) puts its rate on every uplink
  * above it. A peer-bound job (its slots talk to each other) puts one slot's rate on the uplinks between its slots, as a ring
- * does, and nothing on the others. docs/guide/place.md has the rule that follows, and its reason.
+ * does, and nothing on the others. docs/guide/cluster.md has the rule that follows, and its reason.
  */
 #ifndef TRIBUTARY_PLAN_PLACE_H
 #define TRIBUTARY_PLAN_PLACE_H

@@ -84,7 +84,7 @@ int plan_tree_balanced(const struct topology *topology, const struct plan_reques
 		       bool *ret);
 
 /* Shared by the files of the search. */
-/* Steps that take about a nanosecond: see docs/design/planner.md for what they were measured to take. */
+/* Steps that take about a nanosecond: perf/results/planner.txt says what they were measured to take. */
 uint64_t plan_work_limit(const struct plan_request *request);
 /* In whole bytes/s, of a model that is not joined. */
 uint64_t plan_search_bound(const struct plan_search *search, uint64_t cuts_Bps);

@@ -5,7 +5,7 @@
  * Order. The result is ((i0 ∘ i1) ∘ i2) ∘ … in the order given. 16-bit floats are widened to float, combined in float,
  * and rounded to nearest even once, at the end; float and double are combined as they are; integers wrap around.
  * Minimum and maximum: an operand that is NaN counts only if both are, and -0 is less than +0, as in NCCL's kernels. A
- * result that is NaN has all bits set but the sign, whatever NaNs went in. docs/design/reduce.md says why.
+ * result that is NaN has all bits set but the sign, whatever NaNs went in. docs/design/aggregation.md says why.
  *
  * Threads: any; all functions but two are pure. The same bits at every level need the calling thread to round to nearest and to
  * keep denormals, as every thread does that nobody told otherwise (a new one inherits that of its maker): kernels do not

@@ -3,7 +3,7 @@
  *
  * Two forms. Step by step: each message is a flow that starts when what it passes on has arrived. Pipelined: all edges of
  * a ring or a tree, and all links of an aggregation, are one flow that goes at the rate of the slowest; what it takes to
- * fill the pipeline is added to its time. docs/design/simulation.md says by how much they differ.
+ * fill the pipeline is added to its time. unit/simulate/job says by how much they may differ.
  *
  * Bytes are those of one rank's buffer, as nccl-tests counts them. One thread at a time. Errors: 0 or -errno.
  */

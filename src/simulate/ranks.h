@@ -2,7 +2,7 @@
  * Which host should have which ranks. A job's ranks are laid out as Megatron does: rank = t + tensor × (d + data × p) for
  * place t in its tensor-parallel, d in its data-parallel and p in its pipeline-parallel group; each host has `gpus`
  * consecutive ones. So an order of hosts says who talks to whom: NCCL takes the hosts of a communicator in the order of
- * their lowest ranks, for its rings as for its trees. docs/guide/ranks.md has what is sought and how. Pure, deterministic.
+ * their lowest ranks, for its rings as for its trees. docs/guide/cluster.md says what is sought, docs/design/simulation.md how. Pure, deterministic.
  */
 #ifndef TRIBUTARY_SIMULATE_RANKS_H
 #define TRIBUTARY_SIMULATE_RANKS_H

@@ -2,7 +2,7 @@
  * What NCCL's own search would choose for a machine: an estimate, from facts about NCCL 2.28 (nccl: graph/search.cc). It
  * sees nominal rates alone (PCIe by width and generation, a constant between sockets, the speed of a NIC's wire), knows
  * nothing of memories, pairs or limits that were measured, tries a list of speeds from the fastest to the slowest, and
- * gives all channels the same one. Where none fits it takes the GPUs in order at 0.1 GB/s. docs/design/planner.md says how near
+ * gives all channels the same one. Where none fits it takes the GPUs in order at 0.1 GB/s. unit/simulate/search says how near
  * it comes to what NCCL really chose; a graph that NCCL dumped is exact. Pure.
  */
 #ifndef TRIBUTARY_SIMULATE_SEARCH_H

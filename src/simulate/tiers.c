@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <math.h>
 
-enum { SEGMENT_BYTES = 256 << 10 }; /* the engine's longest; docs/design/schedule.md */
+enum { SEGMENT_BYTES = 256 << 10 }; /* the engine's longest; docs/design/aggregation.md */
 
 /* The job's leaves on a rail, as the shares know them, and where each place is. */
 struct tiers {

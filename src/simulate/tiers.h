@@ -1,5 +1,5 @@
 /*
- * The shares of docs/design/schedule.md for any number of hosts: what each place aggregates, so that the slowest of the links
+ * The shares of docs/design/aggregation.md for any number of hosts: what each place aggregates, so that the slowest of the links
  * that the schedule counts is done first. The engine's own (aggregate/schedule.h) is bounded by its group's size; a test
  * compares the two where both can. Pure.
  */

@@ -175,7 +175,7 @@ struct transport_ops {
 extern const struct transport_ops transport_tcp;
 
 /*
- * RDMA: queue pairs of libibverbs, which is opened at run time (docs/design/verbs.md). A connection stands when both sides have
+ * RDMA: queue pairs of libibverbs, which is opened at run time (docs/design/transport.md). A connection stands when both sides have
  * called connect and accept until it does: no thread does it for them. Memory of GPUs as its properties say.
  */
 extern const struct transport_ops transport_verbs;

@@ -1,5 +1,5 @@
 /*
- * The message layer of docs/design/messages.md between one sender and one receiver over two streams: three messages of two tags,
+ * The message layer of docs/design/transport.md between one sender and one receiver over two streams: three messages of two tags,
  * of two pieces each, while the network loses one stream, or both at once. Pieces stand for bytes: the first may go
  * unscheduled, with its RTS; the second needs credit. Receives are posted at any time, those of one tag by any delay.
  *

@@ -1,7 +1,7 @@
 /*
  * An aggregator without data of its own: groups of members elsewhere send it their contributions, it sums them and sends
- * the results back. It learns everything from what the members send and knows no schedule (docs/design/aggregation.md,
- * Aggregators).
+ * the results back. It learns everything from what the members send and knows no schedule
+ * (docs/format/control.md).
  *
  * Threads: the functions here from one thread; the work is done by threads of its own, each of which owns the connections
  * of some groups. Memory: a group gets an equal part of the whole when it is let in, and never more; what one group does

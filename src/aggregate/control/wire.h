@@ -114,7 +114,7 @@ int control_get_header(const uint8_t bytes[static CONTROL_HEADER_BYTES], bool fr
  */
 struct control_request {
 	uint8_t id[CONTROL_ID_BYTES]; /* random: of the group */
-	uint16_t data_version;        /* of the members' protocol with the aggregator (docs/design/aggregation.md) */
+	uint16_t data_version;        /* of the members' protocol with the aggregator (docs/format/control.md) */
 	uint16_t types, operations;   /* that may come: bit i is enum reduce_type, reduce_operation i */
 	char name[CONTROL_NAME_BYTES];
 	uint32_t timeout_ms; /* silence after which this group counts as dead */

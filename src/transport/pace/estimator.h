@@ -1,5 +1,5 @@
 /*
- * How many granted, undelivered bytes keep a link busy. Pure: values in, values out; docs/design/pace.md has the formulae.
+ * How many granted, undelivered bytes keep a link busy. Pure: values in, values out; docs/design/transport.md has the formulae.
  *
  * Two kinds of measurement come in. A loop sample is the time from telling a grant to the arrival of its first byte
  * while nothing else was on its way (round trip and wake-ups, without the queue that the budget itself makes). A window
@@ -45,7 +45,7 @@ struct pace_estimator {
 	bool measured, loop_changed, down_next, starting;
 };
 
-/* Time of the pool since the window began; see docs/design/pace.md, "Windows". */
+/* Time of the pool since the window began; see docs/design/transport.md, "Windows". */
 struct pace_window {
 	uint64_t start_ns, busy_ns, limited_ns, bytes, host_bytes;
 	uint64_t backlog_bytes; /* at most so much was here already when it began, unread */

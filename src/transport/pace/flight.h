@@ -2,7 +2,7 @@
  * How much of the network one of several competing senders may fill at a time. The budget bounds what hosts may send
  * within milliseconds, because hosts are late; the queue of a switch overflows in microseconds, and only the kernels
  * answer as fast. So the receiver's kernel is told to advertise no more than a part of what the path and a small buffer
- * hold: docs/design/pace.md, "In flight". Pure: values in, values out; one thread at a time.
+ * hold: docs/design/transport.md, "In flight". Pure: values in, values out; one thread at a time.
  */
 #ifndef TRIBUTARY_TRANSPORT_PACE_FLIGHT_H
 #define TRIBUTARY_TRANSPORT_PACE_FLIGHT_H
@@ -38,7 +38,7 @@ void pace_flight_note(struct pace_flight *flight, unsigned senders, uint64_t now
 uint64_t pace_flight_bytes(const struct pace_flight *flight, uint64_t port_bytes, uint64_t rate_Bps, uint64_t path_ns);
 /*
  * What to advertise of a bound after a read of `read_bytes`, so that the kernel leaves acknowledging to the reads as long
- * as these come soon enough: docs/design/pace.md, "In flight". `bound_bytes` and `told_bytes`, the last answer or the bound, are
+ * as these come soon enough: docs/design/transport.md, "In flight". `bound_bytes` and `told_bytes`, the last answer or the bound, are
  * not 0; `grain_bytes` is the least difference that a window can show, not 0. From 3/4 of the bound to all of it.
  */
 uint64_t pace_flight_tell_bytes(uint64_t bound_bytes, uint64_t told_bytes, uint64_t grain_bytes, uint64_t read_bytes);

@@ -3,7 +3,7 @@
  * values out; the caller gives the time and holds the pool's lock (struct pace in pace.h does both).
  *
  * A flow is one matched message on its way in. The pool is the budget of granted, undelivered bytes of one device in
- * this process. Rules (docs/design/pace.md has the state table):
+ * this process. Rules (docs/design/transport.md has the state table):
  *   - every second grant goes to the oldest flow, the ones between to the flow with the least left to grant, as long as
  *     smallest-first has then had no more than half of the bytes; of senders that are told apart the oldest flow is that
  *     of the sender that holds least;
@@ -24,7 +24,7 @@
 
 enum {
 	PACE_PASSED_OVER_FACTOR = 4
-}; /* × waiting flows: then a flow goes first. See docs/design/pace.md for the bound */
+}; /* × waiting flows: then a flow goes first. See docs/design/transport.md for the bound */
 
 struct pace_flow {
 	/* Private to the granter. Zeroed before pace_granter_add; embedded in the receiver's message. */

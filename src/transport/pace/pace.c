@@ -23,7 +23,7 @@ enum {
 #define STALL_LEAST_NS \
 	(20 * NS_PER_MS) /* above a busy machine's time slices, far below TCP's retransmission time-out */
 #define POLL_NS              (2 * NS_PER_MS)
-/* How late a host with more threads than cores may be with what it was granted; docs/design/pace.md, "Late hosts". */
+/* How late a host with more threads than cores may be with what it was granted; docs/design/transport.md, "Late hosts". */
 #define LATE_NS              (8 * NS_PER_MS)
 #define LATE_MOST_NS         (64 * NS_PER_MS)
 #define ALONE_AFTER_NS       (100 * NS_PER_MS)

@@ -1,5 +1,5 @@
 /*
- * The structures shared by the files of this folder (docs/design/verbs.md).
+ * The structures shared by the files of this folder (docs/design/transport.md).
  *
  * A connection is one or several queue pairs on one or several rails, and beside them a control connection of the TCP
  * transport in each direction: it carries the handshake, shows that the peer lives, and is what remains when queues fail.

@@ -389,7 +389,7 @@ static void fail_group(double ratio)
 	fail_msg("the time is %.9f of the optimum", ratio);
 }
 
-/* A place may be ahead by one turn (docs/design/schedule.md): each host of its leaf and each leaf, with the longest of segments. */
+/* A place may be ahead by one turn (docs/design/aggregation.md): each host of its leaf and each leaf, with the longest of segments. */
 static double turn_s(void)
 {
 	uint64_t least_Bps = UINT64_MAX;

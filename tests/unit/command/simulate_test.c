@@ -50,7 +50,7 @@ static double time_of(const json_t *value, size_t number)
 	return json_number_value(json_object_get(one, "time_s"));
 }
 
-/* 8 hosts of 100 Gbit/s in two leaves, each of which has 100 Gbit/s up: see docs/design/schedule.md for the shares. */
+/* 8 hosts of 100 Gbit/s in two leaves, each of which has 100 Gbit/s up: see docs/design/aggregation.md for the shares. */
 static void a_cluster_file_is_simulated(void **state)
 {
 	char call[800];
@@ -387,7 +387,7 @@ static void check_row(const char *row, unsigned *checked)
 
 static void the_documented_gains_are_what_it_says(void **state)
 {
-	char *document = program_source_text("docs/design/simulation.md"), *rest = document, *row;
+	char *document = program_source_text("docs/guide/cluster.md"), *rest = document, *row;
 	unsigned checked = 0;
 
 	(void)state;

@@ -1,6 +1,6 @@
 /*
  * Where jobs are placed: against all subsets of slots, verified from the definition by code that is not shared; and the cases
- * that docs/guide/place.md names.
+ * that docs/guide/cluster.md names.
  */
 #include "plan/place.h"
 
