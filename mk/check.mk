@@ -129,7 +129,7 @@ check-size: ## in src no function over 60 lines, no file over 600
 check-words: ## names as tests/gates/words.txt has them, functions with the name of their folder or file
 	@$(PYTHON) tests/gates/words.py '$(GATE_ROOT)' '$(WORDS)'
 
-check-docs: ## every warning is in docs/guide/troubleshooting.md, every relative link of the docs leads somewhere
+check-docs: ## every warning is in docs/guide/troubleshooting.md, every relative link leads somewhere, the pages are short
 	@$(PYTHON) tests/gates/docs.py '$(GATE_ROOT)'
 
 check-gates: ## every gate above fails when it should

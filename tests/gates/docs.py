@@ -6,7 +6,7 @@
 - The results in perf/results name no path of the machine that they were taken on: the command in them is for everyone.
 - Every relative link of a document leads to a file, and to a heading in it if it names one; every result that one names is there.
 - perf/RESULTS.md is what perf/results.py writes from the texts.
-- README.md is short enough for somebody who has ten minutes.
+- README.md is short enough for somebody who has ten minutes, and docs/ for somebody who has a day.
 """
 
 import pathlib
@@ -26,7 +26,7 @@ OWN = ("TRIBUTARY_TEST_", "TRIBUTARY_PLUGIN")
 PLACE = re.compile(r"(?<![\w./-])/(?:tmp|home|root|opt|work|mnt|srv|usr/local|var/tmp)/[\w.-]+")
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 RESULT = re.compile(r"\bperf/results/([\w-]+(?:\.[\w-]+)*)")
-README_LINES, README_WORDS = 150, 1200
+README_LINES, README_WORDS, DOCS_WORDS = 150, 1200, 30000
 GENERATOR = pathlib.Path(__file__).resolve().parents[2] / "perf" / "results.py"
 
 
@@ -146,6 +146,9 @@ def main():
     lines, words = readme.count("\n"), len(readme.split())
     if lines > README_LINES or words > README_WORDS:
         complaints.append(f"README.md: {lines} lines, {words} words; at most {README_LINES} and {README_WORDS}")
+    words = sum(len(page.read_text().split()) for page in (root / "docs").glob("**/*.md"))
+    if words > DOCS_WORDS:
+        complaints.append(f"docs: {words} words; at most {DOCS_WORDS}")
     for complaint in complaints:
         print(f"check-docs: {complaint}")
     return 1 if complaints else 0
