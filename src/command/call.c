@@ -10,37 +10,38 @@
 #include <stdarg.h>
 #include <string.h>
 
-const struct command *command_find(const char *name)
+const struct command *command_find(const struct command *const *table, const char *name)
 {
-	for (const struct command *const *at = command_table; *at; at++) {
+	for (const struct command *const *at = table; *at; at++) {
 		if (!strcmp((*at)->name, name))
 			return *at;
 	}
 	return NULL;
 }
 
-const struct command *const *command_next_second(const struct command *command, const struct command *const *at)
+const struct command *const *command_next_second(const struct command *const *table, const struct command *command,
+						 const struct command *const *at)
 {
 	size_t bytes = strlen(command->name);
 
-	for (at = at ? at + 1 : command_table; *at; at++)
+	for (at = at ? at + 1 : table; *at; at++)
 		if (!strncmp((*at)->name, command->name, bytes) && (*at)->name[bytes] == ' ')
 			return at;
 	return NULL;
 }
 
-const struct command *command_find_words(int count, char **words, int *ret_taken)
+const struct command *command_find_words(const struct command *const *table, int count, char **words, int *ret_taken)
 {
 	const struct command *command = NULL;
 	char name[64];
 
 	*ret_taken = 0;
 	if (count >= 2 && snprintf(name, sizeof(name), "%s %s", words[0], words[1]) < (int)sizeof(name))
-		command = command_find(name);
+		command = command_find(table, name);
 	if (command)
 		*ret_taken = 2;
 	else if (count >= 1 && !strchr(words[0], ' '))
-		command = command_find(words[0]);
+		command = command_find(table, words[0]);
 	if (command && !*ret_taken)
 		*ret_taken = 1;
 	return command;
@@ -63,9 +64,10 @@ static bool operand_of(const struct command *command, size_t number, char *ret, 
 }
 
 /* "show": "show, measure, order" where there are commands of two words. */
-static void add_second_words(const struct command *command, char *words, size_t words_bytes)
+static void add_second_words(const struct command *const *table, const struct command *command, char *words,
+			     size_t words_bytes)
 {
-	for (const struct command *const *at = NULL; (at = command_next_second(command, at));)
+	for (const struct command *const *at = NULL; (at = command_next_second(table, command, at));)
 		snprintf(words + strlen(words), words_bytes - strlen(words), ", %s",
 			 (*at)->name + strlen(command->name) + 1);
 }
@@ -78,7 +80,7 @@ static int take_operand(const struct command *command, const char *text, struct 
 	    !operand_of(command, ret->operand_count, expected, sizeof(expected)))
 		return command_usage_error(command->name, "unexpected argument \"%s\"", text);
 	if (*expected >= 'a' && *expected <= 'z' && strcmp(expected, text) != 0) {
-		add_second_words(command, expected, sizeof(expected));
+		add_second_words(ret->table, command, expected, sizeof(expected));
 		return command_usage_error(command->name, "\"%s\" is not known, expected %s", text, expected);
 	}
 	ret->operands[ret->operand_count++] = text;
@@ -93,9 +95,10 @@ static bool takes_rest(const struct command *command)
 	return bytes > 3 && !strcmp(command->operands + bytes - 3, "...");
 }
 
-int command_parse(const struct command *command, int argc, char **argv, struct command_call *ret)
+int command_parse(const struct command *const *table, const struct command *command, int argc, char **argv,
+		  struct command_call *ret)
 {
-	struct command_call call = { .command = command };
+	struct command_call call = { .table = table, .command = command };
 	struct options_line line = { .argc = argc, .argv = argv };
 	enum options_step step;
 	char missing[128];
@@ -120,7 +123,7 @@ int command_parse(const struct command *command, int argc, char **argv, struct c
 	if (operand_of(command, call.operand_count, missing, sizeof(missing)) && *missing != '[') {
 		missing[strcspn(missing, ".")] = '\0';
 		if (!call.operand_count)
-			add_second_words(command, missing, sizeof(missing));
+			add_second_words(table, command, missing, sizeof(missing));
 		return command_usage_error(command->name, "%s is missing", missing);
 	}
 	*ret = call;

@@ -41,6 +41,7 @@ struct command {
 
 /* A command line that fits its command's tables. The texts are those of argv. */
 struct command_call {
+	const struct command *const *table; /* of all subcommands */
 	const struct command *command;
 	const char *values[COMMAND_OPTIONS_MAX]; /* "" for an option without argument; NULL: not given */
 	const char *operands[COMMAND_OPERANDS_MAX];
@@ -56,15 +57,16 @@ extern const struct command command_aggregators, command_capture, command_cluste
 
 /* All of them, in the order in which help lists them; ends with NULL. */
 extern const struct command *const command_table[];
-const struct command *command_find(const char *name);
+const struct command *command_find(const struct command *const *table, const char *name);
 /* That of the first words of a command line, and of how many: 0: NULL. */
-const struct command *command_find_words(int count, char **words, int *ret_taken);
+const struct command *command_find_words(const struct command *const *table, int count, char **words, int *ret_taken);
 
 /* argv[0] is the program. What goes wrong is said on stderr. Returns the exit status. */
 int command_main(int argc, char **argv, FILE *out);
 
 /* call.c. argv[0] is the subcommand. COMMAND_OK, or COMMAND_USAGE after saying why. */
-int command_parse(const struct command *command, int argc, char **argv, struct command_call *ret);
+int command_parse(const struct command *const *table, const struct command *command, int argc, char **argv,
+		  struct command_call *ret);
 /*
  * Before anything is done: whether the files that the call names for results can be written, and no two results go to
  * standard output. Says on stderr what is wrong. COMMAND_OK, COMMAND_USAGE or COMMAND_FAILED.
@@ -80,12 +82,13 @@ int command_wrong_value(const struct command_call *call, const char *name, const
 int command_number(const struct command_call *call, const char *name, uint64_t min, uint64_t max, uint64_t *ret);
 
 /* The next command after `at` (NULL: the first) whose name is that of `command` and one word more; NULL: there is none. */
-const struct command *const *command_next_second(const struct command *command, const struct command *const *at);
+const struct command *const *command_next_second(const struct command *const *table, const struct command *command,
+						 const struct command *const *at);
 
 /* help.c, man.c, completion.c */
-void command_print_help(const struct command *command, FILE *out);
-void command_print_man(FILE *out);
-void command_print_completion(FILE *out);
+void command_print_help(const struct command *const *table, const struct command *command, FILE *out);
+void command_print_man(const struct command *const *table, FILE *out);
+void command_print_completion(const struct command *const *table, FILE *out);
 /* params.c: the section ENVIRONMENT. */
 void command_print_params_man(FILE *out);
 

@@ -39,43 +39,43 @@ static void print_documents(FILE *out)
 		fprintf(out, "docs/ is %s\n", place);
 }
 
-static void print_list(FILE *out)
+static void print_list(const struct command *const *table, FILE *out)
 {
-	struct table table;
+	struct table columns;
 	FILE *rows;
 
 	fputs("usage: tributary COMMAND [OPTION ...] [ARGUMENT]\n\n", out);
-	rows = table_begin(&table, out);
-	for (const struct command *const *at = command_table; *at; at++)
+	rows = table_begin(&columns, out);
+	for (const struct command *const *at = table; *at; at++)
 		fprintf(rows, "%s\t%s\t%s\n", (*at)->name, (*at)->operands, (*at)->help);
-	table_end(&table, rows, "  l  l  l");
+	table_end(&columns, rows, "  l  l  l");
 	fputs("\n`tributary COMMAND --help` lists the options of one.\n", out);
 	print_statuses(out);
 }
 
 /* "show" is one of several: the others have options of their own. */
-static void print_second_words(const struct command *command, FILE *out)
+static void print_second_words(const struct command *const *table, const struct command *command, FILE *out)
 {
-	const struct command *const *at = command_next_second(command, NULL);
+	const struct command *const *at = command_next_second(table, command, NULL);
 
-	for (; at; at = command_next_second(command, at))
-		fprintf(out, "%s`tributary %s --help`: %s\n", at == command_next_second(command, NULL) ? "\n" : "",
-			(*at)->name, (*at)->help);
+	for (; at; at = command_next_second(table, command, at))
+		fprintf(out, "%s`tributary %s --help`: %s\n",
+			at == command_next_second(table, command, NULL) ? "\n" : "", (*at)->name, (*at)->help);
 }
 
-void command_print_help(const struct command *command, FILE *out)
+void command_print_help(const struct command *const *table, const struct command *command, FILE *out)
 {
 	if (command == &command_help) {
-		print_list(out);
+		print_list(table, out);
 		return;
 	}
 	fprintf(out, "usage: tributary %s [OPTION ...]%s%s\n", command->name, *command->operands ? " " : "",
 		command->operands);
-	for (const struct command *const *at = NULL; (at = command_next_second(command, at));)
+	for (const struct command *const *at = NULL; (at = command_next_second(table, command, at));)
 		fprintf(out, "       tributary %s [OPTION ...]%s%s\n", (*at)->name, *(*at)->operands ? " " : "",
 			(*at)->operands);
 	fprintf(out, "%s\n", command->help);
-	print_second_words(command, out);
+	print_second_words(table, command, out);
 	if (command->about)
 		options_print_paragraphs(command->about, out);
 	options_print_help(command->options, out);
@@ -91,16 +91,16 @@ static int run(const struct command_call *call, FILE *out)
 	if (command_given(call, "man") && call->operand_count)
 		return command_usage_error("help", "unexpected argument \"%s\"", call->operands[0]);
 	if (command_given(call, "man")) {
-		command_print_man(out);
+		command_print_man(call->table, out);
 		return COMMAND_OK;
 	}
 	if (call->operand_count)
-		command = command_find_words((int)call->operand_count, (char **)call->operands, &taken);
+		command = command_find_words(call->table, (int)call->operand_count, (char **)call->operands, &taken);
 	if (command && call->operand_count > (size_t)taken)
 		return command_usage_error("help", "unexpected argument \"%s\"", call->operands[taken]);
 	if (!command)
 		return command_usage_error("", "unknown command \"%s\"", call->operands[0]);
-	command_print_help(command, out);
+	command_print_help(call->table, command, out);
 	return COMMAND_OK;
 }
 

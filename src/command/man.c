@@ -70,10 +70,10 @@ static void print_command(const struct command *command, FILE *out)
 	options_print_man(command->options, out);
 }
 
-void command_print_man(FILE *out)
+void command_print_man(const struct command *const *table, FILE *out)
 {
 	fputs(HEAD, out);
-	for (const struct command *const *at = command_table; *at; at++)
+	for (const struct command *const *at = table; *at; at++)
 		print_command(*at, out);
 	fputs(ENVIRONMENT, out);
 	command_print_params_man(out);

@@ -45,14 +45,14 @@ int command_main(int argc, char **argv, FILE *out)
 	else if (!strcmp(argv[1], "--version"))
 		command = &command_version;
 	else
-		command = command_find_words(argc - 1, argv + 1, &taken);
+		command = command_find_words(command_table, argc - 1, argv + 1, &taken);
 	if (!command)
 		return command_usage_error("", "unknown %s \"%s\"", argv[1][0] == '-' ? "option" : "command", argv[1]);
 	if (options_ask_help(argc - 1, argv + 1)) {
-		command_print_help(command, out);
+		command_print_help(command_table, command, out);
 		return COMMAND_OK;
 	}
-	status = command_parse(command, argc - taken, argv + taken, &call);
+	status = command_parse(command_table, command, argc - taken, argv + taken, &call);
 	if (status == COMMAND_OK)
 		status = command_check_outputs(&call);
 	return status == COMMAND_OK ? command->run(&call, out) : status;

@@ -13,6 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
+static void print_man(FILE *out)
+{
+	command_print_man(command_table, out);
+}
+
+static void print_completion(FILE *out)
+{
+	command_print_completion(command_table, out);
+}
+
 static char *printed(void (*print)(FILE *out))
 {
 	char *text = NULL;
@@ -27,7 +37,7 @@ static char *printed(void (*print)(FILE *out))
 
 static void man_page_is_what_the_tables_give(void **state)
 {
-	char *page = program_source_text("docs/tributary.1"), *now = printed(command_print_man);
+	char *page = program_source_text("docs/tributary.1"), *now = printed(print_man);
 
 	(void)state;
 	if (strcmp(page, now) != 0)
@@ -47,7 +57,7 @@ static void option_line(const char *name, char *line, size_t line_bytes)
 
 static void man_page_has_every_command_option_and_variable(void **state)
 {
-	char *page = printed(command_print_man), *variables = printed(command_print_params_man), line[128];
+	char *page = printed(print_man), *variables = printed(command_print_params_man), line[128];
 
 	(void)state;
 	for (const struct command *const *at = command_table; *at; at++) {
@@ -68,7 +78,7 @@ static void man_page_has_every_command_option_and_variable(void **state)
 static void completion_is_what_the_tables_give(void **state)
 {
 	char *file = program_source_text("docs/tributary.bash");
-	char *now = printed(command_print_completion);
+	char *now = printed(print_completion);
 
 	(void)state;
 	if (strcmp(file, now) != 0)
@@ -159,14 +169,14 @@ static void options_are_parsed_by_their_tables(void **state)
 	struct command_call call;
 
 	(void)state;
-	assert_int_equal(command_parse(&command_show, 5, argv, &call), COMMAND_OK);
+	assert_int_equal(command_parse(command_table, &command_show, 5, argv, &call), COMMAND_OK);
 	assert_string_equal(command_value(&call, "from"), "a");
 	assert_string_equal(command_value(&call, "svg"), "b=c");
 	assert_string_equal(command_value(&call, "color"), "auto");
 	assert_null(command_value(&call, "html"));
 	assert_true(command_given(&call, "json"));
 	assert_false(command_given(&call, "color"));
-	assert_int_equal(command_parse(&command_help, 3, rest, &call), COMMAND_OK);
+	assert_int_equal(command_parse(command_table, &command_help, 3, rest, &call), COMMAND_OK);
 	assert_false(command_given(&call, "man"));
 	assert_int_equal(call.operand_count, 1);
 	assert_string_equal(call.operands[0], "--man");
@@ -190,7 +200,7 @@ static void every_command_declared_can_be_called(void **state)
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(at + 9, ",\n"), at + 9);
 		for (char *c = name; *c; c++)
 			*c = *c == '_' ? ' ' : *c;
-		if (!command_find(name))
+		if (!command_find(command_table, name))
 			fail_msg("%s is declared, and not in the table", name);
 		declared++;
 	}
@@ -208,13 +218,13 @@ static void operands_are_taken_in_their_order(void **state)
 	struct command_call call;
 
 	(void)state;
-	assert_int_equal(command_parse(&command_cluster, 4, whole, &call), COMMAND_OK);
+	assert_int_equal(command_parse(command_table, &command_cluster, 4, whole, &call), COMMAND_OK);
 	assert_int_equal(call.operand_count, 2);
 	assert_string_equal(call.operands[1], "a");
-	assert_int_equal(command_parse(&command_cluster, 4, more, &call), COMMAND_USAGE);
-	assert_int_equal(command_parse(&command_cluster, 3, turned, &call), COMMAND_USAGE);
-	assert_int_equal(command_parse(&command_cluster, 2, whole, &call), COMMAND_USAGE);
-	assert_int_equal(command_parse(&command_cluster, 1, whole, &call), COMMAND_USAGE);
+	assert_int_equal(command_parse(command_table, &command_cluster, 4, more, &call), COMMAND_USAGE);
+	assert_int_equal(command_parse(command_table, &command_cluster, 3, turned, &call), COMMAND_USAGE);
+	assert_int_equal(command_parse(command_table, &command_cluster, 2, whole, &call), COMMAND_USAGE);
+	assert_int_equal(command_parse(command_table, &command_cluster, 1, whole, &call), COMMAND_USAGE);
 }
 
 int main(void)
