@@ -230,8 +230,7 @@ static void stage_through(struct group *group, struct segment *segment, enum sta
 {
 	struct segment_stage *at = &segment->stages[stage];
 	const void *sum;
-	static const enum aggregate_tag tags[STAGE_COUNT] = { AGGREGATE_TAG_UP_LEAF, AGGREGATE_TAG_UP_ROOT,
-							      AGGREGATE_TAG_DOWN };
+	enum aggregate_tag tag = stage == STAGE_HOST ? AGGREGATE_TAG_UP_LEAF : AGGREGATE_TAG_UP_ROOT;
 	uint16_t above = stage == STAGE_HOST ? segment->leaf_node : segment->root_node;
 
 	group->progressed = true;
@@ -251,8 +250,7 @@ static void stage_through(struct group *group, struct segment *segment, enum sta
 	} else if (segment->stages[stage + 1].mine) {
 		stage_add(group, segment, stage + 1, segment->stages[stage + 1].own, sum);
 	} else {
-		add_transfer(segment, queue_large(group, group->out, above), &segment->up_partial, sum, tags[stage],
-			     up_done);
+		add_transfer(segment, queue_large(group, group->out, above), &segment->up_partial, sum, tag, up_done);
 	}
 }
 

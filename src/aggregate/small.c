@@ -229,7 +229,8 @@ static void flat_sum(struct group *group, struct operation *operation)
 /* The part that the member there sums: its bytes, and where it begins. */
 static size_t part_of(const struct group *group, const struct operation *operation, size_t position, size_t *ret_offset)
 {
-	size_t parts = operation->part_count, part = (position + group->count - operation->root) % group->count;
+	size_t root = operation->root, parts = operation->part_count;
+	size_t part = position < root ? position + group->count - root : position - root;
 	size_t each = operation->count / parts, longer = operation->count % parts;
 	size_t element = reduce_type_bytes(operation->type);
 

@@ -392,7 +392,7 @@ static int read_link(struct reader *reader)
 	char word[TOPOLOGY_NAME_BYTES];
 	enum topology_link_kind kind;
 	struct topology_link link;
-	uint32_t lower, upper;
+	uint32_t lower = 0, upper = 0;
 	size_t at, ends_at;
 	int r = next_word(reader, kind_expected, word, sizeof(word), &at);
 

@@ -2,15 +2,15 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 const char *units_GBps(uint64_t rate_Bps, char text[static UNITS_BYTES])
 {
 	double GBps = (double)rate_Bps / 1e9;
 
 	if (!rate_Bps)
-		return strcpy(text, "?");
-	snprintf(text, UNITS_BYTES, "%.*f", GBps >= 99.95 ? 0 : GBps >= 9.995 ? 1 : 2, GBps);
+		snprintf(text, UNITS_BYTES, "?");
+	else
+		snprintf(text, UNITS_BYTES, "%.*f", GBps >= 99.95 ? 0 : GBps >= 9.995 ? 1 : 2, GBps);
 	return text;
 }
 
@@ -23,9 +23,10 @@ static const char *in_unit(double value, const char *unit, char text[static UNIT
 
 const char *units_rate(double rate_Bps, char text[static UNITS_BYTES])
 {
-	if (!isfinite(rate_Bps))
-		return strcpy(text, "-");
-	return in_unit(rate_Bps / 1e9, "GB/s", text);
+	if (isfinite(rate_Bps))
+		return in_unit(rate_Bps / 1e9, "GB/s", text);
+	snprintf(text, UNITS_BYTES, "-");
+	return text;
 }
 
 const char *units_bits(double rate_Bps, char text[static UNITS_BYTES])
