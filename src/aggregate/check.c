@@ -77,7 +77,7 @@ static void message_came(struct group *group, struct transfer *transfer)
 {
 	struct operation *operation = transfer->owner;
 	/* The receive is the first member of its message. */
-	size_t from = (size_t)((struct heard_word *)transfer - operation->words);
+	size_t from = (size_t)((struct check_message *)transfer - operation->messages);
 
 	if (check_same(group, operation, transfer, from, 0))
 		operation_transferred(operation);
@@ -94,12 +94,12 @@ void check_begin(struct group *group, struct operation *operation)
 			      sizeof(operation->check_out), AGGREGATE_TAG_OPERATION, operation_sent);
 		return;
 	}
-	operation->words = group->words + (size_t)(operation - group->operations) * group->count;
+	operation->messages = group->messages + (size_t)(operation - group->operations) * group->count;
 	for (size_t i = 1; i < group->count; i++) {
 		size_t from = (group->self + i) % group->count;
 
-		operation_add(&group->in[from], &operation->words[from].receive, operation,
-			      operation->words[from].bytes, sizeof(operation->words[from].bytes),
+		operation_add(&group->in[from], &operation->messages[from].receive, operation,
+			      operation->messages[from].bytes, sizeof(operation->messages[from].bytes),
 			      AGGREGATE_TAG_OPERATION, message_came);
 	}
 }

@@ -29,7 +29,7 @@ struct group_commit {
 	struct operation *first, **end, *next;
 	uint64_t begun, agreed; /* so many agreements; operations: the number of the first without one */
 	struct agreement open[COMMIT_OPEN];
-	struct operation *repairing; /* NULL: none */
+	struct operation *recomputing; /* NULL: none */
 	struct recompute *recompute;
 	/* Aggregators that are gone, as agreed with each of the last operations; what the schedule goes by. */
 	uint32_t gone, gone_at[COMMIT_WINDOW], planned;
@@ -234,7 +234,7 @@ static void act_upon(struct group *group, const struct agreement *agreement)
 	aggregators_dismiss(group, commit->agreed);
 	group->progressed = true;
 	if (poisoned) {
-		commit->repairing = operation;
+		commit->recomputing = operation;
 		recompute_begin(group, commit->recompute, operation);
 	} else {
 		operation->phase = OPERATION_COMMITTED;
@@ -258,7 +258,7 @@ static void advance(struct group *group)
 			commit->next = operation->next_commit;
 			agreement_begin(group, operation);
 			moved = true;
-		} else if (oldest && !commit->repairing && commit->agreed < commit->begun &&
+		} else if (oldest && !commit->recomputing && commit->agreed < commit->begun &&
 			   oldest->steps == commit->step_count && !oldest->waits) {
 			act_upon(group, oldest);
 			moved = true;
@@ -275,9 +275,9 @@ void commit_step(struct group *group, struct operation *operation)
 {
 	struct group_commit *commit = group->commit;
 
-	if (commit->repairing != operation || !recompute_is_done(commit->recompute))
+	if (commit->recomputing != operation || !recompute_is_done(commit->recompute))
 		return;
-	commit->repairing = NULL;
+	commit->recomputing = NULL;
 	operation->phase = OPERATION_COMMITTED;
 	operation_ready(operation);
 	advance(group);

@@ -151,7 +151,7 @@ struct operation {
 	unsigned waits;
 	uint8_t check_out[AGGREGATE_WIRE_OPERATION_BYTES];
 	struct transfer send_check;
-	struct heard_word *words; /* [member] at the member that compares them */
+	struct check_message *messages; /* [member] at the member that compares them */
 	uint8_t verify_out[AGGREGATE_WIRE_VERIFY_BYTES], verify_in[SPREAD_STEPS][AGGREGATE_WIRE_VERIFY_BYTES];
 	struct transfer send_verify[SPREAD_STEPS], receive_verify[SPREAD_STEPS];
 	unsigned verify_heard, verify_steps; /* bit i: the word of step i is here; steps that are through, in order */
@@ -160,13 +160,13 @@ struct operation {
 };
 
 /* What another member says of an operation. */
-struct heard_word {
+struct check_message {
 	struct transfer receive;
 	uint8_t bytes[AGGREGATE_WIRE_OPERATION_BYTES];
 };
 
-/* Buffers of a small operation: one message out, one in from each member. */
 enum { EXCHANGE_TRANSFERS = 4 };
+/* Buffers of a small operation: one message out, one in from each member. */
 struct exchange {
 	struct exchange *next;
 	uint8_t *out, *in;                               /* header and payload; [member] the same */
@@ -274,7 +274,7 @@ struct group {
 	struct operation *small_first, **small_end;         /* whose first word has not gone out */
 	struct operation *segmented_first, **segmented_end; /* not wholly cut */
 	struct operation *ready_first, **ready_end;         /* that may go on */
-	struct heard_word *words;                           /* [AGGREGATE_MAX_REQUESTS × member] */
+	struct check_message *messages;                     /* [AGGREGATE_MAX_REQUESTS × member] */
 	struct exchange *exchanges, *exchanges_free;        /* all of them, [GROUP_FLAT_OPERATIONS]; a list */
 	size_t exchange_bytes;                              /* of one message */
 	size_t eager_bytes;                                 /* of those that are under way */

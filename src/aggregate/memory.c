@@ -34,9 +34,9 @@ void group_register_own(struct group *group)
 		return;
 	/* What fails here was said, and is tried again for each message. Words that go out are in the group itself. */
 	(void)register_at(queue, group, sizeof(*group), &registration);
-	if (group->words)
-		(void)register_at(queue, group->words, AGGREGATE_MAX_REQUESTS * group->count * sizeof(*group->words),
-				  &registration);
+	if (group->messages)
+		(void)register_at(queue, group->messages,
+				  AGGREGATE_MAX_REQUESTS * group->count * sizeof(*group->messages), &registration);
 	if (group->pool.memory)
 		(void)register_at(queue, group->pool.memory, group->pool.count * group->pool.slot_bytes, &registration);
 	for (size_t i = 0; group->exchanges && i < GROUP_FLAT_OPERATIONS; i++) {

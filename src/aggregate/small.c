@@ -110,9 +110,9 @@ int small_init(struct group *group)
 	if (payload < group->part_bytes && group->parts_bytes)
 		payload = group->part_bytes;
 	group->exchange_bytes = HEADER_BYTES + (payload + 63) / 64 * 64;
-	group->words = sys_zalloc(AGGREGATE_MAX_REQUESTS * group->count * sizeof(*group->words));
+	group->messages = sys_zalloc(AGGREGATE_MAX_REQUESTS * group->count * sizeof(*group->messages));
 	group->exchanges = sys_zalloc(GROUP_FLAT_OPERATIONS * sizeof(*group->exchanges));
-	if (!group->words || !group->exchanges)
+	if (!group->messages || !group->exchanges)
 		return -ENOMEM;
 	for (size_t i = 0; i < GROUP_FLAT_OPERATIONS; i++) {
 		struct exchange *exchange = &group->exchanges[i];
@@ -141,7 +141,7 @@ void small_fini(struct group *group)
 		sys_free(exchange->sends);
 	}
 	sys_free(group->exchanges);
-	sys_free(group->words);
+	sys_free(group->messages);
 }
 
 /* Where that member's message is received. */

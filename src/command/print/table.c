@@ -23,26 +23,33 @@ FILE *table_begin(struct table *table, FILE *out)
 	return rows ? rows : out; /* without memory: rows as they are */
 }
 
-/* The next cell of a row, and where it ends: at a tab, or at the end of the row. */
-static size_t cell_of(const char *at, char *ret, size_t ret_bytes)
+/* The next cell of a row is a text of its own until cell_end: at a tab, or at the end of the row. */
+static char *cell_begin(char *at, char *ret_end)
 {
-	size_t bytes = strcspn(at, "\t\n");
+	char *end = at + strcspn(at, "\t\n");
 
-	snprintf(ret, ret_bytes, "%.*s", (int)bytes, at);
-	return bytes;
+	*ret_end = *end;
+	*end = '\0';
+	return end;
 }
 
-static void measure_columns(const char *text, struct columns *ret)
+static char *cell_end(char *end, char was)
 {
-	char cell[1024];
+	*end = was;
+	return end;
+}
 
+static void measure_columns(char *text, struct columns *ret)
+{
 	while (*text) {
 		bool is_row = text[strcspn(text, "\t\n")] == '\t';
 
 		for (size_t column = 0;; column++) {
-			text += cell_of(text, cell, sizeof(cell));
-			if (is_row && column < COLUMNS_MAX && term_width(cell) > ret->widths[column])
-				ret->widths[column] = term_width(cell);
+			char was, *end = cell_begin(text, &was);
+
+			if (is_row && column < COLUMNS_MAX && term_width(text) > ret->widths[column])
+				ret->widths[column] = term_width(text);
+			text = cell_end(end, was);
 			if (is_row && column < COLUMNS_MAX && column >= ret->count)
 				ret->count = column + 1;
 			if (*text != '\t')
@@ -80,28 +87,27 @@ static void print_broken(const char *text, size_t indent, size_t width, FILE *ou
 }
 
 /* Spaces are owed until something stands behind them: no line ends with one. Returns where the next row begins. */
-static const char *print_row(const char *text, const struct columns *columns, const char *layout, size_t limit,
-			     FILE *out)
+static char *print_row(char *text, const struct columns *columns, const char *layout, size_t limit, FILE *out)
 {
 	size_t owed = 0, at = 0;
-	char cell[1024];
 
 	for (size_t column = 0;; column++) {
+		char was, *end = cell_begin(text, &was);
 		size_t width, own, gap;
 		bool right;
 
 		layout = next_column(layout, &gap, &right);
-		text += cell_of(text, cell, sizeof(cell));
-		own = term_width(cell);
+		own = term_width(text);
 		width = column < COLUMNS_MAX ? columns->widths[column] : own;
 		owed += gap + (right ? width - own : 0);
 		at += gap;
 		if (own)
 			fprintf(out, "%*s", (int)owed, "");
 		if (!right && column + 1 == columns->count && at + LEAST_WIDTH < limit && at + own > limit)
-			print_broken(cell, at, limit - at, out);
+			print_broken(text, at, limit - at, out);
 		else
-			fputs(cell, out);
+			fputs(text, out);
+		text = cell_end(end, was);
 		owed = (own ? 0 : owed) + (right ? 0 : width - own);
 		at += width;
 		if (*text != '\t')
@@ -121,7 +127,7 @@ void table_end(struct table *table, FILE *rows, const char *layout)
 		return;
 	if (fclose(rows) == 0) {
 		measure_columns(table->text, &columns);
-		for (const char *at = table->text; *at;) {
+		for (char *at = table->text; *at;) {
 			size_t bytes = strcspn(at, "\t\n");
 
 			if (at[bytes] == '\t') {

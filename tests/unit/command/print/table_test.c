@@ -49,6 +49,22 @@ static void columns_are_as_wide_as_their_widest_cell(void **state)
 	}
 }
 
+/* Of a list of hosts, say. */
+static void a_long_cell_is_whole(void **state)
+{
+	static char text[8192], row[3100];
+	FILE *out = fmemopen(text, sizeof(text), "w");
+
+	(void)state;
+	assert_non_null(out);
+	memset(row, 'x', 3000);
+	memcpy(row + 3000, "\ty\n", sizeof("\ty\n"));
+	print(row, "l  l", out);
+	fclose(out);
+	memcpy(row + 3000, "  y\n", sizeof("  y\n"));
+	assert_string_equal(text, row);
+}
+
 /* A terminal hands on a line at a time. */
 static void read_lines(int pty, size_t count, char *text, size_t text_bytes)
 {
@@ -116,6 +132,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(columns_are_as_wide_as_their_widest_cell),
+		cmocka_unit_test(a_long_cell_is_whole),
 		cmocka_unit_test(a_terminal_breaks_the_last_column_alone),
 		cmocka_unit_test(units_are_in_one_form),
 	};
