@@ -80,6 +80,11 @@ PLUGIN_MAP := $(wildcard src/plugin/plugin.map)
 ifneq ($(PLUGIN_MAP),)
 PLUGIN_LDFLAGS += -Wl,--version-script=$(PLUGIN_MAP)
 endif
+# glibc 2.34 put libpthread and libdl into libc, at new versions. Linked with empty libraries that have the old ones, the
+# plugin loads from glibc 2.28 on (RHEL 8, Ubuntu 20.04). A sanitizer has functions of its own for these.
+ifeq ($(SAN),)
+GLIBC_MAPS := $(sort $(wildcard mk/glibc/*.map))
+endif
 
 # -------------------------------------------------------------------------------------------------------------- sources
 
@@ -91,7 +96,7 @@ find_c = $(if $(wildcard $(1)),$(call csources,$(1)))
 # of jobs belong to the command alone, the aggregator to tributaryd, and the table of options to both.
 PLUGIN_DIRS := $(addprefix src/,base gpu topology cluster reduce plan ncclxml profile transport aggregate plugin)
 COMMAND_DIRS := $(addprefix src/,measure clusterprobe simulate discover)
-PLUGIN_SRC := $(filter-out src/ncclxml/read/% src/cluster/read/% src/plan/place% src/aggregate/aggregator/% src/base/options.c,$(call find_c,$(PLUGIN_DIRS)))
+PLUGIN_SRC := $(filter-out src/plugin/glibc.c src/ncclxml/read/% src/cluster/read/% src/plan/place% src/aggregate/aggregator/% src/base/options.c,$(call find_c,$(PLUGIN_DIRS)))
 LIB_SRC := $(sort $(PLUGIN_SRC) $(wildcard src/plan/place*.c) src/base/options.c $(call find_c,src/ncclxml/read src/cluster/read src/aggregate/aggregator $(COMMAND_DIRS)))
 COMMAND_SRC := $(call find_c,src/command)
 DAEMON_SRC := $(call find_c,src/daemon)
@@ -190,9 +195,17 @@ $(LIB) $(COMMAND_LIB) $(DAEMON_LIB) $(O)/libtesthelp.a $(O)/libperf.a: $(O)/flag
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
-$(O)/libnccl-net-tributary.so: $(call objects,$(PLUGIN_SRC)) $(PLUGIN_MAP) $(O)/flags
+OLD_GLIBC := $(if $(GLIBC_MAPS),$(patsubst mk/glibc/%.map,$(O)/glibc/%,$(GLIBC_MAPS)) $(call objects,src/plugin/glibc.c))
+$(O)/libnccl-net-tributary.so: $(call objects,$(PLUGIN_SRC)) $(OLD_GLIBC) $(PLUGIN_MAP) $(O)/flags
 	$(say) LD $@
-	$(Q)$(CC) $(ALL_LDFLAGS) $(PLUGIN_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) $(PLUGIN_LDFLAGS) -o $@ $(filter-out $(PLUGIN_MAP) $(O)/flags,$^) $(LIBS)
+
+# The first version of glibc for arm64 is 2.17.
+$(O)/glibc/%: mk/glibc/%.map
+	$(say) LD $@
+	$(Q)sed 's/GLIBC_2\.[0-9.]*/$(if $(filter aarch64-%,$(MACHINE)),GLIBC_2.17,&)/' $< > $@.map
+	$(Q)sed -n 's/^\t\([a-z_]*\);$$/.globl \1\n.type \1,%function\n\1:/p' $< > $@.s
+	$(Q)$(CC) -shared -nostdlib -Wl,-soname,$* -Wl,--version-script=$@.map -o $@ $@.s
 
 $(O)/libnccl-env-tributary.so: $(O)/libnccl-net-tributary.so
 	$(Q)ln -sf $(<F) $@
