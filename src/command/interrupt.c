@@ -1,6 +1,7 @@
 #include "command/interrupt.h"
 
 #include <signal.h>
+#include <stddef.h>
 
 _Atomic bool interrupt_wanted;
 
