@@ -83,7 +83,7 @@ endif
 # glibc 2.34 put libpthread and libdl into libc, at new versions. Linked with empty libraries that have the old ones, the
 # plugin loads from glibc 2.28 on (RHEL 8, Ubuntu 20.04). A sanitizer has functions of its own for these.
 ifeq ($(SAN),)
-GLIBC_MAPS := $(sort $(wildcard mk/glibc/*.map))
+GLIBC_MAPS := mk/glibc/libpthread.so.0.map mk/glibc/libdl.so.2.map
 endif
 
 # -------------------------------------------------------------------------------------------------------------- sources
@@ -204,7 +204,7 @@ $(O)/libnccl-net-tributary.so: $(call objects,$(PLUGIN_SRC)) $(OLD_GLIBC) $(PLUG
 $(O)/glibc/%: mk/glibc/%.map
 	$(say) LD $@
 	$(Q)sed 's/GLIBC_2\.[0-9.]*/$(if $(filter aarch64-%,$(MACHINE)),GLIBC_2.17,&)/' $< > $@.map
-	$(Q)sed -n 's/^\t\([a-z_]*\);$$/.globl \1\n.type \1,%function\n\1:/p' $< > $@.s
+	$(Q)sed -n 's/^\t\([a-z0-9_]*\);$$/.globl \1\n.type \1,%function\n\1:/p' $< > $@.s
 	$(Q)$(CC) -shared -nostdlib -Wl,-soname,$* -Wl,--version-script=$@.map -o $@ $@.s
 
 $(O)/libnccl-env-tributary.so: $(O)/libnccl-net-tributary.so
@@ -309,10 +309,11 @@ demo: deps ## an AllReduce over eight emulated hosts, through the built plugin
 include mk/check.mk
 include mk/lint.mk
 include mk/fuzz.mk
+include mk/packages.mk
 
 # ------------------------------------------------------------------------------------------------------------- install
 
-.PHONY: install install-default uninstall
+.PHONY: install install-documents install-default uninstall
 MAN1 := $(wildcard docs/*.1)
 MAN8 := $(wildcard docs/*.8)
 UNITS := $(wildcard systemd/*.service)
@@ -324,7 +325,7 @@ DOCS := share/doc/tributary
 DEFAULT_PLUGINS := libnccl-env.so libnccl-net.so
 foreign_plugin = [ -e '$(DESTDIR)$(LIBDIR)/'$(1) -o -L '$(DESTDIR)$(LIBDIR)/'$(1) ] && \
 	[ "$$(readlink '$(DESTDIR)$(LIBDIR)/'$(1))" != libnccl-net-tributary.so ]
-install: all ## into PREFIX (default /usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
+install: all install-documents ## into PREFIX (default /usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
 	$(Q)install -d '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/share/man/man1'
 	$(Q)install -m 755 $(PLUGIN) '$(DESTDIR)$(LIBDIR)/'
 	$(Q)ln -sf $(notdir $(PLUGIN)) '$(DESTDIR)$(LIBDIR)/$(notdir $(ENV_PLUGIN))'
@@ -336,6 +337,8 @@ install: all ## into PREFIX (default /usr/local) and LIBDIR (PREFIX/lib), under 
 		chmod 644 '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
 	$(Q)install -m 644 systemd/tributaryd.sysusers '$(DESTDIR)$(PREFIX)/lib/sysusers.d/tributaryd.conf'
 	$(Q)for file in $(COMPLETIONS); do install -D -m 644 docs/$${file##*/}.bash '$(DESTDIR)$(PREFIX)/'$$file || exit 1; done
+
+install-documents:
 	$(Q)for document in $(DOCUMENTS); do install -D -m 644 $$document '$(DESTDIR)$(PREFIX)/$(DOCS)/'$$document || exit 1; done
 
 install-default: install ## the same, and every NCCL job of this machine uses it without a variable

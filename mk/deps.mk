@@ -13,10 +13,13 @@ DEPS_LINT := clang=clang libclang-rt-dev=@libfuzzer clang-tidy=clang-tidy clang-
 # Only for `make check-vm`: virtual machines with SoftRoCE.  Debian's kernel is downloaded beside these (tests/vm/README.md).
 DEPS_VM := qemu-system-x86=qemu-system-x86_64 busybox-static=busybox cpio=cpio kmod=depmod xz-utils=xz binutils=readelf \
 	iproute2=rdma ibverbs-utils=ibv_rc_pingpong ibverbs-providers=@rxe
+# Only for `make check-packages`: what makes them, and an older system to try them in.
+DEPS_PACKAGES := python3-build=python:build python3-wheel=python:wheel python3-venv=python:ensurepip twine=twine \
+	debootstrap=debootstrap unzip=unzip
 # Only for `make bench`: the floor is compared with iperf3, aggregation with PyTorch's Gloo.
 DEPS_BENCH := iperf3=iperf3 python3-torch=python:torch
 
-.PHONY: deps deps-check deps-lint deps-vm deps-bench
+.PHONY: deps deps-check deps-lint deps-vm deps-packages deps-bench
 deps: ## find missing packages, show them, install them with apt
 	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS)
 
@@ -28,6 +31,9 @@ deps-lint: deps
 
 deps-vm:
 	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_VM)
+
+deps-packages: deps
+	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_PACKAGES)
 
 deps-bench: deps
 	@CC='$(CC)' MAKE_GOAL='$(or $(firstword $(MAKECMDGOALS)),deps)' .ci/deps $(DEPS_BENCH)

@@ -1,0 +1,15 @@
+# Packages, each made by one target.
+
+# Debian's suite in which the wheel's programs are built; empty: here, with what this system has.
+SUITE ?= bullseye
+
+.PHONY: wheel
+wheel: $(if $(SUITE),,$(PLUGIN) $(COMMAND)) ## a Python wheel in O/wheel, for glibc 2.28 and newer (takes root; SUITE=: this system's libraries)
+	@O='$(O)' PYTHON='$(PYTHON)' packaging/python/build '$(O)/wheel' '$(VERSION)' '$(SUITE)'
+
+# Each is installed where nothing else is, used and removed.
+.PHONY: check-packages
+check-packages: deps-packages ## the packages: built, installed into empty roots, used and removed (T=name: only those)
+	+$(Q)$(after_deps) WERROR='$(WERROR)' all
+	@PYTHON='$(PYTHON)' $(RUN) --logs '$(O)/logs-packages' --timeout 1200 --only '$(T)' \
+		'packages/wheel=packaging/check-wheel $(O) $(VERSION) $(SUITE)'

@@ -1,0 +1,25 @@
+"""The program `tributary`, which `python -m tributary` and the wheel's entry point start."""
+import os
+import sys
+
+from . import _build, command
+
+
+def _numbers(version):
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def main():
+    # Of two words, "glibc 2.28".
+    here = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()[-1:]
+    if here and _numbers(here[0]) < _numbers(_build.COMMAND_GLIBC):
+        sys.exit(f"tributary: the command needs glibc {_build.COMMAND_GLIBC}, this system has {here[0]}; "
+                 "the plugin itself works here: python -c 'import tributary; tributary.enable()'")
+    try:
+        os.execv(command(), ["tributary"] + sys.argv[1:])
+    except OSError as error:
+        sys.exit(f"tributary: {command()}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()
