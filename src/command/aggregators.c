@@ -204,7 +204,7 @@ static int print_all(const struct command_call *call, const struct question *que
 			print_one(question, &question->each[i], out);
 	}
 	if (command_given(call, "json"))
-		status = json_print(json_pack("{sO}", "aggregators", list), out);
+		status = json_print("tributary-aggregators 1", json_pack("{sO}", "aggregators", list), out);
 	json_decref(list);
 	return status == COMMAND_OK && answered < count ? COMMAND_FAILED : status;
 }

@@ -52,7 +52,8 @@ static int run(const struct command_call *call, FILE *out)
 		return COMMAND_OK;
 	bytes = stat(path, &status) || !S_ISREG(status.st_mode) ? 0 : (long long)status.st_size;
 	if (command_given(call, "json"))
-		return json_print(json_pack("{so sI}", "file", json_text(path), "bytes", (json_int_t)bytes), out);
+		return json_print("tributary-capture 1",
+				  json_pack("{so sI}", "file", json_text(path), "bytes", (json_int_t)bytes), out);
 	fprintf(out, "%s: %lld bytes. Every command takes it with --from %s\n", path, bytes, path);
 	return COMMAND_OK;
 }

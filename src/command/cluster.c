@@ -254,7 +254,8 @@ static int print_json(const struct view *view, FILE *out)
 	if (view->schedule)
 		loads = json_pack("{sf sf sf}", "host", view->loads.host, "aggregator", view->loads.aggregator,
 				  "uplink", view->loads.uplink);
-	return json_print(json_pack("{ss so so so so}", "fingerprint", fingerprint, "switches", switches_json(view),
+	return json_print("tributary-cluster 1",
+			  json_pack("{ss so so so so}", "fingerprint", fingerprint, "switches", switches_json(view),
 				    "hosts", hosts_json(view), "aggregators", aggregators_json(view), "loads", loads),
 			  out);
 }

@@ -96,7 +96,8 @@ static int print_json(const struct clusterprobe_result *result, const char *cont
 		json_array_append_new(lines, json_stringn(at, bytes));
 		at += bytes + (at[bytes] == '\n');
 	}
-	return json_print(json_pack("{sb sI sf sf sf sf sf so so so so}", "leaves_found", fabric->leaf_count > 1,
+	return json_print("tributary-cluster-measure 1",
+			  json_pack("{sb sI sf sf sf sf sf so so so so}", "leaves_found", fabric->leaf_count > 1,
 				    "rounds", (json_int_t)fabric->round_count, "seconds", result->seconds, "median_Bps",
 				    fabric->median_Bps, "full_part", fabric->full_part, "loaded_part",
 				    fabric->loaded_part, "doubtful_part", fabric->doubtful_part, "leaves",

@@ -13,7 +13,7 @@ static int print(const struct command_call *call, const struct ordering *orderin
 	const char *format = command_value(call, "format");
 
 	if (command_given(call, "json"))
-		return json_print(ordering_json(ordering), out);
+		return json_print("tributary-cluster-order 1", ordering_json(ordering), out);
 	if (!strcmp(format, "hostfile"))
 		ordering_print_hostfile(ordering, out);
 	else if (!strcmp(format, "slurm"))

@@ -77,7 +77,7 @@ static int print_json(const struct tcp_interface *at, size_t count, const struct
 		json_object_set_new(document, "list",
 				    json_pack("{so so so}", "variable", json_text(list_source.variable), "value",
 					      json_text(list_source.text), "from", json_text(list_source.from)));
-	return json_print(document, out);
+	return json_print("tributary-devices 1", document, out);
 }
 
 static int run(const struct command_call *call, FILE *out)

@@ -27,7 +27,7 @@ static int print(const struct command_call *call, const struct topology *topolog
 	if (command_given(call, "json")) {
 		value = json_topology(topology);
 		json_object_set_new(value, "source", json_string(source_word(source)));
-		return json_print(value, out);
+		return json_print("tributary-discover 1", value, out);
 	}
 	if (command_given(call, "facts")) {
 		fputs(facts->text ? facts->text : "", out);

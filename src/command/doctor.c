@@ -28,7 +28,8 @@ static int print_json(const struct doctor_report *report, FILE *out)
 						      json_text(at->subject), "evidence", json_text(at->evidence),
 						      "cost", at->check->cost, "remedy", at->remedy));
 	}
-	return json_print(json_pack("{ss so}", "worst", doctor_severity_word(doctor_worst(report)), "findings", list),
+	return json_print("tributary-doctor 1",
+			  json_pack("{ss so}", "worst", doctor_severity_word(doctor_worst(report)), "findings", list),
 			  out);
 }
 

@@ -291,7 +291,8 @@ static int print_json(const struct env *env, FILE *out)
 		json_object_set_new(variables, env->variables[i].name, json_text(env->variables[i].value));
 	for (size_t i = 0; i < env->note_count; i++)
 		json_array_append_new(notes, json_text(env->notes[i]));
-	return json_print(json_pack("{so so so so so}", "library", json_text(env->library), "variables", variables,
+	return json_print("tributary-env 1",
+			  json_pack("{so so so so so}", "library", json_text(env->library), "variables", variables,
 				    "notes", notes, "no_collnet",
 				    env->has_collnet ? json_null() : json_text(env->collnet), "gain",
 				    env->gain_permille ? json_real(env->gain_permille / 1e3) : json_null()),

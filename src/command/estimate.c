@@ -78,7 +78,7 @@ static int estimate(const struct command_call *call, struct estimation *estimati
 	if (status != COMMAND_OK)
 		return status;
 	if (command_given(call, "json"))
-		return json_print(estimation_json(estimation), out);
+		return json_print("tributary-estimate 1", estimation_json(estimation), out);
 	if (path && !strcmp(path, "-"))
 		return COMMAND_OK;
 	estimation_print(estimation, out);

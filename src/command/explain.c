@@ -323,7 +323,8 @@ static int print_json(const struct explained *explained, const struct source *so
 		json_array_append_new(list, json_pack("{sI so so}", "bytes", (json_int_t)sizes[i], "nccl",
 						      chosen_json(&explained->by_size[i][0]), "tributary",
 						      chosen_json(&explained->by_size[i][1])));
-	return json_print(json_pack("{so so sb so so so ss so}", "name", *name ? json_text(name) : json_null(),
+	return json_print("tributary-explain 1",
+			  json_pack("{so so sb so so so ss so}", "name", *name ? json_text(name) : json_null(),
 				    "profile", source->profiled ? json_text(source->profile_path) : json_null(),
 				    "exact", explained->exact, "nccl", channels_json(&explained->nccl), "tributary",
 				    channels_json(&explained->ours), "p2p", gained_json(explained), "collective",

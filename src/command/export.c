@@ -101,7 +101,7 @@ static int write_xml(const struct command_call *call, const struct source *sourc
 	if (status != COMMAND_OK)
 		return status;
 	if (command_given(call, "json"))
-		return json_print(summary(source, &shape, &report, output), out);
+		return json_print("tributary-export 1", summary(source, &shape, &report, output), out);
 	print_summary(source, &shape, &report);
 	return COMMAND_OK;
 }

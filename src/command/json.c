@@ -4,10 +4,14 @@
 
 #include <string.h>
 
-int json_print(json_t *value, FILE *out)
+int json_print(const char *format, json_t *value, FILE *out)
 {
-	int r = value ? json_dumpf(value, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : -1;
+	json_t *whole = json_pack("{ss}", "format", format);
+	int r = whole && value ? json_object_update(whole, value) : -1;
 
+	if (r == 0)
+		r = json_dumpf(whole, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+	json_decref(whole);
 	json_decref(value);
 	/* What is wrong with the output is said once, at the end of the program. */
 	if (r < 0)

@@ -1,4 +1,7 @@
-/* What several commands print as JSON. Keys are documented in docs/guide/command.md and do not change their meaning. */
+/*
+ * What several commands print as JSON. Keys are documented in docs/guide/command.md, do not change their meaning, and have a
+ * schema, docs/format/command.schema.json.
+ */
 #ifndef TRIBUTARY_COMMAND_JSON_H
 #define TRIBUTARY_COMMAND_JSON_H
 
@@ -7,8 +10,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* Prints and frees value; NULL: no memory. Returns an exit status. */
-int json_print(json_t *value, FILE *out);
+/* Prints an object, and before its keys the name of its schema, "tributary-show 1". Frees it; NULL: no memory. An exit status. */
+int json_print(const char *format, json_t *value, FILE *out);
 /* Text from outside, which need not be UTF-8: what is not becomes '?'. */
 json_t *json_text(const char *text);
 /* A count, or null where 0 means "not known". */

@@ -42,7 +42,7 @@ static int print_json(const struct lint_findings *findings, const char *path, FI
 						      "check", at->check, "line", at->line, "text", json_text(at->text),
 						      "remedy", json_text(at->remedy)));
 	}
-	return json_print(json_pack("{so so}", "file", json_text(path), "findings", list), out);
+	return json_print("tributary-lint 1", json_pack("{so so}", "file", json_text(path), "findings", list), out);
 }
 
 static void print_text(const struct lint_findings *findings, const char *path, const struct term *term, FILE *out)

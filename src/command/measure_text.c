@@ -208,5 +208,5 @@ int measure_print_json(const struct topology *topology, const struct measure_rep
 				      findings));
 	json_object_set_new(value, "profile", *path ? json_text(path) : json_null());
 	json_object_set_new(value, "no_gpu", no_gpu ? json_text(no_gpu) : json_null());
-	return json_print(value, out);
+	return json_print("tributary-measure 1", value, out);
 }

@@ -67,7 +67,7 @@ static int print_json(const struct params *params, FILE *out)
 		}
 		json_array_append_new(list, row);
 	}
-	return json_print(json_pack("{so}", "params", list), out);
+	return json_print("tributary-params 1", json_pack("{so}", "params", list), out);
 }
 
 static int run(const struct command_call *call, FILE *out)

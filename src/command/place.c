@@ -142,7 +142,7 @@ static int print(const struct command_call *call, const struct placing *placing,
 
 		for (size_t i = 0; i < placing->order_count; i++)
 			json_array_append_new(jobs, job_json(placing, &placing->jobs[placing->order[i]]));
-		if (json_print(json_pack("{so}", "jobs", jobs), out) != COMMAND_OK)
+		if (json_print("tributary-place 1", json_pack("{so}", "jobs", jobs), out) != COMMAND_OK)
 			status = COMMAND_FAILED;
 	} else if (!strcmp(format, "text")) {
 		print_text(placing, out);

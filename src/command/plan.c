@@ -142,7 +142,7 @@ static int print(const struct command_call *call, const struct source *source, c
 				    *source->topology.name ? json_text(source->topology.name) : json_null());
 		json_object_set_new(value, "profile", source->profiled ? json_text(source->profile_path) : json_null());
 		json_object_set_new(value, "compared", other ? channels_json(other) : json_null());
-		return json_print(value, out);
+		return json_print("tributary-plan 1", value, out);
 	}
 	if (!done)
 		channels_print(&planned->ours, other, &term, out);

@@ -40,7 +40,7 @@ static int print_json(const struct view *view, const struct source *source, FILE
 	json_object_set_new(value, "bottleneck", *text ? json_text(text) : json_null());
 	json_object_set_new(value, "bottleneck_pair_Bps", json_known(view->bottleneck_pair_Bps));
 	json_object_set_new(value, "profile", source->profiled ? json_text(source->profile_path) : json_null());
-	return json_print(value, out);
+	return json_print("tributary-show 1", value, out);
 }
 
 static int show(const struct command_call *call, struct source *source, FILE *out)

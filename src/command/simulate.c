@@ -33,7 +33,7 @@ static int run(const struct command_call *call, FILE *out)
 		if (status == COMMAND_OK && page)
 			status = file_put_made(page, "the page cannot be drawn", draw, simulation, out);
 		if (status == COMMAND_OK && command_given(call, "json"))
-			status = json_print(simulation_json(simulation), out);
+			status = json_print("tributary-simulate 1", simulation_json(simulation), out);
 		else if (status == COMMAND_OK && !page)
 			simulation_print(simulation, out);
 		simulation_fini(simulation);

@@ -134,7 +134,7 @@ static int print(const struct command_call *call, const struct jobs *jobs, size_
 			print_job(job, out);
 	}
 	if (is_json)
-		return json_print(json_pack("{ss so}", "format", "tributary-status 1", "jobs", list), out);
+		return json_print("tributary-status 1", json_pack("{so}", "jobs", list), out);
 	if (!count)
 		fprintf(out,
 			"no job of this user has told of a communicator%s; `tributary doctor` names what stands in "

@@ -11,7 +11,7 @@
 static int run(const struct command_call *call, FILE *out)
 {
 	if (command_given(call, "json"))
-		return json_print(json_pack("{ss}", "version", TRIBUTARY_VERSION), out);
+		return json_print("tributary-version 1", json_pack("{ss}", "version", TRIBUTARY_VERSION), out);
 	fprintf(out, "tributary %s\n", TRIBUTARY_VERSION);
 	return COMMAND_OK;
 }

@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "schema.h"
 
 #include "base/sys.h"
 #include "support/port.h"
@@ -166,6 +167,25 @@ static void what_is_declared_is_compared_with_what_is_measured(void **state)
 	assert_string_equal(file_text(kept), "the old one\n");
 }
 
+/* What --json prints, by its schema. */
+static void its_json_fits_its_schema(void **state)
+{
+	const char *const arguments[] = { "--round", "50", "--limit", "50MB/s", "--json", NULL }, *const plain[] = {
+		NULL
+	};
+	uint16_t port = port_free();
+	struct process coordinator = begin(0, port, arguments), member = begin(1, port, plain);
+	int statuses[2] = { end(&coordinator), end(&member) };
+
+	(void)state;
+	if (statuses[0] == NO_NAME) {
+		print_message("skipped: no namespace for a host's name\n");
+		skip();
+	}
+	assert_int_equal(statuses[0], COMMAND_OK);
+	json_decref(schema_check_output(file_text(coordinator.output)));
+}
+
 /* Somebody listens: from then on a signal is the program's own. */
 static bool listens(uint16_t port)
 {
@@ -246,6 +266,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_declared_is_compared_with_what_is_measured),
+		cmocka_unit_test(its_json_fits_its_schema),
 		cmocka_unit_test(control_c_ends_a_coordinator_that_waits),
 		cmocka_unit_test(descriptors_that_run_out_are_named),
 	};

@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "schema.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,8 +54,7 @@ static const char *variable(const char *arguments, const char *name, json_t **re
 
 	snprintf(line, sizeof(line), "env --json %s", arguments);
 	assert_int_equal(program_run(line, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
-	*ret_all = json_loads(text, 0, NULL);
-	assert_non_null(*ret_all);
+	*ret_all = schema_check_output(text);
 	assert_non_null(strstr(json_string_value(json_object_get(*ret_all, "library")), "libnccl-net-tributary.so"));
 	return json_string_value(json_object_get(json_object_get(*ret_all, "variables"), name));
 }

@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "schema.h"
 #include "support/tree.h"
 
 #include <setjmp.h>
@@ -21,59 +22,16 @@ enum { TEXT_BYTES = 8 << 20 };
 
 static char text[TEXT_BYTES];
 
-static bool is_of_type(const json_t *value, const char *type)
-{
-	if (!strcmp(type, "number"))
-		return json_is_number(value);
-	if (!strcmp(type, "integer"))
-		return json_is_integer(value) && json_integer_value(value) >= 0;
-	if (!strcmp(type, "string"))
-		return json_is_string(value);
-	if (!strcmp(type, "null"))
-		return json_is_null(value);
-	return !strcmp(type, "array") ? json_is_array(value) : !strcmp(type, "object") && json_is_object(value);
-}
-
-static bool has_type(const json_t *schema, const json_t *value)
-{
-	const json_t *types = json_object_get(schema, "type");
-	bool fits = json_is_string(types) && is_of_type(value, json_string_value(types));
-
-	for (size_t i = 0; i < json_array_size(types); i++)
-		fits |= is_of_type(value, json_string_value(json_array_get(types, i)));
-	return fits;
-}
-
-/* As much of JSON Schema as ours uses: type, enum, items, properties, required, no other properties. */
-static bool fits(const json_t *schema, const json_t *value)
-{
-	json_t *words = json_object_get(schema, "enum"), *items = json_object_get(schema, "items");
-	json_t *properties = json_object_get(schema, "properties"), *required = json_object_get(schema, "required");
-	bool good = has_type(schema, value), found = !words;
-	const char *key;
-	json_t *inner;
-
-	for (size_t i = 0; i < json_array_size(words); i++)
-		found |= json_equal(json_array_get(words, i), value) != 0;
-	good &= found;
-	for (size_t i = 0; good && items && i < json_array_size(value); i++)
-		good = fits(items, json_array_get(value, i));
-	for (size_t i = 0; i < json_array_size(required); i++)
-		good &= json_object_get(value, json_string_value(json_array_get(required, i))) != NULL;
-	if (good && properties)
-		json_object_foreach((json_t *)value, key, inner) good = good && json_object_get(properties, key) &&
-									fits(json_object_get(properties, key), inner);
-	return good;
-}
-
 static json_t *schema_of(void)
 {
-	char *schema = program_source_text("docs/format/graph.schema.json");
-	json_t *value = json_loads(schema, 0, NULL);
+	return schema_load("docs/format/graph.schema.json");
+}
 
-	free(schema);
-	assert_non_null(value);
-	return value;
+static bool fits(const json_t *schema, const json_t *value)
+{
+	char where[SCHEMA_WHERE_BYTES];
+
+	return schema_fits(schema, "", value, where);
 }
 
 static json_t *graph_of(const char *arguments)

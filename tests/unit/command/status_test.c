@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "schema.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,9 +66,7 @@ static json_t *jobs_of(const char *arguments, json_t **ret_all)
 
 	snprintf(line, sizeof(line), "status --json %s", arguments);
 	assert_int_equal(program_run(line, PROGRAM_STDOUT, text, sizeof(text)), COMMAND_OK);
-	*ret_all = json_loads(text, 0, NULL);
-	assert_non_null(*ret_all);
-	assert_string_equal(json_string_value(json_object_get(*ret_all, "format")), "tributary-status 1");
+	*ret_all = schema_check_output(text);
 	return json_object_get(*ret_all, "jobs");
 }
 

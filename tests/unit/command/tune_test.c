@@ -2,6 +2,7 @@
 #include "command/command.h"
 
 #include "program.h"
+#include "schema.h"
 #include "tributary/predict.h"
 
 #include <setjmp.h>
@@ -35,9 +36,8 @@ static json_t *tune_json(const char *machine, const char *options)
 	assert_non_null(text);
 	snprintf(call, sizeof(call), "%s --json", options);
 	assert_int_equal(tune(machine, call, PROGRAM_STDOUT, text), COMMAND_OK);
-	value = json_loads(text, 0, NULL);
+	value = schema_check_output(text);
 	free(text);
-	assert_non_null(value);
 	return value;
 }
 
