@@ -140,7 +140,6 @@ static int make_pace(const struct transport_device *device, const struct params 
 		.fixed_budget_bytes = params->pace_budget_bytes,
 		.quantum_bytes = PACE_QUANTUM,
 		.enabled = params->pace,
-		.share_host = true,
 		.device_name = device->name,
 		.arbiter_directory = params->shared_dir,
 	};

@@ -39,11 +39,8 @@ void pace_estimator_init(struct pace_estimator *estimator, uint64_t nominal_Bps,
 	estimator->path_ns = PACE_NOMINAL_LOOP_NS / 2;
 	estimator->wake_ns = PACE_NOMINAL_LOOP_NS / 2;
 	estimator->usual_ns = PACE_NOMINAL_LOOP_NS / 2;
-	estimator->base_bytes = clamp(bytes_in(nominal_Bps, PACE_NOMINAL_LOOP_NS), least_budget(estimator),
-				      PACE_BUDGET_MAX_BYTES);
-	estimator->budget_bytes = estimator->base_bytes;
-	estimator->hold_windows = PACE_HOLD_WINDOWS;
-	estimator->starting = true;
+	estimator->budget_bytes = clamp(bytes_in(nominal_Bps, PACE_NOMINAL_LOOP_NS), least_budget(estimator),
+					PACE_BUDGET_MAX_BYTES);
 }
 
 uint64_t pace_estimator_rate(const struct pace_estimator *estimator)
@@ -89,104 +86,15 @@ static void loop_update(struct pace_estimator *estimator)
 }
 
 /*
- * A bound in time keeps the queue at a slow port short: 0.6 ms at 1 Gbit/s is what a small switch holds for a port. The
- * quartile, not the median: on a machine with more threads than cores half of the loops may wait for a time slice, and
- * more bytes on the way would not make that shorter; where every loop is slow, a longer one is right.
+ * The quartile, not the median: on a machine with more threads than cores half of the loops may wait for a time slice, and
+ * more bytes on the way would not make that shorter; where every loop is slow, a longer one is right. More than this would
+ * only lengthen the queue at a slow port: 0.6 ms at 1 Gbit/s is what a small switch holds for one.
  */
-static uint64_t high_bound(const struct pace_estimator *estimator)
+static uint64_t measured_budget(const struct pace_estimator *estimator)
 {
-	uint64_t loop_ns = estimator->usual_ns + estimator->usual_ns / 4 + PACE_WAKE_MAX_NS;
-
-	return clamp(bytes_in(pace_estimator_rate(estimator), loop_ns), least_budget(estimator), PACE_BUDGET_MAX_BYTES);
-}
-
-static uint64_t low_bound(const struct pace_estimator *estimator)
-{
-	uint64_t round_trip_ns = pace_estimator_round_trip(estimator);
-	uint64_t product = bytes_in(pace_estimator_rate(estimator), round_trip_ns + round_trip_ns / 4);
-
-	return clamp(product, least_budget(estimator), high_bound(estimator));
-}
-
-static void phase_enter(struct pace_estimator *estimator, enum pace_phase phase, uint64_t budget_bytes)
-{
-	estimator->phase = phase;
-	estimator->budget_bytes = budget_bytes;
-	estimator->phase_bytes = 0;
-	estimator->phase_ns = 0;
-	estimator->phase_windows = 0;
-}
-
-/* Up and down by turns, each only where there is room for it. */
-static void probe_start(struct pace_estimator *estimator)
-{
-	uint64_t low = low_bound(estimator), high = high_bound(estimator);
-	uint64_t up = min_u64(estimator->base_bytes + estimator->base_bytes / 2, high);
-	uint64_t down = max_u64(estimator->base_bytes - estimator->base_bytes / 5, low);
-	bool down_now = estimator->down_next && !estimator->starting;
-
-	if (up <= estimator->base_bytes)
-		down_now = true;
-	if (down >= estimator->base_bytes)
-		down_now = false;
-	estimator->down_next = !down_now;
-	if (down_now)
-		phase_enter(estimator, PACE_PHASE_DOWN, down);
-	else if (up > estimator->base_bytes)
-		phase_enter(estimator, PACE_PHASE_UP, up);
-	else
-		phase_enter(estimator, PACE_PHASE_HOLD, estimator->base_bytes);
-}
-
-static void probe_failed(struct pace_estimator *estimator)
-{
-	estimator->starting = false;
-	estimator->hold_windows = (unsigned)min_u64(2 * estimator->hold_windows, PACE_HOLD_WINDOWS_MAX);
-	phase_enter(estimator, PACE_PHASE_HOLD, estimator->base_bytes);
-}
-
-static void probe_won(struct pace_estimator *estimator, uint64_t rate_Bps)
-{
-	estimator->base_bytes = estimator->budget_bytes;
-	estimator->base_rate_Bps = rate_Bps;
-	estimator->hold_windows = PACE_HOLD_WINDOWS;
-}
-
-static void phase_step(struct pace_estimator *estimator)
-{
-	unsigned hold = estimator->starting ? PACE_PROBE_WINDOWS : estimator->hold_windows;
-	uint64_t rate_Bps = rate_of(estimator->phase_bytes, estimator->phase_ns);
-
-	switch (estimator->phase) {
-	case PACE_PHASE_UP:
-		if (estimator->phase_windows < PACE_PROBE_WINDOWS)
-			return;
-		if (rate_Bps < estimator->base_rate_Bps + estimator->base_rate_Bps / 12) {
-			probe_failed(estimator); /* half as much again brought less than 8 % */
-			return;
-		}
-		probe_won(estimator, rate_Bps);
-		estimator->down_next = false;
-		probe_start(estimator);
-		return;
-	case PACE_PHASE_DOWN:
-		if (estimator->phase_windows < PACE_PROBE_WINDOWS)
-			return;
-		if (rate_Bps < estimator->base_rate_Bps - estimator->base_rate_Bps / 50) {
-			probe_failed(estimator);
-			return;
-		}
-		probe_won(estimator, rate_Bps);
-		phase_enter(estimator, PACE_PHASE_HOLD, estimator->base_bytes);
-		return;
-	case PACE_PHASE_HOLD:
-	case PACE_PHASE_COUNT:
-		if (estimator->phase_windows < hold)
-			return;
-		estimator->base_rate_Bps = rate_Bps;
-		probe_start(estimator);
-		return;
-	}
+	return clamp(bytes_in(pace_estimator_rate(estimator),
+			      estimator->usual_ns + estimator->usual_ns / 4 + PACE_WAKE_MAX_NS),
+		     least_budget(estimator), PACE_BUDGET_MAX_BYTES);
 }
 
 static void peak_update(struct pace_estimator *estimator, uint64_t rate_Bps, bool limited)
@@ -201,7 +109,7 @@ static void peak_update(struct pace_estimator *estimator, uint64_t rate_Bps, boo
 
 void pace_estimator_window(struct pace_estimator *estimator, uint64_t bytes, uint64_t window_ns, bool limited)
 {
-	uint64_t rate_Bps, low;
+	uint64_t rate_Bps;
 
 	if (!window_ns)
 		return;
@@ -211,25 +119,9 @@ void pace_estimator_window(struct pace_estimator *estimator, uint64_t bytes, uin
 	if (!limited && !(estimator->measured && rate_Bps > pace_estimator_rate(estimator)))
 		return;
 	peak_update(estimator, rate_Bps, limited);
-	if (limited && !estimator->measured) {
-		/* The nominal speed may be far from the truth (a virtual device, a shaped port): it goes at once. */
-		estimator->measured = true;
-		estimator->base_bytes = min_u64(estimator->base_bytes, high_bound(estimator));
-		phase_enter(estimator, PACE_PHASE_HOLD, estimator->base_bytes);
-		return;
-	}
-	low = low_bound(estimator);
-	if (estimator->base_bytes < low) {
-		estimator->base_bytes = low;
-		phase_enter(estimator, PACE_PHASE_HOLD, low);
-		return;
-	}
-	if (!limited)
-		return;
-	estimator->phase_bytes += bytes;
-	estimator->phase_ns += window_ns;
-	estimator->phase_windows++;
-	phase_step(estimator);
+	/* The nominal speed may be far from the truth (a virtual device, a shaped port): it goes at once. */
+	estimator->measured = true;
+	estimator->budget_bytes = measured_budget(estimator);
 }
 
 bool pace_window_is_over(const struct pace_window *window, uint64_t round_trip_ns)

@@ -4,8 +4,8 @@
  * Two kinds of measurement come in. A loop sample is the time from telling a grant to the arrival of its first byte
  * while nothing else was on its way (round trip and wake-ups, without the queue that the budget itself makes). A window
  * is some milliseconds of the link: bytes delivered, time, and whether the budget was what held the senders back; only
- * then its rate says what this budget brings. What the formula gives is a floor; above it the budget climbs while more
- * of it brings more, and goes down while less of it brings the same. A low rate alone never lowers it.
+ * then its rate says what this budget brings. A low rate alone never lowers it. What the budget has beside this estimate
+ * (pace.c) lets the rate rise where the loop under load is longer than the samples.
  */
 #ifndef TRIBUTARY_TRANSPORT_PACE_ESTIMATOR_H
 #define TRIBUTARY_TRANSPORT_PACE_ESTIMATOR_H
@@ -18,31 +18,22 @@ enum {
 	PACE_LOOP_SAMPLES = 64,
 	PACE_LOOP_LEAST = 8,    /* samples, before the formula is used */
 	PACE_PEAK_WINDOWS = 64, /* limited windows a peak is kept for, once more at most */
-	PACE_HOLD_WINDOWS = 8,  /* between two probes, at least */
-	PACE_HOLD_WINDOWS_MAX = 64,
-	PACE_PROBE_WINDOWS = 4,
 };
 #define PACE_BUDGET_MAX_BYTES (256ULL << 20)
 #define PACE_NOMINAL_LOOP_NS  200000ULL /* assumed before anything is measured */
 #define PACE_WAKE_MAX_NS      500000ULL /* more delay than this on top of the usual is not worth a longer queue */
 
-enum pace_phase { PACE_PHASE_HOLD, PACE_PHASE_UP, PACE_PHASE_DOWN, PACE_PHASE_COUNT };
-
 struct pace_estimator {
 	uint64_t budget_bytes; /* the answer */
 	uint64_t quantum_bytes, nominal_Bps;
 	/* Private. */
-	uint64_t base_bytes;    /* the budget between probes */
-	uint64_t base_rate_Bps; /* what it brought */
-	uint64_t peak_Bps[2];   /* of this and the previous PACE_PEAK_WINDOWS */
-	uint64_t phase_bytes, phase_ns;
+	uint64_t peak_Bps[2];                /* of this and the previous PACE_PEAK_WINDOWS */
 	uint64_t loop_ns[PACE_LOOP_SAMPLES]; /* a ring */
 	uint64_t path_ns, wake_ns;           /* least loop; how far the median is above it */
 	uint64_t usual_ns;                   /* first quartile */
 	size_t loop_count, loop_next;
-	unsigned phase_windows, hold_windows, peak_windows;
-	enum pace_phase phase;
-	bool measured, loop_changed, down_next, starting;
+	unsigned peak_windows;
+	bool measured, loop_changed;
 };
 
 /* Time of the pool since the window began; see docs/design/transport.md, "Windows". */

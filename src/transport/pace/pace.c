@@ -292,21 +292,18 @@ static void run(struct pace *pace)
 
 static void open_arbiter(struct pace *pace, const struct pace_options *options)
 {
-	const char *directory = options->arbiter_directory ? options->arbiter_directory : "/dev/shm";
 	struct diag diag = { 0 };
 
-	if (pace_arbiter_open(directory, options->device_name, &pace->arbiter, &diag) == 0)
+	if (pace_arbiter_open(options->arbiter_directory, options->device_name, &pace->arbiter, &diag) == 0)
 		return;
 	pace->arbiter = NULL;
-	log_info(LOG_NET,
-		 "pace: %s: the arbiter in %s cannot be had (%s): this process paces by itself, for an equal share",
-		 options->device_name, directory, diag.text);
+	log_info(LOG_NET, "pace: %s: the arbiter in %s cannot be had (%s): this process paces by itself",
+		 options->device_name, options->arbiter_directory, diag.text);
 }
 
 int pace_new(const struct pace_options *options, struct pace **ret)
 {
 	uint64_t quantum_bytes = options->quantum_bytes ? options->quantum_bytes : DEFAULT_QUANTUM_BYTES;
-	uint64_t share_of = 1;
 	struct pace *pace = sys_zalloc(sizeof(*pace));
 
 	if (!pace)
@@ -322,13 +319,10 @@ int pace_new(const struct pace_options *options, struct pace **ret)
 	atomic_init(&pace->one_sender, !options->enabled);
 	atomic_init(&pace->unscheduled_bytes, PACE_UNSCHEDULED_BYTES);
 	atomic_init(&pace->alone_host, 0);
-	if (options->enabled && options->share_host && options->device_name)
+	if (options->enabled && options->device_name)
 		open_arbiter(pace, options);
-	if (!pace->arbiter && options->share_host && options->local_processes)
-		share_of = options->local_processes;
-	if (options->fixed_budget_bytes)
-		pace->fixed_budget_bytes = max_u64(options->fixed_budget_bytes / share_of, 1);
-	pace_estimator_init(&pace->estimator, options->speed_Bps / share_of, quantum_bytes);
+	pace->fixed_budget_bytes = options->fixed_budget_bytes;
+	pace_estimator_init(&pace->estimator, options->speed_Bps, quantum_bytes);
 	pace_granter_init(&pace->granter, budget(pace), quantum_bytes, STALL_LEAST_NS);
 	*ret = pace;
 	return 0;

@@ -1,6 +1,6 @@
 /*
- * The pace of one device in this process: a granter, an estimate of the budget (measured rate × (round trip + wake-up),
- * at least two bursts, and 8 ms of the rate or more for late hosts), and this process's place in the host's arbiter (arbiter.h).
+ * The pace of one device in this process: a granter, an estimate of the budget (measured rate × usual loop, at least two
+ * bursts, and 8 ms of the rate or more for late hosts), and this process's place in the host's arbiter (arbiter.h).
  * Any thread; one mutex inside, held for some hundred nanoseconds.
  *
  * The receiver of a connection embeds a struct pace_message in each incoming message, tells what arrives, and from time
@@ -48,21 +48,19 @@ struct pace_message {
 };
 
 struct pace_options {
-	uint64_t speed_Bps;            /* nominal, the first estimate of the rate; 0: not known */
-	uint64_t port_Bps;             /* what the switch's port carries, as far as a card can know it; 0: not known */
-	uint64_t fixed_budget_bytes;   /* 0: measured; otherwise taken as it is, also below two bursts */
-	uint64_t most_budget_bytes;    /* of a measured budget; 0: PACE_BUDGET_MAX_BYTES */
-	uint64_t quantum_bytes;        /* a burst; a measured budget is at least two; 0: 32 KiB */
-	bool enabled;                  /* false: everything is granted at once */
-	bool share_host;               /* use the arbiter in shared memory */
-	const char *device_name;       /* of the arbiter; network namespaces and users never share one */
-	const char *arbiter_directory; /* where the processes of the host meet; NULL: /dev/shm */
-	unsigned local_processes;      /* that share the device, for when the arbiter cannot be had; 0: not known */
+	uint64_t speed_Bps;          /* nominal, the first estimate of the rate; 0: not known */
+	uint64_t port_Bps;           /* what the switch's port carries, as far as a card can know it; 0: not known */
+	uint64_t fixed_budget_bytes; /* 0: measured; otherwise taken as it is, also below two bursts */
+	uint64_t most_budget_bytes;  /* of a measured budget; 0: PACE_BUDGET_MAX_BYTES */
+	uint64_t quantum_bytes;      /* a burst; a measured budget is at least two; 0: 32 KiB */
+	bool enabled;                /* false: everything is granted at once */
+	const char *device_name; /* of the arbiter; network namespaces and users never share one. NULL: no arbiter */
+	const char *arbiter_directory; /* where the processes of the host meet */
 };
 
 /*
- * -ENOMEM. An arbiter that cannot be had is one INFO line, not an error: the nominal speed and a fixed budget are then
- * divided by local_processes; a measured budget is a fair part by itself, because it follows what this process receives.
+ * -ENOMEM. An arbiter that cannot be had is one INFO line, not an error: a measured budget is a fair part by itself,
+ * because it follows what this process receives.
  */
 int pace_new(const struct pace_options *options, struct pace **ret);
 void pace_free(struct pace *pace);

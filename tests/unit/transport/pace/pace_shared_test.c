@@ -23,17 +23,15 @@ static int directory_gone(void **state)
 	return rmdir(directory);
 }
 
-static void without_an_arbiter_there_is_one_line_and_an_equal_share(void **state)
+static void without_an_arbiter_there_is_one_line_and_the_process_paces_alone(void **state)
 {
 	struct pace_options options = plain;
 	struct pace_message message = { 0 };
 	struct pace *pace;
 
 	(void)state;
-	options.share_host = true;
 	options.device_name = "eth0";
 	options.arbiter_directory = "/nonexistent";
-	options.local_processes = 4;
 	options.fixed_budget_bytes = 16 * QUANTUM;
 	log_lines_start(NULL);
 	assert_int_equal(pace_new(&options, &pace), 0);
@@ -41,7 +39,7 @@ static void without_an_arbiter_there_is_one_line_and_an_equal_share(void **state
 	assert_int_equal(log_lines()->infos, 1);
 	assert_int_equal(log_lines()->warnings, 0);
 	pace_add(pace, &message, 100 * QUANTUM, 1);
-	assert_int_equal(pace_granted(&message), 4 * QUANTUM);
+	assert_int_equal(pace_granted(&message), 16 * QUANTUM);
 	pace_remove(pace, &message);
 	pace_free(pace);
 }
@@ -55,7 +53,6 @@ static void senders_to_other_processes_compete_too(void **state)
 
 	(void)state;
 	options.speed_Bps = 125000000;
-	options.share_host = true;
 	options.device_name = "eth0";
 	options.arbiter_directory = directory;
 	assert_int_equal(pace_new(&options, &a), 0);
@@ -85,7 +82,6 @@ static void one_host_that_sends_to_several_processes_is_alone(void **state)
 	struct pace *paces[2], *silent;
 
 	(void)state;
-	options.share_host = true;
 	options.device_name = "eth0";
 	options.arbiter_directory = directory;
 	assert_int_equal(pace_new(&options, &silent), 0);
@@ -146,7 +142,6 @@ static void two_paces_of_one_device_share_its_budget(void **state)
 	struct pace *a, *b;
 
 	(void)state;
-	options.share_host = true;
 	options.device_name = "eth0";
 	options.arbiter_directory = directory;
 	options.fixed_budget_bytes = 8 * QUANTUM;
@@ -219,7 +214,6 @@ static void threads_share_a_pace(void **state)
 	struct pace *pace;
 
 	(void)state;
-	options.share_host = true;
 	options.device_name = "eth1";
 	options.arbiter_directory = directory;
 	assert_int_equal(pace_new(&options, &pace), 0);
@@ -238,7 +232,7 @@ static void threads_share_a_pace(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_an_arbiter_there_is_one_line_and_an_equal_share),
+		cmocka_unit_test(without_an_arbiter_there_is_one_line_and_the_process_paces_alone),
 		cmocka_unit_test_setup_teardown(senders_to_other_processes_compete_too, directory_make, directory_gone),
 		cmocka_unit_test_setup_teardown(one_host_that_sends_to_several_processes_is_alone, directory_make,
 						directory_gone),

@@ -8,7 +8,6 @@ static void disabled_pace_grants_everything_at_once(void **state)
 
 	(void)state;
 	options.enabled = false;
-	options.share_host = true;
 	options.device_name = "eth0";
 	options.arbiter_directory = "/nonexistent";
 	assert_int_equal(pace_new(&options, &pace), 0);

@@ -137,9 +137,7 @@ static void fill(uint8_t bytes[static HARNESS_BYTES], unsigned m)
 
 void harness_open(struct harness *harness, const struct harness_program *program, unsigned active_count)
 {
-	struct pace_options options = {
-		.enabled = program->paced, .speed_Bps = 1000000, .quantum_bytes = 512, .device_name = "none"
-	};
+	struct pace_options options = { .enabled = program->paced, .speed_Bps = 1000000, .quantum_bytes = 512 };
 
 	memset(harness, 0, sizeof(*harness));
 	harness->program = program;
