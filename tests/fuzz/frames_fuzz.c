@@ -96,7 +96,7 @@ static void bench_open(struct bench *bench, enum tcp_role role, unsigned active_
 		bench->peers[i] = pair[1];
 	}
 	pthread_mutex_lock(&transport->lock);
-	tcp_connection_link(bench->connection);
+	LIST_INSERT_HEAD(&transport->connections, bench->connection, link);
 	pthread_mutex_unlock(&transport->lock);
 }
 
@@ -121,7 +121,7 @@ static void bench_close(struct bench *bench)
 			close(bench->peers[i]);
 	for (unsigned i = 0; i < bench->post_count; i++)
 		post_free(&bench->posts[i]);
-	fuzz_must(transport->connections == NULL);
+	fuzz_must(LIST_EMPTY(&transport->connections));
 }
 
 static void peer_says(struct bench *bench, unsigned stream, const void *bytes, size_t count)

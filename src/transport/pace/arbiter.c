@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@ struct observed {
 };
 
 struct pace_arbiter {
-	struct pace_arbiter *next; /* of this process, for its end */
+	LIST_ENTRY(pace_arbiter) link; /* of this process, for its end */
 	struct pace_arbiter_file file;
 	struct process_identity self; /* all 0 where /proc is not there: then only the lease counts */
 	pid_t opened_by;
@@ -34,7 +35,7 @@ struct pace_arbiter {
 };
 
 static pthread_mutex_t arbiters_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pace_arbiter *arbiters;
+static LIST_HEAD(, pace_arbiter) arbiters;
 
 static struct pace_arbiter_slot *own_slot(const struct pace_arbiter *arbiter)
 {
@@ -304,6 +305,9 @@ int pace_arbiter_open(const char *directory, const char *device_name, struct pac
 		return -ENOMEM;
 	}
 	arbiter->slot = NO_SLOT;
+	pthread_mutex_lock(&arbiters_lock);
+	LIST_INSERT_HEAD(&arbiters, arbiter, link);
+	pthread_mutex_unlock(&arbiters_lock);
 	r = pace_arbiter_file_open(&arbiter->file, directory, device_name, diag);
 	if (r < 0)
 		goto fail;
@@ -324,10 +328,6 @@ int pace_arbiter_open(const char *directory, const char *device_name, struct pac
 		goto fail;
 	pace_arbiter_file_sweep(&arbiter->file, &arbiter->self);
 	others_update(arbiter);
-	pthread_mutex_lock(&arbiters_lock);
-	arbiter->next = arbiters;
-	arbiters = arbiter;
-	pthread_mutex_unlock(&arbiters_lock);
 	*ret = arbiter;
 	return 0;
 fail:
@@ -357,12 +357,7 @@ void pace_arbiter_close(struct pace_arbiter *arbiter)
 	if (!arbiter)
 		return;
 	pthread_mutex_lock(&arbiters_lock);
-	for (struct pace_arbiter **at = &arbiters; *at; at = &(*at)->next) {
-		if (*at == arbiter) {
-			*at = arbiter->next;
-			break;
-		}
-	}
+	LIST_REMOVE(arbiter, link);
 	pthread_mutex_unlock(&arbiters_lock);
 	leave(arbiter);
 	pace_arbiter_file_close(&arbiter->file);
@@ -378,7 +373,7 @@ __attribute__((destructor)) static void leave_all(void)
 {
 	if (pthread_mutex_trylock(&arbiters_lock))
 		return;
-	for (struct pace_arbiter *arbiter = arbiters; arbiter; arbiter = arbiter->next)
+	for (struct pace_arbiter *arbiter = LIST_FIRST(&arbiters); arbiter; arbiter = LIST_NEXT(arbiter, link))
 		leave(arbiter);
 	pthread_mutex_unlock(&arbiters_lock);
 }

@@ -3,34 +3,14 @@
 /* Keeps the order of age. Threads that took the time before the lock come a little out of order, hence the walk. */
 static void list_insert(struct pace_flow_list *list, struct pace_flow *flow)
 {
-	struct pace_flow *before = list->newest;
+	struct pace_flow *before = TAILQ_LAST(list, pace_flow_list);
 
 	while (before && before->age_ns > flow->age_ns)
-		before = before->prev;
-	flow->prev = before;
-	flow->next = before ? before->next : list->oldest;
-	if (flow->next)
-		flow->next->prev = flow;
-	else
-		list->newest = flow;
+		before = TAILQ_PREV(before, pace_flow_list, link);
 	if (before)
-		before->next = flow;
+		TAILQ_INSERT_AFTER(list, before, flow, link);
 	else
-		list->oldest = flow;
-}
-
-static void list_remove(struct pace_flow_list *list, struct pace_flow *flow)
-{
-	if (flow->prev)
-		flow->prev->next = flow->next;
-	else
-		list->oldest = flow->next;
-	if (flow->next)
-		flow->next->prev = flow->prev;
-	else
-		list->newest = flow->prev;
-	flow->prev = NULL;
-	flow->next = NULL;
+		TAILQ_INSERT_HEAD(list, flow, link);
 }
 
 static void flow_wait(struct pace_granter *granter, struct pace_flow *flow)
@@ -44,7 +24,7 @@ static void flow_wait(struct pace_granter *granter, struct pace_flow *flow)
 
 static void flow_hold(struct pace_granter *granter, struct pace_flow *flow)
 {
-	list_remove(&granter->waiting, flow);
+	TAILQ_REMOVE(&granter->waiting, flow, link);
 	granter->waiting_count--;
 	granter->needs_bytes = 0;
 	flow->waits = false;
@@ -84,6 +64,8 @@ void pace_granter_init(struct pace_granter *granter, uint64_t budget_bytes, uint
 		.grant_bytes = quantum_bytes ? quantum_bytes : 1,
 		.stall_ns = stall_ns,
 	};
+	TAILQ_INIT(&granter->waiting);
+	TAILQ_INIT(&granter->holding);
 }
 
 void pace_granter_resize(struct pace_granter *granter, uint64_t budget_bytes, uint64_t grant_bytes)
@@ -134,7 +116,7 @@ void pace_granter_delivered(struct pace_granter *granter, struct pace_flow *flow
 		flow->forgiven = false;
 		charge(granter, flow, flow_held(flow));
 		if (flow_left(flow)) {
-			list_remove(&granter->holding, flow);
+			TAILQ_REMOVE(&granter->holding, flow, link);
 			flow_wait(granter, flow);
 		}
 		return;
@@ -152,7 +134,7 @@ void pace_granter_remove(struct pace_granter *granter, struct pace_flow *flow)
 		give_back(granter, flow, flow_held(flow));
 	if (flow->waits)
 		flow_hold(granter, flow);
-	list_remove(&granter->holding, flow);
+	TAILQ_REMOVE(&granter->holding, flow, link);
 	flow->listed = false;
 }
 
@@ -174,16 +156,16 @@ static bool holds_less(const struct pace_flow *flow, const struct pace_flow *tha
 /* The next flow in turn, and whether smallest-first chose it. There is one waiting. */
 static struct pace_flow *choose(const struct pace_granter *granter, bool *ret_smallest_first)
 {
-	struct pace_flow *oldest = granter->waiting.oldest, *smallest, *longest = oldest;
+	struct pace_flow *oldest = TAILQ_FIRST(&granter->waiting), *smallest, *longest = oldest;
 
-	for (struct pace_flow *flow = oldest->next; flow; flow = flow->next) {
+	for (struct pace_flow *flow = TAILQ_NEXT(oldest, link); flow; flow = TAILQ_NEXT(flow, link)) {
 		if (holds_less(flow, oldest))
 			oldest = flow;
 		if (flow->passed_over > longest->passed_over)
 			longest = flow;
 	}
 	smallest = oldest;
-	for (struct pace_flow *flow = granter->waiting.oldest; flow; flow = flow->next)
+	for (struct pace_flow *flow = TAILQ_FIRST(&granter->waiting); flow; flow = TAILQ_NEXT(flow, link))
 		if (flow_left(flow) < flow_left(smallest))
 			smallest = flow;
 	*ret_smallest_first = false;
@@ -202,7 +184,7 @@ static void give(struct pace_granter *granter, struct pace_flow *flow, uint64_t 
 {
 	uint64_t credit_most = granter->grant_bytes + granter->grant_bytes / 2;
 
-	for (struct pace_flow *other = granter->waiting.oldest; other; other = other->next)
+	for (struct pace_flow *other = TAILQ_FIRST(&granter->waiting); other; other = TAILQ_NEXT(other, link))
 		other->passed_over++;
 	flow->passed_over = 0;
 	if (smallest_first) {
@@ -231,7 +213,7 @@ static uint64_t budget_room(const struct pace_granter *granter)
 
 bool pace_granter_may_give(const struct pace_granter *granter)
 {
-	if (!granter->waiting.oldest)
+	if (TAILQ_EMPTY(&granter->waiting))
 		return false;
 	if (!granter->outstanding_bytes)
 		return true;
@@ -279,8 +261,8 @@ bool pace_granter_forgive(struct pace_granter *granter, uint64_t now_ns)
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		struct pace_flow *next;
 
-		for (struct pace_flow *flow = lists[i]->oldest; flow; flow = next) {
-			next = flow->next;
+		for (struct pace_flow *flow = TAILQ_FIRST(lists[i]); flow; flow = next) {
+			next = TAILQ_NEXT(flow, link);
 			if (flow->forgiven || !flow_held(flow) || now_ns < flow->progress_ns ||
 			    now_ns - flow->progress_ns < granter->stall_ns)
 				continue;

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 enum {
 	PACE_PASSED_OVER_FACTOR = 4
@@ -28,7 +29,7 @@ enum {
 
 struct pace_flow {
 	/* Private to the granter. Zeroed before pace_granter_add; embedded in the receiver's message. */
-	struct pace_flow *prev, *next; /* in one of the granter's lists, in order of age */
+	TAILQ_ENTRY(pace_flow) link; /* in one of the granter's lists, in order of age */
 	uint64_t total_bytes, granted_bytes, delivered_bytes;
 	uint64_t *sender_held_bytes; /* or NULL: what all flows of its sender hold, kept by the granter */
 	uint64_t age_ns;             /* when both sides had posted */
@@ -39,9 +40,7 @@ struct pace_flow {
 	bool forgiven;               /* its undelivered grants were returned to the pool */
 };
 
-struct pace_flow_list {
-	struct pace_flow *oldest, *newest;
-};
+TAILQ_HEAD(pace_flow_list, pace_flow);
 
 struct pace_granter {
 	struct pace_flow_list waiting, holding; /* holding: all is granted, or forgiven */

@@ -128,17 +128,13 @@ static void reject_version(struct tcp_transport *transport, const struct sockadd
 /* Connections whose streams have not all come. */
 static void abandon(struct tcp_transport *transport, uint64_t now_ns)
 {
-	struct tcp_connection *connection = transport->connections;
+	struct tcp_connection *connection, *next;
 
-	while (connection) {
-		struct tcp_connection *next = connection->next;
-
+	for (connection = LIST_FIRST(&transport->connections); connection; connection = next) {
+		next = LIST_NEXT(connection, link);
 		if (connection->listener && connection->joined_count < connection->stream_count &&
-		    clock_elapsed_ns(connection->created_ns, now_ns) > 2 * transport->timeout_ns) {
-			tcp_connection_unlink(connection);
-			tcp_connection_free(connection);
-		}
-		connection = next;
+		    clock_elapsed_ns(connection->created_ns, now_ns) > 2 * transport->timeout_ns)
+			tcp_connection_remove(connection);
 	}
 }
 
@@ -174,7 +170,8 @@ static bool answer(struct tcp_transport *transport, int fd, int device, enum tcp
 
 static struct tcp_connection *find_connection(struct tcp_transport *transport, const struct tcp_wire_hello *hello)
 {
-	for (struct tcp_connection *connection = transport->connections; connection; connection = connection->next)
+	for (struct tcp_connection *connection = LIST_FIRST(&transport->connections); connection;
+	     connection = LIST_NEXT(connection, link))
 		if (connection->role == TCP_RECEIVER && connection->id == hello->connection_id &&
 		    (!hello->listener_id || connection->listener_id == hello->listener_id) &&
 		    tcp_bytes_equal(connection->secret, hello->secret, TCP_WIRE_SECRET_BYTES))
@@ -184,7 +181,8 @@ static struct tcp_connection *find_connection(struct tcp_transport *transport, c
 
 static struct tcp_listener *find_listener(struct tcp_transport *transport, const struct tcp_wire_hello *hello)
 {
-	for (struct tcp_listener *listener = transport->listeners; listener; listener = listener->next)
+	for (struct tcp_listener *listener = LIST_FIRST(&transport->listeners); listener;
+	     listener = LIST_NEXT(listener, link))
 		if (listener->id == hello->listener_id &&
 		    tcp_bytes_equal(listener->secret, hello->secret, TCP_WIRE_SECRET_BYTES))
 			return listener;
@@ -213,7 +211,7 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	unsigned half_joined = 0;
 	int r;
 
-	for (connection = transport->connections; connection; connection = connection->next)
+	for (connection = LIST_FIRST(&transport->connections); connection; connection = LIST_NEXT(connection, link))
 		half_joined += connection->listener == listener;
 	if (half_joined >= HALF_JOINED_MAX)
 		return -EBUSY;
@@ -230,21 +228,9 @@ static int connection_begin(struct tcp_transport *transport, struct tcp_listener
 	pace_join(connection->r.pace, &connection->r.sender);
 	if (hello->host_id == transport->host_id)
 		connection->peer_process = hello->process_id;
-	tcp_connection_link(connection);
+	LIST_INSERT_HEAD(&transport->connections, connection, link);
 	*ret = connection;
 	return 0;
-}
-
-static void make_ready(struct tcp_connection *connection)
-{
-	struct tcp_listener *listener = connection->listener;
-
-	connection->ready_next = NULL;
-	if (listener->ready_last)
-		listener->ready_last->ready_next = connection;
-	else
-		listener->ready_first = connection;
-	listener->ready_last = connection;
 }
 
 /* A stream of a connection whose streams are still coming in. Takes fd, unless an error is returned. */
@@ -281,7 +267,7 @@ static int join(struct tcp_transport *transport, struct tcp_connection *connecti
 		return 0;
 	for (unsigned i = 0; i < connection->stream_count; i++)
 		tcp_failover_watch_stream(connection, &connection->streams[i], now_ns);
-	make_ready(connection);
+	STAILQ_INSERT_TAIL(&connection->listener->ready, connection, ready_link);
 	return 0;
 }
 

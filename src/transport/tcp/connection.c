@@ -23,6 +23,7 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	pthread_mutex_init(&connection->lock, NULL);
 	connection->transport = transport;
 	connection->role = role;
+	TAILQ_INIT(&connection->open);
 	connection->device = device;
 	connection->stream_count = stream_count;
 	connection->active_count = active_count;
@@ -73,23 +74,8 @@ void tcp_connection_free(struct tcp_connection *connection)
 	sys_free(connection);
 }
 
-void tcp_connection_link(struct tcp_connection *connection)
+void tcp_connection_remove(struct tcp_connection *connection)
 {
-	struct tcp_transport *transport = connection->transport;
-
-	connection->prev = NULL;
-	connection->next = transport->connections;
-	if (connection->next)
-		connection->next->prev = connection;
-	transport->connections = connection;
-}
-
-void tcp_connection_unlink(struct tcp_connection *connection)
-{
-	if (connection->prev)
-		connection->prev->next = connection->next;
-	else
-		connection->transport->connections = connection->next;
-	if (connection->next)
-		connection->next->prev = connection->prev;
+	LIST_REMOVE(connection, link);
+	tcp_connection_free(connection);
 }

@@ -169,14 +169,9 @@ static int tcp_dial_step(struct tcp_transport *transport, struct tcp_dial *dial,
 	return r;
 }
 
-static void connector_free(struct tcp_transport *transport, struct tcp_connector *connector)
+static void connector_free(struct tcp_connector *connector)
 {
-	if (connector->prev)
-		connector->prev->next = connector->next;
-	else
-		transport->connectors = connector->next;
-	if (connector->next)
-		connector->next->prev = connector->prev;
+	LIST_REMOVE(connector, link);
 	for (unsigned i = 0; i < connector->dial_count; i++)
 		sys_close_socket(&connector->dials[i].fd);
 	sys_free(connector);
@@ -184,15 +179,13 @@ static void connector_free(struct tcp_transport *transport, struct tcp_connector
 
 void tcp_connector_expire(struct tcp_transport *transport, uint64_t now_ns, bool all)
 {
-	struct tcp_connector *connector = transport->connectors;
+	struct tcp_connector *connector, *next;
 
-	while (connector) {
-		struct tcp_connector *next = connector->next;
-
+	for (connector = LIST_FIRST(&transport->connectors); connector; connector = next) {
+		next = LIST_NEXT(connector, link);
 		/* Twice the time: as long as somebody calls, the error is reported there. */
 		if (all || now_ns > connector->deadline_ns + transport->timeout_ns)
-			connector_free(transport, connector);
-		connector = next;
+			connector_free(connector);
 	}
 }
 
@@ -271,10 +264,7 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 	for (unsigned i = 0; i < connector->dial_count; i++)
 		set_up_dial(transport, connector, i, &handle->address);
 	connector->id = ++transport->next_connector_id;
-	connector->next = transport->connectors;
-	if (connector->next)
-		connector->next->prev = connector;
-	transport->connectors = connector;
+	LIST_INSERT_HEAD(&transport->connectors, connector, link);
 	*ret = connector;
 	return 0;
 }
@@ -340,7 +330,7 @@ static int connection_from(struct tcp_transport *transport, struct tcp_connector
 		connection->live_count++;
 	}
 	tcp_sender_may_begin(connection, connector->dials[connector->dial_count - 1].welcome.unscheduled_bytes);
-	tcp_connection_link(connection);
+	LIST_INSERT_HEAD(&transport->connections, connection, link);
 	for (unsigned i = 0; i < connection->stream_count; i++)
 		tcp_failover_watch_stream(connection, &connection->streams[i], now_ns);
 	*ret = connection;
@@ -394,8 +384,8 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 	int r = 0;
 
 	*ret = NULL;
-	for (connector = transport->connectors; connector && connector->id != cookie;)
-		connector = connector->next;
+	for (connector = LIST_FIRST(&transport->connectors); connector && connector->id != cookie;)
+		connector = LIST_NEXT(connector, link);
 	if (!connector) {
 		r = cookie ? -EINVAL : begin(transport, device, traffic_class, handle, &connector);
 		if (r < 0)
@@ -410,7 +400,7 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 	else
 		goto out;
 	tcp_wire_put_cookie(handle, 0);
-	connector_free(transport, connector);
+	connector_free(connector);
 out:
 	if (r == -ETIMEDOUT || r == -ECONNREFUSED || r == -EBUSY)
 		r = -EREMOTEIO;

@@ -23,10 +23,8 @@ void tcp_linger(struct tcp_connection *connection, uint64_t now_ns)
 		if (!lingering)
 			continue;
 		shutdown(stream->fd, SHUT_WR);
-		*lingering = (struct tcp_lingering){ .next = transport->lingering,
-						     .fd = stream->fd,
-						     .until_ns = now_ns + LINGER_NS };
-		transport->lingering = lingering;
+		*lingering = (struct tcp_lingering){ .fd = stream->fd, .until_ns = now_ns + LINGER_NS };
+		LIST_INSERT_HEAD(&transport->lingering, lingering, link);
 		transport->lingering_count++;
 		stream->fd = -1;
 	}
@@ -48,19 +46,16 @@ static bool is_through(int fd)
 
 bool tcp_linger_step(struct tcp_transport *transport, uint64_t now_ns, bool all)
 {
-	struct tcp_lingering **at = &transport->lingering;
+	struct tcp_lingering *lingering, *next;
 
-	while (*at) {
-		struct tcp_lingering *lingering = *at;
-
-		if (!all && now_ns < lingering->until_ns && !is_through(lingering->fd)) {
-			at = &lingering->next;
+	for (lingering = LIST_FIRST(&transport->lingering); lingering; lingering = next) {
+		next = LIST_NEXT(lingering, link);
+		if (!all && now_ns < lingering->until_ns && !is_through(lingering->fd))
 			continue;
-		}
-		*at = lingering->next;
+		LIST_REMOVE(lingering, link);
 		transport->lingering_count--;
 		sys_close_socket(&lingering->fd);
 		sys_free(lingering);
 	}
-	return transport->lingering != NULL;
+	return !LIST_EMPTY(&transport->lingering);
 }

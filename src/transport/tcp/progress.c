@@ -80,7 +80,7 @@ void tcp_connection_progress(struct tcp_connection *connection)
 {
 	bool all = connection->poll_count++ % POLL_ALL_EVERY == 0;
 	bool spread = connection->active_count > 1 &&
-		      (connection->role == TCP_SENDER ? tcp_request_first(connection) != NULL
+		      (connection->role == TCP_SENDER ? TAILQ_FIRST(&connection->open) != NULL
 						      : connection->r.expected_bytes != 0);
 
 	if (connection->role == TCP_RECEIVER) /* a sender's stays until it has written all it may */
@@ -92,7 +92,7 @@ void tcp_connection_progress(struct tcp_connection *connection)
 		    (all || !may_skip(connection, stream)))
 			read_stream(connection, stream);
 	}
-	if (connection->r.done_bytes && (!connection->ready || !tcp_request_first(connection)))
+	if (connection->r.done_bytes && (!connection->ready || !TAILQ_FIRST(&connection->open)))
 		connection->r.control_pending = true;
 	answer(connection, all);
 }
@@ -241,10 +241,10 @@ void tcp_connection_close(struct tcp_connection *connection)
 	if (!connection->error)
 		say_bye(connection, now_ns);
 	if (now) {
-		tcp_connection_unlink(connection);
+		LIST_REMOVE(connection, link);
 		tcp_linger(connection, now_ns);
 	}
-	lingers = transport->lingering != NULL;
+	lingers = !LIST_EMPTY(&transport->lingering);
 	pthread_mutex_unlock(&connection->lock);
 	pthread_mutex_unlock(&transport->lock);
 	if (now)

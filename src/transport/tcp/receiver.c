@@ -15,25 +15,7 @@
 static void unexpected_append(struct tcp_receiver *r, struct tcp_message *message)
 {
 	message->state = TCP_MESSAGE_WAITS;
-	message->next = NULL;
-	message->prev = r->unexpected_last;
-	if (message->prev)
-		message->prev->next = message;
-	else
-		r->unexpected_first = message;
-	r->unexpected_last = message;
-}
-
-static void unexpected_remove(struct tcp_receiver *r, struct tcp_message *message)
-{
-	if (message->prev)
-		message->prev->next = message->next;
-	else
-		r->unexpected_first = message->next;
-	if (message->next)
-		message->next->prev = message->prev;
-	else
-		r->unexpected_last = message->prev;
+	TAILQ_INSERT_TAIL(&r->unexpected, message, link);
 }
 
 int tcp_receiver_init(struct tcp_connection *connection)
@@ -42,6 +24,7 @@ int tcp_receiver_init(struct tcp_connection *connection)
 
 	r->next_sequence = TCP_WIRE_FIRST_SEQUENCE;
 	r->unscheduled_told = UINT64_MAX;
+	TAILQ_INIT(&r->unexpected);
 	r->messages = sys_zalloc(TRANSPORT_MAX_REQUESTS * sizeof(*r->messages));
 	r->eager = sys_zalloc(TCP_WIRE_EAGER_MESSAGES * sizeof(*r->eager));
 	r->unscheduled = sys_map_pages(TCP_UNSCHEDULED_WINDOW);
@@ -66,7 +49,7 @@ void tcp_receiver_fini(struct tcp_connection *connection)
 
 static void request_finish(struct tcp_connection *connection, struct tcp_request *request)
 {
-	transport_open_remove(&connection->open, &request->open);
+	TAILQ_REMOVE(&connection->open, request, link);
 	request->done = true;
 	connection->reported = false;
 }
@@ -102,7 +85,7 @@ static void eager_complete(struct tcp_connection *connection, struct tcp_message
 static void find_slot(const struct tcp_connection *connection, int tag, struct tcp_request **ret_request,
 		      unsigned *ret_index)
 {
-	for (struct tcp_request *request = tcp_request_first(connection); request; request = tcp_request_next(request))
+	for (struct tcp_request *request = TAILQ_FIRST(&connection->open); request; request = TAILQ_NEXT(request, link))
 		for (unsigned i = 0; i < request->count; i++)
 			if (!request->slots[i].matched && request->slots[i].tag == tag) {
 				*ret_request = request;
@@ -269,10 +252,10 @@ static int take_kept(struct tcp_connection *connection, struct tcp_message *mess
 
 static struct tcp_message *find_unexpected(const struct tcp_receiver *r, int tag)
 {
-	struct tcp_message *message = r->unexpected_first;
+	struct tcp_message *message = TAILQ_FIRST(&r->unexpected);
 
 	while (message && message->tag != tag)
-		message = message->next;
+		message = TAILQ_NEXT(message, link);
 	return message;
 }
 
@@ -290,7 +273,7 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 		connection->r.long_messages = false; /* a message for it is eager */
 	for (int i = 0; i < count; i++)
 		request->slots[i] = (struct tcp_receive_slot){ .data = data[i], .bytes = bytes[i], .tag = tags[i] };
-	transport_open_append(&connection->open, &request->open);
+	TAILQ_INSERT_TAIL(&connection->open, request, link);
 	for (unsigned i = 0; i < request->count && !request->done; i++) {
 		struct tcp_message *message = find_unexpected(&connection->r, request->slots[i].tag);
 		int r;
@@ -298,7 +281,7 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 		/* After the connection's end the rest of a message cannot come, and those behind it must not pass it. */
 		if (!message || (connection->error && !message->eager && message->received < message->size))
 			continue;
-		unexpected_remove(&connection->r, message);
+		TAILQ_REMOVE(&connection->r.unexpected, message, link);
 		r = message->eager ? take_kept(connection, message, request, i, now_ns)
 				   : match(connection, message, request, i, now_ns);
 		if (r < 0)

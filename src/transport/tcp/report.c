@@ -87,8 +87,8 @@ static void dump_connection(FILE *file, const struct tcp_connection *connection,
 		connection->live_count, connection->stream_count);
 	for (unsigned i = 0; i < connection->stream_count; i++)
 		dump_stream(file, &connection->streams[i], now_ns);
-	for (const struct tcp_request *request = tcp_request_first(connection); request;
-	     request = tcp_request_next(request))
+	for (const struct tcp_request *request = TAILQ_FIRST(&connection->open); request;
+	     request = TAILQ_NEXT(request, link))
 		dump_request(file, request, now_ns);
 	if (connection->role == TCP_RECEIVER) {
 		struct pace_state pace;

@@ -82,15 +82,15 @@ static unsigned units_of(uint64_t bytes)
 static int find_place(const struct tcp_connection *connection, uint64_t bytes)
 {
 	unsigned unit = 0;
-	const struct tcp_request *request = tcp_request_first(connection);
+	const struct tcp_request *request = TAILQ_FIRST(&connection->open);
 
 	while (request && unit + units_of(bytes) <= TCP_WIRE_UNSCHEDULED_UNITS) {
 		if (request->unscheduled && request->unit < unit + units_of(bytes) &&
 		    unit < request->unit + units_of(request->unscheduled)) {
 			unit = request->unit + units_of(request->unscheduled);
-			request = tcp_request_first(connection);
+			request = TAILQ_FIRST(&connection->open);
 		} else {
-			request = tcp_request_next(request);
+			request = TAILQ_NEXT(request, link);
 		}
 	}
 	return request ? -ENOBUFS : (int)unit;
@@ -135,7 +135,7 @@ static void queue_rts(struct tcp_connection *connection, struct tcp_stream *prim
 		frame.unscheduled_bytes = (uint32_t)bytes;
 	}
 	tcp_stream_queue(primary, &frame, NULL);
-	transport_open_append(&connection->open, &request->open);
+	TAILQ_INSERT_TAIL(&connection->open, request, link);
 }
 
 /* The receiver has said more of it, so it has matched it. */
@@ -153,7 +153,7 @@ static bool may_buffer(const struct tcp_connection *connection, const struct tcp
 {
 	const struct tcp_stream *primary = &connection->streams[connection->s.primary];
 
-	return tcp_request_first(connection) == request && !tcp_request_next(request) &&
+	return TAILQ_FIRST(&connection->open) == request && !TAILQ_NEXT(request, link) &&
 	       request->size <= TCP_BUFFERED_MOST && request->unscheduled == request->size &&
 	       request->next_offset == request->size && !connection->error && !connection->watched &&
 	       request->size <= connection->eager_limit && !tcp_stream_has_unsent(primary) &&
@@ -313,8 +313,8 @@ static size_t cut_frame(struct tcp_connection *connection, struct tcp_stream *st
 
 	if (!may_keep_more(connection))
 		return 0;
-	for (struct tcp_request *request = tcp_request_first(connection); request;
-	     request = tcp_request_next(request)) {
+	for (struct tcp_request *request = TAILQ_FIRST(&connection->open); request;
+	     request = TAILQ_NEXT(request, link)) {
 		struct tcp_frame frame = { .type = TCP_FRAME_DATA,
 					   .message = (uint32_t)request->sequence,
 					   .request = (uint8_t)(request - connection->requests),
@@ -462,10 +462,10 @@ static void tcp_sender_acknowledged(struct tcp_connection *connection, struct tc
 
 struct tcp_request *tcp_sender_find(const struct tcp_connection *connection, uint32_t message)
 {
-	struct tcp_request *request = tcp_request_first(connection);
+	struct tcp_request *request = TAILQ_FIRST(&connection->open);
 
 	while (request && (uint32_t)request->sequence != message)
-		request = tcp_request_next(request);
+		request = TAILQ_NEXT(request, link);
 	return request;
 }
 
@@ -478,7 +478,7 @@ static int done_arrived(struct tcp_connection *connection, const struct tcp_fram
 	if (request->next_offset != request->size)
 		return -EPROTO;
 	unscheduled_matched(connection, request);
-	transport_open_remove(&connection->open, &request->open);
+	TAILQ_REMOVE(&connection->open, request, link);
 	request->done = true;
 	if (request == connection->s.buffered) {
 		connection->s.buffered = NULL;

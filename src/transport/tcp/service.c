@@ -20,8 +20,7 @@ static bool closing_step(struct tcp_connection *connection, uint64_t now_ns)
 	if (!through)
 		return false;
 	pthread_mutex_unlock(&connection->lock);
-	tcp_connection_unlink(connection);
-	tcp_connection_free(connection);
+	tcp_connection_remove(connection);
 	return true;
 }
 
@@ -47,16 +46,14 @@ static bool connection_look(struct tcp_connection *connection)
 
 static bool tick(struct tcp_transport *transport, uint64_t now_ns)
 {
-	struct tcp_connection *connection = transport->connections;
+	struct tcp_connection *connection, *next;
 	bool soon = false;
 
-	while (connection) {
-		struct tcp_connection *next = connection->next;
-
+	for (connection = LIST_FIRST(&transport->connections); connection; connection = next) {
+		next = LIST_NEXT(connection, link);
 		/* The streams of a connection still join under the transport's lock. */
 		if (connection->role == TCP_SENDER || connection->joined_count == connection->stream_count)
 			soon |= connection_look(connection);
-		connection = next;
 	}
 	transport_devices_tick(&transport->devices, now_ns);
 	tcp_connector_expire(transport, now_ns, false);

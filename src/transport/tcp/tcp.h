@@ -15,7 +15,6 @@
 
 #include "base/params.h"
 #include "transport/devices.h"
-#include "transport/open_requests.h"
 #include "transport/pace/pace.h"
 #include "transport/service.h"
 #include "transport/tcp/interface.h"
@@ -25,6 +24,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 enum {
 	TCP_STREAMS_MAX = TCP_WIRE_STREAMS_MAX,
@@ -127,7 +127,7 @@ struct tcp_receive_slot {
 enum tcp_request_kind { TCP_REQUEST_SEND, TCP_REQUEST_RECEIVE, TCP_REQUEST_KIND_COUNT };
 
 struct tcp_request {
-	struct transport_open open; /* first, for the casts below */
+	TAILQ_ENTRY(tcp_request) link; /* of those that are open */
 	struct tcp_connection *connection;
 	enum tcp_request_kind kind;
 	bool used, done;
@@ -154,7 +154,7 @@ enum tcp_message_state {
 
 /* At the receiver: one message between its first frame and the end of everything the sender must be told. */
 struct tcp_message {
-	struct tcp_message *prev, *next; /* in the unexpected queue */
+	TAILQ_ENTRY(tcp_message) link; /* of the unexpected queue */
 	uint64_t sequence;
 	enum tcp_message_state state;
 	bool eager;
@@ -188,10 +188,10 @@ struct tcp_sender {
 struct tcp_receiver {
 	/* Messages by RTS, by the sender's request: one that is done stays until that request is used again. */
 	struct tcp_message *messages;
-	struct tcp_message *eager;                              /* by the first unit in the window */
-	uint32_t coming;                                        /* a set of messages: matched and not done */
-	uint32_t done_untold;                                   /* done, and the sender is to hear of it */
-	struct tcp_message *unexpected_first, *unexpected_last; /* no receive matches, in order of sequence */
+	struct tcp_message *eager;            /* by the first unit in the window */
+	uint32_t coming;                      /* a set of messages: matched and not done */
+	uint32_t done_untold;                 /* done, and the sender is to hear of it */
+	TAILQ_HEAD(, tcp_message) unexpected; /* no receive matches, in order of sequence */
 	unsigned spread;        /* hosts that the peer sends to at a time, if somebody has said so; else 0 */
 	uint64_t next_sequence; /* that the next RTS or eager message must have */
 	struct tcp_window window;
@@ -214,7 +214,7 @@ enum tcp_role { TCP_SENDER, TCP_RECEIVER };
 
 struct tcp_connection {
 	struct tcp_transport *transport;
-	struct tcp_connection *prev, *next; /* in the transport's list, under its lock */
+	LIST_ENTRY(tcp_connection) link; /* of the transport's, under its lock */
 	enum tcp_role role;
 	pthread_mutex_t lock;
 	int error;        /* 0, or what every call returns from now on */
@@ -247,42 +247,33 @@ struct tcp_connection {
 	size_t eager_bytes; /* sender: the longest message that goes out unasked */
 	size_t eager_limit; /* the same by limit_eager alone: what is longer is received when its send is done */
 	struct tcp_request requests[TRANSPORT_MAX_REQUESTS];
-	struct transport_open_list open;
+	TAILQ_HEAD(, tcp_request) open; /* not done yet, in the order of posting */
 	unsigned request_count;
 	bool reported; /* "waits since" was said for the present oldest request */
 	struct tcp_sender s;
 	struct tcp_receiver r;
 	/* Receiver, while its streams are still coming in. */
 	struct tcp_listener *listener;
-	struct tcp_connection *ready_next;
+	STAILQ_ENTRY(tcp_connection) ready_link;
 	unsigned joined_count;
 	uint64_t created_ns;
 };
 
-static inline struct tcp_request *tcp_request_first(const struct tcp_connection *connection)
-{
-	return (struct tcp_request *)connection->open.first;
-}
-static inline struct tcp_request *tcp_request_next(const struct tcp_request *request)
-{
-	return (struct tcp_request *)request->open.next;
-}
-
 /* The first whose caller waits. */
 static inline struct tcp_request *tcp_request_awaited(const struct tcp_connection *connection)
 {
-	struct tcp_request *first = tcp_request_first(connection);
+	struct tcp_request *first = TAILQ_FIRST(&connection->open);
 
-	return first && first == connection->s.buffered ? tcp_request_next(first) : first;
+	return first && first == connection->s.buffered ? TAILQ_NEXT(first, link) : first;
 }
 
 struct tcp_listener {
 	struct tcp_transport *transport;
-	struct tcp_listener *prev, *next;
+	LIST_ENTRY(tcp_listener) link;
 	uint32_t id;
 	int device;
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
-	struct tcp_connection *ready_first, *ready_last; /* chained by ready_next */
+	STAILQ_HEAD(, tcp_connection) ready; /* to be accepted */
 };
 
 /* A listening socket of one interface, shared by all listeners, and what came to it and has not said hello. */
@@ -306,7 +297,7 @@ struct tcp_acceptor {
  * not acknowledged, and that may be the last message or the word that it was received.
  */
 struct tcp_lingering {
-	struct tcp_lingering *next;
+	LIST_ENTRY(tcp_lingering) link;
 	int fd;
 	uint64_t until_ns;
 };
@@ -357,7 +348,7 @@ struct tcp_dial {
 
 /* A connect() that has not ended. The handle's cookie is its id. */
 struct tcp_connector {
-	struct tcp_connector *prev, *next;
+	LIST_ENTRY(tcp_connector) link;
 	uint64_t id;
 	int device, traffic_class;
 	struct tcp_wire_handle handle;
@@ -379,9 +370,9 @@ struct tcp_transport {
 	char host[TCP_WIRE_HOST_BYTES];
 	/* A word is read up to a beat after it came, and its absence seen up to a beat late: silence_ns leaves them room. */
 	uint64_t host_id, timeout_ns, silence_ns, beat_ns, stream_timeout_ns;
-	struct tcp_listener *listeners;
-	struct tcp_connector *connectors;
-	struct tcp_connection *connections; /* live ones, half-joined ones, and closed ones that still empty */
+	LIST_HEAD(, tcp_listener) listeners;
+	LIST_HEAD(, tcp_connector) connectors;
+	LIST_HEAD(, tcp_connection) connections; /* live ones, half-joined ones, and closed ones that still empty */
 	uint32_t next_listener_id;
 	uint64_t next_connector_id;
 	/* The service thread. */
@@ -394,7 +385,7 @@ struct tcp_transport {
 	_Atomic uint64_t unpinned[TCP_UNPINNED_MAX];
 	_Atomic unsigned unpinned_count;
 	struct tcp_rejected rejected;
-	struct tcp_lingering *lingering;
+	LIST_HEAD(, tcp_lingering) lingering;
 	unsigned lingering_count;
 	bool bounds_windows; /* tcp_kernel_bounds_windows */
 };
@@ -540,8 +531,8 @@ size_t tcp_eager_most(const struct tcp_transport *transport);
 int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int device, unsigned stream_count,
 		       unsigned active_count, struct tcp_connection **ret);
 void tcp_connection_free(struct tcp_connection *connection);
-void tcp_connection_link(struct tcp_connection *connection);   /* transport lock held */
-void tcp_connection_unlink(struct tcp_connection *connection); /* transport lock held */
+/* One that is in the transport's list. Transport lock held. */
+void tcp_connection_remove(struct tcp_connection *connection);
 /* progress.c */
 void tcp_connection_progress(struct tcp_connection *connection);
 /* For an owner who was woken by one of its sockets. */

@@ -79,7 +79,7 @@ static void tcp_close(struct transport *opaque)
 		return;
 	while (!empty && transport->service.runs && clock_now_ns() < end_ns) {
 		pthread_mutex_lock(&transport->lock);
-		empty = !transport->connections && !transport->lingering;
+		empty = LIST_EMPTY(&transport->connections) && LIST_EMPTY(&transport->lingering);
 		pthread_mutex_unlock(&transport->lock);
 		if (!empty) {
 			transport_service_wake(&transport->service);
@@ -87,12 +87,8 @@ static void tcp_close(struct transport *opaque)
 		}
 	}
 	transport_service_stop(&transport->service);
-	while (transport->connections) {
-		struct tcp_connection *connection = transport->connections;
-
-		tcp_connection_unlink(connection);
-		tcp_connection_free(connection);
-	}
+	while (!LIST_EMPTY(&transport->connections))
+		tcp_connection_remove(LIST_FIRST(&transport->connections));
 	tcp_connector_expire(transport, 0, true);
 	tcp_linger_step(transport, 0, true);
 	for (size_t i = 0; i < TCP_ACCEPTOR_MAX; i++)
@@ -171,10 +167,8 @@ static int listen_locked(struct tcp_transport *transport, int index, struct tcp_
 	listener->transport = transport;
 	listener->id = ++transport->next_listener_id;
 	listener->device = index;
-	listener->next = transport->listeners;
-	if (listener->next)
-		listener->next->prev = listener;
-	transport->listeners = listener;
+	STAILQ_INIT(&listener->ready);
+	LIST_INSERT_HEAD(&transport->listeners, listener, link);
 	handle->rail_count = (uint8_t)device->rail_count;
 	handle->listener_id = listener->id;
 	memcpy(handle->secret, listener->secret, sizeof(handle->secret));
@@ -239,11 +233,9 @@ static int tcp_accept(struct transport_listener *opaque, struct transport_connec
 	if (atomic_load(&transport->service_waits))
 		return 0;
 	pthread_mutex_lock(&transport->lock);
-	connection = listener->ready_first;
+	connection = STAILQ_FIRST(&listener->ready);
 	if (connection) {
-		listener->ready_first = connection->ready_next;
-		if (!listener->ready_first)
-			listener->ready_last = NULL;
+		STAILQ_REMOVE_HEAD(&listener->ready, ready_link);
 		connection->listener = NULL;
 	}
 	pthread_mutex_unlock(&transport->lock);
@@ -261,19 +253,12 @@ static void tcp_close_listener(struct transport_listener *opaque)
 		return;
 	transport = listener->transport;
 	pthread_mutex_lock(&transport->lock);
-	for (connection = transport->connections; connection; connection = next) {
-		next = connection->next;
-		if (connection->listener != listener)
-			continue;
-		tcp_connection_unlink(connection);
-		tcp_connection_free(connection);
+	for (connection = LIST_FIRST(&transport->connections); connection; connection = next) {
+		next = LIST_NEXT(connection, link);
+		if (connection->listener == listener)
+			tcp_connection_remove(connection);
 	}
-	if (listener->prev)
-		listener->prev->next = listener->next;
-	else
-		transport->listeners = listener->next;
-	if (listener->next)
-		listener->next->prev = listener->prev;
+	LIST_REMOVE(listener, link);
 	pthread_mutex_unlock(&transport->lock);
 	sys_free(listener);
 }
@@ -388,7 +373,7 @@ static int tcp_receive(struct transport_connection *opaque, int count, void *con
 	/* After the peer's end, what it had sent before is still here to be received. */
 	connection->ready = true;
 	connection->now_ns = clock_now_ns();
-	r = connection->error && !connection->r.unexpected_first ? connection->error : 0;
+	r = connection->error && TAILQ_EMPTY(&connection->r.unexpected) ? connection->error : 0;
 	if (r == 0)
 		r = tcp_receiver_receive(connection, count, data, bytes, tags, connection->now_ns, &request);
 	pthread_mutex_unlock(&connection->lock);

@@ -14,11 +14,7 @@ enum { PENDING_MAX = 64 };
 
 static void pending_free(struct verbs_listener *listener, struct verbs_pending *pending)
 {
-	struct verbs_pending **link = &listener->pending;
-
-	while (*link != pending)
-		link = &(*link)->next;
-	*link = pending->next;
+	TAILQ_REMOVE(&listener->pending, pending, link);
 	listener->pending_count--;
 	verbs_connection_close(pending->connection);
 	if (pending->in)
@@ -30,8 +26,8 @@ static void pending_free(struct verbs_listener *listener, struct verbs_pending *
 
 static int admit(struct verbs_listener *listener, uint64_t now_ns)
 {
-	struct verbs_pending **last = &listener->pending, *pending;
 	struct transport_connection *in = NULL;
+	struct verbs_pending *pending;
 	int r;
 
 	if (listener->pending_count == PENDING_MAX)
@@ -46,9 +42,7 @@ static int admit(struct verbs_listener *listener, uint64_t now_ns)
 	}
 	pending->in = in;
 	pending->since_ns = now_ns;
-	while (*last)
-		last = &(*last)->next;
-	*last = pending;
+	TAILQ_INSERT_TAIL(&listener->pending, pending, link);
 	listener->pending_count++;
 	return 1;
 }
@@ -149,8 +143,8 @@ int verbs_acceptor_step(struct verbs_listener *listener, struct verbs_connection
 	} while (r > 0);
 	if (r < 0)
 		error = r;
-	for (pending = listener->pending; pending && !*ret; pending = next) {
-		next = pending->next;
+	for (pending = TAILQ_FIRST(&listener->pending); pending && !*ret; pending = next) {
+		next = TAILQ_NEXT(pending, link);
 		pending->since_ns = now_ns;
 		r = advance(listener, pending);
 		if (r == 0)
@@ -174,6 +168,6 @@ int verbs_acceptor_step(struct verbs_listener *listener, struct verbs_connection
 
 void verbs_acceptor_end(struct verbs_listener *listener)
 {
-	while (listener->pending)
-		pending_free(listener, listener->pending);
+	while (!TAILQ_EMPTY(&listener->pending))
+		pending_free(listener, TAILQ_FIRST(&listener->pending));
 }

@@ -146,6 +146,7 @@ int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role
 	connection->role = role;
 	connection->traffic_class = traffic_class;
 	connection->settled = true;
+	TAILQ_INIT(&connection->open);
 	connection->watch_fd = connection->doorbell_fd = -1;
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS + VERBS_FLUSHES; i++)
 		connection->requests[i].connection = connection;
@@ -230,25 +231,8 @@ void verbs_connection_start(struct verbs_connection *connection, struct transpor
 	connection->control.out = out;
 	connection->control.in = in;
 	connection->looked_ns = connection->progressed_ns = clock_now_ns();
-	connection->next = connection->transport->connections;
-	if (connection->next)
-		connection->next->prev = connection;
-	connection->transport->connections = connection;
+	LIST_INSERT_HEAD(&connection->transport->connections, connection, link);
 	connection->linked = true;
-}
-
-static void unlink_it(struct verbs_connection *connection)
-{
-	struct verbs_transport *transport = connection->transport;
-
-	pthread_mutex_lock(&transport->lock);
-	if (connection->prev)
-		connection->prev->next = connection->next;
-	else
-		transport->connections = connection->next;
-	if (connection->next)
-		connection->next->prev = connection->prev;
-	pthread_mutex_unlock(&transport->lock);
 }
 
 /* ---- ending ---- */
@@ -294,7 +278,7 @@ int verbs_connection_fail(struct verbs_connection *connection, int error, const 
 	if (!connection->peer_closed)
 		verbs_control_say(connection, &bye);
 	/* The end of a peer that nobody waits for is no news: it is how every job ends. */
-	if (verbs_request_first(connection))
+	if (TAILQ_FIRST(&connection->open))
 		log_warn("connection %s host %s is lost: %s", connection->role == VERBS_SENDER ? "to" : "from",
 			 connection->peer.host, connection->peer_closed ? "the peer closed it" : why);
 	verbs_watch_ring(connection);
@@ -305,8 +289,11 @@ void verbs_connection_close(struct verbs_connection *connection)
 {
 	if (!connection)
 		return;
-	if (connection->linked)
-		unlink_it(connection);
+	if (connection->linked) {
+		pthread_mutex_lock(&connection->transport->lock);
+		LIST_REMOVE(connection, link);
+		pthread_mutex_unlock(&connection->transport->lock);
+	}
 	verbs_unwatch(connection);
 	destroy_queues(connection);
 	if (connection->role == VERBS_RECEIVER)
@@ -316,8 +303,8 @@ void verbs_connection_close(struct verbs_connection *connection)
 	 * Those of its requests, and what its user did not take back. One that stayed would be found again for other
 	 * memory at the same address.
 	 */
-	while (connection->registrations)
-		verbs_registration_free(connection, connection->registrations);
+	while (!LIST_EMPTY(&connection->registrations))
+		verbs_registration_free(connection, LIST_FIRST(&connection->registrations));
 	for (unsigned i = 0; i < connection->rail_count; i++)
 		rail_close(connection, &connection->rails[i]);
 	sys_free(connection->block);
@@ -363,10 +350,7 @@ int verbs_registration_new(struct verbs_connection *connection, const struct ver
 			break;
 		}
 	}
-	registration->next = connection->registrations;
-	if (registration->next)
-		registration->next->prev = registration;
-	connection->registrations = registration;
+	LIST_INSERT_HEAD(&connection->registrations, registration, link);
 	*ret = registration;
 	return 0;
 }
@@ -375,12 +359,7 @@ void verbs_registration_free(struct verbs_connection *connection, struct verbs_r
 {
 	if (!registration)
 		return;
-	if (registration->prev)
-		registration->prev->next = registration->next;
-	else
-		connection->registrations = registration->next;
-	if (registration->next)
-		registration->next->prev = registration->prev;
+	LIST_REMOVE(registration, link);
 	put_memories(connection, registration);
 	sys_free(registration);
 }
@@ -406,14 +385,9 @@ struct verbs_request *verbs_request_get(struct verbs_connection *connection, enu
 	return NULL;
 }
 
-void verbs_request_append(struct verbs_connection *connection, struct verbs_request *request)
-{
-	transport_open_append(&connection->open, &request->open);
-}
-
 void verbs_request_finish(struct verbs_connection *connection, struct verbs_request *request)
 {
-	transport_open_remove(&connection->open, &request->open);
+	TAILQ_REMOVE(&connection->open, request, link);
 	request->done = true;
 }
 

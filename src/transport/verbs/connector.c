@@ -14,14 +14,9 @@ static const struct transport_ops *const tcp = &transport_tcp;
 
 enum step { STEP_DIAL, STEP_MAKE, STEP_HELLO, STEP_BACK, STEP_WELCOME, STEP_READY, STEP_COUNT };
 
-static void connector_free(struct verbs_transport *transport, struct verbs_connector *connector)
+static void connector_free(struct verbs_connector *connector)
 {
-	struct verbs_connector **link = &transport->connectors;
-
-	while (*link && *link != connector)
-		link = &(*link)->next;
-	if (*link)
-		*link = connector->next;
+	LIST_REMOVE(connector, link);
 	verbs_connection_close(connector->connection);
 	if (connector->in)
 		tcp->close_connection(connector->in);
@@ -46,8 +41,7 @@ static int connector_new(struct verbs_transport *transport, int device, int traf
 	connector->traffic_class = traffic_class;
 	connector->since_ns = clock_now_ns();
 	connector->id = ++transport->next_connector_id;
-	connector->next = transport->connectors;
-	transport->connectors = connector;
+	LIST_INSERT_HEAD(&transport->connectors, connector, link);
 	r = verbs_wire_unmark_handle(connector->handle, &version);
 	if (r < 0 && version)
 		log_warn("a peer of host %s speaks version %u of Tributary's RDMA protocol, this host %u: install the "
@@ -62,7 +56,7 @@ static int connector_new(struct verbs_transport *transport, int device, int traf
 		r = tcp->listen(transport->control, transport->control_devices[device], connector->back_handle,
 				&connector->back);
 	if (r < 0) {
-		connector_free(transport, connector);
+		connector_free(connector);
 		return r;
 	}
 	*ret = connector;
@@ -153,8 +147,8 @@ int verbs_connector_step(struct verbs_transport *transport, int device, int traf
 	int r;
 
 	*ret = NULL;
-	for (connector = transport->connectors; connector && connector->id != cookie;)
-		connector = connector->next;
+	for (connector = LIST_FIRST(&transport->connectors); connector && connector->id != cookie;)
+		connector = LIST_NEXT(connector, link);
 	if (!connector) {
 		r = cookie ? -EINVAL : connector_new(transport, device, traffic_class, handle, &connector);
 		if (r < 0)
@@ -172,17 +166,17 @@ int verbs_connector_step(struct verbs_transport *transport, int device, int traf
 		connector->connection = NULL;
 		connector->out = connector->in = NULL;
 	}
-	connector_free(transport, connector);
+	connector_free(connector);
 	return r == -EBADMSG ? -EREMOTEIO : r < 0 ? r : 0;
 }
 
 void verbs_connector_expire(struct verbs_transport *transport, uint64_t now_ns, bool all)
 {
-	struct verbs_connector *connector = transport->connectors, *next;
+	struct verbs_connector *connector, *next;
 
-	for (; connector; connector = next) {
-		next = connector->next;
+	for (connector = LIST_FIRST(&transport->connectors); connector; connector = next) {
+		next = LIST_NEXT(connector, link);
 		if (all || clock_elapsed_ns(connector->since_ns, now_ns) > 2 * transport->params->timeout_ns)
-			connector_free(transport, connector);
+			connector_free(connector);
 	}
 }

@@ -131,10 +131,10 @@ static void card_close(struct verbs_card *card)
 {
 	if (!card)
 		return;
-	while (card->memories) {
-		struct verbs_memory *memory = card->memories;
+	while (!LIST_EMPTY(&card->memories)) {
+		struct verbs_memory *memory = LIST_FIRST(&card->memories);
 
-		card->memories = memory->next;
+		LIST_REMOVE(memory, link);
 		card->api->dereg_mr(memory->mr);
 		sys_free(memory);
 	}

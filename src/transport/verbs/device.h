@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
 struct diag;
 struct params;
@@ -21,7 +22,7 @@ enum { VERBS_CARDS_MAX = 16, VERBS_PORTS_MAX = 32, VERBS_CARD_PORTS_MAX = 8, VER
 
 /* A range of pages, registered once for all who want it. */
 struct verbs_memory {
-	struct verbs_memory *next;
+	LIST_ENTRY(verbs_memory) link;
 	uint64_t begin, end;
 	unsigned holders;
 	unsigned stays; /* holders for whom all of its pages stay mapped until they put it */
@@ -38,7 +39,7 @@ struct verbs_card {
 	struct ibv_device_attr attr;
 	unsigned memory;      /* what it can register: enum transport_memory */
 	pthread_mutex_t lock; /* guards memories, and is held while one is registered */
-	struct verbs_memory *memories;
+	LIST_HEAD(, verbs_memory) memories;
 	bool refused, said_copied; /* it did not register some memory of the host, and that was said */
 	/* Ports that an event has called down; bit n: port n. What the event says, not what a port is. */
 	_Atomic unsigned down_ports;

@@ -156,7 +156,7 @@ int verbs_loop_flush(struct verbs_connection *connection, const void *data,
 		return 0;
 	}
 	request->told = true; /* the peer hears nothing of it */
-	verbs_request_append(connection, request);
+	TAILQ_INSERT_TAIL(&connection->open, request, link);
 	verbs_loop_step(connection);
 	*ret = request;
 	return connection->error;

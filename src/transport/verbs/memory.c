@@ -68,7 +68,7 @@ static int get_locked(struct verbs_card *card, const struct verbs_range *range, 
 	struct verbs_memory *memory;
 	int r;
 
-	for (memory = card->memories; memory; memory = memory->next)
+	for (memory = LIST_FIRST(&card->memories); memory; memory = LIST_NEXT(memory, link))
 		if (serves(memory, range, begin, end)) {
 			memory->holders++;
 			memory->stays += range->stays;
@@ -90,8 +90,7 @@ static int get_locked(struct verbs_card *card, const struct verbs_range *range, 
 	memory->holders = 1;
 	memory->stays = range->stays;
 	memory->gpu = range->memory != TRANSPORT_MEMORY_HOST;
-	memory->next = card->memories;
-	card->memories = memory;
+	LIST_INSERT_HEAD(&card->memories, memory, link);
 	*ret = memory;
 	return 0;
 }
@@ -131,17 +130,13 @@ void verbs_memory_say_copied(struct verbs_card *card)
 
 void verbs_memory_put(struct verbs_card *card, struct verbs_memory *memory, bool stays)
 {
-	struct verbs_memory **link = &card->memories;
-
 	if (!memory)
 		return;
 	pthread_mutex_lock(&card->lock);
 	memory->stays -= stays;
 	memory->stale |= stays && !memory->stays;
 	if (--memory->holders == 0) {
-		while (*link != memory)
-			link = &(*link)->next;
-		*link = memory->next;
+		LIST_REMOVE(memory, link);
 		card->api->dereg_mr(memory->mr);
 		sys_free(memory);
 	}

@@ -137,8 +137,8 @@ void verbs_receiver_moved(struct verbs_connection *connection, const struct verb
 static struct verbs_slot *find_slot(const struct verbs_connection *connection,
 				    const struct verbs_descriptor *descriptor, struct verbs_request **ret_request)
 {
-	for (struct verbs_request *request = verbs_request_first(connection); request;
-	     request = verbs_request_next(request)) {
+	for (struct verbs_request *request = TAILQ_FIRST(&connection->open); request;
+	     request = TAILQ_NEXT(request, link)) {
 		if (request->told && request->descriptor <= descriptor->taken)
 			continue;
 		for (unsigned i = 0; i < request->count; i++)
@@ -269,13 +269,13 @@ static void tell_matched(struct verbs_connection *connection)
 static void tell_of_receives(struct verbs_connection *connection)
 {
 	struct verbs_receiver *r = &connection->r;
-	struct verbs_request *request = verbs_request_first(connection);
+	struct verbs_request *request = TAILQ_FIRST(&connection->open);
 
 	if (!r->untold_count)
 		return;
 	tell_matched(connection);
 	for (; request && r->untold_count && !r->matched_count && verbs_ring_has_room(connection);
-	     request = verbs_request_next(request))
+	     request = TAILQ_NEXT(request, link))
 		if (!request->told)
 			tell_of(connection, request);
 }
@@ -333,7 +333,7 @@ int verbs_receiver_receive(struct verbs_connection *connection, int count, void 
 	}
 	request->generation++;
 	connection->r.untold_count++;
-	verbs_request_append(connection, request);
+	TAILQ_INSERT_TAIL(&connection->open, request, link);
 	r = match_unexpected(connection, request);
 	if (r < 0)
 		return r;
@@ -495,8 +495,8 @@ void verbs_receiver_tell(struct verbs_connection *connection)
 		uint64_t now_ns = clock_now_ns();
 
 		pace_poll(r->pace, now_ns);
-		for (struct verbs_request *request = verbs_request_first(connection); request;
-		     request = verbs_request_next(request))
+		for (struct verbs_request *request = TAILQ_FIRST(&connection->open); request;
+		     request = TAILQ_NEXT(request, link))
 			tell_grants(connection, request, now_ns);
 	}
 	tell_of_receives(connection);

@@ -20,8 +20,8 @@ static void offer_remove(struct verbs_sender *s, unsigned index)
 
 static struct verbs_request *find_waiting(const struct verbs_connection *connection, int tag)
 {
-	for (struct verbs_request *request = verbs_request_first(connection); request;
-	     request = verbs_request_next(request))
+	for (struct verbs_request *request = TAILQ_FIRST(&connection->open); request;
+	     request = TAILQ_NEXT(request, link))
 		if (!request->has_slot && !request->announced && request->tag == tag)
 			return request;
 	return NULL;
@@ -106,8 +106,8 @@ static int matched_arrived(struct verbs_sender *s, const struct verbs_descriptor
 
 static int grant_arrived(struct verbs_connection *connection, const struct verbs_descriptor *descriptor)
 {
-	for (struct verbs_request *request = verbs_request_first(connection); request;
-	     request = verbs_request_next(request))
+	for (struct verbs_request *request = TAILQ_FIRST(&connection->open); request;
+	     request = TAILQ_NEXT(request, link))
 		if (request->has_slot && request->announced && request->slot.id == descriptor->slot) {
 			if (descriptor->size > request->size)
 				return -EPROTO;
@@ -280,7 +280,7 @@ int verbs_sender_send(struct verbs_connection *connection, void *data, size_t by
 		connection->request_count--;
 		return r;
 	}
-	verbs_request_append(connection, request);
+	TAILQ_INSERT_TAIL(&connection->open, request, link);
 	if (eager) {
 		go_eagerly(connection, request, place);
 	} else if (offer >= 0) {
@@ -400,8 +400,8 @@ void verbs_sender_pump(struct verbs_connection *connection)
 	bool room = post_again(connection);
 
 	/* In order, but one that waits for its receive or for a grant holds up no other. */
-	for (struct verbs_request *request = verbs_request_first(connection); request && room && !connection->error;
-	     request = verbs_request_next(request)) {
+	for (struct verbs_request *request = TAILQ_FIRST(&connection->open); request && room && !connection->error;
+	     request = TAILQ_NEXT(request, link)) {
 		if (!request->has_slot || request->all_posted)
 			continue;
 		room = rts(connection, request) &&

@@ -205,6 +205,7 @@ static int verbs_listen(struct transport *opaque, int index, uint8_t handle[stat
 		return -ENOMEM;
 	listener->transport = transport;
 	listener->device = index;
+	TAILQ_INIT(&listener->pending);
 	r = transport_devices_pace(&transport->devices, index, transport->params, false);
 	if (r == 0) {
 		pthread_mutex_lock(&transport->lock);

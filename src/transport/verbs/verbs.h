@@ -22,12 +22,13 @@
 
 #include "base/params.h"
 #include "transport/devices.h"
-#include "transport/open_requests.h"
 #include "transport/pace/pace.h"
 #include "transport/service.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/pair.h"
 #include "transport/verbs/wire.h"
+
+#include <sys/queue.h>
 
 enum {
 	VERBS_ITEMS = 64,         /* on the way in one queue */
@@ -63,7 +64,7 @@ struct verbs_connection;
 /* ---- memory of the caller ---- */
 
 struct verbs_registration {
-	struct verbs_registration *prev, *next;              /* of the connection's */
+	LIST_ENTRY(verbs_registration) link;                 /* of the connection's */
 	struct verbs_memory *memories[VERBS_WIRE_RAILS_MAX]; /* by rail of the connection; NULL: its card was lost */
 	bool stays;                                          /* by the user, not for a request */
 	bool gpu;                                            /* the CPU must not touch it */
@@ -171,7 +172,7 @@ struct verbs_slot {
 };
 
 struct verbs_request {
-	struct transport_open open; /* first, for the casts below */
+	TAILQ_ENTRY(verbs_request) link; /* of those that are open */
 	struct verbs_connection *connection;
 	enum verbs_request_kind kind;
 	bool used, done;
@@ -296,7 +297,7 @@ enum verbs_role { VERBS_SENDER, VERBS_RECEIVER };
 
 struct verbs_connection {
 	struct verbs_transport *transport;
-	struct verbs_connection *prev, *next; /* under the transport's lock */
+	LIST_ENTRY(verbs_connection) link; /* under the transport's lock */
 	bool linked;
 	pthread_mutex_t lock;
 	uint64_t progressed_ns;
@@ -321,9 +322,9 @@ struct verbs_connection {
 	struct verbs_control control;
 	unsigned polls;
 	uint64_t looked_ns; /* at the control connection and the devices */
-	struct verbs_registration *registrations;
+	LIST_HEAD(, verbs_registration) registrations;
 	struct verbs_request requests[TRANSPORT_MAX_REQUESTS + VERBS_FLUSHES];
-	struct transport_open_list open;
+	TAILQ_HEAD(, verbs_request) open; /* not done yet, in the order of posting */
 	unsigned request_count;
 	bool watched;
 	int watch_fd, doorbell_fd;
@@ -339,18 +340,9 @@ static inline uint32_t verbs_registration_rkey(const struct verbs_registration *
 	return registration->memories[rail] ? registration->memories[rail]->mr->rkey : 0;
 }
 
-static inline struct verbs_request *verbs_request_first(const struct verbs_connection *connection)
-{
-	return (struct verbs_request *)connection->open.first;
-}
-static inline struct verbs_request *verbs_request_next(const struct verbs_request *request)
-{
-	return (struct verbs_request *)request->open.next;
-}
-
 /* A peer that has connected and not yet said all. */
 struct verbs_pending {
-	struct verbs_pending *next;
+	TAILQ_ENTRY(verbs_pending) link;
 	struct transport_connection *in, *out; /* become the connection's own in the end */
 	struct verbs_connection *connection;
 	struct transport_request *request;
@@ -361,16 +353,15 @@ struct verbs_pending {
 
 struct verbs_listener {
 	struct verbs_transport *transport;
-	struct verbs_listener *prev, *next;
 	int device;
 	struct transport_listener *control;
-	struct verbs_pending *pending;
+	TAILQ_HEAD(, verbs_pending) pending;
 	unsigned pending_count;
 };
 
 /* A connect() that has not ended. The handle's cookie is its id. */
 struct verbs_connector {
-	struct verbs_connector *next;
+	LIST_ENTRY(verbs_connector) link;
 	uint64_t id, since_ns;
 	int device;
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
@@ -397,9 +388,8 @@ struct verbs_transport {
 	int control_devices[TRANSPORT_DEVICES_MAX]; /* of the TCP transport, for each */
 	uint64_t host_id;
 	char host[40];
-	struct verbs_listener *listeners;
-	struct verbs_connector *connectors;
-	struct verbs_connection *connections; /* that stand */
+	LIST_HEAD(, verbs_connector) connectors;
+	LIST_HEAD(, verbs_connection) connections; /* that stand */
 	uint64_t next_connector_id;
 	_Atomic uint64_t listened_ns;
 	struct transport_service service;
@@ -523,7 +513,6 @@ void verbs_connection_start(struct verbs_connection *connection, struct transpor
 /* Ends it, once, and says so. Returns the error. */
 int verbs_connection_fail(struct verbs_connection *connection, int error, const char *why);
 struct verbs_request *verbs_request_get(struct verbs_connection *connection, enum verbs_request_kind kind);
-void verbs_request_append(struct verbs_connection *connection, struct verbs_request *request);
 void verbs_request_finish(struct verbs_connection *connection, struct verbs_request *request);
 /* One that its user has seen done. sizes may be NULL. */
 void verbs_request_put(struct verbs_request *request, size_t *sizes);

@@ -488,8 +488,8 @@ static void random_schedules_conserve_the_budget_and_starve_no_flow(void **state
 		for (size_t i = 0; i < FLOWS; i++)
 			pace_granter_remove(&model.granter, &model.flows[i]);
 		assert_int_equal(model.granter.outstanding_bytes, 0);
-		assert_null(model.granter.waiting.oldest);
-		assert_null(model.granter.holding.oldest);
+		assert_true(TAILQ_EMPTY(&model.granter.waiting));
+		assert_true(TAILQ_EMPTY(&model.granter.holding));
 		grants += model.grants;
 		returns += model.returns;
 	}

@@ -162,6 +162,8 @@ void harness_open(struct harness *harness, const struct harness_program *program
 	assert_int_equal(tcp_connection_new(&harness->transport, TCP_RECEIVER, 0, HARNESS_STREAMS, active_count,
 					    &harness->receiver),
 			 0);
+	LIST_INSERT_HEAD(&harness->transport.connections, harness->sender, link);
+	LIST_INSERT_HEAD(&harness->transport.connections, harness->receiver, link);
 	harness->receiver->r.unscheduled_told = pace_unscheduled(harness->receiver->r.pace,
 								 &harness->receiver->r.sender);
 	tcp_sender_may_begin(harness->sender, program->unscheduled);
