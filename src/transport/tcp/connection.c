@@ -29,7 +29,6 @@ int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int 
 	connection->active_count = active_count;
 	connection->eager_bytes = tcp_eager_most(transport);
 	connection->eager_limit = SIZE_MAX;
-	connection->watch_fd = connection->doorbell_fd = -1;
 	connection->created_ns = connection->last_rx_ns = connection->last_tick_ns = clock_now_ns();
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS; i++)
 		connection->requests[i].connection = connection;
@@ -58,11 +57,34 @@ fail:
 	return r;
 }
 
+int tcp_connection_watch(struct tcp_connection *connection, int epoll_fd, uint64_t key)
+{
+	int r = transport_watch_begin(&connection->watch, epoll_fd, key);
+
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; i < connection->stream_count && r == 0; i++)
+		if (connection->streams[i].live)
+			r = transport_watch_add(&connection->watch, connection->streams[i].fd, TCP_WATCH_EVENTS);
+	if (r < 0)
+		tcp_connection_unwatch(connection);
+	else if (connection->error || connection->unread)
+		transport_watch_ring(&connection->watch);
+	return r;
+}
+
+void tcp_connection_unwatch(struct tcp_connection *connection)
+{
+	for (unsigned i = 0; connection->streams && i < connection->stream_count; i++)
+		transport_watch_remove(&connection->watch, connection->streams[i].fd);
+	transport_watch_end(&connection->watch);
+}
+
 void tcp_connection_free(struct tcp_connection *connection)
 {
 	if (!connection)
 		return;
-	tcp_unwatch(connection);
+	tcp_connection_unwatch(connection);
 	for (unsigned i = 0; connection->streams && i < connection->stream_count; i++)
 		tcp_stream_fini(&connection->streams[i]);
 	sys_free(connection->streams);

@@ -41,7 +41,7 @@ struct tcp_stream *tcp_failover_primary(struct tcp_connection *connection)
 
 static void drop(struct tcp_connection *connection, struct tcp_stream *stream)
 {
-	tcp_unwatch_stream(connection, stream);
+	transport_watch_remove(&connection->watch, stream->fd);
 	sys_close_socket(&stream->fd);
 	stream->live = false;
 	connection->live_count--;
@@ -373,7 +373,7 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, u
 
 void tcp_failover_watch_stream(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns)
 {
-	int r = tcp_watch_stream(connection, stream);
+	int r = transport_watch_add(&connection->watch, stream->fd, TCP_WATCH_EVENTS);
 
 	if (r < 0)
 		tcp_failover_lost(connection, stream, strerror(-r), now_ns);

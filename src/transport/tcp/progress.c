@@ -41,7 +41,7 @@ static bool may_skip(const struct tcp_connection *connection, const struct tcp_s
 	if (connection->role == TCP_RECEIVER)
 		return stream->rx_due_ns && clock_now_ns() < stream->rx_due_ns;
 	/* As long as it has more to send than the socket takes, no word from the receiver is urgent. */
-	return connection->active_count == 1 && !connection->watched && stream->tx_full &&
+	return connection->active_count == 1 && !connection->watch.on && stream->tx_full &&
 	       tcp_stream_has_unsent(stream) && connection->poll_count % POLL_BUSY_EVERY != 0;
 }
 
@@ -176,7 +176,7 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 
 	*ret_done = false;
 	pthread_mutex_lock(&connection->lock);
-	if (!request->done && !connection->error && !connection->watched) {
+	if (!request->done && !connection->error && !connection->watch.on) {
 		tcp_connection_progress(connection);
 		if (clock_elapsed_ns(connection->last_tick_ns, connection->now_ns) > connection->transport->beat_ns)
 			tcp_connection_tick(connection, connection->now_ns);
@@ -233,7 +233,7 @@ void tcp_connection_close(struct tcp_connection *connection)
 	now = must_end_now(connection);
 	connection->closing = true;
 	connection->closing_since_ns = now_ns;
-	tcp_unwatch(connection);
+	tcp_connection_unwatch(connection);
 	if (connection->r.done_bytes && !connection->error) { /* its sender is through, not ended by us */
 		connection->r.control_pending = true;
 		tcp_receiver_flush(connection, now_ns);

@@ -68,7 +68,7 @@ static int consume(struct tcp_connection *connection, struct tcp_stream *stream,
  */
 static bool is_awaited(const struct tcp_connection *connection, const struct tcp_stream *stream)
 {
-	return stream->quiet_polls > QUIET_POLLS && !connection->watched && !tcp_receiver_expects_data(connection) &&
+	return stream->quiet_polls > QUIET_POLLS && !connection->watch.on && !tcp_receiver_expects_data(connection) &&
 	       atomic_load_explicit(&connection->transport->sends, memory_order_relaxed) != stream->rx_after_sends;
 }
 
@@ -79,7 +79,7 @@ static bool is_awaited(const struct tcp_connection *connection, const struct tcp
 static bool is_dense(const struct tcp_connection *connection, const struct tcp_stream *stream, size_t got,
 		     uint64_t now_ns)
 {
-	return got <= SMALL_BYTES && connection->role == TCP_RECEIVER && !connection->watched &&
+	return got <= SMALL_BYTES && connection->role == TCP_RECEIVER && !connection->watch.on &&
 	       !tcp_receiver_expects_data(connection) && clock_elapsed_ns(stream->last_rx_ns, now_ns) < SMALL_GAP_NS &&
 	       atomic_load_explicit(&connection->transport->sends, memory_order_relaxed) == stream->rx_after_sends;
 }
@@ -187,7 +187,7 @@ int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream
 	stream->rx_after_sends = atomic_load_explicit(&connection->transport->sends, memory_order_relaxed);
 	stream->last_rx_ns = connection->last_rx_ns = connection->now_ns = now_ns;
 	/* An owner who sleeps hears of what comes after a short read. (Of an end that came with it, at the next beat.) */
-	*ret_more = (size_t)got == wanted || (got >= TCP_WORTH_BYTES && !connection->watched);
+	*ret_more = (size_t)got == wanted || (got >= TCP_WORTH_BYTES && !connection->watch.on);
 	direct = (size_t)got < stream->rx_left ? (size_t)got : (size_t)stream->rx_left;
 	stream->staged_end += (size_t)got - direct;
 	if (direct) {

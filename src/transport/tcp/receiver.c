@@ -107,7 +107,7 @@ static bool may_wait(const struct tcp_connection *connection, const struct tcp_m
 	unsigned index;
 
 	/* done_bytes would not show an empty one. */
-	if (!message->size || message->unscheduled < message->size || connection->watched ||
+	if (!message->size || message->unscheduled < message->size || connection->watch.on ||
 	    r->unscheduled_told == UINT64_MAX || 2 * (r->done_bytes + message->size) > r->unscheduled_told)
 		return false;
 	find_slot(connection, message->tag, &next, &index);
@@ -291,7 +291,7 @@ int tcp_receiver_receive(struct tcp_connection *connection, int count, void *con
 	 * Nobody tests it into being told, and the sender waits for FIN. Of eager messages there is no hurry: a sender that ends
 	 * with a word unread would take its last bytes back.
 	 */
-	if (((request->done && connection->r.done_untold) || connection->watched) && !connection->error &&
+	if (((request->done && connection->r.done_untold) || connection->watch.on) && !connection->error &&
 	    tcp_receiver_has_to_tell(connection))
 		tcp_receiver_flush(connection, now_ns);
 	*ret = request;

@@ -111,7 +111,7 @@ static uint64_t unscheduled(const struct tcp_connection *connection, uint64_t by
  */
 static bool is_better_unscheduled(const struct tcp_connection *connection, uint64_t bytes)
 {
-	return bytes > TCP_COPY_MOST && !connection->watched && unscheduled(connection, bytes) == bytes &&
+	return bytes > TCP_COPY_MOST && !connection->watch.on && unscheduled(connection, bytes) == bytes &&
 	       find_place(connection, bytes) >= 0;
 }
 
@@ -155,7 +155,7 @@ static bool may_buffer(const struct tcp_connection *connection, const struct tcp
 
 	return TAILQ_FIRST(&connection->open) == request && !TAILQ_NEXT(request, link) &&
 	       request->size <= TCP_BUFFERED_MOST && request->unscheduled == request->size &&
-	       request->next_offset == request->size && !connection->error && !connection->watched &&
+	       request->next_offset == request->size && !connection->error && !connection->watch.on &&
 	       request->size <= connection->eager_limit && !tcp_stream_has_unsent(primary) &&
 	       !order_is_held(connection);
 }
@@ -219,7 +219,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 	if (unit < 0)
 		pace_note_send(s->pace, now_ns);
 	/* With others under way the caller is about to test one of them; a lone RTS goes out with their bytes then. */
-	if (request->done || !others || connection->watched || request->unscheduled)
+	if (request->done || !others || connection->watch.on || request->unscheduled)
 		tcp_sender_pump(connection, now_ns);
 	*ret = request;
 	return 0;
@@ -397,7 +397,7 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 
 		if (!stream->live || !stream->tx_full || !tcp_stream_has_unsent(stream))
 			continue;
-		if (connection->watched || !stream->tx_due_ns || clock_now_ns() >= stream->tx_due_ns)
+		if (connection->watch.on || !stream->tx_due_ns || clock_now_ns() >= stream->tx_due_ns)
 			flush(connection, stream, now_ns);
 	}
 	while (!connection->error) {

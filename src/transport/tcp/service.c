@@ -36,7 +36,7 @@ static bool connection_look(struct tcp_connection *connection)
 	heard_ns = connection->last_rx_ns;
 	tcp_connection_tick(connection, now_ns);
 	if (connection->last_rx_ns != heard_ns || connection->unread)
-		tcp_watch_ring(connection); /* its owner may find nothing in the sockets now */
+		transport_watch_ring(&connection->watch); /* its owner may find nothing in the sockets now */
 	if (connection->closing && closing_step(connection, now_ns))
 		return false;
 	soon = connection->closing || (!connection->error && connection->live_count < connection->stream_count);

@@ -4,8 +4,7 @@
  * Life of a connection: connector.c dials the streams and acceptor.c answers; then both ends are a struct
  * tcp_connection. progress.c moves its data: read.c hands on what came, sender.c and receiver.c hold what the two roles do
  * with frames, tell.c what a receiver reports of it, window.c where short messages are kept, stream.c writes to one socket.
- * failover.c is what happens when a socket dies, service.c is the one background thread, watch.c serves owners who sleep in
- * an epoll set of their own.
+ * failover.c is what happens when a socket dies, service.c is the one background thread.
  *
  * Locks, always taken in this order: tcp_transport.lock (lists, listeners, devices), tcp_connection.lock (everything in
  * a connection), the pace's own. No lock is held across anything that blocks.
@@ -21,9 +20,11 @@
 #include "transport/tcp/window.h"
 #include "transport/tcp/wire.h"
 #include "transport/transport.h"
+#include "transport/watch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
 #include <sys/queue.h>
 
 enum {
@@ -42,6 +43,7 @@ enum {
 	TCP_UNPINNED_MAX = 64,
 	TCP_PIN_TRIES = 4, /* parts of the time-out; the last two are for the system's route */
 	TCP_ACCEPTOR_MAX = 2 * TCP_INTERFACE_MAX,
+	TCP_WATCH_EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP,
 	TCP_PENDING_MAX = 64, /* accepted sockets that have not said who they are */
 };
 
@@ -221,10 +223,11 @@ struct tcp_connection {
 	bool peer_closed; /* it said BYE */
 	bool closing;     /* closed by its user; the service thread lets the last bytes out */
 	uint64_t closing_since_ns;
-	bool watched;    /* by an owner, who moves its data, not the caller of test; with the next three: transport.h */
-	int watch_fd;    /* the owner's epoll set */
-	int doorbell_fd; /* an eventfd in it: rung when somebody else than the owner has moved or ended the connection */
-	uint64_t watch_key;
+	/*
+	 * By an owner, who moves its data, not the caller of test (transport.h). The doorbell is rung when somebody else has
+	 * moved or ended the connection, for the owner's event is gone then.
+	 */
+	struct transport_watch watch;
 	bool unread; /* a turn ended before its sockets were empty */
 	uint64_t id;
 	uint8_t secret[TCP_WIRE_SECRET_BYTES];
@@ -525,7 +528,13 @@ void tcp_linger(struct tcp_connection *connection, uint64_t now_ns);
 /* True: there are some left. */
 bool tcp_linger_step(struct tcp_transport *transport, uint64_t now_ns, bool all);
 
-/* connection.c */
+/* connection.c; connection lock held in watch and unwatch */
+/*
+ * The sockets, present and future, join the owner's epoll set, so each turn reads a socket until it is empty, or says that it
+ * did not.
+ */
+int tcp_connection_watch(struct tcp_connection *connection, int epoll_fd, uint64_t key);
+void tcp_connection_unwatch(struct tcp_connection *connection);
 /* One that takes more of the window would mostly not find room, and go by RTS. */
 size_t tcp_eager_most(const struct tcp_transport *transport);
 int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int device, unsigned stream_count,
@@ -573,16 +582,6 @@ void tcp_acceptor_tick(struct tcp_transport *transport, uint64_t now_ns);
 
 /* service.c */
 int tcp_service_start(struct tcp_transport *transport); /* transport lock held; running already: fine */
-
-/* watch.c; connection lock held in all but the first. */
-int tcp_watch(struct tcp_connection *connection, int epoll_fd, uint64_t key);
-/* A new socket of a connection that may be watched. */
-int tcp_watch_stream(const struct tcp_connection *connection, const struct tcp_stream *stream);
-/* Before a socket is closed: forked children may hold copies, which would keep it in the set. */
-void tcp_unwatch_stream(const struct tcp_connection *connection, const struct tcp_stream *stream);
-void tcp_unwatch(struct tcp_connection *connection);
-/* Something happened that the owner would not learn from the sockets. */
-void tcp_watch_ring(const struct tcp_connection *connection);
 
 /* report.c; connection lock held. */
 void tcp_report_waiting(struct tcp_connection *connection, uint64_t now_ns);

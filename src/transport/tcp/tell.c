@@ -209,7 +209,7 @@ bool tcp_receiver_expects_data(const struct tcp_connection *connection)
 
 bool tcp_receiver_may_rest(const struct tcp_connection *connection)
 {
-	return connection->active_count == 1 && !connection->watched && pace_has_one_sender(connection->r.pace);
+	return connection->active_count == 1 && !connection->watch.on && pace_has_one_sender(connection->r.pace);
 }
 
 bool tcp_receiver_waits_for_grant(struct tcp_connection *connection)

@@ -263,6 +263,20 @@ static void tcp_close_listener(struct transport_listener *opaque)
 	sys_free(listener);
 }
 
+static struct tcp_connection *locked(struct transport_connection *opaque)
+{
+	struct tcp_connection *connection = (struct tcp_connection *)opaque;
+
+	pthread_mutex_lock(&connection->lock);
+	return connection;
+}
+
+static int unlocked(struct tcp_connection *connection, int r)
+{
+	pthread_mutex_unlock(&connection->lock);
+	return r;
+}
+
 static int tcp_memory_register(struct transport_connection *connection, void *data, size_t bytes, unsigned memory,
 			       void **ret_registration)
 {
@@ -303,13 +317,13 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 	connection->ready = true;
 	atomic_fetch_add_explicit(&connection->transport->sends, 1, memory_order_relaxed);
 	r = connection->error;
-	if (connection->s.buffered && !connection->watched) { /* its FIN may lie there, and makes room */
+	if (connection->s.buffered && !connection->watch.on) { /* its FIN may lie there, and makes room */
 		tcp_connection_progress(connection);
 		r = connection->error;
 	}
 	if (r == 0)
 		r = tcp_sender_send(connection, data, bytes, tag, now_ns, &request);
-	if (r == 0 && !request && !connection->watched) { /* what makes room comes from the peer */
+	if (r == 0 && !request && !connection->watch.on) { /* what makes room comes from the peer */
 		connection->ready = true;
 		tcp_connection_progress(connection);
 		r = connection->error;
@@ -394,9 +408,11 @@ static int tcp_test(struct transport_request *request, bool *ret_done, size_t *s
 	return tcp_connection_test((struct tcp_request *)request, ret_done, sizes);
 }
 
-static int tcp_watch_connection(struct transport_connection *connection, int epoll_fd, uint64_t key)
+static int tcp_watch(struct transport_connection *opaque, int epoll_fd, uint64_t key)
 {
-	return tcp_watch((struct tcp_connection *)connection, epoll_fd, key);
+	struct tcp_connection *connection = locked(opaque);
+
+	return unlocked(connection, tcp_connection_watch(connection, epoll_fd, key));
 }
 
 static int tcp_progress(struct transport_connection *connection, enum transport_next *ret_next)
@@ -431,7 +447,7 @@ const struct transport_ops transport_tcp = {
 	.receive = tcp_receive,
 	.flush = tcp_flush,
 	.test = tcp_test,
-	.watch = tcp_watch_connection,
+	.watch = tcp_watch,
 	.progress = tcp_progress,
 	.close_connection = tcp_close_connection,
 	.close_listener = tcp_close_listener,

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 enum { SCRATCH_BYTES = 64 };
@@ -147,7 +148,6 @@ int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role
 	connection->traffic_class = traffic_class;
 	connection->settled = true;
 	TAILQ_INIT(&connection->open);
-	connection->watch_fd = connection->doorbell_fd = -1;
 	for (unsigned i = 0; i < TRANSPORT_MAX_REQUESTS + VERBS_FLUSHES; i++)
 		connection->requests[i].connection = connection;
 	begin_to_count(connection);
@@ -281,8 +281,36 @@ int verbs_connection_fail(struct verbs_connection *connection, int error, const 
 	if (TAILQ_FIRST(&connection->open))
 		log_warn("connection %s host %s is lost: %s", connection->role == VERBS_SENDER ? "to" : "from",
 			 connection->peer.host, connection->peer_closed ? "the peer closed it" : why);
-	verbs_watch_ring(connection);
+	transport_watch_ring(&connection->watch);
 	return error;
+}
+
+static void unwatch(struct verbs_connection *connection)
+{
+	for (unsigned i = 0; i < connection->rail_count; i++)
+		if (connection->rails[i].channel)
+			transport_watch_remove(&connection->watch, connection->rails[i].channel->fd);
+	transport_watch_end(&connection->watch);
+}
+
+/* Before each look at the queues their channels are armed (progress.c), so what comes after the look is told. */
+int verbs_connection_watch(struct verbs_connection *connection, int epoll_fd, uint64_t key)
+{
+	int r = transport_watch_begin(&connection->watch, epoll_fd, key);
+
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; i < connection->rail_count && r == 0; i++)
+		r = transport_watch_add(&connection->watch, connection->rails[i].channel->fd, EPOLLIN);
+	if (r == 0)
+		r = transport_tcp.watch(connection->control.in, epoll_fd, key);
+	if (r == 0)
+		r = transport_tcp.watch(connection->control.out, epoll_fd, key);
+	if (r < 0)
+		unwatch(connection);
+	else
+		transport_watch_ring(&connection->watch); /* the first look is what arms the channels */
+	return r;
 }
 
 void verbs_connection_close(struct verbs_connection *connection)
@@ -294,7 +322,7 @@ void verbs_connection_close(struct verbs_connection *connection)
 		LIST_REMOVE(connection, link);
 		pthread_mutex_unlock(&connection->transport->lock);
 	}
-	verbs_unwatch(connection);
+	unwatch(connection);
 	destroy_queues(connection);
 	if (connection->role == VERBS_RECEIVER)
 		verbs_receiver_end(connection);

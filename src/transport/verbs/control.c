@@ -98,7 +98,7 @@ int verbs_control_step(struct verbs_connection *connection)
 	enum transport_next next;
 	int r = 0;
 
-	if (connection->watched) {
+	if (connection->watch.on) {
 		r = tcp->progress(control->out, &next);
 		control->unread = next != TRANSPORT_NEXT_EVENT;
 		if (r == 0)

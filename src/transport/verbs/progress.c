@@ -16,6 +16,24 @@ static bool is_whole(const struct verbs_connection *connection)
 	return connection->live_count == connection->queue_count;
 }
 
+/* Takes the events that have come, and asks for the next; nothing for who is not watched. */
+static int arm(struct verbs_connection *connection)
+{
+	const struct verbs_api *api = connection->transport->api;
+
+	for (unsigned i = 0; connection->watch.on && i < connection->rail_count; i++) {
+		struct verbs_rail *rail = &connection->rails[i];
+		struct ibv_cq *cq;
+		void *context;
+
+		while (api->get_cq_event(rail->channel, &cq, &context) == 0)
+			rail->events++;
+		if (api->req_notify_cq(rail->cq, 0) != 0)
+			return -EIO;
+	}
+	return 0;
+}
+
 /* One round over what has come. */
 static void move(struct verbs_connection *connection, bool *ret_more)
 {
@@ -80,13 +98,13 @@ int verbs_connection_progress(struct verbs_connection *connection, enum transpor
 	*ret_next = TRANSPORT_NEXT_EVENT;
 	if (connection->error)
 		return connection->error;
-	if (verbs_watch_arm(connection) < 0)
+	if (arm(connection) < 0)
 		verbs_connection_fail(connection, -EIO, "its completion channel cannot be armed");
 	move(connection, &more);
 	now_ns = connection->progressed_ns = clock_now_ns();
 	whole = is_whole(connection);
-	if (!connection->error && (connection->watched || clock_elapsed_ns(connection->looked_ns, now_ns) >
-								  (whole ? LOOK_EVERY_NS : LOOK_OFTEN_NS)))
+	if (!connection->error && (connection->watch.on || clock_elapsed_ns(connection->looked_ns, now_ns) >
+								   (whole ? LOOK_EVERY_NS : LOOK_OFTEN_NS)))
 		look(connection, now_ns);
 	if (more || connection->control.unread)
 		*ret_next = TRANSPORT_NEXT_NOW;
@@ -109,7 +127,7 @@ void verbs_connection_look(struct verbs_connection *connection, uint64_t now_ns)
 		verbs_connection_progress(connection, &next);
 		/* The events that told of it are gone. */
 		if (next != TRANSPORT_NEXT_EVENT || ready != connection->ready || live != connection->live_count)
-			verbs_watch_ring(connection);
+			transport_watch_ring(&connection->watch);
 	}
 	pthread_mutex_unlock(&connection->lock);
 }
@@ -121,7 +139,7 @@ int verbs_connection_test(struct verbs_request *request, bool *ret_done, size_t 
 	int r = connection->error;
 
 	*ret_done = false;
-	if (!request->done && !connection->watched)
+	if (!request->done && !connection->watch.on)
 		r = verbs_connection_progress(connection, &next);
 	if (!request->done)
 		return r;

@@ -334,7 +334,7 @@ static int verbs_send(struct transport_connection *opaque, void *data, size_t by
 		return unlocked(connection, -EINVAL);
 	if (r == 0)
 		r = verbs_sender_send(connection, data, bytes, tag, registration, &request);
-	if (r == 0 && !request && !connection->watched) /* what makes room comes from the peer */
+	if (r == 0 && !request && !connection->watch.on) /* what makes room comes from the peer */
 		r = verbs_connection_progress(connection, &next);
 	*ret = r == 0 ? (struct transport_request *)request : NULL;
 	return unlocked(connection, r);
@@ -384,7 +384,7 @@ static int verbs_receive(struct transport_connection *opaque, int count, void *c
 		    : connection->error;
 	if (r == 0)
 		r = verbs_receiver_receive(connection, count, data, bytes, tags, registrations, &request);
-	if (r == 0 && !request && !connection->watched)
+	if (r == 0 && !request && !connection->watch.on)
 		r = verbs_connection_progress(connection, &next);
 	*ret = r == 0 ? (struct transport_request *)request : NULL;
 	return unlocked(connection, r);

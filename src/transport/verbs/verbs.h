@@ -11,8 +11,7 @@
  *
  * Life: connector.c and acceptor.c; then sender.c and receiver.c hold the roles, ring.c the descriptors, queue.c the queue
  * pairs, failover.c what happens when one fails, control.c the frames, connection.c what is common. progress.c calls them
- * all, watch.c serves owners who sleep, service.c is the one thread, which ends what nobody finishes and looks at
- * connections that nobody else looks at.
+ * all, service.c is the one thread, which ends what nobody finishes and looks at connections that nobody else looks at.
  *
  * Locks: verbs_transport.lock (connectors, devices, pace, the list of connections), then verbs_connection.lock (all else in
  * it), then the TCP transport's own. The service thread only tries a connection's.
@@ -27,6 +26,7 @@
 #include "transport/verbs/device.h"
 #include "transport/verbs/pair.h"
 #include "transport/verbs/wire.h"
+#include "transport/watch.h"
 
 #include <sys/queue.h>
 
@@ -326,8 +326,7 @@ struct verbs_connection {
 	struct verbs_request requests[TRANSPORT_MAX_REQUESTS + VERBS_FLUSHES];
 	TAILQ_HEAD(, verbs_request) open; /* not done yet, in the order of posting */
 	unsigned request_count;
-	bool watched;
-	int watch_fd, doorbell_fd;
+	struct transport_watch watch;
 	union {
 		struct verbs_sender s;
 		struct verbs_receiver r;
@@ -502,6 +501,7 @@ void verbs_control_close(struct verbs_connection *connection);
 /* With `queues` queue pairs, fewer where they cannot be had (said once); at least one. */
 int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role, int device, int traffic_class,
 			 unsigned queues, struct verbs_connection **ret);
+int verbs_connection_watch(struct verbs_connection *connection, int epoll_fd, uint64_t key);
 void verbs_connection_close(struct verbs_connection *connection); /* half-built ones too; NULL is fine */
 /* What we say of ourselves. */
 void verbs_connection_hello(const struct verbs_connection *connection, struct verbs_wire_hello *ret);
@@ -525,14 +525,6 @@ int verbs_connection_progress(struct verbs_connection *connection, enum transpor
 /* From the service thread: moves what a connection has whose owner has not called for a while. */
 void verbs_connection_look(struct verbs_connection *connection, uint64_t now_ns);
 int verbs_connection_test(struct verbs_request *request, bool *ret_done, size_t *sizes);
-
-/* watch.c */
-int verbs_connection_watch(struct verbs_connection *connection, int epoll_fd, uint64_t key);
-void verbs_unwatch(struct verbs_connection *connection);
-/* Something happened that the owner would not learn from the queues. */
-void verbs_watch_ring(const struct verbs_connection *connection);
-/* Takes the events that have come, and asks for the next; nothing for who is not watched. -EIO. */
-int verbs_watch_arm(struct verbs_connection *connection);
 
 /* connector.c; acceptor.c */
 /* Lock held; the service runs. */
