@@ -299,8 +299,7 @@ static int aggregator_step(struct bootstrap *bootstrap, struct bootstrap_aggrega
 		r = bootstrap->ops->connect(bootstrap->engine->setup.transport, bootstrap->listener->device, -1,
 					    aggregator->handle, &aggregator->out);
 		if (r == 0 && aggregator->out) {
-			if (bootstrap->ops->limit_eager)
-				bootstrap->ops->limit_eager(aggregator->out, AGGREGATOR_WIRE_UNASKED_BYTES);
+			bootstrap->ops->set(aggregator->out, TRANSPORT_SET_EAGER_LIMIT, AGGREGATOR_WIRE_UNASKED_BYTES);
 			memcpy(hello.id, bootstrap->aggregators->id, sizeof(hello.id));
 			aggregator_wire_put_hello(&hello, aggregator->hello_bytes);
 			bootstrap_send(&aggregator->hello, aggregator->out, aggregator->hello_bytes,

@@ -291,8 +291,8 @@ static bool coordinator_end_with(struct bootstrap *bootstrap, size_t index, uint
 	if (!way->out || way->hello.state != MESSAGE_DONE)
 		return true;
 	/* Received, and not just sent: what a connection holds that ends before it was accepted is lost with it. */
-	if (!peer->ended && bootstrap->reason[0] && bootstrap->ops->limit_eager)
-		bootstrap->ops->limit_eager(way->out, 0);
+	if (!peer->ended && bootstrap->reason[0])
+		bootstrap->ops->set(way->out, TRANSPORT_SET_EAGER_LIMIT, 0);
 	if (!peer->ended && (message->state == MESSAGE_NONE || message->state == MESSAGE_DONE)) {
 		bootstrap_send(message, peer->ways[BOOTSTRAP_SMALL].out, bytes, AGGREGATE_WIRE_DECISION_BYTES);
 		peer->ended = true;

@@ -390,10 +390,10 @@ static void tell_queues(const struct group *group)
 		const struct queue *queue = queue_large(group, group->in, i);
 		unsigned hosts = i < group->count ? hosts_beside(group, i) : spread_of(group->count);
 
-		if (queue->connection && queue->ops->spread)
-			queue->ops->spread(queue->connection, hosts);
-		if (queue->connection && queue->ops->unpaced && i >= group->count)
-			queue->ops->unpaced(queue->connection);
+		if (queue->connection)
+			queue->ops->set(queue->connection, TRANSPORT_SET_SPREAD, hosts);
+		if (queue->connection && i >= group->count)
+			queue->ops->set(queue->connection, TRANSPORT_SET_UNPACED, 1);
 	}
 }
 

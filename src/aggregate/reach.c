@@ -97,8 +97,8 @@ static int reach_by(struct bootstrap *bootstrap, struct bootstrap_way *way, bool
 					    way->handle, &way->out);
 		if (r < 0 || !way->out)
 			return r;
-		if (large && bootstrap->ops->limit_eager)
-			bootstrap->ops->limit_eager(way->out, 0);
+		if (large)
+			bootstrap->ops->set(way->out, TRANSPORT_SET_EAGER_LIMIT, 0);
 		memcpy(hello.host, bootstrap->engine->host_name, sizeof(hello.host));
 		aggregate_wire_put_hello(&hello, way->hello_bytes);
 		bootstrap_send(&way->hello, way->out, way->hello_bytes, sizeof(way->hello_bytes));

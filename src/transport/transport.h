@@ -61,6 +61,33 @@ enum transport_next {
 	TRANSPORT_NEXT_NOW,   /* at once, after the others: its turn ended before all was moved */
 };
 
+enum transport_setting {
+	/*
+	 * From now on this sender sends no message that is longer than so many bytes before the receiver has asked for it: 0 for
+	 * none, so that every send but an empty one says, when it is done, that it was received. What may go unasked is never
+	 * longer than in the beginning, which follows from params.eager_bytes: UINT64_MAX brings that back.
+	 */
+	TRANSPORT_SET_EAGER_LIMIT,
+	/* The rest are hints, and a transport that has no use for one ignores it. */
+	/*
+	 * To this receiver: its peer sends to so many hosts at the same time, so that only a part of what the peer's network
+	 * card can send may come here; or so many like its peer fill this host's port. More than 16 count as 16. 1 in the
+	 * beginning.
+	 */
+	TRANSPORT_SET_SPREAD,
+	/*
+	 * To this sender: its peer's network card takes no more than so many bytes in a second. What is sent faster waits
+	 * before it, and what the peer's host is told by others, acknowledgements too, waits behind that. 0, as in the
+	 * beginning: not known.
+	 */
+	TRANSPORT_SET_RATE_LIMIT,
+	/*
+	 * To this receiver, 1: nothing is gained by holding its peer back, which may begin its messages without a grant, as far
+	 * as there is room for what no receive matches.
+	 */
+	TRANSPORT_SET_UNPACED,
+};
+
 struct transport; /* one per process and kind; reference counted by its users above */
 struct transport_listener;
 struct transport_connection; /* one end: a sender or a receiver */
@@ -105,30 +132,8 @@ struct transport_ops {
 	 */
 	int (*send)(struct transport_connection *connection, void *data, size_t bytes, int tag, void *registration,
 		    struct transport_request **ret);
-	/*
-	 * From now on this sender sends no message that is longer than `bytes` before the receiver has asked for it: 0 for
-	 * none, so that every send but an empty one says, when it is done, that it was received. What may go unasked is
-	 * never longer than in the beginning, which follows from params.eager_bytes: SIZE_MAX brings that back. NULL in the table: the
-	 * transport cannot.
-	 */
-	void (*limit_eager)(struct transport_connection *connection, size_t bytes);
-	/*
-	 * A hint to this receiver: its peer sends to so many hosts at the same time, so that only a part of what the peer's
-	 * network card can send may come here; or so many like its peer fill this host's port. More than 16 count as 16. 1 in
-	 * the beginning. NULL in the table: of no use to the transport.
-	 */
-	void (*spread)(struct transport_connection *connection, unsigned hosts);
-	/*
-	 * A hint to this sender: its peer's network card takes no more than so many bytes in a second. What is sent faster
-	 * waits before it, and what the peer's host is told by others, acknowledgements too, waits behind that. 0, as in
-	 * the beginning: not known. NULL in the table: of no use to the transport.
-	 */
-	void (*limit_rate)(struct transport_connection *connection, uint64_t rate_Bps);
-	/*
-	 * A hint to this receiver: nothing is gained by holding its peer back, which may begin its messages without a grant, as
-	 * far as there is room for what no receive matches. NULL in the table: of no use to the transport.
-	 */
-	void (*unpaced)(struct transport_connection *connection);
+	/* See enum transport_setting. */
+	void (*set)(struct transport_connection *connection, enum transport_setting setting, uint64_t value);
 	/* A group of `count` receives, each completed by the message with its tag, in whatever order they come. */
 	int (*receive)(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
 		       const int *tags, void *const *registrations, struct transport_request **ret);

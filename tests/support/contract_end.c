@@ -399,10 +399,12 @@ static void give_hints(const struct contract_end *end)
 {
 	const unsigned hints = end->shared->style.hints;
 
-	if (end->sends && hints & 1 && end->ops->limit_eager)
-		end->ops->limit_eager(end->connection, hints & 2 ? 0 : 1000);
-	if (!end->sends && hints & 4 && end->ops->unpaced)
-		end->ops->unpaced(end->connection);
+	if (!end->ops->set)
+		return;
+	if (end->sends && hints & 1)
+		end->ops->set(end->connection, TRANSPORT_SET_EAGER_LIMIT, hints & 2 ? 0 : 1000);
+	if (!end->sends && hints & 4)
+		end->ops->set(end->connection, TRANSPORT_SET_UNPACED, 1);
 }
 
 int contract_end_begin(struct contract_end *end, struct contract_shared *shared, const struct transport_ops *ops,

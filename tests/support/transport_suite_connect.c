@@ -4,6 +4,7 @@
 #include "support/runtime.h"
 #include "support/transport_suite_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,6 +88,35 @@ static void a_handle_that_is_none_is_an_error(void **state)
 	r = link_connect(suite->ops, suite->transport, suite->device, handle, &sender);
 	assert_true(r < 0 && r != -ETIMEDOUT);
 	assert_null(sender);
+}
+
+static unsigned count_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	unsigned count = 0;
+
+	assert_non_null(tasks);
+	while (readdir(tasks))
+		count++;
+	closedir(tasks);
+	return count;
+}
+
+static void a_handle_that_is_none_starts_no_thread(void **state)
+{
+	const struct transport_suite *suite = *state;
+	uint8_t handle[TRANSPORT_HANDLE_BYTES] = { 0 };
+	struct transport_connection *sender = NULL;
+	struct transport *transport;
+	unsigned before;
+
+	if (!suite->ops->watch) /* NCCL's interface over this one: it counts who uses it */
+		skip();
+	assert_int_equal(suite->ops->open(suite->params, &transport), 0);
+	before = count_threads();
+	assert_true(suite->ops->connect(transport, 0, -1, handle, &sender) < 0);
+	assert_int_equal(count_threads(), before);
+	suite->ops->close(transport);
 }
 
 /* Its listener closed before the connect began: an error within the time-out, not an endless "come again". */
@@ -285,6 +315,7 @@ const struct transport_suite_case transport_suite_connect_cases[] = {
 	{ "no such device is an error", no_such_device_is_an_error },
 	{ "accept without a peer gives nothing", accept_without_a_peer_gives_nothing },
 	{ "a handle that is none is an error", a_handle_that_is_none_is_an_error },
+	{ "a handle that is none starts no thread", a_handle_that_is_none_starts_no_thread },
 	{ "connecting to a closed listener ends", connecting_to_a_closed_listener_ends },
 	{ "many connect at once", many_connect_at_once },
 	{ "one listener serves many", one_listener_serves_many },

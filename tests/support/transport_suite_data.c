@@ -306,10 +306,10 @@ static void what_may_go_unasked_can_be_limited(void **state)
 	struct link link;
 	int tag = 99;
 
-	if (!suite->ops->limit_eager)
+	if (!suite->ops->set)
 		skip();
 	open_link(suite, &link);
-	suite->ops->limit_eager(link.sender, 0);
+	suite->ops->set(link.sender, TRANSPORT_SET_EAGER_LIMIT, 0);
 	pattern_fill(from, sizeof(from), 7);
 	while (!other)
 		assert_int_equal(link.ops->receive(link.receiver, 1, &data, &bytes, &tag, &registration, &other), 0);
@@ -322,7 +322,7 @@ static void what_may_go_unasked_can_be_limited(void **state)
 	assert_memory_equal(from, to, sizeof(from));
 	finish_both(&link, send_soon(&link, from, 0), NULL);
 	finish_both(&link, NULL, receive_soon(&link, to, sizeof(to)));
-	suite->ops->limit_eager(link.sender, SIZE_MAX);
+	suite->ops->set(link.sender, TRANSPORT_SET_EAGER_LIMIT, UINT64_MAX);
 	finish_both(&link, send_soon(&link, from, sizeof(from)), NULL); /* although nobody receives it */
 	memset(to, 0, sizeof(to));
 	finish_both(&link, NULL, receive_soon(&link, to, sizeof(to)));

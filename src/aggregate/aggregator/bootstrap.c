@@ -40,8 +40,8 @@ static int reach(struct aggregator_group *group, size_t node)
 		return 1;
 	if (!peer->out) {
 		r = setup->ops->connect(setup->transport, group->device, -1, peer->handle, &peer->out);
-		if (r == 0 && peer->out && setup->ops->limit_eager)
-			setup->ops->limit_eager(peer->out, AGGREGATOR_WIRE_UNASKED_BYTES);
+		if (r == 0 && peer->out)
+			setup->ops->set(peer->out, TRANSPORT_SET_EAGER_LIMIT, AGGREGATOR_WIRE_UNASKED_BYTES);
 	}
 	if (r == 0 && peer->out && !peer->said_hello)
 		r = send_hello(group, peer);
@@ -61,8 +61,7 @@ static void tell_spread(const struct aggregator_group *group, struct transport_c
 	unsigned hosts = group->member_count < SPREAD_MOST ? (unsigned)group->member_count : SPREAD_MOST;
 	bool alone = group->node_count - group->member_count == 1;
 
-	if (group->aggregator->setup.ops->spread)
-		group->aggregator->setup.ops->spread(connection, alone ? 2 * hosts : hosts);
+	group->aggregator->setup.ops->set(connection, TRANSPORT_SET_SPREAD, alone ? 2 * hosts : hosts);
 }
 
 /* Who says something else than the group's hello, or says it twice, is a stranger: turned away, and no reason to fail. */
@@ -112,11 +111,11 @@ static void limit_rates(struct aggregator_group *group)
 	const struct aggregator_setup *setup = &group->aggregator->setup;
 	struct transport_properties own = { 0 };
 
-	if (!setup->ops->limit_rate || setup->ops->device_properties(setup->transport, group->device, &own) < 0)
+	if (setup->ops->device_properties(setup->transport, group->device, &own) < 0)
 		return;
 	for (size_t i = 0; i < group->member_count; i++)
 		if (group->peers[i].rate_Bps < own.speed_Bps)
-			setup->ops->limit_rate(group->peers[i].out, group->peers[i].rate_Bps);
+			setup->ops->set(group->peers[i].out, TRANSPORT_SET_RATE_LIMIT, group->peers[i].rate_Bps);
 }
 
 /* How fast the group's members can be together, where all have said it. */

@@ -1,5 +1,6 @@
 /* What both roles share: making and unmaking a connection. */
 #include "base/clock.h"
+#include "base/minmax.h"
 #include "base/sys.h"
 #include "transport/tcp/tcp.h"
 
@@ -7,9 +8,7 @@
 
 size_t tcp_eager_most(const struct tcp_transport *transport)
 {
-	size_t most = transport->params->eager_bytes;
-
-	return most < TCP_EAGER_WINDOW / 4 ? most : TCP_EAGER_WINDOW / 4;
+	return min_u64(transport->params->eager_bytes, TCP_EAGER_WINDOW / 4);
 }
 
 int tcp_connection_new(struct tcp_transport *transport, enum tcp_role role, int device, unsigned stream_count,

@@ -200,9 +200,9 @@ static unsigned streams_a_rail(const struct tcp_transport *transport, const stru
 	return 1;
 }
 
-static void set_up_dial(struct tcp_transport *transport, struct tcp_connector *connector, unsigned index,
-			const struct tcp_wire_address *address)
+static void set_up_dial(struct tcp_connector *connector, unsigned index, const struct tcp_wire_address *address)
 {
+	const struct tcp_transport *transport = connector->transport;
 	const struct transport_device *device = &transport->devices.list[connector->device];
 	struct tcp_dial *dial = &connector->dials[index];
 	int interface = device->rail_count ? device->members[index % device->rail_count] : 0;
@@ -252,6 +252,7 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 	}
 	if (handle->rail_count > rails)
 		rails = handle->rail_count;
+	connector->transport = transport;
 	connector->handle = *handle;
 	connector->device = device;
 	connector->traffic_class = traffic_class;
@@ -262,7 +263,7 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 	connector->dial_count = connector->active_count == 1 ? 2 : connector->active_count;
 	connector->deadline_ns = clock_now_ns() + transport->timeout_ns;
 	for (unsigned i = 0; i < connector->dial_count; i++)
-		set_up_dial(transport, connector, i, &handle->address);
+		set_up_dial(connector, i, &handle->address);
 	connector->id = ++transport->next_connector_id;
 	LIST_INSERT_HEAD(&transport->connectors, connector, link);
 	*ret = connector;
@@ -270,7 +271,7 @@ static int connector_new(struct tcp_transport *transport, int device, int traffi
 }
 
 /* 0: not yet; 1: all streams stand. The first stream's answer says where the others may go. */
-static int step_dials(struct tcp_transport *transport, struct tcp_connector *connector, unsigned *ret_failed)
+static int step_dials(struct tcp_connector *connector, unsigned *ret_failed)
 {
 	uint64_t now_ns = clock_now_ns();
 	bool first_was_ready = connector->dials[0].state == TCP_DIAL_READY;
@@ -280,7 +281,7 @@ static int step_dials(struct tcp_transport *transport, struct tcp_connector *con
 		int r;
 
 		*ret_failed = i;
-		r = tcp_dial_step(transport, &connector->dials[i], now_ns);
+		r = tcp_dial_step(connector->transport, &connector->dials[i], now_ns);
 		if (r < 0)
 			return r;
 		if (connector->dials[0].state != TCP_DIAL_READY)
@@ -289,7 +290,7 @@ static int step_dials(struct tcp_transport *transport, struct tcp_connector *con
 			for (unsigned k = 1; k < connector->dial_count; k++) {
 				const struct tcp_wire_welcome *welcome = &connector->dials[0].welcome;
 
-				set_up_dial(transport, connector, k, &welcome->rails[k % welcome->rail_count]);
+				set_up_dial(connector, k, &welcome->rails[k % welcome->rail_count]);
 			}
 		if (connector->dials[i].state == TCP_DIAL_READY)
 			ready++;
@@ -297,9 +298,9 @@ static int step_dials(struct tcp_transport *transport, struct tcp_connector *con
 	return ready == connector->dial_count;
 }
 
-static int connection_from(struct tcp_transport *transport, struct tcp_connector *connector,
-			   struct tcp_connection **ret)
+static int connection_from(struct tcp_connector *connector, struct tcp_connection **ret)
 {
+	struct tcp_transport *transport = connector->transport;
 	struct tcp_connection *connection;
 	uint64_t now_ns = clock_now_ns();
 	int r = tcp_connection_new(transport, TCP_SENDER, connector->device, connector->dial_count,
@@ -337,8 +338,7 @@ static int connection_from(struct tcp_transport *transport, struct tcp_connector
 	return 0;
 }
 
-static void say_failed(const struct tcp_transport *transport, const struct tcp_connector *connector, unsigned index,
-		       int error)
+static void say_failed(const struct tcp_connector *connector, unsigned index, int error)
 {
 	const struct tcp_dial *dial = &connector->dials[index];
 	char text[TCP_ADDRESS_TEXT];
@@ -348,7 +348,7 @@ static void say_failed(const struct tcp_transport *transport, const struct tcp_c
 	log_warn(
 		"cannot connect from host %s to host %s at %s (stream %u): %s (%s). Is the port blocked by a firewall? "
 		"TRIBUTARY_PORTS=low-high names the ports to open, TRIBUTARY_IF the interfaces to use",
-		transport->host, connector->handle.host, tcp_socket_text(&dial->peer, text), index,
+		connector->transport->host, connector->handle.host, tcp_socket_text(&dial->peer, text), index,
 		strerror(dial->last_error ? -dial->last_error : -error), dial_states[dial->state].name);
 }
 
@@ -379,32 +379,28 @@ int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_
 		       uint8_t handle[static TCP_WIRE_HANDLE_BYTES], struct tcp_connection **ret)
 {
 	uint64_t cookie = tcp_wire_get_cookie(handle);
-	struct tcp_connector *connector = NULL;
+	struct tcp_connector *connector;
 	unsigned failed = 0;
-	int r = 0;
+	int r;
 
-	*ret = NULL;
 	for (connector = LIST_FIRST(&transport->connectors); connector && connector->id != cookie;)
 		connector = LIST_NEXT(connector, link);
 	if (!connector) {
 		r = cookie ? -EINVAL : begin(transport, device, traffic_class, handle, &connector);
 		if (r < 0)
-			goto out;
+			return r;
 		tcp_wire_put_cookie(handle, connector->id);
 	}
-	r = step_dials(transport, connector, &failed);
+	r = step_dials(connector, &failed);
+	if (r == 0)
+		return 0;
 	if (r < 0)
-		say_failed(transport, connector, failed, r);
-	else if (r > 0)
-		r = connection_from(transport, connector, ret);
+		say_failed(connector, failed, r);
 	else
-		goto out;
+		r = connection_from(connector, ret);
 	tcp_wire_put_cookie(handle, 0);
 	connector_free(connector);
-out:
-	if (r == -ETIMEDOUT || r == -ECONNREFUSED || r == -EBUSY)
-		r = -EREMOTEIO;
-	return r;
+	return r == -ETIMEDOUT || r == -ECONNREFUSED || r == -EBUSY ? -EREMOTEIO : r;
 }
 
 /* False: the connection has failed. */

@@ -147,7 +147,7 @@ static void unscheduled_matched(struct tcp_connection *connection, struct tcp_re
 
 /*
  * All of it is written, with nothing behind it: nobody looks after a send that is done. Not where a thread is woken by FIN, nor
- * where a send that is done was received (limit_eager), nor in a failover, when the frames are elsewhere.
+ * where a send that is done was received (the eager limit), nor in a failover, when the frames are elsewhere.
  */
 static bool may_buffer(const struct tcp_connection *connection, const struct tcp_request *request)
 {

@@ -248,7 +248,7 @@ struct tcp_connection {
 	uint64_t now_ns;    /* the last reading of the clock under the lock */
 	bool ready;         /* something came or was posted since the last progress: worth more than a look */
 	size_t eager_bytes; /* sender: the longest message that goes out unasked */
-	size_t eager_limit; /* the same by limit_eager alone: what is longer is received when its send is done */
+	size_t eager_limit; /* the same by TRANSPORT_SET_EAGER_LIMIT alone: what is longer is received when its send is done */
 	struct tcp_request requests[TRANSPORT_MAX_REQUESTS];
 	TAILQ_HEAD(, tcp_request) open; /* not done yet, in the order of posting */
 	unsigned request_count;
@@ -351,6 +351,7 @@ struct tcp_dial {
 
 /* A connect() that has not ended. The handle's cookie is its id. */
 struct tcp_connector {
+	struct tcp_transport *transport;
 	LIST_ENTRY(tcp_connector) link;
 	uint64_t id;
 	int device, traffic_class;
@@ -552,7 +553,7 @@ int tcp_connection_test(struct tcp_request *request, bool *ret_done, size_t *siz
 void tcp_connection_close(struct tcp_connection *connection);
 
 /* connector.c */
-/* Transport lock held; the service runs. */
+/* Transport lock held. One step. *ret stays as it is until the connection stands. */
 int tcp_connector_step(struct tcp_transport *transport, int device, int traffic_class,
 		       uint8_t handle[static TCP_WIRE_HANDLE_BYTES], struct tcp_connection **ret);
 void tcp_connector_expire(struct tcp_transport *transport, uint64_t now_ns, bool all); /* transport lock held */

@@ -1,6 +1,8 @@
 /* Devices, listeners, and the table of operations that the layers above use. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
+#include "base/process.h"
 #include "base/sys.h"
 #include "transport/tcp/tcp.h"
 
@@ -20,19 +22,17 @@
 /* Equal for processes that share kernel and network namespace, and hardly for others. */
 static uint64_t find_host_id(void)
 {
-	uint64_t hash = 1469598103934665603u;
-	char boot[64] = "";
+	uint64_t hash = PROCESS_HASH_START;
+	char boot[64];
 	struct stat st;
-	ssize_t got;
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? 0 : read(fd, boot, sizeof(boot));
 
-	got = fd < 0 ? 0 : read(fd, boot, sizeof(boot));
-	if (fd >= 0)
-		close(fd);
-	for (ssize_t i = 0; i < got; i++)
-		hash = (hash ^ (uint8_t)boot[i]) * 1099511628211u;
+	sys_close(&fd);
+	if (got > 0)
+		hash = process_hash(hash, boot, (uint64_t)got);
 	if (stat("/proc/self/ns/net", &st) == 0)
-		hash = (hash ^ (uint64_t)st.st_ino) * 1099511628211u;
+		hash = process_hash(hash, &st.st_ino, sizeof(st.st_ino));
 	return hash;
 }
 
@@ -152,14 +152,14 @@ static int listen_locked(struct tcp_transport *transport, int index, struct tcp_
 	struct tcp_listener *listener;
 	int r = tcp_acceptor_address(transport, device->members[0], &handle->address);
 
-	if (r == 0)
-		r = tcp_service_start(transport);
-	if (r != 0)
+	if (r < 0)
 		return r;
 	listener = sys_zalloc(sizeof(*listener));
 	if (!listener)
 		return -ENOMEM;
 	r = tcp_socket_random(listener->secret, sizeof(listener->secret));
+	if (r == 0)
+		r = tcp_service_start(transport);
 	if (r < 0) {
 		sys_free(listener);
 		return r;
@@ -214,13 +214,14 @@ static int tcp_connect(struct transport *opaque, int device, int traffic_class,
 	if (device < 0 || device >= transport_devices_count(opaque))
 		return -EINVAL;
 	pthread_mutex_lock(&transport->lock);
-	r = tcp_service_start(transport);
-	if (r == 0)
-		r = tcp_connector_step(transport, device, traffic_class, handle, &connection);
+	r = tcp_connector_step(transport, device, traffic_class, handle, &connection);
+	if (r == 0) /* only now: a handle that is none starts nothing */
+		r = tcp_service_start(transport);
 	pthread_mutex_unlock(&transport->lock);
-	if (r == 0)
-		*ret = (struct transport_connection *)connection;
-	return r < 0 ? r : 0;
+	if (r < 0 && connection)
+		tcp_connection_close(connection);
+	*ret = r < 0 ? NULL : (struct transport_connection *)connection;
+	return r;
 }
 
 static int tcp_accept(struct transport_listener *opaque, struct transport_connection **ret)
@@ -333,43 +334,27 @@ static int tcp_send(struct transport_connection *opaque, void *data, size_t byte
 	return r;
 }
 
-static void tcp_limit_eager(struct transport_connection *opaque, size_t bytes)
+static void tcp_set(struct transport_connection *opaque, enum transport_setting setting, uint64_t value)
 {
-	struct tcp_connection *connection = (struct tcp_connection *)opaque;
-	size_t most = tcp_eager_most(connection->transport);
+	struct tcp_connection *connection = locked(opaque);
 
-	pthread_mutex_lock(&connection->lock);
-	connection->eager_limit = bytes;
-	connection->eager_bytes = bytes < most ? bytes : most;
-	pthread_mutex_unlock(&connection->lock);
-}
-
-static void tcp_spread(struct transport_connection *opaque, unsigned hosts)
-{
-	struct tcp_connection *connection = (struct tcp_connection *)opaque;
-
-	pthread_mutex_lock(&connection->lock);
-	connection->r.spread = hosts;
-	pthread_mutex_unlock(&connection->lock);
-}
-
-static void tcp_unpaced(struct transport_connection *opaque)
-{
-	struct tcp_connection *connection = (struct tcp_connection *)opaque;
-
-	pthread_mutex_lock(&connection->lock);
-	connection->r.unpaced = true;
-	pthread_mutex_unlock(&connection->lock);
-}
-
-static void tcp_limit_rate(struct transport_connection *opaque, uint64_t rate_Bps)
-{
-	struct tcp_connection *connection = (struct tcp_connection *)opaque;
-
-	pthread_mutex_lock(&connection->lock);
-	for (unsigned i = 0; i < connection->stream_count; i++)
-		tcp_stream_limit_rate(&connection->streams[i], rate_Bps);
-	pthread_mutex_unlock(&connection->lock);
+	switch (setting) {
+	case TRANSPORT_SET_EAGER_LIMIT:
+		connection->eager_limit = value;
+		connection->eager_bytes = min_u64(value, tcp_eager_most(connection->transport));
+		break;
+	case TRANSPORT_SET_SPREAD:
+		connection->r.spread = (unsigned)value;
+		break;
+	case TRANSPORT_SET_RATE_LIMIT:
+		for (unsigned i = 0; i < connection->stream_count; i++)
+			tcp_stream_limit_rate(&connection->streams[i], value);
+		break;
+	case TRANSPORT_SET_UNPACED:
+		connection->r.unpaced = true;
+		break;
+	}
+	unlocked(connection, 0);
 }
 
 static int tcp_receive(struct transport_connection *opaque, int count, void *const *data, const size_t *bytes,
@@ -440,10 +425,7 @@ const struct transport_ops transport_tcp = {
 	.memory_register_dmabuf = tcp_memory_register_dmabuf,
 	.memory_deregister = tcp_memory_deregister,
 	.send = tcp_send,
-	.limit_eager = tcp_limit_eager,
-	.spread = tcp_spread,
-	.unpaced = tcp_unpaced,
-	.limit_rate = tcp_limit_rate,
+	.set = tcp_set,
 	.receive = tcp_receive,
 	.flush = tcp_flush,
 	.test = tcp_test,

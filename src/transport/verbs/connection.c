@@ -1,6 +1,7 @@
 /* What both roles share: making and unmaking a connection, its memory and requests, the end. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/sys.h"
 #include "transport/verbs/verbs.h"
 
@@ -132,12 +133,16 @@ static void begin_to_count(struct verbs_connection *connection)
 		connection->r.unexpected_head = connection->r.unexpected_tail = (uint32_t)first;
 }
 
+size_t verbs_eager_most(const struct verbs_transport *transport)
+{
+	return min_u64(transport->params->eager_bytes, VERBS_WINDOW_BYTES / 4);
+}
+
 int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role, int device, int traffic_class,
 			 unsigned queues, struct verbs_connection **ret)
 {
 	const struct transport_device *from = &transport->devices.list[device];
 	struct verbs_connection *connection = sys_zalloc(sizeof(*connection));
-	size_t most = transport->params->eager_bytes;
 	int r;
 
 	if (!connection)
@@ -152,7 +157,7 @@ int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role
 		connection->requests[i].connection = connection;
 	begin_to_count(connection);
 	if (role == VERBS_SENDER)
-		connection->s.eager_bytes = most < VERBS_WINDOW_BYTES / 4 ? most : VERBS_WINDOW_BYTES / 4;
+		connection->s.eager_bytes = verbs_eager_most(transport);
 	else
 		connection->r.pace = from->pace;
 	r = make_block(connection);

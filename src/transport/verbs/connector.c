@@ -52,9 +52,6 @@ static int connector_new(struct verbs_transport *transport, int device, int traf
 			 "all hosts, and see there why it has none",
 			 transport->host);
 	verbs_wire_put_cookie(connector->handle, 0);
-	if (r == 0)
-		r = tcp->listen(transport->control, transport->control_devices[device], connector->back_handle,
-				&connector->back);
 	if (r < 0) {
 		connector_free(connector);
 		return r;
@@ -79,7 +76,10 @@ static int make(struct verbs_transport *transport, struct verbs_connector *conne
 	if (r < 0)
 		return r;
 	verbs_connection_hello(connector->connection, &hello);
-	memcpy(hello.back, connector->back_handle, sizeof(hello.back));
+	r = tcp->listen(transport->control, transport->control_devices[connector->device], hello.back,
+			&connector->back);
+	if (r < 0)
+		return r;
 	verbs_wire_put_hello(VERBS_FRAME_HELLO, &hello, connector->bytes);
 	return 1;
 }
@@ -146,13 +146,12 @@ int verbs_connector_step(struct verbs_transport *transport, int device, int traf
 	struct verbs_connector *connector;
 	int r;
 
-	*ret = NULL;
 	for (connector = LIST_FIRST(&transport->connectors); connector && connector->id != cookie;)
 		connector = LIST_NEXT(connector, link);
 	if (!connector) {
 		r = cookie ? -EINVAL : connector_new(transport, device, traffic_class, handle, &connector);
 		if (r < 0)
-			return r == -EBADMSG ? -EREMOTEIO : r;
+			return r;
 		verbs_wire_put_cookie(handle, connector->id);
 	}
 	connector->since_ns = clock_now_ns();

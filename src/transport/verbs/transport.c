@@ -1,6 +1,7 @@
 /* Devices, listeners, and the table of operations that the layers above use. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/process.h"
 #include "base/sys.h"
 #include "transport/verbs/verbs.h"
@@ -191,6 +192,18 @@ bool transport_verbs_is_there(const struct params *params, struct diag *diag)
 
 /* ---- listening and connecting ---- */
 
+static void verbs_close_listener(struct transport_listener *opaque)
+{
+	struct verbs_listener *listener = (struct verbs_listener *)opaque;
+
+	if (!listener)
+		return;
+	verbs_acceptor_end(listener);
+	if (listener->control)
+		tcp->close_listener(listener->control);
+	sys_free(listener);
+}
+
 static int verbs_listen(struct transport *opaque, int index, uint8_t handle[static TRANSPORT_HANDLE_BYTES],
 			struct transport_listener **ret)
 {
@@ -207,31 +220,20 @@ static int verbs_listen(struct transport *opaque, int index, uint8_t handle[stat
 	listener->device = index;
 	TAILQ_INIT(&listener->pending);
 	r = transport_devices_pace(&transport->devices, index, transport->params, false);
+	if (r == 0)
+		r = tcp->listen(transport->control, transport->control_devices[index], handle, &listener->control);
 	if (r == 0) {
 		pthread_mutex_lock(&transport->lock);
 		r = verbs_service_start(transport);
 		pthread_mutex_unlock(&transport->lock);
 	}
-	if (r == 0)
-		r = tcp->listen(transport->control, transport->control_devices[index], handle, &listener->control);
 	if (r < 0) {
-		sys_free(listener);
+		verbs_close_listener((struct transport_listener *)listener);
 		return r;
 	}
 	verbs_wire_mark_handle(handle);
 	*ret = (struct transport_listener *)listener;
 	return 0;
-}
-
-static void verbs_close_listener(struct transport_listener *opaque)
-{
-	struct verbs_listener *listener = (struct verbs_listener *)opaque;
-
-	if (!listener)
-		return;
-	verbs_acceptor_end(listener);
-	tcp->close_listener(listener->control);
-	sys_free(listener);
 }
 
 static int verbs_connect(struct transport *opaque, int device, int traffic_class,
@@ -245,11 +247,13 @@ static int verbs_connect(struct transport *opaque, int device, int traffic_class
 	if (device < 0 || device >= transport_devices_count(opaque))
 		return -EINVAL;
 	pthread_mutex_lock(&transport->lock);
-	r = verbs_service_start(transport);
-	if (r == 0)
-		r = verbs_connector_step(transport, device, traffic_class, handle, &connection);
+	r = verbs_connector_step(transport, device, traffic_class, handle, &connection);
+	if (r == 0) /* only now: a handle that is none starts nothing */
+		r = verbs_service_start(transport);
 	pthread_mutex_unlock(&transport->lock);
-	*ret = (struct transport_connection *)connection;
+	if (r < 0 && connection)
+		verbs_connection_close(connection);
+	*ret = r < 0 ? NULL : (struct transport_connection *)connection;
 	return r;
 }
 
@@ -340,22 +344,14 @@ static int verbs_send(struct transport_connection *opaque, void *data, size_t by
 	return unlocked(connection, r);
 }
 
-static void verbs_limit_eager(struct transport_connection *opaque, size_t bytes)
-{
-	struct verbs_connection *connection = locked(opaque);
-	size_t most = connection->transport->params->eager_bytes;
-
-	if (most > VERBS_WINDOW_BYTES / 4)
-		most = VERBS_WINDOW_BYTES / 4;
-	connection->s.eager_bytes = bytes < most ? bytes : most;
-	unlocked(connection, 0);
-}
-
-static void verbs_spread(struct transport_connection *opaque, unsigned hosts)
+static void verbs_set(struct transport_connection *opaque, enum transport_setting setting, uint64_t value)
 {
 	struct verbs_connection *connection = locked(opaque);
 
-	connection->r.sender.spread = hosts;
+	if (setting == TRANSPORT_SET_EAGER_LIMIT)
+		connection->s.eager_bytes = min_u64(value, verbs_eager_most(connection->transport));
+	else if (setting == TRANSPORT_SET_SPREAD)
+		connection->r.sender.spread = (unsigned)value;
 	unlocked(connection, 0);
 }
 
@@ -454,8 +450,7 @@ const struct transport_ops transport_verbs = {
 	.memory_register_dmabuf = verbs_memory_register_dmabuf,
 	.memory_deregister = verbs_memory_deregister,
 	.send = verbs_send,
-	.limit_eager = verbs_limit_eager,
-	.spread = verbs_spread,
+	.set = verbs_set,
 	.receive = verbs_receive,
 	.flush = verbs_flush,
 	.test = verbs_test,

@@ -370,7 +370,6 @@ struct verbs_connector {
 	struct verbs_connection *connection;
 	struct transport_request *request;
 	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
-	uint8_t back_handle[TRANSPORT_HANDLE_BYTES];
 	unsigned step;
 };
 
@@ -498,6 +497,7 @@ int verbs_control_receive_bytes(struct transport_connection *in, uint8_t bytes[s
 void verbs_control_close(struct verbs_connection *connection);
 
 /* connection.c */
+size_t verbs_eager_most(const struct verbs_transport *transport); /* the longest message that goes into the window */
 /* With `queues` queue pairs, fewer where they cannot be had (said once); at least one. */
 int verbs_connection_new(struct verbs_transport *transport, enum verbs_role role, int device, int traffic_class,
 			 unsigned queues, struct verbs_connection **ret);
@@ -527,7 +527,7 @@ void verbs_connection_look(struct verbs_connection *connection, uint64_t now_ns)
 int verbs_connection_test(struct verbs_request *request, bool *ret_done, size_t *sizes);
 
 /* connector.c; acceptor.c */
-/* Lock held; the service runs. */
+/* Lock held. One step. *ret stays as it is until the connection stands. */
 int verbs_connector_step(struct verbs_transport *transport, int device, int traffic_class,
 			 uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct verbs_connection **ret);
 void verbs_connector_expire(struct verbs_transport *transport, uint64_t now_ns, bool all); /* lock held */

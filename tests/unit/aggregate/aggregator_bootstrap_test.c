@@ -19,11 +19,13 @@ enum { PATIENCE_MS = 20000, AGGREGATORS = 2 };
 static struct transport_ops counting;
 static _Atomic unsigned spreads, told_hosts;
 
-static void count_spread(struct transport_connection *connection, unsigned hosts)
+static void count_spread(struct transport_connection *connection, enum transport_setting setting, uint64_t value)
 {
-	atomic_store(&told_hosts, hosts);
-	atomic_fetch_add(&spreads, 1);
-	transport_tcp.spread(connection, hosts);
+	if (setting == TRANSPORT_SET_SPREAD) {
+		atomic_store(&told_hosts, (unsigned)value);
+		atomic_fetch_add(&spreads, 1);
+	}
+	transport_tcp.set(connection, setting, value);
 }
 
 /*
@@ -47,7 +49,7 @@ static void aggregators_know_that_aggregators_send_to_many(void **state)
 
 	(void)state;
 	counting = transport_tcp;
-	counting.spread = count_spread;
+	counting.set = count_spread;
 	params_defaults(&params);
 	params.net = NET_CHOICE_TCP;
 	snprintf(params.interfaces, sizeof(params.interfaces), "lo");

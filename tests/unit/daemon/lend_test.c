@@ -380,20 +380,15 @@ static void a_dead_member_of_one_job_stalls_no_other(void **state)
 }
 
 static struct transport_ops hearing;
-static _Atomic unsigned heard[16];
+static _Atomic unsigned heard[16], limits, other_limits;
 
-static void hear_spread(struct transport_connection *connection, unsigned hosts)
+static void hear(struct transport_connection *connection, enum transport_setting setting, uint64_t value)
 {
-	atomic_fetch_add(&heard[hosts < 15 ? hosts : 15], 1);
-	transport_tcp.spread(connection, hosts);
-}
-
-static _Atomic unsigned limits, other_limits;
-
-static void hear_limit(struct transport_connection *connection, uint64_t rate_Bps)
-{
-	atomic_fetch_add(rate_Bps == GROUP_HARNESS_SLOW_HOST_BPS ? &limits : &other_limits, 1);
-	transport_tcp.limit_rate(connection, rate_Bps);
+	if (setting == TRANSPORT_SET_SPREAD)
+		atomic_fetch_add(&heard[value < 15 ? value : 15], 1);
+	if (setting == TRANSPORT_SET_RATE_LIMIT)
+		atomic_fetch_add(value == GROUP_HARNESS_SLOW_HOST_BPS ? &limits : &other_limits, 1);
+	transport_tcp.set(connection, setting, value);
 }
 
 /* Of the three members and each other, whatever their rates are. */
@@ -428,8 +423,7 @@ static void connections_to_a_aggregator_count_the_members(void **state)
 {
 	(void)state;
 	hearing = transport_tcp;
-	hearing.spread = hear_spread;
-	hearing.limit_rate = hear_limit;
+	hearing.set = hear;
 	aggregators_hear(1, 6);
 	aggregators_hear(2, 3);
 }
