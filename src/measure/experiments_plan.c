@@ -10,7 +10,7 @@
 bool measure_experiments_same_flow(const struct probe_flow *a, const struct probe_flow *b)
 {
 	return a->flow.from == b->flow.from && a->flow.to == b->flow.to && a->flow.way == b->flow.way &&
-	       a->flow.via == b->flow.via && a->engine == b->engine && a->side == b->side;
+	       a->flow.via == b->flow.via && a->engine == b->engine;
 }
 
 uint32_t measure_plan_place(const struct measure_planner *planner, uint32_t vertex)

@@ -357,7 +357,7 @@ static int measurement_results(struct measurement *measurement, struct measure_r
 		};
 		measurement->report.repeat_count += series->count - series->kept;
 		if (results[i].usable) {
-			if (experiment->pair && !stopped(measurement) &&
+			if (experiment->pair && !stopped(measurement) && experiment->probe->ops->latency &&
 			    experiment->probe->ops->latency(experiment->probe, experiment->flows,
 							    &results[i].latency_ns, &diag) < 0)
 				results[i].latency_ns = 0;

@@ -16,18 +16,10 @@ enum probe_engine {
 	PROBE_ENGINE_COUNT
 };
 
-/* Reads and writes differ on PCIe: a write is posted, a read waits for its completion. */
-enum probe_side {
-	PROBE_SIDE_DEFAULT, /* the device writes to where it is sent to; a GPU reads from a host memory */
-	PROBE_SIDE_FROM,    /* the device at `from` writes */
-	PROBE_SIDE_TO,      /* the device at `to` reads */
-	PROBE_SIDE_COUNT
-};
-
+/* The device at `from` writes to where it is sent to; a GPU reads from a host memory. */
 struct probe_flow {
 	struct topology_flow flow; /* between GPUs, memories, NICs, networks */
 	enum probe_engine engine;
-	enum probe_side side;
 };
 
 /* One repetition. Rates are those of the time in which all flows ran. */
@@ -48,7 +40,7 @@ struct probe_ops {
 	 */
 	int (*run)(struct probe *probe, const struct probe_flow *flows, size_t count, uint64_t duration_ns,
 		   struct probe_rates *ret, struct diag *diag);
-	/* Latency of a small transfer, without load; 0 and *ret 0 where it has no meaning. */
+	/* Latency of a small transfer, without load; 0 and *ret 0 where it has no meaning. NULL: this probe knows none. */
 	int (*latency)(struct probe *probe, const struct probe_flow *flow, uint64_t *ret_ns, struct diag *diag);
 	/* Frees the probe. */
 	void (*close)(struct probe *probe);

@@ -3,7 +3,7 @@
  *
  *     memoryA -> gpuB   the GPU reads pinned memory of that NUMA node
  *     gpuA -> memoryB   the GPU writes to it
- *     gpuA -> gpuB      TOPOLOGY_WAY_DIRECT: P2P, written by gpuA, or with PROBE_SIDE_TO read by gpuB;
+ *     gpuA -> gpuB      TOPOLOGY_WAY_DIRECT: P2P, written by gpuA;
  *                       TOPOLOGY_WAY_HOST: gpuA writes to pinned memory of `via`, gpuB reads it, both at work all the time
  *
  * by copy engines, or by the GPUs' cores (PROBE_ENGINE_KERNEL: 16 bytes a thread). Each flow has copies queued ahead until

@@ -31,7 +31,7 @@ static int plan_through_host(const struct probe_cuda *cuda, const struct probe_f
 {
 	uint32_t via = flow->flow.via;
 
-	if (plan->from_gpu < 0 || plan->to_gpu < 0 || flow->side != PROBE_SIDE_DEFAULT)
+	if (plan->from_gpu < 0 || plan->to_gpu < 0)
 		return -ENOTSUP;
 	if (via == TOPOLOGY_NONE)
 		via = topology_memory_of(cuda->probe.topology, flow->flow.from);
@@ -41,25 +41,14 @@ static int plan_through_host(const struct probe_cuda *cuda, const struct probe_f
 
 static int plan_direct(const struct probe_cuda *cuda, const struct probe_flow *flow, struct probe_cuda_plan *plan)
 {
-	if (plan->from_gpu >= 0 && plan->to_gpu >= 0) {
-		bool reads = flow->side == PROBE_SIDE_TO;
-		int other;
-
-		plan->mover = reads ? plan->to_gpu : plan->from_gpu;
-		other = reads ? plan->from_gpu : plan->to_gpu;
-		return probe_cuda_peer_possible(cuda, plan->mover, other) ? 0 : -ENOTSUP;
-	}
-	if (plan->to_gpu >= 0 && flow->side != PROBE_SIDE_FROM) {
-		plan->mover = plan->to_gpu;
+	plan->mover = plan->from_gpu >= 0 ? plan->from_gpu : plan->to_gpu;
+	if (plan->from_gpu >= 0 && plan->to_gpu >= 0)
+		return probe_cuda_peer_possible(cuda, plan->from_gpu, plan->to_gpu) ? 0 : -ENOTSUP;
+	if (plan->to_gpu >= 0)
 		plan->from_node = node_of(cuda, flow->flow.from);
-		return plan->from_node < 0 ? -ENOTSUP : 0;
-	}
-	if (plan->from_gpu >= 0 && flow->side != PROBE_SIDE_TO) {
-		plan->mover = plan->from_gpu;
+	else
 		plan->to_node = node_of(cuda, flow->flow.to);
-		return plan->to_node < 0 ? -ENOTSUP : 0;
-	}
-	return -ENOTSUP;
+	return plan->mover < 0 || (plan->from_node < 0 && plan->to_node < 0) ? -ENOTSUP : 0;
 }
 
 int probe_cuda_plan_of(const struct probe_cuda *cuda, const struct probe_flow *flow, struct probe_cuda_plan *ret)

@@ -1,6 +1,5 @@
 #include "measure/probe_memory.h"
 
-#include "base/clock.h"
 #include "base/sys.h"
 #include "measure/probe_memory_streams.h"
 #include "measure/probe_numa.h"
@@ -17,7 +16,6 @@ enum {
 	CHUNK_BYTES = 64 << 10,        /* what a thread moves between two counts: microseconds */
 	BUFFER_LEAST_BYTES = 64 << 20, /* where the kernel does not tell the cache */
 	FREE_SHARE = 8,                /* at most this part of a memory's free bytes, for each of its two buffers */
-	CHAIN_LINES = 24000,           /* a few milliseconds of dependent loads */
 };
 
 /* More threads must bring more than this to be worth their cores. */
@@ -115,13 +113,11 @@ static int stream_of(const struct memory_probe *memory, const struct probe_flow 
 		return -ENOTSUP;
 	if (stream.from >= 0 && stream.to >= 0) {
 		stream.kind = PROBE_MEMORY_COPY;
-		stream.home = flow->side == PROBE_SIDE_TO ? stream.to : stream.from;
-		if (flow->side == PROBE_SIDE_DEFAULT && !has_cores(memory, stream.home))
-			stream.home = stream.to;
-	} else if (stream.from >= 0 && flow->side != PROBE_SIDE_FROM) {
+		stream.home = has_cores(memory, stream.from) ? stream.from : stream.to;
+	} else if (stream.from >= 0) {
 		stream.kind = PROBE_MEMORY_READ;
 		stream.home = domain_of(memory, to, TOPOLOGY_CPU);
-	} else if (stream.to >= 0 && flow->side != PROBE_SIDE_TO) {
+	} else if (stream.to >= 0) {
 		stream.kind = PROBE_MEMORY_WRITE;
 		stream.home = domain_of(memory, from, TOPOLOGY_CPU);
 	} else {
@@ -452,67 +448,6 @@ static int memory_run(struct probe *probe, const struct probe_flow *flows, size_
 	return r;
 }
 
-struct chase {
-	char *memory;
-	size_t bytes;
-	size_t links;
-	uint64_t time_ns, seen;
-};
-
-/* The chain lies in the first quarter of the buffer; reading the rest, larger than a cache, drives it out of the caches. */
-static int chase(void *arg)
-{
-	struct chase *job = arg;
-	size_t chain_bytes = job->bytes / 4 / LINE_BYTES * LINE_BYTES, lines = chain_bytes / LINE_BYTES;
-	const void *at;
-	uint64_t start_ns;
-
-	lines = lines < CHAIN_LINES ? lines : CHAIN_LINES;
-	at = probe_memory_chain_make(job->memory, chain_bytes, lines, 1);
-	job->seen = probe_memory_stream_read(job->memory + chain_bytes, job->bytes - chain_bytes);
-	at = probe_memory_chain_follow(at, lines / 8); /* pages, and the core's clock */
-	start_ns = clock_now_ns();
-	job->links = lines - lines / 8;
-	at = probe_memory_chain_follow(at, job->links);
-	job->time_ns = clock_elapsed_ns(start_ns, clock_now_ns());
-	job->seen ^= (uintptr_t)at;
-	return 0;
-}
-
-static int memory_latency(struct probe *probe, const struct probe_flow *flow, uint64_t *ret_ns, struct diag *diag)
-{
-	struct memory_probe *memory = probe_of(probe);
-	struct stream stream;
-	struct chase job;
-	int r = stream_of(memory, flow, &stream), reader;
-
-	if (r < 0) {
-		diag_set(diag, 0, 0, "not a flow between memories and cores of this machine");
-		return r;
-	}
-	reader = stream.kind == PROBE_MEMORY_COPY ? stream.to : stream.home;
-	if (stream.kind == PROBE_MEMORY_WRITE || !has_cores(memory, reader)) {
-		*ret_ns = 0;
-		return 0;
-	}
-	if (probe_stopped(probe)) {
-		diag_set(diag, 0, 0, "stopped");
-		return -EINTR;
-	}
-	r = buffer_get(memory, stream.from, false, diag);
-	if (r < 0)
-		return r;
-	job = (struct chase){ .memory = memory->domains[stream.from].source,
-			      .bytes = memory->domains[stream.from].source_bytes };
-	r = probe_numa_run(memory->domains[reader].numa, chase, &job);
-	if (r < 0) {
-		diag_set(diag, 0, 0, "memory latency: %s", strerror(-r));
-		return r;
-	}
-	*ret_ns = (job.time_ns + job.links / 2) / job.links;
-	return 0;
-}
-
 static void memory_close(struct probe *probe)
 {
 	struct memory_probe *memory = probe_of(probe);
@@ -526,7 +461,9 @@ static void memory_close(struct probe *probe)
 	free(memory);
 }
 
-static const struct probe_ops memory_ops = { "memory", memory_can, memory_run, memory_latency, memory_close };
+static const struct probe_ops memory_ops = {
+	.name = "memory", .can = memory_can, .run = memory_run, .close = memory_close
+};
 
 int probe_memory_open_with(const struct topology *topology, const _Atomic bool *stop,
 			   const struct probe_memory_options *options, struct probe **ret, struct diag *diag)

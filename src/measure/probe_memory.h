@@ -1,18 +1,13 @@
 /*
  * The probe of this machine's memories: cores copy between them. Flows:
  *
- *     memoryA -> memoryB   a copy; by A's cores (which write into B), or by B's with PROBE_SIDE_TO (which read from A)
+ *     memoryA -> memoryB   a copy; by A's cores (which write into B), or by B's where A has none
  *     memoryA -> cpuB      B's cores read A and keep nothing
  *     cpuA -> memoryB      A's cores write to B and read nothing
  *
  * A memory of this machine may be both ends of a copy: its bytes are read and written, so it carries twice the rate. On x86
  * the stores go past the caches, as a device's do; elsewhere as memcpy does. A flow runs on as many cores as it takes
  * until no more is gained; flows of one domain share its cores. Buffers are larger than the last-level cache.
- *
- * The latency of a flow is that of one dependent load: of `from` by a core of `to`; none for a flow that only writes.
- *
- * RDMA through a NIC and back into this machine's memory, or a GPU's, will be one more probe beside this, behind the same
- * struct probe_ops, with the transport that brings verbs.
  */
 #ifndef TRIBUTARY_MEASURE_PROBE_MEMORY_H
 #define TRIBUTARY_MEASURE_PROBE_MEMORY_H

@@ -22,12 +22,4 @@ extern const bool probe_memory_stores_pass_caches;
  */
 uint64_t probe_memory_stream(enum probe_memory_kind kind, void *to, const void *from, size_t bytes);
 
-/*
- * Makes a chain of `lines` cache lines spread over a piece of memory, in an order that no prefetcher guesses; it ends where
- * it begins. Returns its first line. bytes is at least 64 × lines; seed: any.
- */
-const void *probe_memory_chain_make(void *memory, size_t bytes, size_t lines, uint64_t seed);
-/* Follows so many links of it; returns where it ended. */
-const void *probe_memory_chain_follow(const void *line, size_t links);
-
 #endif

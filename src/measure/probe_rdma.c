@@ -123,8 +123,7 @@ static bool plan_of(const struct rdma_probe *rdma, const struct probe_flow *flow
 	uint32_t via = flow->flow.via == TOPOLOGY_NONE ? topology_memory_of(topology, flow->flow.from) : flow->flow.via;
 	struct plan plan = { .from = port_of(rdma, via) };
 
-	if (flow->flow.way != TOPOLOGY_WAY_HOST || flow->engine != PROBE_ENGINE_DEFAULT ||
-	    flow->side != PROBE_SIDE_DEFAULT)
+	if (flow->flow.way != TOPOLOGY_WAY_HOST || flow->engine != PROBE_ENGINE_DEFAULT)
 		return false;
 	if (plan.from) {
 		plan.to = plan.from;
@@ -433,14 +432,6 @@ static int rdma_run(struct probe *probe, const struct probe_flow *flows, size_t 
 	return r;
 }
 
-/* Of a way through two devices: none that a GPU or a process would see. */
-static int rdma_latency(struct probe *probe, const struct probe_flow *flow, uint64_t *ret_ns, struct diag *diag)
-{
-	(void)probe, (void)flow, (void)diag;
-	*ret_ns = 0;
-	return 0;
-}
-
 static void rdma_close(struct probe *probe)
 {
 	struct rdma_probe *rdma = probe_of(probe);
@@ -449,9 +440,7 @@ static void rdma_close(struct probe *probe)
 	sys_free(rdma);
 }
 
-static const struct probe_ops rdma_ops = {
-	.name = "rdma", .can = rdma_can, .run = rdma_run, .latency = rdma_latency, .close = rdma_close
-};
+static const struct probe_ops rdma_ops = { .name = "rdma", .can = rdma_can, .run = rdma_run, .close = rdma_close };
 
 static bool any_port(const struct rdma_probe *rdma)
 {

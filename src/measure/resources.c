@@ -70,9 +70,7 @@ static uint32_t home_of(const struct topology *topology, const struct probe_flow
 
 	if ((source != TOPOLOGY_MEMORY && source != TOPOLOGY_CPU) || (sink != TOPOLOGY_MEMORY && sink != TOPOLOGY_CPU))
 		return TOPOLOGY_NONE;
-	if (sink == TOPOLOGY_CPU || flow->side == PROBE_SIDE_TO)
-		return topology_cpu_of(topology, flow->flow.to);
-	return topology_cpu_of(topology, flow->flow.from);
+	return topology_cpu_of(topology, sink == TOPOLOGY_CPU ? flow->flow.to : flow->flow.from);
 }
 
 static uint32_t engine_at(const struct measure_resources *resources, const struct probe_flow *flow, uint32_t directed)
@@ -98,8 +96,8 @@ static size_t engines_of_nic(const struct measure_resources *resources, const st
 }
 
 /*
- * The engines that move a flow, as probe.h has it: a sending GPU writes, unless the receiver is told to read; a NIC
- * reads and writes what others hold; a memory moves nothing. Through the host both GPUs do. Returns how many.
+ * The engines that move a flow, as probe.h has it: a sending GPU writes; a NIC reads and writes what others hold; a
+ * memory moves nothing. Through the host both GPUs do. Returns how many.
  */
 static size_t engines_of(const struct measure_resources *resources, size_t result, size_t flow, uint32_t ret[static 2])
 {
@@ -114,7 +112,7 @@ static size_t engines_of(const struct measure_resources *resources, size_t resul
 	if (measure_experiments_by_nic(topology, &of->flow))
 		return engines_of_nic(resources, of, route, ret);
 	if (from && to && of->flow.way == TOPOLOGY_WAY_DIRECT) {
-		from = source != sink ? source == TOPOLOGY_NIC : of->side != PROBE_SIDE_TO;
+		from = source == sink || source == TOPOLOGY_NIC;
 		to = !from;
 	}
 	if (from && route->count)

@@ -109,8 +109,6 @@ static bool direct_can(const struct simulate_machine *machine, const struct prob
 
 	if (source == TOPOLOGY_GPU && sink == TOPOLOGY_GPU)
 		return p2p_can(machine, &flow->flow);
-	if (flow->side != PROBE_SIDE_DEFAULT)
-		return false;
 	if (source == TOPOLOGY_MEMORY && (sink == TOPOLOGY_MEMORY || sink == TOPOLOGY_CPU))
 		return cores;
 	if (source == TOPOLOGY_CPU && sink == TOPOLOGY_MEMORY)
@@ -137,7 +135,7 @@ bool simulate_machine_can(const struct simulate_machine *machine, const struct p
 	if (flow->flow.way == TOPOLOGY_WAY_HOST) {
 		if (kind_of(machine, flow->flow.from) != TOPOLOGY_GPU ||
 		    kind_of(machine, flow->flow.to) != TOPOLOGY_GPU || flow->flow.from == flow->flow.to ||
-		    flow->engine != PROBE_ENGINE_DEFAULT || flow->side != PROBE_SIDE_DEFAULT)
+		    flow->engine != PROBE_ENGINE_DEFAULT)
 			return false;
 	} else if (!direct_can(machine, flow)) {
 		return false;
@@ -272,13 +270,9 @@ static void charge_devices(struct filling *filling, size_t flow, const struct to
 	uint32_t ends[] = { of->flow.from, of->flow.to };
 	bool nvlink = route->count && machine->truth.links[route->links[0] / 2].kind == TOPOLOGY_LINK_NVLINK;
 	bool staged = of->flow.way == TOPOLOGY_WAY_HOST;
-	/*
-	 * The NIC reads and writes what a GPU holds; of two GPUs the sender writes, unless the receiver is told to
-	 * read.
-	 */
+	/* The NIC reads and writes what a GPU holds; of two GPUs the sender writes. */
 	bool sends = kind_of(machine, ends[0]) == TOPOLOGY_NIC ||
-		     (kind_of(machine, ends[0]) == TOPOLOGY_GPU && of->side != PROBE_SIDE_TO &&
-		      kind_of(machine, ends[1]) != TOPOLOGY_NIC);
+		     (kind_of(machine, ends[0]) == TOPOLOGY_GPU && kind_of(machine, ends[1]) != TOPOLOGY_NIC);
 
 	for (size_t i = 0; i < 2; i++) {
 		double part = machine->rules.device[kind_of(machine, ends[i])];
@@ -318,8 +312,6 @@ static double pair_part(const struct simulate_machine *machine, const struct pro
 	/* A pair's own rule would be the rate of its NVLink, which nobody else uses. */
 	if (path_class <= TOPOLOGY_CLASS_NVB)
 		return 1;
-	if (flow->side == PROBE_SIDE_TO)
-		part *= rules->p2p_read;
 	for (size_t i = 0; i < rules->pair_count; i++)
 		if (machine->pair_from[i] == flow->flow.from && machine->pair_to[i] == flow->flow.to)
 			part *= rules->pairs[i].part;
@@ -344,7 +336,7 @@ static void charge_alone(struct filling *filling, size_t flow, const struct topo
 		narrowest = fmin(narrowest, rate_of(machine, route->links[i], 0));
 	for (size_t i = 0; i < flow; i++)
 		if (filling->flows[i].flow.from == of->from && filling->flows[i].flow.to == of->to &&
-		    filling->flows[i].flow.way == of->way && filling->flows[i].side == filling->flows[flow].side) {
+		    filling->flows[i].flow.way == of->way) {
 			row = i;
 			break;
 		}

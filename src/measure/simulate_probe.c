@@ -48,7 +48,7 @@ static double random_normal(uint64_t *state)
 static bool same_flow(const struct probe_flow *a, const struct probe_flow *b)
 {
 	return a->flow.from == b->flow.from && a->flow.to == b->flow.to && a->flow.way == b->flow.way &&
-	       a->flow.via == b->flow.via && a->engine == b->engine && a->side == b->side;
+	       a->flow.via == b->flow.via && a->engine == b->engine;
 }
 
 static bool same_flows(const struct solved *solved, const struct probe_flow *flows, size_t count, unsigned neighbours)
@@ -67,7 +67,7 @@ static size_t bucket_of(const struct probe_flow *flows, size_t count, unsigned n
 
 	for (size_t i = 0; i < count; i++) {
 		const uint32_t parts[] = { flows[i].flow.from, flows[i].flow.to, (uint32_t)flows[i].flow.way,
-					   (uint32_t)flows[i].engine, (uint32_t)flows[i].side };
+					   (uint32_t)flows[i].engine };
 
 		for (size_t j = 0; j < sizeof(parts) / sizeof(parts[0]); j++)
 			hash = (hash ^ parts[j]) * 0x100000001b3ULL;

@@ -41,7 +41,6 @@ struct probe_rules {
 		[TOPOLOGY_KIND_COUNT]; /* all that enters and leaves a device, of the sum of its links' directions */
 	double kernel;                 /* a GPU's cores in place of its copy engine */
 	double p2p_root, p2p_socket;   /* P2P through a host bridge; through the link between CPUs */
-	double p2p_read;               /* P2P that the receiver reads */
 	double staged;                 /* from GPU to GPU by way of a host memory */
 	double cores_Bps; /* the cores of one CPU together, reading, writing or copying memory; 0: none does */
 	enum probe_rules_p2p p2p;

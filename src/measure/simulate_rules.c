@@ -14,7 +14,7 @@ enum { WORDS_MAX = 8, LINE_BYTES = 256 };
 void simulate_rules_init(struct probe_rules *rules)
 {
 	*rules = (struct probe_rules){
-		.kernel = 1, .p2p_root = 1, .p2p_socket = 1, .p2p_read = 1, .staged = 1, .p2p = PROBE_RULES_P2P_ALL
+		.kernel = 1, .p2p_root = 1, .p2p_socket = 1, .staged = 1, .p2p = PROBE_RULES_P2P_ALL
 	};
 	for (size_t i = 0; i < TOPOLOGY_LINK_KIND_COUNT; i++)
 		rules->both[i] = 1;
@@ -165,9 +165,8 @@ static int read_value_rule(struct probe_rules *rules, const struct words *words)
 		double max;
 	} parts[] = {
 		{ "kernel", &rules->kernel, 2 },         { "p2p-root", &rules->p2p_root, 1 },
-		{ "p2p-socket", &rules->p2p_socket, 1 }, { "p2p-read", &rules->p2p_read, 1 },
-		{ "staged", &rules->staged, 1 },         { "noise", &rules->noise, 0.5 },
-		{ "outliers", &rules->outliers, 0.5 },
+		{ "p2p-socket", &rules->p2p_socket, 1 }, { "staged", &rules->staged, 1 },
+		{ "noise", &rules->noise, 0.5 },         { "outliers", &rules->outliers, 0.5 },
 	};
 	const struct {
 		const char *name;

@@ -172,7 +172,6 @@ static void random_rules(struct maker *maker, struct probe_rules *rules)
 	rules->kernel = random_between(random, 0.85, 1);
 	rules->p2p_root = random_between(random, 0.6, 1);
 	rules->p2p_socket = random_between(random, 0.4, 0.9);
-	rules->p2p_read = random_between(random, 0.6, 1);
 	rules->staged = random_between(random, 0.8, 1);
 	rules->cores_Bps = random_between(random, 30, 150) * 1e9;
 	rules->p2p = (enum probe_rules_p2p)random_below(random, PROBE_RULES_P2P_COUNT);

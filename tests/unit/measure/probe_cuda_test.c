@@ -100,7 +100,6 @@ static void flows_between_gpus_go_by_p2p(void **state)
 	struct probe_flow flows[] = { flow_of(GPU0, GPU1), flow_of(GPU1, GPU0) };
 
 	(void)state;
-	flows[1].side = PROBE_SIDE_TO;
 	assert_full_rate(probe, flows, 2);
 	assert_true(fake_cuda.peer_copies > 0);
 	assert_int_equal(fake_cuda.copies, fake_cuda.peer_copies);
@@ -224,10 +223,6 @@ static void what_the_gpus_cannot_move_is_not_supported(void **state)
 	flows[count++] = flow_by_host(GPU0, GPU0);
 	flows[count] = flow_by_host(GPU0, GPU1);
 	flows[count++].flow.via = LOST_MEMORY;
-	flows[count] = flow_of(MEMORY, GPU0); /* a memory writes nothing, */
-	flows[count++].side = PROBE_SIDE_FROM;
-	flows[count] = flow_of(GPU0, MEMORY); /* and reads nothing */
-	flows[count++].side = PROBE_SIDE_TO;
 	flows[count] = flow_of(GPU0, GPU1);
 	flows[count++].flow.way = TOPOLOGY_WAY_NONE;
 	for (size_t i = 0; i < count; i++) {
@@ -243,8 +238,7 @@ static void what_the_gpus_cannot_move_is_not_supported(void **state)
 		assert_true(rate_Bps < 0);
 		assert_int_equal(ns, 7);
 	}
-	flows[0] = flow_of(GPU1, GPU0);
-	flows[0].side = PROBE_SIDE_TO; /* but GPU0 may read GPU1 */
+	flows[0] = flow_of(GPU0, GPU1);
 	assert_full_rate(probe, flows, 1);
 	probe->ops->close(probe);
 }

@@ -87,14 +87,11 @@ static void what_is_not_on_this_machine_is_not_supported(void **state)
 {
 	struct probe *probe = *state;
 	struct probe_flow host = flow_of(MEMORY, MEMORY), kernel = flow_of(MEMORY, MEMORY);
-	struct probe_flow written = flow_of(MEMORY, CPU), read = flow_of(CPU, MEMORY);
-	struct probe_flow flows[12];
+	struct probe_flow flows[10];
 	size_t count = 0;
 
 	host.flow.way = TOPOLOGY_WAY_HOST;
 	kernel.engine = PROBE_ENGINE_KERNEL;
-	written.side = PROBE_SIDE_FROM; /* a memory writes nothing, */
-	read.side = PROBE_SIDE_TO;      /* and reads nothing */
 	flows[count++] = flow_of(MEMORY, LOST_MEMORY);
 	flows[count++] = flow_of(LOST_MEMORY, MEMORY);
 	flows[count++] = flow_of(LOST_MEMORY, LOST_CPU);
@@ -105,20 +102,15 @@ static void what_is_not_on_this_machine_is_not_supported(void **state)
 	flows[count++] = flow_of(MEMORY, VERTICES);
 	flows[count++] = host;
 	flows[count++] = kernel;
-	flows[count++] = written;
-	flows[count++] = read;
 	for (size_t i = 0; i < count; i++) {
 		double rate_Bps = -1;
 		struct probe_rates rates = { &rate_Bps, 0 };
 		struct diag diag = { .text = "" };
-		uint64_t ns = 7;
 
 		assert_false(probe->ops->can(probe, &flows[i]));
 		assert_int_equal(probe->ops->run(probe, &flows[i], 1, DURATION_NS, &rates, &diag), -ENOTSUP);
-		assert_int_equal(probe->ops->latency(probe, &flows[i], &ns, &diag), -ENOTSUP);
 		assert_true(diag.text[0]);
 		assert_true(rate_Bps < 0);
-		assert_int_equal(ns, 7);
 	}
 }
 
@@ -130,7 +122,6 @@ static void a_stop_that_is_set_ends_a_run_at_once(void **state)
 	struct diag diag = { .text = "" };
 	double rate_Bps = -1;
 	struct probe_rates rates = { &rate_Bps, 0 };
-	uint64_t ns = 0;
 
 	(void)state;
 	assert_int_equal(probe_memory_open_with(&machine, &stop, &tiny, &probe, &diag), 0);
@@ -138,23 +129,7 @@ static void a_stop_that_is_set_ends_a_run_at_once(void **state)
 	assert_int_equal(probe->ops->run(probe, &flow, 1, 3600 * NS_PER_S, &rates, &diag), -EINTR);
 	assert_string_equal(diag.text, "stopped");
 	assert_true(rate_Bps < 0);
-	assert_int_equal(probe->ops->latency(probe, &flow, &ns, &diag), -EINTR);
 	probe->ops->close(probe);
-}
-
-static void a_load_takes_time_and_a_write_has_no_latency(void **state)
-{
-	struct probe *probe = *state;
-	struct probe_flow read = flow_of(MEMORY, CPU), written = flow_of(CPU, MEMORY), copied = flow_of(MEMORY, MEMORY);
-	struct diag diag;
-	uint64_t ns = 0;
-
-	assert_int_equal(probe->ops->latency(probe, &read, &ns, &diag), 0);
-	assert_in_range(ns, 1, 1000000);
-	assert_int_equal(probe->ops->latency(probe, &copied, &ns, &diag), 0);
-	assert_in_range(ns, 1, 1000000);
-	assert_int_equal(probe->ops->latency(probe, &written, &ns, &diag), 0);
-	assert_int_equal(ns, 0);
 }
 
 static void a_machine_without_memories_can_nothing(void **state)
@@ -199,27 +174,6 @@ static void a_read_looks_at_every_word(void **state)
 		expected ^= words[i];
 	}
 	assert_true(probe_memory_stream(PROBE_MEMORY_READ, NULL, words, sizeof(words)) == expected);
-}
-
-static void a_chain_meets_all_its_lines_once(void **state)
-{
-	static _Alignas(64) char memory[64 * 1000];
-	static bool met[1000];
-	const char *at, *first;
-
-	(void)state;
-	first = probe_memory_chain_make(memory, sizeof(memory), 300, 5);
-	at = first;
-	for (size_t i = 0; i < 300; i++) {
-		size_t line = (size_t)(at - memory) / 64;
-
-		assert_in_range(line, 0, 999);
-		assert_false(met[line]);
-		met[line] = true;
-		at = probe_memory_chain_follow(at, 1);
-	}
-	assert_ptr_equal(at, first);
-	assert_ptr_equal(probe_memory_chain_follow(first, 300), first);
 }
 
 static void lists_of_cpus_are_read_as_the_kernel_writes_them(void **state)
@@ -293,12 +247,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(copies_reads_and_writes_have_rates, open_probe, close_probe),
 		cmocka_unit_test_setup_teardown(flows_that_run_at_once_all_have_rates, open_probe, close_probe),
 		cmocka_unit_test_setup_teardown(what_is_not_on_this_machine_is_not_supported, open_probe, close_probe),
-		cmocka_unit_test_setup_teardown(a_load_takes_time_and_a_write_has_no_latency, open_probe, close_probe),
 		cmocka_unit_test(a_stop_that_is_set_ends_a_run_at_once),
 		cmocka_unit_test(a_machine_without_memories_can_nothing),
 		cmocka_unit_test(a_stream_copies_every_byte),
 		cmocka_unit_test(a_read_looks_at_every_word),
-		cmocka_unit_test(a_chain_meets_all_its_lines_once),
 		cmocka_unit_test(lists_of_cpus_are_read_as_the_kernel_writes_them),
 		cmocka_unit_test(the_cores_of_node_0_are_ours),
 		cmocka_unit_test(memory_of_a_node_is_there_and_zero),

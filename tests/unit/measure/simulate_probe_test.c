@@ -142,34 +142,30 @@ static void engines_and_devices_have_limits_of_their_own(void **state)
 
 static void p2p_has_its_own_rates_and_its_extent(void **state)
 {
-	struct probe_flow read, host;
+	struct probe_flow far, host;
 	struct fixture fixture;
 
 	(void)state;
 	build(&fixture);
 	fixture.rules.p2p_root = 0.6;
-	fixture.rules.p2p_read = 0.5;
 	fixture.rules.staged = 0.9;
 	fixture.rules.pairs[0] = (struct probe_rules_pair){ "gpu1", "gpu0", 0.75 };
 	fixture.rules.pair_count = 1;
 	start(&fixture);
-	read = direct(fixture.gpu0, fixture.gpu1);
-	read.side = PROBE_SIDE_TO;
 	host = direct(fixture.gpu0, fixture.gpu2);
 	host.flow.way = TOPOLOGY_WAY_HOST;
 	expect(&fixture, (struct probe_flow[]){ direct(fixture.gpu0, fixture.gpu1) }, 1, (double[]){ 10 });
 	expect(&fixture, (struct probe_flow[]){ direct(fixture.gpu1, fixture.gpu0) }, 1, (double[]){ 7.5 });
 	expect(&fixture, (struct probe_flow[]){ direct(fixture.gpu0, fixture.gpu2) }, 1, (double[]){ 6 });
-	expect(&fixture, &read, 1, (double[]){ 5 });
 	expect(&fixture, &host, 1, (double[]){ 9 });
 	fixture.probe->ops->close(fixture.probe);
 
 	fixture.rules.p2p = PROBE_RULES_P2P_SWITCH;
 	start(&fixture);
-	read = direct(fixture.gpu0, fixture.gpu2);
+	far = direct(fixture.gpu0, fixture.gpu2);
 	assert_true(fixture.probe->ops->can(fixture.probe,
 					    &(struct probe_flow){ .flow = direct(fixture.gpu0, fixture.gpu1).flow }));
-	assert_false(fixture.probe->ops->can(fixture.probe, &read));
+	assert_false(fixture.probe->ops->can(fixture.probe, &far));
 	assert_true(fixture.probe->ops->can(fixture.probe, &host));
 	end(&fixture);
 }
