@@ -83,19 +83,18 @@ enum { CLUSTERPROBE_TASKS_MAX = FABRIC_HOSTS_MAX + 64, CLUSTERPROBE_PEERS_MAX = 
 struct clusterprobe_message {
 	enum clusterprobe_kind kind;
 	uint32_t rank, round, duration_ms, streams;
-	uint16_t index, peer, first, version;
+	uint16_t index, peer, first, version, task_count, peer_count;
 	uint64_t boot;
 	uint64_t limit_Bps, median_ns, least_ns;
 	uint8_t token[CLUSTERPROBE_TOKEN_BYTES];
 	char name[CLUSTERPROBE_NAME_BYTES];
 	char sentence[CONTROL_SENTENCE_BYTES];
 	struct clusterprobe_address address;
-	size_t task_count, peer_count;
 	struct clusterprobe_task tasks[CLUSTERPROBE_TASKS_MAX];
 	struct clusterprobe_address peers[CLUSTERPROBE_PEERS_MAX];
 };
 /* Bytes; payload has CONTROL_PAYLOAD_MAX. */
-size_t clusterprobe_message_put(const struct clusterprobe_message *message, uint8_t *payload);
+size_t clusterprobe_message_put(struct clusterprobe_message *message, uint8_t *payload);
 /* -EBADMSG; -EPROTO: a HELLO of another version, ret->version. Of *ret only what belongs to the kind is written. */
 int clusterprobe_message_get(const uint8_t *payload, size_t bytes, bool from_worker, struct clusterprobe_message *ret);
 
@@ -120,7 +119,7 @@ struct clusterprobe_control {
 	struct control_channel channel;
 };
 /* Sends a message, as far as the socket takes it; clusterprobe_control_step sends the rest. -errno: the connection is dead. */
-int clusterprobe_control_say(struct clusterprobe_control *control, const struct clusterprobe_message *message);
+int clusterprobe_control_say(struct clusterprobe_control *control, struct clusterprobe_message *message);
 /* 1: *ret is there; 0: not yet; -errno: dead, control->channel.why. */
 int clusterprobe_control_step(struct clusterprobe_control *control, struct clusterprobe_message *ret);
 short clusterprobe_control_events(const struct clusterprobe_control *control);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int clusterprobe_control_say(struct clusterprobe_control *control, const struct clusterprobe_message *message)
+int clusterprobe_control_say(struct clusterprobe_control *control, struct clusterprobe_message *message)
 {
 	static _Thread_local uint8_t payload[CONTROL_PAYLOAD_MAX];
 	enum control_type type = control->channel.side == CONTROL_SERVER ? CONTROL_TELL : CONTROL_REPORT;

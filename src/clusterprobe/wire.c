@@ -11,18 +11,6 @@
 #define HELLO_MAGIC    UINT32_C(0x48425254) /* "TRBH" */
 enum { PREAMBLE_VERSION = 1 };
 
-static void put_address(struct writer *writer, const struct clusterprobe_address *address)
-{
-	writer_put_block(writer, address->ip, sizeof(address->ip));
-	writer_put(writer, address->port, 2);
-}
-
-static void get_address(struct reader *reader, struct clusterprobe_address *ret)
-{
-	reader_get_block(reader, ret->ip, sizeof(ret->ip));
-	ret->port = (uint16_t)reader_get(reader, 2);
-}
-
 /* ----------------------------------------------------------------------------------------------------------- addresses */
 
 static const uint8_t v4_prefix[12] = { [10] = 0xff, [11] = 0xff };
@@ -91,144 +79,141 @@ bool clusterprobe_address_widen(const char *given, struct sockaddr_storage *addr
 
 /* ------------------------------------------------------------------------------------------------------------ messages */
 
-size_t clusterprobe_message_put(const struct clusterprobe_message *message, uint8_t *payload)
-{
-	struct writer writer = { payload };
+/* One list of fields for both directions: each is put, or got. */
+struct codec {
+	struct writer *out; /* NULL: it is read */
+	struct reader in;
+};
 
-	writer_put(&writer, (uint64_t)message->kind, 1);
+#define CODE_NUMBER(name, type)                                              \
+	static void name(struct codec *codec, type *field)                   \
+	{                                                                    \
+		if (codec->out)                                              \
+			writer_put(codec->out, *field, sizeof(*field));      \
+		else                                                         \
+			*field = (type)reader_get(&codec->in, sizeof(type)); \
+	}
+CODE_NUMBER(code_u16, uint16_t)
+CODE_NUMBER(code_u32, uint32_t)
+CODE_NUMBER(code_u64, uint64_t)
+
+static void code_block(struct codec *codec, uint8_t *field, size_t bytes)
+{
+	if (codec->out)
+		writer_put_block(codec->out, field, bytes);
+	else
+		reader_get_block(&codec->in, field, bytes);
+}
+
+static void code_text(struct codec *codec, char *field, size_t bytes)
+{
+	if (codec->out)
+		writer_put_text(codec->out, field, bytes);
+	else
+		reader_get_text(&codec->in, field, bytes);
+}
+
+static void code_address(struct codec *codec, struct clusterprobe_address *address)
+{
+	code_block(codec, address->ip, sizeof(address->ip));
+	code_u16(codec, &address->port);
+}
+
+static void code_tasks(struct codec *codec, struct clusterprobe_message *message)
+{
+	code_u32(codec, &message->round);
+	code_u32(codec, &message->duration_ms);
+	code_u16(codec, &message->task_count);
+	codec->in.bad |= message->task_count > CLUSTERPROBE_TASKS_MAX || message->duration_ms > 60000;
+	for (size_t i = 0; i < message->task_count && !codec->in.bad; i++) {
+		code_u16(codec, &message->tasks[i].flow);
+		code_u16(codec, &message->tasks[i].peer);
+		code_u64(codec, &message->tasks[i].rate_Bps);
+	}
+}
+
+static void code_peers(struct codec *codec, struct clusterprobe_message *message)
+{
+	code_u16(codec, &message->first);
+	code_u16(codec, &message->peer_count);
+	codec->in.bad |= message->peer_count > CLUSTERPROBE_PEERS_MAX ||
+			 message->first + message->peer_count > FABRIC_HOSTS_MAX;
+	for (size_t i = 0; i < message->peer_count && !codec->in.bad; i++)
+		code_address(codec, &message->peers[i]);
+}
+
+/* What follows the kind; the version of a HELLO is not looked at. */
+static void code_fields(struct codec *codec, struct clusterprobe_message *message)
+{
 	switch (message->kind) {
 	case CLUSTERPROBE_HELLO:
-		writer_put(&writer, HELLO_MAGIC, 4);
-		writer_put(&writer, CLUSTERPROBE_VERSION, 2);
-		writer_put(&writer, message->rank, 4);
-		writer_put(&writer, message->boot, 8);
-		put_address(&writer, &message->address);
-		writer_put_text(&writer, message->name, sizeof(message->name));
+		code_u32(codec, &message->rank);
+		code_u64(codec, &message->boot);
+		code_address(codec, &message->address);
+		code_text(codec, message->name, sizeof(message->name));
 		break;
 	case CLUSTERPROBE_RATES:
 	case CLUSTERPROBE_ROUND:
-		writer_put(&writer, message->round, 4);
-		writer_put(&writer, message->duration_ms, 4);
-		writer_put(&writer, message->task_count, 2);
-		for (size_t i = 0; i < message->task_count; i++) {
-			writer_put(&writer, message->tasks[i].flow, 2);
-			writer_put(&writer, message->tasks[i].peer, 2);
-			writer_put(&writer, message->tasks[i].rate_Bps, 8);
-		}
+		code_tasks(codec, message);
 		break;
 	case CLUSTERPROBE_LATENCIES:
 	case CLUSTERPROBE_PING:
-		writer_put(&writer, message->round, 4);
-		writer_put(&writer, message->peer, 2);
-		writer_put(&writer, message->median_ns, 8);
-		writer_put(&writer, message->least_ns, 8);
+		code_u32(codec, &message->round);
+		code_u16(codec, &message->peer);
+		code_u64(codec, &message->median_ns);
+		code_u64(codec, &message->least_ns);
 		break;
 	case CLUSTERPROBE_WELCOME:
-		writer_put(&writer, message->index, 2);
-		writer_put(&writer, message->streams, 4);
-		writer_put(&writer, message->limit_Bps, 8);
-		writer_put_block(&writer, message->token, sizeof(message->token));
+		code_u16(codec, &message->index);
+		code_u32(codec, &message->streams);
+		code_u64(codec, &message->limit_Bps);
+		code_block(codec, message->token, sizeof(message->token));
 		break;
 	case CLUSTERPROBE_PEERS:
-		writer_put(&writer, message->first, 2);
-		writer_put(&writer, message->peer_count, 2);
-		for (size_t i = 0; i < message->peer_count; i++)
-			put_address(&writer, &message->peers[i]);
+		code_peers(codec, message);
 		break;
 	case CLUSTERPROBE_TROUBLE:
 	case CLUSTERPROBE_END:
-		writer_put_text(&writer, message->sentence, sizeof(message->sentence));
+		code_text(codec, message->sentence, sizeof(message->sentence));
 		break;
 	case CLUSTERPROBE_HERE:
 	case CLUSTERPROBE_NONE:
 	case CLUSTERPROBE_KIND_COUNT:
 		break;
 	}
-	return (size_t)(writer.at - payload);
 }
 
-static void get_tasks(struct reader *reader, struct clusterprobe_message *ret)
+size_t clusterprobe_message_put(struct clusterprobe_message *message, uint8_t *payload)
 {
-	ret->round = (uint32_t)reader_get(reader, 4);
-	ret->duration_ms = (uint32_t)reader_get(reader, 4);
-	ret->task_count = reader_get(reader, 2);
-	if (ret->task_count > CLUSTERPROBE_TASKS_MAX || ret->duration_ms > 60000)
-		reader->bad = true;
-	for (size_t i = 0; i < ret->task_count && !reader->bad; i++) {
-		ret->tasks[i].flow = (uint16_t)reader_get(reader, 2);
-		ret->tasks[i].peer = (uint16_t)reader_get(reader, 2);
-		ret->tasks[i].rate_Bps = reader_get(reader, 8);
+	struct writer writer = { payload };
+	struct codec codec = { .out = &writer };
+
+	writer_put(&writer, (uint64_t)message->kind, 1);
+	if (message->kind == CLUSTERPROBE_HELLO) {
+		writer_put(&writer, HELLO_MAGIC, 4);
+		writer_put(&writer, CLUSTERPROBE_VERSION, 2);
 	}
-}
-
-static void get_peers(struct reader *reader, struct clusterprobe_message *ret)
-{
-	ret->first = (uint16_t)reader_get(reader, 2);
-	ret->peer_count = reader_get(reader, 2);
-	if (ret->peer_count > CLUSTERPROBE_PEERS_MAX || ret->first + ret->peer_count > FABRIC_HOSTS_MAX)
-		reader->bad = true;
-	for (size_t i = 0; i < ret->peer_count && !reader->bad; i++)
-		get_address(reader, &ret->peers[i]);
-}
-
-static int get_hello(struct reader *reader, struct clusterprobe_message *ret)
-{
-	bool named = reader_get(reader, 4) == HELLO_MAGIC;
-
-	ret->version = named ? (uint16_t)reader_get(reader, 2) : 1;
-	if (ret->version != CLUSTERPROBE_VERSION && !reader->bad)
-		return -EPROTO;
-	ret->rank = (uint32_t)reader_get(reader, 4);
-	ret->boot = reader_get(reader, 8);
-	get_address(reader, &ret->address);
-	reader_get_text(reader, ret->name, sizeof(ret->name));
-	return 0;
+	code_fields(&codec, message);
+	return (size_t)(writer.at - payload);
 }
 
 int clusterprobe_message_get(const uint8_t *payload, size_t bytes, bool from_worker, struct clusterprobe_message *ret)
 {
-	struct reader reader = { payload, payload + bytes, false };
-	uint64_t kind = reader_get(&reader, 1);
+	struct codec codec = { .in = { payload, payload + bytes, false } };
+	struct reader *reader = &codec.in;
+	uint64_t kind = reader_get(reader, 1);
 
 	if (kind == CLUSTERPROBE_NONE || kind >= CLUSTERPROBE_KIND_COUNT ||
 	    from_worker != (kind <= CLUSTERPROBE_TROUBLE))
 		return -EBADMSG;
 	ret->kind = (enum clusterprobe_kind)kind;
-	switch (ret->kind) {
-	case CLUSTERPROBE_HELLO:
-		if (get_hello(&reader, ret) < 0)
+	if (ret->kind == CLUSTERPROBE_HELLO) {
+		ret->version = reader_get(reader, 4) == HELLO_MAGIC ? (uint16_t)reader_get(reader, 2) : 1;
+		if (ret->version != CLUSTERPROBE_VERSION && !reader->bad)
 			return -EPROTO;
-		break;
-	case CLUSTERPROBE_RATES:
-	case CLUSTERPROBE_ROUND:
-		get_tasks(&reader, ret);
-		break;
-	case CLUSTERPROBE_LATENCIES:
-	case CLUSTERPROBE_PING:
-		ret->round = (uint32_t)reader_get(&reader, 4);
-		ret->peer = (uint16_t)reader_get(&reader, 2);
-		ret->median_ns = reader_get(&reader, 8);
-		ret->least_ns = reader_get(&reader, 8);
-		break;
-	case CLUSTERPROBE_WELCOME:
-		ret->index = (uint16_t)reader_get(&reader, 2);
-		ret->streams = (uint32_t)reader_get(&reader, 4);
-		ret->limit_Bps = reader_get(&reader, 8);
-		reader_get_block(&reader, ret->token, sizeof(ret->token));
-		break;
-	case CLUSTERPROBE_PEERS:
-		get_peers(&reader, ret);
-		break;
-	case CLUSTERPROBE_TROUBLE:
-	case CLUSTERPROBE_END:
-		reader_get_text(&reader, ret->sentence, sizeof(ret->sentence));
-		break;
-	case CLUSTERPROBE_HERE:
-	case CLUSTERPROBE_NONE:
-	case CLUSTERPROBE_KIND_COUNT:
-		break;
 	}
-	return reader.bad || reader.at != reader.end ? -EBADMSG : 0;
+	code_fields(&codec, ret);
+	return reader->bad || reader->at != reader->end ? -EBADMSG : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------------------- preambles */
