@@ -157,7 +157,7 @@ void clusterprobe_receiver_count(struct clusterprobe_receiver *port, uint32_t ro
 /* Sends until stopped. */
 struct clusterprobe_sender;
 struct clusterprobe_sending {
-	const struct clusterprobe_address *to;
+	struct clusterprobe_address to;
 	struct clusterprobe_preamble preamble;
 	uint64_t limit_Bps; /* 0: none */
 	const _Atomic bool *stop;

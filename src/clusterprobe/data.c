@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
-#include "clusterprobe/stream.h"
 
 #include <errno.h>
 #include <linux/tcp.h>
@@ -14,10 +13,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PEERS_MAX = 512, BACKLOG = 512, NAP_MS = 20, ADMIT_NAPS = 250, ECHOES_MAX = 256 };
+enum {
+	PEERS_MAX = 512,
+	BACKLOG = 512,
+	NAP_MS = 20, /* between two looks at `stop` */
+	ADMIT_NAPS = 250,
+	ECHOES_MAX = 256,
+	CHUNK_BYTES = 256 << 10,
+};
+/* Of an end that neither sends nor takes. */
+#define SILENCE_NS (5 * NS_PER_S)
+
+/* One connection at either end: it waits with a limit, and looks at a flag that ends it. */
+struct stream {
+	int fd; /* -1: none */
+	atomic_bool *stop;
+	const _Atomic bool *interrupt; /* of the user; NULL: none */
+};
 
 struct peer {
-	struct clusterprobe_stream stream;
+	struct stream stream;
+	_Atomic uint64_t received_bytes;
 	pthread_t thread;
 	struct clusterprobe_receiver *port;
 	bool taken;       /* of the acceptor's thread alone */
@@ -29,7 +45,7 @@ struct peer {
 };
 
 struct clusterprobe_receiver {
-	struct clusterprobe_stream listener;
+	struct stream listener;
 	atomic_bool stop, admits;
 	pthread_mutex_t lock;
 	uint8_t token[CLUSTERPROBE_TOKEN_BYTES]; /* once it admits */
@@ -37,6 +53,62 @@ struct clusterprobe_receiver {
 	bool started;
 	struct peer peers[PEERS_MAX];
 };
+
+/* ------------------------------------------------------------------------------------------------------------- streams */
+
+static bool is_stopped(const struct stream *stream)
+{
+	return atomic_load_explicit(stream->stop, memory_order_relaxed) || (stream->interrupt && *stream->interrupt);
+}
+
+/* Until the descriptor is ready for `events` of poll: 0, -ECANCELED (stopped) or -ETIMEDOUT. */
+static int stream_wait(const struct stream *stream, short events)
+{
+	uint64_t start_ns = clock_now_ns();
+	struct pollfd ready = { stream->fd, events, 0 };
+
+	do {
+		if (is_stopped(stream))
+			return -ECANCELED;
+		if (poll(&ready, 1, NAP_MS) > 0)
+			return 0; /* an error, too: the next call says which */
+	} while (clock_elapsed_ns(start_ns, clock_now_ns()) < SILENCE_NS);
+	return -ETIMEDOUT;
+}
+
+/* Receives (POLLIN) or sends (POLLOUT) some bytes; waits for the first. -ECONNRESET: the other end closed. */
+static ssize_t stream_move(const struct stream *stream, short direction, uint8_t *bytes, size_t count)
+{
+	while (!is_stopped(stream)) {
+		ssize_t moved = direction == POLLIN ? sys_recv(stream->fd, bytes, count, 0)
+						    : sys_send(stream->fd, bytes, count);
+		int r;
+
+		if (!moved && direction == POLLIN)
+			return -ECONNRESET;
+		if (moved != -EAGAIN && moved != -EINTR)
+			return moved;
+		r = stream_wait(stream, direction);
+		if (r < 0)
+			return r;
+	}
+	return -ECANCELED;
+}
+
+static int stream_move_all(const struct stream *stream, short direction, uint8_t *bytes, size_t count)
+{
+	while (count) {
+		ssize_t moved = stream_move(stream, direction, bytes, count);
+
+		if (moved < 0)
+			return (int)moved;
+		bytes += moved;
+		count -= (size_t)moved;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ receiver */
 
 static uint64_t between(uint64_t before, uint64_t after)
 {
@@ -63,7 +135,7 @@ static struct clusterprobe_count received(const struct peer *peer)
 
 	memset(&info, 0, sizeof(info));
 	if (getsockopt(peer->stream.fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) < 0 || !info.tcpi_bytes_received)
-		return (struct clusterprobe_count){ .in_order = atomic_load(&peer->stream.received_bytes) };
+		return (struct clusterprobe_count){ .in_order = atomic_load(&peer->received_bytes) };
 	return (struct clusterprobe_count){
 		.in_order = info.tcpi_bytes_received,
 		.segments = info.tcpi_data_segs_in,
@@ -75,10 +147,23 @@ static struct clusterprobe_count received(const struct peer *peer)
 	};
 }
 
+static void take(struct peer *peer, uint8_t *buffer)
+{
+	for (;;) {
+		ssize_t got = stream_move(&peer->stream, POLLIN, buffer, CHUNK_BYTES);
+
+		if (got < 0)
+			return;
+		atomic_fetch_add_explicit(&peer->received_bytes, (uint64_t)got, memory_order_relaxed);
+		if (peer->preamble.echo && stream_move_all(&peer->stream, POLLOUT, buffer, (size_t)got) < 0)
+			return;
+	}
+}
+
 static void *serve(void *arg)
 {
 	struct peer *peer = arg;
-	uint8_t *buffer = malloc(PROBE_TCP_CHUNK_BYTES), bytes[CLUSTERPROBE_PREAMBLE_BYTES];
+	uint8_t *buffer = malloc(CHUNK_BYTES), bytes[CLUSTERPROBE_PREAMBLE_BYTES];
 	struct clusterprobe_preamble preamble;
 
 	/* Another host may know of this run before this one does. */
@@ -86,17 +171,14 @@ static void *serve(void *arg)
 	     i++)
 		poll(NULL, 0, NAP_MS);
 	if (buffer && atomic_load(&peer->port->admits) &&
-	    !clusterprobe_stream_receive(&peer->stream, bytes, sizeof(bytes)) &&
+	    !stream_move_all(&peer->stream, POLLIN, bytes, sizeof(bytes)) &&
 	    !clusterprobe_preamble_get(bytes, &preamble) &&
 	    !memcmp(preamble.token, peer->port->token, sizeof(preamble.token))) {
 		pthread_mutex_lock(&peer->port->lock);
 		peer->preamble = preamble;
 		peer->known = true;
 		pthread_mutex_unlock(&peer->port->lock);
-		if (preamble.echo)
-			clusterprobe_stream_echo(&peer->stream, buffer);
-		else
-			clusterprobe_stream_take(&peer->stream, buffer);
+		take(peer, buffer);
 	}
 	free(buffer);
 	/* The sender's round may end before it is counted here: it is known until another takes its place. */
@@ -138,7 +220,7 @@ static void peer_begin(struct clusterprobe_receiver *port, int fd)
 	peer->known = peer->ended = false;
 	pthread_mutex_unlock(&port->lock);
 	atomic_store(&peer->over, false);
-	atomic_store(&peer->stream.received_bytes, 0);
+	atomic_store(&peer->received_bytes, 0);
 	peer->stream.fd = fd;
 	peer->stream.stop = &port->stop;
 	peer->port = port;
@@ -157,7 +239,7 @@ static void *accept_peers(void *arg)
 		socklen_t bytes = sizeof(address);
 		int fd;
 
-		if (clusterprobe_stream_wait(&port->listener, POLLIN) < 0)
+		if (stream_wait(&port->listener, POLLIN) < 0)
 			continue;
 		fd = sys_accept(port->listener.fd, &address, &bytes);
 		if (fd >= 0)
@@ -178,7 +260,7 @@ int clusterprobe_receiver_open(const struct sockaddr_storage *address, socklen_t
 	if (!port)
 		return -ENOMEM;
 	pthread_mutex_init(&port->lock, NULL);
-	port->listener = (struct clusterprobe_stream){ .fd = -1, .stop = &port->stop };
+	port->listener = (struct stream){ .fd = -1, .stop = &port->stop };
 	r = sys_socket(address->ss_family, SOCK_STREAM, 0);
 	if (r >= 0) {
 		port->listener.fd = r;
@@ -247,20 +329,19 @@ void clusterprobe_receiver_count(struct clusterprobe_receiver *port, uint32_t ro
 
 struct clusterprobe_sender {
 	struct clusterprobe_sending what;
-	struct clusterprobe_address to;
-	struct clusterprobe_stream stream;
+	struct stream stream;
 	atomic_bool stop;
 	pthread_t thread;
 	bool started;
 	int result;
 };
 
-static int preamble_at(struct clusterprobe_stream *stream, const struct clusterprobe_sending *what)
+static int preamble_at(struct stream *stream, const struct clusterprobe_sending *what)
 {
 	struct linger none = { .l_onoff = 1 }; /* what is not sent when the round ends is not wanted */
 	uint8_t bytes[CLUSTERPROBE_PREAMBLE_BYTES];
 	struct sockaddr_storage address;
-	socklen_t address_bytes = clusterprobe_address_to(what->to, &address), error_bytes = sizeof(int);
+	socklen_t address_bytes = clusterprobe_address_to(&what->to, &address), error_bytes = sizeof(int);
 	int r = sys_socket(address.ss_family, SOCK_STREAM, 0), on = 1, error = 0;
 
 	if (r < 0)
@@ -276,7 +357,7 @@ static int preamble_at(struct clusterprobe_stream *stream, const struct clusterp
 		return -errno;
 	r = sys_connect(stream->fd, (struct sockaddr *)&address, address_bytes);
 	if (r == -EINPROGRESS) {
-		r = clusterprobe_stream_wait(stream, POLLOUT);
+		r = stream_wait(stream, POLLOUT);
 		if (!r && getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes))
 			r = -errno;
 		if (!r)
@@ -285,18 +366,18 @@ static int preamble_at(struct clusterprobe_stream *stream, const struct clusterp
 	if (r < 0)
 		return r;
 	clusterprobe_preamble_put(&what->preamble, bytes);
-	return clusterprobe_stream_send(stream, bytes, sizeof(bytes));
+	return stream_move_all(stream, POLLOUT, bytes, sizeof(bytes));
 }
 
 static void *send_all(void *arg)
 {
 	struct clusterprobe_sender *sender = arg;
-	uint8_t *buffer = calloc(1, PROBE_TCP_CHUNK_BYTES);
-	int r = buffer ? preamble_at(&sender->stream, &sender->what) : -ENOMEM;
+	uint8_t *buffer = calloc(1, CHUNK_BYTES);
+	ssize_t r = buffer ? preamble_at(&sender->stream, &sender->what) : -ENOMEM;
 
-	if (r == 0)
-		r = clusterprobe_stream_give(&sender->stream, buffer);
-	sender->result = r == -ECANCELED ? 0 : r;
+	while (r >= 0)
+		r = stream_move(&sender->stream, POLLOUT, buffer, CHUNK_BYTES);
+	sender->result = r == -ECANCELED ? 0 : (int)r;
 	free(buffer);
 	sys_close(&sender->stream.fd);
 	return NULL;
@@ -310,9 +391,7 @@ int clusterprobe_sender_start(const struct clusterprobe_sending *what, struct cl
 	if (!sender)
 		return -ENOMEM;
 	sender->what = *what;
-	sender->to = *what->to;
-	sender->what.to = &sender->to;
-	sender->stream = (struct clusterprobe_stream){ .fd = -1, .stop = &sender->stop, .interrupt = what->stop };
+	sender->stream = (struct stream){ .fd = -1, .stop = &sender->stop, .interrupt = what->stop };
 	r = sys_thread_start(send_all, sender, "send", &sender->thread);
 	if (r < 0) {
 		sys_free(sender);
@@ -346,7 +425,7 @@ int clusterprobe_ping(const struct clusterprobe_sending *what, unsigned count, u
 		      uint64_t *ret_least_ns)
 {
 	atomic_bool stop = false;
-	struct clusterprobe_stream stream = { .fd = -1, .stop = &stop, .interrupt = what->stop };
+	struct stream stream = { .fd = -1, .stop = &stop, .interrupt = what->stop };
 	uint64_t taken_ns[ECHOES_MAX] = { 0 };
 	uint8_t byte = 0;
 	int r = preamble_at(&stream, what);
@@ -355,9 +434,9 @@ int clusterprobe_ping(const struct clusterprobe_sending *what, unsigned count, u
 	for (unsigned i = 0; i < count && r == 0; i++) {
 		uint64_t start_ns = clock_now_ns();
 
-		r = clusterprobe_stream_send(&stream, &byte, 1);
+		r = stream_move_all(&stream, POLLOUT, &byte, 1);
 		if (r == 0)
-			r = clusterprobe_stream_receive(&stream, &byte, 1);
+			r = stream_move_all(&stream, POLLIN, &byte, 1);
 		taken_ns[i] = clock_elapsed_ns(start_ns, clock_now_ns());
 	}
 	sys_close(&stream.fd);

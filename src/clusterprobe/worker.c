@@ -228,7 +228,7 @@ static int start_senders(struct worker *worker)
 			continue;
 		if (task->peer >= FABRIC_HOSTS_MAX)
 			return -EBADMSG;
-		what.to = &worker->peers[task->peer];
+		what.to = worker->peers[task->peer];
 		what.limit_Bps = worker->limit_Bps / (sends * worker->streams);
 		memcpy(what.preamble.token, worker->token, sizeof(what.preamble.token));
 		for (uint32_t k = 0; k < worker->streams; k++) {
@@ -322,7 +322,7 @@ static int run_ping(struct worker *worker)
 
 	if (worker->in.peer >= FABRIC_HOSTS_MAX)
 		return -EBADMSG;
-	what.to = &worker->peers[worker->in.peer];
+	what.to = worker->peers[worker->in.peer];
 	memcpy(what.preamble.token, worker->token, sizeof(what.preamble.token));
 	worker->out = (struct clusterprobe_message){ .kind = CLUSTERPROBE_LATENCIES,
 						     .round = worker->in.round,

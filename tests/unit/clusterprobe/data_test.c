@@ -202,7 +202,7 @@ static void a_sender_that_cannot_send_says_so(void **state)
 	clusterprobe_receiver_admit(port, token);
 	clusterprobe_address_of(&bound, &to);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-		struct clusterprobe_sending what = { .to = &to,
+		struct clusterprobe_sending what = { .to = to,
 						     .preamble = { .echo = true, .round = ROUND },
 						     .stop = &never };
 		uint64_t median_ns, least_ns;
