@@ -13,7 +13,6 @@
 #include "base/log.h"
 
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -168,25 +167,6 @@ int clusterprobe_sender_end(struct clusterprobe_sender *sender);
 /* Of `count` echoes of one byte. */
 int clusterprobe_ping(const struct clusterprobe_sending *what, unsigned count, uint64_t *ret_median_ns,
 		      uint64_t *ret_least_ns);
-
-/* ------------------------------------------------------------------------------------------------------------ keepalive.c */
-
-/* A thread that calls `say` every so often, but for when it is paused. All zeros but while it runs. */
-struct clusterprobe_keepalive {
-	pthread_mutex_t lock;
-	pthread_t thread;
-	atomic_bool over;
-	_Atomic uint64_t last_ns;
-	uint64_t every_ns;
-	void (*say)(void *arg);
-	void *arg;
-};
-int clusterprobe_keepalive_start(struct clusterprobe_keepalive *at, uint64_t every_ns, void (*say)(void *arg),
-				 void *arg);
-/* Between the two it does not call, and time begins anew. */
-void clusterprobe_keepalive_pause(struct clusterprobe_keepalive *at);
-void clusterprobe_keepalive_resume(struct clusterprobe_keepalive *at);
-void clusterprobe_keepalive_end(struct clusterprobe_keepalive *at);
 
 /* --------------------------------------------------------------------------------------------- worker.c, coordinator.c */
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { SHIFTS_MAX = 6, FAREWELL_MS = 1000 };
+enum { SHIFTS_MAX = 6, FAREWELL_MS = 1000, KEEPALIVE_NAP_MS = 20 };
 #define HERE_NS NS_PER_S
 
 static void *run_worker(void *arg)
@@ -231,35 +231,52 @@ static int run(struct fabric_probe *probe, const struct fabric_flow *flows, size
 	(void)diag; /* the coordinator's own, as fabric_measure was called */
 	if (coordinator->options->progress)
 		coordinator->options->progress(number, of, coordinator->options->progress_arg);
-	clusterprobe_keepalive_pause(&coordinator->keepalive);
+	pthread_mutex_lock(&coordinator->keepalive.lock);
 	r = run_round(coordinator, flows, count, ret_Bps);
-	clusterprobe_keepalive_resume(&coordinator->keepalive);
+	atomic_store(&coordinator->keepalive.last_ns, clock_now_ns());
+	pthread_mutex_unlock(&coordinator->keepalive.lock);
 	return r;
 }
 
 static const struct fabric_probe_ops ops = { .run = run };
 
-/* In the keepalive's thread. Who has gone is noticed in the next round. */
-static void say_here(void *arg)
+/* Who has gone is noticed in the next round. */
+static void *say_here(void *arg)
 {
 	struct coordinator *coordinator = arg;
 
-	coordinator->out.kind = CLUSTERPROBE_HERE;
-	for (size_t host = 0; host < coordinator->host_count; host++)
-		(void)clusterprobe_control_say(&coordinator->hosts[host]->control, &coordinator->out);
+	while (!atomic_load(&coordinator->keepalive.over)) {
+		poll(NULL, 0, KEEPALIVE_NAP_MS);
+		if (clock_elapsed_ns(atomic_load(&coordinator->keepalive.last_ns), clock_now_ns()) <
+			    coordinator->keepalive.every_ns ||
+		    pthread_mutex_trylock(&coordinator->keepalive.lock) != 0)
+			continue;
+		coordinator->out.kind = CLUSTERPROBE_HERE;
+		for (size_t host = 0; host < coordinator->host_count; host++)
+			(void)clusterprobe_control_say(&coordinator->hosts[host]->control, &coordinator->out);
+		atomic_store(&coordinator->keepalive.last_ns, clock_now_ns());
+		pthread_mutex_unlock(&coordinator->keepalive.lock);
+	}
+	return NULL;
 }
 
 /* What is made of the rounds of many hosts takes longer than some time-outs. */
 static int measure_fabric(struct coordinator *coordinator, struct fabric *ret)
 {
-	uint64_t every_ns = coordinator->setup->timeout_ns / 4 < HERE_NS ? coordinator->setup->timeout_ns / 4 : HERE_NS;
-	int r = clusterprobe_keepalive_start(&coordinator->keepalive, every_ns, say_here, coordinator);
+	uint64_t timeout_ns = coordinator->setup->timeout_ns;
+	int r;
 
-	if (r < 0)
-		return r;
-	r = fabric_measure(&coordinator->probe, coordinator->host_count, coordinator->options->seed, ret,
-			   coordinator->diag);
-	clusterprobe_keepalive_end(&coordinator->keepalive);
+	coordinator->keepalive.every_ns = timeout_ns / 4 < HERE_NS ? timeout_ns / 4 : HERE_NS;
+	atomic_store(&coordinator->keepalive.last_ns, clock_now_ns());
+	pthread_mutex_init(&coordinator->keepalive.lock, NULL);
+	r = sys_thread_start(say_here, coordinator, "keepalive", &coordinator->keepalive.thread);
+	if (r == 0) {
+		r = fabric_measure(&coordinator->probe, coordinator->host_count, coordinator->options->seed, ret,
+				   coordinator->diag);
+		atomic_store(&coordinator->keepalive.over, true);
+		pthread_join(coordinator->keepalive.thread, NULL);
+	}
+	pthread_mutex_destroy(&coordinator->keepalive.lock);
 	return r;
 }
 

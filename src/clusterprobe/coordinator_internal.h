@@ -4,6 +4,8 @@
 
 #include "clusterprobe/clusterprobe.h"
 
+#include <pthread.h>
+
 enum { COORDINATOR_UNAUTHENTICATED_MAX = 64, COORDINATOR_POLL_MS = 50 };
 
 struct peer {
@@ -31,7 +33,13 @@ struct coordinator {
 	struct clusterprobe_message in, out;
 	uint8_t token[CLUSTERPROBE_TOKEN_BYTES];
 	uint32_t round;
-	struct clusterprobe_keepalive keepalive; /* while rounds are run; paused in each */
+	struct {
+		pthread_t thread;
+		pthread_mutex_t lock; /* the thread says nothing while a round is run */
+		atomic_bool over;
+		_Atomic uint64_t last_ns;
+		uint64_t every_ns;
+	} keepalive; /* while the fabric is measured */
 	pthread_t worker;
 	bool has_worker;
 	int worker_result; /* once it has ended */
