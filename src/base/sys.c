@@ -141,6 +141,38 @@ void *sys_zalloc(size_t bytes)
 	return memory;
 }
 
+/* A gap after each array, so that an AddressSanitizer sees who runs over its end. */
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+enum { ARRAY_GAP_BYTES = 64 };
+#else
+enum { ARRAY_GAP_BYTES = 0 };
+#define __asan_poison_memory_region(address, bytes) ((void)(address), (void)(bytes))
+#endif
+
+static size_t array_room(const struct sys_array *array)
+{
+	const size_t align = _Alignof(max_align_t);
+
+	return (array->count * array->bytes + align - 1) / align * align + ARRAY_GAP_BYTES;
+}
+
+void *sys_zalloc_arrays(const struct sys_array *arrays, size_t count)
+{
+	size_t bytes = 0;
+	char *block, *at;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += array_room(&arrays[i]);
+	block = at = sys_zalloc(bytes);
+	for (size_t i = 0; block && i < count; i++) {
+		memcpy(arrays[i].pointer, &at, sizeof(at));
+		at += array_room(&arrays[i]);
+		__asan_poison_memory_region(at - ARRAY_GAP_BYTES, ARRAY_GAP_BYTES);
+	}
+	return block;
+}
+
 void *sys_zalloc_aligned(size_t align, size_t bytes)
 {
 	void *memory = NULL;

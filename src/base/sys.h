@@ -15,6 +15,19 @@
 void *sys_zalloc(size_t bytes);                       /* zeroed; NULL: no memory. Freed by sys_free (NULL is fine) */
 void *sys_zalloc_aligned(size_t align, size_t bytes); /* align: a power of two */
 void sys_free(void *memory);
+/*
+ * Zeroed arrays in one block: each pointer is set, and sys_free of what is returned frees them all. NULL: no memory, and no
+ * pointer is set. Of the numbers of elements none may be near SIZE_MAX.
+ */
+struct sys_array {
+	void *pointer; /* to the pointer */
+	size_t count, bytes;
+};
+#define SYS_ARRAY(pointer, count)                       \
+	{                                               \
+		&(pointer), (count), sizeof(*(pointer)) \
+	}
+void *sys_zalloc_arrays(const struct sys_array *arrays, size_t count);
 
 int sys_socket(int family, int type, int protocol); /* adds SOCK_CLOEXEC | SOCK_NONBLOCK */
 int sys_bind(int fd, const struct sockaddr *address, socklen_t bytes);

@@ -359,10 +359,7 @@ static void fini(struct coordinator *coordinator)
 	for (size_t i = 0; i < coordinator->peer_count; i++)
 		clusterprobe_control_fini(&coordinator->peers[i].control);
 	sys_close(&coordinator->listener);
-	sys_free(coordinator->peers);
-	sys_free(coordinator->hosts);
-	sys_free(coordinator->awaited);
-	sys_free(coordinator->polls);
+	sys_free(coordinator->arrays);
 	sys_free(coordinator);
 }
 
@@ -380,13 +377,14 @@ static int name_hosts(const struct coordinator *coordinator, struct clusterprobe
 static int start(struct coordinator *coordinator)
 {
 	size_t size = coordinator->setup->placement.size, room = size + COORDINATOR_UNAUTHENTICATED_MAX;
+	const struct sys_array arrays[] = { SYS_ARRAY(coordinator->peers, room),
+					    SYS_ARRAY(coordinator->hosts, FABRIC_HOSTS_MAX),
+					    SYS_ARRAY(coordinator->awaited, FABRIC_HOSTS_MAX),
+					    SYS_ARRAY(coordinator->polls, room + 1) };
 	int r;
 
-	coordinator->peers = sys_zalloc(room * sizeof(*coordinator->peers));
-	coordinator->hosts = sys_zalloc(FABRIC_HOSTS_MAX * sizeof(struct peer *));
-	coordinator->awaited = sys_zalloc(FABRIC_HOSTS_MAX * sizeof(*coordinator->awaited));
-	coordinator->polls = sys_zalloc((room + 1) * sizeof(*coordinator->polls));
-	if (!coordinator->peers || !coordinator->hosts || !coordinator->awaited || !coordinator->polls)
+	coordinator->arrays = sys_zalloc_arrays(arrays, sizeof(arrays) / sizeof(arrays[0]));
+	if (!coordinator->arrays)
 		return -ENOMEM;
 	if (getrandom(coordinator->token, sizeof(coordinator->token), 0) != (ssize_t)sizeof(coordinator->token))
 		return -EIO;

@@ -24,6 +24,7 @@ struct coordinator {
 	const struct clusterprobe_options *options;
 	struct diag *diag;
 	int listener;
+	void *arrays;       /* peers, hosts, awaited, polls */
 	struct peer *peers; /* [size + COORDINATOR_UNAUTHENTICATED_MAX] */
 	size_t peer_count, here_count;
 	struct peer **hosts; /* [host_count], by rank */

@@ -31,6 +31,7 @@ enum { SWEEPS_MAX = 12, SWAP_HOSTS = 16, STARTS = 6 };
 struct model {
 	struct fabric_work *work;
 	size_t n, parts;
+	void *arrays; /* all that follow */
 	double *sum,
 		*demand; /* [2 n][round_count]: of what crossed each uplink, in the rounds in which something did */
 	size_t *crossed, *last; /* [2 n] rounds in which something did, and the last of these */
@@ -41,43 +42,27 @@ struct model {
 	uint16_t *best;         /* [n] */
 };
 
-static void model_fini(struct model *model)
-{
-	sys_free(model->sum);
-	sys_free(model->demand);
-	sys_free(model->crossed);
-	sys_free(model->last);
-	sys_free(model->rate);
-	sys_free(model->best);
-	for (int way = 0; way < 2; way++) {
-		sys_free(model->capacity[way]);
-		sys_free(model->left[way]);
-		sys_free(model->active[way]);
-	}
-}
-
 static int model_init(struct fabric_work *work, struct model *model)
 {
-	size_t n = work->n;
-	bool all = true;
+	size_t n = work->n, crossings = 2 * n * (work->round_count + 1);
+	const struct sys_array arrays[] = {
+		SYS_ARRAY(model->sum, crossings),
+		SYS_ARRAY(model->demand, crossings),
+		SYS_ARRAY(model->crossed, 2 * n),
+		SYS_ARRAY(model->last, 2 * n),
+		SYS_ARRAY(model->rate, n),
+		SYS_ARRAY(model->best, n),
+		SYS_ARRAY(model->capacity[0], n + 1),
+		SYS_ARRAY(model->capacity[1], n + 1),
+		SYS_ARRAY(model->left[0], n + 1),
+		SYS_ARRAY(model->left[1], n + 1),
+		SYS_ARRAY(model->active[0], n + 1),
+		SYS_ARRAY(model->active[1], n + 1),
+	};
 
 	*model = (struct model){ .work = work, .n = n };
-	model->sum = sys_zalloc(2 * n * (work->round_count + 1) * sizeof(*model->sum));
-	model->demand = sys_zalloc(2 * n * (work->round_count + 1) * sizeof(*model->demand));
-	model->crossed = sys_zalloc(2 * n * sizeof(*model->crossed));
-	model->last = sys_zalloc(2 * n * sizeof(*model->last));
-	model->rate = sys_zalloc(n * sizeof(*model->rate));
-	model->best = sys_zalloc(n * sizeof(*model->best));
-	for (int way = 0; way < 2; way++) {
-		model->capacity[way] = sys_zalloc((n + 1) * sizeof(**model->capacity));
-		model->left[way] = sys_zalloc((n + 1) * sizeof(**model->left));
-		model->active[way] = sys_zalloc((n + 1) * sizeof(**model->active));
-		all = all && model->capacity[way] && model->left[way] && model->active[way];
-	}
-	if (all && model->sum && model->demand && model->crossed && model->last && model->rate && model->best)
-		return 0;
-	model_fini(model);
-	return -ENOMEM;
+	model->arrays = sys_zalloc_arrays(arrays, sizeof(arrays) / sizeof(arrays[0]));
+	return model->arrays ? 0 : -ENOMEM;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- uplinks */
@@ -436,6 +421,6 @@ int fabric_model_refine(struct fabric_work *work, const uint16_t *before, bool f
 	memcpy(work->part, model.best, work->n * sizeof(*work->part));
 	fabric_number(work);
 	find_margins(&model, most);
-	model_fini(&model);
+	sys_free(model.arrays);
 	return 0;
 }

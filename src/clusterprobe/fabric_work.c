@@ -12,49 +12,33 @@ enum { TOP_EACH = 24 }; /* of so many rounds one may be too high */
 int fabric_work_init(struct fabric_work *work)
 {
 	size_t n = work->n;
+	const struct sys_array arrays[] = {
+		SYS_ARRAY(work->top, 2 * FABRIC_TOP * n),
+		SYS_ARRAY(work->seen, 2 * n),
+		SYS_ARRAY(work->part, n),
+		SYS_ARRAY(work->margin, n),
+		SYS_ARRAY(work->other, n),
+		SYS_ARRAY(work->order, 2 * n),
+		SYS_ARRAY(work->evidence, n * n),
+		SYS_ARRAY(work->between, n * n),
+		SYS_ARRAY(work->scratch, FABRIC_SCRATCH * n),
+		SYS_ARRAY(work->flows, FABRIC_FLOWS_EACH * n),
+		SYS_ARRAY(work->rates, FABRIC_FLOWS_EACH * n),
+		SYS_ARRAY(work->nic_Bps[0], n),
+		SYS_ARRAY(work->nic_Bps[1], n),
+		SYS_ARRAY(work->crossing[0], n),
+		SYS_ARRAY(work->crossing[1], n),
+	};
 
-	work->top = sys_zalloc(2 * FABRIC_TOP * n * sizeof(*work->top));
-	work->seen = sys_zalloc(2 * n * sizeof(*work->seen));
-	work->part = sys_zalloc(n * sizeof(*work->part));
-	work->margin = sys_zalloc(n * sizeof(*work->margin));
-	work->other = sys_zalloc(n * sizeof(*work->other));
-	work->order = sys_zalloc(2 * n * sizeof(*work->order));
-	work->evidence = sys_zalloc(n * n * sizeof(*work->evidence));
-	work->between = sys_zalloc(n * n * sizeof(*work->between));
-	work->scratch = sys_zalloc(FABRIC_SCRATCH * n * sizeof(*work->scratch));
-	work->flows = sys_zalloc(FABRIC_FLOWS_EACH * n * sizeof(*work->flows));
-	work->rates = sys_zalloc(FABRIC_FLOWS_EACH * n * sizeof(*work->rates));
-	for (int way = 0; way < 2; way++) {
-		work->nic_Bps[way] = sys_zalloc(n * sizeof(**work->nic_Bps));
-		work->crossing[way] = sys_zalloc(n * sizeof(**work->crossing));
-		if (!work->nic_Bps[way] || !work->crossing[way])
-			return -ENOMEM;
-	}
-	if (!work->top || !work->seen || !work->part || !work->margin || !work->other || !work->order ||
-	    !work->evidence || !work->between || !work->scratch || !work->flows || !work->rates)
-		return -ENOMEM;
-	return 0;
+	work->arrays = sys_zalloc_arrays(arrays, sizeof(arrays) / sizeof(arrays[0]));
+	return work->arrays ? 0 : -ENOMEM;
 }
 
 void fabric_work_fini(struct fabric_work *work)
 {
 	sys_free(work->samples);
 	sys_free(work->rounds);
-	for (int way = 0; way < 2; way++)
-		sys_free(work->nic_Bps[way]);
-	sys_free(work->part);
-	sys_free(work->top);
-	sys_free(work->seen);
-	sys_free(work->evidence);
-	sys_free(work->between);
-	sys_free(work->order);
-	sys_free(work->margin);
-	sys_free(work->other);
-	sys_free(work->scratch);
-	sys_free(work->flows);
-	sys_free(work->rates);
-	for (int way = 0; way < 2; way++)
-		sys_free(work->crossing[way]);
+	sys_free(work->arrays);
 }
 
 uint64_t fabric_random(struct fabric_work *work, uint64_t below)

@@ -1,5 +1,6 @@
 #include "discover/build.h"
 
+#include "base/sys.h"
 #include "ncclxml/limits.h"
 
 #include <errno.h>
@@ -330,7 +331,8 @@ int discover_graph(struct discover_root *root, const struct discover_tree *tree,
 {
 	struct discover_build *build = calloc(1, sizeof(*build));
 	struct topology topology;
-	size_t count = tree->count + 1;
+	size_t count = tree->count;
+	void *arrays;
 	int r = -ENOMEM;
 
 	topology_init(&topology);
@@ -339,18 +341,15 @@ int discover_graph(struct discover_root *root, const struct discover_tree *tree,
 	*build = (struct discover_build){
 		.root = root, .tree = tree, .gpus = gpus, .topology = &topology, .diag = diag
 	};
-	build->first_child = calloc(count, sizeof(*build->first_child));
-	build->next_sibling = calloc(count, sizeof(*build->next_sibling));
-	build->wanted = calloc(count, sizeof(*build->wanted));
-	build->gpu_index = malloc(count * sizeof(*build->gpu_index));
-	if (build->first_child && build->next_sibling && build->wanted && build->gpu_index) {
+	arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(build->first_child, count), SYS_ARRAY(build->next_sibling, count),
+				      SYS_ARRAY(build->wanted, count), SYS_ARRAY(build->gpu_index, count) },
+		4);
+	if (arrays) {
 		memset(build->gpu_index, 0xff, count * sizeof(*build->gpu_index));
 		r = fill(build);
 	}
-	free(build->first_child);
-	free(build->next_sibling);
-	free(build->wanted);
-	free(build->gpu_index);
+	sys_free(arrays);
 	free(build);
 	if (r < 0)
 		topology_fini(&topology);

@@ -148,7 +148,7 @@ static bool is_gpu(const struct topology *topology, uint32_t vertex)
 /* What the links of a single flow carry, the narrowest of them. */
 static double narrowest(const struct measure_resources *resources, const struct measure_figure *figures, size_t result)
 {
-	const struct topology_route *route = &resources->routes[result][0];
+	const struct topology_route *route = measure_resources_route(resources, result, 0);
 	double least = INFINITY;
 
 	for (size_t i = 0; i < route->count; i++)

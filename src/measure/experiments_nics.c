@@ -177,21 +177,20 @@ static int plan_gpus(const struct pairing *pairing)
 static int plan_memory_of_gpus(struct measure_planner *planner, const uint32_t *nics, size_t count)
 {
 	struct pairing pairing = { .planner = planner, .nics = nics, .nic_count = count };
-	size_t *users = sys_zalloc((count + 1) * sizeof(*users));
-	int r = -ENOMEM;
+	size_t *users;
+	void *arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(users, count),
+							       SYS_ARRAY(pairing.can, planner->gpu_count * count),
+							       SYS_ARRAY(pairing.near, planner->gpu_count * count),
+							       SYS_ARRAY(pairing.nic_of, planner->gpu_count) },
+					 4);
+	int r;
 
-	pairing.can = sys_zalloc(planner->gpu_count * count + 1);
-	pairing.near = sys_zalloc(planner->gpu_count * count + 1);
-	pairing.nic_of = sys_zalloc((planner->gpu_count + 1) * sizeof(*pairing.nic_of));
-	if (users && pairing.can && pairing.near && pairing.nic_of) {
-		for (size_t i = 0; i < planner->gpu_count; i++)
-			find_near(&pairing, i, users);
-		r = plan_gpus(&pairing);
-	}
-	sys_free(users);
-	sys_free(pairing.can);
-	sys_free(pairing.near);
-	sys_free(pairing.nic_of);
+	if (!arrays)
+		return -ENOMEM;
+	for (size_t i = 0; i < planner->gpu_count; i++)
+		find_near(&pairing, i, users);
+	r = plan_gpus(&pairing);
+	sys_free(arrays);
 	return r;
 }
 

@@ -22,10 +22,11 @@
 
 struct inference {
 	const struct measure_resources *resources;
+	void *arrays; /* all that follow */
 	double *most; /* of each resource */
 	bool *limiting, *suspected;
-	bool *evidence;   /* of each result and resource: this experiment shows it */
-	uint32_t **alone; /* of each result and flow: the experiment with that flow alone; TOPOLOGY_NONE */
+	bool *evidence;  /* of each result and resource: this experiment shows it */
+	uint32_t *alone; /* of each flow of each result: the experiment with that flow alone; TOPOLOGY_NONE */
 };
 
 /* Resources that a flow may have been held up by. */
@@ -134,28 +135,26 @@ static void find_most(struct inference *inference)
 		inference->most[i] = believed_top(inference, i, false).rate_Bps;
 }
 
-static int find_alone(struct inference *inference)
+static uint32_t *alone_of(const struct inference *inference, size_t result, size_t flow)
+{
+	return &inference->alone[inference->resources->first_flow[result] + flow];
+}
+
+static void find_alone(struct inference *inference)
 {
 	const struct measure_resources *resources = inference->resources;
 
-	for (size_t i = 0; i < resources->result_count; i++) {
-		const struct measure_experiment *experiment = experiment_of(inference, i);
+	for (size_t i = 0; i < resources->result_count; i++)
+		for (size_t j = 0; j < experiment_of(inference, i)->count; j++) {
+			uint32_t *alone = alone_of(inference, i, j);
 
-		inference->alone[i] = sys_zalloc((experiment->count + 1) * sizeof(**inference->alone));
-		if (!inference->alone[i])
-			return -ENOMEM;
-		for (size_t j = 0; j < experiment->count; j++) {
-			inference->alone[i][j] = TOPOLOGY_NONE;
-			for (uint32_t k = 0; k < resources->result_count; k++)
+			*alone = TOPOLOGY_NONE;
+			for (uint32_t k = 0; *alone == TOPOLOGY_NONE && k < resources->result_count; k++)
 				if (experiment_of(inference, k)->count == 1 && resources->results[k].usable &&
 				    measure_experiments_same_flow(experiment_of(inference, k)->flows,
-								  &experiment->flows[j])) {
-					inference->alone[i][j] = k;
-					break;
-				}
+								  &experiment_of(inference, i)->flows[j]))
+					*alone = k;
 		}
-	}
-	return 0;
 }
 
 /* --------------------------------------------------------------------------------------------------------- suspects */
@@ -164,7 +163,7 @@ static int find_alone(struct inference *inference)
 static bool is_slowed(const struct inference *inference, size_t result, size_t flow, double part)
 {
 	const struct measure_result *results = inference->resources->results;
-	uint32_t single = inference->alone[result][flow];
+	uint32_t single = *alone_of(inference, result, flow);
 	double rate, error, alone, alone_error;
 
 	if (single == TOPOLOGY_NONE)
@@ -212,7 +211,7 @@ static bool pair_is_full(const struct inference *inference, size_t result, size_
 		return false;
 	for (size_t i = 0; i < experiment->count; i++) {
 		const struct topology_flow *other = &experiment->flows[i].flow;
-		uint32_t single = inference->alone[result][i];
+		uint32_t single = *alone_of(inference, result, i);
 
 		if (other->from != of->from || other->to != of->to || other->way != of->way)
 			continue;
@@ -228,27 +227,28 @@ static bool pair_is_full(const struct inference *inference, size_t result, size_
 static void find_suspects(const struct inference *inference, size_t result, size_t flow, bool shared,
 			  struct suspects *ret)
 {
-	uint32_t uses[MEASURE_USES_MAX];
+	struct measure_use uses[MEASURE_USES_MAX];
 	size_t count = measure_resources_of_flow(inference->resources, result, flow, uses);
 
 	*ret = (struct suspects){ .explained = shared && pair_is_full(inference, result, flow) };
 	for (size_t i = 0; i < count; i++) {
-		const struct measure_load *load = load_of(inference, result, uses[i]);
-		enum measure_resource_kind kind = inference->resources->items[uses[i]].kind;
-		double most = inference->most[uses[i]];
+		uint32_t resource = uses[i].resource;
+		const struct measure_load *load = load_of(inference, result, resource);
+		enum measure_resource_kind kind = inference->resources->items[resource].kind;
+		double most = inference->most[resource];
 
 		if (!load->active || !may_be_full(load, most) || (shared && load->users < 2))
 			continue;
 		if (!shared && kind != MEASURE_RESOURCE_LINK)
 			continue;
 		if (kind >= MEASURE_RESOURCE_CORES) {
-			ret->explained = ret->explained || !engine_is_link(inference, result, uses[i]);
+			ret->explained = ret->explained || !engine_is_link(inference, result, resource);
 			continue;
 		}
 		if (is_full(load, most))
-			ret->full[ret->full_count++] = uses[i];
+			ret->full[ret->full_count++] = resource;
 		else
-			ret->nearly[ret->nearly_count++] = uses[i];
+			ret->nearly[ret->nearly_count++] = resource;
 	}
 	for (size_t i = 0; i < ret->full_count; i++)
 		ret->explained = ret->explained || inference->limiting[ret->full[i]];
@@ -466,39 +466,26 @@ static struct measure_figure figure_of(const struct inference *inference, size_t
 	return figure;
 }
 
-static void inference_fini(struct inference *inference)
-{
-	sys_free(inference->most);
-	sys_free(inference->limiting);
-	sys_free(inference->suspected);
-	sys_free(inference->evidence);
-	for (size_t i = 0; inference->alone && i < inference->resources->result_count; i++)
-		sys_free(inference->alone[i]);
-	sys_free(inference->alone);
-}
-
 int measure_infer(const struct measure_resources *resources, struct measure_figure *ret)
 {
 	struct inference inference = { .resources = resources };
-	int r = -ENOMEM;
+	size_t count = resources->count, results = resources->result_count;
 
-	inference.most = sys_zalloc((resources->count + 1) * sizeof(*inference.most));
-	inference.limiting = sys_zalloc((resources->count + 1) * sizeof(*inference.limiting));
-	inference.suspected = sys_zalloc((resources->count + 1) * sizeof(*inference.suspected));
-	inference.evidence = sys_zalloc(resources->count * resources->result_count + 1);
-	inference.alone = sys_zalloc((resources->result_count + 1) * sizeof(uint32_t *));
-	if (!inference.most || !inference.limiting || !inference.suspected || !inference.evidence || !inference.alone)
-		goto out;
-	r = find_alone(&inference);
-	if (r < 0)
-		goto out;
+	inference.arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(inference.most, count), SYS_ARRAY(inference.limiting, count),
+				      SYS_ARRAY(inference.suspected, count),
+				      SYS_ARRAY(inference.evidence, count * results),
+				      SYS_ARRAY(inference.alone, resources->first_flow[results]) },
+		5);
+	if (!inference.arrays)
+		return -ENOMEM;
+	find_alone(&inference);
 	find_most(&inference);
 	decide_all(&inference);
 	find_suspected(&inference);
 	find_evidence(&inference);
-	for (size_t i = 0; i < resources->count; i++)
+	for (size_t i = 0; i < count; i++)
 		ret[i] = figure_of(&inference, i);
-out:
-	inference_fini(&inference);
-	return r;
+	sys_free(inference.arrays);
+	return 0;
 }

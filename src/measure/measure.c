@@ -44,6 +44,7 @@ struct measurement {
 	const struct topology *topology;
 	const struct measure_options *options;
 	struct measure_plan plan;
+	void *arrays;                  /* series, refused, pacings, rates */
 	struct measure_series *series; /* of each experiment */
 	bool *refused;
 	struct pacing *pacings;
@@ -59,10 +60,7 @@ static void measurement_fini(struct measurement *measurement)
 {
 	for (size_t i = 0; measurement->series && i < measurement->plan.count; i++)
 		measure_series_fini(&measurement->series[i]);
-	sys_free(measurement->series);
-	sys_free(measurement->refused);
-	sys_free(measurement->pacings);
-	sys_free(measurement->rates);
+	sys_free(measurement->arrays);
 	measure_experiments_fini(&measurement->plan);
 }
 
@@ -453,7 +451,7 @@ static double target_of(const struct topology *topology, const struct measure_ex
 static int measurement_init(struct measurement *measurement, const struct topology *topology,
 			    struct probe *const *probes, size_t probe_count, const struct measure_options *options)
 {
-	size_t most = 1;
+	size_t most = 1, count;
 	int r;
 
 	*measurement = (struct measurement){ .topology = topology, .options = options, .pacing_count = probe_count };
@@ -462,18 +460,20 @@ static int measurement_init(struct measurement *measurement, const struct topolo
 	r = measure_experiments_plan(topology, probes, probe_count, options->quick, &measurement->plan);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < measurement->plan.count; i++)
+	count = measurement->plan.count;
+	for (size_t i = 0; i < count; i++)
 		if (measurement->plan.items[i].count > most)
 			most = measurement->plan.items[i].count;
-	measurement->series = sys_zalloc((measurement->plan.count + 1) * sizeof(*measurement->series));
-	measurement->refused = sys_zalloc(measurement->plan.count + 1);
-	measurement->pacings = sys_zalloc(probe_count * sizeof(*measurement->pacings));
-	measurement->rates = sys_zalloc(most * sizeof(*measurement->rates));
-	if (!measurement->series || !measurement->refused || !measurement->pacings || !measurement->rates)
+	measurement->arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(measurement->series, count),
+								      SYS_ARRAY(measurement->refused, count),
+								      SYS_ARRAY(measurement->pacings, probe_count),
+								      SYS_ARRAY(measurement->rates, most) },
+						4);
+	if (!measurement->arrays)
 		return -ENOMEM;
 	for (size_t i = 0; i < probe_count; i++)
 		measurement->pacings[i] = (struct pacing){ .probe = probes[i], .duration_ns = DURATION_LEAST_NS };
-	for (size_t i = 0; i < measurement->plan.count; i++)
+	for (size_t i = 0; i < count; i++)
 		measure_series_init(&measurement->series[i], measurement->plan.items[i].count,
 				    target_of(topology, &measurement->plan.items[i]));
 	return 0;

@@ -455,20 +455,21 @@ int measure_repeat_analyse(struct measure_series *series, size_t count)
 {
 	struct analysis analysis = { .series = series, .count = count };
 	size_t longest = 0, all = 0;
-	double *values = sys_zalloc((count + 1) * sizeof(*values));
-	int r = -ENOMEM;
+	double *values;
+	void *arrays;
 
 	for (size_t i = 0; i < count; i++) {
 		all += series[i].count;
 		if (series[i].count > longest)
 			longest = series[i].count;
 	}
-	analysis.scratch = sys_zalloc((longest + 1) * sizeof(double));
-	analysis.levels = sys_zalloc((count + 1) * sizeof(double));
-	analysis.sigmas = sys_zalloc((count + 1) * sizeof(double));
-	analysis.spans = sys_zalloc((all + 1) * sizeof(*analysis.spans));
-	if (!values || !analysis.scratch || !analysis.levels || !analysis.sigmas || !analysis.spans)
-		goto out;
+	arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(values, count), SYS_ARRAY(analysis.scratch, longest),
+							 SYS_ARRAY(analysis.levels, count),
+							 SYS_ARRAY(analysis.sigmas, count),
+							 SYS_ARRAY(analysis.spans, all) },
+				   5);
+	if (!arrays)
+		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		if (series[i].count)
 			memset(series[i].fates, MEASURE_REPEAT_KEPT, series[i].count);
@@ -479,12 +480,6 @@ int measure_repeat_analyse(struct measure_series *series, size_t count)
 		drop_outliers(&analysis, i);
 		conclude(&analysis, i);
 	}
-	r = 0;
-out:
-	sys_free(values);
-	sys_free(analysis.scratch);
-	sys_free(analysis.levels);
-	sys_free(analysis.sigmas);
-	sys_free(analysis.spans);
-	return r;
+	sys_free(arrays);
+	return 0;
 }

@@ -102,7 +102,7 @@ static size_t engines_of_nic(const struct measure_resources *resources, const st
 static size_t engines_of(const struct measure_resources *resources, size_t result, size_t flow, uint32_t ret[static 2])
 {
 	const struct probe_flow *of = &resources->results[result].experiment->flows[flow];
-	const struct topology_route *route = &resources->routes[result][flow];
+	const struct topology_route *route = measure_resources_route(resources, result, flow);
 	const struct topology *topology = resources->topology;
 	enum topology_kind source = topology->vertices[of->flow.from].kind, sink = topology->vertices[of->flow.to].kind;
 	bool from = measure_experiments_is_device(topology, of->flow.from);
@@ -122,20 +122,24 @@ static size_t engines_of(const struct measure_resources *resources, size_t resul
 	return count;
 }
 
-static size_t use(uint32_t *list, size_t count, size_t resource)
+static size_t use(struct measure_use *list, size_t count, size_t resource)
 {
 	for (size_t i = 0; i < count; i++)
-		if (list[i] == resource)
+		if (list[i].resource == resource) {
+			list[i].times++;
 			return count;
+		}
 	if (count < MEASURE_USES_MAX)
-		list[count++] = (uint32_t)resource;
+		list[count++] = (struct measure_use){ (uint32_t)resource, 1 };
 	return count;
 }
 
-size_t measure_resources_of_flow(const struct measure_resources *resources, size_t result, size_t flow, uint32_t *ret)
+size_t measure_resources_of_flow(const struct measure_resources *resources, size_t result, size_t flow,
+				 struct measure_use *ret)
 {
-	const struct topology_route *route = &resources->routes[result][flow];
+	const struct topology_route *route = measure_resources_route(resources, result, flow);
 	const struct probe_flow *of = &resources->results[result].experiment->flows[flow];
+	uint32_t from = resources->device[of->flow.from], to = resources->device[of->flow.to];
 	uint32_t home = home_of(resources->topology, of), engines[2];
 	size_t count = 0, engine_count = engines_of(resources, result, flow, engines);
 
@@ -143,13 +147,13 @@ size_t measure_resources_of_flow(const struct measure_resources *resources, size
 		count = use(ret, count, route->links[i]);
 		count = use(ret, count, both_of(resources, route->links[i] / 2));
 	}
-	if (resources->device[of->flow.from] != TOPOLOGY_NONE) {
-		count = use(ret, count, resources->device[of->flow.from]);
-		count = use(ret, count, resources->device[of->flow.from] + 1);
+	if (from != TOPOLOGY_NONE) {
+		count = use(ret, count, from);
+		count = use(ret, count, from + 1);
 	}
-	if (resources->device[of->flow.to] != TOPOLOGY_NONE) {
-		count = use(ret, count, resources->device[of->flow.to]);
-		count = use(ret, count, resources->device[of->flow.to] + 2);
+	if (to != TOPOLOGY_NONE) {
+		count = use(ret, count, to);
+		count = use(ret, count, to + 2);
 	}
 	if (home != TOPOLOGY_NONE && resources->cores[home] != TOPOLOGY_NONE)
 		count = use(ret, count, resources->cores[home]);
@@ -198,47 +202,23 @@ size_t measure_resources_members(const struct measure_resources *resources, size
 
 /* ------------------------------------------------------------------------------------------------------------ loads */
 
-/* Adds what a flow brings: every crossing of a link counts. */
-static void charge(const struct measure_resources *resources, size_t result, size_t flow, double rate, double *sums)
-{
-	const struct topology_route *route = &resources->routes[result][flow];
-	const struct probe_flow *of = &resources->results[result].experiment->flows[flow];
-	uint32_t from = resources->device[of->flow.from], to = resources->device[of->flow.to];
-	uint32_t home = home_of(resources->topology, of), engines[2];
-	size_t engine_count = engines_of(resources, result, flow, engines);
-
-	for (size_t i = 0; i < route->count; i++) {
-		sums[route->links[i]] += rate;
-		sums[both_of(resources, route->links[i] / 2)] += rate;
-	}
-	if (from != TOPOLOGY_NONE) {
-		sums[from] += rate;
-		sums[from + 1] += rate;
-	}
-	if (to != TOPOLOGY_NONE) {
-		sums[to] += rate;
-		sums[to + 2] += rate;
-	}
-	if (home != TOPOLOGY_NONE && resources->cores[home] != TOPOLOGY_NONE)
-		sums[resources->cores[home]] += rate;
-	for (size_t i = 0; i < engine_count; i++)
-		if (engines[i] != TOPOLOGY_NONE)
-			sums[engines[i]] += rate;
-}
-
 static void find_loads(struct measure_resources *resources, size_t result, double *sums)
 {
 	const struct measure_series *series = resources->results[result].series;
 	size_t flows = series->flow_count, kept = 0;
-	uint32_t uses[MEASURE_USES_MAX];
+	struct measure_use uses[MEASURE_USES_MAX];
 
 	for (size_t i = 0; i < series->count; i++) {
 		if (series->fates[i] != MEASURE_REPEAT_KEPT)
 			continue;
 		kept++;
 		memset(sums, 0, resources->count * sizeof(*sums));
-		for (size_t j = 0; j < flows; j++)
-			charge(resources, result, j, series->rates[i * flows + j], sums);
+		for (size_t j = 0; j < flows; j++) {
+			size_t count = measure_resources_of_flow(resources, result, j, uses);
+
+			for (size_t k = 0; k < count; k++)
+				sums[uses[k].resource] += uses[k].times * series->rates[i * flows + j];
+		}
 		for (size_t j = 0; j < resources->count; j++) {
 			struct measure_load *load = measure_resources_load(resources, result, j);
 
@@ -250,7 +230,7 @@ static void find_loads(struct measure_resources *resources, size_t result, doubl
 		size_t count = measure_resources_of_flow(resources, result, i, uses);
 
 		for (size_t j = 0; j < count; j++)
-			measure_resources_load(resources, result, uses[j])->users++;
+			measure_resources_load(resources, result, uses[j].resource)->users++;
 	}
 	for (size_t j = 0; kept && j < resources->count; j++) {
 		struct measure_load *load = measure_resources_load(resources, result, j);
@@ -281,67 +261,71 @@ static void find_active(struct measure_resources *resources, size_t result, uint
 	}
 }
 
-static int find_routes(struct measure_resources *resources, size_t result)
+static int find_routes(struct measure_resources *resources)
 {
-	const struct measure_experiment *experiment = resources->results[result].experiment;
+	for (size_t i = 0; i < resources->result_count; i++) {
+		const struct measure_experiment *experiment = resources->results[i].experiment;
 
-	resources->routes[result] = sys_zalloc((experiment->count + 1) * sizeof(**resources->routes));
-	if (!resources->routes[result])
-		return -ENOMEM;
-	for (size_t i = 0; i < experiment->count; i++) {
-		int r = measure_experiments_route(resources->topology, &experiment->flows[i].flow,
-						  &resources->routes[result][i]);
+		for (size_t j = 0; j < experiment->count; j++) {
+			int r = measure_experiments_route(resources->topology, &experiment->flows[j].flow,
+							  &resources->routes[resources->first_flow[i] + j]);
 
-		if (r < 0)
-			return r;
+			if (r < 0)
+				return r;
+		}
 	}
 	return 0;
 }
 
 void measure_resources_fini(struct measure_resources *resources)
 {
-	for (size_t i = 0; resources->routes && i < resources->result_count; i++)
-		sys_free(resources->routes[i]);
-	sys_free(resources->routes);
-	sys_free(resources->items);
-	sys_free(resources->device);
-	sys_free(resources->cores);
-	sys_free(resources->engine);
+	sys_free(resources->arrays);
 	sys_free(resources->loads);
 	memset(resources, 0, sizeof(*resources));
+}
+
+static int arrays_init(struct measure_resources *resources, size_t most)
+{
+	const struct topology *topology = resources->topology;
+	size_t flows = 0;
+
+	for (size_t i = 0; i < resources->result_count; i++)
+		flows += resources->results[i].experiment->count;
+	resources->arrays =
+		sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(resources->items, most),
+							SYS_ARRAY(resources->device, topology->vertex_count),
+							SYS_ARRAY(resources->cores, topology->vertex_count),
+							SYS_ARRAY(resources->engine, 2 * topology->link_count),
+							SYS_ARRAY(resources->first_flow, resources->result_count + 1),
+							SYS_ARRAY(resources->routes, flows) },
+				  6);
+	if (!resources->arrays)
+		return -ENOMEM;
+	for (size_t i = 0; i < resources->result_count; i++)
+		resources->first_flow[i + 1] = resources->first_flow[i] + resources->results[i].experiment->count;
+	list_resources(resources);
+	resources->loads = sys_zalloc(resources->result_count * resources->count * sizeof(*resources->loads));
+	return resources->loads ? 0 : -ENOMEM;
 }
 
 int measure_resources_init(struct measure_resources *resources, const struct topology *topology,
 			   const struct measure_result *results, size_t result_count)
 {
-	size_t most = 7 * topology->link_count + 3 * topology->vertex_count + 1;
+	size_t most = 7 * topology->link_count + 3 * topology->vertex_count;
 	double *sums = sys_zalloc(most * sizeof(*sums));
-	uint32_t *members = sys_zalloc((2 * topology->link_count + 1) * sizeof(*members));
-	int r = -ENOMEM;
+	uint32_t *members = sys_zalloc(2 * topology->link_count * sizeof(*members));
+	int r;
 
 	*resources =
 		(struct measure_resources){ .topology = topology, .results = results, .result_count = result_count };
-	resources->items = sys_zalloc(most * sizeof(*resources->items));
-	resources->device = sys_zalloc((topology->vertex_count + 1) * sizeof(*resources->device));
-	resources->cores = sys_zalloc((topology->vertex_count + 1) * sizeof(*resources->cores));
-	resources->engine = sys_zalloc((2 * topology->link_count + 1) * sizeof(*resources->engine));
-	resources->routes = sys_zalloc((result_count + 1) * sizeof(struct topology_route *));
-	if (!sums || !members || !resources->items || !resources->device || !resources->cores || !resources->engine ||
-	    !resources->routes)
-		goto out;
-	list_resources(resources);
-	resources->loads = sys_zalloc((result_count * resources->count + 1) * sizeof(*resources->loads));
-	if (!resources->loads)
-		goto out;
-	r = 0;
-	for (size_t i = 0; r == 0 && i < result_count; i++) {
-		r = find_routes(resources, i);
-		if (r == 0 && results[i].usable) {
+	r = sums && members ? arrays_init(resources, most) : -ENOMEM;
+	if (r == 0)
+		r = find_routes(resources);
+	for (size_t i = 0; r == 0 && i < result_count; i++)
+		if (results[i].usable) {
 			find_loads(resources, i, sums);
 			find_active(resources, i, members);
 		}
-	}
-out:
 	sys_free(sums);
 	sys_free(members);
 	if (r < 0)

@@ -45,13 +45,15 @@ struct measure_resources {
 	const struct topology *topology;
 	const struct measure_result *results;
 	size_t result_count;
+	void *arrays;                   /* all that follow but `loads` */
 	struct measure_resource *items; /* directed links first, by their index; then links */
 	size_t count;
-	uint32_t *device; /* of each vertex, its first of three resources (all, out, in); TOPOLOGY_NONE: none */
-	uint32_t *cores;  /* of each vertex */
-	uint32_t *engine; /* of each directed link, its first of two (engine, kernel); TOPOLOGY_NONE: no device's */
-	struct topology_route **routes; /* of each result, one for each flow */
-	struct measure_load *loads;     /* of each result, one for each resource */
+	uint32_t *device;   /* of each vertex, its first of three resources (all, out, in); TOPOLOGY_NONE: none */
+	uint32_t *cores;    /* of each vertex */
+	uint32_t *engine;   /* of each directed link, its first of two (engine, kernel); TOPOLOGY_NONE: no device's */
+	size_t *first_flow; /* of each result, among the flows of all; then how many these are */
+	struct topology_route *routes; /* of each flow */
+	struct measure_load *loads;    /* of each result, one for each resource */
 };
 
 /* -ENOMEM. Keeps `topology` and `results`. */
@@ -65,9 +67,19 @@ static inline struct measure_load *measure_resources_load(const struct measure_r
 	return &resources->loads[result * resources->count + resource];
 }
 
+static inline const struct topology_route *measure_resources_route(const struct measure_resources *resources,
+								   size_t result, size_t flow)
+{
+	return &resources->routes[resources->first_flow[result] + flow];
+}
+
 /* The resources that a flow of a result uses, each once. ret has room for MEASURE_USES_MAX; returns how many. */
 enum { MEASURE_USES_MAX = 3 * TOPOLOGY_ROUTE_MAX };
-size_t measure_resources_of_flow(const struct measure_resources *resources, size_t result, size_t flow, uint32_t *ret);
+struct measure_use {
+	uint32_t resource, times; /* the bytes of a copy within a memory cross its link twice */
+};
+size_t measure_resources_of_flow(const struct measure_resources *resources, size_t result, size_t flow,
+				 struct measure_use *ret);
 
 /* The directed links that a resource is made of, ascending; ret has room for all of the graph. Returns how many. */
 size_t measure_resources_members(const struct measure_resources *resources, size_t resource, uint32_t *ret);

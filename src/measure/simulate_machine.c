@@ -4,16 +4,12 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 void simulate_machine_fini(struct simulate_machine *machine)
 {
 	topology_fini(&machine->truth);
-	sys_free(machine->own);
-	sys_free(machine->neighbour);
-	sys_free(machine->pair_from);
-	sys_free(machine->pair_to);
+	sys_free(machine->arrays);
 	memset(machine, 0, sizeof(*machine));
 	topology_init(&machine->truth);
 }
@@ -58,21 +54,16 @@ int simulate_machine_init(struct simulate_machine *machine, const struct topolog
 	if (r < 0)
 		return r;
 	machine->rules = *rules;
-	machine->own = sys_zalloc((truth->vertex_count + 1) * sizeof(*machine->own));
-	machine->neighbour = sys_zalloc((rules->neighbour_count + 1) * sizeof(*machine->neighbour));
-	machine->pair_from = sys_zalloc((rules->pair_count + 1) * sizeof(*machine->pair_from));
-	machine->pair_to = sys_zalloc((rules->pair_count + 1) * sizeof(*machine->pair_to));
-	r = -ENOMEM;
-	if (!machine->own || !machine->neighbour || !machine->pair_from || !machine->pair_to)
-		goto fail;
-	for (uint32_t i = 0; i < truth->vertex_count; i++)
+	machine->arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(machine->own, truth->vertex_count),
+								  SYS_ARRAY(machine->neighbour, rules->neighbour_count),
+								  SYS_ARRAY(machine->pair_from, rules->pair_count),
+								  SYS_ARRAY(machine->pair_to, rules->pair_count) },
+					    4);
+	for (uint32_t i = 0; machine->arrays && i < truth->vertex_count; i++)
 		machine->own[i] = own_link(&machine->truth, i);
-	r = find_names(machine);
+	r = machine->arrays ? find_names(machine) : -ENOMEM;
 	if (r < 0)
-		goto fail;
-	return 0;
-fail:
-	simulate_machine_fini(machine);
+		simulate_machine_fini(machine);
 	return r;
 }
 
@@ -362,10 +353,7 @@ static void rows_compact(struct probe_simulated_rows *rows)
 
 void simulate_rows_fini(struct probe_simulated_rows *rows)
 {
-	free(rows->bound_Bps);
-	free(rows->weight);
-	free(rows->directed);
-	free(rows->device);
+	sys_free(rows->arrays);
 	memset(rows, 0, sizeof(*rows));
 }
 
@@ -376,14 +364,13 @@ int simulate_rows_of(const struct simulate_machine *machine, const struct probe_
 	struct probe_simulated_rows rows = { .count = layout.count, .flow_count = count };
 	struct filling filling = { machine, flows, layout, neighbours, &rows };
 
-	rows.bound_Bps = calloc(layout.count + 1, sizeof(*rows.bound_Bps));
-	rows.weight = calloc(layout.count * count + 1, sizeof(*rows.weight));
-	rows.directed = calloc(layout.count + 1, sizeof(*rows.directed));
-	rows.device = calloc(layout.count + 1, sizeof(*rows.device));
-	if (!rows.bound_Bps || !rows.weight || !rows.directed || !rows.device) {
-		simulate_rows_fini(&rows);
+	rows.arrays = sys_zalloc_arrays((struct sys_array[]){ SYS_ARRAY(rows.bound_Bps, layout.count),
+							      SYS_ARRAY(rows.weight, layout.count * count),
+							      SYS_ARRAY(rows.directed, layout.count),
+							      SYS_ARRAY(rows.device, layout.count) },
+					4);
+	if (!rows.arrays)
 		return -ENOMEM;
-	}
 	for (size_t i = 0; i < layout.count; i++)
 		rows.directed[i] = rows.device[i] = TOPOLOGY_NONE;
 	for (size_t i = 0; i < count; i++) {

@@ -7,6 +7,7 @@
 struct simulate_machine {
 	struct topology truth;
 	struct probe_rules rules;
+	void *arrays;                  /* all that follow */
 	uint32_t *own;                 /* of each vertex, its PCIe or C2C link upwards; TOPOLOGY_NONE */
 	uint32_t *neighbour;           /* of each rule of that kind, the directed link */
 	uint32_t *pair_from, *pair_to; /* of each rule of that kind, the vertices */

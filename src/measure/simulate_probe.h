@@ -74,10 +74,11 @@ int simulate_probe_solve(struct probe *probe, const struct probe_flow *flows, si
 
 /*
  * For tests that need to know what could be reached: the constraints of a set of flows, sum of weight × rate <= bound
- * for each row. A row is a directed link (its index) or a rule (TOPOLOGY_NONE). All arrays are malloc'ed.
+ * for each row. A row is a directed link (its index) or a rule (TOPOLOGY_NONE).
  */
 struct probe_simulated_rows {
 	size_t count, flow_count;
+	void *arrays;       /* all that follow */
 	double *bound_Bps;  /* of each row */
 	double *weight;     /* row by row, flow_count each */
 	uint32_t *directed; /* of each row */

@@ -24,21 +24,13 @@ enum { ROUNDS_MAX = 4000, STILL_ROUNDS = 4 };
 struct solving {
 	const struct probe_simulated_rows *rows;
 	size_t flow_count, row_count; /* of the rows that can bind, the flows' own ones first */
+	void *arrays;                 /* all that follow */
 	double *bound;                /* over the largest one */
 	double *weight;               /* of the rows after the flows' own */
 	double *advertised;           /* R */
 	double *rate, *before;
 	double largest;
 };
-
-static void solving_fini(struct solving *solving)
-{
-	sys_free(solving->bound);
-	sys_free(solving->weight);
-	sys_free(solving->advertised);
-	sys_free(solving->rate);
-	sys_free(solving->before);
-}
 
 static double power16(double x)
 {
@@ -72,19 +64,17 @@ static int solving_init(struct solving *solving, const struct probe_simulated_ro
 	size_t flows = rows->flow_count, room = rows->count + flows + 1;
 
 	*solving = (struct solving){ .rows = rows, .flow_count = flows, .row_count = flows };
-	solving->bound = sys_zalloc(room * sizeof(double));
-	solving->weight = sys_zalloc(room * (flows + 1) * sizeof(double));
-	solving->advertised = sys_zalloc(room * sizeof(double));
-	solving->rate = sys_zalloc((flows + 1) * sizeof(double));
-	solving->before = sys_zalloc((flows + 1) * sizeof(double));
-	if (!solving->bound || !solving->weight || !solving->advertised || !solving->rate || !solving->before) {
-		solving_fini(solving);
+	solving->arrays = sys_zalloc_arrays(
+		(struct sys_array[]){ SYS_ARRAY(solving->bound, room), SYS_ARRAY(solving->weight, room * (flows + 1)),
+				      SYS_ARRAY(solving->advertised, room), SYS_ARRAY(solving->rate, flows),
+				      SYS_ARRAY(solving->before, flows) },
+		5);
+	if (!solving->arrays)
 		return -ENOMEM;
-	}
 	for (size_t i = 0; i < flows; i++) {
 		solving->bound[i] = alone(rows, i);
 		if (isinf(solving->bound[i])) {
-			solving_fini(solving);
+			sys_free(solving->arrays);
 			return -EINVAL;
 		}
 		solving->largest = fmax(solving->largest, solving->bound[i]);
@@ -188,6 +178,6 @@ int simulate_solve(const struct probe_simulated_rows *rows, double *ret_Bps)
 		advertise(&solving);
 	}
 	fit(&solving, ret_Bps);
-	solving_fini(&solving);
+	sys_free(solving.arrays);
 	return 0;
 }

@@ -64,6 +64,33 @@ static int close_link(void **state)
 	return 0;
 }
 
+static void arrays_of_one_block_are_zeroed_and_apart(void **state)
+{
+	uint8_t *odd = NULL;
+	double *wide = NULL;
+	uint64_t *none = NULL;
+	const struct sys_array arrays[] = { SYS_ARRAY(odd, 3), SYS_ARRAY(wide, 5), SYS_ARRAY(none, 0) };
+	void *block = sys_zalloc_arrays(arrays, 3);
+
+	(void)state;
+	assert_non_null(block);
+	assert_non_null(none);
+	assert_int_equal((uintptr_t)wide % _Alignof(double), 0);
+	assert_true((char *)wide >= (char *)(odd + 3));
+	for (size_t i = 0; i < 5; i++)
+		assert_true(wide[i] == 0);
+	memset(wide, 0xff, 5 * sizeof(*wide));
+	assert_int_equal(odd[0] | odd[1] | odd[2], 0);
+	sys_free(block);
+#ifdef TRIBUTARY_FAULTS
+	odd = NULL;
+	sys_fault_set(SYS_FAULT_MEMORY, 1, ENOMEM);
+	assert_null(sys_zalloc_arrays(arrays, 3));
+	assert_null(odd);
+	sys_fault_set(SYS_FAULT_MEMORY, 0, 0);
+#endif
+}
+
 static void memory_is_zeroed_and_aligned(void **state)
 {
 	static const uint8_t zeroes[300];
@@ -343,6 +370,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_is_zeroed_and_aligned),
+		cmocka_unit_test(arrays_of_one_block_are_zeroed_and_apart),
 		cmocka_unit_test_setup_teardown(sockets_are_cloexec_and_nonblocking, open_link, close_link),
 		cmocka_unit_test_setup_teardown(bytes_cross_by_every_call, open_link, close_link),
 		cmocka_unit_test_setup_teardown(errors_are_returned_and_errno_is_kept, open_link, close_link),

@@ -467,11 +467,11 @@ static void links_are_charged_in_the_direction_of_the_bytes(void **state)
 
 static bool uses(const struct measure_resources *resources, uint32_t resource)
 {
-	uint32_t list[MEASURE_USES_MAX];
+	struct measure_use list[MEASURE_USES_MAX];
 	size_t count = measure_resources_of_flow(resources, 0, 0, list);
 
 	for (size_t i = 0; i < count; i++)
-		if (list[i] == resource)
+		if (list[i].resource == resource)
 			return true;
 	return false;
 }
