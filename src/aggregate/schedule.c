@@ -42,8 +42,10 @@ struct place {
 
 struct schedule {
 	struct schedule_group group;
-	struct schedule_problem problem;
-	struct schedule_shares shares;
+	struct schedule_place problem[SCHEDULE_NODES_MAX]; /* of each place: what its share depends on */
+	double uplink_Bps[SCHEDULE_NODES_MAX];
+	double leaf_share[SCHEDULE_NODES_MAX], root_share[SCHEDULE_NODES_MAX], rest_share[SCHEDULE_NODES_MAX];
+	struct schedule_loads loads;
 	bool rates_known;
 	uint64_t number;
 	struct turn leaves[SCHEDULE_NODES_MAX];
@@ -174,7 +176,7 @@ static void add_place(struct schedule *schedule, size_t leaf, size_t host, size_
 
 	schedule->places[schedule->place_count] =
 		(struct place){ .leaf = (uint16_t)leaf, .host = (uint16_t)host, .aggregator = (uint16_t)aggregator };
-	schedule->problem.places[schedule->place_count++] = of;
+	schedule->problem[schedule->place_count++] = of;
 }
 
 static void add_aggregators(struct schedule *schedule, size_t leaf, double median_Bps)
@@ -206,11 +208,27 @@ static void list_places(struct schedule *schedule)
 			schedule->has_hosts[leaf] = true;
 		}
 		add_aggregators(schedule, leaf, median_Bps);
-		schedule->problem.uplink_Bps[leaf] = uplink_rate(&schedule->group, leaf);
+		schedule->uplink_Bps[leaf] = uplink_rate(&schedule->group, leaf);
 	}
 	schedule->first[schedule->group.leaf_count] = (uint16_t)schedule->place_count;
-	schedule->problem.leaf_count = schedule->group.leaf_count;
-	schedule->problem.place_count = schedule->place_count;
+}
+
+static int find_shares(struct schedule *schedule)
+{
+	const struct schedule_problem problem = { .leaf_count = schedule->group.leaf_count,
+						  .place_count = schedule->place_count,
+						  .places = schedule->problem,
+						  .uplink_Bps = schedule->uplink_Bps };
+	double load[SCHEDULE_NODES_MAX];
+	struct schedule_shares shares = {
+		.leaf = schedule->leaf_share, .root = schedule->root_share, .rest = schedule->rest_share, .load = load
+	};
+	int r = schedule_shares_find(&problem, &shares);
+
+	schedule->loads = shares.loads;
+	if (!schedule->rates_known)
+		schedule->loads.slowest_s_per_B = 0;
+	return r;
 }
 
 /* Weights that come to WHOLE exactly: what rounding down leaves over goes to the largest, the first of several. */
@@ -237,7 +255,7 @@ static void weigh_leaves(struct schedule *schedule)
 {
 	uint32_t weights[SCHEDULE_NODES_MAX];
 
-	weigh(schedule->shares.leaf, schedule->group.leaf_count, weights);
+	weigh(schedule->leaf_share, schedule->group.leaf_count, weights);
 	for (size_t i = 0; i < schedule->group.leaf_count; i++)
 		schedule->leaves[i].weight = weights[i];
 }
@@ -249,7 +267,7 @@ static void weigh_leaves(struct schedule *schedule)
 static void weigh_places(struct schedule *schedule, size_t leaf)
 {
 	size_t first = schedule->first[leaf], count = schedule->first[leaf + 1] - first;
-	const double *root = schedule->shares.root + first, *rest = schedule->shares.rest + first;
+	const double *root = schedule->root_share + first, *rest = schedule->rest_share + first;
 	uint32_t root_weights[SCHEDULE_NODES_MAX], rest_weights[SCHEDULE_NODES_MAX];
 	double roots = 0, rests = 0;
 
@@ -282,7 +300,10 @@ int schedule_new(const struct schedule_group *group, struct schedule **ret)
 	schedule->group = *group;
 	list_hosts(schedule);
 	list_places(schedule);
-	schedule_shares_find(&schedule->problem, &schedule->shares);
+	if (find_shares(schedule) < 0) {
+		schedule_free(schedule);
+		return -ENOMEM;
+	}
 	weigh_leaves(schedule);
 	for (size_t leaf = 0; leaf < group->leaf_count; leaf++)
 		weigh_places(schedule, leaf);
@@ -425,7 +446,7 @@ static size_t busiest_root(const struct schedule *schedule)
 	size_t busiest = 0;
 
 	for (size_t i = 0; i < schedule->place_count; i++)
-		if (schedule->shares.root[i] > schedule->shares.root[busiest])
+		if (schedule->root_share[i] > schedule->root_share[busiest])
 			busiest = i;
 	return busiest;
 }
@@ -433,7 +454,7 @@ static size_t busiest_root(const struct schedule *schedule)
 /* How many places would share the roots evenly, if each had as much as the busiest has. */
 static size_t width(const struct schedule *schedule, size_t busiest)
 {
-	double most = schedule->shares.root[busiest], places = most > 0 ? 1 / most : 1;
+	double most = schedule->root_share[busiest], places = most > 0 ? 1 / most : 1;
 
 	return places < 1 ? 1 : (size_t)(places + 0.5);
 }
@@ -500,8 +521,5 @@ double schedule_node_share(const struct schedule *schedule, unsigned node)
 
 void schedule_loads(const struct schedule *schedule, struct schedule_loads *ret)
 {
-	memset(ret, 0, sizeof(*ret));
-	schedule_shares_loads(&schedule->problem, &schedule->shares, ret);
-	if (schedule->rates_known)
-		ret->slowest_s_per_B = schedule->shares.slowest_s_per_B;
+	*ret = schedule->loads;
 }

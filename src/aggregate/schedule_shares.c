@@ -13,6 +13,9 @@
  */
 #include "aggregate/schedule_shares.h"
 
+#include "base/sys.h"
+
+#include <errno.h>
 #include <string.h>
 
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
@@ -26,6 +29,7 @@ struct leaf {
 	double hosts_Bps, slowest_Bps; /* sum and least of its hosts */
 	double aggregators_Bps;
 	double uplink_Bps;
+	double time; /* in which its own links carry its share */
 };
 
 /* Capacity that is left, and what a byte takes of it. */
@@ -43,7 +47,7 @@ struct split {
 
 struct solver {
 	const struct schedule_problem *problem;
-	struct leaf leaves[SCHEDULE_NODES_MAX];
+	struct leaf *leaves;
 	double member_leaves; /* m */
 };
 
@@ -272,15 +276,15 @@ static double part_of(const struct solver *solver, const struct leaf *leaf, cons
 	return all > 0 && left > 0 ? left / all : all > 0 ? 0 : 1 / (double)leaf->hosts;
 }
 
-static void share_places(const struct solver *solver, const double *times, struct schedule_shares *ret)
+static void share_places(const struct solver *solver, struct schedule_shares *ret)
 {
 	for (size_t i = 0; i < solver->problem->place_count; i++) {
 		const struct schedule_place *place = &solver->problem->places[i];
 		const struct leaf *leaf = &solver->leaves[place->leaf];
-		double part = part_of(solver, leaf, place, times[place->leaf]), scale, aggregated;
+		double part = part_of(solver, leaf, place, leaf->time), scale, aggregated;
 		struct split split;
 
-		leaf_most(solver, leaf, times[place->leaf], &split);
+		leaf_most(solver, leaf, leaf->time, &split);
 		scale = split.most > 0 ? ret->leaf[place->leaf] / split.most : 0;
 		ret->root[i] = part * scale * (place->aggregator ? split.aggregators_root : split.hosts_root);
 		aggregated = part * (place->aggregator ? 1 - split.hosts : split.hosts);
@@ -288,45 +292,47 @@ static void share_places(const struct solver *solver, const double *times, struc
 	}
 }
 
-void schedule_shares_find(const struct schedule_problem *problem, struct schedule_shares *ret)
+static void find_loads(const struct solver *solver, struct schedule_shares *ret)
 {
-	struct solver solver = { .problem = problem };
-	double times[SCHEDULE_NODES_MAX];
+	double m = solver->member_leaves;
 
-	memset(ret, 0, sizeof(*ret));
-	survey(&solver);
-	ret->slowest_s_per_B = least_time(&solver);
-	share_leaves(&solver, ret->slowest_s_per_B, ret);
-	/* Where the slowest link is not in a leaf, the leaf's own links are evened out all the same. */
-	for (size_t i = 0; i < problem->leaf_count; i++)
-		times[i] = solver.leaves[i].hosts
-				   ? least_leaf_time(&solver, &solver.leaves[i], ret->leaf[i], ret->slowest_s_per_B)
-				   : ret->slowest_s_per_B;
-	share_places(&solver, times, ret);
+	for (size_t i = 0; i < solver->problem->place_count; i++) {
+		const struct leaf *leaf = &solver->leaves[solver->problem->places[i].leaf];
+		bool aggregator = solver->problem->places[i].aggregator, apart = !leaf->hosts;
+		struct pool pool = aggregator ? aggregator_pool(solver, leaf, 0) : host_pool(solver, leaf, 0);
+		double *most = aggregator ? &ret->loads.aggregator : &ret->loads.host;
+
+		ret->load[i] = pool.rest * ret->rest[i] + (apart ? m : pool.root) * ret->root[i];
+		if (!aggregator && (m > 1 || leaf->hosts > 1))
+			ret->load[i] += 1;
+		*most = ret->load[i] > *most ? ret->load[i] : *most;
+	}
+	for (size_t i = 0; i < solver->problem->leaf_count && m > 1; i++) {
+		double load = solver->leaves[i].hosts ? 1 + (m - 2) * ret->leaf[i] : m * ret->leaf[i];
+
+		ret->loads.uplink = load > ret->loads.uplink ? load : ret->loads.uplink;
+	}
 }
 
-void schedule_shares_loads(const struct schedule_problem *problem, const struct schedule_shares *shares,
-			   struct schedule_loads *ret)
+int schedule_shares_find(const struct schedule_problem *problem, struct schedule_shares *ret)
 {
-	struct solver solver = { .problem = problem };
-	double m;
+	struct solver solver = { .problem = problem,
+				 .leaves = sys_zalloc(problem->leaf_count * sizeof(*solver.leaves)) };
+	double time;
 
+	if (!solver.leaves)
+		return -ENOMEM;
 	survey(&solver);
-	m = solver.member_leaves;
-	for (size_t i = 0; i < problem->place_count; i++) {
-		const struct leaf *leaf = &solver.leaves[problem->places[i].leaf];
-		bool aggregator = problem->places[i].aggregator, apart = !leaf->hosts;
-		struct pool pool = aggregator ? aggregator_pool(&solver, leaf, 0) : host_pool(&solver, leaf, 0);
-		double load = pool.rest * shares->rest[i] + (apart ? m : pool.root) * shares->root[i];
-		double *most = aggregator ? &ret->aggregator : &ret->host;
-
-		if (!aggregator && (m > 1 || leaf->hosts > 1))
-			load += 1;
-		*most = load > *most ? load : *most;
-	}
-	for (size_t i = 0; i < problem->leaf_count && m > 1; i++) {
-		double load = solver.leaves[i].hosts ? 1 + (m - 2) * shares->leaf[i] : m * shares->leaf[i];
-
-		ret->uplink = load > ret->uplink ? load : ret->uplink;
-	}
+	time = least_time(&solver);
+	share_leaves(&solver, time, ret);
+	/* Where the slowest link is not in a leaf, the leaf's own links are evened out all the same. */
+	for (size_t i = 0; i < problem->leaf_count; i++)
+		solver.leaves[i].time = solver.leaves[i].hosts
+						? least_leaf_time(&solver, &solver.leaves[i], ret->leaf[i], time)
+						: time;
+	share_places(&solver, ret);
+	ret->loads = (struct schedule_loads){ .slowest_s_per_B = time };
+	find_loads(&solver, ret);
+	sys_free(solver.leaves);
+	return 0;
 }

@@ -12,29 +12,31 @@
 
 /* What can aggregate in a leaf: a host of members, or an aggregator. */
 struct schedule_place {
-	uint16_t leaf;
+	uint32_t leaf;
 	bool aggregator;
 	double rate_Bps; /* above 0 */
 };
 
+/* The first place is a host. */
 struct schedule_problem {
 	size_t leaf_count, place_count;
-	struct schedule_place places[SCHEDULE_NODES_MAX];
-	double uplink_Bps[SCHEDULE_NODES_MAX]; /* of each leaf, the slower direction; 0: bounds nothing */
+	const struct schedule_place *places;
+	const double *uplink_Bps; /* of each leaf, the slower direction; 0: bounds nothing */
 };
 
-/* Of all bytes; a leaf's roots and rests together are 1 where it has hosts, its roots are its share. */
+/*
+ * Of all bytes; a leaf's roots and rests together are 1 where it has hosts, its roots are its share. The arrays are the
+ * caller's.
+ */
 struct schedule_shares {
-	double slowest_s_per_B;          /* time of the slowest link for each byte of an operation */
-	double leaf[SCHEDULE_NODES_MAX]; /* what it roots */
-	double root[SCHEDULE_NODES_MAX]; /* of each place: what it aggregates as the root */
-	double rest[SCHEDULE_NODES_MAX]; /* what it aggregates for a root elsewhere */
+	double *leaf;                /* what each roots */
+	double *root;                /* of each place: what it aggregates as the root */
+	double *rest;                /* what it aggregates for a root elsewhere */
+	double *load;                /* bytes on its NIC, each direction */
+	struct schedule_loads loads; /* the greatest of each kind, and the time of the slowest link */
 };
 
-/* At least one place is a host. */
-void schedule_shares_find(const struct schedule_problem *problem, struct schedule_shares *ret);
-/* What these shares put on the links; all but slowest_s_per_B. */
-void schedule_shares_loads(const struct schedule_problem *problem, const struct schedule_shares *shares,
-			   struct schedule_loads *ret);
+/* -ENOMEM. */
+int schedule_shares_find(const struct schedule_problem *problem, struct schedule_shares *ret);
 
 #endif

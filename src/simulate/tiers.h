@@ -1,7 +1,6 @@
 /*
- * The shares of docs/design/aggregation.md for any number of hosts: what each place aggregates, so that the slowest of the links
- * that the schedule counts is done first. The engine's own (aggregate/schedule.h) is bounded by its group's size; a test
- * compares the two where both can. Pure.
+ * Who aggregates how much on a rail (docs/design/aggregation.md), for any number of hosts: the engine's own rules
+ * (aggregate/schedule_shares.h). Pure.
  */
 #ifndef TRIBUTARY_SIMULATE_TIERS_H
 #define TRIBUTARY_SIMULATE_TIERS_H
@@ -13,20 +12,16 @@
 struct simulate_place {
 	uint32_t leaf; /* dense, from 0 */
 	bool aggregator;
-	double rate_Bps;   /* above 0; INFINITY: bounds nothing */
-	double root, rest; /* results: what it aggregates as the root, and for a root elsewhere, of each byte */
-	double load;       /* result: bytes on its NIC, each direction, for each byte of an operation */
+	double rate_Bps; /* above 0; INFINITY: bounds nothing */
+	double load;     /* result: bytes on its NIC, each direction, for each byte of an operation */
 };
 struct simulate_leaf {
 	double uplink_Bps; /* the slower direction; INFINITY: bounds nothing */
 	double root;       /* result: what it roots; all of them: 1 */
-	/* Of its places. */
-	size_t hosts, aggregators;
-	double hosts_Bps, slowest_Bps, aggregators_Bps;
-	double by_hosts, hosts_root, aggregators_root; /* of the split that was found */
+	size_t hosts;      /* result */
 };
 /*
- * At least one place is a host. An aggregator with less than a quarter of the hosts' median gets nothing. *ret: seconds that
+ * The first place is a host. An aggregator with less than a quarter of the hosts' median gets nothing. *ret: seconds that
  * the slowest link takes for each byte. -ENOMEM.
  */
 int simulate_tiers_share(struct simulate_place *places, size_t place_count, struct simulate_leaf *leaves,
