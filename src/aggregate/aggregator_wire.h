@@ -1,10 +1,12 @@
 /*
  * What members and aggregators say to each other, apart from payload
- * (docs/format/control.md). Little-endian, encoded byte by byte; this file and aggregator_wire.c are the only place that knows an offset.
- * Pure. Decoders: -EPROTO for another version, -EBADMSG for anything else; *ret is written on success only.
+ * (docs/format/control.md), as base/codec.h has it; aggregator_wire.c alone knows the layout. Pure. A read: -EPROTO for
+ * another version, -EBADMSG for anything else.
  */
 #ifndef TRIBUTARY_AGGREGATE_AGGREGATOR_WIRE_H
 #define TRIBUTARY_AGGREGATE_AGGREGATOR_WIRE_H
+
+#include "base/codec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,10 +36,7 @@ struct aggregator_wire_hello {
 	uint32_t
 		rate_kBps; /* of a member: what its network card takes, by its cluster file, in 1000 B/s; 0: not said */
 };
-void aggregator_wire_put_hello(const struct aggregator_wire_hello *hello,
-			       uint8_t bytes[static AGGREGATOR_WIRE_HELLO_BYTES]);
-int aggregator_wire_get_hello(const uint8_t bytes[static AGGREGATOR_WIRE_HELLO_BYTES],
-			      struct aggregator_wire_hello *ret);
+int aggregator_wire_hello(struct codec *codec, struct aggregator_wire_hello *hello);
 
 /* Where an input belongs. */
 enum aggregator_stage { AGGREGATOR_STAGE_LEAF, AGGREGATOR_STAGE_ROOT, AGGREGATOR_STAGE_COUNT };
@@ -62,16 +61,13 @@ struct aggregator_wire_head {
 	uint16_t root;               /* the node that is */
 	uint32_t aggregators; /* bit i: aggregator i aggregates a leaf or is the root; 0 in an aggregator's own */
 };
-void aggregator_wire_put_head(const struct aggregator_wire_head *head,
-			      uint8_t bytes[static AGGREGATOR_WIRE_HEAD_BYTES]);
-int aggregator_wire_get_head(const uint8_t bytes[static AGGREGATOR_WIRE_HEAD_BYTES], struct aggregator_wire_head *ret);
+int aggregator_wire_head(struct codec *codec, struct aggregator_wire_head *head);
 
 /*
  * From a member to an aggregator: other aggregators that are lost to it, bit i: aggregator i. One may wait for another that is only
  * silent, and may have more patience than the members.
  */
-void aggregator_wire_put_lost(uint32_t aggregators, uint8_t bytes[static AGGREGATOR_WIRE_LOST_BYTES]);
-int aggregator_wire_get_lost(const uint8_t bytes[static AGGREGATOR_WIRE_LOST_BYTES], uint32_t *ret);
+int aggregator_wire_lost(struct codec *codec, uint32_t *aggregators);
 
 /*
  * Tags of the connections between members and aggregators: the same numbers as between members, so that members send and

@@ -301,7 +301,7 @@ static int aggregator_step(struct bootstrap *bootstrap, struct bootstrap_aggrega
 		if (r == 0 && aggregator->out) {
 			bootstrap->ops->set(aggregator->out, TRANSPORT_SET_EAGER_LIMIT, AGGREGATOR_WIRE_UNASKED_BYTES);
 			memcpy(hello.id, bootstrap->aggregators->id, sizeof(hello.id));
-			aggregator_wire_put_hello(&hello, aggregator->hello_bytes);
+			aggregator_wire_hello(CODEC_TO(aggregator->hello_bytes), &hello);
 			bootstrap_send(&aggregator->hello, aggregator->out, aggregator->hello_bytes,
 				       sizeof(aggregator->hello_bytes));
 			bootstrap->progressed = true;
@@ -372,7 +372,7 @@ enum aggregators_incoming_result aggregators_incoming(struct bootstrap *bootstra
 	struct aggregator_wire_hello hello;
 	struct bootstrap_aggregator *aggregator;
 
-	if (count != AGGREGATOR_WIRE_HELLO_BYTES || aggregator_wire_get_hello(bytes, &hello) < 0)
+	if (aggregator_wire_hello(CODEC_FROM(bytes, count), &hello) < 0)
 		return AGGREGATORS_INCOMING_NONE;
 	if (!bootstrap->group)
 		return AGGREGATORS_INCOMING_LATER;

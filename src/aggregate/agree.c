@@ -86,9 +86,7 @@ static int report_read(struct bootstrap *bootstrap, size_t index)
 {
 	struct bootstrap_peer *peer = &bootstrap->peers[index];
 	struct aggregate_wire_report report = { 0 };
-	int r = peer->report_in.received == AGGREGATE_WIRE_REPORT_BYTES
-			? aggregate_wire_get_report(peer->report_bytes, &report)
-			: -EBADMSG;
+	int r = aggregate_wire_report(CODEC_FROM(peer->report_bytes, peer->report_in.received), &report);
 
 	if (r == -EPROTO)
 		return bootstrap_fail(
@@ -256,11 +254,11 @@ static int coordinator_tell_members(struct bootstrap *bootstrap)
 		decision->settings.measures &= !facts->as_said;
 	}
 	qsort(group->members, bootstrap->count, sizeof(*group->members), compare_members);
-	aggregate_wire_put_decision(decision, bootstrap->decision_bytes);
+	aggregate_wire_decision(CODEC_TO(bootstrap->decision_bytes), decision);
 	for (size_t i = 0; i < bootstrap->count; i++)
-		aggregate_wire_put_facts(&group->members[i].facts, bootstrap->decision_bytes +
-									   AGGREGATE_WIRE_DECISION_BYTES +
-									   i * AGGREGATE_WIRE_FACTS_BYTES);
+		aggregate_wire_facts(CODEC_TO(bootstrap->decision_bytes + AGGREGATE_WIRE_DECISION_BYTES +
+					      i * AGGREGATE_WIRE_FACTS_BYTES),
+				     &group->members[i].facts);
 	r = aggregators_ask(bootstrap, group,
 			    bootstrap->decision_bytes + AGGREGATE_WIRE_DECISION_BYTES +
 				    bootstrap->count * AGGREGATE_WIRE_FACTS_BYTES);
@@ -311,7 +309,7 @@ static int coordinator_end(struct bootstrap *bootstrap, int error)
 	size_t left = 1;
 
 	memcpy(decision.reason, bootstrap->reason, sizeof(decision.reason));
-	aggregate_wire_put_decision(&decision, bytes);
+	aggregate_wire_decision(CODEC_TO(bytes), &decision);
 	bootstrap->deadline_ns = clock_now_ns() + bootstrap->timeout_ns / 10;
 	while (left) {
 		left = 0;
@@ -384,7 +382,8 @@ static int decision_read_members(struct bootstrap *bootstrap)
 	for (size_t i = 0; i < bootstrap->count && r == 0; i++) {
 		struct aggregate_wire_facts *facts = &group->members[i].facts;
 
-		r = aggregate_wire_get_facts(bytes + i * AGGREGATE_WIRE_FACTS_BYTES, facts);
+		r = aggregate_wire_facts(CODEC_FROM(bytes + i * AGGREGATE_WIRE_FACTS_BYTES, AGGREGATE_WIRE_FACTS_BYTES),
+					 facts);
 		if (r == 0 && (facts->index >= bootstrap->count || bootstrap->peers[facts->index].known))
 			r = -EBADMSG;
 		if (r < 0)
@@ -425,7 +424,8 @@ static int member_hear(struct bootstrap *bootstrap)
 	if (message->state != MESSAGE_DONE)
 		return 0;
 	r = message->received >= AGGREGATE_WIRE_DECISION_BYTES
-		    ? aggregate_wire_get_decision(bootstrap->decision_bytes, &bootstrap->decision)
+		    ? aggregate_wire_decision(CODEC_FROM(bootstrap->decision_bytes, AGGREGATE_WIRE_DECISION_BYTES),
+					      &bootstrap->decision)
 		    : -EBADMSG;
 	message->state = MESSAGE_NONE;
 	if (r == 0 && bootstrap->decision.kind == AGGREGATE_DECISION_MEMBERS &&
@@ -460,7 +460,7 @@ static int member_report(struct bootstrap *bootstrap, enum aggregate_report kind
 	report.aggregators = kind == AGGREGATE_REPORT_READY ? aggregators_standing(bootstrap) : 0;
 	report.gain_permille = kind == AGGREGATE_REPORT_READY ? bootstrap->group->facts.gain_permille : 0;
 	memcpy(report.reason, bootstrap->reason, sizeof(report.reason));
-	aggregate_wire_put_report(&report, bootstrap->report_bytes);
+	aggregate_wire_report(CODEC_TO(bootstrap->report_bytes), &report);
 	bootstrap_send(&bootstrap->report_out, bootstrap->peers[0].ways[BOOTSTRAP_SMALL].out, bootstrap->report_bytes,
 		       sizeof(bootstrap->report_bytes));
 	while (r == 0 && bootstrap->report_out.state != MESSAGE_DONE) {

@@ -8,6 +8,7 @@
 #include "base/random.h"
 
 #include <errno.h>
+#include <string.h>
 
 /*
  * Not by the number alone: what an application posts recurs, and its short operations may all have the same remainder. Each
@@ -31,11 +32,11 @@ static struct aggregate_wire_operation message_of(const struct operation *operat
 	};
 }
 
-void check_put(const struct operation *operation, uint8_t *bytes)
+void check_init(struct operation *operation)
 {
-	const struct aggregate_wire_operation message = message_of(operation);
+	struct aggregate_wire_operation message = message_of(operation);
 
-	aggregate_wire_put_operation(&message, bytes);
+	aggregate_wire_operation(CODEC_TO(operation->check_out), &message);
 }
 
 bool check_same(struct group *group, const struct operation *operation, const struct transfer *transfer, size_t from,
@@ -44,10 +45,9 @@ bool check_same(struct group *group, const struct operation *operation, const st
 	struct aggregate_wire_operation ours = message_of(operation), theirs;
 
 	if (transfer->received < AGGREGATE_WIRE_OPERATION_BYTES ||
-	    aggregate_wire_get_operation(transfer->data, &theirs) < 0)
+	    aggregate_wire_operation(CODEC_FROM(transfer->data, AGGREGATE_WIRE_OPERATION_BYTES), &theirs) < 0)
 		goto broken;
-	if (theirs.number != ours.number || theirs.type != ours.type || theirs.operation != ours.operation ||
-	    theirs.bytes != ours.bytes || theirs.flat != ours.flat) {
+	if (memcmp(transfer->data, operation->check_out, sizeof(operation->check_out)) != 0) {
 		group_break(group, -EREMOTEIO,
 			    "hosts posted different operations: number %llu is a %s of %s, %llu bytes, at host %s, and "
 			    "a %s of %s, %llu bytes, here",
@@ -89,7 +89,6 @@ void check_begin(struct group *group, struct operation *operation)
 
 	group->progressed = true;
 	if (root != group->self) {
-		check_put(operation, operation->check_out);
 		operation_add(&group->out[root], &operation->send_check, operation, operation->check_out,
 			      sizeof(operation->check_out), AGGREGATE_TAG_OPERATION, operation_sent);
 		return;
@@ -123,12 +122,11 @@ static void verify_received(struct group *group, struct transfer *transfer)
 	size_t from = spread_from(group, step);
 	struct aggregate_wire_verify ours, theirs;
 
-	if (transfer->received != AGGREGATE_WIRE_VERIFY_BYTES) {
+	if (aggregate_wire_verify(CODEC_FROM(transfer->data, transfer->received), &theirs) < 0) {
 		group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
 		return;
 	}
-	aggregate_wire_get_verify(transfer->data, &theirs);
-	aggregate_wire_get_verify(operation->verify_out, &ours);
+	(void)aggregate_wire_verify(CODEC_FROM(operation->verify_out, sizeof(operation->verify_out)), &ours);
 	if (theirs.checksum != ours.checksum || theirs.number != ours.number) {
 		group_break(group, -EREMOTEIO,
 			    "the result of operation %llu (%zu bytes) has checksum %08x at host %s and %08x here "
@@ -156,7 +154,7 @@ void check_verify(struct group *group, struct operation *operation)
 						 .checksum = crc_ieee32(operation->recv, operation->bytes) };
 	unsigned steps = spread_steps(group);
 
-	aggregate_wire_put_verify(&message, operation->verify_out);
+	aggregate_wire_verify(CODEC_TO(operation->verify_out), &message);
 	operation->verify_heard = operation->verify_steps = 0;
 	operation->waits = 2 * steps;
 	for (unsigned step = 0; step < steps; step++)

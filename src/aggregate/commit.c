@@ -157,7 +157,7 @@ static void word_send(struct group *group, struct agreement *agreement)
 
 	if (step == group->commit->step_count)
 		return;
-	aggregate_wire_put_commit(&agreement->known, agreement->out[step]);
+	aggregate_wire_commit(CODEC_TO(agreement->out[step]), &agreement->known);
 	add(&group->out[spread_to(group, step)], &agreement->sends[step], agreement, agreement->out[step], word_sent);
 }
 
@@ -167,7 +167,8 @@ static void words_take(struct group *group, struct agreement *agreement)
 	struct aggregate_wire_commit word;
 
 	while (agreement->steps < group->commit->step_count && agreement->heard & 1U << agreement->steps) {
-		if (aggregate_wire_get_commit(agreement->in[agreement->steps], &word) < 0 ||
+		if (aggregate_wire_commit(CODEC_FROM(agreement->in[agreement->steps], AGGREGATE_WIRE_COMMIT_BYTES),
+					  &word) < 0 ||
 		    word.number != agreement->operation->number ||
 		    (word.lost | word.leaves) & ~aggregators_used(group)) {
 			group_break(group, -EREMOTEIO, "host %s broke the protocol",

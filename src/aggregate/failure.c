@@ -157,7 +157,7 @@ static void tell(struct group *group, struct group_aggregator *to)
 		return;
 	to->telling = true;
 	to->told = set;
-	aggregator_wire_put_lost(set, to->word_bytes);
+	aggregator_wire_lost(CODEC_TO(to->word_bytes), &set);
 	to->word = (struct transfer){ .data = to->word_bytes,
 				      .bytes = AGGREGATOR_WIRE_LOST_BYTES,
 				      .tag = aggregator_tag(AGGREGATOR_TAG_HEAD, 0),

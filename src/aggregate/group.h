@@ -482,8 +482,8 @@ bool recompute_is_done(const struct recompute *recompute);
 /* check.c */
 /* The member that hears of all what they have posted. */
 size_t check_root(const struct group *group, const struct operation *operation);
-/* What this member has posted, in AGGREGATE_WIRE_OPERATION_BYTES. */
-void check_put(const struct operation *operation, uint8_t *bytes);
+/* operation.check_out: what this member has posted. */
+void check_init(struct operation *operation);
 /* The same came from that member, with so many bytes behind it; else the group ends with a line that says so. */
 bool check_same(struct group *group, const struct operation *operation, const struct transfer *transfer, size_t from,
 		size_t payload_bytes);

@@ -87,6 +87,7 @@ static void take(struct group *group, struct operation *operation)
 	}
 	operation->root = check_root(group, operation);
 	operation->part_count = small_part_count(group, operation->bytes);
+	check_init(operation);
 	*group->small_end = operation;
 	group->small_end = &operation->next_small;
 	if (operation->scheme != OPERATION_SEGMENTED)

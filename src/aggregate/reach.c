@@ -23,9 +23,7 @@ static int incoming_known(struct bootstrap *bootstrap, struct bootstrap_incoming
 	default:
 		break;
 	}
-	r = incoming->hello.received == AGGREGATE_WIRE_HELLO_BYTES ? aggregate_wire_get_hello(incoming->bytes, &hello)
-								   : -EBADMSG;
-
+	r = aggregate_wire_hello(CODEC_FROM(incoming->bytes, incoming->hello.received), &hello);
 	if (r == -EPROTO) {
 		/* It stays, heard: who is left standing there is told the reason like all others. */
 		incoming->hello.state = MESSAGE_NONE;
@@ -100,7 +98,7 @@ static int reach_by(struct bootstrap *bootstrap, struct bootstrap_way *way, bool
 		if (large)
 			bootstrap->ops->set(way->out, TRANSPORT_SET_EAGER_LIMIT, 0);
 		memcpy(hello.host, bootstrap->engine->host_name, sizeof(hello.host));
-		aggregate_wire_put_hello(&hello, way->hello_bytes);
+		aggregate_wire_hello(CODEC_TO(way->hello_bytes), &hello);
 		bootstrap_send(&way->hello, way->out, way->hello_bytes, sizeof(way->hello_bytes));
 		bootstrap->progressed = true;
 	}

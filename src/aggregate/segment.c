@@ -412,7 +412,7 @@ static void head_send(struct group *group, struct segment *segment)
 
 	if (!aggregators_head(group, segment, &head, &node))
 		return;
-	aggregator_wire_put_head(&head, segment->head_bytes);
+	aggregator_wire_head(CODEC_TO(segment->head_bytes), &head);
 	segment->head = (struct transfer){ .data = segment->head_bytes,
 					   .bytes = AGGREGATOR_WIRE_HEAD_BYTES,
 					   .tag = aggregator_tag(AGGREGATOR_TAG_HEAD, 0),

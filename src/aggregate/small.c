@@ -179,7 +179,7 @@ static bool exchange_take(struct group *group, struct operation *operation)
 /* The own input, or `bytes` of it from there on, behind the message about the operation. */
 static void input_put(struct group *group, struct operation *operation, const uint8_t *from, size_t bytes)
 {
-	check_put(operation, operation->exchange->out);
+	memcpy(operation->exchange->out, operation->check_out, HEADER_BYTES);
 	if (bytes)
 		memcpy(operation->exchange->out + HEADER_BYTES, from, bytes);
 	group_add(&group->bytes_copied, bytes);

@@ -1,12 +1,14 @@
 /*
- * The bytes that members of a group exchange, apart from payload (docs/format/control.md). Little-endian, encoded byte by
- * byte; this file and wire.c are the only place that knows an offset. Pure.
+ * The bytes that members of a group exchange, apart from payload (docs/format/control.md). wire.c alone knows their
+ * layout. Pure.
  *
- * Decoders check what can be checked without a group: magic, version, ranges, that text ends. -EPROTO: another version;
- * -EBADMSG: anything else. *ret is written on success only.
+ * A read checks what can be checked without a group: magic, version, ranges, text. -EPROTO: another version; -EBADMSG:
+ * anything else.
  */
 #ifndef TRIBUTARY_AGGREGATE_WIRE_H
 #define TRIBUTARY_AGGREGATE_WIRE_H
+
+#include "base/codec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -98,32 +100,14 @@ struct aggregate_wire_commit {
 	bool poisoned;         /* somebody lacks a part of the result */
 };
 
-void aggregate_wire_put_hello(const struct aggregate_wire_hello *hello,
-			      uint8_t bytes[static AGGREGATE_WIRE_HELLO_BYTES]);
-int aggregate_wire_get_hello(const uint8_t bytes[static AGGREGATE_WIRE_HELLO_BYTES], struct aggregate_wire_hello *ret);
-void aggregate_wire_put_facts(const struct aggregate_wire_facts *facts,
-			      uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYTES]);
-int aggregate_wire_get_facts(const uint8_t bytes[static AGGREGATE_WIRE_FACTS_BYTES], struct aggregate_wire_facts *ret);
-void aggregate_wire_put_report(const struct aggregate_wire_report *report,
-			       uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES]);
-int aggregate_wire_get_report(const uint8_t bytes[static AGGREGATE_WIRE_REPORT_BYTES],
-			      struct aggregate_wire_report *ret);
-void aggregate_wire_put_decision(const struct aggregate_wire_decision *decision,
-				 uint8_t bytes[static AGGREGATE_WIRE_DECISION_BYTES]);
-int aggregate_wire_get_decision(const uint8_t bytes[static AGGREGATE_WIRE_DECISION_BYTES],
-				struct aggregate_wire_decision *ret);
-void aggregate_wire_put_operation(const struct aggregate_wire_operation *operation,
-				  uint8_t bytes[static AGGREGATE_WIRE_OPERATION_BYTES]);
-int aggregate_wire_get_operation(const uint8_t bytes[static AGGREGATE_WIRE_OPERATION_BYTES],
-				 struct aggregate_wire_operation *ret);
-void aggregate_wire_put_verify(const struct aggregate_wire_verify *verify,
-			       uint8_t bytes[static AGGREGATE_WIRE_VERIFY_BYTES]);
-void aggregate_wire_get_verify(const uint8_t bytes[static AGGREGATE_WIRE_VERIFY_BYTES],
-			       struct aggregate_wire_verify *ret);
-void aggregate_wire_put_commit(const struct aggregate_wire_commit *commit,
-			       uint8_t bytes[static AGGREGATE_WIRE_COMMIT_BYTES]);
-int aggregate_wire_get_commit(const uint8_t bytes[static AGGREGATE_WIRE_COMMIT_BYTES],
-			      struct aggregate_wire_commit *ret);
+/* As base/codec.h has it: each writes its message, or reads and checks it. */
+int aggregate_wire_hello(struct codec *codec, struct aggregate_wire_hello *hello);
+int aggregate_wire_facts(struct codec *codec, struct aggregate_wire_facts *facts);
+int aggregate_wire_report(struct codec *codec, struct aggregate_wire_report *report);
+int aggregate_wire_decision(struct codec *codec, struct aggregate_wire_decision *decision);
+int aggregate_wire_operation(struct codec *codec, struct aggregate_wire_operation *operation);
+int aggregate_wire_verify(struct codec *codec, struct aggregate_wire_verify *verify);
+int aggregate_wire_commit(struct codec *codec, struct aggregate_wire_commit *commit);
 
 /* Tags: what a message is, and the number of its segment or operation. */
 enum aggregate_tag {

@@ -105,10 +105,7 @@ struct clusterprobe_preamble {
 	uint32_t round;
 	uint8_t token[CLUSTERPROBE_TOKEN_BYTES];
 };
-void clusterprobe_preamble_put(const struct clusterprobe_preamble *preamble,
-			       uint8_t bytes[static CLUSTERPROBE_PREAMBLE_BYTES]);
-int clusterprobe_preamble_get(const uint8_t bytes[static CLUSTERPROBE_PREAMBLE_BYTES],
-			      struct clusterprobe_preamble *ret);
+int clusterprobe_preamble_codec(struct codec *codec, struct clusterprobe_preamble *preamble);
 
 /* -------------------------------------------------------------------------------------------------------------- control.c */
 

@@ -172,7 +172,7 @@ static void *serve(void *arg)
 		poll(NULL, 0, NAP_MS);
 	if (buffer && atomic_load(&peer->port->admits) &&
 	    !stream_move_all(&peer->stream, POLLIN, bytes, sizeof(bytes)) &&
-	    !clusterprobe_preamble_get(bytes, &preamble) &&
+	    !clusterprobe_preamble_codec(CODEC_FROM(bytes, CLUSTERPROBE_PREAMBLE_BYTES), &preamble) &&
 	    !memcmp(preamble.token, peer->port->token, sizeof(preamble.token))) {
 		pthread_mutex_lock(&peer->port->lock);
 		peer->preamble = preamble;
@@ -339,6 +339,7 @@ struct clusterprobe_sender {
 static int preamble_at(struct stream *stream, const struct clusterprobe_sending *what)
 {
 	struct linger none = { .l_onoff = 1 }; /* what is not sent when the round ends is not wanted */
+	struct clusterprobe_preamble preamble = what->preamble;
 	uint8_t bytes[CLUSTERPROBE_PREAMBLE_BYTES];
 	struct sockaddr_storage address;
 	socklen_t address_bytes = clusterprobe_address_to(&what->to, &address), error_bytes = sizeof(int);
@@ -365,7 +366,7 @@ static int preamble_at(struct stream *stream, const struct clusterprobe_sending 
 	}
 	if (r < 0)
 		return r;
-	clusterprobe_preamble_put(&what->preamble, bytes);
+	clusterprobe_preamble_codec(CODEC_TO(bytes), &preamble);
 	return stream_move_all(stream, POLLOUT, bytes, sizeof(bytes));
 }
 

@@ -1,15 +1,11 @@
 /* The messages of a cluster measurement, little-endian, byte by byte; this file alone knows an offset. */
 #include "clusterprobe/clusterprobe.h"
 
-#include "base/cursor.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
-#define PREAMBLE_MAGIC UINT32_C(0x46425254) /* "TRBF" */
-#define HELLO_MAGIC    UINT32_C(0x48425254) /* "TRBH" */
-enum { PREAMBLE_VERSION = 1 };
+static const uint8_t hello_magic[4] = { 'T', 'R', 'B', 'H' };
 
 /* ----------------------------------------------------------------------------------------------------------- addresses */
 
@@ -79,66 +75,32 @@ bool clusterprobe_address_widen(const char *given, struct sockaddr_storage *addr
 
 /* ------------------------------------------------------------------------------------------------------------ messages */
 
-/* One list of fields for both directions: each is put, or got. */
-struct codec {
-	struct writer *out; /* NULL: it is read */
-	struct reader in;
-};
-
-#define CODE_NUMBER(name, type)                                              \
-	static void name(struct codec *codec, type *field)                   \
-	{                                                                    \
-		if (codec->out)                                              \
-			writer_put(codec->out, *field, sizeof(*field));      \
-		else                                                         \
-			*field = (type)reader_get(&codec->in, sizeof(type)); \
-	}
-CODE_NUMBER(code_u16, uint16_t)
-CODE_NUMBER(code_u32, uint32_t)
-CODE_NUMBER(code_u64, uint64_t)
-
-static void code_block(struct codec *codec, uint8_t *field, size_t bytes)
-{
-	if (codec->out)
-		writer_put_block(codec->out, field, bytes);
-	else
-		reader_get_block(&codec->in, field, bytes);
-}
-
-static void code_text(struct codec *codec, char *field, size_t bytes)
-{
-	if (codec->out)
-		writer_put_text(codec->out, field, bytes);
-	else
-		reader_get_text(&codec->in, field, bytes);
-}
-
 static void code_address(struct codec *codec, struct clusterprobe_address *address)
 {
-	code_block(codec, address->ip, sizeof(address->ip));
-	code_u16(codec, &address->port);
+	codec_block(codec, address->ip, sizeof(address->ip));
+	CODEC_NUMBER(codec, address->port, 2);
 }
 
 static void code_tasks(struct codec *codec, struct clusterprobe_message *message)
 {
-	code_u32(codec, &message->round);
-	code_u32(codec, &message->duration_ms);
-	code_u16(codec, &message->task_count);
-	codec->in.bad |= message->task_count > CLUSTERPROBE_TASKS_MAX || message->duration_ms > 60000;
-	for (size_t i = 0; i < message->task_count && !codec->in.bad; i++) {
-		code_u16(codec, &message->tasks[i].flow);
-		code_u16(codec, &message->tasks[i].peer);
-		code_u64(codec, &message->tasks[i].rate_Bps);
+	CODEC_NUMBER(codec, message->round, 4);
+	CODEC_NUMBER(codec, message->duration_ms, 4);
+	CODEC_NUMBER(codec, message->task_count, 2);
+	codec_check(codec, message->task_count <= CLUSTERPROBE_TASKS_MAX && message->duration_ms <= 60000);
+	for (size_t i = 0; i < message->task_count && !codec->error; i++) {
+		CODEC_NUMBER(codec, message->tasks[i].flow, 2);
+		CODEC_NUMBER(codec, message->tasks[i].peer, 2);
+		CODEC_NUMBER(codec, message->tasks[i].rate_Bps, 8);
 	}
 }
 
 static void code_peers(struct codec *codec, struct clusterprobe_message *message)
 {
-	code_u16(codec, &message->first);
-	code_u16(codec, &message->peer_count);
-	codec->in.bad |= message->peer_count > CLUSTERPROBE_PEERS_MAX ||
-			 message->first + message->peer_count > FABRIC_HOSTS_MAX;
-	for (size_t i = 0; i < message->peer_count && !codec->in.bad; i++)
+	CODEC_NUMBER(codec, message->first, 2);
+	CODEC_NUMBER(codec, message->peer_count, 2);
+	codec_check(codec, message->peer_count <= CLUSTERPROBE_PEERS_MAX &&
+				   message->first + message->peer_count <= FABRIC_HOSTS_MAX);
+	for (size_t i = 0; i < message->peer_count && !codec->error; i++)
 		code_address(codec, &message->peers[i]);
 }
 
@@ -147,10 +109,10 @@ static void code_fields(struct codec *codec, struct clusterprobe_message *messag
 {
 	switch (message->kind) {
 	case CLUSTERPROBE_HELLO:
-		code_u32(codec, &message->rank);
-		code_u64(codec, &message->boot);
+		CODEC_NUMBER(codec, message->rank, 4);
+		CODEC_NUMBER(codec, message->boot, 8);
 		code_address(codec, &message->address);
-		code_text(codec, message->name, sizeof(message->name));
+		codec_text(codec, message->name, sizeof(message->name));
 		break;
 	case CLUSTERPROBE_RATES:
 	case CLUSTERPROBE_ROUND:
@@ -158,23 +120,23 @@ static void code_fields(struct codec *codec, struct clusterprobe_message *messag
 		break;
 	case CLUSTERPROBE_LATENCIES:
 	case CLUSTERPROBE_PING:
-		code_u32(codec, &message->round);
-		code_u16(codec, &message->peer);
-		code_u64(codec, &message->median_ns);
-		code_u64(codec, &message->least_ns);
+		CODEC_NUMBER(codec, message->round, 4);
+		CODEC_NUMBER(codec, message->peer, 2);
+		CODEC_NUMBER(codec, message->median_ns, 8);
+		CODEC_NUMBER(codec, message->least_ns, 8);
 		break;
 	case CLUSTERPROBE_WELCOME:
-		code_u16(codec, &message->index);
-		code_u32(codec, &message->streams);
-		code_u64(codec, &message->limit_Bps);
-		code_block(codec, message->token, sizeof(message->token));
+		CODEC_NUMBER(codec, message->index, 2);
+		CODEC_NUMBER(codec, message->streams, 4);
+		CODEC_NUMBER(codec, message->limit_Bps, 8);
+		codec_block(codec, message->token, sizeof(message->token));
 		break;
 	case CLUSTERPROBE_PEERS:
 		code_peers(codec, message);
 		break;
 	case CLUSTERPROBE_TROUBLE:
 	case CLUSTERPROBE_END:
-		code_text(codec, message->sentence, sizeof(message->sentence));
+		codec_text(codec, message->sentence, sizeof(message->sentence));
 		break;
 	case CLUSTERPROBE_HERE:
 	case CLUSTERPROBE_NONE:
@@ -185,64 +147,46 @@ static void code_fields(struct codec *codec, struct clusterprobe_message *messag
 
 size_t clusterprobe_message_put(struct clusterprobe_message *message, uint8_t *payload)
 {
-	struct writer writer = { payload };
-	struct codec codec = { .out = &writer };
+	struct codec *codec = CODEC_TO(payload);
 
-	writer_put(&writer, (uint64_t)message->kind, 1);
+	CODEC_NUMBER(codec, message->kind, 1);
 	if (message->kind == CLUSTERPROBE_HELLO) {
-		writer_put(&writer, HELLO_MAGIC, 4);
-		writer_put(&writer, CLUSTERPROBE_VERSION, 2);
+		codec_magic(codec, hello_magic, sizeof(hello_magic));
+		codec_version(codec, CLUSTERPROBE_VERSION);
 	}
-	code_fields(&codec, message);
-	return (size_t)(writer.at - payload);
+	code_fields(codec, message);
+	return (size_t)(codec->out - payload);
 }
 
 int clusterprobe_message_get(const uint8_t *payload, size_t bytes, bool from_worker, struct clusterprobe_message *ret)
 {
-	struct codec codec = { .in = { payload, payload + bytes, false } };
-	struct reader *reader = &codec.in;
-	uint64_t kind = reader_get(reader, 1);
+	struct codec *codec = CODEC_FROM(payload, bytes);
 
-	if (kind == CLUSTERPROBE_NONE || kind >= CLUSTERPROBE_KIND_COUNT ||
-	    from_worker != (kind <= CLUSTERPROBE_TROUBLE))
+	CODEC_NUMBER(codec, ret->kind, 1);
+	if (ret->kind == CLUSTERPROBE_NONE || ret->kind >= CLUSTERPROBE_KIND_COUNT ||
+	    from_worker != (ret->kind <= CLUSTERPROBE_TROUBLE))
 		return -EBADMSG;
-	ret->kind = (enum clusterprobe_kind)kind;
-	if (ret->kind == CLUSTERPROBE_HELLO) {
-		ret->version = reader_get(reader, 4) == HELLO_MAGIC ? (uint16_t)reader_get(reader, 2) : 1;
-		if (ret->version != CLUSTERPROBE_VERSION && !reader->bad)
+	if (ret->kind == CLUSTERPROBE_HELLO && bytes > sizeof(hello_magic)) {
+		ret->version = 1; /* which had no magic */
+		if (memcmp(codec->in, hello_magic, sizeof(hello_magic)) != 0)
 			return -EPROTO;
+		codec_magic(codec, hello_magic, sizeof(hello_magic));
+		codec_version(codec, CLUSTERPROBE_VERSION);
+		ret->version = codec->version;
 	}
-	code_fields(&codec, ret);
-	return reader->bad || reader->at != reader->end ? -EBADMSG : 0;
+	code_fields(codec, ret);
+	return codec_end(codec);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- preambles */
 
-void clusterprobe_preamble_put(const struct clusterprobe_preamble *preamble,
-			       uint8_t bytes[static CLUSTERPROBE_PREAMBLE_BYTES])
+int clusterprobe_preamble_codec(struct codec *codec, struct clusterprobe_preamble *preamble)
 {
-	struct writer writer = { bytes };
-
-	writer_put(&writer, PREAMBLE_MAGIC, 4);
-	writer_put(&writer, PREAMBLE_VERSION, 1);
-	writer_put(&writer, preamble->echo, 1);
-	writer_put(&writer, preamble->flow, 2);
-	writer_put(&writer, preamble->round, 4);
-	writer_put_block(&writer, preamble->token, sizeof(preamble->token));
-	writer_put(&writer, 0, 4);
-}
-
-int clusterprobe_preamble_get(const uint8_t bytes[static CLUSTERPROBE_PREAMBLE_BYTES],
-			      struct clusterprobe_preamble *ret)
-{
-	struct reader reader = { bytes, bytes + CLUSTERPROBE_PREAMBLE_BYTES, false };
-	uint64_t magic = reader_get(&reader, 4), version = reader_get(&reader, 1), echo = reader_get(&reader, 1);
-
-	if (magic != PREAMBLE_MAGIC || version != PREAMBLE_VERSION || echo > 1)
-		return -EBADMSG;
-	ret->echo = echo != 0;
-	ret->flow = (uint16_t)reader_get(&reader, 2);
-	ret->round = (uint32_t)reader_get(&reader, 4);
-	reader_get_block(&reader, ret->token, sizeof(ret->token));
-	return 0;
+	codec_magic(codec, "TRBF\x01", 5); /* and the version */
+	codec_bool(codec, &preamble->echo, 1);
+	CODEC_NUMBER(codec, preamble->flow, 2);
+	CODEC_NUMBER(codec, preamble->round, 4);
+	codec_block(codec, preamble->token, sizeof(preamble->token));
+	codec_zeros(codec, 4);
+	return codec_end(codec);
 }

@@ -162,8 +162,11 @@ static int say(struct daemon_connection *connection, enum control_type type, con
 static int say_sentence(struct daemon_connection *connection, enum control_type type, const char *sentence)
 {
 	uint8_t payload[CONTROL_SENTENCE_BYTES];
+	char text[CONTROL_SENTENCE_BYTES];
 
-	return say(connection, type, payload, control_put_sentence(sentence, payload));
+	log_sentence(text, sizeof(text), "%s", sentence);
+	control_wire_sentence(CODEC_TO(payload), text);
+	return say(connection, type, payload, sizeof(payload));
 }
 
 static int answer_request(struct daemon *daemon, struct daemon_connection *connection, const uint8_t *payload,
@@ -174,7 +177,7 @@ static int answer_request(struct daemon *daemon, struct daemon_connection *conne
 	struct control_request request;
 	struct control_offer offer;
 	struct daemon_group *group = NULL;
-	int r = control_get_request(payload, bytes, &request);
+	int r = control_wire_request(CODEC_FROM(payload, bytes), &request);
 
 	if (r < 0)
 		return r;
@@ -187,13 +190,14 @@ static int answer_request(struct daemon *daemon, struct daemon_connection *conne
 	connection->group = group;
 	log_info(LOG_NET, "group %.39s of %s: %u members", group->name, daemon_address_text(&connection->peer, text),
 		 group->member_count);
-	return say(connection, CONTROL_OFFER, answer, control_put_offer(&offer, answer));
+	control_wire_offer(CODEC_TO(answer), &offer);
+	return say(connection, CONTROL_OFFER, answer, sizeof(answer));
 }
 
 static int answer_go(struct daemon_connection *connection, const uint8_t *payload, size_t bytes)
 {
 	struct control_go go;
-	int r = control_get_go(payload, bytes, &go);
+	int r = control_wire_go(CODEC_FROM(payload, bytes), &go);
 
 	if (r < 0)
 		return r;
@@ -214,7 +218,9 @@ static int answer_ask(struct daemon *daemon, struct daemon_connection *connectio
 
 	if (groups && payload) {
 		daemon_state(daemon, now_ns, &state, groups);
-		r = say(connection, CONTROL_STATE, payload, control_put_state(&state, groups, payload));
+		control_wire_state(CODEC_TO(payload), &state, groups);
+		r = say(connection, CONTROL_STATE, payload,
+			CONTROL_STATE_BYTES + (size_t)state.group_count * CONTROL_GROUP_BYTES);
 	}
 	sys_free(groups);
 	sys_free(payload);

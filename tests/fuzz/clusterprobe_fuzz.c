@@ -51,10 +51,10 @@ static void preamble(const uint8_t *bytes)
 	struct clusterprobe_preamble first, second;
 	uint8_t again[CLUSTERPROBE_PREAMBLE_BYTES];
 
-	if (clusterprobe_preamble_get(bytes, &first) < 0)
+	if (clusterprobe_preamble_codec(CODEC_FROM(bytes, CLUSTERPROBE_PREAMBLE_BYTES), &first) < 0)
 		return;
-	clusterprobe_preamble_put(&first, again);
-	fuzz_must(clusterprobe_preamble_get(again, &second) == 0);
+	clusterprobe_preamble_codec(CODEC_TO(again), &first);
+	fuzz_must(clusterprobe_preamble_codec(CODEC_FROM(again, CLUSTERPROBE_PREAMBLE_BYTES), &second) == 0);
 	fuzz_must(first.echo == second.echo && first.flow == second.flow && first.round == second.round &&
 		  !memcmp(first.token, second.token, sizeof(first.token)));
 }

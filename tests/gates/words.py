@@ -9,7 +9,7 @@ import re
 import sys
 
 # Types of base/ that are used everywhere, by names of their own.
-PREFIXES = {"src/base/cursor.h": {"reader", "writer"}, "src/base/log.h": {"diag"}, "src/base/sha256.h": {"hmac"}}
+PREFIXES = {"src/base/log.h": {"diag"}, "src/base/sha256.h": {"hmac"}}
 
 NOT_CODE = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
 DECLARED = re.compile(r"^(?!static|typedef|extern|#|return|\s)[a-z][^;{}()=]*?\b([a-z]\w*)\(", re.M)

@@ -16,7 +16,7 @@ static int send_hello(struct aggregator_group *group, struct aggregator_peer *pe
 
 	if (!peer->hello) {
 		memcpy(hello.id, group->id, sizeof(hello.id));
-		aggregator_wire_put_hello(&hello, peer->hello_bytes);
+		aggregator_wire_hello(CODEC_TO(peer->hello_bytes), &hello);
 		r = ops->send(peer->out, peer->hello_bytes, sizeof(peer->hello_bytes),
 			      aggregator_tag(AGGREGATOR_TAG_HELLO, 0), NULL, &peer->hello);
 		if (r < 0 || !peer->hello)
@@ -69,7 +69,7 @@ static void incoming_known(struct aggregator_group *group, struct aggregator_inc
 {
 	struct aggregator_wire_hello hello;
 
-	if (bytes == AGGREGATOR_WIRE_HELLO_BYTES && !aggregator_wire_get_hello(incoming->bytes, &hello) &&
+	if (!aggregator_wire_hello(CODEC_FROM(incoming->bytes, bytes), &hello) &&
 	    !memcmp(hello.id, group->id, sizeof(hello.id)) && hello.from < group->node_count &&
 	    hello.from != group->self && !group->peers[hello.from].in) {
 		group->peers[hello.from].in = incoming->connection;

@@ -55,11 +55,11 @@ static int head_post(struct aggregator_group *group, struct aggregator_peer *pee
 	return ops->receive(peer->in, 1, &data, &bytes, &tag, &registration, &peer->head_requests[index]);
 }
 
-static int head_came(struct aggregator_group *group, uint16_t node, const uint8_t *bytes)
+static int head_came(struct aggregator_group *group, uint16_t node, struct codec *codec)
 {
 	struct aggregator_peer *peer = &group->peers[node];
 	struct aggregator_wire_head head;
-	int r = aggregator_wire_get_head(bytes, &head);
+	int r = aggregator_wire_head(codec, &head);
 
 	/* Members go by the numbers; an aggregator says when it has a sum. */
 	if (r == 0 && node < group->member_count && peer->last_head != AGGREGATOR_WIRE_NONE &&
@@ -93,10 +93,10 @@ static void peer_lose(struct aggregator_group *group, uint16_t node)
 }
 
 /* A member says which other aggregators are lost to it: they are lost to the group, and nobody waits for them any more. */
-static int losses_came(struct aggregator_group *group, uint16_t node, const uint8_t *bytes)
+static int losses_came(struct aggregator_group *group, uint16_t node, struct codec *codec)
 {
-	uint32_t aggregators;
-	int r = node < group->member_count ? aggregator_wire_get_lost(bytes, &aggregators) : -EBADMSG;
+	uint32_t aggregators = 0;
+	int r = node < group->member_count ? aggregator_wire_lost(codec, &aggregators) : -EBADMSG;
 
 	if (r == 0 && (aggregators >> (group->self - group->member_count) & 1 ||
 		       (uint64_t)aggregators >> (group->node_count - group->member_count)))
@@ -136,8 +136,8 @@ static int heads_progress(struct aggregator_group *group, uint16_t node)
 		group->progressed = true;
 		if (sizes[0] != AGGREGATOR_WIRE_HEAD_BYTES && sizes[0] != AGGREGATOR_WIRE_LOST_BYTES)
 			return -EPROTO;
-		r = sizes[0] == AGGREGATOR_WIRE_HEAD_BYTES ? head_came(group, node, bytes)
-							   : losses_came(group, node, bytes);
+		r = (sizes[0] == AGGREGATOR_WIRE_HEAD_BYTES ? head_came : losses_came)(group, node,
+										       CODEC_FROM(bytes, sizes[0]));
 		if (r < 0)
 			return 0; /* the group has failed */
 	}

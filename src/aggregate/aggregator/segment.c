@@ -426,7 +426,7 @@ static void partial_up(struct aggregator_group *group, struct aggregator_segment
 					     .root = segment->head.root };
 
 	if (segment->head.root >= group->member_count) {
-		aggregator_wire_put_head(&head, segment->head_bytes);
+		aggregator_wire_head(CODEC_TO(segment->head_bytes), &head);
 		segment->head_out = (struct aggregator_transfer){ .segment = segment,
 								  .kind = AGGREGATOR_HEAD_OUT,
 								  .data = segment->head_bytes,

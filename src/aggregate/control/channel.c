@@ -115,7 +115,7 @@ int control_channel_send(struct control_channel *channel, enum control_type type
 	r = make_room(channel, sizeof(head) + bytes + sizeof(tail));
 	if (r < 0)
 		return r;
-	control_put_header(&header, head);
+	control_wire_header(CODEC_TO(head), false, &header);
 	seal(channel->key_out, channel->number_out++, head, payload, bytes, tail);
 	/* There is room for all three. */
 	queue(channel, head, sizeof(head));
@@ -168,7 +168,7 @@ int control_channel_init(struct control_channel *channel, enum control_side side
 	r = greeting_make(name, &hello);
 	if (r < 0)
 		return r;
-	control_put_hello(&hello, channel->hello);
+	control_wire_hello(CODEC_TO(channel->hello), &hello);
 	return queue(channel, channel->hello, sizeof(channel->hello));
 }
 
@@ -198,8 +198,8 @@ static int hello_came(struct control_channel *channel)
 {
 	struct control_challenge challenge = { .status = CONTROL_STATUS_OK };
 	struct control_hello hello;
-	uint16_t version = 0;
-	int r = control_get_hello(channel->unit, &hello, &version), q;
+	struct codec *codec = CODEC_FROM(channel->unit, CONTROL_HELLO_BYTES);
+	int r = control_wire_hello(codec, &hello), q;
 
 	if (r == -EPROTO)
 		challenge.status = CONTROL_STATUS_VERSION;
@@ -210,12 +210,13 @@ static int hello_came(struct control_channel *channel)
 	if (greeting_make(channel->own_name, &challenge.hello) < 0)
 		return die(channel, EIO, "the kernel gives no random bytes");
 	memcpy(channel->hello, channel->unit, sizeof(channel->hello));
-	control_put_challenge(&challenge, channel->challenge);
+	control_wire_challenge(CODEC_TO(channel->challenge), &challenge);
 	q = queue(channel, channel->challenge, sizeof(channel->challenge));
 	if (q < 0)
 		return die(channel, -q, "no memory for its answer");
 	if (r < 0)
-		return die(channel, EPROTO, "it speaks version %u of this protocol, not %u", version, CONTROL_VERSION);
+		return die(channel, EPROTO, "it speaks version %u of this protocol, not %u", codec->version,
+			   CONTROL_VERSION);
 	channel->state = CONTROL_AWAITS_PROOF;
 	return 0;
 }
@@ -224,11 +225,11 @@ static int hello_came(struct control_channel *channel)
 static int challenge_came(struct control_channel *channel)
 {
 	struct control_challenge challenge;
-	uint16_t version = 0;
-	int r = control_get_challenge(channel->unit, &challenge, &version);
+	struct codec *codec = CODEC_FROM(channel->unit, CONTROL_CHALLENGE_BYTES);
+	int r = control_wire_challenge(codec, &challenge);
 
 	if (r == -EPROTO)
-		return die(channel, EPROTO, "it speaks version %u of the control protocol, not %u", version,
+		return die(channel, EPROTO, "it speaks version %u of the control protocol, not %u", codec->version,
 			   CONTROL_VERSION);
 	if (r < 0)
 		return die(channel, EBADMSG, "it is no tributaryd");
@@ -259,7 +260,7 @@ static int proof_came(struct control_channel *channel)
 		digest(channel, proof_word[CONTROL_SERVER], true, welcome.proof);
 	else
 		welcome.status = CONTROL_STATUS_SECRET;
-	control_put_welcome(&welcome, bytes);
+	control_wire_welcome(CODEC_TO(bytes), &welcome);
 	r = queue(channel, bytes, sizeof(bytes));
 	if (r < 0)
 		return die(channel, -r, "no memory for its answer");
@@ -275,7 +276,7 @@ static int welcome_came(struct control_channel *channel)
 	struct control_welcome welcome;
 	uint8_t expected[SHA256_BYTES];
 
-	if (control_get_welcome(channel->unit, &welcome) < 0)
+	if (control_wire_welcome(CODEC_FROM(channel->unit, CONTROL_WELCOME_BYTES), &welcome) < 0)
 		return die(channel, EBADMSG, "it breaks the protocol");
 	if (welcome.status == CONTROL_STATUS_SECRET)
 		return die(channel, EACCES, "it has another secret");
@@ -290,7 +291,8 @@ static int welcome_came(struct control_channel *channel)
 
 static int header_came(struct control_channel *channel)
 {
-	if (control_get_header(channel->unit, channel->side == CONTROL_SERVER, &channel->header) < 0)
+	if (control_wire_header(CODEC_FROM(channel->unit, CONTROL_HEADER_BYTES), channel->side == CONTROL_SERVER,
+				&channel->header) < 0)
 		return die(channel, EBADMSG, "it breaks the protocol");
 	channel->payload = sys_zalloc(channel->header.payload_bytes + CONTROL_SEAL_BYTES);
 	if (!channel->payload)

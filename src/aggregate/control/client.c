@@ -223,19 +223,19 @@ static enum control_event event_of(const struct control_header *header, const ui
 
 	switch (header->type) {
 	case CONTROL_OFFER:
-		r = control_get_offer(payload, header->payload_bytes, &answer->offer);
+		r = control_wire_offer(CODEC_FROM(payload, header->payload_bytes), &answer->offer);
 		event = CONTROL_EVENT_OFFER;
 		break;
 	case CONTROL_REFUSAL:
-		r = control_get_sentence(payload, header->payload_bytes, answer->sentence);
+		r = control_wire_sentence(CODEC_FROM(payload, header->payload_bytes), answer->sentence);
 		event = CONTROL_EVENT_REFUSAL;
 		break;
 	case CONTROL_FAILURE:
-		r = control_get_sentence(payload, header->payload_bytes, answer->sentence);
+		r = control_wire_sentence(CODEC_FROM(payload, header->payload_bytes), answer->sentence);
 		event = CONTROL_EVENT_FAILURE;
 		break;
 	case CONTROL_STATE:
-		r = control_get_state(payload, header->payload_bytes, &answer->state, answer->groups);
+		r = control_wire_state(CODEC_FROM(payload, header->payload_bytes), &answer->state, answer->groups);
 		event = CONTROL_EVENT_STATE;
 		break;
 	case CONTROL_READY:
@@ -350,17 +350,17 @@ const char *control_client_peer(const struct control_client *client)
 	return client->peer;
 }
 
-int control_client_request(struct control_client *client, const struct control_request *request)
+int control_client_request(struct control_client *client, struct control_request *request)
 {
-	size_t bytes = CONTROL_REQUEST_BYTES + (size_t)request->member_count * TRANSPORT_HANDLE_BYTES;
 	int r = 0;
 
 	if (client->request)
 		return -EBUSY;
-	client->request = sys_zalloc(bytes);
+	client->request_bytes = CONTROL_REQUEST_BYTES + (size_t)request->member_count * TRANSPORT_HANDLE_BYTES;
+	client->request = sys_zalloc(client->request_bytes);
 	if (!client->request)
 		return -ENOMEM;
-	client->request_bytes = control_put_request(request, client->request);
+	control_wire_request(CODEC_TO(client->request), request);
 	if (client->said_proved) {
 		r = say(client, CONTROL_REQUEST, client->request, client->request_bytes);
 		sys_free(client->request);
@@ -379,9 +379,11 @@ int control_client_ask(struct control_client *client)
 	return 0;
 }
 
-int control_client_go(struct control_client *client, const struct control_go *go)
+int control_client_go(struct control_client *client, struct control_go *go)
 {
 	uint8_t payload[CONTROL_GO_BYTES + CONTROL_AGGREGATORS_MAX * TRANSPORT_HANDLE_BYTES];
 
-	return say(client, CONTROL_GO, payload, control_put_go(go, payload));
+	control_wire_go(CODEC_TO(payload), go);
+	return say(client, CONTROL_GO, payload,
+		   CONTROL_GO_BYTES + (size_t)go->aggregator_count * TRANSPORT_HANDLE_BYTES);
 }

@@ -50,9 +50,9 @@ enum control_event control_client_step(struct control_client *client, struct con
 const char *control_client_peer(const struct control_client *client); /* "address:port (name)" */
 
 /* Before EVENT_PROVED they wait. -EBUSY: the same is waiting already; -ENOBUFS, -ENOMEM. */
-int control_client_request(struct control_client *client, const struct control_request *request);
+int control_client_request(struct control_client *client, struct control_request *request);
 int control_client_ask(struct control_client *client);
 /* After EVENT_OFFER. -ENOTCONN. */
-int control_client_go(struct control_client *client, const struct control_go *go);
+int control_client_go(struct control_client *client, struct control_go *go);
 
 #endif

@@ -1,112 +1,44 @@
 #include "aggregate/control/wire.h"
 
-#include "base/cursor.h"
-#include "base/log.h"
-
 #include <errno.h>
-#include <string.h>
 
 /* "TribCtl" and a byte that no text has. */
 static const uint8_t magic[8] = { 'T', 'r', 'i', 'b', 'C', 't', 'l', 0x9d };
 
 /* --------------------------------------------------------------------------------------------------------- handshake */
 
-static void put_greeting(uint8_t *bytes, enum control_status status, const struct control_hello *hello)
+int control_wire_challenge(struct codec *codec, struct control_challenge *challenge)
 {
-	struct writer writer = { bytes };
-
-	writer_put_block(&writer, magic, sizeof(magic));
-	writer_put(&writer, CONTROL_VERSION, 2);
-	writer_put(&writer, (uint64_t)status, 2);
-	writer_put(&writer, 0, 4);
-	writer_put_block(&writer, hello->nonce, CONTROL_NONCE_BYTES);
-	writer_put_text(&writer, hello->name, CONTROL_NAME_BYTES);
+	codec_magic(codec, magic, sizeof(magic));
+	codec_version(codec, CONTROL_VERSION);
+	CODEC_NUMBER(codec, challenge->status, 2);
+	codec_zeros(codec, 4);
+	codec_block(codec, challenge->hello.nonce, CONTROL_NONCE_BYTES);
+	codec_text(codec, challenge->hello.name, CONTROL_NAME_BYTES);
+	codec_check(codec, challenge->status == CONTROL_STATUS_OK || challenge->status == CONTROL_STATUS_VERSION);
+	return codec_end(codec);
 }
 
-static int get_greeting(const uint8_t *bytes, enum control_status *ret_status, struct control_hello *ret,
-			uint16_t *ret_version)
-{
-	struct reader reader = { bytes + sizeof(magic), bytes + CONTROL_HELLO_BYTES, false };
-	struct control_hello hello;
-	uint64_t status;
+_Static_assert(CONTROL_HELLO_BYTES == 16 + CONTROL_NONCE_BYTES + CONTROL_NAME_BYTES, "a challenge");
+_Static_assert((int)CONTROL_CHALLENGE_BYTES == (int)CONTROL_HELLO_BYTES, "a challenge");
 
-	if (memcmp(bytes, magic, sizeof(magic)) != 0)
-		return -EBADMSG;
-	*ret_version = (uint16_t)reader_get(&reader, 2);
-	if (*ret_version != CONTROL_VERSION)
-		return -EPROTO;
-	status = reader_get(&reader, 2);
-	if (status >= CONTROL_STATUS_COUNT || reader_get(&reader, 4) != 0)
-		return -EBADMSG;
-	reader_get_block(&reader, hello.nonce, CONTROL_NONCE_BYTES);
-	reader_get_text(&reader, hello.name, CONTROL_NAME_BYTES);
-	if (reader.bad)
-		return -EBADMSG;
-	*ret_status = (enum control_status)status;
-	*ret = hello;
-	return 0;
+int control_wire_hello(struct codec *codec, struct control_hello *hello)
+{
+	struct control_challenge challenge = { .status = CONTROL_STATUS_OK, .hello = *hello };
+
+	control_wire_challenge(codec, &challenge);
+	codec_check(codec, challenge.status == CONTROL_STATUS_OK);
+	*hello = challenge.hello;
+	return codec_end(codec);
 }
 
-_Static_assert(CONTROL_HELLO_BYTES == 16 + CONTROL_NONCE_BYTES + CONTROL_NAME_BYTES, "put_greeting");
-_Static_assert((int)CONTROL_CHALLENGE_BYTES == (int)CONTROL_HELLO_BYTES, "put_greeting");
-
-void control_put_hello(const struct control_hello *hello, uint8_t bytes[static CONTROL_HELLO_BYTES])
+int control_wire_welcome(struct codec *codec, struct control_welcome *welcome)
 {
-	put_greeting(bytes, CONTROL_STATUS_OK, hello);
-}
-
-int control_get_hello(const uint8_t bytes[static CONTROL_HELLO_BYTES], struct control_hello *ret, uint16_t *ret_version)
-{
-	enum control_status status;
-	struct control_hello hello;
-	int r = get_greeting(bytes, &status, &hello, ret_version);
-
-	if (r < 0)
-		return r;
-	if (status != CONTROL_STATUS_OK)
-		return -EBADMSG;
-	*ret = hello;
-	return 0;
-}
-
-void control_put_challenge(const struct control_challenge *challenge, uint8_t bytes[static CONTROL_CHALLENGE_BYTES])
-{
-	put_greeting(bytes, challenge->status, &challenge->hello);
-}
-
-int control_get_challenge(const uint8_t bytes[static CONTROL_CHALLENGE_BYTES], struct control_challenge *ret,
-			  uint16_t *ret_version)
-{
-	struct control_challenge challenge;
-	int r = get_greeting(bytes, &challenge.status, &challenge.hello, ret_version);
-
-	if (r < 0)
-		return r;
-	if (challenge.status == CONTROL_STATUS_SECRET)
-		return -EBADMSG;
-	*ret = challenge;
-	return 0;
-}
-
-void control_put_welcome(const struct control_welcome *welcome, uint8_t bytes[static CONTROL_WELCOME_BYTES])
-{
-	struct writer writer = { bytes };
-
-	writer_put(&writer, (uint64_t)welcome->status, 4);
-	writer_put(&writer, 0, 4);
-	writer_put_block(&writer, welcome->proof, CONTROL_PROOF_BYTES);
-}
-
-int control_get_welcome(const uint8_t bytes[static CONTROL_WELCOME_BYTES], struct control_welcome *ret)
-{
-	struct reader reader = { bytes, bytes + CONTROL_WELCOME_BYTES, false };
-	uint64_t status = reader_get(&reader, 4);
-
-	if ((status != CONTROL_STATUS_OK && status != CONTROL_STATUS_SECRET) || reader_get(&reader, 4) != 0)
-		return -EBADMSG;
-	ret->status = (enum control_status)status;
-	reader_get_block(&reader, ret->proof, CONTROL_PROOF_BYTES);
-	return 0;
+	CODEC_NUMBER(codec, welcome->status, 4);
+	codec_zeros(codec, 4);
+	codec_block(codec, welcome->proof, CONTROL_PROOF_BYTES);
+	codec_check(codec, welcome->status == CONTROL_STATUS_OK || welcome->status == CONTROL_STATUS_SECRET);
+	return codec_end(codec);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ header */
@@ -135,245 +67,113 @@ static const struct {
 	[CONTROL_TELL] = { "tell", 1, CONTROL_PAYLOAD_MAX, false, true },
 };
 
-void control_put_header(const struct control_header *header, uint8_t bytes[static CONTROL_HEADER_BYTES])
+static bool header_makes_sense(const struct control_header *header, bool from_client)
 {
-	struct writer writer = { bytes };
-
-	writer_put(&writer, header->payload_bytes, 4);
-	writer_put(&writer, (uint64_t)header->type, 2);
-	writer_put(&writer, 0, 2);
+	if (header->type >= CONTROL_TYPE_COUNT || !types[header->type].word ||
+	    !(from_client ? types[header->type].client : types[header->type].aggregator))
+		return false;
+	return header->payload_bytes >= types[header->type].least_bytes &&
+	       header->payload_bytes <= types[header->type].most_bytes;
 }
 
-int control_get_header(const uint8_t bytes[static CONTROL_HEADER_BYTES], bool from_client, struct control_header *ret)
+int control_wire_header(struct codec *codec, bool from_client, struct control_header *header)
 {
-	struct reader reader = { bytes, bytes + CONTROL_HEADER_BYTES, false };
-	uint64_t payload_bytes = reader_get(&reader, 4), type = reader_get(&reader, 2);
-
-	if (type >= CONTROL_TYPE_COUNT || !types[type].word || reader_get(&reader, 2) != 0)
-		return -EBADMSG;
-	if (!(from_client ? types[type].client : types[type].aggregator))
-		return -EBADMSG;
-	if (payload_bytes < types[type].least_bytes || payload_bytes > types[type].most_bytes)
-		return -EBADMSG;
-	ret->type = (enum control_type)type;
-	ret->payload_bytes = (size_t)payload_bytes;
-	return 0;
+	CODEC_NUMBER(codec, header->payload_bytes, 4);
+	CODEC_NUMBER(codec, header->type, 2);
+	codec_zeros(codec, 2);
+	codec_check(codec, header_makes_sense(header, from_client));
+	return codec_end(codec);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- payloads */
 
-size_t control_put_request(const struct control_request *request, uint8_t *payload)
+/* So many handles, which lie behind the rest: the caller's when writing, the payload's when reading. */
+static void handles_codec(struct codec *codec, uint16_t count, size_t most, const uint8_t **handles)
 {
-	struct writer writer = { payload };
+	size_t bytes = (size_t)count * TRANSPORT_HANDLE_BYTES;
 
-	writer_put_block(&writer, request->id, CONTROL_ID_BYTES);
-	writer_put(&writer, request->data_version, 2);
-	writer_put(&writer, request->types, 2);
-	writer_put(&writer, request->operations, 2);
-	writer_put(&writer, request->member_count, 2);
-	writer_put_text(&writer, request->name, CONTROL_NAME_BYTES);
-	writer_put(&writer, request->timeout_ms, 4);
-	writer_put(&writer, 0, 4);
-	writer_put_block(&writer, request->handles, (size_t)request->member_count * TRANSPORT_HANDLE_BYTES);
-	return (size_t)(writer.at - payload);
+	codec_check(codec, count && count <= most);
+	codec_tail(codec, handles, bytes);
 }
 
-int control_get_request(const uint8_t *payload, size_t bytes, struct control_request *ret)
+int control_wire_request(struct codec *codec, struct control_request *request)
 {
-	struct reader reader = { payload, payload + bytes, false };
-	struct control_request request;
-
-	if (bytes < CONTROL_REQUEST_BYTES)
-		return -EBADMSG;
-	reader_get_block(&reader, request.id, CONTROL_ID_BYTES);
-	request.data_version = (uint16_t)reader_get(&reader, 2);
-	request.types = (uint16_t)reader_get(&reader, 2);
-	request.operations = (uint16_t)reader_get(&reader, 2);
-	request.member_count = (uint16_t)reader_get(&reader, 2);
-	reader_get_text(&reader, request.name, CONTROL_NAME_BYTES);
-	request.timeout_ms = (uint32_t)reader_get(&reader, 4);
-	if (reader.bad || reader_get(&reader, 4) != 0 || !request.member_count ||
-	    request.member_count > CONTROL_MEMBERS_MAX)
-		return -EBADMSG;
-	if (bytes != CONTROL_REQUEST_BYTES + (size_t)request.member_count * TRANSPORT_HANDLE_BYTES)
-		return -EBADMSG;
-	request.handles = reader.at;
-	*ret = request;
-	return 0;
+	codec_block(codec, request->id, CONTROL_ID_BYTES);
+	CODEC_NUMBER(codec, request->data_version, 2);
+	CODEC_NUMBER(codec, request->types, 2);
+	CODEC_NUMBER(codec, request->operations, 2);
+	CODEC_NUMBER(codec, request->member_count, 2);
+	codec_text(codec, request->name, CONTROL_NAME_BYTES);
+	CODEC_NUMBER(codec, request->timeout_ms, 4);
+	codec_zeros(codec, 4);
+	handles_codec(codec, request->member_count, CONTROL_MEMBERS_MAX, &request->handles);
+	return codec_end(codec);
 }
 
-size_t control_put_offer(const struct control_offer *offer, uint8_t *payload)
+int control_wire_offer(struct codec *codec, struct control_offer *offer)
 {
-	struct writer writer = { payload };
-
-	writer_put_block(&writer, offer->handle, TRANSPORT_HANDLE_BYTES);
-	writer_put(&writer, offer->rate_Bps, 8);
-	writer_put(&writer, offer->window_bytes, 8);
-	writer_put(&writer, offer->group_count, 4);
-	writer_put(&writer, 0, 4);
-	return (size_t)(writer.at - payload);
+	codec_block(codec, offer->handle, TRANSPORT_HANDLE_BYTES);
+	CODEC_NUMBER(codec, offer->rate_Bps, 8);
+	CODEC_NUMBER(codec, offer->window_bytes, 8);
+	CODEC_NUMBER(codec, offer->group_count, 4);
+	codec_reserved(codec, 4);
+	return codec_end(codec);
 }
 
-int control_get_offer(const uint8_t *payload, size_t bytes, struct control_offer *ret)
+int control_wire_go(struct codec *codec, struct control_go *go)
 {
-	struct reader reader = { payload, payload + bytes, false };
-
-	if (bytes != CONTROL_OFFER_BYTES)
-		return -EBADMSG;
-	reader_get_block(&reader, ret->handle, TRANSPORT_HANDLE_BYTES);
-	ret->rate_Bps = reader_get(&reader, 8);
-	ret->window_bytes = reader_get(&reader, 8);
-	ret->group_count = (uint32_t)reader_get(&reader, 4);
-	return 0;
+	CODEC_NUMBER(codec, go->position, 2);
+	CODEC_NUMBER(codec, go->aggregator_count, 2);
+	codec_zeros(codec, 4);
+	codec_check(codec, go->position < go->aggregator_count);
+	handles_codec(codec, go->aggregator_count, CONTROL_AGGREGATORS_MAX, &go->handles);
+	return codec_end(codec);
 }
 
-size_t control_put_go(const struct control_go *go, uint8_t *payload)
+int control_wire_sentence(struct codec *codec, char *sentence)
 {
-	struct writer writer = { payload };
-
-	writer_put(&writer, go->position, 2);
-	writer_put(&writer, go->aggregator_count, 2);
-	writer_put(&writer, 0, 4);
-	writer_put_block(&writer, go->handles, (size_t)go->aggregator_count * TRANSPORT_HANDLE_BYTES);
-	return (size_t)(writer.at - payload);
+	codec_text(codec, sentence, CONTROL_SENTENCE_BYTES);
+	return codec_end(codec);
 }
 
-int control_get_go(const uint8_t *payload, size_t bytes, struct control_go *ret)
+static void group_codec(struct codec *codec, struct control_group_state *group)
 {
-	struct reader reader = { payload, payload + bytes, false };
-	struct control_go go;
-
-	if (bytes < CONTROL_GO_BYTES)
-		return -EBADMSG;
-	go.position = (uint16_t)reader_get(&reader, 2);
-	go.aggregator_count = (uint16_t)reader_get(&reader, 2);
-	if (reader_get(&reader, 4) != 0 || !go.aggregator_count || go.aggregator_count > CONTROL_AGGREGATORS_MAX ||
-	    go.position >= go.aggregator_count)
-		return -EBADMSG;
-	if (bytes != CONTROL_GO_BYTES + (size_t)go.aggregator_count * TRANSPORT_HANDLE_BYTES)
-		return -EBADMSG;
-	go.handles = reader.at;
-	*ret = go;
-	return 0;
+	codec_block(codec, group->id, CONTROL_ID_BYTES);
+	codec_text(codec, group->name, CONTROL_NAME_BYTES);
+	CODEC_NUMBER(codec, group->member_count, 2);
+	codec_bool(codec, &group->ready, 2);
+	codec_zeros(codec, 4);
+	CODEC_NUMBER(codec, group->age_ms, 8);
+	CODEC_NUMBER(codec, group->bytes_in, 8);
+	CODEC_NUMBER(codec, group->bytes_out, 8);
+	CODEC_NUMBER(codec, group->segments, 8);
+	CODEC_NUMBER(codec, group->rate_in_Bps, 8);
+	CODEC_NUMBER(codec, group->rate_out_Bps, 8);
 }
 
-size_t control_put_sentence(const char *sentence, uint8_t *payload)
+int control_wire_state(struct codec *codec, struct control_state *state, struct control_group_state *groups)
 {
-	struct writer writer = { payload };
-	char text[CONTROL_SENTENCE_BYTES];
-
-	log_sentence(text, sizeof(text), "%s", sentence);
-	writer_put_text(&writer, text, CONTROL_SENTENCE_BYTES);
-	return CONTROL_SENTENCE_BYTES;
-}
-
-int control_get_sentence(const uint8_t *payload, size_t bytes, char ret[static CONTROL_SENTENCE_BYTES])
-{
-	struct reader reader = { payload, payload + bytes, false };
-	char sentence[CONTROL_SENTENCE_BYTES];
-
-	if (bytes != CONTROL_SENTENCE_BYTES)
-		return -EBADMSG;
-	reader_get_text(&reader, sentence, CONTROL_SENTENCE_BYTES);
-	if (reader.bad)
-		return -EBADMSG;
-	memcpy(ret, sentence, CONTROL_SENTENCE_BYTES);
-	return 0;
-}
-
-static void put_group_state(struct writer *writer, const struct control_group_state *group)
-{
-	writer_put_block(writer, group->id, CONTROL_ID_BYTES);
-	writer_put_text(writer, group->name, CONTROL_NAME_BYTES);
-	writer_put(writer, group->member_count, 2);
-	writer_put(writer, group->ready, 2);
-	writer_put(writer, 0, 4);
-	writer_put(writer, group->age_ms, 8);
-	writer_put(writer, group->bytes_in, 8);
-	writer_put(writer, group->bytes_out, 8);
-	writer_put(writer, group->segments, 8);
-	writer_put(writer, group->rate_in_Bps, 8);
-	writer_put(writer, group->rate_out_Bps, 8);
-}
-
-static void get_group_state(struct reader *reader, struct control_group_state *ret)
-{
-	reader_get_block(reader, ret->id, CONTROL_ID_BYTES);
-	reader_get_text(reader, ret->name, CONTROL_NAME_BYTES);
-	ret->member_count = (uint16_t)reader_get(reader, 2);
-	ret->ready = reader_get_bool(reader, 2);
-	reader->bad = reader->bad || reader_get(reader, 4) != 0;
-	ret->age_ms = reader_get(reader, 8);
-	ret->bytes_in = reader_get(reader, 8);
-	ret->bytes_out = reader_get(reader, 8);
-	ret->segments = reader_get(reader, 8);
-	ret->rate_in_Bps = reader_get(reader, 8);
-	ret->rate_out_Bps = reader_get(reader, 8);
-}
-
-size_t control_put_state(const struct control_state *state, const struct control_group_state *groups, uint8_t *payload)
-{
-	struct writer writer = { payload };
-
-	writer_put_text(&writer, state->version, CONTROL_NAME_BYTES);
-	writer_put_text(&writer, state->name, CONTROL_NAME_BYTES);
-	writer_put(&writer, state->uptime_ms, 8);
-	writer_put(&writer, state->bytes_in, 8);
-	writer_put(&writer, state->bytes_out, 8);
-	writer_put(&writer, state->segments, 8);
-	writer_put(&writer, state->rate_in_Bps, 8);
-	writer_put(&writer, state->rate_out_Bps, 8);
-	writer_put(&writer, state->nic_Bps, 8);
-	writer_put(&writer, state->memory_bytes, 8);
-	writer_put(&writer, state->memory_max_bytes, 8);
-	writer_put(&writer, state->groups_served, 8);
-	writer_put(&writer, state->strangers, 8);
-	writer_put(&writer, state->busy_milli, 4);
-	writer_put(&writer, state->thread_count, 4);
-	writer_put(&writer, state->groups_max, 4);
-	writer_put(&writer, state->draining, 2);
-	writer_put(&writer, state->group_count, 2);
-	for (unsigned i = 0; i < 4; i++)
-		writer_put(&writer, 0, 8);
-	for (size_t i = 0; i < state->group_count; i++)
-		put_group_state(&writer, &groups[i]);
-	return (size_t)(writer.at - payload);
-}
-
-int control_get_state(const uint8_t *payload, size_t bytes, struct control_state *ret,
-		      struct control_group_state *ret_groups)
-{
-	struct reader reader = { payload, payload + bytes, false };
-	struct control_state state;
-
-	if (bytes < CONTROL_STATE_BYTES)
-		return -EBADMSG;
-	reader_get_text(&reader, state.version, CONTROL_NAME_BYTES);
-	reader_get_text(&reader, state.name, CONTROL_NAME_BYTES);
-	state.uptime_ms = reader_get(&reader, 8);
-	state.bytes_in = reader_get(&reader, 8);
-	state.bytes_out = reader_get(&reader, 8);
-	state.segments = reader_get(&reader, 8);
-	state.rate_in_Bps = reader_get(&reader, 8);
-	state.rate_out_Bps = reader_get(&reader, 8);
-	state.nic_Bps = reader_get(&reader, 8);
-	state.memory_bytes = reader_get(&reader, 8);
-	state.memory_max_bytes = reader_get(&reader, 8);
-	state.groups_served = reader_get(&reader, 8);
-	state.strangers = reader_get(&reader, 8);
-	state.busy_milli = (uint32_t)reader_get(&reader, 4);
-	state.thread_count = (uint32_t)reader_get(&reader, 4);
-	state.groups_max = (uint32_t)reader_get(&reader, 4);
-	state.draining = reader_get_bool(&reader, 2);
-	state.group_count = (uint16_t)reader_get(&reader, 2);
-	reader.at += 8 * 4;
-	if (reader.bad || state.group_count > CONTROL_GROUPS_MAX ||
-	    bytes != CONTROL_STATE_BYTES + (size_t)state.group_count * CONTROL_GROUP_BYTES)
-		return -EBADMSG;
-	for (size_t i = 0; i < state.group_count; i++)
-		get_group_state(&reader, &ret_groups[i]);
-	if (reader.bad)
-		return -EBADMSG;
-	*ret = state;
-	return 0;
+	codec_text(codec, state->version, CONTROL_NAME_BYTES);
+	codec_text(codec, state->name, CONTROL_NAME_BYTES);
+	CODEC_NUMBER(codec, state->uptime_ms, 8);
+	CODEC_NUMBER(codec, state->bytes_in, 8);
+	CODEC_NUMBER(codec, state->bytes_out, 8);
+	CODEC_NUMBER(codec, state->segments, 8);
+	CODEC_NUMBER(codec, state->rate_in_Bps, 8);
+	CODEC_NUMBER(codec, state->rate_out_Bps, 8);
+	CODEC_NUMBER(codec, state->nic_Bps, 8);
+	CODEC_NUMBER(codec, state->memory_bytes, 8);
+	CODEC_NUMBER(codec, state->memory_max_bytes, 8);
+	CODEC_NUMBER(codec, state->groups_served, 8);
+	CODEC_NUMBER(codec, state->strangers, 8);
+	CODEC_NUMBER(codec, state->busy_milli, 4);
+	CODEC_NUMBER(codec, state->thread_count, 4);
+	CODEC_NUMBER(codec, state->groups_max, 4);
+	codec_bool(codec, &state->draining, 2);
+	CODEC_NUMBER(codec, state->group_count, 2);
+	codec_reserved(codec, 32);
+	codec_check(codec, state->group_count <= CONTROL_GROUPS_MAX);
+	for (size_t i = 0; i < state->group_count && !codec->error; i++)
+		group_codec(codec, &groups[i]);
+	return codec_end(codec);
 }

@@ -1,15 +1,16 @@
 /*
  * The bytes of a control connection between a group's coordinator (or the command) and an aggregator service
- * (docs/format/control.md): the four units of the handshake, and the payloads of the frames after it. Little-endian,
- * encoded byte by byte; this file and wire.c are the only place that knows an offset. Pure, any thread.
+ * (docs/format/control.md): the four units of the handshake, and the payloads of the frames after it, as
+ * base/codec.h has it; wire.c alone knows the layout. Pure, any thread.
  *
- * Decoders check all that can be checked without a connection and return -EPROTO for another protocol version, -EBADMSG
- * for anything else; *ret is written on success only. Text is ASCII, printable, NUL-terminated.
+ * A read checks all that can be checked without a connection: -EPROTO for another protocol version, -EBADMSG for anything
+ * else. Text is ASCII, printable, NUL-terminated.
  */
 #ifndef TRIBUTARY_AGGREGATE_CONTROL_WIRE_H
 #define TRIBUTARY_AGGREGATE_CONTROL_WIRE_H
 
 #include "base/clock.h"
+#include "base/codec.h"
 #include "transport/transport.h"
 
 #include <stdbool.h>
@@ -38,26 +39,21 @@ struct control_hello {
 	uint8_t nonce[CONTROL_NONCE_BYTES]; /* random */
 	char name[CONTROL_NAME_BYTES];      /* the host's, for people */
 };
-void control_put_hello(const struct control_hello *hello, uint8_t bytes[static CONTROL_HELLO_BYTES]);
-/* *ret_version is written whenever the magic fits, so that a sentence can name it. */
-int control_get_hello(const uint8_t bytes[static CONTROL_HELLO_BYTES], struct control_hello *ret,
-		      uint16_t *ret_version);
+/* codec->version is set whenever the magic fits, so that a sentence can name it. */
+int control_wire_hello(struct codec *codec, struct control_hello *hello);
 
 enum control_status { CONTROL_STATUS_OK, CONTROL_STATUS_VERSION, CONTROL_STATUS_SECRET, CONTROL_STATUS_COUNT };
 struct control_challenge {
 	enum control_status status; /* _VERSION: the other members mean nothing, and the aggregator closes */
 	struct control_hello hello;
 };
-void control_put_challenge(const struct control_challenge *challenge, uint8_t bytes[static CONTROL_CHALLENGE_BYTES]);
-int control_get_challenge(const uint8_t bytes[static CONTROL_CHALLENGE_BYTES], struct control_challenge *ret,
-			  uint16_t *ret_version);
+int control_wire_challenge(struct codec *codec, struct control_challenge *challenge);
 
 struct control_welcome {
 	enum control_status status; /* _SECRET: the proof means nothing, and the aggregator closes */
 	uint8_t proof[CONTROL_PROOF_BYTES];
 };
-void control_put_welcome(const struct control_welcome *welcome, uint8_t bytes[static CONTROL_WELCOME_BYTES]);
-int control_get_welcome(const uint8_t bytes[static CONTROL_WELCOME_BYTES], struct control_welcome *ret);
+int control_wire_welcome(struct codec *codec, struct control_welcome *welcome);
 
 /* ------------------------------------------------------------------------------------------------------------ frames */
 
@@ -104,9 +100,8 @@ struct control_header {
 	enum control_type type;
 	size_t payload_bytes; /* within what this type may have */
 };
-void control_put_header(const struct control_header *header, uint8_t bytes[static CONTROL_HEADER_BYTES]);
-/* from_client: -EBADMSG for what the other side alone may send. */
-int control_get_header(const uint8_t bytes[static CONTROL_HEADER_BYTES], bool from_client, struct control_header *ret);
+/* from_client: what the other side alone may send is -EBADMSG. */
+int control_wire_header(struct codec *codec, bool from_client, struct control_header *header);
 
 /*
  * The structs below are large where they hold handles; handles are those of the caller when encoding, and point into the
@@ -121,9 +116,7 @@ struct control_request {
 	uint16_t member_count;
 	const uint8_t *handles; /* member_count × TRANSPORT_HANDLE_BYTES */
 };
-/* Bytes of the payload; it has room for CONTROL_PAYLOAD_MAX. */
-size_t control_put_request(const struct control_request *request, uint8_t *payload);
-int control_get_request(const uint8_t *payload, size_t bytes, struct control_request *ret);
+int control_wire_request(struct codec *codec, struct control_request *request);
 
 struct control_offer {
 	uint8_t handle[TRANSPORT_HANDLE_BYTES];
@@ -131,20 +124,17 @@ struct control_offer {
 	uint64_t window_bytes; /* memory that this group gets for segments under way */
 	uint32_t group_count;  /* groups on the aggregator, this one included */
 };
-size_t control_put_offer(const struct control_offer *offer, uint8_t *payload);
-int control_get_offer(const uint8_t *payload, size_t bytes, struct control_offer *ret);
+int control_wire_offer(struct codec *codec, struct control_offer *offer);
 
 struct control_go {
 	uint16_t position;         /* of this aggregator among them */
 	uint16_t aggregator_count; /* this one included */
 	const uint8_t *handles;    /* aggregator_count × TRANSPORT_HANDLE_BYTES */
 };
-size_t control_put_go(const struct control_go *go, uint8_t *payload);
-int control_get_go(const uint8_t *payload, size_t bytes, struct control_go *ret);
+int control_wire_go(struct codec *codec, struct control_go *go);
 
-/* REFUSAL and FAILURE. Too long a sentence is cut. */
-size_t control_put_sentence(const char *sentence, uint8_t *payload);
-int control_get_sentence(const uint8_t *payload, size_t bytes, char ret[static CONTROL_SENTENCE_BYTES]);
+/* REFUSAL and FAILURE. */
+int control_wire_sentence(struct codec *codec, char *sentence);
 
 struct control_group_state {
 	uint8_t id[CONTROL_ID_BYTES];
@@ -165,10 +155,7 @@ struct control_state {
 	bool draining;
 	uint16_t group_count;
 };
-/* groups: state->group_count of them. */
-size_t control_put_state(const struct control_state *state, const struct control_group_state *groups, uint8_t *payload);
-/* groups: room for CONTROL_GROUPS_MAX. */
-int control_get_state(const uint8_t *payload, size_t bytes, struct control_state *ret,
-		      struct control_group_state *ret_groups);
+/* groups: room for CONTROL_GROUPS_MAX when reading. */
+int control_wire_state(struct codec *codec, struct control_state *state, struct control_group_state *groups);
 
 #endif

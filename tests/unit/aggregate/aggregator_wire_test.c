@@ -19,17 +19,17 @@ static void a_hello_comes_out_as_it_went_in(void **state)
 	uint8_t bytes[AGGREGATOR_WIRE_HELLO_BYTES], other[AGGREGATOR_WIRE_HELLO_BYTES];
 
 	(void)state;
-	aggregator_wire_put_hello(&hello, bytes);
-	assert_int_equal(aggregator_wire_get_hello(bytes, &again), 0);
+	aggregator_wire_hello(CODEC_TO(bytes), &hello);
+	assert_int_equal(aggregator_wire_hello(CODEC_FROM(bytes, AGGREGATOR_WIRE_HELLO_BYTES), &again), 0);
 	assert_memory_equal(again.id, hello.id, sizeof(hello.id));
 	assert_int_equal(again.from, 258);
 	assert_int_equal(again.rate_kBps, 0x12345678);
 	memcpy(other, bytes, sizeof(other));
 	other[8] ^= 1; /* the version */
-	assert_int_equal(aggregator_wire_get_hello(other, &again), -EPROTO);
+	assert_int_equal(aggregator_wire_hello(CODEC_FROM(other, AGGREGATOR_WIRE_HELLO_BYTES), &again), -EPROTO);
 	memcpy(other, bytes, sizeof(other));
 	other[0] ^= 1; /* what it begins with */
-	assert_int_equal(aggregator_wire_get_hello(other, &again), -EBADMSG);
+	assert_int_equal(aggregator_wire_hello(CODEC_FROM(other, AGGREGATOR_WIRE_HELLO_BYTES), &again), -EBADMSG);
 }
 
 static void a_head_comes_out_as_it_went_in(void **state)
@@ -50,16 +50,16 @@ static void a_head_comes_out_as_it_went_in(void **state)
 	uint8_t bytes[AGGREGATOR_WIRE_HEAD_BYTES];
 
 	(void)state;
-	aggregator_wire_put_head(&head, bytes);
-	assert_int_equal(aggregator_wire_get_head(bytes, &again), 0);
+	aggregator_wire_head(CODEC_TO(bytes), &head);
+	assert_int_equal(aggregator_wire_head(CODEC_FROM(bytes, AGGREGATOR_WIRE_HEAD_BYTES), &again), 0);
 	assert_true(again.number == head.number && again.previous == head.previous && again.bytes == head.bytes &&
 		    again.type == head.type && again.operation == head.operation && again.stage == head.stage &&
 		    again.index == head.index && again.leaf_inputs == head.leaf_inputs &&
 		    again.root_inputs == head.root_inputs && again.own_index == head.own_index &&
 		    again.root == head.root && again.aggregators == head.aggregators);
 	head.bytes = 4095; /* not whole elements */
-	aggregator_wire_put_head(&head, bytes);
-	assert_int_equal(aggregator_wire_get_head(bytes, &again), -EBADMSG);
+	aggregator_wire_head(CODEC_TO(bytes), &head);
+	assert_int_equal(aggregator_wire_head(CODEC_FROM(bytes, AGGREGATOR_WIRE_HEAD_BYTES), &again), -EBADMSG);
 }
 
 int main(int argc, char **argv)

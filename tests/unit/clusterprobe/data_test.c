@@ -55,7 +55,7 @@ static struct caller call(void)
 	assert_int_equal(setsockopt(caller.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), 0);
 	(void)sys_connect(caller.fd, (struct sockaddr *)&bound, sizeof(address));
 	memcpy(preamble.token, token, sizeof(token));
-	clusterprobe_preamble_put(&preamble, bytes);
+	clusterprobe_preamble_codec(CODEC_TO(bytes), &preamble);
 	send_bytes(&caller, bytes, sizeof(bytes));
 	return caller;
 }

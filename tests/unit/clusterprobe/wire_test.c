@@ -149,15 +149,16 @@ static void preambles_come_back_and_unauthenticated_do_not(void **state)
 
 	(void)state;
 	memset(preamble.token, 7, sizeof(preamble.token));
-	clusterprobe_preamble_put(&preamble, bytes);
-	assert_int_equal(clusterprobe_preamble_get(bytes, &again), 0);
+	clusterprobe_preamble_codec(CODEC_TO(bytes), &preamble);
+	assert_int_equal(clusterprobe_preamble_codec(CODEC_FROM(bytes, CLUSTERPROBE_PREAMBLE_BYTES), &again), 0);
 	assert_true(again.echo);
 	assert_int_equal(again.flow, 3);
 	assert_int_equal(again.round, 4);
 	assert_memory_equal(again.token, preamble.token, sizeof(preamble.token));
 	for (size_t i = 0; i < 6; i++) {
 		bytes[i] ^= 0x40;
-		assert_int_equal(clusterprobe_preamble_get(bytes, &again), -EBADMSG);
+		assert_int_equal(clusterprobe_preamble_codec(CODEC_FROM(bytes, CLUSTERPROBE_PREAMBLE_BYTES), &again),
+				 -EBADMSG);
 		bytes[i] ^= 0x40;
 	}
 }

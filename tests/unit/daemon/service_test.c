@@ -87,7 +87,7 @@ static void a_group_is_offered_listed_and_gone_when_its_coordinator_leaves(void 
 	host_harness_close(&host);
 }
 
-static enum control_event ask_for_group(const struct host_harness *host, const struct control_request *request,
+static enum control_event ask_for_group(const struct host_harness *host, struct control_request *request,
 					struct control_client **ret)
 {
 	*ret = host_harness_client(host, "node01");

@@ -196,8 +196,8 @@ static void frames_arrive_whole_and_in_order(void **state)
 		assert_int_equal(header->type, i ? CONTROL_HEARTBEAT : CONTROL_ASK);
 		control_channel_take(&server);
 	}
-	assert_int_equal(
-		control_channel_send(&server, CONTROL_REFUSAL, sentence, control_put_sentence("no room", sentence)), 0);
+	control_wire_sentence(CODEC_TO(sentence), (char[CONTROL_SENTENCE_BYTES]){ "no room" });
+	assert_int_equal(control_channel_send(&server, CONTROL_REFUSAL, sentence, CONTROL_SENTENCE_BYTES), 0);
 	control_pair_run(&server, &client);
 	assert_int_equal(client.state, CONTROL_HAS_FRAME);
 	assert_string_equal((char *)client.payload, "no room");

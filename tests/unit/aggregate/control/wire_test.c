@@ -29,42 +29,41 @@ static void a_request_comes_back_as_it_was(void **state)
 		size_t bytes;
 
 		request.member_count = (uint16_t)count;
-		bytes = control_put_request(&request, payload);
-		assert_int_equal(bytes, CONTROL_REQUEST_BYTES + count * TRANSPORT_HANDLE_BYTES);
-		assert_int_equal(control_get_request(payload, bytes, &again), 0);
+		control_wire_request(CODEC_TO(payload), &request);
+		bytes = CONTROL_REQUEST_BYTES + count * TRANSPORT_HANDLE_BYTES;
+		assert_int_equal(control_wire_request(CODEC_FROM(payload, bytes), &again), 0);
 		assert_int_equal(again.member_count, count);
 		assert_int_equal(again.types, 0x3ff);
 		assert_int_equal(again.data_version, 3);
 		assert_int_equal(again.timeout_ms, 10000);
 		assert_string_equal(again.name, "job 17");
 		assert_memory_equal(again.handles, handles, count * TRANSPORT_HANDLE_BYTES);
-		assert_int_equal(control_get_request(payload, bytes - 1, &again), -EBADMSG);
-		assert_int_equal(control_get_request(payload, bytes + 1, &again), -EBADMSG);
+		assert_int_equal(control_wire_request(CODEC_FROM(payload, bytes - 1), &again), -EBADMSG);
+		assert_int_equal(control_wire_request(CODEC_FROM(payload, bytes + 1), &again), -EBADMSG);
 	}
 	request.member_count = 1;
-	control_put_request(&request, payload);
+	control_wire_request(CODEC_TO(payload), &request);
 	payload[22] = 0; /* no member */
-	assert_int_equal(control_get_request(payload, CONTROL_REQUEST_BYTES, &again), -EBADMSG);
+	assert_int_equal(control_wire_request(CODEC_FROM(payload, CONTROL_REQUEST_BYTES), &again), -EBADMSG);
 }
 
 static void names_of_strangers_are_text(void **state)
 {
 	struct control_hello hello = { .name = "ok" }, again;
 	uint8_t bytes[CONTROL_HELLO_BYTES];
-	uint16_t version = 0;
 
 	(void)state;
-	control_put_hello(&hello, bytes);
-	assert_int_equal(control_get_hello(bytes, &again, &version), 0);
+	control_wire_hello(CODEC_TO(bytes), &hello);
+	assert_int_equal(control_wire_hello(CODEC_FROM(bytes, CONTROL_HELLO_BYTES), &again), 0);
 	bytes[48] = 0x1b; /* an escape sequence for somebody's terminal */
-	assert_int_equal(control_get_hello(bytes, &again, &version), -EBADMSG);
+	assert_int_equal(control_wire_hello(CODEC_FROM(bytes, CONTROL_HELLO_BYTES), &again), -EBADMSG);
 	memset(bytes + 48, 'x', CONTROL_NAME_BYTES); /* no end */
-	assert_int_equal(control_get_hello(bytes, &again, &version), -EBADMSG);
+	assert_int_equal(control_wire_hello(CODEC_FROM(bytes, CONTROL_HELLO_BYTES), &again), -EBADMSG);
 	memset(hello.name, 'y', sizeof(hello.name));
 	hello.name[3] = '\n';
 	hello.name[sizeof(hello.name) - 1] = '\0';
-	control_put_hello(&hello, bytes);
-	assert_int_equal(control_get_hello(bytes, &again, &version), 0);
+	control_wire_hello(CODEC_TO(bytes), &hello);
+	assert_int_equal(control_wire_hello(CODEC_FROM(bytes, CONTROL_HELLO_BYTES), &again), 0);
 	assert_int_equal(again.name[3], '?');
 }
 
@@ -79,17 +78,17 @@ static void offers_and_goes_come_back_as_they_were(void **state)
 
 	(void)state;
 	memset(offer.handle, 9, sizeof(offer.handle));
-	bytes = control_put_offer(&offer, payload);
-	assert_int_equal(bytes, CONTROL_OFFER_BYTES);
-	assert_int_equal(control_get_offer(payload, bytes, &offer_again), 0);
+	control_wire_offer(CODEC_TO(payload), &offer);
+	assert_int_equal(control_wire_offer(CODEC_FROM(payload, CONTROL_OFFER_BYTES), &offer_again), 0);
 	assert_memory_equal(&offer, &offer_again, offsetof(struct control_offer, group_count) + 4);
-	bytes = control_put_go(&go, payload);
-	assert_int_equal(control_get_go(payload, bytes, &go_again), 0);
+	control_wire_go(CODEC_TO(payload), &go);
+	bytes = CONTROL_GO_BYTES + 5 * TRANSPORT_HANDLE_BYTES;
+	assert_int_equal(control_wire_go(CODEC_FROM(payload, bytes), &go_again), 0);
 	assert_int_equal(go_again.position, 4);
 	assert_int_equal(go_again.aggregator_count, 5);
 	go.position = 5;
-	control_put_go(&go, payload);
-	assert_int_equal(control_get_go(payload, bytes, &go_again), -EBADMSG);
+	control_wire_go(CODEC_TO(payload), &go);
+	assert_int_equal(control_wire_go(CODEC_FROM(payload, bytes), &go_again), -EBADMSG);
 }
 
 static void a_state_comes_back_with_all_its_groups(void **state)
@@ -114,14 +113,15 @@ static void a_state_comes_back_with_all_its_groups(void **state)
 		groups[i].rate_out_Bps = UINT64_C(1) << 40;
 		groups[i].ready = i % 2;
 	}
-	bytes = control_put_state(&one, groups, payload);
-	assert_int_equal(control_get_state(payload, bytes, &two, again), 0);
+	control_wire_state(CODEC_TO(payload), &one, groups);
+	bytes = CONTROL_STATE_BYTES + CONTROL_GROUPS_MAX * CONTROL_GROUP_BYTES;
+	assert_int_equal(control_wire_state(CODEC_FROM(payload, bytes), &two, again), 0);
 	assert_string_equal(two.name, "agg01");
 	assert_int_equal(two.busy_milli, 1750);
 	assert_int_equal(two.strangers, 5);
 	assert_true(two.draining);
 	assert_memory_equal(groups, again, sizeof(groups));
-	assert_int_equal(control_get_state(payload, bytes - 1, &two, again), -EBADMSG);
+	assert_int_equal(control_wire_state(CODEC_FROM(payload, bytes - 1), &two, again), -EBADMSG);
 }
 
 static void too_long_a_sentence_is_cut(void **state)
@@ -132,8 +132,8 @@ static void too_long_a_sentence_is_cut(void **state)
 	(void)state;
 	memset(sentence, 'z', sizeof(sentence));
 	sentence[sizeof(sentence) - 1] = '\0';
-	assert_int_equal(control_put_sentence(sentence, payload), CONTROL_SENTENCE_BYTES);
-	assert_int_equal(control_get_sentence(payload, CONTROL_SENTENCE_BYTES, again), 0);
+	control_wire_sentence(CODEC_TO(payload), sentence);
+	assert_int_equal(control_wire_sentence(CODEC_FROM(payload, CONTROL_SENTENCE_BYTES), again), 0);
 	assert_int_equal(strlen(again), CONTROL_SENTENCE_BYTES - 1);
 }
 
@@ -147,8 +147,9 @@ static void every_type_has_a_word_and_a_side(void **state)
 
 		for (size_t payload_bytes = 0; payload_bytes <= CONTROL_PAYLOAD_MAX && !taken; payload_bytes += 8) {
 			header.payload_bytes = payload_bytes;
-			control_put_header(&header, bytes);
-			taken = !control_get_header(bytes, true, &header) || !control_get_header(bytes, false, &header);
+			control_wire_header(CODEC_TO(bytes), false, &header);
+			taken = !control_wire_header(CODEC_FROM(bytes, CONTROL_HEADER_BYTES), true, &header) ||
+				!control_wire_header(CODEC_FROM(bytes, CONTROL_HEADER_BYTES), false, &header);
 		}
 		assert_true(taken);
 	}
