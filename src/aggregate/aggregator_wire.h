@@ -69,20 +69,4 @@ int aggregator_wire_head(struct codec *codec, struct aggregator_wire_head *head)
  */
 int aggregator_wire_lost(struct codec *codec, uint32_t *aggregators);
 
-/*
- * Tags of the connections between members and aggregators: the same numbers as between members, so that members send and
- * receive as they always do. HEAD takes the place of the word about operations, which aggregators never get.
- */
-enum aggregator_tag {
-	AGGREGATOR_TAG_UP_LEAF = 1,
-	AGGREGATOR_TAG_UP_ROOT = 2,
-	AGGREGATOR_TAG_DOWN = 3,
-	AGGREGATOR_TAG_HEAD = 4,
-	AGGREGATOR_TAG_HELLO = 7,
-};
-static inline int aggregator_tag(enum aggregator_tag kind, uint64_t number)
-{
-	return (int)((number << 3 | (uint64_t)kind) & 0x7fffffff);
-}
-
 #endif

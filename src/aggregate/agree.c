@@ -26,13 +26,13 @@ static int out_of_memory(struct bootstrap *bootstrap)
 	return bootstrap_fail(bootstrap, ENOMEM, "host %s is out of memory", bootstrap->engine->host_name);
 }
 
-static void facts_of_self(const struct bootstrap *bootstrap, struct aggregate_wire_facts *ret)
+static void facts_of_self(const struct bootstrap *bootstrap, struct member_wire_facts *ret)
 {
 	const struct aggregate_setup *setup = &bootstrap->engine->setup;
 	struct transport_properties properties = { 0 };
 	const struct cluster_host *host;
 
-	*ret = (struct aggregate_wire_facts){
+	*ret = (struct member_wire_facts){
 		.host_id = bootstrap->engine->host_id,
 		.process_id = (uint32_t)getpid(),
 		.index = (uint16_t)bootstrap->self,
@@ -67,8 +67,8 @@ static void facts_of_self(const struct bootstrap *bootstrap, struct aggregate_wi
 /* The order in which sums are taken: it depends on names as far as it can, so that it is the same in every run. */
 static int compare_members(const void *a, const void *b)
 {
-	const struct aggregate_wire_facts *one = &((const struct group_member *)a)->facts;
-	const struct aggregate_wire_facts *other = &((const struct group_member *)b)->facts;
+	const struct member_wire_facts *one = &((const struct group_member *)a)->facts;
+	const struct member_wire_facts *other = &((const struct group_member *)b)->facts;
 	int order = strcmp(one->host, other->host);
 
 	if (!order && one->host_id != other->host_id)
@@ -85,8 +85,8 @@ static int compare_members(const void *a, const void *b)
 static int report_read(struct bootstrap *bootstrap, size_t index)
 {
 	struct bootstrap_peer *peer = &bootstrap->peers[index];
-	struct aggregate_wire_report report = { 0 };
-	int r = aggregate_wire_report(CODEC_FROM(peer->report_bytes, peer->report_in.received), &report);
+	struct member_wire_report report = { 0 };
+	int r = member_wire_report(CODEC_FROM(peer->report_bytes, peer->report_in.received), &report);
 
 	if (r == -EPROTO)
 		return bootstrap_fail(
@@ -200,7 +200,7 @@ static uint64_t choose_flat_bytes(const struct bootstrap *bootstrap)
 	uint64_t wanted = 0, eager = UINT64_MAX, rate = UINT64_MAX;
 
 	for (size_t i = 0; i < bootstrap->count; i++) {
-		const struct aggregate_wire_facts *facts = &bootstrap->peers[i].facts;
+		const struct member_wire_facts *facts = &bootstrap->peers[i].facts;
 
 		wanted = facts->flat_bytes > wanted ? facts->flat_bytes : wanted;
 		eager = facts->eager_bytes < eager ? facts->eager_bytes : eager;
@@ -209,8 +209,8 @@ static uint64_t choose_flat_bytes(const struct bootstrap *bootstrap)
 	if (wanted)
 		return wanted;
 	wanted = rate == UINT64_MAX ? eager : rate / 1000000 * 200 / (bootstrap->count > 3 ? bootstrap->count - 3 : 1);
-	if (wanted + AGGREGATE_WIRE_OPERATION_BYTES > eager)
-		wanted = eager > AGGREGATE_WIRE_OPERATION_BYTES ? eager - AGGREGATE_WIRE_OPERATION_BYTES : 0;
+	if (wanted + MEMBER_WIRE_OPERATION_BYTES > eager)
+		wanted = eager > MEMBER_WIRE_OPERATION_BYTES ? eager - MEMBER_WIRE_OPERATION_BYTES : 0;
 	return wanted > FLAT_BYTES_LEAST ? wanted : FLAT_BYTES_LEAST;
 }
 
@@ -219,7 +219,7 @@ static uint64_t choose_segment_bytes(const struct bootstrap *bootstrap)
 	uint64_t wanted = 0, rate = UINT64_MAX;
 
 	for (size_t i = 0; i < bootstrap->count; i++) {
-		const struct aggregate_wire_facts *facts = &bootstrap->peers[i].facts;
+		const struct member_wire_facts *facts = &bootstrap->peers[i].facts;
 
 		wanted = facts->segment_bytes > wanted ? facts->segment_bytes : wanted;
 		rate = facts->rate_Bps && facts->rate_Bps < rate ? facts->rate_Bps : rate;
@@ -232,7 +232,7 @@ static int decision_read_members(struct bootstrap *bootstrap);
 /* Who is in the group, and in which order: told to all. */
 static int coordinator_tell_members(struct bootstrap *bootstrap)
 {
-	struct aggregate_wire_decision *decision = &bootstrap->decision;
+	struct member_wire_decision *decision = &bootstrap->decision;
 	struct group *group;
 	int r = check_clusters(bootstrap);
 
@@ -241,27 +241,27 @@ static int coordinator_tell_members(struct bootstrap *bootstrap)
 	r = group_new(bootstrap->engine, bootstrap->listener->device, bootstrap->count, &group);
 	if (r < 0)
 		return out_of_memory(bootstrap);
-	*decision = (struct aggregate_wire_decision){ .kind = AGGREGATE_DECISION_MEMBERS,
-						      .count = (uint16_t)bootstrap->count };
+	*decision = (struct member_wire_decision){ .kind = AGGREGATE_DECISION_MEMBERS,
+						   .count = (uint16_t)bootstrap->count };
 	decision->settings.flat_bytes = choose_flat_bytes(bootstrap);
 	decision->settings.segment_bytes = choose_segment_bytes(bootstrap);
 	decision->settings.measures = true;
 	for (size_t i = 0; i < bootstrap->count; i++) {
-		const struct aggregate_wire_facts *facts = &bootstrap->peers[i].facts;
+		const struct member_wire_facts *facts = &bootstrap->peers[i].facts;
 
 		group->members[i].facts = *facts;
 		decision->settings.verify |= facts->verify;
 		decision->settings.measures &= !facts->as_said;
 	}
 	qsort(group->members, bootstrap->count, sizeof(*group->members), compare_members);
-	aggregate_wire_decision(CODEC_TO(bootstrap->decision_bytes), decision);
+	member_wire_decision(CODEC_TO(bootstrap->decision_bytes), decision);
 	for (size_t i = 0; i < bootstrap->count; i++)
-		aggregate_wire_facts(CODEC_TO(bootstrap->decision_bytes + AGGREGATE_WIRE_DECISION_BYTES +
-					      i * AGGREGATE_WIRE_FACTS_BYTES),
-				     &group->members[i].facts);
+		member_wire_facts(
+			CODEC_TO(bootstrap->decision_bytes + MEMBER_WIRE_DECISION_BYTES + i * MEMBER_WIRE_FACTS_BYTES),
+			&group->members[i].facts);
 	r = aggregators_ask(bootstrap, group,
-			    bootstrap->decision_bytes + AGGREGATE_WIRE_DECISION_BYTES +
-				    bootstrap->count * AGGREGATE_WIRE_FACTS_BYTES);
+			    bootstrap->decision_bytes + MEMBER_WIRE_DECISION_BYTES +
+				    bootstrap->count * MEMBER_WIRE_FACTS_BYTES);
 	group_free(group);
 	if (r < 0)
 		return r;
@@ -292,7 +292,7 @@ static bool coordinator_end_with(struct bootstrap *bootstrap, size_t index, uint
 	if (!peer->ended && bootstrap->reason[0])
 		bootstrap->ops->set(way->out, TRANSPORT_SET_EAGER_LIMIT, 0);
 	if (!peer->ended && (message->state == MESSAGE_NONE || message->state == MESSAGE_DONE)) {
-		bootstrap_send(message, peer->ways[BOOTSTRAP_SMALL].out, bytes, AGGREGATE_WIRE_DECISION_BYTES);
+		bootstrap_send(message, peer->ways[BOOTSTRAP_SMALL].out, bytes, MEMBER_WIRE_DECISION_BYTES);
 		peer->ended = true;
 	}
 	peer->lost = bootstrap_step(bootstrap, message) < 0; /* after a "go" its next operation finds it gone */
@@ -302,14 +302,14 @@ static bool coordinator_end_with(struct bootstrap *bootstrap, size_t index, uint
 /* Best effort, a little while: whoever is reached has the same reason; for the others it is a time-out. */
 static int coordinator_end(struct bootstrap *bootstrap, int error)
 {
-	struct aggregate_wire_decision decision = { .kind = error ? AGGREGATE_DECISION_NO : AGGREGATE_DECISION_GO,
-						    .error = error,
-						    .aggregators = error ? 0 : bootstrap->aggregators_standing };
-	uint8_t bytes[AGGREGATE_WIRE_DECISION_BYTES];
+	struct member_wire_decision decision = { .kind = error ? AGGREGATE_DECISION_NO : AGGREGATE_DECISION_GO,
+						 .error = error,
+						 .aggregators = error ? 0 : bootstrap->aggregators_standing };
+	uint8_t bytes[MEMBER_WIRE_DECISION_BYTES];
 	size_t left = 1;
 
 	memcpy(decision.reason, bootstrap->reason, sizeof(decision.reason));
-	aggregate_wire_decision(CODEC_TO(bytes), &decision);
+	member_wire_decision(CODEC_TO(bytes), &decision);
 	bootstrap->deadline_ns = clock_now_ns() + bootstrap->timeout_ns / 10;
 	while (left) {
 		left = 0;
@@ -366,7 +366,7 @@ static int tell(struct bootstrap *bootstrap, struct group *group)
 /* What the coordinator said about the members becomes a group. */
 static int decision_read_members(struct bootstrap *bootstrap)
 {
-	const uint8_t *bytes = bootstrap->decision_bytes + AGGREGATE_WIRE_DECISION_BYTES;
+	const uint8_t *bytes = bootstrap->decision_bytes + MEMBER_WIRE_DECISION_BYTES;
 	struct group *group;
 	size_t found = 0;
 	int r;
@@ -380,10 +380,9 @@ static int decision_read_members(struct bootstrap *bootstrap)
 	bootstrap->group = group;
 	group->settings = bootstrap->decision.settings;
 	for (size_t i = 0; i < bootstrap->count && r == 0; i++) {
-		struct aggregate_wire_facts *facts = &group->members[i].facts;
+		struct member_wire_facts *facts = &group->members[i].facts;
 
-		r = aggregate_wire_facts(CODEC_FROM(bytes + i * AGGREGATE_WIRE_FACTS_BYTES, AGGREGATE_WIRE_FACTS_BYTES),
-					 facts);
+		r = member_wire_facts(CODEC_FROM(bytes + i * MEMBER_WIRE_FACTS_BYTES, MEMBER_WIRE_FACTS_BYTES), facts);
 		if (r == 0 && (facts->index >= bootstrap->count || bootstrap->peers[facts->index].known))
 			r = -EBADMSG;
 		if (r < 0)
@@ -403,7 +402,7 @@ static int decision_read_members(struct bootstrap *bootstrap)
 	if (r < 0)
 		return bootstrap_fail(bootstrap, -r, "host %s cannot start a thread: %s", bootstrap->engine->host_name,
 				      strerror(-r));
-	if (aggregators_learn(bootstrap, bytes + bootstrap->count * AGGREGATE_WIRE_FACTS_BYTES) < 0)
+	if (aggregators_learn(bootstrap, bytes + bootstrap->count * MEMBER_WIRE_FACTS_BYTES) < 0)
 		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s broke the aggregation protocol",
 				      bootstrap_host(bootstrap, 0));
 	return group_settle(group) < 0 ? out_of_memory(bootstrap) : tell(bootstrap, group);
@@ -423,9 +422,9 @@ static int member_hear(struct bootstrap *bootstrap)
 		return bootstrap_fail(bootstrap, EREMOTEIO, "host %s is gone", bootstrap_host(bootstrap, 0));
 	if (message->state != MESSAGE_DONE)
 		return 0;
-	r = message->received >= AGGREGATE_WIRE_DECISION_BYTES
-		    ? aggregate_wire_decision(CODEC_FROM(bootstrap->decision_bytes, AGGREGATE_WIRE_DECISION_BYTES),
-					      &bootstrap->decision)
+	r = message->received >= MEMBER_WIRE_DECISION_BYTES
+		    ? member_wire_decision(CODEC_FROM(bootstrap->decision_bytes, MEMBER_WIRE_DECISION_BYTES),
+					   &bootstrap->decision)
 		    : -EBADMSG;
 	message->state = MESSAGE_NONE;
 	if (r == 0 && bootstrap->decision.kind == AGGREGATE_DECISION_MEMBERS &&
@@ -453,14 +452,14 @@ static int member_silent(struct bootstrap *bootstrap)
 
 static int member_report(struct bootstrap *bootstrap, enum aggregate_report kind)
 {
-	struct aggregate_wire_report report = { .kind = kind };
+	struct member_wire_report report = { .kind = kind };
 	int r = 0;
 
 	facts_of_self(bootstrap, &report.facts);
 	report.aggregators = kind == AGGREGATE_REPORT_READY ? aggregators_standing(bootstrap) : 0;
 	report.gain_permille = kind == AGGREGATE_REPORT_READY ? bootstrap->group->facts.gain_permille : 0;
 	memcpy(report.reason, bootstrap->reason, sizeof(report.reason));
-	aggregate_wire_report(CODEC_TO(bootstrap->report_bytes), &report);
+	member_wire_report(CODEC_TO(bootstrap->report_bytes), &report);
 	bootstrap_send(&bootstrap->report_out, bootstrap->peers[0].ways[BOOTSTRAP_SMALL].out, bootstrap->report_bytes,
 		       sizeof(bootstrap->report_bytes));
 	while (r == 0 && bootstrap->report_out.state != MESSAGE_DONE) {

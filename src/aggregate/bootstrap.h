@@ -28,17 +28,17 @@ struct bootstrap_message {
 };
 
 struct bootstrap_peer {
-	char host[AGGREGATE_WIRE_NAME_BYTES]; /* "" until it has said so */
+	char host[MEMBER_WIRE_NAME_BYTES]; /* "" until it has said so */
 	struct bootstrap_way {
 		uint8_t handle[AGGREGATE_HANDLE_BYTES];
 		struct transport_connection *out, *in;
 		struct bootstrap_message hello;
-		uint8_t hello_bytes[AGGREGATE_WIRE_HELLO_BYTES];
+		uint8_t hello_bytes[MEMBER_WIRE_HELLO_BYTES];
 	} ways[BOOTSTRAP_KINDS];
 	/* At the coordinator: what this member reports. */
 	struct bootstrap_message report_in, decision_out;
-	uint8_t report_bytes[AGGREGATE_WIRE_REPORT_BYTES];
-	struct aggregate_wire_facts facts;
+	uint8_t report_bytes[MEMBER_WIRE_REPORT_BYTES];
+	struct member_wire_facts facts;
 	bool reported, ready;
 	bool ended, lost; /* it was told the end; it cannot be */
 	bool known;       /* its facts are in the coordinator's list */
@@ -49,7 +49,7 @@ struct bootstrap_peer {
 struct bootstrap_incoming {
 	struct transport_connection *connection;
 	struct bootstrap_message hello;
-	uint8_t bytes[AGGREGATE_WIRE_HELLO_BYTES];
+	uint8_t bytes[MEMBER_WIRE_HELLO_BYTES];
 };
 
 struct bootstrap {
@@ -65,10 +65,10 @@ struct bootstrap {
 	bool said_no; /* the coordinator */
 	/* A member's words with the coordinator. */
 	struct bootstrap_message report_out, decision_in;
-	uint8_t report_bytes[AGGREGATE_WIRE_REPORT_BYTES];
+	uint8_t report_bytes[MEMBER_WIRE_REPORT_BYTES];
 	uint8_t *decision_bytes; /* decision and facts of all */
 	size_t decision_size;
-	struct aggregate_wire_decision decision;
+	struct member_wire_decision decision;
 	struct group *group;                       /* once the members are known */
 	struct bootstrap_aggregators *aggregators; /* NULL: there are none */
 	struct group_aggregators *asked;           /* the coordinator, until there is a group to hold them */

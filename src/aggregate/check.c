@@ -21,9 +21,9 @@ size_t check_root(const struct group *group, const struct operation *operation)
 	return (size_t)random_below(&state, group->count);
 }
 
-static struct aggregate_wire_operation message_of(const struct operation *operation)
+static struct member_wire_operation message_of(const struct operation *operation)
 {
-	return (struct aggregate_wire_operation){
+	return (struct member_wire_operation){
 		.number = operation->number,
 		.bytes = operation->bytes,
 		.type = (uint8_t)operation->type,
@@ -34,18 +34,18 @@ static struct aggregate_wire_operation message_of(const struct operation *operat
 
 void check_init(struct operation *operation)
 {
-	struct aggregate_wire_operation message = message_of(operation);
+	struct member_wire_operation message = message_of(operation);
 
-	aggregate_wire_operation(CODEC_TO(operation->check_out), &message);
+	member_wire_operation(CODEC_TO(operation->check_out), &message);
 }
 
 bool check_same(struct group *group, const struct operation *operation, const struct transfer *transfer, size_t from,
 		size_t payload_bytes)
 {
-	struct aggregate_wire_operation ours = message_of(operation), theirs;
+	struct member_wire_operation ours = message_of(operation), theirs;
 
-	if (transfer->received < AGGREGATE_WIRE_OPERATION_BYTES ||
-	    aggregate_wire_operation(CODEC_FROM(transfer->data, AGGREGATE_WIRE_OPERATION_BYTES), &theirs) < 0)
+	if (transfer->received < MEMBER_WIRE_OPERATION_BYTES ||
+	    member_wire_operation(CODEC_FROM(transfer->data, MEMBER_WIRE_OPERATION_BYTES), &theirs) < 0)
 		goto broken;
 	if (memcmp(transfer->data, operation->check_out, sizeof(operation->check_out)) != 0) {
 		group_break(group, -EREMOTEIO,
@@ -59,7 +59,7 @@ bool check_same(struct group *group, const struct operation *operation, const st
 			    (unsigned long long)ours.bytes);
 		return false;
 	}
-	if (transfer->received == AGGREGATE_WIRE_OPERATION_BYTES + payload_bytes)
+	if (transfer->received == MEMBER_WIRE_OPERATION_BYTES + payload_bytes)
 		return true;
 broken:
 	group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
@@ -120,13 +120,13 @@ static void verify_received(struct group *group, struct transfer *transfer)
 	struct operation *operation = transfer->owner;
 	unsigned step = (unsigned)(transfer - operation->receive_verify);
 	size_t from = spread_from(group, step);
-	struct aggregate_wire_verify ours, theirs;
+	struct member_wire_verify ours, theirs;
 
-	if (aggregate_wire_verify(CODEC_FROM(transfer->data, transfer->received), &theirs) < 0) {
+	if (member_wire_verify(CODEC_FROM(transfer->data, transfer->received), &theirs) < 0) {
 		group_break(group, -EREMOTEIO, "host %s broke the protocol", group_host(group, from));
 		return;
 	}
-	(void)aggregate_wire_verify(CODEC_FROM(operation->verify_out, sizeof(operation->verify_out)), &ours);
+	(void)member_wire_verify(CODEC_FROM(operation->verify_out, sizeof(operation->verify_out)), &ours);
 	if (theirs.checksum != ours.checksum || theirs.number != ours.number) {
 		group_break(group, -EREMOTEIO,
 			    "the result of operation %llu (%zu bytes) has checksum %08x at host %s and %08x here "
@@ -150,11 +150,11 @@ static void verify_received(struct group *group, struct transfer *transfer)
  */
 void check_verify(struct group *group, struct operation *operation)
 {
-	struct aggregate_wire_verify message = { .number = operation->number,
-						 .checksum = crc_ieee32(operation->recv, operation->bytes) };
+	struct member_wire_verify message = { .number = operation->number,
+					      .checksum = crc_ieee32(operation->recv, operation->bytes) };
 	unsigned steps = spread_steps(group);
 
-	aggregate_wire_verify(CODEC_TO(operation->verify_out), &message);
+	member_wire_verify(CODEC_TO(operation->verify_out), &message);
 	operation->verify_heard = operation->verify_steps = 0;
 	operation->waits = 2 * steps;
 	for (unsigned step = 0; step < steps; step++)

@@ -15,12 +15,12 @@
 /* One operation's, on its way. */
 struct agreement {
 	struct operation *operation;
-	struct aggregate_wire_commit known; /* own, and of the steps that are through */
-	unsigned heard;                     /* bit i: the word of step i is here */
-	unsigned steps;                     /* through, in order */
-	unsigned waits;                     /* transfers */
+	struct member_wire_commit known; /* own, and of the steps that are through */
+	unsigned heard;                  /* bit i: the word of step i is here */
+	unsigned steps;                  /* through, in order */
+	unsigned waits;                  /* transfers */
 	struct transfer sends[SPREAD_STEPS], receives[SPREAD_STEPS];
-	uint8_t out[SPREAD_STEPS][AGGREGATE_WIRE_COMMIT_BYTES], in[SPREAD_STEPS][AGGREGATE_WIRE_COMMIT_BYTES];
+	uint8_t out[SPREAD_STEPS][MEMBER_WIRE_COMMIT_BYTES], in[SPREAD_STEPS][MEMBER_WIRE_COMMIT_BYTES];
 };
 
 struct group_commit {
@@ -133,7 +133,7 @@ static void add(struct queue *queue, struct transfer *transfer, struct agreement
 {
 	*transfer = (struct transfer){
 		.data = bytes,
-		.bytes = AGGREGATE_WIRE_COMMIT_BYTES,
+		.bytes = MEMBER_WIRE_COMMIT_BYTES,
 		.tag = aggregate_tag(AGGREGATE_TAG_AGREE, agreement->operation->number),
 		.class = TRANSFER_URGENT,
 		.done = done,
@@ -157,18 +157,18 @@ static void word_send(struct group *group, struct agreement *agreement)
 
 	if (step == group->commit->step_count)
 		return;
-	aggregate_wire_commit(CODEC_TO(agreement->out[step]), &agreement->known);
+	member_wire_commit(CODEC_TO(agreement->out[step]), &agreement->known);
 	add(&group->out[spread_to(group, step)], &agreement->sends[step], agreement, agreement->out[step], word_sent);
 }
 
 /* The words of the steps in order, each of which makes the next one's. */
 static void words_take(struct group *group, struct agreement *agreement)
 {
-	struct aggregate_wire_commit word;
+	struct member_wire_commit word;
 
 	while (agreement->steps < group->commit->step_count && agreement->heard & 1U << agreement->steps) {
-		if (aggregate_wire_commit(CODEC_FROM(agreement->in[agreement->steps], AGGREGATE_WIRE_COMMIT_BYTES),
-					  &word) < 0 ||
+		if (member_wire_commit(CODEC_FROM(agreement->in[agreement->steps], MEMBER_WIRE_COMMIT_BYTES), &word) <
+			    0 ||
 		    word.number != agreement->operation->number ||
 		    (word.lost | word.leaves) & ~aggregators_used(group)) {
 			group_break(group, -EREMOTEIO, "host %s broke the protocol",
@@ -189,7 +189,7 @@ static void word_received(struct group *group, struct transfer *transfer)
 	struct agreement *agreement = transfer->owner;
 	unsigned step = (unsigned)(transfer - agreement->receives);
 
-	if (transfer->received != AGGREGATE_WIRE_COMMIT_BYTES) {
+	if (transfer->received != MEMBER_WIRE_COMMIT_BYTES) {
 		group_break(group, -EREMOTEIO, "host %s broke the protocol",
 			    group_host(group, spread_from(group, step)));
 		return;
@@ -207,10 +207,10 @@ static void agreement_begin(struct group *group, struct operation *operation)
 	struct agreement *agreement = &commit->open[commit->begun++ % COMMIT_OPEN];
 
 	*agreement = (struct agreement){ .operation = operation };
-	agreement->known = (struct aggregate_wire_commit){ .number = operation->number,
-							   .lost = aggregators_lost(group),
-							   .leaves = aggregators_leaving(group),
-							   .poisoned = operation->poisoned };
+	agreement->known = (struct member_wire_commit){ .number = operation->number,
+							.lost = aggregators_lost(group),
+							.leaves = aggregators_leaving(group),
+							.poisoned = operation->poisoned };
 	for (unsigned step = 0; step < commit->step_count; step++)
 		add(&group->in[spread_from(group, step)], &agreement->receives[step], agreement, agreement->in[step],
 		    word_received);

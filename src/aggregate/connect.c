@@ -114,8 +114,7 @@ int aggregate_connect(struct aggregate_listener *listener, size_t count, const u
 				   count);
 		goto fail;
 	}
-	bootstrap.decision_size = AGGREGATE_WIRE_DECISION_BYTES + count * AGGREGATE_WIRE_FACTS_BYTES +
-				  AGGREGATORS_BYTES;
+	bootstrap.decision_size = MEMBER_WIRE_DECISION_BYTES + count * MEMBER_WIRE_FACTS_BYTES + AGGREGATORS_BYTES;
 	bootstrap.peers = sys_zalloc(count * sizeof(*bootstrap.peers));
 	bootstrap.incoming = sys_zalloc(BOOTSTRAP_KINDS * count * sizeof(*bootstrap.incoming));
 	bootstrap.decision_bytes = sys_zalloc(bootstrap.decision_size);

@@ -49,7 +49,7 @@ static uint64_t find_host_id(const char *name)
 int aggregate_open(const struct aggregate_setup *setup, struct aggregate_engine **ret)
 {
 	struct aggregate_engine *engine;
-	char name[AGGREGATE_WIRE_NAME_BYTES * 2] = "";
+	char name[MEMBER_WIRE_NAME_BYTES * 2] = "";
 
 	engine = sys_zalloc(sizeof(*engine));
 	if (!engine)
@@ -355,7 +355,7 @@ static bool uplinks_are_wide(const struct group *group)
 	const struct aggregate_facts *facts = &group->facts;
 
 	for (size_t i = 0; i < group->count; i++) {
-		const struct aggregate_wire_facts *member = &group->members[i].facts;
+		const struct member_wire_facts *member = &group->members[i].facts;
 
 		if (!member->rate_Bps || !member->up_rate_Bps || !member->down_rate_Bps)
 			return false;

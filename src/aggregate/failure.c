@@ -160,7 +160,7 @@ static void tell(struct group *group, struct group_aggregator *to)
 	aggregator_wire_lost(CODEC_TO(to->word_bytes), &set);
 	to->word = (struct transfer){ .data = to->word_bytes,
 				      .bytes = AGGREGATOR_WIRE_LOST_BYTES,
-				      .tag = aggregator_tag(AGGREGATOR_TAG_HEAD, 0),
+				      .tag = aggregate_tag(AGGREGATE_TAG_HEAD, 0),
 				      .class = TRANSFER_SMALL,
 				      .done = told,
 				      .owner = to };

@@ -132,7 +132,7 @@ void group_find_facts(struct group *group)
 					   .gain_permille = facts->gain_permille,
 					   .rank_count = facts->rank_count };
 	for (size_t i = 0; i < group->count; i++) {
-		const struct aggregate_wire_facts *member = &group->members[i].facts;
+		const struct member_wire_facts *member = &group->members[i].facts;
 
 		facts->rate_Bps = lesser_rate(facts->rate_Bps, member->rate_Bps);
 		facts->uplink_Bps = lesser_rate(facts->uplink_Bps, member->up_rate_Bps);

@@ -12,7 +12,8 @@
 
 #include "aggregate/aggregate.h"
 #include "aggregate/schedule.h"
-#include "aggregate/wire.h"
+#include "aggregate/tags.h"
+#include "aggregate/member_wire.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -149,10 +150,10 @@ struct operation {
 	size_t kept_bytes; /* room in it */
 	/* What others must still say about it, and what must still go out. */
 	unsigned waits;
-	uint8_t check_out[AGGREGATE_WIRE_OPERATION_BYTES];
+	uint8_t check_out[MEMBER_WIRE_OPERATION_BYTES];
 	struct transfer send_check;
 	struct check_message *messages; /* [member] at the member that compares them */
-	uint8_t verify_out[AGGREGATE_WIRE_VERIFY_BYTES], verify_in[SPREAD_STEPS][AGGREGATE_WIRE_VERIFY_BYTES];
+	uint8_t verify_out[MEMBER_WIRE_VERIFY_BYTES], verify_in[SPREAD_STEPS][MEMBER_WIRE_VERIFY_BYTES];
 	struct transfer send_verify[SPREAD_STEPS], receive_verify[SPREAD_STEPS];
 	unsigned verify_heard, verify_steps; /* bit i: the word of step i is here; steps that are through, in order */
 	struct exchange *exchange;           /* flat or in parts: the buffers it was given */
@@ -162,7 +163,7 @@ struct operation {
 /* What another member says of an operation. */
 struct check_message {
 	struct transfer receive;
-	uint8_t bytes[AGGREGATE_WIRE_OPERATION_BYTES];
+	uint8_t bytes[MEMBER_WIRE_OPERATION_BYTES];
 };
 
 enum { EXCHANGE_TRANSFERS = 4 };
@@ -223,7 +224,7 @@ struct pool {
 };
 
 struct group_member {
-	struct aggregate_wire_facts facts;
+	struct member_wire_facts facts;
 	uint16_t host, leaf;
 };
 
@@ -252,7 +253,7 @@ struct group {
 	/* [member] for small operations, and [count + node] for large ones. */
 	struct queue *out, *in;
 	struct schedule *schedule;
-	struct aggregate_wire_settings settings;
+	struct member_wire_settings settings;
 	bool small_unasked;   /* nothing on the connections of small operations is asked for */
 	bool segments_chosen; /* how long they are, by somebody's wish */
 	size_t rooted_bytes;  /* operations up to this size are one part */
@@ -264,7 +265,7 @@ struct group {
 	uint16_t *leaf_hosts, *leaf_begin;   /* hosts by leaf; [leaf_count + 1] */
 	size_t fan;                          /* the most inputs from others that one segment may need here */
 	struct aggregate_facts facts;
-	char unknown_host[AGGREGATE_WIRE_NAME_BYTES];
+	char unknown_host[MEMBER_WIRE_NAME_BYTES];
 
 	struct operation operations[AGGREGATE_MAX_REQUESTS];
 	unsigned ring[AGGREGATE_MAX_REQUESTS]; /* operations in order of posting */
@@ -336,7 +337,7 @@ struct engine_look {
 
 struct aggregate_engine {
 	struct aggregate_setup setup;
-	char host_name[AGGREGATE_WIRE_NAME_BYTES];
+	char host_name[MEMBER_WIRE_NAME_BYTES];
 	uint64_t host_id;
 	enum reduce_level level;
 	pthread_mutex_t lock; /* the list, the thread's life */

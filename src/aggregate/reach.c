@@ -9,7 +9,7 @@
 
 static int incoming_known(struct bootstrap *bootstrap, struct bootstrap_incoming *incoming)
 {
-	struct aggregate_wire_hello hello = { 0 };
+	struct member_wire_hello hello = { 0 };
 	struct bootstrap_peer *peer;
 	struct bootstrap_way *way;
 	int r;
@@ -23,7 +23,7 @@ static int incoming_known(struct bootstrap *bootstrap, struct bootstrap_incoming
 	default:
 		break;
 	}
-	r = aggregate_wire_hello(CODEC_FROM(incoming->bytes, incoming->hello.received), &hello);
+	r = member_wire_hello(CODEC_FROM(incoming->bytes, incoming->hello.received), &hello);
 	if (r == -EPROTO) {
 		/* It stays, heard: who is left standing there is told the reason like all others. */
 		incoming->hello.state = MESSAGE_NONE;
@@ -84,10 +84,10 @@ int bootstrap_receive_incoming(struct bootstrap *bootstrap)
 /* One step towards one of them. */
 static int reach_by(struct bootstrap *bootstrap, struct bootstrap_way *way, bool large)
 {
-	struct aggregate_wire_hello hello = { .from = (uint16_t)bootstrap->self,
-					      .count = (uint16_t)bootstrap->count,
-					      .large = large,
-					      .group = bootstrap->group_hash };
+	struct member_wire_hello hello = { .from = (uint16_t)bootstrap->self,
+					   .count = (uint16_t)bootstrap->count,
+					   .large = large,
+					   .group = bootstrap->group_hash };
 	int r;
 
 	if (!way->out) {
@@ -98,7 +98,7 @@ static int reach_by(struct bootstrap *bootstrap, struct bootstrap_way *way, bool
 		if (large)
 			bootstrap->ops->set(way->out, TRANSPORT_SET_EAGER_LIMIT, 0);
 		memcpy(hello.host, bootstrap->engine->host_name, sizeof(hello.host));
-		aggregate_wire_hello(CODEC_TO(way->hello_bytes), &hello);
+		member_wire_hello(CODEC_TO(way->hello_bytes), &hello);
 		bootstrap_send(&way->hello, way->out, way->hello_bytes, sizeof(way->hello_bytes));
 		bootstrap->progressed = true;
 	}

@@ -415,7 +415,7 @@ static void head_send(struct group *group, struct segment *segment)
 	aggregator_wire_head(CODEC_TO(segment->head_bytes), &head);
 	segment->head = (struct transfer){ .data = segment->head_bytes,
 					   .bytes = AGGREGATOR_WIRE_HEAD_BYTES,
-					   .tag = aggregator_tag(AGGREGATOR_TAG_HEAD, 0),
+					   .tag = aggregate_tag(AGGREGATE_TAG_HEAD, 0),
 					   .class = TRANSFER_SMALL,
 					   .number = segment->number,
 					   .done = transferred,

@@ -61,7 +61,7 @@ void group_free(struct group *group)
 	sys_free(group);
 }
 
-static bool same_leaf(const struct aggregate_wire_facts *a, const struct aggregate_wire_facts *b)
+static bool same_leaf(const struct member_wire_facts *a, const struct member_wire_facts *b)
 {
 	/* A host that the cluster file does not name is a leaf of its own. */
 	return a->host_id == b->host_id || (a->leaf == b->leaf && a->leaf != AGGREGATE_LEAF_UNKNOWN);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-	HEADER_BYTES = AGGREGATE_WIRE_OPERATION_BYTES,
+	HEADER_BYTES = MEMBER_WIRE_OPERATION_BYTES,
 	/* With fewer members a message to everybody, in one step, is as good as one part. */
 	ROOTED_MEMBERS = 6,
 	ROOTED_PART = 4,
@@ -80,7 +80,7 @@ void small_settle(struct group *group)
 	       most = group->leaf_count > 1 ? PARTS_BYTES_BETWEEN_LEAVES : AGGREGATE_ALONE_BYTES;
 
 	for (size_t i = 0; i < group->count; i++) {
-		const struct aggregate_wire_facts *facts = &group->members[i].facts;
+		const struct member_wire_facts *facts = &group->members[i].facts;
 
 		group->segments_chosen |= facts->segment_bytes != 0;
 		eager = facts->eager_bytes < eager ? (size_t)facts->eager_bytes : eager;

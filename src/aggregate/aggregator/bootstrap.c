@@ -18,7 +18,7 @@ static int send_hello(struct aggregator_group *group, struct aggregator_peer *pe
 		memcpy(hello.id, group->id, sizeof(hello.id));
 		aggregator_wire_hello(CODEC_TO(peer->hello_bytes), &hello);
 		r = ops->send(peer->out, peer->hello_bytes, sizeof(peer->hello_bytes),
-			      aggregator_tag(AGGREGATOR_TAG_HELLO, 0), NULL, &peer->hello);
+			      aggregate_tag(AGGREGATE_TAG_AGREE, 0), NULL, &peer->hello);
 		if (r < 0 || !peer->hello)
 			return r;
 	}
@@ -86,7 +86,7 @@ static void incoming_step(struct aggregator_group *group, struct aggregator_inco
 	const struct transport_ops *ops = group->aggregator->setup.ops;
 	void *data = incoming->bytes, *registration = NULL;
 	size_t bytes = sizeof(incoming->bytes), sizes[TRANSPORT_MAX_RECVS] = { 0 };
-	int tag = aggregator_tag(AGGREGATOR_TAG_HELLO, 0), r = 0;
+	int tag = aggregate_tag(AGGREGATE_TAG_AGREE, 0), r = 0;
 	bool done = false;
 
 	if (!incoming->connection)

@@ -50,7 +50,7 @@ static int head_post(struct aggregator_group *group, struct aggregator_peer *pee
 	const struct transport_ops *ops = group->aggregator->setup.ops;
 	void *data = peer->heads[index], *registration = NULL;
 	size_t bytes = AGGREGATOR_WIRE_HEAD_BYTES;
-	int tag = aggregator_tag(AGGREGATOR_TAG_HEAD, 0);
+	int tag = aggregate_tag(AGGREGATE_TAG_HEAD, 0);
 
 	return ops->receive(peer->in, 1, &data, &bytes, &tag, &registration, &peer->head_requests[index]);
 }

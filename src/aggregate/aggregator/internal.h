@@ -14,6 +14,7 @@
 #include "aggregate/aggregator/aggregator.h"
 #include "aggregate/aggregator/share.h"
 #include "aggregate/aggregator_wire.h"
+#include "aggregate/tags.h"
 #include "reduce/reduce.h"
 
 #include <pthread.h>

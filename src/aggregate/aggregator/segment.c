@@ -155,8 +155,7 @@ static bool heads_agree(const struct aggregator_wire_head *a, const struct aggre
 
 static void input_receive(struct aggregator_segment *segment, enum aggregator_stage stage, size_t index)
 {
-	static const enum aggregator_tag tags[AGGREGATOR_STAGE_COUNT] = { AGGREGATOR_TAG_UP_LEAF,
-									  AGGREGATOR_TAG_UP_ROOT };
+	static const enum aggregate_tag tags[AGGREGATOR_STAGE_COUNT] = { AGGREGATE_TAG_UP_LEAF, AGGREGATE_TAG_UP_ROOT };
 	struct aggregator_input *input = &segment->levels[stage].inputs[index];
 
 	input->transfer = (struct aggregator_transfer){
@@ -167,7 +166,7 @@ static void input_receive(struct aggregator_segment *segment, enum aggregator_st
 		.node = input->node,
 		.data = input->slot,
 		.bytes = segment->head.bytes,
-		.tag = aggregator_tag(tags[stage], segment->head.number),
+		.tag = aggregate_tag(tags[stage], segment->head.number),
 	};
 	aggregator_peer_add(&segment->group->peers[input->node], &input->transfer, false);
 }
@@ -399,7 +398,7 @@ static void send_down(struct aggregator_segment *segment, struct aggregator_inpu
 						    .node = input->node,
 						    .data = segment->poisoned ? segment->head_bytes : segment->sum,
 						    .bytes = segment->poisoned ? 0 : segment->head.bytes,
-						    .tag = aggregator_tag(AGGREGATOR_TAG_DOWN, segment->head.number) };
+						    .tag = aggregate_tag(AGGREGATE_TAG_DOWN, segment->head.number) };
 	aggregator_peer_add(&segment->group->peers[input->node], &input->down, true);
 }
 
@@ -431,7 +430,7 @@ static void partial_up(struct aggregator_group *group, struct aggregator_segment
 								  .kind = AGGREGATOR_HEAD_OUT,
 								  .data = segment->head_bytes,
 								  .bytes = sizeof(segment->head_bytes),
-								  .tag = aggregator_tag(AGGREGATOR_TAG_HEAD, 0) };
+								  .tag = aggregate_tag(AGGREGATE_TAG_HEAD, 0) };
 		aggregator_peer_add(peer, &segment->head_out, true);
 	}
 	segment->partial_out =
@@ -439,7 +438,7 @@ static void partial_up(struct aggregator_group *group, struct aggregator_segment
 					      .kind = AGGREGATOR_PARTIAL_OUT,
 					      .data = segment->sum,
 					      .bytes = segment->head.bytes,
-					      .tag = aggregator_tag(AGGREGATOR_TAG_UP_ROOT, segment->head.number) };
+					      .tag = aggregate_tag(AGGREGATE_TAG_UP_ROOT, segment->head.number) };
 	aggregator_peer_add(peer, &segment->partial_out, true);
 }
 
@@ -450,7 +449,7 @@ static void result_receive(struct aggregator_group *group, struct aggregator_seg
 					      .kind = AGGREGATOR_RESULT_IN,
 					      .data = segment->sum,
 					      .bytes = segment->head.bytes,
-					      .tag = aggregator_tag(AGGREGATOR_TAG_DOWN, segment->head.number) };
+					      .tag = aggregate_tag(AGGREGATE_TAG_DOWN, segment->head.number) };
 	aggregator_peer_add(&group->peers[segment->head.root], &segment->result_in, false);
 }
 

@@ -2,7 +2,7 @@
  * A host with another release of the plugin: everybody fails alike, soon, and is told what to do, whichever of that host's
  * words is the first to be read.
  */
-#include "aggregate/wire.h"
+#include "aggregate/member_wire.h"
 #include "base/bytes.h"
 #include "support/runtime.h"
 #include "unit/aggregate/group_harness.h"
@@ -29,9 +29,8 @@ static struct {
 static int stranger_send(struct transport_connection *connection, void *data, size_t bytes, int tag, void *registration,
 			 struct transport_request **ret)
 {
-	if (bytes == stranger.bytes &&
-	    bytes_get((uint8_t *)data + VERSION_AT, VERSION_BYTES) == AGGREGATE_WIRE_VERSION) {
-		bytes_put((uint8_t *)data + VERSION_AT, AGGREGATE_WIRE_VERSION + 1, VERSION_BYTES);
+	if (bytes == stranger.bytes && bytes_get((uint8_t *)data + VERSION_AT, VERSION_BYTES) == MEMBER_WIRE_VERSION) {
+		bytes_put((uint8_t *)data + VERSION_AT, MEMBER_WIRE_VERSION + 1, VERSION_BYTES);
 		atomic_fetch_add(&stranger.count, 1);
 	}
 	return transport_tcp.send(connection, data, bytes, tag, registration, ret);
@@ -95,15 +94,15 @@ static void ends_alike(const char *leaves, size_t bytes)
 static void a_greeting_of_another_version(void **state)
 {
 	(void)state;
-	ends_alike("aab", AGGREGATE_WIRE_HELLO_BYTES);
-	ends_alike("ab", AGGREGATE_WIRE_HELLO_BYTES);
+	ends_alike("aab", MEMBER_WIRE_HELLO_BYTES);
+	ends_alike("ab", MEMBER_WIRE_HELLO_BYTES);
 }
 
 static void a_report_of_another_version(void **state)
 {
 	(void)state;
-	ends_alike("aab", AGGREGATE_WIRE_REPORT_BYTES);
-	ends_alike("ab", AGGREGATE_WIRE_REPORT_BYTES);
+	ends_alike("aab", MEMBER_WIRE_REPORT_BYTES);
+	ends_alike("ab", MEMBER_WIRE_REPORT_BYTES);
 }
 
 int main(void)

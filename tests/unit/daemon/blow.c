@@ -1,5 +1,6 @@
 #include "blow.h"
 
+#include "aggregate/tags.h"
 #include "aggregate/aggregator_wire.h"
 
 #include <errno.h>
@@ -50,9 +51,9 @@ static int blow_send(struct transport_connection *connection, void *data, size_t
 	*ret = NULL;
 	if (has_fallen(connection))
 		return -EREMOTEIO;
-	if ((tag & 7) == AGGREGATOR_TAG_UP_ROOT)
+	if ((tag & 7) == AGGREGATE_TAG_UP_ROOT)
 		blow_count(STROKE_UP, connection);
-	else if ((tag & 7) == AGGREGATOR_TAG_DOWN)
+	else if ((tag & 7) == AGGREGATE_TAG_DOWN)
 		blow_count(STROKE_DOWN, connection);
 	return transport_tcp.send(connection, data, bytes, tag, registration, ret);
 }
@@ -60,10 +61,10 @@ static int blow_send(struct transport_connection *connection, void *data, size_t
 static int blow_receive(struct transport_connection *connection, int count, void *const *data, const size_t *bytes,
 			const int *tags, void *const *registrations, struct transport_request **ret)
 {
-	static const enum stroke of[8] = { [AGGREGATOR_TAG_HEAD] = STROKE_HEAD,
-					   [AGGREGATOR_TAG_UP_LEAF] = STROKE_INPUT,
-					   [AGGREGATOR_TAG_UP_ROOT] = STROKE_PARTIAL,
-					   [AGGREGATOR_TAG_DOWN] = STROKE_RESULT };
+	static const enum stroke of[8] = { [AGGREGATE_TAG_HEAD] = STROKE_HEAD,
+					   [AGGREGATE_TAG_UP_LEAF] = STROKE_INPUT,
+					   [AGGREGATE_TAG_UP_ROOT] = STROKE_PARTIAL,
+					   [AGGREGATE_TAG_DOWN] = STROKE_RESULT };
 
 	*ret = NULL;
 	if (has_fallen(connection))

@@ -1,20 +1,20 @@
-#include "aggregate/wire.h"
+#include "aggregate/member_wire.h"
 
 #include <errno.h>
 
 static void head_codec(struct codec *codec)
 {
 	codec_magic(codec, "TRBA", 4);
-	codec_version(codec, AGGREGATE_WIRE_VERSION);
+	codec_version(codec, MEMBER_WIRE_VERSION);
 }
 
 static void settings_check(struct codec *codec, uint64_t flat_bytes, uint64_t segment_bytes)
 {
-	codec_check(codec, flat_bytes <= AGGREGATE_WIRE_FLAT_BYTES_MAX);
-	codec_check(codec, segment_bytes <= AGGREGATE_WIRE_SEGMENT_BYTES_MAX);
+	codec_check(codec, flat_bytes <= MEMBER_WIRE_FLAT_BYTES_MAX);
+	codec_check(codec, segment_bytes <= MEMBER_WIRE_SEGMENT_BYTES_MAX);
 }
 
-int aggregate_wire_hello(struct codec *codec, struct aggregate_wire_hello *hello)
+int member_wire_hello(struct codec *codec, struct member_wire_hello *hello)
 {
 	head_codec(codec);
 	codec_zeros(codec, 2);
@@ -29,7 +29,7 @@ int aggregate_wire_hello(struct codec *codec, struct aggregate_wire_hello *hello
 	return codec_end(codec);
 }
 
-static void facts_codec(struct codec *codec, struct aggregate_wire_facts *facts)
+static void facts_codec(struct codec *codec, struct member_wire_facts *facts)
 {
 	head_codec(codec);
 	CODEC_NUMBER(codec, facts->index, 2);
@@ -55,13 +55,13 @@ static void facts_codec(struct codec *codec, struct aggregate_wire_facts *facts)
 	settings_check(codec, facts->flat_bytes, facts->segment_bytes);
 }
 
-int aggregate_wire_facts(struct codec *codec, struct aggregate_wire_facts *facts)
+int member_wire_facts(struct codec *codec, struct member_wire_facts *facts)
 {
 	facts_codec(codec, facts);
 	return codec_end(codec);
 }
 
-int aggregate_wire_report(struct codec *codec, struct aggregate_wire_report *report)
+int member_wire_report(struct codec *codec, struct member_wire_report *report)
 {
 	head_codec(codec);
 	CODEC_NUMBER(codec, report->kind, 1);
@@ -74,9 +74,9 @@ int aggregate_wire_report(struct codec *codec, struct aggregate_wire_report *rep
 	return codec_end(codec);
 }
 
-int aggregate_wire_decision(struct codec *codec, struct aggregate_wire_decision *decision)
+int member_wire_decision(struct codec *codec, struct member_wire_decision *decision)
 {
-	struct aggregate_wire_settings *settings = &decision->settings;
+	struct member_wire_settings *settings = &decision->settings;
 
 	head_codec(codec);
 	CODEC_NUMBER(codec, decision->kind, 1);
@@ -95,7 +95,7 @@ int aggregate_wire_decision(struct codec *codec, struct aggregate_wire_decision 
 	return codec_end(codec);
 }
 
-int aggregate_wire_operation(struct codec *codec, struct aggregate_wire_operation *operation)
+int member_wire_operation(struct codec *codec, struct member_wire_operation *operation)
 {
 	head_codec(codec);
 	codec_zeros(codec, 2);
@@ -109,7 +109,7 @@ int aggregate_wire_operation(struct codec *codec, struct aggregate_wire_operatio
 	return codec_end(codec);
 }
 
-int aggregate_wire_verify(struct codec *codec, struct aggregate_wire_verify *verify)
+int member_wire_verify(struct codec *codec, struct member_wire_verify *verify)
 {
 	CODEC_NUMBER(codec, verify->number, 8);
 	CODEC_NUMBER(codec, verify->checksum, 4);
@@ -117,7 +117,7 @@ int aggregate_wire_verify(struct codec *codec, struct aggregate_wire_verify *ver
 	return codec_end(codec);
 }
 
-int aggregate_wire_commit(struct codec *codec, struct aggregate_wire_commit *commit)
+int member_wire_commit(struct codec *codec, struct member_wire_commit *commit)
 {
 	CODEC_NUMBER(codec, commit->number, 8);
 	CODEC_NUMBER(codec, commit->lost, 4);
