@@ -1,18 +1,28 @@
 #include "command/json.h"
 
 #include "command/command.h"
+#include "command/show/view.h"
 
 #include <string.h>
 
-int json_print(const char *format, json_t *value, FILE *out)
+json_t *json_whole(const char *format, json_t *value)
 {
 	json_t *whole = json_pack("{ss}", "format", format);
-	int r = whole && value ? json_object_update(whole, value) : -1;
 
-	if (r == 0)
-		r = json_dumpf(whole, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-	json_decref(whole);
+	if (!value || json_object_update(whole, value) < 0) {
+		json_decref(whole);
+		whole = NULL;
+	}
 	json_decref(value);
+	return whole;
+}
+
+int json_print(const char *format, json_t *value, FILE *out)
+{
+	json_t *whole = json_whole(format, value);
+	int r = whole ? json_dumpf(whole, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : -1;
+
+	json_decref(whole);
 	/* What is wrong with the output is said once, at the end of the program. */
 	if (r < 0)
 		return ferror(out) ? COMMAND_FAILED : command_failed(NULL, 0, "there is no memory for the JSON");
@@ -91,10 +101,13 @@ static json_t *cpu_of(const struct topology_cpu *cpu)
 
 static json_t *vertex_of(const struct topology_vertex *vertex)
 {
-	json_t *value = json_pack("{so ss so so}", "name", json_text(vertex->name), "kind",
-				  topology_kind_word(vertex->kind), "bus_id", known_text(vertex->bus_id), "model",
-				  known_text(vertex->model));
+	char words[TOPOLOGY_TEXT_BYTES + 80];
+	json_t *value;
 
+	view_vertex_words(vertex, words, sizeof(words));
+	value = json_pack("{so ss so so so}", "name", json_text(vertex->name), "kind", topology_kind_word(vertex->kind),
+			  "description", json_text(words), "bus_id", known_text(vertex->bus_id), "model",
+			  known_text(vertex->model));
 	if (vertex->pci.vendor)
 		json_object_set_new(value, "pci", pci_of(&vertex->pci));
 	if (vertex->kind == TOPOLOGY_GPU)
@@ -108,14 +121,29 @@ static json_t *vertex_of(const struct topology_vertex *vertex)
 	return value;
 }
 
-static json_t *link_of(const struct topology *topology, const struct topology_link *link)
+static json_t *lane_of(const struct topology *topology, uint32_t directed)
 {
-	json_t *value = json_pack("{ss so so si so so so}", "kind", topology_link_kind_word(link->kind), "lower",
-				  json_text(name_of(topology, link->lower)), "upper",
-				  json_text(name_of(topology, link->upper)), "count", (int)link->count, "nominal_Bps",
-				  json_known(link->nominal_Bps), "up", json_capacity(&link->capacity[TOPOLOGY_UP]),
-				  "down", json_capacity(&link->capacity[TOPOLOGY_DOWN]));
+	json_t *value = json_capacity(&topology->links[directed / 2].capacity[directed % 2]);
+	char name[2 * TOPOLOGY_NAME_BYTES + 16];
 
+	if (!topology_directed_name(topology, directed, name, sizeof(name)))
+		json_object_set_new(value, "name", json_text(name));
+	return value;
+}
+
+static json_t *link_of(const struct topology *topology, uint32_t index)
+{
+	const struct topology_link *link = &topology->links[index];
+	char words[32], degraded[80];
+	json_t *value;
+
+	view_link_words(topology, link, words, sizeof(words));
+	view_degraded(topology, link, degraded, sizeof(degraded));
+	value = json_pack("{ss so so ss so si so so so}", "kind", topology_link_kind_word(link->kind), "lower",
+			  json_text(name_of(topology, link->lower)), "upper", json_text(name_of(topology, link->upper)),
+			  "description", words, "degraded", known_text(degraded), "count", (int)link->count,
+			  "nominal_Bps", json_known(link->nominal_Bps), "up", lane_of(topology, 2 * index), "down",
+			  lane_of(topology, 2 * index + 1));
 	if (link->kind == TOPOLOGY_LINK_PCI)
 		json_object_set_new(value, "pci",
 				    json_pack("{so so so so so}", "generation", json_known(link->pci.generation),
@@ -152,8 +180,8 @@ json_t *json_topology(const struct topology *topology)
 
 	for (size_t i = 0; i < topology->vertex_count; i++)
 		json_array_append_new(vertices, vertex_of(&topology->vertices[i]));
-	for (size_t i = 0; i < topology->link_count; i++)
-		json_array_append_new(links, link_of(topology, &topology->links[i]));
+	for (uint32_t i = 0; i < topology->link_count; i++)
+		json_array_append_new(links, link_of(topology, i));
 	for (size_t i = 0; i < topology->limit_count; i++)
 		json_array_append_new(limits, limit_of(topology, &topology->limits[i]));
 	for (size_t i = 0; i < topology->pair_count; i++)

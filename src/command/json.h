@@ -10,6 +10,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
+/* An object with the name of its schema, "tributary-show 1", before its keys. Takes value; NULL: no memory. */
+json_t *json_whole(const char *format, json_t *value);
 /* Prints an object, and before its keys the name of its schema, "tributary-show 1". Frees it; NULL: no memory. An exit status. */
 int json_print(const char *format, json_t *value, FILE *out);
 /* Text from outside, which need not be UTF-8: what is not becomes '?'. */

@@ -3,7 +3,8 @@
 
 #include "command/file.h"
 #include "command/json.h"
-#include "command/plan/picture.h"
+#include "command/plan/flows.h"
+#include "command/show/page.h"
 #include "command/source.h"
 #include "ncclxml/graph_xml.h"
 
@@ -12,6 +13,7 @@
 #include <string.h>
 
 struct planned {
+	const struct source *source;
 	struct channels ours, other; /* other: NCCL's, if compared */
 	bool compared;
 	enum plan_pattern pattern; /* of --pattern */
@@ -19,41 +21,52 @@ struct planned {
 
 /* --------------------------------------------------------------------------------------------------------- pictures */
 
-static int draw_page(const void *arg, FILE *out)
+static json_t *plan_json(const struct planned *planned)
 {
-	const struct planned *planned = arg;
-	struct channels_flows flows[2 * PLAN_PATTERN_COUNT];
-	size_t count = 0;
-	int r = 0;
+	const struct source *source = planned->source;
+	json_t *value = channels_json(&planned->ours);
 
-	for (int maker = 0; maker < (planned->compared ? 2 : 1); maker++) {
-		const struct channels *channels = maker ? &planned->other : &planned->ours;
-
-		for (int i = 0; i < PLAN_PATTERN_COUNT && r == 0; i++) {
-			if (!channels->has[i])
-				continue;
-			r = channels_flows_make(channels, (enum plan_pattern)i, &flows[count]);
-			count += r == 0;
-		}
-	}
-	if (r == 0)
-		r = channels_page(flows, count, out);
-	while (count--)
-		channels_flows_free(&flows[count]);
-	return r;
+	json_object_set_new(value, "name", *source->topology.name ? json_text(source->topology.name) : json_null());
+	json_object_set_new(value, "profile", source->profiled ? json_text(source->profile_path) : json_null());
+	json_object_set_new(value, "compared", planned->compared ? channels_json(&planned->other) : json_null());
+	json_object_set_new(value, "machine", json_topology(&source->topology));
+	return value;
 }
 
-static int draw_svg(const void *arg, FILE *out)
+static int draw_pattern(const struct channels *channels, enum plan_pattern pattern, FILE *out)
 {
-	const struct planned *planned = arg;
 	struct channels_flows flows;
-	int r = channels_flows_make(&planned->ours, planned->pattern, &flows);
+	int r = channels_flows_make(channels, pattern, &flows);
 
 	if (r < 0)
 		return r;
 	r = channels_svg(&flows, out);
 	channels_flows_free(&flows);
 	return r;
+}
+
+static int draw_svg(const void *arg, FILE *out)
+{
+	const struct planned *planned = arg;
+
+	return draw_pattern(&planned->ours, planned->pattern, out);
+}
+
+/* The viewer takes the drawings in this order. */
+static int draw_page(const void *arg, FILE *out)
+{
+	const struct planned *planned = arg;
+	int r = 0;
+
+	page_begin(planned->source->topology.name, out);
+	for (int maker = 0; maker < (planned->compared ? 2 : 1); maker++) {
+		const struct channels *channels = maker ? &planned->other : &planned->ours;
+
+		for (int i = 0; i < PLAN_PATTERN_COUNT && r == 0; i++)
+			if (channels->has[i])
+				r = draw_pattern(channels, (enum plan_pattern)i, out);
+	}
+	return r < 0 ? r : page_end("tributary-plan 1", plan_json(planned), out);
 }
 
 static int draw(const struct command_call *call, struct planned *planned, FILE *out)
@@ -129,43 +142,26 @@ static int write_graph(const struct command_call *call, const struct channels *c
 
 /* ------------------------------------------------------------------------------------------------------------- whole */
 
-static int print(const struct command_call *call, const struct source *source, const struct planned *planned, bool done,
-		 FILE *out)
+static int show(const struct command_call *call, struct planned *planned, FILE *out)
 {
-	const struct channels *other = planned->compared ? &planned->other : NULL;
+	bool graph = command_given(call, "nccl-graph"),
+	     drawn = command_given(call, "svg") || command_given(call, "html");
 	struct term term = term_of(call, out);
-	json_t *value;
-
-	if (command_given(call, "json")) {
-		value = channels_json(&planned->ours);
-		json_object_set_new(value, "name",
-				    *source->topology.name ? json_text(source->topology.name) : json_null());
-		json_object_set_new(value, "profile", source->profiled ? json_text(source->profile_path) : json_null());
-		json_object_set_new(value, "compared", other ? channels_json(other) : json_null());
-		return json_print("tributary-plan 1", value, out);
-	}
-	if (!done)
-		channels_print(&planned->ours, other, &term, out);
-	return COMMAND_OK;
-}
-
-static int show(const struct command_call *call, const struct source *source, struct planned *planned, FILE *out)
-{
-	bool graph = command_given(call, "nccl-graph");
 	int status = draw(call, planned, out);
 
 	if (status == COMMAND_OK && graph)
 		status = write_graph(call, &planned->ours, out);
-	if (status == COMMAND_OK)
-		status = print(call, source, planned,
-			       graph || command_given(call, "svg") || command_given(call, "html"), out);
+	if (status == COMMAND_OK && command_given(call, "json"))
+		return json_print("tributary-plan 1", plan_json(planned), out);
+	if (status == COMMAND_OK && !graph && !drawn)
+		channels_print(&planned->ours, planned->compared ? &planned->other : NULL, &term, out);
 	return status;
 }
 
 static int plan(const struct command_call *call, struct source *source, FILE *out)
 {
 	const char *dump = command_value(call, "compare");
-	struct planned planned = { .compared = false };
+	struct planned planned = { .source = source };
 	struct plan_request request;
 	enum plan_where where;
 	int status = channels_request(call, &source->topology, &request, &where);
@@ -178,7 +174,7 @@ static int plan(const struct command_call *call, struct source *source, FILE *ou
 		status = channels_read(&source->topology, &planned.ours.request, dump, &planned.other);
 	planned.compared = dump && status == COMMAND_OK;
 	if (status == COMMAND_OK)
-		status = show(call, source, &planned, out);
+		status = show(call, &planned, out);
 	if (planned.compared)
 		channels_fini(&planned.other);
 	channels_fini(&planned.ours);

@@ -3,21 +3,12 @@
 
 #include "command/file.h"
 #include "command/json.h"
-#include "command/show/pictures.h"
+#include "command/show/page.h"
+#include "command/show/view.h"
 #include "command/source.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static int draw_svg(const void *view, FILE *to)
-{
-	return svg_print(view, false, to);
-}
-
-static int draw_page(const void *view, FILE *to)
-{
-	return html_print(view, to);
-}
 
 static json_t *lane_of(const struct view_lane *lane)
 {
@@ -25,7 +16,7 @@ static json_t *lane_of(const struct view_lane *lane)
 			 "bottleneck", lane->bottleneck);
 }
 
-static int print_json(const struct view *view, const struct source *source, FILE *out)
+static json_t *show_json(const struct view *view, const struct source *source)
 {
 	json_t *value = json_topology(view->topology), *links = json_object_get(value, "links");
 	char text[512];
@@ -36,32 +27,56 @@ static int print_json(const struct view *view, const struct source *source, FILE
 		json_object_update_new(json_object_get(link, "up"), lane_of(&view->lanes[2 * i]));
 		json_object_update_new(json_object_get(link, "down"), lane_of(&view->lanes[2 * i + 1]));
 	}
+	view_summary(view, text, sizeof(text));
+	json_object_set_new(value, "summary", json_text(text));
 	view_bottleneck(view, true, text, sizeof(text));
 	json_object_set_new(value, "bottleneck", *text ? json_text(text) : json_null());
 	json_object_set_new(value, "bottleneck_pair_Bps", json_known(view->bottleneck_pair_Bps));
 	json_object_set_new(value, "profile", source->profiled ? json_text(source->profile_path) : json_null());
-	return json_print("tributary-show 1", value, out);
+	return value;
+}
+
+struct shown {
+	const struct source *source;
+	struct view view;
+};
+
+static int draw_svg(const void *arg, FILE *to)
+{
+	const struct shown *shown = arg;
+
+	return svg_print(&shown->view, to);
+}
+
+static int draw_page(const void *arg, FILE *to)
+{
+	const struct shown *shown = arg;
+	int r;
+
+	page_begin(shown->source->topology.name, to);
+	r = svg_print(&shown->view, to);
+	return r < 0 ? r : page_end("tributary-show 1", show_json(&shown->view, shown->source), to);
 }
 
 static int show(const struct command_call *call, struct source *source, FILE *out)
 {
 	struct term term = term_of(call, out);
 	const char *svg = command_value(call, "svg"), *page = command_value(call, "html");
+	struct shown shown = { .source = source };
 	int status = COMMAND_OK, r;
-	struct view view;
 
-	r = view_make(&source->topology, &view);
+	r = view_make(&source->topology, &shown.view);
 	if (r < 0)
 		return command_failed(NULL, r, "the picture cannot be drawn");
 	if (svg)
-		status = file_put_made(svg, "the picture cannot be drawn", draw_svg, &view, out);
+		status = file_put_made(svg, "the picture cannot be drawn", draw_svg, &shown, out);
 	if (page && status == COMMAND_OK)
-		status = file_put_made(page, "the picture cannot be drawn", draw_page, &view, out);
+		status = file_put_made(page, "the picture cannot be drawn", draw_page, &shown, out);
 	if (status == COMMAND_OK && command_given(call, "json"))
-		status = print_json(&view, source, out);
+		status = json_print("tributary-show 1", show_json(&shown.view, source), out);
 	else if (status == COMMAND_OK && !svg && !page)
-		status = tree_print(&view, &term, out) < 0 ? COMMAND_FAILED : COMMAND_OK;
-	view_free(&view);
+		status = tree_print(&shown.view, &term, out) < 0 ? COMMAND_FAILED : COMMAND_OK;
+	view_free(&shown.view);
 	return status;
 }
 

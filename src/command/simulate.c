@@ -4,14 +4,18 @@
 #include "command/cluster_rates.h"
 #include "command/file.h"
 #include "command/json.h"
+#include "command/show/page.h"
 #include "command/simulate/simulation.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static int draw(const void *simulation, FILE *to)
+static int draw(const void *arg, FILE *to)
 {
-	return simulation_page(simulation, to);
+	const struct simulation *simulation = arg;
+
+	page_begin(simulation->title, to);
+	return page_end("tributary-simulate 1", simulation_json(simulation), to);
 }
 
 static int run(const struct command_call *call, FILE *out)

@@ -1,4 +1,4 @@
-"""page_test.py BUILD: what a reader of `tributary show --html` and `plan --html` sees and can do, in a real browser.
+"""page_test.py BUILD: what a reader of the pages of --html sees and can do, in a real browser.
 
 The pages are opened from files. Screenshots of every step are left in BUILD/browser/.
 """
@@ -36,6 +36,7 @@ def start_browser():
 class InBrowser(unittest.TestCase):
     browser = None  # of the whole run: it takes seconds to start
     command = []  # that makes the page
+    machine = ["--from", HERE / "machine.topology"]
 
     @classmethod
     def setUpClass(cls):
@@ -44,7 +45,7 @@ class InBrowser(unittest.TestCase):
         PICTURES.mkdir(parents=True, exist_ok=True)
         cls.page = PICTURES / f"{cls.command[0]}.html"
         subprocess.run(
-            [BUILD / "tributary", *cls.command, "--from", HERE / "machine.topology", "--html", cls.page],
+            [BUILD / "tributary", *cls.command, *cls.machine, "--html", cls.page],
             check=True,
             timeout=30,
         )
@@ -60,6 +61,19 @@ class InBrowser(unittest.TestCase):
 
     def click(self, selector):
         self.find(selector).click()
+
+    def shown(self, selector):
+        return [node for node in self.all(selector) if node.is_displayed()]
+
+    def show(self, name):
+        next(button for button in self.all("#views button") if button.text == name).click()
+
+    def data(self):
+        text = self.page.read_text(encoding="utf-8")
+        return json.loads(text.split('id="data">')[1].split("</script>")[0])
+
+    def link(self, index, inside=""):
+        return self.find(f'.drawing:not([hidden]) [data-link="{index}"] {inside}')
 
     def hover(self, element):
         ActionChains(self.browser, duration=20).move_to_element(element).perform()
@@ -84,13 +98,11 @@ class Machine(InBrowser):
     command = ["show"]
 
     def view_box(self):
-        return [float(n) for n in self.find("#machine").get_dom_attribute("viewBox").split()]
+        return [float(n) for n in self.find(".drawing").get_dom_attribute("viewBox").split()]
 
     def link_between(self, lower, upper):
-        data = json.loads(self.find("#data").get_attribute("textContent"))
-        names = [vertex["name"] for vertex in data["vertices"]]
-        for index, link in enumerate(data["links"]):
-            if [names[end] for end in link["ends"]] == [lower, upper]:
+        for index, link in enumerate(self.data()["links"]):
+            if [link["lower"], link["upper"]] == [lower, upper]:
                 return index, link
         self.fail(f"there is no link from {lower} to {upper}")
 
@@ -98,27 +110,27 @@ class Machine(InBrowser):
         names = [node.get_attribute("aria-label").split(":")[0] for node in self.all(".vertex")]
         for name in ("cpu0", "cpu1", "memory0", "gpu0", "gpu7"):
             self.assertIn(name, names)
-        self.assertEqual(len(self.all(".link")), len(self.all("#links tbody tr")))
+        self.assertEqual(len(self.all(".link")), len(self.all("table.links tbody tr")))
         self.assertIn("8 GPUs", self.find(".summary").text)
         self.picture("page")
 
     def test_bottleneck_stands_out(self):
         index, link = self.link_between("switch:0000:81:00.0", "bridge:0000:80")
-        self.assertTrue(link["bottleneck"])
-        self.assertTrue(self.find(f"#link-{index} .halo").is_displayed())
+        self.assertTrue(link["up"]["bottleneck"])
+        self.assertTrue(self.link(index, ".halo").is_displayed())
         self.assertEqual(len(self.all(".halo")), 1)
-        self.assertIn("bottleneck", self.find("#machine .labels").text)
+        self.assertIn("bottleneck", self.find(".drawing .labels").text)
         self.assertIn("switch:0000:81:00.0", self.find(".headline").text)
 
     def test_hovering_a_link_shows_its_numbers(self):
         index, _ = self.link_between("gpu5", "switch:0000:81:00.0")
         card = self.find("#card")
         self.assertFalse(card.is_displayed())
-        self.hover(self.find(f"#link-{index} .hit"))
+        self.hover(self.link(index, ".hit"))
         self.assertTrue(card.is_displayed())
         for text in ("gpu5", "12.4 GB/s", "9.00 GB/s", "24.0 GB/s", "38 % of nominal", "measured", "2026-11-20"):
             self.assertIn(text, card.text)
-        self.assertIn("on", self.find(f"#link-{index}").get_attribute("class").split())
+        self.assertIn("on", self.link(index).get_attribute("class").split())
         self.picture("hover")
         self.hover(self.find("h1"))
         self.assertFalse(card.is_displayed())
@@ -132,8 +144,8 @@ class Machine(InBrowser):
 
     def test_keyboard_reaches_a_link(self):
         index, link = self.link_between("gpu5", "switch:0000:81:00.0")
-        self.browser.execute_script("arguments[0].focus()", self.find(f"#link-{index}"))
-        self.assertIn(link["up"], self.find("#card").text)
+        self.browser.execute_script("arguments[0].focus()", self.link(index))
+        self.assertIn(f'{link["up"]["rate_Bps"] / 1e9:.1f} GB/s', self.find("#card").text)
         self.find("body").send_keys(Keys.ESCAPE)
         self.assertFalse(self.find("#card").is_displayed())
 
@@ -163,21 +175,21 @@ class Machine(InBrowser):
         self.assertFalse(self.find("#tables").is_displayed())
         self.click("#as-table")
         self.assertTrue(self.find("#tables").is_displayed())
-        self.assertFalse(self.find("#machine").is_displayed())
-        rows = {row.find_elements(By.TAG_NAME, "td")[0].text: row.text for row in self.all("#links tbody tr")}
+        self.assertFalse(self.find(".drawing").is_displayed())
+        rows = {row.find_elements(By.TAG_NAME, "td")[0].text: row.text for row in self.all("table.links tbody tr")}
         self.assertIn("12.4 9.00 24.0", rows["gpu5"])
         self.assertIn("x8 of x16", rows["switch:0000:81:00.0"])
-        self.assertEqual(len(self.all("#pairs tbody tr")), 56)
+        self.assertEqual(len(self.all("table.pairs tbody tr")), 56)
         self.picture("table")
-        heads = self.all("#links th")
+        heads = self.all("table.links th")
         heads[3].click()
-        rates = [int(cell.get_attribute("data-value")) for cell in self.all("#links tbody td:nth-child(4)")]
+        rates = [int(cell.get_attribute("data-value")) for cell in self.all("table.links tbody td:nth-child(4)")]
         self.assertEqual(rates, sorted(rates))
         heads[3].click()
-        rates = [int(cell.get_attribute("data-value")) for cell in self.all("#links tbody td:nth-child(4)")]
+        rates = [int(cell.get_attribute("data-value")) for cell in self.all("table.links tbody td:nth-child(4)")]
         self.assertEqual(rates, sorted(rates, reverse=True))
-        self.click("#links tbody tr")
-        self.assertTrue(self.find("#machine").is_displayed())
+        self.click("table.links tbody tr")
+        self.assertTrue(self.find(".drawing").is_displayed())
         self.assertTrue(self.find("#card").is_displayed())
 
     def test_dark_is_dark_and_light_is_light(self):
@@ -198,7 +210,7 @@ class Machine(InBrowser):
     def test_a_narrow_window_still_shows_it(self):
         self.browser.set_window_size(600, 900)
         try:
-            self.assertTrue(self.find("#machine").is_displayed())
+            self.assertTrue(self.find(".drawing").is_displayed())
             self.assertLessEqual(self.browser.execute_script("return document.documentElement.scrollWidth"), 600)
             self.picture("narrow")
         finally:
@@ -208,38 +220,31 @@ class Machine(InBrowser):
 class Channels(InBrowser):
     command = ["plan", "--hosts", "2"]
 
-    def shown(self, selector):
-        return [node for node in self.all(selector) if node.is_displayed()]
-
-    def show(self, name):
-        next(button for button in self.all("#views button") if button.text == name).click()
-
     def test_each_pattern_has_its_view(self):
         for name in ("ring", "tree", "chain"):
             self.show(name)
             self.assertIn(name.capitalize(), self.shown(".headline")[0].text)
             self.assertEqual(len(self.shown(".headline")), 1)
-            self.assertEqual(len(self.shown(".view .link")), len(self.all(".view .link")) // 3)
+            self.assertEqual(len(self.shown(".drawing .link")), len(self.all(".drawing .link")) // 3)
             self.assertGreater(len(self.shown("button.channel")), 0)
             self.picture(f"plan-{name}")
 
     def test_what_is_full_stands_out_and_says_so(self):
         halos = self.shown(".halo")
         self.assertGreaterEqual(len(halos), 1)
-        self.assertIn("full", " ".join(label.text for label in self.shown(".view .labels")))
+        self.assertIn("full", " ".join(label.text for label in self.shown(".drawing .labels")))
         self.assertIn("Full: ", self.shown("header [data-view]")[0].text)
 
     def test_hovering_a_link_shows_what_goes_over_it(self):
-        data = json.loads(self.find("#data").get_attribute("textContent"))
-        names = [vertex["name"] for vertex in data["vertices"]]
-        index = next(i for i, link in enumerate(data["links"]) if names[link["ends"][0]] == "gpu5")
-        self.hover(self.find(f"#link-0-{index} .hit"))
+        links = self.data()["machine"]["links"]
+        index = next(i for i, link in enumerate(links) if link["lower"] == "gpu5")
+        self.hover(self.link(index, ".hit"))
         card = self.find("#card")
         self.assertTrue(card.is_displayed())
         for text in ("gpu5", "GB/s", "channel 0", "× up"):
             self.assertIn(text, card.text)
         self.show("tree")
-        self.hover(self.find(f"#link-1-{index} .hit"))
+        self.hover(self.link(index, ".hit"))
         self.assertTrue(card.is_displayed())
         self.assertIn("gpu5", card.text)
         self.picture("plan-hover")
@@ -250,14 +255,14 @@ class Channels(InBrowser):
         self.hover(channel)
         self.assertTrue(self.find("#card").is_displayed())
         self.assertIn("Channel 0", self.find("#card").text)
-        self.assertIn("one-flow", self.find("#machine").get_attribute("class").split())
-        on = self.all("#machine .flow.on")
+        self.assertIn("one-flow", self.shown(".drawing")[0].get_attribute("class").split())
+        on = self.all(".drawing .flow.on")
         self.assertGreater(len(on), 0)
         self.assertTrue(all("flow-0" in node.get_attribute("class").split() for node in on))
         self.picture("plan-channel")
         self.hover(self.find("h1"))
         self.assertFalse(self.find("#card").is_displayed())
-        self.assertEqual(len(self.all("#machine .on")), 0)
+        self.assertEqual(len(self.all(".drawing .on")), 0)
 
     def test_the_tables_are_those_of_the_view(self):
         self.click("#as-table")
@@ -269,11 +274,41 @@ class Channels(InBrowser):
         self.assertEqual(len(self.shown("table.loads")), 1)
         self.assertNotEqual(self.shown("table.loads")[0], ring[0])
         self.shown("table.loads tbody tr[data-row]")[0].click()
-        self.assertTrue(self.find("#machine").is_displayed())
+        self.assertEqual(len(self.shown(".drawing")), 1)
         self.assertTrue(self.find("#card").is_displayed())
 
     def test_it_asks_for_nothing_and_complains_of_nothing(self):
         self.show("chain")
+        self.assert_it_asks_for_nothing_and_complains_of_nothing()
+
+
+class Cluster(InBrowser):
+    command = ["simulate", "--fabric", "leaf-spine:3x4,4:1,8Gbit/s", "--size", "64M", "--algo", "ring,hierarchical", "--order", "random:1"]
+    machine = []
+
+    def test_each_case_has_its_view(self):
+        for case in self.data()["cases"]:
+            name = ", ".join(word for word in (case["algorithm"], case["order"] and f'order {case["order"]}') if word)
+            self.show(name)
+            self.assertEqual([line.text.split(":")[0] for line in self.shown(".headline")], [name.split(":")[0]])
+            self.assertEqual(len(self.shown(".drawing")), 1)
+            self.assertEqual(len(self.shown(".drawing .link")), 3 * 2 + 12)
+            self.picture(f"simulate-{case['algorithm']}")
+
+    def test_hovering_an_uplink_shows_its_load(self):
+        case = self.data()["cases"][0]
+        load = next(link["load"] for link in case["links"] if link["name"] == "leaf1 up")
+        self.hover(self.shown(".drawing .link")[0])
+        self.assertIn("leaf1 up", self.find("#card").text)
+        self.assertIn(f"{float(f'{100 * load:.4g}'):g} %", self.find("#card").text)
+
+    def test_the_table_has_the_cases(self):
+        self.click("#as-table")
+        rows = [row.text for row in self.shown("table.cases tbody tr")]
+        self.assertEqual(len(rows), 2)
+        self.assertTrue(rows[1].startswith("hierarchical"))
+
+    def test_it_asks_for_nothing_and_complains_of_nothing(self):
         self.assert_it_asks_for_nothing_and_complains_of_nothing()
 
 

@@ -37,6 +37,7 @@ static void group(struct channels_flows *flows)
 		if (at == flows->count)
 			flows->flows[flows->count++].channel = i;
 		flows->flows[at].count += graph->copies;
+		flows->flow_of[i] = (uint8_t)at;
 	}
 }
 

@@ -16,11 +16,12 @@ struct channels_flows {
 	enum plan_pattern pattern;
 	struct channels_flow flows[PLAN_CHANNELS_MAX];
 	size_t count;
-	double *load_Bps;                /* of directed links, by all */
-	double *share;                   /* of what each carries; negative: not known */
-	bool *full;                      /* it, or a limit that it is a member of */
-	bool full_is_own;                /* of all GPUs, their own links and nothing else */
-	const struct plan_load *fullest; /* NULL: nothing is known */
+	uint8_t flow_of[PLAN_CHANNELS_MAX]; /* of each channel */
+	double *load_Bps;                   /* of directed links, by all */
+	double *share;                      /* of what each carries; negative: not known */
+	bool *full;                         /* it, or a limit that it is a member of */
+	bool full_is_own;                   /* of all GPUs, their own links and nothing else */
+	const struct plan_load *fullest;    /* NULL: nothing is known */
 };
 
 int channels_flows_make(const struct channels *channels, enum plan_pattern pattern, struct channels_flows *ret);
@@ -37,5 +38,8 @@ const char *channels_flow_colour(size_t flow);
 
 /* A view of the machine whose lanes are as wide as what is known of their capacity. The graph must outlive it. */
 int channels_view_make(const struct topology *topology, struct view *ret);
+
+/* svg.c: a whole SVG document. -ENOMEM at worst. */
+int channels_svg(const struct channels_flows *flows, FILE *out);
 
 #endif

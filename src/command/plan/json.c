@@ -1,6 +1,7 @@
 #include "command/plan/channels.h"
 
 #include "command/json.h"
+#include "command/plan/flows.h"
 
 static const char *const kinds[PLAN_LOAD_KIND_COUNT] = {
 	[PLAN_LOAD_LINK] = "link", [PLAN_LOAD_LIMIT] = "limit",   [PLAN_LOAD_P2P] = "p2p",
@@ -26,8 +27,24 @@ static json_t *rate_of(uint64_t rate_Bps)
 	return rate_Bps >= PLAN_UNBOUNDED_BPS ? json_null() : json_integer((json_int_t)rate_Bps);
 }
 
-static json_t *channel_of(const struct channels *channels, enum plan_pattern pattern, size_t channel)
+/* How often a channel goes over each link. */
+static json_t *crossings_of(const struct channels_flows *flows, size_t channel)
 {
+	const struct topology *topology = flows->channels->topology;
+	const uint32_t *crossings = flows->flows[flows->flow_of[channel]].crossings;
+	char name[2 * TOPOLOGY_NAME_BYTES + 16];
+	json_t *value = json_object();
+
+	for (uint32_t i = 0; i < 2 * topology->link_count; i++)
+		if (crossings[i] && !topology_directed_name(topology, i, name, sizeof(name)))
+			json_object_set_new(value, name, json_integer(crossings[i]));
+	return value;
+}
+
+static json_t *channel_of(const struct channels_flows *flows, size_t channel)
+{
+	const struct channels *channels = flows->channels;
+	enum plan_pattern pattern = flows->pattern;
 	const struct plan_request *request = &channels->request;
 	const struct plan_channel *one = &channels->graphs[pattern].plan.channels[channel];
 	struct channels_hop hops[CHANNELS_HOPS_MAX];
@@ -42,9 +59,10 @@ static json_t *channel_of(const struct channels *channels, enum plan_pattern pat
 						      name_of(channels, hops[i].to), "class",
 						      topology_class_word(hops[i].path_class), "way",
 						      hops[i].host ? "host" : "direct"));
-	return json_pack("{so so so so}", "gpus", gpus, "nic_in",
+	return json_pack("{so so so so so}", "gpus", gpus, "nic_in",
 			 nics ? name_of(channels, request->nics[one->nic_in]) : json_null(), "nic_out",
-			 nics ? name_of(channels, request->nics[one->nic_out]) : json_null(), "hops", list);
+			 nics ? name_of(channels, request->nics[one->nic_out]) : json_null(), "hops", list, "crossings",
+			 crossings_of(flows, channel));
 }
 
 static json_t *load_of(const struct channels *channels, const struct channels_graph *graph,
@@ -66,16 +84,23 @@ static json_t *graph_of(const struct channels *channels, enum plan_pattern patte
 	json_t *list = json_array(), *loads = json_array();
 	uint64_t bound_Bps = graph->plan.bound_Bps;
 	bool ours = bound_Bps != 0;
+	struct channels_flows flows;
+	char summary[200], full[400];
 
+	if (channels_flows_make(channels, pattern, &flows) < 0)
+		return NULL;
+	channels_flows_title(&flows, summary, sizeof(summary));
+	channels_flows_headline(&flows, full, sizeof(full));
 	for (size_t i = 0; i < graph->plan.channel_count; i++)
-		json_array_append_new(list, channel_of(channels, pattern, i));
+		json_array_append_new(list, channel_of(&flows, i));
+	channels_flows_free(&flows);
 	for (size_t i = 0; i < graph->load_count; i++)
 		json_array_append_new(loads, load_of(channels, graph, &graph->loads[i]));
-	return json_pack("{so sI sI so so so so so so ss ss sb so}", "channels", list, "copies",
-			 (json_int_t)graph->copies, "channel_count", (json_int_t)channels_count(graph), "rate_Bps",
-			 rate_of(graph->rate_Bps), "total_Bps", rate_of(channels_total_Bps(graph)), "believed_Bps",
-			 rate_of(graph->plan.rate_Bps), "bound_Bps", ours ? rate_of(bound_Bps) : json_null(),
-			 "share_of_bound",
+	return json_pack("{so so so sI sI so so so so so so ss ss sb so}", "summary", json_text(summary), "bottleneck",
+			 *full ? json_text(full) : json_null(), "channels", list, "copies", (json_int_t)graph->copies,
+			 "channel_count", (json_int_t)channels_count(graph), "rate_Bps", rate_of(graph->rate_Bps),
+			 "total_Bps", rate_of(channels_total_Bps(graph)), "believed_Bps", rate_of(graph->plan.rate_Bps),
+			 "bound_Bps", ours ? rate_of(bound_Bps) : json_null(), "share_of_bound",
 			 ours && bound_Bps < PLAN_UNBOUNDED_BPS
 				 ? json_real((double)channels_total_Bps(graph) / (double)bound_Bps)
 				 : json_null(),
@@ -87,11 +112,15 @@ static json_t *graph_of(const struct channels *channels, enum plan_pattern patte
 json_t *channels_json(const struct channels *channels)
 {
 	const struct plan_request *request = &channels->request;
-	json_t *value = json_pack("{so so so so sb}", "maker", json_text(channels->maker), "gpus",
-				  names_of(channels, request->gpus, request->gpu_count), "nics",
-				  names_of(channels, request->nics, request->nic_count), "hosts",
-				  channels->where == PLAN_EITHER ? json_null() : json_integer(request->hosts),
-				  "verified", true);
+	char words[160];
+	json_t *value;
+
+	channels_request_words(channels, words, sizeof(words));
+	value = json_pack("{so so so so so sb}", "maker", json_text(channels->maker), "summary", json_text(words),
+			  "gpus", names_of(channels, request->gpus, request->gpu_count), "nics",
+			  names_of(channels, request->nics, request->nic_count), "hosts",
+			  channels->where == PLAN_EITHER ? json_null() : json_integer(request->hosts), "verified",
+			  true);
 
 	for (int i = 0; i < PLAN_PATTERN_COUNT; i++)
 		json_object_set_new(value, channels_pattern_word((enum plan_pattern)i),

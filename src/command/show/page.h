@@ -1,23 +1,15 @@
-/* The style and the behaviour that pages have in common, as text. */
+/*
+ * A page that needs nothing else: no network, no other file. Between its beginning and its end stand the drawings of its views,
+ * whole SVG elements; what --json prints, and the viewer (page.js), which makes all else of it, are its end.
+ */
 #ifndef TRIBUTARY_COMMAND_SHOW_PAGE_H
 #define TRIBUTARY_COMMAND_SHOW_PAGE_H
 
 #include <jansson.h>
 #include <stdio.h>
 
-extern const char html_page_css[], html_page_js[];
-
-/* Up to <body>, and after it: the title, the style; the data (freed; NULL: -ENOMEM), the script. */
-void html_begin(const char *title, FILE *out);
-int html_end(json_t *data, FILE *out);
-/* A vertex, as the page's card shows it. */
-struct topology_vertex;
-json_t *html_vertex(const struct topology_vertex *vertex);
-void html_cell(const char *text, bool number, FILE *out);
-/* A table up to its rows, and after them. attribute: "id=\"links\"" or ""; heads: "from|to|#up", '#' for numbers. */
-void html_table_begin(const char *title, const char *attribute, const char *heads, FILE *out);
-void html_table_end(FILE *out);
-/* Closer, farther, all of it; picture or table; light or dark. */
-void html_buttons(FILE *out);
+void page_begin(const char *title, FILE *out);
+/* format and value (freed; NULL: -ENOMEM) as for json_print. */
+int page_end(const char *format, json_t *value, FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* The machine as a tree of text. */
-#include "command/show/pictures.h"
+#include "command/show/view.h"
 
 #include "command/print/table.h"
 #include "command/print/units.h"
@@ -194,13 +194,11 @@ static int print_pairs(const struct tree *tree)
 static void print_head(const struct tree *tree)
 {
 	const struct topology *topology = tree->view->topology;
-	char snapshot[160], measured[80], name[TOPOLOGY_NAME_BYTES];
+	char summary[240], name[TOPOLOGY_NAME_BYTES];
 
-	view_snapshot(topology, snapshot, sizeof(snapshot));
-	view_measured(tree->view, measured, sizeof(measured));
+	view_summary(tree->view, summary, sizeof(summary));
 	term_clean(topology->name[0] ? topology->name : "this machine", name, sizeof(name));
-	fprintf(tree->out, "%s%s%s: %s", term_on(tree->term, TERM_BOLD), name, term_off(tree->term), snapshot);
-	fprintf(tree->out, "; %s\n\n", measured);
+	fprintf(tree->out, "%s%s%s: %s\n\n", term_on(tree->term, TERM_BOLD), name, term_off(tree->term), summary);
 	fputs("\tlink\tup\tdown GB/s\tof nominal\t\n", tree->rows);
 }
 

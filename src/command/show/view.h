@@ -5,7 +5,10 @@
 #ifndef TRIBUTARY_COMMAND_SHOW_VIEW_H
 #define TRIBUTARY_COMMAND_SHOW_VIEW_H
 
+#include "command/term.h"
 #include "tributary/topology.h"
+
+#include <stdio.h>
 
 /* Measured over nominal, in the steps of the colours. */
 enum view_band {
@@ -62,12 +65,8 @@ void view_model(const struct topology_vertex *vertex, char *text, size_t text_by
 void view_more(const struct topology_vertex *vertex, char *text, size_t text_bytes);
 /* Both. */
 void view_vertex_words(const struct topology_vertex *vertex, char *text, size_t text_bytes);
-/* "2 CPUs, 8 GPUs, 2 NICs". */
-void view_snapshot(const struct topology *topology, char *text, size_t text_bytes);
-/* "17 of 17 links measured, 2026-11-21", or that none is, and what is known then. */
-void view_measured(const struct view *view, char *text, size_t text_bytes);
-/* "2026-11-21"; "" for 0. */
-void view_date(int64_t date_s, char *text, size_t text_bytes);
+/* "8 GPUs, 2 NICs; 17 of 17 links measured, 2026-11-21", or that none is, and what is known then. */
+void view_summary(const struct view *view, char *text, size_t text_bytes);
 /* One sentence about the bottleneck; "" when there is none to speak of. */
 void view_bottleneck(const struct view *view, bool utf8, char *text, size_t text_bytes);
 /* The direction of a link with the lesser share, or with one at all. */
@@ -83,5 +82,9 @@ bool view_is_tree_link(const struct view *view, uint32_t link);
 /* The link from a vertex to its parent in the tree; TOPOLOGY_NONE for a root. */
 uint32_t view_link_up(const struct view *view, uint32_t vertex);
 bool view_is_device(const struct topology_vertex *vertex);
+
+/* A tree with a bar of measured over nominal at each link; and a whole SVG document. -ENOMEM at worst. */
+int tree_print(const struct view *view, const struct term *term, FILE *out);
+int svg_print(const struct view *view, FILE *out);
 
 #endif

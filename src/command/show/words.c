@@ -109,7 +109,7 @@ void view_vertex_words(const struct topology_vertex *vertex, char *text, size_t 
 	snprintf(text, text_bytes, "%s%s%s", model, *model && *more ? ", " : "", more);
 }
 
-void view_snapshot(const struct topology *topology, char *text, size_t text_bytes)
+static size_t snapshot_words(const struct topology *topology, char *text, size_t text_bytes)
 {
 	static const struct {
 		enum topology_kind kind;
@@ -133,9 +133,10 @@ void view_snapshot(const struct topology *topology, char *text, size_t text_byte
 			at += (size_t)snprintf(text + at, text_bytes - at, "%s%zu %s", at ? ", " : "", count,
 					       count == 1 ? words[i].one : words[i].many);
 	}
+	return at < text_bytes ? at : text_bytes - 1;
 }
 
-void view_date(int64_t date_s, char *text, size_t text_bytes)
+static void date_words(int64_t date_s, char *text, size_t text_bytes)
 {
 	time_t when = (time_t)date_s;
 	struct tm parts;
@@ -145,20 +146,23 @@ void view_date(int64_t date_s, char *text, size_t text_bytes)
 		(void)strftime(text, text_bytes, "%Y-%m-%d", &parts);
 }
 
-void view_measured(const struct view *view, char *text, size_t text_bytes)
+void view_summary(const struct view *view, char *text, size_t text_bytes)
 {
 	const struct topology *topology = view->topology;
+	size_t at = snapshot_words(topology, text, text_bytes);
 	bool known = false;
 	char date[24];
 
-	view_date(view->date_s, date, sizeof(date));
+	text += at;
+	text_bytes -= at;
+	date_words(view->date_s, date, sizeof(date));
 	for (size_t i = 0; i < 2 * topology->link_count; i++)
 		known |= view->lanes[i].rate_Bps > 0;
 	if (view->measured_links)
-		snprintf(text, text_bytes, "%zu of %zu links measured%s%s", view->measured_links, topology->link_count,
-			 *date ? ", " : "", date);
+		snprintf(text, text_bytes, "; %zu of %zu links measured%s%s", view->measured_links,
+			 topology->link_count, *date ? ", " : "", date);
 	else
-		snprintf(text, text_bytes, "nothing measured, %s", known ? "rates are nominal" : "no rate is known");
+		snprintf(text, text_bytes, "; nothing measured, %s", known ? "rates are nominal" : "no rate is known");
 }
 
 static void directed_words(const struct topology *topology, uint32_t directed, bool utf8, char *text, size_t text_bytes)

@@ -93,7 +93,5 @@ void simulation_case_words(const struct simulation *simulation, const struct sim
 
 void simulation_print(const struct simulation *simulation, FILE *out);
 json_t *simulation_json(const struct simulation *simulation);
-/* One page: for each case a map of the links' loads and a time line. -ENOMEM at worst. */
-int simulation_page(const struct simulation *simulation, FILE *out);
 
 #endif

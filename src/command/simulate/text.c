@@ -8,6 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Of a time line: more cannot be seen. */
+enum { POINTS_MAX = 2000 };
+
 void simulation_case_words(const struct simulation *simulation, const struct simulation_case *one, char *text,
 			   size_t text_bytes)
 {
@@ -147,21 +150,33 @@ static json_t *real_or_null(double value)
 	return isfinite(value) ? json_real(value) : json_null();
 }
 
+static json_t *link_name(const struct simulation *simulation, uint32_t link)
+{
+	char name[SIMULATE_NAME_BYTES + 64];
+
+	simulate_link_name(&simulation->fabric, link, name, sizeof(name));
+	return json_text(name);
+}
+
 static json_t *links_json(const struct simulation *simulation, const struct simulation_case *one)
 {
+	static const char *const kinds[] = { [SIMULATE_LINK_NIC] = "nic",
+					     [SIMULATE_LINK_UPLINK] = "uplink",
+					     [SIMULATE_LINK_AGGREGATOR] = "aggregator",
+					     [SIMULATE_LINK_ROW] = "inside" };
 	size_t links = simulate_link_count(&simulation->fabric);
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < links; i++) {
 		struct flow_link link = flow_link(one->result.network, i);
-		char name[SIMULATE_NAME_BYTES + 64];
 
 		if (link.bytes <= 0)
 			continue;
-		simulate_link_name(&simulation->fabric, i, name, sizeof(name));
-		json_array_append_new(list, json_pack("{so so sf sf sf}", "name", json_text(name), "capacity_Bps",
-						      real_or_null(link.capacity_Bps), "bytes", link.bytes, "busy_s",
-						      link.busy_s, "load", simulation_load(one, i)));
+		json_array_append_new(list,
+				      json_pack("{so ss so sf sf sf}", "name", link_name(simulation, i), "kind",
+						kinds[simulate_link_of(&simulation->fabric, i).kind], "capacity_Bps",
+						real_or_null(link.capacity_Bps), "bytes", link.bytes, "busy_s",
+						link.busy_s, "load", simulation_load(one, i)));
 	}
 	return list;
 }
@@ -170,11 +185,63 @@ static json_t *busiest_json(const struct simulation *simulation, const struct si
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < one->busiest_count; i++) {
-		char name[SIMULATE_NAME_BYTES + 64];
+	for (size_t i = 0; i < one->busiest_count; i++)
+		json_array_append_new(list, link_name(simulation, one->busiest[i]));
+	return list;
+}
 
-		simulate_link_name(&simulation->fabric, one->busiest[i], name, sizeof(name));
-		json_array_append_new(list, json_text(name));
+/* What the busiest links carry from each point of time on, where it was kept. */
+static json_t *timeline_json(const struct simulation *simulation, const struct simulation_case *one)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < one->busiest_count; i++) {
+		size_t count;
+		const struct flow_point *points = flow_watched(one->result.network, one->busiest[i], &count);
+		json_t *kept = json_array();
+
+		for (size_t j = 0; j < count; j += count / POINTS_MAX + 1)
+			json_array_append_new(kept, json_pack("[ff]", points[j].time_s, points[j].rate_Bps));
+		if (count)
+			json_array_append_new(list, json_pack("{so so}", "link", link_name(simulation, one->busiest[i]),
+							      "points", kept));
+		else
+			json_decref(kept);
+	}
+	return list;
+}
+
+static json_t *switches_json(const struct simulation *simulation)
+{
+	const struct simulate_fabric *fabric = &simulation->fabric;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < fabric->switch_count; i++) {
+		const struct simulate_switch *one = &fabric->switches[i];
+		json_t *parent = one->parent == SIMULATE_NONE ? json_null()
+							      : json_text(fabric->switches[one->parent].name);
+
+		json_array_append_new(
+			list, json_pack("{so so so so}", "name", json_text(one->name), "parent", parent, "up",
+					link_name(simulation, simulate_switch_link(fabric, i, SIMULATE_UP)), "down",
+					link_name(simulation, simulate_switch_link(fabric, i, SIMULATE_DOWN))));
+	}
+	return list;
+}
+
+static json_t *nics_json(const struct simulation *simulation)
+{
+	const struct simulate_fabric *fabric = &simulation->fabric;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < fabric->host_count * fabric->rail_count; i++) {
+		size_t host = i / fabric->rail_count, rail = i % fabric->rail_count;
+
+		json_array_append_new(
+			list, json_pack("{so so so so}", "host", json_text(fabric->host_names[host]), "switch",
+					json_text(fabric->switches[fabric->nics[i].leaf].name), "out",
+					link_name(simulation, simulate_nic_link(fabric, host, rail, SIMULATE_UP)), "in",
+					link_name(simulation, simulate_nic_link(fabric, host, rail, SIMULATE_DOWN))));
 	}
 	return list;
 }
@@ -197,7 +264,7 @@ static json_t *case_json(const struct simulation *simulation, const struct simul
 {
 	struct flow_work work = flow_work(one->result.network);
 
-	return json_pack("{ss so ss sf so so sI sI so so so}", "algorithm",
+	return json_pack("{ss so ss sf so so sI sI so so so so}", "algorithm",
 			 simulation->collective >= SIMULATE_ALLTOALL ? "" : simulation_algorithm_word(one->algorithm),
 			 "order", one->order_word[0] ? json_text(one->order_word) : json_null(), "form",
 			 one->worst.bound   ? "lower-bound"
@@ -206,7 +273,8 @@ static json_t *case_json(const struct simulation *simulation, const struct simul
 			 "time_s", one->time_s, "algbw_Bps", real_or_null(one->worst.algbw_Bps), "busbw_Bps",
 			 real_or_null(one->worst.busbw_Bps), "flows", (json_int_t)flow_count(one->result.network),
 			 "events", (json_int_t)work.events, "jobs", jobs_json(one), "busiest",
-			 busiest_json(simulation, one), "links", links_json(simulation, one));
+			 busiest_json(simulation, one), "links", links_json(simulation, one), "timeline",
+			 timeline_json(simulation, one));
 }
 
 json_t *simulation_json(const struct simulation *simulation)
@@ -215,11 +283,12 @@ json_t *simulation_json(const struct simulation *simulation)
 
 	for (size_t i = 0; i < simulation->case_count; i++)
 		json_array_append_new(cases, case_json(simulation, &simulation->cases[i]));
-	return json_pack("{so sI sI sI sI sI ss sf sf so}", "name", json_text(simulation->title), "hosts",
+	return json_pack("{so sI sI sI sI sI ss sf sf so so so}", "name", json_text(simulation->title), "hosts",
 			 (json_int_t)simulation->fabric.host_count, "rails", (json_int_t)simulation->fabric.rail_count,
 			 "gpus", (json_int_t)simulation->gpus, "aggregators",
 			 (json_int_t)simulation->fabric.aggregator_count, "uplinks_without_rate",
 			 (json_int_t)simulate_fabric_unknown_uplinks(&simulation->fabric), "collective",
 			 simulation_collective_word(simulation->collective), "bytes", simulation->bytes, "latency_s",
-			 simulation->settings.latency_s, "cases", cases);
+			 simulation->settings.latency_s, "switches", switches_json(simulation), "nics",
+			 nics_json(simulation), "cases", cases);
 }

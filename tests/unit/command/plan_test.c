@@ -357,6 +357,7 @@ static void no_real_dump_moves_more_than_ours(void **state)
 
 static void pictures_go_where_they_are_asked_to(void **state)
 {
+	size_t drawings = 0;
 	char options[700];
 
 	(void)state;
@@ -366,6 +367,9 @@ static void pictures_go_where_they_are_asked_to(void **state)
 	assert_non_null(strstr(text, "Tree: "));
 	assert_int_equal(run_on("plan", usual(), "--html - --hosts 2", PROGRAM_STDOUT, text), COMMAND_OK);
 	assert_int_equal(strncmp(text, "<!DOCTYPE html>", 15), 0);
+	for (const char *at = text; (at = strstr(at, "\n<svg ")); at++)
+		drawings++;
+	assert_int_equal(drawings, 3); /* ring, tree, chain */
 	snprintf(options, sizeof(options), "--svg %s/a.svg --html %s/a.html --json", program_folder(),
 		 program_folder());
 	assert_int_equal(run_on("plan", usual(), options, PROGRAM_STDOUT, text), COMMAND_OK);

@@ -3,10 +3,10 @@
  * others. The texts are compared with what was looked at; the pictures are taken apart.
  */
 #include "command/plan/internal.h"
-#include "command/plan/picture.h"
+#include "command/plan/flows.h"
 
 #include "base/log.h"
-#include "command/show/view.h"
+#include "command/show/page.h"
 #include "support/machines.h"
 #include "unit/command/program.h"
 
@@ -138,7 +138,7 @@ static void promise_is_never_rounded_up(void **state)
 /* --------------------------------------------------------------------------------------------------------- pictures */
 
 struct found {
-	size_t links, flows, halos, circles, views;
+	size_t links, flows, halos, circles;
 	int depth;
 };
 
@@ -154,7 +154,6 @@ static void XMLCALL begin(void *arg, const char *name, const char **attributes)
 		found->links += !strcmp(attributes[1], "link");
 		found->flows += !strcmp(name, "path") && !strncmp(attributes[1], "flow ", 5);
 		found->halos += !strcmp(attributes[1], "halo");
-		found->views += !strcmp(attributes[1], "view");
 	}
 }
 
@@ -187,22 +186,19 @@ enum drawn { DRAWN_SVG, DRAWN_PAGE };
 
 static char *draw(const struct channels *channels, enum plan_pattern pattern, enum drawn drawn)
 {
-	struct channels_flows flows[2];
+	struct channels_flows flows;
 	char *text = NULL;
-	size_t bytes, count = drawn == DRAWN_PAGE ? 2 : 1;
+	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
 	assert_non_null(out);
-	for (size_t i = 0; i < count; i++)
-		assert_int_equal(
-			channels_flows_make(channels, drawn == DRAWN_PAGE ? (enum plan_pattern)i : pattern, &flows[i]),
-			0);
-	if (drawn == DRAWN_SVG)
-		assert_int_equal(channels_svg(flows, out), 0);
-	else
-		assert_int_equal(channels_page(flows, 2, out), 0);
-	for (size_t i = 0; i < count; i++)
-		channels_flows_free(&flows[i]);
+	assert_int_equal(channels_flows_make(channels, pattern, &flows), 0);
+	if (drawn == DRAWN_PAGE)
+		page_begin(channels->topology->name, out);
+	assert_int_equal(channels_svg(&flows, out), 0);
+	if (drawn == DRAWN_PAGE)
+		assert_int_equal(page_end("tributary-plan 1", channels_json(channels), out), 0);
+	channels_flows_free(&flows);
 	fclose(out);
 	return text;
 }
@@ -264,27 +260,6 @@ static void picture_has_a_stripe_for_each_flow_in_each_lane(void **state)
 	unmake(&made);
 }
 
-static void page_has_a_view_of_each_pattern(void **state)
-{
-	char *page, *svg, *svg_end;
-	struct found found;
-	struct made made;
-
-	(void)state;
-	make_usual(2, &made);
-	page = draw(&made.channels, PLAN_RING, DRAWN_PAGE);
-	svg = strstr(page, "<svg");
-	assert_non_null(svg);
-	svg_end = strstr(svg, "</svg>");
-	assert_non_null(svg_end);
-	svg_end[strlen("</svg>")] = '\0';
-	found = take_apart(svg);
-	assert_int_equal(found.views, 4); /* lanes below the boxes, words above them */
-	assert_int_equal(found.links, 2 * made.topology.link_count);
-	free(page);
-	unmake(&made);
-}
-
 static const char hostile[] =
 	"tributary-topology 1\nname \"</script><script>alert(1)</script>\"\n"
 	"vertex cpu cpu0 numa=0\n"
@@ -326,7 +301,6 @@ int main(void)
 		cmocka_unit_test(promise_is_never_rounded_up),
 		cmocka_unit_test(channels_that_are_alike_are_one_flow),
 		cmocka_unit_test(picture_has_a_stripe_for_each_flow_in_each_lane),
-		cmocka_unit_test(page_has_a_view_of_each_pattern),
 		cmocka_unit_test(hostile_names_and_unknown_rates_are_drawn_all_the_same),
 	};
 
