@@ -4,7 +4,7 @@
 #include "aggregate/aggregators.h"
 #include "base/clock.h"
 #include "base/params.h"
-#include "base/process.h"
+#include "base/hash.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -26,11 +26,11 @@ static int bootstrap_sort(struct bootstrap *bootstrap, const uint8_t *const *han
 		return bootstrap_fail(bootstrap, ENOMEM, "host %s is out of memory", bootstrap->engine->host_name);
 	memcpy(sorted, handles, bootstrap->count * sizeof(*sorted));
 	qsort(sorted, bootstrap->count, sizeof(*sorted), compare_handles);
-	bootstrap->group_hash = PROCESS_HASH_START;
+	bootstrap->group_hash = HASH_START;
 	for (size_t i = 0; i < bootstrap->count; i++) {
 		for (unsigned k = 0; k < BOOTSTRAP_KINDS; k++)
 			memcpy(bootstrap->peers[i].ways[k].handle, sorted[i], BOOTSTRAP_HANDLE_BYTES);
-		bootstrap->group_hash = process_hash(bootstrap->group_hash, sorted[i], BOOTSTRAP_HANDLE_BYTES);
+		bootstrap->group_hash = hash_bytes(bootstrap->group_hash, sorted[i], BOOTSTRAP_HANDLE_BYTES);
 		if (memcmp(sorted[i], bootstrap->listener->handle, BOOTSTRAP_HANDLE_BYTES) == 0) {
 			bootstrap->self = i;
 			found++;

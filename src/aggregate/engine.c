@@ -3,18 +3,17 @@
 #include "aggregate/aggregators.h"
 #include "aggregate/pin.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/params.h"
 #include "base/process.h"
 #include "base/sys.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -28,23 +27,6 @@ enum {
 };
 #define HELP_LASTS_NS (2 * NS_PER_MS)
 _Static_assert(2 * (SCHEDULE_MEMBERS_MAX + SCHEDULE_NODES_MAX) <= 1 << QUEUE_BITS, "a queue's number in an event");
-
-/* Equal for processes that share kernel and network namespace and call their host the same. */
-static uint64_t find_host_id(const char *name)
-{
-	uint64_t hash = process_hash(PROCESS_HASH_START, name, strlen(name));
-	char boot[64] = "";
-	struct stat st;
-	int fd = sys_openat(AT_FDCWD, "/proc/sys/kernel/random/boot_id", O_RDONLY, 0);
-	ssize_t got = fd < 0 ? 0 : read(fd, boot, sizeof(boot));
-
-	sys_close(&fd);
-	if (got > 0)
-		hash = process_hash(hash, boot, (uint64_t)got);
-	if (stat("/proc/self/ns/net", &st) == 0)
-		hash = process_hash(hash, &st.st_ino, sizeof(st.st_ino));
-	return hash;
-}
 
 int aggregate_open(const struct aggregate_setup *setup, struct aggregate_engine **ret)
 {
@@ -62,7 +44,8 @@ int aggregate_open(const struct aggregate_setup *setup, struct aggregate_engine 
 	if (!setup->host_name && gethostname(name, sizeof(name) - 1) < 0)
 		snprintf(name, sizeof(name), "?");
 	snprintf(engine->host_name, sizeof(engine->host_name), "%s", setup->host_name ? setup->host_name : name);
-	engine->host_id = find_host_id(setup->host_name ? setup->host_name : name);
+	/* Simulated hosts share all but their names. */
+	engine->host_id = hash_text(process_host(), setup->host_name ? setup->host_name : name);
 	*ret = engine;
 	return 0;
 }

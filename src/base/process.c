@@ -1,6 +1,6 @@
 #include "base/process.h"
 
-#include "base/clock.h"
+#include "base/hash.h"
 #include "base/parse.h"
 #include "base/sys.h"
 
@@ -13,22 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HASH_PRIME UINT64_C(0x00000100000001b3)
-
 enum {
 	STAT_STATE_FIELD = 3, /* of /proc/PID/stat, counted from 1; see proc(5); the first one after the name */
 	STAT_THREADS_FIELD = 20,
 	STAT_START_FIELD = 22,
 };
-
-uint64_t process_hash(uint64_t so_far, const void *data, uint64_t bytes)
-{
-	const unsigned char *at = data;
-
-	for (; bytes; bytes--, at++)
-		so_far = (so_far ^ *at) * HASH_PRIME;
-	return so_far;
-}
 
 /* The beginning of a file of /proc, NUL-terminated. */
 static int read_text(const char *path, char *text, size_t room)
@@ -115,7 +104,7 @@ static uint64_t boot_of(void)
 	if (read_text("/proc/sys/kernel/random/boot_id", text, sizeof(text)) < 0)
 		return 0;
 	parse_trim(text);
-	return process_hash(PROCESS_HASH_START, text, strlen(text));
+	return hash_text(HASH_START, text);
 }
 
 static int identify(struct process_identity *ret)
@@ -142,6 +131,18 @@ int process_identity(struct process_identity *ret)
 
 	errno = saved_errno;
 	return r;
+}
+
+uint64_t process_host(void)
+{
+	int saved_errno = errno;
+	uint64_t boot = boot_of();
+	struct stat st;
+
+	if (stat("/proc/self/ns/net", &st) == 0)
+		boot = hash_bytes(boot, &st.st_ino, sizeof(st.st_ino));
+	errno = saved_errno;
+	return boot;
 }
 
 enum process_state process_state(const struct process_identity *of, const struct process_identity *self)

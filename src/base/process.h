@@ -25,11 +25,10 @@ enum process_state {
 };
 enum process_state process_state(const struct process_identity *of, const struct process_identity *self);
 
+/* Equal for processes that share kernel and network namespace, and hardly for others. */
+uint64_t process_host(void);
+
 /* A process of this namespace has certainly ended, if only its number is known. False also means: cannot tell. */
 bool process_has_ended(uint32_t pid);
-
-/* A number that is another one for another text. FNV-1a, 64 bits; `so_far`: PROCESS_HASH_START, or of what came before. */
-#define PROCESS_HASH_START UINT64_C(0xcbf29ce484222325)
-uint64_t process_hash(uint64_t so_far, const void *data, uint64_t bytes);
 
 #endif

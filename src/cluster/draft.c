@@ -1,6 +1,7 @@
 /* A cluster as far as it has been read; and the whole of it, checked and in order. */
 #include "cluster/text.h"
 
+#include "base/hash.h"
 #include "base/sys.h"
 #include "topology/internal.h"
 
@@ -221,18 +222,11 @@ static int check_hosts(struct cluster_draft *draft)
 
 /* -------------------------------------------------------------------------------------------------------- the cluster */
 
-static uint64_t fnv(uint64_t hash, const char *text, size_t bytes)
-{
-	for (size_t i = 0; i < bytes; i++)
-		hash = (hash ^ (unsigned char)text[i]) * UINT64_C(1099511628211);
-	return hash;
-}
-
 static int put_into_hash(void *arg, const char *text, size_t bytes)
 {
 	uint64_t *hash = arg;
 
-	*hash = fnv(*hash, text, bytes);
+	*hash = hash_bytes(*hash, text, bytes);
 	return 0;
 }
 

@@ -8,8 +8,8 @@
 #include "command/obstacles.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/params.h"
-#include "base/process.h"
 #include "base/sys.h"
 #include "plugin/steer/status.h"
 
@@ -43,8 +43,7 @@ static bool name_job(char id[static 17])
 		return false;
 	steer_settings_read(&environment, 0, &settings);
 	is_launched = settings.job.local_rank != STEER_RANK_UNKNOWN;
-	snprintf(id, 17, "%016" PRIx64,
-		 is_launched ? settings.job.key : process_hash(PROCESS_HASH_START, words, sizeof(words)));
+	snprintf(id, 17, "%016" PRIx64, is_launched ? settings.job.key : hash_bytes(HASH_START, words, sizeof(words)));
 	return setenv(STEER_JOB_VARIABLE, id, 1) == 0 && (!is_launched || !settings.job.local_rank);
 }
 

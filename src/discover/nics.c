@@ -1,5 +1,6 @@
 #include "discover/build.h"
 
+#include "base/hash.h"
 #include "base/parse.h"
 
 #include <ctype.h>
@@ -293,13 +294,12 @@ static bool same_card(const struct discover_build *build, size_t a, size_t b)
 
 /*
  * Two NICs of one card have the same guid, and that is all that it says: it is made of the card's first place, as the
- * real one is a serial number. FNV-1a.
+ * real one is a serial number.
  */
 void discover_number_cards(struct discover_build *build)
 {
 	for (size_t i = 0; i < build->nic_count; i++) {
 		const char *least = build->topology->vertices[build->nics[i].vertex].bus_id;
-		uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
 		for (size_t j = 0; j < build->nic_count; j++) {
 			const char *other = build->topology->vertices[build->nics[j].vertex].bus_id;
@@ -307,8 +307,7 @@ void discover_number_cards(struct discover_build *build)
 			if (same_card(build, i, j) && strcmp(other, least) < 0)
 				least = other;
 		}
-		for (size_t j = 0; j < card_bytes(least); j++)
-			hash = (hash ^ (unsigned char)least[j]) * UINT64_C(0x100000001b3);
-		build->topology->vertices[build->nics[i].vertex].nic.guid = hash;
+		build->topology->vertices[build->nics[i].vertex].nic.guid = hash_bytes(HASH_START, least,
+										       card_bytes(least));
 	}
 }

@@ -1,5 +1,6 @@
 #include "measure/simulate_probe.h"
 
+#include "base/hash.h"
 #include "base/random.h"
 #include "base/sys.h"
 #include "measure/simulate_machine.h"
@@ -63,14 +64,14 @@ static bool same_flows(const struct solved *solved, const struct probe_flow *flo
 
 static size_t bucket_of(const struct probe_flow *flows, size_t count, unsigned neighbours)
 {
-	uint64_t hash = 0xcbf29ce484222325ULL ^ neighbours; /* FNV-1a */
+	uint64_t hash = HASH_START ^ neighbours;
 
 	for (size_t i = 0; i < count; i++) {
 		const uint32_t parts[] = { flows[i].flow.from, flows[i].flow.to, (uint32_t)flows[i].flow.way,
 					   (uint32_t)flows[i].engine };
 
 		for (size_t j = 0; j < sizeof(parts) / sizeof(parts[0]); j++)
-			hash = (hash ^ parts[j]) * 0x100000001b3ULL;
+			hash = hash_step(hash, parts[j]);
 	}
 	return (hash ^ hash >> 32) % BUCKETS;
 }

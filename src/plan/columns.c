@@ -1,5 +1,6 @@
 #include "plan/columns.h"
 
+#include "base/hash.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -75,10 +76,10 @@ uint32_t plan_channel_loads(const struct plan_model *model, const struct plan_ch
 
 static size_t hash_of(const uint16_t *loads, size_t rows)
 {
-	uint64_t hash = 0xcbf29ce484222325;
+	uint64_t hash = HASH_START;
 
 	for (size_t i = 0; i < rows; i++)
-		hash = (hash ^ loads[i]) * 0x100000001b3;
+		hash = hash_step(hash, loads[i]);
 	return (size_t)(hash ^ (hash >> 29));
 }
 

@@ -1,16 +1,13 @@
 /* What a fingerprint is, as text: lines, their order, and the id. */
 #include "profile/fingerprint_lines.h"
 
+#include "base/hash.h"
 #include "base/sys.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-/* FNV-1a, 64 bits. Two machines of one lab must not meet by chance; nobody gains by making them. */
-#define FNV_BASIS UINT64_C(0xcbf29ce484222325)
-#define FNV_PRIME UINT64_C(0x00000100000001b3)
 
 static const char *const words[] = {
 	[FINGERPRINT_CARD] = "card", [FINGERPRINT_CPU] = "cpu",   [FINGERPRINT_DRIVER] = "driver",
@@ -102,15 +99,6 @@ const char *fingerprint_fault(struct fingerprint_span before, struct fingerprint
 	return NULL;
 }
 
-static uint64_t hash(const char *text, size_t bytes)
-{
-	uint64_t value = FNV_BASIS;
-
-	for (size_t i = 0; i < bytes; i++)
-		value = (value ^ (unsigned char)text[i]) * FNV_PRIME;
-	return value;
-}
-
 int fingerprint_of_text(const char *text, size_t bytes, struct fingerprint *ret)
 {
 	struct fingerprint_span rest = { text, bytes }, line, before = { text, 0 };
@@ -129,7 +117,8 @@ int fingerprint_of_text(const char *text, size_t bytes, struct fingerprint *ret)
 		memcpy(copy, text, bytes);
 	ret->text = copy;
 	ret->bytes = bytes;
-	snprintf(ret->id, sizeof(ret->id), "%016" PRIx64, hash(text, bytes));
+	/* Two machines of one lab must not meet by chance; nobody gains by making them. */
+	snprintf(ret->id, sizeof(ret->id), "%016" PRIx64, hash_bytes(HASH_START, text, bytes));
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 #include "profile/store_jobs.h"
 
 #include "base/log.h"
-#include "base/process.h"
+#include "base/hash.h"
 #include "base/sys.h"
 #include "profile/store_places.h"
 
@@ -46,7 +46,7 @@ static int open_with_room(int folder, const char *name, const char *old)
 
 int store_jobs_add(const struct params *params, const char *host, const char *text, size_t bytes)
 {
-	const unsigned file = (unsigned)(process_hash(PROCESS_HASH_START, host, strlen(host)) >> 32);
+	const unsigned file = (unsigned)(hash_text(HASH_START, host) >> 32);
 	char directory[STORE_PATH_BYTES], name[NAME_BYTES], old[NAME_BYTES];
 	int saved_errno = errno, folder = -1, fd, r;
 	struct diag diag;

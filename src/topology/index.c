@@ -1,5 +1,6 @@
 #include "topology/index.h"
 
+#include "base/hash.h"
 #include "base/sys.h"
 #include "topology/internal.h"
 
@@ -30,34 +31,17 @@ void topology_index_fini(struct topology_index *index)
 	memset(index, 0, sizeof(*index));
 }
 
-/* FNV-1a, with a whole number in place of a byte for links: theirs are small. */
-static const uint32_t hash_start = 2166136261U;
-
-static uint32_t hash_more(uint32_t hash, uint32_t value)
-{
-	return (hash ^ value) * 16777619U;
-}
-
-static uint32_t hash_name(const char *name)
-{
-	uint32_t hash = hash_start;
-
-	for (; *name; name++)
-		hash = hash_more(hash, (unsigned char)*name);
-	return hash;
-}
-
-static uint32_t hash_link(uint32_t a, uint32_t b, uint32_t number)
+static uint64_t hash_link(uint32_t a, uint32_t b, uint32_t number)
 {
 	uint32_t least = a < b ? a : b, most = a < b ? b : a;
 
-	return hash_more(hash_more(hash_more(hash_start, least), most), number);
+	return hash_step(hash_step(hash_step(HASH_START, least), most), number);
 }
 
 /* The slot where the name is, or would be. */
 static uint32_t vertex_slot(const struct topology_index *index, const struct topology *topology, const char *name)
 {
-	uint32_t slot = hash_name(name) % VERTEX_SLOTS;
+	uint32_t slot = (uint32_t)(hash_text(HASH_START, name) % VERTEX_SLOTS);
 
 	while (index->vertices[slot] && strcmp(topology->vertices[index->vertices[slot] - 1].name, name) != 0)
 		slot = (slot + 1) % VERTEX_SLOTS;
@@ -72,7 +56,7 @@ static bool joins(const struct topology_link *link, uint32_t a, uint32_t b)
 static uint32_t link_slot(const struct topology_index *index, const struct topology *topology, uint32_t a, uint32_t b,
 			  uint32_t number)
 {
-	uint32_t slot = hash_link(a, b, number) % LINK_SLOTS;
+	uint32_t slot = (uint32_t)(hash_link(a, b, number) % LINK_SLOTS);
 
 	for (; index->links[slot]; slot = (slot + 1) % LINK_SLOTS) {
 		uint32_t link = index->links[slot] - 1;

@@ -1,6 +1,7 @@
 /* What is told of machines and cables; wiring_tree.c makes a cluster of it. */
 #include "cluster/read/wiring_internal.h"
 
+#include "base/hash.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -64,11 +65,7 @@ void wiring_call_nameless(struct wiring *wiring, const char *what, const char *r
 /* Of the part before a dot, so that names with and without a domain have the same. */
 static uint32_t bucket_of(const char *key)
 {
-	uint32_t hash = 2166136261U;
-
-	for (; *key && *key != '.'; key++)
-		hash = (hash ^ (unsigned char)*key) * 16777619U;
-	return hash % WIRING_BUCKETS;
+	return (uint32_t)(hash_bytes(HASH_START, key, strcspn(key, ".")) % WIRING_BUCKETS);
 }
 
 /* Of the letters that a cluster's names have; freed by free. NULL: no memory. */

@@ -1,7 +1,7 @@
 #include "plugin/steer/machine.h"
 
 #include "base/params.h"
-#include "base/process.h"
+#include "base/hash.h"
 #include "base/sys.h"
 #include "ncclxml/split.h"
 #include "profile/store.h"
@@ -36,9 +36,9 @@ static void nic_adapt(struct topology *topology, struct topology_vertex *vertex,
 		memcpy(vertex->name, name, sizeof(name));
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text)
+static uint64_t hash_string(uint64_t hash, const char *text)
 {
-	return process_hash(hash, text, strlen(text) + 1);
+	return hash_bytes(hash, text, strlen(text) + 1);
 }
 
 /*
@@ -52,20 +52,20 @@ static uint64_t hash_of(const struct steer_machine *machine, const char *text, c
 		sizeof(struct steer_decision), nets->count,    nets->reaches_gpu, nets->sockets, nets->latency_us,
 		settings->other_tuner,         settings->hash, nccl_version,
 	};
-	uint64_t hash = hash_text(PROCESS_HASH_START, TRIBUTARY_VERSION);
+	uint64_t hash = hash_string(HASH_START, TRIBUTARY_VERSION);
 	struct stat st;
 
-	hash = hash_text(hash, text);
-	hash = hash_text(hash, machine->topology_text);
+	hash = hash_string(hash, text);
+	hash = hash_string(hash, machine->topology_text);
 	if (machine->shaped_text)
-		hash = hash_text(hash, machine->shaped_text);
-	hash = process_hash(hash, numbers, sizeof(numbers));
+		hash = hash_string(hash, machine->shaped_text);
+	hash = hash_bytes(hash, numbers, sizeof(numbers));
 	for (size_t i = 0; i < nets->count; i++)
-		hash = hash_text(hash, nets->at[i].name);
+		hash = hash_string(hash, nets->at[i].name);
 	if (stat("/dev/shm", &st) == 0) {
 		uint64_t device = (uint64_t)st.st_dev;
 
-		hash = process_hash(hash, &device, sizeof(device));
+		hash = hash_bytes(hash, &device, sizeof(device));
 	}
 	return hash;
 }

@@ -2,6 +2,7 @@
 #include "plugin/steer/registry.h"
 
 #include "base/crc.h"
+#include "base/hash.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -47,7 +48,7 @@ uint64_t steer_process_hash(const struct steer_process *process)
 	const struct process_identity *of = &process->identity;
 	const uint64_t words[] = { of->boot, of->pid_namespace, of->start_ticks, of->pid, process->instance };
 
-	return process_hash(PROCESS_HASH_START, words, sizeof(words));
+	return hash_bytes(HASH_START, words, sizeof(words));
 }
 
 /* A struct may have bytes between its fields; all writers clear it first. */

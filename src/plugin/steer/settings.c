@@ -1,5 +1,6 @@
 #include "plugin/steer/settings.h"
 
+#include "base/hash.h"
 #include "base/parse.h"
 #include "base/process.h"
 
@@ -19,11 +20,11 @@ static uint64_t host_of(const struct params_source *source)
 	uint64_t hash;
 
 	if (name)
-		return process_hash(PROCESS_HASH_START, name, strlen(name));
+		return hash_text(HASH_START, name);
 	(void)gethostname(host, sizeof(host) - 1);
 	(void)process_identity(&self);
-	hash = process_hash(PROCESS_HASH_START, host, strlen(host));
-	return process_hash(hash, &self.boot, sizeof(self.boot));
+	hash = hash_text(HASH_START, host);
+	return hash_bytes(hash, &self.boot, sizeof(self.boot));
 }
 
 /* As NCCL reads its numbers: anything that is not one counts as if unset. */
@@ -163,7 +164,7 @@ static uint64_t hash_values(const struct params_source *source, uint64_t hash, c
 		const char *value = source->get(*names);
 
 		/* With its NUL: "a","" is not "","a". What is not there counts as empty. */
-		hash = process_hash(hash, value ? value : "", value ? strlen(value) + 1 : 1);
+		hash = hash_bytes(hash, value ? value : "", value ? strlen(value) + 1 : 1);
 	}
 	return hash;
 }
@@ -180,7 +181,7 @@ static void job_keys(const struct params_source *source, struct steer_job *job)
 		"TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "WORLD_SIZE", "SLURM_STEP_ID", "OMPI_COMM_WORLD_SIZE", NULL
 	};
 	static const char *const of_agent[] = { "GROUP_RANK", "SLURM_NODEID", NULL };
-	const uint64_t named = hash_values(source, PROCESS_HASH_START, names_job);
+	const uint64_t named = hash_values(source, HASH_START, names_job);
 
 	job->whole_key = hash_values(source, named, of_job);
 	job->key = STEER_JOB_UNNAMED;
@@ -194,7 +195,7 @@ static uint64_t users_hash(const struct params_source *source)
 	static const char *const names[] = { "NCCL_CROSS_NIC",   "NCCL_P2P_LEVEL",         "NCCL_P2P_DISABLE",
 					     "NCCL_SHM_DISABLE", "NCCL_NET_DISABLE_INTRA", NULL };
 
-	return hash_values(source, PROCESS_HASH_START, names);
+	return hash_values(source, HASH_START, names);
 }
 
 static void job_read(const struct params_source *source, unsigned local_processes, struct steer_job *job)

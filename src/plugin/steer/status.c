@@ -1,5 +1,6 @@
 #include "plugin/steer/status.h"
 
+#include "base/hash.h"
 #include "base/parse.h"
 #include "base/sys.h"
 #include "plugin/steer/folder.h"
@@ -20,7 +21,7 @@ enum { FILE_MODE = 0600 };
 
 uint64_t steer_status_job(const struct steer_job *job, uint64_t process_group)
 {
-	return job->local_rank == STEER_RANK_UNKNOWN ? process_hash(job->key, &process_group, sizeof(process_group))
+	return job->local_rank == STEER_RANK_UNKNOWN ? hash_bytes(job->key, &process_group, sizeof(process_group))
 						     : job->key;
 }
 

@@ -5,7 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/process.h"
+#include "base/hash.h"
 #include "base/sys.h"
 #include "transport/tcp/tcp.h"
 
@@ -198,9 +198,9 @@ static uint64_t source_of(const struct tcp_wire_hello *hello, const struct socka
 	if (hello->active_count > 1)
 		return hello->host_id;
 	if (peer->ss_family == AF_INET6)
-		return process_hash(hello->host_id, &((const struct sockaddr_in6 *)peer)->sin6_addr,
-				    sizeof(struct in6_addr));
-	return process_hash(hello->host_id, &((const struct sockaddr_in *)peer)->sin_addr, sizeof(struct in_addr));
+		return hash_bytes(hello->host_id, &((const struct sockaddr_in6 *)peer)->sin6_addr,
+				  sizeof(struct in6_addr));
+	return hash_bytes(hello->host_id, &((const struct sockaddr_in *)peer)->sin_addr, sizeof(struct in_addr));
 }
 
 static int connection_begin(struct tcp_transport *transport, struct tcp_listener *listener,

@@ -1,5 +1,6 @@
 #include "transport/tcp/interface_facts.h"
 
+#include "base/hash.h"
 #include "base/parse.h"
 #include "base/sys.h"
 
@@ -171,18 +172,9 @@ static size_t list_names(int sysfs_fd, const char *dir, const char *prefix, size
 
 /* -------- guid -------- */
 
-static uint64_t hash(uint64_t seed, const void *data, size_t bytes)
-{
-	const uint8_t *at = data;
-
-	for (size_t i = 0; i < bytes; i++) /* FNV-1a */
-		seed = (seed ^ at[i]) * UINT64_C(0x100000001b3);
-	return seed;
-}
-
 static uint64_t guid_of(const void *a, size_t a_bytes, const char *b)
 {
-	uint64_t value = hash(hash(UINT64_C(0xcbf29ce484222325), a, a_bytes), b, strlen(b));
+	uint64_t value = hash_text(hash_bytes(HASH_START, a, a_bytes), b);
 
 	return value ? value : 1;
 }

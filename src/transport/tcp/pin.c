@@ -6,6 +6,7 @@
  * all the same, and if the peer cannot be reached that way (a policy sends its traffic through a tunnel, its answers
  * come in by another port) it is untied.
  */
+#include "base/hash.h"
 #include "base/log.h"
 #include "transport/tcp/route.h"
 #include "transport/tcp/tcp.h"
@@ -21,16 +22,13 @@ enum { LOOPBACK_INDEX = 1 }; /* in every network namespace */
 static uint64_t hash_of(int interface, const struct sockaddr_storage *peer)
 {
 	const uint8_t *at = (const void *)&((const struct sockaddr_in *)peer)->sin_addr;
-	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)interface;
 	size_t bytes = 4;
 
 	if (peer->ss_family == AF_INET6) {
 		at = ((const struct sockaddr_in6 *)peer)->sin6_addr.s6_addr;
 		bytes = 16;
 	}
-	for (size_t i = 0; i < bytes; i++) /* FNV-1a */
-		hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-	return hash | 1; /* 0: a free place */
+	return hash_bytes(HASH_START ^ (uint64_t)interface, at, bytes) | 1; /* 0: a free place */
 }
 
 static bool is_remembered(struct tcp_transport *transport, uint64_t hash)

@@ -7,10 +7,8 @@
 #include "transport/tcp/tcp.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,23 +16,6 @@
 #define BEAT_MOST_NS  (500 * NS_PER_MS)
 #define BEAT_LEAST_NS (20 * NS_PER_MS)
 #define EMPTYING_NS   NS_PER_S /* what close waits at most for the last bytes of closed connections */
-
-/* Equal for processes that share kernel and network namespace, and hardly for others. */
-static uint64_t find_host_id(void)
-{
-	uint64_t hash = PROCESS_HASH_START;
-	char boot[64];
-	struct stat st;
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? 0 : read(fd, boot, sizeof(boot));
-
-	sys_close(&fd);
-	if (got > 0)
-		hash = process_hash(hash, boot, (uint64_t)got);
-	if (stat("/proc/self/ns/net", &st) == 0)
-		hash = process_hash(hash, &st.st_ino, sizeof(st.st_ino));
-	return hash;
-}
 
 static void describe(struct transport *opaque, int index)
 {
@@ -127,7 +108,7 @@ static int tcp_open(const struct params *params, struct transport **ret)
 	if (gethostname(transport->host, sizeof(transport->host)) < 0)
 		snprintf(transport->host, sizeof(transport->host), "?");
 	transport->host[sizeof(transport->host) - 1] = '\0';
-	transport->host_id = find_host_id();
+	transport->host_id = process_host();
 	transport->bounds_windows = uname(&kernel) == 0 && tcp_kernel_bounds_windows(kernel.release);
 	r = tcp_interfaces_find(params, transport->interfaces, TCP_INTERFACE_MAX, &transport->interface_count, &diag);
 	if (diag.text[0])

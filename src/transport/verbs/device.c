@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/params.h"
-#include "base/process.h"
+#include "base/hash.h"
 #include "base/sys.h"
 #include "transport/tcp/interface.h"
 
@@ -93,7 +93,7 @@ static uint64_t guid_of(const struct verbs_card *card)
 
 	if (!guid)
 		guid = be64toh(card->attr.node_guid);
-	return guid ? guid : process_hash(PROCESS_HASH_START, card->name, strlen(card->name));
+	return guid ? guid : hash_text(HASH_START, card->name);
 }
 
 /* Whether the port can be used; when not, *diag says why. */

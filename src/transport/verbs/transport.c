@@ -1,5 +1,6 @@
 /* Devices, listeners, and the table of operations that the layers above use. */
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/process.h"
@@ -141,7 +142,7 @@ static int open_all(const struct params *params, struct verbs_transport **ret, s
 		snprintf(transport->host, sizeof(transport->host), "?");
 	transport->host[sizeof(transport->host) - 1] = '\0';
 	process_identity(&self); /* without /proc all hosts look alike to the pace */
-	transport->host_id = process_hash(PROCESS_HASH_START, &self.boot, sizeof(self.boot));
+	transport->host_id = hash_bytes(HASH_START, &self.boot, sizeof(self.boot));
 	transport->api = use.api ? use.api : verbs_api_open(diag);
 	if (transport->api) {
 		/* Before anything is registered; where the kernel copies for forked children by itself it does nothing. */

@@ -66,23 +66,11 @@ static void a_process_that_has_ended_is_gone(void **state)
 	close(ready[1]);
 }
 
-static void hashes_differ(void **state)
-{
-	uint64_t a = process_hash(PROCESS_HASH_START, "ab", 2), b = process_hash(PROCESS_HASH_START, "ba", 2);
-
-	(void)state;
-	assert_true(a != b);
-	assert_true(process_hash(process_hash(PROCESS_HASH_START, "a", 1), "b", 1) == a);
-	assert_true(process_hash(PROCESS_HASH_START, "a", 1) ==
-		    UINT64_C(0xaf63dc4c8601ec8c)); /* FNV-1a's own example */
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_process_is_known_by_more_than_its_number),
 		cmocka_unit_test(a_process_that_has_ended_is_gone),
-		cmocka_unit_test(hashes_differ),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

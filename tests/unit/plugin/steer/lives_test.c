@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/process.h"
+#include "base/hash.h"
 #include "plugin/steer/registry.h"
 #include "support/tree.h"
 #include "support/runtime.h"
@@ -99,7 +99,7 @@ static void comm_path(struct host *host, char kind, uint64_t comm, char path[sta
 
 	host_registry(host, folder);
 	snprintf(path, 256, "%s/%c-%016llx-%016llx-%x", folder, kind, (unsigned long long)comm,
-		 (unsigned long long)process_hash(PROCESS_HASH_START, "x", 1), STEER_LAYOUT);
+		 (unsigned long long)hash_bytes(HASH_START, "x", 1), STEER_LAYOUT);
 }
 
 /* By a debugger, a job control signal, or a machine that does not give it time: nobody waits for long. */

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/process.h"
+#include "base/hash.h"
 #include "profile/store_jobs.h"
 #include "support/tree.h"
 
@@ -268,7 +268,7 @@ static void many_processes_fill_a_file_at_once(void **state)
 			if (store_jobs_add(&params, "", line, sizeof(line)) < 0)
 				_exit(1);
 			snprintf(path, sizeof(path), "%s/state/jobs-%02u.old", tree.root,
-				 (unsigned)(PROCESS_HASH_START >> 32) % STORE_JOBS_FILES);
+				 (unsigned)(HASH_START >> 32) % STORE_JOBS_FILES);
 			old = stat(path, &st);
 			if (k == 499 ? old < 0 : old == 0 && st.st_size < STORE_JOBS_BYTES)
 				_exit(2);

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "base/params.h"
-#include "base/process.h"
 #include "support/link.h"
 #include "support/runtime.h"
 #include "transport/tcp/tcp.h"
@@ -36,7 +36,7 @@ static void a_source_is_a_port_or_a_host(void **state)
 		tcp = (struct tcp_transport *)transport;
 		assert_int_equal(link_open(&transport_tcp, transport, 0, &link), 0);
 		assert_true(((struct tcp_connection *)link.receiver)->r.sender.host ==
-			    (streams > 1 ? tcp->host_id : process_hash(tcp->host_id, &loopback, sizeof(loopback))));
+			    (streams > 1 ? tcp->host_id : hash_bytes(tcp->host_id, &loopback, sizeof(loopback))));
 		link_close(&link);
 		transport_tcp.close(transport);
 	}
