@@ -1,6 +1,7 @@
 #include "aggregate/pin.h"
 #include "base/parse.h"
 #include "base/sys.h"
+#include "base/text_file.h"
 
 #include <fcntl.h>
 #include <stdint.h>
@@ -47,19 +48,11 @@ void pin_near(const char *path)
 {
 	char name[512], text[1024] = "";
 	cpu_set_t may, near;
-	ssize_t got = 0;
-	int fd;
 
 	if (!path || snprintf(name, sizeof(name), "%s/local_cpulist", path) >= (int)sizeof(name))
 		return;
-	fd = sys_openat(AT_FDCWD, name, O_RDONLY, 0);
-	if (fd >= 0)
-		got = read(fd, text, sizeof(text) - 1);
-	sys_close(&fd);
-	if (got <= 0 || got == sizeof(text) - 1)
-		return;
-	parse_trim(text);
-	if (!pin_read_list(text, &near) || sched_getaffinity(0, sizeof(may), &may) < 0)
+	if (text_file_value(AT_FDCWD, name, text, sizeof(text)) < 0 || !pin_read_list(text, &near) ||
+	    sched_getaffinity(0, sizeof(may), &may) < 0)
 		return;
 	CPU_AND(&near, &near, &may); /* what somebody narrowed stays as narrow */
 	if (CPU_COUNT(&near))

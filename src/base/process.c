@@ -2,7 +2,7 @@
 
 #include "base/hash.h"
 #include "base/parse.h"
-#include "base/sys.h"
+#include "base/text_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,23 +18,6 @@ enum {
 	STAT_THREADS_FIELD = 20,
 	STAT_START_FIELD = 22,
 };
-
-/* The beginning of a file of /proc, NUL-terminated. */
-static int read_text(const char *path, char *text, size_t room)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC), r = 0;
-	ssize_t bytes;
-
-	if (fd < 0)
-		return -errno;
-	bytes = read(fd, text, room - 1);
-	if (bytes < 0)
-		r = -errno;
-	else
-		text[bytes] = '\0';
-	sys_close(&fd);
-	return r;
-}
 
 /* The name in /proc/PID/stat is in parentheses and may hold any character, so the fields count from the last ')'. */
 static const char *stat_field(const char *text, unsigned number)
@@ -79,7 +62,7 @@ static int start_of(uint32_t pid, uint64_t *ret)
 	int r;
 
 	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	r = read_text(path, text, sizeof(text));
+	r = text_file_value(AT_FDCWD, path, text, sizeof(text));
 	if (r == -ESRCH)
 		return -ENOENT; /* it went between open and read */
 	if (r == 0 && is_zombie(text))
@@ -101,9 +84,8 @@ static uint64_t boot_of(void)
 {
 	char text[64];
 
-	if (read_text("/proc/sys/kernel/random/boot_id", text, sizeof(text)) < 0)
+	if (text_file_value(AT_FDCWD, "/proc/sys/kernel/random/boot_id", text, sizeof(text)) < 0)
 		return 0;
-	parse_trim(text);
 	return hash_text(HASH_START, text);
 }
 

@@ -1,5 +1,6 @@
 #include "base/text_file.h"
 
+#include "base/parse.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -54,26 +55,50 @@ static int open_checked(const struct text_file *file, const char *path, struct d
 	return r < 0 ? r : fd;
 }
 
+/* The number of bytes, at most `room`. */
+static ssize_t read_some(int fd, char *text, size_t room)
+{
+	size_t got = 0;
+
+	while (got < room) {
+		ssize_t bytes = read(fd, text + got, room - got);
+
+		if (bytes < 0 && errno != EINTR)
+			return -errno;
+		if (bytes == 0)
+			break;
+		got += bytes > 0 ? (size_t)bytes : 0;
+	}
+	return (ssize_t)got;
+}
+
+int text_file_value(int folder, const char *path, char *text, size_t room)
+{
+	int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t bytes = fd < 0 ? -errno : read_some(fd, text, room);
+	bool is_cut = bytes == (ssize_t)room;
+
+	sys_close(&fd);
+	if (bytes < 0)
+		return (int)bytes;
+	text[is_cut ? bytes - 1 : bytes] = '\0';
+	if (!is_cut && strlen(text) != (size_t)bytes)
+		return -EINVAL;
+	parse_trim(text);
+	return is_cut ? -EOVERFLOW : 0;
+}
+
 static int read_all(int fd, size_t room, char **ret, size_t *ret_bytes)
 {
 	char *text = sys_zalloc(room + 1);
-	size_t got = 0;
-	ssize_t bytes = 1;
-	int r = text ? 0 : -ENOMEM;
+	ssize_t r = text ? read_some(fd, text, room) : -ENOMEM;
 
-	while (r >= 0 && bytes > 0 && got < room) {
-		bytes = read(fd, text + got, room - got);
-		if (bytes < 0 && errno != EINTR)
-			r = -errno;
-		got += bytes > 0 ? (size_t)bytes : 0;
-		bytes = bytes < 0 ? 1 : bytes;
-	}
 	if (r < 0) {
 		sys_free(text);
-		return r;
+		return (int)r;
 	}
 	*ret = text;
-	*ret_bytes = got;
+	*ret_bytes = (size_t)r;
 	return 0;
 }
 

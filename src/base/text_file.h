@@ -20,6 +20,13 @@ struct text_file {
 int text_file_read(const struct text_file *file, const char *path, size_t most, char **ret, size_t *ret_bytes,
 		   struct diag *why);
 
+/*
+ * A small file of /proc or /sys below that folder, without the white space at its end. What does not fit gives its
+ * beginning and -EOVERFLOW: a part of a value is no value. -EINVAL: there are NULs in it; others as the system said (a
+ * `speed` whose link is down: -EINVAL, too).
+ */
+int text_file_value(int folder, const char *path, char *text, size_t room);
+
 /* A path in a sentence, of which the beginning may not fit: "%s%s" with both. */
 const char *text_file_lead(const char *path);
 const char *text_file_shown(const char *path);

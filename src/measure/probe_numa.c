@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/sys.h"
+#include "base/text_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,25 +24,6 @@ enum {
 	HUGE_PAGE_BYTES = 2 << 20, /* only to round by: a size that is none on this machine does no harm */
 	CACHE_INDEX_MAX = 8,
 };
-
-/* The first line of a file of sysfs or procfs, without its end. */
-static int line_read(const char *path, char *ret, size_t ret_bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got;
-
-	if (fd < 0)
-		return -errno;
-	got = read(fd, ret, ret_bytes - 1);
-	sys_close(&fd);
-	if (got < 0)
-		return -EIO;
-	if ((size_t)got == ret_bytes - 1)
-		return -E2BIG;
-	ret[got] = '\0';
-	ret[strcspn(ret, "\n")] = '\0';
-	return 0;
-}
 
 /* "Name:  123 kB" somewhere in a file, in bytes; 0 when it is not there. */
 static size_t kilobytes_read(const char *path, const char *name)
@@ -138,7 +120,7 @@ int probe_numa_cpus(int node, struct probe_numa_cpus *ret)
 		snprintf(path, sizeof(path), NODES "/node%d/cpulist", node);
 	else
 		snprintf(path, sizeof(path), CPUS "/online");
-	r = line_read(path, text, sizeof(text));
+	r = text_file_value(AT_FDCWD, path, text, sizeof(text));
 	if (r < 0)
 		return r;
 	r = probe_numa_parse_list(text, ret);
@@ -162,7 +144,8 @@ void probe_numa_cores_only(struct probe_numa_cpus *cpus)
 			continue;
 		cpus->cpu[kept++] = (uint16_t)cpu;
 		snprintf(path, sizeof(path), CPUS "/cpu%u/topology/thread_siblings_list", cpu);
-		if (line_read(path, text, sizeof(text)) < 0 || probe_numa_parse_list(text, siblings) < 0)
+		if (text_file_value(AT_FDCWD, path, text, sizeof(text)) < 0 ||
+		    probe_numa_parse_list(text, siblings) < 0)
 			continue;
 		for (size_t k = 0; k < siblings->count; k++)
 			taken[siblings->cpu[k]] = true;
@@ -184,13 +167,13 @@ static double cache_share(unsigned cpu)
 
 	for (unsigned index = 0; sharing && index < CACHE_INDEX_MAX; index++) {
 		snprintf(path, sizeof(path), folder, cpu, index, "size");
-		if (line_read(path, text, sizeof(text)) < 0)
+		if (text_file_value(AT_FDCWD, path, text, sizeof(text)) < 0)
 			break;
 		if (parse_size(text, 1, SIZE_MAX, &bytes) < 0 || (double)bytes < largest)
 			continue;
 		snprintf(path, sizeof(path), folder, cpu, index, "shared_cpu_list");
-		if (line_read(path, text, sizeof(text)) < 0 || probe_numa_parse_list(text, sharing) < 0 ||
-		    !sharing->count)
+		if (text_file_value(AT_FDCWD, path, text, sizeof(text)) < 0 ||
+		    probe_numa_parse_list(text, sharing) < 0 || !sharing->count)
 			continue;
 		largest = (double)bytes;
 		share = largest / (double)sharing->count;

@@ -2,6 +2,7 @@
 
 #include "base/params.h"
 #include "base/parse.h"
+#include "base/text_file.h"
 #include "plugin/net.h"
 
 #include <dirent.h>
@@ -21,21 +22,8 @@ static bool read_attribute(const char *folder, const char *name, char text[stati
 {
 	char path[PATH_MAX];
 	int bytes = snprintf(path, sizeof(path), "%s/%s", folder, name);
-	ssize_t got;
-	int fd;
 
-	if (bytes < 0 || (size_t)bytes >= sizeof(path))
-		return false;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	got = read(fd, text, ATTRIBUTE_BYTES - 1);
-	close(fd);
-	if (got < 0)
-		return false;
-	text[got] = '\0';
-	parse_trim(text);
-	return true;
+	return bytes > 0 && (size_t)bytes < sizeof(path) && text_file_value(AT_FDCWD, path, text, ATTRIBUTE_BYTES) == 0;
 }
 
 static bool port_is_active(const char *port)

@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "base/sys.h"
+#include "base/text_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -57,38 +58,12 @@ struct card {
 
 /* -------- reading -------- */
 
-/* Whole files only, unless the buffer is said to be for the beginning of one. */
-static int read_text(int root_fd, const char *path, bool beginning, char *text, size_t text_bytes)
-{
-	size_t got = 0;
-	ssize_t bytes;
-	int r = 0, fd = openat(root_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-	if (fd < 0)
-		return -errno;
-	do {
-		bytes = read(fd, text + got, text_bytes - 1 - got);
-		if (bytes < 0)
-			r = -errno;
-		else
-			got += (size_t)bytes;
-	} while (bytes > 0 && got < text_bytes - 1);
-	sys_close(&fd);
-	if (r < 0)
-		return r;
-	if (bytes > 0 && !beginning)
-		return -EOVERFLOW;
-	text[got] = '\0';
-	parse_trim(text);
-	return 0;
-}
-
 static int device_text(int root_fd, const char *bus, const char *file, char *text, size_t text_bytes)
 {
 	char path[PATH_BYTES];
 
 	snprintf(path, sizeof(path), PCI_DEVICES "/%s/%s", bus, file);
-	return read_text(root_fd, path, false, text, text_bytes);
+	return text_file_value(root_fd, path, text, text_bytes);
 }
 
 static unsigned device_hex(int root_fd, const char *bus, const char *file)
@@ -403,15 +378,15 @@ static int take_drivers(struct taker *taker)
 	int r = 0;
 
 	/* A container's /proc may lack what its /sys has, and the other way round. */
-	known = !read_text(taker->root_fd, "sys/module/nvidia/version", false, version, sizeof(version)) ||
-		(!read_text(taker->root_fd, "proc/driver/nvidia/version", true, text, sizeof(text)) &&
-		 version_in(text, version));
+	(void)text_file_value(taker->root_fd, "proc/driver/nvidia/version", text,
+			      sizeof(text)); /* the beginning will do */
+	known = !text_file_value(taker->root_fd, "sys/module/nvidia/version", version, sizeof(version)) ||
+		version_in(text, version);
 	if (known && *version) {
 		make_word(version);
 		r = add_line(taker, "driver nvidia version=%s", version);
 	}
-	if (!r && !read_text(taker->root_fd, "sys/module/amdgpu/version", false, version, sizeof(version)) &&
-	    *version) {
+	if (!r && !text_file_value(taker->root_fd, "sys/module/amdgpu/version", version, sizeof(version)) && *version) {
 		make_word(version);
 		r = add_line(taker, "driver amdgpu version=%s", version);
 	}
@@ -471,8 +446,8 @@ static int take_cpu(struct taker *taker)
 	char info[CPUINFO_BYTES], vendor[64], family[64], model[64], domains[64] = "", list[1024];
 	uint64_t count = 0;
 
-	if (read_text(taker->root_fd, "proc/cpuinfo", true, info, sizeof(info)) < 0)
-		info[0] = '\0';
+	info[0] = '\0';
+	(void)text_file_value(taker->root_fd, "proc/cpuinfo", info, sizeof(info)); /* the first processor will do */
 	cpu_fact(info, "vendor_id", "vendor", vendor);
 	cpu_fact(info, "cpu family", "family", family);
 	cpu_fact(info, "model", "model", model);
@@ -483,7 +458,7 @@ static int take_cpu(struct taker *taker)
 	}
 	/* Domains without a processor are memory alone, a GPU's too, which comes with the GPU's driver. */
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]) && !count; i++)
-		if (!read_text(taker->root_fd, lists[i], false, list, sizeof(list)))
+		if (!text_file_value(taker->root_fd, lists[i], list, sizeof(list)))
 			count = count_of_list(list);
 	if (count)
 		snprintf(domains, sizeof(domains), " domains=%u", (unsigned)count);

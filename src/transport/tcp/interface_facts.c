@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/parse.h"
 #include "base/sys.h"
+#include "base/text_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -35,32 +36,9 @@ static int join(char out[static PATH_BYTES], const char *dir, const char *name)
 static int read_text(int sysfs_fd, const char *dir, const char *name, char *text, size_t text_bytes)
 {
 	char path[PATH_BYTES];
-	size_t got = 0;
-	ssize_t bytes;
-	int fd, r = join(path, dir, name);
+	int r = join(path, dir, name);
 
-	if (r < 0)
-		return r;
-	fd = openat(sysfs_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	do {
-		bytes = read(fd, text + got, text_bytes - got);
-		if (bytes < 0)
-			r = -errno; /* `speed` of a link that is down says EINVAL */
-		else
-			got += (size_t)bytes;
-	} while (bytes > 0 && got < text_bytes);
-	sys_close(&fd);
-	if (r < 0)
-		return r;
-	if (got == text_bytes) /* perhaps cut: a part of a value is not a value */
-		return -EOVERFLOW;
-	text[got] = '\0';
-	if (strlen(text) != got)
-		return -EINVAL;
-	parse_trim(text);
-	return 0;
+	return r < 0 ? r : text_file_value(sysfs_fd, path, text, text_bytes);
 }
 
 static uint64_t read_number(int sysfs_fd, const char *dir, const char *name, uint64_t max, uint64_t otherwise)

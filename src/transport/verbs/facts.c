@@ -2,6 +2,7 @@
 
 #include "base/parse.h"
 #include "base/sys.h"
+#include "base/text_file.h"
 #include "transport/tcp/interface_facts.h"
 
 #include <errno.h>
@@ -14,23 +15,6 @@
 
 enum { TEXT_BYTES = 64 };
 
-/* The text of a small file, without its newline. */
-static bool read_text(const char *path, char text[static TEXT_BYTES])
-{
-	ssize_t got;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return false;
-	got = read(fd, text, TEXT_BYTES - 1);
-	sys_close(&fd);
-	if (got < 0) /* a row that is not used: EINVAL */
-		return false;
-	text[got] = '\0';
-	parse_trim(text);
-	return true;
-}
-
 static bool read_row(const char *root, const char *device, unsigned port, const char *what, unsigned index,
 		     char text[static TEXT_BYTES])
 {
@@ -38,7 +22,7 @@ static bool read_row(const char *root, const char *device, unsigned port, const 
 	int saved_errno = errno;
 	int bytes = snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/gid_attrs/%s/%u", root, device, port,
 			     what, index);
-	bool ok = bytes > 0 && (size_t)bytes < sizeof(path) && read_text(path, text);
+	bool ok = bytes > 0 && (size_t)bytes < sizeof(path) && text_file_value(AT_FDCWD, path, text, TEXT_BYTES) == 0;
 
 	errno = saved_errno;
 	return ok;
@@ -148,7 +132,8 @@ static void read_numa(const char *root, struct verbs_place *place)
 	if (!place->pci_path[0])
 		return;
 	bytes = snprintf(path, sizeof(path), "%s%s/numa_node", root, place->pci_path + strlen("/sys"));
-	if (bytes > 0 && (size_t)bytes < sizeof(path) && read_text(path, text) && parse_u64(text, 0, 4096, &node) == 0)
+	if (bytes > 0 && (size_t)bytes < sizeof(path) && text_file_value(AT_FDCWD, path, text, TEXT_BYTES) == 0 &&
+	    parse_u64(text, 0, 4096, &node) == 0)
 		place->numa_node = (int)node;
 }
 
