@@ -170,8 +170,6 @@ struct topology {
 	struct topology_limit *limits;
 	struct topology_pair *pairs;
 	size_t vertex_count, link_count, limit_count, pair_count;
-	/* Private. */
-	size_t vertex_room, link_room, limit_room, pair_room;
 };
 
 /* ------------------------------------------------------------------------------------------------------------ make */

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static bool add_range(const char *item, size_t bytes, cpu_set_t *set)
 {

@@ -194,6 +194,37 @@ void sys_free(void *memory)
 	free(memory); /* glibc keeps errno since 2.33; below that munmap of a valid block does not fail */
 }
 
+static size_t room_of(size_t count)
+{
+	enum { LEAST = 16 };
+	size_t room = count ? LEAST : 0;
+
+	while (room && room < count)
+		room *= 2;
+	return room;
+}
+
+int sys_grow(void *array, size_t count, size_t more, size_t element_bytes)
+{
+	size_t room;
+	char *grown;
+
+	if (more > SIZE_MAX / 2 - count)
+		return -ENOMEM;
+	room = room_of(count + more);
+	if (room == room_of(count))
+		return 0;
+	if (FAULT_OF(SYS_FAULT_MEMORY))
+		return -ENOMEM;
+	memcpy(&grown, array, sizeof(grown));
+	grown = reallocarray(grown, room, element_bytes);
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + count * element_bytes, 0, (room - count) * element_bytes);
+	memcpy(array, &grown, sizeof(grown));
+	return 0;
+}
+
 int sys_socket(int family, int type, int protocol)
 {
 	int saved_errno = errno, error = FAULT_OF(SYS_FAULT_SOCKET);

@@ -28,6 +28,12 @@ struct sys_array {
 		&(pointer), (count), sizeof(*(pointer)) \
 	}
 void *sys_zalloc_arrays(const struct sys_array *arrays, size_t count);
+/*
+ * Room for `more` elements after the `count` that an array has; `array` is the pointer's address. How much there is follows
+ * from the count (a power of two), so all that an array ever has is from here; fresh memory is zeroed. 0 or -ENOMEM, which
+ * changes nothing.
+ */
+int sys_grow(void *array, size_t count, size_t more, size_t element_bytes);
 
 int sys_socket(int family, int type, int protocol); /* adds SOCK_CLOEXEC | SOCK_NONBLOCK */
 int sys_bind(int fd, const struct sockaddr *address, socklen_t bytes);

@@ -30,18 +30,10 @@ void cluster_draft_fini(struct cluster_draft *draft)
 
 int cluster_draft_keep_name(struct cluster_draft *draft, const char *name, size_t bytes, size_t *ret)
 {
-	if (draft->names_bytes + bytes + 1 > draft->names_room) {
-		size_t room = 2 * draft->names_room + bytes + 1024;
-		char *names = sys_zalloc(room);
+	int r = sys_grow(&draft->names, draft->names_bytes, bytes + 1, 1);
 
-		if (!names)
-			return -ENOMEM;
-		if (draft->names_bytes)
-			memcpy(names, draft->names, draft->names_bytes);
-		sys_free(draft->names);
-		draft->names = names;
-		draft->names_room = room;
-	}
+	if (r < 0)
+		return r;
 	*ret = draft->names_bytes;
 	memcpy(draft->names + draft->names_bytes, name, bytes);
 	draft->names_bytes += bytes;

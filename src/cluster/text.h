@@ -87,7 +87,7 @@ struct draft_aggregator {
 struct cluster_draft {
 	struct diag *diag;
 	char *names; /* each ends with a NUL */
-	size_t names_bytes, names_room;
+	size_t names_bytes;
 	struct draft_switch *switches;
 	struct draft_host *hosts;
 	struct draft_aggregator *aggregators;

@@ -44,7 +44,7 @@ struct fabric_work {
 	uint64_t random;
 	struct fabric_sample *samples;
 	struct fabric_round *rounds;
-	size_t sample_count, sample_room, round_count, round_room, expected;
+	size_t sample_count, round_count, expected;
 	void *arrays;       /* all that follow */
 	double *nic_Bps[2]; /* [n] out, in: the most that a host moved */
 	double *top;        /* [2 n × FABRIC_TOP] of each NIC, the best rounds, the best first */

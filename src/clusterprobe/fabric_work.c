@@ -57,26 +57,6 @@ void fabric_shuffle(struct fabric_work *work, uint16_t *items, size_t count)
 	}
 }
 
-static int grow(void *array, size_t *room, size_t wanted, size_t element_bytes)
-{
-	void **at = array, *more;
-	size_t many = *room ? *room : 256;
-
-	if (wanted <= *room)
-		return 0;
-	while (many < wanted)
-		many *= 2;
-	more = sys_zalloc(many * element_bytes);
-	if (!more)
-		return -ENOMEM;
-	if (*at)
-		memcpy(more, *at, *room * element_bytes);
-	sys_free(*at);
-	*at = more;
-	*room = many;
-	return 0;
-}
-
 /*
  * A host's NIC carries the most that it moved in any round, but for the very best of many: a sample may be too high, as a
  * clock was read too late.
@@ -114,10 +94,10 @@ static void learn_nics(struct fabric_work *work, const struct fabric_sample *sam
 int fabric_run(struct fabric_work *work, size_t count, size_t single, enum fabric_purpose purpose)
 {
 	struct fabric_round *round;
-	int r = grow(&work->samples, &work->sample_room, work->sample_count + count, sizeof(*work->samples));
+	int r = sys_grow(&work->samples, work->sample_count, count, sizeof(*work->samples));
 
 	if (r == 0)
-		r = grow(&work->rounds, &work->round_room, work->round_count + 1, sizeof(*work->rounds));
+		r = sys_grow(&work->rounds, work->round_count, 1, sizeof(*work->rounds));
 	if (r == 0)
 		r = work->probe->ops->run(work->probe, work->flows, count, work->round_count,
 					  work->expected > work->round_count ? work->expected : work->round_count + 1,

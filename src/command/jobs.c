@@ -39,23 +39,19 @@ void jobs_fini(struct jobs *jobs)
 
 static int add_process(struct jobs *jobs, const char *line, bool running)
 {
-	struct job job = { .running = running, .process_count = 1 }, *grown;
+	struct job job = { .running = running, .process_count = 1 };
 
 	if (!job_text_read_process(line, &job.process))
 		return -EINVAL;
 	job.end_s = job.process.start_s;
-	grown = realloc(jobs->at, (jobs->count + 1) * sizeof(*grown));
-	if (!grown)
+	if (sys_grow(&jobs->at, jobs->count, 1, sizeof(job)) < 0)
 		return -ENOMEM;
-	jobs->at = grown;
 	jobs->at[jobs->count++] = job;
 	return 0;
 }
 
 static int add_comm(struct job *job, const struct job_comm *comm)
 {
-	struct job_comm *grown;
-
 	for (size_t i = 0; i < job->comm_count; i++) {
 		struct job_comm *at = &job->comms[i];
 
@@ -65,10 +61,8 @@ static int add_comm(struct job *job, const struct job_comm *comm)
 			return 0;
 		}
 	}
-	grown = realloc(job->comms, (job->comm_count + 1) * sizeof(*grown));
-	if (!grown)
+	if (sys_grow(&job->comms, job->comm_count, 1, sizeof(*job->comms)) < 0)
 		return -ENOMEM;
-	job->comms = grown;
 	job->comms[job->comm_count++] = *comm;
 	return 0;
 }

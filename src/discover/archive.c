@@ -1,5 +1,7 @@
 #include "discover/archive.h"
 
+#include "base/sys.h"
+
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
@@ -30,25 +32,18 @@ bool discover_archive_is(const void *start, size_t bytes)
 /* Of a reader whose input claims anything: the bytes that came, never the size that was said. */
 static int read_data(struct archive *archive, size_t left, char **ret, size_t *ret_bytes, struct diag *diag)
 {
-	size_t used = 0, room = 0;
+	enum { AT_ONCE = 4096 };
+	size_t used = 0;
 	char *data = NULL;
 	int r = 0;
 
 	for (;;) {
 		ssize_t got;
 
-		if (used == room) {
-			size_t more = room ? 2 * room : 4096;
-			char *grown = realloc(data, more);
-
-			if (!grown) {
-				r = -ENOMEM;
-				break;
-			}
-			data = grown;
-			room = more;
-		}
-		got = archive_read_data(archive, data + used, room - used);
+		r = sys_grow(&data, used, AT_ONCE, 1);
+		if (r < 0)
+			break;
+		got = archive_read_data(archive, data + used, AT_ONCE);
 		if (got < 0) {
 			diag_set(diag, 0, 0, "the capture is damaged: %.150s", archive_error_string(archive));
 			r = -EINVAL;

@@ -1,5 +1,6 @@
 #include "discover/discover.h"
 
+#include "base/sys.h"
 #include "discover/archive.h"
 #include "discover/machine.h"
 
@@ -16,23 +17,19 @@ enum { FILE_MOST = 64 << 20 };
 
 static int read_open(int fd, char **ret, size_t *ret_bytes)
 {
-	size_t used = 0, room = 0;
+	enum { AT_ONCE = 65536 };
+	size_t used = 0;
 	char *data = NULL;
 	ssize_t got = 0;
 
 	do {
-		if (used == room) {
-			size_t more = room ? 2 * room : 65536;
-			char *grown = used > FILE_MOST ? NULL : realloc(data, more);
+		int r = used > FILE_MOST ? -EFBIG : sys_grow(&data, used, AT_ONCE, 1);
 
-			if (!grown) {
-				free(data);
-				return used > FILE_MOST ? -EFBIG : -ENOMEM;
-			}
-			data = grown;
-			room = more;
+		if (r < 0) {
+			free(data);
+			return r;
 		}
-		got = read(fd, data + used, room - used);
+		got = read(fd, data + used, AT_ONCE);
 		if (got > 0)
 			used += (size_t)got;
 	} while (got > 0 || (got < 0 && errno == EINTR));

@@ -11,7 +11,7 @@ struct discover_collector {
 	struct discover_root *root;
 	const struct topology *topology;
 	char **lines;
-	size_t count, room;
+	size_t count;
 	int result;
 	unsigned translated, identity, untyped; /* devices by the type of their IOMMU group */
 };

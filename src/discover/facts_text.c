@@ -2,6 +2,7 @@
 #include "discover/facts_internal.h"
 
 #include "base/parse.h"
+#include "base/sys.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -21,17 +22,9 @@ void discover_facts_add(struct discover_collector *to, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	if (to->count == to->room) {
-		size_t room = to->room ? 2 * to->room : 64;
-		char **lines = realloc(to->lines, room * sizeof(*lines));
-
-		if (!lines) {
-			to->result = -ENOMEM;
-			return;
-		}
-		to->lines = lines;
-		to->room = room;
-	}
+	to->result = sys_grow(&to->lines, to->count, 1, sizeof(*to->lines));
+	if (to->result < 0)
+		return;
 	to->lines[to->count] = strdup(text);
 	if (to->lines[to->count])
 		to->count++;

@@ -1,6 +1,7 @@
 #include "discover/hwloc_xml.h"
 
 #include "base/parse.h"
+#include "base/sys.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -166,15 +167,8 @@ static int add_object(struct discover_tree *tree, const struct discover_object *
 {
 	if (tree->count == HWLOC_OBJECTS_MOST)
 		return -E2BIG;
-	if (tree->count == tree->room) {
-		uint32_t room = tree->room ? 2 * tree->room : 64;
-		struct discover_object *at = realloc(tree->at, room * sizeof(*at));
-
-		if (!at)
-			return -ENOMEM;
-		tree->at = at;
-		tree->room = room;
-	}
+	if (sys_grow(&tree->at, tree->count, 1, sizeof(*tree->at)) < 0)
+		return -ENOMEM;
 	tree->at[tree->count++] = *object;
 	return 0;
 }

@@ -55,7 +55,7 @@ struct discover_object {
 struct discover_tree {
 	char architecture[16];
 	struct discover_object *at;
-	uint32_t count, room;
+	uint32_t count;
 	uint32_t *nvlink_ends; /* objects: devices "nvmlN" and PCI devices; HWLOC_NONE: not kept */
 	uint64_t *nvlink_MBps; /* [from × nvlink_count + to], each direction */
 	size_t nvlink_count;

@@ -1,3 +1,4 @@
+#include "base/sys.h"
 #include "discover/root_internal.h"
 
 #include <ctype.h>
@@ -157,25 +158,10 @@ bool discover_root_clean_path(const char *path)
 	return true;
 }
 
-static int append(struct discover_root *root, struct discover_entry **ret)
-{
-	if (root->count == root->room) {
-		size_t room = root->room ? 2 * root->room : 256;
-		struct discover_entry *entries = realloc(root->entries, room * sizeof(*entries));
-
-		if (!entries)
-			return -ENOMEM;
-		root->entries = entries;
-		root->room = room;
-	}
-	*ret = &root->entries[root->count];
-	return 0;
-}
-
 int discover_root_put(struct discover_root *root, const char *path, enum discover_entry_kind kind, const void *data,
 		      size_t bytes)
 {
-	struct discover_entry *entry, made = { .kind = kind, .bytes = bytes };
+	struct discover_entry made = { .kind = kind, .bytes = bytes };
 	int r;
 
 	if (!discover_root_clean_path(path))
@@ -187,7 +173,8 @@ int discover_root_put(struct discover_root *root, const char *path, enum discove
 	made.place = root->next_place++;
 	made.path = strdup(path);
 	made.data = kind == DISCOVER_FOLDER ? NULL : malloc(bytes + 1);
-	r = made.path && (made.data || kind == DISCOVER_FOLDER) ? append(root, &entry) : -ENOMEM;
+	r = made.path && (made.data || kind == DISCOVER_FOLDER) ? sys_grow(&root->entries, root->count, 1, sizeof(made))
+								: -ENOMEM;
 	if (r < 0) {
 		free(made.path);
 		free(made.data);
@@ -198,11 +185,10 @@ int discover_root_put(struct discover_root *root, const char *path, enum discove
 			memcpy(made.data, data, bytes);
 		made.data[bytes] = '\0';
 	}
-	*entry = made;
-	root->count++;
+	root->entries[root->count++] = made;
 	root->bytes += bytes;
 	/* In order as it comes is the usual case of a capture, and spares the sort. */
-	root->sorted = root->sorted && (root->count < 2 || strcmp(entry[-1].path, entry->path) < 0);
+	root->sorted = root->sorted && (root->count < 2 || strcmp(root->entries[root->count - 2].path, made.path) < 0);
 	return 0;
 }
 
@@ -237,13 +223,10 @@ static size_t address_at(const char *name)
 
 struct discover_pairing *discover_root_pair(struct discover_pairing **at, size_t *count, const char *real)
 {
-	struct discover_pairing *grown = realloc(*at, (*count + 1) * sizeof(*grown));
-
-	if (!grown)
+	if (sys_grow(at, *count, 1, sizeof(**at)) < 0)
 		return NULL;
-	*at = grown;
-	grown[*count] = (struct discover_pairing){ .real = strdup(real) };
-	return grown[*count].real ? &grown[(*count)++] : NULL;
+	(*at)[*count] = (struct discover_pairing){ .real = strdup(real) };
+	return (*at)[*count].real ? &(*at)[(*count)++] : NULL;
 }
 
 const char *discover_root_alias(struct discover_root *root, const char *name)

@@ -16,7 +16,7 @@ struct discover_root {
 	char *folder;
 	bool here, record;
 	struct discover_entry *entries;
-	size_t count, room, bytes;
+	size_t count, bytes;
 	bool sorted;
 	uint64_t next_place;
 	struct discover_pairing *aliases, *identities;

@@ -1,6 +1,7 @@
 #include "discover/root_internal.h"
 
 #include "base/parse.h"
+#include "base/sys.h"
 #include "discover/config.h"
 
 #include <dirent.h>
@@ -203,21 +204,14 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-static int add_name(struct discover_names *names, size_t *room, const char *name)
+static int add_name(struct discover_names *names, const char *name)
 {
 	if (names->count >= MOST_NAMES)
 		return -E2BIG;
 	if (strlen(name) >= sizeof(names->at[0]))
 		return 0; /* no device has such a name */
-	if (names->count == *room) {
-		size_t more = *room ? 2 * *room : 32;
-		void *at = realloc(names->at, more * sizeof(names->at[0]));
-
-		if (!at)
-			return -ENOMEM;
-		names->at = at;
-		*room = more;
-	}
+	if (sys_grow(&names->at, names->count, 1, sizeof(names->at[0])) < 0)
+		return -ENOMEM;
 	snprintf(names->at[names->count++], sizeof(names->at[0]), "%s", name);
 	return 0;
 }
@@ -227,7 +221,6 @@ static int list_folder(struct discover_root *root, const char *path, struct disc
 {
 	const struct dirent *entry;
 	char real[PATH_MAX];
-	size_t room = 0;
 	DIR *dir;
 	int fd, r = discover_root_real_path(root, path, real);
 
@@ -244,7 +237,7 @@ static int list_folder(struct discover_root *root, const char *path, struct disc
 	}
 	while (!r && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.')
-			r = add_name(names, &room, entry->d_name);
+			r = add_name(names, entry->d_name);
 	closedir(dir);
 	if (!r && names->count)
 		qsort(names->at, names->count, sizeof(names->at[0]), compare_names);
@@ -253,7 +246,7 @@ static int list_folder(struct discover_root *root, const char *path, struct disc
 
 static int list_memory(struct discover_root *root, const char *path, struct discover_names *names)
 {
-	size_t prefix = strlen(path), room = 0;
+	size_t prefix = strlen(path);
 	int r = 0;
 
 	discover_root_sort(root);
@@ -269,7 +262,7 @@ static int list_memory(struct discover_root *root, const char *path, struct disc
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)bytes, entry + prefix + 1);
 		if (!names->count || strcmp(names->at[names->count - 1], name))
-			r = add_name(names, &room, name);
+			r = add_name(names, name);
 	}
 	if (!r && !names->count && !discover_root_find(root, path))
 		r = -ENOENT;

@@ -20,16 +20,14 @@ enum { FINDINGS_MAX = 64, SLOW_MAX = 8 };
 int measure_conclude_find(struct measure_report *report, enum measure_finding_kind kind, const char *subject,
 			  const char *format, ...)
 {
-	struct measure_finding *findings, *finding;
+	struct measure_finding *finding;
 	va_list args;
 
 	if (report->finding_count == FINDINGS_MAX)
 		return 0;
-	findings = realloc(report->findings, (report->finding_count + 1) * sizeof(*findings));
-	if (!findings)
+	if (sys_grow(&report->findings, report->finding_count, 1, sizeof(*finding)) < 0)
 		return -ENOMEM;
-	report->findings = findings;
-	finding = &findings[report->finding_count++];
+	finding = &report->findings[report->finding_count++];
 	*finding = (struct measure_finding){ .kind = kind };
 	snprintf(finding->subject, sizeof(finding->subject), "%s", subject);
 	va_start(args, format);

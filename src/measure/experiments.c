@@ -409,7 +409,7 @@ static int plan_ring(struct measure_planner *planner, enum topology_way way, con
 
 /* ------------------------------------------------------------------------------------------------------------ whole */
 
-static int candidate_add(struct measure_planner *planner, uint32_t from, uint32_t to, size_t *room)
+static int candidate_add(struct measure_planner *planner, uint32_t from, uint32_t to)
 {
 	struct measure_candidate candidate = {
 		.flow = { .flow = { from, to, TOPOLOGY_WAY_DIRECT, TOPOLOGY_NONE } },
@@ -421,15 +421,8 @@ static int candidate_add(struct measure_planner *planner, uint32_t from, uint32_
 	    !planner->probe->ops->can(planner->probe, &candidate.flow) ||
 	    measure_experiments_route(planner->topology, &candidate.flow.flow, &candidate.route) < 0)
 		return 0;
-	if (planner->candidate_count == *room) {
-		size_t more = *room ? 2 * *room : 128;
-		struct measure_candidate *candidates = realloc(planner->candidates, more * sizeof(*candidates));
-
-		if (!candidates)
-			return -ENOMEM;
-		planner->candidates = candidates;
-		*room = more;
-	}
+	if (sys_grow(&planner->candidates, planner->candidate_count, 1, sizeof(candidate)) < 0)
+		return -ENOMEM;
 	planner->candidates[planner->candidate_count++] = candidate;
 	return 0;
 }
@@ -440,7 +433,7 @@ static int find_candidates(struct measure_planner *planner)
 	static const enum topology_kind kinds[] = { TOPOLOGY_GPU, TOPOLOGY_NIC,  TOPOLOGY_MEMORY,
 						    TOPOLOGY_CPU, TOPOLOGY_HOST, TOPOLOGY_NETWORK };
 	uint32_t *ends = sys_zalloc((planner->topology->vertex_count + 1) * sizeof(*ends));
-	size_t count = 0, room = 0;
+	size_t count = 0;
 	int r = ends ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -459,7 +452,7 @@ static int find_candidates(struct measure_planner *planner)
 	}
 	for (size_t i = 0; r == 0 && i < count; i++)
 		for (size_t j = 0; r == 0 && j < count; j++)
-			r = candidate_add(planner, ends[i], ends[j], &room);
+			r = candidate_add(planner, ends[i], ends[j]);
 	sys_free(ends);
 	return r;
 }
@@ -491,10 +484,10 @@ static int plan_probe(struct measure_planner *planner)
 /* By priority, otherwise as they were added; what a quick plan does not have is left out. */
 static int plan_sort(struct measure_plan *plan, bool quick)
 {
-	struct measure_experiment *sorted = malloc((plan->count + 1) * sizeof(*sorted));
+	struct measure_experiment *sorted = NULL;
 	size_t count = 0;
 
-	if (!sorted)
+	if (sys_grow(&sorted, 0, plan->count, sizeof(*sorted)) < 0)
 		return -ENOMEM;
 	for (unsigned priority = 0; priority < MEASURE_PRIORITY_COUNT; priority++)
 		for (size_t i = 0; i < plan->count; i++)
@@ -503,7 +496,7 @@ static int plan_sort(struct measure_plan *plan, bool quick)
 			else if (plan->items[i].priority == priority)
 				sys_free(plan->items[i].flows);
 	free(plan->items);
-	*plan = (struct measure_plan){ .items = sorted, .count = count, .room = count };
+	*plan = (struct measure_plan){ .items = sorted, .count = count };
 	return 0;
 }
 

@@ -21,7 +21,7 @@ struct measure_experiment {
 /* In order of priority. */
 struct measure_plan {
 	struct measure_experiment *items;
-	size_t count, room;
+	size_t count;
 };
 
 /* quick: only what the planner needs most. -ENOMEM. */

@@ -52,7 +52,7 @@ int measure_plan_add(struct measure_planner *planner, struct probe_flow *flows, 
 		     const char *what)
 {
 	struct measure_plan *plan = planner->plan;
-	struct measure_experiment *items, *same;
+	struct measure_experiment *same;
 	const struct topology_vertex *vertices = planner->topology->vertices;
 
 	if (!flows)
@@ -64,16 +64,9 @@ int measure_plan_add(struct measure_planner *planner, struct probe_flow *flows, 
 		sys_free(flows);
 		return 0;
 	}
-	if (plan->count == plan->room) {
-		size_t room = plan->room ? 2 * plan->room : 64;
-
-		items = realloc(plan->items, room * sizeof(*items));
-		if (!items) {
-			sys_free(flows);
-			return -ENOMEM;
-		}
-		plan->items = items;
-		plan->room = room;
+	if (sys_grow(&plan->items, plan->count, 1, sizeof(*plan->items)) < 0) {
+		sys_free(flows);
+		return -ENOMEM;
 	}
 	plan->items[plan->count] = (struct measure_experiment){
 		.probe = planner->probe,

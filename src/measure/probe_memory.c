@@ -372,7 +372,6 @@ static const struct chosen_threads *chosen_find(const struct memory_probe *memor
 static int threads_choose(struct memory_probe *memory, const struct stream *stream, uint64_t duration_ns)
 {
 	unsigned most = most_threads(memory, stream), best = 1;
-	struct chosen_threads *grown;
 	double best_Bps = 0;
 
 	if (chosen_find(memory, stream))
@@ -391,10 +390,8 @@ static int threads_choose(struct memory_probe *memory, const struct stream *stre
 		if (threads == most)
 			break;
 	}
-	grown = realloc(memory->chosen, (memory->chosen_count + 1) * sizeof(*grown));
-	if (!grown)
+	if (sys_grow(&memory->chosen, memory->chosen_count, 1, sizeof(*memory->chosen)) < 0)
 		return -ENOMEM;
-	memory->chosen = grown;
 	memory->chosen[memory->chosen_count++] = (struct chosen_threads){ *stream, best };
 	return 0;
 }

@@ -42,36 +42,14 @@ void measure_series_fini(struct measure_series *series)
 	*series = (struct measure_series){ 0 };
 }
 
-static int series_grow(struct measure_series *series)
-{
-	size_t room = series->room ? 2 * series->room : 16;
-	double *rates, *totals;
-	uint32_t *turns;
-	uint8_t *fates;
-
-	rates = realloc(series->rates, (room * series->flow_count + 1) * sizeof(*rates));
-	if (rates)
-		series->rates = rates;
-	totals = realloc(series->totals, room * sizeof(*totals));
-	if (totals)
-		series->totals = totals;
-	turns = realloc(series->turns, room * sizeof(*turns));
-	if (turns)
-		series->turns = turns;
-	fates = realloc(series->fates, room * sizeof(*fates));
-	if (fates)
-		series->fates = fates;
-	if (!rates || !totals || !turns || !fates)
-		return -ENOMEM;
-	series->room = room;
-	return 0;
-}
-
 int measure_series_add(struct measure_series *series, const double *rates, uint32_t turn)
 {
 	double total = 0;
 
-	if (series->count == series->room && series_grow(series) < 0)
+	if (sys_grow(&series->rates, series->count * series->flow_count, series->flow_count, sizeof(*rates)) < 0 ||
+	    sys_grow(&series->totals, series->count, 1, sizeof(*series->totals)) < 0 ||
+	    sys_grow(&series->turns, series->count, 1, sizeof(*series->turns)) < 0 ||
+	    sys_grow(&series->fates, series->count, 1, sizeof(*series->fates)) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < series->flow_count; i++)
 		total += rates[i];

@@ -21,7 +21,7 @@ enum measure_repeat_state {
 
 /* The repetitions of one experiment. */
 struct measure_series {
-	size_t flow_count, count, room;
+	size_t flow_count, count;
 	double *rates;   /* flow_count for each repetition */
 	double *totals;  /* of each repetition */
 	uint32_t *turns; /* of each repetition: how many runs, of any experiment, came before it */

@@ -1,5 +1,7 @@
 #include "ncclxml/text.h"
 
+#include "base/sys.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,16 +22,9 @@ static void put(struct ncclxml_text *text, const char *bytes, size_t count)
 {
 	if (text->error)
 		return;
-	if (text->room - text->bytes <= count) {
-		size_t room = 2 * text->room + count + 1024;
-		char *grown = realloc(text->text, room);
-
-		if (!grown) {
-			fail(text, -ENOMEM, "no memory");
-			return;
-		}
-		text->text = grown;
-		text->room = room;
+	if (sys_grow(&text->text, text->bytes, count + 1, 1) < 0) {
+		fail(text, -ENOMEM, "no memory");
+		return;
 	}
 	memcpy(text->text + text->bytes, bytes, count);
 	text->bytes += count;

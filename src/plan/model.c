@@ -22,7 +22,7 @@ struct builder {
 	size_t *first;    /* of each directed link in `limits`, and one more at the end */
 	uint32_t *limits; /* that the link is a member of */
 	struct charge *charges;
-	size_t charge_count, charge_room;
+	size_t charge_count;
 	enum topology_class nic_class[PLAN_NICS_MAX][PLAN_GPUS_MAX];
 	/* Numbered by when they are first met; later sorted. */
 	uint32_t *row_of;      /* of each constraint, and 1 */
@@ -105,20 +105,13 @@ static int list_limits(struct builder *builder)
 
 static int charge(struct builder *builder, size_t hop, size_t constraint)
 {
+	int r;
+
 	if (!constraint_Bps(builder, (uint32_t)constraint))
 		return 0;
-	if (builder->charge_count == builder->charge_room) {
-		size_t room = builder->charge_room ? 2 * builder->charge_room : 4096;
-		struct charge *charges = sys_zalloc(room * sizeof(*charges));
-
-		if (!charges)
-			return -ENOMEM;
-		if (builder->charge_count)
-			memcpy(charges, builder->charges, builder->charge_count * sizeof(*charges));
-		sys_free(builder->charges);
-		builder->charges = charges;
-		builder->charge_room = room;
-	}
+	r = sys_grow(&builder->charges, builder->charge_count, 1, sizeof(*builder->charges));
+	if (r < 0)
+		return r;
 	if (!builder->row_of[constraint])
 		builder->row_of[constraint] = (uint32_t)++builder->rows;
 	builder->charges[builder->charge_count++] = (struct charge){ (uint32_t)constraint, (uint32_t)hop };

@@ -42,9 +42,9 @@ struct port {
 struct taker {
 	int root_fd;
 	char (*lines)[FINGERPRINT_LINE_BYTES];
-	size_t line_count, line_room;
+	size_t line_count;
 	struct port *ports;
-	size_t port_count, port_room;
+	size_t port_count;
 };
 
 struct card {
@@ -125,38 +125,17 @@ static bool is_bus_id(const char *name)
 
 /* -------- lines -------- */
 
-/* Makes room for one more element of an array that doubles up to `most`. */
-static int grow(void **array, size_t count, size_t *room, size_t element_bytes, size_t most)
-{
-	size_t wanted = *room ? *room * 2 : 64;
-	void *larger;
-
-	if (count < *room)
-		return 0;
-	if (count >= most)
-		return -E2BIG;
-	larger = sys_zalloc(wanted * element_bytes);
-	if (!larger)
-		return -ENOMEM;
-	if (count)
-		memcpy(larger, *array, count * element_bytes);
-	sys_free(*array);
-	*array = larger;
-	*room = wanted;
-	return 0;
-}
-
 static int add_line(struct taker *taker, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static int add_line(struct taker *taker, const char *fmt, ...)
 {
-	void *lines = taker->lines;
 	va_list args;
 	int bytes, r;
 
-	r = grow(&lines, taker->line_count, &taker->line_room, sizeof(*taker->lines), FINGERPRINT_MOST_LINES);
+	if (taker->line_count == FINGERPRINT_MOST_LINES)
+		return -E2BIG;
+	r = sys_grow(&taker->lines, taker->line_count, 1, sizeof(*taker->lines));
 	if (r < 0)
 		return r;
-	taker->lines = lines;
 	va_start(args, fmt);
 	bytes = vsnprintf(taker->lines[taker->line_count], FINGERPRINT_LINE_BYTES - 1, fmt, args);
 	va_end(args);
@@ -180,7 +159,6 @@ static int add_link(struct taker *taker, const char *bus, const char *key, unsig
 
 static int add_port(struct taker *taker, const char *bus, bool idles)
 {
-	void *ports = taker->ports;
 	int r;
 
 	for (size_t i = 0; i < taker->port_count; i++) {
@@ -189,10 +167,11 @@ static int add_port(struct taker *taker, const char *bus, bool idles)
 			return 0;
 		}
 	}
-	r = grow(&ports, taker->port_count, &taker->port_room, sizeof(*taker->ports), PORTS_MAX);
+	if (taker->port_count == PORTS_MAX)
+		return -E2BIG;
+	r = sys_grow(&taker->ports, taker->port_count, 1, sizeof(*taker->ports));
 	if (r < 0)
 		return r;
-	taker->ports = ports;
 	snprintf(taker->ports[taker->port_count].bus, BUS_BYTES, "%s", bus);
 	taker->ports[taker->port_count++].idles = idles;
 	return 0;

@@ -91,18 +91,10 @@ double simulate_all_alone_Bps(const struct simulate_build *build)
 
 static int add_pipe(struct simulate_build *build, struct simulate_pipe pipe)
 {
-	if (build->pipe_count == build->pipe_room) {
-		size_t room = build->pipe_room ? 2 * build->pipe_room : 32;
-		struct simulate_pipe *more = sys_zalloc(room * sizeof(*more));
+	int r = sys_grow(&build->pipes, build->pipe_count, 1, sizeof(*build->pipes));
 
-		if (!more)
-			return -ENOMEM;
-		if (build->pipe_count)
-			memcpy(more, build->pipes, build->pipe_count * sizeof(*more));
-		sys_free(build->pipes);
-		build->pipes = more;
-		build->pipe_room = room;
-	}
+	if (r < 0)
+		return r;
 	build->pipes[build->pipe_count++] = pipe;
 	return 0;
 }

@@ -14,25 +14,10 @@
 /* A rate that rounding changed is the same. */
 #define SAME_RATE 1e-13
 
-/* Room for one more element. */
-static int grow(void *array, size_t *room, size_t count, size_t element_bytes)
+/* Room for one more element: no number may be FLOW_NONE. */
+static int grow(void *array, size_t count, size_t element_bytes)
 {
-	void **at = array, *more;
-	size_t wanted = *room ? 2 * *room : 64;
-
-	if (count < *room)
-		return 0;
-	if (wanted > FLOW_NONE - 1)
-		return -EINVAL;
-	more = sys_zalloc(wanted * element_bytes);
-	if (!more)
-		return -ENOMEM;
-	if (*at)
-		memcpy(more, *at, count * element_bytes);
-	sys_free(*at);
-	*at = more;
-	*room = wanted;
-	return 0;
+	return count < FLOW_NONE - 1 ? sys_grow(array, count, 1, element_bytes) : -EINVAL;
 }
 
 void flow_network_free(struct flow_network *network)
@@ -108,7 +93,7 @@ static int add_steps(struct flow_network *network, const struct flow_crossing *w
 	size_t first = network->step_count, last = first;
 
 	for (size_t i = 0; i < way_count; i++) {
-		int r = grow(&network->steps, &network->step_room, first + i, sizeof(*network->steps));
+		int r = grow(&network->steps, first + i, sizeof(*network->steps));
 
 		if (r < 0)
 			return r;
@@ -151,7 +136,7 @@ int flow_add(struct flow_network *network, const struct flow_crossing *way, size
 	for (size_t i = 0; i < way_count; i++)
 		if (way[i].link >= network->line_count || !(way[i].weight > 0))
 			return -EINVAL;
-	r = grow(&network->flows, &network->flow_room, network->flow_count, sizeof(*network->flows));
+	r = grow(&network->flows, network->flow_count, sizeof(*network->flows));
 	if (r == 0)
 		r = add_steps(network, way, way_count, &one);
 	if (r < 0)
@@ -168,7 +153,7 @@ int flow_after(struct flow_network *network, uint32_t flow, uint32_t before, dou
 	if (network->running || flow >= network->flow_count || before >= network->flow_count ||
 	    !(lag_s >= 0 && lag_s < INFINITY))
 		return -EINVAL;
-	r = grow(&network->afters, &network->after_room, network->after_count, sizeof(*network->afters));
+	r = grow(&network->afters, network->after_count, sizeof(*network->afters));
 	if (r < 0)
 		return r;
 	network->afters[network->after_count] =
@@ -186,7 +171,7 @@ int flow_watch(struct flow_network *network, uint32_t link)
 		return -EINVAL;
 	if (network->lines[link].watch != FLOW_NONE)
 		return 0;
-	r = grow(&network->watches, &network->watch_room, network->watch_count, sizeof(*network->watches));
+	r = grow(&network->watches, network->watch_count, sizeof(*network->watches));
 	if (r < 0)
 		return r;
 	network->lines[link].watch = (uint32_t)network->watch_count;
@@ -328,7 +313,7 @@ static int keep_watched(struct flow_network *network)
 
 		if (watch->count && watch->points[watch->count - 1].rate_Bps == rate_Bps)
 			continue;
-		r = grow(&watch->points, &watch->room, watch->count, sizeof(*watch->points));
+		r = grow(&watch->points, watch->count, sizeof(*watch->points));
 		if (r < 0)
 			return r;
 		watch->points[watch->count++] = (struct flow_point){ network->now_s, rate_Bps };

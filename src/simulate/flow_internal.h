@@ -63,7 +63,7 @@ struct flow_line { /* a link */
 struct flow_watch {
 	uint32_t link;
 	struct flow_point *points;
-	size_t count, room;
+	size_t count;
 };
 
 struct flow_level { /* of the heap of links */
@@ -75,13 +75,13 @@ struct flow_network {
 	struct flow_line *lines;
 	size_t line_count;
 	struct flow_one *flows;
-	size_t flow_count, flow_room;
+	size_t flow_count;
 	struct flow_step *steps;
-	size_t step_count, step_room;
+	size_t step_count;
 	struct flow_after *afters;
-	size_t after_count, after_room;
+	size_t after_count;
 	struct flow_watch *watches;
-	size_t watch_count, watch_room;
+	size_t watch_count;
 	uint32_t *heap; /* flows that are due or running */
 	size_t heap_count;
 	uint32_t *open; /* flows whose rates are being worked out */

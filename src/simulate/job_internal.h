@@ -22,7 +22,7 @@ struct simulate_build {
 	size_t link_count;
 	struct flow_crossing *way; /* room for all links */
 	struct simulate_pipe *pipes;
-	size_t pipe_count, pipe_room;
+	size_t pipe_count;
 	size_t first_flow;
 	double last_lag_s; /* of flows that are no pipes: from the last byte sent to its arrival */
 	bool steps;        /* the form to take */

@@ -81,18 +81,10 @@ void ranks_group(const struct ranks_layout *layout, enum ranks_phase phase, size
 
 static int add_edge(struct ranks_model *model, uint32_t from, uint32_t to, enum ranks_phase phase, double weight)
 {
-	if (model->edge_count == model->edge_room) {
-		size_t room = model->edge_room ? 2 * model->edge_room : 256;
-		struct ranks_edge *edges = sys_zalloc(room * sizeof(*edges));
+	int r = sys_grow(&model->edges, model->edge_count, 1, sizeof(*model->edges));
 
-		if (!edges)
-			return -ENOMEM;
-		if (model->edge_count)
-			memcpy(edges, model->edges, model->edge_count * sizeof(*edges));
-		sys_free(model->edges);
-		model->edges = edges;
-		model->edge_room = room;
-	}
+	if (r < 0)
+		return r;
 	model->edges[model->edge_count++] =
 		(struct ranks_edge){ .from = from, .to = to, .phase = (uint8_t)phase, .weight = (float)weight };
 	return 0;

@@ -15,7 +15,7 @@ struct ranks_model {
 	struct ranks_layout layout;
 	size_t hosts;
 	struct ranks_edge *edges;
-	size_t edge_count, edge_room;
+	size_t edge_count;
 	double *capacity_Bps;
 	double *load_B; /* [phase × links] */
 	size_t links;

@@ -166,7 +166,7 @@ static int add_jobs(struct simulate_build *build, const struct simulate_job *job
 					       build->pipe_count, build->last_lag_s,          build->steps,
 					       build->bound };
 		build->pipes = NULL;
-		build->pipe_count = build->pipe_room = 0;
+		build->pipe_count = 0;
 	}
 	return r;
 }

@@ -22,27 +22,10 @@ void topology_fini(struct topology *topology)
 	topology_init(topology);
 }
 
-/* Room for one more, at most `most`; *array keeps its contents and is replaced only when all went well. */
-static int reserve(void **array, size_t each_bytes, size_t count, size_t *room, size_t most)
+/* Room for one more, at most `most`. */
+static int reserve(void *array, size_t each_bytes, size_t count, size_t most)
 {
-	size_t wanted = *room ? 2 * *room : 16;
-	void *bigger;
-
-	if (count >= most)
-		return -E2BIG;
-	if (count < *room)
-		return 0;
-	if (wanted > most)
-		wanted = most;
-	bigger = sys_zalloc(wanted * each_bytes);
-	if (!bigger)
-		return -ENOMEM;
-	if (count)
-		memcpy(bigger, *array, count * each_bytes);
-	sys_free(*array);
-	*array = bigger;
-	*room = wanted;
-	return 0;
+	return count < most ? sys_grow(array, count, 1, each_bytes) : -E2BIG;
 }
 
 /* Fields that are longer than their array would be read beyond it. */
@@ -58,7 +41,6 @@ static void terminate(struct topology_vertex *vertex)
 
 int topology_add_vertex(struct topology *topology, const struct topology_vertex *vertex, uint32_t *ret)
 {
-	void *array = topology->vertices;
 	struct topology_vertex *place;
 	int r;
 
@@ -66,10 +48,9 @@ int topology_add_vertex(struct topology *topology, const struct topology_vertex 
 		return -EINVAL;
 	if (topology_find(topology, vertex->name) != TOPOLOGY_NONE)
 		return -EEXIST;
-	r = reserve(&array, sizeof(*vertex), topology->vertex_count, &topology->vertex_room, TOPOLOGY_VERTICES_MAX);
+	r = reserve(&topology->vertices, sizeof(*vertex), topology->vertex_count, TOPOLOGY_VERTICES_MAX);
 	if (r < 0)
 		return r;
-	topology->vertices = array;
 	place = &topology->vertices[topology->vertex_count];
 	*place = *vertex;
 	terminate(place);
@@ -81,7 +62,6 @@ int topology_add_vertex(struct topology *topology, const struct topology_vertex 
 
 int topology_add_link(struct topology *topology, const struct topology_link *link, uint32_t *ret)
 {
-	void *array = topology->links;
 	struct topology_link *place;
 	int r;
 
@@ -89,10 +69,9 @@ int topology_add_link(struct topology *topology, const struct topology_link *lin
 	    link->upper >= topology->vertex_count || link->lower == link->upper || !link->count ||
 	    link->count > TOPOLOGY_COUNT_MAX)
 		return -EINVAL;
-	r = reserve(&array, sizeof(*link), topology->link_count, &topology->link_room, TOPOLOGY_LINKS_MAX);
+	r = reserve(&topology->links, sizeof(*link), topology->link_count, TOPOLOGY_LINKS_MAX);
 	if (r < 0)
 		return r;
-	topology->links = array;
 	place = &topology->links[topology->link_count];
 	*place = *link;
 	place->pci.port[sizeof(place->pci.port) - 1] = '\0';
@@ -125,7 +104,6 @@ static size_t sort_members(uint32_t *members, size_t count)
 int topology_add_limit(struct topology *topology, const char *name, const struct topology_capacity *capacity,
 		       const uint32_t *members, size_t member_count, uint32_t *ret)
 {
-	void *array = topology->limits;
 	struct topology_limit *place;
 	uint32_t *copy;
 	int r;
@@ -137,10 +115,9 @@ int topology_add_limit(struct topology *topology, const char *name, const struct
 			return -EINVAL;
 	if (topology_find_limit(topology, name) != TOPOLOGY_NONE)
 		return -EEXIST;
-	r = reserve(&array, sizeof(*place), topology->limit_count, &topology->limit_room, TOPOLOGY_LIMITS_MAX);
+	r = reserve(&topology->limits, sizeof(*place), topology->limit_count, TOPOLOGY_LIMITS_MAX);
 	if (r < 0)
 		return r;
-	topology->limits = array;
 	copy = sys_zalloc(member_count * sizeof(*copy));
 	if (!copy)
 		return -ENOMEM;
@@ -158,17 +135,15 @@ int topology_add_limit(struct topology *topology, const char *name, const struct
 
 int topology_add_pair(struct topology *topology, const struct topology_pair *pair, uint32_t *ret)
 {
-	void *array = topology->pairs;
 	int r;
 
 	if (pair->from >= topology->vertex_count || pair->to >= topology->vertex_count || pair->from == pair->to)
 		return -EINVAL;
 	if (topology_find_pair(topology, pair->from, pair->to) != TOPOLOGY_NONE)
 		return -EEXIST;
-	r = reserve(&array, sizeof(*pair), topology->pair_count, &topology->pair_room, TOPOLOGY_PAIRS_MAX);
+	r = reserve(&topology->pairs, sizeof(*pair), topology->pair_count, TOPOLOGY_PAIRS_MAX);
 	if (r < 0)
 		return r;
-	topology->pairs = array;
 	topology->pairs[topology->pair_count] = *pair;
 	if (ret)
 		*ret = (uint32_t)topology->pair_count;
@@ -176,59 +151,44 @@ int topology_add_pair(struct topology *topology, const struct topology_pair *pai
 	return 0;
 }
 
-/* NULL is a good copy of nothing. */
-static int copy_array(const void *from, size_t each_bytes, size_t count, void **ret, size_t *ret_room)
+/* NULL is a good copy of nothing. `ret`: the address of a pointer that is NULL. */
+static int copy_array(const void *from, size_t each_bytes, size_t count, void *ret)
 {
-	if (!count)
-		return 0;
-	*ret = sys_zalloc(count * each_bytes);
-	if (!*ret)
-		return -ENOMEM;
-	memcpy(*ret, from, count * each_bytes);
-	*ret_room = count;
-	return 0;
+	int r = sys_grow(ret, 0, count, each_bytes);
+
+	if (r == 0 && count)
+		memcpy(*(void **)ret, from, count * each_bytes);
+	return r;
 }
 
 static int copy_limits(const struct topology *from, struct topology *to)
 {
-	if (!from->limit_count)
-		return 0;
-	to->limits = sys_zalloc(from->limit_count * sizeof(*to->limits));
-	if (!to->limits)
-		return -ENOMEM;
-	to->limit_room = from->limit_count;
-	for (size_t i = 0; i < from->limit_count; i++) {
-		const struct topology_limit *limit = &from->limits[i];
-		uint32_t *members = sys_zalloc(limit->member_count * sizeof(*members));
+	int r = sys_grow(&to->limits, 0, from->limit_count, sizeof(*to->limits));
 
-		if (!members)
-			return -ENOMEM;
-		if (limit->member_count)
-			memcpy(members, limit->members, limit->member_count * sizeof(*members));
+	for (size_t i = 0; r == 0 && i < from->limit_count; i++) {
+		const struct topology_limit *limit = &from->limits[i];
+
 		to->limits[i] = *limit;
-		to->limits[i].members = members;
+		to->limits[i].members = NULL;
 		to->limit_count++; /* as far as it has got: what topology_fini frees */
+		r = copy_array(limit->members, sizeof(*limit->members), limit->member_count, &to->limits[i].members);
 	}
-	return 0;
+	return r;
 }
 
 int topology_copy(const struct topology *from, struct topology *ret)
 {
-	void *vertices = NULL, *links = NULL, *pairs = NULL;
 	struct topology copy;
 	int r;
 
 	topology_init(&copy);
 	memcpy(copy.name, from->name, sizeof(copy.name));
 	memcpy(copy.driver, from->driver, sizeof(copy.driver));
-	r = copy_array(from->vertices, sizeof(*from->vertices), from->vertex_count, &vertices, &copy.vertex_room);
-	copy.vertices = vertices;
+	r = copy_array(from->vertices, sizeof(*from->vertices), from->vertex_count, &copy.vertices);
 	if (r == 0)
-		r = copy_array(from->links, sizeof(*from->links), from->link_count, &links, &copy.link_room);
-	copy.links = links;
+		r = copy_array(from->links, sizeof(*from->links), from->link_count, &copy.links);
 	if (r == 0)
-		r = copy_array(from->pairs, sizeof(*from->pairs), from->pair_count, &pairs, &copy.pair_room);
-	copy.pairs = pairs;
+		r = copy_array(from->pairs, sizeof(*from->pairs), from->pair_count, &copy.pairs);
 	if (r == 0)
 		r = copy_limits(from, &copy);
 	if (r < 0) {

@@ -20,6 +20,7 @@
 #include "cluster/read/wiring.h"
 
 #include "base/log.h"
+#include "base/sys.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -38,7 +39,7 @@ struct reader {
 	struct diag *diag;
 	struct wiring *wiring;
 	struct node *nodes; /* sorted by id once all are there */
-	size_t node_count, node_room;
+	size_t node_count;
 	uint32_t current; /* of the record that is being read; UINT32_MAX: none, or one that does not count */
 	int line;
 	char text[LINE_BYTES]; /* of the line */
@@ -129,15 +130,10 @@ static uint64_t rate_in(const char *line)
 
 static int add_node(struct reader *reader, const char *id, uint32_t machine)
 {
-	if (reader->node_count == reader->node_room) {
-		size_t room = reader->node_room ? 2 * reader->node_room : 64;
-		struct node *nodes = reallocarray(reader->nodes, room, sizeof(*nodes));
+	int r = sys_grow(&reader->nodes, reader->node_count, 1, sizeof(*reader->nodes));
 
-		if (!nodes)
-			return -ENOMEM;
-		reader->nodes = nodes;
-		reader->node_room = room;
-	}
+	if (r < 0)
+		return r;
 	snprintf(reader->nodes[reader->node_count].id, ID_BYTES, "%s", id);
 	reader->nodes[reader->node_count++].machine = machine;
 	return 0;

@@ -7,6 +7,7 @@
 #include "cluster/read/wiring.h"
 
 #include "base/log.h"
+#include "base/sys.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -27,7 +28,7 @@ struct reader {
 	uint32_t *owners;
 	const char *last_port; /* of the link before */
 	uint32_t last_owner, last_other;
-	size_t owner_room, nameless;
+	size_t nameless;
 	size_t owner_count; /* machines that have a document: the first ones */
 };
 
@@ -134,15 +135,9 @@ static int add_document(struct reader *reader, json_t *lldp, const char *name, e
 	r = wiring_machine(reader->wiring, name, name, kind, &owner);
 	if (r < 0)
 		return too_much(reader, r);
-	if (count == reader->owner_room) {
-		size_t room = count ? 2 * count : 64;
-		uint32_t *owners = reallocarray(reader->owners, room, sizeof(*owners));
-
-		if (!owners)
-			return -ENOMEM;
-		reader->owners = owners;
-		reader->owner_room = room;
-	}
+	r = sys_grow(&reader->owners, count, 1, sizeof(*reader->owners));
+	if (r < 0)
+		return r;
 	reader->owners[count] = owner;
 	return json_array_append(reader->documents, lldp) < 0 ? -ENOMEM : 0;
 }

@@ -88,15 +88,8 @@ static int add_machine(struct wiring *wiring, const char *key, const char *name,
 {
 	struct wiring_machine *at;
 
-	if (wiring->machine_count == wiring->machine_room) {
-		size_t room = wiring->machine_room ? 2 * wiring->machine_room : 64;
-		struct wiring_machine *more = reallocarray(wiring->machines, room, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		wiring->machines = more;
-		wiring->machine_room = room;
-	}
+	if (sys_grow(&wiring->machines, wiring->machine_count, 1, sizeof(*wiring->machines)) < 0)
+		return -ENOMEM;
 	at = &wiring->machines[wiring->machine_count];
 	*at = (struct wiring_machine){ .key = strdup(key),
 				       .name = wiring_clean_name(name),
@@ -210,15 +203,8 @@ int wiring_link(struct wiring *wiring, uint32_t from, uint32_t to, uint64_t rate
 
 	if (wiring->link_count == WIRING_LINKS_MAX)
 		return -E2BIG;
-	if (wiring->link_count == wiring->link_room) {
-		size_t room = wiring->link_room ? 2 * wiring->link_room : 256;
-		struct wiring_link *more = reallocarray(wiring->links, room, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		wiring->links = more;
-		wiring->link_room = room;
-	}
+	if (sys_grow(&wiring->links, wiring->link_count, 1, sizeof(*wiring->links)) < 0)
+		return -ENOMEM;
 	at = &wiring->links[wiring->link_count++];
 	*at = (struct wiring_link){ .from = from, .to = to, .rate_Bps = rate_Bps };
 	snprintf(at->label, sizeof(at->label), "%s", label);

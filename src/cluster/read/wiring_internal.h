@@ -31,9 +31,9 @@ struct wiring_link {
 
 struct wiring {
 	struct wiring_machine *machines;
-	size_t machine_count, machine_room;
+	size_t machine_count;
 	struct wiring_link *links;
-	size_t link_count, link_room;
+	size_t link_count;
 	const char *nameless_what, *nameless_remedy;
 	bool excluded_all;  /* hosts were on switches until --exclude */
 	uint32_t *nameless; /* of each switch, once wiring_leave_out ran: adapters on it that name no host */

@@ -60,7 +60,6 @@ struct doctor {
 	const struct doctor_check *check; /* that runs now */
 	bool from_file;
 	struct doctor_report report;
-	size_t room;
 	int result;
 };
 

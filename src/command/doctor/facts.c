@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/parse.h"
+#include "base/sys.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -37,17 +38,9 @@ void doctor_add(struct doctor *doctor, enum doctor_severity severity, const char
 
 	if (doctor->result < 0)
 		return;
-	if (report->count == doctor->room) {
-		size_t room = doctor->room ? 2 * doctor->room : 32;
-		struct doctor_finding *at = realloc(report->at, room * sizeof(*at));
-
-		if (!at) {
-			doctor->result = -ENOMEM;
-			return;
-		}
-		report->at = at;
-		doctor->room = room;
-	}
+	doctor->result = sys_grow(&report->at, report->count, 1, sizeof(*finding));
+	if (doctor->result < 0)
+		return;
 	finding = &report->at[report->count++];
 	memset(finding, 0, sizeof(*finding));
 	finding->check = doctor->check;

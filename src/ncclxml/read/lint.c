@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "ncclxml/limits.h"
 #include "ncclxml/link_value.h"
 #include "ncclxml/read/reader.h"
@@ -42,7 +43,6 @@ struct lint {
 	const struct topology *measured; /* NULL: none */
 	size_t elements;                 /* of the document */
 	struct lint_findings findings;
-	size_t room;
 	int error;
 };
 
@@ -90,17 +90,9 @@ __attribute__((format(printf, 4, 5))) static void add(struct lint *lint, enum li
 
 	if (lint->error)
 		return;
-	if (lint->findings.count == lint->room) {
-		size_t room = 2 * lint->room + 16;
-		struct lint_finding *grown = realloc(lint->findings.at, room * sizeof(*grown));
-
-		if (!grown) {
-			lint->error = -ENOMEM;
-			return;
-		}
-		lint->findings.at = grown;
-		lint->room = room;
-	}
+	lint->error = sys_grow(&lint->findings.at, lint->findings.count, 1, sizeof(*finding));
+	if (lint->error)
+		return;
 	finding = &lint->findings.at[lint->findings.count++];
 	memset(finding, 0, sizeof(*finding));
 	finding->severity = checks[check].severity;

@@ -119,6 +119,30 @@ static void memory_is_zeroed_and_aligned(void **state)
 	sys_free(NULL);
 }
 
+static void an_array_grows_and_keeps_what_it_has(void **state)
+{
+	enum { ELEMENTS = 1000 };
+	uint32_t *array = NULL, *copy = NULL;
+
+	(void)state;
+	assert_int_equal(sys_grow(&array, 0, 0, sizeof(*array)), 0);
+	assert_null(array);
+	for (uint32_t i = 0; i < ELEMENTS; i++) {
+		assert_int_equal(sys_grow(&array, i, 1, sizeof(*array)), 0);
+		array[i] = i;
+	}
+	assert_int_equal(sys_grow(&copy, 0, ELEMENTS, sizeof(*copy)), 0);
+	for (uint32_t i = 0; i < ELEMENTS; i++) {
+		assert_int_equal(array[i], i);
+		assert_int_equal(copy[i], 0);
+	}
+	assert_int_equal(sys_grow(&array, ELEMENTS, SIZE_MAX / 4, sizeof(*array)), -ENOMEM);
+	assert_int_equal(sys_grow(&array, ELEMENTS, SIZE_MAX, sizeof(*array)), -ENOMEM);
+	assert_int_equal(array[ELEMENTS - 1], ELEMENTS - 1);
+	sys_free(array);
+	sys_free(copy);
+}
+
 static void sockets_are_cloexec_and_nonblocking(void **state)
 {
 	struct link *link = *state;
@@ -371,6 +395,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_is_zeroed_and_aligned),
 		cmocka_unit_test(arrays_of_one_block_are_zeroed_and_apart),
+		cmocka_unit_test(an_array_grows_and_keeps_what_it_has),
 		cmocka_unit_test_setup_teardown(sockets_are_cloexec_and_nonblocking, open_link, close_link),
 		cmocka_unit_test_setup_teardown(bytes_cross_by_every_call, open_link, close_link),
 		cmocka_unit_test_setup_teardown(errors_are_returned_and_errno_is_kept, open_link, close_link),

@@ -143,7 +143,7 @@ static void a_copy_shares_nothing_with_its_original(void **state)
 			for (size_t j = 0; j < first.limits[i].member_count; j++)
 				first.limits[i].members[j] = UINT32_MAX;
 		topology_fini(&first);
-		assert_true(!first.vertices && !first.vertex_count && !first.limits && !first.pair_room);
+		assert_true(!first.vertices && !first.vertex_count && !first.limits && !first.pair_count);
 		after = machine_text(&second);
 		assert_string_equal(before, after);
 		(void)machine_vertex(&second, TOPOLOGY_HOST, "one.more"); /* it can grow */
