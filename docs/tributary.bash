@@ -149,7 +149,6 @@ _tributary()
 	simulate\ --graph) kind=file ;;
 	simulate\ --html) kind=file ;;
 	estimate\ --system) kind=file ;;
-	estimate\ --task) kind=file ;;
 	estimate\ --parallel) words='ddp fsdp tp:' ;;
 	estimate\ --batch) kind=none ;;
 	estimate\ --pipeline) kind=none ;;
@@ -167,7 +166,6 @@ _tributary()
 	estimate\ --from) kind=file ;;
 	estimate\ --profile) kind=file ;;
 	estimate\ --graph) kind=file ;;
-	estimate\ --export-system) kind=file ;;
 	place\ --jobs) kind=file ;;
 	place\ --busy) kind=none ;;
 	place\ --cluster) kind=file ;;
@@ -199,7 +197,7 @@ _tributary()
 		cluster\ measure) options='--out --declared --exclude --limit --round --streams --master --secret --json --help' ;;
 		cluster\ order) options='--fabric --exclude --rate --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;
 		simulate) options='--cluster --exclude --fabric --rate --collective --algo --order --size --gpus --jobs --aggregators --degrade --payload --latency --call --detail --from --profile --graph --html --json --help' ;;
-		estimate) options='--system --task --parallel --batch --pipeline --micro-batches --published --cluster --exclude --fabric --rate --order --aggregators --degrade --payload --latency --call --from --profile --graph --export-system --json --help' kind=file ;;
+		estimate) options='--system --parallel --batch --pipeline --micro-batches --published --cluster --exclude --fabric --rate --order --aggregators --degrade --payload --latency --call --from --profile --graph --json --help' kind=file ;;
 		place) options='--jobs --busy --cluster --exclude --rate --gpus --share --format --from --profile --json --help' words='host: peer:' ;;
 		lint) options='--profile --json --color --help' kind=file ;;
 		capture) options='--json --help' kind=file ;;

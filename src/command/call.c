@@ -133,7 +133,7 @@ int command_parse(const struct command *const *table, const struct command *comm
 /* Not "out" of `cluster measure`, which counts on one of the hosts alone. */
 static bool command_is_output(const char *option)
 {
-	static const char *const names[] = { "output", "html", "svg", "export-system" };
+	static const char *const names[] = { "output", "html", "svg" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(option, names[i]))

@@ -3,12 +3,10 @@
 
 #include "command/cluster_rates.h"
 #include "command/estimate/estimation.h"
-#include "command/file.h"
 #include "command/json.h"
 #include "command/simulate/simulation.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static int read_settings(const struct command_call *call, struct estimation *estimation)
 {
@@ -21,7 +19,7 @@ static int read_settings(const struct command_call *call, struct estimation *est
 		return COMMAND_OK;
 	if (command_given(call, "pipeline"))
 		return command_usage_error("estimate", "--published has no pipelines");
-	if (command_given(call, "cluster") || command_given(call, "fabric") || command_given(call, "export-system"))
+	if (command_given(call, "cluster") || command_given(call, "fabric"))
 		return command_usage_error("estimate", "--published takes all from the system's file, and no cluster");
 	return COMMAND_OK;
 }
@@ -40,26 +38,9 @@ static int read_fabric(const struct command_call *call, struct estimation *estim
 	return status;
 }
 
-static int export_system(const struct estimation *estimation, const char *path, FILE *out)
-{
-	json_t *json = estimation_system_json(estimation);
-	char *text = json ? json_dumps(json, JSON_INDENT(4) | JSON_REAL_PRECISION(6)) : NULL;
-	int status = text ? file_put(path, text, strlen(text), out)
-			  : command_failed(NULL, 0, "there is no memory for the system's file");
-
-	if (status == COMMAND_OK && !strcmp(path, "-"))
-		fputc('\n', out);
-	if (status == COMMAND_OK && estimation->reduce_Bps < estimation->inter_Bps)
-		fprintf(stderr, "tributary: AllReduce is slower here than AllToAll, which that form cannot say: its "
-				"times will be too short\n");
-	json_decref(json);
-	free(text);
-	return status;
-}
-
 static int estimate(const struct command_call *call, struct estimation *estimation, FILE *out)
 {
-	const char *system = command_value(call, "system"), *path = command_value(call, "export-system");
+	const char *system = command_value(call, "system");
 	int status;
 
 	if (!system)
@@ -73,14 +54,10 @@ static int estimate(const struct command_call *call, struct estimation *estimati
 		status = estimation_read_model(call, call->operands[0], &estimation->system, &estimation->model);
 	if (status == COMMAND_OK)
 		status = estimation_run(call, estimation);
-	if (status == COMMAND_OK && path)
-		status = export_system(estimation, path, out);
 	if (status != COMMAND_OK)
 		return status;
 	if (command_given(call, "json"))
 		return json_print("tributary-estimate 1", estimation_json(estimation), out);
-	if (path && !strcmp(path, "-"))
-		return COMMAND_OK;
 	estimation_print(estimation, out);
 	return COMMAND_OK;
 }
@@ -94,7 +71,6 @@ static int run(const struct command_call *call, FILE *out)
 		return command_failed(NULL, 0, "there is no memory for an estimate");
 	status = estimate(call, estimation, out);
 	simulate_fabric_fini(&estimation->fabric);
-	json_decref(estimation->system.json);
 	free(estimation);
 	return status;
 }
@@ -111,7 +87,6 @@ const struct command command_estimate = {
 		"With --published communication is taken from the system's file by the formulas of the published "
 		"model whose files these are, without latency.",
 	.options = { { "system", "FILE", "what devices, links and ports can do", NULL },
-		     { "task", "FILE", "the published model's task; in place of --parallel and --batch", NULL },
 		     { "parallel", "WORD", "ddp, fsdp or tp:N", "ddp" },
 		     { "batch", "N", "samples of each GPU", "1" },
 		     { "pipeline", "STAGES", "layers are cut in so many stages, each on a part of the hosts", "1" },
@@ -134,7 +109,6 @@ const struct command command_estimate = {
 		     COMMAND_OPTION_PROFILE,
 		     { "graph", "FILE", "NCCL's own channels as its graph file has them, not as they are estimated",
 		       NULL },
-		     { "export-system", "FILE", "the cluster as predicted, in the form of the published system", NULL },
 		     COMMAND_OPTION_JSON },
 	.run = run,
 };

@@ -139,10 +139,3 @@ double step_exchange_Bps(const struct step_system *system)
 {
 	return system->hosts < 2 ? step_intra_Bps(system) : step_inter_Bps(system);
 }
-
-double step_intra_share(double intra_Bps, double inter_Bps, double reduce_Bps)
-{
-	if (intra_Bps <= inter_Bps)
-		return 1;
-	return fmin(1, fmax(0, (reduce_Bps - inter_Bps) / (intra_Bps - inter_Bps)));
-}

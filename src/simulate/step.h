@@ -75,7 +75,5 @@ struct step_system {
 double step_intra_Bps(const struct step_system *system);
 double step_blend_Bps(const struct step_system *system);
 double step_exchange_Bps(const struct step_system *system);
-/* The share and the utilisation by which these formulas give such measured rates; both 0 to 1. */
-double step_intra_share(double intra_Bps, double inter_Bps, double reduce_Bps);
 
 #endif

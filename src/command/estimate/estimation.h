@@ -41,7 +41,6 @@ struct estimation_system {
 	struct step_system rates;
 	double f32_flops, f16_flops; /* utilisation is in them */
 	double memory_Bps;
-	json_t *json; /* the whole file */
 };
 struct estimation_case {
 	const char *name, *why;
@@ -56,8 +55,6 @@ struct estimation {
 	struct simulate_settings settings;
 	struct estimation_case cases[ESTIMATION_CASES_MAX];
 	size_t case_count;
-	/* The measured system in the published form; 0: not asked for. */
-	double intra_Bps, inter_Bps, reduce_Bps;
 };
 
 /* Each says on stderr what is wrong, and returns an exit status. */
@@ -66,7 +63,6 @@ int estimation_read_model(const struct command_call *call, const char *path, con
 			  struct estimation_model *ret);
 /* The cases: the published formulas, or on the fabric. */
 int estimation_run(const struct command_call *call, struct estimation *estimation);
-json_t *estimation_system_json(const struct estimation *estimation);
 void estimation_print(const struct estimation *estimation, FILE *out);
 json_t *estimation_json(const struct estimation *estimation);
 

@@ -1,4 +1,4 @@
-/* The files of a model, a system and a task: those of the published model, and one more form of a model. */
+/* The files of a model and a system: those of the published model, and one more form of a model. */
 #include "command/estimate/estimation.h"
 
 #include "base/log.h"
@@ -110,84 +110,34 @@ int estimation_read_system(const char *path, struct estimation_system *ret)
 	if (reader.status == COMMAND_OK && rates->devices > rates->hosts &&
 	    rates->link_Bps * rates->link_utilisation <= 0)
 		reader.status = command_failed(NULL, 0, "%s: devices of one host have no link", path);
-	if (reader.status == COMMAND_OK)
-		ret->json = json;
-	else
-		json_decref(json);
-	return reader.status;
-}
-
-/* ---------------------------------------------------------------------------------------------------------------- task */
-
-struct task {
-	enum step_parallel parallel;
-	size_t tensor;
-	double batch;        /* samples of a device */
-	double lookup_batch; /* samples whose lookups are spread over lookup_devices */
-	double lookup_devices;
-};
-
-static int parallel_of(const char *word, struct task *ret)
-{
-	uint64_t tensor;
-
-	ret->tensor = 1;
-	if (word && !strcmp(word, "ddp")) {
-		ret->parallel = STEP_DDP;
-	} else if (word && !strcmp(word, "fsdp")) {
-		ret->parallel = STEP_FSDP;
-	} else if (word && !strncmp(word, "tp:", 3) && parse_u64(word + 3, 2, 64, &tensor) == 0) {
-		ret->parallel = STEP_TENSOR;
-		ret->tensor = tensor;
-	} else {
-		return -EINVAL;
-	}
-	return 0;
-}
-
-/* "mlp_parallel" : ["ddp"]: of the task's several levels the first is taken, and more are refused. */
-static int task_parallel(const struct reader *reader, const char *key, struct task *ret)
-{
-	const json_t *list = json_object_get(reader->object, key);
-	const char *word = json_string_value(json_array_get(list, 0));
-
-	if (json_array_size(list) != 1)
-		return command_failed(NULL, 0, "%s: \"%s\" is not a list of one word", reader->path, key);
-	return parallel_of(word, ret) == 0
-		       ? COMMAND_OK
-		       : command_failed(NULL, 0, "%s: \"%s\" is \"%.40s\", expected ddp, fsdp or tp:N", reader->path,
-					key, word ? word : "");
-}
-
-static int task_of_file(const char *path, const char *type, const struct estimation_system *system, struct task *ret)
-{
-	bool lookups = !strcmp(type, "DLRM");
-	struct reader reader = { .path = path };
-	json_t *json = NULL;
-	int status = load(path, &json);
-
-	if (status != COMMAND_OK)
-		return status;
-	reader.object = json;
-	reader.status = task_parallel(&reader, lookups ? "mlp_parallel" : "transformer_parallel", ret);
-	ret->batch = number(&reader, lookups ? "local_mlp_bs" : "local_transformer_bs", 1, 1e9);
-	ret->lookup_batch = lookups ? number(&reader, "local_emb_bs", 1, 1e12) : 0;
-	ret->lookup_devices = (double)system->rates.devices;
 	json_decref(json);
 	return reader.status;
 }
 
-static int task_of_options(const struct command_call *call, const struct estimation_system *system, struct task *ret)
-{
-	uint64_t samples = 0;
+/* What each device is given: the options. */
+struct task {
+	enum step_parallel parallel;
+	size_t tensor;
+	double batch; /* samples */
+};
 
-	if (parallel_of(command_value(call, "parallel"), ret) < 0)
+static int read_task(const struct command_call *call, struct task *ret)
+{
+	const char *word = command_value(call, "parallel");
+	uint64_t samples = 0, tensor = 1;
+
+	if (!strcmp(word, "ddp"))
+		ret->parallel = STEP_DDP;
+	else if (!strcmp(word, "fsdp"))
+		ret->parallel = STEP_FSDP;
+	else if (!strncmp(word, "tp:", 3) && parse_u64(word + 3, 2, 64, &tensor) == 0)
+		ret->parallel = STEP_TENSOR;
+	else
 		return command_wrong_value(call, "parallel", "ddp, fsdp or tp:N");
 	if (command_number(call, "batch", 1, 1000000000, &samples) != COMMAND_OK)
 		return COMMAND_USAGE;
 	ret->batch = (double)samples;
-	ret->lookup_devices = (double)system->rates.devices;
-	ret->lookup_batch = ret->batch * ret->lookup_devices;
+	ret->tensor = tensor;
 	return COMMAND_OK;
 }
 
@@ -226,9 +176,9 @@ static void read_recommendation(struct reader *reader, const struct estimation_s
 		layers.activation_bytes = width * each * task->batch;
 		model->layers[model->layer_count++] = layers;
 	}
-	model->lookup_bytes = tables * row_bytes * pooled * task->lookup_batch / task->lookup_devices;
+	model->lookup_bytes = tables * row_bytes * pooled * task->batch;
 	model->exchange_bytes = tables * row_bytes * task->batch;
-	model->published_exchange_bytes = 2 * model->lookup_bytes / task->lookup_devices;
+	model->published_exchange_bytes = 2 * model->lookup_bytes / (double)system->rates.devices;
 }
 
 /* Attention of 4 d² parameters, a feed-forward part of so many matrices (2 if it is not said) of d × its width. */
@@ -315,7 +265,7 @@ static int read_pipeline(const struct command_call *call, const struct task *tas
 int estimation_read_model(const struct command_call *call, const char *path, const struct estimation_system *system,
 			  struct estimation_model *ret)
 {
-	const char *task_path = command_value(call, "task"), *type;
+	const char *type;
 	struct reader reader = { .path = path };
 	struct task task = { .tensor = 1 };
 	json_t *json = NULL;
@@ -327,7 +277,7 @@ int estimation_read_model(const struct command_call *call, const char *path, con
 	type = json_string_value(json_object_get(json, "type"));
 	type = type ? type : "";
 	take_name(&reader, "model", ret->name);
-	status = task_path ? task_of_file(task_path, type, system, &task) : task_of_options(call, system, &task);
+	status = read_task(call, &task);
 	ret->tensor = task.tensor;
 	if (status == COMMAND_OK)
 		status = read_pipeline(call, &task, ret);

@@ -10,8 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define EXPORT_BYTES 268435456.0
-
 static size_t gpus_of(const struct estimation *estimation)
 {
 	return estimation->system.rates.devices / estimation->system.rates.hosts;
@@ -179,45 +177,6 @@ static int run_cases(struct cluster_run *run)
 	return status;
 }
 
-/* A machine's own links are known: what an AllReduce of one host's devices gets by the channels that are planned for it. */
-static double inside_Bps(struct network *network, unsigned gpus)
-{
-	struct simulate_job job = { .collective = SIMULATE_ALLREDUCE,
-				    .algorithm = SIMULATE_RING,
-				    .hosts = network->order,
-				    .host_count = 1,
-				    .gpus = gpus,
-				    .bytes = EXPORT_BYTES };
-	double time_s = network_jobs_s(network, &job, 1);
-
-	return time_s > 0 ? EXPORT_BYTES / time_s : step_intra_Bps(&network->estimation->system.rates);
-}
-
-/* The rates that the published formulas have to give what is predicted here. */
-static int find_rates(struct cluster_run *run)
-{
-	struct estimation *estimation = run->estimation;
-	const struct step_system *system = &estimation->system.rates;
-	unsigned gpus = (unsigned)gpus_of(estimation);
-	double devices = (double)run->fabric->host_count * gpus;
-	struct network network = {
-		.estimation = estimation, .fabric = run->fabric, .algorithm = SIMULATE_RING, .order = run->leaf
-	};
-
-	estimation->intra_Bps = step_intra_Bps(system);
-	estimation->inter_Bps = estimation->reduce_Bps = 0;
-	if (run->fabric->row_count && gpus > 1)
-		estimation->intra_Bps = inside_Bps(&network, gpus);
-	if (run->fabric->host_count < 2 || network.status != COMMAND_OK)
-		return network.status;
-	estimation->reduce_Bps = EXPORT_BYTES / network_time_s(&network, SIMULATE_ALLREDUCE, gpus, EXPORT_BYTES);
-	estimation->inter_Bps = EXPORT_BYTES * (devices - gpus) / devices /
-				network_time_s(&network, SIMULATE_ALLTOALL, gpus, EXPORT_BYTES);
-	if (network.status == COMMAND_OK && !(isfinite(estimation->reduce_Bps) && isfinite(estimation->inter_Bps)))
-		return command_failed(NULL, 0, "--export-system: no rate of this cluster is known");
-	return network.status;
-}
-
 static int read_order(struct cluster_run *run)
 {
 	struct simulation_case *one = calloc(1, sizeof(*one));
@@ -250,9 +209,7 @@ static int run_cluster(struct cluster_run *run)
 	run->leaf = calloc(run->fabric->host_count + 1, sizeof(*run->leaf));
 	if (!run->leaf || simulate_order_leaf(run->fabric, run->leaf) < 0)
 		return command_failed(NULL, ENOMEM, "the cluster cannot be simulated");
-	if (command_given(run->call, "export-system"))
-		status = find_rates(run);
-	return status == COMMAND_OK ? run_cases(run) : status;
+	return run_cases(run);
 }
 
 int estimation_run(const struct command_call *call, struct estimation *estimation)

@@ -1,11 +1,8 @@
-/* The cases side by side, in words and as JSON; and the system in the published model's form. */
+/* The cases side by side, in words and as JSON. */
 #include "command/estimate/estimation.h"
 
 #include "command/json.h"
 #include "command/print/table.h"
-
-#include <math.h>
-#include <string.h>
 
 static double exposed_of_communication(const struct step_times *times)
 {
@@ -69,45 +66,4 @@ json_t *estimation_json(const struct estimation *estimation)
 			 (json_int_t)estimation->model.stages, "micro_batches",
 			 (json_int_t)estimation->model.micro_batches, "published", estimation->published, "cases",
 			 cases);
-}
-
-/* Inside a host: as the file has it where no machine is known. More than its links can do: the machine has others. */
-static void set_links(const struct estimation *estimation, json_t *json)
-{
-	const struct step_system *rates = &estimation->system.rates;
-	double share = rates->link_utilisation;
-
-	if (estimation->fabric.row_count && rates->link_Bps > 0)
-		share = 2 * estimation->intra_Bps / rates->link_Bps;
-	if (share > 1)
-		json_object_set_new(json, "bw_per_nvlink",
-				    json_real(share * json_number_value(json_object_get(json, "bw_per_nvlink"))));
-	json_object_set_new(json, "nvlink_util", json_real(fmin(share, 1)));
-}
-
-/* The file that was given, with the shares that make its formulas give the predicted rates. */
-json_t *estimation_system_json(const struct estimation *estimation)
-{
-	const struct step_system *rates = &estimation->system.rates;
-	double devices = (double)rates->devices / (double)rates->hosts, ports_Bps = rates->ports * rates->port_Bps;
-	json_t *json = json_copy(estimation->system.json);
-
-	if (!json)
-		return NULL;
-	json_object_set_new(json, "num_devices", json_integer((json_int_t)rates->devices));
-	json_object_set_new(json, "num_nodes", json_integer((json_int_t)rates->hosts));
-	set_links(estimation, json);
-	if (rates->hosts > 1 && ports_Bps > 0) {
-		double share = 2 * devices * estimation->inter_Bps / ports_Bps;
-
-		/* More than these ports can do: the cluster has others. */
-		if (share > 1)
-			json_object_set_new(json, "ibroce_bw", json_real(share * rates->port_Bps));
-		json_object_set_new(json, "ibroce_util", json_real(fmin(share, 1)));
-	}
-	json_object_set_new(json, "ar_perc_intra",
-			    json_real(rates->hosts > 1 ? step_intra_share(estimation->intra_Bps, estimation->inter_Bps,
-									  estimation->reduce_Bps)
-						       : 1));
-	return json;
 }

@@ -62,8 +62,6 @@ static void a_missing_file_is_said_in_one_way(void **state)
 		"simulate " FABRIC " " MACHINE " --graph $F/none",
 		"estimate $F/none --system $S/tests/fixtures/estimate/system-8.json " FABRIC,
 		"estimate $S/tests/fixtures/estimate/layers.json --system $F/none " FABRIC,
-		"estimate $S/tests/fixtures/estimate/recommendation.json --system "
-		"$S/tests/fixtures/estimate/system-8.json --task $F/none " FABRIC,
 		"place --cluster $F/none host:1",
 		"place --from $F/none host:1",
 		"place --jobs $F/none " MACHINE,
@@ -103,8 +101,6 @@ static void an_output_that_cannot_be_written_is_said_at_once(void **state)
 		"export --graph-json " FABRIC " --output %s",
 		/* Days, if it were begun. */
 		"simulate --fabric leaf-spine:64x64,8Gbit/s --detail steps --html %s",
-		"estimate $S/tests/fixtures/estimate/layers.json --system "
-		"$S/tests/fixtures/estimate/system-8.json " FABRIC " --export-system %s",
 		"capture %s",
 	};
 	static const struct {

@@ -202,15 +202,6 @@ static void the_published_results_come_out(void **state)
 	}
 }
 
-static void rates_go_back_to_a_share(void **state)
-{
-	(void)state;
-	check_close(step_intra_share(200, 7, 0.3 * 200 + 0.7 * 7), 0.3, "share");
-	check_close(step_intra_share(200, 7, 300), 1, "share");
-	check_close(step_intra_share(200, 7, 3), 0, "share");
-	check_close(step_intra_share(5, 7, 6), 1, "share");
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -223,7 +214,6 @@ int main(void)
 		cmocka_unit_test(the_slowest_stage_sets_the_pace),
 		cmocka_unit_test(pipelines_that_are_none_are_refused),
 		cmocka_unit_test(the_published_results_come_out),
-		cmocka_unit_test(rates_go_back_to_a_share),
 	};
 
 	return cmocka_run_group_tests_name("step", tests, NULL, NULL);
