@@ -188,7 +188,7 @@ _tributary()
 		doctor) options='--from --profile --json --color --help' ;;
 		plan) options='--from --profile --gpus --nets --hosts --compare --pattern --svg --html --nccl-graph --output --json --color --help' ;;
 		explain) options='--from --profile --gpus --nets --hosts --compare --collnet --cluster --exclude --collective --json --color --help' ;;
-		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --table --json --color --help' ;;
+		tune) options='--from --profile --gpus --nets --hosts --nodes --collnet --cluster --exclude --json --color --help' ;;
 		export) options='--from --profile --output --sockets --graph-json --cluster --exclude --fabric --rate --aggregators --degrade --payload --algo --order --size --json --help' ;;
 		env) options='--collnet --json --help' ;;
 		run) options='--collnet --help' kind=command ;;

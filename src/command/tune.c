@@ -3,7 +3,6 @@
 
 #include "command/json.h"
 #include "command/plan/channels.h"
-#include "command/print/table.h"
 #include "command/print/units.h"
 #include "command/source.h"
 #include "command/term.h"
@@ -90,51 +89,6 @@ static void print_summary(const struct channels_tuned lines[SIZES], FILE *out)
 	fprintf(out, "    %-12sat most %.2f times as long, at %s\n", "", most, size);
 }
 
-/* What NCCL may choose from, at any size. */
-static size_t list_entries(const struct channels_tuned lines[SIZES],
-			   struct channels_taken ret[PREDICT_ALGORITHM_COUNT * PREDICT_PROTOCOL_COUNT])
-{
-	size_t count = 0;
-
-	for (int a = 0; a < PREDICT_ALGORITHM_COUNT; a++)
-		for (int p = 0; p < PREDICT_PROTOCOL_COUNT; p++)
-			if (lines[0].truth.us[a][p] >= 0)
-				ret[count++] = (struct channels_taken){ a, p };
-	return count;
-}
-
-static void print_table(const struct tuned *tuned, enum predict_collective collective,
-			const struct channels_tuned lines[SIZES], FILE *out)
-{
-	struct channels_taken entries[PREDICT_ALGORITHM_COUNT * PREDICT_PROTOCOL_COUNT];
-	size_t count = list_entries(lines, entries);
-	double factor = predict_bus_factor(collective, tuned->tuner.truth.rank_count);
-	char words[WORD_BYTES], size[24];
-	struct table table;
-	FILE *rows = table_begin(&table, out);
-
-	fputs("size\ttakes\tbusbw\tover best\tnot tuned", rows);
-	for (size_t i = 0; i < count; i++) {
-		taken_words(&entries[i], words);
-		fprintf(rows, "\t%s", words);
-	}
-	fputc('\n', rows);
-	for (size_t i = 0; i < SIZES; i++) {
-		const struct channels_tuned *line = &lines[i];
-
-		taken_words(&line->tuned, words);
-		fprintf(rows, "%s\t%s\t%.3f\t%.3f", units_size((double)line->bytes, size), words,
-			line->tuned_us > 0 ? (double)line->bytes / line->tuned_us / 1000 * factor : 0,
-			line->tuned_us / line->best_us);
-		taken_words(&line->alone, words);
-		fprintf(rows, "\t%s", same(&line->alone, &line->tuned) ? "the same" : words);
-		for (size_t j = 0; j < count; j++)
-			fprintf(rows, "\t%.1f", (double)line->truth.us[entries[j].algorithm][entries[j].protocol]);
-		fputc('\n', rows);
-	}
-	table_end(&table, rows, "  r  l  r  r  l  r");
-}
-
 static void print_collnet(const struct channels_collnet *collnet, FILE *out)
 {
 	if (!collnet->on)
@@ -167,7 +121,7 @@ static void print_rates(const struct tuned *tuned, FILE *out)
 		print_collnet(&tuned->collnet, out);
 }
 
-static void print_text(const struct tuned *tuned, bool table, const struct term *term, FILE *out)
+static void print_text(const struct tuned *tuned, const struct term *term, FILE *out)
 {
 	char words[160], name[TOPOLOGY_NAME_BYTES];
 	struct channels_tuned lines[SIZES];
@@ -179,13 +133,9 @@ static void print_text(const struct tuned *tuned, bool table, const struct term 
 	print_rates(tuned, out);
 	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++) {
 		compute(tuned, (enum predict_collective)c, lines);
-		fprintf(out, "\n%s%s%s%s\n", term_on(term, TERM_BOLD),
-			predict_collective_word((enum predict_collective)c), term_off(term),
-			table ? ", microseconds and GB/s" : "");
-		if (table)
-			print_table(tuned, (enum predict_collective)c, lines, out);
-		else
-			print_summary(lines, out);
+		fprintf(out, "\n%s%s%s\n", term_on(term, TERM_BOLD),
+			predict_collective_word((enum predict_collective)c), term_off(term));
+		print_summary(lines, out);
 	}
 	fprintf(out,
 		"\n%sTimes are a model's, not measured; \"not tuned\" is NCCL with these channels and no tuner.%s\n",
@@ -293,7 +243,7 @@ static int tune(const struct command_call *call, struct source *source, FILE *ou
 	if (command_given(call, "json"))
 		status = print_json(&tuned, source, out);
 	else
-		print_text(&tuned, command_given(call, "table"), &term, out);
+		print_text(&tuned, &term, out);
 	channels_fini(&tuned.channels);
 	return status;
 }
@@ -308,8 +258,8 @@ const struct command command_tune = {
 	.operands = "",
 	.help = "which algorithm and protocol NCCL takes for each size on these channels, and why",
 	.about = "For each collective and size, by NCCL's cost model at the rates of the planned channels: what the "
-		 "tuner makes NCCL take, and what NCCL would take without it. --table prints each size with the "
-		 "time of everything that NCCL may choose.\n"
+		 "tuner makes NCCL take, and what NCCL would take without it. --json has the time of everything that "
+		 "NCCL may choose.\n"
 		 "Where a job has several hosts, channels are planned for communicators on one of them and on "
 		 "several alike (--hosts either); --nodes says how many the communicator at hand is on.\n"
 		 "On several hosts NCCL has the plugin's collnet too where NCCL_COLLNET_ENABLE=1 asks for it: "
@@ -323,7 +273,6 @@ const struct command command_tune = {
 		     COMMAND_OPTION_COLLNET,
 		     COMMAND_OPTION_COLLNET_CLUSTER,
 		     COMMAND_OPTION_EXCLUDE,
-		     { "table", NULL, "each size, and the time of each alternative", NULL },
 		     COMMAND_OPTION_JSON,
 		     COMMAND_OPTION_COLOR },
 	.run = run,

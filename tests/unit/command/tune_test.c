@@ -121,7 +121,7 @@ static unsigned count(const char *text, const char *word)
 	return times;
 }
 
-static void text_names_each_collective_and_every_size(void **state)
+static void text_names_each_collective_and_json_all_that_is_allowed(void **state)
 {
 	char *text = malloc(TEXT_BYTES);
 
@@ -131,13 +131,11 @@ static void text_names_each_collective_and_every_size(void **state)
 	for (int c = 0; c < PREDICT_COLLECTIVE_COUNT; c++)
 		assert_non_null(strstr(text, predict_collective_word((enum predict_collective)c)));
 	assert_int_equal(count(text, "\n    takes "), PREDICT_COLLECTIVE_COUNT);
-	assert_int_equal(tune("two-switch-8gpu-sm120", "--table", PROGRAM_STDOUT, text), COMMAND_OK);
-	assert_int_equal(count(text, "\n      8 B  "), PREDICT_COLLECTIVE_COUNT);
-	assert_int_equal(count(text, "\n    1 GiB  "), PREDICT_COLLECTIVE_COUNT);
-	/* Without NVLink NCCL does not run LL128, and the table does not offer it. */
-	assert_null(strstr(text, "LL128"));
-	assert_int_equal(tune("nvlink-pairs-4gpu", "--gpus 0,1 --table", PROGRAM_STDOUT, text), COMMAND_OK);
-	assert_non_null(strstr(text, "Ring/LL128"));
+	/* Without NVLink NCCL does not run LL128, and nothing offers it. */
+	assert_int_equal(tune("two-switch-8gpu-sm120", "--json", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_null(strstr(text, "\"LL128\""));
+	assert_int_equal(tune("nvlink-pairs-4gpu", "--gpus 0,1 --json", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_non_null(strstr(text, "\"LL128\""));
 	free(text);
 }
 
@@ -174,7 +172,7 @@ static void collnet_is_taken_where_the_cluster_says_that_it_gains(void **state)
 	json_decref(without);
 	json_decref(with);
 	json_decref(known);
-	assert_int_equal(tune("two-switch-8gpu-sm120", "--hosts 8 --table", PROGRAM_STDOUT, text), COMMAND_OK);
+	assert_int_equal(tune("two-switch-8gpu-sm120", "--hosts 8 --json", PROGRAM_STDOUT, text), COMMAND_OK);
 	assert_null(strstr(text, "CollNetChain"));
 	assert_int_equal(tune("two-switch-8gpu-sm120", options, PROGRAM_STDOUT, text), COMMAND_OK);
 	assert_non_null(strstr(text, "Tree/Simple to 4 MiB, CollNetChain/Simple"));
@@ -215,7 +213,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_tuner_matters_on_one_host_of_a_job_of_several),
-		cmocka_unit_test(text_names_each_collective_and_every_size),
+		cmocka_unit_test(text_names_each_collective_and_json_all_that_is_allowed),
 		cmocka_unit_test(collnet_is_taken_where_the_cluster_says_that_it_gains),
 		cmocka_unit_test(wrong_calls_say_what_is_wrong),
 	};
