@@ -142,7 +142,6 @@ _tributary()
 	simulate\ --degrade) kind=none ;;
 	simulate\ --payload) kind=none ;;
 	simulate\ --latency) kind=none ;;
-	simulate\ --call) words='auto' ;;
 	simulate\ --detail) words='auto steps pipelined' ;;
 	simulate\ --from) kind=file ;;
 	simulate\ --profile) kind=file ;;
@@ -162,7 +161,6 @@ _tributary()
 	estimate\ --degrade) kind=none ;;
 	estimate\ --payload) kind=none ;;
 	estimate\ --latency) kind=none ;;
-	estimate\ --call) words='auto' ;;
 	estimate\ --from) kind=file ;;
 	estimate\ --profile) kind=file ;;
 	estimate\ --graph) kind=file ;;
@@ -196,13 +194,13 @@ _tributary()
 		cluster) options='--text --slurm --exclude --json --help' words='show measure order'; [ "$COMP_CWORD" -gt 2 ] && words= kind=file ;;
 		cluster\ measure) options='--out --declared --exclude --limit --round --streams --master --secret --json --help' ;;
 		cluster\ order) options='--fabric --exclude --rate --hosts --hostfile --gpus --tp --pp --dp --algo --size --format --json --help' kind=file ;;
-		simulate) options='--cluster --exclude --fabric --rate --collective --algo --order --size --gpus --jobs --aggregators --degrade --payload --latency --call --detail --from --profile --graph --html --json --help' ;;
-		estimate) options='--system --parallel --batch --pipeline --micro-batches --published --cluster --exclude --fabric --rate --order --aggregators --degrade --payload --latency --call --from --profile --graph --json --help' kind=file ;;
+		simulate) options='--cluster --exclude --fabric --rate --collective --algo --order --size --gpus --jobs --aggregators --degrade --payload --latency --detail --from --profile --graph --html --json --help' ;;
+		estimate) options='--system --parallel --batch --pipeline --micro-batches --published --cluster --exclude --fabric --rate --order --aggregators --degrade --payload --latency --from --profile --graph --json --help' kind=file ;;
 		place) options='--jobs --busy --cluster --exclude --rate --gpus --share --format --from --profile --json --help' words='host: peer:' ;;
 		lint) options='--profile --json --color --help' kind=file ;;
 		capture) options='--json --help' kind=file ;;
 		devices) options='--json --help' ;;
-		params) options='--man --json --help' ;;
+		params) options='--json --help' ;;
 		aggregators) options='--cluster --secret --seconds --json --help' ;;
 		completion) options='--help' words=bash ;;
 		version) options='--json --help' ;;

@@ -36,7 +36,6 @@ static const char *known_value(const struct options_row *row)
 		{ "fabric", "FABRIC", "words='leaf-spine: fat-tree: rail-optimised:'" },
 		{ "parallel", "WORD", "words='ddp fsdp tp:'" },
 		{ "hosts", "N", "words='either'" },
-		{ "call", "BYTES", "words='auto'" },
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

@@ -102,8 +102,6 @@ const struct command command_estimate = {
 		     { "degrade", "LIST", "links with less: leaf3.up=25Gbit/s,host17=50%", NULL },
 		     { "payload", "SHARE", "of the network's rates that carries payload", "1" },
 		     { "latency", "SECONDS", "from the end of a message to when it can be passed on", "0.00001" },
-		     { "call", "BYTES", "of aggregation: one call of NCCL's; auto: as NCCL does for that size",
-		       "auto" },
 		     { "from", "FILE", "each host is this machine: NCCL's own channels and ours are compared, too",
 		       NULL },
 		     COMMAND_OPTION_PROFILE,

@@ -26,11 +26,9 @@ static const char ENVIRONMENT[] = ".SH ENVIRONMENT\n"
 				  "suffixes K, M and G, powers of 1024.\n"
 				  ".PP\n"
 				  ".B NO_COLOR\n"
-				  "(any value but an empty one) switches colours off.\n"
-				  ".\\\" Begin of the output of `tributary params --man`.\n";
+				  "(any value but an empty one) switches colours off.\n";
 
-static const char TAIL[] = ".\\\" End of the output of `tributary params --man`.\n"
-			   ".SH EXIT STATUS\n"
+static const char TAIL[] = ".SH EXIT STATUS\n"
 			   ".TP\n.B 0\nSuccess; doctor and lint: nothing worse than a note.\n"
 			   ".TP\n.B 1\nThe command failed, or was interrupted.\n"
 			   ".TP\n.B 2\nIt was called wrongly.\n"

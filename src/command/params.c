@@ -1,4 +1,4 @@
-/* `tributary params`: the table of src/base/params.c with the values that hold now, or as a section of the man page. */
+/* `tributary params`: the table of src/base/params.c with the values that hold now, and as a section of the man page. */
 #include "command/command.h"
 
 #include "base/params.h"
@@ -74,10 +74,6 @@ static int run(const struct command_call *call, FILE *out)
 {
 	struct params params;
 
-	if (command_given(call, "man")) {
-		command_print_params_man(out);
-		return COMMAND_OK;
-	}
 	command_load_params(&params);
 	if (command_given(call, "json"))
 		return print_json(&params, out);
@@ -92,6 +88,6 @@ const struct command command_params = {
 	.about = "Values of the environment come before those of NCCL's configuration files ($NCCL_CONF_FILE or "
 		 "~/.nccl.conf, /etc/nccl.conf), which NCCL puts into it. Values that are not valid, and names that "
 		 "are no variable of Tributary, are named on standard error.",
-	.options = { { "man", NULL, "print the section ENVIRONMENT of the man page", NULL }, COMMAND_OPTION_JSON },
+	.options = { COMMAND_OPTION_JSON },
 	.run = run,
 };

@@ -80,8 +80,6 @@ const struct command command_simulate = {
 		     { "payload", "SHARE",
 		       "of the network's rates that carries payload: 0.957 of 1500-byte TCP packets", "1" },
 		     { "latency", "SECONDS", "from the end of a message to when it can be passed on", "0.00001" },
-		     { "call", "BYTES", "of aggregation: one call of NCCL's; auto: as NCCL does for that size",
-		       "auto" },
 		     { "detail", "auto|steps|pipelined",
 		       "every message, or each pipeline as one flow; auto: as many "
 		       "steps as there is time for",

@@ -186,16 +186,12 @@ int simulation_size(const struct command_call *call, double *ret_bytes)
 
 int simulation_settings(const struct command_call *call, struct simulate_settings *ret)
 {
-	const char *operation = command_value(call, "call");
-	uint64_t latency_ns, bytes = 0;
+	uint64_t latency_ns;
 
 	if (parse_seconds(command_value(call, "latency"), 0, 1000000000, &latency_ns) < 0)
 		return command_wrong_value(call, "latency", "seconds up to 1, as 0.00001");
-	if (strcmp(operation, "auto") != 0 && parse_size(operation, 4096, UINT64_C(1) << 40, &bytes) < 0)
-		return command_wrong_value(call, "call", "auto, or bytes from 4K, as 512K");
 	*ret = simulate_defaults();
 	ret->latency_s = (double)latency_ns / 1e9;
-	ret->operation_bytes = (double)bytes;
 	return COMMAND_OK;
 }
 

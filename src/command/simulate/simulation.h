@@ -76,7 +76,7 @@ bool simulation_next_item(const char **rest, char item[static SIMULATION_ITEM_BY
 int simulation_order(const struct command_call *call, const char *word, const struct simulate_fabric *fabric,
 		     struct simulation_case *one);
 
-/* --size; --latency and --call, where "auto" is 0 (simulate_call_bytes). Say what is wrong; an exit status. */
+/* --size; --latency. Say what is wrong; an exit status. */
 int simulation_size(const struct command_call *call, double *ret_bytes);
 int simulation_settings(const struct command_call *call, struct simulate_settings *ret);
 
