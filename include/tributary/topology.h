@@ -227,6 +227,7 @@ uint32_t topology_uplink(const struct topology *topology, uint32_t vertex);
 /* The CPU above a vertex (itself, if it is one), and that CPU's memory. */
 uint32_t topology_cpu_of(const struct topology *topology, uint32_t vertex);
 uint32_t topology_memory_of(const struct topology *topology, uint32_t vertex);
+size_t topology_count(const struct topology *topology, enum topology_kind kind);
 /* All vertices of one kind, in order of their names (numbers in them by value); *ret is malloc'ed, the caller frees it. */
 int topology_list(const struct topology *topology, enum topology_kind kind, uint32_t **ret, size_t *ret_count);
 /* "gpu0>switch:0000:17:00.0", or "gpu0>gpu1#2" for the second of parallel links: the name of a directed link. */

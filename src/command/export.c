@@ -35,14 +35,6 @@ static size_t count_links(const struct topology *topology, enum topology_provena
 	return count;
 }
 
-static bool has_gpu(const struct topology *topology)
-{
-	for (size_t i = 0; i < topology->vertex_count; i++)
-		if (topology->vertices[i].kind == TOPOLOGY_GPU)
-			return true;
-	return false;
-}
-
 static void print_summary(const struct source *source, const struct topology_xml_shape *shape,
 			  const struct topology_xml_report *report)
 {
@@ -58,7 +50,7 @@ static void print_summary(const struct source *source, const struct topology_xml
 			 : "; NCCL reads their rates to within %.3f GB/s\n",
 		report->worst_error_Bps / 1e9);
 	source_note_rates(source);
-	if (!has_gpu(&source->topology))
+	if (!topology_count(&source->topology, TOPOLOGY_GPU))
 		fputs("tributary: the machine has no GPU: the file says nothing that NCCL needs\n", stderr);
 	if (shape->p2p_farthest >= TOPOLOGY_CLASS_PHB)
 		fprintf(stderr,

@@ -135,10 +135,8 @@ static bool p2p_both_ways(const struct topology *topology, uint32_t a, uint32_t 
 /* Known of every pair, and never possible. */
 static bool no_p2p_at_all(const struct topology *topology)
 {
-	size_t gpus = 0;
+	size_t gpus = topology_count(topology, TOPOLOGY_GPU);
 
-	for (size_t i = 0; i < topology->vertex_count; i++)
-		gpus += topology->vertices[i].kind == TOPOLOGY_GPU;
 	for (size_t i = 0; i < topology->pair_count; i++)
 		if (topology->pairs[i].p2p_works)
 			return false;

@@ -384,10 +384,8 @@ static int store_chain(const struct topology *topology, const struct plan_reques
 /* Each GPU with each over an NVSwitch: NCCL's collnet then has the direct way too. */
 static bool joined_by_switch(const struct topology *topology, const struct plan_model *model)
 {
-	bool found = false;
+	bool found = topology_count(topology, TOPOLOGY_NVSWITCH) > 0;
 
-	for (size_t i = 0; i < topology->vertex_count && !found; i++)
-		found = topology->vertices[i].kind == TOPOLOGY_NVSWITCH;
 	for (size_t a = 0; a < model->gpus; a++)
 		for (size_t b = 0; b < model->gpus; b++)
 			found = found && (a == b || model->path_class[plan_hop(model, a, b)] == TOPOLOGY_CLASS_NVL);

@@ -200,6 +200,15 @@ static int compare_vertices(const void *a, const void *b, void *arg)
 				      topology->vertices[*(const uint32_t *)b].name);
 }
 
+size_t topology_count(const struct topology *topology, enum topology_kind kind)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < topology->vertex_count; i++)
+		count += topology->vertices[i].kind == kind;
+	return count;
+}
+
 int topology_list(const struct topology *topology, enum topology_kind kind, uint32_t **ret, size_t *ret_count)
 {
 	uint32_t *list = malloc((topology->vertex_count + 1) * sizeof(*list));

@@ -1,5 +1,5 @@
 /*
- * ACS: ports that send P2P traffic up to the root complex. At a switch this is a detour for devices of the same switch. At a
+ * The IOMMU, and ACS: ports that send P2P traffic up to the root complex. At a switch this is a detour for devices of the same switch. At a
  * root port the traffic passes the root complex anyway; redirection matters there only if the IOMMU translates it.
  */
 #include "command/doctor/doctor.h"
@@ -16,7 +16,7 @@ struct side {
 };
 
 struct port {
-	char name[TOPOLOGY_BUS_ID_BYTES];
+	const char *name;
 	uint32_t upper;    /* what it is a port of */
 	bool is_root;      /* of no switch */
 	uint32_t from, to; /* two devices whose traffic it may redirect */
@@ -26,36 +26,29 @@ struct port {
 
 static enum translation translation_of(const char *type)
 {
-	if (!strcmp(type, "none") || !strcmp(type, "off") || !strcmp(type, "identity"))
-		return TRANSLATION_OFF;
-	return *type ? TRANSLATION_ON : TRANSLATION_UNKNOWN;
+	if (!type)
+		return TRANSLATION_UNKNOWN;
+	return strcmp(type, "none") != 0 && strcmp(type, "off") != 0 && strcmp(type, "identity") != 0 ? TRANSLATION_ON
+												      : TRANSLATION_OFF;
 }
 
-static enum translation machine_translation(const struct doctor *doctor)
-{
-	struct doctor_fact fact;
-	const char *at = NULL;
-	char state[32] = "";
-
-	if (doctor_next_fact(doctor, "iommu", &at, &fact))
-		(void)doctor_fact_value(&fact, "state", state, sizeof(state));
-	return translation_of(state);
-}
-
-/* By the type of the device's own group, where it is known. */
+/* By the type of the device's own group; where it is not known, by the machine's. */
 static enum translation device_translation(const struct doctor *doctor, const char *bus_id)
 {
 	struct doctor_fact fact;
-	const char *at = NULL;
-	char subject[64], type[64];
+	const char *type = doctor_find_fact(doctor, "device", bus_id, &fact) ? doctor_fact_value(&fact, "iommu") : NULL;
 
-	while (doctor_next_fact(doctor, "device", &at, &fact)) {
-		doctor_fact_subject(&fact, subject, sizeof(subject));
-		if (!strcmp(subject, bus_id))
-			return doctor_fact_value(&fact, "iommu", type, sizeof(type)) ? translation_of(type)
-										     : machine_translation(doctor);
-	}
-	return machine_translation(doctor);
+	if (!type)
+		type = doctor_find_fact(doctor, "iommu", NULL, &fact) ? doctor_fact_value(&fact, "state") : NULL;
+	return translation_of(type);
+}
+
+bool doctor_iommu_translates(const struct doctor *doctor)
+{
+	struct doctor_fact fact;
+
+	return doctor_find_fact(doctor, "iommu", NULL, &fact) &&
+	       (doctor_fact_is(&fact, "state", "translated") || doctor_fact_is(&fact, "state", "mixed"));
 }
 
 /* GPUs behind an NVSwitch reach each other by it. */
@@ -149,32 +142,39 @@ static bool find_upper(const struct topology *topology, struct port *port)
 }
 
 /* The next port that is between devices, with what is known of it. */
-static bool next_port(const struct doctor *doctor, const char **at, struct port *ret)
+static bool next_port(const struct doctor *doctor, struct doctor_fact *fact, struct port *ret)
 {
-	char state[16], bit[8];
-	struct doctor_fact fact;
-
-	while (doctor_next_fact(doctor, "acs", at, &fact)) {
-		doctor_fact_subject(&fact, ret->name, sizeof(ret->name));
+	fact->what = "acs";
+	while (doctor_next_fact(doctor, fact)) {
+		ret->name = fact->subject;
 		if (!find_upper(doctor->topology, ret) || !is_between(doctor, ret))
 			continue;
-		ret->known = doctor_fact_value(&fact, "state", state, sizeof(state));
-		ret->requests = doctor_fact_value(&fact, "ReqRedir", bit, sizeof(bit)) && !strcmp(bit, "1");
-		ret->completions = doctor_fact_value(&fact, "CmpltRedir", bit, sizeof(bit)) && !strcmp(bit, "1");
+		ret->known = doctor_fact_value(fact, "state");
+		ret->requests = doctor_fact_is(fact, "ReqRedir", "1");
+		ret->completions = doctor_fact_is(fact, "CmpltRedir", "1");
 		return true;
 	}
 	return false;
 }
 
-size_t doctor_acs_into_iommu(const struct doctor *doctor)
+void doctor_iommu(struct doctor *doctor)
 {
-	const char *at = NULL;
+	struct doctor_fact fact, ports = { .what = NULL };
+	size_t redirecting = 0;
 	struct port port;
-	size_t count = 0;
+	char more[64] = "";
+	uint64_t translated = 0;
 
-	while (next_port(doctor, &at, &port))
-		count += (port.requests || port.completions) && port.translation == TRANSLATION_ON;
-	return count;
+	doctor->known = doctor_find_fact(doctor, "iommu", NULL, &fact) && doctor_fact_value(&fact, "state");
+	if (!doctor_iommu_translates(doctor))
+		return;
+	(void)doctor_fact_number(&fact, "translated", &translated);
+	while (next_port(doctor, &ports, &port))
+		redirecting += (port.requests || port.completions) && port.translation == TRANSLATION_ON;
+	if (redirecting)
+		snprintf(more, sizeof(more), ", and %zu ports send P2P through it (see acs)", redirecting);
+	doctor_add(doctor, DOCTOR_WARNING, "machine", "the IOMMU translates for %llu devices%s",
+		   (unsigned long long)translated, more);
 }
 
 static void add_finding(struct doctor *doctor, const struct port *port)
@@ -214,15 +214,15 @@ static bool any_traffic(const struct topology *topology)
 
 void doctor_acs(struct doctor *doctor)
 {
+	struct doctor_fact fact = { .what = NULL };
 	size_t unread = 0, between = 0;
-	const char *at = NULL;
 	struct port port;
 
 	if (!any_traffic(doctor->topology)) {
 		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is one GPU, and no RDMA device");
 		return;
 	}
-	while (next_port(doctor, &at, &port)) {
+	while (next_port(doctor, &fact, &port)) {
 		between++;
 		/* What a root port does matters only to an IOMMU that translates. */
 		unread += !port.known && (!port.is_root || port.translation != TRANSLATION_OFF);

@@ -29,7 +29,8 @@ struct doctor_check {
 	void (*run)(struct doctor *doctor);
 	struct doctor_needs {
 		unsigned nodes, gpus, nics, rdma, switches;
-	} needs; /* what the machine must have for the check to say anything */
+	} needs;             /* what the machine must have for the check to say anything */
+	const char *unknown; /* what is said if the check did not count anything as known; NULL: it says so itself */
 };
 extern const struct doctor_check doctor_checks[]; /* ends with word NULL */
 
@@ -59,6 +60,7 @@ struct doctor {
 	const struct discover_facts *facts;
 	const struct doctor_check *check; /* that runs now */
 	bool from_file;
+	size_t known; /* what it found that it could judge; 0 when it begins */
 	struct doctor_report report;
 	int result;
 };
@@ -67,32 +69,26 @@ struct doctor {
 void doctor_add(struct doctor *doctor, enum doctor_severity severity, const char *subject, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* One line of facts, "what subject key=value ...". */
+/* A line of facts, "what subject key=value ...": { .what = "sysctl" } is before the first of them. */
 struct doctor_fact {
-	char line[640];
+	const char *what, *next;
+	const char *subject, *rest; /* the second word; what follows it, up to the end of the line */
+	char line[640];             /* each word a text of its own */
+	size_t bytes;
 };
-/* The next line whose first word is `what`, from *at on, which begins at NULL. */
-bool doctor_next_fact(const struct doctor *doctor, const char *what, const char **at, struct doctor_fact *ret);
-/* The second word. */
-void doctor_fact_subject(const struct doctor_fact *fact, char *ret, size_t ret_bytes);
-/* A key's value; false, and "", when it is not there or "unknown". */
-bool doctor_fact_value(const struct doctor_fact *fact, const char *key, char *ret, size_t ret_bytes);
+bool doctor_next_fact(const struct doctor *doctor, struct doctor_fact *fact);
+/* The first of that subject (NULL: of any). */
+bool doctor_find_fact(const struct doctor *doctor, const char *what, const char *subject, struct doctor_fact *ret);
+/* A key's value; NULL when it is not there or "unknown". It is the fact's own. */
+const char *doctor_fact_value(const struct doctor_fact *fact, const char *key);
+/* Whether it is that word. */
+bool doctor_fact_is(const struct doctor_fact *fact, const char *key, const char *word);
 bool doctor_fact_number(const struct doctor_fact *fact, const char *key, uint64_t *ret);
-/* The value of a sysctl's line; false when it is not known. */
-bool doctor_sysctl(const struct doctor *doctor, const char *name, char *ret, size_t ret_bytes);
 
 /* Whether the checks have any fact beside the graph. */
 bool doctor_has_facts(const struct doctor *doctor);
-/* How many vertices there are of a kind. */
-size_t doctor_count(const struct topology *topology, enum topology_kind kind);
-/* Whether `above` is on the way from vertex to its CPU, or is it. */
-bool doctor_is_above(const struct topology *topology, uint32_t above, uint32_t vertex);
 /* The vertex one nearer to the CPU; TOPOLOGY_NONE. */
 uint32_t doctor_above(const struct topology *topology, uint32_t vertex);
-/* The NICs that carry traffic between hosts: RDMA, or at least 10 Gbit/s; where there are none, all of them. */
-bool doctor_is_fast_nic(const struct topology *topology, uint32_t vertex);
-/* Best known rate of a directed link, nominal where nothing better is known. */
-uint64_t doctor_rate(const struct topology *topology, uint32_t link, enum topology_direction direction);
 
 /* links.c */
 void doctor_link_width(struct doctor *doctor);
@@ -106,10 +102,10 @@ void doctor_oversubscribed(struct doctor *doctor);
 void doctor_asymmetric(struct doctor *doctor);
 /* acs.c */
 void doctor_acs(struct doctor *doctor);
-/* How many ports send traffic between two GPUs, or a GPU and a NIC, through an IOMMU that translates. */
-size_t doctor_acs_into_iommu(const struct doctor *doctor);
-/* peers.c */
 void doctor_iommu(struct doctor *doctor);
+/* Whether it translates for some devices. */
+bool doctor_iommu_translates(const struct doctor *doctor);
+/* peers.c */
 void doctor_p2p_refused(struct doctor *doctor);
 void doctor_p2p_slow(struct doctor *doctor);
 void doctor_bar1(struct doctor *doctor);
@@ -127,9 +123,8 @@ void doctor_roce_trust(struct doctor *doctor);
 void doctor_relaxed_ordering(struct doctor *doctor);
 void doctor_gpudirect(struct doctor *doctor);
 void doctor_rdma_limits(struct doctor *doctor);
-/* plans.c */
-void doctor_plans(struct doctor *doctor);
 /* system.c */
+void doctor_plans(struct doctor *doctor);
 void doctor_memlock(struct doctor *doctor);
 void doctor_numa_balancing(struct doctor *doctor);
 void doctor_governor(struct doctor *doctor);

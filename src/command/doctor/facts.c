@@ -1,4 +1,4 @@
-/* What checks have in common: findings, facts, and where things are. */
+/* What checks have in common: findings, facts, and what is above what. */
 #include "command/doctor/doctor.h"
 
 #include "base/log.h"
@@ -61,81 +61,61 @@ bool doctor_has_facts(const struct doctor *doctor)
 	return doctor->facts && doctor->facts->bytes;
 }
 
-bool doctor_next_fact(const struct doctor *doctor, const char *what, const char **at, struct doctor_fact *ret)
+bool doctor_next_fact(const struct doctor *doctor, struct doctor_fact *fact)
 {
-	const char *line = *at ? *at : doctor->facts ? doctor->facts->text : NULL;
-	size_t bytes = strlen(what);
+	const char *line = fact->next ? fact->next : doctor->facts ? doctor->facts->text : NULL;
+	size_t what_bytes = strlen(fact->what), bytes;
 
-	while (line && *line) {
-		size_t length = strcspn(line, "\n");
-		const char *next = line + length + (line[length] == '\n');
-
-		if (length > bytes && !memcmp(line, what, bytes) && line[bytes] == ' ' && length < sizeof(ret->line)) {
-			memcpy(ret->line, line, length);
-			ret->line[length] = '\0';
-			*at = next;
-			return true;
-		}
-		line = next;
+	for (; line && *line; line += bytes + (line[bytes] == '\n')) {
+		bytes = strcspn(line, "\n");
+		if (bytes <= what_bytes || memcmp(line, fact->what, what_bytes) != 0 || line[what_bytes] != ' ' ||
+		    bytes + 1 >= sizeof(fact->line))
+			continue;
+		memcpy(fact->line, line, bytes);
+		fact->line[bytes] = fact->line[bytes + 1] = '\0'; /* a word is missing: it is "" */
+		fact->bytes = bytes;
+		fact->subject = fact->line + what_bytes + 1;
+		fact->rest = line + what_bytes + 1 + strcspn(fact->subject, " ");
+		fact->next = line + bytes + (line[bytes] == '\n');
+		for (char *at = fact->line; (at = strchr(at, ' ')); at++)
+			*at = '\0';
+		return true;
 	}
 	return false;
 }
 
-void doctor_fact_subject(const struct doctor_fact *fact, char *ret, size_t ret_bytes)
+bool doctor_find_fact(const struct doctor *doctor, const char *what, const char *subject, struct doctor_fact *ret)
 {
-	const char *word = fact->line + strcspn(fact->line, " ");
-
-	word += *word == ' ';
-	snprintf(ret, ret_bytes, "%.*s", (int)strcspn(word, " "), word);
+	ret->what = what;
+	ret->next = NULL;
+	while (doctor_next_fact(doctor, ret))
+		if (!subject || !strcmp(ret->subject, subject))
+			return true;
+	return false;
 }
 
-bool doctor_fact_value(const struct doctor_fact *fact, const char *key, char *ret, size_t ret_bytes)
+const char *doctor_fact_value(const struct doctor_fact *fact, const char *key)
 {
-	const char *rest = fact->line, *word;
-	size_t bytes, key_bytes = strlen(key);
+	size_t bytes = strlen(key);
 
-	ret[0] = '\0';
-	while (parse_list_next(&rest, ' ', &word, &bytes)) {
-		if (bytes > key_bytes && word[key_bytes] == '=' && !memcmp(word, key, key_bytes) &&
-		    bytes - key_bytes <= ret_bytes)
-			snprintf(ret, ret_bytes, "%.*s", (int)(bytes - key_bytes - 1), word + key_bytes + 1);
-	}
-	if (!strcmp(ret, "unknown"))
-		ret[0] = '\0';
-	return ret[0] != '\0';
+	for (const char *word = fact->line; word < fact->line + fact->bytes; word += strlen(word) + 1)
+		if (!strncmp(word, key, bytes) && word[bytes] == '=')
+			return word[bytes + 1] && strcmp(word + bytes + 1, "unknown") != 0 ? word + bytes + 1 : NULL;
+	return NULL;
+}
+
+bool doctor_fact_is(const struct doctor_fact *fact, const char *key, const char *word)
+{
+	const char *value = doctor_fact_value(fact, key);
+
+	return value && !strcmp(value, word);
 }
 
 bool doctor_fact_number(const struct doctor_fact *fact, const char *key, uint64_t *ret)
 {
-	char text[32];
+	const char *value = doctor_fact_value(fact, key);
 
-	return doctor_fact_value(fact, key, text, sizeof(text)) && !parse_u64(text, 0, UINT64_MAX, ret);
-}
-
-bool doctor_sysctl(const struct doctor *doctor, const char *name, char *ret, size_t ret_bytes)
-{
-	struct doctor_fact fact;
-	const char *at = NULL;
-	char subject[128];
-
-	while (doctor_next_fact(doctor, "sysctl", &at, &fact)) {
-		doctor_fact_subject(&fact, subject, sizeof(subject));
-		if (!strcmp(subject, name))
-			return doctor_fact_value(&fact, "value", ret, ret_bytes);
-	}
-	ret[0] = '\0';
-	return false;
-}
-
-/* ----------------------------------------------------------------------------------------------------------- graph */
-
-size_t doctor_count(const struct topology *topology, enum topology_kind kind)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < topology->vertex_count; i++)
-		count += topology->vertices[i].kind == kind;
-	return count;
+	return value && !parse_u64(value, 0, UINT64_MAX, ret);
 }
 
 uint32_t doctor_above(const struct topology *topology, uint32_t vertex)
@@ -143,42 +123,4 @@ uint32_t doctor_above(const struct topology *topology, uint32_t vertex)
 	uint32_t link = topology_uplink(topology, vertex);
 
 	return link == TOPOLOGY_NONE ? TOPOLOGY_NONE : topology->links[link].upper;
-}
-
-bool doctor_is_above(const struct topology *topology, uint32_t above, uint32_t vertex)
-{
-	/* A graph from a file may be a ring where a tree is meant. */
-	for (size_t steps = 0; vertex != TOPOLOGY_NONE && steps <= topology->vertex_count; steps++) {
-		if (vertex == above)
-			return true;
-		vertex = doctor_above(topology, vertex);
-	}
-	return false;
-}
-
-static bool is_fast(const struct topology_vertex *vertex)
-{
-	return vertex->kind == TOPOLOGY_NIC && (vertex->nic.rdma || vertex->nic.speed_Bps >= 1250000000);
-}
-
-bool doctor_is_fast_nic(const struct topology *topology, uint32_t vertex)
-{
-	if (is_fast(&topology->vertices[vertex]))
-		return true;
-	for (size_t i = 0; i < topology->vertex_count; i++) {
-		if (is_fast(&topology->vertices[i]))
-			return false;
-	}
-	return topology->vertices[vertex].kind == TOPOLOGY_NIC;
-}
-
-uint64_t doctor_rate(const struct topology *topology, uint32_t link, enum topology_direction direction)
-{
-	const struct topology_link *at = &topology->links[link];
-	const struct topology_capacity *capacity = &at->capacity[direction];
-
-	/* A lower bound is no reason to believe less than the nominal rate. */
-	if (capacity->provenance == TOPOLOGY_AT_LEAST && at->nominal_Bps > capacity->rate_Bps)
-		return at->nominal_Bps;
-	return capacity->rate_Bps ? capacity->rate_Bps : at->nominal_Bps;
 }

@@ -11,54 +11,58 @@
  */
 static const double LOW = 0.7;
 
-static void subject_of(const struct topology *topology, const struct topology_link *link, char *text, size_t text_bytes)
+/* The next PCIe link at or after *at of a device that is no later slice of one. */
+static const struct topology_link *next_link(const struct topology *topology, size_t *at)
 {
-	snprintf(text, text_bytes, "%s", topology->vertices[link->lower].name);
+	for (; *at < topology->link_count; (*at)++)
+		if (topology->links[*at].kind == TOPOLOGY_LINK_PCI &&
+		    !topology_is_later_slice(topology, topology->links[*at].lower))
+			return &topology->links[(*at)++];
+	return NULL;
 }
 
-static void port_words(const struct topology_link *link, char *text, size_t text_bytes)
+/* Below what its ends can. severity, and what is said before the ends of the link and behind them. */
+static void add_link(struct doctor *doctor, const struct topology_link *link, enum doctor_severity severity,
+		     const char *what, const char *more)
 {
-	snprintf(text, text_bytes, "%s%s", link->pci.port[0] ? ", at port " : "", link->pci.port);
+	const struct topology_vertex *vertices = doctor->topology->vertices;
+
+	doctor_add(doctor, severity, vertices[link->lower].name, "%s to %s%s%s%s", what, vertices[link->upper].name,
+		   link->pci.port[0] ? ", at port " : "", link->pci.port, more);
 }
 
 /* Once for all links: that there are none, or that of none of them both values are known. */
-static void say_if_unknown(struct doctor *doctor, size_t known, const char *what)
+static void say_if_unknown(struct doctor *doctor, const char *what)
 {
-	size_t count = 0;
+	size_t count = 0, at = 0;
 
-	for (size_t i = 0; i < doctor->topology->link_count; i++)
-		count += doctor->topology->links[i].kind == TOPOLOGY_LINK_PCI;
+	while (next_link(doctor->topology, &at))
+		count++;
 	if (!count)
 		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is no PCIe link");
-	else if (!known)
+	else if (!doctor->known)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine",
 			   "of none of %zu PCIe links the present and the greatest %s are known", count, what);
 }
 
 void doctor_link_width(struct doctor *doctor)
 {
-	const struct topology *topology = doctor->topology;
-	char subject[TOPOLOGY_NAME_BYTES], port[64];
-	size_t known = 0;
+	const struct topology_link *link;
+	char what[48];
 
-	for (size_t i = 0; i < topology->link_count; i++) {
-		const struct topology_link *link = &topology->links[i];
-		const struct topology_pci_link *pci = &link->pci;
+	for (size_t at = 0; (link = next_link(doctor->topology, &at));) {
+		unsigned lanes = link->pci.lanes, most = link->pci.most_lanes;
 
-		if (link->kind != TOPOLOGY_LINK_PCI || !pci->lanes || !pci->most_lanes ||
-		    topology_is_later_slice(topology, link->lower))
+		if (!lanes || !most)
 			continue;
-		known++;
-		if (pci->lanes >= pci->most_lanes)
+		doctor->known++;
+		if (lanes >= most)
 			continue;
-		subject_of(topology, link, subject, sizeof(subject));
-		port_words(link, port, sizeof(port));
+		snprintf(what, sizeof(what), "x%u of x%u lanes", lanes, most);
 		/* Half of the lanes is what a slot with shared lanes gives; less is a fault. */
-		doctor_add(doctor, 2 * pci->lanes >= pci->most_lanes ? DOCTOR_WARNING : DOCTOR_ERROR, subject,
-			   "x%u of x%u lanes to %s%s", pci->lanes, pci->most_lanes,
-			   topology->vertices[link->upper].name, port);
+		add_link(doctor, link, 2 * lanes >= most ? DOCTOR_WARNING : DOCTOR_ERROR, what, "");
 	}
-	say_if_unknown(doctor, known, "width");
+	say_if_unknown(doctor, "width");
 }
 
 /* A GPU that has nothing to do runs its link slowly, and a measurement shows that it can do better. */
@@ -85,66 +89,52 @@ static bool is_measured(const struct topology_link *link)
 void doctor_link_speed(struct doctor *doctor)
 {
 	const struct topology *topology = doctor->topology;
-	char subject[TOPOLOGY_NAME_BYTES], port[64];
-	size_t known = 0;
+	const struct topology_link *link;
+	char what[48];
 
-	for (size_t i = 0; i < topology->link_count; i++) {
-		const struct topology_link *link = &topology->links[i];
+	for (size_t at = 0; (link = next_link(topology, &at));) {
 		const struct topology_pci_link *pci = &link->pci;
-		bool gpu = topology->vertices[link->lower].kind == TOPOLOGY_GPU;
 
-		if (link->kind != TOPOLOGY_LINK_PCI || !pci->generation || !pci->most_generation ||
-		    topology_is_later_slice(topology, link->lower))
+		if (!pci->generation || !pci->most_generation)
 			continue;
-		known++;
+		doctor->known++;
 		if (pci->generation >= pci->most_generation || only_idles(topology, link))
 			continue;
-		subject_of(topology, link, subject, sizeof(subject));
-		port_words(link, port, sizeof(port));
-		if (gpu && !is_measured(link))
-			doctor_add(doctor, DOCTOR_NOTE, subject,
-				   "generation %u of %u to %s%s; GPUs lower it when idle: a measurement tells",
-				   pci->generation, pci->most_generation, topology->vertices[link->upper].name, port);
+		snprintf(what, sizeof(what), "generation %u of %u", pci->generation, pci->most_generation);
+		if (topology->vertices[link->lower].kind == TOPOLOGY_GPU && !is_measured(link))
+			add_link(doctor, link, DOCTOR_NOTE, what, "; GPUs lower it when idle: a measurement tells");
 		else
-			doctor_add(doctor, DOCTOR_WARNING, subject, "generation %u of %u to %s%s", pci->generation,
-				   pci->most_generation, topology->vertices[link->upper].name, port);
+			add_link(doctor, link, DOCTOR_WARNING, what, "");
 	}
-	say_if_unknown(doctor, known, "generation");
+	say_if_unknown(doctor, "generation");
 }
 
-/* The words of checks that already explain why PCIe is slow here; "" when none does. */
-static void known_causes(struct doctor *doctor, const char *subject, char *text, size_t text_bytes)
+/* The word of a check that already explains why PCIe is slow here; "" when none does. */
+static const char *known_cause(const struct doctor *doctor, const struct topology_link *link)
 {
-	text[0] = '\0';
+	const char *word = link->kind == TOPOLOGY_LINK_PCI && doctor_iommu_translates(doctor) ? "iommu" : "";
+
 	for (size_t i = 0; i < doctor->report.count; i++) {
 		const struct doctor_finding *at = &doctor->report.at[i];
 
-		if (at->severity >= DOCTOR_WARNING && !strcmp(at->subject, subject) && at->check != doctor->check)
-			snprintf(text, text_bytes, "%s", at->check->word);
+		if (at->severity >= DOCTOR_WARNING && at->check != doctor->check &&
+		    !strcmp(at->subject, doctor->topology->vertices[link->lower].name))
+			word = at->check->word;
 	}
-}
-
-static bool iommu_translates(const struct doctor *doctor)
-{
-	struct doctor_fact fact;
-	const char *at = NULL;
-	char state[32];
-
-	return doctor_next_fact(doctor, "iommu", &at, &fact) &&
-	       doctor_fact_value(&fact, "state", state, sizeof(state)) &&
-	       (!strcmp(state, "translated") || !strcmp(state, "mixed"));
+	return word;
 }
 
 void doctor_measured_low(struct doctor *doctor)
 {
 	char rate[UNITS_BYTES], other[UNITS_BYTES];
 	const struct topology *topology = doctor->topology;
-	char name[2 * TOPOLOGY_NAME_BYTES + 16], cause[32];
+	char name[2 * TOPOLOGY_NAME_BYTES + 16];
 	size_t measured = 0, compared = 0;
 
 	for (uint32_t i = 0; i < 2 * topology->link_count; i++) {
 		const struct topology_link *link = &topology->links[i / 2];
 		const struct topology_capacity *capacity = &link->capacity[i % 2];
+		const char *cause;
 		double share;
 
 		if (capacity->provenance != TOPOLOGY_MEASURED)
@@ -157,17 +147,10 @@ void doctor_measured_low(struct doctor *doctor)
 		share = (double)capacity->rate_Bps / (double)link->nominal_Bps;
 		if (share >= LOW || topology_directed_name(topology, i, name, sizeof(name)) < 0)
 			continue;
-		known_causes(doctor, topology->vertices[link->lower].name, cause, sizeof(cause));
-		if (!*cause && link->kind == TOPOLOGY_LINK_PCI && iommu_translates(doctor))
-			snprintf(cause, sizeof(cause), "iommu");
-		if (*cause)
-			doctor_add(doctor, DOCTOR_NOTE, name, "%s of %s GB/s, %.0f %%: see %s",
-				   units_GBps(capacity->rate_Bps, rate), units_GBps(link->nominal_Bps, other),
-				   share * 100, cause);
-		else
-			doctor_add(doctor, DOCTOR_WARNING, name, "%s of %s GB/s, %.0f %%, and no known cause",
-				   units_GBps(capacity->rate_Bps, rate), units_GBps(link->nominal_Bps, other),
-				   share * 100);
+		cause = known_cause(doctor, link);
+		doctor_add(doctor, *cause ? DOCTOR_NOTE : DOCTOR_WARNING, name, "%s of %s GB/s, %.0f %%%s%s",
+			   units_GBps(capacity->rate_Bps, rate), units_GBps(link->nominal_Bps, other), share * 100,
+			   *cause ? ": see " : ", and no known cause", cause);
 	}
 	if (!topology->link_count)
 		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "nothing was measured: there is no link");

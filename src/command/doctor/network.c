@@ -4,7 +4,6 @@
 #include "base/parse.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -16,80 +15,65 @@ enum {
 };
 
 /* Interfaces of NICs in the graph: what containers and bridges add is nobody's business here. */
-static bool next_interface(const struct doctor *doctor, const char **at, struct doctor_fact *fact, char *name,
-			   size_t name_bytes)
+static bool next_interface(const struct doctor *doctor, struct doctor_fact *fact)
 {
-	char nic[TOPOLOGY_NAME_BYTES];
-
-	while (doctor_next_fact(doctor, "interface", at, fact)) {
-		if (!doctor_fact_value(fact, "nic", nic, sizeof(nic)) || !strcmp(nic, "none"))
-			continue;
-		doctor_fact_subject(fact, name, name_bytes);
-		return true;
-	}
+	fact->what = "interface";
+	while (doctor_next_fact(doctor, fact))
+		if (doctor_fact_value(fact, "nic") && !doctor_fact_is(fact, "nic", "none"))
+			return true;
 	return false;
 }
 
 void doctor_nic_speed(struct doctor *doctor)
 {
-	char name[TOPOLOGY_NAME_BYTES], state[32];
+	struct doctor_fact fact = { .what = NULL };
 	uint64_t speed, most;
-	struct doctor_fact fact;
-	const char *at = NULL;
-	size_t known = 0;
 
-	while (next_interface(doctor, &at, &fact, name, sizeof(name))) {
-		bool down = doctor_fact_value(&fact, "state", state, sizeof(state)) && !strcmp(state, "down");
+	while (next_interface(doctor, &fact)) {
+		bool down = doctor_fact_is(&fact, "state", "down");
 
 		if (down)
-			doctor_add(doctor, DOCTOR_NOTE, name, "has no link");
+			doctor_add(doctor, DOCTOR_NOTE, fact.subject, "has no link");
 		if (down || !doctor_fact_number(&fact, "speed_Mbps", &speed) ||
 		    !doctor_fact_number(&fact, "most_Mbps", &most))
 			continue;
-		known++;
+		doctor->known++;
 		if (speed < most)
-			doctor_add(doctor, DOCTOR_WARNING, name, "%g of %g Gbit/s", (double)speed / 1000,
+			doctor_add(doctor, DOCTOR_WARNING, fact.subject, "%g of %g Gbit/s", (double)speed / 1000,
 				   (double)most / 1000);
 	}
-	if (!known)
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "no driver says how fast its NIC could be");
 }
 
 void doctor_mtu(struct doctor *doctor)
 {
-	char name[TOPOLOGY_NAME_BYTES], other[TOPOLOGY_NAME_BYTES] = "";
 	uint64_t speed, mtu, other_mtu = 0, other_speed = 0;
-	struct doctor_fact fact;
-	const char *at = NULL;
-	size_t known = 0;
+	struct doctor_fact fact = { .what = NULL };
+	char other[TOPOLOGY_NAME_BYTES] = "";
 
-	while (next_interface(doctor, &at, &fact, name, sizeof(name))) {
+	while (next_interface(doctor, &fact)) {
 		if (!doctor_fact_number(&fact, "mtu", &mtu) || !doctor_fact_number(&fact, "speed_Mbps", &speed))
 			continue;
-		known++;
+		doctor->known++;
 		if (speed >= FAST_MBPS && mtu < LARGE_MTU)
-			doctor_add(doctor, DOCTOR_NOTE, name, "MTU %llu at %g Gbit/s", (unsigned long long)mtu,
+			doctor_add(doctor, DOCTOR_NOTE, fact.subject, "MTU %llu at %g Gbit/s", (unsigned long long)mtu,
 				   (double)speed / 1000);
 		if (*other && speed == other_speed && mtu != other_mtu)
-			doctor_add(doctor, DOCTOR_WARNING, name, "MTU %llu, %s of the same speed has %llu",
+			doctor_add(doctor, DOCTOR_WARNING, fact.subject, "MTU %llu, %s of the same speed has %llu",
 				   (unsigned long long)mtu, other, (unsigned long long)other_mtu);
-		snprintf(other, sizeof(other), "%s", name);
+		snprintf(other, sizeof(other), "%s", fact.subject);
 		other_mtu = mtu;
 		other_speed = speed;
 	}
-	if (!known)
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "no interface's MTU and speed are known");
 }
 
 /* The last of "4096,131072,6291456". */
-static bool greatest_of(struct doctor *doctor, const char *name, uint64_t *ret)
+static bool greatest_of(const struct doctor *doctor, const char *name, uint64_t *ret)
 {
-	char value[128], *last;
+	struct doctor_fact fact;
+	const char *value = doctor_find_fact(doctor, "sysctl", name, &fact) ? doctor_fact_value(&fact, "value") : NULL;
+	const char *last = value ? strrchr(value, ',') : NULL;
 
-	if (!doctor_sysctl(doctor, name, value, sizeof(value)))
-		return false;
-	last = strrchr(value, ',');
-	return !parse_u64(last ? last + 1 : value, 0, UINT64_MAX, ret);
+	return value && !parse_u64(last ? last + 1 : value, 0, UINT64_MAX, ret);
 }
 
 void doctor_tcp_buffers(struct doctor *doctor)
@@ -114,23 +98,18 @@ void doctor_tcp_buffers(struct doctor *doctor)
 				   (unsigned long long)(bytes >> 10), (double)fastest_Bps * 8 / 1e9,
 				   (unsigned long long)(needed >> 10));
 	}
-	if (known < 2 || !fastest_Bps)
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine",
-			   "the limits of TCP's buffers or the NICs' speeds are not known");
+	doctor->known = known == 2 && fastest_Bps;
 }
 
 void doctor_rto_min(struct doctor *doctor)
 {
 	uint64_t rto_us = USUAL_RTO_US;
 
-	if (!doctor_has_facts(doctor)) {
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "nothing is known of the kernel's settings");
-		return;
-	}
-	if (!greatest_of(doctor, "net.ipv4.tcp_rto_min_us", &rto_us))
+	doctor->known = doctor_has_facts(doctor);
+	if (doctor->known && !greatest_of(doctor, "net.ipv4.tcp_rto_min_us", &rto_us))
 		doctor_add(doctor, DOCTOR_NOTE, "net.ipv4.tcp_rto_min_us",
 			   "this kernel has no such setting: 200 ms, unless the route says otherwise");
-	else if (rto_us > LONG_RTO_US)
+	else if (doctor->known && rto_us > LONG_RTO_US)
 		doctor_add(doctor, DOCTOR_NOTE, "net.ipv4.tcp_rto_min_us", "%llu ms",
 			   (unsigned long long)(rto_us / 1000));
 }

@@ -11,49 +11,8 @@
 /* P2P must be slower by more than what two measurements differ. */
 static const double SLOWER = 1.05;
 
-void doctor_iommu(struct doctor *doctor)
-{
-	struct doctor_fact fact;
-	const char *at = NULL;
-	uint64_t translated = 0;
-	size_t redirecting;
-	char state[32];
-
-	if (!doctor_next_fact(doctor, "iommu", &at, &fact) ||
-	    !doctor_fact_value(&fact, "state", state, sizeof(state))) {
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the state of the IOMMU is not known");
-		return;
-	}
-	(void)doctor_fact_number(&fact, "translated", &translated);
-	if (strcmp(state, "translated") != 0 && strcmp(state, "mixed") != 0)
-		return;
-	redirecting = doctor_acs_into_iommu(doctor);
-	if (redirecting)
-		doctor_add(doctor, DOCTOR_WARNING, "machine",
-			   "the IOMMU translates for %llu devices, and %zu ports send P2P through it (see acs)",
-			   (unsigned long long)translated, redirecting);
-	else
-		doctor_add(doctor, DOCTOR_WARNING, "machine", "the IOMMU translates for %llu devices",
-			   (unsigned long long)translated);
-}
-
-/* What the driver said of a pair; "" when nothing. */
-static void p2p_status(struct doctor *doctor, const char *from, const char *to, char *ret, size_t ret_bytes)
-{
-	char begin[2 * TOPOLOGY_NAME_BYTES + 8];
-	struct doctor_fact fact;
-	const char *at = NULL;
-	size_t bytes = (size_t)snprintf(begin, sizeof(begin), "p2p %s %s ", from, to);
-
-	ret[0] = '\0';
-	while (doctor_next_fact(doctor, "p2p", &at, &fact)) {
-		if (bytes < sizeof(begin) && !strncmp(fact.line, begin, bytes) &&
-		    doctor_fact_value(&fact, "status", ret, ret_bytes))
-			return;
-	}
-}
-
-static const char *reason_of(const char *status)
+/* Why the driver refuses P2P between two GPUs, a clause. */
+static const char *reason_of(const struct doctor *doctor, const char *from, const char *to)
 {
 	static const struct {
 		const char *word, *reason;
@@ -64,17 +23,23 @@ static const char *reason_of(const char *status)
 		{ "setting", "a setting of the driver forbids it" },
 		{ "unsupported", "it is not supported" },
 	};
+	struct doctor_fact fact = { .what = "p2p" };
 
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-		if (!strcmp(reasons[i].word, status))
-			return reasons[i].reason;
+	while (doctor_next_fact(doctor, &fact)) {
+		/* The line begins with both. */
+		if (strcmp(fact.subject, from) != 0 || strcmp(fact.subject + strlen(from) + 1, to) != 0)
+			continue;
+		for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+			if (doctor_fact_is(&fact, "status", reasons[i].word))
+				return reasons[i].reason;
 	}
 	return "the driver refuses it";
 }
 
 struct refusal {
 	size_t count;
-	char first[2 * TOPOLOGY_NAME_BYTES + 8], status[32];
+	char first[2 * TOPOLOGY_NAME_BYTES];
+	const char *reason;
 };
 
 static bool has_slice(const struct topology *topology, const struct topology_pair *pair)
@@ -87,14 +52,14 @@ void doctor_p2p_refused(struct doctor *doctor)
 {
 	const struct topology *topology = doctor->topology;
 	struct refusal refused[TOPOLOGY_CLASS_COUNT] = { 0 };
-	size_t total = 0, slices = 0;
+	size_t slices = 0;
 
+	doctor->known = topology->pair_count;
 	for (size_t i = 0; i < topology->pair_count; i++) {
 		const struct topology_pair *pair = &topology->pairs[i];
 		const char *from = topology->vertices[pair->from].name, *to = topology->vertices[pair->to].name;
 		struct refusal *at = &refused[topology_class_of(topology, pair->from, pair->to)];
 
-		total++;
 		if (has_slice(topology, pair)) {
 			slices++;
 			continue;
@@ -102,7 +67,7 @@ void doctor_p2p_refused(struct doctor *doctor)
 		if (pair->p2p_works || at->count++)
 			continue;
 		snprintf(at->first, sizeof(at->first), "%s>%s", from, to);
-		p2p_status(doctor, from, to, at->status, sizeof(at->status));
+		at->reason = reason_of(doctor, from, to);
 	}
 	for (int c = 0; c < TOPOLOGY_CLASS_COUNT; c++) {
 		/* Across host bridges it often is by design; below one switch it is a loss. */
@@ -110,16 +75,13 @@ void doctor_p2p_refused(struct doctor *doctor)
 
 		if (refused[c].count)
 			doctor_add(doctor, severity, refused[c].first, "P2P is refused in %zu pairs of class %s: %s",
-				   refused[c].count, topology_class_word((enum topology_class)c),
-				   reason_of(refused[c].status));
+				   refused[c].count, topology_class_word((enum topology_class)c), refused[c].reason);
 	}
 	if (slices)
 		doctor_add(doctor, DOCTOR_NOTE, "machine",
 			   "in %zu pairs a GPU is a slice (MIG): slices have no P2P, and NCCL refuses a job with two "
 			   "of one GPU",
 			   slices);
-	if (!total && doctor_count(topology, TOPOLOGY_GPU) > 1)
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the driver was not asked, or nothing was measured");
 }
 
 /* By the measurement of one pair: how many times as fast P2P is as host memory; 0: not known. */
@@ -165,7 +127,7 @@ void doctor_p2p_slow(struct doctor *doctor)
 {
 	char rate[UNITS_BYTES], other[UNITS_BYTES];
 	const struct topology *topology = doctor->topology;
-	size_t measured = 0, count = 0, worst = 0;
+	size_t count = 0, worst = 0;
 	enum topology_class farthest;
 	struct plan_request all;
 	double worst_ratio = 1;
@@ -177,7 +139,7 @@ void doctor_p2p_slow(struct doctor *doctor)
 		const struct topology_pair *pair = &topology->pairs[i];
 		double ratio = p2p_ratio(pair);
 
-		measured += ratio > 0;
+		doctor->known += ratio > 0;
 		/* Beyond, NCCL goes through host memory anyway. */
 		if (ratio <= 0 || topology_class_of(topology, pair->from, pair->to) > farthest)
 			continue;
@@ -196,9 +158,7 @@ void doctor_p2p_slow(struct doctor *doctor)
 		doctor_add(doctor, DOCTOR_WARNING, name,
 			   "P2P %s GB/s, through host memory %s GB/s; so in %zu of %zu pairs",
 			   units_GBps(pair->p2p.rate_Bps, rate), units_GBps(pair->host.rate_Bps, other), count,
-			   measured);
-	} else if (!measured && doctor_count(topology, TOPOLOGY_GPU) > 1) {
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "no pair of GPUs was measured both ways");
+			   doctor->known);
 	}
 	for (enum topology_class of = TOPOLOGY_CLASS_PHB; of <= TOPOLOGY_CLASS_SYS; of++)
 		if (of > farthest)
@@ -208,42 +168,33 @@ void doctor_p2p_slow(struct doctor *doctor)
 void doctor_bar1(struct doctor *doctor)
 {
 	const struct topology *topology = doctor->topology;
-	size_t known = 0;
 
 	for (size_t i = 0; i < topology->vertex_count; i++) {
 		const struct topology_vertex *gpu = &topology->vertices[i];
 
 		if (gpu->kind != TOPOLOGY_GPU || !gpu->gpu.bar1_bytes || !gpu->memory_bytes)
 			continue;
-		known++;
+		doctor->known++;
 		if (gpu->gpu.bar1_bytes < gpu->memory_bytes / 2)
 			doctor_add(doctor, DOCTOR_WARNING, gpu->name, "BAR1 is %llu MiB for %llu MiB of memory",
 				   (unsigned long long)(gpu->gpu.bar1_bytes >> 20),
 				   (unsigned long long)(gpu->memory_bytes >> 20));
 	}
-	if (!known && doctor_count(topology, TOPOLOGY_GPU))
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the driver did not say how large BAR1 is");
 }
 
 void doctor_hidden_gpu(struct doctor *doctor)
 {
-	struct doctor_fact fact;
-	const char *at = NULL;
-	char bus_id[64], reason[16];
+	struct doctor_fact fact = { .what = "hidden-gpu" };
 	size_t hidden = 0;
 
-	while (doctor_next_fact(doctor, "hidden-gpu", &at, &fact)) {
-		hidden++;
-		doctor_fact_subject(&fact, bus_id, sizeof(bus_id));
-		if (doctor_fact_value(&fact, "reason", reason, sizeof(reason)) && !strcmp(reason, "no-slices"))
-			doctor_add(doctor, DOCTOR_WARNING, bus_id,
-				   "in MIG mode without a slice: make some (nvidia-smi mig), or leave the mode");
-		else
-			doctor_add(doctor, DOCTOR_WARNING, bus_id, "on the bus, but the driver does not show it");
-	}
+	for (; doctor_next_fact(doctor, &fact); hidden++)
+		doctor_add(doctor, DOCTOR_WARNING, fact.subject, "%s",
+			   doctor_fact_is(&fact, "reason", "no-slices")
+				   ? "in MIG mode without a slice: make some (nvidia-smi mig), or leave the mode"
+				   : "on the bus, but the driver does not show it");
 	if (hidden)
 		return;
-	if (!doctor_count(doctor->topology, TOPOLOGY_GPU))
+	if (!topology_count(doctor->topology, TOPOLOGY_GPU))
 		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is no GPU");
 	else if (!doctor_has_facts(doctor))
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the file does not say what else is on the bus");

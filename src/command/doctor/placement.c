@@ -12,27 +12,65 @@ static const double OVERSUBSCRIBED_NOTE = 1.5, OVERSUBSCRIBED_WARNING = 4;
 /* NICs together may ask for this part of the uplink, or more, before it is said. */
 static const double SHARED = 1.1;
 
+/* Whether `above` is on the way from vertex to its CPU, or is it. */
+static bool is_above(const struct topology *topology, uint32_t above, uint32_t vertex)
+{
+	/* A graph from a file may be a ring where a tree is meant. */
+	for (size_t steps = 0; vertex != TOPOLOGY_NONE && steps <= topology->vertex_count; steps++) {
+		if (vertex == above)
+			return true;
+		vertex = doctor_above(topology, vertex);
+	}
+	return false;
+}
+
+static bool is_fast(const struct topology_vertex *vertex)
+{
+	return vertex->kind == TOPOLOGY_NIC && (vertex->nic.rdma || vertex->nic.speed_Bps >= 1250000000);
+}
+
+/* The NICs that carry traffic between hosts: RDMA, or at least 10 Gbit/s; where there are none, all of them. */
+static bool is_fast_nic(const struct topology *topology, uint32_t vertex)
+{
+	if (is_fast(&topology->vertices[vertex]))
+		return true;
+	for (size_t i = 0; i < topology->vertex_count; i++) {
+		if (is_fast(&topology->vertices[i]))
+			return false;
+	}
+	return topology->vertices[vertex].kind == TOPOLOGY_NIC;
+}
+
+/* Best known rate of a directed link, nominal where nothing better is known. */
+static uint64_t rate_of(const struct topology *topology, uint32_t link, enum topology_direction direction)
+{
+	const struct topology_link *at = &topology->links[link];
+	const struct topology_capacity *capacity = &at->capacity[direction];
+
+	/* A lower bound is no reason to believe less than the nominal rate. */
+	if (capacity->provenance == TOPOLOGY_AT_LEAST && at->nominal_Bps > capacity->rate_Bps)
+		return at->nominal_Bps;
+	return capacity->rate_Bps ? capacity->rate_Bps : at->nominal_Bps;
+}
+
 /* What was asked for GPUs and NICs. */
 static void sources(const struct doctor *doctor, char *text, size_t text_bytes)
 {
 	struct doctor_fact fact;
-	const char *at = NULL;
-	char state[16] = "";
+	bool works = doctor_find_fact(doctor, "nvml", NULL, &fact) && doctor_fact_is(&fact, "state", "works");
 
-	if (!doctor_has_facts(doctor)) {
+	if (!doctor_has_facts(doctor))
 		snprintf(text, text_bytes, "in the file, which is all that there is");
-		return;
-	}
-	if (doctor_next_fact(doctor, "nvml", &at, &fact))
-		(void)doctor_fact_value(&fact, "state", state, sizeof(state));
-	snprintf(text, text_bytes, "among the PCI devices that /sys %s; NVML, the driver's library, %s",
-		 doctor->from_file ? "showed there" : "shows here",
-		 !strcmp(state, "works") ? "works" : "is not there or finds no driver");
+	else
+		snprintf(text, text_bytes, "among the PCI devices that /sys %s; NVML, the driver's library, %s",
+			 doctor->from_file ? "showed there" : "shows here",
+			 works ? "works" : "is not there or finds no driver");
 }
 
 void doctor_devices(struct doctor *doctor)
 {
-	size_t gpus = doctor_count(doctor->topology, TOPOLOGY_GPU), nics = doctor_count(doctor->topology, TOPOLOGY_NIC);
+	size_t gpus = topology_count(doctor->topology, TOPOLOGY_GPU),
+	       nics = topology_count(doctor->topology, TOPOLOGY_NIC);
 	char looked[160];
 
 	sources(doctor, looked, sizeof(looked));
@@ -62,7 +100,7 @@ void doctor_gpu_nic(struct doctor *doctor)
 		for (uint32_t nic = 0; nic < topology->vertex_count; nic++) {
 			enum topology_class path_class;
 
-			if (topology->vertices[nic].kind != TOPOLOGY_NIC || !doctor_is_fast_nic(topology, nic))
+			if (topology->vertices[nic].kind != TOPOLOGY_NIC || !is_fast_nic(topology, nic))
 				continue;
 			path_class = topology_class_of(topology, gpu, nic);
 			if (path_class < best) {
@@ -81,12 +119,15 @@ void doctor_gpu_nic(struct doctor *doctor)
 	}
 }
 
-static uint64_t nic_wants(const struct topology *topology, uint32_t nic)
+/* What a device sends at most: by its own link, and by a NIC's speed. */
+static uint64_t sends(const struct topology *topology, uint32_t vertex)
 {
-	uint32_t link = topology_uplink(topology, nic);
-	uint64_t speed_Bps = topology->vertices[nic].nic.speed_Bps, pci_Bps;
+	uint32_t link = topology_uplink(topology, vertex);
+	uint64_t speed_Bps = topology->vertices[vertex].nic.speed_Bps,
+		 pci_Bps = link == TOPOLOGY_NONE ? 0 : rate_of(topology, link, TOPOLOGY_UP);
 
-	pci_Bps = link == TOPOLOGY_NONE ? 0 : doctor_rate(topology, link, TOPOLOGY_UP);
+	if (topology->vertices[vertex].kind != TOPOLOGY_NIC)
+		return pci_Bps;
 	return pci_Bps && pci_Bps < speed_Bps ? pci_Bps : speed_Bps;
 }
 
@@ -98,10 +139,10 @@ static size_t count_cards(const struct topology *topology, uint32_t above)
 	for (uint32_t i = 0; i < topology->vertex_count; i++) {
 		bool seen = false;
 
-		if (topology->vertices[i].kind != TOPOLOGY_NIC || i == above || !doctor_is_above(topology, above, i))
+		if (topology->vertices[i].kind != TOPOLOGY_NIC || i == above || !is_above(topology, above, i))
 			continue;
 		for (uint32_t j = 0; j < i; j++)
-			seen |= topology->vertices[j].kind == TOPOLOGY_NIC && doctor_is_above(topology, above, j) &&
+			seen |= topology->vertices[j].kind == TOPOLOGY_NIC && is_above(topology, above, j) &&
 				!strncmp(topology->vertices[i].bus_id, topology->vertices[j].bus_id,
 					 strcspn(topology->vertices[i].bus_id, "."));
 		count += !seen || !topology->vertices[i].bus_id[0];
@@ -109,29 +150,52 @@ static size_t count_cards(const struct topology *topology, uint32_t above)
 	return count;
 }
 
+static size_t count_below(const struct topology *topology, uint32_t above, enum topology_kind kind)
+{
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < topology->vertex_count; i++)
+		count += topology->vertices[i].kind == kind && is_above(topology, above, i) &&
+			 !topology_is_later_slice(topology, i) && (kind != TOPOLOGY_NIC || is_fast_nic(topology, i));
+	return count;
+}
+
+/*
+ * The next switch at or after *at whose uplink has a known rate, and what the devices of a kind below it can send together.
+ * False: no more.
+ */
+static bool next_switch(const struct topology *topology, enum topology_kind kind, uint32_t *at, uint64_t *ret_sum_Bps,
+			uint64_t *ret_uplink_Bps)
+{
+	for (; *at < topology->vertex_count; (*at)++) {
+		uint32_t link = topology_uplink(topology, *at);
+
+		*ret_uplink_Bps = link == TOPOLOGY_NONE ? 0 : rate_of(topology, link, TOPOLOGY_UP);
+		if (topology->vertices[*at].kind != TOPOLOGY_SWITCH || !*ret_uplink_Bps)
+			continue;
+		*ret_sum_Bps = 0;
+		for (uint32_t i = 0; i < topology->vertex_count; i++)
+			if (topology->vertices[i].kind == kind && is_above(topology, *at, i) &&
+			    !topology_is_later_slice(topology, i))
+				*ret_sum_Bps += sends(topology, i);
+		return true;
+	}
+	return false;
+}
+
 void doctor_shared_uplink(struct doctor *doctor)
 {
 	char rate[UNITS_BYTES], other[UNITS_BYTES];
 	const struct topology *topology = doctor->topology;
+	uint64_t sum_Bps, uplink_Bps;
 
-	for (uint32_t i = 0; i < topology->vertex_count; i++) {
-		uint32_t link = topology_uplink(topology, i);
-		uint64_t sum_Bps = 0, uplink_Bps;
-		size_t count;
+	for (uint32_t at = 0; next_switch(topology, TOPOLOGY_NIC, &at, &sum_Bps, &uplink_Bps); at++) {
+		size_t count = count_cards(topology, at);
 
-		if (topology->vertices[i].kind != TOPOLOGY_SWITCH || link == TOPOLOGY_NONE)
-			continue;
-		for (uint32_t nic = 0; nic < topology->vertex_count; nic++) {
-			if (topology->vertices[nic].kind == TOPOLOGY_NIC && doctor_is_above(topology, i, nic))
-				sum_Bps += nic_wants(topology, nic);
-		}
-		count = count_cards(topology, i);
-		uplink_Bps = doctor_rate(topology, link, TOPOLOGY_UP);
-		if (count < 2 || !uplink_Bps || (double)sum_Bps < SHARED * (double)uplink_Bps)
-			continue;
-		doctor_add(doctor, DOCTOR_WARNING, topology->vertices[i].name,
-			   "%zu NICs with %s GB/s together behind an uplink of %s GB/s", count,
-			   units_GBps(sum_Bps, rate), units_GBps(uplink_Bps, other));
+		if (count >= 2 && (double)sum_Bps >= SHARED * (double)uplink_Bps)
+			doctor_add(doctor, DOCTOR_WARNING, topology->vertices[at].name,
+				   "%zu NICs with %s GB/s together behind an uplink of %s GB/s", count,
+				   units_GBps(sum_Bps, rate), units_GBps(uplink_Bps, other));
 	}
 }
 
@@ -139,44 +203,18 @@ void doctor_oversubscribed(struct doctor *doctor)
 {
 	char rate[UNITS_BYTES], other[UNITS_BYTES];
 	const struct topology *topology = doctor->topology;
+	uint64_t sum_Bps, uplink_Bps;
 
-	for (uint32_t i = 0; i < topology->vertex_count; i++) {
-		uint32_t link = topology_uplink(topology, i);
-		uint64_t sum_Bps = 0, uplink_Bps;
-		size_t count = 0;
-		double ratio;
+	for (uint32_t at = 0; next_switch(topology, TOPOLOGY_GPU, &at, &sum_Bps, &uplink_Bps); at++) {
+		size_t count = count_below(topology, at, TOPOLOGY_GPU);
+		double ratio = (double)sum_Bps / (double)uplink_Bps;
 
-		if (topology->vertices[i].kind != TOPOLOGY_SWITCH || link == TOPOLOGY_NONE)
-			continue;
-		for (uint32_t below = 0; below < topology->vertex_count; below++) {
-			uint32_t own = topology_uplink(topology, below);
-
-			if (topology->vertices[below].kind != TOPOLOGY_GPU || own == TOPOLOGY_NONE ||
-			    !doctor_is_above(topology, i, below) || topology_is_later_slice(topology, below))
-				continue;
-			sum_Bps += doctor_rate(topology, own, TOPOLOGY_UP);
-			count++;
-		}
-		uplink_Bps = doctor_rate(topology, link, TOPOLOGY_UP);
-		ratio = uplink_Bps ? (double)sum_Bps / (double)uplink_Bps : 0;
-		if (count < 2 || ratio < OVERSUBSCRIBED_NOTE)
-			continue;
-		doctor_add(doctor, ratio < OVERSUBSCRIBED_WARNING ? DOCTOR_NOTE : DOCTOR_WARNING,
-			   topology->vertices[i].name,
-			   "%zu GPUs with %s GB/s together over an uplink of %s GB/s: %.1f to 1", count,
-			   units_GBps(sum_Bps, rate), units_GBps(uplink_Bps, other), ratio);
+		if (count >= 2 && ratio >= OVERSUBSCRIBED_NOTE)
+			doctor_add(doctor, ratio < OVERSUBSCRIBED_WARNING ? DOCTOR_NOTE : DOCTOR_WARNING,
+				   topology->vertices[at].name,
+				   "%zu GPUs with %s GB/s together over an uplink of %s GB/s: %.1f to 1", count,
+				   units_GBps(sum_Bps, rate), units_GBps(uplink_Bps, other), ratio);
 	}
-}
-
-static size_t count_below(const struct topology *topology, uint32_t above, enum topology_kind kind)
-{
-	size_t count = 0;
-
-	for (uint32_t i = 0; i < topology->vertex_count; i++)
-		count += topology->vertices[i].kind == kind && doctor_is_above(topology, above, i) &&
-			 !topology_is_later_slice(topology, i) &&
-			 (kind != TOPOLOGY_NIC || doctor_is_fast_nic(topology, i));
-	return count;
 }
 
 /* GPUs below each of a kind that has any; differing numbers are said. */
@@ -218,7 +256,8 @@ static void compare(struct doctor *doctor, enum topology_kind above, enum topolo
 
 void doctor_asymmetric(struct doctor *doctor)
 {
-	if (doctor_count(doctor->topology, TOPOLOGY_CPU) < 2 && doctor_count(doctor->topology, TOPOLOGY_SWITCH) < 2) {
+	if (topology_count(doctor->topology, TOPOLOGY_CPU) < 2 &&
+	    topology_count(doctor->topology, TOPOLOGY_SWITCH) < 2) {
 		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there are no two NUMA nodes or switches to compare");
 		return;
 	}

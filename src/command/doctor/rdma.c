@@ -15,19 +15,6 @@ enum {
 	MANY_OBJECTS = 8192,
 };
 
-static bool find_fact(const struct doctor *doctor, const char *what, const char *subject, struct doctor_fact *ret)
-{
-	const char *at = NULL;
-	char name[TOPOLOGY_NAME_BYTES];
-
-	while (doctor_next_fact(doctor, what, &at, ret)) {
-		doctor_fact_subject(ret, name, sizeof(name));
-		if (!strcmp(name, subject))
-			return true;
-	}
-	return false;
-}
-
 static const char *interface_of(const struct topology *topology, const char *nic)
 {
 	uint32_t index = topology_find(topology, nic);
@@ -38,214 +25,224 @@ static const char *interface_of(const struct topology *topology, const char *nic
 /* "00010000": a digit for each priority. */
 static bool any_priority(const char *digits)
 {
-	return strchr(digits, '1') != NULL;
+	return digits && strchr(digits, '1');
 }
 
-static void examine_roce(struct doctor *doctor, const char *nic, const struct doctor_fact *port)
+struct roce_port {
+	struct doctor_fact fact; /* "rdma" */
+	const char *nic;
+	size_t count;
+};
+
+/* The next RoCE port: all zero before the first. Says at the end if there is none. */
+static bool next_roce_port(struct doctor *doctor, struct roce_port *port)
 {
-	char pfc[16], notify[16], react[16];
-	struct doctor_fact fact;
-	bool known_pfc, known_ecn;
+	port->fact.what = "rdma";
+	while (doctor_next_fact(doctor, &port->fact)) {
+		const char *layer = doctor_fact_value(&port->fact, "link_layer");
 
-	(void)port;
-	if (!find_fact(doctor, "roce", interface_of(doctor->topology, nic), &fact)) {
-		doctor_add(doctor, DOCTOR_UNKNOWN, nic, "it has no interface that tells of PFC and ECN");
-		return;
-	}
-	known_pfc = doctor_fact_value(&fact, "pfc", pfc, sizeof(pfc));
-	known_ecn = doctor_fact_value(&fact, "ecn_notify", notify, sizeof(notify));
-	known_ecn &= doctor_fact_value(&fact, "ecn_react", react, sizeof(react));
-	if ((known_pfc && any_priority(pfc)) || (known_ecn && any_priority(notify) && any_priority(react)))
-		return;
-	if (known_pfc && known_ecn)
-		doctor_add(doctor, DOCTOR_WARNING, nic, "neither PFC (%s) nor ECN (%s, %s) on any priority", pfc,
-			   notify, react);
-	else if (known_pfc || known_ecn)
-		doctor_add(doctor, DOCTOR_UNKNOWN, nic, "%s is off, and the driver does not show %s",
-			   known_pfc ? "PFC" : "ECN", known_pfc ? "ECN" : "PFC");
-	else
-		doctor_add(doctor, DOCTOR_UNKNOWN, nic, "the driver shows neither PFC nor ECN");
-}
-
-/* Calls examine for each RoCE port. */
-static void each_roce_port(struct doctor *doctor,
-			   void (*examine)(struct doctor *doctor, const char *nic, const struct doctor_fact *port))
-{
-	char nic[TOPOLOGY_NAME_BYTES], layer[32];
-	struct doctor_fact fact;
-	const char *at = NULL;
-	size_t count = 0, known = 0;
-
-	while (doctor_next_fact(doctor, "rdma", &at, &fact)) {
-		if (!doctor_fact_value(&fact, "link_layer", layer, sizeof(layer)))
+		doctor->known += layer != NULL;
+		if (!layer || strcmp(layer, "Ethernet") != 0)
 			continue;
-		known++;
-		if (strcmp(layer, "Ethernet") != 0)
-			continue;
-		count++;
-		doctor_fact_subject(&fact, nic, sizeof(nic));
-		examine(doctor, nic, &fact);
+		port->nic = port->fact.subject;
+		port->count++;
+		return true;
 	}
-	if (!known)
+	if (!doctor->known)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "it is not known whether the RDMA devices are RoCE");
-	else if (!count)
+	else if (!port->count)
 		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "there is no RoCE port");
+	return false;
+}
+
+static bool find_roce(const struct doctor *doctor, const struct roce_port *port, struct doctor_fact *ret)
+{
+	return doctor_find_fact(doctor, "roce", interface_of(doctor->topology, port->nic), ret);
 }
 
 void doctor_roce(struct doctor *doctor)
 {
-	each_roce_port(doctor, examine_roce);
+	struct roce_port port = { .count = 0 };
+	struct doctor_fact fact;
+
+	while (next_roce_port(doctor, &port)) {
+		const char *pfc, *notify, *react;
+		bool ecn;
+
+		if (!find_roce(doctor, &port, &fact)) {
+			doctor_add(doctor, DOCTOR_UNKNOWN, port.nic, "it has no interface that tells of PFC and ECN");
+			continue;
+		}
+		pfc = doctor_fact_value(&fact, "pfc");
+		notify = doctor_fact_value(&fact, "ecn_notify");
+		react = doctor_fact_value(&fact, "ecn_react");
+		ecn = notify && react;
+		if (any_priority(pfc) || (any_priority(notify) && any_priority(react)))
+			continue;
+		if (pfc && ecn)
+			doctor_add(doctor, DOCTOR_WARNING, port.nic,
+				   "neither PFC (%s) nor ECN (%s, %s) on any priority", pfc, notify, react);
+		else if (pfc || ecn)
+			doctor_add(doctor, DOCTOR_UNKNOWN, port.nic, "%s is off, and the driver does not show %s",
+				   pfc ? "PFC" : "ECN", pfc ? "ECN" : "PFC");
+		else
+			doctor_add(doctor, DOCTOR_UNKNOWN, port.nic, "the driver shows neither PFC nor ECN");
+	}
 }
 
 /* ----------------------------------------------------------------------------------------------------- addresses, packets */
 
-static void examine_gids(struct doctor *doctor, const char *nic, const struct doctor_fact *port)
-{
-	char state[32], first[16];
-	struct doctor_fact fact;
-	uint64_t v1, v2;
-
-	if (doctor_fact_value(port, "state", state, sizeof(state)) && strcmp(state, "ACTIVE") != 0)
-		return; /* without a link there are no addresses; nic-speed says so */
-	if (!find_fact(doctor, "gids", nic, &fact) || !doctor_fact_number(&fact, "v1", &v1) ||
-	    !doctor_fact_number(&fact, "v2", &v2) || !doctor_fact_value(&fact, "ipv4", first, sizeof(first)))
-		doctor_add(doctor, DOCTOR_UNKNOWN, nic, "its addresses are not known");
-	else if (!v2)
-		doctor_add(doctor, DOCTOR_WARNING, nic, "%llu addresses of RoCE v1, none of v2: no router passes them",
-			   (unsigned long long)v1);
-	else if (!strcmp(first, "none"))
-		doctor_add(doctor, DOCTOR_WARNING, nic,
-			   "%llu addresses of RoCE v2, none of them made of an IPv4 address", (unsigned long long)v2);
-}
-
 void doctor_roce_gid(struct doctor *doctor)
 {
-	each_roce_port(doctor, examine_gids);
-}
-
-static void examine_packet(struct doctor *doctor, const char *nic, const struct doctor_fact *port)
-{
-	uint64_t bytes, mtu = 0;
+	struct roce_port port = { .count = 0 };
 	struct doctor_fact fact;
-	bool known = doctor_fact_number(port, "packet_bytes", &bytes);
 
-	if (find_fact(doctor, "interface", interface_of(doctor->topology, nic), &fact))
-		(void)doctor_fact_number(&fact, "mtu", &mtu);
-	if (!known && mtu) {
-		/* As the kernel reckons it: what the MTU leaves beside the headers, rounded down to a power of two. */
-		for (bytes = LARGEST_PACKET; bytes > 256 && bytes + ROCE_HEADERS > mtu;)
-			bytes /= 2;
-		known = true;
+	while (next_roce_port(doctor, &port)) {
+		const char *state = doctor_fact_value(&port.fact, "state"), *first = NULL;
+		uint64_t v1, v2;
+
+		if (state && strcmp(state, "ACTIVE") != 0)
+			continue; /* without a link there are no addresses; nic-speed says so */
+		if (doctor_find_fact(doctor, "gids", port.nic, &fact) && doctor_fact_number(&fact, "v1", &v1) &&
+		    doctor_fact_number(&fact, "v2", &v2))
+			first = doctor_fact_value(&fact, "ipv4");
+		if (!first)
+			doctor_add(doctor, DOCTOR_UNKNOWN, port.nic, "its addresses are not known");
+		else if (!v2)
+			doctor_add(doctor, DOCTOR_WARNING, port.nic,
+				   "%llu addresses of RoCE v1, none of v2: no router passes them",
+				   (unsigned long long)v1);
+		else if (!strcmp(first, "none"))
+			doctor_add(doctor, DOCTOR_WARNING, port.nic,
+				   "%llu addresses of RoCE v2, none of them made of an IPv4 address",
+				   (unsigned long long)v2);
 	}
-	if (!known)
-		doctor_add(doctor, DOCTOR_UNKNOWN, nic,
-			   "neither the device nor its interface says how long packets are");
-	else if (bytes < LARGEST_PACKET)
-		doctor_add(doctor, DOCTOR_NOTE, nic,
-			   "packets of %llu bytes; %u need an MTU of %u, the interface has %llu",
-			   (unsigned long long)bytes, LARGEST_PACKET, LARGEST_PACKET + ROCE_HEADERS,
-			   (unsigned long long)mtu);
 }
 
 void doctor_roce_packet(struct doctor *doctor)
 {
-	each_roce_port(doctor, examine_packet);
+	struct roce_port port = { .count = 0 };
+	struct doctor_fact fact;
+
+	while (next_roce_port(doctor, &port)) {
+		uint64_t bytes, mtu = 0;
+		bool known = doctor_fact_number(&port.fact, "packet_bytes", &bytes);
+
+		if (doctor_find_fact(doctor, "interface", interface_of(doctor->topology, port.nic), &fact))
+			(void)doctor_fact_number(&fact, "mtu", &mtu);
+		/* As the kernel reckons it: what the MTU leaves beside the headers, rounded down to a power of two. */
+		if (!known && mtu) {
+			for (bytes = LARGEST_PACKET; bytes > 256 && bytes + ROCE_HEADERS > mtu;)
+				bytes /= 2;
+			known = true;
+		}
+		if (!known)
+			doctor_add(doctor, DOCTOR_UNKNOWN, port.nic,
+				   "neither the device nor its interface says how long packets are");
+		else if (bytes < LARGEST_PACKET)
+			doctor_add(doctor, DOCTOR_NOTE, port.nic,
+				   "packets of %llu bytes; %u need an MTU of %u, the interface has %llu",
+				   (unsigned long long)bytes, LARGEST_PACKET, LARGEST_PACKET + ROCE_HEADERS,
+				   (unsigned long long)mtu);
+	}
 }
 
-/* Flow control is for priorities, and a packet has the one that its mark gives it. */
-static void examine_trust(struct doctor *doctor, const char *nic, const struct doctor_fact *port)
+/* Whether a DSCP of "10:1,26:3" leads to a priority that has flow control. */
+static bool leads_to_pfc(const char *dscp, const char *pfc)
 {
-	char pfc[16], trust[16], dscp[64];
-	struct doctor_fact fact;
-	const char *at = dscp;
-
-	(void)port;
-	if (!find_fact(doctor, "roce", interface_of(doctor->topology, nic), &fact) ||
-	    !doctor_fact_value(&fact, "pfc", pfc, sizeof(pfc))) {
-		doctor_add(doctor, DOCTOR_UNKNOWN, nic, "the driver does not show PFC");
-		return;
-	}
-	if (!any_priority(pfc) || *pfc == '1')
-		return; /* roce speaks of none; priority 0 is what packets without a mark have */
-	if (!doctor_fact_value(&fact, "trust", trust, sizeof(trust))) {
-		doctor_add(doctor, DOCTOR_UNKNOWN, nic, "PFC is on (%s), and the driver does not show what it trusts",
-			   pfc);
-		return;
-	}
-	if (strcmp(trust, "dscp") != 0) {
-		doctor_add(doctor, DOCTOR_WARNING, nic,
-			   "PFC is on (%s), but the port trusts %s: packets without a VLAN are of priority 0", pfc,
-			   trust);
-		return;
-	}
-	if (!doctor_fact_value(&fact, "dscp", dscp, sizeof(dscp)))
-		return; /* the hardware's own table, which nothing shows */
-	for (; *at; at += strcspn(at, ","), at += *at == ',') {
+	for (const char *at = dscp; *at; at += strcspn(at, ","), at += *at == ',') {
 		unsigned mark, priority;
 
 		if (sscanf(at, "%2u:%1u", &mark, &priority) == 2 && priority < strlen(pfc) && pfc[priority] == '1')
-			return;
+			return true;
 	}
-	doctor_add(doctor, DOCTOR_WARNING, nic, "PFC is on (%s), but no DSCP leads to such a priority (%s)", pfc, dscp);
+	return false;
 }
 
+/* Flow control is for priorities, and a packet has the one that its mark gives it. */
 void doctor_roce_trust(struct doctor *doctor)
 {
-	each_roce_port(doctor, examine_trust);
+	struct roce_port port = { .count = 0 };
+	struct doctor_fact fact;
+
+	while (next_roce_port(doctor, &port)) {
+		const char *pfc, *trust, *dscp;
+
+		pfc = find_roce(doctor, &port, &fact) ? doctor_fact_value(&fact, "pfc") : NULL;
+		if (!pfc) {
+			doctor_add(doctor, DOCTOR_UNKNOWN, port.nic, "the driver does not show PFC");
+			continue;
+		}
+		if (!any_priority(pfc) || *pfc == '1')
+			continue; /* roce speaks of none; priority 0 is what packets without a mark have */
+		trust = doctor_fact_value(&fact, "trust");
+		dscp = doctor_fact_value(&fact, "dscp"); /* NULL: the hardware's own table, which nothing shows */
+		if (!trust)
+			doctor_add(doctor, DOCTOR_UNKNOWN, port.nic,
+				   "PFC is on (%s), and the driver does not show what it trusts", pfc);
+		else if (strcmp(trust, "dscp") != 0)
+			doctor_add(doctor, DOCTOR_WARNING, port.nic,
+				   "PFC is on (%s), but the port trusts %s: packets without a VLAN are of priority 0",
+				   pfc, trust);
+		else if (dscp && !leads_to_pfc(dscp, pfc))
+			doctor_add(doctor, DOCTOR_WARNING, port.nic,
+				   "PFC is on (%s), but no DSCP leads to such a priority (%s)", pfc, dscp);
+	}
 }
 
 /* ---------------------------------------------------------------------------------------------------- devices and limits */
 
+static bool is_software(const struct doctor_fact *port)
+{
+	uint64_t soft;
+
+	return doctor_fact_number(port, "soft", &soft) && soft;
+}
+
 void doctor_relaxed_ordering(struct doctor *doctor)
 {
-	char name[TOPOLOGY_NAME_BYTES];
-	struct doctor_fact fact;
-	const char *at = NULL;
-	size_t unknown = 0, known = 0, software = 0;
-	uint64_t on, soft;
+	struct doctor_fact fact = { .what = "rdma" }, port;
+	size_t unknown = 0, software = 0;
+	uint64_t on;
 
-	while (doctor_next_fact(doctor, "rdma", &at, &fact))
-		software += doctor_fact_number(&fact, "soft", &soft) && soft;
-	at = NULL;
-	while (doctor_next_fact(doctor, "device", &at, &fact)) {
-		uint32_t vertex = TOPOLOGY_NONE;
-		struct doctor_fact port;
+	while (doctor_next_fact(doctor, &fact))
+		software += is_software(&fact);
+	fact = (struct doctor_fact){ .what = "device" };
+	while (doctor_next_fact(doctor, &fact)) {
+		const char *name = doctor_fact_value(&fact, "name");
+		uint32_t vertex = name ? topology_find(doctor->topology, name) : TOPOLOGY_NONE;
 
-		if (doctor_fact_value(&fact, "name", name, sizeof(name)))
-			vertex = topology_find(doctor->topology, name);
 		if (vertex == TOPOLOGY_NONE || doctor->topology->vertices[vertex].kind != TOPOLOGY_NIC ||
 		    !doctor->topology->vertices[vertex].nic.rdma)
 			continue;
 		/* Software writes memory itself. */
-		if (find_fact(doctor, "rdma", name, &port) && doctor_fact_number(&port, "soft", &soft) && soft)
+		if (doctor_find_fact(doctor, "rdma", name, &port) && is_software(&port))
 			continue;
 		if (!doctor_fact_number(&fact, "relaxed_ordering", &on)) {
 			unknown++;
 			continue;
 		}
-		known++;
+		doctor->known++;
 		if (!on)
 			doctor_add(doctor, DOCTOR_NOTE, name, "its PCIe function may not use relaxed ordering");
 	}
 	if (unknown)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine",
 			   "the settings of %zu RDMA devices cannot be read; root can", unknown);
-	else if (!known && software)
+	else if (!doctor->known && software)
 		doctor_add(doctor, DOCTOR_SKIPPED, "machine", "the RDMA devices are made of software");
-	else if (!known)
+	else if (!doctor->known)
 		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the settings of the RDMA devices are not known");
 }
 
 void doctor_gpudirect(struct doctor *doctor)
 {
-	uint64_t dmabuf = 0, peermem = 0;
+	uint64_t dmabuf, peermem;
 	struct doctor_fact fact;
-	const char *at = NULL;
 
-	if (!doctor_next_fact(doctor, "gpudirect", &at, &fact))
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the GPU driver does not say which modules it has");
-	else if (doctor_fact_number(&fact, "dmabuf", &dmabuf) && doctor_fact_number(&fact, "peermem", &peermem) &&
-		 !dmabuf && !peermem)
+	doctor->known = doctor_find_fact(doctor, "gpudirect", NULL, &fact);
+	if (doctor->known && doctor_fact_number(&fact, "dmabuf", &dmabuf) &&
+	    doctor_fact_number(&fact, "peermem", &peermem) && !dmabuf && !peermem)
 		doctor_add(doctor, DOCTOR_WARNING, "machine",
 			   "neither DMA-BUF (open kernel modules) nor nvidia_peermem");
 }
@@ -255,24 +252,17 @@ void doctor_rdma_limits(struct doctor *doctor)
 	static const struct {
 		const char *key, *word;
 	} limits[] = { { "max_qp", "queue pairs" }, { "max_mr", "memory regions" } };
-	char nic[TOPOLOGY_NAME_BYTES];
-	struct doctor_fact fact;
-	const char *at = NULL;
-	size_t known = 0;
+	struct doctor_fact fact = { .what = "rdma" };
 	uint64_t most;
 
-	while (doctor_next_fact(doctor, "rdma", &at, &fact)) {
-		doctor_fact_subject(&fact, nic, sizeof(nic));
+	while (doctor_next_fact(doctor, &fact)) {
 		for (size_t i = 0; i < 2; i++) {
 			if (!doctor_fact_number(&fact, limits[i].key, &most))
 				continue;
-			known++;
+			doctor->known++;
 			if (most < MANY_OBJECTS)
-				doctor_add(doctor, most < FEW_OBJECTS ? DOCTOR_WARNING : DOCTOR_NOTE, nic,
+				doctor_add(doctor, most < FEW_OBJECTS ? DOCTOR_WARNING : DOCTOR_NOTE, fact.subject,
 					   "at most %llu %s", (unsigned long long)most, limits[i].word);
 		}
 	}
-	if (!known)
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine",
-			   "no RDMA device could be asked (libibverbs, and the right to open it)");
 }

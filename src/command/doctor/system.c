@@ -1,4 +1,4 @@
-/* Settings of the kernel and of this session. */
+/* Settings of the kernel and of this session, and what stands in the way of plans. */
 #include "command/doctor/doctor.h"
 
 #include "base/parse.h"
@@ -10,50 +10,52 @@ enum { LITTLE_LOCKED_MIB = 64 }; /* systemd's and the kernel's defaults: 8 MiB, 
 void doctor_memlock(struct doctor *doctor)
 {
 	struct doctor_fact fact;
-	const char *at = NULL;
-	char soft[32];
 	uint64_t bytes;
 
-	if (!doctor_next_fact(doctor, "memlock", &at, &fact) || !doctor_fact_value(&fact, "soft", soft, sizeof(soft))) {
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the limit is not known");
-		return;
-	}
-	if (!strcmp(soft, "unlimited") || parse_u64(soft, 0, UINT64_MAX, &bytes) < 0)
-		return;
-	doctor_add(doctor, bytes >> 20 <= LITTLE_LOCKED_MIB ? DOCTOR_WARNING : DOCTOR_NOTE, "machine",
-		   "at most %llu KiB of locked memory", (unsigned long long)(bytes >> 10));
+	doctor->known = doctor_find_fact(doctor, "memlock", NULL, &fact) && doctor_fact_value(&fact, "soft");
+	if (doctor->known && doctor_fact_number(&fact, "soft", &bytes)) /* else "unlimited" */
+		doctor_add(doctor, bytes >> 20 <= LITTLE_LOCKED_MIB ? DOCTOR_WARNING : DOCTOR_NOTE, "machine",
+			   "at most %llu KiB of locked memory", (unsigned long long)(bytes >> 10));
 }
 
 void doctor_numa_balancing(struct doctor *doctor)
 {
-	char value[32];
+	struct doctor_fact fact;
+	const char *value = doctor_find_fact(doctor, "sysctl", "kernel.numa_balancing", &fact)
+				    ? doctor_fact_value(&fact, "value")
+				    : NULL;
 
-	if (!doctor_sysctl(doctor, "kernel.numa_balancing", value, sizeof(value))) {
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine", "the kernel does not say, or has no such setting");
-		return;
-	}
-	if (strcmp(value, "0") != 0)
-		doctor_add(doctor, DOCTOR_WARNING, "kernel.numa_balancing", "is %s", value);
+	doctor->known = value != NULL;
+	if (value && strcmp(value, "0") != 0)
+		doctor_add(doctor, DOCTOR_WARNING, fact.subject, "is %s", value);
 }
 
 void doctor_governor(struct doctor *doctor)
 {
-	struct doctor_fact fact;
-	const char *at = NULL;
-	char name[32];
+	struct doctor_fact fact = { .what = "governor" };
 	uint64_t count;
-	size_t known = 0;
 
-	while (doctor_next_fact(doctor, "governor", &at, &fact)) {
-		doctor_fact_subject(&fact, name, sizeof(name));
-		if (!strcmp(name, "unknown") || !doctor_fact_number(&fact, "policies", &count))
+	while (doctor_next_fact(doctor, &fact)) {
+		if (!strcmp(fact.subject, "unknown") || !doctor_fact_number(&fact, "policies", &count))
 			continue;
-		known++;
-		if (strcmp(name, "performance") != 0)
-			doctor_add(doctor, DOCTOR_NOTE, name, "the governor of %llu groups of cores",
+		doctor->known++;
+		if (strcmp(fact.subject, "performance") != 0)
+			doctor_add(doctor, DOCTOR_NOTE, fact.subject, "the governor of %llu groups of cores",
 				   (unsigned long long)count);
 	}
-	if (!known)
-		doctor_add(doctor, DOCTOR_UNKNOWN, "machine",
-			   "the kernel does not control the clock, or does not show it");
+}
+
+/* obstacles.h, by way of facts: "obstacle NAME SEVERITY text". */
+void doctor_plans(struct doctor *doctor)
+{
+	struct doctor_fact fact = { .what = "obstacle" };
+
+	while (doctor_next_fact(doctor, &fact)) {
+		const char *severity = fact.rest + (*fact.rest == ' '), *text = severity + strcspn(severity, " \n");
+
+		doctor->known++; /* also by "obstacle none" */
+		if (*text == ' ')
+			doctor_add(doctor, !strncmp(severity, "warning", 7) ? DOCTOR_WARNING : DOCTOR_NOTE,
+				   fact.subject, "%.*s", (int)strcspn(text + 1, "\n"), text + 1);
+	}
 }

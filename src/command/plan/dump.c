@@ -113,19 +113,11 @@ static int read_dump(struct dump *dump)
 	return r == 0 ? COMMAND_OK : command_failed(&diag, r, "\"%s\" is no graph file of NCCL", dump->path);
 }
 
-static bool has_nvswitch(const struct topology *topology)
-{
-	for (size_t i = 0; i < topology->vertex_count; i++)
-		if (topology->vertices[i].kind == TOPOLOGY_NVSWITCH)
-			return true;
-	return false;
-}
-
 static int take_graphs(struct dump *dump, struct channels *ret)
 {
 	/* Heads alone say nothing: chains have them where there is no NVSwitch. */
 	static const enum graph_xml_id ids[] = { GRAPH_XML_RING, GRAPH_XML_TREE, GRAPH_XML_CHAIN, GRAPH_XML_DIRECT };
-	int patterns = has_nvswitch(ret->topology) ? PLAN_PATTERN_COUNT : PLAN_DIRECT;
+	int patterns = topology_count(ret->topology, TOPOLOGY_NVSWITCH) ? PLAN_PATTERN_COUNT : PLAN_DIRECT;
 	int status = COMMAND_OK;
 
 	for (size_t i = 0; i < dump->graphs.graph_count; i++)

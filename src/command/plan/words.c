@@ -88,11 +88,9 @@ static void index_words(const struct channels *channels, char *text, size_t text
 
 void channels_request_words(const struct channels *channels, char *text, size_t text_bytes)
 {
-	size_t gpus = channels->request.gpu_count, all = 0;
+	size_t gpus = channels->request.gpu_count, all = topology_count(channels->topology, TOPOLOGY_GPU);
 	char which[80] = "", where[64];
 
-	for (size_t i = 0; i < channels->topology->vertex_count; i++)
-		all += channels->topology->vertices[i].kind == TOPOLOGY_GPU;
 	if (all != gpus)
 		index_words(channels, which, sizeof(which));
 	if (channels->where == PLAN_EITHER)
