@@ -19,7 +19,7 @@ static void *run(void *arg)
 	while (!transport->service.stop) {
 		uint64_t now_ns = clock_now_ns();
 
-		verbs_connector_expire(transport, now_ns, false);
+		verbs_handshake_expire(transport, now_ns, false);
 		for (struct verbs_connection *c = LIST_FIRST(&transport->connections); c; c = LIST_NEXT(c, link))
 			verbs_connection_look(c, now_ns);
 		transport_devices_tick(&transport->devices, now_ns);

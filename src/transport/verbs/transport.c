@@ -94,7 +94,7 @@ static void verbs_close(struct transport *opaque)
 	if (!transport)
 		return;
 	transport_service_stop(&transport->service);
-	verbs_connector_expire(transport, 0, true);
+	verbs_handshake_expire(transport, 0, true);
 	transport_devices_fini(&transport->devices);
 	if (transport->control)
 		tcp->close(transport->control);
@@ -134,6 +134,7 @@ static int open_all(const struct params *params, struct verbs_transport **ret, s
 	if (!transport)
 		return -ENOMEM;
 	transport->params = params;
+	TAILQ_INIT(&transport->connectors);
 	pthread_mutex_init(&transport->lock, NULL);
 	transport_service_init(&transport->service, &transport->lock);
 	transport_devices_init(&transport->devices, &transport->lock, describe);
@@ -199,7 +200,7 @@ static void verbs_close_listener(struct transport_listener *opaque)
 
 	if (!listener)
 		return;
-	verbs_acceptor_end(listener);
+	verbs_handshake_end(listener);
 	if (listener->control)
 		tcp->close_listener(listener->control);
 	sys_free(listener);
@@ -248,7 +249,7 @@ static int verbs_connect(struct transport *opaque, int device, int traffic_class
 	if (device < 0 || device >= transport_devices_count(opaque))
 		return -EINVAL;
 	pthread_mutex_lock(&transport->lock);
-	r = verbs_connector_step(transport, device, traffic_class, handle, &connection);
+	r = verbs_handshake_connect(transport, device, traffic_class, handle, &connection);
 	if (r == 0) /* only now: a handle that is none starts nothing */
 		r = verbs_service_start(transport);
 	pthread_mutex_unlock(&transport->lock);
@@ -261,7 +262,7 @@ static int verbs_connect(struct transport *opaque, int device, int traffic_class
 static int verbs_accept(struct transport_listener *opaque, struct transport_connection **ret)
 {
 	struct verbs_connection *connection = NULL;
-	int r = verbs_acceptor_step((struct verbs_listener *)opaque, &connection);
+	int r = verbs_handshake_accept((struct verbs_listener *)opaque, &connection);
 
 	*ret = (struct transport_connection *)connection;
 	return r;

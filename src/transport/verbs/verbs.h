@@ -9,7 +9,7 @@
  *
  * Memory of GPUs is written and read by cards alone: by queue pairs with themselves where no peer does it (loop.c).
  *
- * Life: connector.c and acceptor.c; then sender.c and receiver.c hold the roles, ring.c the descriptors, queue.c the queue
+ * Life: handshake.c; then sender.c and receiver.c hold the roles, ring.c the descriptors, queue.c the queue
  * pairs, failover.c what happens when one fails, control.c the frames, connection.c what is common. progress.c calls them
  * all, service.c is the one thread, which ends what nobody finishes and looks at connections that nobody else looks at.
  *
@@ -339,38 +339,27 @@ static inline uint32_t verbs_registration_rkey(const struct verbs_registration *
 	return registration->memories[rail] ? registration->memories[rail]->mr->rkey : 0;
 }
 
-/* A peer that has connected and not yet said all. */
-struct verbs_pending {
-	TAILQ_ENTRY(verbs_pending) link;
+/* A connection that is being made: a connect() that has not ended, or a peer that has connected and not yet said all. */
+struct verbs_handshake {
+	TAILQ_ENTRY(verbs_handshake) link;
+	enum verbs_role role;
+	unsigned step;
+	int device, traffic_class;
+	uint64_t id, since_ns;                  /* of a connect: the handle's cookie; when it was called last */
+	uint8_t handle[TRANSPORT_HANDLE_BYTES]; /* what is dialled: the peer's, or the way back */
+	struct transport_listener *back;
 	struct transport_connection *in, *out; /* become the connection's own in the end */
 	struct verbs_connection *connection;
 	struct transport_request *request;
-	uint8_t bytes[VERBS_WIRE_FRAME_BYTES], back[TRANSPORT_HANDLE_BYTES];
-	unsigned step;
-	uint64_t since_ns;
+	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
 };
 
 struct verbs_listener {
 	struct verbs_transport *transport;
 	int device;
 	struct transport_listener *control;
-	TAILQ_HEAD(, verbs_pending) pending;
+	TAILQ_HEAD(, verbs_handshake) pending;
 	unsigned pending_count;
-};
-
-/* A connect() that has not ended. The handle's cookie is its id. */
-struct verbs_connector {
-	LIST_ENTRY(verbs_connector) link;
-	uint64_t id, since_ns;
-	int device;
-	uint8_t handle[TRANSPORT_HANDLE_BYTES];
-	int traffic_class;
-	struct transport_listener *back;
-	struct transport_connection *in, *out;
-	struct verbs_connection *connection;
-	struct transport_request *request;
-	uint8_t bytes[VERBS_WIRE_FRAME_BYTES];
-	unsigned step;
 };
 
 _Static_assert((int)VERBS_PORTS_MAX <= (int)TRANSPORT_PHYSICAL_MAX, "each is a device");
@@ -386,7 +375,7 @@ struct verbs_transport {
 	int control_devices[TRANSPORT_DEVICES_MAX]; /* of the TCP transport, for each */
 	uint64_t host_id;
 	char host[40];
-	LIST_HEAD(, verbs_connector) connectors;
+	TAILQ_HEAD(, verbs_handshake) connectors;
 	LIST_HEAD(, verbs_connection) connections; /* that stand */
 	uint64_t next_connector_id;
 	_Atomic uint64_t listened_ns;
@@ -526,13 +515,13 @@ int verbs_connection_progress(struct verbs_connection *connection, enum transpor
 void verbs_connection_look(struct verbs_connection *connection, uint64_t now_ns);
 int verbs_connection_test(struct verbs_request *request, bool *ret_done, size_t *sizes);
 
-/* connector.c; acceptor.c */
+/* handshake.c */
 /* Lock held. One step. *ret stays as it is until the connection stands. */
-int verbs_connector_step(struct verbs_transport *transport, int device, int traffic_class,
-			 uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct verbs_connection **ret);
-void verbs_connector_expire(struct verbs_transport *transport, uint64_t now_ns, bool all); /* lock held */
-int verbs_acceptor_step(struct verbs_listener *listener, struct verbs_connection **ret);
-void verbs_acceptor_end(struct verbs_listener *listener);
+int verbs_handshake_connect(struct verbs_transport *transport, int device, int traffic_class,
+			    uint8_t handle[static TRANSPORT_HANDLE_BYTES], struct verbs_connection **ret);
+void verbs_handshake_expire(struct verbs_transport *transport, uint64_t now_ns, bool all); /* lock held */
+int verbs_handshake_accept(struct verbs_listener *listener, struct verbs_connection **ret);
+void verbs_handshake_end(struct verbs_listener *listener);
 
 /* service.c */
 int verbs_service_start(struct verbs_transport *transport); /* lock held; running already: fine */
