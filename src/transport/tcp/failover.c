@@ -27,18 +27,6 @@
 
 #define REDIAL_FIRST_NS (100 * NS_PER_MS)
 
-struct tcp_stream *tcp_failover_primary(struct tcp_connection *connection)
-{
-	struct tcp_stream *hot = &connection->streams[connection->hot];
-
-	if (hot->live)
-		return hot;
-	for (unsigned i = 0; i < connection->stream_count; i++)
-		if (connection->streams[i].live)
-			return &connection->streams[i];
-	return NULL;
-}
-
 static void drop(struct tcp_connection *connection, struct tcp_stream *stream)
 {
 	transport_watch_remove(&connection->watch, stream->fd);
@@ -63,14 +51,13 @@ static void send_suspect(struct tcp_connection *connection, const struct tcp_str
 	if (!primary->live || !tcp_stream_has_room(primary))
 		return; /* the watch says it again */
 	tcp_stream_queue(primary, &frame, NULL);
-	if (tcp_stream_flush(primary, true, now_ns) < 0)
-		primary->tx_full = true; /* its own loss shows at the next write */
+	tcp_stream_flush(primary, true, now_ns);
 }
 
 static void send_dead(struct tcp_connection *connection, const struct tcp_stream *stream, uint32_t epoch,
 		      uint64_t position)
 {
-	struct tcp_stream *primary = tcp_failover_primary(connection);
+	struct tcp_stream *primary = tcp_connection_primary(connection);
 	struct tcp_frame frame = {
 		.type = TCP_FRAME_DEAD, .stream = stream->index, .epoch = (uint16_t)epoch, .position = position
 	};
@@ -81,7 +68,7 @@ static void send_dead(struct tcp_connection *connection, const struct tcp_stream
 	connection->r.control_pending = true;
 }
 
-void tcp_failover_send_dead(struct tcp_connection *connection, const struct tcp_stream *stream)
+static void tell_dead(struct tcp_connection *connection, const struct tcp_stream *stream)
 {
 	if (stream->died)
 		send_dead(connection, stream, stream->dead_epoch, stream->dead_position);
@@ -162,6 +149,9 @@ void tcp_failover_lost(struct tcp_connection *connection, struct tcp_stream *str
 		send_suspect(connection, stream, now_ns);
 	} else {
 		tcp_receiver_retell(connection);
+		for (unsigned i = 0; i < connection->stream_count; i++)
+			if (!connection->streams[i].live)
+				tell_dead(connection, &connection->streams[i]);
 	}
 }
 
@@ -177,7 +167,7 @@ void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *s
 		connection->s.primary = stream->index;
 	for (unsigned i = 0; i < connection->stream_count; i++) {
 		if (connection->role == TCP_RECEIVER)
-			tcp_failover_send_dead(connection, &connection->streams[i]);
+			tell_dead(connection, &connection->streams[i]);
 		else if (connection->streams[i].awaits_dead)
 			send_suspect(connection, &connection->streams[i], now_ns);
 	}
@@ -226,28 +216,25 @@ static void send_again(struct tcp_connection *connection, struct tcp_stream *str
 	}
 }
 
-void tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
+int tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
 {
 	struct tcp_stream *stream;
 
-	if (frame->stream >= connection->stream_count) {
-		tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
-		return;
-	}
+	if (frame->stream >= connection->stream_count)
+		return -EPROTO;
 	stream = &connection->streams[frame->stream];
 	if (stream->live && (uint16_t)stream->epoch == frame->epoch) /* the receiver knows of its death before us */
 		tcp_failover_lost(connection, stream, "the receiver gave it up", now_ns);
 	if (connection->error || !stream->awaits_dead || (uint16_t)stream->lost_epoch != frame->epoch)
-		return; /* said before */
-	if (frame->position > stream->lost_written) {
-		tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
-		return;
-	}
+		return 0; /* said before */
+	if (frame->position > stream->lost_written)
+		return -EPROTO;
 	send_again(connection, stream, frame->position);
 	stream->awaits_dead = false;
 	stream->redial_wait_ns = REDIAL_FIRST_NS;
 	stream->redial_at_ns = now_ns + REDIAL_FIRST_NS;
 	connection->ready = true;
+	return 0;
 }
 
 void tcp_failover_suspect(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
@@ -287,7 +274,6 @@ int tcp_failover_rejoin(struct tcp_connection *connection, unsigned index, uint3
 static void beat(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns)
 {
 	struct tcp_frame frame = { .type = TCP_FRAME_HEARTBEAT };
-	int r;
 
 	if (connection->role == TCP_RECEIVER) /* its sign of life acknowledges the sender's, which would pile up */
 		frame = (struct tcp_frame){ .type = TCP_FRAME_ACK,
@@ -299,9 +285,7 @@ static void beat(struct tcp_connection *connection, struct tcp_stream *stream, u
 		return;
 	stream->rx_told = stream->rx_position;
 	tcp_stream_queue(stream, &frame, NULL);
-	r = tcp_stream_flush(stream, connection->role == TCP_SENDER, now_ns);
-	if (r < 0)
-		tcp_failover_lost(connection, stream, strerror(-r), now_ns);
+	tcp_stream_flush(stream, connection->role == TCP_SENDER, now_ns);
 }
 
 /* Silent while the rest of the connection is not: the path is broken, not the peer. */

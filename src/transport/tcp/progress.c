@@ -26,7 +26,8 @@ static void read_stream(struct tcp_connection *connection, struct tcp_stream *st
 		if (r == -EPROTO)
 			tcp_connection_fail(connection, -EREMOTEIO, "it broke the protocol");
 		else if (r < 0)
-			tcp_failover_lost(connection, stream, strerror(-r), connection->now_ns);
+			tcp_failover_lost(connection, stream, strerror(stream->tx_error ? -stream->tx_error : -r),
+					  connection->now_ns);
 		else if (stream->last_rx_ns != heard_ns) {
 			connection->hot = stream->index;
 			connection->ready = true;
@@ -50,12 +51,9 @@ static void push_words(struct tcp_connection *connection)
 {
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
-		int r = stream->live && tcp_stream_has_unsent(stream)
-				? tcp_stream_flush(stream, false, connection->now_ns)
-				: 0;
 
-		if (r < 0)
-			tcp_failover_lost(connection, stream, strerror(-r), connection->now_ns);
+		if (stream->live && tcp_stream_has_unsent(stream))
+			tcp_stream_flush(stream, false, connection->now_ns);
 	}
 }
 
@@ -207,7 +205,7 @@ static void say_bye(struct tcp_connection *connection, uint64_t now_ns)
 	struct tcp_frame frame = { .type = TCP_FRAME_BYE };
 
 	if (connection->role == TCP_RECEIVER) {
-		primary = tcp_failover_primary(connection);
+		primary = tcp_connection_primary(connection);
 	} else if (!must_end_now(connection)) {
 		tcp_sender_say_bye(connection, now_ns);
 		return;

@@ -18,11 +18,17 @@ enum {
 static int frame_arrived(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
 			 uint64_t now_ns)
 {
+	int r;
+
 	if (connection->role == TCP_SENDER) {
 		stream->rx_position += TCP_WIRE_FRAME_BYTES;
-		return tcp_sender_frame(connection, stream, frame, now_ns);
+		return frame->type == TCP_FRAME_DEAD ? tcp_failover_dead(connection, frame, now_ns)
+						     : tcp_sender_frame(connection, frame, now_ns);
 	}
-	return tcp_receiver_frame(connection, stream, frame, now_ns);
+	r = tcp_receiver_frame(connection, stream, frame, now_ns);
+	if (frame->type == TCP_FRAME_SUSPECT)
+		tcp_failover_suspect(connection, frame, now_ns);
+	return r;
 }
 
 /* Works through what was staged. Stops when the stream was taken away under it (a failure that frames brought). */

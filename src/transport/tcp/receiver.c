@@ -134,7 +134,7 @@ static void rts_complete(struct tcp_connection *connection, struct tcp_message *
 static int truncated(struct tcp_connection *connection, const struct tcp_message *message, size_t room, uint64_t now_ns)
 {
 	struct tcp_frame frame = { .type = TCP_FRAME_TRUNCATED, .message = (uint32_t)message->sequence, .value = room };
-	struct tcp_stream *primary = tcp_failover_primary(connection);
+	struct tcp_stream *primary = tcp_connection_primary(connection);
 
 	if (primary && tcp_stream_has_room(primary)) {
 		frame.epoch = (uint16_t)primary->epoch;
@@ -487,9 +487,7 @@ int tcp_receiver_frame(struct tcp_connection *connection, struct tcp_stream *str
 	switch (frame->type) {
 	case TCP_FRAME_RTS:
 		return rts_arrived(connection, frame, now_ns);
-	case TCP_FRAME_SUSPECT:
-		tcp_failover_suspect(connection, frame, now_ns);
-		return 0;
+	case TCP_FRAME_SUSPECT: /* read.c */
 	case TCP_FRAME_HEARTBEAT:
 		return 0;
 	case TCP_FRAME_BYE:

@@ -28,6 +28,18 @@ void tcp_request_release(struct tcp_request *request)
 	request->connection->request_count--;
 }
 
+struct tcp_stream *tcp_connection_primary(struct tcp_connection *connection)
+{
+	struct tcp_stream *hot = &connection->streams[connection->hot];
+
+	if (hot->live)
+		return hot;
+	for (unsigned i = 0; i < connection->stream_count; i++)
+		if (connection->streams[i].live)
+			return &connection->streams[i];
+	return NULL;
+}
+
 void tcp_receiver_failed(struct tcp_connection *connection)
 {
 	struct tcp_receiver *r = &connection->r;

@@ -333,15 +333,6 @@ static size_t cut_frame(struct tcp_connection *connection, struct tcp_stream *st
 	return 0;
 }
 
-static bool flush(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t now_ns)
-{
-	int r = tcp_stream_flush(stream, true, now_ns);
-
-	if (r < 0)
-		tcp_failover_lost(connection, stream, strerror(-r), now_ns);
-	return r == 0;
-}
-
 /* They stay behind their RTS, which may be lost, too; and before BYE, which may follow a buffered send. */
 static bool is_unscheduled(const struct tcp_connection *connection, const struct tcp_tx_frame *out)
 {
@@ -398,7 +389,7 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 		if (!stream->live || !stream->tx_full || !tcp_stream_has_unsent(stream))
 			continue;
 		if (connection->watch.on || !stream->tx_due_ns || clock_now_ns() >= stream->tx_due_ns)
-			flush(connection, stream, now_ns);
+			tcp_stream_flush(stream, true, now_ns);
 	}
 	while (!connection->error) {
 		struct tcp_stream *stream = pick_stream(connection),
@@ -425,25 +416,22 @@ bool tcp_sender_pump(struct tcp_connection *connection, uint64_t now_ns)
 		}
 		if (!burst)
 			break;
-		if (!flush(connection, stream, now_ns) || stream->tx_full)
-			continue;
+		tcp_stream_flush(stream, true, now_ns);
 	}
 	for (unsigned i = 0; i < connection->stream_count && !connection->error; i++) {
 		struct tcp_stream *stream = &connection->streams[i];
 
 		if (stream->live && !stream->tx_full && tcp_stream_has_unsent(stream))
-			flush(connection, stream, now_ns);
+			tcp_stream_flush(stream, true, now_ns);
 		unsent |= stream->live && tcp_stream_has_unsent(stream);
 	}
 	return unsent;
 }
 
-static void tcp_sender_acknowledged(struct tcp_connection *connection, struct tcp_stream *stream, uint64_t position,
-				    uint64_t now_ns)
+static void acknowledged(struct tcp_stream *stream, uint64_t position, uint64_t now_ns)
 {
 	uint64_t window_ns = clock_elapsed_ns(stream->rate_since_ns, now_ns);
 
-	(void)connection;
 	if (position <= stream->tx_acknowledged)
 		return;
 	stream->tx_acknowledged = position;
@@ -512,21 +500,16 @@ static int reported(struct tcp_sender *s, const struct tcp_frame *frame)
 	return 0;
 }
 
-int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *from, const struct tcp_frame *frame,
-		     uint64_t now_ns)
+int tcp_sender_frame(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns)
 {
 	struct tcp_stream *stream;
 
-	(void)from;
 	switch (frame->type) {
 	case TCP_FRAME_HEARTBEAT:
 		return 0;
 	case TCP_FRAME_BYE:
 		connection->peer_closed = true;
 		tcp_connection_fail(connection, -EREMOTEIO, "the receiver closed it");
-		return 0;
-	case TCP_FRAME_DEAD:
-		tcp_failover_dead(connection, frame, now_ns);
 		return 0;
 	case TCP_FRAME_TRUNCATED:
 		tcp_connection_fail(connection, -EMSGSIZE, "a message was longer than the receive that it matched");
@@ -540,7 +523,7 @@ int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *from,
 	if (stream->live && (uint16_t)stream->epoch == frame->epoch) {
 		if (frame->position > stream->tx_written)
 			return -EPROTO;
-		tcp_sender_acknowledged(connection, stream, frame->position, now_ns);
+		acknowledged(stream, frame->position, now_ns);
 	}
 	switch (frame->type) {
 	case TCP_FRAME_GRANT:

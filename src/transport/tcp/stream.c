@@ -61,7 +61,8 @@ void tcp_stream_attach(struct tcp_stream *stream, int fd, uint32_t epoch, uint64
 	stream->rx_due_ns = stream->tx_due_ns = 0;
 	stream->tx_head = stream->tx_next = stream->tx_tail = UINT32_MAX - 3; /* as TCP_WIRE_FIRST_SEQUENCE */
 	stream->tx_queued = stream->tx_written = stream->tx_acknowledged = 0;
-	stream->tx_full = stream->tx_broken = false;
+	stream->tx_full = false;
+	stream->tx_error = 0;
 	stream->last_rx_ns = stream->last_tx_ns = stream->last_ack_ns = now_ns;
 	stream->rate_Bps = stream->rate_from_position = 0;
 	stream->rate_since_ns = now_ns;
@@ -131,28 +132,26 @@ uint64_t tcp_stream_worth_from(uint64_t bytes, uint64_t then_ns, uint64_t now_ns
 	return now_ns + (wait_ns < WAIT_MOST_NS ? wait_ns : WAIT_MOST_NS);
 }
 
-int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns)
+void tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns)
 {
 	const bool was_full = stream->tx_full;
 	struct iovec parts[STREAM_IOVEC];
 
 	stream->tx_due_ns = 0;
-	while (!stream->tx_broken && stream->tx_next != stream->tx_tail) {
+	while (!stream->tx_error && stream->tx_next != stream->tx_tail) {
 		size_t bytes, count = gather(stream, parts, &bytes);
 		ssize_t r = count == 1 ? sys_send(stream->fd, parts[0].iov_base, parts[0].iov_len)
 				       : sys_sendmsg(stream->fd, parts, count);
 
 		if (r == -EAGAIN || r == -EINTR || r == -ENOBUFS) {
 			stream->tx_full = true;
-			return 0;
+			return;
 		}
-		stream->tx_broken = r == -EPIPE || r == -ECONNRESET;
-		if (stream->tx_broken) {
+		if (r < 0) {
+			stream->tx_error = (int)r;
 			shutdown(stream->fd, SHUT_WR); /* should it live all the same, the peer ends it now */
 			break;
 		}
-		if (r < 0)
-			return (int)r;
 		if (stream->tx_written == stream->tx_acknowledged) /* the clock of silence starts now */
 			stream->last_ack_ns = now_ns;
 		if (was_full && (size_t)r < bytes)
@@ -168,8 +167,7 @@ int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns)
 		}
 		stream->tx_full = (size_t)r < bytes;
 		if (stream->tx_full)
-			return 0;
+			return;
 	}
-	stream->tx_full = stream->tx_broken;
-	return 0;
+	stream->tx_full = stream->tx_error != 0;
 }

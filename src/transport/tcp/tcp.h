@@ -104,7 +104,7 @@ struct tcp_stream {
 	uint32_t tx_head, tx_next, tx_tail;
 	uint64_t tx_queued, tx_written, tx_acknowledged; /* positions */
 	bool tx_full;                                    /* the socket took no more last time */
-	bool tx_broken;     /* it takes no more at all; what the peer said before it ended is still to be read */
+	int tx_error;       /* it takes no more at all; what the peer said before it ended is still to be read */
 	uint64_t tx_due_ns; /* full: it is not worth asking again before */
 	uint64_t last_tx_ns, last_ack_ns;
 	uint64_t rate_Bps; /* acknowledged bytes, smoothed; for striping */
@@ -438,8 +438,8 @@ static inline bool tcp_stream_has_unsent(const struct tcp_stream *stream)
 }
 /* Queues a frame; the caller checked tcp_stream_has_room. */
 void tcp_stream_queue(struct tcp_stream *stream, const struct tcp_frame *frame, const void *payload);
-/* Writes what is queued. Socket errors are returned, a full socket is not one. keep: frames wait to be acknowledged. */
-int tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns);
+/* Writes what is queued. An error shows as the stream is read. keep: frames wait to be acknowledged. */
+void tcp_stream_flush(struct tcp_stream *stream, bool keep, uint64_t now_ns);
 /* When `bytes` came since `then_ns`: from when on as many as are worth a system call will have come; 0: at once. */
 enum {
 	TCP_WORTH_BYTES = 32 << 10
@@ -452,6 +452,8 @@ uint64_t tcp_stream_worth_from(uint64_t bytes, uint64_t then_ns, uint64_t now_ns
 int tcp_stream_read(struct tcp_connection *connection, struct tcp_stream *stream, size_t most, bool *ret_more);
 
 /* request.c */
+/* What a receiver tells goes out on it; NULL: no stream is live. */
+struct tcp_stream *tcp_connection_primary(struct tcp_connection *connection);
 struct tcp_request *tcp_request_get(struct tcp_connection *connection, enum tcp_request_kind kind, uint64_t now_ns);
 void tcp_request_release(struct tcp_request *request);
 /* A receiver that has failed: what lies whole in the window can still be received, but nothing comes. */
@@ -465,8 +467,7 @@ int tcp_sender_send(struct tcp_connection *connection, void *data, size_t bytes,
 		    struct tcp_request **ret);
 /* Whether a send whose FIN is late is done without it: its data is the caller's again, and its request ours. */
 bool tcp_sender_buffer(struct tcp_connection *connection, struct tcp_request *request);
-int tcp_sender_frame(struct tcp_connection *connection, struct tcp_stream *stream, const struct tcp_frame *frame,
-		     uint64_t now_ns);
+int tcp_sender_frame(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns);
 /* The receiver has said how many unscheduled bytes may be on their way. */
 void tcp_sender_may_begin(struct tcp_connection *connection, uint64_t bytes);
 /* True: bytes wait for a socket to take them. */
@@ -503,11 +504,10 @@ bool tcp_receiver_waits_for_grant(struct tcp_connection *connection);
 void tcp_receiver_retell(struct tcp_connection *connection);
 
 /* failover.c */
-struct tcp_stream *tcp_failover_primary(struct tcp_connection *connection);
 /* This socket is done for. Moves on to the others, or fails the connection. */
 void tcp_failover_lost(struct tcp_connection *connection, struct tcp_stream *stream, const char *why, uint64_t now_ns);
-/* Sender: the receiver said how far it got. */
-void tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns);
+/* Sender: the receiver said how far it got. -EPROTO. */
+int tcp_failover_dead(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns);
 /* Receiver: the sender asks to stop a stream. */
 void tcp_failover_suspect(struct tcp_connection *connection, const struct tcp_frame *frame, uint64_t now_ns);
 /* Either side, from time to time, the last one at looked_ns: silent streams, heartbeats, a silent peer. */
@@ -515,7 +515,6 @@ void tcp_failover_watch(struct tcp_connection *connection, uint64_t looked_ns, u
 /* Receiver: the sender has dialled a dead stream anew. Takes fd, unless an error is returned. */
 int tcp_failover_rejoin(struct tcp_connection *connection, unsigned index, uint32_t epoch, int fd,
 			const struct sockaddr_storage *peer, uint64_t now_ns);
-void tcp_failover_send_dead(struct tcp_connection *connection, const struct tcp_stream *stream);
 /* A stream that was lost has a new socket. */
 void tcp_failover_attach(struct tcp_connection *connection, struct tcp_stream *stream, int fd, uint32_t epoch,
 			 uint64_t now_ns);

@@ -4,8 +4,6 @@
  */
 #include "transport/tcp/tcp.h"
 
-#include <string.h>
-
 enum {
 	ACK_BYTES = 64 << 10, /* several streams: the sender balances them by what is acknowledged */
 };
@@ -166,9 +164,8 @@ static bool tell_positions(struct tcp_connection *connection, struct tcp_stream 
 void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
 {
 	struct tcp_receiver *r = &connection->r;
-	struct tcp_stream *primary = tcp_failover_primary(connection);
+	struct tcp_stream *primary = tcp_connection_primary(connection);
 	bool all, later;
-	int error;
 
 	if (!primary)
 		return;
@@ -178,9 +175,7 @@ void tcp_receiver_flush(struct tcp_connection *connection, uint64_t now_ns)
 	all = all && (later || tell_done(connection, primary)) && tell_window(connection, primary) &&
 	      tell_positions(connection, primary);
 	r->control_pending = !all;
-	error = tcp_stream_flush(primary, false, now_ns);
-	if (error < 0)
-		tcp_failover_lost(connection, primary, strerror(-error), now_ns);
+	tcp_stream_flush(primary, false, now_ns);
 }
 
 void tcp_receiver_retell(struct tcp_connection *connection)
@@ -195,9 +190,6 @@ void tcp_receiver_retell(struct tcp_connection *connection)
 	}
 	r->unscheduled_told = UINT64_MAX;
 	r->window_again = r->control_pending = true;
-	for (unsigned i = 0; i < connection->stream_count; i++)
-		if (!connection->streams[i].live)
-			tcp_failover_send_dead(connection, &connection->streams[i]);
 }
 
 bool tcp_receiver_expects_data(const struct tcp_connection *connection)

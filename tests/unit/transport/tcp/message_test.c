@@ -585,7 +585,7 @@ static void a_report_of_the_future_is_refused(void **state)
 
 	harness_open(harness, &plain, 1);
 	frame.message = (uint32_t)harness->sender->s.next_sequence + 1;
-	assert_int_equal(tcp_sender_frame(harness->sender, harness->sender->streams, &frame, harness->now_ns), -EPROTO);
+	assert_int_equal(tcp_sender_frame(harness->sender, &frame, harness->now_ns), -EPROTO);
 	harness_close(harness);
 }
 
