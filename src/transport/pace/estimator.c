@@ -107,7 +107,8 @@ static void peak_update(struct pace_estimator *estimator, uint64_t rate_Bps, boo
 	estimator->peak_Bps[0] = max_u64(estimator->peak_Bps[0], rate_Bps);
 }
 
-void pace_estimator_window(struct pace_estimator *estimator, uint64_t bytes, uint64_t window_ns, bool limited)
+/* limited: flows waited for the budget during most of it. */
+static void count(struct pace_estimator *estimator, uint64_t bytes, uint64_t window_ns, bool limited)
 {
 	uint64_t rate_Bps;
 
@@ -151,5 +152,5 @@ void pace_estimator_take(struct pace_estimator *estimator, const struct pace_win
 			limited = false;
 		}
 	}
-	pace_estimator_window(estimator, bytes, time_ns, limited);
+	count(estimator, bytes, time_ns, limited);
 }

@@ -46,10 +46,8 @@ struct pace_window {
 /* nominal_Bps 0: not known. */
 void pace_estimator_init(struct pace_estimator *estimator, uint64_t nominal_Bps, uint64_t quantum_bytes);
 void pace_estimator_loop(struct pace_estimator *estimator, uint64_t loop_ns);
-/* limited: flows waited for the budget during most of the window. Windows of 0 ns are ignored. */
-void pace_estimator_window(struct pace_estimator *estimator, uint64_t bytes, uint64_t window_ns, bool limited);
 bool pace_window_is_over(const struct pace_window *window, uint64_t round_trip_ns);
-/* shared, host_bytes: as in the window, now. */
+/* A window is over: shared, host_bytes as in it, now. Windows of 0 ns are ignored. */
 void pace_estimator_take(struct pace_estimator *estimator, const struct pace_window *window, uint64_t now_ns,
 			 bool shared, uint64_t host_bytes);
 /* The highest rate seen lately; the nominal one before anything was measured. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 enum { FRAME_TAG = 1, FRAMES_AT_ONCE = 16 };
+#define TRUNCATED "a message was longer than the receive that it matched"
 
 static const struct transport_ops *const tcp = &transport_tcp;
 
@@ -74,6 +75,14 @@ int verbs_control_say(struct verbs_connection *connection, const struct verbs_wi
 	return push(connection);
 }
 
+int verbs_control_truncated(struct verbs_connection *connection)
+{
+	const struct verbs_wire_frame frame = { .type = VERBS_FRAME_TRUNCATED };
+
+	verbs_control_say(connection, &frame);
+	return verbs_connection_fail(connection, -EMSGSIZE, TRUNCATED);
+}
+
 static int take(struct verbs_connection *connection)
 {
 	struct verbs_wire_frame frame;
@@ -86,8 +95,7 @@ static int take(struct verbs_connection *connection)
 		return -EREMOTEIO;
 	}
 	if (frame.type == VERBS_FRAME_TRUNCATED)
-		return verbs_connection_fail(connection, -EMSGSIZE,
-					     "a message was longer than the receive that it matched");
+		return verbs_connection_fail(connection, -EMSGSIZE, TRUNCATED);
 	verbs_failover_frame(connection, &frame);
 	return connection->error;
 }

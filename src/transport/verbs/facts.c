@@ -122,21 +122,6 @@ static void card_of_netdev(const char *root, const char *netdev, struct verbs_pl
 	sys_close(&fd);
 }
 
-static void read_numa(const char *root, struct verbs_place *place)
-{
-	char path[PATH_MAX], text[TEXT_BYTES];
-	uint64_t node;
-	int bytes;
-
-	place->numa_node = -1;
-	if (!place->pci_path[0])
-		return;
-	bytes = snprintf(path, sizeof(path), "%s%s/numa_node", root, place->pci_path + strlen("/sys"));
-	if (bytes > 0 && (size_t)bytes < sizeof(path) && text_file_value(AT_FDCWD, path, text, TEXT_BYTES) == 0 &&
-	    parse_u64(text, 0, 4096, &node) == 0)
-		place->numa_node = (int)node;
-}
-
 void verbs_facts_place(const char *root, const char *device, const char *netdev, struct verbs_place *ret)
 {
 	int saved_errno = errno;
@@ -149,7 +134,6 @@ void verbs_facts_place(const char *root, const char *device, const char *netdev,
 	ret->function = function_of(ret->pci_path);
 	if (ret->function < 0)
 		ret->function = 0;
-	read_numa(root, ret);
 	errno = saved_errno;
 }
 

@@ -21,7 +21,6 @@ void verbs_facts_netdev(const char *root, const char *device, unsigned port, uns
 struct verbs_place {
 	char pci_path[VERBS_PATH_BYTES]; /* "/sys/devices/…" of the PCI function, "" when there is none */
 	int function;                    /* of that, 0 to 7 */
-	int numa_node;                   /* -1: unknown */
 	uint64_t speed_Bps; /* of the network interface of a device that has no card of its own; 0: unknown */
 };
 /* A software device (rxe) has no card: then that of its network interface. */

@@ -77,7 +77,7 @@ void verbs_failover_lost(struct verbs_connection *connection, struct verbs_queue
 	if (!connection->peer_closed)
 		log_info(LOG_NET, "queue %u with host %s on %s is lost: %s. %u others go on", queue->index,
 			 connection->peer.host, connection->rails[queue->rail].port->name, why, connection->live_count);
-	if (verbs_queue_to_error(connection, queue) < 0 && !is_lost(connection, queue))
+	if (verbs_queue_to(connection, queue, IBV_QPS_ERR) < 0 && !is_lost(connection, queue))
 		verbs_connection_fail(connection, -EREMOTEIO, "a queue that failed cannot be stopped");
 }
 
@@ -164,7 +164,7 @@ static void stop(struct verbs_connection *connection, struct verbs_queue *queue,
 			verbs_connection_fail(connection, -EREMOTEIO, "a queue that failed does not end");
 		return;
 	}
-	if (verbs_queue_to_reset(connection, queue) < 0 && !lost) {
+	if (verbs_queue_to(connection, queue, IBV_QPS_RESET) < 0 && !lost) {
 		verbs_connection_fail(connection, -EREMOTEIO, "a queue that failed cannot be reset");
 		return;
 	}

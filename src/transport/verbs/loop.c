@@ -151,8 +151,7 @@ int verbs_loop_flush(struct verbs_connection *connection, const void *data,
 		request->open_items++;
 	}
 	if (!request->open_items) {
-		request->used = false;
-		connection->request_count--;
+		verbs_request_put(request, NULL);
 		return 0;
 	}
 	request->told = true; /* the peer hears nothing of it */

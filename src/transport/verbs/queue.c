@@ -113,16 +113,9 @@ int verbs_queue_connect(struct verbs_connection *connection, struct verbs_queue 
 				  queue->psn, &queue->peer, &connection->peer.rails[queue->peer_rail], &options);
 }
 
-int verbs_queue_to_error(struct verbs_connection *connection, struct verbs_queue *queue)
+int verbs_queue_to(struct verbs_connection *connection, struct verbs_queue *queue, enum ibv_qp_state state)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
-	return verbs_error(connection->transport->api->modify_qp(queue->qp, &attr, IBV_QP_STATE));
-}
-
-int verbs_queue_to_reset(struct verbs_connection *connection, struct verbs_queue *queue)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct ibv_qp_attr attr = { .qp_state = state };
 
 	return verbs_error(connection->transport->api->modify_qp(queue->qp, &attr, IBV_QP_STATE));
 }

@@ -15,14 +15,6 @@
 #include <errno.h>
 #include <string.h>
 
-static int truncated(struct verbs_connection *connection)
-{
-	const struct verbs_wire_frame frame = { .type = VERBS_FRAME_TRUNCATED };
-
-	verbs_control_say(connection, &frame);
-	return verbs_connection_fail(connection, -EMSGSIZE, "a message was longer than the receive that it matched");
-}
-
 static void slot_finish(struct verbs_connection *connection, struct verbs_request *request, struct verbs_slot *slot)
 {
 	slot->done = true;
@@ -115,7 +107,7 @@ static int take_eager(struct verbs_connection *connection, struct verbs_request 
 		      struct verbs_unexpected *unexpected, const uint8_t *from)
 {
 	if (unexpected->size > slot->bytes)
-		return truncated(connection);
+		return verbs_control_truncated(connection);
 	slot->matched = slot->sized = true;
 	slot->size = unexpected->size;
 	if (place(connection, request, slot, unexpected, from)) {
@@ -165,9 +157,7 @@ static int eager_arrived(struct verbs_connection *connection, const struct verbs
 			 const uint8_t *extra)
 {
 	struct verbs_receiver *r = &connection->r;
-	uint64_t used = descriptor->size
-				? (descriptor->size + VERBS_WINDOW_UNIT - 1) / VERBS_WINDOW_UNIT * VERBS_WINDOW_UNIT
-				: VERBS_WINDOW_UNIT;
+	const uint64_t used = verbs_window_used(descriptor->size);
 	const uint32_t at = descriptor->value % VERBS_WINDOW_BYTES;
 	struct verbs_request *request;
 	struct verbs_unexpected *unexpected;
@@ -303,16 +293,6 @@ static int match_unexpected(struct verbs_connection *connection, struct verbs_re
 	return 0;
 }
 
-static void unget(struct verbs_connection *connection, struct verbs_request *request)
-{
-	for (unsigned i = 0; i < request->count; i++)
-		if (request->slots[i].own_registration)
-			verbs_registration_free(connection, request->slots[i].registration);
-	request->count = 0;
-	request->used = false;
-	connection->request_count--;
-}
-
 int verbs_receiver_receive(struct verbs_connection *connection, int count, void *const *data, const size_t *bytes,
 			   const int *tags, void *const *registrations, struct verbs_request **ret)
 {
@@ -328,7 +308,7 @@ int verbs_receiver_receive(struct verbs_connection *connection, int count, void 
 	/* What the peer had sent before it ended is still to be had, but it hears no more. */
 	r = connection->error ? 0 : register_slots(connection, request, registrations);
 	if (r < 0) {
-		unget(connection, request);
+		verbs_request_put(request, NULL);
 		return r;
 	}
 	request->generation++;

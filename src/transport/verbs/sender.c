@@ -27,18 +27,10 @@ static struct verbs_request *find_waiting(const struct verbs_connection *connect
 	return NULL;
 }
 
-static int truncated(struct verbs_connection *connection)
-{
-	const struct verbs_wire_frame frame = { .type = VERBS_FRAME_TRUNCATED };
-
-	verbs_control_say(connection, &frame);
-	return verbs_connection_fail(connection, -EMSGSIZE, "a message was longer than the receive that it matched");
-}
-
 static int give(struct verbs_connection *connection, struct verbs_request *request, const struct verbs_offer *offer)
 {
 	if (request->size > offer->slot.bytes)
-		return truncated(connection);
+		return verbs_control_truncated(connection);
 	request->slot = offer->slot;
 	request->descriptor = offer->descriptor;
 	request->promised = offer->promised || !request->size;
@@ -122,7 +114,6 @@ int verbs_sender_descriptor(struct verbs_connection *connection, const struct ve
 			    const uint8_t *extra)
 {
 	struct verbs_sender *s = &connection->s;
-
 	const uint8_t freed = (uint8_t)(descriptor->pieces - s->pieces_free);
 
 	if (descriptor->value < s->window_begin || descriptor->value > s->window_end ||
@@ -148,14 +139,9 @@ int verbs_sender_descriptor(struct verbs_connection *connection, const struct ve
 
 /* ---- sending ---- */
 
-static uint64_t place_bytes(uint64_t bytes)
-{
-	return bytes ? (bytes + VERBS_WINDOW_UNIT - 1) / VERBS_WINDOW_UNIT * VERBS_WINDOW_UNIT : VERBS_WINDOW_UNIT;
-}
-
 static bool find_place(const struct verbs_sender *s, size_t bytes, uint64_t *ret)
 {
-	uint64_t begin = s->window_end, used = place_bytes(bytes);
+	uint64_t begin = s->window_end, used = verbs_window_used(bytes);
 
 	if (begin % VERBS_WINDOW_BYTES + used > VERBS_WINDOW_BYTES) /* never around the corner */
 		begin += VERBS_WINDOW_BYTES - begin % VERBS_WINDOW_BYTES;
@@ -225,7 +211,7 @@ static void go_eagerly(struct verbs_connection *connection, struct verbs_request
 	connection->out.places[at] = place % VERBS_WINDOW_BYTES;
 	if (!descriptor.embedded)
 		put_payload(connection, at, request, 0, request->size);
-	s->window_end = place + place_bytes(request->size);
+	s->window_end = place + verbs_window_used(request->size);
 	s->unmatched[s->unmatched_count++] = (struct verbs_unmatched){ s->eager_number++, request->tag };
 	request->announced = request->all_posted = true;
 	request->open_items = 1;
@@ -275,9 +261,7 @@ int verbs_sender_send(struct verbs_connection *connection, void *data, size_t by
 	request->tag = tag;
 	r = prepare(connection, request, registration, eager);
 	if (r < 0) {
-		request->own_registration = false;
-		request->used = false;
-		connection->request_count--;
+		verbs_request_put(request, NULL);
 		return r;
 	}
 	TAILQ_INSERT_TAIL(&connection->open, request, link);

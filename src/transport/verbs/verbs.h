@@ -333,6 +333,12 @@ struct verbs_connection {
 	};
 };
 
+/* What an eager message takes of the window. */
+static inline uint64_t verbs_window_used(uint64_t bytes)
+{
+	return bytes ? (bytes + VERBS_WINDOW_UNIT - 1) / VERBS_WINDOW_UNIT * VERBS_WINDOW_UNIT : VERBS_WINDOW_UNIT;
+}
+
 /* The key for the peer; nothing goes by a card that is lost. */
 static inline uint32_t verbs_registration_rkey(const struct verbs_registration *registration, unsigned rail)
 {
@@ -388,8 +394,7 @@ int verbs_queue_create(struct verbs_connection *connection, struct verbs_queue *
 /* To queue->peer: it can then be written to, and write. */
 int verbs_queue_connect(struct verbs_connection *connection, struct verbs_queue *queue);
 void verbs_queue_destroy(struct verbs_connection *connection, struct verbs_queue *queue);
-int verbs_queue_to_error(struct verbs_connection *connection, struct verbs_queue *queue);
-int verbs_queue_to_reset(struct verbs_connection *connection, struct verbs_queue *queue);
+int verbs_queue_to(struct verbs_connection *connection, struct verbs_queue *queue, enum ibv_qp_state state);
 struct verbs_pair_options verbs_queue_options(const struct verbs_connection *connection);
 static inline bool verbs_queue_has_room(const struct verbs_queue *queue)
 {
@@ -475,6 +480,8 @@ void verbs_failover_frame(struct verbs_connection *connection, const struct verb
 void verbs_failover_step(struct verbs_connection *connection, uint64_t now_ns);
 
 /* control.c */
+/* The end, and why: a message was longer than the receive that it matched. */
+int verbs_control_truncated(struct verbs_connection *connection);
 int verbs_control_say(struct verbs_connection *connection, const struct verbs_wire_frame *frame);
 /* Sends and receives. An error: the peer is gone. */
 int verbs_control_step(struct verbs_connection *connection);

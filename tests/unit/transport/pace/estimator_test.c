@@ -30,12 +30,21 @@ static uint64_t link_rate(struct link *link, uint64_t budget_bytes)
 	return rate_Bps / 100 * (100 - link->noise_percent + noise);
 }
 
+static void take_window(struct pace_estimator *estimator, uint64_t bytes, uint64_t window_ns, bool limited)
+{
+	const struct pace_window window = { .busy_ns = window_ns,
+					    .limited_ns = limited ? window_ns : 0,
+					    .bytes = bytes };
+
+	pace_estimator_take(estimator, &window, window_ns, false, 0);
+}
+
 static void run_windows(struct pace_estimator *estimator, struct link *link, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t rate_Bps = link_rate(link, estimator->budget_bytes);
 
-		pace_estimator_window(estimator, rate_Bps * 2 / 1000, 2 * NS_PER_MS, true);
+		take_window(estimator, rate_Bps * 2 / 1000, 2 * NS_PER_MS, true);
 		assert_in_range(estimator->budget_bytes, LEAST, PACE_BUDGET_MAX_BYTES);
 	}
 }
@@ -61,7 +70,7 @@ static void a_nominal_speed_that_is_not_true_goes_with_the_first_window(void **s
 
 	(void)state;
 	pace_estimator_init(&estimator, 10 * GIGABIT_BPS, QUANTUM);
-	pace_estimator_window(&estimator, 119600 * 2, 2 * NS_PER_MS, true);
+	take_window(&estimator, 119600 * 2, 2 * NS_PER_MS, true);
 	assert_int_equal(pace_estimator_rate(&estimator), 119600000);
 	/* 119.6 MB/s × (1.25 × 100 us + 500 us): below the 100 KB that a small switch has for a port. */
 	assert_int_equal(estimator.budget_bytes, 74750);
@@ -75,7 +84,7 @@ static void the_budget_follows_rate_and_usual_loop(void **state)
 	pace_estimator_init(&estimator, 0, QUANTUM);
 	for (unsigned i = 0; i < PACE_LOOP_LEAST; i++)
 		pace_estimator_loop(&estimator, 400000 + i % 2 * 200000);
-	pace_estimator_window(&estimator, 1250000 * 2, 2 * NS_PER_MS, true);
+	take_window(&estimator, 1250000 * 2, 2 * NS_PER_MS, true);
 	assert_int_equal(pace_estimator_round_trip(&estimator), 600000);
 	/* 1.25 GB/s × (1.25 × 400 us + 500 us) */
 	assert_int_equal(estimator.budget_bytes, 1250000);
@@ -87,12 +96,12 @@ static void the_peak_of_long_ago_is_forgotten(void **state)
 
 	(void)state;
 	pace_estimator_init(&estimator, 0, QUANTUM);
-	pace_estimator_window(&estimator, 2500000, 2 * NS_PER_MS, true);
+	take_window(&estimator, 2500000, 2 * NS_PER_MS, true);
 	for (unsigned i = 0; i < PACE_PEAK_WINDOWS - 1; i++)
-		pace_estimator_window(&estimator, 250000, 2 * NS_PER_MS, true);
+		take_window(&estimator, 250000, 2 * NS_PER_MS, true);
 	assert_int_equal(pace_estimator_rate(&estimator), 1250000000);
 	for (unsigned i = 0; i < PACE_PEAK_WINDOWS + 2; i++)
-		pace_estimator_window(&estimator, 250000, 2 * NS_PER_MS, true);
+		take_window(&estimator, 250000, 2 * NS_PER_MS, true);
 	assert_int_equal(pace_estimator_rate(&estimator), 125000000);
 }
 
@@ -117,12 +126,12 @@ static void windows_that_the_budget_did_not_limit_never_lower_it(void **state)
 	(void)state;
 	pace_estimator_init(&estimator, 10 * GIGABIT_BPS, QUANTUM);
 	for (unsigned i = 0; i < 1000; i++)
-		pace_estimator_window(&estimator, 1000, 2 * NS_PER_MS, false);
+		take_window(&estimator, 1000, 2 * NS_PER_MS, false);
 	assert_int_equal(estimator.budget_bytes, 250000);
 	assert_int_equal(pace_estimator_rate(&estimator), 10 * GIGABIT_BPS);
 	/* But one that is faster than what was measured counts. */
-	pace_estimator_window(&estimator, 200000, 2 * NS_PER_MS, true);
-	pace_estimator_window(&estimator, 2000000, 2 * NS_PER_MS, false);
+	take_window(&estimator, 200000, 2 * NS_PER_MS, true);
+	take_window(&estimator, 2000000, 2 * NS_PER_MS, false);
 	assert_int_equal(pace_estimator_rate(&estimator), 1000000000);
 }
 
@@ -150,13 +159,13 @@ static void odd_windows_and_samples_do_no_harm(void **state)
 
 	(void)state;
 	pace_estimator_init(&estimator, GIGABIT_BPS, QUANTUM);
-	pace_estimator_window(&estimator, 1000, 0, true);
+	take_window(&estimator, 1000, 0, true);
 	assert_int_equal(estimator.budget_bytes, LEAST);
-	pace_estimator_window(&estimator, 1ULL << 50, 1, true);
+	take_window(&estimator, 1ULL << 50, 1, true);
 	for (unsigned i = 0; i < 2 * PACE_LOOP_SAMPLES; i++)
 		pace_estimator_loop(&estimator, i % 2 ? 1ULL << 50 : 0);
 	for (unsigned i = 0; i < 1000; i++) {
-		pace_estimator_window(&estimator, i % 3 ? 0 : 1ULL << 40, NS_PER_MS, true);
+		take_window(&estimator, i % 3 ? 0 : 1ULL << 40, NS_PER_MS, true);
 		assert_in_range(estimator.budget_bytes, LEAST, PACE_BUDGET_MAX_BYTES);
 	}
 }

@@ -88,7 +88,6 @@ static void a_card_says_where_it_is(void **state)
 	char netdev[IFNAMSIZ];
 
 	fake_interface(tree, "eth2", NIC, 3, "02:00:00:00:00:01", "100000");
-	tree_text(&tree->tree, "devices/" NIC "/numa_node", "1\n");
 	tree_link(&tree->tree, "class/infiniband/mlx5_0/device", "../../../devices/" NIC);
 	gid_row(tree, "mlx5_0", 1, "RoCE v2\n", "eth2\n");
 	errno = EXDEV;
@@ -99,7 +98,6 @@ static void a_card_says_where_it_is(void **state)
 	verbs_facts_place(tree->tree.root, "mlx5_0", netdev, &place);
 	assert_string_equal(place.pci_path, "/sys/devices/" NIC);
 	assert_int_equal(place.function, 1);
-	assert_int_equal(place.numa_node, 1);
 	assert_int_equal(place.speed_Bps, 0); /* the port knows better */
 	assert_int_equal(errno, EXDEV);
 }
@@ -117,7 +115,6 @@ static void a_software_device_is_where_its_interface_is(void **state)
 	assert_int_equal(place.speed_Bps, UINT64_C(1250000000));
 	verbs_facts_place(tree->tree.root, "rxe0", "", &place);
 	assert_string_equal(place.pci_path, "");
-	assert_int_equal(place.numa_node, -1);
 }
 
 /* ---- opening ---- */
